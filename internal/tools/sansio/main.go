@@ -1,0 +1,38 @@
+// Command sansio checks that the sans-I/O packages stay what they claim to be:
+// functions of their input.
+//
+// In them there is no goroutine, channel, mutex, clock, global randomness, file or
+// network, and the order of no map reaches an output. What they may import of this
+// module is pure as well. Run it from anywhere in the module:
+//
+//	go run ./internal/tools/sansio
+//
+// A range over a map whose order cannot matter says why, on its line or the one
+// above:
+//
+//	// order-free: the loop only counts
+//
+// All else that is allowed stands in rules.go, each with a reason; an exception or a
+// remark that nothing needs is reported too.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	findings, files, err := check(".", module, pure, leaves, exceptions)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sansio:", err)
+		os.Exit(2)
+	}
+	for _, f := range findings {
+		fmt.Println(f)
+	}
+	if len(findings) > 0 {
+		fmt.Printf("sansio: %d findings in %d files\n", len(findings), files)
+		os.Exit(1)
+	}
+	fmt.Printf("sansio: %d packages, %d files: clean\n", len(pure), files)
+}

@@ -1,0 +1,144 @@
+package main
+
+const module = "github.com/lockmesh/mesh"
+
+// rule names one thing that a sans-I/O package must not do.
+type rule string
+
+const (
+	ruleGo      rule = "goroutine"  // go statements
+	ruleSelect  rule = "select"     // select statements
+	ruleChannel rule = "channel"    // channel types, closing a channel
+	ruleWait    rule = "wait"       // sending and receiving
+	ruleSync    rule = "sync"       // mutexes, atomics, pools
+	ruleClock   rule = "clock"      // reading the time, or waiting for it
+	ruleRandom  rule = "randomness" // numbers that no seed decides
+	ruleIO      rule = "io"         // files, sockets, processes, the runtime
+	ruleMap     rule = "map order"  // ranging over a map
+	ruleImport  rule = "import"     // packages of this module that are not pure
+	ruleUnused  rule = "unused"     // an exception or a remark that nothing needs
+)
+
+// pure lists the sans-I/O packages, relative to the module.
+var pure = []string{
+	"ring",
+	"shard",
+	"internal/core",
+	"internal/founding",
+	"internal/wire",
+
+	// What those share with the rest of the house.
+	"internal/bug",
+	"internal/fault",
+	"internal/seam",
+}
+
+// leaves lists what pure packages may import of this module beside each other.
+var leaves = map[string]string{
+	"transport": "the types of frames and handshakes; its functions are forbidden below",
+}
+
+// exception allows one rule in some files of one package.
+type exception struct {
+	pkg  string // relative to the module
+	file string // a pattern for filepath.Match
+	rule rule
+	why  string
+}
+
+var exceptions = []exception{
+	// The core's edge. Lanes and the hall step on one input at a time, but their
+	// inboxes are filled, and their state is looked at, from users' goroutines and the
+	// network's. A mutex there is never held over a wait.
+	{"internal/core", "mailbox.go", ruleSync, "anyone posts, one lane drains"},
+	{"internal/core", "hall.go", ruleSync, "frames and news arrive on the network's goroutines"},
+	{"internal/core", "lane.go", ruleSync, "counters for Stats"},
+	{"internal/core", "node.go", ruleSync, "users' goroutines ask for state and counters"},
+	{"internal/core", "session.go", ruleSync, "users' goroutines share a session"},
+	{"internal/core", "hold.go", ruleSync, "users' goroutines share a lock, and ask it for its deadline"},
+	{"internal/core", "lane.go", ruleIO, "the stack of a replica that panicked, for its report"},
+
+	// What the public API promises as channels. The core closes them and never waits.
+	{"internal/core", "node.go", ruleChannel, "Node.Done"},
+	{"internal/core", "session.go", ruleChannel, "Session.Done"},
+	{"internal/core", "hold.go", ruleChannel, "Lock.Lost"},
+}
+
+// imports lists forbidden imports. A trailing slash forbids everything below.
+var imports = map[string]rule{
+	"sync":          ruleSync,
+	"sync/":         ruleSync,
+	"crypto/rand":   ruleRandom,
+	"math/rand":     ruleRandom, // math/rand/v2 over an own source is seeded as well, and newer
+	"hash/maphash":  ruleRandom,
+	"os":            ruleIO,
+	"os/":           ruleIO,
+	"net/http":      ruleIO,
+	"net/rpc":       ruleIO,
+	"syscall":       ruleIO,
+	"runtime":       ruleIO,
+	"runtime/":      ruleIO,
+	"unsafe":        ruleIO,
+	"log":           ruleIO,
+	"testing":       ruleIO,
+	"os/signal":     ruleIO,
+	"io/ioutil":     ruleIO,
+	"path/filepath": ruleIO,
+	"expvar":        ruleIO,
+	"plugin":        ruleIO,
+
+	"golang.org/x/sys/": ruleIO,
+}
+
+// only lists packages of which nothing may be named but what stands here.
+var only = map[string]struct {
+	names []string
+	rule  rule
+}{
+	"net": {[]string{"SplitHostPort", "JoinHostPort", "ParseIP", "ParseCIDR", "IP", "IPMask", "IPNet", "AddrError", "ParseError"}, ruleIO},
+}
+
+// functions lists forbidden functions, by package; "*" stands for all but those that
+// are listed with an empty rule.
+var functions = map[string]map[string]rule{
+	"time": {
+		"Now": ruleClock, "Since": ruleClock, "Until": ruleClock, "Sleep": ruleClock,
+		"After": ruleClock, "AfterFunc": ruleClock, "Tick": ruleClock,
+		"NewTimer": ruleClock, "NewTicker": ruleClock,
+	},
+	"context": {
+		"WithTimeout": ruleClock, "WithTimeoutCause": ruleClock,
+		"WithDeadline": ruleClock, "WithDeadlineCause": ruleClock,
+		"AfterFunc": ruleGo,
+	},
+	"math/rand/v2": {
+		"*": ruleRandom, "New": "", "NewPCG": "", "NewChaCha8": "", "NewZipf": "",
+	},
+	"log/slog": {
+		"Default": ruleIO, "SetDefault": ruleIO, "Debug": ruleIO, "Info": ruleIO, "Warn": ruleIO, "Error": ruleIO,
+		"DebugContext": ruleIO, "InfoContext": ruleIO, "WarnContext": ruleIO, "ErrorContext": ruleIO,
+		"Log": ruleIO, "LogAttrs": ruleIO, "With": ruleIO,
+	},
+	"fmt": {
+		"Print": ruleIO, "Printf": ruleIO, "Println": ruleIO, "Scan": ruleIO, "Scanf": ruleIO, "Scanln": ruleIO,
+	},
+	"maps": {
+		"All": ruleMap, "Keys": ruleMap, "Values": ruleMap, "DeleteFunc": ruleMap, "EqualFunc": ruleMap,
+	},
+	"reflect": {
+		"Select": ruleSelect, "MakeChan": ruleChannel, "ChanOf": ruleChannel,
+	},
+	module + "/transport": {"*": ruleIO},
+}
+
+// methods lists forbidden methods of types outside this module, as package, type and name.
+var methods = map[string]rule{
+	"reflect.Value.MapRange": ruleMap,
+	"reflect.Value.MapKeys":  ruleMap,
+	"reflect.Value.Seq":      ruleMap,
+	"reflect.Value.Seq2":     ruleMap,
+	"reflect.Value.Send":     ruleWait,
+	"reflect.Value.TrySend":  ruleWait,
+	"reflect.Value.Recv":     ruleWait,
+	"reflect.Value.TryRecv":  ruleWait,
+}
