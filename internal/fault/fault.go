@@ -1,0 +1,20 @@
+// Package fault holds the error sentinels that several rooms of the house return
+// and package mesh exports, so that those rooms need not import one another.
+package fault
+
+import "errors"
+
+// Errors of Join. The texts may change.
+var (
+	// ErrInvalidOption: an option is out of its range, or differs from what the
+	// mesh was founded with.
+	ErrInvalidOption = errors.New("mesh: invalid option")
+	// ErrNoSeeds: no seed was listed, and the node may not found a mesh alone.
+	ErrNoSeeds = errors.New("mesh: no seeds")
+	// ErrForeignMesh: the node met a mesh that is not its own.
+	ErrForeignMesh = errors.New("mesh: foreign mesh")
+	// ErrNameTaken: a living node answers to the wanted name.
+	ErrNameTaken = errors.New("mesh: name taken by a living node")
+	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
+	ErrUnreachable = errors.New("mesh: not reachable at the advertised address")
+)

@@ -1,0 +1,282 @@
+// Package wire reads and writes msgpack by hand, for messages on the hot path:
+// append to a byte slice, read from one, no reflection and no allocation.
+//
+// What it writes is plain msgpack in its shortest form, and any msgpack library
+// reads it. A [Reader] accepts only that shortest form, checks every length
+// before memory is taken for it, and never panics on bytes from the network.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+var (
+	// ErrMalformed: the bytes are no message of ours.
+	ErrMalformed = errors.New("wire: malformed message")
+
+	// ErrShort: the bytes end before the message does. It wraps ErrMalformed; who
+	// reads from a stream waits for more.
+	ErrShort = fmt.Errorf("%w: too short", ErrMalformed)
+)
+
+// AppendUint appends v.
+func AppendUint(b []byte, v uint64) []byte {
+	switch {
+	case v < 0x80:
+		return append(b, byte(v))
+	case v <= math.MaxUint8:
+		return append(b, 0xcc, byte(v))
+	case v <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(b, 0xcd), uint16(v))
+	case v <= math.MaxUint32:
+		return binary.BigEndian.AppendUint32(append(b, 0xce), uint32(v))
+	}
+	return binary.BigEndian.AppendUint64(append(b, 0xcf), v)
+}
+
+// AppendBool appends v.
+func AppendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 0xc3)
+	}
+	return append(b, 0xc2)
+}
+
+// AppendString appends s.
+func AppendString(b []byte, s string) []byte {
+	switch n := len(s); {
+	case n < 32:
+		b = append(b, 0xa0|byte(n))
+	case n <= math.MaxUint8:
+		b = append(b, 0xd9, byte(n))
+	case n <= math.MaxUint16:
+		b = binary.BigEndian.AppendUint16(append(b, 0xda), uint16(n))
+	default:
+		b = binary.BigEndian.AppendUint32(append(b, 0xdb), uint32(n))
+	}
+	return append(b, s...)
+}
+
+// AppendBytes appends v as binary data. Nil and empty are written alike.
+func AppendBytes(b, v []byte) []byte {
+	return append(AppendBytesHeader(b, len(v)), v...)
+}
+
+// AppendBytesHeader appends the header of n bytes of binary data, which the caller appends next.
+func AppendBytesHeader(b []byte, n int) []byte {
+	switch {
+	case n <= math.MaxUint8:
+		return append(b, 0xc4, byte(n))
+	case n <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(b, 0xc5), uint16(n))
+	}
+	return binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
+}
+
+// AppendArray appends the header of an array of n elements.
+func AppendArray(b []byte, n int) []byte {
+	switch {
+	case n < 16:
+		return append(b, 0x90|byte(n))
+	case n <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(b, 0xdc), uint16(n))
+	}
+	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))
+}
+
+// Reader reads what the Append functions wrote. After a failure every method
+// returns a zero value, and Err tells the first failure: read a whole message,
+// then ask once.
+type Reader struct {
+	buf []byte
+	err error
+}
+
+// NewReader returns a Reader of b. What Bytes returns is part of b.
+func NewReader(b []byte) *Reader { return &Reader{buf: b} }
+
+// Err returns the first failure, which wraps ErrMalformed.
+func (r *Reader) Err() error { return r.err }
+
+// Len returns how many bytes are left.
+func (r *Reader) Len() int { return len(r.buf) }
+
+// Rest returns the bytes that are left.
+func (r *Reader) Rest() []byte { return r.buf }
+
+// Fail makes the Reader fail, for what only the caller can see is wrong.
+func (r *Reader) Fail(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrMalformed, what)
+	}
+	r.buf = nil
+}
+
+func (r *Reader) short() {
+	if r.err == nil {
+		r.err = ErrShort
+	}
+	r.buf = nil
+}
+
+// End fails unless everything was read.
+func (r *Reader) End() error {
+	if len(r.buf) != 0 {
+		r.Fail("bytes after the end")
+	}
+	return r.err
+}
+
+func (r *Reader) take(n int) []byte {
+	if n > len(r.buf) {
+		r.short()
+		return nil
+	}
+	b := r.buf[:n:n]
+	r.buf = r.buf[n:]
+	return b
+}
+
+func (r *Reader) tag() byte {
+	if len(r.buf) == 0 {
+		r.short()
+		return 0xc1 // never used by msgpack
+	}
+	c := r.buf[0]
+	r.buf = r.buf[1:]
+	return c
+}
+
+// fixed reads a big-endian number of size bytes that must be larger than over, or
+// it had a shorter form.
+func (r *Reader) fixed(size int, over uint64) uint64 {
+	b := r.take(size)
+	var v uint64
+	for _, c := range b {
+		v = v<<8 | uint64(c)
+	}
+	if b != nil && v <= over {
+		r.Fail("not in the shortest form")
+		return 0
+	}
+	return v
+}
+
+// Uint reads a number of at most limit.
+func (r *Reader) Uint(limit uint64) uint64 {
+	var v uint64
+	switch c := r.tag(); {
+	case c < 0x80:
+		v = uint64(c)
+	case c == 0xcc:
+		v = r.fixed(1, 0x7f)
+	case c == 0xcd:
+		v = r.fixed(2, math.MaxUint8)
+	case c == 0xce:
+		v = r.fixed(4, math.MaxUint16)
+	case c == 0xcf:
+		v = r.fixed(8, math.MaxUint32)
+	default:
+		r.Fail("not a number")
+	}
+	if v > limit {
+		r.Fail("number too large")
+		return 0
+	}
+	return v
+}
+
+// Bool reads a truth value.
+func (r *Reader) Bool() bool {
+	switch r.tag() {
+	case 0xc3:
+		return true
+	case 0xc2:
+	default:
+		r.Fail("not a truth value")
+	}
+	return false
+}
+
+// String reads a string of at most limit bytes.
+func (r *Reader) String(limit int) string {
+	var n uint64
+	switch c := r.tag(); {
+	case c&0xe0 == 0xa0:
+		n = uint64(c & 0x1f)
+	case c == 0xd9:
+		n = r.fixed(1, 31)
+	case c == 0xda:
+		n = r.fixed(2, math.MaxUint8)
+	case c == 0xdb:
+		n = r.fixed(4, math.MaxUint16)
+	default:
+		r.Fail("not a string")
+	}
+	return string(r.limited(n, limit))
+}
+
+// Bytes reads binary data of at most limit bytes. Empty data is nil.
+func (r *Reader) Bytes(limit int) []byte {
+	var n uint64
+	switch r.tag() {
+	case 0xc4:
+		b := r.take(1)
+		if b != nil {
+			n = uint64(b[0])
+		}
+	case 0xc5:
+		n = r.fixed(2, math.MaxUint8)
+	case 0xc6:
+		n = r.fixed(4, math.MaxUint16)
+	default:
+		r.Fail("not binary data")
+	}
+	return r.limited(n, limit)
+}
+
+func (r *Reader) limited(n uint64, limit int) []byte {
+	if n > uint64(limit) {
+		r.Fail("too long")
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	return r.take(int(n))
+}
+
+// Array reads the header of an array of at most limit elements. An element takes
+// a byte at least, so a count beyond what is left fails here.
+func (r *Reader) Array(limit int) int {
+	var n uint64
+	switch c := r.tag(); {
+	case c&0xf0 == 0x90:
+		n = uint64(c & 0x0f)
+	case c == 0xdc:
+		n = r.fixed(2, 15)
+	case c == 0xdd:
+		n = r.fixed(4, math.MaxUint16)
+	default:
+		r.Fail("not an array")
+	}
+	if n > uint64(limit) {
+		r.Fail("too many elements")
+		return 0
+	}
+	if n > uint64(len(r.buf)) {
+		r.short()
+		return 0
+	}
+	return int(n)
+}
+
+// Tuple reads the header of an array that must have n elements.
+func (r *Reader) Tuple(n int) {
+	if got := r.Array(n); r.err == nil && got != n {
+		r.Fail(fmt.Sprintf("%d fields, want %d", got, n))
+	}
+}

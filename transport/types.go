@@ -1,0 +1,107 @@
+// Package transport carries framed messages between nodes: one TCP port per node,
+// one connection per pair of nodes, for everything.
+//
+// It knows nodes and bytes, and nothing of locks. Peers are addressed by [ID]; an
+// address is only where to dial.
+package transport
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+)
+
+// ID names one incarnation of a node: random and new at every start, never zero.
+type ID uint64
+
+func (id ID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// Kind says which part of a node a frame is for.
+type Kind uint8
+
+// The kinds of frames that nodes send each other.
+const (
+	KindControl Kind = iota // founding, joining, moving shards: rare, for the node as a whole
+	KindLane                // lock traffic and raft, for the lanes
+	KindGossip              // gossip packets and streams
+)
+
+// Class says which queue a frame waits in.
+type Class uint8
+
+// The classes. Urgent frames (renewals, heartbeats, votes) overtake Normal ones;
+// frames of one class and pair keep their order while the connection lasts.
+const (
+	Urgent Class = iota
+	Normal
+)
+
+// Hello is what the two ends of a new connection tell each other first.
+type Hello struct {
+	MeshName   string
+	MeshID     uint64 // zero: not yet part of a mesh
+	Name       string
+	ID         ID
+	Addr       string // where to dial the sender; empty: it cannot be dialled
+	Zone       string
+	MinVersion uint32 // the wire versions that the sender speaks
+	MaxVersion uint32
+	RingHash   uint64 // a hash over a fixed sample of the ring (P29)
+}
+
+// Config says how to listen. See the field comments for ranges.
+type Config struct {
+	Bind      string // host:port; port 0 picks one
+	Advertise string // host:port that others dial; empty: Bind's, with a routable IP in place of a wildcard
+	Hello     Hello  // Addr is filled in by Listen
+	TLS       *tls.Config
+	Logger    *slog.Logger // never nil
+
+	// Accept judges the other end's Hello on every new connection, dialled or
+	// accepted. An error closes it; its text travels to the other end, which gets
+	// it as a *RefusedError. Nil accepts everyone with a common version. It may be
+	// called by several goroutines at once.
+	Accept func(Hello) error
+}
+
+// Cause tells why a connection is gone.
+type Cause uint8
+
+// The causes of Down.
+const (
+	Lost     Cause = iota // broken, and a redial found nobody or nothing: the peer may live
+	Goodbye               // the peer closed it on purpose
+	Refused               // broken, and an immediate redial was refused: no process listens there
+	Replaced              // broken, and another incarnation answers at its address
+)
+
+// Handler hears what happens on a node's connections. Calls for one peer come in
+// order; its methods must not block.
+type Handler interface {
+	// Dialed reports the outcome of Dial(addr): who answered, or why nobody did. Both
+	// are there if this node itself answered (ErrSelf) or one end refused.
+	Dialed(addr string, peer Hello, err error)
+	// Up reports a new connection with peer, whoever dialled it. A connection that
+	// replaces another one of the same pair is not reported again.
+	Up(peer Hello)
+	// Down reports that the connection is gone and an immediate redial did not bring it back.
+	// For Refused and Replaced it comes at once.
+	Down(peer ID, cause Cause)
+	// Receive delivers one frame. The handler owns body.
+	Receive(from ID, kind Kind, body []byte)
+}
+
+// RefusedError is what Dialed reports when the other end's Accept, or ours, turned
+// the connection down.
+type RefusedError struct {
+	Peer   Hello  // who answered; zero if it did not get that far
+	Reason string // why, in the refusing side's words
+	Remote bool   // the other end refused
+}
+
+func (e *RefusedError) Error() string {
+	if e.Remote {
+		return fmt.Sprintf("transport: %s refused the connection: %s", e.Peer.Addr, e.Reason)
+	}
+	return fmt.Sprintf("transport: refused %s: %s", e.Peer.Addr, e.Reason)
+}
