@@ -1,0 +1,91 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+func BenchmarkTable(b *testing.B) {
+	// One lock and its release, by a session that acknowledges what it was told.
+	b.Run("uncontended", func(b *testing.B) {
+		b.ReportAllocs()
+		table := NewTable(Founding{})
+		a := lock("ann", 0, "orders/42")
+		r := Release{Call: a.Call, Key: a.Key}
+		acks := make([]uint64, 1)
+		var out []Event
+		for b.Loop() {
+			a.Number, a.Acked = r.Number+1, nil
+			if r.Number > 0 {
+				acks[0], a.Acked = r.Number, acks
+			}
+			out = table.Step(a, out[:0])
+			acks[0] = a.Number
+			r.Number, r.Acked, r.Token = a.Number+1, acks, out[len(out)-1].(Granted).Token
+			out = table.Step(r, out[:0])
+		}
+	})
+	// One release, and the request that takes the last place in the queue again.
+	b.Run("16 waiters", func(b *testing.B) {
+		b.ReportAllocs()
+		table := NewTable(Founding{})
+		type client struct {
+			next uint64
+			acks []uint64
+		}
+		clients := make(map[SessionID]*client)
+		stamp := func(id SessionID, c *client) Call {
+			c.next++
+			return Call{Session: id, Number: c.next, Acked: c.acks}
+		}
+		ask := func(id SessionID, c *client) Acquire {
+			return Acquire{Call: stamp(id, c), TTL: ttl, Name: "node", Key: "orders/42", Weight: Whole, Capacity: Whole}
+		}
+		var out []Event
+		var holder Granted
+		for n := range uint64(17) {
+			id, c := SessionID{1, n + 1}, &client{acks: make([]uint64, 0, 2)}
+			clients[id] = c
+			out = table.Step(ask(id, c), out[:0])
+			if g, ok := out[len(out)-1].(Granted); ok {
+				holder = g
+			}
+		}
+		for b.Loop() {
+			id := holder.Session
+			c := clients[id]
+			c.acks = append(c.acks[:0], holder.Number)
+			out = table.Step(Release{Call: stamp(id, c), Key: "orders/42", Token: holder.Token}, out[:0])
+			c.acks = append(c.acks[:0], c.next)
+			holder = out[len(out)-1].(Granted)
+			out = table.Step(ask(id, c), out[:0])
+		}
+	})
+}
+
+func BenchmarkCodec(b *testing.B) {
+	cmd := Acquire{
+		Call: Call{Session: SessionID{0x123456789abcdef, 3}, Number: 1234, Since: 1_790_000_000_000 << 10, Acked: []uint64{1232, 1233}},
+		TTL:  ttl, Name: "10.0.0.7:7946", Key: "orders/42", Weight: Whole, Capacity: Whole,
+	}
+	b.Run("AppendCommand", func(b *testing.B) {
+		b.ReportAllocs()
+		var buf []byte
+		for b.Loop() {
+			buf = AppendCommand(buf[:0], cmd)
+		}
+		b.SetBytes(int64(len(buf)))
+	})
+	b.Run("ReadCommand", func(b *testing.B) {
+		b.ReportAllocs()
+		buf := AppendCommand(nil, cmd)
+		b.SetBytes(int64(len(buf)))
+		for b.Loop() {
+			r := wire.NewReader(buf)
+			if ReadCommand(r); r.End() != nil {
+				b.Fatal(r.Err())
+			}
+		}
+	})
+}

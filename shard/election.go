@@ -1,0 +1,151 @@
+package shard
+
+import (
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockmesh/mesh/internal/bug"
+)
+
+// never is a time that does not come.
+const never = time.Duration(1<<63 - 1)
+
+// earlyStep is how far apart the replicas of a dead leader campaign (P21).
+const earlyStep = 20 * time.Millisecond
+
+// election is our own election timer (P20). Raft draws its timeouts from a source that
+// nobody can seed, so it is ticked on leaders only; everybody else's silence is counted
+// here.
+type election struct {
+	ticked    time.Duration // the last tick; zero before the first
+	contact   time.Duration // the last sign of this term's leader, or of a vote
+	campaign  time.Duration // when to stand for election, E to 2E after contact
+	forgot    bool          // the silent leader was given up
+	early     time.Duration // when to campaign ahead of time; never: not planned
+	earlyTerm uint64        // the term in which that was planned: once in each
+}
+
+// arm draws a new deadline.
+func (e *election) arm(r *Replica, now time.Duration) {
+	e.contact = now
+	e.campaign = now + ElectionTimeout + time.Duration(r.rand.Int64N(int64(ElectionTimeout)))
+	e.forgot = false
+	e.early = never
+}
+
+// stepped looks at a message before raft takes it.
+func (e *election) stepped(r *Replica, m *raftpb.Message) {
+	switch m.GetType() {
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if m.GetTerm() == r.term && r.role != raft.StateLeader {
+			e.arm(r, r.now)
+		}
+	}
+}
+
+// newTerm: whoever made it deserves the time to win it.
+func (e *election) newTerm(r *Replica) { e.arm(r, r.now) }
+
+// voted: a real vote was granted.
+func (e *election) voted(r *Replica) { e.arm(r, r.now) }
+
+func (e *election) stalled(d time.Duration) {
+	e.contact += d
+	e.campaign += d
+}
+
+func (e *election) tick(r *Replica) {
+	if r.now-e.contact >= ElectionTimeout && !e.forgot {
+		e.forget(r)
+	}
+	if r.now >= e.campaign {
+		e.stand(r)
+	}
+}
+
+// forget gives up the silent leader, so that this replica's vote is free (P20).
+func (e *election) forget(r *Replica) {
+	e.forgot = true
+	if err := r.rn.ForgetLeader(); err != nil {
+		r.log.Debug("forget leader", "error", err)
+	}
+	r.dirty = true
+}
+
+// stand campaigns. Raft refuses by itself if this replica has no vote.
+func (e *election) stand(r *Replica) {
+	contact := e.contact
+	e.arm(r, r.now)
+	e.contact, e.forgot = contact, true
+	if r.cfg.Bugs.Has(bug.CampaignOnce) {
+		e.campaign = never
+	}
+	if r.mayVote(r.cfg.ID) {
+		if err := r.rn.Campaign(); err != nil {
+			r.log.Debug("campaign", "error", err)
+		}
+		r.dirty = true
+	}
+}
+
+// NodeGone tells the replica that no process answers for node any more: a redial was
+// refused, or another incarnation answered (P21). If the leader lived there, the
+// replicas stand for election at once, in the ring's order.
+func (r *Replica) NodeGone(now time.Duration, node uint64) {
+	r.now = now
+	for id, p := range r.peers { // order-free: each is judged alone
+		if p.Node == node {
+			delete(r.reign.heard, id)
+		}
+	}
+	leader, ok := r.Leader()
+	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil {
+		return
+	}
+	e := &r.election
+	e.forget(r)
+	if !r.mayVote(r.cfg.ID) || e.earlyTerm == r.term {
+		return
+	}
+	e.earlyTerm = r.term
+	rank := 0
+	for _, p := range r.wish.Nodes {
+		if p.Node == r.cfg.Self.Node {
+			break
+		}
+		if p.Node != node {
+			rank++
+		}
+	}
+	e.early = now + time.Duration(rank)*earlyStep
+	if rank == 0 {
+		e.wake(r)
+	}
+}
+
+func (e *election) wake(r *Replica) {
+	if r.now < e.early {
+		return
+	}
+	e.early = never
+	if r.role == raft.StateFollower && r.stopped == nil {
+		e.stand(r)
+	}
+}
+
+// mayVote reports whether replica id is a voter, as far as this one has applied.
+func (r *Replica) mayVote(id uint64) bool {
+	for _, v := range r.conf.Voters {
+		if v == id {
+			return true
+		}
+	}
+	for _, v := range r.conf.VotersOutgoing {
+		if v == id {
+			return true
+		}
+	}
+	return false
+}

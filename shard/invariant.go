@@ -1,0 +1,76 @@
+package shard
+
+import "fmt"
+
+// checkCommand panics if the table broke one of its own rules in what cmd touched.
+// It runs after every step in tests and in simulations.
+func (t *Table) checkCommand(cmd Command) {
+	var key string
+	var id SessionID
+	switch c := cmd.(type) {
+	case Acquire:
+		key, id = c.Key, c.Session
+	case Release:
+		key, id = c.Key, c.Session
+	case Claim:
+		key, id = c.Key, c.Session
+	case Cancel:
+		id = c.Session
+	default:
+		return
+	}
+	if e := t.keys[key]; e != nil {
+		t.checkEntry(e)
+	}
+	if s := t.sessions[id]; s != nil {
+		t.checkSession(s)
+	}
+	if len(t.keys) != t.entries.len || len(t.sessions) != t.records.len {
+		panic("shard: a map and its list differ")
+	}
+}
+
+// checkAll panics if any rule is broken anywhere.
+func (t *Table) checkAll() {
+	for e := t.entries.first(); e != nil; e = e.place.next() {
+		t.checkEntry(e)
+	}
+	for s := t.records.first(); s != nil; s = s.place.next() {
+		t.checkSession(s)
+	}
+}
+
+func (t *Table) checkEntry(e *entry) {
+	var used int64
+	last := uint64(0)
+	for r := e.holders.first(); r != nil; r = r.place.next() {
+		used += r.weight
+		if r.token <= last || r.token > t.revision {
+			panic(fmt.Sprintf("shard: key %q: token %d after %d at revision %d", e.key, r.token, last, t.revision))
+		}
+		last = r.token
+		if r.session.holds[r.token] != r || t.sessions[r.session.id] != r.session {
+			panic(fmt.Sprintf("shard: key %q: the holder of %d has no record", e.key, r.token))
+		}
+	}
+	if used != e.used || used > e.capacity {
+		panic(fmt.Sprintf("shard: key %q: %d of %d in use, counted %d", e.key, used, e.capacity, e.used))
+	}
+	if e.holders.len+e.queue.len == 0 {
+		panic(fmt.Sprintf("shard: key %q is kept for nobody", e.key))
+	}
+	if head := e.queue.first(); head != nil && t.settles == 0 && e.used+head.weight <= e.capacity {
+		panic(fmt.Sprintf("shard: key %q: the head of the queue fits and waits", e.key))
+	}
+}
+
+func (t *Table) checkSession(s *session) {
+	if len(s.holds) > len(s.requests) {
+		panic(fmt.Sprintf("shard: session %v holds what it did not ask for", s.id))
+	}
+	for n, r := range s.requests { // order-free: each is checked alone
+		if r.session != s || r.number != n || !s.seen.has(n) || t.keys[r.entry.key] != r.entry {
+			panic(fmt.Sprintf("shard: session %v: request %d is out of place", s.id, n))
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package shard
+
+import "time"
+
+// lease is what a serving leader knows of a session's life. Times are the leader's.
+type lease struct {
+	place[*lease]
+	id         SessionID
+	ttl        time.Duration
+	fixed      bool          // claimed: nothing that the session says moves its end (P7)
+	heard      time.Duration // when it last spoke, or this leader began to serve
+	before     time.Duration // how long it had been silent by then (P5)
+	silent     bool          // a Silent is in the log and no Heard after it
+	recalled   bool          // a Heard is on its way
+	checkpoint time.Duration // the silence that was logged last
+	awaiting   []Renewal     // to be answered when the Heard is applied
+	asked      time.Duration // when a round for its expiry began; zero: none did
+	expiring   bool          // an Expire is in the log (P4)
+}
+
+// silence is for how long the session was not heard.
+func (l *lease) silence(now time.Duration) time.Duration { return l.before + now - l.heard }
+
+// nextCheckpoint is the silence at which the next Silent is due: half the TTL, which is
+// longer than a renewal interval, then after each further quarter.
+func (l *lease) nextCheckpoint() time.Duration {
+	if l.checkpoint == 0 {
+		return l.ttl / 2
+	}
+	return l.checkpoint + l.ttl/4
+}
+
+func (l *lease) hear(now time.Duration) {
+	if l.fixed {
+		return
+	}
+	l.heard, l.before = now, 0
+	if !l.silent {
+		l.checkpoint = 0
+	}
+}
+
+func (l *lease) fix(now, hold time.Duration) {
+	l.fixed, l.ttl = true, hold
+	l.heard, l.before = now, 0
+	l.silent, l.checkpoint, l.recalled = false, 0, false
+}
+
+// leases are all of a shard's sessions.
+type leases struct {
+	byID  map[SessionID]*lease
+	order list[*lease]
+	next  time.Duration // no lease needs a look before; a lower bound
+}
+
+func newLeases() leases { return leases{byID: make(map[SessionID]*lease), next: never} }
+
+func (ls *leases) get(id SessionID) *lease { return ls.byID[id] }
+
+func (ls *leases) open(id SessionID, ttl, now time.Duration) *lease {
+	l := &lease{id: id, ttl: ttl, heard: now}
+	ls.byID[id] = l
+	ls.order.push(l, &l.place)
+	ls.soon(now)
+	return l
+}
+
+// soon makes the next tick look at every lease.
+func (ls *leases) soon(now time.Duration) { ls.next = min(ls.next, now) }
+
+func (ls *leases) end(id SessionID) {
+	if l := ls.byID[id]; l != nil {
+		delete(ls.byID, id)
+		ls.order.remove(&l.place)
+	}
+}

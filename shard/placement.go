@@ -1,0 +1,463 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// Fate is what a node's own view says of another node. It is a hint: it decides where
+// replicas are wanted, never who holds a lock.
+type Fate uint8
+
+// The fates, from good to bad.
+const (
+	Present  Fate = iota
+	Doubtful      // silent, for less than the grace period
+	Away          // silent for longer
+	Departed      // it left, is leaving, or is proven dead
+)
+
+// Wish is where the ring wants a shard's replicas.
+type Wish struct {
+	Nodes []Peer          // the owner and its successors, of the members that are there
+	Fates map[uint64]Fate // of nodes that are not Present
+}
+
+func (w *Wish) fate(node uint64) Fate { return w.Fates[node] }
+
+// placing is what a leader has under way to follow the wish.
+type placing struct {
+	since    time.Duration            // this reign began
+	changed  time.Duration            // when the last change was proposed
+	pending  bool                     // and it is not applied yet
+	learning map[uint64]time.Duration // learner -> when this leader first saw it
+	hosted   time.Duration            // when Hosts were last asked for
+	offered  time.Duration            // when leadership was last offered
+	backoff  time.Duration            // until it is again
+}
+
+const (
+	hostInterval  = 250 * time.Millisecond
+	firstBackoff  = time.Second
+	longestOffers = time.Minute
+	caughtUp      = 256 // entries that a learner may lag when it is made a voter
+)
+
+// Offer asks the node of a voter whether it would lead the shard (P22).
+type Offer struct {
+	Node uint64
+	Term uint64
+}
+
+// SetWish tells the replica where the ring wants it and its fellows to be.
+func (r *Replica) SetWish(w Wish) { r.wish = w }
+
+// Limit tells a leader whether too many shards are moving already to begin with another.
+func (r *Replica) Limit(limited bool) { r.limited = limited }
+
+// Moving reports whether this leader is moving replicas.
+func (r *Replica) Moving() bool {
+	return r.reign.serving && (r.Joint() || r.reign.placing.pending || len(r.reign.placing.learning) > 0)
+}
+
+// AtRest reports whether the shard has the voters that its wish allows, all in step.
+func (r *Replica) AtRest() bool {
+	if !r.reign.serving || r.Joint() || r.reign.placing.pending || len(r.wish.Nodes) == 0 {
+		return false
+	}
+	if len(r.conf.Voters) < oddUpTo(len(r.wish.Nodes)) || len(r.conf.Voters)+len(r.conf.Learners) < len(r.wish.Nodes) {
+		return false
+	}
+	for id, pr := range r.progress() { // order-free: all must agree
+		p, ok := r.peers[id]
+		if !ok || r.wish.fate(p.Node) != Present {
+			return false
+		}
+		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id)) {
+			return false
+		}
+	}
+	return true
+}
+
+// oddUpTo is the largest odd number up to n: voters at rest are odd (P30).
+func oddUpTo(n int) int { return n - 1 + n%2 }
+
+func (r *Replica) progress() map[uint64]tracker.Progress {
+	all := make(map[uint64]tracker.Progress)
+	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) { all[id] = pr })
+	return all
+}
+
+// replicating reports whether replica id follows the log without pause.
+func (r *Replica) replicating(id uint64) (is bool) {
+	r.rn.WithProgress(func(p uint64, _ raft.ProgressType, pr tracker.Progress) {
+		is = is || p == id && pr.State == tracker.StateReplicate
+	})
+	return is
+}
+
+// confirmedUpTo reports whether replica id follows without pause and has said that it has
+// the log up to index.
+func (r *Replica) confirmedUpTo(id, index uint64) (is bool) {
+	r.rn.WithProgress(func(p uint64, _ raft.ProgressType, pr tracker.Progress) {
+		is = is || p == id && pr.State == tracker.StateReplicate && pr.Match >= index
+	})
+	return is
+}
+
+// answers reports whether replica id answered the last heartbeats.
+func (r *Replica) answers(id uint64) bool {
+	heard, ok := r.reign.heard[id]
+	return ok && r.now-heard <= 3*heartbeatTicks*TickInterval
+}
+
+// place moves the shard one safe step towards the wish: add a learner, let it catch up
+// by snapshot, swap it in by one joint change, hand leadership to the ring's owner.
+func (r *Replica) place() {
+	pl := &r.reign.placing
+	if len(r.wish.Nodes) == 0 || r.Joint() {
+		return
+	}
+	if pl.pending && r.now-pl.changed < 2*ElectionTimeout {
+		return
+	}
+	pl.pending = false
+	progress := r.progress()
+	r.watchLearners()
+
+	voters := make(map[uint64]uint64) // node -> replica ID
+	var lost []uint64
+	keep, sure := 0, true
+	away := false
+	for _, id := range r.conf.Voters {
+		p := r.peers[id]
+		voters[p.Node] = id
+		switch r.wish.fate(p.Node) {
+		case Present:
+			keep++
+		case Doubtful:
+			keep++
+			sure = false
+		case Away:
+			lost = append(lost, id)
+			away = true
+		case Departed:
+			lost = append(lost, id)
+		}
+	}
+	learners := make(map[uint64]uint64)
+	for _, id := range r.conf.Learners {
+		learners[r.peers[id].Node] = id
+	}
+
+	want := oddUpTo(len(r.wish.Nodes))
+	if need := want - keep; need > 0 {
+		var promote []uint64
+		for _, p := range r.wish.Nodes {
+			if _, is := voters[p.Node]; is || len(promote) == need {
+				continue
+			}
+			id, is := learners[p.Node]
+			if !is {
+				if !r.limited {
+					r.addLearner(p)
+				}
+				return
+			}
+			promote = append(promote, id)
+		}
+		if len(promote) < need {
+			return
+		}
+		for _, id := range promote {
+			if pr := progress[id]; pr.State != tracker.StateReplicate || pr.Match+caughtUp < r.applied || !r.answers(id) {
+				return
+			}
+		}
+		r.swap(promote, lost, nil)
+		return
+	} else if others := without(lost, r.cfg.ID); len(others) > 0 && (need == 0 || !away && sure) {
+		// More voters than there should be. On silence alone nothing shrinks below
+		// what there should be (P30); who left is not waited for.
+		var demote []uint64
+		for i := len(r.wish.Nodes) - 1; i >= 0 && len(demote) < -need; i-- {
+			if id, is := voters[r.wish.Nodes[i].Node]; is && id != r.cfg.ID && !slices.Contains(lost, id) {
+				demote = append(demote, id)
+			}
+		}
+		r.swap(nil, others, demote)
+		return
+	}
+
+	// A learner for everybody else whom the ring names; none for anybody whom it does not.
+	for _, id := range r.conf.Learners {
+		p := r.peers[id]
+		wanted := slices.ContainsFunc(r.wish.Nodes, func(w Peer) bool { return w.Node == p.Node })
+		if !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id] > learnerPatience && pl.learning[id] != 0 {
+			r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, id)}, nil)
+			return
+		}
+	}
+	for _, p := range r.wish.Nodes {
+		_, v := voters[p.Node]
+		if _, l := learners[p.Node]; !v && !l {
+			if !r.limited {
+				r.addLearner(p)
+			}
+			return
+		}
+	}
+	r.handOver(progress)
+}
+
+func without(ids []uint64, id uint64) []uint64 {
+	return slices.DeleteFunc(slices.Clone(ids), func(x uint64) bool { return x == id })
+}
+
+// watchLearners notes since when each learner is one: it must catch up in time (P40).
+func (r *Replica) watchLearners() {
+	pl := &r.reign.placing
+	if pl.learning == nil {
+		pl.learning = make(map[uint64]time.Duration)
+	}
+	for _, id := range r.conf.Learners {
+		if _, seen := pl.learning[id]; !seen {
+			pl.learning[id] = r.now
+		}
+		if r.replicating(id) {
+			pl.learning[id] = r.now
+		}
+	}
+	for id := range pl.learning { // order-free: each is judged alone
+		if !slices.Contains(r.conf.Learners, id) {
+			delete(pl.learning, id)
+		}
+	}
+}
+
+func single(t raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {
+	return &raftpb.ConfChangeSingle{Type: t.Enum(), NodeId: proto.Uint64(id)}
+}
+
+// addLearner gives the shard a new replica, under an ID that it never used (P24).
+func (r *Replica) addLearner(p Peer) {
+	id := r.highest + 1
+	r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeAddLearnerNode, id)}, map[uint64]Peer{id: p})
+}
+
+// swap changes the voters in one joint step. A leader never removes itself: it adds its
+// successors, hands over, and is removed by the next one (P19).
+func (r *Replica) swap(promote, remove, demote []uint64) {
+	var changes []*raftpb.ConfChangeSingle
+	for _, id := range promote {
+		changes = append(changes, single(raftpb.ConfChangeAddNode, id))
+	}
+	for _, id := range without(remove, r.cfg.ID) {
+		changes = append(changes, single(raftpb.ConfChangeRemoveNode, id))
+	}
+	for _, id := range demote {
+		changes = append(changes, single(raftpb.ConfChangeAddLearnerNode, id))
+	}
+	r.change(changes, nil)
+}
+
+// change proposes a new configuration. The context says where new replicas live.
+func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added map[uint64]Peer) {
+	cc := &raftpb.ConfChangeV2{Changes: changes}
+	if len(added) > 0 {
+		cc.Context = appendPeers(nil, added)
+	}
+	if err := r.rn.ProposeConfChange(cc); err != nil {
+		if !errors.Is(err, raft.ErrProposalDropped) {
+			r.log.Warn("change of replicas", "error", err)
+		}
+		return
+	}
+	r.reign.placing.pending, r.reign.placing.changed = true, r.now
+	r.dirty = true
+}
+
+// applyChange takes a committed configuration change.
+func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
+	cc := &raftpb.ConfChangeV2{}
+	if err := proto.Unmarshal(e.Data, cc); err != nil {
+		r.stop(fmt.Errorf("configuration change: %w", err))
+		return
+	}
+	rd := wire.NewReader(cc.Context)
+	added := map[uint64]Peer{}
+	if len(cc.Context) > 0 {
+		added = readPeers(rd)
+		if err := rd.End(); err != nil {
+			r.stop(fmt.Errorf("configuration change: %w", err))
+			return
+		}
+	}
+	for id, p := range added { // order-free: one map is copied into another
+		r.peers[id] = p
+		r.highest = max(r.highest, id)
+		delete(r.strangers, id)
+	}
+	r.conf = r.rn.ApplyConfChange(cc)
+	for _, id := range r.known() {
+		if !r.configured(id) {
+			if r.reign.serving {
+				out.Removed = append(out.Removed, Removed{Node: r.peers[id].Node, ID: id, Highest: r.highest})
+			}
+			delete(r.peers, id)
+			delete(r.reign.heard, id)
+		}
+	}
+	r.reign.placing.pending = false
+	r.reign.placing.hosted = 0
+	r.dirty = true
+	r.log.Debug("replicas", "voters", r.conf.Voters, "outgoing", r.conf.VotersOutgoing, "learners", r.conf.Learners)
+}
+
+func (r *Replica) configured(id uint64) bool {
+	return r.mayVote(id) || slices.Contains(r.conf.Learners, id) || slices.Contains(r.conf.LearnersNext, id)
+}
+
+// emit adds to out what the leader wants of other nodes beside raft messages.
+func (r *Replica) emit(out *Output) {
+	out.Chunks, r.chunks = append(out.Chunks, r.chunks...), r.chunks[:0]
+	out.Acks, r.acks = append(out.Acks, r.acks...), r.acks[:0]
+	pl := &r.reign.placing
+	if !r.reign.serving {
+		return
+	}
+	if r.now-pl.hosted >= hostInterval || pl.hosted == 0 {
+		pl.hosted = r.now
+		for _, id := range r.added() {
+			if heard, ok := r.reign.heard[id]; !ok || r.now-heard > ElectionTimeout {
+				out.Hosts = append(out.Hosts, Hosted{r.peers[id], id})
+			}
+		}
+	}
+	if pl.offered == r.now && pl.offered != 0 {
+		if target, ok := r.successor(r.progress()); ok {
+			out.Offers = append(out.Offers, Offer{r.peers[target].Node, r.term})
+		}
+	}
+}
+
+// known returns the IDs of all replicas, ascending.
+func (r *Replica) known() []uint64 {
+	ids := make([]uint64, 0, len(r.peers))
+	for id := range r.peers { // order-free: sorted below
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// added returns the replicas that the founding act did not make, this one aside, ascending.
+func (r *Replica) added() []uint64 {
+	first := r.founders
+	if r.cfg.Bugs.Has(bug.Amnesia) {
+		first = 0
+	}
+	return slices.DeleteFunc(r.known(), func(id uint64) bool { return id <= first || id == r.cfg.ID })
+}
+
+// successor returns the voter that should lead instead of this one: the ring's owner,
+// or anybody else if this node leaves.
+func (r *Replica) successor(progress map[uint64]tracker.Progress) (uint64, bool) {
+	leaving := r.wish.fate(r.cfg.Self.Node) == Departed
+	ready := func(id uint64) bool {
+		pr := progress[id]
+		return id != r.cfg.ID && pr.State == tracker.StateReplicate && pr.Match+caughtUp >= r.applied &&
+			r.answers(id) && r.wish.fate(r.peers[id].Node) == Present
+	}
+	for _, id := range r.conf.Voters {
+		if r.peers[id].Node == r.wish.Nodes[0].Node && ready(id) {
+			return id, true
+		}
+	}
+	if leaving {
+		for _, id := range r.conf.Voters {
+			if ready(id) {
+				return id, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// handOver offers leadership to the one that the ring names, with growing pauses.
+func (r *Replica) handOver(progress map[uint64]tracker.Progress) {
+	pl := &r.reign.placing
+	if r.wish.Nodes[0].Node == r.cfg.Self.Node && r.wish.fate(r.cfg.Self.Node) == Present {
+		return
+	}
+	if r.now-pl.offered < pl.backoff && pl.offered != 0 {
+		return
+	}
+	target, ok := r.successor(progress)
+	if !ok {
+		return
+	}
+	if r.wish.fate(r.cfg.Self.Node) == Departed {
+		r.Handover(r.now, r.peers[target].Node, r.term)
+		pl.offered, pl.backoff = r.now, firstBackoff
+		return
+	}
+	pl.offered = r.now
+	pl.backoff = min(max(2*pl.backoff, firstBackoff), longestOffers)
+	r.dirty = true
+}
+
+// Handover moves leadership to the voter at node, which said in term that it would lead.
+func (r *Replica) Handover(now time.Duration, node, term uint64) {
+	r.now = now
+	if !r.reign.serving || r.term != term || r.Joint() || r.stopped != nil {
+		return
+	}
+	for _, id := range r.conf.Voters {
+		if r.peers[id].Node == node && r.answers(id) {
+			r.rn.TransferLeader(id)
+			r.dirty = true
+		}
+	}
+}
+
+// appendPeers appends where replicas live, in the order of their IDs.
+func appendPeers(b []byte, peers map[uint64]Peer) []byte {
+	ids := make([]uint64, 0, len(peers))
+	for id := range peers { // order-free: sorted below
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	b = wire.AppendArray(b, 4*len(ids))
+	for _, id := range ids {
+		b = wire.AppendUint(b, id)
+		b = wire.AppendUint(b, peers[id].Node)
+		b = wire.AppendString(b, peers[id].Name)
+		b = wire.AppendString(b, peers[id].Addr)
+	}
+	return b
+}
+
+func readPeers(r *wire.Reader) map[uint64]Peer {
+	n := r.Array(4 * 64)
+	if n%4 != 0 {
+		r.Fail("part of a peer")
+	}
+	peers := make(map[uint64]Peer, n/4)
+	for range n / 4 {
+		id := r.Uint(anyUint)
+		peers[id] = Peer{Node: r.Uint(anyUint), Name: r.String(MaxName), Addr: r.String(MaxName)}
+	}
+	return peers
+}

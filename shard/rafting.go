@@ -1,0 +1,175 @@
+package shard
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// Frame is one raft message on its way between two replicas of a shard (P23).
+type Frame struct {
+	Generation uint64
+	From, To   uint64 // replica IDs
+	Message    *raftpb.Message
+}
+
+// The wire numbers of raft messages. The four that every lock costs have a form of
+// their own; the rest travel as protobuf.
+const (
+	wireAppend = iota + 1
+	wireAppendResp
+	wireHeartbeat
+	wireHeartbeatResp
+	wireProtobuf
+)
+
+const (
+	maxEntries    = 1 << 14 // of one append
+	maxEntry      = 1 << 19 // bytes of one entry
+	maxRaftOther  = 1 << 16 // bytes of a message in protobuf
+	maxReadingCtx = 64      // bytes of a ReadIndex context
+)
+
+// AppendFrame appends f in its wire form: five fields, the last of them the message.
+func AppendFrame(b []byte, f Frame) []byte {
+	m := f.Message
+	b = wire.AppendUint(b, f.Generation)
+	b = wire.AppendUint(b, f.From)
+	b = wire.AppendUint(b, f.To)
+	switch m.GetType() {
+	case raftpb.MsgApp:
+		b = wire.AppendUint(b, wireAppend)
+		b = wire.AppendUint(wire.AppendArray(b, 5), m.GetTerm())
+		b = wire.AppendUint(b, m.GetLogTerm())
+		b = wire.AppendUint(b, m.GetIndex())
+		b = wire.AppendUint(b, m.GetCommit())
+		b = wire.AppendArray(b, 3*len(m.Entries)) // their indices follow from Index
+		for _, e := range m.Entries {
+			b = wire.AppendUint(b, uint64(e.GetType()))
+			b = wire.AppendUint(b, e.GetTerm())
+			b = wire.AppendBytes(b, e.Data)
+		}
+	case raftpb.MsgAppResp:
+		b = wire.AppendUint(b, wireAppendResp)
+		b = wire.AppendUint(wire.AppendArray(b, 5), m.GetTerm())
+		b = wire.AppendUint(b, m.GetIndex())
+		b = wire.AppendBool(b, m.GetReject())
+		b = wire.AppendUint(b, m.GetRejectHint())
+		b = wire.AppendUint(b, m.GetLogTerm())
+	case raftpb.MsgHeartbeat:
+		b = wire.AppendUint(b, wireHeartbeat)
+		b = wire.AppendUint(wire.AppendArray(b, 3), m.GetTerm())
+		b = wire.AppendUint(b, m.GetCommit())
+		b = wire.AppendBytes(b, m.Context)
+	case raftpb.MsgHeartbeatResp:
+		b = wire.AppendUint(b, wireHeartbeatResp)
+		b = wire.AppendUint(wire.AppendArray(b, 2), m.GetTerm())
+		b = wire.AppendBytes(b, m.Context)
+	default:
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		if err != nil {
+			panic(fmt.Sprintf("shard: raft message %v: %v", m.GetType(), err))
+		}
+		b = wire.AppendUint(b, wireProtobuf)
+		b = wire.AppendBytes(b, data)
+	}
+	return b
+}
+
+// FrameFields is how many array elements AppendFrame appends.
+const FrameFields = 5
+
+// ReadFrame reads what AppendFrame wrote. The data of entries is copied out of the
+// reader's bytes only if the entries are few and small beside them; they live as
+// long as the log.
+func ReadFrame(r *wire.Reader) Frame {
+	f := Frame{Generation: r.Uint(anyUint), From: r.Uint(anyUint), To: r.Uint(anyUint)}
+	kind := r.Uint(wireProtobuf)
+	m := &raftpb.Message{From: &f.From, To: &f.To}
+	f.Message = m
+	switch kind {
+	case wireAppend:
+		r.Tuple(5)
+		m.Type = raftpb.MsgApp.Enum()
+		m.Term, m.LogTerm, m.Index, m.Commit = number(r), number(r), number(r), number(r)
+		n := r.Array(3 * maxEntries)
+		if n%3 != 0 {
+			r.Fail("part of an entry")
+		}
+		if n > 0 && r.Err() == nil {
+			m.Entries = make([]*raftpb.Entry, n/3)
+			block := make([]raftEntry, n/3)
+			for i := range block {
+				e := &block[i]
+				e.kind = raftpb.EntryType(r.Uint(uint64(raftpb.EntryConfChangeV2)))
+				e.term = r.Uint(anyUint)
+				e.index = m.GetIndex() + 1 + uint64(i)
+				e.Data = r.Bytes(maxEntry)
+				e.Type, e.Term, e.Index = &e.kind, &e.term, &e.index
+				m.Entries[i] = &e.Entry
+			}
+		}
+	case wireAppendResp:
+		r.Tuple(5)
+		m.Type = raftpb.MsgAppResp.Enum()
+		m.Term, m.Index = number(r), number(r)
+		if r.Bool() {
+			m.Reject = proto.Bool(true)
+		}
+		m.RejectHint, m.LogTerm = number(r), number(r)
+	case wireHeartbeat:
+		r.Tuple(3)
+		m.Type = raftpb.MsgHeartbeat.Enum()
+		m.Term, m.Commit, m.Context = number(r), number(r), r.Bytes(maxReadingCtx)
+	case wireHeartbeatResp:
+		r.Tuple(2)
+		m.Type = raftpb.MsgHeartbeatResp.Enum()
+		m.Term, m.Context = number(r), r.Bytes(maxReadingCtx)
+	case wireProtobuf:
+		data := r.Bytes(maxRaftOther)
+		if r.Err() != nil {
+			break
+		}
+		if err := proto.Unmarshal(data, m); err != nil {
+			r.Fail("raft message: " + err.Error())
+			break
+		}
+		if m.GetFrom() != f.From || m.GetTo() != f.To {
+			r.Fail("a raft message under a false name")
+		}
+		switch m.GetType() {
+		case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow,
+			raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // the last three are dropped by Step (P3)
+		default:
+			r.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
+		}
+	default:
+		r.Fail("unknown raft message")
+	}
+	return f
+}
+
+// raftEntry is an entry with the numbers that it points to, in one allocation.
+type raftEntry struct {
+	raftpb.Entry
+	kind  raftpb.EntryType
+	term  uint64
+	index uint64
+}
+
+func number(r *wire.Reader) *uint64 {
+	v := r.Uint(anyUint)
+	return &v
+}
+
+// urgent reports whether a raft message must not wait behind lock traffic (P16).
+func urgent(m *raftpb.Message) bool {
+	switch m.GetType() {
+	case raftpb.MsgApp, raftpb.MsgAppResp:
+		return false
+	}
+	return true
+}

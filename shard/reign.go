@@ -1,0 +1,324 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"go.etcd.io/raft/v3"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// reign is what a replica knows only while it leads: what it is about to append, the
+// sessions' leases, and the rounds that confirm it still leads.
+type reign struct {
+	serving bool
+	haunts  bool          // of the deliberate bug OfficeWithoutTerm: deposed, and unaware of it
+	began   time.Duration // when serving began
+	base    time.Duration // table time then (P18)
+	batch   []byte        // commands to be appended next
+	batched []Dropped     // the clients' ones among them
+
+	leases   leases
+	renewals []Renewal                // since the last round
+	expiries []SessionID              // leases that ran out since the last round
+	rounds   map[uint64]*round        // ReadIndex rounds under way
+	last     uint64                   // the number of the last round
+	settled  time.Duration            // when a Settle was last proposed
+	early    []Event                  // of the deliberate bug GrantBeforeCommit
+	heard    map[uint64]time.Duration // replica ID -> when it last answered
+	placing  placing
+}
+
+// round is one ReadIndex and what it is to confirm (P2).
+type round struct {
+	begun    time.Duration
+	renewals []Renewal
+	expiries []SessionID
+}
+
+// Renewal is a client's question whether its session lives. Ref comes back in the Answer.
+type Renewal struct {
+	Session SessionID
+	Ref     uint64
+}
+
+// Answer says what a confirmed leader knows of a session.
+type Answer struct {
+	Renewal
+	Alive    bool
+	Revision uint64  // it says nothing of later grants (P13)
+	Results  []Event // what the session was told and has not acknowledged
+}
+
+// maxResults is how many results one answer repeats.
+const maxResults = 64
+
+// Renew takes a renewal. It returns ErrNotServing if this replica cannot answer it;
+// otherwise an Answer follows, or none if a majority stays silent.
+func (r *Replica) Renew(now time.Duration, q Renewal) error {
+	r.now = now
+	if !r.reign.serving || r.stopped != nil {
+		return ErrNotServing
+	}
+	if !r.heardFrom(q.Session) {
+		return nil
+	}
+	r.reign.renewals = append(r.reign.renewals, q)
+	r.dirty = true
+	return nil
+}
+
+// heardFrom notes that a session spoke, and reports whether this leader still listens to it.
+func (r *Replica) heardFrom(id SessionID) bool {
+	l := r.reign.leases.get(id)
+	if l == nil {
+		return true
+	}
+	if l.expiring {
+		return false // from the append on, not from the commit (P4)
+	}
+	l.hear(r.now)
+	return true
+}
+
+// propose appends the batch. While leadership moves it is held (P22).
+func (r *Replica) propose() {
+	if len(r.reign.batch) == 0 {
+		return
+	}
+	data := wire.AppendUint(make([]byte, 0, len(r.reign.batch)+12), entryVersion)
+	data = appendDuration(data, r.reign.base+r.now-r.reign.began)
+	data = append(data, r.reign.batch...)
+	if r.cfg.Bugs.Has(bug.GrantBeforeCommit) {
+		r.grantEarly()
+	}
+	if err := r.rn.Propose(data); err != nil {
+		if !errors.Is(err, raft.ErrProposalDropped) {
+			r.log.Warn("propose", "error", err)
+		}
+		return
+	}
+	r.entries++
+	r.commands += uint64(len(r.reign.batched))
+	r.reign.batch, r.reign.batched = r.reign.batch[:0], r.reign.batched[:0]
+}
+
+// grantEarly answers what it expects to come of the batch (a deliberate bug).
+func (r *Replica) grantEarly() {
+	rd := wire.NewReader(r.reign.batch)
+	for rd.Len() > 0 {
+		a, ok := ReadCommand(rd).(Acquire)
+		if ok && r.table.keys[a.Key] == nil && r.table.sessions[a.Session] != nil {
+			r.reign.early = append(r.reign.early, Granted{a.Session, a.Number, r.table.revision + 2})
+		}
+	}
+}
+
+// readIndex begins a round for what came since the last one began.
+func (r *Replica) readIndex() {
+	g := &r.reign
+	if len(g.renewals) == 0 && len(g.expiries) == 0 || !g.serving && !g.haunts {
+		return
+	}
+	if r.unasked() && len(g.expiries) == 0 {
+		return // answered by redirect
+	}
+	g.last++
+	g.rounds[g.last] = &round{r.now, g.renewals, g.expiries}
+	g.renewals, g.expiries = nil, nil
+	ctx := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.term), g.last)
+	r.rn.ReadIndex(ctx)
+}
+
+// confirmed ends a round: a majority had this leader after the round began.
+func (r *Replica) confirmed(ctx []byte, out *Output) {
+	if len(ctx) != 16 || binary.BigEndian.Uint64(ctx) != r.term && !r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
+		return // another reign's (P2)
+	}
+	g := &r.reign
+	number := binary.BigEndian.Uint64(ctx[8:])
+	rd := g.rounds[number]
+	if rd == nil || !g.serving && !g.haunts {
+		return
+	}
+	delete(g.rounds, number)
+	for _, q := range rd.renewals {
+		r.answer(q, out)
+	}
+	for _, id := range rd.expiries {
+		if l := g.leases.get(id); l != nil {
+			l.asked = 0
+			if l.silence(r.now) >= l.ttl && !l.expiring {
+				l.expiring = !r.cfg.Bugs.Has(bug.ExpireAtCommit)
+				r.office(Expire{id, r.term})
+			}
+		}
+	}
+}
+
+// answer acknowledges a renewal, now that nothing stands against it; a silent session
+// through the log only (P5).
+func (r *Replica) answer(q Renewal, out *Output) {
+	l := r.reign.leases.get(q.Session)
+	switch {
+	case l != nil && l.expiring:
+	case l != nil && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten):
+		l.awaiting = append(l.awaiting, q)
+		if !l.recalled {
+			l.recalled = true
+			r.office(Heard{q.Session, r.term})
+		}
+	default:
+		r.reply(q, out)
+	}
+}
+
+func (r *Replica) reply(q Renewal, out *Output) {
+	out.Answers = append(out.Answers, Answer{
+		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(),
+		Results: r.table.Results(q.Session, maxResults),
+	})
+}
+
+// accede begins to serve: an entry of the own term is applied (P19). Every session
+// starts afresh, but for the silence that was checkpointed (P5).
+func (r *Replica) accede(out *Output) {
+	g := &r.reign
+	*g = reign{
+		serving: true, began: r.now, base: r.table.Now(),
+		leases: newLeases(), rounds: make(map[uint64]*round), heard: make(map[uint64]time.Duration),
+		placing: placing{since: r.now},
+	}
+	for _, s := range r.table.Leases() {
+		l := g.leases.open(s.Session, s.TTL, r.now)
+		l.fixed = s.Fixed
+		if s.Silent > 0 {
+			l.silent, l.checkpoint = true, s.Silent
+			l.before = time.Duration(float64(s.Silent) * (1 - 2*r.cfg.Rho))
+		}
+		if r.cfg.Bugs.Has(bug.FreshLeaderExpires) {
+			l.before = max(l.before, s.TTL*3/4)
+		}
+	}
+	out.Serving = true
+	r.log.Debug("leads", "term", r.term, "revision", r.table.Revision())
+}
+
+// abdicate forgets the reign. What was not appended goes back to its clients.
+func (r *Replica) abdicate(out *Output) {
+	if !r.reign.serving {
+		return
+	}
+	out.Dropped = append(out.Dropped, r.reign.batched...)
+	out.Ended = true
+	if r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
+		// It goes on expiring, by its own clock and in another's log.
+		r.reign.serving, r.reign.haunts = false, true
+		r.reign.batch, r.reign.batched = nil, nil
+		return
+	}
+	r.reign = reign{}
+}
+
+// redirect hands out what deliberate bugs answered without asking anybody.
+func (r *Replica) redirect(out *Output) {
+	g := &r.reign
+	out.Events = append(out.Events, g.early...)
+	g.early = nil
+	if r.unasked() {
+		for _, q := range g.renewals {
+			r.reply(q, out)
+		}
+		g.renewals = nil
+	}
+}
+
+// unasked reports whether renewals are answered without asking anybody: deliberate bugs.
+func (r *Replica) unasked() bool {
+	return r.cfg.Bugs.Has(bug.UnconfirmedRenewal) || r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm) && r.appliedTerm != r.term
+}
+
+// note keeps the leases in step with what the table just did.
+func (r *Replica) note(events []Event, out *Output) {
+	g := &r.reign
+	for _, e := range events {
+		switch e := e.(type) {
+		case Opened:
+			g.leases.open(e.Session, e.TTL, r.now)
+		case Ended:
+			g.leases.end(e.Session)
+		case Fixed:
+			if l := g.leases.get(e.Session); l != nil {
+				l.fix(r.now, e.For)
+				g.leases.soon(r.now)
+			}
+		case Reheard:
+			if l := g.leases.get(e.Session); l != nil {
+				l.silent, l.recalled, l.checkpoint, l.before = false, false, 0, 0
+				for _, q := range l.awaiting {
+					r.reply(q, out)
+				}
+				l.awaiting = nil
+			}
+		}
+	}
+}
+
+// supervise is the leader's part of a tick.
+func (r *Replica) supervise() {
+	g := &r.reign
+	for n, rd := range g.rounds { // order-free: each is judged alone
+		if r.now-rd.begun >= ElectionTimeout {
+			delete(g.rounds, n)
+		}
+	}
+	if r.now >= g.leases.next {
+		r.review()
+	}
+	if due := r.table.Settles(); due != 0 && g.base+r.now-g.began >= due && (g.settled == 0 || r.now-g.settled >= ElectionTimeout) {
+		g.settled = r.now
+		r.office(Settle{r.term})
+	}
+	if r.role == raft.StateLeader {
+		r.place()
+	}
+}
+
+// review looks at every lease: who was silent for too long, who is to be checkpointed.
+func (r *Replica) review() {
+	g := &r.reign
+	g.leases.next = never
+	for l := g.leases.order.first(); l != nil; l = l.place.next() {
+		s := l.silence(r.now)
+		switch due := l.nextCheckpoint(); {
+		case l.expiring:
+		case s >= l.ttl:
+			if l.asked == 0 || r.now-l.asked >= ElectionTimeout {
+				l.asked = r.now
+				g.expiries = append(g.expiries, l.id)
+				r.dirty = true
+			}
+		case s >= due && !l.recalled && !r.cfg.Bugs.Has(bug.SilenceForgotten):
+			l.silent, l.checkpoint = true, s
+			r.office(Silent{l.id, s, r.term})
+		}
+		g.leases.next = min(g.leases.next, r.now+l.nextCheckpoint()-s, r.now+max(l.ttl-s, TickInterval))
+	}
+}
+
+func (g *reign) stalled(d time.Duration) {
+	if !g.serving {
+		return
+	}
+	for l := g.leases.order.first(); l != nil; l = l.place.next() {
+		l.heard += d
+		l.asked = 0
+	}
+	// A round that began before the stall proves nothing after it (P10).
+	for _, rd := range g.rounds { // order-free: each is treated alike
+		rd.expiries = nil
+	}
+}

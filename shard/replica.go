@@ -1,0 +1,619 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// The clockwork of a replica. Its owner calls Tick every TickInterval.
+const (
+	TickInterval    = 50 * time.Millisecond
+	heartbeatTicks  = 2
+	electionTicks   = 20
+	ElectionTimeout = electionTicks * TickInterval // E: a silent leader is given up after it
+)
+
+const (
+	maxBatch        = 128 << 10 // bytes of commands in one entry
+	maxAppend       = 256 << 10 // bytes of entries in one raft message
+	maxUncommitted  = 16 << 20  // bytes that a leader holds for a majority that is away
+	compactEntries  = 4096      // applied entries after which the log is cut
+	compactBytes    = 4 << 20
+	keptEntries     = 256  // of a cut log, for followers that are a little behind
+	checkedEntries  = 4096 // replicas compare their tables this often (P41)
+	entryVersion    = 1
+	learnerPatience = time.Minute // a learner that has not caught up by then is removed (P40)
+)
+
+// Peer is where a replica lives.
+type Peer struct {
+	Node uint64
+	Name string
+	Addr string
+}
+
+// Config says which replica to make.
+type Config struct {
+	Shard      int
+	Generation uint64
+	ID         uint64 // this replica's, never used before in its shard
+	Self       Peer
+	// Founders are the shard's first replicas, voters unless they are Learners; nil if
+	// this replica was added later and learns everything from a snapshot.
+	Founders []uint64
+	Learners []uint64
+	Peers    map[uint64]Peer // where the founders live
+	Founding Founding
+	Rho      float64 // the bound on clock rates: 0.01 means 1 %
+	Seed     uint64
+	Logger   *slog.Logger
+	Bugs     bug.Set
+}
+
+// Replica is one member of a shard's raft group: the log, the table that it feeds,
+// and, while it leads, the sessions' leases. It is sans-I/O: its owner brings
+// messages, commands and ticks with the time, calls [Replica.Ready], and carries out
+// the Output. One goroutine at a time may use it.
+type Replica struct {
+	cfg   Config
+	log   *slog.Logger
+	rn    *raft.RawNode
+	store *raft.MemoryStorage
+	table *Table
+	rand  *rand.Rand
+	now   time.Duration // of the latest input
+
+	conf      *raftpb.ConfState
+	peers     map[uint64]Peer   // replica ID -> where it lives; what the log says, as far as applied
+	highest   uint64            // the highest replica ID that was ever configured (P24)
+	strangers map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
+
+	applied      uint64
+	appliedTerm  uint64
+	appliedBytes int // since the log was cut
+	cutAt        uint64
+
+	term uint64
+	lead uint64
+	role raft.StateType
+
+	election election
+	reign    reign
+	transfer *transfer // the snapshot that this replica sends
+	incoming *incoming // the snapshot that it receives
+	chunks   []Chunk   // of transfer, to be sent
+	acks     []ChunkAck
+	wish     Wish
+	limited  bool
+	founders uint64 // replicas up to this ID were made by the founding act (P26)
+	sums     []checksum
+	entries  uint64 // that this replica proposed
+	commands uint64 // in them
+	dirty    bool
+	stopped  error
+}
+
+// checksum is the table's digest after an entry.
+type checksum struct{ index, digest uint64 }
+
+// Output is what a replica wants done. Its owner carries it out and may then reuse it.
+type Output struct {
+	Frames  []Outgoing
+	Events  []Event  // for the sessions' nodes; only from a serving leader
+	Answers []Answer // to renewals
+	Dropped []Dropped
+	Hosts   []Hosted  // replicas that shall be created
+	Removed []Removed // replicas that may not know of their end
+	Chunks  []Chunk
+	Acks    []ChunkAck
+	Offers  []Offer
+	Serving bool // this replica has just begun to serve
+	Ended   bool // it has just stopped serving
+}
+
+// Outgoing is a raft message and where it goes.
+type Outgoing struct {
+	Node   uint64
+	Urgent bool
+	Frame  Frame
+}
+
+// Dropped is a command that was accepted and then not appended: it is to be sent to another leader.
+type Dropped struct {
+	Session SessionID
+	Number  uint64
+}
+
+// Hosted says that peer's node shall host replica ID of this shard.
+type Hosted struct {
+	Peer Peer
+	ID   uint64
+}
+
+// Removed says that the node's replica ID is no longer one of this shard's.
+type Removed struct {
+	Node    uint64
+	ID      uint64
+	Highest uint64
+}
+
+// Reset empties out for its next use.
+func (out *Output) Reset() {
+	*out = Output{
+		Frames: out.Frames[:0], Events: out.Events[:0], Answers: out.Answers[:0], Dropped: out.Dropped[:0],
+		Hosts: out.Hosts[:0], Removed: out.Removed[:0], Chunks: out.Chunks[:0], Acks: out.Acks[:0],
+		Offers: out.Offers[:0],
+	}
+}
+
+// firstIndex is the log index of the founding act: the snapshot from which every
+// founder starts.
+const firstIndex = 1
+
+// NewReplica makes the replica that cfg describes.
+func NewReplica(cfg Config, now time.Duration) *Replica {
+	r := &Replica{
+		cfg:       cfg,
+		log:       cfg.Logger.With("shard", cfg.Shard, "replica", cfg.ID),
+		store:     raft.NewMemoryStorage(),
+		table:     NewTable(cfg.Founding),
+		rand:      rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Shard)<<32|cfg.ID)),
+		now:       now,
+		conf:      &raftpb.ConfState{},
+		peers:     make(map[uint64]Peer),
+		strangers: make(map[uint64]uint64),
+	}
+	if cfg.Founders != nil {
+		for id, p := range cfg.Peers { // order-free: one map is copied into another
+			r.peers[id] = p
+			r.highest = max(r.highest, id)
+		}
+		r.founders = r.highest
+		r.conf = &raftpb.ConfState{Voters: slices.Clone(cfg.Founders), Learners: slices.Clone(cfg.Learners)}
+		err := r.store.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+			ConfState: r.conf, Index: proto.Uint64(firstIndex), Term: proto.Uint64(1),
+		}})
+		if err != nil {
+			panic(fmt.Sprintf("shard: founding snapshot: %v", err))
+		}
+		r.store.SetHardState(&raftpb.HardState{Term: proto.Uint64(1), Vote: proto.Uint64(0), Commit: proto.Uint64(firstIndex)})
+		r.applied, r.appliedTerm, r.cutAt, r.term = firstIndex, 1, firstIndex, 1
+	}
+	rn, err := raft.NewRawNode(&raft.Config{
+		ID:                        cfg.ID,
+		ElectionTick:              electionTicks,
+		HeartbeatTick:             heartbeatTicks,
+		Storage:                   r.store,
+		Applied:                   r.applied,
+		MaxSizePerMsg:             maxAppend,
+		MaxUncommittedEntriesSize: maxUncommitted,
+		MaxInflightMsgs:           256,
+		CheckQuorum:               true,
+		PreVote:                   true,
+		ReadOnlyOption:            raft.ReadOnlySafe,
+		DisableProposalForwarding: !cfg.Bugs.Has(bug.OfficeWithoutTerm),
+		StepDownOnRemoval:         true,
+		Logger:                    quiet{r.log},
+	})
+	if err != nil {
+		panic(fmt.Sprintf("shard: raft's settings: %v", err))
+	}
+	r.rn = rn
+	r.election.arm(r, now)
+	if len(cfg.Founders) > 0 && cfg.Founders[0] == cfg.ID {
+		r.election.campaign = now // the owner, at once: nobody led before
+	}
+	return r
+}
+
+// ID returns the replica's ID in its shard.
+func (r *Replica) ID() uint64 { return r.cfg.ID }
+
+// Shard returns the number of the replica's shard.
+func (r *Replica) Shard() int { return r.cfg.Shard }
+
+// Fail stops the replica, after a panic in one of its methods for example.
+func (r *Replica) Fail(err error) { r.stop(err) }
+
+// Batches returns how many entries this replica proposed, and how many clients' commands
+// were in them.
+func (r *Replica) Batches() (entries, commands uint64) { return r.entries, r.commands }
+
+// Revision returns the table's revision, as far as this replica has applied the log.
+func (r *Replica) Revision() uint64 { return r.table.Revision() }
+
+// Table returns the replica's table, to be read only.
+func (r *Replica) Table() *Table { return r.table }
+
+// Generation returns the shard's generation: it grows when a lost majority is recovered.
+func (r *Replica) Generation() uint64 { return r.cfg.Generation }
+
+// Term returns the current term.
+func (r *Replica) Term() uint64 { return r.term }
+
+// Applied returns the index of the last entry that was applied.
+func (r *Replica) Applied() uint64 { return r.applied }
+
+// Leader returns where the leader lives, as far as this replica knows.
+func (r *Replica) Leader() (Peer, bool) {
+	p, ok := r.peers[r.lead]
+	return p, ok && r.lead != 0
+}
+
+// Serving reports whether this replica leads and has applied an entry of its own term
+// (P19): only then it takes commands and renewals.
+func (r *Replica) Serving() bool { return r.reign.serving }
+
+// Voters returns the replica IDs that elections count, in both halves of a joint
+// configuration, ascending.
+func (r *Replica) Voters() []uint64 {
+	all := append(slices.Clone(r.conf.Voters), r.conf.VotersOutgoing...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Configuration returns the nodes that vote in the two halves of the shard's
+// configuration, as far as this replica has applied its log, and whether the log holds
+// a change that it has not applied. The second half is empty unless the voters change.
+func (r *Replica) Configuration() (incoming, outgoing []uint64, unsettled bool) {
+	nodes := func(ids []uint64) (nodes []uint64) {
+		for _, id := range ids {
+			nodes = append(nodes, r.peers[id].Node)
+		}
+		return nodes
+	}
+	last, _ := r.store.LastIndex()
+	if last > r.applied {
+		entries, err := r.store.Entries(r.applied+1, last+1, 1<<30)
+		unsettled = err != nil || slices.ContainsFunc(entries, func(e *raftpb.Entry) bool {
+			return e.GetType() != raftpb.EntryNormal
+		})
+	}
+	return nodes(r.conf.Voters), nodes(r.conf.VotersOutgoing), unsettled
+}
+
+// Joint reports whether the shard is changing its voters.
+func (r *Replica) Joint() bool { return len(r.conf.VotersOutgoing) > 0 }
+
+// Learners returns the replica IDs that follow without a vote.
+func (r *Replica) Learners() []uint64 { return slices.Clone(r.conf.Learners) }
+
+// Peer returns where a replica lives.
+func (r *Replica) Peer(id uint64) (Peer, bool) {
+	p, ok := r.peers[id]
+	return p, ok
+}
+
+// Err returns why the replica stopped itself; nil while it works.
+func (r *Replica) Err() error { return r.stopped }
+
+// ErrNotServing: this replica does not lead, or not yet.
+var ErrNotServing = errors.New("shard: not the leader")
+
+// errDiverged: this replica's table differs from its leader's.
+var errDiverged = errors.New("shard: the replica's table differs from the leader's")
+
+// Step takes a raft message that came from node. If it came from a replica that does not
+// know of its end, Step says so.
+func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Removed) {
+	r.now = now
+	if r.stopped != nil || f.Generation != r.cfg.Generation {
+		return nil
+	}
+	if f.To != r.cfg.ID && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
+		return nil
+	}
+	if _, known := r.peers[f.From]; !known && r.highest >= f.From {
+		return &Removed{Node: node, ID: f.From, Highest: r.highest}
+	} else if !known {
+		// It was added by an entry that this replica has yet to apply.
+		r.strangers[f.From] = node
+	}
+	m := f.Message
+	switch m.GetType() {
+	case raftpb.MsgHeartbeat:
+		// Raft panics on a commit beyond its log: the sender took us for another (P23).
+		if last, _ := r.store.LastIndex(); m.GetCommit() > last && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
+			return nil
+		}
+	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
+		if !r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
+			return nil // nothing takes effect by being forwarded (P3)
+		}
+	}
+	if r.reign.serving {
+		r.reign.heard[f.From] = now
+	}
+	r.election.stepped(r, m)
+	if err := r.rn.Step(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
+		r.log.Debug("raft refused a message", "type", m.GetType(), "error", err)
+	}
+	r.dirty = true
+	return nil
+}
+
+// Submit takes a client's command, raw being its wire form. It returns ErrNotServing
+// if this replica cannot take it; otherwise the command is appended at the next Ready
+// or comes back as Dropped.
+func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
+	r.now = now
+	if !r.reign.serving || r.stopped != nil {
+		return ErrNotServing
+	}
+	id, number := commandOf(cmd)
+	if !r.heardFrom(id) {
+		return nil // expiring: no answer, as if it had come after (P4)
+	}
+	r.reign.batch = append(r.reign.batch, raw...)
+	r.reign.batched = append(r.reign.batched, Dropped{id, number})
+	if len(r.reign.batch) >= maxBatch {
+		r.propose()
+	}
+	r.dirty = true
+	return nil
+}
+
+func commandOf(cmd Command) (SessionID, uint64) {
+	switch c := cmd.(type) {
+	case Acquire:
+		return c.Session, c.Number
+	case Cancel:
+		return c.Session, c.Number
+	case Release:
+		return c.Session, c.Number
+	case Claim:
+		return c.Session, c.Number
+	case Close:
+		return c.Session, c.Number
+	}
+	return SessionID{}, 0
+}
+
+// office appends a command of the leader's own.
+func (r *Replica) office(cmd Command) {
+	r.reign.batch = AppendCommand(r.reign.batch, cmd)
+	r.dirty = true
+}
+
+// Tick tells the replica that a TickInterval passed, or more: a stall counts as one
+// tick, and moves its deadlines (P10).
+func (r *Replica) Tick(now time.Duration) {
+	stall := time.Duration(0)
+	if last := r.election.ticked; last != 0 && now-last > 2*TickInterval {
+		stall = now - last - TickInterval
+	}
+	r.election.ticked = now
+	r.now = now
+	if r.stopped != nil {
+		return
+	}
+	if stall > 0 {
+		r.election.stalled(stall)
+		r.reign.stalled(stall)
+	}
+	if r.role == raft.StateLeader {
+		r.rn.Tick()
+		r.dirty = true
+		if r.reign.serving {
+			r.supervise()
+		}
+	} else {
+		r.election.tick(r)
+		if r.reign.haunts {
+			r.review()
+		}
+	}
+	r.transferTick()
+}
+
+// WakeAt returns when the replica wants a Wake beside its ticks.
+func (r *Replica) WakeAt() time.Duration { return r.election.early }
+
+// Wake tells the replica that the time of WakeAt has come.
+func (r *Replica) Wake(now time.Duration) {
+	r.now = now
+	r.election.wake(r)
+}
+
+// Ready appends what was submitted, steps raft until it rests, and adds to out what is
+// to be done.
+func (r *Replica) Ready(now time.Duration, out *Output) {
+	r.now = now
+	if r.stopped != nil || !r.dirty {
+		return
+	}
+	r.dirty = false
+	r.propose()
+	r.readIndex()
+	for r.rn.HasReady() && r.stopped == nil {
+		rd := r.rn.Ready()
+		r.take(rd, out)
+		r.rn.Advance(rd)
+		r.propose() // what applying made the leader say
+		r.readIndex()
+	}
+	r.redirect(out)
+	r.emit(out)
+	r.compact()
+}
+
+func (r *Replica) take(rd raft.Ready, out *Output) {
+	if rd.HardState != nil && rd.HardState.GetTerm() != r.term {
+		r.term = rd.HardState.GetTerm()
+		r.election.newTerm(r)
+	}
+	if rd.SoftState != nil {
+		r.lead, r.role = rd.SoftState.Lead, rd.SoftState.RaftState
+		if r.role != raft.StateLeader {
+			r.abdicate(out)
+		}
+	}
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		r.install(rd.Snapshot)
+	}
+	if len(rd.Entries) > 0 {
+		if err := r.store.Append(rd.Entries); err != nil {
+			panic(fmt.Sprintf("shard: append: %v", err))
+		}
+	}
+	if !raft.IsEmptyHardState(rd.HardState) {
+		r.store.SetHardState(rd.HardState)
+	}
+	for _, m := range rd.Messages {
+		r.send(m, out)
+	}
+	for _, e := range rd.CommittedEntries {
+		r.apply(e, out)
+		if r.stopped != nil {
+			return
+		}
+	}
+	for _, rs := range rd.ReadStates {
+		r.confirmed(rs.RequestCtx, out)
+	}
+	if r.role == raft.StateLeader && !r.reign.serving &&
+		(r.appliedTerm == r.term || r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm)) {
+		r.accede(out)
+	}
+}
+
+func (r *Replica) send(m *raftpb.Message, out *Output) {
+	to, ok := r.peers[m.GetTo()]
+	if !ok {
+		if to.Node, ok = r.strangers[m.GetTo()]; !ok {
+			return
+		}
+	}
+	switch m.GetType() {
+	case raftpb.MsgSnap:
+		r.beginTransfer(m, to)
+		return
+	case raftpb.MsgApp:
+		// After each commit raft tells the followers at once, in an append of its own.
+		// The next append or heartbeat tells them as well, and nobody waits for a
+		// follower to apply: half of all messages are saved. Where the follower has
+		// not confirmed what came before, an empty append is how a loss is found.
+		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) {
+			return
+		}
+	case raftpb.MsgVoteResp:
+		if !m.GetReject() {
+			r.election.voted(r)
+		}
+	}
+	out.Frames = append(out.Frames, Outgoing{to.Node, urgent(m), Frame{
+		Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Message: m,
+	}})
+}
+
+// apply takes one committed entry.
+func (r *Replica) apply(e *raftpb.Entry, out *Output) {
+	r.applied, r.appliedTerm = e.GetIndex(), e.GetTerm()
+	r.appliedBytes += len(e.Data)
+	switch e.GetType() {
+	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
+		r.applyChange(e, out)
+	default:
+		if len(e.Data) > 0 {
+			if err := r.applyBatch(e, out); err != nil {
+				// A command that this version does not know. Skipping it would make
+				// this table another one than its fellows' (P41).
+				r.stop(fmt.Errorf("entry %d: %w", e.GetIndex(), err))
+				return
+			}
+		}
+	}
+	if r.applied%checkedEntries == 0 {
+		r.sums = append(r.sums, checksum{r.applied, r.table.Digest()})
+		if len(r.sums) > 4 {
+			r.sums = r.sums[1:]
+		}
+		if r.reign.serving {
+			r.office(Check{Index: r.applied, Digest: r.table.Digest(), Term: r.term})
+		}
+	}
+}
+
+func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
+	rd := wire.NewReader(e.Data)
+	if v := rd.Uint(anyUint); rd.Err() == nil && v != entryVersion {
+		return fmt.Errorf("unknown version %d", v)
+	}
+	r.table.Enter(e.GetTerm(), readTime(rd))
+	// Only the leader of the entry's own reign tells what comes of it. An older
+	// entry's client asks again, and gets its answer from a confirmed leader (P6).
+	told := &out.Events
+	var unheard []Event
+	if !r.reign.serving && e.GetTerm() != r.term || r.role != raft.StateLeader {
+		told = &unheard
+	}
+	for rd.Len() > 0 {
+		cmd := ReadCommand(rd)
+		if rd.Err() != nil {
+			return rd.Err()
+		}
+		if c, ok := cmd.(Check); ok && c.Term == e.GetTerm() {
+			for _, s := range r.sums {
+				if s.index == c.Index && s.digest != c.Digest {
+					return errDiverged
+				}
+			}
+		}
+		first := len(*told)
+		*told = r.table.Step(cmd, *told)
+		if r.reign.serving {
+			r.note((*told)[first:], out)
+		}
+	}
+	return rd.Err()
+}
+
+// stop ends this replica, and only it (P23, P41).
+func (r *Replica) stop(err error) {
+	r.stopped = err
+	r.reign = reign{}
+	r.log.Error("the replica stops itself", "error", err)
+}
+
+// compact cuts the log, never past what a snapshot under way stands on (P40).
+func (r *Replica) compact() {
+	if r.applied-r.cutAt < compactEntries && r.appliedBytes < compactBytes || r.transfer != nil || r.applied <= r.cutAt+keptEntries {
+		return
+	}
+	if _, err := r.store.CreateSnapshot(r.applied, r.conf, nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
+		panic(fmt.Sprintf("shard: snapshot: %v", err))
+	}
+	if err := r.store.Compact(r.applied - keptEntries); err != nil && !errors.Is(err, raft.ErrCompacted) {
+		panic(fmt.Sprintf("shard: compact: %v", err))
+	}
+	r.cutAt, r.appliedBytes = r.applied, 0
+}
+
+// quiet passes on what raft says of trouble. Its chatter about elections is ours to tell.
+type quiet struct{ log *slog.Logger }
+
+func (quiet) Debug(...any)            {}
+func (quiet) Debugf(string, ...any)   {}
+func (quiet) Info(...any)             {}
+func (quiet) Infof(string, ...any)    {}
+func (quiet) Warning(...any)          {}
+func (quiet) Warningf(string, ...any) {}
+func (q quiet) Error(v ...any)        { q.log.Warn("raft", "error", fmt.Sprint(v...)) }
+func (q quiet) Errorf(f string, v ...any) {
+	q.log.Warn("raft", "error", fmt.Sprintf(f, v...))
+}
+func (quiet) Fatal(v ...any)            { panic(fmt.Sprint(v...)) }
+func (quiet) Fatalf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }
+func (quiet) Panic(v ...any)            { panic(fmt.Sprint(v...)) }
+func (quiet) Panicf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }

@@ -1,0 +1,233 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+)
+
+// session is the record of one session in this shard: what it holds and waits for,
+// and which of its commands were already done.
+type session struct {
+	place[*session]
+	id       SessionID
+	name     string // of its node
+	ttl      time.Duration
+	fixed    bool              // claimed: the lease is not renewed (P7)
+	silent   time.Duration     // for how long it was unheard at the last checkpoint (P5)
+	birth    uint64            // the table's last deletion when it was opened: older commands are not its own (P12)
+	seen     numbers           // the numbers of all commands that arrived (P11)
+	results  map[uint64]result // of finished commands, until the client acknowledges them
+	requests map[uint64]*request
+	holds    map[uint64]*request // the granted ones of requests, by token
+	peaks    struct{ requests, holds, results int }
+	image
+}
+
+// result is how a command ended: granted with a token, refused, or done.
+type result struct {
+	token   uint64
+	refused Reason
+}
+
+// opening is what a command that may open a record brings for it.
+type opening struct {
+	ttl  time.Duration
+	name string
+}
+
+// begin finds the record of a command's session, opening one if the command may, and
+// sees to it that each number takes effect once (P11, P12). It returns nil if there is
+// nothing left to do but to tell what it appended to out.
+func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
+	s := t.sessions[c.Session]
+	birth := t.deleted
+	if s != nil {
+		birth = s.birth
+	}
+	if c.Since < birth && !t.bugs.Has(bug.GhostSessions) {
+		why := Reopen
+		if s != nil {
+			why = Behind
+		}
+		return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: why, Revision: t.revision})
+	}
+	if s == nil {
+		if open == nil {
+			return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: Lost, Revision: t.revision})
+		}
+		s = &session{
+			id: c.Session, name: open.name, ttl: open.ttl, birth: birth,
+			results:  make(map[uint64]result),
+			requests: make(map[uint64]*request),
+			holds:    make(map[uint64]*request),
+		}
+		s.born = t.revision
+		t.sessions[s.id] = s
+		t.records.push(s, &s.place)
+		out = append(out, Opened{s.id, s.ttl})
+	}
+	t.keepSession(s)
+	for _, n := range c.Acked {
+		if n != c.Number {
+			s.forget(n)
+		}
+	}
+	if s.seen.has(c.Number) && !t.bugs.Has(bug.NoDedup) {
+		return nil, append(out, t.again(s, c.Number))
+	}
+	s.seen.add(c.Number)
+	return s, out
+}
+
+// forget drops a result that nobody will ask for again.
+func (s *session) forget(number uint64) {
+	delete(s.results, number)
+	s.results = shrink(s.results, &s.peaks.results)
+}
+
+// again tells a repeated command what its first copy was told.
+func (t *Table) again(s *session, number uint64) Event {
+	if r := s.requests[number]; r != nil && r.token == 0 {
+		return t.queued(r)
+	}
+	switch res, ok := s.results[number]; {
+	case !ok:
+		// Acknowledged before, or cancelled before it arrived.
+		return Refused{Session: s.id, Number: number, Reason: Stale, Revision: t.revision}
+	case res.token != 0:
+		return Granted{s.id, number, res.token}
+	case res.refused != 0:
+		return Refused{Session: s.id, Number: number, Reason: res.refused, Revision: t.revision}
+	}
+	return Done{s.id, number}
+}
+
+// end deletes s: what it holds goes to those who wait for it. Its requests go in the
+// order of their numbers, the same on every replica.
+func (t *Table) end(s *session, out []Event) []Event {
+	t.keepSession(s)
+	delete(t.sessions, s.id)
+	t.sessions = shrink(t.sessions, &t.peaks.sessions)
+	t.records.remove(&s.place)
+	t.deleted = t.revision
+	out = append(out, Ended{s.id})
+	gone := make([]*request, 0, len(s.requests))
+	for _, r := range s.requests { // order-free: sorted below
+		gone = append(gone, r)
+	}
+	slices.SortFunc(gone, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+	// All of them go before anybody is let in, or it would be s's own waiters.
+	for _, r := range gone {
+		t.take(r)
+	}
+	for _, r := range gone {
+		if !t.bugs.Has(bug.LostWakeUp) {
+			out = t.grant(r.entry, out)
+		}
+		t.sweep(r.entry)
+	}
+	return out
+}
+
+// Lease is what a new leader must know of a session.
+type Lease struct {
+	Session SessionID
+	TTL     time.Duration
+	Fixed   bool
+	Silent  time.Duration
+}
+
+// Leases returns the sessions that have a record, in the order of their IDs.
+func (t *Table) Leases() []Lease {
+	all := make([]Lease, 0, len(t.sessions))
+	for id, s := range t.sessions { // order-free: sorted below
+		all = append(all, Lease{id, s.ttl, s.fixed, s.silent})
+	}
+	slices.SortFunc(all, func(a, b Lease) int {
+		if a.Session.Less(b.Session) {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// Has reports whether the session has a record.
+func (t *Table) Has(id SessionID) bool { return t.sessions[id] != nil }
+
+// Results returns what the session's finished commands were told and it has not
+// acknowledged, in the order of their numbers, at most limit of them.
+func (t *Table) Results(id SessionID, limit int) []Event {
+	s := t.sessions[id]
+	if s == nil {
+		return nil
+	}
+	order := make([]uint64, 0, len(s.results))
+	for n := range s.results { // order-free: sorted below
+		order = append(order, n)
+	}
+	slices.Sort(order)
+	if len(order) > limit {
+		order = order[:limit]
+	}
+	events := make([]Event, len(order))
+	for i, n := range order {
+		events[i] = t.again(s, n)
+	}
+	return events
+}
+
+// numbers is a set of request numbers. They are given out in order and arrive nearly
+// so: a floor and a few ranges above it hold any number of them.
+type numbers struct {
+	floor  uint64 // all up to this one are in the set
+	ranges []span // above it, apart from each other, ascending
+}
+
+type span struct{ first, last uint64 }
+
+func (s *numbers) has(n uint64) bool {
+	if n <= s.floor {
+		return true
+	}
+	i, _ := slices.BinarySearchFunc(s.ranges, n, func(r span, n uint64) int {
+		if r.last < n {
+			return -1
+		}
+		return 1
+	})
+	return i < len(s.ranges) && s.ranges[i].first <= n
+}
+
+func (s *numbers) add(n uint64) {
+	if s.has(n) {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(s.ranges, n, func(r span, n uint64) int {
+		if r.last < n {
+			return -1
+		}
+		return 1
+	})
+	// n lies in the gap before ranges[i]: it may touch that one, the one before, or both.
+	below := i > 0 && s.ranges[i-1].last+1 == n
+	above := i < len(s.ranges) && s.ranges[i].first == n+1
+	switch {
+	case below && above:
+		s.ranges[i-1].last = s.ranges[i].last
+		s.ranges = slices.Delete(s.ranges, i, i+1)
+	case below:
+		s.ranges[i-1].last = n
+	case above:
+		s.ranges[i].first = n
+	default:
+		s.ranges = slices.Insert(s.ranges, i, span{n, n})
+	}
+	if s.ranges[0].first == s.floor+1 {
+		s.floor = s.ranges[0].last
+		s.ranges = slices.Delete(s.ranges, 0, 1)
+	}
+}

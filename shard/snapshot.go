@@ -1,0 +1,423 @@
+package shard
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// tableVersion is the version of the table's rules and of its snapshots (P41).
+const tableVersion = 1
+
+// image is what an entry or a session record remembers for snapshots.
+type image struct {
+	born uint64 // the revision that made it
+	kept *Cut   // the cut that has its image already
+}
+
+// Cut is a snapshot that is being taken: the table as it was when the cut was made,
+// encoded in steps while the table goes on. What a command is about to change is
+// encoded first, as it was (copy on write).
+type Cut struct {
+	t       *Table
+	at      uint64 // the revision of the cut
+	buf     []byte
+	entry   *place[*entry] // the next to visit, if it was there
+	record  *place[*session]
+	entries int // images written
+	records int
+	done    bool
+}
+
+// Cut begins a snapshot. A table takes one at a time: an earlier one that is not
+// finished is given up.
+func (t *Table) Cut() *Cut {
+	c := &Cut{t: t, at: t.revision, entry: t.entries.head, record: t.records.head}
+	b := wire.AppendArray(nil, 6)
+	b = wire.AppendUint(b, tableVersion)
+	b = wire.AppendUint(b, t.revision)
+	b = wire.AppendUint(b, t.deleted)
+	b = appendDuration(b, t.now)
+	b = appendDuration(b, t.settles)
+	c.buf = wire.AppendUint(b, t.digest)
+	t.cut = c
+	return c
+}
+
+// Next returns the next bytes of the snapshot, at most limit of them, and whether they
+// are the last. It must not be called once the snapshot was given up.
+func (c *Cut) Next(limit int) (chunk []byte, last bool) {
+	if !c.done && c.t.cut != c {
+		panic("shard: a snapshot goes on that was given up")
+	}
+	for len(c.buf) < limit && c.record != nil {
+		p := c.record
+		c.record = p.succ
+		c.t.keepSession(p.value)
+	}
+	for len(c.buf) < limit && c.entry != nil && c.record == nil {
+		p := c.entry
+		c.entry = p.succ
+		c.t.keepEntry(p.value)
+	}
+	if c.record == nil && c.entry == nil && !c.done {
+		c.done = true
+		c.buf = wire.AppendArray(c.buf, 3)
+		c.buf = wire.AppendUint(c.buf, imageEnd)
+		c.buf = wire.AppendUint(c.buf, uint64(c.records))
+		c.buf = wire.AppendUint(c.buf, uint64(c.entries))
+		if c.t.cut == c {
+			c.t.cut = nil
+		}
+	}
+	n := min(limit, len(c.buf))
+	chunk = slices.Clone(c.buf[:n])
+	c.buf = c.buf[n:]
+	return chunk, c.done && len(c.buf) == 0
+}
+
+// Stop gives the snapshot up.
+func (c *Cut) Stop() {
+	if c.t.cut == c {
+		c.t.cut = nil
+	}
+}
+
+// keepEntry must be called before e changes or goes: it writes e's image into the
+// snapshot that is being taken.
+func (t *Table) keepEntry(e *entry) {
+	c := t.cut
+	if c == nil {
+		return
+	}
+	if c.entry == &e.place { // e may be about to leave the list
+		c.entry = e.place.succ
+	}
+	if e.kept == c {
+		return
+	}
+	e.kept = c
+	if e.born <= c.at {
+		c.entries++
+		c.buf = appendEntry(c.buf, e)
+	}
+}
+
+// keepSession is keepEntry for a session record.
+func (t *Table) keepSession(s *session) {
+	c := t.cut
+	if c == nil {
+		return
+	}
+	if c.record == &s.place {
+		c.record = s.place.succ
+	}
+	if s.kept == c {
+		return
+	}
+	s.kept = c
+	if s.born <= c.at {
+		c.records++
+		c.buf = appendRecord(c.buf, s)
+	}
+}
+
+// The kinds of images in a snapshot.
+const (
+	imageRecord = iota + 1
+	imageEntry
+	imageEnd
+)
+
+func appendRecord(b []byte, s *session) []byte {
+	b = wire.AppendArray(b, 10)
+	b = wire.AppendUint(b, imageRecord)
+	b = wire.AppendUint(b, s.id.Node)
+	b = wire.AppendUint(b, s.id.Number)
+	b = wire.AppendString(b, s.name)
+	b = appendDuration(b, s.ttl)
+	b = wire.AppendBool(b, s.fixed)
+	b = appendDuration(b, s.silent)
+	b = wire.AppendUint(b, s.birth)
+	b = wire.AppendArray(b, 1+2*len(s.seen.ranges))
+	b = wire.AppendUint(b, s.seen.floor)
+	for _, r := range s.seen.ranges {
+		b = wire.AppendUint(wire.AppendUint(b, r.first), r.last)
+	}
+	order := make([]uint64, 0, len(s.results))
+	for n := range s.results { // order-free: sorted below
+		order = append(order, n)
+	}
+	slices.Sort(order)
+	b = wire.AppendArray(b, 3*len(order))
+	for _, n := range order {
+		b = wire.AppendUint(b, n)
+		b = wire.AppendUint(b, s.results[n].token)
+		b = wire.AppendUint(b, uint64(s.results[n].refused))
+	}
+	return b
+}
+
+func appendEntry(b []byte, e *entry) []byte {
+	b = wire.AppendArray(b, 5)
+	b = wire.AppendUint(b, imageEntry)
+	b = wire.AppendString(b, e.key)
+	b = wire.AppendUint(b, uint64(e.kind))
+	b = wire.AppendUint(b, uint64(e.capacity))
+	b = wire.AppendArray(b, e.holders.len+e.queue.len)
+	for r := e.holders.first(); r != nil; r = r.place.next() {
+		b = appendRequest(b, r)
+	}
+	for r := e.queue.first(); r != nil; r = r.place.next() {
+		b = appendRequest(b, r)
+	}
+	return b
+}
+
+func appendRequest(b []byte, r *request) []byte {
+	b = wire.AppendArray(b, 7)
+	b = wire.AppendUint(b, r.session.id.Node)
+	b = wire.AppendUint(b, r.session.id.Number)
+	b = wire.AppendUint(b, r.number)
+	b = wire.AppendUint(b, uint64(r.weight))
+	b = wire.AppendUint(b, r.token)
+	b = wire.AppendBytes(b, r.value)
+	return appendDuration(b, r.since)
+}
+
+// maxRevision is the largest number that JSON and JavaScript keep exactly (P17).
+const maxRevision = 1<<53 - 1
+
+// Restore builds a table from a snapshot, in steps.
+type Restore struct {
+	t       *Table
+	rest    []byte // bytes of an image that has not arrived whole
+	at      uint64 // the revision of the snapshot
+	strict  bool   // refuse what no table could have come to; a deliberate bug may come to anything
+	begun   bool
+	ended   bool
+	shells  int // sessions that an entry named and whose record has not come yet
+	records int
+	entries int
+	err     error
+}
+
+// NewRestore returns a Restore whose table will have f's switches.
+func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f), strict: f.Bugs == 0} }
+
+// Add takes the next bytes of a snapshot. It fails with wire.ErrMalformed, for good,
+// if they are none.
+func (rs *Restore) Add(chunk []byte) error {
+	rs.rest = append(rs.rest, chunk...)
+	for rs.err == nil && len(rs.rest) > 0 && !rs.ended {
+		r := wire.NewReader(rs.rest)
+		rs.next(r)
+		switch err := r.Err(); {
+		case err == nil:
+			rs.rest = r.Rest()
+		case errors.Is(err, wire.ErrShort) && len(rs.rest) <= maxImage:
+			return nil // the rest of the image is in the next chunk
+		default:
+			rs.err = err
+		}
+	}
+	if rs.ended && len(rs.rest) > 0 && rs.err == nil {
+		rs.err = wire.ErrMalformed
+	}
+	return rs.err
+}
+
+// maxImage is more than the largest entry takes: MaxWaiters requests that wait and
+// as many that hold, with a value each, would be more than a frame can bring in.
+const maxImage = 1 << 30
+
+// Table returns the restored table, once all chunks were added.
+func (rs *Restore) Table() (*Table, error) {
+	if rs.err == nil && (!rs.ended || rs.shells != 0) {
+		rs.err = wire.ErrMalformed
+	}
+	if rs.err != nil {
+		return nil, rs.err
+	}
+	return rs.t, nil
+}
+
+func (rs *Restore) next(r *wire.Reader) {
+	t := rs.t
+	if !rs.begun {
+		r.Tuple(6)
+		if v := r.Uint(anyUint); r.Err() == nil && v != tableVersion {
+			r.Fail("unknown version of the table")
+		}
+		revision, deleted := r.Uint(maxRevision), r.Uint(anyUint)
+		now, settles, digest := readTime(r), readTime(r), r.Uint(anyUint)
+		if deleted > revision {
+			r.Fail("a deletion in the future")
+		}
+		if r.Err() == nil {
+			rs.begun, rs.at = true, revision
+			t.revision, t.deleted, t.now, t.settles, t.digest = revision, deleted, now, settles, digest
+			if t.bugs.Has(bug.TokenFromCounter) {
+				t.revision = 1
+			}
+		}
+		return
+	}
+	n := r.Array(10)
+	switch kind := r.Uint(anyUint); {
+	case r.Err() != nil:
+	case kind == imageRecord && n == 10:
+		rs.record(r)
+	case kind == imageEntry && n == 5:
+		rs.entry(r)
+	case kind == imageEnd && n == 3:
+		if r.Uint(anyUint) != uint64(rs.records) || r.Uint(anyUint) != uint64(rs.entries) {
+			r.Fail("an image is missing")
+		}
+		rs.ended = r.Err() == nil
+	default:
+		r.Fail("unknown image")
+	}
+}
+
+func (rs *Restore) record(r *wire.Reader) {
+	id := readSession(r)
+	name, ttl, fixed := r.String(MaxName), readDuration(r), r.Bool()
+	silent, birth := readDuration(r), r.Uint(anyUint)
+	seen := readNumbers(r)
+	n := r.Array(1 << 22)
+	if n%3 != 0 {
+		r.Fail("part of a result")
+	}
+	results := make(map[uint64]result, n/3)
+	for range n / 3 {
+		number, res := r.Uint(anyUint), result{r.Uint(anyUint), Reason(r.Uint(uint64(lastReason)))}
+		if _, twice := results[number]; twice || rs.strict && (!seen.has(number) || res.token > rs.at) {
+			r.Fail("a result out of place")
+		}
+		results[number] = res
+	}
+	if r.Err() != nil {
+		return
+	}
+	s := rs.t.sessions[id]
+	switch {
+	case s == nil:
+		s = rs.shell(id)
+	case s.results != nil:
+		r.Fail("a session twice")
+		return
+	default:
+		rs.shells--
+		for n := range s.requests { // order-free: each is judged alone
+			if rs.strict && !seen.has(n) {
+				r.Fail("a request that never arrived")
+				return
+			}
+		}
+	}
+	s.name, s.ttl, s.fixed, s.silent, s.birth, s.seen, s.results = name, ttl, fixed, silent, birth, seen, results
+	rs.records++
+}
+
+func readNumbers(r *wire.Reader) numbers {
+	n := r.Array(1 << 20)
+	if n%2 != 1 {
+		r.Fail("part of a range")
+		return numbers{}
+	}
+	s := numbers{floor: r.Uint(anyUint), ranges: make([]span, n/2)}
+	last := s.floor
+	for i := range s.ranges {
+		p := span{r.Uint(anyUint), r.Uint(anyUint)}
+		if p.last < p.first || p.first <= last || p.first-last < 2 {
+			r.Fail("ranges out of order")
+		}
+		s.ranges[i], last = p, p.last
+	}
+	return s
+}
+
+// shell makes the session id, whose record comes now or later.
+func (rs *Restore) shell(id SessionID) *session {
+	s := &session{id: id, requests: make(map[uint64]*request), holds: make(map[uint64]*request)}
+	rs.t.sessions[id] = s
+	rs.t.records.push(s, &s.place)
+	return s
+}
+
+func (rs *Restore) entry(r *wire.Reader) {
+	e := &entry{key: readKey(r), kind: Kind(r.Uint(uint64(Semaphore))), capacity: int64(r.Uint(MaxWeight))}
+	n := r.Array(1 << 22)
+	type line struct {
+		id SessionID
+		r  *request
+	}
+	lines := make([]line, 0, min(n, 1024))
+	for range n {
+		r.Tuple(7)
+		lines = append(lines, line{readSession(r), &request{
+			entry: e, number: r.Uint(anyUint), weight: int64(r.Uint(MaxWeight)), token: r.Uint(anyUint),
+			value: slices.Clone(r.Bytes(MaxValue)), since: readTime(r),
+		}})
+		if r.Err() != nil {
+			return
+		}
+	}
+	if r.Err() != nil {
+		return
+	}
+	if rs.t.keys[e.key] != nil {
+		r.Fail("a key twice")
+		return
+	}
+	for _, l := range lines {
+		s := rs.t.sessions[l.id]
+		if s == nil {
+			s = rs.shell(l.id)
+			rs.shells++
+		}
+		if rs.strict && !rs.fits(e, s, l.r) {
+			r.Fail("a request out of place")
+			return
+		}
+		l.r.session = s
+		s.requests[l.r.number] = l.r
+		if l.r.token != 0 {
+			s.holds[l.r.token] = l.r
+			e.used += l.r.weight
+			e.holders.push(l.r, &l.r.place)
+		} else {
+			e.queue.push(l.r, &l.r.place)
+		}
+	}
+	head := e.queue.first()
+	if rs.strict && (n == 0 || e.kind == RW && e.capacity != Whole ||
+		head != nil && rs.t.settles == 0 && e.used+head.weight <= e.capacity) {
+		r.Fail("a key out of place")
+		return
+	}
+	rs.t.keys[e.key] = e
+	rs.t.entries.push(e, &e.place)
+	rs.entries++
+}
+
+// fits reports whether q may come next in e: the holders in the order of their
+// tokens, with room for each, and then those who wait.
+func (rs *Restore) fits(e *entry, s *session, q *request) bool {
+	var last uint64
+	if e.holders.len > 0 {
+		last = e.holders.tail.value.token
+	}
+	switch {
+	case q.number == 0 || s.requests[q.number] != nil || s.results != nil && !s.seen.has(q.number),
+		q.weight < 1 || q.weight > e.capacity:
+		return false
+	case q.token == 0:
+		return e.queue.len < MaxWaiters
+	}
+	return e.queue.len == 0 && q.token > last && q.token <= rs.at && s.holds[q.token] == nil &&
+		e.used+q.weight <= e.capacity
+}

@@ -1,0 +1,430 @@
+// Package shard holds one shard: its lock table, and the replica that keeps the
+// copies of that table in step.
+//
+// A [Table] is a plain state machine: it starts no goroutine, reads no clock and
+// sends no message. Feed it with [Table.Step]; tell whom Step says to tell. A
+// [Replica] wraps it into one member of a raft group, in the same style: messages,
+// ticks and commands go in, messages and events come out.
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+)
+
+// Table is the lock table of one shard. One goroutine at a time may use it.
+//
+// Per key there is one weighted FIFO: a capacity, the requests that hold some of
+// it, and the requests that wait. The head of the queue waits until it fits, and
+// nobody passes it (G3), so writers and large requests never starve. Everything
+// that a table decides follows from the commands and their order alone.
+type Table struct {
+	keys     map[string]*entry // only keys that are held or waited for
+	sessions map[SessionID]*session
+	entries  list[*entry] // all of keys, oldest first: what a snapshot walks
+	records  list[*session]
+
+	revision uint64        // raised by each command and by each grant; a token is its grant's own (P17)
+	deleted  uint64        // the revision of the last deletion of a record (P12)
+	now      time.Duration // table time (P18), never a date
+	term     uint64        // of the entry that is being applied (P3)
+	settles  time.Duration // nothing is granted before a Settle, due at this time; zero: settled (P27)
+	digest   uint64        // over everything that happened; equal on all replicas (P41)
+
+	peaks struct{ keys, sessions int } // for shrink
+	cut   *Cut                         // the snapshot that is being taken, if any
+	bugs  bug.Set
+	check bool // verify the invariants after each step
+
+	observe func(Decision)
+}
+
+// Founding is what a new table starts from.
+type Founding struct {
+	Revision uint64        // the first revision: founding time in ms << 10 (P17)
+	Settles  time.Duration // how long queues may form but nothing is granted; zero: not at all (P27)
+	Bugs     bug.Set
+	Check    bool           // verify the invariants after each step; panics if one is broken
+	Observe  func(Decision) // hears of every decision; for simulations
+}
+
+// Decision is what the table did with one request, for those who watch a simulation.
+type Decision struct {
+	What     DecisionKind
+	Revision uint64 // of the table when it decided
+	Key      string
+	Session  SessionID
+	Number   uint64
+	Token    uint64 // Admitted and Finished
+}
+
+// DecisionKind says what the table did.
+type DecisionKind uint8
+
+// The kinds of decisions.
+const (
+	Entered   DecisionKind = iota + 1 // the request is in its key's queue
+	Admitted                          // it holds the key
+	Finished                          // it holds it no more
+	Withdrawn                         // it left the queue without a grant
+)
+
+func (t *Table) decided(what DecisionKind, r *request) {
+	if t.observe != nil {
+		t.observe(Decision{what, t.revision, r.entry.key, r.session.id, r.number, r.token})
+	}
+}
+
+// NewTable returns the table of a shard in which nothing ever happened.
+func NewTable(f Founding) *Table {
+	return &Table{
+		keys:     make(map[string]*entry),
+		sessions: make(map[SessionID]*session),
+		revision: f.Revision,
+		settles:  f.Settles,
+		bugs:     f.Bugs,
+		check:    f.Check && f.Bugs == 0, // a deliberate bug is for the clients to notice
+		observe:  f.Observe,
+	}
+}
+
+// entry is one key in use. An entry that is neither held nor waited for is deleted.
+type entry struct {
+	place[*entry]
+	key      string
+	kind     Kind
+	capacity int64
+	used     int64 // the holders' weights; at most capacity
+	holders  list[*request]
+	queue    list[*request] // in the order in which they were committed
+	image                   // for snapshots
+}
+
+// request is one Acquire, while it waits and then while it holds.
+type request struct {
+	place[*request]
+	entry   *entry
+	session *session
+	number  uint64
+	weight  int64
+	token   uint64 // zero while it waits
+	value   []byte
+	since   time.Duration // table time at which it came to wait or to hold
+}
+
+// Revision is the number of the last thing that happened.
+func (t *Table) Revision() uint64 { return t.revision }
+
+// Digest is a hash over all that happened to the table, equal on all replicas that
+// applied the same entries.
+func (t *Table) Digest() uint64 { return t.digest }
+
+// Now is the table's time: how long the shard has been led, as its leaders counted.
+func (t *Table) Now() time.Duration { return t.now }
+
+// Settles tells when a young table is due for its Settle, in table time; zero: it is settled.
+func (t *Table) Settles() time.Duration { return t.settles }
+
+// Enter begins an entry of the log: its term, and its leader's reading of table time.
+func (t *Table) Enter(term uint64, now time.Duration) {
+	t.term = term
+	t.now = max(t.now, now)
+}
+
+// Step applies cmd and appends to out what must now be told, in that order. Equal
+// commands in equal order give equal events on every replica. Step has no error:
+// what cannot be done yields a Refused and changes only the revision.
+func (t *Table) Step(cmd Command, out []Event) []Event {
+	t.revision++
+	told := len(out)
+	switch cmd := cmd.(type) {
+	case Acquire:
+		out = t.acquire(cmd, out)
+	case Cancel:
+		out = t.cancel(cmd, out)
+	case Release:
+		out = t.release(cmd, out)
+	case Claim:
+		out = t.claim(cmd, out)
+	case Close:
+		out = t.close(cmd, out)
+	case Expire:
+		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
+			out = t.end(s, out)
+		}
+	case Silent:
+		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
+			t.keepSession(s)
+			s.silent = cmd.For
+		}
+	case Heard:
+		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
+			t.keepSession(s)
+			s.silent = 0
+			out = append(out, Reheard{cmd.Session})
+		}
+	case Settle:
+		if t.settles != 0 && t.inOffice(cmd.Term) {
+			out = t.settle(out)
+		}
+	case Check:
+		// The replica compares; the table only counts it.
+	default:
+		panic(fmt.Sprintf("shard: unknown command %T", cmd))
+	}
+	t.digest = mix(t.digest, t.revision)
+	for _, e := range out[told:] {
+		if g, ok := e.(Granted); ok {
+			t.digest = mix(mix(t.digest, g.Session.Node^g.Session.Number), g.Token)
+		}
+	}
+	if t.check {
+		t.checkCommand(cmd)
+	}
+	return out
+}
+
+// inOffice reports whether a command of office was decided in the term of its entry.
+// One that was forwarded to a later leader has no force (P3).
+func (t *Table) inOffice(term uint64) bool {
+	return term == t.term || t.bugs.Has(bug.OfficeWithoutTerm)
+}
+
+func (t *Table) acquire(c Acquire, out []Event) []Event {
+	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
+	if s == nil {
+		return out
+	}
+	e := t.keys[c.Key]
+	if e == nil {
+		e = &entry{key: c.Key, kind: c.Kind, capacity: c.Capacity}
+		e.born = t.revision
+		t.keys[c.Key] = e
+		t.entries.push(e, &e.place)
+	}
+	refuse := Reason(0)
+	switch fits := t.fits(e, c.Weight); {
+	case e.kind != c.Kind || e.capacity != c.Capacity:
+		refuse = Capacity
+	case c.Try && !fits:
+		refuse = Locked
+	case !fits && e.queue.len >= MaxWaiters:
+		refuse = Crowded
+	}
+	if refuse != 0 {
+		out = append(out, t.refused(s, c.Number, refuse, e))
+		t.sweep(e)
+		return out
+	}
+	t.keepEntry(e)
+	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, since: t.now}
+	if len(c.Value) > 0 {
+		r.value = slices.Clone(c.Value)
+	}
+	s.requests[c.Number] = r
+	e.queue.push(r, &r.place)
+	t.decided(Entered, r)
+	out = t.grant(e, out)
+	if r.token == 0 {
+		out = append(out, t.queued(r))
+	}
+	return out
+}
+
+// fits reports whether a request of this weight would be granted at once: there is
+// room, and nobody waits who came earlier (P16).
+func (t *Table) fits(e *entry, weight int64) bool {
+	return t.settles == 0 && e.used+weight <= e.capacity &&
+		(e.queue.len == 0 || t.bugs.Has(bug.QueueJumpers))
+}
+
+// grant lets in as many from the head of e's queue as fit. Each takes a revision of
+// its own, which is its token.
+func (t *Table) grant(e *entry, out []Event) []Event {
+	if t.settles != 0 {
+		return out
+	}
+	for r := t.next(e); r != nil; r = t.next(e) {
+		t.keepEntry(e)
+		t.keepSession(r.session)
+		e.queue.remove(&r.place)
+		e.holders.push(r, &r.place)
+		e.used += r.weight
+		t.revision++
+		r.token = t.revision
+		r.since = t.now
+		r.session.holds[r.token] = r
+		r.session.results[r.number] = result{token: r.token}
+		t.decided(Admitted, r)
+		out = append(out, Granted{r.session.id, r.number, r.token})
+	}
+	return out
+}
+
+// next returns the request that is to be let in now, if any: the head of the queue.
+func (t *Table) next(e *entry) *request {
+	for r := e.queue.first(); r != nil; r = r.place.next() {
+		if e.used+r.weight <= e.capacity {
+			return r
+		}
+		if !t.bugs.Has(bug.QueueJumpers) {
+			break
+		}
+	}
+	return nil
+}
+
+func (t *Table) cancel(c Cancel, out []Event) []Event {
+	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
+	if s == nil {
+		return out
+	}
+	s.seen.add(c.Target) // if it is still under way, it comes too late
+	if r := s.requests[c.Target]; r != nil {
+		out = t.drop(r, out)
+	}
+	s.forget(c.Target)
+	s.results[c.Number] = result{}
+	return append(out, Done{s.id, c.Number})
+}
+
+func (t *Table) release(c Release, out []Event) []Event {
+	s, out := t.begin(c.Call, nil, out)
+	if s == nil {
+		return out
+	}
+	r := s.holds[c.Token]
+	if t.bugs.Has(bug.ReleaseByKey) {
+		r = t.heldByKey(s, c.Key)
+	}
+	if r == nil || r.entry.key != c.Key {
+		return append(out, t.refused(s, c.Number, Lost, nil))
+	}
+	s.results[c.Number] = result{}
+	out = append(out, Done{s.id, c.Number})
+	return t.drop(r, out)
+}
+
+// heldByKey finds what a release that did not name its token would free (P14 left out).
+func (t *Table) heldByKey(s *session, key string) *request {
+	if e := t.keys[key]; e != nil {
+		for r := e.holders.first(); r != nil; r = r.place.next() {
+			if r.session == s {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Table) claim(c Claim, out []Event) []Event {
+	s, out := t.begin(c.Call, nil, out)
+	if s == nil {
+		return out
+	}
+	r := s.holds[c.Token]
+	if r == nil || r.entry.key != c.Key {
+		return append(out, t.refused(s, c.Number, Lost, nil))
+	}
+	s.ttl, s.fixed = c.Hold, true
+	s.silent = 0
+	s.results[c.Number] = result{}
+	return append(out, Fixed{s.id, c.Hold}, Done{s.id, c.Number})
+}
+
+func (t *Table) close(c Close, out []Event) []Event {
+	if s := t.sessions[c.Session]; s != nil {
+		out = t.end(s, out)
+	}
+	return append(out, Done(c))
+}
+
+// drop takes r out and lets in who now fits.
+func (t *Table) drop(r *request, out []Event) []Event {
+	t.take(r)
+	out = t.grant(r.entry, out)
+	t.sweep(r.entry)
+	return out
+}
+
+// take takes r out of its key and its session. The caller then grants and sweeps.
+func (t *Table) take(r *request) {
+	e, s := r.entry, r.session
+	t.keepEntry(e)
+	t.keepSession(s)
+	delete(s.requests, r.number)
+	s.requests = shrink(s.requests, &s.peaks.requests)
+	if r.token == 0 {
+		t.decided(Withdrawn, r)
+		e.queue.remove(&r.place)
+	} else {
+		t.decided(Finished, r)
+		delete(s.holds, r.token)
+		s.holds = shrink(s.holds, &s.peaks.holds)
+		e.holders.remove(&r.place)
+		e.used -= r.weight
+	}
+}
+
+// sweep deletes e if nobody holds it or waits for it, and it is not deleted yet.
+func (t *Table) sweep(e *entry) {
+	if e.holders.len == 0 && e.queue.len == 0 && t.keys[e.key] == e {
+		t.keepEntry(e)
+		delete(t.keys, e.key)
+		t.keys = shrink(t.keys, &t.peaks.keys)
+		t.entries.remove(&e.place)
+	}
+}
+
+func (t *Table) settle(out []Event) []Event {
+	t.settles = 0
+	keys := make([]string, 0, len(t.keys))
+	for key := range t.keys { // order-free: sorted below
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		out = t.grant(t.keys[key], out)
+	}
+	return out
+}
+
+func (t *Table) queued(r *request) Queued {
+	q := Queued{Session: r.session.id, Number: r.number, Ahead: -1}
+	switch {
+	case r.place.next() == nil:
+		q.Ahead = r.entry.queue.len - 1
+	case r.entry.queue.len <= walked:
+		q.Ahead = 0
+		for p := r.entry.queue.first(); p != r; p = p.place.next() {
+			q.Ahead++
+		}
+	}
+	if h := r.entry.holders.first(); h != nil {
+		q.Holder, q.Token = h.session.name, h.token
+	}
+	return q
+}
+
+// walked is the longest queue in which the place of a retried request is counted.
+const walked = 128
+
+func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Refused {
+	s.results[number] = result{refused: why}
+	r := Refused{Session: s.id, Number: number, Reason: why, Revision: t.revision}
+	if e != nil {
+		if h := e.holders.first(); h != nil {
+			r.Holder, r.Token = h.session.name, h.token
+		}
+	}
+	return r
+}
+
+// mix folds v into the hash h.
+func mix(h, v uint64) uint64 {
+	h = (h ^ v) * 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}

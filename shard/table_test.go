@@ -1,0 +1,797 @@
+package shard
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const ttl = 10 * time.Second
+
+// id is the session of somebody who is known by one name.
+func id(who string) SessionID { return SessionID{Node: uint64(who[0]), Number: 1} }
+
+// always is a Since that no deletion has overtaken.
+const always = 1 << 52
+
+func call(who string, n uint64) Call { return Call{Session: id(who), Number: n, Since: always} }
+
+func lock(who string, n uint64, key string) Acquire {
+	return Acquire{Call: call(who, n), TTL: ttl, Name: who, Key: key, Weight: Whole, Capacity: Whole}
+}
+
+func read(who string, n uint64, key string) Acquire {
+	a := lock(who, n, key)
+	a.Weight = 1
+	return a
+}
+
+func permits(who string, n uint64, key string, weight, capacity int64) Acquire {
+	a := lock(who, n, key)
+	a.Kind, a.Weight, a.Capacity = Semaphore, weight, capacity
+	return a
+}
+
+func try(a Acquire) Acquire {
+	a.Try = true
+	return a
+}
+
+func since(a Acquire, revision uint64) Acquire {
+	a.Since = revision
+	return a
+}
+
+func acked(a Acquire, numbers ...uint64) Acquire {
+	a.Acked = numbers
+	return a
+}
+
+func release(who string, n uint64, key string, token uint64) Release {
+	return Release{Call: call(who, n), Key: key, Token: token}
+}
+
+func cancel(who string, n, target uint64) Cancel {
+	return Cancel{Call: call(who, n), TTL: ttl, Name: who, Target: target}
+}
+
+func claim(who string, n uint64, key string, token uint64, hold time.Duration) Claim {
+	return Claim{Call: call(who, n), Key: key, Token: token, Hold: hold}
+}
+
+// keysOf tells who holds and who waits: "a: ann=2 | bob eve; b: eve=9".
+func keysOf(t *Table) string {
+	var all []string
+	for key, e := range t.keys {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s:", key)
+		for r := e.holders.first(); r != nil; r = r.place.next() {
+			fmt.Fprintf(&b, " %s=%d", r.session.name, r.token)
+		}
+		if e.queue.len > 0 {
+			b.WriteString(" |")
+		}
+		for r := e.queue.first(); r != nil; r = r.place.next() {
+			b.WriteString(" " + r.session.name)
+		}
+		all = append(all, b.String())
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
+}
+
+// thisTerm is the term of every entry in these tests.
+const thisTerm = 7
+
+func newTable() *Table {
+	t := NewTable(Founding{Check: true})
+	t.Enter(thisTerm, 0)
+	return t
+}
+
+func TestTable(t *testing.T) {
+	tests := []struct {
+		name     string
+		unsettle time.Duration
+		given    []Command
+		when     Command
+		want     []Event
+		keys     string // who holds and who waits afterwards
+	}{
+		// First come, first served (G3).
+		{
+			name: "a free key is granted at once, with a token of its own",
+			when: lock("ann", 1, "a"),
+			want: []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 1, 2}},
+			keys: "a: ann=2",
+		},
+		{
+			name:  "who comes second waits, and learns who holds",
+			given: []Command{lock("ann", 1, "a")},
+			when:  lock("bob", 1, "a"),
+			want:  []Event{Opened{id("bob"), ttl}, Queued{id("bob"), 1, 0, "ann", 2}},
+			keys:  "a: ann=2 | bob",
+		},
+		{
+			name:  "a release wakes the longest waiter and nobody else, with a larger token",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
+			when:  release("ann", 2, "a", 2),
+			want:  []Event{Done{id("ann"), 2}, Granted{id("bob"), 1, 6}},
+			keys:  "a: bob=6 | eve",
+		},
+		{
+			name:  "keys do not disturb each other",
+			given: []Command{lock("ann", 1, "a")},
+			when:  lock("bob", 1, "b"),
+			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			keys:  "a: ann=2; b: bob=4",
+		},
+		{
+			name:  "one session may wait for what it holds: its handles exclude each other",
+			given: []Command{lock("ann", 1, "a")},
+			when:  lock("ann", 2, "a"),
+			want:  []Event{Queued{id("ann"), 2, 0, "ann", 2}},
+			keys:  "a: ann=2 | ann",
+		},
+		{
+			name:  "the last release leaves nothing of the key",
+			given: []Command{lock("ann", 1, "a")},
+			when:  release("ann", 2, "a", 2),
+			want:  []Event{Done{id("ann"), 2}},
+		},
+
+		// Readers and writers.
+		{
+			name:  "readers share, each with a token of its own",
+			given: []Command{read("ann", 1, "a")},
+			when:  read("bob", 1, "a"),
+			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			keys:  "a: ann=2 bob=4",
+		},
+		{
+			name:  "a writer waits for every reader",
+			given: []Command{read("ann", 1, "a"), read("bob", 1, "a"), lock("eve", 1, "a")},
+			when:  release("ann", 2, "a", 2),
+			want:  []Event{Done{id("ann"), 2}},
+			keys:  "a: bob=4 | eve",
+		},
+		{
+			name:  "a reader does not pass a writer that waits, so the writer is not starved",
+			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a")},
+			when:  read("eve", 1, "a"),
+			want:  []Event{Opened{id("eve"), ttl}, Queued{id("eve"), 1, 1, "ann", 2}},
+			keys:  "a: ann=2 | bob eve",
+		},
+		{
+			name: "a writer's release lets in the readers behind it, in order, up to the next writer",
+			given: []Command{
+				lock("ann", 1, "a"), read("bob", 1, "a"), read("cid", 1, "a"), read("dan", 1, "a"),
+				lock("eve", 1, "a"), read("fay", 1, "a"),
+			},
+			when: release("ann", 2, "a", 2),
+			want: []Event{
+				Done{id("ann"), 2}, Granted{id("bob"), 1, 9}, Granted{id("cid"), 1, 10}, Granted{id("dan"), 1, 11},
+			},
+			keys: "a: bob=9 cid=10 dan=11 | eve fay",
+		},
+
+		// Semaphores.
+		{
+			name:  "a semaphore lets in as much as fits",
+			given: []Command{permits("ann", 1, "s", 2, 3)},
+			when:  permits("bob", 1, "s", 1, 3),
+			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			keys:  "s: ann=2 bob=4",
+		},
+		{
+			name:  "a small request does not pass a large one",
+			given: []Command{permits("ann", 1, "s", 2, 3), permits("bob", 1, "s", 3, 3)},
+			when:  permits("eve", 1, "s", 1, 3),
+			want:  []Event{Opened{id("eve"), ttl}, Queued{id("eve"), 1, 1, "ann", 2}},
+			keys:  "s: ann=2 | bob eve",
+		},
+		{
+			name: "one release may let in several, and stops at the first that does not fit",
+			given: []Command{
+				permits("ann", 1, "s", 3, 3), permits("bob", 1, "s", 1, 3), permits("cid", 1, "s", 1, 3),
+				permits("dan", 1, "s", 2, 3), permits("eve", 1, "s", 1, 3),
+			},
+			when: release("ann", 2, "s", 2),
+			want: []Event{Done{id("ann"), 2}, Granted{id("bob"), 1, 8}, Granted{id("cid"), 1, 9}},
+			keys: "s: bob=8 cid=9 | dan eve",
+		},
+
+		// Try (P16).
+		{
+			name: "a try takes what is free",
+			when: try(lock("ann", 1, "a")),
+			want: []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 1, 2}},
+			keys: "a: ann=2",
+		},
+		{
+			name:  "a try for what is held is refused, names the holder and leaves no trace",
+			given: []Command{lock("ann", 1, "a")},
+			when:  try(lock("bob", 1, "a")),
+			want: []Event{Opened{id("bob"), ttl}, Refused{
+				Session: id("bob"), Number: 1, Reason: Locked, Revision: 3, Holder: "ann", Token: 2,
+			}},
+			keys: "a: ann=2",
+		},
+		{
+			name:  "a try that would fit is refused if somebody waits",
+			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a")},
+			when:  try(read("eve", 1, "a")),
+			want: []Event{Opened{id("eve"), ttl}, Refused{
+				Session: id("eve"), Number: 1, Reason: Locked, Revision: 4, Holder: "ann", Token: 2,
+			}},
+			keys: "a: ann=2 | bob",
+		},
+
+		// Kinds and capacities (P38).
+		{
+			name:  "a lock is no semaphore while somebody holds it",
+			given: []Command{lock("ann", 1, "a")},
+			when:  permits("bob", 1, "a", 1, 3),
+			want: []Event{Opened{id("bob"), ttl}, Refused{
+				Session: id("bob"), Number: 1, Reason: Capacity, Revision: 3, Holder: "ann", Token: 2,
+			}},
+			keys: "a: ann=2",
+		},
+		{
+			name:  "a semaphore of the size of a lock is still no lock",
+			given: []Command{permits("ann", 1, "a", 1, Whole)},
+			when:  read("bob", 1, "a"),
+			want: []Event{Opened{id("bob"), ttl}, Refused{
+				Session: id("bob"), Number: 1, Reason: Capacity, Revision: 3, Holder: "ann", Token: 2,
+			}},
+			keys: "a: ann=2",
+		},
+		{
+			name:  "another capacity is refused, also to a try",
+			given: []Command{permits("ann", 1, "s", 1, 3)},
+			when:  try(permits("bob", 1, "s", 1, 4)),
+			want: []Event{Opened{id("bob"), ttl}, Refused{
+				Session: id("bob"), Number: 1, Reason: Capacity, Revision: 3, Holder: "ann", Token: 2,
+			}},
+			keys: "s: ann=2",
+		},
+		{
+			name:  "a key that was freed may become anything",
+			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2)},
+			when:  permits("bob", 1, "a", 1, 3),
+			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 5}},
+			keys:  "a: bob=5",
+		},
+
+		// Once (P11).
+		{
+			name:  "a repeated request that was granted gets the same grant",
+			given: []Command{lock("ann", 1, "a")},
+			when:  lock("ann", 1, "a"),
+			want:  []Event{Granted{id("ann"), 1, 2}},
+			keys:  "a: ann=2",
+		},
+		{
+			name:  "a repeated request that waits keeps its place",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
+			when:  lock("bob", 1, "a"),
+			want:  []Event{Queued{id("bob"), 1, 0, "ann", 2}},
+			keys:  "a: ann=2 | bob eve",
+		},
+		{
+			name:  "a repeated release is done, and frees nothing twice",
+			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2), lock("bob", 1, "a")},
+			when:  release("ann", 2, "a", 2),
+			want:  []Event{Done{id("ann"), 2}},
+			keys:  "a: bob=5",
+		},
+		{
+			name:  "a repeated try is refused again, though the key is free by now",
+			given: []Command{lock("ann", 1, "a"), try(lock("bob", 1, "a")), release("ann", 2, "a", 2)},
+			when:  try(lock("bob", 1, "a")),
+			want:  []Event{Refused{Session: id("bob"), Number: 1, Reason: Locked, Revision: 5}},
+		},
+		{
+			name:  "a repeated request whose result was acknowledged is stale",
+			given: []Command{lock("ann", 1, "a"), acked(lock("ann", 2, "b"), 1)},
+			when:  lock("ann", 1, "a"),
+			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale, Revision: 5}},
+			keys:  "a: ann=2; b: ann=4",
+		},
+		{
+			name:  "an acknowledgement of the command that carries it is ignored",
+			given: []Command{acked(lock("ann", 1, "a"), 1)},
+			when:  acked(lock("ann", 1, "a"), 1),
+			want:  []Event{Granted{id("ann"), 1, 2}},
+			keys:  "a: ann=2",
+		},
+		{
+			name:  "the same number in another session is another request",
+			given: []Command{lock("ann", 1, "a")},
+			when:  lock("bob", 1, "b"),
+			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			keys:  "a: ann=2; b: bob=4",
+		},
+
+		// No ghosts (P12).
+		{
+			name:  "a request older than the last deletion opens no record",
+			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}},
+			when:  since(lock("bob", 1, "a"), 2),
+			want:  []Event{Refused{Session: id("bob"), Number: 1, Reason: Reopen, Revision: 4}},
+		},
+		{
+			name:  "sent again with the revision that was named, it does",
+			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}, since(lock("ann", 2, "a"), 2)},
+			when:  since(lock("ann", 2, "a"), 4),
+			want:  []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 2, 6}},
+			keys:  "a: ann=6",
+		},
+		{
+			name: "a late copy from an earlier life of the session does not take effect in the next",
+			given: []Command{
+				since(lock("ann", 1, "a"), 0), Expire{id("ann"), thisTerm}, since(lock("ann", 5, "b"), 3),
+			},
+			when: since(lock("ann", 2, "a"), 2),
+			want: []Event{Refused{Session: id("ann"), Number: 2, Reason: Behind, Revision: 6}},
+			keys: "b: ann=5",
+		},
+		{
+			name: "a deletion elsewhere does not disturb a session that has its record",
+			given: []Command{
+				since(lock("ann", 1, "a"), 0), lock("bob", 1, "b"), Expire{id("bob"), thisTerm},
+			},
+			when: since(lock("ann", 2, "b"), 2),
+			want: []Event{Granted{id("ann"), 2, 7}},
+			keys: "a: ann=2; b: ann=7",
+		},
+		{
+			name: "a release opens no record",
+			when: release("ann", 1, "a", 2),
+			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost, Revision: 1}},
+		},
+		{
+			name: "a claim opens no record",
+			when: claim("ann", 1, "a", 2, time.Minute),
+			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost, Revision: 1}},
+		},
+
+		// Cancel.
+		{
+			name:  "a cancelled waiter leaves the queue",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
+			when:  cancel("bob", 2, 1),
+			want:  []Event{Done{id("bob"), 2}},
+			keys:  "a: ann=2 | eve",
+		},
+		{
+			name:  "a cancelled writer lets in the readers behind it",
+			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a"), read("eve", 1, "a")},
+			when:  cancel("bob", 2, 1),
+			want:  []Event{Granted{id("eve"), 1, 6}, Done{id("bob"), 2}},
+			keys:  "a: ann=2 eve=6",
+		},
+		{
+			name:  "a cancel that comes after the grant gives it back",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), release("ann", 2, "a", 2)},
+			when:  cancel("bob", 2, 1),
+			want:  []Event{Done{id("bob"), 2}},
+		},
+		{
+			name:  "a cancel of a grant hands it on",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
+			when:  cancel("ann", 2, 1),
+			want:  []Event{Granted{id("bob"), 1, 5}, Done{id("ann"), 2}},
+			keys:  "a: bob=5",
+		},
+		{
+			name:  "a request that arrives after its cancel does nothing",
+			given: []Command{cancel("ann", 2, 1)},
+			when:  lock("ann", 1, "a"),
+			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale, Revision: 2}},
+		},
+		{
+			name: "a cancel opens the record, so that the late request finds its number used",
+			when: cancel("ann", 2, 1),
+			want: []Event{Opened{id("ann"), ttl}, Done{id("ann"), 2}},
+		},
+		{
+			name:  "a repeated cancel is done",
+			given: []Command{lock("ann", 1, "a"), cancel("ann", 2, 1), lock("ann", 3, "a")},
+			when:  cancel("ann", 2, 1),
+			want:  []Event{Done{id("ann"), 2}},
+			keys:  "a: ann=5",
+		},
+
+		// Release names the token (P14).
+		{
+			name: "a late release of an older grant changes nothing",
+			given: []Command{
+				lock("ann", 1, "a"), release("ann", 2, "a", 2), lock("ann", 3, "a"),
+			},
+			when: release("ann", 4, "a", 2),
+			want: []Event{Refused{Session: id("ann"), Number: 4, Reason: Lost, Revision: 6}},
+			keys: "a: ann=5",
+		},
+		{
+			name:  "nobody releases another's grant",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
+			when:  release("bob", 2, "a", 2),
+			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost, Revision: 4}},
+			keys:  "a: ann=2 | bob",
+		},
+		{
+			name:  "a release whose key and token do not belong together changes nothing",
+			given: []Command{lock("ann", 1, "a"), lock("ann", 2, "b")},
+			when:  release("ann", 3, "a", 4),
+			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost, Revision: 5}},
+			keys:  "a: ann=2; b: ann=4",
+		},
+		{
+			name:  "a waiter has no token to release, not even zero",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
+			when:  release("bob", 2, "a", 0),
+			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost, Revision: 4}},
+			keys:  "a: ann=2 | bob",
+		},
+
+		// Fixed terms (P7).
+		{
+			name:  "a claim fixes the lease from now on",
+			given: []Command{lock("ann", 1, "a")},
+			when:  claim("ann", 2, "a", 2, time.Minute),
+			want:  []Event{Fixed{id("ann"), time.Minute}, Done{id("ann"), 2}},
+			keys:  "a: ann=2",
+		},
+		{
+			name:  "a later claim fixes it anew",
+			given: []Command{lock("ann", 1, "a"), claim("ann", 2, "a", 2, time.Minute)},
+			when:  claim("ann", 3, "a", 2, time.Hour),
+			want:  []Event{Fixed{id("ann"), time.Hour}, Done{id("ann"), 3}},
+			keys:  "a: ann=2",
+		},
+		{
+			name:  "a repeated claim does not begin again",
+			given: []Command{lock("ann", 1, "a"), claim("ann", 2, "a", 2, time.Minute)},
+			when:  claim("ann", 2, "a", 2, time.Minute),
+			want:  []Event{Done{id("ann"), 2}},
+			keys:  "a: ann=2",
+		},
+		{
+			name:  "a claim of what is no longer held is refused",
+			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2)},
+			when:  claim("ann", 3, "a", 2, time.Minute),
+			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost, Revision: 4}},
+		},
+
+		// Expiry, and the commands of office (P3).
+		{
+			name:  "an expiry hands on what the session held",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
+			when:  Expire{id("ann"), thisTerm},
+			want:  []Event{Ended{id("ann")}, Granted{id("bob"), 1, 5}},
+			keys:  "a: bob=5",
+		},
+		{
+			name:  "an expiry takes the session's own waiters along instead of letting them in",
+			given: []Command{lock("ann", 1, "a"), lock("ann", 2, "a"), lock("bob", 1, "a")},
+			when:  Expire{id("ann"), thisTerm},
+			want:  []Event{Ended{id("ann")}, Granted{id("bob"), 1, 6}},
+			keys:  "a: bob=6",
+		},
+		{
+			name:  "an expired writer does not let in a reader of the same session behind it",
+			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a"), read("bob", 2, "a"), read("eve", 1, "a")},
+			when:  Expire{id("bob"), thisTerm},
+			want:  []Event{Ended{id("bob")}, Granted{id("eve"), 1, 7}},
+			keys:  "a: ann=2 eve=7",
+		},
+		{
+			name: "an expiry frees its keys in the order in which they were asked for",
+			given: []Command{
+				lock("ann", 1, "b"), lock("ann", 2, "a"), lock("bob", 1, "a"), lock("eve", 1, "b"),
+			},
+			when: Expire{id("ann"), thisTerm},
+			want: []Event{Ended{id("ann")}, Granted{id("eve"), 1, 8}, Granted{id("bob"), 1, 9}},
+			keys: "a: bob=9; b: eve=8",
+		},
+		{
+			name:  "an expiry that another term decided is void",
+			given: []Command{lock("ann", 1, "a")},
+			when:  Expire{id("ann"), thisTerm - 1},
+			keys:  "a: ann=2",
+		},
+		{
+			name: "an expiry of nobody does nothing",
+			when: Expire{id("ann"), thisTerm},
+		},
+		{
+			name:  "a session that is heard again is told so",
+			given: []Command{lock("ann", 1, "a"), Silent{id("ann"), 6 * time.Second, thisTerm}},
+			when:  Heard{id("ann"), thisTerm},
+			want:  []Event{Reheard{id("ann")}},
+			keys:  "a: ann=2",
+		},
+		{
+			name:  "a heard that another term decided is void",
+			given: []Command{lock("ann", 1, "a"), Silent{id("ann"), 6 * time.Second, thisTerm}},
+			when:  Heard{id("ann"), thisTerm + 1},
+			keys:  "a: ann=2",
+		},
+
+		// A young table (P27).
+		{
+			name:     "a young table lets queues form and grants nothing",
+			unsettle: time.Minute,
+			when:     lock("ann", 1, "a"),
+			want:     []Event{Opened{id("ann"), ttl}, Queued{id("ann"), 1, 0, "", 0}},
+			keys:     "a: | ann",
+		},
+		{
+			name:     "a young table refuses a try",
+			unsettle: time.Minute,
+			when:     try(lock("ann", 1, "a")),
+			want: []Event{Opened{id("ann"), ttl}, Refused{
+				Session: id("ann"), Number: 1, Reason: Locked, Revision: 1,
+			}},
+		},
+		{
+			name:     "a waiter that is cancelled does not make a young table grant",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
+			when:     cancel("ann", 2, 1),
+			want:     []Event{Done{id("ann"), 2}},
+			keys:     "a: | bob",
+		},
+		{
+			name:     "a settled table grants to the heads of all queues, key by key",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "b"), lock("bob", 1, "b"), read("eve", 1, "a"), read("fay", 1, "a")},
+			when:     Settle{thisTerm},
+			want:     []Event{Granted{id("eve"), 1, 6}, Granted{id("fay"), 1, 7}, Granted{id("ann"), 1, 8}},
+			keys:     "a: eve=6 fay=7; b: ann=8 | bob",
+		},
+		{
+			name:     "a settling that another term decided is void",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a")},
+			when:     Settle{thisTerm + 1},
+			keys:     "a: | ann",
+		},
+		{
+			name:     "a second settling does nothing",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a"), Settle{thisTerm}, lock("bob", 1, "a")},
+			when:     Settle{thisTerm},
+			keys:     "a: ann=3 | bob",
+		},
+
+		// Close.
+		{
+			name:  "a close frees what the session holds and cancels what it waits for",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("bob", 2, "b"), lock("ann", 2, "b")},
+			when:  Close{id("ann"), 9},
+			want:  []Event{Ended{id("ann")}, Granted{id("bob"), 1, 8}, Done{id("ann"), 9}},
+			keys:  "a: bob=8; b: bob=5",
+		},
+		{
+			name: "a close of nobody is done",
+			when: Close{id("ann"), 9},
+			want: []Event{Done{id("ann"), 9}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := NewTable(Founding{Check: true, Settles: tt.unsettle})
+			table.Enter(thisTerm, 0)
+			for _, cmd := range tt.given {
+				table.Step(cmd, nil)
+			}
+			before := table.Revision()
+			if got := table.Step(tt.when, nil); !slices.Equal(got, tt.want) {
+				t.Errorf("after %+v: Step(%+v) = %+v, want %+v", tt.given, tt.when, got, tt.want)
+			}
+			if got := keysOf(table); got != tt.keys {
+				t.Errorf("after %+v and %+v: keys %q, want %q", tt.given, tt.when, got, tt.keys)
+			}
+			if table.Revision() <= before {
+				t.Errorf("Step(%+v) left the revision at %d", tt.when, before)
+			}
+			table.checkAll()
+		})
+	}
+}
+
+func TestLeases(t *testing.T) {
+	table := newTable()
+	table.Step(lock("eve", 1, "a"), nil)
+	table.Step(lock("ann", 1, "b"), nil)
+	table.Step(lock("bob", 1, "c"), nil)
+	table.Step(Silent{id("ann"), 6 * time.Second, thisTerm}, nil)
+	table.Step(Silent{id("bob"), 6 * time.Second, thisTerm - 1}, nil) // void
+	table.Step(claim("eve", 2, "a", 2, time.Minute), nil)             // fixed
+	table.Step(claim("bob", 2, "a", 2, time.Minute), nil)             // another's
+	table.Step(lock("fay", 1, "d"), nil)                              // silent, then heard
+	table.Step(Silent{id("fay"), time.Second, thisTerm}, nil)         //
+	table.Step(Heard{id("fay"), thisTerm}, nil)                       //
+	want := []Lease{
+		{Session: id("ann"), TTL: ttl, Silent: 6 * time.Second},
+		{Session: id("bob"), TTL: ttl},
+		{Session: id("eve"), TTL: time.Minute, Fixed: true},
+		{Session: id("fay"), TTL: ttl},
+	}
+	if got := table.Leases(); !slices.Equal(got, want) {
+		t.Errorf("Leases() = %+v, want %+v", got, want)
+	}
+	if !table.Has(id("ann")) || table.Has(id("zoe")) {
+		t.Error("Has is wrong about ann or zoe")
+	}
+}
+
+func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
+	table := newTable()
+	table.Step(lock("ann", 1, "a"), nil)
+	table.Step(try(lock("ann", 2, "a")), nil)
+	table.Step(release("ann", 3, "a", 2), nil)
+	want := []Event{
+		Granted{id("ann"), 1, 2},
+		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 4},
+		Done{id("ann"), 3},
+	}
+	if got := table.Results(id("ann"), 9); !slices.Equal(got, want) {
+		t.Errorf("Results = %+v, want %+v", got, want)
+	}
+	if got := table.Results(id("ann"), 2); !slices.Equal(got, want[:2]) {
+		t.Errorf("two Results = %+v, want %+v", got, want[:2])
+	}
+	// One long waiter does not hold back what came after it.
+	table.Step(acked(lock("ann", 5, "b"), 1, 3), nil)
+	want = []Event{
+		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 6},
+		Granted{id("ann"), 5, 6},
+	}
+	if got := table.Results(id("ann"), 9); !slices.Equal(got, want) {
+		t.Errorf("after acknowledging 1 and 3: Results = %+v, want %+v", got, want)
+	}
+	if got := table.Results(id("zoe"), 9); got != nil {
+		t.Errorf("Results of nobody = %+v", got)
+	}
+}
+
+func TestTokensStartAtTheFoundingRevision(t *testing.T) {
+	const founded = uint64(1_790_000_000_000) << 10
+	table := NewTable(Founding{Revision: founded, Check: true})
+	got := table.Step(lock("ann", 1, "a"), nil)
+	if want := []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 1, founded + 2}}; !slices.Equal(got, want) {
+		t.Errorf("Step = %+v, want %+v", got, want)
+	}
+}
+
+func TestTableTimeOnlyGrows(t *testing.T) {
+	table := newTable()
+	table.Enter(1, time.Minute)
+	table.Enter(2, time.Second)
+	if table.Now() != time.Minute {
+		t.Errorf("Now() = %v, want 1m", table.Now())
+	}
+}
+
+func TestAFullQueueRefusesOneMoreAndDropsNobody(t *testing.T) {
+	table := NewTable(Founding{})
+	var out []Event
+	table.Step(lock("ann", 1, "a"), nil)
+	for n := range uint64(MaxWaiters) {
+		out = table.Step(lock("bob", n+1, "a"), out[:0])
+	}
+	if q, ok := out[0].(Queued); !ok || q.Ahead != MaxWaiters-1 {
+		t.Fatalf("the last that fits got %+v", out)
+	}
+	out = table.Step(lock("eve", 1, "a"), out[:0])
+	if r, ok := out[1].(Refused); !ok || r.Reason != Crowded {
+		t.Errorf("one more got %+v, want Crowded", out)
+	}
+	if n := table.keys["a"].queue.len; n != MaxWaiters {
+		t.Errorf("%d wait, want %d", n, MaxWaiters)
+	}
+	// A place deep in a long queue is not counted again.
+	out = table.Step(lock("bob", 7, "a"), out[:0])
+	if q, ok := out[0].(Queued); !ok || q.Ahead != -1 {
+		t.Errorf("repeated in a long queue: %+v, want Ahead -1", out)
+	}
+}
+
+func TestAValueIsTheTablesOwn(t *testing.T) {
+	table := newTable()
+	a := lock("ann", 1, "a")
+	a.Value = []byte("v")
+	table.Step(a, nil)
+	a.Value[0] = 'x'
+	if got := string(table.keys["a"].holders.first().value); got != "v" {
+		t.Errorf("value %q, want v", got)
+	}
+}
+
+// heap returns the bytes in use after a collection.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestAMillionKeysLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const limit = 5 << 20
+	for _, tt := range []struct{ keys, held int }{{1_000_000, 1}, {200_000, 100_000}} {
+		keys, held := tt.keys, tt.held
+		t.Run(fmt.Sprintf("%d, %d at a time", keys, held), func(t *testing.T) {
+			table := NewTable(Founding{})
+			var out []Event
+			next, ack := uint64(0), make([]uint64, 0, MaxAcked)
+			stamp := func() Call {
+				next++
+				c := call("ann", next)
+				c.Acked = ack
+				return c
+			}
+			table.Step(Acquire{Call: stamp(), TTL: ttl, Name: "ann", Key: "first", Weight: 1, Capacity: Whole}, nil)
+			start := heap()
+			tokens := make([]uint64, held)
+			for at := 0; at < keys; at += held {
+				for i := range held {
+					out = table.Step(Acquire{
+						Call: stamp(), TTL: ttl, Key: fmt.Sprintf("key-%d", at+i), Weight: Whole, Capacity: Whole,
+					}, out[:0])
+					tokens[i] = out[0].(Granted).Token
+					ack = append(ack[:0], next)
+				}
+				for i := range held {
+					out = table.Step(Release{Call: stamp(), Key: fmt.Sprintf("key-%d", at+i), Token: tokens[i]}, out[:0])
+					if _, ok := out[0].(Done); !ok {
+						t.Fatalf("release: %+v", out)
+					}
+					ack = append(ack[:0], next)
+				}
+			}
+			s := table.sessions[id("ann")]
+			if len(table.keys) != 1 || table.entries.len != 1 || len(table.sessions) != 1 {
+				t.Errorf("%d keys, %d entries, %d sessions are left", len(table.keys), table.entries.len, len(table.sessions))
+			}
+			if len(s.requests) != 1 || len(s.holds) != 1 || len(s.results) > 2 || len(s.seen.ranges) != 0 {
+				t.Errorf("left in the session: %d requests, %d holds, %d results, %d ranges",
+					len(s.requests), len(s.holds), len(s.results), len(s.seen.ranges))
+			}
+			tokens = nil
+			if grown := heap() - start; grown > limit {
+				t.Errorf("the heap grew by %d KiB", grown>>10)
+			}
+			runtime.KeepAlive(table)
+		})
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	var s numbers
+	for _, n := range []uint64{3, 1, 7, 5, 5, 6, 2, 1<<64 - 1} {
+		s.add(n)
+	}
+	if s.floor != 3 || !slices.Equal(s.ranges, []span{{5, 7}, {1<<64 - 1, 1<<64 - 1}}) {
+		t.Errorf("floor %d, ranges %v", s.floor, s.ranges)
+	}
+	for _, n := range []uint64{1, 2, 3, 5, 6, 7, 1<<64 - 1} {
+		if !s.has(n) {
+			t.Errorf("%d is missing", n)
+		}
+	}
+	for _, n := range []uint64{4, 8, 1<<64 - 2} {
+		if s.has(n) {
+			t.Errorf("%d is there", n)
+		}
+	}
+}

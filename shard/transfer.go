@@ -1,0 +1,275 @@
+package shard
+
+import (
+	"fmt"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+const (
+	chunkBytes  = 256 << 10 // of a snapshot's chunk
+	chunkWindow = 4         // chunks on their way without an ack
+	resendAfter = 10 * TickInterval
+	giveUpAfter = 4 * ElectionTimeout // without progress
+)
+
+// Chunk is a part of a snapshot on its way to a replica. The last one carries Meta:
+// the raft message that the snapshot belongs to and the shard's replicas.
+type Chunk struct {
+	Node       uint64 // where it goes; not on the wire
+	Generation uint64
+	From, To   uint64
+	Transfer   uint64
+	Number     uint64 // from zero
+	Data       []byte
+	Meta       []byte
+}
+
+// ChunkAck says how many chunks of a transfer arrived in order.
+type ChunkAck struct {
+	Node       uint64 // where it goes; not on the wire
+	Generation uint64
+	From, To   uint64
+	Transfer   uint64
+	Next       uint64
+}
+
+// transfer is a snapshot that this replica sends, chunk by chunk, while the table goes on.
+type transfer struct {
+	number   uint64
+	to       uint64
+	peer     Peer
+	cut      *Cut
+	meta     []byte
+	flight   []Chunk // sent and not acknowledged
+	next     uint64  // the number of the next chunk
+	cutDone  bool
+	progress time.Duration // of the last ack
+	sent     time.Duration
+}
+
+// beginTransfer answers raft's wish to send a snapshot. Each such wish ends in exactly
+// one report (P40): at the last ack, or when the receiver stays silent.
+func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
+	if r.transfer != nil {
+		r.rn.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // one at a time; raft asks again
+		return
+	}
+	// Raft named the snapshot of the last cut of the log. The table is further by now,
+	// and what is sent is the table.
+	m.Snapshot = &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+		ConfState: r.conf, Index: proto.Uint64(r.applied), Term: proto.Uint64(r.appliedTerm),
+	}}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("shard: snapshot message: %v", err))
+	}
+	meta := wire.AppendBytes(wire.AppendArray(nil, 4), data)
+	meta = appendPeers(meta, r.peers)
+	meta = wire.AppendUint(meta, r.highest)
+	meta = wire.AppendUint(meta, r.founders)
+	r.transfer = &transfer{
+		number: r.rand.Uint64(), to: m.GetTo(), peer: to, cut: r.table.Cut(), meta: meta, progress: r.now,
+	}
+	r.fill()
+}
+
+// fill sends chunks as far as the window allows.
+func (r *Replica) fill() {
+	t := r.transfer
+	for len(t.flight) < chunkWindow && !t.cutDone {
+		c := Chunk{
+			Node: t.peer.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: t.to,
+			Transfer: t.number, Number: t.next,
+		}
+		c.Data, t.cutDone = t.cut.Next(chunkBytes)
+		if t.cutDone {
+			c.Meta = t.meta
+		}
+		t.next++
+		t.flight = append(t.flight, c)
+		r.chunks = append(r.chunks, c)
+		t.sent = r.now
+	}
+	r.dirty = true
+}
+
+// StepAck takes the receiver's word on how far it is.
+func (r *Replica) StepAck(now time.Duration, a ChunkAck) {
+	r.now = now
+	t := r.transfer
+	if t == nil || a.Generation != r.cfg.Generation || a.To != r.cfg.ID || a.From != t.to || a.Transfer != t.number {
+		return
+	}
+	for len(t.flight) > 0 && t.flight[0].Number < a.Next {
+		t.flight = t.flight[1:]
+		t.progress = now
+	}
+	if t.cutDone && len(t.flight) == 0 {
+		r.endTransfer(raft.SnapshotFinish)
+		return
+	}
+	r.fill()
+}
+
+func (r *Replica) endTransfer(how raft.SnapshotStatus) {
+	t := r.transfer
+	r.transfer = nil
+	t.cut.Stop()
+	r.rn.ReportSnapshot(t.to, how)
+	r.dirty = true
+}
+
+func (r *Replica) transferTick() {
+	t := r.transfer
+	if t == nil {
+		return
+	}
+	_, there := r.peers[t.to]
+	switch {
+	case r.role != raft.StateLeader || !there || r.now-t.progress >= giveUpAfter:
+		r.endTransfer(raft.SnapshotFailure)
+	case r.now-t.sent >= resendAfter && r.now-t.progress >= resendAfter:
+		r.chunks = append(r.chunks, t.flight...)
+		t.sent = r.now
+		r.dirty = true
+	}
+}
+
+// incoming is a snapshot that this replica receives.
+type incoming struct {
+	from     uint64
+	transfer uint64
+	next     uint64
+	restore  *Restore
+	table    *Table // once whole
+	peers    map[uint64]Peer
+	highest  uint64
+	founders uint64
+}
+
+// StepChunk takes a part of a snapshot. Chunks that do not come in order are left for
+// the sender to repeat.
+func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
+	r.now = now
+	if r.stopped != nil || c.Generation != r.cfg.Generation || c.To != r.cfg.ID {
+		return
+	}
+	in := r.incoming
+	if c.Number == 0 && (in == nil || in.transfer != c.Transfer) {
+		in = &incoming{from: c.From, transfer: c.Transfer, restore: NewRestore(r.cfg.Founding)}
+		r.incoming = in
+	}
+	if in == nil || in.transfer != c.Transfer || in.from != c.From {
+		return
+	}
+	if c.Number == in.next && in.restore != nil {
+		if err := in.restore.Add(c.Data); err != nil {
+			r.log.Warn("snapshot", "error", err)
+			r.incoming = nil
+			return
+		}
+		in.next++
+		if c.Meta != nil && !r.arrived(in, c.Meta) {
+			return
+		}
+	}
+	r.acks = append(r.acks, ChunkAck{
+		Node: node, Generation: r.cfg.Generation, From: r.cfg.ID, To: c.From, Transfer: c.Transfer, Next: in.next,
+	})
+	r.dirty = true
+}
+
+// arrived hands a whole snapshot to raft, which decides whether it is of use.
+func (r *Replica) arrived(in *incoming, meta []byte) bool {
+	table, err := in.restore.Table()
+	rd := wire.NewReader(meta)
+	rd.Tuple(4)
+	m := &raftpb.Message{}
+	data := rd.Bytes(maxRaftOther)
+	in.peers, in.highest, in.founders = readPeers(rd), rd.Uint(anyUint), rd.Uint(anyUint)
+	if err == nil {
+		err = rd.End()
+	}
+	if err == nil {
+		err = proto.Unmarshal(data, m)
+	}
+	if err == nil && (m.GetType() != raftpb.MsgSnap || m.GetTo() != r.cfg.ID || m.GetFrom() != in.from || raft.IsEmptySnap(m.GetSnapshot())) {
+		err = wire.ErrMalformed
+	}
+	if err != nil {
+		r.log.Warn("snapshot", "error", err)
+		r.incoming = nil
+		return false
+	}
+	in.restore, in.table = nil, table
+	r.election.stepped(r, m)
+	if err := r.rn.Step(m); err != nil {
+		r.log.Debug("raft refused a snapshot", "error", err)
+	}
+	r.dirty = true
+	return true
+}
+
+// install replaces the table by the snapshot that raft accepted.
+func (r *Replica) install(s *raftpb.Snapshot) {
+	in := r.incoming
+	if in == nil || in.table == nil {
+		panic("shard: raft accepted a snapshot that did not arrive")
+	}
+	if err := r.store.ApplySnapshot(s); err != nil {
+		panic(fmt.Sprintf("shard: snapshot: %v", err))
+	}
+	meta := s.GetMetadata()
+	r.table, r.peers, r.highest, r.founders = in.table, in.peers, in.highest, in.founders
+	r.conf = meta.GetConfState()
+	r.applied, r.appliedTerm, r.cutAt, r.appliedBytes = meta.GetIndex(), meta.GetTerm(), meta.GetIndex(), 0
+	r.sums = nil
+	in.table = nil
+	clear(r.strangers)
+	r.log.Debug("installed a snapshot", "index", r.applied, "revision", r.table.Revision())
+}
+
+// AppendChunk appends c in its wire form, seven array elements.
+func AppendChunk(b []byte, c Chunk) []byte {
+	for _, v := range []uint64{c.Generation, c.From, c.To, c.Transfer, c.Number} {
+		b = wire.AppendUint(b, v)
+	}
+	b = wire.AppendBytes(b, c.Data)
+	return wire.AppendBytes(b, c.Meta)
+}
+
+// ChunkFields is how many array elements AppendChunk appends.
+const ChunkFields = 7
+
+// ReadChunk reads what AppendChunk wrote.
+func ReadChunk(r *wire.Reader) Chunk {
+	return Chunk{
+		Generation: r.Uint(anyUint), From: r.Uint(anyUint), To: r.Uint(anyUint), Transfer: r.Uint(anyUint),
+		Number: r.Uint(anyUint), Data: r.Bytes(chunkBytes), Meta: r.Bytes(maxRaftOther),
+	}
+}
+
+// AppendAck appends a in its wire form.
+func AppendAck(b []byte, a ChunkAck) []byte {
+	for _, v := range []uint64{a.Generation, a.From, a.To, a.Transfer, a.Next} {
+		b = wire.AppendUint(b, v)
+	}
+	return b
+}
+
+// AckFields is how many array elements AppendAck appends.
+const AckFields = 5
+
+// ReadAck reads what AppendAck wrote.
+func ReadAck(r *wire.Reader) ChunkAck {
+	return ChunkAck{
+		Generation: r.Uint(anyUint), From: r.Uint(anyUint), To: r.Uint(anyUint),
+		Transfer: r.Uint(anyUint), Next: r.Uint(anyUint),
+	}
+}
