@@ -1,0 +1,178 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxUnfinished is how many accepted connections may be in their handshake at
+// once. One takes a few round trips, so that many at a time are thousands per
+// second; more are somebody who opens connections and says nothing.
+const maxUnfinished = 128
+
+// listen accepts connections until Close.
+func (t *Transport) listen() {
+	var pause time.Duration
+	for {
+		raw, err := t.listener.Accept()
+		if err != nil {
+			if t.ctx.Err() != nil {
+				return
+			}
+			// Out of file descriptors, most likely: that may pass.
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			t.warn("accepting connections fails", "err", err)
+			select {
+			case <-time.After(pause):
+			case <-t.ctx.Done():
+				return
+			}
+			continue
+		}
+		pause = 0
+		if !t.sockets.add(raw) {
+			raw.Close()
+			return
+		}
+		tune(raw)
+		c := t.newConn(raw, false)
+		t.lobby.enter(c)
+		t.wg.Go(func() { t.welcome(c) })
+	}
+}
+
+// welcome is the accepting end's handshake.
+func (t *Transport) welcome(c *conn) {
+	defer t.lobby.leave(c)
+	err := t.answer(c)
+	if err == nil {
+		return
+	}
+	c.shut(err)
+	if c.err != nil {
+		err = c.err // shut before, and so this is why
+	}
+	var refusal *RefusedError
+	remote := c.raw.RemoteAddr()
+	switch {
+	case t.ctx.Err() != nil, err == ErrSelf, errors.Is(err, errDuplicate):
+	case errors.As(err, &refusal) && !refusal.Remote:
+		t.warn("refused a node", "remote", remote, "node", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
+	case errors.As(err, &refusal):
+		t.warn("a node refuses us", "remote", remote, "node", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
+	case errors.Is(err, errMalformed), errors.Is(err, errCrowded), t.serverTLS != nil && c.stream == c.raw && !isCut(err):
+		t.warn("refused a stranger", "remote", remote, "reason", err)
+	default: // a port scan, a health check, a node that gave up
+		t.log.Debug("handshake did not finish", "remote", remote, "reason", err)
+	}
+}
+
+// answer does the work of welcome. With nil, c is adopted.
+func (t *Transport) answer(c *conn) error {
+	c.raw.SetDeadline(time.Now().Add(t.timing.handshake))
+	if t.serverTLS != nil {
+		s := tls.Server(c.raw, t.serverTLS)
+		if err := s.HandshakeContext(context.Background()); err != nil { // the deadline and Close end it
+			return err
+		}
+		c.stream = s
+	}
+	theirs, err := readOpening(c.in)
+	if err != nil {
+		return err
+	}
+	c.theirs, c.attempt = theirs.Hello, theirs.attempt
+	t.mu.Lock()
+	mine := greeting{Hello: t.hello}
+	t.mu.Unlock()
+	reply := func(v verdict) error {
+		b := appendOpening(nil, mine)
+		_, err := c.stream.Write(appendFrame(b, kindVerdict, appendVerdict(nil, v)))
+		return err
+	}
+	if theirs.ID == t.id {
+		reply(verdict{judgement: itself})
+		return ErrSelf
+	}
+	if reason := t.judge(mine.Hello, c.theirs); reason != "" {
+		reply(verdict{judgement: refused, reason: reason})
+		return &RefusedError{Peer: c.theirs, Reason: reason}
+	}
+	if !t.decides(theirs.ID) {
+		defer t.await(theirs.ID, dial{theirs.attempt, false})()
+	}
+	if err := reply(t.stand(theirs.ID)); err != nil {
+		return err
+	}
+	return t.settleAccepted(c)
+}
+
+// lobby holds the accepted connections that are in their handshake. When it is
+// full, a new one takes the place of the oldest: a node needs milliseconds, so
+// the oldest is the one that is most likely no node.
+type lobby struct {
+	mu    sync.Mutex
+	conns []*conn // oldest first
+}
+
+var errCrowded = errors.New("too many connections with an unfinished handshake")
+
+func (l *lobby) enter(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.conns) >= maxUnfinished {
+		l.conns[0].shut(errCrowded)
+		l.conns = slices.Delete(l.conns, 0, 1)
+	}
+	l.conns = append(l.conns, c)
+}
+
+// leave returns false if c is not there any more.
+func (l *lobby) leave(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.conns, c)
+	if i >= 0 {
+		l.conns = slices.Delete(l.conns, i, i+1)
+	}
+	return i >= 0
+}
+
+// sockets are what Close closes.
+type sockets struct {
+	mu     sync.Mutex
+	open   map[net.Conn]struct{}
+	closed bool
+}
+
+// add returns false after close.
+func (s *sockets) add(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.open[c] = struct{}{}
+	return true
+}
+
+func (s *sockets) remove(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+}
+
+func (s *sockets) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for c := range s.open {
+		c.Close()
+	}
+	clear(s.open)
+}

@@ -1,0 +1,319 @@
+package transport_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmesh/mesh/transport"
+)
+
+func TestAPeerThatIsGoneRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		dialed bool // the survivor dialled
+	}{{"its port was dialled", true}, {"it had dialled", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := start(t, 1), start(t, 2)
+			if tt.dialed {
+				a.Dial(b.Addr())
+			} else {
+				b.Dial(a.Addr())
+			}
+			a.awaitUp(b.id)
+			b.awaitUp(a.id)
+			begin := time.Now()
+			b.Close()
+			if cause := a.awaitDown(b.id); cause != transport.Refused {
+				t.Errorf("cause %d, want Refused", cause)
+			}
+			t.Logf("known after %v", time.Since(begin))
+			if b.count(downs) != 0 {
+				t.Error("Down on the side that was closed")
+			}
+			eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
+		})
+	}
+}
+
+func TestDisconnectSaysGoodbye(t *testing.T) {
+	a, b := pair(t)
+	for range 100 {
+		if !a.Send(b.id, transport.KindLane, transport.Normal, []byte("before")) {
+			t.Fatal("Send = false")
+		}
+	}
+	a.Send(b.id, transport.KindLane, transport.Normal, []byte("last"))
+	a.Disconnect(b.id)
+	if a.Send(b.id, transport.KindLane, transport.Normal, nil) {
+		t.Error("Send after Disconnect = true")
+	}
+	b.awaitFrame("last") // what was queued arrives
+	if cause := b.awaitDown(a.id); cause != transport.Goodbye {
+		t.Errorf("cause %d, want Goodbye", cause)
+	}
+	eventually(t, "nothing is left", func() bool { return a.Sockets()+b.Sockets()+a.Peers()+b.Peers() == 0 })
+	if a.count(downs) != 0 {
+		t.Error("Down after the own Disconnect")
+	}
+	// And again.
+	a.Connect(b.id, b.Addr())
+	deliver(a, b, "again")
+	if a.count(ups) != 2 || b.count(ups) != 2 {
+		t.Errorf("%d and %d times Up, want 2", a.count(ups), b.count(ups))
+	}
+}
+
+func TestGoodbyesGoOutBeforeClose(t *testing.T) {
+	a, b := pair(t)
+	a.Disconnect(b.id)
+	a.Close()
+	if cause := b.awaitDown(a.id); cause != transport.Goodbye {
+		t.Errorf("cause %d, want Goodbye", cause)
+	}
+}
+
+func TestConnectOutlivesARefusal(t *testing.T) {
+	a, b := pair(t)
+	addr := b.Addr()
+	b.Close()
+	if cause := a.awaitDown(b.id); cause != transport.Refused {
+		t.Errorf("cause %d, want Refused", cause)
+	}
+	// Here the same ID comes back, which no real node does.
+	b = start(t, 2, bindTo(addr))
+	b.awaitUp(a.id)
+	eventually(t, "up again", func() bool { return a.count(ups) == 2 })
+}
+
+func TestABrokenConnectionComesBackWithoutAWord(t *testing.T) {
+	pb := startProxy(t, "127.0.0.1:0")
+	a, b := start(t, 1), start(t, 2, advertise(pb.addr()))
+	pb.aim(b.bound)
+	for _, dial := range []func(){
+		func() { a.Dial(pb.addr()) },
+		func() {},
+		func() {},
+	} {
+		dial()
+		a.awaitUp(b.id)
+		deliver(a, b, "ping")
+		deliver(b, a, "pong")
+		pb.cut() // b dials a directly then, and a dials b over the proxy
+		eventually(t, "flowing again", func() bool {
+			before := b.count(func(e event) bool { return e.what == "receive" })
+			a.Send(b.id, transport.KindLane, transport.Normal, []byte("again"))
+			return b.count(func(e event) bool { return e.what == "receive" }) > before
+		})
+	}
+	if n := a.count(downs) + b.count(downs); n != 0 {
+		t.Errorf("%d times Down", n)
+	}
+}
+
+func TestANewIncarnationReplacesTheOld(t *testing.T) {
+	pb := startProxy(t, "127.0.0.1:0")
+	a := start(t, 1)
+	b := start(t, 2, advertise(pb.addr()))
+	b2 := start(t, 3, advertise(pb.addr()))
+	pb.aim(b.bound)
+	a.Connect(b.id, pb.addr())
+	a.awaitUp(b.id)
+	pb.aim(b2.bound)
+	b.Close()
+	pb.cut()
+	if cause := a.awaitDown(b.id); cause != transport.Replaced {
+		t.Errorf("cause %d, want Replaced", cause)
+	}
+	a.awaitUp(b2.id) // the connection that told is kept
+	deliver(a, b2, "hello")
+	for _, e := range a.snapshot() { // first the one, then the other
+		if e.what == "up" && e.peer == b2.id {
+			t.Error("Up of the new incarnation before Down of the old one")
+		}
+		if e.what == "down" {
+			break
+		}
+	}
+}
+
+func TestConnectToAnAddressOfAnotherNode(t *testing.T) {
+	a, b := startWith(t, transport.ListenFast, 1), start(t, 2)
+	a.Connect(77, b.Addr())
+	if cause := a.awaitDown(77); cause != transport.Replaced {
+		t.Errorf("cause %d, want Replaced", cause)
+	}
+	a.awaitUp(b.id)
+	a.Connect(78, a.Addr())
+	if cause := a.awaitDown(78); cause != transport.Replaced {
+		t.Errorf("cause %d, want Replaced by this node itself", cause)
+	}
+	// It comes up where it was expected, after all.
+	c := start(t, 77)
+	a.Connect(c.id, c.Addr())
+	a.awaitUp(c.id)
+	if n := a.count(func(e event) bool { return e.what == "down" && e.peer == 77 }); n != 1 {
+		t.Errorf("%d times Down, want once", n)
+	}
+}
+
+func TestARefusedIncarnationReplacesToo(t *testing.T) {
+	pb := startProxy(t, "127.0.0.1:0")
+	a := start(t, 1)
+	b := start(t, 2, advertise(pb.addr()))
+	b2 := start(t, 3, advertise(pb.addr()), refuseAll("not yours"))
+	pb.aim(b.bound)
+	a.Connect(b.id, pb.addr())
+	a.awaitUp(b.id)
+	pb.aim(b2.bound)
+	b.Close()
+	pb.cut()
+	if cause := a.awaitDown(b.id); cause != transport.Replaced {
+		t.Errorf("cause %d, want Replaced", cause)
+	}
+}
+
+func TestAPeerThatDoesNotAnswerIsLost(t *testing.T) {
+	pa, pb := startProxy(t, "127.0.0.1:0"), startProxy(t, "127.0.0.1:0")
+	for _, tt := range []struct {
+		name string
+		cut  func()
+	}{
+		{"its connection breaks", func() { pa.freeze(); pb.freeze(); pa.cut(); pb.cut() }},
+		{"its connection falls silent", func() { pa.freeze(); pb.freeze() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pa, pb = startProxy(t, "127.0.0.1:0"), startProxy(t, "127.0.0.1:0")
+			a := startWith(t, transport.ListenFast, 1, advertise(pa.addr()))
+			b := startWith(t, transport.ListenFast, 2, advertise(pb.addr()))
+			pa.aim(a.bound)
+			pb.aim(b.bound)
+			a.Connect(b.id, pb.addr())
+			a.awaitUp(b.id)
+			b.awaitUp(a.id)
+			tt.cut()
+			if cause := a.awaitDown(b.id); cause != transport.Lost {
+				t.Errorf("cause %d, want Lost", cause)
+			}
+			if cause := b.awaitDown(a.id); cause != transport.Lost {
+				t.Errorf("cause %d at the other end, want Lost", cause)
+			}
+			eventually(t, "the other end forgets", func() bool { return b.Peers() == 0 })
+			if a.Peers() != 1 {
+				t.Error("the peer to be kept is forgotten")
+			}
+		})
+	}
+}
+
+// A listener that takes a connection and drops it is a process about to end.
+func TestADyingListenerRefuses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a := start(t, 5)
+	h := hello(4)
+	h.Addr = l.Addr().String()
+	nc, err := transport.RawDial(a.Addr(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.awaitUp(4)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 3 {
+			if c, err := l.Accept(); err == nil {
+				c.Close()
+			}
+		}
+		l.Close()
+	}()
+	nc.Close()
+	if cause := a.awaitDown(4); cause != transport.Refused {
+		t.Errorf("cause %d, want Refused", cause)
+	}
+	<-done
+}
+
+// Who disconnects while Up is being reported may not have heard of it yet.
+func TestDisconnectDuringUp(t *testing.T) {
+	b := start(t, 2)
+	reported, proceed := make(chan struct{}), make(chan struct{})
+	a := start(t, 1, hook(func(e event) {
+		if e.what == "up" {
+			close(reported)
+			<-proceed
+		}
+	}))
+	a.Connect(b.id, b.Addr())
+	<-reported
+	a.Disconnect(b.id)
+	close(proceed)
+	if cause := a.awaitDown(b.id); cause != transport.Goodbye {
+		t.Errorf("cause %d, want Goodbye", cause)
+	}
+	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
+}
+
+func TestDisconnectDuringARedial(t *testing.T) {
+	pb := startProxy(t, "127.0.0.1:0")
+	a := start(t, 1)
+	b := start(t, 2, advertise(pb.addr()))
+	pb.aim(b.bound)
+	a.Connect(b.id, pb.addr())
+	a.awaitUp(b.id)
+	pb.freeze()
+	b.Close()
+	pb.cut() // a's redial meets silence
+	eventually(t, "the connection is gone", func() bool { return !a.Send(b.id, transport.KindLane, transport.Normal, nil) })
+	a.Disconnect(b.id)
+	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
+	if a.count(downs) != 0 {
+		t.Error("Down after the own Disconnect")
+	}
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	others := goleak.IgnoreCurrent()
+	for range 20 {
+		a, b, c := start(t, 1), start(t, 2), start(t, 3)
+		quiet, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Connect(b.id, b.Addr())
+		a.awaitUp(b.id)
+		// Close meets every state: up, dialling, backing off, leaving, in a handshake.
+		b.Connect(c.id, c.Addr())
+		c.Connect(a.id, a.Addr())
+		a.Connect(9, quiet.Addr().String())
+		a.Dial(quiet.Addr().String())
+		raw, err := net.Dial("tcp", a.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			a.Send(b.id, transport.KindLane, transport.Normal, make([]byte, 1000))
+			b.Send(a.id, transport.KindLane, transport.Normal, make([]byte, 1000))
+		}
+		b.Disconnect(a.id)
+		a.Close()
+		b.Close()
+		c.Close()
+		a.Close() // again
+		a.Connect(b.id, b.Addr())
+		a.Dial(b.Addr())
+		a.Disconnect(b.id)
+		if a.Send(b.id, transport.KindLane, transport.Normal, nil) {
+			t.Error("Send after Close = true")
+		}
+		raw.Close()
+		quiet.Close()
+	}
+	goleak.VerifyNone(t, others)
+}

@@ -1,0 +1,90 @@
+package transport
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"time"
+)
+
+// For the tests in package transport_test.
+
+// ListenFast is Listen with short times, for tests of what takes long.
+func ListenFast(cfg Config, h Handler) (*Transport, error) {
+	t := defaultTiming()
+	t.test = 500 * time.Millisecond
+	t.pulse = 100 * time.Millisecond
+	t.stuck = 1000
+	t.maxWait = 200 * time.Millisecond
+	return listen(cfg, h, t)
+}
+
+// ListenPatient is Listen with a longer limit for a redial, so that a machine
+// that is busy with other things does not call anybody lost.
+func ListenPatient(cfg Config, h Handler) (*Transport, error) {
+	t := defaultTiming()
+	t.dial = 20 * time.Second
+	t.handshake = 20 * time.Second
+	t.test = 20 * time.Second
+	t.duplicate = 20 * time.Second
+	t.silence = 30
+	return listen(cfg, h, t)
+}
+
+// BoundAddr is where t listens; Addr may say something else.
+func (t *Transport) BoundAddr() string {
+	if t.listener == nil {
+		return ""
+	}
+	return t.listener.Addr().String()
+}
+
+// Sockets counts the open sockets, those in a handshake included.
+func (t *Transport) Sockets() int {
+	t.sockets.mu.Lock()
+	defer t.sockets.mu.Unlock()
+	return len(t.sockets.open)
+}
+
+// Peers counts the peers that there is something to do for.
+func (t *Transport) Peers() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.peers)
+}
+
+// RawOpening returns what a node with this Hello sends first when it dials.
+func RawOpening(h Hello) []byte { return appendOpening(nil, greeting{Hello: h, attempt: 1}) }
+
+// RawFrame returns a frame, also one that Send would not take.
+func RawFrame(kind Kind, body []byte) []byte { return appendFrame(nil, kind, body) }
+
+// RawVerdict returns a verdict of the deciding dialler, for its first connection.
+func RawVerdict(epoch uint64) []byte {
+	return RawFrame(kindVerdict, appendVerdict(nil, verdict{judgement: welcome, epoch: epoch}))
+}
+
+// RawDial connects to addr by hand, as a node that decides: its ID must be smaller.
+func RawDial(addr string, h Hello) (net.Conn, error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(nc)
+	if _, err = nc.Write(RawOpening(h)); err == nil {
+		if _, err = readOpening(r); err == nil {
+			var v verdict
+			if v, err = readVerdict(r); err == nil && v.judgement != welcome {
+				err = fmt.Errorf("refused: %s", v.reason)
+			}
+		}
+	}
+	if err == nil {
+		_, err = nc.Write(RawVerdict(1))
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return nc, nil
+}

@@ -1,0 +1,340 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+func TestReadFrame(t *testing.T) {
+	good := appendFrame(nil, KindLane, []byte("body"))
+	change := func(at int) []byte {
+		b := slices.Clone(good)
+		b[at] ^= 1
+		return b
+	}
+	for _, tt := range []struct {
+		name  string
+		given []byte
+		want  error
+		says  string
+	}{
+		{"nothing", nil, io.EOF, ""},
+		{"half a header", good[:5], io.ErrUnexpectedEOF, ""},
+		{"a header alone", good[:9], io.ErrUnexpectedEOF, ""},
+		{"half a body", good[:11], io.ErrUnexpectedEOF, ""},
+		{"a changed CRC", change(4), errMalformed, "CRC"},
+		{"a changed kind", change(8), errMalformed, "CRC"},
+		{"a changed body", change(12), errMalformed, "CRC"},
+		{"a shorter length", change(3), errMalformed, "CRC"},
+		{"a length of zero", []byte{0, 0, 0, 0, 1, 2, 3, 4, 5}, errMalformed, "no kind"},
+		{"a body one too long", appendFrame(nil, KindLane, make([]byte, 101)), errMalformed, "a body of 101 bytes, where 100 are the most"},
+		{"the largest length", []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5}, errMalformed, "a body of 4294967294 bytes"},
+		{"a kind of 128", appendFrame(nil, 128, nil), errMalformed, "kind 0x80"},
+	} {
+		_, _, err := readFrame(bufio.NewReader(bytes.NewReader(tt.given)), 100)
+		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %v and %q", tt.name, err, tt.want, tt.says)
+		}
+	}
+	for _, body := range [][]byte{nil, []byte("x"), make([]byte, 100)} {
+		kind, got, err := readFrame(bufio.NewReader(bytes.NewReader(appendFrame(nil, KindGossip, body))), 100)
+		if err != nil || kind != KindGossip || !bytes.Equal(got, body) {
+			t.Errorf("a body of %d bytes: %d, %x, %v", len(body), kind, got, err)
+		}
+	}
+}
+
+// A length is checked before memory is taken for it.
+func TestReadFrameTakesNoMemoryForALie(t *testing.T) {
+	lie := []byte{0x7f, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5}
+	in := bytes.NewReader(lie)
+	r := bufio.NewReader(in)
+	result := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for range min(b.N, 1000) {
+			in.Reset(lie)
+			r.Reset(in)
+			if _, _, err := readFrame(r, MaxFrame); !errors.Is(err, errMalformed) {
+				b.Fatal(err)
+			}
+		}
+	})
+	if got := result.AllocedBytesPerOp(); got > 1<<10 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+func FuzzReadFrame(f *testing.F) {
+	two := appendFrame(appendFrame(nil, KindLane, []byte("body")), kindPing, nil)
+	f.Add(two)
+	f.Add(two[:12])
+	f.Add(appendFrame(nil, KindControl, make([]byte, 5000)))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0})
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		const limit = 4096
+		r := bufio.NewReader(bytes.NewReader(b))
+		var again []byte
+		for {
+			kind, body, err := readFrame(r, limit)
+			if err != nil {
+				break
+			}
+			if len(body) > limit || kind > maxKind {
+				t.Fatalf("kind %d, %d bytes", kind, len(body))
+			}
+			again = appendFrame(again, kind, body)
+		}
+		if !bytes.HasPrefix(b, again) {
+			t.Fatalf("%x was read as %x", b, again)
+		}
+	})
+}
+
+func fullHello() Hello {
+	return Hello{
+		MeshName: "orders", MeshID: 1 << 63, Name: "app-0", ID: 0xfedcba9876543210, Addr: "10.1.2.3:7946",
+		Zone: "a", MinVersion: 1, MaxVersion: 1<<32 - 1, RingHash: 42,
+	}
+}
+
+func TestHelloAndVerdictSurviveTheWire(t *testing.T) {
+	g := greeting{Hello: fullHello(), attempt: 7}
+	if got, err := decodeGreeting(appendGreeting(nil, g)); err != nil || got != g {
+		t.Errorf("%+v, %v, want %+v", got, err, g)
+	}
+	v := verdict{judgement: refused, epoch: 1 << 40, number: 3, awaited: []dial{{1, true}, {300, false}}, reason: "why"}
+	if got, err := decodeVerdict(appendVerdict(nil, v)); err != nil || !reflect.DeepEqual(got, v) {
+		t.Errorf("%+v, %v, want %+v", got, err, v)
+	}
+	// What is too much is cut, so that the other end takes it.
+	v = verdict{awaited: make([]dial, maxAwaited+1), reason: strings.Repeat("x", 2*maxReason)}
+	v.awaited[maxAwaited].number = 9
+	got, err := decodeVerdict(appendVerdict(nil, v))
+	if err != nil || len(got.awaited) != maxAwaited || got.awaited[maxAwaited-1].number != 9 || len(got.reason) != maxReason {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n := len(appendVerdict(nil, v)); n > maxHandshake {
+		t.Errorf("the largest verdict has %d bytes", n)
+	}
+	h := Hello{MeshName: strings.Repeat("x", maxName), Name: strings.Repeat("x", maxName), Addr: strings.Repeat("x", maxName), Zone: strings.Repeat("x", maxName), ID: 1}
+	if n := len(appendGreeting(nil, greeting{Hello: h})); n > maxHandshake || checkHello(h) != nil {
+		t.Errorf("the largest hello has %d bytes; %v", n, checkHello(h))
+	}
+}
+
+func TestDecodeHelloRefuses(t *testing.T) {
+	good := appendGreeting(nil, greeting{Hello: fullHello()})
+	long := fullHello()
+	long.Zone = strings.Repeat("x", maxName+1)
+	for name, b := range map[string][]byte{
+		"nothing":            nil,
+		"bytes after it":     append(slices.Clone(good), 0),
+		"a name too long":    appendGreeting(nil, greeting{Hello: long}),
+		"a field too few":    append([]byte{0x9a}, good[1:]...),
+		"another type":       append([]byte{good[0], 0x01}, good[8:]...),
+		"an unbounded array": {0xdd, 0xff, 0xff, 0xff, 0xff},
+	} {
+		if g, err := decodeGreeting(b); !errors.Is(err, errMalformed) || g != (greeting{}) {
+			t.Errorf("%s: %+v, %v", name, g, err)
+		}
+	}
+	for i := range good {
+		if _, err := decodeGreeting(good[:i]); !errors.Is(err, wire.ErrShort) {
+			t.Errorf("%d of %d bytes: %v", i, len(good), err)
+		}
+	}
+	half := wire.AppendArray(nil, 6)
+	half = append(half, 0, 0, 0, 0x91, 1, 0xa0, 0xc4, 0)
+	if _, err := decodeVerdict(half); err == nil || !strings.Contains(err.Error(), "half an attempt") {
+		t.Errorf("half an attempt: %v", err)
+	}
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add(appendOpening(nil, greeting{Hello: fullHello(), attempt: 7}))
+	f.Add(appendFrame(appendOpening(nil, greeting{Hello: fullHello()}), kindVerdict,
+		appendVerdict(nil, verdict{epoch: 1, awaited: []dial{{1, true}}, reason: "x"})))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add([]byte("LOCKMSH\x02"))
+	f.Add([]byte("LOCKMSH\x01\x00\x00\x10\x00....p"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := bufio.NewReader(bytes.NewReader(b))
+		g, err := readOpening(r)
+		if err == nil {
+			again, err := decodeGreeting(appendGreeting(nil, g))
+			if err != nil || again != g {
+				t.Fatalf("%+v became %+v, %v", g, again, err)
+			}
+			if v, err := readVerdict(r); err == nil {
+				again, err := decodeVerdict(appendVerdict(nil, v))
+				if err != nil || !reflect.DeepEqual(again, v) {
+					t.Fatalf("%+v became %+v, %v", v, again, err)
+				}
+			}
+		}
+		// Without the frame around it, which the fuzzer seldom gets right.
+		if g, err := decodeGreeting(b); err == nil && checkHello(Hello{ID: 1, Name: g.Name, Addr: g.Addr, Zone: g.Zone, MeshName: g.MeshName}) != nil {
+			t.Fatalf("%+v is beyond the limits", g)
+		}
+		decodeVerdict(b)
+	})
+}
+
+func TestQueueTakesUrgentFramesFirst(t *testing.T) {
+	var q queue
+	q.init()
+	for i := range 3 {
+		q.push(Normal, outgoing{kind: Kind(i)})
+		q.push(Urgent, outgoing{kind: Kind(10 + i)})
+	}
+	kinds := func(batch []outgoing) (kinds []Kind) {
+		for _, f := range batch {
+			kinds = append(kinds, f.kind)
+		}
+		return kinds
+	}
+	batch, ok := q.take(nil)
+	if want := []Kind{10, 11, 12, 0, 1, 2}; !ok || !slices.Equal(kinds(batch), want) {
+		t.Errorf("take = %v, want %v", kinds(batch), want)
+	}
+	q.push(Normal, outgoing{kind: 1})
+	q.finish()
+	if q.push(Urgent, outgoing{}) {
+		t.Error("push after finish = true")
+	}
+	if batch, ok = q.take(nil); !ok || !slices.Equal(kinds(batch), []Kind{1, kindGoodbye}) {
+		t.Errorf("take after finish = %v, %v", kinds(batch), ok)
+	}
+	if batch, ok = q.take(nil); ok {
+		t.Errorf("take after the goodbye = %v", kinds(batch))
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	var q queue
+	q.init()
+	for i := range maxQueuedFrames {
+		if !q.push(Normal, outgoing{kind: 1}) {
+			t.Fatalf("full with %d frames", i)
+		}
+	}
+	if q.push(Normal, outgoing{}) {
+		t.Error("one frame too many")
+	}
+	if !q.push(Urgent, outgoing{body: make([]byte, MaxFrame)}) {
+		t.Error("the urgent queue is full too")
+	}
+	for i := 1; i < maxQueuedBytes/MaxFrame; i++ {
+		q.push(Urgent, outgoing{body: make([]byte, MaxFrame)})
+	}
+	if q.push(Urgent, outgoing{body: []byte{1}}) {
+		t.Error("one byte too many")
+	}
+	// A batch is bounded too, but for its last frame.
+	batch, _ := q.take(nil)
+	if len(batch) != 1 {
+		t.Errorf("a batch of %d frames of 1 MiB", len(batch))
+	}
+	if !q.push(Urgent, outgoing{body: make([]byte, MaxFrame)}) {
+		t.Error("no room for as much as was taken")
+	}
+	total := len(batch)
+	for !q.empty() {
+		batch, _ = q.take(batch[:0])
+		total += len(batch)
+	}
+	if want := maxQueuedFrames + maxQueuedBytes/MaxFrame + 1; total != want {
+		t.Errorf("%d frames came out, want %d", total, want)
+	}
+}
+
+func TestPulse(t *testing.T) {
+	tr := &Transport{timing: defaultTiming()}
+	tr.sockets.open = make(map[net.Conn]struct{})
+	fresh := func() (*conn, net.Conn) {
+		a, b := net.Pipe()
+		return tr.newConn(a, true), b
+	}
+	c, other := fresh()
+	defer other.Close()
+	c.reading.Store(true)
+	for i := range 100 { // heard every fourth pulse
+		c.heard.Store(i%4 == 0)
+		c.beat()
+	}
+	if c.ended() {
+		t.Fatal("ended, though it was heard")
+	}
+	if batch, _ := c.out.take(nil); len(batch) != 100 || batch[0].kind != kindPing {
+		t.Errorf("%d pings in 100 idle pulses", len(batch))
+	}
+	c.wrote.Store(true)
+	c.beat()
+	if !c.out.empty() {
+		t.Error("a ping, though something was written")
+	}
+	c.reading.Store(false) // the handler has it
+	for range 100 {
+		c.beat()
+	}
+	if c.ended() {
+		t.Fatal("ended, though nobody listened")
+	}
+	c.reading.Store(true)
+	for range tr.timing.silence {
+		c.beat()
+	}
+	if !c.ended() || c.err != errSilent {
+		t.Errorf("after %d silent pulses: %v", tr.timing.silence, c.err)
+	}
+
+	c, other = fresh()
+	defer other.Close()
+	c.writing.Store(true)
+	for range tr.timing.stuck {
+		c.heard.Store(true)
+		c.beat()
+	}
+	if !c.ended() || c.err != errStuck {
+		t.Errorf("after %d pulses in one write: %v", tr.timing.stuck, c.err)
+	}
+}
+
+func TestWarningsAreLimited(t *testing.T) {
+	var l limiter
+	now := time.Now()
+	said := 0
+	for range 100 {
+		if ok, _ := l.allow(now); ok {
+			said++
+		}
+	}
+	if said != warnBurst {
+		t.Errorf("%d warnings at once, want %d", said, warnBurst)
+	}
+	if ok, unsaid := l.allow(now.Add(warnEvery)); !ok || unsaid != 100-warnBurst {
+		t.Errorf("%v, %d unsaid, want %d", ok, unsaid, 100-warnBurst)
+	}
+}
+
+func TestWaitsGrowWithJitter(t *testing.T) {
+	tm := defaultTiming()
+	for tries, want := range map[int]time.Duration{1: tm.backoff, 2: 2 * tm.backoff, 7: 64 * tm.backoff, 8: tm.maxWait, 1000: tm.maxWait} {
+		for range 100 {
+			if d := tm.wait(tries); d < want/2 || d > want {
+				t.Fatalf("wait(%d) = %v, want %v to %v", tries, d, want/2, want)
+			}
+		}
+	}
+}

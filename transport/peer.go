@@ -1,0 +1,332 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// peer is another node, while there is a connection with it or one to be kept.
+// One goroutine per peer makes all calls of the Handler that are about it, reads
+// from its connection, and sees to the next one: so these calls are in order. It
+// ends when nothing is left to do, or with Close.
+type peer struct {
+	t    *Transport
+	id   ID
+	wake chan struct{} // one pending signal: something below has changed
+
+	// Guarded by t.mu.
+	conn    *conn  // nil: none
+	epoch   uint64 // of the latest connection
+	kept    bool   // Connect
+	addr    string // where Connect said it is
+	moved   bool   // addr is news
+	severed bool   // Disconnect; the goroutine has not noticed yet
+
+	// The goroutine's own.
+	up    bool   // Up was reported, and no Down since
+	told  bool   // Down(Replaced) was reported, and no Up since
+	last  string // the address that the peer gave when it was up
+	tries int    // dials since it was up
+	flaps int    // connections in a row that broke soon
+}
+
+// maxFlaps bounds the wait between redials of a connection that keeps breaking: to
+// about a second.
+const maxFlaps = 5
+
+func (p *peer) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// peerLocked returns the peer with that ID, and makes it if there is none. t must
+// not be closed.
+func (t *Transport) peerLocked(id ID) *peer {
+	p := t.peers[id]
+	if p == nil {
+		p = &peer{t: t, id: id, wake: make(chan struct{}, 1)}
+		t.peers[id] = p
+		t.wg.Go(p.run)
+	}
+	return p
+}
+
+// Connect keeps a connection with the node id, last known at addr, until
+// Disconnect or Close: it dials now and, with exponential backoff and jitter, from
+// 50 ms to 5 s, whenever there is no connection. A later call changes the address,
+// and dials anew if it differs. With an empty addr it waits for the peer to dial.
+//
+// If another node answers at addr, Down(id, Replaced) is reported, once until the
+// next Up and even if there was none before; dialling goes on. The connection
+// with the other node is kept like one from Dial.
+func (t *Transport) Connect(id ID, addr string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || id == t.id || id == 0 {
+		return
+	}
+	p := t.peerLocked(id)
+	if p.kept && p.addr == addr {
+		return
+	}
+	p.moved = p.moved || p.addr != addr
+	p.kept, p.addr = true, addr
+	p.signal()
+}
+
+// Disconnect ends the connection with id and the dialling of it. What was queued
+// is still sent, within a second, then a goodbye: the other end reports
+// Down(Goodbye). This end reports no Down, and, but for a call under way, nothing
+// more of id until the next Up. If the call under way is Up, then Down(id, Goodbye)
+// follows it.
+func (t *Transport) Disconnect(id ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if p == nil || t.closed {
+		return
+	}
+	p.kept, p.addr, p.severed = false, "", true
+	if c := p.conn; c != nil {
+		p.conn = nil
+		t.routeLocked(id, nil)
+		c.leave()
+		t.wg.Go(c.linger)
+	}
+	p.signal()
+}
+
+// run is the peer's goroutine.
+func (p *peer) run() {
+	for {
+		c, addr, done := p.look()
+		switch {
+		case done:
+			return
+		case c != nil:
+			p.serve(c)
+		case p.up:
+			p.test(addr)
+		case addr == "":
+			p.pause(-1)
+		default:
+			p.redial(addr)
+		}
+	}
+}
+
+// look returns the connection, or the address to dial, or that there is nothing
+// to do any more.
+func (p *peer) look() (c *conn, addr string, done bool) {
+	t := p.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		if p.conn != nil {
+			p.conn.shut(errClosed)
+		}
+		return nil, "", true
+	}
+	if p.severed {
+		p.severed, p.up, p.told, p.tries, p.flaps = false, false, false, 0, 0
+	}
+	if p.moved {
+		p.moved, p.tries = false, 0
+	}
+	if p.conn == nil && !p.kept && !p.up {
+		delete(t.peers, p.id)
+		return nil, "", true
+	}
+	return p.conn, p.addr, false
+}
+
+// changed tells whether something has happened that look should see first.
+func (p *peer) changed() bool {
+	p.t.mu.Lock()
+	defer p.t.mu.Unlock()
+	return p.t.closed || p.conn != nil || p.severed || p.moved
+}
+
+// serve reports what comes over a connection until that ends.
+func (p *peer) serve(c *conn) {
+	t := p.t
+	if !p.up {
+		p.up, p.told, p.tries = true, false, 0
+		t.log.Debug("connection is up", "peer", c.theirs.Name, "id", p.id, "addr", c.theirs.Addr)
+		t.handler.Up(c.theirs)
+		t.mu.Lock()
+		late := p.severed
+		t.mu.Unlock()
+		if late {
+			// Whoever called Disconnect may have done so before it heard of this Up, and would
+			// believe in the connection for ever.
+			p.down(Goodbye)
+		}
+	}
+	close(c.announced)
+	p.last = c.theirs.Addr
+	err := c.receive(t.handler)
+	if c.muted.Load() {
+		return // linger and look do the rest
+	}
+	c.shut(err)
+	if err != errGoodbye {
+		err = c.err // shut before, most likely: then err is only the echo of that
+	}
+	t.mu.Lock()
+	current := p.conn == c
+	if current {
+		p.conn = nil
+		t.routeLocked(p.id, nil)
+	}
+	t.mu.Unlock()
+	switch {
+	case t.ctx.Err() != nil:
+	case err == errGoodbye:
+		p.down(Goodbye)
+	case current:
+		if errors.Is(err, errMalformed) {
+			t.warn("a peer sends what is no frame", "peer", c.theirs.Name, "addr", c.theirs.Addr, "reason", err)
+		}
+		t.log.Debug("connection broke", "peer", c.theirs.Name, "id", p.id, "reason", err)
+		if p.flaps++; time.Since(c.began) >= t.timing.settled {
+			p.flaps = 0
+		}
+	}
+}
+
+// down reports the end of the peer's connection.
+func (p *peer) down(cause Cause) {
+	p.up, p.told, p.tries = false, cause == Replaced, 1
+	if p.t.ctx.Err() == nil {
+		p.t.log.Debug("connection is down", "id", p.id, "cause", cause)
+		p.t.handler.Down(p.id, cause)
+	}
+}
+
+// test finds out at once what became of a peer whose connection broke. Both ends
+// do, without jitter: an election may wait for the answer (P21).
+func (p *peer) test(addr string) {
+	t := p.t
+	if addr == "" {
+		addr = p.last
+	}
+	if addr == "" {
+		p.down(Lost)
+		return
+	}
+	// A connection that breaks as soon as it is there, again and again, must not
+	// keep two processors busy.
+	if p.flaps > 1 && p.pause(t.timing.wait(min(p.flaps-1, maxFlaps))) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, t.timing.test)
+	defer cancel()
+	for wait := t.timing.retry; ; wait *= 2 {
+		o, ok := p.attempt(ctx, addr)
+		switch {
+		case !ok || p.changed():
+			t.abandon(o)
+			return
+		case o.replaced(p.id):
+			p.down(Replaced)
+			t.spare(o)
+			return
+		case o.err != nil && isRefused(o.err):
+			p.down(Refused)
+			return
+		case ctx.Err() == nil && (o.cut || o.err == nil || o.err == errDuplicate):
+			// Cut: a process that dies closes its sockets one by one, and this one
+			// was still taken by the kernel for a listener that is now gone. Duplicate: the
+			// connection that the peer knows of is on its way. Nil: it broke already.
+			if p.pause(wait) {
+				return
+			}
+		default:
+			t.log.Debug("redial failed", "id", p.id, "addr", addr, "err", o.err)
+			p.down(Lost)
+			return
+		}
+	}
+}
+
+// redial makes the next dial to a peer to be kept.
+func (p *peer) redial(addr string) {
+	t := p.t
+	if p.tries > 0 && p.pause(t.timing.wait(p.tries)) {
+		return
+	}
+	o, ok := p.attempt(t.ctx, addr)
+	if !ok || p.changed() {
+		t.abandon(o)
+		return
+	}
+	p.tries++
+	t.log.Debug("dialled in vain", "id", p.id, "addr", addr, "answered", o.peer.ID, "err", o.err)
+	if o.replaced(p.id) && !p.told {
+		p.told = true
+		t.handler.Down(p.id, Replaced)
+	}
+	t.spare(o)
+}
+
+// attempt dials once, and gives up when something else happens to the peer: then
+// it returns false.
+func (p *peer) attempt(ctx context.Context, addr string) (outcome, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	result := make(chan outcome, 1)
+	p.t.wg.Go(func() { result <- p.t.attempt(ctx, addr, p.id) })
+	for {
+		select {
+		case o := <-result:
+			return o, true
+		case <-p.wake:
+			if p.changed() {
+				cancel()
+				return <-result, false
+			}
+		case <-p.t.ctx.Done():
+			return <-result, false
+		}
+	}
+}
+
+// spare settles a connection with another node than the one that was dialled.
+func (t *Transport) spare(o outcome) {
+	if c := o.other; c != nil {
+		t.wg.Go(func() { t.settle(t.ctx, c) })
+	}
+}
+
+func (t *Transport) abandon(o outcome) {
+	if o.other != nil {
+		o.other.shut(errClosed)
+	}
+}
+
+// pause waits for d, or for ever if that is negative. It returns true if there is
+// news before.
+func (p *peer) pause(d time.Duration) bool {
+	var after <-chan time.Time
+	if d >= 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C
+	}
+	for {
+		select {
+		case <-after:
+			return false
+		case <-p.wake:
+			if p.changed() {
+				return true
+			}
+		case <-p.t.ctx.Done():
+			return true
+		}
+	}
+}
