@@ -1,0 +1,206 @@
+package gossip
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math"
+	"reflect"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+var goodFrames = []frame{
+	{kind: framePacket, data: []byte("ping")},
+	{kind: framePacket, data: bytes.Repeat([]byte("p"), maxPacket)},
+	{kind: frameOpen, stream: 7, opener: true},
+	{kind: frameData, stream: math.MaxUint64, opener: true, offset: 1 << 40, data: []byte{0}},
+	{kind: frameData, stream: 7, data: bytes.Repeat([]byte("d"), maxData)},
+	{kind: frameWindow, stream: 7, opener: true, offset: math.MaxInt64},
+	{kind: frameClose, stream: 1},
+	{kind: frameLeave},
+}
+
+func TestFramesComeBackAsTheyWere(t *testing.T) {
+	for _, want := range goodFrames {
+		got, err := readFrame(appendFrame(nil, want))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v came back as %v, %v", want, got, err)
+		}
+	}
+}
+
+func TestMalformedFramesAreErrors(t *testing.T) {
+	tests := []struct {
+		name string
+		body []byte
+	}{
+		{"nothing", nil},
+		{"no array", []byte{0x05}},
+		{"an empty array", []byte{0x90}},
+		{"an array that promises more", []byte{0x92, 0x00}},
+		{"an array of a thousand", []byte{0xdc, 0x03, 0xe8, 0x00}},
+		{"an unknown kind", []byte{0x91, 0x06}},
+		{"a kind that is no number", []byte{0x91, 0xc3}},
+		{"leave with a field", []byte{0x92, 0x05, 0x00}},
+		{"leave with bytes after it", []byte{0x91, 0x05, 0x00}},
+		{"a packet without data", []byte{0x92, 0x00, 0xc4, 0x00}},
+		{"a packet that is too long", appendFrame(nil, frame{kind: framePacket, data: make([]byte, maxPacket+1)})},
+		{"a packet that promises a gigabyte", []byte{0x92, 0x00, 0xc6, 0x40, 0, 0, 0}},
+		{"open without a number", []byte{0x91, 0x01}},
+		{"open with a number too many", []byte{0x93, 0x01, 0x01, 0x01}},
+		{"data that is empty", []byte{0x95, 0x02, 0x01, 0xc3, 0x00, 0xc4, 0x00}},
+		{"data that is too long", appendFrame(nil, frame{kind: frameData, data: make([]byte, maxData+1)})},
+		{"data with an offset beyond all bounds", appendFrame(nil, frame{kind: frameData, offset: 1 << 63, data: []byte{0}})},
+		{"data from an opener that is a number", []byte{0x95, 0x02, 0x01, 0x01, 0x00, 0xc4, 0x01, 0x00}},
+		{"window without an offset", []byte{0x93, 0x03, 0x01, 0xc3}},
+		{"close cut short", []byte{0x93, 0x04, 0x01}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if f, err := readFrame(tt.body); !errors.Is(err, wire.ErrMalformed) {
+				t.Errorf("readFrame(%x) = %v, %v, want ErrMalformed", tt.body, f, err)
+			}
+		})
+	}
+}
+
+func FuzzReadFrame(f *testing.F) {
+	for _, good := range goodFrames {
+		f.Add(appendFrame(nil, good))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := readFrame(body)
+		if err != nil {
+			return
+		}
+		if again := appendFrame(nil, got); !bytes.Equal(again, body) {
+			t.Errorf("%x was read as %v, which is written %x", body, got, again)
+		}
+	})
+}
+
+// Whatever a peer sends, what it makes us keep is bounded.
+func FuzzReceive(f *testing.F) {
+	var all []byte
+	for _, good := range goodFrames {
+		body := appendFrame(nil, good)
+		if len(body) < 256 {
+			all = append(append(all, byte(len(body))), body...)
+		}
+	}
+	f.Add(all)
+	f.Fuzz(func(t *testing.T, input []byte) {
+		m := newMux(1, newHub().attach(seam.Member{ID: 1}), slog.New(slog.DiscardHandler))
+		defer func() { _ = m.Shutdown() }()
+		for len(input) > 0 {
+			n := min(int(input[0]), len(input)-1)
+			m.receive(2, input[1:1+n])
+			input = input[1+n:]
+		}
+		if m.accepted[2] > maxPeerStreams || len(m.packets) > maxPackets {
+			t.Errorf("kept %d streams and %d packets", m.accepted[2], len(m.packets))
+		}
+		for _, s := range m.streams {
+			if len(s.in) > window {
+				t.Errorf("kept %d bytes of a stream", len(s.in))
+			}
+		}
+	})
+}
+
+// Memberlist, too, takes what comes: a peer's packets and streams cause errors, and
+// never a panic.
+func FuzzMemberlist(f *testing.F) {
+	f.Add([]byte{0, 0x80}, false)
+	f.Add([]byte{7, 2, 0, 1, 0, 1, 4, 5}, false)
+	f.Add([]byte{6, 0x83, 0xa5, 'N', 'o', 'd', 'e', 's', 0x01, 0xa4, 'J', 'o', 'i', 'n', 0xc3, 0x80}, true)
+	f.Fuzz(func(t *testing.T, data []byte, stream bool) {
+		if len(data) == 0 || len(data) > maxPacket {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) {
+			p := newParty(t, 1)
+			defer p.close()
+			n := p.nodes[1]
+			if stream {
+				n.Receive(2, appendFrame(nil, frame{kind: frameOpen, stream: 1}))
+				n.Receive(2, appendFrame(nil, frame{kind: frameData, stream: 1, opener: true, data: data}))
+				n.Receive(2, appendFrame(nil, frame{kind: frameClose, stream: 1, opener: true}))
+			} else {
+				n.Receive(2, appendFrame(nil, frame{kind: framePacket, data: data}))
+			}
+			synctest.Wait()
+		})
+	})
+}
+
+func TestMetadataComesBackAsItWas(t *testing.T) {
+	for _, leaving := range []bool{false, true} {
+		want := member(5)
+		b := appendMeta(nil, want, leaving)
+		if got, l, err := readMeta(5, b); err != nil || got != want || l != leaving {
+			t.Errorf("readMeta = %+v, %t, %v", got, l, err)
+		}
+	}
+	b := appendMeta(nil, member(5), false)
+	b[0] = 0x95 // a later version adds a field
+	if got, _, err := readMeta(5, append(b, 0x07)); err != nil || got != member(5) {
+		t.Errorf("with one more field: readMeta = %+v, %v", got, err)
+	}
+	for _, bad := range [][]byte{nil, {0x90}, {0x93, 0xa0, 0xa0, 0xa0}, {0x94, 0xa0, 0xa0, 0xa0}, {0x94, 0xa0, 0xa0, 0xa0, 0x01}, []byte("hello")} {
+		if got, _, err := readMeta(5, bad); !errors.Is(err, wire.ErrMalformed) || got != (seam.Member{}) {
+			t.Errorf("readMeta(%x) = %+v, %v, want ErrMalformed", bad, got, err)
+		}
+	}
+}
+
+func TestForeignMembersAreIgnored(t *testing.T) {
+	n := newNews(1, func(e seam.MemberEvent) { t.Errorf("heard %+v", e) })
+	good := memberlist.Node{Name: member(2).ID.String(), Addr: addressOf(2).ip(), Port: port, Meta: appendMeta(nil, member(2), false)}
+	if err := n.NotifyAlive(&good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*memberlist.Node){
+		"name":     func(n *memberlist.Node) { n.Name = "consul-1" },
+		"address":  func(n *memberlist.Node) { n.Addr = addressOf(3).ip() },
+		"port":     func(n *memberlist.Node) { n.Port = 7946 },
+		"metadata": func(n *memberlist.Node) { n.Meta = []byte("dc1") },
+	} {
+		bad := good
+		spoil(&bad)
+		if err := n.NotifyAlive(&bad); err == nil {
+			t.Errorf("a member with a foreign %s is accepted", name)
+		}
+	}
+}
+
+func TestMemberlistsLogHasLevels(t *testing.T) {
+	tests := []struct{ line, level, text string }{
+		{"[DEBUG] memberlist: Stream connection", "DEBUG", "gossip: Stream connection"},
+		{"[INFO] memberlist: Suspect x", "DEBUG", "gossip: Suspect x"},
+		{"[WARN] memberlist: Refuting", "WARN", "gossip: Refuting"},
+		{"[ERR] memberlist: Failed [x]", "WARN", "gossip: Failed [x]"},
+		{"Err: odd", "WARN", "gossip: Err: odd"},
+		{"[odd", "WARN", "gossip: [odd"},
+	}
+	for _, tt := range tests {
+		var out bytes.Buffer
+		drop := func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+		h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: drop})
+		newLogger(slog.New(h)).Print(tt.line)
+		if got, want := out.String(), "level="+tt.level+" msg=\""+tt.text+"\"\n"; got != want {
+			t.Errorf("%q is logged as %q, want %q", tt.line, got, want)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// party is a few nodes that gossip over a hub, inside a synctest bubble.
+type party struct {
+	t     *testing.T
+	hub   *hub
+	nodes map[transport.ID]*node
+}
+
+type node struct {
+	*Gossip
+	self   seam.Member
+	berth  *berth
+	events chan seam.MemberEvent
+}
+
+func newParty(t *testing.T, size int) *party {
+	p := &party{t: t, hub: newHub(), nodes: make(map[transport.ID]*node)}
+	for id := transport.ID(1); id <= transport.ID(size); id++ {
+		p.add(id)
+	}
+	return p
+}
+
+// met returns a party in which everyone knows everyone.
+func met(t *testing.T, size int) *party {
+	p := newParty(t, size)
+	for _, n := range p.nodes {
+		n.Join([]seam.Member{member(1)})
+	}
+	for _, n := range p.nodes {
+		for other := range p.nodes {
+			if other != n.self.ID {
+				n.hears(t, other, seam.Alive)
+			}
+		}
+	}
+	return p
+}
+
+func member(id transport.ID) seam.Member {
+	return seam.Member{ID: id, Name: fmt.Sprintf("app-%d", id), Addr: fmt.Sprintf("host-%d:7411", id), Zone: "east"}
+}
+
+func (p *party) add(id transport.ID) *node {
+	p.t.Helper()
+	n := &node{self: member(id), events: make(chan seam.MemberEvent, 1000)}
+	n.berth = p.hub.attach(n.self)
+	g, err := New(Config{Self: n.self, Network: n.berth, Events: func(e seam.MemberEvent) { n.events <- e }})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	n.Gossip = g
+	n.berth.start(g.Receive)
+	p.nodes[id] = n
+	return n
+}
+
+// stop ends a node without a word.
+func (p *party) stop(id transport.ID) {
+	n := p.nodes[id]
+	delete(p.nodes, id)
+	n.Close()
+	n.berth.Close()
+}
+
+func (p *party) close() {
+	for id := range p.nodes {
+		p.stop(id)
+	}
+	<-time.After(probeInterval) // for the last answer to a probe
+}
+
+// hears waits for news of id that tells the state, and returns how long that took.
+// Other news of id before it is a failure, news of others is put back.
+func (n *node) hears(t *testing.T, id transport.ID, state seam.MemberState) time.Duration {
+	t.Helper()
+	start := time.Now()
+	limit := time.After(time.Minute)
+	var others []seam.MemberEvent
+	for {
+		select {
+		case e := <-n.events:
+			if e.Member.ID != id {
+				others = append(others, e)
+				continue
+			}
+			if e.State != state || e.Member != member(id) {
+				t.Fatalf("node %s heard %+v, want %+v in state %d", n.self.ID, e, member(id), state)
+			}
+			for _, e := range others {
+				n.events <- e
+			}
+			return time.Since(start)
+		case <-limit:
+			t.Fatalf("node %s did not hear that %s is in state %d", n.self.ID, id, state)
+		}
+	}
+}
+
+// quiet fails if there is any news within d.
+func (p *party) quiet(d time.Duration) {
+	p.t.Helper()
+	<-time.After(d)
+	for _, n := range p.nodes {
+		select {
+		case e := <-n.events:
+			p.t.Fatalf("node %s heard %+v, want silence", n.self.ID, e)
+		default:
+		}
+	}
+}
+
+func TestThoseWhoJoinMeetAll(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 7, 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := met(t, size)
+				defer p.close()
+				p.quiet(90 * time.Second)
+			})
+		})
+	}
+}
+
+func TestACrashIsNoticed(t *testing.T) {
+	for _, size := range []int{2, 3, 5, 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := met(t, size)
+				defer p.close()
+				p.quiet(7 * time.Second)
+				p.stop(2)
+				start := time.Now()
+				for _, n := range p.nodes {
+					n.hears(t, 2, seam.Dead)
+				}
+				worst := time.Since(start)
+				t.Logf("all of %d noticed after %v", size-1, worst)
+				if worst < time.Second || worst > 4*time.Second {
+					t.Errorf("all of %d noticed after %v, want about 3s", size-1, worst)
+				}
+				p.quiet(2 * time.Minute)
+			})
+		})
+	}
+}
+
+func TestANodeThatCannotHearIsNotTakenForDeadAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := met(t, 4)
+		defer p.close()
+		p.hub.setCut(func(from, to transport.ID) bool { return from == 2 && to == 1 || from == 1 && to == 2 })
+		p.quiet(2 * time.Minute) // the others see both, and pass pings on
+	})
+}
+
+func TestALeaverIsSaidToHaveLeftAndNeverDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := met(t, 4)
+		defer p.close()
+		n := p.nodes[2]
+		n.Leave()
+		p.stop(2) // no time for rumours
+		for _, n := range p.nodes {
+			if took := n.hears(t, 2, seam.Left); took > 0 {
+				t.Errorf("node %s heard after %v, want at once", n.self.ID, took)
+			}
+		}
+		p.quiet(2 * time.Minute)
+	})
+}
+
+func TestALeaveTravelsByRumour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := met(t, 4)
+		defer p.close()
+		p.hub.setCut(func(from, to transport.ID) bool { return from == 2 && to == 3 || from == 3 && to == 2 })
+		p.nodes[2].Leave()
+		p.nodes[2].Join([]seam.Member{member(1)}) // nothing: it leaves
+		for id, n := range p.nodes {
+			if id != 2 {
+				n.hears(t, 2, seam.Left)
+			}
+		}
+		p.quiet(2 * time.Second) // the rumour is everywhere
+		late := p.add(9)
+		late.Join([]seam.Member{member(1)})
+		for id, n := range p.nodes {
+			if id != 2 && id != 9 {
+				n.hears(t, 9, seam.Alive)
+				late.hears(t, id, seam.Alive)
+			}
+		}
+		p.nodes[2].hears(t, 9, seam.Alive) // who leaves still listens
+		p.quiet(10 * time.Second)          // and the late one hears nothing of it
+		p.stop(2)
+		p.quiet(2 * time.Minute)
+	})
+}
+
+func TestALongPartitionHealsByJoining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := met(t, 5)
+		defer p.close()
+		left := func(id transport.ID) bool { return id <= 2 }
+		p.hub.setCut(func(from, to transport.ID) bool { return left(from) != left(to) })
+		for id, n := range p.nodes {
+			for other := range p.nodes {
+				if left(id) != left(other) {
+					n.hears(t, other, seam.Dead)
+				}
+			}
+		}
+		p.nodes[1].Join([]seam.Member{member(3), member(4)}) // in vain, and no harm
+		p.quiet(5 * time.Minute)
+		p.hub.setCut(nil)
+		p.quiet(time.Minute) // memberlist does not heal
+		p.nodes[1].Join([]seam.Member{member(2), member(5), member(77)})
+		for id, n := range p.nodes {
+			for other := range p.nodes {
+				if left(id) != left(other) {
+					n.hears(t, other, seam.Alive)
+				}
+			}
+		}
+		p.quiet(2 * time.Minute)
+	})
+}
+
+func TestAShortCutLeavesNobodyDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := met(t, 5)
+		defer p.close()
+		p.hub.setCut(func(from, to transport.ID) bool { return from == 2 || to == 2 })
+		<-time.After(900 * time.Millisecond)
+		p.hub.setCut(nil)
+		<-time.After(5 * time.Second) // the accused have refuted
+		for _, n := range p.nodes {
+			if got := len(n.news.everyone()); got != 4 {
+				t.Errorf("node %s believes that %d others live, want 4", n.self.ID, got)
+			}
+		}
+	})
+}
+
+func TestASilentPeerDoesNotHoldUpJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParty(t, 8)
+		defer p.close()
+		p.hub.setCut(func(_, to transport.ID) bool { return to > 2 })
+		n := p.nodes[1]
+		n.Join([]seam.Member{member(3), member(4), member(5), member(2)})
+		if took := n.hears(t, 2, seam.Alive); took > time.Second {
+			t.Errorf("heard of the peer that answers after %v", took)
+		}
+		n.Join([]seam.Member{member(3), member(4), member(5), member(6), member(7), member(8)})
+		n.Close() // ends what is under way
+		n.Close()
+		n.Join([]seam.Member{member(2)})
+		n.Leave()
+		n.Receive(2, appendFrame(nil, frame{kind: frameOpen, stream: 1}))
+		n.Down(2)
+	})
+}
+
+func TestNewRefusesABadConfig(t *testing.T) {
+	good := func() Config {
+		return Config{Self: member(1), Network: newHub().attach(member(1)), Events: func(seam.MemberEvent) {}}
+	}
+	tests := []struct {
+		name  string
+		spoil func(*Config)
+	}{
+		{"no ID", func(c *Config) { c.Self.ID = 0 }},
+		{"no network", func(c *Config) { c.Network = nil }},
+		{"no events", func(c *Config) { c.Events = nil }},
+		{"a name that does not fit", func(c *Config) { c.Self.Name = strings.Repeat("n", 500) }},
+		{"an address and a zone that do not fit together", func(c *Config) {
+			c.Self.Addr, c.Self.Zone = strings.Repeat("a", 250), strings.Repeat("z", 260)
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := good()
+			tt.spoil(&c)
+			if g, err := New(c); g != nil || !errors.Is(err, ErrInvalidConfig) {
+				t.Errorf("New = %v, %v, want ErrInvalidConfig", g, err)
+			}
+		})
+	}
+}

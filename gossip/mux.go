@@ -1,0 +1,226 @@
+package gossip
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Bounds of what others can make this node keep.
+const (
+	maxPackets     = 256 // that memberlist has not taken yet; one more is dropped
+	maxAccepted    = 128 // streams that others opened; one more is closed at once
+	maxPeerStreams = 8   // of them by one peer
+)
+
+// mux is memberlist's transport: it carries packets and streams in frames.
+type mux struct {
+	self    transport.ID
+	network seam.Network
+	logger  *slog.Logger
+
+	packets chan *memberlist.Packet
+	accepts chan net.Conn
+
+	mu       sync.Mutex
+	closed   bool
+	number   uint64 // of the stream opened last
+	streams  map[streamKey]*stream
+	accepted map[transport.ID]int // streams by who opened them
+}
+
+// streamKey names a stream: its number is its opener's choice.
+type streamKey struct {
+	peer   transport.ID
+	number uint64
+	ours   bool // we opened it
+}
+
+var _ memberlist.NodeAwareTransport = (*mux)(nil)
+
+func newMux(self transport.ID, network seam.Network, logger *slog.Logger) *mux {
+	return &mux{
+		self:     self,
+		network:  network,
+		logger:   logger,
+		packets:  make(chan *memberlist.Packet, maxPackets),
+		accepts:  make(chan net.Conn, maxAccepted),
+		streams:  make(map[streamKey]*stream),
+		accepted: make(map[transport.ID]int),
+	}
+}
+
+// send reports whether there was a connection and room. Packets overtake other traffic,
+// or the living would look dead under load; they are few and small.
+func (m *mux) send(to transport.ID, f frame) bool {
+	class := transport.Normal
+	if f.kind == framePacket || f.kind == frameLeave {
+		class = transport.Urgent
+	}
+	size := 32 + len(f.data)
+	return m.network.Send(to, transport.KindGossip, class, appendFrame(make([]byte, 0, size), f))
+}
+
+// receive takes one frame, and reports whether it says that its sender leaves.
+func (m *mux) receive(from transport.ID, body []byte) (leaves bool) {
+	f, err := readFrame(body)
+	if err != nil {
+		m.logger.Warn("gossip: dropped a frame", "from", from, "error", err)
+		return false
+	}
+	switch f.kind {
+	case frameLeave:
+		return true
+	case framePacket:
+		m.mu.Lock()
+		closed := m.closed
+		m.mu.Unlock()
+		if closed {
+			return false
+		}
+		select {
+		case m.packets <- &memberlist.Packet{Buf: f.data, From: addressOf(from), Timestamp: time.Now()}:
+		default: // packets may be lost
+		}
+	case frameOpen:
+		if !m.accept(from, f.stream) {
+			m.send(from, frame{kind: frameClose, stream: f.stream})
+		}
+	default:
+		m.mu.Lock()
+		s := m.streams[streamKey{peer: from, number: f.stream, ours: !f.opener}]
+		m.mu.Unlock()
+		if s != nil { // else it is over
+			s.receive(f)
+		}
+	}
+	return false
+}
+
+// accept takes a stream that peer opens, if there is room.
+func (m *mux) accept(peer transport.ID, number uint64) bool {
+	key := streamKey{peer: peer, number: number}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.streams[key] != nil || m.accepted[peer] == maxPeerStreams {
+		return false
+	}
+	s := newStream(m, key)
+	select {
+	case m.accepts <- s:
+	default:
+		return false
+	}
+	m.streams[key] = s
+	m.accepted[peer]++
+	return true
+}
+
+// forget drops a stream that is over.
+func (m *mux) forget(key streamKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.streams[key] == nil {
+		return
+	}
+	delete(m.streams, key)
+	if !key.ours {
+		if m.accepted[key.peer]--; m.accepted[key.peer] == 0 {
+			delete(m.accepted, key.peer)
+		}
+	}
+}
+
+// down breaks the streams with peer.
+func (m *mux) down(peer transport.ID) {
+	m.breakAll(fmt.Errorf("gossip: the connection with %s is gone", peer), func(k streamKey) bool { return k.peer == peer })
+}
+
+func (m *mux) breakAll(err error, which func(streamKey) bool) {
+	m.mu.Lock()
+	var broken []*stream
+	for key, s := range m.streams {
+		if which(key) {
+			broken = append(broken, s)
+		}
+	}
+	m.mu.Unlock()
+	for _, s := range broken {
+		s.fail(err)
+	}
+}
+
+// FinalAdvertiseAddr implements memberlist.Transport.
+func (m *mux) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return addressOf(m.self).ip(), port, nil
+}
+
+// PacketCh implements memberlist.Transport.
+func (m *mux) PacketCh() <-chan *memberlist.Packet { return m.packets }
+
+// StreamCh implements memberlist.Transport.
+func (m *mux) StreamCh() <-chan net.Conn { return m.accepts }
+
+// WriteTo implements memberlist.Transport.
+func (m *mux) WriteTo(b []byte, addr string) (time.Time, error) {
+	return m.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress implements memberlist.NodeAwareTransport. A packet for which there is
+// no connection is lost without an error, as packets are.
+func (m *mux) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
+	id, err := target(addr)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(b) == 0 || len(b) > maxPacket {
+		return time.Time{}, fmt.Errorf("gossip: a packet of %d bytes", len(b))
+	}
+	m.send(id, frame{kind: framePacket, data: b})
+	return time.Now(), nil
+}
+
+// DialTimeout implements memberlist.Transport.
+func (m *mux) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return m.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout implements memberlist.NodeAwareTransport. It does not wait: a
+// refusal shows at the first read.
+func (m *mux) DialAddressTimeout(addr memberlist.Address, _ time.Duration) (net.Conn, error) {
+	id, err := target(addr)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil, net.ErrClosed
+	}
+	m.number++
+	key := streamKey{peer: id, number: m.number, ours: true}
+	s := newStream(m, key)
+	m.streams[key] = s
+	m.mu.Unlock()
+	if !m.send(id, frame{kind: frameOpen, stream: key.number}) {
+		m.forget(key)
+		return nil, fmt.Errorf("gossip: no connection with %s", id)
+	}
+	return s, nil
+}
+
+// Shutdown implements memberlist.Transport.
+func (m *mux) Shutdown() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.breakAll(net.ErrClosed, func(streamKey) bool { return true })
+	return nil
+}
