@@ -1,0 +1,180 @@
+package founding
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// acceptor is what this incarnation must not forget while it lives. See the package
+// comment for why that is enough.
+type acceptor struct {
+	promised ballot
+	roster   []transport.ID // of the promised ballot, in the order of the seeds
+	fresh    uint64         // asks from this number on were sent after the promise
+	at       ballot         // where value was accepted last; zero: never
+	value    Mesh
+	since    time.Duration // when value was accepted first
+}
+
+// prepare answers a proposer that begins a ballot.
+func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
+	a := &m.acceptor
+	if p.ballot.id != from || len(p.roster) != len(p.seeds) || !slices.Equal(p.seeds, m.card.seeds) ||
+		!slices.Contains(p.roster, from) || !slices.Contains(p.roster, m.self.ID) ||
+		slices.Contains(p.roster, 0) && !m.cfg.Bugs.Has(bug.FoundWithMajority) {
+		return // our cards tell each other how we disagree
+	}
+	if p.ballot == a.promised {
+		if slices.Equal(p.roster, a.roster) {
+			m.send(from, m.promise(now))
+		}
+		return
+	}
+	no := nack{ballot: p.ballot, promised: a.promised, hint: m.hint()}
+	switch {
+	case p.ballot.less(a.promised):
+		no.why = "promised another"
+	case m.living():
+		no.why = "knows of a living mesh"
+	case now < m.start+m.listen:
+		no.why = "listens for a living mesh"
+	case m.bereft(p.roster) != 0:
+		no.why = fmt.Sprintf("is still connected to %v", m.bereft(p.roster))
+	case m.contested() != "":
+		no.why = "finds two nodes at " + m.contested()
+	case m.unreached(p.roster) != "":
+		no.why = fmt.Sprintf("cannot reach %s at the advertised address", m.unreached(p.roster))
+	default:
+		m.vow(p.ballot, p.roster)
+		m.yield(now)
+		m.send(from, m.promise(now))
+		return
+	}
+	m.send(from, no)
+}
+
+// bereft returns a founder of the accepted value that roster leaves out although it is
+// still connected to this node, or zero. A new incarnation at its address proves it
+// dead, but only where no two nodes answer at one address; this is the guard against
+// the rest.
+func (m *Machine) bereft(roster []transport.ID) transport.ID {
+	for _, f := range m.acceptor.value.Roster {
+		if f.ID != m.self.ID && m.isUp(f.ID) && !slices.Contains(roster, f.ID) {
+			return f.ID
+		}
+	}
+	return 0
+}
+
+// contested returns a seed at which two connected nodes answer in turn, or "".
+func (m *Machine) contested() string {
+	for _, s := range m.seeds {
+		if s.rival != 0 && m.isUp(s.rival) {
+			return s.addr
+		}
+	}
+	return ""
+}
+
+// unreached names a node of the roster that told of itself but does not answer at the
+// address that it advertises (P31), if this node knows of one.
+func (m *Machine) unreached(roster []transport.ID) string {
+	for _, s := range m.seeds {
+		if s.known && !s.reached && slices.Contains(roster, s.id) {
+			return s.card.addr
+		}
+	}
+	return ""
+}
+
+// vow promises b.
+func (m *Machine) vow(b ballot, roster []transport.ID) {
+	a := &m.acceptor
+	a.promised, a.roster = b, slices.Clone(roster)
+	a.fresh = m.seq + 1
+}
+
+func (m *Machine) promise(now time.Duration) promise {
+	a := &m.acceptor
+	p := promise{ballot: a.promised, floor: m.floor(now)}
+	if a.at != (ballot{}) {
+		p.at, p.value = a.at, a.value
+	}
+	return p
+}
+
+// accept answers a proposer that asks for a value to be accepted.
+func (m *Machine) accept(now time.Duration, from transport.ID, msg accept) {
+	a := &m.acceptor
+	if msg.ballot.id != from {
+		return
+	}
+	if msg.ballot != a.promised || m.living() && a.at != msg.ballot {
+		m.send(from, nack{ballot: msg.ballot, promised: a.promised, why: "does not accept that any more", hint: m.hint()})
+		return
+	}
+	if !slices.Equal(msg.value.ids(), unique(a.roster)) {
+		return // not a value of this ballot
+	}
+	if err := m.cfg.Wants.fits(m.self.Name, msg.value.Params); err != nil {
+		m.fail(err)
+		return
+	}
+	m.keep(now, msg.ballot, msg.value)
+	m.send(from, accepted{ballot: msg.ballot})
+}
+
+// keep accepts v at b.
+func (m *Machine) keep(now time.Duration, b ballot, v Mesh) {
+	a := &m.acceptor
+	if a.at == (ballot{}) || a.value.MeshID != v.MeshID {
+		a.since = now
+	}
+	a.at, a.value = b, v
+}
+
+// decision takes over what was decided, unless this node has promised a later ballot
+// since, and the news may be older than that promise.
+//
+// The promise said: I know of no decision. The later ballot's proposer relies on it
+// and may have founded without those who knew of one, since they are dead. If one of
+// them lives after all then it answers an ask that was sent after the promise.
+func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
+	a := &m.acceptor
+	if !d.value.founder(m.self.ID) {
+		return
+	}
+	if d.ballot.less(a.promised) && (d.seq == 0 || d.seq < a.fresh) && !m.cfg.Bugs.Has(bug.LateDecision) {
+		if m.isUp(from) && d.seq == 0 {
+			m.ask(from)
+		}
+		return
+	}
+	m.founded(now, d.value, d.ballot)
+	m.told(from)
+	m.send(from, known{id: d.value.MeshID, epoch: d.value.Epoch})
+}
+
+// founded makes this founder a member of the mesh that was decided at b.
+func (m *Machine) founded(now time.Duration, v Mesh, b ballot) {
+	names := make([]string, 0, len(v.Roster))
+	for _, f := range v.Roster {
+		names = append(names, f.Name)
+	}
+	m.log(slog.LevelInfo, "founded a mesh", slog.String("mesh", v.Params.MeshName),
+		slog.String("id", fmt.Sprintf("%016x", v.MeshID)), slog.Any("founders", names))
+	m.become(now, v, b, nil)
+}
+
+// unique returns the nodes of a roster once each, sorted.
+func unique(roster []transport.ID) []transport.ID {
+	ids := slices.Clone(roster)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	return slices.DeleteFunc(ids, func(id transport.ID) bool { return id == 0 })
+}

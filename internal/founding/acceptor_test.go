@@ -1,0 +1,208 @@
+package founding
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const (
+	ann = transport.ID(1 + iota)
+	bob // the acceptor
+	eve
+	ann2 // the next incarnations
+	eve2
+)
+
+var trio = []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"} // of ann, bob and eve
+
+const late = time.Minute // when bob has long listened
+
+func of(ids ...transport.ID) []Member {
+	var list []Member
+	for _, id := range ids {
+		list = append(list, Member{ID: id, Name: id.String()})
+	}
+	return list
+}
+
+func value(epoch uint64, ids ...transport.ID) Mesh {
+	v := someMesh
+	v.Epoch, v.Roster = epoch, of(ids...)
+	return v
+}
+
+// listener returns bob, who is connected to ann and eve.
+func listener(wants Options) *Machine {
+	m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Seeds: trio, Wants: wants})
+	m.Start(0, nil)
+	m.Dialed(0, trio[1], transport.Hello{ID: bob}, nil, nil)
+	for i, id := range []transport.ID{ann, bob, eve} {
+		if id != bob {
+			m.Up(0, transport.Hello{ID: id, Addr: trio[i]}, nil)
+			m.Dialed(0, trio[i], transport.Hello{ID: id, Addr: trio[i]}, nil, nil)
+		}
+	}
+	return m
+}
+
+// answers returns what m sends to id among out, asks and joins aside.
+func answers(t *testing.T, out []Output, id transport.ID) []message {
+	t.Helper()
+	var list []message
+	for _, o := range out {
+		s, ok := o.(Send)
+		if !ok || s.To != id {
+			continue
+		}
+		msg, err := decode(s.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch msg.(type) {
+		case ask, join:
+		default:
+			list = append(list, msg)
+		}
+	}
+	return list
+}
+
+func TestAcceptor(t *testing.T) {
+	type in struct {
+		from transport.ID
+		msg  message
+	}
+	low, mid, high := ballot{1, ann}, ballot{2, ann}, ballot{3, eve}
+	abe := []transport.ID{ann, bob, eve}
+	begun := in{ann, prepare{mid, trio, abe}}
+	first := in{ann, accept{mid, value(1, ann, bob, eve)}}
+	for _, tt := range []struct {
+		name  string
+		given []in
+		down  transport.ID // before the last input
+		at    time.Duration
+		when  in
+		want  []message
+	}{
+		{name: "a ballot is promised", when: begun, want: []message{promise{ballot: mid, floor: 1}}},
+		{name: "a promise is repeated", given: []in{begun}, when: begun, want: []message{promise{ballot: mid, floor: 1}}},
+		{name: "a ballot is not promised with two rosters", given: []in{begun}, when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, eve2}}}},
+		{name: "a higher ballot is promised too", given: []in{begun}, when: in{eve, prepare{high, trio, abe}},
+			want: []message{promise{ballot: high, floor: 1}}},
+		{name: "a lower ballot is not", given: []in{begun}, when: in{ann, prepare{low, trio, abe}},
+			want: []message{nack{ballot: low, promised: mid, why: "promised another"}}},
+		{name: "nobody promises while it listens", at: time.Second, when: begun,
+			want: []message{nack{ballot: mid, why: "listens for a living mesh"}}},
+		{name: "nobody promises while it knows of a living mesh", given: []in{{eve, living{id: 9, name: "m"}}}, when: begun,
+			want: []message{nack{ballot: mid, why: "knows of a living mesh", hint: trio[2]}}},
+		{name: "other seeds are another founding", when: in{ann, prepare{mid, trio[:2], abe[:2]}}},
+		{name: "a roster that lacks a seed is none", when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, 0}}}},
+		{name: "a roster without the acceptor is not its business", when: in{ann, prepare{mid, trio, []transport.ID{ann, 9, eve}}}},
+		{name: "a roster without the proposer is none", when: in{ann, prepare{mid, trio, []transport.ID{9, bob, eve}}}},
+		{name: "nobody begins another's ballot", when: in{eve, prepare{mid, trio, abe}}},
+
+		{name: "the promised ballot is accepted", given: []in{begun}, when: first, want: []message{accepted{mid}}},
+		{name: "a ballot that was not promised is not accepted", when: first,
+			want: []message{nack{ballot: mid, why: "does not accept that any more"}}},
+		{name: "a ballot below the promised one is not accepted", given: []in{begun, {eve, prepare{high, trio, abe}}}, when: first,
+			want: []message{nack{ballot: mid, promised: high, why: "does not accept that any more"}}},
+		{name: "a value of other founders is not accepted", given: []in{begun}, when: in{ann, accept{mid, value(1, ann, bob)}}},
+		{name: "nobody proposes at another's ballot", given: []in{begun}, when: in{eve, accept{mid, value(1, ann, bob, eve)}}},
+		{name: "what was accepted is told", given: []in{begun, first}, when: in{eve, prepare{high, trio, abe}},
+			want: []message{promise{ballot: high, floor: someMesh.Founded + 1<<20, at: mid, value: value(1, ann, bob, eve)}}},
+		{name: "no roster leaves out a founder that is still connected", given: []in{begun, first},
+			when: in{eve, prepare{high, trio, []transport.ID{ann2, bob, eve}}},
+			want: []message{nack{ballot: high, promised: mid, why: "is still connected to 0000000000000001"}}},
+		{name: "a roster may leave out a founder that is gone", given: []in{begun, first}, down: ann,
+			when: in{eve, prepare{high, trio, []transport.ID{ann2, bob, eve}}},
+			want: []message{promise{ballot: high, floor: someMesh.Founded + 1<<20, at: mid, value: value(1, ann, bob, eve)}}},
+
+		{name: "a decision is believed", given: []in{begun, first}, when: in{ann, decide{ballot: mid, value: value(1, ann, bob, eve)}},
+			want: []message{known{someMesh.MeshID, 1}}},
+		{name: "a decision that may be older than a promise is not", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
+			when: in{ann, decide{ballot: mid, value: value(1, ann, bob, eve)}}},
+		{name: "nor is one that answers a question from before the promise", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
+			when: in{ann, decide{seq: 1, ballot: mid, value: value(1, ann, bob, eve)}}},
+		{name: "one that answers a later question is believed", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
+			when: in{ann, decide{seq: 99, ballot: mid, value: value(1, ann, bob, eve)}},
+			want: []message{known{someMesh.MeshID, 1}}},
+		{name: "a decision among others is not", when: in{ann, decide{ballot: mid, value: value(1, ann, eve)}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := listener(Options{})
+			at := tt.at
+			if at == 0 {
+				at = late
+			}
+			for _, g := range tt.given {
+				m.Message(at, g.from, g.msg.append(nil), nil)
+			}
+			if tt.down != 0 {
+				m.Down(at, tt.down, nil)
+			}
+			got := answers(t, m.Message(at, tt.when.from, tt.when.msg.append(nil), nil), tt.when.from)
+			for i := range got {
+				if p, ok := got[i].(promise); ok && p.at == (ballot{}) {
+					p.floor = 1
+					got[i] = p
+				}
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("after %+v: %+v is answered with %+v, want %+v", tt.given, tt.when, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAcceptorRefusesOptions(t *testing.T) {
+	m := listener(Options{Shards: 8})
+	mid := ballot{2, ann}
+	m.Message(late, ann, prepare{mid, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
+	out := m.Message(late, ann, accept{mid, value(1, ann, bob, eve)}.append(nil), nil)
+	if f, ok := out[len(out)-1].(Failed); !ok || !errors.Is(f.Err, fault.ErrInvalidOption) {
+		t.Errorf("a value that contradicts an option is answered with %v", out)
+	}
+}
+
+// Whoever has accepted a value sees it through, unless a seed shows that it is void.
+func TestAcceptorJoinsNoOtherMesh(t *testing.T) {
+	const stranger = transport.ID(77)
+	joins := func(out []Output, id transport.ID) bool {
+		return slices.ContainsFunc(out, func(o Output) bool {
+			s, ok := o.(Send)
+			if !ok || s.To != id {
+				return false
+			}
+			msg, _ := decode(s.Body)
+			_, ok = msg.(join)
+			return ok
+		})
+	}
+	m := listener(Options{})
+	mid := ballot{2, ann}
+	m.Message(late, ann, prepare{mid, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
+	m.Message(late, ann, accept{mid, value(1, ann, bob, eve)}.append(nil), nil)
+	other := transport.Hello{ID: stranger, MeshID: 9, MeshName: "blue", Addr: "10.0.0.7:1"}
+	if joins(m.Up(late, other, nil), stranger) {
+		t.Error("it joins a stranger's mesh")
+	}
+	if joins(m.Message(late, stranger, living{id: 9, name: "blue"}.append(nil), nil), stranger) {
+		t.Error("it joins a stranger's mesh later")
+	}
+	if !joins(m.Message(late, eve, living{id: 9, name: "blue"}.append(nil), nil), eve) {
+		t.Error("it does not follow a seed")
+	}
+	same := listener(Options{})
+	same.Message(late, ann, prepare{mid, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
+	same.Message(late, ann, accept{mid, value(1, ann, bob, eve)}.append(nil), nil)
+	other.MeshID = someMesh.MeshID
+	if !joins(same.Up(late, other, nil), stranger) {
+		t.Error("it does not follow who is in the mesh that it accepted")
+	}
+}

@@ -1,0 +1,98 @@
+package founding
+
+import (
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "run TestChaos with this seed alone and print its trace")
+
+const chaosFor = 12 * time.Second
+
+// draw draws the world of a seed: every third is cruel.
+func draw(seed uint64, bugs bug.Set) *world {
+	if seed%3 == 0 {
+		return cruelWorld(seed, bugs)
+	}
+	return randomWorld(seed, bugs)
+}
+
+// Whatever crashes, restarts, is lost, late, doubled or cut off: no two meshes are
+// founded while a founder lives, all agree, and all are in when the faults stop.
+func TestChaos(t *testing.T) {
+	if *seedFlag != 0 {
+		w := draw(*seedFlag, 0)
+		w.chaos(chaosFor)
+		t.Log(strings.Join(w.trace, "\n"))
+		if w.err != nil {
+			t.Fatal(w.err)
+		}
+		return
+	}
+	n := uint64(2000)
+	if testing.Short() {
+		n = 500
+	}
+	epochs, again := 0, 0
+	for seed := uint64(1); seed <= n; seed++ {
+		w := draw(seed, 0)
+		w.chaos(chaosFor)
+		if w.err != nil {
+			t.Fatalf("%v\nrepeat: go test ./internal/founding -run TestChaos -v -seed %d", w.err, seed)
+		}
+		if slices.ContainsFunc(w.decided, func(d decision) bool { return d.mesh.Epoch > 1 }) {
+			epochs++
+		}
+		if w.decided[len(w.decided)-1].mesh.MeshID != w.decided[0].mesh.MeshID {
+			again++
+		}
+	}
+	t.Logf("%d worlds, %d of them founded with a new roster, %d anew after all founders had died", n, epochs, again)
+	if epochs == 0 || again == 0 {
+		t.Error("the worlds are too kind to show anything")
+	}
+}
+
+// The same seed gives the same trace.
+func TestChaosRepeats(t *testing.T) {
+	for seed := uint64(1); seed <= 20; seed++ {
+		a, b := draw(seed, 0), draw(seed, 0)
+		a.chaos(chaosFor)
+		b.chaos(chaosFor)
+		if !slices.Equal(a.trace, b.trace) {
+			t.Fatalf("seed %d runs in two ways", seed)
+		}
+	}
+}
+
+// Each rule that is left out is noticed.
+func TestChaosNoticesBugs(t *testing.T) {
+	bugs := []struct {
+		name string
+		bug  bug.Set
+	}{
+		{"a majority of the seeds founds", bug.FoundWithMajority},
+		{"a founder forgets what was accepted", bug.FoundTwice},
+		{"an old decision is believed after a later promise", bug.LateDecision},
+		{"a node joins before all founders know", bug.WelcomeEarly},
+		{"tables over seeds grant at once", bug.NoFreshGrace},
+	}
+	for _, b := range bugs {
+		t.Run(b.name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 20_000; seed++ {
+				w := draw(seed, b.bug)
+				w.chaos(chaosFor)
+				if w.err != nil {
+					t.Logf("seed %d: %v", seed, w.err)
+					return
+				}
+			}
+			t.Fatal("nobody noticed")
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package founding
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const (
+	joinEvery    = 500 * time.Millisecond // between two requests to one member
+	joinPatience = 6 * time.Second        // without an answer, another member is asked; longer than an admission
+	maxRefusals  = 3                      // so often unreachable in a row, and Join fails
+)
+
+// joining is the joiner's side of joining.
+type joining struct {
+	member  transport.ID // whom this node asks
+	since   time.Duration
+	next    time.Duration
+	why     string // what a member that refuses for now says
+	refused int    // how often in a row nobody reached this node's address
+}
+
+func (j *joining) deadline() time.Duration {
+	if j.member == 0 {
+		return seam.Never
+	}
+	return j.next
+}
+
+// approach asks a member of a living mesh to let this node in, one member at a time.
+func (m *Machine) approach(now time.Duration) {
+	j := &m.joining
+	var choice []target
+	for _, t := range m.targets {
+		if m.usable(t) && m.isUp(t.id) {
+			choice = append(choice, t)
+		}
+	}
+	if len(choice) == 0 {
+		j.member = 0
+		return
+	}
+	seeds := slices.DeleteFunc(slices.Clone(choice), func(t target) bool { return !t.seed })
+	for _, t := range seeds {
+		if first := seeds[0]; t.mesh != first.mesh {
+			m.fail(fmt.Errorf("%w: the seeds are in two meshes, %s in %q (%016x) and %s in %q (%016x)",
+				fault.ErrForeignMesh, first.addr, first.name, first.mesh, t.addr, t.name, t.mesh))
+			return
+		}
+	}
+	if len(seeds) > 0 {
+		choice = seeds
+	}
+	slices.SortFunc(choice, func(a, b target) int { return cmp.Compare(a.id, b.id) })
+	current := slices.IndexFunc(choice, func(t target) bool { return t.id == j.member })
+	switch {
+	case current < 0:
+		// Joiners spread over the members.
+		*j = joining{member: choice[m.rng.IntN(len(choice))].id, since: now, next: max(now, j.next), refused: j.refused}
+	case now >= j.since+joinPatience:
+		*j = joining{member: choice[(current+1)%len(choice)].id, since: now, next: max(now, j.next), refused: j.refused}
+	}
+	if now >= j.next {
+		j.next = now + joinEvery
+		m.send(j.member, join{card: m.card})
+	}
+}
+
+// welcomed makes this node a member of the mesh that it asked to let it in. Founders
+// learn of their mesh by a decide alone, since those carry a ballot.
+func (m *Machine) welcomed(now time.Duration, from transport.ID, w welcome) {
+	if from != m.joining.member || w.value.founder(m.self.ID) {
+		return
+	}
+	if err := m.cfg.Wants.fits(m.self.Name, w.value.Params); err != nil {
+		m.fail(err)
+		return
+	}
+	m.log(slog.LevelInfo, "joined a mesh", slog.String("mesh", w.value.Params.MeshName),
+		slog.String("id", fmt.Sprintf("%016x", w.value.MeshID)), slog.String("through", from.String()))
+	m.become(now, w.value, ballot{}, w.members)
+}
+
+// refusalError is why a member refused this node, in the member's words.
+type refusalError struct {
+	kind error
+	text string
+}
+
+func (e *refusalError) Error() string { return e.text }
+func (e *refusalError) Unwrap() error { return e.kind }
+
+func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
+	j := &m.joining
+	if from != j.member {
+		return
+	}
+	j.why = r.text
+	switch r.why {
+	case refusedForeign:
+		m.fail(&refusalError{fault.ErrForeignMesh, r.text})
+	case refusedOption:
+		m.fail(&refusalError{fault.ErrInvalidOption, r.text})
+	case refusedName:
+		m.fail(&refusalError{fault.ErrNameTaken, r.text})
+	case refusedUnreachable:
+		m.log(slog.LevelWarn, "a member could not dial this node back", slog.String("why", r.text))
+		if j.refused++; j.refused >= maxRefusals {
+			m.fail(&refusalError{fault.ErrUnreachable, r.text})
+			return
+		}
+		j.since, j.next = now-joinPatience, now+joinEvery // another member may have more luck
+	case refusedForNow:
+		j.since, j.next = now, now+joinEvery
+	}
+}

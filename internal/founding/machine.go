@@ -1,0 +1,407 @@
+package founding
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Config is what a Machine is told about its node. Strings are at most 255 bytes long.
+type Config struct {
+	// Self is this node; its ID is new at every start. Without an Addr it is a client:
+	// it cannot be dialled, founds nothing, and is let in without a look at its name.
+	Self Member
+
+	// Seeds are the addresses where a mesh may be found, at most 64, blanks dropped.
+	Seeds []string
+
+	Wants    Options
+	Found    bool // found a mesh of one if there are no seeds
+	Loopback bool // this node's own address is a loopback address, which allows the same
+
+	Rand uint64    // the seed of what is drawn: mesh IDs and jitter
+	Wall time.Time // the time of day at Start (P17)
+	// Floor is the lowest founding time that every token ever seen by this node allows,
+	// in ms (P17), or zero.
+	Floor uint64
+
+	// Named returns the member that bears name, other than the node except, as far as
+	// this node's gossip knows. It may name the dead: they are dialled before a
+	// joiner is refused. Nil knows nobody.
+	Named func(name string, except transport.ID) (Member, bool)
+	// Members returns who is in the mesh, to tell a joiner; up to 256 are told. Nil
+	// stands for the founders.
+	Members func() []Member
+
+	Bugs bug.Set
+}
+
+// Output is something to do now, in order: Dial, Send, Drop, Log, Done, Failed or Disband.
+type Output interface{ isOutput() }
+
+type (
+	// Dial asks for one attempt to find out who answers at Addr, and for exactly one call
+	// of Dialed with its outcome, however long that takes. There is never more than one
+	// under way for an address.
+	Dial struct{ Addr string }
+	// Send is one message, which may be lost.
+	Send struct {
+		To   transport.ID
+		Body []byte
+	}
+	// Drop tells that a peer sent what is no message of ours: the connection must go.
+	Drop struct {
+		Peer transport.ID
+		Err  error
+	}
+	// Log is a line for the log.
+	Log struct {
+		Level slog.Level
+		Text  string
+		Attrs []slog.Attr
+	}
+	// Done tells that this node is part of a mesh now, once. Members are some of
+	// those in it, or nil: then they are the founders. The Machine goes on to answer others.
+	Done struct {
+		Mesh    Mesh
+		Members []Member
+	}
+	// Failed ends the Machine: there is no use in waiting any longer.
+	Failed struct{ Err error }
+	// Disband tells that this mesh of one, founded without seeds, was found by a mesh
+	// that lists its address (P28). The node ends its own mesh loudly, and starts again
+	// under a new ID with By.Addr as its seed. The Machine has ended.
+	Disband struct{ By transport.Hello }
+)
+
+func (Dial) isOutput()    {}
+func (Send) isOutput()    {}
+func (Drop) isOutput()    {}
+func (Log) isOutput()     {}
+func (Done) isOutput()    {}
+func (Failed) isOutput()  {}
+func (Disband) isOutput() {}
+
+type phase uint8
+
+const (
+	idle phase = iota
+	searching
+	member
+	ended
+)
+
+// Machine finds or founds a mesh for one node, and then answers those who look for
+// one. It starts no goroutine and reads no clock: every input carries the time, which
+// never goes back, appends to out what must now be done, and returns it. After each
+// input, ask Deadline when to call Tick. One goroutine at a time may use it.
+type Machine struct {
+	cfg    Config
+	self   Member
+	card   card
+	listen time.Duration
+	rng    *rand.Rand
+	out    []Output
+
+	phase phase
+	start time.Duration
+	up    []transport.ID // who is connected, sorted
+	dials []dialling
+	seq   uint64 // of the last ask
+
+	seeds    []seed
+	targets  []target // known members of living meshes
+	joining  joining
+	acceptor acceptor
+	proposer proposer
+
+	// From here on: a member.
+	mesh       Mesh
+	decidedAt  ballot
+	since      time.Duration  // when it became one
+	solo       bool           // founded without seeds, and nobody else was ever let in
+	untold     []transport.ID // founders that may not know of the mesh yet, sorted
+	untoldTill time.Duration  // until then nobody may join because of them
+	nextTell   time.Duration
+	admissions []admission
+}
+
+// New returns a Machine that waits for Start.
+func New(cfg Config) *Machine {
+	m := &Machine{cfg: cfg, self: cfg.Self}
+	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
+	seeds := normalise(cfg.Seeds)
+	m.card = card{
+		name: cfg.Self.Name, addr: cfg.Self.Addr, zone: cfg.Self.Zone, seeds: seeds, wants: cfg.Wants,
+	}
+	m.listen = Listen(seeds)
+	for _, addr := range seeds {
+		m.seeds = append(m.seeds, seed{addr: addr})
+	}
+	return m
+}
+
+// Start begins. It fails with an error that wraps ErrNoSeeds if there is neither a
+// seed nor leave to found a mesh of one (P28), or ErrInvalidOption.
+func (m *Machine) Start(now time.Duration, out []Output) []Output {
+	return m.input(now, out, func() {
+		m.phase = searching
+		m.start = now
+		if err := m.validate(); err != nil {
+			m.fail(err)
+			return
+		}
+		if len(m.seeds) > 0 {
+			return
+		}
+		if !m.cfg.Found && !m.cfg.Loopback || m.self.Addr == "" {
+			m.fail(fmt.Errorf("%w: list at least one, bind to loopback, or use WithFound to found a mesh of one", fault.ErrNoSeeds))
+			return
+		}
+		p, err := params([]card{m.card})
+		if err != nil {
+			m.fail(err)
+			return
+		}
+		m.solo = true
+		m.become(now, Mesh{
+			MeshID: m.newMeshID(), Epoch: 1, Params: p, Founded: m.floor(now), Roster: []Member{m.self},
+		}, ballot{}, nil)
+	})
+}
+
+func (m *Machine) validate() error {
+	if len(m.seeds) > maxSeeds {
+		return fmt.Errorf("%w: %d seeds, at most %d", fault.ErrInvalidOption, len(m.seeds), maxSeeds)
+	}
+	texts := append([]string{m.self.Name, m.self.Addr, m.self.Zone, m.cfg.Wants.MeshName}, m.card.seeds...)
+	for _, s := range texts {
+		if len(s) > maxString {
+			return fmt.Errorf("%w: %.20q… has %d bytes, at most %d", fault.ErrInvalidOption, s, len(s), maxString)
+		}
+	}
+	if ms := m.cfg.Wall.UnixMilli(); ms > maxFounded {
+		return fmt.Errorf("%w: the clock shows %v", fault.ErrInvalidOption, m.cfg.Wall)
+	}
+	return nil
+}
+
+// Tick does what is due.
+func (m *Machine) Tick(now time.Duration, out []Output) []Output {
+	return m.input(now, out, func() {})
+}
+
+// Dialed reports the outcome of a Dial. That this node reached itself is reported by
+// its own ID in peer, whatever err says. That there is a connection is for Up to
+// report, before or after.
+func (m *Machine) Dialed(now time.Duration, addr string, peer transport.Hello, err error, out []Output) []Output {
+	return m.input(now, out, func() {
+		begun, ok := m.dialled(now, addr)
+		switch {
+		case !ok:
+		case m.phase == searching:
+			m.seedDialed(now, addr, peer, err)
+			m.targetDialed(now, addr, peer, err)
+		case m.phase == member:
+			m.founderDialed(begun, addr, peer, err)
+			m.joinerDialed(now, begun, addr, peer, err)
+		}
+	})
+}
+
+// Up reports a connection with a peer, whoever dialled it.
+func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Output {
+	return m.input(now, out, func() {
+		m.connected(peer.ID)
+		switch {
+		case m.phase == searching && peer.MeshID != 0:
+			m.meet(now, target{id: peer.ID, addr: peer.Addr, mesh: peer.MeshID, name: peer.MeshName})
+		case m.phase == member && slices.Contains(m.untold, peer.ID):
+			m.nextTell = now
+		}
+	})
+}
+
+// Down reports that there is no connection with the peer any more.
+func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Output {
+	return m.input(now, out, func() {
+		if i, ok := slices.BinarySearch(m.up, id); ok {
+			m.up = slices.Delete(m.up, i, i+1)
+		}
+	})
+}
+
+// Foreign reports a connection that CheckHello refused. It matters to a mesh of one
+// that was founded without seeds and dials nobody: whoever dials it lists its
+// address, and so it gives up its own mesh (P28).
+func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output) []Output {
+	return m.input(now, out, func() {
+		if m.phase != member || !m.solo || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
+			return
+		}
+		if w := m.cfg.Wants.MeshName; w != "" && peer.MeshName != w {
+			return
+		}
+		m.log(slog.LevelError, "a mesh that lists this node's address lives: this mesh of one gives up and joins it",
+			slog.String("mesh", peer.MeshName), slog.String("member", peer.Name), slog.String("addr", peer.Addr))
+		m.phase = ended
+		m.emit(Disband{By: peer})
+	})
+}
+
+// Message takes in one message, all of body.
+func (m *Machine) Message(now time.Duration, from transport.ID, body []byte, out []Output) []Output {
+	return m.input(now, out, func() {
+		msg, err := decode(body)
+		if err != nil {
+			m.emit(Drop{Peer: from, Err: err})
+			return
+		}
+		switch m.phase {
+		case searching:
+			m.searcherMessage(now, from, msg)
+		case member:
+			m.memberMessage(now, from, msg)
+		}
+	})
+}
+
+// input runs one input, and then whatever is due.
+func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
+	m.out = out
+	do()
+	if m.phase == searching {
+		m.search(now)
+	}
+	if m.phase == member {
+		m.serve(now)
+	}
+	out, m.out = m.out, nil
+	return out
+}
+
+// Deadline returns when to call Tick next, or seam.Never.
+func (m *Machine) Deadline() time.Duration {
+	switch m.phase {
+	case searching:
+		return m.searchDeadline()
+	case member:
+		return m.serveDeadline()
+	}
+	return seam.Never
+}
+
+// Mesh returns what Done told, and whether it did.
+func (m *Machine) Mesh() (Mesh, bool) { return m.mesh, m.phase == member }
+
+// become makes this node a member.
+func (m *Machine) become(now time.Duration, v Mesh, at ballot, members []Member) {
+	m.phase = member
+	m.mesh, m.decidedAt, m.since = v, at, now
+	m.seeds, m.targets, m.joining, m.proposer = nil, nil, joining{}, proposer{}
+	if v.founder(m.self.ID) {
+		m.untold = slices.DeleteFunc(v.ids(), func(id transport.ID) bool { return id == m.self.ID })
+		m.untoldTill = now + tellFor
+		m.nextTell = now
+	}
+	m.up = slices.DeleteFunc(m.up, func(id transport.ID) bool { return !v.founder(id) })
+	m.emit(Done{Mesh: v, Members: members})
+}
+
+func (m *Machine) newMeshID() uint64 {
+	for {
+		if id := m.rng.Uint64(); id != 0 {
+			return id
+		}
+	}
+}
+
+func (m *Machine) connected(id transport.ID) {
+	if m.phase == member && !m.mesh.founder(id) {
+		return // it matters only who is to be told
+	}
+	if i, ok := slices.BinarySearch(m.up, id); !ok {
+		m.up = slices.Insert(m.up, i, id)
+	}
+}
+
+func (m *Machine) isUp(id transport.ID) bool {
+	_, ok := slices.BinarySearch(m.up, id)
+	return ok
+}
+
+func (m *Machine) emit(o Output) { m.out = append(m.out, o) }
+
+// dialling is a Dial whose outcome is not known yet.
+type dialling struct {
+	addr  string
+	begun time.Duration
+	again bool // somebody needs to know of an attempt that began later
+}
+
+// dial begins an attempt at addr, now or when the one under way has ended.
+func (m *Machine) dial(now time.Duration, addr string) {
+	for i := range m.dials {
+		if m.dials[i].addr == addr {
+			m.dials[i].again = true
+			return
+		}
+	}
+	m.dials = append(m.dials, dialling{addr: addr, begun: now})
+	m.emit(Dial{Addr: addr})
+}
+
+// dialled ends the attempt at addr and returns when it began: what it found may be
+// as old as that.
+func (m *Machine) dialled(now time.Duration, addr string) (begun time.Duration, ok bool) {
+	i := slices.IndexFunc(m.dials, func(d dialling) bool { return d.addr == addr })
+	if i < 0 {
+		return 0, false
+	}
+	d := m.dials[i]
+	m.dials = slices.Delete(m.dials, i, i+1)
+	if d.again && m.phase != ended {
+		m.dial(now, addr)
+	}
+	return d.begun, true
+}
+
+func (m *Machine) send(to transport.ID, msg message) {
+	m.emit(Send{To: to, Body: msg.append(nil)})
+}
+
+func (m *Machine) log(level slog.Level, text string, attrs ...slog.Attr) {
+	m.emit(Log{Level: level, Text: text, Attrs: attrs})
+}
+
+func (m *Machine) fail(err error) {
+	if m.phase != ended {
+		m.phase = ended
+		m.emit(Failed{Err: err})
+	}
+}
+
+// between draws a duration in [from, to).
+func (m *Machine) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(m.rng.Int64N(int64(to-from)))
+}
+
+// floor is the earliest founding time that this node allows, in ms: its clock, what
+// it knows of tokens, and, if it accepted a value that somebody may have served
+// since, a time that no token of that has reached: a table's revision grows by less
+// than 1024 a millisecond in the long run, and a margin of 2^30 is for the short one (P34).
+func (m *Machine) floor(now time.Duration) uint64 {
+	wall := m.cfg.Wall.Add(now - m.start).UnixMilli()
+	floor := max(uint64(max(wall, 1)), m.cfg.Floor)
+	if a := &m.acceptor; a.at != (ballot{}) {
+		floor = max(floor, a.value.Founded+2*uint64((now-a.since).Milliseconds())+1<<20)
+	}
+	return min(floor, maxFounded)
+}

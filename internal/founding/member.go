@@ -1,0 +1,279 @@
+package founding
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const (
+	tellEvery = time.Second
+	// tellFor is how long a founder lets nobody join while another founder may not
+	// know of the mesh and was not replaced by a new incarnation.
+	tellFor = 30 * time.Second
+
+	admitIn       = 5 * time.Second  // a dial-back that takes longer has failed
+	admitMemory   = 10 * time.Second // who was let in so recently is let in again without a look
+	maxAdmissions = 1024             // at a time; more are refused for now
+)
+
+// admission is one node that wants to join, or joined just now.
+type admission struct {
+	id    transport.ID
+	card  card
+	since time.Duration // when the stage began
+	until time.Duration
+	stage stage
+	rival Member // in stage rivalled: who bears the name, perhaps
+}
+
+type stage uint8
+
+const (
+	dialledBack stage = iota // its own address was dialled
+	rivalled                 // the address of a member with its name was dialled
+	admitted
+	turnedDown
+)
+
+// serve does what is due while this node is a member.
+func (m *Machine) serve(now time.Duration) {
+	if len(m.untold) > 0 && now >= m.nextTell {
+		m.nextTell = now + tellEvery
+		for _, id := range m.untold {
+			if m.isUp(id) {
+				m.send(id, decide{ballot: m.decidedAt, value: m.mesh})
+			}
+			if i := m.founderIndex(id); now < m.untoldTill && m.mesh.Roster[i].Addr != "" {
+				m.dial(now, m.mesh.Roster[i].Addr) // it, or whoever took its place
+			}
+		}
+	}
+	for i := range m.admissions {
+		if a := &m.admissions[i]; a.stage < admitted && now >= a.until {
+			m.dialFailed(now, a, errors.New("no answer"))
+		}
+	}
+	m.admissions = slices.DeleteFunc(m.admissions, func(a admission) bool {
+		return a.stage == turnedDown || now >= a.until
+	})
+}
+
+func (m *Machine) serveDeadline() time.Duration {
+	next := seam.Never
+	if len(m.untold) > 0 && (m.nextTell < m.untoldTill || slices.ContainsFunc(m.untold, m.isUp)) {
+		next = m.nextTell
+	}
+	for _, a := range m.admissions {
+		next = min(next, a.until)
+	}
+	return next
+}
+
+func (m *Machine) founderIndex(id transport.ID) int {
+	return slices.IndexFunc(m.mesh.Roster, func(f Member) bool { return f.ID == id })
+}
+
+// told notes that a founder knows of the mesh, or is dead.
+func (m *Machine) told(id transport.ID) {
+	if i, ok := slices.BinarySearch(m.untold, id); ok {
+		m.untold = slices.Delete(m.untold, i, i+1)
+	}
+}
+
+// founderDialed looks whether a founder was replaced: then it is dead, and needs to
+// be told of nothing.
+func (m *Machine) founderDialed(begun time.Duration, addr string, peer transport.Hello, err error) {
+	if err != nil || peer.ID == m.self.ID || begun < m.since {
+		return // or it tells of the time before the founder started
+	}
+	for _, f := range m.mesh.Roster {
+		if f.Addr == addr && f.ID != peer.ID && f.ID != m.self.ID {
+			m.told(f.ID)
+		}
+	}
+}
+
+// memberMessage handles what arrives while this node is in a mesh.
+func (m *Machine) memberMessage(now time.Duration, from transport.ID, msg message) {
+	switch msg := msg.(type) {
+	case ask:
+		if m.mesh.founder(from) {
+			m.send(from, decide{seq: msg.seq, ballot: m.decidedAt, value: m.mesh})
+		} else {
+			m.send(from, living{seq: msg.seq, id: m.mesh.MeshID, name: m.mesh.Params.MeshName})
+		}
+	case prepare, accept:
+		m.point(from)
+	case decide:
+		if msg.value.MeshID == m.mesh.MeshID && msg.value.Epoch == m.mesh.Epoch {
+			m.told(from)
+			m.send(from, known{id: m.mesh.MeshID, epoch: m.mesh.Epoch})
+			return
+		}
+		m.log(slog.LevelError, "a node holds that another mesh was founded",
+			slog.String("node", from.String()),
+			slog.String("its mesh", fmt.Sprintf("%016x/%d", msg.value.MeshID, msg.value.Epoch)),
+			slog.String("this mesh", fmt.Sprintf("%016x/%d", m.mesh.MeshID, m.mesh.Epoch)))
+	case known:
+		if msg.id == m.mesh.MeshID && msg.epoch == m.mesh.Epoch {
+			m.told(from)
+		}
+	case join:
+		m.join(now, from, msg.card)
+	}
+}
+
+// point tells a node that does not know of the mesh that it exists.
+func (m *Machine) point(to transport.ID) {
+	if m.mesh.founder(to) {
+		m.send(to, decide{ballot: m.decidedAt, value: m.mesh})
+	} else {
+		m.send(to, living{id: m.mesh.MeshID, name: m.mesh.Params.MeshName})
+	}
+}
+
+// join begins, or repeats, the admission of a joiner.
+func (m *Machine) join(now time.Duration, from transport.ID, c card) {
+	if m.mesh.founder(from) {
+		m.point(from)
+		return
+	}
+	if err := c.wants.fits(c.name, m.mesh.Params); err != nil {
+		m.refuse(from, err)
+		return
+	}
+	if len(m.untold) > 0 && now < m.untoldTill && !m.cfg.Bugs.Has(bug.WelcomeEarly) {
+		f := m.mesh.Roster[m.founderIndex(m.untold[0])]
+		m.refuse(from, fmt.Errorf("the founder %q at %s does not know of the mesh yet", f.Name, f.Addr))
+		return
+	}
+	for i := range m.admissions {
+		if a := &m.admissions[i]; a.id == from {
+			if a.stage == admitted {
+				m.welcome(now, a)
+			}
+			return
+		}
+	}
+	if c.addr == "" {
+		m.welcome(now, &admission{id: from, card: c})
+		return
+	}
+	if len(m.admissions) >= maxAdmissions {
+		m.refuse(from, errors.New("too many nodes join at once"))
+		return
+	}
+	m.admissions = append(m.admissions, admission{id: from, card: c, since: now, until: now + admitIn})
+	m.dial(now, c.addr)
+}
+
+// joinerDialed goes on with the admissions that waited for a dial of addr.
+func (m *Machine) joinerDialed(now, begun time.Duration, addr string, peer transport.Hello, err error) {
+	for i := range m.admissions {
+		a := &m.admissions[i]
+		switch {
+		case begun < a.since:
+		case a.stage == dialledBack && a.card.addr == addr:
+			if err == nil && peer.ID != a.id {
+				err = fmt.Errorf("node %q (%v) answers there, not %v", peer.Name, peer.ID, a.id)
+			}
+			if err != nil {
+				m.dialFailed(now, a, err)
+				continue
+			}
+			m.lookForName(now, a)
+		case a.stage == rivalled && a.rival.Addr == addr:
+			if err == nil && peer.ID == a.rival.ID {
+				m.nameTaken(a)
+			} else {
+				m.welcome(now, a) // the rival is dead, whatever gossip says
+			}
+		}
+	}
+}
+
+// lookForName lets a joiner in unless somebody may bear its name. A member whose
+// address the joiner answers at is its dead predecessor.
+func (m *Machine) lookForName(now time.Duration, a *admission) {
+	rival, ok := m.named(a.card.name, a.id)
+	switch {
+	case !ok || rival.Addr == a.card.addr && rival.ID != m.self.ID:
+		m.welcome(now, a)
+	case rival.ID == m.self.ID:
+		a.rival = rival
+		m.nameTaken(a)
+	default:
+		a.rival, a.stage, a.since, a.until = rival, rivalled, now, now+admitIn
+		m.dial(now, rival.Addr)
+	}
+}
+
+func (m *Machine) named(name string, except transport.ID) (Member, bool) {
+	if name == m.self.Name {
+		return m.self, true
+	}
+	for _, a := range m.admissions {
+		if a.stage == admitted && a.card.name == name && a.id != except {
+			return Member{ID: a.id, Name: name, Addr: a.card.addr, Zone: a.card.zone}, true
+		}
+	}
+	if m.cfg.Named != nil {
+		if f, ok := m.cfg.Named(name, except); ok && f.ID != except {
+			return f, true
+		}
+	}
+	return Member{}, false
+}
+
+// dialFailed handles a dial that brought nothing: bad news from the joiner's own
+// address, good news from that of a rival.
+func (m *Machine) dialFailed(now time.Duration, a *admission, err error) {
+	if a.stage == rivalled {
+		m.welcome(now, a)
+		return
+	}
+	a.stage = turnedDown
+	m.refuse(a.id, fmt.Errorf("%w: node %q at %s: %w", fault.ErrUnreachable, a.card.name, a.card.addr, err))
+}
+
+func (m *Machine) nameTaken(a *admission) {
+	a.stage = turnedDown
+	m.refuse(a.id, fmt.Errorf("%w: %q, by the node at %s", fault.ErrNameTaken, a.card.name, a.rival.Addr))
+}
+
+func (m *Machine) welcome(now time.Duration, a *admission) {
+	if a.stage != admitted {
+		a.stage = admitted
+		a.until = now + admitMemory
+	}
+	members := m.mesh.Roster
+	if m.cfg.Members != nil {
+		members = m.cfg.Members()
+	}
+	m.solo = m.solo && a.card.addr == ""
+	m.send(a.id, welcome{value: m.mesh, members: members[:min(len(members), maxMembers)]})
+}
+
+func (m *Machine) refuse(to transport.ID, err error) {
+	r := refuse{text: err.Error()}
+	r.text = r.text[:min(len(r.text), maxText)]
+	switch {
+	case errors.Is(err, fault.ErrForeignMesh):
+		r.why = refusedForeign
+	case errors.Is(err, fault.ErrInvalidOption):
+		r.why = refusedOption
+	case errors.Is(err, fault.ErrNameTaken):
+		r.why = refusedName
+	case errors.Is(err, fault.ErrUnreachable):
+		r.why = refusedUnreachable
+	}
+	m.send(to, r)
+}

@@ -1,0 +1,432 @@
+package founding
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Limits of what a message may carry. They are checked before memory is taken.
+const (
+	maxSeeds   = 64
+	maxString  = 255 // bytes of a name, an address, a zone
+	maxText    = 1 << 10
+	maxMembers = 256           // in a Welcome; gossip tells of the rest
+	maxFounded = 1<<43 - 1<<30 // ms: a shard's revisions start at Founded<<10, with room to 2^53
+	maxRound   = 1 << 53
+	maxCount   = 1 << 20 // shards, replicas
+	maxRho     = 10_000
+	maxUint    = 1<<64 - 1
+	maxTTL     = uint64(1<<63 - 1)
+)
+
+// kind is a message's first field. Numbers are never used again.
+type kind uint64
+
+const (
+	kindAsk kind = iota + 1
+	kindAnswer
+	kindLiving
+	kindPrepare
+	kindPromise
+	kindNack
+	kindAccept
+	kindAccepted
+	kindDecide
+	kindKnown
+	kindJoin
+	kindWelcome
+	kindRefuse
+)
+
+// message is one of the types below.
+type message interface {
+	append(b []byte) []byte
+}
+
+// ballot orders the attempts to found. One ballot belongs to one proposer, one
+// roster and at most one value.
+type ballot struct {
+	round uint64
+	id    transport.ID // the proposer; rounds start at 1, so the zero ballot is below all
+}
+
+func (b ballot) less(c ballot) bool {
+	return b.round < c.round || b.round == c.round && b.id < c.id
+}
+
+// card is what a node that looks for a mesh tells of itself.
+type card struct {
+	name, addr, zone string
+	seeds            []string // normalised
+	wants            Options
+}
+
+type (
+	// ask: who are you, and do you know of a mesh? seq is new in every one.
+	ask struct {
+		seq uint64
+		card
+	}
+	// answer: I look for a mesh too. hint is the address of a member that I met, or "".
+	answer struct {
+		seq  uint64
+		hint string
+		card
+	}
+	// living: I am in a mesh; ask me to let you in.
+	living struct {
+		seq  uint64
+		id   uint64
+		name string
+	}
+	// prepare begins a ballot among the nodes that answer at the seeds, in their order.
+	prepare struct {
+		ballot ballot
+		seeds  []string
+		roster []transport.ID
+	}
+	// promise: I know of no decision, take part in no earlier ballot any more, and
+	// accepted value last, at the ballot at (zero: nothing).
+	promise struct {
+		ballot ballot
+		floor  uint64 // ms; the mesh must be founded no earlier (P17)
+		at     ballot
+		value  Mesh
+	}
+	// nack: I do not promise or accept, because I promised something higher, or for
+	// now, in the words of why.
+	nack struct {
+		ballot   ballot
+		promised ballot
+		why      string
+		hint     string // as in answer
+	}
+	accept struct {
+		ballot ballot
+		value  Mesh
+	}
+	accepted struct{ ballot ballot }
+	// decide: value was decided at the ballot. seq is that of the ask that it answers,
+	// or zero.
+	decide struct {
+		seq    uint64
+		ballot ballot
+		value  Mesh
+	}
+	// known: I am in that mesh. Answers decide.
+	known struct{ id, epoch uint64 }
+	// join: let me in.
+	join    struct{ card }
+	welcome struct {
+		value   Mesh
+		members []Member
+	}
+	refuse struct {
+		why  refusal
+		text string
+	}
+)
+
+// refusal says what kind of error a refused joiner got. Numbers are never used again.
+type refusal uint64
+
+const (
+	refusedForNow refusal = iota
+	refusedForeign
+	refusedOption
+	refusedName
+	refusedUnreachable
+	refusals // their number
+)
+
+func begin(b []byte, k kind, fields int) []byte {
+	return wire.AppendUint(wire.AppendArray(b, fields+1), uint64(k))
+}
+
+func (m ask) append(b []byte) []byte {
+	return m.card.append(wire.AppendUint(begin(b, kindAsk, 2), m.seq))
+}
+
+func (m answer) append(b []byte) []byte {
+	b = wire.AppendUint(begin(b, kindAnswer, 3), m.seq)
+	return m.card.append(wire.AppendString(b, m.hint))
+}
+
+func (m living) append(b []byte) []byte {
+	b = wire.AppendUint(begin(b, kindLiving, 3), m.seq)
+	return wire.AppendString(wire.AppendUint(b, m.id), m.name)
+}
+
+func (m prepare) append(b []byte) []byte {
+	b = appendStrings(m.ballot.append(begin(b, kindPrepare, 3)), m.seeds)
+	b = wire.AppendArray(b, len(m.roster))
+	for _, id := range m.roster {
+		b = wire.AppendUint(b, uint64(id))
+	}
+	return b
+}
+
+func (m promise) append(b []byte) []byte {
+	fields := 3
+	if m.at != (ballot{}) {
+		fields = 4
+	}
+	b = wire.AppendUint(m.ballot.append(begin(b, kindPromise, fields)), m.floor)
+	b = m.at.append(b)
+	if m.at != (ballot{}) {
+		b = m.value.append(b)
+	}
+	return b
+}
+
+func (m nack) append(b []byte) []byte {
+	b = m.promised.append(m.ballot.append(begin(b, kindNack, 4)))
+	return wire.AppendString(wire.AppendString(b, m.why), m.hint)
+}
+
+func (m accept) append(b []byte) []byte {
+	return m.value.append(m.ballot.append(begin(b, kindAccept, 2)))
+}
+
+func (m accepted) append(b []byte) []byte {
+	return m.ballot.append(begin(b, kindAccepted, 1))
+}
+
+func (m decide) append(b []byte) []byte {
+	b = wire.AppendUint(begin(b, kindDecide, 3), m.seq)
+	return m.value.append(m.ballot.append(b))
+}
+
+func (m known) append(b []byte) []byte {
+	return wire.AppendUint(wire.AppendUint(begin(b, kindKnown, 2), m.id), m.epoch)
+}
+
+func (m join) append(b []byte) []byte { return m.card.append(begin(b, kindJoin, 1)) }
+
+func (m welcome) append(b []byte) []byte {
+	return appendMembers(m.value.append(begin(b, kindWelcome, 2)), m.members)
+}
+
+func (m refuse) append(b []byte) []byte {
+	b = wire.AppendUint(begin(b, kindRefuse, 2), uint64(m.why))
+	return wire.AppendString(b, m.text)
+}
+
+func (b ballot) append(to []byte) []byte {
+	return wire.AppendUint(wire.AppendUint(to, b.round), uint64(b.id))
+}
+
+func (c card) append(b []byte) []byte {
+	b = wire.AppendArray(b, 9)
+	b = wire.AppendString(b, c.name)
+	b = wire.AppendString(b, c.addr)
+	b = wire.AppendString(b, c.zone)
+	b = appendStrings(b, c.seeds)
+	b = wire.AppendString(b, c.wants.MeshName)
+	b = wire.AppendUint(b, uint64(c.wants.Shards))
+	b = wire.AppendUint(b, uint64(c.wants.Replicas))
+	b = wire.AppendUint(b, uint64(c.wants.MaxTTL))
+	return wire.AppendUint(b, uint64(c.wants.LeaseTTL))
+}
+
+func (v Mesh) append(b []byte) []byte {
+	b = wire.AppendArray(b, 10)
+	b = wire.AppendUint(b, v.MeshID)
+	b = wire.AppendUint(b, v.Epoch)
+	b = wire.AppendString(b, v.Params.MeshName)
+	b = wire.AppendUint(b, uint64(v.Params.Shards))
+	b = wire.AppendUint(b, uint64(v.Params.Replicas))
+	b = wire.AppendUint(b, uint64(v.Params.MaxTTL))
+	b = wire.AppendUint(b, uint64(v.Params.Rho))
+	b = wire.AppendUint(b, v.Founded)
+	b = wire.AppendBool(b, v.Grace)
+	return appendMembers(b, v.Roster)
+}
+
+func appendMembers(b []byte, members []Member) []byte {
+	b = wire.AppendArray(b, len(members))
+	for _, m := range members {
+		b = wire.AppendUint(wire.AppendArray(b, 4), uint64(m.ID))
+		b = wire.AppendString(wire.AppendString(wire.AppendString(b, m.Name), m.Addr), m.Zone)
+	}
+	return b
+}
+
+func appendStrings(b []byte, list []string) []byte {
+	b = wire.AppendArray(b, len(list))
+	for _, s := range list {
+		b = wire.AppendString(b, s)
+	}
+	return b
+}
+
+// decode reads one message. What it returns shares no memory with body. Errors wrap
+// wire.ErrMalformed.
+func decode(body []byte) (message, error) {
+	r := reader{wire.NewReader(body)}
+	fields := r.Array(5)
+	k := kind(r.Uint(maxUint))
+	want := func(n int) {
+		if fields != n+1 {
+			r.Fail(fmt.Sprintf("%d fields in message %d", fields-1, k))
+		}
+	}
+	var m message
+	switch k {
+	case kindAsk:
+		want(2)
+		m = ask{seq: r.Uint(maxUint), card: r.card()}
+	case kindAnswer:
+		want(3)
+		m = answer{seq: r.Uint(maxUint), hint: r.String(maxString), card: r.card()}
+	case kindLiving:
+		want(3)
+		m = living{seq: r.Uint(maxUint), id: r.nonzero(), name: r.String(maxString)}
+	case kindPrepare:
+		want(3)
+		m = prepare{ballot: r.ballot(), seeds: r.strings(maxSeeds), roster: r.ids()}
+	case kindPromise:
+		p := promise{ballot: r.ballot(), floor: r.Uint(maxFounded), at: r.ballotOrNone()}
+		if p.at == (ballot{}) {
+			want(3)
+		} else {
+			want(4)
+			p.value = r.mesh()
+		}
+		m = p
+	case kindNack:
+		want(4)
+		m = nack{ballot: r.ballot(), promised: r.ballotOrNone(), why: r.String(maxText), hint: r.String(maxString)}
+	case kindAccept:
+		want(2)
+		m = accept{ballot: r.ballot(), value: r.mesh()}
+	case kindAccepted:
+		want(1)
+		m = accepted{ballot: r.ballot()}
+	case kindDecide:
+		want(3)
+		m = decide{seq: r.Uint(maxUint), ballot: r.ballotOrNone(), value: r.mesh()}
+	case kindKnown:
+		want(2)
+		m = known{id: r.nonzero(), epoch: r.nonzero()}
+	case kindJoin:
+		want(1)
+		m = join{card: r.card()}
+	case kindWelcome:
+		want(2)
+		m = welcome{value: r.mesh(), members: r.members(maxMembers)}
+	case kindRefuse:
+		want(2)
+		m = refuse{why: refusal(r.Uint(uint64(refusals) - 1)), text: r.String(maxText)}
+	default:
+		r.Fail(fmt.Sprintf("unknown message %d", k))
+	}
+	if err := r.End(); err != nil {
+		return nil, fmt.Errorf("founding: %w", err)
+	}
+	return m, nil
+}
+
+type reader struct{ *wire.Reader }
+
+func (r reader) nonzero() uint64 {
+	v := r.Uint(maxUint)
+	if v == 0 {
+		r.Fail("zero")
+	}
+	return v
+}
+
+func (r reader) ballotOrNone() ballot {
+	b := ballot{round: r.Uint(maxRound), id: transport.ID(r.Uint(maxUint))}
+	if (b.round == 0) != (b.id == 0) {
+		r.Fail("half a ballot")
+	}
+	return b
+}
+
+func (r reader) ballot() ballot {
+	b := r.ballotOrNone()
+	if b == (ballot{}) {
+		r.Fail("no ballot")
+	}
+	return b
+}
+
+func (r reader) strings(limit int) []string {
+	n := r.Array(limit)
+	var list []string
+	for range n {
+		list = append(list, r.String(maxString))
+	}
+	return list
+}
+
+func (r reader) ids() []transport.ID {
+	n := r.Array(maxSeeds)
+	var ids []transport.ID
+	for range n {
+		ids = append(ids, transport.ID(r.Uint(maxUint)))
+	}
+	return ids
+}
+
+func (r reader) card() card {
+	r.Tuple(9)
+	return card{
+		name: r.String(maxString), addr: r.String(maxString), zone: r.String(maxString),
+		seeds: r.strings(maxSeeds),
+		wants: Options{
+			MeshName: r.String(maxString),
+			Shards:   int(r.Uint(maxCount)),
+			Replicas: int(r.Uint(maxCount)),
+			MaxTTL:   time.Duration(r.Uint(maxTTL)),
+			LeaseTTL: time.Duration(r.Uint(maxTTL)),
+		},
+	}
+}
+
+func (r reader) mesh() Mesh {
+	r.Tuple(10)
+	v := Mesh{MeshID: r.nonzero(), Epoch: r.nonzero()}
+	v.Params = Params{
+		MeshName: r.String(maxString),
+		Shards:   int(r.Uint(maxCount)),
+		Replicas: int(r.Uint(maxCount)),
+		MaxTTL:   time.Duration(r.Uint(maxTTL)),
+		Rho:      uint32(r.Uint(maxRho)),
+	}
+	v.Founded = r.Uint(maxFounded)
+	v.Grace = r.Bool()
+	v.Roster = r.members(maxSeeds)
+	if r.Err() != nil {
+		return Mesh{}
+	}
+	switch p := v.Params; {
+	case p.MeshName == "" || p.Shards == 0 || p.Replicas == 0 || p.MaxTTL == 0 || v.Founded == 0:
+		r.Fail("a mesh lacks a parameter")
+	case len(v.Roster) == 0:
+		r.Fail("a mesh without founders")
+	}
+	for i, m := range v.Roster {
+		if i > 0 && v.Roster[i-1].Name >= m.Name {
+			r.Fail("founders out of order")
+		}
+	}
+	return v
+}
+
+func (r reader) members(limit int) []Member {
+	n := r.Array(limit)
+	var list []Member
+	for range n {
+		r.Tuple(4)
+		list = append(list, Member{
+			ID: transport.ID(r.nonzero()), Name: r.String(maxString), Addr: r.String(maxString), Zone: r.String(maxString),
+		})
+	}
+	return list
+}

@@ -1,0 +1,276 @@
+package founding
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const (
+	resend  = 200 * time.Millisecond // of what is not answered yet, within a ballot
+	stagger = 150 * time.Millisecond // between the first attempts of the seeds, in their order
+	maxTurn = 8                      // from the ninth seed on all wait alike
+)
+
+// proposer runs at most one ballot at a time.
+type proposer struct {
+	at    time.Duration // when to begin the next ballot, if armed
+	armed bool
+	after time.Duration // no ballot before that, so that somebody else's can end
+	wake  time.Duration // when this node becomes ready by itself
+	tries int           // ballots that met a higher one
+	seen  uint64        // the highest round heard of
+
+	running bool
+	ballot  ballot
+	roster  []transport.ID // in the order of the seeds
+	voters  []voter        // all but this node, by ID
+	own     promise
+	chosen  bool // value is proposed
+	value   Mesh
+	next    time.Duration // when to send again
+	halt    string        // why somebody refuses for now
+}
+
+type voter struct {
+	id       transport.ID
+	card     card
+	promised bool
+	promise  promise
+	accepted bool
+}
+
+func (p *proposer) deadline() time.Duration {
+	switch {
+	case p.running:
+		return p.next
+	case p.armed:
+		return p.at
+	}
+	return p.wake
+}
+
+// enough reports whether n founders may decide: all of them, since none remembers
+// anything after a restart.
+func (m *Machine) enough(n int) bool {
+	if m.cfg.Bugs.Has(bug.FoundWithMajority) {
+		return n > len(m.seeds)/2
+	}
+	return n == len(m.seeds)
+}
+
+// propose begins a ballot if it is time to, and repeats what is unanswered.
+func (m *Machine) propose(now time.Duration) {
+	p := &m.proposer
+	if p.running && (m.living() || !slices.Equal(p.roster, m.roster())) {
+		p.running = false // somebody else answers at a seed now, or there is a mesh to join
+	}
+	if p.running {
+		if now >= p.next {
+			m.press(now)
+		}
+		return
+	}
+	ready, at := m.ready(now)
+	if !ready {
+		p.armed, p.wake = false, at
+		return
+	}
+	if !p.armed {
+		turn := slices.IndexFunc(m.seeds, func(s seed) bool { return s.id == m.self.ID })
+		p.armed = true
+		p.at = max(now, p.after) + time.Duration(min(turn, maxTurn))*stagger + m.between(0, stagger)
+	}
+	if now >= p.at {
+		m.ballot(now)
+	}
+}
+
+// roster returns who answers at the seeds, in their order.
+func (m *Machine) roster() []transport.ID {
+	ids := make([]transport.ID, 0, len(m.seeds))
+	for i := range m.seeds {
+		id := m.seeds[i].id
+		if m.cfg.Bugs.Has(bug.FoundWithMajority) && !m.answered(&m.seeds[i]) {
+			id = 0
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// ballot begins one: phase one, in which this node promises first.
+func (m *Machine) ballot(now time.Duration) {
+	p := &m.proposer
+	roster := m.roster()
+	if m.bereft(roster) != 0 {
+		p.pause(now + resend)
+		return
+	}
+	p.running, p.armed, p.chosen, p.halt = true, false, false, ""
+	p.ballot = ballot{round: max(m.acceptor.promised.round, p.seen) + 1, id: m.self.ID}
+	p.roster = roster
+	p.voters = nil
+	for _, id := range unique(p.roster) {
+		if id == m.self.ID {
+			continue
+		}
+		i := slices.IndexFunc(m.seeds, func(s seed) bool { return s.id == id })
+		p.voters = append(p.voters, voter{id: id, card: m.seeds[i].card})
+	}
+	m.vow(p.ballot, p.roster)
+	p.own = m.promise(now)
+	m.press(now)
+	m.choose(now)
+}
+
+// press sends the current phase to those who have not answered it.
+func (m *Machine) press(now time.Duration) {
+	p := &m.proposer
+	p.next = now + resend
+	for _, v := range p.voters {
+		switch {
+		case !p.chosen && !v.promised:
+			m.send(v.id, prepare{ballot: p.ballot, seeds: m.card.seeds, roster: p.roster})
+		case p.chosen && !v.accepted:
+			m.send(v.id, accept{ballot: p.ballot, value: p.value})
+		}
+	}
+}
+
+// yield leaves the field to a proposer with a higher ballot for a while.
+func (m *Machine) yield(now time.Duration) {
+	m.proposer.pause(now + m.between(time.Second, 2*time.Second))
+}
+
+// pause ends the ballot; the next begins no earlier than until.
+func (p *proposer) pause(until time.Duration) {
+	p.running, p.armed = false, false
+	p.after, p.wake = until, until
+}
+
+func (p *proposer) voter(b ballot, id transport.ID) *voter {
+	if !p.running || b != p.ballot {
+		return nil
+	}
+	i := slices.IndexFunc(p.voters, func(v voter) bool { return v.id == id })
+	if i < 0 {
+		return nil
+	}
+	return &p.voters[i]
+}
+
+func (m *Machine) promised(now time.Duration, from transport.ID, msg promise) {
+	v := m.proposer.voter(msg.ballot, from)
+	if v == nil || v.promised || m.proposer.chosen {
+		return
+	}
+	v.promised, v.promise = true, msg
+	m.choose(now)
+}
+
+// choose ends phase one once everybody has promised: it takes the value that was
+// accepted at the highest ballot, or else a new one.
+func (m *Machine) choose(now time.Duration) {
+	p := &m.proposer
+	promises := []promise{p.own}
+	members := []Member{m.self}
+	cards := []card{m.card}
+	for _, v := range p.voters {
+		if v.promised {
+			promises = append(promises, v.promise)
+		}
+		members = append(members, Member{ID: v.id, Name: v.card.name, Addr: v.card.addr, Zone: v.card.zone})
+		cards = append(cards, v.card)
+	}
+	if len(promises) < len(members) && !m.enough(len(promises)) {
+		return
+	}
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	last, floor := promise{}, uint64(0)
+	for _, pr := range promises {
+		floor = max(floor, pr.floor)
+		if last.at.less(pr.at) {
+			last = pr
+		}
+	}
+	if m.cfg.Bugs.Has(bug.FoundTwice) {
+		last = promise{}
+	}
+	switch value := last.value; {
+	case last.at == (ballot{}):
+		ps, err := params(cards)
+		if err != nil {
+			p.pause(now + resend) // a card has changed since ready looked
+			return
+		}
+		p.value = Mesh{
+			MeshID: m.newMeshID(), Epoch: 1, Params: ps, Founded: floor,
+			Grace: !allLoopback(m.card.seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
+		}
+	case slices.Equal(value.ids(), unique(p.roster)):
+		p.value = value
+	default:
+		// A founder of that value is dead. Nobody here knows of a decision, so whoever
+		// may have learnt of one is dead too, and has let nobody join. The mesh stays
+		// the same; who founds it changes, and its tables begin anew behind all that
+		// the dead may have granted.
+		value.Epoch++
+		value.Roster = members
+		value.Founded = floor
+		value.Grace = !m.cfg.Bugs.Has(bug.NoFreshGrace)
+		p.value = value
+	}
+	if err := m.cfg.Wants.fits(m.self.Name, p.value.Params); err != nil {
+		m.fail(err)
+		return
+	}
+	p.chosen = true
+	p.halt = ""
+	m.press(now)
+	m.conclude(now)
+}
+
+func (m *Machine) acceptedBy(now time.Duration, from transport.ID, msg accepted) {
+	if v := m.proposer.voter(msg.ballot, from); v != nil && m.proposer.chosen {
+		v.accepted = true
+		m.conclude(now)
+	}
+}
+
+// conclude ends phase two once everybody else has accepted. This node accepts last: a
+// proposer that lives and has not accepted shows that nothing was decided, and then
+// a founder lost on the way costs nothing.
+func (m *Machine) conclude(now time.Duration) {
+	p := &m.proposer
+	n := 1
+	for _, v := range p.voters {
+		if v.accepted {
+			n++
+		}
+	}
+	if n <= len(p.voters) && !m.enough(n) || m.acceptor.promised != p.ballot {
+		return
+	}
+	v, b := p.value, p.ballot
+	m.keep(now, b, v)
+	m.founded(now, v, b)
+}
+
+func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
+	p := &m.proposer
+	p.seen = max(p.seen, msg.promised.round)
+	m.hinted(now, msg.hint)
+	v := p.voter(msg.ballot, from)
+	switch {
+	case v == nil:
+	case p.ballot.less(msg.promised):
+		p.tries++
+		p.pause(now + m.between(0, 100*time.Millisecond<<min(p.tries, 4)))
+	default:
+		p.halt = v.card.name + " " + msg.why
+	}
+}

@@ -1,0 +1,362 @@
+package founding
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const (
+	dialMin    = 300 * time.Millisecond // between two attempts at one address, drawn; loopback: a sixth
+	dialMax    = 1000 * time.Millisecond
+	meshMemory = 10 * time.Second // a living mesh that went silent is believed in for so long
+	maxTargets = 64
+)
+
+// seed is one listed address, and who answers there.
+type seed struct {
+	addr  string
+	id    transport.ID // who answered last; zero: nobody yet
+	since time.Duration
+	known bool // card is what id told
+	card  card
+	// reached: it answers at the address that it advertises too (P31).
+	reached bool
+	rival   transport.ID // who answered before id and is still connected
+	err     string       // why the last attempt failed
+
+	next time.Duration
+}
+
+// target is a member of a living mesh, or, with a zero ID, an address where somebody met one.
+type target struct {
+	id   transport.ID
+	addr string
+	mesh uint64
+	name string // the mesh's
+	seed bool   // it answers at a listed address
+	seen time.Duration
+	next time.Duration // when to dial it again
+}
+
+// search does what is due while this node looks for a mesh.
+func (m *Machine) search(now time.Duration) {
+	for i := range m.seeds {
+		s := &m.seeds[i]
+		if s.rival != 0 && !m.isUp(s.rival) {
+			s.rival = 0
+		}
+		if now < s.next {
+			continue
+		}
+		s.next = seam.Never // until Dialed says more
+		m.dial(now, s.addr)
+		if s.known && !s.reached && s.card.addr != "" {
+			m.dial(now, s.card.addr)
+		}
+	}
+	m.targets = slices.DeleteFunc(m.targets, func(t target) bool {
+		return now >= t.seen+meshMemory && !m.isUp(t.id)
+	})
+	for i := range m.targets {
+		if t := &m.targets[i]; now >= t.next && !m.isUp(t.id) && t.addr != "" {
+			t.next = seam.Never
+			m.dial(now, t.addr)
+		}
+	}
+	if m.disagreement(); m.phase != searching {
+		return
+	}
+	m.approach(now)
+	m.propose(now)
+}
+
+func (m *Machine) searchDeadline() time.Duration {
+	next := min(m.joining.deadline(), m.proposer.deadline())
+	for _, s := range m.seeds {
+		next = min(next, s.next)
+	}
+	for _, t := range m.targets {
+		if !m.isUp(t.id) {
+			next = min(next, t.seen+meshMemory)
+			if t.addr != "" {
+				next = min(next, t.next)
+			}
+		}
+	}
+	return next
+}
+
+// pace draws the time until the next attempt at an address.
+func (m *Machine) pace() time.Duration {
+	if allLoopback(m.card.seeds) {
+		return m.between(dialMin/6, dialMax/6)
+	}
+	return m.between(dialMin, dialMax)
+}
+
+func (m *Machine) ask(id transport.ID) {
+	m.seq++
+	m.send(id, ask{seq: m.seq, card: m.card})
+}
+
+// seedDialed learns who answers at a listed address.
+func (m *Machine) seedDialed(now time.Duration, addr string, peer transport.Hello, err error) {
+	for i := range m.seeds {
+		s := &m.seeds[i]
+		if s.known && addr == s.card.addr && err == nil && peer.ID == s.id {
+			s.reached = true
+		}
+		if s.addr != addr {
+			continue
+		}
+		s.next = now + m.pace()
+		var refused *transport.RefusedError
+		if errors.As(err, &refused) {
+			peer = refused.Peer
+		}
+		switch {
+		case peer.ID == m.self.ID:
+			if s.id != m.self.ID {
+				s.id, s.since, s.known, s.card, s.reached = m.self.ID, now, true, m.card, true
+			}
+			s.err = ""
+		case err != nil:
+			s.err = err.Error()
+			if refused != nil {
+				if err := CheckHello(m.hello(), peer); err != nil {
+					m.fail(err)
+				}
+			}
+		case s.id == m.self.ID:
+			m.fail(fmt.Errorf("%w: the seed %s is answered by this node and by node %q at %s: list every node by an address of its own",
+				fault.ErrInvalidOption, addr, peer.Name, peer.Addr))
+		default:
+			s.err = ""
+			if s.id != peer.ID {
+				if s.id != 0 {
+					m.log(slog.LevelInfo, "another node answers at a seed",
+						slog.String("seed", addr), slog.String("node", peer.Name), slog.String("id", peer.ID.String()))
+					s.rival = 0
+					if m.isUp(s.id) {
+						s.rival = s.id
+					}
+					// What was known of its predecessor, which must be dead, counts no more.
+					old := s.id
+					m.targets = slices.DeleteFunc(m.targets, func(t target) bool { return t.id == old })
+				}
+				s.id, s.since, s.known, s.card, s.reached = peer.ID, now, false, card{}, peer.Addr == addr
+			}
+			if peer.MeshID != 0 {
+				m.meet(now, target{id: peer.ID, addr: addr, mesh: peer.MeshID, name: peer.MeshName})
+			}
+			m.ask(peer.ID)
+		}
+	}
+}
+
+// targetDialed learns who answers where a member of a living mesh was said to be.
+func (m *Machine) targetDialed(now time.Duration, addr string, peer transport.Hello, err error) {
+	for i := range m.targets {
+		if t := &m.targets[i]; t.addr == addr {
+			t.next = now + m.pace()
+		}
+	}
+	if err == nil && peer.ID != m.self.ID && peer.MeshID != 0 {
+		m.meet(now, target{id: peer.ID, addr: addr, mesh: peer.MeshID, name: peer.MeshName})
+	}
+}
+
+func (m *Machine) hello() transport.Hello {
+	return transport.Hello{MeshName: m.cfg.Wants.MeshName, Name: m.self.Name, ID: m.self.ID, Addr: m.self.Addr}
+}
+
+// meet notes that t is in a mesh.
+func (m *Machine) meet(now time.Duration, t target) {
+	if len(t.addr) > maxString {
+		t.addr = ""
+	}
+	t.seen = now
+	t.next = now + m.pace()
+	if i := slices.IndexFunc(m.seeds, func(s seed) bool { return s.id == t.id }); i >= 0 {
+		t.seed, t.addr = true, m.seeds[i].addr
+	}
+	if w := m.cfg.Wants.MeshName; w != "" && t.name != "" && t.name != w {
+		if t.seed {
+			m.fail(fmt.Errorf("%w: node %q asks for the mesh name %q, the seed %s is in mesh %q", fault.ErrForeignMesh, m.self.Name, w, t.addr, t.name))
+		}
+		return
+	}
+	for i := range m.targets {
+		if old := &m.targets[i]; old.id == t.id && t.id != 0 {
+			if t.addr == "" {
+				t.addr = old.addr
+			}
+			*old = t
+			return
+		}
+	}
+	if len(m.targets) < maxTargets {
+		m.log(slog.LevelInfo, "found a living mesh",
+			slog.String("mesh", t.name), slog.String("member", t.id.String()), slog.String("addr", t.addr))
+		m.targets = append(m.targets, t)
+	}
+}
+
+// hinted notes that somebody met a living mesh at addr, which is worth a look.
+func (m *Machine) hinted(now time.Duration, addr string) {
+	if addr == "" || len(m.targets) >= maxTargets {
+		return
+	}
+	if !slices.ContainsFunc(m.targets, func(t target) bool { return t.addr == addr }) {
+		m.targets = append(m.targets, target{addr: addr, seen: now, next: now})
+	}
+}
+
+// hint is the address of a member of a living mesh that this node knows, or "".
+func (m *Machine) hint() string {
+	for _, t := range m.targets {
+		if m.usable(t) && m.isUp(t.id) {
+			return t.addr
+		}
+	}
+	return ""
+}
+
+// usable reports whether t is in a mesh that this node would join.
+//
+// Whoever has accepted a value must see it through, since it may have been decided:
+// it joins no other mesh, unless a seed is in that. For then a founder of the value
+// has either gone for ever or turned the value down by joining.
+func (m *Machine) usable(t target) bool {
+	a := &m.acceptor
+	return t.id != 0 && t.mesh != 0 &&
+		(a.at == (ballot{}) || a.value.MeshID == t.mesh || t.seed)
+}
+
+// living reports whether this node knows of a living mesh that it would join.
+func (m *Machine) living() bool { return slices.ContainsFunc(m.targets, m.usable) }
+
+// searcherMessage handles what arrives while this node looks for a mesh.
+func (m *Machine) searcherMessage(now time.Duration, from transport.ID, msg message) {
+	switch msg := msg.(type) {
+	case ask:
+		m.send(from, answer{seq: msg.seq, hint: m.hint(), card: m.card})
+		m.learn(from, msg.card)
+	case answer:
+		m.learn(from, msg.card)
+		m.hinted(now, msg.hint)
+	case living:
+		m.meet(now, target{id: from, mesh: msg.id, name: msg.name})
+	case prepare:
+		m.prepare(now, from, msg)
+	case promise:
+		m.promised(now, from, msg)
+	case nack:
+		m.nacked(now, from, msg)
+	case accept:
+		m.accept(now, from, msg)
+	case accepted:
+		m.acceptedBy(now, from, msg)
+	case decide:
+		m.decision(now, from, msg)
+	case welcome:
+		m.welcomed(now, from, msg)
+	case refuse:
+		m.refused(now, from, msg)
+	}
+}
+
+// learn notes what a seed tells of itself.
+func (m *Machine) learn(from transport.ID, c card) {
+	for i := range m.seeds {
+		if s := &m.seeds[i]; s.id == from && from != m.self.ID {
+			s.known, s.card = true, c
+			s.reached = s.reached || c.addr == s.addr
+		}
+	}
+}
+
+// listed reports whether this node answers at one of the seeds.
+func (m *Machine) listed() bool {
+	return slices.ContainsFunc(m.seeds, func(s seed) bool { return s.id == m.self.ID })
+}
+
+func (m *Machine) answered(s *seed) bool {
+	return s.id != 0 && (s.id == m.self.ID || m.isUp(s.id))
+}
+
+// disagreement fails if this node and another founder can never found together. Who
+// is not listed takes part in nothing and need not agree.
+func (m *Machine) disagreement() {
+	if !m.listed() {
+		return
+	}
+	for i := range m.seeds {
+		s := &m.seeds[i]
+		if !s.known || s.id == m.self.ID || !m.answered(s) {
+			continue
+		}
+		if slices.ContainsFunc(m.targets, func(t target) bool { return t.id == s.id && t.mesh != 0 }) {
+			continue // it is in a mesh by now, and the mesh's parameters count
+		}
+		c := s.card
+		if !slices.Equal(c.seeds, m.card.seeds) {
+			m.fail(fmt.Errorf("%w: founders must list the same seeds: node %q lists %q, node %q at %s lists %q",
+				fault.ErrInvalidOption, m.self.Name, m.card.seeds, c.name, s.addr, c.seeds))
+			return
+		}
+		err := m.cfg.Wants.agrees(m.self.Name, c.wants, fmt.Sprintf("node %q", c.name))
+		if err == nil {
+			err = c.wants.agrees(c.name, m.cfg.Wants, fmt.Sprintf("node %q", m.self.Name))
+		}
+		if err == nil && c.name == m.self.Name {
+			err = fmt.Errorf("%w: %q, by the founder at %s", fault.ErrNameTaken, c.name, s.addr)
+		}
+		if err != nil {
+			m.fail(err)
+			return
+		}
+	}
+}
+
+// ready reports whether this node may propose now, and if not, when that may change
+// by itself. It may if every listed seed is connected, agrees, has been there for
+// long enough for a living mesh to reach it, and none has.
+func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
+	if !m.listed() || m.living() {
+		return false, seam.Never
+	}
+	var cards []card
+	var names []string
+	missing := 0
+	quiet := m.start
+	for i, s := range m.seeds {
+		if !m.answered(&s) || !s.known || !s.reached || s.rival != 0 || !slices.Equal(s.card.seeds, m.card.seeds) {
+			missing++
+			continue
+		}
+		quiet = max(quiet, s.since)
+		if !slices.ContainsFunc(m.seeds[:i], func(o seed) bool { return o.id == s.id }) {
+			cards = append(cards, s.card)
+			names = append(names, s.card.name)
+		}
+	}
+	if missing > 0 && !m.enough(len(m.seeds)-missing) {
+		return false, seam.Never
+	}
+	slices.Sort(names)
+	if len(slices.Compact(names)) < len(cards) {
+		return false, seam.Never
+	}
+	if _, err := params(cards); err != nil {
+		return false, seam.Never
+	}
+	return now >= quiet+m.listen, quiet + m.listen
+}

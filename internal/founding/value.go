@@ -1,0 +1,218 @@
+package founding
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// What a mesh is founded with where no founder asks for anything else.
+const (
+	DefaultMeshName = "default"
+	DefaultShards   = 64
+	DefaultReplicas = 3
+	DefaultLeaseTTL = 10 * time.Second
+	DefaultRho      = 100 // clock rates differ by at most 1 %
+)
+
+// Member is one node of a mesh.
+type Member = seam.Member
+
+// Params are what every member of a mesh has in common for as long as it lives (P29).
+type Params struct {
+	MeshName string
+	Shards   int
+	Replicas int
+	MaxTTL   time.Duration
+	Rho      uint32 // the bound on clock rates, in 1/10000
+}
+
+// Mesh is the founding value: what the founders agree on, and what a joiner takes over.
+type Mesh struct {
+	// MeshID names the mesh: random, never zero.
+	MeshID uint64
+
+	// Epoch counts the rosters of this founding, from 1. It is above 1 only if a
+	// founder died between accepting and learning: then the survivors and its
+	// successor are the founders, and whatever the dead may have begun alone is void.
+	// Of two values with one MeshID the larger Epoch rules; tables and frames of a
+	// smaller one are dropped. Shards begin in the generation Epoch.
+	Epoch uint64
+
+	Params Params
+
+	// Founded is the founding time in ms since 1970 (P17): the largest of the
+	// founders' clocks and of every token floor that they know.
+	Founded uint64
+
+	// Grace tells that tables grant nothing for MaxTTL·(1+2ρ), until whoever holds a
+	// lock of an earlier mesh has stopped (P27).
+	Grace bool
+
+	// Roster is the founders, sorted by name, from which every shard's first voters
+	// are computed (P26).
+	Roster []Member
+}
+
+// founder reports whether id is in the roster.
+func (v *Mesh) founder(id transport.ID) bool {
+	return slices.ContainsFunc(v.Roster, func(m Member) bool { return m.ID == id })
+}
+
+// ids returns the roster's node IDs, sorted.
+func (v *Mesh) ids() []transport.ID {
+	ids := make([]transport.ID, 0, len(v.Roster))
+	for _, m := range v.Roster {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Options are the parameters that a node asks for explicitly; zero means: whatever
+// the mesh has.
+type Options struct {
+	MeshName string
+	Shards   int
+	Replicas int
+	MaxTTL   time.Duration
+	LeaseTTL time.Duration // no parameter of the mesh, but MaxTTL bounds it
+}
+
+// fits tells why a node called name cannot be part of a mesh with the parameters p,
+// naming the option and both values, or returns nil.
+func (o Options) fits(name string, p Params) error {
+	return o.agrees(name, Options{
+		MeshName: p.MeshName, Shards: p.Shards, Replicas: p.Replicas, MaxTTL: p.MaxTTL,
+	}, fmt.Sprintf("mesh %q has", p.MeshName))
+}
+
+// agrees tells where the explicit options o of the node called name contradict those
+// of another. The words of has introduce the other's value.
+func (o Options) agrees(name string, other Options, has string) error {
+	differ := func(sentinel error, option string, mine, theirs any) error {
+		return fmt.Errorf("%w: node %q asks for %s %v, %s %v", sentinel, name, option, mine, has, theirs)
+	}
+	switch {
+	case o.MeshName != "" && other.MeshName != "" && o.MeshName != other.MeshName:
+		return differ(fault.ErrForeignMesh, "the mesh name", quoted(o.MeshName), quoted(other.MeshName))
+	case o.Shards != 0 && other.Shards != 0 && o.Shards != other.Shards:
+		return differ(fault.ErrInvalidOption, "WithShards", o.Shards, other.Shards)
+	case o.Replicas != 0 && other.Replicas != 0 && o.Replicas != other.Replicas:
+		return differ(fault.ErrInvalidOption, "WithReplicas", o.Replicas, other.Replicas)
+	case o.MaxTTL != 0 && other.MaxTTL != 0 && o.MaxTTL != other.MaxTTL:
+		return differ(fault.ErrInvalidOption, "WithMaxTTL", o.MaxTTL, other.MaxTTL)
+	case o.LeaseTTL != 0 && other.MaxTTL != 0 && o.LeaseTTL > other.MaxTTL:
+		return differ(fault.ErrInvalidOption, "WithLeaseTTL", o.LeaseTTL, fmt.Sprintf("a MaxTTL of %v", other.MaxTTL))
+	}
+	return nil
+}
+
+func quoted(s string) string { return fmt.Sprintf("%q", s) }
+
+// params returns what a mesh founded by nodes with these options has, or the first
+// contradiction among them. Without an explicit MaxTTL it is the longest of the
+// founders' lease TTLs, so that it refuses no founder's own.
+func params(cards []card) (Params, error) {
+	p := Params{Rho: DefaultRho}
+	longest := time.Duration(0)
+	for i, c := range cards {
+		for _, d := range cards[:i] {
+			for _, pair := range [2][2]card{{c, d}, {d, c}} {
+				if err := pair[0].wants.agrees(pair[0].name, pair[1].wants, fmt.Sprintf("node %q", pair[1].name)); err != nil {
+					return Params{}, err
+				}
+			}
+		}
+		w := c.wants
+		p.MeshName = either(p.MeshName, w.MeshName)
+		p.Shards = either(p.Shards, w.Shards)
+		p.Replicas = either(p.Replicas, w.Replicas)
+		p.MaxTTL = either(p.MaxTTL, w.MaxTTL)
+		longest = max(longest, either(w.LeaseTTL, DefaultLeaseTTL))
+	}
+	p.MeshName = either(p.MeshName, DefaultMeshName)
+	p.Shards = either(p.Shards, DefaultShards)
+	p.Replicas = either(p.Replicas, DefaultReplicas)
+	p.MaxTTL = either(p.MaxTTL, longest)
+	return p, nil
+}
+
+func either[T comparable](a, b T) T {
+	var zero T
+	if a != zero {
+		return a
+	}
+	return b
+}
+
+// CheckHello tells whether two nodes may talk at all: it returns an error that wraps
+// ErrForeignMesh and names both if they belong to two meshes, or ask for different
+// mesh names. A node that is in no mesh yet may talk to anybody who shares its
+// mesh name, and one that asks for no name to all.
+func CheckHello(mine, theirs transport.Hello) error {
+	if mine.MeshName != "" && theirs.MeshName != "" && mine.MeshName != theirs.MeshName {
+		return fmt.Errorf("%w: node %q is for mesh %q, node %q at %s for mesh %q",
+			fault.ErrForeignMesh, mine.Name, mine.MeshName, theirs.Name, theirs.Addr, theirs.MeshName)
+	}
+	if mine.MeshID != 0 && theirs.MeshID != 0 && mine.MeshID != theirs.MeshID {
+		return fmt.Errorf("%w: node %q is in mesh %q (%016x), node %q at %s in mesh %q (%016x)",
+			fault.ErrForeignMesh, mine.Name, mine.MeshName, mine.MeshID,
+			theirs.Name, theirs.Addr, theirs.MeshName, theirs.MeshID)
+	}
+	return nil
+}
+
+// normalise sorts seeds and removes duplicates. Two seeds are the same only if they
+// are written alike.
+func normalise(seeds []string) []string {
+	seeds = slices.Clone(seeds)
+	slices.Sort(seeds)
+	return slices.Compact(seeds)
+}
+
+// allLoopback reports whether every seed is an address of this very machine.
+func allLoopback(seeds []string) bool {
+	return !slices.ContainsFunc(seeds, func(s string) bool {
+		i := strings.LastIndexByte(s, ':')
+		if i < 0 {
+			return true
+		}
+		host := strings.TrimSuffix(strings.TrimPrefix(s[:i], "["), "]")
+		if host == "localhost" {
+			return false
+		}
+		a, err := netip.ParseAddr(host)
+		return err != nil || !a.IsLoopback()
+	})
+}
+
+// Listen returns how long a founder listens for a living mesh before it takes part
+// in a founding over these seeds.
+//
+// It is twice the longest time in which the members of a living mesh, all together,
+// contact a given seed, so that one lost attempt does no harm: see [ContactEvery].
+// Where every seed is a loopback address nothing is lost between the nodes and
+// contact costs nothing, so that members do it ten times a second and a founder on a
+// developer's machine waits for 300 ms.
+func Listen(seeds []string) time.Duration {
+	if allLoopback(seeds) {
+		return 300 * time.Millisecond
+	}
+	return 2 * time.Second
+}
+
+// ContactEvery returns how often the members of a mesh, all together, must contact
+// each seed that is not a member, for [Listen] to be long enough.
+func ContactEvery(seeds []string) time.Duration {
+	if allLoopback(seeds) {
+		return 100 * time.Millisecond
+	}
+	return time.Second
+}
