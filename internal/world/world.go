@@ -1,0 +1,81 @@
+// Package world is the real world for nodes: goroutines, clocks, TCP and gossip
+// behind the seam that the simulator implements, too.
+package world
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// ErrForeignNetwork: NewMembership was given a network that Listen did not return.
+var ErrForeignNetwork = errors.New("world: not a network of this world")
+
+// World implements seam.World. It has no goroutines of its own.
+type World struct {
+	logger *slog.Logger
+	now    func() time.Duration
+}
+
+var _ seam.World = (*World)(nil)
+
+// New returns the real world. What gossip logs goes to logger; nil logs nothing.
+func New(logger *slog.Logger) *World {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &World{logger: logger, now: newClock()}
+}
+
+// Now implements seam.World. On Linux it is CLOCK_BOOTTIME, which runs while the
+// machine sleeps; elsewhere it is Go's monotonic clock, which on some systems does not.
+func (w *World) Now() time.Duration { return w.now() }
+
+// Wall implements seam.World.
+func (w *World) Wall() time.Time { return time.Now() }
+
+// Seed implements seam.World. It is never zero.
+func (w *World) Seed() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails
+		if v := binary.LittleEndian.Uint64(b[:]); v != 0 {
+			return v
+		}
+	}
+}
+
+// NewParker implements seam.World.
+func (w *World) NewParker() seam.Parker { return newParker(w.now) }
+
+// NewLoop implements seam.World: it starts one goroutine, which Stop ends. A panic in
+// run is not caught.
+func (w *World) NewLoop(_ string, run func(now time.Duration) (next time.Duration)) seam.Loop {
+	return startLoop(w.now, run)
+}
+
+// Listen implements seam.World.
+func (w *World) Listen(cfg transport.Config, h transport.Handler) (seam.Network, error) {
+	r := &router{Handler: h}
+	t, err := transport.Listen(cfg, r)
+	if err != nil {
+		return nil, err
+	}
+	return &network{Network: t, router: r}, nil
+}
+
+// NewMembership implements seam.World. The network is one that Listen returned, of
+// this world or another; there is one membership on it at a time.
+func (w *World) NewMembership(self seam.Member, net seam.Network, events func(seam.MemberEvent)) (seam.Membership, error) {
+	n, ok := net.(*network)
+	if !ok {
+		return nil, fmt.Errorf("%w: %T", ErrForeignNetwork, net)
+	}
+	return n.router.join(self, n, events, w.logger)
+}
