@@ -1,0 +1,75 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// call is one command of this node's on its way to a shard and back. Everything but the
+// result belongs to the lane; the result is the caller's once it was unparked.
+type call struct {
+	session *Session
+	shard   int
+	what    what
+	req     Request       // acquire
+	hold    *Hold         // release, claim
+	target  uint64        // cancel: the number of the Acquire
+	length  time.Duration // claim: the hold
+
+	seat     *seat
+	number   uint64
+	raw      []byte        // the command's wire form
+	command  shard.Command //
+	acks     []uint64      // the acknowledgements that it carries
+	first    time.Duration // when it was first sent
+	retryAt  time.Duration
+	attempt  int
+	jumps    int  // times it was redirected since the last retry
+	queued   bool // it is in the shard's queue
+	orphaned bool // nobody waits for it any more
+	claiming bool // granted, and its fixed time is being claimed
+
+	parker seam.Parker
+	over   bool
+	info   WaitInfo
+	got    *Hold
+	err    error
+}
+
+// what says what a call is for.
+type what uint8
+
+const (
+	acquires what = iota
+	cancels
+	releases
+	claims
+	closes
+)
+
+// finish gives the caller its result. A call is finished once.
+func (c *call) finish(err error) {
+	if c.over {
+		return
+	}
+	c.over, c.err = true, err
+	if c.parker != nil {
+		c.parker.Unpark()
+	}
+}
+
+// await blocks until c is finished, or until ctx ends and the lane has taken note of it:
+// then a call that was granted just before counts as granted.
+func (l *lane) await(ctx context.Context, c *call) error {
+	if c.parker.Park(ctx, seam.Never) == seam.Unparked {
+		return c.err
+	}
+	if l.post(func(l *lane) { l.desk(c.shard).abandon(c, ctx.Err()) }) {
+		c.parker.Park(context.WithoutCancel(ctx), seam.Never)
+		return c.err
+	}
+	return ErrClosed
+}

@@ -1,0 +1,470 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// desk is where this node's callers ask for the keys of one shard: it finds the shard's
+// leader, repeats what got lost, and keeps the seats, which are this node's sessions in
+// the shard.
+type desk struct {
+	lane     *lane
+	shard    int
+	leader   uint64        // the node that is believed to lead; zero: unknown
+	revision uint64        // the highest that an answer named (P12)
+	heard    time.Duration // the last word of a leader
+	refs     uint64
+	seats    []*seat
+	current  map[*Session]*seat // where a session's next call goes
+	by       map[uint64]*seat   // by session number
+}
+
+// Repeating what was not answered: soon at first, then less and less often.
+const (
+	firstRetry   = 200 * time.Millisecond
+	longestRetry = 1600 * time.Millisecond
+	maxJumps     = 8 // redirects that are followed at once
+)
+
+func newDesk(l *lane, sh int) *desk {
+	return &desk{lane: l, shard: sh, current: make(map[*Session]*seat), by: make(map[uint64]*seat)}
+}
+
+// seatFor returns the seat for a session's next call.
+func (d *desk) seatFor(s *Session, fixed bool) *seat {
+	t := d.current[s]
+	if fixed || t == nil || !t.fresh() {
+		t = newSeat(d, s)
+		d.seats = append(d.seats, t)
+		d.by[t.id.Number] = t
+		if fixed {
+			t.single = true
+		} else {
+			d.current[s] = t
+		}
+	}
+	return t
+}
+
+func (d *desk) acquire(c *call) {
+	switch {
+	case d.lane.node.closing():
+		c.finish(ErrClosed)
+		return
+	case c.session.Err() != nil:
+		c.finish(c.session.Err())
+		return
+	}
+	d.lane.node.counts.acquires.Add(1)
+	d.enqueue(c, d.seatFor(c.session, c.req.MaxHold > 0))
+}
+
+// enqueue gives an acquire its place in a seat and sends it.
+func (d *desk) enqueue(c *call, t *seat) {
+	if c.first == 0 {
+		c.first = d.lane.now
+	}
+	c.queued, c.attempt = false, 0
+	t.put(c)
+	d.send(c)
+}
+
+// command makes the command that a call sends, anew if the shard's revision moved.
+func (d *desk) command(c *call) {
+	t := c.seat
+	base := shard.Call{Session: t.id, Number: c.number, Since: d.revision, Acked: c.acks}
+	switch c.what {
+	case acquires:
+		q := c.req
+		a := shard.Acquire{
+			Call: base, TTL: t.ttl, Name: d.lane.node.Name(), Key: q.Key,
+			Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Try: q.Try, Value: q.Value,
+		}
+		switch q.Mode {
+		case Shared:
+			a.Weight = 1
+		case Permits:
+			a.Kind, a.Weight, a.Capacity = shard.Semaphore, q.Weight, q.Capacity
+		}
+		c.command = a
+	case cancels:
+		c.command = shard.Cancel{Call: base, TTL: t.ttl, Name: d.lane.node.Name(), Target: c.target}
+	case releases:
+		c.command = shard.Release{Call: base, Key: c.hold.key, Token: c.hold.token}
+	case claims:
+		c.command = shard.Claim{Call: base, Key: c.hold.key, Token: c.hold.token, Hold: c.length}
+	case closes:
+		c.command = shard.Close{Session: t.id, Number: c.number}
+	}
+	c.raw = shard.AppendCommand(c.raw[:0], c.command)
+}
+
+// send sends a call, for the first time or again.
+func (d *desk) send(c *call) {
+	if c.raw == nil {
+		d.command(c)
+	}
+	c.seat.sent()
+	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
+	c.retryAt = d.lane.now + pause/2 + time.Duration(d.lane.rand.Int64N(int64(pause/2)+1))
+	d.wakeAt(c.retryAt)
+	to, relay := d.target(c.attempt)
+	if to == 0 {
+		return
+	}
+	if to == d.lane.node.id {
+		d.lane.local = append(d.lane.local, message{kind: msgRequest, shard: d.shard, relay: relay, command: c.command, raw: c.raw})
+		return
+	}
+	b, f := d.lane.begin(to, transport.Normal, msgRequest, d.shard, 2)
+	d.lane.end(f, append(wire.AppendBool(b, relay), c.raw...))
+}
+
+// target says where the given attempt goes: to the leader, as far as it is known; then
+// to those who should know it, who are asked to pass the request on (P15).
+func (d *desk) target(attempt int) (node uint64, relay bool) {
+	if attempt < 2 && d.leader != 0 {
+		return d.leader, false
+	}
+	wish := d.lane.view.wish(d.shard)
+	members := d.lane.view.members
+	n := len(wish) + len(members)
+	if n == 0 {
+		return 0, false
+	}
+	i := attempt % n
+	if i < len(wish) {
+		node = wish[i].Node
+	} else {
+		node = members[i-len(wish)].Node
+	}
+	return node, attempt >= 2
+}
+
+func (d *desk) wakeAt(t time.Duration) { d.lane.deskAt = min(d.lane.deskAt, t) }
+
+// learn notes the revision that an answer named.
+func (d *desk) learn(revision uint64) {
+	d.revision = max(d.revision, revision)
+	d.heard = d.lane.now
+}
+
+// speaks: only leaders answer, so a node that does leads, as far as nobody said better.
+func (d *desk) speaks(node uint64) {
+	if d.leader == 0 {
+		d.leader = node
+	}
+}
+
+// replied takes what a leader says of a call.
+func (d *desk) replied(p reply) {
+	d.learn(p.revision)
+	t := d.by[p.session]
+	if t == nil {
+		return
+	}
+	if p.outcome != refused || p.reason != shard.Reopen && p.reason != shard.Behind && p.reason != shard.Lost {
+		t.opened = min(t.opened, p.revision)
+	}
+	c := t.calls[p.number]
+	if c == nil {
+		t.acknowledge(p) // of a call that was abandoned, or told twice
+		return
+	}
+	switch p.outcome {
+	case queued:
+		c.queued, c.retryAt, c.acks = true, seam.Never, nil
+		c.info.Queued, c.info.Ahead, c.info.Holder, c.info.Token = true, p.ahead, p.holder, p.token
+		return
+	case granted:
+		if c.what == acquires {
+			t.granted(c, p)
+		}
+		return
+	case done:
+		t.acknowledge(p)
+		t.confirmed(c, nil)
+	case refused:
+		d.refused(c, p)
+	}
+}
+
+func (d *desk) refused(c *call, p reply) {
+	t := c.seat
+	switch {
+	case p.reason == shard.Reopen && (t.opened == anyUint || p.revision >= t.opened):
+		// The record is gone, or never was. Its number is never used again: what this
+		// seat asked for may have happened under it.
+		d.lose(t)
+		return
+	case p.reason == shard.Reopen: // an old answer (P13)
+		return
+	case p.reason == shard.Behind:
+		c.raw = nil
+		if c.jumps++; c.jumps <= maxJumps {
+			d.send(c)
+		}
+		return
+	}
+	t.acknowledge(p)
+	c.info.Holder, c.info.Token = p.holder, p.token
+	var err error
+	switch p.reason {
+	case shard.Locked:
+		err = ErrLocked
+	case shard.Capacity:
+		err = ErrCapacity
+	case shard.Crowded:
+		err = ErrTooManyWaiters
+	default:
+		err = ErrLost
+	}
+	t.confirmed(c, err)
+}
+
+// redirected: a call or a renewal reached a node that does not lead.
+func (d *desk) redirected(from uint64, r redirect) {
+	t := d.by[r.session]
+	if t == nil {
+		return
+	}
+	if r.leader != 0 || d.leader == from {
+		d.leader = r.leader
+	}
+	if r.number == 0 {
+		if t.jumps++; t.jumps <= maxJumps && r.leader != 0 {
+			t.renew()
+		}
+		return
+	}
+	c := t.calls[r.number]
+	if c == nil || c.queued {
+		return
+	}
+	if c.jumps++; c.jumps > maxJumps {
+		return // the retry timer goes on
+	}
+	if r.leader == 0 {
+		c.attempt++ // somebody else may know
+	} else {
+		c.attempt = 0
+	}
+	d.send(c)
+}
+
+// served: a new leader serves. What was not answered goes to it at once, and so does a
+// renewal of every seat: its answer repeats what got lost with the old one.
+func (d *desk) served(by uint64) {
+	d.leader = by
+	for _, t := range slices.Clone(d.seats) {
+		for _, c := range t.unanswered() {
+			c.attempt, c.jumps = 0, 0
+			d.send(c)
+		}
+		if t.renewable() {
+			t.jumps = 0
+			t.renew()
+		}
+	}
+}
+
+// nodeGone: the leader's node is gone, and so is what was on its way to it.
+func (d *desk) nodeGone(node uint64) {
+	if d.leader == node {
+		d.leader = 0
+	}
+}
+
+// answered takes a confirmed leader's word on a session.
+func (d *desk) answered(a answer) {
+	d.learn(a.revision)
+	if t := d.by[a.session]; t != nil {
+		t.answered(a)
+	}
+}
+
+// abandon: nobody waits for c any more.
+func (d *desk) abandon(c *call, cause error) {
+	if c.over {
+		return
+	}
+	t := c.seat
+	switch {
+	case t == nil: // it lost its seat at the end of everything
+		c.finish(cause)
+	case c.what == acquires:
+		d.fill(&c.info, c.first)
+		t.remove(c)
+		if c.got != nil {
+			t.forget(c.got)
+		}
+		c.finish(cause)
+		d.cancel(t, c.number)
+	case c.what == claims:
+		c.finish(cause) // its answer still counts for the hold
+	default:
+		c.orphaned = true
+		t.orphans++
+	}
+}
+
+// cancel sees to it that an Acquire leaves no grant behind: it is repeated until it is
+// answered, and until then the seat is not renewed, so that the table ends what it could
+// not be told of (P12).
+func (d *desk) cancel(t *seat, target uint64) {
+	if d.by[t.id.Number] != t {
+		return
+	}
+	c := &call{what: cancels, session: t.session, shard: d.shard, target: target, orphaned: true, first: d.lane.now}
+	if t.single {
+		c.what = closes
+	}
+	t.put(c)
+	d.send(c)
+	t.orphans++
+	if d.lane.node.bugs.Has(bug.CancelForgotten) {
+		t.remove(c)
+	}
+}
+
+// fill tells what is known of the shard to a call that began at first.
+func (d *desk) fill(info *WaitInfo, first time.Duration) {
+	info.Quorum = d.lane.now-max(d.heard, first) < 2*shard.ElectionTimeout
+	if m, ok := d.lane.view.name(d.leader); ok {
+		info.Leader = m
+	}
+}
+
+// release sends a release. Its caller's belief has ended already.
+func (d *desk) release(c *call) {
+	t := c.hold.seat
+	if t == nil || d.by[t.id.Number] != t {
+		// The lease ended between the caller's look at the clock and now, or the
+		// node is closing: what it held lapses.
+		c.finish(ErrUnconfirmed)
+		return
+	}
+	if t.single {
+		c.what = closes // its record goes with its one hold
+	}
+	c.first = d.lane.now
+	t.put(c)
+	d.send(c)
+}
+
+// claim sends a claim of fixed time.
+func (d *desk) claim(c *call) {
+	t := c.hold.seat
+	if t == nil || d.by[t.id.Number] != t {
+		c.finish(ErrLost)
+		return
+	}
+	c.first = d.lane.now
+	t.put(c)
+	d.send(c)
+}
+
+// tick does what the time asks for, seat by seat.
+func (d *desk) tick() {
+	for _, t := range slices.Clone(d.seats) {
+		t.tick()
+	}
+}
+
+// lose gives a seat up: its holds are lost, and who waited in it asks anew, in a new
+// seat; a user's session ends with it.
+func (d *desk) lose(t *seat) {
+	d.vacate(t)
+	if !t.session.own && !t.single && t.opened != anyUint {
+		t.session.lose()
+	}
+	t.loseHolds()
+	var again []*call
+	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+		c := t.calls[n]
+		c.seat = nil
+		switch {
+		case c.what == acquires && !c.claiming && t.session.Err() == nil:
+			again = append(again, c)
+		case c.what == releases || c.what == closes:
+			c.finish(ErrUnconfirmed)
+		default:
+			c.finish(ErrLost)
+		}
+	}
+	for _, c := range again {
+		c.raw, c.acks = nil, nil
+		d.enqueue(c, d.seatFor(c.session, c.req.MaxHold > 0))
+	}
+}
+
+// vacate takes a seat out of the desk.
+func (d *desk) vacate(t *seat) {
+	delete(d.by, t.id.Number)
+	if d.current[t.session] == t {
+		delete(d.current, t.session)
+	}
+	if i := slices.Index(d.seats, t); i >= 0 {
+		d.seats = slices.Delete(d.seats, i, i+1)
+	}
+}
+
+// closeSeats sends a Close for every seat of a session and returns the calls.
+func (l *lane) closeSeats(s *Session) []*call {
+	var calls []*call
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			if t.session != s {
+				continue
+			}
+			for _, h := range t.holds {
+				h.end(ErrClosed)
+			}
+			for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+				if c := t.calls[n]; c.what == acquires {
+					t.remove(c)
+					c.finish(ErrClosed)
+				}
+			}
+			c := &call{what: closes, session: s, shard: d.shard, parker: l.world.NewParker(), first: l.now}
+			t.put(c)
+			d.send(c)
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// dropSession gives up every seat of a session, without a word to the shards.
+func (l *lane) dropSession(s *Session, why error) {
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			if t.session == s {
+				d.drop(t, why)
+			}
+		}
+	}
+}
+
+// drop ends a seat for good.
+func (d *desk) drop(t *seat, why error) {
+	d.vacate(t)
+	t.loseHolds()
+	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+		c := t.calls[n]
+		c.seat = nil
+		if c.what == releases || c.what == closes {
+			c.finish(ErrUnconfirmed)
+		} else {
+			c.finish(why)
+		}
+	}
+}

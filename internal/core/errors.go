@@ -1,0 +1,27 @@
+package core
+
+import (
+	"errors"
+
+	"github.com/lockmesh/mesh/internal/fault"
+)
+
+// What a call can end with. Package mesh exports these under the same names; the
+// texts carry its prefix.
+var (
+	ErrLocked         = errors.New("mesh: locked by another")
+	ErrLost           = errors.New("mesh: lock lost")
+	ErrNoQuorum       = errors.New("mesh: no majority of the shard's replicas answers")
+	ErrClosed         = errors.New("mesh: closed")
+	ErrInvalidKey     = errors.New("mesh: invalid key")
+	ErrInvalidOption  = fault.ErrInvalidOption
+	ErrCapacity       = errors.New("mesh: the key is in use with another kind or capacity")
+	ErrTooManyWaiters = errors.New("mesh: too many waiters for the key")
+	ErrUnconfirmed    = errors.New("mesh: release sent, not confirmed")
+	ErrNoSeeds        = fault.ErrNoSeeds
+	ErrForeignMesh    = fault.ErrForeignMesh
+	ErrNameTaken      = fault.ErrNameTaken
+	ErrUnreachable    = fault.ErrUnreachable
+	ErrLeft           = errors.New("mesh: node left the mesh")
+	ErrEjected        = errors.New("mesh: node was ejected from the mesh")
+)

@@ -1,0 +1,528 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// hall is the loop at which a node deals with other nodes as such: it finds or founds
+// the mesh, hears who comes and goes, keeps connections, and draws the view that the
+// lanes act on. All that it decides is a hint; only a shard's log decides who is a replica.
+type hall struct {
+	node *Node
+	loop seam.Loop
+	rand *rand.Rand
+
+	mu    sync.Mutex
+	todo  []func(*hall)
+	over  bool
+	waits string
+	shown []Member // what Members returns
+	state Health
+
+	now      time.Duration
+	machine  *founding.Machine
+	outputs  []founding.Output
+	in       bool // part of a mesh
+	ready    bool // Start has returned, or is about to
+	leaving  bool
+	people   map[uint64]*person
+	linked   map[uint64]bool // who is connected, known or not
+	table    *ring.Table     // over names
+	names    string
+	stale    bool          // the view is to be drawn anew
+	drawAt   time.Duration // and at this time at the latest
+	contact  time.Duration // when the next address outside the mesh is dialled
+	statusAt time.Duration
+	reports  map[int]report // by lane, this node's own
+	heard    map[uint64]heardStatus
+	joinedAt time.Duration
+}
+
+// person is a node that this one knows of.
+type person struct {
+	seam.Member
+	state   seam.MemberState
+	since   time.Duration // of state
+	leaving bool          // it said so itself
+	proven  bool          // its address is answered by its next incarnation (P30)
+	up      bool
+}
+
+// grace is for how long a node may be silent before its replicas are replaced.
+const grace = 5 * time.Second
+
+// forgetAfter is for how long the hall remembers the gone, to look for them again.
+const forgetAfter = 24 * time.Hour
+
+// The kinds of control messages: the first byte of the body.
+const (
+	ctlFounding = iota + 1
+	ctlStatus
+	ctlLeaving
+)
+
+func newHall(n *Node) *hall {
+	return &hall{
+		node: n, people: make(map[uint64]*person), linked: make(map[uint64]bool), reports: make(map[int]report), heard: make(map[uint64]heardStatus),
+		rand: rand.New(rand.NewPCG(n.world.Seed(), 0)),
+	}
+}
+
+func (h *hall) start() {
+	n := h.node
+	h.machine = founding.New(founding.Config{
+		Self:  h.self(),
+		Seeds: n.cfg.Seeds,
+		Wants: founding.Options{
+			MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas,
+			MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
+		},
+		Found: n.cfg.Found, Loopback: isLoopback(n.addr),
+		Rand: n.world.Seed(), Wall: n.world.Wall(), Bugs: n.bugs,
+		Named: h.named, Members: h.everybody,
+	})
+	// The loop exists only once there is something for it to run; what came before waits.
+	h.mu.Lock()
+	h.todo = append([]func(*hall){func(h *hall) { h.outputs = h.machine.Start(h.now, h.outputs) }}, h.todo...)
+	h.loop = n.world.NewLoop("hall", h.run)
+	h.mu.Unlock()
+	h.loop.Wake()
+}
+
+func (h *hall) self() seam.Member {
+	n := h.node
+	return seam.Member{ID: transport.ID(n.id), Name: n.name, Addr: n.addr, Zone: n.cfg.Zone}
+}
+
+// post leaves something to do in the hall.
+func (h *hall) post(do func(*hall)) {
+	h.mu.Lock()
+	loop := h.loop
+	if !h.over {
+		h.todo = append(h.todo, do)
+	}
+	h.mu.Unlock()
+	if loop != nil {
+		loop.Wake()
+	}
+}
+
+func (h *hall) shut() {
+	h.mu.Lock()
+	h.over = true
+	loop := h.loop
+	h.mu.Unlock()
+	if loop != nil {
+		loop.Stop()
+	}
+}
+
+func (h *hall) waitsFor() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waits
+}
+
+func (h *hall) members() []Member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.shown)
+}
+
+// run is one turn of the loop.
+func (h *hall) run(now time.Duration) time.Duration {
+	h.mu.Lock()
+	todo, over := h.todo, h.over
+	h.todo = nil
+	h.mu.Unlock()
+	if over {
+		return seam.Never
+	}
+	h.now = now
+	for _, do := range todo {
+		do(h)
+	}
+	h.carryOut()
+	if now >= h.machine.Deadline() {
+		h.outputs = h.machine.Tick(now, h.outputs)
+		h.carryOut()
+	}
+	next := h.machine.Deadline()
+	if h.in {
+		h.seek()
+		if h.stale || now >= h.drawAt {
+			h.draw()
+		}
+		h.report()
+		h.arrive()
+		next = min(next, h.contact, h.drawAt, h.statusAt)
+	}
+	if !h.ready {
+		waits := h.waiting()
+		h.mu.Lock()
+		h.waits = waits
+		h.mu.Unlock()
+	}
+	return next
+}
+
+// waiting says what Start waits for.
+func (h *hall) waiting() string {
+	if !h.in {
+		return h.machine.Waiting()
+	}
+	return "joined; " + h.missing()
+}
+
+// carryOut does what the founding machine wants done.
+func (h *hall) carryOut() {
+	n := h.node
+	for len(h.outputs) > 0 {
+		outputs := h.outputs
+		h.outputs = nil
+		for _, o := range outputs {
+			switch o := o.(type) {
+			case founding.Dial:
+				n.net.Dial(o.Addr)
+			case founding.Send:
+				n.net.Send(o.To, transport.KindControl, transport.Normal, append([]byte{ctlFounding}, o.Body...))
+			case founding.Drop:
+				n.log.Warn("a malformed message", "from", o.Peer, "error", o.Err)
+				n.net.Disconnect(o.Peer)
+			case founding.Log:
+				n.log.LogAttrs(nil, o.Level, o.Text, o.Attrs...) //nolint:staticcheck // there is no context here
+			case founding.Done:
+				h.enter(o)
+			case founding.Failed:
+				n.fail(fmt.Errorf("mesh: join: %w", o.Err))
+			case founding.Disband:
+				n.fail(fmt.Errorf("%w: %w", ErrEjected, errDisband))
+			}
+		}
+	}
+}
+
+// enter: this node is part of a mesh now.
+func (h *hall) enter(d founding.Done) {
+	n := h.node
+	n.mu.Lock()
+	n.hello.MeshID, n.hello.MeshName = d.Mesh.MeshID, d.Mesh.Params.MeshName
+	hello := n.hello
+	n.mu.Unlock()
+	n.net.Update(hello)
+	n.found(d.Mesh)
+	h.in, h.stale, h.joinedAt = true, true, h.now
+	h.contact, h.drawAt, h.statusAt = h.now, h.now, h.now
+	members := d.Members
+	if members == nil {
+		members = d.Mesh.Roster
+	}
+	g, err := n.world.NewMembership(h.self(), n.net, func(e seam.MemberEvent) {
+		h.post(func(h *hall) { h.news(e) })
+	})
+	if err != nil {
+		n.fail(fmt.Errorf("mesh: gossip: %w", err))
+		return
+	}
+	n.gossip = g
+	h.know(h.self(), seam.Alive)
+	var others []seam.Member
+	for _, m := range members {
+		if uint64(m.ID) != n.id {
+			h.know(m, seam.Alive)
+			others = append(others, m)
+		}
+	}
+	if len(others) > 0 {
+		g.Join(others)
+	}
+}
+
+// news is what gossip tells, true or not.
+func (h *hall) news(e seam.MemberEvent) {
+	if uint64(e.Member.ID) != h.node.id {
+		h.know(e.Member, e.State)
+	}
+}
+
+// know notes what is said of a node.
+func (h *hall) know(m seam.Member, state seam.MemberState) {
+	p := h.people[uint64(m.ID)]
+	if p == nil {
+		p = &person{Member: m, since: h.now, up: h.linked[uint64(m.ID)]}
+		h.people[uint64(m.ID)] = p
+		h.stale = true
+		if uint64(m.ID) != h.node.id && state == seam.Alive {
+			h.node.net.Connect(m.ID, m.Addr)
+		}
+	}
+	if p.state == seam.Left || p.proven {
+		return // that is for ever
+	}
+	if state == seam.Alive && p.Addr != m.Addr && m.Addr != "" {
+		p.Addr = m.Addr
+		h.node.net.Connect(m.ID, m.Addr)
+	}
+	if p.state != state {
+		p.state, p.since, h.stale = state, h.now, true
+		if state == seam.Left {
+			h.node.net.Disconnect(m.ID)
+		}
+	}
+	if p.Name == h.node.name && p.Addr == h.node.addr && uint64(p.ID) != h.node.id {
+		h.replaced(p) // it is this node that answers there now
+	}
+}
+
+// replaced: another incarnation answers at p's address, which proves p dead (P30).
+func (h *hall) replaced(p *person) {
+	if p.proven {
+		return
+	}
+	p.proven, h.stale = true, true
+	h.node.net.Disconnect(p.ID)
+	for _, l := range h.node.all {
+		l.post(func(l *lane) { l.nodeGone(uint64(p.ID)) })
+	}
+}
+
+// sorted returns everybody, in the order of their IDs.
+func (h *hall) sorted() []*person {
+	all := make([]*person, 0, len(h.people))
+	for _, p := range h.people { // order-free: sorted below
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *person) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// named finds the member that bears a name.
+func (h *hall) named(name string, except transport.ID) (seam.Member, bool) {
+	for _, p := range h.sorted() {
+		if p.Name == name && p.ID != except && p.state == seam.Alive && !p.proven && !p.leaving {
+			return p.Member, true
+		}
+	}
+	return seam.Member{}, false
+}
+
+// everybody returns the members, for a joiner.
+func (h *hall) everybody() []seam.Member {
+	var all []seam.Member
+	for _, p := range h.sorted() {
+		if p.state == seam.Alive && !p.proven {
+			all = append(all, p.Member)
+		}
+	}
+	return all
+}
+
+func (h *hall) dialed(addr string, peer transport.Hello, err error) {
+	h.outputs = h.machine.Dialed(h.now, addr, peer, err, h.outputs)
+	if err == nil && h.in && uint64(peer.ID) != h.node.id && peer.MeshID == h.node.mesh.ID && h.node.gossip != nil {
+		// Somebody of ours answers at an address that was tried: gossip, which gives
+		// the long lost up, is told.
+		m := seam.Member{ID: peer.ID, Name: peer.Name, Addr: peer.Addr, Zone: peer.Zone}
+		if p := h.people[uint64(peer.ID)]; p == nil || p.state != seam.Alive {
+			h.node.gossip.Join([]seam.Member{m})
+		}
+	}
+	var refused *transport.RefusedError
+	if errors.As(err, &refused) {
+		h.foreign(refused.Peer)
+	}
+}
+
+func (h *hall) foreign(peer transport.Hello) {
+	if h.machine != nil {
+		h.outputs = h.machine.Foreign(h.now, peer, h.outputs)
+	}
+}
+
+func (h *hall) up(peer transport.Hello) {
+	h.outputs = h.machine.Up(h.now, peer, h.outputs)
+	h.linked[uint64(peer.ID)] = true
+	if p := h.people[uint64(peer.ID)]; p != nil {
+		p.up, h.stale = true, true
+	}
+	if h.leaving {
+		h.sayLeaving(peer.ID)
+	}
+}
+
+func (h *hall) down(id transport.ID, cause transport.Cause) {
+	h.outputs = h.machine.Down(h.now, id, h.outputs)
+	delete(h.linked, uint64(id))
+	if p := h.people[uint64(id)]; p != nil {
+		p.up, h.stale = false, true
+		if cause == transport.Replaced {
+			h.replaced(p)
+		}
+		if p.leaving && cause == transport.Goodbye {
+			h.know(p.Member, seam.Left)
+		}
+	}
+}
+
+// receive takes a control message.
+func (h *hall) receive(from transport.ID, body []byte) {
+	if len(body) == 0 {
+		h.node.net.Disconnect(from)
+		return
+	}
+	switch kind, body := body[0], body[1:]; kind {
+	case ctlFounding:
+		h.outputs = h.machine.Message(h.now, from, body, h.outputs)
+	case ctlStatus:
+		if err := h.hearStatus(uint64(from), wire.NewReader(body)); err != nil {
+			h.node.log.Warn("a malformed status", "from", from, "error", err)
+			h.node.net.Disconnect(from)
+		}
+	case ctlLeaving:
+		if p := h.people[uint64(from)]; p != nil && !p.leaving {
+			p.leaving, h.stale = true, true
+		}
+	default:
+		h.node.net.Disconnect(from)
+	}
+}
+
+// seek dials, one at a time, addresses at which somebody may be who is not in the mesh as
+// this node sees it: seeds, and members that were lost. All members together try each
+// address about once in founding.ContactEvery, so that halves of a healed network find
+// each other and whoever starts is found.
+func (h *hall) seek() {
+	if h.now < h.contact {
+		return
+	}
+	every := founding.ContactEvery(h.node.cfg.Seeds)
+	alive := 0
+	there := make(map[string]bool)
+	var lost []string
+	for _, p := range h.sorted() {
+		switch {
+		case uint64(p.ID) == h.node.id || p.state == seam.Alive && p.up && !p.proven:
+			alive++
+			there[p.Addr] = true
+		case p.state != seam.Left && !p.proven && p.Addr != "":
+			lost = append(lost, p.Addr)
+		}
+	}
+	lost = append(lost, h.node.cfg.Seeds...)
+	slices.Sort(lost)
+	lost = slices.DeleteFunc(slices.Compact(lost), func(a string) bool { return there[a] })
+	if len(lost) > 0 {
+		h.node.net.Dial(lost[h.rand.IntN(len(lost))])
+	}
+	pause := every * time.Duration(max(alive, 1)) / time.Duration(max(len(lost), 1))
+	pause = max(pause, every/4)
+	h.contact = h.now + pause/2 + time.Duration(h.rand.Int64N(int64(pause)))
+}
+
+// fate is what the view says of a node.
+func (h *hall) fate(p *person) (f shard.Fate, until time.Duration) {
+	switch {
+	case p.state == seam.Left || p.leaving || p.proven:
+		return shard.Departed, seam.Never
+	case p.state == seam.Alive || p.up:
+		return shard.Present, seam.Never
+	case h.now-p.since < grace:
+		return shard.Doubtful, p.since + grace
+	}
+	return shard.Away, seam.Never
+}
+
+// draw makes a new view and gives it to the lanes.
+func (h *hall) draw() {
+	h.stale, h.drawAt = false, seam.Never
+	n := h.node
+	v := &view{self: n.peer(), leaving: h.leaving, fates: make(map[uint64]shard.Fate), byName: make(map[string]shard.Peer)}
+	shown := make([]Member, 0, len(h.people))
+	zones := make(map[string]string)
+	latest := make(map[string]*person)
+	for _, p := range h.sorted() {
+		if p.state != seam.Alive && h.now-p.since > forgetAfter {
+			delete(h.people, uint64(p.ID))
+			n.net.Disconnect(p.ID)
+			continue
+		}
+		f, until := h.fate(p)
+		if uint64(p.ID) == n.id {
+			f = shard.Present
+			if h.leaving {
+				f = shard.Departed
+			}
+		}
+		h.drawAt = min(h.drawAt, until)
+		if f != shard.Present {
+			v.fates[uint64(p.ID)] = f
+		}
+		if f == shard.Present || f == shard.Doubtful {
+			if o := latest[p.Name]; o == nil || h.prefer(p, o) {
+				latest[p.Name] = p
+			}
+		}
+		if !p.proven && p.state != seam.Left {
+			shown = append(shown, Member{ID: p.ID, Name: p.Name, Addr: p.Addr, Zone: p.Zone, State: p.state})
+		}
+	}
+	for name, p := range latest { // order-free: sorted below
+		peer := shard.Peer{Node: uint64(p.ID), Name: name, Addr: p.Addr}
+		v.members = append(v.members, peer)
+		v.byName[name] = peer
+		zones[name] = p.Zone
+	}
+	slices.SortFunc(v.members, func(a, b shard.Peer) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	positions := make([]ring.Member, len(v.members))
+	key := ""
+	for i, m := range v.members {
+		positions[i] = ring.Member{Name: m.Name, Zone: zones[m.Name]}
+		key += m.Name + "\x00" + zones[m.Name] + "\x00"
+	}
+	if h.table == nil || key != h.names {
+		h.table, h.names = ring.New(positions, n.params.Shards, n.params.Replicas), key
+	}
+	v.table = h.table
+	slices.SortFunc(shown, func(a, b Member) int {
+		if a.Name < b.Name || a.Name == b.Name && a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	h.mu.Lock()
+	h.shown = shown
+	h.mu.Unlock()
+	for _, l := range n.all {
+		l.post(func(l *lane) { l.look(v) })
+	}
+}
+
+// prefer reports whether p rather than o is the node that now bears their name.
+func (h *hall) prefer(p, o *person) bool {
+	if p.up != o.up {
+		return p.up
+	}
+	return p.since > o.since
+}

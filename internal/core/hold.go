@@ -1,0 +1,222 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/seam"
+)
+
+// Hold is one granted request. Its methods are safe for concurrent use.
+type Hold struct {
+	key     string
+	token   uint64
+	session *Session
+	lane    *lane
+	shard   int
+	fixed   bool // MaxHold: not renewed
+
+	until atomic.Int64 // the end of the belief, on the world's clock
+
+	mu        sync.Mutex
+	ended     error // why the hold is over; nil while it is held
+	lost      chan struct{}
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	watchers  []*watcher
+	releasing *call
+	result    error // of the release, once confirmed
+	confirmed bool
+
+	seat    *seat // the lane's; nil once the seat is given up
+	pending *call // the lane's: the acquire whose caller does not know yet
+}
+
+type watcher struct{ f func(cause error) }
+
+// Key returns the key.
+func (h *Hold) Key() string { return h.key }
+
+// Token returns the grant's fencing token.
+func (h *Hold) Token() uint64 { return h.token }
+
+func (h *Hold) deadline() time.Duration { return time.Duration(h.until.Load()) }
+
+func (h *Hold) extend(to time.Duration) {
+	if to > h.deadline() {
+		h.until.Store(int64(to))
+	}
+}
+
+// Deadline returns the end of the lease as far as it is confirmed, as a time of day.
+func (h *Hold) Deadline() time.Time {
+	w := h.lane.world
+	return w.Wall().Add(h.deadline() - w.Now())
+}
+
+// Err returns nil while the key is held, by the clock at this call.
+func (h *Hold) Err() error {
+	if h.lane.world.Now() >= h.deadline() {
+		h.end(ErrLost) // the timer may fire late, after a suspend for example (P1)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended
+}
+
+// Lost returns a channel that is closed when the lease ends before Release.
+func (h *Hold) Lost() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost == nil {
+		h.lost = make(chan struct{})
+		if h.ended == ErrLost {
+			close(h.lost)
+		}
+	}
+	return h.lost
+}
+
+// Context returns a context that ends with the hold: with the cause ErrLost, or with
+// context.Canceled at Release.
+func (h *Hold) Context() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx == nil {
+		h.ctx, h.cancel = context.WithCancelCause(context.Background())
+		if h.ended != nil {
+			h.cancel(causeOf(h.ended))
+		}
+	}
+	return h.ctx
+}
+
+// OnEnd arranges for f to be called once with the cause when the hold ends; at once if
+// it has. Stop takes that back and reports whether it was in time.
+func (h *Hold) OnEnd(f func(cause error)) (stop func() bool) {
+	h.mu.Lock()
+	if ended := h.ended; ended != nil {
+		h.mu.Unlock()
+		f(causeOf(ended))
+		return func() bool { return false }
+	}
+	defer h.mu.Unlock()
+	w := &watcher{f}
+	h.watchers = append(h.watchers, w)
+	return func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for i, o := range h.watchers {
+			if o == w {
+				h.watchers = append(h.watchers[:i:i], h.watchers[i+1:]...)
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// causeOf is what the contexts of a hold end with.
+func causeOf(ended error) error {
+	if ended == ErrLost {
+		return ErrLost
+	}
+	return context.Canceled
+}
+
+// end ends the belief, and reports whether it had not ended yet. The first cause counts.
+func (h *Hold) end(cause error) bool {
+	h.mu.Lock()
+	if h.ended != nil {
+		h.mu.Unlock()
+		return false
+	}
+	h.ended = cause
+	if cause == ErrLost && h.lost != nil {
+		close(h.lost)
+	}
+	cancel, watchers := h.cancel, h.watchers
+	h.watchers = nil
+	h.mu.Unlock()
+	if cancel != nil {
+		cancel(causeOf(cause))
+	}
+	for _, w := range watchers {
+		w.f(causeOf(cause))
+	}
+	return true
+}
+
+// lateRelease is how long Release waits for a confirmation when its context has ended
+// before it began.
+const lateRelease = time.Second
+
+// Release gives the key up. The holder's belief ends before anything is sent (P8), and
+// the release is repeated until it is confirmed or the lease has ended. Ctx bounds only
+// the wait: if it ends first, or after a second if it had ended already, Release returns
+// ErrUnconfirmed. ErrLost: the lease had ended before. Later calls return what the first
+// confirmed.
+func (h *Hold) Release(ctx context.Context) error {
+	w := h.lane.world
+	if h.Err() == ErrLost {
+		return ErrLost
+	}
+	h.mu.Lock()
+	if h.releasing != nil || h.ended != nil {
+		defer h.mu.Unlock()
+		switch {
+		case h.confirmed:
+			return h.result
+		case h.releasing != nil:
+			return ErrUnconfirmed
+		}
+		return ErrClosed // with its session or its node
+	}
+	c := &call{what: releases, session: h.session, shard: h.shard, hold: h, parker: w.NewParker()}
+	h.releasing = c
+	h.mu.Unlock()
+
+	if !h.lane.node.bugs.Has(bug.LateBelief) {
+		h.end(ErrClosed)
+	} else {
+		defer h.end(ErrClosed)
+	}
+	if !h.lane.post(func(l *lane) { l.desk(c.shard).release(c) }) {
+		return ErrClosed
+	}
+	limit := seam.Never
+	if ctx.Err() != nil {
+		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
+	}
+	if c.parker.Park(ctx, limit) == seam.Unparked {
+		return c.err
+	}
+	h.lane.post(func(l *lane) { l.desk(c.shard).abandon(c, nil) })
+	return ErrUnconfirmed
+}
+
+// settled notes what the shard said of the release.
+func (h *Hold) settled(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.result, h.confirmed = err, true
+}
+
+// Extend makes a hold of fixed length end d from now, however much that was before. For
+// other holds it fails with ErrInvalidOption.
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	if !h.fixed {
+		return ErrInvalidOption
+	}
+	if err := h.Err(); err != nil {
+		return err
+	}
+	c := &call{what: claims, session: h.session, shard: h.shard, hold: h, length: d, parker: h.lane.world.NewParker()}
+	if !h.lane.post(func(l *lane) { l.desk(c.shard).claim(c) }) {
+		return ErrClosed
+	}
+	return h.lane.await(ctx, c)
+}

@@ -1,0 +1,444 @@
+package core
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// lane is one event loop of a node. It owns a fixed part of the shards: their replicas
+// on this node, and the desks at which this node's callers ask for their keys. Only its
+// loop touches what is in it; others put inputs into its mailbox.
+//
+// A run drains the mailbox, steps everything, lets the replicas that have something to
+// say speak once, and then sends: all messages for one peer leave in one frame.
+type lane struct {
+	node  *Node
+	index int
+	world seam.World
+	log   *slog.Logger
+	rand  *rand.Rand
+	loop  seam.Loop
+	box   mailbox
+	spare []input
+
+	now      time.Duration
+	ticked   time.Duration
+	view     *view
+	replicas []*shard.Replica // those that this node hosts, by shard
+	hosted   map[int]uint64   // shard -> the highest replica ID that lived here (P24)
+	desks    []*desk          // by shard / lanes
+	deskAt   time.Duration    // no desk has anything to do before; a lower bound
+	out      shard.Output
+	local    []message // for this lane, from itself
+	frames   []*outFrame
+	framed   map[outKey]*outFrame
+	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
+	reported report
+	ticks    uint64
+	entries  atomic.Uint64 // that leaders on this lane appended
+	commands atomic.Uint64 // in them
+}
+
+type outKey struct {
+	to    uint64
+	class transport.Class
+}
+
+// outFrame is the frame that gathers for one peer during a run.
+type outFrame struct {
+	outKey
+	body []byte
+}
+
+// maxFrame is when a frame is sent although the run goes on.
+const maxFrame = 512 << 10
+
+func newLane(n *Node, index int) *lane {
+	l := &lane{
+		node: n, index: index, world: n.world, log: n.log,
+		rand:   rand.New(rand.NewPCG(n.world.Seed(), uint64(index))),
+		hosted: make(map[int]uint64),
+		framed: make(map[outKey]*outFrame), via: make(map[uint64]uint64),
+		view: &view{}, deskAt: seam.Never,
+	}
+	for sh := index; sh < n.params.Shards; sh += n.lanes() {
+		l.desks = append(l.desks, newDesk(l, sh))
+	}
+	return l
+}
+
+// post makes the lane run do. It reports false if the lane has ended.
+func (l *lane) post(do func(*lane)) bool {
+	ok := l.box.put(input{do: do})
+	if ok {
+		l.loop.Wake()
+	}
+	return ok
+}
+
+// run is one turn of the loop.
+func (l *lane) run(now time.Duration) time.Duration {
+	l.now = now
+	inputs := l.box.drain(l.spare)
+	for _, in := range inputs {
+		if in.do != nil {
+			in.do(l)
+		} else {
+			l.receive(in.from, in.frame)
+		}
+	}
+	clear(inputs)
+	l.spare = inputs
+	l.settle()
+	// The mailbox comes before any timer: what arrived during a stall counts (P10).
+	if now-l.ticked >= shard.TickInterval {
+		l.ticked = now
+		l.tick()
+	}
+	for _, r := range l.replicas {
+		if r.WakeAt() <= now {
+			l.guard(r, func() { r.Wake(now) })
+		}
+	}
+	if now >= l.deskAt {
+		l.deskAt = seam.Never
+		for _, d := range l.desks {
+			d.tick()
+		}
+	}
+	l.settle()
+	l.flush()
+	next := l.deskAt
+	if len(l.replicas) > 0 {
+		next = min(next, l.ticked+shard.TickInterval)
+		for _, r := range l.replicas {
+			next = min(next, r.WakeAt())
+		}
+	}
+	return next
+}
+
+// observed is how many ticks pass between two looks at what this lane leads.
+const observed = 4
+
+func (l *lane) tick() {
+	moving, entries, commands := 0, uint64(0), uint64(0)
+	for _, r := range l.replicas {
+		if r.Moving() {
+			moving++
+		}
+	}
+	for _, r := range l.replicas {
+		r.Limit(moving >= maxMoves && !r.Moving())
+		l.guard(r, func() { r.Tick(l.now) })
+		e, c := r.Batches()
+		entries, commands = entries+e, commands+c
+	}
+	l.entries.Store(entries)
+	l.commands.Store(commands)
+	if l.ticks++; l.ticks%observed == 0 {
+		l.observe()
+	}
+}
+
+// settle lets replicas and desks talk until nobody on this lane has more to say.
+func (l *lane) settle() {
+	for {
+		for _, r := range l.replicas {
+			l.guard(r, func() { r.Ready(l.now, &l.out) })
+			l.carryOut(r)
+		}
+		if len(l.local) == 0 {
+			return
+		}
+		local := l.local
+		l.local = nil
+		for _, m := range local {
+			l.take(l.node.id, m)
+		}
+	}
+}
+
+// guard keeps a panic inside a replica from reaching the host program (P23): the replica
+// stops, and its fellows replace it.
+func (l *lane) guard(r *shard.Replica, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.Fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			l.out.Reset()
+		}
+	}()
+	f()
+}
+
+// receive takes a frame from a peer.
+func (l *lane) receive(from transport.ID, frame []byte) {
+	r := wire.NewReader(frame)
+	mesh, lanes, index := r.Uint(anyUint), r.Uint(maxMeshLanes), r.Uint(maxMeshLanes)
+	if r.Err() == nil && mesh != l.node.mesh.ID {
+		return // of another mesh (P23)
+	}
+	same := int(lanes) == l.node.lanes()
+	if same && int(index) != l.index {
+		return
+	}
+	for r.Len() > 0 && r.Err() == nil {
+		m := readMessage(r, l.node.params.Shards)
+		if r.Err() == nil && m.shard%l.node.lanes() == l.index {
+			l.take(uint64(from), m)
+		}
+	}
+	if r.Err() != nil {
+		l.log.Warn("a malformed frame", "from", from, "error", r.Err())
+		l.node.net.Disconnect(from)
+	}
+}
+
+// take steps one message.
+func (l *lane) take(from uint64, m message) {
+	r := l.replica(m.shard)
+	switch m.kind {
+	case msgRaft:
+		if r == nil {
+			return
+		}
+		l.guard(r, func() {
+			if gone := r.Step(l.now, from, m.frame); gone != nil {
+				l.out.Removed = append(l.out.Removed, *gone)
+				l.carryOut(r)
+			}
+		})
+	case msgChunk:
+		if r != nil {
+			l.guard(r, func() { r.StepChunk(l.now, from, m.chunk) })
+		}
+	case msgChunkAck:
+		if r != nil {
+			l.guard(r, func() { r.StepAck(l.now, m.ack) })
+		}
+	case msgHost:
+		l.host(m.shard, m.numbers[0], m.numbers[1])
+	case msgRemoved:
+		// True only from a table that knows this replica's ID and lacks it (P24).
+		if r != nil && r.Generation() == m.numbers[0] && r.ID() == m.numbers[1] && m.numbers[2] >= r.ID() {
+			l.drop(r)
+		}
+	case msgOffer:
+		wish := l.view.wish(m.shard)
+		if r != nil && !l.view.leaving && len(wish) > 0 && wish[0].Node == l.node.id && r.Term() == m.numbers[0] {
+			b, f := l.begin(from, transport.Normal, msgAccept, m.shard, 1)
+			l.end(f, wire.AppendUint(b, m.numbers[0]))
+		}
+	case msgAccept:
+		if r != nil {
+			l.guard(r, func() { r.Handover(l.now, from, m.numbers[0]) })
+		}
+	case msgRequest:
+		l.request(from, m)
+	case msgRenew:
+		l.renew(from, m)
+	case msgForward:
+		l.forward(from, m)
+	case msgReply:
+		l.desk(m.shard).speaks(from)
+		l.desk(m.shard).replied(m.reply)
+	case msgAnswer:
+		l.desk(m.shard).speaks(from)
+		l.desk(m.shard).answered(m.answer)
+	case msgRedirect:
+		l.desk(m.shard).redirected(from, m.redirect)
+	case msgServing:
+		l.desk(m.shard).served(from)
+	}
+}
+
+func (l *lane) desk(sh int) *desk { return l.desks[sh/l.node.lanes()] }
+
+// replica returns the replica of a shard on this node, or nil.
+func (l *lane) replica(sh int) *shard.Replica {
+	i, ok := l.search(sh)
+	if !ok {
+		return nil
+	}
+	return l.replicas[i]
+}
+
+func (l *lane) search(sh int) (int, bool) {
+	return slices.BinarySearchFunc(l.replicas, sh, func(r *shard.Replica, sh int) int { return r.Shard() - sh })
+}
+
+// host creates the replica that a leader asked for. Never twice the same, and never one
+// that lived here before: it would have forgotten what it promised (P24).
+func (l *lane) host(sh int, generation, id uint64) {
+	if id <= l.hosted[sh] && !l.node.bugs.Has(bug.Amnesia) {
+		return
+	}
+	if r := l.replica(sh); r != nil {
+		if r.ID() >= id || generation < r.Generation() {
+			return
+		}
+		// A shard has one replica on a node: the leader that added this one saw, in the
+		// log, that the earlier one is removed.
+		l.drop(r)
+	}
+	l.add(shard.Config{
+		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.rho(),
+		Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs,
+		Founding: l.founding(sh, generation),
+	})
+}
+
+func (l *lane) add(cfg shard.Config) {
+	i, _ := l.search(cfg.Shard)
+	r := shard.NewReplica(cfg, l.now)
+	l.replicas = slices.Insert(l.replicas, i, r)
+	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)
+	l.wish(r)
+}
+
+// drop destroys a replica.
+func (l *lane) drop(r *shard.Replica) {
+	if i, ok := l.search(r.Shard()); ok && l.replicas[i] == r {
+		l.replicas = slices.Delete(l.replicas, i, i+1)
+	}
+}
+
+// look takes a new view of the mesh.
+func (l *lane) look(v *view) {
+	l.view = v
+	for _, r := range l.replicas {
+		l.wish(r)
+	}
+}
+
+// maxMoves is how many shards one lane's leaders move at a time, so that a restart storm
+// does not melt the fleet.
+const maxMoves = 4
+
+func (l *lane) wish(r *shard.Replica) {
+	r.SetWish(shard.Wish{Nodes: l.view.wish(r.Shard()), Fates: l.view.fates})
+}
+
+// carryOut does what a replica wants done.
+func (l *lane) carryOut(r *shard.Replica) {
+	o := &l.out
+	sh := r.Shard()
+	for _, f := range o.Frames {
+		class := transport.Normal
+		if f.Urgent {
+			class = transport.Urgent
+		}
+		b, fr := l.begin(f.Node, class, msgRaft, sh, shard.FrameFields)
+		l.end(fr, shard.AppendFrame(b, f.Frame))
+	}
+	for _, c := range o.Chunks {
+		b, fr := l.begin(c.Node, transport.Normal, msgChunk, sh, shard.ChunkFields)
+		l.end(fr, shard.AppendChunk(b, c))
+	}
+	for _, a := range o.Acks {
+		b, fr := l.begin(a.Node, transport.Normal, msgChunkAck, sh, shard.AckFields)
+		l.end(fr, shard.AppendAck(b, a))
+	}
+	for _, h := range o.Hosts {
+		b, fr := l.begin(h.Peer.Node, transport.Normal, msgHost, sh, 2)
+		l.end(fr, wire.AppendUint(wire.AppendUint(b, r.Generation()), h.ID))
+	}
+	for _, of := range o.Offers {
+		b, fr := l.begin(of.Node, transport.Normal, msgOffer, sh, 1)
+		l.end(fr, wire.AppendUint(b, of.Term))
+	}
+	for _, g := range o.Removed {
+		b, fr := l.begin(g.Node, transport.Normal, msgRemoved, sh, 3)
+		b = wire.AppendUint(wire.AppendUint(b, r.Generation()), g.ID)
+		l.end(fr, wire.AppendUint(b, g.Highest))
+	}
+	for _, e := range o.Events {
+		l.tell(r, e)
+	}
+	for _, a := range o.Answers {
+		l.answer(r, a)
+	}
+	for _, d := range o.Dropped {
+		l.redirectClient(d.Session.Node, sh, redirect{session: d.Session.Number, number: d.Number})
+	}
+	if o.Serving {
+		l.announce(r)
+	}
+	o.Reset()
+}
+
+// frame returns the frame that gathers for node.
+func (l *lane) frame(node uint64, class transport.Class) *outFrame {
+	key := outKey{node, class}
+	f := l.framed[key]
+	if f == nil {
+		f = &outFrame{outKey: key}
+		l.framed[key] = f
+		l.frames = append(l.frames, f)
+	}
+	if len(f.body) > maxFrame {
+		l.send(f)
+	}
+	if f.body == nil {
+		f.body = wire.AppendUint(make([]byte, 0, 512), l.node.mesh.ID)
+		f.body = wire.AppendUint(f.body, uint64(l.node.lanes()))
+		f.body = wire.AppendUint(f.body, uint64(l.index))
+	}
+	return f
+}
+
+// begin starts a message for node and returns what to append its fields to. Every begin
+// is followed by its end.
+func (l *lane) begin(node uint64, class transport.Class, kind, sh, fields int) ([]byte, *outFrame) {
+	f := l.frame(node, class)
+	return appendMessage(f.body, kind, sh, fields), f
+}
+
+func (l *lane) end(f *outFrame, b []byte) { f.body = b }
+
+func (l *lane) send(f *outFrame) {
+	if f.body == nil {
+		return
+	}
+	if f.to == l.node.id {
+		// Rare: what a node has to say to itself goes by function calls, a few
+		// cold messages aside.
+		l.loopBack(f.body)
+	} else {
+		l.node.net.Send(transport.ID(f.to), transport.KindLane, f.class, f.body)
+	}
+	f.body = nil
+}
+
+func (l *lane) loopBack(body []byte) {
+	r := wire.NewReader(body)
+	r.Uint(anyUint)
+	r.Uint(anyUint)
+	r.Uint(anyUint)
+	for r.Len() > 0 && r.Err() == nil {
+		if m := readMessage(r, l.node.params.Shards); r.Err() == nil {
+			l.local = append(l.local, m)
+			l.loop.Wake()
+		}
+	}
+}
+
+// flush sends what the run has gathered.
+func (l *lane) flush() {
+	for _, f := range l.frames {
+		l.send(f)
+	}
+	l.frames = l.frames[:0]
+	clear(l.framed)
+}

@@ -1,0 +1,210 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const (
+	leaveWait    = 20 * time.Second // for locks to be unlocked, if ctx has no deadline
+	handoverWait = 20 * time.Second // for shards to be handed over, whatever ctx says
+	leavePause   = 20 * time.Millisecond
+)
+
+// Leave hands everything over and stops the node (P32). New calls fail with ErrClosed at
+// once, and own waiters are cancelled; then it waits until held locks are unlocked, or ctx
+// ends (20 s, if ctx has no deadline). Those that are held still are lost to their
+// holders, and lapse with their leases: they are not released, for the holder may not
+// have stopped yet. Then other nodes take over this one's shards, within another 20 s. It
+// returns nil if nothing was left behind, else an error that says what.
+func (n *Node) Leave(ctx context.Context) error {
+	n.mu.Lock()
+	switch n.status {
+	case closed:
+		n.mu.Unlock()
+		return nil
+	case starting, leaving:
+		n.mu.Unlock()
+		return ErrClosed
+	}
+	n.status = leaving
+	n.mu.Unlock()
+
+	limit := seam.Never
+	if _, ok := ctx.Deadline(); !ok {
+		limit = n.world.Now() + leaveWait
+	}
+	n.everywhere(func(l *lane) int { return l.cancelWaiters() })
+	left := error(nil)
+	if !n.pollUntil(ctx, limit, func() bool { return n.everywhere(func(l *lane) int { return l.heldLocks() }) == 0 }) {
+		left = errHeld
+	}
+	n.everywhere(func(l *lane) int { return l.lapse() })
+
+	n.hall.post(func(h *hall) { h.leave() })
+	if !n.pollUntil(context.WithoutCancel(ctx), n.world.Now()+handoverWait, func() bool {
+		return n.everywhere(func(l *lane) int { return l.wanted() }) == 0
+	}) && left == nil {
+		left = errHandover
+	}
+	n.hall.post(func(h *hall) { h.goodbye() })
+	p := n.world.NewParker()
+	p.Park(context.WithoutCancel(ctx), n.world.Now()+5*leavePause) // for the last words to go out
+	n.fail(ErrLeft)
+	n.shut()
+	return left
+}
+
+// pollUntil asks until the answer is yes, ctx ends, or the time is up.
+func (n *Node) pollUntil(ctx context.Context, limit time.Duration, yes func() bool) bool {
+	p := n.world.NewParker()
+	for !yes() {
+		now := n.world.Now()
+		if now >= limit || p.Park(ctx, min(limit, now+leavePause)) == seam.ContextEnded {
+			return yes()
+		}
+	}
+	return true
+}
+
+// everywhere runs f on every lane and returns the sum.
+func (n *Node) everywhere(f func(*lane) int) int {
+	sum := 0
+	for _, l := range n.all {
+		p, count := n.world.NewParker(), 0
+		if l.post(func(l *lane) { count = f(l); p.Unpark() }) {
+			p.Park(context.Background(), seam.Never)
+			sum += count
+		}
+	}
+	return sum
+}
+
+// cancelWaiters ends every call that has not been granted.
+func (l *lane) cancelWaiters() int {
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+				if c := t.calls[n]; c != nil && c.what == acquires {
+					d.abandon(c, ErrClosed)
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// heldLocks counts the locks that are held or being released here.
+func (l *lane) heldLocks() int {
+	held := 0
+	for _, d := range l.desks {
+		for _, t := range d.seats {
+			held += len(t.holds)
+		}
+	}
+	return held
+}
+
+// lapse ends the contexts of what is held still, and renews nothing more. Sessions that
+// hold nothing are closed, so that nobody has to wait for them.
+func (l *lane) lapse() int {
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			if len(t.holds) == 0 && t.opened != anyUint {
+				c := &call{what: closes, session: t.session, shard: d.shard, first: l.now}
+				t.put(c)
+				d.send(c)
+			} else {
+				d.drop(t, ErrClosed)
+			}
+		}
+	}
+	return 0
+}
+
+// wanted counts the replicas here that others must take over: all of them, if there are
+// others.
+func (l *lane) wanted() int {
+	if len(l.view.members) == 0 || len(l.view.members) == 1 && l.view.members[0].Node == l.node.id {
+		return 0
+	}
+	if !l.view.leaving {
+		return 1 // the new view is under way
+	}
+	return len(l.replicas)
+}
+
+// leave tells everybody that this node goes.
+func (h *hall) leave() {
+	h.leaving, h.stale = true, true
+	for _, p := range h.sorted() {
+		if p.up {
+			h.sayLeaving(p.ID)
+		}
+	}
+}
+
+func (h *hall) sayLeaving(to transport.ID) {
+	h.node.net.Send(to, transport.KindControl, transport.Normal, []byte{ctlLeaving})
+}
+
+// goodbye ends gossip and connections with a word.
+func (h *hall) goodbye() {
+	if h.node.gossip != nil {
+		h.node.gossip.Leave()
+	}
+	for _, p := range h.sorted() {
+		if p.up {
+			h.node.net.Disconnect(p.ID)
+		}
+	}
+}
+
+// nodeGone: no process answers for the node any more (P21).
+func (l *lane) nodeGone(node uint64) {
+	for _, r := range l.replicas {
+		l.guard(r, func() { r.NodeGone(l.now, node) })
+	}
+	for _, d := range l.desks {
+		d.nodeGone(node)
+	}
+	delete(l.via, node)
+}
+
+// shut ends the lane: every call on it fails with ErrClosed, and holds are lost.
+func (l *lane) shut() {
+	p := l.world.NewParker()
+	if !l.post(func(l *lane) { l.close(p) }) {
+		return
+	}
+	p.Park(context.Background(), seam.Never)
+	l.loop.Stop()
+}
+
+// close is the lane's last act.
+func (l *lane) close(p seam.Parker) {
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			d.drop(t, ErrClosed)
+		}
+	}
+	l.replicas = nil
+	for _, in := range l.box.close() {
+		if in.do != nil {
+			in.do(l) // its caller waits for an answer, and gets ErrClosed
+		}
+	}
+	p.Unpark()
+}
+
+// What Leave could not hand over.
+var (
+	errHeld     = errors.New("mesh: leave: locks were still held; they lapse with their leases")
+	errHandover = errors.New("mesh: leave: not every replica was handed over")
+)

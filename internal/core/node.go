@@ -1,0 +1,456 @@
+// Package core is a node without its goroutines: lanes that own shards and their
+// clients, a hall that knows the members, and the messages between nodes.
+//
+// All of it runs on loops that a [seam.World] drives, and blocks only in its parkers.
+// Over the real world that makes a node of a mesh; over the simulator's it makes the
+// same node, one event at a time.
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// The wire versions that this code speaks.
+const (
+	minVersion = 1
+	maxVersion = 1
+)
+
+// mesh is what the node's mesh was founded with.
+type mesh struct {
+	founding.Mesh
+	ID uint64
+}
+
+func (m *mesh) rho() float64 { return float64(m.Params.Rho) / 10000 }
+
+// Node is one member of a mesh. Its methods are safe for concurrent use.
+type Node struct {
+	cfg      Config
+	world    seam.World
+	log      *slog.Logger
+	bugs     bug.Set
+	check    bool
+	observer seam.Observer
+	id       uint64
+	name     string
+	addr     string
+	net      seam.Network
+	hall     *hall
+	gossip   seam.Membership
+
+	mesh    mesh // set before any lane runs
+	params  Params
+	all     []*lane
+	lanesUp atomic.Pointer[[]*lane] // for frames, which come before there are lanes
+	own     *Session
+	numbers atomic.Uint64 // the last session number
+	counts  counts
+
+	mu      sync.Mutex
+	hello   transport.Hello
+	status  mood
+	err     error
+	done    chan struct{}
+	starter seam.Parker
+}
+
+// mood is how far a node is in its life.
+type mood uint8
+
+const (
+	starting mood = iota
+	serving
+	leaving
+	closed
+)
+
+// counts are what Stats reports.
+type counts struct {
+	acquires, grants, releases, losses, retries, renewals atomic.Uint64
+}
+
+// Start makes a node and returns when it can serve, or when ctx ends, with an error that
+// says what it waited for.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	n := &Node{
+		cfg: cfg, world: cfg.World, log: cfg.Logger, bugs: cfg.Bugs, check: cfg.Check,
+		done: make(chan struct{}), starter: cfg.World.NewParker(),
+	}
+	if w, ok := cfg.World.(seam.Instrumented); ok {
+		n.bugs, n.observer, n.check = n.bugs|w.Bugs(), w.Observer(), true
+	}
+	for n.id == 0 {
+		n.id = cfg.World.Seed()
+	}
+	if n.bugs.Has(bug.Amnesia) {
+		n.id = xxhash.Sum64String(cfg.Name) // the same at each start
+	}
+	if w, ok := cfg.World.(seam.Instrumented); ok {
+		w.Inspect(transport.ID(n.id), n)
+	}
+	n.hello = transport.Hello{
+		MeshName: cfg.MeshName, Name: cfg.Name, ID: transport.ID(n.id), Zone: cfg.Zone,
+		MinVersion: minVersion, MaxVersion: maxVersion, RingHash: ring.Fingerprint(),
+	}
+	t := cfg.Transport
+	t.Hello, t.Logger, t.Accept = n.hello, cfg.Logger, n.accept
+	n.hall = newHall(n)
+	net, err := cfg.World.Listen(t, n)
+	if err != nil {
+		return nil, err
+	}
+	n.net, n.addr, n.name = net, net.Addr(), cfg.Name
+	if n.name == "" {
+		n.name = n.addr
+	}
+	if len(n.name) > shard.MaxName {
+		n.net.Close()
+		return nil, fmt.Errorf("%w: the name %.20q… is longer than %d bytes", ErrInvalidOption, n.name, shard.MaxName)
+	}
+	n.log = n.log.With("node", n.name)
+	n.mu.Lock()
+	n.hello.Name, n.hello.Addr = n.name, n.addr
+	hello := n.hello
+	n.mu.Unlock()
+	n.net.Update(hello)
+	n.hall.start()
+
+	wake := n.starter.Park(ctx, seam.Never)
+	n.mu.Lock()
+	err, ok := n.err, n.status == serving
+	n.mu.Unlock()
+	switch {
+	case err != nil:
+	case ok:
+		return n, nil
+	default:
+		err = fmt.Errorf("mesh: join: %w", ErrClosed)
+		if wake == seam.ContextEnded {
+			err = fmt.Errorf("mesh: join: %w, %s", ctx.Err(), n.hall.waitsFor())
+		}
+	}
+	n.fail(err)
+	n.shut()
+	return nil, err
+}
+
+// accept judges who may connect (P29).
+func (n *Node) accept(theirs transport.Hello) error {
+	n.mu.Lock()
+	mine := n.hello
+	n.mu.Unlock()
+	err := founding.CheckHello(mine, theirs)
+	if err != nil {
+		n.hall.post(func(h *hall) { h.foreign(theirs) })
+	}
+	return err
+}
+
+// Dialed, Up, Down and Receive make Node a transport.Handler.
+func (n *Node) Dialed(addr string, peer transport.Hello, err error) {
+	n.hall.post(func(h *hall) { h.dialed(addr, peer, err) })
+}
+
+func (n *Node) Up(peer transport.Hello) { n.hall.post(func(h *hall) { h.up(peer) }) }
+
+func (n *Node) Down(peer transport.ID, cause transport.Cause) {
+	if cause == transport.Refused || cause == transport.Replaced {
+		// Straight to the lanes: elections wait for it (P21).
+		for _, l := range n.lanesNow() {
+			l.post(func(l *lane) { l.nodeGone(uint64(peer)) })
+		}
+	}
+	n.hall.post(func(h *hall) { h.down(peer, cause) })
+}
+
+func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
+	switch kind {
+	case transport.KindControl:
+		n.hall.post(func(h *hall) { h.receive(from, body) })
+	case transport.KindLane:
+		n.route(from, body)
+	}
+}
+
+// route gives a frame to the lanes that it is for: one of them, if the sender has as
+// many lanes as this node.
+func (n *Node) route(from transport.ID, body []byte) {
+	all := n.lanesNow()
+	r := wire.NewReader(body)
+	r.Uint(anyUint)
+	lanes, index := int(r.Uint(maxMeshLanes)), int(r.Uint(maxMeshLanes))
+	if r.Err() != nil {
+		n.net.Disconnect(from)
+		return
+	}
+	for i, l := range all {
+		if lanes != len(all) || index == i {
+			if l.box.put(input{from: from, frame: body}) {
+				l.loop.Wake()
+			}
+		}
+	}
+}
+
+func (n *Node) lanesNow() []*lane {
+	if p := n.lanesUp.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (n *Node) lanes() int { return len(n.all) }
+
+func (n *Node) laneOf(sh int) *lane { return n.all[sh%len(n.all)] }
+
+func (n *Node) peer() shard.Peer { return shard.Peer{Node: n.id, Name: n.name, Addr: n.addr} }
+
+func (n *Node) sessionNumber() uint64 { return n.numbers.Add(1) }
+
+// closing reports whether new calls are refused.
+func (n *Node) closing() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status >= leaving
+}
+
+// Name returns the node's name, which is its place on the ring.
+func (n *Node) Name() string { return n.name }
+
+// Addr returns the address at which others reach the node.
+func (n *Node) Addr() string { return n.addr }
+
+// Replicas implements seam.Inspected.
+func (n *Node) Replicas() []seam.Replica {
+	ids := func(nodes []uint64) (ids []transport.ID) {
+		for _, node := range nodes {
+			ids = append(ids, transport.ID(node))
+		}
+		return ids
+	}
+	var all []seam.Replica
+	for _, l := range n.all {
+		for _, r := range l.replicas {
+			voters, outgoing, unsettled := r.Configuration()
+			all = append(all, seam.Replica{
+				Shard: r.Shard(), Generation: r.Generation(),
+				Voters: ids(voters), Outgoing: ids(outgoing), Unsettled: unsettled,
+			})
+		}
+	}
+	return all
+}
+
+// Params returns what the mesh was founded with.
+func (n *Node) Params() Params { return n.params }
+
+// Session returns the node's own session.
+func (n *Node) Session() *Session { return n.own }
+
+// NewSession returns a session of its own, whose locks outlive its last confirmed
+// renewal by ttl.
+func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
+	if n.closing() {
+		return nil, ErrClosed
+	}
+	return newSession(n, false, ttl), nil
+}
+
+// Done is closed when the node has ended.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err returns why the node ended: ErrClosed, ErrLeft, or what ejected it; nil before.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// Members returns the nodes of the mesh as this one knows them, this one included,
+// sorted by name.
+func (n *Node) Members() []Member { return n.hall.members() }
+
+// Stats are counters since the node started.
+type Stats struct {
+	Acquires uint64 // calls of Lock and its like
+	Grants   uint64 // of them, those that ended with a lock
+	Releases uint64 // confirmed
+	Losses   uint64 // locks whose lease ended before Unlock
+	Retries  uint64 // commands sent again
+	Renewals uint64 // of leases, sent
+	Entries  uint64 // log entries that this node's leaders appended
+	Commands uint64 // commands in them; Commands ÷ Entries is the mean batch
+}
+
+// Stats returns the node's counters.
+func (n *Node) Stats() Stats {
+	c := &n.counts
+	s := Stats{
+		Acquires: c.acquires.Load(), Grants: c.grants.Load(), Releases: c.releases.Load(),
+		Losses: c.losses.Load(), Retries: c.retries.Load(), Renewals: c.renewals.Load(),
+	}
+	for _, l := range n.lanesNow() {
+		s.Entries += l.entries.Load()
+		s.Commands += l.commands.Load()
+	}
+	return s
+}
+
+// fail ends the node's life for the given reason. The first counts.
+func (n *Node) fail(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status != closed {
+		n.status, n.err = closed, err
+		close(n.done)
+	}
+	n.starter.Unpark()
+}
+
+// shut stops everything at once, without a word to anybody. What was held lapses with its
+// leases. It must not be called from a loop.
+func (n *Node) shut() {
+	n.net.Close()
+	for _, l := range n.lanesNow() {
+		l.shut()
+	}
+	n.hall.shut()
+	if n.gossip != nil {
+		n.gossip.Close()
+	}
+}
+
+// Close stops the node at once. What it held lapses with its leases. It returns nil;
+// closing a node twice does nothing.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	over := n.status == closed
+	n.mu.Unlock()
+	if over {
+		return nil
+	}
+	n.fail(ErrClosed)
+	n.shut()
+	return nil
+}
+
+// found makes the lanes, once the mesh is known; the founders' also their replicas (P26).
+func (n *Node) found(v founding.Mesh) {
+	n.mesh = mesh{v, v.MeshID}
+	ttl := n.cfg.LeaseTTL
+	if ttl == 0 {
+		ttl = founding.DefaultLeaseTTL
+	}
+	n.params = Params{
+		MeshName: v.Params.MeshName, Shards: v.Params.Shards, Replicas: v.Params.Replicas,
+		MaxTTL: v.Params.MaxTTL, LeaseTTL: min(ttl, v.Params.MaxTTL),
+	}
+	count := min(max(n.cfg.Lanes, 1), v.Params.Shards)
+	n.all = make([]*lane, count)
+	n.own = newSession(n, true, n.params.LeaseTTL)
+	for i := range n.all {
+		n.all[i] = newLane(n, i)
+	}
+	for i, l := range n.all {
+		l.loop = n.world.NewLoop(fmt.Sprintf("lane %d", i), l.run)
+	}
+	first := founders(v)
+	for _, m := range v.Roster {
+		if uint64(m.ID) == n.id {
+			for _, l := range n.all {
+				l.post(func(l *lane) { l.foundReplicas(v, first) })
+			}
+		}
+	}
+	all := n.all
+	n.lanesUp.Store(&all)
+}
+
+// founders returns each shard's first replicas: where the ring wants them among the
+// roster. Their IDs are their places in it, from 1.
+func founders(v founding.Mesh) [][]shard.Peer {
+	members := make([]ring.Member, len(v.Roster))
+	byName := make(map[string]shard.Peer)
+	for i, m := range v.Roster {
+		members[i] = ring.Member{Name: m.Name, Zone: m.Zone}
+		byName[m.Name] = shard.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr}
+	}
+	table := ring.New(members, v.Params.Shards, v.Params.Replicas)
+	all := make([][]shard.Peer, v.Params.Shards)
+	for sh := range all {
+		for _, name := range table.Replicas(sh) {
+			all[sh] = append(all[sh], byName[name])
+		}
+	}
+	return all
+}
+
+// foundReplicas creates the founding replicas that live on this node and this lane.
+func (l *lane) foundReplicas(v founding.Mesh, first [][]shard.Peer) {
+	for sh := l.index; sh < v.Params.Shards; sh += l.node.lanes() {
+		peers := make(map[uint64]shard.Peer)
+		var voters, learners []uint64
+		mine := uint64(0)
+		for i, p := range first[sh] {
+			id := uint64(i + 1)
+			peers[id] = p
+			if p.Node == l.node.id {
+				mine = id
+			}
+			// Voters at rest are odd: of two, the second learns (P30).
+			if i < len(first[sh])-1+len(first[sh])%2 {
+				voters = append(voters, id)
+			} else {
+				learners = append(learners, id)
+			}
+		}
+		if mine == 0 {
+			continue
+		}
+		f := l.founding(sh, v.Epoch)
+		f.Revision = v.Founded << 10
+		if v.Grace && !l.node.bugs.Has(bug.NoFreshGrace) {
+			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
+		}
+		l.add(shard.Config{
+			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
+			Founders: voters, Learners: learners, Peers: peers, Founding: f,
+			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs,
+		})
+	}
+}
+
+// founding returns the switches of a shard's tables.
+func (l *lane) founding(sh int, generation uint64) shard.Founding {
+	f := shard.Founding{Bugs: l.node.bugs, Check: l.node.check}
+	if l.node.observer != nil {
+		f.Observe = func(d shard.Decision) {
+			l.node.observer.Decided(seam.Decision{
+				Shard: sh, Generation: generation, Revision: d.Revision, Replica: transport.ID(l.node.id),
+				What: seam.DecisionKind(d.What), Key: d.Key, Owner: transport.ID(d.Session.Node),
+				Session: d.Session.Number, Request: d.Number, Token: d.Token,
+			})
+		}
+	}
+	return f
+}
+
+// errDisband is why a mesh of one ends that another mesh lists (P28).
+var errDisband = errors.New("mesh: this mesh of one was found by a mesh that lists its address")

@@ -1,0 +1,370 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// seat is one session in one shard, as the client sees it. Its number is never used
+// again: a seat that was lost is replaced by another.
+type seat struct {
+	desk    *desk
+	session *Session
+	id      shard.SessionID
+	ttl     time.Duration
+	single  bool // for one hold of fixed length (P7)
+
+	opened  uint64        // the lowest revision that showed its record; all ones: none did
+	until   time.Duration // the end of the belief: from the first sending, or the last confirmed renewal (P6)
+	begun   bool          // something was sent
+	number  uint64        // of the last call
+	calls   map[uint64]*call
+	open    []*call // those of calls that may need another sending
+	holds   []*Hold // by token
+	orphans int     // unanswered calls that nobody waits for: while there are any, the seat is not renewed
+	acks    []uint64
+
+	renewAt time.Duration // when the next renewal is due
+	asked   []asked       // renewals without an answer, the latest last
+	attempt int
+	jumps   int
+	retryAt time.Duration // no call needs another sending before; a lower bound
+}
+
+type asked struct {
+	ref uint64
+	at  time.Duration
+}
+
+const maxAsked = 8
+
+func newSeat(d *desk, s *Session) *seat {
+	return &seat{
+		desk: d, session: s, ttl: s.ttl, opened: anyUint, calls: make(map[uint64]*call), renewAt: seam.Never,
+		id: shard.SessionID{Node: d.lane.node.id, Number: d.lane.node.sessionNumber()},
+	}
+}
+
+// believes is for how long a holder may believe in a lease, from the sending of what was
+// confirmed: its own clock may be slow and the leader's fast (P1).
+func (t *seat) believes(ttl time.Duration) time.Duration {
+	rho := t.desk.lane.node.mesh.rho()
+	return time.Duration(float64(ttl) * (1 - rho) / (1 + rho))
+}
+
+// fresh reports whether a new call should still go into this seat. One that lay idle
+// until its lease is about to end would lose what it is granted.
+func (t *seat) fresh() bool {
+	return len(t.calls) > 0 || len(t.holds) > 0 || t.until-t.desk.lane.now > t.ttl/3
+}
+
+// put gives c a number in the seat.
+func (t *seat) put(c *call) {
+	t.number++
+	c.seat, c.number = t, t.number
+	n := min(len(t.acks), shard.MaxAcked)
+	if n > 0 {
+		c.acks = slices.Clone(t.acks[:n])
+		t.acks = slices.Delete(t.acks, 0, n)
+	}
+	t.calls[c.number] = c
+	t.open = append(t.open, c)
+	if t.renewAt <= t.desk.lane.now && t.renewable() {
+		t.renew()
+	}
+}
+
+// remove takes c out of the seat.
+func (t *seat) remove(c *call) {
+	delete(t.calls, c.number)
+	if c.orphaned {
+		t.orphans--
+	}
+	t.acks = append(t.acks, c.acks...) // unless its command is known to be applied
+	c.acks = nil
+}
+
+// unanswered returns the calls that may have to be sent again, in their order.
+func (t *seat) unanswered() []*call {
+	t.open = slices.DeleteFunc(t.open, func(c *call) bool { return c.queued || t.calls[c.number] != c })
+	return t.open
+}
+
+// sent notes that something goes out for this seat: the lease counts from the first.
+func (t *seat) sent() {
+	if !t.begun {
+		t.begun = true
+		t.until = t.desk.lane.now + t.believes(t.ttl)
+		t.renewAt = t.desk.lane.now + t.ttl/3
+	}
+	t.desk.wakeAt(min(t.renewAt, t.until))
+}
+
+// acknowledge remembers to tell the table that it can forget a result (P11).
+func (t *seat) acknowledge(p reply) {
+	if !slices.Contains(t.acks, p.number) && len(t.acks) < 16*shard.MaxAcked {
+		t.acks = append(t.acks, p.number)
+	}
+}
+
+// granted: an acquire holds its key.
+func (t *seat) granted(c *call, p reply) {
+	l := t.desk.lane
+	if c.claiming {
+		return // told again
+	}
+	if l.node.bugs.Has(bug.GrantExtendsLease) {
+		t.until = max(t.until, l.now+t.believes(t.ttl))
+	}
+	h := &Hold{key: c.req.Key, token: p.token, session: t.session, lane: l, shard: t.desk.shard, seat: t}
+	h.until.Store(int64(t.until))
+	i, known := slices.BinarySearchFunc(t.holds, p.token, byToken)
+	if known {
+		return
+	}
+	t.holds = slices.Insert(t.holds, i, h)
+	c.got, h.pending = h, c
+	switch {
+	case t.single:
+		// Its fixed time starts with a claim (P7).
+		c.claiming = true
+		claim := &call{what: claims, session: c.session, shard: c.shard, hold: h, length: c.req.MaxHold, first: l.now}
+		t.put(claim)
+		t.desk.send(claim)
+	case l.now >= t.until:
+		// Too late to be believed as it is; a renewal decides (P6).
+		t.renew()
+	default:
+		t.held(c)
+	}
+}
+
+func byToken(h *Hold, token uint64) int {
+	switch {
+	case h.token < token:
+		return -1
+	case h.token > token:
+		return 1
+	}
+	return 0
+}
+
+// held tells the caller that it holds its key.
+func (t *seat) held(c *call) {
+	t.acknowledge(reply{number: c.number})
+	c.acks = nil // the command that carried them is applied
+	c.got.pending = nil
+	t.remove(c)
+	t.desk.lane.node.counts.grants.Add(1)
+	t.desk.wakeAt(c.got.deadline())
+	c.finish(nil)
+}
+
+// confirmed: the table answered a call, with a refusal if err is not nil.
+func (t *seat) confirmed(c *call, err error) {
+	c.acks = nil
+	t.remove(c)
+	switch c.what {
+	case acquires:
+		t.desk.fill(&c.info, c.first)
+		c.finish(err)
+	case releases, closes:
+		if c.hold != nil {
+			t.forget(c.hold)
+			c.hold.settled(err)
+			if err == nil {
+				t.desk.lane.node.counts.releases.Add(1)
+			}
+		}
+		c.finish(err)
+		if c.what == closes {
+			t.desk.vacate(t)
+		}
+	case claims:
+		t.claimed(c, err)
+	}
+}
+
+// claimed: the fixed time of a hold counts, from the sending of the claim.
+func (t *seat) claimed(c *call, err error) {
+	l := t.desk.lane
+	waiting := c.hold.pending
+	if err != nil {
+		c.finish(err)
+		t.desk.lose(t)
+		return
+	}
+	c.hold.fixed = true
+	t.until = c.first + t.believes(c.length)
+	c.hold.until.Store(int64(t.until))
+	t.renewAt = seam.Never
+	t.desk.wakeAt(t.until)
+	c.finish(nil)
+	if waiting != nil {
+		if l.now >= t.until {
+			t.desk.lose(t)
+			return
+		}
+		t.held(waiting)
+	}
+}
+
+func (t *seat) forget(h *Hold) {
+	if i, ok := slices.BinarySearchFunc(t.holds, h.token, byToken); ok {
+		t.holds = slices.Delete(t.holds, i, i+1)
+	}
+	h.seat = nil
+}
+
+// loseHolds ends every hold of a seat that is given up. Those whose holder is done are
+// no loss.
+func (t *seat) loseHolds() {
+	for _, h := range t.holds {
+		if h.pending == nil && h.end(ErrLost) {
+			t.desk.lane.node.counts.losses.Add(1)
+		}
+		h.seat = nil
+	}
+}
+
+// renewable reports whether the seat's lease is to be kept: something hangs on it, and
+// nothing is to lapse with it.
+func (t *seat) renewable() bool {
+	if t.opened == anyUint || t.orphans > 0 || len(t.calls) == 0 && len(t.holds) == 0 {
+		return false
+	}
+	return !t.single || len(t.holds) == 0 || !t.holds[0].fixed
+}
+
+// renew asks the leader to confirm that the session lives.
+func (t *seat) renew() {
+	d := t.desk
+	l := d.lane
+	d.refs++
+	l.node.counts.renewals.Add(1)
+	if len(t.asked) == maxAsked {
+		t.asked = slices.Delete(t.asked, 0, 1)
+	}
+	t.asked = append(t.asked, asked{d.refs, l.now})
+	t.renewAt = l.now + min(max(t.ttl/12, 100*time.Millisecond), time.Second)
+	d.wakeAt(t.renewAt)
+	to, relay := d.target(t.attempt)
+	t.attempt++
+	q := renewal{session: t.id, ref: d.refs, relay: relay}
+	switch to {
+	case 0:
+	case l.node.id:
+		l.local = append(l.local, message{kind: msgRenew, shard: d.shard, renewal: q})
+	default:
+		b, f := l.begin(to, transport.Urgent, msgRenew, d.shard, renewalFields)
+		l.end(f, appendRenewal(b, q))
+	}
+}
+
+// answered takes the word of a confirmed leader. It counts from the sending of the
+// question (P1), and says nothing of grants after its revision (P13).
+func (t *seat) answered(a answer) {
+	l := t.desk.lane
+	i := slices.IndexFunc(t.asked, func(q asked) bool { return q.ref == a.ref })
+	if i < 0 {
+		return
+	}
+	at := t.asked[i].at
+	t.asked = slices.Delete(t.asked, 0, i+1)
+	t.attempt, t.jumps = 0, 0
+	if !a.alive {
+		if a.revision >= t.opened || l.node.bugs.Has(bug.OldUnknownEnds) {
+			t.desk.lose(t)
+		}
+		return
+	}
+	believed := at + t.believes(t.ttl)
+	if l.node.bugs.Has(bug.LeaseFromArrival) {
+		believed = l.now + t.ttl
+	}
+	t.until = max(t.until, believed)
+	t.renewAt = max(at+t.ttl/3, l.now)
+	for _, h := range t.holds {
+		if h.token <= a.revision && !h.fixed {
+			h.extend(believed)
+		}
+	}
+	for _, p := range a.results {
+		t.desk.replied(p)
+		if t.desk.by[t.id.Number] != t {
+			return
+		}
+	}
+	// Grants that came too late to be believed are believed now.
+	for _, h := range slices.Clone(t.holds) {
+		if c := h.pending; c != nil && !c.claiming && l.now < h.deadline() {
+			t.held(c)
+		}
+	}
+	t.desk.wakeAt(min(t.renewAt, t.until))
+}
+
+// tick does what the time asks of this seat.
+func (t *seat) tick() {
+	d := t.desk
+	now := d.lane.now
+	if t.begun && now >= t.until {
+		told := slices.ContainsFunc(t.holds, func(h *Hold) bool { return h.pending == nil })
+		switch {
+		case told, t.orphans > 0, !t.session.own && len(t.calls) > 0:
+			d.lose(t)
+			return
+		case len(t.calls) == 0 && len(t.holds) == 0:
+			d.vacate(t)
+			return
+		}
+	}
+	for _, h := range t.holds {
+		if now >= h.deadline() && h.pending == nil {
+			d.lose(t)
+			return
+		}
+	}
+	if now >= t.renewAt && t.renewable() {
+		t.renew()
+	}
+	next := seam.Never
+	for _, c := range slices.Clone(t.unanswered()) {
+		if c.what == acquires && c.req.Try && now-c.first >= 2*shard.ElectionTimeout {
+			d.fill(&c.info, c.first)
+			t.remove(c)
+			c.finish(ErrNoQuorum)
+			d.cancel(t, c.number)
+			continue
+		}
+		if now >= c.retryAt {
+			c.attempt++
+			c.jumps = 0
+			d.lane.node.counts.retries.Add(1)
+			d.send(c)
+		}
+		next = min(next, c.retryAt)
+		if c.what == acquires && c.req.Try {
+			next = min(next, c.first+2*shard.ElectionTimeout)
+		}
+	}
+	if t.begun {
+		if now < t.until {
+			next = min(next, t.until)
+		}
+		if t.renewable() {
+			next = min(next, max(t.renewAt, now+time.Millisecond))
+		}
+	}
+	for _, h := range t.holds {
+		if h.deadline() > now {
+			next = min(next, h.deadline())
+		}
+	}
+	d.wakeAt(next)
+}

@@ -1,0 +1,122 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/ring"
+)
+
+// Session is the life of several holds. In each shard it has a record of its own (a
+// seat). The node's own session loses, in a shard, what it holds there, and reopens; a
+// user's session has one fate: a lease lost anywhere ends it everywhere (P9).
+type Session struct {
+	node *Node
+	own  bool
+	ttl  time.Duration
+
+	mu   sync.Mutex
+	err  error
+	done chan struct{}
+}
+
+func newSession(n *Node, own bool, ttl time.Duration) *Session {
+	return &Session{node: n, own: own, ttl: ttl, done: make(chan struct{})}
+}
+
+// Done is closed when the session has ended: closed, or lost with one of its leases, or
+// with its node.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns why the session ended: ErrLost or ErrClosed; nil while it lives.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// TTL returns how long the session's locks outlive its last confirmed renewal.
+func (s *Session) TTL() time.Duration { return s.ttl }
+
+// end marks the session as over and reports whether it was not yet.
+func (s *Session) end(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return false
+	}
+	s.err = err
+	close(s.done)
+	return true
+}
+
+// Acquire waits until it holds what req asks for, or until ctx ends. On an error nothing
+// is held, and the WaitInfo says what was known.
+func (s *Session) Acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &WaitInfo{}, err
+	}
+	if err := s.Err(); err != nil {
+		return nil, &WaitInfo{}, err
+	}
+	sh := ring.Shard(req.Key, s.node.params.Shards)
+	l := s.node.laneOf(sh)
+	c := &call{what: acquires, session: s, shard: sh, req: req, parker: l.world.NewParker()}
+	c.info.Shard = sh
+	if !l.post(func(l *lane) { l.desk(sh).acquire(c) }) {
+		return nil, &c.info, ErrClosed
+	}
+	if err := l.await(ctx, c); err != nil {
+		return nil, &c.info, err
+	}
+	return c.got, &c.info, nil
+}
+
+// Close ends the session: what it holds is free for others once the shards have
+// confirmed it. It returns nil then, and ErrUnconfirmed if ctx ends first; what was not
+// confirmed lapses with its lease.
+func (s *Session) Close(ctx context.Context) error {
+	if !s.end(ErrClosed) {
+		return nil
+	}
+	return s.leave(ctx)
+}
+
+// leave closes the session's seats on every lane and waits for the shards' word.
+func (s *Session) leave(ctx context.Context) error {
+	limit := seam.Never
+	if ctx.Err() != nil {
+		ctx, limit = context.WithoutCancel(ctx), s.node.world.Now()+lateRelease
+	}
+	for _, l := range s.node.all {
+		var calls []*call
+		p := l.world.NewParker()
+		if !l.post(func(l *lane) { calls = l.closeSeats(s); p.Unpark() }) {
+			return ErrClosed
+		}
+		if p.Park(ctx, limit) != seam.Unparked {
+			return ErrUnconfirmed
+		}
+		for _, c := range calls {
+			if c.parker.Park(ctx, limit) != seam.Unparked {
+				return ErrUnconfirmed
+			}
+			if c.err != nil {
+				return c.err
+			}
+		}
+	}
+	return nil
+}
+
+// lose ends a user's session that lost a lease in one shard, in all others (P9).
+func (s *Session) lose() {
+	if !s.end(ErrLost) {
+		return
+	}
+	for _, l := range s.node.all {
+		l.post(func(l *lane) { l.dropSession(s, ErrLost) })
+	}
+}

@@ -1,0 +1,280 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// report is what a lane tells of the shards that it leads.
+type report struct {
+	led    []int    // shards whose leader serves here
+	rest   []int    // of them, those that have all replicas that they should, in step
+	voters []uint64 // the nodes that have a vote in any of them
+}
+
+// heardStatus is the report of another node's lanes together, and when it came.
+type heardStatus struct {
+	report
+	at time.Duration
+}
+
+const (
+	statusEvery = time.Second
+	statusFresh = 3 * statusEvery
+)
+
+// report sends this node's reports to everybody, at least every statusEvery.
+func (h *hall) report() {
+	if h.now < h.statusAt {
+		return
+	}
+	h.statusAt = h.now + max(statusEvery, time.Duration(len(h.people))*20*time.Millisecond)
+	b := h.status()
+	for _, p := range h.sorted() {
+		if p.up && uint64(p.ID) != h.node.id {
+			h.node.net.Send(p.ID, transport.KindControl, transport.Normal, slices.Clone(b))
+		}
+	}
+	h.assess()
+}
+
+// tell sends this node's reports to one other.
+func (h *hall) tell(to transport.ID) {
+	h.node.net.Send(to, transport.KindControl, transport.Normal, h.status())
+}
+
+// status is the message that carries this node's reports.
+func (h *hall) status() []byte {
+	mine := h.mine()
+	b := []byte{ctlStatus}
+	b = appendInts(b, mine.led)
+	b = appendInts(b, mine.rest)
+	return appendNodes(b, mine.voters)
+}
+
+// mine is what this node's lanes report together.
+func (h *hall) mine() report {
+	var r report
+	for _, lane := range slices.Sorted(maps.Keys(h.reports)) {
+		r.led = append(r.led, h.reports[lane].led...)
+		r.rest = append(r.rest, h.reports[lane].rest...)
+		r.voters = append(r.voters, h.reports[lane].voters...)
+	}
+	return r
+}
+
+func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
+	s := heardStatus{report{readInts(r, h.node.params.Shards), readInts(r, h.node.params.Shards), readNodes(r)}, h.now}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if h.in {
+		_, before := h.heard[from]
+		h.heard[from] = s
+		h.assess()
+		if _, now := h.heard[from]; now && !before {
+			h.tell(transport.ID(from)) // it is new here, and waits for ours
+		}
+	}
+	return nil
+}
+
+// assess makes Health of what the leaders last said.
+func (h *hall) assess() {
+	n := h.node
+	led, rest := make(map[int]bool), make(map[int]bool)
+	count := func(r report) {
+		for _, sh := range r.led {
+			led[sh] = true
+		}
+		for _, sh := range r.rest {
+			rest[sh] = true
+		}
+	}
+	count(h.mine())
+	for node, s := range h.heard { // order-free: sets are filled
+		p := h.people[node]
+		if p == nil || !p.up || h.now-s.at > statusFresh+h.statusAt-h.now {
+			delete(h.heard, node)
+			continue
+		}
+		count(s.report)
+	}
+	health := Health{Ready: h.ready}
+	for sh := range n.params.Shards {
+		switch {
+		case !led[sh]:
+			health.NoMajority = append(health.NoMajority, sh)
+		case !rest[sh]:
+			health.UnderReplicated = append(health.UnderReplicated, sh)
+		}
+	}
+	health.FullyReplicated = len(health.NoMajority)+len(health.UnderReplicated) == 0
+	h.mu.Lock()
+	h.state = health
+	h.mu.Unlock()
+}
+
+// predecessor reports whether some shard still counts an earlier incarnation of this node
+// as a voter (P30).
+func (h *hall) predecessor() bool {
+	counts := func(r report) bool {
+		return slices.ContainsFunc(r.voters, func(node uint64) bool {
+			p := h.people[node]
+			return p != nil && p.Name == h.node.name && node != h.node.id
+		})
+	}
+	if counts(h.mine()) {
+		return true
+	}
+	for _, s := range h.heard { // order-free: any will do
+		if counts(s.report) {
+			return true
+		}
+	}
+	return false
+}
+
+// arrive lets Start return once the node can serve: every shard has a leader that this
+// node has heard of, and none counts its predecessor.
+func (h *hall) arrive() {
+	if h.ready {
+		return
+	}
+	h.assess()
+	h.mu.Lock()
+	missing := len(h.state.NoMajority)
+	h.mu.Unlock()
+	if missing > 0 || h.predecessor() {
+		h.statusAt = min(h.statusAt, h.now+100*time.Millisecond)
+		return
+	}
+	h.ready = true
+	n := h.node
+	n.mu.Lock()
+	if n.status == starting {
+		n.status = serving
+	}
+	n.mu.Unlock()
+	h.assess()
+	n.starter.Unpark()
+}
+
+func (h *hall) missing() string {
+	h.mu.Lock()
+	missing := len(h.state.NoMajority)
+	h.mu.Unlock()
+	switch {
+	case missing > 0:
+		return fmt.Sprintf("%d of %d shards have no leader that this node has heard of", missing, h.node.params.Shards)
+	case h.predecessor():
+		return "an earlier incarnation of this node is still a voter of some shards"
+	}
+	return "ready"
+}
+
+// Health returns how the mesh's shards are, as far as this node has heard.
+func (n *Node) Health() Health {
+	n.hall.mu.Lock()
+	defer n.hall.mu.Unlock()
+	s := n.hall.state
+	s.NoMajority, s.UnderReplicated = slices.Clone(s.NoMajority), slices.Clone(s.UnderReplicated)
+	return s
+}
+
+const healthEvery = 50 * time.Millisecond
+
+// WaitHealthy returns nil when every shard is fully replicated, or the error of ctx.
+func (n *Node) WaitHealthy(ctx context.Context) error {
+	p := n.world.NewParker()
+	for {
+		if err := n.Err(); err != nil {
+			return err
+		}
+		if n.Health().FullyReplicated {
+			return nil
+		}
+		if p.Park(ctx, n.world.Now()+healthEvery) == seam.ContextEnded {
+			h := n.Health()
+			return fmt.Errorf("mesh: %w: %d shards without a leader, %d under-replicated", ctx.Err(), len(h.NoMajority), len(h.UnderReplicated))
+		}
+	}
+}
+
+// observe reports what a lane leads to the hall, if it changed.
+func (l *lane) observe() {
+	var r report
+	voters := make(map[uint64]bool)
+	for _, rep := range l.replicas {
+		if !rep.Serving() {
+			continue
+		}
+		r.led = append(r.led, rep.Shard())
+		if rep.AtRest() {
+			r.rest = append(r.rest, rep.Shard())
+		}
+		for _, id := range rep.Voters() {
+			if p, ok := rep.Peer(id); ok {
+				voters[p.Node] = true
+			}
+		}
+	}
+	r.voters = sortedNodes(voters)
+	if slices.Equal(r.led, l.reported.led) && slices.Equal(r.rest, l.reported.rest) && slices.Equal(r.voters, l.reported.voters) {
+		return
+	}
+	l.reported = r
+	l.node.hall.post(func(h *hall) {
+		h.reports[l.index] = r
+		h.statusAt = h.now // tell at once
+	})
+}
+
+func appendInts(b []byte, list []int) []byte {
+	b = wire.AppendArray(b, len(list))
+	for _, v := range list {
+		b = wire.AppendUint(b, uint64(v))
+	}
+	return b
+}
+
+func readInts(r *wire.Reader, limit int) []int {
+	list := make([]int, r.Array(limit))
+	for i := range list {
+		list[i] = int(r.Uint(uint64(max(limit-1, 0))))
+	}
+	return list
+}
+
+func appendNodes(b []byte, nodes []uint64) []byte {
+	b = wire.AppendArray(b, len(nodes))
+	for _, v := range nodes {
+		b = wire.AppendUint(b, v)
+	}
+	return b
+}
+
+func readNodes(r *wire.Reader) []uint64 {
+	nodes := make([]uint64, r.Array(1<<16))
+	for i := range nodes {
+		nodes[i] = r.Uint(anyUint)
+	}
+	return nodes
+}
+
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,51 @@
+package core
+
+import (
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// view is what a node believes of its mesh at one moment. Views never change; a new
+// one replaces the old, and every lane gets it.
+type view struct {
+	self    shard.Peer
+	leaving bool
+	members []shard.Peer // living, not leaving, this node included; sorted by name
+	fates   map[uint64]shard.Fate
+	table   *ring.Table           // over members
+	byName  map[string]shard.Peer // of members
+}
+
+// wish returns where the ring wants a shard's replicas.
+func (v *view) wish(sh int) []shard.Peer {
+	if v.table == nil {
+		return nil
+	}
+	names := v.table.Replicas(sh)
+	peers := make([]shard.Peer, len(names))
+	for i, name := range names {
+		peers[i] = v.byName[name]
+	}
+	return peers
+}
+
+func (v *view) name(node uint64) (string, bool) {
+	for _, m := range v.members {
+		if m.Node == node {
+			return m.Name, true
+		}
+	}
+	return "", false
+}
+
+func (v *view) has(node uint64) bool {
+	for _, m := range v.members {
+		if m.Node == node {
+			return true
+		}
+	}
+	return false
+}
+
+func id(node uint64) transport.ID { return transport.ID(node) }
