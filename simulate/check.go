@@ -1,0 +1,141 @@
+package simulate
+
+import (
+	"fmt"
+	"sort"
+	"time"
+)
+
+// checkExclusion (G1): at this moment, those who believe that they hold the key
+// must fit into it. An overlap of beliefs begins when a hold begins, and is seen
+// then; the looks at each Use see a belief that came back.
+func (h *History) checkExclusion(k *keyHistory, x *Held) {
+	var sum int64
+	for _, y := range k.live {
+		if y.believed() {
+			sum += y.call.want.Weight
+		}
+	}
+	if sum <= x.call.want.Capacity {
+		return
+	}
+	msg := fmt.Sprintf("G1 exclusion: at %v, more than %q allows believe that they hold it:", h.world.now, k.key)
+	for _, y := range k.live {
+		if y.believed() {
+			msg += fmt.Sprintf("\n\t%v", y)
+		}
+	}
+	h.world.Fail(fmt.Errorf("%s", msg))
+}
+
+// checkToken (G2): tokens are positive, below 2^53, never used twice, and grow
+// with later grants. Of two holds that exclude each other, the one that returned
+// later must have been granted later; of two that do not, only if its call began
+// after the other's return.
+func (h *History) checkToken(k *keyHistory, x *Held) {
+	if x.token == 0 || x.token >= 1<<53 {
+		h.world.Fail(fmt.Errorf("G2 tokens: %v: not in [1, 2^53)", x))
+	}
+	if y := k.tokens[x.token]; y != nil {
+		h.world.Fail(fmt.Errorf("G2 tokens: the same one twice: %v, and %v", y, x))
+	}
+	k.tokens[x.token] = x
+	excludes := x.call.want.Weight == x.call.want.Capacity
+	floor := k.exclusive
+	if excludes {
+		floor = k.highest
+	}
+	if x.token <= floor {
+		h.world.Fail(fmt.Errorf("G2 tokens: %v returned after %v", x, k.tokens[floor]))
+	}
+	before := sort.Search(len(k.returns), func(i int) bool { return k.returns[i].at >= x.call.began })
+	if before > 0 && k.returns[before-1].token > x.token {
+		h.world.Fail(fmt.Errorf("G2 tokens: %v was asked for after %v returned", x, k.tokens[k.returns[before-1].token]))
+	}
+	if x.token > k.highest {
+		k.returns = append(k.returns, peak{h.world.now, x.token})
+	}
+	k.highest = max(k.highest, x.token)
+	if excludes {
+		k.exclusive = max(k.exclusive, x.token)
+	}
+}
+
+// checkFence (G2): a resource that remembers the highest token of an excluding
+// hold, and for such holds of any, would let x's token in.
+func (h *History) checkFence(x *Held) {
+	k := x.key
+	floor := k.exclusive
+	if x.call.want.Weight == x.call.want.Capacity {
+		floor = k.highest
+	}
+	if x.token < floor {
+		h.world.Fail(fmt.Errorf("G2 fence: at %v, a resource refuses %v, who believes to hold: it has seen %v", h.world.now, x, k.tokens[floor]))
+	}
+}
+
+// lossGrace is how late a timer of a healthy host may be.
+const lossGrace = 100 * time.Millisecond
+
+// checkLeases (G5): x's grant must not come while another holder, who has not
+// begun to unlock, may still be leased, whether it crashed or only lost its
+// belief; and a holder that lives and runs must have been told before.
+func (h *History) checkLeases(k *keyHistory, x *Held) {
+	now := h.world.now
+	k.settle()
+	var sum int64
+	var first *Held
+	for _, y := range k.lapsed {
+		sum += y.call.want.Weight
+		if first == nil {
+			first = y
+		}
+	}
+	for _, y := range k.live {
+		if y.believed() {
+			sum += y.call.want.Weight
+		}
+	}
+	if first != nil && sum > x.call.want.Capacity {
+		h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v is leased until %v", x, first, first.leasedUntil()))
+		return
+	}
+	for _, y := range k.live {
+		p := y.call.process
+		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
+			continue
+		}
+		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && y.hold.Context().Err() == nil {
+			h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v has not been told of its loss, though its deadline passed %v ago", x, y, late))
+		}
+	}
+}
+
+// Register is a resource that is guarded by fencing tokens: it refuses a token
+// lower than the highest that it has seen.
+//
+//	if !w.Register("disk").Write(l.Token()) { … } // somebody else has the lock by now
+type Register struct {
+	Highest uint64
+	Refused int
+}
+
+// Write tells whether the register takes a write that shows token.
+func (r *Register) Write(token uint64) bool {
+	if token < r.Highest {
+		r.Refused++
+		return false
+	}
+	r.Highest = token
+	return true
+}
+
+// Register returns the register of that name.
+func (w *World) Register(name string) *Register {
+	r := w.registers[name]
+	if r == nil {
+		r = &Register{}
+		w.registers[name] = r
+	}
+	return r
+}

@@ -1,0 +1,280 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+)
+
+// simContext is a context in virtual time. It stands on one of the standard
+// library's, so that the library's own contexts may be its children without
+// starting a goroutine, and its parent, which is then asked after each event.
+type simContext struct {
+	context.Context // *context.cancelCtx, a child of source
+	release         context.CancelFunc
+	source          *source
+	process         *process
+	done            <-chan struct{}
+	err             error
+	deadline        time.Time     // by the host's time of day when it was made; zero: none
+	until           time.Duration // by the process's clock
+	ev              event
+	timer           int // in process.timers, or -1
+
+	watch   watch // of a parent that cannot tell
+	up      *after
+	afters  []*after // in the order in which they were asked for
+	waiters []*actor // that are parked with this very context
+}
+
+// source is the hidden parent of the standard context in a simContext: it is
+// what lets us choose with which error that one ends.
+type source struct {
+	context.Context // the parent that the user knows, for its values
+	done            chan struct{}
+	err             error
+	ended           func()
+}
+
+func (s *source) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (s *source) Done() <-chan struct{}       { return s.done }
+func (s *source) Err() error                  { return s.err }
+
+// AfterFunc is looked for by the standard library's contexts, to be told of their
+// parent's end without a goroutine.
+func (s *source) AfterFunc(f func()) (stop func() bool) {
+	s.ended = f
+	return func() bool { return true }
+}
+
+func (s *source) end(err error) {
+	s.err = err
+	close(s.done)
+	s.ended()
+}
+
+// after is one function to call at a context's end.
+type after struct {
+	owner *simContext
+	fn    func()
+	slot  int
+}
+
+type contextKey struct{}
+
+// WithCancel is context.WithCancel in virtual time. context.WithCancel itself may
+// be used as well.
+func WithCancel(parent context.Context) (context.Context, context.CancelFunc) {
+	c := newContext(parent, processOf(parent, "WithCancel"))
+	return c, func() { c.cancel(context.Canceled) }
+}
+
+// WithTimeout is context.WithTimeout in virtual time, by the clock of parent's host.
+//
+//	ctx, cancel := simulate.WithTimeout(ctx, 2*time.Second)
+//	defer cancel()
+//	l, err := node.Lock(ctx, "orders/42")
+func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	p := processOf(parent, "WithTimeout")
+	c := newContext(parent, p)
+	c.setDeadline(p.Wall().Add(d), p.Now()+d)
+	return c, func() { c.cancel(context.Canceled) }
+}
+
+// WithDeadline is context.WithDeadline in virtual time: t is a time of day as Wall
+// tells it.
+func WithDeadline(parent context.Context, t time.Time) (context.Context, context.CancelFunc) {
+	return WithTimeout(parent, t.Sub(Wall(parent)))
+}
+
+func newContext(parent context.Context, p *process) *simContext {
+	c := &simContext{source: &source{Context: parent, done: make(chan struct{})}, process: p, timer: -1}
+	c.Context, c.release = context.WithCancel(c.source)
+	c.done = c.Context.Done()
+	c.ev = event{kind: contextEvent, slot: idle, owner: p, context: c}
+	c.watch = watch{context: c, slot: idle}
+	c.deadline, _ = parent.Deadline()
+	if done := parent.Done(); done != nil {
+		switch up := nearest(parent); {
+		case closed(done):
+			c.cancel(parent.Err())
+		case up != nil && up.done == done:
+			c.up = up.add(func() { c.cancel(up.err) })
+		default:
+			p.world.watch(&c.watch, done)
+		}
+	}
+	return c
+}
+
+func (c *simContext) setDeadline(t time.Time, until time.Duration) {
+	if !c.deadline.IsZero() && !t.Before(c.deadline) {
+		return // the parent's comes first
+	}
+	c.deadline, c.until = t, until
+	if p := c.process; c.err == nil && !p.dead {
+		c.timer = len(p.timers)
+		p.timers = append(p.timers, c)
+		c.rearm()
+	}
+}
+
+func (c *simContext) rearm() {
+	c.process.world.schedule(&c.ev, c.process.when(c.until))
+}
+
+func (c *simContext) expire() { c.cancel(context.DeadlineExceeded) }
+
+// Deadline implements context.Context.
+func (c *simContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Value implements context.Context.
+func (c *simContext) Value(key any) any {
+	if _, ok := key.(contextKey); ok {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func (c *simContext) String() string { return "simulate.Context" }
+
+func (c *simContext) add(f func()) *after {
+	a := &after{owner: c, fn: f, slot: len(c.afters)}
+	c.afters = append(c.afters, a)
+	return a
+}
+
+func (a *after) stop() {
+	c := a.owner
+	if a.slot == idle {
+		return
+	}
+	last := len(c.afters) - 1
+	c.afters[a.slot] = c.afters[last]
+	c.afters[a.slot].slot = a.slot
+	c.afters[last] = nil
+	c.afters = c.afters[:last]
+	a.slot = idle
+}
+
+func (c *simContext) cancel(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	c.source.end(err)
+	c.release()
+	p := c.process
+	p.world.cancel(&c.ev)
+	if c.timer >= 0 {
+		last := p.timers[len(p.timers)-1]
+		p.timers[c.timer], last.timer = last, c.timer
+		p.timers = p.timers[:len(p.timers)-1]
+		c.timer = -1
+	}
+	p.world.unwatch(&c.watch)
+	if c.up != nil {
+		c.up.stop()
+	}
+	for _, a := range c.waiters {
+		a.wake()
+	}
+	c.waiters = nil
+	afters := c.afters
+	c.afters = nil
+	for _, a := range afters {
+		if a.slot != idle {
+			a.slot = idle
+			a.fn()
+		}
+	}
+}
+
+// forget takes an actor off the list of those that wait.
+func (c *simContext) forget(a *actor) {
+	for i, other := range c.waiters {
+		if other == a {
+			c.waiters = append(c.waiters[:i], c.waiters[i+1:]...)
+			return
+		}
+	}
+}
+
+// nearest returns the first simulated context on the way from ctx to the root.
+func nearest(ctx context.Context) *simContext {
+	c, _ := ctx.Value(contextKey{}).(*simContext)
+	return c
+}
+
+// checkDeadline panics if ctx has a deadline that runs on the real clock.
+func checkDeadline(a *actor, ctx context.Context) {
+	t, ok := ctx.Deadline()
+	if !ok {
+		return
+	}
+	if c := nearest(ctx); c == nil || !c.deadline.Equal(t) {
+		panic(fmt.Sprintf("simulate: actor %v waits with a deadline of the real clock (%v): use simulate.WithTimeout or simulate.WithDeadline in place of the context package's", a, t))
+	}
+}
+
+// watch is a channel that somebody waits for and that cannot tell when it is
+// closed: the Done of a context of the standard library. It is asked after each
+// event.
+type watch struct {
+	ch      <-chan struct{}
+	actor   *actor      // to wake
+	context *simContext // or to cancel
+	held    *Held       // or to tell
+	slot    int
+}
+
+func (w *World) watch(x *watch, ch <-chan struct{}) {
+	x.ch, x.slot = ch, len(w.watches)
+	w.watches = append(w.watches, x)
+}
+
+func (w *World) unwatch(x *watch) {
+	if x.slot < 0 {
+		return
+	}
+	last := len(w.watches) - 1
+	w.watches[x.slot] = w.watches[last]
+	w.watches[x.slot].slot = x.slot
+	w.watches[last] = nil
+	w.watches = w.watches[:last]
+	x.slot, x.ch = idle, nil
+}
+
+// poll wakes those whose channels were closed, until that closes no more.
+func (w *World) poll() {
+	for {
+		w.triggered = w.triggered[:0]
+		for _, x := range w.watches {
+			if closed(x.ch) {
+				w.triggered = append(w.triggered, x)
+			}
+		}
+		if len(w.triggered) == 0 {
+			return
+		}
+		for _, x := range w.triggered {
+			if x.slot < 0 || !closed(x.ch) {
+				continue // an earlier one took it off
+			}
+			w.unwatch(x)
+			switch {
+			case x.actor != nil:
+				x.actor.wake()
+			case x.context != nil:
+				x.context.cancel(x.context.source.Context.Err())
+			default:
+				x.held.ended()
+			}
+		}
+	}
+}
+
+var _ context.Context = (*simContext)(nil)
+var _ seam.Parker = (*parker)(nil)

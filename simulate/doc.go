@@ -1,0 +1,48 @@
+// Package simulate runs a mesh, and the code that uses it, in a simulated world:
+// virtual time, a network with every fault that networks have, and one seed that
+// decides all of it. A failure that one seed shows comes again with that seed, on
+// any machine, bit for bit.
+//
+// A [World] has hosts. On a [Host] run actors: ordinary blocking code, such as
+// yours. A node that an actor joins with the actor's context is born into the
+// world, and is the real thing: the same core, public API and codecs as in
+// production, over the simulator's clocks and connections.
+//
+//	w := simulate.New(simulate.Options{Seed: 7, Timeline: true})
+//	defer w.Close()
+//	for _, name := range []string{"a", "b", "c"} {
+//		w.Host(name).Go("worker", func(ctx context.Context) {
+//			node, err := mesh.JoinContext(ctx, []string{"a:7300", "b:7300", "c:7300"}, mesh.WithBind(":7300"))
+//			…
+//			l, err := node.Lock(ctx, "orders/42")
+//			simulate.Sleep(l.Context(), time.Second) // the work
+//			err = l.Unlock(ctx)
+//		})
+//	}
+//	w.At(10*time.Second, func() { w.Partition([]string{"a"}, []string{"b", "c"}) })
+//	w.At(30*time.Second, w.Heal)
+//	if err := w.Run(time.Minute); err != nil {
+//		t.Fatal(err)
+//	}
+//
+// # What actors must know
+//
+// Only one actor runs at a time, and the world stands still while it does. So an
+// actor waits with [Sleep], [Wait] and the calls of its node, and never with a
+// channel, a select, a sync.WaitGroup or time.Sleep: nobody could wake it. A
+// watchdog names the actor that tries. It reads clocks with [Wall], starts others
+// with [Go], and makes deadlines with [WithTimeout]; context.WithCancel and
+// context.WithValue work as ever, context.AfterFunc does not, for it starts a
+// goroutine. No mutex may be held while waiting. Where the order of a map, the
+// real time or a global source of randomness decides what an actor does, the same
+// seed no longer means the same run.
+//
+// # Faults and proofs
+//
+// Faults are methods of World, to be called from [World.At], from actors of
+// [World.Go], or between two calls of Run; [World.Chaos] draws them from the
+// seed. [World.History] takes down what clients believed, and judges it against
+// the mesh's promises: exclusion, fencing tokens, order, leases, an end to every
+// call. [Lockers] is a load that reports to it, and demands at the end that
+// everything can be locked again.
+package simulate

@@ -1,0 +1,114 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// fifo checks the order of grants against the order in which the requests were
+// committed to the queue (G3), and that replicas decide alike. It hears what the
+// replicas' tables decide.
+type fifo struct {
+	world *World
+	next  seam.Observer
+	seen  map[decisionName]decision // looked up, never ranged over
+	keys  map[shardKey]*keyQueue
+	total int
+}
+
+type decisionName struct {
+	shard      int
+	generation uint64
+	what       seam.DecisionKind
+	request    requestName
+}
+
+// decision is what must be the same on all replicas, and happen once.
+type decision struct{ revision, token uint64 }
+
+type requestName struct {
+	owner            transport.ID
+	session, request uint64
+}
+
+type shardKey struct {
+	shard      int
+	generation uint64
+	key        string
+}
+
+// keyQueue is the order of one key's queue.
+type keyQueue struct {
+	place   map[requestName]place // of those that wait
+	seats   int
+	granted place // the latest in the queue of those that were granted
+	token   uint64
+	who     requestName
+}
+
+type place struct {
+	revision uint64
+	seat     int // among those of one revision
+}
+
+func (p place) before(q place) bool {
+	return p.revision < q.revision || p.revision == q.revision && p.seat < q.seat
+}
+
+// Decided implements seam.Observer.
+func (f *fifo) Decided(d seam.Decision) {
+	if f.next != nil {
+		f.next.Decided(d)
+	}
+	f.total++
+	r := requestName{d.Owner, d.Session, d.Request}
+	name := decisionName{d.Shard, d.Generation, d.What, r}
+	if first, ok := f.seen[name]; ok {
+		switch {
+		case first.revision != d.Revision:
+			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %v of %q at revision %d and at %d", d.Shard, verbs[d.What], r, d.Key, first.revision, d.Revision))
+		case first.token != d.Token:
+			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: node %v %s %v of %q with token %d, another one %d", d.Shard, d.Replica, verbs[d.What], r, d.Key, d.Token, first.token))
+		}
+		return
+	}
+	f.seen[name] = decision{d.Revision, d.Token}
+	k := f.keys[shardKey{d.Shard, d.Generation, d.Key}]
+	if k == nil {
+		k = &keyQueue{place: make(map[requestName]place)}
+		f.keys[shardKey{d.Shard, d.Generation, d.Key}] = k
+	}
+	switch d.What {
+	case seam.Queued:
+		k.seats++
+		k.place[r] = place{d.Revision, k.seats}
+	case seam.Dropped:
+		delete(k.place, r)
+	case seam.Granted:
+		p, ok := k.place[r]
+		if !ok {
+			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %v, which never queued", d.Shard, d.Key, r))
+			return
+		}
+		delete(k.place, r)
+		if p.before(k.granted) {
+			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %v (queued at %d, token %d) after %v (queued at %d, token %d)",
+				d.Shard, d.Key, r, p.revision, d.Token, k.who, k.granted.revision, k.token))
+		}
+		if d.Token <= k.token {
+			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", d.Shard, d.Key, d.Token, k.token))
+		}
+		k.granted, k.token, k.who = p, d.Token, r
+	}
+}
+
+var verbs = [...]string{seam.Queued: "queued", seam.Granted: "granted", seam.Released: "released", seam.Dropped: "dropped"}
+
+// Decisions returns how many decisions the tables of the world reported.
+func (h *History) Decisions() int { return h.queue.total }
+
+func (r requestName) String() string {
+	return fmt.Sprintf("%x/%d/%d", uint64(r.owner), r.session, r.request)
+}

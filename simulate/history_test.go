@@ -1,0 +1,347 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// story tells the history of two clients, on hosts a and b, step by step.
+type story struct {
+	w     *World
+	holds map[string]*tale
+}
+
+// tale is a hold that does what the story says.
+type tale struct {
+	token    uint64
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	deadline time.Time
+	held     *Held
+	call     *Call
+}
+
+func (x *tale) Token() uint64            { return x.token }
+func (x *tale) Context() context.Context { return x.ctx }
+func (x *tale) Deadline() time.Time      { return x.deadline }
+
+func (s *story) call(name, host string, want Want) {
+	s.holds[name] = &tale{call: s.w.History().Call(s.w.Host(host).process.root, want)}
+}
+
+// granted ends the call of that name in a hold with a lease of 10 s.
+func (s *story) granted(name string, token uint64) {
+	x := s.holds[name]
+	x.token = token
+	x.ctx, x.end = context.WithCancelCause(context.Background())
+	x.deadline = x.call.process.Wall().Add(10 * time.Second)
+	x.held = x.call.Returned(x, nil)
+}
+
+func (s *story) lock(name, host string, want Want, token uint64) {
+	s.call(name, host, want)
+	s.granted(name, token)
+}
+
+func (s *story) failed(name string) { s.holds[name].call.Returned(nil, errors.New("no")) }
+
+func (s *story) renewed(name string) {
+	x := s.holds[name]
+	x.deadline = x.call.process.Wall().Add(10 * time.Second)
+}
+
+func (s *story) lost(name string) { s.holds[name].end(errors.New("lost")) }
+
+func (s *story) unlock(name string) {
+	x := s.holds[name]
+	x.held.Unlocking()
+	x.end(context.Canceled)
+	x.held.Unlocked(nil)
+}
+
+// pass lets time go by. A failure stays.
+func (s *story) pass(d time.Duration) { _ = s.w.Run(d) }
+
+// TestCheckers tells each checker a history that is right and several that are wrong.
+func TestCheckers(t *testing.T) {
+	const sec = time.Second
+	x, r := Exclusive("k"), Shared("k")
+	tests := []struct {
+		name string
+		tell func(s *story)
+		want string // in the error; empty: none
+	}{
+		{"one after the other", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.unlock("1")
+			s.lock("2", "b", x, 2)
+			s.unlock("2")
+		}, ""},
+		{"two at once", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.lock("2", "b", x, 2)
+		}, "G1"},
+		{"a writer among readers", func(s *story) {
+			s.lock("1", "a", r, 1)
+			s.lock("2", "b", r, 2)
+			s.lock("3", "b", x, 3)
+		}, "G1"},
+		{"readers together", func(s *story) {
+			s.lock("1", "a", r, 1)
+			s.lock("2", "b", r, 2)
+			s.pass(sec)
+			s.unlock("1")
+			s.unlock("2")
+			s.lock("3", "b", x, 3)
+			s.unlock("3")
+		}, ""},
+		{"too many permits", func(s *story) {
+			s.lock("1", "a", Permits("k", 2, 3), 1)
+			s.lock("2", "b", Permits("k", 2, 3), 2)
+		}, "G1"},
+		{"enough permits", func(s *story) {
+			s.lock("1", "a", Permits("k", 2, 3), 1)
+			s.lock("2", "b", Permits("k", 1, 3), 2)
+		}, ""},
+		{"a lease that ended by the clock makes room", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(10 * sec)
+			s.lost("1")
+			s.pass(sec)
+			s.lock("2", "b", x, 2)
+			s.unlock("2")
+		}, ""},
+		{"a paused holder need not be told", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.w.Pause("a")
+			s.pass(10 * sec)
+			s.lock("2", "b", x, 2)
+			s.w.Resume("a")
+			s.lost("1")
+			s.pass(sec)
+			s.unlock("2")
+		}, ""},
+		{"a holder that runs must be told", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(11 * sec)
+			s.lock("2", "b", x, 2)
+		}, "G5"},
+		{"a belief that was renewed overlaps", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(9 * sec)
+			s.renewed("1")
+			s.pass(2 * sec)
+			s.lock("2", "b", x, 2)
+		}, "G1"},
+		{"a belief that comes back is seen at the next use", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.w.Pause("a")
+			s.pass(11 * sec)
+			s.lock("2", "b", x, 2)
+			s.renewed("1")
+			s.pass(sec)
+			s.holds["2"].held.Use()
+		}, "G1"},
+		{"a crashed holder keeps its lease", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.w.Crash("a")
+			s.pass(8 * sec)
+			s.lock("2", "b", x, 2)
+		}, "G5"},
+		{"a crashed holder loses its lease in the end", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.w.Crash("a")
+			s.pass(9*sec + sec/10)
+			s.lock("2", "b", x, 2)
+			s.unlock("2")
+		}, ""},
+		{"a holder that lost its context early keeps its lease", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.lost("1")
+			s.pass(sec)
+			s.lock("2", "b", x, 2)
+		}, "G5"},
+		{"a crashed reader and a live one leave no room for a writer", func(s *story) {
+			s.lock("1", "a", r, 1)
+			s.w.Crash("a")
+			s.lock("2", "b", r, 2)
+			s.pass(sec)
+			s.unlock("2")
+			s.lock("3", "b", x, 3)
+		}, "G5"},
+		{"the context must end before unlock returns", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.holds["1"].held.Unlocking()
+			s.holds["1"].held.Unlocked(nil)
+		}, "P8"},
+		{"a token twice", func(s *story) {
+			s.lock("1", "a", r, 1)
+			s.lock("2", "b", r, 1)
+		}, "G2"},
+		{"a token that falls", func(s *story) {
+			s.lock("1", "a", x, 2)
+			s.unlock("1")
+			s.lock("2", "b", x, 1)
+		}, "G2"},
+		{"a reader's token below a writer's", func(s *story) {
+			s.lock("1", "a", x, 2)
+			s.unlock("1")
+			s.lock("2", "b", r, 1)
+		}, "G2"},
+		{"readers that wait together may return in any order", func(s *story) {
+			s.call("1", "a", r)
+			s.call("2", "b", r)
+			s.pass(sec)
+			s.granted("2", 2)
+			s.pass(sec)
+			s.granted("1", 1)
+		}, ""},
+		{"readers one after the other may not", func(s *story) {
+			s.lock("1", "a", r, 2)
+			s.pass(sec)
+			s.lock("2", "b", r, 1)
+		}, "G2"},
+		{"no token", func(s *story) { s.lock("1", "a", x, 0) }, "G2"},
+		{"a token too large for JavaScript", func(s *story) { s.lock("1", "a", x, 1<<53) }, "G2"},
+		{"a late grant meets the fence", func(s *story) {
+			s.lock("1", "a", Permits("k", 1, 2), 5)
+			s.holds["1"].held.key.exclusive = 7 // as if the resource had seen it
+			s.holds["1"].held.Use()
+		}, "fence"},
+		{"a call that never ends", func(s *story) { s.call("1", "a", x) }, "G4"},
+		{"a call of a crashed host has no end", func(s *story) {
+			s.call("1", "a", x)
+			s.w.Crash("a")
+			s.pass(sec)
+		}, ""},
+		{"a call that failed", func(s *story) {
+			s.call("1", "a", x)
+			s.pass(sec)
+			s.failed("1")
+		}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &story{w: New(Options{}), holds: make(map[string]*tale)}
+			defer s.w.Close()
+			s.w.Host("a")
+			s.w.Host("b")
+			s.pass(sec)
+			tt.tell(s)
+			s.pass(0)
+			err := s.w.History().Finish()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("Finish = %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestLinearizability compares whole histories with the model, past the other
+// checkers.
+func TestLinearizability(t *testing.T) {
+	const never = running
+	type op struct {
+		want                       Want
+		token                      uint64
+		began, ended               time.Duration
+		unlocking, unlocked, until time.Duration
+		failed                     bool
+	}
+	x, r := Exclusive("k"), Shared("k")
+	tests := []struct {
+		name string
+		ops  []op
+		ok   bool
+	}{
+		{"in order", []op{{x, 1, 0, 1, 2, 3, 2, false}, {x, 2, 0, 3, 4, 5, 4, false}}, true},
+		{"granted before the release began", []op{{x, 1, 0, 1, 5, 6, 5, false}, {x, 2, 0, 3, 4, 5, 4, false}}, false},
+		{"granted while the release was under way", []op{{x, 1, 0, 1, 2, 6, 2, false}, {x, 2, 0, 3, 4, 5, 4, false}}, true},
+		{"tokens fall", []op{{x, 2, 0, 1, 2, 3, 2, false}, {x, 1, 4, 5, 6, 7, 6, false}}, false},
+		{"expired", []op{{x, 1, 0, 1, never, never, 9, false}, {x, 2, 2, 12, 13, 14, 13, false}}, true},
+		{"granted before it expired", []op{{x, 1, 0, 1, never, never, 9, false}, {x, 2, 2, 8, 13, 14, 13, false}}, false},
+		{"still held", []op{{x, 1, 0, 1, never, never, never, false}, {x, 2, 2, 8, 9, 10, 9, false}}, false},
+		{"an unlock that was not confirmed works late", []op{{x, 1, 0, 1, 2, 3, 2, true}, {x, 2, 2, 8, 9, 10, 9, false}}, true},
+		{"readers share", []op{{r, 1, 0, 1, 9, 10, 9, false}, {r, 2, 0, 2, 9, 10, 9, false}, {x, 3, 0, 12, 13, 14, 13, false}}, true},
+		{"a writer among readers", []op{{r, 1, 0, 1, 9, 10, 9, false}, {x, 2, 0, 2, 3, 4, 3, false}}, false},
+		{"permits", []op{{Permits("k", 2, 3), 1, 0, 1, 5, 6, 5, false}, {Permits("k", 1, 3), 2, 0, 2, 5, 6, 5, false}}, true},
+		{"too many permits", []op{{Permits("k", 2, 3), 1, 0, 1, 5, 6, 5, false}, {Permits("k", 2, 3), 2, 0, 2, 5, 6, 5, false}}, false},
+	}
+	for _, tt := range tests {
+		w := New(Options{})
+		h := w.History()
+		for _, o := range tt.ops {
+			c := h.Call(w.Host("a").process.root, o.want)
+			c.began, c.ended = o.began, o.ended
+			c.held = &Held{call: c, token: o.token, began: o.ended, unlocking: o.unlocking, unlocked: o.unlocked, end: o.until}
+			if o.failed {
+				c.held.err = errors.New("unconfirmed")
+			}
+		}
+		if err := h.linearizable(); (err == nil) != tt.ok {
+			t.Errorf("%s: linearizable() = %v", tt.name, err)
+		}
+	}
+}
+
+func TestQueueOrder(t *testing.T) {
+	decided := func(revision uint64, what seam.DecisionKind, request, token uint64, replica transport.ID) seam.Decision {
+		return seam.Decision{Revision: revision, Replica: replica, What: what, Key: "k", Owner: 1, Session: 1, Request: request, Token: token}
+	}
+	const queued, granted, dropped = seam.Queued, seam.Granted, seam.Dropped
+	tests := []struct {
+		name string
+		told []seam.Decision
+		want string
+	}{
+		{"in order, from two replicas", []seam.Decision{
+			decided(1, queued, 1, 0, 1), decided(2, granted, 1, 2, 1), decided(3, queued, 2, 0, 1), decided(1, queued, 1, 0, 2),
+			decided(2, granted, 1, 2, 2), decided(5, granted, 2, 5, 1), decided(5, granted, 2, 5, 2),
+		}, ""},
+		{"overtaken", []seam.Decision{
+			decided(1, queued, 1, 0, 1), decided(2, queued, 2, 0, 1), decided(3, granted, 2, 3, 1), decided(4, granted, 1, 4, 1),
+		}, "G3"},
+		{"one that left was not overtaken", []seam.Decision{
+			decided(1, queued, 1, 0, 1), decided(2, queued, 2, 0, 1), decided(3, dropped, 1, 0, 1), decided(4, granted, 2, 4, 1),
+		}, ""},
+		{"granted unasked", []seam.Decision{decided(1, granted, 1, 1, 1)}, "G3"},
+		{"replicas disagree", []seam.Decision{
+			decided(1, queued, 1, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 1, 3, 2),
+		}, "disagree"},
+		{"tokens fall", []seam.Decision{
+			decided(1, queued, 1, 0, 1), decided(1, queued, 2, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 2, 1, 1),
+		}, "G2"},
+	}
+	for _, tt := range tests {
+		w := New(Options{})
+		for _, d := range tt.told {
+			w.history.queue.Decided(d)
+		}
+		if err := w.Err(); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		w.Close()
+	}
+}
+
+func TestRegister(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	r := w.Register("disk")
+	first, again := r.Write(5), r.Write(5)
+	if !first || !again || r.Write(4) || !r.Write(6) || r.Refused != 1 || w.Register("disk") != r {
+		t.Errorf("register %+v", r)
+	}
+}

@@ -1,0 +1,263 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Client is what a node of a mesh does for lockers. It is *mesh.Node without the
+// options.
+type Client interface {
+	Lock(ctx context.Context, key string) (Handle, error)
+	TryLock(ctx context.Context, key string) (Handle, error)
+	RLock(ctx context.Context, key string) (Handle, error)
+	Acquire(ctx context.Context, key string, n, capacity int64) (Handle, error)
+}
+
+// Handle is what a client returns: *mesh.Lock.
+type Handle interface {
+	Hold
+	Err() error
+	Unlock(ctx context.Context) error
+}
+
+// Lockers are a random load: on each host some actors that lock, read-lock, try,
+// take permits, give up waiting, work, and unlock, over and over, through every
+// crash of their host, and report all of it to the world's history.
+type Lockers struct {
+	// Hosts run them. Default: all hosts.
+	Hosts []string
+	// Join is called on each host, and again after each restart.
+	Join func(ctx context.Context, host string) (Client, error)
+	// Each is how many actors each host runs (default 3), and Keys how many
+	// keys of each kind they share (default 4).
+	Each, Keys int
+	// TTL is the lease of their locks (default 10 s), and Bound how long a healthy
+	// mesh may take beyond it to grant what can be granted (default 15 s).
+	TTL, Bound time.Duration
+
+	world   *World
+	quiet   bool // begin nothing new
+	busy    int  // actors that run
+	grants  int
+	clients map[string]Client
+}
+
+// Run lets the lockers work through a storm of faults, heals everything, and then
+// demands what the mesh promises: all calls end, every key can be locked again from
+// every host within TTL and Bound (G4, G6), and the whole history holds up.
+//
+//	w := simulate.New(simulate.RandomOptions(seed))
+//	for _, name := range []string{"a", "b", "c"} { w.Host(name) }
+//	err := (&simulate.Lockers{Join: join}).Run(w, simulate.ChaosOptions{For: time.Minute})
+func (l *Lockers) Run(w *World, opts ChaosOptions) error {
+	l.Start(w)
+	if s := w.stream(profileStream << 8); s.below(2) == 0 { // in half of the worlds they may meet in peace
+		if err := w.Run(s.between(0, 8*time.Second)); err != nil {
+			return err
+		}
+	}
+	w.Chaos(opts)
+	if err := w.Run(opts.For); err != nil {
+		return err
+	}
+	return l.Settle()
+}
+
+// Start begins the load, on hosts that exist.
+func (l *Lockers) Start(w *World) {
+	l.world = w
+	l.clients = make(map[string]Client)
+	if len(l.Hosts) == 0 {
+		for _, h := range w.Hosts() {
+			l.Hosts = append(l.Hosts, h.Name())
+		}
+	}
+	for _, v := range []struct {
+		field *int
+		value int
+	}{{&l.Each, 3}, {&l.Keys, 4}} {
+		if *v.field == 0 {
+			*v.field = v.value
+		}
+	}
+	if l.TTL == 0 {
+		l.TTL = 10 * time.Second
+	}
+	if l.Bound == 0 {
+		l.Bound = 15 * time.Second
+	}
+	for _, host := range l.Hosts {
+		w.Host(host).Boot("node", func(ctx context.Context) {
+			delete(l.clients, host)
+			client, err := l.Join(ctx, host)
+			for ; err != nil; client, err = l.Join(ctx, host) {
+				Logf(ctx, "join: %v", err)
+				if Sleep(ctx, time.Second) != nil {
+					return
+				}
+			}
+			l.clients[host] = client
+			for i := range l.Each {
+				Go(ctx, fmt.Sprint("locker", i+1), func(ctx context.Context) { l.work(ctx, client) })
+			}
+		})
+	}
+}
+
+// Settle ends the load in a healed world and checks the end.
+func (l *Lockers) Settle() error {
+	w := l.world
+	l.quiet = true
+	if err := w.RunUntil(func() bool { return len(l.clients) == len(l.Hosts) && l.busy == 0 }, l.TTL+l.Bound); err != nil {
+		var away []string
+		for _, host := range l.Hosts {
+			if l.clients[host] == nil {
+				away = append(away, host)
+			}
+		}
+		return fmt.Errorf("G6: after all faults ended, these calls go on: %q; and these nodes are not back: %q; %w", w.history.Open(), away, err)
+	}
+	swept := 0
+	for _, host := range l.Hosts {
+		client := l.clients[host]
+		w.Host(host).Go("sweep", func(ctx context.Context) {
+			if l.sweep(ctx, client) {
+				swept++
+			}
+		})
+	}
+	if err := w.RunUntil(func() bool { return swept == len(l.Hosts) }, 2*(l.TTL+l.Bound)); err != nil {
+		return fmt.Errorf("G6: after all faults ended, the keys cannot be locked from everywhere; %w", err)
+	}
+	if early := w.history.Early; len(early) > 0 {
+		w.Fail(fmt.Errorf("G5 lease: %d holds ended before their deadline, the first: %v, though leased until %v", len(early), early[0], early[0].leasedUntil()))
+	}
+	return w.history.Finish()
+}
+
+// Grants returns how many holds there were.
+func (l *Lockers) Grants() int { return l.grants }
+
+// sweep locks every key once more.
+func (l *Lockers) sweep(ctx context.Context, client Client) bool {
+	for i := range l.Keys {
+		for kind := range keyKinds {
+			key := fmt.Sprintf("%s/%d", keyKinds[kind], i)
+			wait, cancel := WithTimeout(ctx, l.TTL+l.Bound)
+			err := l.once(wait, client, kind, key, call{weight: permits, hold: time.Millisecond})
+			cancel()
+			if err != nil {
+				l.world.Fail(fmt.Errorf("G4, G6: after all faults ended, %q cannot be locked: %w", key, err))
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keyKinds are the kinds of keys that are in use, and the names of theirs.
+var keyKinds = [...]string{"lock", "semaphore"}
+
+// permits is the capacity of the lockers' semaphores.
+const permits = 3
+
+// call is how one call goes.
+type call struct {
+	shared, try bool
+	hasty       bool // unlock without waiting for the answer
+	weight      int64
+	hold        time.Duration
+}
+
+// work is one locker's life.
+func (l *Lockers) work(ctx context.Context, client Client) {
+	l.busy++
+	defer func() { l.busy-- }()
+	chance := newStream(l.world.Random(), userStream, &l.world.draws)
+	var kind int
+	var key string
+	for !l.quiet {
+		// Often the same key again, at once: late messages of the last hold may meet it.
+		again := key != "" && chance.below(3) == 0
+		if !again {
+			if Sleep(ctx, chance.exponential(100*time.Millisecond)) != nil {
+				return
+			}
+			kind = int(chance.below(3) / 2) // two of three are locks
+			key = fmt.Sprintf("%s/%d", keyKinds[kind], chance.below(int64(l.Keys)))
+		}
+		c := call{weight: 1 + chance.below(permits), hasty: chance.below(6) == 0}
+		switch chance.below(8) {
+		case 0, 1:
+			c.shared = true
+		case 2:
+			c.try = kind == 0
+		}
+		// Most holds are short; one in some outlives the lease, so that it is renewed.
+		c.hold = chance.exponential(50 * time.Millisecond)
+		if chance.below(40) == 0 {
+			c.hold = chance.between(0, 2*l.TTL)
+		}
+		wait, cancel := WithTimeout(ctx, l.patience(chance))
+		_ = l.once(wait, client, kind, key, c)
+		cancel()
+	}
+}
+
+// patience draws how long a call waits.
+func (l *Lockers) patience(s *stream) time.Duration {
+	switch s.below(4) {
+	case 0:
+		return s.exponential(20 * time.Millisecond)
+	case 1:
+		return s.exponential(time.Second)
+	}
+	return l.TTL + l.Bound
+}
+
+// once makes one call, holds what it got for a while, and unlocks it.
+func (l *Lockers) once(ctx context.Context, client Client, kind int, key string, c call) error {
+	want := Exclusive(key)
+	var h Handle
+	var err error
+	switch {
+	case kind == 1:
+		want = Permits(key, c.weight, permits)
+	case c.shared:
+		want = Shared(key)
+	}
+	record := l.world.history.Call(ctx, want)
+	switch {
+	case kind == 1:
+		h, err = client.Acquire(ctx, key, c.weight, permits)
+	case c.shared:
+		h, err = client.RLock(ctx, key)
+	case c.try:
+		h, err = client.TryLock(ctx, key)
+	default:
+		h, err = client.Lock(ctx, key)
+	}
+	held := record.Returned(h, err)
+	if held == nil {
+		return err
+	}
+	l.grants++
+	for end := Now(ctx) + c.hold; Now(ctx) < end; {
+		held.Use()
+		if Sleep(h.Context(), min(c.hold/4+1, end-Now(ctx))) != nil {
+			break
+		}
+	}
+	held.Use()
+	if c.hasty {
+		var cancel context.CancelFunc
+		ctx, cancel = WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+	}
+	held.Unlocking()
+	err = h.Unlock(ctx)
+	held.Unlocked(err)
+	return err
+}

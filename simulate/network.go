@@ -1,0 +1,356 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/lockmesh/mesh/transport"
+)
+
+// network is all links, listeners and connections of a world.
+type network struct {
+	world     *World
+	link      *Link // of all paths that have none of their own
+	paths     [][]path
+	cuts      []*cut
+	listeners map[string]*endpoint // by "host:port"; looked up, never ranged over
+	conns     []*conn              // in the order in which they were made
+	rules     []func(Frame) Verdict
+
+	delays *stream
+	losses *stream
+	dials  *stream
+	spare  []*frame
+}
+
+func newNetwork(w *World, l Link) *network {
+	return &network{
+		world: w, link: &l, listeners: make(map[string]*endpoint),
+		delays: w.stream(latencyStream), losses: w.stream(lossStream), dials: w.stream(dialStream),
+	}
+}
+
+// endpoint is one node's network: it implements seam.Network.
+type endpoint struct {
+	net     *network
+	process *process
+	cfg     transport.Config
+	handler transport.Handler
+	bound   string // where it listens; empty: it cannot be dialled
+	hello   transport.Hello
+	gone    bool
+	peers   map[transport.ID]*peer // looked up, never ranged over
+	order   []*peer
+}
+
+// peer is what an endpoint knows of another node.
+type peer struct {
+	id    transport.ID
+	hello transport.Hello
+	conn  *conn // nil: none
+	side  int   // of conn
+	up    bool  // Up was reported, and no Down since
+	told  bool  // Down(Replaced) was reported, and no Up since
+	kept  bool  // Connect
+	addr  string
+	busy  bool // a redial is under way
+	tries int
+	retry *event
+}
+
+func (n *network) listen(p *process, cfg transport.Config, h transport.Handler) (*endpoint, error) {
+	e := &endpoint{net: n, process: p, cfg: cfg, handler: h, hello: cfg.Hello, peers: make(map[transport.ID]*peer)}
+	if cfg.Bind != "" {
+		_, port, err := net.SplitHostPort(cfg.Bind)
+		if err != nil {
+			return nil, fmt.Errorf("simulate: bind address: %w", err)
+		}
+		if port == "0" || port == "" {
+			p.host.ports++
+			port = fmt.Sprint(p.host.ports)
+		}
+		e.bound = net.JoinHostPort(p.host.name, port)
+		if n.listeners[e.bound] != nil {
+			return nil, fmt.Errorf("simulate: %s: address already in use", e.bound)
+		}
+		n.listeners[e.bound] = e
+		e.hello.Addr = e.bound
+		if cfg.Advertise != "" {
+			e.hello.Addr = cfg.Advertise
+		}
+	}
+	p.endpoints = append(p.endpoints, e)
+	return e, nil
+}
+
+// Addr implements seam.Network.
+func (e *endpoint) Addr() string { return e.hello.Addr }
+
+// Update implements seam.Network.
+func (e *endpoint) Update(h transport.Hello) {
+	h.ID = e.hello.ID
+	if h.Addr == "" {
+		h.Addr = e.hello.Addr
+	}
+	e.hello = h
+}
+
+// Dial implements seam.Network.
+func (e *endpoint) Dial(addr string) {
+	if e.gone {
+		return
+	}
+	e.dial(addr, 0, func(h transport.Hello, err error) { e.handler.Dialed(addr, h, err) })
+}
+
+// Connect implements seam.Network.
+func (e *endpoint) Connect(id transport.ID, addr string) {
+	if e.gone || id == e.hello.ID {
+		return
+	}
+	p := e.peer(id)
+	if p.kept && p.addr == addr {
+		return
+	}
+	if p.retry != nil { // the address is news
+		e.net.world.cancel(p.retry)
+		p.retry = nil
+	}
+	p.kept, p.addr, p.tries = true, addr, 0
+	if p.conn == nil && !p.up {
+		e.again(p, 0)
+	}
+}
+
+// Disconnect implements seam.Network.
+func (e *endpoint) Disconnect(id transport.ID) {
+	p := e.peers[id]
+	if p == nil || e.gone {
+		return
+	}
+	p.kept = false
+	c, side := p.conn, p.side
+	e.forget(p)
+	if c != nil {
+		c.goodbye(side)
+	}
+}
+
+// Close implements seam.Network.
+func (e *endpoint) Close() { e.die() }
+
+// die closes everything without a word, as the kernel does for a dead process.
+func (e *endpoint) die() {
+	if e.gone {
+		return
+	}
+	e.gone = true
+	if e.bound != "" {
+		delete(e.net.listeners, e.bound)
+	}
+	for _, p := range e.order {
+		if p.retry != nil {
+			e.net.world.cancel(p.retry)
+		}
+		if c := p.conn; c != nil {
+			p.conn = nil
+			c.close(p.side)
+		}
+	}
+	e.order, e.peers = nil, nil
+	e.net.refresh()
+}
+
+// peer returns the entry of id, and makes it if there is none.
+func (e *endpoint) peer(id transport.ID) *peer {
+	p := e.peers[id]
+	if p == nil {
+		p = &peer{id: id}
+		e.peers[id] = p
+		e.order = append(e.order, p)
+	}
+	return p
+}
+
+func (e *endpoint) forget(p *peer) {
+	if p.retry != nil {
+		e.net.world.cancel(p.retry)
+		p.retry = nil
+	}
+	if e.peers[p.id] != p {
+		return
+	}
+	delete(e.peers, p.id)
+	for i := range e.order {
+		if e.order[i] == p {
+			e.order = append(e.order[:i], e.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// down reports the end of a connection, and goes on trying if it is to be kept.
+func (e *endpoint) down(p *peer, cause transport.Cause) {
+	if !p.up {
+		return
+	}
+	p.up, p.told = false, cause == transport.Replaced
+	if p.kept {
+		e.again(p, e.net.dials.between(20*time.Millisecond, 100*time.Millisecond))
+	} else {
+		e.forget(p)
+	}
+	e.net.world.logf(e.process.host.name, "connection to %s is down: %s", p.hello.Name, causeNames[cause])
+	e.handler.Down(p.id, cause)
+}
+
+var causeNames = [...]string{transport.Lost: "lost", transport.Goodbye: "goodbye", transport.Refused: "refused", transport.Replaced: "replaced"}
+
+// Queue limits of one direction of a connection.
+const (
+	maxFrames = 4096
+	maxBytes  = 8 << 20
+)
+
+// frame is one message on its way. It owns its event, and both are used again.
+type frame struct {
+	ev    event
+	conn  *conn
+	side  int // the sender's
+	kind  transport.Kind
+	class transport.Class
+	body  []byte
+	hash  uint64
+	held  bool
+}
+
+func (n *network) newFrame() *frame {
+	if last := len(n.spare) - 1; last >= 0 {
+		f := n.spare[last]
+		n.spare = n.spare[:last]
+		return f
+	}
+	f := &frame{}
+	f.ev = event{kind: frameEvent, slot: idle, frame: f}
+	return f
+}
+
+// free takes a frame off its connection's books, for another to use.
+func (n *network) free(f *frame) {
+	f.conn.frames[f.side]--
+	f.conn.bytes[f.side] -= len(f.body)
+	f.conn, f.body, f.held, f.ev.owner = nil, nil, false, nil
+	n.spare = append(n.spare, f)
+}
+
+// Send implements seam.Network.
+func (e *endpoint) Send(id transport.ID, kind transport.Kind, class transport.Class, body []byte) bool {
+	if e.gone {
+		return false
+	}
+	p := e.peers[id]
+	if p == nil || p.conn == nil {
+		return false
+	}
+	c, side := p.conn, p.side
+	if len(body) > transport.MaxFrame || c.frames[side] >= maxFrames || c.bytes[side]+len(body) > maxBytes {
+		return false
+	}
+	n := e.net
+	link := n.paths[e.process.host.index][c.ends[1-side].process.host.index].link
+	var extra time.Duration
+	if len(n.rules) > 0 {
+		v := n.judge(c, side, kind, class, body)
+		if v == Drop {
+			return true
+		}
+		extra = time.Duration(v)
+	}
+	if link.harsh() && n.losses.chance(link.Loss) {
+		return true
+	}
+	hash := xxhash.Sum64(body)
+	n.launch(c, side, kind, class, body, hash, extra, link)
+	if link.harsh() && n.losses.chance(link.Duplicate) {
+		n.launch(c, side, kind, class, body, hash, n.losses.exponential(2*time.Millisecond)+1, link)
+	}
+	return true
+}
+
+// launch puts one frame on its way.
+func (n *network) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, extra time.Duration, link *Link) {
+	f := n.newFrame()
+	f.conn, f.side, f.kind, f.class, f.body, f.hash = c, side, kind, class, body, hash
+	c.frames[side]++
+	c.bytes[side] += len(body)
+	f.ev.owner = c.ends[1-side].process
+	free := extra > 0
+	if link.harsh() && n.losses.chance(link.Reorder) {
+		free = true
+		extra += n.losses.exponential(5 * time.Millisecond)
+	}
+	n.fly(f, extra, free)
+}
+
+// fly draws when a frame arrives: in order, unless it is free.
+func (n *network) fly(f *frame, extra time.Duration, free bool) {
+	c := f.conn
+	at := n.world.now + n.latency(c.ends[f.side].process.host, c.ends[1-f.side].process.host, len(f.body)) + extra
+	if last := &c.last[f.side][f.class]; free {
+		at = max(at, c.since[1-f.side])
+	} else {
+		at = max(at, *last+1)
+		*last = at
+	}
+	n.world.schedule(&f.ev, at)
+}
+
+// arrive hands a frame to the node that it is for.
+func (n *network) arrive(f *frame) {
+	c, to := f.conn, 1-f.side
+	switch {
+	case !c.open[to]:
+	case !n.open(c.ends[f.side].process.host, c.ends[to].process.host):
+		if !c.forgets {
+			c.hold(f)
+			return
+		}
+	case xxhash.Sum64(f.body) != f.hash:
+		n.world.Fail(fmt.Errorf("simulate: the body of a frame from %s was changed after Send", c.ends[f.side].hello.Name))
+	default:
+		e, from, kind := c.ends[to], c.hellos[f.side].ID, f.kind
+		body := append([]byte(nil), f.body...)
+		n.free(f)
+		e.handler.Receive(from, kind, body)
+		return
+	}
+	n.free(f)
+}
+
+// resolve finds the host that addr names, as seen from another.
+func (n *network) resolve(from *Host, addr string) (*Host, string, error) {
+	name, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", err
+	}
+	h := n.world.byName[name]
+	if name == "" || name == "localhost" || name == "0.0.0.0" || name == "::" || name == "::1" || strings.HasPrefix(name, "127.") {
+		h = from
+	}
+	if h == nil {
+		return nil, "", errNoHost
+	}
+	return h, net.JoinHostPort(h.name, port), nil
+}
+
+var (
+	errRefused = error(syscall.ECONNREFUSED)
+	errTimeout = errors.New("i/o timeout")
+	errNoHost  = errors.New("no such host")
+)

@@ -1,0 +1,533 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// probe is a node that only writes down what its network says.
+type probe struct {
+	w      *World
+	host   string
+	id     transport.ID
+	net    seam.Network
+	said   []string
+	frames []string
+	refuse error
+}
+
+func (p *probe) note(format string, args ...any) {
+	p.said = append(p.said, fmt.Sprintf(format, args...))
+}
+func (p *probe) Dialed(addr string, h transport.Hello, err error) {
+	p.note("dialed %s %s %v", addr, h.Name, err)
+}
+func (p *probe) Up(h transport.Hello)                       { p.note("up %s", h.Name) }
+func (p *probe) Down(_ transport.ID, cause transport.Cause) { p.note("down %s", causeNames[cause]) }
+func (p *probe) Receive(_ transport.ID, _ transport.Kind, body []byte) {
+	p.frames = append(p.frames, string(body))
+}
+
+// listen makes a probe on a host, in whatever runs there now.
+func listen(t *testing.T, w *World, host, bind string) *probe {
+	t.Helper()
+	h := w.Host(host)
+	p := &probe{w: w, host: host, id: transport.ID(h.process.Seed() | 1)}
+	cfg := transport.Config{
+		Bind:   bind,
+		Hello:  transport.Hello{Name: fmt.Sprintf("%s#%d", host, h.Incarnation()), ID: p.id},
+		Logger: slog.New(slog.DiscardHandler),
+		Accept: func(transport.Hello) error { return p.refuse },
+	}
+	net, err := h.process.Listen(cfg, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.net = net
+	return p
+}
+
+func run(t *testing.T, w *World, d time.Duration) {
+	t.Helper()
+	if err := w.Run(d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expect compares what a probe heard, and forgets it.
+func expect(t *testing.T, p *probe, want ...string) {
+	t.Helper()
+	if !slices.Equal(p.said, want) {
+		t.Errorf("at %v %s heard %q, want %q", p.w.Now(), p.host, p.said, want)
+	}
+	p.said = nil
+}
+
+func pairOf(t *testing.T, opts Options) (*World, *probe, *probe) {
+	w := New(opts)
+	t.Cleanup(w.Close)
+	a, b := listen(t, w, "a", ":1"), listen(t, w, "b", ":1")
+	a.net.Connect(b.id, b.net.Addr())
+	b.net.Connect(a.id, a.net.Addr())
+	run(t, w, time.Second)
+	expect(t, a, "up b#1")
+	expect(t, b, "up a#1")
+	return w, a, b
+}
+
+func TestDial(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	a, b := listen(t, w, "a", ":1"), listen(t, w, "b", "0.0.0.0:0")
+	if b.net.Addr() != "b:40001" {
+		t.Errorf("b's address is %s", b.net.Addr())
+	}
+	for _, addr := range []string{"a:1", "localhost:1"} { // itself
+		a.net.Dial(addr)
+		run(t, w, time.Second)
+		expect(t, a, "dialed "+addr+" a#1 "+transport.ErrSelf.Error())
+	}
+	a.net.Dial("b:9")
+	run(t, w, 100*time.Millisecond)
+	expect(t, a, "dialed b:9  dial b:9: connection refused")
+	a.net.Dial("nobody:1")
+	run(t, w, 100*time.Millisecond)
+	expect(t, a, "dialed nobody:1  dial nobody:1: no such host")
+	w.Isolate("b")
+	a.net.Dial("b:40001")
+	run(t, w, time.Second)
+	expect(t, a)
+	run(t, w, 5*time.Second)
+	expect(t, a, "dialed b:40001  dial b:40001: i/o timeout")
+	w.Heal()
+
+	b.refuse = errors.New("not you")
+	a.net.Dial("b:40001")
+	run(t, w, time.Second)
+	expect(t, a, "dialed b:40001 b#1 transport: b:40001 refused the connection: not you")
+	b.refuse = nil
+	a.refuse = errors.New("not that")
+	a.net.Dial("b:40001")
+	run(t, w, time.Second)
+	expect(t, a, "dialed b:40001 b#1 transport: refused b:40001: not that")
+	a.refuse = nil
+	expect(t, b)
+	a.net.Dial("b:40001")
+	run(t, w, time.Second)
+	expect(t, a, "up b#1", "dialed b:40001 b#1 <nil>")
+	expect(t, b, "up a#1")
+	a.net.Dial("b:40001")
+	b.net.Dial("a:1")
+	run(t, w, time.Second)
+	expect(t, a, "dialed b:40001 b#1 <nil>")
+	expect(t, b, "dialed a:1 a#1 <nil>")
+
+	if _, err := w.Host("a").process.Listen(transport.Config{Bind: ":1"}, a); err == nil {
+		t.Error("the port was given twice")
+	}
+}
+
+func TestVersionsMustMeet(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	a, b := listen(t, w, "a", ":1"), listen(t, w, "b", ":1")
+	a.net.Update(transport.Hello{Name: "a", ID: a.id, MinVersion: 3, MaxVersion: 4})
+	b.net.Update(transport.Hello{Name: "b", ID: b.id, MinVersion: 1, MaxVersion: 2})
+	a.net.Dial("b:1")
+	run(t, w, time.Second)
+	expect(t, a, "dialed b:1 b transport: b:1 refused the connection: no common version")
+}
+
+func TestSimultaneousDials(t *testing.T) {
+	for seed := range uint64(50) {
+		w, a, b := pairOf(t, Options{Seed: seed, Link: Link{Jitter: time.Millisecond}})
+		if !a.net.Send(b.id, 0, 0, []byte("x")) || !b.net.Send(a.id, 0, 0, []byte("y")) {
+			t.Fatal("not connected")
+		}
+		run(t, w, time.Second)
+		if len(a.frames) != 1 || len(b.frames) != 1 {
+			t.Fatalf("seed %d: frames %q %q", seed, a.frames, b.frames)
+		}
+	}
+}
+
+func TestCrashIsRefusedAtOnce(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.Crash("b")
+	run(t, w, 20*time.Millisecond)
+	expect(t, a, "down refused")
+	expect(t, b)
+	w.Restart("b")
+	b2 := listen(t, w, "b", ":1")
+	run(t, w, 5*time.Second)
+	expect(t, a, "down replaced", "up b#2") // Connect goes on dialling the address
+	expect(t, b2, "up a#1")
+}
+
+func TestQuickRestartIsReplaced(t *testing.T) {
+	w, a, _ := pairOf(t, Options{})
+	w.Crash("b")
+	w.Restart("b")
+	listen(t, w, "b", ":1")
+	run(t, w, time.Second)
+	expect(t, a, "down replaced", "up b#2")
+}
+
+func TestConnectNoticesAnotherIncarnation(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	a, b := listen(t, w, "a", ":1"), listen(t, w, "b", ":1")
+	a.net.Connect(99, "b:1") // who is no more
+	run(t, w, time.Minute)
+	expect(t, a, "down replaced", "up b#1")
+	a.net.Connect(b.id, "")
+	w.Reset("a", "b")
+	run(t, w, time.Minute)
+	expect(t, a)
+}
+
+func TestPowerOffIsSilent(t *testing.T) {
+	w, a, _ := pairOf(t, Options{})
+	w.PowerOff("b")
+	run(t, w, time.Second)
+	expect(t, a)
+	run(t, w, 9*time.Second)
+	expect(t, a, "down lost")
+	w.Restart("b")
+	listen(t, w, "b", ":1")
+	run(t, w, 10*time.Second)
+	expect(t, a, "down replaced", "up b#2")
+}
+
+func TestPartitionIsSilent(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.Partition([]string{"a"}, []string{"b"})
+	run(t, w, 1500*time.Millisecond)
+	expect(t, a)
+	if !a.net.Send(b.id, 0, 0, []byte("x")) {
+		t.Error("the connection is down before anybody can know")
+	}
+	run(t, w, 9*time.Second)
+	expect(t, a, "down lost")
+	expect(t, b, "down lost")
+	w.Heal()
+	run(t, w, 10*time.Second)
+	expect(t, a, "up b#1")
+	expect(t, b, "up a#1")
+	if len(b.frames) != 0 {
+		t.Errorf("a frame outlived its connection: %q", b.frames)
+	}
+}
+
+func TestShortCutOnlyDelays(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.Isolate("b")
+	var want []string
+	for i := range 5 {
+		want = append(want, fmt.Sprint(i))
+		a.net.Send(b.id, 0, 0, []byte(want[i]))
+		run(t, w, 100*time.Millisecond)
+	}
+	if len(b.frames) != 0 {
+		t.Errorf("%q passed the cut", b.frames)
+	}
+	w.Heal()
+	run(t, w, 10*time.Second)
+	expect(t, a)
+	expect(t, b)
+	if !slices.Equal(b.frames, want) {
+		t.Errorf("received %q, want %q", b.frames, want)
+	}
+}
+
+func TestOneWayCut(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.PartitionOneWay([]string{"a"}, []string{"b"})
+	a.net.Send(b.id, 0, 0, []byte("x"))
+	b.net.Send(a.id, 0, 0, []byte("y"))
+	run(t, w, time.Second)
+	if len(b.frames) != 0 || len(a.frames) != 1 {
+		t.Errorf("frames %q %q", a.frames, b.frames)
+	}
+	run(t, w, 15*time.Second)
+	expect(t, a, "down lost")
+	expect(t, b, "down lost")
+	w.Heal()
+	run(t, w, 5*time.Second)
+	expect(t, a, "up b#1")
+	expect(t, b, "up a#1")
+}
+
+func TestResetLosesFramesOnly(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	a.net.Send(b.id, 0, 0, []byte("before"))
+	run(t, w, 10*time.Millisecond)
+	w.Reset("a", "b")
+	for range 100 {
+		a.net.Send(b.id, 0, 0, []byte("lost"))
+		run(t, w, 50*time.Microsecond)
+	}
+	run(t, w, time.Second)
+	a.net.Send(b.id, 0, 0, []byte("after"))
+	run(t, w, time.Second)
+	expect(t, a)
+	expect(t, b)
+	if n := len(b.frames); n < 2 || n >= 102 || b.frames[0] != "before" || b.frames[n-1] != "after" {
+		t.Errorf("%d frames arrived", n)
+	}
+}
+
+func TestGoodbyeComesLast(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	b.net.Disconnect(a.id)
+	a.net.Disconnect(b.id) // both at once
+	run(t, w, time.Second)
+	a.net.Connect(b.id, "b:1")
+	run(t, w, time.Second)
+	a.said, b.said = nil, nil
+	for range 10 {
+		a.net.Send(b.id, 0, transport.Normal, []byte("x"))
+	}
+	a.net.Disconnect(b.id)
+	if a.net.Send(b.id, 0, 0, []byte("y")) {
+		t.Error("sent after Disconnect")
+	}
+	run(t, w, 30*time.Millisecond)
+	expect(t, a)
+	expect(t, b, "down goodbye")
+	if len(b.frames) != 10 {
+		t.Errorf("%d frames before the goodbye, want 10", len(b.frames))
+	}
+}
+
+func TestCloseIsRefused(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	b.net.Close()
+	run(t, w, time.Second)
+	expect(t, a, "down refused")
+	expect(t, b)
+	if b.net.Send(a.id, 0, 0, nil) {
+		t.Error("sent after Close")
+	}
+}
+
+func TestOrderWithinAClass(t *testing.T) {
+	w, a, b := pairOf(t, Options{Link: Link{Jitter: 10 * time.Millisecond}})
+	for i := range 200 {
+		a.net.Send(b.id, 0, transport.Class(i%2), fmt.Appendf(nil, "%d%03d", i%2, i))
+		run(t, w, 100*time.Microsecond)
+	}
+	run(t, w, time.Second)
+	if len(b.frames) != 200 {
+		t.Fatalf("%d frames", len(b.frames))
+	}
+	if slices.IsSorted(b.frames) {
+		t.Error("the urgent ones overtook nobody, or everybody")
+	}
+	slices.SortStableFunc(b.frames, func(x, y string) int { return strings.Compare(x[:1], y[:1]) })
+	if !slices.IsSorted(b.frames) {
+		t.Errorf("out of order: %q", b.frames)
+	}
+}
+
+func TestHarshLinks(t *testing.T) {
+	w, a, b := pairOf(t, Options{Link: Link{Loss: 100_000, Duplicate: 100_000, Reorder: 100_000}})
+	for i := range 1000 {
+		a.net.Send(b.id, 0, 0, fmt.Appendf(nil, "%04d", i))
+		run(t, w, time.Millisecond)
+	}
+	run(t, w, time.Second)
+	inOrder := slices.IsSorted(b.frames)
+	slices.Sort(b.frames)
+	unique := len(slices.Compact(slices.Clone(b.frames)))
+	if unique < 850 || unique > 950 || len(b.frames)-unique < 50 || inOrder {
+		t.Errorf("of 1000 frames %d arrived, %d of them twice, in order: %v", unique, len(b.frames)-unique, inOrder)
+	}
+}
+
+func TestQueuesAreBounded(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.Pause("b")
+	sent := 0
+	for a.net.Send(b.id, 0, 0, make([]byte, 10)) {
+		sent++
+	}
+	if sent != maxFrames {
+		t.Errorf("%d frames went into the queue, want %d", sent, maxFrames)
+	}
+	if a.net.Send(b.id, 0, 0, make([]byte, transport.MaxFrame+1)) {
+		t.Error("a frame beyond the limit was taken")
+	}
+	run(t, w, time.Second)
+	if len(b.frames) != 0 {
+		t.Error("a paused host took a frame")
+	}
+	w.Resume("b")
+	run(t, w, time.Second)
+	if len(b.frames) != sent {
+		t.Errorf("%d frames arrived, want %d", len(b.frames), sent)
+	}
+	expect(t, a)
+}
+
+func TestLongPauseLooksLikeACut(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.Pause("b")
+	run(t, w, 20*time.Second)
+	expect(t, a, "down lost")
+	expect(t, b)
+	w.Resume("b")
+	run(t, w, 5*time.Second)
+	expect(t, a, "up b#1")
+	if n := len(b.said); n != 0 && n != 2 { // b may notice, or be redialled before
+		t.Errorf("b heard %q", b.said)
+	}
+}
+
+func TestRules(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	stop := w.Rule(func(f Frame) Verdict {
+		switch {
+		case string(f.Body) == "drop":
+			return Drop
+		case string(f.Body) == "late" && f.From == "a" && f.To == "b":
+			return Verdict(time.Minute)
+		}
+		return Pass
+	})
+	for _, body := range []string{"drop", "late", "pass"} {
+		a.net.Send(b.id, 0, 0, []byte(body))
+	}
+	run(t, w, time.Second)
+	if !slices.Equal(b.frames, []string{"pass"}) {
+		t.Errorf("received %q", b.frames)
+	}
+	stop()
+	a.net.Send(b.id, 0, 0, []byte("drop"))
+	run(t, w, time.Minute)
+	if !slices.Equal(b.frames, []string{"pass", "drop", "late"}) {
+		t.Errorf("received %q", b.frames)
+	}
+}
+
+func TestChangedBodyIsNoticed(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	body := []byte("hello")
+	a.net.Send(b.id, 0, 0, body)
+	body[0] = 'j'
+	if err := w.Run(time.Second); err == nil || !strings.Contains(err.Error(), "changed after Send") {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// clientOnly has no port.
+func TestClientCannotBeDialled(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	a, c := listen(t, w, "a", ":1"), listen(t, w, "c", "")
+	if c.net.Addr() != "" {
+		t.Errorf("the client's address is %q", c.net.Addr())
+	}
+	c.net.Connect(a.id, "a:1")
+	run(t, w, time.Second)
+	expect(t, a, "up c#1")
+	expect(t, c, "up a#1")
+	w.Reset("a", "c")
+	run(t, w, time.Second)
+	// The client redials at once; the node cannot, so it may notice first.
+	if n := len(a.said); n != 0 && n != 2 {
+		t.Errorf("a heard %q", a.said)
+	}
+	expect(t, c)
+	w.Crash("c")
+	a.said = nil
+	run(t, w, time.Second)
+	expect(t, a, "down lost")
+}
+
+// gossipers are members on three hosts that know each other.
+func gossipers(t *testing.T, opts Options) (*World, map[string]*probe, map[string]seam.Membership) {
+	w := New(opts)
+	t.Cleanup(w.Close)
+	probes, members := make(map[string]*probe), make(map[string]seam.Membership)
+	var first seam.Member
+	for _, host := range []string{"a", "b", "c"} {
+		p := listen(t, w, host, ":1")
+		self := seam.Member{ID: p.id, Name: host, Addr: p.net.Addr()}
+		m, err := w.Host(host).process.NewMembership(self, p.net, func(e seam.MemberEvent) {
+			p.note("%s %s", stateNames[e.State], e.Member.Name)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if host == "a" {
+			first = self
+		} else {
+			m.Join([]seam.Member{first})
+		}
+		probes[host], members[host] = p, m
+	}
+	run(t, w, 20*time.Second)
+	for host, p := range probes {
+		slices.Sort(p.said)
+		var want []string
+		for _, other := range []string{"a", "b", "c"} {
+			if other != host {
+				want = append(want, "alive "+other)
+			}
+		}
+		expect(t, p, want...)
+	}
+	return w, probes, members
+}
+
+func TestMembership(t *testing.T) {
+	w, probes, members := gossipers(t, Options{Seed: 3})
+	w.Crash("c")
+	run(t, w, 500*time.Millisecond)
+	expect(t, probes["a"]) // gossip is late
+	run(t, w, 15*time.Second)
+	expect(t, probes["a"], "dead c")
+	expect(t, probes["b"], "dead c")
+
+	w.Isolate("a")
+	run(t, w, 15*time.Second)
+	expect(t, probes["a"], "dead b")
+	w.Heal()
+	run(t, w, 30*time.Second)
+	expect(t, probes["a"], "alive b") // not forgotten yet
+	expect(t, probes["b"], "dead a", "alive a")
+
+	w.Isolate("a")
+	run(t, w, 2*time.Minute)
+	w.Heal()
+	run(t, w, time.Minute)
+	expect(t, probes["a"], "dead b") // forgotten: gossip alone does not heal
+	expect(t, probes["b"], "dead a")
+	b := probes["b"]
+	members["a"].Join([]seam.Member{{ID: b.id, Name: "b"}})
+	run(t, w, 10*time.Second)
+	expect(t, probes["a"], "alive b")
+	expect(t, probes["b"], "alive a")
+
+	members["b"].Leave()
+	run(t, w, 10*time.Second)
+	expect(t, probes["a"], "gone b")
+}
+
+func TestLiesAreCorrected(t *testing.T) {
+	w, probes, _ := gossipers(t, Options{Seed: 5})
+	w.LieDead("a", "b")
+	run(t, w, 20*time.Second)
+	expect(t, probes["a"], "dead b", "alive b")
+	expect(t, probes["c"], "dead b", "alive b")
+	expect(t, probes["b"])
+}

@@ -1,0 +1,164 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// errCrashed is the cause with which the contexts of a crashed process end.
+var errCrashed = errors.New("simulate: the host crashed")
+
+// process is one incarnation of a host: the seam.World of the nodes in it. It dies
+// with a crash, and whatever is asked of it then does nothing.
+type process struct {
+	world *World
+	host  *Host
+	id    int
+	dead  bool
+	base  time.Duration // Now's zero: of no meaning outside of the process
+	seeds uint64
+
+	root      *simContext
+	loops     []*loop
+	actors    []*actor
+	timers    []*simContext // contexts with a deadline ahead
+	endpoints []*endpoint
+	members   []*membership
+	nodes     []inspected
+}
+
+var _ seam.Instrumented = (*process)(nil)
+
+func newProcess(h *Host) *process {
+	h.world.processes++
+	p := &process{world: h.world, host: h, id: h.world.processes}
+	p.base = h.sched.between(0, time.Hour) - h.clock.at(h.world.now)
+	p.root = newContext(seam.WithWorld(context.Background(), p), p)
+	return p
+}
+
+// Now implements seam.World.
+func (p *process) Now() time.Duration { return p.host.clock.at(p.world.now) + p.base }
+
+// Wall implements seam.World. It runs at the host's rate, as an undisciplined
+// clock does.
+func (p *process) Wall() time.Time {
+	h := p.host
+	return epoch.Add(h.clock.at(p.world.now) - h.clock.zero + h.clock.offset)
+}
+
+// when returns the true time at which Now shows local.
+func (p *process) when(local time.Duration) time.Duration {
+	return max(p.host.clock.when(local-p.base), p.world.now)
+}
+
+// Seed implements seam.World. Within a world no number comes twice.
+func (p *process) Seed() uint64 {
+	p.seeds++
+	return mix(mix(p.world.opts.Seed) ^ (uint64(p.id)<<24 | p.seeds))
+}
+
+// Bugs implements seam.Instrumented.
+func (p *process) Bugs() bug.Set { return p.world.opts.Bugs }
+
+// Observer implements seam.Instrumented.
+func (p *process) Observer() seam.Observer { return &p.world.history.queue }
+
+// Inspect implements seam.Instrumented.
+func (p *process) Inspect(id transport.ID, node seam.Inspected) {
+	p.nodes = append(p.nodes, inspected{id, node})
+}
+
+// NewParker implements seam.World.
+func (p *process) NewParker() seam.Parker { return &parker{process: p} }
+
+// NewLoop implements seam.World.
+func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration) seam.Loop {
+	l := &loop{process: p, id: len(p.loops) + 1, name: name, run: run, until: seam.Never}
+	l.ev = event{kind: loopEvent, slot: idle, owner: p, loop: l}
+	if !p.dead {
+		p.loops = append(p.loops, l)
+	}
+	return l
+}
+
+// Listen implements seam.World.
+func (p *process) Listen(cfg transport.Config, h transport.Handler) (seam.Network, error) {
+	if p.dead {
+		return nil, errCrashed
+	}
+	if p.host.index == 0 {
+		return nil, errors.New("simulate: World.Go's actors cannot run a node: use Host.Go")
+	}
+	return p.world.net.listen(p, cfg, h)
+}
+
+// NewMembership implements seam.World.
+func (p *process) NewMembership(self seam.Member, net seam.Network, events func(seam.MemberEvent)) (seam.Membership, error) {
+	if p.dead {
+		return nil, errCrashed
+	}
+	return p.world.gossip.add(p, self, events), nil
+}
+
+// spawn starts an actor.
+func (p *process) spawn(name string, fn func(context.Context)) *actor {
+	a := newActor(p, name, fn)
+	p.actors = append(p.actors, a)
+	p.world.schedule(&a.ev, p.world.now+p.host.delay())
+	return a
+}
+
+// kill ends the process at once. Its actors are unwound as soon as the event that
+// is under way is over.
+func (p *process) kill() {
+	if p.dead {
+		return
+	}
+	w, h := p.world, p.host
+	p.dead = true
+	h.process = nil
+	h.paused = false
+	for _, ev := range h.deferred {
+		if ev.slot == deferred {
+			ev.slot = idle
+			w.drop(ev)
+		}
+	}
+	h.deferred = h.deferred[:0]
+	for _, l := range p.loops {
+		w.cancel(&l.ev)
+	}
+	for _, c := range p.timers {
+		w.cancel(&c.ev)
+		c.timer = -1
+	}
+	p.timers = nil
+	for _, e := range p.endpoints {
+		e.die()
+	}
+	for _, m := range p.members {
+		m.stop()
+	}
+	w.reaping = append(w.reaping, p)
+}
+
+// reap unwinds the actors of processes that were killed.
+func (w *World) reap() {
+	for len(w.reaping) > 0 {
+		p := w.reaping[0]
+		w.reaping = w.reaping[1:]
+		p.root.cancel(context.Canceled)
+		for _, a := range p.actors {
+			a.unwind()
+		}
+		p.actors, p.loops = nil, nil
+		w.history.crashed(p)
+	}
+	w.reaping = nil
+}

@@ -1,0 +1,80 @@
+package simulate
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"time"
+)
+
+// stream is one concern's source of chance. Each concern, and each host, has its
+// own, so that a new draw in one place does not shift the others.
+type stream struct {
+	pcg   rand.PCG
+	draws *uint64 // of all streams of the world, for the trace
+}
+
+// The concerns. Hosts come after them.
+const (
+	latencyStream uint64 = iota + 1
+	lossStream
+	scheduleStream
+	gossipStream
+	chaosStream
+	dialStream
+	profileStream
+	userStream
+	clockStream
+	hostStream uint64 = 1 << 32
+)
+
+func newStream(seed, concern uint64, draws *uint64) *stream {
+	s := &stream{draws: draws}
+	s.pcg.Seed(mix(seed), mix(seed^mix(concern)))
+	return s
+}
+
+// mix is the finalizer of splitmix64: one to one, and every bit of x moves about
+// half of those of the result.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Uint64 makes a stream a rand.Source.
+func (s *stream) Uint64() uint64 {
+	*s.draws++
+	return s.pcg.Uint64()
+}
+
+// below returns a number in [0, n), or 0 for n < 1.
+func (s *stream) below(n int64) int64 {
+	if n < 1 {
+		return 0
+	}
+	hi, _ := bits.Mul64(s.Uint64(), uint64(n))
+	return int64(hi)
+}
+
+// between returns a duration in [lo, hi].
+func (s *stream) between(lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(s.below(int64(hi-lo)+1))
+}
+
+// chance is true ppm times in a million. It draws nothing for a certainty.
+func (s *stream) chance(ppm int64) bool {
+	return ppm > 0 && (ppm >= 1_000_000 || s.below(1_000_000) < ppm)
+}
+
+// exponential returns a duration that is exponential enough, with about the mean
+// given, in integers only: a geometric number of halvings, and a fraction of one.
+func (s *stream) exponential(mean time.Duration) time.Duration {
+	if mean <= 0 {
+		return 0
+	}
+	r := s.Uint64()
+	halvings := time.Duration(bits.LeadingZeros64(r | 1<<20))
+	fraction := time.Duration(r & (1<<10 - 1))
+	return mean*halvings*7/10 + mean*fraction*7/10>>10
+}

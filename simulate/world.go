@@ -1,0 +1,331 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/seam"
+)
+
+// Options say what a world is like. The zero value is a calm local network whose
+// clocks all agree; [RandomOptions] draws a rough one.
+type Options struct {
+	// Seed decides everything that chance decides.
+	Seed uint64
+	// Link is what every link is like until [World.SetLink] changes it.
+	Link Link
+	// Gossip is how well news of members travels.
+	Gossip Gossip
+	// ClockRate bounds the rates of the hosts' clocks, in millionths: each host
+	// draws its own from [-ClockRate, ClockRate].
+	ClockRate int64
+	// ClockOffset bounds how far the hosts' times of day are apart from the true one.
+	ClockOffset time.Duration
+	// Timeline keeps a text of what happens; see [World.Timeline].
+	Timeline bool
+	// Repeat is printed with a failure, and says how to see it again. The default
+	// names the seed.
+	Repeat string
+	// Stalled hears of an actor that blocks outside of the simulation for ten
+	// seconds of real time. The default panics.
+	Stalled func(report string)
+
+	// Bugs are deliberate bugs for the nodes born into this world, and Observer
+	// hears what their tables decide. The types are internal: this is for the
+	// project's own tests.
+	Bugs     bug.Set
+	Observer seam.Observer
+}
+
+// World is a simulated network of hosts, with a clock of its own. Same options,
+// same code: same events, bit for bit, on any machine.
+//
+// One goroutine at a time may use a world; its actors run inside of Run, one at a
+// time, and may use it too.
+type World struct {
+	opts Options
+
+	now     time.Duration
+	seq     uint64
+	queue   queue
+	instant int // events that happened at now
+
+	draws   uint64
+	chaos   *stream
+	profile *stream
+	user    *stream
+
+	hosts     []*Host // the first is the lab, where World.Go's actors run
+	byName    map[string]*Host
+	net       *network
+	gossip    *gossip
+	history   *History
+	registers map[string]*Register
+
+	current   *actor // who runs
+	watches   []*watch
+	triggered []*watch
+	reaping   []*process
+	actors    int
+	processes int
+
+	trace    trace
+	timeline *Timeline
+	failure  error
+	running  bool
+	closed   bool
+	dog      watchdog
+}
+
+// New returns a world without hosts, at time zero.
+//
+//	w := simulate.New(simulate.Options{Seed: 7})
+//	defer w.Close()
+//	w.Host("a").Go("worker", func(ctx context.Context) {
+//		simulate.Logf(ctx, "working")
+//		simulate.Sleep(ctx, time.Second)
+//	})
+//	err := w.Run(30 * time.Second)
+func New(opts Options) *World {
+	if opts.Repeat == "" {
+		opts.Repeat = fmt.Sprintf("simulate.Options.Seed = %d", opts.Seed)
+	}
+	w := &World{opts: opts, byName: make(map[string]*Host), registers: make(map[string]*Register), trace: newTrace()}
+	w.chaos = w.stream(chaosStream)
+	w.profile = w.stream(profileStream)
+	w.user = w.stream(userStream)
+	if opts.Timeline {
+		w.timeline = &Timeline{}
+	}
+	w.net = newNetwork(w, opts.Link)
+	w.gossip = newGossip(w, opts.Gossip)
+	w.history = newHistory(w)
+	w.newHost(lab)
+	return w
+}
+
+func (w *World) stream(concern uint64) *stream { return newStream(w.opts.Seed, concern, &w.draws) }
+
+// Now is the true time since the world began. No host's clock shows it.
+func (w *World) Now() time.Duration { return w.now }
+
+// Seed returns the world's seed.
+func (w *World) Seed() uint64 { return w.opts.Seed }
+
+// Events returns how many events have happened.
+func (w *World) Events() uint64 { return w.trace.events }
+
+// Hash returns the hash of everything that has happened.
+func (w *World) Hash() uint64 { return w.trace.digest.Sum64() }
+
+// Checkpoints returns the hash after every 4096 events.
+func (w *World) Checkpoints() []Checkpoint { return w.trace.checkpoints }
+
+// Random returns the next number of the stream that is kept for the world's user.
+func (w *World) Random() uint64 { return w.user.Uint64() }
+
+// Run lets d pass, and returns the first failure: an actor's panic, or a promise
+// that a checker of [World.History] saw broken. After a failure nothing moves.
+func (w *World) Run(d time.Duration) error { return w.run(w.now+d, nil) }
+
+// RunUntil lets time pass until cond holds, which is asked after every event, and
+// fails if it does not within d.
+func (w *World) RunUntil(cond func() bool, d time.Duration) error {
+	met := false
+	err := w.run(w.now+d, func() bool { met = cond(); return met })
+	if err == nil && !met && !cond() {
+		w.Fail(fmt.Errorf("simulate: not within %v what was waited for", d))
+		err = w.failure
+	}
+	return err
+}
+
+func (w *World) run(until time.Duration, cond func() bool) (err error) {
+	if w.running {
+		panic("simulate: Run called from inside of the simulation")
+	}
+	if w.closed {
+		panic("simulate: Run of a closed world")
+	}
+	w.running = true
+	w.dog.start(w)
+	defer func() {
+		w.running = false
+		w.dog.stop()
+		if r := recover(); r != nil {
+			w.Fail(fmt.Errorf("simulate: panic: %v\n%s", r, debug.Stack()))
+			err = w.failure
+		}
+	}()
+	w.settle()
+	for w.failure == nil {
+		if cond != nil && cond() {
+			return nil
+		}
+		if len(w.queue.heap) == 0 || w.queue.heap[0].at > until {
+			w.now = until
+			break
+		}
+		w.step()
+	}
+	return w.failure
+}
+
+// maxInstant is how many events may happen without time going on.
+const maxInstant = 1 << 20
+
+func (w *World) step() {
+	ev := w.queue.pop()
+	if ev.at != w.now {
+		w.now, w.instant = ev.at, 0
+	}
+	if w.instant++; w.instant > maxInstant {
+		w.Fail(fmt.Errorf("simulate: time stands still: %d events at %v, the last one %v", w.instant, w.now, ev.describe()))
+		return
+	}
+	host, payload := 0, uint64(0)
+	if p := ev.owner; p != nil {
+		if p.dead {
+			w.drop(ev)
+			return
+		}
+		if p.host.paused {
+			ev.slot = deferred
+			p.host.deferred = append(p.host.deferred, ev)
+			return
+		}
+		host = p.host.index
+	}
+	switch ev.kind {
+	case frameEvent:
+		payload = ev.frame.hash
+	case loopEvent:
+		payload = uint64(ev.loop.id)
+	case actorEvent:
+		payload = uint64(ev.actor.id)
+	}
+	w.trace.add(ev, host, payload, w.draws)
+	w.dog.progress.Add(1)
+
+	switch ev.kind {
+	case callEvent:
+		ev.fn()
+	case loopEvent:
+		ev.loop.fire()
+	case actorEvent:
+		ev.actor.resume()
+	case contextEvent:
+		ev.context.expire()
+	case frameEvent:
+		w.net.arrive(ev.frame)
+	case silenceEvent:
+		ev.conn.silent(ev.side)
+	}
+	w.settle()
+}
+
+// settle follows up on what an event did.
+func (w *World) settle() {
+	if len(w.reaping) > 0 {
+		w.reap()
+	}
+	if len(w.watches) > 0 {
+		w.poll()
+	}
+}
+
+// drop forgets an event whose process is dead.
+func (w *World) drop(ev *event) {
+	if ev.kind == frameEvent {
+		w.net.free(ev.frame)
+	}
+}
+
+// schedule moves ev to the true time at, or to now if that is past.
+func (w *World) schedule(ev *event, at time.Duration) {
+	if ev.slot == deferred {
+		return // already due
+	}
+	w.seq++
+	ev.at, ev.seq = max(at, w.now), w.seq
+	if ev.slot == idle {
+		w.queue.push(ev)
+	} else {
+		w.queue.fix(ev)
+	}
+}
+
+func (w *World) cancel(ev *event) {
+	if ev.slot >= 0 {
+		w.queue.remove(ev)
+	}
+	ev.slot = idle
+}
+
+// after calls fn when d has passed, if owner still lives then, and not before
+// it goes on if it is paused.
+func (w *World) after(d time.Duration, owner *process, fn func()) *event {
+	ev := &event{kind: callEvent, slot: idle, owner: owner, fn: fn}
+	w.schedule(ev, w.now+d)
+	return ev
+}
+
+// At calls fn at the true time t, or as soon as Run goes on if that is past. It is
+// for scripts of faults; fn must not block.
+//
+//	w.At(10*time.Second, func() { w.Partition([]string{"a"}, []string{"b", "c"}) })
+//	w.At(20*time.Second, w.Heal)
+func (w *World) At(t time.Duration, fn func()) { w.after(t-w.now, nil, fn) }
+
+// Go starts an actor that belongs to no host: an experimenter, whom no fault
+// reaches. It sleeps by the true clock, and cannot run a node.
+func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
+	return w.hosts[0].Go(name, fn)
+}
+
+// Fail ends the run with err, unless it has failed already.
+func (w *World) Fail(err error) {
+	if w.failure == nil {
+		w.failure = &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat, Timeline: w.timeline.tail(40)}
+	}
+}
+
+// Err returns the first failure.
+func (w *World) Err() error { return w.failure }
+
+// Close ends all hosts and unwinds their actors. Deferred calls of actors run.
+func (w *World) Close() {
+	if w.closed {
+		return
+	}
+	for _, h := range w.hosts {
+		if h.process != nil {
+			h.process.kill()
+		}
+	}
+	w.reap()
+	w.closed = true
+}
+
+// Failure is a run's end.
+type Failure struct {
+	Err      error
+	Seed     uint64
+	Time     time.Duration // true time
+	Events   uint64        // that happened before
+	Repeat   string        // how to see it again
+	Timeline string        // the last lines, if a timeline was kept
+}
+
+func (f *Failure) Error() string {
+	s := fmt.Sprintf("%v\nseed %d, at %v, after %d events\nrepeat: %s", f.Err, f.Seed, f.Time, f.Events, f.Repeat)
+	if f.Timeline != "" {
+		s += "\n" + f.Timeline
+	}
+	return s
+}
+
+func (f *Failure) Unwrap() error { return f.Err }
