@@ -1,0 +1,134 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lockmesh/mesh/internal/core"
+)
+
+// Errors of Join, for errors.Is. The texts may change.
+var (
+	// ErrNoSeeds: no seed was listed, and the node is not to be reached at loopback
+	// only, so that it might be one of many that all would found a mesh alone.
+	ErrNoSeeds = core.ErrNoSeeds
+	// ErrForeignMesh: the seeds belong to a mesh of another name, or to several meshes.
+	ErrForeignMesh = core.ErrForeignMesh
+	// ErrNameTaken: a living node of the mesh has the name already.
+	ErrNameTaken = core.ErrNameTaken
+	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
+	ErrUnreachable = core.ErrUnreachable
+)
+
+// Errors of input, for errors.Is. Nothing was sent and nothing has changed.
+var (
+	// ErrInvalidKey: a key has 1 to 1024 bytes.
+	ErrInvalidKey = core.ErrInvalidKey
+	// ErrInvalidOption: an argument or an option is out of its range, or differs from
+	// what the mesh was founded with. The text names it, its value and its range.
+	ErrInvalidOption = core.ErrInvalidOption
+	// ErrSelfDeadlock: the context comes from a lock of the same key and session, and
+	// would wait for itself. See [Reentrant].
+	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
+	// ErrUpgrade: the context comes from a lock of the same key and session that holds
+	// less than is wanted now: a write lock inside a read lock, for example.
+	ErrUpgrade = errors.New("mesh: the context holds less of the key than is wanted")
+)
+
+// Errors of calls, for errors.Is.
+var (
+	// ErrLocked: TryLock and its like would have had to wait.
+	ErrLocked = core.ErrLocked
+	// ErrCapacityMismatch: somebody uses the key as another kind of thing: as a lock and
+	// not a semaphore, or as a semaphore of another capacity.
+	ErrCapacityMismatch = core.ErrCapacity
+	// ErrTooManyWaiters: 65,536 requests wait for the key.
+	ErrTooManyWaiters = core.ErrTooManyWaiters
+	// ErrNoQuorum: no majority of the key's replicas answers.
+	ErrNoQuorum = core.ErrNoQuorum
+	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
+	// Somebody else may hold the key by now.
+	ErrLost = core.ErrLost
+	// ErrUnconfirmed: the release was sent, and no answer came. The key is free at the
+	// latest when the lease ends, soon after the lock's Deadline.
+	ErrUnconfirmed = core.ErrUnconfirmed
+	// ErrClosed: the lock was unlocked, or its session or its node closed.
+	ErrClosed = core.ErrClosed
+	// ErrLeft: the node has left the mesh.
+	ErrLeft = core.ErrLeft
+	// ErrEjected: the mesh counts the node as gone, or another one took its place.
+	ErrEjected = core.ErrEjected
+)
+
+// WaitError is a lock that was not to be had: what Lock, TryLock and their like return
+// when their context ends or when they are refused. It unwraps to the context's error or
+// to ErrLocked, for example, and to ErrNoQuorum too if the key's replicas did not answer.
+type WaitError struct {
+	Key    string
+	Shard  int    // the shard that the key belongs to
+	Leader string // the name of the node that leads it; "" if not known
+	Holder string // the name of a node that holds the key; "" if not known
+	Token  uint64 // of that hold
+	Queued bool   // the request had its place in the queue
+	Ahead  int    // requests before it when it was queued; -1 if they were too many to count
+
+	err      error
+	noQuorum bool
+}
+
+func newWaitError(key string, info core.WaitInfo, err error) *WaitError {
+	e := &WaitError{
+		Key: key, Shard: info.Shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
+		Queued: info.Queued, Ahead: info.Ahead, err: err,
+	}
+	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	e.noQuorum = waited && !info.Quorum
+	return e
+}
+
+// Error implements error.
+func (e *WaitError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "mesh: key %q (shard %d", brief(e.Key), e.Shard)
+	if e.Leader != "" {
+		fmt.Fprintf(&b, ", led by %s", e.Leader)
+	}
+	fmt.Fprintf(&b, "): %s", strings.TrimPrefix(e.err.Error(), "mesh: "))
+	if e.noQuorum {
+		b.WriteString("; " + strings.TrimPrefix(ErrNoQuorum.Error(), "mesh: "))
+	}
+	if e.Holder != "" {
+		fmt.Fprintf(&b, "; held by %s with token %d", e.Holder, e.Token)
+	}
+	switch {
+	case e.Queued && e.Ahead >= 0:
+		fmt.Fprintf(&b, "; %d ahead in the queue", e.Ahead)
+	case e.Queued:
+		b.WriteString("; many ahead in the queue")
+	}
+	return b.String()
+}
+
+// Unwrap returns what errors.Is and errors.As look into.
+func (e *WaitError) Unwrap() []error {
+	if e.noQuorum {
+		return []error{e.err, ErrNoQuorum}
+	}
+	return []error{e.err}
+}
+
+// invalid returns an ErrInvalidOption that names what is wrong, and what would be right.
+func invalid(what string, got any, want string) error {
+	return fmt.Errorf("%w: %s is %v, want %s", ErrInvalidOption, what, got, want)
+}
+
+// brief shortens a key for an error's text.
+func brief(key string) string {
+	const most = 64
+	if len(key) <= most {
+		return key
+	}
+	return key[:most] + "…"
+}

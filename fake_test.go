@@ -1,0 +1,156 @@
+package mesh
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+)
+
+const fakeMaxTTL = time.Minute
+
+// fakeLife grants everything at once, or fails with what it was told to.
+type fakeLife struct {
+	mu       sync.Mutex
+	requests []core.Request
+	holds    []*fakeHold
+	fail     error
+	info     core.WaitInfo
+}
+
+func newFakeSession(t *testing.T) (*Session, *fakeLife) {
+	t.Helper()
+	f := &fakeLife{}
+	return &Session{life: f, house: &house{
+		log: slog.New(slog.DiscardHandler), maxTTL: fakeMaxTTL, shardOf: func(string) int { return 5 },
+	}}, f
+}
+
+func (f *fakeLife) Acquire(_ context.Context, req core.Request) (hold, *core.WaitInfo, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, req)
+	if f.fail != nil {
+		return nil, &f.info, f.fail
+	}
+	h := &fakeHold{token: uint64(10 * len(f.requests)), watchers: make(map[int]func(error))}
+	f.holds = append(f.holds, h)
+	return h, &f.info, nil
+}
+
+func (f *fakeLife) Done() <-chan struct{}       { return nil }
+func (f *fakeLife) Err() error                  { return nil }
+func (f *fakeLife) Close(context.Context) error { return nil }
+
+// fakeHold behaves like core.Hold.
+type fakeHold struct {
+	token uint64
+
+	mu       sync.Mutex
+	over     error
+	releases int
+	extended []time.Duration
+	result   error // of Release
+	watchers map[int]func(error)
+	next     int
+	during   func() // called by Release once the belief has ended
+	late     bool   // the lease is over, and no timer has fired yet
+}
+
+func (h *fakeHold) Token() uint64       { return h.token }
+func (h *fakeHold) Deadline() time.Time { return time.Unix(100, 0) }
+
+func (h *fakeHold) Err() error {
+	h.mu.Lock()
+	late := h.late
+	h.mu.Unlock()
+	if late {
+		h.lose()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
+}
+
+func (h *fakeHold) Release(context.Context) error {
+	if h.Err() == core.ErrLost {
+		return core.ErrLost
+	}
+	h.end(core.ErrClosed)
+	if h.during != nil {
+		h.during()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.releases++
+	return h.result
+}
+
+func (h *fakeHold) Extend(_ context.Context, d time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.extended = append(h.extended, d)
+	return nil
+}
+
+func (h *fakeHold) OnEnd(f func(error)) func() bool {
+	h.mu.Lock()
+	if over := h.over; over != nil {
+		h.mu.Unlock()
+		f(causeOf(over))
+		return func() bool { return false }
+	}
+	defer h.mu.Unlock()
+	h.next++
+	n := h.next
+	h.watchers[n] = f
+	return func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		_, there := h.watchers[n]
+		delete(h.watchers, n)
+		return there
+	}
+}
+
+// end ends the hold, as a lost lease or a release does.
+func (h *fakeHold) end(cause error) {
+	h.mu.Lock()
+	if h.over != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.over = cause
+	all := h.watchers
+	h.watchers = nil
+	h.mu.Unlock()
+	for n := 1; n <= h.next; n++ {
+		if f := all[n]; f != nil {
+			f(causeOf(cause))
+		}
+	}
+}
+
+func (h *fakeHold) lose() { h.end(core.ErrLost) }
+
+// page collects log lines from any goroutine.
+type page struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.buf.Write(b)
+}
+
+func (p *page) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.buf.String()
+}

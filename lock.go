@@ -1,0 +1,276 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Lock is one acquisition: of a key, of a reader's share in it, or of a semaphore's
+// permits. It is held until Unlock, or until it is lost with its lease. A Lock that is
+// garbage-collected while it is held is logged, and not released.
+type Lock struct {
+	*handle // what contexts and the core refer to, so that they do not keep the Lock itself
+	cleanup runtime.Cleanup
+}
+
+// handle is a Lock without the part that the garbage collector watches.
+type handle struct {
+	grant *grant
+	base  context.Context // whose values Context has
+	line  uintptr         // where it was taken
+
+	mu       sync.Mutex
+	armed    bool // ended will be called
+	over     error
+	unlocked bool
+	last     bool  // this handle's Unlock released the grant
+	result   error // of an Unlock that was not the last
+	stop     func() bool
+	lost     chan struct{}
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	derived  []derived
+	prune    int // when derived is so long, those that have ended are taken out
+}
+
+// derived is a context of WithContext.
+type derived struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newLock(ctx context.Context, g *grant) *Lock {
+	l := &Lock{handle: &handle{grant: g, base: ctx}}
+	if h := g.owner.house; h.leaks {
+		l.line = lineOf()
+		l.cleanup = runtime.AddCleanup(l, reportLeak, l.handle)
+	}
+	return l
+}
+
+// Key returns what is locked.
+func (l *Lock) Key() string { return l.grant.key }
+
+// Token returns the fencing token of the grant. Of two grants of a key the later has the
+// larger token, whatever fails in between, so that a resource which remembers the largest
+// that it has seen can refuse a holder that does not know yet that it is none. Tokens are
+// from 1 to 2^53 − 1, and what enters a lock again has its token.
+func (l *Lock) Token() uint64 { return l.grant.hold.Token() }
+
+// Deadline returns when the lease ends as far as it is confirmed, as a time of day. It
+// moves on with every renewal, and stays what it was when the hold is over.
+func (l *Lock) Deadline() time.Time { return l.grant.hold.Deadline() }
+
+// Err returns nil while the lock is held, by the clock at this call: ask right before
+// a write. Then it returns ErrLost, or ErrClosed after Unlock.
+func (l *Lock) Err() error {
+	err := l.grant.hold.Err()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		return l.over
+	}
+	return err
+}
+
+// Context returns a context that ends with the hold: with [context.Cause] ErrLost when
+// the lock is lost, else at Unlock. It carries the values of the context that the lock
+// was taken with, and does not end with it.
+func (l *Lock) Context() context.Context {
+	l.arm()
+	l.mu.Lock()
+	ctx := l.ctx
+	l.mu.Unlock()
+	if ctx != nil {
+		return ctx
+	}
+	ctx = withGrant(context.WithoutCancel(l.base), l.grant) // not under the mutex: it looks at holds
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(ctx)
+		if l.over != nil {
+			l.cancel(causeOf(l.over))
+		}
+	}
+	return l.ctx
+}
+
+// WithContext returns parent, ended by the end of the hold, too; see Context.
+func (l *Lock) WithContext(parent context.Context) context.Context {
+	l.arm()
+	ctx, cancel := context.WithCancelCause(withGrant(parent, l.grant))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over != nil {
+		cancel(causeOf(l.over))
+		return ctx
+	}
+	if len(l.derived) >= l.prune {
+		kept := l.derived[:0]
+		for _, d := range l.derived {
+			if d.ctx.Err() == nil {
+				kept = append(kept, d)
+			}
+		}
+		clear(l.derived[len(kept):])
+		l.derived, l.prune = kept, max(8, 2*len(kept))
+	}
+	l.derived = append(l.derived, derived{ctx, cancel})
+	return ctx
+}
+
+// Lost returns a channel that is closed when the lease ends before Unlock, and never by
+// Unlock.
+func (l *Lock) Lost() <-chan struct{} {
+	l.arm()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost == nil {
+		l.lost = make(chan struct{})
+		if l.over == ErrLost {
+			close(l.lost)
+		}
+	}
+	return l.lost
+}
+
+// Extend makes a lock with MaxHold end d from now, however much that was before; d is in
+// the range of MaxHold, and time counts from sending. Other locks need no extension: for
+// them it is ErrInvalidOption. If ctx ends first the old end stays, or the new one counts;
+// Deadline tells. ErrLost, ErrClosed: it was too late.
+func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
+	house := l.grant.owner.house
+	switch {
+	case ctx == nil:
+		return invalid("the context", "nil", "a context")
+	case !l.grant.fixed:
+		return invalid("Extend", d, "a lock with MaxHold")
+	case d < minHold || d > house.maxTTL:
+		return house.invalidHold("Extend", d)
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	return l.grant.hold.Extend(ctx, d)
+}
+
+// Unlock ends the hold. Its contexts end first; then the release is sent, also when ctx
+// is done, and repeated until it is confirmed or the lease is over. Ctx bounds only the
+// wait for that, and a ctx that is done when Unlock is called waits 1 s. Of a lock that was
+// entered several times only the last Unlock releases.
+//
+// It returns nil when the key is released; ErrLost if the lease had ended before;
+// ErrUnconfirmed if the wait ended first, and then the key is free at the latest when the
+// lease ends, soon after Deadline; ErrClosed if the session or the node was closed before.
+// Later calls return what the first confirmed.
+func (l *Lock) Unlock(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context", "nil", "a context")
+	}
+	h := l.handle
+	held := h.grant.hold.Err() // not under the mutex: it may end contexts
+	h.mu.Lock()
+	first := !h.unlocked
+	if first {
+		h.unlocked = true
+		if h.last = h.grant.leave(); !h.last {
+			h.result = held
+		}
+	}
+	last, result := h.last, h.result
+	h.mu.Unlock()
+	if first {
+		l.cleanup.Stop()
+	}
+	if last {
+		// The core ends the belief, and with it the contexts, before it sends (P8).
+		result = h.grant.hold.Release(ctx)
+	}
+	if first {
+		h.end(held)
+	}
+	runtime.KeepAlive(l)
+	return result
+}
+
+// arm sees to it that end is called with the hold's end.
+func (h *handle) arm() {
+	h.mu.Lock()
+	armed := h.armed || h.over != nil
+	h.armed = true
+	h.mu.Unlock()
+	if armed {
+		_ = h.grant.hold.Err() // by the clock at this call: a timer may be late
+		return
+	}
+	stop := h.grant.hold.OnEnd(h.end)
+	_ = h.grant.hold.Err()
+	h.mu.Lock()
+	h.stop = stop
+	h.mu.Unlock()
+}
+
+// end ends everything that hangs on the handle. The first cause counts.
+func (h *handle) end(cause error) {
+	over := ErrClosed
+	if errors.Is(cause, ErrLost) {
+		over = ErrLost
+	}
+	h.mu.Lock()
+	if h.over != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.over = over
+	if h.lost != nil && over == ErrLost {
+		close(h.lost)
+	}
+	cancel, all, stop := h.cancel, h.derived, h.stop
+	h.derived, h.stop = nil, nil
+	h.mu.Unlock()
+	if cancel != nil {
+		cancel(causeOf(over))
+	}
+	for _, d := range all {
+		d.cancel(causeOf(over))
+	}
+	if stop != nil {
+		stop() // a handle may end before its grant does
+	}
+}
+
+// causeOf is the cause that contexts end with.
+func causeOf(over error) error {
+	if over == ErrLost {
+		return ErrLost
+	}
+	return context.Canceled
+}
+
+// lineOf finds the line that called Lock and its like, at the price of one program
+// counter: it stands above lineOf, newLock, take, and the public method.
+func lineOf() uintptr {
+	var pc [1]uintptr
+	runtime.Callers(5, pc[:])
+	return pc[0]
+}
+
+// reportLeak is called when the garbage collector has found a Lock that nobody refers to.
+// It is not released: its owner may well go on working in the belief that it holds.
+func reportLeak(h *handle) {
+	h.mu.Lock()
+	unlocked := h.unlocked
+	h.mu.Unlock()
+	if unlocked || h.grant.hold.Err() != nil {
+		return
+	}
+	frame, _ := runtime.CallersFrames([]uintptr{h.line}).Next()
+	h.grant.owner.house.log.Warn("a lock was dropped without Unlock, and is held until its session ends",
+		"key", h.grant.key, "token", h.grant.hold.Token(),
+		slog.Group("taken", "file", frame.File, "line", frame.Line))
+}

@@ -1,0 +1,176 @@
+package mesh
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/world"
+)
+
+// Node is one member of a mesh, embedded in this process.
+type Node struct {
+	core *core.Node
+	own  *Session
+}
+
+// joinPatience is how long Join tries.
+const joinPatience = time.Minute
+
+// Join makes this process a member of the mesh that its seeds belong to, and returns when
+// the node can serve, or after 60 s with an error that says what it waited for. If no
+// seed belongs to a mesh, those that are listed found one together.
+//
+// A seed is "host:port", or a host, whose port then is 7300; every node of a fleet may have
+// the same list, and be on it itself. Blank seeds are dropped. Without seeds the node
+// founds a mesh of one: on loopback, or wherever WithFound allows it.
+//
+// Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable,
+// context.DeadlineExceeded, or what the network failed with. Call Leave or Close when done.
+func Join(seeds []string, opts ...Option) (*Node, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), joinPatience)
+	defer cancel()
+	return JoinContext(ctx, seeds, opts...)
+}
+
+// JoinContext is Join for as long as ctx lasts. The node lives on when ctx ends later.
+func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, error) {
+	if ctx == nil {
+		return nil, invalid("the context", "nil", "a context")
+	}
+	cfg, err := configure(seeds, opts)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Transport.Logger = cfg.Logger
+	cfg.World = seam.FromContext(ctx)
+	simulated := cfg.World != nil
+	if !simulated {
+		cfg.World = world.New(cfg.Logger)
+	}
+	c, err := core.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := c.Params()
+	h := &house{
+		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shardOf: shardOf(p.Shards),
+		leaks: !simulated, // the garbage collector keeps no virtual time
+	}
+	return &Node{core: c, own: &Session{life: coreLife{c.Session()}, house: h, ownTTL: p.LeaseTTL}}, nil
+}
+
+// Name returns the node's name, which is its place on the ring.
+func (n *Node) Name() string { return n.core.Name() }
+
+// Addr returns the host and port at which others reach the node.
+func (n *Node) Addr() string { return n.core.Addr() }
+
+// Members returns the nodes of the mesh as this one knows them, this one included,
+// sorted by name.
+func (n *Node) Members() []Member {
+	known := n.core.Members()
+	all := make([]Member, len(known))
+	for i, m := range known {
+		all[i] = memberOf(m)
+	}
+	return all
+}
+
+// Health returns how the mesh's shards are, as far as this node has heard. It is right
+// a few seconds after a change.
+func (n *Node) Health() Health { return Health(n.core.Health()) }
+
+// WaitHealthy returns nil when every shard is fully replicated: before the next node is
+// stopped in a roll-out, for example. If ctx ends first, it returns an error that unwraps
+// to ctx.Err(); if the node ends, what it ended with.
+func (n *Node) WaitHealthy(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context", "nil", "a context")
+	}
+	return n.core.WaitHealthy(ctx)
+}
+
+// Done returns a channel that is closed when the node has ended.
+func (n *Node) Done() <-chan struct{} { return n.core.Done() }
+
+// Err returns nil while the node lives, then why it ended: ErrClosed after Close, ErrLeft
+// after Leave, or ErrEjected, for example.
+func (n *Node) Err() error { return n.core.Err() }
+
+// Stats returns counters, as sql.DB.Stats does.
+func (n *Node) Stats() Stats { return Stats(n.core.Stats()) }
+
+// Leave hands everything over to the other nodes and stops this one. New calls fail with
+// ErrClosed at once, and calls that wait are cancelled. It waits until the locks that are
+// held here are unlocked or ctx ends (20 s, if ctx has no deadline); the contexts of the
+// rest end then, and their keys are free when their leases end, not before, because
+// their holders may not have stopped yet. Handing over takes up to another 20 s, also if
+// ctx has ended. Leave returns nil if nothing was left behind, else an error that says what.
+func (n *Node) Leave(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context", "nil", "a context")
+	}
+	return n.core.Leave(ctx)
+}
+
+// Close stops the node at once, as a crash would: what it held is free when its leases
+// end, and its shards elect new leaders. It returns nil. Closing a node twice does nothing.
+func (n *Node) Close() error { return n.core.Close() }
+
+// NewSession returns a session with a lease time of its own. Close it when done.
+// ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended.
+func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
+	if ctx == nil {
+		return nil, invalid("the context", "nil", "a context")
+	}
+	ttl, err := n.own.house.ttl(n.core.Params().LeaseTTL, opts)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := n.core.NewSession(ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{life: coreLife{s}, house: n.own.house, ownTTL: ttl}, nil
+}
+
+// Lock is [Session.Lock] in the node's own session. That one has no single fate: a lease
+// that is lost in one shard costs the locks of that shard only.
+func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
+	return n.own.take(ctx, core.Request{Key: key}, opts)
+}
+
+// TryLock is [Session.TryLock] in the node's own session.
+func (n *Node) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
+	return n.own.take(ctx, core.Request{Key: key, Try: true}, opts)
+}
+
+// RLock is [Session.RLock] in the node's own session.
+func (n *Node) RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
+	return n.own.take(ctx, core.Request{Key: key, Mode: core.Shared}, opts)
+}
+
+// TryRLock is [Session.TryRLock] in the node's own session.
+func (n *Node) TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
+	return n.own.take(ctx, core.Request{Key: key, Mode: core.Shared, Try: true}, opts)
+}
+
+// Acquire is [Session.Acquire] in the node's own session.
+func (n *Node) Acquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
+	return n.own.take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity}, opts)
+}
+
+// TryAcquire is [Session.TryAcquire] in the node's own session.
+func (n *Node) TryAcquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
+	return n.own.take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
+}
+
+// Do is [Session.Do] in the node's own session.
+func (n *Node) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
+	return n.own.do(ctx, key, fn, opts)
+}

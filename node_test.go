@@ -1,0 +1,217 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// quiet are options of a node for tests: any port of loopback, and nothing logged.
+func quiet(more ...Option) []Option {
+	return append([]Option{WithBind("127.0.0.1:0"), WithLogger(slog.New(slog.DiscardHandler))}, more...)
+}
+
+func join(t *testing.T, seeds []string, opts ...Option) *Node {
+	t.Helper()
+	n, err := Join(seeds, quiet(opts...)...)
+	if err != nil {
+		t.Fatalf("Join(%q) = %v", seeds, err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+func TestAMeshOfOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n := join(t, nil, WithName("one"), WithZone("z"), WithLeaseTTL(5*time.Second))
+	if m := n.Members(); len(m) != 1 || m[0].Name != "one" || m[0].Addr != n.Addr() || m[0].Zone != "z" || m[0].State != MemberAlive {
+		t.Errorf("members %+v", m)
+	}
+	if err := n.WaitHealthy(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if h := n.Health(); !h.Ready || !h.FullyReplicated || len(h.NoMajority)+len(h.UnderReplicated) > 0 {
+		t.Errorf("health %+v", h)
+	}
+
+	l, err := n.Lock(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(l.Deadline()); l.Key() != "a" || l.Token() == 0 || l.Token() >= 1<<53 || left <= 0 || left > 5*time.Second {
+		t.Errorf("key %q, token %d, %v left", l.Key(), l.Token(), left)
+	}
+	var wait *WaitError
+	if _, err := n.TryLock(ctx, "a"); !errors.Is(err, ErrLocked) || !errors.As(err, &wait) || wait.Holder != "one" || wait.Token != l.Token() {
+		t.Errorf("TryLock of what is held = %v", err)
+	}
+	if _, err := n.Acquire(ctx, "a", 1, 3); !errors.Is(err, ErrCapacityMismatch) {
+		t.Errorf("Acquire of a lock = %v, want ErrCapacityMismatch", err)
+	}
+	short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	_, err = n.Lock(short, "a")
+	stop()
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &wait) || !wait.Queued || wait.Holder != "one" {
+		t.Errorf("Lock with a short patience = %v", err)
+	}
+	inner, err := n.Lock(l.Context(), "a", Reentrant())
+	if err != nil || inner.Token() != l.Token() {
+		t.Fatalf("re-entrance: %v", err)
+	}
+	if err := errors.Join(inner.Unlock(ctx), l.Unlock(ctx), l.Unlock(ctx)); err != nil {
+		t.Errorf("Unlock = %v", err)
+	}
+	if l.Err() == nil || closed(l.Lost()) {
+		t.Errorf("after Unlock: %v, lost %v", l.Err(), closed(l.Lost()))
+	}
+
+	readers := make([]*Lock, 2)
+	for i := range readers {
+		if readers[i], err = n.RLock(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if readers[1].Token() <= readers[0].Token() || readers[0].Token() <= l.Token() {
+		t.Errorf("tokens %d, %d, %d", l.Token(), readers[0].Token(), readers[1].Token())
+	}
+	for _, r := range readers {
+		if err := r.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := n.Stats(); s.Grants < 3 || s.Acquires < s.Grants || s.Releases < 3 || s.Losses > 0 || s.Commands == 0 {
+		t.Errorf("stats %+v", s)
+	}
+	if err := n.Leave(ctx); err != nil {
+		t.Errorf("Leave = %v", err)
+	}
+	if !closed(n.Done()) || !errors.Is(n.Err(), ErrLeft) {
+		t.Errorf("after Leave: done %v, %v", closed(n.Done()), n.Err())
+	}
+	if _, err := n.Lock(ctx, "a"); !errors.Is(err, ErrClosed) && !errors.Is(err, ErrLeft) {
+		t.Errorf("Lock after Leave = %v", err)
+	}
+	if _, err := n.NewSession(ctx); !errors.Is(err, ErrClosed) && !errors.Is(err, ErrLeft) {
+		t.Errorf("NewSession after Leave = %v", err)
+	}
+}
+
+func TestASessionOfItsOwn(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n := join(t, nil)
+	s, err := n.NewSession(ctx, WithTTL(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Lock(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The node and its session exclude each other, with one context, too.
+	if _, err := n.TryLock(l.Context(), "a"); !errors.Is(err, ErrLocked) {
+		t.Errorf("TryLock by the node = %v, want ErrLocked", err)
+	}
+	if _, err := s.TryLock(l.Context(), "a"); !errors.Is(err, ErrSelfDeadlock) {
+		t.Errorf("TryLock by the session = %v, want ErrSelfDeadlock", err)
+	}
+	held := l.Context()
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if held.Err() == nil || l.Err() == nil || !closed(s.Done()) || s.Err() == nil {
+		t.Errorf("after Close: context %v, lock %v, session %v", held.Err(), l.Err(), s.Err())
+	}
+	if next, err := n.TryLock(ctx, "a"); err != nil || next.Token() <= l.Token() {
+		t.Errorf("after Close: TryLock = %v", err)
+	}
+	if _, err := s.Lock(ctx, "b"); !errors.Is(err, ErrClosed) {
+		t.Errorf("Lock in a closed session = %v, want ErrClosed", err)
+	}
+}
+
+func TestALockOfFixedLength(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n := join(t, nil)
+	start := time.Now()
+	l, err := n.Lock(ctx, "a", MaxHold(500*time.Millisecond), Value([]byte("v")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Extend(ctx, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	next, err := n.Lock(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 900*time.Millisecond || !closed(l.Lost()) || next.Token() <= l.Token() {
+		t.Errorf("the next had it after %v; lost %v; tokens %d, %d", took, closed(l.Lost()), l.Token(), next.Token())
+	}
+	if err := l.Unlock(ctx); !errors.Is(err, ErrLost) {
+		t.Errorf("Unlock of a lock that has ended = %v, want ErrLost", err)
+	}
+}
+
+func TestThreeNodes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	a := join(t, nil, WithName("a"))
+	b := join(t, []string{a.Addr()}, WithName("b"))
+	c := join(t, []string{a.Addr(), b.Addr()}, WithName("c"))
+	for _, n := range []*Node{a, b, c} {
+		if err := n.WaitHealthy(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last uint64
+	for i := range 30 {
+		n := []*Node{a, b, c}[i%3]
+		err := n.Do(ctx, "k", func(_ context.Context, l *Lock) error {
+			if l.Token() <= last {
+				t.Errorf("token %d after %d", l.Token(), last)
+			}
+			last = l.Token()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Join([]string{a.Addr()}, quiet(WithName("b"))...); !errors.Is(err, ErrNameTaken) {
+		t.Errorf("Join under a taken name = %v, want ErrNameTaken", err)
+	}
+	if _, err := Join([]string{a.Addr()}, quiet(WithMeshName("other"))...); !errors.Is(err, ErrForeignMesh) {
+		t.Errorf("Join of another mesh = %v, want ErrForeignMesh", err)
+	}
+	if _, err := Join([]string{a.Addr()}, quiet(WithShards(8))...); !errors.Is(err, ErrInvalidOption) {
+		t.Errorf("Join with another number of shards = %v, want ErrInvalidOption", err)
+	}
+	if err := b.Leave(ctx); err != nil {
+		t.Errorf("Leave = %v", err)
+	}
+	if err := a.Do(ctx, "k", func(context.Context, *Lock) error { return nil }); err != nil {
+		t.Errorf("after one has left: %v", err)
+	}
+}
+
+func TestWithoutSeedsAtAnAddressThatOthersReach(t *testing.T) {
+	_, err := Join([]string{"", "  "}, quiet(WithBind(":0"))...)
+	if !errors.Is(err, ErrNoSeeds) {
+		t.Errorf("Join = %v, want ErrNoSeeds", err)
+	}
+}
+
+func TestJoinContextSaysWhatItWaitedFor(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	_, err := JoinContext(ctx, []string{"127.0.0.1:1"}, quiet()...)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Join = %v, want DeadlineExceeded", err)
+	}
+	t.Log(err)
+}

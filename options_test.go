@@ -1,0 +1,216 @@
+package mesh
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWrongOptions(t *testing.T) {
+	long := strings.Repeat("x", maxName+1)
+	tests := []struct {
+		name  string
+		seeds []string
+		opts  []Option
+		says  []string // each is part of the error
+	}{
+		{"an empty mesh name", nil, []Option{WithMeshName("")}, []string{`WithMeshName is ""`, "1 to 255 bytes"}},
+		{"a mesh name that is too long", nil, []Option{WithMeshName(long)}, []string{"WithMeshName"}},
+		{"an empty name", nil, []Option{WithName("")}, []string{`WithName is ""`, "1 to 255 bytes"}},
+		{"a name that is too long", nil, []Option{WithName(long)}, []string{"WithName"}},
+		{"an empty bind address", nil, []Option{WithBind("")}, []string{"WithBind", "host:port"}},
+		{"a bind address without a port", nil, []Option{WithBind("localhost")}, []string{`WithBind is "localhost"`}},
+		{"a bind address with a port too high", nil, []Option{WithBind(":65536")}, []string{"WithBind"}},
+		{"a bind address with a negative port", nil, []Option{WithBind(":-1")}, []string{"WithBind"}},
+		{"a bind address with a service's name", nil, []Option{WithBind(":http")}, []string{"WithBind"}},
+		{"a bind address that is IPv6 without brackets", nil, []Option{WithBind("::1:7300")}, []string{"WithBind"}},
+		{"a bind address that is too long", nil, []Option{WithBind(long + ":1")}, []string{"WithBind"}},
+		{"an empty advertised address", nil, []Option{WithAdvertise("")}, []string{"WithAdvertise"}},
+		{"an advertised address without a host", nil, []Option{WithAdvertise(":7300")}, []string{"WithAdvertise", "dial"}},
+		{"an advertised wildcard", nil, []Option{WithAdvertise("0.0.0.0:7300")}, []string{"WithAdvertise", "dial"}},
+		{"an advertised IPv6 wildcard", nil, []Option{WithAdvertise("[::]:7300")}, []string{"WithAdvertise", "dial"}},
+		{"no shards", nil, []Option{WithShards(0)}, []string{"WithShards is 0", "1 to 4096"}},
+		{"a negative number of shards", nil, []Option{WithShards(-1)}, []string{"WithShards is -1"}},
+		{"too many shards", nil, []Option{WithShards(4097)}, []string{"WithShards is 4097"}},
+		{"no replicas", nil, []Option{WithReplicas(0)}, []string{"WithReplicas is 0", "odd number from 1 to 7"}},
+		{"an even number of replicas", nil, []Option{WithReplicas(2)}, []string{"WithReplicas is 2"}},
+		{"too many replicas", nil, []Option{WithReplicas(9)}, []string{"WithReplicas is 9"}},
+		{"a negative number of replicas", nil, []Option{WithReplicas(-3)}, []string{"WithReplicas is -3"}},
+		{"no lease", nil, []Option{WithLeaseTTL(0)}, []string{"WithLeaseTTL is 0s", "1s to 10m0s"}},
+		{"a lease that is too short", nil, []Option{WithLeaseTTL(999 * time.Millisecond)}, []string{"WithLeaseTTL"}},
+		{"a lease that is too long", nil, []Option{WithLeaseTTL(11 * time.Minute)}, []string{"WithLeaseTTL"}},
+		{"a negative lease", nil, []Option{WithLeaseTTL(-time.Second)}, []string{"WithLeaseTTL is -1s"}},
+		{"a bound of leases that is too short", nil, []Option{WithMaxTTL(time.Millisecond)}, []string{"WithMaxTTL is 1ms", "1s to 24h"}},
+		{"a bound of leases that is too long", nil, []Option{WithMaxTTL(25 * time.Hour)}, []string{"WithMaxTTL"}},
+		{
+			"a lease beyond its bound", nil,
+			[]Option{WithLeaseTTL(5 * time.Second), WithMaxTTL(4 * time.Second)},
+			[]string{"WithLeaseTTL is 5s", "WithMaxTTL", "4s"},
+		},
+		{"a zone that is too long", nil, []Option{WithZone(long)}, []string{"WithZone"}},
+		{"TLS without a configuration", nil, []Option{WithTLS(nil)}, []string{"WithTLS is nil"}},
+		{"no logger", nil, []Option{WithLogger(nil)}, []string{"WithLogger is nil"}},
+		{"an option that is nil", nil, []Option{WithShards(8), nil}, []string{"option 2 is nil"}},
+		{"a seed without a host", []string{":7300"}, nil, []string{`a seed is ":7300"`, "host:port"}},
+		{"a seed at port zero", []string{"a:0"}, nil, []string{`a seed is "a:0"`}},
+		{"a seed with a service's name", []string{"a:http"}, nil, []string{"a seed"}},
+		{"a seed with two ports", []string{"a:1:2"}, nil, []string{"a seed"}},
+		{"a seed that is a URL", []string{"http://a:7300"}, nil, []string{"a seed"}},
+		{"too many seeds", slices.Repeat([]string{"a:1"}, maxSeeds+1), nil, []string{"the number of seeds is 65"}},
+		{
+			"several mistakes, which are told together",
+			[]string{"a:0"},
+			[]Option{WithShards(0), WithReplicas(2), WithLogger(nil)},
+			[]string{"WithShards", "WithReplicas", "WithLogger", "a seed"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			node, err := Join(tt.seeds, tt.opts...)
+			if node != nil || !errors.Is(err, ErrInvalidOption) {
+				t.Fatalf("Join = %v, %v, want ErrInvalidOption", node, err)
+			}
+			for _, part := range tt.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q, want it to say %q", err, part)
+				}
+			}
+		})
+	}
+	if _, err := JoinContext(noContext, nil); !errors.Is(err, ErrInvalidOption) {
+		t.Errorf("JoinContext(nil) = %v, want ErrInvalidOption", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	logger, secure := slog.New(slog.DiscardHandler), &tls.Config{}
+	cfg, err := configure(
+		[]string{"", " a:1 ", "b", "10.0.0.1", "::1", "[::1]", "[::1]:2", "\t"},
+		[]Option{
+			WithMeshName("m"), WithName("n"), WithZone("z"), WithBind("h:1"), WithAdvertise("g:2"), WithShards(4096),
+			WithReplicas(7), WithLeaseTTL(10 * time.Minute), WithMaxTTL(24 * time.Hour), WithFound(), WithTLS(secure), WithLogger(logger),
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds := []string{"a:1", "b:7300", "10.0.0.1:7300", "[::1]:7300", "[::1]:7300", "[::1]:2"}
+	if !slices.Equal(cfg.Seeds, seeds) {
+		t.Errorf("seeds %q, want %q", cfg.Seeds, seeds)
+	}
+	if cfg.MeshName != "m" || cfg.Name != "n" || cfg.Zone != "z" || cfg.Transport.Bind != "h:1" ||
+		cfg.Transport.Advertise != "g:2" || cfg.Shards != 4096 || cfg.Replicas != 7 || cfg.LeaseTTL != 10*time.Minute ||
+		cfg.MaxTTL != 24*time.Hour || !cfg.Found || cfg.Transport.TLS != secure || cfg.Logger != logger {
+		t.Errorf("configuration %+v", cfg)
+	}
+
+	// What nobody asked for is left to the mesh, but for the address.
+	cfg, err = configure(nil, nil)
+	if err != nil || cfg.Transport.Bind != "127.0.0.1:0" || cfg.Shards != 0 || cfg.MeshName != "" || cfg.LeaseTTL != 0 || cfg.Logger == nil {
+		t.Errorf("without options: %+v, %v", cfg, err)
+	}
+	cfg, err = configure([]string{"a:1"}, nil)
+	if err != nil || cfg.Transport.Bind != ":7300" {
+		t.Errorf("with a seed: bind %q, %v", cfg.Transport.Bind, err)
+	}
+}
+
+func TestWrongCalls(t *testing.T) {
+	s, fake := newFakeSession(t)
+	ctx := context.Background()
+	long := strings.Repeat("k", 1025)
+	lock := func(key string, opts ...LockOption) func() error {
+		return func() error { _, err := s.Lock(ctx, key, opts...); return err }
+	}
+	acquire := func(n, capacity int64) func() error {
+		return func() error { _, err := s.Acquire(ctx, "s", n, capacity); return err }
+	}
+	tests := []struct {
+		name string
+		call func() error
+		want error
+		says string
+	}{
+		{"an empty key", lock(""), ErrInvalidKey, "1 to 1024"},
+		{"a key that is too long", lock(long), ErrInvalidKey, "1025 bytes"},
+		{"an empty key to try", func() error { _, err := s.TryLock(ctx, ""); return err }, ErrInvalidKey, ""},
+		{"an empty key to read", func() error { _, err := s.RLock(ctx, ""); return err }, ErrInvalidKey, ""},
+		{"an empty key to try to read", func() error { _, err := s.TryRLock(ctx, ""); return err }, ErrInvalidKey, ""},
+		{"an empty semaphore", func() error { _, err := s.Acquire(ctx, "", 1, 1); return err }, ErrInvalidKey, ""},
+		{"an empty semaphore to try", func() error { _, err := s.TryAcquire(ctx, "", 1, 1); return err }, ErrInvalidKey, ""},
+		{"an empty key to do", func() error { return s.Do(ctx, "", func(context.Context, *Lock) error { return nil }) }, ErrInvalidKey, ""},
+		{"nothing to do", func() error { return s.Do(ctx, "a", nil) }, ErrInvalidOption, "function"},
+		{"no context", func() error { _, err := s.Lock(noContext, "a"); return err }, ErrInvalidOption, "context"},
+		{"no permits", acquire(0, 3), ErrInvalidOption, "permits is 0"},
+		{"negative permits", acquire(-1, 3), ErrInvalidOption, "permits is -1"},
+		{"more permits than there are", acquire(4, 3), ErrInvalidOption, "permits is 4, want 1 to the capacity, 3"},
+		{"no capacity", acquire(1, 0), ErrInvalidOption, "capacity is 0"},
+		{"a negative capacity", acquire(1, -1), ErrInvalidOption, "capacity is -1"},
+		{"a capacity that is too large", acquire(1, 1<<40+1), ErrInvalidOption, "capacity"},
+		{"a value that is too long", lock("a", Value(make([]byte, 4097))), ErrInvalidOption, "Value is 4097 bytes"},
+		{"a hold of no time", lock("a", MaxHold(0)), ErrInvalidOption, "MaxHold is 0s"},
+		{"a negative hold", lock("a", MaxHold(-time.Second)), ErrInvalidOption, "MaxHold is -1s"},
+		{"a hold that is too short", lock("a", MaxHold(99*time.Millisecond)), ErrInvalidOption, "MaxHold is 99ms, want 100ms"},
+		{"a hold longer than any lease", lock("a", MaxHold(fakeMaxTTL+1)), ErrInvalidOption, "MaxTTL, 1m0s"},
+		{"an option that is nil", lock("a", nil), ErrInvalidOption, "option 1 is nil"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.call()
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v, want %v that says %q", err, tt.want, tt.says)
+			}
+		})
+	}
+	if len(fake.requests) > 0 {
+		t.Errorf("requests were sent: %+v", fake.requests)
+	}
+	if _, err := s.Lock(ctx, long[:1024], Value(make([]byte, 4096)), MaxHold(fakeMaxTTL)); err != nil {
+		t.Errorf("the largest that is allowed: %v", err)
+	}
+	if _, err := s.Acquire(ctx, "\x00", 1<<40, 1<<40, MaxHold(minHold)); err != nil {
+		t.Errorf("the largest semaphore: %v", err)
+	}
+}
+
+func TestAValueIsCopied(t *testing.T) {
+	s, fake := newFakeSession(t)
+	value := []byte("v")
+	if _, err := s.Lock(context.Background(), "a", Value(value)); err != nil {
+		t.Fatal(err)
+	}
+	value[0] = 'x'
+	if got := string(fake.requests[0].Value); got != "v" {
+		t.Errorf("value %q, want v", got)
+	}
+}
+
+func TestSessionOptions(t *testing.T) {
+	h := &house{maxTTL: fakeMaxTTL}
+	tests := []struct {
+		name string
+		opts []SessionOption
+		want time.Duration // zero: ErrInvalidOption
+	}{
+		{"the node's own", nil, 7 * time.Second},
+		{"the shortest", []SessionOption{WithTTL(time.Second)}, time.Second},
+		{"the longest", []SessionOption{WithTTL(fakeMaxTTL)}, fakeMaxTTL},
+		{"none", []SessionOption{WithTTL(0)}, 0},
+		{"too short", []SessionOption{WithTTL(time.Second - 1)}, 0},
+		{"too long", []SessionOption{WithTTL(fakeMaxTTL + 1)}, 0},
+		{"negative", []SessionOption{WithTTL(-time.Second)}, 0},
+		{"a nil option", []SessionOption{nil}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := h.ttl(7*time.Second, tt.opts)
+			if got != tt.want || (err == nil) != (tt.want != 0) || err != nil && !errors.Is(err, ErrInvalidOption) {
+				t.Errorf("ttl = %v, %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/lockmesh/mesh/internal/core"
+)
+
+// grant is one hold and how many handles share it: more than one by re-entrance only.
+type grant struct {
+	hold     hold
+	owner    *Session
+	key      string
+	mode     core.Mode
+	weight   int64 // Permits only
+	capacity int64 // Permits only
+	fixed    bool  // MaxHold
+
+	mu      sync.Mutex
+	entries int // handles that were not unlocked
+}
+
+// link is what a context knows of the grants that it was made of, the latest first (P37).
+type link struct {
+	grant *grant
+	up    *link
+}
+
+type linkKey struct{}
+
+func linkOf(ctx context.Context) *link {
+	l, _ := ctx.Value(linkKey{}).(*link)
+	return l
+}
+
+// withGrant returns ctx with g on top of what it holds already. What is over is left
+// out, or a context that is handed from lock to lock would grow for ever.
+func withGrant(ctx context.Context, g *grant) context.Context {
+	up := linkOf(ctx)
+	for up != nil && !up.grant.living() {
+		up = up.up
+	}
+	if up != nil && up.grant == g {
+		return ctx
+	}
+	return context.WithValue(ctx, linkKey{}, &link{g, up})
+}
+
+// reenter returns the grant that req enters, or nil if ctx holds nothing of the kind. A
+// session knows only its own: what another session holds excludes this one, too.
+func (s *Session) reenter(ctx context.Context, req *core.Request, allowed bool) (*grant, error) {
+	for l := linkOf(ctx); l != nil; l = l.up {
+		if g := l.grant; g.owner == s && g.key == req.Key && g.living() {
+			if err := g.admits(req, allowed); err != nil {
+				return nil, err
+			}
+			if g.enter() {
+				return g, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// admits tells why req must not enter g.
+func (g *grant) admits(req *core.Request, allowed bool) error {
+	semaphore := req.Mode == core.Permits
+	more := g.mode == core.Shared && req.Mode == core.Exclusive
+	if semaphore {
+		more = req.Weight > g.weight
+	}
+	switch {
+	case semaphore != (g.mode == core.Permits), semaphore && req.Capacity != g.capacity:
+		return fmt.Errorf("%w: the context holds %q", ErrCapacityMismatch, brief(g.key))
+	case !allowed && more:
+		return fmt.Errorf("%w, and %w: %q", ErrSelfDeadlock, ErrUpgrade, brief(g.key))
+	case !allowed:
+		return fmt.Errorf("%w: %q; pass Reentrant() to enter it", ErrSelfDeadlock, brief(g.key))
+	case more:
+		return fmt.Errorf("%w: %q", ErrUpgrade, brief(g.key))
+	}
+	return nil
+}
+
+// living reports whether g is held, by the clock at this call.
+func (g *grant) living() bool {
+	if g.hold.Err() != nil { // not under the mutex: it may end contexts
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.entries > 0
+}
+
+func (g *grant) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.entries == 0 {
+		return false
+	}
+	g.entries++
+	return true
+}
+
+// leave reports whether it was the last to leave, who then releases.
+func (g *grant) leave() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.entries--
+	return g.entries == 0
+}

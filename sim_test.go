@@ -1,0 +1,130 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// client is a node as simulate's load uses it.
+type client struct{ *mesh.Node }
+
+func handleOf(l *mesh.Lock, err error) (simulate.Handle, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (c client) Lock(ctx context.Context, key string) (simulate.Handle, error) {
+	return handleOf(c.Node.Lock(ctx, key))
+}
+
+func (c client) TryLock(ctx context.Context, key string) (simulate.Handle, error) {
+	return handleOf(c.Node.TryLock(ctx, key))
+}
+
+func (c client) RLock(ctx context.Context, key string) (simulate.Handle, error) {
+	return handleOf(c.Node.RLock(ctx, key))
+}
+
+func (c client) Acquire(ctx context.Context, key string, n, capacity int64) (simulate.Handle, error) {
+	return handleOf(c.Node.Acquire(ctx, key, n, capacity))
+}
+
+var hosts = []string{"a", "b", "c"}
+
+// enter joins one of hosts to their mesh, which is founded if it is not there yet.
+func enter(ctx context.Context, host string) (*mesh.Node, error) {
+	ctx, cancel := simulate.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return mesh.JoinContext(ctx, []string{"a", "b", "c"},
+		mesh.WithName(host), mesh.WithShards(8), mesh.WithLeaseTTL(3*time.Second),
+		mesh.WithLogger(slog.New(slog.DiscardHandler)))
+}
+
+// TestActorsUseThePublicAPI shows that a caller who waits in it waits in the seam
+// alone: the simulator would name an actor that blocks elsewhere.
+func TestActorsUseThePublicAPI(t *testing.T) {
+	run := func() (hash uint64, story string) {
+		w := simulate.New(simulate.Options{Seed: 1})
+		defer w.Close()
+		done := 0
+		for _, host := range hosts {
+			w.Host(host).Go("main", func(ctx context.Context) {
+				tell := func(format string, args ...any) { story += fmt.Sprintf(host+": "+format+"\n", args...) }
+				n, err := enter(ctx, host)
+				if err != nil {
+					t.Errorf("%s: %v", host, err)
+					return
+				}
+				err = n.Do(ctx, "k", func(held context.Context, l *mesh.Lock) error {
+					inner, err := n.Lock(held, "k", mesh.Reentrant())
+					if err != nil {
+						return err
+					}
+					work, cancel := simulate.WithTimeout(l.WithContext(ctx), 50*time.Millisecond)
+					defer cancel()
+					simulate.Sleep(work, time.Second)
+					tell("token %d, work %v, lost %v", inner.Token(), work.Err(), l.Err())
+					return inner.Unlock(ctx)
+				})
+				if err != nil {
+					t.Errorf("%s: %v", host, err)
+				}
+				s, err := n.NewSession(ctx, mesh.WithTTL(2*time.Second))
+				if err != nil {
+					t.Errorf("%s: %v", host, err)
+					return
+				}
+				l, err := s.Lock(ctx, "fixed", mesh.MaxHold(time.Second))
+				if err != nil {
+					t.Errorf("%s: %v", host, err)
+					return
+				}
+				simulate.Sleep(l.Context(), time.Minute) // until it ends by itself
+				tell("fixed %v", context.Cause(l.Context()))
+				if err := s.Close(ctx); err != nil && !errors.Is(err, mesh.ErrLost) {
+					t.Errorf("%s: Close: %v", host, err)
+				}
+				done++
+			})
+		}
+		if err := w.RunUntil(func() bool { return done == len(hosts) }, 2*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		return w.Hash(), story
+	}
+	hash, story := run()
+	again, same := run()
+	if hash != again || story != same {
+		t.Errorf("one seed, two runs: %x and %x\n%s\n%s", hash, again, story, same)
+	}
+	t.Log(story)
+}
+
+func TestALoadThroughThePublicAPI(t *testing.T) {
+	for seed := range uint64(5) {
+		w := simulate.New(simulate.RandomOptions(seed))
+		for _, host := range hosts {
+			w.Host(host)
+		}
+		l := &simulate.Lockers{TTL: 3 * time.Second, Join: func(ctx context.Context, host string) (simulate.Client, error) {
+			n, err := enter(ctx, host)
+			if err != nil {
+				return nil, err
+			}
+			return client{n}, nil
+		}}
+		if err := l.Run(w, simulate.ChaosOptions{For: 20 * time.Second}); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		w.Close()
+	}
+}

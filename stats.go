@@ -1,0 +1,70 @@
+package mesh
+
+import (
+	"fmt"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/seam"
+)
+
+// Member is one node of the mesh, as another knows it.
+type Member struct {
+	ID    string // of this incarnation: a node that starts again has a new one
+	Name  string
+	Addr  string // where others reach it
+	Zone  string
+	State MemberState
+}
+
+// MemberState is what gossip believes of a member. It may be late, and it may be wrong.
+type MemberState uint8
+
+// The states of a member.
+const (
+	MemberAlive MemberState = iota
+	MemberDead              // it does not answer
+	MemberLeft              // it has said that it leaves
+)
+
+func (s MemberState) String() string {
+	switch s {
+	case MemberAlive:
+		return "alive"
+	case MemberDead:
+		return "dead"
+	case MemberLeft:
+		return "left"
+	}
+	return fmt.Sprintf("MemberState(%d)", s)
+}
+
+func memberOf(m core.Member) Member {
+	state := MemberAlive
+	switch m.State {
+	case seam.Dead:
+		state = MemberDead
+	case seam.Left:
+		state = MemberLeft
+	}
+	return Member{ID: fmt.Sprintf("%016x", uint64(m.ID)), Name: m.Name, Addr: m.Addr, Zone: m.Zone, State: state}
+}
+
+// Health is how the mesh's shards are, as far as this node has heard.
+type Health struct {
+	Ready           bool  // this node can serve calls
+	FullyReplicated bool  // every shard has as many replicas in step as the members allow
+	NoMajority      []int // shards that do not answer
+	UnderReplicated []int // shards that have fewer replicas in step than they should
+}
+
+// Stats are counters of one node since it joined.
+type Stats struct {
+	Acquires uint64 // calls of Lock and its like that were sent
+	Grants   uint64 // of them, those that ended with a lock
+	Releases uint64 // confirmed
+	Losses   uint64 // locks whose lease ended before Unlock
+	Retries  uint64 // commands sent again
+	Renewals uint64 // of leases, sent
+	Entries  uint64 // log entries that this node appended as a leader
+	Commands uint64 // commands in them: Commands ÷ Entries is the mean batch
+}
