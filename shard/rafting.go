@@ -88,13 +88,15 @@ const FrameFields = 5
 func ReadFrame(r *wire.Reader) Frame {
 	f := Frame{Generation: r.Uint(anyUint), From: r.Uint(anyUint), To: r.Uint(anyUint)}
 	kind := r.Uint(wireProtobuf)
-	m := &raftpb.Message{From: &f.From, To: &f.To}
+	b := &raftMessage{from: f.From, to: f.To}
+	m := &b.Message
+	m.From, m.To = &b.from, &b.to
 	f.Message = m
 	switch kind {
 	case wireAppend:
 		r.Tuple(5)
-		m.Type = raftpb.MsgApp.Enum()
-		m.Term, m.LogTerm, m.Index, m.Commit = number(r), number(r), number(r), number(r)
+		b.kind, m.Type = raftpb.MsgApp, &b.kind
+		m.Term, m.LogTerm, m.Index, m.Commit = b.number(r), b.number(r), b.number(r), b.number(r)
 		n := r.Array(3 * maxEntries)
 		if n%3 != 0 {
 			r.Fail("part of an entry")
@@ -114,20 +116,20 @@ func ReadFrame(r *wire.Reader) Frame {
 		}
 	case wireAppendResp:
 		r.Tuple(5)
-		m.Type = raftpb.MsgAppResp.Enum()
-		m.Term, m.Index = number(r), number(r)
+		b.kind, m.Type = raftpb.MsgAppResp, &b.kind
+		m.Term, m.Index = b.number(r), b.number(r)
 		if r.Bool() {
 			m.Reject = proto.Bool(true)
 		}
-		m.RejectHint, m.LogTerm = number(r), number(r)
+		m.RejectHint, m.LogTerm = b.number(r), b.number(r)
 	case wireHeartbeat:
 		r.Tuple(3)
-		m.Type = raftpb.MsgHeartbeat.Enum()
-		m.Term, m.Commit, m.Context = number(r), number(r), r.Bytes(maxReadingCtx)
+		b.kind, m.Type = raftpb.MsgHeartbeat, &b.kind
+		m.Term, m.Commit, m.Context = b.number(r), b.number(r), r.Bytes(maxReadingCtx)
 	case wireHeartbeatResp:
 		r.Tuple(2)
-		m.Type = raftpb.MsgHeartbeatResp.Enum()
-		m.Term, m.Context = number(r), r.Bytes(maxReadingCtx)
+		b.kind, m.Type = raftpb.MsgHeartbeatResp, &b.kind
+		m.Term, m.Context = b.number(r), r.Bytes(maxReadingCtx)
 	case wireProtobuf:
 		data := r.Bytes(maxRaftOther)
 		if r.Err() != nil {
@@ -160,9 +162,21 @@ type raftEntry struct {
 	index uint64
 }
 
-func number(r *wire.Reader) *uint64 {
-	v := r.Uint(anyUint)
-	return &v
+// raftMessage is a message with the numbers that it points to, in one allocation.
+type raftMessage struct {
+	raftpb.Message
+	kind     raftpb.MessageType
+	from, to uint64
+	numbers  [4]uint64
+	used     int
+}
+
+// number reads the message's next number.
+func (b *raftMessage) number(r *wire.Reader) *uint64 {
+	n := &b.numbers[b.used]
+	b.used++
+	*n = r.Uint(anyUint)
+	return n
 }
 
 // urgent reports whether a raft message must not wait behind lock traffic (P16).

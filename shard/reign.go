@@ -20,6 +20,7 @@ type reign struct {
 	base    time.Duration // table time then (P18)
 	batch   []byte        // commands to be appended next
 	batched []Dropped     // the clients' ones among them
+	flying  bool          // an entry of this reign is appended and not applied yet
 
 	leases   leases
 	renewals []Renewal                // since the last round
@@ -84,9 +85,11 @@ func (r *Replica) heardFrom(id SessionID) bool {
 	return true
 }
 
-// propose appends the batch. While leadership moves it is held (P22).
+// propose appends the batch. While leadership moves it is held (P22). While the entry
+// before it is on its way it gathers more: the log commits in order, so nothing is late
+// by that, and one entry carries many commands.
 func (r *Replica) propose() {
-	if len(r.reign.batch) == 0 {
+	if len(r.reign.batch) == 0 || r.reign.flying && len(r.reign.batch) < maxBatch {
 		return
 	}
 	data := wire.AppendUint(make([]byte, 0, len(r.reign.batch)+12), entryVersion)
@@ -101,6 +104,7 @@ func (r *Replica) propose() {
 		}
 		return
 	}
+	r.reign.flying = true
 	r.entries++
 	r.commands += uint64(len(r.reign.batched))
 	r.reign.batch, r.reign.batched = r.reign.batch[:0], r.reign.batched[:0]

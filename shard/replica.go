@@ -426,11 +426,14 @@ func (r *Replica) Wake(now time.Duration) {
 	r.election.wake(r)
 }
 
+// Rests reports whether Ready would do nothing.
+func (r *Replica) Rests() bool { return !r.dirty || r.stopped != nil }
+
 // Ready appends what was submitted, steps raft until it rests, and adds to out what is
 // to be done.
 func (r *Replica) Ready(now time.Duration, out *Output) {
 	r.now = now
-	if r.stopped != nil || !r.dirty {
+	if r.Rests() {
 		return
 	}
 	r.dirty = false
@@ -551,6 +554,9 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 		return fmt.Errorf("unknown version %d", v)
 	}
 	r.table.Enter(e.GetTerm(), readTime(rd))
+	if e.GetTerm() == r.term {
+		r.reign.flying = false
+	}
 	// Only the leader of the entry's own reign tells what comes of it. An older
 	// entry's client asks again, and gets its answer from a confirmed leader (P6).
 	told := &out.Events

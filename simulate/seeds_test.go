@@ -6,11 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/core"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate"
-	"github.com/lockmesh/mesh/transport"
 )
 
 const seedsTTL = 3 * time.Second
@@ -20,12 +18,11 @@ type fleet struct {
 	world   *simulate.World
 	lockers *simulate.Lockers
 	seeds   []string
-	nodes   map[string]*core.Node
 	crashed time.Duration // the last crash
 }
 
 func newFleet(opts simulate.Options, size int) *fleet {
-	f := &fleet{world: simulate.New(opts), nodes: make(map[string]*core.Node)}
+	f := &fleet{world: simulate.New(opts)}
 	for i := range size {
 		name := string(rune('a' + i))
 		f.world.Host(name)
@@ -38,36 +35,25 @@ func newFleet(opts simulate.Options, size int) *fleet {
 }
 
 func (f *fleet) join(ctx context.Context, host string) (simulate.Client, error) {
-	delete(f.nodes, host)
-	n, err := core.Start(ctx, core.Config{
-		World: seam.FromContext(ctx), Seeds: f.seeds, Name: host, Shards: 8, Replicas: 3, LeaseTTL: seedsTTL,
-		Transport: transport.Config{Bind: ":7400"}, Logger: simulate.Logger(ctx),
-	})
+	ctx, cancel := simulate.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	n, err := mesh.JoinContext(ctx, f.seeds, mesh.WithName(host), mesh.WithBind(":7400"),
+		mesh.WithShards(8), mesh.WithLeaseTTL(seedsTTL), mesh.WithLogger(simulate.Logger(ctx)))
 	if err != nil {
 		return nil, err
 	}
-	f.nodes[host] = n
 	return client{n}, nil
 }
 
-// mayCrash allows a crash only if every shard has all its replicas then, as every
-// node that lives has heard, and the news of an earlier crash has had time to
-// spread: so no shard's majority loses its memory. One crash may disturb the
-// founding.
-func (f *fleet) mayCrash(string) bool {
-	switch now := f.world.Now(); {
-	case f.crashed == 0 && now < 4*time.Second:
-		f.crashed = now
-		return true
-	case now-f.crashed < 6*time.Second:
+// mayCrash allows a crash only if every shard keeps a majority of its voters, and
+// the last one was a while ago: a founder that has not heard of the founding yet is
+// missing from what the others know.
+func (f *fleet) mayCrash(host string) bool {
+	now := f.world.Now()
+	if f.crashed != 0 && now-f.crashed < 6*time.Second || !f.world.MaySpare(host) {
 		return false
 	}
-	for _, h := range f.world.Hosts() {
-		if n := f.nodes[h.Name()]; !h.Up() || n == nil || !n.Health().FullyReplicated {
-			return false
-		}
-	}
-	f.crashed = f.world.Now()
+	f.crashed = now
 	return true
 }
 
@@ -78,42 +64,29 @@ func (f *fleet) run(storm time.Duration) error {
 }
 
 // client makes a node a simulate.Client.
-type client struct{ node *core.Node }
+type client struct{ *mesh.Node }
 
-// handle makes a hold a simulate.Handle.
-type handle struct {
-	*core.Hold
-	ctx context.Context
-}
-
-func (h handle) Context() context.Context { return h.ctx }
-
-func (h handle) Unlock(ctx context.Context) error { return h.Release(ctx) }
-
-func (c client) acquire(ctx context.Context, r core.Request) (simulate.Handle, error) {
-	h, _, err := c.node.Session().Acquire(ctx, r)
+func handleOf(l *mesh.Lock, err error) (simulate.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	h.OnEnd(cancel)
-	return handle{h, inner}, nil
+	return l, nil
 }
 
 func (c client) Lock(ctx context.Context, key string) (simulate.Handle, error) {
-	return c.acquire(ctx, core.Request{Key: key})
+	return handleOf(c.Node.Lock(ctx, key))
 }
 
 func (c client) TryLock(ctx context.Context, key string) (simulate.Handle, error) {
-	return c.acquire(ctx, core.Request{Key: key, Try: true})
+	return handleOf(c.Node.TryLock(ctx, key))
 }
 
 func (c client) RLock(ctx context.Context, key string) (simulate.Handle, error) {
-	return c.acquire(ctx, core.Request{Key: key, Mode: core.Shared})
+	return handleOf(c.Node.RLock(ctx, key))
 }
 
 func (c client) Acquire(ctx context.Context, key string, n, capacity int64) (simulate.Handle, error) {
-	return c.acquire(ctx, core.Request{Key: key, Mode: core.Permits, Weight: n, Capacity: capacity})
+	return handleOf(c.Node.Acquire(ctx, key, n, capacity))
 }
 
 // runSeed runs the world of one seed: its size, its faults and its load.

@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -89,24 +90,18 @@ func TestConnectOutlivesARefusal(t *testing.T) {
 }
 
 func TestABrokenConnectionComesBackWithoutAWord(t *testing.T) {
-	pb := startProxy(t, "127.0.0.1:0")
-	a, b := start(t, 1), start(t, 2, advertise(pb.addr()))
+	pa, pb := startProxy(t, "127.0.0.1:0"), startProxy(t, "127.0.0.1:0")
+	a, b := start(t, 1, advertise(pa.addr())), start(t, 2, advertise(pb.addr()))
+	pa.aim(a.bound)
 	pb.aim(b.bound)
-	for _, dial := range []func(){
-		func() { a.Dial(pb.addr()) },
-		func() {},
-		func() {},
-	} {
-		dial()
-		a.awaitUp(b.id)
-		deliver(a, b, "ping")
-		deliver(b, a, "pong")
-		pb.cut() // b dials a directly then, and a dials b over the proxy
-		eventually(t, "flowing again", func() bool {
-			before := b.count(func(e event) bool { return e.what == "receive" })
-			a.Send(b.id, transport.KindLane, transport.Normal, []byte("again"))
-			return b.count(func(e event) bool { return e.what == "receive" }) > before
-		})
+	a.Dial(pb.addr())
+	a.awaitUp(b.id)
+	b.awaitUp(a.id)
+	for round := range 4 {
+		pa.cut() // the connection is over one of them
+		pb.cut()
+		deliver(a, b, fmt.Sprint("there ", round))
+		deliver(b, a, fmt.Sprint("back ", round))
 	}
 	if n := a.count(downs) + b.count(downs); n != 0 {
 		t.Errorf("%d times Down", n)

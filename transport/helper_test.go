@@ -283,6 +283,9 @@ func pair(t testing.TB) (a, b *node) {
 	a.Connect(b.id, b.Addr())
 	a.awaitUp(b.id)
 	b.awaitUp(a.id)
+	// A frame comes only after Up has returned.
+	deliver(a, b, "up")
+	deliver(b, a, "up")
 	return a, b
 }
 

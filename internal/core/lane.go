@@ -156,8 +156,10 @@ func (l *lane) tick() {
 func (l *lane) settle() {
 	for {
 		for _, r := range l.replicas {
-			l.guard(r, func() { r.Ready(l.now, &l.out) })
-			l.carryOut(r)
+			if !r.Rests() {
+				l.guard(r, func() { r.Ready(l.now, &l.out) })
+				l.carryOut(r)
+			}
 		}
 		if len(l.local) == 0 {
 			return

@@ -1,0 +1,275 @@
+package mesh_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// The benchmarks run three nodes in one process, so that what they report is the cost
+// of a lock to the whole fleet: leader, followers and client together. Run them all at
+// once, and compare with BenchmarkFanOut of the same run:
+//
+//	go test -run '^$' -bench . -benchmem -cpu 2 .
+
+// cpu is the processor time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// measure runs op from workers at once, b.N times in all, and reports processor time and
+// latencies.
+func measure(b *testing.B, workers int, op func(worker int)) {
+	b.Helper()
+	took := make([][]time.Duration, workers)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := cpu()
+	for w := range workers {
+		wg.Go(func() {
+			for next.Add(1) <= int64(b.N) {
+				start := time.Now()
+				op(w)
+				took[w] = append(took[w], time.Since(start))
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	all := slices.Concat(took...)
+	slices.Sort(all)
+	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(all[len(all)/2].Nanoseconds())/1000, "p50-µs")
+	b.ReportMetric(float64(all[len(all)*99/100].Nanoseconds())/1000, "p99-µs")
+}
+
+// fleetOf starts a healthy mesh of n nodes on loopback.
+func fleetOf(b *testing.B, n int, opts ...mesh.Option) []*mesh.Node {
+	b.Helper()
+	var nodes []*mesh.Node
+	var seeds []string
+	for i := range n {
+		all := append([]mesh.Option{
+			mesh.WithName(fmt.Sprint("n", i)), mesh.WithBind("127.0.0.1:0"),
+			mesh.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
+		}, opts...)
+		node, err := mesh.Join(seeds, all...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { node.Close() })
+		nodes, seeds = append(nodes, node), []string{node.Addr()}
+		if i > 0 {
+			seeds = []string{nodes[0].Addr()}
+		}
+	}
+	for _, node := range nodes {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		err := node.WaitHealthy(ctx)
+		cancel()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return nodes
+}
+
+func pair(b *testing.B, node *mesh.Node, key string) {
+	ctx := context.Background()
+	l, err := node.Lock(ctx, key)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	if err := l.Unlock(ctx); err != nil {
+		b.Error(err)
+	}
+}
+
+// BenchmarkPair is Lock and Unlock through three nodes, by workers spread over them.
+func BenchmarkPair(b *testing.B) {
+	for _, shards := range []int{64, 16} {
+		for _, workers := range []int{1, 16, 128} {
+			for _, keys := range []string{"own", "random"} {
+				b.Run(fmt.Sprintf("shards=%d/workers=%d/keys=%s", shards, workers, keys), func(b *testing.B) {
+					nodes := fleetOf(b, 3, mesh.WithShards(shards))
+					before := total(nodes)
+					measure(b, workers, func(w int) {
+						key := fmt.Sprint("own/", w)
+						if keys == "random" {
+							key = fmt.Sprint("random/", rand.IntN(10_000))
+						}
+						pair(b, nodes[w%3], key)
+					})
+					reportBatch(b, before, total(nodes))
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkHandOver is sixteen workers on one key: one op is one hand-over.
+func BenchmarkHandOver(b *testing.B) {
+	nodes := fleetOf(b, 3)
+	measure(b, 16, func(w int) { pair(b, nodes[w%3], "the one") })
+}
+
+// BenchmarkLock is Lock alone by one worker that is not on the key's owner.
+func BenchmarkLock(b *testing.B) {
+	nodes := fleetOf(b, 3)
+	ctx := context.Background()
+	key := remoteKey(b, nodes[0])
+	var took []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		l, err := nodes[0].Lock(ctx, key)
+		took = append(took, time.Since(start))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := l.Unlock(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-µs")
+}
+
+// remoteKey finds a key whose shard node does not lead.
+func remoteKey(b *testing.B, node *mesh.Node) string {
+	ctx := context.Background()
+	for i := range 100 {
+		key := fmt.Sprint("remote/", i)
+		held, err := node.Lock(ctx, key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, err = node.TryLock(ctx, key)
+		var w *mesh.WaitError
+		remote := false
+		if errors.As(err, &w) {
+			remote = w.Leader != "" && w.Leader != node.Name()
+		}
+		if err := held.Unlock(ctx); err != nil {
+			b.Fatal(err)
+		}
+		if remote {
+			return key
+		}
+	}
+	b.Fatal("this node leads every shard")
+	return ""
+}
+
+func total(nodes []*mesh.Node) (s mesh.Stats) {
+	for _, n := range nodes {
+		st := n.Stats()
+		s.Entries += st.Entries
+		s.Commands += st.Commands
+	}
+	return s
+}
+
+func reportBatch(b *testing.B, before, after mesh.Stats) {
+	time.Sleep(100 * time.Millisecond) // counters are drawn up once a tick
+	if n := after.Entries - before.Entries; n > 0 {
+		b.ReportMetric(float64(after.Commands-before.Commands)/float64(n), "batch")
+	}
+}
+
+// BenchmarkFanOut is the wire's limit: a node sends a frame to two peers over the same kind of
+// connections and waits for both answers, twice, as Lock and Unlock must.
+func BenchmarkFanOut(b *testing.B) {
+	for _, workers := range []int{1, 16, 128} {
+		b.Run(fmt.Sprint("workers=", workers), func(b *testing.B) {
+			f := newFanOut(b, workers)
+			measure(b, workers, func(w int) {
+				f.round(w)
+				f.round(w)
+			})
+		})
+	}
+}
+
+type fanOut struct {
+	center  *echo
+	peers   []transport.ID
+	waiting []chan struct{}
+}
+
+// echo is a node that answers every frame with itself, or counts the answers.
+type echo struct {
+	t    *transport.Transport
+	up   chan struct{}
+	hear func(body []byte)
+}
+
+func (e *echo) Dialed(string, transport.Hello, error) {}
+func (e *echo) Up(transport.Hello)                    { e.up <- struct{}{} }
+func (e *echo) Down(transport.ID, transport.Cause)    {}
+func (e *echo) Receive(from transport.ID, _ transport.Kind, body []byte) {
+	if e.hear != nil {
+		e.hear(body)
+		return
+	}
+	e.t.Send(from, transport.KindLane, transport.Normal, body)
+}
+
+func newFanOut(b *testing.B, workers int) *fanOut {
+	f := &fanOut{}
+	for range workers {
+		f.waiting = append(f.waiting, make(chan struct{}, 2))
+	}
+	var all []*echo
+	for i := range 3 {
+		e := &echo{up: make(chan struct{}, 8)}
+		t, err := transport.Listen(transport.Config{
+			Bind: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Hello: transport.Hello{Name: fmt.Sprint(i), ID: transport.ID(i + 1), MinVersion: 1, MaxVersion: 1},
+		}, e)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(t.Close)
+		e.t = t
+		all = append(all, e)
+	}
+	f.center = all[0]
+	f.center.hear = func(body []byte) { f.waiting[binary.BigEndian.Uint64(body)] <- struct{}{} }
+	for i, e := range all[1:] {
+		f.center.t.Connect(transport.ID(i+2), e.t.Addr())
+		f.peers = append(f.peers, transport.ID(i+2))
+		<-f.center.up
+	}
+	return f
+}
+
+func (f *fanOut) round(w int) {
+	for _, p := range f.peers {
+		body := binary.BigEndian.AppendUint64(make([]byte, 0, 100), uint64(w))
+		f.center.t.Send(p, transport.KindLane, transport.Normal, body[:100])
+	}
+	for range f.peers {
+		<-f.waiting[w]
+	}
+}
