@@ -107,7 +107,7 @@ func pair(b *testing.B, node *mesh.Node, key string) {
 
 // BenchmarkPair is Lock and Unlock through three nodes, by workers spread over them.
 func BenchmarkPair(b *testing.B) {
-	for _, shards := range []int{64, 16} {
+	for _, shards := range []int{8, 16, 32, 64} {
 		for _, workers := range []int{1, 16, 128} {
 			for _, keys := range []string{"own", "random"} {
 				b.Run(fmt.Sprintf("shards=%d/workers=%d/keys=%s", shards, workers, keys), func(b *testing.B) {

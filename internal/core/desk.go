@@ -104,6 +104,9 @@ func (d *desk) command(c *call) {
 	case closes:
 		c.command = shard.Close{Session: t.id, Number: c.number}
 	}
+	if c.raw == nil {
+		c.raw = make([]byte, 0, 96+len(c.req.Key)+len(c.req.Value))
+	}
 	c.raw = shard.AppendCommand(c.raw[:0], c.command)
 }
 

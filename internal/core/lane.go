@@ -55,10 +55,12 @@ type outKey struct {
 	class transport.Class
 }
 
-// outFrame is the frame that gathers for one peer during a run.
+// outFrame is where the messages for one peer gather during a run. Its room is used
+// again; what is sent is a copy of the right size.
 type outFrame struct {
 	outKey
-	body []byte
+	body   []byte
+	queued bool // it is in the lane's frames
 }
 
 // maxFrame is when a frame is sent although the run goes on.
@@ -322,6 +324,11 @@ func (l *lane) look(v *view) {
 	for _, r := range l.replicas {
 		l.wish(r)
 	}
+	for key, f := range l.framed { // order-free: each is judged alone
+		if !f.queued && !v.has(key.to) {
+			delete(l.framed, key)
+		}
+	}
 }
 
 // maxMoves is how many shards one lane's leaders move at a time, so that a restart storm
@@ -387,13 +394,16 @@ func (l *lane) frame(node uint64, class transport.Class) *outFrame {
 	if f == nil {
 		f = &outFrame{outKey: key}
 		l.framed[key] = f
+	}
+	if !f.queued {
+		f.queued = true
 		l.frames = append(l.frames, f)
 	}
 	if len(f.body) > maxFrame {
 		l.send(f)
 	}
-	if f.body == nil {
-		f.body = wire.AppendUint(make([]byte, 0, 512), l.node.mesh.ID)
+	if len(f.body) == 0 {
+		f.body = wire.AppendUint(f.body, l.node.mesh.ID)
 		f.body = wire.AppendUint(f.body, uint64(l.node.lanes()))
 		f.body = wire.AppendUint(f.body, uint64(l.index))
 	}
@@ -409,18 +419,24 @@ func (l *lane) begin(node uint64, class transport.Class, kind, sh, fields int) (
 
 func (l *lane) end(f *outFrame, b []byte) { f.body = b }
 
+// keptRoom is how large a frame's room may be to be kept for the next.
+const keptRoom = 16 << 10
+
 func (l *lane) send(f *outFrame) {
-	if f.body == nil {
+	if len(f.body) == 0 {
 		return
 	}
 	if f.to == l.node.id {
 		// Rare: what a node has to say to itself goes by function calls, a few
 		// cold messages aside.
-		l.loopBack(f.body)
+		l.loopBack(slices.Clone(f.body))
 	} else {
-		l.node.net.Send(transport.ID(f.to), transport.KindLane, f.class, f.body)
+		l.node.net.Send(transport.ID(f.to), transport.KindLane, f.class, slices.Clone(f.body))
 	}
-	f.body = nil
+	if cap(f.body) > keptRoom {
+		f.body = nil
+	}
+	f.body = f.body[:0]
 }
 
 func (l *lane) loopBack(body []byte) {
@@ -440,7 +456,7 @@ func (l *lane) loopBack(body []byte) {
 func (l *lane) flush() {
 	for _, f := range l.frames {
 		l.send(f)
+		f.queued = false
 	}
 	l.frames = l.frames[:0]
-	clear(l.framed)
 }

@@ -192,7 +192,8 @@ type message struct {
 	answer   answer
 	renewal  renewal
 	redirect redirect
-	inner    []byte // forward: a whole message, for the node in numbers[0]
+	inner    []byte   // forward: a whole message, for the node in numbers[0]
+	inside   *message // and what it says
 }
 
 // readMessage reads one message. Shards are below shards.
@@ -214,7 +215,7 @@ func readMessage(r *wire.Reader, shards int) message {
 		fields, m.ack = shard.AckFields, shard.ReadAck(r)
 	case msgHost:
 		fields = 2
-		m.numbers = [3]uint64{r.Uint(anyUint), r.Uint(anyUint)}
+		m.numbers = [3]uint64{r.Uint(anyUint), shard.ReadID(r)}
 	case msgRemoved:
 		fields = 3
 		m.numbers = [3]uint64{r.Uint(anyUint), r.Uint(anyUint), r.Uint(anyUint)}
@@ -236,12 +237,18 @@ func readMessage(r *wire.Reader, shards int) message {
 		fields, m.redirect = redirectFields, readRedirect(r)
 	case msgRenew:
 		fields, m.renewal = renewalFields, readRenewal(r)
+		if m.renewal.session.Node == 0 {
+			r.Fail("a renewal of nobody's")
+		}
 	case msgAnswer:
 		fields, m.answer = answerFields, readAnswer(r)
 	case msgForward:
 		fields = 2
 		m.numbers[0] = r.Uint(anyUint)
 		m.inner = r.Bytes(maxMessage)
+		if r.Err() == nil {
+			m.readInner(r, shards)
+		}
 	default:
 		r.Fail("unknown message")
 	}
@@ -249,6 +256,28 @@ func readMessage(r *wire.Reader, shards int) message {
 		r.Fail("a message with a wrong number of fields")
 	}
 	return m
+}
+
+// readInner reads what a forward carries: one message, and of a kind that goes from a
+// leader to a client, for nothing else is ever relayed back.
+func (m *message) readInner(r *wire.Reader, shards int) {
+	kind := wire.NewReader(m.inner)
+	kind.Array(16)
+	switch kind.Uint(lastMessage) {
+	case msgReply, msgRedirect, msgAnswer:
+	default:
+		r.Fail("a forward of what is not forwarded")
+		return
+	}
+	inner := wire.NewReader(m.inner)
+	inside := readMessage(inner, shards)
+	switch err := inner.End(); {
+	case err != nil:
+		r.Fail("inside of a forward: " + err.Error())
+	case m.numbers[0] == 0 || inside.shard != m.shard:
+		r.Fail("a forward that says something else than what it carries")
+	}
+	m.inside = &inside
 }
 
 // clientOf returns whose command it is; false for commands of office.

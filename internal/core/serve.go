@@ -101,27 +101,17 @@ func (l *lane) toClient(node uint64, class transport.Class, sh, kind, fields int
 	l.end(f, fill(b))
 }
 
-// forward passes a message on to the client that asked through this node, unread.
+// forward passes a message on to the client that asked through this node, as it is.
 func (l *lane) forward(from uint64, m message) {
-	r := wire.NewReader(m.inner)
-	inner := readMessage(r, l.node.params.Shards)
-	if r.End() != nil {
-		return
-	}
-	switch inner.kind {
-	case msgReply, msgRedirect, msgAnswer:
-	default:
-		return // nothing else is ever relayed back
-	}
 	if m.numbers[0] == l.node.id {
-		if inner.kind != msgRedirect {
+		if m.inside.kind != msgRedirect {
 			from = 0 // the leader speaks through it
 		}
-		l.take(from, inner)
+		l.take(from, *m.inside)
 		return
 	}
 	class := transport.Normal
-	if inner.kind == msgAnswer {
+	if m.inside.kind == msgAnswer {
 		class = transport.Urgent
 	}
 	f := l.frame(m.numbers[0], class)
