@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -272,4 +273,28 @@ func (f *fanOut) round(w int) {
 	for range f.peers {
 		<-f.waiting[w]
 	}
+}
+
+// BenchmarkKeysUsedOnce locks each key once and never again, and reports how much heap
+// stays when all are released and the sessions are still open:
+//
+//	go test -run '^$' -bench KeysUsedOnce -benchtime 1000000x .
+func BenchmarkKeysUsedOnce(b *testing.B) {
+	nodes := fleetOf(b, 3)
+	for i := range 1000 { // so that sessions, routes and connections are there
+		pair(b, nodes[i%3], fmt.Sprint("warm/", i))
+	}
+	before := heap()
+	var next atomic.Int64
+	measure(b, 128, func(w int) { pair(b, nodes[w%3], fmt.Sprint("once/", next.Add(1))) })
+	b.ReportMetric(float64(heap()-before)/1024, "heap-KiB")
+}
+
+// heap is how much memory is in use after the garbage is gone.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

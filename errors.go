@@ -58,7 +58,8 @@ var (
 	ErrClosed = core.ErrClosed
 	// ErrLeft: the node has left the mesh.
 	ErrLeft = core.ErrLeft
-	// ErrEjected: the mesh counts the node as gone, or another one took its place.
+	// ErrEjected: the node had founded a mesh of one, and a mesh that lists its address
+	// lives. Join that one.
 	ErrEjected = core.ErrEjected
 )
 

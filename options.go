@@ -102,7 +102,7 @@ func WithAdvertise(addr string) Option {
 // WithShards sets into how many shards the mesh divides its keys, 1 to 4096. Each is a
 // replicated table with a leader of its own: more spread the load more evenly, and cost
 // more heartbeats. It is fixed when a mesh is founded; a node that asks another number of
-// a living mesh is refused. Default 64.
+// a living mesh is refused. Default 16.
 func WithShards(n int) Option {
 	return func(o *options) {
 		if n < 1 || n > maxShards {

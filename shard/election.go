@@ -125,13 +125,21 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 	}
 }
 
+// wake campaigns if it is time to. Deadlines are kept to the moment, not to the tick: of
+// two followers whose ticks coincide one in twenty pairs would stand at once, and split
+// the votes.
 func (e *election) wake(r *Replica) {
-	if r.now < e.early {
+	if r.role == raft.StateLeader || r.stopped != nil {
 		return
 	}
-	e.early = never
-	if r.role == raft.StateFollower && r.stopped == nil {
+	switch {
+	case r.now >= e.campaign:
 		e.stand(r)
+	case r.now >= e.early:
+		e.early = never
+		if r.role == raft.StateFollower {
+			e.stand(r)
+		}
 	}
 }
 

@@ -257,6 +257,9 @@ func (m *model) step(cmd Command) (out []Event) {
 		s.ttl, s.fixed, s.silent = c.Hold, true, 0
 		return append([]Event{Fixed{c.Session, c.Hold}}, m.finish(s, c.Number, Done{c.Session, c.Number})...)
 	case Close:
+		if m.find(c.Session) == nil {
+			m.deleted = m.revision
+		}
 		return append(m.end(c.Session), Done(c))
 	case Expire:
 		if c.Term == m.term {

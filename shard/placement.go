@@ -29,11 +29,17 @@ const (
 
 // Wish is where the ring wants a shard's replicas.
 type Wish struct {
-	Nodes []Peer          // the owner and its successors, of the members that are there
-	Fates map[uint64]Fate // of nodes that are not Present
+	Nodes   []Peer          // the owner and its successors, of the members that are there
+	Fates   map[uint64]Fate // of every node that the view knows
+	Unknown Fate            // of those that it does not: Away, once it had time to hear of them
 }
 
-func (w *Wish) fate(node uint64) Fate { return w.Fates[node] }
+func (w *Wish) fate(node uint64) Fate {
+	if f, known := w.Fates[node]; known {
+		return f
+	}
+	return w.Unknown
+}
 
 // placing is what a leader has under way to follow the wish.
 type placing struct {
@@ -44,7 +50,13 @@ type placing struct {
 	hosted   time.Duration            // when Hosts were last asked for
 	offered  time.Duration            // when leadership was last offered
 	backoff  time.Duration            // until it is again
+	missing  map[uint64]bool          // replicas whose nodes say that they are gone for good
+	rests    bool                     // there was nothing to do, and nothing changed since
+	skipped  int                      // ticks since the last look
 }
+
+// placeEvery is how many ticks pass between two looks at a shard that is where it shall be.
+const placeEvery = 8
 
 const (
 	hostInterval  = 250 * time.Millisecond
@@ -60,14 +72,38 @@ type Offer struct {
 }
 
 // SetWish tells the replica where the ring wants it and its fellows to be.
-func (r *Replica) SetWish(w Wish) { r.wish = w }
+func (r *Replica) SetWish(w Wish) {
+	r.wish = w
+	r.reign.placing.rests = false
+}
 
 // Limit tells a leader whether too many shards are moving already to begin with another.
 func (r *Replica) Limit(limited bool) { r.limited = limited }
 
-// Moving reports whether this leader is moving replicas.
+// Missing tells a leader that replica id, which it counts on node, is gone from there for
+// good: no node ever hosts an ID again (P24). It is replaced like one of a dead node.
+func (r *Replica) Missing(now time.Duration, node, id uint64) {
+	r.now = now
+	pl := &r.reign.placing
+	if p, known := r.peers[id]; !r.reign.serving || !known || p.Node != node || pl.missing[id] {
+		return
+	}
+	if pl.missing == nil {
+		pl.missing = make(map[uint64]bool)
+	}
+	pl.missing[id], pl.rests = true, false
+	r.log.Warn("a replica stopped itself, and will be replaced", "gone", id)
+}
+
+// Moving reports whether this leader is moving replicas. A learner that has caught up may
+// stay one for ever, and one whose node is gone goes nowhere: neither is a move.
 func (r *Replica) Moving() bool {
-	return r.reign.serving && (r.Joint() || r.reign.placing.pending || len(r.reign.placing.learning) > 0)
+	if !r.reign.serving {
+		return false
+	}
+	return r.Joint() || r.reign.placing.pending || slices.ContainsFunc(r.conf.Learners, func(id uint64) bool {
+		return r.wish.fate(r.peers[id].Node) == Present && !r.replicating(id)
+	})
 }
 
 // AtRest reports whether the shard has the voters that its wish allows, all in step.
@@ -119,7 +155,7 @@ func (r *Replica) confirmedUpTo(id, index uint64) (is bool) {
 // answers reports whether replica id answered the last heartbeats.
 func (r *Replica) answers(id uint64) bool {
 	heard, ok := r.reign.heard[id]
-	return ok && r.now-heard <= 3*heartbeatTicks*TickInterval
+	return ok && r.now-heard <= 3*HeartbeatTicks*TickInterval
 }
 
 // place moves the shard one safe step towards the wish: add a learner, let it catch up
@@ -129,6 +165,10 @@ func (r *Replica) place() {
 	if len(r.wish.Nodes) == 0 || r.Joint() {
 		return
 	}
+	if pl.skipped++; pl.rests && pl.skipped < placeEvery {
+		return
+	}
+	pl.rests, pl.skipped = false, 0
 	if pl.pending && r.now-pl.changed < 2*ElectionTimeout {
 		return
 	}
@@ -142,8 +182,13 @@ func (r *Replica) place() {
 	away := false
 	for _, id := range r.conf.Voters {
 		p := r.peers[id]
-		voters[p.Node] = id
-		switch r.wish.fate(p.Node) {
+		fate := r.wish.fate(p.Node)
+		if pl.missing[id] {
+			fate = Departed // the replica, not its node, which may get another one
+		} else {
+			voters[p.Node] = id
+		}
+		switch fate {
 		case Present:
 			keep++
 		case Doubtful:
@@ -158,7 +203,9 @@ func (r *Replica) place() {
 	}
 	learners := make(map[uint64]uint64)
 	for _, id := range r.conf.Learners {
-		learners[r.peers[id].Node] = id
+		if !pl.missing[id] {
+			learners[r.peers[id].Node] = id
+		}
 	}
 
 	want := oddUpTo(len(r.wish.Nodes))
@@ -204,7 +251,7 @@ func (r *Replica) place() {
 	for _, id := range r.conf.Learners {
 		p := r.peers[id]
 		wanted := slices.ContainsFunc(r.wish.Nodes, func(w Peer) bool { return w.Node == p.Node })
-		if !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id] > learnerPatience && pl.learning[id] != 0 {
+		if pl.missing[id] || !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id] > learnerPatience && pl.learning[id] != 0 {
 			r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, id)}, nil)
 			return
 		}
@@ -218,6 +265,7 @@ func (r *Replica) place() {
 			return
 		}
 	}
+	pl.rests = true
 	r.handOver(progress)
 }
 
@@ -319,7 +367,7 @@ func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
 			delete(r.reign.heard, id)
 		}
 	}
-	r.reign.placing.pending = false
+	r.reign.placing.pending, r.reign.placing.rests = false, false
 	r.reign.placing.hosted = 0
 	r.dirty = true
 	r.log.Debug("replicas", "voters", r.conf.Voters, "outgoing", r.conf.VotersOutgoing, "learners", r.conf.Learners)
@@ -456,7 +504,7 @@ func readPeers(r *wire.Reader) map[uint64]Peer {
 	}
 	peers := make(map[uint64]Peer, n/4)
 	for range n / 4 {
-		id := r.Uint(anyUint)
+		id := ReadID(r)
 		peers[id] = Peer{Node: r.Uint(anyUint), Name: r.String(MaxName), Addr: r.String(MaxName)}
 	}
 	return peers

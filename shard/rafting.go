@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -86,8 +87,11 @@ const FrameFields = 5
 // reader's bytes only if the entries are few and small beside them; they live as
 // long as the log.
 func ReadFrame(r *wire.Reader) Frame {
-	f := Frame{Generation: r.Uint(anyUint), From: r.Uint(anyUint), To: r.Uint(anyUint)}
+	f := Frame{Generation: r.Uint(anyUint), From: ReadID(r), To: ReadID(r)}
 	kind := r.Uint(wireProtobuf)
+	if f.From == f.To {
+		r.Fail("a replica's message to itself")
+	}
 	b := &raftMessage{from: f.From, to: f.To}
 	m := &b.Message
 	m.From, m.To = &b.from, &b.to
@@ -143,8 +147,11 @@ func ReadFrame(r *wire.Reader) Frame {
 			r.Fail("a raft message under a false name")
 		}
 		switch m.GetType() {
-		case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow,
-			raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // the last three are dropped by Step (P3)
+		case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
+			if m.GetTerm() == 0 {
+				r.Fail("a vote without a term")
+			}
+		case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // dropped by Step (P3)
 		default:
 			r.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
 		}
@@ -152,6 +159,18 @@ func ReadFrame(r *wire.Reader) Frame {
 		r.Fail("unknown raft message")
 	}
 	return f
+}
+
+// maxID is the largest ID of a replica: raft keeps those above for itself.
+const maxID = raft.LocalApplyThread - 1
+
+// ReadID reads the ID of a replica.
+func ReadID(r *wire.Reader) uint64 {
+	id := r.Uint(maxID)
+	if id == 0 {
+		r.Fail("replica zero")
+	}
+	return id
 }
 
 // raftEntry is an entry with the numbers that it points to, in one allocation.

@@ -20,6 +20,7 @@ type reign struct {
 	base    time.Duration // table time then (P18)
 	batch   []byte        // commands to be appended next
 	batched []Dropped     // the clients' ones among them
+	pieces  []piece       // the first parts of batch, each as long as an entry gets
 	flying  bool          // an entry of this reign is appended and not applied yet
 
 	leases   leases
@@ -85,34 +86,58 @@ func (r *Replica) heardFrom(id SessionID) bool {
 	return true
 }
 
+// piece is a part of the batch that will be one entry.
+type piece struct{ bytes, clients int }
+
+// gathered notes that a command was added to the batch: what is longer than an entry may
+// be is cut here, between two commands, for no follower would take it.
+func (g *reign) gathered() {
+	rest := piece{len(g.batch), len(g.batched)}
+	for _, p := range g.pieces {
+		rest.bytes, rest.clients = rest.bytes-p.bytes, rest.clients-p.clients
+	}
+	if rest.bytes >= maxBatch {
+		g.pieces = append(g.pieces, rest)
+	}
+}
+
 // propose appends the batch. While leadership moves it is held (P22). While the entry
 // before it is on its way it gathers more: the log commits in order, so nothing is late
 // by that, and one entry carries many commands.
 func (r *Replica) propose() {
-	if len(r.reign.batch) == 0 || r.reign.flying && len(r.reign.batch) < maxBatch {
-		return
-	}
-	data := wire.AppendUint(make([]byte, 0, len(r.reign.batch)+12), entryVersion)
-	data = appendDuration(data, r.reign.base+r.now-r.reign.began)
-	data = append(data, r.reign.batch...)
-	if r.cfg.Bugs.Has(bug.GrantBeforeCommit) {
-		r.grantEarly()
-	}
-	if err := r.rn.Propose(data); err != nil {
-		if !errors.Is(err, raft.ErrProposalDropped) {
-			r.log.Warn("propose", "error", err)
+	g := &r.reign
+	for len(g.batch) > 0 {
+		p := piece{len(g.batch), len(g.batched)}
+		if len(g.pieces) > 0 {
+			p = g.pieces[0]
+		} else if g.flying {
+			return
 		}
-		return
+		data := wire.AppendUint(make([]byte, 0, p.bytes+12), entryVersion)
+		data = appendDuration(data, g.base+r.now-g.began)
+		data = append(data, g.batch[:p.bytes]...)
+		if r.cfg.Bugs.Has(bug.GrantBeforeCommit) {
+			r.grantEarly(g.batch[:p.bytes])
+		}
+		if err := r.rn.Propose(data); err != nil {
+			if !errors.Is(err, raft.ErrProposalDropped) {
+				r.log.Warn("propose", "error", err)
+			}
+			return
+		}
+		g.flying = true
+		r.entries++
+		r.commands += uint64(p.clients)
+		g.batch, g.batched = append(g.batch[:0], g.batch[p.bytes:]...), append(g.batched[:0], g.batched[p.clients:]...)
+		if len(g.pieces) > 0 {
+			g.pieces = g.pieces[1:]
+		}
 	}
-	r.reign.flying = true
-	r.entries++
-	r.commands += uint64(len(r.reign.batched))
-	r.reign.batch, r.reign.batched = r.reign.batch[:0], r.reign.batched[:0]
 }
 
 // grantEarly answers what it expects to come of the batch (a deliberate bug).
-func (r *Replica) grantEarly() {
-	rd := wire.NewReader(r.reign.batch)
+func (r *Replica) grantEarly(batch []byte) {
+	rd := wire.NewReader(batch)
 	for rd.Len() > 0 {
 		a, ok := ReadCommand(rd).(Acquire)
 		if ok && r.table.keys[a.Key] == nil && r.table.sessions[a.Session] != nil {
@@ -169,7 +194,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 	l := r.reign.leases.get(q.Session)
 	switch {
 	case l != nil && l.expiring:
-	case l != nil && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten):
+	case l != nil && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten|bug.ExpireAtCommit):
 		l.awaiting = append(l.awaiting, q)
 		if !l.recalled {
 			l.recalled = true
@@ -183,7 +208,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 func (r *Replica) reply(q Renewal, out *Output) {
 	out.Answers = append(out.Answers, Answer{
 		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(),
-		Results: r.table.Results(q.Session, maxResults),
+		Results: r.table.Results(q.Session, maxResults, q.Ref),
 	})
 }
 
@@ -221,7 +246,7 @@ func (r *Replica) abdicate(out *Output) {
 	if r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
 		// It goes on expiring, by its own clock and in another's log.
 		r.reign.serving, r.reign.haunts = false, true
-		r.reign.batch, r.reign.batched = nil, nil
+		r.reign.batch, r.reign.batched, r.reign.pieces = nil, nil, nil
 		return
 	}
 	r.reign = reign{}

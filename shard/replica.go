@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/bug"
@@ -19,19 +20,21 @@ import (
 // The clockwork of a replica. Its owner calls Tick every TickInterval.
 const (
 	TickInterval    = 50 * time.Millisecond
-	heartbeatTicks  = 2
+	HeartbeatTicks  = 2
 	electionTicks   = 20
 	ElectionTimeout = electionTicks * TickInterval // E: a silent leader is given up after it
 )
 
 const (
 	maxBatch        = 128 << 10 // bytes of commands in one entry
+	maxHeld         = 1 << 20   // bytes of clients' commands that wait while leadership moves
 	maxAppend       = 256 << 10 // bytes of entries in one raft message
 	maxUncommitted  = 16 << 20  // bytes that a leader holds for a majority that is away
-	compactEntries  = 4096      // applied entries after which the log is cut
-	compactBytes    = 4 << 20
-	keptEntries     = 256  // of a cut log, for followers that are a little behind
-	checkedEntries  = 4096 // replicas compare their tables this often (P41)
+	compactEntries  = 256       // applied entries after which the log is cut
+	compactBytes    = 1 << 20   // of them
+	keptEntries     = 64        // of a cut log, beside what followers that answer still need
+	mostKept        = 8192      // but no more than this: a snapshot is better then
+	checkedEntries  = 4096      // replicas compare their tables this often (P41)
 	entryVersion    = 1
 	learnerPatience = time.Minute // a learner that has not caught up by then is removed (P40)
 )
@@ -92,6 +95,7 @@ type Replica struct {
 	reign    reign
 	transfer *transfer // the snapshot that this replica sends
 	incoming *incoming // the snapshot that it receives
+	whole    *incoming // the last that arrived whole, until raft has taken or left it
 	chunks   []Chunk   // of transfer, to be sent
 	acks     []ChunkAck
 	wish     Wish
@@ -100,6 +104,7 @@ type Replica struct {
 	sums     []checksum
 	entries  uint64 // that this replica proposed
 	commands uint64 // in them
+	aligned  bool   // a leader's raft is ticked from a beat on
 	dirty    bool
 	stopped  error
 }
@@ -193,7 +198,7 @@ func NewReplica(cfg Config, now time.Duration) *Replica {
 	rn, err := raft.NewRawNode(&raft.Config{
 		ID:                        cfg.ID,
 		ElectionTick:              electionTicks,
-		HeartbeatTick:             heartbeatTicks,
+		HeartbeatTick:             HeartbeatTicks,
 		Storage:                   r.store,
 		Applied:                   r.applied,
 		MaxSizePerMsg:             maxAppend,
@@ -355,8 +360,12 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 	if !r.heardFrom(id) {
 		return nil // expiring: no answer, as if it had come after (P4)
 	}
+	if len(r.reign.batch) >= maxHeld {
+		return nil // nothing can be appended for now; its client asks again
+	}
 	r.reign.batch = append(r.reign.batch, raw...)
 	r.reign.batched = append(r.reign.batched, Dropped{id, number})
+	r.reign.gathered()
 	if len(r.reign.batch) >= maxBatch {
 		r.propose()
 	}
@@ -383,12 +392,15 @@ func commandOf(cmd Command) (SessionID, uint64) {
 // office appends a command of the leader's own.
 func (r *Replica) office(cmd Command) {
 	r.reign.batch = AppendCommand(r.reign.batch, cmd)
+	r.reign.gathered()
 	r.dirty = true
 }
 
 // Tick tells the replica that a TickInterval passed, or more: a stall counts as one
 // tick, and moves its deadlines (P10).
-func (r *Replica) Tick(now time.Duration) {
+//
+// Beat is true at every HeartbeatTicks-th tick, the same ones for all replicas of an owner.
+func (r *Replica) Tick(now time.Duration, beat bool) {
 	stall := time.Duration(0)
 	if last := r.election.ticked; last != 0 && now-last > 2*TickInterval {
 		stall = now - last - TickInterval
@@ -403,7 +415,10 @@ func (r *Replica) Tick(now time.Duration) {
 		r.reign.stalled(stall)
 	}
 	if r.role == raft.StateLeader {
-		r.rn.Tick()
+		// All leaders of a lane beat at the same tick: one frame carries all heartbeats.
+		if r.aligned = r.aligned || beat; r.aligned {
+			r.rn.Tick()
+		}
 		r.dirty = true
 		if r.reign.serving {
 			r.supervise()
@@ -418,7 +433,12 @@ func (r *Replica) Tick(now time.Duration) {
 }
 
 // WakeAt returns when the replica wants a Wake beside its ticks.
-func (r *Replica) WakeAt() time.Duration { return r.election.early }
+func (r *Replica) WakeAt() time.Duration {
+	if r.role == raft.StateLeader || r.stopped != nil {
+		return never
+	}
+	return min(r.election.early, r.election.campaign)
+}
 
 // Wake tells the replica that the time of WakeAt has come.
 func (r *Replica) Wake(now time.Duration) {
@@ -446,6 +466,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		r.propose() // what applying made the leader say
 		r.readIndex()
 	}
+	r.whole = nil
 	r.redirect(out)
 	r.emit(out)
 	r.compact()
@@ -459,6 +480,7 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 	if rd.SoftState != nil {
 		r.lead, r.role = rd.SoftState.Lead, rd.SoftState.RaftState
 		if r.role != raft.StateLeader {
+			r.aligned = false
 			r.abdicate(out)
 		}
 	}
@@ -592,15 +614,25 @@ func (r *Replica) stop(err error) {
 	r.log.Error("the replica stops itself", "error", err)
 }
 
-// compact cuts the log, never past what a snapshot under way stands on (P40).
+// compact cuts the log, never past what a snapshot under way stands on (P40), nor past what
+// a follower that answers has yet to get.
 func (r *Replica) compact() {
 	if r.applied-r.cutAt < compactEntries && r.appliedBytes < compactBytes || r.transfer != nil || r.applied <= r.cutAt+keptEntries {
 		return
 	}
+	to := r.applied - keptEntries
+	if r.role == raft.StateLeader {
+		r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+			if pr.State == tracker.StateReplicate && r.answers(id) {
+				to = min(to, pr.Match)
+			}
+		})
+		to = max(to, r.applied-min(mostKept, r.applied))
+	}
 	if _, err := r.store.CreateSnapshot(r.applied, r.conf, nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
 		panic(fmt.Sprintf("shard: snapshot: %v", err))
 	}
-	if err := r.store.Compact(r.applied - keptEntries); err != nil && !errors.Is(err, raft.ErrCompacted) {
+	if err := r.store.Compact(to); err != nil && !errors.Is(err, raft.ErrCompacted) {
 		panic(fmt.Sprintf("shard: compact: %v", err))
 	}
 	r.cutAt, r.appliedBytes = r.applied, 0

@@ -159,8 +159,9 @@ func (t *Table) Leases() []Lease {
 func (t *Table) Has(id SessionID) bool { return t.sessions[id] != nil }
 
 // Results returns what the session's finished commands were told and it has not
-// acknowledged, in the order of their numbers, at most limit of them.
-func (t *Table) Results(id SessionID, limit int) []Event {
+// acknowledged, in the order of their numbers, at most limit of them. Where there are
+// more, turn says which: successive turns go through all.
+func (t *Table) Results(id SessionID, limit int, turn uint64) []Event {
 	s := t.sessions[id]
 	if s == nil {
 		return nil
@@ -170,8 +171,9 @@ func (t *Table) Results(id SessionID, limit int) []Event {
 		order = append(order, n)
 	}
 	slices.Sort(order)
-	if len(order) > limit {
-		order = order[:limit]
+	if parts := (len(order) + limit - 1) / limit; parts > 1 {
+		from := int(turn%uint64(parts)) * limit
+		order = order[from:min(from+limit, len(order))]
 	}
 	events := make([]Event, len(order))
 	for i, n := range order {

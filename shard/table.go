@@ -338,6 +338,8 @@ func (t *Table) claim(c Claim, out []Event) []Event {
 func (t *Table) close(c Close, out []Event) []Event {
 	if s := t.sessions[c.Session]; s != nil {
 		out = t.end(s, out)
+	} else {
+		t.deleted = t.revision // its Acquire may come late, and must not open it (P12)
 	}
 	return append(out, Done(c))
 }

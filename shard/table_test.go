@@ -641,10 +641,10 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 4},
 		Done{id("ann"), 3},
 	}
-	if got := table.Results(id("ann"), 9); !slices.Equal(got, want) {
+	if got := table.Results(id("ann"), 9, 0); !slices.Equal(got, want) {
 		t.Errorf("Results = %+v, want %+v", got, want)
 	}
-	if got := table.Results(id("ann"), 2); !slices.Equal(got, want[:2]) {
+	if got := table.Results(id("ann"), 2, 0); !slices.Equal(got, want[:2]) {
 		t.Errorf("two Results = %+v, want %+v", got, want[:2])
 	}
 	// One long waiter does not hold back what came after it.
@@ -653,10 +653,10 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 6},
 		Granted{id("ann"), 5, 6},
 	}
-	if got := table.Results(id("ann"), 9); !slices.Equal(got, want) {
+	if got := table.Results(id("ann"), 9, 0); !slices.Equal(got, want) {
 		t.Errorf("after acknowledging 1 and 3: Results = %+v, want %+v", got, want)
 	}
-	if got := table.Results(id("zoe"), 9); got != nil {
+	if got := table.Results(id("zoe"), 9, 0); got != nil {
 		t.Errorf("Results of nobody = %+v", got)
 	}
 }

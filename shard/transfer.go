@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/confchange"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/wire"
@@ -202,12 +204,16 @@ func (r *Replica) arrived(in *incoming, meta []byte) bool {
 	if err == nil && (m.GetType() != raftpb.MsgSnap || m.GetTo() != r.cfg.ID || m.GetFrom() != in.from || raft.IsEmptySnap(m.GetSnapshot())) {
 		err = wire.ErrMalformed
 	}
+	if err == nil && !sound(m.GetSnapshot().GetMetadata().GetConfState(), in.peers) {
+		err = fmt.Errorf("%w: the shard's replicas do not fit together", wire.ErrMalformed)
+	}
 	if err != nil {
 		r.log.Warn("snapshot", "error", err)
 		r.incoming = nil
 		return false
 	}
 	in.restore, in.table = nil, table
+	r.whole = in // a new transfer may replace r.incoming before raft's answer is seen
 	r.election.stepped(r, m)
 	if err := r.rn.Step(m); err != nil {
 		r.log.Debug("raft refused a snapshot", "error", err)
@@ -216,9 +222,30 @@ func (r *Replica) arrived(in *incoming, meta []byte) bool {
 	return true
 }
 
+// sound reports whether raft can take cs as the configuration of a shard, and knows where
+// its replicas live. Raft panics if it cannot.
+func sound(cs *raftpb.ConfState, peers map[uint64]Peer) bool {
+	most := 2 * len(peers) // each in both halves
+	if cs == nil || len(cs.Voters)+len(cs.VotersOutgoing)+len(cs.Learners)+len(cs.LearnersNext) > most {
+		return false
+	}
+	t := tracker.MakeProgressTracker(1, 0)
+	config, progress, err := confchange.Restore(confchange.Changer{Tracker: t, LastIndex: 1}, cs)
+	t.Config, t.Progress = config, progress
+	if err != nil || len(progress) == 0 || cs.Equivalent(t.ConfState()) != nil {
+		return false
+	}
+	for id := range progress { // order-free: all must be known
+		if _, known := peers[id]; !known {
+			return false
+		}
+	}
+	return true
+}
+
 // install replaces the table by the snapshot that raft accepted.
 func (r *Replica) install(s *raftpb.Snapshot) {
-	in := r.incoming
+	in := r.whole
 	if in == nil || in.table == nil {
 		panic("shard: raft accepted a snapshot that did not arrive")
 	}

@@ -7,3 +7,20 @@ var (
 	SeedFlag  = flag.Uint64("seed", 0, "the first seed of TestFreshSeeds; the only seed of the other tests")
 	SeedsFlag = flag.Int("seeds", 20, "how many seeds TestFreshSeeds runs")
 )
+
+// Serving returns the hosts on which a replica of the shard leads and serves.
+func (w *World) Serving(shard int) (hosts []string) {
+	for _, h := range w.Hosts() {
+		if h.process == nil {
+			continue
+		}
+		for _, n := range h.process.nodes {
+			for _, r := range n.node.Replicas() {
+				if r.Shard == shard && r.Serving {
+					hosts = append(hosts, h.name)
+				}
+			}
+		}
+	}
+	return hosts
+}

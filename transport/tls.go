@@ -6,7 +6,9 @@ import (
 	"net"
 )
 
-// splitTLS returns what cfg says for each direction. Nil means no TLS.
+// splitTLS returns what cfg says for each direction. Nil means no TLS. TLS is mutual:
+// where cfg asks no certificate of a client, one that its ClientCAs vouch for is
+// required, and without ClientCAs, one that its RootCAs do.
 func splitTLS(cfg *tls.Config, listens bool) (server, client *tls.Config, err error) {
 	if cfg == nil {
 		return nil, nil, nil
@@ -14,7 +16,14 @@ func splitTLS(cfg *tls.Config, listens bool) (server, client *tls.Config, err er
 	if listens && len(cfg.Certificates) == 0 && cfg.GetCertificate == nil && cfg.GetConfigForClient == nil {
 		return nil, nil, errors.New("transport: Config.TLS has no certificate (Certificates, GetCertificate or GetConfigForClient)")
 	}
-	return cfg.Clone(), cfg.Clone(), nil
+	server, client = cfg.Clone(), cfg.Clone()
+	if server.ClientAuth == tls.NoClientCert {
+		server.ClientAuth = tls.RequireAndVerifyClientCert
+		if server.ClientCAs == nil {
+			server.ClientCAs = cfg.RootCAs
+		}
+	}
+	return server, client, nil
 }
 
 // clientFor returns cfg for a dial to addr: whose certificate is verified must be

@@ -19,6 +19,8 @@ const (
 	// OfficeWithoutTerm: the table takes an Expire or Silent that another term decided (P3).
 	OfficeWithoutTerm
 	// ExpireAtCommit: an expiring session is refused only once its Expire is committed (P4).
+	// Its silence was logged by then, and so the log would have the last word on it all the
+	// same (P5): renewals of silent sessions are answered past the log, too.
 	ExpireAtCommit
 	// FreshLeaderExpires: a new leader does not give sessions their TTL again (P5).
 	FreshLeaderExpires
@@ -34,7 +36,9 @@ const (
 	GhostSessions
 	// CancelForgotten: a cancelled waiter sends its Cancel once and forgets it (P12).
 	CancelForgotten
-	// OldUnknownEnds: an old answer "unknown" ends newer grants (P13).
+	// OldUnknownEnds: an old answer "unknown" ends newer grants (P13). A question that is
+	// asked once the record is known to exist cannot be answered so, as long as leaders
+	// confirm themselves (P2); so clients ask before they know.
 	OldUnknownEnds
 	// ReleaseByKey: a release frees whatever its session holds of the key (P14).
 	ReleaseByKey
@@ -47,7 +51,8 @@ const (
 	ServeBeforeOwnTerm
 	// CampaignOnce: a candidate that did not win is not re-armed (P20).
 	CampaignOnce
-	// MisdirectedFrames: a replica steps raft messages meant for another replica ID (P23).
+	// MisdirectedFrames: a replica steps raft messages meant for another replica ID, and
+	// heartbeats that commit more than it has (P23).
 	MisdirectedFrames
 	// Amnesia: a restarted node takes up its old node and replica IDs with empty memory (P24).
 	Amnesia

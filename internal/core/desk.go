@@ -243,7 +243,7 @@ func (d *desk) redirected(from uint64, r redirect) {
 		d.leader = r.leader
 	}
 	if r.number == 0 {
-		if t.jumps++; t.jumps <= maxJumps && r.leader != 0 {
+		if t.jumps++; t.jumps <= maxJumps && r.leader != 0 && t.renewable() {
 			t.renew()
 		}
 		return
@@ -304,7 +304,7 @@ func (d *desk) abandon(c *call, cause error) {
 	case t == nil: // it lost its seat at the end of everything
 		c.finish(cause)
 	case c.what == acquires:
-		d.fill(&c.info, c.first)
+		d.fill(c)
 		t.remove(c)
 		if c.got != nil {
 			t.forget(c.got)
@@ -338,9 +338,17 @@ func (d *desk) cancel(t *seat, target uint64) {
 	}
 }
 
-// fill tells what is known of the shard to a call that began at first.
-func (d *desk) fill(info *WaitInfo, first time.Duration) {
-	info.Quorum = d.lane.now-max(d.heard, first) < 2*shard.ElectionTimeout
+// fill tells c what is known of the shard: there was a majority, unless a question that
+// went to it has had no answer for 2·E.
+func (d *desk) fill(c *call) {
+	info, asked := &c.info, max(d.heard, c.first)
+	if c.queued {
+		asked = d.lane.now
+		if c.seat != nil && len(c.seat.asked) > 0 {
+			asked = c.seat.asked[0].at
+		}
+	}
+	info.Quorum = d.lane.now-asked < 2*shard.ElectionTimeout
 	if m, ok := d.lane.view.name(d.leader); ok {
 		info.Leader = m
 	}
@@ -370,9 +378,15 @@ func (d *desk) claim(c *call) {
 		c.finish(ErrLost)
 		return
 	}
-	c.first = d.lane.now
-	t.put(c)
-	d.send(c)
+	// The table may apply a claim whose answer is lost: from its sending on, the holder
+	// believes in no more than both the old end and the new one allow. One claim is
+	// under way at a time, or an answer could be taken for another's.
+	c.hold.shorten(d.lane.now + t.believes(c.length))
+	t.until = min(t.until, c.hold.deadline())
+	d.wakeAt(t.until)
+	if t.claims = append(t.claims, c); len(t.claims) == 1 {
+		t.claim(c)
+	}
 }
 
 // tick does what the time asks for, seat by seat.
@@ -390,6 +404,7 @@ func (d *desk) lose(t *seat) {
 		t.session.lose()
 	}
 	t.loseHolds()
+	t.dropClaims()
 	var again []*call
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		c := t.calls[n]
@@ -461,6 +476,7 @@ func (l *lane) dropSession(s *Session, why error) {
 func (d *desk) drop(t *seat, why error) {
 	d.vacate(t)
 	t.loseHolds()
+	t.dropClaims()
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		c := t.calls[n]
 		c.seat = nil

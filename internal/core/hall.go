@@ -63,8 +63,12 @@ type person struct {
 // grace is for how long a node may be silent before its replicas are replaced.
 const grace = 5 * time.Second
 
-// forgetAfter is for how long the hall remembers the gone, to look for them again.
-const forgetAfter = 24 * time.Hour
+// For how long the hall remembers the gone: the silent, to look for them again; the proven
+// dead, so that late gossip does not bring them back.
+const (
+	forgetAfter  = 24 * time.Hour
+	forgetProven = 10 * time.Minute
+)
 
 // The kinds of control messages: the first byte of the body.
 const (
@@ -199,8 +203,7 @@ func (h *hall) carryOut() {
 			case founding.Send:
 				n.net.Send(o.To, transport.KindControl, transport.Normal, append([]byte{ctlFounding}, o.Body...))
 			case founding.Drop:
-				n.log.Warn("a malformed message", "from", o.Peer, "error", o.Err)
-				n.net.Disconnect(o.Peer)
+				n.refuse(o.Peer, "message", o.Err)
 			case founding.Log:
 				n.log.LogAttrs(nil, o.Level, o.Text, o.Attrs...) //nolint:staticcheck // there is no context here
 			case founding.Done:
@@ -291,7 +294,7 @@ func (h *hall) replaced(p *person) {
 	if p.proven {
 		return
 	}
-	p.proven, h.stale = true, true
+	p.proven, p.since, h.stale = true, h.now, true
 	h.node.net.Disconnect(p.ID)
 	for _, l := range h.node.all {
 		l.post(func(l *lane) { l.nodeGone(uint64(p.ID)) })
@@ -383,24 +386,25 @@ func (h *hall) down(id transport.ID, cause transport.Cause) {
 
 // receive takes a control message.
 func (h *hall) receive(from transport.ID, body []byte) {
-	if len(body) == 0 {
-		h.node.net.Disconnect(from)
-		return
+	kind := byte(0)
+	if len(body) > 0 {
+		kind, body = body[0], body[1:]
 	}
-	switch kind, body := body[0], body[1:]; kind {
+	switch kind {
 	case ctlFounding:
 		h.outputs = h.machine.Message(h.now, from, body, h.outputs)
 	case ctlStatus:
 		if err := h.hearStatus(uint64(from), wire.NewReader(body)); err != nil {
-			h.node.log.Warn("a malformed status", "from", from, "error", err)
-			h.node.net.Disconnect(from)
+			h.node.refuse(from, "status", err)
 		}
 	case ctlLeaving:
-		if p := h.people[uint64(from)]; p != nil && !p.leaving {
+		if err := wire.NewReader(body).End(); err != nil {
+			h.node.refuse(from, "message", err)
+		} else if p := h.people[uint64(from)]; p != nil && !p.leaving {
 			p.leaving, h.stale = true, true
 		}
 	default:
-		h.node.net.Disconnect(from)
+		h.node.refuse(from, "message", fmt.Errorf("%w: control message %d", wire.ErrMalformed, kind))
 	}
 }
 
@@ -454,11 +458,17 @@ func (h *hall) draw() {
 	h.stale, h.drawAt = false, seam.Never
 	n := h.node
 	v := &view{self: n.peer(), leaving: h.leaving, fates: make(map[uint64]shard.Fate), byName: make(map[string]shard.Peer)}
+	// Who joined just now has not heard of everybody; later, whom it does not know is gone.
+	if known := h.joinedAt + grace; h.now < known {
+		v.unknown, h.drawAt = shard.Doubtful, known
+	} else {
+		v.unknown = shard.Away
+	}
 	shown := make([]Member, 0, len(h.people))
 	zones := make(map[string]string)
 	latest := make(map[string]*person)
 	for _, p := range h.sorted() {
-		if p.state != seam.Alive && h.now-p.since > forgetAfter {
+		if p.state != seam.Alive && h.now-p.since > forgetAfter || p.proven && h.now-p.since > forgetProven {
 			delete(h.people, uint64(p.ID))
 			n.net.Disconnect(p.ID)
 			continue
@@ -471,9 +481,7 @@ func (h *hall) draw() {
 			}
 		}
 		h.drawAt = min(h.drawAt, until)
-		if f != shard.Present {
-			v.fates[uint64(p.ID)] = f
-		}
+		v.fates[uint64(p.ID)] = f
 		if f == shard.Present || f == shard.Doubtful {
 			if o := latest[p.Name]; o == nil || h.prefer(p, o) {
 				latest[p.Name] = p

@@ -51,6 +51,18 @@ func (h *Hold) extend(to time.Duration) {
 	}
 }
 
+func (h *Hold) shorten(to time.Duration) {
+	if to < h.deadline() {
+		h.until.Store(int64(to))
+	}
+}
+
+func (h *Hold) isLost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended == ErrLost
+}
+
 // Deadline returns the end of the lease as far as it is confirmed, as a time of day.
 func (h *Hold) Deadline() time.Time {
 	w := h.lane.world

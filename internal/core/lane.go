@@ -90,9 +90,12 @@ func (l *lane) post(do func(*lane)) bool {
 }
 
 // run is one turn of the loop.
-func (l *lane) run(now time.Duration) time.Duration {
-	l.now = now
+func (l *lane) run(time.Duration) time.Duration {
 	inputs := l.box.drain(l.spare)
+	// After the mailbox: a stall between the two must not make anything look heard, or
+	// sent, earlier than it was (P1).
+	l.now = l.world.Now()
+	now := l.now
 	for _, in := range inputs {
 		if in.do != nil {
 			in.do(l)
@@ -143,10 +146,13 @@ func (l *lane) tick() {
 	}
 	for _, r := range l.replicas {
 		r.Limit(moving >= maxMoves && !r.Moving())
-		l.guard(r, func() { r.Tick(l.now) })
+		l.guard(r, func() { r.Tick(l.now, l.ticks%shard.HeartbeatTicks == 0) })
 		e, c := r.Batches()
 		entries, commands = entries+e, commands+c
 	}
+	// One that stopped itself is destroyed: its leader hears that it is missing, and
+	// replaces it (P41).
+	l.replicas = slices.DeleteFunc(l.replicas, func(r *shard.Replica) bool { return r.Err() != nil })
 	l.entries.Store(entries)
 	l.commands.Store(commands)
 	if l.ticks++; l.ticks%observed == 0 {
@@ -189,13 +195,8 @@ func (l *lane) guard(r *shard.Replica, f func()) {
 // receive takes a frame from a peer.
 func (l *lane) receive(from transport.ID, frame []byte) {
 	r := wire.NewReader(frame)
-	mesh, lanes, index := r.Uint(anyUint), r.Uint(maxMeshLanes), r.Uint(maxMeshLanes)
-	if r.Err() == nil && mesh != l.node.mesh.ID {
-		return // of another mesh (P23)
-	}
-	same := int(lanes) == l.node.lanes()
-	if same && int(index) != l.index {
-		return
+	for range 3 {
+		r.Uint(anyUint) // the header, which Node.route has looked at
 	}
 	for r.Len() > 0 && r.Err() == nil {
 		m := readMessage(r, l.node.params.Shards)
@@ -204,8 +205,7 @@ func (l *lane) receive(from transport.ID, frame []byte) {
 		}
 	}
 	if r.Err() != nil {
-		l.log.Warn("a malformed frame", "from", from, "error", r.Err())
-		l.node.net.Disconnect(from)
+		l.node.refuse(from, "frame", r.Err())
 	}
 }
 
@@ -215,6 +215,10 @@ func (l *lane) take(from uint64, m message) {
 	switch m.kind {
 	case msgRaft:
 		if r == nil {
+			if m.frame.To <= l.hosted[m.shard] {
+				b, f := l.begin(from, transport.Normal, msgMissing, m.shard, 2)
+				l.end(f, wire.AppendUint(wire.AppendUint(b, m.frame.Generation), m.frame.To))
+			}
 			return
 		}
 		l.guard(r, func() {
@@ -237,6 +241,10 @@ func (l *lane) take(from uint64, m message) {
 		// True only from a table that knows this replica's ID and lacks it (P24).
 		if r != nil && r.Generation() == m.numbers[0] && r.ID() == m.numbers[1] && m.numbers[2] >= r.ID() {
 			l.drop(r)
+		}
+	case msgMissing:
+		if r != nil && r.Generation() == m.numbers[0] {
+			r.Missing(l.now, from, m.numbers[1])
 		}
 	case msgOffer:
 		wish := l.view.wish(m.shard)
@@ -336,7 +344,7 @@ func (l *lane) look(v *view) {
 const maxMoves = 4
 
 func (l *lane) wish(r *shard.Replica) {
-	r.SetWish(shard.Wish{Nodes: l.view.wish(r.Shard()), Fates: l.view.fates})
+	r.SetWish(shard.Wish{Nodes: l.view.wish(r.Shard()), Fates: l.view.fates, Unknown: l.view.unknown})
 }
 
 // carryOut does what a replica wants done.

@@ -23,7 +23,8 @@ const (
 	msgAnswer               // what a confirmed leader knows of it
 	msgServing              // I lead this shard now
 	msgForward              // pass this on to a node that I cannot reach (P15)
-	lastMessage  = msgForward
+	msgMissing              // the replica that you speak to was here, and is no more (P41)
+	lastMessage  = msgMissing
 	maxMessage   = 600 << 10 // bytes of one message; a chunk is the largest
 	maxMeshLanes = 1024
 )
@@ -71,11 +72,15 @@ func appendReply(b []byte, p reply) []byte {
 }
 
 func readReply(r *wire.Reader) reply {
-	return reply{
+	p := reply{
 		session: r.Uint(anyUint), number: r.Uint(anyUint), outcome: outcome(r.Uint(uint64(refused))), token: r.Uint(anyUint),
 		reason: shard.Reason(r.Uint(255)), ahead: int(r.Uint(1<<32)) - 1,
 		holder: r.String(shard.MaxName), generation: r.Uint(anyUint), revision: r.Uint(anyUint),
 	}
+	if p.outcome == 0 {
+		r.Fail("a reply without an outcome")
+	}
+	return p
 }
 
 // replyOf turns an event of the table into the reply that tells it, if it is for a client.
@@ -184,7 +189,7 @@ type message struct {
 	frame    shard.Frame
 	chunk    shard.Chunk
 	ack      shard.ChunkAck
-	numbers  [3]uint64 // host: generation, ID; removed: generation, ID, highest; offer, accept, serving: term
+	numbers  [3]uint64 // host, missing: generation, ID; removed: generation, ID, highest; offer, accept, serving: term
 	relay    bool
 	command  shard.Command
 	raw      []byte // the command's wire form
@@ -213,7 +218,7 @@ func readMessage(r *wire.Reader, shards int) message {
 		fields, m.chunk = shard.ChunkFields, shard.ReadChunk(r)
 	case msgChunkAck:
 		fields, m.ack = shard.AckFields, shard.ReadAck(r)
-	case msgHost:
+	case msgHost, msgMissing:
 		fields = 2
 		m.numbers = [3]uint64{r.Uint(anyUint), shard.ReadID(r)}
 	case msgRemoved:

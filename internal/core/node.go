@@ -193,11 +193,16 @@ func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
 // many lanes as this node.
 func (n *Node) route(from transport.ID, body []byte) {
 	all := n.lanesNow()
+	if len(all) == 0 {
+		return // it is not known yet of which mesh this node is
+	}
 	r := wire.NewReader(body)
-	r.Uint(anyUint)
-	lanes, index := int(r.Uint(maxMeshLanes)), int(r.Uint(maxMeshLanes))
+	mesh, lanes, index := r.Uint(anyUint), int(r.Uint(maxMeshLanes)), int(r.Uint(maxMeshLanes))
+	if r.Err() == nil && mesh != n.mesh.ID {
+		r.Fail("of another mesh") // P23
+	}
 	if r.Err() != nil {
-		n.net.Disconnect(from)
+		n.refuse(from, "frame", r.Err())
 		return
 	}
 	for i, l := range all {
@@ -207,6 +212,12 @@ func (n *Node) route(from transport.ID, body []byte) {
 			}
 		}
 	}
+}
+
+// refuse ends the connection with a peer that sent what is no message of ours.
+func (n *Node) refuse(from transport.ID, what string, err error) {
+	n.log.Warn("a malformed "+what, "from", from, "error", err)
+	n.net.Disconnect(from)
 }
 
 func (n *Node) lanesNow() []*lane {
@@ -251,7 +262,7 @@ func (n *Node) Replicas() []seam.Replica {
 			voters, outgoing, unsettled := r.Configuration()
 			all = append(all, seam.Replica{
 				Shard: r.Shard(), Generation: r.Generation(),
-				Voters: ids(voters), Outgoing: ids(outgoing), Unsettled: unsettled,
+				Voters: ids(voters), Outgoing: ids(outgoing), Unsettled: unsettled, Serving: r.Serving(),
 			})
 		}
 	}
@@ -328,10 +339,10 @@ func (n *Node) fail(err error) {
 // leases. It must not be called from a loop.
 func (n *Node) shut() {
 	n.net.Close()
+	n.hall.shut() // first, or it could make lanes that nobody stops
 	for _, l := range n.lanesNow() {
 		l.shut()
 	}
-	n.hall.shut()
 	if n.gossip != nil {
 		n.gossip.Close()
 	}

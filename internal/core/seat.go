@@ -28,6 +28,7 @@ type seat struct {
 	holds   []*Hold // by token
 	orphans int     // unanswered calls that nobody waits for: while there are any, the seat is not renewed
 	acks    []uint64
+	claims  []*call // of fixed time: the first is under way, the others wait for it
 
 	renewAt time.Duration // when the next renewal is due
 	asked   []asked       // renewals without an answer, the latest last
@@ -133,9 +134,9 @@ func (t *seat) granted(c *call, p reply) {
 	case t.single:
 		// Its fixed time starts with a claim (P7).
 		c.claiming = true
-		claim := &call{what: claims, session: c.session, shard: c.shard, hold: h, length: c.req.MaxHold, first: l.now}
-		t.put(claim)
-		t.desk.send(claim)
+		claim := &call{what: claims, session: c.session, shard: c.shard, hold: h, length: c.req.MaxHold}
+		t.claims = append(t.claims, claim)
+		t.claim(claim)
 	case l.now >= t.until:
 		// Too late to be believed as it is; a renewal decides (P6).
 		t.renew()
@@ -171,7 +172,7 @@ func (t *seat) confirmed(c *call, err error) {
 	t.remove(c)
 	switch c.what {
 	case acquires:
-		t.desk.fill(&c.info, c.first)
+		t.desk.fill(c)
 		c.finish(err)
 	case releases, closes:
 		if c.hold != nil {
@@ -190,6 +191,13 @@ func (t *seat) confirmed(c *call, err error) {
 	}
 }
 
+// claim sends a claim of fixed time.
+func (t *seat) claim(c *call) {
+	c.first = t.desk.lane.now
+	t.put(c)
+	t.desk.send(c)
+}
+
 // claimed: the fixed time of a hold counts, from the sending of the claim.
 func (t *seat) claimed(c *call, err error) {
 	l := t.desk.lane
@@ -200,7 +208,13 @@ func (t *seat) claimed(c *call, err error) {
 		return
 	}
 	c.hold.fixed = true
+	if t.claims = t.claims[1:]; len(t.claims) > 0 {
+		t.claim(t.claims[0])
+	}
 	t.until = c.first + t.believes(c.length)
+	for _, next := range t.claims {
+		t.until = min(t.until, l.now+t.believes(next.length))
+	}
 	c.hold.until.Store(int64(t.until))
 	t.renewAt = seam.Never
 	t.desk.wakeAt(t.until)
@@ -232,10 +246,19 @@ func (t *seat) loseHolds() {
 	}
 }
 
+// dropClaims fails the claims that were never sent.
+func (t *seat) dropClaims() {
+	for _, c := range t.claims[min(1, len(t.claims)):] {
+		c.finish(ErrLost)
+	}
+	t.claims = nil
+}
+
 // renewable reports whether the seat's lease is to be kept: something hangs on it, and
 // nothing is to lapse with it.
 func (t *seat) renewable() bool {
-	if t.opened == anyUint || t.orphans > 0 || len(t.calls) == 0 && len(t.holds) == 0 {
+	unopened := t.opened == anyUint && !t.desk.lane.node.bugs.Has(bug.OldUnknownEnds)
+	if unopened || t.orphans > 0 || len(t.calls) == 0 && len(t.holds) == 0 {
 		return false
 	}
 	return !t.single || len(t.holds) == 0 || !t.holds[0].fixed
@@ -281,6 +304,12 @@ func (t *seat) answered(a answer) {
 		if a.revision >= t.opened || l.node.bugs.Has(bug.OldUnknownEnds) {
 			t.desk.lose(t)
 		}
+		return
+	}
+	if slices.ContainsFunc(t.holds, (*Hold).isLost) {
+		// Its holder looked at the clock before this answer came, and stopped: nothing
+		// brings a lost lock back, and renewing the seat would keep its key for nobody.
+		t.desk.lose(t)
 		return
 	}
 	believed := at + t.believes(t.ttl)
@@ -336,7 +365,7 @@ func (t *seat) tick() {
 	next := seam.Never
 	for _, c := range slices.Clone(t.unanswered()) {
 		if c.what == acquires && c.req.Try && now-c.first >= 2*shard.ElectionTimeout {
-			d.fill(&c.info, c.first)
+			d.fill(c)
 			t.remove(c)
 			c.finish(ErrNoQuorum)
 			d.cancel(t, c.number)

@@ -10,14 +10,21 @@ import (
 
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // report is what a lane tells of the shards that it leads.
 type report struct {
-	led    []int    // shards whose leader serves here
-	rest   []int    // of them, those that have all replicas that they should, in step
-	voters []uint64 // the nodes that have a vote in any of them
+	led    []int   // shards whose leader serves here
+	rest   []int   // of them, those that have all replicas that they should, in step
+	voters []voter // the nodes that have a vote in any of them, by ID
+}
+
+// voter is a node that has a vote in some shard, and its name.
+type voter struct {
+	node uint64
+	name string
 }
 
 // heardStatus is the report of another node's lanes together, and when it came.
@@ -36,7 +43,7 @@ func (h *hall) report() {
 	if h.now < h.statusAt {
 		return
 	}
-	h.statusAt = h.now + max(statusEvery, time.Duration(len(h.people))*20*time.Millisecond)
+	h.statusAt = h.now + max(statusEvery, time.Duration(len(h.linked))*20*time.Millisecond)
 	b := h.status()
 	for _, p := range h.sorted() {
 		if p.up && uint64(p.ID) != h.node.id {
@@ -57,7 +64,7 @@ func (h *hall) status() []byte {
 	b := []byte{ctlStatus}
 	b = appendInts(b, mine.led)
 	b = appendInts(b, mine.rest)
-	return appendNodes(b, mine.voters)
+	return appendVoters(b, mine.voters)
 }
 
 // mine is what this node's lanes report together.
@@ -72,17 +79,18 @@ func (h *hall) mine() report {
 }
 
 func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
-	s := heardStatus{report{readInts(r, h.node.params.Shards), readInts(r, h.node.params.Shards), readNodes(r)}, h.now}
+	if !h.in {
+		return nil // a founder's that was faster; it is said again
+	}
+	s := heardStatus{report{readInts(r, h.node.params.Shards), readInts(r, h.node.params.Shards), readVoters(r)}, h.now}
 	if err := r.End(); err != nil {
 		return err
 	}
-	if h.in {
-		_, before := h.heard[from]
-		h.heard[from] = s
-		h.assess()
-		if _, now := h.heard[from]; now && !before {
-			h.tell(transport.ID(from)) // it is new here, and waits for ours
-		}
+	_, before := h.heard[from]
+	h.heard[from] = s
+	h.assess()
+	if _, now := h.heard[from]; now && !before {
+		h.tell(transport.ID(from)) // it is new here, and waits for ours
 	}
 	return nil
 }
@@ -127,9 +135,8 @@ func (h *hall) assess() {
 // as a voter (P30).
 func (h *hall) predecessor() bool {
 	counts := func(r report) bool {
-		return slices.ContainsFunc(r.voters, func(node uint64) bool {
-			p := h.people[node]
-			return p != nil && p.Name == h.node.name && node != h.node.id
+		return slices.ContainsFunc(r.voters, func(v voter) bool {
+			return v.name == h.node.name && v.node != h.node.id
 		})
 	}
 	if counts(h.mine()) {
@@ -212,7 +219,7 @@ func (n *Node) WaitHealthy(ctx context.Context) error {
 // observe reports what a lane leads to the hall, if it changed.
 func (l *lane) observe() {
 	var r report
-	voters := make(map[uint64]bool)
+	voters := make(map[uint64]string)
 	for _, rep := range l.replicas {
 		if !rep.Serving() {
 			continue
@@ -223,11 +230,13 @@ func (l *lane) observe() {
 		}
 		for _, id := range rep.Voters() {
 			if p, ok := rep.Peer(id); ok {
-				voters[p.Node] = true
+				voters[p.Node] = p.Name
 			}
 		}
 	}
-	r.voters = sortedNodes(voters)
+	for _, node := range slices.Sorted(maps.Keys(voters)) {
+		r.voters = append(r.voters, voter{node, voters[node]})
+	}
 	if slices.Equal(r.led, l.reported.led) && slices.Equal(r.rest, l.reported.rest) && slices.Equal(r.voters, l.reported.voters) {
 		return
 	}
@@ -254,20 +263,27 @@ func readInts(r *wire.Reader, limit int) []int {
 	return list
 }
 
-func appendNodes(b []byte, nodes []uint64) []byte {
-	b = wire.AppendArray(b, len(nodes))
-	for _, v := range nodes {
-		b = wire.AppendUint(b, v)
+func appendVoters(b []byte, voters []voter) []byte {
+	b = wire.AppendArray(b, 2*len(voters))
+	for _, v := range voters {
+		b = wire.AppendString(wire.AppendUint(b, v.node), v.name)
 	}
 	return b
 }
 
-func readNodes(r *wire.Reader) []uint64 {
-	nodes := make([]uint64, r.Array(1<<16))
-	for i := range nodes {
-		nodes[i] = r.Uint(anyUint)
+func readVoters(r *wire.Reader) []voter {
+	n := r.Array(1 << 16)
+	if n%2 != 0 {
+		r.Fail("part of a voter")
 	}
-	return nodes
+	voters := make([]voter, n/2)
+	for i := range voters {
+		voters[i] = voter{r.Uint(anyUint), r.String(shard.MaxName)}
+		if voters[i].node == 0 {
+			r.Fail("node zero")
+		}
+	}
+	return voters
 }
 
 func isLoopback(addr string) bool {

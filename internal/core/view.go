@@ -13,6 +13,7 @@ type view struct {
 	leaving bool
 	members []shard.Peer // living, not leaving, this node included; sorted by name
 	fates   map[uint64]shard.Fate
+	unknown shard.Fate            // of nodes that are not in fates
 	table   *ring.Table           // over members
 	byName  map[string]shard.Peer // of members
 }

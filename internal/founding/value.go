@@ -15,7 +15,7 @@ import (
 // What a mesh is founded with where no founder asks for anything else.
 const (
 	DefaultMeshName = "default"
-	DefaultShards   = 64
+	DefaultShards   = 16
 	DefaultReplicas = 3
 	DefaultLeaseTTL = 10 * time.Second
 	DefaultRho      = 100 // clock rates differ by at most 1 %

@@ -31,6 +31,7 @@ type Replica struct {
 	Voters     []transport.ID // the nodes that vote
 	Outgoing   []transport.ID // and those that vote beside them while the voters change
 	Unsettled  bool           // its log holds a change of voters that it has not applied
+	Serving    bool           // it leads, and takes commands
 }
 
 // Observer hears of each decision that a replica applies to its table: from every

@@ -1,0 +1,141 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh"
+)
+
+// A process of its own founds a mesh of one, which is enough to try everything. In
+// a fleet all processes pass the same list of seeds.
+func Example() {
+	node, err := mesh.Join(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	lock, err := node.Lock(ctx, "orders/42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("held:", lock.Err() == nil)
+	fmt.Println("unlocked:", lock.Unlock(ctx))
+	fmt.Println("held:", lock.Err() == nil)
+	// Output:
+	// held: true
+	// unlocked: <nil>
+	// held: false
+}
+
+// Do unlocks whatever happens, and the context that it gives ends if the lock is lost.
+func ExampleNode_Do() {
+	node, err := mesh.Join(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+
+	last := uint64(0) // what a guarded resource remembers
+	for range 3 {
+		err := node.Do(context.Background(), "orders/42", func(ctx context.Context, l *mesh.Lock) error {
+			if l.Token() <= last {
+				return errors.New("an old token")
+			}
+			last = l.Token()
+			return ctx.Err()
+		})
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+}
+
+// A lock that is not to be had says who has it.
+func ExampleNode_TryLock() {
+	node, err := mesh.Join(nil, mesh.WithName("ann"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	lock, err := node.Lock(ctx, "orders/42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lock.Unlock(ctx)
+
+	_, err = node.TryLock(ctx, "orders/42")
+	var wait *mesh.WaitError
+	if errors.As(err, &wait) {
+		fmt.Println(errors.Is(err, mesh.ErrLocked), wait.Holder, wait.Token == lock.Token())
+	}
+	// Output: true ann true
+}
+
+// A semaphore: at most three of all processes import at a time.
+func ExampleNode_Acquire() {
+	node, err := mesh.Join(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	for range 3 {
+		if _, err := node.Acquire(ctx, "imports", 1, 3); err != nil {
+			fmt.Println(err)
+		}
+	}
+	_, err = node.TryAcquire(ctx, "imports", 1, 3)
+	fmt.Println("a fourth:", errors.Is(err, mesh.ErrLocked))
+	// Output: a fourth: true
+}
+
+// Two handles of one key exclude each other, unless the context of the first is used to
+// enter it again.
+func ExampleReentrant() {
+	node, err := mesh.Join(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx := context.Background()
+
+	outer, err := node.Lock(ctx, "orders/42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = node.Lock(outer.Context(), "orders/42")
+	fmt.Println(errors.Is(err, mesh.ErrSelfDeadlock))
+
+	inner, err := node.Lock(outer.Context(), "orders/42", mesh.Reentrant())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(inner.Token() == outer.Token())
+	fmt.Println(inner.Unlock(ctx), outer.Err())
+	fmt.Println(outer.Unlock(ctx))
+	// Output:
+	// true
+	// true
+	// <nil> <nil>
+	// <nil>
+}

@@ -1,0 +1,449 @@
+package shard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// newReplica makes replica id of a shard that was founded with three voters, or one that
+// was added to it later, if id is none of them.
+func newReplica(id uint64, now time.Duration) *Replica {
+	cfg := Config{
+		Shard: 3, Generation: 1, ID: id, Self: Peer{Node: 100 + id, Name: fmt.Sprint("n", id), Addr: fmt.Sprint("n", id, ":1")},
+		Founding: Founding{Check: true, Revision: 1 << 20}, Rho: 0.01, Seed: id, Logger: slog.New(slog.DiscardHandler),
+	}
+	if id <= 3 {
+		cfg.Founders = []uint64{1, 2, 3}
+		cfg.Peers = make(map[uint64]Peer)
+		for i := uint64(1); i <= 3; i++ {
+			cfg.Peers[i] = Peer{Node: 100 + i, Name: fmt.Sprint("n", i), Addr: fmt.Sprint("n", i, ":1")}
+		}
+	}
+	return NewReplica(cfg, now)
+}
+
+// trio is three replicas between which every message arrives at once, in its wire form.
+type trio struct {
+	now      time.Duration
+	replicas [3]*Replica
+	ticks    int
+	cut      map[uint64]bool // replicas that nothing reaches, nor leaves
+	events   []Event
+	dropped  []Dropped
+}
+
+func newTrio() *trio {
+	w := &trio{now: time.Second, cut: make(map[uint64]bool)}
+	for i := range w.replicas {
+		w.replicas[i] = newReplica(uint64(i+1), w.now)
+	}
+	return w
+}
+
+// settle lets the replicas talk until nobody has more to say.
+func (w *trio) settle(tb testing.TB) {
+	tb.Helper()
+	for busy := true; busy; {
+		busy = false
+		for _, r := range w.replicas {
+			if r.Rests() {
+				continue
+			}
+			busy = true
+			var out Output
+			r.Ready(w.now, &out)
+			w.events, w.dropped = append(w.events, out.Events...), append(w.dropped, out.Dropped...)
+			for _, f := range out.Frames {
+				rd := wire.NewReader(AppendFrame(nil, f.Frame))
+				got := ReadFrame(rd)
+				if err := rd.End(); err != nil {
+					tb.Fatalf("%v from %d to %d: %v", f.Frame.Message.GetType(), f.Frame.From, f.Frame.To, err)
+				}
+				if to := got.To; to <= 3 && !w.cut[to] && !w.cut[got.From] {
+					w.replicas[to-1].Step(w.now, 100+got.From, got)
+				}
+			}
+		}
+	}
+}
+
+// run lets ticks pass.
+func (w *trio) run(tb testing.TB, ticks int) {
+	tb.Helper()
+	for range ticks {
+		w.settle(tb)
+		w.now += TickInterval
+		for _, r := range w.replicas {
+			r.Tick(w.now, true)
+		}
+	}
+	w.settle(tb)
+}
+
+// led returns a trio whose first replica serves.
+func led(tb testing.TB) (*trio, *Replica) {
+	tb.Helper()
+	w := newTrio()
+	w.run(tb, 3)
+	if r := w.replicas[0]; r.Serving() {
+		return w, r
+	}
+	tb.Fatal("the first founder does not serve")
+	return nil, nil
+}
+
+func ask(n uint64, key string) (Acquire, []byte) {
+	a := Acquire{
+		Call: Call{Session: SessionID{7, 1}, Number: n, Since: 1 << 20}, TTL: ttl, Name: "node", Key: key,
+		Weight: Whole, Capacity: Whole, Value: bytes.Repeat([]byte("v"), 4000),
+	}
+	return a, AppendCommand(nil, a)
+}
+
+func TestAThreeFoldShardGrants(t *testing.T) {
+	w, r := led(t)
+	a, raw := ask(1, "k")
+	if err := r.Submit(w.now, a, raw); err != nil {
+		t.Fatal(err)
+	}
+	w.run(t, 4)
+	var got Granted
+	for _, e := range w.events {
+		if g, ok := e.(Granted); ok {
+			got = g
+		}
+	}
+	if got.Token <= 1<<20 || got.Session != a.Session {
+		t.Fatalf("events %+v", w.events)
+	}
+	for _, o := range w.replicas {
+		if o.Table().Digest() != r.Table().Digest() {
+			t.Errorf("replica %d has another table", o.ID())
+		}
+	}
+}
+
+// While leadership is on its way to a replica that does not answer, nothing can be
+// appended. What clients ask for meanwhile must not become one entry that no follower
+// takes.
+func TestWhatGathersDuringATransferFitsIntoEntries(t *testing.T) {
+	w, r := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.cut[2] = true
+	r.Handover(w.now, 102, r.Term())
+	w.settle(t)
+	for n := range uint64(400) {
+		a, raw := ask(n+1, fmt.Sprint("k", n))
+		if err := r.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(t, 2*electionTicks)
+	if !r.Serving() {
+		t.Fatal("the leader was deposed")
+	}
+	granted := 0
+	for _, e := range w.events {
+		if _, ok := e.(Granted); ok {
+			granted++
+		}
+	}
+	if third := w.replicas[2]; granted == 0 || third.Applied() != r.Applied() {
+		t.Errorf("%d of 400 granted; the third replica is at entry %d, the leader at %d", granted, third.Applied(), r.Applied())
+	}
+}
+
+// frames returns one of each kind of raft message.
+func frames() []Frame {
+	entry := func(kind raftpb.EntryType, term uint64, data string) *raftpb.Entry {
+		e := &raftpb.Entry{Type: kind.Enum(), Term: proto.Uint64(term)}
+		if data != "" {
+			e.Data = []byte(data)
+		}
+		return e
+	}
+	messages := []*raftpb.Message{
+		{
+			Type: raftpb.MsgApp.Enum(), Term: proto.Uint64(3), LogTerm: proto.Uint64(2), Index: proto.Uint64(7), Commit: proto.Uint64(6),
+			Entries: []*raftpb.Entry{entry(raftpb.EntryNormal, 2, "abc"), entry(raftpb.EntryConfChangeV2, 3, ""), entry(raftpb.EntryNormal, 3, "")},
+		},
+		{Type: raftpb.MsgApp.Enum(), Term: proto.Uint64(1), LogTerm: proto.Uint64(1), Index: proto.Uint64(1), Commit: proto.Uint64(1)},
+		{Type: raftpb.MsgAppResp.Enum(), Term: proto.Uint64(3), Index: proto.Uint64(1 << 40), RejectHint: proto.Uint64(0), LogTerm: proto.Uint64(0)},
+		{Type: raftpb.MsgAppResp.Enum(), Term: proto.Uint64(3), Index: proto.Uint64(9), Reject: proto.Bool(true), RejectHint: proto.Uint64(5), LogTerm: proto.Uint64(2)},
+		{Type: raftpb.MsgHeartbeat.Enum(), Term: proto.Uint64(3), Commit: proto.Uint64(1), Context: []byte("0123456789abcdef")},
+		{Type: raftpb.MsgHeartbeatResp.Enum(), Term: proto.Uint64(3), Context: []byte("0123456789abcdef")},
+		{Type: raftpb.MsgHeartbeatResp.Enum(), Term: proto.Uint64(3)},
+		{Type: raftpb.MsgVote.Enum(), Term: proto.Uint64(4), Index: proto.Uint64(9), LogTerm: proto.Uint64(3), Context: []byte("CampaignTransfer")},
+		{Type: raftpb.MsgVoteResp.Enum(), Term: proto.Uint64(4), Reject: proto.Bool(true)},
+		{Type: raftpb.MsgPreVote.Enum(), Term: proto.Uint64(4), Index: proto.Uint64(9), LogTerm: proto.Uint64(3)},
+		{Type: raftpb.MsgPreVoteResp.Enum(), Term: proto.Uint64(4)},
+		{Type: raftpb.MsgTimeoutNow.Enum(), Term: proto.Uint64(4)},
+		{Type: raftpb.MsgReadIndex.Enum(), Entries: []*raftpb.Entry{entry(raftpb.EntryNormal, 0, "ctx")}},
+		{Type: raftpb.MsgProp.Enum(), Entries: []*raftpb.Entry{entry(raftpb.EntryNormal, 0, "prop")}},
+	}
+	var all []Frame
+	for _, m := range messages {
+		m.From, m.To = proto.Uint64(2), proto.Uint64(1)
+		all = append(all, Frame{Generation: 1, From: 2, To: 1, Message: m})
+	}
+	return all
+}
+
+func TestFramesTravel(t *testing.T) {
+	for _, f := range frames() {
+		t.Run(f.Message.GetType().String(), func(t *testing.T) {
+			r := wire.NewReader(AppendFrame(nil, f))
+			got := ReadFrame(r)
+			if err := r.End(); err != nil {
+				t.Fatal(err)
+			}
+			want := proto.Clone(f.Message).(*raftpb.Message)
+			if f.Message.GetType() == raftpb.MsgApp {
+				for i, e := range want.Entries {
+					e.Index = proto.Uint64(f.Message.GetIndex() + 1 + uint64(i))
+				}
+			}
+			if got.Generation != f.Generation || got.From != f.From || got.To != f.To || got.Message.String() != want.String() {
+				t.Errorf("%v came back as %+v", f, got)
+			}
+		})
+	}
+}
+
+func TestMalformedFrames(t *testing.T) {
+	head := func(from, to, kind uint64) []byte {
+		b := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, 1), from), to)
+		return wire.AppendUint(b, kind)
+	}
+	asProtobuf := func(m *raftpb.Message) []byte {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wire.AppendBytes(head(2, 1, wireProtobuf), b)
+	}
+	numbers := func(b []byte, n ...uint64) []byte {
+		for _, v := range n {
+			b = wire.AppendUint(b, v)
+		}
+		return b
+	}
+	message := func(kind raftpb.MessageType, from, to uint64) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), From: proto.Uint64(from), To: proto.Uint64(to)}
+	}
+	tests := []struct {
+		name  string
+		bytes []byte
+	}{
+		{"nothing", nil},
+		{"half", AppendFrame(nil, frames()[0])[:20]},
+		{"from replica zero", numbers(wire.AppendArray(head(0, 1, wireHeartbeatResp), 2), 1)},
+		{"to replica zero", numbers(wire.AppendArray(head(1, 0, wireHeartbeatResp), 2), 1)},
+		{"from a replica that raft keeps for itself", wire.AppendBytes(numbers(wire.AppendArray(head(raft.LocalApplyThread, 1, wireHeartbeatResp), 2), 1), nil)},
+		{"from a replica to itself", wire.AppendBytes(numbers(wire.AppendArray(head(1, 1, wireHeartbeatResp), 2), 1), nil)},
+		{"a vote without a term", asProtobuf(message(raftpb.MsgVote, 2, 1))},
+		{"a kind that there is not", head(2, 1, wireProtobuf+1)},
+		{"kind zero", head(2, 1, 0)},
+		{"an append with a field too few", numbers(wire.AppendArray(head(2, 1, wireAppend), 4), 1, 1, 1, 1)},
+		{"part of an entry", numbers(wire.AppendArray(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 2), 0, 1)},
+		{"an entry of an unknown type", wire.AppendBytes(numbers(wire.AppendArray(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 3), 3, 1), nil)},
+		{"more entries than there is room for", append(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 0xdd, 0, 1, 0, 0)},
+		{"an entry that is too long", append(numbers(wire.AppendArray(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 3), 0, 1), 0xc6, 0xff, 0, 0, 0)},
+		{"a long context", wire.AppendBytes(numbers(wire.AppendArray(head(2, 1, wireHeartbeat), 3), 1, 1), make([]byte, maxReadingCtx+1))},
+		{"no protobuf", wire.AppendBytes(head(2, 1, wireProtobuf), []byte{0xff})},
+		{"a long protobuf", wire.AppendBytes(head(2, 1, wireProtobuf), make([]byte, maxRaftOther+1))},
+		{"protobuf under a false name", asProtobuf(message(raftpb.MsgVote, 3, 1))},
+		{"protobuf for somebody else", asProtobuf(message(raftpb.MsgVote, 2, 3))},
+		{"a snapshot that is not in chunks", asProtobuf(message(raftpb.MsgSnap, 2, 1))},
+		{"an append in protobuf", asProtobuf(message(raftpb.MsgApp, 2, 1))},
+		{"a message that only a replica says to itself", asProtobuf(message(raftpb.MsgHup, 2, 1))},
+		{"a wish to lead that was forwarded", asProtobuf(message(raftpb.MsgTransferLeader, 2, 1))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := wire.NewReader(tt.bytes)
+			if f := ReadFrame(r); !errors.Is(r.Err(), wire.ErrMalformed) {
+				t.Errorf("read %+v, error %v", f, r.Err())
+			}
+		})
+	}
+}
+
+// guarded runs what a lane runs, as a lane does, and reports whether r lives.
+func guarded(r *Replica, f func()) (lives bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.Fail(fmt.Errorf("panic: %v", p))
+		}
+		lives = r.Err() == nil
+	}()
+	f()
+	return
+}
+
+// after does to a replica, dead or alive, whatever a lane may still do to it. That is
+// guarded for the living only.
+func after(r *Replica, now time.Duration) {
+	for range 3 {
+		now += TickInterval
+		var out Output
+		use := func() {
+			r.Tick(now, true)
+			r.Wake(now)
+			r.NodeGone(now, 102)
+			r.Ready(now, &out)
+			a, raw := ask(1, "k")
+			_ = r.Submit(now, a, raw)
+			_ = r.Renew(now, Renewal{})
+			r.Handover(now, 102, r.Term())
+			r.StepAck(now, ChunkAck{Generation: 1, To: r.ID()})
+			r.Ready(now, &out)
+		}
+		if r.Err() == nil {
+			guarded(r, use)
+		} else {
+			use()
+		}
+		_, _, _ = r.Serving(), r.AtRest(), r.Moving()
+		_, _, _ = r.Configuration()
+		_, _ = r.Leader()
+		_, _, _ = r.Voters(), r.Joint(), r.WakeAt()
+	}
+}
+
+func FuzzReadFrame(f *testing.F) {
+	for _, fr := range frames() {
+		f.Add(AppendFrame(nil, fr))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := wire.NewReader(data)
+		fr := ReadFrame(r)
+		if r.Err() != nil {
+			if !errors.Is(r.Err(), wire.ErrMalformed) {
+				t.Fatalf("error %v, want ErrMalformed", r.Err())
+			}
+			return
+		}
+		// What has a form of our own has one only.
+		switch fr.Message.GetType() {
+		case raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
+			if used := data[:len(data)-r.Len()]; !bytes.Equal(AppendFrame(nil, fr), used) {
+				t.Fatalf("%+v was read from %x and is written as %x", fr, used, AppendFrame(nil, fr))
+			}
+		}
+		// Replicas of all ranks take it, or it ends that replica alone.
+		w, leader := led(t)
+		for _, to := range []*Replica{leader, w.replicas[1], newReplica(4, w.now)} {
+			if fr.From == to.ID() {
+				continue
+			}
+			fr.Generation, fr.To = 1, to.ID()
+			fr.Message.To = proto.Uint64(to.ID())
+			guarded(to, func() {
+				to.Step(w.now, 102, fr)
+				var out Output
+				to.Ready(w.now, &out)
+			})
+			after(to, w.now)
+		}
+	})
+}
+
+// sentSnapshot returns the chunks in which a leader sends its shard to a new replica 4.
+func sentSnapshot(tb testing.TB) []Chunk {
+	tb.Helper()
+	w, r := led(tb)
+	a, _ := ask(1, "k")
+	a.Value = nil
+	if err := r.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+		tb.Fatal(err)
+	}
+	r.addLearner(Peer{Node: 104, Name: "n4", Addr: "n4:1"})
+	w.run(tb, 4)
+	r.beginTransfer(&raftpb.Message{
+		Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(4), From: proto.Uint64(r.ID()), Term: proto.Uint64(r.Term()),
+	}, Peer{Node: 104})
+	return r.chunks
+}
+
+func TestChunksTravel(t *testing.T) {
+	for _, c := range sentSnapshot(t) {
+		r := wire.NewReader(AppendChunk(nil, c))
+		got := ReadChunk(r)
+		if c.Node = 0; r.End() != nil || fmt.Sprint(got) != fmt.Sprint(c) {
+			t.Errorf("%+v came back as %+v, %v", c, got, r.Err())
+		}
+	}
+	ack := ChunkAck{Generation: 1, From: 4, To: 1, Transfer: 1 << 60, Next: 3}
+	r := wire.NewReader(AppendAck(nil, ack))
+	if got := ReadAck(r); r.End() != nil || got != ack {
+		t.Errorf("%+v came back as %+v, %v", ack, got, r.Err())
+	}
+}
+
+func TestASnapshotArrives(t *testing.T) {
+	r := newReplica(4, time.Second)
+	for _, c := range sentSnapshot(t) {
+		r.StepChunk(time.Second, 101, c)
+	}
+	var out Output
+	r.Ready(time.Second, &out)
+	if r.Applied() == 0 || r.Table().Revision() <= 1<<20 || len(r.peers) != 4 {
+		t.Errorf("applied %d, revision %d, peers %v", r.Applied(), r.Table().Revision(), r.peers)
+	}
+}
+
+func FuzzReadChunk(f *testing.F) {
+	for _, c := range sentSnapshot(f) {
+		f.Add(AppendChunk(nil, c))
+	}
+	f.Add(AppendChunk(nil, Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Data: []byte("data")}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rd := wire.NewReader(data)
+		c := ReadChunk(rd)
+		if rd.Err() != nil {
+			if !errors.Is(rd.Err(), wire.ErrMalformed) {
+				t.Fatalf("error %v, want ErrMalformed", rd.Err())
+			}
+			return
+		}
+		if used := data[:len(data)-rd.Len()]; !bytes.Equal(AppendChunk(nil, c), used) {
+			t.Fatalf("%+v was read from %x and is written as %x", c, used, AppendChunk(nil, c))
+		}
+		r := newReplica(4, time.Second)
+		r.StepChunk(time.Second, 101, c)
+		var out Output
+		r.Ready(time.Second, &out)
+		after(r, time.Second)
+	})
+}
+
+// FuzzMeta shows that nonsense in a snapshot's last chunk is refused before raft sees it.
+func FuzzMeta(f *testing.F) {
+	chunks := sentSnapshot(f)
+	last := chunks[len(chunks)-1]
+	f.Add(last.Meta)
+	f.Add([]byte(nil))
+	f.Fuzz(func(t *testing.T, meta []byte) {
+		r := newReplica(4, time.Second)
+		for _, c := range chunks[:len(chunks)-1] {
+			r.StepChunk(time.Second, 101, c)
+		}
+		c := last
+		c.Meta = meta
+		r.StepChunk(time.Second, 101, c)
+		var out Output
+		r.Ready(time.Second, &out)
+		after(r, time.Second)
+	})
+}

@@ -1,0 +1,86 @@
+package simulate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+)
+
+// TestDeliberateBugs leaves one rule of the protocol out at a time, and demands that
+// those who watch the clients notice. A bug that random worlds show is looked for
+// there; one whose schedule is rare, in the scenario of its rule, which the correct
+// protocol passes.
+func TestDeliberateBugs(t *testing.T) {
+	const most = 500 // seeds
+	everywhere := func(seed uint64, bugs bug.Set) error {
+		_, err := runSeed(seed, bugs, 40*time.Second, "TestDeliberateBugs")
+		return err
+	}
+	left := bug.Set(0)
+	for b := bug.Set(1); b <= bug.WelcomeEarly; b <<= 1 {
+		left |= b
+	}
+	for _, tt := range []struct {
+		bug       bug.Set
+		rule      string
+		name      string
+		play      func(seed uint64, bugs bug.Set) error // nil: in another package's tests
+		where     string
+		noticedBy []string // the beginning of what the checker says: one of these
+	}{
+		{bug.LeaseFromArrival, "P1", "LeaseFromArrival", leaseArithmetic.play, "leaseArithmetic", []string{"G1", "G5"}},
+		{bug.UnconfirmedRenewal, "P2", "UnconfirmedRenewal", confirmation.play, "confirmation", []string{"G1", "G5"}},
+		{bug.OfficeWithoutTerm, "P3", "OfficeWithoutTerm", everywhere, "random worlds", []string{"G1", "G2", "G5"}},
+		{bug.ExpireAtCommit, "P4", "ExpireAtCommit", expiryAtAppend.play, "expiryAtAppend", []string{"G1", "G5"}},
+		{bug.FreshLeaderExpires, "P5", "FreshLeaderExpires", everywhere, "random worlds", []string{"G1", "G5"}},
+		{bug.SilenceForgotten, "P5", "SilenceForgotten", changingLeaders.play, "changingLeaders", []string{"G6 bound"}},
+		{bug.GrantExtendsLease, "P6", "GrantExtendsLease", lateGrant.play, "lateGrant", []string{"G1", "G2", "G5"}},
+		{bug.LateBelief, "P8", "LateBelief", holderStopsFirst.play, "holderStopsFirst", []string{"G1"}},
+		{bug.NoDedup, "P11", "NoDedup", exactlyOnce.play, "exactlyOnce", []string{"G4", "G6"}},
+		{bug.GhostSessions, "P12", "GhostSessions", noGhosts.play, "noGhosts", []string{"G4"}},
+		{bug.CancelForgotten, "P12", "CancelForgotten", cancelUntilAnswered.play, "cancelUntilAnswered", []string{"G6 bound"}},
+		{bug.OldUnknownEnds, "P13", "OldUnknownEnds", oldUnknown.play, "oldUnknown", []string{"G5"}},
+		{bug.ReleaseByKey, "P14", "ReleaseByKey", releaseNamesToken.play, "releaseNamesToken", []string{"G1"}},
+		{bug.QueueJumpers, "P16", "QueueJumpers", noQueueJumpers.play, "noQueueJumpers", []string{"G3"}},
+		{bug.TokenFromCounter, "P17", "TokenFromCounter", everywhere, "random worlds", []string{"G2", "G4"}},
+		{bug.ServeBeforeOwnTerm, "P19", "ServeBeforeOwnTerm", ownTermFirst.play, "ownTermFirst", []string{"G1", "G5"}},
+		{bug.CampaignOnce, "P20", "CampaignOnce", campaignAgain.play, "campaignAgain", []string{"G6 bound"}},
+		{bug.MisdirectedFrames, "P23", "MisdirectedFrames", lateFrames.play, "lateFrames", []string{"G6 bound"}},
+		{bug.Amnesia, "P24", "Amnesia", neverForget.play, "neverForget", []string{"G1", "G2"}},
+		{bug.GrantBeforeCommit, "", "GrantBeforeCommit", everywhere, "random worlds", []string{"G1", "G2", "G4", "G6"}},
+		{bug.LostWakeUp, "", "LostWakeUp", expiryWakes.play, "expiryWakes", []string{"G6 bound"}},
+		{bug.NoFreshGrace, "P27", "NoFreshGrace", oldLeases.play, "oldLeases", []string{"G1", "G5"}},
+		{bug.FoundWithMajority, "P25", "FoundWithMajority", nil, "internal/founding, TestChaosNoticesBugs", nil},
+		{bug.FoundTwice, "P25", "FoundTwice", nil, "internal/founding, TestChaosNoticesBugs", nil},
+		{bug.LateDecision, "P25", "LateDecision", nil, "internal/founding, TestChaosNoticesBugs", nil},
+		{bug.WelcomeEarly, "P25", "WelcomeEarly", nil, "internal/founding, TestChaosNoticesBugs", nil},
+	} {
+		left &^= tt.bug
+		if tt.play == nil {
+			t.Logf("%-3s %-18s noticed in %s", tt.rule, tt.name, tt.where)
+			continue
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := uint64(1); seed <= most; seed++ {
+				err := tt.play(seed, tt.bug)
+				if err == nil {
+					continue
+				}
+				said, _, _ := strings.Cut(err.Error(), "\n")
+				for _, want := range tt.noticedBy {
+					if strings.HasPrefix(said, want) {
+						t.Logf("%-3s %-18s seed %d of %s: %s", tt.rule, tt.name, seed, tt.where, said)
+						return
+					}
+				}
+				t.Fatalf("seed %d of %s: noticed by another checker than %q: %s", seed, tt.where, tt.noticedBy, said)
+			}
+			t.Errorf("not noticed in %d seeds of %s", most, tt.where)
+		})
+	}
+	if left != 0 {
+		t.Errorf("nobody looks for the bugs %b", left)
+	}
+}

@@ -1,0 +1,320 @@
+package simulate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// scenario is a script: a small mesh, and a story of what happens to it. What the
+// script leaves open, above all how long each message takes, is drawn from a seed.
+type scenario struct {
+	clients int           // nodes that ask, beside the replicas; default 2
+	ttl     time.Duration // of the leases; default 3 s
+	shards  int           // default 1
+	grace   time.Duration // the mesh's MaxTTL; default ttl
+	world   func(*simulate.Options)
+	story   func(*stage)
+}
+
+// stage is where a story happens: three nodes that hold the replicas, and clients.
+// The story is told by an actor whom no fault reaches.
+type stage struct {
+	*simulate.World
+	scenario
+	ctx   context.Context // the storyteller's
+	seeds []string
+	nodes map[string]*mesh.Node
+	// Owner leads at first, for the ring names it first; heir and third follow.
+	owner, heir, third string
+	ann, bob, eve      string // clients; eve only if there are three
+	lockers            []*locker
+	oneFate            bool // a user's session may lose holds before their deadlines (P9)
+	over               bool
+}
+
+const stagePort = ":7400"
+
+// play runs the scenario and returns what its checkers found.
+func (sc scenario) play(seed uint64, bugs bug.Set) error {
+	if sc.clients == 0 {
+		sc.clients = 2
+	}
+	if sc.ttl == 0 {
+		sc.ttl = 3 * time.Second
+	}
+	if sc.shards == 0 {
+		sc.shards = 1
+	}
+	if sc.grace == 0 {
+		sc.grace = sc.ttl
+	}
+	opts := simulate.Options{
+		Seed: seed, Bugs: bugs, Timeline: *simulate.SeedFlag != 0,
+		Link: simulate.Link{Latency: 200 * time.Microsecond, Jitter: 300 * time.Microsecond},
+	}
+	if sc.world != nil {
+		sc.world(&opts)
+	}
+	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}
+	defer s.Close()
+	names := []string{"a", "b", "c", "d", "e", "f"}[:3+sc.clients]
+	first := replicasOf(sc.shards, 0, names...)
+	s.owner, s.heir, s.third = first[0], first[1], first[2]
+	for _, name := range first {
+		s.seeds = append(s.seeds, name+stagePort)
+	}
+	roles := []*string{&s.ann, &s.bob, &s.eve}
+	for _, name := range names {
+		if !slices.Contains(first, name) {
+			*roles[0], roles = name, roles[1:]
+		}
+		s.boot(name)
+	}
+	s.Go("story", func(ctx context.Context) {
+		s.ctx = ctx
+		s.within(time.Minute, "all are there, and the ring's owner leads", func() bool {
+			return len(s.nodes) == len(names) && s.healthy() && s.leads(s.owner)
+		})
+		s.lock(s.owner, "first").unlock() // the young tables have settled (P27)
+		s.story(s)
+		s.end()
+	})
+	err := s.RunUntil(func() bool { return s.over }, 10*time.Minute)
+	if tl := s.Timeline(); tl != nil {
+		fmt.Println(tl)
+	}
+	return err
+}
+
+// replicasOf returns where the ring wants a shard's replicas.
+func replicasOf(shards, shard int, names ...string) []string {
+	var members []ring.Member
+	for _, name := range names {
+		members = append(members, ring.Member{Name: name})
+	}
+	return ring.New(members, shards, 3).Replicas(shard)
+}
+
+// boot lets a host run a node, also after each restart.
+func (s *stage) boot(name string, opts ...mesh.Option) {
+	s.Host(name).Boot("node", func(ctx context.Context) {
+		delete(s.nodes, name)
+		n, err := s.join(ctx, name, opts...)
+		if err == nil {
+			s.nodes[name] = n
+		}
+	})
+}
+
+func (s *stage) join(ctx context.Context, name string, opts ...mesh.Option) (*mesh.Node, error) {
+	ctx, cancel := simulate.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	return mesh.JoinContext(ctx, s.seeds, append([]mesh.Option{
+		mesh.WithName(name), mesh.WithBind(stagePort), mesh.WithShards(s.shards), mesh.WithLeaseTTL(s.ttl),
+		mesh.WithMaxTTL(s.grace), mesh.WithLogger(simulate.Logger(ctx)),
+	}, opts...)...)
+}
+
+// end heals the world, lets all lockers go, and looks at the whole history.
+func (s *stage) end() {
+	s.HealAll()
+	for _, l := range s.lockers {
+		l.leave = true
+	}
+	s.within(s.ttl+s.grace+15*time.Second, "after all faults ended, every call ends (G4)", func() bool {
+		return !slices.ContainsFunc(s.lockers, func(l *locker) bool { return !l.over && !l.crashed() })
+	})
+	if early := s.History().Early; len(early) > 0 && !s.oneFate {
+		s.Fail(fmt.Errorf("G5 lease: %d holds ended before their deadline, the first: %v", len(early), early[0]))
+	}
+	_ = s.History().Finish()
+	s.over = true
+}
+
+// sleep lets d pass.
+func (s *stage) sleep(d time.Duration) { _ = simulate.Sleep(s.ctx, d) }
+
+// until waits for a moment that must come some time, and need not be soon.
+func (s *stage) until(what string, cond func() bool) { s.within(2*time.Minute, what, cond) }
+
+// within fails the story if cond does not come to hold in time: the mesh promises to
+// go on within bounds (G6).
+func (s *stage) within(d time.Duration, what string, cond func() bool) {
+	for end := s.Now() + d; !cond(); s.sleep(time.Millisecond) {
+		if s.Now() >= end {
+			s.failf("G6 bound: not within %v: %s", d, what)
+		}
+	}
+}
+
+// failf ends the story. It does not return.
+func (s *stage) failf(format string, args ...any) {
+	s.Fail(fmt.Errorf(format, args...))
+	for {
+		s.sleep(time.Hour)
+	}
+}
+
+// must ends the story unless ok.
+func (s *stage) must(ok bool, format string, args ...any) {
+	if !ok {
+		s.failf(format, args...)
+	}
+}
+
+// draw returns a duration in [lo, hi), by the seed.
+func (s *stage) draw(lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(s.Random()%uint64(hi-lo))
+}
+
+// leads reports whether the replica of shard 0 on a host, and no other, serves.
+func (s *stage) leads(host string) bool { return slices.Equal(s.Serving(0), []string{host}) }
+
+func (s *stage) healthy() bool {
+	for name, n := range s.nodes { // order-free: all must agree
+		if s.Host(name).Up() && !n.Health().FullyReplicated {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *stage) others(hosts ...string) (rest []string) {
+	for _, h := range s.Hosts() {
+		if !slices.Contains(hosts, h.Name()) {
+			rest = append(rest, h.Name())
+		}
+	}
+	return rest
+}
+
+// on runs fn on a host, with its node, and waits for it.
+func (s *stage) on(host string, fn func(ctx context.Context, n *mesh.Node)) {
+	n := s.nodes[host]
+	s.Host(host).Do(s.ctx, "story", func(ctx context.Context) { fn(ctx, n) })
+}
+
+// locker is one caller who wants a key, and keeps it until the story lets it go.
+type locker struct {
+	stage *stage
+	host  string
+	born  int
+	want  simulate.Want
+	take  func(context.Context) (*mesh.Lock, error)
+
+	lock    *mesh.Lock
+	err     error
+	held    *simulate.Held
+	granted time.Duration // when Lock returned
+	told    time.Duration // when the hold ended
+	leave   bool          // give up waiting, or unlock
+	hasty   bool          // and do not wait for the answer
+	over    bool
+	undone  error // what Unlock returned
+}
+
+// ask lets a caller on host lock a key, in the node's own session.
+func (s *stage) ask(host, key string, opts ...mesh.LockOption) *locker {
+	n := s.nodes[host]
+	return s.locker(host, simulate.Exclusive(key), func(ctx context.Context) (*mesh.Lock, error) {
+		return n.Lock(ctx, key, opts...)
+	})
+}
+
+// lock is ask, and waits for the lock, which must come soon.
+func (s *stage) lock(host, key string, opts ...mesh.LockOption) *locker {
+	l := s.ask(host, key, opts...)
+	s.within(s.grace+10*time.Second, fmt.Sprintf("%s locks %q", host, key), func() bool { return l.answered() })
+	return l
+}
+
+func (s *stage) locker(host string, want simulate.Want, take func(context.Context) (*mesh.Lock, error)) *locker {
+	l := &locker{stage: s, host: host, want: want, take: take, born: s.Host(host).Incarnation()}
+	s.lockers = append(s.lockers, l)
+	s.Host(host).Go("locker", l.run)
+	return l
+}
+
+func (l *locker) run(ctx context.Context) {
+	s := l.stage
+	wait, cancel := context.WithCancel(ctx)
+	defer cancel()
+	simulate.Go(ctx, "patience", func(ctx context.Context) {
+		for !l.leave && !l.answered() {
+			if simulate.Sleep(ctx, time.Millisecond) != nil {
+				return
+			}
+		}
+		cancel()
+	})
+	call := s.History().Call(ctx, l.want)
+	l.lock, l.err = l.take(wait)
+	l.held = call.Returned(l.lock, l.err)
+	l.granted = s.Now()
+	if l.err != nil {
+		l.over = true
+		return
+	}
+	for !l.leave && l.lock.Context().Err() == nil {
+		l.held.Use()
+		_ = simulate.Sleep(l.lock.WithContext(ctx), 2*time.Millisecond)
+	}
+	if l.lock.Context().Err() != nil {
+		l.told = s.Now()
+	}
+	l.held.Use()
+	if l.hasty {
+		var stop context.CancelFunc
+		ctx, stop = simulate.WithTimeout(ctx, time.Millisecond)
+		defer stop()
+	}
+	l.held.Unlocking()
+	l.undone = l.lock.Unlock(ctx)
+	l.held.Unlocked(l.undone)
+	l.over = true
+}
+
+// answered reports whether the call has ended, in a hold or not.
+func (l *locker) answered() bool { return l.granted != 0 }
+
+// holds reports whether the caller believes that it holds the key.
+func (l *locker) holds() bool {
+	return l.answered() && l.err == nil && !l.over && !l.crashed() && l.lock.Context().Err() == nil
+}
+
+func (l *locker) crashed() bool {
+	h := l.stage.Host(l.host)
+	return !h.Up() || h.Incarnation() != l.born
+}
+
+// unlock lets the caller go, and waits until it has gone.
+func (l *locker) unlock() {
+	l.leave = true
+	l.stage.within(l.stage.ttl+10*time.Second, fmt.Sprintf("%s unlocks %q", l.host, l.want.Key), func() bool { return l.over })
+}
+
+// prove plays a scenario with the correct protocol, for some seeds: the checkers must
+// be content.
+func prove(t *testing.T, sc scenario) {
+	t.Helper()
+	first, n := uint64(1), uint64(20)
+	if testing.Short() {
+		n = 3
+	}
+	if *simulate.SeedFlag != 0 {
+		first, n = *simulate.SeedFlag, 1
+	}
+	for seed := first; seed < first+n; seed++ {
+		if err := sc.play(seed, 0); err != nil {
+			t.Fatalf("seed %d: %v\nrepeat: go test ./simulate -run '^%s$' -seed %d", seed, err, t.Name(), seed)
+		}
+	}
+}
