@@ -45,7 +45,7 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.ReleaseByKey, "P14", "ReleaseByKey", releaseNamesToken.play, "releaseNamesToken", []string{"G1"}},
 		{bug.QueueJumpers, "P16", "QueueJumpers", noQueueJumpers.play, "noQueueJumpers", []string{"G3"}},
 		{bug.TokenFromCounter, "P17", "TokenFromCounter", everywhere, "random worlds", []string{"G2", "G4"}},
-		{bug.ServeBeforeOwnTerm, "P19", "ServeBeforeOwnTerm", ownTermFirst.play, "ownTermFirst", []string{"G1", "G5"}},
+		{bug.ServeBeforeOwnTerm, "P19", "ServeBeforeOwnTerm", ownTermFirst.play, "ownTermFirst", []string{"G1", "G2", "G5"}},
 		{bug.CampaignOnce, "P20", "CampaignOnce", campaignAgain.play, "campaignAgain", []string{"G6 bound"}},
 		{bug.MisdirectedFrames, "P23", "MisdirectedFrames", lateFrames.play, "lateFrames", []string{"G6 bound"}},
 		{bug.Amnesia, "P24", "Amnesia", neverForget.play, "neverForget", []string{"G1", "G2"}},

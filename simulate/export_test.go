@@ -24,3 +24,9 @@ func (w *World) Serving(shard int) (hosts []string) {
 	}
 	return hosts
 }
+
+// NodeOf returns the ID of the node on a host.
+func (w *World) NodeOf(host string) uint64 {
+	nodes := w.named(host).process.nodes
+	return uint64(nodes[len(nodes)-1].id)
+}

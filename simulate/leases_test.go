@@ -9,7 +9,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -41,7 +40,7 @@ func TestP01LeaseArithmetic(t *testing.T) { prove(t, leaseArithmetic) }
 // Promise: G1 and G5, a leader that was deposed confirms no renewal.
 // Method: the owner and ann, who holds, are cut off from all others, who elect another
 // leader; bob waits on that side.
-var confirmation = scenario{story: func(s *stage) {
+var confirmation = scenario{ttl: time.Second, story: func(s *stage) {
 	s.lock(s.ann, "k")
 	b := s.ask(s.bob, "k")
 	s.sleep(s.draw(time.Second, 3*time.Second))
@@ -80,7 +79,7 @@ var expiryAtAppend = scenario{clients: 3, story: func(s *stage) {
 	b.unlock()
 	appended := false
 	s.rule(func(from, _ string, w word) simulate.Verdict {
-		if w.logs(func(c shard.Command) bool { _, is := c.(shard.Expire); return is }) && !appended {
+		if !appended && s.expires(w, s.ann) {
 			appended = true
 			heard()
 			spoke()

@@ -36,11 +36,15 @@ type Lockers struct {
 	// TTL is the lease of their locks (default 10 s), and Bound how long a healthy
 	// mesh may take beyond it to grant what can be granted (default 15 s).
 	TTL, Bound time.Duration
+	// Calls is how many calls Run sees at least: a storm that left fewer is followed by
+	// calm until there were as many.
+	Calls int
 
 	world   *World
 	quiet   bool // begin nothing new
 	busy    int  // actors that run
 	grants  int
+	storm   *Chaos
 	clients map[string]Client
 }
 
@@ -58,9 +62,14 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 			return err
 		}
 	}
-	w.Chaos(opts)
+	l.storm = w.Chaos(opts)
 	if err := w.Run(opts.For); err != nil {
 		return err
+	}
+	if enough := func() bool { begun, _ := w.history.Calls(); return begun >= l.Calls }; !enough() {
+		if err := w.RunUntil(enough, time.Minute); err != nil {
+			return fmt.Errorf("G6: after all faults ended, %d calls did not come about; %w", l.Calls, err)
+		}
 	}
 	return l.Settle()
 }
@@ -139,6 +148,9 @@ func (l *Lockers) Settle() error {
 
 // Grants returns how many holds there were.
 func (l *Lockers) Grants() int { return l.grants }
+
+// Faults returns how many faults Run's storm had.
+func (l *Lockers) Faults() int { return l.storm.Total() }
 
 // sweep locks every key once more.
 func (l *Lockers) sweep(ctx context.Context, client Client) bool {

@@ -98,6 +98,14 @@ func (w word) logs(f func(shard.Command) bool) bool {
 	return false
 }
 
+// expires reports whether w brings the Expire of a session of the node on host.
+func (s *stage) expires(w word, host string) bool {
+	return w.logs(func(c shard.Command) bool {
+		e, is := c.(shard.Expire)
+		return is && e.Session.Node == s.NodeOf(host)
+	})
+}
+
 // rule judges every word that is sent from now on: the first that is not to Pass
 // decides for its whole frame.
 func (s *stage) rule(f func(from, to string, w word) simulate.Verdict) (stop func()) {

@@ -9,7 +9,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -20,7 +19,7 @@ import (
 // The leader tells eve and dies; its followers have the Expire and do not know that it
 // is committed. Ann, back again, renews at the new leader, whose own first entry is slow.
 var ownTermFirst = scenario{clients: 3, story: func(s *stage) {
-	s.SetLink(s.heir, s.third, simulate.Link{Latency: 40 * time.Millisecond})
+	s.SetLink(s.heir, s.third, simulate.Link{Latency: 6 * time.Millisecond})
 	b := s.lock(s.bob, "k")
 	s.ask(s.ann, "k")
 	s.sleep(time.Second)
@@ -30,7 +29,7 @@ var ownTermFirst = scenario{clients: 3, story: func(s *stage) {
 	b.unlock()
 	appended := false
 	s.rule(func(from, _ string, w word) simulate.Verdict {
-		expire := w.logs(func(c shard.Command) bool { _, is := c.(shard.Expire); return is })
+		expire := s.expires(w, s.ann)
 		if expire {
 			appended = true
 		}
@@ -121,7 +120,9 @@ func TestP22Transfer(t *testing.T) {
 var lateFrames = scenario{clients: 1, story: func(s *stage) {
 	// Bob's name takes ann's place on the ring, and gives it back when he leaves.
 	founders := []string{s.owner, s.heir, s.third}
-	wishes := func(who ...string) []string { return replicasOf(1, 0, append(append([]string{}, founders...), who...)...) }
+	wishes := func(who ...string) []string {
+		return replicasOf(1, 0, append(append([]string{}, founders...), who...)...)
+	}
 	var learner, other string
 	for i := 0; other == ""; i++ {
 		name := fmt.Sprint("l", i)
@@ -150,12 +151,13 @@ var lateFrames = scenario{clients: 1, story: func(s *stage) {
 	for range 20 {
 		s.lock(s.ann, "k").unlock()
 	}
-	s.sleep(10 * time.Second)
+	s.sleep(15 * time.Second)
 	s.boot(other)
 	s.within(20*time.Second, "the ring names another one", func() bool { return s.nodes[other] != nil && s.healthy() })
 	s.on(other, func(ctx context.Context, n *mesh.Node) { _ = n.Leave(ctx) })
 	delete(s.nodes, other)
 	s.within(10*time.Second, "the learner is back under a new ID", func() bool { return most > old })
+	s.sleep(5 * time.Second) // Health is right a few seconds after a change
 	s.within(30*time.Second, "the mesh is whole, as Health tells", s.healthy)
 }}
 

@@ -3,6 +3,8 @@ package simulate_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +32,7 @@ func newFleet(opts simulate.Options, size int) *fleet {
 			f.seeds = append(f.seeds, name+":7400")
 		}
 	}
-	f.lockers = &simulate.Lockers{TTL: seedsTTL, Join: f.join}
+	f.lockers = &simulate.Lockers{TTL: seedsTTL, Join: f.join, Calls: fewestCalls}
 	return f
 }
 
@@ -95,9 +97,15 @@ func runSeed(seed uint64, bugs bug.Set, storm time.Duration, test string) (*flee
 	opts.Bugs = bugs
 	opts.Timeline = *simulate.SeedFlag != 0 && *simulate.SeedsFlag == 1
 	opts.Repeat = fmt.Sprintf("go test ./simulate -run '^%s$' -seeds 1 -seed %d", test, seed)
-	f := newFleet(opts, 3+int(seed%3))
+	f := newFleet(opts, 5)
 	return f, f.run(storm)
 }
+
+// What every world of TestFreshSeeds must have come to, or it proves little.
+const (
+	fewestCalls  = 200
+	fewestFaults = 5
+)
 
 // TestFreshSeeds runs worlds that nobody has seen before: real nodes, random
 // faults, all checkers.
@@ -110,19 +118,48 @@ func TestFreshSeeds(t *testing.T) {
 		n = min(n, 4)
 	}
 	start := time.Now()
+	var mu sync.Mutex
 	var virtual time.Duration
-	grants, events := 0, uint64(0)
-	for seed := first; seed < first+uint64(n); seed++ {
-		f, err := runSeed(seed, 0, 40*time.Second, t.Name())
-		if err != nil {
-			if tl := f.world.Timeline(); tl != nil {
-				t.Logf("\n%v", tl)
+	grants, calls, faults, events, tame := 0, 0, 0, uint64(0), 0
+	next := first
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				seed := next
+				next++
+				mu.Unlock()
+				if seed >= first+uint64(n) || t.Failed() {
+					return
+				}
+				f, err := runSeed(seed, 0, 25*time.Second, t.Name())
+				if err != nil {
+					if tl := f.world.Timeline(); tl != nil {
+						t.Logf("\n%v", tl)
+					}
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				begun, _ := f.world.History().Calls()
+				virtual += f.world.Now()
+				grants += f.lockers.Grants()
+				calls += begun
+				faults += f.lockers.Faults()
+				events += f.world.Events()
+				if begun < fewestCalls || f.lockers.Faults() < fewestFaults {
+					tame++
+					t.Logf("seed %d: %d calls, %d faults", seed, begun, f.lockers.Faults())
+				}
+				mu.Unlock()
 			}
-			t.Fatal(err)
-		}
-		virtual += f.world.Now()
-		grants += f.lockers.Grants()
-		events += f.world.Events()
+		})
 	}
-	t.Logf("%d worlds, %v of virtual time in %v, %d events, %d grants", n, virtual, time.Since(start).Round(time.Millisecond), events, grants)
+	wg.Wait()
+	t.Logf("%d worlds from seed %d, %v of virtual time in %v, %d events, %d faults, %d calls, %d grants, %d tame worlds",
+		n, first, virtual, time.Since(start).Round(time.Millisecond), events, faults, calls, grants, tame)
+	if tame > 0 {
+		t.Errorf("%d worlds had fewer than %d calls or %d faults", tame, fewestCalls, fewestFaults)
+	}
 }
