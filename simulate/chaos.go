@@ -10,6 +10,9 @@ import (
 type ChaosOptions struct {
 	// For is how long faults go on. Then everything is healed.
 	For time.Duration
+	// Least is how many faults there shall be at least: a storm that had fewer by then
+	// goes on, up to ten times as long.
+	Least int
 	// MayCrash tells whether the process on a host may be ended now, with all that it
 	// remembers. The default is [World.MaySpare]: no shard may lose a majority.
 	MayCrash func(host string) bool
@@ -79,8 +82,17 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 			c.next(f)
 		}
 	}
-	w.after(opts.For, nil, c.Stop)
+	w.after(opts.For, nil, c.subside)
 	return c
+}
+
+// subside ends the storm, if it had enough faults.
+func (c *Chaos) subside() {
+	if c.Total() < c.opts.Least && c.world.now < c.until+9*c.opts.For {
+		c.world.after(c.opts.For/4, nil, c.subside)
+		return
+	}
+	c.Stop()
 }
 
 // next schedules the next fault of a kind.

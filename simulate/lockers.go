@@ -63,7 +63,7 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 		}
 	}
 	l.storm = w.Chaos(opts)
-	if err := w.Run(opts.For); err != nil {
+	if err := w.RunUntil(l.storm.Over, 10*opts.For); err != nil {
 		return err
 	}
 	if enough := func() bool { begun, _ := w.history.Calls(); return begun >= l.Calls }; !enough() {

@@ -62,7 +62,7 @@ func (f *fleet) mayCrash(host string) bool {
 // run is one random world: its first failure, if any.
 func (f *fleet) run(storm time.Duration) error {
 	defer f.world.Close()
-	return f.lockers.Run(f.world, simulate.ChaosOptions{For: storm, MayCrash: f.mayCrash})
+	return f.lockers.Run(f.world, simulate.ChaosOptions{For: storm, Least: fewestFaults, MayCrash: f.mayCrash})
 }
 
 // client makes a node a simulate.Client.

@@ -1,0 +1,196 @@
+// Quickstart runs three nodes of a mesh in one process, with a worker on each. The workers
+// take turns at one key. Then the node that leads the key's shard is killed, and the
+// other two go on: with no server to restart, and with tokens that only grow.
+//
+//	go run ./examples/quickstart
+//
+// It prints every grant with its token, ends by itself after some seconds, and fails if
+// two workers ever held the key together or if a token was not larger than the one before.
+//
+// In earnest each node lives in a process of its own, on a machine of its own; nothing
+// else about the code changes. See examples/fleet for that.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh"
+)
+
+const (
+	key    = "orders/42"
+	lease  = 2 * time.Second // how long a lock outlives the process that holds it
+	before = 8               // grants before the kill
+	after  = 12              // and after it
+	work   = 200 * time.Millisecond
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 14*time.Second)
+	defer cancel()
+	story := &story{start: time.Now()}
+
+	// The first node founds the mesh, the others join it through any node they know.
+	nodes := make(map[string]*mesh.Node)
+	var seeds []string
+	for _, name := range []string{"ann", "bob", "eve"} {
+		node, err := mesh.JoinContext(ctx, seeds,
+			mesh.WithName(name),
+			mesh.WithBind("127.0.0.1:0"),
+			mesh.WithLeaseTTL(lease),
+			mesh.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			return err
+		}
+		defer node.Close()
+		nodes[name] = node
+		seeds = append(seeds, node.Addr())
+		story.tell("%s joins at %s", name, node.Addr())
+	}
+	// Until every shard has its three replicas, a kill could cost a majority.
+	if err := nodes["ann"].WaitHealthy(ctx); err != nil {
+		return err
+	}
+	owner, err := ownerOf(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	story.tell("every shard has its replicas; %s leads the one of %q", owner, key)
+
+	// The owner is killed while another node's worker holds the key.
+	ledger := &ledger{story: story}
+	killed := false
+	ledger.granted = func(count int, holder string) {
+		switch {
+		case !killed && count > before && holder != owner:
+			killed = true
+			ledger.end = count + after
+			story.tell("%s is killed, while %s holds the key and keeps it", owner, holder)
+			story.tell("(nobody can know that %s's worker stopped: its place in the queue ends with its lease of %v)", owner, lease)
+			go nodes[owner].Close() // no goodbye, as in a crash
+		case killed && count == ledger.end:
+			cancel()
+		}
+	}
+
+	var workers sync.WaitGroup
+	failures := make(chan error, len(nodes))
+	for name, node := range nodes {
+		workers.Go(func() {
+			if err := worker(ctx, name, node, ledger); err != nil {
+				failures <- err
+				cancel()
+			}
+		})
+	}
+	workers.Wait()
+	close(failures)
+	for err := range failures {
+		return err
+	}
+	if count := ledger.count; !killed || count < ledger.end {
+		return fmt.Errorf("only %d grants in the time that was given", count)
+	}
+	story.tell("done: %d grants, one at a time, each with a larger token", ledger.count)
+	return nil
+}
+
+// worker locks the key over and over, and works while it has it.
+func worker(ctx context.Context, name string, node *mesh.Node, ledger *ledger) error {
+	for {
+		err := node.Do(ctx, key, func(held context.Context, l *mesh.Lock) error {
+			if err := ledger.enter(name, l.Token()); err != nil {
+				return err
+			}
+			defer ledger.leave()
+			select {
+			case <-time.After(work):
+			case <-held.Done(): // the hold is over: so is the work
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errBroken):
+			return err
+		case node.Err() != nil:
+			ledger.story.tell("%s's worker ends with its node", name)
+			return nil
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+}
+
+// ownerOf returns the name of the node that leads the key's shard: whoever is refused a
+// lock is told.
+func ownerOf(ctx context.Context, nodes map[string]*mesh.Node) (string, error) {
+	held, err := nodes["ann"].Lock(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	defer held.Unlock(ctx)
+	_, err = nodes["bob"].TryLock(ctx, key)
+	var wait *mesh.WaitError
+	if !errors.As(err, &wait) || nodes[wait.Leader] == nil {
+		return "", fmt.Errorf("TryLock of a held key does not name its leader: %v", err)
+	}
+	return wait.Leader, nil
+}
+
+// ledger is what the lock guards. It trusts nobody, and checks what the mesh promises.
+type ledger struct {
+	story   *story
+	granted func(count int, holder string) // called with each grant
+
+	mu     sync.Mutex
+	holder string // who works in it now
+	last   uint64 // the largest token so far
+	count  int
+	end    int
+}
+
+var errBroken = errors.New("a promise is broken")
+
+func (l *ledger) enter(who string, token uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.holder != "":
+		return fmt.Errorf("%w: %s holds the key while %s does", errBroken, who, l.holder)
+	case token <= l.last:
+		return fmt.Errorf("%w: token %d after token %d", errBroken, token, l.last)
+	}
+	l.holder, l.last = who, token
+	l.count++
+	l.story.tell("%s holds the key, token %d", who, token)
+	l.granted(l.count, who)
+	return nil
+}
+
+func (l *ledger) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holder = ""
+}
+
+// story prints what happens, and when.
+type story struct{ start time.Time }
+
+func (s *story) tell(format string, args ...any) {
+	fmt.Printf("%6.2fs  %s\n", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
+}
