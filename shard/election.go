@@ -79,6 +79,11 @@ func (e *election) stand(r *Replica) {
 	contact := e.contact
 	e.arm(r, r.now)
 	e.contact, e.forgot = contact, true
+	if f := r.cfg.Founders; len(f) > 0 && f[0] == r.cfg.ID && r.term == 1 {
+		// The shard was founded a moment ago, and the others may not know yet: there is
+		// no leader to be patient with.
+		e.campaign = r.now + 2*TickInterval
+	}
 	if r.cfg.Bugs.Has(bug.CampaignOnce) {
 		e.campaign = never
 	}

@@ -119,11 +119,34 @@ func (r *Replica) AtRest() bool {
 		if !ok || r.wish.fate(p.Node) != Present {
 			return false
 		}
-		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id)) {
+		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id) || pr.Match < r.reign.seal.index) {
 			return false
 		}
 	}
-	return true
+	return r.reign.seal.index != 0
+}
+
+// Counted returns where the replicas live that some voter may count in an election:
+// those that vote now, and those that did until a moment ago.
+func (r *Replica) Counted() []Peer {
+	all := slices.Clone(r.former)
+	for _, id := range r.Voters() {
+		all = append(all, r.peers[id])
+	}
+	return all
+}
+
+// maxFormer is how many former voters a replica remembers.
+const maxFormer = 16
+
+// Fellows reports whether the shard has a replica on another node that has not departed.
+func (r *Replica) Fellows() bool {
+	for id, p := range r.peers { // order-free: any will do
+		if id != r.cfg.ID && r.wish.fate(p.Node) != Departed {
+			return true
+		}
+	}
+	return false
 }
 
 // oddUpTo is the largest odd number up to n: voters at rest are odd (P30).
@@ -363,10 +386,13 @@ func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
 			if r.reign.serving {
 				out.Removed = append(out.Removed, Removed{Node: r.peers[id].Node, ID: id, Highest: r.highest})
 			}
+			r.former = append(r.former, r.peers[id])
 			delete(r.peers, id)
 			delete(r.reign.heard, id)
 		}
 	}
+	r.former = r.former[max(0, len(r.former)-maxFormer):]
+	r.reign.seal = seal{}
 	r.reign.placing.pending, r.reign.placing.rests = false, false
 	r.reign.placing.hosted = 0
 	r.dirty = true
@@ -474,6 +500,7 @@ func (r *Replica) Handover(now time.Duration, node, term uint64) {
 	}
 	for _, id := range r.conf.Voters {
 		if r.peers[id].Node == node && r.answers(id) {
+			r.bequeath()
 			r.rn.TransferLeader(id)
 			r.dirty = true
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -32,6 +33,17 @@ type reign struct {
 	early    []Event                  // of the deliberate bug GrantBeforeCommit
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
 	placing  placing
+	seal     seal
+}
+
+// seal is how a leader learns that the others know who the replicas are now. A change of
+// them is committed before its followers know that it is, and each counts votes by what
+// it knows: if the leader were lost at that moment, the rest might wait for the vote of
+// a replica that is gone for good. An entry that is appended after the change was applied
+// tells of its commit, and who has confirmed the entry has heard that.
+type seal struct {
+	asked bool   // an entry is on its way into the log
+	index uint64 // of that entry; zero: it is not there yet
 }
 
 // round is one ReadIndex and what it is to confirm (P2).
@@ -132,7 +144,23 @@ func (r *Replica) propose() {
 		if len(g.pieces) > 0 {
 			g.pieces = g.pieces[1:]
 		}
+		g.seal.asked = true
 	}
+	if g.serving && !g.seal.asked && g.seal.index == 0 {
+		g.seal.asked = r.rn.Propose(nil) == nil // else at the next tick
+	}
+}
+
+// sealed reports whether all voters that answer know who the replicas are.
+func (r *Replica) sealed() bool {
+	index := r.reign.seal.index
+	sealed := index != 0
+	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id != r.cfg.ID && r.mayVote(id) && r.answers(id) && pr.Match < index {
+			sealed = false
+		}
+	})
+	return sealed
 }
 
 // grantEarly answers what it expects to come of the batch (a deliberate bug).
@@ -311,6 +339,9 @@ func (r *Replica) supervise() {
 		g.settled = r.now
 		r.office(Settle{r.term})
 	}
+	if len(r.former) > 0 && r.sealed() {
+		r.former = nil
+	}
 	if r.role == raft.StateLeader {
 		r.place()
 	}
@@ -336,6 +367,33 @@ func (r *Replica) review() {
 		}
 		g.leases.next = min(g.leases.next, r.now+l.nextCheckpoint()-s, r.now+max(l.ttl-s, TickInterval))
 	}
+}
+
+// bequeathed is how much silence a leader that hands over keeps to itself.
+const bequeathed = ElectionTimeout / 2
+
+// bequeath logs for how long those who hold or wait were unheard, before another one
+// leads: it would count from nothing, and a dead holder live on (P5).
+func (r *Replica) bequeath() {
+	g := &r.reign
+	if r.cfg.Bugs.Has(bug.SilenceForgotten) {
+		return
+	}
+	for l := g.leases.order.first(); l != nil; l = l.place.next() {
+		s := l.silence(r.now)
+		unlogged := s
+		if l.silent {
+			unlogged = s - l.checkpoint
+		}
+		record := r.table.sessions[l.id]
+		if l.expiring || l.recalled || unlogged < bequeathed || record == nil || len(record.requests) == 0 {
+			continue
+		}
+		l.silent, l.checkpoint = true, s
+		r.office(Silent{l.id, s, r.term})
+	}
+	g.flying = false // nothing is appended once the transfer has begun
+	r.propose()
 }
 
 func (g *reign) stalled(d time.Duration) {

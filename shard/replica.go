@@ -96,6 +96,7 @@ type Replica struct {
 	transfer *transfer // the snapshot that this replica sends
 	incoming *incoming // the snapshot that it receives
 	whole    *incoming // the last that arrived whole, until raft has taken or left it
+	former   []Peer    // voters that were removed, and may still be counted by some
 	chunks   []Chunk   // of transfer, to be sent
 	acks     []ChunkAck
 	wish     Wish
@@ -490,6 +491,9 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 	if len(rd.Entries) > 0 {
 		if err := r.store.Append(rd.Entries); err != nil {
 			panic(fmt.Sprintf("shard: append: %v", err))
+		}
+		if s := &r.reign.seal; r.reign.serving && s.index == 0 {
+			s.index = rd.Entries[0].GetIndex()
 		}
 	}
 	if !raft.IsEmptyHardState(rd.HardState) {

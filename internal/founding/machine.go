@@ -249,7 +249,7 @@ func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output)
 		if w := m.cfg.Wants.MeshName; w != "" && peer.MeshName != w {
 			return
 		}
-		m.log(slog.LevelError, "a mesh that lists this node's address lives: this mesh of one gives up and joins it",
+		m.log(slog.LevelError, "a mesh that lists this node's address lives: this mesh of one gives up",
 			slog.String("mesh", peer.MeshName), slog.String("member", peer.Name), slog.String("addr", peer.Addr))
 		m.phase = ended
 		m.emit(Disband{By: peer})

@@ -39,7 +39,7 @@ func TestFounding(t *testing.T) {
 		v := *w.procs[0].mesh
 		w.ok(t, w.now > 2*time.Second, "founded after %v", w.now)
 		w.ok(t, v.Grace && v.Epoch == 1 && len(v.Roster) == 3, "the mesh is %+v", v)
-		want := Params{MeshName: "default", Shards: 64, Replicas: 3, MaxTTL: 10 * time.Second, Rho: 100}
+		want := Params{MeshName: "default", Shards: 16, Replicas: 3, MaxTTL: 10 * time.Second, Rho: 100}
 		w.ok(t, v.Params == want, "the parameters are %+v", v.Params)
 		if got, ok := w.procs[1].m.Mesh(); !ok || got.MeshID != v.MeshID {
 			t.Errorf("Mesh() = %+v, %v", got, ok)
@@ -211,11 +211,11 @@ func TestJoining(t *testing.T) {
 		says  []string
 	}{
 		{"another mesh name is refused", Options{MeshName: "red"}, fault.ErrForeignMesh, []string{"red", "default"}},
-		{"another number of shards is refused", Options{Shards: 8}, fault.ErrInvalidOption, []string{"WithShards", "8", "64", "n3"}},
+		{"another number of shards is refused", Options{Shards: 8}, fault.ErrInvalidOption, []string{"WithShards", "8", "16", "n3"}},
 		{"another number of replicas is refused", Options{Replicas: 5}, fault.ErrInvalidOption, []string{"WithReplicas", "5", "3"}},
 		{"another longest TTL is refused", Options{MaxTTL: time.Minute}, fault.ErrInvalidOption, []string{"WithMaxTTL", "1m0s", "10s"}},
 		{"a longer TTL is refused", Options{LeaseTTL: time.Minute}, fault.ErrInvalidOption, []string{"WithLeaseTTL", "1m0s", "10s"}},
-		{"the same parameters are fine", Options{MeshName: "default", Shards: 64, Replicas: 3, MaxTTL: 10 * time.Second, LeaseTTL: time.Second}, nil, nil},
+		{"the same parameters are fine", Options{MeshName: "default", Shards: 16, Replicas: 3, MaxTTL: 10 * time.Second, LeaseTTL: time.Second}, nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := founded(t, 1, func(i int, cfg *Config) {
