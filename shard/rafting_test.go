@@ -36,7 +36,6 @@ func newReplica(id uint64, now time.Duration) *Replica {
 type trio struct {
 	now      time.Duration
 	replicas [3]*Replica
-	ticks    int
 	cut      map[uint64]bool // replicas that nothing reaches, nor leaves
 	events   []Event
 	dropped  []Dropped

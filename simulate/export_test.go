@@ -1,6 +1,9 @@
 package simulate
 
-import "flag"
+import (
+	"flag"
+	"time"
+)
 
 // Flags of the tests that draw worlds.
 var (
@@ -29,4 +32,10 @@ func (w *World) Serving(shard int) (hosts []string) {
 func (w *World) NodeOf(host string) uint64 {
 	nodes := w.named(host).process.nodes
 	return uint64(nodes[len(nodes)-1].id)
+}
+
+// WallOf returns the true time at which a host's clocks show t.
+func (w *World) WallOf(host string, t time.Time) time.Duration {
+	p := w.named(host).process
+	return p.host.clock.truth(p.Now() + t.Sub(p.Wall()) - p.base)
 }

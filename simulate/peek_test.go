@@ -19,13 +19,16 @@ type word struct {
 	shard   int
 	raft    shard.Frame   // of rafts
 	command shard.Command // of requests
+	session uint64        // of replies, answers and renewals: its number
 	outcome uint64        // of replies
 }
 
 // The kinds of words, by their numbers on the wire.
 const (
 	rafts    = 1
+	chunks   = 2
 	hosts    = 4
+	removals = 5
 	requests = 8
 	replies  = 9
 	renews   = 11
@@ -59,9 +62,14 @@ func words(f simulate.Frame) (all []word) {
 			r.Bool()
 			w.command = shard.ReadCommand(r)
 		case replies:
-			r.Uint(1<<64 - 1)
+			w.session = r.Uint(1<<64 - 1)
 			r.Uint(1<<64 - 1)
 			w.outcome = r.Uint(100)
+		case answers:
+			w.session = r.Uint(1<<64 - 1)
+		case renews:
+			r.Uint(1<<64 - 1)
+			w.session = r.Uint(1<<64 - 1)
 		}
 		if r.Err() != nil {
 			panic(r.Err())

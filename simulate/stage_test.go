@@ -20,7 +20,7 @@ type scenario struct {
 	ttl     time.Duration // of the leases; default 3 s
 	shards  int           // default 1
 	grace   time.Duration // the mesh's MaxTTL; default ttl
-	world   func(*simulate.Options)
+	dawn    func(*stage)  // what happens before the mesh is founded
 	story   func(*stage)
 }
 
@@ -60,9 +60,6 @@ func (sc scenario) play(seed uint64, bugs bug.Set) error {
 		Seed: seed, Bugs: bugs, Timeline: *simulate.SeedFlag != 0,
 		Link: simulate.Link{Latency: 200 * time.Microsecond, Jitter: 300 * time.Microsecond},
 	}
-	if sc.world != nil {
-		sc.world(&opts)
-	}
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}
 	defer s.Close()
 	names := []string{"a", "b", "c", "d", "e", "f"}[:3+sc.clients]
@@ -73,9 +70,15 @@ func (sc scenario) play(seed uint64, bugs bug.Set) error {
 	}
 	roles := []*string{&s.ann, &s.bob, &s.eve}
 	for _, name := range names {
+		s.Host(name)
 		if !slices.Contains(first, name) {
 			*roles[0], roles = name, roles[1:]
 		}
+	}
+	if sc.dawn != nil {
+		sc.dawn(s)
+	}
+	for _, name := range names {
 		s.boot(name)
 	}
 	s.Go("story", func(ctx context.Context) {

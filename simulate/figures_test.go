@@ -1,0 +1,96 @@
+package simulate_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// Figures of silent faults, in virtual time, with the default lease of ten seconds.
+
+// Promise: G5 and G6, when a shard's owner is cut off silently, a free key is granted on
+// the majority's side within 3 s. A key that is held beside the owner is not granted
+// before TTL·(1−ρ) after the last confirmed renewal, and at most TTL + 3 s after the
+// cut; the holder is told before.
+// Method: the owner and ann, who holds, are cut off from all others; bob and eve ask.
+func TestSilentCutFigures(t *testing.T) {
+	const ttl = 10 * time.Second
+	const least, believes = ttl * 99 / 100, ttl * 99 / 101 // TTL(1−ρ), TTL(1−ρ)/(1+ρ)
+	var free, held, after, told time.Duration
+	prove(t, scenario{clients: 3, ttl: ttl, story: func(s *stage) {
+		a := s.lock(s.ann, "held")
+		b := s.ask(s.bob, "held")
+		s.sleep(s.draw(0, 10*time.Second))
+		s.Partition([]string{s.owner, s.ann})
+		cut := s.Now()
+		e := s.ask(s.eve, "free")
+		s.within(3*time.Second, "a free key on the side of the majority", e.holds)
+		s.within(ttl+3*time.Second-(s.Now()-cut), "the key that ann holds, who is cut off", b.holds)
+		renewed := s.WallOf(s.ann, a.lock.Deadline()) - believes
+		s.must(b.granted-renewed >= least, "G5 lease: granted %v after the last confirmed renewal", b.granted-renewed)
+		s.must(a.told != 0 && a.told < b.granted, "G5 lease: ann was told at %v, and bob granted at %v", a.told, b.granted)
+		free, held = max(free, e.granted-cut), max(held, b.granted-cut)
+		if d := b.granted - renewed; after == 0 || d < after {
+			after = d
+		}
+		if d := b.granted - a.told; told == 0 || d < told {
+			told = d
+		}
+	}})
+	t.Logf("a free key: at most %v after the cut. A held key: at least %v after the last confirmed renewal, at most %v after the cut, and at least %v after the holder was told", free, after, held, told)
+}
+
+// Promise: G6 and P40, a snapshot with 50,000 held keys moves to a new replica in chunks
+// while locks go on.
+// Method: sessions of ann hold the keys; a replica dies and comes back empty, while bob
+// locks and unlocks.
+func TestLargeSnapshotFigures(t *testing.T) {
+	const sessions = 100
+	each := 500
+	if testing.Short() {
+		each = 50
+	}
+	err := scenario{ttl: time.Minute, story: func(s *stage) {
+		held := 0
+		for i := range sessions {
+			n := s.nodes[s.ann]
+			s.Host(s.ann).Go("holder", func(ctx context.Context) {
+				session, err := n.NewSession(ctx)
+				for k := 0; k < each && err == nil; k++ {
+					if _, err = session.Lock(ctx, fmt.Sprint("key/", i, "/", k)); err == nil {
+						held++
+					}
+				}
+			})
+		}
+		s.within(time.Minute, "ann holds all keys", func() bool { return held == sessions*each })
+		sent, bytes := 0, 0
+		s.Rule(func(f simulate.Frame) simulate.Verdict {
+			for _, w := range words(f) {
+				if w.kind == chunks {
+					sent, bytes = sent+1, bytes+len(f.Body)
+				}
+			}
+			return simulate.Pass
+		})
+		s.Crash(s.heir)
+		delete(s.nodes, s.heir)
+		s.Restart(s.heir)
+		began, pairs, worst := s.Now(), 0, time.Duration(0)
+		for s.nodes[s.heir] == nil || !s.healthy() {
+			from := s.Now()
+			s.lock(s.bob, "k").unlock()
+			pairs, worst = pairs+1, max(worst, s.Now()-from)
+			s.must(s.Now()-began < 20*time.Second, "G6 bound: the mesh is not whole after %v", s.Now()-began)
+		}
+		s.must(sent > 1, "the snapshot moved in %d chunks", sent)
+		s.must(worst < 500*time.Millisecond, "a lock took %v meanwhile", worst)
+		t.Logf("%d chunks of %d bytes together; whole after %v; %d locks meanwhile, the slowest pair %v", sent, bytes, s.Now()-began, pairs, worst)
+	}}.play(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
