@@ -159,7 +159,11 @@ func BenchmarkLock(b *testing.B) {
 // remoteKey finds a key whose shard node does not lead.
 func remoteKey(b *testing.B, node *mesh.Node) string {
 	ctx := context.Background()
-	for i := range 100 {
+	// Leadership moves to the ring's owners shortly after the mesh is healthy.
+	for i := range 1000 {
+		if i%100 == 99 {
+			time.Sleep(100 * time.Millisecond)
+		}
 		key := fmt.Sprint("remote/", i)
 		held, err := node.Lock(ctx, key)
 		if err != nil {

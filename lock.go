@@ -164,10 +164,10 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 // wait for that, and a ctx that is done when Unlock is called waits 1 s. Of a lock that was
 // entered several times only the last Unlock releases.
 //
-// It returns nil when the key is released; ErrLost if the lease had ended before;
-// ErrUnconfirmed if the wait ended first, and then the key is free at the latest when the
-// lease ends, soon after Deadline; ErrClosed if the session or the node was closed before.
-// Later calls return what the first confirmed.
+// It returns nil when the key is released; ErrLost if the lease had ended before, or the
+// node; ErrUnconfirmed if the wait ended first, and then the key is free at the latest
+// when the lease ends, soon after Deadline; ErrClosed if the session was closed before.
+// Later calls wait for, and return, what the first confirmed.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("the context", "nil", "a context")

@@ -56,6 +56,9 @@ func (c *call) finish(err error) {
 		return
 	}
 	c.over, c.err = true, err
+	if c.hold != nil && c.what != claims {
+		c.hold.settled(err)
+	}
 	if c.parker != nil {
 		c.parker.Unpark()
 	}

@@ -77,10 +77,10 @@ func (d *desk) enqueue(c *call, t *seat) {
 	d.send(c)
 }
 
-// command makes the command that a call sends, anew if the shard's revision moved.
+// command makes the command that a call sends.
 func (d *desk) command(c *call) {
 	t := c.seat
-	base := shard.Call{Session: t.id, Number: c.number, Since: d.revision, Acked: c.acks}
+	base := shard.Call{Session: t.id, Number: c.number, Since: t.since, Acked: c.acks}
 	switch c.what {
 	case acquires:
 		q := c.req
@@ -193,6 +193,10 @@ func (d *desk) replied(p reply) {
 		}
 		return
 	case done:
+		if c.what == acquires {
+			d.abandon(c, ErrLost) // nobody grants it any more
+			return
+		}
 		t.acknowledge(p)
 		t.confirmed(c, nil)
 	case refused:
@@ -208,13 +212,8 @@ func (d *desk) refused(c *call, p reply) {
 		// seat asked for may have happened under it.
 		d.lose(t)
 		return
-	case p.reason == shard.Reopen: // an old answer (P13)
-		return
-	case p.reason == shard.Behind:
-		c.raw = nil
-		if c.jumps++; c.jumps <= maxJumps {
-			d.send(c)
-		}
+	case p.reason == shard.Reopen || p.reason == shard.Behind:
+		// An old answer (P13), or one to an old command of whoever had this number.
 		return
 	}
 	t.acknowledge(p)
@@ -273,7 +272,7 @@ func (d *desk) served(by uint64) {
 			d.send(c)
 		}
 		if t.renewable() {
-			t.jumps = 0
+			t.attempt, t.jumps = 0, 0
 			t.renew()
 		}
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,6 +38,7 @@ type hall struct {
 	in       bool // part of a mesh
 	ready    bool // Start has returned, or is about to
 	leaving  bool
+	ended    bool // ejected
 	people   map[uint64]*person
 	linked   map[uint64]bool // who is connected, known or not
 	table    *ring.Table     // over names
@@ -163,6 +165,9 @@ func (h *hall) run(now time.Duration) time.Duration {
 		h.outputs = h.machine.Tick(now, h.outputs)
 		h.carryOut()
 	}
+	if h.ended {
+		return seam.Never
+	}
 	next := h.machine.Deadline()
 	if h.in {
 		h.seek()
@@ -205,13 +210,13 @@ func (h *hall) carryOut() {
 			case founding.Drop:
 				n.refuse(o.Peer, "message", o.Err)
 			case founding.Log:
-				n.log.LogAttrs(nil, o.Level, o.Text, o.Attrs...) //nolint:staticcheck // there is no context here
+				n.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
 			case founding.Done:
 				h.enter(o)
 			case founding.Failed:
-				n.fail(fmt.Errorf("mesh: join: %w", o.Err))
+				h.eject(fmt.Errorf("mesh: join: %w", o.Err))
 			case founding.Disband:
-				n.fail(fmt.Errorf("%w: %w", ErrEjected, errDisband))
+				h.eject(fmt.Errorf("%w: %w: %s is at %s", ErrEjected, errDisband, o.By.Name, o.By.Addr))
 			}
 		}
 	}
@@ -267,16 +272,15 @@ func (h *hall) know(m seam.Member, state seam.MemberState) {
 		p = &person{Member: m, since: h.now, up: h.linked[uint64(m.ID)]}
 		h.people[uint64(m.ID)] = p
 		h.stale = true
-		if uint64(m.ID) != h.node.id && state == seam.Alive {
-			h.node.net.Connect(m.ID, m.Addr)
-		}
 	}
 	if p.state == seam.Left || p.proven {
 		return // that is for ever
 	}
-	if state == seam.Alive && p.Addr != m.Addr && m.Addr != "" {
+	if state == seam.Alive && m.Addr != "" {
 		p.Addr = m.Addr
-		h.node.net.Connect(m.ID, m.Addr)
+		if uint64(m.ID) != h.node.id {
+			h.node.net.Connect(m.ID, m.Addr) // nothing new, if it is kept already
+		}
 	}
 	if p.state != state {
 		p.state, p.since, h.stale = state, h.now, true
@@ -375,6 +379,7 @@ func (h *hall) down(id transport.ID, cause transport.Cause) {
 	delete(h.linked, uint64(id))
 	if p := h.people[uint64(id)]; p != nil {
 		p.up, h.stale = false, true
+		h.assess()
 		if cause == transport.Replaced {
 			h.replaced(p)
 		}
@@ -467,6 +472,7 @@ func (h *hall) draw() {
 	shown := make([]Member, 0, len(h.people))
 	zones := make(map[string]string)
 	latest := make(map[string]*person)
+	returning := make(map[string]*person)
 	for _, p := range h.sorted() {
 		if p.state != seam.Alive && h.now-p.since > forgetAfter || p.proven && h.now-p.since > forgetProven {
 			delete(h.people, uint64(p.ID))
@@ -486,9 +492,19 @@ func (h *hall) draw() {
 			if o := latest[p.Name]; o == nil || h.prefer(p, o) {
 				latest[p.Name] = p
 			}
+		} else if p.proven && !p.leaving && h.now-p.since < grace {
+			// Its next incarnation answers already, and will be here in a moment: no
+			// shard should make do with fewer voters for that.
+			returning[p.Name] = p
+			h.drawAt = min(h.drawAt, p.since+grace)
 		}
 		if !p.proven && p.state != seam.Left {
 			shown = append(shown, Member{ID: p.ID, Name: p.Name, Addr: p.Addr, Zone: p.Zone, State: p.state})
+		}
+	}
+	for name, p := range returning { // order-free: one map is copied into another
+		if latest[name] == nil {
+			latest[name] = p
 		}
 	}
 	for name, p := range latest { // order-free: sorted below

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +29,10 @@ type Hold struct {
 	cancel    context.CancelCauseFunc
 	watchers  []*watcher
 	releasing *call
-	result    error // of the release, once confirmed
+	waiting   []seam.Parker // other callers of Release
+	result    error         // of the release, once confirmed
 	confirmed bool
+	given     bool // nothing more will be said of the release
 
 	seat    *seat // the lane's; nil once the seat is given up
 	pending *call // the lane's: the acquire whose caller does not know yet
@@ -177,14 +180,15 @@ func (h *Hold) Release(ctx context.Context) error {
 		return ErrLost
 	}
 	h.mu.Lock()
-	if h.releasing != nil || h.ended != nil {
-		defer h.mu.Unlock()
-		switch {
-		case h.confirmed:
-			return h.result
-		case h.releasing != nil:
-			return ErrUnconfirmed
-		}
+	limit := seam.Never
+	if ctx.Err() != nil {
+		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
+	}
+	if h.releasing != nil {
+		return h.await(ctx, limit) // which unlocks
+	}
+	if h.ended != nil {
+		h.mu.Unlock()
 		return ErrClosed // with its session or its node
 	}
 	c := &call{what: releases, session: h.session, shard: h.shard, hold: h, parker: w.NewParker()}
@@ -197,11 +201,8 @@ func (h *Hold) Release(ctx context.Context) error {
 		defer h.end(ErrClosed)
 	}
 	if !h.lane.post(func(l *lane) { l.desk(c.shard).release(c) }) {
+		h.settled(ErrUnconfirmed)
 		return ErrClosed
-	}
-	limit := seam.Never
-	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
 	}
 	if c.parker.Park(ctx, limit) == seam.Unparked {
 		return c.err
@@ -210,11 +211,37 @@ func (h *Hold) Release(ctx context.Context) error {
 	return ErrUnconfirmed
 }
 
-// settled notes what the shard said of the release.
+// await waits, as a later caller of Release, for what the first one's comes to. It is
+// called with the mutex, which it unlocks.
+func (h *Hold) await(ctx context.Context, limit time.Duration) error {
+	if !h.confirmed && !h.given {
+		p := h.lane.world.NewParker()
+		h.waiting = append(h.waiting, p)
+		h.mu.Unlock()
+		p.Park(ctx, limit)
+		h.mu.Lock()
+		h.waiting = slices.DeleteFunc(h.waiting, func(o seam.Parker) bool { return o == p })
+	}
+	defer h.mu.Unlock()
+	if h.confirmed {
+		return h.result
+	}
+	return ErrUnconfirmed
+}
+
+// settled notes what the shard said of the release; or, if that is ErrUnconfirmed, that it
+// will say nothing.
 func (h *Hold) settled(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.result, h.confirmed = err, true
+	if err == ErrUnconfirmed {
+		h.given = true
+	} else {
+		h.result, h.confirmed = err, true
+	}
+	for _, p := range h.waiting {
+		p.Unpark()
+	}
 }
 
 // Extend makes a hold of fixed length end d from now, however much that was before. For

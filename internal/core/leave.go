@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -52,6 +53,9 @@ func (n *Node) Leave(ctx context.Context) error {
 		return n.everywhere(func(l *lane) int { return l.wanted() }) == 0
 	}) && left == nil {
 		left = errHandover
+	}
+	if err := n.Err(); err != nil {
+		return err // it was closed, or ejected, meanwhile
 	}
 	n.hall.post(func(h *hall) { h.goodbye() })
 	p := n.world.NewParker()
@@ -129,15 +133,22 @@ func (l *lane) lapse() int {
 }
 
 // wanted counts the replicas here that others must take over: all of them, if there are
-// others.
+// others, and those whose fellows are silent. A node whose fellows all left leaves nothing
+// to anybody.
 func (l *lane) wanted() int {
-	if len(l.view.members) == 0 || len(l.view.members) == 1 && l.view.members[0].Node == l.node.id {
-		return 0
+	if slices.ContainsFunc(l.view.members, func(p shard.Peer) bool { return p.Node != l.node.id }) {
+		if !l.view.leaving {
+			return 1 // the new view is under way
+		}
+		return len(l.replicas)
 	}
-	if !l.view.leaving {
-		return 1 // the new view is under way
+	wanted := 0
+	for _, r := range l.replicas {
+		if r.Fellows() {
+			wanted++
+		}
 	}
-	return len(l.replicas)
+	return wanted
 }
 
 // leave tells everybody that this node goes.
@@ -180,10 +191,9 @@ func (l *lane) nodeGone(node uint64) {
 // shut ends the lane: every call on it fails with ErrClosed, and holds are lost.
 func (l *lane) shut() {
 	p := l.world.NewParker()
-	if !l.post(func(l *lane) { l.close(p) }) {
-		return
+	if l.post(func(l *lane) { l.close(p) }) {
+		p.Park(context.Background(), seam.Never)
 	}
-	p.Park(context.Background(), seam.Never)
 	l.loop.Stop()
 }
 

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,6 +71,9 @@ type Node struct {
 	err     error
 	done    chan struct{}
 	starter seam.Parker
+
+	sessions map[*Session]bool // the users', as long as they live
+	down     bool              // shut has been called
 }
 
 // mood is how far a node is in its life.
@@ -91,7 +96,7 @@ type counts struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, world: cfg.World, log: cfg.Logger, bugs: cfg.Bugs, check: cfg.Check,
-		done: make(chan struct{}), starter: cfg.World.NewParker(),
+		done: make(chan struct{}), starter: cfg.World.NewParker(), sessions: make(map[*Session]bool),
 	}
 	if w, ok := cfg.World.(seam.Instrumented); ok {
 		n.bugs, n.observer, n.check = n.bugs|w.Bugs(), w.Observer(), true
@@ -278,10 +283,34 @@ func (n *Node) Session() *Session { return n.own }
 // NewSession returns a session of its own, whose locks outlive its last confirmed
 // renewal by ttl.
 func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
-	if n.closing() {
+	s := newSession(n, false, ttl)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status >= leaving {
 		return nil, ErrClosed
 	}
-	return newSession(n, false, ttl), nil
+	n.sessions[s] = true
+	return s, nil
+}
+
+// forget: a session has ended.
+func (n *Node) forget(s *Session) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.sessions, s)
+}
+
+// endSessions ends the sessions that are open, with the node.
+func (n *Node) endSessions() {
+	n.mu.Lock()
+	all := slices.Collect(maps.Keys(n.sessions)) // order-free: each is ended alone
+	n.mu.Unlock()
+	for _, s := range all {
+		s.end(ErrClosed)
+	}
+	if n.own != nil {
+		n.own.end(ErrClosed)
+	}
 }
 
 // Done is closed when the node has ended.
@@ -338,7 +367,15 @@ func (n *Node) fail(err error) {
 // shut stops everything at once, without a word to anybody. What was held lapses with its
 // leases. It must not be called from a loop.
 func (n *Node) shut() {
+	n.mu.Lock()
+	down := n.down
+	n.down = true
+	n.mu.Unlock()
+	if down {
+		return
+	}
 	n.net.Close()
+	n.endSessions()
 	n.hall.shut() // first, or it could make lanes that nobody stops
 	for _, l := range n.lanesNow() {
 		l.shut()
@@ -351,15 +388,29 @@ func (n *Node) shut() {
 // Close stops the node at once. What it held lapses with its leases. It returns nil;
 // closing a node twice does nothing.
 func (n *Node) Close() error {
-	n.mu.Lock()
-	over := n.status == closed
-	n.mu.Unlock()
-	if over {
-		return nil
-	}
 	n.fail(ErrClosed)
 	n.shut()
 	return nil
+}
+
+// eject ends a node that was serving, from within: it runs in the hall. Nothing is held,
+// promised or answered here any more; only Close stops the loops.
+func (h *hall) eject(err error) {
+	n := h.node
+	n.fail(err)
+	if !h.ready {
+		return // Start cleans up
+	}
+	n.net.Close()
+	n.endSessions()
+	for _, l := range n.all {
+		l.post(func(l *lane) { l.close(n.world.NewParker()) })
+	}
+	n.gossip.Close()
+	h.ended = true
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
 }
 
 // found makes the lanes, once the mesh is known; the founders' also their replicas (P26).
@@ -463,5 +514,7 @@ func (l *lane) founding(sh int, generation uint64) shard.Founding {
 	return f
 }
 
-// errDisband is why a mesh of one ends that another mesh lists (P28).
-var errDisband = errors.New("mesh: this mesh of one was found by a mesh that lists its address")
+// errDisband is why a mesh of one ends that another mesh lists (P28). What its user holds
+// is a handle of this node and its mesh, and both are over: it takes a new Join to be
+// part of the other one.
+var errDisband = errors.New("this mesh of one was found by a mesh that lists its address; Close and Join again, with its addresses as seeds")

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ type seat struct {
 	ttl     time.Duration
 	single  bool // for one hold of fixed length (P7)
 
+	since   uint64        // the shard's revision, as far as it was known when the seat was made: every command names it (P12)
 	opened  uint64        // the lowest revision that showed its record; all ones: none did
 	until   time.Duration // the end of the belief: from the first sending, or the last confirmed renewal (P6)
 	begun   bool          // something was sent
@@ -34,7 +36,6 @@ type seat struct {
 	asked   []asked       // renewals without an answer, the latest last
 	attempt int
 	jumps   int
-	retryAt time.Duration // no call needs another sending before; a lower bound
 }
 
 type asked struct {
@@ -46,7 +47,7 @@ const maxAsked = 8
 
 func newSeat(d *desk, s *Session) *seat {
 	return &seat{
-		desk: d, session: s, ttl: s.ttl, opened: anyUint, calls: make(map[uint64]*call), renewAt: seam.Never,
+		desk: d, session: s, ttl: s.ttl, since: d.revision, opened: anyUint, calls: make(map[uint64]*call), renewAt: seam.Never,
 		id: shard.SessionID{Node: d.lane.node.id, Number: d.lane.node.sessionNumber()},
 	}
 }
@@ -177,14 +178,13 @@ func (t *seat) confirmed(c *call, err error) {
 	case releases, closes:
 		if c.hold != nil {
 			t.forget(c.hold)
-			c.hold.settled(err)
 			if err == nil {
 				t.desk.lane.node.counts.releases.Add(1)
 			}
 		}
 		c.finish(err)
 		if c.what == closes {
-			t.desk.vacate(t)
+			t.closed()
 		}
 	case claims:
 		t.claimed(c, err)
@@ -225,6 +225,21 @@ func (t *seat) claimed(c *call, err error) {
 			return
 		}
 		t.held(waiting)
+	}
+}
+
+// closed: the table has ended the record, and with it whatever was held or asked for.
+func (t *seat) closed() {
+	t.desk.vacate(t)
+	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+		c := t.calls[n]
+		c.seat = nil
+		switch c.what {
+		case releases, closes:
+			c.finish(nil)
+		default:
+			c.finish(ErrClosed)
+		}
 	}
 }
 
@@ -319,7 +334,10 @@ func (t *seat) answered(a answer) {
 	t.until = max(t.until, believed)
 	t.renewAt = max(at+t.ttl/3, l.now)
 	for _, h := range t.holds {
-		if h.token <= a.revision && !h.fixed {
+		// Also those that were granted after the answer was formed: a seat's number
+		// opens one record ever, and that one lives for a TTL from the question on,
+		// with all that it is granted meanwhile.
+		if !h.fixed {
 			h.extend(believed)
 		}
 	}
@@ -353,22 +371,13 @@ func (t *seat) tick() {
 			return
 		}
 	}
-	for _, h := range t.holds {
-		if now >= h.deadline() && h.pending == nil {
-			d.lose(t)
-			return
-		}
-	}
 	if now >= t.renewAt && t.renewable() {
 		t.renew()
 	}
 	next := seam.Never
 	for _, c := range slices.Clone(t.unanswered()) {
 		if c.what == acquires && c.req.Try && now-c.first >= 2*shard.ElectionTimeout {
-			d.fill(c)
-			t.remove(c)
-			c.finish(ErrNoQuorum)
-			d.cancel(t, c.number)
+			d.abandon(c, ErrNoQuorum)
 			continue
 		}
 		if now >= c.retryAt {
@@ -388,11 +397,6 @@ func (t *seat) tick() {
 		}
 		if t.renewable() {
 			next = min(next, max(t.renewAt, now+time.Millisecond))
-		}
-	}
-	for _, h := range t.holds {
-		if h.deadline() > now {
-			next = min(next, h.deadline())
 		}
 	}
 	d.wakeAt(next)

@@ -49,6 +49,7 @@ func (s *Session) end(err error) bool {
 	}
 	s.err = err
 	close(s.done)
+	s.node.forget(s)
 	return true
 }
 
@@ -86,29 +87,31 @@ func (s *Session) Close(ctx context.Context) error {
 
 // leave closes the session's seats on every lane and waits for the shards' word.
 func (s *Session) leave(ctx context.Context) error {
+	w := s.node.world
 	limit := seam.Never
 	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), s.node.world.Now()+lateRelease
+		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
 	}
-	for _, l := range s.node.all {
-		var calls []*call
-		p := l.world.NewParker()
-		if !l.post(func(l *lane) { calls = l.closeSeats(s); p.Unpark() }) {
-			return ErrClosed
-		}
-		if p.Park(ctx, limit) != seam.Unparked {
-			return ErrUnconfirmed
-		}
-		for _, c := range calls {
-			if c.parker.Park(ctx, limit) != seam.Unparked {
-				return ErrUnconfirmed
-			}
-			if c.err != nil {
-				return c.err
-			}
+	calls := make([][]*call, len(s.node.all))
+	for i, l := range s.node.all {
+		p := w.NewParker()
+		if l.post(func(l *lane) { calls[i] = l.closeSeats(s); p.Unpark() }) {
+			p.Park(context.WithoutCancel(ctx), seam.Never) // a lane is quick
 		}
 	}
-	return nil
+	var err error
+	for i, l := range s.node.all {
+		for _, c := range calls[i] {
+			switch {
+			case c.parker.Park(ctx, limit) != seam.Unparked:
+				l.post(func(l *lane) { l.desk(c.shard).abandon(c, nil) })
+				err = ErrUnconfirmed
+			case c.err != nil && err == nil:
+				err = c.err
+			}
+		}
+	}
+	return err
 }
 
 // lose ends a user's session that lost a lease in one shard, in all others (P9).

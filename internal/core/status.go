@@ -99,7 +99,12 @@ func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
 func (h *hall) assess() {
 	n := h.node
 	led, rest := make(map[int]bool), make(map[int]bool)
+	gone := false // a voter, and its leader may not have noticed yet
 	count := func(r report) {
+		for _, v := range r.voters {
+			p := h.people[v.node]
+			gone = gone || v.node != n.id && (p == nil || !p.up)
+		}
 		for _, sh := range r.led {
 			led[sh] = true
 		}
@@ -125,7 +130,7 @@ func (h *hall) assess() {
 			health.UnderReplicated = append(health.UnderReplicated, sh)
 		}
 	}
-	health.FullyReplicated = len(health.NoMajority)+len(health.UnderReplicated) == 0
+	health.FullyReplicated = len(health.NoMajority)+len(health.UnderReplicated) == 0 && !gone
 	h.mu.Lock()
 	h.state = health
 	h.mu.Unlock()
@@ -228,10 +233,8 @@ func (l *lane) observe() {
 		if rep.AtRest() {
 			r.rest = append(r.rest, rep.Shard())
 		}
-		for _, id := range rep.Voters() {
-			if p, ok := rep.Peer(id); ok {
-				voters[p.Node] = p.Name
-			}
+		for _, p := range rep.Counted() {
+			voters[p.Node] = p.Name
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(voters)) {

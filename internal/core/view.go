@@ -3,7 +3,6 @@ package core
 import (
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
-	"github.com/lockmesh/mesh/transport"
 )
 
 // view is what a node believes of its mesh at one moment. Views never change; a new
@@ -48,5 +47,3 @@ func (v *view) has(node uint64) bool {
 	}
 	return false
 }
-
-func id(node uint64) transport.ID { return transport.ID(node) }

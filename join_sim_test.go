@@ -1,0 +1,271 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// tryJoin joins from a host that is none of the mesh's, or is again, and closes what came
+// of it.
+func (w *trial) tryJoin(host string, patience time.Duration, opts ...mesh.Option) (n *mesh.Node, err error) {
+	w.t.Helper()
+	over := false
+	w.Host(host).Go("try", func(ctx context.Context) {
+		ctx, cancel := simulate.WithTimeout(ctx, patience)
+		defer cancel()
+		opts := append([]mesh.Option{mesh.WithName(host), mesh.WithBind(":7400"), mesh.WithLogger(simulate.Logger(ctx))}, opts...)
+		n, err = mesh.JoinContext(ctx, w.seeds, opts...)
+		over = true
+	})
+	w.until("Join on "+host, patience+time.Second, func() bool { return over })
+	return n, err
+}
+
+func TestJoinsThatAreRefused(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 31}, trialTTL, 3)
+	tests := []struct {
+		name string
+		opts []mesh.Option
+		want error
+		says []string
+	}{
+		{"another mesh's name", []mesh.Option{mesh.WithMeshName("other")}, mesh.ErrForeignMesh, []string{"other", "default"}},
+		{"the name of a living node", []mesh.Option{mesh.WithName("b")}, mesh.ErrNameTaken, []string{"b"}},
+		{"another number of shards", []mesh.Option{mesh.WithShards(16)}, mesh.ErrInvalidOption, []string{"16", "8"}},
+		{"another number of replicas", []mesh.Option{mesh.WithReplicas(5)}, mesh.ErrInvalidOption, []string{"5", "3"}},
+		{"another bound of leases", []mesh.Option{mesh.WithMaxTTL(time.Minute)}, mesh.ErrInvalidOption, []string{"1m0s", "3s"}},
+		{"a lease beyond the bound", []mesh.Option{mesh.WithLeaseTTL(4 * time.Second)}, mesh.ErrInvalidOption, []string{"4s", "3s"}},
+		{"an address that nobody reaches", []mesh.Option{mesh.WithAdvertise("nowhere:7400")}, mesh.ErrUnreachable, []string{"nowhere:7400"}},
+		{"an address where somebody else answers", []mesh.Option{mesh.WithAdvertise("b:7400")}, mesh.ErrUnreachable, []string{"b:7400"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			start := w.Now()
+			n, err := w.tryJoin("x", 30*time.Second, tt.opts...)
+			if n != nil || !errors.Is(err, tt.want) {
+				t.Fatalf("Join = %v, want %v", err, tt.want)
+			}
+			if w.between("Join", w.Now()-start, 0, 10*time.Second); err != nil {
+				for _, s := range tt.says {
+					if !strings.Contains(err.Error(), s) {
+						t.Errorf("%q does not name %q", err, s)
+					}
+				}
+			}
+		})
+	}
+	// Nothing of that is in the way of one that fits.
+	n, err := w.tryJoin("x", 30*time.Second, mesh.WithShards(trialShards), mesh.WithReplicas(3), mesh.WithMaxTTL(trialTTL), mesh.WithLeaseTTL(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes["x"] = n
+	w.at("x", func(ctx context.Context, n *mesh.Node) {
+		w.check(n.Do(ctx, "k", nothing))
+		w.check(n.WaitHealthy(ctx))
+		if got := len(n.Members()); got != 4 {
+			t.Errorf("%d members, want 4: %+v", got, n.Members())
+		}
+		if _, err := n.NewSession(ctx, mesh.WithTTL(trialTTL+1)); !errors.Is(err, mesh.ErrInvalidOption) {
+			t.Errorf("a session beyond MaxTTL: %v", err)
+		}
+	})
+	// A lease that nobody named is lowered to the bound: the usual one is 10 s.
+	y, err := w.tryJoin("y", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes["y"] = y
+	w.at("y", func(ctx context.Context, n *mesh.Node) {
+		s, err := n.NewSession(ctx)
+		if err != nil || s.TTL() != trialTTL {
+			t.Errorf("a session of the usual TTL: %v, %v", s, err)
+		}
+	})
+}
+
+func TestJoinSaysWhatItWaitedFor(t *testing.T) {
+	t.Run("seeds that do not answer", func(t *testing.T) {
+		w := &trial{t: t, World: simulate.New(simulate.Options{Seed: 32}), nodes: make(map[string]*mesh.Node), seeds: []string{"a:7400", "b:7400", "c:7400"}}
+		defer w.Close()
+		w.Host("b")
+		joined := 0
+		w.Host("b").Go("join", func(ctx context.Context) {
+			if _, err := mesh.JoinContext(ctx, w.seeds, mesh.WithBind(":7400"), mesh.WithLogger(simulate.Logger(ctx))); err != nil {
+				t.Error(err)
+			}
+			joined++
+		})
+		n, err := w.tryJoin("a", 5*time.Second)
+		if n != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "c:7400") || strings.Contains(err.Error(), "b:7400") {
+			t.Errorf("Join = %v, want an error that names the seed c:7400", err)
+		}
+		t.Log(err)
+		// The one that gave up is no hindrance when it comes back.
+		for _, host := range []string{"a", "c"} {
+			w.Host(host).Go("join", func(ctx context.Context) {
+				if _, err := mesh.JoinContext(ctx, w.seeds, mesh.WithBind(":7400"), mesh.WithLogger(simulate.Logger(ctx))); err != nil {
+					t.Error(err)
+				}
+				joined++
+			})
+		}
+		w.until("all found the mesh", 30*time.Second, func() bool { return joined == 3 })
+	})
+	t.Run("a mesh without a majority", func(t *testing.T) {
+		w := newTrial(t, simulate.Options{Seed: 33}, trialTTL, 3)
+		w.Isolate("a")
+		w.Crash("b")
+		w.pass(5 * time.Second)
+		n, err := w.tryJoin("x", 5*time.Second)
+		if n != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "shards") {
+			t.Errorf("Join = %v, want an error that names the shards without a leader", err)
+		}
+		t.Log(err)
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		w := newTrial(t, simulate.Options{Seed: 34}, trialTTL, 3)
+		over := false
+		w.Host("x").Go("join", func(ctx context.Context) {
+			ctx, cancel := simulate.WithCancel(ctx)
+			cancel()
+			n, err := mesh.JoinContext(ctx, w.seeds, mesh.WithBind(":7400"))
+			if n != nil || !errors.Is(err, context.Canceled) {
+				t.Errorf("Join with a context that is done = %v, want Canceled", err)
+			}
+			over = true
+		})
+		w.until("Join", time.Second, func() bool { return over })
+	})
+}
+
+// Who waits for health after a kill, to kill the next one, is not told of the time before.
+func TestHealthKnowsOfAKillAtOnce(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 36}, trialTTL, 3)
+	w.Crash("b")
+	w.pass(5 * time.Millisecond)
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		if h := n.Health(); h.FullyReplicated {
+			t.Errorf("health after a kill: %+v", h)
+		}
+	})
+	w.restart("b", 15*time.Second)
+	w.at("a", func(ctx context.Context, n *mesh.Node) { w.check(n.WaitHealthy(ctx)) })
+	if !w.MaySpare("c") {
+		t.Error("healthy, and no other node can be spared")
+	}
+}
+
+// A killed node that starts again under its name and address is in its predecessor's
+// place when Join returns: any other node may be killed then.
+func TestAKilledNodeComesBack(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			opts := simulate.RandomOptions(seed)
+			opts.Link = simulate.Link{Latency: opts.Link.Latency, Jitter: opts.Link.Jitter}
+			opts.Gossip.Lies = 0
+			w := newTrial(t, opts, trialTTL, 3)
+			l := w.lock("a", "k")
+			for i, victim := range []string{"b", "c", "b"} {
+				w.Crash(victim)
+				w.pass(time.Duration(i) * 300 * time.Millisecond)
+				w.Restart(victim)
+				start := w.Now()
+				back := false
+				w.Host(victim).Go("join", func(ctx context.Context) {
+					if w.join(ctx, victim) == nil {
+						return
+					}
+					back = true
+					for _, h := range w.Hosts() {
+						if !w.MaySpare(h.Name()) {
+							t.Errorf("%s is back, and %s cannot be spared", victim, h.Name())
+						}
+					}
+				})
+				w.until(victim+" is back", time.Minute, func() bool { return back })
+				w.between("the return of "+victim, w.Now()-start, 0, 15*time.Second)
+				w.at(victim, func(ctx context.Context, n *mesh.Node) {
+					w.check(n.Do(ctx, "other", nothing))
+					if m := n.Members(); len(m) != 3 {
+						t.Errorf("members after the return of %s: %+v", victim, m)
+					}
+				})
+			}
+			w.check(l.Err())
+			w.check(w.unlock("a", l, time.Second))
+		})
+	}
+}
+
+// A mesh of one that is listed by another mesh gives up loudly: it ends with ErrEjected,
+// what it held is lost, and it can join the other mesh (P28).
+func TestAMeshOfOneGivesUp(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 35}, trialTTL, 3)
+	w.Crash("c")
+	w.Restart("c")
+	// Somebody forgot its seeds.
+	seeds := w.seeds
+	w.seeds = nil
+	n, err := w.tryJoin("c", 10*time.Second, mesh.WithFound())
+	if n != nil || !errors.Is(err, mesh.ErrEjected) {
+		t.Errorf("Join = %v, want ErrEjected: the mesh is there already", err)
+	}
+	w.Isolate("c")
+	n, err = w.tryJoin("c", 10*time.Second, mesh.WithFound())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes["c"], w.seeds = n, seeds
+	l := w.lock("c", "k")
+	var s *mesh.Session
+	w.at("c", func(ctx context.Context, n *mesh.Node) {
+		s, err = n.NewSession(ctx)
+		w.check(err)
+	})
+	queued := w.begin("c", func(ctx context.Context, n *mesh.Node) {
+		if _, err := n.Lock(ctx, "k"); !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("a call that waits = %v, want ErrClosed", err)
+		}
+	})
+	w.pass(5 * time.Second)
+	if err := errors.Join(n.Err(), l.Err(), s.Err()); err != nil {
+		t.Errorf("while nobody reaches it: %v", err)
+	}
+	w.Heal()
+	w.at("c", func(ctx context.Context, n *mesh.Node) {
+		_ = simulate.Wait(ctx, n.Done())
+		if err := n.Err(); !errors.Is(err, mesh.ErrEjected) || !strings.Contains(err.Error(), ":7400") {
+			t.Errorf("Err = %v, want ErrEjected, and an address to join at", err)
+		}
+		t.Log(n.Err())
+	})
+	queued()
+	w.pass(time.Millisecond)
+	if !closed(l.Lost()) || !errors.Is(l.Err(), mesh.ErrLost) || !closed(s.Done()) || !errors.Is(s.Err(), mesh.ErrClosed) {
+		t.Errorf("lock %v, session %v", l.Err(), s.Err())
+	}
+	w.at("c", func(ctx context.Context, n *mesh.Node) {
+		if _, err := n.Lock(ctx, "x"); !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("Lock = %v, want ErrClosed", err)
+		}
+		w.check(n.Close())
+		if !errors.Is(n.Err(), mesh.ErrEjected) {
+			t.Errorf("Err after Close = %v, want ErrEjected", n.Err())
+		}
+		w.join(ctx, "c")
+	})
+	w.at("c", func(ctx context.Context, n *mesh.Node) {
+		w.check(n.WaitHealthy(ctx))
+		if m := n.Members(); len(m) != 3 {
+			t.Errorf("members %+v", m)
+		}
+	})
+}

@@ -1,0 +1,347 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// leave makes the node of a host leave, within a time, and returns what Leave says.
+func (w *trial) leave(host string, within time.Duration) (err error) {
+	w.t.Helper()
+	w.at(host, func(ctx context.Context, n *mesh.Node) {
+		start := simulate.Now(ctx)
+		err = n.Leave(ctx)
+		w.between("Leave of "+host, simulate.Now(ctx)-start, 0, within)
+		w.t.Logf("%s left in %v", host, simulate.Now(ctx)-start)
+		if !closed(n.Done()) || !errors.Is(n.Err(), mesh.ErrLeft) {
+			w.t.Errorf("%s after Leave: done %v, %v", host, closed(n.Done()), n.Err())
+		}
+	})
+	delete(w.nodes, host)
+	return err
+}
+
+// restart ends the process on a host and starts the next one, which joins under the same
+// name and address, and waits until every shard is fully replicated.
+func (w *trial) restart(host string, within time.Duration) {
+	w.t.Helper()
+	w.Crash(host)
+	w.Restart(host)
+	start := w.Now()
+	healthy := false
+	w.Host(host).Go("join", func(ctx context.Context) {
+		if n := w.join(ctx, host); n != nil {
+			w.check(n.WaitHealthy(ctx))
+			healthy = true
+		}
+	})
+	w.until(host+" is back and all is healthy", time.Minute, func() bool { return healthy })
+	w.between("the return of "+host, w.Now()-start, 0, within)
+}
+
+func TestARollingRestart(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			opts := simulate.RandomOptions(seed)
+			opts.Link = simulate.Link{Latency: opts.Link.Latency, Jitter: opts.Link.Jitter}
+			opts.Gossip.Lies = 0
+			roll(newTrial(t, opts, trialTTL, 3+2*int(seed%2)))
+		})
+	}
+}
+
+// roll restarts every node of a mesh, one after the other, while all others use it.
+func roll(w *trial) {
+	t := w.t
+	var hosts []string
+	held := make(map[string]*mesh.Lock) // by the host that holds it, under its own name
+	for _, h := range w.Hosts() {
+		hosts = append(hosts, h.Name())
+		held[h.Name()] = w.lock(h.Name(), "held by "+h.Name())
+	}
+	over, pairs := false, 0
+	away := make(map[string]bool) // hosts whose callers rest
+	busy := make(map[string]int)
+	work := func(host string) {
+		for i := range 2 {
+			w.Host(host).Go("worker", func(ctx context.Context) {
+				for j := i; !over; j++ {
+					if away[host] {
+						return
+					}
+					busy[host]++
+					n := w.nodes[host]
+					short, cancel := simulate.WithTimeout(ctx, 5*time.Second)
+					l, err := n.Lock(short, fmt.Sprint("work", j%7))
+					if err == nil {
+						_ = simulate.Sleep(ctx, time.Millisecond)
+						err = l.Unlock(ctx)
+					}
+					cancel()
+					busy[host]--
+					if err != nil {
+						t.Errorf("at %v a caller on %s got: %v", w.Now(), host, err)
+						return
+					}
+					pairs++
+					_ = simulate.Sleep(ctx, 3*time.Millisecond)
+				}
+			})
+		}
+	}
+	for _, h := range hosts {
+		work(h)
+	}
+	var queued []string // what waits in the queues, in order
+	var served []string
+	for i, victim := range hosts {
+		// A queue of all others, for a key of each shard that the victim may lead.
+		keys := []string{w.ledBy(victim), w.ledBy(hosts[(i+1)%len(hosts)])}
+		others := slices.DeleteFunc(slices.Clone(hosts), func(h string) bool { return h == victim })
+		var heads []*mesh.Lock
+		var waits []func()
+		queued, served = nil, nil
+		for _, key := range keys {
+			heads = append(heads, w.lock(others[0], key))
+			for _, h := range append(others[1:], others...) {
+				waits = append(waits, w.begin(h, func(ctx context.Context, n *mesh.Node) {
+					l, err := n.Lock(ctx, key)
+					if err != nil {
+						t.Errorf("a waiter on %s: %v", h, err)
+						return
+					}
+					served = append(served, key+h)
+					w.check(l.Unlock(ctx))
+				}))
+				queued = append(queued, key+h)
+				w.pass(100 * time.Millisecond) // in this order
+			}
+		}
+
+		away[victim] = true
+		w.until("the callers on "+victim+" rest", 10*time.Second, func() bool { return busy[victim] == 0 })
+		w.check(w.unlock(victim, held[victim], time.Second))
+		if err := w.leave(victim, 10*time.Second); err != nil {
+			t.Errorf("%s leaves: %v", victim, err)
+		}
+		if len(served) > 0 {
+			t.Errorf("served although the keys are held: %v", served)
+		}
+		w.restart(victim, 20*time.Second)
+		away[victim] = false
+		held[victim] = w.lock(victim, "held by "+victim)
+		work(victim)
+
+		for j, key := range keys {
+			if err := heads[j].Err(); err != nil {
+				t.Errorf("%q, held on %s while %s left: %v", key, others[0], victim, err)
+			}
+			w.check(w.unlock(others[0], heads[j], time.Second))
+		}
+		for _, wait := range waits {
+			wait()
+		}
+		slices.SortStableFunc(served, func(a, b string) int { // the keys' queues are independent
+			return slices.Index(keys, a[:len(a)-1]) - slices.Index(keys, b[:len(b)-1])
+		})
+		if !slices.Equal(served, queued) {
+			t.Errorf("while %s left, %v queued; served %v", victim, queued, served)
+		}
+		for _, h := range others {
+			if err := held[h].Err(); err != nil {
+				t.Errorf("the lock on %s, while %s left: %v", h, victim, err)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	over = true
+	for _, h := range hosts {
+		w.until("the callers on "+h+" end", 10*time.Second, func() bool { return busy[h] == 0 })
+		w.check(w.unlock(h, held[h], time.Second))
+	}
+	t.Logf("%d locks in %v", pairs, w.Now())
+}
+
+func TestTheLastNodesLeave(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newTrial(t, simulate.Options{Seed: seed, Timeline: true}, trialTTL, 3)
+		w.pass(time.Duration(seed) * 700 * time.Millisecond)
+		l := w.lock("c", "mine")
+		for _, host := range []string{"a", "b"} {
+			if err := w.leave(host, 10*time.Second); err != nil {
+				t.Errorf("seed %d: %s leaves: %v", seed, host, err)
+			}
+			w.at("c", func(ctx context.Context, n *mesh.Node) {
+				for i := range 16 { // every shard serves
+					ctx, cancel := simulate.WithTimeout(ctx, 2*time.Second)
+					next, err := n.Lock(ctx, fmt.Sprint(i))
+					if err == nil {
+						err = next.Unlock(ctx)
+					}
+					cancel()
+					if err != nil {
+						t.Errorf("seed %d: after %s has left: %v", seed, host, err)
+						return
+					}
+				}
+				ctx, cancel := simulate.WithTimeout(ctx, 10*time.Second)
+				defer cancel()
+				w.check(n.WaitHealthy(ctx))
+			})
+			w.pass(10 * time.Second)
+			if l.Err() != nil || l.Context().Err() != nil {
+				t.Errorf("seed %d: after %s has left: %v", seed, host, l.Err())
+			}
+		}
+		w.check(w.unlock("c", l, time.Second))
+		if err := w.leave("c", time.Second); err != nil {
+			t.Errorf("seed %d: the last one leaves: %v", seed, err)
+		}
+	}
+}
+
+func TestLeaveWhileHolding(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 21}, trialTTL, 3)
+	key := w.ledBy("a")
+	l := w.lock("a", key)
+	kept := w.lock("a", "kept")
+	var errs []error
+	calls := 0
+	w.begin("a", func(ctx context.Context, n *mesh.Node) { // a waiter of its own
+		blocked, err := n.Lock(ctx, key)
+		if blocked != nil {
+			t.Error("a waiter of the leaver was granted")
+		}
+		errs = append(errs, err)
+		calls++
+	})
+	next := w.begin("b", func(ctx context.Context, n *mesh.Node) {
+		got, err := n.Lock(ctx, key)
+		if err != nil {
+			t.Errorf("a waiter elsewhere: %v", err)
+			return
+		}
+		if at := w.Now(); l.Err() == nil || l.Context().Err() == nil {
+			t.Errorf("granted at %v, while the leaver believes in it", at)
+		}
+		w.check(got.Unlock(ctx))
+	})
+	w.pass(200 * time.Millisecond)
+	const patience = 2 * time.Second
+	var lapsed time.Duration
+	told := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+		_ = simulate.Wait(ctx, l.Lost())
+		lapsed = w.Now()
+	})
+	began := w.Now()
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		w.begin("a", func(ctx context.Context, n *mesh.Node) { // while it leaves
+			_ = simulate.Sleep(ctx, 100*time.Millisecond)
+			_, err1 := n.Lock(ctx, "new")
+			_, err2 := n.NewSession(ctx)
+			errs = append(errs, err1, err2)
+			calls++
+			if n.Err() != nil || l.Err() != nil {
+				t.Errorf("while it waits: node %v, lock %v", n.Err(), l.Err())
+			}
+			w.check(kept.Unlock(ctx)) // what is held can be unlocked
+		})
+		ctx, cancel := simulate.WithTimeout(ctx, patience)
+		defer cancel()
+		err := n.Leave(ctx)
+		if err == nil {
+			t.Error("Leave = nil, although a lock was held")
+		}
+		t.Log(err)
+		w.between("Leave", w.Now()-began, patience, patience+8*time.Second)
+	})
+	told()
+	w.between("the contexts ended", lapsed-began, patience, patience+200*time.Millisecond)
+	next()
+	w.between("the next had it", w.Now()-lapsed, sure(trialTTL)/2, trialTTL+2*time.Second)
+	if calls != 2 || len(errs) != 3 {
+		t.Fatalf("calls %d, errors %v", calls, errs)
+	}
+	for _, err := range errs {
+		if !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("a call of a node that leaves = %v, want ErrClosed", err)
+		}
+	}
+	if err := l.Context().Err(); err == nil || !errors.Is(context.Cause(l.Context()), mesh.ErrLost) {
+		t.Errorf("the context: %v, %v", err, context.Cause(l.Context()))
+	}
+}
+
+func TestLeaveWaitsTwentySecondsForHolders(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 22}, trialTTL, 3)
+	w.lock("a", "k")
+	began := w.Now()
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		if err := n.Leave(ctx); err == nil {
+			t.Error("Leave = nil, although a lock was held")
+		}
+	})
+	w.between("Leave", w.Now()-began, 20*time.Second, 28*time.Second)
+}
+
+func TestLeaveHandsManyShardsOver(t *testing.T) {
+	for _, size := range []int{3, 5} {
+		w := newTrialOf(t, simulate.Options{Seed: 25}, trialTTL, size, 256)
+		l := w.lock("b", w.ledBy("a"))
+		if err := w.leave("a", 15*time.Second); err != nil {
+			t.Errorf("of %d nodes: %v", size, err)
+		}
+		start := w.Now()
+		w.at("b", func(ctx context.Context, n *mesh.Node) { w.check(n.WaitHealthy(ctx)) })
+		t.Logf("of %d nodes: healthy %v later", size, w.Now()-start)
+		w.check(l.Err())
+		w.check(w.unlock("b", l, time.Second))
+	}
+}
+
+func TestLeaveOfACutOffNode(t *testing.T) {
+	for _, cut := range []time.Duration{100 * time.Millisecond, 10 * time.Second, time.Minute} {
+		w := newTrial(t, simulate.Options{Seed: 23}, trialTTL, 3)
+		w.Isolate("a")
+		w.pass(cut)
+		began := w.Now()
+		if err := w.leave("a", 21*time.Second); err == nil {
+			t.Errorf("cut off for %v: Leave = nil, although nobody took over", cut)
+		} else {
+			t.Logf("after %v: %v", w.Now()-began, err)
+		}
+		w.at("b", func(ctx context.Context, n *mesh.Node) { w.check(n.Do(ctx, "k", nothing)) })
+	}
+}
+
+func nothing(context.Context, *mesh.Lock) error { return nil }
+
+func TestLeaveAndCloseAtOnce(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 24}, trialTTL, 3)
+	w.lock("a", "k")
+	left := w.begin("a", func(ctx context.Context, n *mesh.Node) {
+		if err := n.Leave(ctx); !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("Leave of a node that is closed meanwhile = %v, want ErrClosed", err)
+		}
+	})
+	w.pass(time.Second)
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		if err := n.Leave(ctx); !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("a second Leave = %v, want ErrClosed", err)
+		}
+		w.check(n.Close())
+	})
+	left()
+	if err := w.nodes["a"].Err(); !errors.Is(err, mesh.ErrClosed) {
+		t.Errorf("Err = %v, want ErrClosed", err)
+	}
+}

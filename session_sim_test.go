@@ -1,0 +1,385 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+func TestCallsInAMinority(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 11}, trialTTL, 3)
+	for _, owner := range []string{"a", "b"} {
+		key := w.ledBy(owner)
+		w.Isolate("a")
+		w.at("a", func(ctx context.Context, n *mesh.Node) {
+			var wait *mesh.WaitError
+			start := simulate.Now(ctx)
+			_, err := n.TryLock(ctx, key)
+			if !errors.Is(err, mesh.ErrNoQuorum) || !errors.As(err, &wait) || wait.Key != key {
+				t.Errorf("TryLock = %v, want ErrNoQuorum in a WaitError", err)
+			}
+			w.between("TryLock", simulate.Now(ctx)-start, quorumIn, quorumIn+50*time.Millisecond)
+
+			for _, patience := range []time.Duration{quorumIn / 2, quorumIn * 3 / 2} {
+				ctx, cancel := simulate.WithTimeout(ctx, patience)
+				start := simulate.Now(ctx)
+				_, err := n.Lock(ctx, fmt.Sprint(key, "/", patience))
+				cancel()
+				w.between("Lock", simulate.Now(ctx)-start, patience, patience+50*time.Millisecond)
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &wait) {
+					t.Errorf("Lock = %v, want DeadlineExceeded in a WaitError", err)
+				}
+			}
+		})
+		w.Heal()
+		w.pass(2 * time.Second)
+		if !w.free("a", key) || !w.free("c", key) {
+			t.Errorf("owner %s: not free after all", owner)
+		}
+	}
+}
+
+func TestNoQuorumIsSaidOnlyIfItIsSo(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 12}, 10*time.Second, 3)
+	for _, owner := range []string{"a", "b", "c"} {
+		key := w.ledBy(owner)
+		l := w.lock("c", key)
+		w.at("a", func(ctx context.Context, n *mesh.Node) {
+			for _, patience := range []time.Duration{500 * time.Millisecond, 2500 * time.Millisecond, 7 * time.Second} {
+				ctx, cancel := simulate.WithTimeout(ctx, patience)
+				_, err := n.Lock(ctx, key)
+				cancel()
+				var wait *mesh.WaitError
+				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mesh.ErrNoQuorum) || !errors.As(err, &wait) {
+					t.Errorf("Lock of what is held, for %v = %v", patience, err)
+				} else if wait.Holder != "c" || wait.Token != l.Token() || !wait.Queued || wait.Ahead != 0 || wait.Leader != owner {
+					t.Errorf("%+v", wait)
+				}
+			}
+		})
+		// And it is so a while after the last word.
+		waited := w.begin("a", func(ctx context.Context, n *mesh.Node) {
+			ctx, cancel := simulate.WithTimeout(ctx, 8*time.Second)
+			defer cancel()
+			if _, err := n.Lock(ctx, key); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, mesh.ErrNoQuorum) {
+				t.Errorf("Lock by a waiter that is cut off = %v, want DeadlineExceeded and ErrNoQuorum", err)
+			}
+		})
+		w.pass(500 * time.Millisecond)
+		w.Isolate("a")
+		waited()
+		w.Heal()
+		w.check(w.unlock("c", l, 10*time.Second))
+		w.pass(20 * time.Second) // its session ends, and shards go back to their owners
+	}
+}
+
+func TestACancelledWaiterLeavesNothing(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 13}, trialTTL, 3)
+	key := w.ledBy("b")
+	for i := range 40 { // around the moment of the grant, too
+		l := w.lock("a", key)
+		waited := w.begin("c", func(ctx context.Context, n *mesh.Node) {
+			short, cancel := simulate.WithTimeout(ctx, 5*time.Millisecond+time.Duration(i)*50*time.Microsecond)
+			defer cancel()
+			if got, err := n.Lock(short, key); err == nil {
+				w.check(got.Unlock(ctx))
+			} else if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		w.pass(5 * time.Millisecond)
+		w.check(w.unlock("a", l, time.Second))
+		waited()
+		w.pass(5 * time.Millisecond)
+		if !w.free("a", key) {
+			t.Fatalf("try %d: a grant was left behind", i)
+		}
+	}
+	// One that is cut off when it gives up is forgotten with its session, and not before.
+	l := w.lock("a", key)
+	waited := w.begin("c", func(ctx context.Context, n *mesh.Node) {
+		ctx, cancel := simulate.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if _, err := n.Lock(ctx, key); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lock = %v", err)
+		}
+	})
+	w.pass(500 * time.Millisecond)
+	w.Isolate("c")
+	waited()
+	cut := w.Now()
+	w.check(w.unlock("a", l, time.Second))
+	l = w.lock("a", key)
+	w.between("granted again", w.Now()-cut, time.Second, trialTTL+time.Second)
+	w.Heal()
+	w.pass(time.Second)
+	w.check(w.unlock("a", l, time.Second))
+	if !w.free("c", key) {
+		t.Error("a grant was left behind")
+	}
+}
+
+// apart returns two keys whose shards live on hosts that are all different, and none of
+// them on host.
+func (w *trial) apart(host string) (one, other string) {
+	w.t.Helper()
+	for i := range 200 {
+		one = fmt.Sprint("one", i)
+		at := w.replicas(one)
+		if slices.Contains(at, host) {
+			continue
+		}
+		for j := range 200 {
+			other = fmt.Sprint("other", j)
+			if and := w.replicas(other); !slices.ContainsFunc(and, func(h string) bool { return h == host || slices.Contains(at, h) }) {
+				return one, other
+			}
+		}
+	}
+	w.t.Fatal("no two such keys")
+	return "", ""
+}
+
+func TestFates(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 14}, trialTTL, 8)
+	one, other := w.apart("a")
+	t.Logf("%v and %v", w.replicas(one), w.replicas(other))
+	var s *mesh.Session
+	var mine, mine2, own, own2 *mesh.Lock
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		var errs [5]error
+		s, errs[0] = n.NewSession(ctx, mesh.WithTTL(2*time.Second))
+		if errs[0] != nil {
+			t.Error(errs[0])
+			return
+		}
+		mine, errs[1] = s.Lock(ctx, one)
+		mine2, errs[2] = s.Lock(ctx, other)
+		own, errs[3] = n.RLock(ctx, one+"/own")
+		own2, errs[4] = n.RLock(ctx, other+"/own")
+		w.check(errors.Join(errs[:]...))
+	})
+	if t.Failed() {
+		return
+	}
+	// The node's own locks: one where the user's first lies, one where the second does.
+	ownOne := w.keyWhere(func(r []string) bool { return slices.Equal(r, w.replicas(one)) })
+	ownOther := w.keyWhere(func(r []string) bool { return slices.Equal(r, w.replicas(other)) })
+	w.check(w.unlock("a", own, time.Second))
+	w.check(w.unlock("a", own2, time.Second))
+	own, own2 = w.lock("a", ownOne), w.lock("a", ownOther)
+
+	for _, h := range w.replicas(one) {
+		w.PartitionOneWay([]string{"a"}, []string{h})
+		w.PartitionOneWay([]string{h}, []string{"a"})
+	}
+	cut := w.Now()
+	ownLost := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+		_ = simulate.Wait(ctx, own.Lost())
+		w.between("the loss of the node's lock", w.Now()-cut, sure(trialTTL)*2/3-100*time.Millisecond, trialTTL+50*time.Millisecond)
+	})
+	w.at("a", func(ctx context.Context, _ *mesh.Node) { _ = simulate.Wait(ctx, s.Done()) })
+	w.pass(time.Millisecond)
+	w.between("the end of the session", w.Now()-cut, sure(2*time.Second)*2/3-100*time.Millisecond, 2*time.Second+50*time.Millisecond)
+	if !errors.Is(s.Err(), mesh.ErrLost) || !errors.Is(mine.Err(), mesh.ErrLost) || !errors.Is(mine2.Err(), mesh.ErrLost) || !closed(mine2.Lost()) {
+		t.Errorf("session %v, its locks %v and %v", s.Err(), mine.Err(), mine2.Err())
+	}
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		if _, err := s.Lock(ctx, "more"); !errors.Is(err, mesh.ErrLost) {
+			t.Errorf("Lock in a session that was lost = %v, want ErrLost", err)
+		}
+		w.check(s.Close(ctx))
+	})
+	// Its key elsewhere is free as soon as the table knows, which is at the latest when
+	// its lease is over.
+	l := w.lock("b", other)
+	w.between("the other key's next grant", w.Now()-cut, sure(2*time.Second)/2, 2*time.Second+2*time.Second)
+	w.check(w.unlock("b", l, time.Second))
+
+	// The node's own session loses what it holds there, and nothing elsewhere.
+	ownLost()
+	w.pass(5 * time.Second)
+	if !errors.Is(own.Err(), mesh.ErrLost) || own2.Err() != nil {
+		t.Errorf("the node's locks: %v and %v", own.Err(), own2.Err())
+	}
+	w.Heal()
+	again := w.lock("a", ownOne)
+	w.check(w.unlock("a", again, time.Second))
+	w.check(w.unlock("a", own2, time.Second))
+}
+
+func TestCloseOfASessionFreesAtOnce(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 15}, trialTTL, 3)
+	var s *mesh.Session
+	var locks []*mesh.Lock
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		var err error
+		if s, err = n.NewSession(ctx); err != nil {
+			t.Error(err)
+			return
+		}
+		for i := range 20 {
+			var opts []mesh.LockOption
+			if i%3 == 0 {
+				opts = append(opts, mesh.MaxHold(2*time.Second))
+			}
+			l, err := s.Lock(ctx, fmt.Sprint(i), opts...)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			locks = append(locks, l)
+		}
+	})
+	if len(locks) != 20 {
+		t.FailNow()
+	}
+	blocked := w.lock("c", "blocked")
+	queued := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+		if _, err := s.Lock(ctx, "blocked"); !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("Lock of a session that is closed meanwhile = %v, want ErrClosed", err)
+		}
+	})
+	var waits []func()
+	start := w.Now()
+	for i := range 20 {
+		waits = append(waits, w.begin("b", func(ctx context.Context, n *mesh.Node) {
+			l, err := n.Lock(ctx, fmt.Sprint(i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			w.between("the next had it after", w.Now()-start, 100*time.Millisecond, 150*time.Millisecond)
+			w.check(l.Unlock(ctx))
+		}))
+	}
+	w.pass(100 * time.Millisecond)
+	// Somebody unlocks at the same time: a lock of each kind.
+	unlocks := []func(){
+		w.begin("a", func(ctx context.Context, _ *mesh.Node) { w.check(locks[0].Unlock(ctx)) }),
+		w.begin("a", func(ctx context.Context, _ *mesh.Node) { w.check(locks[1].Unlock(ctx)) }),
+	}
+	w.pass(50 * time.Microsecond)
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		w.check(s.Close(ctx))
+		w.check(s.Close(ctx))
+	})
+	if !closed(s.Done()) || !errors.Is(s.Err(), mesh.ErrClosed) {
+		t.Errorf("the session: done %v, %v", closed(s.Done()), s.Err())
+	}
+	for _, l := range locks[2:] {
+		if err := w.unlock("a", l, time.Second); l.Context().Err() == nil || closed(l.Lost()) || !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("a lock: context %v, lost %v, Unlock %v", l.Context().Err(), closed(l.Lost()), err)
+		}
+	}
+	for _, wait := range append(append(waits, unlocks...), queued) {
+		wait()
+	}
+	w.check(w.unlock("c", blocked, time.Second))
+	if !w.free("b", "blocked") {
+		t.Error("the closed session's place in the queue was left behind")
+	}
+}
+
+func TestCloseOfASessionThatIsCutOff(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 16}, trialTTL, 3)
+	key := w.ledBy("b")
+	var l *mesh.Lock
+	var s *mesh.Session
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		var err error
+		if s, err = n.NewSession(ctx); err == nil {
+			l, err = s.Lock(ctx, key)
+		}
+		w.check(err)
+	})
+	w.Isolate("a")
+	cut := w.Now()
+	w.at("a", func(ctx context.Context, _ *mesh.Node) {
+		done, cancel := simulate.WithCancel(ctx)
+		cancel()
+		start := simulate.Now(ctx)
+		if err := s.Close(done); !errors.Is(err, mesh.ErrUnconfirmed) {
+			t.Errorf("Close = %v, want ErrUnconfirmed", err)
+		}
+		w.between("Close", simulate.Now(ctx)-start, time.Second, 1100*time.Millisecond)
+	})
+	if l.Context().Err() == nil || closed(l.Lost()) {
+		t.Errorf("context %v, lost %v", l.Context().Err(), closed(l.Lost()))
+	}
+	next := w.lock("c", key)
+	w.between("granted after the cut", w.Now()-cut, sure(trialTTL)*2/3-100*time.Millisecond, trialTTL+3*time.Second)
+	w.check(w.unlock("c", next, time.Second))
+}
+
+func TestCloseOfANode(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 17}, trialTTL, 3)
+	key := w.ledBy("b")
+	l := w.lock("a", key)
+	var s *mesh.Session
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		var err error
+		s, err = n.NewSession(ctx)
+		w.check(err)
+	})
+	blocked := w.lock("c", "blocked")
+	ends := 0
+	for _, call := range []func(context.Context, *mesh.Node) error{
+		func(ctx context.Context, n *mesh.Node) error { _, err := n.Lock(ctx, "blocked"); return err },
+		func(ctx context.Context, n *mesh.Node) error {
+			_, err := n.Lock(ctx, "blocked", mesh.MaxHold(time.Second))
+			return err
+		},
+		func(ctx context.Context, n *mesh.Node) error { _, err := s.Lock(ctx, "blocked"); return err },
+		func(ctx context.Context, n *mesh.Node) error { _ = simulate.Wait(ctx, n.Done()); return n.Err() },
+		func(ctx context.Context, n *mesh.Node) error { _ = simulate.Wait(ctx, s.Done()); return s.Err() },
+	} {
+		w.begin("a", func(ctx context.Context, n *mesh.Node) {
+			if err := call(ctx, n); !errors.Is(err, mesh.ErrClosed) {
+				t.Errorf("a call that the end surprised = %v, want ErrClosed", err)
+			}
+			ends++
+		})
+	}
+	w.pass(100 * time.Millisecond)
+	start := w.Now()
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		w.check(n.Close())
+		w.check(n.Close())
+		w.check(n.Leave(ctx))
+	})
+	w.until("all calls end", 100*time.Millisecond, func() bool { return ends == 5 })
+	if l.Context().Err() == nil || l.Err() == nil {
+		t.Errorf("the lock: context %v, Err %v", l.Context().Err(), l.Err())
+	}
+	w.at("a", func(ctx context.Context, n *mesh.Node) {
+		if err := l.Unlock(ctx); !errors.Is(err, mesh.ErrLost) {
+			t.Errorf("Unlock = %v, want ErrLost", err)
+		}
+		_, err1 := n.Lock(ctx, "x")
+		_, err2 := n.TryLock(ctx, "x")
+		_, err3 := n.NewSession(ctx)
+		_, err4 := s.Lock(ctx, "x")
+		for i, err := range []error{err1, err2, err3, err4, n.WaitHealthy(ctx)} {
+			if !errors.Is(err, mesh.ErrClosed) {
+				t.Errorf("call %d = %v, want ErrClosed", i+1, err)
+			}
+		}
+		_, _, _, _ = n.Members(), n.Health(), n.Stats(), n.Name()
+	})
+	// What it held is free when the lease ends, and not before.
+	next := w.lock("c", key)
+	w.between("granted after the end", w.Now()-start, sure(trialTTL)*2/3-200*time.Millisecond, trialTTL+time.Second)
+	w.check(w.unlock("c", next, time.Second))
+	w.check(w.unlock("c", blocked, time.Second))
+	if !w.free("b", "blocked") {
+		t.Error("the closed node's place in the queue stayed")
+	}
+}
