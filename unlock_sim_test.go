@@ -278,3 +278,35 @@ func TestExtend(t *testing.T) {
 		}
 	})
 }
+
+// A holder pauses while a renewal is under way, wakes past its deadline, and sees the loss
+// before the answer is taken in: the answer must not keep the key for nobody.
+func TestALossSeenBeforeTheAnswer(t *testing.T) {
+	lost := 0
+	for i := range 60 {
+		w := newTrial(t, simulate.Options{Seed: uint64(100 + i)}, trialTTL, 3)
+		key := w.ledBy("b")
+		l := w.lock("a", key)
+		taken := w.Now()
+		seen := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+			// Where the answer came before the pause, nothing is lost.
+			for end := simulate.Now(ctx) + 2*trialTTL; l.Err() == nil && simulate.Now(ctx) < end; {
+				_ = simulate.Sleep(ctx, 250*time.Microsecond)
+			}
+			if l.Err() != nil {
+				lost++
+			}
+			_ = l.Unlock(ctx)
+		})
+		w.pass(taken + trialTTL/3 - time.Millisecond + time.Duration(i)*100*time.Microsecond - w.Now())
+		w.Pause("a")
+		w.pass(trialTTL - trialTTL/6)
+		w.Resume("a")
+		seen()
+		next := w.lock("c", key)
+		w.check(w.unlock("c", next, time.Second))
+	}
+	if lost == 0 {
+		t.Error("in no world was the lock lost")
+	}
+}
