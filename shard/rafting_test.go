@@ -446,3 +446,36 @@ func FuzzMeta(f *testing.F) {
 		after(r, time.Second)
 	})
 }
+
+// A node says that a replica which it hosted is gone for good, after a panic for example:
+// the shard gets another replica there, under an ID that it never used (P24, P41).
+func TestAMissingReplicaIsReplaced(t *testing.T) {
+	w, r := led(t)
+	var wish []Peer
+	fates := make(map[uint64]Fate)
+	for _, id := range r.Voters() {
+		p, _ := r.Peer(id)
+		wish = append(wish, p)
+		fates[p.Node] = Present
+	}
+	for _, o := range w.replicas {
+		o.SetWish(Wish{Nodes: wish, Fates: fates})
+	}
+	w.run(t, 2*placeEvery)
+	lost, _ := r.Peer(3)
+	w.cut[3] = true
+	r.Missing(w.now, lost.Node+1, 3) // not that node's to say
+	w.run(t, 2*placeEvery)
+	if len(r.Learners()) != 0 {
+		t.Fatal("replaced on a stranger's word")
+	}
+	r.Missing(w.now, lost.Node, 3)
+	w.run(t, 2)
+	learners := r.Learners()
+	if len(learners) != 1 || learners[0] != 4 {
+		t.Fatalf("learners %v, want the new replica 4", learners)
+	}
+	if p, _ := r.Peer(4); p != lost {
+		t.Errorf("it shall live at %+v, want %+v", p, lost)
+	}
+}

@@ -41,6 +41,7 @@ type hall struct {
 	ended    bool // ejected
 	people   map[uint64]*person
 	linked   map[uint64]bool // who is connected, known or not
+	warned   bool            // of another ring, once
 	table    *ring.Table     // over names
 	names    string
 	stale    bool          // the view is to be drawn anew
@@ -366,6 +367,12 @@ func (h *hall) foreign(peer transport.Hello) {
 func (h *hall) up(peer transport.Hello) {
 	h.outputs = h.machine.Up(h.now, peer, h.outputs)
 	h.linked[uint64(peer.ID)] = true
+	if mine := ring.Fingerprint(); peer.RingHash != mine && !h.warned {
+		// Legal, since the ring is a hint: shards stay where they are (P29).
+		h.warned = true
+		h.node.log.Warn("another node computes another ring, so that leadership may not settle: run one version of the ring's libraries",
+			"peer", peer.Name, "ring", fmt.Sprintf("%016x", peer.RingHash), "mine", fmt.Sprintf("%016x", mine))
+	}
 	if p := h.people[uint64(peer.ID)]; p != nil {
 		p.up, h.stale = true, true
 	}

@@ -86,6 +86,9 @@ const (
 	closed
 )
 
+// slowElection is how long a silent leader's successor may take at worst (P10).
+const slowElection = 2 * shard.ElectionTimeout
+
 // counts are what Stats reports.
 type counts struct {
 	acquires, grants, releases, losses, retries, renewals atomic.Uint64
@@ -423,6 +426,10 @@ func (n *Node) found(v founding.Mesh) {
 	n.params = Params{
 		MeshName: v.Params.MeshName, Shards: v.Params.Shards, Replicas: v.Params.Replicas,
 		MaxTTL: v.Params.MaxTTL, LeaseTTL: min(ttl, v.Params.MaxTTL),
+	}
+	if n.params.LeaseTTL < 3*slowElection {
+		n.log.Warn("the lease TTL is short: a leader that falls silent may cost locks before another one is elected",
+			"ttl", n.params.LeaseTTL, "safe", 3*slowElection)
 	}
 	count := min(max(n.cfg.Lanes, 1), v.Params.Shards)
 	n.all = make([]*lane, count)
