@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
 )
 
 const (
@@ -309,4 +310,33 @@ func TestALossSeenBeforeTheAnswer(t *testing.T) {
 	if lost == 0 {
 		t.Error("in no world was the lock lost")
 	}
+}
+
+// The renewals of a waiter are answered late, after its grant's fixed time has begun: what
+// they say of the session moves nothing any more, and the holder is told at its own end.
+func TestALateRenewalDoesNotMoveAFixedEnd(t *testing.T) {
+	const hold = time.Second
+	w := newTrial(t, simulate.Options{Seed: 21}, trialTTL, 3)
+	key := w.ledBy("b")
+	l := w.lock("c", key)
+	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+		if f.From == "b" && f.To == "a" && f.Class == transport.Urgent {
+			return simulate.Verdict(400 * time.Millisecond)
+		}
+		return simulate.Pass
+	})
+	defer stop()
+	waited := w.begin("a", func(ctx context.Context, n *mesh.Node) {
+		own, err := n.Lock(ctx, key, mesh.MaxHold(hold))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		start := simulate.Now(ctx)
+		_ = simulate.Wait(ctx, own.Lost())
+		w.between("it ended after", simulate.Now(ctx)-start, 0, hold)
+	})
+	w.pass(trialTTL/3 + 50*time.Millisecond) // a renewal is under way
+	w.check(w.unlock("c", l, time.Second))
+	waited()
 }

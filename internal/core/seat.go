@@ -217,6 +217,7 @@ func (t *seat) claimed(c *call, err error) {
 	}
 	c.hold.until.Store(int64(t.until))
 	t.renewAt = seam.Never
+	t.asked = nil // what is said of the session from now on moves nothing
 	t.desk.wakeAt(t.until)
 	c.finish(nil)
 	if waiting != nil {
@@ -305,7 +306,7 @@ func (t *seat) renew() {
 }
 
 // answered takes the word of a confirmed leader. It counts from the sending of the
-// question (P1), and says nothing of grants after its revision (P13).
+// question (P1); "unknown" says nothing of a record that was opened after its revision (P13).
 func (t *seat) answered(a answer) {
 	l := t.desk.lane
 	i := slices.IndexFunc(t.asked, func(q asked) bool { return q.ref == a.ref })
