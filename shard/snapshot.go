@@ -205,7 +205,7 @@ type Restore struct {
 }
 
 // NewRestore returns a Restore whose table will have f's switches.
-func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f), strict: f.Bugs == 0} }
+func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f), strict: f.Bugs.Empty()} }
 
 // Add takes the next bytes of a snapshot. It fails with wire.ErrMalformed, for good,
 // if they are none.

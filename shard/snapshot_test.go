@@ -382,7 +382,7 @@ func TestAMalformedSnapshotIsRefusedAtOnce(t *testing.T) {
 // A deliberate bug may leave a table that breaks a rule. Its snapshots are taken, or
 // it would be the snapshot that is caught and not what clients see.
 func TestASnapshotOfADeliberateBugIsTaken(t *testing.T) {
-	bugs := bug.LostWakeUp | bug.NoDedup
+	bugs := bug.Of(bug.LostWakeUp, bug.NoDedup)
 	table := NewTable(Founding{Bugs: bugs})
 	table.Enter(thisTerm, 0)
 	table.Step(lock("ann", 1, "a"), nil)

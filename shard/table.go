@@ -86,7 +86,7 @@ func NewTable(f Founding) *Table {
 		revision: f.Revision,
 		settles:  f.Settles,
 		bugs:     f.Bugs,
-		check:    f.Check && f.Bugs == 0, // a deliberate bug is for the clients to notice
+		check:    f.Check && f.Bugs.Empty(), // a deliberate bug is for the clients to notice
 		observe:  f.Observe,
 	}
 }

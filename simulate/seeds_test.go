@@ -92,9 +92,9 @@ func (c client) Acquire(ctx context.Context, key string, n, capacity int64) (sim
 }
 
 // runSeed runs the world of one seed: its size, its faults and its load.
-func runSeed(seed uint64, bugs bug.Set, storm time.Duration, test string) (*fleet, error) {
+func runSeed(seed uint64, b bug.Bug, storm time.Duration, test string) (*fleet, error) {
 	opts := simulate.RandomOptions(seed)
-	opts.Bugs = bugs
+	opts.Bugs = bug.Of(b)
 	opts.Timeline = *simulate.SeedFlag != 0 && *simulate.SeedsFlag == 1
 	opts.Repeat = fmt.Sprintf("go test ./simulate -run '^%s$' -seeds 1 -seed %d", test, seed)
 	f := newFleet(opts, 5)

@@ -43,7 +43,7 @@ type stage struct {
 const stagePort = ":7400"
 
 // play runs the scenario and returns what its checkers found.
-func (sc scenario) play(seed uint64, bugs bug.Set) error {
+func (sc scenario) play(seed uint64, b bug.Bug) error {
 	if sc.clients == 0 {
 		sc.clients = 2
 	}
@@ -57,7 +57,7 @@ func (sc scenario) play(seed uint64, bugs bug.Set) error {
 		sc.grace = sc.ttl
 	}
 	opts := simulate.Options{
-		Seed: seed, Bugs: bugs, Timeline: *simulate.SeedFlag != 0,
+		Seed: seed, Bugs: bug.Of(b), Timeline: *simulate.SeedFlag != 0,
 		Link: simulate.Link{Latency: 200 * time.Microsecond, Jitter: 300 * time.Microsecond},
 	}
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}

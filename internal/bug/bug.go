@@ -1,4 +1,4 @@
-// Package bug names the deliberate bugs of the project's own tests: each value
+// Package bug names the deliberate bugs of the project's own tests: each
 // leaves one rule of the protocol out, and a simulation must notice it.
 //
 // The type lives under internal so that the core and the simulator can set it
@@ -6,14 +6,16 @@
 // the correct protocol.
 package bug
 
-// Set is a set of deliberate bugs.
-type Set uint64
+import "slices"
+
+// Bug is one deliberate bug. Zero is none.
+type Bug uint8
 
 // The bugs, named after the rule that each leaves out.
 const (
 	// LeaseFromArrival: the client counts a renewal from the arrival of its
 	// answer instead of its sending, and without the margin for clock rates (P1).
-	LeaseFromArrival Set = 1 << iota
+	LeaseFromArrival Bug = iota + 1
 	// UnconfirmedRenewal: a leader acknowledges renewals without a ReadIndex (P2).
 	UnconfirmedRenewal
 	// OfficeWithoutTerm: the table takes an Expire or Silent that another term decided (P3).
@@ -70,7 +72,49 @@ const (
 	LateDecision
 	// WelcomeEarly: a founder lets nodes join before every founder knows of the mesh (P25).
 	WelcomeEarly
+
+	end // of the bugs: new ones come before it
 )
 
+// Set is a set of deliberate bugs. The zero value is empty.
+type Set [2]uint64
+
+// Of returns the set of bugs.
+func Of(bugs ...Bug) (s Set) {
+	for _, b := range bugs {
+		if b != 0 {
+			s[b/64] |= 1 << (b % 64)
+		}
+	}
+	return s
+}
+
 // Has reports whether b is in s.
-func (s Set) Has(b Set) bool { return s&b != 0 }
+func (s Set) Has(b Bug) bool { return s[b/64]&(1<<(b%64)) != 0 }
+
+// Union returns the bugs that are in s or in t.
+func (s Set) Union(t Set) Set { return Set{s[0] | t[0], s[1] | t[1]} }
+
+// Empty reports whether no bug is in s.
+func (s Set) Empty() bool { return s == Set{} }
+
+// All returns every bug.
+func All() (all []Bug) {
+	for b := Bug(1); b < end; b++ {
+		all = append(all, b)
+	}
+	return all
+}
+
+// Parse returns the bug of that name.
+func Parse(name string) (Bug, bool) {
+	i := slices.Index(names[:], name)
+	return Bug(max(i, 0)), i > 0
+}
+
+func (b Bug) String() string {
+	if b > 0 && b < end {
+		return names[b]
+	}
+	return "none"
+}

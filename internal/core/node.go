@@ -102,7 +102,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		done: make(chan struct{}), starter: cfg.World.NewParker(), sessions: make(map[*Session]bool),
 	}
 	if w, ok := cfg.World.(seam.Instrumented); ok {
-		n.bugs, n.observer, n.check = n.bugs|w.Bugs(), w.Observer(), true
+		n.bugs, n.observer, n.check = n.bugs.Union(w.Bugs()), w.Observer(), true
 	}
 	for n.id == 0 {
 		n.id = cfg.World.Seed()

@@ -15,11 +15,11 @@ var seedFlag = flag.Uint64("seed", 0, "run TestChaos with this seed alone and pr
 const chaosFor = 12 * time.Second
 
 // draw draws the world of a seed: every third is cruel.
-func draw(seed uint64, bugs bug.Set) *world {
+func draw(seed uint64, b bug.Bug) *world {
 	if seed%3 == 0 {
-		return cruelWorld(seed, bugs)
+		return cruelWorld(seed, b)
 	}
-	return randomWorld(seed, bugs)
+	return randomWorld(seed, b)
 }
 
 // Whatever crashes, restarts, is lost, late, doubled or cut off: no two meshes are
@@ -74,7 +74,7 @@ func TestChaosRepeats(t *testing.T) {
 func TestChaosNoticesBugs(t *testing.T) {
 	bugs := []struct {
 		name string
-		bug  bug.Set
+		bug  bug.Bug
 	}{
 		{"a majority of the seeds founds", bug.FoundWithMajority},
 		{"a founder forgets what was accepted", bug.FoundTwice},

@@ -1,0 +1,31 @@
+package bug
+
+// names are what the bugs are called outside of the code.
+var names = [end]string{
+	LeaseFromArrival:   "LeaseFromArrival",
+	UnconfirmedRenewal: "UnconfirmedRenewal",
+	OfficeWithoutTerm:  "OfficeWithoutTerm",
+	ExpireAtCommit:     "ExpireAtCommit",
+	FreshLeaderExpires: "FreshLeaderExpires",
+	SilenceForgotten:   "SilenceForgotten",
+	GrantExtendsLease:  "GrantExtendsLease",
+	LateBelief:         "LateBelief",
+	NoDedup:            "NoDedup",
+	GhostSessions:      "GhostSessions",
+	CancelForgotten:    "CancelForgotten",
+	OldUnknownEnds:     "OldUnknownEnds",
+	ReleaseByKey:       "ReleaseByKey",
+	QueueJumpers:       "QueueJumpers",
+	TokenFromCounter:   "TokenFromCounter",
+	ServeBeforeOwnTerm: "ServeBeforeOwnTerm",
+	CampaignOnce:       "CampaignOnce",
+	MisdirectedFrames:  "MisdirectedFrames",
+	Amnesia:            "Amnesia",
+	GrantBeforeCommit:  "GrantBeforeCommit",
+	LostWakeUp:         "LostWakeUp",
+	NoFreshGrace:       "NoFreshGrace",
+	FoundWithMajority:  "FoundWithMajority",
+	FoundTwice:         "FoundTwice",
+	LateDecision:       "LateDecision",
+	WelcomeEarly:       "WelcomeEarly",
+}
