@@ -168,9 +168,7 @@ func TestHealthKnowsOfAKillAtOnce(t *testing.T) {
 func TestAKilledNodeComesBack(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			opts := simulate.RandomOptions(seed)
-			opts.Link = simulate.Link{Latency: opts.Link.Latency, Jitter: opts.Link.Jitter}
-			opts.Gossip.Lies = 0
+			opts := simulate.Options{Seed: seed, Profile: simulate.Flaky, Set: truthful()}
 			w := newTrial(t, opts, trialTTL, 3)
 			l := w.lock("a", "k")
 			for i, victim := range []string{"b", "c", "b"} {

@@ -111,7 +111,7 @@ func TestActorsUseThePublicAPI(t *testing.T) {
 
 func TestALoadThroughThePublicAPI(t *testing.T) {
 	for seed := range uint64(5) {
-		w := simulate.New(simulate.RandomOptions(seed))
+		w := simulate.New(simulate.Options{Seed: seed, Profile: simulate.Flaky})
 		for _, host := range hosts {
 			w.Host(host)
 		}

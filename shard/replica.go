@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -62,6 +63,7 @@ type Config struct {
 	Seed     uint64
 	Logger   *slog.Logger
 	Bugs     bug.Set
+	Points   *point.Points
 }
 
 // Replica is one member of a shard's raft group: the log, the table that it feeds,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 )
 
 // Table is the lock table of one shard. One goroutine at a time may use it.
@@ -34,10 +35,11 @@ type Table struct {
 	settles  time.Duration // nothing is granted before a Settle, due at this time; zero: settled (P27)
 	digest   uint64        // over everything that happened; equal on all replicas (P41)
 
-	peaks struct{ keys, sessions int } // for shrink
-	cut   *Cut                         // the snapshot that is being taken, if any
-	bugs  bug.Set
-	check bool // verify the invariants after each step
+	peaks  struct{ keys, sessions int } // for shrink
+	cut    *Cut                         // the snapshot that is being taken, if any
+	bugs   bug.Set
+	points *point.Points // for marks: a table takes no fault points, or replicas would differ
+	check  bool          // verify the invariants after each step
 
 	observe func(Decision)
 }
@@ -47,6 +49,7 @@ type Founding struct {
 	Revision uint64        // the first revision: founding time in ms << 10 (P17)
 	Settles  time.Duration // how long queues may form but nothing is granted; zero: not at all (P27)
 	Bugs     bug.Set
+	Points   *point.Points
 	Check    bool           // verify the invariants after each step; panics if one is broken
 	Observe  func(Decision) // hears of every decision; for simulations
 }
@@ -86,6 +89,7 @@ func NewTable(f Founding) *Table {
 		revision: f.Revision,
 		settles:  f.Settles,
 		bugs:     f.Bugs,
+		points:   f.Points,
 		check:    f.Check && f.Bugs.Empty(), // a deliberate bug is for the clients to notice
 		observe:  f.Observe,
 	}
@@ -301,6 +305,9 @@ func (t *Table) release(c Release, out []Event) []Event {
 		r = t.heldByKey(s, c.Key)
 	}
 	if r == nil || r.entry.key != c.Key {
+		if t.heldByKey(s, c.Key) != nil {
+			t.points.Reach(point.LateUnlock)
+		}
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
 	s.results[c.Number] = result{}
@@ -308,7 +315,7 @@ func (t *Table) release(c Release, out []Event) []Event {
 	return t.drop(r, out)
 }
 
-// heldByKey finds what a release that did not name its token would free (P14 left out).
+// heldByKey finds what a release that did not name its token would free.
 func (t *Table) heldByKey(s *session, key string) *request {
 	if e := t.keys[key]; e != nil {
 		for r := e.holders.first(); r != nil; r = r.place.next() {

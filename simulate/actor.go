@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // actor is one thread of user code: a coroutine that runs until it parks.
@@ -295,11 +296,11 @@ func Wall(ctx context.Context) time.Time { return processOf(ctx, "Wall").Wall() 
 func Logf(ctx context.Context, format string, args ...any) {
 	p := processOf(ctx, "Logf")
 	if w := p.world; w.timeline != nil {
-		who := p.host.name
+		actor := ""
 		if w.current != nil {
-			who = w.current.String()
+			actor = w.current.name
 		}
-		w.timeline.add(w.now, who, fmt.Sprintf(format, args...))
+		w.record(timeline.Moment{Kind: timeline.Note, Host: p.host.name, Actor: actor, Text: fmt.Sprintf(format, args...)})
 	}
 }
 

@@ -29,7 +29,7 @@ func TestFakeBugsAreCaught(t *testing.T) {
 			seed := uint64(0)
 			for err == nil && seed < 40 {
 				seed++
-				w, l := fakeWorld(RandomOptions(seed), tt.bugs)
+				w, l := fakeWorld(Options{Seed: seed, Profile: Flaky}, tt.bugs)
 				err = l.Run(w, ChaosOptions{For: 40 * time.Second, MayCrash: mayCrashClients})
 				w.Close()
 			}

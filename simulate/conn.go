@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"strings"
 	"time"
 
+	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -33,6 +35,14 @@ func (n *network) newConn(dialler, acceptor *endpoint, hellos [2]transport.Hello
 	c.forgets = n.paths[c.host(0).index][c.host(1).index].link.harsh() && n.losses.chance(million/2)
 	n.conns = append(n.conns, c)
 	return c
+}
+
+// describe says what a frame holds, for the timeline.
+func (c *conn) describe(side int, kind transport.Kind, body []byte) string {
+	if c.net.world.timeline == nil {
+		return ""
+	}
+	return strings.Join(c.ends[side].messages(kind, body), ", ")
 }
 
 func (c *conn) host(side int) *Host { return c.ends[side].process.host }
@@ -198,7 +208,7 @@ func (e *endpoint) adopt(c *conn, side int) {
 	c.notice()
 	if !p.up {
 		p.up, p.told = true, false
-		e.net.world.logf(e.process.host.name, "connection to %s is up", hello.Name)
+		e.net.world.note(timeline.News, e.process.host.name, "connection to %s is up", hello.Name)
 		e.handler.Up(hello)
 	}
 }
@@ -206,7 +216,7 @@ func (e *endpoint) adopt(c *conn, side int) {
 // Reset breaks the connections between two hosts, as a proxy or a reload of TLS
 // does: frames on their way are lost, and a redial succeeds.
 func (w *World) Reset(a, b string) {
-	w.logf(lab, "reset %s - %s", a, b)
+	w.fault(lab, "reset %s - %s", a, b)
 	x, y := w.named(a), w.named(b)
 	for _, c := range append([]*conn(nil), w.net.conns...) {
 		if c.alive() && !c.pending && (c.host(0) == x && c.host(1) == y || c.host(0) == y && c.host(1) == x) {

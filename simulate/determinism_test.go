@@ -15,7 +15,7 @@ import (
 
 // traceOf runs one rough world, and returns its hash and checkpoints.
 func traceOf(t testing.TB, seed uint64) (uint64, []Checkpoint) {
-	w, l := fakeWorld(RandomOptions(seed), fakeBugs{})
+	w, l := fakeWorld(Options{Seed: seed, Profile: Flaky}, fakeBugs{})
 	defer w.Close()
 	if err := l.Run(w, ChaosOptions{For: 30 * time.Second, MayCrash: mayCrashClients}); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func BenchmarkWorld(b *testing.B) {
 	var events uint64
 	var virtual time.Duration
 	for i := range b.N {
-		w, l := fakeWorld(RandomOptions(uint64(i)), fakeBugs{})
+		w, l := fakeWorld(Options{Seed: uint64(i), Profile: Flaky}, fakeBugs{})
 		if err := l.Run(w, ChaosOptions{For: time.Minute, MayCrash: mayCrashClients}); err != nil {
 			b.Fatal(err)
 		}

@@ -21,11 +21,12 @@ func Example() {
 	if err := w.Run(24 * time.Hour); err != nil {
 		fmt.Println(err)
 	}
-	_, _ = w.Timeline().WriteTo(os.Stdout)
+	_ = w.Timeline().WriteText(os.Stdout)
 	// Output:
+	//    0.000000s  a              up
 	//   60.000019s  a/worker       round 1
 	//  120.000032s  a/worker       round 2
-	//  150.000000s  -              crash a
+	//  150.000000s  a              crash a
 }
 
 func ExampleWithTimeout() {
@@ -60,12 +61,12 @@ func ExampleWait() {
 }
 
 func ExampleWorld_Chaos() {
-	w := simulate.New(simulate.RandomOptions(11))
+	w := simulate.New(simulate.Options{Seed: 11, Profile: simulate.Flaky})
 	defer w.Close()
 	for _, name := range []string{"a", "b", "c"} {
 		w.Host(name)
 	}
-	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute, Without: []string{"crash", "power off"}})
+	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute, Without: []string{"crash", "power-off"}})
 	fmt.Println(w.Run(2*time.Minute), storm.Over(), storm.Total() > 10, w.Reachable("a", "b"))
 	// Output: <nil> true true true
 }

@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
 
 // Crash ends the process on a host at once, as SIGKILL does: its memory is gone,
 // its connections are reset, and dialling it is refused until Restart.
@@ -9,7 +13,7 @@ func (w *World) Crash(host string) {
 	if h.process == nil {
 		return
 	}
-	w.logf(lab, "crash %s", host)
+	h.fault = w.fault(host, "crash %s", host)
 	h.process.kill()
 }
 
@@ -17,7 +21,7 @@ func (w *World) Crash(host string) {
 // others, and nothing answers them, until Restart.
 func (w *World) PowerOff(host string) {
 	h := w.named(host)
-	w.logf(lab, "power off %s", host)
+	h.fault = w.fault(host, "power off %s", host)
 	h.dark = true
 	w.net.refresh()
 	if h.process != nil {
@@ -32,7 +36,7 @@ func (w *World) Restart(host string) {
 	if h.process != nil {
 		return
 	}
-	w.logf(lab, "restart %s", host)
+	w.ended(h.fault, host, "restart %s", host)
 	h.dark = false
 	h.start()
 	w.net.refresh()
@@ -45,7 +49,8 @@ func (w *World) Pause(host string) {
 	if h.process == nil || h.paused {
 		return
 	}
-	w.logf(lab, "pause %s", host)
+	h.stall = w.fault(host, "pause %s", host)
+	w.note(timeline.Paused, host, "")
 	h.paused = true
 	w.net.refresh()
 }
@@ -57,7 +62,8 @@ func (w *World) Resume(host string) {
 	if !h.paused {
 		return
 	}
-	w.logf(lab, "resume %s", host)
+	w.ended(h.stall, host, "resume %s", host)
+	w.note(timeline.Resumed, host, "")
 	h.paused, h.resumed = false, w.now
 	timersLater := h.sched.chance(million / 2)
 	for _, ev := range h.deferred {
@@ -80,21 +86,26 @@ func (w *World) Resume(host string) {
 // from now on. The mesh's promises hold within its bound on rates.
 func (w *World) ClockRate(host string, ppm int64) {
 	h := w.named(host)
-	w.logf(lab, "clock of %s gains %d ppm", host, ppm)
+	w.fault(host, "clock of %s gains %d ppm", host, ppm)
 	h.clock.setRate(w.now, max(ppm, -million/2))
 	h.reclock()
 }
 
 // ClockStep moves a host's time of day by d. Its monotonic clock stays.
 func (w *World) ClockStep(host string, d time.Duration) {
-	w.logf(lab, "time of day of %s steps by %v", host, d)
+	w.fault(host, "time of day of %s steps by %v", host, d)
 	w.named(host).clock.offset += d
 }
 
 // Slow makes everything that a host does take factor times as long.
 func (w *World) Slow(host string, factor int64) {
-	w.logf(lab, "%s is slow: %d", host, factor)
-	w.named(host).slow = max(factor, 1)
+	h := w.named(host)
+	if h.slow > 1 {
+		w.ended(h.drag, host, "%s is as fast as before", host)
+	}
+	if h.slow = max(factor, 1); h.slow > 1 {
+		h.drag = w.fault(host, "slow %s: everything takes %d times as long", host, factor)
+	}
 }
 
 // HealAll ends every fault: cuts, pauses, slowness and bad links are over, and all

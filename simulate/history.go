@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // History is what the clients of a world did and believed, in true time. The
@@ -77,6 +78,17 @@ func Shared(key string) Want { return Want{key, 1, whole} }
 // Permits is what Acquire wants of a semaphore.
 func Permits(key string, n, capacity int64) Want { return Want{key, n, capacity} }
 
+// kind says what the call wants of its key.
+func (w Want) kind() string {
+	switch {
+	case w.Weight == whole:
+		return "lock"
+	case w.Capacity == whole:
+		return "read"
+	}
+	return fmt.Sprintf("%d of %d", w.Weight, w.Capacity)
+}
+
 func (w Want) String() string {
 	switch {
 	case w.Weight == whole:
@@ -100,6 +112,8 @@ type Call struct {
 	history *History
 	process *process
 	who     string
+	actor   string
+	moment  int // of its begin
 	want    Want
 	began   time.Duration
 	ended   time.Duration // running: not yet
@@ -113,11 +127,12 @@ const running = time.Duration(-1)
 
 // Held is one hold.
 type Held struct {
-	call  *Call
-	key   *keyHistory
-	hold  Hold
-	token uint64
-	watch watch
+	call   *Call
+	key    *keyHistory
+	hold   Hold
+	token  uint64
+	watch  watch
+	moment int // of its begin
 
 	began     time.Duration
 	unlocking time.Duration // running: not begun
@@ -142,11 +157,17 @@ func (h *History) Call(ctx context.Context, want Want) *Call {
 	}
 	c := &Call{history: h, process: p, who: p.host.name, want: want, began: h.world.now, ended: running}
 	if h.world.current != nil {
-		c.who = h.world.current.String()
+		c.who, c.actor = h.world.current.String(), h.world.current.name
 	}
+	c.moment = c.record(timeline.Called, 0, 0, want.kind())
 	h.calls = append(h.calls, c)
 	k.calls = append(k.calls, c)
 	return c
+}
+
+// record takes down a moment of the call, and of what came of it.
+func (c *Call) record(kind timeline.Kind, begin int, token uint64, text string) int {
+	return c.history.world.record(timeline.Moment{Kind: kind, Host: c.process.host.name, Actor: c.actor, Key: c.want.Key, Begin: begin, Token: token, Text: text})
 }
 
 // Returned records how the call ended, and returns the hold, or nil if there is
@@ -156,12 +177,13 @@ func (c *Call) Returned(l Hold, err error) *Held {
 	w := h.world
 	c.ended, c.err = w.now, err
 	if err != nil {
+		c.record(timeline.Refused, c.moment, 0, err.Error())
 		return nil
 	}
 	k := h.keys[c.want.Key]
 	x := &Held{call: c, key: k, hold: l, token: l.Token(), began: w.now, unlocking: running, unlocked: running, end: running}
 	c.held = x
-	w.logf(c.who, "holds %v token %d", c.want, x.token)
+	x.moment = c.record(timeline.Held, c.moment, x.token, c.want.kind())
 	h.checkToken(k, x)
 	k.live = append(k.live, x)
 	h.checkExclusion(k, x)
@@ -200,7 +222,7 @@ func (x *Held) Unlocked(err error) {
 	}
 	w := x.call.history.world
 	x.unlocked, x.err = w.now, err
-	w.logf(x.call.who, "unlocked %v token %d: %v", x.call.want, x.token, errorText(err))
+	x.call.record(timeline.Unlocked, x.moment, x.token, errorText(err))
 	if x.end == running && x.hold.Context().Err() != nil {
 		x.ended()
 	}
@@ -245,7 +267,7 @@ func (x *Held) ended() {
 	early := x.leasedUntil() > w.now
 	x.end = min(w.now, x.leasedUntil())
 	if x.unlocking == running {
-		w.logf(x.call.who, "lost %v token %d", x.call.want, x.token)
+		x.call.record(timeline.HoldEnded, x.moment, x.token, "lost")
 		if early {
 			h.Early = append(h.Early, x)
 		}
@@ -290,6 +312,7 @@ func (h *History) crashed(p *process) {
 		}
 		if x := c.held; x != nil && x.end == running {
 			x.crashed = true
+			c.record(timeline.HoldEnded, x.moment, x.token, "crashed")
 			x.deadline = x.localDeadline()
 			x.end = min(h.world.now, x.leasedUntil())
 			x.retire()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // lab is the name of the host on which World.Go's actors run.
@@ -29,6 +31,8 @@ type Host struct {
 	slow     int64         // how many times longer everything takes
 	deferred []*event
 	ports    int
+
+	fault, stall, drag int // moments at which a crash, a pause and a slowness began
 }
 
 type boot struct {
@@ -78,6 +82,9 @@ func (h *Host) start() {
 	h.started++
 	h.born = h.world.now
 	h.process = newProcess(h)
+	if h.index > 0 {
+		h.world.note(timeline.Up, h.name, "")
+	}
 	for _, b := range h.boots {
 		h.process.spawn(b.name, b.fn)
 	}

@@ -52,7 +52,7 @@ type Lockers struct {
 // demands what the mesh promises: all calls end, every key can be locked again from
 // every host within TTL and Bound (G4, G6), and the whole history holds up.
 //
-//	w := simulate.New(simulate.RandomOptions(seed))
+//	w := simulate.New(simulate.Options{Seed: seed, Profile: simulate.Flaky})
 //	for _, name := range []string{"a", "b", "c"} { w.Host(name) }
 //	err := (&simulate.Lockers{Join: join}).Run(w, simulate.ChaosOptions{For: time.Minute})
 func (l *Lockers) Run(w *World, opts ChaosOptions) error {

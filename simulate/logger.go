@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // Logger returns a logger that writes into the timeline, for a node on the host of
@@ -37,7 +39,7 @@ func (h timelineHandler) Handle(_ context.Context, r slog.Record) error {
 		b.WriteString(" " + h.group + a.String())
 		return true
 	})
-	h.process.world.logf(h.process.host.name, "%s", b.String())
+	h.process.world.note(timeline.Note, h.process.host.name, "%s", b.String())
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -192,7 +193,7 @@ func (m *membership) learn(r rumour) {
 		return
 	}
 	a.rumour, a.misses, a.since = r, 0, m.gossip.world.now
-	m.gossip.world.logf(m.process.host.name, "hears that %s is %s", r.member.Name, stateNames[r.state])
+	m.gossip.world.note(timeline.News, m.process.host.name, "hears that %s is %s", r.member.Name, stateNames[r.state])
 	m.events(seam.MemberEvent{Member: r.member, State: r.state})
 	m.spread(r)
 }
@@ -252,7 +253,7 @@ func (m *membership) all() []rumour {
 // LieDead makes the nodes of one host believe, and tell others, that those of
 // another are dead.
 func (w *World) LieDead(at, victim string) {
-	w.logf(lab, "lie: %s calls %s dead", at, victim)
+	w.fault(lab, "lie: %s calls %s dead", at, victim)
 	h, v := w.named(at), w.named(victim)
 	if h.process == nil || v.process == nil {
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -87,6 +88,16 @@ func (n *network) listen(p *process, cfg transport.Config, h transport.Handler) 
 	}
 	p.endpoints = append(p.endpoints, e)
 	return e, nil
+}
+
+// messages names what is in a frame that this endpoint's node sends.
+func (e *endpoint) messages(kind transport.Kind, body []byte) []string {
+	for _, n := range e.process.nodes {
+		if n.id == e.hello.ID {
+			return n.node.Messages(kind, body)
+		}
+	}
+	return nil
 }
 
 // Addr implements seam.Network.
@@ -206,7 +217,7 @@ func (e *endpoint) down(p *peer, cause transport.Cause) {
 	} else {
 		e.forget(p)
 	}
-	e.net.world.logf(e.process.host.name, "connection to %s is down: %s", p.hello.Name, causeNames[cause])
+	e.net.world.note(timeline.News, e.process.host.name, "connection to %s is down: %s", p.hello.Name, causeNames[cause])
 	e.handler.Down(p.id, cause)
 }
 
@@ -228,6 +239,7 @@ type frame struct {
 	body  []byte
 	hash  uint64
 	held  bool
+	sent  int // the moment
 }
 
 func (n *network) newFrame() *frame {
@@ -245,7 +257,7 @@ func (n *network) newFrame() *frame {
 func (n *network) free(f *frame) {
 	f.conn.frames[f.side]--
 	f.conn.bytes[f.side] -= len(f.body)
-	f.conn, f.body, f.held, f.ev.owner = nil, nil, false, nil
+	f.conn, f.body, f.held, f.sent, f.ev.owner = nil, nil, false, 0, nil
 	n.spare = append(n.spare, f)
 }
 
@@ -264,27 +276,30 @@ func (e *endpoint) Send(id transport.ID, kind transport.Kind, class transport.Cl
 	}
 	n := e.net
 	link := n.paths[e.process.host.index][c.ends[1-side].process.host.index].link
+	sent := n.world.recordFrame(timeline.Sent, c, side, 0, c.describe(side, kind, body))
 	var extra time.Duration
 	if len(n.rules) > 0 {
 		v := n.judge(c, side, kind, class, body)
 		if v == Drop {
+			n.world.recordFrame(timeline.Lost, c, side, sent, "rule")
 			return true
 		}
 		extra = time.Duration(v)
 	}
 	if link.harsh() && n.losses.chance(link.Loss) {
+		n.world.recordFrame(timeline.Lost, c, side, sent, "link")
 		return true
 	}
 	hash := xxhash.Sum64(body)
-	n.launch(c, side, kind, class, body, hash, extra, link)
+	n.launch(c, side, kind, class, body, hash, extra, link).sent = sent
 	if link.harsh() && n.losses.chance(link.Duplicate) {
-		n.launch(c, side, kind, class, body, hash, n.losses.exponential(2*time.Millisecond)+1, link)
+		n.launch(c, side, kind, class, body, hash, n.losses.exponential(2*time.Millisecond)+1, link).sent = sent
 	}
 	return true
 }
 
 // launch puts one frame on its way.
-func (n *network) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, extra time.Duration, link *Link) {
+func (n *network) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, extra time.Duration, link *Link) *frame {
 	f := n.newFrame()
 	f.conn, f.side, f.kind, f.class, f.body, f.hash = c, side, kind, class, body, hash
 	c.frames[side]++
@@ -296,6 +311,7 @@ func (n *network) launch(c *conn, side int, kind transport.Kind, class transport
 		extra += n.losses.exponential(5 * time.Millisecond)
 	}
 	n.fly(f, extra, free)
+	return f
 }
 
 // fly draws when a frame arrives: in order, unless it is free.
@@ -316,16 +332,19 @@ func (n *network) arrive(f *frame) {
 	c, to := f.conn, 1-f.side
 	switch {
 	case !c.open[to]:
+		n.world.recordFrame(timeline.Lost, c, f.side, f.sent, "closed")
 	case !n.open(c.ends[f.side].process.host, c.ends[to].process.host):
 		if !c.forgets {
 			c.hold(f)
 			return
 		}
+		n.world.recordFrame(timeline.Lost, c, f.side, f.sent, "cut")
 	case xxhash.Sum64(f.body) != f.hash:
 		n.world.Fail(fmt.Errorf("simulate: the body of a frame from %s was changed after Send", c.ends[f.side].hello.Name))
 	default:
 		e, from, kind := c.ends[to], c.hellos[f.side].ID, f.kind
 		body := append([]byte(nil), f.body...)
+		n.world.recordFrame(timeline.Arrived, c, f.side, f.sent, "")
 		n.free(f)
 		e.handler.Receive(from, kind, body)
 		return

@@ -68,11 +68,12 @@ func (n *network) latency(from, to *Host, size int) time.Duration {
 type cut struct {
 	pairs [][2]int
 	over  bool
+	fault int // the moment at which it began
 }
 
 // sever cuts the directions given.
-func (n *network) sever(pairs [][2]int) *cut {
-	c := &cut{pairs: pairs}
+func (n *network) sever(pairs [][2]int, fault int) *cut {
+	c := &cut{pairs: pairs, fault: fault}
 	for _, p := range pairs {
 		n.paths[p[0]][p[1]].cuts++
 	}
@@ -87,6 +88,7 @@ func (n *network) mend(c *cut) {
 		return
 	}
 	c.over = true
+	n.world.ended(c.fault, lab, "the partition ends")
 	for _, p := range c.pairs {
 		n.paths[p[0]][p[1]].cuts--
 	}
@@ -115,7 +117,7 @@ func (w *World) partition(groups ...[]string) *cut {
 		}
 		names = append(names, strings.Join(g, " "))
 	}
-	w.logf(lab, "partition %s", strings.Join(names, " | "))
+	fault := w.fault(lab, "partition %s", strings.Join(names, " | "))
 	var pairs [][2]int
 	for i := 1; i < len(w.hosts); i++ {
 		for j := 1; j < len(w.hosts); j++ {
@@ -124,7 +126,7 @@ func (w *World) partition(groups ...[]string) *cut {
 			}
 		}
 	}
-	return w.net.sever(pairs)
+	return w.net.sever(pairs, fault)
 }
 
 // PartitionOneWay lets nothing through from the hosts of one list to those of the
@@ -132,7 +134,7 @@ func (w *World) partition(groups ...[]string) *cut {
 func (w *World) PartitionOneWay(from, to []string) { w.partitionOneWay(from, to) }
 
 func (w *World) partitionOneWay(from, to []string) *cut {
-	w.logf(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " "))
+	fault := w.fault(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " "))
 	var pairs [][2]int
 	for _, a := range from {
 		for _, b := range to {
@@ -141,7 +143,7 @@ func (w *World) partitionOneWay(from, to []string) *cut {
 			}
 		}
 	}
-	return w.net.sever(pairs)
+	return w.net.sever(pairs, fault)
 }
 
 // Isolate cuts a host off from all others.
@@ -149,7 +151,6 @@ func (w *World) Isolate(host string) { w.partition([]string{host}) }
 
 // Heal ends all cuts.
 func (w *World) Heal() {
-	w.logf(lab, "heal")
 	for len(w.net.cuts) > 0 {
 		w.net.mend(w.net.cuts[0])
 	}

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -30,6 +32,7 @@ type process struct {
 	endpoints []*endpoint
 	members   []*membership
 	nodes     []inspected
+	points    *point.Points
 }
 
 var _ seam.Instrumented = (*process)(nil)
@@ -38,6 +41,7 @@ func newProcess(h *Host) *process {
 	h.world.processes++
 	p := &process{world: h.world, host: h, id: h.world.processes}
 	p.base = h.sched.between(0, time.Hour) - h.clock.at(h.world.now)
+	p.points = p.newPoints()
 	p.root = newContext(seam.WithWorld(context.Background(), p), p)
 	return p
 }
@@ -65,6 +69,9 @@ func (p *process) Seed() uint64 {
 
 // Bugs implements seam.Instrumented.
 func (p *process) Bugs() bug.Set { return p.world.opts.Bugs }
+
+// Points implements seam.Instrumented.
+func (p *process) Points() *point.Points { return p.points }
 
 // Observer implements seam.Instrumented.
 func (p *process) Observer() seam.Observer { return &p.world.history.queue }
@@ -124,6 +131,9 @@ func (p *process) kill() {
 	p.dead = true
 	h.process = nil
 	h.paused = false
+	if h.index > 0 && !w.closed {
+		w.note(timeline.Down, h.name, "")
+	}
 	for _, ev := range h.deferred {
 		if ev.slot == deferred {
 			ev.slot = idle

@@ -1,34 +1,128 @@
 package simulate
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
-// RandomOptions draws a rough world from a seed: links that lose, double and
-// reorder frames, or do not; clocks apart by up to one percent in rate and an
-// hour in the time of day; gossip that is slow, loses news and lies.
-func RandomOptions(seed uint64) Options {
-	var draws uint64
-	s := newStream(seed, profileStream, &draws)
-	rough := func(most int64) int64 {
-		if s.below(2) == 0 {
-			return 0
-		}
-		return s.below(most)
+// Profile says from what the seed draws a world: its links, its clocks, its gossip,
+// and what storms do in it. Every world of a profile differs: each parameter is drawn
+// for itself, and each world lacks some kinds of faults (swarm testing: Groce et al.,
+// ISSTA 2012).
+type Profile string
+
+// The profiles, from the gentlest on.
+const (
+	// Calm is one rack on a good day: no fault ever.
+	Calm Profile = "calm"
+	// LAN is one site: processes crash and stall, machines lose power, connections
+	// break, and once in a while a switch does.
+	LAN Profile = "lan"
+	// WAN is several sites, tens of milliseconds apart, with cuts between them.
+	WAN Profile = "wan"
+	// Flaky has links that lose, double and reorder frames, clocks that are apart by
+	// the promised bound, gossip that lies, and every kind of fault.
+	Flaky Profile = "flaky"
+	// Hostile is Flaky with faults that come thick and fast, and with the fault points
+	// in the library's own code turned on.
+	Hostile Profile = "hostile"
+)
+
+// Profiles returns all profiles.
+func Profiles() []Profile { return []Profile{Calm, LAN, WAN, Flaky, Hostile} }
+
+// ParseProfile returns the profile of that name.
+func ParseProfile(name string) (Profile, error) {
+	if p := Profile(name); slices.Contains(Profiles(), p) {
+		return p, nil
 	}
-	return Options{
-		Seed: seed,
-		Link: Link{
-			Latency:   s.between(50*time.Microsecond, 5*time.Millisecond),
-			Jitter:    s.between(0, 5*time.Millisecond),
-			Loss:      rough(20_000),
-			Duplicate: rough(20_000),
-			Reorder:   rough(50_000),
-		},
-		Gossip: Gossip{
-			Lateness: s.between(50*time.Millisecond, 3*time.Second),
-			Lost:     rough(200_000),
-			Lies:     rough(20_000),
-		},
-		ClockRate:   s.below(10_001),
-		ClockOffset: s.between(0, time.Hour),
-	}
+	return "", fmt.Errorf("simulate: no profile %q: they are %q", name, Profiles())
 }
+
+// climate is a profile in numbers.
+type climate struct {
+	latency, jitter, lateness span // of links, and of news
+	loss, duplicate, reorder  int64
+	lost, lies                int64
+	rate                      int64
+	offset                    time.Duration
+	// often is how often storms do what they do, in percent of the usual; a kind that
+	// is not named has that of "".
+	often map[string]int64
+	sites int64 // percent of the fault points in the code that a world turns on
+}
+
+type span struct{ least, most time.Duration }
+
+func (p Profile) climate() climate {
+	switch p {
+	case Calm:
+		return climate{latency: span{50 * time.Microsecond, ms}, jitter: span{0, ms}, lateness: span{50 * ms, 500 * ms}}
+	case LAN:
+		return climate{
+			latency: span{50 * time.Microsecond, ms}, jitter: span{0, 2 * ms}, lateness: span{50 * ms, 500 * ms},
+			rate: 200, offset: time.Second,
+			often: map[string]int64{
+				"crash": 100, "power-off": 50, "pause": 100, "reset": 100, "slow": 50, "isolate": 50, "partition": 30, "clock-step": 30,
+			},
+		}
+	case WAN:
+		return climate{
+			latency: span{5 * ms, 60 * ms}, jitter: span{0, 20 * ms}, lateness: span{200 * ms, 2 * time.Second},
+			rate: 1000, offset: time.Minute,
+			often: map[string]int64{
+				"partition": 100, "one-way": 50, "pair": 100, "isolate": 50, "reset": 100, "crash": 50, "power-off": 30, "pause": 50, "slow": 30, "lie": 30,
+			},
+		}
+	case Flaky, Hostile:
+		c := climate{
+			latency: span{50 * time.Microsecond, 5 * ms}, jitter: span{0, 5 * ms}, lateness: span{50 * ms, 3 * time.Second},
+			loss: 20_000, duplicate: 20_000, reorder: 50_000, lost: 200_000, lies: 20_000,
+			rate: 10_000, offset: time.Hour,
+			often: map[string]int64{"": 100},
+		}
+		if p == Hostile {
+			c.often, c.sites = map[string]int64{"": 250}, 25
+		}
+		return c
+	}
+	panic(fmt.Sprintf("simulate: no profile %q", string(p)))
+}
+
+// oftenness returns how often a kind of fault comes, in percent of the usual.
+func (c *climate) oftenness(kind string) int64 {
+	if percent, ok := c.often[kind]; ok {
+		return percent
+	}
+	return c.often[""]
+}
+
+// draw makes the world's options what its profile and its seed say.
+func (w *World) draw() {
+	if w.opts.Profile == "" {
+		w.climate = climate{often: map[string]int64{"": 100}}
+		return
+	}
+	w.climate = w.opts.Profile.climate()
+	c := &w.climate
+	micros := func(name string, s span) time.Duration {
+		return time.Duration(w.Pick(name, int64(s.least/time.Microsecond), int64(s.most/time.Microsecond))) * time.Microsecond
+	}
+	w.opts.Link = Link{
+		Latency:   micros("link-latency-us", c.latency),
+		Jitter:    micros("link-jitter-us", c.jitter),
+		Loss:      w.rough("link-loss-ppm", c.loss),
+		Duplicate: w.rough("link-duplicate-ppm", c.duplicate),
+		Reorder:   w.rough("link-reorder-ppm", c.reorder),
+	}
+	w.opts.Gossip = Gossip{
+		Lateness: micros("gossip-lateness-us", c.lateness),
+		Lost:     w.rough("gossip-lost-ppm", c.lost),
+		Lies:     w.rough("gossip-lies-ppm", c.lies),
+	}
+	w.opts.ClockRate = w.Pick("clock-rate-ppm", 0, c.rate)
+	w.opts.ClockOffset = time.Duration(w.Pick("clock-offset-ms", 0, int64(c.offset/ms))) * ms
+}
+
+const ms = time.Millisecond

@@ -24,6 +24,8 @@ const (
 	profileStream
 	userStream
 	clockStream
+	parameterStream
+	siteStream
 	hostStream uint64 = 1 << 32
 )
 

@@ -93,7 +93,7 @@ func (c client) Acquire(ctx context.Context, key string, n, capacity int64) (sim
 
 // runSeed runs the world of one seed: its size, its faults and its load.
 func runSeed(seed uint64, b bug.Bug, storm time.Duration, test string) (*fleet, error) {
-	opts := simulate.RandomOptions(seed)
+	opts := simulate.Options{Seed: seed, Profile: simulate.Flaky}
 	opts.Bugs = bug.Of(b)
 	opts.Timeline = *simulate.SeedFlag != 0 && *simulate.SeedsFlag == 1
 	opts.Repeat = fmt.Sprintf("go test ./simulate -run '^%s$' -seeds 1 -seed %d", test, seed)

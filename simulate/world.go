@@ -8,13 +8,21 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // Options say what a world is like. The zero value is a calm local network whose
-// clocks all agree; [RandomOptions] draws a rough one.
+// clocks all agree.
 type Options struct {
 	// Seed decides everything that chance decides.
 	Seed uint64
+	// Profile, if there is one, draws Link, Gossip, ClockRate and ClockOffset from the
+	// seed, whatever is given here.
+	Profile Profile
+	// Set decides parameters in place of the seed: see [World.Pick].
+	Set map[string]int64
+	// Only, if it is not nil, names the only faults that storms may have: see [Fault].
+	Only []string
 	// Link is what every link is like until [World.SetLink] changes it.
 	Link Link
 	// Gossip is how well news of members travels.
@@ -24,7 +32,7 @@ type Options struct {
 	ClockRate int64
 	// ClockOffset bounds how far the hosts' times of day are apart from the true one.
 	ClockOffset time.Duration
-	// Timeline keeps a text of what happens; see [World.Timeline].
+	// Timeline keeps an account of what happens; see [World.Timeline].
 	Timeline bool
 	// Repeat is printed with a failure, and says how to see it again. The default
 	// names the seed.
@@ -53,10 +61,15 @@ type World struct {
 	queue   queue
 	instant int // events that happened at now
 
-	draws   uint64
-	chaos   *stream
-	profile *stream
-	user    *stream
+	draws      uint64
+	user       *stream
+	climate    climate
+	parameters []Parameter
+	sites      []int64  // by point.Site: how often it is taken, in percent
+	taken      []uint64 // by point.Site: how often it was taken
+	marks      []uint64 // by point.Mark: how often it came about
+	faultless  bool     // HealAll: no fault point is taken until the next storm
+	storms     []*Chaos
 
 	hosts     []*Host // the first is the lab, where World.Go's actors run
 	byName    map[string]*Host
@@ -73,7 +86,8 @@ type World struct {
 	processes int
 
 	trace    trace
-	timeline *Timeline
+	timeline *timeline.Timeline
+	cause    int // the moment that what happens now is due to
 	failure  error
 	running  bool
 	closed   bool
@@ -94,14 +108,14 @@ func New(opts Options) *World {
 		opts.Repeat = fmt.Sprintf("simulate.Options.Seed = %d", opts.Seed)
 	}
 	w := &World{opts: opts, byName: make(map[string]*Host), registers: make(map[string]*Register), trace: newTrace()}
-	w.chaos = w.stream(chaosStream)
-	w.profile = w.stream(profileStream)
 	w.user = w.stream(userStream)
+	w.draw()
+	w.drawSites()
 	if opts.Timeline {
-		w.timeline = &Timeline{}
+		w.timeline = &timeline.Timeline{}
 	}
-	w.net = newNetwork(w, opts.Link)
-	w.gossip = newGossip(w, opts.Gossip)
+	w.net = newNetwork(w, w.opts.Link)
+	w.gossip = newGossip(w, w.opts.Gossip)
 	w.history = newHistory(w)
 	w.newHost(lab)
 	return w
@@ -209,6 +223,7 @@ func (w *World) step() {
 	}
 	w.trace.add(ev, host, payload, w.draws)
 	w.dog.progress.Add(1)
+	w.cause = ev.cause
 
 	switch ev.kind {
 	case callEvent:
@@ -240,6 +255,7 @@ func (w *World) settle() {
 // drop forgets an event whose process is dead.
 func (w *World) drop(ev *event) {
 	if ev.kind == frameEvent {
+		w.recordFrame(timeline.Lost, ev.frame.conn, ev.frame.side, ev.frame.sent, "down")
 		w.net.free(ev.frame)
 	}
 }
@@ -250,7 +266,7 @@ func (w *World) schedule(ev *event, at time.Duration) {
 		return // already due
 	}
 	w.seq++
-	ev.at, ev.seq = max(at, w.now), w.seq
+	ev.at, ev.seq, ev.cause = max(at, w.now), w.seq, w.cause
 	if ev.slot == idle {
 		w.queue.push(ev)
 	} else {
@@ -289,7 +305,12 @@ func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 // Fail ends the run with err, unless it has failed already.
 func (w *World) Fail(err error) {
 	if w.failure == nil {
-		w.failure = &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat, Timeline: w.timeline.tail(40)}
+		f := &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat}
+		w.note(timeline.Failure, lab, "%v", err)
+		if t := w.Timeline(); t != nil {
+			f.Timeline = t.Tail(40)
+		}
+		w.failure = f
 	}
 }
 

@@ -17,7 +17,7 @@ func TestFakeLockers(t *testing.T) {
 	var events uint64
 	start := time.Now()
 	for seed := first; seed <= last; seed++ {
-		opts := RandomOptions(seed)
+		opts := Options{Seed: seed, Profile: Flaky}
 		opts.Timeline = *SeedFlag != 0
 		opts.Repeat = fmt.Sprintf("go test ./simulate -run TestFakeLockers -seed %d", seed)
 		w, l := fakeWorld(opts, fakeBugs{})

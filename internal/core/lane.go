@@ -306,7 +306,7 @@ func (l *lane) host(sh int, generation, id uint64) {
 	}
 	l.add(shard.Config{
 		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.rho(),
-		Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs,
+		Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs, Points: l.node.points,
 		Founding: l.founding(sh, generation),
 	})
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
@@ -48,6 +49,7 @@ type Node struct {
 	world    seam.World
 	log      *slog.Logger
 	bugs     bug.Set
+	points   *point.Points
 	check    bool
 	observer seam.Observer
 	id       uint64
@@ -102,7 +104,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		done: make(chan struct{}), starter: cfg.World.NewParker(), sessions: make(map[*Session]bool),
 	}
 	if w, ok := cfg.World.(seam.Instrumented); ok {
-		n.bugs, n.observer, n.check = n.bugs.Union(w.Bugs()), w.Observer(), true
+		n.bugs, n.points, n.observer, n.check = n.bugs.Union(w.Bugs()), w.Points(), w.Observer(), true
 	}
 	for n.id == 0 {
 		n.id = cfg.World.Seed()
@@ -501,14 +503,14 @@ func (l *lane) foundReplicas(v founding.Mesh, first [][]shard.Peer) {
 		l.add(shard.Config{
 			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
 			Founders: voters, Learners: learners, Peers: peers, Founding: f,
-			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs,
+			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs, Points: l.node.points,
 		})
 	}
 }
 
 // founding returns the switches of a shard's tables.
 func (l *lane) founding(sh int, generation uint64) shard.Founding {
-	f := shard.Founding{Bugs: l.node.bugs, Check: l.node.check}
+	f := shard.Founding{Bugs: l.node.bugs, Points: l.node.points, Check: l.node.check}
 	if l.node.observer != nil {
 		f.Observe = func(d shard.Decision) {
 			l.node.observer.Decided(seam.Decision{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -294,6 +295,9 @@ func (t *seat) renew() {
 	d.wakeAt(t.renewAt)
 	to, relay := d.target(t.attempt)
 	t.attempt++
+	if l.node.points.Taken(point.DropRenewal) {
+		to = 0
+	}
 	q := renewal{session: t.id, ref: d.refs, relay: relay}
 	switch to {
 	case 0:

@@ -2,6 +2,7 @@ package founding
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/wire"
@@ -261,6 +262,15 @@ func appendStrings(b []byte, list []string) []byte {
 		b = wire.AppendString(b, s)
 	}
 	return b
+}
+
+// Describe names the message in a frame, for those who watch.
+func Describe(body []byte) string {
+	m, err := decode(body)
+	if err != nil {
+		return "malformed"
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", m), "founding.")
 }
 
 // decode reads one message. What it returns shares no memory with body. Errors wrap

@@ -2,6 +2,7 @@ package seam
 
 import (
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -13,6 +14,8 @@ type Instrumented interface {
 	Bugs() bug.Set
 	// Observer hears what the nodes' tables decide, or is nil.
 	Observer() Observer
+	// Points decides on the nodes' fault points, and hears of their marks; or it is nil.
+	Points() *point.Points
 	// Inspect hands over a way to look into a node that was born here.
 	Inspect(id transport.ID, node Inspected)
 }
@@ -22,6 +25,9 @@ type Inspected interface {
 	// Replicas returns the node's replicas, by shard. Nothing else of the node may run
 	// meanwhile.
 	Replicas() []Replica
+	// Messages names the messages in a frame that the node sends: "lock", "granted",
+	// "heartbeat".
+	Messages(kind transport.Kind, body []byte) []string
 }
 
 // Replica is what one replica's log says of its shard's voters, as far as it has applied it.

@@ -1,0 +1,58 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Parameter is one number that a world's seed has drawn: how many hosts there are,
+// how long a link takes, how long the storm goes on. Its least value is its calmest.
+type Parameter struct {
+	Name               string
+	Least, Most, Value int64
+}
+
+// Pick draws the parameter name from the seed, out of [least, most]. Each name has a
+// source of chance of its own, so that a new parameter does not change the others.
+// Options.Set decides in place of the seed; a value out of the range fails the run.
+// What is picked can be shrunk: a search that finds a failure tries smaller values.
+//
+//	hosts := w.Pick("hosts", 3, 9)
+func (w *World) Pick(name string, least, most int64) int64 {
+	return w.pick(name, least, most, func(s *stream) int64 { return least + s.below(most-least+1) })
+}
+
+// rough is Pick for things that are not there in half of the worlds.
+func (w *World) rough(name string, most int64) int64 {
+	return w.pick(name, 0, most, func(s *stream) int64 {
+		if s.below(2) == 0 {
+			return 0
+		}
+		return s.below(most + 1)
+	})
+}
+
+func (w *World) pick(name string, least, most int64, draw func(*stream) int64) int64 {
+	if most < least {
+		panic(fmt.Sprintf("simulate: parameter %q: nothing is in [%d, %d]", name, least, most))
+	}
+	for _, p := range w.parameters {
+		if p.Name == name {
+			return p.Value
+		}
+	}
+	v, set := w.opts.Set[name]
+	if !set {
+		v = draw(w.stream(parameterStream<<56 ^ xxhash.Sum64String(name)>>8))
+	}
+	if v < least || v > most {
+		w.Fail(fmt.Errorf("simulate: parameter %q is set to %d, which is not in [%d, %d]", name, v, least, most))
+		v = min(max(v, least), most)
+	}
+	w.parameters = append(w.parameters, Parameter{name, least, most, v})
+	return v
+}
+
+// Parameters returns what was picked so far, in that order.
+func (w *World) Parameters() []Parameter { return w.parameters[:len(w.parameters):len(w.parameters)] }

@@ -1,0 +1,43 @@
+package simulate
+
+import (
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// drawSites draws which of the fault points in the library's code this world takes,
+// and how often.
+func (w *World) drawSites() {
+	sites, marks := point.Sites(), point.Marks()
+	w.sites = make([]int64, len(sites)+1)
+	w.taken = make([]uint64, len(sites)+1)
+	w.marks = make([]uint64, len(marks)+1)
+	for _, s := range sites {
+		if w.climate.sites == 0 {
+			continue
+		}
+		w.sites[s] = w.pick("site-"+s.String()+"-percent", 0, 50, func(chance *stream) int64 {
+			if !chance.chance(w.climate.sites * million / 100) {
+				return 0
+			}
+			return 1 + chance.below(50)
+		})
+	}
+}
+
+// newPoints returns what the nodes of a process ask at their fault points.
+func (p *process) newPoints() *point.Points {
+	w := p.world
+	chance := w.stream(siteStream<<56 | uint64(p.id))
+	return &point.Points{
+		Take: func(s point.Site) bool {
+			if w.sites[s] == 0 || !chance.chance(w.sites[s]*million/100) || w.faultless {
+				return false
+			}
+			w.taken[s]++
+			w.note(timeline.Site, p.host.name, "%v", s)
+			return true
+		},
+		Meet: func(m point.Mark) { w.marks[m]++ },
+	}
+}

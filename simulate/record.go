@@ -1,0 +1,95 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// Timeline returns the account of what happened so far, or nil unless
+// Options.Timeline was set.
+//
+//	f, err := os.Create("run.html")
+//	…
+//	err = w.Timeline().WriteHTML(f)
+func (w *World) Timeline() *timeline.Timeline {
+	if t := w.timeline; t != nil {
+		t.Title = fmt.Sprintf("seed %d", w.opts.Seed)
+		if w.opts.Profile != "" {
+			t.Title += ", " + string(w.opts.Profile)
+		}
+		t.Seed, t.Repeat, t.Duration = w.opts.Seed, w.opts.Repeat, w.now
+		t.Hosts = t.Hosts[:0]
+		for _, h := range w.Hosts() {
+			t.Hosts = append(t.Hosts, h.name)
+		}
+	}
+	return w.timeline
+}
+
+// record takes down one moment, and returns its ID. What brought it about is the
+// moment recorded before it in the same event, or the one that scheduled the event.
+// Without a timeline it returns 0.
+func (w *World) record(m timeline.Moment) int {
+	t := w.timeline
+	if t == nil {
+		return 0
+	}
+	m.ID, m.At = len(t.Moments)+1, w.now
+	if m.Cause == 0 {
+		m.Cause = w.cause
+	}
+	if m.Shard == 0 && m.Role == "" {
+		m.Shard = -1
+	}
+	t.Moments = append(t.Moments, m)
+	w.cause = m.ID
+	return m.ID
+}
+
+// note records a line about a host or the lab. It is called with few arguments that
+// are cheap to make, as it also is when nothing is recorded.
+func (w *World) note(kind timeline.Kind, host, format string, args ...any) int {
+	if w.timeline == nil {
+		return 0
+	}
+	return w.record(timeline.Moment{Kind: kind, Host: host, Text: fmt.Sprintf(format, args...)})
+}
+
+// fault records the beginning of a fault, and returns what ended wants to know.
+func (w *World) fault(host, format string, args ...any) int {
+	return w.note(timeline.Fault, host, format, args...)
+}
+
+// ended records the end of a fault, if its beginning was.
+func (w *World) ended(fault int, host, format string, args ...any) {
+	if w.timeline != nil && fault != 0 {
+		w.record(timeline.Moment{Kind: timeline.Ended, Host: host, Begin: fault, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// recordFrame records what becomes of a frame. It returns the ID of the moment.
+func (w *World) recordFrame(kind timeline.Kind, c *conn, side, sent int, text string) int {
+	if w.timeline == nil {
+		return 0
+	}
+	m := timeline.Moment{Kind: kind, Host: c.host(side).name, Peer: c.host(1 - side).name, Text: text}
+	if kind != timeline.Sent {
+		m.Host, m.Peer, m.Frame, m.Cause = m.Peer, m.Host, sent, sent
+	}
+	return w.record(m)
+}
+
+func (ev *event) describe() string {
+	switch ev.kind {
+	case loopEvent:
+		return "loop " + ev.loop.process.host.name + "/" + ev.loop.name
+	case actorEvent:
+		return "actor " + ev.actor.String()
+	case frameEvent:
+		return "a frame"
+	case contextEvent:
+		return "a context's deadline"
+	}
+	return "a call"
+}

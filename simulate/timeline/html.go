@@ -1,0 +1,252 @@
+package timeline
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed page
+var page embed.FS
+
+// The page's script, in the order in which its parts go together.
+var scripts = [...]string{"model.js", "filter.js", "paint.js", "lanes.js", "locks.js", "overview.js", "panel.js", "main.js"}
+
+// WriteHTML writes the timeline as one HTML page that shows it as a picture: a lane for
+// each host, frames between them, faults, and who holds what. The page needs no other
+// file and no network, and forbids itself both; nothing in the timeline's texts can run
+// in it. Key "?" on the page lists what it can do.
+//
+// It returns an error, having written nothing, if t breaks the rules of Check.
+func (t *Timeline) WriteHTML(w io.Writer) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	data, err := json.Marshal(t.pageData()) // escapes <, > and &, so that no text ends the script
+	if err != nil {
+		return fmt.Errorf("timeline: %w", err)
+	}
+	var script strings.Builder
+	script.WriteString("\"use strict\";\n(() => {\n")
+	for _, name := range scripts {
+		script.WriteString(pageFile(name))
+	}
+	script.WriteString("})();\n")
+	style := pageFile("page.css")
+	body, err := template.New("page").Parse(pageFile("page.html"))
+	if err != nil {
+		return fmt.Errorf("timeline: %w", err)
+	}
+	var b bytes.Buffer
+	err = body.Execute(&b, map[string]any{
+		"Title":  cmp.Or(plain(t.Title), "A run"),
+		"Repeat": plain(t.Repeat),
+		"Policy": fmt.Sprintf("default-src 'none'; img-src data:; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
+			digest(style), digest(script.String())),
+		"Style":  template.CSS(style),          // ours
+		"Script": template.JS(script.String()), // ours
+		"Data":   template.JS(data),            // escaped above, and never run
+	})
+	if err != nil {
+		return fmt.Errorf("timeline: %w", err)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+func pageFile(name string) string {
+	b, err := page.ReadFile("page/" + name)
+	if err != nil {
+		panic(err) // it is in the program
+	}
+	return string(b)
+}
+
+// digest names a text in a content security policy.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// pageData is what the page's script reads. All texts in it are plain. References to
+// moments are IDs, and 0 is none; those to hosts are places in Hosts, and -1 is the lab;
+// those to texts are places in Texts, of which the first is empty.
+type pageData struct {
+	Title    string        `json:"title"`
+	Repeat   string        `json:"repeat"`
+	Seed     string        `json:"seed"` // as a text, since scripts count to 2^53
+	Duration time.Duration `json:"duration"`
+	End      time.Duration `json:"end"`
+	Hosts    []string      `json:"hosts"`
+	Kinds    []string      `json:"kinds"` // from 1
+	Texts    []string      `json:"texts"`
+	Moments  columns       `json:"moments"`
+	Faults   [][]int       `json:"faults"`   // begin, end, lanes
+	Holds    [][3]int      `json:"holds"`    // begin, end, slot
+	Overlaps [][]int       `json:"overlaps"` // from, end, holds
+	// The moment to look at first if something went wrong, and the place of what it is
+	// about in Overlaps, or -1. Nothing: a moment of 0.
+	Violation [2]int `json:"violation"`
+}
+
+// columns has an item for each moment in each of its fields.
+type columns struct {
+	Wait  []time.Duration `json:"wait"` // since the one before
+	Kind  []Kind          `json:"kind"`
+	Host  []int           `json:"host"`
+	Peer  []int           `json:"peer"` // -2: none
+	Cause []int           `json:"cause"`
+	Link  []int           `json:"link"` // Frame or Begin
+	Shard []int           `json:"shard"`
+	Actor []int           `json:"actor"`
+	Key   []int           `json:"key"`
+	Says  []int           `json:"says"`  // what happened, in words
+	Class []int           `json:"class"` // frames: what is in them
+	Small []int           `json:"small"` // 1: routine
+	Term  []int           `json:"term"`  // a text
+	Token []int           `json:"token"` // a text
+	Value []int           `json:"value"` // Depth: how many; Role: which, from 0
+}
+
+func (t *Timeline) pageData() *pageData {
+	d := &pageData{
+		Title: plain(t.Title), Repeat: plain(t.Repeat), Seed: strconv.FormatUint(t.Seed, 10),
+		Duration: t.Duration, End: t.end(), Hosts: []string{}, Kinds: kindNames[1:],
+		Faults: [][]int{}, Holds: [][3]int{}, Overlaps: [][]int{}, Violation: [2]int{0, -1},
+	}
+	lanes := map[string]int{Lab: -1, "": -2}
+	for i, host := range t.Hosts {
+		lanes[host] = i
+		d.Hosts = append(d.Hosts, plain(host))
+	}
+	places := make(map[string]int)
+	text := func(s string) int {
+		place, ok := places[s]
+		if !ok {
+			place = len(d.Texts)
+			places[s] = place
+			d.Texts = append(d.Texts, s)
+		}
+		return place
+	}
+	text("")
+	count := func(n uint64) int {
+		if n == 0 {
+			return 0
+		}
+		return text(strconv.FormatUint(n, 10))
+	}
+	var before time.Duration
+	c := &d.Moments
+	for i := range t.Moments {
+		m := &t.Moments[i]
+		key, value, small := 0, 0, 0
+		if m.Key != "" {
+			key = text(strconv.Quote(m.Key))
+		}
+		switch m.Kind {
+		case Depth:
+			value = m.Depth
+		case Role:
+			for i, role := range roles {
+				if m.Role == role {
+					value = i
+				}
+			}
+		}
+		if t.Routine(m) {
+			small = 1
+		}
+		c.Wait = append(c.Wait, m.At-before)
+		before = m.At
+		c.Kind = append(c.Kind, m.Kind)
+		c.Host = append(c.Host, lanes[m.Host])
+		c.Peer = append(c.Peer, lanes[m.Peer])
+		c.Cause = append(c.Cause, m.Cause)
+		c.Link = append(c.Link, max(m.Frame, m.Begin))
+		c.Shard = append(c.Shard, m.Shard)
+		c.Actor = append(c.Actor, text(plain(m.Actor)))
+		c.Key = append(c.Key, key)
+		c.Says = append(c.Says, text(t.says(m)))
+		c.Class = append(c.Class, int(t.classOf(m)))
+		c.Small = append(c.Small, small)
+		c.Term = append(c.Term, count(m.Term))
+		c.Token = append(c.Token, count(t.token(m)))
+		c.Value = append(c.Value, value)
+	}
+	for _, f := range t.faults() {
+		d.Faults = append(d.Faults, append([]int{f.begin, f.end}, f.lanes...))
+	}
+	holds, overlaps := t.holds()
+	for _, h := range holds {
+		d.Holds = append(d.Holds, [3]int{h.begin, h.end, h.slot})
+	}
+	v := t.violation(overlaps)
+	if v != nil {
+		d.Violation[0] = v.moment
+	}
+	for i := range overlaps {
+		o := &overlaps[i]
+		if v != nil && v.overlap == o {
+			d.Violation[1] = i
+		}
+		d.Overlaps = append(d.Overlaps, append([]int{o.from, o.end}, o.holds...))
+	}
+	return d
+}
+
+// class is a sort of message, which the page gives a colour and a line of its own.
+type class int
+
+const (
+	otherClass    class = iota
+	lockClass           // requests, and what came of them
+	leaseClass          // does the session live?
+	logClass            // raft's log
+	electionClass       // raft's votes
+	gossipClass
+)
+
+// classWords say what the first message of a frame belongs to.
+var classWords = [...]struct {
+	class class
+	words []string
+}{
+	{lockClass, []string{"request", "reply", "redirect", "acquire", "lock", "granted", "queued", "refused", "release", "unlock", "done", "claim", "cancel", "forward"}},
+	{leaseClass, []string{"renew", "answer", "serving", "session", "lease"}},
+	{logClass, []string{"append", "heartbeat", "snapshot", "chunk", "host", "removed", "missing", "read index"}},
+	{electionClass, []string{"vote", "prevote", "pre-vote", "timeout now", "offer", "accept"}},
+	{gossipClass, []string{"gossip", "ping", "probe", "ack", "alive", "suspect", "dead", "push", "pull", "hello", "status", "report", "pulse"}},
+}
+
+func (t *Timeline) classOf(m *Moment) class {
+	text := m.Text
+	switch m.Kind {
+	case Sent:
+	case Arrived, Lost:
+		frame := t.Moment(m.Frame)
+		if frame == nil {
+			return otherClass
+		}
+		text = frame.Text
+	default:
+		return otherClass
+	}
+	for _, c := range classWords {
+		for _, word := range c.words {
+			if strings.HasPrefix(text, word) {
+				return c.class
+			}
+		}
+	}
+	return otherClass
+}

@@ -1,0 +1,132 @@
+package timeline
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const maxDiagramText = 120 // runes of one text in a diagram; more is cut
+
+// WriteMermaid writes a Mermaid sequenceDiagram of at most n moments: what led to the
+// moment around, the nearest first, and then what came of it. That moment stands on a
+// coloured ground. No text can break the diagram: all but plain letters and digits is
+// written as character references, so it is for rendering rather than for reading.
+//
+// It returns an error, having written nothing, if t breaks the rules of Check, if there
+// is no moment around, or if n is less than 1.
+func (t *Timeline) WriteMermaid(w io.Writer, around int, n int) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if t.Moment(around) == nil || n < 1 {
+		return fmt.Errorf("timeline: no diagram of %d moments around moment %d, of %d", n, around, len(t.Moments))
+	}
+	shown := t.neighbourhood(around, n)
+	involved := make(map[string]bool)
+	for _, id := range shown {
+		m := t.Moment(id)
+		involved[m.Host] = true
+		if m.Peer != "" {
+			involved[m.Peer] = true
+		}
+	}
+	delete(involved, Lab)
+
+	out := bufio.NewWriter(w)
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) } // Flush has the error
+	line("sequenceDiagram")
+	alias := make(map[string]string)
+	last := ""
+	for _, host := range t.Hosts {
+		if involved[host] {
+			last = fmt.Sprintf("p%d", len(alias))
+			alias[host] = last
+			line("    participant %s as %s", last, mermaidText(host))
+		}
+	}
+	if last == "" {
+		last = "p0"
+		line("    participant p0 as lab")
+	}
+	everybody := "p0," + last
+	if last == "p0" {
+		everybody = "p0"
+	}
+	if t.Title != "" {
+		line("    Note over %s: %s", everybody, mermaidText(t.Title))
+	}
+	if t.Repeat != "" {
+		line("    Note over %s: %s", everybody, mermaidText(t.Repeat))
+	}
+	for _, id := range shown {
+		m := t.Moment(id)
+		if id == around {
+			line("    rect rgb(255, 236, 179)")
+		}
+		what := mermaidText(strings.TrimSpace(stamp(m.At)) + " " + t.says(m))
+		switch from, to := alias[m.Peer], alias[m.Host]; {
+		case m.Kind == Arrived && from != "" && to != "":
+			line("    %s->>%s: %s", from, to, what)
+		case m.Kind == Lost && from != "" && to != "":
+			line("    %s-x%s: %s", from, to, what)
+		case m.Host == Lab:
+			line("    Note over %s: %s", everybody, what)
+		default:
+			line("    Note over %s: %s", to, what)
+		}
+		if id == around {
+			line("    end")
+		}
+	}
+	return out.Flush()
+}
+
+// neighbourhood returns, in order, at most n moments: the last of the chain to id, and
+// then those that it leads to, earlier ones first.
+func (t *Timeline) neighbourhood(id, n int) []int {
+	chain := t.Chain(id)
+	shown := slices.Clone(chain[max(0, len(chain)-n):])
+	comes := map[int]bool{id: true}
+	for i := id; i < len(t.Moments) && len(shown) < n; i++ {
+		if m := &t.Moments[i]; comes[m.because()] {
+			comes[m.ID] = true
+			shown = append(shown, m.ID)
+		}
+	}
+	return shown
+}
+
+// mermaidText makes s safe in any place of a diagram: on one line, and with a character
+// reference for all that Mermaid might take for its own. It is never empty.
+func mermaidText(s string) string {
+	s = plain(s)
+	if utf8.RuneCountInString(s) > maxDiagramText {
+		s = string([]rune(s)[:maxDiagramText-1]) + "…"
+	}
+	var b strings.Builder
+	word := 0 // letters since the last other sign
+	for i, r := range s {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		switch {
+		case letter && word == 0 && strings.EqualFold(prefix(s[i:], 3), "end"), // ends a block
+			!letter && !('0' <= r && r <= '9') && !strings.ContainsRune(" ._/", r):
+			fmt.Fprintf(&b, "#%d;", r)
+		default:
+			b.WriteRune(r)
+		}
+		word++
+		if !letter {
+			word = 0
+		}
+	}
+	if strings.TrimSpace(s) == "" {
+		return "#160;"
+	}
+	return b.String()
+}
+
+func prefix(s string, n int) string { return s[:min(n, len(s))] }

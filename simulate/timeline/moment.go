@@ -1,0 +1,193 @@
+package timeline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Moment is one thing that happened.
+type Moment struct {
+	ID    int           // from 1, one more than the one before
+	Cause int           // the moment that brought this one about; 0: none is known. Always < ID
+	At    time.Duration // true time since the world began
+	Kind  Kind
+	Host  string // where; Lab, if at no host
+	Actor string // which actor on the host, if one
+	Peer  string // Sent: the receiver; Arrived, Lost: the sender
+	Frame int    // Arrived, Lost: the ID of the Sent; 0: not known
+	Begin int    // Ended: the ID of the Fault; Held, Refused: of the Called; HoldEnded, Unlocked: of the Held; 0: not known
+	Shard int    // -1: none
+	Role  string // Role: "leader", "candidate", "follower", "learner", "none"
+	Term  uint64
+	Key   string
+	Token uint64
+	Depth int    // Depth: how many wait for Key
+	Text  string // what a reader should see: "append 3", "renewal", "partition a | b c", an error
+}
+
+// Kind says what sort of thing happened. New kinds are added at the end.
+type Kind uint8
+
+// The kinds of moments.
+const (
+	Sent      Kind = iota + 1 // a frame left Host for Peer; Text names the messages in it, separated by commas
+	Arrived                   // it came in at Host
+	Lost                      // it did not: Text says why ("link", "rule", "cut", "closed")
+	Fault                     // a fault begins; Host is Lab or the host it is about; Text says what: "partition a | b c", "pause b"
+	Ended                     // it is over (Begin)
+	Up                        // the host's process runs
+	Down                      // it does not any more
+	Paused                    // it stands still
+	Resumed                   // it goes on
+	Role                      // Host's replica of Shard took Role in Term
+	News                      // gossip told Host something
+	Called                    // an actor asked for Key (Text: "lock", "read", "2 of 3")
+	Refused                   // and got an error (Begin = the Called)
+	Held                      // or holds Key with Token (Begin = the Called)
+	HoldEnded                 // a hold was lost (Begin = the Held; Text says why)
+	Unlocked                  // a hold was unlocked (Begin = the Held)
+	Depth                     // so many wait for Key now (Host = leader of its shard)
+	Note                      // a line an actor logged
+	Property                  // a user property was broken or reached; Text begins with that word
+	Site                      // a fault point in the code was taken
+	Failure                   // the run's failure: Text is the whole message
+)
+
+// kindNames are the names in the event log, and must not change.
+var kindNames = [...]string{
+	Sent: "sent", Arrived: "arrived", Lost: "lost", Fault: "fault", Ended: "ended",
+	Up: "up", Down: "down", Paused: "paused", Resumed: "resumed", Role: "role", News: "news",
+	Called: "called", Refused: "refused", Held: "held", HoldEnded: "hold ended", Unlocked: "unlocked",
+	Depth: "depth", Note: "note", Property: "property", Site: "site", Failure: "failure",
+}
+
+// String returns the kind's name, as the event log has it.
+func (k Kind) String() string {
+	if k < Sent || int(k) >= len(kindNames) {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return kindNames[k]
+}
+
+// parseKind is the reverse of Kind.String, and 0 for what is no kind's name.
+func parseKind(name string) Kind {
+	for k := Sent; int(k) < len(kindNames); k++ {
+		if kindNames[k] == name {
+			return k
+		}
+	}
+	return 0
+}
+
+// because returns the moment that a chain of causes goes on with, or 0.
+func (m *Moment) because() int {
+	switch {
+	case m.Cause > 0:
+		return m.Cause
+	case m.Frame > 0:
+		return m.Frame
+	}
+	return m.Begin
+}
+
+// who names the place in one word: the host, and the actor on it.
+func (m *Moment) who() string {
+	if m.Actor == "" {
+		return m.Host
+	}
+	return m.Host + "/" + m.Actor
+}
+
+// routineWords begin the names of messages that are sent all the time, whether anything
+// happens or not.
+var routineWords = [...]string{"heartbeat", "renewal", "renewed", "append", "appended", "ping", "pulse", "probe", "ack", "report", "status"}
+
+// Routine reports whether m is a frame, or the end of one, that carries only what is
+// sent all the time: heartbeats, renewals, raft's appends, probes. Readers want to see
+// those last.
+func (t *Timeline) Routine(m *Moment) bool {
+	text := m.Text
+	switch m.Kind {
+	case Sent:
+	case Arrived, Lost:
+		frame := t.Moment(m.Frame)
+		if frame == nil {
+			return false
+		}
+		text = frame.Text
+	default:
+		return false
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		if !routineMessage(strings.TrimSpace(part)) {
+			return false
+		}
+	}
+	return true
+}
+
+func routineMessage(name string) bool {
+	for _, word := range routineWords {
+		if rest, ok := strings.CutPrefix(name, word); ok && (rest == "" || rest[0] == ' ') {
+			return true
+		}
+	}
+	return false
+}
+
+// Roles of a replica that a moment may name.
+var roles = [...]string{"leader", "candidate", "follower", "learner", "none"}
+
+// beginOf says of which kind the Begin of each kind must be.
+var beginOf = [len(kindNames)]Kind{Ended: Fault, Refused: Called, Held: Called, HoldEnded: Held, Unlocked: Held}
+
+// checkMoment checks m by itself, and what it refers to. Moments before m are good.
+func (t *Timeline) checkMoment(m *Moment) error {
+	if m.Kind < Sent || int(m.Kind) >= len(kindNames) {
+		return errors.New("no such kind")
+	}
+	for _, ref := range [...]struct {
+		name string
+		id   int
+		kind Kind // 0: none may be named
+		free bool // any kind will do
+	}{
+		{"cause", m.Cause, 0, true},
+		{"frame", m.Frame, frameOf(m.Kind), false},
+		{"begin", m.Begin, beginOf[m.Kind], false},
+	} {
+		switch {
+		case ref.id == 0:
+		case ref.id < 0 || ref.id >= m.ID:
+			return fmt.Errorf("its %s is moment %d, which is not earlier", ref.name, ref.id)
+		case !ref.free && ref.kind == 0:
+			return fmt.Errorf("it has a %s, moment %d, and its kind has none", ref.name, ref.id)
+		case !ref.free && t.Moments[ref.id-1].Kind != ref.kind:
+			return fmt.Errorf("its %s is moment %d, a %q, not a %q", ref.name, ref.id, t.Moments[ref.id-1].Kind, ref.kind)
+		}
+	}
+	if m.Shard < -1 || m.Depth < 0 {
+		return fmt.Errorf("shard %d or depth %d is out of range", m.Shard, m.Depth)
+	}
+	if m.Kind != Role {
+		if m.Role != "" {
+			return fmt.Errorf("it has a role, %q, and its kind has none", m.Role)
+		}
+		return nil
+	}
+	for _, role := range roles {
+		if m.Role == role {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no role", m.Role)
+}
+
+func frameOf(k Kind) Kind {
+	if k == Arrived || k == Lost {
+		return Sent
+	}
+	return 0
+}

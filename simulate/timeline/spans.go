@@ -1,0 +1,247 @@
+package timeline
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// span is something that lasts: it begins with a moment, and ends with another or,
+// if end is 0, not in this run.
+type span struct{ begin, end int }
+
+// faultSpan is a fault and the lanes that it concerns; none means all.
+type faultSpan struct {
+	span
+	lanes []int
+}
+
+// faults returns all faults in the order in which they begin.
+func (t *Timeline) faults() []faultSpan {
+	lanes := make(map[string]int, len(t.Hosts))
+	for i, host := range t.Hosts {
+		lanes[host] = i
+	}
+	var all []faultSpan
+	index := make(map[int]int) // by the ID of the Fault
+	for i := range t.Moments {
+		switch m := &t.Moments[i]; m.Kind {
+		case Fault:
+			index[m.ID] = len(all)
+			all = append(all, faultSpan{span{m.ID, 0}, concerned(m, lanes)})
+		case Ended:
+			if i, ok := index[m.Begin]; ok && all[i].end == 0 {
+				all[i].end = m.ID
+			}
+		}
+	}
+	return all
+}
+
+// concerned returns the lanes that a fault is about: its host's, or those of the hosts
+// that its text names.
+func concerned(m *Moment, lanes map[string]int) []int {
+	if lane, ok := lanes[m.Host]; ok {
+		return []int{lane}
+	}
+	var named []int
+	for _, word := range strings.FieldsFunc(m.Text, func(r rune) bool { return strings.ContainsRune(" \t\n|,;:()[]<>→", r) }) {
+		if lane, ok := lanes[word]; ok {
+			named = append(named, lane)
+		}
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
+}
+
+// holdSpan is a hold. Holds of one key that last at the same time have different slots,
+// as low ones as there are.
+type holdSpan struct {
+	span
+	slot int
+}
+
+// overlap is a time in which more held a key than it has room for, as their holders
+// believed. What a paused or dead process believes does not count: it cannot act on it.
+type overlap struct {
+	holds []int // the IDs of the Helds
+	from  int   // the moment since when
+	end   int   // the moment that ended it, or 0
+}
+
+// share is how much of a key a hold takes.
+type share struct{ weight, capacity float64 }
+
+// shareOf reads what was asked for: "lock", "read", "2 of 3".
+func shareOf(called *Moment) share {
+	if called == nil {
+		return share{1, 1}
+	}
+	word := strings.Fields(called.Text)
+	switch {
+	case len(word) > 0 && word[0] == "read":
+		return share{0, math.Inf(1)}
+	case len(word) > 2 && word[1] == "of":
+		if weight, capacity := number(word[0]), number(word[2]); weight > 0 && capacity >= weight {
+			return share{weight, capacity}
+		}
+	}
+	return share{1, 1}
+}
+
+func number(s string) float64 {
+	var n float64
+	for _, r := range s {
+		if r < '0' || r > '9' || n > 1<<40 {
+			return 0
+		}
+		n = n*10 + float64(r-'0')
+	}
+	return n
+}
+
+// holds returns all holds in the order in which they begin, and all overlaps.
+func (t *Timeline) holds() ([]holdSpan, []overlap) {
+	var (
+		all      []holdSpan
+		overlaps []overlap
+		index    = make(map[int]int)      // into all, by the ID of the Held
+		live     = make(map[string][]int) // by key: IDs of Helds that have not ended
+		open     = make(map[string]int)   // by key: one more than the index of the overlap that lasts
+		stopped  = make(map[string]bool)  // hosts that are down or paused
+		onHost   = make(map[string][]int) // by host: IDs of its Helds, ended ones too until the next look
+	)
+	review := func(key string, now int) {
+		holders := t.tooMany(live[key], stopped)
+		i := open[key]
+		switch {
+		case i > 0 && holders == nil:
+			overlaps[i-1].end = now
+			delete(open, key)
+		case i == 0 && holders != nil:
+			overlaps = append(overlaps, overlap{holds: holders, from: now})
+			open[key] = len(overlaps)
+		case i > 0:
+			o := &overlaps[i-1]
+			o.holds = append(o.holds, holders...)
+			slices.Sort(o.holds)
+			o.holds = slices.Compact(o.holds)
+		}
+	}
+	finish := func(held, now int) {
+		i, ok := index[held]
+		if !ok || all[i].end != 0 {
+			return
+		}
+		all[i].end = now
+		key := t.Moment(held).Key
+		live[key] = slices.DeleteFunc(live[key], func(id int) bool { return id == held })
+		review(key, now)
+	}
+	for i := range t.Moments {
+		m := &t.Moments[i]
+		switch m.Kind {
+		case Held:
+			slot := 0
+			for taken := true; taken; {
+				taken = slices.ContainsFunc(live[m.Key], func(id int) bool { return all[index[id]].slot == slot })
+				if taken {
+					slot++
+				}
+			}
+			index[m.ID] = len(all)
+			all = append(all, holdSpan{span{m.ID, 0}, slot})
+			live[m.Key] = append(live[m.Key], m.ID)
+			onHost[m.Host] = append(onHost[m.Host], m.ID)
+			review(m.Key, m.ID)
+		case HoldEnded, Unlocked:
+			finish(m.Begin, m.ID)
+		case Down:
+			for _, held := range onHost[m.Host] {
+				finish(held, m.ID)
+			}
+			delete(onHost, m.Host)
+		case Paused, Resumed:
+			stopped[m.Host] = m.Kind == Paused
+			lasting := onHost[m.Host][:0]
+			for _, held := range onHost[m.Host] {
+				if all[index[held]].end == 0 {
+					lasting = append(lasting, held)
+				}
+			}
+			onHost[m.Host] = lasting
+			// A hold that is found to be over on waking is no overlap: that is seen
+			// at the same instant, so only what lasts longer counts (see lasts).
+			for _, held := range lasting {
+				review(t.Moment(held).Key, m.ID)
+			}
+		}
+		if m.Kind == Down || m.Kind == Up {
+			stopped[m.Host] = false
+		}
+	}
+	return all, slices.DeleteFunc(overlaps, func(o overlap) bool { return !t.lasts(o) })
+}
+
+// tooMany returns the holders among ids, if they have more than there is.
+func (t *Timeline) tooMany(ids []int, stopped map[string]bool) []int {
+	var holders []int
+	sum, capacity := 0.0, math.Inf(1)
+	for _, id := range ids {
+		m := t.Moment(id)
+		if stopped[m.Host] {
+			continue
+		}
+		s := shareOf(t.Moment(m.Begin))
+		sum += s.weight
+		capacity = min(capacity, s.capacity)
+		holders = append(holders, id)
+	}
+	alone := capacity == 1 && len(holders) > 1 // one of them, beside readers
+	if alone || sum > capacity {
+		return holders
+	}
+	return nil
+}
+
+func (t *Timeline) lasts(o overlap) bool {
+	return o.end == 0 || t.Moment(o.end).At > t.Moment(o.from).At
+}
+
+// violation is what a reader of a run that failed wants to see first.
+type violation struct {
+	moment  int      // the Failure, or the first property that was broken
+	overlap *overlap // the holds that it is about, if it is about holds
+}
+
+// violation returns nil if nothing went wrong.
+func (t *Timeline) violation(overlaps []overlap) *violation {
+	at := slices.IndexFunc(t.Moments, func(m Moment) bool { return m.Kind == Failure })
+	if at < 0 {
+		at = slices.IndexFunc(t.Moments, func(m Moment) bool {
+			return m.Kind == Property && strings.HasPrefix(m.Text, "broken")
+		})
+	}
+	if at < 0 {
+		return nil
+	}
+	m := &t.Moments[at]
+	v := &violation{moment: m.ID}
+	for i := range overlaps { // the latest one of the failure's key, if it names one
+		o := &overlaps[i]
+		if t.Moment(o.from).At <= m.At && (m.Key == "" || t.Moment(o.holds[0]).Key == m.Key) {
+			v.overlap = o
+		}
+	}
+	return v
+}
+
+// end is the time at which the picture ends.
+func (t *Timeline) end() time.Duration {
+	end := t.Duration
+	if n := len(t.Moments); n > 0 {
+		end = max(end, t.Moments[n-1].At)
+	}
+	return max(end, time.Microsecond)
+}
