@@ -222,7 +222,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 	l := r.reign.leases.get(q.Session)
 	switch {
 	case l != nil && l.expiring:
-	case l != nil && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten|bug.ExpireAtCommit):
+	case l != nil && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
 		l.awaiting = append(l.awaiting, q)
 		if !l.recalled {
 			l.recalled = true
