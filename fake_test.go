@@ -137,6 +137,8 @@ func (h *fakeHold) end(cause error) {
 
 func (h *fakeHold) lose() { h.end(core.ErrLost) }
 
+func (h *fakeHold) Shared(int) {}
+
 // page collects log lines from any goroutine.
 type page struct {
 	mu  sync.Mutex

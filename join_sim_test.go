@@ -207,6 +207,7 @@ func TestAKilledNodeComesBack(t *testing.T) {
 // what it held is lost, and it can join the other mesh (P28).
 func TestAMeshOfOneGivesUp(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 35}, trialTTL, 3)
+	w.History().Meshes = 2
 	w.Crash("c")
 	w.Restart("c")
 	// Somebody forgot its seeds.

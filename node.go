@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
@@ -43,9 +44,15 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 	if err != nil {
 		return nil, err
 	}
-	cfg.Transport.Logger = cfg.Logger
 	cfg.World = seam.FromContext(ctx)
 	simulated := cfg.World != nil
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+		if w, ok := cfg.World.(seam.Instrumented); ok {
+			cfg.Logger = w.Logger()
+		}
+	}
+	cfg.Transport.Logger = cfg.Logger
 	if !simulated {
 		cfg.World = world.New(cfg.Logger)
 	}
@@ -57,6 +64,7 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 	h := &house{
 		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shardOf: shardOf(p.Shards),
 		leaks: !simulated, // the garbage collector keeps no virtual time
+		bugs:  c.Bugs(),
 	}
 	return &Node{core: c, own: &Session{life: coreLife{c.Session()}, house: h, ownTTL: p.LeaseTTL}}, nil
 }

@@ -187,7 +187,8 @@ func WithTLS(cfg *tls.Config) Option {
 	}
 }
 
-// WithLogger sets where the node logs. Default slog.Default().
+// WithLogger sets where the node logs. Default slog.Default(), and in a simulation its
+// timeline.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) {
 		if logger == nil {
@@ -231,9 +232,6 @@ func configure(seeds []string, opts []Option) (core.Config, error) {
 		if len(o.Seeds) > 0 {
 			o.Transport.Bind = fmt.Sprintf(":%d", DefaultPort)
 		}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	return o.Config, errors.Join(o.errs...)
 }

@@ -110,7 +110,7 @@ func TestOptions(t *testing.T) {
 
 	// What nobody asked for is left to the mesh, but for the address.
 	cfg, err = configure(nil, nil)
-	if err != nil || cfg.Transport.Bind != "127.0.0.1:0" || cfg.Shards != 0 || cfg.MeshName != "" || cfg.LeaseTTL != 0 || cfg.Logger == nil {
+	if err != nil || cfg.Transport.Bind != "127.0.0.1:0" || cfg.Shards != 0 || cfg.MeshName != "" || cfg.LeaseTTL != 0 {
 		t.Errorf("without options: %+v, %v", cfg, err)
 	}
 	cfg, err = configure([]string{"a:1"}, nil)

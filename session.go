@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -26,6 +27,7 @@ type house struct {
 	maxTTL  time.Duration
 	shardOf func(key string) int
 	leaks   bool // report handles that were dropped while they hold
+	bugs    bug.Set
 }
 
 // life is what a Session needs of the node's core.
@@ -44,6 +46,7 @@ type hold interface {
 	Release(context.Context) error
 	Extend(context.Context, time.Duration) error
 	OnEnd(func(cause error)) (stop func() bool)
+	Shared(handles int) // so many share it now: for simulations
 }
 
 // Done returns a channel that is closed when the session has ended.

@@ -10,33 +10,8 @@ import (
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/drill"
 )
-
-// client is a node as simulate's load uses it.
-type client struct{ *mesh.Node }
-
-func handleOf(l *mesh.Lock, err error) (simulate.Handle, error) {
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-func (c client) Lock(ctx context.Context, key string) (simulate.Handle, error) {
-	return handleOf(c.Node.Lock(ctx, key))
-}
-
-func (c client) TryLock(ctx context.Context, key string) (simulate.Handle, error) {
-	return handleOf(c.Node.TryLock(ctx, key))
-}
-
-func (c client) RLock(ctx context.Context, key string) (simulate.Handle, error) {
-	return handleOf(c.Node.RLock(ctx, key))
-}
-
-func (c client) Acquire(ctx context.Context, key string, n, capacity int64) (simulate.Handle, error) {
-	return handleOf(c.Node.Acquire(ctx, key, n, capacity))
-}
 
 var hosts = []string{"a", "b", "c"}
 
@@ -110,21 +85,8 @@ func TestActorsUseThePublicAPI(t *testing.T) {
 }
 
 func TestALoadThroughThePublicAPI(t *testing.T) {
-	for seed := range uint64(5) {
-		w := simulate.New(simulate.Options{Seed: seed, Profile: simulate.Flaky})
-		for _, host := range hosts {
-			w.Host(host)
-		}
-		l := &simulate.Lockers{TTL: 3 * time.Second, Join: func(ctx context.Context, host string) (simulate.Client, error) {
-			n, err := enter(ctx, host)
-			if err != nil {
-				return nil, err
-			}
-			return client{n}, nil
-		}}
-		if err := l.Run(w, simulate.ChaosOptions{For: 20 * time.Second}); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
-		w.Close()
-	}
+	simulate.Test(t, simulate.Search{
+		Play: drill.Play, Seeds: 5,
+		Options: simulate.Options{Profile: simulate.Flaky, Set: map[string]int64{"hosts": 3, "shards": 8, "storm-s": 20}},
+	})
 }

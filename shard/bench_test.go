@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -88,4 +90,56 @@ func BenchmarkCodec(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkReplicas is the life of one shard: three replicas, their ticks and heartbeats,
+// every message in its wire form and without delay, and five locks and unlocks a second.
+// One op is one second of it, on one core; sim/real is that second by the real time.
+func BenchmarkReplicas(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	b.ReportAllocs()
+	w, leader := led(b)
+	a := Acquire{
+		Call: Call{Session: SessionID{7, 1}, Since: 1 << 20}, TTL: ttl, Name: "node", Key: "k", Weight: Whole, Capacity: Whole,
+	}
+	r := Release{Key: a.Key}
+	submit := func(cmd Command) {
+		if err := leader.Submit(w.now, cmd, AppendCommand(nil, cmd)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	const perSecond = int(time.Second / TickInterval)
+	granted := 0
+	for b.Loop() {
+		for tick := range perSecond {
+			switch tick % 4 {
+			case 0:
+				a.Number, a.Acked = r.Number+1, []uint64{r.Number}
+				if r.Number == 0 {
+					a.Acked = nil
+				}
+				submit(a)
+			case 2:
+				r.Call = a.Call
+				r.Number, r.Acked = a.Number+1, []uint64{a.Number}
+				submit(r)
+			}
+			w.settle(b)
+			for _, e := range w.events {
+				if g, ok := e.(Granted); ok {
+					r.Token = g.Token
+					granted++
+				}
+			}
+			w.events = w.events[:0]
+			w.now += TickInterval
+			for _, o := range w.replicas {
+				o.Tick(w.now, tick%HeartbeatTicks == 0)
+			}
+		}
+	}
+	if granted < b.N*perSecond/4 {
+		b.Fatalf("%d grants in %d seconds", granted, b.N)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sim/real")
 }

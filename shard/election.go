@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 )
 
 // never is a time that does not come.
@@ -25,12 +26,19 @@ type election struct {
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
 	earlyTerm uint64        // the term in which that was planned: once in each
+	hasty     bool          // its last campaign was ahead of time
 }
 
 // arm draws a new deadline.
 func (e *election) arm(r *Replica, now time.Duration) {
 	e.contact = now
 	e.campaign = now + ElectionTimeout + time.Duration(r.rand.Int64N(int64(ElectionTimeout)))
+	switch {
+	case r.cfg.Points.Taken(point.EarliestCampaign):
+		e.campaign = now + ElectionTimeout
+	case r.cfg.Points.Taken(point.LatestCampaign):
+		e.campaign = now + 2*ElectionTimeout
+	}
 	e.forgot = false
 	e.early = never
 }
@@ -57,10 +65,12 @@ func (e *election) stalled(d time.Duration) {
 }
 
 func (e *election) tick(r *Replica) {
-	if r.now-e.contact >= ElectionTimeout && !e.forgot {
+	silence := r.now - e.contact
+	rash := silence >= ElectionTimeout/2 && !e.forgot && r.cfg.Points.Taken(point.RashCampaign)
+	if (silence >= ElectionTimeout || rash) && !e.forgot {
 		e.forget(r)
 	}
-	if r.now >= e.campaign {
+	if r.now >= e.campaign || rash {
 		e.stand(r)
 	}
 }
@@ -78,7 +88,7 @@ func (e *election) forget(r *Replica) {
 func (e *election) stand(r *Replica) {
 	contact := e.contact
 	e.arm(r, r.now)
-	e.contact, e.forgot = contact, true
+	e.contact, e.forgot, e.hasty = contact, true, false
 	if f := r.cfg.Founders; len(f) > 0 && f[0] == r.cfg.ID && r.term == 1 {
 		// The shard was founded a moment ago, and the others may not know yet: there is
 		// no leader to be patient with.
@@ -106,7 +116,7 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 		}
 	}
 	leader, ok := r.Leader()
-	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil {
+	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil || r.cfg.Points.Taken(point.MissGone) || r.cfg.Bugs.Has(bug.WaitsForSilence) {
 		return
 	}
 	e := &r.election
@@ -123,6 +133,9 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 		if p.Node != node {
 			rank++
 		}
+	}
+	if r.cfg.Points.Taken(point.CampaignTogether) {
+		rank = 0
 	}
 	e.early = now + time.Duration(rank)*earlyStep
 	if rank == 0 {
@@ -144,7 +157,16 @@ func (e *election) wake(r *Replica) {
 		e.early = never
 		if r.role == raft.StateFollower {
 			e.stand(r)
+			e.hasty = true
 		}
+	}
+}
+
+// led: another replica leads, or nobody does.
+func (e *election) led(r *Replica) {
+	if e.hasty && r.lead != raft.None {
+		e.hasty = false
+		r.cfg.Points.Reach(point.EarlyLost)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -92,6 +93,7 @@ func (r *Replica) Missing(now time.Duration, node, id uint64) {
 		pl.missing = make(map[uint64]bool)
 	}
 	pl.missing[id], pl.rests = true, false
+	r.cfg.Points.Reach(point.MissingReplaced)
 	r.log.Warn("a replica stopped itself, and will be replaced", "gone", id)
 }
 
@@ -101,9 +103,15 @@ func (r *Replica) Moving() bool {
 	if !r.reign.serving {
 		return false
 	}
-	return r.Joint() || r.reign.placing.pending || slices.ContainsFunc(r.conf.Learners, func(id uint64) bool {
-		return r.wish.fate(r.peers[id].Node) == Present && !r.replicating(id)
-	})
+	moving := r.Joint() || r.reign.placing.pending
+	if !moving && len(r.conf.Learners) > 0 {
+		r.rn.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
+			if kind == raft.ProgressTypeLearner && pr.State != tracker.StateReplicate && r.wish.fate(r.peers[id].Node) == Present {
+				moving = true
+			}
+		})
+	}
+	return moving
 }
 
 // AtRest reports whether the shard has the voters that its wish allows, all in step.
@@ -114,16 +122,17 @@ func (r *Replica) AtRest() bool {
 	if len(r.conf.Voters) < oddUpTo(len(r.wish.Nodes)) || len(r.conf.Voters)+len(r.conf.Learners) < len(r.wish.Nodes) {
 		return false
 	}
-	for id, pr := range r.progress() { // order-free: all must agree
+	rests := r.reign.seal.index != 0
+	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		p, ok := r.peers[id]
 		if !ok || r.wish.fate(p.Node) != Present {
-			return false
+			rests = false
 		}
 		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id) || pr.Match < r.reign.seal.index) {
-			return false
+			rests = false
 		}
-	}
-	return r.reign.seal.index != 0
+	})
+	return rests
 }
 
 // Counted returns where the replicas live that some voter may count in an election:
@@ -192,6 +201,9 @@ func (r *Replica) place() {
 		return
 	}
 	pl.rests, pl.skipped = false, 0
+	if r.cfg.Points.Taken(point.LatePlacement) {
+		return
+	}
 	if pl.pending && r.now-pl.changed < 2*ElectionTimeout {
 		return
 	}
@@ -202,7 +214,7 @@ func (r *Replica) place() {
 	voters := make(map[uint64]uint64) // node -> replica ID
 	var lost []uint64
 	keep, sure := 0, true
-	away := false
+	away, leaves := false, r.wish.fate(r.cfg.Self.Node) == Departed
 	for _, id := range r.conf.Voters {
 		p := r.peers[id]
 		fate := r.wish.fate(p.Node)
@@ -257,9 +269,11 @@ func (r *Replica) place() {
 		}
 		r.swap(promote, lost, nil)
 		return
-	} else if others := without(lost, r.cfg.ID); len(others) > 0 && (need == 0 || !away && sure) {
+	} else if others := without(lost, r.cfg.ID); len(others) > 0 && (need == 0 && !(away && leaves) || !away && sure) {
 		// More voters than there should be. On silence alone nothing shrinks below
-		// what there should be (P30); who left is not waited for.
+		// what there should be (P30); who left is not waited for. A leader that leaves
+		// does not take out the silent: its successor takes out both at once, and if
+		// there is none in time, the silent may come back and make a majority.
 		var demote []uint64
 		for i := len(r.wish.Nodes) - 1; i >= 0 && len(demote) < -need; i-- {
 			if id, is := voters[r.wish.Nodes[i].Node]; is && id != r.cfg.ID && !slices.Contains(lost, id) {
@@ -275,6 +289,7 @@ func (r *Replica) place() {
 		p := r.peers[id]
 		wanted := slices.ContainsFunc(r.wish.Nodes, func(w Peer) bool { return w.Node == p.Node })
 		if pl.missing[id] || !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id] > learnerPatience && pl.learning[id] != 0 {
+			r.cfg.Points.Reach(point.LearnerRemoved)
 			r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, id)}, nil)
 			return
 		}
@@ -334,6 +349,9 @@ func (r *Replica) swap(promote, remove, demote []uint64) {
 	for _, id := range promote {
 		changes = append(changes, single(raftpb.ConfChangeAddNode, id))
 	}
+	if slices.Contains(remove, r.cfg.ID) {
+		r.cfg.Points.Reach(point.LeaderUnwanted)
+	}
 	for _, id := range without(remove, r.cfg.ID) {
 		changes = append(changes, single(raftpb.ConfChangeRemoveNode, id))
 	}
@@ -345,6 +363,12 @@ func (r *Replica) swap(promote, remove, demote []uint64) {
 
 // change proposes a new configuration. The context says where new replicas live.
 func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added map[uint64]Peer) {
+	if len(changes) > 1 && r.cfg.Bugs.Has(bug.ChangesInRow) {
+		for i := range changes {
+			r.change(changes[i:i+1], nil)
+		}
+		return
+	}
 	cc := &raftpb.ConfChangeV2{Changes: changes}
 	if len(added) > 0 {
 		cc.Context = appendPeers(nil, added)
@@ -380,11 +404,15 @@ func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
 		r.highest = max(r.highest, id)
 		delete(r.strangers, id)
 	}
-	r.conf = r.rn.ApplyConfChange(cc)
+	before := r.conf
+	r.configure(cc)
+	r.markChange(before)
+	r.young, r.blind = r.young[:0], false
 	for _, id := range r.known() {
 		if !r.configured(id) {
-			if r.reign.serving {
-				out.Removed = append(out.Removed, Removed{Node: r.peers[id].Node, ID: id, Highest: r.highest})
+			if id != r.cfg.ID {
+				r.gone = append(r.gone, Removed{Node: r.peers[id].Node, ID: id})
+				r.young = append(r.young, id)
 			}
 			r.former = append(r.former, r.peers[id])
 			delete(r.peers, id)
@@ -392,11 +420,43 @@ func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
 		}
 	}
 	r.former = r.former[max(0, len(r.former)-maxFormer):]
+	r.gone = r.gone[max(0, len(r.gone)-maxFormer):]
+	r.reign.told = 0
 	r.reign.seal = seal{}
 	r.reign.placing.pending, r.reign.placing.rests = false, false
 	r.reign.placing.hosted = 0
 	r.dirty = true
 	r.log.Debug("replicas", "voters", r.conf.Voters, "outgoing", r.conf.VotersOutgoing, "learners", r.conf.Learners)
+}
+
+// configure lets raft count by a change from now on.
+func (r *Replica) configure(cc *raftpb.ConfChangeV2) {
+	if r.late != nil {
+		r.conf, r.late = r.rn.ApplyConfChange(r.late), nil
+	}
+	if r.cfg.Bugs.Has(bug.LateConfiguration) && r.role != raft.StateLeader && len(cc.Changes) != 1 {
+		r.late = cc
+		return
+	}
+	r.conf = r.rn.ApplyConfChange(cc)
+	if r.Joint() && r.cfg.Bugs.Has(bug.JointLeftEarly) {
+		r.conf = r.rn.ApplyConfChange(&raftpb.ConfChangeV2{})
+	}
+}
+
+// markChange tells the marks what a change of replicas was.
+func (r *Replica) markChange(before *raftpb.ConfState) {
+	switch was, is := len(before.VotersOutgoing) > 0, r.Joint(); {
+	case is && !was:
+		r.cfg.Points.Reach(point.JointEntered)
+	case was && !is:
+		r.cfg.Points.Reach(point.JointLeft)
+	}
+	for _, id := range before.Learners {
+		if slices.Contains(r.conf.Voters, id) {
+			r.cfg.Points.Reach(point.LearnerPromoted)
+		}
+	}
 }
 
 func (r *Replica) configured(id uint64) bool {
@@ -411,10 +471,13 @@ func (r *Replica) emit(out *Output) {
 	if !r.reign.serving {
 		return
 	}
+	if len(r.gone) > 0 && r.now >= r.reign.tellAt && (r.sealed() || r.cfg.Bugs.Has(bug.EarlyFarewell)) {
+		r.farewell(out)
+	}
 	if r.now-pl.hosted >= hostInterval || pl.hosted == 0 {
 		pl.hosted = r.now
 		for _, id := range r.added() {
-			if heard, ok := r.reign.heard[id]; !ok || r.now-heard > ElectionTimeout {
+			if heard, ok := r.reign.heard[id]; (!ok || r.now-heard > ElectionTimeout) && !r.cfg.Points.Taken(point.LoseHost) {
 				out.Hosts = append(out.Hosts, Hosted{r.peers[id], id})
 			}
 		}
@@ -424,6 +487,41 @@ func (r *Replica) emit(out *Output) {
 			out.Offers = append(out.Offers, Offer{r.peers[target].Node, r.term})
 		}
 	}
+}
+
+// How often a leader tells a removed replica of its end, unasked, and how far apart.
+const (
+	farewells        = 5
+	farewellInterval = time.Second
+)
+
+// farewell tells removed replicas of their end, so that they are destroyed. That must not
+// be as soon as the leader has applied the change: others may not know yet that it is
+// committed, and if the leader were lost then they would count votes of the removed ones
+// too, and need them. So it waits for the seal, and a replica that is not told here, for
+// its leader was lost before, hears it from the next one.
+func (r *Replica) farewell(out *Output) {
+	for _, g := range r.gone {
+		g.Highest = r.highest
+		out.Removed = append(out.Removed, g)
+	}
+	r.reign.tellAt = r.now + farewellInterval
+	if r.reign.told++; r.reign.told >= farewells {
+		r.gone = nil
+	}
+}
+
+// mayTell reports whether a removed replica that speaks to this one may hear of its end:
+// if a majority knows of it. A leader sees its seal; and a change of replicas is proposed
+// by who has applied the one before, so that it is a seal of that one.
+func (r *Replica) mayTell(id uint64) bool {
+	if r.cfg.Bugs.Has(bug.EarlyFarewell) {
+		return true
+	}
+	if r.reign.serving {
+		return r.sealed()
+	}
+	return !r.blind && !slices.Contains(r.young, id)
 }
 
 // known returns the IDs of all replicas, ascending.
@@ -473,6 +571,10 @@ func (r *Replica) successor(progress map[uint64]tracker.Progress) (uint64, bool)
 func (r *Replica) handOver(progress map[uint64]tracker.Progress) {
 	pl := &r.reign.placing
 	if r.wish.Nodes[0].Node == r.cfg.Self.Node && r.wish.fate(r.cfg.Self.Node) == Present {
+		if others := without(r.conf.Voters, r.cfg.ID); pl.offered == 0 && len(others) > 0 && r.cfg.Points.Taken(point.StrayTransfer) {
+			pl.offered = r.now - 1 // no offer goes with it
+			r.Handover(r.now, r.peers[others[0]].Node, r.term)
+		}
 		return
 	}
 	if r.now-pl.offered < pl.backoff && pl.offered != 0 {

@@ -37,6 +37,7 @@ type trio struct {
 	now      time.Duration
 	replicas [3]*Replica
 	cut      map[uint64]bool // replicas that nothing reaches, nor leaves
+	loses    func(Frame) bool
 	events   []Event
 	dropped  []Dropped
 }
@@ -68,7 +69,7 @@ func (w *trio) settle(tb testing.TB) {
 				if err := rd.End(); err != nil {
 					tb.Fatalf("%v from %d to %d: %v", f.Frame.Message.GetType(), f.Frame.From, f.Frame.To, err)
 				}
-				if to := got.To; to <= 3 && !w.cut[to] && !w.cut[got.From] {
+				if to := got.To; to <= 3 && !w.cut[to] && !w.cut[got.From] && (w.loses == nil || !w.loses(got)) {
 					w.replicas[to-1].Step(w.now, 100+got.From, got)
 				}
 			}

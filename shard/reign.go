@@ -3,12 +3,14 @@ package shard
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -34,6 +36,8 @@ type reign struct {
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
 	placing  placing
 	seal     seal
+	told     int           // how often those in Replica.gone heard of their end
+	tellAt   time.Duration // when they may hear of it again
 }
 
 // seal is how a leader learns that the others know who the replicas are now. A change of
@@ -92,10 +96,36 @@ func (r *Replica) heardFrom(id SessionID) bool {
 		return true
 	}
 	if l.expiring {
+		r.cfg.Points.Reach(point.ExpiringIgnored)
 		return false // from the append on, not from the commit (P4)
 	}
 	l.hear(r.now)
+	if r.cfg.Bugs.Has(bug.HeardByName) {
+		r.hearFellows(id)
+	}
 	return true
+}
+
+// Stepped tells the replica that the time of day has moved by d (deliberate bugs).
+func (r *Replica) Stepped(d time.Duration) {
+	if r.cfg.Bugs.Has(bug.TableTimeOfDay) {
+		r.reign.base = max(r.reign.base+d, 0)
+		return
+	}
+	for l := r.reign.leases.order.first(); l != nil; l = l.place.next() {
+		l.heard -= d
+	}
+	r.reign.leases.soon(r.now)
+}
+
+// hearFellows takes a session's word for those of all nodes of its name (a deliberate bug).
+func (r *Replica) hearFellows(id SessionID) {
+	s := r.table.sessions[id]
+	for l := r.reign.leases.order.first(); s != nil && l != nil; l = l.place.next() {
+		if o := r.table.sessions[l.id]; o != nil && o.name == s.name && !l.expiring {
+			l.hear(r.now)
+		}
+	}
 }
 
 // piece is a part of the batch that will be one entry.
@@ -103,12 +133,12 @@ type piece struct{ bytes, clients int }
 
 // gathered notes that a command was added to the batch: what is longer than an entry may
 // be is cut here, between two commands, for no follower would take it.
-func (g *reign) gathered() {
+func (g *reign) gathered(points *point.Points) {
 	rest := piece{len(g.batch), len(g.batched)}
 	for _, p := range g.pieces {
 		rest.bytes, rest.clients = rest.bytes-p.bytes, rest.clients-p.clients
 	}
-	if rest.bytes >= maxBatch {
+	if rest.bytes >= maxBatch || points.Taken(point.SmallEntry) {
 		g.pieces = append(g.pieces, rest)
 	}
 }
@@ -118,6 +148,12 @@ func (g *reign) gathered() {
 // by that, and one entry carries many commands.
 func (r *Replica) propose() {
 	g := &r.reign
+	if g.serving && r.Joint() && !slices.Contains(r.conf.Voters, r.cfg.ID) {
+		// It was elected while a change of voters was on its way, and ends with it. Who
+		// then votes alone may need its vote to get there, and would not get it from a
+		// replica whose log is longer.
+		return
+	}
 	for len(g.batch) > 0 {
 		p := piece{len(g.batch), len(g.batched)}
 		if len(g.pieces) > 0 {
@@ -134,6 +170,8 @@ func (r *Replica) propose() {
 		if err := r.rn.Propose(data); err != nil {
 			if !errors.Is(err, raft.ErrProposalDropped) {
 				r.log.Warn("propose", "error", err)
+			} else if r.rn.BasicStatus().LeadTransferee != 0 {
+				r.cfg.Points.Reach(point.HeldForTransfer)
 			}
 			return
 		}
@@ -146,21 +184,38 @@ func (r *Replica) propose() {
 		}
 		g.seal.asked = true
 	}
-	if g.serving && !g.seal.asked && g.seal.index == 0 {
+	if g.serving && !g.seal.asked && g.seal.index == 0 && !r.cfg.Points.Taken(point.LateSeal) {
 		g.seal.asked = r.rn.Propose(nil) == nil // else at the next tick
 	}
 }
 
-// sealed reports whether all voters that answer know who the replicas are.
+// sealed reports whether all voters that answer know who the replicas are, and a majority
+// does, by the configuration before as well as by the one to come.
 func (r *Replica) sealed() bool {
 	index := r.reign.seal.index
-	sealed := index != 0
+	if index == 0 {
+		return false
+	}
+	sealed := true
+	knows := make(map[uint64]bool)
 	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if id != r.cfg.ID && r.mayVote(id) && r.answers(id) && pr.Match < index {
+		switch {
+		case pr.Match >= index:
+			knows[id] = true
+		case id != r.cfg.ID && r.mayVote(id) && r.answers(id):
 			sealed = false
 		}
 	})
-	return sealed
+	majority := func(voters []uint64) bool {
+		n := 0
+		for _, id := range voters {
+			if knows[id] {
+				n++
+			}
+		}
+		return len(voters) == 0 || n > len(voters)/2
+	}
+	return sealed && majority(r.conf.Voters) && majority(r.conf.VotersOutgoing)
 }
 
 // grantEarly answers what it expects to come of the batch (a deliberate bug).
@@ -183,11 +238,21 @@ func (r *Replica) readIndex() {
 	if r.unasked() && len(g.expiries) == 0 {
 		return // answered by redirect
 	}
+	if r.cfg.Points.Taken(point.LateRound) {
+		r.dirty = true
+		return
+	}
 	g.last++
 	g.rounds[g.last] = &round{r.now, g.renewals, g.expiries}
 	g.renewals, g.expiries = nil, nil
 	ctx := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.term), g.last)
+	if r.cfg.Points.Taken(point.LostRound) {
+		return
+	}
 	r.rn.ReadIndex(ctx)
+	if r.cfg.Points.Taken(point.DoubleRound) {
+		r.rn.ReadIndex(ctx)
+	}
 }
 
 // confirmed ends a round: a majority had this leader after the round began.
@@ -211,6 +276,8 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 			if l.silence(r.now) >= l.ttl && !l.expiring {
 				l.expiring = !r.cfg.Bugs.Has(bug.ExpireAtCommit)
 				r.office(Expire{id, r.term})
+			} else if !l.expiring {
+				r.cfg.Points.Reach(point.ExpiryAverted)
 			}
 		}
 	}
@@ -222,7 +289,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 	l := r.reign.leases.get(q.Session)
 	switch {
 	case l != nil && l.expiring:
-	case l != nil && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
+	case l != nil && (l.silent || r.cfg.Points.Taken(point.LoggedRenewal)) && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
 		l.awaiting = append(l.awaiting, q)
 		if !l.recalled {
 			l.recalled = true
@@ -234,9 +301,16 @@ func (r *Replica) answer(q Renewal, out *Output) {
 }
 
 func (r *Replica) reply(q Renewal, out *Output) {
+	most := maxResults
+	if r.cfg.Points.Taken(point.FewResults) {
+		most = 1
+	}
+	if s := r.table.sessions[q.Session]; s != nil && len(s.results) > most {
+		r.cfg.Points.Reach(point.ResultsInTurn)
+	}
 	out.Answers = append(out.Answers, Answer{
 		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(),
-		Results: r.table.Results(q.Session, maxResults, q.Ref),
+		Results: r.table.Results(q.Session, most, q.Ref),
 	})
 }
 
@@ -249,10 +323,18 @@ func (r *Replica) accede(out *Output) {
 		leases: newLeases(), rounds: make(map[uint64]*round), heard: make(map[uint64]time.Duration),
 		placing: placing{since: r.now},
 	}
+	if r.Joint() {
+		r.cfg.Points.Reach(point.LeaderInJoint)
+	}
+	if r.election.hasty {
+		r.election.hasty = false
+		r.cfg.Points.Reach(point.EarlyWon)
+	}
 	for _, s := range r.table.Leases() {
 		l := g.leases.open(s.Session, s.TTL, r.now)
 		l.fixed = s.Fixed
 		if s.Silent > 0 {
+			r.cfg.Points.Reach(point.LegacySilence)
 			l.silent, l.checkpoint = true, s.Silent
 			l.before = time.Duration(float64(s.Silent) * (1 - 2*r.cfg.Rho))
 		}
@@ -268,6 +350,14 @@ func (r *Replica) accede(out *Output) {
 func (r *Replica) abdicate(out *Output) {
 	if !r.reign.serving {
 		return
+	}
+	if len(r.reign.batched) > 0 {
+		r.cfg.Points.Reach(point.CommandsDropped)
+	}
+	for _, rd := range r.reign.rounds { // order-free: each is judged alone
+		if len(rd.renewals) > 0 {
+			r.cfg.Points.Reach(point.RenewalOfDeposed)
+		}
 	}
 	out.Dropped = append(out.Dropped, r.reign.batched...)
 	out.Ended = true
@@ -329,6 +419,7 @@ func (r *Replica) supervise() {
 	g := &r.reign
 	for n, rd := range g.rounds { // order-free: each is judged alone
 		if r.now-rd.begun >= ElectionTimeout {
+			r.cfg.Points.Reach(point.RoundDropped)
 			delete(g.rounds, n)
 		}
 	}
@@ -341,6 +432,9 @@ func (r *Replica) supervise() {
 	}
 	if len(r.former) > 0 && r.sealed() {
 		r.former = nil
+	}
+	if len(r.gone) > 0 && r.now >= r.reign.tellAt {
+		r.dirty = true // see farewell
 	}
 	if r.role == raft.StateLeader {
 		r.place()
@@ -356,12 +450,12 @@ func (r *Replica) review() {
 		switch due := l.nextCheckpoint(); {
 		case l.expiring:
 		case s >= l.ttl:
-			if l.asked == 0 || r.now-l.asked >= ElectionTimeout {
+			if (l.asked == 0 || r.now-l.asked >= ElectionTimeout) && !r.cfg.Points.Taken(point.LateExpiry) {
 				l.asked = r.now
 				g.expiries = append(g.expiries, l.id)
 				r.dirty = true
 			}
-		case s >= due && !l.recalled && !r.cfg.Bugs.Has(bug.SilenceForgotten):
+		case (s >= due || s >= due-l.ttl/4 && r.cfg.Points.Taken(point.EarlySilence)) && !l.recalled && !r.cfg.Bugs.Has(bug.SilenceForgotten):
 			l.silent, l.checkpoint = true, s
 			r.office(Silent{l.id, s, r.term})
 		}

@@ -64,6 +64,13 @@ type Config struct {
 	Logger   *slog.Logger
 	Bugs     bug.Set
 	Points   *point.Points
+	Watch    Watch
+}
+
+// Watch hears what a replica does, in simulations. Its functions may be nil.
+type Watch struct {
+	Applied func(index, digest uint64)     // an entry, and the table's digest after it
+	Became  func(term uint64, role string) // its role, or the term of its role, is another one
 }
 
 // Replica is one member of a shard's raft group: the log, the table that it feeds,
@@ -80,9 +87,10 @@ type Replica struct {
 	now   time.Duration // of the latest input
 
 	conf      *raftpb.ConfState
-	peers     map[uint64]Peer   // replica ID -> where it lives; what the log says, as far as applied
-	highest   uint64            // the highest replica ID that was ever configured (P24)
-	strangers map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
+	late      *raftpb.ConfChangeV2 // of the deliberate bug LateConfiguration: the latest change of voters
+	peers     map[uint64]Peer      // replica ID -> where it lives; what the log says, as far as applied
+	highest   uint64               // the highest replica ID that was ever configured (P24)
+	strangers map[uint64]uint64    // replica ID -> node, of replicas that spoke and are not in peers yet
 
 	applied      uint64
 	appliedTerm  uint64
@@ -99,6 +107,9 @@ type Replica struct {
 	incoming *incoming // the snapshot that it receives
 	whole    *incoming // the last that arrived whole, until raft has taken or left it
 	former   []Peer    // voters that were removed, and may still be counted by some
+	gone     []Removed // replicas that were removed, and may not know of it: see farewell
+	young    []uint64  // those that the last change removed
+	blind    bool      // the last change came by a snapshot: it is not known whom it removed
 	chunks   []Chunk   // of transfer, to be sent
 	acks     []ChunkAck
 	wish     Wish
@@ -108,6 +119,7 @@ type Replica struct {
 	entries  uint64 // that this replica proposed
 	commands uint64 // in them
 	aligned  bool   // a leader's raft is ticked from a beat on
+	told     told   // what Watch.Became heard last
 	dirty    bool
 	stopped  error
 }
@@ -198,7 +210,7 @@ func NewReplica(cfg Config, now time.Duration) *Replica {
 		r.store.SetHardState(&raftpb.HardState{Term: proto.Uint64(1), Vote: proto.Uint64(0), Commit: proto.Uint64(firstIndex)})
 		r.applied, r.appliedTerm, r.cutAt, r.term = firstIndex, 1, firstIndex, 1
 	}
-	rn, err := raft.NewRawNode(&raft.Config{
+	settings := raft.Config{
 		ID:                        cfg.ID,
 		ElectionTick:              electionTicks,
 		HeartbeatTick:             HeartbeatTicks,
@@ -207,13 +219,17 @@ func NewReplica(cfg Config, now time.Duration) *Replica {
 		MaxSizePerMsg:             maxAppend,
 		MaxUncommittedEntriesSize: maxUncommitted,
 		MaxInflightMsgs:           256,
-		CheckQuorum:               true,
-		PreVote:                   true,
+		CheckQuorum:               !cfg.Bugs.Has(bug.OpenElections),
+		PreVote:                   !cfg.Bugs.Has(bug.OpenElections),
 		ReadOnlyOption:            raft.ReadOnlySafe,
 		DisableProposalForwarding: !cfg.Bugs.Has(bug.OfficeWithoutTerm),
 		StepDownOnRemoval:         true,
 		Logger:                    quiet{r.log},
-	})
+
+		DisableConfChangeValidation: cfg.Bugs.Has(bug.ChangesInRow),
+	}
+	r.squeeze(&settings)
+	rn, err := raft.NewRawNode(&settings)
 	if err != nil {
 		panic(fmt.Sprintf("shard: raft's settings: %v", err))
 	}
@@ -223,6 +239,23 @@ func NewReplica(cfg Config, now time.Duration) *Replica {
 		r.election.campaign = now // the owner, at once: nobody led before
 	}
 	return r
+}
+
+// squeeze makes raft's settings small where a fault point is taken.
+func (r *Replica) squeeze(settings *raft.Config) {
+	p := r.cfg.Points
+	if p.Taken(point.SmallAppends) {
+		settings.MaxSizePerMsg, settings.MaxCommittedSizePerReady = 1, maxAppend
+	}
+	if p.Taken(point.SmallCommits) {
+		settings.MaxCommittedSizePerReady = 1
+	}
+	if p.Taken(point.FewInFlight) {
+		settings.MaxInflightMsgs = 1
+	}
+	if p.Taken(point.FewUncommitted) {
+		settings.MaxUncommittedEntriesSize = 512
+	}
 }
 
 // ID returns the replica's ID in its shard.
@@ -273,7 +306,7 @@ func (r *Replica) Voters() []uint64 {
 
 // Configuration returns the nodes that vote in the two halves of the shard's
 // configuration, as far as this replica has applied its log, and whether the log holds
-// a change that it has not applied. The second half is empty unless the voters change.
+// a change of voters that it has not applied. The second half is empty unless the voters change.
 func (r *Replica) Configuration() (incoming, outgoing []uint64, unsettled bool) {
 	nodes := func(ids []uint64) (nodes []uint64) {
 		for _, id := range ids {
@@ -284,11 +317,25 @@ func (r *Replica) Configuration() (incoming, outgoing []uint64, unsettled bool) 
 	last, _ := r.store.LastIndex()
 	if last > r.applied {
 		entries, err := r.store.Entries(r.applied+1, last+1, 1<<30)
-		unsettled = err != nil || slices.ContainsFunc(entries, func(e *raftpb.Entry) bool {
-			return e.GetType() != raftpb.EntryNormal
-		})
+		unsettled = err != nil || slices.ContainsFunc(entries, r.movesVoters)
 	}
 	return nodes(r.conf.Voters), nodes(r.conf.VotersOutgoing), unsettled
+}
+
+// movesVoters reports whether an entry of the log changes who votes, or ends such a
+// change. Learners may come and go meanwhile.
+func (r *Replica) movesVoters(e *raftpb.Entry) bool {
+	if e.GetType() == raftpb.EntryNormal {
+		return false
+	}
+	cc := &raftpb.ConfChangeV2{}
+	if e.GetType() != raftpb.EntryConfChangeV2 || proto.Unmarshal(e.Data, cc) != nil {
+		return true
+	}
+	voters := append(slices.Clone(r.conf.Voters), r.conf.VotersOutgoing...)
+	return len(cc.Changes) == 0 || slices.ContainsFunc(cc.Changes, func(c *raftpb.ConfChangeSingle) bool {
+		return c.GetType() == raftpb.ConfChangeAddNode || slices.Contains(voters, c.GetNodeId())
+	})
 }
 
 // Joint reports whether the shard is changing its voters.
@@ -320,12 +367,17 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		return nil
 	}
 	if f.To != r.cfg.ID && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
+		r.cfg.Points.Reach(point.WrongReplica)
 		return nil
 	}
-	if _, known := r.peers[f.From]; !known && r.highest >= f.From {
+	if _, known := r.peers[f.From]; !known && r.highest >= f.From && !r.cfg.Bugs.Has(bug.RemovedHeard) {
+		if !r.mayTell(f.From) {
+			return nil
+		}
 		return &Removed{Node: node, ID: f.From, Highest: r.highest}
 	} else if !known {
 		// It was added by an entry that this replica has yet to apply.
+		r.cfg.Points.Reach(point.StrangerHeard)
 		r.strangers[f.From] = node
 	}
 	m := f.Message
@@ -338,6 +390,18 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
 		if !r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
 			return nil // nothing takes effect by being forwarded (P3)
+		}
+	case raftpb.MsgPreVoteResp:
+		if m.GetReject() {
+			r.cfg.Points.Reach(point.PreVoteRefused)
+		}
+	case raftpb.MsgVote:
+		if r.role == raft.StateCandidate && m.GetTerm() == r.term {
+			r.cfg.Points.Reach(point.TwoCandidates)
+		}
+	case raftpb.MsgTimeoutNow:
+		if m.GetTerm() == r.term {
+			r.cfg.Points.Reach(point.ToldToLead)
 		}
 	}
 	if r.reign.serving {
@@ -368,7 +432,7 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 	}
 	r.reign.batch = append(r.reign.batch, raw...)
 	r.reign.batched = append(r.reign.batched, Dropped{id, number})
-	r.reign.gathered()
+	r.reign.gathered(r.cfg.Points)
 	if len(r.reign.batch) >= maxBatch {
 		r.propose()
 	}
@@ -395,7 +459,7 @@ func commandOf(cmd Command) (SessionID, uint64) {
 // office appends a command of the leader's own.
 func (r *Replica) office(cmd Command) {
 	r.reign.batch = AppendCommand(r.reign.batch, cmd)
-	r.reign.gathered()
+	r.reign.gathered(r.cfg.Points)
 	r.dirty = true
 }
 
@@ -414,12 +478,15 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		return
 	}
 	if stall > 0 {
+		r.cfg.Points.Reach(point.Stalled)
 		r.election.stalled(stall)
-		r.reign.stalled(stall)
+		if !r.cfg.Bugs.Has(bug.StallCounts) {
+			r.reign.stalled(stall)
+		}
 	}
 	if r.role == raft.StateLeader {
 		// All leaders of a lane beat at the same tick: one frame carries all heartbeats.
-		if r.aligned = r.aligned || beat; r.aligned {
+		if r.aligned = r.aligned || beat; r.aligned && !r.cfg.Points.Taken(point.SkipBeat) {
 			r.rn.Tick()
 		}
 		r.dirty = true
@@ -460,7 +527,11 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		return
 	}
 	r.dirty = false
-	r.propose()
+	if r.cfg.Points.Taken(point.LateProposal) {
+		r.dirty = true
+	} else {
+		r.propose()
+	}
 	r.readIndex()
 	for r.rn.HasReady() && r.stopped == nil {
 		rd := r.rn.Ready()
@@ -485,6 +556,7 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 		if r.role != raft.StateLeader {
 			r.aligned = false
 			r.abdicate(out)
+			r.election.led(r)
 		}
 	}
 	if !raft.IsEmptySnap(rd.Snapshot) {
@@ -513,9 +585,38 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 	for _, rs := range rd.ReadStates {
 		r.confirmed(rs.RequestCtx, out)
 	}
-	if r.role == raft.StateLeader && !r.reign.serving &&
+	if r.role == raft.StateLeader && !r.reign.serving && !r.cfg.Points.Taken(point.LateAccession) &&
 		(r.appliedTerm == r.term || r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm)) {
 		r.accede(out)
+	}
+	r.became()
+}
+
+// told is what was said of a replica's role.
+type told struct {
+	term uint64
+	role string
+}
+
+// became tells those who watch of another role.
+func (r *Replica) became() {
+	if r.cfg.Watch.Became == nil {
+		return
+	}
+	now := told{r.term, "follower"}
+	switch {
+	case r.stopped != nil:
+		now.role = "none"
+	case r.role == raft.StateLeader:
+		now.role = "leader"
+	case r.role != raft.StateFollower:
+		now.role = "candidate"
+	case !r.mayVote(r.cfg.ID):
+		now.role = "learner"
+	}
+	if now != r.told {
+		r.told = now
+		r.cfg.Watch.Became(now.term, now.role)
 	}
 }
 
@@ -535,7 +636,7 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 		// The next append or heartbeat tells them as well, and nobody waits for a
 		// follower to apply: half of all messages are saved. Where the follower has
 		// not confirmed what came before, an empty append is how a loss is found.
-		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) {
+		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) && !r.cfg.Points.Taken(point.NeedlessCommit) {
 			return
 		}
 	case raftpb.MsgVoteResp:
@@ -543,9 +644,32 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 			r.election.voted(r)
 		}
 	}
-	out.Frames = append(out.Frames, Outgoing{to.Node, urgent(m), Frame{
+	if r.loses(m) {
+		return
+	}
+	f := Outgoing{to.Node, urgent(m), Frame{
 		Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Message: m,
-	}})
+	}}
+	out.Frames = append(out.Frames, f)
+	if r.cfg.Points.Taken(point.DoubleMessage) {
+		out.Frames = append(out.Frames, f)
+	}
+}
+
+// loses reports whether a fault point takes the message out of the world.
+func (r *Replica) loses(m *raftpb.Message) bool {
+	p := r.cfg.Points
+	switch m.GetType() {
+	case raftpb.MsgApp:
+		return p.Taken(point.LoseAppend)
+	case raftpb.MsgAppResp:
+		return p.Taken(point.LoseAppendReply)
+	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
+		return p.Taken(point.LoseHeartbeat)
+	case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp:
+		return p.Taken(point.LoseVote)
+	}
+	return false
 }
 
 // apply takes one committed entry.
@@ -565,7 +689,7 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 			}
 		}
 	}
-	if r.applied%checkedEntries == 0 {
+	if r.applied%checkedEntries == 0 || r.applied%8 == 0 && r.cfg.Points.Taken(point.CheckOften) {
 		r.sums = append(r.sums, checksum{r.applied, r.table.Digest()})
 		if len(r.sums) > 4 {
 			r.sums = r.sums[1:]
@@ -573,6 +697,9 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 		if r.reign.serving {
 			r.office(Check{Index: r.applied, Digest: r.table.Digest(), Term: r.term})
 		}
+	}
+	if r.cfg.Watch.Applied != nil {
+		r.cfg.Watch.Applied(r.applied, r.table.Digest())
 	}
 }
 
@@ -617,20 +744,30 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 func (r *Replica) stop(err error) {
 	r.stopped = err
 	r.reign = reign{}
+	r.became()
 	r.log.Error("the replica stops itself", "error", err)
 }
 
 // compact cuts the log, never past what a snapshot under way stands on (P40), nor past what
 // a follower that answers has yet to get.
 func (r *Replica) compact() {
-	if r.applied-r.cutAt < compactEntries && r.appliedBytes < compactBytes || r.transfer != nil || r.applied <= r.cutAt+keptEntries {
+	early, kept := r.cfg.Points.Taken(point.CompactEarly), uint64(keptEntries)
+	if r.applied-r.cutAt < compactEntries && r.appliedBytes < compactBytes && !early {
 		return
 	}
-	to := r.applied - keptEntries
+	if r.cfg.Points.Taken(point.KeepLittle) {
+		kept = 1
+	}
+	if r.transfer != nil || r.applied <= r.cutAt+kept {
+		return
+	}
+	to := r.applied - kept
 	if r.role == raft.StateLeader {
 		r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 			if pr.State == tracker.StateReplicate && r.answers(id) {
 				to = min(to, pr.Match)
+			} else if pr.IsLearner && id != r.cfg.ID {
+				r.cfg.Points.Reach(point.CutBehindLearner)
 			}
 		})
 		to = max(to, r.applied-min(mostKept, r.applied))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 )
 
 // session is the record of one session in this shard: what it holds and waits for,
@@ -51,6 +52,8 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 		why := Reopen
 		if s != nil {
 			why = Behind
+		} else {
+			t.points.Reach(point.GhostRefused)
 		}
 		return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: why, Revision: t.revision})
 	}
@@ -75,8 +78,14 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 			s.forget(n)
 		}
 	}
-	if s.seen.has(c.Number) && !t.bugs.Has(bug.NoDedup) {
-		return nil, append(out, t.again(s, c.Number))
+	_, known := s.results[c.Number]
+	known = known || s.requests[c.Number] != nil || !t.bugs.Has(bug.NumbersEvicted)
+	if s.seen.has(c.Number) && known && !t.bugs.Has(bug.NoDedup) {
+		told := t.again(s, c.Number)
+		if _, ok := told.(Granted); ok {
+			t.points.Reach(point.RepeatedGrant)
+		}
+		return nil, append(out, told)
 	}
 	s.seen.add(c.Number)
 	return s, out
@@ -91,13 +100,19 @@ func (s *session) forget(number uint64) {
 // again tells a repeated command what its first copy was told.
 func (t *Table) again(s *session, number uint64) Event {
 	if r := s.requests[number]; r != nil && r.token == 0 {
+		if t.bugs.Has(bug.RetryQueuesLast) {
+			r.entry.queue.remove(&r.place)
+			r.entry.queue.push(r, &r.place)
+		}
 		return t.queued(r)
 	}
 	switch res, ok := s.results[number]; {
 	case !ok:
 		// Acknowledged before, or cancelled before it arrived.
+		t.points.Reach(point.StaleCommand)
 		return Refused{Session: s.id, Number: number, Reason: Stale, Revision: t.revision}
 	case res.token != 0:
+		t.points.Reach(point.RepeatedGrant)
 		return Granted{s.id, number, res.token}
 	case res.refused != 0:
 		return Refused{Session: s.id, Number: number, Reason: res.refused, Revision: t.revision}
@@ -119,9 +134,19 @@ func (t *Table) end(s *session, out []Event) []Event {
 		gone = append(gone, r)
 	}
 	slices.SortFunc(gone, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+	for _, r := range gone {
+		switch {
+		case r.token == 0:
+			t.points.Reach(point.LostWaiting)
+		case r.entry.queue.len > 0:
+			t.points.Reach(point.LostHolding)
+		}
+	}
 	// All of them go before anybody is let in, or it would be s's own waiters.
 	for _, r := range gone {
-		t.take(r)
+		if r.token != 0 || !t.bugs.Has(bug.WaitersOutlive) {
+			t.take(r)
+		}
 	}
 	for _, r := range gone {
 		if !t.bugs.Has(bug.LostWakeUp) {

@@ -29,6 +29,7 @@ type Cut struct {
 	entries int // images written
 	records int
 	done    bool
+	walks   bool // of the deliberate bug LiveSnapshot: Next is under way
 }
 
 // Cut begins a snapshot. A table takes one at a time: an earlier one that is not
@@ -52,6 +53,7 @@ func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 	if !c.done && c.t.cut != c {
 		panic("shard: a snapshot goes on that was given up")
 	}
+	c.walks = true
 	for len(c.buf) < limit && c.record != nil {
 		p := c.record
 		c.record = p.succ
@@ -62,6 +64,7 @@ func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 		c.entry = p.succ
 		c.t.keepEntry(p.value)
 	}
+	c.walks = false
 	if c.record == nil && c.entry == nil && !c.done {
 		c.done = true
 		c.buf = wire.AppendArray(c.buf, 3)
@@ -95,7 +98,7 @@ func (t *Table) keepEntry(e *entry) {
 	if c.entry == &e.place { // e may be about to leave the list
 		c.entry = e.place.succ
 	}
-	if e.kept == c {
+	if e.kept == c || t.bugs.Has(bug.LiveSnapshot) && !c.walks {
 		return
 	}
 	e.kept = c
@@ -114,12 +117,16 @@ func (t *Table) keepSession(s *session) {
 	if c.record == &s.place {
 		c.record = s.place.succ
 	}
-	if s.kept == c {
+	if s.kept == c || t.bugs.Has(bug.LiveSnapshot) && !c.walks {
 		return
 	}
 	s.kept = c
 	if s.born <= c.at {
 		c.records++
+		if t.bugs.Has(bug.BriefSnapshot) {
+			brief := *s
+			brief.results, s = nil, &brief
+		}
 		c.buf = appendRecord(c.buf, s)
 	}
 }
@@ -374,6 +381,9 @@ func (rs *Restore) entry(r *wire.Reader) {
 		return
 	}
 	for _, l := range lines {
+		if l.r.token == 0 && rs.t.bugs.Has(bug.RestoreForgetsWaiters) {
+			continue
+		}
 		s := rs.t.sessions[l.id]
 		if s == nil {
 			s = rs.shell(l.id)

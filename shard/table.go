@@ -62,6 +62,9 @@ type Decision struct {
 	Session  SessionID
 	Number   uint64
 	Token    uint64 // Admitted and Finished
+	Weight   int64
+	Capacity int64
+	Settling bool // nothing is granted yet, to nobody (P27)
 }
 
 // DecisionKind says what the table did.
@@ -73,11 +76,12 @@ const (
 	Admitted                          // it holds the key
 	Finished                          // it holds it no more
 	Withdrawn                         // it left the queue without a grant
+	Declined                          // it did not want to wait, and would have had to
 )
 
 func (t *Table) decided(what DecisionKind, r *request) {
 	if t.observe != nil {
-		t.observe(Decision{what, t.revision, r.entry.key, r.session.id, r.number, r.token})
+		t.observe(Decision{what, t.revision, r.entry.key, r.session.id, r.number, r.token, r.weight, r.entry.capacity, t.settles != 0})
 	}
 }
 
@@ -104,6 +108,7 @@ type entry struct {
 	used     int64 // the holders' weights; at most capacity
 	holders  list[*request]
 	queue    list[*request] // in the order in which they were committed
+	last     uint64         // of the deliberate bug TokenReused: the first token
 	image                   // for snapshots
 }
 
@@ -157,18 +162,23 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.close(cmd, out)
 	case Expire:
 		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
+			if s.fixed {
+				t.points.Reach(point.FixedEnd)
+			}
 			out = t.end(s, out)
 		}
 	case Silent:
 		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
 			t.keepSession(s)
 			s.silent = cmd.For
+			t.points.Reach(point.SilenceLogged)
 		}
 	case Heard:
 		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
 			t.keepSession(s)
 			s.silent = 0
 			out = append(out, Reheard{cmd.Session})
+			t.points.Reach(point.HeardLogged)
 		}
 	case Settle:
 		if t.settles != 0 && t.inOffice(cmd.Term) {
@@ -211,14 +221,20 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	refuse := Reason(0)
 	switch fits := t.fits(e, c.Weight); {
-	case e.kind != c.Kind || e.capacity != c.Capacity:
+	case (e.kind != c.Kind || e.capacity != c.Capacity) && !t.bugs.Has(bug.KindsMixed):
 		refuse = Capacity
 	case c.Try && !fits:
+		if t.settles == 0 && e.used+c.Weight <= e.capacity {
+			t.points.Reach(point.TryPassesNobody)
+		}
 		refuse = Locked
 	case !fits && e.queue.len >= MaxWaiters:
 		refuse = Crowded
 	}
 	if refuse != 0 {
+		if refuse == Locked && t.observe != nil {
+			t.observe(Decision{Declined, t.revision, c.Key, s.id, c.Number, 0, c.Weight, e.capacity, t.settles != 0})
+		}
 		out = append(out, t.refused(s, c.Number, refuse, e))
 		t.sweep(e)
 		return out
@@ -230,6 +246,9 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	s.requests[c.Number] = r
 	e.queue.push(r, &r.place)
+	if e.queue.len == 10 {
+		t.points.Reach(point.DeepQueue)
+	}
 	t.decided(Entered, r)
 	out = t.grant(e, out)
 	if r.token == 0 {
@@ -251,7 +270,11 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 	if t.settles != 0 {
 		return out
 	}
+	let := 0
 	for r := t.next(e); r != nil; r = t.next(e) {
+		if t.cut != nil && e.kept != t.cut && e.born <= t.cut.at {
+			t.points.Reach(point.GrantWhileCut)
+		}
 		t.keepEntry(e)
 		t.keepSession(r.session)
 		e.queue.remove(&r.place)
@@ -259,11 +282,24 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		e.used += r.weight
 		t.revision++
 		r.token = t.revision
+		if t.bugs.Has(bug.TokenReused) {
+			if e.last == 0 {
+				e.last = r.token
+			}
+			r.token = e.last
+		}
 		r.since = t.now
 		r.session.holds[r.token] = r
 		r.session.results[r.number] = result{token: r.token}
 		t.decided(Admitted, r)
 		out = append(out, Granted{r.session.id, r.number, r.token})
+		let++
+	}
+	switch {
+	case let > 1 && e.kind == Semaphore:
+		t.points.Reach(point.PermitsTogether)
+	case let > 1:
+		t.points.Reach(point.ReadersTogether)
 	}
 	return out
 }
@@ -286,8 +322,16 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	s.seen.add(c.Target) // if it is still under way, it comes too late
-	if r := s.requests[c.Target]; r != nil {
+	if !s.seen.has(c.Target) {
+		t.points.Reach(point.CancelOvertakes)
+	}
+	if !t.bugs.Has(bug.EarlyCancel) {
+		s.seen.add(c.Target) // if it is still under way, it comes too late
+	}
+	if r := s.requests[c.Target]; r != nil && (r.token == 0 || !t.bugs.Has(bug.CancelSparesHolders)) {
+		if r.token != 0 {
+			t.points.Reach(point.CancelAfterGrant)
+		}
 		out = t.drop(r, out)
 	}
 	s.forget(c.Target)
@@ -297,7 +341,15 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 
 func (t *Table) release(c Release, out []Event) []Event {
 	s, out := t.begin(c.Call, nil, out)
+	if e := t.keys[c.Key]; e != nil && e.holders.len > 0 && t.bugs.Has(bug.ReleaseOfOthers) {
+		return t.drop(e.holders.first(), out)
+	}
 	if s == nil {
+		if s = t.sessions[c.Session]; s != nil && s.seen.has(c.Number) {
+			if r := t.heldByKey(s, c.Key); r != nil && r.token > c.Token {
+				t.points.Reach(point.LateUnlock)
+			}
+		}
 		return out
 	}
 	r := s.holds[c.Token]
@@ -305,9 +357,6 @@ func (t *Table) release(c Release, out []Event) []Event {
 		r = t.heldByKey(s, c.Key)
 	}
 	if r == nil || r.entry.key != c.Key {
-		if t.heldByKey(s, c.Key) != nil {
-			t.points.Reach(point.LateUnlock)
-		}
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
 	s.results[c.Number] = result{}
@@ -330,11 +379,17 @@ func (t *Table) heldByKey(s *session, key string) *request {
 func (t *Table) claim(c Claim, out []Event) []Event {
 	s, out := t.begin(c.Call, nil, out)
 	if s == nil {
+		if !t.Has(c.Session) {
+			t.points.Reach(point.LateClaim)
+		}
 		return out
 	}
 	r := s.holds[c.Token]
 	if r == nil || r.entry.key != c.Key {
 		return append(out, t.refused(s, c.Number, Lost, nil))
+	}
+	if s.fixed {
+		t.points.Reach(point.Extended)
 	}
 	s.ttl, s.fixed = c.Hold, true
 	s.silent = 0
@@ -355,6 +410,11 @@ func (t *Table) close(c Close, out []Event) []Event {
 func (t *Table) drop(r *request, out []Event) []Event {
 	t.take(r)
 	out = t.grant(r.entry, out)
+	if t.bugs.Has(bug.AllAreWoken) {
+		for w := r.entry.queue.first(); w != nil; w = w.place.next() {
+			out = append(out, t.queued(w))
+		}
+	}
 	t.sweep(r.entry)
 	return out
 }
@@ -390,6 +450,7 @@ func (t *Table) sweep(e *entry) {
 
 func (t *Table) settle(out []Event) []Event {
 	t.settles = 0
+	t.points.Reach(point.Settled)
 	keys := make([]string, 0, len(t.keys))
 	for key := range t.keys { // order-free: sorted below
 		keys = append(keys, key)

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -51,6 +52,8 @@ type transfer struct {
 	flight   []Chunk // sent and not acknowledged
 	next     uint64  // the number of the next chunk
 	cutDone  bool
+	window   int           // of flight
+	most     int           // bytes of a chunk
 	progress time.Duration // of the last ack
 	sent     time.Duration
 }
@@ -58,7 +61,7 @@ type transfer struct {
 // beginTransfer answers raft's wish to send a snapshot. Each such wish ends in exactly
 // one report (P40): at the last ack, or when the receiver stays silent.
 func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
-	if r.transfer != nil {
+	if r.transfer != nil || r.cfg.Points.Taken(point.BusySender) {
 		r.rn.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // one at a time; raft asks again
 		return
 	}
@@ -77,6 +80,13 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	meta = wire.AppendUint(meta, r.founders)
 	r.transfer = &transfer{
 		number: r.rand.Uint64(), to: m.GetTo(), peer: to, cut: r.table.Cut(), meta: meta, progress: r.now,
+		window: chunkWindow, most: chunkBytes,
+	}
+	if r.cfg.Points.Taken(point.SmallWindow) {
+		r.transfer.window = 1
+	}
+	if r.cfg.Points.Taken(point.SmallChunks) {
+		r.transfer.most = 16
 	}
 	r.fill()
 }
@@ -84,18 +94,20 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 // fill sends chunks as far as the window allows.
 func (r *Replica) fill() {
 	t := r.transfer
-	for len(t.flight) < chunkWindow && !t.cutDone {
+	for len(t.flight) < t.window && !t.cutDone {
 		c := Chunk{
 			Node: t.peer.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: t.to,
 			Transfer: t.number, Number: t.next,
 		}
-		c.Data, t.cutDone = t.cut.Next(chunkBytes)
+		c.Data, t.cutDone = t.cut.Next(t.most)
 		if t.cutDone {
 			c.Meta = t.meta
 		}
 		t.next++
 		t.flight = append(t.flight, c)
-		r.chunks = append(r.chunks, c)
+		if !r.cfg.Points.Taken(point.LoseChunk) {
+			r.chunks = append(r.chunks, c)
+		}
 		t.sent = r.now
 	}
 	r.dirty = true
@@ -133,10 +145,16 @@ func (r *Replica) transferTick() {
 		return
 	}
 	_, there := r.peers[t.to]
+	silent := r.now - t.progress
 	switch {
-	case r.role != raft.StateLeader || !there || r.now-t.progress >= giveUpAfter:
+	case r.role != raft.StateLeader || !there:
+		r.cfg.Points.Reach(point.SnapshotAbandoned)
 		r.endTransfer(raft.SnapshotFailure)
-	case r.now-t.sent >= resendAfter && r.now-t.progress >= resendAfter:
+	case silent >= giveUpAfter, silent >= ElectionTimeout/2 && r.cfg.Points.Taken(point.HastyGiveUp):
+		r.cfg.Points.Reach(point.SnapshotGivenUp)
+		r.endTransfer(raft.SnapshotFailure)
+	case r.now-t.sent >= resendAfter && silent >= resendAfter:
+		r.cfg.Points.Reach(point.ChunkResent)
 		r.chunks = append(r.chunks, t.flight...)
 		t.sent = r.now
 		r.dirty = true
@@ -180,6 +198,9 @@ func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
 		if c.Meta != nil && !r.arrived(in, c.Meta) {
 			return
 		}
+	}
+	if r.cfg.Points.Taken(point.LoseChunkAck) {
+		return
 	}
 	r.acks = append(r.acks, ChunkAck{
 		Node: node, Generation: r.cfg.Generation, From: r.cfg.ID, To: c.From, Transfer: c.Transfer, Next: in.next,
@@ -252,11 +273,15 @@ func (r *Replica) install(s *raftpb.Snapshot) {
 	if err := r.store.ApplySnapshot(s); err != nil {
 		panic(fmt.Sprintf("shard: snapshot: %v", err))
 	}
+	if r.applied > firstIndex {
+		r.cfg.Points.Reach(point.SnapshotOverLog)
+	}
 	meta := s.GetMetadata()
 	r.table, r.peers, r.highest, r.founders = in.table, in.peers, in.highest, in.founders
 	r.conf = meta.GetConfState()
 	r.applied, r.appliedTerm, r.cutAt, r.appliedBytes = meta.GetIndex(), meta.GetTerm(), meta.GetIndex(), 0
 	r.sums = nil
+	r.young, r.blind = nil, true
 	in.table = nil
 	clear(r.strangers)
 	r.log.Debug("installed a snapshot", "index", r.applied, "revision", r.table.Revision())

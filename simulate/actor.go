@@ -21,6 +21,7 @@ type actor struct {
 	ev      event
 	done    chan struct{}
 	next    func() (struct{}, bool)
+	stop    func()
 	yield   func(struct{}) bool
 
 	started, finished, dying bool
@@ -31,6 +32,7 @@ type actor struct {
 	until   time.Duration // by the process's clock
 	ctx     *simContext   // hears of its end directly
 	watches [2]watch      // or by being asked
+	calls   []*Call       // that it reports, and which have not ended
 	woken   bool          // ev is a wake, and no more the timer
 }
 
@@ -45,7 +47,7 @@ func newActor(p *process, name string, fn func(context.Context)) *actor {
 	for i := range a.watches {
 		a.watches[i] = watch{actor: a, slot: idle}
 	}
-	a.next, _ = iter.Pull(a.body)
+	a.next, a.stop = iter.Pull(a.body)
 	return a
 }
 
@@ -98,6 +100,7 @@ func (a *actor) unwind() {
 		return
 	}
 	if !a.started {
+		a.stop()
 		a.finished = true
 		close(a.done)
 		return

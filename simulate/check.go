@@ -102,12 +102,43 @@ func (h *History) checkLeases(k *keyHistory, x *Held) {
 	}
 	for _, y := range k.live {
 		p := y.call.process
-		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
+		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || p.hangs() || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
 			continue
 		}
-		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && y.hold.Context().Err() == nil {
+		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && !y.hold.Over() {
 			h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v has not been told of its loss, though its deadline passed %v ago", x, y, late))
 		}
+	}
+}
+
+// checkLate (G6): once all faults are over, an exclusive call that could have been
+// granted is, within History.Bound: what crashed or fell silent while it held the key
+// does not keep it for longer than that after its lease.
+func (h *History) checkLate(k *keyHistory, x *Held) {
+	w := h.world
+	if h.Bound == 0 || w.healed == 0 || x.call.want.Weight < x.call.want.Capacity {
+		return
+	}
+	since := max(x.call.began, k.freed, w.healed)
+	if late := w.now - since; late > h.Bound {
+		w.Fail(fmt.Errorf("G6 bound: %v was granted %v after nothing stood against it any more", x, late))
+	}
+}
+
+// checkFixed (P7): a hold with a fixed end is believed in until then at the latest,
+// however often its session is renewed.
+func (x *Held) checkFixed() {
+	if x.latest == 0 {
+		return
+	}
+	w, latest := x.call.history.world, x.latest
+	for _, c := range x.claims {
+		if c.ended == running { // it may have been answered
+			latest = max(latest, w.now+c.length)
+		}
+	}
+	if until := x.leasedUntil(); until > latest {
+		w.Fail(fmt.Errorf("G5 fixed: %v is believed in until %v, and must end by %v", x, until, latest))
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *conn) describe(side int, kind transport.Kind, body []byte) string {
 	if c.net.world.timeline == nil {
 		return ""
 	}
-	return strings.Join(c.ends[side].messages(kind, body), ", ")
+	return strings.Join(c.messages(side, kind, body), ", ")
 }
 
 func (c *conn) host(side int) *Host { return c.ends[side].process.host }
@@ -93,7 +93,7 @@ func (c *conn) notice() {
 		switch {
 		case gone && through && !c.reset[side]:
 			c.reset[side] = true
-			w.after(c.net.latency(c.host(other), c.host(side), 0), c.ends[side].process, func() { c.rst(side) })
+			w.after(c.net.latency(c.host(other), c.host(side), 0, transport.Urgent), c.ends[side].process, func() { c.rst(side) })
 		case !gone && !c.paused(other) && c.net.open(c.host(other), c.host(side)):
 			w.cancel(&c.silence[side])
 		case c.silence[side].slot == idle:
@@ -155,7 +155,7 @@ func (c *conn) goodbye(side int) {
 		c.close(side)
 		return
 	}
-	at := max(n.world.now+n.latency(c.host(side), c.host(other), 0), c.last[side][0]+1, c.last[side][1]+1, c.since[other]+1)
+	at := max(n.world.now+n.latency(c.host(side), c.host(other), 0, transport.Urgent), c.last[side][0]+1, c.last[side][1]+1, c.since[other]+1)
 	c.reset[other] = true // nothing else tells it
 	n.world.after(at-n.world.now, c.ends[other].process, func() {
 		c.reset[other] = false

@@ -40,9 +40,23 @@
 // # Faults and proofs
 //
 // Faults are methods of World, to be called from [World.At], from actors of
-// [World.Go], or between two calls of Run; [World.Chaos] draws them from the
-// seed. [World.History] takes down what clients believed, and judges it against
-// the mesh's promises: exclusion, fencing tokens, order, leases, an end to every
-// call. [Lockers] is a load that reports to it, and demands at the end that
-// everything can be locked again.
+// [World.Go], or between two calls of Run. Each is one verb:
+//
+//   - the network: Partition, PartitionOneWay, Isolate, Swizzle, Heal; Hold, Release,
+//     InFlight, Rule for single messages; SetLink, SetLinkOneWay, SetLinks; Reset
+//   - hosts: Crash, PowerOff, Restart, Leave; Pause, Resume; Slow, Stall; BreakReplica
+//   - clocks: ClockRate, ClockWave, ClockNoise, ClockStep, ClockOffset
+//   - failure detectors: DelayGossip, SilenceGossip, RestoreGossip, LieDead
+//   - the end of all: HealAll, and HealCore, after which the rest stays broken
+//
+// A verb that names a host that does not exist, or a number out of its range, panics with
+// a text that names it: within Run that fails the run. To crash what is down, to resume
+// what runs, or to end what has not begun is no mistake, and does nothing.
+//
+// [World.Chaos] draws faults from the seed. [World.History] takes down what the callers of nodes are told and believe,
+// without a word of theirs, and judges it against the mesh's promises: exclusion,
+// fencing tokens, order, leases, an end to every call, nothing left behind.
+// [Lockers] is a load that demands at the end that everything can be locked again.
+// What your own code promises you say with [World.Always], [World.Sometimes],
+// [World.Reachable] and [World.Unreachable].
 package simulate

@@ -67,7 +67,7 @@ func ExampleWorld_Chaos() {
 		w.Host(name)
 	}
 	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute, Without: []string{"crash", "power-off"}})
-	fmt.Println(w.Run(2*time.Minute), storm.Over(), storm.Total() > 10, w.Reachable("a", "b"))
+	fmt.Println(w.Run(2*time.Minute), storm.Over(), storm.Total() > 10, w.Reaches("a", "b"))
 	// Output: <nil> true true true
 }
 

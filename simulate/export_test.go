@@ -3,6 +3,8 @@ package simulate
 import (
 	"flag"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/point"
 )
 
 // Flags of the tests that draw worlds.
@@ -10,23 +12,6 @@ var (
 	SeedFlag  = flag.Uint64("seed", 0, "the first seed of TestFreshSeeds; the only seed of the other tests")
 	SeedsFlag = flag.Int("seeds", 20, "how many seeds TestFreshSeeds runs")
 )
-
-// Serving returns the hosts on which a replica of the shard leads and serves.
-func (w *World) Serving(shard int) (hosts []string) {
-	for _, h := range w.Hosts() {
-		if h.process == nil {
-			continue
-		}
-		for _, n := range h.process.nodes {
-			for _, r := range n.node.Replicas() {
-				if r.Shard == shard && r.Serving {
-					hosts = append(hosts, h.name)
-				}
-			}
-		}
-	}
-	return hosts
-}
 
 // NodeOf returns the ID of the node on a host.
 func (w *World) NodeOf(host string) uint64 {
@@ -39,3 +24,9 @@ func (w *World) WallOf(host string, t time.Time) time.Duration {
 	p := w.named(host).process
 	return p.host.clock.truth(p.Now() + t.Sub(p.Wall()) - p.base)
 }
+
+// Taken returns how often a fault point was taken.
+func (w *World) Taken(s point.Site) uint64 { return w.taken[s] }
+
+// Met returns how often a mark was met.
+func (w *World) Met(m point.Mark) uint64 { return w.marks[m] }

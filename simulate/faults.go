@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -82,50 +83,125 @@ func (w *World) Resume(host string) {
 	w.net.refresh()
 }
 
-// ClockRate makes a host's clocks gain ppm millionths (or lose, if it is negative)
-// from now on. The mesh's promises hold within its bound on rates.
-func (w *World) ClockRate(host string, ppm int64) {
-	h := w.named(host)
-	w.fault(host, "clock of %s gains %d ppm", host, ppm)
-	h.clock.setRate(w.now, max(ppm, -million/2))
-	h.reclock()
-}
-
-// ClockStep moves a host's time of day by d. Its monotonic clock stays.
-func (w *World) ClockStep(host string, d time.Duration) {
-	w.fault(host, "time of day of %s steps by %v", host, d)
-	w.named(host).clock.offset += d
-}
-
-// Slow makes everything that a host does take factor times as long.
+// Slow makes everything that a host does take factor times as long, as a busy or
+// throttled CPU does; 1 ends it. Its clocks are as ever.
+//
+//	w.Slow("a", 100)
 func (w *World) Slow(host string, factor int64) {
+	if factor < 1 || factor > million {
+		panic(fmt.Sprintf("simulate: Slow: factor %d is not in [1, %d]", factor, million))
+	}
 	h := w.named(host)
 	if h.slow > 1 {
 		w.ended(h.drag, host, "%s is as fast as before", host)
 	}
-	if h.slow = max(factor, 1); h.slow > 1 {
+	if h.slow = factor; h.slow > 1 {
 		h.drag = w.fault(host, "slow %s: everything takes %d times as long", host, factor)
 	}
 }
 
-// HealAll ends every fault: cuts, pauses, slowness and bad links are over, and all
-// hosts run. Clocks keep their rates, and rules stay.
-func (w *World) HealAll() {
-	w.Heal()
-	for i := range w.net.paths {
-		for j := range w.net.paths[i] {
-			l := w.net.paths[i][j].link
-			l.Loss, l.Duplicate, l.Reorder = 0, 0, 0
-		}
+// BreakReplica makes the replica of a shard that lives on a host stop itself, as if it
+// had panicked. Its node lives, and so do its other replicas.
+func (w *World) BreakReplica(host string, shard int) {
+	h := w.named(host)
+	if h.process == nil {
+		return
 	}
+	w.fault(host, "the replica of shard %d on %s stops", shard, host)
+	for _, n := range h.process.nodes {
+		n.node.Break(shard)
+	}
+}
+
+// Stall keeps one loop of a host's nodes from running for d: "hall", which deals with
+// other nodes as such, or a lane such as "lane 0", which has the locks. Everything else on
+// the host goes on, as when one thread hangs in a page fault.
+//
+//	w.Stall("a", "lane 0", 3*time.Second)
+func (w *World) Stall(host, loop string, d time.Duration) {
+	h := w.named(host)
+	if d < 0 {
+		panic(fmt.Sprintf("simulate: Stall: %v is negative", d))
+	}
+	w.stallLoop(h, loop, d)
+}
+
+// stallLoop tells whether there was such a loop.
+func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
+	if h.process == nil {
+		return false
+	}
+	found, fault := false, 0
+	for _, l := range h.process.loops {
+		if l.name != loop || l.stopped {
+			continue
+		}
+		if !found {
+			fault = w.fault(h.name, "stall %s on %s", loop, h.name)
+		}
+		found = true
+		l.stall(w.now + d)
+	}
+	if found {
+		w.after(d, h.process, func() { w.ended(fault, h.name, "%s goes on", loop) })
+	}
+	return found
+}
+
+// HealAll ends every fault: cuts, pauses, stalls, slowness and bad links are over, what
+// Hold and rules kept is released, news travels as it should, and all hosts run. Clocks
+// keep their rates, and rules stay.
+func (w *World) HealAll() {
+	w.faultless = true
+	w.Heal()
+	w.healLinks(nil)
+	w.ReleaseAll()
 	w.gossip.opts.Lies, w.gossip.opts.Lost = 0, 0
 	for _, h := range w.Hosts() {
-		if h.slow != 1 {
-			w.Slow(h.name, 1)
-		}
-		w.Resume(h.name)
+		w.healHost(h)
 		if h.process == nil {
 			w.Restart(h.name)
+		}
+	}
+	w.healed = w.now
+}
+
+// healLinks makes every link that which names lose, double and reorder nothing, and as
+// broad as Options has it.
+func (w *World) healLinks(which func(from, to *Host) bool) {
+	n := w.net
+	if which == nil {
+		for len(n.weathers) > 0 {
+			n.calm(n.weathers[0])
+		}
+	}
+	for i := range n.paths {
+		for j := range n.paths[i] {
+			if which != nil && !which(w.hosts[i], w.hosts[j]) {
+				continue
+			}
+			p := &n.paths[i][j]
+			// What waits has its time; what comes does not wait behind it.
+			p.busy, p.urgent = min(p.busy, w.now), min(p.urgent, w.now)
+			healed := *p.base
+			healed.Loss, healed.Duplicate, healed.Reorder = 0, 0, 0
+			healed.Bandwidth, healed.Queue = w.opts.Link.Bandwidth, w.opts.Link.Queue
+			p.base = &healed
+		}
+	}
+	n.forecast()
+}
+
+// healHost ends what ails one host that runs.
+func (w *World) healHost(h *Host) {
+	if h.slow != 1 {
+		w.Slow(h.name, 1)
+	}
+	w.RestoreGossip(h.name)
+	w.Resume(h.name)
+	if h.process != nil {
+		for _, l := range h.process.loops {
+			l.stall(w.now)
 		}
 	}
 }

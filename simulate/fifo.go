@@ -4,25 +4,25 @@ import (
 	"fmt"
 
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // fifo checks the order of grants against the order in which the requests were
-// committed to the queue (G3), and that replicas decide alike. It hears what the
-// replicas' tables decide.
+// committed to the queue (G3), that no more is granted than there is (G1), that nobody
+// is refused who would not have had to wait (P16), and that replicas decide alike. It
+// hears what the replicas' tables decide.
 type fifo struct {
 	world *World
-	next  seam.Observer
 	seen  map[decisionName]decision // looked up, never ranged over
 	keys  map[shardKey]*keyQueue
 	total int
 }
 
 type decisionName struct {
-	shard      int
-	generation uint64
-	what       seam.DecisionKind
-	request    requestName
+	shardName
+	what    seam.DecisionKind
+	request requestName
 }
 
 // decision is what must be the same on all replicas, and happen once.
@@ -34,18 +34,20 @@ type requestName struct {
 }
 
 type shardKey struct {
-	shard      int
-	generation uint64
-	key        string
+	shardName
+	key string
 }
 
 // keyQueue is the order of one key's queue.
 type keyQueue struct {
 	place   map[requestName]place // of those that wait
 	seats   int
-	granted place // the latest in the queue of those that were granted
+	held    map[requestName]int64 // the weights of those that hold
+	used    int64                 // their sum
+	granted place                 // the latest in the queue of those that were granted
 	token   uint64
 	who     requestName
+	depth   int // as far as the timeline knows
 }
 
 type place struct {
@@ -57,14 +59,10 @@ func (p place) before(q place) bool {
 	return p.revision < q.revision || p.revision == q.revision && p.seat < q.seat
 }
 
-// Decided implements seam.Observer.
-func (f *fifo) Decided(d seam.Decision) {
-	if f.next != nil {
-		f.next.Decided(d)
-	}
+func (f *fifo) decided(shard shardName, d seam.Decision) {
 	f.total++
 	r := requestName{d.Owner, d.Session, d.Request}
-	name := decisionName{d.Shard, d.Generation, d.What, r}
+	name := decisionName{shard, d.What, r}
 	if first, ok := f.seen[name]; ok {
 		switch {
 		case first.revision != d.Revision:
@@ -75,10 +73,10 @@ func (f *fifo) Decided(d seam.Decision) {
 		return
 	}
 	f.seen[name] = decision{d.Revision, d.Token}
-	k := f.keys[shardKey{d.Shard, d.Generation, d.Key}]
+	k := f.keys[shardKey{shard, d.Key}]
 	if k == nil {
-		k = &keyQueue{place: make(map[requestName]place)}
-		f.keys[shardKey{d.Shard, d.Generation, d.Key}] = k
+		k = &keyQueue{place: make(map[requestName]place), held: make(map[requestName]int64)}
+		f.keys[shardKey{shard, d.Key}] = k
 	}
 	switch d.What {
 	case seam.Queued:
@@ -86,6 +84,18 @@ func (f *fifo) Decided(d seam.Decision) {
 		k.place[r] = place{d.Revision, k.seats}
 	case seam.Dropped:
 		delete(k.place, r)
+	case seam.Released:
+		k.used -= k.held[r]
+		delete(k.held, r)
+	case seam.Refused:
+		if d.Settling {
+			if c := f.world.history.keys[d.Key]; c != nil {
+				c.settling = append(c.settling, f.world.now)
+			}
+		} else if len(k.place) == 0 && k.used+d.Weight <= d.Capacity {
+			f.world.Fail(fmt.Errorf("G3 try: shard %d refused %d of %q to %v, and nobody waits, and %d of %d are in use",
+				d.Shard, d.Weight, d.Key, r, k.used, d.Capacity))
+		}
 	case seam.Granted:
 		p, ok := k.place[r]
 		if !ok {
@@ -101,13 +111,24 @@ func (f *fifo) Decided(d seam.Decision) {
 			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", d.Shard, d.Key, d.Token, k.token))
 		}
 		k.granted, k.token, k.who = p, d.Token, r
+		k.held[r] = d.Weight
+		if k.used += d.Weight; k.used > d.Capacity {
+			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %v: %d of %d", d.Shard, d.Key, r, k.used, d.Capacity))
+		}
+	}
+	if depth := len(k.place); depth != k.depth && f.world.timeline != nil {
+		k.depth = depth
+		f.world.record(timeline.Moment{
+			Kind: timeline.Depth, Host: f.world.history.watch.leaders.host(shard),
+			Shard: d.Shard, Key: d.Key, Depth: depth,
+		})
 	}
 }
 
-var verbs = [...]string{seam.Queued: "queued", seam.Granted: "granted", seam.Released: "released", seam.Dropped: "dropped"}
+var verbs = [...]string{seam.Queued: "queued", seam.Granted: "granted", seam.Released: "released", seam.Dropped: "dropped", seam.Refused: "refused"}
 
 // Decisions returns how many decisions the tables of the world reported.
-func (h *History) Decisions() int { return h.queue.total }
+func (h *History) Decisions() int { return h.watch.queue.total }
 
 func (r requestName) String() string {
 	return fmt.Sprintf("%x/%d/%d", uint64(r.owner), r.session, r.request)

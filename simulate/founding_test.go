@@ -70,6 +70,7 @@ func TestP26OneAct(t *testing.T) {
 // grants it.
 // Method: ann, who is no seed, holds; all seeds die and found anew, while she is cut off.
 var oldLeases = scenario{clients: 1, ttl: 20 * time.Second, story: func(s *stage) {
+	s.History().Meshes = 2 // ann's, which nobody else is left of, and the new one
 	s.lock(s.ann, "k")
 	s.sleep(s.draw(0, 5*time.Second))
 	s.Isolate(s.ann)
@@ -151,7 +152,6 @@ func TestP31Reachable(t *testing.T) {
 // caller does not stop.
 func TestP32Leave(t *testing.T) {
 	prove(t, scenario{story: func(s *stage) {
-		s.oneFate = true // the leaver's own lock ends before its deadline
 		a := s.lock(s.ann, "k")
 		own := s.lock(s.owner, "own")
 		b, next := s.ask(s.bob, "k"), s.ask(s.bob, "own")

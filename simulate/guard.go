@@ -15,12 +15,18 @@ type inspected struct {
 
 // MaySpare reports whether every shard keeps a majority of its real voters, with what
 // they remember, if the process on host ends now: in each half of the configuration,
-// as each living replica knows it, and with no change of voters on its way.
+// as each living replica knows it, and with no change of voters on its way. Hosts that are
+// about to leave count as gone: they leave in the end, whether or not they could hand over.
 func (w *World) MaySpare(host string) bool {
 	h := w.byName[host]
+	return w.suffice(func(o *Host) bool { return o != h })
+}
+
+// suffice reports the same if only the processes on those hosts live on that stay names.
+func (w *World) suffice(stays func(*Host) bool) bool {
 	alive := make(map[transport.ID]bool)
 	for _, o := range w.Hosts() {
-		if o != h && o.process != nil {
+		if o.process != nil && !o.process.leaving && stays(o) { // a leaver goes in the end, whatever it leaves behind
 			for _, n := range o.process.nodes {
 				alive[n.id] = true
 			}

@@ -2,20 +2,25 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // History is what the clients of a world did and believed, in true time. The
-// checkers read nothing else, so that they judge a mesh by its promises alone:
-// what clients were told, when, and with which tokens. The first broken promise
-// ends the run.
+// checkers judge a mesh by its promises alone: what clients were told, when, and with
+// which tokens. The first broken promise ends the run.
+//
+// Whatever the nodes of a mesh are asked for is taken down by itself, and every check
+// is made. What clients of another kind do, or more than the nodes know, is reported:
 //
 //	call := w.History().Call(ctx, simulate.Exclusive("orders"))
-//	l, err := node.Lock(ctx, "orders")
+//	l, err := node.Lock(ctx, "orders") // by the same actor: it is taken down once
 //	held := call.Returned(l, err)
 //	…
 //	held.Use() // right where the guarded work is done
@@ -26,17 +31,23 @@ type History struct {
 	calls []*Call
 	keys  map[string]*keyHistory // looked up, never ranged over
 	order []*keyHistory
-	queue fifo
+	watch observer
 
 	// Early are holds that ended before their deadline without an Unlock, a crash,
-	// or a node's end. A user's session may lose some so, for its fate is one, and a
-	// node that leaves does; the own session of a node that stays should not (G5).
+	// or a node's end (G5). A user's session may lose some so, for its fate is one, and
+	// a node that leaves does: those are none of these.
 	Early []*Held
+
+	// Bound is how long a call for a free key may wait once the world is healed. Lockers
+	// set it. Zero: for ever.
+	Bound time.Duration
+	// Meshes is how many meshes may live in the world at a time; zero means one.
+	Meshes int
 }
 
 func newHistory(w *World) *History {
 	h := &History{world: w, keys: make(map[string]*keyHistory)}
-	h.queue = fifo{world: w, next: w.opts.Observer, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue)}
+	h.watch = newObserver(w)
 	return h
 }
 
@@ -51,6 +62,8 @@ type keyHistory struct {
 	highest   uint64 // token of those that returned
 	exclusive uint64 // the highest token that excludes all others
 	tokens    map[uint64]*Held
+	freed     time.Duration   // when the latest of the holds that are over left the key free
+	settling  []time.Duration // when tries were refused since the shard was young (P27)
 }
 
 // peak is the highest token of all holds that had returned by some time.
@@ -64,19 +77,22 @@ type Want struct {
 	Key      string
 	Weight   int64
 	Capacity int64
+	MaxHold  time.Duration // the hold ends by then; zero: it is renewed until its Unlock
 }
 
 // whole is the capacity of a read/write lock.
 const whole = 1 << 40
 
 // Exclusive is what Lock wants.
-func Exclusive(key string) Want { return Want{key, whole, whole} }
+func Exclusive(key string) Want { return Want{Key: key, Weight: whole, Capacity: whole} }
 
 // Shared is what RLock wants.
-func Shared(key string) Want { return Want{key, 1, whole} }
+func Shared(key string) Want { return Want{Key: key, Weight: 1, Capacity: whole} }
 
 // Permits is what Acquire wants of a semaphore.
-func Permits(key string, n, capacity int64) Want { return Want{key, n, capacity} }
+func Permits(key string, n, capacity int64) Want {
+	return Want{Key: key, Weight: n, Capacity: capacity}
+}
 
 // kind says what the call wants of its key.
 func (w Want) kind() string {
@@ -113,12 +129,16 @@ type Call struct {
 	process *process
 	who     string
 	actor   string
-	moment  int // of its begin
+	by      *actor    // who reports it, until its end is reported
+	silent  bool      // nobody reports it: the nodes tell
+	core    seam.Hold // what the node tells of a call that is reported
+	moment  int       // of its begin
 	want    Want
 	began   time.Duration
 	ended   time.Duration // running: not yet
 	held    *Held
 	err     error
+	refused bool // it would have had to wait, and did not want to
 	crashed bool
 }
 
@@ -129,10 +149,13 @@ const running = time.Duration(-1)
 type Held struct {
 	call   *Call
 	key    *keyHistory
-	hold   Hold
+	hold   seam.Hold
 	token  uint64
 	watch  watch
 	moment int // of its begin
+	shares []share
+	claims []claim
+	latest time.Duration // of a hold with a fixed end: the latest that this may be
 
 	began     time.Duration
 	unlocking time.Duration // running: not begun
@@ -141,6 +164,7 @@ type Held struct {
 	end       time.Duration // of the belief; running: it goes on
 	deadline  time.Duration // by the process's clock, when the belief ended
 	crashed   bool
+	excused   bool // it may end before its deadline
 }
 
 // History returns the world's history.
@@ -148,7 +172,15 @@ func (w *World) History() *History { return w.history }
 
 // Call records that the actor of ctx is about to ask for something.
 func (h *History) Call(ctx context.Context, want Want) *Call {
-	p := processOf(ctx, "History.Call")
+	c := h.call(processOf(ctx, "History.Call"), want)
+	if a := h.world.current; a != nil {
+		c.by = a
+		a.calls = append(a.calls, c)
+	}
+	return c
+}
+
+func (h *History) call(p *process, want Want) *Call {
 	k := h.keys[want.Key]
 	if k == nil {
 		k = &keyHistory{key: want.Key, tokens: make(map[uint64]*Held)}
@@ -173,25 +205,60 @@ func (c *Call) record(kind timeline.Kind, begin int, token uint64, text string) 
 // Returned records how the call ended, and returns the hold, or nil if there is
 // none: the methods of a nil *Held do nothing.
 func (c *Call) Returned(l Hold, err error) *Held {
+	c.forget()
+	if err != nil {
+		return c.end(nil, err)
+	}
+	x := c.end(reported{l}, nil)
+	if c.core != nil {
+		if c.core.Over() {
+			x.ended()
+		}
+	} else if done := l.Context().Done(); done != nil {
+		c.history.world.watch(&x.watch, done)
+	}
+	return x
+}
+
+// forget: the call's end is reported now, or by nobody.
+func (c *Call) forget() {
+	if a := c.by; a != nil {
+		a.calls = slices.DeleteFunc(a.calls, func(o *Call) bool { return o == c })
+		c.by = nil
+	}
+}
+
+// reported is a hold that a client reports: the user's handle, which may end later than
+// what it stands for.
+type reported struct{ Hold }
+
+// Over implements seam.Hold.
+func (r reported) Over() bool { return r.Context().Err() != nil }
+
+// end records how the call ended.
+func (c *Call) end(l seam.Hold, err error) *Held {
 	h := c.history
 	w := h.world
 	c.ended, c.err = w.now, err
 	if err != nil {
+		c.refused = errors.Is(err, fault.ErrLocked)
 		c.record(timeline.Refused, c.moment, 0, err.Error())
 		return nil
 	}
 	k := h.keys[c.want.Key]
 	x := &Held{call: c, key: k, hold: l, token: l.Token(), began: w.now, unlocking: running, unlocked: running, end: running}
+	x.watch = watch{held: x, slot: idle}
+	if d := c.want.MaxHold; d > 0 {
+		x.latest = w.now + d
+	}
 	c.held = x
 	x.moment = c.record(timeline.Held, c.moment, x.token, c.want.kind())
 	h.checkToken(k, x)
 	k.live = append(k.live, x)
 	h.checkExclusion(k, x)
 	h.checkLeases(k, x)
-	x.watch = watch{held: x, slot: idle}
-	if done := l.Context().Done(); done != nil {
-		w.watch(&x.watch, done)
-	}
+	h.checkLate(k, x)
+	x.checkFixed()
 	return x
 }
 
@@ -201,6 +268,7 @@ func (x *Held) Use() {
 	if x != nil && x.believed() {
 		x.call.history.checkExclusion(x.key, x)
 		x.call.history.checkFence(x)
+		x.checkFixed()
 	}
 }
 
@@ -212,6 +280,7 @@ func (x *Held) Unlocking() {
 			x.ended() // before, perhaps while the host was paused
 		}
 		x.unlocking = x.call.history.world.now
+		x.call.record(timeline.Unlocked, x.moment, x.token, "")
 	}
 }
 
@@ -222,12 +291,17 @@ func (x *Held) Unlocked(err error) {
 	}
 	w := x.call.history.world
 	x.unlocked, x.err = w.now, err
-	x.call.record(timeline.Unlocked, x.moment, x.token, errorText(err))
-	if x.end == running && x.hold.Context().Err() != nil {
+	if err != nil {
+		x.call.record(timeline.Note, 0, x.token, fmt.Sprintf("unlocking %v: %v", x.call.want, err))
+	}
+	if x.end == running && x.hold.Over() {
 		x.ended()
 	}
 	if err == nil && x.end == running {
 		w.Fail(fmt.Errorf("late belief (P8): %v: Unlock has returned, and the hold's context has not ended", x))
+	}
+	if err == nil {
+		x.key.freed = w.now
 	}
 	x.key.settle()
 }
@@ -236,7 +310,7 @@ func (x *Held) Unlocked(err error) {
 // context lives, and its deadline is ahead by its own clock.
 func (x *Held) believed() bool {
 	p := x.call.process
-	return x.end == running && !p.dead && x.hold.Context().Err() == nil && p.Wall().Before(x.hold.Deadline())
+	return x.end == running && !p.dead && !x.hold.Over() && p.Wall().Before(x.hold.Deadline())
 }
 
 // localDeadline is the end of the lease as the client knows it, by its own clock.
@@ -264,11 +338,12 @@ func (x *Held) ended() {
 	w := h.world
 	x.deadline = x.localDeadline()
 	x.end = w.now
+	x.checkFixed()
 	early := x.leasedUntil() > w.now
 	x.end = min(w.now, x.leasedUntil())
 	if x.unlocking == running {
-		x.call.record(timeline.HoldEnded, x.moment, x.token, "lost")
-		if early {
+		x.call.record(timeline.HoldEnded, x.moment, x.token, "")
+		if early && !x.excused && !x.call.process.leaving {
 			h.Early = append(h.Early, x)
 		}
 	}
@@ -285,6 +360,7 @@ func (x *Held) retire() {
 		}
 	}
 	x.call.history.world.unwatch(&x.watch)
+	k.freed = max(k.freed, x.leasedUntil())
 	k.lapsed = append(k.lapsed, x)
 	k.settle()
 }
@@ -341,15 +417,21 @@ func (h *History) Open() []string {
 	return open
 }
 
-// Finish checks what only the end can tell: every call has ended (G4), and each
-// key's history is linearizable. Call it when all actors are done.
+// Finish checks what only the end can tell: every call has ended (G4), no hold was lost
+// before its time (G5), each key's history is linearizable, and all replicas have the
+// same tables. Call it when all actors are done.
 func (h *History) Finish() error {
 	if h.world.failure != nil {
 		return h.world.failure
 	}
 	if open := h.Open(); len(open) > 0 {
 		h.world.Fail(fmt.Errorf("G4: %d calls have not ended: %q", len(open), open))
+	} else if len(h.Early) > 0 {
+		h.world.Fail(fmt.Errorf("G5 lease: %d holds ended before their deadline, the first: %v, though leased until %v",
+			len(h.Early), h.Early[0], h.Early[0].leasedUntil()))
 	} else if err := h.linearizable(); err != nil {
+		h.world.Fail(err)
+	} else if err := h.watch.state.equal(); err != nil {
 		h.world.Fail(err)
 	}
 	return h.world.failure
@@ -362,12 +444,3 @@ func (x *Held) String() string {
 	}
 	return s
 }
-
-func errorText(err error) string {
-	if err == nil {
-		return "ok"
-	}
-	return err.Error()
-}
-
-var _ seam.Observer = (*fifo)(nil)

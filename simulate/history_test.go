@@ -3,10 +3,12 @@ package simulate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -57,6 +59,21 @@ func (s *story) renewed(name string) {
 }
 
 func (s *story) lost(name string) { s.holds[name].end(errors.New("lost")) }
+
+// refused ends the call of that name as a try that would have had to wait.
+func (s *story) refused(name string) {
+	s.holds[name].call.Returned(nil, fmt.Errorf("try: %w", fault.ErrLocked))
+}
+
+// of is what a node would tell of the hold of that name.
+func (s *story) of(name string) *recorder { return (*recorder)(s.holds[name].call) }
+
+// timed is an exclusive call for a hold of fixed length.
+func timed(d time.Duration) Want {
+	want := Exclusive("k")
+	want.MaxHold = d
+	return want
+}
 
 func (s *story) unlock(name string) {
 	x := s.holds[name]
@@ -130,6 +147,23 @@ func TestCheckers(t *testing.T) {
 			s.pass(sec)
 			s.unlock("2")
 		}, ""},
+		{"a holder whose lane hangs need not be told", func(s *story) {
+			s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
+			s.lock("1", "a", x, 1)
+			s.w.Stall("a", "lane 0", 12*sec)
+			s.pass(11 * sec)
+			s.lock("2", "b", x, 2)
+			s.lost("1")
+			s.pass(sec)
+			s.unlock("2")
+		}, ""},
+		{"a holder whose lane hung must be told", func(s *story) {
+			s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
+			s.lock("1", "a", x, 1)
+			s.w.Stall("a", "lane 0", 5*sec)
+			s.pass(11 * sec)
+			s.lock("2", "b", x, 2)
+		}, "G5"},
 		{"a holder that runs must be told", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(11 * sec)
@@ -226,6 +260,120 @@ func TestCheckers(t *testing.T) {
 			s.w.Crash("a")
 			s.pass(sec)
 		}, ""},
+		{"an exclusive call that waits for nothing", func(s *story) {
+			s.w.History().Bound = 5 * sec
+			s.w.HealAll()
+			s.lock("1", "a", x, 1)
+			s.unlock("1")
+			s.call("2", "b", x)
+			s.pass(6 * sec)
+			s.granted("2", 2)
+		}, "G6 bound"},
+		{"one that waits for a holder", func(s *story) {
+			s.w.History().Bound = 5 * sec
+			s.w.HealAll()
+			s.lock("1", "a", x, 1)
+			s.call("2", "b", x)
+			s.pass(6 * sec)
+			s.unlock("1")
+			s.pass(4 * sec)
+			s.granted("2", 2)
+			s.unlock("2")
+		}, ""},
+		{"a silent holder's key, too late", func(s *story) {
+			s.w.History().Bound = 5 * sec
+			s.w.HealAll()
+			s.lock("1", "a", x, 1)
+			s.call("2", "b", x)
+			s.pass(10 * sec)
+			s.lost("1")
+			s.pass(6 * sec)
+			s.granted("2", 2)
+		}, "G6 bound"},
+		{"it may be late while there are faults", func(s *story) {
+			s.w.History().Bound = 5 * sec
+			s.w.HealAll()
+			s.call("2", "b", x)
+			s.w.Pause("a")
+			s.pass(6 * sec)
+			s.granted("2", 2)
+			s.unlock("2")
+		}, ""},
+		{"a fixed end that is believed in for too long", func(s *story) { s.lock("1", "a", timed(9*sec), 1) }, "G5 fixed"},
+		{"a fixed end", func(s *story) {
+			s.lock("1", "a", timed(10*sec), 1)
+			s.pass(10 * sec)
+			s.lost("1")
+			s.pass(sec)
+			s.lock("2", "b", x, 2)
+			s.unlock("2")
+		}, ""},
+		{"a fixed end that a renewal moved", func(s *story) {
+			s.lock("1", "a", timed(10*sec), 1)
+			s.pass(5 * sec)
+			s.renewed("1")
+			s.holds["1"].held.Use()
+		}, "G5 fixed"},
+		{"a fixed end that an Extend moved", func(s *story) {
+			s.lock("1", "a", timed(10*sec), 1)
+			s.pass(5 * sec)
+			s.of("1").Extending(10 * sec)
+			s.renewed("1")
+			s.of("1").Extended(10*sec, nil)
+			s.pass(6 * sec)
+			s.holds["1"].held.Use()
+			s.unlock("1")
+		}, ""},
+		{"handles that come and go", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.of("1").Shared(2)
+			s.of("1").Shared(1)
+			s.of("1").Shared(0)
+			s.unlock("1")
+			s.of("1").Unlocked(nil)
+		}, ""},
+		{"a handle that nobody took", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.of("1").Shared(3)
+		}, "G4 re-entrance"},
+		{"released while it is shared", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.of("1").Shared(2)
+			s.of("1").Unlocked(nil)
+		}, "G4 re-entrance"},
+		{"a try that met a holder", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.call("2", "b", x)
+			s.pass(sec)
+			s.refused("2")
+			s.unlock("1")
+		}, ""},
+		{"a try that met nobody", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.unlock("1")
+			s.pass(sec)
+			s.call("2", "b", x)
+			s.pass(sec)
+			s.refused("2")
+		}, "linearizable"},
+		{"a try that may have met somebody who gave up", func(s *story) {
+			s.call("1", "a", x)
+			s.failed("1")
+			s.pass(sec)
+			s.call("2", "b", x)
+			s.pass(sec)
+			s.refused("2")
+		}, ""},
+		{"a hold that ended before its time", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.lost("1")
+		}, "G5 lease"},
+		{"a hold that may end before its time", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.of("1").Ended(true)
+		}, ""},
 		{"a call that failed", func(s *story) {
 			s.call("1", "a", x)
 			s.pass(sec)
@@ -300,7 +448,8 @@ func TestQueueOrder(t *testing.T) {
 	decided := func(revision uint64, what seam.DecisionKind, request, token uint64, replica transport.ID) seam.Decision {
 		return seam.Decision{Revision: revision, Replica: replica, What: what, Key: "k", Owner: 1, Session: 1, Request: request, Token: token}
 	}
-	const queued, granted, dropped = seam.Queued, seam.Granted, seam.Dropped
+	const queued, granted, dropped, released, refused = seam.Queued, seam.Granted, seam.Dropped, seam.Released, seam.Refused
+	all := func(d seam.Decision) seam.Decision { d.Weight, d.Capacity = 3, 3; return d }
 	tests := []struct {
 		name string
 		told []seam.Decision
@@ -316,6 +465,19 @@ func TestQueueOrder(t *testing.T) {
 		{"one that left was not overtaken", []seam.Decision{
 			decided(1, queued, 1, 0, 1), decided(2, queued, 2, 0, 1), decided(3, dropped, 1, 0, 1), decided(4, granted, 2, 4, 1),
 		}, ""},
+		{"granted again when it is free", []seam.Decision{
+			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, released, 1, 2, 1)),
+			all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
+		}, ""},
+		{"granted twice", []seam.Decision{
+			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
+		}, "G1 table"},
+		{"a try that met a holder", []seam.Decision{
+			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, refused, 2, 0, 1)),
+		}, ""},
+		{"a try that met nobody", []seam.Decision{
+			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, released, 1, 2, 1)), all(decided(4, refused, 2, 0, 1)),
+		}, "G3 try"},
 		{"granted unasked", []seam.Decision{decided(1, granted, 1, 1, 1)}, "G3"},
 		{"replicas disagree", []seam.Decision{
 			decided(1, queued, 1, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 1, 3, 2),
@@ -327,7 +489,7 @@ func TestQueueOrder(t *testing.T) {
 	for _, tt := range tests {
 		w := New(Options{})
 		for _, d := range tt.told {
-			w.history.queue.Decided(d)
+			w.history.watch.Decided(d)
 		}
 		if err := w.Err(); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)

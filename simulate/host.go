@@ -32,6 +32,9 @@ type Host struct {
 	deferred []*event
 	ports    int
 
+	detector  detector
+	wandering *event // the next change of the clock's rate, in ClockWave and ClockNoise
+
 	fault, stall, drag int // moments at which a crash, a pause and a slowness began
 }
 

@@ -214,7 +214,6 @@ func TestP08HolderStopsFirst(t *testing.T) { prove(t, holderStopsFirst) }
 // the first. Then nothing of what ann says to the second shard arrives.
 func TestP09OneFate(t *testing.T) {
 	prove(t, scenario{shards: 8, story: func(s *stage) {
-		s.oneFate = true
 		first, second, own := s.keyIn(0, "x"), s.keyIn(5, "x"), s.keyIn(0, "y")
 		var session *mesh.Session
 		s.on(s.ann, func(ctx context.Context, n *mesh.Node) {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,75 +10,102 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A key as a pure function: what Porcupine compares histories with.
+// linearLimit is how much real time one piece of a key's history may take. What is known
+// of the order leaves so few choices that it is never needed; a key that needs it fails.
+const linearLimit = 30 * time.Second
 
-// lockState is who holds a key. It is never changed, only replaced.
-type lockState struct {
-	last    uint64 // the highest token so far
-	grants  int
-	holders []holder
+// linearizable checks each key's history as a whole.
+func (h *History) linearizable() error {
+	for _, k := range h.order {
+		ops := k.operations()
+		switch compare(ops) {
+		case porcupine.Illegal:
+			return fmt.Errorf("G1, G2: the history of %q is not linearizable", k.key)
+		case porcupine.Unknown:
+			return fmt.Errorf("simulate: no verdict on the history of %q: %d operations are too many", k.key, len(ops))
+		}
+	}
+	return nil
 }
 
-type holder struct {
-	token  uint64
-	weight int64
+// compare compares one key's history with the model. It goes piece by piece: where no
+// operation is under way, what came before decides who holds the key, and no more.
+func compare(ops []porcupine.Operation) porcupine.CheckResult {
+	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	var s lockState
+	for len(ops) > 0 {
+		n, until := 1, ops[0].Return
+		for n < len(ops) && ops[n].Call <= until {
+			until = max(until, ops[n].Return)
+			n++
+		}
+		if result := porcupine.CheckOperationsTimeout(lockModel(s), ops[:n], linearLimit); result != porcupine.Ok {
+			return result
+		}
+		s = s.after(ops[:n])
+		ops = ops[n:]
+	}
+	return porcupine.Ok
 }
 
-// lockInput is one operation: an acquisition, or the end of a hold.
-type lockInput struct {
-	acquire  bool
-	rank     int // of an acquisition, by its token
-	token    uint64
-	weight   int64
-	capacity int64
+// after returns what a piece that was found legal leaves behind.
+func (s lockState) after(ops []porcupine.Operation) lockState {
+	holders := slices.Clone(s.holders)
+	of := func(token uint64) *holder {
+		return &holders[slices.IndexFunc(holders, func(h holder) bool { return h.token == token })]
+	}
+	for _, op := range ops {
+		if in := op.Input.(lockInput); in.what == takes {
+			holders = append(holders, holder{in.token, in.weight, 1, in.until})
+			s.grants++
+			s.last = max(s.last, in.token)
+		}
+	}
+	for _, op := range ops {
+		switch in := op.Input.(lockInput); in.what {
+		case extends:
+			of(in.token).until = in.until
+		case shares:
+			of(in.token).handles = in.handles
+		}
+	}
+	for _, op := range ops {
+		if in := op.Input.(lockInput); in.what == ends {
+			holders = slices.DeleteFunc(holders, func(h holder) bool { return h.token == in.token })
+		}
+	}
+	slices.SortFunc(holders, func(a, b holder) int { return cmp.Compare(a.token, b.token) })
+	s.holders = holders
+	return s
 }
 
-// lockModel grants what fits, with tokens that grow, and ends holds by their
-// token. Since the tokens of a whole history are known, so is the order of its
-// grants: the rank spares Porcupine the search for it. A call that failed or timed out may have been granted for a while and
-// undone; since others see nothing of that but a wait, it is no operation at all.
-// A hold that ends without a confirmed release may end at any time after its
-// belief; so may an unlock that was not confirmed.
-var lockModel = porcupine.Model{
-	Init: func() any { return lockState{} },
-	Step: func(state, input, _ any) (bool, any) {
-		s, in := state.(lockState), input.(lockInput)
-		if !in.acquire {
-			i := slices.IndexFunc(s.holders, func(h holder) bool { return h.token == in.token })
-			if i < 0 {
-				return false, s
-			}
-			return true, lockState{s.last, s.grants, slices.Concat(s.holders[:i], s.holders[i+1:])}
-		}
-		var used int64
-		for _, h := range s.holders {
-			used += h.weight
-		}
-		if in.rank != s.grants || in.token <= s.last || used+in.weight > in.capacity {
-			return false, s
-		}
-		return true, lockState{in.token, s.grants + 1, append(slices.Clip(s.holders), holder{in.token, in.weight})}
-	},
-	Equal: func(a, b any) bool {
-		x, y := a.(lockState), b.(lockState)
-		return x.grants == y.grants && slices.Equal(x.holders, y.holders) // holders are in the order of their tokens
-	},
-	DescribeOperation: func(input, _ any) string {
-		in := input.(lockInput)
-		if in.acquire {
-			return fmt.Sprintf("acquire %d of %d: token %d", in.weight, in.capacity, in.token)
-		}
-		return fmt.Sprintf("end token %d", in.token)
-	},
-}
+// forever is the end of what may end at any time.
+const forever = time.Duration(math.MaxInt64)
 
 // operations translates one key's history.
+//
+// A call that failed or timed out may have been granted for a while and undone; since
+// others see nothing of that but a wait, it is no operation at all. A hold that ends
+// without a confirmed release may end at any time after its belief; so may an unlock
+// that was not confirmed.
+//
+// An end helps every grant after it, and hurts none: whatever can be explained with a
+// late one can be with the earliest. So it is put there, but for those that must explain
+// why somebody was refused: that leaves next to nothing to be searched.
 func (k *keyHistory) operations() []porcupine.Operation {
 	var ops []porcupine.Operation
+	add := func(client int, from, to time.Duration, in lockInput) {
+		ops = append(ops, porcupine.Operation{ClientId: client, Input: in, Call: int64(from), Return: int64(to)})
+	}
 	var tokens []uint64
-	for _, c := range k.calls {
-		if c.held != nil {
+	var refused []*Call
+	for i, c := range k.calls {
+		switch {
+		case c.held != nil:
 			tokens = append(tokens, c.held.token)
+		case c.refused && !k.excused(c):
+			refused = append(refused, c)
+			add(i, c.began, c.ended, lockInput{what: refuses, weight: c.want.Weight, capacity: c.want.Capacity})
 		}
 	}
 	slices.Sort(tokens)
@@ -87,45 +115,95 @@ func (k *keyHistory) operations() []porcupine.Operation {
 			continue
 		}
 		rank, _ := slices.BinarySearch(tokens, x.token)
-		ops = append(ops, porcupine.Operation{
-			ClientId: i,
-			Input:    lockInput{true, rank, x.token, c.want.Weight, c.want.Capacity},
-			Call:     int64(c.began), Return: int64(c.ended),
-		})
-		from, to := x.end, time.Duration(math.MaxInt64)
-		switch {
-		case x.unlocked != running && x.err == nil:
-			from, to = x.unlocking, x.unlocked
-		case x.unlocking != running:
-			if from == running {
-				from = x.unlocking
+		take := lockInput{what: takes, rank: rank, token: x.token, weight: c.want.Weight, capacity: c.want.Capacity}
+		certain := x.certain()
+		if c.want.MaxHold > 0 {
+			if take.until = c.ended + c.want.MaxHold; !certain {
+				take.until = max(take.until, x.latest)
+				for _, e := range x.claims {
+					take.until = max(take.until, e.began+e.length, e.ended+e.length, x.end+e.length)
+				}
 			}
-			from = min(from, x.unlocking)
-		case x.end == running:
-			continue // still held
 		}
-		ops = append(ops, porcupine.Operation{
-			ClientId: i,
-			Input:    lockInput{token: x.token},
-			Call:     int64(from), Return: int64(to),
-		})
+		add(i, c.began, c.ended, take)
+		for _, e := range x.claims {
+			if e.ok {
+				in := lockInput{what: extends, token: x.token, until: e.ended + e.length}
+				if !certain {
+					in.until = max(in.until, take.until)
+				}
+				add(i, e.began, e.ended, in)
+			}
+		}
+		for _, s := range x.shares {
+			if x.end == running || s.at <= x.end {
+				add(i, s.at, s.at, lockInput{what: shares, token: x.token, handles: s.handles})
+			}
+		}
+		from, to, over := x.span()
+		if !over {
+			continue
+		}
+		if to == forever || !slices.ContainsFunc(refused, func(o *Call) bool { return o.began <= to && from <= o.ended }) {
+			to = max(from, c.ended)
+		}
+		end := lockInput{what: ends, token: x.token, handles: anyHandles, at: from}
+		if x.unlocked != running && x.err == nil {
+			if end.handles = 1; len(x.shares) > 0 {
+				end.handles = 0
+			}
+		}
+		add(i, from, to, end)
 	}
 	return ops
 }
 
-// linearLimit is how much real time one key may take. The order of tokens leaves
-// so few choices that it is never needed; a key that needs it fails.
-const linearLimit = 30 * time.Second
+// span returns when a hold may have ended, and whether it has.
+func (x *Held) span() (from, to time.Duration, over bool) {
+	from, to = x.end, forever
+	switch {
+	case x.unlocked != running && x.err == nil:
+		return x.unlocking, x.unlocked, true
+	case x.unlocking != running:
+		if from == running {
+			from = x.unlocking
+		}
+		return min(from, x.unlocking), forever, true
+	}
+	return from, to, from != running
+}
 
-// linearizable checks each key's history as a whole.
-func (h *History) linearizable() error {
-	for _, k := range h.order {
-		switch porcupine.CheckOperationsTimeout(lockModel, k.operations(), linearLimit) {
-		case porcupine.Illegal:
-			return fmt.Errorf("G1, G2: the history of %q is not linearizable", k.key)
-		case porcupine.Unknown:
-			return fmt.Errorf("simulate: no verdict on the history of %q: %d calls are too many", k.key, len(k.calls))
+// certain reports whether each Extend counted, one after the other: then it is known
+// which end was the latest at any time.
+func (x *Held) certain() bool {
+	for i, e := range x.claims {
+		if !e.ok || x.end != running && x.end < e.ended || i > 0 && e.began < x.claims[i-1].ended {
+			return false
 		}
 	}
-	return nil
+	return true
+}
+
+// excused reports whether a refused try may have met something that is no operation:
+// somebody who waited, or a call that failed, or a hold that ended nobody knows when; or
+// a shard that was too young to grant anything.
+func (k *keyHistory) excused(try *Call) bool {
+	if slices.ContainsFunc(k.settling, func(at time.Duration) bool { return try.began <= at && at <= try.ended }) {
+		return true
+	}
+	for _, c := range k.calls {
+		if c == try || c.began > try.ended || c.refused && c.ended < try.began {
+			continue
+		}
+		x := c.held
+		if c.ended == running || c.ended >= try.began && !c.refused || x == nil && !c.refused {
+			return true
+		}
+		if x != nil {
+			if _, to, over := x.span(); over && to == forever {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
-// Logger returns a logger that writes into the timeline, for a node on the host of
-// ctx. It drops everything if there is no timeline.
-//
-//	node, err := mesh.JoinContext(ctx, seeds, mesh.WithLogger(simulate.Logger(ctx)))
-func Logger(ctx context.Context) *slog.Logger {
-	p := processOf(ctx, "Logger")
+// Logger returns a logger that writes into the timeline, for code on the host of ctx.
+// Nodes log there unless they were told where. It drops everything if there is no
+// timeline.
+func Logger(ctx context.Context) *slog.Logger { return processOf(ctx, "Logger").Logger() }
+
+// Logger implements seam.Instrumented.
+func (p *process) Logger() *slog.Logger {
 	if p.world.timeline == nil {
 		return slog.New(slog.DiscardHandler)
 	}
@@ -27,7 +28,9 @@ type timelineHandler struct {
 	group   string
 }
 
-func (timelineHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (timelineHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
 
 func (h timelineHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder

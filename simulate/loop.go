@@ -65,6 +65,26 @@ func (l *loop) arm() {
 	w.schedule(&l.ev, max(at, l.free))
 }
 
+// stall keeps the loop from running before the true time t.
+func (l *loop) stall(t time.Duration) {
+	if !l.stopped && l.free != t && (t > l.process.world.now || l.free > t) {
+		l.free = t
+		if !l.running {
+			l.arm()
+		}
+	}
+}
+
+// hangs tells whether one of the process's loops is kept from running at this moment.
+func (p *process) hangs() bool {
+	for _, l := range p.loops {
+		if !l.stopped && l.free >= p.world.now {
+			return true
+		}
+	}
+	return false
+}
+
 // rearm follows a change of the clock.
 func (l *loop) rearm() {
 	if !l.stopped && !l.woken && !l.running {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
@@ -8,247 +9,301 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Gossip is how well news of members travels. It is never an oracle: it is late,
-// and wrong whenever the network makes it so, or LieDead or Lies do.
+// Gossip is how much worse news of members travels than the links let it. It is
+// never an oracle: without any of these it is as late as the real gossip is, and
+// as wrong.
 type Gossip struct {
-	Lateness time.Duration // mean of what a piece of news takes beyond 200 ms; zero means 400 ms
+	Lateness time.Duration // mean of what news takes beyond its frame, up to 6 s; probes do not wait
 	Lost     int64         // of a million pieces of news
 	Lies     int64         // of a million probes: the probed one is called dead for nothing
 }
 
-const (
-	probeEvery  = time.Second
-	minLateness = 200 * time.Millisecond
-	maxLateness = 6 * time.Second
-	rememberFor = 30 * time.Second // the dead
-	fanOut      = 4
-)
+const maxLateness = 6 * time.Second
 
-// gossip is the model of all nodes' gossip: SWIM in outline, with probes, rumours,
-// refutations, and full exchanges now and then.
+// gossip is what all nodes' gossip has in common.
+//
+// The model is the protocol of memberlist 0.7 with the settings of package gossip:
+// the same probes, suspicions, rumours and exchanges at the same times, in frames
+// over the same connections. Package gossip's tests run both through the same
+// scripts, and compare.
 type gossip struct {
-	world   *World
-	opts    Gossip
-	chance  *stream
-	members map[transport.ID]*membership // the living; looked up, never ranged over
+	world  *World
+	opts   Gossip
+	chance *stream
+}
+
+func newGossip(w *World, opts Gossip) *gossip {
+	return &gossip{world: w, opts: opts, chance: w.stream(gossipStream)}
 }
 
 // membership implements seam.Membership.
 type membership struct {
-	gossip      *gossip
-	process     *process
-	self        seam.Member
-	events      func(seam.MemberEvent)
-	incarnation uint64
-	view        map[transport.ID]*acquaintance // looked up, never ranged over
-	order       []*acquaintance
-	tick        *event
-	left        bool
-	stopped     bool
+	gossip  *gossip
+	process *process
+	net     *endpoint
+	events  func(seam.MemberEvent)
+	stopped bool
+	leaving bool
+
+	self  *acquaintance
+	list  []*acquaintance                // all that is known, self too, in the order in which they are probed
+	known map[transport.ID]*acquaintance // looked up, never ranged over
+	queue rumours
+	next  int // in list, the next to be probed
+
+	number uint64 // the last one given to a probe or an exchange
+	asked  inquiry
+	relays []relay
+	talks  []talk
+
+	probeTick, newsTick, syncTick, askTick *event
+
+	waiting   []transport.ID // peers to make contact with
+	underWay  int            // contacts with such
+	refreshed time.Duration  // when a living one was contacted last
 }
 
-// acquaintance is what one member believes of another.
-type acquaintance struct {
-	rumour
-	since    time.Duration // true time of the last change
-	misses   int
-	patience int
-}
+// Settings, as package gossip has them.
+const (
+	probeInterval  = 400 * time.Millisecond
+	probeTimeout   = 200 * time.Millisecond
+	gossipInterval = 200 * time.Millisecond
+	syncInterval   = 30 * time.Second
+	syncScale      = 32 // members; beyond, syncInterval grows
+	streamTimeout  = 3 * time.Second
+	rememberDead   = 30 * time.Second
+	indirectChecks = 3
+	gossipNodes    = 3
+	maxJoins       = 4
+	maxWaiting     = 256
+	refreshEvery   = 5 * time.Second
+)
 
-// rumour is one piece of news.
-type rumour struct {
-	member      seam.Member
-	state       seam.MemberState
-	incarnation uint64
-}
-
-func newGossip(w *World, opts Gossip) *gossip {
-	if opts.Lateness == 0 {
-		opts.Lateness = 400 * time.Millisecond
-	}
-	return &gossip{world: w, opts: opts, chance: w.stream(gossipStream), members: make(map[transport.ID]*membership)}
-}
-
-func (g *gossip) add(p *process, self seam.Member, events func(seam.MemberEvent)) *membership {
-	m := &membership{gossip: g, process: p, self: self, events: events, view: make(map[transport.ID]*acquaintance)}
-	g.members[self.ID] = m
+func (g *gossip) add(p *process, self seam.Member, net *endpoint, events func(seam.MemberEvent)) *membership {
+	m := &membership{gossip: g, process: p, net: net, events: events, known: make(map[transport.ID]*acquaintance)}
+	m.self = &acquaintance{member: self, incarnation: 1}
+	m.known[self.ID] = m.self
+	m.list = []*acquaintance{m.self}
+	m.queue.add(m.self.rumour(alive, self.ID), false)
+	m.refreshed = -refreshEvery
+	net.gossip = m
 	p.members = append(p.members, m)
-	m.again()
+	m.probeTick = m.after(probeInterval, m.probeNext)
+	m.newsTick = m.after(gossipInterval, m.tellSome)
+	m.syncTick = m.after(g.chance.between(0, syncInterval)+m.syncEvery(), m.syncSome)
 	return m
 }
 
-func (m *membership) again() {
-	d := m.gossip.chance.between(probeEvery*9/10, probeEvery*11/10)
-	m.tick = m.gossip.world.after(d, m.process, m.round)
+func (m *membership) after(d time.Duration, fn func()) *event {
+	return m.gossip.world.after(d, m.process, fn)
 }
 
-// Join implements seam.Membership.
-func (m *membership) Join(peers []seam.Member) {
-	for _, p := range peers {
-		if p.ID != m.self.ID && !m.stopped {
-			m.exchange(p.ID)
-		}
-	}
-}
+func (m *membership) now() time.Duration { return m.gossip.world.now }
 
 // Leave implements seam.Membership.
 func (m *membership) Leave() {
-	if !m.left && !m.stopped {
-		m.left = true
-		m.spread(rumour{m.self, seam.Left, m.incarnation})
+	if m.leaving || m.stopped {
+		return
 	}
+	m.leaving = true
+	for _, a := range m.list {
+		if a.told == seam.Alive && a.introduced {
+			m.send(a.member.ID, packet{kind: leave})
+		}
+	}
+	m.self.incarnation++
+	m.self.leaving = true
+	m.queue.add(m.self.rumour(alive, m.self.member.ID), false)
 }
 
 // Close implements seam.Membership.
 func (m *membership) Close() { m.stop() }
 
 func (m *membership) stop() {
-	if !m.stopped {
-		m.stopped = true
-		m.gossip.world.cancel(m.tick)
-		delete(m.gossip.members, m.self.ID)
+	if m.stopped {
+		return
+	}
+	m.stopped = true
+	w := m.gossip.world
+	for _, ev := range []*event{m.probeTick, m.newsTick, m.syncTick, m.askTick} {
+		if ev != nil {
+			w.cancel(ev)
+		}
+	}
+	for _, c := range m.talks {
+		w.cancel(c.timeout)
+	}
+	for _, a := range m.list {
+		m.clear(a)
+	}
+	m.talks, m.waiting = nil, nil
+	if m.net.gossip == m {
+		m.net.gossip = nil
 	}
 }
 
-// reaches tells whether a probe would be answered.
-func (m *membership) reaches(id transport.ID) bool {
-	other := m.gossip.members[id]
-	if other == nil || other.left || other.process.host.paused {
+// Join implements seam.Membership. Only some of the living are contacted again.
+func (m *membership) Join(peers []seam.Member) {
+	if m.leaving || m.stopped {
+		return
+	}
+	for _, p := range peers {
+		if p.ID == 0 || p.ID == m.self.member.ID {
+			continue
+		}
+		if a := m.known[p.ID]; a != nil && a.introduced && a.told == seam.Alive {
+			if m.now()-m.refreshed < refreshEvery {
+				continue
+			}
+			m.refreshed = m.now()
+		}
+		contacted := slices.ContainsFunc(m.talks, func(c talk) bool { return c.joins && c.peer == p.ID })
+		if !contacted && len(m.waiting) < maxWaiting && !slices.Contains(m.waiting, p.ID) {
+			m.waiting = append(m.waiting, p.ID)
+		}
+	}
+	m.contact()
+}
+
+// contact makes contact with those who wait for it, a few at a time and in any order.
+func (m *membership) contact() {
+	for m.underWay < maxJoins && len(m.waiting) > 0 {
+		i := m.gossip.chance.below(int64(len(m.waiting)))
+		id := m.waiting[i]
+		m.waiting = slices.Delete(m.waiting, int(i), int(i)+1)
+		m.exchange(id, true)
+	}
+}
+
+// talk is an exchange under way.
+type talk struct {
+	number  uint64
+	peer    transport.ID
+	joins   bool
+	timeout *event
+}
+
+// exchange gives everything that either knows to the other.
+func (m *membership) exchange(id transport.ID, joins bool) {
+	m.number++
+	c := talk{number: m.number, peer: id, joins: joins}
+	if !m.send(id, packet{kind: pull, number: c.number, rumours: m.all()}) {
+		return
+	}
+	if joins {
+		m.underWay++
+	}
+	c.timeout = m.after(streamTimeout, func() { m.hungUp(c.number) })
+	m.talks = append(m.talks, c)
+}
+
+// hungUp is the end of an exchange, and tells whether it was under way.
+func (m *membership) hungUp(number uint64) bool {
+	i := slices.IndexFunc(m.talks, func(c talk) bool { return c.number == number })
+	if i < 0 {
 		return false
 	}
-	a, b, n := m.process.host, other.process.host, m.gossip.world.net
-	return n.open(a, b) && n.open(b, a)
+	c := m.talks[i]
+	m.gossip.world.cancel(c.timeout)
+	m.talks = slices.Delete(m.talks, i, i+1)
+	if c.joins {
+		m.underWay--
+		m.contact()
+	}
+	return true
 }
 
-// round is what a member does every second.
-func (m *membership) round() {
+// send puts a packet into a frame, and reports whether there was a connection.
+func (m *membership) send(to transport.ID, p packet) bool {
+	class := transport.Urgent
+	if p.kind == pull || p.kind == push {
+		class = transport.Normal
+	}
+	return m.net.Send(to, transport.KindGossip, class, p.append(nil))
+}
+
+// receive takes a frame.
+func (m *membership) receive(from transport.ID, body []byte) {
+	p, err := readPacket(body)
+	if err != nil {
+		m.gossip.world.Fail(err)
+		return
+	}
+	if len(p.rumours) > 0 {
+		m.hear(p)
+	}
+	switch p.kind {
+	case ping:
+		m.answer(from, packet{kind: ack, number: p.number})
+	case ack:
+		m.acknowledged(p.number)
+	case ask:
+		m.relay(from, p)
+	case pull:
+		m.send(from, packet{kind: push, number: p.number, rumours: m.all()})
+		m.later(func() { m.merge(p.rumours) })
+	case push:
+		if m.hungUp(p.number) {
+			m.later(func() { m.merge(p.rumours) })
+		}
+	case leave:
+		if a := m.known[from]; a != nil && a.introduced && a.told == seam.Alive {
+			m.tell(a, seam.Left)
+		}
+	}
+}
+
+// answer sends a packet with as much news as there is room for.
+func (m *membership) answer(to transport.ID, p packet) bool {
+	p.rumours = m.queue.take(len(m.list))
+	return m.send(to, p)
+}
+
+// hear takes the news in a packet, some time after it has come.
+func (m *membership) hear(p packet) {
+	if p.kind == pull || p.kind == push {
+		return
+	}
 	g := m.gossip
-	m.again()
-	if m.left {
-		return
+	news := p.rumours
+	if g.opts.Lost > 0 {
+		news = slices.DeleteFunc(news, func(rumour) bool { return g.chance.chance(g.opts.Lost) })
 	}
-	var dead []rumour
-	for _, a := range m.order {
-		if a.state != seam.Alive {
-			continue
-		}
-		switch {
-		case m.reaches(a.member.ID):
-			a.misses = 0
-			if g.chance.chance(g.opts.Lies) {
-				dead = append(dead, a.rumour)
-			}
-		case a.misses == 0:
-			a.misses = 1
-			a.patience = 1 + int(g.chance.below(5))
-		default:
-			if a.misses++; a.misses > a.patience {
-				dead = append(dead, a.rumour)
-			}
-		}
-	}
-	for _, r := range dead {
-		r.state = seam.Dead
-		m.learn(r)
-	}
-	kept := m.order[:0]
-	for _, a := range m.order {
-		if a.state == seam.Dead && g.world.now-a.since > rememberFor {
-			delete(m.view, a.member.ID)
-		} else {
-			kept = append(kept, a)
-		}
-	}
-	clear(m.order[len(kept):])
-	m.order = kept
-	if len(m.order) > 0 && g.chance.below(8) == 0 {
-		m.exchange(m.order[g.chance.below(int64(len(m.order)))].member.ID)
-	}
-}
-
-// learn takes in a piece of news, reports it, and passes it on.
-func (m *membership) learn(r rumour) {
-	if m.stopped || m.left {
-		return
-	}
-	if r.member.ID == m.self.ID {
-		if r.state != seam.Alive && r.incarnation >= m.incarnation {
-			m.incarnation = r.incarnation + 1
-			m.spread(rumour{m.self, seam.Alive, m.incarnation})
-		}
-		return
-	}
-	a := m.view[r.member.ID]
-	switch {
-	case a == nil && r.state != seam.Alive:
-		return // nothing to unlearn
-	case a == nil:
-		a = &acquaintance{}
-		m.view[r.member.ID] = a
-		m.order = append(m.order, a)
-	case a.state == seam.Left, r.incarnation < a.incarnation, r.incarnation == a.incarnation && r.state <= a.state:
-		return // old
-	case r.state == a.state:
-		a.incarnation = r.incarnation
-		return
-	}
-	a.rumour, a.misses, a.since = r, 0, m.gossip.world.now
-	m.gossip.world.note(timeline.News, m.process.host.name, "hears that %s is %s", r.member.Name, stateNames[r.state])
-	m.events(seam.MemberEvent{Member: r.member, State: r.state})
-	m.spread(r)
-}
-
-var stateNames = [...]string{seam.Alive: "alive", seam.Dead: "dead", seam.Left: "gone"}
-
-// spread tells others, some of them.
-func (m *membership) spread(r rumour) {
-	g := m.gossip
-	start, n := 0, len(m.order)
-	if n > fanOut+2 {
-		start, n = int(g.chance.below(int64(n))), fanOut
-	}
-	for i := range n {
-		to := m.order[(start+i)%len(m.order)]
-		if to.state == seam.Left && to.member.ID != r.member.ID || g.chance.chance(g.opts.Lost) {
-			continue
-		}
-		m.tell(to.member.ID, []rumour{r}, min(minLateness+g.chance.exponential(g.opts.Lateness), maxLateness))
-	}
-}
-
-// tell sends news to one member.
-func (m *membership) tell(id transport.ID, news []rumour, d time.Duration) {
-	to, n := m.gossip.members[id], m.gossip.world.net
-	if to == nil || !n.open(m.process.host, to.process.host) {
-		return
-	}
-	from := m.process.host
-	m.gossip.world.after(d, to.process, func() {
-		if n.open(from, to.process.host) {
-			for _, r := range news {
-				to.learn(r)
+	m.later(func() {
+		// Whoever says that it lives is heard first, and the latest news before older.
+		for _, first := range []bool{true, false} {
+			for _, r := range slices.Backward(news) {
+				if (r.belief == alive) == first {
+					m.learn(r)
+				}
 			}
 		}
 	})
 }
 
-// exchange gives everything that either knows to the other.
-func (m *membership) exchange(id transport.ID) {
-	other := m.gossip.members[id]
-	if other == nil || !m.reaches(id) {
+// later calls fn when late news has come.
+func (m *membership) later(fn func()) {
+	g := m.gossip
+	d := min(g.chance.exponential(g.opts.Lateness), maxLateness)
+	if d == 0 {
+		fn()
 		return
 	}
-	m.tell(id, m.all(), m.gossip.chance.between(time.Millisecond, 20*time.Millisecond))
-	other.tell(m.self.ID, other.all(), m.gossip.chance.between(time.Millisecond, 20*time.Millisecond))
+	m.after(d, func() {
+		if !m.stopped {
+			fn()
+		}
+	})
 }
 
-func (m *membership) all() []rumour {
-	all := []rumour{{m.self, seam.Alive, m.incarnation}}
-	for _, a := range m.order {
-		all = append(all, a.rumour)
-	}
-	return all
+// tell passes on what is new of a member.
+func (m *membership) tell(a *acquaintance, state seam.MemberState) {
+	a.introduced, a.told = state != seam.Dead, state
+	m.gossip.world.note(timeline.News, m.process.host.name, "hears that %s is %s", a.member.Name, stateNames[state])
+	m.events(seam.MemberEvent{Member: a.member, State: state})
 }
+
+var stateNames = [...]string{seam.Alive: "alive", seam.Dead: "dead", seam.Left: "gone"}
 
 // LieDead makes the nodes of one host believe, and tell others, that those of
 // another are dead.
@@ -260,14 +315,12 @@ func (w *World) LieDead(at, victim string) {
 	}
 	for _, liar := range h.process.members {
 		w.after(0, h.process, func() {
-			if v.process == nil {
+			if v.process == nil || liar.stopped {
 				return
 			}
 			for _, m := range v.process.members {
-				if a := liar.view[m.self.ID]; a != nil && a.state == seam.Alive {
-					r := a.rumour
-					r.state = seam.Dead
-					liar.learn(r)
+				if a := liar.known[m.self.member.ID]; a != nil {
+					liar.learn(a.rumour(dead, liar.self.member.ID))
 				}
 			}
 		})

@@ -19,10 +19,13 @@ type network struct {
 	world     *World
 	link      *Link // of all paths that have none of their own
 	paths     [][]path
+	weathers  []*weather
 	cuts      []*cut
 	listeners map[string]*endpoint // by "host:port"; looked up, never ranged over
 	conns     []*conn              // in the order in which they were made
-	rules     []func(Frame) Verdict
+	rules     []*rule
+	kept      []*frame // what waits for Release
+	sends     uint64
 
 	delays *stream
 	losses *stream
@@ -46,6 +49,7 @@ type endpoint struct {
 	bound   string // where it listens; empty: it cannot be dialled
 	hello   transport.Hello
 	gone    bool
+	gossip  *membership            // takes the frames of KindGossip; nil: they are lost
 	peers   map[transport.ID]*peer // looked up, never ranged over
 	order   []*peer
 }
@@ -88,16 +92,6 @@ func (n *network) listen(p *process, cfg transport.Config, h transport.Handler) 
 	}
 	p.endpoints = append(p.endpoints, e)
 	return e, nil
-}
-
-// messages names what is in a frame that this endpoint's node sends.
-func (e *endpoint) messages(kind transport.Kind, body []byte) []string {
-	for _, n := range e.process.nodes {
-		if n.id == e.hello.ID {
-			return n.node.Messages(kind, body)
-		}
-	}
-	return nil
 }
 
 // Addr implements seam.Network.
@@ -231,15 +225,17 @@ const (
 
 // frame is one message on its way. It owns its event, and both are used again.
 type frame struct {
-	ev    event
-	conn  *conn
-	side  int // the sender's
-	kind  transport.Kind
-	class transport.Class
-	body  []byte
-	hash  uint64
-	held  bool
-	sent  int // the moment
+	ev     event
+	conn   *conn
+	side   int // the sender's
+	kind   transport.Kind
+	class  transport.Class
+	body   []byte
+	hash   uint64
+	number uint64 // in the order of sending
+	held   bool   // by a cut
+	kept   bool   // until Release
+	sent   int    // the moment
 }
 
 func (n *network) newFrame() *frame {
@@ -257,7 +253,7 @@ func (n *network) newFrame() *frame {
 func (n *network) free(f *frame) {
 	f.conn.frames[f.side]--
 	f.conn.bytes[f.side] -= len(f.body)
-	f.conn, f.body, f.held, f.sent, f.ev.owner = nil, nil, false, 0, nil
+	f.conn, f.body, f.held, f.kept, f.sent, f.ev.owner = nil, nil, false, false, 0, nil
 	n.spare = append(n.spare, f)
 }
 
@@ -275,49 +271,67 @@ func (e *endpoint) Send(id transport.ID, kind transport.Kind, class transport.Cl
 		return false
 	}
 	n := e.net
-	link := n.paths[e.process.host.index][c.ends[1-side].process.host.index].link
-	sent := n.world.recordFrame(timeline.Sent, c, side, 0, c.describe(side, kind, body))
-	var extra time.Duration
-	if len(n.rules) > 0 {
-		v := n.judge(c, side, kind, class, body)
-		if v == Drop {
-			n.world.recordFrame(timeline.Lost, c, side, sent, "rule")
-			return true
-		}
-		extra = time.Duration(v)
+	way := &n.paths[e.process.host.index][c.ends[1-side].process.host.index]
+	if way.full(n.world.now, len(body)) {
+		return false
 	}
-	if link.harsh() && n.losses.chance(link.Loss) {
+	sent := n.world.recordFrame(timeline.Sent, c, side, 0, c.describe(side, kind, body))
+	v := Pass
+	if len(n.rules) > 0 {
+		v = n.judge(c, side, kind, class, body)
+	}
+	link := way.link
+	switch {
+	case v == Drop:
+		n.world.recordFrame(timeline.Lost, c, side, sent, "rule")
+		return true
+	case v != Keep && link.harsh() && n.losses.chance(link.Loss):
 		n.world.recordFrame(timeline.Lost, c, side, sent, "link")
 		return true
 	}
 	hash := xxhash.Sum64(body)
-	n.launch(c, side, kind, class, body, hash, extra, link).sent = sent
-	if link.harsh() && n.losses.chance(link.Duplicate) {
-		n.launch(c, side, kind, class, body, hash, n.losses.exponential(2*time.Millisecond)+1, link).sent = sent
+	f := n.launch(c, side, kind, class, body, hash, sent)
+	if v == Keep {
+		n.keep(f)
+		return true
+	}
+	n.reorder(f, max(0, time.Duration(v)), link)
+	if v == Twice || link.harsh() && n.losses.chance(link.Duplicate) {
+		n.reorder(n.launch(c, side, kind, class, body, hash, sent), n.losses.exponential(2*time.Millisecond)+1, link)
 	}
 	return true
 }
 
-// launch puts one frame on its way.
-func (n *network) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, extra time.Duration, link *Link) *frame {
+// launch makes one frame, which its connection has on its books from now on.
+func (n *network) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, sent int) *frame {
 	f := n.newFrame()
-	f.conn, f.side, f.kind, f.class, f.body, f.hash = c, side, kind, class, body, hash
+	n.sends++
+	f.conn, f.side, f.kind, f.class, f.body, f.hash, f.sent, f.number = c, side, kind, class, body, hash, sent, n.sends
 	c.frames[side]++
 	c.bytes[side] += len(body)
 	f.ev.owner = c.ends[1-side].process
+	return f
+}
+
+// reorder sends a frame off, and out of order if it is late or the link has it so.
+func (n *network) reorder(f *frame, extra time.Duration, link *Link) {
 	free := extra > 0
 	if link.harsh() && n.losses.chance(link.Reorder) {
 		free = true
 		extra += n.losses.exponential(5 * time.Millisecond)
 	}
 	n.fly(f, extra, free)
-	return f
 }
 
 // fly draws when a frame arrives: in order, unless it is free.
 func (n *network) fly(f *frame, extra time.Duration, free bool) {
 	c := f.conn
-	at := n.world.now + n.latency(c.ends[f.side].process.host, c.ends[1-f.side].process.host, len(f.body)) + extra
+	from, to := f.from(), f.to()
+	if n.paths[from.index][to.index].keeps {
+		n.keep(f)
+		return
+	}
+	at := n.world.now + n.latency(from, to, len(f.body), f.class) + extra
 	if last := &c.last[f.side][f.class]; free {
 		at = max(at, c.since[1-f.side])
 	} else {
@@ -346,7 +360,12 @@ func (n *network) arrive(f *frame) {
 		body := append([]byte(nil), f.body...)
 		n.world.recordFrame(timeline.Arrived, c, f.side, f.sent, "")
 		n.free(f)
-		e.handler.Receive(from, kind, body)
+		switch {
+		case kind != transport.KindGossip:
+			e.handler.Receive(from, kind, body)
+		case e.gossip != nil:
+			e.gossip.receive(from, body)
+		}
 		return
 	}
 	n.free(f)

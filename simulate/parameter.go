@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -16,6 +18,7 @@ type Parameter struct {
 // Pick draws the parameter name from the seed, out of [least, most]. Each name has a
 // source of chance of its own, so that a new parameter does not change the others.
 // Options.Set decides in place of the seed; a value out of the range fails the run.
+// A name is letters, digits, and any of "-._/".
 // What is picked can be shrunk: a search that finds a failure tries smaller values.
 //
 //	hosts := w.Pick("hosts", 3, 9)
@@ -42,9 +45,15 @@ func (w *World) pick(name string, least, most int64, draw func(*stream) int64) i
 			return p.Value
 		}
 	}
-	v, set := w.opts.Set[name]
+	if !plainName(name) {
+		panic(fmt.Sprintf("simulate: parameter %q: a name is letters, digits, and any of -._/", name))
+	}
+	v, set := w.opts.setting(name)
 	if !set {
 		v = draw(w.stream(parameterStream<<56 ^ xxhash.Sum64String(name)>>8))
+	}
+	if v == Least && set {
+		v = least
 	}
 	if v < least || v > most {
 		w.Fail(fmt.Errorf("simulate: parameter %q is set to %d, which is not in [%d, %d]", name, v, least, most))
@@ -52,6 +61,33 @@ func (w *World) pick(name string, least, most int64, draw func(*stream) int64) i
 	}
 	w.parameters = append(w.parameters, Parameter{name, least, most, v})
 	return v
+}
+
+// Least, in Options.Set, stands for a parameter's least value.
+const Least = math.MinInt64
+
+// setting returns what Set says of the parameter name: by that name, or by its longest
+// beginning that Set has with a star behind it, as in "site-*".
+func (o *Options) setting(name string) (int64, bool) {
+	if v, ok := o.Set[name]; ok {
+		return v, true
+	}
+	for i := len(name); i >= 0; i-- {
+		if v, ok := o.Set[name[:i]+"*"]; ok {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+// plainName tells whether name can stand in a [Case] as it is.
+func plainName(name string) bool {
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._/", r) {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // Parameters returns what was picked so far, in that order.

@@ -1,44 +1,37 @@
 package simulate
 
 import (
+	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockmesh/mesh/transport"
 )
-
-// Link is what the way from one host to another is like. With Loss, Duplicate and
-// Reorder all zero it is a TCP connection: while it lasts, frames of one class
-// arrive once, in order, and those sent into a short cut arrive after it. With any
-// of them it is harsher than any real one.
-type Link struct {
-	Latency   time.Duration // the least; zero means 200 µs
-	Jitter    time.Duration // the mean of what comes on top, roughly exponential
-	Loss      int64         // of a million frames
-	Duplicate int64         // of a million frames
-	Reorder   int64         // of a million frames, which are late by up to some milliseconds
-	Bandwidth int64         // bytes per second; zero means no limit
-}
-
-func (l Link) harsh() bool { return l.Loss > 0 || l.Duplicate > 0 || l.Reorder > 0 }
 
 // path is the way from one host to another, in that direction.
 type path struct {
-	link *Link
-	cuts int // faults that cut it
+	base      *Link         // what it is like
+	link      *Link         // what it is like in the weather of the moment
+	cuts      int           // faults that cut it
+	busy      time.Duration // until then what was sent occupies its bandwidth
+	urgent    time.Duration // until then what was sent of urgent frames alone does
+	keeps     bool          // Hold
+	sheltered bool          // HealCore: no weather reaches it
+	fault     int           // the moment at which Hold began
 }
 
 // grow makes room for n hosts.
 func (n *network) grow(hosts int) {
+	for len(n.paths) < hosts {
+		n.paths = append(n.paths, nil)
+	}
 	for i := range n.paths {
 		for len(n.paths[i]) < hosts {
-			n.paths[i] = append(n.paths[i], path{link: n.link})
+			n.paths[i] = append(n.paths[i], path{base: n.link, link: n.link})
 		}
 	}
-	for len(n.paths) < hosts {
-		row := make([]path, hosts)
-		for i := range row {
-			row[i].link = n.link
-		}
-		n.paths = append(n.paths, row)
+	if len(n.weathers) > 0 {
+		n.forecast()
 	}
 }
 
@@ -47,21 +40,42 @@ func (n *network) open(from, to *Host) bool {
 	return from == to && !from.dark || n.paths[from.index][to.index].cuts == 0 && !from.dark && !to.dark
 }
 
-// latency draws how long size bytes take.
-func (n *network) latency(from, to *Host, size int) time.Duration {
-	l := n.paths[from.index][to.index].link
+// latency draws how long size bytes take that are sent now. Urgent ones pass all others
+// that wait for bandwidth, as they do in the queue of a real connection.
+func (n *network) latency(from, to *Host, size int, class transport.Class) time.Duration {
+	p := &n.paths[from.index][to.index]
+	l := p.link
 	d := l.Latency
 	if d == 0 {
 		d = 200 * time.Microsecond
 	}
 	if from == to {
-		d = 20 * time.Microsecond
+		return 20*time.Microsecond + l.jitter(n.delays)
 	}
-	d += n.delays.exponential(l.Jitter)
+	d += l.jitter(n.delays)
 	if l.Bandwidth > 0 {
-		d += time.Duration(int64(size) * int64(time.Second) / l.Bandwidth)
+		takes := time.Duration(int64(size+frameOverhead) * int64(time.Second) / l.Bandwidth)
+		p.busy = max(p.busy, n.world.now) + takes
+		if class != transport.Urgent {
+			return d + p.busy - n.world.now
+		}
+		p.urgent = max(p.urgent, n.world.now) + takes
+		d += p.urgent - n.world.now
 	}
 	return d
+}
+
+// frameOverhead is what a frame's headers take on a link, more or less.
+const frameOverhead = 50
+
+// full tells whether the link's queue has no room for size bytes more.
+func (p *path) full(now time.Duration, size int) bool {
+	l := p.link
+	if l.Bandwidth == 0 || l.Queue == 0 || p.busy <= now {
+		return false
+	}
+	waiting := scale(p.busy-now, l.Bandwidth, int64(time.Second))
+	return int64(waiting)+int64(size) > l.Queue
 }
 
 // cut is one fault's set of severed directions.
@@ -113,7 +127,11 @@ func (w *World) partition(groups ...[]string) *cut {
 	var names []string
 	for i, g := range groups {
 		for _, name := range g {
-			group[w.named(name).index] = i + 1
+			h := w.named(name)
+			if group[h.index] != 0 {
+				panic(fmt.Sprintf("simulate: Partition: host %q is in two groups", name))
+			}
+			group[h.index] = i + 1
 		}
 		names = append(names, strings.Join(g, " "))
 	}
@@ -131,6 +149,8 @@ func (w *World) partition(groups ...[]string) *cut {
 
 // PartitionOneWay lets nothing through from the hosts of one list to those of the
 // other, while the way back stays as it is.
+//
+//	w.PartitionOneWay([]string{"a"}, []string{"b", "c"}) // a hears, and is not heard
 func (w *World) PartitionOneWay(from, to []string) { w.partitionOneWay(from, to) }
 
 func (w *World) partitionOneWay(from, to []string) *cut {
@@ -147,30 +167,51 @@ func (w *World) partitionOneWay(from, to []string) *cut {
 }
 
 // Isolate cuts a host off from all others.
+//
+//	w.Isolate("a")
 func (w *World) Isolate(host string) { w.partition([]string{host}) }
 
-// Heal ends all cuts.
+// Swizzle cuts the hosts off, one after another in the first half of d, and lets them
+// in again in the second half, in another order: what each of them missed differs. The
+// order is drawn from the seed.
+//
+//	w.Swizzle(10*time.Second, "a", "b", "c")
+func (w *World) Swizzle(d time.Duration, hosts ...string) {
+	if d <= 0 || len(hosts) == 0 {
+		panic(fmt.Sprintf("simulate: Swizzle: %d hosts for %v", len(hosts), d))
+	}
+	w.swizzle(w.net.dials, d, hosts, func() bool { return true })
+}
+
+// swizzle goes on while may says so.
+func (w *World) swizzle(s *stream, d time.Duration, hosts []string, may func() bool) {
+	for _, name := range hosts {
+		w.named(name)
+	}
+	cuts := make([]*cut, len(hosts))
+	piece := d / time.Duration(2*len(hosts))
+	for i, j := range s.shuffle(len(hosts)) {
+		w.after(piece*time.Duration(i), nil, func() {
+			if may() {
+				cuts[j] = w.partition([]string{hosts[j]})
+			}
+		})
+	}
+	for i, j := range s.shuffle(len(hosts)) {
+		w.after(d/2+piece*time.Duration(i+1), nil, func() {
+			if may() && cuts[j] != nil {
+				w.net.mend(cuts[j])
+			}
+		})
+	}
+}
+
+// Heal ends all cuts, and nothing else: see HealAll.
 func (w *World) Heal() {
 	for len(w.net.cuts) > 0 {
 		w.net.mend(w.net.cuts[0])
 	}
 }
 
-// Reachable tells whether frames get from one host to another.
-func (w *World) Reachable(from, to string) bool { return w.net.open(w.named(from), w.named(to)) }
-
-// SetLink changes what the links between two hosts are like, both ways.
-func (w *World) SetLink(a, b string, l Link) {
-	i, j := w.named(a).index, w.named(b).index
-	w.net.paths[i][j].link, w.net.paths[j][i].link = &l, &l
-}
-
-// SetLinks changes what all links are like.
-func (w *World) SetLinks(l Link) {
-	*w.net.link = l
-	for i := range w.net.paths {
-		for j := range w.net.paths[i] {
-			w.net.paths[i][j].link = w.net.link
-		}
-	}
-}
+// Reaches tells whether frames get from one host to another.
+func (w *World) Reaches(from, to string) bool { return w.net.open(w.named(from), w.named(to)) }

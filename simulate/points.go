@@ -5,6 +5,9 @@ import (
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
+// sitePrefix begins the names of the parameters that say how often fault points are taken.
+const sitePrefix = "site-"
+
 // drawSites draws which of the fault points in the library's code this world takes,
 // and how often.
 func (w *World) drawSites() {
@@ -16,7 +19,7 @@ func (w *World) drawSites() {
 		if w.climate.sites == 0 {
 			continue
 		}
-		w.sites[s] = w.pick("site-"+s.String()+"-percent", 0, 50, func(chance *stream) int64 {
+		w.sites[s] = w.pick(sitePrefix+s.String()+"-percent", 0, 50, func(chance *stream) int64 {
 			if !chance.chance(w.climate.sites * million / 100) {
 				return 0
 			}

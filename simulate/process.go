@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
@@ -18,12 +19,13 @@ var errCrashed = errors.New("simulate: the host crashed")
 // process is one incarnation of a host: the seam.World of the nodes in it. It dies
 // with a crash, and whatever is asked of it then does nothing.
 type process struct {
-	world *World
-	host  *Host
-	id    int
-	dead  bool
-	base  time.Duration // Now's zero: of no meaning outside of the process
-	seeds uint64
+	world   *World
+	host    *Host
+	id      int
+	dead    bool
+	leaving bool          // World.Leave is under way
+	base    time.Duration // Now's zero: of no meaning outside of the process
+	seeds   uint64
 
 	root      *simContext
 	loops     []*loop
@@ -64,7 +66,7 @@ func (p *process) when(local time.Duration) time.Duration {
 // Seed implements seam.World. Within a world no number comes twice.
 func (p *process) Seed() uint64 {
 	p.seeds++
-	return mix(mix(p.world.opts.Seed) ^ (uint64(p.id)<<24 | p.seeds))
+	return mix(mix(p.world.varied()) ^ (uint64(p.id)<<24 | p.seeds))
 }
 
 // Bugs implements seam.Instrumented.
@@ -74,11 +76,15 @@ func (p *process) Bugs() bug.Set { return p.world.opts.Bugs }
 func (p *process) Points() *point.Points { return p.points }
 
 // Observer implements seam.Instrumented.
-func (p *process) Observer() seam.Observer { return &p.world.history.queue }
+func (p *process) Observer() seam.Observer { return &p.world.history.watch }
+
+// Clients implements seam.Instrumented.
+func (p *process) Clients() seam.Clients { return p }
 
 // Inspect implements seam.Instrumented.
 func (p *process) Inspect(id transport.ID, node seam.Inspected) {
 	p.nodes = append(p.nodes, inspected{id, node})
+	p.world.nodes[id] = p
 }
 
 // NewParker implements seam.World.
@@ -110,7 +116,11 @@ func (p *process) NewMembership(self seam.Member, net seam.Network, events func(
 	if p.dead {
 		return nil, errCrashed
 	}
-	return p.world.gossip.add(p, self, events), nil
+	e, ok := net.(*endpoint)
+	if !ok {
+		return nil, fmt.Errorf("simulate: %T is no network of this world", net)
+	}
+	return p.world.gossip.add(p, self, e, p.hears(events)), nil
 }
 
 // spawn starts an actor.

@@ -49,8 +49,10 @@ type climate struct {
 	offset                    time.Duration
 	// often is how often storms do what they do, in percent of the usual; a kind that
 	// is not named has that of "".
-	often map[string]int64
-	sites int64 // percent of the fault points in the code that a world turns on
+	often  map[string]int64
+	shapes int64 // how many of shapes links' jitter may have
+	narrow int64 // how many times less than 100 MB per second links may carry
+	sites  int64 // percent of the fault points in the code that a world turns on
 }
 
 type span struct{ least, most time.Duration }
@@ -58,28 +60,33 @@ type span struct{ least, most time.Duration }
 func (p Profile) climate() climate {
 	switch p {
 	case Calm:
-		return climate{latency: span{50 * time.Microsecond, ms}, jitter: span{0, ms}, lateness: span{50 * ms, 500 * ms}}
+		return climate{latency: span{50 * time.Microsecond, ms}, jitter: span{0, ms}, lateness: span{50 * ms, 500 * ms},
+			shapes: 3}
 	case LAN:
 		return climate{
 			latency: span{50 * time.Microsecond, ms}, jitter: span{0, 2 * ms}, lateness: span{50 * ms, 500 * ms},
-			rate: 200, offset: time.Second,
+			rate: 200, offset: time.Second, shapes: 3,
 			often: map[string]int64{
 				"crash": 100, "power-off": 50, "pause": 100, "reset": 100, "slow": 50, "isolate": 50, "partition": 30, "clock-step": 30,
+				"leave": 100, "join": 50, "crash-again": 50, "crash-leader": 100, "pause-leader": 50, "stall": 50, "tail": 30, "late-news": 30,
+				"clock-noise": 30,
 			},
 		}
 	case WAN:
 		return climate{
 			latency: span{5 * ms, 60 * ms}, jitter: span{0, 20 * ms}, lateness: span{200 * ms, 2 * time.Second},
-			rate: 1000, offset: time.Minute,
+			rate: 1000, offset: time.Minute, shapes: 4, narrow: 99,
 			often: map[string]int64{
 				"partition": 100, "one-way": 50, "pair": 100, "isolate": 50, "reset": 100, "crash": 50, "power-off": 30, "pause": 50, "slow": 30, "lie": 30,
+				"squeeze": 100, "tail": 100, "swizzle": 50, "cut-leader": 100, "late-news": 50, "leave": 50, "join": 50, "crash-leader": 50, "hold": 30,
+				"clock-wave": 50,
 			},
 		}
 	case Flaky, Hostile:
 		c := climate{
 			latency: span{50 * time.Microsecond, 5 * ms}, jitter: span{0, 5 * ms}, lateness: span{50 * ms, 3 * time.Second},
 			loss: 20_000, duplicate: 20_000, reorder: 50_000, lost: 200_000, lies: 20_000,
-			rate: 10_000, offset: time.Hour,
+			rate: 10_000, offset: time.Hour, shapes: 4, narrow: 99,
 			often: map[string]int64{"": 100},
 		}
 		if p == Hostile {
@@ -115,6 +122,11 @@ func (w *World) draw() {
 		Loss:      w.rough("link-loss-ppm", c.loss),
 		Duplicate: w.rough("link-duplicate-ppm", c.duplicate),
 		Reorder:   w.rough("link-reorder-ppm", c.reorder),
+		Shape:     [...]Shape{Fixed, Uniform, Exponential, HeavyTail}[w.Pick("link-shape", 0, c.shapes-1)],
+	}
+	if narrow := w.rough("link-narrow", c.narrow); narrow > 0 {
+		w.opts.Link.Bandwidth = 100_000_000 / (1 + narrow)
+		w.opts.Link.Queue = 4 << 20
 	}
 	w.opts.Gossip = Gossip{
 		Lateness: micros("gossip-lateness-us", c.lateness),

@@ -148,6 +148,7 @@ var lateFrames = scenario{clients: 1, story: func(s *stage) {
 	s.sleep(25 * time.Second)
 	s.boot(other)
 	s.within(20*time.Second, "the ring names another one", func() bool { return s.nodes[other] != nil && s.healthy() })
+	s.sleep(time.Second) // and the learner is removed
 	s.on(other, func(ctx context.Context, n *mesh.Node) { _ = n.Leave(ctx) })
 	delete(s.nodes, other)
 	s.within(10*time.Second, "the learner is back under a new ID", func() bool { return most > old })
@@ -182,7 +183,7 @@ func TestP23LateFrames(t *testing.T) { prove(t, lateFrames) }
 // the grant.
 var neverForget = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 	s.rule(func(_, to string, w word) simulate.Verdict {
-		if to == s.third && w.is(raftpb.MsgApp) && s.Reachable(s.owner, s.heir) {
+		if to == s.third && w.is(raftpb.MsgApp) && s.Reaches(s.owner, s.heir) {
 			return simulate.Drop
 		}
 		return simulate.Pass

@@ -29,6 +29,12 @@ const (
 	hostStream uint64 = 1 << 32
 )
 
+// steady tells whether all variants of a world have a concern in common: what its
+// parameters are, how its clocks go, and what its storms do.
+func steady(concern uint64) bool {
+	return concern>>56 == parameterStream || concern>>48 == chaosStream || concern>>40 == clockStream || concern>>8 == profileStream
+}
+
 func newStream(seed, concern uint64, draws *uint64) *stream {
 	s := &stream{draws: draws}
 	s.pcg.Seed(mix(seed), mix(seed^mix(concern)))
@@ -64,6 +70,17 @@ func (s *stream) between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(s.below(int64(hi-lo)+1))
 }
 
+// shuffle returns the numbers below n in random order.
+func (s *stream) shuffle(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		j := int(s.below(int64(i + 1)))
+		all[i] = all[j]
+		all[j] = i
+	}
+	return all
+}
+
 // chance is true ppm times in a million. It draws nothing for a certainty.
 func (s *stream) chance(ppm int64) bool {
 	return ppm > 0 && (ppm >= 1_000_000 || s.below(1_000_000) < ppm)
@@ -79,4 +96,23 @@ func (s *stream) exponential(mean time.Duration) time.Duration {
 	halvings := time.Duration(bits.LeadingZeros64(r | 1<<20))
 	fraction := time.Duration(r & (1<<10 - 1))
 	return mean*halvings*7/10 + mean*fraction*7/10>>10
+}
+
+// heavyTail returns a duration with about the mean given, in integers only. How often it
+// is beyond x falls with x to the power of three halves: mostly it is a third of the mean
+// or so, in one of a thousand draws thirty times the mean, and at most a thousand times.
+func (s *stream) heavyTail(mean time.Duration) time.Duration {
+	if mean <= 0 {
+		return 0
+	}
+	r := s.Uint64()
+	// Each octave is chosen 2^1.5 times less often than the one before: 181/512 of it.
+	octaves := 0
+	for x := r; octaves < 10 && x&511 < 181; octaves++ {
+		if x >>= 9; octaves == 6 {
+			x = s.Uint64()
+		}
+	}
+	least := mean * 4 / 13 << octaves
+	return least + scale(least, int64(r>>44), 1<<20)
 }

@@ -39,11 +39,13 @@ func (w *World) record(m timeline.Moment) int {
 	if m.Cause == 0 {
 		m.Cause = w.cause
 	}
-	if m.Shard == 0 && m.Role == "" {
+	if m.Shard == 0 && m.Role == "" && m.Kind != timeline.Depth {
 		m.Shard = -1
 	}
 	t.Moments = append(t.Moments, m)
-	w.cause = m.ID
+	if m.Kind != timeline.Note { // what is said of it brings nothing about
+		w.cause = m.ID
+	}
 	return m.ID
 }
 
@@ -58,6 +60,7 @@ func (w *World) note(kind timeline.Kind, host, format string, args ...any) int {
 
 // fault records the beginning of a fault, and returns what ended wants to know.
 func (w *World) fault(host, format string, args ...any) int {
+	w.healed = 0
 	return w.note(timeline.Fault, host, format, args...)
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
 )
@@ -119,3 +121,154 @@ func TestALateFirstRequest(t *testing.T) {
 		s.must(first.holds() && second.holds(), "G5 lease: ann lost a lock")
 	}})
 }
+
+// Promise: G5, a holder keeps its lock though it and the shard's leader never hear each other.
+// Method: the leader is cut off from the holder and from one follower, both ways, so that
+// one node alone can pass on what they say. Each renewal asked the members for a way round,
+// one after the other, beginning anew each time, until the lease was over.
+func TestABrokenPairKeepsItsLock(t *testing.T) {
+	prove(t, scenario{clients: 3, ttl: time.Second, story: func(s *stage) {
+		held := s.lock(s.bob, "k")
+		s.sleep(s.draw(0, time.Second))
+		for _, deaf := range []string{s.bob, s.third} {
+			s.PartitionOneWay([]string{deaf}, []string{s.owner})
+			s.PartitionOneWay([]string{s.owner}, []string{deaf})
+		}
+		for range 20 {
+			s.sleep(s.ttl)
+			s.must(held.holds(), "G5 lease: bob lost the lock")
+		}
+		s.must(s.leads(s.owner), "the leader has changed, which is not what this is about")
+		held.unlock()
+		s.lock(s.bob, "k").unlock()
+	}})
+}
+
+// Promise: G6, who waits hears of its grant, however many others of its session were granted.
+// Method: more readers of ann's node wait than an answer repeats results, and what tells
+// them of their grants is lost, so that renewals have to. Another session renews in turns
+// with theirs: when all of a node's renewals were numbered together, one half of the
+// results was repeated for ever, and the other never.
+func TestAnswersRepeatEveryResult(t *testing.T) {
+	const readers = 70
+	prove(t, scenario{story: func(s *stage) {
+		writer := s.lock(s.bob, "k")
+		var session *mesh.Session
+		var other *mesh.Lock
+		var err error
+		s.on(s.ann, func(ctx context.Context, n *mesh.Node) {
+			if session, err = n.NewSession(ctx); err == nil {
+				other, err = session.Lock(ctx, "other")
+			}
+		})
+		s.must(err == nil, "a session of its own: %v", err)
+		let := 0
+		for range readers {
+			s.Host(s.ann).Go("reader", func(ctx context.Context) {
+				if _, err := s.nodes[s.ann].RLock(ctx, "k"); err == nil {
+					let++
+				}
+			})
+		}
+		s.sleep(s.draw(time.Second, 2*time.Second))
+		s.rule(func(_, to string, w word) simulate.Verdict {
+			if to == s.ann && w.kind == replies && w.outcome == 1 { // granted
+				return simulate.Drop
+			}
+			return simulate.Pass
+		})
+		writer.unlock()
+		s.within(2*s.ttl, "all readers are let in", func() bool { return let == readers })
+		s.must(other.Err() == nil, "G5 lease: ann lost a lock")
+	}})
+}
+
+// Promise: G6, a node that leaves and cannot hand over takes no majority with it.
+// Method: of three nodes one is cut off for so long that it counts as gone. The leader
+// leaves; what tells its successor to lead is lost, until it leaves without that. The one
+// that was cut off comes back. The leader had taken it out of the voters, itself stayed
+// one, and so the last of the three waited for it for ever.
+func TestALeaverTakesNoMajorityAlong(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: max(*simulate.SeedFlag, 1), Repeat: "go test ./simulate -run '^" + t.Name() + "$'"})
+	defer w.Close()
+	names := []string{"a", "b", "c"}
+	nodes := make(map[string]*mesh.Node)
+	for _, name := range names {
+		w.Host(name).Boot("node", func(ctx context.Context) {
+			n, err := mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400"}, mesh.WithName(name), mesh.WithBind(":7400"),
+				mesh.WithShards(1), mesh.WithLeaseTTL(2*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
+			if err == nil {
+				nodes[name] = n
+			}
+		})
+	}
+	until := func(what string, cond func() bool, d time.Duration) {
+		t.Helper()
+		if err := w.RunUntil(cond, d); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	until("all are there", func() bool { return len(nodes) == 3 && nodes["a"].Health().FullyReplicated }, time.Minute)
+	leader := w.Serving(0)[0]
+	silent, last := replicasOf(1, 0, names...)[1], replicasOf(1, 0, names...)[2]
+	if leader != replicasOf(1, 0, names...)[0] {
+		t.Fatalf("%s leads, and not the ring's owner", leader)
+	}
+	w.Isolate(silent)
+	until("ten seconds", func() bool { return w.Now() > 30*time.Second }, time.Minute)
+	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+		for _, m := range words(f) {
+			if m.is(raftpb.MsgTimeoutNow) {
+				return simulate.Drop
+			}
+		}
+		return simulate.Pass
+	})
+	w.Leave(leader)
+	until("the leader is gone", func() bool { return !w.Host(leader).Up() }, time.Minute)
+	stop()
+	w.Heal()
+	locked := false
+	w.Host(last).Go("caller", func(ctx context.Context) {
+		ctx, cancel := simulate.WithTimeout(ctx, 15*time.Second)
+		defer cancel()
+		_, err := nodes[last].Lock(ctx, "k")
+		locked = err == nil
+	})
+	until("the other two grant locks", func() bool { return locked }, 15*time.Second)
+}
+
+// Promise: G6, a shard survives the loss of one node, whatever it was about to do.
+// Method: a node leaves, so that another one takes its place among the voters. The leader
+// learns that the change is committed, the others do not, and the leader crashes. They still
+// count the leaver's vote, which it could not give if it had been told to forget the shard
+// as soon as the leader knew.
+func TestTheRemovedAreNeededForAMoment(t *testing.T) { prove(t, lateFarewell) }
+
+var lateFarewell = scenario{story: func(s *stage) {
+	s.lock(s.bob, "k").unlock()
+	changes, last := 0, uint64(0)
+	s.rule(func(from, to string, w word) simulate.Verdict {
+		if from != s.owner || to == s.third {
+			return simulate.Pass
+		}
+		if w.appends() && to == s.heir {
+			for _, e := range w.raft.Message.Entries {
+				if e.GetType() != raftpb.EntryNormal && e.GetIndex() > last {
+					changes, last = changes+1, e.GetIndex()
+				}
+			}
+		}
+		// A learner comes, takes the leaver's place, and that is that.
+		if changes == 3 && w.kind == rafts && w.raft.Message.GetCommit() >= last {
+			return simulate.Drop
+		}
+		return simulate.Pass
+	})
+	s.Leave(s.third)
+	s.within(10*time.Second, "the voters change", func() bool { return changes == 3 })
+	s.sleep(s.draw(100*time.Millisecond, 500*time.Millisecond))
+	s.Crash(s.owner)
+	s.lock(s.bob, "k").unlock()
+	s.within(30*time.Second, "the leaver leaves", func() bool { return !s.Host(s.third).Up() })
+}}

@@ -2,52 +2,119 @@ package simulate
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Frame is a message that is about to be sent.
+// Frame is what one node sends to another at once: one message, or several. It is
+// about to be sent, or, if InFlight returned it, on its way.
 type Frame struct {
 	From, To string // hosts
 	Kind     transport.Kind
 	Class    transport.Class
 	Body     []byte // not to be changed
+
+	conn *conn
+	side int
 }
 
-// Verdict is what a rule wants of a frame: Pass, Drop, or to delay it by that long.
+// Messages names the messages in the frame, in plain words: "lock orders/42", "granted
+// orders/42 token 7", "unlock orders/42 token 7", "unlocked orders/42 token 7",
+// "renewal", "renewal answered", "append 2", "appended", "heartbeat", "vote term 3". What
+// one node sends for another is "pass on: …". It is nil for frames of what is no node of
+// a mesh.
+func (f Frame) Messages() []string {
+	if f.conn == nil {
+		return nil
+	}
+	return f.conn.messages(f.side, f.Kind, f.Body)
+}
+
+// Says tells whether one of the frame's messages begins with what, passed on or not:
+//
+//	f.Says("unlocked")           // any answer to an unlock
+//	f.Says("granted orders/42 ") // a grant of that key
+func (f Frame) Says(what string) bool {
+	for _, m := range f.Messages() {
+		if strings.HasPrefix(strings.TrimPrefix(m, "pass on: "), what) {
+			return true
+		}
+	}
+	return false
+}
+
+// Verdict is what a rule wants of a frame: Pass, Drop, Keep or Twice, or, as a duration,
+// to delay it by that long.
 type Verdict time.Duration
 
 // Verdicts.
 const (
-	Pass Verdict = 0
-	Drop Verdict = -1
+	Pass  Verdict = 0
+	Drop  Verdict = -1 // it is lost
+	Keep  Verdict = -2 // it waits for Release
+	Twice Verdict = -3 // it arrives, and once more some milliseconds later
 )
 
 // Rule lets f judge every frame that is sent from now on. The first rule that does
-// not say Pass decides. The function returned ends the rule.
+// not say Pass decides. The function returned ends the rule; HealAll does not.
 //
 //	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
-//		if f.From == "a" && f.To == "b" {
-//			return simulate.Verdict(50 * time.Millisecond)
+//		if f.From == "a" && f.Says("unlocked") {
+//			return simulate.Drop // the unlock is done, and a's answer is lost
 //		}
 //		return simulate.Pass
 //	})
 func (w *World) Rule(f func(Frame) Verdict) (stop func()) {
 	n := w.net
-	n.rules = append(n.rules, f)
-	slot := len(n.rules) - 1
-	return func() { n.rules[slot] = func(Frame) Verdict { return Pass } }
+	r := &rule{judge: f}
+	n.rules = append(n.rules, r)
+	return func() {
+		for i := range n.rules {
+			if n.rules[i] == r {
+				n.rules = append(n.rules[:i:i], n.rules[i+1:]...)
+				return
+			}
+		}
+	}
 }
 
+type rule struct{ judge func(Frame) Verdict }
+
 func (n *network) judge(c *conn, side int, kind transport.Kind, class transport.Class, body []byte) Verdict {
-	f := Frame{From: c.host(side).name, To: c.host(1 - side).name, Kind: kind, Class: class, Body: body}
-	for _, rule := range n.rules {
-		if v := rule(f); v != Pass {
+	f := Frame{From: c.host(side).name, To: c.host(1 - side).name, Kind: kind, Class: class, Body: body, conn: c, side: side}
+	for _, r := range n.rules {
+		if v := r.judge(f); v != Pass {
 			return v
 		}
 	}
 	return Pass
+}
+
+// messages names what is in a frame that one end sends.
+func (c *conn) messages(side int, kind transport.Kind, body []byte) []string {
+	for _, n := range c.ends[side].process.nodes {
+		if n.id == c.hellos[side].ID {
+			return n.node.Messages(kind, body, c.hellos[1-side].ID, c.net.world.asked)
+		}
+	}
+	return nil
+}
+
+// asked asks the node itself which command it sent under a number.
+func (w *World) asked(id transport.ID, shard int, session, number uint64) string {
+	for _, h := range w.Hosts() {
+		if h.process == nil {
+			continue
+		}
+		for _, n := range h.process.nodes {
+			if n.id == id {
+				return n.node.Asked(shard, session, number)
+			}
+		}
+	}
+	return ""
 }
 
 func isRefused(err error) bool { return errors.Is(err, errRefused) }

@@ -23,6 +23,7 @@ type trace struct {
 	events      uint64
 	checkpoints []Checkpoint
 	buf         [49]byte
+	kept        *keeper // nil: no event is kept
 }
 
 func newTrace() trace { return trace{digest: xxhash.New()} }
@@ -38,6 +39,9 @@ func (t *trace) add(ev *event, host int, payload, draws uint64) {
 	b = binary.LittleEndian.AppendUint64(b, draws)
 	_, _ = t.digest.Write(b)
 	t.events++
+	if t.kept != nil {
+		t.kept.add(t.events, ev, host, payload, draws)
+	}
 	if t.events%checkpointEvery == 0 {
 		t.checkpoints = append(t.checkpoints, Checkpoint{t.events, ev.at, t.digest.Sum64()})
 	}

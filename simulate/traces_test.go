@@ -1,48 +1,208 @@
 package simulate_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
-// traces runs a few worlds of real nodes, and returns the hashes of their traces.
-func traces(t *testing.T) (hashes []string) {
-	for seed := uint64(1); seed <= 3; seed++ {
-		f, err := runSeed(seed, 0, 15*time.Second, t.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		hashes = append(hashes, fmt.Sprintf("trace %x\n", f.world.Hash()))
+// printTraces makes this test print the traces of the sample, for another process.
+const printTraces = "SIMULATE_PRINT_TRACES"
+
+// sample is what the matrix plays: storms of the two roughest profiles, and scripts.
+// TestHashes has all twenty worlds, in whatever build it runs.
+func sample(tb testing.TB) (some []exercise) {
+	names := []string{"flaky, six nodes", "hostile, six nodes", "a crash and a restart"}
+	if !testing.Short() {
+		names = append(names, "wan, six nodes", "a partition", "clocks that drift and jump", "broken connections")
 	}
-	return hashes
+	for _, name := range names {
+		some = append(some, named(tb, name))
+	}
+	return some
 }
 
-func TestRealNodesAreDeterministic(t *testing.T) {
-	const env = "SIMULATE_PRINT_NODES"
-	here := traces(t)
-	if os.Getenv(env) != "" {
-		fmt.Print(strings.Join(here, ""))
+func named(tb testing.TB, name string) exercise {
+	all := exercises()
+	i := slices.IndexFunc(all, func(e exercise) bool { return e.name == name })
+	if i < 0 {
+		tb.Fatalf("there is no %q", name)
+	}
+	return all[i]
+}
+
+func sampleTraces(tb testing.TB) (lines []string) {
+	for _, e := range sample(tb) {
+		lines = append(lines, "trace "+e.hash(tb))
+	}
+	return lines
+}
+
+// TestOneSeedOneTrace: nothing but the seed decides what happens in a world of real
+// nodes; not the scheduler, the garbage collector, the word size, another process, the
+// source of secure random numbers, or that somebody looks.
+//
+// The race detector is one more column of the matrix: TestHashes compares the traces of
+// its build with those of all others.
+func TestOneSeedOneTrace(t *testing.T) {
+	here := sampleTraces(t)
+	if os.Getenv(printTraces) != "" {
+		fmt.Println(strings.Join(here, "\n"))
 		return
 	}
-	before := runtime.GOMAXPROCS(1)
-	again := traces(t)
-	runtime.GOMAXPROCS(before)
-	if !slices.Equal(here, again) {
-		t.Errorf("the same seeds had the traces %q, and then %q", here, again)
+	same := func(t *testing.T, there []string) {
+		t.Helper()
+		for i := range here {
+			if here[i] != at(there, i) {
+				t.Errorf("the trace was\n\t%s\nand is\n\t%s", here[i], at(there, i))
+			}
+		}
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestRealNodesAreDeterministic$")
-	cmd.Env = append(os.Environ(), env+"=1", "GOMAXPROCS=2", "GOGC=5")
-	out, err := cmd.Output()
+	// inside plays the sample in this process.
+	inside := func(name string, change func(t *testing.T, opts *simulate.Options) (undo func())) {
+		t.Run(name, func(t *testing.T) {
+			for i, e := range sample(t) {
+				opts := e.opts
+				undo := change(t, &opts)
+				line := "trace " + exercise{e.name, opts, e.script}.hash(t)
+				if line != here[i] {
+					t.Errorf("the trace was\n\t%s\nand is\n\t%s\n%v", here[i], line, simulate.Diverge(e.opts, opts, e.play))
+				}
+				undo()
+			}
+		})
+	}
+	nothing := func() {}
+	inside("again", func(*testing.T, *simulate.Options) func() { return nothing })
+	for _, n := range []int{1, 8} {
+		inside(fmt.Sprintf("on %d processors", n), func(*testing.T, *simulate.Options) func() {
+			before := runtime.GOMAXPROCS(n)
+			return func() { runtime.GOMAXPROCS(before) }
+		})
+	}
+	inside("with a timeline", func(_ *testing.T, opts *simulate.Options) func() { opts.Timeline = true; return nothing })
+	for _, stream := range []uint64{1, 2} {
+		inside(fmt.Sprintf("with secure random numbers of stream %d", stream), func(t *testing.T, _ *simulate.Options) func() {
+			cryptotest.SetGlobalRandom(t, stream)
+			return nothing
+		})
+	}
+	t.Run("in another process", func(t *testing.T) { same(t, tracesOf(t, os.Args[0], "GOMAXPROCS=1")) })
+	t.Run("in another process that collects garbage all the time", func(t *testing.T) {
+		same(t, tracesOf(t, os.Args[0], "GOGC=1", "GOMAXPROCS=4"))
+	})
+	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" && !testing.Short() {
+		t.Run("with words of 32 bits", func(t *testing.T) {
+			binary := filepath.Join(t.TempDir(), "simulate.test")
+			build := exec.Command("go", "test", "-c", "-o", binary, ".")
+			build.Env = append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %v\n%s", build, err, out)
+			}
+			same(t, tracesOf(t, binary))
+		})
+	}
+}
+
+// tracesOf runs the sample in a process of its own.
+func tracesOf(t *testing.T, binary string, env ...string) (lines []string) {
+	t.Helper()
+	cmd := exec.Command(binary, "-test.run=^TestOneSeedOneTrace$", fmt.Sprint("-test.short=", testing.Short()))
+	cmd.Env = append(append(os.Environ(), printTraces+"=1"), env...)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if want := strings.Join(here, ""); !strings.HasPrefix(string(out), want) {
-		t.Errorf("another process had the traces\n%sand this one\n%s", out, want)
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "trace ") {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
 	}
+	return lines
+}
+
+// leaky adds a leak to a world: now and then a frame is late by some microseconds, and
+// it is not the seed that says by how many.
+func leaky(e exercise, micros func() int) func(w *simulate.World) error {
+	return func(w *simulate.World) error {
+		frames := 0
+		w.Rule(func(simulate.Frame) simulate.Verdict {
+			if frames++; frames%100 == 0 {
+				return simulate.Verdict(time.Duration(1+micros()) * time.Microsecond)
+			}
+			return simulate.Pass
+		})
+		return e.play(w)
+	}
+}
+
+// A check of traces that does not notice a leak would prove nothing.
+func TestTracesNoticeLeaks(t *testing.T) {
+	e := named(t, "flaky, six nodes")
+	hash := func(play func(w *simulate.World) error) uint64 {
+		o := simulate.Play(e.opts, play)
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		return o.Hash
+	}
+	t.Run("the order of a map", func(t *testing.T) {
+		some := make(map[int]bool)
+		for i := range 8 {
+			some[i] = true
+		}
+		play := leaky(e, func() int {
+			for i := range some {
+				return i
+			}
+			return 0
+		})
+		var hashes []uint64
+		for range 3 {
+			hashes = append(hashes, hash(play))
+		}
+		if slices.Sort(hashes); len(slices.Compact(hashes)) < 2 {
+			t.Error("three runs have one trace")
+		}
+		d := simulate.Diverge(e.opts, e.opts, play)
+		if d == nil || d.First.Number == 0 || d.First.Number != d.Common.Number+1 || d.First == d.Second {
+			t.Fatalf("Diverge says %v", d)
+		}
+		t.Log(d)
+	})
+	t.Run("secure random numbers", func(t *testing.T) {
+		play := leaky(e, func() int {
+			var b [1]byte
+			_, _ = rand.Read(b[:]) // never fails
+			return int(b[0])
+		})
+		var first [3]uint64
+		for stream := range first {
+			cryptotest.SetGlobalRandom(t, uint64(stream))
+			first[stream] = hash(play)
+			cryptotest.SetGlobalRandom(t, uint64(stream))
+			if again := hash(play); again != first[stream] {
+				t.Errorf("stream %d: the leak is not the only one", stream)
+			}
+		}
+		if first[0] == first[1] && first[1] == first[2] {
+			t.Error("three streams give one trace")
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		play := leaky(e, func() int { return 5 })
+		if d := simulate.Diverge(e.opts, e.opts, play); d != nil {
+			t.Error(d)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate/timeline"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Options say what a world is like. The zero value is a calm local network whose
@@ -19,10 +20,17 @@ type Options struct {
 	// Profile, if there is one, draws Link, Gossip, ClockRate and ClockOffset from the
 	// seed, whatever is given here.
 	Profile Profile
-	// Set decides parameters in place of the seed: see [World.Pick].
+	// Set decides parameters in place of the seed: see [World.Pick]. A name that ends
+	// in a star, as in "site-*", is for all that begin so and are not named themselves; the
+	// value [Least] is for each the least that it can be.
 	Set map[string]int64
 	// Only, if it is not nil, names the only faults that storms may have: see [Fault].
 	Only []string
+	// Variant draws another course of the same world: with equal parameters, clocks and
+	// storms, but other delays, losses and loads.
+	Variant uint64
+	// Until stops the run early, with a [Stopped] that tells how the world stands.
+	Until Until
 	// Link is what every link is like until [World.SetLink] changes it.
 	Link Link
 	// Gossip is how well news of members travels.
@@ -45,7 +53,7 @@ type Options struct {
 	// hears what their tables decide. The types are internal: this is for the
 	// project's own tests.
 	Bugs     bug.Set
-	Observer seam.Observer
+	Observer seam.Decider
 }
 
 // World is a simulated network of hosts, with a clock of its own. Same options,
@@ -65,18 +73,21 @@ type World struct {
 	user       *stream
 	climate    climate
 	parameters []Parameter
-	sites      []int64  // by point.Site: how often it is taken, in percent
-	taken      []uint64 // by point.Site: how often it was taken
-	marks      []uint64 // by point.Mark: how often it came about
-	faultless  bool     // HealAll: no fault point is taken until the next storm
+	sites      []int64       // by point.Site: how often it is taken, in percent
+	taken      []uint64      // by point.Site: how often it was taken
+	marks      []uint64      // by point.Mark: how often it came about
+	faultless  bool          // HealAll: no fault point is taken until the next storm
+	healed     time.Duration // the latest HealAll; zero: there was a fault since
 	storms     []*Chaos
 
-	hosts     []*Host // the first is the lab, where World.Go's actors run
-	byName    map[string]*Host
-	net       *network
-	gossip    *gossip
-	history   *History
-	registers map[string]*Register
+	hosts      []*Host // the first is the lab, where World.Go's actors run
+	byName     map[string]*Host
+	net        *network
+	gossip     *gossip
+	history    *History
+	registers  map[string]*Register
+	properties []*Property
+	nodes      map[transport.ID]*process // looked up, never ranged over
 
 	current   *actor // who runs
 	watches   []*watch
@@ -107,9 +118,10 @@ func New(opts Options) *World {
 	if opts.Repeat == "" {
 		opts.Repeat = fmt.Sprintf("simulate.Options.Seed = %d", opts.Seed)
 	}
-	w := &World{opts: opts, byName: make(map[string]*Host), registers: make(map[string]*Register), trace: newTrace()}
+	w := &World{opts: opts, byName: make(map[string]*Host), registers: make(map[string]*Register), nodes: make(map[transport.ID]*process), trace: newTrace()}
 	w.user = w.stream(userStream)
 	w.draw()
+	w.opts.check()
 	w.drawSites()
 	if opts.Timeline {
 		w.timeline = &timeline.Timeline{}
@@ -121,7 +133,21 @@ func New(opts Options) *World {
 	return w
 }
 
-func (w *World) stream(concern uint64) *stream { return newStream(w.opts.Seed, concern, &w.draws) }
+func (w *World) stream(concern uint64) *stream {
+	seed := w.varied()
+	if steady(concern) {
+		seed = w.opts.Seed
+	}
+	return newStream(seed, concern, &w.draws)
+}
+
+// varied is the seed of all that Options.Variant changes.
+func (w *World) varied() uint64 {
+	if w.opts.Variant == 0 {
+		return w.opts.Seed
+	}
+	return w.opts.Seed ^ mix(w.opts.Variant)
+}
 
 // Now is the true time since the world began. No host's clock shows it.
 func (w *World) Now() time.Duration { return w.now }
@@ -157,6 +183,20 @@ func (w *World) RunUntil(cond func() bool, d time.Duration) error {
 	return err
 }
 
+// Step lets the next event happen, and the time pass until then, and returns the first
+// failure, as Run does. In a world in which nothing will ever happen it does nothing.
+//
+//	for w.Step() == nil && w.Now() < time.Minute {
+//		fmt.Println(w.Now(), len(w.InFlight()))
+//	}
+func (w *World) Step() error {
+	if len(w.queue.heap) == 0 {
+		return w.failure
+	}
+	first := w.trace.events
+	return w.run(w.queue.heap[0].at, func() bool { return w.trace.events > first })
+}
+
 func (w *World) run(until time.Duration, cond func() bool) (err error) {
 	if w.running {
 		panic("simulate: Run called from inside of the simulation")
@@ -178,6 +218,9 @@ func (w *World) run(until time.Duration, cond func() bool) (err error) {
 	for w.failure == nil {
 		if cond != nil && cond() {
 			return nil
+		}
+		if w.stops(until) {
+			break
 		}
 		if len(w.queue.heap) == 0 || w.queue.heap[0].at > until {
 			w.now = until
@@ -317,11 +360,15 @@ func (w *World) Fail(err error) {
 // Err returns the first failure.
 func (w *World) Err() error { return w.failure }
 
-// Close ends all hosts and unwinds their actors. Deferred calls of actors run.
+// Close ends all hosts and unwinds their actors. Deferred calls of actors run. The
+// timeline says nothing of it.
 func (w *World) Close() {
 	if w.closed {
 		return
 	}
+	account := w.timeline
+	w.timeline = nil
+	defer func() { w.timeline = account }()
 	for _, h := range w.hosts {
 		if h.process != nil {
 			h.process.kill()

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 )
 
@@ -42,8 +41,9 @@ func (t *Transport) attempt(ctx context.Context, addr string, want ID) outcome {
 // greet dials addr and exchanges openings. With an error, the connection is shut;
 // it is returned if the other end said who it is.
 func (t *Transport) greet(ctx context.Context, addr string) (*conn, error) {
-	dialer := net.Dialer{Timeout: t.timing.dial, KeepAlive: -1} // the pulse does better
-	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	within, cancel := context.WithTimeout(ctx, t.timing.dial)
+	raw, err := t.sources.Dial(within, addr)
+	cancel()
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}

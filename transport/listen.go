@@ -35,7 +35,10 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 	if t.serverTLS, t.clientTLS, err = splitTLS(cfg.TLS, cfg.Bind != ""); err != nil {
 		return nil, err
 	}
-	if t.listener, t.addr, err = bind(cfg.Bind, cfg.Advertise); err != nil {
+	if t.sources = cfg.Sockets; t.sources == nil {
+		t.sources = tcp{}
+	}
+	if t.listener, t.addr, err = bind(t.sources, cfg.Bind, cfg.Advertise); err != nil {
 		return nil, err
 	}
 	if host, _, _ := net.SplitHostPort(cfg.Bind); cfg.Bind != "" && isWildcard(host) && isLoopback(t.addr) && cfg.Advertise == "" {
@@ -58,7 +61,7 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 }
 
 // bind listens at an address, and returns the one to tell others.
-func bind(bind, advertise string) (net.Listener, string, error) {
+func bind(sockets Sockets, bind, advertise string) (net.Listener, string, error) {
 	if bind == "" {
 		if advertise != "" {
 			return nil, "", fmt.Errorf("transport: advertise address %q without a bind address", advertise)
@@ -78,22 +81,28 @@ func bind(bind, advertise string) (net.Listener, string, error) {
 			return nil, "", fmt.Errorf("transport: advertise address %q: %w", advertise, err)
 		}
 	}
-	config := net.ListenConfig{KeepAlive: -1} // the pulse does better
-	l, err := config.Listen(context.Background(), "tcp", bind)
+	l, err := sockets.Listen(bind)
 	if err != nil {
 		return nil, "", fmt.Errorf("transport: bind address %q: %w", bind, err)
 	}
-	if port == 0 {
-		port = l.Addr().(*net.TCPAddr).Port
+	bound, digits, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		l.Close()
+		return nil, "", fmt.Errorf("transport: bind address %q: %w", bind, err)
 	}
 	switch {
 	case advertised != "":
-	case isWildcard(host):
+	case !isWildcard(host):
+		advertised = host
+	case isWildcard(bound):
 		advertised = routable()
 	default:
-		advertised = host
+		advertised = bound
 	}
-	return l, net.JoinHostPort(advertised, strconv.Itoa(port)), nil
+	if port != 0 {
+		digits = strconv.Itoa(port)
+	}
+	return l, net.JoinHostPort(advertised, digits), nil
 }
 
 func splitAddr(addr string) (host string, port int, err error) {

@@ -26,6 +26,7 @@ type Transport struct {
 	timing    timing
 	serverTLS *tls.Config // nil: no TLS
 	clientTLS *tls.Config
+	sources   Sockets
 	listener  net.Listener // nil: this node cannot be dialled
 	addr      string
 

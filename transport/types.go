@@ -6,9 +6,11 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 )
 
 // ID names one incarnation of a node: random and new at every start, never zero.
@@ -56,12 +58,21 @@ type Config struct {
 	Hello     Hello  // Addr is filled in by Listen
 	TLS       *tls.Config
 	Logger    *slog.Logger // never nil
+	Sockets   Sockets      // nil: TCP
 
 	// Accept judges the other end's Hello on every new connection, dialled or
 	// accepted. An error closes it; its text travels to the other end, which gets
 	// it as a *RefusedError. Nil accepts everyone with a common version. It may be
 	// called by several goroutines at once.
 	Accept func(Hello) error
+}
+
+// Sockets is where connections come from, for those who have a network of their own.
+// Errors are those of package net: a refused dial wraps syscall.ECONNREFUSED.
+type Sockets interface {
+	// Listen opens a host:port. Others can dial the address of the listener.
+	Listen(addr string) (net.Listener, error)
+	Dial(ctx context.Context, addr string) (net.Conn, error)
 }
 
 // Cause tells why a connection is gone.

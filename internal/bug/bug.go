@@ -72,6 +72,117 @@ const (
 	LateDecision
 	// WelcomeEarly: a founder lets nodes join before every founder knows of the mesh (P25).
 	WelcomeEarly
+	// LossByTimer: a lock does not look at the clock when it is asked: only a timer, which may be
+	// late, ends it (P1, entry 1).
+	LossByTimer
+	// WaitersOutlive: what an expired session waits for stays in the queues (entry 2).
+	WaitersOutlive
+	// TokenReused: who holds a key next takes over the token of who held it before (P17, entry 3).
+	TokenReused
+	// LeaseByTimeOfDay: leaders measure silence by the time of day (P1, P18, entry 4).
+	LeaseByTimeOfDay
+	// NoRateMargin: a client believes in the whole TTL, whatever the rates of clocks (P1, entry 5).
+	NoRateMargin
+	// RenewalsInLine: renewals travel behind everything else that a node has to say (P16, entry 10).
+	RenewalsInLine
+	// LossToldLate: a holder hears of its loss a TTL after its lease ended (P1, entry 12).
+	LossToldLate
+	// HeardByName: a leader takes whatever a node says as a sign of all sessions of that name, also of
+	// those of an earlier incarnation (P24, entry 14).
+	HeardByName
+	// RestoreForgetsWaiters: a table that is restored from a snapshot has lost its queues (P40, entry 15).
+	RestoreForgetsWaiters
+	// BriefSnapshot: a snapshot leaves out what sessions were told (P11, P40).
+	BriefSnapshot
+	// CancelSparesHolders: a Cancel takes out only who waits, not who was granted meanwhile (P12, entry 16).
+	CancelSparesHolders
+	// EarlyCancel: a Cancel that overtakes its Acquire is forgotten: the Acquire has its effect after it (P12, entry 18).
+	EarlyCancel
+	// ContextUndoesLock: a call whose context ends is undone, also if it has returned a lock by then (entry 19).
+	ContextUndoesLock
+	// UnlockForgotten: an unlock that nobody waits for any more is not repeated (entry 21).
+	UnlockForgotten
+	// SeatComesBack: a seat that was lost is replaced under its old number, while the table may still have
+	// its record (P12, entry 22).
+	SeatComesBack
+	// ReleaseOfOthers: a release frees the key, whoever holds it (P14, entry 23).
+	ReleaseOfOthers
+	// LeavesOneEarly: the last Unlock but one of a lock that was entered again releases (P37, entry 24).
+	LeavesOneEarly
+	// NumbersEvicted: a record forgets the number of a request with its result (P11, entry 25).
+	NumbersEvicted
+	// DeafToContext: a caller hears of the end of its context only if the shard answered lately (entry 26).
+	DeafToContext
+	// ClaimFromArrival: a client counts a fixed time from the arrival of its claim's answer (P7).
+	ClaimFromArrival
+	// SessionOutlivesLease: a user's session lives on when one of its leases is lost (P9).
+	SessionOutlivesLease
+	// StallCounts: a leader counts the time in which it stood still as silence of others (P10).
+	StallCounts
+	// NoRelay: nobody is asked to pass a request or a renewal on (P15).
+	NoRelay
+	// AlwaysReentrant: whoever has a context that holds a key gets in, without Reentrant (P37).
+	AlwaysReentrant
+	// KindsMixed: a key that is in use takes requests of any kind and capacity (P38).
+	KindsMixed
+	// EarlyFarewell: a removed replica is told of its end, and destroyed, as soon as its leader knows of it (P24).
+	EarlyFarewell
+	// TableTimeOfDay: leaders count the table's time by the time of day (P18).
+	TableTimeOfDay
+	// OpenElections: raft runs without PreVote and CheckQuorum (P19).
+	OpenElections
+	// WaitsForSilence: followers wait for an election timeout although the leader's process is gone (P21).
+	WaitsForSilence
+	// TakesAnyOffer: a node agrees to lead whatever its own view says (P22).
+	TakesAnyOffer
+	// MissingUntold: no leader hears that a replica has stopped itself, so nobody replaces it (P41).
+	MissingUntold
+	// ChangesInRow: replicas are changed one after another in place of one joint change, and the
+	// next change does not wait for the one before (P19, entry 31).
+	ChangesInRow
+	// LateConfiguration: a follower counts votes by the configuration before the latest (P19, entry 32).
+	LateConfiguration
+	// JointLeftEarly: a joint configuration is left as soon as it is entered, not by an entry of the
+	// log (P19, entry 33).
+	JointLeftEarly
+	// RemovedHeard: replicas listen to those that were removed, and do not tell them so (P24, entry 34).
+	RemovedHeard
+	// LiveSnapshot: a snapshot takes what it has not encoded yet from the table as it is by then (P40, entry 35).
+	LiveSnapshot
+	// TokensFromZero: a mesh that is founded anew begins its tokens at zero (P17, entry 36).
+	TokensFromZero
+	// RetryQueuesLast: a request that is repeated goes to the end of the queue (P11, entry 37).
+	RetryQueuesLast
+	// AllAreWoken: whoever waits for a key is told each time that somebody frees it (entry 39).
+	AllAreWoken
+	// FoundAlone: a seed that hears nobody for a while founds a mesh of its own (P25, entry 40).
+	FoundAlone
+	// GossipUntold: gossip is not told who answers again after a long split (entry 41).
+	GossipUntold
+	// SeedsUncompared: founders do not look whether they list the same seeds (P25, entry 42).
+	SeedsUncompared
+	// AsksTheRing: a client asks who leads by the ring of its own view, whoever it is sent to (entry 43).
+	AsksTheRing
+	// RedirectEndsUnlock: a client takes the word that another node leads for the answer to its unlock (entry 44).
+	RedirectEndsUnlock
+	// FoundersByView: a founder makes the first replicas of those whom it is connected to (P26).
+	FoundersByView
+	// FoundsUnasked: a node without seeds founds a mesh of one wherever it is (P28).
+	FoundsUnasked
+	// SoloStays: a mesh of one does not give way to the mesh that lists its address (P28).
+	SoloStays
+	// OwnParameters: who joins keeps to its own parameters of the mesh, and nobody compares them (P29).
+	OwnParameters
+	// PredecessorCounts: Join returns while a shard counts an earlier incarnation of the node as a voter (P30).
+	PredecessorCounts
+	// UnreachedWelcome: who joins is not dialled first (P31).
+	UnreachedWelcome
+	// ReleasesAtLeave: who leaves frees what its callers hold still (P32).
+	ReleasesAtLeave
+	// LeavesAtOnce: who leaves does not wait until its shards are handed over (P32).
+	LeavesAtOnce
+	// SilenceProves: a node that was silent for long counts as dead (P33).
+	SilenceProves
 
 	end // of the bugs: new ones come before it
 )

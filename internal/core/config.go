@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -49,6 +50,17 @@ type Request struct {
 	Try      bool
 	Value    []byte
 	MaxHold  time.Duration // zero: renewed until released
+}
+
+// share is how much of the key the request wants, and how much there is of it.
+func (q *Request) share() (weight, capacity int64) {
+	switch q.Mode {
+	case Shared:
+		return 1, shard.Whole
+	case Permits:
+		return q.Weight, q.Capacity
+	}
+	return shard.Whole, shard.Whole
 }
 
 // WaitInfo is what is known of a request that did not become a hold.

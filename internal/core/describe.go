@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -12,7 +13,7 @@ import (
 
 // Messages implements seam.Inspected. The names are those of PROTOCOL.md, in plain
 // words, and followed by what tells two of a kind apart.
-func (n *Node) Messages(kind transport.Kind, frame []byte) (names []string) {
+func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, asked seam.Asked) (names []string) {
 	switch {
 	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlFounding:
 		return []string{founding.Describe(frame[1:])}
@@ -29,10 +30,23 @@ func (n *Node) Messages(kind transport.Kind, frame []byte) (names []string) {
 	}
 	for r.Len() > 0 && r.Err() == nil {
 		if m := readMessage(r, n.params.Shards); r.Err() == nil {
-			names = append(names, m.describe())
+			names = append(names, m.describe(to, asked))
 		}
 	}
 	return names
+}
+
+// Asked implements seam.Inspected.
+func (n *Node) Asked(sh int, session, number uint64) string {
+	if len(n.all) == 0 {
+		return ""
+	}
+	if t := n.laneOf(sh).desk(sh).by[session]; t != nil {
+		if c := t.calls[number]; c != nil && c.command != nil {
+			return describeCommand(c.command)
+		}
+	}
+	return ""
 }
 
 // plain are the messages that need no more than a name.
@@ -42,35 +56,53 @@ var plain = [...]string{
 	msgAnswer: "renewal answered", msgServing: "I lead", msgMissing: "no such replica",
 }
 
-func (m *message) describe() string {
+func (m *message) describe(to transport.ID, asked seam.Asked) string {
 	switch m.kind {
 	case msgRaft:
 		return describeRaft(m.frame)
 	case msgRequest:
-		switch c := m.command.(type) {
-		case shard.Acquire:
-			return "lock " + c.Key
-		case shard.Release:
-			return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
-		case shard.Claim:
-			return fmt.Sprintf("claim %s token %d", c.Key, c.Token)
-		}
-		return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", m.command), "shard."))
+		return describeCommand(m.command)
 	case msgReply:
-		switch m.reply.outcome {
-		case granted:
-			return fmt.Sprintf("granted token %d", m.reply.token)
-		case queued:
-			return "queued"
-		case refused:
-			return fmt.Sprintf("refused, reason %d", m.reply.reason)
-		}
-		return "done"
+		return m.reply.describe(asked(to, m.shard, m.reply.session, m.reply.number))
 	case msgForward:
-		return "pass on: " + m.inside.describe()
+		return "pass on: " + m.inside.describe(transport.ID(m.numbers[0]), asked)
 	}
 	return plain[m.kind]
 }
+
+func describeCommand(cmd shard.Command) string {
+	switch c := cmd.(type) {
+	case shard.Acquire:
+		return "lock " + c.Key
+	case shard.Release:
+		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
+	case shard.Claim:
+		return fmt.Sprintf("claim %s token %d", c.Key, c.Token)
+	}
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", cmd), "shard."))
+}
+
+// describe names a reply after what it replies to: "unlocked k token 7" for "unlock k
+// token 7". The client may not know that any more, if it was answered before.
+func (p *reply) describe(request string) string {
+	what, rest, _ := strings.Cut(request, " ")
+	switch {
+	case p.outcome == granted && what == "lock":
+		return fmt.Sprintf("granted %s token %d", rest, p.token)
+	case p.outcome == granted:
+		return fmt.Sprintf("granted token %d", p.token)
+	case p.outcome == queued:
+		return strings.TrimSpace("queued " + rest)
+	case p.outcome == refused:
+		return strings.TrimSpace("refused "+request) + fmt.Sprintf(", reason %d", p.reason)
+	case past[what] != "":
+		return strings.TrimSpace(past[what] + " " + rest)
+	}
+	return "done before"
+}
+
+// past is how a reply says that a command was carried out.
+var past = map[string]string{"unlock": "unlocked", "claim": "claimed", "cancel": "cancelled", "close": "closed"}
 
 func describeRaft(f shard.Frame) string {
 	kind := strings.TrimPrefix(f.Message.GetType().String(), "Msg")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -21,7 +22,7 @@ type desk struct {
 	leader   uint64        // the node that is believed to lead; zero: unknown
 	revision uint64        // the highest that an answer named (P12)
 	heard    time.Duration // the last word of a leader
-	refs     uint64
+	through  uint64        // who passed the leader's last word on; zero: nobody (P15)
 	seats    []*seat
 	current  map[*Session]*seat // where a session's next call goes
 	by       map[uint64]*seat   // by session number
@@ -83,16 +84,11 @@ func (d *desk) command(c *call) {
 	base := shard.Call{Session: t.id, Number: c.number, Since: t.since, Acked: c.acks}
 	switch c.what {
 	case acquires:
-		q := c.req
-		a := shard.Acquire{
-			Call: base, TTL: t.ttl, Name: d.lane.node.Name(), Key: q.Key,
-			Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Try: q.Try, Value: q.Value,
-		}
-		switch q.Mode {
-		case Shared:
-			a.Weight = 1
-		case Permits:
-			a.Kind, a.Weight, a.Capacity = shard.Semaphore, q.Weight, q.Capacity
+		q := &c.req
+		a := shard.Acquire{Call: base, TTL: t.ttl, Name: d.lane.node.Name(), Key: q.Key, Try: q.Try, Value: q.Value}
+		a.Weight, a.Capacity = q.share()
+		if q.Mode == Permits {
+			a.Kind = shard.Semaphore
 		}
 		c.command = a
 	case cancels:
@@ -118,9 +114,13 @@ func (d *desk) send(c *call) {
 	c.seat.sent()
 	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
 	c.retryAt = d.lane.now + pause/2 + time.Duration(d.lane.rand.Int64N(int64(pause/2)+1))
+	points := d.lane.node.points
+	if points.Taken(point.HastyRetry) {
+		c.retryAt = d.lane.now + time.Millisecond
+	}
 	d.wakeAt(c.retryAt)
 	to, relay := d.target(c.attempt)
-	if to == 0 {
+	if to == 0 || points.Taken(point.LoseRequest) {
 		return
 	}
 	if to == d.lane.node.id {
@@ -129,27 +129,40 @@ func (d *desk) send(c *call) {
 	}
 	b, f := d.lane.begin(to, transport.Normal, msgRequest, d.shard, 2)
 	d.lane.end(f, append(wire.AppendBool(b, relay), c.raw...))
+	if points.Taken(point.DoubleRequest) {
+		b, f = d.lane.begin(to, transport.Normal, msgRequest, d.shard, 2)
+		d.lane.end(f, append(wire.AppendBool(b, relay), c.raw...))
+	}
 }
 
 // target says where the given attempt goes: to the leader, as far as it is known; then
 // to those who should know it, who are asked to pass the request on (P15).
 func (d *desk) target(attempt int) (node uint64, relay bool) {
-	if attempt < 2 && d.leader != 0 {
+	if d.lane.node.points.Taken(point.ForgetLeader) {
+		d.leader = 0
+	}
+	if d.lane.node.points.Taken(point.HastyRelay) {
+		attempt += 2
+	}
+	if wish := d.lane.view.wish(d.shard); len(wish) > 0 && d.lane.node.bugs.Has(bug.AsksTheRing) {
+		return wish[0].Node, false
+	}
+	switch {
+	case attempt == 1 && d.through != 0:
+		return d.through, true
+	case attempt < 2 && d.leader != 0:
 		return d.leader, false
 	}
-	wish := d.lane.view.wish(d.shard)
-	members := d.lane.view.members
-	n := len(wish) + len(members)
-	if n == 0 {
+	// Every other attempt goes to who should have a replica, however many members there
+	// are: a renewal that has to ask them all comes too late.
+	from := d.lane.view.members
+	if wish := d.lane.view.wish(d.shard); attempt%2 == 0 && len(wish) > 0 {
+		from = wish
+	}
+	if len(from) == 0 {
 		return 0, false
 	}
-	i := attempt % n
-	if i < len(wish) {
-		node = wish[i].Node
-	} else {
-		node = members[i-len(wish)].Node
-	}
-	return node, attempt >= 2
+	return from[attempt/2%len(from)].Node, attempt >= 2 && !d.lane.node.bugs.Has(bug.NoRelay)
 }
 
 func (d *desk) wakeAt(t time.Duration) { d.lane.deskAt = min(d.lane.deskAt, t) }
@@ -161,9 +174,15 @@ func (d *desk) learn(revision uint64) {
 }
 
 // speaks: only leaders answer, so a node that does leads, as far as nobody said better.
+// If another one leads, this one has passed its word on, and may do so again (P15).
 func (d *desk) speaks(node uint64) {
-	if d.leader == 0 {
+	switch d.leader {
+	case 0:
 		d.leader = node
+	case node:
+		d.through = 0
+	default:
+		d.through = node
 	}
 }
 
@@ -179,6 +198,9 @@ func (d *desk) replied(p reply) {
 	}
 	c := t.calls[p.number]
 	if c == nil {
+		if p.outcome == granted && t.cancels(p.number) {
+			d.lane.node.points.Reach(point.GrantOfNobody)
+		}
 		t.acknowledge(p) // of a call that was abandoned, or told twice
 		return
 	}
@@ -210,6 +232,7 @@ func (d *desk) refused(c *call, p reply) {
 	case p.reason == shard.Reopen && (t.opened == anyUint || p.revision >= t.opened):
 		// The record is gone, or never was. Its number is never used again: what this
 		// seat asked for may have happened under it.
+		d.lane.node.points.Reach(point.SeatReopened)
 		d.lose(t)
 		return
 	case p.reason == shard.Reopen || p.reason == shard.Behind:
@@ -251,7 +274,12 @@ func (d *desk) redirected(from uint64, r redirect) {
 	if c == nil || c.queued {
 		return
 	}
+	if c.what == releases && d.lane.node.bugs.Has(bug.RedirectEndsUnlock) {
+		t.confirmed(c, nil)
+		return
+	}
 	if c.jumps++; c.jumps > maxJumps {
+		d.lane.node.points.Reach(point.ManyJumps)
 		return // the retry timer goes on
 	}
 	if r.leader == 0 {
@@ -296,6 +324,12 @@ func (d *desk) answered(a answer) {
 // abandon: nobody waits for c any more.
 func (d *desk) abandon(c *call, cause error) {
 	if c.over {
+		if c.what == acquires && c.err == nil && d.lane.node.bugs.Has(bug.ContextUndoesLock) {
+			d.cancel(c.seat, c.number)
+		}
+		return
+	}
+	if c.what == acquires && d.lane.now-d.heard > 2*shard.ElectionTimeout && d.lane.node.bugs.Has(bug.DeafToContext) {
 		return
 	}
 	t := c.seat
@@ -306,12 +340,15 @@ func (d *desk) abandon(c *call, cause error) {
 		d.fill(c)
 		t.remove(c)
 		if c.got != nil {
+			d.lane.node.points.Reach(point.CancelRacesGrant)
 			t.forget(c.got)
 		}
 		c.finish(cause)
 		d.cancel(t, c.number)
 	case c.what == claims:
 		c.finish(cause) // its answer still counts for the hold
+	case d.lane.node.bugs.Has(bug.UnlockForgotten):
+		t.remove(c)
 	default:
 		c.orphaned = true
 		t.orphans++
@@ -399,7 +436,8 @@ func (d *desk) tick() {
 // seat; a user's session ends with it.
 func (d *desk) lose(t *seat) {
 	d.vacate(t)
-	if !t.session.own && !t.single && t.opened != anyUint {
+	if !t.session.own && !t.single && t.opened != anyUint && !d.lane.node.bugs.Has(bug.SessionOutlivesLease) {
+		d.lane.node.points.Reach(point.SessionLost)
 		t.session.lose()
 	}
 	t.loseHolds()
@@ -418,6 +456,7 @@ func (d *desk) lose(t *seat) {
 		}
 	}
 	for _, c := range again {
+		d.lane.node.points.Reach(point.AskedAnew)
 		c.raw, c.acks = nil, nil
 		d.enqueue(c, d.seatFor(c.session, c.req.MaxHold > 0))
 	}
@@ -443,6 +482,9 @@ func (l *lane) closeSeats(s *Session) []*call {
 				continue
 			}
 			for _, h := range t.holds {
+				if h.holder != nil {
+					h.holder.Unlocking()
+				}
 				h.end(ErrClosed)
 			}
 			for _, n := range slices.Sorted(maps.Keys(t.calls)) {

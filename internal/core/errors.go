@@ -9,7 +9,7 @@ import (
 // What a call can end with. Package mesh exports these under the same names; the
 // texts carry its prefix.
 var (
-	ErrLocked         = errors.New("mesh: locked by another")
+	ErrLocked         = fault.ErrLocked
 	ErrLost           = errors.New("mesh: lock lost")
 	ErrNoQuorum       = errors.New("mesh: no majority of the shard's replicas answers")
 	ErrClosed         = errors.New("mesh: closed")

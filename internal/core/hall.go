@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
@@ -40,9 +43,9 @@ type hall struct {
 	leaving  bool
 	ended    bool // ejected
 	people   map[uint64]*person
-	linked   map[uint64]bool // who is connected, known or not
-	warned   bool            // of another ring, once
-	table    *ring.Table     // over names
+	linked   map[uint64]transport.Hello // who is connected, known or not
+	warned   bool                       // of another ring, once
+	table    *ring.Table                // over names
 	names    string
 	stale    bool          // the view is to be drawn anew
 	drawAt   time.Duration // and at this time at the latest
@@ -50,6 +53,7 @@ type hall struct {
 	statusAt time.Duration
 	reports  map[int]report // by lane, this node's own
 	heard    map[uint64]heardStatus
+	known    []known // by shard: see assess
 	joinedAt time.Duration
 }
 
@@ -82,7 +86,7 @@ const (
 
 func newHall(n *Node) *hall {
 	return &hall{
-		node: n, people: make(map[uint64]*person), linked: make(map[uint64]bool), reports: make(map[int]report), heard: make(map[uint64]heardStatus),
+		node: n, people: make(map[uint64]*person), linked: make(map[uint64]transport.Hello), reports: make(map[int]report), heard: make(map[uint64]heardStatus),
 		rand: rand.New(rand.NewPCG(n.world.Seed(), 0)),
 	}
 }
@@ -97,7 +101,7 @@ func (h *hall) start() {
 			MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 		},
 		Found: n.cfg.Found, Loopback: isLoopback(n.addr),
-		Rand: n.world.Seed(), Wall: n.world.Wall(), Bugs: n.bugs,
+		Rand: n.world.Seed(), Wall: n.world.Wall(), Bugs: n.bugs, Points: n.points,
 		Named: h.named, Members: h.everybody,
 	})
 	// The loop exists only once there is something for it to run; what came before waits.
@@ -172,7 +176,7 @@ func (h *hall) run(now time.Duration) time.Duration {
 	next := h.machine.Deadline()
 	if h.in {
 		h.seek()
-		if h.stale || now >= h.drawAt {
+		if (h.stale || now >= h.drawAt) && !h.node.points.Taken(point.LateView) {
 			h.draw()
 		}
 		h.report()
@@ -231,7 +235,14 @@ func (h *hall) enter(d founding.Done) {
 	hello := n.hello
 	n.mu.Unlock()
 	n.net.Update(hello)
-	n.found(d.Mesh)
+	mesh := d.Mesh
+	if n.bugs.Has(bug.FoundersByView) {
+		mesh.Roster = slices.DeleteFunc(slices.Clone(mesh.Roster), func(m seam.Member) bool {
+			_, up := h.linked[uint64(m.ID)]
+			return !up && uint64(m.ID) != n.id
+		})
+	}
+	n.found(mesh)
 	h.in, h.stale, h.joinedAt = true, true, h.now
 	h.contact, h.drawAt, h.statusAt = h.now, h.now, h.now
 	members := d.Members
@@ -257,6 +268,9 @@ func (h *hall) enter(d founding.Done) {
 	if len(others) > 0 {
 		g.Join(others)
 	}
+	for _, id := range slices.Sorted(maps.Keys(h.linked)) { // they were nobody's then
+		h.meet(h.linked[id])
+	}
 }
 
 // news is what gossip tells, true or not.
@@ -270,7 +284,8 @@ func (h *hall) news(e seam.MemberEvent) {
 func (h *hall) know(m seam.Member, state seam.MemberState) {
 	p := h.people[uint64(m.ID)]
 	if p == nil {
-		p = &person{Member: m, since: h.now, up: h.linked[uint64(m.ID)]}
+		_, up := h.linked[uint64(m.ID)]
+		p = &person{Member: m, since: h.now, up: up}
 		h.people[uint64(m.ID)] = p
 		h.stale = true
 	}
@@ -299,6 +314,7 @@ func (h *hall) replaced(p *person) {
 	if p.proven {
 		return
 	}
+	h.node.points.Reach(point.NameReturns)
 	p.proven, p.since, h.stale = true, h.now, true
 	h.node.net.Disconnect(p.ID)
 	for _, l := range h.node.all {
@@ -344,13 +360,8 @@ func (h *hall) everybody() []seam.Member {
 
 func (h *hall) dialed(addr string, peer transport.Hello, err error) {
 	h.outputs = h.machine.Dialed(h.now, addr, peer, err, h.outputs)
-	if err == nil && h.in && uint64(peer.ID) != h.node.id && peer.MeshID == h.node.mesh.ID && h.node.gossip != nil {
-		// Somebody of ours answers at an address that was tried: gossip, which gives
-		// the long lost up, is told.
-		m := seam.Member{ID: peer.ID, Name: peer.Name, Addr: peer.Addr, Zone: peer.Zone}
-		if p := h.people[uint64(peer.ID)]; p == nil || p.state != seam.Alive {
-			h.node.gossip.Join([]seam.Member{m})
-		}
+	if err == nil {
+		h.meet(peer)
 	}
 	var refused *transport.RefusedError
 	if errors.As(err, &refused) {
@@ -366,8 +377,8 @@ func (h *hall) foreign(peer transport.Hello) {
 
 func (h *hall) up(peer transport.Hello) {
 	h.outputs = h.machine.Up(h.now, peer, h.outputs)
-	h.linked[uint64(peer.ID)] = true
-	if mine := ring.Fingerprint(); peer.RingHash != mine && !h.warned {
+	h.linked[uint64(peer.ID)] = peer
+	if mine := h.node.hello.RingHash; peer.RingHash != mine && !h.warned {
 		// Legal, since the ring is a hint: shards stay where they are (P29).
 		h.warned = true
 		h.node.log.Warn("another node computes another ring, so that leadership may not settle: run one version of the ring's libraries",
@@ -376,8 +387,20 @@ func (h *hall) up(peer transport.Hello) {
 	if p := h.people[uint64(peer.ID)]; p != nil {
 		p.up, h.stale = true, true
 	}
+	h.meet(peer)
 	if h.leaving {
 		h.sayLeaving(peer.ID)
+	}
+}
+
+// meet tells gossip of somebody of ours who answers, and whom it does not believe to
+// live: it gives the long lost up, and its rumours miss somebody now and then.
+func (h *hall) meet(peer transport.Hello) {
+	if !h.in || uint64(peer.ID) == h.node.id || peer.MeshID != h.node.mesh.ID || h.node.gossip == nil {
+		return
+	}
+	if p := h.people[uint64(peer.ID)]; p == nil || p.state == seam.Dead && !p.proven && !h.node.bugs.Has(bug.GossipUntold) {
+		h.node.gossip.Join([]seam.Member{{ID: peer.ID, Name: peer.Name, Addr: peer.Addr, Zone: peer.Zone}})
 	}
 }
 
@@ -413,6 +436,7 @@ func (h *hall) receive(from transport.ID, body []byte) {
 		if err := wire.NewReader(body).End(); err != nil {
 			h.node.refuse(from, "message", err)
 		} else if p := h.people[uint64(from)]; p != nil && !p.leaving {
+			h.node.points.Reach(point.LeaverHeard)
 			p.leaving, h.stale = true, true
 		}
 	default:
@@ -461,6 +485,8 @@ func (h *hall) fate(p *person) (f shard.Fate, until time.Duration) {
 		return shard.Present, seam.Never
 	case h.now-p.since < grace:
 		return shard.Doubtful, p.since + grace
+	case h.node.bugs.Has(bug.SilenceProves):
+		return shard.Departed, seam.Never
 	}
 	return shard.Away, seam.Never
 }

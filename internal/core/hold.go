@@ -18,7 +18,6 @@ type Hold struct {
 	session *Session
 	lane    *lane
 	shard   int
-	fixed   bool // MaxHold: not renewed
 
 	until atomic.Int64 // the end of the belief, on the world's clock
 
@@ -33,9 +32,12 @@ type Hold struct {
 	result    error         // of the release, once confirmed
 	confirmed bool
 	given     bool // nothing more will be said of the release
+	fixed     bool // the lane's: MaxHold, so that it is not renewed
 
 	seat    *seat // the lane's; nil once the seat is given up
 	pending *call // the lane's: the acquire whose caller does not know yet
+
+	holder seam.Holder // hears of its fate in a simulation, else nil
 }
 
 type watcher struct{ f func(cause error) }
@@ -51,6 +53,9 @@ func (h *Hold) deadline() time.Duration { return time.Duration(h.until.Load()) }
 func (h *Hold) extend(to time.Duration) {
 	if to > h.deadline() {
 		h.until.Store(int64(to))
+		if h.holder != nil {
+			h.holder.Renewed()
+		}
 	}
 }
 
@@ -74,7 +79,7 @@ func (h *Hold) Deadline() time.Time {
 
 // Err returns nil while the key is held, by the clock at this call.
 func (h *Hold) Err() error {
-	if h.lane.world.Now() >= h.deadline() {
+	if h.lane.world.Now() >= h.deadline() && !h.lane.node.bugs.Has(bug.LossByTimer) {
 		h.end(ErrLost) // the timer may fire late, after a suspend for example (P1)
 	}
 	h.mu.Lock()
@@ -162,7 +167,24 @@ func (h *Hold) end(cause error) bool {
 	for _, w := range watchers {
 		w.f(causeOf(cause))
 	}
+	if h.holder != nil {
+		h.holder.Ended(!h.session.own || h.lane.node.closing())
+	}
 	return true
+}
+
+// Over reports whether the belief was ended, without a look at the clock.
+func (h *Hold) Over() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended != nil
+}
+
+// Shared tells those who watch a simulation how many handles share the hold now.
+func (h *Hold) Shared(handles int) {
+	if h.holder != nil {
+		h.holder.Shared(handles)
+	}
 }
 
 // lateRelease is how long Release waits for a confirmation when its context has ended
@@ -175,6 +197,16 @@ const lateRelease = time.Second
 // ErrUnconfirmed. ErrLost: the lease had ended before. Later calls return what the first
 // confirmed.
 func (h *Hold) Release(ctx context.Context) error {
+	if h.holder == nil {
+		return h.release(ctx)
+	}
+	h.holder.Unlocking()
+	err := h.release(ctx)
+	h.holder.Unlocked(err)
+	return err
+}
+
+func (h *Hold) release(ctx context.Context) error {
 	w := h.lane.world
 	if h.Err() == ErrLost {
 		return ErrLost
@@ -250,6 +282,16 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if !h.fixed {
 		return ErrInvalidOption
 	}
+	if h.holder == nil {
+		return h.claim(ctx, d)
+	}
+	h.holder.Extending(d)
+	err := h.claim(ctx, d)
+	h.holder.Extended(d, err)
+	return err
+}
+
+func (h *Hold) claim(ctx context.Context, d time.Duration) error {
 	if err := h.Err(); err != nil {
 		return err
 	}

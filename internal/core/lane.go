@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -45,6 +46,7 @@ type lane struct {
 	framed   map[outKey]*outFrame
 	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
 	reported report
+	shift    time.Duration // of the deliberate bugs LeaseByTimeOfDay and TableTimeOfDay: the time of day, less the clock
 	ticks    uint64
 	entries  atomic.Uint64 // that leaders on this lane appended
 	commands atomic.Uint64 // in them
@@ -102,6 +104,10 @@ func (l *lane) run(time.Duration) time.Duration {
 		} else {
 			l.receive(in.from, in.frame)
 		}
+		if l.node.points.Taken(point.PartInputs) {
+			l.settle()
+			l.flush()
+		}
 	}
 	clear(inputs)
 	l.spare = inputs
@@ -137,15 +143,33 @@ func (l *lane) run(time.Duration) time.Duration {
 // observed is how many ticks pass between two looks at what this lane leads.
 const observed = 4
 
+// step tells the replicas how the time of day has moved (deliberate bugs).
+func (l *lane) step() {
+	shift := time.Duration(l.world.Wall().UnixNano()) - l.world.Now()
+	for _, r := range l.replicas {
+		if l.shift != 0 {
+			r.Stepped(shift - l.shift)
+		}
+	}
+	l.shift = shift
+}
+
 func (l *lane) tick() {
+	if l.node.bugs.Has(bug.LeaseByTimeOfDay) || l.node.bugs.Has(bug.TableTimeOfDay) {
+		l.step()
+	}
 	moving, entries, commands := 0, uint64(0), uint64(0)
 	for _, r := range l.replicas {
 		if r.Moving() {
 			moving++
 		}
 	}
+	most := maxMoves
+	if l.node.points.Taken(point.FewMoves) {
+		most = 1
+	}
 	for _, r := range l.replicas {
-		r.Limit(moving >= maxMoves && !r.Moving())
+		r.Limit(moving >= most && !r.Moving())
 		l.guard(r, func() { r.Tick(l.now, l.ticks%shard.HeartbeatTicks == 0) })
 		e, c := r.Batches()
 		entries, commands = entries+e, commands+c
@@ -215,7 +239,7 @@ func (l *lane) take(from uint64, m message) {
 	switch m.kind {
 	case msgRaft:
 		if r == nil {
-			if m.frame.To <= l.hosted[m.shard] {
+			if m.frame.To <= l.hosted[m.shard] && !l.node.points.Taken(point.LoseMissing) && !l.node.bugs.Has(bug.MissingUntold) {
 				b, f := l.begin(from, transport.Normal, msgMissing, m.shard, 2)
 				l.end(f, wire.AppendUint(wire.AppendUint(b, m.frame.Generation), m.frame.To))
 			}
@@ -240,6 +264,7 @@ func (l *lane) take(from uint64, m message) {
 	case msgRemoved:
 		// True only from a table that knows this replica's ID and lacks it (P24).
 		if r != nil && r.Generation() == m.numbers[0] && r.ID() == m.numbers[1] && m.numbers[2] >= r.ID() {
+			l.node.points.Reach(point.RemovedTold)
 			l.drop(r)
 		}
 	case msgMissing:
@@ -248,7 +273,11 @@ func (l *lane) take(from uint64, m message) {
 		}
 	case msgOffer:
 		wish := l.view.wish(m.shard)
-		if r != nil && !l.view.leaving && len(wish) > 0 && wish[0].Node == l.node.id && r.Term() == m.numbers[0] {
+		if len(wish) > 0 && wish[0].Node != l.node.id {
+			l.node.points.Reach(point.OfferRefused)
+		}
+		agrees := !l.view.leaving && len(wish) > 0 && wish[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
+		if r != nil && agrees && r.Term() == m.numbers[0] && !l.node.points.Taken(point.RefuseOffer) {
 			b, f := l.begin(from, transport.Normal, msgAccept, m.shard, 1)
 			l.end(f, wire.AppendUint(b, m.numbers[0]))
 		}
@@ -302,6 +331,7 @@ func (l *lane) host(sh int, generation, id uint64) {
 		}
 		// A shard has one replica on a node: the leader that added this one saw, in the
 		// log, that the earlier one is removed.
+		l.node.points.Reach(point.NewcomerReplaces)
 		l.drop(r)
 	}
 	l.add(shard.Config{
@@ -313,10 +343,26 @@ func (l *lane) host(sh int, generation, id uint64) {
 
 func (l *lane) add(cfg shard.Config) {
 	i, _ := l.search(cfg.Shard)
+	l.watch(&cfg)
 	r := shard.NewReplica(cfg, l.now)
 	l.replicas = slices.Insert(l.replicas, i, r)
 	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)
 	l.wish(r)
+}
+
+// watch lets those who watch a simulation hear of a replica.
+func (l *lane) watch(cfg *shard.Config) {
+	o, self := l.node.observer, transport.ID(l.node.id)
+	if o == nil {
+		return
+	}
+	sh, generation := cfg.Shard, cfg.Generation
+	cfg.Watch.Applied = func(index, digest uint64) {
+		o.Applied(seam.Applied{Shard: sh, Generation: generation, Replica: self, Index: index, Digest: digest})
+	}
+	cfg.Watch.Became = func(term uint64, role string) {
+		o.Became(seam.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})
+	}
 }
 
 // drop destroys a replica.
@@ -351,6 +397,9 @@ func (l *lane) wish(r *shard.Replica) {
 func (l *lane) carryOut(r *shard.Replica) {
 	o := &l.out
 	sh := r.Shard()
+	if l.node.points.Taken(point.ShuffleFrames) {
+		slices.Reverse(o.Frames)
+	}
 	for _, f := range o.Frames {
 		class := transport.Normal
 		if f.Urgent {
@@ -407,7 +456,7 @@ func (l *lane) frame(node uint64, class transport.Class) *outFrame {
 		f.queued = true
 		l.frames = append(l.frames, f)
 	}
-	if len(f.body) > maxFrame {
+	if len(f.body) > maxFrame || len(f.body) > 0 && l.node.points.Taken(point.SplitFrame) {
 		l.send(f)
 	}
 	if len(f.body) == 0 {
@@ -462,6 +511,10 @@ func (l *lane) loopBack(body []byte) {
 
 // flush sends what the run has gathered.
 func (l *lane) flush() {
+	if len(l.frames) > 0 && l.node.points.Taken(point.LateFlush) {
+		l.loop.Wake()
+		return
+	}
 	for _, f := range l.frames {
 		l.send(f)
 		f.queued = false

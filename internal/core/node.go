@@ -52,6 +52,7 @@ type Node struct {
 	points   *point.Points
 	check    bool
 	observer seam.Observer
+	clients  seam.Clients
 	id       uint64
 	name     string
 	addr     string
@@ -105,6 +106,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	if w, ok := cfg.World.(seam.Instrumented); ok {
 		n.bugs, n.points, n.observer, n.check = n.bugs.Union(w.Bugs()), w.Points(), w.Observer(), true
+		n.clients = w.Clients()
 	}
 	for n.id == 0 {
 		n.id = cfg.World.Seed()
@@ -245,6 +247,9 @@ func (n *Node) peer() shard.Peer { return shard.Peer{Node: n.id, Name: n.name, A
 
 func (n *Node) sessionNumber() uint64 { return n.numbers.Add(1) }
 
+// Bugs returns the deliberate bugs that the node was made with: in programs none.
+func (n *Node) Bugs() bug.Set { return n.bugs }
+
 // closing reports whether new calls are refused.
 func (n *Node) closing() bool {
 	n.mu.Lock()
@@ -277,6 +282,47 @@ func (n *Node) Replicas() []seam.Replica {
 		}
 	}
 	return all
+}
+
+// Break implements seam.Inspected.
+func (n *Node) Break(sh int) {
+	l := n.all[sh%n.lanes()]
+	l.post(func(l *lane) {
+		if r := l.replica(sh); r != nil {
+			l.guard(r, func() { panic("broken by a simulation") })
+		}
+	})
+}
+
+// Tables implements seam.Inspected.
+func (n *Node) Tables() []seam.Table {
+	var all []seam.Table
+	for _, l := range n.all {
+		for _, r := range l.replicas {
+			t := seam.Table{
+				Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Sum: r.Table().Sum(), Serving: r.Serving(),
+			}
+			for _, rec := range r.Table().Records() {
+				s := seam.Session{Owner: transport.ID(rec.Session.Node), Number: rec.Session.Number}
+				for _, p := range rec.Requests {
+					s.Requests = append(s.Requests, seam.Request(p))
+				}
+				t.Sessions = append(t.Sessions, s)
+			}
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Mesh implements seam.Inspected.
+func (n *Node) Mesh() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status == closed {
+		return 0
+	}
+	return n.mesh.ID
 }
 
 // Params returns what the mesh was founded with.
@@ -452,6 +498,9 @@ func (n *Node) found(v founding.Mesh) {
 	}
 	all := n.all
 	n.lanesUp.Store(&all)
+	if n.observer != nil {
+		n.observer.Founded(transport.ID(n.id), n.mesh.ID)
+	}
 }
 
 // founders returns each shard's first replicas: where the ring wants them among the
@@ -496,7 +545,9 @@ func (l *lane) foundReplicas(v founding.Mesh, first [][]shard.Peer) {
 			continue
 		}
 		f := l.founding(sh, v.Epoch)
-		f.Revision = v.Founded << 10
+		if !l.node.bugs.Has(bug.TokensFromZero) {
+			f.Revision = v.Founded << 10
+		}
 		if v.Grace && !l.node.bugs.Has(bug.NoFreshGrace) {
 			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
 		}
@@ -516,7 +567,7 @@ func (l *lane) founding(sh int, generation uint64) shard.Founding {
 			l.node.observer.Decided(seam.Decision{
 				Shard: sh, Generation: generation, Revision: d.Revision, Replica: transport.ID(l.node.id),
 				What: seam.DecisionKind(d.What), Key: d.Key, Owner: transport.ID(d.Session.Node),
-				Session: d.Session.Number, Request: d.Number, Token: d.Token,
+				Session: d.Session.Number, Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
 			})
 		}
 	}

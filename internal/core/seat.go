@@ -34,6 +34,7 @@ type seat struct {
 	claims  []*call // of fixed time: the first is under way, the others wait for it
 
 	renewAt time.Duration // when the next renewal is due
+	refs    uint64        // of the last renewal: one after another, for each answer repeats the next part of the results
 	asked   []asked       // renewals without an answer, the latest last
 	attempt int
 	jumps   int
@@ -47,9 +48,13 @@ type asked struct {
 const maxAsked = 8
 
 func newSeat(d *desk, s *Session) *seat {
+	number := d.lane.node.sessionNumber()
+	if s.own && d.lane.node.bugs.Has(bug.SeatComesBack) {
+		number = 0
+	}
 	return &seat{
 		desk: d, session: s, ttl: s.ttl, since: d.revision, opened: anyUint, calls: make(map[uint64]*call), renewAt: seam.Never,
-		id: shard.SessionID{Node: d.lane.node.id, Number: d.lane.node.sessionNumber()},
+		id: shard.SessionID{Node: d.lane.node.id, Number: number},
 	}
 }
 
@@ -57,13 +62,17 @@ func newSeat(d *desk, s *Session) *seat {
 // confirmed: its own clock may be slow and the leader's fast (P1).
 func (t *seat) believes(ttl time.Duration) time.Duration {
 	rho := t.desk.lane.node.mesh.rho()
+	if t.desk.lane.node.bugs.Has(bug.NoRateMargin) {
+		return ttl
+	}
 	return time.Duration(float64(ttl) * (1 - rho) / (1 + rho))
 }
 
 // fresh reports whether a new call should still go into this seat. One that lay idle
 // until its lease is about to end would lose what it is granted.
 func (t *seat) fresh() bool {
-	return len(t.calls) > 0 || len(t.holds) > 0 || t.until-t.desk.lane.now > t.ttl/3
+	return len(t.calls) > 0 || len(t.holds) > 0 ||
+		t.until-t.desk.lane.now > t.ttl/3 && !t.desk.lane.node.points.Taken(point.FreshSeat)
 }
 
 // put gives c a number in the seat.
@@ -71,7 +80,7 @@ func (t *seat) put(c *call) {
 	t.number++
 	c.seat, c.number = t, t.number
 	n := min(len(t.acks), shard.MaxAcked)
-	if n > 0 {
+	if n > 0 && !t.desk.lane.node.points.Taken(point.LateAcks) {
 		c.acks = slices.Clone(t.acks[:n])
 		t.acks = slices.Delete(t.acks, 0, n)
 	}
@@ -139,7 +148,10 @@ func (t *seat) granted(c *call, p reply) {
 		claim := &call{what: claims, session: c.session, shard: c.shard, hold: h, length: c.req.MaxHold}
 		t.claims = append(t.claims, claim)
 		t.claim(claim)
-	case l.now >= t.until:
+	case l.now >= t.until || l.node.points.Taken(point.DoubtGrant):
+		if l.now >= t.until {
+			l.node.points.Reach(point.GrantTooLate)
+		}
 		// Too late to be believed as it is; a renewal decides (P6).
 		t.renew()
 	default:
@@ -166,6 +178,11 @@ func (t *seat) held(c *call) {
 	t.desk.lane.node.counts.grants.Add(1)
 	t.desk.wakeAt(c.got.deadline())
 	c.finish(nil)
+}
+
+// cancels reports whether a Cancel of that request is under way.
+func (t *seat) cancels(number uint64) bool {
+	return t.orphans > 0 && slices.ContainsFunc(t.open, func(c *call) bool { return c.what == cancels && c.target == number })
 }
 
 // confirmed: the table answered a call, with a refusal if err is not nil.
@@ -211,6 +228,9 @@ func (t *seat) claimed(c *call, err error) {
 	c.hold.fixed = true
 	if t.claims = t.claims[1:]; len(t.claims) > 0 {
 		t.claim(t.claims[0])
+	}
+	if l.node.bugs.Has(bug.ClaimFromArrival) {
+		c.first = l.now
 	}
 	t.until = c.first + t.believes(c.length)
 	for _, next := range t.claims {
@@ -285,12 +305,12 @@ func (t *seat) renewable() bool {
 func (t *seat) renew() {
 	d := t.desk
 	l := d.lane
-	d.refs++
+	t.refs++
 	l.node.counts.renewals.Add(1)
 	if len(t.asked) == maxAsked {
 		t.asked = slices.Delete(t.asked, 0, 1)
 	}
-	t.asked = append(t.asked, asked{d.refs, l.now})
+	t.asked = append(t.asked, asked{t.refs, l.now})
 	t.renewAt = l.now + min(max(t.ttl/12, 100*time.Millisecond), time.Second)
 	d.wakeAt(t.renewAt)
 	to, relay := d.target(t.attempt)
@@ -298,14 +318,22 @@ func (t *seat) renew() {
 	if l.node.points.Taken(point.DropRenewal) {
 		to = 0
 	}
-	q := renewal{session: t.id, ref: d.refs, relay: relay}
+	class := transport.Urgent
+	if l.node.bugs.Has(bug.RenewalsInLine) {
+		class = transport.Normal
+	}
+	q := renewal{session: t.id, ref: t.refs, relay: relay}
 	switch to {
 	case 0:
 	case l.node.id:
 		l.local = append(l.local, message{kind: msgRenew, shard: d.shard, renewal: q})
 	default:
-		b, f := l.begin(to, transport.Urgent, msgRenew, d.shard, renewalFields)
-		l.end(f, appendRenewal(b, q))
+		b, f := l.begin(to, class, msgRenew, d.shard, renewalFields)
+		b = appendRenewal(b, q)
+		if l.end(f, b); l.node.points.Taken(point.DoubleRenewal) {
+			b, f = l.begin(to, class, msgRenew, d.shard, renewalFields)
+			l.end(f, appendRenewal(b, q))
+		}
 	}
 }
 
@@ -322,6 +350,11 @@ func (t *seat) answered(a answer) {
 	t.attempt, t.jumps = 0, 0
 	if !a.alive {
 		if a.revision >= t.opened || l.node.bugs.Has(bug.OldUnknownEnds) {
+			// If the record is to be closed, this says that it is, before the Close's own answer.
+			if i := slices.IndexFunc(t.unanswered(), func(c *call) bool { return c.what == closes }); i >= 0 {
+				t.confirmed(t.open[i], nil)
+				return
+			}
 			t.desk.lose(t)
 		}
 		return
@@ -329,6 +362,7 @@ func (t *seat) answered(a answer) {
 	if slices.ContainsFunc(t.holds, (*Hold).isLost) {
 		// Its holder looked at the clock before this answer came, and stopped: nothing
 		// brings a lost lock back, and renewing the seat would keep its key for nobody.
+		l.node.points.Reach(point.BelievedTooLong)
 		t.desk.lose(t)
 		return
 	}
@@ -355,6 +389,7 @@ func (t *seat) answered(a answer) {
 	// Grants that came too late to be believed are believed now.
 	for _, h := range slices.Clone(t.holds) {
 		if c := h.pending; c != nil && !c.claiming && l.now < h.deadline() {
+			l.node.points.Reach(point.GrantBelieved)
 			t.held(c)
 		}
 	}
@@ -364,8 +399,11 @@ func (t *seat) answered(a answer) {
 // tick does what the time asks of this seat.
 func (t *seat) tick() {
 	d := t.desk
-	now := d.lane.now
-	if t.begun && now >= t.until {
+	now, until := d.lane.now, t.until
+	if d.lane.node.bugs.Has(bug.LossToldLate) {
+		until += t.ttl
+	}
+	if t.begun && now >= until {
 		told := slices.ContainsFunc(t.holds, func(h *Hold) bool { return h.pending == nil })
 		switch {
 		case told, t.orphans > 0, !t.session.own && len(t.calls) > 0:
@@ -376,7 +414,7 @@ func (t *seat) tick() {
 			return
 		}
 	}
-	if now >= t.renewAt && t.renewable() {
+	if t.renewable() && (now >= t.renewAt || len(t.asked) == 0 && d.lane.node.points.Taken(point.EarlyRenewal)) {
 		t.renew()
 	}
 	next := seam.Never
@@ -397,8 +435,8 @@ func (t *seat) tick() {
 		}
 	}
 	if t.begun {
-		if now < t.until {
-			next = min(next, t.until)
+		if now < until {
+			next = min(next, until)
 		}
 		if t.renewable() {
 			next = min(next, max(t.renewAt, now+time.Millisecond))

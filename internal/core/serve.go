@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -23,6 +24,7 @@ func (l *lane) request(from uint64, m message) {
 	}
 	if m.relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
+			l.node.points.Reach(point.CommandRelayed)
 			b, f := l.begin(p.Node, transport.Normal, msgRequest, m.shard, 2)
 			b = wire.AppendBool(b, false)
 			l.end(f, append(b, m.raw...))
@@ -47,6 +49,7 @@ func (l *lane) renew(from uint64, m message) {
 	}
 	if q.relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
+			l.node.points.Reach(point.RenewalRelayed)
 			q.relay = false
 			b, f := l.begin(p.Node, transport.Urgent, msgRenew, m.shard, renewalFields)
 			l.end(f, appendRenewal(b, q))
@@ -74,6 +77,12 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
 			d.leader = p.Node
 		}
+	}
+	if l.node.points.Taken(point.BlindRedirect) {
+		d.leader = 0
+	}
+	if wish := l.view.wish(sh); len(wish) > 0 && l.node.points.Taken(point.StaleRedirect) {
+		d.leader = wish[0].Node
 	}
 	if from != client.Node {
 		l.via[client.Node] = from
@@ -114,6 +123,7 @@ func (l *lane) forward(from uint64, m message) {
 	if m.inside.kind == msgAnswer {
 		class = transport.Urgent
 	}
+	l.node.points.Reach(point.AnswerForwarded)
 	f := l.frame(m.numbers[0], class)
 	f.body = append(f.body, m.inner...)
 }
@@ -121,7 +131,7 @@ func (l *lane) forward(from uint64, m message) {
 // tell sends one of the table's events to the client that it is for.
 func (l *lane) tell(r *shard.Replica, e shard.Event) {
 	node, p, ok := replyOf(e)
-	if !ok {
+	if !ok || l.node.points.Taken(point.LoseReply) {
 		return
 	}
 	p.generation, p.revision = r.Generation(), r.Revision()
@@ -129,11 +139,18 @@ func (l *lane) tell(r *shard.Replica, e shard.Event) {
 		l.local = append(l.local, message{kind: msgReply, shard: r.Shard(), reply: p})
 		return
 	}
-	l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields, func(b []byte) []byte { return appendReply(b, p) })
+	fill := func(b []byte) []byte { return appendReply(b, p) }
+	l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields, fill)
+	if l.node.points.Taken(point.DoubleReply) {
+		l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields, fill)
+	}
 }
 
 // answer sends what came of a renewal.
 func (l *lane) answer(r *shard.Replica, a shard.Answer) {
+	if l.node.points.Taken(point.LoseAnswer) {
+		return
+	}
 	m := answer{
 		session: a.Session.Number, ref: a.Ref, alive: a.Alive,
 		generation: r.Generation(), revision: a.Revision,
@@ -168,6 +185,9 @@ func (l *lane) announce(r *shard.Replica) {
 		}
 	}
 	for _, node := range sortedNodes(nodes) {
+		if l.node.points.Taken(point.LoseServing) {
+			continue
+		}
 		if node == l.node.id {
 			l.local = append(l.local, message{kind: msgServing, shard: r.Shard()})
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Session is the life of several holds. In each shard it has a record of its own (a
@@ -56,6 +57,23 @@ func (s *Session) end(err error) bool {
 // Acquire waits until it holds what req asks for, or until ctx ends. On an error nothing
 // is held, and the WaitInfo says what was known.
 func (s *Session) Acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, error) {
+	if s.node.clients == nil {
+		return s.acquire(ctx, req)
+	}
+	weight, capacity := req.share()
+	caller := s.node.clients.Called(transport.ID(s.node.id), seam.Ask{
+		Key: req.Key, Weight: weight, Capacity: capacity, Try: req.Try, MaxHold: req.MaxHold,
+	})
+	h, info, err := s.acquire(ctx, req)
+	if err != nil {
+		caller.Returned(nil, err)
+		return nil, info, err
+	}
+	h.holder = caller.Returned(h, nil)
+	return h, info, nil
+}
+
+func (s *Session) acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &WaitInfo{}, err
 	}

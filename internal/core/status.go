@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -38,6 +40,12 @@ const (
 	statusFresh = 3 * statusEvery
 )
 
+// known is what this node has heard of a shard.
+type known struct {
+	led   bool // its leader serves
+	rests bool // and it has all replicas that it should, in step
+}
+
 // report sends this node's reports to everybody, at least every statusEvery.
 func (h *hall) report() {
 	if h.now < h.statusAt {
@@ -47,7 +55,12 @@ func (h *hall) report() {
 	b := h.status()
 	for _, p := range h.sorted() {
 		if p.up && uint64(p.ID) != h.node.id {
-			h.node.net.Send(p.ID, transport.KindControl, transport.Normal, slices.Clone(b))
+			if !h.node.points.Taken(point.SkipStatus) {
+				h.node.net.Send(p.ID, transport.KindControl, transport.Normal, slices.Clone(b))
+			}
+			if h.leaving {
+				h.sayLeaving(p.ID) // the first word of it may be lost
+			}
 		}
 	}
 	h.assess()
@@ -86,6 +99,10 @@ func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
 	if err := r.End(); err != nil {
 		return err
 	}
+	if peer, linked := h.linked[from]; linked {
+		peer.MeshID = h.node.mesh.ID // only members report, whatever they said before they were
+		h.meet(peer)
+	}
 	_, before := h.heard[from]
 	h.heard[from] = s
 	h.assess()
@@ -98,7 +115,11 @@ func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
 // assess makes Health of what the leaders last said.
 func (h *hall) assess() {
 	n := h.node
-	led, rest := make(map[int]bool), make(map[int]bool)
+	// What is known of each shard, in room that is used again: every status that comes
+	// from anybody leads here.
+	shards := slices.Grow(h.known[:0], n.params.Shards)[:n.params.Shards]
+	clear(shards)
+	h.known = shards
 	gone := false // a voter, and its leader may not have noticed yet
 	count := func(r report) {
 		for _, v := range r.voters {
@@ -106,10 +127,10 @@ func (h *hall) assess() {
 			gone = gone || v.node != n.id && (p == nil || !p.up)
 		}
 		for _, sh := range r.led {
-			led[sh] = true
+			shards[sh].led = true
 		}
 		for _, sh := range r.rest {
-			rest[sh] = true
+			shards[sh].rests = true
 		}
 	}
 	count(h.mine())
@@ -122,11 +143,11 @@ func (h *hall) assess() {
 		count(s.report)
 	}
 	health := Health{Ready: h.ready}
-	for sh := range n.params.Shards {
+	for sh, s := range shards {
 		switch {
-		case !led[sh]:
+		case !s.led:
 			health.NoMajority = append(health.NoMajority, sh)
-		case !rest[sh]:
+		case !s.rests:
 			health.UnderReplicated = append(health.UnderReplicated, sh)
 		}
 	}
@@ -165,7 +186,11 @@ func (h *hall) arrive() {
 	h.mu.Lock()
 	missing := len(h.state.NoMajority)
 	h.mu.Unlock()
-	if missing > 0 || h.predecessor() {
+	predecessor := h.predecessor() && !h.node.bugs.Has(bug.PredecessorCounts)
+	if predecessor {
+		h.node.points.Reach(point.PredecessorVotes)
+	}
+	if missing > 0 || predecessor {
 		h.statusAt = min(h.statusAt, h.now+100*time.Millisecond)
 		return
 	}
@@ -214,7 +239,7 @@ func (n *Node) WaitHealthy(ctx context.Context) error {
 		if n.Health().FullyReplicated {
 			return nil
 		}
-		if p.Park(ctx, n.world.Now()+healthEvery) == seam.ContextEnded {
+		if p.Park(ctx, n.world.Now()+n.pause(healthEvery)) == seam.ContextEnded {
 			h := n.Health()
 			return fmt.Errorf("mesh: %w: %d shards without a leader, %d under-replicated", ctx.Err(), len(h.NoMajority), len(h.UnderReplicated))
 		}

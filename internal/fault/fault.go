@@ -18,3 +18,6 @@ var (
 	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
 	ErrUnreachable = errors.New("mesh: not reachable at the advertised address")
 )
+
+// ErrLocked: a call that does not wait would have had to.
+var ErrLocked = errors.New("mesh: locked by another")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -24,14 +25,14 @@ type acceptor struct {
 // prepare answers a proposer that begins a ballot.
 func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	a := &m.acceptor
-	if p.ballot.id != from || len(p.roster) != len(p.seeds) || !slices.Equal(p.seeds, m.card.seeds) ||
+	if p.ballot.id != from || len(p.roster) != len(p.seeds) || !m.lists(p.seeds) ||
 		!slices.Contains(p.roster, from) || !slices.Contains(p.roster, m.self.ID) ||
 		slices.Contains(p.roster, 0) && !m.cfg.Bugs.Has(bug.FoundWithMajority) {
 		return // our cards tell each other how we disagree
 	}
 	if p.ballot == a.promised {
 		if slices.Equal(p.roster, a.roster) {
-			m.send(from, m.promise(now))
+			m.sendPromise(now, from)
 		}
 		return
 	}
@@ -52,7 +53,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	default:
 		m.vow(p.ballot, p.roster)
 		m.yield(now)
-		m.send(from, m.promise(now))
+		m.sendPromise(now, from)
 		return
 	}
 	m.send(from, no)
@@ -99,6 +100,12 @@ func (m *Machine) vow(b ballot, roster []transport.ID) {
 	a.fresh = m.seq + 1
 }
 
+func (m *Machine) sendPromise(now time.Duration, to transport.ID) {
+	if !m.cfg.Points.Taken(point.LosePromise) {
+		m.send(to, m.promise(now))
+	}
+}
+
 func (m *Machine) promise(now time.Duration) promise {
 	a := &m.acceptor
 	p := promise{ballot: a.promised, floor: m.floor(now)}
@@ -126,7 +133,9 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg accept) {
 		return
 	}
 	m.keep(now, msg.ballot, msg.value)
-	m.send(from, accepted{ballot: msg.ballot})
+	if !m.cfg.Points.Taken(point.LoseAccepted) {
+		m.send(from, accepted{ballot: msg.ballot})
+	}
 }
 
 // keep accepts v at b.
@@ -150,6 +159,7 @@ func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 		return
 	}
 	if d.ballot.less(a.promised) && (d.seq == 0 || d.seq < a.fresh) && !m.cfg.Bugs.Has(bug.LateDecision) {
+		m.cfg.Points.Reach(point.OldDecision)
 		if m.isUp(from) && d.seq == 0 {
 			m.ask(from)
 		}

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -79,7 +81,9 @@ func (m *Machine) welcomed(now time.Duration, from transport.ID, w welcome) {
 	if from != m.joining.member || w.value.founder(m.self.ID) {
 		return
 	}
-	if err := m.cfg.Wants.fits(m.self.Name, w.value.Params); err != nil {
+	if m.cfg.Bugs.Has(bug.OwnParameters) {
+		w.value.Params, _ = params([]card{m.card})
+	} else if err := m.cfg.Wants.fits(m.self.Name, w.value.Params); err != nil {
 		m.fail(err)
 		return
 	}
@@ -118,6 +122,7 @@ func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
 		}
 		j.since, j.next = now-joinPatience, now+joinEvery // another member may have more luck
 	case refusedForNow:
+		m.cfg.Points.Reach(point.JoinRefused)
 		j.since, j.next = now, now+joinEvery
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -40,7 +41,8 @@ type Config struct {
 	// stands for the founders.
 	Members func() []Member
 
-	Bugs bug.Set
+	Bugs   bug.Set
+	Points *point.Points
 }
 
 // Output is something to do now, in order: Dial, Send, Drop, Log, Done, Failed or Disband.
@@ -161,20 +163,25 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 		if len(m.seeds) > 0 {
 			return
 		}
-		if !m.cfg.Found && !m.cfg.Loopback || m.self.Addr == "" {
+		if !m.cfg.Found && !m.cfg.Loopback && !m.cfg.Bugs.Has(bug.FoundsUnasked) || m.self.Addr == "" {
 			m.fail(fmt.Errorf("%w: list at least one, bind to loopback, or use WithFound to found a mesh of one", fault.ErrNoSeeds))
 			return
 		}
-		p, err := params([]card{m.card})
-		if err != nil {
-			m.fail(err)
-			return
-		}
-		m.solo = true
-		m.become(now, Mesh{
-			MeshID: m.newMeshID(), Epoch: 1, Params: p, Founded: m.floor(now), Roster: []Member{m.self},
-		}, ballot{}, nil)
+		m.foundAlone(now)
 	})
+}
+
+// foundAlone founds a mesh of one.
+func (m *Machine) foundAlone(now time.Duration) {
+	p, err := params([]card{m.card})
+	if err != nil {
+		m.fail(err)
+		return
+	}
+	m.solo = true
+	m.become(now, Mesh{
+		MeshID: m.newMeshID(), Epoch: 1, Params: p, Founded: m.floor(now), Roster: []Member{m.self},
+	}, ballot{}, nil)
 }
 
 func (m *Machine) validate() error {
@@ -243,7 +250,7 @@ func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Outpu
 // address, and so it gives up its own mesh (P28).
 func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output) []Output {
 	return m.input(now, out, func() {
-		if m.phase != member || !m.solo || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
+		if m.phase != member || !m.solo || m.cfg.Bugs.Has(bug.SoloStays) || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
 			return
 		}
 		if w := m.cfg.Wants.MeshName; w != "" && peer.MeshName != w {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -48,7 +49,7 @@ func (m *Machine) serve(now time.Duration) {
 	if len(m.untold) > 0 && now >= m.nextTell {
 		m.nextTell = now + tellEvery
 		for _, id := range m.untold {
-			if m.isUp(id) {
+			if m.isUp(id) && !m.cfg.Points.Taken(point.LoseDecision) {
 				m.send(id, decide{ballot: m.decidedAt, value: m.mesh})
 			}
 			if i := m.founderIndex(id); now < m.untoldTill && m.mesh.Roster[i].Addr != "" {
@@ -146,7 +147,7 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 		m.point(from)
 		return
 	}
-	if err := c.wants.fits(c.name, m.mesh.Params); err != nil {
+	if err := c.wants.fits(c.name, m.mesh.Params); err != nil && !m.cfg.Bugs.Has(bug.OwnParameters) {
 		m.refuse(from, err)
 		return
 	}
@@ -163,11 +164,11 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 			return
 		}
 	}
-	if c.addr == "" {
+	if c.addr == "" || m.cfg.Bugs.Has(bug.UnreachedWelcome) {
 		m.welcome(now, &admission{id: from, card: c})
 		return
 	}
-	if len(m.admissions) >= maxAdmissions {
+	if len(m.admissions) >= maxAdmissions || m.cfg.Points.Taken(point.BusyMember) {
 		m.refuse(from, errors.New("too many nodes join at once"))
 		return
 	}
@@ -259,6 +260,9 @@ func (m *Machine) welcome(now time.Duration, a *admission) {
 		members = m.cfg.Members()
 	}
 	m.solo = m.solo && a.card.addr == ""
+	if m.cfg.Points.Taken(point.LoseWelcome) {
+		return
+	}
 	m.send(a.id, welcome{value: m.mesh, members: members[:min(len(members), maxMembers)]})
 }
 

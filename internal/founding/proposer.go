@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -74,6 +75,10 @@ func (m *Machine) propose(now time.Duration) {
 		}
 		return
 	}
+	if m.cfg.Bugs.Has(bug.FoundAlone) && m.listed() && len(m.up) == 0 && now >= m.start+2*m.listen {
+		m.foundAlone(now)
+		return
+	}
 	ready, at := m.ready(now)
 	if !ready {
 		p.armed, p.wake = false, at
@@ -83,6 +88,12 @@ func (m *Machine) propose(now time.Duration) {
 		turn := slices.IndexFunc(m.seeds, func(s seed) bool { return s.id == m.self.ID })
 		p.armed = true
 		p.at = max(now, p.after) + time.Duration(min(turn, maxTurn))*stagger + m.between(0, stagger)
+		switch {
+		case m.cfg.Points.Taken(point.HastyBallot):
+			p.at = max(now, p.after)
+		case m.cfg.Points.Taken(point.LateBallot):
+			p.at += time.Second
+		}
 	}
 	if now >= p.at {
 		m.ballot(now)
@@ -212,12 +223,14 @@ func (m *Machine) choose(now time.Duration) {
 			Grace: !allLoopback(m.card.seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
 		}
 	case slices.Equal(value.ids(), unique(p.roster)):
+		m.cfg.Points.Reach(point.ValueAdopted)
 		p.value = value
 	default:
 		// A founder of that value is dead. Nobody here knows of a decision, so whoever
 		// may have learnt of one is dead too, and has let nobody join. The mesh stays
 		// the same; who founds it changes, and its tables begin anew behind all that
 		// the dead may have granted.
+		m.cfg.Points.Reach(point.EpochRaised)
 		value.Epoch++
 		value.Roster = members
 		value.Founded = floor
@@ -268,6 +281,7 @@ func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
 	switch {
 	case v == nil:
 	case p.ballot.less(msg.promised):
+		m.cfg.Points.Reach(point.FoundersDuel)
 		p.tries++
 		p.pause(now + m.between(0, 100*time.Millisecond<<min(p.tries, 4)))
 	default:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
@@ -292,6 +293,11 @@ func (m *Machine) answered(s *seed) bool {
 	return s.id != 0 && (s.id == m.self.ID || m.isUp(s.id))
 }
 
+// lists reports whether this node lists just these seeds.
+func (m *Machine) lists(seeds []string) bool {
+	return slices.Equal(seeds, m.card.seeds) || m.cfg.Bugs.Has(bug.SeedsUncompared)
+}
+
 // disagreement fails if this node and another founder can never found together. Who
 // is not listed takes part in nothing and need not agree.
 func (m *Machine) disagreement() {
@@ -307,7 +313,7 @@ func (m *Machine) disagreement() {
 			continue // it is in a mesh by now, and the mesh's parameters count
 		}
 		c := s.card
-		if !slices.Equal(c.seeds, m.card.seeds) {
+		if !m.lists(c.seeds) {
 			m.fail(fmt.Errorf("%w: founders must list the same seeds: node %q lists %q, node %q at %s lists %q",
 				fault.ErrInvalidOption, m.self.Name, m.card.seeds, c.name, s.addr, c.seeds))
 			return
@@ -338,7 +344,7 @@ func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 	missing := 0
 	quiet := m.start
 	for i, s := range m.seeds {
-		if !m.answered(&s) || !s.known || !s.reached || s.rival != 0 || !slices.Equal(s.card.seeds, m.card.seeds) {
+		if !m.answered(&s) || !s.known || !s.reached || s.rival != 0 || !m.lists(s.card.seeds) {
 			missing++
 			continue
 		}

@@ -1,6 +1,10 @@
 package seam
 
 import (
+	"log/slog"
+
+	"context"
+
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
@@ -12,10 +16,14 @@ type Instrumented interface {
 	World
 	// Bugs are the deliberate bugs of the nodes that are born here.
 	Bugs() bug.Set
-	// Observer hears what the nodes' tables decide, or is nil.
+	// Observer hears what the nodes' replicas do, or is nil.
 	Observer() Observer
+	// Clients hears what the nodes' callers are told, or is nil.
+	Clients() Clients
 	// Points decides on the nodes' fault points, and hears of their marks; or it is nil.
 	Points() *point.Points
+	// Logger is where nodes log that were not given a logger.
+	Logger() *slog.Logger
 	// Inspect hands over a way to look into a node that was born here.
 	Inspect(id transport.ID, node Inspected)
 }
@@ -25,10 +33,25 @@ type Inspected interface {
 	// Replicas returns the node's replicas, by shard. Nothing else of the node may run
 	// meanwhile.
 	Replicas() []Replica
-	// Messages names the messages in a frame that the node sends: "lock", "granted",
-	// "heartbeat".
-	Messages(kind transport.Kind, body []byte) []string
+	// Tables returns what is in the tables of those replicas.
+	Tables() []Table
+	// Mesh names the mesh that the node belongs to; zero: none yet, or no more.
+	Mesh() uint64
+	// Messages names the messages in a frame that the node sends to another: "lock k",
+	// "granted k token 7", "heartbeat". It asks asked for what a reply replies to.
+	Messages(kind transport.Kind, body []byte, to transport.ID, asked Asked) []string
+	// Asked names the command that the node sent to a shard under this number, if it
+	// still waits for the answer: "unlock k token 7".
+	Asked(shard int, session, number uint64) string
+	// Break makes the node's replica of a shard stop, as a panic in it would.
+	Break(shard int)
+	// Leave is the node's own: it hands everything over, and ends the node. An actor
+	// calls it.
+	Leave(ctx context.Context) error
 }
+
+// Asked tells which command a node sent under a number: see Inspected.
+type Asked func(node transport.ID, shard int, session, number uint64) string
 
 // Replica is what one replica's log says of its shard's voters, as far as it has applied it.
 type Replica struct {
@@ -40,11 +63,64 @@ type Replica struct {
 	Serving    bool           // it leads, and takes commands
 }
 
-// Observer hears of each decision that a replica applies to its table: from every
-// replica, so most decisions come several times. It is called from the replica's
-// lane, must not block, and must not call the node.
+// Table is what is in one replica's table.
+type Table struct {
+	Shard      int
+	Generation uint64
+	Applied    uint64 // the log's index up to which it was made
+	Sum        uint64 // a hash of everything in it
+	Serving    bool   // its replica leads, and takes commands
+	Sessions   []Session
+}
+
+// Session is one session's record in a table.
+type Session struct {
+	Owner    transport.ID
+	Number   uint64
+	Requests []Request
+}
+
+// Request is a place in a key's queue, or a hold.
+type Request struct {
+	Key   string
+	Token uint64 // zero: it waits
+}
+
+// Observer hears what replicas do, from every replica: so most decisions come several
+// times. It is called from the replica's lane, or the node's hall, must not block, and
+// must not call the node.
 type Observer interface {
+	Decider
+	// Applied: a table has taken in a log entry.
+	Applied(Applied)
+	// Became: a replica has another role, or its old one in another term.
+	Became(Became)
+	// Founded: a node has learned of which mesh it is.
+	Founded(node transport.ID, mesh uint64)
+}
+
+// Decider hears what tables decide.
+type Decider interface {
+	// Decided: a table has decided on a request.
 	Decided(Decision)
+}
+
+// Applied is where a replica's table is.
+type Applied struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Index      uint64
+	Digest     uint64 // of all that happened to the table
+}
+
+// Became is a replica's role.
+type Became struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Term       uint64
+	Role       string // "leader", "candidate", "follower", "learner", or "none"
 }
 
 // Decision is what the table did with one request.
@@ -59,6 +135,9 @@ type Decision struct {
 	Session    uint64       // the session's number
 	Request    uint64       // the request's number
 	Token      uint64       // Granted and Released
+	Weight     int64        // how much of the key was asked for
+	Capacity   int64        // and how much there is of it
+	Settling   bool         // the table is young, and grants nothing to anybody
 }
 
 // DecisionKind says what the table did.
@@ -70,4 +149,5 @@ const (
 	Granted                          // it holds the key
 	Released                         // it holds it no more: unlocked, expired or forced
 	Dropped                          // it left the queue without a grant: cancelled or expired
+	Refused                          // it did not want to wait, and would have had to
 )

@@ -19,8 +19,9 @@ var ErrForeignNetwork = errors.New("world: not a network of this world")
 
 // World implements seam.World. It has no goroutines of its own.
 type World struct {
-	logger *slog.Logger
-	now    func() time.Duration
+	logger  *slog.Logger
+	now     func() time.Duration
+	sockets transport.Sockets // nil: TCP
 }
 
 var _ seam.World = (*World)(nil)
@@ -31,6 +32,14 @@ func New(logger *slog.Logger) *World {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &World{logger: logger, now: newClock()}
+}
+
+// Over returns the real world over another network, and another clock, which must not
+// go back.
+func Over(sockets transport.Sockets, now func() time.Duration, logger *slog.Logger) *World {
+	w := New(logger)
+	w.sockets, w.now = sockets, now
+	return w
 }
 
 // Now implements seam.World. On Linux it is CLOCK_BOOTTIME, which runs while the
@@ -63,6 +72,9 @@ func (w *World) NewLoop(_ string, run func(now time.Duration) (next time.Duratio
 // Listen implements seam.World.
 func (w *World) Listen(cfg transport.Config, h transport.Handler) (seam.Network, error) {
 	r := &router{Handler: h}
+	if cfg.Sockets == nil {
+		cfg.Sockets = w.sockets
+	}
 	t, err := transport.Listen(cfg, r)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 var page embed.FS
 
 // The page's script, in the order in which its parts go together.
-var scripts = [...]string{"model.js", "filter.js", "paint.js", "lanes.js", "locks.js", "overview.js", "panel.js", "main.js"}
+var scripts = [...]string{"model.js", "filter.js", "paint.js", "lanes.js", "frames.js", "marks.js", "locks.js", "overview.js", "panel.js", "header.js", "main.js"}
 
 // WriteHTML writes the timeline as one HTML page that shows it as a picture: a lane for
 // each host, frames between them, faults, and who holds what. The page needs no other
@@ -90,18 +90,18 @@ type pageData struct {
 	Kinds    []string      `json:"kinds"` // from 1
 	Texts    []string      `json:"texts"`
 	Moments  columns       `json:"moments"`
-	Faults   [][]int       `json:"faults"`   // begin, end, lanes
-	Holds    [][3]int      `json:"holds"`    // begin, end, slot
-	Overlaps [][]int       `json:"overlaps"` // from, end, holds
-	// The moment to look at first if something went wrong, and the place of what it is
-	// about in Overlaps, or -1. Nothing: a moment of 0.
-	Violation [2]int `json:"violation"`
+	Faults   [][]int       `json:"faults"` // begin, end, lanes
+	Holds    [][3]int      `json:"holds"`  // begin, end, slot
+	// Violation is the moment to look at first if something went wrong, or 0, and then
+	// the holds that it is about.
+	Violation []int `json:"violation"`
+	Verdicts  []int `json:"verdicts"` // the moments that say that something is wrong
 }
 
 // columns has an item for each moment in each of its fields.
 type columns struct {
 	Wait  []time.Duration `json:"wait"` // since the one before
-	Kind  []Kind          `json:"kind"`
+	Kind  []int           `json:"kind"`
 	Host  []int           `json:"host"`
 	Peer  []int           `json:"peer"` // -2: none
 	Cause []int           `json:"cause"`
@@ -117,11 +117,20 @@ type columns struct {
 	Value []int           `json:"value"` // Depth: how many; Role: which, from 0
 }
 
+// emptyColumns has lists without items, where JSON would have null for none.
+func emptyColumns() columns {
+	none := func() []int { return []int{} }
+	return columns{
+		Wait: []time.Duration{}, Kind: none(), Host: none(), Peer: none(), Cause: none(), Link: none(), Shard: none(), Actor: none(),
+		Key: none(), Says: none(), Class: none(), Small: none(), Term: none(), Token: none(), Value: none(),
+	}
+}
+
 func (t *Timeline) pageData() *pageData {
 	d := &pageData{
 		Title: plain(t.Title), Repeat: plain(t.Repeat), Seed: strconv.FormatUint(t.Seed, 10),
 		Duration: t.Duration, End: t.end(), Hosts: []string{}, Kinds: kindNames[1:],
-		Faults: [][]int{}, Holds: [][3]int{}, Overlaps: [][]int{}, Violation: [2]int{0, -1},
+		Faults: [][]int{}, Holds: [][3]int{}, Violation: []int{0}, Verdicts: []int{},
 	}
 	lanes := map[string]int{Lab: -1, "": -2}
 	for i, host := range t.Hosts {
@@ -147,6 +156,7 @@ func (t *Timeline) pageData() *pageData {
 	}
 	var before time.Duration
 	c := &d.Moments
+	*c = emptyColumns()
 	for i := range t.Moments {
 		m := &t.Moments[i]
 		key, value, small := 0, 0, 0
@@ -163,12 +173,15 @@ func (t *Timeline) pageData() *pageData {
 				}
 			}
 		}
+		if m.broken() {
+			d.Verdicts = append(d.Verdicts, m.ID)
+		}
 		if t.Routine(m) {
 			small = 1
 		}
 		c.Wait = append(c.Wait, m.At-before)
 		before = m.At
-		c.Kind = append(c.Kind, m.Kind)
+		c.Kind = append(c.Kind, int(m.Kind))
 		c.Host = append(c.Host, lanes[m.Host])
 		c.Peer = append(c.Peer, lanes[m.Peer])
 		c.Cause = append(c.Cause, m.Cause)
@@ -190,16 +203,8 @@ func (t *Timeline) pageData() *pageData {
 	for _, h := range holds {
 		d.Holds = append(d.Holds, [3]int{h.begin, h.end, h.slot})
 	}
-	v := t.violation(overlaps)
-	if v != nil {
-		d.Violation[0] = v.moment
-	}
-	for i := range overlaps {
-		o := &overlaps[i]
-		if v != nil && v.overlap == o {
-			d.Violation[1] = i
-		}
-		d.Overlaps = append(d.Overlaps, append([]int{o.from, o.end}, o.holds...))
+	if v := t.violation(overlaps); v != nil {
+		d.Violation = append([]int{v.moment}, v.holds...)
 	}
 	return d
 }
@@ -212,22 +217,25 @@ const (
 	lockClass           // requests, and what came of them
 	leaseClass          // does the session live?
 	logClass            // raft's log
-	electionClass       // raft's votes
-	gossipClass
+	electionClass       // who leads?
+	memberClass         // who is there?
 )
 
-// classWords say what the first message of a frame belongs to.
+// classWords begin the names of messages of each class.
 var classWords = [...]struct {
 	class class
 	words []string
 }{
-	{lockClass, []string{"request", "reply", "redirect", "acquire", "lock", "granted", "queued", "refused", "release", "unlock", "done", "claim", "cancel", "forward"}},
-	{leaseClass, []string{"renew", "answer", "serving", "session", "lease"}},
-	{logClass, []string{"append", "heartbeat", "snapshot", "chunk", "host", "removed", "missing", "read index"}},
-	{electionClass, []string{"vote", "prevote", "pre-vote", "timeout now", "offer", "accept"}},
-	{gossipClass, []string{"gossip", "ping", "probe", "ack", "alive", "suspect", "dead", "push", "pull", "hello", "status", "report", "pulse"}},
+	{lockClass, []string{
+		"lock", "unlock", "claim", "cancel", "close", "granted", "queued", "refused", "done", "acquire", "release", "request", "reply", "not here", "pass on", "redirect",
+	}},
+	{leaseClass, []string{"renew", "lease", "session", "expire"}},
+	{logClass, []string{"append", "heartbeat", "snap", "chunk", "host a", "you are removed", "no such replica", "digest"}},
+	{electionClass, []string{"vote", "prevote", "campaign", "will you lead", "I will lead", "I lead"}},
+	{memberClass, []string{"gossip", "status", "leaving", "ping", "probe", "ack", "founding"}},
 }
 
+// classOf is the class of a frame's first message that is not routine, or of its first.
 func (t *Timeline) classOf(m *Moment) class {
 	text := m.Text
 	switch m.Kind {
@@ -241,9 +249,16 @@ func (t *Timeline) classOf(m *Moment) class {
 	default:
 		return otherClass
 	}
+	first, _, _ := strings.Cut(text, ", ")
+	for part := range strings.SplitSeq(text, ", ") {
+		if !routineMessage(part) {
+			first = part
+			break
+		}
+	}
 	for _, c := range classWords {
 		for _, word := range c.words {
-			if strings.HasPrefix(text, word) {
+			if strings.HasPrefix(first, word) {
 				return c.class
 			}
 		}

@@ -113,8 +113,8 @@ func Read(r io.Reader) (*Timeline, error) {
 	number := 0
 	next := func(into any) error {
 		number++
-		if !lines.Scan() {
-			err := lines.Err()
+		// What came before the reader's error is given first, as a line: of no use.
+		if scanned, err := lines.Scan(), lines.Err(); !scanned || err != nil {
 			switch {
 			case err == nil:
 				err = io.ErrUnexpectedEOF

@@ -50,7 +50,7 @@ const (
 	Unlocked                  // a hold was unlocked (Begin = the Held)
 	Depth                     // so many wait for Key now (Host = leader of its shard)
 	Note                      // a line an actor logged
-	Property                  // a user property was broken or reached; Text begins with that word
+	Property                  // a user property was broken or reached; Text ends with "is broken", or does not
 	Site                      // a fault point in the code was taken
 	Failure                   // the run's failure: Text is the whole message
 )
@@ -81,6 +81,11 @@ func parseKind(name string) Kind {
 	return 0
 }
 
+// broken reports whether m says that something is wrong with the run.
+func (m *Moment) broken() bool {
+	return m.Kind == Failure || m.Kind == Property && strings.HasSuffix(m.Text, "is broken")
+}
+
 // because returns the moment that a chain of causes goes on with, or 0.
 func (m *Moment) because() int {
 	switch {
@@ -102,7 +107,7 @@ func (m *Moment) who() string {
 
 // routineWords begin the names of messages that are sent all the time, whether anything
 // happens or not.
-var routineWords = [...]string{"heartbeat", "renewal", "renewed", "append", "appended", "ping", "pulse", "probe", "ack", "report", "status"}
+var routineWords = [...]string{"heartbeat", "renewal", "renewed", "append", "appended", "ping", "pulse", "probe", "ack", "report", "status", "gossip"}
 
 // Routine reports whether m is a frame, or the end of one, that carries only what is
 // sent all the time: heartbeats, renewals, raft's appends, probes. Readers want to see

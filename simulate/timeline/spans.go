@@ -3,6 +3,7 @@ package timeline
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -62,8 +63,10 @@ type holdSpan struct {
 	slot int
 }
 
-// overlap is a time in which more held a key than it has room for, as their holders
-// believed. What a paused or dead process believes does not count: it cannot act on it.
+// overlap is a time in which more held a key than it has room for, as far as the moments
+// tell. It is no violation by itself: a holder may stop to believe in its hold a while
+// before the end of that is recorded. What paused and dead processes believe does not
+// count, as they cannot act on it.
 type overlap struct {
 	holds []int // the IDs of the Helds
 	from  int   // the moment since when
@@ -143,13 +146,13 @@ func (t *Timeline) holds() ([]holdSpan, []overlap) {
 		m := &t.Moments[i]
 		switch m.Kind {
 		case Held:
-			slot := 0
-			for taken := true; taken; {
-				taken = slices.ContainsFunc(live[m.Key], func(id int) bool { return all[index[id]].slot == slot })
-				if taken {
-					slot++
+			taken := make([]bool, len(live[m.Key])+1)
+			for _, id := range live[m.Key] {
+				if slot := all[index[id]].slot; slot < len(taken) {
+					taken[slot] = true
 				}
 			}
+			slot := slices.Index(taken, false)
 			index[m.ID] = len(all)
 			all = append(all, holdSpan{span{m.ID, 0}, slot})
 			live[m.Key] = append(live[m.Key], m.ID)
@@ -211,27 +214,44 @@ func (t *Timeline) lasts(o overlap) bool {
 
 // violation is what a reader of a run that failed wants to see first.
 type violation struct {
-	moment  int      // the Failure, or the first property that was broken
-	overlap *overlap // the holds that it is about, if it is about holds
+	moment int   // the Failure, or the first property that was broken
+	holds  []int // the Helds that it is about, if it is about any, all of one key
 }
 
-// violation returns nil if nothing went wrong.
+// violation returns nil if nothing went wrong. The holds are those of which the verdict
+// names key and token, if there are two at least; or else those that are too many for
+// its key at that moment.
 func (t *Timeline) violation(overlaps []overlap) *violation {
 	at := slices.IndexFunc(t.Moments, func(m Moment) bool { return m.Kind == Failure })
 	if at < 0 {
-		at = slices.IndexFunc(t.Moments, func(m Moment) bool {
-			return m.Kind == Property && strings.HasPrefix(m.Text, "broken")
-		})
+		at = slices.IndexFunc(t.Moments, func(m Moment) bool { return m.broken() })
 	}
 	if at < 0 {
 		return nil
 	}
-	m := &t.Moments[at]
-	v := &violation{moment: m.ID}
-	for i := range overlaps { // the latest one of the failure's key, if it names one
-		o := &overlaps[i]
-		if t.Moment(o.from).At <= m.At && (m.Key == "" || t.Moment(o.holds[0]).Key == m.Key) {
-			v.overlap = o
+	verdict := &t.Moments[at]
+	v := &violation{moment: verdict.ID}
+	words := make(map[string]bool)
+	for _, word := range strings.FieldsFunc(verdict.Text, func(r rune) bool { return r < '0' || r > '9' }) {
+		words[word] = true
+	}
+	for i := range t.Moments[:at] {
+		m := &t.Moments[i]
+		if m.Kind != Held || !words[strconv.FormatUint(m.Token, 10)] || !strings.Contains(verdict.Text, strconv.Quote(m.Key)) {
+			continue
+		}
+		if len(v.holds) > 0 && t.Moment(v.holds[0]).Key != m.Key {
+			v.holds = nil
+		}
+		v.holds = append(v.holds, m.ID)
+	}
+	if len(v.holds) > 1 {
+		return v
+	}
+	v.holds = nil
+	for _, o := range overlaps {
+		if lasts := o.from <= verdict.ID && (o.end == 0 || o.end > verdict.ID); lasts && t.Moment(o.holds[0]).Key == verdict.Key {
+			v.holds = o.holds
 		}
 	}
 	return v

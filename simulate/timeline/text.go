@@ -71,7 +71,7 @@ func (t *Timeline) implied(m *Moment) bool {
 	return false
 }
 
-const textIndent = 13 + 15 // what comes before the text of a line
+const textIndent = 12 + 2 + 14 + 1 // what comes before the text of a line: when, where, and blanks
 
 func (t *Timeline) line(m *Moment) string {
 	what := strings.ReplaceAll(t.says(m), "\n", "\n"+strings.Repeat(" ", textIndent))
@@ -95,21 +95,22 @@ func (t *Timeline) says(m *Moment) string {
 	case Lost:
 		return "lost from " + plain(m.Peer) + after(" ", t.frameText(m)) + after(": ", text)
 	case Ended:
-		if fault := t.Moment(m.Begin); fault != nil {
-			return "over: " + plain(cmp.Or(fault.Text, m.Text))
+		if fault := t.Moment(m.Begin); fault != nil && text == "" {
+			return "over: " + plain(fault.Text)
 		}
-		return "over" + after(": ", text)
+		return cmp.Or(text, "over")
 	case Up, Down, Paused, Resumed:
 		return m.Kind.String() + after(": ", text)
 	case Role:
 		return fmt.Sprintf("shard %d: %s in term %d", m.Shard, m.Role, m.Term) + after(", ", text)
-	case News:
-		return "hears " + text
 	case Called:
 		return "asks for " + key + after(", ", text)
 	case Refused:
 		return "is refused " + key + after(": ", text)
 	case Held:
+		if text == "lock" { // as nearly always, and as is said where it is asked for
+			text = ""
+		}
 		return fmt.Sprintf("holds %s token %d", key, m.Token) + after(", ", text)
 	case HoldEnded:
 		return fmt.Sprintf("lost %s token %d", key, t.token(m)) + after(": ", text)
@@ -122,7 +123,7 @@ func (t *Timeline) says(m *Moment) string {
 	case Failure:
 		return "FAILURE: " + text
 	}
-	return text // Fault, Note, Property
+	return text // Fault, News, Note, Property
 }
 
 func (t *Timeline) frameText(m *Moment) string {
@@ -147,12 +148,12 @@ func after(between, text string) string {
 	return between + text
 }
 
-// plain escapes what cannot be printed, as Go does, but for ends of lines: control
+// plain escapes what cannot be printed, as Go does, but for tabs and ends of lines: control
 // characters, and those that turn the direction of writing or take no room.
 func plain(s string) string {
 	clean := true
 	for _, r := range s {
-		if r != '\n' && !strconv.IsPrint(r) || r == '\uFFFD' {
+		if r != '\n' && r != '\t' && !strconv.IsPrint(r) || r == '\uFFFD' {
 			clean = false
 			break
 		}
@@ -166,8 +167,8 @@ func plain(s string) string {
 			b.WriteByte('\n')
 		}
 		quoted := strconv.Quote(line)
-		quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-		b.WriteString(strings.ReplaceAll(quoted, `\\`, `\`))
+		quoted = quoted[1 : len(quoted)-1]
+		b.WriteString(strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\t`, "\t").Replace(quoted))
 	}
 	return b.String()
 }

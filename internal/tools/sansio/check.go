@@ -26,12 +26,12 @@ func (f finding) String() string {
 // marker begins the remark that allows a range over a map.
 const marker = "// order-free:"
 
-// check looks at the packages called pure, without their tests, and returns what it
-// found and how many files it read. A package that cannot be loaded is an error.
-func check(dir, module string, pure []string, leaves map[string]string, exceptions []exception) ([]finding, int, error) {
-	paths := make([]string, len(pure))
-	for i, p := range pure {
-		paths[i] = module + "/" + p
+// check looks at the packages called pure and seeded, without their tests, and returns
+// what it found and how many files it read. A package that cannot be loaded is an error.
+func check(dir, module string, pure, seeded []string, leaves map[string]string, exceptions []exception) ([]finding, int, error) {
+	var paths []string
+	for _, p := range slices.Concat(pure, seeded) {
+		paths = append(paths, module+"/"+p)
 	}
 	packages, err := load(dir, paths)
 	if err != nil {
@@ -44,6 +44,9 @@ func check(dir, module string, pure []string, leaves map[string]string, exceptio
 		c := checker{
 			pkg: p, name: strings.TrimPrefix(p.path, module+"/"),
 			module: module, pure: pure, leaves: leaves, exceptions: exceptions, used: used,
+		}
+		if slices.Contains(seeded, c.name) {
+			c.rules = leaks
 		}
 		for _, file := range p.files {
 			c.file(file)
@@ -81,6 +84,7 @@ type checker struct {
 	leaves     map[string]string
 	exceptions []exception
 	used       []bool // exceptions
+	rules      []rule // those that hold; nil: all
 	findings   []finding
 
 	remarks map[int]*remark // of the current file, by the line that they speak of
@@ -93,6 +97,9 @@ type remark struct {
 }
 
 func (c *checker) report(pos token.Pos, r rule, format string, args ...any) {
+	if c.rules != nil && !slices.Contains(c.rules, r) {
+		return
+	}
 	at := c.pkg.fset.Position(pos)
 	for i, e := range c.exceptions {
 		if e.pkg != c.name || e.rule != r {

@@ -49,7 +49,7 @@ func found(findings []finding) []string {
 }
 
 func TestLeaksOfEveryKindAreNoticed(t *testing.T) {
-	findings, _, err := check(".", module, []string{testdata + "leaky"}, nil, nil)
+	findings, _, err := check(".", module, []string{testdata + "leaky"}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +77,29 @@ func TestLeaksOfEveryKindAreNoticed(t *testing.T) {
 	}
 }
 
+// What only a seed may decide is held to fewer rules, and to all of those.
+func TestLeaksIntoSeededPackagesAreNoticed(t *testing.T) {
+	findings, _, err := check(".", module, nil, []string{testdata + "leaky"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := found(findings)
+	for _, line := range wants(t, "testdata/leaky") {
+		_, r, _ := strings.Cut(line, ": ")
+		if want := slices.Contains(leaks, rule(r)); want != slices.Contains(got, line) {
+			t.Errorf("noticed: %v, want %v: %s", !want, want, line)
+		}
+	}
+	for _, f := range findings {
+		if !slices.Contains(leaks, f.rule) {
+			t.Errorf("noticed without need: %v", f)
+		}
+	}
+}
+
 func TestPureCodePasses(t *testing.T) {
 	leaves := map[string]string{testdata + "helper": "a constant"}
-	findings, files, err := check(".", module, []string{testdata + "clean"}, leaves, nil)
+	findings, files, err := check(".", module, []string{testdata + "clean"}, nil, leaves, nil)
 	if err != nil || len(findings) > 0 || files != 1 {
 		t.Errorf("check = %v, %d files, %v, want nothing in one file", findings, files, err)
 	}
@@ -98,7 +118,7 @@ func TestExceptionsHoldForTheirFilesOnly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			findings, _, err := check(".", module, []string{excused}, nil, tt.exceptions)
+			findings, _, err := check(".", module, []string{excused}, nil, nil, tt.exceptions)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +130,7 @@ func TestExceptionsHoldForTheirFilesOnly(t *testing.T) {
 }
 
 func TestAPackageThatIsNotThereIsAnError(t *testing.T) {
-	if _, _, err := check(".", module, []string{testdata + "nowhere"}, nil, nil); err == nil {
+	if _, _, err := check(".", module, []string{testdata + "nowhere"}, nil, nil, nil); err == nil {
 		t.Error("check of a package that does not exist found nothing wrong")
 	}
 }

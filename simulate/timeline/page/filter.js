@@ -10,10 +10,11 @@ const groups = [
   { name: "processes", kinds: [K.up, K.down, K.paused, K.resumed] },
   { name: "gossip", kinds: [K.news] },
   { name: "queues", kinds: [K.depth] },
-  { name: "notes", kinds: [K.note] },
+  { name: "notes", kinds: [K.note], log: 0 },
+  { name: "logs", kinds: [K.note], log: 1, title: "what hosts log, rather than their actors" },
   { name: "sites", kinds: [K.site] },
 ];
-const manyRoutine = 400; // more routine frames than this are hidden at first
+const manyRoutine = 400, manyLogs = 60; // more routine frames and logs than this are hidden at first
 
 // groupOf[id] is the place of a moment's group; verdicts have none, and always show.
 const groupOf = new Int8Array(count + 1).fill(-1);
@@ -22,13 +23,15 @@ const groupOf = new Int8Array(count + 1).fill(-1);
   groups.forEach((g, i) => {
     g.count = 0;
     g.on = true;
-    for (const kind of g.kinds) place[kind * 2 + (g.small ?? 0)] = i;
+    for (const kind of g.kinds) place[kind * 2 + (g.small ?? g.log ?? 0)] = i;
   });
   for (let id = 1; id <= count; id++) {
-    groupOf[id] = place[kindOf(id) * 2 + M.small[id - 1]] ?? -1;
+    const other = kindOf(id) === K.note ? !M.actor[id - 1] : M.small[id - 1];
+    groupOf[id] = place[kindOf(id) * 2 + Number(other)] ?? -1;
     if (groupOf[id] >= 0) groups[groupOf[id]].count++;
   }
   groups[1].on = groups[1].count <= manyRoutine;
+  for (const g of groups) if (g.log) g.on = g.count <= manyLogs;
 }
 
 const filter = { key: 0, shard: -1, host: -1, search: "" };

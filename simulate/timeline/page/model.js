@@ -1,6 +1,7 @@
 // The run as it is: what the page's data says, and what follows from it.
 
-const data = JSON.parse(document.getElementById("data").textContent);
+const byID = name => document.getElementById(name);
+const data = JSON.parse(byID("data").textContent);
 const M = data.moments;
 const count = M.kind.length;
 const hosts = data.hosts;
@@ -9,9 +10,8 @@ const hosts = data.hosts;
 const K = {};
 data.kinds.forEach((name, i) => { K[name.replace(" ", "")] = i + 1; });
 
-const roleNames = ["leader", "candidate", "follower", "learner", "none"];
-const LEADER = 0, CANDIDATE = 1, LEARNER = 3;
-const classNames = ["other", "locks", "leases", "log", "elections", "gossip"];
+const LEADER = 0, CANDIDATE = 1, LEARNER = 3; // roles that look like something
+const classNames = ["other", "locks", "leases", "log", "elections", "members"];
 
 const text = place => data.texts[place];
 
@@ -19,6 +19,7 @@ const text = place => data.texts[place];
 const at = new Float64Array(count + 1);
 for (let id = 1; id <= count; id++) at[id] = at[id - 1] + M.wait[id - 1];
 const END = data.end;
+const OPEN = END * 1.02; // where things end that have no end
 
 const kindOf = id => M.kind[id - 1];
 const hostOf = id => M.host[id - 1];
@@ -105,20 +106,21 @@ const frames = [];
 }
 const frameSpans = new Spans(frames);
 
-// Faults, each with a row of its own among those of the same time.
+// Faults, and the lanes that they concern: none means all.
 const faults = data.faults.map(([begin, end, ...lanes]) => ({
-  id: begin, end, from: at[begin], to: end ? at[end] : END, lanes, row: 0, label: says(begin),
+  id: begin, end, from: at[begin], to: end ? at[end] : OPEN, lanes, label: says(begin),
 }));
+// How many rows they need, of those that end.
+let faultRows = faults.length ? 1 : 0;
 {
   const free = []; // when each row is free again
   for (const f of faults) {
     let row = free.findIndex(t => t <= f.from);
     if (row < 0) row = free.length;
-    free[row] = Math.max(f.to, f.from + END / 500);
-    f.row = row;
+    free[row] = f.end ? Math.max(f.to, f.from + END / 100) : f.from + END / 30;
+    faultRows = Math.max(faultRows, row + 1);
   }
 }
-const faultRows = faults.reduce((most, f) => Math.max(most, f.row + 1), 0);
 const faultSpans = new Spans(faults);
 
 // What a host's process did not do: run.
@@ -137,15 +139,15 @@ const roles = new Map();
     if (lane < 0) continue;
     if (kind === K.down) {
       finish(paused, lane, id);
-      begin(down, lane, { id, lane, from: at[id], to: END, paused: false });
-      for (const [shard, of] of role) {
+      begin(down, lane, { id, lane, from: at[id], to: OPEN, paused: false });
+      for (const of of role.values()) {
         if (of[lane]) of[lane].to = at[id];
         of[lane] = null;
       }
     } else if (kind === K.up) {
       finish(down, lane, id);
     } else if (kind === K.paused) {
-      begin(paused, lane, { id, lane, from: at[id], to: END, paused: true });
+      begin(paused, lane, { id, lane, from: at[id], to: OPEN, paused: true });
     } else if (kind === K.resumed) {
       finish(paused, lane, id);
     } else if (kind === K.role) {
@@ -181,13 +183,13 @@ const leadSpans = new Spans(leads.flatMap((steps, lane) => {
   return spans;
 }).sort((a, b) => a.from - b.from));
 
-// Keys: their holds, how many wait, and where more held one than may.
+// Keys: their holds, and how many wait.
 const keys = [];
 const keyByPlace = new Map();
 function key(place) {
   let k = keyByPlace.get(place);
   if (!k) {
-    k = { place, name: text(place), holds: [], depths: [], overlaps: [], slots: 1, most: 0 };
+    k = { place, name: text(place), holds: [], depths: [], slots: 1, most: 0 };
     keyByPlace.set(place, k);
     keys.push(k);
   }
@@ -197,7 +199,7 @@ const holdOf = new Map(); // by the ID of the moment that began it
 for (const [begin, end, slot] of data.holds) {
   const k = key(keyOf(begin));
   const hold = {
-    id: begin, end, from: at[begin], to: end ? at[end] : END, slot, key: k,
+    id: begin, end, from: at[begin], to: end ? at[end] : OPEN, slot, key: k,
     lane: hostOf(begin), token: tokenOf(begin), lost: end > 0 && kindOf(end) === K.holdended,
   };
   k.holds.push(hold);
@@ -210,17 +212,24 @@ for (let id = 1; id <= count; id++) {
   k.depths.push({ t: at[id], waiting: M.value[id - 1] });
   k.most = Math.max(k.most, M.value[id - 1]);
 }
-const overlaps = data.overlaps.map(([from, end, ...holds], i) => {
-  const o = {
-    id: from, from: at[from], to: end ? at[end] : END, holds: holds.map(id => holdOf.get(id)),
-    key: key(keyOf(holds[0])), wrong: i === data.violation[1],
-  };
-  o.key.overlaps.push(o);
-  return o;
-});
 for (const k of keys) k.spans = new Spans(k.holds);
 const violation = data.violation[0];
-const wrong = data.violation[1] >= 0 ? overlaps[data.violation[1]] : null;
+const verdicts = data.verdicts;
+// The holds that the violation is about, and from when to when all of them lasted.
+let wrong = null;
+if (data.violation.length > 1) {
+  const holds = data.violation.slice(1).map(id => holdOf.get(id));
+  wrong = { holds, key: holds[0].key, from: Math.max(...holds.map(h => h.from)), to: Math.min(...holds.map(h => h.to)) };
+  wrong.together = holds.length > 1 && wrong.from < wrong.to;
+}
+
+// Tokens are long, and begin alike: their ends say enough beside a bar.
+const alike = data.holds.map(([id]) => tokenOf(id)).reduce((same, token) => {
+  let n = 0;
+  while (n < same.length && same[n] === token[n]) n++;
+  return same.slice(0, n);
+}, data.holds.length ? tokenOf(data.holds[0][0]) : "");
+const shortToken = token => token.length > 8 && alike.length > 3 ? "…" + token.slice(Math.min(alike.length, token.length - 4)) : token;
 keys.sort((a, b) => (wrong?.key === b) - (wrong?.key === a) || b.holds.length - a.holds.length || (a.name < b.name ? -1 : 1));
 
 // about[id] is the key that a moment, or what led to it, is about.

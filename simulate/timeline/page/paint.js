@@ -77,9 +77,9 @@ const marks = {
 };
 
 function mark(g, id, x, y, r) {
-  let [shape, colour, open] = marks[kindOf(id)];
-  if (isFrame(id)) colour = kindOf(id) === K.lost ? "alarm" : "c" + M.class[id - 1];
-  glyph(g, shape, theme[colour], open, x, y, r);
+  const kind = kindOf(id), [shape, colour, open] = marks[kind];
+  const own = isFrame(id) && kind !== K.lost ? "c" + M.class[id - 1] : colour;
+  glyph(g, shape, theme[own], open, x, y, r);
 }
 
 function glyph(g, shape, colour, open, x, y, r) {
@@ -127,7 +127,7 @@ function fitted(g, words, most) {
 // A canvas that is as sharp as the screen. Sizes are in the page's pixels.
 class Sheet {
   constructor(name) {
-    this.canvas = document.getElementById(name);
+    this.canvas = byID(name);
     this.g = this.canvas.getContext("2d");
     this.width = this.height = 0;
   }

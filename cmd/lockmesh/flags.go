@@ -1,0 +1,255 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/drill"
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+const simulateUsage = `usage: lockmesh simulate [flags]
+
+Plays the standard drill, a fleet of nodes with a load in a storm of faults, in one
+simulated world after another, and checks what the mesh promises. What differs between
+the worlds is drawn from their seeds. A failure is made small, and shown with the line
+that repeats it.
+
+  lockmesh simulate -seeds 1000                     worlds of all profiles
+  lockmesh simulate -profile hostile -for 8h        a night of the worst
+  lockmesh simulate -seed 42 -profile flaky -timeline run.html
+  lockmesh simulate -seed 42 -profile flaky -until 12.5s
+  lockmesh simulate -bug NoDedup                    see a bug being noticed
+  lockmesh simulate -list                           what there is to set, and to leave out
+  lockmesh simulate -story partition.txt            a story of your own: go doc ./simulate/story
+
+It exits with 0 if nothing failed, with 1 if something did, with 2 if the flags make no
+sense, and with 130 if it was interrupted before anything failed.
+
+flags:
+`
+
+// settings are what the flags say.
+type settings struct {
+	search  simulate.Search
+	one     bool // only one seed is played
+	shrink  bool
+	list    bool
+	page    string // a file, for the timeline as HTML
+	log     string // a file, for the timeline as lines of JSON
+	text    bool
+	mermaid bool
+}
+
+// account tells whether the timeline of a run is wanted.
+func (s *settings) account() bool { return s.page != "" || s.log != "" || s.text || s.mermaid }
+
+// parse reads the flags. Its error says what is wrong with them; flag.ErrHelp, that the
+// usage was asked for, which goes to out.
+func parse(args []string, out io.Writer) (*settings, error) {
+	s := &settings{search: simulate.Search{Play: drill.Play, Repeat: commandLine}}
+	flags := flag.NewFlagSet("lockmesh simulate", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	said := make(map[string]bool)
+	c := simulate.Case{Seed: 1}
+	word := func(name, usage string) {
+		flags.Func(name, usage, func(value string) error {
+			_, err := c.Take(name, value)
+			return trim(err)
+		})
+	}
+	profiles := flags.String("profile", "all", "`profiles` of worlds, to be taken in turns: all, or some of "+list(simulate.Profiles()))
+	word("seed", "the first `number` (default 1); alone, the only one")
+	flags.IntVar(&s.search.Seeds, "seeds", 0, "how `many` seeds (default 100, or 1 with -seed, or as many as -for allows)")
+	flags.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
+	flags.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "how many worlds run at once")
+	flags.BoolVar(&s.search.KeepGoing, "keep-going", false, "do not stop at the first failure")
+	flags.BoolVar(&s.search.Marks, "marks", false, "fail unless each rare situation of -list came about in some world")
+	flags.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played")
+	flags.DurationVar(&s.search.Budget.For, "shrink-for", 2*time.Minute, "spend no more `time` on that")
+	word("set", "set `parameters` instead of drawing them: hosts=3,keys=2, with site-*=least for all that begin so")
+	word("only", "have only these `faults`: crash/1,pair/3, or none")
+	word("variant", "the `number` of another course of events in the same world")
+	word("bug", "leave a rule of the protocol out: the `names` of deliberate bugs")
+	until := flags.String("until", "", "stop one seed after so many events, or at a `point` of simulated time (12.5s), and show how things stand")
+	flags.StringVar(&s.page, "timeline", "", "write the run's timeline into this HTML `file`: of the only seed, or of the first failure")
+	flags.StringVar(&s.log, "log", "", "the same as lines of JSON, for programs and for -replay: a `file`")
+	flags.BoolVar(&s.text, "text", false, "print the timeline")
+	flags.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure as a Mermaid diagram")
+	replay := flags.String("replay", "", "play the run again that a `file` of -log is about; other flags count more")
+	tale := flags.String("story", "", "play the story of this `file`, in place of the drill")
+	flags.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, marks and bugs")
+
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(out, simulateUsage)
+			flags.SetOutput(out)
+			flags.PrintDefaults()
+		}
+		return nil, err
+	}
+	if *replay != "" {
+		first, err := repeated(*replay)
+		if err != nil {
+			return nil, err
+		}
+		if err := flags.Parse(slices.Concat(first, args)); err != nil {
+			return nil, err
+		}
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("what is %q? there is nothing but flags", flags.Arg(0))
+	}
+	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
+	s.search.Options = simulate.Options{Seed: c.Seed, Set: c.Set, Only: c.Only, Variant: c.Variant, Bugs: c.Bugs}
+
+	switch {
+	case said["seeds"] && s.search.Seeds < 1:
+		return nil, fmt.Errorf("-seeds %d: it must be 1 or more", s.search.Seeds)
+	case said["for"] && s.search.For <= 0:
+		return nil, fmt.Errorf("-for %v: it must be more than nothing", s.search.For)
+	case s.search.Budget.For <= 0:
+		return nil, fmt.Errorf("-shrink-for %v: it must be more than nothing", s.search.Budget.For)
+	case s.search.Workers < 1:
+		return nil, fmt.Errorf("-workers %d: it must be 1 or more", s.search.Workers)
+	case !said["seeds"] && !said["for"] && (said["seed"] || said["until"]):
+		s.search.Seeds = 1
+	case !said["seeds"] && !said["for"]:
+		s.search.Seeds = 100
+	}
+	s.one = s.search.Seeds == 1
+	if !said["shrink"] {
+		s.shrink = !s.one
+	}
+	if err := s.until(*until); err != nil {
+		return nil, err
+	}
+	for _, file := range []string{s.page, s.log} {
+		if info, err := os.Stat(filepath.Dir(file)); file != "" && (err != nil || !info.IsDir()) {
+			return nil, fmt.Errorf("%s: there is no such directory", file)
+		}
+	}
+	if *tale != "" {
+		if said["profile"] || said["set"] || said["only"] {
+			return nil, errors.New("-story: a story says itself what its world is like, so -profile, -set and -only make no sense")
+		}
+		return s, s.tell(*tale)
+	}
+	return s, s.profiles(*profiles)
+}
+
+// until reads -until.
+func (s *settings) until(point string) error {
+	if point == "" {
+		return nil
+	}
+	u := &s.search.Options.Until
+	var err error
+	if u.Events, err = strconv.ParseUint(point, 10, 64); err != nil {
+		u.Time, err = time.ParseDuration(point)
+	}
+	switch {
+	case err != nil || u.Time < 0 || u.Time == 0 && u.Events == 0:
+		return fmt.Errorf("-until %s: it is neither a number of events nor a time such as 12.5s", point)
+	case !s.one:
+		return errors.New("-until is for one seed: say which, with -seed")
+	}
+	return nil
+}
+
+// profiles reads -profile, and checks that each of them can be drawn with what is set.
+func (s *settings) profiles(names string) error {
+	if names == "all" {
+		s.search.Profiles = simulate.Profiles()
+	} else {
+		for _, name := range strings.Split(names, ",") {
+			p, err := simulate.ParseProfile(name)
+			if err != nil {
+				return trim(err)
+			}
+			s.search.Profiles = append(s.search.Profiles, p)
+		}
+	}
+	if s.one { // it has one of them only
+		s.search.Profiles = []simulate.Profile{s.search.Case(s.search.Options.Seed).Profile}
+	}
+	for _, p := range s.search.Profiles {
+		if err := draws(p, s.search.Options.Set).Err; err != nil {
+			message, _, _ := strings.Cut(trim(err).Error(), "\n")
+			return fmt.Errorf("profile %s: %s (see -list)", p, message)
+		}
+	}
+	return nil
+}
+
+// draws makes a world of a profile, and plays nothing in it.
+func draws(p simulate.Profile, set map[string]int64) simulate.Outcome {
+	return simulate.Play(simulate.Options{Seed: 1, Profile: p, Set: set}, func(w *simulate.World) error {
+		drill.New(w)
+		return nil
+	})
+}
+
+const thisCommand = "lockmesh simulate "
+
+// commandLine is what repeats a case.
+func commandLine(c simulate.Case) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(thisCommand))
+	for _, w := range c.Words() {
+		value := w[1]
+		if strings.Contains(value, "*") {
+			value = "'" + value + "'"
+		}
+		fmt.Fprintf(&b, " -%s %s", w[0], value)
+	}
+	return b.String()
+}
+
+// repeated returns the flags of the run that an event log is about.
+func repeated(file string) ([]string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("-replay: %w", err)
+	}
+	defer f.Close()
+	t, err := timeline.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("-replay %s: %w", file, err)
+	}
+	args, ok := strings.CutPrefix(t.Repeat, thisCommand)
+	if !ok {
+		return nil, fmt.Errorf("-replay %s: it is about something else, to be repeated with\n\t%s", file, t.Repeat)
+	}
+	return strings.Fields(strings.ReplaceAll(args, "'", "")), nil
+}
+
+// trim takes the package's name off an error's message: here it says nothing.
+func trim(err error) error {
+	if err == nil {
+		return nil
+	}
+	if message, ok := strings.CutPrefix(err.Error(), "simulate: "); ok {
+		return errors.New(message)
+	}
+	return err
+}
+
+// list makes one text of names.
+func list[T ~string](names []T) string {
+	var all []string
+	for _, n := range names {
+		all = append(all, string(n))
+	}
+	return strings.Join(all, ", ")
+}

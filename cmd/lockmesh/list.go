@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// writeList writes what there is to choose from.
+func (s *settings) writeList(w io.Writer) {
+	fmt.Fprintf(w, "profiles (-profile): %s\n", list(simulate.Profiles()))
+	for _, p := range s.search.Profiles {
+		fmt.Fprintf(w, "\nparameters of %s worlds (-set):\n", p)
+		for _, q := range draws(p, nil).Parameters {
+			if !strings.HasPrefix(q.Name, "site-") {
+				fmt.Fprintf(w, "  %-22s %d to %d\n", q.Name, q.Least, q.Most)
+			}
+		}
+	}
+	fmt.Fprintf(w, "\nkinds of faults (-only kind/number):\n")
+	for _, name := range simulate.FaultKinds() {
+		fmt.Fprintf(w, "  %s\n", name)
+	}
+	fmt.Fprintf(w, "\nfault points in the code, which hostile worlds turn on (-set site-<name>-percent=<0 to 50>, site-*=0 for none):\n")
+	for _, p := range point.Sites() {
+		fmt.Fprintf(w, "  %s\n", p)
+	}
+	fmt.Fprintf(w, "\nrare situations that -marks demands:\n")
+	for _, m := range point.Marks() {
+		fmt.Fprintf(w, "  %s\n", m)
+	}
+	fmt.Fprintf(w, "\ndeliberate bugs (-bug):\n")
+	for _, b := range bug.All() {
+		fmt.Fprintf(w, "  %s\n", b)
+	}
+}

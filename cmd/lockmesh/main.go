@@ -1,0 +1,80 @@
+// Command lockmesh holds tools for meshes.
+//
+//	go run github.com/lockmesh/mesh/cmd/lockmesh simulate -seeds 1000
+//
+// lockmesh help says which there are.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1   // a failure was found, or a file could not be written
+	exitUsage       = 2   // nothing was done
+	exitInterrupted = 130 // by a signal, with nothing found so far
+)
+
+// console is where a command writes.
+type console struct {
+	out, err io.Writer
+	terminal bool // err is one
+}
+
+// command is one tool.
+type command struct {
+	name, summary string
+	run           func(ctx context.Context, args []string, c console) int
+}
+
+func commands() []command {
+	return []command{
+		{"simulate", "play a mesh in simulated worlds, look for seeds that fail, and repeat them", runSimulate},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the process
+	os.Exit(run(ctx, os.Args[1:], console{os.Stdout, os.Stderr, isTerminal(os.Stderr)}))
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func run(ctx context.Context, args []string, c console) int {
+	if len(args) == 0 {
+		usage(c.err)
+		return exitUsage
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		usage(c.out)
+		return exitOK
+	}
+	for _, cmd := range commands() {
+		if cmd.name == args[0] {
+			return cmd.run(ctx, args[1:], c)
+		}
+	}
+	fmt.Fprintf(c.err, "lockmesh: no command %q\n", args[0])
+	usage(c.err)
+	return exitUsage
+}
+
+func usage(w io.Writer) {
+	fmt.Fprintf(w, "usage: lockmesh <command> [flags]\n\n")
+	for _, cmd := range commands() {
+		fmt.Fprintf(w, "  %-10s %s\n", cmd.name, cmd.summary)
+	}
+	fmt.Fprintf(w, "\nlockmesh <command> -help tells of the flags.\n")
+}

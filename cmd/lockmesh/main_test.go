@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// lockmesh runs the command.
+func lockmesh(t *testing.T, args ...string) (code int, out, err string) {
+	t.Helper()
+	var o, e strings.Builder
+	code = run(t.Context(), args, console{out: &o, err: &e})
+	return code, o.String(), e.String()
+}
+
+// small are the sizes of a world that is played in no time, and passes.
+const small = "hosts=3,shards=1,lockers=1,keys=1,calls=0,storm-s=5,faults=0,guests=0,core=0"
+
+func TestUsage(t *testing.T) {
+	for _, tt := range []struct {
+		args     []string
+		code     int
+		out, err string
+	}{
+		{nil, exitUsage, "", "usage: lockmesh <command>"},
+		{[]string{"help"}, exitOK, "usage: lockmesh <command>", ""},
+		{[]string{"-h"}, exitOK, "simulate", ""},
+		{[]string{"simulat"}, exitUsage, "", `no command "simulat"`},
+		{[]string{"simulate", "-help"}, exitOK, "-keep-going", ""},
+		{[]string{"simulate", "-list"}, exitOK, "LeaseFromArrival", ""},
+	} {
+		code, out, err := lockmesh(t, tt.args...)
+		if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(err, tt.err) || (tt.out == "") != (out == "") || (tt.err == "") != (err == "") {
+			t.Errorf("lockmesh %q: code %d\n%s\n%s\nwant %+v", tt.args, code, out, err, tt)
+		}
+	}
+}
+
+// What makes no sense is refused before anything is played or written.
+func TestBadFlags(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "run.html")
+	for _, tt := range []struct{ args, want string }{
+		{"-colour red", "-colour"},
+		{"more", `"more"`},
+		{"-seed -1", "-1"},
+		{"-seed", "-seed"},
+		{"-seeds 0", "-seeds"},
+		{"-seeds many", "-seeds"},
+		{"-for 0s", "-for"},
+		{"-for -1s", "-for"},
+		{"-for soon", "-for"},
+		{"-shrink-for 0s", "-shrink-for"},
+		{"-workers 0", "-workers"},
+		{"-profile stormy", "stormy"},
+		{"-profile lan,", `""`},
+		{"-bug Heisenbug", "Heisenbug"},
+		{"-set hosts", "hosts"},
+		{"-set hots=3", "hots"},
+		{"-set hosts=30", "[3, 7]"},
+		{"-set site-*=60 -profile hostile", "site-"},
+		{"-only crash", "crash"},
+		{"-only flood/1", "flood"},
+		{"-variant x", "x"},
+		{"-until never -seed 1", "never"},
+		{"-until -5s -seed 1", "-5s"},
+		{"-until 0 -seed 1", "-until 0"},
+		{"-until 5s -seeds 2", "one seed"},
+		{"-log /no/such/directory/run.log", "no such directory"},
+		{"-replay /no/such/file", "no such file"},
+		{"-shrink=maybe", "maybe"},
+	} {
+		code, out, err := lockmesh(t, append([]string{"simulate", "-timeline", page}, strings.Fields(tt.args)...)...)
+		if code != exitUsage || out != "" || !strings.Contains(err, tt.want) || !strings.Contains(err, "-help") {
+			t.Errorf("%s: code %d\n%s\n%s\nwant an error that names %s", tt.args, code, out, err, tt.want)
+		}
+		if _, err := os.Stat(page); err == nil {
+			t.Fatalf("%s: a page was written", tt.args)
+		}
+	}
+}
+
+func TestSimulatePasses(t *testing.T) {
+	code, out, err := lockmesh(t, "simulate", "-profile", "calm", "-seeds", "3", "-set", small)
+	if code != exitOK || !strings.Contains(out, "3 seeds from 1 on, calm") || !strings.Contains(out, "no failure") {
+		t.Errorf("code %d\n%s\n%s", code, out, err)
+	}
+	dir := t.TempDir()
+	page, log := filepath.Join(dir, "run.html"), filepath.Join(dir, "run.log")
+	code, out, err = lockmesh(t, "simulate", "-profile", "calm", "-seed", "5", "-set", small, "-timeline", page, "-log", log, "-text")
+	if code != exitOK || !strings.Contains(out, "1 seed from 5 on") || !strings.Contains(out, "a/locker1") {
+		t.Errorf("code %d\n%s\n%s", code, out, err)
+	}
+	if info, err := os.Stat(page); err != nil || info.Size() < 1000 {
+		t.Errorf("the page: %v", err)
+	}
+	// The log knows how it came about, and one flag more is no matter.
+	code, again, err := lockmesh(t, "simulate", "-replay", log, "-seed", "5")
+	first, rest, _ := strings.Cut(out, " simulated in")
+	events := regexp.MustCompile(`[0-9,]+ events`).FindString(rest)
+	if code != exitOK || !strings.HasPrefix(again, first) || !strings.Contains(again, events) {
+		t.Errorf("of the log: code %d\n%s\n%s", code, again, err)
+	}
+	if code, _, err := lockmesh(t, "simulate", "-replay", page); code != exitUsage || !strings.Contains(err, "line 1") {
+		t.Errorf("what is no log: code %d, %s", code, err)
+	}
+	if code, _, err := lockmesh(t, "simulate", "-seed", "5", "-set", small, "-text", "-log", dir); code != exitFailed || !strings.Contains(err, dir) {
+		t.Errorf("a file that is a directory: code %d, %s", code, err)
+	}
+}
+
+func TestSimulateMarks(t *testing.T) {
+	code, out, _ := lockmesh(t, "simulate", "-profile", "calm", "-seeds", "1", "-set", small, "-marks")
+	if code != exitFailed || !strings.Contains(out, "in no world came about") {
+		t.Errorf("one calm world met every mark: code %d\n%s", code, out)
+	}
+}
+
+func TestSimulateUntil(t *testing.T) {
+	args := []string{"simulate", "-profile", "calm", "-seed", "3", "-set", small, "-until"}
+	code, out, err := lockmesh(t, append(args, "2.5s")...)
+	if code != exitOK || !strings.HasPrefix(out, "at 2.5s, after ") || !strings.Contains(out, "hosts: 3") || !strings.Contains(out, "shards: 1\n\t0: ") {
+		t.Errorf("code %d\n%s\n%s", code, out, err)
+	}
+	code, out, err = lockmesh(t, append(args, "777")...)
+	if code != exitOK || !strings.Contains(out, "after 777 events") {
+		t.Errorf("code %d\n%s\n%s", code, out, err)
+	}
+	if code, out, _ := lockmesh(t, append(args, "9h")...); code != exitOK || !strings.Contains(out, "the run is over at") {
+		t.Errorf("code %d\n%s", code, out)
+	}
+}
+
+func TestSimulateIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, err strings.Builder
+	if code := run(ctx, []string{"simulate", "-for", "1h"}, console{out: &out, err: &err}); code != exitInterrupted || !strings.Contains(out.String(), "interrupted") {
+		t.Errorf("code %d\n%s\n%s", code, out.String(), err.String())
+	}
+}
+
+// A rule that is left out is noticed, made small, and comes again with the line printed.
+func TestSimulateFindsABug(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "run.log")
+	code, out, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "300", "-log", log, "-mermaid")
+	line := regexp.MustCompile(`repeat: lockmesh (.*)\n`).FindStringSubmatch(out)
+	if code != exitFailed || line == nil || !strings.Contains(out, "shrunk in") || !strings.Contains(out, "sequenceDiagram") {
+		t.Fatalf("code %d\n%s\n%s", code, out, errs)
+	}
+	message := regexp.MustCompile(`FAILED, [0-9]+ seeds?: (.*)\n`).FindStringSubmatch(out)
+	code, again, errs := lockmesh(t, strings.Fields(strings.ReplaceAll(line[1], "'", ""))...)
+	if code != exitFailed || !strings.Contains(again, message[1]) {
+		t.Errorf("the line repeats something else: code %d\n%s\n%s\nnot\n%s", code, again, errs, out)
+	}
+	f, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if account, err := timeline.Read(f); err != nil || !strings.HasSuffix(account.Repeat, line[1]) {
+		t.Errorf("the log: %v", err)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	play := func(terminal bool) string {
+		var b strings.Builder
+		m := newMeter(console{err: &b, terminal: terminal}, 2000)
+		for i := range 100 {
+			m.tell(simulate.Progress{Seeds: 11 * i, Simulated: 1e11, Elapsed: m.every / 4 * time.Duration(i)})
+		}
+		m.close()
+		return b.String()
+	}
+	lines := play(false)
+	if n := strings.Count(lines, "\n"); n != 24 || strings.Contains(lines, "\r") {
+		t.Errorf("%d lines:\n%s", n, lines)
+	}
+	line := play(true)
+	if strings.Contains(line, "\n") || strings.Count(line, "\r") != 26 || !strings.HasSuffix(line, "\r") {
+		t.Errorf("%q", line)
+	}
+	if !strings.Contains(lines, "1,089 of 2,000 seeds") && !strings.Contains(lines, "1,056 of 2,000 seeds") {
+		t.Errorf("no numbers in\n%s", lines)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("thousands(%d) = %q", n, got)
+		}
+	}
+}

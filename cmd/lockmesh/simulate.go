@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// runSimulate is lockmesh simulate.
+func runSimulate(ctx context.Context, args []string, c console) int {
+	s, err := parse(args, c.out)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(c.err, "lockmesh simulate: %v\nlockmesh simulate -help tells of the flags.\n", err)
+		return exitUsage
+	case s.list:
+		s.writeList(c.out)
+		return exitOK
+	}
+	r := &simulation{settings: s, console: c}
+	if u := s.search.Options.Until; u.Events > 0 || u.Time > 0 {
+		return r.stop()
+	}
+	return r.run(ctx)
+}
+
+// simulation is one use of the command.
+type simulation struct {
+	*settings
+	console
+}
+
+// stop plays one seed as far as -until says.
+func (r *simulation) stop() int {
+	o := r.search.Replay(r.search.Case(r.search.Options.Seed), r.account())
+	var stopped *simulate.Stopped
+	if errors.As(o.Err, &stopped) {
+		fmt.Fprint(r.out, stopped.State)
+		return r.show(o)
+	}
+	fmt.Fprintf(r.out, "the run is over at %v, after %d events, before it gets there\n", o.Time, o.Events)
+	if o.Err != nil {
+		fmt.Fprintf(r.out, "FAILED: %v\n", o.Err)
+		return max(r.show(o), exitFailed)
+	}
+	return r.show(o)
+}
+
+// run searches.
+func (r *simulation) run(ctx context.Context) int {
+	m := newMeter(r.console, r.search.Seeds)
+	r.search.Progress = m.tell
+	report, err := r.search.Run(ctx)
+	m.close()
+	if report == nil {
+		fmt.Fprintf(r.console.err, "lockmesh simulate: %v\n", err)
+		return exitUsage
+	}
+	r.summary(report)
+	code := exitOK
+	if err != nil {
+		fmt.Fprintln(r.out, "interrupted")
+		code = exitInterrupted
+	}
+	if len(report.Missing) > 0 {
+		fmt.Fprintf(r.out, "FAILED: in no world came about\n")
+		for _, p := range report.Missing {
+			fmt.Fprintf(r.out, "\t%s\n", p.Name)
+		}
+		code = exitFailed
+	}
+	if len(report.Findings) > 0 {
+		r.failures(ctx, report)
+		return exitFailed
+	}
+	if err == nil && len(report.Missing) == 0 {
+		fmt.Fprintln(r.out, "no failure")
+	}
+	if r.one && r.account() && report.Seeds == 1 {
+		return max(r.show(r.search.Replay(r.search.Case(r.search.Options.Seed), true)), code)
+	}
+	return code
+}
+
+// summary says what was done.
+func (r *simulation) summary(report *simulate.Report) {
+	p := report.Progress
+	fmt.Fprintf(r.out, "%s from %d on, %s%s\n", count(p.Seeds, "seed"), r.search.Options.Seed, list(r.search.Profiles), version())
+	fmt.Fprintf(r.out, "%v simulated in %v: %s; %s of %s calls granted, %s faults, %s events\n",
+		p.Simulated.Round(time.Second), p.Elapsed.Round(time.Millisecond), speed(p),
+		thousands(p.Grants), thousands(p.Calls), thousands(p.Faults), thousands(p.Events))
+	met := 0
+	for _, q := range report.Properties {
+		if q.Met > 0 {
+			met++
+		}
+	}
+	if n := len(report.Properties); n > 0 {
+		fmt.Fprintf(r.out, "%d of %d rare situations came about\n", met, n)
+	}
+}
+
+// failures shows the first failure whole, small if that is wanted, and of the others how
+// they are to be repeated.
+func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
+	for _, f := range report.Findings[1:] {
+		fmt.Fprintf(r.out, "FAILED, %s: %s\nrepeat: %s\n", count(f.Seeds, "seed"), firstLine(f.First.Err), commandLine(f.First.Case))
+	}
+	f := report.Findings[0]
+	o := f.First
+	notes := ""
+	if _, ok := errors.AsType[*simulate.Unrepeatable](o.Err); ok {
+		fmt.Fprintf(r.out, "FAILED, %s: %v\nrepeat: %s\n", count(f.Seeds, "seed"), o.Err, commandLine(o.Case))
+		return
+	}
+	if r.shrink {
+		fmt.Fprintf(r.console.err, "seed %d failed: %s; making it smaller\n", o.Case.Seed, firstLine(o.Err))
+		shrunk := r.search.Shrink(ctx, o)
+		o, notes = shrunk.After, fmt.Sprintf("%v\n", shrunk)
+	}
+	if r.account() {
+		o = r.search.Replay(o.Case, true)
+	}
+	fmt.Fprintf(r.out, "FAILED, %s: %v\n%s", count(f.Seeds, "seed"), o.Err, notes)
+	r.show(o)
+}
+
+// show writes the run's timeline where it is wanted.
+func (r *simulation) show(o simulate.Outcome) int {
+	t := o.Timeline
+	if t == nil {
+		return exitOK
+	}
+	code := exitOK
+	complain := func(err error) {
+		if err != nil {
+			fmt.Fprintf(r.console.err, "lockmesh simulate: %v\n", err)
+			code = exitFailed
+		}
+	}
+	if r.text {
+		complain(t.WriteText(r.out))
+	}
+	if r.mermaid && len(t.Moments) > 0 {
+		around := t.Moments[len(t.Moments)-1].ID
+		for _, m := range t.Moments {
+			if m.Kind == timeline.Failure {
+				around = m.ID
+			}
+		}
+		complain(t.WriteMermaid(r.out, around, 40))
+	}
+	if r.page != "" {
+		complain(writeFile(r.page, t.WriteHTML))
+	}
+	if r.log != "" {
+		complain(writeFile(r.log, t.WriteLog))
+	}
+	return code
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// version says which code this is: a seed is worth nothing without it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	text, changed := info.Main.Version, ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			text = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = ", changed since"
+		}
+	}
+	if text == "" || text == "(devel)" {
+		return ""
+	}
+	return fmt.Sprintf(" (version %s%s)", text, changed)
+}

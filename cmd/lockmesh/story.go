@@ -1,0 +1,25 @@
+package main
+
+import (
+	"os"
+
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/story"
+)
+
+// tell reads -story.
+func (s *settings) tell(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	st, err := story.Parse(file, text)
+	if err != nil {
+		return err
+	}
+	s.search.Play = st.Perform
+	s.search.Options.Link = story.Link()
+	s.search.Repeat = func(c simulate.Case) string { return commandLine(c) + " -story " + file }
+	s.shrink = false // there is nothing to leave out
+	return nil
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAStory(t *testing.T) {
+	file := filepath.Join("..", "..", "simulate", "story", "testdata", "catalogue", "20-lost-unlock-reply.txt")
+	broken := filepath.Join(t.TempDir(), "broken.txt")
+	if err := os.WriteFile(broken, []byte("mesh a b c\n\na dances\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args     string
+		code     int
+		out, err string
+	}{
+		{"-story " + file + " -seeds 3", exitOK, "no failure", ""},
+		{"-story " + file + " -seeds 3 -bug NoDedup,ReleaseByKey", exitFailed, "-bug NoDedup,ReleaseByKey -story " + file, ""},
+		{"-story " + broken, exitUsage, "", broken + `:3: no sentence is like "a dances"`},
+		{"-story " + broken + ".not", exitUsage, "", "broken.txt.not"},
+		{"-story " + file + " -profile wan", exitUsage, "", "-profile"},
+	} {
+		code, out, err := lockmesh(t, append([]string{"simulate"}, strings.Fields(tt.args)...)...)
+		if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(err, tt.err) {
+			t.Errorf("lockmesh simulate %s: code %d\n%s\n%s\nwant %+v", tt.args, code, out, err, tt)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+func TestBillsAreSentOnce(t *testing.T) {
+	simulate.Test(t, simulate.Search{
+		Options: simulate.Options{Profile: simulate.LAN},
+		Play: func(w *simulate.World) error {
+			store := &store{Register: w.Register("store"), world: w, sent: make(map[int]int)}
+			for i := range w.Pick("hosts", 2, 5) {
+				w.Host(fmt.Sprint("app-", i)).Boot("billing", func(ctx context.Context) {
+					b := &Biller{Sleep: simulate.Sleep, Store: store}
+					node, err := mesh.JoinContext(ctx, []string{"app-0", "app-1"}, mesh.WithLeaseTTL(3*time.Second))
+					for err == nil && simulate.Sleep(ctx, time.Second) == nil {
+						_, _ = b.Month(ctx, node, int(simulate.Now(ctx)/(10*time.Second)))
+					}
+				})
+			}
+			w.Chaos(simulate.ChaosOptions{For: 30 * time.Second})
+			return w.Run(time.Minute)
+		},
+	})
+}
+
+// store is the database of the simulated world.
+type store struct {
+	*simulate.Register
+	world *simulate.World
+	sent  map[int]int
+}
+
+func (s *store) Sent(month int) bool { return s.sent[month] > 0 }
+
+func (s *store) Write(token uint64, month int) bool {
+	if !s.Register.Write(token) { // leave this out, and see
+		return false
+	}
+	s.sent[month]++
+	s.world.Always("bills are sent once", s.sent[month] == 1, "%d times in month %d", s.sent[month], month)
+	return true
+}

@@ -1,0 +1,196 @@
+package gossip_test
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/bubble"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// lab is one of the two worlds in which a script is played.
+type lab interface {
+	Now() time.Duration
+	Partition(groups ...[]string)
+	PartitionOneWay(from, to []string)
+	Heal()
+	Crash(host string)
+	Pause(host string)
+	Resume(host string)
+
+	wait(d time.Duration)
+	// run calls fn as a goroutine or an actor of a host, and then what fn returns when
+	// the host crashes.
+	run(host string, fn func(ctx context.Context) (stop func()))
+}
+
+// simulated is the model.
+type simulated struct {
+	*simulate.World
+	t testing.TB
+}
+
+func (l simulated) wait(d time.Duration) {
+	if err := l.World.Run(d); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l simulated) run(host string, fn func(context.Context) func()) {
+	l.Host(host).Go("node", func(ctx context.Context) { fn(ctx) })
+}
+
+// bubbled is the real thing.
+type bubbled struct{ *bubble.Bubble }
+
+func (l bubbled) wait(d time.Duration) { l.Sleep(d) }
+
+func (l bubbled) run(host string, fn func(context.Context) func()) {
+	l.Host(host).Go("node", func(ctx context.Context) {
+		stop := fn(ctx)
+		<-ctx.Done()
+		stop()
+	})
+}
+
+// stage is a few nodes, of which only connections and gossip are there.
+type stage struct {
+	lab
+	t testing.TB
+
+	rand  *rand.Rand // for what a script leaves to chance
+	tally *tally
+
+	mu    sync.Mutex
+	cast  []*player
+	heard []heard
+}
+
+// heard is a piece of news.
+type heard struct {
+	by, of string
+	state  seam.MemberState
+	at     time.Duration
+}
+
+type player struct {
+	seam.Member
+	net    seam.Network
+	gossip seam.Membership
+}
+
+// Handler of connections: only gossip matters.
+func (p *player) Dialed(string, transport.Hello, error)        {}
+func (p *player) Up(transport.Hello)                           {}
+func (p *player) Down(transport.ID, transport.Cause)           {}
+func (p *player) Receive(transport.ID, transport.Kind, []byte) {}
+func (s *stage) player(name string) *player {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.cast, func(p *player) bool { return p.Name == name })
+	return s.cast[i]
+}
+
+// start brings up nodes at different moments of their rounds, and lets their
+// connections come.
+func (s *stage) start(names ...string) {
+	for _, name := range names {
+		s.wait(time.Duration(s.rand.Int64N(int64(400 * time.Millisecond))))
+		s.run(name, func(ctx context.Context) func() {
+			w := seam.FromContext(ctx)
+			p := &player{}
+			p.ID, p.Name = transport.ID(w.Seed()), name
+			var err error
+			p.net, err = w.Listen(transport.Config{
+				Bind:   ":7400",
+				Hello:  transport.Hello{MeshName: "test", Name: name, ID: p.ID, MinVersion: 1, MaxVersion: 1},
+				Logger: slog.New(slog.DiscardHandler),
+			}, p)
+			if err != nil {
+				panic(err)
+			}
+			p.Addr = p.net.Addr()
+			p.gossip, err = w.NewMembership(p.Member, p.net, func(e seam.MemberEvent) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.heard = append(s.heard, heard{name, e.Member.Name, e.State, s.Now()})
+			})
+			if err != nil {
+				panic(err)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, other := range s.cast {
+				p.net.Connect(other.ID, other.Addr)
+				other.net.Connect(p.ID, p.Addr)
+			}
+			s.cast = append(s.cast, p)
+			return func() {
+				p.gossip.Close()
+				p.net.Close()
+			}
+		})
+	}
+	s.wait(time.Second)
+}
+
+// join lets a node make contact with others.
+func (s *stage) join(name string, others ...string) {
+	var peers []seam.Member
+	for _, other := range others {
+		peers = append(peers, s.player(other).Member)
+	}
+	s.player(name).gossip.Join(peers)
+}
+
+// crash ends a node without a word; the stage forgets it.
+func (s *stage) crash(name string) {
+	s.Crash(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cast = slices.DeleteFunc(s.cast, func(p *player) bool { return p.Name == name })
+}
+
+// names are "a", "b" and so on.
+func names(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = string(rune('a' + i))
+	}
+	return all
+}
+
+// meet starts n nodes, and waits until they know each other and that is no news.
+func (s *stage) meet(n int) []string {
+	all := names(n)
+	s.start(all...)
+	for _, name := range all[1:] {
+		s.join(name, all[0])
+	}
+	for waited := 0; len(s.since(0)) < n*(n-1); waited++ {
+		if waited > 300 {
+			s.t.Fatalf("%d nodes do not know each other", n)
+		}
+		s.wait(time.Second)
+	}
+	s.wait(8*time.Second + time.Duration(s.rand.Int64N(int64(2*time.Second))))
+	return all
+}
+
+// since returns the news since a moment.
+func (s *stage) since(from time.Duration) []heard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.heard, func(h heard) bool { return h.at >= from })
+	if i < 0 {
+		return nil
+	}
+	return slices.Clone(s.heard[i:])
+}

@@ -1,0 +1,74 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Sum is a hash over everything in the table: equal on all replicas that have applied
+// the same entries, those that came from a snapshot too. Unlike Digest it looks at each
+// key and session, so it is for tests.
+func (t *Table) Sum() uint64 {
+	b := make([]byte, 0, 4096)
+	for _, s := range t.ordered() {
+		b = appendRecord(b, s)
+	}
+	keys := make([]*entry, 0, len(t.keys))
+	for e := t.entries.first(); e != nil; e = e.place.next() {
+		keys = append(keys, e)
+	}
+	slices.SortFunc(keys, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
+	for _, e := range keys {
+		b = appendEntry(b, e)
+	}
+	sum := mix(xxhash.Sum64(b), t.revision)
+	return mix(mix(mix(mix(sum, t.deleted), uint64(t.now)), uint64(t.settles)), t.digest)
+}
+
+// Record is what the table knows of one session.
+type Record struct {
+	Session  SessionID
+	Requests []Place
+}
+
+// Place is a request that waits, or holds.
+type Place struct {
+	Key   string
+	Token uint64 // zero while it waits
+}
+
+// Records returns all sessions' records in the order of their IDs.
+func (t *Table) Records() []Record {
+	var all []Record
+	for _, s := range t.ordered() {
+		rec := Record{Session: s.id}
+		numbers := make([]uint64, 0, len(s.requests))
+		for n := range s.requests { // order-free: sorted below
+			numbers = append(numbers, n)
+		}
+		slices.Sort(numbers)
+		for _, n := range numbers {
+			r := s.requests[n]
+			rec.Requests = append(rec.Requests, Place{r.entry.key, r.token})
+		}
+		all = append(all, rec)
+	}
+	return all
+}
+
+// ordered returns the records in the order of their IDs.
+func (t *Table) ordered() []*session {
+	all := make([]*session, 0, len(t.sessions))
+	for s := t.records.first(); s != nil; s = s.place.next() {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *session) int {
+		if a.id.Less(b.id) {
+			return -1
+		}
+		return 1
+	})
+	return all
+}

@@ -1,0 +1,73 @@
+package bubble_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate/bubble"
+)
+
+func TestEcho(t *testing.T) {
+	bubble.Test(t, 1, func(b *bubble.Bubble) {
+		b.Host("a").Go("server", func(ctx context.Context) {
+			l, err := bubble.Listen(ctx, ":80")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c, err := l.Accept()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			io.Copy(c, c)
+			c.Close()
+		})
+		heard := ""
+		<-b.Host("b").Go("client", func(ctx context.Context) {
+			bubble.Sleep(ctx, time.Second)
+			c, err := bubble.Dial(ctx, "a:80")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			fmt.Fprint(c, "hello")
+			p := make([]byte, 5)
+			io.ReadFull(c, p)
+			heard = string(p)
+		})
+		if want := time.Second + 800*time.Microsecond; heard != "hello" || b.Now() < want || b.Now() > want+time.Microsecond {
+			t.Errorf("heard %q at %v", heard, b.Now())
+		}
+		if b.Events() == 0 || b.Hash() == 0 {
+			t.Error("nothing has passed the gate")
+		}
+	})
+}
+
+// A test that fails or ends early leaves nothing behind, whatever goes on in it.
+func TestTheEndEndsAll(t *testing.T) {
+	ended := 0
+	bubble.Test(t, 1, func(b *bubble.Bubble) {
+		for _, name := range []string{"a", "b"} {
+			b.Host(name).Go("", func(ctx context.Context) {
+				defer func() { ended++ }()
+				for bubble.Sleep(ctx, time.Second) == nil {
+				}
+			})
+		}
+		b.Go("", func(ctx context.Context) {
+			<-ctx.Done()
+			ended++
+		})
+		b.Sleep(10 * time.Second)
+		b.Pause("a")
+	})
+	if ended != 3 {
+		t.Errorf("%d goroutines have ended, want 3", ended)
+	}
+}

@@ -1,0 +1,318 @@
+package bubble
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// window is how many bytes one end may send before the other has read them.
+const window = 256 << 10
+
+// conn is a connection. The gate's mutex guards it.
+type conn struct {
+	bubble *Bubble
+	id     uint64
+	sides  [2]*side // the dialler's first
+}
+
+// side is one end of a connection: a net.Conn.
+type side struct {
+	conn    *conn
+	other   *side
+	process *process
+	addr    addr
+	index   uint64
+
+	change  sync.Cond // something below has changed
+	in      []byte    // arrived, and not read
+	unsaid  int       // bytes read of which the other end does not know
+	eof     bool      // the other end sends no more
+	unread  int       // bytes sent of which we do not know that they were read
+	ended   bool      // this end sends no more
+	closed  bool
+	err     error         // the connection broke
+	last    time.Duration // when the latest that was sent arrives
+	held    []segment     // a cut holds it up
+	origins [closes + 1]origin
+	readBy  limit
+	writeBy limit
+}
+
+// limit is a deadline.
+type limit struct {
+	at   time.Time // zero: none
+	wake *event
+}
+
+func (l *limit) over() bool { return !l.at.IsZero() && !time.Now().Before(l.at) }
+
+// segment is what travels.
+type segment struct {
+	data     []byte
+	fin, rst bool
+}
+
+// addr is "host:port".
+type addr string
+
+func (a addr) Network() string { return "tcp" }
+func (a addr) String() string  { return string(a) }
+
+func (b *Bubble) newConn(dialler, acceptor *process, from, to addr) *conn {
+	c := &conn{bubble: b, id: b.newID()}
+	for i, p := range []*process{dialler, acceptor} {
+		s := &side{conn: c, process: p, index: uint64(i), addr: []addr{from, to}[i]}
+		s.change.L = &b.gate.mu
+		for l := range s.origins {
+			s.origins[l] = origin{id: c.id<<1 | uint64(i) | 1<<63, lane: lane(l)}
+		}
+		c.sides[i] = s
+	}
+	c.sides[0].other, c.sides[1].other = c.sides[1], c.sides[0]
+	if len(b.conns)%64 == 63 {
+		b.refresh() // forgets those that are over
+	}
+	b.conns = append(b.conns, c)
+	return c
+}
+
+// refresh forgets connections that are over, and sends on what was held up.
+func (b *Bubble) refresh() {
+	kept := b.conns[:0]
+	for _, c := range b.conns {
+		if c.sides[0].closed && c.sides[1].closed {
+			continue
+		}
+		kept = append(kept, c)
+		for _, s := range c.sides {
+			if len(s.held) > 0 && b.flows(s.host(), s.other.host()) {
+				held := s.held
+				s.held = nil
+				for _, seg := range held {
+					s.launch(resend, seg)
+				}
+			}
+		}
+	}
+	clear(b.conns[len(kept):])
+	b.conns = kept
+}
+
+func (s *side) host() *Host { return s.process.host }
+func (s *side) gate() *gate { return s.conn.bubble.gate }
+
+// launch puts a segment on its way. Like all that follows, up to the methods of
+// net.Conn, it happens within an event or before one.
+func (s *side) launch(k kind, seg segment) {
+	b := s.conn.bubble
+	at := max(b.gate.now()+b.latency(s.host(), s.other.host()), s.last+1)
+	s.last = at
+	payload := xxhash.Sum64(seg.data)
+	b.gate.at(at, &event{kind: k, who: s.origins[0].id, payload: payload, host: s.other.host(), fn: func() { s.arrive(seg) }})
+}
+
+// arrive is the other end of launch.
+func (s *side) arrive(seg segment) {
+	b, to := s.conn.bubble, s.other
+	switch {
+	case len(s.held) > 0 || !b.flows(s.host(), to.host()):
+		if !s.process.dead && !seg.rst {
+			s.held = append(s.held, seg)
+		}
+	case seg.rst:
+		to.fail(syscall.ECONNRESET)
+	case to.closed:
+		if !seg.fin {
+			to.reset()
+		}
+	case seg.fin:
+		to.eof = true
+		to.change.Broadcast()
+	default:
+		to.in = append(to.in, seg.data...)
+		to.change.Broadcast()
+	}
+}
+
+// reset tells the other end that this one is no more.
+func (s *side) reset() { s.launch(arrival, segment{rst: true}) }
+
+func (s *side) fail(err error) {
+	if s.err == nil && !s.closed {
+		s.err = err
+		s.change.Broadcast()
+	}
+}
+
+// die is the end of its process.
+func (s *side) die() {
+	if !s.closed {
+		s.closed, s.held = true, nil
+		s.change.Broadcast()
+		if !s.host().dark {
+			s.reset()
+		}
+	}
+}
+
+// Read implements net.Conn.
+func (s *side) Read(p []byte) (int, error) {
+	g := s.gate()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		switch {
+		case s.closed:
+			return 0, s.error("read", net.ErrClosed)
+		case s.readBy.over():
+			return 0, s.error("read", os.ErrDeadlineExceeded)
+		case len(p) == 0:
+			return 0, nil
+		case len(s.in) > 0:
+			n := copy(p, s.in)
+			s.in = s.in[n:]
+			s.grant(n)
+			return n, nil
+		case s.eof:
+			return 0, io.EOF
+		case s.err != nil:
+			return 0, s.error("read", os.NewSyscallError("read", s.err))
+		}
+		s.change.Wait()
+	}
+}
+
+// grant lets the other end go on once half of the window was read.
+func (s *side) grant(n int) {
+	if s.unsaid += n; s.unsaid < window/2 {
+		return
+	}
+	n, s.unsaid = s.unsaid, 0
+	g, to := s.gate(), s.other
+	g.putLocked(&s.origins[reads], func() {
+		d := s.conn.bubble.latency(s.host(), to.host())
+		g.at(g.now()+d, &event{kind: arrival, who: s.origins[0].id, host: to.host(), fn: func() {
+			to.unread -= n
+			to.change.Broadcast()
+		}})
+	})
+}
+
+// Write implements net.Conn.
+func (s *side) Write(p []byte) (n int, err error) {
+	g := s.gate()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		switch {
+		case s.closed:
+			return n, s.error("write", net.ErrClosed)
+		case s.err != nil || s.ended:
+			return n, s.error("write", os.NewSyscallError("write", syscall.EPIPE))
+		case s.writeBy.over():
+			return n, s.error("write", os.ErrDeadlineExceeded)
+		case n == len(p):
+			return n, nil
+		case s.unread < window:
+			part := p[n:min(len(p), n+window-s.unread)]
+			s.unread += len(part)
+			n += len(part)
+			seg := segment{data: append([]byte(nil), part...)}
+			g.putLocked(&s.origins[writes], func() { s.launch(arrival, seg) })
+			continue
+		}
+		s.change.Wait()
+	}
+}
+
+// CloseWrite tells the other end that no more comes.
+func (s *side) CloseWrite() error {
+	g := s.gate()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.closed {
+		return s.error("close", net.ErrClosed)
+	}
+	if !s.ended {
+		s.ended = true
+		g.putLocked(&s.origins[closes], func() { s.launch(arrival, segment{fin: true}) })
+	}
+	return nil
+}
+
+// Close implements net.Conn. What was written before arrives, but if something is
+// unread, it may not.
+func (s *side) Close() error {
+	g := s.gate()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.closed {
+		return s.error("close", net.ErrClosed)
+	}
+	s.closed = true
+	s.change.Broadcast()
+	switch {
+	case s.err != nil:
+	case len(s.in) > 0:
+		g.putLocked(&s.origins[closes], s.reset)
+	case !s.ended:
+		g.putLocked(&s.origins[closes], func() { s.launch(arrival, segment{fin: true}) })
+	}
+	s.limitLocked(&s.readBy, time.Time{})
+	s.limitLocked(&s.writeBy, time.Time{})
+	return nil
+}
+
+// LocalAddr implements net.Conn.
+func (s *side) LocalAddr() net.Addr { return s.addr }
+
+// RemoteAddr implements net.Conn.
+func (s *side) RemoteAddr() net.Addr { return s.other.addr }
+
+// SetDeadline implements net.Conn.
+func (s *side) SetDeadline(t time.Time) error { return s.setLimits(t, &s.readBy, &s.writeBy) }
+
+// SetReadDeadline implements net.Conn.
+func (s *side) SetReadDeadline(t time.Time) error { return s.setLimits(t, &s.readBy) }
+
+// SetWriteDeadline implements net.Conn.
+func (s *side) SetWriteDeadline(t time.Time) error { return s.setLimits(t, &s.writeBy) }
+
+func (s *side) setLimits(t time.Time, which ...*limit) error {
+	g := s.gate()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.closed {
+		return s.error("set", net.ErrClosed)
+	}
+	for _, l := range which {
+		s.limitLocked(l, t)
+	}
+	s.change.Broadcast()
+	return nil
+}
+
+func (s *side) limitLocked(l *limit, t time.Time) {
+	if l.at.IsZero() && t.IsZero() {
+		return
+	}
+	l.at = t
+	g := s.gate()
+	g.putLocked(&s.origins[deadlines], func() {
+		g.cancel(l.wake)
+		l.wake = nil
+		if !t.IsZero() && l.at.Equal(t) {
+			l.wake = g.at(t.Sub(g.start), &event{kind: deadline, who: s.origins[0].id, fn: s.change.Broadcast})
+		}
+	})
+}
+
+func (s *side) error(op string, err error) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: s.addr, Addr: s.other.addr, Err: err}
+}

@@ -1,0 +1,215 @@
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/drill"
+)
+
+// Every kind of fault comes about somewhere in a few worlds of a profile that has it, and
+// none in a calm one.
+func TestEveryKindOfFaultHappens(t *testing.T) {
+	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 60, simulate.WAN: 60, simulate.Flaky: 75, simulate.Hostile: 0}
+	if !testing.Short() {
+		worlds[simulate.Hostile] = 40
+	}
+	happened, drawn := make(map[string]int), make(map[string]int)
+	cores := 0
+	for _, profile := range simulate.Profiles() {
+		for seed := uint64(1); seed <= worlds[profile]; seed++ {
+			w := simulate.New(simulate.Options{Seed: seed, Profile: profile, Set: map[string]int64{"hosts": 4, "shards": 2, "lockers": 1, "guests": 0, "storm-s": 20, "faults": 0, "calls": 0}})
+			d := drill.New(w)
+			err := d.Run()
+			w.Close()
+			if err != nil {
+				t.Fatalf("%s: %v", profile, err)
+			}
+			if d.Lockers.Core() != nil {
+				cores++
+			}
+			for _, s := range w.Storms() {
+				for _, f := range s.Faults() {
+					kind, _, _ := strings.Cut(f.Name, "/")
+					drawn[kind]++
+					if f.Happened {
+						happened[kind]++
+					}
+					if profile == simulate.Calm {
+						t.Errorf("a calm world has %s", f.Name)
+					}
+				}
+			}
+		}
+	}
+	for _, kind := range simulate.FaultKinds() {
+		t.Logf("%-14s %5d drawn, %5d happened", kind, drawn[kind], happened[kind])
+		if happened[kind] < 5 {
+			t.Errorf("of %d faults of the kind %q, %d happened", drawn[kind], kind, happened[kind])
+		}
+	}
+	if t.Logf("%d worlds ended with a core", cores); cores < 40 {
+		t.Errorf("only %d worlds ended with a core", cores)
+	}
+}
+
+// What a storm draws does not depend on what happens: with one of its faults alone, that
+// one comes at the same time, for as long.
+func TestStormsDrawTheSameWhateverHappens(t *testing.T) {
+	play := func(only []string) map[string]simulate.Fault {
+		w := simulate.New(simulate.Options{Seed: 7, Profile: simulate.Hostile, Only: only, Set: map[string]int64{"hosts": 4, "shards": 2, "faults": 0, "storm-s": 20, "core": 0}})
+		defer w.Close()
+		if err := drill.Play(w); err != nil {
+			t.Fatal(err)
+		}
+		all := make(map[string]simulate.Fault)
+		for _, f := range w.Storms()[0].Faults() {
+			f.Happened = false
+			all[f.Name] = f
+		}
+		return all
+	}
+	all := play(nil)
+	if len(all) < 20 {
+		t.Fatalf("only %d faults", len(all))
+	}
+	n := 0
+	for name, f := range all { // order-free: each is compared for itself
+		if n++; n > 8 {
+			break
+		}
+		if got := play([]string{name}); len(got) != 1 || got[name] != f {
+			t.Errorf("alone, %+v is %+v", f, got)
+		}
+	}
+}
+
+// A rule can pick one kind of message out: here the answers to unlocks.
+func TestRulesKnowMessages(t *testing.T) {
+	for seed := range uint64(5) {
+		sc := scenario{story: func(s *stage) {
+			b := s.lock(s.bob, "k")
+			lost := 0
+			stop := s.Rule(func(f simulate.Frame) simulate.Verdict {
+				if f.Says("unlocked k") {
+					lost++
+					return simulate.Drop
+				}
+				return simulate.Pass
+			})
+			b.leave = true
+			a := s.lock(s.ann, "k") // the unlock is done
+			s.must(lost > 0 && !b.over, "%d answers were lost, and the unlock has ended: %v", lost, b.over)
+			stop()
+			s.within(2*time.Second, "the unlock is answered", func() bool { return b.over && b.undone == nil })
+
+			waits := s.ask(s.bob, "k")
+			s.sleep(100 * time.Millisecond)
+			stop = s.Rule(func(f simulate.Frame) simulate.Verdict {
+				if f.Says("granted k") || f.Says("renewal answered") {
+					return simulate.Keep
+				}
+				return simulate.Pass
+			})
+			a.unlock()
+			s.sleep(100 * time.Millisecond)
+			kept := slices.ContainsFunc(s.InFlight(), func(f simulate.Flight) bool { return f.Kept && f.To == s.bob && f.Says("granted k token ") })
+			s.must(kept && !waits.answered(), "the grant is not on its way: %v", waits.err)
+			stop()
+			s.Release(s.owner, s.bob)
+			s.within(time.Second, "the grant arrives", waits.holds)
+		}}
+		if err := sc.play(seed+1, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Leave hands everything over: nobody waits for a lease to end, and the next incarnation
+// joins anew.
+func TestLeaveAndRestart(t *testing.T) {
+	for seed := range uint64(5) {
+		sc := scenario{clients: 3, story: func(s *stage) {
+			b := s.lock(s.bob, "k")
+			s.Leave(s.owner)
+			s.within(20*time.Second, "the owner leaves", func() bool { return !s.Host(s.owner).Up() })
+			s.must(b.holds(), "bob lost the lock")
+			b.unlock()
+			delete(s.nodes, s.owner)
+			s.Restart(s.owner)
+			s.within(20*time.Second, "it is back", func() bool { return s.nodes[s.owner] != nil && s.healthy() })
+			s.lock(s.owner, "k").unlock()
+		}}
+		if err := sc.play(seed+1, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func ExampleWorld_Rule() {
+	w := simulate.New(simulate.Options{Seed: 1})
+	defer w.Close()
+	seeds := []string{"a:7300", "b:7300", "c:7300"}
+	lost := 0
+	w.Rule(func(f simulate.Frame) simulate.Verdict {
+		if f.Says("unlocked orders") && lost < 2 {
+			lost++
+			return simulate.Drop // the mesh has unlocked it, and its first two answers are lost
+		}
+		return simulate.Pass
+	})
+	for _, host := range []string{"a", "b", "c"} {
+		w.Host(host).Go("worker", func(ctx context.Context) {
+			node, err := mesh.JoinContext(ctx, seeds, mesh.WithName(host), mesh.WithBind(":7300"), mesh.WithLogger(simulate.Logger(ctx)))
+			if err != nil {
+				panic(err)
+			}
+			l, err := node.Lock(ctx, "orders")
+			if err == nil {
+				err = l.Unlock(ctx)
+			}
+			if err != nil && !errors.Is(err, mesh.ErrUnconfirmed) {
+				panic(err)
+			}
+		})
+	}
+	fmt.Println(w.Run(time.Minute), lost)
+	// Output: <nil> 2
+}
+
+// A core has teeth of its own: there a mesh in which nobody passes anything on (P15) can be
+// seen, for an outsider may lead for good whom some of the core cannot talk to. When
+// everything heals there is nothing to be seen.
+func TestCoresNoticeMore(t *testing.T) {
+	play := func(seed uint64, core int64) error {
+		w := simulate.New(simulate.Options{
+			Seed: seed, Profile: simulate.Flaky, Bugs: bug.Of(bug.NoRelay),
+			Set: map[string]int64{"core": core, "hosts": 4, "shards": 2, "lockers": 1, "guests": 0, "storm-s": 10, "faults": 0, "calls": 0},
+		})
+		defer w.Close()
+		return drill.Play(w)
+	}
+	for seed := uint64(1); seed <= 500; seed++ {
+		err := play(seed, 1)
+		if err == nil {
+			continue
+		}
+		t.Logf("noticed by seed %d: %s", seed, strings.SplitN(err.Error(), "\n", 2)[0])
+		if !strings.Contains(err.Error(), "G6") {
+			t.Errorf("noticed by another checker: %v", err)
+		}
+		if err := play(seed, 0); err != nil {
+			t.Errorf("also noticed when all is healed: %v", err)
+		}
+		return
+	}
+	t.Error("not noticed in 500 worlds")
+}

@@ -1,0 +1,165 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// recorder takes down what the nodes tell of one call. It may be a call that its actor
+// reports, too: then it waits for what the actor says, and adds what nobody else knows.
+type recorder Call
+
+// Called implements seam.Clients.
+func (p *process) Called(_ transport.ID, ask seam.Ask) seam.Caller {
+	h := p.world.history
+	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold}
+	if a := p.world.current; a != nil {
+		for _, c := range a.calls {
+			if c.want.Key == ask.Key {
+				c.forget()
+				if c.want.MaxHold == 0 {
+					c.want.MaxHold = ask.MaxHold
+				}
+				if c.want != want {
+					p.world.Fail(fmt.Errorf("simulate: %v reports a call for %v, and calls for %v", a, c.want, want))
+				}
+				return (*recorder)(c)
+			}
+		}
+	}
+	c := h.call(p, want)
+	c.silent = true
+	return (*recorder)(c)
+}
+
+// Returned implements seam.Caller.
+func (r *recorder) Returned(l seam.Hold, err error) seam.Holder {
+	c := (*Call)(r)
+	a := c.history.world.current
+	switch {
+	case c.process.dead: // its actor is being unwound
+	case !c.silent && err != nil && a != nil:
+		c.by = a // it may well try again, before it reports
+		a.calls = append(a.calls, c)
+	case !c.silent:
+		c.core = l
+	default:
+		if x := c.end(l, err); x != nil && l.Over() {
+			x.ended()
+		}
+	}
+	return r
+}
+
+// living returns the hold, or nil if there is none, or its holder is dead.
+func (r *recorder) living() *Held {
+	if r.process.dead {
+		return nil
+	}
+	return r.held
+}
+
+// Renewed implements seam.Holder.
+func (r *recorder) Renewed() {
+	if x := r.living(); x != nil && x.end == running && len(x.key.live) > 1 {
+		r.history.checkExclusion(x.key, x) // a belief may have come back
+	}
+}
+
+// Ended implements seam.Holder.
+func (r *recorder) Ended(excused bool) {
+	if x := r.living(); x != nil {
+		x.excused = x.excused || excused
+		x.ended()
+	}
+}
+
+// Unlocking implements seam.Holder. Until now the holder was at work, if it believed
+// that it may be.
+func (r *recorder) Unlocking() {
+	x := r.living()
+	if x != nil && x.unlocking == running {
+		x.Use()
+	}
+	x.Unlocking()
+}
+
+// Unlocked implements seam.Holder.
+func (r *recorder) Unlocked(err error) {
+	x := r.living()
+	if x == nil {
+		return
+	}
+	if n := len(x.shares); n > 0 && x.shares[n-1].handles > 0 {
+		r.history.world.Fail(fmt.Errorf("G4 re-entrance: %v is released, and %d handles share it", x, x.shares[n-1].handles))
+	}
+	if r.silent {
+		x.Unlocked(err)
+	}
+}
+
+// claim is one Extend.
+type claim struct {
+	began, ended time.Duration // running: not yet
+	length       time.Duration
+	ok           bool
+}
+
+// Extending implements seam.Holder.
+func (r *recorder) Extending(d time.Duration) {
+	if x := r.living(); x != nil {
+		x.claims = append(x.claims, claim{r.history.world.now, running, d, false})
+		(*Call)(r).record(timeline.Note, 0, x.token, fmt.Sprintf("extend by %v", d))
+	}
+}
+
+// Extended implements seam.Holder. An Extend that was not confirmed may count, and then
+// from its sending on.
+func (r *recorder) Extended(d time.Duration, err error) {
+	x := r.living()
+	if x == nil {
+		return
+	}
+	now, alone := r.history.world.now, true
+	for i := range x.claims {
+		if c := &x.claims[i]; c.ended == running && c.length == d {
+			c.ended, c.ok = now, err == nil
+			break
+		}
+	}
+	for _, c := range x.claims {
+		alone = alone && c.ended != running
+	}
+	if err != nil || !alone {
+		x.latest = max(x.latest, now+d)
+	} else {
+		x.latest = now + d
+	}
+	x.checkFixed()
+}
+
+// share is how many handles share a hold, from some time on.
+type share struct {
+	at      time.Duration
+	handles int
+}
+
+// Shared implements seam.Holder.
+func (r *recorder) Shared(handles int) {
+	x := r.living()
+	if x == nil || handles == 0 && len(x.shares) == 0 {
+		return // a hold as most are
+	}
+	before := 1
+	if n := len(x.shares); n > 0 {
+		before = x.shares[n-1].handles
+	}
+	x.shares = append(x.shares, share{r.history.world.now, handles})
+	if handles != before+1 && handles != before-1 {
+		r.history.world.Fail(fmt.Errorf("G4 re-entrance: %d handles shared %v, and now %d do", before, x, handles))
+	}
+}

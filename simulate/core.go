@@ -1,0 +1,201 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// HealCore ends every fault within a group of hosts, and lets all others go on: between
+// the hosts named, cuts, bad links and holds are over, they run, at their usual speed, and
+// hear the news. What ails the other hosts, and the ways to and from them, stays as it is.
+// A mesh must work in a core in which every shard has a majority of its voters, whatever
+// the rest of the world does (TigerBeetle's simulator demands the same of its replicas).
+//
+//	w.HealCore("a", "b", "c")
+func (w *World) HealCore(hosts ...string) {
+	core := make([]bool, len(w.hosts))
+	for _, name := range hosts {
+		core[w.named(name).index] = true
+	}
+	within := func(from, to *Host) bool { return core[from.index] && core[to.index] }
+	n := w.net
+	w.note(timeline.Ended, lab, "the core heals: %s", strings.Join(hosts, " "))
+	w.faultless = true
+	for _, c := range slices.Clone(n.cuts) {
+		var rest [][2]int
+		for _, p := range c.pairs {
+			if core[p[0]] && core[p[1]] {
+				n.paths[p[0]][p[1]].cuts--
+			} else {
+				rest = append(rest, p)
+			}
+		}
+		if c.pairs = rest; len(rest) == 0 {
+			n.mend(c)
+		}
+	}
+	for i := range n.paths {
+		for j := range n.paths[i] {
+			if p := &n.paths[i][j]; core[i] && core[j] {
+				p.sheltered = true
+				if p.keeps {
+					w.Release(w.hosts[i].name, w.hosts[j].name)
+				}
+			}
+		}
+	}
+	w.healLinks(within)
+	n.release(func(f *frame) bool { return within(f.from(), f.to()) })
+	w.gossip.opts.Lies, w.gossip.opts.Lost = 0, 0
+	for _, name := range hosts {
+		h := w.named(name)
+		w.healHost(h)
+		if h.process == nil {
+			w.Restart(name)
+		}
+	}
+	n.refresh()
+}
+
+// hasNodes tells whether any node runs that can be looked into.
+func (w *World) hasNodes() bool {
+	return slices.ContainsFunc(w.Hosts(), func(h *Host) bool { return h.process != nil && len(h.process.nodes) > 0 })
+}
+
+// Core returns the hosts that had to work in the end of Run; nil if all had to.
+func (l *Lockers) Core() []string { return l.core }
+
+// retreat draws a core, heals it, and makes the rest of the world as bad as it will ever
+// be. If no host can be done without, it heals everything.
+func (l *Lockers) retreat() error {
+	w := l.world
+	// All that is drawn is drawn at once, for the hosts that were there from the beginning:
+	// it must not depend on what happens.
+	s := w.stream(profileStream<<8 | 2)
+	order := s.shuffle(len(l.storm.hosts))
+	most := 1 + int(s.below(int64(len(order)/2)))
+	ails := make([]int, len(order))
+	for i := range ails {
+		ails[i] = int(s.below(int64(len(ailments))))
+	}
+	for range 20 { // a change of voters may be on its way
+		if l.core = l.chooseCore(order, most); l.core != nil {
+			break
+		}
+		if err := w.Run(100 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if l.core == nil {
+		w.HealAll()
+		for _, h := range w.Hosts() {
+			if h.process != nil && h.process.leaving {
+				l.returns(h)
+			}
+		}
+		return nil
+	}
+	w.HealCore(l.core...)
+	for i, h := range l.storm.hosts {
+		if !slices.Contains(l.core, h.name) {
+			ailments[ails[i]](w, h, l.core)
+		}
+	}
+	return nil
+}
+
+// returns starts a host again as soon as it has left.
+func (l *Lockers) returns(h *Host) {
+	l.world.after(100*time.Millisecond, nil, func() {
+		if h.process == nil {
+			l.world.Restart(h.name)
+		} else if h.process.leaving {
+			l.returns(h)
+		}
+	})
+}
+
+// chooseCore returns hosts that have a node, and among them a majority of each shard's
+// voters: all but most of those in order. It is nil if there are none, or nobody is left
+// out.
+func (l *Lockers) chooseCore(order []int, most int) (core []string) {
+	w := l.world
+	in := make(map[*Host]bool)
+	out := 0
+	for _, host := range l.Hosts {
+		if l.client(host) != nil {
+			in[w.Host(host)] = true
+		} else {
+			out++
+		}
+	}
+	stays := func(h *Host) bool { return in[h] }
+	if !w.hasNodes() || !w.suffice(stays) {
+		return nil
+	}
+	for _, i := range order {
+		h := l.storm.hosts[i]
+		if !in[h] || out >= most {
+			continue
+		}
+		if in[h] = false; w.suffice(stays) {
+			out++
+		} else {
+			in[h] = true
+		}
+	}
+	if out == 0 {
+		return nil
+	}
+	for _, host := range l.Hosts {
+		if in[w.Host(host)] {
+			core = append(core, host)
+		}
+	}
+	return core
+}
+
+// ailments are what may ail a host for good that is not in the core, beside what did
+// before.
+var ailments = [...]func(w *World, h *Host, core []string){
+	func(*World, *Host, []string) {},
+	func(w *World, h *Host, _ []string) { w.Crash(h.name) },
+	func(w *World, h *Host, _ []string) { w.PowerOff(h.name) },
+	func(w *World, h *Host, _ []string) { w.Pause(h.name) },
+	func(w *World, h *Host, _ []string) { w.Isolate(h.name) },
+	func(w *World, h *Host, core []string) { w.PartitionOneWay([]string{h.name}, core) },
+	func(w *World, h *Host, core []string) { w.PartitionOneWay(core, []string{h.name}) },
+	func(w *World, h *Host, core []string) {
+		w.PartitionOneWay([]string{h.name}, core[:1+len(core)/2])
+		w.PartitionOneWay(core[:1+len(core)/2], []string{h.name})
+	},
+	func(w *World, h *Host, _ []string) { w.Slow(h.name, 512) },
+	func(w *World, h *Host, _ []string) { w.SilenceGossip(h.name) },
+	func(w *World, h *Host, core []string) {
+		// As bad as a link may be all the time: worse, and whoever leads from behind it
+		// would be no use, and still be heard.
+		bad := func(l *Link) {
+			l.Loss, l.Reorder = 20_000, 50_000
+			l.Latency, l.Jitter, l.Shape = l.Latency+20*time.Millisecond, l.Jitter+5*time.Millisecond, HeavyTail
+		}
+		fault := w.fault(h.name, "bad links to and from %s", h.name)
+		w.net.blow(&weather{from: h, change: bad, fault: fault})
+		w.net.blow(&weather{to: h, change: bad, fault: fault})
+	},
+}
+
+// dismiss ends the hosts that are not in the core, for whose calls nobody answers.
+func (l *Lockers) dismiss() error {
+	if l.core == nil {
+		return nil
+	}
+	for _, host := range l.Hosts {
+		if !slices.Contains(l.core, host) {
+			l.world.Crash(host)
+		}
+	}
+	return l.world.Run(0)
+}

@@ -1,0 +1,119 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+)
+
+// The bounds of ClockRate and its like. The mesh's promises hold for clocks that are
+// wrong by 10,000 millionths at most, whichever way they are.
+const (
+	slowestClock = -million / 2
+	fastestClock = million
+)
+
+func checkRate(verb string, ppm int64) {
+	if ppm < slowestClock || ppm > fastestClock {
+		panic(fmt.Sprintf("simulate: %s: %d ppm is not in [%d, %d]", verb, ppm, slowestClock, fastestClock))
+	}
+}
+
+// ClockRate makes a host's clocks gain ppm millionths (or lose, if it is negative)
+// from now on. The mesh's promises hold within its bound on rates: 10,000 ppm.
+//
+//	w.ClockRate("a", -10_000) // 1 % slow
+func (w *World) ClockRate(host string, ppm int64) {
+	checkRate("ClockRate", ppm)
+	h := w.named(host)
+	w.fault(host, "clock of %s gains %d ppm", host, ppm)
+	h.steady()
+	h.drift(ppm)
+}
+
+// ClockStep moves a host's time of day by d. Its monotonic clock stays.
+//
+//	w.ClockStep("a", -time.Hour)
+func (w *World) ClockStep(host string, d time.Duration) {
+	h := w.named(host)
+	w.fault(host, "time of day of %s steps by %v", host, d)
+	h.clock.offset += d
+}
+
+// ClockOffset makes a host's time of day differ from the true one by d, as of now. Its
+// monotonic clock stays.
+//
+//	w.ClockOffset("a", 0) // as a good NTP server would
+func (w *World) ClockOffset(host string, d time.Duration) {
+	h := w.named(host)
+	shown := h.clock.at(w.now) - h.clock.zero + h.clock.offset
+	w.ClockStep(host, w.now+d-shown)
+}
+
+// ClockWave makes a host's clocks gain and lose in turn, up to ppm millionths, in waves
+// of the period given, as a clock does that is steered too hard, or that feels day and
+// night. It goes on until ClockRate.
+//
+//	w.ClockWave("a", 10_000, time.Minute)
+func (w *World) ClockWave(host string, ppm int64, period time.Duration) {
+	checkRate("ClockWave", ppm)
+	checkRate("ClockWave", -ppm)
+	if period < minWave {
+		panic(fmt.Sprintf("simulate: ClockWave: a period of %v is shorter than %v", period, minWave))
+	}
+	h := w.named(host)
+	w.fault(host, "clock of %s waves by %d ppm every %v", host, ppm, period)
+	// A triangle of eight pieces.
+	eighths := [8]int64{0, 1, 2, 1, 0, -1, -2, -1}
+	piece := 0
+	h.wander(func() time.Duration {
+		h.drift(ppm * eighths[piece%8] / 2)
+		piece++
+		return period / 8
+	})
+}
+
+const minWave = 100 * time.Millisecond
+
+// ClockNoise makes a host's clocks gain another rate in [-ppm, ppm] every now and then,
+// several times a second, as they do on a virtual machine. It goes on until ClockRate.
+//
+//	w.ClockNoise("a", 10_000)
+func (w *World) ClockNoise(host string, ppm int64) {
+	checkRate("ClockNoise", ppm)
+	checkRate("ClockNoise", -ppm)
+	h := w.named(host)
+	w.fault(host, "clock of %s gains up to %d ppm more or less", host, ppm)
+	ppm = max(ppm, -ppm)
+	h.wander(func() time.Duration {
+		h.drift(h.sched.below(2*ppm+1) - ppm)
+		return 10*time.Millisecond + h.sched.exponential(200*time.Millisecond)
+	})
+}
+
+// drift changes the rate of a host's clocks.
+func (h *Host) drift(ppm int64) {
+	if ppm != h.clock.rate {
+		h.clock.setRate(h.world.now, ppm)
+		h.reclock()
+	}
+}
+
+// wander calls step now, and again whenever the time has passed that it returned.
+func (h *Host) wander(step func() time.Duration) {
+	h.steady()
+	w := h.world
+	var again func()
+	again = func() {
+		d := step()
+		h.wandering = w.after(d, nil, again)
+	}
+	again()
+}
+
+// steady ends a wave or noise.
+func (h *Host) steady() {
+	if h.wandering != nil {
+		h.world.cancel(h.wandering)
+		h.wandering = nil
+	}
+}

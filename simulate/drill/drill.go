@@ -1,0 +1,106 @@
+// Package drill is the standard exercise of a mesh: a fleet of real nodes in a
+// simulated world, a load that uses all that they offer, and a storm of faults, with
+// every checker watching.
+//
+//	w := simulate.New(simulate.Options{Seed: 7, Profile: simulate.Hostile})
+//	defer w.Close()
+//	err := drill.Play(w)
+//
+// Its sizes are parameters of the world (see [simulate.World.Pick]), so that each seed
+// has a fleet of its own and a search can make a failing one smaller.
+package drill
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// TTL is the lease of a drill's nodes.
+const TTL = 3 * time.Second
+
+// port is where every node listens.
+const port = ":7400"
+
+// founders is how many nodes every node names as its seeds.
+const founders = 3
+
+// apart is the least time between two crashes: a founder that has not heard of the
+// founding yet is missing from what the others know.
+const apart = 6 * time.Second
+
+// Drill is one exercise.
+type Drill struct {
+	// Lockers are the load. Change them before Run, not later.
+	Lockers *simulate.Lockers
+
+	world   *simulate.World
+	guests  guests
+	seeds   []string
+	shards  int
+	storm   time.Duration
+	faults  int
+	crashed time.Duration // when the last crash was; zero: there was none
+}
+
+// New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
+// The sizes are hosts, shards, lockers and guests on each host, keys of each kind, the seconds
+// that the storm lasts, and how many faults and calls there must be at least: a storm
+// with fewer goes on for longer.
+func New(w *simulate.World) *Drill {
+	d := &Drill{world: w}
+	for i := range int(w.Pick("hosts", 3, 7)) {
+		host := string(rune('a' + i))
+		w.Host(host)
+		if i < founders {
+			d.seeds = append(d.seeds, host+port)
+		}
+	}
+	d.shards = int(w.Pick("shards", 1, 16))
+	d.Lockers = &simulate.Lockers{
+		Join:  d.join,
+		Each:  int(w.Pick("lockers", 1, 4)),
+		Keys:  int(w.Pick("keys", 1, 6)),
+		TTL:   TTL,
+		Calls: int(w.Pick("calls", 0, 200)),
+
+		Newcomers: true,
+	}
+	d.guests = guests{each: int(w.Pick("guests", 0, 2)), keys: int(w.Pick("guest-keys", 1, 3))}
+	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
+	d.faults = int(w.Pick("faults", 0, 5))
+	w.Pick("core", 0, 1) // by Lockers.Run, later: all that there is to set is known from now on
+	return d
+}
+
+// Play is a drill as a scenario of [simulate.Search].
+func Play(w *simulate.World) error { return New(w).Run() }
+
+// Run plays the drill, and returns the first promise that it saw broken.
+func (d *Drill) Run() error {
+	return d.Lockers.Run(d.world, simulate.ChaosOptions{For: d.storm, Least: d.faults, MayCrash: d.mayCrash})
+}
+
+// mayCrash allows a crash only if every shard keeps a majority of its voters.
+func (d *Drill) mayCrash(host string) bool {
+	now := d.world.Now()
+	if d.crashed != 0 && now-d.crashed < apart || !d.world.MaySpare(host) {
+		return false
+	}
+	d.crashed = now
+	return true
+}
+
+func (d *Drill) join(ctx context.Context, host string) (simulate.Client, error) {
+	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	n, err := mesh.JoinContext(patience, d.seeds, mesh.WithName(host), mesh.WithBind(port),
+		mesh.WithShards(d.shards), mesh.WithLeaseTTL(TTL), mesh.WithLogger(simulate.Logger(ctx)))
+	if err != nil {
+		return nil, err
+	}
+	d.guests.arrive(ctx, d.Lockers, host, n)
+	return Client{n}, nil
+}

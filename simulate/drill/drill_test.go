@@ -1,0 +1,34 @@
+package drill_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/drill"
+)
+
+// The sizes of a drill are known before it begins, so that whoever sets them can be told
+// what there is.
+func TestNewDrawsEverything(t *testing.T) {
+	for _, p := range simulate.Profiles() {
+		var before []simulate.Parameter
+		o := simulate.Play(simulate.Options{Seed: 1, Profile: p, Set: map[string]int64{"storm-s": 5}}, func(w *simulate.World) error {
+			d := drill.New(w)
+			before = slices.Clone(w.Parameters())
+			return d.Run()
+		})
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		if !slices.Equal(o.Parameters, before) {
+			t.Errorf("%s: a drill of %v ends with %v", p, before, o.Parameters)
+		}
+		if faults := len(o.Faults); (p == simulate.Calm) != (faults == 0) {
+			t.Errorf("%s: %d faults", p, faults)
+		}
+		if o.Grants == 0 {
+			t.Errorf("%s: nobody got anything", p)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package simulate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// Flight is a frame on its way.
+type Flight struct {
+	Frame
+	// Arrives is the true time at which it is to arrive; zero for a frame that Hold, a
+	// rule's Keep or a cut keeps back for now, and for one that waits at a paused host.
+	Arrives time.Duration
+	// Kept is true for a frame that waits for Release.
+	Kept bool
+}
+
+// Hold keeps every frame that one host sends to another from now on, and those on their
+// way, until Release. The connection does not suffer: nobody notices but by what is
+// missing. To keep only some frames back, see [World.Rule] and [Keep].
+//
+//	w.Hold("a", "b")
+//	w.At(w.Now()+time.Minute, func() { w.Release("a", "b") }) // a minute late, in order
+func (w *World) Hold(from, to string) {
+	a, b := w.named(from), w.named(to)
+	n := w.net
+	p := &n.paths[a.index][b.index]
+	if p.keeps {
+		return
+	}
+	p.keeps = true
+	p.fault = w.fault(lab, "hold what %s sends to %s", from, to)
+	for _, f := range n.flying() {
+		if f.ev.slot >= 0 && f.from() == a && f.to() == b {
+			w.cancel(&f.ev)
+			n.keep(f)
+		}
+	}
+}
+
+// Release ends Hold, and lets go what was kept on the way from one host to the other, by
+// Hold or by a rule's Keep: all of it arrives in the order in which it was sent, after
+// what is on its way.
+func (w *World) Release(from, to string) {
+	a, b := w.named(from), w.named(to)
+	p := &w.net.paths[a.index][b.index]
+	if p.keeps {
+		p.keeps = false
+		w.ended(p.fault, lab, "release what %s sends to %s", from, to)
+	}
+	w.net.release(func(f *frame) bool { return f.from() == a && f.to() == b })
+}
+
+// ReleaseAll is Release for every pair of hosts.
+func (w *World) ReleaseAll() {
+	for i := range w.net.paths {
+		for j := range w.net.paths[i] {
+			if p := &w.net.paths[i][j]; p.keeps {
+				p.keeps = false
+				w.ended(p.fault, lab, "release what %s sends to %s", w.hosts[i].name, w.hosts[j].name)
+			}
+		}
+	}
+	w.net.release(func(*frame) bool { return true })
+}
+
+// InFlight returns the frames on their way, in the order in which they are to arrive, and
+// then those that are kept back, in the order in which they were sent.
+//
+//	for _, f := range w.InFlight() {
+//		fmt.Println(f.From, f.To, f.Messages(), f.Kept)
+//	}
+func (w *World) InFlight() []Flight {
+	var all []Flight
+	for _, f := range w.net.flying() {
+		x := Flight{Frame: f.look(), Kept: f.kept}
+		if f.ev.slot >= 0 {
+			x.Arrives = f.ev.at
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+func bySending(a, b *frame) int { return cmp.Compare(a.number, b.number) }
+
+func (f *frame) from() *Host { return f.conn.host(f.side) }
+func (f *frame) to() *Host   { return f.conn.host(1 - f.side) }
+
+func (f *frame) look() Frame {
+	return Frame{From: f.from().name, To: f.to().name, Kind: f.kind, Class: f.class, Body: f.body, conn: f.conn, side: f.side}
+}
+
+// flying returns all frames that have not arrived, in the order of InFlight.
+func (n *network) flying() []*frame {
+	var moving, waiting []*frame
+	for _, e := range n.world.queue.heap {
+		if e.ev.kind == frameEvent {
+			moving = append(moving, e.ev.frame)
+		}
+	}
+	slices.SortFunc(moving, func(a, b *frame) int {
+		if (entry{a.ev.at, a.ev.seq, nil}).before(entry{b.ev.at, b.ev.seq, nil}) {
+			return -1
+		}
+		return 1
+	})
+	for _, h := range n.world.Hosts() {
+		for _, ev := range h.deferred {
+			if ev.kind == frameEvent && ev.slot == deferred {
+				waiting = append(waiting, ev.frame)
+			}
+		}
+	}
+	for _, c := range n.conns {
+		waiting = append(append(waiting, c.held[0]...), c.held[1]...)
+	}
+	waiting = append(waiting, n.kept...)
+	slices.SortStableFunc(waiting, bySending)
+	return append(moving, waiting...)
+}
+
+// keep puts a frame by until Release. Its connection keeps it on its books.
+func (n *network) keep(f *frame) {
+	f.kept = true
+	n.kept = append(n.kept, f)
+}
+
+// release lets the kept frames go that which names, in the order in which they were sent.
+func (n *network) release(which func(*frame) bool) {
+	kept := n.kept
+	n.kept = nil
+	var free []*frame
+	for _, f := range kept {
+		if which(f) {
+			free = append(free, f)
+		} else {
+			n.kept = append(n.kept, f)
+		}
+	}
+	slices.SortStableFunc(free, bySending)
+	for _, f := range free {
+		f.kept = false
+		if !f.conn.open[1-f.side] || f.ev.owner.dead {
+			n.world.recordFrame(timeline.Lost, f.conn, f.side, f.sent, "closed")
+			n.free(f)
+			continue
+		}
+		n.fly(f, 0, false)
+	}
+}

@@ -1,0 +1,531 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// kind is one kind of fault of a storm.
+type kind struct {
+	name  string
+	mean  time.Duration // between two of them
+	most  time.Duration // of one's length; zero: it happens in a moment
+	begin func(c *Chaos, s *stream, d time.Duration) bool
+	times *stream
+	drawn uint64
+}
+
+// faultKinds are drawn in this order: append only. What begin draws must not depend on
+// what happens in the world, and what it does may.
+func faultKinds() []*kind {
+	const s = time.Second
+	return []*kind{
+		{name: "partition", mean: 10 * s, most: 15 * s, begin: (*Chaos).split},
+		{name: "isolate", mean: 10 * s, most: 15 * s, begin: (*Chaos).isolate},
+		{name: "one-way", mean: 10 * s, most: 15 * s, begin: (*Chaos).oneWay},
+		{name: "pair", mean: 8 * s, most: 20 * s, begin: (*Chaos).pair},
+		{name: "crash", mean: 10 * s, most: 10 * s, begin: (*Chaos).crash},
+		{name: "power-off", mean: 25 * s, most: 10 * s, begin: (*Chaos).powerOff},
+		{name: "pause", mean: 5 * s, most: 15 * s, begin: (*Chaos).pause},
+		{name: "clock-rate", mean: 10 * s, begin: (*Chaos).clockRate},
+		{name: "clock-step", mean: 20 * s, begin: (*Chaos).clockStep},
+		{name: "reset", mean: 3 * s, begin: (*Chaos).reset},
+		{name: "link", mean: 6 * s, most: 10 * s, begin: (*Chaos).link},
+		{name: "slow", mean: 10 * s, most: 10 * s, begin: (*Chaos).slow},
+		{name: "lie", mean: 5 * s, begin: (*Chaos).lie},
+		{name: "hold", mean: 8 * s, most: 10 * s, begin: (*Chaos).hold},
+		{name: "swizzle", mean: 25 * s, most: 20 * s, begin: (*Chaos).swizzle},
+		{name: "squeeze", mean: 15 * s, most: 10 * s, begin: (*Chaos).squeeze},
+		{name: "tail", mean: 15 * s, most: 15 * s, begin: (*Chaos).tail},
+		{name: "late-news", mean: 20 * s, most: 20 * s, begin: (*Chaos).lateNews},
+		{name: "no-news", mean: 20 * s, most: 30 * s, begin: (*Chaos).noNews},
+		{name: "leave", mean: 30 * s, most: 10 * s, begin: (*Chaos).leave},
+		{name: "join", mean: 30 * s, begin: (*Chaos).join},
+		{name: "crash-again", mean: 30 * s, most: 8 * s, begin: (*Chaos).crashAgain},
+		{name: "crash-leader", mean: 20 * s, most: 10 * s, begin: (*Chaos).crashLeader},
+		{name: "cut-leader", mean: 15 * s, most: 10 * s, begin: (*Chaos).cutLeader},
+		{name: "pause-leader", mean: 15 * s, most: 10 * s, begin: (*Chaos).pauseLeader},
+		{name: "stall", mean: 12 * s, most: 5 * s, begin: (*Chaos).stall},
+		{name: "clock-wave", mean: 30 * s, begin: (*Chaos).clockWave},
+		{name: "clock-noise", mean: 30 * s, begin: (*Chaos).clockNoise},
+		{name: "double", mean: 20 * s, most: 10 * s, begin: (*Chaos).double},
+	}
+}
+
+// check panics if one of names is no kind's.
+func (c *Chaos) check(names []string) {
+	for _, name := range names {
+		if !slices.Contains(FaultKinds(), name) {
+			panic(fmt.Sprintf("simulate: no kind of fault %q: they are %q", name, FaultKinds()))
+		}
+	}
+}
+
+// later ends a fault, unless the storm's end does.
+func (c *Chaos) later(d time.Duration, end func()) {
+	c.world.after(d, nil, func() {
+		if !c.over {
+			end()
+		}
+	})
+}
+
+// pick draws a host.
+func (c *Chaos) pick(s *stream) *Host {
+	if len(c.hosts) == 0 {
+		return nil
+	}
+	return c.hosts[s.below(int64(len(c.hosts)))]
+}
+
+// two draws two hosts that differ.
+func (c *Chaos) two(s *stream) (a, b *Host) {
+	if len(c.hosts) < 2 {
+		return nil, nil
+	}
+	all := s.shuffle(len(c.hosts))
+	return c.hosts[all[0]], c.hosts[all[1]]
+}
+
+func (c *Chaos) split(s *stream, d time.Duration) bool {
+	var one, other []string
+	for _, h := range c.hosts {
+		if s.below(2) == 0 {
+			one = append(one, h.name)
+		} else {
+			other = append(other, h.name)
+		}
+	}
+	if len(one) == 0 || len(other) == 0 {
+		return false
+	}
+	x := c.world.partition(one, other)
+	c.later(d, func() { c.mend(x) })
+	return true
+}
+
+func (c *Chaos) mend(x *cut) {
+	if !x.over {
+		c.world.net.mend(x)
+	}
+}
+
+func (c *Chaos) isolate(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if h == nil {
+		return false
+	}
+	x := c.world.partition([]string{h.name})
+	c.later(d, func() { c.mend(x) })
+	return true
+}
+
+func (c *Chaos) oneWay(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if h == nil {
+		return false
+	}
+	var rest []string
+	for _, other := range c.hosts {
+		if other != h {
+			rest = append(rest, other.name)
+		}
+	}
+	from, to := []string{h.name}, rest
+	if s.below(2) == 0 {
+		from, to = to, from
+	}
+	x := c.world.partitionOneWay(from, to)
+	c.later(d, func() { c.mend(x) })
+	return true
+}
+
+func (c *Chaos) pair(s *stream, d time.Duration) bool {
+	a, b := c.two(s)
+	if a == nil {
+		return false
+	}
+	x := c.world.partitionOneWay([]string{a.name}, []string{b.name})
+	c.later(d, func() { c.mend(x) })
+	if s.below(2) == 0 {
+		y := c.world.partitionOneWay([]string{b.name}, []string{a.name})
+		c.later(d, func() { c.mend(y) })
+	}
+	return true
+}
+
+// mayCrash asks the guard.
+func (c *Chaos) mayCrash(h *Host) bool {
+	if h == nil || h.process == nil {
+		return false
+	}
+	if c.opts.MayCrash != nil {
+		return c.opts.MayCrash(h.name)
+	}
+	return c.world.MaySpare(h.name)
+}
+
+func (c *Chaos) crash(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if !c.mayCrash(h) {
+		return false
+	}
+	c.world.Crash(h.name)
+	c.later(d, func() { c.world.Restart(h.name) })
+	return true
+}
+
+func (c *Chaos) powerOff(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if !c.mayCrash(h) {
+		return false
+	}
+	c.world.PowerOff(h.name)
+	c.later(d, func() { c.world.Restart(h.name) })
+	return true
+}
+
+func (c *Chaos) pause(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if h == nil || h.process == nil || h.paused {
+		return false
+	}
+	c.world.Pause(h.name)
+	c.later(d, func() { c.world.Resume(h.name) })
+	return true
+}
+
+func (c *Chaos) clockRate(s *stream, _ time.Duration) bool {
+	h, most := c.pick(s), c.world.opts.ClockRate
+	if h == nil || most == 0 {
+		return false
+	}
+	c.world.ClockRate(h.name, s.below(2*most+1)-most)
+	return true
+}
+
+func (c *Chaos) clockStep(s *stream, _ time.Duration) bool {
+	h := c.pick(s)
+	if h == nil {
+		return false
+	}
+	c.world.ClockStep(h.name, s.between(-time.Hour, time.Hour))
+	return true
+}
+
+func (c *Chaos) reset(s *stream, _ time.Duration) bool {
+	a, b := c.two(s)
+	if a == nil {
+		return false
+	}
+	c.world.Reset(a.name, b.name)
+	return true
+}
+
+// link makes all links bad for a while, in some of the ways in which they can be.
+func (c *Chaos) link(s *stream, d time.Duration) bool {
+	ppm := func(most int64) int64 {
+		if s.below(2) == 0 {
+			return 0
+		}
+		return s.below(most)
+	}
+	worse := Link{Loss: ppm(200_000), Duplicate: ppm(100_000), Reorder: ppm(200_000)}
+	if s.below(3) == 0 {
+		worse.Latency = s.between(time.Millisecond, 100*time.Millisecond)
+	}
+	c.weather(d, &weather{
+		change: func(l *Link) {
+			l.Loss, l.Duplicate, l.Reorder = max(l.Loss, worse.Loss), max(l.Duplicate, worse.Duplicate), max(l.Reorder, worse.Reorder)
+			l.Latency += worse.Latency
+		},
+		fault: c.world.fault(lab, "links: loss %d ppm, duplicate %d ppm, reorder %d ppm, %v later", worse.Loss, worse.Duplicate, worse.Reorder, worse.Latency),
+	})
+	return true
+}
+
+func (c *Chaos) weather(d time.Duration, x *weather) {
+	c.world.net.blow(x)
+	c.later(d, func() { c.world.net.calm(x) })
+}
+
+// somewhere draws which links a weather is for: all, what one host sends, or one way.
+func (c *Chaos) somewhere(s *stream) (x *weather, where string, ok bool) {
+	a, b := c.two(s)
+	how := s.below(3)
+	switch {
+	case a == nil:
+		return nil, "", false
+	case how == 0:
+		return &weather{}, "links", true
+	case how == 1:
+		return &weather{from: a}, "links from " + a.name, true
+	}
+	return &weather{from: a, to: b}, "link " + a.name + " -> " + b.name, true
+}
+
+// squeeze makes links narrow, and their queues short.
+func (c *Chaos) squeeze(s *stream, d time.Duration) bool {
+	x, where, ok := c.somewhere(s)
+	bandwidth, queue := int64(1)<<(13+s.below(8)), int64(1)<<(11+s.below(8))
+	if !ok {
+		return false
+	}
+	x.change = func(l *Link) { l.Bandwidth, l.Queue = bandwidth, queue }
+	x.fault = c.world.fault(lab, "%s: %d bytes per second, and a queue of %d", where, bandwidth, queue)
+	c.weather(d, x)
+	return true
+}
+
+// tail makes a few frames very late.
+func (c *Chaos) tail(s *stream, d time.Duration) bool {
+	x, where, ok := c.somewhere(s)
+	jitter := s.between(time.Millisecond, 20*time.Millisecond)
+	if !ok {
+		return false
+	}
+	x.change = func(l *Link) { l.Shape, l.Jitter = HeavyTail, l.Jitter+jitter }
+	x.fault = c.world.fault(lab, "%s: %v later with a heavy tail", where, jitter)
+	c.weather(d, x)
+	return true
+}
+
+func (c *Chaos) slow(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if h == nil {
+		return false
+	}
+	c.world.Slow(h.name, 1<<s.between(3, 9))
+	c.later(d, func() { c.world.Slow(h.name, 1) })
+	return true
+}
+
+func (c *Chaos) lie(s *stream, _ time.Duration) bool {
+	a, b := c.two(s)
+	if a == nil {
+		return false
+	}
+	c.world.LieDead(a.name, b.name)
+	return true
+}
+
+func (c *Chaos) hold(s *stream, d time.Duration) bool {
+	a, b := c.two(s)
+	if a == nil || c.world.net.paths[a.index][b.index].keeps {
+		return false
+	}
+	c.world.Hold(a.name, b.name)
+	c.later(d, func() { c.world.Release(a.name, b.name) })
+	return true
+}
+
+func (c *Chaos) swizzle(s *stream, d time.Duration) bool {
+	var some []string
+	for _, i := range s.shuffle(len(c.hosts)) {
+		if s.below(2) == 0 {
+			some = append(some, c.hosts[i].name)
+		}
+	}
+	if len(some) == 0 {
+		return false
+	}
+	c.world.swizzle(s, d, some, func() bool { return !c.over })
+	return true
+}
+
+func (c *Chaos) lateNews(s *stream, d time.Duration) bool {
+	h, late := c.pick(s), s.between(time.Second, 20*time.Second)
+	if h == nil {
+		return false
+	}
+	c.world.DelayGossip(h.name, late)
+	c.later(d, func() { c.world.RestoreGossip(h.name) })
+	return true
+}
+
+func (c *Chaos) noNews(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if h == nil {
+		return false
+	}
+	c.world.SilenceGossip(h.name)
+	c.later(d, func() { c.world.RestoreGossip(h.name) })
+	return true
+}
+
+// leave lets a host's nodes leave, and starts it again some time later.
+func (c *Chaos) leave(s *stream, d time.Duration) bool {
+	h := c.pick(s)
+	if !c.mayCrash(h) || h.process.leaving {
+		return false
+	}
+	c.world.leave(h, func() {
+		switch {
+		case !c.over:
+			c.later(d, func() { c.world.Restart(h.name) })
+		case !c.opts.Unhealed:
+			c.world.Restart(h.name) // HealAll was too early for it
+		}
+	})
+	return true
+}
+
+// mostNewcomers is how many new hosts a storm may bring.
+const mostNewcomers = 2
+
+// join starts a host that was never there before. It stays.
+func (c *Chaos) join(*stream, time.Duration) bool {
+	if c.opts.Join == nil || c.joined == mostNewcomers {
+		return false
+	}
+	c.joined++
+	name := fmt.Sprintf("new%d", c.joined)
+	if c.prefix != "" {
+		name += fmt.Sprintf("-%d", c.number)
+	}
+	c.world.fault(lab, "%s is new", name)
+	c.opts.Join(name)
+	return true
+}
+
+// crashAgain ends a process, and the next one right after it has started.
+func (c *Chaos) crashAgain(s *stream, d time.Duration) bool {
+	h, between := c.pick(s), s.exponential(500*time.Millisecond)
+	if !c.mayCrash(h) {
+		return false
+	}
+	c.world.Crash(h.name)
+	c.later(d, func() {
+		c.world.Restart(h.name)
+		p := h.process
+		c.later(between, func() {
+			if h.process != p || !c.world.MaySpare(h.name) {
+				return
+			}
+			c.world.Crash(h.name)
+			c.later(d, func() { c.world.Restart(h.name) })
+		})
+	})
+	return true
+}
+
+// leader returns the host whose replica leads one of the shards, the rank-th of those that
+// are led.
+func (c *Chaos) leader(rank int64) *Host {
+	type office struct {
+		shard int
+		host  *Host
+	}
+	var all []office
+	for _, h := range c.hosts {
+		if h.process == nil {
+			continue
+		}
+		for _, n := range h.process.nodes {
+			for _, r := range n.node.Replicas() {
+				if r.Serving {
+					all = append(all, office{r.Shard, h})
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b office) int { return a.shard - b.shard })
+	return all[rank%int64(len(all))].host
+}
+
+// mostRank is beyond any number of shards.
+const mostRank = 1 << 30
+
+func (c *Chaos) crashLeader(s *stream, d time.Duration) bool {
+	h := c.leader(s.below(mostRank))
+	if !c.mayCrash(h) {
+		return false
+	}
+	c.world.Crash(h.name)
+	c.later(d, func() { c.world.Restart(h.name) })
+	return true
+}
+
+// cutLeader isolates a leader, or lets it only speak, or only hear.
+func (c *Chaos) cutLeader(s *stream, d time.Duration) bool {
+	h, how := c.leader(s.below(mostRank)), s.below(3)
+	if h == nil {
+		return false
+	}
+	var rest []string
+	for _, other := range c.hosts {
+		if other != h {
+			rest = append(rest, other.name)
+		}
+	}
+	var x *cut
+	switch how {
+	case 0:
+		x = c.world.partition([]string{h.name})
+	case 1:
+		x = c.world.partitionOneWay([]string{h.name}, rest)
+	default:
+		x = c.world.partitionOneWay(rest, []string{h.name})
+	}
+	c.later(d, func() { c.mend(x) })
+	return true
+}
+
+func (c *Chaos) pauseLeader(s *stream, d time.Duration) bool {
+	h := c.leader(s.below(mostRank))
+	if h == nil || h.paused {
+		return false
+	}
+	c.world.Pause(h.name)
+	c.later(d, func() { c.world.Resume(h.name) })
+	return true
+}
+
+func (c *Chaos) stall(s *stream, d time.Duration) bool {
+	h, loop := c.pick(s), "lane 0"
+	if s.below(3) == 0 {
+		loop = "hall"
+	}
+	if h == nil || h.process == nil {
+		return false
+	}
+	return c.world.stallLoop(h, loop, d)
+}
+
+func (c *Chaos) clockWave(s *stream, _ time.Duration) bool {
+	h, most := c.pick(s), c.world.opts.ClockRate
+	ppm, period := s.below(most+1), s.between(time.Second, 30*time.Second)
+	if h == nil || most == 0 {
+		return false
+	}
+	c.world.ClockWave(h.name, ppm, period)
+	return true
+}
+
+func (c *Chaos) clockNoise(s *stream, _ time.Duration) bool {
+	h, most := c.pick(s), c.world.opts.ClockRate
+	ppm := s.below(most + 1)
+	if h == nil || most == 0 {
+		return false
+	}
+	c.world.ClockNoise(h.name, ppm)
+	return true
+}
+
+// double begins two faults of different kinds in the same instant.
+func (c *Chaos) double(s *stream, d time.Duration) bool {
+	all := s.shuffle(len(c.kinds) - 1) // but itself
+	happened := false
+	for _, i := range all[:2] {
+		k := c.kinds[i]
+		own := newStream(s.Uint64(), chaosStream, s.draws)
+		if c.may(k) && k.begin(c, own, min(d, k.most)) {
+			happened = true
+		}
+	}
+	return happened
+}

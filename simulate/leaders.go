@@ -1,0 +1,43 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/simulate/timeline"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// leaders checks that a shard has one leader in each term at most, for two would each
+// hand out what they hold.
+type leaders struct {
+	world *World
+	terms map[termName]transport.ID // looked up, never ranged over
+	now   map[shardName]seam.Became // the latest leader
+}
+
+type termName struct {
+	shardName
+	term uint64
+}
+
+func (l *leaders) became(shard shardName, b seam.Became) {
+	w := l.world
+	if w.timeline != nil {
+		w.record(timeline.Moment{Kind: timeline.Role, Host: w.hostOf(b.Replica), Shard: b.Shard, Role: b.Role, Term: b.Term})
+	}
+	if b.Role != "leader" {
+		return
+	}
+	name := termName{shard, b.Term}
+	if first, ok := l.terms[name]; ok && first != b.Replica {
+		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, b.Shard, w.hostOf(first), w.hostOf(b.Replica)))
+	}
+	l.terms[name] = b.Replica
+	if b.Term >= l.now[shard].Term {
+		l.now[shard] = b
+	}
+}
+
+// host returns where a shard's latest leader lives.
+func (l *leaders) host(shard shardName) string { return l.world.hostOf(l.now[shard].Replica) }

@@ -1,0 +1,193 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+)
+
+// Link is what the way from one host to another is like. With Loss, Duplicate and
+// Reorder all zero it is a TCP connection: while it lasts, frames of one class
+// arrive once, in order, and those sent into a short cut arrive after it. With any
+// of them it is harsher than any real one.
+type Link struct {
+	Latency time.Duration // the least; zero means 200 µs
+	Jitter  time.Duration // the mean of what comes on top
+	Shape   Shape         // how Jitter is spread
+	// Loss, Duplicate and Reorder are of a million frames. Those that are reordered are
+	// late by up to some milliseconds.
+	Loss, Duplicate, Reorder int64
+	// Bandwidth is in bytes per second; zero means no limit. What is sent faster queues
+	// up, one frame behind the other, all connections in one queue; urgent frames pass
+	// the others.
+	Bandwidth int64
+	// Queue is how many bytes may wait there; zero means no limit but those of the
+	// connections. A frame that does not fit is refused when it is sent, as by the full
+	// queue of a real connection: the sender knows.
+	Queue int64
+}
+
+// Shape is how a link's jitter is spread. Its mean is Link.Jitter in each shape.
+type Shape int64
+
+// The shapes.
+const (
+	Exponential Shape = iota // mostly less than the mean, and now and then several times as much
+	Fixed                    // always the mean
+	Uniform                  // anything from nothing to twice the mean
+	HeavyTail                // mostly a third of the mean, and one in thousands hundreds of times as much
+)
+
+func (l Link) harsh() bool { return l.Loss > 0 || l.Duplicate > 0 || l.Reorder > 0 }
+
+// check panics if a link makes no sense.
+func (l Link) check() {
+	for _, v := range []struct {
+		name              string
+		value, most       int64
+		duration, nonzero bool
+	}{
+		{name: "Latency", value: int64(l.Latency), most: int64(time.Hour), duration: true},
+		{name: "Jitter", value: int64(l.Jitter), most: int64(time.Hour), duration: true},
+		{name: "Shape", value: int64(l.Shape), most: int64(HeavyTail)},
+		{name: "Loss", value: l.Loss, most: million},
+		{name: "Duplicate", value: l.Duplicate, most: million},
+		{name: "Reorder", value: l.Reorder, most: million},
+		{name: "Bandwidth", value: l.Bandwidth, most: 1 << 33},
+		{name: "Queue", value: l.Queue, most: 1 << 50},
+	} {
+		switch {
+		case v.value >= 0 && v.value <= v.most:
+		case v.duration:
+			panic(fmt.Sprintf("simulate: Link.%s is %v, which is not in [0s, %v]", v.name, time.Duration(v.value), time.Duration(v.most)))
+		default:
+			panic(fmt.Sprintf("simulate: Link.%s is %d, which is not in [0, %d]", v.name, v.value, v.most))
+		}
+	}
+}
+
+// check panics if news travels in a way that makes no sense.
+func (g Gossip) check() {
+	if g.Lateness < 0 || g.Lost < 0 || g.Lost > million || g.Lies < 0 || g.Lies > million {
+		panic(fmt.Sprintf("simulate: Gossip %+v: a rate is not in [0, %d], or Lateness is negative", g, million))
+	}
+}
+
+// check panics if a world cannot be so.
+func (o Options) check() {
+	o.Link.check()
+	o.Gossip.check()
+	checkRate("Options.ClockRate", o.ClockRate)
+	if o.ClockRate < 0 || o.ClockOffset < 0 {
+		panic(fmt.Sprintf("simulate: Options: ClockRate %d or ClockOffset %v is negative", o.ClockRate, o.ClockOffset))
+	}
+}
+
+// jitter draws what comes on top of the latency.
+func (l *Link) jitter(s *stream) time.Duration {
+	switch l.Shape {
+	case Fixed:
+		return l.Jitter
+	case Uniform:
+		if l.Jitter == 0 {
+			return 0
+		}
+		return s.between(0, 2*l.Jitter)
+	case HeavyTail:
+		return s.heavyTail(l.Jitter)
+	}
+	return s.exponential(l.Jitter)
+}
+
+// SetLink changes what the links between two hosts are like, both ways.
+//
+//	w.SetLink("a", "b", simulate.Link{Latency: 80 * time.Millisecond, Bandwidth: 1 << 20, Queue: 64 << 10})
+func (w *World) SetLink(a, b string, l Link) {
+	w.SetLinkOneWay(a, b, l)
+	w.SetLinkOneWay(b, a, l)
+}
+
+// SetLinkOneWay changes what the way from one host to another is like. The way back
+// stays as it is.
+//
+//	w.SetLinkOneWay("a", "b", simulate.Link{Loss: 500_000}) // what a sends to b: half of it
+func (w *World) SetLinkOneWay(from, to string, l Link) {
+	l.check()
+	w.net.paths[w.named(from).index][w.named(to).index].base = &l
+	w.net.forecast()
+}
+
+// SetLinks changes what all links are like.
+func (w *World) SetLinks(l Link) {
+	l.check()
+	*w.net.link = l
+	for i := range w.net.paths {
+		for j := range w.net.paths[i] {
+			w.net.paths[i][j].base = w.net.link
+		}
+	}
+	w.net.forecast()
+}
+
+// weather is what a fault makes of some links, on top of what they are like.
+type weather struct {
+	from, to *Host // nil: any
+	change   func(*Link)
+	over     bool
+	fault    int
+}
+
+// blow begins a weather.
+func (n *network) blow(x *weather) *weather {
+	n.weathers = append(n.weathers, x)
+	n.forecast()
+	return x
+}
+
+// calm ends it.
+func (n *network) calm(x *weather) {
+	if x.over {
+		return
+	}
+	x.over = true
+	n.world.ended(x.fault, lab, "links: as before")
+	for i := range n.weathers {
+		if n.weathers[i] == x {
+			n.weathers = append(n.weathers[:i:i], n.weathers[i+1:]...)
+			break
+		}
+	}
+	n.forecast()
+}
+
+// forecast finds out what each link is like now.
+func (n *network) forecast() {
+	for i := range n.paths {
+		for j := range n.paths[i] {
+			p := &n.paths[i][j]
+			p.link = p.base
+			if p.sheltered {
+				continue
+			}
+			for _, x := range n.weathers {
+				if x.from != nil && x.from.index != i || x.to != nil && x.to.index != j {
+					continue
+				}
+				if p.link == p.base {
+					l := *p.base
+					p.link = &l
+				}
+				x.change(p.link)
+			}
+		}
+	}
+}
+
+// expose lets the weather reach all links again.
+func (n *network) expose() {
+	for i := range n.paths {
+		for j := range n.paths[i] {
+			n.paths[i][j].sheltered = false
+		}
+	}
+	n.forecast()
+}

@@ -1,0 +1,60 @@
+package simulate_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// A rumour that reaches nobody must not keep a node from its mesh: whoever has a
+// connection with a member gets to know it over that. Before, Join waited for the next
+// full exchange of gossip, up to a minute later.
+func TestAJoinerIsKnownThoughRumoursAreLost(t *testing.T) {
+	for seed := uint64(1); seed <= 20; seed++ {
+		w := simulate.New(simulate.Options{Seed: seed, Gossip: simulate.Gossip{Lost: 1_000_000}})
+		joined, nodes := make(map[string]time.Duration), make(map[string]*mesh.Node)
+		join := func(name string) func(context.Context) {
+			return func(ctx context.Context) {
+				delete(joined, name)
+				start := w.Now()
+				n, err := mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400"}, mesh.WithName(name),
+					mesh.WithBind(":7400"), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+				if err != nil {
+					t.Errorf("seed %d: %s: %v", seed, name, err)
+				}
+				joined[name], nodes[name] = w.Now()-start, n
+			}
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			w.Host(name).Boot("node", join(name))
+		}
+		run := func(d time.Duration) {
+			if err := w.Run(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(20 * time.Second)
+		for _, name := range []string{"d", "e", "f"} {
+			w.Host(name).Boot("node", join(name))
+			run(10 * time.Second)
+			for by, n := range nodes {
+				if m := n.Members(); len(m) != len(nodes) {
+					t.Errorf("seed %d: 10s after %s has joined %s knows %d members of %d", seed, name, by, len(m), len(nodes))
+				}
+			}
+		}
+		w.Crash("b")
+		w.Restart("b")
+		run(20 * time.Second)
+		for name, most := range map[string]time.Duration{"d": 2 * time.Second, "e": 2 * time.Second, "f": 2 * time.Second, "b": 10 * time.Second} {
+			if took, ok := joined[name]; !ok || took > most {
+				t.Errorf("seed %d: %s joined after %v (%t), want %v", seed, name, took, ok, most)
+			}
+		}
+		w.Close()
+	}
+}

@@ -1,0 +1,92 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// observer hears what the replicas of a world do, and lets the checkers know that look
+// inside of a mesh: they see what clients may never come to see, and sooner.
+type observer struct {
+	world   *World
+	next    seam.Decider
+	meshes  map[transport.ID]uint64 // by node; looked up, never ranged over
+	queue   fifo
+	leaders leaders
+	state   state
+}
+
+var _ seam.Observer = (*observer)(nil)
+
+func newObserver(w *World) observer {
+	return observer{
+		world:   w,
+		next:    w.opts.Observer,
+		meshes:  make(map[transport.ID]uint64),
+		queue:   fifo{world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue)},
+		leaders: leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[shardName]seam.Became)},
+		state:   state{world: w, recent: make(map[shardName]*digests)},
+	}
+}
+
+// shardName names a shard's history.
+type shardName struct {
+	mesh       uint64
+	generation uint64
+	shard      int
+}
+
+// Decided implements seam.Observer.
+func (o *observer) Decided(d seam.Decision) {
+	if o.next != nil {
+		o.next.Decided(d)
+	}
+	o.queue.decided(shardName{o.meshes[d.Replica], d.Generation, d.Shard}, d)
+}
+
+// Applied implements seam.Observer.
+func (o *observer) Applied(a seam.Applied) {
+	o.state.applied(shardName{o.meshes[a.Replica], a.Generation, a.Shard}, a)
+}
+
+// Became implements seam.Observer.
+func (o *observer) Became(b seam.Became) {
+	o.leaders.became(shardName{o.meshes[b.Replica], b.Generation, b.Shard}, b)
+}
+
+// Founded implements seam.Observer: there is one mesh in a world (P25), unless the
+// scenario says otherwise.
+func (o *observer) Founded(node transport.ID, mesh uint64) {
+	o.meshes[node] = mesh
+	w := o.world
+	seen := []uint64{mesh}
+	first := w.nodes[node]
+	for _, h := range w.Hosts() {
+		if h.process == nil {
+			continue
+		}
+		for _, n := range h.process.nodes {
+			id := n.node.Mesh()
+			known := id == 0
+			for _, other := range seen {
+				known = known || id == other
+			}
+			if known {
+				continue
+			}
+			if seen = append(seen, id); len(seen) > max(1, w.history.Meshes) {
+				w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", first.host.name, mesh, h.name, id))
+			}
+		}
+	}
+}
+
+// hostOf returns the host that a node lives on, or lived on.
+func (w *World) hostOf(node transport.ID) string {
+	if p := w.nodes[node]; p != nil {
+		return p.host.name
+	}
+	return fmt.Sprintf("node %x", uint64(node))
+}

@@ -1,0 +1,134 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// Outcome is how one run went.
+type Outcome struct {
+	Case        Case
+	Err         error // nil: nothing failed
+	Hash        uint64
+	Checkpoints []Checkpoint
+	Time        time.Duration // simulated
+	Events      uint64
+	Faults      []Fault // that happened, of all storms
+	Parameters  []Parameter
+	Properties  []Property
+	Calls       int // of lockers, or whatever else the world's history was told of
+	Grants      int // calls that ended in a hold
+	Timeline    *timeline.Timeline
+}
+
+// Play makes the world of opts, plays the scenario in it, and closes it. A panic of the
+// scenario is a failure like any other.
+func Play(opts Options, scenario func(w *World) error) Outcome {
+	w := New(opts)
+	o := Outcome{Case: caseOf(opts)}
+	o.Err = w.play(scenario)
+	o.Hash, o.Checkpoints, o.Time, o.Events = w.Hash(), w.Checkpoints(), w.Now(), w.Events()
+	o.Parameters, o.Properties, o.Timeline = w.Parameters(), w.Properties(), w.Timeline()
+	for _, c := range w.storms {
+		for _, f := range c.faults {
+			if f.Happened {
+				o.Faults = append(o.Faults, f)
+			}
+		}
+	}
+	o.Calls, o.Grants = w.history.Calls()
+	w.Close()
+	return o
+}
+
+func (w *World) play(scenario func(w *World) error) error {
+	err := guarded(w, scenario)
+	var s *Stopped
+	switch {
+	case errors.As(w.failure, &s):
+		return s // whatever the scenario made of it
+	case err != nil:
+		return err
+	case w.failure != nil:
+		return w.failure
+	}
+	return w.unpicked()
+}
+
+// guarded calls the scenario. It also returns if that panics; and if it ends the
+// goroutine, which t.Fatal does, it does so on one of its own.
+func guarded(w *World, scenario func(w *World) error) (err error) {
+	err = errors.New("simulate: the scenario ended its goroutine: it must return its error, and not call t.Fatal")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			}
+		}()
+		err = scenario(w)
+	}()
+	<-done
+	return err
+}
+
+// unpicked returns an error if Options.Set names a parameter that nobody has picked.
+func (w *World) unpicked() error {
+	for _, name := range slices.Sorted(maps.Keys(w.opts.Set)) {
+		beginning, star := strings.CutSuffix(name, "*")
+		if !slices.ContainsFunc(w.parameters, func(p Parameter) bool {
+			return p.Name == name || star && strings.HasPrefix(p.Name, beginning)
+		}) {
+			return fmt.Errorf("simulate: parameter %q is set, and the scenario picks none of that name", name)
+		}
+	}
+	return nil
+}
+
+// classOf says in which way a run has failed: what its message says before the first
+// colon, without numbers and texts in quotes. It is empty for nil.
+func classOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	if _, ok := errors.AsType[*Unrepeatable](err); ok {
+		return "unrepeatable"
+	}
+	message, _, _ := strings.Cut(err.Error(), "\n")
+	if strings.Contains(message, " panicked: ") {
+		return "panic"
+	}
+	message = strings.TrimPrefix(message, "simulate: ")
+	message, _, _ = strings.Cut(message, ":")
+	var b strings.Builder
+	quoted, word, number := false, false, false // inside of what
+	for _, r := range message {
+		switch {
+		case r == '"':
+			if quoted = !quoted; quoted {
+				b.WriteString(`"…"`)
+			}
+		case quoted:
+		case unicode.IsDigit(r) && !word:
+			if !strings.HasSuffix(b.String(), "#") {
+				b.WriteByte('#')
+			}
+			number = true
+		default:
+			b.WriteRune(r)
+		}
+		other := !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		word = !other && !number
+		number = number && !other
+	}
+	return b.String()
+}

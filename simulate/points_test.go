@@ -1,0 +1,129 @@
+package simulate_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/drill"
+)
+
+// points sums up what worlds say of the points in the library's code.
+type points struct {
+	mu    sync.Mutex
+	sites map[point.Site]uint64
+	marks map[point.Mark]uint64
+	in    map[point.Mark]int // worlds that met it
+}
+
+func newPoints() *points {
+	return &points{sites: make(map[point.Site]uint64), marks: make(map[point.Mark]uint64), in: make(map[point.Mark]int)}
+}
+
+// play is a drill whose points are counted.
+func (p *points) play(w *simulate.World) error {
+	err := drill.Play(w)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range point.Sites() {
+		p.sites[s] += w.Taken(s)
+	}
+	for _, m := range point.Marks() {
+		if met := w.Met(m); met > 0 {
+			p.marks[m] += met
+			p.in[m]++
+		}
+	}
+	return err
+}
+
+// String lists all of them, the rarest first.
+func (p *points) String() string {
+	var b strings.Builder
+	sites, marks := point.Sites(), point.Marks()
+	slices.SortStableFunc(sites, func(x, y point.Site) int { return cmp.Compare(p.sites[x], p.sites[y]) })
+	slices.SortStableFunc(marks, func(x, y point.Mark) int { return cmp.Compare(p.in[x], p.in[y]) })
+	for _, s := range sites {
+		fmt.Fprintf(&b, "%9d times taken: %v\n", p.sites[s], s)
+	}
+	for _, m := range marks {
+		fmt.Fprintf(&b, "%9d times, in %d worlds: %v\n", p.marks[m], p.in[m], m)
+	}
+	return b.String()
+}
+
+// TestEachSite: wherever a fault point is, drills come by it; and a mesh that takes one of
+// them every second time keeps what it promises, in the time that it has for that.
+func TestEachSite(t *testing.T) {
+	least, most := 2, 40
+	if testing.Short() {
+		least = 1
+	}
+	for _, s := range point.Sites() {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPoints()
+			worlds := 0
+			for seed := max(*simulate.SeedFlag, 1); worlds < least || p.sites[s] == 0 && worlds < most; seed++ {
+				worlds++
+				search := simulate.Search{Play: p.play, Options: simulate.Options{
+					Seed: seed, Profile: simulate.Hostile,
+					Set: map[string]int64{"site-" + s.String() + "-percent": 50},
+				}}
+				if o := search.Replay(search.Case(seed), false); o.Err != nil {
+					t.Fatalf("%v\n%v", o.Err, o.Case)
+				}
+			}
+			if p.sites[s] == 0 {
+				t.Errorf("%d worlds never came by", worlds)
+			}
+			t.Logf("taken %d times in %d worlds", p.sites[s], worlds)
+		})
+	}
+}
+
+// enough is how many worlds must meet every mark and take every site; of fewer, only most
+// is asked.
+const enough = 2000
+
+// TestEveryMarkIsMet: hostile drills come to all the rare situations that they are for.
+//
+//	go test ./simulate -run '^TestEveryMarkIsMet$' -seeds 2000 -v
+func TestEveryMarkIsMet(t *testing.T) {
+	p := newPoints()
+	report, err := simulate.Search{
+		Play: p.play, Options: simulate.Options{Seed: max(*simulate.SeedFlag, 1), Profile: simulate.Hostile},
+		Seeds: max(*simulate.SeedsFlag, 20), KeepGoing: true,
+	}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Findings {
+		t.Errorf("%d seeds, the first: %v\n%v", f.Seeds, f.First.Err, f.First.Case)
+	}
+	met, taken := 0, 0
+	for _, m := range point.Marks() {
+		if p.marks[m] > 0 {
+			met++
+		} else if report.Seeds >= enough {
+			t.Errorf("never: %v", m)
+		}
+	}
+	for _, s := range point.Sites() {
+		if p.sites[s] > 0 {
+			taken++
+		} else if report.Seeds >= enough {
+			t.Errorf("never taken: %v", s)
+		}
+	}
+	if met < len(point.Marks())/2 || taken < len(point.Sites())/2 {
+		t.Errorf("only %d of %d marks were met, and %d of %d sites taken", met, len(point.Marks()), taken, len(point.Sites()))
+	}
+	t.Logf("%d worlds, %v of virtual time in %v, %d events, %d of %d marks, %d of %d sites\n%v", report.Seeds, report.Simulated,
+		report.Elapsed, report.Events, met, len(point.Marks()), taken, len(point.Sites()), p)
+}

@@ -1,0 +1,146 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// Property is what a scenario, or the library's own code, claims of its worlds, and
+// what one world has to say of it.
+type Property struct {
+	Name string
+	Kind PropertyKind
+	// Asked is how often the world came to where the claim is made, and Met how often
+	// it was true there, or was reached.
+	Asked, Met uint64
+}
+
+// Wanted tells whether some world of a search must meet the property: a claim that no
+// world ever came to proves nothing.
+func (p Property) Wanted() bool { return p.Kind != Unreachable }
+
+func (p Property) String() string {
+	return fmt.Sprintf("%v %q: met %d of %d times", p.Kind, p.Name, p.Met, p.Asked)
+}
+
+// PropertyKind says what is claimed.
+type PropertyKind uint8
+
+// The kinds of properties.
+const (
+	Expected    PropertyKind = iota // named by [World.Expect], and not met yet
+	Always                          // [World.Always]
+	Sometimes                       // [World.Sometimes]
+	Reachable                       // [World.Reachable]
+	Unreachable                     // [World.Unreachable]
+	Mark                            // a rare situation in the library's own code
+)
+
+func (k PropertyKind) String() string {
+	return [...]string{"expected", "always", "sometimes", "reachable", "unreachable", "mark"}[k]
+}
+
+// Always fails the run at once unless ok: there is a bug, and here is where it shows.
+// Format and args say what was found instead.
+//
+//	w.Always("the balance stays", sum == total, "it is %d, and was %d", sum, total)
+func (w *World) Always(name string, ok bool, format string, args ...any) {
+	if !w.meet(name, Always, ok) {
+		w.Fail(fmt.Errorf("always %q: %s", name, fmt.Sprintf(format, args...)))
+	}
+}
+
+// Sometimes says that in some world, at some time, cond should be true here: a search
+// whose worlds never saw it has not tried hard enough.
+//
+//	w.Sometimes("two wait for the lock", waiting >= 2)
+func (w *World) Sometimes(name string, cond bool) { w.meet(name, Sometimes, cond) }
+
+// Reachable says that some world should come by here.
+//
+//	if errors.Is(err, mesh.ErrLost) {
+//		w.Reachable("a lock was lost at work")
+//	}
+func (w *World) Reachable(name string) { w.meet(name, Reachable, true) }
+
+// Unreachable fails the run at once: no world comes by here unless there is a bug.
+//
+//	default:
+//		w.Unreachable("an unknown state", "state %d", state)
+func (w *World) Unreachable(name, format string, args ...any) {
+	if w.meet(name, Unreachable, true) {
+		w.Fail(fmt.Errorf("unreachable %q: %s", name, fmt.Sprintf(format, args...)))
+	}
+}
+
+// Expect names properties before they are met, so that a search misses those that none
+// of its worlds came to: Reachable ones above all, which no other line speaks of.
+//
+//	w.Expect("a lock was lost at work")
+func (w *World) Expect(names ...string) {
+	for _, name := range names {
+		w.property(name, Expected)
+	}
+}
+
+// Properties returns what the world has to say of each property: those of its scenario,
+// in the order in which they came up, and then the library's own marks, met or not.
+func (w *World) Properties() []Property {
+	all := make([]Property, 0, len(w.properties)+len(w.marks))
+	for _, p := range w.properties {
+		all = append(all, *p)
+	}
+	for _, m := range point.Marks() {
+		all = append(all, Property{m.String(), Mark, w.marks[m], w.marks[m]})
+	}
+	return all
+}
+
+// WorldOf returns the world that an actor's context belongs to, for code that gets
+// nothing but the context.
+//
+//	simulate.WorldOf(ctx).Reachable("a lock was lost at work")
+func WorldOf(ctx context.Context) *World { return processOf(ctx, "WorldOf").world }
+
+// meet counts one more look at a property, and returns holds.
+func (w *World) meet(name string, kind PropertyKind, holds bool) bool {
+	p := w.property(name, kind)
+	p.Asked++
+	if holds {
+		p.Met++
+	}
+	broken := kind == Always && !holds
+	if broken || holds && p.Met == 1 && kind != Always {
+		m := timeline.Moment{Kind: timeline.Property, Host: lab, Text: fmt.Sprintf("%v %q", kind, name)}
+		if a := w.current; a != nil {
+			m.Host, m.Actor = a.process.host.name, a.name
+		}
+		if broken {
+			m.Text += " is broken"
+		}
+		w.record(m)
+	}
+	return holds
+}
+
+// property finds a property by its name. A name has one meaning.
+func (w *World) property(name string, kind PropertyKind) *Property {
+	for _, p := range w.properties {
+		if p.Name != name {
+			continue
+		}
+		switch {
+		case p.Kind == Expected:
+			p.Kind = kind
+		case kind != p.Kind && kind != Expected:
+			w.Fail(fmt.Errorf("simulate: property %q is said to be %v here, and %v elsewhere", name, kind, p.Kind))
+		}
+		return p
+	}
+	p := &Property{Name: name, Kind: kind}
+	w.properties = append(w.properties, p)
+	return p
+}

@@ -1,0 +1,346 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Search plays a scenario over many seeds, and looks for those that fail.
+//
+// Every seed that fails is played twice before it is believed, and so is one of a
+// hundred that pass: if the two runs differ, the scenario, or the mesh, depends on
+// something that the seed does not decide, and that is what is reported.
+type Search struct {
+	// Play is the scenario: it makes hosts and actors in a new world, lets time pass,
+	// and returns what failed. It is called from several goroutines at once, with a world
+	// for each call.
+	Play func(w *World) error
+	// Options are those of each world. Options.Seed is the first seed. Repeat is
+	// overwritten.
+	Options Options
+	// Profiles, if there are any, are taken in turns in place of Options.Profile. Which
+	// one a seed gets depends on that seed alone.
+	Profiles []Profile
+	// Seeds is how many are played, and For how much real time may pass before no more
+	// are begun. Default: 100 seeds; if only For is given, as many as there is time for.
+	Seeds int
+	For   time.Duration
+	// Workers is how many worlds run at once. Default: GOMAXPROCS.
+	Workers int
+	// KeepGoing plays all seeds, whatever fails. Without it, the search ends with the
+	// first failure, which is the same one however many workers there are.
+	KeepGoing bool
+	// Marks demands that every property that is wanted (see [Property]) is met in some
+	// world, unless the search was ended before its time.
+	Marks bool
+	// Progress hears of each seed that was played, one at a time.
+	Progress func(Progress)
+	// Budget is what Shrink may spend.
+	Budget Budget
+	// Repeat returns the line that has a case again. The default is for somebody who
+	// reads code.
+	Repeat func(Case) string
+}
+
+// Progress is what a search has done so far.
+type Progress struct {
+	Seeds     int
+	Failures  int
+	Faults    int
+	Calls     int
+	Grants    int
+	Events    uint64
+	Simulated time.Duration
+	Elapsed   time.Duration
+}
+
+// Report is what a search has found.
+type Report struct {
+	Progress
+	// Findings has one failure for each way in which seeds failed, that of the lowest
+	// seed, in the order of seeds. At most 100 ways are told apart.
+	Findings []Finding
+	// Properties are the sums over all worlds.
+	Properties []Property
+	// Missing are the wanted properties that no world met; nil unless Search.Marks is set
+	// and the search came to its end.
+	Missing []Property
+}
+
+// Finding is one way in which seeds failed.
+type Finding struct {
+	// Class is the beginning of the message, without what differs from seed to seed.
+	Class string
+	// Seeds is how many failed so.
+	Seeds int
+	// First is the run of the lowest of them.
+	First Outcome
+}
+
+// maxFindings bounds what a search remembers.
+const maxFindings = 100
+
+// recheckOne of so many seeds that pass is played twice.
+const recheckOne = 100
+
+// Unrepeatable is the error of a seed whose second run was another than its first.
+type Unrepeatable struct {
+	Case          Case
+	First, Second Outcome
+	// Divergence tells where two further runs part; nil if their events are the same, and
+	// only what the scenario says of them is not.
+	Divergence *Divergence
+}
+
+func (u *Unrepeatable) Error() string {
+	say := func(o Outcome) string {
+		s := fmt.Sprintf("hash %x, %d events, %v", o.Hash, o.Events, o.Time)
+		if o.Err == nil {
+			return s + ", no failure"
+		}
+		return s + fmt.Sprintf(", %s", firstLine(o.Err))
+	}
+	parted := "their events are the same"
+	if u.Divergence != nil {
+		parted = u.Divergence.String()
+	}
+	return fmt.Sprintf("unrepeatable: the run of %v differs from one time to the next: something decides that is not the seed\n\tfirst:  %s\n\tsecond: %s\n\t%s",
+		u.Case, say(u.First), say(u.Second), parted)
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// Err returns nil if the search has found nothing wrong.
+func (r *Report) Err() error {
+	var errs []error
+	for _, f := range r.Findings {
+		errs = append(errs, f.First.Err)
+	}
+	if len(r.Missing) > 0 {
+		errs = append(errs, fmt.Errorf("simulate: in %d seeds, nothing came to %d of the properties: %q", r.Seeds, len(r.Missing), names(r.Missing)))
+	}
+	return errors.Join(errs...)
+}
+
+func names(properties []Property) (names []string) {
+	for _, p := range properties {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// check completes the search, or says what is wrong with it.
+func (s *Search) check() error {
+	switch {
+	case s.Play == nil:
+		return errors.New("simulate: Search.Play is nil")
+	case s.Seeds < 0:
+		return fmt.Errorf("simulate: Search.Seeds is %d", s.Seeds)
+	case s.For < 0:
+		return fmt.Errorf("simulate: Search.For is %v", s.For)
+	case s.Workers < 0:
+		return fmt.Errorf("simulate: Search.Workers is %d", s.Workers)
+	}
+	profiles := s.Profiles
+	if len(profiles) == 0 && s.Options.Profile != "" {
+		profiles = []Profile{s.Options.Profile}
+	}
+	for _, p := range profiles {
+		if _, err := ParseProfile(string(p)); err != nil {
+			return err
+		}
+	}
+	if s.Seeds == 0 && s.For == 0 {
+		s.Seeds = 100
+	}
+	if s.Workers == 0 {
+		s.Workers = runtime.GOMAXPROCS(0)
+	}
+	return nil
+}
+
+// Case returns the case of a seed.
+func (s Search) Case(seed uint64) Case {
+	c := caseOf(s.Options)
+	c.Seed = seed
+	if n := uint64(len(s.Profiles)); n > 0 {
+		c.Profile = s.Profiles[seed%n]
+	}
+	return c
+}
+
+// Replay plays one case, with a timeline if it is wanted.
+func (s Search) Replay(c Case, timeline bool) Outcome {
+	opts := c.apply(s.Options)
+	opts.Timeline = timeline || s.Options.Timeline
+	opts.Repeat = s.repeat(c)
+	return Play(opts, s.Play)
+}
+
+func (s *Search) repeat(c Case) string {
+	if s.Repeat != nil {
+		return s.Repeat(c)
+	}
+	return "simulate.Case: " + c.String()
+}
+
+// Run searches. It returns an error, having done nothing, if the search's fields make no
+// sense; and the cause of ctx's end, with the report so far, if that comes first. It
+// waits for the worlds that are under way.
+//
+//	report, err := simulate.Search{Play: scenario, Seeds: 1000}.Run(ctx)
+func (s Search) Run(ctx context.Context) (*Report, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	h := hunt{Search: s, next: s.Options.Seed, report: &Report{}, start: time.Now()}
+	var wg sync.WaitGroup
+	for range s.Workers {
+		wg.Go(func() {
+			for {
+				seed, ok := h.claim(ctx)
+				if !ok {
+					return
+				}
+				h.add(h.try(s.Case(seed)))
+			}
+		})
+	}
+	wg.Wait()
+	r := h.report
+	r.Elapsed = time.Since(h.start)
+	if !s.KeepGoing && len(r.Findings) > 1 {
+		r.Findings = r.Findings[:1] // others were ahead
+	}
+	if err := context.Cause(ctx); err != nil && !h.ended {
+		return r, err
+	}
+	if s.Marks && len(r.Findings) == 0 || s.Marks && s.KeepGoing {
+		for _, p := range r.Properties {
+			if p.Wanted() && p.Met == 0 {
+				r.Missing = append(r.Missing, p)
+			}
+		}
+	}
+	return r, nil
+}
+
+// hunt is a search under way.
+type hunt struct {
+	Search
+	start time.Time
+
+	mu     sync.Mutex
+	next   uint64 // seed
+	begun  int
+	ended  bool // by itself
+	report *Report
+}
+
+// claim returns the next seed. Seeds are begun in order, so that all below one that
+// fails are played.
+func (h *hunt) claim(ctx context.Context) (seed uint64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ctx.Err() != nil {
+		return 0, false
+	}
+	if h.Seeds > 0 && h.begun >= h.Seeds || h.For > 0 && time.Since(h.start) >= h.For ||
+		h.report.Failures > 0 && !h.KeepGoing {
+		h.ended = true
+		return 0, false
+	}
+	seed = h.next
+	h.next++
+	h.begun++
+	return seed, true
+}
+
+// try plays a case, and plays it again where that is due.
+func (h *hunt) try(c Case) Outcome {
+	first := h.Replay(c, false)
+	if first.Err == nil && mix(c.Seed)%recheckOne != 0 {
+		return first
+	}
+	second := h.Replay(c, false)
+	if first.Hash == second.Hash && first.Events == second.Events && text(first.Err) == text(second.Err) {
+		return first
+	}
+	o := first
+	o.Err = &Unrepeatable{Case: c, First: first, Second: second, Divergence: Diverge(c.apply(h.Options), c.apply(h.Options), h.Play)}
+	return o
+}
+
+// text is what an error says, without the stack of a panic, which has the numbers of
+// goroutines in it.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	message, _, _ := strings.Cut(err.Error(), "\ngoroutine ")
+	return message
+}
+
+// add counts one outcome in. It keeps nothing of those that pass.
+func (h *hunt) add(o Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.report
+	r.Seeds++
+	r.Faults += len(o.Faults)
+	r.Calls += o.Calls
+	r.Grants += o.Grants
+	r.Events += o.Events
+	r.Simulated += o.Time
+	r.Elapsed = time.Since(h.start)
+	for _, p := range o.Properties {
+		r.addProperty(p)
+	}
+	if o.Err != nil {
+		r.Failures++
+		r.addFailure(o)
+	}
+	if h.Progress != nil {
+		h.Progress(r.Progress)
+	}
+}
+
+func (r *Report) addProperty(p Property) {
+	i := slices.IndexFunc(r.Properties, func(q Property) bool { return q.Name == p.Name })
+	if i < 0 {
+		r.Properties = append(r.Properties, p)
+		return
+	}
+	q := &r.Properties[i]
+	q.Asked += p.Asked
+	q.Met += p.Met
+	if q.Kind == Expected {
+		q.Kind = p.Kind
+	}
+}
+
+func (r *Report) addFailure(o Outcome) {
+	class := classOf(o.Err)
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Class == class })
+	switch {
+	case i >= 0:
+		f := &r.Findings[i]
+		f.Seeds++
+		if o.Case.Seed < f.First.Case.Seed {
+			f.First = o
+		}
+	case len(r.Findings) < maxFindings:
+		r.Findings = append(r.Findings, Finding{Class: class, Seeds: 1, First: o})
+	}
+	slices.SortFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.First.Case.Seed, b.First.Case.Seed) })
+}

@@ -1,0 +1,270 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fails returns a scenario that fails for the seeds given, and otherwise passes a second.
+func fails(seeds ...uint64) func(*World) error {
+	return func(w *World) error {
+		if err := w.Run(time.Second); err != nil {
+			return err
+		}
+		if slices.Contains(seeds, w.Seed()) {
+			return fmt.Errorf("broken: seed %d", w.Seed())
+		}
+		return nil
+	}
+}
+
+func search(t *testing.T, s Search) *Report {
+	t.Helper()
+	r, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSearchFindsNothing(t *testing.T) {
+	told := 0
+	r := search(t, Search{Play: fails(), Seeds: 250, Options: Options{Seed: 3}, Progress: func(p Progress) {
+		if told++; p.Seeds != told {
+			t.Errorf("the call %d of Progress says %d seeds", told, p.Seeds)
+		}
+	}})
+	if r.Err() != nil || r.Seeds != 250 || r.Simulated != 250*time.Second || told != 250 || r.Failures != 0 || len(r.Findings) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := search(t, Search{Play: fails()}); r.Seeds != 100 {
+		t.Errorf("without a size: %d seeds", r.Seeds)
+	}
+}
+
+// The first failure is the lowest seed's, however many workers there are.
+func TestSearchStopsAtTheFirstFailure(t *testing.T) {
+	for _, workers := range []int{1, 2, 7} {
+		r := search(t, Search{Play: fails(17, 18, 19, 40), Seeds: 1000, Workers: workers})
+		if len(r.Findings) != 1 || r.Findings[0].First.Case.Seed != 17 || r.Seeds < 18 || r.Seeds > 18+workers || r.Err() == nil {
+			t.Errorf("%d workers: %+v", workers, r)
+		}
+	}
+}
+
+func TestSearchKeepsGoing(t *testing.T) {
+	play := func(w *World) error {
+		if w.Seed()%2 == 0 {
+			return fmt.Errorf("even: %d", w.Seed())
+		}
+		if w.Seed()%5 == 0 {
+			return fmt.Errorf("five: %d", w.Seed())
+		}
+		return nil
+	}
+	r := search(t, Search{Play: play, Seeds: 40, Options: Options{Seed: 1}, KeepGoing: true})
+	if r.Seeds != 40 || r.Failures != 24 || len(r.Findings) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	for i, want := range []struct {
+		class string
+		first uint64
+		seeds int
+	}{{"even", 2, 20}, {"five", 5, 4}} {
+		if f := r.Findings[i]; f.Class != want.class || f.First.Case.Seed != want.first || f.Seeds != want.seeds {
+			t.Errorf("finding %d: %q %d %d, want %+v", i, f.Class, f.First.Case.Seed, f.Seeds, want)
+		}
+	}
+	all := search(t, Search{Play: func(w *World) error { return fmt.Errorf("%c", 0x4e00+w.Seed()) }, Seeds: 300, KeepGoing: true})
+	if all.Failures != 300 || len(all.Findings) != maxFindings {
+		t.Errorf("all fail, each in its way: %d failures, %d findings", all.Failures, len(all.Findings))
+	}
+}
+
+func TestSearchTakesProfilesInTurns(t *testing.T) {
+	s := Search{Play: fails(), Profiles: []Profile{LAN, WAN}, Options: Options{Profile: Calm}}
+	for seed := uint64(0); seed < 4; seed++ {
+		if got := s.Case(seed).Profile; got != s.Profiles[seed%2] {
+			t.Errorf("seed %d has profile %v", seed, got)
+		}
+	}
+}
+
+// A scenario that something else decides is reported as one, whether a seed of it fails
+// or, in one of a hundred, passes.
+func TestSearchNoticesWhatTheSeedDoesNotDecide(t *testing.T) {
+	var runs atomic.Int64
+	parts := map[string]bool{"course": true}
+	for name, play := range map[string]func(*World) error{
+		"failure": func(w *World) error {
+			if w.Seed() == 30 && runs.Add(1) == 1 {
+				return errors.New("broken: once")
+			}
+			return nil
+		},
+		"course": func(w *World) error {
+			w.At(time.Duration(runs.Add(1)), func() {})
+			return w.Run(time.Second)
+		},
+		"message": func(w *World) error {
+			if w.Seed() == 30 {
+				return fmt.Errorf("broken: %d", runs.Add(1))
+			}
+			return nil
+		},
+	} {
+		runs.Store(0)
+		s := Search{Play: play, Seeds: 1000}
+		r := search(t, s)
+		if len(r.Findings) != 1 {
+			t.Errorf("%s: %+v", name, r)
+			continue
+		}
+		var u *Unrepeatable
+		if err := r.Err(); !errors.As(err, &u) || !strings.Contains(err.Error(), "first:") {
+			t.Errorf("%s: %v", name, err)
+		} else if (u.Divergence != nil) != parts[name] {
+			t.Errorf("%s: where do they part? %v", name, err)
+		}
+		if shrunk := s.Shrink(t.Context(), r.Findings[0].First); shrunk.Runs != 0 || shrunk.Confirmed {
+			t.Errorf("%s: a failure that does not repeat was shrunk: %+v", name, shrunk)
+		}
+	}
+}
+
+func TestSearchDemandsProperties(t *testing.T) {
+	play := func(w *World) error {
+		w.Expect("never", "rare")
+		w.Sometimes("common", true)
+		if w.Seed() == 77 {
+			w.Reachable("rare")
+		}
+		return nil
+	}
+	missing := func(s Search) (missing []string) {
+		s.Play = play
+		for _, p := range search(t, s).Missing {
+			if p.Kind != Mark {
+				missing = append(missing, p.Name)
+			}
+		}
+		return missing
+	}
+	if got := missing(Search{Seeds: 50, Marks: true}); !slices.Equal(got, []string{"never", "rare"}) {
+		t.Errorf("50 seeds miss %q", got)
+	}
+	if got := missing(Search{Seeds: 100, Marks: true}); !slices.Equal(got, []string{"never"}) {
+		t.Errorf("100 seeds miss %q", got)
+	}
+	if got := missing(Search{Seeds: 50}); got != nil {
+		t.Errorf("without Marks, %q are missing", got)
+	}
+	if err := search(t, Search{Seeds: 3, Marks: true, Play: play}).Err(); err == nil || !strings.Contains(err.Error(), `"never"`) {
+		t.Errorf("missing properties are no error: %v", err)
+	}
+}
+
+func TestSearchEnds(t *testing.T) {
+	t.Run("with its time", func(t *testing.T) {
+		r := search(t, Search{Play: fails(), For: time.Nanosecond})
+		if r.Seeds != 0 || r.Err() != nil || r.Missing != nil {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("with its context", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough := errors.New("enough")
+		r, err := Search{Play: fails(), For: time.Hour, Marks: true, Progress: func(p Progress) {
+			if p.Seeds == 10 {
+				cancel(enough)
+			}
+		}}.Run(ctx)
+		if !errors.Is(err, enough) || r.Seeds < 10 || r.Missing != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+func TestBadSearches(t *testing.T) {
+	for _, tt := range []struct {
+		s    Search
+		want string
+	}{
+		{Search{}, "Play"},
+		{Search{Play: fails(), Seeds: -1}, "Seeds"},
+		{Search{Play: fails(), For: -1}, "For"},
+		{Search{Play: fails(), Workers: -1}, "Workers"},
+		{Search{Play: fails(), Profiles: []Profile{Calm, "dull"}}, "dull"},
+		{Search{Play: fails(), Options: Options{Profile: "dull"}}, "dull"},
+	} {
+		if r, err := tt.s.Run(t.Context()); r != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, %v, want an error that names %s", tt.s, r, err, tt.want)
+		}
+	}
+	set := Search{Play: fails(), Options: Options{Set: map[string]int64{"hots": 3}}}
+	if r := search(t, set); r.Err() == nil || !strings.Contains(r.Err().Error(), "hots") {
+		t.Errorf("a parameter that is set, and not there: %v", r.Err())
+	}
+}
+
+// What a scenario does to itself is a failure of its seed, and no more.
+func TestScenariosThatMisbehave(t *testing.T) {
+	for name, play := range map[string]func(*World) error{
+		"panic:":  func(*World) error { panic("oh no") },
+		"t.Fatal": func(*World) error { runtime.Goexit(); return nil },
+		"panicked:": func(w *World) error {
+			w.Host("a").Go("x", func(context.Context) { panic("oh no") })
+			return w.Run(time.Second)
+		},
+		"unheard of": func(w *World) error { w.Fail(errors.New("unheard of")); return nil },
+	} {
+		r := search(t, Search{Play: play, Seeds: 3})
+		if _, ok := errors.AsType[*Unrepeatable](r.Err()); ok {
+			t.Errorf("%s: not repeatable: %v", name, r.Err())
+		}
+		if r.Failures == 0 || !strings.Contains(fmt.Sprint(r.Err()), name) {
+			t.Errorf("%s: %v", name, r.Err())
+		}
+	}
+}
+
+// A search of a night must not grow.
+func TestSearchForgetsWhatPasses(t *testing.T) {
+	play := func(w *World) error {
+		var hosts []*Host
+		for i := range 5 {
+			h := w.Host(fmt.Sprint("h", i))
+			hosts = append(hosts, h)
+			h.Boot("sleeper", func(ctx context.Context) {
+				Go(ctx, "child", func(ctx context.Context) { _ = Sleep(ctx, time.Hour) })
+				_ = Sleep(ctx, time.Hour)
+			})
+		}
+		w.At(time.Second, func() { hosts[0].Go("late", func(context.Context) {}); w.Crash("h0") }) // it never runs
+		return w.Run(time.Second)
+	}
+	measure := func(seeds int) (heap uint64, goroutines int) {
+		search(t, Search{Play: play, Seeds: seeds, Workers: 1})
+		var m runtime.MemStats
+		for range 3 {
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc, runtime.NumGoroutine()
+	}
+	heap, goroutines := measure(50)
+	after, more := measure(1000)
+	if more > goroutines+5 {
+		t.Errorf("%d goroutines after 50 seeds, %d after 1050", goroutines, more)
+	}
+	if after > heap+1<<20 {
+		t.Errorf("%d bytes in use after 50 seeds, %d after 1050", heap, after)
+	}
+}

@@ -1,0 +1,186 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMinimize(t *testing.T) {
+	items := strings.Split("abcdefghijklmnopqrstuvwxyz", "")
+	for _, need := range []string{"", "a", "z", "m", "az", "amz", "bcde", "acegikmoqsuwy", "abcdefghijklmnopqrstuvwxyz"} {
+		asked := 0
+		got := minimize(items, func(part []string) bool {
+			asked++
+			for _, n := range strings.Split(need, "") {
+				if n != "" && !slices.Contains(part, n) {
+					return false
+				}
+			}
+			return true
+		})
+		if strings.Join(got, "") != need {
+			t.Errorf("of all letters, %q is what fails, not %q", need, got)
+		}
+		if most := 50 + 32*len(need); asked > most {
+			t.Errorf("%q: asked %d times, expected at most %d", need, asked, most)
+		}
+	}
+	if got := minimize(nil, func([]string) bool { t.Error("asked about nothing"); return true }); got != nil {
+		t.Errorf("minimize(nil) = %q", got)
+	}
+	if got := minimize([]string{"a", "b"}, func([]string) bool { return false }); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("what never fails is made %q", got)
+	}
+	// Not monotonic: an odd number of letters fails.
+	if got := minimize(items[:25], func(part []string) bool { return len(part)%2 == 1 }); len(got) != 1 {
+		t.Errorf("an odd number fails, and it ends with %q", got)
+	}
+}
+
+// stormy fails if two pauses and an isolation have come about in a world of three hosts
+// or more whose noise is at least 12.
+func stormy(w *World) error {
+	hosts, noise := w.Pick("hosts", 1, 9), w.Pick("noise", 0, 100)
+	w.Pick("idle", 0, 1000)
+	for i := range hosts {
+		w.Host(fmt.Sprint("h", i)).Boot("sleeper", func(ctx context.Context) {
+			for Sleep(ctx, time.Second) == nil {
+			}
+		})
+	}
+	storm := w.Chaos(ChaosOptions{For: 30 * time.Second})
+	if err := w.RunUntil(storm.Over, time.Hour); err != nil {
+		return err
+	}
+	pauses, isolations := 0, 0
+	for _, f := range storm.Faults() {
+		if f.Happened && strings.HasPrefix(f.Name, "pause/") {
+			pauses++
+		}
+		if f.Happened && strings.HasPrefix(f.Name, "isolate/") {
+			isolations++
+		}
+	}
+	switch {
+	case pauses >= 2 && isolations >= 1 && hosts >= 3 && noise >= 12:
+		return fmt.Errorf("broken: after %d pauses", pauses)
+	case pauses >= 1 && isolations == 0:
+		return errors.New("broken in another way: no isolation")
+	}
+	return nil
+}
+
+func found(t *testing.T, s Search) Outcome {
+	t.Helper()
+	s.KeepGoing = true
+	for _, f := range search(t, s).Findings {
+		if f.Class == "broken" {
+			return f.First
+		}
+	}
+	t.Fatal("no seed fails")
+	return Outcome{}
+}
+
+func TestShrink(t *testing.T) {
+	s := Search{Play: stormy, Options: Options{Seed: 1, Profile: Hostile}}
+	first := found(t, s)
+	var before Shrunk
+	for i, workers := range []int{1, 3} {
+		s.Workers = workers
+		x := s.Shrink(t.Context(), first)
+		got := parameterValues(x.After)
+		if len(x.After.Faults) != 3 || len(x.After.Case.Only) != 3 || got["hosts"] != 3 || got["noise"] != 12 || got["idle"] != 0 || !x.Confirmed {
+			t.Errorf("%v\n%v", x, x.After.Case)
+		}
+		if !strings.HasPrefix(x.After.Err.Error(), "broken: after 2 pauses") {
+			t.Errorf("shrunk into another failure: %v", x.After.Err)
+		}
+		if i > 0 && (!reflect.DeepEqual(x.After.Case, before.After.Case) || x.Runs != before.Runs) {
+			t.Errorf("with other workers, another case:\n%v, %d runs\n%v, %d runs", before.After.Case, before.Runs, x.After.Case, x.Runs)
+		}
+		before = x
+		again, err := ParseCase(x.After.Case.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := s.Replay(again, true); o.Hash != x.After.Hash || text(o.Err) != text(x.After.Err) || o.Timeline == nil {
+			t.Errorf("the case's text is another run: %v", o.Err)
+		}
+	}
+}
+
+func parameterValues(o Outcome) map[string]int64 {
+	values := make(map[string]int64)
+	for _, p := range o.Parameters {
+		values[p.Name] = p.Value
+	}
+	return values
+}
+
+func TestShrinkKeepsItsBudget(t *testing.T) {
+	s := Search{Play: stormy, Options: Options{Seed: 1, Profile: Hostile}}
+	first := found(t, s)
+	for _, most := range []int{1, 7, 20} {
+		s.Budget.Runs = most
+		x := s.Shrink(t.Context(), first)
+		if x.Runs > most+1 || !x.Confirmed || classOf(x.After.Err) != "broken" {
+			t.Errorf("a budget of %d runs: %v", most, x)
+		}
+	}
+	s.Budget = Budget{For: time.Nanosecond}
+	if x := s.Shrink(t.Context(), first); x.Runs > 1 || x.After.Case.Only != nil {
+		t.Errorf("without time: %v", x)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Budget = Budget{}
+	if x := s.Shrink(ctx, first); x.Runs > 1 || x.After.Case.Only != nil {
+		t.Errorf("with a context that has ended: %v", x)
+	}
+}
+
+func TestShrinkOfWhatDidNotFail(t *testing.T) {
+	s := Search{Play: fails()}
+	if x := s.Shrink(t.Context(), s.Replay(s.Case(1), false)); x.Runs != 0 || x.After.Err != nil {
+		t.Errorf("%+v", x)
+	}
+}
+
+// However many parameters and fault points there are, what is at its least is one word.
+func TestShrinkTurnsFaultPointsOff(t *testing.T) {
+	s := Search{Options: Options{Seed: 1, Profile: Hostile}, Play: func(w *World) error {
+		for i, percent := range w.sites {
+			if i > 0 && percent > 0 {
+				w.Pick("other", 1, 2)
+				return errors.New("broken: or so it seems")
+			}
+		}
+		return nil
+	}}
+	first := found(t, s)
+	x := s.Shrink(t.Context(), first) // the sites matter here: one of them stays on
+	on := 0
+	for _, p := range x.After.Parameters {
+		if isSite(p.Name) && p.Value > 0 {
+			on++
+		}
+	}
+	if on != 1 || !x.Confirmed {
+		t.Errorf("%d fault points are on: %v", on, x)
+	}
+	s.Play = func(*World) error { return errors.New("broken: always") }
+	x = s.Shrink(t.Context(), s.Replay(first.Case, false))
+	if slices.ContainsFunc(x.After.Parameters, func(p Parameter) bool { return p.Value > p.Least }) {
+		t.Errorf("not all is at its least: %v", x.After.Case)
+	}
+	if want := (Case{Seed: first.Case.Seed, Profile: Hostile, Set: map[string]int64{"*": Least}, Only: []string{}}).String(); x.After.Case.String() != want {
+		t.Errorf("shrunk to %v, want %s", x.After.Case, want)
+	}
+}

@@ -1,0 +1,281 @@
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// request is what somebody asks for.
+type request struct {
+	key      string // as the story calls it
+	mode     mode
+	n, of    int64 // permits
+	hold     time.Duration
+	patience time.Duration
+	value    []byte
+	session  *session
+	name     string // of the call; default: the key
+
+	outer     *call // by whose context it calls
+	reentrant bool
+}
+
+// mode is how a key is taken.
+type mode uint8
+
+const (
+	locks mode = iota
+	triesToLock
+	reads
+	triesToRead
+	permits
+	triesPermits
+)
+
+// session is a session that a sentence opened.
+type session struct {
+	host string
+	*mesh.Session
+	err error
+}
+
+// call is one caller who wants a key, and keeps it until the story lets it go.
+type call struct {
+	stage *stage
+	host  string
+	born  int
+	request
+	want simulate.Want
+
+	patient context.Context // ends when the story lets the caller go
+	free    context.CancelFunc
+	gone    bool // it was let go before it began
+	begun   bool
+
+	lock     *mesh.Lock
+	err      error
+	held     *simulate.Held
+	answered bool
+	granted  time.Duration // when Lock returned
+	told     time.Duration // when the hold ended before its unlock; zero: it did not
+	hasty    bool          // does not wait for the answer to its unlock
+	over     bool
+	undone   error // what Unlock returned
+}
+
+// take lets a caller on a host ask for something.
+func (t *teller) take(host string, r request) *call {
+	n := t.nodes[host]
+	if n == nil {
+		t.fail("story", "%s is not in the mesh", host)
+	}
+	if r.name == "" {
+		r.name = r.key
+	}
+	c := &call{stage: t.stage, host: host, request: r, born: t.Host(host).Incarnation()}
+	key := t.plan.key(r.key)
+	switch r.mode {
+	case locks, triesToLock:
+		c.want = simulate.Exclusive(key)
+	case reads, triesToRead:
+		c.want = simulate.Shared(key)
+	default:
+		c.want = simulate.Permits(key, r.n, r.of)
+	}
+	t.calls = append(t.calls, c)
+	t.Host(host).Go("caller of "+r.name, func(ctx context.Context) { c.run(ctx, n) })
+	return c
+}
+
+// haste is how long a hasty caller waits for the answer to an unlock, which never comes so fast.
+const haste = 100 * time.Microsecond
+
+func (c *call) run(ctx context.Context, n *mesh.Node) {
+	c.patient, c.free = simulate.WithCancel(ctx)
+	defer c.free()
+	if c.begun = true; c.gone {
+		c.free()
+	}
+	wait := c.patient
+	if c.patience > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = simulate.WithTimeout(wait, c.patience)
+		defer cancel()
+	}
+	if c.outer != nil {
+		// What enters a hold again is that hold: the history has it already.
+		c.lock, c.err = c.ask(c.outer.lock.WithContext(wait), n)
+	} else {
+		record := c.stage.History().Call(ctx, c.want)
+		c.lock, c.err = c.ask(wait, n)
+		c.held = record.Returned(c.lock, c.err)
+	}
+	c.answered, c.granted = true, c.stage.Now()
+	if c.err != nil {
+		c.over = true
+		return
+	}
+	// It works until it is told to stop, and does not ask: to ask would end a lock that
+	// is lost, and hide that nobody told.
+	_ = simulate.Wait(c.lock.WithContext(c.patient), nil)
+	if c.lock.Context().Err() != nil {
+		c.told = c.stage.Now()
+	}
+	c.held.Use()
+	if c.hasty {
+		var stop context.CancelFunc
+		ctx, stop = simulate.WithTimeout(ctx, haste)
+		defer stop()
+	}
+	c.held.Unlocking()
+	c.undone = c.lock.Unlock(ctx)
+	c.held.Unlocked(c.undone)
+	c.over = true
+}
+
+// ask makes the call.
+func (c *call) ask(ctx context.Context, n *mesh.Node) (*mesh.Lock, error) {
+	var opts []mesh.LockOption
+	if c.hold > 0 {
+		opts = append(opts, mesh.MaxHold(c.hold))
+	}
+	if len(c.value) > 0 {
+		opts = append(opts, mesh.Value(c.value))
+	}
+	if c.reentrant {
+		opts = append(opts, mesh.Reentrant())
+	}
+	s, key := locker(n), c.want.Key
+	if c.session != nil {
+		s = c.session.Session
+	}
+	switch c.mode {
+	case triesToLock:
+		return s.TryLock(ctx, key, opts...)
+	case reads:
+		return s.RLock(ctx, key, opts...)
+	case triesToRead:
+		return s.TryRLock(ctx, key, opts...)
+	case permits:
+		return s.Acquire(ctx, key, c.n, c.of, opts...)
+	case triesPermits:
+		return s.TryAcquire(ctx, key, c.n, c.of, opts...)
+	}
+	return s.Lock(ctx, key, opts...)
+}
+
+// locker is what *mesh.Node and *mesh.Session have in common.
+type locker interface {
+	Lock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	TryLock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	RLock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	TryRLock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	Acquire(ctx context.Context, key string, n, capacity int64, opts ...mesh.LockOption) (*mesh.Lock, error)
+	TryAcquire(ctx context.Context, key string, n, capacity int64, opts ...mesh.LockOption) (*mesh.Lock, error)
+}
+
+// letGo makes the caller give up waiting, or unlock.
+func (c *call) letGo() {
+	c.gone = true
+	if c.begun {
+		c.free()
+	}
+}
+
+// holds reports whether the caller believes that it holds the key.
+func (c *call) holds() bool {
+	return c.answered && c.err == nil && !c.over && !c.gone && !c.crashed() && c.lock.Context().Err() == nil
+}
+
+// lost reports whether the hold ended before the caller gave it back.
+func (c *call) lost() bool {
+	return c.answered && c.err == nil && (errors.Is(c.undone, mesh.ErrLost) || errors.Is(context.Cause(c.lock.Context()), mesh.ErrLost))
+}
+
+func (c *call) crashed() bool {
+	h := c.stage.Host(c.host)
+	return !h.Up() || h.Incarnation() != c.born
+}
+
+// excused reports whether the hold may end before its deadline: with its session, whose
+// fate is one (P9), with its node, or by its own longest time.
+func (c *call) excused() bool {
+	n := c.stage.nodes[c.host]
+	return c.session != nil || n == nil || n.Err() != nil || c.crashed()
+}
+
+// fate says in words what came of the call.
+func (c *call) fate() string {
+	key := c.name
+	if c.name != c.key {
+		key = c.key + " (" + c.name + ")"
+	}
+	switch {
+	case c.crashed():
+		return fmt.Sprintf("%s crashed", c.host)
+	case !c.answered:
+		return fmt.Sprintf("%s waits for %s", c.host, key)
+	case c.err != nil:
+		return fmt.Sprintf("%s does not get %s: %s", c.host, key, reason(c.err))
+	case c.holds():
+		return fmt.Sprintf("%s holds %s", c.host, key)
+	case c.lost():
+		return fmt.Sprintf("%s has lost %s", c.host, key)
+	case !c.over:
+		return fmt.Sprintf("%s is unlocking %s", c.host, key)
+	case c.undone != nil:
+		return fmt.Sprintf("%s unlocks %s: %s", c.host, key, reason(c.undone))
+	}
+	return fmt.Sprintf("%s has unlocked %s", c.host, key)
+}
+
+// reasons are how stories call the errors of calls.
+var reasons = []struct {
+	err  error
+	name string
+}{
+	{mesh.ErrNoQuorum, "no quorum"},
+	{mesh.ErrLocked, "locked"},
+	{mesh.ErrLost, "lost"},
+	{mesh.ErrUnconfirmed, "unconfirmed"},
+	{mesh.ErrCapacityMismatch, "another capacity"},
+	{mesh.ErrTooManyWaiters, "too many wait"},
+	{mesh.ErrSelfDeadlock, "held already"},
+	{mesh.ErrUpgrade, "held for reading"},
+	{mesh.ErrLeft, "left"},
+	{mesh.ErrEjected, "ejected"},
+	{mesh.ErrClosed, "closed"},
+	{mesh.ErrInvalidOption, "an invalid option"},
+	{mesh.ErrForeignMesh, "a foreign mesh"},
+	{mesh.ErrNoSeeds, "no seeds"},
+	{mesh.ErrNameTaken, "the name is taken"},
+	{mesh.ErrUnreachable, "unreachable"},
+	{context.DeadlineExceeded, "out of time"},
+	{context.Canceled, "given up"},
+}
+
+func reason(err error) string {
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return r.name
+		}
+	}
+	return err.Error()
+}
+
+// find returns the latest call of a host for a key, or of that name.
+func (t *teller) find(host, name string) *call {
+	for _, c := range slices.Backward(t.calls) {
+		if c.host == host && c.name == name {
+			return c
+		}
+	}
+	t.fail("story", "%s has not asked for %s", host, name)
+	return nil
+}

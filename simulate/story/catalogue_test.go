@@ -1,0 +1,95 @@
+package story
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	entries = 45 // of the catalogue
+	rules   = 41 // of the protocol
+)
+
+// row is one line of CATALOGUE.md.
+type row struct{ name, title, story, bug string }
+
+func rows(t *testing.T) (all []row) {
+	t.Helper()
+	text, err := os.ReadFile("CATALOGUE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`^P?[0-9]+$`)
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) == 4 && named.MatchString(cells[0]) {
+			all = append(all, row{cells[0], cells[1], cells[2], cells[3]})
+		}
+	}
+	return all
+}
+
+// TestTheCatalogueIsComplete: the table has every entry and every rule, once; each has a
+// story that says the same of itself, or a reason why not; and every story is in it.
+func TestTheCatalogueIsComplete(t *testing.T) {
+	left := make(map[string]bool)
+	for i := range entries {
+		left[fmt.Sprint(i+1)] = true
+	}
+	for i := range rules {
+		left[fmt.Sprint("P", i+1)] = true
+	}
+	listed := make(map[string]bool)
+	waiting := 0
+	for _, r := range rows(t) {
+		if !left[r.name] {
+			t.Errorf("%s is there twice, or is nothing", r.name)
+		}
+		delete(left, r.name)
+		if why, ok := strings.CutPrefix(r.story, "not yet: "); ok {
+			if waiting++; len(why) < 20 || r.bug != "" {
+				t.Errorf("%s: say why, and no bug: %q, %q", r.name, why, r.bug)
+			}
+			continue
+		}
+		file := filepath.Join("testdata", filepath.FromSlash(r.story))
+		listed[file] = true
+		s := read(t, file)
+		if s.Field("Bug") != r.bug {
+			t.Errorf("%s: the bug is %q in the table, and %q in %s", r.name, r.bug, s.Field("Bug"), file)
+		}
+		switch field := s.Field("Entry") + s.Field("Rule"); {
+		case !strings.HasPrefix(r.name, "P"), s.Field("Rule") != "":
+			if name, title, _ := strings.Cut(field, " "); name != r.name || strings.TrimSpace(title) != r.title {
+				t.Errorf("%s is %q in the table, and %q in %s", r.name, r.title, field, file)
+			}
+		case !slices.Contains(list(s.Field("Rules")), r.name):
+			t.Errorf("%s is no rule of %s, which has %q", r.name, file, s.Field("Rules"))
+		}
+		for _, field := range []string{"Promise", "Method"} {
+			if s.Field(field) == "" {
+				t.Errorf("%s does not say its %s", file, field)
+			}
+		}
+		if s.Field("Bug") != "" && s.Field("Noticed") == "" {
+			t.Errorf("%s does not say who notices its bug", file)
+		}
+	}
+	for name := range left {
+		t.Errorf("%s is not in the table", name)
+	}
+	for _, file := range stories(t) {
+		if !listed[file] {
+			t.Errorf("%s is not in the table", file)
+		}
+	}
+	t.Logf("%d entries and rules, %d of them not yet", entries+rules, waiting)
+}

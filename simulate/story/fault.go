@@ -1,0 +1,212 @@
+package story
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// Sentences about faults.
+var faultForms = []*form{
+	{text: "partition {what}", make: func(c *clause) act {
+		var groups [][]string
+		for _, part := range strings.Split(c.args["what"], "|") {
+			part = strings.TrimSpace(part)
+			if part == "the rest" {
+				continue // whom no group names are one more
+			}
+			g, err := c.parser.hostsOf(part)
+			c.fail(err)
+			groups = append(groups, g)
+		}
+		return func(t *teller) { t.Partition(groups...) }
+	}},
+	hostForm("isolate {who}", (*simulate.World).Isolate),
+	{text: "cut {hosts} -> {hosts:to}", make: func(c *clause) act {
+		from, to := c.hosts("hosts"), c.hosts("to")
+		return func(t *teller) { t.PartitionOneWay(from, to) }
+	}},
+	{text: "cut {hosts} - {hosts:to}", make: func(c *clause) act {
+		from, to := c.hosts("hosts"), c.hosts("to")
+		return func(t *teller) {
+			t.PartitionOneWay(from, to)
+			t.PartitionOneWay(to, from)
+		}
+	}},
+	{text: "heal", make: func(*clause) act { return func(t *teller) { t.Heal() } }},
+	{text: "heal all", make: func(*clause) act { return func(t *teller) { t.HealAll() } }},
+	hostForm("crash {who}", (*simulate.World).Crash),
+	hostForm("power off {who}", (*simulate.World).PowerOff),
+	hostForm("restart {who}", (*simulate.World).Restart),
+	hostForm("pause {who}", (*simulate.World).Pause),
+	hostForm("resume {who}", (*simulate.World).Resume),
+	{text: "slow {who} {n} times", make: func(c *clause) act {
+		who, n := c.who("who"), c.n("n")
+		return func(t *teller) { t.Slow(who, int64(n)) }
+	}},
+	{text: "reset {who} - {who:other}", make: func(c *clause) act {
+		a, b := c.who("who"), c.who("other")
+		return func(t *teller) { t.Reset(a, b) }
+	}},
+	{text: "{who} calls {who:other} dead", make: func(c *clause) act {
+		a, b := c.who("who"), c.who("other")
+		return func(t *teller) { t.LieDead(a, b) }
+	}},
+	{text: "the clock of {who} gains {n} ppm", make: func(c *clause) act { return c.rate(1) }},
+	{text: "the clock of {who} loses {n} ppm", make: func(c *clause) act { return c.rate(-1) }},
+	{text: "the clock of {who} steps ahead by {time}", make: func(c *clause) act { return c.clockStep(1) }},
+	{text: "the clock of {who} steps back by {time}", make: func(c *clause) act { return c.clockStep(-1) }},
+	{text: "the clock of {who} is noisy by {n} ppm", make: func(c *clause) act {
+		who, n := c.who("who"), c.n("n")
+		return func(t *teller) { t.ClockNoise(who, int64(n)) }
+	}},
+	hostForm("silence the gossip of {who}", (*simulate.World).SilenceGossip),
+	hostForm("restore the gossip of {who}", (*simulate.World).RestoreGossip),
+	{text: "delay the gossip of {who} by {time}", make: func(c *clause) act {
+		who, d := c.who("who"), c.span("time")
+		return func(t *teller) { t.DelayGossip(who, d.draw(t)) }
+	}},
+	{text: "stall the lane of {who} for {time}", make: func(c *clause) act {
+		who, d := c.who("who"), c.span("time")
+		return func(t *teller) { t.Stall(who, "lane 0", d.draw(t)) }
+	}},
+	{text: "the replica of {who} stops[ in shard {n}]", make: func(c *clause) act {
+		who, n := c.who("who"), c.n("n")
+		return func(t *teller) { t.BreakReplica(who, n) }
+	}},
+	{text: "swizzle {hosts} for {time}", make: func(c *clause) act {
+		hosts, d := c.hosts("hosts"), c.span("time")
+		return func(t *teller) { t.Swizzle(d.draw(t), hosts...) }
+	}},
+	{text: "link {who} - {who:other}: {what}", make: func(c *clause) act {
+		a, b := c.who("who"), c.who("other")
+		l, err := link(c.args["what"])
+		c.fail(err)
+		return func(t *teller) { t.SetLink(a, b, l) }
+	}},
+	{text: "links: {what}", make: func(c *clause) act {
+		l, err := link(c.args["what"])
+		c.fail(err)
+		return func(t *teller) { t.SetLinks(l) }
+	}},
+	{text: "depose the leader[ of shard {n}]", make: func(c *clause) act {
+		n := c.n("n")
+		return func(t *teller) { t.depose(n) }
+	}},
+}
+
+// hostForm is a form of a verb of the world that wants a host.
+func hostForm(text string, verb func(w *simulate.World, host string)) *form {
+	return &form{text: text, make: func(c *clause) act {
+		who := c.who("who")
+		return func(t *teller) {
+			verb(t.World, who)
+			if !t.Host(who).Up() {
+				delete(t.nodes, who)
+				delete(t.failed, who)
+			}
+		}
+	}}
+}
+
+func (c *clause) rate(sign int64) act {
+	who, ppm := c.who("who"), int64(c.n("n"))
+	return func(t *teller) { t.ClockRate(who, sign*ppm) }
+}
+
+func (c *clause) clockStep(sign time.Duration) act {
+	who, d := c.who("who"), c.span("time")
+	return func(t *teller) { t.ClockStep(who, sign*d.draw(t)) }
+}
+
+// link reads what a link is like: "latency 6ms, jitter 1ms, loss 10%, bandwidth 20000".
+func link(text string) (l simulate.Link, err error) {
+	for _, part := range strings.Split(text, ", ") {
+		name, value, _ := strings.Cut(part, " ")
+		switch name {
+		case "latency":
+			l.Latency, err = time.ParseDuration(value)
+		case "jitter":
+			l.Jitter, err = time.ParseDuration(value)
+		case "loss":
+			l.Loss, err = percent(value)
+		case "duplicates":
+			l.Duplicate, err = percent(value)
+		case "reorders":
+			l.Reorder, err = percent(value)
+		case "bandwidth":
+			l.Bandwidth, err = strconv.ParseInt(value, 10, 64)
+		case "queue":
+			l.Queue, err = strconv.ParseInt(value, 10, 64)
+		default:
+			err = fmt.Errorf("a link has no %q: it has latency, jitter, loss, duplicates, reorders, bandwidth and queue", name)
+		}
+		if err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// percent returns millionths.
+func percent(text string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64)
+	if err != nil || n < 0 || n > 100 || !strings.HasSuffix(text, "%") {
+		return 0, fmt.Errorf("%q is not 0%% to 100%%", text)
+	}
+	return n * 10_000, nil
+}
+
+// depose cuts the leader off until another one serves.
+func (t *teller) depose(shard int) {
+	led := t.Serving(shard)
+	if len(led) == 0 {
+		return
+	}
+	t.Isolate(led[0])
+	t.within(time.Minute, "G6 bound", "another one leads", func() bool {
+		now := t.Serving(shard)
+		return len(now) > 0 && !slices.Contains(now, led[0])
+	})
+	t.Heal()
+}
+
+// Sentences about messages.
+var messageForms = []*form{
+	ruleForm("drop {messages}", simulate.Drop),
+	ruleForm("hold {messages}", simulate.Keep),
+	ruleForm("duplicate {messages}", simulate.Twice),
+	{text: "delay {messages} by {time}[, {n} times]", make: func(c *clause) act { return c.rule(simulate.Pass) }},
+	{text: "let {messages} through", make: func(c *clause) act {
+		if c.args["messages"] == "all" {
+			return func(t *teller) { t.traffic.clear() }
+		}
+		p, err := c.parser.messages(c.args["messages"])
+		c.fail(err)
+		return func(t *teller) {
+			if !t.traffic.let(p) {
+				t.fail("story", "nothing happens to %s", p.text)
+			}
+		}
+	}},
+}
+
+func ruleForm(text string, v simulate.Verdict) *form {
+	return &form{text: text + "[, {n} times]", make: func(c *clause) act { return c.rule(v) }}
+}
+
+func (c *clause) rule(v simulate.Verdict) act {
+	p, err := c.parser.messages(c.args["messages"])
+	c.fail(err)
+	late, times := c.span("time"), c.n("n")
+	if times == 0 {
+		times = -1
+	}
+	return func(t *teller) {
+		t.traffic.rules = append(t.traffic.rules, &rule{phrase: p, verdict: v, late: late, left: times, teller: t})
+	}
+}

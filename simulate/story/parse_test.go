@@ -1,0 +1,94 @@
+package story
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/mesh/simulate"
+)
+
+const opening = "mesh owner heir third; clients ann bob\n----\nfounded; owner leads\n\n"
+
+func TestParseErrors(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"nothing", "", `s.txt:1: no sentence founds a mesh`},
+		{"no mesh", "ann locks k", `s.txt:1: "ann locks k" comes before the mesh`},
+		{"two meshes", opening + "mesh x", `s.txt:5: a story has one mesh`},
+		{"a setting that there is not", "mesh a b c; colour red", `s.txt:1: a mesh has no "colour red"`},
+		{"a setting out of its kind", "mesh a b c; shards many", `s.txt:1: strconv.Atoi`},
+		{"no shards", "mesh a b c; shards 0", `s.txt:1: shards 0: 1 to 4096`},
+		{"an even number of replicas", "mesh a b c; replicas 2", `s.txt:1: replicas 2: 1, 3, 5 or 7`},
+		{"no hosts", "mesh ; shards 1", `s.txt:1: no hosts`},
+		{"a host twice", "mesh a b c; clients a", `s.txt:1: there are two hosts "a"`},
+		{"a bad name", "mesh A b c", `s.txt:1: "A" is no name of a host`},
+		{"a sentence that there is not", opening + "ann dances", `s.txt:5: no sentence is like "ann dances"`},
+		{"a host that there is not", opening + "eve locks k", `s.txt:5: no host "eve": there are owner, heir, third, ann, bob`},
+		{"a host that has not joined yet", opening + "crash dan\n\ndan joins", `s.txt:5: no host "dan"`},
+		{"a host that joins twice", opening + "ann joins", `s.txt:5: there are two hosts "ann"`},
+		{"a key that nobody wanted", opening + "ann unlocks k", `s.txt:5: nobody has asked for "k" yet`},
+		{"a session that nobody opened", opening + "ann locks k in s", `s.txt:5: nobody has opened a session "s" yet`},
+		{"a shard that there is not", opening + "ann locks k@1", `s.txt:5: the mesh has no shard 1`},
+		{"a range that ends before it begins", opening + "pass 2s to 1s", `s.txt:5: "2s to 1s" ends before it begins`},
+		{"a condition that there is not", opening + "until ann smiles, within 1s", `s.txt:5: no condition is like "ann smiles"`},
+		{"messages that there are not", opening + "drop letters to ann", `s.txt:5: there are no messages "letters"`},
+		{"messages to nobody", opening + "drop replies to eve", `s.txt:5: no host "eve"`},
+		{"a link that there is not", opening + "links: colour red", `s.txt:5: a link has no "colour"`},
+		{"a part that is none", opening + "links: loss 101%", `s.txt:5: "101%" is not 0% to 100%`},
+		{"a promise where nothing is judged", opening + "pass 1s (G5)", `s.txt:5: "pass 1s (G5)" judges nothing`},
+		{"an inner sentence that there is not", opening + "after 1s: dance", `s.txt:5: no sentence is like "dance"`},
+		{"an answer to nothing", opening + "----\nx", `s.txt:5: ---- with no sentence above it`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := Parse("s.txt", []byte(tt.text))
+			if err == nil || s != nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("Parse(%q) = %v, %v, want %s", tt.text, s, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPlay(t *testing.T) {
+	parse := func(text string) *Story {
+		t.Helper()
+		s, err := Parse("s.txt", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+
+	const head = "# Promise: G1, a lock is\n#          one's own.\n\n"
+	text := head + opening + "# A comment.\nann locks k\nbob tries k\n----\nann holds k\nbob does not get k: locked\n"
+	s := parse(text)
+	if got := s.Field("Promise"); got != "G1, a lock is one's own." {
+		t.Errorf("the promise is %q", got)
+	}
+	run := s.Play(simulate.Options{Seed: 1, Timeline: true})
+	if run.Err != nil || string(run.Text) != text || run.Timeline == nil || run.Duration == 0 {
+		t.Errorf("a true story: %v, %v, timeline %v\n%s", run.Err, run.Duration, run.Timeline != nil, run.Text)
+	}
+	if again := s.Play(simulate.Options{Seed: 1}); again.Hash != run.Hash {
+		t.Errorf("one seed, two runs: %x and %x", run.Hash, again.Hash)
+	}
+
+	run = parse(strings.Replace(text, "bob does not get k: locked", "bob holds k", 1)).Play(simulate.Options{Seed: 1})
+	var d *Differs
+	if !errors.As(run.Err, &d) || d.Line != 11 || string(run.Text) != text {
+		t.Errorf("another answer: %v\n%s", run.Err, run.Text)
+	}
+
+	for _, tt := range []struct{ sentence, want string }{
+		{"bob must hold k (G3 order)", "G3 order: s.txt:10: it is not so: bob must hold k"},
+		{"ann must hold k, and ann must not hold k", "story: s.txt:10: it is not so: ann must hold k, and ann must not hold k"},
+		{"until bob holds k, within 1s", "G6 bound: s.txt:10: not within 1s: bob holds k"},
+		{"throughout 1s, k is free (G4)", "G4: s.txt:10: it is not so: k is free"},
+		{"let renewals through", "story: s.txt:10: nothing happens to renewals"},
+		{"who holds k", "answer: s.txt:10: got"},
+	} {
+		run := parse(opening + "ann locks k\nbob asks for k\n----\nann holds k\n\n" + tt.sentence).Play(simulate.Options{Seed: 1})
+		if run.Err == nil || !strings.HasPrefix(run.Err.Error(), tt.want) {
+			t.Errorf("%q: %v, want %s", tt.sentence, run.Err, tt.want)
+		}
+	}
+}

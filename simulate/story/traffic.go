@@ -1,0 +1,360 @@
+package story
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// traffic is what a story does to messages.
+type traffic struct {
+	stage   *stage
+	rules   []*rule
+	watches []*watch
+}
+
+// rule is what becomes of some messages.
+type rule struct {
+	phrase  *phrase
+	verdict simulate.Verdict
+	late    span // instead of verdict, if it is not zero
+	left    int  // of how many frames; below zero: of all
+	teller  *teller
+}
+
+// watch hears whether some messages were sent.
+type watch struct {
+	phrase *phrase
+	seen   int    // how many
+	then   func() // called once, with the first
+}
+
+func newTraffic(s *stage) *traffic {
+	tr := &traffic{stage: s}
+	s.Rule(tr.judge)
+	return tr
+}
+
+// judge looks at a frame: the first of its messages that a rule is about decides for the
+// whole of it.
+func (tr *traffic) judge(f simulate.Frame) simulate.Verdict {
+	if len(tr.rules) == 0 && len(tr.watches) == 0 || f.Kind == transport.KindGossip {
+		return simulate.Pass
+	}
+	verdict := simulate.Pass
+	for _, w := range words(f) {
+		for _, x := range tr.watches {
+			if x.phrase.fits(tr.stage, f, w) {
+				if x.seen++; x.seen == 1 && x.then != nil {
+					x.then()
+				}
+			}
+		}
+		if verdict != simulate.Pass {
+			continue
+		}
+		for _, r := range tr.rules {
+			if r.left != 0 && r.phrase.fits(tr.stage, f, w) {
+				verdict = r.decide()
+				break
+			}
+		}
+	}
+	return verdict
+}
+
+func (r *rule) decide() simulate.Verdict {
+	r.left--
+	if r.late != (span{}) {
+		return simulate.Verdict(r.late.draw(r.teller))
+	}
+	return r.verdict
+}
+
+// let ends the rules about a phrase, and lets go what they kept.
+func (tr *traffic) let(p *phrase) (found bool) {
+	n := len(tr.rules)
+	tr.rules = slices.DeleteFunc(tr.rules, func(r *rule) bool { return r.phrase.text == p.text })
+	from, to := p.from, p.to
+	var all []string
+	for _, h := range tr.stage.Hosts() {
+		all = append(all, h.Name())
+	}
+	if from == nil {
+		from = all
+	}
+	if to == nil {
+		to = all
+	}
+	for _, a := range from {
+		for _, b := range to {
+			if a != b {
+				tr.stage.Release(a, b)
+			}
+		}
+	}
+	return len(tr.rules) < n
+}
+
+// sent returns how many messages of a phrase were sent since its latest watch began.
+func (tr *traffic) sent(p *phrase) int {
+	for _, x := range slices.Backward(tr.watches) {
+		if x.phrase == p {
+			return x.seen
+		}
+	}
+	return 0
+}
+
+// clear ends all rules.
+func (tr *traffic) clear() {
+	tr.rules, tr.watches = nil, nil
+	tr.stage.ReleaseAll()
+}
+
+// word is one message of a frame.
+type word struct {
+	kind   int
+	shard  int
+	name   string // as Frame.Messages has it
+	logged []shard.Command
+	change *raftpb.ConfChangeV2 // of voters, in the log entries that it brings; nil: none
+}
+
+// The kinds of messages between lanes, by their numbers on the wire, and one for those
+// of the founding and the like.
+const (
+	rafts         = 1
+	chunks        = 2
+	chunkAcks     = 3
+	hostings      = 4
+	removals      = 5
+	offers        = 6
+	accepts       = 7
+	requests      = 8
+	replies       = 9
+	redirects     = 10
+	renewals      = 11
+	answers       = 12
+	announcements = 13
+	forwards      = 14
+	misses        = 15
+	control       = 100
+)
+
+// words takes a frame apart.
+func words(f simulate.Frame) (all []word) {
+	names := f.Messages()
+	if f.Kind != transport.KindLane {
+		return []word{{kind: control, name: strings.Join(names, ", ")}}
+	}
+	header := wire.NewReader(f.Body)
+	for range 3 {
+		header.Uint(1<<64 - 1)
+	}
+	for rest := header.Rest(); len(rest) > 0; {
+		tail := bytes.NewReader(rest)
+		if err := msgpack.NewDecoder(tail).Skip(); err != nil {
+			return all // not ours to judge
+		}
+		r := wire.NewReader(rest[:len(rest)-tail.Len()])
+		rest = rest[len(rest)-tail.Len():]
+		r.Array(16)
+		w := word{kind: int(r.Uint(control)), shard: int(r.Uint(1 << 20))}
+		if w.kind == rafts {
+			m := shard.ReadFrame(r).Message
+			w.logged, w.change = logged(m), change(m)
+		}
+		if len(all) < len(names) {
+			w.name = names[len(all)]
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// logged returns the commands in the log entries that a raft message brings.
+func logged(m *raftpb.Message) (all []shard.Command) {
+	if m.GetType() != raftpb.MsgApp {
+		return nil
+	}
+	for _, e := range m.Entries {
+		if e.GetType() != raftpb.EntryNormal || len(e.Data) == 0 {
+			continue
+		}
+		r := wire.NewReader(e.Data)
+		r.Uint(1<<64 - 1) // version
+		r.Uint(1<<64 - 1) // time
+		for r.Len() > 0 && r.Err() == nil {
+			if c := shard.ReadCommand(r); r.Err() == nil {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// change returns the last change of voters that a raft message brings, or the end of one.
+func change(m *raftpb.Message) (last *raftpb.ConfChangeV2) {
+	for _, e := range m.Entries {
+		cc := &raftpb.ConfChangeV2{}
+		if e.GetType() == raftpb.EntryConfChangeV2 && proto.Unmarshal(e.Data, cc) == nil && (concludes(cc) || promotes(cc)) {
+			last = cc
+		}
+	}
+	return last
+}
+
+func concludes(cc *raftpb.ConfChangeV2) bool { return cc != nil && len(cc.Changes) == 0 }
+
+func promotes(cc *raftpb.ConfChangeV2) bool {
+	return cc != nil && slices.ContainsFunc(cc.Changes, func(c *raftpb.ConfChangeSingle) bool { return c.GetType() == raftpb.ConfChangeAddNode })
+}
+
+// phrase names messages: "unlock replies of k to ann".
+type phrase struct {
+	text     string
+	what     func(w word) bool
+	of       string // the host whose sessions logged commands are of
+	key      string // as the mesh calls it
+	shard    int    // -1: any
+	from, to []string
+}
+
+// fits reports whether the phrase is about a message of a frame.
+func (p *phrase) fits(s *stage, f simulate.Frame, w word) bool {
+	if p.from != nil && !slices.Contains(p.from, f.From) || p.to != nil && !slices.Contains(p.to, f.To) ||
+		p.shard >= 0 && (w.kind == control || w.shard != p.shard) || !p.what(w) {
+		return false
+	}
+	if p.key != "" {
+		return slices.Contains(strings.Split(w.name, " "), p.key)
+	}
+	if p.of != "" {
+		return slices.ContainsFunc(w.logged, func(c shard.Command) bool { return s.ids[sessionOf(c).Node] == p.of })
+	}
+	return true
+}
+
+func sessionOf(c shard.Command) shard.SessionID {
+	switch c := c.(type) {
+	case shard.Expire:
+		return c.Session
+	case shard.Silent:
+		return c.Session
+	case shard.Heard:
+		return c.Session
+	}
+	return shard.SessionID{}
+}
+
+func ofKind(kinds ...int) func(word) bool {
+	return func(w word) bool { return slices.Contains(kinds, w.kind) }
+}
+
+func called(kind int, prefixes ...string) func(word) bool {
+	return func(w word) bool {
+		return w.kind == kind && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w.name, p) })
+	}
+}
+
+func logs[C shard.Command](w word) bool {
+	return slices.ContainsFunc(w.logged, func(c shard.Command) bool { _, ok := c.(C); return ok })
+}
+
+// vocabulary is how stories call messages. Those that are about a session, in the log,
+// may be "of" a host; those with a key "of" a key.
+var vocabulary = []struct {
+	name string
+	what func(word) bool
+}{
+	{"everything", func(w word) bool { return w.kind != control }},
+	{"requests", ofKind(requests)},
+	{"lock requests", called(requests, "lock ")},
+	{"unlock requests", called(requests, "unlock ")},
+	{"cancels", called(requests, "cancel")},
+	{"claims", called(requests, "claim ")},
+	{"closes", called(requests, "close")},
+	{"replies", ofKind(replies)},
+	{"lock replies", called(replies, "granted", "queued", "refused lock")},
+	{"grants", called(replies, "granted")},
+	{"unlock replies", called(replies, "unlocked", "refused unlock")},
+	{"cancel replies", called(replies, "cancelled", "refused cancel")},
+	{"claim replies", called(replies, "claimed", "refused claim")},
+	{"close replies", called(replies, "closed", "refused close")},
+	{"redirects", ofKind(redirects)},
+	{"renewals", ofKind(renewals)},
+	{"renewal answers", ofKind(answers)},
+	{"announcements", ofKind(announcements)},
+	{"passed on messages", ofKind(forwards)},
+	{"replication", ofKind(rafts)},
+	{"appends", func(w word) bool { return called(rafts, "append ")(w) && !strings.HasPrefix(w.name, "append 0") }},
+	{"empty appends", called(rafts, "append 0")},
+	{"append answers", called(rafts, "appended")},
+	{"heartbeats", func(w word) bool { return w.kind == rafts && w.name == "heartbeat" }},
+	{"heartbeat answers", called(rafts, "heartbeat answered")},
+	{"votes", called(rafts, "prevote", "vote")},
+	{"expiries", logs[shard.Expire]},
+	{"silences", logs[shard.Silent]},
+	{"promotions", func(w word) bool { return promotes(w.change) }},
+	{"conclusions", func(w word) bool { return concludes(w.change) }},
+	{"snapshots", ofKind(chunks)},
+	{"snapshot answers", ofKind(chunkAcks)},
+	{"orders", ofKind(hostings)},
+	{"removals", ofKind(removals)},
+	{"offers", ofKind(offers, accepts)},
+	{"founding messages", func(w word) bool {
+		return w.kind == control && w.name != "status" && w.name != "leaving"
+	}},
+	{"status reports", func(w word) bool { return w.kind == control && w.name == "status" }},
+	{"farewells", func(w word) bool { return w.kind == control && w.name == "leaving" }},
+}
+
+// messages reads a phrase: "unlock replies of k from owner to ann and bob".
+func (p *parser) messages(text string) (*phrase, error) {
+	ph := &phrase{text: text, shard: -1}
+	rest := text
+	var err error
+	for _, part := range []struct {
+		word  string
+		hosts *[]string
+	}{{" to ", &ph.to}, {" from ", &ph.from}} {
+		if before, after, ok := strings.Cut(rest, part.word); ok {
+			rest = before
+			if *part.hosts, err = p.hostsOf(after); err != nil {
+				return nil, err
+			}
+		}
+	}
+	what, of, ok := strings.Cut(rest, " of ")
+	if n, is := strings.CutPrefix(of, "shard "); is {
+		if ph.shard, err = strconv.Atoi(n); err != nil {
+			return nil, err
+		}
+	} else if ok && (what == "expiries" || what == "silences") {
+		ph.of = of
+		if err := p.host(of); err != nil {
+			return nil, err
+		}
+	} else if ok {
+		ph.key = p.story.plan.key(of)
+	}
+	for _, v := range vocabulary {
+		if v.name == what {
+			ph.what = v.what
+			return ph, nil
+		}
+	}
+	return nil, fmt.Errorf("there are no messages %q", what)
+}

@@ -1,0 +1,383 @@
+package simulate
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// acquaintance is what one member believes of another, or of itself.
+type acquaintance struct {
+	member      seam.Member
+	leaving     bool
+	state       belief
+	incarnation uint64
+	since       time.Duration // true time of the last change of state
+	doubt       suspicion     // while it is suspected
+
+	introduced bool             // the node was told that it lives, and not yet that it is dead
+	told       seam.MemberState // last
+}
+
+// belief is what a rumour says, and what an acquaintance is believed to be.
+type belief uint8
+
+const (
+	alive belief = iota
+	suspected
+	dead
+)
+
+func (a *acquaintance) rumour(c belief, by transport.ID) rumour {
+	r := rumour{belief: c, id: a.member.ID, incarnation: a.incarnation}
+	if c == alive {
+		r.member, r.leaving = a.member, a.leaving
+	} else {
+		r.by = by
+	}
+	return r
+}
+
+// suspicion runs out after its longest time, or after its shortest once enough
+// others share it.
+type suspicion struct {
+	timer           *event
+	began           time.Duration
+	least, most     time.Duration
+	wanted, sharers int
+	by              []transport.ID
+}
+
+const (
+	suspicionMult = 3
+	suspicionMax  = 2
+)
+
+// learn takes in one piece of news.
+func (m *membership) learn(r rumour) {
+	if m.stopped {
+		return
+	}
+	switch r.belief {
+	case alive:
+		m.lives(r)
+	case suspected:
+		m.suspect(r)
+	case dead:
+		m.died(r)
+	}
+}
+
+// merge takes in all that another member knows. The dead are only suspected: they
+// may have come back since.
+func (m *membership) merge(all []rumour) {
+	for _, r := range all {
+		if r.belief != alive {
+			r.belief, r.by = suspected, m.self.member.ID
+		}
+		m.learn(r)
+	}
+}
+
+// all is what a member knows, for another.
+func (m *membership) all() []rumour {
+	all := make([]rumour, len(m.list))
+	for i, a := range m.list {
+		all[i] = a.rumour(alive, 0)
+		all[i].belief = a.state
+	}
+	return all
+}
+
+func (m *membership) lives(r rumour) {
+	a := m.known[r.id]
+	if a == m.self {
+		if r.incarnation > a.incarnation || r.incarnation == a.incarnation && r.leaving != a.leaving {
+			m.refute(r.incarnation)
+		}
+		return
+	}
+	if a == nil {
+		a = &acquaintance{member: r.member, state: dead}
+		m.known[r.id] = a
+		// In a random place, so that not all probe it last.
+		n := len(m.list)
+		i := m.gossip.chance.below(int64(n))
+		m.list = append(m.list, a)
+		m.list[i], m.list[n] = m.list[n], m.list[i]
+	} else if r.incarnation <= a.incarnation {
+		return
+	}
+	m.clear(a)
+	m.queue.add(r, false)
+	was := a.state
+	a.member, a.leaving, a.incarnation = r.member, r.leaving, r.incarnation
+	if a.state != alive {
+		a.state, a.since = alive, m.now()
+	}
+	m.here(a, was)
+}
+
+// here tells the node of a member that lives, or that leaves.
+func (m *membership) here(a *acquaintance, was belief) {
+	switch {
+	case a.introduced && a.told == seam.Left: // whoever leaves does not come back
+	case !a.leaving:
+		if was == dead || !a.introduced {
+			m.tell(a, seam.Alive)
+		}
+	case a.introduced:
+		m.tell(a, seam.Left)
+	default:
+		a.introduced, a.told = true, seam.Left
+	}
+}
+
+func (m *membership) suspect(r rumour) {
+	a := m.known[r.id]
+	switch {
+	case a == nil || r.incarnation < a.incarnation:
+	case a.doubt.timer != nil:
+		if m.share(a, r.by) {
+			m.queue.add(r, false)
+		}
+	case a.state != alive:
+	case a == m.self:
+		m.refute(r.incarnation)
+	default:
+		m.queue.add(r, false)
+		a.incarnation, a.state, a.since = r.incarnation, suspected, m.now()
+		n := len(m.list)
+		s := suspicion{began: m.now(), wanted: suspicionMult - 2, by: []transport.ID{r.by}}
+		if n-2 < s.wanted {
+			s.wanted = 0
+		}
+		s.least = suspicionMult * thousandths(n) * probeInterval / 1000
+		s.most = suspicionMax * s.least
+		d := s.most
+		if s.wanted == 0 {
+			d = s.least
+		}
+		s.timer = m.after(d, func() {
+			a.doubt = suspicion{}
+			m.died(a.rumour(dead, m.self.member.ID))
+		})
+		a.doubt = s
+	}
+}
+
+// thousandths is the decimal logarithm of n in thousandths, and 1000 at least. What
+// is added hides what architectures round differently.
+func thousandths(n int) time.Duration {
+	return time.Duration(max(1000, math.Log10(float64(n))*1000+1e-6))
+}
+
+// share tells whether somebody else's suspicion counts, and lets the suspect have
+// less time then.
+func (m *membership) share(a *acquaintance, by transport.ID) bool {
+	s := &a.doubt
+	if s.sharers >= s.wanted || slices.Contains(s.by, by) {
+		return false
+	}
+	s.by = append(s.by, by)
+	s.sharers++
+	// One more is all that suspicionMult asks for.
+	m.gossip.world.schedule(s.timer, max(m.now(), s.began+s.least))
+	return true
+}
+
+// clear ends a suspicion.
+func (m *membership) clear(a *acquaintance) {
+	if a.doubt.timer != nil {
+		m.gossip.world.cancel(a.doubt.timer)
+		a.doubt = suspicion{}
+	}
+}
+
+func (m *membership) died(r rumour) {
+	a := m.known[r.id]
+	if a == nil || r.incarnation < a.incarnation {
+		return
+	}
+	m.clear(a)
+	if a.state == dead {
+		return
+	}
+	if a == m.self {
+		m.refute(r.incarnation)
+		return
+	}
+	m.queue.add(r, false)
+	a.incarnation, a.state, a.since = r.incarnation, dead, m.now()
+	lived := a.introduced && a.told == seam.Alive
+	a.introduced = false
+	if lived {
+		m.tell(a, seam.Dead)
+	}
+}
+
+// refute says that this member lives, to whom it may concern.
+func (m *membership) refute(accused uint64) {
+	m.self.incarnation = max(m.self.incarnation, accused) + 1
+	m.queue.add(m.self.rumour(alive, 0), true)
+}
+
+// inquiry is a probe under way.
+type inquiry struct {
+	number uint64 // zero: none
+	whom   *acquaintance
+}
+
+// probeNext judges the last probe, and begins the next one.
+func (m *membership) probeNext() {
+	m.probeTick = m.after(probeInterval, m.probeNext)
+	if p := m.asked; p.number != 0 {
+		m.asked = inquiry{}
+		r := p.whom.rumour(suspected, m.self.member.ID)
+		m.suspect(r)
+	}
+	a := m.candidate()
+	if a == nil {
+		return
+	}
+	if g := m.gossip; g.chance.chance(g.opts.Lies) {
+		m.died(a.rumour(dead, m.self.member.ID))
+		return
+	}
+	m.number++
+	m.asked = inquiry{m.number, a}
+	p := packet{kind: ping, number: m.number}
+	if a.state == alive {
+		m.answer(a.member.ID, p)
+	} else {
+		p.rumours = []rumour{a.rumour(suspected, m.self.member.ID)}
+		m.send(a.member.ID, p)
+	}
+	m.askTick = m.after(probeTimeout, m.askOthers)
+}
+
+// candidate is who is to be probed next, if anybody. The list is gone through in
+// order, forgets the dead at its end, and is shuffled then.
+func (m *membership) candidate() *acquaintance {
+	for checked := 0; checked < len(m.list); {
+		if m.next >= len(m.list) {
+			m.forget()
+			m.next = 0
+			checked++
+			continue
+		}
+		a := m.list[m.next]
+		m.next++
+		if a != m.self && a.state != dead {
+			return a
+		}
+		checked++
+	}
+	return nil
+}
+
+// forget drops the long dead, and shuffles the others.
+func (m *membership) forget() {
+	m.list = slices.DeleteFunc(m.list, func(a *acquaintance) bool {
+		gone := a.state == dead && m.now()-a.since > rememberDead
+		if gone {
+			delete(m.known, a.member.ID)
+		}
+		return gone
+	})
+	for i := len(m.list) - 1; i > 0; i-- {
+		j := m.gossip.chance.below(int64(i + 1))
+		m.list[i], m.list[j] = m.list[j], m.list[i]
+	}
+}
+
+// askOthers asks some to probe a member that does not answer.
+func (m *membership) askOthers() {
+	p := m.asked
+	for _, other := range m.some(indirectChecks, func(a *acquaintance) bool { return a != p.whom && a.state == alive }) {
+		m.answer(other.member.ID, packet{kind: ask, number: p.number, about: p.whom.member.ID})
+	}
+}
+
+// relay is a probe for somebody else.
+type relay struct {
+	number, theirs uint64
+	whose          transport.ID
+	until          time.Duration
+}
+
+func (m *membership) relay(from transport.ID, p packet) {
+	m.number++
+	m.relays = slices.DeleteFunc(m.relays, func(r relay) bool { return r.until < m.now() })
+	m.relays = append(m.relays, relay{m.number, p.number, from, m.now() + probeTimeout})
+	m.answer(p.about, packet{kind: ping, number: m.number})
+}
+
+// acknowledged is the answer to a probe.
+func (m *membership) acknowledged(number uint64) {
+	if number == m.asked.number {
+		m.asked = inquiry{}
+		m.gossip.world.cancel(m.askTick)
+		return
+	}
+	i := slices.IndexFunc(m.relays, func(r relay) bool { return r.number == number })
+	if i < 0 {
+		return
+	}
+	r := m.relays[i]
+	m.relays = slices.Delete(m.relays, i, i+1)
+	if m.now() <= r.until {
+		m.answer(r.whose, packet{kind: ack, number: r.theirs})
+	}
+}
+
+// some returns up to k members at random of those that fit.
+func (m *membership) some(k int, fits func(*acquaintance) bool) []*acquaintance {
+	var some []*acquaintance
+	for _, a := range m.list {
+		if a != m.self && fits(a) {
+			some = append(some, a)
+		}
+	}
+	for i := range min(k, len(some)) {
+		j := i + int(m.gossip.chance.below(int64(len(some)-i)))
+		some[i], some[j] = some[j], some[i]
+	}
+	return some[:min(k, len(some))]
+}
+
+// tellSome passes rumours on.
+func (m *membership) tellSome() {
+	m.newsTick = m.after(gossipInterval, m.tellSome)
+	if m.queue.empty() {
+		return
+	}
+	for _, a := range m.some(gossipNodes, func(a *acquaintance) bool {
+		return a.state != dead || m.now()-a.since <= rememberDead
+	}) {
+		if news := m.queue.take(len(m.list)); len(news) > 0 {
+			m.send(a.member.ID, packet{kind: hearsay, rumours: news})
+		}
+	}
+}
+
+// syncSome exchanges everything with one member.
+func (m *membership) syncSome() {
+	m.syncTick = m.after(m.syncEvery(), m.syncSome)
+	for _, a := range m.some(1, func(a *acquaintance) bool { return a.state == alive }) {
+		m.exchange(a.member.ID, false)
+	}
+}
+
+// syncEvery grows with the logarithm of a large mesh's size.
+func (m *membership) syncEvery() time.Duration {
+	n := len(m.list)
+	if n <= syncScale {
+		return syncInterval
+	}
+	return syncInterval * time.Duration(bits.Len(uint(n-1))-bits.Len(syncScale-1)+1)
+}

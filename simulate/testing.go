@@ -1,0 +1,251 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
+)
+
+// T is what Test needs of a *testing.T, or of a *testing.B or *testing.F.
+type T interface {
+	Helper()
+	Name() string
+	Context() context.Context
+	ArtifactDir() string
+	Logf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Environment is the variable that tells Test to play something else: a case, as a
+// failure names it, or with seeds=1000 or for=10m in it, a larger search from seed on.
+//
+//	LOCKMESH_SIMULATE='seed=42 only=crash/1' go test -run '^TestOrders$' .
+//	LOCKMESH_SIMULATE='seed=1000 for=8h' go test -run '^TestOrders$' -timeout 0 .
+const Environment = "LOCKMESH_SIMULATE"
+
+// Test searches, and fails t if a seed fails: with the smallest run that fails in the
+// same way, the end of its timeline, and the line that repeats it. The whole timeline
+// goes into two files, run.html for people and run.log for programs, in t.ArtifactDir()
+// if the test runs with -artifacts, and else in a new directory among the temporary ones.
+//
+//	func TestOrders(t *testing.T) {
+//		simulate.Test(t, simulate.Search{Play: orders, Options: simulate.Options{Profile: simulate.Flaky}})
+//	}
+func Test(t T, s Search) {
+	t.Helper()
+	words := os.Getenv(Environment)
+	if s.Repeat == nil {
+		s.Repeat = testLine(t.Name(), testPackage(t.Name()))
+	}
+	one, err := s.override(words)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		t.Fatalf("%v", err)
+		return
+	}
+	if one != nil {
+		o := s.Replay(*one, true)
+		where := keep(t, o.Timeline)
+		if o.Err != nil {
+			t.Fatalf("%v\n%s", o.Err, where)
+			return
+		}
+		t.Logf("%v passes: %v simulated, %d events, hash %x\n%s", o.Case, o.Time, o.Events, o.Hash, where)
+		return
+	}
+	report, err := s.Run(t.Context())
+	if err == nil && len(report.Missing) > 0 {
+		err = report.Err()
+	}
+	switch {
+	case len(report.Findings) > 0:
+		s.fail(t, report)
+	case err != nil:
+		t.Fatalf("%v", err)
+	default:
+		t.Logf("%d seeds from %d on, %v simulated in %v, %d faults: no failure", report.Seeds, s.Options.Seed,
+			report.Simulated.Round(time.Second), report.Elapsed.Round(time.Millisecond), report.Faults)
+	}
+}
+
+// override lets words change the search. If they name one case, it returns that.
+func (s *Search) override(words string) (one *Case, err error) {
+	if strings.TrimSpace(words) == "" {
+		return nil, nil
+	}
+	c := caseOf(s.Options)
+	search, profile := false, false
+	for _, word := range strings.Fields(words) {
+		name, value, _ := strings.Cut(word, "=")
+		known, err := c.Take(name, value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Environment, err)
+		}
+		switch name {
+		case "profile":
+			profile = true
+		case "seeds":
+			search = true
+			s.For = 0
+			if s.Seeds, err = strconv.Atoi(value); err != nil || s.Seeds < 1 {
+				return nil, fmt.Errorf("%s: %q is not a number of seeds", Environment, word)
+			}
+		case "for":
+			search = true
+			s.Seeds = 0
+			if s.For, err = time.ParseDuration(value); err != nil || s.For <= 0 {
+				return nil, fmt.Errorf("%s: %q is not a time such as for=10m", Environment, word)
+			}
+		default:
+			if !known {
+				return nil, fmt.Errorf("%s: there is no %q: there are seed, profile, set, only, variant, bug, seeds and for", Environment, name)
+			}
+		}
+	}
+	s.Options = c.apply(s.Options)
+	if profile {
+		s.Profiles = nil
+	}
+	if search {
+		return nil, nil
+	}
+	c = s.Case(c.Seed)
+	return &c, nil
+}
+
+// fail shrinks the first failure and shows it.
+func (s Search) fail(t T, report *Report) {
+	t.Helper()
+	first, others := report.Findings[0].First, s.others(report)
+	if u, ok := errors.AsType[*Unrepeatable](first.Err); ok {
+		t.Fatalf("%v\nrepeat: %s%s", u, s.repeat(u.Case), others)
+		return
+	}
+	shrunk := s.Shrink(t.Context(), first)
+	o := s.Replay(shrunk.After.Case, true)
+	t.Fatalf("%v\n%s\n%s%s", o.Err, shrunk, keep(t, o.Timeline), others)
+}
+
+// others tells of the failures that are not shown whole.
+func (s Search) others(report *Report) (text string) {
+	count := func(n int, more string) string {
+		if n == 1 {
+			return "1" + more + " seed"
+		}
+		return fmt.Sprintf("%d%s seeds", n, more)
+	}
+	if n := report.Findings[0].Seeds; n > 1 {
+		text = fmt.Sprintf("\n%s failed in this way", count(n-1, " more"))
+	}
+	for _, f := range report.Findings[1:] {
+		text += fmt.Sprintf("\n%s: %s\nrepeat: %s", count(f.Seeds, ""), firstLine(f.First.Err), s.repeat(f.First.Case))
+	}
+	return text
+}
+
+// String tells what has become smaller, and by how much.
+func (s Shrunk) String() string {
+	a, b := s.Before, s.After
+	text := fmt.Sprintf("shrunk in %d runs: faults %d -> %d", s.Runs, len(a.Faults), len(b.Faults))
+	for _, p := range b.Parameters {
+		for _, q := range a.Parameters {
+			if p.Name == q.Name && p.Value != q.Value {
+				text += fmt.Sprintf(", %s %d -> %d", p.Name, q.Value, p.Value)
+			}
+		}
+	}
+	text += fmt.Sprintf(", failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
+	if !s.Confirmed {
+		text += "; its last run was another than the one before: something decides that is not the seed"
+	}
+	return text
+}
+
+// keep writes the timeline's files, and says where they are.
+func keep(t T, tl *timeline.Timeline) string {
+	dir := ""
+	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
+		dir = t.ArtifactDir()
+	}
+	page, err := writeFiles(tl, dir)
+	if err != nil {
+		return fmt.Sprintf("the timeline is not kept: %v", err)
+	}
+	return "open " + page
+}
+
+// writeFiles writes the timeline into the directory, or, if that is empty, into a new one
+// among the temporary ones. It returns the page's path.
+func writeFiles(tl *timeline.Timeline, dir string) (page string, err error) {
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "lockmesh-"); err != nil {
+			return "", err
+		}
+	}
+	page = filepath.Join(dir, "run.html")
+	for _, file := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{{page, tl.WriteHTML}, {filepath.Join(dir, "run.log"), tl.WriteLog}} {
+		f, err := os.Create(file.path)
+		if err != nil {
+			return "", err
+		}
+		if err := errors.Join(file.write(f), f.Close()); err != nil {
+			return "", fmt.Errorf("%s: %w", file.path, err)
+		}
+	}
+	return page, nil
+}
+
+// testLine returns what repeats cases of a test: an environment and a command.
+func testLine(test, pkg string) func(Case) string {
+	var pattern []string
+	for _, part := range strings.Split(test, "/") {
+		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	return func(c Case) string {
+		return fmt.Sprintf("%s=%s go test -count 1 -run %s %s", Environment, quoted(c.String()), quoted(strings.Join(pattern, "/")), pkg)
+	}
+}
+
+// quoted makes one word for a shell of s.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// testPackage finds the import path of the test that runs, which calls this: a function
+// of the test's name, or one inside of it. If it finds none, it is the directory at hand.
+func testPackage(test string) string {
+	root, _, _ := strings.Cut(test, "/")
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for {
+		frame, more := frames.Next()
+		dir, rest := frame.Function, ""
+		if i := strings.IndexByte(dir[strings.LastIndexByte(dir, '/')+1:], '.'); i >= 0 {
+			i += strings.LastIndexByte(dir, '/') + 1
+			dir, rest = dir[:i], dir[i+1:]
+		}
+		if rest == root || strings.HasPrefix(rest, root+".") {
+			if path, err := url.PathUnescape(dir); err == nil { // dots in the last part are escaped
+				return strings.TrimSuffix(path, "_test")
+			}
+		}
+		if !more {
+			return "."
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Until is a point of a run: what comes first of the two. Zero is none.
+type Until struct {
+	Events uint64        // so many have happened
+	Time   time.Duration // so much true time has passed
+}
+
+// Stopped is the error of a run that Options.Until has ended.
+type Stopped struct {
+	Events uint64
+	Time   time.Duration
+	State  string // as World.State has it
+}
+
+func (s *Stopped) Error() string {
+	return fmt.Sprintf("simulate: stopped at %v, after %d events", s.Time, s.Events)
+}
+
+// stops ends the run if Options.Until says so. Until asks before each event, and so
+// changes nothing of what happens before.
+func (w *World) stops(end time.Duration) bool {
+	u := w.opts.Until
+	if u.Events == 0 && u.Time == 0 {
+		return false
+	}
+	next := end + 1
+	if len(w.queue.heap) > 0 {
+		next = w.queue.heap[0].at
+	}
+	late := u.Time > 0 && min(next, end) >= u.Time && next > u.Time
+	if !late && (u.Events == 0 || w.trace.events < u.Events) {
+		return false
+	}
+	if late {
+		w.now = max(w.now, u.Time)
+	}
+	w.failure = &Stopped{Events: w.trace.events, Time: w.now, State: w.State()}
+	return true
+}
+
+// RunToEvent lets time pass until so many events have happened since the world began,
+// and returns the first failure, as Run does. It is an error if the world comes to rest
+// before.
+//
+//	err := w.RunToEvent(failure.Events - 1)
+//	fmt.Println(w.State())
+func (w *World) RunToEvent(events uint64) error {
+	reached := func() bool { return w.trace.events >= events }
+	for !reached() {
+		if len(w.queue.heap) == 0 {
+			return fmt.Errorf("simulate: only %d events happen, not %d", w.trace.events, events)
+		}
+		if err := w.run(w.queue.heap[0].at, reached); err != nil {
+			return err
+		}
+	}
+	return w.failure
+}
+
+// State returns how the world stands, as text: its hosts, who leads which shard, who
+// holds what and who waits, and the frames that are on their way. Call it between two
+// events: between calls of Run, not from an actor.
+func (w *World) State() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "at %v, after %d events\n", w.now, w.trace.events)
+	section := func(title string, lines []string) {
+		fmt.Fprintf(&b, "%s: %d\n", title, len(lines))
+		for _, line := range lines {
+			fmt.Fprintf(&b, "\t%s\n", line)
+		}
+	}
+	section("hosts", w.hostLines())
+	section("ways that are cut", w.cutLines())
+	section("shards", w.shardLines())
+	var holds, waits []string
+	for _, k := range w.history.order {
+		for _, x := range k.live {
+			holds = append(holds, x.String()+believes(x))
+		}
+	}
+	for _, c := range w.history.calls {
+		if c.ended == running {
+			waits = append(waits, fmt.Sprintf("%s wants %v since %v", c.who, c.want, c.began))
+		}
+	}
+	section("holds", holds)
+	section("calls", waits)
+	section("frames on their way", w.frameLines())
+	return b.String()
+}
+
+func believes(x *Held) string {
+	if x.believed() {
+		return fmt.Sprintf(", leased until %v", x.leasedUntil())
+	}
+	return ", no longer believed in"
+}
+
+func (w *World) hostLines() (lines []string) {
+	for _, h := range w.Hosts() {
+		line := fmt.Sprintf("%s: incarnation %d", h.name, h.started)
+		switch {
+		case h.dark:
+			line += ", without power"
+		case h.process == nil:
+			line += ", down"
+		case h.paused:
+			line += fmt.Sprintf(", paused, with %d events due", len(h.deferred))
+		default:
+			line += fmt.Sprintf(", up since %v", h.born)
+		}
+		if h.slow > 1 {
+			line += fmt.Sprintf(", %d times as slow", h.slow)
+		}
+		lines = append(lines, line+fmt.Sprintf(", its clocks gain %d ppm", h.clock.rate))
+	}
+	return lines
+}
+
+func (w *World) cutLines() (lines []string) {
+	for _, from := range w.Hosts() {
+		var to []string
+		for _, h := range w.Hosts() {
+			if h != from && w.net.paths[from.index][h.index].cuts > 0 {
+				to = append(to, h.name)
+			}
+		}
+		if len(to) > 0 {
+			lines = append(lines, fmt.Sprintf("%s -> %s", from.name, strings.Join(to, " ")))
+		}
+	}
+	return lines
+}
+
+// shardLines tells of each shard who serves it, and who has a replica.
+func (w *World) shardLines() (lines []string) {
+	type standing struct{ serving, replicas []string }
+	var shards []standing
+	for _, h := range w.Hosts() {
+		if h.process == nil {
+			continue
+		}
+		for _, n := range h.process.nodes {
+			for _, r := range n.node.Replicas() {
+				for len(shards) <= r.Shard {
+					shards = append(shards, standing{})
+				}
+				s := &shards[r.Shard]
+				s.replicas = append(s.replicas, h.name)
+				if r.Serving {
+					s.serving = append(s.serving, fmt.Sprintf("%s (%d voters)", h.name, len(r.Voters)))
+				}
+			}
+		}
+	}
+	for i, s := range shards {
+		leads := "nobody"
+		if len(s.serving) > 0 {
+			leads = strings.Join(s.serving, " and ")
+		}
+		lines = append(lines, fmt.Sprintf("%d: %s serves; replicas on %s", i, leads, strings.Join(s.replicas, " ")))
+	}
+	return lines
+}
+
+// frameLines describes the frames that have not arrived.
+func (w *World) frameLines() (lines []string) {
+	for _, f := range w.InFlight() {
+		when := "waits"
+		if f.Arrives > 0 {
+			when = f.Arrives.String()
+		}
+		lines = append(lines, fmt.Sprintf("%s  %s -> %s  %s", when, f.From, f.To, strings.Join(f.Messages(), ", ")))
+	}
+	return lines
+}

@@ -1,0 +1,134 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sleepers is a world whose actors do nothing but sleep for a second at a time.
+func sleepers(w *World) error {
+	for i := range 2 {
+		w.Host(fmt.Sprint("h", i)).Boot("sleeper", func(ctx context.Context) {
+			for Sleep(ctx, time.Second) == nil {
+			}
+		})
+	}
+	w.At(3*time.Second, func() { w.Partition([]string{"h0"}, []string{"h1"}) })
+	w.At(4*time.Second, func() { w.Pause("h1") })
+	if err := w.Run(10 * time.Second); err != nil {
+		return fmt.Errorf("what the scenario says of it: %w", err)
+	}
+	return nil
+}
+
+func TestUntil(t *testing.T) {
+	whole := Play(Options{Seed: 1}, sleepers)
+	for _, tt := range []struct {
+		until  Until
+		events uint64 // zero: whatever
+		time   time.Duration
+	}{
+		{Until{Events: 1}, 1, 0},
+		{Until{Events: 7}, 7, 0},
+		{Until{Time: 5 * time.Second}, 0, 5 * time.Second},
+		{Until{Events: 3, Time: 5 * time.Second}, 3, 0},
+		{Until{Events: 1 << 40, Time: time.Nanosecond}, 0, time.Nanosecond},
+		{Until{Time: 10 * time.Second}, whole.Events, 10 * time.Second},
+	} {
+		o := Play(Options{Seed: 1, Until: tt.until}, sleepers)
+		s, ok := o.Err.(*Stopped)
+		if !ok {
+			t.Errorf("%+v: %v", tt.until, o.Err)
+			continue
+		}
+		if tt.events > 0 && s.Events != tt.events || tt.time > 0 && s.Time != tt.time || s.Events != o.Events || s.Time != o.Time {
+			t.Errorf("%+v: stopped at %v, after %d events: %v, %d", tt.until, s.Time, s.Events, o.Time, o.Events)
+		}
+	}
+	for _, late := range []Until{{Events: whole.Events + 1}, {Time: 11 * time.Second}} {
+		if o := Play(Options{Seed: 1, Until: late}, sleepers); o.Err != nil || o.Hash != whole.Hash {
+			t.Errorf("%+v, after the end: %v", late, o.Err)
+		}
+	}
+}
+
+// What comes before the stop is the same as without it.
+func TestUntilChangesNothing(t *testing.T) {
+	w, l := fakeWorld(Options{Seed: 3, Profile: Flaky}, fakeBugs{})
+	defer w.Close()
+	l.Start(w)
+	for events := uint64(1); events < 5000; events += 499 {
+		if err := w.RunToEvent(events); err != nil {
+			t.Fatal(err)
+		}
+		o := Play(Options{Seed: 3, Profile: Flaky, Until: Until{Events: events}}, func(w *World) error {
+			fakeServe(w, fakeBugs{})
+			l := &Lockers{Hosts: l.Hosts, Join: fakeJoin(fakeBugs{}), TTL: fakeTTL}
+			for _, host := range l.Hosts {
+				w.Host(host)
+			}
+			l.Start(w)
+			return w.Run(time.Hour)
+		})
+		if s, ok := o.Err.(*Stopped); !ok || o.Hash != w.Hash() || s.Time != w.Now() || s.State != w.State() {
+			t.Errorf("after %d events: hash %x at %v, and without a stop %x at %v: %v", events, o.Hash, o.Time, w.Hash(), w.Now(), o.Err)
+		}
+	}
+}
+
+func TestRunToEvent(t *testing.T) {
+	w := New(Options{Seed: 1})
+	defer w.Close()
+	w.Host("a").Boot("sleeper", func(ctx context.Context) {
+		for Sleep(ctx, time.Second) == nil {
+		}
+	})
+	for _, events := range []uint64{3, 3, 1, 10} {
+		if err := w.RunToEvent(events); err != nil || w.Events() != max(events, 3) {
+			t.Errorf("RunToEvent(%d): %d events, %v", events, w.Events(), err)
+		}
+	}
+	w.Crash("a")
+	if err := w.RunToEvent(100); err == nil || !strings.Contains(err.Error(), "only 10 events") {
+		t.Errorf("of a world at rest: %v", err)
+	}
+	if at := w.Now(); at > time.Minute {
+		t.Errorf("it is %v", at)
+	}
+	broken := errors.New("broken")
+	w.At(w.Now()+time.Second, func() { w.Fail(broken) })
+	if err := w.RunToEvent(100); !errors.Is(err, broken) {
+		t.Errorf("of a world that fails: %v", err)
+	}
+}
+
+func TestState(t *testing.T) {
+	w, l := fakeWorld(Options{Seed: 3}, fakeBugs{})
+	defer w.Close()
+	l.Start(w)
+	w.At(2*time.Second, func() { w.Isolate("c1"); w.Pause("c2"); w.Slow("c3", 8) })
+	if err := w.Run(3 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	state := w.State()
+	for _, want := range []string{
+		"at 3s, after ", "hosts: 4\n", "c1 -> server c2 c3", "c2: incarnation 1, paused, with ", "c3: incarnation 1, up since 0s, 8 times as slow",
+		"holds: ", "leased until", "calls: ", " wants ", "frames on their way: ", "c2/locker1",
+	} {
+		if !strings.Contains(state, want) {
+			t.Errorf("no %q in\n%s", want, state)
+		}
+	}
+	w.Crash("c1")
+	w.PowerOff("c2")
+	state = w.State()
+	for _, want := range []string{"c1: incarnation 1, down", "c2: incarnation 1, without power"} {
+		if !strings.Contains(state, want) {
+			t.Errorf("no %q in\n%s", want, state)
+		}
+	}
+}

@@ -1,0 +1,541 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Bad input ends in a panic that names it, and within Run in a failure.
+func TestVerbsNameBadInput(t *testing.T) {
+	tests := []struct {
+		want string
+		do   func(w *World)
+	}{
+		{`no host "x"`, func(w *World) { w.Crash("x") }},
+		{`no host "x"`, func(w *World) { w.Partition([]string{"a"}, []string{"x"}) }},
+		{`no host "x"`, func(w *World) { w.PartitionOneWay([]string{"a"}, []string{"x"}) }},
+		{`no host "x"`, func(w *World) { w.Isolate("x") }},
+		{`no host "x"`, func(w *World) { w.Hold("a", "x") }},
+		{`no host "x"`, func(w *World) { w.Release("x", "a") }},
+		{`no host "x"`, func(w *World) { w.SetLink("a", "x", Link{}) }},
+		{`no host "x"`, func(w *World) { w.LieDead("a", "x") }},
+		{`no host "x"`, func(w *World) { w.BreakReplica("x", 0) }},
+		{`no host "x"`, func(w *World) { w.SilenceGossip("x") }},
+		{`no host "x"`, func(w *World) { w.ClockStep("x", 1) }},
+		{`no host "x"`, func(w *World) { w.Leave("x") }},
+		{`no host "x"`, func(w *World) { w.HealCore("a", "x") }},
+		{`no host "x"`, func(w *World) { w.Swizzle(time.Second, "a", "x") }},
+		{`host "a" is in two groups`, func(w *World) { w.Partition([]string{"a"}, []string{"b", "a"}) }},
+		{"Swizzle: 0 hosts for 1s", func(w *World) { w.Swizzle(time.Second) }},
+		{"Swizzle: 1 hosts for -1s", func(w *World) { w.Swizzle(-time.Second, "a") }},
+		{"Link.Loss is 1000001", func(w *World) { w.SetLinks(Link{Loss: million + 1}) }},
+		{"Link.Duplicate is -1", func(w *World) { w.SetLink("a", "b", Link{Duplicate: -1}) }},
+		{"Link.Latency is -1ms", func(w *World) { w.SetLinkOneWay("a", "b", Link{Latency: -time.Millisecond}) }},
+		{"Link.Shape is 4", func(w *World) { w.SetLinks(Link{Shape: 4}) }},
+		{"Link.Bandwidth is -1", func(w *World) { w.SetLinks(Link{Bandwidth: -1}) }},
+		{"Link.Jitter is -1ns", func(*World) { New(Options{Link: Link{Jitter: -1}}) }},
+		{"Gossip", func(*World) { New(Options{Gossip: Gossip{Lost: million + 1}}) }},
+		{"ClockRate -1", func(*World) { New(Options{ClockRate: -1}) }},
+		{"ClockRate: 1000001 ppm", func(w *World) { w.ClockRate("a", million+1) }},
+		{"ClockRate: -500001 ppm", func(w *World) { w.ClockRate("a", -million/2-1) }},
+		{"ClockNoise: -600000 ppm", func(w *World) { w.ClockNoise("a", 600_000) }},
+		{"ClockWave: a period of 1ms", func(w *World) { w.ClockWave("a", 1, time.Millisecond) }},
+		{"Slow: factor 0", func(w *World) { w.Slow("a", 0) }},
+		{"Stall: -1s is negative", func(w *World) { w.Stall("a", "hall", -time.Second) }},
+		{"DelayGossip: -1s is negative", func(w *World) { w.DelayGossip("a", -time.Second) }},
+		{"Chaos: 0 faults or more in -1s", func(w *World) { w.Chaos(ChaosOptions{For: -time.Second}) }},
+		{`no kind of fault "flood"`, func(w *World) { w.Chaos(ChaosOptions{Without: []string{"flood"}}) }},
+	}
+	for _, tt := range tests {
+		w := New(Options{})
+		w.Host("a")
+		w.Host("b")
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "simulate: ") || !strings.Contains(got, tt.want) {
+					t.Errorf("panic %q, want %q", got, tt.want)
+				}
+			}()
+			tt.do(w)
+		}()
+		w.Close()
+		w = New(Options{})
+		w.Host("a")
+		w.Host("b")
+		w.At(time.Second, func() { tt.do(w) })
+		if err := w.Run(time.Minute); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Run = %v, want %q", err, tt.want)
+		}
+		w.Close()
+	}
+}
+
+func TestStep(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	if err := w.Step(); err != nil || w.Now() != 0 || w.Events() != 0 {
+		t.Errorf("a step of an empty world: %v, at %v after %d events", err, w.Now(), w.Events())
+	}
+	var said []string
+	w.At(2*time.Second, func() { said = append(said, "two") })
+	w.At(time.Second, func() { said = append(said, "one") })
+	w.At(3*time.Second, func() { panic("three") })
+	for i := range 2 {
+		if err := w.Step(); err != nil || len(said) != i+1 || w.Now() != time.Duration(i+1)*time.Second {
+			t.Fatalf("step %d: %v, %q at %v", i+1, err, said, w.Now())
+		}
+	}
+	if err := w.Step(); err == nil || !strings.Contains(err.Error(), "three") || w.Step() != err {
+		t.Errorf("Step = %v", err)
+	}
+}
+
+func TestRunUntil(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	n := 0
+	for i := range 10 {
+		w.At(time.Duration(i)*time.Second, func() { n++ })
+	}
+	if err := w.RunUntil(func() bool { return n == 5 }, time.Minute); err != nil || w.Now() != 4*time.Second {
+		t.Errorf("RunUntil = %v, at %v", err, w.Now())
+	}
+	if err := w.RunUntil(func() bool { return n == 50 }, time.Minute); err == nil || !strings.Contains(err.Error(), "not within 1m0s") {
+		t.Errorf("RunUntil = %v", err)
+	}
+}
+
+func TestHoldAndRelease(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	a.net.Send(b.id, 0, 0, []byte("1"))
+	w.Hold("a", "b")
+	w.Hold("a", "b") // once is enough
+	a.net.Send(b.id, 0, 0, []byte("2"))
+	b.net.Send(a.id, 0, 0, []byte("back"))
+	run(t, w, time.Minute)
+	if len(b.frames) != 0 || len(a.frames) != 1 {
+		t.Errorf("frames %q, %q", a.frames, b.frames)
+	}
+	var kept []string
+	for _, f := range w.InFlight() {
+		if !f.Kept || f.Arrives != 0 || f.From != "a" || f.To != "b" {
+			t.Errorf("in flight: %+v", f)
+		}
+		kept = append(kept, string(f.Body))
+	}
+	if !slices.Equal(kept, []string{"1", "2"}) {
+		t.Errorf("kept %q", kept)
+	}
+	w.Release("b", "a") // the other way
+	run(t, w, time.Second)
+	w.Release("a", "b")
+	a.net.Send(b.id, 0, 0, []byte("3"))
+	if n := len(w.InFlight()); n != 3 {
+		t.Errorf("%d frames in flight", n)
+	}
+	run(t, w, time.Second)
+	if !slices.Equal(b.frames, []string{"1", "2", "3"}) || len(w.InFlight()) != 0 {
+		t.Errorf("received %q", b.frames)
+	}
+	expect(t, a) // nobody noticed
+	expect(t, b)
+}
+
+func TestHeldFramesDieWithTheirConnection(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.Hold("a", "b")
+	a.net.Send(b.id, 0, 0, []byte("old"))
+	w.Reset("a", "b")
+	run(t, w, time.Second)
+	w.HealAll()
+	a.net.Send(b.id, 0, 0, []byte("new"))
+	run(t, w, time.Second)
+	if !slices.Equal(b.frames, []string{"new"}) {
+		t.Errorf("received %q", b.frames)
+	}
+	w.Hold("a", "b")
+	a.net.Send(b.id, 0, 0, []byte("dead"))
+	w.Crash("b")
+	run(t, w, time.Second)
+	w.ReleaseAll()
+	if n := len(w.InFlight()); n != 0 {
+		t.Errorf("%d frames in flight to a dead process", n)
+	}
+	run(t, w, time.Second)
+}
+
+func TestVerdicts(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	verdicts := map[string]Verdict{"drop": Drop, "keep": Keep, "twice": Twice, "late": Verdict(time.Minute)}
+	stop := w.Rule(func(f Frame) Verdict { return verdicts[string(f.Body)] })
+	never := w.Rule(func(Frame) Verdict { return Drop })
+	never()
+	never() // twice is once
+	for _, body := range []string{"drop", "keep", "twice", "late", "pass"} {
+		a.net.Send(b.id, 0, 0, []byte(body))
+	}
+	run(t, w, time.Second)
+	if slices.Sort(b.frames); !slices.Equal(b.frames, []string{"pass", "twice", "twice"}) {
+		t.Errorf("received %q", b.frames)
+	}
+	b.frames = nil
+	stop()
+	w.Release("a", "b")
+	run(t, w, time.Second)
+	if !slices.Equal(b.frames, []string{"keep"}) {
+		t.Errorf("received %q", b.frames)
+	}
+	run(t, w, time.Minute)
+	if !slices.Equal(b.frames, []string{"keep", "late"}) {
+		t.Errorf("received %q", b.frames)
+	}
+}
+
+// arrivals sends frames of size bytes from a to b, one at a time, and returns how long
+// each took.
+func arrivals(t *testing.T, l Link, n, size int) []time.Duration {
+	t.Helper()
+	w, a, b := pairOf(t, Options{})
+	w.SetLinkOneWay("a", "b", l)
+	var took []time.Duration
+	for i := range n {
+		start := w.Now()
+		a.net.Send(b.id, 0, transport.Class(i%2), make([]byte, size))
+		if err := w.RunUntil(func() bool { return len(b.frames) == i+1 }, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, w.Now()-start)
+	}
+	slices.Sort(took)
+	return took
+}
+
+func TestShapesOfJitter(t *testing.T) {
+	const least, mean, n = 50 * time.Millisecond, 10 * time.Millisecond, 4000
+	tests := []struct {
+		shape             Shape
+		middle, late, max [2]time.Duration // the median, the 99.9th of 100, and the last, beyond least
+	}{
+		{Fixed, [2]time.Duration{mean, mean}, [2]time.Duration{mean, mean}, [2]time.Duration{mean, mean}},
+		{Uniform, [2]time.Duration{9 * ms, 11 * ms}, [2]time.Duration{19 * ms, 20 * ms}, [2]time.Duration{19 * ms, 20 * ms}},
+		{Exponential, [2]time.Duration{6 * ms, 8 * ms}, [2]time.Duration{50 * ms, 90 * ms}, [2]time.Duration{60 * ms, 150 * ms}},
+		{HeavyTail, [2]time.Duration{3 * ms, 6 * ms}, [2]time.Duration{150 * ms, 600 * ms}, [2]time.Duration{300 * ms, 10 * time.Second}},
+	}
+	for _, tt := range tests {
+		took := arrivals(t, Link{Latency: least, Jitter: mean, Shape: tt.shape}, n, 10)
+		var sum time.Duration
+		for i := range took {
+			took[i] -= least
+			sum += took[i]
+		}
+		if avg := sum / n; avg < mean*8/10 || avg > mean*12/10 {
+			t.Errorf("shape %d: %v on average, want about %v", tt.shape, avg, mean)
+		}
+		for what, x := range map[string]struct {
+			at   int
+			want [2]time.Duration
+		}{"median": {n / 2, tt.middle}, "99.9th": {n * 999 / 1000, tt.late}, "last": {n - 1, tt.max}} {
+			if got := took[x.at]; got < x.want[0] || got > x.want[1] {
+				t.Errorf("shape %d: the %s takes %v, want %v", tt.shape, what, got, x.want)
+			}
+		}
+	}
+}
+
+func TestBandwidthAndQueue(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	const size = 1000 - frameOverhead
+	w.SetLinkOneWay("a", "b", Link{Latency: time.Millisecond, Bandwidth: 10_000, Queue: 4000}) // ten frames a second
+	start, sent := w.Now(), 0
+	for a.net.Send(b.id, 0, transport.Normal, make([]byte, size)) {
+		sent++
+	}
+	if sent != 4 {
+		t.Errorf("%d frames fit into the queue, want 4", sent)
+	}
+	if !b.net.Send(a.id, 0, 0, make([]byte, 8*size)) {
+		t.Error("the way back is as narrow")
+	}
+	for i := range sent {
+		if err := w.RunUntil(func() bool { return len(b.frames) > i }, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if d, want := w.Now()-start, time.Duration(i+1)*100*ms+ms; d < want || d > want+ms {
+			t.Errorf("frame %d arrived after %v, want %v", i, d, want)
+		}
+	}
+	if len(a.frames) != 1 {
+		t.Error("the way back is slow")
+	}
+	if !a.net.Send(b.id, 0, 0, make([]byte, size)) {
+		t.Error("the queue is empty and takes nothing")
+	}
+	for range 50 { // with the queue full, three frames go and three come in 300 ms
+		run(t, w, 100*ms)
+		for a.net.Send(b.id, 0, 0, make([]byte, size)) {
+			sent++
+		}
+	}
+	w.HealAll()
+	if !a.net.Send(b.id, 0, 0, make([]byte, 8*size)) {
+		t.Error("healed, and the link is still narrow")
+	}
+	run(t, w, time.Second)
+	if got := len(b.frames); got != sent+2 {
+		t.Errorf("%d frames arrived, want %d", got, sent+2)
+	}
+}
+
+func TestUrgentFramesOvertakeOnNarrowLinks(t *testing.T) {
+	w, a, b := pairOf(t, Options{})
+	w.SetLink("a", "b", Link{Bandwidth: 10_000})
+	for range 5 {
+		a.net.Send(b.id, 0, transport.Normal, make([]byte, 1000))
+	}
+	a.net.Send(b.id, 0, transport.Urgent, []byte("renewal"))
+	run(t, w, time.Second)
+	if len(b.frames) != 6 || b.frames[0] != "renewal" {
+		t.Errorf("%d frames arrived, the first %.10q", len(b.frames), b.frames[0])
+	}
+}
+
+func TestSwizzle(t *testing.T) {
+	hosts := []string{"a", "b", "c", "d"}
+	orders := make(map[string]bool)
+	for seed := range uint64(20) {
+		w := New(Options{Seed: seed})
+		for _, h := range hosts {
+			w.Host(h)
+		}
+		w.Host("e")
+		cut := func(h string) bool { return !w.Reaches(h, "e") && !w.Reaches("e", h) }
+		w.Swizzle(8*time.Second, hosts...)
+		var out, in []string
+		for range 802 {
+			for _, h := range hosts {
+				if cut(h) && !slices.Contains(out, h) {
+					out = append(out, h)
+				}
+				if !cut(h) && slices.Contains(out, h) && !slices.Contains(in, h) {
+					in = append(in, h)
+				}
+			}
+			if len(in) > 0 && len(out) < 4 {
+				t.Fatalf("%q are back before all were out: %q", in, out)
+			}
+			run(t, w, 10*ms)
+		}
+		if len(in) != 4 {
+			t.Fatalf("only %q are back", in)
+		}
+		orders[fmt.Sprint(out, in)] = true
+		w.Close()
+	}
+	if len(orders) < 15 {
+		t.Errorf("only %d different swizzles in 20 worlds", len(orders))
+	}
+}
+
+// clockError returns how far the host's monotonic clock is ahead of the true time.
+func clockError(w *World, h *Host, since time.Duration) time.Duration {
+	return h.process.Now() - since - w.now
+}
+
+func TestClockWaveAndNoise(t *testing.T) {
+	for name, begin := range map[string]func(w *World){
+		"wave":  func(w *World) { w.ClockWave("a", 10_000, 8*time.Second) },
+		"noise": func(w *World) { w.ClockNoise("a", 10_000) },
+	} {
+		w := New(Options{Seed: 3})
+		h := w.Host("a")
+		zero := h.process.Now()
+		woke := 0
+		h.Go("sleeper", func(ctx context.Context) {
+			for Sleep(ctx, time.Second) == nil {
+				woke++
+			}
+		})
+		begin(w)
+		rates := make(map[int64]bool)
+		var most, last time.Duration
+		for range 800 {
+			run(t, w, 100*ms)
+			e := clockError(w, h, zero)
+			if d := e - last; max(d, -d) > ms { // 1 % of 100 ms
+				t.Fatalf("%s: in 100 ms it gained %v", name, d)
+			}
+			last, most = e, max(most, e)
+			rates[h.clock.rate] = true
+		}
+		if len(rates) < 5 || most < 5*ms || woke < 78 || woke > 82 {
+			t.Errorf("%s: %d rates, ahead by up to %v, %d seconds in 80", name, len(rates), most, woke)
+		}
+		if name == "wave" && max(last, -last) > ms {
+			t.Errorf("after ten whole waves it is ahead by %v", last)
+		}
+		w.ClockRate("a", 0)
+		run(t, w, time.Second)
+		last = clockError(w, h, zero)
+		if run(t, w, time.Minute); clockError(w, h, zero) != last {
+			t.Errorf("%s goes on after ClockRate", name)
+		}
+		w.Close()
+	}
+}
+
+func TestClockOffset(t *testing.T) {
+	w := New(Options{ClockOffset: time.Hour, ClockRate: 10_000})
+	defer w.Close()
+	h := w.Host("a")
+	run(t, w, time.Minute)
+	w.ClockOffset("a", 3*time.Second)
+	if got := h.process.Wall().Sub(epoch) - w.Now(); got != 3*time.Second {
+		t.Errorf("the time of day is ahead by %v", got)
+	}
+}
+
+func TestStallStopsOneLoop(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	p := w.Host("a").process
+	last := make(map[string]time.Duration)
+	for _, name := range []string{"one", "two"} {
+		p.NewLoop(name, func(now time.Duration) time.Duration { last[name] = w.Now(); return now + 10*ms }).Wake()
+	}
+	run(t, w, time.Second)
+	w.Stall("a", "one", 5*time.Second)
+	w.Stall("a", "none", time.Hour)
+	run(t, w, 4*time.Second)
+	if last["one"] > time.Second || last["two"] < 4900*ms {
+		t.Errorf("they ran last at %v", last)
+	}
+	run(t, w, 2*time.Second)
+	if last["one"] < 6900*ms {
+		t.Errorf("the stalled loop ran last at %v", last["one"])
+	}
+	w.Stall("a", "one", time.Hour)
+	w.HealAll()
+	run(t, w, time.Second)
+	if last["one"] < 7900*ms {
+		t.Errorf("healed, it ran last at %v", last["one"])
+	}
+}
+
+func TestDetectors(t *testing.T) {
+	w, probes, members := gossipers(t, Options{Seed: 3})
+	w.SilenceGossip("a")
+	w.DelayGossip("b", time.Minute)
+	w.Crash("c")
+	run(t, w, 30*time.Second)
+	expectNews(t, probes["a"])
+	expectNews(t, probes["b"])
+	w.RestoreGossip("a")
+	run(t, w, time.Second)
+	expectNews(t, probes["a"], "dead c") // what it had missed
+	run(t, w, time.Minute)
+	expectNews(t, probes["b"], "dead c")
+	w.SilenceGossip("a")
+	members["b"].Leave()
+	run(t, w, 30*time.Second)
+	expectNews(t, probes["a"])
+	w.HealAll()
+	run(t, w, time.Second)
+	expectNews(t, probes["a"], "gone b")
+}
+
+// inspectedProbe is a node that can leave.
+type inspectedProbe struct {
+	seam.Inspected
+	takes  time.Duration
+	err    error
+	broken []int
+}
+
+func (p *inspectedProbe) Break(shard int) { p.broken = append(p.broken, shard) }
+
+func (p *inspectedProbe) Leave(ctx context.Context) error {
+	_ = Sleep(ctx, p.takes)
+	return p.err
+}
+
+func TestBreakReplicaBreaksThatOfTheHost(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	var probes [2]inspectedProbe
+	w.Host("a").process.Inspect(1, &probes[0])
+	w.Host("b").process.Inspect(2, &probes[1])
+	w.BreakReplica("a", 7)
+	w.Crash("b")
+	w.BreakReplica("b", 7) // nothing is there
+	if !slices.Equal(probes[0].broken, []int{7}) || probes[1].broken != nil {
+		t.Errorf("broken on a: %v, on b: %v; want shard 7 on a alone", probes[0].broken, probes[1].broken)
+	}
+}
+
+func TestLeaveEndsTheProcess(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	h := w.Host("a")
+	h.process.Inspect(1, &inspectedProbe{takes: 3 * time.Second})
+	h.process.Inspect(2, &inspectedProbe{takes: 2 * time.Second, err: errors.New("not all was handed over")})
+	w.Leave("a")
+	w.Leave("a") // it does already
+	run(t, w, 4900*ms)
+	if !h.Up() {
+		t.Error("it has not left, and is down")
+	}
+	run(t, w, 200*ms)
+	if h.Up() {
+		t.Error("it has left, and is up")
+	}
+	w.Leave("a") // it is down
+	w.Restart("a")
+	run(t, w, time.Minute)
+	if !h.Up() || h.Incarnation() != 2 {
+		t.Error("it is not back")
+	}
+}
+
+func TestHealCore(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	for _, h := range []string{"a", "b", "c", "d"} {
+		w.Host(h)
+	}
+	w.Partition([]string{"a"}, []string{"b"}, []string{"c", "d"})
+	w.PartitionOneWay([]string{"a"}, []string{"b"})
+	w.Pause("b")
+	w.Crash("a")
+	w.Slow("b", 8)
+	w.Pause("c")
+	w.Slow("d", 8)
+	w.Hold("a", "b")
+	w.Hold("a", "d")
+	w.SetLink("a", "b", Link{Loss: 1000})
+	w.SetLink("a", "d", Link{Loss: 1000})
+	w.net.blow(&weather{change: func(l *Link) { l.Duplicate = 500 }})
+	w.HealCore("a", "b")
+	a, b, c, d := w.Host("a"), w.Host("b"), w.Host("c"), w.Host("d")
+	if !w.Reaches("a", "b") || !w.Reaches("b", "a") || !a.Up() || b.Paused() || b.slow != 1 {
+		t.Error("the core is not healed")
+	}
+	if w.Reaches("a", "d") || w.Reaches("c", "b") || !c.Paused() || d.slow != 8 {
+		t.Error("what is not in the core is healed")
+	}
+	within, out := w.net.paths[a.index][b.index], w.net.paths[a.index][d.index]
+	if within.link.harsh() || within.keeps || out.link.Loss != 1000 || out.link.Duplicate != 500 || !out.keeps {
+		t.Errorf("within the core %+v %v, out of it %+v %v", within.link, within.keeps, out.link, out.keeps)
+	}
+	w.HealAll()
+	if !w.Reaches("c", "b") || c.Paused() || d.slow != 1 || w.net.paths[a.index][d.index].link.harsh() {
+		t.Error("not all is healed")
+	}
+}
