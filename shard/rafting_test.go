@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -359,14 +360,18 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
-// sentSnapshot returns the chunks in which a leader sends its shard to a new replica 4.
-func sentSnapshot(tb testing.TB) []Chunk {
+// sentSnapshot returns the chunks in which a leader sends its shard to a new replica 4,
+// after that many keys were asked for.
+func sentSnapshot(tb testing.TB, keys int) []Chunk {
 	tb.Helper()
 	w, r := led(tb)
-	a, _ := ask(1, "k")
-	a.Value = nil
-	if err := r.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
-		tb.Fatal(err)
+	for i := range keys {
+		a, _ := ask(uint64(i+1), fmt.Sprint("k", i))
+		a.Value = nil
+		if err := r.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+			tb.Fatal(err)
+		}
+		w.run(tb, 4)
 	}
 	r.addLearner(Peer{Node: 104, Name: "n4", Addr: "n4:1"})
 	w.run(tb, 4)
@@ -377,7 +382,7 @@ func sentSnapshot(tb testing.TB) []Chunk {
 }
 
 func TestChunksTravel(t *testing.T) {
-	for _, c := range sentSnapshot(t) {
+	for _, c := range sentSnapshot(t, 1) {
 		r := wire.NewReader(AppendChunk(nil, c))
 		got := ReadChunk(r)
 		if c.Node = 0; r.End() != nil || fmt.Sprint(got) != fmt.Sprint(c) {
@@ -393,7 +398,7 @@ func TestChunksTravel(t *testing.T) {
 
 func TestASnapshotArrives(t *testing.T) {
 	r := newReplica(4, time.Second)
-	for _, c := range sentSnapshot(t) {
+	for _, c := range sentSnapshot(t, 1) {
 		r.StepChunk(time.Second, 101, c)
 	}
 	var out Output
@@ -403,8 +408,31 @@ func TestASnapshotArrives(t *testing.T) {
 	}
 }
 
+// Leadership moves while a new replica is sent a snapshot, so that it gets two: the newer
+// one first, and the older one before raft has said which of them it takes. It once
+// installed the older one's table as that of the newer one's entry.
+func TestTwoSnapshotsArriveAtOnce(t *testing.T) {
+	newer, older := sentSnapshot(t, 2), sentSnapshot(t, 1)
+	for _, first := range []bool{true, false} { // the newer one
+		r := newReplica(4, time.Second)
+		for i, c := range slices.Concat(newer, older, newer) {
+			if late := i >= len(newer) && i < len(newer)+len(older); late {
+				c.Transfer++
+			} else if first != (i < len(newer)) {
+				continue
+			}
+			r.StepChunk(time.Second, 101, c)
+		}
+		var out Output
+		r.Ready(time.Second, &out)
+		if _, granted := r.Table().keys["k1"]; !granted || r.Table().keys["k0"] == nil {
+			t.Errorf("the newer one first %v: at entry %d the table lacks keys, it is at revision %d", first, r.Applied(), r.Table().Revision())
+		}
+	}
+}
+
 func FuzzReadChunk(f *testing.F) {
-	for _, c := range sentSnapshot(f) {
+	for _, c := range sentSnapshot(f, 1) {
 		f.Add(AppendChunk(nil, c))
 	}
 	f.Add(AppendChunk(nil, Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Data: []byte("data")}))
@@ -430,7 +458,7 @@ func FuzzReadChunk(f *testing.F) {
 
 // FuzzMeta shows that nonsense in a snapshot's last chunk is refused before raft sees it.
 func FuzzMeta(f *testing.F) {
-	chunks := sentSnapshot(f)
+	chunks := sentSnapshot(f, 1)
 	last := chunks[len(chunks)-1]
 	f.Add(last.Meta)
 	f.Add([]byte(nil))

@@ -103,14 +103,14 @@ type Replica struct {
 
 	election election
 	reign    reign
-	transfer *transfer // the snapshot that this replica sends
-	incoming *incoming // the snapshot that it receives
-	whole    *incoming // the last that arrived whole, until raft has taken or left it
-	former   []Peer    // voters that were removed, and may still be counted by some
-	gone     []Removed // replicas that were removed, and may not know of it: see farewell
-	young    []uint64  // those that the last change removed
-	blind    bool      // the last change came by a snapshot: it is not known whom it removed
-	chunks   []Chunk   // of transfer, to be sent
+	transfer *transfer   // the snapshot that this replica sends
+	incoming *incoming   // the snapshot that it receives
+	whole    []*incoming // those that arrived whole, until raft has taken or left them
+	former   []Peer      // voters that were removed, and may still be counted by some
+	gone     []Removed   // replicas that were removed, and may not know of it: see farewell
+	young    []uint64    // those that the last change removed
+	blind    bool        // the last change came by a snapshot: it is not known whom it removed
+	chunks   []Chunk     // of transfer, to be sent
 	acks     []ChunkAck
 	wish     Wish
 	limited  bool

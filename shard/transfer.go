@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -167,7 +168,9 @@ type incoming struct {
 	transfer uint64
 	next     uint64
 	restore  *Restore
-	table    *Table // once whole
+	table    *Table // once whole, and then of this entry
+	index    uint64
+	term     uint64
 	peers    map[uint64]Peer
 	highest  uint64
 	founders uint64
@@ -234,7 +237,8 @@ func (r *Replica) arrived(in *incoming, meta []byte) bool {
 		return false
 	}
 	in.restore, in.table = nil, table
-	r.whole = in // a new transfer may replace r.incoming before raft's answer is seen
+	in.index, in.term = m.GetSnapshot().GetMetadata().GetIndex(), m.GetSnapshot().GetMetadata().GetTerm()
+	r.whole = append(r.whole, in) // there may be more, of other leaders, before raft's answer is seen
 	r.election.stepped(r, m)
 	if err := r.rn.Step(m); err != nil {
 		r.log.Debug("raft refused a snapshot", "error", err)
@@ -266,17 +270,18 @@ func sound(cs *raftpb.ConfState, peers map[uint64]Peer) bool {
 
 // install replaces the table by the snapshot that raft accepted.
 func (r *Replica) install(s *raftpb.Snapshot) {
-	in := r.whole
-	if in == nil || in.table == nil {
+	meta := s.GetMetadata()
+	i := slices.IndexFunc(r.whole, func(in *incoming) bool { return in.index == meta.GetIndex() && in.term == meta.GetTerm() })
+	if i < 0 {
 		panic("shard: raft accepted a snapshot that did not arrive")
 	}
+	in := r.whole[i]
 	if err := r.store.ApplySnapshot(s); err != nil {
 		panic(fmt.Sprintf("shard: snapshot: %v", err))
 	}
 	if r.applied > firstIndex {
 		r.cfg.Points.Reach(point.SnapshotOverLog)
 	}
-	meta := s.GetMetadata()
 	r.table, r.peers, r.highest, r.founders = in.table, in.peers, in.highest, in.founders
 	r.conf = meta.GetConfState()
 	r.applied, r.appliedTerm, r.cutAt, r.appliedBytes = meta.GetIndex(), meta.GetTerm(), meta.GetIndex(), 0

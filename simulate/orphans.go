@@ -35,7 +35,7 @@ func (h *History) Orphans() []string {
 	}
 	var orphans []string
 	for _, t := range w.serving() {
-		for _, s := range t.Sessions {
+		for _, s := range t.Sessions() {
 			p := w.nodes[s.Owner]
 			alive := p != nil && !p.dead && p.member(s.Owner)
 			if !alive || len(s.Requests) == 0 && !busy[p] {

@@ -139,7 +139,7 @@ func (s *stage) end() {
 		if s.Now() < s.looked {
 			return false
 		}
-		s.looked = s.Now() + 100*time.Millisecond
+		s.looked = s.Now() + time.Second
 		return len(s.History().Orphans()) == 0
 	})
 	_ = s.History().Finish()

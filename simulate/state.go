@@ -56,8 +56,8 @@ func (s *state) equal() error {
 				v := version{shardName{n.node.Mesh(), t.Generation, t.Shard}, t.Applied}
 				c, ok := first[v]
 				if !ok {
-					first[v] = copyOf{t.Sum, h.name}
-				} else if c.sum != t.Sum {
+					first[v] = copyOf{t.Sum(), h.name}
+				} else if c.sum != t.Sum() {
 					return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", t.Applied, t.Shard, h.name, c.host)
 				}
 			}

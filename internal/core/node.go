@@ -299,18 +299,22 @@ func (n *Node) Tables() []seam.Table {
 	var all []seam.Table
 	for _, l := range n.all {
 		for _, r := range l.replicas {
-			t := seam.Table{
-				Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Sum: r.Table().Sum(), Serving: r.Serving(),
-			}
-			for _, rec := range r.Table().Records() {
-				s := seam.Session{Owner: transport.ID(rec.Session.Node), Number: rec.Session.Number}
-				for _, p := range rec.Requests {
-					s.Requests = append(s.Requests, seam.Request(p))
-				}
-				t.Sessions = append(t.Sessions, s)
-			}
-			all = append(all, t)
+			all = append(all, seam.Table{
+				Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Serving: r.Serving(),
+				Sum: r.Table().Sum, Sessions: func() []seam.Session { return sessionsOf(r.Table()) },
+			})
 		}
+	}
+	return all
+}
+
+func sessionsOf(t *shard.Table) (all []seam.Session) {
+	for _, rec := range t.Records() {
+		s := seam.Session{Owner: transport.ID(rec.Session.Node), Number: rec.Session.Number}
+		for _, p := range rec.Requests {
+			s.Requests = append(s.Requests, seam.Request(p))
+		}
+		all = append(all, s)
 	}
 	return all
 }

@@ -67,10 +67,10 @@ type Replica struct {
 type Table struct {
 	Shard      int
 	Generation uint64
-	Applied    uint64 // the log's index up to which it was made
-	Sum        uint64 // a hash of everything in it
-	Serving    bool   // its replica leads, and takes commands
-	Sessions   []Session
+	Applied    uint64           // the log's index up to which it was made
+	Serving    bool             // its replica leads, and takes commands
+	Sum        func() uint64    // a hash of everything in it
+	Sessions   func() []Session // the records in it
 }
 
 // Session is one session's record in a table.
