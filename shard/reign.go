@@ -58,9 +58,11 @@ type round struct {
 }
 
 // Renewal is a client's question whether its session lives. Ref comes back in the Answer.
+// After is the last result that an answer has told it: see Table.Results.
 type Renewal struct {
 	Session SessionID
 	Ref     uint64
+	After   uint64
 }
 
 // Answer says what a confirmed leader knows of a session.
@@ -310,7 +312,7 @@ func (r *Replica) reply(q Renewal, out *Output) {
 	}
 	out.Answers = append(out.Answers, Answer{
 		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(),
-		Results: r.table.Results(q.Session, most, q.Ref),
+		Results: r.table.Results(q.Session, most, q.After),
 	})
 }
 

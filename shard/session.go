@@ -185,8 +185,9 @@ func (t *Table) Has(id SessionID) bool { return t.sessions[id] != nil }
 
 // Results returns what the session's finished commands were told and it has not
 // acknowledged, in the order of their numbers, at most limit of them. Where there are
-// more, turn says which: successive turns go through all.
-func (t *Table) Results(id SessionID, limit int, turn uint64) []Event {
+// more it begins behind the number after, or at the first if none is behind it: who goes
+// on from the last that it was told gets to all.
+func (t *Table) Results(id SessionID, limit int, after uint64) []Event {
 	s := t.sessions[id]
 	if s == nil {
 		return nil
@@ -196,8 +197,14 @@ func (t *Table) Results(id SessionID, limit int, turn uint64) []Event {
 		order = append(order, n)
 	}
 	slices.Sort(order)
-	if parts := (len(order) + limit - 1) / limit; parts > 1 {
-		from := int(turn%uint64(parts)) * limit
+	if len(order) > limit {
+		from, told := slices.BinarySearch(order, after)
+		if told {
+			from++
+		}
+		if from == len(order) {
+			from = 0
+		}
 		order = order[from:min(from+limit, len(order))]
 	}
 	events := make([]Event, len(order))

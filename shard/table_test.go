@@ -647,6 +647,11 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 	if got := table.Results(id("ann"), 2, 0); !slices.Equal(got, want[:2]) {
 		t.Errorf("two Results = %+v, want %+v", got, want[:2])
 	}
+	for after, want := range map[uint64][]Event{1: want[1:], 2: want[2:], 3: want[:2], 4: want[:2]} {
+		if got := table.Results(id("ann"), 2, after); !slices.Equal(got, want) {
+			t.Errorf("two Results after %d = %+v, want %+v", after, got, want)
+		}
+	}
 	// One long waiter does not hold back what came after it.
 	table.Step(acked(lock("ann", 5, "b"), 1, 3), nil)
 	want = []Event{

@@ -105,7 +105,7 @@ func (h *History) checkLeases(k *keyHistory, x *Held) {
 		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || p.hangs() || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
 			continue
 		}
-		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && !y.hold.Over() {
+		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && !y.told() {
 			h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v has not been told of its loss, though its deadline passed %v ago", x, y, late))
 		}
 	}

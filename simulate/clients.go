@@ -48,9 +48,7 @@ func (r *recorder) Returned(l seam.Hold, err error) seam.Holder {
 	case !c.silent:
 		c.core = l
 	default:
-		if x := c.end(l, err); x != nil && l.Over() {
-			x.ended()
-		}
+		c.end(l, err)
 	}
 	return r
 }
@@ -75,6 +73,8 @@ func (r *recorder) Ended(excused bool) {
 	if x := r.living(); x != nil {
 		x.excused = x.excused || excused
 		x.ended()
+	} else if r.held == nil {
+		r.excused = excused // the actor has not come back from its call yet
 	}
 }
 

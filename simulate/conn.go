@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -42,7 +43,31 @@ func (c *conn) describe(side int, kind transport.Kind, body []byte) string {
 	if c.net.world.timeline == nil {
 		return ""
 	}
-	return strings.Join(c.messages(side, kind, body), ", ")
+	return tally(c.messages(side, kind, body))
+}
+
+// tally makes one text of the names of messages, and names those that are alike once.
+func tally(names []string) string {
+	times := make(map[string]int, len(names))
+	for _, name := range names {
+		times[name]++
+	}
+	var b strings.Builder
+	for _, name := range names {
+		n := times[name]
+		if n == 0 {
+			continue // it has its place already
+		}
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(name)
+		if n > 1 {
+			fmt.Fprintf(&b, " ×%d", n)
+		}
+		times[name] = 0
+	}
+	return b.String()
 }
 
 func (c *conn) host(side int) *Host { return c.ends[side].process.host }

@@ -132,6 +132,7 @@ type Call struct {
 	by      *actor    // who reports it, until its end is reported
 	silent  bool      // nobody reports it: the nodes tell
 	core    seam.Hold // what the node tells of a call that is reported
+	excused bool      // its hold ended before it was reported, and might
 	moment  int       // of its begin
 	want    Want
 	began   time.Duration
@@ -211,7 +212,7 @@ func (c *Call) Returned(l Hold, err error) *Held {
 	}
 	x := c.end(reported{l}, nil)
 	if c.core != nil {
-		if c.core.Over() {
+		if x.excused = c.excused; c.core.Over() {
 			x.ended()
 		}
 	} else if done := l.Context().Done(); done != nil {
@@ -310,7 +311,16 @@ func (x *Held) Unlocked(err error) {
 // context lives, and its deadline is ahead by its own clock.
 func (x *Held) believed() bool {
 	p := x.call.process
-	return x.end == running && !p.dead && !x.hold.Over() && p.Wall().Before(x.hold.Deadline())
+	return x.end == running && !p.dead && p.Wall().Before(x.hold.Deadline()) && !x.hold.Over()
+}
+
+// told tells whether the holder has heard of the end. It asks the node itself, for a
+// handle that is asked looks at the clock, and so is told.
+func (x *Held) told() bool {
+	if core := x.call.core; core != nil {
+		return core.Over()
+	}
+	return x.hold.Over()
 }
 
 // localDeadline is the end of the lease as the client knows it, by its own clock.

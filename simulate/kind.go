@@ -126,19 +126,23 @@ func (c *Chaos) oneWay(s *stream, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	var rest []string
-	for _, other := range c.hosts {
-		if other != h {
-			rest = append(rest, other.name)
-		}
-	}
-	from, to := []string{h.name}, rest
+	from, to := []string{h.name}, c.others(h)
 	if s.below(2) == 0 {
 		from, to = to, from
 	}
 	x := c.world.partitionOneWay(from, to)
 	c.later(d, func() { c.mend(x) })
 	return true
+}
+
+// others names all hosts but one.
+func (c *Chaos) others(h *Host) (names []string) {
+	for _, other := range c.hosts {
+		if other != h {
+			names = append(names, other.name)
+		}
+	}
+	return names
 }
 
 func (c *Chaos) pair(s *stream, d time.Duration) bool {
@@ -166,28 +170,26 @@ func (c *Chaos) mayCrash(h *Host) bool {
 	return c.world.MaySpare(h.name)
 }
 
-func (c *Chaos) crash(s *stream, d time.Duration) bool {
-	h := c.pick(s)
+// end ends a host's process by Crash or PowerOff, and starts it again after d.
+func (c *Chaos) end(h *Host, d time.Duration, verb func(host string)) bool {
 	if !c.mayCrash(h) {
 		return false
 	}
-	c.world.Crash(h.name)
+	verb(h.name)
 	c.later(d, func() { c.world.Restart(h.name) })
 	return true
 }
+
+func (c *Chaos) crash(s *stream, d time.Duration) bool { return c.end(c.pick(s), d, c.world.Crash) }
 
 func (c *Chaos) powerOff(s *stream, d time.Duration) bool {
-	h := c.pick(s)
-	if !c.mayCrash(h) {
-		return false
-	}
-	c.world.PowerOff(h.name)
-	c.later(d, func() { c.world.Restart(h.name) })
-	return true
+	return c.end(c.pick(s), d, c.world.PowerOff)
 }
 
-func (c *Chaos) pause(s *stream, d time.Duration) bool {
-	h := c.pick(s)
+func (c *Chaos) pause(s *stream, d time.Duration) bool { return c.halt(c.pick(s), d) }
+
+// halt pauses a host for d.
+func (c *Chaos) halt(h *Host, d time.Duration) bool {
 	if h == nil || h.process == nil || h.paused {
 		return false
 	}
@@ -441,13 +443,7 @@ func (c *Chaos) leader(rank int64) *Host {
 const mostRank = 1 << 30
 
 func (c *Chaos) crashLeader(s *stream, d time.Duration) bool {
-	h := c.leader(s.below(mostRank))
-	if !c.mayCrash(h) {
-		return false
-	}
-	c.world.Crash(h.name)
-	c.later(d, func() { c.world.Restart(h.name) })
-	return true
+	return c.end(c.leader(s.below(mostRank)), d, c.world.Crash)
 }
 
 // cutLeader isolates a leader, or lets it only speak, or only hear.
@@ -456,12 +452,7 @@ func (c *Chaos) cutLeader(s *stream, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	var rest []string
-	for _, other := range c.hosts {
-		if other != h {
-			rest = append(rest, other.name)
-		}
-	}
+	rest := c.others(h)
 	var x *cut
 	switch how {
 	case 0:
@@ -476,13 +467,7 @@ func (c *Chaos) cutLeader(s *stream, d time.Duration) bool {
 }
 
 func (c *Chaos) pauseLeader(s *stream, d time.Duration) bool {
-	h := c.leader(s.below(mostRank))
-	if h == nil || h.paused {
-		return false
-	}
-	c.world.Pause(h.name)
-	c.later(d, func() { c.world.Resume(h.name) })
-	return true
+	return c.halt(c.leader(s.below(mostRank)), d)
 }
 
 func (c *Chaos) stall(s *stream, d time.Duration) bool {

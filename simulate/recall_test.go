@@ -1,25 +1,35 @@
 package simulate_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/simulate/story"
 )
 
 // TestDeliberateBugs leaves one rule of the protocol out at a time, and demands that
 // those who watch the clients notice. A bug that random worlds show is looked for
 // there; one whose schedule is rare, in the scenario of its rule, which the correct
-// protocol passes.
+// protocol passes; and those that a story names, in that story (package story,
+// TestStoriesShowTheirBugs).
 func TestDeliberateBugs(t *testing.T) {
 	const most = 500 // seeds
 	everywhere := func(seed uint64, b bug.Bug) error {
 		_, err := runSeed(seed, b, 40*time.Second, "TestDeliberateBugs")
 		return err
 	}
-	left := bug.All()
+	told := bugsOfStories(t)
+	left := slices.DeleteFunc(bug.All(), func(b bug.Bug) bool { return told[b] != "" })
+	for _, b := range bug.All() {
+		if told[b] != "" {
+			t.Logf("%-22s noticed in %s", b, told[b])
+		}
+	}
 	for _, tt := range []struct {
 		bug       bug.Bug
 		rule      string
@@ -54,58 +64,7 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.FoundTwice, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.LateDecision, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.WelcomeEarly, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
-		{bug.LossByTimer, "P1", nil, "simulate/story, entry 1", nil},
-		{bug.WaitersOutlive, "P4", nil, "simulate/story, entry 2", nil},
-		{bug.TokenReused, "P17", nil, "simulate/story, entry 3", nil},
-		{bug.LeaseByTimeOfDay, "P1", nil, "simulate/story, entry 4", nil},
-		{bug.NoRateMargin, "P1", nil, "simulate/story, entry 5", nil},
-		{bug.RenewalsInLine, "P16", nil, "simulate/story, entry 10", nil},
-		{bug.LossToldLate, "P1", nil, "simulate/story, entry 12", nil},
-		{bug.HeardByName, "P24", nil, "simulate/story, entry 14", nil},
 		{bug.BriefSnapshot, "P40", newReplica.play, "newReplica", []string{"G1 replicas"}},
-		{bug.RestoreForgetsWaiters, "P40", nil, "simulate/story, entry 15", nil},
-		{bug.CancelSparesHolders, "P12", nil, "simulate/story, entry 16", nil},
-		{bug.EarlyCancel, "P12", nil, "simulate/story, entry 18", nil},
-		{bug.ContextUndoesLock, "", nil, "simulate/story, entry 19", nil},
-		{bug.UnlockForgotten, "P14", nil, "simulate/story, entry 21", nil},
-		{bug.SeatComesBack, "P12", nil, "simulate/story, entry 22", nil},
-		{bug.ReleaseOfOthers, "P14", nil, "simulate/story, entry 23", nil},
-		{bug.LeavesOneEarly, "P37", nil, "simulate/story, entry 24", nil},
-		{bug.NumbersEvicted, "P11", nil, "simulate/story, entry 25", nil},
-		{bug.DeafToContext, "", nil, "simulate/story, entry 26", nil},
-		{bug.ClaimFromArrival, "P7", nil, "simulate/story, rule P7", nil},
-		{bug.SessionOutlivesLease, "P9", nil, "simulate/story, rule P9", nil},
-		{bug.StallCounts, "P10", nil, "simulate/story, rule P10", nil},
-		{bug.NoRelay, "P15", nil, "simulate/story, rule P15", nil},
-		{bug.AlwaysReentrant, "P37", nil, "simulate/story, rule P37", nil},
-		{bug.KindsMixed, "P38", nil, "simulate/story, rule P38", nil},
-		{bug.FoundAlone, "P25", nil, "simulate/story, entry 40", nil},
-		{bug.GossipUntold, "", nil, "simulate/story, entry 41", nil},
-		{bug.SeedsUncompared, "P25", nil, "simulate/story, entry 42", nil},
-		{bug.AsksTheRing, "", nil, "simulate/story, entry 43", nil},
-		{bug.RedirectEndsUnlock, "", nil, "simulate/story, entry 44", nil},
-		{bug.FoundersByView, "P26", nil, "simulate/story, rule P26", nil},
-		{bug.FoundsUnasked, "P28", nil, "simulate/story, rule P28", nil},
-		{bug.SoloStays, "P28", nil, "simulate/story, rule P28", nil},
-		{bug.OwnParameters, "P29", nil, "simulate/story, rule P29", nil},
-		{bug.PredecessorCounts, "P30", nil, "simulate/story, rule P30", nil},
-		{bug.UnreachedWelcome, "P31", nil, "simulate/story, rule P31", nil},
-		{bug.ReleasesAtLeave, "P32", nil, "simulate/story, rule P32", nil},
-		{bug.LeavesAtOnce, "P32", nil, "simulate/story, rule P32", nil},
-		{bug.SilenceProves, "P33", nil, "simulate/story, rule P33", nil},
-		{bug.TableTimeOfDay, "P18", nil, "simulate/story, rule P18", nil},
-		{bug.OpenElections, "P19", nil, "simulate/story, entry 34", nil},
-		{bug.RemovedHeard, "P24", nil, "simulate/story, entry 34", nil},
-		{bug.WaitsForSilence, "P21", nil, "simulate/story, rule P21", nil},
-		{bug.TakesAnyOffer, "P22", nil, "simulate/story, rule P22", nil},
-		{bug.MissingUntold, "P41", nil, "simulate/story, rule P41", nil},
-		{bug.ChangesInRow, "P19", nil, "simulate/story, entry 31", nil},
-		{bug.LateConfiguration, "P19", nil, "simulate/story, entry 32", nil},
-		{bug.JointLeftEarly, "P19", nil, "simulate/story, entry 33", nil},
-		{bug.LiveSnapshot, "P40", nil, "simulate/story, entry 35", nil},
-		{bug.TokensFromZero, "P17", nil, "simulate/story, entry 36", nil},
-		{bug.RetryQueuesLast, "P11", nil, "simulate/story, entry 37", nil},
-		{bug.AllAreWoken, "", nil, "simulate/story, entry 39", nil},
 	} {
 		left = slices.DeleteFunc(left, func(b bug.Bug) bool { return b == tt.bug })
 		if tt.play == nil {
@@ -133,4 +92,34 @@ func TestDeliberateBugs(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("nobody looks for the bugs %v", left)
 	}
+}
+
+// bugsOfStories returns the bugs that the heads of the stories name, each with a story
+// that does.
+func bugsOfStories(t *testing.T) map[bug.Bug]string {
+	t.Helper()
+	files, err := filepath.Glob("story/testdata/*/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("stories: %q, %v", files, err)
+	}
+	told := make(map[bug.Bug]string)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := story.Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := strings.FieldsFunc(s.Field("Bug"), func(r rune) bool { return strings.ContainsRune(", +", r) })
+		for _, name := range names {
+			b, ok := bug.Parse(name)
+			if !ok {
+				t.Fatalf("%s: there is no bug %q", file, name)
+			}
+			told[b] = file
+		}
+	}
+	return told
 }

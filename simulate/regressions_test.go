@@ -183,6 +183,40 @@ func TestAnswersRepeatEveryResult(t *testing.T) {
 	}})
 }
 
+// Promise: G6, who waits hears of its grant, whichever renewals are lost.
+// Method: as above, with every other renewal lost, as it is for a node that its leader never
+// hears without help. When the number of a renewal said which results were next, those that
+// arrived had even numbers, and all asked for the same half.
+func TestAnswersRepeatEveryResultThoughRenewalsAreLost(t *testing.T) {
+	const readers = 70
+	prove(t, scenario{story: func(s *stage) {
+		writer := s.lock(s.bob, "k")
+		let := 0
+		for range readers {
+			s.Host(s.ann).Go("reader", func(ctx context.Context) {
+				if _, err := s.nodes[s.ann].RLock(ctx, "k"); err == nil {
+					let++
+				}
+			})
+		}
+		s.sleep(s.draw(time.Second, 2*time.Second))
+		renewals := 0
+		s.rule(func(from, to string, w word) simulate.Verdict {
+			switch {
+			case to == s.ann && w.kind == replies && w.outcome == 1: // granted
+				return simulate.Drop
+			case from == s.ann && w.kind == renews:
+				if renewals++; renewals%2 == 1 {
+					return simulate.Drop
+				}
+			}
+			return simulate.Pass
+		})
+		writer.unlock()
+		s.within(3*s.ttl, "all readers are let in", func() bool { return let == readers })
+	}})
+}
+
 // Promise: G6, a node that leaves and cannot hand over takes no majority with it.
 // Method: of three nodes one is cut off for so long that it counts as gone. The leader
 // leaves; what tells its successor to lead is lost, until it leaves without that. The one

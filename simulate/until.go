@@ -177,7 +177,7 @@ func (w *World) frameLines() (lines []string) {
 		if f.Arrives > 0 {
 			when = f.Arrives.String()
 		}
-		lines = append(lines, fmt.Sprintf("%s  %s -> %s  %s", when, f.From, f.To, strings.Join(f.Messages(), ", ")))
+		lines = append(lines, fmt.Sprintf("%s  %s -> %s  %s", when, f.From, f.To, tally(f.Messages())))
 	}
 	return lines
 }

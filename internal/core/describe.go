@@ -118,10 +118,11 @@ func describeRaft(f shard.Frame) string {
 	case "PreVote", "Vote":
 		return strings.ToLower(kind) + fmt.Sprintf(" term %d", f.Message.GetTerm())
 	case "PreVoteResp", "VoteResp":
+		vote := strings.ToLower(strings.TrimSuffix(kind, "Resp"))
 		if f.Message.GetReject() {
-			return "vote refused"
+			return vote + " refused"
 		}
-		return "vote given"
+		return vote + " given"
 	case "TimeoutNow":
 		return "campaign now"
 	}

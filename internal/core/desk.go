@@ -441,7 +441,7 @@ func (d *desk) lose(t *seat) {
 		t.session.lose()
 	}
 	t.loseHolds()
-	t.dropClaims()
+	t.dropClaims(ErrLost)
 	var again []*call
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		c := t.calls[n]
@@ -517,7 +517,7 @@ func (l *lane) dropSession(s *Session, why error) {
 func (d *desk) drop(t *seat, why error) {
 	d.vacate(t)
 	t.loseHolds()
-	t.dropClaims()
+	t.dropClaims(why)
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		c := t.calls[n]
 		c.seat = nil

@@ -32,7 +32,7 @@ type Hold struct {
 	result    error         // of the release, once confirmed
 	confirmed bool
 	given     bool // nothing more will be said of the release
-	fixed     bool // the lane's: MaxHold, so that it is not renewed
+	fixed     bool // MaxHold, so that it is not renewed; written by the lane, before the holder has it
 
 	seat    *seat // the lane's; nil once the seat is given up
 	pending *call // the lane's: the acquire whose caller does not know yet
@@ -168,10 +168,14 @@ func (h *Hold) end(cause error) bool {
 		w.f(causeOf(cause))
 	}
 	if h.holder != nil {
-		h.holder.Ended(!h.session.own || h.lane.node.closing())
+		h.holder.Ended(h.mayEnd())
 	}
 	return true
 }
+
+// mayEnd reports whether the hold may end before its deadline: with a user's session
+// (P9), or with its node.
+func (h *Hold) mayEnd() bool { return !h.session.own || h.lane.node.closing() }
 
 // Over reports whether the belief was ended, without a look at the clock.
 func (h *Hold) Over() bool {

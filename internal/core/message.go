@@ -145,22 +145,23 @@ func readAnswer(r *wire.Reader) answer {
 type renewal struct {
 	session shard.SessionID
 	ref     uint64
-	relay   bool // whoever gets this passes it on to the leader, once (P15)
+	after   uint64 // the last result that an answer repeated (P13)
+	relay   bool   // whoever gets this passes it on to the leader, once (P15)
 }
 
-const renewalFields = 4
+const renewalFields = 5
 
 func appendRenewal(b []byte, q renewal) []byte {
 	b = wire.AppendUint(b, q.session.Node)
 	b = wire.AppendUint(b, q.session.Number)
-	b = wire.AppendUint(b, q.ref)
+	b = wire.AppendUint(wire.AppendUint(b, q.ref), q.after)
 	return wire.AppendBool(b, q.relay)
 }
 
 func readRenewal(r *wire.Reader) renewal {
 	return renewal{
 		session: shard.SessionID{Node: r.Uint(anyUint), Number: r.Uint(anyUint)},
-		ref:     r.Uint(anyUint), relay: r.Bool(),
+		ref:     r.Uint(anyUint), after: r.Uint(anyUint), relay: r.Bool(),
 	}
 }
 

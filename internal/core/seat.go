@@ -34,7 +34,8 @@ type seat struct {
 	claims  []*call // of fixed time: the first is under way, the others wait for it
 
 	renewAt time.Duration // when the next renewal is due
-	refs    uint64        // of the last renewal: one after another, for each answer repeats the next part of the results
+	refs    uint64        // of the last renewal
+	after   uint64        // the last result that an answer repeated: the next one goes on from there
 	asked   []asked       // renewals without an answer, the latest last
 	attempt int
 	jumps   int
@@ -225,7 +226,9 @@ func (t *seat) claimed(c *call, err error) {
 		t.desk.lose(t)
 		return
 	}
-	c.hold.fixed = true
+	if !c.hold.fixed {
+		c.hold.fixed = true // before its holder has it: from then on others read it
+	}
 	if t.claims = t.claims[1:]; len(t.claims) > 0 {
 		t.claim(t.claims[0])
 	}
@@ -253,6 +256,7 @@ func (t *seat) claimed(c *call, err error) {
 // closed: the table has ended the record, and with it whatever was held or asked for.
 func (t *seat) closed() {
 	t.desk.vacate(t)
+	t.dropClaims(ErrClosed)
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		c := t.calls[n]
 		c.seat = nil
@@ -284,9 +288,9 @@ func (t *seat) loseHolds() {
 }
 
 // dropClaims fails the claims that were never sent.
-func (t *seat) dropClaims() {
+func (t *seat) dropClaims(why error) {
 	for _, c := range t.claims[min(1, len(t.claims)):] {
-		c.finish(ErrLost)
+		c.finish(why)
 	}
 	t.claims = nil
 }
@@ -322,7 +326,7 @@ func (t *seat) renew() {
 	if l.node.bugs.Has(bug.RenewalsInLine) {
 		class = transport.Normal
 	}
-	q := renewal{session: t.id, ref: t.refs, relay: relay}
+	q := renewal{session: t.id, ref: t.refs, after: t.after, relay: relay}
 	switch to {
 	case 0:
 	case l.node.id:
@@ -381,6 +385,7 @@ func (t *seat) answered(a answer) {
 		}
 	}
 	for _, p := range a.results {
+		t.after = p.number
 		t.desk.replied(p)
 		if t.desk.by[t.id.Number] != t {
 			return

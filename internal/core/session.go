@@ -69,7 +69,9 @@ func (s *Session) Acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, e
 		caller.Returned(nil, err)
 		return nil, info, err
 	}
-	h.holder = caller.Returned(h, nil)
+	if h.holder = caller.Returned(h, nil); h.Over() {
+		h.holder.Ended(h.mayEnd()) // before anybody listened
+	}
 	return h, info, nil
 }
 

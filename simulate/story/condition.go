@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -238,14 +239,17 @@ func (t *teller) must(c *condition, class string) {
 	}
 }
 
-// until waits for a condition.
-func (c *clause) until(d time.Duration) act {
+// judged returns the condition of a sentence that judges one, and the class of its
+// failures: usual, if the sentence names none.
+func (c *clause) judged(usual string) (cond *condition, class string) {
 	cond, err := c.parser.condition(c.args["what"])
 	c.fail(err)
-	class := c.class
-	if class == "" {
-		class = "G6 bound"
-	}
+	return cond, cmp.Or(c.class, usual)
+}
+
+// until waits for a condition.
+func (c *clause) until(d time.Duration) act {
+	cond, class := c.judged("G6 bound")
 	return func(t *teller) {
 		cond.begin(t)
 		t.within(d, class, cond.text, func() bool { return cond.holds(t) })

@@ -34,12 +34,7 @@ var timeForms = []*form{
 	{text: "until {what}", judges: true, make: func(c *clause) act { return c.until(2 * time.Minute) }},
 	{text: "throughout {time}, {what}", judges: true, make: func(c *clause) act {
 		d := c.span("time")
-		cond, err := c.parser.condition(c.args["what"])
-		c.fail(err)
-		class := c.class
-		if class == "" {
-			class = "story"
-		}
+		cond, class := c.judged("story")
 		return func(t *teller) {
 			cond.begin(t)
 			for end := t.Now() + d.draw(t); t.Now() < end; t.sleep(look) {

@@ -95,6 +95,7 @@ type pageData struct {
 	// Violation is the moment to look at first if something went wrong, or 0, and then
 	// the holds that it is about.
 	Violation []int `json:"violation"`
+	AtOnce    bool  `json:"atOnce"`   // these were too many at once, if they were held at once
 	Verdicts  []int `json:"verdicts"` // the moments that say that something is wrong
 }
 
@@ -204,7 +205,7 @@ func (t *Timeline) pageData() *pageData {
 		d.Holds = append(d.Holds, [3]int{h.begin, h.end, h.slot})
 	}
 	if v := t.violation(overlaps); v != nil {
-		d.Violation = append([]int{v.moment}, v.holds...)
+		d.Violation, d.AtOnce = append([]int{v.moment}, v.holds...), v.atOnce
 	}
 	return d
 }
@@ -237,16 +238,8 @@ var classWords = [...]struct {
 
 // classOf is the class of a frame's first message that is not routine, or of its first.
 func (t *Timeline) classOf(m *Moment) class {
-	text := m.Text
-	switch m.Kind {
-	case Sent:
-	case Arrived, Lost:
-		frame := t.Moment(m.Frame)
-		if frame == nil {
-			return otherClass
-		}
-		text = frame.Text
-	default:
+	text, ok := t.messages(m)
+	if !ok {
 		return otherClass
 	}
 	first, _, _ := strings.Cut(text, ", ")

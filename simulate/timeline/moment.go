@@ -107,22 +107,27 @@ func (m *Moment) who() string {
 
 // routineWords begin the names of messages that are sent all the time, whether anything
 // happens or not.
-var routineWords = [...]string{"heartbeat", "renewal", "renewed", "append", "appended", "ping", "pulse", "probe", "ack", "report", "status", "gossip"}
+var routineWords = [...]string{"heartbeat", "renewal", "renewed", "append", "appended", "prevote", "ping", "pulse", "probe", "ack", "report", "status", "gossip"}
+
+// messages returns what is in the frame that m is about, if it is about one.
+func (t *Timeline) messages(m *Moment) (text string, ok bool) {
+	switch m.Kind {
+	case Sent:
+		return m.Text, true
+	case Arrived, Lost:
+		if frame := t.Moment(m.Frame); frame != nil {
+			return frame.Text, true
+		}
+	}
+	return "", false
+}
 
 // Routine reports whether m is a frame, or the end of one, that carries only what is
 // sent all the time: heartbeats, renewals, raft's appends, probes. Readers want to see
 // those last.
 func (t *Timeline) Routine(m *Moment) bool {
-	text := m.Text
-	switch m.Kind {
-	case Sent:
-	case Arrived, Lost:
-		frame := t.Moment(m.Frame)
-		if frame == nil {
-			return false
-		}
-		text = frame.Text
-	default:
+	text, ok := t.messages(m)
+	if !ok {
 		return false
 	}
 	for part := range strings.SplitSeq(text, ",") {

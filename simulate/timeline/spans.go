@@ -216,11 +216,12 @@ func (t *Timeline) lasts(o overlap) bool {
 type violation struct {
 	moment int   // the Failure, or the first property that was broken
 	holds  []int // the Helds that it is about, if it is about any, all of one key
+	atOnce bool  // they are too many to be held at once, as far as they are
 }
 
 // violation returns nil if nothing went wrong. The holds are those of which the verdict
 // names key and token, if there are two at least; or else those that are too many for
-// its key at that moment.
+// its key at that moment; or else those that a broken property may be about.
 func (t *Timeline) violation(overlaps []overlap) *violation {
 	at := slices.IndexFunc(t.Moments, func(m Moment) bool { return m.Kind == Failure })
 	if at < 0 {
@@ -245,6 +246,7 @@ func (t *Timeline) violation(overlaps []overlap) *violation {
 		}
 		v.holds = append(v.holds, m.ID)
 	}
+	v.atOnce = true
 	if len(v.holds) > 1 {
 		return v
 	}
@@ -254,7 +256,47 @@ func (t *Timeline) violation(overlaps []overlap) *violation {
 			v.holds = o.holds
 		}
 	}
+	if v.holds == nil {
+		v.holds, v.atOnce = t.behind(verdict), false
+	}
 	return v
+}
+
+const maxBehind = 6 // holds that are shown for a property
+
+// behind returns the holds that a verdict may be about which names none: if it says that
+// a property is broken, those of the key that the actor holds, from the one before its
+// own on, but not more than maxBehind.
+func (t *Timeline) behind(verdict *Moment) []int {
+	if before := t.Moment(verdict.Cause); verdict.Kind == Failure && before != nil {
+		verdict = before
+	}
+	if verdict.Kind != Property || !verdict.broken() || verdict.Actor == "" {
+		return nil
+	}
+	var own []int // what the actor holds
+	byKey := make(map[string][]int)
+	for i := range t.Moments[:verdict.ID-1] {
+		switch m := &t.Moments[i]; m.Kind {
+		case Held:
+			byKey[m.Key] = append(byKey[m.Key], m.ID)
+			if m.Host == verdict.Host && m.Actor == verdict.Actor {
+				own = append(own, m.ID)
+			}
+		case HoldEnded, Unlocked:
+			own = slices.DeleteFunc(own, func(id int) bool { return id == m.Begin })
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	latest := own[len(own)-1]
+	holds := byKey[t.Moment(latest).Key]
+	holds = holds[max(0, slices.Index(holds, latest)-1):]
+	if len(holds) > maxBehind {
+		holds = slices.Concat(holds[:2], holds[len(holds)-maxBehind+2:])
+	}
+	return holds
 }
 
 // end is the time at which the picture ends.

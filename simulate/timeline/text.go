@@ -43,14 +43,25 @@ func (t *Timeline) String() string {
 	return b.String()
 }
 
-// Tail returns the last n lines that WriteText writes. A nil Timeline has none.
+const maxUnderWay = 5 // faults that Tail puts on top
+
+// Tail returns the last n lines that WriteText writes, and above them those of the latest
+// faults that had begun before and were not over. A nil Timeline has none.
 func (t *Timeline) Tail(n int) string {
 	if t == nil {
 		return ""
 	}
-	var lines []string // the last one first
-	for i := len(t.Moments) - 1; i >= 0 && len(lines) < n; i-- {
-		if m := &t.Moments[i]; !t.Routine(m) && !t.implied(m) {
+	var lines []string         // the last one first
+	over := make(map[int]bool) // faults that ended before
+	for i := len(t.Moments) - 1; i >= 0 && n > 0 && len(lines) < n+maxUnderWay; i-- {
+		m := &t.Moments[i]
+		switch {
+		case len(lines) < n && !t.Routine(m) && !t.implied(m):
+			lines = append(lines, t.line(m))
+		case len(lines) < n:
+		case m.Kind == Ended:
+			over[m.Begin] = true
+		case m.Kind == Fault && !over[m.ID]:
 			lines = append(lines, t.line(m))
 		}
 	}

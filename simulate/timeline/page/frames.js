@@ -45,7 +45,7 @@ function drawFrames(g, x, width, seen) {
     g.font = font(10);
     g.textBaseline = "middle";
     g.globalAlpha = alpha;
-    const taken = [];
+    const taken = haltWords.slice();
     for (const f of visible) {
       g.globalAlpha = chosen.inChain[f.end] ? 1 : alpha;
       nameFrame(g, f, x, taken);
@@ -62,7 +62,7 @@ function nameFrame(g, f, x, taken) {
   const wide = Math.min(150, g.measureText(words).width);
   for (const s of [.3, .5, .7]) {
     const at = { x: x0 + (x1 - x0) * s + 5, y: y0 + (y1 - y0) * s };
-    const box = [at.x, at.y - 7, at.x + wide, at.y + 7];
+    const box = [at.x, at.y - 7, at.x + wide + 6, at.y + 7];
     if (taken.some(b => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) continue;
     taken.push(box);
     label(g, words, at.x, at.y, f.lost ? theme.alarm : classColour(f.kind), 150);

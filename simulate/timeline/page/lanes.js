@@ -7,6 +7,7 @@ const chosen = { id: 0, chain: [], inChain: new Uint8Array(count + 1) };
 
 const lanesSheet = new Sheet("lanes");
 const stats = { frames: 0, arrows: 0, marks: 0 }; // of the last picture, for tests
+let haltWords = []; // where drawHalts has written
 let hits = []; // what can be clicked in the last picture of the lanes
 
 const xOf = (t, width) => GUTTER + (t - view.t0) / (view.t1 - view.t0) * (width - GUTTER);
@@ -90,7 +91,7 @@ function drawRoles(g, x, width, seen) {
     const bottom = laneTop(r.lane) + layout.lane;
     let words = "", colour = theme.leader, thick = 5;
     if (r.leads) {
-      words = r.leads === 1 ? "leads 1 shard" : `leads ${r.leads}`;
+      words = `leads ${r.leads} shard${r.leads === 1 ? "" : "s"}`;
       thick = Math.min(layout.lane / 6, 7, 2 + r.leads * .7);
       g.globalAlpha = Math.min(.1, r.leads * .02);
     } else {
@@ -143,6 +144,7 @@ const range = (low, high) => Array.from({ length: Math.max(0, high - low + 1) },
 function drawHalts(g, x, seen) {
   g.font = font(10, 600);
   g.textBaseline = "middle";
+  haltWords = [];
   haltSpans.visit(view.t0, view.t1, h => {
     if (!seen(h.lane)) return;
     const x0 = Math.max(GUTTER, x(h.from)), x1 = Math.max(x0 + 1, x(h.to));
@@ -154,7 +156,10 @@ function drawHalts(g, x, seen) {
     g.fillStyle = hatch(g, theme.muted, h.paused ? 0 : 1);
     g.fillRect(x0, y, x1 - x0, tall);
     g.globalAlpha = 1;
-    if (x1 - x0 > 44 && layout.lane >= WORDS) label(g, h.paused ? "paused" : "down", x0 + 5, y + 7, theme.ink, x1 - x0 - 8);
+    if (x1 - x0 > 44 && layout.lane >= WORDS) {
+      const wide = label(g, h.paused ? "paused" : "down", x0 + 5, y + 7, theme.ink, x1 - x0 - 8);
+      haltWords.push([x0 + 5, y, x0 + 5 + wide, y + 14]);
+    }
   });
 }
 

@@ -92,13 +92,16 @@ function goToViolation() {
     return;
   }
   if (shown[violation] === 0 || wrong && filter.key && filter.key !== wrong.key.place) clearFilter();
-  // From the call that came last, or, if the holds were not at once, from the first.
+  // From the call that came last, or, if the holds were not at once, from the first; if
+  // it is about no holds, from the last few moments that led to it.
   const t1 = at[violation];
   let t0 = t1;
   if (wrong) {
     const last = wrong.holds.reduce((a, b) => a.from > b.from ? a : b);
     const called = M.link[last.id - 1] || last.id;
     t0 = wrong.together ? at[called] : Math.min(...wrong.holds.map(h => h.from));
+  } else {
+    t0 = at[chain(violation).at(-12) ?? chain(violation)[0]];
   }
   const span = Math.max(t1 - t0, END / 2000, SHORTEST);
   show(t1 - span * 1.3, t1 + span * .7);

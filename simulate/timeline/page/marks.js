@@ -12,10 +12,12 @@ function drawMarks(g, x, width, seen, dense) {
   g.font = font(11);
   g.textBaseline = "middle";
   stats.marks = 0;
+  const chained = hosts.map(() => []);           // where drawChain is going to write
+  for (const id of chosen.chain) if (hostOf(id) >= 0 && !isFrame(id)) chained[hostOf(id)].push(x(at[id]));
   const flush = (lane, until) => {
     const p = pending[lane];
     pending[lane] = null;
-    if (p && until - p.x > 66) label(g, p.words, p.x + 9, p.y, p.colour, until - p.x - 14);
+    if (p && until - p.x > 66 && !chained[lane].some(c => c > p.x - 260 && c < p.x + 200)) label(g, p.words, p.x + 9, p.y, p.colour, until - p.x - 14);
   };
   for (let i = start; i < last; i++) {
     const id = order[i], lane = hostOf(id), kind = kindOf(id);

@@ -220,7 +220,7 @@ let wrong = null;
 if (data.violation.length > 1) {
   const holds = data.violation.slice(1).map(id => holdOf.get(id));
   wrong = { holds, key: holds[0].key, from: Math.max(...holds.map(h => h.from)), to: Math.min(...holds.map(h => h.to)) };
-  wrong.together = holds.length > 1 && wrong.from < wrong.to;
+  wrong.together = data.atOnce && holds.length > 1 && wrong.from < wrong.to;
 }
 
 // Tokens are long, and begin alike: their ends say enough beside a bar.

@@ -53,6 +53,7 @@ function showPanel() {
 
 // The story: what a reader would want to be told of the run, at most so many of each.
 const maxStory = 300;
+const untold = id => (kindOf(id) === K.down || kindOf(id) === K.paused) && M.cause[id - 1] && kindOf(M.cause[id - 1]) === K.fault && at[M.cause[id - 1]] === at[id];
 const storyKinds = new Set([K.failure, K.property, K.fault, K.down, K.paused, K.holdended, K.note, K.site]);
 
 function showStory() {
@@ -60,7 +61,7 @@ function showStory() {
   for (let id = 1; id <= count && ids.length < maxStory; id++) {
     const leader = kindOf(id) === K.role && M.value[id - 1] === LEADER;
     const log = kindOf(id) === K.note && !M.actor[id - 1];
-    if (storyKinds.has(kindOf(id)) && !log || leader && led.has(shardOf(id))) ids.push(id);
+    if (storyKinds.has(kindOf(id)) && !log && !untold(id) || leader && led.has(shardOf(id))) ids.push(id);
     if (leader) led.add(shardOf(id));
   }
   if (violation) {
