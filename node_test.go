@@ -157,6 +157,34 @@ func TestALockOfFixedLength(t *testing.T) {
 	}
 }
 
+func TestAHoldIsExtendedByManyAtOnce(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	l, err := join(t, nil).Lock(ctx, "a", MaxHold(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error)
+	for range 4 {
+		go func() {
+			for range 20 {
+				errs <- l.Extend(ctx, 5*time.Second)
+			}
+		}()
+	}
+	for range 4 * 20 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if left := time.Until(l.Deadline()); left < 4*time.Second {
+		t.Errorf("the lock ends in %v", left)
+	}
+	if err := l.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestThreeNodes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

@@ -78,9 +78,7 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 			s.forget(n)
 		}
 	}
-	_, known := s.results[c.Number]
-	known = known || s.requests[c.Number] != nil || !t.bugs.Has(bug.NumbersEvicted)
-	if s.seen.has(c.Number) && known && !t.bugs.Has(bug.NoDedup) {
+	if s.seen.has(c.Number) && !t.evicted(s, c.Number) && !t.bugs.Has(bug.NoDedup) {
 		told := t.again(s, c.Number)
 		if _, ok := told.(Granted); ok {
 			t.points.Reach(point.RepeatedGrant)
@@ -95,6 +93,15 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 func (s *session) forget(number uint64) {
 	delete(s.results, number)
 	s.results = shrink(s.results, &s.peaks.results)
+}
+
+// evicted reports whether the record forgot the number with its result (a deliberate bug).
+func (t *Table) evicted(s *session, number uint64) bool {
+	if !t.bugs.Has(bug.NumbersEvicted) {
+		return false
+	}
+	_, kept := s.results[number]
+	return !kept && s.requests[number] == nil
 }
 
 // again tells a repeated command what its first copy was told.
@@ -112,7 +119,6 @@ func (t *Table) again(s *session, number uint64) Event {
 		t.points.Reach(point.StaleCommand)
 		return Refused{Session: s.id, Number: number, Reason: Stale, Revision: t.revision}
 	case res.token != 0:
-		t.points.Reach(point.RepeatedGrant)
 		return Granted{s.id, number, res.token}
 	case res.refused != 0:
 		return Refused{Session: s.id, Number: number, Reason: res.refused, Revision: t.revision}

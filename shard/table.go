@@ -341,8 +341,10 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 
 func (t *Table) release(c Release, out []Event) []Event {
 	s, out := t.begin(c.Call, nil, out)
-	if e := t.keys[c.Key]; e != nil && e.holders.len > 0 && t.bugs.Has(bug.ReleaseOfOthers) {
-		return t.drop(e.holders.first(), out)
+	if t.bugs.Has(bug.ReleaseOfOthers) {
+		if e := t.keys[c.Key]; e != nil && e.holders.len > 0 {
+			return t.drop(e.holders.first(), out)
+		}
 	}
 	if s == nil {
 		if s = t.sessions[c.Session]; s != nil && s.seen.has(c.Number) {

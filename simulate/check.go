@@ -147,8 +147,8 @@ func (x *Held) checkFixed() {
 //
 //	if !w.Register("disk").Write(l.Token()) { … } // somebody else has the lock by now
 type Register struct {
-	Highest uint64
-	Refused int
+	Highest uint64 // the highest token that it has seen
+	Refused int    // how many writes it refused
 }
 
 // Write tells whether the register takes a write that shows token.

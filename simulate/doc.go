@@ -53,10 +53,24 @@
 // a text that names it: within Run that fails the run. To crash what is down, to resume
 // what runs, or to end what has not begun is no mistake, and does nothing.
 //
-// [World.Chaos] draws faults from the seed. [World.History] takes down what the callers of nodes are told and believe,
-// without a word of theirs, and judges it against the mesh's promises: exclusion,
-// fencing tokens, order, leases, an end to every call, nothing left behind.
-// [Lockers] is a load that demands at the end that everything can be locked again.
-// What your own code promises you say with [World.Always], [World.Sometimes],
-// [World.Reachable] and [World.Unreachable].
+// [World.Chaos] draws faults from the seed, as the world's [Profile] has them.
+// [World.History] takes down what the callers of nodes are told and believe, without a
+// word of theirs, and judges it against the mesh's promises: exclusion, fencing tokens,
+// order, leases, an end to every call, nothing left behind. [Lockers] is a load that
+// demands at the end that everything can be locked again. What your own code promises you
+// say with [World.Always], [World.Sometimes], [World.Reachable] and [World.Unreachable];
+// a [Register] is a resource that refuses old tokens.
+//
+// # Many worlds
+//
+// A scenario is a function of a World. [Test] plays it under many seeds, in a test, and
+// [Search] anywhere: until one fails, is seen to fail again, and is made small
+// ([Search.Shrink]). Sizes that a scenario draws with [World.Pick] are parameters, as are
+// those of the profile: each has a source of its own, can be set (Options.Set), and is
+// lowered in shrinking. The faults of a storm have names, and can be left out one by one
+// (Options.Only). A [Case] is all of that on one line, which has the run again. With
+// Options.Timeline a world keeps an account of itself: see package timeline.
+//
+// Package drill is a scenario for the mesh itself, story has scenarios as text, and bubble
+// hosts for code that has goroutines of its own.
 package simulate

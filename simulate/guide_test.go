@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -166,5 +167,33 @@ func TestTestOfABadSearch(t *testing.T) {
 	r := &recorder{T: t}
 	if simulate.Test(r, simulate.Search{}); !strings.Contains(r.fatal, "Play") {
 		t.Errorf("no scenario: %q", r.fatal)
+	}
+}
+
+// The guide says of each fault what it looks like in production: every verb that the
+// package comment lists is there.
+func TestTheGuideKnowsEveryVerb(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile("GUIDE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(doc), "# Faults and proofs")
+	list, _, _ = strings.Cut(list, "A verb that names")
+	verbs := 0
+	for _, word := range regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`).FindAllString(list, -1) {
+		if _, ok := reflect.TypeFor[*simulate.World]().MethodByName(word); !ok || word == "At" || word == "Go" || word == "Run" {
+			continue
+		}
+		verbs++
+		if !strings.Contains(string(guide), "`"+word+"`") {
+			t.Errorf("GUIDE.md does not explain %s", word)
+		}
+	}
+	if verbs < 20 {
+		t.Errorf("%d verbs in doc.go", verbs)
 	}
 }

@@ -153,12 +153,14 @@ func (h *Host) service() time.Duration {
 	return h.sched.between(2*time.Microsecond, 20*time.Microsecond) * time.Duration(h.slow)
 }
 
-// reclock moves every timer of the host after its clock has changed.
+// reclock moves every timer of the host after its clock has changed. What was waited for
+// is as it was: the clock brings none of it about.
 func (h *Host) reclock() {
 	p := h.process
 	if p == nil {
 		return
 	}
+	h.world.moving = true
 	for _, l := range p.loops {
 		l.rearm()
 	}
@@ -168,4 +170,5 @@ func (h *Host) reclock() {
 	for _, c := range p.timers {
 		c.rearm()
 	}
+	h.world.moving = false
 }

@@ -18,6 +18,7 @@ type word struct {
 	kind    int
 	shard   int
 	raft    shard.Frame   // of rafts
+	replica uint64        // of hosts: the ID of the replica that is to be
 	command shard.Command // of requests
 	session uint64        // of replies, answers and renewals: its number
 	outcome uint64        // of replies
@@ -58,6 +59,9 @@ func words(f simulate.Frame) (all []word) {
 		switch w.kind {
 		case rafts:
 			w.raft = shard.ReadFrame(r)
+		case hosts:
+			r.Uint(1<<64 - 1)
+			w.replica = r.Uint(1<<64 - 1)
 		case requests:
 			r.Bool()
 			w.command = shard.ReadCommand(r)

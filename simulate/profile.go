@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,7 +38,11 @@ func ParseProfile(name string) (Profile, error) {
 	if p := Profile(name); slices.Contains(Profiles(), p) {
 		return p, nil
 	}
-	return "", fmt.Errorf("simulate: no profile %q: they are %q", name, Profiles())
+	var names []string
+	for _, p := range Profiles() {
+		names = append(names, string(p))
+	}
+	return "", fmt.Errorf("simulate: no profile %q: there are %s", name, strings.Join(names, ", "))
 }
 
 // climate is a profile in numbers.

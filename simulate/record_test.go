@@ -1,7 +1,10 @@
 package simulate_test
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
@@ -39,5 +42,31 @@ func TestTimelineMovesNothing(t *testing.T) {
 		if kinds[k] == 0 {
 			t.Errorf("no moment is %v, of %v", k, kinds)
 		}
+	}
+}
+
+// A clock that changes its rate moves the timers of its host, and is not why they ring.
+func TestAClockIsNoCause(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 1, Timeline: true})
+	defer w.Close()
+	w.Host("a").Go("sleeper", func(ctx context.Context) {
+		_ = simulate.Sleep(ctx, 10*time.Second)
+		simulate.Logf(ctx, "awake")
+	})
+	w.At(5*time.Second, func() { w.ClockRate("a", 500) })
+	if err := w.Run(20 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	tl := w.Timeline()
+	var kinds []timeline.Kind
+	for _, m := range tl.Moments {
+		if m.Text == "awake" {
+			for _, id := range tl.Chain(m.ID) {
+				kinds = append(kinds, tl.Moment(id).Kind)
+			}
+		}
+	}
+	if !slices.Contains(kinds, timeline.Note) || slices.Contains(kinds, timeline.Fault) {
+		t.Errorf("the sleeper woke because of %v", kinds)
 	}
 }

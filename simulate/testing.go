@@ -161,12 +161,20 @@ func (s Search) others(report *Report) (text string) {
 func (s Shrunk) String() string {
 	a, b := s.Before, s.After
 	text := fmt.Sprintf("shrunk in %d runs: faults %d -> %d", s.Runs, len(a.Faults), len(b.Faults))
+	sites := 0
 	for _, p := range b.Parameters {
 		for _, q := range a.Parameters {
-			if p.Name == q.Name && p.Value != q.Value {
+			switch {
+			case p.Name != q.Name || p.Value == q.Value:
+			case strings.HasPrefix(p.Name, "site-") && p.Value == p.Least:
+				sites++ // there may be dozens
+			default:
 				text += fmt.Sprintf(", %s %d -> %d", p.Name, q.Value, p.Value)
 			}
 		}
+	}
+	if sites > 0 {
+		text += fmt.Sprintf(", fault points off: %d", sites)
 	}
 	text += fmt.Sprintf(", failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
 	if !s.Confirmed {

@@ -98,7 +98,8 @@ type World struct {
 
 	trace    trace
 	timeline *timeline.Timeline
-	cause    int // the moment that what happens now is due to
+	cause    int  // the moment that what happens now is due to
+	moving   bool // events that are due already keep their causes
 	failure  error
 	running  bool
 	closed   bool
@@ -309,7 +310,10 @@ func (w *World) schedule(ev *event, at time.Duration) {
 		return // already due
 	}
 	w.seq++
-	ev.at, ev.seq, ev.cause = max(at, w.now), w.seq, w.cause
+	ev.at, ev.seq = max(at, w.now), w.seq
+	if !w.moving || ev.slot == idle {
+		ev.cause = w.cause
+	}
 	if ev.slot == idle {
 		w.queue.push(ev)
 	} else {

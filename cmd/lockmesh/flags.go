@@ -65,6 +65,9 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	word := func(name, usage string) {
 		flags.Func(name, usage, func(value string) error {
 			_, err := c.Take(name, value)
+			if err != nil && name == "bug" {
+				return fmt.Errorf("%w (see -list)", trim(err))
+			}
 			return trim(err)
 		})
 	}
@@ -135,8 +138,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		return nil, err
 	}
 	for _, file := range []string{s.page, s.log} {
-		if info, err := os.Stat(filepath.Dir(file)); file != "" && (err != nil || !info.IsDir()) {
-			return nil, fmt.Errorf("%s: there is no such directory", file)
+		if err := writable(file); err != nil {
+			return nil, err
 		}
 	}
 	if *tale != "" {
@@ -146,6 +149,27 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		return s, s.tell(*tale)
 	}
 	return s, s.profiles(*profiles)
+}
+
+// writable tells what will be wrong with writing a file, before hours are spent on what
+// is to be in it. It leaves no file behind.
+func writable(file string) error {
+	if file == "" {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s: there is no such directory", file)
+	}
+	_, err := os.Stat(file)
+	isNew := errors.Is(err, os.ErrNotExist)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	if isNew {
+		defer os.Remove(file)
+	}
+	return f.Close()
 }
 
 // until reads -until.

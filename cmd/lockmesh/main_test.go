@@ -61,7 +61,7 @@ func TestBadFlags(t *testing.T) {
 		{"-workers 0", "-workers"},
 		{"-profile stormy", "stormy"},
 		{"-profile lan,", `""`},
-		{"-bug Heisenbug", "Heisenbug"},
+		{"-bug Heisenbug", "-list"},
 		{"-set hosts", "hosts"},
 		{"-set hots=3", "hots"},
 		{"-set hosts=30", "[3, 7]"},
@@ -74,6 +74,7 @@ func TestBadFlags(t *testing.T) {
 		{"-until 0 -seed 1", "-until 0"},
 		{"-until 5s -seeds 2", "one seed"},
 		{"-log /no/such/directory/run.log", "no such directory"},
+		{"-log /", "is a directory"},
 		{"-replay /no/such/file", "no such file"},
 		{"-shrink=maybe", "maybe"},
 	} {
@@ -111,7 +112,10 @@ func TestSimulatePasses(t *testing.T) {
 	if code, _, err := lockmesh(t, "simulate", "-replay", page); code != exitUsage || !strings.Contains(err, "line 1") {
 		t.Errorf("what is no log: code %d, %s", code, err)
 	}
-	if code, _, err := lockmesh(t, "simulate", "-seed", "5", "-set", small, "-text", "-log", dir); code != exitFailed || !strings.Contains(err, dir) {
+	if code, out, _ := lockmesh(t, "simulate", "-profile", "calm", "-seed", "5", "-set", small, "-only", "crash/99"); code != exitOK || !strings.Contains(out, "no storm had a fault of -only crash/99") {
+		t.Errorf("faults that there are not: code %d\n%s", code, out)
+	}
+	if code, _, err := lockmesh(t, "simulate", "-seed", "5", "-set", small, "-text", "-log", dir); code != exitUsage || !strings.Contains(err, dir) {
 		t.Errorf("a file that is a directory: code %d, %s", code, err)
 	}
 }

@@ -78,5 +78,5 @@ func count(n int, thing string) string {
 
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
+	return strings.TrimSuffix(line, ":")
 }

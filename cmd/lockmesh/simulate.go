@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate"
@@ -95,10 +96,17 @@ func (r *simulation) run(ctx context.Context) int {
 // summary says what was done.
 func (r *simulation) summary(report *simulate.Report) {
 	p := report.Progress
-	fmt.Fprintf(r.out, "%s from %d on, %s%s\n", count(p.Seeds, "seed"), r.search.Options.Seed, list(r.search.Profiles), version())
+	of := ""
+	if len(r.search.Profiles) > 0 { // a story has none
+		of = ", " + list(r.search.Profiles)
+	}
+	fmt.Fprintf(r.out, "%s from %d on%s%s\n", count(p.Seeds, "seed"), r.search.Options.Seed, of, version())
 	fmt.Fprintf(r.out, "%v simulated in %v: %s; %s of %s calls granted, %s faults, %s events\n",
 		p.Simulated.Round(time.Second), p.Elapsed.Round(time.Millisecond), speed(p),
 		thousands(p.Grants), thousands(p.Calls), thousands(p.Faults), thousands(p.Events))
+	if only := r.search.Options.Only; len(only) > 0 && p.Faults == 0 {
+		fmt.Fprintf(r.out, "no storm had a fault of -only %s\n", strings.Join(only, ","))
+	}
 	met := 0
 	for _, q := range report.Properties {
 		if q.Met > 0 {
@@ -123,7 +131,7 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 		fmt.Fprintf(r.out, "FAILED, %s: %v\nrepeat: %s\n", count(f.Seeds, "seed"), o.Err, commandLine(o.Case))
 		return
 	}
-	if r.shrink {
+	if r.shrink && ctx.Err() == nil {
 		fmt.Fprintf(r.console.err, "seed %d failed: %s; making it smaller\n", o.Case.Seed, firstLine(o.Err))
 		shrunk := r.search.Shrink(ctx, o)
 		o, notes = shrunk.After, fmt.Sprintf("%v\n", shrunk)

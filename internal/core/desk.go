@@ -306,10 +306,13 @@ func (d *desk) served(by uint64) {
 	}
 }
 
-// nodeGone: the leader's node is gone, and so is what was on its way to it.
+// nodeGone: no process answers for the node any more, as leader or in between.
 func (d *desk) nodeGone(node uint64) {
 	if d.leader == node {
 		d.leader = 0
+	}
+	if d.through == node {
+		d.through = 0
 	}
 }
 

@@ -152,3 +152,37 @@ func TestFaultsConcernTheHostsTheyName(t *testing.T) {
 		t.Errorf("faults %+v, want %+v", got, want)
 	}
 }
+
+// Who looks at a broken property wants to see what its actor held, and who held the same
+// before and since.
+func TestABrokenPropertyIsAboutWhatItsActorHolds(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		story []string
+		holds []int
+	}{
+		{"its hold, and the one before", []string{"c lock k", "c unlock k", "b lock k", "b lost k", "a lock k"}, []int{5, 8}},
+		{"and those since", []string{"a lock k", "b lock k", "b unlock k", "c lock k"}, []int{2, 4, 7}},
+		{"but not all", []string{"a read k", "b read k", "b read k", "b read k", "b read k", "b read k", "b read k"}, []int{2, 4, 8, 10, 12, 14}},
+		{"not of another key", []string{"a lock k", "b lock l"}, []int{2}},
+		{"nothing that is over", []string{"a lock k", "a unlock k", "b lock k"}, nil},
+	} {
+		tl := story(t, tt.story...)
+		last := len(tl.Moments)
+		at := tl.Moments[last-1].At
+		tl.Moments = append(tl.Moments,
+			Moment{ID: last + 1, Host: "a", At: at, Shard: -1, Kind: Property, Text: `always "x" is broken`},
+			Moment{ID: last + 2, Cause: last + 1, Host: Lab, At: at, Shard: -1, Kind: Failure, Text: "x"})
+		for i := range tl.Moments { // actors have the names of their hosts
+			tl.Moments[i].Actor = tl.Moments[i].Host
+		}
+		tl.Moments[last+1].Actor = ""
+		if err := tl.Check(); err != nil {
+			t.Fatal(err)
+		}
+		v := tl.violation(nil)
+		if v.moment != last+2 || v.atOnce || !slices.Equal(v.holds, tt.holds) {
+			t.Errorf("%s: violation %+v, want holds %v", tt.name, *v, tt.holds)
+		}
+	}
+}

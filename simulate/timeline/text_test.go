@@ -80,3 +80,23 @@ func TestTextIsPlain(t *testing.T) {
 		t.Errorf("WriteText wrote\n%q\nwant\n%q", b.String(), want)
 	}
 }
+
+// A failure's text ends long after the fault that brought it about began: that is said
+// first.
+func TestTailBeginsWithTheFaultsUnderWay(t *testing.T) {
+	tl := &Timeline{Hosts: []string{"a", "b"}}
+	for _, m := range []Moment{
+		{Kind: Fault, Text: "slow b"}, {Kind: Fault, Text: "partition a | b"}, {Kind: Ended, Begin: 1, Text: "b is as fast as before"},
+		{Kind: Note, Text: "one"}, {Kind: Note, Text: "two"}, {Kind: Note, Text: "three"},
+	} {
+		m.ID, m.Host, m.Shard = len(tl.Moments)+1, Lab, -1
+		tl.Moments = append(tl.Moments, m)
+	}
+	if err := tl.Check(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(tl.String(), "\n")
+	if got, want := tl.Tail(2), lines[1]+lines[4]+lines[5]; got != want {
+		t.Errorf("Tail(2) =\n%s\nwant\n%s", got, want)
+	}
+}

@@ -12,9 +12,9 @@ const groups = [
   { name: "queues", kinds: [K.depth] },
   { name: "notes", kinds: [K.note], log: 0 },
   { name: "logs", kinds: [K.note], log: 1, title: "what hosts log, rather than their actors" },
-  { name: "sites", kinds: [K.site] },
+  { name: "sites", kinds: [K.site], title: "fault points in the code that were taken" },
 ];
-const manyRoutine = 400, manyLogs = 60; // more routine frames and logs than this are hidden at first
+const manyRoutine = 400, manyLogs = 60, manySites = 60; // more routine frames, logs and sites than this are hidden at first
 
 // groupOf[id] is the place of a moment's group; verdicts have none, and always show.
 const groupOf = new Int8Array(count + 1).fill(-1);
@@ -31,7 +31,10 @@ const groupOf = new Int8Array(count + 1).fill(-1);
     if (groupOf[id] >= 0) groups[groupOf[id]].count++;
   }
   groups[1].on = groups[1].count <= manyRoutine;
-  for (const g of groups) if (g.log) g.on = g.count <= manyLogs;
+  for (const g of groups) {
+    if (g.log) g.on = g.count <= manyLogs;
+    if (g.kinds[0] === K.site) g.on = g.count <= manySites;
+  }
 }
 
 const filter = { key: 0, shard: -1, host: -1, search: "" };

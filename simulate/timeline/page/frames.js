@@ -45,7 +45,7 @@ function drawFrames(g, x, width, seen) {
     g.font = font(10);
     g.textBaseline = "middle";
     g.globalAlpha = alpha;
-    const taken = haltWords.slice();
+    const taken = written.slice();
     for (const f of visible) {
       g.globalAlpha = chosen.inChain[f.end] ? 1 : alpha;
       nameFrame(g, f, x, taken);

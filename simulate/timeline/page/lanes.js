@@ -7,7 +7,7 @@ const chosen = { id: 0, chain: [], inChain: new Uint8Array(count + 1) };
 
 const lanesSheet = new Sheet("lanes");
 const stats = { frames: 0, arrows: 0, marks: 0 }; // of the last picture, for tests
-let haltWords = []; // where drawHalts has written
+let written = []; // where words are already, in the lanes
 let hits = []; // what can be clicked in the last picture of the lanes
 
 const xOf = (t, width) => GUTTER + (t - view.t0) / (view.t1 - view.t0) * (width - GUTTER);
@@ -40,6 +40,7 @@ function drawLanes() {
   const { width, height } = lanesSheet;
   layLanes(height);
   hits = [];
+  written = [];
   stats.frames++;
   const x = t => clampX(xOf(t, width));
   const low = Math.max(0, Math.floor(view.top / layout.lane));
@@ -106,7 +107,10 @@ function drawRoles(g, x, width, seen) {
     g.fillStyle = r.role === CANDIDATE ? hatch(g, colour) : colour;
     g.fillRect(x0, bottom - thick - 1, x1 - x0, thick);
     if (x(r.from) >= GUTTER && words) g.fillRect(x0, bottom - 12, 1.5, 12);
-    if (words && x1 - x0 > 46 && layout.lane >= 40) label(g, words, x0 + 5, bottom - thick - 4, colour, x1 - x0 - 8);
+    if (words && x1 - x0 > 46 && layout.lane >= 40) {
+      const y = bottom - thick - 4, wide = label(g, words, x0 + 5, y, colour, x1 - x0 - 8);
+      written.push([x0 + 5, y - 10, x0 + 5 + wide, y + 3]);
+    }
   });
   g.globalAlpha = 1;
 }
@@ -144,7 +148,6 @@ const range = (low, high) => Array.from({ length: Math.max(0, high - low + 1) },
 function drawHalts(g, x, seen) {
   g.font = font(10, 600);
   g.textBaseline = "middle";
-  haltWords = [];
   haltSpans.visit(view.t0, view.t1, h => {
     if (!seen(h.lane)) return;
     const x0 = Math.max(GUTTER, x(h.from)), x1 = Math.max(x0 + 1, x(h.to));
@@ -158,7 +161,7 @@ function drawHalts(g, x, seen) {
     g.globalAlpha = 1;
     if (x1 - x0 > 44 && layout.lane >= WORDS) {
       const wide = label(g, h.paused ? "paused" : "down", x0 + 5, y + 7, theme.ink, x1 - x0 - 8);
-      haltWords.push([x0 + 5, y, x0 + 5 + wide, y + 14]);
+      written.push([x0 + 5, y, x0 + 5 + wide, y + 14]);
     }
   });
 }

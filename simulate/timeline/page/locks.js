@@ -53,7 +53,7 @@ function drawKey(g, k, y, tall) {
   g.fillRect(0, y, GUTTER, tall);
   g.font = font(12, filter.key === k.place ? 700 : 600);
   g.textBaseline = "middle";
-  const colour = wrong?.key === k ? theme.alarm : filter.key === k.place ? theme.accent : theme.ink;
+  const colour = k.named ? theme.alarm : filter.key === k.place ? theme.accent : theme.ink;
   label(g, k.name.slice(1, -1), 12, y + PAD + SLOT / 2, colour, GUTTER - 18, null);
   if (k.most) {
     g.font = font(10);

@@ -9,12 +9,15 @@ function draw() {
   waiting = true;
   requestAnimationFrame(() => {
     waiting = false;
-    const room = byID("overview").parentElement.clientHeight;
-    stage.style.height = keys.length ? locksHeight(room) + "px" : "0";
-    drawLanes();
-    if (keys.length) drawLocks();
-    drawOverview();
+    drawAll();
   });
+}
+function drawAll() {
+  const room = byID("overview").parentElement.clientHeight;
+  stage.style.height = keys.length ? locksHeight(room) + "px" : "0";
+  drawLanes();
+  if (keys.length) drawLocks();
+  drawOverview();
 }
 
 // window of time
@@ -340,7 +343,7 @@ function restyle() {
   draw();
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
-new ResizeObserver(draw).observe(byID("overview").parentElement);
+new ResizeObserver(drawAll).observe(byID("overview").parentElement);
 addEventListener("hashchange", () => fromHash());
 function fromHash() {
   const id = Number(location.hash.slice(1));

@@ -230,7 +230,9 @@ const alike = data.holds.map(([id]) => tokenOf(id)).reduce((same, token) => {
   return same.slice(0, n);
 }, data.holds.length ? tokenOf(data.holds[0][0]) : "");
 const shortToken = token => token.length > 8 && alike.length > 3 ? "…" + token.slice(Math.min(alike.length, token.length - 4)) : token;
-keys.sort((a, b) => (wrong?.key === b) - (wrong?.key === a) || b.holds.length - a.holds.length || (a.name < b.name ? -1 : 1));
+// The keys that the violation names come first.
+for (const k of keys) k.named = wrong ? wrong.key === k : violation > 0 && says(violation).includes(k.name);
+keys.sort((a, b) => b.named - a.named || b.holds.length - a.holds.length || (a.name < b.name ? -1 : 1));
 
 // about[id] is the key that a moment, or what led to it, is about.
 const about = new Int32Array(count + 1);

@@ -61,7 +61,7 @@ function showStory() {
   for (let id = 1; id <= count && ids.length < maxStory; id++) {
     const leader = kindOf(id) === K.role && M.value[id - 1] === LEADER;
     const log = kindOf(id) === K.note && !M.actor[id - 1];
-    if (storyKinds.has(kindOf(id)) && !log && !untold(id) || leader && led.has(shardOf(id))) ids.push(id);
+    if (storyKinds.has(kindOf(id)) && !log && !untold(id) && !(kindOf(id) === K.site && shown[id] === 0) || leader && led.has(shardOf(id))) ids.push(id);
     if (leader) led.add(shardOf(id));
   }
   if (violation) {
