@@ -38,8 +38,9 @@ type Table struct {
 	peaks  struct{ keys, sessions int } // for shrink
 	cut    *Cut                         // the snapshot that is being taken, if any
 	bugs   bug.Set
-	points *point.Points // for marks: a table takes no fault points, or replicas would differ
-	check  bool          // verify the invariants after each step
+	points *point.Points     // for marks: a table takes no fault points, or replicas would differ
+	check  bool              // verify the invariants after each step
+	first  map[*entry]uint64 // of the deliberate bug TokenReused: each key's first token
 
 	observe func(Decision)
 }
@@ -108,7 +109,6 @@ type entry struct {
 	used     int64 // the holders' weights; at most capacity
 	holders  list[*request]
 	queue    list[*request] // in the order in which they were committed
-	last     uint64         // of the deliberate bug TokenReused: the first token
 	image                   // for snapshots
 }
 
@@ -283,10 +283,7 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		t.revision++
 		r.token = t.revision
 		if t.bugs.Has(bug.TokenReused) {
-			if e.last == 0 {
-				e.last = r.token
-			}
-			r.token = e.last
+			r.token = t.reused(e, r.token)
 		}
 		r.since = t.now
 		r.session.holds[r.token] = r
@@ -364,6 +361,17 @@ func (t *Table) release(c Release, out []Event) []Event {
 	s.results[c.Number] = result{}
 	out = append(out, Done{s.id, c.Number})
 	return t.drop(r, out)
+}
+
+// reused returns the first token that a key was granted under (a deliberate bug).
+func (t *Table) reused(e *entry, token uint64) uint64 {
+	if t.first == nil {
+		t.first = make(map[*entry]uint64)
+	}
+	if t.first[e] == 0 {
+		t.first[e] = token
+	}
+	return t.first[e]
 }
 
 // heldByKey finds what a release that did not name its token would free.

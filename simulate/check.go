@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 // then; the looks at each Use see a belief that came back.
 func (h *History) checkExclusion(k *keyHistory, x *Held) {
 	var sum int64
-	for _, y := range k.live {
+	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
 			sum += y.call.want.Weight
 		}
@@ -20,7 +21,7 @@ func (h *History) checkExclusion(k *keyHistory, x *Held) {
 		return
 	}
 	msg := fmt.Sprintf("G1 exclusion: at %v, more than %q allows believe that they hold it:", h.world.now, k.key)
-	for _, y := range k.live {
+	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
 			msg += fmt.Sprintf("\n\t%v", y)
 		}
@@ -91,7 +92,7 @@ func (h *History) checkLeases(k *keyHistory, x *Held) {
 			first = y
 		}
 	}
-	for _, y := range k.live {
+	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
 			sum += y.call.want.Weight
 		}
@@ -100,7 +101,7 @@ func (h *History) checkLeases(k *keyHistory, x *Held) {
 		h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v is leased until %v", x, first, first.leasedUntil()))
 		return
 	}
-	for _, y := range k.live {
+	for _, y := range slices.Backward(k.live) {
 		p := y.call.process
 		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || p.hangs() || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
 			continue

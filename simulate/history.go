@@ -55,7 +55,7 @@ func newHistory(w *World) *History {
 type keyHistory struct {
 	key    string
 	calls  []*Call // in the order of their begin
-	live   []*Held // holds that may be believed in
+	live   []*Held // holds that may be believed in; walked from the end, for one that is asked may find that it is over, and go
 	lapsed []*Held // holds that ended without a confirmed release, and may still be leased
 
 	returns   []peak // the highest token after each return that raised it

@@ -144,8 +144,10 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 	if d.lane.node.points.Taken(point.HastyRelay) {
 		attempt += 2
 	}
-	if wish := d.lane.view.wish(d.shard); len(wish) > 0 && d.lane.node.bugs.Has(bug.AsksTheRing) {
-		return wish[0].Node, false
+	if d.lane.node.bugs.Has(bug.AsksTheRing) {
+		if wish := d.lane.view.wish(d.shard); len(wish) > 0 {
+			return wish[0].Node, false
+		}
 	}
 	switch {
 	case attempt == 1 && d.through != 0:

@@ -81,8 +81,10 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 	if l.node.points.Taken(point.BlindRedirect) {
 		d.leader = 0
 	}
-	if wish := l.view.wish(sh); len(wish) > 0 && l.node.points.Taken(point.StaleRedirect) {
-		d.leader = wish[0].Node
+	if l.node.points.Taken(point.StaleRedirect) {
+		if wish := l.view.wish(sh); len(wish) > 0 {
+			d.leader = wish[0].Node
+		}
 	}
 	if from != client.Node {
 		l.via[client.Node] = from
