@@ -85,3 +85,14 @@ const (
 	Behind                       // there is a record, but opened by a command that knew more (P12)
 	lastReason = Behind
 )
+
+var reasonNames = [...]string{
+	Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind",
+}
+
+func (r Reason) String() string {
+	if r > 0 && r <= lastReason {
+		return reasonNames[r]
+	}
+	return "unknown"
+}

@@ -48,6 +48,7 @@ func (b *biller) work(ctx context.Context, node *mesh.Node) error {
 func testBilling(t simulate.T, careful bool) {
 	simulate.Test(t, simulate.Search{
 		Options: simulate.Options{Profile: simulate.LAN},
+		Seeds:   100,
 		Play: func(w *simulate.World) error {
 			b := &biller{ledger: w.Register("ledger"), sent: make(map[int]int), careful: careful}
 			for i := range w.Pick("hosts", 2, 5) {
@@ -137,8 +138,12 @@ func TestTestTakesItsEnvironment(t *testing.T) {
 		Play:     func(w *simulate.World) error { w.Pick("size", 1, 9); return w.Run(time.Second) },
 		Profiles: []simulate.Profile{simulate.Calm, simulate.LAN},
 	}
+	usual := "100 seeds from 0 on, 1m40s simulated"
+	if testing.Short() {
+		usual = "10 seeds from 0 on, 10s simulated"
+	}
 	for _, tt := range []struct{ words, fatal, logged string }{
-		{"", "", "100 seeds from 0 on, 1m40s simulated"},
+		{"", "", usual},
 		{"seeds=7", "", "7 seeds from 0 on"},
 		{"seed=50 seeds=7", "", "7 seeds from 50 on"},
 		{"seed=50 for=1ns", "", "0 seeds from 50 on"},

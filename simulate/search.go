@@ -29,7 +29,7 @@ type Search struct {
 	// one a seed gets depends on that seed alone.
 	Profiles []Profile
 	// Seeds is how many are played, and For how much real time may pass before no more
-	// are begun. Default: 100 seeds; if only For is given, as many as there is time for.
+	// are begun. Default: 100 seeds, for Test 10 with -short; if only For is given, as many as there is time for.
 	Seeds int
 	For   time.Duration
 	// Workers is how many worlds run at once. Default: GOMAXPROCS.

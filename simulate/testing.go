@@ -35,6 +35,15 @@ type T interface {
 //	LOCKMESH_SIMULATE='seed=1000 for=8h' go test -run '^TestOrders$' -timeout 0 .
 const Environment = "LOCKMESH_SIMULATE"
 
+// shortSeeds is how many seeds Test plays with -short, if the search does not say.
+const shortSeeds = 10
+
+// testFlag reports whether go test was called with a flag.
+func testFlag(name string) bool {
+	f := flag.Lookup("test." + name)
+	return f != nil && f.Value.String() == "true"
+}
+
 // Test searches, and fails t if a seed fails: with the smallest run that fails in the
 // same way, the end of its timeline, and the line that repeats it. The whole timeline
 // goes into two files, run.html for people and run.log for programs, in t.ArtifactDir()
@@ -50,6 +59,9 @@ func Test(t T, s Search) {
 		s.Repeat = testLine(t.Name(), testPackage(t.Name()))
 	}
 	one, err := s.override(words)
+	if s.Seeds == 0 && s.For == 0 && testFlag("short") {
+		s.Seeds = shortSeeds
+	}
 	if err == nil {
 		err = s.check()
 	}
@@ -186,7 +198,7 @@ func (s Shrunk) String() string {
 // keep writes the timeline's files, and says where they are.
 func keep(t T, tl *timeline.Timeline) string {
 	dir := ""
-	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
+	if testFlag("artifacts") {
 		dir = t.ArtifactDir()
 	}
 	page, err := writeFiles(tl, dir)

@@ -94,7 +94,7 @@ func (p *reply) describe(request string) string {
 	case p.outcome == queued:
 		return strings.TrimSpace("queued " + rest)
 	case p.outcome == refused:
-		return strings.TrimSpace("refused "+request) + fmt.Sprintf(", reason %d", p.reason)
+		return strings.TrimSpace("refused "+request) + ": " + p.reason.String()
 	case past[what] != "":
 		return strings.TrimSpace(past[what] + " " + rest)
 	}
