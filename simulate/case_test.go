@@ -130,3 +130,19 @@ func TestVariants(t *testing.T) {
 		t.Error("one variant has two courses of events")
 	}
 }
+
+func FuzzParseCase(f *testing.F) {
+	f.Add("seed=1 profile=hostile set=*=least,hosts=3 only=crash/1,2:pair/3 variant=3 bug=GrantBeforeCommit")
+	f.Add("seed=18446744073709551615 only=none")
+	f.Add("set==,")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParseCase(s)
+		if err != nil {
+			return
+		}
+		again, err := ParseCase(c.String())
+		if err != nil || again.String() != c.String() {
+			t.Errorf("ParseCase(%q) = %q, which is read as %q, %v", s, c, again, err)
+		}
+	})
+}
