@@ -150,7 +150,9 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 		}
 	}
 	switch {
-	case attempt == 1 && d.through != 0:
+	case attempt%4 == 1 && d.through != 0:
+		// Again and again: what went this way may have been lost, and most others know no
+		// better one.
 		return d.through, true
 	case attempt < 2 && d.leader != 0:
 		return d.leader, false
@@ -265,6 +267,9 @@ func (d *desk) redirected(from uint64, r redirect) {
 	}
 	if r.leader != 0 || d.leader == from {
 		d.leader = r.leader
+	}
+	if d.through == from {
+		d.through = 0
 	}
 	if r.number == 0 {
 		if t.jumps++; t.jumps <= maxJumps && r.leader != 0 && t.renewable() {
