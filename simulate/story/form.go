@@ -95,11 +95,17 @@ func (c *clause) hosts(name string) []string {
 	return all
 }
 
+// mostOfAnything keeps the world of a story within a machine's memory.
+const mostOfAnything = 1_000_000
+
 func (c *clause) n(name string) int {
 	if c.args[name] == "" {
 		return 0
 	}
 	n, err := strconv.Atoi(c.args[name])
+	if err == nil && n > mostOfAnything {
+		err = fmt.Errorf("%d: at most %d of anything", n, mostOfAnything)
+	}
 	c.fail(err)
 	return n
 }

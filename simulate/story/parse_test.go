@@ -2,6 +2,7 @@ package story
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -29,6 +30,9 @@ func TestParseErrors(t *testing.T) {
 		{"a key that nobody wanted", opening + "ann unlocks k", `s.txt:5: nobody has asked for "k" yet`},
 		{"a session that nobody opened", opening + "ann locks k in s", `s.txt:5: nobody has opened a session "s" yet`},
 		{"a shard that there is not", opening + "ann locks k@1", `s.txt:5: the mesh has no shard 1`},
+		{"messages of a shard that there is not", opening + "drop replies of k@1", `s.txt:5: the mesh has no shard 1`},
+		{"too many keys", opening + "ann asks for 1000001 keys", `s.txt:5: 1000001: at most 1000000 of anything`},
+		{"a place that there is not", "mesh a; clients b; replicas 1\n\nc joins as a replica", `s.txt:3: no name of a node places c so`},
 		{"a range that ends before it begins", opening + "pass 2s to 1s", `s.txt:5: "2s to 1s" ends before it begins`},
 		{"a condition that there is not", opening + "until ann smiles, within 1s", `s.txt:5: no condition is like "ann smiles"`},
 		{"messages that there are not", opening + "drop letters to ann", `s.txt:5: there are no messages "letters"`},
@@ -46,6 +50,21 @@ func TestParseErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, file := range stories(f) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if s, err := Parse("s.txt", text); (s == nil) == (err == nil) {
+			t.Errorf("a story: %v, and an error: %v", s != nil, err)
+		}
+	})
 }
 
 func TestPlay(t *testing.T) {

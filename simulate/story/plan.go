@@ -114,23 +114,39 @@ func (p *parser) declare(text string) (all []string, err error) {
 // The ring goes by the names of nodes. So that a story can say who leads whom, each node
 // is called like its host, with a number behind it if need be, and the numbers are such
 // that the ring says the same as the story.
-const mostNames = 200_000
+const mostNames = 2000
 
-// place finds the names of the first nodes.
+// place finds the names of the first nodes, one after the other.
 func (p *plan) place() error {
 	want := p.servers[:min(p.replicas, len(p.servers))]
 	ordered := min(len(want), 3)
-	for i := range mostNames {
-		p.names = make(map[string]string)
-		for _, host := range p.first {
-			p.names[host] = numbered(host, i)
+	p.names = make(map[string]string)
+	for _, host := range p.first {
+		p.names[host] = host
+	}
+	for n, host := range want {
+		placed := want[:n+1]
+		sure := min(n+1, ordered)
+		err := p.call(host, func(got []string) bool {
+			return len(got) == len(want) && slices.Equal(got[:sure], placed[:sure]) &&
+				!slices.ContainsFunc(placed[sure:], func(h string) bool { return !slices.Contains(got[:n+1], h) })
+		})
+		if err != nil {
+			return err
 		}
-		got := p.wish(p.names)
-		if len(got) == len(want) && slices.Equal(got[:ordered], want[:ordered]) && !slices.ContainsFunc(want, func(h string) bool { return !slices.Contains(got, h) }) {
+	}
+	return nil
+}
+
+// call finds a name for a node with which the ring's wish fits.
+func (p *plan) call(host string, fits func(wish []string) bool) error {
+	for i := range mostNames {
+		p.names[host] = numbered(host, i)
+		if fits(p.wish()) {
 			return nil
 		}
 	}
-	return errors.New("no names of nodes place the shards so")
+	return fmt.Errorf("no name of a node places %s so", host)
 }
 
 // The ways in which a node may join.
@@ -142,29 +158,17 @@ const (
 
 // placeJoiner finds the name of a node that joins later.
 func (p *plan) placeJoiner(host, as string) error {
-	before := p.wish(p.names)
-	names := make(map[string]string)
-	for h, n := range p.names { // order-free: one map is copied into another
-		names[h] = n
-	}
-	for i := range mostNames {
-		names[host] = numbered(host, i)
-		got := p.wish(names)
-		fits := false
+	before := p.wish()
+	return p.call(host, func(got []string) bool {
 		switch as {
-		case joinAside:
-			fits = slices.Equal(got, before)
 		case joinReplica:
-			fits = got[0] == before[0] && slices.Contains(got, host)
+			return got[0] == before[0] && slices.Contains(got, host)
 		case joinOwner:
-			fits = got[0] == host
+			return got[0] == host
+		default:
+			return slices.Equal(got, before)
 		}
-		if fits {
-			p.names = names
-			return nil
-		}
-	}
-	return fmt.Errorf("no name of a node places %s so", host)
+	})
 }
 
 func numbered(host string, i int) string {
@@ -175,10 +179,10 @@ func numbered(host string, i int) string {
 }
 
 // wish returns the hosts on which the ring wants shard 0.
-func (p *plan) wish(names map[string]string) (hosts []string) {
+func (p *plan) wish() (hosts []string) {
 	var members []ring.Member
 	byName := make(map[string]string)
-	for host, name := range names { // order-free: the ring sorts
+	for host, name := range p.names { // order-free: the ring sorts
 		members = append(members, ring.Member{Name: name})
 		byName[name] = host
 	}
@@ -191,14 +195,28 @@ func (p *plan) wish(names map[string]string) (hosts []string) {
 // key returns what a key of the story is called in its mesh: "k" as it is, "k@5" by a
 // name that lies in shard 5.
 func (p *plan) key(name string) string {
-	base, at, ok := strings.Cut(name, "@")
-	n, err := strconv.Atoi(at)
-	if !ok || err != nil {
+	base, sh, ok := at(name)
+	if !ok {
 		return name
 	}
 	for i := 0; ; i++ {
-		if key := numbered(base, i); ring.Shard(key, p.shards) == n {
+		if key := numbered(base, i); ring.Shard(key, p.shards) == sh {
 			return key
 		}
 	}
+}
+
+// hasKey returns an error unless the mesh has the shard that a key is to lie in.
+func (p *plan) hasKey(name string) error {
+	if _, sh, ok := at(name); ok && sh >= p.shards {
+		return fmt.Errorf("the mesh has no shard %d", sh)
+	}
+	return nil
+}
+
+// at takes "k@5" apart.
+func at(name string) (base string, sh int, ok bool) {
+	base, number, _ := strings.Cut(name, "@")
+	n, err := strconv.ParseUint(number, 10, 31)
+	return base, int(n), err == nil
 }

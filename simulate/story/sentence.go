@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -240,11 +238,7 @@ func (c *clause) inside(reentrant bool) act {
 // key returns a key, as the story calls it.
 func (c *clause) key(name string) string {
 	key := c.args[name]
-	if _, at, ok := strings.Cut(key, "@"); ok {
-		if n, err := strconv.Atoi(at); err == nil && n >= c.parser.story.plan.shards {
-			c.fail(fmt.Errorf("the mesh has no shard %d", n))
-		}
-	}
+	c.fail(c.parser.story.plan.hasKey(key))
 	return key
 }
 

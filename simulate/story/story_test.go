@@ -27,7 +27,7 @@ func seedsOf() (first, n uint64) {
 }
 
 // stories returns the files of the stories that ship.
-func stories(t *testing.T) (files []string) {
+func stories(t testing.TB) (files []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*/*.txt")
 	if err != nil || len(files) == 0 {

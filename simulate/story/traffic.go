@@ -348,6 +348,9 @@ func (p *parser) messages(text string) (*phrase, error) {
 			return nil, err
 		}
 	} else if ok {
+		if err := p.story.plan.hasKey(of); err != nil {
+			return nil, err
+		}
 		ph.key = p.story.plan.key(of)
 	}
 	for _, v := range vocabulary {
