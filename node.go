@@ -76,7 +76,7 @@ func (n *Node) Name() string { return n.core.Name() }
 func (n *Node) Addr() string { return n.core.Addr() }
 
 // Members returns the nodes of the mesh as this one knows them, this one included,
-// sorted by name.
+// sorted by name. A name is there once: as the node that bears it now.
 func (n *Node) Members() []Member {
 	known := n.core.Members()
 	all := make([]Member, len(known))

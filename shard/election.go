@@ -59,7 +59,10 @@ func (e *election) newTerm(r *Replica) { e.arm(r, r.now) }
 // voted: a real vote was granted.
 func (e *election) voted(r *Replica) { e.arm(r, r.now) }
 
-func (e *election) stalled(d time.Duration) {
+// stalled: a stall of d, which is over, does not count as silence; but what waited in the
+// mailbox came after it.
+func (e *election) stalled(now, d time.Duration) {
+	d = min(d, now-e.contact)
 	e.contact += d
 	e.campaign += d
 }
@@ -84,7 +87,8 @@ func (e *election) forget(r *Replica) {
 	r.dirty = true
 }
 
-// stand campaigns. Raft refuses by itself if this replica has no vote.
+// stand campaigns. A replica without a vote, which hears nothing of its shard either, asks
+// whether it is still one of its replicas.
 func (e *election) stand(r *Replica) {
 	contact := e.contact
 	e.arm(r, r.now)
@@ -97,11 +101,11 @@ func (e *election) stand(r *Replica) {
 	if r.cfg.Bugs.Has(bug.CampaignOnce) {
 		e.campaign = never
 	}
-	if r.mayVote(r.cfg.ID) {
-		if err := r.rn.Campaign(); err != nil {
-			r.log.Debug("campaign", "error", err)
-		}
-		r.dirty = true
+	r.dirty = true
+	if !r.mayVote(r.cfg.ID) {
+		r.asks = true
+	} else if err := r.rn.Campaign(); err != nil {
+		r.log.Debug("campaign", "error", err)
 	}
 }
 

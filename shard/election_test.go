@@ -3,6 +3,7 @@ package shard
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -27,5 +28,28 @@ func TestCampaignsBeginAtTheirMoment(t *testing.T) {
 	r.Ready(r.now, &out)
 	if !slices.ContainsFunc(out.Frames, func(o Outgoing) bool { return o.Frame.Message.GetType() == raftpb.MsgPreVote }) {
 		t.Errorf("at %v, after the tick at %v and before the next, it does not stand", r.now, w.now)
+	}
+}
+
+// Promise: G6, P10: who wakes from a stall gives a silent leader up as soon as anybody else.
+// Method: the leader's last heartbeat waits in the followers' mailboxes when they wake up.
+func TestAStallPutsNoElectionOff(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.now += 15 * time.Second
+	for range HeartbeatTicks {
+		leader.Tick(w.now, true)
+	}
+	w.settle(t)
+	w.cut[1] = true
+	for _, r := range w.replicas[1:] {
+		r.Tick(w.now, true)
+	}
+	start := w.now
+	for !w.replicas[1].Serving() && !w.replicas[2].Serving() && w.now-start < time.Minute {
+		w.run(t, 1)
+	}
+	if d := w.now - start; d > 3*ElectionTimeout {
+		t.Errorf("another one leads after %v", d)
 	}
 }

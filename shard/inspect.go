@@ -23,8 +23,9 @@ func (t *Table) Sum() uint64 {
 	for _, e := range keys {
 		b = appendEntry(b, e)
 	}
+	b = t.deleted.append(b)
 	sum := mix(xxhash.Sum64(b), t.revision)
-	return mix(mix(mix(mix(sum, t.deleted), uint64(t.now)), uint64(t.settles)), t.digest)
+	return mix(mix(mix(sum, uint64(t.now)), uint64(t.settles)), t.digest)
 }
 
 // Record is what the table knows of one session.

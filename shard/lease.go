@@ -40,6 +40,15 @@ func (l *lease) hear(now time.Duration) {
 	}
 }
 
+// claimed: a claim is on its way into the log. What is logged behind it counts after it, so
+// from now on neither a silence nor an end may be from before it, and no end from before
+// what it claims is over. If it is refused, see note; if it is lost, so is this leader's
+// word, or its session lives for as long as it might have.
+func (l *lease) claimed(now, hold time.Duration) {
+	l.heard, l.before = now, 0
+	l.ttl = max(l.ttl, hold)
+}
+
 func (l *lease) fix(now, hold time.Duration) {
 	l.fixed, l.ttl = true, hold
 	l.heard, l.before = now, 0

@@ -14,11 +14,12 @@ import (
 
 // model is the table again, slow and plain: a few slices, searched from end to end.
 type model struct {
-	revision, deleted uint64
-	term              uint64
-	now, settles      time.Duration
-	records           []record
-	wishes            []wish // all that wait or hold, in the order of their commands
+	revision     uint64
+	deleted      map[int]uint64 // by part
+	term         uint64
+	now, settles time.Duration
+	records      []record
+	wishes       []wish // all that wait or hold, in the order of their commands
 }
 
 type record struct {
@@ -120,11 +121,22 @@ func (m *model) remove(is func(wish) bool) (out []Event) {
 	return out
 }
 
+// delete notes that a record is gone.
+func (m *model) delete(id SessionID) {
+	if m.deleted == nil {
+		m.deleted = make(map[int]uint64)
+	}
+	m.deleted[(*deletions).part(nil, id)] = m.revision
+}
+
+// deletion is when a record of this one's part was deleted last.
+func (m *model) deletion(id SessionID) uint64 { return m.deleted[(*deletions).part(nil, id)] }
+
 func (m *model) end(id SessionID) []Event {
 	if m.find(id) == nil {
 		return nil
 	}
-	m.deleted = m.revision
+	m.delete(id)
 	m.records = slices.DeleteFunc(m.records, func(s record) bool { return s.id == id })
 	return append([]Event{Ended{id}}, m.remove(func(w wish) bool { return w.Session == id })...)
 }
@@ -152,7 +164,7 @@ func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *r
 	refused := Refused{Session: c.Session, Number: c.Number, Revision: m.revision}
 	s = m.find(c.Session)
 	switch {
-	case s == nil && c.Since < m.deleted:
+	case s == nil && c.Since < m.deletion(c.Session):
 		refused.Reason = Reopen
 		return nil, []Event{refused}
 	case s != nil && c.Since < s.birth:
@@ -162,7 +174,7 @@ func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *r
 		refused.Reason = Lost
 		return nil, []Event{refused}
 	case s == nil:
-		m.records = append(m.records, record{id: c.Session, name: name, ttl: ttl, birth: m.deleted})
+		m.records = append(m.records, record{id: c.Session, name: name, ttl: ttl, birth: m.deletion(c.Session)})
 		s, out = m.find(c.Session), []Event{Opened{c.Session, ttl}}
 	}
 	s.results = slices.DeleteFunc(s.results, func(o outcome) bool {
@@ -258,7 +270,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		return append([]Event{Fixed{c.Session, c.Hold}}, m.finish(s, c.Number, Done{c.Session, c.Number})...)
 	case Close:
 		if m.find(c.Session) == nil {
-			m.deleted = m.revision
+			m.delete(c.Session)
 		}
 		return append(m.end(c.Session), Done(c))
 	case Expire:
@@ -293,7 +305,7 @@ func (m *model) step(cmd Command) (out []Event) {
 // dump writes down everything that the model holds, in one order.
 func (m *model) dump() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "revision %d deleted %d now %v settles %v\n", m.revision, m.deleted, m.now, m.settles)
+	fmt.Fprintf(&b, "revision %d deleted %v now %v settles %v\n", m.revision, m.deleted, m.now, m.settles)
 	slices.SortFunc(m.records, func(a, b record) int { return cmp.Compare(a.name, b.name) })
 	for _, s := range m.records {
 		slices.Sort(s.seen)
@@ -316,10 +328,21 @@ func (m *model) dump() string {
 	return b.String()
 }
 
+// parts returns the deletions as the model has them.
+func (d *deletions) parts() map[int]uint64 {
+	parts := make(map[int]uint64)
+	for part, revision := range d {
+		if revision != 0 {
+			parts[part] = revision
+		}
+	}
+	return parts
+}
+
 // dump writes down everything that the table holds, as the model does.
 func (t *Table) dump() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "revision %d deleted %d now %v settles %v\n", t.revision, t.deleted, t.now, t.settles)
+	fmt.Fprintf(&b, "revision %d deleted %v now %v settles %v\n", t.revision, t.deleted.parts(), t.now, t.settles)
 	var records []*session
 	for _, s := range t.sessions {
 		records = append(records, s)

@@ -135,10 +135,14 @@ func (r *Replica) AtRest() bool {
 	return rests
 }
 
-// Counted returns where the replicas live that some voter may count in an election:
-// those that vote now, and those that did until a moment ago.
+// Counted returns where the replicas live that some voter may count in an election: those
+// that vote now, as far as this one knows, and those that did until a moment ago, of whom
+// only a leader knows when all have forgotten them.
 func (r *Replica) Counted() []Peer {
-	all := slices.Clone(r.former)
+	var all []Peer
+	if r.reign.serving {
+		all = slices.Clone(r.former)
+	}
 	for _, id := range r.Voters() {
 		all = append(all, r.peers[id])
 	}
@@ -463,10 +467,14 @@ func (r *Replica) configured(id uint64) bool {
 	return r.mayVote(id) || slices.Contains(r.conf.Learners, id) || slices.Contains(r.conf.LearnersNext, id)
 }
 
-// emit adds to out what the leader wants of other nodes beside raft messages.
+// emit adds to out what the replica wants of other nodes beside what raft does.
 func (r *Replica) emit(out *Output) {
 	out.Chunks, r.chunks = append(out.Chunks, r.chunks...), r.chunks[:0]
 	out.Acks, r.acks = append(out.Acks, r.acks...), r.acks[:0]
+	if r.asks {
+		r.asks = false
+		r.ask(out)
+	}
 	pl := &r.reign.placing
 	if !r.reign.serving {
 		return
@@ -508,6 +516,16 @@ func (r *Replica) farewell(out *Output) {
 	r.reign.tellAt = r.now + farewellInterval
 	if r.reign.told++; r.reign.told >= farewells {
 		r.gone = nil
+	}
+}
+
+// ask sends every other replica a word that costs nothing, and is answered to one that was
+// removed: see Step. A leader that has lost sight of this one hears that it is there.
+func (r *Replica) ask(out *Output) {
+	for _, id := range without(r.known(), r.cfg.ID) {
+		r.send(&raftpb.Message{
+			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(r.cfg.ID), To: proto.Uint64(id), Term: proto.Uint64(r.term),
+		}, out)
 	}
 }
 

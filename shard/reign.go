@@ -399,6 +399,10 @@ func (r *Replica) note(events []Event, out *Output) {
 			g.leases.open(e.Session, e.TTL, r.now)
 		case Ended:
 			g.leases.end(e.Session)
+		case Refused: // perhaps a claim
+			if l, s := g.leases.get(e.Session), r.table.sessions[e.Session]; l != nil && s != nil {
+				l.ttl = s.ttl
+			}
 		case Fixed:
 			if l := g.leases.get(e.Session); l != nil {
 				l.fix(r.now, e.For)
@@ -492,12 +496,12 @@ func (r *Replica) bequeath() {
 	r.propose()
 }
 
-func (g *reign) stalled(d time.Duration) {
+func (g *reign) stalled(now, d time.Duration) {
 	if !g.serving {
 		return
 	}
 	for l := g.leases.order.first(); l != nil; l = l.place.next() {
-		l.heard += d
+		l.heard = min(l.heard+d, now) // what waited in the mailbox came first
 		l.asked = 0
 	}
 	// A round that began before the stall proves nothing after it (P10).

@@ -69,8 +69,11 @@ type Config struct {
 
 // Watch hears what a replica does, in simulations. Its functions may be nil.
 type Watch struct {
-	Applied func(index, digest uint64)     // an entry, and the table's digest after it
-	Became  func(term uint64, role string) // its role, or the term of its role, is another one
+	// Applied: an entry, the table's digest after it, and how many were told something of it
+	// who had neither asked nor were granted anything.
+	Applied func(index, digest uint64, unasked int)
+	// Became: its role, or the term of its role, is another one.
+	Became func(term uint64, role string)
 }
 
 // Replica is one member of a shard's raft group: the log, the table that it feeds,
@@ -112,6 +115,7 @@ type Replica struct {
 	blind    bool        // the last change came by a snapshot: it is not known whom it removed
 	chunks   []Chunk     // of transfer, to be sent
 	acks     []ChunkAck
+	asks     bool // it wants to know whether it is still one of the shard's: see ask
 	wish     Wish
 	limited  bool
 	founders uint64 // replicas up to this ID were made by the founding act (P26)
@@ -430,6 +434,11 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 	if len(r.reign.batch) >= maxHeld {
 		return nil // nothing can be appended for now; its client asks again
 	}
+	if c, claims := cmd.(Claim); claims {
+		if l, s := r.reign.leases.get(id), r.table.sessions[id]; l != nil && s != nil && !s.seen.has(number) {
+			l.claimed(r.now, c.Hold)
+		}
+	}
 	r.reign.batch = append(r.reign.batch, raw...)
 	r.reign.batched = append(r.reign.batched, Dropped{id, number})
 	r.reign.gathered(r.cfg.Points)
@@ -479,9 +488,9 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 	}
 	if stall > 0 {
 		r.cfg.Points.Reach(point.Stalled)
-		r.election.stalled(stall)
+		r.election.stalled(now, stall)
 		if !r.cfg.Bugs.Has(bug.StallCounts) {
-			r.reign.stalled(stall)
+			r.reign.stalled(now, stall)
 		}
 	}
 	if r.role == raft.StateLeader {
@@ -676,12 +685,14 @@ func (r *Replica) loses(m *raftpb.Message) bool {
 func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 	r.applied, r.appliedTerm = e.GetIndex(), e.GetTerm()
 	r.appliedBytes += len(e.Data)
+	unasked := 0
 	switch e.GetType() {
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
 		r.applyChange(e, out)
 	default:
 		if len(e.Data) > 0 {
-			if err := r.applyBatch(e, out); err != nil {
+			var err error
+			if unasked, err = r.applyBatch(e, out); err != nil {
 				// A command that this version does not know. Skipping it would make
 				// this table another one than its fellows' (P41).
 				r.stop(fmt.Errorf("entry %d: %w", e.GetIndex(), err))
@@ -699,14 +710,16 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 		}
 	}
 	if r.cfg.Watch.Applied != nil {
-		r.cfg.Watch.Applied(r.applied, r.table.Digest())
+		r.cfg.Watch.Applied(r.applied, r.table.Digest(), unasked)
 	}
 }
 
-func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
+// applyBatch takes the commands of an entry. It counts what the table says to others than
+// those that sent them, beside grants (G3: one release wakes whom it lets in).
+func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err error) {
 	rd := wire.NewReader(e.Data)
 	if v := rd.Uint(anyUint); rd.Err() == nil && v != entryVersion {
-		return fmt.Errorf("unknown version %d", v)
+		return 0, fmt.Errorf("unknown version %d", v)
 	}
 	r.table.Enter(e.GetTerm(), readTime(rd))
 	if e.GetTerm() == r.term {
@@ -722,22 +735,25 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 	for rd.Len() > 0 {
 		cmd := ReadCommand(rd)
 		if rd.Err() != nil {
-			return rd.Err()
+			return unasked, rd.Err()
 		}
 		if c, ok := cmd.(Check); ok && c.Term == e.GetTerm() {
 			for _, s := range r.sums {
 				if s.index == c.Index && s.digest != c.Digest {
-					return errDiverged
+					return unasked, errDiverged
 				}
 			}
 		}
 		first := len(*told)
 		*told = r.table.Step(cmd, *told)
+		if r.cfg.Watch.Applied != nil {
+			unasked += max(0, answers((*told)[first:])-1)
+		}
 		if r.reign.serving {
 			r.note((*told)[first:], out)
 		}
 	}
-	return rd.Err()
+	return unasked, rd.Err()
 }
 
 // stop ends this replica, and only it (P23, P41).

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/wire"
 )
 
 // session is the record of one session in this shard: what it holds and waits for,
@@ -18,7 +19,7 @@ type session struct {
 	ttl      time.Duration
 	fixed    bool              // claimed: the lease is not renewed (P7)
 	silent   time.Duration     // for how long it was unheard at the last checkpoint (P5)
-	birth    uint64            // the table's last deletion when it was opened: older commands are not its own (P12)
+	birth    uint64            // the last deletion when it was opened: older commands are not its own (P12)
 	seen     numbers           // the numbers of all commands that arrived (P11)
 	results  map[uint64]result // of finished commands, until the client acknowledges them
 	requests map[uint64]*request
@@ -44,7 +45,7 @@ type opening struct {
 // nothing left to do but to tell what it appended to out.
 func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 	s := t.sessions[c.Session]
-	birth := t.deleted
+	birth := t.deleted.last(c.Session)
 	if s != nil {
 		birth = s.birth
 	}
@@ -133,7 +134,7 @@ func (t *Table) end(s *session, out []Event) []Event {
 	delete(t.sessions, s.id)
 	t.sessions = shrink(t.sessions, &t.peaks.sessions)
 	t.records.remove(&s.place)
-	t.deleted = t.revision
+	t.deleted.note(s.id, t.revision)
 	out = append(out, Ended{s.id})
 	gone := make([]*request, 0, len(s.requests))
 	for _, r := range s.requests { // order-free: sorted below
@@ -218,6 +219,55 @@ func (t *Table) Results(id SessionID, limit int, after uint64) []Event {
 		events[i] = t.again(s, n)
 	}
 	return events
+}
+
+// deletions remember when a record was deleted last, for each part of all sessions: who
+// ended is not to be opened again, and cannot be remembered for ever. One number for all
+// would do, but then no far client could open a record where near ones end theirs all
+// the time: whatever revision it names is old when it arrives.
+type deletions [1024]uint64 // revisions; zero: never
+
+func (d *deletions) part(id SessionID) int {
+	return int(mix(mix(0, id.Node), id.Number) % uint64(len(d)))
+}
+
+// last returns the revision after which a command must have been sent to open the record.
+func (d *deletions) last(id SessionID) uint64 { return d[d.part(id)] }
+
+func (d *deletions) note(id SessionID, revision uint64) { d[d.part(id)] = revision }
+
+// append appends those that there were: part and revision, in order.
+func (d *deletions) append(b []byte) []byte {
+	n := 0
+	for _, revision := range d {
+		if revision != 0 {
+			n++
+		}
+	}
+	b = wire.AppendArray(b, 2*n)
+	for part, revision := range d {
+		if revision != 0 {
+			b = wire.AppendUint(wire.AppendUint(b, uint64(part)), revision)
+		}
+	}
+	return b
+}
+
+// readDeletions reads what append wrote; none is after the revision latest.
+func readDeletions(r *wire.Reader, latest uint64) (d deletions) {
+	n := r.Array(2 * len(d))
+	if n%2 != 0 {
+		r.Fail("part of a deletion")
+	}
+	after := -1
+	for range n / 2 {
+		part, revision := int(r.Uint(uint64(len(d)-1))), r.Uint(anyUint)
+		if part <= after || revision == 0 || revision > latest {
+			r.Fail("a deletion out of place")
+		}
+		after, d[part] = part, revision
+	}
+	return d
 }
 
 // numbers is a set of request numbers. They are given out in order and arrive nearly

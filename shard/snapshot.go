@@ -39,7 +39,7 @@ func (t *Table) Cut() *Cut {
 	b := wire.AppendArray(nil, 6)
 	b = wire.AppendUint(b, tableVersion)
 	b = wire.AppendUint(b, t.revision)
-	b = wire.AppendUint(b, t.deleted)
+	b = t.deleted.append(b)
 	b = appendDuration(b, t.now)
 	b = appendDuration(b, t.settles)
 	c.buf = wire.AppendUint(b, t.digest)
@@ -258,11 +258,9 @@ func (rs *Restore) next(r *wire.Reader) {
 		if v := r.Uint(anyUint); r.Err() == nil && v != tableVersion {
 			r.Fail("unknown version of the table")
 		}
-		revision, deleted := r.Uint(maxRevision), r.Uint(anyUint)
+		revision := r.Uint(maxRevision)
+		deleted := readDeletions(r, revision)
 		now, settles, digest := readTime(r), readTime(r), r.Uint(anyUint)
-		if deleted > revision {
-			r.Fail("a deletion in the future")
-		}
 		if r.Err() == nil {
 			rs.begun, rs.at = true, revision
 			t.revision, t.deleted, t.now, t.settles, t.digest = revision, deleted, now, settles, digest

@@ -231,7 +231,7 @@ func tryRestore(t *testing.T, data []byte, seed uint64) {
 
 // brief is dump without the seen numbers one by one, which in a forged table may be many.
 func brief(t *Table) string {
-	return fmt.Sprint(t.revision, t.deleted, t.now, t.settles, t.digest, len(t.keys), len(t.sessions)) + keysOf(t)
+	return fmt.Sprint(t.revision, t.deleted.parts(), t.now, t.settles, t.digest, len(t.keys), len(t.sessions)) + keysOf(t)
 }
 
 func sameBrief(a, b *Table) bool { return brief(a) == brief(b) }
@@ -278,7 +278,7 @@ func forge(b []byte, fields ...any) []byte {
 
 func TestMalformedSnapshots(t *testing.T) {
 	type fields = []any
-	head := fields{1, 100, 0, 0, 0, 0}
+	head := fields{1, 100, fields{}, 0, 0, 0}
 	ann := func(change ...any) fields { // position, value
 		f := fields{1, 1, 1, "ann", 5, false, 0, 0, fields{9}, fields{}}
 		for i := 0; i < len(change); i += 2 {
@@ -293,11 +293,15 @@ func TestMalformedSnapshots(t *testing.T) {
 		name   string
 		images []fields
 	}{
-		{"another version", []fields{{2, 100, 0, 0, 0, 0}, {3, 0, 0}}},
-		{"a header that is too long", []fields{{1, 100, 0, 0, 0, 0, 0}, {3, 0, 0}}},
-		{"a revision beyond what JSON can hold", []fields{{1, uint64(1 << 53), 0, 0, 0, 0}, {3, 0, 0}}},
-		{"a deletion after the last revision", []fields{{1, 100, 101, 0, 0, 0}, {3, 0, 0}}},
-		{"a time that no clock shows", []fields{{1, 100, 0, uint64(1 << 63), 0, 0}, {3, 0, 0}}},
+		{"another version", []fields{{2, 100, fields{}, 0, 0, 0}, {3, 0, 0}}},
+		{"a header that is too long", []fields{{1, 100, fields{}, 0, 0, 0, 0}, {3, 0, 0}}},
+		{"a revision beyond what JSON can hold", []fields{{1, uint64(1 << 53), fields{}, 0, 0, 0}, {3, 0, 0}}},
+		{"a deletion after the last revision", []fields{{1, 100, fields{0, 101}, 0, 0, 0}, {3, 0, 0}}},
+		{"half a deletion", []fields{{1, 100, fields{0}, 0, 0, 0}, {3, 0, 0}}},
+		{"a deletion that never was", []fields{{1, 100, fields{0, 0}, 0, 0, 0}, {3, 0, 0}}},
+		{"deletions out of order", []fields{{1, 100, fields{1, 5, 0, 5}, 0, 0, 0}, {3, 0, 0}}},
+		{"a deletion in no part", []fields{{1, 100, fields{1024, 5}, 0, 0, 0}, {3, 0, 0}}},
+		{"a time that no clock shows", []fields{{1, 100, fields{}, uint64(1 << 63), 0, 0}, {3, 0, 0}}},
 		{"an image of an unknown kind", []fields{head, {4, 0, 0}}},
 		{"an end with another count of sessions", []fields{head, ann(), {3, 2, 0}}},
 		{"an end with another count of keys", []fields{head, ann(), key(1, 3, ask(1, 1, 7)), {3, 1, 2}}},

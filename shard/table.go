@@ -29,7 +29,7 @@ type Table struct {
 	records  list[*session]
 
 	revision uint64        // raised by each command and by each grant; a token is its grant's own (P17)
-	deleted  uint64        // the revision of the last deletion of a record (P12)
+	deleted  deletions     // of records (P12)
 	now      time.Duration // table time (P18), never a date
 	term     uint64        // of the entry that is being applied (P3)
 	settles  time.Duration // nothing is granted before a Settle, due at this time; zero: settled (P27)
@@ -38,9 +38,8 @@ type Table struct {
 	peaks  struct{ keys, sessions int } // for shrink
 	cut    *Cut                         // the snapshot that is being taken, if any
 	bugs   bug.Set
-	points *point.Points     // for marks: a table takes no fault points, or replicas would differ
-	check  bool              // verify the invariants after each step
-	first  map[*entry]uint64 // of the deliberate bug TokenReused: each key's first token
+	points *point.Points // for marks: a table takes no fault points, or replicas would differ
+	check  bool          // verify the invariants after each step
 
 	observe func(Decision)
 }
@@ -283,7 +282,7 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		t.revision++
 		r.token = t.revision
 		if t.bugs.Has(bug.TokenReused) {
-			r.token = t.reused(e, r.token)
+			r.token = e.born + 1 // the first one's
 		}
 		r.since = t.now
 		r.session.holds[r.token] = r
@@ -363,17 +362,6 @@ func (t *Table) release(c Release, out []Event) []Event {
 	return t.drop(r, out)
 }
 
-// reused returns the first token that a key was granted under (a deliberate bug).
-func (t *Table) reused(e *entry, token uint64) uint64 {
-	if t.first == nil {
-		t.first = make(map[*entry]uint64)
-	}
-	if t.first[e] == 0 {
-		t.first[e] = token
-	}
-	return t.first[e]
-}
-
 // heldByKey finds what a release that did not name its token would free.
 func (t *Table) heldByKey(s *session, key string) *request {
 	if e := t.keys[key]; e != nil {
@@ -411,7 +399,7 @@ func (t *Table) close(c Close, out []Event) []Event {
 	if s := t.sessions[c.Session]; s != nil {
 		out = t.end(s, out)
 	} else {
-		t.deleted = t.revision // its Acquire may come late, and must not open it (P12)
+		t.deleted.note(c.Session, t.revision) // its Acquire may come late, and must not open it (P12)
 	}
 	return append(out, Done(c))
 }

@@ -318,10 +318,17 @@ func TestTable(t *testing.T) {
 
 		// No ghosts (P12).
 		{
-			name:  "a request older than the last deletion opens no record",
+			name:  "a request older than the deletion of its record opens none",
+			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}},
+			when:  since(lock("ann", 2, "a"), 2),
+			want:  []Event{Refused{Session: id("ann"), Number: 2, Reason: Reopen, Revision: 4}},
+		},
+		{
+			name:  "the deletion of another session's record hinders nobody",
 			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}},
 			when:  since(lock("bob", 1, "a"), 2),
-			want:  []Event{Refused{Session: id("bob"), Number: 1, Reason: Reopen, Revision: 4}},
+			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 5}},
+			keys:  "a: bob=5",
 		},
 		{
 			name:  "sent again with the revision that was named, it does",

@@ -1,9 +1,9 @@
 // Package bug names the deliberate bugs of the project's own tests: each
 // leaves one rule of the protocol out, and a simulation must notice it.
 //
-// The type lives under internal so that the core and the simulator can set it
-// and users cannot. A set of zero, which is what every program runs with, is
-// the correct protocol.
+// The type lives under internal so that no program can switch one on: only the
+// worlds of package simulate have them, by their names. A set of zero, which is what
+// every program runs with, is the correct protocol.
 package bug
 
 import "slices"
@@ -208,6 +208,16 @@ func (s Set) Union(t Set) Set { return Set{s[0] | t[0], s[1] | t[1]} }
 
 // Empty reports whether no bug is in s.
 func (s Set) Empty() bool { return s == Set{} }
+
+// Names returns the names of the bugs in s.
+func (s Set) Names() (names []string) {
+	for _, b := range All() {
+		if s.Has(b) {
+			names = append(names, b.String())
+		}
+	}
+	return names
+}
 
 // All returns every bug.
 func All() (all []Bug) {

@@ -479,6 +479,10 @@ func (h *hall) seek() {
 // fate is what the view says of a node.
 func (h *hall) fate(p *person) (f shard.Fate, until time.Duration) {
 	switch {
+	case uint64(p.ID) == h.node.id && h.leaving:
+		return shard.Departed, seam.Never
+	case uint64(p.ID) == h.node.id:
+		return shard.Present, seam.Never
 	case p.state == seam.Left || p.leaving || p.proven:
 		return shard.Departed, seam.Never
 	case p.state == seam.Alive || p.up:
@@ -502,10 +506,9 @@ func (h *hall) draw() {
 	} else {
 		v.unknown = shard.Away
 	}
-	shown := make([]Member, 0, len(h.people))
 	zones := make(map[string]string)
-	latest := make(map[string]*person)
-	returning := make(map[string]*person)
+	bearers := make(map[string]*person) // by name
+	latest := make(map[string]*person)  // of them, those that are wanted on the ring
 	for _, p := range h.sorted() {
 		if p.state != seam.Alive && h.now-p.since > forgetAfter || p.proven && h.now-p.since > forgetProven {
 			delete(h.people, uint64(p.ID))
@@ -513,30 +516,23 @@ func (h *hall) draw() {
 			continue
 		}
 		f, until := h.fate(p)
-		if uint64(p.ID) == n.id {
-			f = shard.Present
-			if h.leaving {
-				f = shard.Departed
-			}
-		}
 		h.drawAt = min(h.drawAt, until)
 		v.fates[uint64(p.ID)] = f
-		if f == shard.Present || f == shard.Doubtful {
-			if o := latest[p.Name]; o == nil || h.prefer(p, o) {
-				latest[p.Name] = p
+		if !p.proven && p.state != seam.Left {
+			if o := bearers[p.Name]; o == nil || h.prefer(p, o) {
+				bearers[p.Name] = p
 			}
 		} else if p.proven && !p.leaving && h.now-p.since < grace {
 			// Its next incarnation answers already, and will be here in a moment: no
 			// shard should make do with fewer voters for that.
-			returning[p.Name] = p
+			latest[p.Name] = p
 			h.drawAt = min(h.drawAt, p.since+grace)
 		}
-		if !p.proven && p.state != seam.Left {
-			shown = append(shown, Member{ID: p.ID, Name: p.Name, Addr: p.Addr, Zone: p.Zone, State: p.state})
-		}
 	}
-	for name, p := range returning { // order-free: one map is copied into another
-		if latest[name] == nil {
+	shown := make([]Member, 0, len(bearers))
+	for name, p := range bearers { // order-free: shown is sorted below
+		shown = append(shown, Member{ID: p.ID, Name: name, Addr: p.Addr, Zone: p.Zone, State: p.state})
+		if v.fates[uint64(p.ID)] <= shard.Doubtful {
 			latest[name] = p
 		}
 	}
@@ -563,7 +559,7 @@ func (h *hall) draw() {
 	}
 	v.table = h.table
 	slices.SortFunc(shown, func(a, b Member) int {
-		if a.Name < b.Name || a.Name == b.Name && a.ID < b.ID {
+		if a.Name < b.Name {
 			return -1
 		}
 		return 1
@@ -576,10 +572,22 @@ func (h *hall) draw() {
 	}
 }
 
-// prefer reports whether p rather than o is the node that now bears their name.
+// prefer reports whether p rather than o is the node that now bears their name. Gossip
+// still speaks of a node that was killed when its next incarnation is here already.
 func (h *hall) prefer(p, o *person) bool {
-	if p.up != o.up {
-		return p.up
+	is, was := h.standing(p), h.standing(o)
+	return is > was || is == was && p.since > o.since
+}
+
+// standing is how much speaks for a node among those that bore its name.
+func (h *hall) standing(p *person) int {
+	switch f, _ := h.fate(p); {
+	case f != shard.Present:
+		return -int(f)
+	case uint64(p.ID) == h.node.id:
+		return 3
+	case p.up:
+		return 2
 	}
-	return p.since > o.since
+	return 1
 }

@@ -357,8 +357,8 @@ func (l *lane) watch(cfg *shard.Config) {
 		return
 	}
 	sh, generation := cfg.Shard, cfg.Generation
-	cfg.Watch.Applied = func(index, digest uint64) {
-		o.Applied(seam.Applied{Shard: sh, Generation: generation, Replica: self, Index: index, Digest: digest})
+	cfg.Watch.Applied = func(index, digest uint64, unasked int) {
+		o.Applied(seam.Applied{Shard: sh, Generation: generation, Replica: self, Index: index, Digest: digest, Unasked: unasked})
 	}
 	cfg.Watch.Became = func(term uint64, role string) {
 		o.Became(seam.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})

@@ -153,7 +153,9 @@ func (l *lane) lapse() int {
 
 // wanted counts the replicas here that others must take over: all of them, if there are
 // others, and those whose fellows are silent. A node whose fellows all left leaves nothing
-// to anybody.
+// to anybody. One without a vote counts as well: a leader that does not know yet that this
+// node leaves may be about to give it one. It goes when a leader says that it was removed,
+// which it asks if it does not hear so; to whom no leader can speak, nobody can say it.
 func (l *lane) wanted() int {
 	if slices.ContainsFunc(l.view.members, func(p shard.Peer) bool { return p.Node != l.node.id }) {
 		if !l.view.leaving {

@@ -319,6 +319,13 @@ func sessionsOf(t *shard.Table) (all []seam.Session) {
 	return all
 }
 
+// Ready implements seam.Inspected.
+func (n *Node) Ready() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status == serving
+}
+
 // Mesh implements seam.Inspected.
 func (n *Node) Mesh() uint64 {
 	n.mu.Lock()
@@ -378,8 +385,8 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Members returns the nodes of the mesh as this one knows them, this one included,
-// sorted by name.
+// Members returns the nodes of the mesh as this one knows them, this one included, each
+// name once, sorted.
 func (n *Node) Members() []Member { return n.hall.members() }
 
 // Stats are counters since the node started.

@@ -16,11 +16,12 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// report is what a lane tells of the shards that it leads.
+// report is what a lane tells of its replicas.
 type report struct {
-	led    []int   // shards whose leader serves here
-	rest   []int   // of them, those that have all replicas that they should, in step
-	voters []voter // the nodes that have a vote in any of them, by ID
+	led     []int   // shards whose leader serves here
+	rest    []int   // of them, those that have all replicas that they should, in step
+	follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are passed on (P15)
+	voters  []voter // the nodes that have a vote in any of all these, by ID
 }
 
 // voter is a node that has a vote in some shard, and its name.
@@ -42,7 +43,7 @@ const (
 
 // known is what this node has heard of a shard.
 type known struct {
-	led   bool // its leader serves
+	led   bool // its leader serves, and hears this node or one that this node hears
 	rests bool // and it has all replicas that it should, in step
 }
 
@@ -77,6 +78,7 @@ func (h *hall) status() []byte {
 	b := []byte{ctlStatus}
 	b = appendInts(b, mine.led)
 	b = appendInts(b, mine.rest)
+	b = appendInts(b, mine.follows)
 	return appendVoters(b, mine.voters)
 }
 
@@ -87,6 +89,7 @@ func (h *hall) mine() report {
 		r.led = append(r.led, h.reports[lane].led...)
 		r.rest = append(r.rest, h.reports[lane].rest...)
 		r.voters = append(r.voters, h.reports[lane].voters...)
+		r.follows = append(r.follows, h.reports[lane].follows...)
 	}
 	return r
 }
@@ -95,7 +98,8 @@ func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
 	if !h.in {
 		return nil // a founder's that was faster; it is said again
 	}
-	s := heardStatus{report{readInts(r, h.node.params.Shards), readInts(r, h.node.params.Shards), readVoters(r)}, h.now}
+	shards := h.node.params.Shards
+	s := heardStatus{report{readInts(r, shards), readInts(r, shards), readInts(r, shards), readVoters(r)}, h.now}
 	if err := r.End(); err != nil {
 		return err
 	}
@@ -127,6 +131,9 @@ func (h *hall) assess() {
 			gone = gone || v.node != n.id && (p == nil || !p.up)
 		}
 		for _, sh := range r.led {
+			shards[sh].led = true
+		}
+		for _, sh := range r.follows {
 			shards[sh].led = true
 		}
 		for _, sh := range r.rest {
@@ -177,7 +184,7 @@ func (h *hall) predecessor() bool {
 }
 
 // arrive lets Start return once the node can serve: every shard has a leader that this
-// node has heard of, and none counts its predecessor.
+// node, or one that it hears, has heard of; and none counts its predecessor.
 func (h *hall) arrive() {
 	if h.ready {
 		return
@@ -251,12 +258,15 @@ func (l *lane) observe() {
 	var r report
 	voters := make(map[uint64]string)
 	for _, rep := range l.replicas {
-		if !rep.Serving() {
+		if p, ok := rep.Leader(); rep.Serving() {
+			r.led = append(r.led, rep.Shard())
+			if rep.AtRest() {
+				r.rest = append(r.rest, rep.Shard())
+			}
+		} else if ok && p.Node != l.node.id {
+			r.follows = append(r.follows, rep.Shard())
+		} else {
 			continue
-		}
-		r.led = append(r.led, rep.Shard())
-		if rep.AtRest() {
-			r.rest = append(r.rest, rep.Shard())
 		}
 		for _, p := range rep.Counted() {
 			voters[p.Node] = p.Name
@@ -265,7 +275,7 @@ func (l *lane) observe() {
 	for _, node := range slices.Sorted(maps.Keys(voters)) {
 		r.voters = append(r.voters, voter{node, voters[node]})
 	}
-	if slices.Equal(r.led, l.reported.led) && slices.Equal(r.rest, l.reported.rest) && slices.Equal(r.voters, l.reported.voters) {
+	if was := l.reported; slices.Equal(r.led, was.led) && slices.Equal(r.rest, was.rest) && slices.Equal(r.voters, was.voters) && slices.Equal(r.follows, was.follows) {
 		return
 	}
 	l.reported = r

@@ -37,6 +37,8 @@ type Inspected interface {
 	Tables() []Table
 	// Mesh names the mesh that the node belongs to; zero: none yet, or no more.
 	Mesh() uint64
+	// Ready reports whether the node has arrived in its mesh, and does not leave it.
+	Ready() bool
 	// Messages names the messages in a frame that the node sends to another: "lock k",
 	// "granted k token 7", "heartbeat". It asks asked for what a reply replies to.
 	Messages(kind transport.Kind, body []byte, to transport.ID, asked Asked) []string
@@ -90,19 +92,14 @@ type Request struct {
 // times. It is called from the replica's lane, or the node's hall, must not block, and
 // must not call the node.
 type Observer interface {
-	Decider
+	// Decided: a table has decided on a request.
+	Decided(Decision)
 	// Applied: a table has taken in a log entry.
 	Applied(Applied)
 	// Became: a replica has another role, or its old one in another term.
 	Became(Became)
 	// Founded: a node has learned of which mesh it is.
 	Founded(node transport.ID, mesh uint64)
-}
-
-// Decider hears what tables decide.
-type Decider interface {
-	// Decided: a table has decided on a request.
-	Decided(Decision)
 }
 
 // Applied is where a replica's table is.
@@ -112,6 +109,7 @@ type Applied struct {
 	Replica    transport.ID
 	Index      uint64
 	Digest     uint64 // of all that happened to the table
+	Unasked    int    // who were told something, and had neither asked nor were granted anything
 }
 
 // Became is a replica's role.
