@@ -10,31 +10,35 @@ import (
 
 // Bubble is a simulated network of hosts in a synctest bubble, and the gate through
 // which what they do to each other passes. Its methods, and those of its hosts, may
-// be called by any goroutine of the bubble, but by one at a time.
+// be called by any goroutine of the bubble, but by one at a time, unless the other
+// one is in Sleep.
 type Bubble struct {
 	t     *testing.T
 	gate  *gate
 	root  *actor // on the lab, which no fault reaches
 	ids   uint64
-	hosts []*Host // the first is the lab
+	hosts []*Host // the first is the lab, which has no name
+	over  bool    // no goroutine starts any more
 	named map[string]*Host
 
 	link  *Link
-	paths [][]path
-	cuts  []*cut
+	paths [][]*path // from, to
 	conns []*conn
 	ports map[string]*listener // looked up, never ranged over
 }
 
-// errCrashed is the cause with which the contexts of a crashed process end.
 var (
-	errCrashed = errors.New("bubble: the host crashed")
-	errOver    = errors.New("bubble: the test is over")
+	errCrashed = errors.New("bubble: the host crashed") // why the contexts of its process end
+	errOver    = errors.New("bubble: the test is over") // why all contexts end
+	errNowhere = errors.New("bubble: goroutines of Bubble.Go have no network: use Host.Go")
 )
 
 // Test runs f in a bubble: the clock of package time is virtual, and starts when f
 // does. When f has returned, the contexts of all goroutines end, and Test waits
 // until the goroutines have; whatever f started past the bubble it ends itself.
+//
+// Time goes on as long as anybody has a timer, as each node has. So an f that waits
+// for what never comes never returns; one that sleeps, and then looks, does.
 //
 // Test is synctest.Test with a gate: what that says of t, of sub-tests and of
 // parallel tests holds here, too. A failure is followed by the seed.
@@ -49,8 +53,8 @@ func test(t *testing.T, seed uint64, ajar bool, f func(b *Bubble)) {
 		b := &Bubble{t: t, named: make(map[string]*Host), link: &Link{}, ports: make(map[string]*listener)}
 		b.gate = newGate(seed, time.Now())
 		b.gate.ajar = ajar
-		lab := b.newHost("-")
-		b.root = lab.process.newActor("test")
+		lab := b.newHost("")
+		b.root = lab.process.newActor()
 		go b.gate.run()
 		defer func() {
 			b.close()
@@ -64,16 +68,19 @@ func test(t *testing.T, seed uint64, ajar bool, f func(b *Bubble)) {
 
 // close ends the goroutines, then the connections, then the gate.
 func (b *Bubble) close() {
+	var hosts []*Host
 	b.act(func() {
-		for _, h := range b.hosts[1:] {
+		b.over = true
+		hosts = b.hosts
+		for _, h := range hosts[1:] {
 			h.paused = false
 			if h.process != nil {
 				h.process.kill(errOver)
 			}
 		}
-		b.hosts[0].process.end(errOver)
+		hosts[0].process.end(errOver)
 	})
-	for _, h := range b.hosts {
+	for _, h := range hosts {
 		h.running.Wait()
 	}
 	time.Sleep(time.Second) // nodes that were closed may still wait for the last answer to a probe
@@ -122,10 +129,8 @@ func (b *Bubble) newID() uint64 {
 type actor struct {
 	origin
 	process *process
-	name    string
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	done    chan struct{}
 }
 
 type actorKey struct{}
@@ -140,15 +145,19 @@ func here(ctx context.Context) *actor {
 }
 
 // pass waits for d, and then for the actor's turn, in which do happens. When ctx
-// ends before, it returns the cause.
+// ends before, it returns the cause, and do does not happen.
 func (a *actor) pass(ctx context.Context, d time.Duration, do func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	g := a.process.bubble.gate
 	turns := make(chan struct{})
+	over := false // the gate's mutex guards it
 	g.put(&a.origin, func() {
 		g.at(g.now()+d, &event{kind: turn, who: a.id, owner: a.process, host: a.process.host, fn: func() {
+			if over {
+				return
+			}
 			if do != nil {
 				do()
 			}
@@ -158,9 +167,12 @@ func (a *actor) pass(ctx context.Context, d time.Duration, do func()) error {
 	select {
 	case <-turns:
 	case <-ctx.Done():
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		select {
 		case <-turns:
 		default:
+			over = true
 			return context.Cause(ctx)
 		}
 	}
@@ -180,7 +192,7 @@ func Go(ctx context.Context, name string, fn func(ctx context.Context)) <-chan s
 }
 
 // Chance returns a number in [0, n) that the seed decides, for the goroutine that
-// has ctx. n is at least 1.
+// has ctx. n is at least 1. When ctx has ended, it is 0.
 func Chance(ctx context.Context, n int) int {
 	a := here(ctx)
 	v := 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -49,6 +50,17 @@ func TestEcho(t *testing.T) {
 	})
 }
 
+func TestGoroutinesHaveLabels(t *testing.T) {
+	bubble.Test(t, 1, func(b *bubble.Bubble) {
+		<-b.Host("a").Go("worker", func(ctx context.Context) {
+			host, _ := pprof.Label(ctx, "host")
+			if name, _ := pprof.Label(ctx, "goroutine"); host != "a" || name != "worker" {
+				t.Errorf("goroutine %q of host %q, want worker of a", name, host)
+			}
+		})
+	})
+}
+
 // A test that fails or ends early leaves nothing behind, whatever goes on in it.
 func TestTheEndEndsAll(t *testing.T) {
 	ended := 0
@@ -70,4 +82,20 @@ func TestTheEndEndsAll(t *testing.T) {
 	if ended != 3 {
 		t.Errorf("%d goroutines have ended, want 3", ended)
 	}
+}
+
+// Whatever goes on after the end starts nothing any more.
+func TestNothingStartsAfterTheEnd(t *testing.T) {
+	forever := func(ctx context.Context) { <-ctx.Done() }
+	bubble.Test(t, 1, func(b *bubble.Bubble) {
+		b.Host("a").Boot("", forever)
+		b.Go("", func(ctx context.Context) {
+			<-ctx.Done()
+			b.Crash("a")
+			b.Restart("a")
+			<-b.Host("b").Go("", forever)
+			<-bubble.Go(ctx, "", forever)
+		})
+		b.Sleep(time.Second)
+	})
 }

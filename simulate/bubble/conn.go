@@ -36,9 +36,13 @@ type side struct {
 	unread  int       // bytes sent of which we do not know that they were read
 	ended   bool      // this end sends no more
 	closed  bool
-	err     error         // the connection broke
-	last    time.Duration // when the latest that was sent arrives
-	held    []segment     // a cut holds it up
+	gone    bool               // nobody sends again for this end
+	err     error              // the connection broke
+	last    time.Duration      // when the latest that was sent arrives
+	sent    uint64             // how many segments, first times only
+	arrived uint64             // how many of them have, each after those before it
+	held    []segment          // a cut holds them up
+	early   map[uint64]segment // they have come, and one before them has not; looked up, never ranged over
 	origins [closes + 1]origin
 	readBy  limit
 	writeBy limit
@@ -52,10 +56,13 @@ type limit struct {
 
 func (l *limit) over() bool { return !l.at.IsZero() && !time.Now().Before(l.at) }
 
-// segment is what travels.
+// segment is what travels. It says one thing: data, read, fin or rst.
 type segment struct {
-	data     []byte
-	fin, rst bool
+	number uint64 // how many the side has sent before; rst has none, and waits for nothing
+	data   []byte
+	read   int // how many bytes more this end has read
+	fin    bool
+	rst    bool
 }
 
 // addr is "host:port".
@@ -67,7 +74,7 @@ func (a addr) String() string  { return string(a) }
 func (b *Bubble) newConn(dialler, acceptor *process, from, to addr) *conn {
 	c := &conn{bubble: b, id: b.newID()}
 	for i, p := range []*process{dialler, acceptor} {
-		s := &side{conn: c, process: p, index: uint64(i), addr: []addr{from, to}[i]}
+		s := &side{conn: c, process: p, index: uint64(i), addr: []addr{from, to}[i], early: make(map[uint64]segment)}
 		s.change.L = &b.gate.mu
 		for l := range s.origins {
 			s.origins[l] = origin{id: c.id<<1 | uint64(i) | 1<<63, lane: lane(l)}
@@ -107,8 +114,15 @@ func (b *Bubble) refresh() {
 func (s *side) host() *Host { return s.process.host }
 func (s *side) gate() *gate { return s.conn.bubble.gate }
 
-// launch puts a segment on its way. Like all that follows, up to the methods of
+// send sends a segment for the first time. Like all that follows, up to the methods of
 // net.Conn, it happens within an event or before one.
+func (s *side) send(seg segment) {
+	seg.number = s.sent
+	s.sent++
+	s.launch(arrival, seg)
+}
+
+// launch puts a segment on its way.
 func (s *side) launch(k kind, seg segment) {
 	b := s.conn.bubble
 	at := max(b.gate.now()+b.latency(s.host(), s.other.host()), s.last+1)
@@ -121,23 +135,36 @@ func (s *side) launch(k kind, seg segment) {
 func (s *side) arrive(seg segment) {
 	b, to := s.conn.bubble, s.other
 	switch {
-	case len(s.held) > 0 || !b.flows(s.host(), to.host()):
-		if !s.process.dead && !seg.rst {
+	case !b.flows(s.host(), to.host()):
+		if !s.gone && !seg.rst {
 			s.held = append(s.held, seg)
 		}
 	case seg.rst:
 		to.fail(syscall.ECONNRESET)
-	case to.closed:
-		if !seg.fin {
-			to.reset()
-		}
-	case seg.fin:
-		to.eof = true
-		to.change.Broadcast()
+	case seg.number != s.arrived: // a cut held up one before it, which comes again
+		s.early[seg.number] = seg
 	default:
-		to.in = append(to.in, seg.data...)
-		to.change.Broadcast()
+		for ok := true; ok; seg, ok = s.early[s.arrived] {
+			delete(s.early, s.arrived)
+			s.arrived++
+			to.take(seg)
+		}
 	}
+}
+
+// take is given the other end's segments in order.
+func (s *side) take(seg segment) {
+	switch {
+	case seg.read > 0:
+		s.unread -= seg.read
+	case seg.fin:
+		s.eof = true
+	case s.closed:
+		s.reset()
+	default:
+		s.in = append(s.in, seg.data...)
+	}
+	s.change.Broadcast()
 }
 
 // reset tells the other end that this one is no more.
@@ -150,14 +177,17 @@ func (s *side) fail(err error) {
 	}
 }
 
-// die is the end of its process.
+// die is the end of its process. What was closed before is still sent, unless the
+// machine is lost, too.
 func (s *side) die() {
-	if !s.closed {
-		s.closed, s.held = true, nil
-		s.change.Broadcast()
-		if !s.host().dark {
-			s.reset()
-		}
+	dark := s.host().dark
+	if s.closed && !dark {
+		return
+	}
+	s.closed, s.gone, s.held = true, true, nil
+	s.change.Broadcast()
+	if !dark {
+		s.reset()
 	}
 }
 
@@ -188,20 +218,13 @@ func (s *side) Read(p []byte) (int, error) {
 	}
 }
 
-// grant lets the other end go on once half of the window was read.
+// grant lets the other end go on when half of the window was read.
 func (s *side) grant(n int) {
 	if s.unsaid += n; s.unsaid < window/2 {
 		return
 	}
 	n, s.unsaid = s.unsaid, 0
-	g, to := s.gate(), s.other
-	g.putLocked(&s.origins[reads], func() {
-		d := s.conn.bubble.latency(s.host(), to.host())
-		g.at(g.now()+d, &event{kind: arrival, who: s.origins[0].id, host: to.host(), fn: func() {
-			to.unread -= n
-			to.change.Broadcast()
-		}})
-	})
+	s.gate().putLocked(&s.origins[reads], func() { s.send(segment{read: n}) })
 }
 
 // Write implements net.Conn.
@@ -224,7 +247,7 @@ func (s *side) Write(p []byte) (n int, err error) {
 			s.unread += len(part)
 			n += len(part)
 			seg := segment{data: append([]byte(nil), part...)}
-			g.putLocked(&s.origins[writes], func() { s.launch(arrival, seg) })
+			g.putLocked(&s.origins[writes], func() { s.send(seg) })
 			continue
 		}
 		s.change.Wait()
@@ -239,11 +262,16 @@ func (s *side) CloseWrite() error {
 	if s.closed {
 		return s.error("close", net.ErrClosed)
 	}
+	s.finish()
+	return nil
+}
+
+// finish tells the other end, once, that no more comes.
+func (s *side) finish() {
 	if !s.ended {
 		s.ended = true
-		g.putLocked(&s.origins[closes], func() { s.launch(arrival, segment{fin: true}) })
+		s.gate().putLocked(&s.origins[closes], func() { s.send(segment{fin: true}) })
 	}
-	return nil
 }
 
 // Close implements net.Conn. What was written before arrives, but if something is
@@ -261,8 +289,8 @@ func (s *side) Close() error {
 	case s.err != nil:
 	case len(s.in) > 0:
 		g.putLocked(&s.origins[closes], s.reset)
-	case !s.ended:
-		g.putLocked(&s.origins[closes], func() { s.launch(arrival, segment{fin: true}) })
+	default:
+		s.finish()
 	}
 	s.limitLocked(&s.readBy, time.Time{})
 	s.limitLocked(&s.writeBy, time.Time{})
@@ -294,7 +322,6 @@ func (s *side) setLimits(t time.Time, which ...*limit) error {
 	for _, l := range which {
 		s.limitLocked(l, t)
 	}
-	s.change.Broadcast()
 	return nil
 }
 

@@ -61,7 +61,8 @@
 //
 // mesh.JoinContext with a ctx that [Host.Go] gave makes a node that lives on the host:
 // the real thing with its goroutines, its transport and its gossip, by the bubble's
-// clock and over its network. Close it before its goroutine ends. Such nodes draw from
-// global sources, so runs with them are in virtual time and under the same faults, but
-// not equal: for that, use package simulate.
+// clock and over its network. Close it before its goroutine ends, but not while others
+// are to have locks: to them it is a crash, and without a majority they wait for ever.
+// Such nodes draw from global sources, so runs with them are in virtual time and under
+// the same faults, but not equal: for that, use package simulate.
 package bubble

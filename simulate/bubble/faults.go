@@ -1,6 +1,9 @@
 package bubble
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Link is what the way between two hosts is like. It is a TCP connection: while a
 // connection lasts its bytes arrive once, in order, and those sent into a cut
@@ -13,11 +16,8 @@ type Link struct {
 // path is the way from one host to another, in that direction.
 type path struct {
 	link *Link
-	cuts int
+	cut  bool
 }
-
-// cut is one fault's set of severed directions.
-type cut struct{ pairs [][2]int }
 
 func (b *Bubble) grow() {
 	n := len(b.hosts)
@@ -26,14 +26,18 @@ func (b *Bubble) grow() {
 	}
 	for i := range b.paths {
 		for len(b.paths[i]) < n {
-			b.paths[i] = append(b.paths[i], path{link: b.link})
+			b.paths[i] = append(b.paths[i], &path{link: b.link})
 		}
 	}
 }
 
+func (b *Bubble) path(from, to string) *path {
+	return b.paths[b.host(from).index][b.host(to).index]
+}
+
 // open tells whether anything gets from one host to another.
 func (b *Bubble) open(from, to *Host) bool {
-	return !from.dark && !to.dark && b.paths[from.index][to.index].cuts == 0
+	return !from.dark && !to.dark && !b.paths[from.index][to.index].cut
 }
 
 // flows is open for what is sent now: nothing leaves a paused host.
@@ -59,51 +63,44 @@ func (b *Bubble) latency(from, to *Host) time.Duration {
 	return d
 }
 
-func (b *Bubble) sever(pairs [][2]int) {
-	for _, p := range pairs {
-		b.paths[p[0]][p[1]].cuts++
-	}
-	b.cuts = append(b.cuts, &cut{pairs})
-}
-
 // Partition splits the hosts into groups that hear nothing of each other. Hosts
-// that no group names are one more group. It comes on top of other cuts; Heal ends
-// them all.
+// that no group names are one more group, and those made later in none. It comes on
+// top of other cuts; Heal ends them all.
 //
 //	b.Partition([]string{"a"}, []string{"b", "c"})
 func (b *Bubble) Partition(groups ...[]string) {
-	b.act(func() {
-		group := make([]int, len(b.hosts))
-		for i, g := range groups {
-			for _, name := range g {
-				group[b.host(name).index] = i + 1
-			}
+	group := make([]int, len(b.hosts))
+	for i, g := range groups {
+		for _, name := range g {
+			group[b.host(name).index] = i + 1
 		}
-		var pairs [][2]int
-		for i := 1; i < len(group); i++ {
-			for j := 1; j < len(group); j++ {
-				if group[i] != group[j] {
-					pairs = append(pairs, [2]int{i, j})
+	}
+	b.act(func() {
+		for i, from := range group {
+			for j, to := range group {
+				if from != to {
+					b.paths[i][j].cut = true
 				}
 			}
 		}
-		b.sever(pairs)
 	})
 }
 
 // PartitionOneWay lets nothing through from the hosts of one list to those of the
 // other, while the way back stays as it is.
 func (b *Bubble) PartitionOneWay(from, to []string) {
-	b.act(func() {
-		var pairs [][2]int
-		for _, x := range from {
-			for _, y := range to {
-				if x != y {
-					pairs = append(pairs, [2]int{b.host(x).index, b.host(y).index})
-				}
+	var cut []*path
+	for _, x := range from {
+		for _, y := range to {
+			if x != y {
+				cut = append(cut, b.path(x, y))
 			}
 		}
-		b.sever(pairs)
+	}
+	b.act(func() {
+		for _, p := range cut {
+			p.cut = true
+		}
 	})
 }
 
@@ -113,12 +110,9 @@ func (b *Bubble) Isolate(host string) { b.Partition([]string{host}) }
 // Heal ends all cuts.
 func (b *Bubble) Heal() {
 	b.act(func() {
-		for _, c := range b.cuts {
-			for _, p := range c.pairs {
-				b.paths[p[0]][p[1]].cuts--
-			}
+		for _, p := range slices.Concat(b.paths...) {
+			p.cut = false
 		}
-		b.cuts = nil
 		b.refresh()
 	})
 }
@@ -128,20 +122,16 @@ func (b *Bubble) Reachable(from, to string) bool { return b.open(b.host(from), b
 
 // SetLink changes what the links between two hosts are like, both ways.
 func (b *Bubble) SetLink(x, y string, l Link) {
-	b.act(func() {
-		i, j := b.host(x).index, b.host(y).index
-		b.paths[i][j].link, b.paths[j][i].link = &l, &l
-	})
+	there, back := b.path(x, y), b.path(y, x)
+	b.act(func() { there.link, back.link = &l, &l })
 }
 
 // SetLinks changes what all links are like.
 func (b *Bubble) SetLinks(l Link) {
 	b.act(func() {
 		*b.link = l
-		for i := range b.paths {
-			for j := range b.paths[i] {
-				b.paths[i][j].link = b.link
-			}
+		for _, p := range slices.Concat(b.paths...) {
+			p.link = b.link
 		}
 	})
 }
@@ -190,7 +180,8 @@ func (b *Bubble) Restart(host string) {
 
 // Pause holds up, until Resume, all that arrives at a host or leaves it, and whoever
 // of its goroutines waits for a turn. A goroutine that waits in any other way, by a
-// timer of its own for example, goes on: the runtime has no means to stop it.
+// timer of its own for example, goes on, and Go starts new ones: the runtime has no
+// means to stop them.
 func (b *Bubble) Pause(host string) {
 	h := b.host(host)
 	b.act(func() { h.paused = h.process != nil })

@@ -2,6 +2,7 @@ package bubble
 
 import (
 	"context"
+	"runtime/pprof"
 	"sync"
 
 	"github.com/lockmesh/mesh/internal/seam"
@@ -44,14 +45,16 @@ func (b *Bubble) Host(name string) *Host {
 		return h
 	}
 	var h *Host
-	b.act(func() { h = b.newHost(name) })
+	b.act(func() {
+		h = b.newHost(name)
+		b.named[name] = h
+	})
 	return h
 }
 
 func (b *Bubble) newHost(name string) *Host {
 	h := &Host{bubble: b, index: len(b.hosts), name: name, ports: 40000}
 	b.hosts = append(b.hosts, h)
-	b.named[name] = h
 	b.grow()
 	h.start()
 	return h
@@ -59,7 +62,7 @@ func (b *Bubble) newHost(name string) *Host {
 
 func (b *Bubble) host(name string) *Host {
 	h := b.named[name]
-	if h == nil || h.index == 0 {
+	if h == nil {
 		panic("bubble: no host " + name)
 	}
 	return h
@@ -69,7 +72,7 @@ func (h *Host) start() {
 	h.started++
 	h.process = &process{bubble: h.bubble, host: h}
 	h.process.world = newWorld(h.process)
-	h.process.kernel = h.process.newActor("kernel")
+	h.process.kernel = h.process.newActor()
 }
 
 // Name returns the host's name, which is also where it can be dialled.
@@ -83,7 +86,8 @@ func (h *Host) Incarnation() int { return h.started }
 // (mesh.JoinContext); it ends when the host crashes, or the test does, and the
 // goroutine has to end then, too: nobody can stop it. One goroutine at a time may
 // use a ctx: another one wants its own, by [Go]. The channel returned is closed
-// when the goroutine has ended.
+// when the goroutine has ended. The name labels it in profiles, and in tracebacks
+// with GODEBUG=tracebacklabels=1.
 //
 // On a host that is down, Go does nothing.
 func (h *Host) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
@@ -102,8 +106,8 @@ func (h *Host) Boot(name string, fn func(ctx context.Context)) {
 	h.Go(name, fn)
 }
 
-func (p *process) newActor(name string) *actor {
-	a := &actor{process: p, name: name, done: make(chan struct{})}
+func (p *process) newActor() *actor {
+	a := &actor{process: p}
 	a.id = p.bubble.newID()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	a.ctx, a.cancel = context.WithValue(seam.WithWorld(ctx, p.world), actorKey{}, a), cancel
@@ -120,20 +124,19 @@ func (p *process) spawn(o *origin, name string, fn func(context.Context)) <-chan
 
 func (p *process) bear(name string, fn func(context.Context), done chan struct{}) {
 	g := p.bubble.gate
-	if p.dead {
+	if p.dead || p.bubble.over {
 		close(done)
 		return
 	}
-	a := p.newActor(name)
-	a.done = done
+	a := p.newActor()
 	p.host.running.Add(1)
 	g.at(g.now(), &event{kind: birth, who: a.id, fn: func() {
 		go func() {
 			defer p.host.running.Done()
-			defer close(a.done)
+			defer close(done)
 			defer a.cancel(nil)
 			if a.ctx.Err() == nil {
-				fn(a.ctx)
+				pprof.Do(a.ctx, pprof.Labels("host", p.host.name, "goroutine", name), fn)
 			}
 		}()
 	}})

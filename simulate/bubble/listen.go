@@ -37,7 +37,7 @@ func (p *process) listen(a *actor, ctx context.Context, address string) (net.Lis
 		return nil, fail(err)
 	}
 	if p.host.index == 0 {
-		return nil, fail(fmt.Errorf("bubble: goroutines of Bubble.Go have no network: use Host.Go"))
+		return nil, fail(errNowhere)
 	}
 	if host != p.host.name && !isHere(host) {
 		return nil, fail(os.NewSyscallError("bind", syscall.EADDRNOTAVAIL))
@@ -151,7 +151,7 @@ func (p *process) dial(a *actor, ctx context.Context, address string) (net.Conn,
 		return nil, fail(err)
 	}
 	if p.host.index == 0 {
-		return nil, fail(fmt.Errorf("bubble: goroutines of Bubble.Go have no network: use Host.Go"))
+		return nil, fail(errNowhere)
 	}
 	b := p.bubble
 	g := b.gate
@@ -161,7 +161,7 @@ func (p *process) dial(a *actor, ctx context.Context, address string) (net.Conn,
 		if isHere(host) {
 			there = p.host
 		}
-		if there == nil || there.index == 0 {
+		if there == nil {
 			g.at(g.now()+time.Millisecond, d.event(func() {
 				d.end(nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true})
 			}))
@@ -210,11 +210,11 @@ func (d *dial) knock(again time.Duration) {
 		return
 	}
 	g.at(g.now()+b.latency(here, there), d.event(func() {
-		if !b.open(here, there) || !b.open(there, here) {
+		if !b.open(here, there) || !b.flows(there, here) {
 			return
 		}
 		l := b.ports[d.addr.String()]
-		g.at(g.now()+b.latency(there, here), d.event(func() {
+		answer := d.event(func() {
 			switch {
 			case d.over || !b.open(there, here):
 			case l == nil || l.closed:
@@ -222,7 +222,9 @@ func (d *dial) knock(again time.Duration) {
 			default:
 				d.answered(l)
 			}
-		}))
+		})
+		answer.host = here
+		g.at(g.now()+b.latency(there, here), answer)
 	}))
 }
 

@@ -196,6 +196,70 @@ func TestCuts(t *testing.T) {
 	})
 }
 
+// What a cut has held up comes before what was on its way when the cut ended.
+func TestBytesStayInOrderThroughACut(t *testing.T) {
+	connected(t, func(p *pair) {
+		p.SetLink("a", "b", bubble.Link{Latency: 50 * time.Millisecond})
+		p.Isolate("a")
+		for _, word := range []string{"one ", "two ", "three"} {
+			fmt.Fprint(p.a, word)
+			p.Sleep(30 * time.Millisecond)
+		}
+		p.Heal() // at 90 ms: the last two are on their way
+		p.reads(p.b, "one two three", 50*time.Millisecond)
+		p.b.SetReadDeadline(time.Now().Add(time.Second))
+		p.fails(p.b, os.ErrDeadlineExceeded, time.Second)
+	})
+}
+
+// A system goes on sending for a process that is gone, and a machine that is gone does not.
+func TestWhatACloserSaidOutlivesIt(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		connected(t, func(p *pair) {
+			p.Isolate("a")
+			fmt.Fprint(p.a, "last words")
+			p.Sleep(time.Second)
+			p.a.Close()
+			if lost {
+				p.PowerOff("a")
+				p.Restart("a")
+			} else {
+				p.Crash("a")
+			}
+			p.Sleep(time.Second)
+			p.Heal()
+			if !lost {
+				p.reads(p.b, "last words", 200*time.Microsecond)
+				p.fails(p.b, io.EOF, 0)
+				return
+			}
+			p.b.SetReadDeadline(time.Now().Add(time.Second))
+			p.fails(p.b, os.ErrDeadlineExceeded, time.Second)
+		})
+	}
+}
+
+func TestACutHidesThatBytesWereRead(t *testing.T) {
+	connected(t, func(p *pair) {
+		n, err := p.a.Write(make([]byte, 256<<10)) // as much as goes unread
+		if n != 256<<10 || err != nil {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+		p.Sleep(time.Second)
+		p.PartitionOneWay([]string{"b"}, []string{"a"})
+		io.CopyN(io.Discard, p.b, int64(n))
+		p.a.SetWriteDeadline(time.Now().Add(time.Second))
+		if n, err := p.a.Write([]byte("x")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("Write = %d, %v during the cut, want a timeout", n, err)
+		}
+		p.a.SetWriteDeadline(time.Time{})
+		p.Heal()
+		if n, err := p.a.Write([]byte("x")); n != 1 || err != nil {
+			t.Errorf("Write = %d, %v after the cut", n, err)
+		}
+	})
+}
+
 func TestTheEndsOfAConnection(t *testing.T) {
 	tests := []struct {
 		name string
@@ -286,6 +350,57 @@ func TestPauseHoldsUpTheNetwork(t *testing.T) {
 		if woke-start < 10*time.Second {
 			t.Errorf("a goroutine of the paused host went on after %v", woke-start)
 		}
+	})
+}
+
+func TestNobodyDialsDuringAPause(t *testing.T) {
+	const latency = 50 * time.Millisecond
+	for _, tt := range []struct {
+		paused string
+		after  time.Duration // of the dialling
+	}{{"a", 0}, {"b", 0}, {"a", latency * 3 / 2}} { // the last while the answer is on its way
+		bubble.Test(t, 1, func(b *bubble.Bubble) {
+			b.SetLinks(bubble.Link{Latency: latency})
+			on(b, "b", func(ctx context.Context) {
+				if _, err := bubble.Listen(ctx, ":80"); err != nil {
+					t.Error(err)
+				}
+			})
+			at := time.Duration(0)
+			dialled := b.Host("a").Go("", func(ctx context.Context) {
+				if _, err := bubble.Dial(ctx, "b:80"); err != nil {
+					t.Error(err)
+				}
+				at = b.Now()
+			})
+			b.Sleep(tt.after)
+			b.Pause(tt.paused)
+			b.Sleep(10 * time.Second)
+			resumed := b.Now()
+			b.Resume(tt.paused)
+			<-dialled
+			if at < resumed {
+				t.Errorf("%s is paused %v after the dialling, and that ends at %v", tt.paused, tt.after, at)
+			}
+		})
+	}
+}
+
+func TestWhatWasGivenUpDoesNotHappen(t *testing.T) {
+	bubble.Test(t, 1, func(b *bubble.Bubble) {
+		b.Host("a")
+		b.Pause("a")
+		on(b, "a", func(ctx context.Context) {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if _, err := bubble.Listen(short, ":80"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Listen during a pause = %v, want DeadlineExceeded", err)
+			}
+			b.Resume("a")
+			if _, err := bubble.Listen(ctx, ":80"); err != nil {
+				t.Errorf("Listen after one that was given up: %v", err)
+			}
+		})
 	})
 }
 
