@@ -32,7 +32,7 @@ type actor struct {
 	until   time.Duration // by the process's clock
 	ctx     *simContext   // hears of its end directly
 	watches [2]watch      // or by being asked
-	calls   []*Call       // that it reports, and which have not ended
+	calls   []*CallRecord // that it reports, and which have not ended
 	woken   bool          // ev is a wake, and no more the timer
 }
 
@@ -194,6 +194,8 @@ type parker struct {
 	unparked bool
 }
 
+var _ seam.Parker = (*parker)(nil)
+
 // Park implements seam.Parker.
 func (pk *parker) Park(ctx context.Context, until time.Duration) seam.Wake {
 	a := pk.process.world.runner("a call of a node")
@@ -232,7 +234,7 @@ func (w *World) runner(what string) *actor {
 	return w.current
 }
 
-// caller returns the actor that runs, which must be the one that ctx belongs to.
+// caller returns the actor that runs in the world that ctx belongs to.
 func caller(ctx context.Context, what string) *actor {
 	return processOf(ctx, what).world.runner(what)
 }
@@ -253,12 +255,12 @@ func processOf(ctx context.Context, what string) *process {
 //	}
 func Sleep(ctx context.Context, d time.Duration) error {
 	a := caller(ctx, "Sleep")
-	a.wait(ctx, nil, nil, a.process.Now()+max(d, 0))
+	a.wait(ctx, nil, nil, add(a.process.Now(), max(d, 0)))
 	return ctx.Err()
 }
 
 // Wait waits until done is closed, and returns nil, or until ctx ends, and returns
-// its error. It takes the place of a select over the two.
+// its error. It takes the place of a select over the two. A nil done is never closed.
 //
 //	done := simulate.Go(ctx, "helper", help)
 //	err := simulate.Wait(ctx, done)

@@ -18,7 +18,7 @@ type Case struct {
 	Set     map[string]int64 // see Options.Set
 	Only    []string         // see Options.Only; nil: every fault
 	Variant uint64           // see Options.Variant
-	Bugs    bug.Set          // see Options.Bugs
+	Bugs    []string         // see Options.Bugs
 }
 
 // caseOf returns the case of a run with these options.
@@ -27,7 +27,7 @@ func caseOf(o Options) Case {
 }
 
 func (c Case) clone() Case {
-	c.Set, c.Only = maps.Clone(c.Set), slices.Clone(c.Only)
+	c.Set, c.Only, c.Bugs = maps.Clone(c.Set), slices.Clone(c.Only), slices.Clone(c.Bugs)
 	return c
 }
 
@@ -70,14 +70,8 @@ func (c Case) Words() [][2]string {
 	if c.Variant != 0 {
 		words = append(words, [2]string{"variant", strconv.FormatUint(c.Variant, 10)})
 	}
-	if !c.Bugs.Empty() {
-		var names []string
-		for _, b := range bug.All() {
-			if c.Bugs.Has(b) {
-				names = append(names, b.String())
-			}
-		}
-		words = append(words, [2]string{"bug", strings.Join(names, ",")})
+	if len(c.Bugs) > 0 {
+		words = append(words, [2]string{"bug", strings.Join(c.Bugs, ",")})
 	}
 	return words
 }
@@ -132,7 +126,8 @@ func (c *Case) Take(name, value string) (known bool, err error) {
 	case "only":
 		c.Only, err = parseOnly(value)
 	case "bug":
-		c.Bugs, err = parseBugs(value)
+		c.Bugs = strings.Split(value, ",")
+		_, err = bugSet(c.Bugs)
 	default:
 		return false, nil
 	}
@@ -191,8 +186,9 @@ func checkFault(name string) error {
 	return nil
 }
 
-func parseBugs(s string) (set bug.Set, err error) {
-	for _, name := range strings.Split(s, ",") {
+// bugSet returns the deliberate bugs of those names.
+func bugSet(names []string) (set bug.Set, err error) {
+	for _, name := range names {
 		b, ok := bug.Parse(name)
 		if !ok {
 			return bug.Set{}, fmt.Errorf("simulate: no bug %q", name)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/lockmesh/mesh/internal/bug"
 )
 
 func TestCaseText(t *testing.T) {
@@ -23,7 +21,7 @@ func TestCaseText(t *testing.T) {
 		{"seed=1 set=*=least,hosts=4", Case{Seed: 1, Set: map[string]int64{"*": Least, "hosts": 4}}},
 		{"seed=1 only=none", Case{Seed: 1, Only: []string{}}},
 		{"seed=1 only=crash/1,2:pause/13 variant=7", Case{Seed: 1, Only: []string{"crash/1", "2:pause/13"}, Variant: 7}},
-		{"seed=1 bug=NoDedup,Amnesia", Case{Seed: 1, Bugs: bug.Of(bug.NoDedup, bug.Amnesia)}},
+		{"seed=1 bug=NoDedup,Amnesia", Case{Seed: 1, Bugs: []string{"NoDedup", "Amnesia"}}},
 	} {
 		got, err := ParseCase(tt.text)
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
@@ -78,6 +76,14 @@ func TestClasses(t *testing.T) {
 		}
 		if got := classOf(&Failure{Err: errors.New(tt.message), Seed: 9}); got != tt.want {
 			t.Errorf("classOf(a Failure of %q) = %q, want %q", tt.message, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		seen error
+		want string
+	}{{errors.New("G1 exclusion: at 3s"), "G1 exclusion"}, {notWithin(time.Second), "G6"}} {
+		if got := classOf(fmt.Errorf("G6: after all faults ended: %w", &Failure{Err: tt.seen})); got != tt.want {
+			t.Errorf("classOf(%v, while a scenario waits) = %q, want %q", tt.seen, got, tt.want)
 		}
 	}
 	if got := classOf(nil); got != "" {

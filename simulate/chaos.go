@@ -17,7 +17,7 @@ type ChaosOptions struct {
 	// MayCrash tells whether the process on a host may be ended now, with all that it
 	// remembers. The default is [World.MaySpare]: no shard may lose a majority.
 	MayCrash func(host string) bool
-	// Without names kinds of faults that shall not happen: see [Chaos.Counts].
+	// Without names kinds of faults that shall not happen: see [FaultKinds].
 	Without []string
 	// Join starts a host that is new, if one shall join in the midst of the storm.
 	Join func(host string)
@@ -58,7 +58,8 @@ type Fault struct {
 }
 
 // Chaos begins a storm, as the world's profile has it; without a profile, one with
-// every kind of fault. It ends by itself, with HealAll.
+// every kind of fault. It befalls the hosts that there are, of which there must be some,
+// and ends by itself, with HealAll.
 //
 //	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute})
 //	err := w.Run(time.Minute + 30*time.Second)
@@ -66,6 +67,9 @@ type Fault struct {
 func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	if opts.For < 0 || opts.Least < 0 {
 		panic(fmt.Sprintf("simulate: Chaos: %d faults or more in %v", opts.Least, opts.For))
+	}
+	if len(w.Hosts()) == 0 {
+		panic("simulate: Chaos: there is no host yet that it could befall")
 	}
 	c := &Chaos{world: w, opts: opts, until: w.now + opts.For, kinds: faultKinds(), hosts: w.Hosts()}
 	c.check(opts.Without)

@@ -191,7 +191,7 @@ func ExampleWorld_Rule() {
 func TestCoresNoticeMore(t *testing.T) {
 	play := func(seed uint64, core int64) error {
 		w := simulate.New(simulate.Options{
-			Seed: seed, Profile: simulate.Flaky, Bugs: bug.Of(bug.NoRelay),
+			Seed: seed, Profile: simulate.Flaky, Bugs: bug.Of(bug.NoRelay).Names(),
 			Set: map[string]int64{"core": core, "hosts": 4, "shards": 2, "lockers": 1, "guests": 0, "storm-s": 10, "faults": 0, "calls": 0},
 		})
 		defer w.Close()
@@ -212,4 +212,52 @@ func TestCoresNoticeMore(t *testing.T) {
 		return
 	}
 	t.Error("not noticed in 500 worlds")
+}
+
+// A scenario of its own finds a core, too: of three hosts that may be left out one ails for good,
+// and all others can take a lock.
+func TestHealSomeCore(t *testing.T) {
+	sizes := make(map[int]int)
+	for seed := range uint64(40) {
+		w := simulate.New(simulate.Options{Seed: seed})
+		nodes := make(map[string]*mesh.Node)
+		for _, host := range []string{"a", "b", "c", "d", "e"} {
+			w.Host(host).Boot("node", func(ctx context.Context) {
+				if n, err := mesh.JoinContext(ctx, []string{"a", "b", "c"}, mesh.WithName(host), mesh.WithShards(2)); err == nil {
+					nodes[host] = n
+				}
+			})
+		}
+		if core := w.HealSomeCore(); core != nil {
+			t.Errorf("seed %d: before anybody runs the core is %v", seed, core)
+		}
+		if err := w.RunUntil(func() bool { return len(nodes) == 5 }, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		w.Isolate("a")
+		w.Pause("b")
+		core := w.HealSomeCore("b", "c", "d")
+		sizes[len(core)]++
+		for _, host := range []string{"a", "e"} {
+			if core != nil && !slices.Contains(core, host) {
+				t.Errorf("seed %d: %s is not spare, and the core is %v", seed, host, core)
+			}
+		}
+		locked := 0
+		for _, host := range core {
+			w.Host(host).Go("locker", func(ctx context.Context) {
+				if l, err := nodes[host].Lock(ctx, "k"); err == nil {
+					locked++
+					_ = l.Unlock(ctx)
+				}
+			})
+		}
+		if err := w.RunUntil(func() bool { return locked == len(core) }, 25*time.Second); err != nil {
+			t.Errorf("seed %d: in the core %v, %d could lock: %v", seed, core, locked, err)
+		}
+		w.Close()
+	}
+	if sizes[0] > 10 || sizes[4] == 0 || sizes[4]+sizes[0] != 40 {
+		t.Errorf("cores by their size: %v", sizes)
+	}
 }

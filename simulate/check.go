@@ -10,7 +10,7 @@ import (
 // checkExclusion (G1): at this moment, those who believe that they hold the key
 // must fit into it. An overlap of beliefs begins when a hold begins, and is seen
 // then; the looks at each Use see a belief that came back.
-func (h *History) checkExclusion(k *keyHistory, x *Held) {
+func (h *History) checkExclusion(k *keyHistory, x *HoldRecord) {
 	var sum int64
 	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
@@ -33,7 +33,7 @@ func (h *History) checkExclusion(k *keyHistory, x *Held) {
 // with later grants. Of two holds that exclude each other, the one that returned
 // later must have been granted later; of two that do not, only if its call began
 // after the other's return.
-func (h *History) checkToken(k *keyHistory, x *Held) {
+func (h *History) checkToken(k *keyHistory, x *HoldRecord) {
 	if x.token == 0 || x.token >= 1<<53 {
 		h.world.Fail(fmt.Errorf("G2 tokens: %v: not in [1, 2^53)", x))
 	}
@@ -64,7 +64,7 @@ func (h *History) checkToken(k *keyHistory, x *Held) {
 
 // checkFence (G2): a resource that remembers the highest token of an excluding
 // hold, and for such holds of any, would let x's token in.
-func (h *History) checkFence(x *Held) {
+func (h *History) checkFence(x *HoldRecord) {
 	k := x.key
 	floor := k.exclusive
 	if x.call.want.Weight == x.call.want.Capacity {
@@ -81,11 +81,11 @@ const lossGrace = 100 * time.Millisecond
 // checkLeases (G5): x's grant must not come while another holder, who has not
 // begun to unlock, may still be leased, whether it crashed or only lost its
 // belief; and a holder that lives and runs must have been told before.
-func (h *History) checkLeases(k *keyHistory, x *Held) {
+func (h *History) checkLeases(k *keyHistory, x *HoldRecord) {
 	now := h.world.now
 	k.settle()
 	var sum int64
-	var first *Held
+	var first *HoldRecord
 	for _, y := range k.lapsed {
 		sum += y.call.want.Weight
 		if first == nil {
@@ -115,7 +115,7 @@ func (h *History) checkLeases(k *keyHistory, x *Held) {
 // checkLate (G6): once all faults are over, an exclusive call that could have been
 // granted is, within History.Bound: what crashed or fell silent while it held the key
 // does not keep it for longer than that after its lease.
-func (h *History) checkLate(k *keyHistory, x *Held) {
+func (h *History) checkLate(k *keyHistory, x *HoldRecord) {
 	w := h.world
 	if h.Bound == 0 || w.healed == 0 || x.call.want.Weight < x.call.want.Capacity {
 		return
@@ -128,7 +128,7 @@ func (h *History) checkLate(k *keyHistory, x *Held) {
 
 // checkFixed (P7): a hold with a fixed end is believed in until then at the latest,
 // however often its session is renewed.
-func (x *Held) checkFixed() {
+func (x *HoldRecord) checkFixed() {
 	if x.latest == 0 {
 		return
 	}

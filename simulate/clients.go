@@ -11,7 +11,7 @@ import (
 
 // recorder takes down what the nodes tell of one call. It may be a call that its actor
 // reports, too: then it waits for what the actor says, and adds what nobody else knows.
-type recorder Call
+type recorder CallRecord
 
 // Called implements seam.Clients.
 func (p *process) Called(_ transport.ID, ask seam.Ask) seam.Caller {
@@ -38,7 +38,7 @@ func (p *process) Called(_ transport.ID, ask seam.Ask) seam.Caller {
 
 // Returned implements seam.Caller.
 func (r *recorder) Returned(l seam.Hold, err error) seam.Holder {
-	c := (*Call)(r)
+	c := (*CallRecord)(r)
 	a := c.history.world.current
 	switch {
 	case c.process.dead: // its actor is being unwound
@@ -54,7 +54,7 @@ func (r *recorder) Returned(l seam.Hold, err error) seam.Holder {
 }
 
 // living returns the hold, or nil if there is none, or its holder is dead.
-func (r *recorder) living() *Held {
+func (r *recorder) living() *HoldRecord {
 	if r.process.dead {
 		return nil
 	}
@@ -113,7 +113,7 @@ type claim struct {
 func (r *recorder) Extending(d time.Duration) {
 	if x := r.living(); x != nil {
 		x.claims = append(x.claims, claim{r.history.world.now, running, d, false})
-		(*Call)(r).record(timeline.Note, 0, x.token, fmt.Sprintf("extend by %v", d))
+		(*CallRecord)(r).record(timeline.Note, 0, x.token, fmt.Sprintf("extend by %v", d))
 	}
 }
 

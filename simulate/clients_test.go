@@ -12,6 +12,7 @@ import (
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // TestNobodyReports uses everything that a node offers, without a word to the history:
@@ -157,7 +158,7 @@ var noOrphans = scenario{story: func(s *stage) {
 	b := s.lock(s.bob, "k")
 	a := s.ask(s.ann, "k")
 	s.sleep(100 * time.Millisecond)
-	spoke := s.mute(s.ann)
+	spoke := s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.From == s.ann && f.Kind == transport.KindLane })
 	a.leave = true
 	s.within(time.Second, "ann gives up", func() bool { return a.over })
 	spoke()
@@ -269,14 +270,15 @@ func TestThousandWaiters(t *testing.T) {
 			}
 			s.sleep(2 * time.Second) // all have their place
 			s.Rule(func(f simulate.Frame) simulate.Verdict {
-				for _, w := range words(f) {
-					switch w.kind {
-					case requests, replies, forwards, chunks, hosts, removals:
+				for _, m := range f.Messages() {
+					what, _, _ := strings.Cut(m, " ")
+					switch what {
+					case "lock", "queued", "granted", "unlock", "unlocked", "pass":
 						messages++
 					}
-					if w.appends() {
-						messages++
-					}
+				}
+				if appends(f) {
+					messages++
 				}
 				return simulate.Pass
 			})

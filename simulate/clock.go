@@ -10,6 +10,17 @@ var epoch = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
 // million is the base of rates: a clock of rate +10000 gains one percent.
 const million = 1_000_000
 
+// endOfTime is as late as anything happens: clocks would overflow some time after it.
+const endOfTime = 100 * 365 * 24 * time.Hour
+
+// add returns t+d, but nothing later than the end of time.
+func add(t, d time.Duration) time.Duration {
+	if d > endOfTime-t {
+		return endOfTime
+	}
+	return t + d
+}
+
 // clock is one host's clock: a line through (since, base), with a slope.
 type clock struct {
 	since  time.Duration // true time of the last change

@@ -18,6 +18,7 @@ type conn struct {
 	open    [2]bool // what each end believes
 	pending bool    // the last step of the handshake is on its way
 	forgets bool    // frames that meet a cut are gone, not only late
+	line    bool    // for the messages of actors
 
 	since   [2]time.Duration    // nothing arrives at that end before
 	last    [2][2]time.Duration // by sender and class: the last arrival
@@ -152,9 +153,6 @@ func (c *conn) rst(side int) {
 	c.broken(side)
 }
 
-// silent is the end of an end's patience.
-func (c *conn) silent(side int) { c.broken(side) }
-
 // close ends the connection for one end. The other one finds out.
 func (c *conn) close(side int) {
 	c.open[side] = false
@@ -240,9 +238,11 @@ func (e *endpoint) adopt(c *conn, side int) {
 
 // Reset breaks the connections between two hosts, as a proxy or a reload of TLS
 // does: frames on their way are lost, and a redial succeeds.
+//
+//	w.Reset("a", "b") // a request or its answer may be gone
 func (w *World) Reset(a, b string) {
-	w.fault(lab, "reset %s - %s", a, b)
 	x, y := w.named(a), w.named(b)
+	w.struck(lab, "reset %s - %s", a, b)
 	for _, c := range append([]*conn(nil), w.net.conns...) {
 		if c.alive() && !c.pending && (c.host(0) == x && c.host(1) == y || c.host(0) == y && c.host(1) == x) {
 			for side := range c.ends {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/lockmesh/mesh/internal/seam"
 )
 
 // simContext is a context in virtual time. It stands on one of the standard
@@ -79,7 +77,7 @@ func WithCancel(parent context.Context) (context.Context, context.CancelFunc) {
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	p := processOf(parent, "WithTimeout")
 	c := newContext(parent, p)
-	c.setDeadline(p.Wall().Add(d), p.Now()+d)
+	c.setDeadline(p.Wall().Add(d), add(p.Now(), d))
 	return c, func() { c.cancel(context.Canceled) }
 }
 
@@ -114,7 +112,11 @@ func (c *simContext) setDeadline(t time.Time, until time.Duration) {
 		return // the parent's comes first
 	}
 	c.deadline, c.until = t, until
-	if p := c.process; c.err == nil && !p.dead {
+	switch p := c.process; {
+	case c.err != nil || p.dead:
+	case until <= p.Now():
+		c.cancel(context.DeadlineExceeded)
+	default:
 		c.timer = len(p.timers)
 		p.timers = append(p.timers, c)
 		c.rearm()
@@ -226,7 +228,7 @@ type watch struct {
 	ch      <-chan struct{}
 	actor   *actor      // to wake
 	context *simContext // or to cancel
-	held    *Held       // or to tell
+	held    *HoldRecord // or to tell
 	slot    int
 }
 
@@ -277,4 +279,3 @@ func (w *World) poll() {
 }
 
 var _ context.Context = (*simContext)(nil)
-var _ seam.Parker = (*parker)(nil)

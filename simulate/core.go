@@ -60,36 +60,72 @@ func (w *World) HealCore(hosts ...string) {
 	n.refresh()
 }
 
-// hasNodes tells whether any node runs that can be looked into.
-func (w *World) hasNodes() bool {
-	return slices.ContainsFunc(w.Hosts(), func(h *Host) bool { return h.process != nil && len(h.process.nodes) > 0 })
-}
-
-// Core returns the hosts that had to work in the end of Run; nil if all had to.
-func (l *Lockers) Core() []string { return l.core }
-
-// retreat draws a core, heals it, and makes the rest of the world as bad as it will ever
-// be. If no host can be done without, it heals everything.
-func (l *Lockers) retreat() error {
-	w := l.world
-	// All that is drawn is drawn at once, for the hosts that were there from the beginning:
-	// it must not depend on what happens.
+// HealSomeCore draws a core from the seed, heals it as HealCore does, and makes the rest of
+// the world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut
+// off from some or all, become slow, or stay as they are. They are some of those named, or of
+// all if none is, and at most half of these. The core has on each host a node that has joined,
+// and a majority of each shard's voters. It is returned; or nil, and nothing has happened, if
+// nobody can be done without at the moment: a change of voters may be on its way.
+//
+//	core := w.HealSomeCore()
+//	for ; core == nil; core = w.HealSomeCore() {
+//		_ = w.Run(100 * time.Millisecond)
+//	}
+//	// From now on your service must work on every host of core.
+func (w *World) HealSomeCore(spare ...string) (core []string) {
+	outside := w.Hosts()
+	if len(spare) > 0 {
+		outside = nil
+		for _, name := range spare {
+			outside = append(outside, w.named(name))
+		}
+	}
+	if len(outside) == 0 {
+		return nil
+	}
+	// All that is drawn is drawn at once: it must not depend on what happens.
 	s := w.stream(profileStream<<8 | 2)
-	order := s.shuffle(len(l.storm.hosts))
-	most := 1 + int(s.below(int64(len(order)/2)))
+	order := s.shuffle(len(outside))
+	most := 1 + int(s.below(int64(max(len(order)/2, 1))))
 	ails := make([]int, len(order))
 	for i := range ails {
 		ails[i] = int(s.below(int64(len(ailments))))
 	}
+	in := w.chooseCore(outside, order, most)
+	for _, h := range w.Hosts() {
+		if in[h] {
+			core = append(core, h.name)
+		}
+	}
+	if core == nil {
+		return nil
+	}
+	w.HealCore(core...)
+	for i, h := range outside {
+		if !in[h] {
+			ailments[ails[i]](w, h, core)
+		}
+	}
+	return core
+}
+
+// retreat heals a core, or everything, if there is none.
+func (l *Lockers) retreat() error {
+	w := l.world
+	var spare []string // who was there from the beginning
+	for _, h := range l.storm.hosts {
+		spare = append(spare, h.name)
+	}
+	var core []string
 	for range 20 { // a change of voters may be on its way
-		if l.core = l.chooseCore(order, most); l.core != nil {
+		if core = w.HealSomeCore(spare...); core != nil {
 			break
 		}
 		if err := w.Run(100 * time.Millisecond); err != nil {
 			return err
 		}
 	}
-	if l.core == nil {
+	if core == nil {
 		w.HealAll()
 		for _, h := range w.Hosts() {
 			if h.process != nil && h.process.leaving {
@@ -98,10 +134,9 @@ func (l *Lockers) retreat() error {
 		}
 		return nil
 	}
-	w.HealCore(l.core...)
-	for i, h := range l.storm.hosts {
-		if !slices.Contains(l.core, h.name) {
-			ailments[ails[i]](w, h, l.core)
+	for _, host := range l.Hosts {
+		if slices.Contains(core, host) {
+			l.core = append(l.core, host)
 		}
 	}
 	return nil
@@ -118,26 +153,24 @@ func (l *Lockers) returns(h *Host) {
 	})
 }
 
-// chooseCore returns hosts that have a node, and among them a majority of each shard's
-// voters: all but most of those in order. It is nil if there are none, or nobody is left
-// out.
-func (l *Lockers) chooseCore(order []int, most int) (core []string) {
-	w := l.world
+// chooseCore returns hosts whose nodes have joined, and among them a majority of each shard's
+// voters: all but at most so many of those outside, in order. It is nil if there are
+// none, or nobody is left out.
+func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]bool {
 	in := make(map[*Host]bool)
-	out := 0
-	for _, host := range l.Hosts {
-		if l.client(host) != nil {
-			in[w.Host(host)] = true
-		} else {
-			out++
+	out := len(w.Hosts())
+	for h, n := range w.living() {
+		if n.node.Ready() && !h.process.leaving && !in[h] {
+			in[h] = true
+			out--
 		}
 	}
 	stays := func(h *Host) bool { return in[h] }
-	if !w.hasNodes() || !w.suffice(stays) {
+	if len(in) == 0 || !w.suffice(stays) {
 		return nil
 	}
 	for _, i := range order {
-		h := l.storm.hosts[i]
+		h := outside[i]
 		if !in[h] || out >= most {
 			continue
 		}
@@ -150,12 +183,7 @@ func (l *Lockers) chooseCore(order []int, most int) (core []string) {
 	if out == 0 {
 		return nil
 	}
-	for _, host := range l.Hosts {
-		if in[w.Host(host)] {
-			core = append(core, host)
-		}
-	}
-	return core
+	return in
 }
 
 // ailments are what may ail a host for good that is not in the core, beside what did

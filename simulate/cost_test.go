@@ -51,10 +51,10 @@ func calmMesh(tb testing.TB, seed uint64, size, shards, callers int) *simulate.W
 // lockOften locks, works for a moment, and unlocks, about five times a second.
 func lockOften(ctx context.Context, w *simulate.World, n *mesh.Node) {
 	pause := func(most time.Duration) error {
-		return simulate.Sleep(ctx, time.Duration(w.Random()%uint64(most)))
+		return simulate.Sleep(ctx, time.Duration(w.Rand().Uint64()%uint64(most)))
 	}
 	for pause(300*time.Millisecond) == nil {
-		l, err := n.Lock(ctx, fmt.Sprint("key/", w.Random()%16))
+		l, err := n.Lock(ctx, fmt.Sprint("key/", w.Rand().Uint64()%16))
 		if err != nil {
 			w.Fail(err)
 			return

@@ -59,6 +59,9 @@ func (w *World) SilenceGossip(host string) {
 }
 
 // RestoreGossip ends DelayGossip and SilenceGossip. What was kept is told now.
+//
+//	w.SilenceGossip("a")
+//	w.At(w.Now()+time.Minute, func() { w.RestoreGossip("a") })
 func (w *World) RestoreGossip(host string) {
 	h := w.named(host)
 	d := &h.detector

@@ -2,11 +2,8 @@ package simulate
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +17,7 @@ func traceOf(t testing.TB, seed uint64) (uint64, []Checkpoint) {
 	if err := l.Run(w, ChaosOptions{For: 30 * time.Second, MayCrash: mayCrashClients}); err != nil {
 		t.Fatal(err)
 	}
-	return w.Hash(), w.Checkpoints()
+	return w.Hash(), w.trace.checkpoints
 }
 
 func TestSameSeedSameTrace(t *testing.T) {
@@ -49,54 +46,6 @@ func TestSameSeedSameTrace(t *testing.T) {
 			t.Errorf("seed %d: another seed has the same trace", seed)
 		}
 		seen[hash] = true
-	}
-}
-
-func TestSameTraceInAnotherProcess(t *testing.T) {
-	const env = "SIMULATE_PRINT_TRACE"
-	var here strings.Builder
-	for seed := uint64(1); seed <= 3; seed++ {
-		hash, _ := traceOf(t, seed)
-		fmt.Fprintf(&here, "trace %x\n", hash)
-	}
-	if os.Getenv(env) != "" {
-		fmt.Print(here.String())
-		return
-	}
-	for _, procs := range []string{"1", "2"} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestSameTraceInAnotherProcess$")
-		cmd.Env = append(os.Environ(), env+"=1", "GOMAXPROCS="+procs, "GOGC=5")
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if !strings.HasPrefix(string(out), here.String()) {
-			t.Errorf("another process with GOMAXPROCS=%s had the traces\n%sand this one\n%s", procs, out, here.String())
-		}
-	}
-}
-
-// A trace that does not notice an unordered iteration would prove nothing.
-func TestTraceNoticesMapOrder(t *testing.T) {
-	hashes := make(map[uint64]bool)
-	for range 20 {
-		w := New(Options{})
-		order := make(map[int]bool)
-		for i := range 100 {
-			order[i] = true
-		}
-		for i := range order {
-			w.Host(fmt.Sprint("h", i))
-			w.At(time.Duration(i), func() {
-				w.Host(fmt.Sprint("h", i)).process.NewLoop("", func(d time.Duration) time.Duration { return d + time.Second }).Wake()
-			})
-		}
-		run(t, w, time.Second)
-		hashes[w.Hash()] = true
-		w.Close()
-	}
-	if len(hashes) < 2 {
-		t.Error("the hash does not depend on the order of a map")
 	}
 }
 

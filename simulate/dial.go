@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -194,7 +195,7 @@ func (e *endpoint) redial(p *peer, tries int) {
 		case p.conn != nil || e.peers[p.id] != p:
 		case err == nil && h.ID != p.id:
 			e.down(p, transport.Replaced)
-		case err != nil && isRefused(err):
+		case err != nil && errors.Is(err, errRefused):
 			e.down(p, transport.Refused)
 		case err == nil && tries < redials:
 			e.net.world.after(5*time.Millisecond<<tries, e.process, func() {

@@ -34,8 +34,8 @@
 // with [Go], and makes deadlines with [WithTimeout]; context.WithCancel and
 // context.WithValue work as ever, context.AfterFunc does not, for it starts a
 // goroutine. No mutex may be held while waiting. Where the order of a map, the
-// real time or a global source of randomness decides what an actor does, the same
-// seed no longer means the same run.
+// real time or a source of randomness other than [World.Rand] decides what an actor
+// does, the same seed no longer means the same run.
 //
 // # Faults and proofs
 //
@@ -47,16 +47,20 @@
 //   - hosts: Crash, PowerOff, Restart, Leave; Pause, Resume; Slow, Stall; BreakReplica
 //   - clocks: ClockRate, ClockWave, ClockNoise, ClockStep, ClockOffset
 //   - failure detectors: DelayGossip, SilenceGossip, RestoreGossip, LieDead
-//   - the end of all: HealAll, and HealCore, after which the rest stays broken
+//   - the end of all: HealAll; HealCore and HealSomeCore, after which the rest stays broken
 //
 // A verb that names a host that does not exist, or a number out of its range, panics with
 // a text that names it: within Run that fails the run. To crash what is down, to resume
 // what runs, or to end what has not begun is no mistake, and does nothing.
 //
+// How the world stands is told by [World.Serving], [World.Queue], [World.Reaches],
+// [World.InFlight] and [World.State]: a scenario can wait, with [World.RunUntil], until it is
+// worth breaking.
+//
 // [World.Chaos] draws faults from the seed, as the world's [Profile] has them.
 // [World.History] takes down what the callers of nodes are told and believe, without a
 // word of theirs, and judges it against the mesh's promises: exclusion, fencing tokens,
-// order, leases, an end to every call, nothing left behind. [Lockers] is a load that
+// order, leases, an end to every call, nothing left behind. [Lockers] are a load that
 // demands at the end that everything can be locked again. What your own code promises you
 // say with [World.Always], [World.Sometimes], [World.Reachable] and [World.Unreachable];
 // a [Register] is a resource that refuses old tokens.

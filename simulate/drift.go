@@ -25,7 +25,7 @@ func checkRate(verb string, ppm int64) {
 func (w *World) ClockRate(host string, ppm int64) {
 	checkRate("ClockRate", ppm)
 	h := w.named(host)
-	w.fault(host, "clock of %s gains %d ppm", host, ppm)
+	h.skewed("clock of %s gains %d ppm", host, ppm)
 	h.steady()
 	h.drift(ppm)
 }
@@ -35,7 +35,7 @@ func (w *World) ClockRate(host string, ppm int64) {
 //	w.ClockStep("a", -time.Hour)
 func (w *World) ClockStep(host string, d time.Duration) {
 	h := w.named(host)
-	w.fault(host, "time of day of %s steps by %v", host, d)
+	w.struck(host, "time of day of %s steps by %v", host, d)
 	h.clock.offset += d
 }
 
@@ -61,7 +61,7 @@ func (w *World) ClockWave(host string, ppm int64, period time.Duration) {
 		panic(fmt.Sprintf("simulate: ClockWave: a period of %v is shorter than %v", period, minWave))
 	}
 	h := w.named(host)
-	w.fault(host, "clock of %s waves by %d ppm every %v", host, ppm, period)
+	h.skewed("clock of %s waves by %d ppm every %v", host, ppm, period)
 	// A triangle of eight pieces.
 	eighths := [8]int64{0, 1, 2, 1, 0, -1, -2, -1}
 	piece := 0
@@ -82,12 +82,19 @@ func (w *World) ClockNoise(host string, ppm int64) {
 	checkRate("ClockNoise", ppm)
 	checkRate("ClockNoise", -ppm)
 	h := w.named(host)
-	w.fault(host, "clock of %s gains up to %d ppm more or less", host, ppm)
+	h.skewed("clock of %s gains up to %d ppm more or less", host, ppm)
 	ppm = max(ppm, -ppm)
 	h.wander(func() time.Duration {
 		h.drift(h.sched.below(2*ppm+1) - ppm)
 		return 10*time.Millisecond + h.sched.exponential(200*time.Millisecond)
 	})
+}
+
+// skewed records how a host's clocks err from now on, and no more as before.
+func (h *Host) skewed(format string, args ...any) {
+	w := h.world
+	w.ended(h.skew, h.name, "")
+	h.skew = w.fault(h.name, format, args...)
 }
 
 // drift changes the rate of a host's clocks.

@@ -13,12 +13,6 @@ var (
 	SeedsFlag = flag.Int("seeds", 20, "how many seeds TestFreshSeeds runs")
 )
 
-// NodeOf returns the ID of the node on a host.
-func (w *World) NodeOf(host string) uint64 {
-	nodes := w.named(host).process.nodes
-	return uint64(nodes[len(nodes)-1].id)
-}
-
 // WallOf returns the true time at which a host's clocks show t.
 func (w *World) WallOf(host string, t time.Time) time.Duration {
 	p := w.named(host).process
@@ -30,3 +24,9 @@ func (w *World) Taken(s point.Site) uint64 { return w.taken[s] }
 
 // Met returns how often a mark was met.
 func (w *World) Met(m point.Mark) uint64 { return w.marks[m] }
+
+// Core returns the hosts that had to work in the end of Run; nil if all had to.
+func (l *Lockers) Core() []string { return l.core }
+
+// Parked returns the actors that wait for an answer of a node.
+func (w *World) Parked() []string { return w.parked() }

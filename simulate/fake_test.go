@@ -279,7 +279,7 @@ func (s *fakeServer) decided(what seam.DecisionKind, e *fakeEntry) {
 		Owner: e.session.id, Session: e.session.epoch, Request: e.msg.request, Token: e.token})
 }
 
-// fakeClient is a Client.
+// fakeClient is a Node.
 type fakeClient struct {
 	fakePort
 	bugs     fakeBugs
@@ -316,8 +316,8 @@ var (
 	errFakeLocked = errors.New("fake: locked")
 )
 
-func fakeJoin(bugs fakeBugs) func(context.Context, string) (Client, error) {
-	return func(ctx context.Context, host string) (Client, error) {
+func fakeJoin(bugs fakeBugs) func(context.Context, string) (Node, error) {
+	return func(ctx context.Context, host string) (Node, error) {
 		c := &fakeClient{bugs: bugs, epoch: 1, sent: make(map[uint64]time.Duration)}
 		if err := c.open(ctx, ":2", c.run); err != nil {
 			return nil, err
@@ -428,7 +428,7 @@ func (c *fakeClient) call(m fakeMsg) *fakeCall {
 	return p
 }
 
-func (c *fakeClient) acquire(ctx context.Context, key string, weight, capacity int64, try uint64) (Handle, error) {
+func (c *fakeClient) acquire(ctx context.Context, key string, weight, capacity int64, try uint64) (Lock, error) {
 	p := c.call(fakeMsg{kind: fakeAcquire, key: key, weight: uint64(weight), capacity: uint64(capacity), token: try})
 	until := time.Duration(seam.Never)
 	for {
@@ -457,16 +457,16 @@ func (c *fakeClient) acquire(ctx context.Context, key string, weight, capacity i
 	}
 }
 
-func (c *fakeClient) Lock(ctx context.Context, key string) (Handle, error) {
+func (c *fakeClient) Lock(ctx context.Context, key string) (Lock, error) {
 	return c.acquire(ctx, key, whole, whole, 0)
 }
-func (c *fakeClient) TryLock(ctx context.Context, key string) (Handle, error) {
+func (c *fakeClient) TryLock(ctx context.Context, key string) (Lock, error) {
 	return c.acquire(ctx, key, whole, whole, 1)
 }
-func (c *fakeClient) RLock(ctx context.Context, key string) (Handle, error) {
+func (c *fakeClient) RLock(ctx context.Context, key string) (Lock, error) {
 	return c.acquire(ctx, key, 1, whole, 0)
 }
-func (c *fakeClient) Acquire(ctx context.Context, key string, n, capacity int64) (Handle, error) {
+func (c *fakeClient) Acquire(ctx context.Context, key string, n, capacity int64) (Lock, error) {
 	return c.acquire(ctx, key, n, capacity, 0)
 }
 

@@ -9,6 +9,9 @@ import (
 
 // Crash ends the process on a host at once, as SIGKILL does: its memory is gone,
 // its connections are reset, and dialling it is refused until Restart.
+//
+//	w.Crash("a")
+//	w.At(w.Now()+time.Second, func() { w.Restart("a") })
 func (w *World) Crash(host string) {
 	h := w.named(host)
 	if h.process == nil {
@@ -20,8 +23,13 @@ func (w *World) Crash(host string) {
 
 // PowerOff ends the process on a host, and the machine with it: nobody tells the
 // others, and nothing answers them, until Restart.
+//
+//	w.PowerOff("a") // found out by silence, where a crash is by refusal
 func (w *World) PowerOff(host string) {
 	h := w.named(host)
+	if h.dark {
+		return
+	}
 	h.fault = w.fault(host, "power off %s", host)
 	h.dark = true
 	w.net.refresh()
@@ -32,6 +40,9 @@ func (w *World) PowerOff(host string) {
 
 // Restart starts the next incarnation of a host that is down, and the actors that
 // Boot gave it.
+//
+//	w.PowerOff("a")
+//	w.At(w.Now()+time.Minute, func() { w.Restart("a") })
 func (w *World) Restart(host string) {
 	h := w.named(host)
 	if h.process != nil {
@@ -45,6 +56,9 @@ func (w *World) Restart(host string) {
 
 // Pause stops the process on a host, as SIGSTOP or a long collection of garbage
 // does: no actor and no loop runs, and what arrives piles up until Resume.
+//
+//	w.Pause("a")
+//	w.At(w.Now()+12*time.Second, func() { w.Resume("a") }) // longer than its leases
 func (w *World) Pause(host string) {
 	h := w.named(host)
 	if h.process == nil || h.paused {
@@ -58,6 +72,9 @@ func (w *World) Pause(host string) {
 
 // Resume lets a paused process go on. What came due meanwhile happens now, and it
 // is up to chance whether messages or timers come first.
+//
+//	w.Pause("a")
+//	w.At(w.Now()+time.Second, func() { w.Resume("a") })
 func (w *World) Resume(host string) {
 	h := w.named(host)
 	if !h.paused {
@@ -101,13 +118,19 @@ func (w *World) Slow(host string, factor int64) {
 }
 
 // BreakReplica makes the replica of a shard that lives on a host stop itself, as if it
-// had panicked. Its node lives, and so do its other replicas.
+// had panicked. Its node lives, and so do its other replicas. A host without such a
+// replica is left alone.
+//
+//	w.BreakReplica("a", 3) // a's node lives, and shard 3 has one replica less
 func (w *World) BreakReplica(host string, shard int) {
+	if shard < 0 {
+		panic(fmt.Sprintf("simulate: BreakReplica: shard %d is negative", shard))
+	}
 	h := w.named(host)
 	if h.process == nil {
 		return
 	}
-	w.fault(host, "the replica of shard %d on %s stops", shard, host)
+	w.struck(host, "the replica of shard %d on %s stops", shard, host)
 	for _, n := range h.process.nodes {
 		n.node.Break(shard)
 	}
@@ -115,7 +138,8 @@ func (w *World) BreakReplica(host string, shard int) {
 
 // Stall keeps one loop of a host's nodes from running for d: "hall", which deals with
 // other nodes as such, or a lane such as "lane 0", which has the locks. Everything else on
-// the host goes on, as when one thread hangs in a page fault.
+// the host goes on, as when one thread hangs in a page fault. A host without such a loop
+// is left alone: its nodes may have fewer lanes, or none may run.
 //
 //	w.Stall("a", "lane 0", 3*time.Second)
 func (w *World) Stall(host, loop string, d time.Duration) {
@@ -151,6 +175,9 @@ func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
 // HealAll ends every fault: cuts, pauses, stalls, slowness and bad links are over, what
 // Hold and rules kept is released, news travels as it should, and all hosts run. Clocks
 // keep their rates, and rules stay.
+//
+//	w.HealAll()
+//	err := w.Run(time.Minute) // in which all must come right
 func (w *World) HealAll() {
 	w.faultless = true
 	w.Heal()
@@ -183,11 +210,13 @@ func (w *World) healLinks(which func(from, to *Host) bool) {
 			p := &n.paths[i][j]
 			// What waits has its time; what comes does not wait behind it.
 			p.busy, p.urgent = min(p.busy, w.now), min(p.urgent, w.now)
-			healed := *p.base
-			healed.Loss, healed.Duplicate, healed.Reorder = 0, 0, 0
-			healed.Bandwidth, healed.Queue = w.opts.Link.Bandwidth, w.opts.Link.Queue
+			healed := p.base.healed(w.opts.Link)
 			p.base = &healed
 		}
+	}
+	if which == nil { // nor shall those be bad that come with a new host
+		healed := n.link.healed(w.opts.Link)
+		n.link = &healed
 	}
 	n.forecast()
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/lockmesh/mesh/internal/seam"
@@ -15,8 +16,8 @@ import (
 type fifo struct {
 	world *World
 	seen  map[decisionName]decision // looked up, never ranged over
-	keys  map[shardKey]*keyQueue
-	total int
+	keys  map[shardKey]*keyQueue    // looked up, never ranged over
+	order []*keyQueue
 }
 
 type decisionName struct {
@@ -40,14 +41,20 @@ type shardKey struct {
 
 // keyQueue is the order of one key's queue.
 type keyQueue struct {
+	key     string
 	place   map[requestName]place // of those that wait
-	seats   int
-	held    map[requestName]int64 // the weights of those that hold
-	used    int64                 // their sum
+	seats   int                   // that were ever taken
+	held    map[requestName]grant // of those that hold
+	used    int64                 // the sum of their weights
 	granted place                 // the latest in the queue of those that were granted
-	token   uint64
-	who     requestName
-	depth   int // as far as the timeline knows
+	token   uint64                // its token
+	who     requestName           // and whose it is
+	depth   int                   // as far as the timeline knows
+}
+
+type grant struct {
+	token  uint64
+	weight int64
 }
 
 type place struct {
@@ -55,12 +62,11 @@ type place struct {
 	seat     int // among those of one revision
 }
 
-func (p place) before(q place) bool {
-	return p.revision < q.revision || p.revision == q.revision && p.seat < q.seat
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.revision, q.revision), p.seat-q.seat)
 }
 
 func (f *fifo) decided(shard shardName, d seam.Decision) {
-	f.total++
 	r := requestName{d.Owner, d.Session, d.Request}
 	name := decisionName{shard, d.What, r}
 	if first, ok := f.seen[name]; ok {
@@ -75,8 +81,9 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 	f.seen[name] = decision{d.Revision, d.Token}
 	k := f.keys[shardKey{shard, d.Key}]
 	if k == nil {
-		k = &keyQueue{place: make(map[requestName]place), held: make(map[requestName]int64)}
+		k = &keyQueue{key: d.Key, place: make(map[requestName]place), held: make(map[requestName]grant)}
 		f.keys[shardKey{shard, d.Key}] = k
+		f.order = append(f.order, k)
 	}
 	switch d.What {
 	case seam.Queued:
@@ -85,7 +92,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 	case seam.Dropped:
 		delete(k.place, r)
 	case seam.Released:
-		k.used -= k.held[r]
+		k.used -= k.held[r].weight
 		delete(k.held, r)
 	case seam.Refused:
 		if d.Settling {
@@ -103,7 +110,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 			return
 		}
 		delete(k.place, r)
-		if p.before(k.granted) {
+		if p.compare(k.granted) < 0 {
 			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %v (queued at %d, token %d) after %v (queued at %d, token %d)",
 				d.Shard, d.Key, r, p.revision, d.Token, k.who, k.granted.revision, k.token))
 		}
@@ -111,7 +118,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", d.Shard, d.Key, d.Token, k.token))
 		}
 		k.granted, k.token, k.who = p, d.Token, r
-		k.held[r] = d.Weight
+		k.held[r] = grant{d.Token, d.Weight}
 		if k.used += d.Weight; k.used > d.Capacity {
 			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %v: %d of %d", d.Shard, d.Key, r, k.used, d.Capacity))
 		}
@@ -119,16 +126,13 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 	if depth := len(k.place); depth != k.depth && f.world.timeline != nil {
 		k.depth = depth
 		f.world.record(timeline.Moment{
-			Kind: timeline.Depth, Host: f.world.history.watch.leaders.host(shard),
+			Kind: timeline.Depth, Host: f.world.history.inside.leaders.host(shard),
 			Shard: d.Shard, Key: d.Key, Depth: depth,
 		})
 	}
 }
 
 var verbs = [...]string{seam.Queued: "queued", seam.Granted: "granted", seam.Released: "released", seam.Dropped: "dropped", seam.Refused: "refused"}
-
-// Decisions returns how many decisions the tables of the world reported.
-func (h *History) Decisions() int { return h.watch.queue.total }
 
 func (r requestName) String() string {
 	return fmt.Sprintf("%x/%d/%d", uint64(r.owner), r.session, r.request)

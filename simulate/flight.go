@@ -44,6 +44,9 @@ func (w *World) Hold(from, to string) {
 // Release ends Hold, and lets go what was kept on the way from one host to the other, by
 // Hold or by a rule's Keep: all of it arrives in the order in which it was sent, after
 // what is on its way.
+//
+//	w.Hold("a", "b")
+//	w.At(w.Now()+time.Second, func() { w.Release("a", "b") })
 func (w *World) Release(from, to string) {
 	a, b := w.named(from), w.named(to)
 	p := &w.net.paths[a.index][b.index]
@@ -55,6 +58,9 @@ func (w *World) Release(from, to string) {
 }
 
 // ReleaseAll is Release for every pair of hosts.
+//
+//	stop := w.Rule(func(simulate.Frame) simulate.Verdict { return simulate.Keep })
+//	w.At(w.Now()+time.Second, func() { stop(); w.ReleaseAll() })
 func (w *World) ReleaseAll() {
 	for i := range w.net.paths {
 		for j := range w.net.paths[i] {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/seam"
@@ -13,23 +14,37 @@ type inspected struct {
 	node seam.Inspected
 }
 
+// living returns each node that runs, with its host.
+func (w *World) living() iter.Seq2[*Host, inspected] {
+	return func(yield func(*Host, inspected) bool) {
+		for _, h := range w.Hosts() {
+			if h.process == nil {
+				continue
+			}
+			for _, n := range h.process.nodes {
+				if !yield(h, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // MaySpare reports whether every shard keeps a majority of its real voters, with what
 // they remember, if the process on host ends now: in each half of the configuration,
 // as each living replica knows it, and with no change of voters on its way. Hosts that are
 // about to leave count as gone: they leave in the end, whether or not they could hand over.
 func (w *World) MaySpare(host string) bool {
-	h := w.byName[host]
+	h := w.named(host)
 	return w.suffice(func(o *Host) bool { return o != h })
 }
 
 // suffice reports the same if only the processes on those hosts live on that stay names.
 func (w *World) suffice(stays func(*Host) bool) bool {
 	alive := make(map[transport.ID]bool)
-	for _, o := range w.Hosts() {
-		if o.process != nil && !o.process.leaving && stays(o) { // a leaver goes in the end, whatever it leaves behind
-			for _, n := range o.process.nodes {
-				alive[n.id] = true
-			}
+	for h, n := range w.living() {
+		if !h.process.leaving && stays(h) { // a leaver goes in the end, whatever it leaves behind
+			alive[n.id] = true
 		}
 	}
 	majority := func(voters []transport.ID) bool {
@@ -41,16 +56,11 @@ func (w *World) suffice(stays func(*Host) bool) bool {
 		}
 		return len(voters) == 0 || there > len(voters)/2
 	}
-	for _, o := range w.Hosts() {
-		if o.process == nil {
-			continue
-		}
-		for _, n := range o.process.nodes {
-			if slices.ContainsFunc(n.node.Replicas(), func(r seam.Replica) bool {
-				return r.Unsettled || !majority(r.Voters) || !majority(r.Outgoing)
-			}) {
-				return false
-			}
+	for _, n := range w.living() {
+		if slices.ContainsFunc(n.node.Replicas(), func(r seam.Replica) bool {
+			return r.Unsettled || !majority(r.Voters) || !majority(r.Outgoing)
+		}) {
+			return false
 		}
 	}
 	return true

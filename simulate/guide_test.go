@@ -176,7 +176,7 @@ func TestTestOfABadSearch(t *testing.T) {
 }
 
 // The guide says of each fault what it looks like in production: every verb that the
-// package comment lists is there.
+// package comment lists is there. And each has an example in its own comment.
 func TestTheGuideKnowsEveryVerb(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -185,6 +185,18 @@ func TestTheGuideKnowsEveryVerb(t *testing.T) {
 	guide, err := os.ReadFile("GUIDE.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
 	}
 	_, list, _ := strings.Cut(string(doc), "# Faults and proofs")
 	list, _, _ = strings.Cut(list, "A verb that names")
@@ -196,6 +208,9 @@ func TestTheGuideKnowsEveryVerb(t *testing.T) {
 		verbs++
 		if !strings.Contains(string(guide), "`"+word+"`") {
 			t.Errorf("GUIDE.md does not explain %s", word)
+		}
+		if example := regexp.MustCompile(`\n//\t.*\n((//.*)\n)*func \(w \*World\) ` + word + `\(`); !example.MatchString(code.String()) {
+			t.Errorf("the comment of %s has no example", word)
 		}
 	}
 	if verbs < 20 {

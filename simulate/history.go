@@ -27,41 +27,41 @@ import (
 //	held.Unlocking()
 //	held.Unlocked(l.Unlock(ctx))
 type History struct {
-	world *World
-	calls []*Call
-	keys  map[string]*keyHistory // looked up, never ranged over
-	order []*keyHistory
-	watch observer
-
-	// Early are holds that ended before their deadline without an Unlock, a crash,
-	// or a node's end (G5). A user's session may lose some so, for its fate is one, and
-	// a node that leaves does: those are none of these.
-	Early []*Held
-
 	// Bound is how long a call for a free key may wait once the world is healed. Lockers
 	// set it. Zero: for ever.
 	Bound time.Duration
 	// Meshes is how many meshes may live in the world at a time; zero means one.
 	Meshes int
+
+	world *World
+	calls []*CallRecord
+	keys  map[string]*keyHistory // looked up, never ranged over
+	order []*keyHistory
+	// early are holds that ended before their deadline without an Unlock, a crash,
+	// or a node's end (G5). A user's session may lose some so, for its fate is one, and
+	// a node that leaves does: those are none of these.
+	early  []*HoldRecord
+	judged uint64 // one more than the events that had happened at the latest verdict; zero: there was none
+	inside observer
 }
 
 func newHistory(w *World) *History {
 	h := &History{world: w, keys: make(map[string]*keyHistory)}
-	h.watch = newObserver(w)
+	h.inside = newObserver(w)
 	return h
 }
 
 // keyHistory is all that happened to one key.
 type keyHistory struct {
 	key    string
-	calls  []*Call // in the order of their begin
-	live   []*Held // holds that may be believed in; walked from the end, for one that is asked may find that it is over, and go
-	lapsed []*Held // holds that ended without a confirmed release, and may still be leased
+	calls  []*CallRecord // in the order of their begin
+	live   []*HoldRecord // holds that may be believed in; walked from the end, for one that is asked may find that it is over, and go
+	lapsed []*HoldRecord // holds that ended without a confirmed release, and may still be leased
 
 	returns   []peak // the highest token after each return that raised it
 	highest   uint64 // token of those that returned
 	exclusive uint64 // the highest token that excludes all others
-	tokens    map[uint64]*Held
+	tokens    map[uint64]*HoldRecord
 	freed     time.Duration   // when the latest of the holds that are over left the key free
 	settling  []time.Duration // when tries were refused since the shard was young (P27)
 }
@@ -75,8 +75,8 @@ type peak struct {
 // Want is what a call asks for.
 type Want struct {
 	Key      string
-	Weight   int64
-	Capacity int64
+	Weight   int64         // how much of the key
+	Capacity int64         // and how much there is of it: those who hold it fit in together
 	MaxHold  time.Duration // the hold ends by then; zero: it is renewed until its Unlock
 }
 
@@ -115,16 +115,8 @@ func (w Want) String() string {
 	return fmt.Sprintf("%q %d of %d", w.Key, w.Weight, w.Capacity)
 }
 
-// Hold is the part of a lock's handle that tells what its holder believes. A
-// *mesh.Lock is one. After the hold has ended, Deadline stays what it was.
-type Hold interface {
-	Token() uint64
-	Context() context.Context
-	Deadline() time.Time
-}
-
-// Call is one call that may end in a hold.
-type Call struct {
+// CallRecord is what a History knows of one call, which may end in a hold.
+type CallRecord struct {
 	history *History
 	process *process
 	who     string
@@ -137,18 +129,16 @@ type Call struct {
 	want    Want
 	began   time.Duration
 	ended   time.Duration // running: not yet
-	held    *Held
-	err     error
+	held    *HoldRecord
 	refused bool // it would have had to wait, and did not want to
-	crashed bool
 }
 
 // running is the time of what has not happened.
 const running = time.Duration(-1)
 
-// Held is one hold.
-type Held struct {
-	call   *Call
+// HoldRecord is what a History knows of one hold.
+type HoldRecord struct {
+	call   *CallRecord
 	key    *keyHistory
 	hold   seam.Hold
 	token  uint64
@@ -164,15 +154,14 @@ type Held struct {
 	err       error         // of the unlock
 	end       time.Duration // of the belief; running: it goes on
 	deadline  time.Duration // by the process's clock, when the belief ended
-	crashed   bool
-	excused   bool // it may end before its deadline
+	excused   bool          // it may end before its deadline
 }
 
 // History returns the world's history.
 func (w *World) History() *History { return w.history }
 
 // Call records that the actor of ctx is about to ask for something.
-func (h *History) Call(ctx context.Context, want Want) *Call {
+func (h *History) Call(ctx context.Context, want Want) *CallRecord {
 	c := h.call(processOf(ctx, "History.Call"), want)
 	if a := h.world.current; a != nil {
 		c.by = a
@@ -181,14 +170,14 @@ func (h *History) Call(ctx context.Context, want Want) *Call {
 	return c
 }
 
-func (h *History) call(p *process, want Want) *Call {
+func (h *History) call(p *process, want Want) *CallRecord {
 	k := h.keys[want.Key]
 	if k == nil {
-		k = &keyHistory{key: want.Key, tokens: make(map[uint64]*Held)}
+		k = &keyHistory{key: want.Key, tokens: make(map[uint64]*HoldRecord)}
 		h.keys[want.Key] = k
 		h.order = append(h.order, k)
 	}
-	c := &Call{history: h, process: p, who: p.host.name, want: want, began: h.world.now, ended: running}
+	c := &CallRecord{history: h, process: p, who: p.host.name, want: want, began: h.world.now, ended: running}
 	if h.world.current != nil {
 		c.who, c.actor = h.world.current.String(), h.world.current.name
 	}
@@ -199,13 +188,13 @@ func (h *History) call(p *process, want Want) *Call {
 }
 
 // record takes down a moment of the call, and of what came of it.
-func (c *Call) record(kind timeline.Kind, begin int, token uint64, text string) int {
+func (c *CallRecord) record(kind timeline.Kind, begin int, token uint64, text string) int {
 	return c.history.world.record(timeline.Moment{Kind: kind, Host: c.process.host.name, Actor: c.actor, Key: c.want.Key, Begin: begin, Token: token, Text: text})
 }
 
 // Returned records how the call ended, and returns the hold, or nil if there is
-// none: the methods of a nil *Held do nothing.
-func (c *Call) Returned(l Hold, err error) *Held {
+// none: the methods of a nil *HoldRecord do nothing.
+func (c *CallRecord) Returned(l Lock, err error) *HoldRecord {
 	c.forget()
 	if err != nil {
 		return c.end(nil, err)
@@ -222,32 +211,32 @@ func (c *Call) Returned(l Hold, err error) *Held {
 }
 
 // forget: the call's end is reported now, or by nobody.
-func (c *Call) forget() {
+func (c *CallRecord) forget() {
 	if a := c.by; a != nil {
-		a.calls = slices.DeleteFunc(a.calls, func(o *Call) bool { return o == c })
+		a.calls = slices.DeleteFunc(a.calls, func(o *CallRecord) bool { return o == c })
 		c.by = nil
 	}
 }
 
-// reported is a hold that a client reports: the user's handle, which may end later than
+// reported is a hold that a client reports: the user's lock, which may end later than
 // what it stands for.
-type reported struct{ Hold }
+type reported struct{ Lock }
 
 // Over implements seam.Hold.
 func (r reported) Over() bool { return r.Context().Err() != nil }
 
 // end records how the call ended.
-func (c *Call) end(l seam.Hold, err error) *Held {
+func (c *CallRecord) end(l seam.Hold, err error) *HoldRecord {
 	h := c.history
 	w := h.world
-	c.ended, c.err = w.now, err
+	c.ended = w.now
 	if err != nil {
 		c.refused = errors.Is(err, fault.ErrLocked)
 		c.record(timeline.Refused, c.moment, 0, err.Error())
 		return nil
 	}
 	k := h.keys[c.want.Key]
-	x := &Held{call: c, key: k, hold: l, token: l.Token(), began: w.now, unlocking: running, unlocked: running, end: running}
+	x := &HoldRecord{call: c, key: k, hold: l, token: l.Token(), began: w.now, unlocking: running, unlocked: running, end: running}
 	x.watch = watch{held: x, slot: idle}
 	if d := c.want.MaxHold; d > 0 {
 		x.latest = w.now + d
@@ -265,7 +254,7 @@ func (c *Call) end(l seam.Hold, err error) *Held {
 
 // Use records that the holder does its guarded work now, if it believes that it
 // may: the resource sees the token.
-func (x *Held) Use() {
+func (x *HoldRecord) Use() {
 	if x != nil && x.believed() {
 		x.call.history.checkExclusion(x.key, x)
 		x.call.history.checkFence(x)
@@ -275,7 +264,7 @@ func (x *Held) Use() {
 
 // Unlocking records that the holder is about to unlock, or that something else is
 // about to end the hold and free the key: Session.Close, a forced release.
-func (x *Held) Unlocking() {
+func (x *HoldRecord) Unlocking() {
 	if x != nil && x.unlocking == running {
 		if !x.believed() {
 			x.ended() // before, perhaps while the host was paused
@@ -286,7 +275,7 @@ func (x *Held) Unlocking() {
 }
 
 // Unlocked records what the unlock returned.
-func (x *Held) Unlocked(err error) {
+func (x *HoldRecord) Unlocked(err error) {
 	if x == nil || x.unlocked != running {
 		return
 	}
@@ -309,14 +298,14 @@ func (x *Held) Unlocked(err error) {
 
 // believed tells whether the holder's code may think that it holds the key: its
 // context lives, and its deadline is ahead by its own clock.
-func (x *Held) believed() bool {
+func (x *HoldRecord) believed() bool {
 	p := x.call.process
 	return x.end == running && !p.dead && p.Wall().Before(x.hold.Deadline()) && !x.hold.Over()
 }
 
 // told tells whether the holder has heard of the end. It asks the node itself, for a
 // handle that is asked looks at the clock, and so is told.
-func (x *Held) told() bool {
+func (x *HoldRecord) told() bool {
 	if core := x.call.core; core != nil {
 		return core.Over()
 	}
@@ -324,13 +313,13 @@ func (x *Held) told() bool {
 }
 
 // localDeadline is the end of the lease as the client knows it, by its own clock.
-func (x *Held) localDeadline() time.Duration {
+func (x *HoldRecord) localDeadline() time.Duration {
 	p := x.call.process
 	return p.Now() + x.hold.Deadline().Sub(p.Wall())
 }
 
 // leasedUntil is the same in true time.
-func (x *Held) leasedUntil() time.Duration {
+func (x *HoldRecord) leasedUntil() time.Duration {
 	d := x.deadline
 	if x.end == running {
 		d = x.localDeadline()
@@ -340,7 +329,7 @@ func (x *Held) leasedUntil() time.Duration {
 }
 
 // ended notes the end of a belief: the hold's context has ended.
-func (x *Held) ended() {
+func (x *HoldRecord) ended() {
 	if x.end != running {
 		return
 	}
@@ -354,14 +343,14 @@ func (x *Held) ended() {
 	if x.unlocking == running {
 		x.call.record(timeline.HoldEnded, x.moment, x.token, "")
 		if early && !x.excused && !x.call.process.leaving {
-			h.Early = append(h.Early, x)
+			h.early = append(h.early, x)
 		}
 	}
 	x.retire()
 }
 
 // retire moves a hold from the living to the lapsed.
-func (x *Held) retire() {
+func (x *HoldRecord) retire() {
 	k := x.key
 	for i, y := range k.live {
 		if y == x {
@@ -394,10 +383,9 @@ func (h *History) crashed(p *process) {
 			continue
 		}
 		if c.ended == running {
-			c.crashed, c.ended, c.err = true, h.world.now, errCrashed
+			c.ended = h.world.now
 		}
 		if x := c.held; x != nil && x.end == running {
-			x.crashed = true
 			c.record(timeline.HoldEnded, x.moment, x.token, "crashed")
 			x.deadline = x.localDeadline()
 			x.end = min(h.world.now, x.leasedUntil())
@@ -416,8 +404,8 @@ func (h *History) Calls() (begun, held int) {
 	return len(h.calls), held
 }
 
-// Open returns a description of each call that has not ended, by nodes that live.
-func (h *History) Open() []string {
+// open returns a description of each call that has not ended, by nodes that live.
+func (h *History) open() []string {
 	var open []string
 	for _, c := range h.calls {
 		if c.ended == running {
@@ -427,27 +415,37 @@ func (h *History) Open() []string {
 	return open
 }
 
-// Finish checks what only the end can tell: every call has ended (G4), no hold was lost
-// before its time (G5), each key's history is linearizable, and all replicas have the
-// same tables. Call it when all actors are done.
+// Finish checks what only the end can tell: every call has ended (G4), and what the
+// verdict on a run is about, which [Play] asks for by itself: no hold was lost before its
+// time (G5), each key's history is linearizable, and all replicas have the same tables.
+// Call it when all actors are done.
 func (h *History) Finish() error {
-	if h.world.failure != nil {
-		return h.world.failure
-	}
-	if open := h.Open(); len(open) > 0 {
+	if open := h.open(); len(open) > 0 {
 		h.world.Fail(fmt.Errorf("G4: %d calls have not ended: %q", len(open), open))
-	} else if len(h.Early) > 0 {
-		h.world.Fail(fmt.Errorf("G5 lease: %d holds ended before their deadline, the first: %v, though leased until %v",
-			len(h.Early), h.Early[0], h.Early[0].leasedUntil()))
-	} else if err := h.linearizable(); err != nil {
-		h.world.Fail(err)
-	} else if err := h.watch.state.equal(); err != nil {
-		h.world.Fail(err)
 	}
-	return h.world.failure
+	return h.verdict()
 }
 
-func (x *Held) String() string {
+// verdict judges the history so far as a whole, and returns the first failure. Calls may
+// be under way.
+func (h *History) verdict() error {
+	w := h.world
+	h.judged = w.trace.events + 1
+	if w.failure != nil {
+		return w.failure
+	}
+	if len(h.early) > 0 {
+		w.Fail(fmt.Errorf("G5 lease: %d holds ended before their deadline, the first: %v, though leased until %v",
+			len(h.early), h.early[0], h.early[0].leasedUntil()))
+	} else if err := h.linearizable(); err != nil {
+		w.Fail(err)
+	} else if err := h.inside.state.equal(); err != nil {
+		w.Fail(err)
+	}
+	return w.failure
+}
+
+func (x *HoldRecord) String() string {
 	s := fmt.Sprintf("%s with token %d of %v since %v", x.call.who, x.token, x.call.want, x.began)
 	if x.end != running {
 		s += fmt.Sprintf(" until %v", x.end)

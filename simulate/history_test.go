@@ -25,13 +25,16 @@ type tale struct {
 	ctx      context.Context
 	end      context.CancelCauseFunc
 	deadline time.Time
-	held     *Held
-	call     *Call
+	held     *HoldRecord
+	call     *CallRecord
 }
 
 func (x *tale) Token() uint64            { return x.token }
 func (x *tale) Context() context.Context { return x.ctx }
 func (x *tale) Deadline() time.Time      { return x.deadline }
+
+// Unlock is told by story.unlock.
+func (x *tale) Unlock(context.Context) error { return errors.New("no") }
 
 func (s *story) call(name, host string, want Want) {
 	s.holds[name] = &tale{call: s.w.History().Call(s.w.Host(host).process.root, want)}
@@ -80,6 +83,19 @@ func (s *story) unlock(name string) {
 	x.held.Unlocking()
 	x.end(context.Canceled)
 	x.held.Unlocked(nil)
+}
+
+// calm ends all faults: from now on nobody may wait for more than 5 s for nothing.
+func (s *story) calm() {
+	s.w.History().Bound = 5 * time.Second
+	s.w.HealAll()
+}
+
+// stall lets host a lock, and its lane stand still for d.
+func (s *story) stall(d time.Duration) {
+	s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
+	s.lock("1", "a", Exclusive("k"), 1)
+	s.w.Stall("a", "lane 0", d)
 }
 
 // pass lets time go by. A failure stays.
@@ -148,9 +164,7 @@ func TestCheckers(t *testing.T) {
 			s.unlock("2")
 		}, ""},
 		{"a holder whose lane hangs need not be told", func(s *story) {
-			s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
-			s.lock("1", "a", x, 1)
-			s.w.Stall("a", "lane 0", 12*sec)
+			s.stall(12 * sec)
 			s.pass(11 * sec)
 			s.lock("2", "b", x, 2)
 			s.lost("1")
@@ -158,9 +172,7 @@ func TestCheckers(t *testing.T) {
 			s.unlock("2")
 		}, ""},
 		{"a holder whose lane hung must be told", func(s *story) {
-			s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
-			s.lock("1", "a", x, 1)
-			s.w.Stall("a", "lane 0", 5*sec)
+			s.stall(5 * sec)
 			s.pass(11 * sec)
 			s.lock("2", "b", x, 2)
 		}, "G5"},
@@ -261,8 +273,7 @@ func TestCheckers(t *testing.T) {
 			s.pass(sec)
 		}, ""},
 		{"an exclusive call that waits for nothing", func(s *story) {
-			s.w.History().Bound = 5 * sec
-			s.w.HealAll()
+			s.calm()
 			s.lock("1", "a", x, 1)
 			s.unlock("1")
 			s.call("2", "b", x)
@@ -270,8 +281,7 @@ func TestCheckers(t *testing.T) {
 			s.granted("2", 2)
 		}, "G6 bound"},
 		{"one that waits for a holder", func(s *story) {
-			s.w.History().Bound = 5 * sec
-			s.w.HealAll()
+			s.calm()
 			s.lock("1", "a", x, 1)
 			s.call("2", "b", x)
 			s.pass(6 * sec)
@@ -281,8 +291,7 @@ func TestCheckers(t *testing.T) {
 			s.unlock("2")
 		}, ""},
 		{"a silent holder's key, too late", func(s *story) {
-			s.w.History().Bound = 5 * sec
-			s.w.HealAll()
+			s.calm()
 			s.lock("1", "a", x, 1)
 			s.call("2", "b", x)
 			s.pass(10 * sec)
@@ -291,8 +300,7 @@ func TestCheckers(t *testing.T) {
 			s.granted("2", 2)
 		}, "G6 bound"},
 		{"it may be late while there are faults", func(s *story) {
-			s.w.History().Bound = 5 * sec
-			s.w.HealAll()
+			s.calm()
 			s.call("2", "b", x)
 			s.w.Pause("a")
 			s.pass(6 * sec)
@@ -433,7 +441,7 @@ func TestLinearizability(t *testing.T) {
 		for _, o := range tt.ops {
 			c := h.Call(w.Host("a").process.root, o.want)
 			c.began, c.ended = o.began, o.ended
-			c.held = &Held{call: c, token: o.token, began: o.ended, unlocking: o.unlocking, unlocked: o.unlocked, end: o.until}
+			c.held = &HoldRecord{call: c, token: o.token, began: o.ended, unlocking: o.unlocking, unlocked: o.unlocked, end: o.until}
 			if o.failed {
 				c.held.err = errors.New("unconfirmed")
 			}
@@ -489,7 +497,7 @@ func TestQueueOrder(t *testing.T) {
 	for _, tt := range tests {
 		w := New(Options{})
 		for _, d := range tt.told {
-			w.history.watch.Decided(d)
+			w.history.inside.Decided(d)
 		}
 		if err := w.Err(); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)

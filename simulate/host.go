@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -35,7 +36,7 @@ type Host struct {
 	detector  detector
 	wandering *event // the next change of the clock's rate, in ClockWave and ClockNoise
 
-	fault, stall, drag int // moments at which a crash, a pause and a slowness began
+	fault, stall, drag, skew int // moments at which a crash, a pause, a slowness and an error of the clocks began
 }
 
 type boot struct {
@@ -43,10 +44,14 @@ type boot struct {
 	fn   func(context.Context)
 }
 
-// Host returns the host of that name, and makes it, running, if there is none.
+// Host returns the host of that name, and makes it, running, if there is none. The name is
+// what others dial: it has no colon and no space.
 func (w *World) Host(name string) *Host {
 	if h := w.byName[name]; h != nil {
 		return h
+	}
+	if name == "" || name == lab || strings.ContainsAny(name, ": ") {
+		panic(fmt.Sprintf("simulate: Host: nobody can dial a host named %q", name))
 	}
 	h := w.newHost(name)
 	w.byName[name] = h

@@ -100,15 +100,13 @@ func (c *Chaos) split(s *stream, d time.Duration) bool {
 	if len(one) == 0 || len(other) == 0 {
 		return false
 	}
-	x := c.world.partition(one, other)
-	c.later(d, func() { c.mend(x) })
-	return true
+	return c.cut(c.world.partition(one, other), d)
 }
 
-func (c *Chaos) mend(x *cut) {
-	if !x.over {
-		c.world.net.mend(x)
-	}
+// cut ends a cut after d.
+func (c *Chaos) cut(x *cut, d time.Duration) bool {
+	c.later(d, func() { c.world.net.mend(x) })
+	return true
 }
 
 func (c *Chaos) isolate(s *stream, d time.Duration) bool {
@@ -116,9 +114,7 @@ func (c *Chaos) isolate(s *stream, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	x := c.world.partition([]string{h.name})
-	c.later(d, func() { c.mend(x) })
-	return true
+	return c.cut(c.world.partition([]string{h.name}), d)
 }
 
 func (c *Chaos) oneWay(s *stream, d time.Duration) bool {
@@ -130,9 +126,7 @@ func (c *Chaos) oneWay(s *stream, d time.Duration) bool {
 	if s.below(2) == 0 {
 		from, to = to, from
 	}
-	x := c.world.partitionOneWay(from, to)
-	c.later(d, func() { c.mend(x) })
-	return true
+	return c.cut(c.world.partitionOneWay(from, to), d)
 }
 
 // others names all hosts but one.
@@ -150,11 +144,9 @@ func (c *Chaos) pair(s *stream, d time.Duration) bool {
 	if a == nil {
 		return false
 	}
-	x := c.world.partitionOneWay([]string{a.name}, []string{b.name})
-	c.later(d, func() { c.mend(x) })
+	c.cut(c.world.partitionOneWay([]string{a.name}, []string{b.name}), d)
 	if s.below(2) == 0 {
-		y := c.world.partitionOneWay([]string{b.name}, []string{a.name})
-		c.later(d, func() { c.mend(y) })
+		c.cut(c.world.partitionOneWay([]string{b.name}, []string{a.name}), d)
 	}
 	return true
 }
@@ -216,12 +208,15 @@ func (c *Chaos) clockStep(s *stream, _ time.Duration) bool {
 	return true
 }
 
-func (c *Chaos) reset(s *stream, _ time.Duration) bool {
+func (c *Chaos) reset(s *stream, _ time.Duration) bool { return c.between(s, c.world.Reset) }
+
+// between does something to two hosts.
+func (c *Chaos) between(s *stream, verb func(a, b string)) bool {
 	a, b := c.two(s)
 	if a == nil {
 		return false
 	}
-	c.world.Reset(a.name, b.name)
+	verb(a.name, b.name)
 	return true
 }
 
@@ -237,19 +232,20 @@ func (c *Chaos) link(s *stream, d time.Duration) bool {
 	if s.below(3) == 0 {
 		worse.Latency = s.between(time.Millisecond, 100*time.Millisecond)
 	}
-	c.weather(d, &weather{
+	return c.weather(d, &weather{
 		change: func(l *Link) {
 			l.Loss, l.Duplicate, l.Reorder = max(l.Loss, worse.Loss), max(l.Duplicate, worse.Duplicate), max(l.Reorder, worse.Reorder)
 			l.Latency += worse.Latency
 		},
 		fault: c.world.fault(lab, "links: loss %d ppm, duplicate %d ppm, reorder %d ppm, %v later", worse.Loss, worse.Duplicate, worse.Reorder, worse.Latency),
 	})
-	return true
 }
 
-func (c *Chaos) weather(d time.Duration, x *weather) {
+// weather begins a weather, and ends it after d.
+func (c *Chaos) weather(d time.Duration, x *weather) bool {
 	c.world.net.blow(x)
 	c.later(d, func() { c.world.net.calm(x) })
+	return true
 }
 
 // somewhere draws which links a weather is for: all, what one host sends, or one way.
@@ -276,8 +272,7 @@ func (c *Chaos) squeeze(s *stream, d time.Duration) bool {
 	}
 	x.change = func(l *Link) { l.Bandwidth, l.Queue = bandwidth, queue }
 	x.fault = c.world.fault(lab, "%s: %d bytes per second, and a queue of %d", where, bandwidth, queue)
-	c.weather(d, x)
-	return true
+	return c.weather(d, x)
 }
 
 // tail makes a few frames very late.
@@ -289,8 +284,7 @@ func (c *Chaos) tail(s *stream, d time.Duration) bool {
 	}
 	x.change = func(l *Link) { l.Shape, l.Jitter = HeavyTail, l.Jitter+jitter }
 	x.fault = c.world.fault(lab, "%s: %v later with a heavy tail", where, jitter)
-	c.weather(d, x)
-	return true
+	return c.weather(d, x)
 }
 
 func (c *Chaos) slow(s *stream, d time.Duration) bool {
@@ -303,14 +297,7 @@ func (c *Chaos) slow(s *stream, d time.Duration) bool {
 	return true
 }
 
-func (c *Chaos) lie(s *stream, _ time.Duration) bool {
-	a, b := c.two(s)
-	if a == nil {
-		return false
-	}
-	c.world.LieDead(a.name, b.name)
-	return true
-}
+func (c *Chaos) lie(s *stream, _ time.Duration) bool { return c.between(s, c.world.LieDead) }
 
 func (c *Chaos) hold(s *stream, d time.Duration) bool {
 	a, b := c.two(s)
@@ -386,12 +373,13 @@ func (c *Chaos) join(*stream, time.Duration) bool {
 	if c.prefix != "" {
 		name += fmt.Sprintf("-%d", c.number)
 	}
-	c.world.fault(lab, "%s is new", name)
+	c.world.struck(lab, "%s is new", name)
 	c.opts.Join(name)
 	return true
 }
 
-// crashAgain ends a process, and the next one right after it has started.
+// crashAgain ends a process, and the next one right after it has started: the guard is
+// asked about the first, and the second has next to nothing to forget.
 func (c *Chaos) crashAgain(s *stream, d time.Duration) bool {
 	h, between := c.pick(s), s.exponential(500*time.Millisecond)
 	if !c.mayCrash(h) {
@@ -420,15 +408,10 @@ func (c *Chaos) leader(rank int64) *Host {
 		host  *Host
 	}
 	var all []office
-	for _, h := range c.hosts {
-		if h.process == nil {
-			continue
-		}
-		for _, n := range h.process.nodes {
-			for _, r := range n.node.Replicas() {
-				if r.Serving {
-					all = append(all, office{r.Shard, h})
-				}
+	for h, n := range c.world.living() {
+		for _, r := range n.node.Replicas() {
+			if r.Serving && slices.Contains(c.hosts, h) {
+				all = append(all, office{r.Shard, h})
 			}
 		}
 	}
@@ -462,8 +445,7 @@ func (c *Chaos) cutLeader(s *stream, d time.Duration) bool {
 	default:
 		x = c.world.partitionOneWay(rest, []string{h.name})
 	}
-	c.later(d, func() { c.mend(x) })
-	return true
+	return c.cut(x, d)
 }
 
 func (c *Chaos) pauseLeader(s *stream, d time.Duration) bool {
@@ -503,7 +485,7 @@ func (c *Chaos) clockNoise(s *stream, _ time.Duration) bool {
 
 // double begins two faults of different kinds in the same instant.
 func (c *Chaos) double(s *stream, d time.Duration) bool {
-	all := s.shuffle(len(c.kinds) - 1) // but itself
+	all := s.shuffle(len(c.kinds) - 1) // but itself, the last
 	happened := false
 	for _, i := range all[:2] {
 		k := c.kinds[i]

@@ -1,8 +1,6 @@
 package simulate
 
-import (
-	"context"
-)
+import "context"
 
 // Leave lets the nodes of a host leave their meshes, as Node.Leave does, and then ends the
 // host's process, as an orderly shutdown does. It returns at once; the host is down when

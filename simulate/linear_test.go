@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,8 +8,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
-	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // TestLockModel steps the model by hand: what it takes, and what it does not.
@@ -104,8 +101,8 @@ func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
 	var token uint64
 	var used int64
 	type client struct {
-		call  *Call
-		x     *Held
+		call  *CallRecord
+		x     *HoldRecord
 		state int
 	}
 	const idle, sent, waits, granted, holds, releasing, released, doomed = 0, 1, 2, 3, 4, 5, 6, 7
@@ -116,7 +113,7 @@ func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
 			queue = queue[1:]
 			used += c.call.want.Weight
 			token += 1 + r.Uint64N(3)
-			c.x, c.state = &Held{call: c.call, key: k, token: token, unlocking: running, unlocked: running, end: running}, granted
+			c.x, c.state = &HoldRecord{call: c.call, key: k, token: token, unlocking: running, unlocked: running, end: running}, granted
 		}
 	}
 	clients := make([]*client, kind.clients)
@@ -139,12 +136,12 @@ func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
 			if kind.timed && r.IntN(2) == 0 {
 				want.MaxHold = time.Duration(100 + r.Int64N(400))
 			}
-			c.call = &Call{history: w.history, want: want, began: now, ended: running}
+			c.call = &CallRecord{history: w.history, want: want, began: now, ended: running}
 			k.calls = append(k.calls, c.call)
 			c.state = sent
 		case sent:
 			if kind.tries && r.IntN(3) == 0 && (used+c.call.want.Weight > kind.capacity || len(queue) > 0) {
-				c.call.ended, c.call.err, c.call.refused = now+1, fault.ErrLocked, true
+				c.call.ended, c.call.refused = now+1, true
 				c.state = idle
 				continue
 			}
@@ -154,7 +151,7 @@ func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
 		case waits:
 			if kind.failed > 0 && r.IntN(kind.failed) == 0 {
 				queue = slices.DeleteFunc(queue, func(o *client) bool { return o == c })
-				c.call.ended, c.call.err = now, errors.New("gave up")
+				c.call.ended = now
 				c.state = idle
 				admit()
 			}
@@ -245,7 +242,7 @@ var damage = []struct {
 	do   func(k *keyHistory, from int) bool
 }{
 	{"a later call has a smaller token", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *Held) bool {
+		return k.pair(from, func(x, y *HoldRecord) bool {
 			if y.call.began <= x.call.ended || y.token <= x.token {
 				return false
 			}
@@ -254,10 +251,10 @@ var damage = []struct {
 		})
 	}},
 	{"the same token twice", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *Held) bool { y.token = x.token; return true })
+		return k.pair(from, func(x, y *HoldRecord) bool { y.token = x.token; return true })
 	}},
 	{"granted while others leave no room", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *Held) bool {
+		return k.pair(from, func(x, y *HoldRecord) bool {
 			begin, _, over := x.span()
 			if !over || begin < x.call.ended+3 || x.call.want.Weight+y.call.want.Weight <= y.call.want.Capacity || y.token < x.token {
 				return false
@@ -267,7 +264,7 @@ var damage = []struct {
 		})
 	}},
 	{"never ended, and granted again", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *Held) bool {
+		return k.pair(from, func(x, y *HoldRecord) bool {
 			if x.call.want.Weight+y.call.want.Weight <= y.call.want.Capacity || y.token < x.token {
 				return false
 			}
@@ -276,7 +273,7 @@ var damage = []struct {
 		})
 	}},
 	{"refused what is free", func(k *keyHistory, from int) bool {
-		if slices.ContainsFunc(k.calls, func(c *Call) bool {
+		if slices.ContainsFunc(k.calls, func(c *CallRecord) bool {
 			if c.held == nil {
 				return !c.refused
 			}
@@ -293,11 +290,11 @@ var damage = []struct {
 		}
 		want := k.calls[0].want
 		want.MaxHold = 0
-		k.calls = append(k.calls, &Call{history: k.calls[0].history, want: want, began: last + 1, ended: last + 2, refused: true})
+		k.calls = append(k.calls, &CallRecord{history: k.calls[0].history, want: want, began: last + 1, ended: last + 2, refused: true})
 		return true
 	}},
 	{"believed in beyond the fixed end", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *Held) bool {
+		return k.one(from, func(x *HoldRecord) bool {
 			if x.latest == 0 || x.unlocking != running {
 				return false
 			}
@@ -306,7 +303,7 @@ var damage = []struct {
 		})
 	}},
 	{"extended when it was over", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *Held) bool {
+		return k.one(from, func(x *HoldRecord) bool {
 			if x.latest == 0 || x.unlocked == running {
 				return false
 			}
@@ -316,7 +313,7 @@ var damage = []struct {
 		})
 	}},
 	{"a handle entered unseen", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *Held) bool {
+		return k.one(from, func(x *HoldRecord) bool {
 			if len(x.shares) < 2 || x.shares[1].handles != 3 {
 				return false
 			}
@@ -325,7 +322,7 @@ var damage = []struct {
 		})
 	}},
 	{"released before the last handle left", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *Held) bool {
+		return k.one(from, func(x *HoldRecord) bool {
 			if len(x.shares) < 2 || x.unlocked == running || x.err != nil {
 				return false
 			}
@@ -336,15 +333,15 @@ var damage = []struct {
 }
 
 // one offers the holds one by one.
-func (k *keyHistory) one(from int, do func(x *Held) bool) bool {
-	return slices.ContainsFunc(k.calls[max(from, 0):], func(c *Call) bool { return c.held != nil && do(c.held) })
+func (k *keyHistory) one(from int, do func(x *HoldRecord) bool) bool {
+	return slices.ContainsFunc(k.calls[max(from, 0):], func(c *CallRecord) bool { return c.held != nil && do(c.held) })
 }
 
 // pair offers two holds of which the second was granted next.
-func (k *keyHistory) pair(from int, do func(x, y *Held) bool) bool {
-	var holds []*Held
-	k.one(0, func(x *Held) bool { holds = append(holds, x); return false })
-	slices.SortFunc(holds, func(x, y *Held) int { return int(int64(x.token) - int64(y.token)) })
+func (k *keyHistory) pair(from int, do func(x, y *HoldRecord) bool) bool {
+	var holds []*HoldRecord
+	k.one(0, func(x *HoldRecord) bool { holds = append(holds, x); return false })
+	slices.SortFunc(holds, func(x, y *HoldRecord) int { return int(int64(x.token) - int64(y.token)) })
 	for i := range holds[:len(holds)-1] {
 		if i*len(k.calls) >= from*len(holds) && do(holds[i], holds[i+1]) {
 			return true

@@ -2,7 +2,10 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
 )
 
 // Link is what the way from one host to another is like. With Loss, Duplicate and
@@ -39,12 +42,19 @@ const (
 
 func (l Link) harsh() bool { return l.Loss > 0 || l.Duplicate > 0 || l.Reorder > 0 }
 
+// healed returns the link without what is wrong with it, as broad as usual.
+func (l Link) healed(usual Link) Link {
+	l.Loss, l.Duplicate, l.Reorder = 0, 0, 0
+	l.Bandwidth, l.Queue = usual.Bandwidth, usual.Queue
+	return l
+}
+
 // check panics if a link makes no sense.
 func (l Link) check() {
 	for _, v := range []struct {
-		name              string
-		value, most       int64
-		duration, nonzero bool
+		name        string
+		value, most int64
+		duration    bool
 	}{
 		{name: "Latency", value: int64(l.Latency), most: int64(time.Hour), duration: true},
 		{name: "Jitter", value: int64(l.Jitter), most: int64(time.Hour), duration: true},
@@ -72,14 +82,24 @@ func (g Gossip) check() {
 	}
 }
 
-// check panics if a world cannot be so.
-func (o Options) check() {
+// check returns the bugs that are named, and panics if a world cannot be so.
+func (o Options) check() bug.Set {
 	o.Link.check()
 	o.Gossip.check()
 	checkRate("Options.ClockRate", o.ClockRate)
 	if o.ClockRate < 0 || o.ClockOffset < 0 {
 		panic(fmt.Sprintf("simulate: Options: ClockRate %d or ClockOffset %v is negative", o.ClockRate, o.ClockOffset))
 	}
+	for _, name := range o.Only {
+		if err := checkFault(name); err != nil {
+			panic(err.Error())
+		}
+	}
+	bugs, err := bugSet(o.Bugs)
+	if err != nil {
+		panic(err.Error())
+	}
+	return bugs
 }
 
 // jitter draws what comes on top of the latency.
@@ -117,6 +137,8 @@ func (w *World) SetLinkOneWay(from, to string, l Link) {
 }
 
 // SetLinks changes what all links are like.
+//
+//	w.SetLinks(simulate.Link{Latency: 40 * time.Millisecond, Jitter: 10 * time.Millisecond})
 func (w *World) SetLinks(l Link) {
 	l.check()
 	*w.net.link = l
@@ -137,10 +159,9 @@ type weather struct {
 }
 
 // blow begins a weather.
-func (n *network) blow(x *weather) *weather {
+func (n *network) blow(x *weather) {
 	n.weathers = append(n.weathers, x)
 	n.forecast()
-	return x
 }
 
 // calm ends it.
@@ -150,12 +171,7 @@ func (n *network) calm(x *weather) {
 	}
 	x.over = true
 	n.world.ended(x.fault, lab, "links: as before")
-	for i := range n.weathers {
-		if n.weathers[i] == x {
-			n.weathers = append(n.weathers[:i:i], n.weathers[i+1:]...)
-			break
-		}
-	}
+	n.weathers = slices.DeleteFunc(n.weathers, func(y *weather) bool { return y == x })
 	n.forecast()
 }
 

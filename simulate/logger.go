@@ -54,6 +54,8 @@ func (h timelineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h timelineHandler) WithGroup(name string) slog.Handler {
-	h.group += name + "."
+	if name != "" { // as slog.Handler demands
+		h.group += name + "."
+	}
 	return h
 }

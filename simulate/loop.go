@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
@@ -16,13 +17,26 @@ type loop struct {
 	until   time.Duration // by the process's clock: what run returned
 	free    time.Duration // true time: the last run is over
 	woken   bool
+	due     []int // the moments that woke it
 	running bool
 	stopped bool
 }
 
 // Wake implements seam.Loop.
 func (l *loop) Wake() {
-	if l.stopped || l.woken || l.process.dead {
+	if l.stopped || l.process.dead {
+		return
+	}
+	if l.process.world.timeline != nil {
+		if !l.woken && !l.running && l.ev.slot != idle {
+			l.dueTo(l.ev.due) // what the clock brings about runs with it
+		}
+		l.dueTo(l.process.world.why.due())
+	}
+	if l.woken {
+		if !l.running {
+			l.ev.due = l.due
+		}
 		return
 	}
 	l.woken = true
@@ -39,7 +53,8 @@ func (l *loop) Stop() {
 
 func (l *loop) fire() {
 	p := l.process
-	l.woken, l.running = false, true
+	p.world.why.timer = !l.woken
+	l.woken, l.running, l.due = false, true, nil
 	l.until = l.run(p.Now())
 	l.running = false
 	l.free = p.world.now + p.host.service()
@@ -51,7 +66,7 @@ func (l *loop) fire() {
 // arm schedules the next run, for a wake or for the time.
 func (l *loop) arm() {
 	p, w := l.process, l.process.world
-	at := time.Duration(seam.Never)
+	at := seam.Never
 	if l.until != seam.Never {
 		at = p.when(l.until)
 	}
@@ -63,6 +78,19 @@ func (l *loop) arm() {
 		return
 	}
 	w.schedule(&l.ev, max(at, l.free))
+	if l.ev.due = nil; l.woken { // of the clock it is not known what set it
+		l.ev.due = l.due
+	}
+}
+
+// dueTo adds to the reasons for the next run.
+func (l *loop) dueTo(more []int) {
+	for _, id := range more {
+		if !slices.Contains(l.due, id) {
+			l.due = append(slices.Clip(l.due), id)
+		}
+	}
+	slices.Sort(l.due)
 }
 
 // stall keeps the loop from running before the true time t.

@@ -307,9 +307,11 @@ var stateNames = [...]string{seam.Alive: "alive", seam.Dead: "dead", seam.Left: 
 
 // LieDead makes the nodes of one host believe, and tell others, that those of
 // another are dead.
+//
+//	w.LieDead("a", "b") // b answers soon; meanwhile its fellows may have acted on it
 func (w *World) LieDead(at, victim string) {
-	w.fault(lab, "lie: %s calls %s dead", at, victim)
 	h, v := w.named(at), w.named(victim)
+	w.struck(lab, "lie: %s calls %s dead", at, victim)
 	if h.process == nil || v.process == nil {
 		return
 	}

@@ -270,8 +270,13 @@ func (e *endpoint) Send(id transport.ID, kind transport.Kind, class transport.Cl
 	if len(body) > transport.MaxFrame || c.frames[side] >= maxFrames || c.bytes[side]+len(body) > maxBytes {
 		return false
 	}
-	n := e.net
-	way := &n.paths[e.process.host.index][c.ends[1-side].process.host.index]
+	return c.send(side, kind, class, body)
+}
+
+// send sends a frame off, and reports false if the way is full.
+func (c *conn) send(side int, kind transport.Kind, class transport.Class, body []byte) bool {
+	n := c.net
+	way := &n.paths[c.host(side).index][c.host(1-side).index]
 	if way.full(n.world.now, len(body)) {
 		return false
 	}

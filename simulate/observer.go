@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
@@ -11,7 +12,6 @@ import (
 // inside of a mesh: they see what clients may never come to see, and sooner.
 type observer struct {
 	world   *World
-	next    seam.Decider
 	meshes  map[transport.ID]uint64 // by node; looked up, never ranged over
 	queue   fifo
 	leaders leaders
@@ -23,7 +23,6 @@ var _ seam.Observer = (*observer)(nil)
 func newObserver(w *World) observer {
 	return observer{
 		world:   w,
-		next:    w.opts.Observer,
 		meshes:  make(map[transport.ID]uint64),
 		queue:   fifo{world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue)},
 		leaders: leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[shardName]seam.Became)},
@@ -40,9 +39,6 @@ type shardName struct {
 
 // Decided implements seam.Observer.
 func (o *observer) Decided(d seam.Decision) {
-	if o.next != nil {
-		o.next.Decided(d)
-	}
 	o.queue.decided(shardName{o.meshes[d.Replica], d.Generation, d.Shard}, d)
 }
 
@@ -62,23 +58,13 @@ func (o *observer) Founded(node transport.ID, mesh uint64) {
 	o.meshes[node] = mesh
 	w := o.world
 	seen := []uint64{mesh}
-	first := w.nodes[node]
-	for _, h := range w.Hosts() {
-		if h.process == nil {
+	for h, n := range w.living() {
+		id := n.node.Mesh()
+		if id == 0 || slices.Contains(seen, id) {
 			continue
 		}
-		for _, n := range h.process.nodes {
-			id := n.node.Mesh()
-			known := id == 0
-			for _, other := range seen {
-				known = known || id == other
-			}
-			if known {
-				continue
-			}
-			if seen = append(seen, id); len(seen) > max(1, w.history.Meshes) {
-				w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", first.host.name, mesh, h.name, id))
-			}
+		if seen = append(seen, id); len(seen) > max(1, w.history.Meshes) {
+			w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", w.hostOf(node), mesh, h.name, id))
 		}
 	}
 }

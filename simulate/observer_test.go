@@ -38,7 +38,7 @@ func TestObservers(t *testing.T) {
 	} {
 		w := New(Options{})
 		for _, tell := range tt.told {
-			tell(&w.history.watch)
+			tell(&w.history.inside)
 		}
 		if err := w.Err(); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)

@@ -91,15 +91,10 @@ func (p *process) member(id transport.ID) bool {
 
 // serving returns the tables of the replicas that serve.
 func (w *World) serving() (all []seam.Table) {
-	for _, h := range w.Hosts() {
-		if h.process == nil {
-			continue
-		}
-		for _, n := range h.process.nodes {
-			for _, t := range n.node.Tables() {
-				if t.Serving {
-					all = append(all, t)
-				}
+	for _, n := range w.living() {
+		for _, t := range n.node.Tables() {
+			if t.Serving {
+				all = append(all, t)
 			}
 		}
 	}
@@ -115,7 +110,7 @@ func (h *History) Quiet(d time.Duration) error {
 		orphans := h.Orphans()
 		switch {
 		case len(orphans) == 0 && w.failure == nil:
-			if parked := w.Parked(); len(h.Open()) == 0 && len(parked) > 0 {
+			if parked := w.parked(); len(h.open()) == 0 && len(parked) > 0 {
 				w.Fail(fmt.Errorf("G4 orphans: no call is under way, and these wait for an answer: %q", parked))
 			}
 			return w.failure
@@ -131,9 +126,9 @@ func (h *History) Quiet(d time.Duration) error {
 	}
 }
 
-// Parked returns the actors that wait for an answer of a node. When no call is under
+// parked returns the actors that wait for an answer of a node. When no call is under
 // way there should be none: nobody would ever wake them.
-func (w *World) Parked() (names []string) {
+func (w *World) parked() (names []string) {
 	for _, h := range w.hosts {
 		if h.process == nil {
 			continue

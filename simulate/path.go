@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,18 +107,13 @@ func (n *network) mend(c *cut) {
 	for _, p := range c.pairs {
 		n.paths[p[0]][p[1]].cuts--
 	}
-	for i := range n.cuts {
-		if n.cuts[i] == c {
-			n.cuts = append(n.cuts[:i], n.cuts[i+1:]...)
-			break
-		}
-	}
+	n.cuts = slices.DeleteFunc(n.cuts, func(d *cut) bool { return d == c })
 	n.refresh()
 }
 
 // Partition splits the hosts into groups that hear nothing of each other. Hosts
-// that no group names are one more group. It comes on top of other cuts; Heal
-// ends them all.
+// that no group names are one more group, and those that are made later in none: they
+// reach everybody. It comes on top of other cuts; Heal ends them all.
 //
 //	w.Partition([]string{"a"}, []string{"b", "c"})
 func (w *World) Partition(groups ...[]string) { w.partition(groups...) }
@@ -154,7 +150,6 @@ func (w *World) partition(groups ...[]string) *cut {
 func (w *World) PartitionOneWay(from, to []string) { w.partitionOneWay(from, to) }
 
 func (w *World) partitionOneWay(from, to []string) *cut {
-	fault := w.fault(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " "))
 	var pairs [][2]int
 	for _, a := range from {
 		for _, b := range to {
@@ -163,7 +158,7 @@ func (w *World) partitionOneWay(from, to []string) *cut {
 			}
 		}
 	}
-	return w.net.sever(pairs, fault)
+	return w.net.sever(pairs, w.fault(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " ")))
 }
 
 // Isolate cuts a host off from all others.
@@ -207,11 +202,15 @@ func (w *World) swizzle(s *stream, d time.Duration, hosts []string, may func() b
 }
 
 // Heal ends all cuts, and nothing else: see HealAll.
+//
+//	w.Isolate("a")
+//	w.At(w.Now()+10*time.Second, w.Heal)
 func (w *World) Heal() {
 	for len(w.net.cuts) > 0 {
 		w.net.mend(w.net.cuts[0])
 	}
 }
 
-// Reaches tells whether frames get from one host to another.
+// Reaches tells whether no cut is on the way from one host to another, and neither has
+// lost its power. It does not ask whether anybody runs there, or whether frames are held.
 func (w *World) Reaches(from, to string) bool { return w.net.open(w.named(from), w.named(to)) }

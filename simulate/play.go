@@ -15,27 +15,27 @@ import (
 
 // Outcome is how one run went.
 type Outcome struct {
-	Case        Case
-	Err         error // nil: nothing failed
-	Hash        uint64
-	Checkpoints []Checkpoint
-	Time        time.Duration // simulated
-	Events      uint64
-	Faults      []Fault // that happened, of all storms
-	Parameters  []Parameter
-	Properties  []Property
-	Calls       int // of lockers, or whatever else the world's history was told of
-	Grants      int // calls that ended in a hold
-	Timeline    *timeline.Timeline
+	Case       Case
+	Err        error // nil: nothing failed
+	Hash       uint64
+	Time       time.Duration // simulated
+	Events     uint64
+	Faults     []Fault // that happened, of all storms
+	Parameters []Parameter
+	Properties []Property
+	Calls      int // of lockers, or whatever else the world's history was told of
+	Grants     int // calls that ended in a hold
+	Timeline   *timeline.Timeline
 }
 
 // Play makes the world of opts, plays the scenario in it, and closes it. A panic of the
-// scenario is a failure like any other.
+// scenario is a failure like any other. If nothing failed, the world's history is judged
+// as a whole, as [History.Finish] does it, but that calls may still be under way.
 func Play(opts Options, scenario func(w *World) error) Outcome {
 	w := New(opts)
 	o := Outcome{Case: caseOf(opts)}
 	o.Err = w.play(scenario)
-	o.Hash, o.Checkpoints, o.Time, o.Events = w.Hash(), w.Checkpoints(), w.Now(), w.Events()
+	o.Hash, o.Time, o.Events = w.Hash(), w.Now(), w.Events()
 	o.Parameters, o.Properties, o.Timeline = w.Parameters(), w.Properties(), w.Timeline()
 	for _, c := range w.storms {
 		for _, f := range c.faults {
@@ -59,6 +59,11 @@ func (w *World) play(scenario func(w *World) error) error {
 		return err
 	case w.failure != nil:
 		return w.failure
+	}
+	if w.history.judged != w.trace.events+1 { // the scenario has not asked for it
+		if err := w.history.verdict(); err != nil {
+			return err
+		}
 	}
 	return w.unpicked()
 }
@@ -95,13 +100,19 @@ func (w *World) unpicked() error {
 }
 
 // classOf says in which way a run has failed: what its message says before the first
-// colon, without numbers and texts in quotes. It is empty for nil.
+// colon, without numbers and texts in quotes. What a checker saw broken counts, and not
+// what the scenario says that it was waiting for meanwhile. It is empty for nil.
 func classOf(err error) string {
 	if err == nil {
 		return ""
 	}
 	if _, ok := errors.AsType[*Unrepeatable](err); ok {
 		return "unrepeatable"
+	}
+	if f, ok := errors.AsType[*Failure](err); ok {
+		if _, late := f.Err.(notWithin); !late {
+			err = f
+		}
 	}
 	message, _, _ := strings.Cut(err.Error(), "\n")
 	if strings.Contains(message, " panicked: ") {

@@ -35,13 +35,19 @@ type process struct {
 	members   []*membership
 	nodes     []inspected
 	points    *point.Points
+
+	inboxes map[string]*inbox  // of the actors, by port; looked up, never ranged over
+	lines   map[*process]*conn // for their messages; looked up, never ranged over
 }
 
 var _ seam.Instrumented = (*process)(nil)
 
 func newProcess(h *Host) *process {
 	h.world.processes++
-	p := &process{world: h.world, host: h, id: h.world.processes}
+	p := &process{
+		world: h.world, host: h, id: h.world.processes,
+		inboxes: make(map[string]*inbox), lines: make(map[*process]*conn),
+	}
 	p.base = h.sched.between(0, time.Hour) - h.clock.at(h.world.now)
 	p.points = p.newPoints()
 	p.root = newContext(seam.WithWorld(context.Background(), p), p)
@@ -70,13 +76,13 @@ func (p *process) Seed() uint64 {
 }
 
 // Bugs implements seam.Instrumented.
-func (p *process) Bugs() bug.Set { return p.world.opts.Bugs }
+func (p *process) Bugs() bug.Set { return p.world.bugs }
 
 // Points implements seam.Instrumented.
 func (p *process) Points() *point.Points { return p.points }
 
 // Observer implements seam.Instrumented.
-func (p *process) Observer() seam.Observer { return &p.world.history.watch }
+func (p *process) Observer() seam.Observer { return &p.world.history.inside }
 
 // Clients implements seam.Instrumented.
 func (p *process) Clients() seam.Clients { return p }
@@ -140,9 +146,12 @@ func (p *process) kill() {
 	w, h := p.world, p.host
 	p.dead = true
 	h.process = nil
-	h.paused = false
 	if h.index > 0 && !w.closed {
 		w.note(timeline.Down, h.name, "")
+	}
+	if h.paused {
+		h.paused = false
+		w.ended(h.stall, h.name, "")
 	}
 	for _, ev := range h.deferred {
 		if ev.slot == deferred {

@@ -71,9 +71,8 @@ func (w *World) Reachable(name string) { w.meet(name, Reachable, true) }
 //	default:
 //		w.Unreachable("an unknown state", "state %d", state)
 func (w *World) Unreachable(name, format string, args ...any) {
-	if w.meet(name, Unreachable, true) {
-		w.Fail(fmt.Errorf("unreachable %q: %s", name, fmt.Sprintf(format, args...)))
-	}
+	w.meet(name, Unreachable, true)
+	w.Fail(fmt.Errorf("unreachable %q: %s", name, fmt.Sprintf(format, args...)))
 }
 
 // Expect names properties before they are met, so that a search misses those that none
@@ -119,7 +118,7 @@ func (w *World) meet(name string, kind PropertyKind, holds bool) bool {
 			m.Host, m.Actor = a.process.host.name, a.name
 		}
 		if broken {
-			m.Text += " is broken"
+			m.Text += isBroken
 		}
 		w.record(m)
 	}

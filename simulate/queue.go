@@ -22,7 +22,7 @@ type event struct {
 	at    time.Duration // true time
 	seq   uint64        // order among equals
 	slot  int           // index in the heap, or one of the constants below
-	cause int           // the moment that scheduled it
+	due   []int         // the moments that brought it about
 	owner *process      // happens only while this one lives and is not paused; nil: always
 
 	fn      func()

@@ -83,7 +83,7 @@ func (s *stream) shuffle(n int) []int {
 
 // chance is true ppm times in a million. It draws nothing for a certainty.
 func (s *stream) chance(ppm int64) bool {
-	return ppm > 0 && (ppm >= 1_000_000 || s.below(1_000_000) < ppm)
+	return ppm > 0 && (ppm >= million || s.below(million) < ppm)
 }
 
 // exponential returns a duration that is exponential enough, with about the mean

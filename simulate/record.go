@@ -27,25 +27,22 @@ func (w *World) Timeline() *timeline.Timeline {
 	return w.timeline
 }
 
-// record takes down one moment, and returns its ID. What brought it about is the
-// moment recorded before it in the same event, or the one that scheduled the event.
-// Without a timeline it returns 0.
+// record takes down one moment, and returns its ID. Unless it says so itself, the world
+// knows what brought it about. Without a timeline it returns 0.
 func (w *World) record(m timeline.Moment) int {
 	t := w.timeline
 	if t == nil {
 		return 0
 	}
 	m.ID, m.At = len(t.Moments)+1, w.now
-	if m.Cause == 0 {
-		m.Cause = w.cause
-	}
 	if m.Shard == 0 && m.Role == "" && m.Kind != timeline.Depth {
 		m.Shard = -1
 	}
-	t.Moments = append(t.Moments, m)
-	if m.Kind != timeline.Note { // what is said of it brings nothing about
-		w.cause = m.ID
+	if m.Cause == 0 {
+		m.Cause = w.why.of(w, &m)
 	}
+	t.Moments = append(t.Moments, m)
+	w.why.follow(w, &m)
 	return m.ID
 }
 
@@ -62,6 +59,12 @@ func (w *World) note(kind timeline.Kind, host, format string, args ...any) int {
 func (w *World) fault(host, format string, args ...any) int {
 	w.healed = 0
 	return w.note(timeline.Fault, host, format, args...)
+}
+
+// struck records a fault that is over at once.
+func (w *World) struck(host, format string, args ...any) {
+	w.healed = 0
+	w.note(timeline.Struck, host, format, args...)
 }
 
 // ended records the end of a fault, if its beginning was.

@@ -29,6 +29,7 @@ func TestTimelineMovesNothing(t *testing.T) {
 			}
 			hashes[i] = w.Hash()
 			if tl := w.Timeline(); tl != nil {
+				branches(t, tl)
 				for _, m := range tl.Moments {
 					kinds[m.Kind]++
 				}

@@ -1,16 +1,23 @@
 package simulate_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/vmihailenco/msgpack/v5"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // What seeds and scenarios found, one story each.
@@ -26,16 +33,12 @@ func TestAnExpiredSessionStaysExpired(t *testing.T) {
 		b := s.lock(s.bob, "k")
 		a := s.ask(s.ann, "k")
 		s.sleep(s.draw(time.Second, 2*time.Second))
-		heard, spoke := s.deafen(s.ann), s.mute(s.ann)
-		s.sleep(s.ttl + time.Second)
-		s.rule(func(from, _ string, w word) simulate.Verdict {
-			if from == s.ann && w.kind == renews {
-				return late(500 * time.Millisecond)
-			}
-			return simulate.Pass
+		back := s.rule(simulate.Drop, func(f simulate.Frame) bool {
+			return f.Kind == transport.KindLane && (f.From == s.ann || f.To == s.ann)
 		})
-		heard()
-		spoke()
+		s.sleep(s.ttl + time.Second)
+		s.rule(simulate.Verdict(500*time.Millisecond), func(f simulate.Frame) bool { return f.From == s.ann && f.Says("renewal") })
+		back()
 		fixed := s.ask(s.ann, "fixed", mesh.MaxHold(time.Second))
 		s.within(3*time.Second, "ann gets another key", fixed.holds)
 		other := s.ask(s.ann, "other")
@@ -53,17 +56,22 @@ func TestALostAppendIsFound(t *testing.T) {
 	prove(t, scenario{story: func(s *stage) {
 		s.sleep(s.draw(time.Second, 2*time.Second))
 		lost := make(map[string]bool)
-		s.rule(func(from, to string, w word) simulate.Verdict {
-			if w.appends() && !lost[to] {
-				lost[to] = true
-				return simulate.Drop
+		s.rule(simulate.Drop, func(f simulate.Frame) bool {
+			if !appends(f) || lost[f.To] {
+				return false
 			}
-			return simulate.Pass
+			lost[f.To] = true
+			return true
 		})
 		b := s.ask(s.bob, "k")
 		s.within(time.Second, "bob gets the key", b.holds)
 		s.must(len(lost) == 2, "appends were lost to %v", lost)
 	}})
+}
+
+// appends tells whether a frame brings entries of a log.
+func appends(f simulate.Frame) bool {
+	return slices.ContainsFunc(f.Messages(), func(m string) bool { return strings.HasPrefix(m, "append ") && m != "append 0" })
 }
 
 // Promise: G6, a replica that was removed and never heard of it gives way to its successor.
@@ -72,33 +80,46 @@ func TestALostAppendIsFound(t *testing.T) {
 func TestARemovedReplicaGivesWay(t *testing.T) {
 	prove(t, scenario{clients: 1, story: func(s *stage) {
 		learner, other := s.learners()
-		first, latest := uint64(0), uint64(0) // IDs of the learner's replica
-		s.rule(func(_, to string, w word) simulate.Verdict {
-			if to == learner && w.kind == hosts {
-				if latest = max(latest, w.replica); first == 0 {
-					first = latest
-				}
-			}
+		follows := false
+		s.Rule(func(f simulate.Frame) simulate.Verdict {
+			follows = follows || f.To == learner && f.Says("host a replica")
 			return simulate.Pass
 		})
 		s.boot(learner)
-		s.within(20*time.Second, "the learner follows", func() bool { return first != 0 && s.nodes[learner] != nil && s.healthy() })
+		s.within(20*time.Second, "the learner follows", func() bool { return follows && s.nodes[learner] != nil && s.healthy() })
 		s.sleep(s.draw(time.Second, 5*time.Second))
-		s.rule(func(_, to string, w word) simulate.Verdict {
-			if to == learner && (w.kind == rafts && latest == first || w.kind == removals) {
-				return simulate.Drop
-			}
-			return simulate.Pass
+		follows = false
+		s.rule(simulate.Drop, func(f simulate.Frame) bool {
+			return f.To == learner && f.Kind == transport.KindLane && (!follows || f.Says("you are removed"))
 		})
 		s.boot(other)
 		s.within(20*time.Second, "the ring names another one", func() bool { return s.nodes[other] != nil && s.healthy() })
 		s.sleep(time.Second) // and the learner is removed
 		s.on(other, func(ctx context.Context, n *mesh.Node) { _ = n.Leave(ctx) })
 		delete(s.nodes, other)
-		s.within(20*time.Second, "the learner is to be back", func() bool { return latest > first })
+		s.within(20*time.Second, "the learner is to be back", func() bool { return follows })
 		s.sleep(5 * time.Second) // Health is right a few seconds after a change
 		s.within(time.Second, "the mesh is whole, as Health tells", s.healthy)
 	}})
+}
+
+// learners returns the names of two hosts. The first one's node is given a replica when
+// it joins; the second one's takes its place on the ring.
+func (s *stage) learners() (learner, other string) {
+	wishes := func(who ...string) []string {
+		return replicasOf(append(who, s.owner, s.heir, s.third, s.ann)...)
+	}
+	for i := 0; ; i++ {
+		name := fmt.Sprint("l", i)
+		switch {
+		case learner == "":
+			if w := wishes(name); w[0] != name && slices.Contains(w, name) {
+				learner = name
+			}
+		case !slices.Contains(wishes(learner, name), learner) && slices.Contains(wishes(learner, name), name):
+			return learner, name
+		}
+	}
 }
 
 // Promise: G4 and G5, a request that is older than its session's record costs it nothing.
@@ -106,19 +127,17 @@ func TestARemovedReplicaGivesWay(t *testing.T) {
 // that through another session, and her second request is granted.
 func TestALateFirstRequest(t *testing.T) {
 	prove(t, scenario{story: func(s *stage) {
-		sent := 0
-		s.rule(func(from, _ string, w word) simulate.Verdict {
-			if from == s.ann && w.kind == requests {
-				if sent++; sent == 1 {
-					return late(s.draw(time.Second, 2*time.Second))
-				}
+		sent := false
+		s.rule(simulate.Verdict(s.draw(time.Second, 2*time.Second)), func(f simulate.Frame) bool {
+			if sent || f.From != s.ann || !f.Says("lock first") {
+				return false
 			}
-			return simulate.Pass
+			sent = true
+			return true
 		})
 		first := s.ask(s.ann, "first")
 		s.lock(s.bob, "fixed", mesh.MaxHold(time.Second)).unlock()
 		s.lock(s.ann, "fixed", mesh.MaxHold(time.Second)).unlock()
-		s.lock(s.bob, "fixed", mesh.MaxHold(time.Second)).unlock()
 		second := s.ask(s.ann, "second")
 		s.within(2*time.Second, "ann gets both keys", func() bool { return first.holds() && second.holds() })
 		s.sleep(2 * s.ttl)
@@ -181,12 +200,7 @@ func TestAnswersRepeatEveryResult(t *testing.T) {
 		s.must(err == nil, "a session of its own: %v", err)
 		let := s.readers(readers)
 		s.sleep(s.draw(time.Second, 2*time.Second))
-		s.rule(func(_, to string, w word) simulate.Verdict {
-			if to == s.ann && w.kind == replies && w.outcome == 1 { // granted
-				return simulate.Drop
-			}
-			return simulate.Pass
-		})
+		s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.To == s.ann && f.Says("granted") })
 		writer.unlock()
 		s.within(2*s.ttl, "all readers are let in", func() bool { return *let == readers })
 		s.must(other.Err() == nil, "G5 lease: ann lost a lock")
@@ -204,16 +218,12 @@ func TestAnswersRepeatEveryResultThoughRenewalsAreLost(t *testing.T) {
 		let := s.readers(readers)
 		s.sleep(s.draw(time.Second, 2*time.Second))
 		renewals := 0
-		s.rule(func(from, to string, w word) simulate.Verdict {
-			switch {
-			case to == s.ann && w.kind == replies && w.outcome == 1: // granted
-				return simulate.Drop
-			case from == s.ann && w.kind == renews:
-				if renewals++; renewals%2 == 1 {
-					return simulate.Drop
-				}
+		s.rule(simulate.Drop, func(f simulate.Frame) bool {
+			if f.From == s.ann && f.Says("renewal") {
+				renewals++
+				return renewals%2 == 1
 			}
-			return simulate.Pass
+			return f.To == s.ann && f.Says("granted")
 		})
 		writer.unlock()
 		s.within(3*s.ttl, "all readers are let in", func() bool { return *let == readers })
@@ -229,12 +239,7 @@ func TestExtendsEndWithTheirLock(t *testing.T) {
 		var err error
 		s.on(s.ann, func(ctx context.Context, n *mesh.Node) { l, err = n.Lock(ctx, "k", mesh.MaxHold(s.ttl)) })
 		s.must(err == nil, "ann locks: %v", err)
-		s.rule(func(from, _ string, w word) simulate.Verdict {
-			if _, claims := w.command.(shard.Claim); from == s.ann && claims {
-				return simulate.Drop
-			}
-			return simulate.Pass
-		})
+		s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.From == s.ann && f.Says("claim") })
 		ended := 0
 		for range 2 {
 			s.Host(s.ann).Go("extends", func(ctx context.Context) {
@@ -277,17 +282,15 @@ func TestALeaverTakesNoMajorityAlong(t *testing.T) {
 	}
 	until("all are there", func() bool { return len(nodes) == 3 && nodes["a"].Health().FullyReplicated }, time.Minute)
 	leader := w.Serving(0)[0]
-	silent, last := replicasOf(1, 0, names...)[1], replicasOf(1, 0, names...)[2]
-	if leader != replicasOf(1, 0, names...)[0] {
+	silent, last := replicasOf(names...)[1], replicasOf(names...)[2]
+	if leader != replicasOf(names...)[0] {
 		t.Fatalf("%s leads, and not the ring's owner", leader)
 	}
 	w.Isolate(silent)
 	until("ten seconds", func() bool { return w.Now() > 30*time.Second }, time.Minute)
 	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
-		for _, m := range words(f) {
-			if m.is(raftpb.MsgTimeoutNow) {
-				return simulate.Drop
-			}
+		if f.Says("campaign now") {
+			return simulate.Drop
 		}
 		return simulate.Pass
 	})
@@ -315,22 +318,19 @@ func TestTheRemovedAreNeededForAMoment(t *testing.T) { prove(t, lateFarewell) }
 var lateFarewell = scenario{story: func(s *stage) {
 	s.lock(s.bob, "k").unlock()
 	changes, last := 0, uint64(0)
-	s.rule(func(from, to string, w word) simulate.Verdict {
-		if from != s.owner || to == s.third {
-			return simulate.Pass
+	s.rule(simulate.Drop, func(f simulate.Frame) bool {
+		if f.From != s.owner || f.To == s.third {
+			return false
 		}
-		if w.appends() && to == s.heir {
-			for _, e := range w.raft.Message.Entries {
-				if e.GetType() != raftpb.EntryNormal && e.GetIndex() > last {
+		// A learner comes, takes the leaver's place, and that is that.
+		return slices.ContainsFunc(rafts(f), func(m *raftpb.Message) bool {
+			for _, e := range m.Entries {
+				if f.To == s.heir && e.GetType() != raftpb.EntryNormal && e.GetIndex() > last {
 					changes, last = changes+1, e.GetIndex()
 				}
 			}
-		}
-		// A learner comes, takes the leaver's place, and that is that.
-		if changes == 3 && w.kind == rafts && w.raft.Message.GetCommit() >= last {
-			return simulate.Drop
-		}
-		return simulate.Pass
+			return changes == 3 && m.GetCommit() >= last
+		})
 	})
 	s.Leave(s.third)
 	s.within(10*time.Second, "the voters change", func() bool { return changes == 3 })
@@ -339,3 +339,28 @@ var lateFarewell = scenario{story: func(s *stage) {
 	s.lock(s.bob, "k").unlock()
 	s.within(30*time.Second, "the leaver leaves", func() bool { return !s.Host(s.third).Up() })
 }}
+
+// rafts returns the messages of raft in a frame.
+func rafts(f simulate.Frame) (all []*raftpb.Message) {
+	if f.Kind != transport.KindLane {
+		return nil
+	}
+	header := wire.NewReader(f.Body)
+	for range 3 {
+		header.Uint(1<<64 - 1)
+	}
+	for rest := header.Rest(); len(rest) > 0; {
+		tail := bytes.NewReader(rest)
+		if err := msgpack.NewDecoder(tail).Skip(); err != nil {
+			panic(err)
+		}
+		r := wire.NewReader(rest[:len(rest)-tail.Len()])
+		rest = rest[len(rest)-tail.Len():]
+		r.Array(16)
+		if kind := r.Uint(100); kind == 1 {
+			r.Uint(1 << 20) // shard
+			all = append(all, shard.ReadFrame(r).Message)
+		}
+	}
+	return all
+}

@@ -40,7 +40,7 @@ func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 			}
 			t.Fatalf("after %d restarts: %v", restarts, err)
 		}
-		victim := names[w.Random()%uint64(len(names))]
+		victim := names[w.Rand().Uint64()%uint64(len(names))]
 		w.Crash(victim)
 		away := 100 * time.Millisecond
 		if restarts%2 == 1 {

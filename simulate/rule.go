@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -23,8 +22,8 @@ type Frame struct {
 // Messages names the messages in the frame, in plain words: "lock orders/42", "granted
 // orders/42 token 7", "unlock orders/42 token 7", "unlocked orders/42 token 7",
 // "renewal", "renewal answered", "append 2", "appended", "heartbeat", "vote term 3". What
-// one node sends for another is "pass on: …". It is nil for frames of what is no node of
-// a mesh.
+// one node sends for another is "pass on: …"; what an actor sends is "port body" (see
+// [Send]). It is nil for frames of what is no node of a mesh.
 func (f Frame) Messages() []string {
 	if f.conn == nil {
 		return nil
@@ -94,6 +93,9 @@ func (n *network) judge(c *conn, side int, kind transport.Kind, class transport.
 
 // messages names what is in a frame that one end sends.
 func (c *conn) messages(side int, kind transport.Kind, body []byte) []string {
+	if c.line {
+		return []string{mailText(body)}
+	}
 	for _, n := range c.ends[side].process.nodes {
 		if n.id == c.hellos[side].ID {
 			return n.node.Messages(kind, body, c.hellos[1-side].ID, c.net.world.asked)
@@ -104,17 +106,10 @@ func (c *conn) messages(side int, kind transport.Kind, body []byte) []string {
 
 // asked asks the node itself which command it sent under a number.
 func (w *World) asked(id transport.ID, shard int, session, number uint64) string {
-	for _, h := range w.Hosts() {
-		if h.process == nil {
-			continue
-		}
-		for _, n := range h.process.nodes {
-			if n.id == id {
-				return n.node.Asked(shard, session, number)
-			}
+	for _, n := range w.living() {
+		if n.id == id {
+			return n.node.Asked(shard, session, number)
 		}
 	}
 	return ""
 }
-
-func isRefused(err error) bool { return errors.Is(err, errRefused) }

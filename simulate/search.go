@@ -19,8 +19,8 @@ import (
 // something that the seed does not decide, and that is what is reported.
 type Search struct {
 	// Play is the scenario: it makes hosts and actors in a new world, lets time pass,
-	// and returns what failed. It is called from several goroutines at once, with a world
-	// for each call.
+	// and returns what failed. If nothing did, the world's history is judged: see [Play].
+	// It is called from several goroutines at once, with a world for each call.
 	Play func(w *World) error
 	// Options are those of each world. Options.Seed is the first seed. Repeat is
 	// overwritten.
@@ -225,7 +225,7 @@ func (s Search) Run(ctx context.Context) (*Report, error) {
 	if err := context.Cause(ctx); err != nil && !h.ended {
 		return r, err
 	}
-	if s.Marks && len(r.Findings) == 0 || s.Marks && s.KeepGoing {
+	if s.Marks && (len(r.Findings) == 0 || s.KeepGoing) {
 		for _, p := range r.Properties {
 			if p.Wanted() && p.Met == 0 {
 				r.Missing = append(r.Missing, p)

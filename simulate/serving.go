@@ -1,38 +1,41 @@
 package simulate
 
-import "github.com/lockmesh/mesh/internal/seam"
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
 
 // Serving returns the hosts on which a replica of the shard leads and serves.
 func (w *World) Serving(shard int) (hosts []string) {
-	for _, h := range w.Hosts() {
-		if h.process == nil {
-			continue
-		}
-		for _, n := range h.process.nodes {
-			for _, r := range n.node.Replicas() {
-				if r.Shard == shard && r.Serving {
-					hosts = append(hosts, h.name)
-				}
+	for h, n := range w.living() {
+		for _, r := range n.node.Replicas() {
+			if r.Shard == shard && r.Serving {
+				hosts = append(hosts, h.name)
 			}
 		}
 	}
 	return hosts
 }
 
-// Observe lets o hear what the tables of this world decide from now on, beside those who
-// do already. The type is internal: this is for the project's own tools.
-func (w *World) Observe(o seam.Decider) {
-	w.history.watch.next = deciders{w.history.watch.next, o}
-}
-
-// deciders hear the same. The first may be nil.
-type deciders [2]seam.Decider
-
-// Decided implements seam.Decider.
-func (all deciders) Decided(d seam.Decision) {
-	for _, o := range all {
-		if o != nil {
-			o.Decided(d)
+// Queue returns the hosts whose nodes hold a key, in the order of the grants, and those
+// that wait for it, the next one first. It is what the key's shard has decided so far:
+// its clients may hear of it later.
+//
+//	holders, waiting := w.Queue("orders/42")
+func (w *World) Queue(key string) (holders, waiting []string) {
+	for _, k := range w.history.inside.queue.order {
+		if k.key != key {
+			continue
+		}
+		byToken := func(a, b requestName) int { return cmp.Compare(k.held[a].token, k.held[b].token) }
+		for _, r := range slices.SortedFunc(maps.Keys(k.held), byToken) { // order-free: sorted
+			holders = append(holders, w.hostOf(r.owner))
+		}
+		byPlace := func(a, b requestName) int { return k.place[a].compare(k.place[b]) }
+		for _, r := range slices.SortedFunc(maps.Keys(k.place), byPlace) { // order-free: sorted
+			waiting = append(waiting, w.hostOf(r.owner))
 		}
 	}
+	return holders, waiting
 }

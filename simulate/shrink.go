@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 type Budget struct {
 	Runs     int           // of the scenario; default 1000
 	For      time.Duration // of real time; default 2 minutes. Only if it ends first, two machines may differ in what they find
-	Variants int           // courses of events that are tried with each change (see Options.Variant); default 5
+	Variants int           // courses of events that are tried with each change (see Options.Variant), and three times as many with a large one; default 5
 }
 
 // Shrunk is a failure made small.
@@ -43,17 +44,7 @@ func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
 	}
 	x := &shrinker{Search: s, ctx: ctx, class: class, best: o, tried: make(map[string]bool)}
 	b := s.Budget
-	for _, v := range []struct {
-		field *int
-		value int
-	}{{&b.Runs, 1000}, {&b.Variants, 5}} {
-		if *v.field <= 0 {
-			*v.field = v.value
-		}
-	}
-	if b.For <= 0 {
-		b.For = 2 * time.Minute
-	}
+	b.Runs, b.Variants, b.For = cmp.Or(max(b.Runs, 0), 1000), cmp.Or(max(b.Variants, 0), 5), cmp.Or(max(b.For, 0), 2*time.Minute)
 	x.budget, x.deadline = b, time.Now().Add(b.For)
 	x.shrink()
 	result.Runs = x.runs + 1
@@ -70,15 +61,16 @@ type shrinker struct {
 	class    string
 	budget   Budget
 	deadline time.Time
-	variants int // to be tried with each change
+	variants int // to be tried with a small change
 	runs     int
 	best     Outcome
-	tried    map[string]bool // cases that did not fail so, whatever their variant
+	tried    map[string]bool // cases that did not fail so
 }
 
-func (x *shrinker) over() bool {
-	return x.runs >= x.budget.Runs || x.ctx.Err() != nil || !time.Now().Before(x.deadline)
-}
+func (x *shrinker) over() bool { return x.runs >= x.budget.Runs || x.late() }
+
+// late tells whether no more runs are to be begun.
+func (x *shrinker) late() bool { return x.ctx.Err() != nil || !time.Now().Before(x.deadline) }
 
 // shrink looks first whether much of the world can go at once: the less there is, the less
 // each further run takes. What is due to few faults then needs few parameters, as a rule.
@@ -105,45 +97,88 @@ func (x *shrinker) name() {
 	for _, f := range x.best.Faults {
 		c.Only = append(c.Only, f.Name)
 	}
-	x.accept(c)
+	x.take(1, c)
 }
 
-// accept takes c, in one of some courses of events, if it fails as it should.
-func (x *shrinker) accept(c Case) bool {
-	key := c
-	key.Variant = uint64(x.variants) // with more variants, it is worth another try
-	if x.over() || x.tried[key.String()] {
-		return false
+// take takes the first of the cases that fails as it should, and returns its index; -1 if
+// none does. All are tried in the course of events that failed last, then all in another
+// one, so that what fails easily is found soon. Size is how many things each case leaves
+// out. What is taken, and how many runs that counts as, does not depend on the workers.
+func (x *shrinker) take(size int, cases ...Case) int {
+	type attempt struct {
+		Case
+		index int
 	}
+	var attempts []attempt
+	asked := make(map[string]bool)
+	for _, v := range x.courses(size) {
+		for i, c := range cases {
+			c.Variant = v
+			if key := c.String(); !x.tried[key] && !asked[key] {
+				asked[key] = true
+				attempts = append(attempts, attempt{c, i})
+			}
+		}
+	}
+	attempts = attempts[:min(len(attempts), max(x.budget.Runs-x.runs, 0))]
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next, first := 0, len(attempts) // first is the lowest that fails
+	var found Outcome
+	for range x.Workers {
+		wg.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for next < first && !x.late() {
+				i := next
+				next++
+				mu.Unlock()
+				o := x.try(attempts[i].Case)
+				mu.Lock()
+				if i < first && classOf(o.Err) == x.class {
+					first, found = i, o
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, a := range attempts[:min(next, first)] { // those behind the first were only quick
+		x.runs++
+		x.tried[a.String()] = true
+	}
+	if first == len(attempts) {
+		return -1
+	}
+	x.runs++
+	x.best = found
+	return attempts[first].index
+}
+
+// courses returns the variants to be tried with a change. One that leaves out many things
+// at once is worth more of them, since it saves as many changes.
+func (x *shrinker) courses(size int) []uint64 {
+	n := max(x.variants, min(size/3, 3*x.budget.Variants))
 	variants := []uint64{x.best.Case.Variant}
-	for v := uint64(0); len(variants) < x.variants; v++ {
+	for v := uint64(0); len(variants) < n; v++ {
 		if v != variants[0] {
 			variants = append(variants, v)
 		}
 	}
-	for len(variants) > 0 && !x.over() {
-		wave := variants[:min(x.Workers, len(variants), x.budget.Runs-x.runs)]
-		variants = variants[len(wave):]
-		outcomes := make([]Outcome, len(wave))
-		var wg sync.WaitGroup
-		for i, v := range wave {
-			c := c
-			c.Variant = v
-			wg.Go(func() { outcomes[i] = x.Replay(c, false) })
-		}
-		wg.Wait()
-		for _, o := range outcomes { // those after the first that fails are not counted: they were only quick
-			x.runs++
-			if classOf(o.Err) == x.class {
-				x.best = o
-				return true
-			}
-		}
+	return variants
+}
+
+// try plays a case, and gives it up when it has gone on for much longer than the smallest
+// so far took to fail: what has not happened by then is not worth the wait, as a rule.
+func (x *shrinker) try(c Case) Outcome {
+	s := x.Search
+	u := &s.Options.Until
+	if end := x.best.Time*3/2 + 5*time.Second; u.Time == 0 || u.Time > end {
+		u.Time = end
 	}
-	if !x.over() {
-		x.tried[key.String()] = true
+	if end := 2*x.best.Events + 20_000; u.Events == 0 || u.Events > end {
+		u.Events = end
 	}
-	return false
+	return s.Replay(c, false)
 }
 
 // faults leaves out as many faults as it can.
@@ -151,24 +186,28 @@ func (x *shrinker) faults() {
 	if x.name(); x.best.Case.Only == nil {
 		return // not in these courses of events; perhaps in another world
 	}
-	happened := x.best.Case.Only
-	fails := func(names []string) bool {
+	only := func(names []string) Case {
 		c := x.best.Case.clone()
 		c.Only = append([]string{}, names...)
-		return x.accept(c)
+		return c
 	}
 	// What came last is what it is due to, often.
-	for n := 0; n < len(happened); n = max(2*n, 1) {
-		if fails(happened[len(happened)-n:]) {
-			happened = happened[len(happened)-n:]
-			break
-		}
+	happened := x.best.Case.Only
+	var last [][]string
+	for n := 1; n < len(happened); n *= 2 {
+		last = append(last, happened[len(happened)-n:])
 	}
-	minimize(happened, fails)
+	x.take(1, each(last, only)...)
+	minimize(x.best.Case.Only, 1, func(size int, parts [][]string) int { return x.take(size, each(parts, only)...) })
 }
 
-// coarse is how many halves and quarters of the parameters are tried at first.
-const coarse = 6
+// each returns the cases of some lists of names.
+func each(lists [][]string, named func([]string) Case) (cases []Case) {
+	for _, names := range lists {
+		cases = append(cases, named(names))
+	}
+	return cases
+}
 
 // parameters lowers as many parameters as it can, or, if that is to be quick, only many
 // at once.
@@ -192,80 +231,103 @@ func (x *shrinker) parameters(quick bool) {
 		}
 		return names
 	}
-	if len(raised()) == 0 {
+	names := raised()
+	if len(names) == 0 {
 		return
 	}
 	// The fault points in the code first, all at once: there are many.
-	x.accept(kept(slices.DeleteFunc(raised(), isSite)))
-	asked := 0
-	names := minimize(raised(), func(part []string) bool {
-		asked++
-		return !(quick && asked > coarse) && x.accept(kept(part))
-	})
+	x.take(len(names), kept(nil), kept(slices.DeleteFunc(names, isSite)))
+	finest := 1
+	names = raised()
+	if quick {
+		finest = (len(names) + 3) / 4
+	}
+	names = minimize(names, finest, func(size int, parts [][]string) int { return x.take(size, each(parts, kept)...) })
 	if quick {
 		return
 	}
-	x.accept(kept(names)) // they are the same, and said in fewer words
-	// What cannot be least may be less.
-	for _, name := range names {
-		i := slices.IndexFunc(x.best.Parameters, func(p Parameter) bool { return p.Name == name })
-		if i < 0 {
-			continue // the run ends before it is drawn now
+	x.take(1, kept(names)) // they are the same, and said in fewer words
+	x.lower(names)
+}
+
+// lower makes smaller, in few steps, what cannot be least.
+func (x *shrinker) lower(names []string) {
+	type span struct {
+		name      string
+		low, high int64 // low does not fail
+		steps     int   // that are left
+	}
+	var spans []span
+	for _, p := range x.best.Parameters {
+		if slices.Contains(names, p.Name) {
+			spans = append(spans, span{p.Name, p.Least, p.Value, 6})
 		}
-		low, high := x.best.Parameters[i].Least, x.best.Parameters[i].Value // low does not fail
-		for range 6 {
-			middle := low + (high-low)/2
-			if middle == low {
-				break
+	}
+	for {
+		var open []*span
+		var cases []Case
+		for i := range spans {
+			s := &spans[i]
+			if s.steps == 0 || s.high-s.low < 2 {
+				continue
 			}
 			c := x.best.Case.clone()
 			if c.Set == nil {
 				c.Set = make(map[string]int64)
 			}
-			if c.Set[name] = middle; x.accept(c) {
-				high = middle
-			} else {
-				low = middle
+			c.Set[s.name] = s.low + (s.high-s.low)/2
+			open, cases = append(open, s), append(cases, c)
+		}
+		if len(open) == 0 {
+			return
+		}
+		taken := x.take(1, cases...)
+		for i, s := range open {
+			middle := cases[i].Set[s.name]
+			switch taken {
+			case i:
+				s.high = middle
+			case -1:
+				s.low = middle
+			default:
+				continue
 			}
+			s.steps--
 		}
 	}
 }
 
 func isSite(parameter string) bool { return strings.HasPrefix(parameter, sitePrefix) }
 
-// minimize returns a part of items, in their order, for which fails holds as it does for
-// all of them, and no longer does if any one is taken out: delta debugging (Zeller and
-// Hildebrandt, IEEE TSE 28(2), 2002). Fails is not asked about all of them. Where it is not
-// monotonic, the result is one such part, and not always the smallest.
-func minimize(items []string, fails func(part []string) bool) []string {
-	if len(items) == 0 || fails(nil) {
+// minimize returns a part of items, in their order, that fails as all of them do. It leaves
+// out halves, then quarters, and so on down to finest items at a time; with 1, none of what
+// it returns can be left out alone: delta debugging, by complements (Zeller and Hildebrandt,
+// IEEE TSE 28(2), 2002). Fails returns the index of the first of some parts that fails, or
+// -1; size is how many items each of them lacks. It is not asked about all items. Where
+// failing is not monotonic, the result is one such part, and not always the smallest.
+func minimize(items []string, finest int, fails func(size int, parts [][]string) int) []string {
+	if len(items) == 0 || fails(len(items), [][]string{nil}) == 0 {
 		return nil
 	}
-	for n := 2; len(items) > 1; {
-		n = min(n, len(items))
-		size := (len(items) + n - 1) / n
-		found := false
-		for complement := range 2 {
-			if complement == 1 && n == 2 {
-				break // the other half is a part too
+	size := (len(items) + 1) / 2
+	for len(items) > 1 {
+		before := len(items)
+		for from := 0; from < len(items) && size < len(items); {
+			var parts [][]string
+			for i := from; i < len(items); i += size {
+				parts = append(parts, slices.Concat(items[:i], items[min(i+size, len(items)):]))
 			}
-			for from := 0; from < len(items) && !found; from += size {
-				to := min(from+size, len(items))
-				part := slices.Clone(items[from:to])
-				if complement == 1 {
-					part = slices.Concat(items[:from], items[to:])
-				}
-				if len(part) < len(items) && fails(part) {
-					items, found = part, true
-					n = max(complement*(n-1), 2)
-				}
-			}
-		}
-		if !found {
-			if n >= len(items) {
+			found := fails(size, parts)
+			if found < 0 {
 				break
 			}
-			n *= 2
+			items, from = parts[found], from+found*size
+		}
+		switch {
+		case size > finest:
+			size = max(min(size, len(items)+1)/2, finest)
+		case len(items) == before:
+			return items
 		}
 	}
 	return items

@@ -7,15 +7,21 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
+
+// first makes what minimize asks of what is known of each part.
+func first(fails func(part []string) bool) func(int, [][]string) int {
+	return func(_ int, parts [][]string) int { return slices.IndexFunc(parts, fails) }
+}
 
 func TestMinimize(t *testing.T) {
 	items := strings.Split("abcdefghijklmnopqrstuvwxyz", "")
 	for _, need := range []string{"", "a", "z", "m", "az", "amz", "bcde", "acegikmoqsuwy", "abcdefghijklmnopqrstuvwxyz"} {
 		asked := 0
-		got := minimize(items, func(part []string) bool {
+		got := minimize(items, 1, first(func(part []string) bool {
 			asked++
 			for _, n := range strings.Split(need, "") {
 				if n != "" && !slices.Contains(part, n) {
@@ -23,7 +29,7 @@ func TestMinimize(t *testing.T) {
 				}
 			}
 			return true
-		})
+		}))
 		if strings.Join(got, "") != need {
 			t.Errorf("of all letters, %q is what fails, not %q", need, got)
 		}
@@ -31,14 +37,17 @@ func TestMinimize(t *testing.T) {
 			t.Errorf("%q: asked %d times, expected at most %d", need, asked, most)
 		}
 	}
-	if got := minimize(nil, func([]string) bool { t.Error("asked about nothing"); return true }); got != nil {
+	if got := minimize(nil, 1, first(func([]string) bool { t.Error("asked about nothing"); return true })); got != nil {
 		t.Errorf("minimize(nil) = %q", got)
 	}
-	if got := minimize([]string{"a", "b"}, func([]string) bool { return false }); !slices.Equal(got, []string{"a", "b"}) {
+	if got := minimize([]string{"a", "b"}, 1, first(func([]string) bool { return false })); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("what never fails is made %q", got)
 	}
+	if got := minimize(items, 4, first(func(part []string) bool { return slices.Contains(part, "m") })); len(got) > 4 || !slices.Contains(got, "m") {
+		t.Errorf("by four, m is found as %q", got)
+	}
 	// Not monotonic: an odd number of letters fails.
-	if got := minimize(items[:25], func(part []string) bool { return len(part)%2 == 1 }); len(got) != 1 {
+	if got := minimize(items[:25], 1, first(func(part []string) bool { return len(part)%2 == 1 })); len(got) != 1 {
 		t.Errorf("an odd number fails, and it ends with %q", got)
 	}
 }
@@ -143,6 +152,30 @@ func TestShrinkKeepsItsBudget(t *testing.T) {
 	s.Budget = Budget{}
 	if x := s.Shrink(ctx, first); x.Runs > 1 || x.After.Case.Only != nil {
 		t.Errorf("with a context that has ended: %v", x)
+	}
+}
+
+// What goes on for long after the time at which the failure came is given up.
+func TestShrinkDoesNotWait(t *testing.T) {
+	var mu sync.Mutex
+	longest := time.Duration(0)
+	s := Search{Play: func(w *World) error {
+		if w.Pick("noise", 0, 9) > 0 {
+			_ = w.Run(time.Second)
+			return errors.New("broken: soon")
+		}
+		err := w.Run(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		longest = max(longest, w.Now())
+		return err
+	}}
+	x := s.Shrink(t.Context(), s.Replay(Case{Set: map[string]int64{"noise": 9}}, false))
+	if parameterValues(x.After)["noise"] != 1 {
+		t.Errorf("shrunk to %v", x.After.Case)
+	}
+	if longest == 0 || longest > 10*time.Second {
+		t.Errorf("a run was given up after %v, for a failure after %v", longest, x.Before.Time)
 	}
 }
 

@@ -17,10 +17,7 @@ import (
 // script leaves open, above all how long each message takes, is drawn from a seed.
 type scenario struct {
 	clients int           // nodes that ask, beside the replicas; default 2
-	ttl     time.Duration // of the leases; default 3 s
-	shards  int           // default 1
-	grace   time.Duration // the mesh's MaxTTL; default ttl
-	dawn    func(*stage)  // what happens before the mesh is founded
+	ttl     time.Duration // of the leases, and the longest; default 3 s
 	story   func(*stage)
 }
 
@@ -50,20 +47,14 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 	if sc.ttl == 0 {
 		sc.ttl = 3 * time.Second
 	}
-	if sc.shards == 0 {
-		sc.shards = 1
-	}
-	if sc.grace == 0 {
-		sc.grace = sc.ttl
-	}
 	opts := simulate.Options{
-		Seed: seed, Bugs: bug.Of(b), Timeline: *simulate.SeedFlag != 0,
+		Seed: seed, Bugs: bug.Of(b).Names(), Timeline: *simulate.SeedFlag != 0,
 		Link: simulate.Link{Latency: 200 * time.Microsecond, Jitter: 300 * time.Microsecond},
 	}
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}
 	defer s.Close()
 	names := []string{"a", "b", "c", "d", "e", "f"}[:3+sc.clients]
-	first := replicasOf(sc.shards, 0, names...)
+	first := replicasOf(names...)
 	s.owner, s.heir, s.third = first[0], first[1], first[2]
 	for _, name := range first {
 		s.seeds = append(s.seeds, name+stagePort)
@@ -74,9 +65,6 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 		if !slices.Contains(first, name) {
 			*roles[0], roles = name, roles[1:]
 		}
-	}
-	if sc.dawn != nil {
-		sc.dawn(s)
 	}
 	for _, name := range names {
 		s.boot(name)
@@ -97,13 +85,13 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 	return err
 }
 
-// replicasOf returns where the ring wants a shard's replicas.
-func replicasOf(shards, shard int, names ...string) []string {
+// replicasOf returns where the ring wants the replicas of a mesh's only shard.
+func replicasOf(names ...string) []string {
 	var members []ring.Member
 	for _, name := range names {
 		members = append(members, ring.Member{Name: name})
 	}
-	return ring.New(members, shards, 3).Replicas(shard)
+	return ring.New(members, 1, 3).Replicas(0)
 }
 
 // boot lets a host run a node, also after each restart.
@@ -121,8 +109,8 @@ func (s *stage) join(ctx context.Context, name string, opts ...mesh.Option) (*me
 	ctx, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	return mesh.JoinContext(ctx, s.seeds, append([]mesh.Option{
-		mesh.WithName(name), mesh.WithBind(stagePort), mesh.WithShards(s.shards), mesh.WithLeaseTTL(s.ttl),
-		mesh.WithMaxTTL(s.grace), mesh.WithLogger(simulate.Logger(ctx)),
+		mesh.WithName(name), mesh.WithBind(stagePort), mesh.WithShards(1), mesh.WithLeaseTTL(s.ttl),
+		mesh.WithMaxTTL(s.ttl), mesh.WithLogger(simulate.Logger(ctx)),
 	}, opts...)...)
 }
 
@@ -132,10 +120,10 @@ func (s *stage) end() {
 	for _, l := range s.lockers {
 		l.leave = true
 	}
-	s.within(s.ttl+s.grace+15*time.Second, "after all faults ended, every call ends (G4)", func() bool {
+	s.within(2*s.ttl+15*time.Second, "after all faults ended, every call ends (G4)", func() bool {
 		return !slices.ContainsFunc(s.lockers, func(l *locker) bool { return !l.over && !l.crashed() })
 	})
-	s.within(s.ttl+s.grace+15*time.Second, "G4 orphans: the tables know what the clients do", func() bool {
+	s.within(2*s.ttl+15*time.Second, "G4 orphans: the tables know what the clients do", func() bool {
 		if s.Now() < s.looked {
 			return false
 		}
@@ -148,9 +136,6 @@ func (s *stage) end() {
 
 // sleep lets d pass.
 func (s *stage) sleep(d time.Duration) { _ = simulate.Sleep(s.ctx, d) }
-
-// until waits for a moment that must come some time, and need not be soon.
-func (s *stage) until(what string, cond func() bool) { s.within(2*time.Minute, what, cond) }
 
 // within fails the story if cond does not come to hold in time: the mesh promises to
 // go on within bounds (G6).
@@ -179,7 +164,7 @@ func (s *stage) must(ok bool, format string, args ...any) {
 
 // draw returns a duration in [lo, hi), by the seed.
 func (s *stage) draw(lo, hi time.Duration) time.Duration {
-	return lo + time.Duration(s.Random()%uint64(hi-lo))
+	return lo + time.Duration(s.Rand().Uint64()%uint64(hi-lo))
 }
 
 // leads reports whether the replica of shard 0 on a host, and no other, serves.
@@ -194,13 +179,14 @@ func (s *stage) healthy() bool {
 	return true
 }
 
-func (s *stage) others(hosts ...string) (rest []string) {
-	for _, h := range s.Hosts() {
-		if !slices.Contains(hosts, h.Name()) {
-			rest = append(rest, h.Name())
+// rule lets the same befall every frame that fits, from now on.
+func (s *stage) rule(v simulate.Verdict, fits func(f simulate.Frame) bool) (stop func()) {
+	return s.Rule(func(f simulate.Frame) simulate.Verdict {
+		if fits(f) {
+			return v
 		}
-	}
-	return rest
+		return simulate.Pass
+	})
 }
 
 // on runs fn on a host, with its node, and waits for it.
@@ -219,11 +205,10 @@ type locker struct {
 
 	lock    *mesh.Lock
 	err     error
-	held    *simulate.Held
+	held    *simulate.HoldRecord
 	granted time.Duration // when Lock returned
 	told    time.Duration // when the hold ended
 	leave   bool          // give up waiting, or unlock
-	hasty   bool          // and do not wait for the answer
 	over    bool
 	undone  error // what Unlock returned
 }
@@ -239,7 +224,7 @@ func (s *stage) ask(host, key string, opts ...mesh.LockOption) *locker {
 // lock is ask, and waits for the lock, which must come soon.
 func (s *stage) lock(host, key string, opts ...mesh.LockOption) *locker {
 	l := s.ask(host, key, opts...)
-	s.within(s.grace+10*time.Second, fmt.Sprintf("%s locks %q", host, key), func() bool { return l.answered() })
+	s.within(s.ttl+10*time.Second, fmt.Sprintf("%s locks %q", host, key), func() bool { return l.answered() })
 	return l
 }
 
@@ -278,11 +263,6 @@ func (l *locker) run(ctx context.Context) {
 		l.told = s.Now()
 	}
 	l.held.Use()
-	if l.hasty {
-		var stop context.CancelFunc
-		ctx, stop = simulate.WithTimeout(ctx, time.Millisecond)
-		defer stop()
-	}
 	l.held.Unlocking()
 	l.undone = l.lock.Unlock(ctx)
 	l.held.Unlocked(l.undone)

@@ -8,7 +8,8 @@ import (
 )
 
 // state checks that replicas which have applied the same entries have the same tables:
-// after each entry by the digest of what happened, and at the end by all that they hold.
+// after each entry by the digest of what happened, and at the end by all that they hold. And
+// that an entry is nobody's business but theirs who asked, or who are granted something by it.
 type state struct {
 	world  *World
 	recent map[shardName]*digests // looked up, never ranged over
@@ -21,6 +22,9 @@ type digests [1024]struct {
 }
 
 func (s *state) applied(name shardName, a seam.Applied) {
+	if a.Unasked > 0 {
+		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, s.world.hostOf(a.Replica), a.Unasked))
+	}
 	r := s.recent[name]
 	if r == nil {
 		r = new(digests)
@@ -47,19 +51,14 @@ func (s *state) equal() error {
 		host string
 	}
 	first := make(map[version]copyOf)
-	for _, h := range s.world.Hosts() {
-		if h.process == nil {
-			continue
-		}
-		for _, n := range h.process.nodes {
-			for _, t := range n.node.Tables() {
-				v := version{shardName{n.node.Mesh(), t.Generation, t.Shard}, t.Applied}
-				c, ok := first[v]
-				if !ok {
-					first[v] = copyOf{t.Sum(), h.name}
-				} else if c.sum != t.Sum() {
-					return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", t.Applied, t.Shard, h.name, c.host)
-				}
+	for h, n := range s.world.living() {
+		for _, t := range n.node.Tables() {
+			v := version{shardName{n.node.Mesh(), t.Generation, t.Shard}, t.Applied}
+			c, ok := first[v]
+			if !ok {
+				first[v] = copyOf{t.Sum(), h.name}
+			} else if c.sum != t.Sum() {
+				return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", t.Applied, t.Shard, h.name, c.host)
 			}
 		}
 	}

@@ -178,7 +178,7 @@ func (s Shrunk) String() string {
 		for _, q := range a.Parameters {
 			switch {
 			case p.Name != q.Name || p.Value == q.Value:
-			case strings.HasPrefix(p.Name, "site-") && p.Value == p.Least:
+			case isSite(p.Name) && p.Value == p.Least:
 				sites++ // there may be dozens
 			default:
 				text += fmt.Sprintf(", %s %d -> %d", p.Name, q.Value, p.Value)

@@ -7,8 +7,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A Checkpoint is the trace's hash after so many events. Two runs that should be
-// equal and are not differ first between two checkpoints.
+// Checkpoint is the hash of everything that has happened after so many events: one is
+// taken every 4096 of them. Two runs that should be equal and are not part between two
+// checkpoints.
 type Checkpoint struct {
 	Events uint64
 	Time   time.Duration
@@ -22,7 +23,7 @@ type trace struct {
 	digest      *xxhash.Digest
 	events      uint64
 	checkpoints []Checkpoint
-	buf         [49]byte
+	buf         [41]byte
 	kept        *keeper // nil: no event is kept
 }
 

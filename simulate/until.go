@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -81,7 +82,7 @@ func (w *World) State() string {
 	section("shards", w.shardLines())
 	var holds, waits []string
 	for _, k := range w.history.order {
-		for _, x := range k.live {
+		for _, x := range slices.Clone(k.live) { // one that is asked may find that it is over, and go
 			holds = append(holds, x.String()+believes(x))
 		}
 	}
@@ -96,7 +97,7 @@ func (w *World) State() string {
 	return b.String()
 }
 
-func believes(x *Held) string {
+func believes(x *HoldRecord) string {
 	if x.believed() {
 		return fmt.Sprintf(", leased until %v", x.leasedUntil())
 	}

@@ -44,6 +44,11 @@ func TestVerbsNameBadInput(t *testing.T) {
 		{"Link.Jitter is -1ns", func(*World) { New(Options{Link: Link{Jitter: -1}}) }},
 		{"Gossip", func(*World) { New(Options{Gossip: Gossip{Lost: million + 1}}) }},
 		{"ClockRate -1", func(*World) { New(Options{ClockRate: -1}) }},
+		{`fault "crash"`, func(*World) { New(Options{Only: []string{"crash"}}) }},
+		{"Chaos: there is no host", func(*World) { New(Options{}).Chaos(ChaosOptions{For: time.Second}) }},
+		{`host named "a:7300"`, func(w *World) { w.Host("a:7300") }},
+		{"BreakReplica: shard -1", func(w *World) { w.BreakReplica("a", -1) }},
+		{`no bug "Heisenbug"`, func(*World) { New(Options{Bugs: []string{"Heisenbug"}}) }},
 		{"ClockRate: 1000001 ppm", func(w *World) { w.ClockRate("a", million+1) }},
 		{"ClockRate: -500001 ppm", func(w *World) { w.ClockRate("a", -million/2-1) }},
 		{"ClockNoise: -600000 ppm", func(w *World) { w.ClockNoise("a", 600_000) }},
@@ -501,6 +506,20 @@ func TestLeaveEndsTheProcess(t *testing.T) {
 	run(t, w, time.Minute)
 	if !h.Up() || h.Incarnation() != 2 {
 		t.Error("it is not back")
+	}
+}
+
+// HealAll heals the links of hosts that are still to come, too.
+func TestHealAllAndANewHost(t *testing.T) {
+	w := New(Options{Link: Link{Loss: million}})
+	defer w.Close()
+	w.Host("a")
+	w.HealAll()
+	w.Host("b")
+	for _, way := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		if l := w.net.paths[w.Host(way[0]).index][w.Host(way[1]).index].link; l.harsh() {
+			t.Errorf("%s -> %s: %+v", way[0], way[1], l)
+		}
 	}
 }
 

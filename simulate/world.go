@@ -3,11 +3,11 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -48,12 +48,10 @@ type Options struct {
 	// Stalled hears of an actor that blocks outside of the simulation for ten
 	// seconds of real time. The default panics.
 	Stalled func(report string)
-
-	// Bugs are deliberate bugs for the nodes born into this world, and Observer
-	// hears what their tables decide. The types are internal: this is for the
-	// project's own tests.
-	Bugs     bug.Set
-	Observer seam.Decider
+	// Bugs names deliberate bugs of the nodes born into this world: each leaves a rule
+	// of the mesh's protocol out, to show what notices that. "lockmesh simulate -list"
+	// has the names.
+	Bugs []string
 }
 
 // World is a simulated network of hosts, with a clock of its own. Same options,
@@ -63,6 +61,7 @@ type Options struct {
 // time, and may use it too.
 type World struct {
 	opts Options
+	bugs bug.Set
 
 	now     time.Duration
 	seq     uint64
@@ -70,7 +69,7 @@ type World struct {
 	instant int // events that happened at now
 
 	draws      uint64
-	user       *stream
+	user       *rand.Rand
 	climate    climate
 	parameters []Parameter
 	sites      []int64       // by point.Site: how often it is taken, in percent
@@ -98,8 +97,8 @@ type World struct {
 
 	trace    trace
 	timeline *timeline.Timeline
-	cause    int  // the moment that what happens now is due to
-	moving   bool // events that are due already keep their causes
+	why      why  // what happens now happens
+	moving   bool // events that are due already keep their reasons
 	failure  error
 	running  bool
 	closed   bool
@@ -120,12 +119,12 @@ func New(opts Options) *World {
 		opts.Repeat = fmt.Sprintf("simulate.Options.Seed = %d", opts.Seed)
 	}
 	w := &World{opts: opts, byName: make(map[string]*Host), registers: make(map[string]*Register), nodes: make(map[transport.ID]*process), trace: newTrace()}
-	w.user = w.stream(userStream)
+	w.user = rand.New(w.stream(userStream))
 	w.draw()
-	w.opts.check()
+	w.bugs = w.opts.check()
 	w.drawSites()
 	if opts.Timeline {
-		w.timeline = &timeline.Timeline{}
+		w.timeline, w.why = &timeline.Timeline{}, newWhy()
 	}
 	w.net = newNetwork(w, w.opts.Link)
 	w.gossip = newGossip(w, w.opts.Gossip)
@@ -162,26 +161,40 @@ func (w *World) Events() uint64 { return w.trace.events }
 // Hash returns the hash of everything that has happened.
 func (w *World) Hash() uint64 { return w.trace.digest.Sum64() }
 
-// Checkpoints returns the hash after every 4096 events.
-func (w *World) Checkpoints() []Checkpoint { return w.trace.checkpoints }
-
-// Random returns the next number of the stream that is kept for the world's user.
-func (w *World) Random() uint64 { return w.user.Uint64() }
+// Rand returns the source of chance of the world's users: what a scenario and its actors
+// draw there, the seed decides. Sizes that a search may make smaller are for Pick.
+//
+//	simulate.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(time.Second))))
+func (w *World) Rand() *rand.Rand { return w.user }
 
 // Run lets d pass, and returns the first failure: an actor's panic, or a promise
 // that a checker of [World.History] saw broken. After a failure nothing moves.
-func (w *World) Run(d time.Duration) error { return w.run(w.now+d, nil) }
+//
+//	if err := w.Run(time.Minute); err != nil {
+//		t.Fatal(err)
+//	}
+func (w *World) Run(d time.Duration) error { return w.run(add(w.now, d), nil) }
 
 // RunUntil lets time pass until cond holds, which is asked after every event, and
 // fails if it does not within d.
+//
+//	done := false // some actor sets it
+//	err := w.RunUntil(func() bool { return done }, time.Minute)
 func (w *World) RunUntil(cond func() bool, d time.Duration) error {
 	met := false
-	err := w.run(w.now+d, func() bool { met = cond(); return met })
+	err := w.run(add(w.now, d), func() bool { met = cond(); return met })
 	if err == nil && !met && !cond() {
-		w.Fail(fmt.Errorf("simulate: not within %v what was waited for", d))
+		w.Fail(notWithin(d))
 		err = w.failure
 	}
 	return err
+}
+
+// notWithin is the failure of RunUntil. What was waited for, only the scenario can say.
+type notWithin time.Duration
+
+func (d notWithin) Error() string {
+	return fmt.Sprintf("simulate: not within %v what was waited for", time.Duration(d))
 }
 
 // Step lets the next event happen, and the time pass until then, and returns the first
@@ -208,12 +221,13 @@ func (w *World) run(until time.Duration, cond func() bool) (err error) {
 	w.running = true
 	w.dog.start(w)
 	defer func() {
-		w.running = false
 		w.dog.stop()
 		if r := recover(); r != nil {
 			w.Fail(fmt.Errorf("simulate: panic: %v\n%s", r, debug.Stack()))
 			err = w.failure
 		}
+		w.running = false
+		w.why.begin(nil)
 	}()
 	w.settle()
 	for w.failure == nil {
@@ -267,7 +281,7 @@ func (w *World) step() {
 	}
 	w.trace.add(ev, host, payload, w.draws)
 	w.dog.progress.Add(1)
-	w.cause = ev.cause
+	w.why.begin(ev.due)
 
 	switch ev.kind {
 	case callEvent:
@@ -281,7 +295,7 @@ func (w *World) step() {
 	case frameEvent:
 		w.net.arrive(ev.frame)
 	case silenceEvent:
-		ev.conn.silent(ev.side)
+		ev.conn.broken(ev.side) // its patience is over
 	}
 	w.settle()
 }
@@ -312,7 +326,10 @@ func (w *World) schedule(ev *event, at time.Duration) {
 	w.seq++
 	ev.at, ev.seq = max(at, w.now), w.seq
 	if !w.moving || ev.slot == idle {
-		ev.cause = w.cause
+		ev.due = w.why.due()
+		if ev.actor != nil && ev.actor == w.current { // its own timer
+			ev.due = w.why.goesOn()
+		}
 	}
 	if ev.slot == idle {
 		w.queue.push(ev)
@@ -332,7 +349,7 @@ func (w *World) cancel(ev *event) {
 // it goes on if it is paused.
 func (w *World) after(d time.Duration, owner *process, fn func()) *event {
 	ev := &event{kind: callEvent, slot: idle, owner: owner, fn: fn}
-	w.schedule(ev, w.now+d)
+	w.schedule(ev, add(w.now, d))
 	return ev
 }
 
@@ -349,9 +366,9 @@ func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 	return w.hosts[0].Go(name, fn)
 }
 
-// Fail ends the run with err, unless it has failed already.
+// Fail ends the run with err, unless it has failed already. A nil err is none.
 func (w *World) Fail(err error) {
-	if w.failure == nil {
+	if w.failure == nil && err != nil {
 		f := &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat}
 		w.note(timeline.Failure, lab, "%v", err)
 		if t := w.Timeline(); t != nil {

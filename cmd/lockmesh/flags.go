@@ -73,9 +73,9 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	}
 	profiles := flags.String("profile", "all", "`profiles` of worlds, to be taken in turns: all, or some of "+list(simulate.Profiles()))
 	word("seed", "the first `number` (default 1); alone, the only one")
-	flags.IntVar(&s.search.Seeds, "seeds", 0, "how `many` seeds (default 100, or 1 with -seed, or as many as -for allows)")
+	flags.IntVar(&s.search.Seeds, "seeds", 0, "the `number` of seeds (default 100, or 1 with -seed, or as many as -for allows)")
 	flags.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
-	flags.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "how many worlds run at once")
+	flags.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "the `number` of worlds that run at once")
 	flags.BoolVar(&s.search.KeepGoing, "keep-going", false, "do not stop at the first failure")
 	flags.BoolVar(&s.search.Marks, "marks", false, "fail unless each rare situation of -list came about in some world")
 	flags.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played")
@@ -87,8 +87,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	until := flags.String("until", "", "stop one seed after so many events, or at a `point` of simulated time (12.5s), and show how things stand")
 	flags.StringVar(&s.page, "timeline", "", "write the run's timeline into this HTML `file`: of the only seed, or of the first failure")
 	flags.StringVar(&s.log, "log", "", "the same as lines of JSON, for programs and for -replay: a `file`")
-	flags.BoolVar(&s.text, "text", false, "print the timeline")
-	flags.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure as a Mermaid diagram")
+	flags.BoolVar(&s.text, "text", false, "print the timeline of the same run")
+	flags.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure, or to the end, as a Mermaid diagram")
 	replay := flags.String("replay", "", "play the run again that a `file` of -log is about; other flags count more")
 	tale := flags.String("story", "", "play the story of this `file`, in place of the drill")
 	flags.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, marks and bugs")
@@ -134,6 +134,11 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	if !said["shrink"] {
 		s.shrink = !s.one
 	}
+	for _, name := range []string{"for", "keep-going", "marks", "shrink"} {
+		if said["until"] && said[name] {
+			return nil, fmt.Errorf("-until stops one seed in its midst, so -%s makes no sense", name)
+		}
+	}
 	if err := s.until(*until); err != nil {
 		return nil, err
 	}
@@ -142,9 +147,14 @@ func parse(args []string, out io.Writer) (*settings, error) {
 			return nil, err
 		}
 	}
+	if s.page != "" && s.page == s.log {
+		return nil, fmt.Errorf("-timeline and -log are both %s", s.page)
+	}
 	if *tale != "" {
-		if said["profile"] || said["set"] || said["only"] {
-			return nil, errors.New("-story: a story says itself what its world is like, so -profile, -set and -only make no sense")
+		for _, name := range []string{"profile", "set", "only", "marks", "shrink"} {
+			if said[name] {
+				return nil, fmt.Errorf("-story: a story says itself what its world is like, and what comes about there, so -%s makes no sense", name)
+			}
 		}
 		return s, s.tell(*tale)
 	}
@@ -198,8 +208,13 @@ func (s *settings) profiles(names string) error {
 	} else {
 		for _, name := range strings.Split(names, ",") {
 			p, err := simulate.ParseProfile(name)
-			if err != nil {
+			switch {
+			case name == "all":
+				return errors.New("-profile: all cannot be one of several")
+			case err != nil:
 				return trim(err)
+			case slices.Contains(s.search.Profiles, p):
+				return fmt.Errorf("-profile: %s is there twice", p)
 			}
 			s.search.Profiles = append(s.search.Profiles, p)
 		}
@@ -231,13 +246,42 @@ func commandLine(c simulate.Case) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(thisCommand))
 	for _, w := range c.Words() {
-		value := w[1]
-		if strings.Contains(value, "*") {
-			value = "'" + value + "'"
-		}
-		fmt.Fprintf(&b, " -%s %s", w[0], value)
+		fmt.Fprintf(&b, " -%s %s", w[0], quoted(w[1]))
 	}
 	return b.String()
+}
+
+// quoted makes one word for a shell of s.
+func quoted(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t\n*?[]{}()<>|&;$`\"'\\~#!") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// unquoted takes a line apart that is made of words and of what quoted returned.
+func unquoted(line string) (words []string) {
+	word, begun, inside := "", false, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\'':
+			begun, inside = true, !inside
+		case c == ' ' && !inside:
+			if begun {
+				words = append(words, word)
+			}
+			word, begun = "", false
+		default:
+			if c == '\\' && !inside && i+1 < len(line) {
+				i++
+			}
+			word, begun = word+string(line[i]), true
+		}
+	}
+	if begun {
+		words = append(words, word)
+	}
+	return words
 }
 
 // repeated returns the flags of the run that an event log is about.
@@ -255,7 +299,7 @@ func repeated(file string) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("-replay %s: it is about something else, to be repeated with\n\t%s", file, t.Repeat)
 	}
-	return strings.Fields(strings.ReplaceAll(args, "'", "")), nil
+	return unquoted(args), nil
 }
 
 // trim takes the package's name off an error's message: here it says nothing.

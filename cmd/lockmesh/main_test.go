@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,13 @@ func TestBadFlags(t *testing.T) {
 		{"-until -5s -seed 1", "-5s"},
 		{"-until 0 -seed 1", "-until 0"},
 		{"-until 5s -seeds 2", "one seed"},
+		{"-until 5s -for 3s", "-for"},
+		{"-until 5s -seed 1 -marks", "-marks"},
+		{"-until 5s -seed 1 -shrink", "-shrink"},
+		{"-profile all,lan", "all"},
+		{"-profile lan,wan,lan", "twice"},
+		{"-log " + page, "both"},
+		{"-story /no/such/file", "-story"},
 		{"-log /no/such/directory/run.log", "no such directory"},
 		{"-log /", "is a directory"},
 		{"-replay /no/such/file", "no such file"},
@@ -178,7 +186,7 @@ func TestSimulateFindsABug(t *testing.T) {
 func TestMeter(t *testing.T) {
 	play := func(terminal bool) string {
 		var b strings.Builder
-		m := newMeter(console{err: &b, terminal: terminal}, 2000)
+		m := newMeter(console{err: &b, terminal: terminal}, 2000, time.Hour)
 		for i := range 100 {
 			m.tell(simulate.Progress{Seeds: 11 * i, Simulated: 1e11, Elapsed: m.every / 4 * time.Duration(i)})
 		}
@@ -190,6 +198,11 @@ func TestMeter(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, lines)
 	}
 	line := play(true)
+	for _, shown := range strings.Split(line, "\r") {
+		if len(shown) > columns {
+			t.Errorf("%q is too long for a terminal", shown)
+		}
+	}
 	if strings.Contains(line, "\n") || strings.Count(line, "\r") != 26 || !strings.HasSuffix(line, "\r") {
 		t.Errorf("%q", line)
 	}
@@ -203,5 +216,16 @@ func TestThousands(t *testing.T) {
 		if got := thousands(n); got != want {
 			t.Errorf("thousands(%d) = %q", n, got)
 		}
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	words := []string{"simulate", "*=least", "a b", "it's", "", `\`, "'"}
+	var line string
+	for _, w := range words {
+		line += " " + quoted(w)
+	}
+	if got := unquoted(line); !slices.Equal(got, words) {
+		t.Errorf("%s is read as %q, not %q", line, got, words)
 	}
 }

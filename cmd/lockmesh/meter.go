@@ -8,18 +8,22 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// meter shows how a search is getting on: on a terminal in one line that is written
-// over, and elsewhere in a line now and then.
+// meter shows how a search is getting on, or the shrinking of what it found: on a terminal
+// in one line that is written over, and elsewhere in a line now and then.
 type meter struct {
 	console
-	seeds int // in all; zero: nobody knows
+	seeds int           // in all; zero: nobody knows
+	limit time.Duration // in all; zero: none
 	every time.Duration
 	next  time.Duration
 	width int // of the line that is there
 }
 
-func newMeter(c console, seeds int) *meter {
-	m := &meter{console: c, seeds: seeds, every: 5 * time.Second}
+// columns is how long a line on a terminal may be: one that is broken cannot be written over.
+const columns = 79
+
+func newMeter(c console, seeds int, limit time.Duration) *meter {
+	m := &meter{console: c, seeds: seeds, limit: limit, every: 5 * time.Second}
 	if c.terminal {
 		m.every = 200 * time.Millisecond
 	}
@@ -32,16 +36,31 @@ func (m *meter) tell(p simulate.Progress) {
 	if p.Elapsed < m.next {
 		return
 	}
-	m.next = p.Elapsed + m.every
 	of := ""
 	if m.seeds > 0 {
 		of = " of " + thousands(m.seeds)
 	}
-	line := fmt.Sprintf("%s%s seeds, %s, %v simulated, %s failed", thousands(p.Seeds), of, speed(p), p.Simulated.Round(time.Second), thousands(p.Failures))
+	in := ""
+	if m.limit > 0 {
+		in = fmt.Sprintf(" in %v of %v", p.Elapsed.Round(time.Second), m.limit)
+	}
+	m.show(p.Elapsed, fmt.Sprintf("%s%s seeds%s, %s failed; %s; %v simulated", thousands(p.Seeds), of, in, thousands(p.Failures), speed(p), p.Simulated.Round(time.Second)))
+}
+
+// tellShrinking hears of each run of a shrinking.
+func (m *meter) tellShrinking(runs int, elapsed time.Duration) {
+	if elapsed >= m.next {
+		m.show(elapsed, fmt.Sprintf("%s so far, in %v", count(runs, "run"), elapsed.Round(time.Second)))
+	}
+}
+
+func (m *meter) show(elapsed time.Duration, line string) {
+	m.next = elapsed + m.every
 	if !m.terminal {
 		fmt.Fprintln(m.err, line)
 		return
 	}
+	line = line[:min(len(line), columns)]
 	fmt.Fprintf(m.err, "\r%s%s", line, strings.Repeat(" ", max(0, m.width-len(line))))
 	m.width = len(line)
 }
@@ -53,7 +72,7 @@ func (m *meter) close() {
 	}
 }
 
-// speed says how fast a search is.
+// speed tells how fast a search is.
 func speed(p simulate.Progress) string {
 	s := max(p.Elapsed.Seconds(), 1e-9)
 	return fmt.Sprintf("%.1f seeds/s, %.0f times real time", float64(p.Seeds)/s, p.Simulated.Seconds()/s)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate"
@@ -59,7 +60,7 @@ func (r *simulation) stop() int {
 
 // run searches.
 func (r *simulation) run(ctx context.Context) int {
-	m := newMeter(r.console, r.search.Seeds)
+	m := newMeter(r.console, r.search.Seeds, r.search.For)
 	r.search.Progress = m.tell
 	report, err := r.search.Run(ctx)
 	m.close()
@@ -87,8 +88,12 @@ func (r *simulation) run(ctx context.Context) int {
 	if err == nil && len(report.Missing) == 0 {
 		fmt.Fprintln(r.out, "no failure")
 	}
-	if r.one && r.account() && report.Seeds == 1 {
+	switch {
+	case !r.account():
+	case r.one && report.Seeds == 1:
 		return max(r.show(r.search.Replay(r.search.Case(r.search.Options.Seed), true)), code)
+	default:
+		fmt.Fprintln(r.out, "no timeline: it would be that of the first failure")
 	}
 	return code
 }
@@ -132,8 +137,9 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 		return
 	}
 	if r.shrink && ctx.Err() == nil {
-		fmt.Fprintf(r.console.err, "seed %d failed: %s; making it smaller\n", o.Case.Seed, firstLine(o.Err))
-		shrunk := r.search.Shrink(ctx, o)
+		fmt.Fprintf(r.console.err, "seed %d failed: %s\nmaking it smaller, for %v at most; if you interrupt that, you get what there is by then\n",
+			o.Case.Seed, firstLine(o.Err), r.search.Budget.For)
+		shrunk := r.makeSmaller(ctx, o)
 		o, notes = shrunk.After, fmt.Sprintf("%v\n", shrunk)
 	}
 	if r.account() {
@@ -141,6 +147,24 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 	}
 	fmt.Fprintf(r.out, "FAILED, %s: %v\n%s", count(f.Seeds, "seed"), o.Err, notes)
 	r.show(o)
+}
+
+// makeSmaller shrinks a failure, and shows how that is getting on.
+func (r *simulation) makeSmaller(ctx context.Context, o simulate.Outcome) simulate.Shrunk {
+	m, start := newMeter(r.console, 0, 0), time.Now()
+	s := r.search
+	var mu sync.Mutex
+	runs := 0
+	s.Play = func(w *simulate.World) error {
+		err := r.search.Play(w)
+		mu.Lock()
+		defer mu.Unlock()
+		runs++
+		m.tellShrinking(runs, time.Since(start))
+		return err
+	}
+	defer m.close()
+	return s.Shrink(ctx, o)
 }
 
 // show writes the run's timeline where it is wanted.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/lockmesh/mesh/simulate"
@@ -11,7 +12,7 @@ import (
 func (s *settings) tell(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("-story: %w", err)
 	}
 	st, err := story.Parse(file, text)
 	if err != nil {
@@ -19,7 +20,7 @@ func (s *settings) tell(file string) error {
 	}
 	s.search.Play = st.Perform
 	s.search.Options.Link = story.Link()
-	s.search.Repeat = func(c simulate.Case) string { return commandLine(c) + " -story " + file }
+	s.search.Repeat = func(c simulate.Case) string { return commandLine(c) + " -story " + quoted(file) }
 	s.shrink = false // there is nothing to leave out
 	return nil
 }

@@ -250,7 +250,7 @@ func (s *story) patient(ctx context.Context) {
 }
 
 // lock is Lock, noted down in the world's history, which judges it.
-func (s *story) lock(ctx context.Context, host, key string) (*mesh.Lock, *simulate.Held) {
+func (s *story) lock(ctx context.Context, host, key string) (*mesh.Lock, *simulate.HoldRecord) {
 	record := s.world.History().Call(ctx, simulate.Exclusive(key))
 	l, err := s.nodes[host].Lock(ctx, key)
 	held := record.Returned(l, err)

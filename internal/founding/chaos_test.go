@@ -84,7 +84,7 @@ func TestChaosNoticesBugs(t *testing.T) {
 	}
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {
-			for seed := uint64(1); seed <= 20_000; seed++ {
+			for seed := uint64(1); seed <= 5_000; seed++ {
 				w := draw(seed, b.bug)
 				w.chaos(chaosFor)
 				if w.err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// TTL is the lease of a drill's nodes.
-const TTL = 3 * time.Second
+// ttl is the lease of a drill's nodes.
+const ttl = 3 * time.Second
 
 // port is where every node listens.
 const port = ":7400"
@@ -63,7 +63,7 @@ func New(w *simulate.World) *Drill {
 		Join:  d.join,
 		Each:  int(w.Pick("lockers", 1, 4)),
 		Keys:  int(w.Pick("keys", 1, 6)),
-		TTL:   TTL,
+		TTL:   ttl,
 		Calls: int(w.Pick("calls", 0, 200)),
 
 		Newcomers: true,
@@ -93,14 +93,14 @@ func (d *Drill) mayCrash(host string) bool {
 	return true
 }
 
-func (d *Drill) join(ctx context.Context, host string) (simulate.Client, error) {
+func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	n, err := mesh.JoinContext(patience, d.seeds, mesh.WithName(host), mesh.WithBind(port),
-		mesh.WithShards(d.shards), mesh.WithLeaseTTL(TTL), mesh.WithLogger(simulate.Logger(ctx)))
+		mesh.WithShards(d.shards), mesh.WithLeaseTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)))
 	if err != nil {
 		return nil, err
 	}
-	d.guests.arrive(ctx, d.Lockers, host, n)
-	return Client{n}, nil
+	d.guests.arrive(ctx, d.Lockers, n)
+	return simulate.AsNode(n), nil
 }

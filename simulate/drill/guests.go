@@ -19,11 +19,11 @@ type guests struct {
 }
 
 // arrive brings a new node its guests.
-func (g *guests) arrive(ctx context.Context, l *simulate.Lockers, host string, n *mesh.Node) {
+func (g *guests) arrive(ctx context.Context, l *simulate.Lockers, n *mesh.Node) {
 	w := simulate.WorldOf(ctx)
 	for i := range g.each {
-		chance := rand.New(rand.NewPCG(w.Random(), uint64(i)))
-		l.Go(ctx, host, fmt.Sprint("guest", i+1), func(ctx context.Context) {
+		chance := rand.New(rand.NewPCG(w.Rand().Uint64(), uint64(i)))
+		l.Go(ctx, fmt.Sprint("guest", i+1), func(ctx context.Context) {
 			for !l.Quiet() && simulate.Sleep(ctx, upTo(chance, 400*time.Millisecond)) == nil {
 				g.once(ctx, n, chance)
 			}
@@ -33,7 +33,7 @@ func (g *guests) arrive(ctx context.Context, l *simulate.Lockers, host string, n
 
 // once is one thing that a guest does.
 func (g *guests) once(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	ctx, cancel := simulate.WithTimeout(ctx, upTo(chance, TTL))
+	ctx, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
 	defer cancel()
 	switch chance.IntN(4) {
 	case 0:
@@ -53,7 +53,7 @@ func (g *guests) key(kind string, chance *rand.Rand) string {
 
 // fixed takes a lock of fixed length, and most often gives it back in time, or extends it.
 func (g *guests) fixed(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	length := TTL/10 + upTo(chance, TTL/2)
+	length := ttl/10 + upTo(chance, ttl/2)
 	l, err := n.Lock(ctx, g.key("fixed", chance), mesh.MaxHold(length))
 	if err != nil {
 		return
@@ -70,7 +70,7 @@ func (g *guests) fixed(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 
 // session takes several keys in a session of its own.
 func (g *guests) session(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	s, err := n.NewSession(ctx, mesh.WithTTL(TTL/2+upTo(chance, TTL/2)))
+	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, ttl/2)))
 	if err != nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (g *guests) session(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 		if err != nil {
 			break
 		}
-		_ = simulate.Sleep(ctx, upTo(chance, TTL/4))
+		_ = simulate.Sleep(ctx, upTo(chance, ttl/4))
 		if chance.IntN(2) == 0 {
 			_ = l.Unlock(ctx)
 		}

@@ -40,7 +40,6 @@ const (
 
 // session is a session that a sentence opened.
 type session struct {
-	host string
 	*mesh.Session
 	err error
 }
@@ -60,10 +59,11 @@ type call struct {
 
 	lock     *mesh.Lock
 	err      error
-	held     *simulate.Held
+	grip     *grip
 	answered bool
 	granted  time.Duration // when Lock returned
 	told     time.Duration // when the hold ended before its unlock; zero: it did not
+	left     time.Duration // when it began to unlock; zero: not yet
 	hasty    bool          // does not wait for the answer to its unlock
 	over     bool
 	undone   error // what Unlock returned
@@ -109,12 +109,13 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 		defer cancel()
 	}
 	if c.outer != nil {
-		// What enters a hold again is that hold: the history has it already.
 		c.lock, c.err = c.ask(c.outer.lock.WithContext(wait), n)
+		c.grip = c.outer.grip.enter(c.lock)
 	} else {
-		record := c.stage.History().Call(ctx, c.want)
+		report := c.stage.History().Call(ctx, c.want)
 		c.lock, c.err = c.ask(wait, n)
-		c.held = record.Returned(c.lock, c.err)
+		c.grip = &grip{Lock: c.lock}
+		c.grip.record = report.Returned(c.grip, c.err)
 	}
 	c.answered, c.granted = true, c.stage.Now()
 	if c.err != nil {
@@ -127,16 +128,51 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 	if c.lock.Context().Err() != nil {
 		c.told = c.stage.Now()
 	}
-	c.held.Use()
+	c.left = c.stage.Now()
+	c.grip.record.Use()
 	if c.hasty {
 		var stop context.CancelFunc
 		ctx, stop = simulate.WithTimeout(ctx, haste)
 		defer stop()
 	}
-	c.held.Unlocking()
-	c.undone = c.lock.Unlock(ctx)
-	c.held.Unlocked(c.undone)
+	if c.grip.leave(c.lock) {
+		c.grip.record.Unlocking()
+		c.undone = c.lock.Unlock(ctx)
+		c.grip.record.Unlocked(c.undone)
+	} else {
+		c.undone = c.lock.Unlock(ctx)
+	}
 	c.over = true
+}
+
+// grip is one hold, with the handles of those who share it: who took the key, and who
+// entered it again. It lasts as long as one of them does, whichever goes first.
+type grip struct {
+	*mesh.Lock                      // the handle by which the world's history sees the hold
+	others     []*mesh.Lock         // the other ones that were not unlocked
+	record     *simulate.HoldRecord // nil: the history has the hold from the nodes alone
+}
+
+// enter returns the grip of a call by the context of g's hold: g, or another one if it got
+// another hold, or none.
+func (g *grip) enter(l *mesh.Lock) *grip {
+	if l == nil || l.Token() != g.Token() {
+		return &grip{Lock: l}
+	}
+	g.others = append(g.others, l)
+	return g
+}
+
+// leave reports whether l is the last handle, which ends the hold.
+func (g *grip) leave(l *mesh.Lock) bool {
+	if len(g.others) == 0 {
+		return true
+	}
+	if l == g.Lock {
+		l, g.Lock = g.others[0], g.others[0]
+	}
+	g.others = slices.DeleteFunc(g.others, func(h *mesh.Lock) bool { return h == l })
+	return false
 }
 
 // ask makes the call.
@@ -203,13 +239,6 @@ func (c *call) crashed() bool {
 	return !h.Up() || h.Incarnation() != c.born
 }
 
-// excused reports whether the hold may end before its deadline: with its session, whose
-// fate is one (P9), with its node, or by its own longest time.
-func (c *call) excused() bool {
-	n := c.stage.nodes[c.host]
-	return c.session != nil || n == nil || n.Err() != nil || c.crashed()
-}
-
 // fate says in words what came of the call.
 func (c *call) fate() string {
 	key := c.name
@@ -267,6 +296,15 @@ func reason(err error) string {
 		}
 	}
 	return err.Error()
+}
+
+// granted is find for a call that must have been granted.
+func (t *teller) granted(host, name string) *call {
+	c := t.find(host, name)
+	if !c.answered || c.err != nil {
+		t.fail("story", "%s never held %s", host, name)
+	}
+	return c
 }
 
 // find returns the latest call of a host for a key, or of that name.

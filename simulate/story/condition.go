@@ -49,10 +49,7 @@ var states = []*state{
 	{form{text: "{who} has held {key} for at most {time}"}, func(c *clause) test {
 		d := c.span("time")
 		return callTest(func(x *call) bool {
-			end := x.told
-			if end == 0 {
-				end = x.stage.Now()
-			}
+			end := cmp.Or(x.told, x.left, x.stage.Now())
 			return x.answered && end-x.granted <= d.to
 		})(c)
 	}},

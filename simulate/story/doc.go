@@ -43,18 +43,18 @@
 //	mesh {hosts}[; clients {hosts}][; shards {n}][; replicas {n}][; ttl {time}][; max ttl {time}][; founded later]
 //
 // The hosts named first found the mesh together and hold its replicas: 3, or as many as
-// "replicas" says (1, if they are fewer than 3 and there are clients). The first leads shard 0, the second follows it
-// there, then the third. Clients join them, and ask; any host may. Defaults: 1 shard, ttl
-// 3s, and a max ttl that equals the ttl. The sentence waits until all are there, and a
-// young mesh grants (P27). With "founded later" it makes hosts only, so that faults may
-// come before the founding:
+// "replicas" says (1, if they are fewer than 3 and there are clients). The first leads shard
+// 0, the second follows it there, then the third. Clients join them, and ask; any host may.
+// Defaults: 1 shard, ttl 3s, and a max ttl that equals the ttl. The sentence waits until all
+// are there, and a young mesh grants (P27). With "founded later" it makes hosts only, so that
+// faults may come before the founding:
 //
 //	start {hosts}[ with seeds {hosts:seeds}]
 //	the mesh settles[ within {time}]
 //
-// "start all" starts all; each lists the founders as its seeds, or those that are named. A key is any word. "k@5" is a key of shard 5. A time is a
-// duration, "200ms", or a range from which the seed draws, "1s to 3s". Hosts are one name
-// or several: "ann, bob and eve".
+// "start all" starts all; each lists the founders as its seeds, or those that are named. A key
+// is any word. "k@5" is a key of shard 5. A time is a duration, "200ms", or a range from which
+// the seed draws, "1s to 3s". Hosts are one name or several: "ann, bob and eve".
 //
 // # Locks
 //
@@ -99,10 +99,11 @@
 //	{who} closes session {name}
 //	{who} writes to {name} under {key}[, {time} on its way]
 //
-// The first two are load: so many keys, "one-of-many-0" and so on, each with a value of so many
-// bytes; and so many callers who ask for one key. The last shows a resource the token of a hold, whether it is still one or not: "disk takes
-// the write of ann", "disk refuses the write of ann". The resource refuses tokens lower
-// than the highest that it has seen. It is heard in the paragraph in which it arrives.
+// The first two are load: so many keys, "one-of-many-0" and so on, each with a value of so
+// many bytes; and so many callers who ask for one key. The last shows a resource the token of
+// a hold, whether it is still one or not: "disk takes the write of ann", "disk refuses the
+// write of ann". The resource refuses tokens lower than the highest that it has seen. It is
+// heard in the paragraph in which it arrives.
 //
 // # What must be so
 //
@@ -142,11 +143,11 @@
 //	at most {n} {messages} are sent
 //
 // Who holds is who believes to: its call returned, and its context lives. To know that a key
-// is lost is what Lock.Err says at this very moment. A key is free, and somebody waits, as
-// the shard's table has it. "Somebody leads", "nobody leads". All is well when every host
-// that is up has joined, and says that every shard is fully replicated. "Are sent" looks from
-// the beginning of its sentence on, and "at most" counts from there. Each can be denied: "does not hold", "is not free", "has not lost"; several
-// are joined by ", and ".
+// is lost is what Lock.Err says at this very moment. A key is free, and somebody waits, as the
+// shard's table has it. "Somebody leads", "nobody leads". All is well when every host that is
+// up has joined, and says that every shard is fully replicated. "Are sent" looks from the
+// beginning of its sentence on, and "at most" counts from there. Each can be denied: "does not
+// hold", "is not free", "has not lost"; several are joined by ", and ".
 //
 // # Questions
 //
@@ -207,11 +208,12 @@
 // ann -> owner" is one way, "ann - owner" both. "Heal" ends cuts, "heal all" every fault but
 // what is done to messages. A crash is noticed by others, to power off is not; restart begins
 // the next incarnation, which joins under the old name. To reset breaks connections, which may
-// be made again. To silence gossip is to keep from a host what it tells of others. A lane has a
-// node's shards: to stall it is to let nothing else stand still. A replica that stops does so as if it had panicked; its node lives. To swizzle is to cut hosts off
-// one after another, and to let them in again in another order. To depose cuts the leader off until another one serves, and heals. A link is
-// "latency 6ms, jitter 1ms, loss 10%, duplicates 5%, reorders 5%, bandwidth 20000, queue 65536",
-// or some of that, in both directions.
+// be made again. To silence gossip is to keep from a host what it tells of others. A lane has
+// a node's shards: to stall it is to let nothing else stand still. A replica that stops does
+// so as if it had panicked; its node lives. To swizzle is to cut hosts off one after another,
+// and to let them in again in another order. To depose cuts the leader off until another one
+// serves, and heals. A link is "latency 6ms, jitter 1ms, loss 10%, duplicates 5%, reorders 5%,
+// bandwidth 20000, queue 65536", or some of that, in both directions.
 //
 // # Messages
 //
@@ -223,9 +225,9 @@
 //
 // Messages are named by what they are, then what they are about, then "from" hosts and "to"
 // hosts: "unlock replies of k from owner to ann". "Let … through" ends what was said of the
-// same words, and lets go what they held; "let all through" ends everything. A frame may carry
-// several messages: the first one that a sentence is about decides for all of it. What they
-// are:
+// same words, and lets go all that is held on their way; "let all through" ends everything. A
+// frame may carry several messages: the first one that a sentence is about decides for all of
+// it. What they are:
 //
 //	everything, requests, lock requests, unlock requests, cancels, claims, closes,
 //	replies, lock replies, grants, unlock replies, cancel replies, claim replies, close replies,
@@ -258,10 +260,10 @@
 //	{who} begins to leave[ within {time}]
 //	{who} closes its node
 //
-// Who joins is a new host, and says "dan is in the mesh" when it is, or "dan cannot join:
-// an invalid option". It gets no part in shard 0, or a replica of it, or the ring would have it lead
-// there; or it asks for something else than others do, and lies anywhere on the ring: "joins as
-// g:1" says at which address it can be dialled. The ring counts those who left as if they were
-// there; who joins after somebody left may be placed otherwise. Two meshes in one world break
-// G1, unless a sentence says before that there may be as many.
+// Who joins is a new host, and says "dan is in the mesh" when it is, or "dan cannot join: an
+// invalid option". It gets no part in shard 0, or a replica of it, or the ring would have it
+// lead there; or it asks for something else than others do, and lies anywhere on the ring:
+// "joins as g:1" says at which address it can be dialled. The ring counts those who left as if
+// they were there; who joins after somebody left may be placed otherwise. Two meshes in one
+// world break G1, unless a sentence says before that there may be as many.
 package story

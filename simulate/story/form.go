@@ -145,5 +145,5 @@ func (s span) draw(t *teller) time.Duration {
 	if s.to == s.from {
 		return s.from
 	}
-	return s.from + time.Duration(t.Random()%uint64(s.to-s.from))
+	return s.from + time.Duration(t.Rand().Uint64()%uint64(s.to-s.from))
 }

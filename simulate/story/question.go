@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -99,7 +100,7 @@ func (t *teller) tokenOrder(key string) string {
 	if len(granted) == 0 {
 		return "nobody was granted " + key
 	}
-	slices.SortStableFunc(granted, func(a, b *call) int { return int(a.granted - b.granted) })
+	slices.SortStableFunc(granted, func(a, b *call) int { return cmp.Compare(a.granted, b.granted) })
 	text := granted[0].host
 	for i, c := range granted[1:] {
 		before, now := granted[i].lock.Token(), c.lock.Token()

@@ -118,7 +118,7 @@ var callForms = []*form{
 	{text: "{who} extends {key} by {time}", make: func(c *clause) act {
 		who, key, d := c.who("who"), c.called("key"), c.span("time")
 		return func(t *teller) {
-			x := t.find(who, key)
+			x := t.granted(who, key)
 			var err error
 			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) { err = x.lock.Extend(ctx, d.draw(t)) })
 			t.result(err, "%s has extended %s", "%s cannot extend %s", who, key)
@@ -128,7 +128,7 @@ var callForms = []*form{
 		who, name, ttl := c.who("who"), c.args["name"], c.span("time")
 		c.parser.sessions = append(c.parser.sessions, name)
 		return func(t *teller) {
-			s := &session{host: who}
+			s := &session{}
 			t.on(who, func(ctx context.Context, n *mesh.Node) {
 				var opts []mesh.SessionOption
 				if ttl.to > 0 {
@@ -148,8 +148,8 @@ var callForms = []*form{
 		return func(t *teller) {
 			s := t.session(name)
 			for _, x := range t.calls {
-				if x.session == s {
-					x.held.Unlocking()
+				if x.session == s && x.grip != nil {
+					x.grip.record.Unlocking()
 				}
 			}
 			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) { s.err = s.Close(ctx) })
@@ -159,11 +159,7 @@ var callForms = []*form{
 	{text: "{who} writes to {name} under {key}[, {time} on its way]", make: func(c *clause) act {
 		who, name, key, d := c.who("who"), c.args["name"], c.called("key"), c.span("time")
 		return func(t *teller) {
-			x := t.find(who, key)
-			if !x.answered || x.err != nil {
-				t.fail("story", "%s never held %s", who, key)
-			}
-			token := x.lock.Token()
+			token := t.granted(who, key).lock.Token()
 			write := func(t *teller) {
 				if t.Register(name).Write(token) {
 					t.say("%s takes the write of %s", name, who)

@@ -132,6 +132,16 @@ type word struct {
 	change *raftpb.ConfChangeV2 // of voters, in the log entries that it brings; nil: none
 }
 
+// key returns the key that a request or a reply is about, or "": "lock k", "granted k token
+// 7", "refused lock k: locked". Keys of stories have no blanks.
+func (w word) key() string {
+	part := strings.Fields(strings.TrimPrefix(w.name, "refused "))
+	if len(part) < 2 || w.kind != requests && w.kind != replies {
+		return ""
+	}
+	return strings.TrimSuffix(part[1], ":")
+}
+
 // The kinds of messages between lanes, by their numbers on the wire, and one for those
 // of the founding and the like.
 const (
@@ -239,7 +249,7 @@ func (p *phrase) fits(s *stage, f simulate.Frame, w word) bool {
 		return false
 	}
 	if p.key != "" {
-		return slices.Contains(strings.Split(w.name, " "), p.key)
+		return w.key() == p.key
 	}
 	if p.of != "" {
 		return slices.ContainsFunc(w.logged, func(c shard.Command) bool { return s.ids[sessionOf(c).Node] == p.of })

@@ -219,7 +219,7 @@ const (
 	leaseClass          // does the session live?
 	logClass            // raft's log
 	electionClass       // who leads?
-	memberClass         // who is there?
+	memberClass         // who is there, and what do they found?
 )
 
 // classWords begin the names of messages of each class.
@@ -227,13 +227,14 @@ var classWords = [...]struct {
 	class class
 	words []string
 }{
-	{lockClass, []string{
-		"lock", "unlock", "claim", "cancel", "close", "granted", "queued", "refused", "done", "acquire", "release", "request", "reply", "not here", "pass on", "redirect",
-	}},
-	{leaseClass, []string{"renew", "lease", "session", "expire"}},
-	{logClass, []string{"append", "heartbeat", "snap", "chunk", "host a", "you are removed", "no such replica", "digest"}},
+	{lockClass, []string{"lock", "unlock", "claim", "cancel", "close", "granted", "queued", "refused", "done", "not here", "pass on"}},
+	{leaseClass, []string{"renewal"}},
+	{logClass, []string{"append", "heartbeat", "readindex", "snapshot", "chunk", "host a", "you are removed", "no such replica"}},
 	{electionClass, []string{"vote", "prevote", "campaign", "will you lead", "I will lead", "I lead"}},
-	{memberClass, []string{"gossip", "status", "leaving", "ping", "probe", "ack", "founding"}},
+	{memberClass, []string{
+		"gossip", "status", "leaving", // and the founding's
+		"ask", "answer", "living", "prepare", "promise", "nack", "accept", "decide", "known", "join", "welcome", "refuse",
+	}},
 }
 
 // classOf is the class of a frame's first message that is not routine, or of its first.

@@ -118,6 +118,26 @@ func TestThePagesData(t *testing.T) {
 	}
 }
 
+func TestFramesAreOfTheClassOfWhatMatters(t *testing.T) {
+	for text, want := range map[string]class{
+		"lock k": lockClass, "append 1, granted k token 7": lockClass, "refused lock k: locked": lockClass, "done before": lockClass,
+		"renewal": leaseClass, "renewal answered, heartbeat": leaseClass,
+		"append 3": logClass, "heartbeat answered": logClass, "snapshot chunk": logClass, "you are removed": logClass,
+		"prevote term 4": electionClass, "append 1, vote given": electionClass, "I lead": electionClass,
+		"gossip": memberClass, "promise": memberClass, "accepted": memberClass, "welcome": memberClass,
+		"hello": otherClass, "": otherClass,
+	} {
+		tl := &Timeline{Hosts: []string{"a", "b"}, Moments: []Moment{
+			{ID: 1, Kind: Sent, Host: "a", Peer: "b", Text: text}, {ID: 2, Kind: Arrived, Host: "b", Peer: "a", Frame: 1},
+		}}
+		for i := range tl.Moments {
+			if got := tl.classOf(&tl.Moments[i]); got != want {
+				t.Errorf("%q: moment %d is of class %d, want %d", text, i+1, got, want)
+			}
+		}
+	}
+}
+
 // The page's script takes every list for one.
 func TestThePagesDataHasNoNull(t *testing.T) {
 	for _, tl := range []*Timeline{{}, {Hosts: []string{"a"}}, account()} {

@@ -13,8 +13,9 @@ const maxDiagramText = 120 // runes of one text in a diagram; more is cut
 
 // WriteMermaid writes a Mermaid sequenceDiagram of at most n moments: what led to the
 // moment around, the nearest first, and then what came of it. That moment stands on a
-// coloured ground. No text can break the diagram: all but plain letters and digits is
-// written as character references, so it is for rendering rather than for reading.
+// coloured ground. A frame is one arrow, with the time at which it arrived or was lost. No
+// text can break the diagram: all but plain letters and digits is written as character
+// references, so it is for rendering rather than for reading.
 //
 // It returns an error, having written nothing, if t breaks the rules of Check, if there
 // is no moment around, or if n is less than 1.
@@ -67,16 +68,19 @@ func (t *Timeline) WriteMermaid(w io.Writer, around int, n int) error {
 		if id == around {
 			line("    rect rgb(255, 236, 179)")
 		}
-		what := mermaidText(strings.TrimSpace(stamp(m.At)) + " " + t.says(m))
-		switch from, to := alias[m.Peer], alias[m.Host]; {
-		case m.Kind == Arrived && from != "" && to != "":
-			line("    %s->>%s: %s", from, to, what)
-		case m.Kind == Lost && from != "" && to != "":
-			line("    %s-x%s: %s", from, to, what)
+		when := strings.TrimSpace(stamp(m.At)) + " "
+		frame, _ := t.messages(m)
+		switch here, peer := alias[m.Host], alias[m.Peer]; {
+		case m.Kind == Sent && peer != "":
+			line("    %s-)%s: %s", here, peer, mermaidText(when+plain(frame)))
+		case m.Kind == Arrived && peer != "":
+			line("    %s->>%s: %s", peer, here, mermaidText(when+plain(frame)))
+		case m.Kind == Lost && peer != "":
+			line("    %s-x%s: %s", peer, here, mermaidText(when+plain(frame)+after(": ", plain(m.Text))))
 		case m.Host == Lab:
-			line("    Note over %s: %s", everybody, what)
+			line("    Note over %s: %s", everybody, mermaidText(when+t.says(m)))
 		default:
-			line("    Note over %s: %s", to, what)
+			line("    Note over %s: %s", here, mermaidText(when+t.says(m)))
 		}
 		if id == around {
 			line("    end")
@@ -86,15 +90,25 @@ func (t *Timeline) WriteMermaid(w io.Writer, around int, n int) error {
 }
 
 // neighbourhood returns, in order, at most n moments: the last of the chain to id, and
-// then those that it leads to, earlier ones first.
+// then those that it leads to, earlier ones first. Of a frame whose end is among them the
+// sending is not, unless it is id: one arrow shows both.
 func (t *Timeline) neighbourhood(id, n int) []int {
-	chain := t.Chain(id)
-	shown := slices.Clone(chain[max(0, len(chain)-n):])
+	var shown []int
+	add := func(next int) {
+		if frame := t.Moment(next).Frame; frame != id {
+			shown = slices.DeleteFunc(shown, func(before int) bool { return before == frame })
+		}
+		shown = append(shown, next)
+	}
+	for _, before := range t.Chain(id) {
+		add(before)
+	}
+	shown = shown[max(0, len(shown)-n):]
 	comes := map[int]bool{id: true}
 	for i := id; i < len(t.Moments) && len(shown) < n; i++ {
 		if m := &t.Moments[i]; comes[m.because()] {
 			comes[m.ID] = true
-			shown = append(shown, m.ID)
+			add(m.ID)
 		}
 	}
 	return shown

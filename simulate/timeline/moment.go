@@ -35,7 +35,7 @@ const (
 	Sent      Kind = iota + 1 // a frame left Host for Peer; Text names the messages in it, separated by commas
 	Arrived                   // it came in at Host
 	Lost                      // it did not: Text says why ("link", "rule", "cut", "closed")
-	Fault                     // a fault begins; Host is Lab or the host it is about; Text says what: "partition a | b c", "pause b"
+	Fault                     // a fault begins, and lasts; Host is Lab or the host it is about; Text says what: "partition a | b c", "pause b"
 	Ended                     // it is over (Begin)
 	Up                        // the host's process runs
 	Down                      // it does not any more
@@ -53,6 +53,7 @@ const (
 	Property                  // a user property was broken or reached; Text ends with "is broken", or does not
 	Site                      // a fault point in the code was taken
 	Failure                   // the run's failure: Text is the whole message
+	Struck                    // a fault that is over at once, as a reset is, or a step of a clock; else as Fault
 )
 
 // kindNames are the names in the event log, and must not change.
@@ -61,6 +62,7 @@ var kindNames = [...]string{
 	Up: "up", Down: "down", Paused: "paused", Resumed: "resumed", Role: "role", News: "news",
 	Called: "called", Refused: "refused", Held: "held", HoldEnded: "hold ended", Unlocked: "unlocked",
 	Depth: "depth", Note: "note", Property: "property", Site: "site", Failure: "failure",
+	Struck: "struck",
 }
 
 // String returns the kind's name, as the event log has it.
@@ -107,7 +109,7 @@ func (m *Moment) who() string {
 
 // routineWords begin the names of messages that are sent all the time, whether anything
 // happens or not.
-var routineWords = [...]string{"heartbeat", "renewal", "renewed", "append", "appended", "prevote", "ping", "pulse", "probe", "ack", "report", "status", "gossip"}
+var routineWords = [...]string{"heartbeat", "renewal", "append", "appended", "prevote", "status", "gossip"}
 
 // messages returns what is in the frame that m is about, if it is about one.
 func (t *Timeline) messages(m *Moment) (text string, ok bool) {
@@ -123,7 +125,7 @@ func (t *Timeline) messages(m *Moment) (text string, ok bool) {
 }
 
 // Routine reports whether m is a frame, or the end of one, that carries only what is
-// sent all the time: heartbeats, renewals, raft's appends, probes. Readers want to see
+// sent all the time: heartbeats, renewals, raft's appends, gossip. Readers want to see
 // those last.
 func (t *Timeline) Routine(m *Moment) bool {
 	text, ok := t.messages(m)

@@ -134,7 +134,7 @@ func (t *Timeline) says(m *Moment) string {
 	case Failure:
 		return "FAILURE: " + text
 	}
-	return text // Fault, News, Note, Property
+	return text // Fault, Struck, News, Note, Property
 }
 
 func (t *Timeline) frameText(m *Moment) string {

@@ -58,7 +58,7 @@ func TestCheckNamesWhatIsBroken(t *testing.T) {
 		{"an unknown host", `unknown host: "c"`, func(t *Timeline) { t.Moments[0].Host = "c" }},
 		{"no host", `unknown host: ""`, func(t *Timeline) { t.Moments[0].Host = "" }},
 		{"an unknown peer", `peer "c"`, func(t *Timeline) { t.Moments[3].Peer = "c" }},
-		{"an unknown kind", "no such kind", func(t *Timeline) { t.Moments[0].Kind = Failure + 1 }},
+		{"an unknown kind", "no such kind", func(t *Timeline) { t.Moments[0].Kind = Struck + 1 }},
 		{"no kind", "no such kind", func(t *Timeline) { t.Moments[0].Kind = 0 }},
 		{"a cause that is itself", "its cause is moment 4", func(t *Timeline) { t.Moments[3].Cause = 4 }},
 		{"a negative cause", "its cause is moment -1", func(t *Timeline) { t.Moments[3].Cause = -1 }},
@@ -113,7 +113,7 @@ func TestChainEndsInABrokenAccount(t *testing.T) {
 
 func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]bool)
-	for k := Sent; k <= Failure; k++ {
+	for k := Sent; k <= Struck; k++ {
 		name := k.String()
 		if name == "" || seen[name] || parseKind(name) != k {
 			t.Errorf("kind %d is called %q, which is parsed as %d", k, name, parseKind(name))

@@ -137,6 +137,70 @@ func TestAClickShowsWhatLedToAMoment(t *testing.T) {
 	}
 }
 
+// Faults that are over at once have marks, not bars: those of no host in the lab's row.
+func TestFaultsOfAMoment(t *testing.T) {
+	tl := &timeline.Timeline{Hosts: []string{"a", "b"}, Duration: 10 * time.Second}
+	for _, m := range []timeline.Moment{
+		{At: 1 * time.Second, Kind: timeline.Fault, Host: timeline.Lab, Text: "partition a | b"},
+		{At: 3 * time.Second, Kind: timeline.Struck, Host: timeline.Lab, Text: "reset a - b"},
+		{At: 5 * time.Second, Kind: timeline.Struck, Host: "b", Text: "time of day of b steps by 1h"},
+		{At: 6 * time.Second, Kind: timeline.News, Host: "a", Cause: 2, Text: "connection to b is down: lost"},
+		{At: 9 * time.Second, Kind: timeline.Ended, Host: timeline.Lab, Begin: 1, Text: "the partition ends"},
+	} {
+		m.ID, m.Shard = len(tl.Moments)+1, -1
+		tl.Moments = append(tl.Moments, m)
+	}
+	p := open(t, browser(t), tl)
+	if facts := ask[string](p, `document.getElementById("facts").innerText`); !strings.Contains(facts, "3 faults") {
+		t.Errorf("the page's facts are %q, without 3 faults", facts)
+	}
+	if told := ask[[]int](p, `Array.from(document.querySelectorAll("#panel [data-id]"), e => Number(e.dataset.id))`); !slices.Equal(told, []int{1, 2, 3}) {
+		t.Errorf("the panel tells of the moments %v, want the faults", told)
+	}
+	for _, id := range []int{2, 3} {
+		p.click(id)
+		if got := p.chosen(); got != id {
+			t.Errorf("a click on the fault %d chose %d", id, got)
+		}
+	}
+	p.click(4)
+	if got := p.listed("chain"); !slices.Equal(got, []int{2}) {
+		t.Errorf("the broken connection is due to %v, want the reset", got)
+	}
+}
+
+// The frames of a chain have their names, whatever else is shown.
+func TestTheFramesOfAChainAreNamed(t *testing.T) {
+	tl := sample.Violated()
+	p := open(t, browser(t), tl)
+	m := lonely(t, tl)
+	p.do(chromedp.Click(chromedp.CSS(`[data-group="messages"]`)))
+	ask[bool](p, fmt.Sprintf("timelinePage.choose(%d, true), true", m.ID))
+	p.press("c")
+	chain := tl.Chain(m.ID)
+	names := ask[[]int](p, "timelinePage.stats.names")
+	if len(names) == 0 || slices.ContainsFunc(names, func(id int) bool { return !slices.Contains(chain, id) }) {
+		t.Errorf("the frames %v are named, want some of %v", names, chain)
+	}
+}
+
+// However much is wrong for the whole of a run, its overview shows when more is.
+func TestTheOverviewShowsWhenMoreIsWrong(t *testing.T) {
+	tl := &timeline.Timeline{Hosts: []string{"a", "b"}, Duration: 10 * time.Second}
+	for i := range 6 {
+		tl.Moments = append(tl.Moments, timeline.Moment{ID: i + 1, Kind: timeline.Fault, Host: "a", Shard: -1, Text: "clock of a gains 3 ppm"})
+	}
+	tl.Moments = append(tl.Moments,
+		timeline.Moment{ID: 7, At: 4 * time.Second, Kind: timeline.Fault, Host: timeline.Lab, Shard: -1, Text: "partition a | b"},
+		timeline.Moment{ID: 8, At: 6 * time.Second, Kind: timeline.Ended, Begin: 7, Host: timeline.Lab, Shard: -1})
+	p := open(t, browser(t), tl)
+	row := ask[[]int](p, `(c => Array.from(c.getContext("2d").getImageData(116, 5, c.width - 116, 1).data))(document.getElementById("overview"))`)
+	colour := func(part, of int) []int { i := len(row) / 4 * part / of * 4; return row[i : i+4] }
+	if less, more := colour(1, 5), colour(1, 2); slices.Equal(less, more) {
+		t.Errorf("the overview is %v where six faults last, and where seven do", less)
+	}
+}
+
 func TestKeysWalkFromMomentToMoment(t *testing.T) {
 	tl := sample.Violated()
 	p := open(t, browser(t), tl)

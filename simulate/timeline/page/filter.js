@@ -2,11 +2,11 @@
 
 const groups = [
   { name: "messages", kinds: [K.sent, K.arrived, K.lost], small: 0 },
-  { name: "routine", kinds: [K.sent, K.arrived, K.lost], small: 1, title: "heartbeats, renewals, raft's appends" },
+  { name: "routine", kinds: [K.sent, K.arrived, K.lost], small: 1, title: "heartbeats, renewals, raft's appends, gossip" },
   { name: "calls", kinds: [K.called, K.refused] },
   { name: "holds", kinds: [K.held, K.holdended, K.unlocked] },
   { name: "roles", kinds: [K.role] },
-  { name: "faults", kinds: [K.fault, K.ended] },
+  { name: "faults", kinds: [K.fault, K.ended, K.struck] },
   { name: "processes", kinds: [K.up, K.down, K.paused, K.resumed] },
   { name: "gossip", kinds: [K.news] },
   { name: "queues", kinds: [K.depth] },
@@ -44,7 +44,7 @@ let finds = [];                          // the IDs of what the search finds in 
 const isFind = new Uint8Array(count + 1);
 
 // What frames everything else is shown whatever the key.
-const scene = new Set([K.fault, K.ended, K.up, K.down, K.paused, K.resumed, K.role, K.note, K.property, K.site, K.failure]);
+const scene = new Set([K.fault, K.ended, K.struck, K.up, K.down, K.paused, K.resumed, K.role, K.note, K.property, K.site, K.failure]);
 
 function passes(id) {
   const group = groupOf[id];

@@ -1,10 +1,12 @@
 // The frames between the lanes: arrows, or how many there are.
 
 function drawFrames(g, x, width, seen) {
-  const visible = [];
+  const visible = [], chained = [];
   frameSpans.visit(view.t0, view.t1, f => {
     if (shown[f.id] || f.end && shown[f.end]) visible.push(f);
+    if (chosen.inChain[f.end]) chained.push(f);
   });
+  named = visible.length <= mostNamed ? [...chained, ...visible.filter(f => !chosen.inChain[f.end])] : chained.length <= mostNamed ? chained : [];
   stats.arrows = visible.length;
   if (visible.length > manyArrows) {
     drawDensity(g, x, width, visible, seen);
@@ -41,20 +43,24 @@ function drawFrames(g, x, width, seen) {
       if (lost) { g.lineWidth = 2; g.stroke(); } else g.fill();
     }
   }
-  if (visible.length <= 50) {
-    g.font = font(10);
-    g.textBaseline = "middle";
-    g.globalAlpha = alpha;
-    const taken = written.slice();
-    for (const f of visible) {
-      g.globalAlpha = chosen.inChain[f.end] ? 1 : alpha;
-      nameFrame(g, f, x, taken);
-    }
-  }
   g.globalAlpha = chosen.id ? .32 : 1;
   return false;
 }
 
+// nameFrames names the frames, those of the chain first.
+function nameFrames(g, x) {
+  g.font = font(10);
+  g.textBaseline = "middle";
+  const taken = written.slice();
+  stats.names = [];
+  for (const f of named) {
+    g.globalAlpha = chosen.inChain[f.end] || !chosen.id ? 1 : .32;
+    nameFrame(g, f, x, taken);
+  }
+  g.globalAlpha = 1;
+}
+
+// nameFrame writes what is in a frame along it, where nothing is written yet.
 function nameFrame(g, f, x, taken) {
   const words = says(f.id).replace(/^-> \S+ ?/, "");
   const [x0, y0, x1, y1] = ends(f, x);
@@ -65,6 +71,7 @@ function nameFrame(g, f, x, taken) {
     const box = [at.x, at.y - 7, at.x + wide + 6, at.y + 7];
     if (taken.some(b => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) continue;
     taken.push(box);
+    stats.names.push(f.id);
     label(g, words, at.x, at.y, f.lost ? theme.alarm : classColour(f.kind), 150);
     return;
   }

@@ -8,7 +8,7 @@
   const plural = (n, one, more = one + "s") => `${number(n)} ${n === 1 ? one : more}`;
   for (const words of [
     `seed ${data.seed}`, lasting(data.duration), plural(hosts.length, "host"), plural(count, "moment"),
-    plural(faults.length, "fault"), plural(data.holds.length, "hold"),
+    plural(faults.length + M.kind.filter(kind => kind === K.struck).length, "fault"), plural(data.holds.length, "hold"),
   ]) byID("facts").append(el("li", {}, words));
 }
 
@@ -44,7 +44,7 @@ function drawLegend() {
   if (frames.some(f => f.lost)) entry("lost", line(theme.alarm, [], true), 26);
   for (const [kind, words] of [
     [K.called, "asks"], [K.held, "holds"], [K.unlocked, "unlocks"], [K.holdended, "hold lost"], [K.refused, "refused"],
-    [K.role, "role"], [K.site, "fault point"], [K.note, "note"], [K.property, "property"],
+    [K.fault, "fault"], [K.struck, "brief fault"], [K.role, "role"], [K.site, "fault point"], [K.note, "note"], [K.property, "property"],
   ]) {
     if (!M.kind.includes(kind)) continue;
     entry(words, g => glyph(g, marks[kind][0], theme[marks[kind][1]], marks[kind][2], 8, 6, 4.5));

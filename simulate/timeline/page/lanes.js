@@ -6,8 +6,9 @@ const view = { t0: 0, t1: END, top: 0, lockTop: 0, tall: false };
 const chosen = { id: 0, chain: [], inChain: new Uint8Array(count + 1) };
 
 const lanesSheet = new Sheet("lanes");
-const stats = { frames: 0, arrows: 0, marks: 0 }; // of the last picture, for tests
+const stats = { frames: 0, arrows: 0, marks: 0, names: [] }; // of the last picture, for tests
 let written = []; // where words are already, in the lanes
+let named = []; // the frames that have names in the last picture
 let hits = []; // what can be clicked in the last picture of the lanes
 
 const xOf = (t, width) => GUTTER + (t - view.t0) / (view.t1 - view.t0) * (width - GUTTER);
@@ -17,6 +18,7 @@ const clampX = x => Math.max(-5e3, Math.min(2e4, x));
 const maxFaultRows = 4, faultRow = 17;
 const GONE = .7; // so much of its way a lost frame gets
 const manyArrows = 1200; // more than this become a density
+const mostNamed = 50; // more than this have no names, but for those of a chain
 
 // Lanes share the height. Those of many hosts are low, or, if the reader wants them
 // tall, more than there is room for.
@@ -75,8 +77,9 @@ function drawLanes() {
   g.beginPath();
   g.rect(GUTTER, RULER, width - GUTTER, height);
   g.clip();
-  drawLab(g, x);
+  drawLab(g, x, width);
   drawChain(g, x, width);
+  nameFrames(g, x); // over the chain
   g.restore();
   drawNames(g, low, high, height);
 }
@@ -166,13 +169,6 @@ function drawHalts(g, x, seen) {
   });
 }
 
-// drawFrames draws arrows, or how many there are if there are too many to tell apart.
-// nameFrame writes what is in a frame along it, where nothing is written yet.
-// lostAt is where the cross of a frame that was lost is: it never gets to its end.
-// drawWrong marks, in their lanes, the holds that the violation is about.
-// drawLab shows what happened in the lab.
-// brief says what happened in few words, without what the lane says already.
-// place is where a moment is in the picture.
 function drawVerdicts(g, x, top, height) {
   for (const id of verdicts) {
     if (at[id] < view.t0 || at[id] > view.t1) continue;
@@ -210,7 +206,7 @@ function drawHead(g, x, width, dense) {
   drawRuler(g, x, width);
   g.font = font(11);
   g.textBaseline = "middle";
-    const rows = Array.from({ length: Math.min(faultRows, maxFaultRows) }, () => 0); // up to where each is taken
+  const rows = Array.from({ length: Math.min(faultRows, maxFaultRows) }, () => 0); // up to where each is taken
   let more = 0;
   const open = []; // faults without an end, from before the picture
   faultSpans.visit(view.t0, view.t1, f => {
@@ -244,7 +240,8 @@ function drawHead(g, x, width, dense) {
       g.lineWidth = 2;
       g.strokeRect(x0, y, x1 - x0, tall);
     }
-    label(g, f.label, x0 + 5, y + 7.5, theme.ink, Math.max(x1, x0 + wide) - x0 - 8, null);
+    const spills = x1 < x0 + wide; // words over a bar's end need a halo
+    label(g, f.label, x0 + 5, y + 7.5, theme.ink, Math.max(x1, x0 + wide) - x0 - 8, spills ? theme.halo : null);
     hits.push({ box: true, x0, y0: y, x1: Math.max(x1, x0 + 6), y1: y + tall, id: f.id });
   });
   for (const f of open.reverse()) { // the latest ones, where a row is empty
@@ -278,20 +275,23 @@ function drawRuler(g, x, width) {
   const step = niceStep((view.t1 - view.t0) / Math.max(2, (width - GUTTER) / 110));
   g.font = font(11);
   g.textBaseline = "middle";
+  g.font = font(11, 700);
+  const flags = verdicts.filter(id => at[id] >= view.t0 && at[id] <= view.t1).map(id => {
+    const mx = x(at[id]), words = kindOf(id) === K.failure ? "FAILURE" : "broken";
+    const wide = g.measureText(words).width + 10;
+    return { id, mx, words, wide, left: mx + wide > width ? mx - wide : mx };
+  });
+  g.font = font(11);
   for (let t = Math.max(0, Math.ceil(view.t0 / step) * step); t <= view.t1; t += step) {
-    const tx = x(t);
+    const tx = x(t), words = clock(t, step), end = tx + 3 + g.measureText(words).width;
     g.fillStyle = theme.line;
     g.fillRect(Math.round(tx), RULER - 6, 1, 6);
-    label(g, clock(t, step), tx + 3, RULER / 2 - 1, theme.muted, 110, null);
+    if (!flags.some(f => f.left < end && tx < f.left + f.wide)) label(g, words, tx + 3, RULER / 2 - 1, theme.muted, 110, null);
   }
   g.fillStyle = theme.line;
   g.fillRect(0, RULER - 1, width, 1);
-  for (const id of verdicts) {
-    if (at[id] < view.t0 || at[id] > view.t1) continue;
-    const mx = x(at[id]), words = kindOf(id) === K.failure ? "FAILURE" : "broken";
-    g.font = font(11, 700);
-    const wide = g.measureText(words).width + 10;
-    const left = mx + wide > width ? mx - wide : mx;
+  g.font = font(11, 700);
+  for (const { id, mx, words, wide, left } of flags) {
     g.fillStyle = theme.alarm;
     g.fillRect(left, 2, wide, RULER - 6);
     g.fillRect(mx - 1, 2, 2, RULER);

@@ -106,7 +106,7 @@ function goToViolation() {
   } else {
     t0 = at[chain(violation).at(-12) ?? chain(violation)[0]];
   }
-  const span = Math.max(t1 - t0, END / 2000, SHORTEST);
+  const span = Math.max(t1 - t0, END / 10000, SHORTEST);
   show(t1 - span * 1.3, t1 + span * .7);
   choose(violation);
   if (!wrong) return;

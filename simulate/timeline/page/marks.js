@@ -41,6 +41,7 @@ function drawMarks(g, x, width, seen, dense) {
   g.globalAlpha = dim;
 }
 
+// lostAt is where the cross of a frame that was lost is: it never gets to its end.
 function lostAt(id, x) {
   const sent = M.link[id - 1], lane = hostOf(id);
   if (!sent) return [x(at[id]), lineOf(lane)];
@@ -48,6 +49,7 @@ function lostAt(id, x) {
   return [x0 + (x(at[id]) - x0) * GONE, y0 + (lineOf(lane) - y0) * GONE];
 }
 
+// drawWrong marks, in their lanes, the holds that the violation is about.
 function drawWrong(g, x, width) {
   if (!wrong) return;
   g.font = font(11, 700);
@@ -73,24 +75,32 @@ function drawWrong(g, x, width) {
   }
 }
 
-function drawLab(g, x) {
+// drawLab shows what happened in the lab.
+function drawLab(g, x, width) {
   if (!labRow) return;
   g.font = font(11);
   g.textBaseline = "middle";
-  let last = -99;
+  const my = markOf(-1);
+  let last = -99, named = 0; // a label waits to know its room
+  const flush = until => {
+    if (named && until - last > 50) label(g, brief(named), last + 9, my, theme.ink, Math.min(160, until - last - 14));
+    named = 0;
+  };
   const start = firstAfter(order.length, i => at[order[i]], view.t0);
   for (let i = start; i < order.length && at[order[i]] <= view.t1; i++) {
     const id = order[i], mx = x(at[id]);
     if (!inLab(id) || mx - last < 3 && !isFind[id]) continue;
-    const my = markOf(-1);
+    flush(mx);
     mark(g, id, mx, my, 5);
     if (isFind[id]) ring(g, mx, my, 8.5, theme.warn, 2.5);
-    if (mx - last > 90 && kindOf(id) !== K.failure) label(g, brief(id), mx + 9, my, theme.ink, 160);
     last = mx;
+    if (kindOf(id) !== K.failure) named = id;
     hits.push({ x: mx, y: my, r: 8, id });
   }
+  flush(width);
 }
 
+// brief says what happened in few words, without what the lane says already.
 function brief(id) {
   const actor = text(M.actor[id - 1]);
   return (actor ? actor + ": " : "") + says(id);
@@ -104,6 +114,7 @@ function ring(g, x, y, r, colour, thick) {
   g.stroke();
 }
 
+// place is where a moment is in the picture.
 function place(id, x) {
   if (kindOf(id) === K.lost) return lostAt(id, x);
   const lane = hostOf(id);
@@ -144,7 +155,7 @@ function drawChain(g, x, width) {
     ring(g, mx, my, id === chosen.id ? 10 : 7.5, theme.accent, id === chosen.id ? 3 : 1.6);
     hits.push({ x: mx, y: my, r: 10, id });
     if (lane < 0) continue;
-    if (room[lane] - mx > 60 && !isFrame(id) && !wrong?.holds.includes(holdOf.get(id))) label(g, brief(id), mx + 13, my, theme.accent, room[lane] - mx - 20);
+    if (room[lane] - mx > 60 && !isFrame(id) && !wrong?.holds.includes(holdOf.get(id))) label(g, brief(id), mx + 11, layout.lane >= TALL ? my - 12 : my, theme.accent, room[lane] - mx - 20); // above the chain, if there is room
     room[lane] = mx - 8;
   }
   for (const id of effects(chosen.id, 50)) {

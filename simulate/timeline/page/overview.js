@@ -57,12 +57,15 @@ function makeStrip(name, width, height) {
     fault[cell(f.to) + 1]--;
   }
   const most = sums.reduce((a, b) => Math.max(a, b), 1);
+  let open = 0, mostOpen = 1; // faults at a time
+  for (const step of fault) mostOpen = Math.max(mostOpen, open += step);
+  open = 0;
   const tall = height - FAULTS - 4;
-  for (let i = 0, open = 0; i < cells; i++) {
+  for (let i = 0; i < cells; i++) {
     const x = GUTTER + i * 2;
     open += fault[i];
     if (open) {
-      g.globalAlpha = Math.min(1, .3 + open * .2);
+      g.globalAlpha = .25 + .75 * open / mostOpen;
       g.fillStyle = theme.fault;
       g.fillRect(x, 1, 2, FAULTS - 1);
       g.globalAlpha = 1;

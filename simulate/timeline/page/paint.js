@@ -67,7 +67,7 @@ function poly(g, x, y, r, points) {
 
 const marks = {
   [K.sent]: ["dot", "c0"], [K.arrived]: ["dot", "c0"], [K.lost]: ["cross", "alarm", "open"],
-  [K.fault]: ["bolt", "fault"], [K.ended]: ["bolt", "fault", "open"],
+  [K.fault]: ["bolt", "fault"], [K.ended]: ["bolt", "fault", "open"], [K.struck]: ["bolt", "warn"],
   [K.up]: ["up", "ink"], [K.down]: ["down", "ink"], [K.paused]: ["bars", "ink"], [K.resumed]: ["right", "ink"],
   [K.role]: ["flag", "leader"], [K.news]: ["dot", "c5"],
   [K.called]: ["circle", "c1", "open"], [K.refused]: ["square", "warn", "open"],

@@ -54,7 +54,7 @@ function showPanel() {
 // The story: what a reader would want to be told of the run, at most so many of each.
 const maxStory = 300;
 const untold = id => (kindOf(id) === K.down || kindOf(id) === K.paused) && M.cause[id - 1] && kindOf(M.cause[id - 1]) === K.fault && at[M.cause[id - 1]] === at[id];
-const storyKinds = new Set([K.failure, K.property, K.fault, K.down, K.paused, K.holdended, K.note, K.site]);
+const storyKinds = new Set([K.failure, K.property, K.fault, K.struck, K.down, K.paused, K.holdended, K.note, K.site]);
 
 function showStory() {
   const ids = [], led = new Set(); // the first leader of a shard is no news

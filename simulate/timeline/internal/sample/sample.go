@@ -203,7 +203,7 @@ func (r *run) heartbeat(shard int) {
 	for i := 1; i < min(3, r.Hosts); i++ {
 		to := (leader + i) % r.Hosts
 		r.send(0, leader, to, shard, "heartbeat", func(arrived int) {
-			r.send(arrived, to, leader, shard, "heartbeat response", nil)
+			r.send(arrived, to, leader, shard, "heartbeat answered", nil)
 		})
 	}
 	r.after(r.Pace, func() { r.heartbeat(shard) })
@@ -250,7 +250,7 @@ func (r *run) ask(cause, host, shard int, text string, ok, fail func(cause int))
 		for i := 1; i < min(3, r.Hosts); i++ {
 			follower := (leader + i) % r.Hosts
 			r.send(arrived, leader, follower, shard, "append 1", func(arrived int) {
-				r.send(arrived, follower, leader, shard, "append response", func(arrived int) {
+				r.send(arrived, follower, leader, shard, "appended", func(arrived int) {
 					if !answered {
 						answered = true
 						ok(arrived)
@@ -313,7 +313,7 @@ func (r *run) hold(called int, who timeline.Moment, cause, host int, again func(
 				r.after(300*time.Millisecond, func() { free(ended) })
 				return
 			}
-			r.send(ended, host, leader, who.Shard, fmt.Sprintf("release %d", token), nil)
+			r.send(ended, host, leader, who.Shard, fmt.Sprintf("unlock %d", token), nil)
 			r.after(20*time.Millisecond, func() { free(ended) })
 		})
 	}
@@ -337,7 +337,7 @@ func (r *run) renew(held, host, shard int, key string) {
 		}
 		leader := r.leader[shard]
 		if leader != host {
-			r.send(held, host, leader, shard, "renewal", func(arrived int) { r.send(arrived, leader, host, shard, "renewed", nil) })
+			r.send(held, host, leader, shard, "renewal", func(arrived int) { r.send(arrived, leader, host, shard, "renewal answered", nil) })
 		}
 		r.renew(held, host, shard, key)
 	})
@@ -379,6 +379,9 @@ func (r *run) fault() {
 	if r.random.IntN(3) == 0 {
 		r.add(timeline.Moment{Kind: timeline.Site, Host: name, Shard: -1, Text: "shard.replica.slowApply"})
 	}
+	if r.random.IntN(3) == 0 {
+		r.add(timeline.Moment{Kind: timeline.Struck, Host: timeline.Lab, Shard: -1, Text: "reset " + name + " - " + r.t.Hosts[(host+1)%r.Hosts]})
+	}
 	id := r.add(timeline.Moment{Kind: timeline.Fault, Host: where, Shard: -1, Text: text})
 	begin(id)
 	r.after(700*time.Millisecond, func() { r.notice(id, host) })
@@ -403,8 +406,8 @@ func (r *run) notice(cause, host int) {
 		}
 		next, voter := (host+1)%r.Hosts, (host+2)%r.Hosts
 		id := r.add(timeline.Moment{Kind: timeline.Role, Cause: cause, Host: r.t.Hosts[next], Shard: s, Role: "candidate", Term: r.term[s] + 1})
-		r.send(id, next, voter, s, "vote request", func(arrived int) {
-			r.send(arrived, voter, next, s, "vote", func(arrived int) { r.elect(arrived, s, next) })
+		r.send(id, next, voter, s, "vote", func(arrived int) {
+			r.send(arrived, voter, next, s, "vote given", func(arrived int) { r.elect(arrived, s, next) })
 		})
 	}
 }
