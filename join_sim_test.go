@@ -213,6 +213,25 @@ func TestAKilledNodeComesBack(t *testing.T) {
 	}
 }
 
+// In a simulated world as elsewhere, who binds to loopback is a mesh of its own, and who
+// does not must list a seed.
+func TestAMeshOfOneOnLoopback(t *testing.T) {
+	for bind, want := range map[string]error{"127.0.0.1:7400": nil, "localhost:7400": nil, ":7400": mesh.ErrNoSeeds} {
+		w := simulate.New(simulate.Options{Seed: 36})
+		var err error
+		w.Host("a").Go("join", func(ctx context.Context) {
+			var n *mesh.Node
+			if n, err = mesh.JoinContext(ctx, nil, mesh.WithBind(bind)); err == nil {
+				err = n.Do(ctx, "k", nothing)
+			}
+		})
+		if failed := w.Run(10 * time.Second); failed != nil || !errors.Is(err, want) {
+			t.Errorf("bound to %s: %v, %v, want %v", bind, err, failed, want)
+		}
+		w.Close()
+	}
+}
+
 // A mesh of one that is listed by another mesh gives up loudly: it ends with ErrEjected,
 // what it held is lost, and it can join the other mesh (P28).
 func TestAMeshOfOneGivesUp(t *testing.T) {
@@ -277,4 +296,45 @@ func TestAMeshOfOneGivesUp(t *testing.T) {
 			t.Errorf("members %+v", m)
 		}
 	})
+}
+
+// Promise: G6, P30: when Join returns to a node that was killed, any other may be killed.
+// Method: its statuses come late; its own replica knows that its predecessor is out, and of
+// the other two, one hears of it only later. Who leads knows that.
+func TestAJoinerTakesTheLeadersWord(t *testing.T) {
+	for seed := range uint64(16) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			w := newTrialOf(t, simulate.Options{Seed: seed}, trialTTL, 3, 1)
+			at := w.replicas("k")
+			leader, victim, third := at[0], at[1], at[2]
+			w.Crash(victim)
+			w.pass(500 * time.Millisecond)
+			w.Restart(victim)
+			start := w.Now()
+			stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+				switch {
+				case w.Now()-start > 3*time.Second:
+				case f.To == victim && f.Says("status"):
+					return simulate.Drop
+				case f.From == leader && f.To == third:
+					return simulate.Verdict(300 * time.Millisecond) // each of them, for so long
+				}
+				return simulate.Pass
+			})
+			defer stop()
+			back := false
+			w.Host(victim).Go("join", func(ctx context.Context) {
+				if w.join(ctx, victim) == nil {
+					return
+				}
+				back = true
+				for _, h := range w.Hosts() {
+					if !w.MaySpare(h.Name()) {
+						t.Errorf("%s is back after %v, and %s cannot be spared", victim, w.Now()-start, h.Name())
+					}
+				}
+			})
+			w.until(victim+" is back", 10*time.Second, func() bool { return back })
+		})
+	}
 }

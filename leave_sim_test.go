@@ -212,25 +212,6 @@ func TestTheLastNodesLeave(t *testing.T) {
 	}
 }
 
-// The first word of a leaver is lost to everybody, and it says it again: as long as nobody
-// knows, nobody takes its replicas.
-func TestTheFirstWordOfALeaverIsLost(t *testing.T) {
-	for seed := range uint64(4) {
-		w := newTrial(t, simulate.Options{Seed: 40 + seed}, trialTTL, 5)
-		w.pass(time.Duration(seed) * 300 * time.Millisecond) // its reports come once a second
-		lost := w.Rule(func(f simulate.Frame) simulate.Verdict {
-			if f.Says("leaving") {
-				return simulate.Drop
-			}
-			return simulate.Pass
-		})
-		w.At(w.Now()+100*time.Millisecond, lost)
-		if err := w.leave("a", 10*time.Second); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
-	}
-}
-
 func TestLeaveWhileHolding(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 21}, trialTTL, 3)
 	key := w.ledBy("a")

@@ -383,3 +383,46 @@ func TestCloseOfANode(t *testing.T) {
 		t.Error("the closed node's place in the queue stayed")
 	}
 }
+
+// Promise: P1, P6, G4: Lock does not return a lock whose lease is over already.
+// Method: a slow process is stopped for longer than its lease at every moment between the
+// grant's arrival and the return of Lock.
+func TestLockAfterAStallIsHeld(t *testing.T) {
+	stalled := 0
+	for delay := time.Duration(0); delay <= 20*time.Millisecond; delay += time.Millisecond / 2 {
+		t.Run(fmt.Sprint(delay), func(t *testing.T) {
+			w := newTrial(t, simulate.Options{Seed: 3}, trialTTL, 3)
+			key := w.ledBy("a")
+			w.Slow("c", 1000)
+			begun := false
+			done := w.Rule(func(f simulate.Frame) simulate.Verdict {
+				if f.From == "a" && f.To == "c" && f.Says("granted") && !begun {
+					begun = true
+					w.At(w.Now()+delay, func() {
+						w.Pause("c")
+						w.At(w.Now()+2*trialTTL, func() { w.Slow("c", 1); w.Resume("c") })
+					})
+				}
+				return simulate.Pass
+			})
+			defer done()
+			w.begin("c", func(ctx context.Context, n *mesh.Node) {
+				l, err := n.Lock(ctx, key)
+				if w.check(err); err != nil {
+					return
+				}
+				if err := l.Err(); err != nil {
+					t.Errorf("Lock returns a lock that is over: %v", err)
+				}
+				if begun {
+					stalled++
+				}
+				_ = l.Unlock(ctx)
+			})
+			w.pass(6 * trialTTL)
+		})
+	}
+	if stalled == 0 {
+		t.Error("nothing was stopped")
+	}
+}

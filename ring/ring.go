@@ -39,6 +39,7 @@ func Shard(key string, shards int) int {
 // change; any goroutine may use it.
 type Table struct {
 	members  []string   // sorted
+	circle   []string   // in the order in which they follow each other
 	owners   []int32    // by shard, into replicas
 	replicas [][]string // by owner
 }
@@ -64,7 +65,7 @@ func New(members []Member, shards, replicas int) *Table {
 		return t
 	}
 	t.owners = owners(sorted, shards)
-	t.replicas = successors(sorted, t.owners, min(replicas, len(sorted)))
+	t.circle, t.replicas = successors(sorted, t.owners, min(replicas, len(sorted)))
 	return t
 }
 
@@ -79,6 +80,23 @@ func (t *Table) Replicas(shard int) []string {
 		return nil
 	}
 	return t.replicas[t.owners[shard]]
+}
+
+// Spares returns everybody whom Replicas does not, in the order in which they follow the
+// owner of shard, whatever their zones; and nobody for a shard that the table does not have.
+func (t *Table) Spares(shard int) []string {
+	own := t.Replicas(shard)
+	if len(own) == len(t.circle) || len(own) == 0 {
+		return nil
+	}
+	at := slices.Index(t.circle, own[0])
+	spares := make([]string, 0, len(t.circle)-len(own))
+	for i := range t.circle {
+		if name := t.circle[(at+i)%len(t.circle)]; !slices.Contains(own, name) {
+			spares = append(spares, name)
+		}
+	}
+	return spares
 }
 
 // Owner returns the owner of shard, or "" if the table has no member or no such shard.
@@ -116,12 +134,12 @@ func owners(sorted []Member, shards int) []int32 {
 	return owners
 }
 
-// successors gives each owner the members that follow it in the order of
+// successors returns the members as they follow each other, and gives each owner those that follow it in the order of
 // consistent's GetClosestNForPartition: by the hash of the name, from the owner on.
 // That function hashes and sorts all members at each call; this does it once.
 //
 // No zone has two replicas while another that could has none, and so on for three.
-func successors(sorted []Member, owners []int32, replicas int) [][]string {
+func successors(sorted []Member, owners []int32, replicas int) (names []string, out [][]string) {
 	type point struct {
 		hash   uint64
 		member int32
@@ -142,11 +160,13 @@ func successors(sorted []Member, owners []int32, replicas int) [][]string {
 		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.member, b.member))
 	})
 	at := make([]int, len(sorted)) // member → its place on the circle
+	names = make([]string, len(sorted))
 	for i, p := range circle {
 		at[p.member] = i
+		names[i] = sorted[p.member].Name
 	}
 
-	out := make([][]string, len(sorted))
+	out = make([][]string, len(sorted))
 	chosen := make([]int32, 0, replicas)
 	count := make([]int, len(zones)) // replicas in a zone
 	for _, owner := range owners {
@@ -168,7 +188,7 @@ func successors(sorted []Member, owners []int32, replicas int) [][]string {
 			out[owner] = append(out[owner], sorted[m].Name)
 		}
 	}
-	return out
+	return names, out
 }
 
 // Fingerprint returns a hash over the tables of a fixed sample of members, and over

@@ -90,6 +90,9 @@ func (e *election) forget(r *Replica) {
 // stand campaigns. A replica without a vote, which hears nothing of its shard either, asks
 // whether it is still one of its replicas.
 func (e *election) stand(r *Replica) {
+	if !e.forgot {
+		e.forget(r) // no tick came between E and the deadline; a learner does not campaign, and would not forget
+	}
 	contact := e.contact
 	e.arm(r, r.now)
 	e.contact, e.forgot, e.hasty = contact, true, false
@@ -103,7 +106,7 @@ func (e *election) stand(r *Replica) {
 	}
 	r.dirty = true
 	if !r.mayVote(r.cfg.ID) {
-		r.asks = true
+		r.asks = !r.cfg.Bugs.Has(bug.WaitsForFarewell)
 	} else if err := r.rn.Campaign(); err != nil {
 		r.log.Debug("campaign", "error", err)
 	}

@@ -53,3 +53,23 @@ func TestAStallPutsNoElectionOff(t *testing.T) {
 		t.Errorf("another one leads after %v", d)
 	}
 }
+
+// A replica without a vote gives its leader up like any other, also if no tick comes between
+// E and its deadline: it would go on to tell others what that leader counts.
+func TestALearnerForgetsItsLeaderAtTheDeadline(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(1)
+	learner := w.replicas[3]
+	leader.addLearner(learner.cfg.Self)
+	w.run(t, 2*HeartbeatTicks)
+	if p, ok := learner.Leader(); !ok || p != leader.cfg.Self {
+		t.Fatalf("the learner follows %v, %v", p, ok)
+	}
+	learner.Wake(learner.WakeAt())
+	var out Output
+	learner.Ready(learner.now, &out)
+	if p, ok := learner.Leader(); ok || !learner.election.forgot {
+		t.Errorf("the learner follows %v still", p)
+	}
+}

@@ -16,6 +16,7 @@ type lease struct {
 	awaiting   []Renewal     // to be answered when the Heard is applied
 	asked      time.Duration // when a round for its expiry began; zero: none did
 	expiring   bool          // an Expire is in the log (P4)
+	claim      uint64        // the number of the claim that is on its way, or was the last: see claimed
 }
 
 // silence is for how long the session was not heard.
@@ -44,8 +45,8 @@ func (l *lease) hear(now time.Duration) {
 // from now on neither a silence nor an end may be from before it, and no end from before
 // what it claims is over. If it is refused, see note; if it is lost, so is this leader's
 // word, or its session lives for as long as it might have.
-func (l *lease) claimed(now, hold time.Duration) {
-	l.heard, l.before = now, 0
+func (l *lease) claimed(now, hold time.Duration, number uint64) {
+	l.heard, l.before, l.claim = now, 0, number
 	l.ttl = max(l.ttl, hold)
 }
 

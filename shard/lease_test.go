@@ -133,3 +133,91 @@ func TestARefusedClaimExtendsNothing(t *testing.T) {
 		t.Errorf("the lease ends %v after its session was heard, want nearly %v", d, ttl)
 	}
 }
+
+// Promise: G5, P7: a lease of fixed length lasts as long as its last claim says.
+// Method: as in TestALongExtensionOnItsWay; but while the long claim waits for the entry
+// before it, that entry repeats an acknowledged command of the session, and is refused as stale.
+func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
+	w, leader, claim := fixed(t)
+	acked := Claim{Call: Call{Session: SessionID{7, 1}, Number: 3, Since: 1 << 20, Acked: []uint64{1, 2}}, Key: "k", Token: tokenOf(t, w), Hold: 10 * time.Second}
+	if err := leader.Submit(w.now, acked, AppendCommand(nil, acked)); err != nil {
+		t.Fatal(err)
+	}
+	w.run(t, 1)
+	a, raw := ask(1, "k") // a late copy of the first request
+	if err := leader.Submit(w.now, a, raw); err != nil {
+		t.Fatal(err)
+	}
+	appends := 0
+	late := false
+	w.loses = func(f Frame) bool {
+		if len(f.Message.Entries) > 0 {
+			appends++
+			return late
+		}
+		return false
+	}
+	var out Output
+	leader.Ready(w.now, &out) // the copy is on its way
+	claim(4, 30*time.Second)  // and the claim gathers
+	w.deliver(t, &out)
+	late = true
+	w.run(t, int(12*time.Second/TickInterval))
+	w.loses = nil
+	if !leader.Serving() {
+		t.Fatal("heartbeats do not keep the leader")
+	}
+	d := w.lasts(t, SessionID{7, 1})
+	if d < 30*time.Second || d > 31*time.Second {
+		t.Errorf("the lease ends %v after it was extended by 30s", d)
+	}
+}
+
+func tokenOf(t *testing.T, w *trio) uint64 {
+	for _, e := range w.events {
+		if g, ok := e.(Granted); ok {
+			return g.Token
+		}
+	}
+	t.Fatal("no grant")
+	return 0
+}
+
+// deliver brings an output's frames to their replicas.
+func (w *trio) deliver(t *testing.T, out *Output) {
+	t.Helper()
+	w.events = append(w.events, out.Events...)
+	for _, f := range out.Frames {
+		w.replicas[f.Frame.To-1].Step(w.now, 100+f.Frame.From, f.Frame)
+	}
+	// only the followers' answers, and the leader's application of them
+	for _, i := range []int{1, 2} {
+		var o Output
+		w.replicas[i].Ready(w.now, &o)
+		for _, f := range o.Frames {
+			w.replicas[f.Frame.To-1].Step(w.now, 100+f.Frame.From, f.Frame)
+		}
+	}
+}
+
+// Promise: P7: from a claim on nothing but another claim moves the lease's end.
+// Method: half of the fixed lease passes, and its silence is logged; leadership moves; a
+// renewal that was sent before the claim arrives late.
+func TestALateRenewalDoesNotMoveAFixedEndOfASilentOne(t *testing.T) {
+	w, leader, _ := fixed(t)
+	start := w.now
+	w.run(t, int(8*time.Second/TickInterval))
+	leader.Handover(w.now, 102, leader.Term())
+	w.run(t, 10)
+	next := w.replicas[1]
+	if !next.Serving() {
+		t.Fatal("leadership did not move")
+	}
+	if err := next.Renew(w.now, Renewal{Session: SessionID{7, 1}, Ref: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.lasts(t, SessionID{7, 1})
+	if d := w.now - start; d > 11*time.Second+500*time.Millisecond {
+		t.Errorf("the lease of ten seconds ended after %v", d)
+	}
+}

@@ -31,6 +31,7 @@ const (
 // Wish is where the ring wants a shard's replicas.
 type Wish struct {
 	Nodes   []Peer          // the owner and its successors, of the members that are there
+	Spare   []Peer          // all other members, in the order in which they step in
 	Fates   map[uint64]Fate // of every node that the view knows
 	Unknown Fate            // of those that it does not: Away, once it had time to hear of them
 }
@@ -44,16 +45,23 @@ func (w *Wish) fate(node uint64) Fate {
 
 // placing is what a leader has under way to follow the wish.
 type placing struct {
-	since    time.Duration            // this reign began
-	changed  time.Duration            // when the last change was proposed
-	pending  bool                     // and it is not applied yet
-	learning map[uint64]time.Duration // learner -> when this leader first saw it
-	hosted   time.Duration            // when Hosts were last asked for
-	offered  time.Duration            // when leadership was last offered
-	backoff  time.Duration            // until it is again
-	missing  map[uint64]bool          // replicas whose nodes say that they are gone for good
-	rests    bool                     // there was nothing to do, and nothing changed since
-	skipped  int                      // ticks since the last look
+	since    time.Duration       // this reign began
+	changed  time.Duration       // when the last change was proposed
+	pending  bool                // and it is not applied yet
+	learning map[uint64]learning // by learner
+	hosted   time.Duration       // when Hosts were last asked for
+	offered  time.Duration       // when leadership was last offered
+	backoff  time.Duration       // until it is again
+	missing  map[uint64]bool     // replicas whose nodes say that they are gone for good
+	rests    bool                // there was nothing to do, and nothing changed since
+	skipped  int                 // ticks since the last look
+}
+
+// learning is what a leader knows of a learner. The times begin when it first saw it.
+type learning struct {
+	follows time.Duration // when it last followed the log
+	gotOn   time.Duration // when it last answered, and was ready to vote or got more of the log
+	match   uint64        // how far it was then
 }
 
 // placeEvery is how many ticks pass between two looks at a shard that is where it shall be.
@@ -98,7 +106,8 @@ func (r *Replica) Missing(now time.Duration, node, id uint64) {
 }
 
 // Moving reports whether this leader is moving replicas. A learner that has caught up may
-// stay one for ever, and one whose node is gone goes nowhere: neither is a move.
+// stay one for ever, and one whose node is gone, or is out of this leader's reach, goes
+// nowhere: neither is a move.
 func (r *Replica) Moving() bool {
 	if !r.reign.serving {
 		return false
@@ -106,7 +115,7 @@ func (r *Replica) Moving() bool {
 	moving := r.Joint() || r.reign.placing.pending
 	if !moving && len(r.conf.Learners) > 0 {
 		r.rn.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
-			if kind == raft.ProgressTypeLearner && pr.State != tracker.StateReplicate && r.wish.fate(r.peers[id].Node) == Present {
+			if kind == raft.ProgressTypeLearner && pr.State != tracker.StateReplicate && r.wish.fate(r.peers[id].Node) == Present && !r.stuck(id) {
 				moving = true
 			}
 		})
@@ -171,14 +180,6 @@ func (r *Replica) progress() map[uint64]tracker.Progress {
 	return all
 }
 
-// replicating reports whether replica id follows the log without pause.
-func (r *Replica) replicating(id uint64) (is bool) {
-	r.rn.WithProgress(func(p uint64, _ raft.ProgressType, pr tracker.Progress) {
-		is = is || p == id && pr.State == tracker.StateReplicate
-	})
-	return is
-}
-
 // confirmedUpTo reports whether replica id follows without pause and has said that it has
 // the log up to index.
 func (r *Replica) confirmedUpTo(id, index uint64) (is bool) {
@@ -213,7 +214,7 @@ func (r *Replica) place() {
 	}
 	pl.pending = false
 	progress := r.progress()
-	r.watchLearners()
+	r.watchLearners(progress)
 
 	voters := make(map[uint64]uint64) // node -> replica ID
 	var lost []uint64
@@ -249,25 +250,18 @@ func (r *Replica) place() {
 
 	want := oddUpTo(len(r.wish.Nodes))
 	if need := want - keep; need > 0 {
-		var promote []uint64
-		for _, p := range r.wish.Nodes {
-			if _, is := voters[p.Node]; is || len(promote) == need {
-				continue
+		promote, newcomer := r.recruit(need, voters, learners)
+		if newcomer != nil {
+			if !r.limited {
+				r.addLearner(*newcomer)
 			}
-			id, is := learners[p.Node]
-			if !is {
-				if !r.limited {
-					r.addLearner(p)
-				}
-				return
-			}
-			promote = append(promote, id)
+			return
 		}
 		if len(promote) < need {
 			return
 		}
 		for _, id := range promote {
-			if pr := progress[id]; pr.State != tracker.StateReplicate || pr.Match+caughtUp < r.applied || !r.answers(id) {
+			if !r.ready(id, progress) {
 				return
 			}
 		}
@@ -292,7 +286,7 @@ func (r *Replica) place() {
 	for _, id := range r.conf.Learners {
 		p := r.peers[id]
 		wanted := slices.ContainsFunc(r.wish.Nodes, func(w Peer) bool { return w.Node == p.Node })
-		if pl.missing[id] || !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id] > learnerPatience && pl.learning[id] != 0 {
+		if pl.missing[id] || !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id].follows > learnerPatience {
 			r.cfg.Points.Reach(point.LearnerRemoved)
 			r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, id)}, nil)
 			return
@@ -315,19 +309,74 @@ func without(ids []uint64, id uint64) []uint64 {
 	return slices.DeleteFunc(slices.Clone(ids), func(x uint64) bool { return x == id })
 }
 
-// watchLearners notes since when each learner is one: it must catch up in time (P40).
-func (r *Replica) watchLearners() {
+// recruit chooses the learners that shall become voters, or who shall be a learner first.
+// Those whom the ring names come first. For each of them that does not get on with this
+// leader, be it that the two do not hear each other and gossip calls both alive, one of the
+// spare nodes may step in: a voter that is gone must not stay one for ever (P31).
+func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote []uint64, newcomer *Peer) {
+	stuck := 0
+	for _, p := range r.wish.Nodes {
+		if _, is := voters[p.Node]; is || len(promote) == need {
+			continue
+		}
+		id, is := learners[p.Node]
+		switch {
+		case !is:
+			return nil, &p
+		case r.stuck(id) && !r.cfg.Bugs.Has(bug.WaitsForWished):
+			stuck++
+		default:
+			promote = append(promote, id)
+		}
+	}
+	for _, p := range r.wish.Spare {
+		if _, is := voters[p.Node]; is || stuck == 0 || len(promote) == need || r.wish.fate(p.Node) != Present {
+			continue
+		}
+		id, is := learners[p.Node]
+		switch {
+		case !is:
+			return nil, &p
+		case !r.stuck(id):
+			promote = append(promote, id)
+			stuck--
+		}
+	}
+	return promote, nil
+}
+
+// stuck reports whether learner id has not got on for so long that it is passed over.
+func (r *Replica) stuck(id uint64) bool {
+	l, seen := r.reign.placing.learning[id]
+	return seen && r.now-l.gotOn > learnerGrace
+}
+
+// ready reports whether replica id answers, follows, and has nearly the whole log.
+func (r *Replica) ready(id uint64, progress map[uint64]tracker.Progress) bool {
+	pr := progress[id]
+	return pr.State == tracker.StateReplicate && pr.Match+caughtUp >= r.applied && r.answers(id)
+}
+
+// watchLearners notes how each learner gets on: it must catch up in time (P40), and who does
+// not get on at all is passed over (P31). To speak is not enough, for a learner that hears
+// nothing asks whether it is one still. While a snapshot is sent to another learner, it may
+// have to wait for its own.
+func (r *Replica) watchLearners(progress map[uint64]tracker.Progress) {
 	pl := &r.reign.placing
 	if pl.learning == nil {
-		pl.learning = make(map[uint64]time.Duration)
+		pl.learning = make(map[uint64]learning)
 	}
 	for _, id := range r.conf.Learners {
-		if _, seen := pl.learning[id]; !seen {
-			pl.learning[id] = r.now
+		pr := progress[id]
+		l, seen := pl.learning[id]
+		if !seen || pr.State == tracker.StateReplicate {
+			l.follows = r.now
 		}
-		if r.replicating(id) {
-			pl.learning[id] = r.now
+		served := r.transfer != nil && (r.transfer.to != id || r.transfer.began())
+		if !seen || r.ready(id, progress) || r.answers(id) && (pr.Match > l.match || served) {
+			l.gotOn, l.match = r.now, pr.Match
 		}
+		pl.learning[id] = l
 	}
 	for id := range pl.learning { // order-free: each is judged alone
 		if !slices.Contains(r.conf.Learners, id) {
@@ -566,9 +615,7 @@ func (r *Replica) added() []uint64 {
 func (r *Replica) successor(progress map[uint64]tracker.Progress) (uint64, bool) {
 	leaving := r.wish.fate(r.cfg.Self.Node) == Departed
 	ready := func(id uint64) bool {
-		pr := progress[id]
-		return id != r.cfg.ID && pr.State == tracker.StateReplicate && pr.Match+caughtUp >= r.applied &&
-			r.answers(id) && r.wish.fate(r.peers[id].Node) == Present
+		return id != r.cfg.ID && r.ready(id, progress) && r.wish.fate(r.peers[id].Node) == Present
 	}
 	for _, id := range r.conf.Voters {
 		if r.peers[id].Node == r.wish.Nodes[0].Node && ready(id) {

@@ -33,22 +33,37 @@ func newReplica(id uint64, now time.Duration) *Replica {
 	return NewReplica(cfg, now)
 }
 
-// trio is three replicas between which every message arrives at once, in its wire form.
+// trio is three replicas, or those and some more, between which every message arrives at
+// once, in its wire form.
 type trio struct {
 	now      time.Duration
-	replicas [3]*Replica
+	replicas []*Replica      // by their IDs
 	cut      map[uint64]bool // replicas that nothing reaches, nor leaves
 	loses    func(Frame) bool
+	misses   func(Chunk) bool
 	events   []Event
 	dropped  []Dropped
 }
 
 func newTrio() *trio {
 	w := &trio{now: time.Second, cut: make(map[uint64]bool)}
-	for i := range w.replicas {
-		w.replicas[i] = newReplica(uint64(i+1), w.now)
-	}
+	w.add(3)
 	return w
+}
+
+// add makes n replicas more.
+func (w *trio) add(n int) {
+	for range n {
+		w.replicas = append(w.replicas, newReplica(uint64(len(w.replicas)+1), w.now))
+	}
+}
+
+// reached returns the replica that hears what one says to another, or nil.
+func (w *trio) reached(from, to uint64) *Replica {
+	if to > uint64(len(w.replicas)) || w.cut[from] || w.cut[to] {
+		return nil
+	}
+	return w.replicas[to-1]
 }
 
 // settle lets the replicas talk until nobody has more to say.
@@ -70,8 +85,18 @@ func (w *trio) settle(tb testing.TB) {
 				if err := rd.End(); err != nil {
 					tb.Fatalf("%v from %d to %d: %v", f.Frame.Message.GetType(), f.Frame.From, f.Frame.To, err)
 				}
-				if to := got.To; to <= 3 && !w.cut[to] && !w.cut[got.From] && (w.loses == nil || !w.loses(got)) {
-					w.replicas[to-1].Step(w.now, 100+got.From, got)
+				if to := w.reached(got.From, got.To); to != nil && (w.loses == nil || !w.loses(got)) {
+					to.Step(w.now, 100+got.From, got)
+				}
+			}
+			for _, c := range out.Chunks {
+				if to := w.reached(c.From, c.To); to != nil && (w.misses == nil || !w.misses(c)) {
+					to.StepChunk(w.now, 100+c.From, c)
+				}
+			}
+			for _, a := range out.Acks {
+				if to := w.reached(a.From, a.To); to != nil {
+					to.StepAck(w.now, a)
 				}
 			}
 		}

@@ -286,12 +286,12 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 }
 
 // answer acknowledges a renewal, now that nothing stands against it; a silent session
-// through the log only (P5).
+// through the log only (P5). To one of a fixed end it means nothing, and undoes no silence (P7).
 func (r *Replica) answer(q Renewal, out *Output) {
 	l := r.reign.leases.get(q.Session)
 	switch {
 	case l != nil && l.expiring:
-	case l != nil && (l.silent || r.cfg.Points.Taken(point.LoggedRenewal)) && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
+	case l != nil && !l.fixed && (l.silent || r.cfg.Points.Taken(point.LoggedRenewal)) && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
 		l.awaiting = append(l.awaiting, q)
 		if !l.recalled {
 			l.recalled = true
@@ -399,8 +399,8 @@ func (r *Replica) note(events []Event, out *Output) {
 			g.leases.open(e.Session, e.TTL, r.now)
 		case Ended:
 			g.leases.end(e.Session)
-		case Refused: // perhaps a claim
-			if l, s := g.leases.get(e.Session), r.table.sessions[e.Session]; l != nil && s != nil {
+		case Refused: // perhaps the claim; not a late copy of anything before it
+			if l, s := g.leases.get(e.Session), r.table.sessions[e.Session]; l != nil && s != nil && l.claim == e.Number {
 				l.ttl = s.ttl
 			}
 		case Fixed:
@@ -503,6 +503,10 @@ func (g *reign) stalled(now, d time.Duration) {
 	for l := g.leases.order.first(); l != nil; l = l.place.next() {
 		l.heard = min(l.heard+d, now) // what waited in the mailbox came first
 		l.asked = 0
+	}
+	for id, l := range g.placing.learning { // order-free: each is treated alike
+		l.follows, l.gotOn = min(l.follows+d, now), min(l.gotOn+d, now)
+		g.placing.learning[id] = l
 	}
 	// A round that began before the stall proves nothing after it (P10).
 	for _, rd := range g.rounds { // order-free: each is treated alike

@@ -38,6 +38,11 @@ const (
 	checkedEntries  = 4096      // replicas compare their tables this often (P41)
 	entryVersion    = 1
 	learnerPatience = time.Minute // a learner that has not caught up by then is removed (P40)
+
+	// A learner that got no further for so long is passed over (P31). A silent node's
+	// replicas are replaced as late: by then gossip has had its time to notice, and the
+	// ring may name somebody else by itself.
+	learnerGrace = 5 * time.Second
 )
 
 // Peer is where a replica lives.
@@ -434,9 +439,12 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 	if len(r.reign.batch) >= maxHeld {
 		return nil // nothing can be appended for now; its client asks again
 	}
-	if c, claims := cmd.(Claim); claims {
+	if c, claims := cmd.(Claim); claims && !r.cfg.Bugs.Has(bug.ClaimUnheard) {
+		if r.cfg.Bugs.Has(bug.ClaimByOldLength) {
+			c.Hold = 0
+		}
 		if l, s := r.reign.leases.get(id), r.table.sessions[id]; l != nil && s != nil && !s.seen.has(number) {
-			l.claimed(r.now, c.Hold)
+			l.claimed(r.now, c.Hold, number)
 		}
 	}
 	r.reign.batch = append(r.reign.batch, raw...)
@@ -488,9 +496,16 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 	}
 	if stall > 0 {
 		r.cfg.Points.Reach(point.Stalled)
-		r.election.stalled(now, stall)
+		contact, heard := now, now // the latest that they may be moved to
+		if r.cfg.Bugs.Has(bug.StallDelaysElections) {
+			contact = never
+		}
+		if r.cfg.Bugs.Has(bug.StallProlongsLeases) {
+			heard = never
+		}
+		r.election.stalled(contact, stall)
 		if !r.cfg.Bugs.Has(bug.StallCounts) {
-			r.reign.stalled(now, stall)
+			r.reign.stalled(heard, stall)
 		}
 	}
 	if r.role == raft.StateLeader {

@@ -46,6 +46,9 @@ type opening struct {
 func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 	s := t.sessions[c.Session]
 	birth := t.deleted.last(c.Session)
+	if t.bugs.Has(bug.DeletionsTogether) {
+		birth = slices.Max(t.deleted[:])
+	}
 	if s != nil {
 		birth = s.birth
 	}

@@ -59,6 +59,9 @@ type transfer struct {
 	sent     time.Duration
 }
 
+// began reports whether the receiver has acknowledged a chunk.
+func (t *transfer) began() bool { return t.next > uint64(len(t.flight)) }
+
 // beginTransfer answers raft's wish to send a snapshot. Each such wish ends in exactly
 // one report (P40): at the last ack, or when the receiver stays silent.
 func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {

@@ -55,16 +55,19 @@ func (a *actor) String() string { return a.process.host.name + "/" + a.name }
 
 func (a *actor) body(yield func(struct{}) bool) {
 	a.yield = yield
+	returned := false
 	defer func() {
 		w := a.process.world
-		if r := recover(); r != nil {
-			if _, ok := r.(unwound); !ok {
-				w.Fail(fmt.Errorf("simulate: actor %v panicked: %v\n%s", a, r, debug.Stack()))
-			}
+		r := recover()
+		if _, dying := r.(unwound); r != nil && !dying {
+			w.Fail(fmt.Errorf("simulate: actor %v panicked: %v\n%s", a, r, debug.Stack()))
+		} else if r == nil && !returned {
+			w.Fail(exited("actor " + a.String())) // and the goroutine of Run ends with it
 		}
 		a.finish()
 	}()
 	a.fn(a.process.root)
+	returned = true
 }
 
 func (a *actor) finish() {
@@ -226,10 +229,11 @@ func (pk *parker) Unpark() {
 	}
 }
 
-// runner returns the actor that runs.
+// runner returns the actor that runs. It cannot tell who calls: a goroutine of an actor's
+// own is noticed only while no actor runs.
 func (w *World) runner(what string) *actor {
 	if w.current == nil {
-		panic("simulate: " + what + " outside of an actor")
+		panic("simulate: " + what + " outside of an actor: in a simulation, start nothing with a go statement (use simulate.Go), and wait for nothing in World.At")
 	}
 	return w.current
 }

@@ -170,16 +170,23 @@ func TestRealDeadlinesAreRefused(t *testing.T) {
 			return context.WithDeadline(ctx, Wall(ctx).Add(time.Second))
 		},
 	} {
-		w := New(Options{})
-		w.Host("a").Go("main", func(ctx context.Context) {
-			ctx, cancel := with(ctx)
-			defer cancel()
-			_ = Sleep(ctx, time.Hour)
-		})
-		if err := w.Run(time.Minute); err == nil || !strings.Contains(err.Error(), "a/main waits with a deadline of the real clock") {
-			t.Errorf("%s: %v", name, err)
+		o := func() Outcome {
+			return Play(Options{}, func(w *World) error {
+				w.Host("a").Go("main", func(ctx context.Context) {
+					ctx, cancel := with(ctx)
+					defer cancel()
+					_ = Sleep(ctx, time.Hour)
+				})
+				return w.Run(time.Minute)
+			})
 		}
-		w.Close()
+		first := text(o().Err)
+		if !strings.Contains(first, "a/main waits with a deadline of the real clock: use simulate.WithTimeout ") {
+			t.Errorf("%s: %v", name, first)
+		}
+		if again := text(o().Err); again != first {
+			t.Errorf("%s: the next time, it says %s", name, again)
+		}
 	}
 }
 

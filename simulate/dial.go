@@ -46,7 +46,7 @@ func (e *endpoint) dial(addr string, want transport.ID, done func(transport.Hell
 	}
 	n.travel(here, there, nil, func() {
 		l := n.listeners[where]
-		if l == nil { // the kernel answers, paused or not
+		if l == nil || l.local && here != there { // the kernel answers, paused or not
 			n.travel(there, here, e.process, fail(errRefused))
 			return
 		}

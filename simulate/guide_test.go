@@ -145,6 +145,7 @@ func TestTestTakesItsEnvironment(t *testing.T) {
 	for _, tt := range []struct{ words, fatal, logged string }{
 		{"", "", usual},
 		{"seeds=7", "", "7 seeds from 0 on"},
+		{"seeds=1", "", "1 seed from 0 on"},
 		{"seed=50 seeds=7", "", "7 seeds from 50 on"},
 		{"seed=50 for=1ns", "", "0 seeds from 50 on"},
 		{"seed=51", "", "seed=51 profile=lan passes"},

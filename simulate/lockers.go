@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -32,6 +33,8 @@ type Lockers struct {
 	world *World
 	quiet bool           // begin nothing new
 	busy  map[string]int // by host: actors that run
+	aside map[string]int // by host: those of Beside that run
+	swept bool           // every key was locked once more
 	storm *Chaos
 	posts map[string]post
 	core  []string // the hosts that must work in the end; nil: all
@@ -96,7 +99,7 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 // Start begins the load. Settle ends it: Run does both, with a storm between them.
 func (l *Lockers) Start(w *World) {
 	l.world = w
-	l.posts, l.busy = make(map[string]post), make(map[string]int)
+	l.posts, l.busy, l.aside = make(map[string]post), make(map[string]int), make(map[string]int)
 	if len(l.Hosts) == 0 {
 		for _, h := range w.Hosts() {
 			l.Hosts = append(l.Hosts, h.Name())
@@ -170,6 +173,13 @@ func (l *Lockers) Settle() error {
 	if err := w.RunUntil(func() bool { return swept == len(hosts) }, 2*(l.TTL+l.Bound)); err != nil {
 		return missed(err, "the keys cannot be locked from everywhere")
 	}
+	l.swept = true
+	rest := func() bool {
+		return !slices.ContainsFunc(hosts, func(host string) bool { return l.aside[host] > 0 })
+	}
+	if err := w.RunUntil(rest, l.TTL+l.Bound); err != nil {
+		return missed(err, "these calls go on: %q", w.history.open())
+	}
 	if err := l.dismiss(); err != nil {
 		return err
 	}
@@ -200,6 +210,19 @@ func (l *Lockers) Go(ctx context.Context, name string, fn func(ctx context.Conte
 		l.busy[host]++
 		defer func() { l.busy[host]-- }()
 		fn(ctx)
+	})
+}
+
+// Beside calls step again and again on the host of ctx, also when the load is Quiet, until
+// Settle has seen that every key can be locked all the same. A step takes TTL at most.
+func (l *Lockers) Beside(ctx context.Context, name string, step func(ctx context.Context)) {
+	host := processOf(ctx, "Lockers.Beside").host.name
+	Go(ctx, name, func(ctx context.Context) {
+		l.aside[host]++
+		defer func() { l.aside[host]-- }()
+		for !l.swept && ctx.Err() == nil {
+			step(ctx)
+		}
 	})
 }
 

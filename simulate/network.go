@@ -47,6 +47,7 @@ type endpoint struct {
 	cfg     transport.Config
 	handler transport.Handler
 	bound   string // where it listens; empty: it cannot be dialled
+	local   bool   // and only its own host can
 	hello   transport.Hello
 	gone    bool
 	gossip  *membership            // takes the frames of KindGossip; nil: they are lost
@@ -72,7 +73,7 @@ type peer struct {
 func (n *network) listen(p *process, cfg transport.Config, h transport.Handler) (*endpoint, error) {
 	e := &endpoint{net: n, process: p, cfg: cfg, handler: h, hello: cfg.Hello, peers: make(map[transport.ID]*peer)}
 	if cfg.Bind != "" {
-		_, port, err := net.SplitHostPort(cfg.Bind)
+		name, port, err := net.SplitHostPort(cfg.Bind)
 		if err != nil {
 			return nil, fmt.Errorf("simulate: bind address: %w", err)
 		}
@@ -86,6 +87,9 @@ func (n *network) listen(p *process, cfg transport.Config, h transport.Handler) 
 		}
 		n.listeners[e.bound] = e
 		e.hello.Addr = e.bound
+		if e.local = isLoopback(name); e.local {
+			e.hello.Addr = net.JoinHostPort(name, port)
+		}
 		if cfg.Advertise != "" {
 			e.hello.Addr = cfg.Advertise
 		}
@@ -383,13 +387,18 @@ func (n *network) resolve(from *Host, addr string) (*Host, string, error) {
 		return nil, "", err
 	}
 	h := n.world.byName[name]
-	if name == "" || name == "localhost" || name == "0.0.0.0" || name == "::" || name == "::1" || strings.HasPrefix(name, "127.") {
+	if name == "" || name == "0.0.0.0" || name == "::" || isLoopback(name) {
 		h = from
 	}
 	if h == nil {
 		return nil, "", errNoHost
 	}
 	return h, net.JoinHostPort(h.name, port), nil
+}
+
+// isLoopback tells whether a name is one by which only a host itself is found.
+func isLoopback(name string) bool {
+	return name == "localhost" || name == "::1" || strings.HasPrefix(name, "127.")
 }
 
 var (

@@ -135,6 +135,25 @@ func TestDial(t *testing.T) {
 	}
 }
 
+// Who binds to loopback is found by its own host, and by nobody else.
+func TestLoopback(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	a, beside, b := listen(t, w, "a", "127.0.0.1:1"), listen(t, w, "a", ":2"), listen(t, w, "b", "localhost:0")
+	if got := []string{a.net.Addr(), b.net.Addr()}; !slices.Equal(got, []string{"127.0.0.1:1", "localhost:40001"}) {
+		t.Errorf("their addresses are %q", got)
+	}
+	for _, addr := range []string{"a:1", "127.0.0.1:1"} {
+		b.net.Dial(addr)
+		run(t, w, time.Second)
+		expect(t, b, "dialed "+addr+"  dial "+addr+": connection refused")
+	}
+	beside.net.Dial("127.0.0.1:1")
+	run(t, w, time.Second)
+	expect(t, beside, "up a#1", "dialed 127.0.0.1:1 a#1 <nil>")
+	expect(t, a, "up a#1")
+}
+
 func TestVersionsMustMeet(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()

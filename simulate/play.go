@@ -30,7 +30,9 @@ type Outcome struct {
 
 // Play makes the world of opts, plays the scenario in it, and closes it. A panic of the
 // scenario is a failure like any other. If nothing failed, the world's history is judged
-// as a whole, as [History.Finish] does it, but that calls may still be under way.
+// as a whole, as [History.Finish] does it, but that calls may still be under way. The
+// error names the seed, and how to have the run again: it is a [Failure], or wraps one,
+// unless Options.Until stopped the run.
 func Play(opts Options, scenario func(w *World) error) Outcome {
 	w := New(opts)
 	o := Outcome{Case: caseOf(opts)}
@@ -51,27 +53,54 @@ func Play(opts Options, scenario func(w *World) error) Outcome {
 
 func (w *World) play(scenario func(w *World) error) error {
 	err := guarded(w, scenario)
-	var s *Stopped
-	switch {
-	case errors.As(w.failure, &s):
+	if s, ok := errors.AsType[*Stopped](w.failure); ok {
 		return s // whatever the scenario made of it
-	case err != nil:
+	}
+	if err != nil && w.failure != nil {
+		return w.said(err)
+	}
+	w.Fail(err)
+	if w.failure == nil && w.history.judged != w.trace.events+1 { // the scenario has not asked for it
+		_ = w.history.verdict() // which is the world's failure
+	}
+	w.Fail(w.unpicked())
+	if w.trace.events == 0 && len(w.queue.heap) > 0 {
+		w.Fail(errors.New("simulate: the scenario lets no time pass, and so nothing of it happens: it must call Run"))
+	}
+	return w.failure
+}
+
+// said returns the error of a scenario in a world that has failed, with the line that
+// repeats it. What a checker saw broken counts, and not what the scenario makes of it,
+// unless it wraps that; but what was waited for, only the scenario can say.
+func (w *World) said(err error) error {
+	if strings.Contains(err.Error(), w.opts.Repeat) {
 		return err
-	case w.failure != nil:
-		return w.failure
 	}
-	if w.history.judged != w.trace.events+1 { // the scenario has not asked for it
-		if err := w.history.verdict(); err != nil {
-			return err
-		}
+	f, ok := errors.AsType[*Failure](w.failure)
+	if !ok {
+		return err
 	}
-	return w.unpicked()
+	if _, late := f.Err.(notWithin); late {
+		own := *f
+		own.Err = err
+		return &own
+	}
+	return f
+}
+
+// exited is who called t.Fatal, and the error of a run in which somebody did. The test
+// has been told by then, and would be told again by every further run.
+type exited string
+
+func (who exited) Error() string {
+	return fmt.Sprintf("simulate: %s ended its goroutine: in a simulation nobody may call t.Fatal or t.FailNow: a scenario returns its error, and an actor hands it to World.Fail", string(who))
 }
 
 // guarded calls the scenario. It also returns if that panics; and if it ends the
 // goroutine, which t.Fatal does, it does so on one of its own.
 func guarded(w *World, scenario func(w *World) error) (err error) {
-	err = errors.New("simulate: the scenario ended its goroutine: it must return its error, and not call t.Fatal")
+	err = exited("the scenario")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -47,7 +47,8 @@ func TestProperties(t *testing.T) {
 		if all[0] != tt.last {
 			t.Errorf("%s: %+v, want %+v", tt.name, all[0], tt.last)
 		}
-		if all[0].Wanted() != (tt.last.Kind != simulate.Unreachable) || all[len(all)-1].Kind != simulate.Mark {
+		mark := all[len(all)-1]
+		if all[0].Wanted() != (tt.last.Kind != simulate.Unreachable) || mark.Kind != simulate.Mark || mark.Wanted() {
 			t.Errorf("%s: %+v", tt.name, all)
 		}
 		err := w.Run(time.Second)

@@ -14,9 +14,9 @@ import (
 
 // Search plays a scenario over many seeds, and looks for those that fail.
 //
-// Every seed that fails is played twice before it is believed, and so is one of a
-// hundred that pass: if the two runs differ, the scenario, or the mesh, depends on
-// something that the seed does not decide, and that is what is reported.
+// Every seed that fails is played twice before it is believed, and so are the first and
+// one of a hundred that pass: if the two runs differ, the scenario, or the mesh, depends
+// on something that the seed does not decide, and that is what is reported.
 type Search struct {
 	// Play is the scenario: it makes hosts and actors in a new world, lets time pass,
 	// and returns what failed. If nothing did, the world's history is judged: see [Play].
@@ -37,9 +37,10 @@ type Search struct {
 	// KeepGoing plays all seeds, whatever fails. Without it, the search ends with the
 	// first failure, which is the same one however many workers there are.
 	KeepGoing bool
-	// Marks demands that every property that is wanted (see [Property]) is met in some
-	// world, unless the search was ended before its time.
-	Marks bool
+	// Wanted demands that every property that is wanted (see [Property.Wanted]) is met in
+	// some world, unless the search was ended before its time, or Test with -short has
+	// made it too small for that.
+	Wanted bool
 	// Progress hears of each seed that was played, one at a time.
 	Progress func(Progress)
 	// Budget is what Shrink may spend.
@@ -69,7 +70,7 @@ type Report struct {
 	Findings []Finding
 	// Properties are the sums over all worlds.
 	Properties []Property
-	// Missing are the wanted properties that no world met; nil unless Search.Marks is set
+	// Missing are the wanted properties that no world met; nil unless Search.Wanted is set
 	// and the search came to its end.
 	Missing []Property
 }
@@ -94,8 +95,8 @@ const recheckOne = 100
 type Unrepeatable struct {
 	Case          Case
 	First, Second Outcome
-	// Divergence tells where two further runs part; nil if their events are the same, and
-	// only what the scenario says of them is not.
+	// Divergence tells where two further runs part; nil if none did, since the events are
+	// always the same, and only what the scenario says of them is not, or by luck.
 	Divergence *Divergence
 }
 
@@ -107,9 +108,15 @@ func (u *Unrepeatable) Error() string {
 		}
 		return s + fmt.Sprintf(", %s", firstLine(o.Err))
 	}
-	parted := "their events are the same"
-	if u.Divergence != nil {
+	parted := "their events differ, and those of the runs that were to show where did not: try again"
+	switch {
+	case u.Divergence != nil:
 		parted = u.Divergence.String()
+	case u.First.sameEvents(u.Second):
+		parted = "their events are the same, but not what the scenario says of them"
+		if p, ok := ofOneRun(u.First, u.Second); ok {
+			parted += fmt.Sprintf(": one of them has %v", p)
+		}
 	}
 	return fmt.Sprintf("unrepeatable: the run of %v differs from one time to the next: something decides that is not the seed\n\tfirst:  %s\n\tsecond: %s\n\t%s",
 		u.Case, say(u.First), say(u.Second), parted)
@@ -127,16 +134,21 @@ func (r *Report) Err() error {
 		errs = append(errs, f.First.Err)
 	}
 	if len(r.Missing) > 0 {
-		errs = append(errs, fmt.Errorf("simulate: in %d seeds, nothing came to %d of the properties: %q", r.Seeds, len(r.Missing), names(r.Missing)))
+		text := fmt.Sprintf("simulate: these properties were met in none of %s:", seeds(r.Seeds))
+		for _, p := range r.Missing {
+			text += fmt.Sprintf("\n\t%v %q", p.Kind, p.Name)
+		}
+		errs = append(errs, errors.New(text))
 	}
 	return errors.Join(errs...)
 }
 
-func names(properties []Property) (names []string) {
-	for _, p := range properties {
-		names = append(names, p.Name)
+// seeds is a number of them.
+func seeds(n int) string {
+	if n == 1 {
+		return "1 seed"
 	}
-	return names
+	return fmt.Sprintf("%d seeds", n)
 }
 
 // check completes the search, or says what is wrong with it.
@@ -225,7 +237,7 @@ func (s Search) Run(ctx context.Context) (*Report, error) {
 	if err := context.Cause(ctx); err != nil && !h.ended {
 		return r, err
 	}
-	if s.Marks && (len(r.Findings) == 0 || s.KeepGoing) {
+	if s.Wanted && (len(r.Findings) == 0 || s.KeepGoing) {
 		for _, p := range r.Properties {
 			if p.Wanted() && p.Met == 0 {
 				r.Missing = append(r.Missing, p)
@@ -266,19 +278,45 @@ func (h *hunt) claim(ctx context.Context) (seed uint64, ok bool) {
 	return seed, true
 }
 
+// divergeTries is how often two runs are compared that should part: the same luck can
+// come twice.
+const divergeTries = 5
+
 // try plays a case, and plays it again where that is due.
 func (h *hunt) try(c Case) Outcome {
 	first := h.Replay(c, false)
-	if first.Err == nil && mix(c.Seed)%recheckOne != 0 {
+	if _, ok := errors.AsType[exited](first.Err); ok {
+		return first
+	}
+	if first.Err == nil && c.Seed != h.Options.Seed && mix(c.Seed)%recheckOne != 0 {
 		return first
 	}
 	second := h.Replay(c, false)
-	if first.Hash == second.Hash && first.Events == second.Events && text(first.Err) == text(second.Err) {
+	if first.sameEvents(second) && text(first.Err) == text(second.Err) && slices.Equal(first.Properties, second.Properties) {
 		return first
 	}
+	u := &Unrepeatable{Case: c, First: first, Second: second}
+	for i := 0; i < divergeTries && u.Divergence == nil && !first.sameEvents(second); i++ {
+		u.Divergence = Diverge(c.apply(h.Options), c.apply(h.Options), h.Play)
+	}
 	o := first
-	o.Err = &Unrepeatable{Case: c, First: first, Second: second, Divergence: Diverge(c.apply(h.Options), c.apply(h.Options), h.Play)}
+	o.Err = u
 	return o
+}
+
+func (o Outcome) sameEvents(p Outcome) bool { return o.Hash == p.Hash && o.Events == p.Events }
+
+// ofOneRun returns what one of two runs says of a property and the other does not, if there
+// is any.
+func ofOneRun(first, second Outcome) (p Property, ok bool) {
+	for _, runs := range [2][2]Outcome{{first, second}, {second, first}} {
+		for _, p := range runs[0].Properties {
+			if !slices.Contains(runs[1].Properties, p) {
+				return p, true
+			}
+		}
+	}
+	return Property{}, false
 }
 
 // text is what an error says, without the stack of a panic, which has the numbers of
@@ -287,8 +325,18 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	message, _, _ := strings.Cut(err.Error(), "\ngoroutine ")
+	message, _ := parts(err)
 	return message
+}
+
+// parts takes an error's text apart: what it says, and the stack of a panic, if it has one,
+// with the end of a line before it.
+func parts(err error) (message, stack string) {
+	all := err.Error()
+	if i := strings.Index(all, "\ngoroutine "); i >= 0 {
+		return all[:i], strings.TrimRight(all[i:], "\n")
+	}
+	return all, ""
 }
 
 // add counts one outcome in. It keeps nothing of those that pass.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ type Shrunk struct {
 func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
 	result := Shrunk{Before: o, After: o}
 	class := classOf(o.Err)
-	if o.Err == nil || class == "unrepeatable" || s.check() != nil {
+	if o.Err == nil || !smaller(o.Err) || s.check() != nil {
 		return result
 	}
 	x := &shrinker{Search: s, ctx: ctx, class: class, best: o, tried: make(map[string]bool)}
@@ -52,6 +53,14 @@ func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
 	result.Confirmed = again.Hash == x.best.Hash && text(again.Err) == text(x.best.Err)
 	result.After = x.best
 	return result
+}
+
+// smaller tells whether to look for a smaller run that fails with err: of one that is not
+// repeatable, there is none, and t.Fatal would be called in each.
+func smaller(err error) bool {
+	_, unrepeatable := errors.AsType[*Unrepeatable](err)
+	_, exits := errors.AsType[exited](err)
+	return !unrepeatable && !exits
 }
 
 // shrinker is one failure being shrunk.

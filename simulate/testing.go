@@ -48,6 +48,7 @@ func testFlag(name string) bool {
 // same way, the end of its timeline, and the line that repeats it. The whole timeline
 // goes into two files, run.html for people and run.log for programs, in t.ArtifactDir()
 // if the test runs with -artifacts, and else in a new directory among the temporary ones.
+// Neither a scenario nor an actor may call t.Fatal: its text would come with every run.
 //
 //	func TestOrders(t *testing.T) {
 //		simulate.Test(t, simulate.Search{Play: orders, Options: simulate.Options{Profile: simulate.Flaky}})
@@ -60,7 +61,7 @@ func Test(t T, s Search) {
 	}
 	one, err := s.override(words)
 	if s.Seeds == 0 && s.For == 0 && testFlag("short") {
-		s.Seeds = shortSeeds
+		s.Seeds, s.Wanted = shortSeeds, false // so few need not meet everything
 	}
 	if err == nil {
 		err = s.check()
@@ -89,7 +90,7 @@ func Test(t T, s Search) {
 	case err != nil:
 		t.Fatalf("%v", err)
 	default:
-		t.Logf("%d seeds from %d on, %v simulated in %v, %d faults: no failure", report.Seeds, s.Options.Seed,
+		t.Logf("%s from %d on, %v simulated in %v, %d faults: no failure", seeds(report.Seeds), s.Options.Seed,
 			report.Simulated.Round(time.Second), report.Elapsed.Round(time.Millisecond), report.Faults)
 	}
 }
@@ -147,6 +148,10 @@ func (s Search) fail(t T, report *Report) {
 		t.Fatalf("%v\nrepeat: %s%s", u, s.repeat(u.Case), others)
 		return
 	}
+	if !smaller(first.Err) {
+		t.Fatalf("%v%s", first.Err, others)
+		return
+	}
 	shrunk := s.Shrink(t.Context(), first)
 	o := s.Replay(shrunk.After.Case, true)
 	t.Fatalf("%v\n%s\n%s%s", o.Err, shrunk, keep(t, o.Timeline), others)
@@ -154,17 +159,11 @@ func (s Search) fail(t T, report *Report) {
 
 // others tells of the failures that are not shown whole.
 func (s Search) others(report *Report) (text string) {
-	count := func(n int, more string) string {
-		if n == 1 {
-			return "1" + more + " seed"
-		}
-		return fmt.Sprintf("%d%s seeds", n, more)
-	}
 	if n := report.Findings[0].Seeds; n > 1 {
-		text = fmt.Sprintf("\n%s failed in this way", count(n-1, " more"))
+		text = fmt.Sprintf("\n%s failed in this way", strings.Replace(seeds(n-1), " ", " more ", 1))
 	}
 	for _, f := range report.Findings[1:] {
-		text += fmt.Sprintf("\n%s: %s\nrepeat: %s", count(f.Seeds, ""), firstLine(f.First.Err), s.repeat(f.First.Case))
+		text += fmt.Sprintf("\n%s: %s\nrepeat: %s", seeds(f.Seeds), firstLine(f.First.Err), s.repeat(f.First.Case))
 	}
 	return text
 }
@@ -172,7 +171,10 @@ func (s Search) others(report *Report) (text string) {
 // String tells what has become smaller, and by how much.
 func (s Shrunk) String() string {
 	a, b := s.Before, s.After
-	text := fmt.Sprintf("shrunk in %d runs: faults %d -> %d", s.Runs, len(a.Faults), len(b.Faults))
+	text := fmt.Sprintf("shrunk in %d runs: ", s.Runs)
+	if n := len(a.Faults); n > 0 { // those of a script have no names, and stay
+		text += fmt.Sprintf("faults %d -> %d, ", n, len(b.Faults))
+	}
 	sites := 0
 	for _, p := range b.Parameters {
 		for _, q := range a.Parameters {
@@ -181,14 +183,14 @@ func (s Shrunk) String() string {
 			case isSite(p.Name) && p.Value == p.Least:
 				sites++ // there may be dozens
 			default:
-				text += fmt.Sprintf(", %s %d -> %d", p.Name, q.Value, p.Value)
+				text += fmt.Sprintf("%s %d -> %d, ", p.Name, q.Value, p.Value)
 			}
 		}
 	}
 	if sites > 0 {
-		text += fmt.Sprintf(", fault points off: %d", sites)
+		text += fmt.Sprintf("fault points off: %d, ", sites)
 	}
-	text += fmt.Sprintf(", failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
+	text += fmt.Sprintf("failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
 	if !s.Confirmed {
 		text += "; its last run was another than the one before: something decides that is not the seed"
 	}

@@ -1,9 +1,13 @@
 package simulate
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTheLineThatRepeatsATest(t *testing.T) {
@@ -49,6 +53,75 @@ func TestTestTellsOfEveryFailure(t *testing.T) {
 		if !strings.Contains(r.said, want) {
 			t.Errorf("no %q in\n%s", want, r.said)
 		}
+	}
+}
+
+// What a scenario says itself is shown with its seed, what it took, and the line that
+// repeats it, in a search and alone.
+func TestTestNamesTheSeedOfEveryError(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	own := errors.New("broken: as I see it")
+	ten := func(w *World) error { return w.RunUntil(func() bool { return false }, 10*time.Second) }
+	breaks := func(w *World) error {
+		w.At(time.Second, func() { w.Always("sun", false, "rain") })
+		return w.Run(2 * time.Second)
+	}
+	for _, tt := range []struct {
+		name string
+		play func(w *World) error
+		want string
+	}{
+		{"its own", func(*World) error { return own }, "broken: as I see it"},
+		{"its own, of what it waited for", func(w *World) error { _ = ten(w); return own }, "broken: as I see it"},
+		{"what it waited for, wrapped", func(w *World) error { return fmt.Errorf("%w: %w", own, ten(w)) }, "broken: as I see it: simulate: not within 10s"},
+		{"its own, of what a checker saw", func(w *World) error { _ = breaks(w); return own }, `always "sun": rain`},
+		{"a panic", func(w *World) error {
+			w.Host("a").Go("x", func(context.Context) { panic("oh no") })
+			return w.Run(time.Second)
+		}, "simulate: actor a/x panicked: oh no"},
+	} {
+		for _, words := range []string{"seeds=1", "seed=0"} {
+			t.Setenv(Environment, words)
+			r := &silent{T: t}
+			Test(r, Search{Play: tt.play})
+			if !strings.HasPrefix(r.said, tt.want) || strings.Count(r.said, "\nseed 0, at ") != 1 || strings.Count(r.said, "\nrepeat: LOCKMESH_SIMULATE='seed=0") != 1 ||
+				strings.Count(r.said, "debug.Stack()") > 1 || strings.Contains(r.said, "faults 0") || strings.Contains(r.said, "1 seeds") {
+				t.Errorf("%s, %s: it says\n%s", tt.name, words, r.said)
+			}
+		}
+	}
+}
+
+// Who calls t.Fatal in a simulation is told not to, and calls it once.
+func TestTestPlaysOnceWhatCallsFatal(t *testing.T) {
+	t.Setenv(Environment, "")
+	for who, play := range map[string]func(w *World, fatal func()) error{
+		"the scenario": func(_ *World, fatal func()) error { fatal(); return nil },
+		"actor a/x": func(w *World, fatal func()) error {
+			w.Host("a").Go("x", func(context.Context) { fatal() })
+			return w.Run(time.Second)
+		},
+	} {
+		calls := 0
+		r := &silent{T: t}
+		Test(r, Search{Workers: 1, Play: func(w *World) error { return play(w, func() { calls++; runtime.Goexit() }) }})
+		if calls != 1 || !strings.HasPrefix(r.said, "simulate: "+who+" ended its goroutine") || !strings.Contains(r.said, "seed=0") {
+			t.Errorf("%s: %d calls, and the test says\n%s", who, calls, r.said)
+		}
+	}
+}
+
+// What a search wants is missed by Test, but not by the few seeds of -short.
+func TestTestMissesProperties(t *testing.T) {
+	t.Setenv(Environment, "")
+	r := &silent{T: t}
+	Test(r, Search{Wanted: true, Play: func(w *World) error { w.Expect("never"); return nil }})
+	want := "simulate: these properties were met in none of 100 seeds:\n\texpected \"never\""
+	if testing.Short() {
+		want = ""
+	}
+	if r.said != want {
+		t.Errorf("it says %q, want %q", r.said, want)
 	}
 }
 

@@ -50,7 +50,7 @@ func (d *watchdog) watch(quit chan struct{}, limit time.Duration, stalled func(s
 		if a := d.actor.Load(); a != nil {
 			who = "actor " + a.String()
 		}
-		report := fmt.Sprintf("simulate: %s blocks outside of the simulation for %v: inside of an actor, wait with simulate.Sleep, simulate.Wait and the mesh only, and lock no mutex across them\nrepeat: %s", who, limit, repeat)
+		report := fmt.Sprintf("simulate: %s blocks outside of the simulation for %v: inside of an actor, wait with simulate.Sleep, simulate.Wait and the mesh only (joined by mesh.JoinContext with the actor's context), and lock no mutex across them\nrepeat: %s", who, limit, repeat)
 		if stalled == nil {
 			stacks := make([]byte, 1<<20)
 			panic(report + "\n" + string(stacks[:runtime.Stack(stacks, true)]))

@@ -226,7 +226,7 @@ func (w *World) run(until time.Duration, cond func() bool) (err error) {
 			w.Fail(fmt.Errorf("simulate: panic: %v\n%s", r, debug.Stack()))
 			err = w.failure
 		}
-		w.running = false
+		w.running, w.current = false, nil // an actor may have ended this goroutine
 		w.why.begin(nil)
 	}()
 	w.settle()
@@ -370,7 +370,7 @@ func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 func (w *World) Fail(err error) {
 	if w.failure == nil && err != nil {
 		f := &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat}
-		w.note(timeline.Failure, lab, "%v", err)
+		w.note(timeline.Failure, lab, "%s", text(err))
 		if t := w.Timeline(); t != nil {
 			f.Timeline = t.Tail(40)
 		}
@@ -410,7 +410,8 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string {
-	s := fmt.Sprintf("%v\nseed %d, at %v, after %d events\nrepeat: %s", f.Err, f.Seed, f.Time, f.Events, f.Repeat)
+	message, stack := parts(f.Err)
+	s := fmt.Sprintf("%s\nseed %d, at %v, after %d events\nrepeat: %s%s", message, f.Seed, f.Time, f.Events, f.Repeat, stack)
 	if f.Timeline != "" {
 		s += "\n" + f.Timeline
 	}

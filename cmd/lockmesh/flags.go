@@ -43,6 +43,7 @@ flags:
 type settings struct {
 	search  simulate.Search
 	one     bool // only one seed is played
+	marks   bool // each mark of the library must be met in some world
 	shrink  bool
 	list    bool
 	page    string // a file, for the timeline as HTML
@@ -77,7 +78,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
 	flags.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "the `number` of worlds that run at once")
 	flags.BoolVar(&s.search.KeepGoing, "keep-going", false, "do not stop at the first failure")
-	flags.BoolVar(&s.search.Marks, "marks", false, "fail unless each rare situation of -list came about in some world")
+	flags.BoolVar(&s.marks, "marks", false, "fail unless each rare situation of -list came about in some world")
 	flags.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played")
 	flags.DurationVar(&s.search.Budget.For, "shrink-for", 2*time.Minute, "spend no more `time` on that")
 	word("set", "set `parameters` instead of drawing them: hosts=3,keys=2, with site-*=least for all that begin so")

@@ -74,9 +74,10 @@ func (r *simulation) run(ctx context.Context) int {
 		fmt.Fprintln(r.out, "interrupted")
 		code = exitInterrupted
 	}
-	if len(report.Missing) > 0 {
+	missing := r.missing(report)
+	if err == nil && len(missing) > 0 {
 		fmt.Fprintf(r.out, "FAILED: in no world came about\n")
-		for _, p := range report.Missing {
+		for _, p := range missing {
 			fmt.Fprintf(r.out, "\t%s\n", p.Name)
 		}
 		code = exitFailed
@@ -85,7 +86,7 @@ func (r *simulation) run(ctx context.Context) int {
 		r.failures(ctx, report)
 		return exitFailed
 	}
-	if err == nil && len(report.Missing) == 0 {
+	if err == nil && len(missing) == 0 {
 		fmt.Fprintln(r.out, "no failure")
 	}
 	switch {
@@ -96,6 +97,20 @@ func (r *simulation) run(ctx context.Context) int {
 		fmt.Fprintln(r.out, "no timeline: it would be that of the first failure")
 	}
 	return code
+}
+
+// missing returns the marks that no world met, if they are demanded. A search that ended
+// with a failure does not owe them.
+func (r *simulation) missing(report *simulate.Report) (missing []simulate.Property) {
+	if !r.marks || len(report.Findings) > 0 && !r.search.KeepGoing {
+		return nil
+	}
+	for _, p := range report.Properties {
+		if p.Kind == simulate.Mark && p.Met == 0 {
+			missing = append(missing, p)
+		}
+	}
+	return missing
 }
 
 // summary says what was done.

@@ -19,16 +19,18 @@ type Biller struct {
 	Store Store
 }
 
-// Store remembers what was sent. Write refuses a token lower than one that it has seen.
+// Store remembers what was sent, and the highest token that it has seen. Write refuses a
+// lower one. Sent wants a token, too: what it says holds until this holder writes, for
+// those before it cannot any more.
 type Store interface {
-	Sent(month int) bool
+	Sent(token uint64, month int) bool
 	Write(token uint64, month int) bool
 }
 
 // Month sends a month's bills, and reports whether it was this machine that did.
 func (b *Biller) Month(ctx context.Context, node *mesh.Node, month int) (sent bool, err error) {
 	err = node.Do(ctx, "bills", func(ctx context.Context, l *mesh.Lock) error {
-		if b.Store.Sent(month) {
+		if b.Store.Sent(l.Token(), month) {
 			return nil
 		}
 		if err := b.Sleep(ctx, 5*time.Second); err != nil {

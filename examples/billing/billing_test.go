@@ -37,7 +37,10 @@ type store struct {
 	sent  map[int]int
 }
 
-func (s *store) Sent(month int) bool { return s.sent[month] > 0 }
+func (s *store) Sent(token uint64, month int) bool {
+	s.Register.Write(token)
+	return s.sent[month] > 0
+}
 
 func (s *store) Write(token uint64, month int) bool {
 	if !s.Register.Write(token) { // leave this out, and see

@@ -177,12 +177,37 @@ const (
 	PredecessorCounts
 	// UnreachedWelcome: who joins is not dialled first (P31).
 	UnreachedWelcome
+	// WaitsForWished: a leader replaces a voter only by nodes that the ring names, also if these do not
+	// answer it (P31).
+	WaitsForWished
 	// ReleasesAtLeave: who leaves frees what its callers hold still (P32).
 	ReleasesAtLeave
 	// LeavesAtOnce: who leaves does not wait until its shards are handed over (P32).
 	LeavesAtOnce
 	// SilenceProves: a node that was silent for long counts as dead (P33).
 	SilenceProves
+	// ClaimUnheard: a claim that is on its way is no sign of life: the silence of before it is logged behind it (P7).
+	ClaimUnheard
+	// ClaimByOldLength: a claim that is on its way leaves its lease the length that it had (P7).
+	ClaimByOldLength
+	// ClaimOfNobody: a claim that was given up before it was sent is sent nevertheless (P7).
+	ClaimOfNobody
+	// StallProlongsLeases: a stall moves the leases of those who were heard after it, too (P10).
+	StallProlongsLeases
+	// StallDelaysElections: a stall moves the election deadline that a message after it has set, too (P10).
+	StallDelaysElections
+	// DeletionsTogether: a request must know of the last deletion of any record, not of one in its own part (P12).
+	DeletionsTogether
+	// HelperAskedOnce: who passed the leader's last word on is asked at the second attempt alone (P15).
+	HelperAskedOnce
+	// HearsLeadersAlone: a leader counts as known only to whom it reports itself (P15).
+	HearsLeadersAlone
+	// WaitsForFarewell: a replica without a vote that hears nothing does not ask whether it was removed (P24).
+	WaitsForFarewell
+	// LatestBearsName: of two incarnations the one that gossip spoke of last bears the name (P33).
+	LatestBearsName
+	// FarewellOnce: who leaves says so once (P32).
+	FarewellOnce
 
 	end // of the bugs: new ones come before it
 )

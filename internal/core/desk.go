@@ -150,7 +150,7 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 		}
 	}
 	switch {
-	case attempt%4 == 1 && d.through != 0:
+	case attempt%4 == 1 && d.through != 0 && (attempt == 1 || !d.lane.node.bugs.Has(bug.HelperAskedOnce)):
 		// Again and again: what went this way may have been lost, and most others know no
 		// better one.
 		return d.through, true
@@ -159,14 +159,17 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 	}
 	// Every other attempt goes to who should have a replica, however many members there
 	// are: a renewal that has to ask them all comes too late.
-	from := d.lane.view.members
+	from, n := d.lane.view.members, attempt/2
+	if d.through != 0 && attempt%2 == 1 {
+		n = attempt / 4 // the helper had the others
+	}
 	if wish := d.lane.view.wish(d.shard); attempt%2 == 0 && len(wish) > 0 {
 		from = wish
 	}
 	if len(from) == 0 {
 		return 0, false
 	}
-	return from[attempt/2%len(from)].Node, attempt >= 2 && !d.lane.node.bugs.Has(bug.NoRelay)
+	return from[n%len(from)].Node, attempt >= 2 && !d.lane.node.bugs.Has(bug.NoRelay)
 }
 
 func (d *desk) wakeAt(t time.Duration) { d.lane.deskAt = min(d.lane.deskAt, t) }
@@ -344,7 +347,10 @@ func (d *desk) abandon(c *call, cause error) {
 	}
 	t := c.seat
 	switch {
-	case t == nil: // it lost its seat at the end of everything
+	case t == nil: // it waits for another claim, and was never sent; or it lost its seat at the end of everything
+		if c.what == claims && c.hold.seat != nil && !d.lane.node.bugs.Has(bug.ClaimOfNobody) {
+			c.hold.seat.claims = slices.DeleteFunc(c.hold.seat.claims, func(o *call) bool { return o == c })
+		}
 		c.finish(cause)
 	case c.what == acquires:
 		d.fill(c)

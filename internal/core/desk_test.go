@@ -27,7 +27,7 @@ func TestTheHelperIsAskedAgain(t *testing.T) {
 		}
 		return to
 	}
-	if got, want := asked(), []uint64{1, 8, 2, 2, 3, 8, 4, 4, 5, 8, 6, 6, 7, 8, 8, 8}; !slices.Equal(got, want) {
+	if got, want := asked(), []uint64{1, 8, 2, 1, 3, 8, 4, 2, 5, 8, 6, 3, 7, 8, 8, 4}; !slices.Equal(got, want) {
 		t.Errorf("with a helper %v are asked, want %v", got, want)
 	}
 	d.by = map[uint64]*seat{1: {}}
@@ -38,5 +38,30 @@ func TestTheHelperIsAskedAgain(t *testing.T) {
 	d.redirected(helper, redirect{session: 1})
 	if got, want := asked(), []uint64{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8}; !slices.Equal(got, want) {
 		t.Errorf("without one %v are asked, want %v", got, want)
+	}
+}
+
+// Promise: G6, P15: whoever helped once keeps nobody else from being asked.
+// Method: the helper is silent from now on: of all members each is asked within some attempts.
+func TestAHelperThatFellSilentHidesNobody(t *testing.T) {
+	for members := range 12 {
+		v := &view{}
+		for node := range uint64(members + 2) {
+			v.members = append(v.members, shard.Peer{Node: node + 1})
+		}
+		d := &desk{lane: &lane{node: &Node{id: 1}, view: v}, leader: 1}
+		d.speaks(uint64(members + 2))
+		asked := make(map[uint64]bool)
+		for attempt := range 256 {
+			if attempt%2 == 1 { // the even ones go to the ring's, of which there are none here
+				node, _ := d.target(attempt)
+				asked[node] = true
+			}
+		}
+		for _, m := range v.members {
+			if !asked[m.Node] {
+				t.Errorf("of %d members %d is never asked", len(v.members), m.Node)
+			}
+		}
 	}
 }

@@ -576,6 +576,9 @@ func (h *hall) draw() {
 // still speaks of a node that was killed when its next incarnation is here already.
 func (h *hall) prefer(p, o *person) bool {
 	is, was := h.standing(p), h.standing(o)
+	if h.node.bugs.Has(bug.LatestBearsName) {
+		is, was = 0, 0
+	}
 	return is > was || is == was && p.since > o.since
 }
 

@@ -390,7 +390,8 @@ func (l *lane) look(v *view) {
 const maxMoves = 4
 
 func (l *lane) wish(r *shard.Replica) {
-	r.SetWish(shard.Wish{Nodes: l.view.wish(r.Shard()), Fates: l.view.fates, Unknown: l.view.unknown})
+	sh := r.Shard()
+	r.SetWish(shard.Wish{Nodes: l.view.wish(sh), Spare: l.view.spares(sh), Fates: l.view.fates, Unknown: l.view.unknown})
 }
 
 // carryOut does what a replica wants done.

@@ -92,6 +92,9 @@ func (s *Session) acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, e
 	if err := l.await(ctx, c); err != nil {
 		return nil, &c.info, err
 	}
+	if c.got.Err() == ErrLost && req.MaxHold == 0 {
+		return s.acquire(ctx, req) // this goroutine, or all, stood still for longer than the lease (P1)
+	}
 	return c.got, &c.info, nil
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,6 +23,7 @@ type report struct {
 	rest    []int   // of them, those that have all replicas that they should, in step
 	follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are passed on (P15)
 	voters  []voter // the nodes that have a vote in any of all these, by ID
+	counted []voter // and those that count, by their own word, the leaders of what it follows
 }
 
 // voter is a node that has a vote in some shard, and its name.
@@ -43,7 +45,8 @@ const (
 
 // known is what this node has heard of a shard.
 type known struct {
-	led   bool // its leader serves, and hears this node or one that this node hears
+	heard bool // its leader serves, and this node hears it
+	led   bool // the same, or one that this node hears does
 	rests bool // and it has all replicas that it should, in step
 }
 
@@ -59,7 +62,7 @@ func (h *hall) report() {
 			if !h.node.points.Taken(point.SkipStatus) {
 				h.node.net.Send(p.ID, transport.KindControl, transport.Normal, slices.Clone(b))
 			}
-			if h.leaving {
+			if h.leaving && !h.node.bugs.Has(bug.FarewellOnce) {
 				h.sayLeaving(p.ID) // the first word of it may be lost
 			}
 		}
@@ -78,8 +81,29 @@ func (h *hall) status() []byte {
 	b := []byte{ctlStatus}
 	b = appendInts(b, mine.led)
 	b = appendInts(b, mine.rest)
-	b = appendInts(b, mine.follows)
-	return appendVoters(b, mine.voters)
+	follows, counted := h.follows(mine.follows)
+	b = appendInts(b, follows)
+	b = appendVoters(b, mine.voters)
+	return appendVoters(b, counted)
+}
+
+// follows returns those of the shards whose leaders have reported to this node, and whom
+// these leaders count: only a leader knows whom some voter may count still (P30).
+func (h *hall) follows(shards []int) (heard []int, counted []voter) {
+	for _, node := range slices.Sorted(maps.Keys(h.heard)) {
+		s, passes := h.heard[node], false
+		for _, sh := range s.led {
+			if slices.Contains(shards, sh) && !slices.Contains(heard, sh) {
+				heard, passes = append(heard, sh), true
+			}
+		}
+		if passes {
+			counted = append(counted, s.voters...)
+		}
+	}
+	slices.Sort(heard)
+	slices.SortFunc(counted, func(a, b voter) int { return cmp.Compare(a.node, b.node) })
+	return heard, slices.Compact(counted)
 }
 
 // mine is what this node's lanes report together.
@@ -99,7 +123,7 @@ func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
 		return nil // a founder's that was faster; it is said again
 	}
 	shards := h.node.params.Shards
-	s := heardStatus{report{readInts(r, shards), readInts(r, shards), readInts(r, shards), readVoters(r)}, h.now}
+	s := heardStatus{report{readInts(r, shards), readInts(r, shards), readInts(r, shards), readVoters(r), readVoters(r)}, h.now}
 	if err := r.End(); err != nil {
 		return err
 	}
@@ -131,7 +155,7 @@ func (h *hall) assess() {
 			gone = gone || v.node != n.id && (p == nil || !p.up)
 		}
 		for _, sh := range r.led {
-			shards[sh].led = true
+			shards[sh].led, shards[sh].heard = true, true
 		}
 		for _, sh := range r.follows {
 			shards[sh].led = true
@@ -140,7 +164,9 @@ func (h *hall) assess() {
 			shards[sh].rests = true
 		}
 	}
-	count(h.mine())
+	mine := h.mine()
+	mine.follows = nil // its own leaders' word is to come from themselves, or from others
+	count(mine)
 	for node, s := range h.heard { // order-free: sets are filled
 		p := h.people[node]
 		if p == nil || !p.up || h.now-s.at > statusFresh+h.statusAt-h.now {
@@ -165,12 +191,13 @@ func (h *hall) assess() {
 }
 
 // predecessor reports whether some shard still counts an earlier incarnation of this node
-// as a voter (P30).
+// as a voter (P30). What others say of leaders is older than what those say themselves, and
+// only of use for those that are not heard.
 func (h *hall) predecessor() bool {
+	deaf := slices.ContainsFunc(h.known, func(k known) bool { return !k.heard })
+	mine := func(v voter) bool { return v.name == h.node.name && v.node != h.node.id }
 	counts := func(r report) bool {
-		return slices.ContainsFunc(r.voters, func(v voter) bool {
-			return v.name == h.node.name && v.node != h.node.id
-		})
+		return slices.ContainsFunc(r.voters, mine) || deaf && slices.ContainsFunc(r.counted, mine)
 	}
 	if counts(h.mine()) {
 		return true
@@ -263,7 +290,7 @@ func (l *lane) observe() {
 			if rep.AtRest() {
 				r.rest = append(r.rest, rep.Shard())
 			}
-		} else if ok && p.Node != l.node.id {
+		} else if ok && p.Node != l.node.id && !l.node.bugs.Has(bug.HearsLeadersAlone) {
 			r.follows = append(r.follows, rep.Shard())
 		} else {
 			continue

@@ -22,7 +22,18 @@ func (v *view) wish(sh int) []shard.Peer {
 	if v.table == nil {
 		return nil
 	}
-	names := v.table.Replicas(sh)
+	return v.peers(v.table.Replicas(sh))
+}
+
+// spares returns who comes next where the ring's own do not answer.
+func (v *view) spares(sh int) []shard.Peer {
+	if v.table == nil {
+		return nil
+	}
+	return v.peers(v.table.Spares(sh))
+}
+
+func (v *view) peers(names []string) []shard.Peer {
 	peers := make([]shard.Peer, len(names))
 	for i, name := range names {
 		peers[i] = v.byName[name]

@@ -337,15 +337,15 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 		"an unknown control message":          {ctlLeaving + 1},
 		"a founding message that is none":     {ctlFounding, 0xff},
 		"an empty status":                     {ctlStatus},
-		"a status of a shard that is not":     {ctlStatus, 0x91, testShards, 0x90, 0x90, 0x90},
-		"a status of too many shards":         {ctlStatus, 0x95, 0, 0, 0, 0, 0, 0x90, 0x90, 0x90},
-		"a status that goes on":               {ctlStatus, 0x90, 0x90, 0x90, 0x90, 0x90},
-		"a status with a vote of nobody's":    {ctlStatus, 0x90, 0x90, 0x90, 0x92, 0, 0xa0},
-		"a status with half a vote":           {ctlStatus, 0x90, 0x90, 0x90, 0x91, 1},
-		"a status of what it follows not":     {ctlStatus, 0x90, 0x90, 0x91, testShards, 0x90},
+		"a status of a shard that is not":     {ctlStatus, 0x91, testShards, 0x90, 0x90, 0x90, 0x90},
+		"a status of too many shards":         {ctlStatus, 0x95, 0, 0, 0, 0, 0, 0x90, 0x90, 0x90, 0x90},
+		"a status that goes on":               {ctlStatus, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90},
+		"a status with a vote of nobody's":    {ctlStatus, 0x90, 0x90, 0x90, 0x92, 0, 0xa0, 0x90},
+		"a status with half a vote":           {ctlStatus, 0x90, 0x90, 0x90, 0x91, 1, 0x90},
+		"a status of what it follows not":     {ctlStatus, 0x90, 0x90, 0x91, testShards, 0x90, 0x90},
 		"a word of leaving that goes on":      {ctlLeaving, 1},
 		"a status that promises what is not":  {ctlStatus, 0x90, 0x90, 0x90, 0xdd, 0xff, 0xff, 0xff, 0xff},
-		"a status with numbers in other form": {ctlStatus, 0x91, 0xcc, 1, 0x90, 0x90, 0x90},
+		"a status with numbers in other form": {ctlStatus, 0x91, 0xcc, 1, 0x90, 0x90, 0x90, 0x90},
 	} {
 		refuse(name, transport.KindControl, body)
 	}
@@ -359,12 +359,13 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 func TestAStatusTravels(t *testing.T) {
 	s := newSolo(t)
 	got := make(map[uint64]heardStatus)
-	want := report{led: []int{0, 3}, rest: []int{3}, follows: []int{1}, voters: []voter{{7, "a"}, {99, "b"}}}
+	want := report{led: []int{0, 3}, rest: []int{3}, follows: []int{1}, voters: []voter{{7, "a"}, {99, "b"}}, counted: []voter{{8, "c"}}}
 	s.world.At(s.world.Now(), func() {
 		s.node.hall.post(func(h *hall) {
 			h.people[99] = &person{Member: seam.Member{ID: 99, Name: "b"}, up: true}
 			b := []byte{ctlStatus}
-			b = appendVoters(appendInts(appendInts(appendInts(b, want.led), want.rest), want.follows), want.voters)
+			b = appendInts(appendInts(appendInts(b, want.led), want.rest), want.follows)
+			b = appendVoters(appendVoters(b, want.voters), want.counted)
 			h.receive(99, b)
 			for id, s := range h.heard {
 				got[id] = s

@@ -41,7 +41,8 @@ var (
 // for what never comes never returns; one that sleeps, and then looks, does.
 //
 // Test is synctest.Test with a gate: what that says of t, of sub-tests and of
-// parallel tests holds here, too. A failure is followed by the seed.
+// parallel tests holds here, too. A failure is followed by the seed, with which f plays
+// again: there is no search, and no smaller run.
 func Test(t *testing.T, seed uint64, f func(b *Bubble)) {
 	t.Helper()
 	test(t, seed, false, f)
@@ -49,6 +50,12 @@ func Test(t *testing.T, seed uint64, f func(b *Bubble)) {
 
 func test(t *testing.T, seed uint64, ajar bool, f func(b *Bubble)) {
 	t.Helper()
+	returned := false
+	defer func() {
+		if t.Failed() || !returned { // a panic, as of a deadlock
+			t.Logf("bubble: the seed is %d: bubble.Test(t, %[1]d, …) has this run again", seed)
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
 		b := &Bubble{t: t, named: make(map[string]*Host), link: &Link{}, ports: make(map[string]*listener)}
 		b.gate = newGate(seed, time.Now())
@@ -56,14 +63,10 @@ func test(t *testing.T, seed uint64, ajar bool, f func(b *Bubble)) {
 		lab := b.newHost("")
 		b.root = lab.process.newActor()
 		go b.gate.run()
-		defer func() {
-			b.close()
-			if t.Failed() {
-				t.Logf("bubble: the seed is %d", seed)
-			}
-		}()
+		defer b.close()
 		f(b)
 	})
+	returned = true
 }
 
 // close ends the goroutines, then the connections, then the gate.

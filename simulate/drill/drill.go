@@ -46,8 +46,8 @@ type Drill struct {
 }
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
-// The sizes are hosts, shards, lockers and guests on each host, keys of each kind, the seconds
-// that the storm lasts, and how many faults and calls there must be at least: a storm
+// The sizes are hosts, shards, lockers and guests on each host, keys of each kind, what guests
+// do most and how fast, the seconds that the storm lasts, and how many faults and calls there must be at least: a storm
 // with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
 	d := &Drill{world: w}
@@ -68,7 +68,7 @@ func New(w *simulate.World) *Drill {
 
 		Newcomers: true,
 	}
-	d.guests = guests{each: int(w.Pick("guests", 0, 2)), keys: int(w.Pick("guest-keys", 1, 3))}
+	d.guests = newGuests(w)
 	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
 	d.faults = int(w.Pick("faults", 0, 5))
 	w.Pick("core", 0, 1) // by Lockers.Run, later: all that there is to set is known from now on

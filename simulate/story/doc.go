@@ -82,7 +82,7 @@
 //	{who} hastily unlocks {key}
 //	{who} begins to unlock {key}
 //	{who} gives up {key}
-//	{who} extends {key} by {time}
+//	{who} extends {key} by {time}[ with patience {time:patience}]
 //
 // To unlock hastily is not to wait for the answer. To begin to is to say nothing,
 // and go on. To give up ends a call that waits. All but "begins" say what came of it: "ann

@@ -115,12 +115,19 @@ var callForms = []*form{
 	{text: "{who} hastily unlocks {key}", make: func(c *clause) act { return c.unlock(true, true) }},
 	{text: "{who} begins to unlock {key}", make: func(c *clause) act { return c.unlock(false, false) }},
 	{text: "{who} gives up {key}", make: func(c *clause) act { return c.unlock(false, true) }},
-	{text: "{who} extends {key} by {time}", make: func(c *clause) act {
-		who, key, d := c.who("who"), c.called("key"), c.span("time")
+	{text: "{who} extends {key} by {time}[ with patience {time:patience}]", make: func(c *clause) act {
+		who, key, d, patient := c.who("who"), c.called("key"), c.span("time"), c.span("patience")
 		return func(t *teller) {
 			x := t.granted(who, key)
 			var err error
-			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) { err = x.lock.Extend(ctx, d.draw(t)) })
+			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) {
+				if patient.to > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = simulate.WithTimeout(ctx, patient.draw(t))
+					defer cancel()
+				}
+				err = x.lock.Extend(ctx, d.draw(t))
+			})
 			t.result(err, "%s has extended %s", "%s cannot extend %s", who, key)
 		}
 	}},

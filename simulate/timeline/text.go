@@ -45,31 +45,101 @@ func (t *Timeline) String() string {
 
 const maxUnderWay = 5 // faults that Tail puts on top
 
-// Tail returns the last n lines that WriteText writes, and above them those of the latest
-// faults that had begun before and were not over. A nil Timeline has none.
+// Tail returns n lines of those that WriteText writes, and above them those of the latest
+// faults that had begun before and were not over. In a run that failed, what has to do with
+// the failure comes before anything else (see weigher): then lines in between are left out.
+// Otherwise they are the last n. A nil Timeline has none.
 func (t *Timeline) Tail(n int) string {
-	if t == nil {
+	if t == nil || n <= 0 {
 		return ""
 	}
-	var lines []string         // the last one first
-	over := make(map[int]bool) // faults that ended before
-	for i := len(t.Moments) - 1; i >= 0 && n > 0 && len(lines) < n+maxUnderWay; i-- {
-		m := &t.Moments[i]
-		switch {
-		case len(lines) < n && !t.Routine(m) && !t.implied(m):
-			lines = append(lines, t.line(m))
-		case len(lines) < n:
+	weigh, chosen, first := t.weigher(), make(map[int]bool), len(t.Moments)
+	for weight := heaviest; weight >= 0; weight-- {
+		for i := len(t.Moments) - 1; i >= 0 && len(chosen) < n; i-- {
+			if m := &t.Moments[i]; !t.Routine(m) && !t.implied(m) && weigh(m) == weight {
+				chosen[m.ID], first = true, min(first, i)
+			}
+		}
+	}
+	over, top := make(map[int]bool), 0 // faults that ended before
+	for i := first - 1; i >= 0 && top < maxUnderWay; i-- {
+		switch m := &t.Moments[i]; {
 		case m.Kind == Ended:
 			over[m.Begin] = true
 		case m.Kind == Fault && !over[m.ID]:
-			lines = append(lines, t.line(m))
+			chosen[m.ID] = true
+			top++
 		}
 	}
 	var b strings.Builder
-	for i := len(lines) - 1; i >= 0; i-- {
-		b.WriteString(lines[i])
+	for i := range t.Moments {
+		if m := &t.Moments[i]; chosen[m.ID] {
+			b.WriteString(t.line(m))
+		}
 	}
 	return b.String()
+}
+
+// heaviest is what weigher's function returns at most.
+const heaviest = 2
+
+// weigher returns a function that tells how much a moment has to do with the run's failure:
+// 2, if it is on the way that led there, a fault, a word of a user, a call for the
+// failure's keys, or a role in a shard that the failure names; 1, if it is a frame or a
+// queue of those keys; 0, if it is anything else, as an election elsewhere is. The keys are
+// those that the failure names, or else those that were met on the way; without any, all
+// calls count. Without a failure, all moments are of one weight.
+func (t *Timeline) weigher() func(m *Moment) int {
+	var failure *Moment
+	for i := range t.Moments {
+		if t.Moments[i].broken() {
+			failure = &t.Moments[i]
+		}
+	}
+	if failure == nil {
+		return func(*Moment) int { return 0 }
+	}
+	way, keys := make(map[int]bool), make(map[string]bool)
+	for _, id := range t.Chain(failure.ID) {
+		way[id] = true
+		keys[t.Moment(id).Key] = true
+	}
+	named := make(map[string]bool)
+	for i := range t.Moments {
+		if key := t.Moments[i].Key; key != "" && !named[key] && strings.Contains(failure.Text, strconv.Quote(key)) {
+			named[key] = true
+		}
+	}
+	if len(named) > 0 {
+		keys = named
+	}
+	delete(keys, "")
+	frame := func(m *Moment) int {
+		text, _ := t.messages(m)
+		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,:", r) }) {
+			if keys[word] {
+				return 1
+			}
+		}
+		return 0
+	}
+	return func(m *Moment) int {
+		switch {
+		case way[m.ID]:
+			return 2
+		case m.Kind == Sent, m.Kind == Arrived, m.Kind == Lost:
+			return frame(m)
+		case m.Kind == Role && strings.Contains(failure.Text, fmt.Sprint("shard ", m.Shard)):
+			return 2
+		case m.Kind == Role, m.Kind == News, m.Kind == Site, m.Kind == Note && m.Actor == "":
+			return 0
+		case m.Kind == Depth && keys[m.Key]:
+			return 1
+		case m.Kind == Depth, m.Key != "" && len(keys) > 0 && !keys[m.Key]:
+			return 0
+		}
+		return 2
+	}
 }
 
 // implied reports whether m only says what the fault that caused it has said.

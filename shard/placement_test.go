@@ -1,0 +1,160 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// short returns a shard whose first replica leads and whose third is dead. The ring wants the
+// fourth in its place, which the leader does not hear, though its node is said to be alive;
+// the fifth and the sixth are spare.
+func short(t *testing.T) (*trio, *Replica) {
+	t.Helper()
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(3)
+	w.cut[3], w.cut[4] = true, true
+	wish := Wish{Fates: map[uint64]Fate{103: Departed}}
+	for _, r := range w.replicas {
+		if p := r.cfg.Self; p.Node >= 105 {
+			wish.Spare = append(wish.Spare, p)
+		} else if p.Node != 103 {
+			wish.Nodes = append(wish.Nodes, p)
+		}
+	}
+	for _, r := range w.replicas {
+		r.SetWish(wish)
+	}
+	w.run(t, 2*placeEvery)
+	if got := leader.Learners(); !slices.Equal(got, []uint64{4}) {
+		t.Fatalf("learners %v, want the replica on the node that the ring wants", got)
+	}
+	return w, leader
+}
+
+// fill makes a table of several chunks, and a log that is cut: who comes new gets a snapshot.
+func (w *trio) fill(t *testing.T, leader *Replica) {
+	t.Helper()
+	for n := range uint64(400) {
+		a, raw := ask(n+1, fmt.Sprint("k", n))
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+	}
+}
+
+const graceTicks = int(learnerGrace / TickInterval)
+
+// Promise: G6, P31: a dead voter is replaced though the leader cannot reach the node that the
+// ring wants in its place.
+func TestASpareStepsInForWhoDoesNotAnswer(t *testing.T) {
+	w, leader := short(t)
+	w.run(t, graceTicks-4*placeEvery)
+	if got := leader.Learners(); len(got) != 1 {
+		t.Errorf("learners %v before the grace is over", got)
+	}
+	w.run(t, 8*placeEvery)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 5}) || leader.Joint() {
+		t.Fatalf("voters %v, want the spare replica 5 in place of 3", got)
+	}
+	if leader.Moving() {
+		t.Error("who cannot be reached counts as a move for ever")
+	}
+
+	// Who is reached at last follows, and nothing moves back.
+	w.cut[4] = false
+	w.run(t, 2*graceTicks)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 5}) {
+		t.Errorf("voters %v: a healthy one was replaced", got)
+	}
+	if !leader.AtRest() {
+		t.Error("the shard is not at rest")
+	}
+}
+
+func TestTheNextSpareStepsInForASilentOne(t *testing.T) {
+	w, leader := short(t)
+	w.cut[5] = true
+	w.run(t, 2*graceTicks+8*placeEvery)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 6}) {
+		t.Errorf("voters %v, want the second spare replica 6 in place of 3", got)
+	}
+	w.run(t, 2*placeEvery)
+	if got := leader.Learners(); !slices.Equal(got, []uint64{4}) {
+		t.Errorf("learners %v, want the one on the node that the ring wants", got)
+	}
+}
+
+func TestWhoAnswersInTimeIsNotPassedOver(t *testing.T) {
+	w, leader := short(t)
+	w.run(t, graceTicks-4*placeEvery)
+	w.cut[4] = false
+	w.run(t, 8*placeEvery)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) || leader.highest != 4 {
+		t.Errorf("voters %v, and replicas up to %d: want 4 in place of 3, and no more", got, leader.highest)
+	}
+}
+
+// A learner that hears nothing asks whether it is one still. That is no answer.
+func TestWhoOnlySpeaksIsPassedOver(t *testing.T) {
+	w, leader := short(t)
+	w.fill(t, leader)
+	w.loses = func(f Frame) bool { return f.To == 4 && f.From == 1 }
+	w.misses = func(c Chunk) bool { return c.To == 4 }
+	w.cut[4] = false
+	w.replicas[3].peers[1] = leader.cfg.Self // it knows whom to ask
+	for range graceTicks + 8*placeEvery {
+		w.run(t, 1)
+		w.replicas[3].asks = w.replicas[3].asks || w.now/TickInterval%HeartbeatTicks == 0
+	}
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 5}) {
+		t.Errorf("voters %v, want the spare replica 5 in place of 3", got)
+	}
+}
+
+// Promise: P10: the time in which the leader stood still was nobody's to answer in.
+func TestAStallPassesNobodyOver(t *testing.T) {
+	w, leader := short(t)
+	w.now += 2 * learnerGrace
+	w.cut[4] = false
+	w.run(t, 8*placeEvery)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) || leader.highest != 4 {
+		t.Errorf("voters %v, and replicas up to %d: want 4 in place of 3, and no more", got, leader.highest)
+	}
+}
+
+// Three learners get snapshots that take longer than the grace, one after the other.
+func TestALongSnapshotPassesNobodyOver(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(4)
+	w.cut[3] = true
+	w.fill(t, leader)
+	last := w.now
+	w.misses = func(Chunk) bool {
+		if w.now-last < 2*resendAfter {
+			return true
+		}
+		last = w.now
+		return false
+	}
+	leader.SetWish(Wish{
+		Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self, w.replicas[4].cfg.Self, w.replicas[5].cfg.Self},
+		Spare: []Peer{w.replicas[6].cfg.Self},
+		Fates: map[uint64]Fate{103: Departed},
+	})
+	start := w.now
+	for n := 0; len(leader.Voters()) != 5; n++ {
+		if w.run(t, 1); n > 20*graceTicks {
+			t.Fatalf("voters %v, learners %v", leader.Voters(), leader.Learners())
+		}
+	}
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4, 5, 6}) || leader.highest != 6 {
+		t.Errorf("voters %v, and replicas up to %d: want those on the nodes that the ring wants", got, leader.highest)
+	}
+	if took := w.now - start; took < 3*learnerGrace {
+		t.Errorf("the snapshots took %v: nobody had to wait", took)
+	}
+}
