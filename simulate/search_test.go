@@ -53,7 +53,8 @@ func TestSearchFindsNothing(t *testing.T) {
 func TestSearchStopsAtTheFirstFailure(t *testing.T) {
 	for _, workers := range []int{1, 2, 7} {
 		r := search(t, Search{Play: fails(17, 18, 19, 40), Seeds: 1000, Workers: workers})
-		if len(r.Findings) != 1 || r.Findings[0].First.Case.Seed != 17 || r.Seeds < 18 || r.Seeds > 18+workers || r.Err() == nil {
+		// While the machine holds one worker up in seed 17, the others go on.
+		if len(r.Findings) != 1 || r.Findings[0].First.Case.Seed != 17 || r.Seeds < 18 || r.Seeds == 1000 || workers == 1 && r.Seeds != 18 || r.Err() == nil {
 			t.Errorf("%d workers: %+v", workers, r)
 		}
 	}
