@@ -20,7 +20,7 @@ type guests struct {
 	each, keys int
 	pause      time.Duration // between two things that a guest does, at most
 	fixed      int           // how often they take locks of fixed length, where each of the rest is done twice
-	errands    float64       // of each host, per second on average
+	errands    time.Duration // so many of each host per second, on average
 	quiet      func() bool
 }
 
@@ -31,7 +31,7 @@ func newGuests(w *simulate.World) guests {
 		keys:    int(w.Pick("guest-keys", 1, 3)),
 		pause:   time.Duration(w.Pick("guest-pause-ms", 5, 400)) * time.Millisecond,
 		fixed:   int(w.Pick("guest-fixed", 1, 12)),
-		errands: float64(w.Pick("errands", 0, 15)),
+		errands: time.Duration(w.Pick("errands", 0, 15)),
 	}
 }
 
@@ -113,7 +113,7 @@ func fixedLength(chance *rand.Rand) time.Duration { return ttl/10 + upTo(chance,
 // errand is a session for a key that nobody else wants, and closed as soon as it has it: to
 // the key's shard a record that comes and goes.
 func (g *guests) errand(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	_ = simulate.Sleep(ctx, time.Duration(chance.ExpFloat64()/g.errands*float64(time.Second)))
+	_ = simulate.Sleep(ctx, upTo(chance, 2*time.Second/g.errands))
 	ctx, cancel := simulate.WithTimeout(ctx, ttl)
 	defer cancel()
 	if s, err := n.NewSession(ctx); err == nil {
