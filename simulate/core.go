@@ -160,7 +160,7 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 	in := make(map[*Host]bool)
 	out := len(w.Hosts())
 	for h, n := range w.living() {
-		if n.node.Mesh() != 0 && !h.process.leaving && !in[h] {
+		if n.node.Ready() && !h.process.leaving && !in[h] {
 			in[h] = true
 			out--
 		}
