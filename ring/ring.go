@@ -134,9 +134,10 @@ func owners(sorted []Member, shards int) []int32 {
 	return owners
 }
 
-// successors returns the members as they follow each other, and gives each owner those that follow it in the order of
-// consistent's GetClosestNForPartition: by the hash of the name, from the owner on.
-// That function hashes and sorts all members at each call; this does it once.
+// successors returns the members as they follow each other, and gives each owner those that
+// follow it in the order of consistent's GetClosestNForPartition: by the hash of the name,
+// from the owner on. That function hashes and sorts all members at each call; this does it
+// once.
 //
 // No zone has two replicas while another that could has none, and so on for three.
 func successors(sorted []Member, owners []int32, replicas int) (names []string, out [][]string) {

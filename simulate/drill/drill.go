@@ -47,8 +47,8 @@ type Drill struct {
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
 // The sizes are hosts, shards, lockers and guests on each host, keys of each kind, what guests
-// do most and how fast, the seconds that the storm lasts, and how many faults and calls there must be at least: a storm
-// with fewer goes on for longer.
+// do most and how fast, errands, the seconds that the storm lasts, and how many faults and calls
+// there must be at least: a storm with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
 	d := &Drill{world: w}
 	for i := range int(w.Pick("hosts", 3, 7)) {
