@@ -89,7 +89,8 @@ func (s *Session) Lock(ctx context.Context, key string, opts ...LockOption) (*Lo
 
 // TryLock is Lock without waiting for others: if the key is held, or others wait for it,
 // it returns ErrLocked in a *[WaitError]. If the key's replicas do not answer it returns
-// ErrNoQuorum after 2 s.
+// ErrNoQuorum, after 2 s or when the lease ends; and ErrLost if this process stood still for
+// so long that the lock it got was over.
 func (s *Session) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, core.Request{Key: key, Try: true}, opts)
 }

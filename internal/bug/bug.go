@@ -208,6 +208,8 @@ const (
 	LatestBearsName
 	// FarewellOnce: who leaves says so once (P32).
 	FarewellOnce
+	// TryMeetsItself: a Try whose lease is over asks anew, though it may have been granted what it asked for (P16).
+	TryMeetsItself
 
 	end // of the bugs: new ones come before it
 )

@@ -93,4 +93,5 @@ var names = [end]string{
 	WaitsForFarewell:      "WaitsForFarewell",
 	LatestBearsName:       "LatestBearsName",
 	FarewellOnce:          "FarewellOnce",
+	TryMeetsItself:        "TryMeetsItself",
 }

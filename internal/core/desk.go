@@ -240,7 +240,7 @@ func (d *desk) refused(c *call, p reply) {
 		// The record is gone, or never was. Its number is never used again: what this
 		// seat asked for may have happened under it.
 		d.lane.node.points.Reach(point.SeatReopened)
-		d.lose(t)
+		d.lose(t, true)
 		return
 	case p.reason == shard.Reopen || p.reason == shard.Behind:
 		// An old answer (P13), or one to an old command of whoever had this number.
@@ -449,8 +449,9 @@ func (d *desk) tick() {
 }
 
 // lose gives a seat up: its holds are lost, and who waited in it asks anew, in a new
-// seat; a user's session ends with it.
-func (d *desk) lose(t *seat) {
+// seat; a user's session ends with it. Gone: the table has no record of it any more, and
+// opens none.
+func (d *desk) lose(t *seat, gone bool) {
 	d.vacate(t)
 	if !t.session.own && !t.single && t.opened != anyUint && !d.lane.node.bugs.Has(bug.SessionOutlivesLease) {
 		d.lane.node.points.Reach(point.SessionLost)
@@ -464,6 +465,10 @@ func (d *desk) lose(t *seat) {
 		c.seat = nil
 		switch {
 		case c.what == acquires && !c.claiming && t.session.Err() == nil:
+			if !gone && !d.lane.node.mayAskAnew(c.req) {
+				c.finish(ErrNoQuorum)
+				continue
+			}
 			again = append(again, c)
 		case c.what == releases || c.what == closes:
 			c.finish(ErrUnconfirmed)
@@ -477,6 +482,10 @@ func (d *desk) lose(t *seat) {
 		d.enqueue(c, d.seatFor(c.session, c.req.MaxHold > 0))
 	}
 }
+
+// mayAskAnew reports whether a request that may have been granted, to nobody now, is made
+// again: a Try would be refused because of itself (P16).
+func (n *Node) mayAskAnew(req Request) bool { return !req.Try || n.bugs.Has(bug.TryMeetsItself) }
 
 // vacate takes a seat out of the desk.
 func (d *desk) vacate(t *seat) {

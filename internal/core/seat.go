@@ -72,8 +72,22 @@ func (t *seat) believes(ttl time.Duration) time.Duration {
 // fresh reports whether a new call should still go into this seat. One that lay idle
 // until its lease is about to end would lose what it is granted.
 func (t *seat) fresh() bool {
+	if t.doomed() {
+		return false
+	}
 	return len(t.calls) > 0 || len(t.holds) > 0 ||
 		t.until-t.desk.lane.now > t.ttl/3 && !t.desk.lane.node.points.Taken(point.FreshSeat)
+}
+
+// doomed reports whether the belief has ended, and something was lost with it.
+func (t *seat) doomed() bool {
+	until := t.until
+	if t.desk.lane.node.bugs.Has(bug.LossToldLate) {
+		until += t.ttl
+	}
+	told := func(h *Hold) bool { return h.pending == nil }
+	return t.begun && t.desk.lane.now >= until &&
+		(t.orphans > 0 || !t.session.own && len(t.calls) > 0 || slices.ContainsFunc(t.holds, told))
 }
 
 // put gives c a number in the seat.
@@ -223,7 +237,7 @@ func (t *seat) claimed(c *call, err error) {
 	waiting := c.hold.pending
 	if err != nil {
 		c.finish(err)
-		t.desk.lose(t)
+		t.desk.lose(t, false)
 		return
 	}
 	if !c.hold.fixed {
@@ -246,7 +260,7 @@ func (t *seat) claimed(c *call, err error) {
 	c.finish(nil)
 	if waiting != nil {
 		if l.now >= t.until {
-			t.desk.lose(t)
+			t.desk.lose(t, false)
 			return
 		}
 		t.held(waiting)
@@ -359,7 +373,7 @@ func (t *seat) answered(a answer) {
 				t.confirmed(t.open[i], nil)
 				return
 			}
-			t.desk.lose(t)
+			t.desk.lose(t, true)
 		}
 		return
 	}
@@ -367,7 +381,7 @@ func (t *seat) answered(a answer) {
 		// Its holder looked at the clock before this answer came, and stopped: nothing
 		// brings a lost lock back, and renewing the seat would keep its key for nobody.
 		l.node.points.Reach(point.BelievedTooLong)
-		t.desk.lose(t)
+		t.desk.lose(t, false)
 		return
 	}
 	believed := at + t.believes(t.ttl)
@@ -404,20 +418,14 @@ func (t *seat) answered(a answer) {
 // tick does what the time asks of this seat.
 func (t *seat) tick() {
 	d := t.desk
-	now, until := d.lane.now, t.until
-	if d.lane.node.bugs.Has(bug.LossToldLate) {
-		until += t.ttl
-	}
-	if t.begun && now >= until {
-		told := slices.ContainsFunc(t.holds, func(h *Hold) bool { return h.pending == nil })
-		switch {
-		case told, t.orphans > 0, !t.session.own && len(t.calls) > 0:
-			d.lose(t)
-			return
-		case len(t.calls) == 0 && len(t.holds) == 0:
-			d.vacate(t)
-			return
-		}
+	now := d.lane.now
+	switch {
+	case t.doomed():
+		d.lose(t, false)
+		return
+	case t.begun && now >= t.until && len(t.calls) == 0 && len(t.holds) == 0:
+		d.vacate(t)
+		return
 	}
 	if t.renewable() && (now >= t.renewAt || len(t.asked) == 0 && d.lane.node.points.Taken(point.EarlyRenewal)) {
 		t.renew()
@@ -440,8 +448,8 @@ func (t *seat) tick() {
 		}
 	}
 	if t.begun {
-		if now < until {
-			next = min(next, until)
+		if now < t.until {
+			next = min(next, t.until)
 		}
 		if t.renewable() {
 			next = min(next, max(t.renewAt, now+time.Millisecond))

@@ -93,7 +93,11 @@ func (s *Session) acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, e
 		return nil, &c.info, err
 	}
 	if c.got.Err() == ErrLost && req.MaxHold == 0 {
-		return s.acquire(ctx, req) // this goroutine, or all, stood still for longer than the lease (P1)
+		// This goroutine, or all, stood still for longer than the lease (P1).
+		if !s.node.mayAskAnew(req) {
+			return nil, &c.info, ErrLost
+		}
+		return s.acquire(ctx, req)
 	}
 	return c.got, &c.info, nil
 }
