@@ -16,7 +16,9 @@ func TestALeaderThatIsTakenOutAppendsNothingMore(t *testing.T) {
 	w.run(t, 2*HeartbeatTicks)
 	w.cut[3] = true
 
-	// The first cannot commit its change, and leads no more.
+	// The first cannot commit its change, and leads no more. It has to hear of the second before.
+	first.swap(nil, []uint64{3}, []uint64{2})
+	w.run(t, HeartbeatTicks)
 	w.loses = func(f Frame) bool {
 		return f.From == 2 && second.Term() == first.Term() ||
 			f.From == 1 && f.Message.GetType() == raftpb.MsgPreVote

@@ -50,6 +50,8 @@ type placing struct {
 	pending  bool                // and it is not applied yet
 	learning map[uint64]learning // by learner
 	hosted   time.Duration       // when Hosts were last asked for
+	roused   time.Duration       // when those whom a change of voters needs were asked for a sign; zero: none is wanted
+	rouse    bool                // they are still to be asked
 	offered  time.Duration       // when leadership was last offered
 	backoff  time.Duration       // until it is again
 	missing  map[uint64]bool     // replicas whose nodes say that they are gone for good
@@ -189,10 +191,13 @@ func (r *Replica) confirmedUpTo(id, index uint64) (is bool) {
 	return is
 }
 
+// answerTime is how long an answer proves that its sender lives and hears its leader.
+const answerTime = 3 * HeartbeatTicks * TickInterval
+
 // answers reports whether replica id answered the last heartbeats.
 func (r *Replica) answers(id uint64) bool {
 	heard, ok := r.reign.heard[id]
-	return ok && r.now-heard <= 3*HeartbeatTicks*TickInterval
+	return ok && r.now-heard <= answerTime
 }
 
 // place moves the shard one safe step towards the wish: add a learner, let it catch up
@@ -411,7 +416,29 @@ func (r *Replica) swap(promote, remove, demote []uint64) {
 	for _, id := range demote {
 		changes = append(changes, single(raftpb.ConfChangeAddLearnerNode, id))
 	}
+	next := slices.DeleteFunc(append(slices.Clone(r.conf.Voters), promote...), func(id uint64) bool {
+		return slices.Contains(demote, id) || id != r.cfg.ID && slices.Contains(remove, id)
+	})
+	if !(r.heardMost(r.conf.Voters) && r.heardMost(next)) && !r.cfg.Bugs.Has(bug.ChangesAlone) {
+		return
+	}
+	r.reign.placing.roused = 0
 	r.change(changes, nil)
+}
+
+// heardMost reports whether a majority of voters, this replica among them, has answered
+// since a change of voters was first wanted; the first question rouses them all. What is
+// appended stays in the log, however little is known of the others when it is: it would be
+// committed when some voter is back, perhaps the one that is to go, and the shard then
+// need others that died meanwhile (P30).
+func (r *Replica) heardMost(voters []uint64) bool {
+	pl := &r.reign.placing
+	if pl.roused == 0 || r.now-pl.roused > answerTime {
+		pl.roused, pl.rouse, r.dirty = r.now, true, true
+	}
+	return majority(voters, func(id uint64) bool {
+		return id == r.cfg.ID || r.answers(id) && r.reign.heard[id] > pl.roused
+	})
 }
 
 // change proposes a new configuration. The context says where new replicas live.
@@ -574,9 +601,14 @@ func (r *Replica) ask(out *Output) {
 	for _, id := range without(r.known(), r.cfg.ID) {
 		r.send(&raftpb.Message{
 			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(r.cfg.ID), To: proto.Uint64(id), Term: proto.Uint64(r.term),
+			Context: []byte(question),
 		}, out)
 	}
 }
+
+// question is the context of what ask sends, which answers no heartbeat: the number of a
+// ReadIndex round that there is not, for raft counts from one.
+const question = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // mayTell reports whether a removed replica that speaks to this one may hear of its end:
 // if a majority knows of it. A leader sees its seal; and a change of replicas is proposed

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/lockmesh/mesh/internal/bug"
 )
 
 // short returns a shard whose first replica leads and whose third is dead. The ring wants the
@@ -111,6 +113,32 @@ func TestWhoOnlySpeaksIsPassedOver(t *testing.T) {
 	}
 	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 5}) {
 		t.Errorf("voters %v, want the spare replica 5 in place of 3", got)
+	}
+}
+
+// It is none either from a learner that had the whole log when it last heard of the leader.
+func TestTheDeafGetNoVote(t *testing.T) {
+	for bugs, want := range map[bug.Set][]uint64{{}: {1, 2, 5}, bug.Of(bug.QuestionsAnswer): {1, 2, 4}} {
+		w, leader := led(t)
+		leader.cfg.Bugs = bugs
+		w.run(t, 2*HeartbeatTicks)
+		w.add(2)
+		wish := Wish{
+			Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
+			Spare: []Peer{w.replicas[4].cfg.Self},
+			Fates: map[uint64]Fate{103: Present},
+		}
+		leader.SetWish(wish)
+		w.run(t, 4*placeEvery)
+		w.loses = func(f Frame) bool { return f.To == 4 && f.From == 1 }
+		w.run(t, 2*graceTicks)
+		w.cut[3] = true
+		wish.Fates = map[uint64]Fate{103: Away}
+		leader.SetWish(wish)
+		w.run(t, graceTicks)
+		if got := leader.Voters(); !slices.Equal(got, want) {
+			t.Errorf("voters %v, want %v in place of 1, 2 and 3; with the bugs %v", got, want, bugs.Names())
+		}
 	}
 }
 

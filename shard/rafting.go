@@ -28,10 +28,10 @@ const (
 )
 
 const (
-	maxEntries    = 1 << 14 // of one append
-	maxEntry      = 1 << 19 // bytes of one entry
-	maxRaftOther  = 1 << 16 // bytes of a message in protobuf
-	maxReadingCtx = 64      // bytes of a ReadIndex context
+	maxEntries   = 1 << 14 // of one append
+	maxEntry     = 1 << 19 // bytes of one entry
+	maxRaftOther = 1 << 16 // bytes of a message in protobuf
+	roundSize    = 8       // bytes of a ReadIndex round's number
 )
 
 // AppendFrame appends f in its wire form: five fields, the last of them the message.
@@ -129,11 +129,11 @@ func ReadFrame(r *wire.Reader) Frame {
 	case wireHeartbeat:
 		r.Tuple(3)
 		b.kind, m.Type = raftpb.MsgHeartbeat, &b.kind
-		m.Term, m.Commit, m.Context = b.number(r), b.number(r), r.Bytes(maxReadingCtx)
+		m.Term, m.Commit, m.Context = b.number(r), b.number(r), readRound(r)
 	case wireHeartbeatResp:
 		r.Tuple(2)
 		b.kind, m.Type = raftpb.MsgHeartbeatResp, &b.kind
-		m.Term, m.Context = b.number(r), r.Bytes(maxReadingCtx)
+		m.Term, m.Context = b.number(r), readRound(r)
 	case wireProtobuf:
 		data := r.Bytes(maxRaftOther)
 		if r.Err() != nil {
@@ -159,6 +159,16 @@ func ReadFrame(r *wire.Reader) Frame {
 		r.Fail("unknown raft message")
 	}
 	return f
+}
+
+// readRound reads the number of the last ReadIndex round that a heartbeat is for, if it is
+// for any. Raft panics on one that is too short.
+func readRound(r *wire.Reader) []byte {
+	round := r.Bytes(roundSize)
+	if len(round) != 0 && len(round) != roundSize {
+		r.Fail("part of a round's number")
+	}
+	return round
 }
 
 // maxID is the largest ID of a replica: raft keeps those above for itself.

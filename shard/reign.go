@@ -199,25 +199,28 @@ func (r *Replica) sealed() bool {
 		return false
 	}
 	sealed := true
-	knows := make(map[uint64]bool)
+	known := make(map[uint64]bool)
 	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		switch {
 		case pr.Match >= index:
-			knows[id] = true
+			known[id] = true
 		case id != r.cfg.ID && r.mayVote(id) && r.answers(id):
 			sealed = false
 		}
 	})
-	majority := func(voters []uint64) bool {
-		n := 0
-		for _, id := range voters {
-			if knows[id] {
-				n++
-			}
+	knows := func(id uint64) bool { return known[id] }
+	return sealed && majority(r.conf.Voters, knows) && majority(r.conf.VotersOutgoing, knows)
+}
+
+// majority reports whether more than half of voters are as is says. Of none, all are.
+func majority(voters []uint64, is func(id uint64) bool) bool {
+	n := 0
+	for _, id := range voters {
+		if is(id) {
+			n++
 		}
-		return len(voters) == 0 || n > len(voters)/2
 	}
-	return sealed && majority(r.conf.Voters) && majority(r.conf.VotersOutgoing)
+	return len(voters) == 0 || n > len(voters)/2
 }
 
 // grantEarly answers what it expects to come of the batch (a deliberate bug).
@@ -234,10 +237,10 @@ func (r *Replica) grantEarly(batch []byte) {
 // readIndex begins a round for what came since the last one began.
 func (r *Replica) readIndex() {
 	g := &r.reign
-	if len(g.renewals) == 0 && len(g.expiries) == 0 || !g.serving && !g.haunts {
+	if len(g.renewals) == 0 && len(g.expiries) == 0 && !g.placing.rouse || !g.serving && !g.haunts {
 		return
 	}
-	if r.unasked() && len(g.expiries) == 0 {
+	if r.unasked() && len(g.expiries) == 0 && !g.placing.rouse {
 		return // answered by redirect
 	}
 	if r.cfg.Points.Taken(point.LateRound) {
@@ -246,7 +249,7 @@ func (r *Replica) readIndex() {
 	}
 	g.last++
 	g.rounds[g.last] = &round{r.now, g.renewals, g.expiries}
-	g.renewals, g.expiries = nil, nil
+	g.renewals, g.expiries, g.placing.rouse = nil, nil, false
 	ctx := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.term), g.last)
 	if r.cfg.Points.Taken(point.LostRound) {
 		return

@@ -413,7 +413,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 			r.cfg.Points.Reach(point.ToldToLead)
 		}
 	}
-	if r.reign.serving {
+	if r.reign.serving && (r.isAnswer(m) || r.cfg.Bugs.Has(bug.QuestionsAnswer)) {
 		r.reign.heard[f.From] = now
 	}
 	r.election.stepped(r, m)
@@ -478,6 +478,18 @@ func (r *Replica) office(cmd Command) {
 	r.reign.batch = AppendCommand(r.reign.batch, cmd)
 	r.reign.gathered(r.cfg.Points)
 	r.dirty = true
+}
+
+// isAnswer reports whether who sent m has heard this leader. Who asks for votes, or whether
+// it is a replica still, has perhaps heard nothing for long.
+func (r *Replica) isAnswer(m *raftpb.Message) bool {
+	switch m.GetType() {
+	case raftpb.MsgAppResp:
+		return true
+	case raftpb.MsgHeartbeatResp:
+		return string(m.Context) != question
+	}
+	return false
 }
 
 // Tick tells the replica that a TickInterval passed, or more: a stall counts as one

@@ -210,6 +210,10 @@ const (
 	FarewellOnce
 	// TryMeetsItself: a Try whose lease is over asks anew, though it may have been granted what it asked for (P16).
 	TryMeetsItself
+	// ChangesAlone: a leader changes the voters also while no majority answers it (P30).
+	ChangesAlone
+	// QuestionsAnswer: a word of a replica that hears nothing counts as an answer to its leader (P31).
+	QuestionsAnswer
 
 	end // of the bugs: new ones come before it
 )

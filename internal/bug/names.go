@@ -94,4 +94,6 @@ var names = [end]string{
 	LatestBearsName:       "LatestBearsName",
 	FarewellOnce:          "FarewellOnce",
 	TryMeetsItself:        "TryMeetsItself",
+	ChangesAlone:          "ChangesAlone",
+	QuestionsAnswer:       "QuestionsAnswer",
 }
