@@ -483,13 +483,8 @@ func (r *Replica) office(cmd Command) {
 // isAnswer reports whether who sent m has heard this leader. Who asks for votes, or whether
 // it is a replica still, has perhaps heard nothing for long.
 func (r *Replica) isAnswer(m *raftpb.Message) bool {
-	switch m.GetType() {
-	case raftpb.MsgAppResp:
-		return true
-	case raftpb.MsgHeartbeatResp:
-		return string(m.Context) != question
-	}
-	return false
+	return m.GetTerm() == r.term &&
+		(m.GetType() == raftpb.MsgAppResp || m.GetType() == raftpb.MsgHeartbeatResp && string(m.Context) != question)
 }
 
 // Tick tells the replica that a TickInterval passed, or more: a stall counts as one

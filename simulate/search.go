@@ -43,6 +43,9 @@ type Search struct {
 	Wanted bool
 	// Progress hears of each seed that was played, one at a time.
 	Progress func(Progress)
+	// Found hears of each new way in which a seed failed, as soon as one did: not always of
+	// the lowest seed, which the report has. A night's search may not come to its end.
+	Found func(Finding)
 	// Budget is what Shrink may spend.
 	Budget Budget
 	// Repeat returns the line that has a case again. The default is for somebody who
@@ -356,7 +359,9 @@ func (h *hunt) add(o Outcome) {
 	}
 	if o.Err != nil {
 		r.Failures++
-		r.addFailure(o)
+		if f, is := r.addFailure(o); is && h.Found != nil {
+			h.Found(f)
+		}
 	}
 	if h.Progress != nil {
 		h.Progress(r.Progress)
@@ -377,7 +382,8 @@ func (r *Report) addProperty(p Property) {
 	}
 }
 
-func (r *Report) addFailure(o Outcome) {
+// addFailure counts a failure in, and reports whether it is one of a new class.
+func (r *Report) addFailure(o Outcome) (found Finding, is bool) {
 	class := classOf(o.Err)
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Class == class })
 	switch {
@@ -388,7 +394,9 @@ func (r *Report) addFailure(o Outcome) {
 			f.First = o
 		}
 	case len(r.Findings) < maxFindings:
-		r.Findings = append(r.Findings, Finding{Class: class, Seeds: 1, First: o})
+		found, is = Finding{Class: class, Seeds: 1, First: o}, true
+		r.Findings = append(r.Findings, found)
 	}
 	slices.SortFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.First.Case.Seed, b.First.Case.Seed) })
+	return found, is
 }

@@ -159,6 +159,16 @@ func TestSimulateIsInterrupted(t *testing.T) {
 	}
 }
 
+// Who goes on after a failure hears of it at once: a night may end before its search does.
+func TestSimulateTellsOfAFailureAtOnce(t *testing.T) {
+	for flag, told := range map[string]int{"-keep-going": 2, "-keep-going=false": 0} {
+		code, _, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "3", "-shrink=false", flag)
+		if got := strings.Count(errs, "\nrepeat: lockmesh simulate"); code != exitFailed || got != told {
+			t.Errorf("%s: code %d, told of %d failures before the end, want %d\n%s", flag, code, got, told, errs)
+		}
+	}
+}
+
 // A rule that is left out is noticed, made small, and comes again with the line printed.
 func TestSimulateFindsABug(t *testing.T) {
 	dir := t.TempDir()

@@ -47,6 +47,12 @@ func (m *meter) tell(p simulate.Progress) {
 	m.show(p.Elapsed, fmt.Sprintf("%s%s seeds%s, %s failed; %s; %v simulated", thousands(p.Seeds), of, in, thousands(p.Failures), speed(p), p.Simulated.Round(time.Second)))
 }
 
+// tellFailure hears of each new failure.
+func (m *meter) tellFailure(f simulate.Finding) {
+	m.close()
+	fmt.Fprintf(m.err, "seed %d failed: %s\nrepeat: %s\n", f.First.Case.Seed, firstLine(f.First.Err), commandLine(f.First.Case))
+}
+
 // tellShrinking hears of each run of a shrinking.
 func (m *meter) tellShrinking(runs int, elapsed time.Duration) {
 	if elapsed >= m.next {
@@ -69,6 +75,7 @@ func (m *meter) show(elapsed time.Duration, line string) {
 func (m *meter) close() {
 	if m.width > 0 {
 		fmt.Fprintf(m.err, "\r%s\r", strings.Repeat(" ", m.width))
+		m.width = 0
 	}
 }
 

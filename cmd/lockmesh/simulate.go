@@ -62,6 +62,9 @@ func (r *simulation) stop() int {
 func (r *simulation) run(ctx context.Context) int {
 	m := newMeter(r.console, r.search.Seeds, r.search.For)
 	r.search.Progress = m.tell
+	if r.search.KeepGoing {
+		r.search.Found = m.tellFailure
+	}
 	report, err := r.search.Run(ctx)
 	m.close()
 	if report == nil {
