@@ -107,6 +107,9 @@ func (e *election) stand(r *Replica) {
 	r.dirty = true
 	if !r.mayVote(r.cfg.ID) {
 		r.asks = !r.cfg.Bugs.Has(bug.WaitsForFarewell)
+		if last, _ := r.store.LastIndex(); last == 0 && r.now-contact >= learnerGrace && !r.cfg.Bugs.Has(bug.StrayStays) {
+			r.giveUp()
+		}
 	} else if err := r.rn.Campaign(); err != nil {
 		r.log.Debug("campaign", "error", err)
 	}

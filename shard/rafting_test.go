@@ -39,6 +39,7 @@ type trio struct {
 	now      time.Duration
 	replicas []*Replica      // by their IDs
 	cut      map[uint64]bool // replicas that nothing reaches, nor leaves
+	asleep   map[uint64]bool // those that nobody has ordered yet
 	loses    func(Frame) bool
 	misses   func(Chunk) bool
 	events   []Event
@@ -46,15 +47,18 @@ type trio struct {
 }
 
 func newTrio() *trio {
-	w := &trio{now: time.Second, cut: make(map[uint64]bool)}
+	w := &trio{now: time.Second, cut: make(map[uint64]bool), asleep: make(map[uint64]bool)}
 	w.add(3)
+	clear(w.asleep)
 	return w
 }
 
 // add makes n replicas more.
 func (w *trio) add(n int) {
 	for range n {
-		w.replicas = append(w.replicas, newReplica(uint64(len(w.replicas)+1), w.now))
+		id := uint64(len(w.replicas) + 1)
+		w.replicas = append(w.replicas, newReplica(id, w.now))
+		w.asleep[id] = true
 	}
 }
 
@@ -89,6 +93,12 @@ func (w *trio) settle(tb testing.TB) {
 					to.Step(w.now, 100+got.From, got)
 				}
 			}
+			for _, h := range out.Hosts {
+				if to := w.reached(r.ID(), h.ID); to != nil && w.asleep[h.ID] {
+					delete(w.asleep, h.ID)
+					to.election.arm(to, w.now)
+				}
+			}
 			for _, c := range out.Chunks {
 				if to := w.reached(c.From, c.To); to != nil && (w.misses == nil || !w.misses(c)) {
 					to.StepChunk(w.now, 100+c.From, c)
@@ -110,7 +120,9 @@ func (w *trio) run(tb testing.TB, ticks int) {
 		w.settle(tb)
 		w.now += TickInterval
 		for _, r := range w.replicas {
-			r.Tick(w.now, true)
+			if !w.asleep[r.ID()] {
+				r.Tick(w.now, true)
+			}
 		}
 	}
 	w.settle(tb)

@@ -786,6 +786,16 @@ func (r *Replica) stop(err error) {
 	r.log.Error("the replica stops itself", "error", err)
 }
 
+// giveUp ends a replica that has got nothing of its shard, and hears of nobody: its leader
+// may have taken it back, and be gone. It knows nobody whom it could ask, and has told
+// nobody that it has anything, so that nobody gave it a vote. A leader that counts it still
+// hears that it is missing, and makes another one (P24).
+func (r *Replica) giveUp() {
+	r.stopped = errors.New("nobody sent it anything")
+	r.became()
+	r.log.Info("a replica that got nothing is given up")
+}
+
 // compact cuts the log, never past what a snapshot under way stands on (P40), nor past what
 // a follower that answers has yet to get.
 func (r *Replica) compact() {

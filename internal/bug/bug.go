@@ -214,6 +214,10 @@ const (
 	ChangesAlone
 	// QuestionsAnswer: a word of a replica that hears nothing counts as an answer to its leader (P31).
 	QuestionsAnswer
+	// RedirectsAstray: who is asked by a client says who leads to the node that once relayed for that client (P15).
+	RedirectsAstray
+	// StrayStays: a replica that got nothing, and hears of nobody, waits to be told that it was removed (P24).
+	StrayStays
 
 	end // of the bugs: new ones come before it
 )

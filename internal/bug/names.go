@@ -96,4 +96,6 @@ var names = [end]string{
 	TryMeetsItself:        "TryMeetsItself",
 	ChangesAlone:          "ChangesAlone",
 	QuestionsAnswer:       "QuestionsAnswer",
+	RedirectsAstray:       "RedirectsAstray",
+	StrayStays:            "StrayStays",
 }

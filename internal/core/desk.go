@@ -268,11 +268,14 @@ func (d *desk) redirected(from uint64, r redirect) {
 	if t == nil {
 		return
 	}
+	switch {
+	case r.leader != 0 && d.leader == from:
+		d.through = from // it passed the leader's word on when none was known, or led itself
+	case r.leader == 0 && d.through == from:
+		d.through = 0
+	}
 	if r.leader != 0 || d.leader == from {
 		d.leader = r.leader
-	}
-	if d.through == from {
-		d.through = 0
 	}
 	if r.number == 0 {
 		if t.jumps++; t.jumps <= maxJumps && r.leader != 0 && t.renewable() {

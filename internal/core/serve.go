@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -86,8 +87,8 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 			d.leader = wish[0].Node
 		}
 	}
-	if from != client.Node {
-		l.via[client.Node] = from
+	if from != client.Node || !l.node.bugs.Has(bug.RedirectsAstray) {
+		l.comesThrough(client.Node, from)
 	}
 	l.redirectClient(client.Node, sh, d)
 }
