@@ -312,6 +312,50 @@ func TestALossSeenBeforeTheAnswer(t *testing.T) {
 	}
 }
 
+// The same, and the answer is that to an Extend of a lock of fixed length: it must not say
+// that the lock was extended, and the key is not kept for what it was extended by.
+func TestALossSeenBeforeTheExtension(t *testing.T) {
+	const hold, longer = time.Second, 3 * time.Second
+	lost := 0
+	for i := range 40 {
+		w := newTrial(t, simulate.Options{Seed: uint64(200 + i)}, trialTTL, 3)
+		key := w.ledBy("b")
+		l := w.lock("a", key, mesh.MaxHold(hold))
+		taken := w.Now()
+		asks := taken + hold - 60*time.Millisecond
+		var extended error
+		var told time.Duration // when the holder heard that the lock is lost
+		answered := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+			_ = simulate.Sleep(ctx, asks-simulate.Now(ctx))
+			extended = l.Extend(ctx, longer)
+		})
+		seen := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+			for l.Err() == nil {
+				_ = simulate.Sleep(ctx, 250*time.Microsecond)
+			}
+			told = simulate.Now(ctx)
+		})
+		w.pass(asks + time.Duration(i)*100*time.Microsecond - w.Now())
+		w.Pause("a")
+		w.pass(70 * time.Millisecond)
+		w.Resume("a")
+		resumed := w.Now()
+		answered()
+		seen()
+		next := w.lock("c", key)
+		if told < resumed+time.Second { // else it was extended in time
+			lost++
+			if free := w.Now() - resumed; !errors.Is(extended, mesh.ErrLost) || free > 2*time.Second {
+				t.Errorf("seed %d: Extend of a lost lock says %v, and its key was free after %v", 200+i, extended, free)
+			}
+		}
+		w.check(w.unlock("c", next, time.Second))
+	}
+	if lost == 0 {
+		t.Error("in no world was the lock lost")
+	}
+}
+
 // The renewals of a waiter are answered late, after its grant's fixed time has begun: what
 // they say of the session moves nothing any more, and the holder is told at its own end.
 func TestALateRenewalDoesNotMoveAFixedEnd(t *testing.T) {

@@ -218,6 +218,14 @@ const (
 	RedirectsAstray
 	// StrayStays: a replica that got nothing, and hears of nobody, waits to be told that it was removed (P24).
 	StrayStays
+	// RenewedByChance: a seat that becomes renewable is renewed when the lane next looks at it for another reason (P6).
+	RenewedByChance
+	// LateClaimStays: an extension of which a holder heard too late keeps the key for nobody (P7).
+	LateClaimStays
+	// CloseUnheard: a refusal that shows that a record is gone does not answer its Close (P12).
+	CloseUnheard
+	// ClaimLosesWaiter: who waits for a fixed length, and whose record ends before its claim, does not ask anew (P9).
+	ClaimLosesWaiter
 
 	end // of the bugs: new ones come before it
 )

@@ -98,4 +98,8 @@ var names = [end]string{
 	QuestionsAnswer:       "QuestionsAnswer",
 	RedirectsAstray:       "RedirectsAstray",
 	StrayStays:            "StrayStays",
+	RenewedByChance:       "RenewedByChance",
+	LateClaimStays:        "LateClaimStays",
+	CloseUnheard:          "CloseUnheard",
+	ClaimLosesWaiter:      "ClaimLosesWaiter",
 }

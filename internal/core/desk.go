@@ -203,6 +203,7 @@ func (d *desk) replied(p reply) {
 	if p.outcome != refused || p.reason != shard.Reopen && p.reason != shard.Behind && p.reason != shard.Lost {
 		t.opened = min(t.opened, p.revision)
 	}
+	defer t.due() // its record was shown, or what kept it from being renewed is answered
 	c := t.calls[p.number]
 	if c == nil {
 		if p.outcome == granted && t.cancels(p.number) {
@@ -240,7 +241,11 @@ func (d *desk) refused(c *call, p reply) {
 		// The record is gone, or never was. Its number is never used again: what this
 		// seat asked for may have happened under it.
 		d.lane.node.points.Reach(point.SeatReopened)
-		d.lose(t, true)
+		if d.lane.node.bugs.Has(bug.CloseUnheard) {
+			d.lose(t, true)
+			return
+		}
+		t.ended()
 		return
 	case p.reason == shard.Reopen || p.reason == shard.Behind:
 		// An old answer (P13), or one to an old command of whoever had this number.
@@ -429,7 +434,7 @@ func (d *desk) release(c *call) {
 // claim sends a claim of fixed time.
 func (d *desk) claim(c *call) {
 	t := c.hold.seat
-	if t == nil || d.by[t.id.Number] != t {
+	if t == nil || d.by[t.id.Number] != t || c.hold.isLost() {
 		c.finish(ErrLost)
 		return
 	}
@@ -467,7 +472,7 @@ func (d *desk) lose(t *seat, gone bool) {
 		c := t.calls[n]
 		c.seat = nil
 		switch {
-		case c.what == acquires && !c.claiming && t.session.Err() == nil:
+		case c.what == acquires && t.session.Err() == nil && (!c.claiming || gone && !d.lane.node.bugs.Has(bug.ClaimLosesWaiter)):
 			if !gone && !d.lane.node.mayAskAnew(c.req) {
 				c.finish(ErrNoQuorum)
 				continue
@@ -481,7 +486,7 @@ func (d *desk) lose(t *seat, gone bool) {
 	}
 	for _, c := range again {
 		d.lane.node.points.Reach(point.AskedAnew)
-		c.raw, c.acks = nil, nil
+		c.raw, c.acks, c.got, c.claiming = nil, nil, nil, false
 		d.enqueue(c, d.seatFor(c.session, c.req.MaxHold > 0))
 	}
 }

@@ -132,6 +132,24 @@ func (t *seat) sent() {
 	t.desk.wakeAt(min(t.renewAt, t.until))
 }
 
+// due sees to it that the lane looks at the seat when its next renewal is due: it may just
+// have become renewable.
+func (t *seat) due() {
+	if t.renewable() && !t.desk.lane.node.bugs.Has(bug.RenewedByChance) {
+		t.desk.wakeAt(t.renewAt)
+	}
+}
+
+// ended: the table has no record, and opens none any more. If it was to be closed, this says
+// that it is, before the Close's own answer.
+func (t *seat) ended() {
+	if i := slices.IndexFunc(t.unanswered(), func(c *call) bool { return c.what == closes }); i >= 0 {
+		t.confirmed(t.open[i], nil)
+		return
+	}
+	t.desk.lose(t, true)
+}
+
 // acknowledge remembers to tell the table that it can forget a result (P11).
 func (t *seat) acknowledge(p reply) {
 	if !slices.Contains(t.acks, p.number) && len(t.acks) < 16*shard.MaxAcked {
@@ -235,9 +253,13 @@ func (t *seat) claim(c *call) {
 func (t *seat) claimed(c *call, err error) {
 	l := t.desk.lane
 	waiting := c.hold.pending
-	if err != nil {
+	switch {
+	case err != nil:
 		c.finish(err)
 		t.desk.lose(t, false)
+		return
+	case waiting == nil && c.hold.isLost() && !l.node.bugs.Has(bug.LateClaimStays):
+		t.withdraw(c) // its holder looked at the clock before this answer came, and stopped
 		return
 	}
 	if !c.hold.fixed {
@@ -265,6 +287,34 @@ func (t *seat) claimed(c *call, err error) {
 		}
 		t.held(waiting)
 	}
+}
+
+// withdraw closes the record of a hold that is over for its holder, while the table has,
+// or may have, extended it: nothing brings a lost lock back, and the key would be nobody's
+// until then. C is the claim.
+func (t *seat) withdraw(c *call) {
+	h := c.hold
+	if h.end(ErrLost) {
+		t.desk.lane.node.counts.losses.Add(1)
+	}
+	t.remove(c)
+	c.finish(ErrLost)
+	t.dropClaims(ErrLost)
+	t.forget(h)
+	t.until = c.first + t.believes(c.length)
+	t.desk.cancel(t, 0)
+}
+
+// late returns the claim under way for more of a hold that is over, if it may count still.
+func (t *seat) late() *call {
+	if len(t.claims) == 0 || t.desk.lane.node.bugs.Has(bug.LateClaimStays) {
+		return nil
+	}
+	c := t.claims[0]
+	if c.hold.pending != nil || c.hold.seat != t || c.hold.Over() && !c.hold.isLost() || c.first+t.believes(c.length) <= t.desk.lane.now {
+		return nil // not held yet, or being released
+	}
+	return c
 }
 
 // closed: the table has ended the record, and with it whatever was held or asked for.
@@ -368,12 +418,7 @@ func (t *seat) answered(a answer) {
 	t.attempt, t.jumps = 0, 0
 	if !a.alive {
 		if a.revision >= t.opened || l.node.bugs.Has(bug.OldUnknownEnds) {
-			// If the record is to be closed, this says that it is, before the Close's own answer.
-			if i := slices.IndexFunc(t.unanswered(), func(c *call) bool { return c.what == closes }); i >= 0 {
-				t.confirmed(t.open[i], nil)
-				return
-			}
-			t.desk.lose(t, true)
+			t.ended()
 		}
 		return
 	}
@@ -421,7 +466,11 @@ func (t *seat) tick() {
 	now := d.lane.now
 	switch {
 	case t.doomed():
-		d.lose(t, false)
+		if c := t.late(); c != nil {
+			t.withdraw(c)
+		} else {
+			d.lose(t, false)
+		}
 		return
 	case t.begun && now >= t.until && len(t.calls) == 0 && len(t.holds) == 0:
 		d.vacate(t)
