@@ -51,6 +51,7 @@ type placing struct {
 	learning map[uint64]learning // by learner
 	hosted   time.Duration       // when Hosts were last asked for
 	roused   time.Duration       // when those whom a change of voters needs were asked for a sign; zero: none is wanted
+	patience time.Duration       // for how long their signs count
 	rouse    bool                // they are still to be asked
 	offered  time.Duration       // when leadership was last offered
 	backoff  time.Duration       // until it is again
@@ -263,7 +264,17 @@ func (r *Replica) place() {
 			return
 		}
 		if len(promote) < need {
-			return
+			// Some are passed over, and there is nobody else. Who answers does not wait for
+			// them: each takes a lost voter's place (P31).
+			places := len(promote) - 1 + len(r.conf.Voters)%2
+			lost = r.departedFirst(without(lost, r.cfg.ID))
+			if len(promote) == 0 || len(lost) < places || r.cfg.Bugs.Has(bug.AllOrNothing) {
+				if leaves && !r.cfg.Bugs.Has(bug.LeaverHoldsOn) {
+					r.handOver(progress) // perhaps another one reaches them
+				}
+				return
+			}
+			lost = lost[:places]
 		}
 		for _, id := range promote {
 			if !r.ready(id, progress) {
@@ -308,6 +319,18 @@ func (r *Replica) place() {
 	}
 	pl.rests = true
 	r.handOver(progress)
+}
+
+// departedFirst sorts lost voters: those that are only silent come last.
+func (r *Replica) departedFirst(lost []uint64) []uint64 {
+	silent := func(id uint64) int {
+		if r.wish.fate(r.peers[id].Node) == Away && !r.reign.placing.missing[id] {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(lost, func(a, b uint64) int { return silent(a) - silent(b) })
+	return lost
 }
 
 func without(ids []uint64, id uint64) []uint64 {
@@ -433,12 +456,15 @@ func (r *Replica) swap(promote, remove, demote []uint64) {
 // need others that died meanwhile (P30).
 func (r *Replica) heardMost(voters []uint64) bool {
 	pl := &r.reign.placing
-	if pl.roused == 0 || r.now-pl.roused > answerTime {
+	if pl.roused == 0 || r.now-pl.roused > pl.patience {
+		// Who is seldom heard gets more time, from the second question on.
+		pl.patience = ElectionTimeout
+		if pl.roused == 0 {
+			pl.patience = answerTime
+		}
 		pl.roused, pl.rouse, r.dirty = r.now, true, true
 	}
-	return majority(voters, func(id uint64) bool {
-		return id == r.cfg.ID || r.answers(id) && r.reign.heard[id] > pl.roused
-	})
+	return majority(voters, func(id uint64) bool { return id == r.cfg.ID || r.reign.heard[id] > pl.roused })
 }
 
 // change proposes a new configuration. The context says where new replicas live.
@@ -674,7 +700,11 @@ func (r *Replica) handOver(progress map[uint64]tracker.Progress) {
 		}
 		return
 	}
-	if r.now-pl.offered < pl.backoff && pl.offered != 0 {
+	pause := pl.backoff
+	if r.wish.fate(r.cfg.Self.Node) == Departed && !r.cfg.Bugs.Has(bug.LeaverHoldsOn) {
+		pause = min(pause, firstBackoff) // it does not ask, whatever it was told before
+	}
+	if r.now-pl.offered < pause && pl.offered != 0 {
 		return
 	}
 	target, ok := r.successor(progress)

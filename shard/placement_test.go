@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
 )
@@ -138,6 +139,41 @@ func TestTheDeafGetNoVote(t *testing.T) {
 		w.run(t, graceTicks)
 		if got := leader.Voters(); !slices.Equal(got, want) {
 			t.Errorf("voters %v, want %v in place of 1, 2 and 3; with the bugs %v", got, want, bugs.Names())
+		}
+	}
+}
+
+// Promise: G6, P30: voters are replaced also where each answer is heard only once in half a
+// second or more, which is enough to lead.
+// Method: of five voters three are left, and two learners; what they say reaches the leader in
+// one of so many ticks, in each one's own.
+func TestVotersChangeWhereAnswersAreRare(t *testing.T) {
+	for rare := 1; rare <= 8; rare++ {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		w.add(4)
+		wish := Wish{Fates: make(map[uint64]Fate)}
+		want := func(ids ...uint64) {
+			wish.Nodes = nil
+			for _, id := range ids {
+				wish.Nodes = append(wish.Nodes, w.replicas[id-1].cfg.Self)
+			}
+			for _, r := range w.replicas {
+				r.SetWish(wish)
+			}
+		}
+		want(1, 2, 3, 4, 5)
+		w.run(t, 4*graceTicks)
+		w.cut[4], w.cut[5] = true, true
+		wish.Fates[104], wish.Fates[105] = Departed, Departed
+		want(1, 2, 3, 6, 7)
+		tick := 0
+		w.loses = func(f Frame) bool { return f.To == 1 && (tick/HeartbeatTicks+int(f.From))%rare != 0 }
+		for ; tick < 10*graceTicks && !slices.Equal(leader.Voters(), []uint64{1, 2, 3, 6, 7}); tick++ {
+			w.run(t, 1)
+		}
+		if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 3, 6, 7}) {
+			t.Errorf("voters %v though each answers every %v", got, time.Duration(rare*HeartbeatTicks)*TickInterval)
 		}
 	}
 }

@@ -152,3 +152,18 @@ func FuzzParseCase(f *testing.F) {
 		}
 	})
 }
+
+func TestANameHasOneRange(t *testing.T) {
+	for _, profile := range []Profile{"", LAN} {
+		o := Play(Options{Profile: profile}, func(w *World) error {
+			if w.Pick("link-jitter-us", 5, 6); profile == "" {
+				w.Pick("link-jitter-us", 7, 8)
+			}
+			w.Host("a")
+			return w.Run(time.Second)
+		})
+		if o.Err == nil {
+			t.Errorf("profile %q: what is picked out of one range is taken for another", profile)
+		}
+	}
+}

@@ -14,7 +14,7 @@ func TestFoundIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile("`go test (\\S+) -run '\\^?(\\w+)\\$?(?:/(\\w+))?'` \\|$")
+	command := regexp.MustCompile("`go test (\\S+) -run '\\^?(\\w+)\\$?(?:/([\\w-]+))?'` \\|$")
 	bugs := 0
 	for line := range strings.Lines(string(text)) {
 		if cells := strings.Count(line, " | "); cells != 3 || strings.HasPrefix(line, "| what it was") {
@@ -39,7 +39,7 @@ func TestFoundIsTrue(t *testing.T) {
 		if !found {
 			t.Errorf("%s has no test %s", dir, m[2])
 		}
-		if stories, _ := filepath.Glob(filepath.Join(dir, "testdata", "*", m[3]+"-*.txt")); m[3] != "" && len(stories) != 1 {
+		if stories, _ := filepath.Glob(filepath.Join(dir, "testdata", "*", m[3]+"*.txt")); m[3] != "" && len(stories) != 1 {
 			t.Errorf("%s is the beginning of the stories %q", m[3], stories)
 		}
 	}

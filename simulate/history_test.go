@@ -121,12 +121,12 @@ func TestCheckers(t *testing.T) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)
 			s.lock("2", "b", x, 2)
-		}, "G1"},
+		}, "G1 exclusion"},
 		{"a writer among readers", func(s *story) {
 			s.lock("1", "a", r, 1)
 			s.lock("2", "b", r, 2)
 			s.lock("3", "b", x, 3)
-		}, "G1"},
+		}, "G1 exclusion"},
 		{"readers together", func(s *story) {
 			s.lock("1", "a", r, 1)
 			s.lock("2", "b", r, 2)
@@ -139,7 +139,36 @@ func TestCheckers(t *testing.T) {
 		{"too many permits", func(s *story) {
 			s.lock("1", "a", Permits("k", 2, 3), 1)
 			s.lock("2", "b", Permits("k", 2, 3), 2)
-		}, "G1"},
+		}, "G1 exclusion"},
+		{"a reader beside a writer", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.lock("2", "b", r, 2)
+		}, "G1 exclusion"},
+		{"one permit too many", func(s *story) {
+			s.lock("1", "a", Permits("k", 3, 3), 1)
+			s.lock("2", "b", Permits("k", 1, 3), 2)
+		}, "G1 exclusion"},
+		{"a writer's token below a reader's", func(s *story) {
+			s.lock("1", "a", r, 2)
+			s.unlock("1")
+			s.lock("2", "b", x, 1)
+		}, "G2 tokens"},
+		{"permits that ended before their time", func(s *story) {
+			s.lock("1", "a", Permits("k", 1, 3), 1)
+			s.pass(sec)
+			s.lost("1")
+		}, "G5 lease"},
+		{"a reader that ended before its time", func(s *story) {
+			s.lock("1", "a", r, 1)
+			s.pass(sec)
+			s.lost("1")
+		}, "G5 lease"},
+		{"an Extend that was moved by more than it asked for", func(s *story) {
+			s.lock("1", "a", timed(10*sec), 1)
+			s.of("1").Extending(5 * sec)
+			s.renewed("1")
+			s.of("1").Extended(5*sec, nil)
+		}, "G5 fixed"},
 		{"enough permits", func(s *story) {
 			s.lock("1", "a", Permits("k", 2, 3), 1)
 			s.lock("2", "b", Permits("k", 1, 3), 2)
@@ -175,19 +204,19 @@ func TestCheckers(t *testing.T) {
 			s.stall(5 * sec)
 			s.pass(11 * sec)
 			s.lock("2", "b", x, 2)
-		}, "G5"},
+		}, "G5 lease"},
 		{"a holder that runs must be told", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(11 * sec)
 			s.lock("2", "b", x, 2)
-		}, "G5"},
+		}, "G5 lease"},
 		{"a belief that was renewed overlaps", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(9 * sec)
 			s.renewed("1")
 			s.pass(2 * sec)
 			s.lock("2", "b", x, 2)
-		}, "G1"},
+		}, "G1 exclusion"},
 		{"a belief that comes back is seen at the next use", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.w.Pause("a")
@@ -196,14 +225,14 @@ func TestCheckers(t *testing.T) {
 			s.renewed("1")
 			s.pass(sec)
 			s.holds["2"].held.Use()
-		}, "G1"},
+		}, "G1 exclusion"},
 		{"a crashed holder keeps its lease", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)
 			s.w.Crash("a")
 			s.pass(8 * sec)
 			s.lock("2", "b", x, 2)
-		}, "G5"},
+		}, "G5 lease"},
 		{"a crashed holder loses its lease in the end", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)
@@ -218,7 +247,7 @@ func TestCheckers(t *testing.T) {
 			s.lost("1")
 			s.pass(sec)
 			s.lock("2", "b", x, 2)
-		}, "G5"},
+		}, "G5 lease"},
 		{"a crashed reader and a live one leave no room for a writer", func(s *story) {
 			s.lock("1", "a", r, 1)
 			s.w.Crash("a")
@@ -226,7 +255,7 @@ func TestCheckers(t *testing.T) {
 			s.pass(sec)
 			s.unlock("2")
 			s.lock("3", "b", x, 3)
-		}, "G5"},
+		}, "G5 lease"},
 		{"the context must end before unlock returns", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.holds["1"].held.Unlocking()
@@ -235,17 +264,17 @@ func TestCheckers(t *testing.T) {
 		{"a token twice", func(s *story) {
 			s.lock("1", "a", r, 1)
 			s.lock("2", "b", r, 1)
-		}, "G2"},
+		}, "G2 tokens"},
 		{"a token that falls", func(s *story) {
 			s.lock("1", "a", x, 2)
 			s.unlock("1")
 			s.lock("2", "b", x, 1)
-		}, "G2"},
+		}, "G2 tokens"},
 		{"a reader's token below a writer's", func(s *story) {
 			s.lock("1", "a", x, 2)
 			s.unlock("1")
 			s.lock("2", "b", r, 1)
-		}, "G2"},
+		}, "G2 tokens"},
 		{"readers that wait together may return in any order", func(s *story) {
 			s.call("1", "a", r)
 			s.call("2", "b", r)
@@ -258,15 +287,15 @@ func TestCheckers(t *testing.T) {
 			s.lock("1", "a", r, 2)
 			s.pass(sec)
 			s.lock("2", "b", r, 1)
-		}, "G2"},
-		{"no token", func(s *story) { s.lock("1", "a", x, 0) }, "G2"},
-		{"a token too large for JavaScript", func(s *story) { s.lock("1", "a", x, 1<<53) }, "G2"},
+		}, "G2 tokens"},
+		{"no token", func(s *story) { s.lock("1", "a", x, 0) }, "G2 tokens"},
+		{"a token too large for JavaScript", func(s *story) { s.lock("1", "a", x, 1<<53) }, "G2 tokens"},
 		{"a late grant meets the fence", func(s *story) {
 			s.lock("1", "a", Permits("k", 1, 2), 5)
 			s.holds["1"].held.key.exclusive = 7 // as if the resource had seen it
 			s.holds["1"].held.Use()
 		}, "fence"},
-		{"a call that never ends", func(s *story) { s.call("1", "a", x) }, "G4"},
+		{"a call that never ends", func(s *story) { s.call("1", "a", x) }, "G4: "},
 		{"a call of a crashed host has no end", func(s *story) {
 			s.call("1", "a", x)
 			s.w.Crash("a")
@@ -458,6 +487,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 	const queued, granted, dropped, released, refused = seam.Queued, seam.Granted, seam.Dropped, seam.Released, seam.Refused
 	all := func(d seam.Decision) seam.Decision { d.Weight, d.Capacity = 3, 3; return d }
+	one := func(d seam.Decision) seam.Decision { d.Weight, d.Capacity = 1, 3; return d }
 	tests := []struct {
 		name string
 		told []seam.Decision
@@ -477,6 +507,12 @@ func TestQueueOrder(t *testing.T) {
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, released, 1, 2, 1)),
 			all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
 		}, ""},
+		{"one permit too many", []seam.Decision{
+			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), one(decided(4, queued, 2, 0, 1)), one(decided(5, granted, 2, 5, 1)),
+		}, "G1 table"},
+		{"overtaken within a revision", []seam.Decision{
+			decided(1, queued, 1, 0, 1), decided(1, queued, 2, 0, 1), decided(2, granted, 2, 2, 1), decided(3, granted, 1, 3, 1),
+		}, "G3 order"},
 		{"granted twice", []seam.Decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
 		}, "G1 table"},

@@ -33,6 +33,7 @@ func TestObservers(t *testing.T) {
 		{"two leaders in one term", told{leads(1, 0, 1, 3), leads(2, 0, 1, 3)}, "G1 leaders"},
 		{"like tables", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 80)}, ""},
 		{"one table that went its own way", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 81)}, "G1 replicas"},
+		{"who waits for nothing new is told", told{func(o *observer) { o.Applied(seam.Applied{Generation: 1, Replica: 1, Index: 7, Unasked: 1}) }}, "G3 wake"},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
 		{"far behind", told{applied(1, 0, 7, 70), applied(1, 0, 7+1024, 71), applied(2, 0, 7, 72)}, ""},
 	} {

@@ -42,6 +42,9 @@ func (w *World) pick(name string, least, most int64, draw func(*stream) int64) i
 	}
 	for _, p := range w.parameters {
 		if p.Name == name {
+			if p.Least != least || p.Most != most {
+				w.Fail(fmt.Errorf("simulate: parameter %q is in [%d, %d] here, and in [%d, %d] elsewhere", name, least, most, p.Least, p.Most))
+			}
 			return p.Value
 		}
 	}

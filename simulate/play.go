@@ -47,12 +47,17 @@ func Play(opts Options, scenario func(w *World) error) Outcome {
 		}
 	}
 	o.Calls, o.Grants = w.history.Calls()
-	w.Close()
+	// A deferred call of an actor may panic now, or end the goroutine, which is not to be ours.
+	closing := guarded(w, "an actor's deferred call", func(w *World) error { w.Close(); return nil })
+	if o.Err == nil {
+		w.Fail(closing)
+		o.Err = w.failure
+	}
 	return o
 }
 
 func (w *World) play(scenario func(w *World) error) error {
-	err := guarded(w, scenario)
+	err := guarded(w, "the scenario", scenario)
 	if s, ok := errors.AsType[*Stopped](w.failure); ok {
 		return s // whatever the scenario made of it
 	}
@@ -99,8 +104,8 @@ func (who exited) Error() string {
 
 // guarded calls the scenario. It also returns if that panics; and if it ends the
 // goroutine, which t.Fatal does, it does so on one of its own.
-func guarded(w *World, scenario func(w *World) error) (err error) {
-	err = exited("the scenario")
+func guarded(w *World, who string, scenario func(w *World) error) (err error) {
+	err = exited(who)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -33,6 +34,10 @@ type T interface {
 //
 //	LOCKMESH_SIMULATE='seed=42 only=crash/1' go test -run '^TestOrders$' .
 //	LOCKMESH_SIMULATE='seed=1000 for=8h' go test -run '^TestOrders$' -timeout 0 .
+//
+// With until=12.5s, or until=1234 events, a case stops there, and how the world stands is
+// logged (see [World.State]). A case is one of the first search of a test, unless it has
+// search=2 in it: other searches of the test are left out.
 const Environment = "LOCKMESH_SIMULATE"
 
 // shortSeeds is how many seeds Test plays with -short, if the search does not say.
@@ -55,11 +60,22 @@ func testFlag(name string) bool {
 //	}
 func Test(t T, s Search) {
 	t.Helper()
-	words := os.Getenv(Environment)
+	number := numbered(t)
 	if s.Repeat == nil {
-		s.Repeat = testLine(t.Name(), testPackage(t.Name()))
+		s.Repeat = testLine(t.Name(), testPackage(t.Name()), number)
 	}
-	one, err := s.override(words)
+	words, meant, until, err := takeWords(os.Getenv(Environment))
+	var one *Case
+	if err == nil {
+		one, err = s.override(words)
+	}
+	if err == nil && one == nil && until != (Until{}) {
+		err = fmt.Errorf("%s: until= stops one seed: say which, with seed=", Environment)
+	}
+	if err == nil && number != meant && (one != nil || meant > 1) {
+		t.Logf("%s is for search %d of this test: this one, number %d, is left out", Environment, meant, number)
+		return
+	}
 	if s.Seeds == 0 && s.For == 0 && testFlag("short") {
 		s.Seeds, s.Wanted = shortSeeds, false // so few need not meet everything
 	}
@@ -71,8 +87,13 @@ func Test(t T, s Search) {
 		return
 	}
 	if one != nil {
+		s.Options.Until = until
 		o := s.Replay(*one, true)
 		where := keep(t, o.Timeline)
+		if stopped, ok := errors.AsType[*Stopped](o.Err); ok {
+			t.Logf("%v\n%s%s", stopped, stopped.State, where)
+			return
+		}
 		if o.Err != nil {
 			t.Fatalf("%v\n%s", o.Err, where)
 			return
@@ -90,9 +111,50 @@ func Test(t T, s Search) {
 	case err != nil:
 		t.Fatalf("%v", err)
 	default:
-		t.Logf("%s from %d on, %v simulated in %v, %d faults: no failure", seeds(report.Seeds), s.Options.Seed,
-			report.Simulated.Round(time.Second), report.Elapsed.Round(time.Millisecond), report.Faults)
+		t.Logf("%s from %d on, %v simulated in %v, %d faults, %d calls, %d locks: no failure", seeds(report.Seeds), s.Options.Seed,
+			report.Simulated.Round(time.Second), report.Elapsed.Round(time.Millisecond), report.Faults, report.Calls, report.Grants)
 	}
+}
+
+// searches counts the searches of each test.
+var searches struct {
+	sync.Mutex
+	of map[T]int
+}
+
+// numbered returns the number of a search of t, from 1.
+func numbered(t T) int {
+	searches.Lock()
+	defer searches.Unlock()
+	if searches.of == nil {
+		searches.of = make(map[T]int)
+	}
+	searches.of[t]++
+	return searches.of[t]
+}
+
+// takeWords takes those words out that are of no case.
+func takeWords(words string) (rest string, search int, until Until, err error) {
+	search = 1
+	for _, word := range strings.Fields(words) {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "search":
+			if search, err = strconv.Atoi(value); err != nil || search < 1 {
+				return "", 0, Until{}, fmt.Errorf("%s: %q is not the number of a search", Environment, word)
+			}
+		case "until":
+			if until.Events, err = strconv.ParseUint(value, 10, 64); err != nil {
+				until.Time, err = time.ParseDuration(value)
+			}
+			if err != nil || until.Time < 0 || until == (Until{}) {
+				return "", 0, Until{}, fmt.Errorf("%s: %q is neither a number of events nor a time such as until=12.5s", Environment, word)
+			}
+		default:
+			rest += word + " "
+		}
+	}
+	return rest, search, until, nil
 }
 
 // override lets words change the search. If they name one case, it returns that.
@@ -125,7 +187,7 @@ func (s *Search) override(words string) (one *Case, err error) {
 			}
 		default:
 			if !known {
-				return nil, fmt.Errorf("%s: there is no %q: there are seed, profile, set, only, variant, bug, seeds and for", Environment, name)
+				return nil, fmt.Errorf("%s: there is no %q: there are seed, profile, set, only, variant, bug, until, search, seeds and for", Environment, name)
 			}
 		}
 	}
@@ -234,14 +296,18 @@ func writeFiles(tl *timeline.Timeline, dir string) (page string, err error) {
 	return page, nil
 }
 
-// testLine returns what repeats cases of a test: an environment and a command.
-func testLine(test, pkg string) func(Case) string {
+// testLine returns what repeats cases of a test's search: an environment and a command.
+func testLine(test, pkg string, search int) func(Case) string {
 	var pattern []string
 	for _, part := range strings.Split(test, "/") {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
 	}
 	return func(c Case) string {
-		return fmt.Sprintf("%s=%s go test -count 1 -run %s %s", Environment, quoted(c.String()), quoted(strings.Join(pattern, "/")), pkg)
+		words := c.String()
+		if search > 1 {
+			words += fmt.Sprintf(" search=%d", search)
+		}
+		return fmt.Sprintf("%s=%s go test -count 1 -run %s %s", Environment, quoted(words), quoted(strings.Join(pattern, "/")), pkg)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestTheLineThatRepeatsATest(t *testing.T) {
 		{"TestX/a.b", `LOCKMESH_SIMULATE='seed=7 set=*=least' go test -count 1 -run '^TestX$/^a\.b$' shop`},
 		{"TestX/it's", `LOCKMESH_SIMULATE='seed=7 set=*=least' go test -count 1 -run '^TestX$/^it'\''s$' shop`},
 	} {
-		if got := testLine(tt.test, "shop")(c); got != tt.want {
+		if got := testLine(tt.test, "shop", 1)(c); got != tt.want {
 			t.Errorf("%s: %s\nwant %s", tt.test, got, tt.want)
 		}
 	}
@@ -132,3 +132,50 @@ type silent struct {
 }
 
 func (s *silent) Fatalf(format string, args ...any) { s.said = fmt.Sprintf(format, args...) }
+
+// noted is silent, and keeps what is logged.
+type noted struct {
+	silent
+	logged string
+}
+
+func (s *noted) Logf(format string, args ...any) { s.logged += fmt.Sprintf(format, args...) + "\n" }
+
+func newNoted(t *testing.T) *noted { return &noted{silent: silent{T: t}} }
+
+// The line of a test's second search repeats it.
+func TestTheSecondSearchIsRepeated(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	both := func() (first, second *noted) {
+		r := newNoted(t)
+		calm := func(w *World) error { w.Host("a"); return w.Run(time.Second) }
+		Test(r, Search{Seeds: 2, Play: calm})
+		first, r.said = &noted{silent: silent{said: r.said}}, ""
+		Test(r, Search{Seeds: 2, Play: func(w *World) error {
+			n := w.Pick("n", 3, 9)
+			w.At(time.Second, func() { w.Always("small", n < 3, "n is %d", n) })
+			return w.Run(2 * time.Second)
+		}})
+		return first, r
+	}
+	t.Setenv(Environment, "")
+	_, found := both()
+	_, words, _ := strings.Cut(found.said, Environment+"='")
+	words, _, _ = strings.Cut(words, "'")
+	t.Setenv(Environment, words)
+	first, again := both()
+	if first.said != "" || !strings.Contains(again.said, `always "small"`) {
+		t.Errorf("%s: the first says %q, the second %q", words, first.said, again.said)
+	}
+}
+
+// A user's own world stops where he wants to look at it.
+func TestUntilInATest(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv(Environment, "seed=3 until=1.5s")
+	r := newNoted(t)
+	Test(r, Search{Play: func(w *World) error { w.Host("shop"); return w.Run(3 * time.Second) }})
+	if r.said != "" || !strings.Contains(r.logged, "stopped at 1.5s") || !strings.Contains(r.logged, "shop: incarnation 1") {
+		t.Errorf("it says %q, and logs %q", r.said, r.logged)
+	}
+}

@@ -212,6 +212,9 @@ func (w *World) Step() error {
 }
 
 func (w *World) run(until time.Duration, cond func() bool) (err error) {
+	if until < w.now {
+		panic(fmt.Sprintf("simulate: Run for %v: time does not go back", until-w.now))
+	}
 	if w.running {
 		panic("simulate: Run called from inside of the simulation")
 	}
@@ -389,6 +392,10 @@ func (w *World) Close() {
 	}
 	account := w.timeline
 	w.timeline = nil
+	if !w.running { // an actor's deferred call may block outside
+		w.dog.start(w)
+		defer w.dog.stop()
+	}
 	defer func() { w.timeline = account }()
 	for _, h := range w.hosts {
 		if h.process != nil {

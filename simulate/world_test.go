@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -35,4 +36,22 @@ func TestFakeLockers(t *testing.T) {
 		}
 	}
 	t.Logf("%d events in %v", events, time.Since(start))
+}
+
+func TestTimeDoesNotGoBack(t *testing.T) {
+	o := Play(Options{}, func(w *World) error {
+		w.Host("a").Go("x", func(ctx context.Context) {
+			for Sleep(ctx, time.Second) == nil {
+			}
+		})
+		_ = w.Run(10 * time.Second)
+		_ = w.Run(5*time.Second - w.Now()) // up to the fifth second
+		if w.Now() < 10*time.Second {
+			t.Errorf("it is %v, and was 10s", w.Now())
+		}
+		return nil
+	})
+	if o.Err == nil {
+		t.Error("nobody minds")
+	}
 }

@@ -13,7 +13,9 @@ import (
 func TestBillsAreSentOnce(t *testing.T) {
 	simulate.Test(t, simulate.Search{
 		Options: simulate.Options{Profile: simulate.LAN},
+		Wanted:  true, // that some world comes to what is expected
 		Play: func(w *simulate.World) error {
+			w.Expect("bills are sent once")
 			store := &store{Register: w.Register("store"), world: w, sent: make(map[int]int)}
 			for i := range w.Pick("hosts", 2, 5) {
 				w.Host(fmt.Sprint("app-", i)).Boot("billing", func(ctx context.Context) {

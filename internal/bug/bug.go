@@ -226,6 +226,11 @@ const (
 	CloseUnheard
 	// ClaimLosesWaiter: who waits for a fixed length, and whose record ends before its claim, does not ask anew (P9).
 	ClaimLosesWaiter
+	// AllOrNothing: lost voters are replaced together, or not at all (P31).
+	AllOrNothing
+	// LeaverHoldsOn: a leader that leaves hands over only when it could do so at rest, and after the pause that
+	// its offers earned it (P22, P32).
+	LeaverHoldsOn
 
 	end // of the bugs: new ones come before it
 )

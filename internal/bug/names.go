@@ -102,4 +102,6 @@ var names = [end]string{
 	LateClaimStays:        "LateClaimStays",
 	CloseUnheard:          "CloseUnheard",
 	ClaimLosesWaiter:      "ClaimLosesWaiter",
+	AllOrNothing:          "AllOrNothing",
+	LeaverHoldsOn:         "LeaverHoldsOn",
 }

@@ -1,0 +1,73 @@
+package simulate
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A deferred call that ends its goroutine when the world is closed takes no outcome along.
+func TestGoexitAtClose(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv(Environment, "")
+	for _, broken := range []bool{true, false} {
+		r := newNoted(t)
+		Test(r, Search{Seeds: 10, Workers: 1, Play: func(w *World) error {
+			w.Host("a").Go("x", func(ctx context.Context) {
+				defer runtime.Goexit()
+				_ = Sleep(ctx, time.Hour)
+			})
+			w.At(time.Second, func() { w.Always("sun", !broken, "rain") })
+			return w.Run(2 * time.Second)
+		}})
+		want := "ended its goroutine"
+		if broken {
+			want = `always "sun": rain`
+		}
+		if !strings.Contains(r.said, want) {
+			t.Errorf("broken %v: it fails with %q, and logs %q", broken, r.said, r.logged)
+		}
+	}
+}
+
+// A panic of a deferred call is a failure, also when the world is closed.
+func TestPanicAtClose(t *testing.T) {
+	o := Play(Options{}, func(w *World) error {
+		w.Host("a").Go("x", func(ctx context.Context) {
+			defer func() { panic("oh no") }()
+			_ = Sleep(ctx, time.Hour)
+		})
+		return w.Run(2 * time.Second)
+	})
+	if o.Err == nil || !strings.Contains(o.Err.Error(), "oh no") {
+		t.Errorf("Play returns %v", o.Err)
+	}
+}
+
+// The watchdog names an actor whose deferred call blocks when the world is closed.
+func TestTheWatchdogSeesTheEnd(t *testing.T) {
+	free, said := make(chan struct{}), make(chan string, 9)
+	w := New(Options{Stalled: func(report string) {
+		said <- report
+		close(free)
+	}})
+	w.dog.limit = 200 * time.Millisecond
+	w.Host("a").Go("x", func(ctx context.Context) {
+		defer func() { <-free }()
+		_ = Sleep(ctx, time.Hour)
+	})
+	_ = w.Run(time.Second)
+	closed := make(chan struct{})
+	go func() { w.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(3 * time.Second):
+		close(free)
+		t.Fatal("nobody says anything")
+	}
+	if report := <-said; !strings.Contains(report, "actor a/x blocks") {
+		t.Error(report)
+	}
+}
