@@ -212,6 +212,27 @@ func TestTheLastNodesLeave(t *testing.T) {
 	}
 }
 
+// Promise: G9: who is told to leave keeps its locks until they are unlocked, or its time is
+// up, also when all others are told so at the same moment, and hold nothing.
+func TestAFleetThatStopsKeepsItsLocks(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newTrial(t, simulate.Options{Seed: seed}, trialTTL, 3)
+		l := w.lock("b", "mine")
+		for _, host := range []string{"a", "b", "c"} {
+			w.begin(host, func(ctx context.Context, n *mesh.Node) {
+				ctx, cancel := simulate.WithTimeout(ctx, 20*time.Second)
+				defer cancel()
+				_ = n.Leave(ctx)
+			})
+		}
+		w.pass(3 * trialTTL)
+		if l.Err() != nil {
+			t.Errorf("seed %d: %v", seed, l.Err())
+		}
+		w.check(w.unlock("b", l, time.Second))
+	}
+}
+
 func TestLeaveWhileHolding(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 21}, trialTTL, 3)
 	key := w.ledBy("a")

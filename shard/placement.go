@@ -266,15 +266,16 @@ func (r *Replica) place() {
 		if len(promote) < need {
 			// Some are passed over, and there is nobody else. Who answers does not wait for
 			// them: each takes a lost voter's place (P31).
-			places := len(promote) - 1 + len(r.conf.Voters)%2
 			lost = r.departedFirst(without(lost, r.cfg.ID))
-			if len(promote) == 0 || len(lost) < places || r.cfg.Bugs.Has(bug.AllOrNothing) {
+			odd := len(r.conf.Voters) % 2
+			promote = promote[:min(len(promote), len(lost)+1-odd)] // the voters stay odd, or become so
+			if len(promote) == 0 || r.cfg.Bugs.Has(bug.AllOrNothing) {
 				if leaves && !r.cfg.Bugs.Has(bug.LeaverHoldsOn) {
 					r.handOver(progress) // perhaps another one reaches them
 				}
 				return
 			}
-			lost = lost[:places]
+			lost = lost[:len(promote)-1+odd]
 		}
 		for _, id := range promote {
 			if !r.ready(id, progress) {

@@ -143,6 +143,26 @@ func TestTheDeafGetNoVote(t *testing.T) {
 	}
 }
 
+// Promise: G6, P31: of three voters one is dead, and the ring wants five; one of the three that
+// are new is out of reach. The other two do not both get a vote, or there would be four; one does.
+func TestOneOfTwoReplacesTheDead(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(3)
+	w.cut[3], w.cut[6] = true, true
+	wish := Wish{Fates: map[uint64]Fate{103: Departed}}
+	for _, id := range []int{1, 2, 4, 5, 6} {
+		wish.Nodes = append(wish.Nodes, w.replicas[id-1].cfg.Self)
+	}
+	for _, r := range w.replicas {
+		r.SetWish(wish)
+	}
+	w.run(t, 4*graceTicks)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) {
+		t.Errorf("voters %v, learners %v", got, leader.Learners())
+	}
+}
+
 // Promise: G6, P30: voters are replaced also where each answer is heard only once in half a
 // second or more, which is enough to lead.
 // Method: of five voters three are left, and two learners; what they say reaches the leader in

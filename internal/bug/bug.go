@@ -231,8 +231,8 @@ const (
 	// LeaverHoldsOn: a leader that leaves hands over only when it could do so at rest, and after the pause that
 	// its offers earned it (P22, P32).
 	LeaverHoldsOn
-	// LeavesQuietly: who leaves says so when its locks are free, and may be given replicas until then (P32).
-	LeavesQuietly
+	// HostsAtTheEnd: who leaves takes replicas in until its locks are free and it says that it leaves (P32).
+	HostsAtTheEnd
 
 	end // of the bugs: new ones come before it
 )

@@ -104,5 +104,5 @@ var names = [end]string{
 	ClaimLosesWaiter:      "ClaimLosesWaiter",
 	AllOrNothing:          "AllOrNothing",
 	LeaverHoldsOn:         "LeaverHoldsOn",
-	LeavesQuietly:         "LeavesQuietly",
+	HostsAtTheEnd:         "HostsAtTheEnd",
 }

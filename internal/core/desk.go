@@ -283,6 +283,9 @@ func (d *desk) redirected(from uint64, r redirect) {
 		d.leader = r.leader
 	}
 	if r.number == 0 {
+		if r.leader != 0 {
+			t.attempt = 0
+		}
 		if t.jumps++; t.jumps <= maxJumps && r.leader != 0 && t.renewable() {
 			t.renew()
 		}
@@ -389,6 +392,7 @@ func (d *desk) cancel(t *seat, target uint64) {
 	c := &call{what: cancels, session: t.session, shard: d.shard, target: target, orphaned: true, first: d.lane.now}
 	if t.single {
 		c.what = closes
+		t.outlast()
 	}
 	t.put(c)
 	d.send(c)
@@ -425,6 +429,7 @@ func (d *desk) release(c *call) {
 	}
 	if t.single {
 		c.what = closes // its record goes with its one hold
+		t.outlast()
 	}
 	c.first = d.lane.now
 	t.put(c)

@@ -325,6 +325,9 @@ func (l *lane) host(sh int, generation, id uint64) {
 	if id <= l.hosted[sh] && !l.node.bugs.Has(bug.Amnesia) {
 		return
 	}
+	if l.node.closing() && !l.node.bugs.Has(bug.HostsAtTheEnd) {
+		return // who is to go soon must not be given a vote (P32)
+	}
 	if r := l.replica(sh); r != nil {
 		if r.ID() >= id || generation < r.Generation() {
 			return

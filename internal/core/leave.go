@@ -21,11 +21,11 @@ const (
 )
 
 // Leave hands everything over and stops the node (P32). New calls fail with ErrClosed at
-// once, own waiters are cancelled, and other nodes begin to take over this one's shards; it
-// waits until held locks are unlocked, or ctx ends (20 s, if ctx has no deadline). Those
-// that are held still are lost to their holders, and lapse with their leases: they are not
-// released, for the holder may not have stopped yet. For what is not taken over by then it
-// waits another 20 s. It returns nil if nothing was left behind, else an error that says what.
+// once, and own waiters are cancelled; then it waits until held locks are unlocked, or ctx
+// ends (20 s, if ctx has no deadline). Those that are held still are lost to their
+// holders, and lapse with their leases: they are not released, for the holder may not
+// have stopped yet. Then other nodes take over this one's shards, within another 20 s. It
+// returns nil if nothing was left behind, else an error that says what.
 func (n *Node) Leave(ctx context.Context) error {
 	n.mu.Lock()
 	switch n.status {
@@ -43,10 +43,6 @@ func (n *Node) Leave(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		limit = n.world.Now() + leaveWait
 	}
-	if !n.bugs.Has(bug.LeavesQuietly) {
-		// At once, though its locks keep it: who is to go soon must not be given a vote.
-		n.hall.post(func(h *hall) { h.leave() })
-	}
 	n.everywhere(func(l *lane) int { return l.cancelWaiters() })
 	left := error(nil)
 	if !n.pollUntil(ctx, limit, func() bool { return n.everywhere(func(l *lane) int { return l.heldLocks() }) == 0 }) {
@@ -54,9 +50,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	n.everywhere(func(l *lane) int { return l.lapse() })
 
-	if n.bugs.Has(bug.LeavesQuietly) {
-		n.hall.post(func(h *hall) { h.leave() })
-	}
+	n.hall.post(func(h *hall) { h.leave() })
 	looks := 0
 	over := n.pollUntil(context.WithoutCancel(ctx), n.world.Now()+handoverWait, func() bool {
 		looks++

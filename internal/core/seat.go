@@ -305,6 +305,15 @@ func (t *seat) withdraw(c *call) {
 	t.desk.cancel(t, 0)
 }
 
+// outlast keeps a seat whose record is to be closed for as long as a claim under way may
+// make that record last: until then the Close is repeated.
+func (t *seat) outlast() {
+	if len(t.claims) > 0 && !t.desk.lane.node.bugs.Has(bug.LateClaimStays) {
+		c := t.claims[0]
+		t.until = max(t.until, c.first+t.believes(c.length))
+	}
+}
+
 // late returns the claim under way for more of a hold that is over, if it may count still.
 func (t *seat) late() *call {
 	if len(t.claims) == 0 || t.desk.lane.node.bugs.Has(bug.LateClaimStays) {
