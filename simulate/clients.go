@@ -14,7 +14,7 @@ import (
 type recorder CallRecord
 
 // Called implements seam.Clients.
-func (p *process) Called(_ transport.ID, ask seam.Ask) seam.Caller {
+func (p *process) Called(node transport.ID, ask seam.Ask) seam.Caller {
 	h := p.world.history
 	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold}
 	if a := p.world.current; a != nil {
@@ -27,12 +27,13 @@ func (p *process) Called(_ transport.ID, ask seam.Ask) seam.Caller {
 				if c.want != want {
 					p.world.Fail(fmt.Errorf("simulate: %v reports a call for %v, and calls for %v", a, c.want, want))
 				}
+				c.node = node
 				return (*recorder)(c)
 			}
 		}
 	}
 	c := h.call(p, want)
-	c.silent = true
+	c.node, c.silent = node, true
 	return (*recorder)(c)
 }
 

@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -55,11 +56,13 @@ type keyQueue struct {
 type grant struct {
 	token  uint64
 	weight int64
+	told   *tableGrant // nil if nobody has called for the key
 }
 
 type place struct {
 	revision uint64
-	seat     int // among those of one revision
+	seat     int           // among those of one revision
+	at       time.Duration // when it was taken
 }
 
 func (p place) compare(q place) int {
@@ -88,11 +91,14 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 	switch d.What {
 	case seam.Queued:
 		k.seats++
-		k.place[r] = place{d.Revision, k.seats}
+		k.place[r] = place{d.Revision, k.seats, f.world.now}
 	case seam.Dropped:
 		delete(k.place, r)
 	case seam.Released:
 		k.used -= k.held[r].weight
+		if t := k.held[r].told; t != nil {
+			t.to = f.world.now
+		}
 		delete(k.held, r)
 	case seam.Refused:
 		if d.Settling {
@@ -118,7 +124,12 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", d.Shard, d.Key, d.Token, k.token))
 		}
 		k.granted, k.token, k.who = p, d.Token, r
-		k.held[r] = grant{d.Token, d.Weight}
+		g := grant{token: d.Token, weight: d.Weight}
+		if c := f.world.history.keys[d.Key]; c != nil {
+			g.told = &tableGrant{token: d.Token, owner: d.Owner, queued: p.at, from: f.world.now, to: running}
+			c.granted = append(c.granted, g.told)
+		}
+		k.held[r] = g
 		if k.used += d.Weight; k.used > d.Capacity {
 			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %v: %d of %d", d.Shard, d.Key, r, k.used, d.Capacity))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate/timeline"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // History is what the clients of a world did and believed, in true time. The
@@ -64,6 +65,16 @@ type keyHistory struct {
 	tokens    map[uint64]*HoldRecord
 	freed     time.Duration   // when the latest of the holds that are over left the key free
 	settling  []time.Duration // when tries were refused since the shard was young (P27)
+	granted   []*tableGrant   // by the table, in the order in which that was told
+}
+
+// tableGrant is a grant as the table told of it. One that no call returned with is nobody's:
+// its session was given up while it was on its way, and it ends with that one's lease.
+type tableGrant struct {
+	token    uint64
+	owner    transport.ID
+	queued   time.Duration
+	from, to time.Duration // to is running while it is not over
 }
 
 // peak is the highest token of all holds that had returned by some time.
@@ -119,6 +130,7 @@ func (w Want) String() string {
 type CallRecord struct {
 	history *History
 	process *process
+	node    transport.ID // zero: no node was asked
 	who     string
 	actor   string
 	by      *actor    // who reports it, until its end is reported

@@ -68,6 +68,12 @@ func (s *story) refused(name string) {
 	s.holds[name].call.Returned(nil, fmt.Errorf("try: %w", fault.ErrLocked))
 }
 
+// nobodys is a grant of the table that no call returns with.
+func (s *story) nobodys(token uint64) {
+	k := s.w.history.keys["k"]
+	k.granted = append(k.granted, &tableGrant{token: token, queued: s.w.now, from: s.w.now, to: running})
+}
+
 // of is what a node would tell of the hold of that name.
 func (s *story) of(name string) *recorder { return (*recorder)(s.holds[name].call) }
 
@@ -390,6 +396,24 @@ func TestCheckers(t *testing.T) {
 			s.unlock("1")
 			s.pass(sec)
 			s.call("2", "b", x)
+			s.pass(sec)
+			s.refused("2")
+		}, "linearizable"},
+		{"a try that met a grant of nobody", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.unlock("1")
+			s.nobodys(2)
+			s.pass(sec)
+			s.call("2", "b", x)
+			s.pass(sec)
+			s.refused("2")
+		}, ""},
+		{"a try that met its own first request", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.unlock("1")
+			s.pass(sec)
+			s.call("2", "b", x)
+			s.nobodys(2)
 			s.pass(sec)
 			s.refused("2")
 		}, "linearizable"},

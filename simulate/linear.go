@@ -185,11 +185,17 @@ func (x *HoldRecord) certain() bool {
 }
 
 // excused reports whether a refused try may have met something that is no operation:
-// somebody who waited, or a call that failed, or a hold that ended nobody knows when; or
-// a shard that was too young to grant anything.
+// somebody who waited, or a call that failed, or a hold that ended nobody knows when; a
+// grant of nobody; or a shard that was too young to grant anything.
 func (k *keyHistory) excused(try *CallRecord) bool {
 	if slices.ContainsFunc(k.settling, func(at time.Duration) bool { return try.began <= at && at <= try.ended }) {
 		return true
+	}
+	for _, g := range k.granted {
+		// Its own first request excuses no try (P16).
+		if k.tokens[g.token] == nil && (g.owner != try.node || g.queued < try.began) && g.from <= try.ended && (g.to == running || g.to >= try.began) {
+			return true
+		}
 	}
 	for _, c := range k.calls {
 		if c == try || c.began > try.ended || c.refused && c.ended < try.began {

@@ -233,6 +233,8 @@ const (
 	LeaverHoldsOn
 	// HostsAtTheEnd: who leaves takes replicas in until its locks are free and it says that it leaves (P32).
 	HostsAtTheEnd
+	// LastReplicaReported: a node goes on to report its last replica when that is gone (P30).
+	LastReplicaReported
 
 	end // of the bugs: new ones come before it
 )

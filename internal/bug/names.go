@@ -105,4 +105,5 @@ var names = [end]string{
 	AllOrNothing:          "AllOrNothing",
 	LeaverHoldsOn:         "LeaverHoldsOn",
 	HostsAtTheEnd:         "HostsAtTheEnd",
+	LastReplicaReported:   "LastReplicaReported",
 }

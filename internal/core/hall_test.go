@@ -1,10 +1,13 @@
 package core
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // Of several incarnations the one that is connected bears the name, then one that gossip
@@ -30,5 +33,28 @@ func TestWhoBearsAName(t *testing.T) {
 	h.leaving = true
 	if h.prefer(self, connected) {
 		t.Error("a node that leaves bears its name longer than its next incarnation")
+	}
+}
+
+// Promise: G6, P30: a lane whose last replica is gone ticks no more, and says at once that it
+// has none: what that replica knew would keep Join of its own node waiting.
+func TestTheLastReplicaIsReportedGone(t *testing.T) {
+	for bugs, want := range map[bug.Set]int{{}: 0, bug.Of(bug.LastReplicaReported): 1} {
+		n := &Node{id: 9, bugs: bugs}
+		n.hall = &hall{node: n}
+		self := shard.Peer{Node: 9, Name: "a", Addr: "a:1"}
+		r := shard.NewReplica(shard.Config{
+			ID: 1, Self: self, Founders: []uint64{1}, Peers: map[uint64]shard.Peer{1: self},
+			Rho: 0.01, Logger: slog.New(slog.DiscardHandler),
+		}, time.Second)
+		r.Wake(time.Second)
+		r.Ready(time.Second, &shard.Output{})
+		l := &lane{node: n, replicas: []*shard.Replica{r}}
+		if l.observe(); len(l.reported.led) != 1 {
+			t.Fatalf("the report of one that leads is %+v", l.reported)
+		}
+		if l.drop(r); len(l.reported.led) != want {
+			t.Errorf("with %v the report without it is %+v", bugs.Names(), l.reported)
+		}
 	}
 }

@@ -179,6 +179,7 @@ func (l *lane) tick() {
 	l.replicas = slices.DeleteFunc(l.replicas, func(r *shard.Replica) bool { return r.Err() != nil })
 	l.entries.Store(entries)
 	l.commands.Store(commands)
+	l.emptied()
 	if l.ticks++; l.ticks%observed == 0 {
 		l.observe()
 	}
@@ -372,6 +373,14 @@ func (l *lane) watch(cfg *shard.Config) {
 func (l *lane) drop(r *shard.Replica) {
 	if i, ok := l.search(r.Shard()); ok && l.replicas[i] == r {
 		l.replicas = slices.Delete(l.replicas, i, i+1)
+		l.emptied()
+	}
+}
+
+// emptied tells of a lane's last replica that it is gone: the lane ticks no more.
+func (l *lane) emptied() {
+	if len(l.replicas) == 0 && !l.node.bugs.Has(bug.LastReplicaReported) {
+		l.observe()
 	}
 }
 
