@@ -87,8 +87,8 @@ func (e *election) forget(r *Replica) {
 	r.dirty = true
 }
 
-// stand campaigns. A replica without a vote, which hears nothing of its shard either, asks
-// whether it is still one of its replicas.
+// stand campaigns, and asks whether this replica is still one of the shard's: one without a
+// vote does only that.
 func (e *election) stand(r *Replica) {
 	if !e.forgot {
 		e.forget(r) // no tick came between E and the deadline; a learner does not campaign, and would not forget
@@ -105,8 +105,10 @@ func (e *election) stand(r *Replica) {
 		e.campaign = never
 	}
 	r.dirty = true
+	// Also one that has a vote, as far as it knows: it may have been removed while it stood
+	// still, and the leader be none of those whom it asks for theirs.
+	r.asks = !r.cfg.Bugs.Has(bug.WaitsForFarewell)
 	if !r.mayVote(r.cfg.ID) {
-		r.asks = !r.cfg.Bugs.Has(bug.WaitsForFarewell)
 		if last, _ := r.store.LastIndex(); last == 0 && r.now-contact >= learnerGrace && !r.cfg.Bugs.Has(bug.StrayStays) {
 			r.giveUp()
 		}

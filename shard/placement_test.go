@@ -143,6 +143,34 @@ func TestTheDeafGetNoVote(t *testing.T) {
 	}
 }
 
+// Promise: G9, P24: a voter that was removed while it stood still asks all whom it knows, also
+// the learner that has its vote now, and may lead: the others, whom it asks for theirs, must not tell.
+func TestARemovedVoterAsksAll(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(1)
+	wish := Wish{Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self}, Fates: make(map[uint64]Fate)}
+	leader.SetWish(wish)
+	w.run(t, 4*placeEvery)
+	w.cut[3] = true
+	wish.Fates[103] = Away
+	leader.SetWish(wish)
+	w.run(t, 4*placeEvery)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) {
+		t.Fatalf("voters %v", got)
+	}
+	w.cut[3] = false
+	asked := false
+	w.loses = func(f Frame) bool {
+		asked = asked || f.From == 3 && f.To == 4
+		return false
+	}
+	w.run(t, 4*electionTicks)
+	if !asked {
+		t.Error("it asks only those whom it knows as voters")
+	}
+}
+
 // Promise: G6, P31: of three voters one is dead, and the ring wants five; one of the three that
 // are new is out of reach. The other two do not both get a vote, or there would be four; one does.
 func TestOneOfTwoReplacesTheDead(t *testing.T) {

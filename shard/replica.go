@@ -390,6 +390,9 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		r.strangers[f.From] = node
 	}
 	m := f.Message
+	if string(m.Context) == question && m.GetTerm() > r.term {
+		return nil // a question deposes nobody
+	}
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
 		// Raft panics on a commit beyond its log: the sender took us for another (P23).
