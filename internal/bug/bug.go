@@ -202,7 +202,7 @@ const (
 	HelperAskedOnce
 	// HearsLeadersAlone: a leader counts as known only to whom it reports itself (P15).
 	HearsLeadersAlone
-	// WaitsForFarewell: a replica without a vote that hears nothing does not ask whether it was removed (P24).
+	// WaitsForFarewell: a replica that hears nothing of its shard does not ask whether it was removed (P24).
 	WaitsForFarewell
 	// LatestBearsName: of two incarnations the one that gossip spoke of last bears the name (P33).
 	LatestBearsName
