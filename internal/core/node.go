@@ -35,6 +35,9 @@ const (
 	maxVersion = 1
 )
 
+// ringHash is the ring's fingerprint, for which 12 rings are built: once per process.
+var ringHash = sync.OnceValue(ring.Fingerprint)
+
 // mesh is what the node's mesh was founded with.
 type mesh struct {
 	founding.Mesh
@@ -119,7 +122,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n.hello = transport.Hello{
 		MeshName: cfg.MeshName, Name: cfg.Name, ID: transport.ID(n.id), Zone: cfg.Zone,
-		MinVersion: minVersion, MaxVersion: maxVersion, RingHash: ring.Fingerprint(),
+		MinVersion: minVersion, MaxVersion: maxVersion, RingHash: ringHash(),
 	}
 	t := cfg.Transport
 	t.Hello, t.Logger, t.Accept = n.hello, cfg.Logger, n.accept
