@@ -171,6 +171,23 @@ func TestARemovedVoterAsksAll(t *testing.T) {
 	}
 }
 
+// Who asks whether it was removed may have stood for election, alone, before.
+func TestAQuestionDeposesNobody(t *testing.T) {
+	w, leader := led(t)
+	term := leader.term
+	w.replicas[2].term = term + 1
+	w.replicas[2].asks = true
+	w.run(t, 2*HeartbeatTicks)
+	for _, r := range w.replicas[:2] {
+		if r.term != term {
+			t.Errorf("replica %d went from term %d to %d", r.ID(), term, r.term)
+		}
+	}
+	if !leader.Serving() {
+		t.Error("the leader does not lead any more")
+	}
+}
+
 // Promise: G6, P31: of three voters one is dead, and the ring wants five; one of the three that
 // are new is out of reach. The other two do not both get a vote, or there would be four; one does.
 func TestOneOfTwoReplacesTheDead(t *testing.T) {
