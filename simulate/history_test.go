@@ -232,6 +232,17 @@ func TestCheckers(t *testing.T) {
 			s.pass(sec)
 			s.holds["2"].held.Use()
 		}, "G1 exclusion"},
+		{"a belief that comes back is seen when it does", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.w.Pause("a")
+			s.pass(11 * sec)
+			s.w.Resume("a")
+			s.lock("2", "b", x, 2)
+			s.renewed("1")
+			s.of("1").Renewed()
+			s.unlock("1")
+			s.unlock("2")
+		}, "G1 exclusion"},
 		{"a crashed holder keeps its lease", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)
