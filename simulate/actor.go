@@ -195,6 +195,7 @@ type parker struct {
 	process  *process
 	waiter   *actor
 	unparked bool
+	mail     bool // for a message, which may never come, and not for an answer of a node
 }
 
 var _ seam.Parker = (*parker)(nil)

@@ -84,7 +84,7 @@ func Receive(ctx context.Context, port string) (Message, error) {
 		if err := ctx.Err(); err != nil {
 			return Message{}, err
 		}
-		pk := &parker{process: p}
+		pk := &parker{process: p, mail: true}
 		b.waiting = append(b.waiting, pk)
 		pk.Park(ctx, seam.Never)
 		b.waiting = slices.DeleteFunc(b.waiting, func(w *parker) bool { return w == pk })

@@ -134,7 +134,7 @@ func (w *World) parked() (names []string) {
 			continue
 		}
 		for _, a := range h.process.actors {
-			if a.started && !a.finished && a.parker != nil {
+			if a.started && !a.finished && a.parker != nil && !a.parker.mail {
 				names = append(names, a.String())
 			}
 		}
