@@ -27,6 +27,7 @@ type conn struct {
 	held    [2][]*frame // by sender: waiting for a cut to end, in order
 	silence [2]event    // by end: gives up then
 	reset   [2]bool     // by end: news of the other's end is on its way
+	bye     [2]*event   // by end: the other's goodbye, if that was sent
 }
 
 func (n *network) newConn(dialler, acceptor *endpoint, hellos [2]transport.Hello) *conn {
@@ -136,6 +137,15 @@ func (c *conn) notice() {
 	}
 }
 
+// lull lets an end give the connection up if the next frame for it, which is late and lets none
+// pass, is later than its patience: it should have had keep-alives meanwhile.
+func (c *conn) lull(side int, usual, late time.Duration) {
+	n := c.net
+	if silence := n.dials.between(minSilence, maxSilence); silence < late {
+		n.world.after(usual+silence, c.ends[side].process, func() { c.broken(side) })
+	}
+}
+
 func (c *conn) paused(side int) bool { return c.host(side).paused }
 
 // hold keeps a frame until the cut that it met is over.
@@ -180,7 +190,7 @@ func (c *conn) goodbye(side int) {
 	}
 	at := max(n.world.now+n.latency(c.host(side), c.host(other), 0, transport.Urgent), c.last[side][0]+1, c.last[side][1]+1, c.since[other]+1)
 	c.reset[other] = true // nothing else tells it
-	n.world.after(at-n.world.now, c.ends[other].process, func() {
+	c.bye[other] = n.world.after(at-n.world.now, c.ends[other].process, func() {
 		c.reset[other] = false
 		if !c.open[other] {
 			return

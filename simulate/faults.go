@@ -208,8 +208,6 @@ func (w *World) healLinks(which func(from, to *Host) bool) {
 				continue
 			}
 			p := &n.paths[i][j]
-			// What waits has its time; what comes does not wait behind it.
-			p.busy, p.urgent = min(p.busy, w.now), min(p.urgent, w.now)
 			healed := p.base.healed(w.opts.Link)
 			p.base = &healed
 		}

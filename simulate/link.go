@@ -14,14 +14,14 @@ import (
 // of them it is harsher than any real one.
 type Link struct {
 	Latency time.Duration // the least; zero means 200 µs
-	Jitter  time.Duration // the mean of what comes on top
+	Jitter  time.Duration // the mean of what comes on top; a frame late by seconds costs the connection
 	Shape   Shape         // how Jitter is spread
 	// Loss, Duplicate and Reorder are of a million frames. Those that are reordered are
 	// late by up to some milliseconds.
 	Loss, Duplicate, Reorder int64
 	// Bandwidth is in bytes per second; zero means no limit. What is sent faster queues
 	// up, one frame behind the other, all connections in one queue; urgent frames pass
-	// the others.
+	// the others. More of it counts for what waits already, less for what comes.
 	Bandwidth int64
 	// Queue is how many bytes may wait there; zero means no limit but those of the
 	// connections. A frame that does not fit is refused when it is sent, as by the full
@@ -141,7 +141,7 @@ func (w *World) SetLinkOneWay(from, to string, l Link) {
 //	w.SetLinks(simulate.Link{Latency: 40 * time.Millisecond, Jitter: 10 * time.Millisecond})
 func (w *World) SetLinks(l Link) {
 	l.check()
-	*w.net.link = l
+	w.net.link = &l
 	for i := range w.net.paths {
 		for j := range w.net.paths[i] {
 			w.net.paths[i][j].base = w.net.link
@@ -175,27 +175,41 @@ func (n *network) calm(x *weather) {
 	n.forecast()
 }
 
-// forecast finds out what each link is like now.
+// forecast finds out what each link is like now, and lets go on faster what is on its way
+// over one that has become broader.
 func (n *network) forecast() {
+	broader := false
 	for i := range n.paths {
 		for j := range n.paths[i] {
 			p := &n.paths[i][j]
-			p.link = p.base
-			if p.sheltered {
-				continue
-			}
-			for _, x := range n.weathers {
-				if x.from != nil && x.from.index != i || x.to != nil && x.to.index != j {
-					continue
-				}
-				if p.link == p.base {
-					l := *p.base
-					p.link = &l
-				}
-				x.change(p.link)
+			was := p.link.Bandwidth
+			p.link = n.current(i, j)
+			p.was = 0
+			if is := p.link.Bandwidth; p.busy > n.world.now && was > 0 && (is == 0 || is > was) {
+				p.was, broader = was, true
 			}
 		}
 	}
+	if broader {
+		n.hurry()
+	}
+}
+
+// current returns what a path's link is like in the weather of the moment.
+func (n *network) current(i, j int) *Link {
+	p := &n.paths[i][j]
+	l := *p.base
+	changed := false
+	for _, x := range n.weathers {
+		if !p.sheltered && (x.from == nil || x.from.index == i) && (x.to == nil || x.to.index == j) {
+			x.change(&l)
+			changed = true
+		}
+	}
+	if !changed {
+		return p.base
+	}
+	return &l
 }
 
 // expose lets the weather reach all links again.

@@ -340,12 +340,16 @@ func (n *network) fly(f *frame, extra time.Duration, free bool) {
 		n.keep(f)
 		return
 	}
-	at := n.world.now + n.latency(from, to, len(f.body), f.class) + extra
+	d, late := n.transit(from, to, len(f.body), f.class)
+	at := n.world.now + d + extra
 	if last := &c.last[f.side][f.class]; free {
 		at = max(at, c.since[1-f.side])
 	} else {
 		at = max(at, *last+1)
 		*last = at
+		if late > minSilence && !c.line {
+			c.lull(1-f.side, d-late, late)
+		}
 	}
 	n.world.schedule(&f.ev, at)
 }

@@ -16,6 +16,7 @@ type path struct {
 	cuts      int           // faults that cut it
 	busy      time.Duration // until then what was sent occupies its bandwidth
 	urgent    time.Duration // until then what was sent of urgent frames alone does
+	was       int64         // the bandwidth before it became broader: see hurry
 	keeps     bool          // Hold
 	sheltered bool          // HealCore: no weather reaches it
 	fault     int           // the moment at which Hold began
@@ -44,26 +45,33 @@ func (n *network) open(from, to *Host) bool {
 // latency draws how long size bytes take that are sent now. Urgent ones pass all others
 // that wait for bandwidth, as they do in the queue of a real connection.
 func (n *network) latency(from, to *Host, size int, class transport.Class) time.Duration {
+	d, _ := n.transit(from, to, size, class)
+	return d
+}
+
+// transit is latency, and by how much of it the frame is later than usual on this link.
+func (n *network) transit(from, to *Host, size int, class transport.Class) (d, late time.Duration) {
 	p := &n.paths[from.index][to.index]
 	l := p.link
-	d := l.Latency
+	d = l.Latency
 	if d == 0 {
 		d = 200 * time.Microsecond
 	}
 	if from == to {
-		return 20*time.Microsecond + l.jitter(n.delays)
+		return 20*time.Microsecond + l.jitter(n.delays), 0
 	}
-	d += l.jitter(n.delays)
+	jitter := l.jitter(n.delays)
+	d, late = d+jitter, jitter-l.Jitter
 	if l.Bandwidth > 0 {
 		takes := time.Duration(int64(size+frameOverhead) * int64(time.Second) / l.Bandwidth)
 		p.busy = max(p.busy, n.world.now) + takes
 		if class != transport.Urgent {
-			return d + p.busy - n.world.now
+			return d + p.busy - n.world.now, late
 		}
 		p.urgent = max(p.urgent, n.world.now) + takes
 		d += p.urgent - n.world.now
 	}
-	return d
+	return d, late
 }
 
 // frameOverhead is what a frame's headers take on a link, more or less.
@@ -77,6 +85,51 @@ func (p *path) full(now time.Duration, size int) bool {
 	}
 	waiting := scale(p.busy-now, l.Bandwidth, int64(time.Second))
 	return int64(waiting)+int64(size) > l.Queue
+}
+
+// sooner returns when something is over that would be at the given time, now that the link
+// is broader. No frame becomes faster than light.
+func (p *path) sooner(now, at time.Duration) time.Duration {
+	left := max(0, at-now)
+	narrow := time.Duration(0)
+	if p.link.Bandwidth > 0 {
+		narrow = scale(left, p.was, p.link.Bandwidth)
+	}
+	return now + max(narrow, min(left, p.link.Latency))
+}
+
+// hurry lets what is on its way over links that have become broader arrive as soon as their
+// new bandwidth allows, in the same order.
+func (n *network) hurry() {
+	now := n.world.now
+	last := make(map[*path]time.Duration)
+	n.world.moving = true
+	for _, f := range n.flying() {
+		p := &n.paths[f.from().index][f.to().index]
+		if f.ev.slot < 0 || p.was == 0 {
+			continue
+		}
+		at := max(p.sooner(now, f.ev.at), last[p]+1)
+		last[p] = at
+		f.conn.last[f.side][f.class] = at
+		n.world.schedule(&f.ev, at)
+	}
+	for _, c := range n.conns {
+		for side, bye := range c.bye {
+			p := &n.paths[c.host(1-side).index][c.host(side).index]
+			if bye != nil && bye.slot >= 0 && p.was > 0 {
+				n.world.schedule(bye, max(p.sooner(now, bye.at), last[p]+1))
+			}
+		}
+	}
+	n.world.moving = false
+	for i := range n.paths {
+		for j := range n.paths[i] {
+			if p := &n.paths[i][j]; p.was > 0 {
+				p.busy, p.urgent, p.was = p.sooner(now, p.busy), p.sooner(now, p.urgent), 0
+			}
+		}
+	}
 }
 
 // cut is one fault's set of severed directions.

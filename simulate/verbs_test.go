@@ -299,6 +299,68 @@ func TestBandwidthAndQueue(t *testing.T) {
 	}
 }
 
+// What is on its way over a link that becomes broader does not keep the pace at which it began.
+func TestABroaderLinkIsFasterAtOnce(t *testing.T) {
+	const size = 10_000 - frameOverhead
+	narrow := Link{Latency: time.Millisecond, Bandwidth: 10_000}
+	for _, tt := range []struct {
+		name   string
+		change func(*World)
+		first  time.Duration // of the frame that is half through by then
+	}{
+		{"twice as broad", func(w *World) { w.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 20_000}) }, 750 * ms},
+		{"without a limit", func(w *World) { w.SetLink("a", "b", Link{Latency: time.Millisecond}) }, 500 * ms},
+		{"healed", (*World).HealAll, 500 * ms},
+		{"as before", func(w *World) { w.SetLinks(narrow) }, time.Second},
+		{"narrower", func(w *World) { w.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 5_000}) }, time.Second},
+	} {
+		w, a, b := pairOf(t, Options{})
+		w.SetLink("a", "b", narrow)
+		start := w.Now()
+		for i := range 3 {
+			a.net.Send(b.id, 0, transport.Class(i%2), append([]byte(fmt.Sprint(i)), make([]byte, size-1)...))
+		}
+		a.net.Disconnect(b.id)
+		run(t, w, 500*ms)
+		tt.change(w)
+		if err := w.RunUntil(func() bool { return len(b.frames) > 0 }, time.Minute); err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		if d := w.Now() - start - tt.first; d < 0 || d > 3*ms {
+			t.Errorf("%s: the first arrived after %v, want %v", tt.name, w.Now()-start, tt.first)
+		}
+		if tt.first == 500*ms {
+			run(t, w, 10*ms)
+			if len(b.frames) != 3 {
+				t.Errorf("%s: %d arrived soon, want 3", tt.name, len(b.frames))
+			}
+			expect(t, b, "down goodbye")
+		}
+	}
+}
+
+// A frame that is late by seconds lets none pass, no keep-alive either: the connection ends.
+func TestWhoHearsNothingForLongGivesUp(t *testing.T) {
+	w, a, b := pairOf(t, Options{Timeline: true})
+	w.SetLinkOneWay("a", "b", Link{Jitter: 2 * time.Second})
+	for range 100 {
+		a.net.Send(b.id, 0, 0, []byte("x"))
+		run(t, w, time.Second)
+	}
+	run(t, w, time.Minute)
+	if lost := 100 - len(b.frames); lost == 0 || lost == 100 {
+		t.Errorf("%d of 100 frames were lost with their connections", lost)
+	}
+	w.SetLinkOneWay("a", "b", Link{Latency: time.Minute, Jitter: time.Minute, Shape: Fixed})
+	b.frames = nil
+	run(t, w, time.Minute)
+	a.net.Send(b.id, 0, 0, []byte("slow"))
+	run(t, w, 3*time.Minute)
+	if len(b.frames) != 1 {
+		t.Errorf("%d frames over a link that is slow, and steady", len(b.frames))
+	}
+}
+
 func TestUrgentFramesOvertakeOnNarrowLinks(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
 	w.SetLink("a", "b", Link{Bandwidth: 10_000})
