@@ -11,7 +11,7 @@ import (
 
 // Errors of Join, for errors.Is. The texts may change.
 var (
-	// ErrNoSeeds: no seed was listed, and the node is not to be reached at loopback
+	// ErrNoSeeds: no seed was listed, or blank ones only, and the node is not to be reached at loopback
 	// only, so that it might be one of many that all would found a mesh alone.
 	ErrNoSeeds = core.ErrNoSeeds
 	// ErrForeignMesh: the seeds belong to a mesh of another name, or to several meshes.
@@ -52,7 +52,8 @@ var (
 	// Somebody else may hold the key by now.
 	ErrLost = core.ErrLost
 	// ErrUnconfirmed: the release was sent, and no answer came. The key is free at the
-	// latest when the lease ends, soon after the lock's Deadline.
+	// latest when the lease ends, soon after the lock's Deadline, or after the end that an
+	// unanswered Extend asked for.
 	ErrUnconfirmed = core.ErrUnconfirmed
 	// ErrClosed: the lock was unlocked, or its session or its node closed.
 	ErrClosed = core.ErrClosed

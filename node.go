@@ -21,11 +21,13 @@ const joinPatience = time.Minute
 
 // Join makes this process a member of the mesh that its seeds belong to, and returns when
 // the node can serve, or after 60 s with an error that says what it waited for. If no
-// seed belongs to a mesh, those that are listed found one together.
+// seed belongs to a mesh, those that are listed found one together: all of them, with the same
+// list, so that a mesh is not founded while one of them is missing.
 //
 // A seed is "host:port", or a host, whose port then is 7300; every node of a fleet may have
-// the same list, and be on it itself. Blank seeds are dropped. Without seeds the node
-// founds a mesh of one: on loopback, or wherever WithFound allows it.
+// the same list, and be on it itself. Blank seeds are dropped; if all are blank, as those of an
+// unset variable are, that is ErrNoSeeds. Join(nil) founds a mesh of one on loopback, for tests
+// and for a single process; WithBind, and WithFound elsewhere, choose another address for it.
 //
 // Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable,
 // context.DeadlineExceeded, or what the network failed with. Call Leave or Close when done.

@@ -227,10 +227,47 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-func TestWithoutSeedsAtAnAddressThatOthersReach(t *testing.T) {
-	_, err := Join([]string{"", "  "}, quiet(WithBind(":0"))...)
-	if !errors.Is(err, ErrNoSeeds) {
-		t.Errorf("Join = %v, want ErrNoSeeds", err)
+// late is a context that ends while Lock is on its way to the shard.
+type late struct {
+	context.Context
+	looks int
+}
+
+func (c *late) Err() error {
+	if c.looks++; c.looks > 1 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func TestAContextThatEndsBeforeAnybodyIsAsked(t *testing.T) {
+	n := join(t, nil)
+	_, err := n.Lock(&late{Context: context.Background()}, "k")
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNoQuorum) {
+		t.Errorf("Lock = %v, want no word of the shard", err)
+	}
+}
+
+func TestBlankSeeds(t *testing.T) {
+	for _, tt := range []struct {
+		seeds []string
+		opts  []Option
+		want  error
+	}{
+		{[]string{""}, nil, ErrNoSeeds},
+		{[]string{"", "  "}, []Option{WithBind(":0")}, ErrNoSeeds},
+		{nil, []Option{WithBind(":0")}, ErrNoSeeds},
+		{nil, nil, nil},
+		{[]string{""}, []Option{WithBind("127.0.0.1:0")}, nil},
+		{[]string{""}, []Option{WithBind("127.0.0.1:0"), WithFound()}, nil},
+	} {
+		n, err := Join(tt.seeds, append(tt.opts, WithLogger(slog.New(slog.DiscardHandler)))...)
+		if !errors.Is(err, tt.want) {
+			t.Errorf("Join(%q) with %d options = %v, want %v", tt.seeds, len(tt.opts), err, tt.want)
+		}
+		if n != nil {
+			n.Close()
+		}
 	}
 }
 

@@ -127,8 +127,9 @@ func WithReplicas(n int) Option {
 }
 
 // WithLeaseTTL sets how long a lock outlives the last confirmed renewal of its session.
-// From 1s, so that an election fits into it, to 10m, and at most the mesh's MaxTTL.
-// Renewals go out every third of it, so that two may be lost before the lock is. Default
+// From 1s to 10m, and at most the mesh's MaxTTL. Renewals go out every third of it, and more
+// often while none is answered. Below 6s a leader that falls silent may cost the locks of its
+// shard, for the next one may be elected too late; the node warns of that when it joins. Default
 // 10s, or the mesh's MaxTTL if that is shorter.
 func WithLeaseTTL(d time.Duration) Option {
 	return func(o *options) {
@@ -143,7 +144,8 @@ func WithLeaseTTL(d time.Duration) Option {
 // WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and
 // Extend. It is fixed when a mesh is founded; a node that asks another bound of a living
 // mesh is refused. A new mesh grants nothing for so long, unless it is all on loopback, since
-// holders of an earlier one may still believe in their locks. Default: the founders' lease TTL.
+// holders of an earlier one may still believe in their locks. Default: the longest of the
+// founders' lease TTLs.
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxMaxTTL {
@@ -173,10 +175,12 @@ func WithZone(zone string) Option {
 	}
 }
 
-// WithTLS makes every connection of the node mutual TLS. Who may be a peer is for cfg to
-// say: it is used for both directions, and must have a certificate and, for the
-// verification of both ends, RootCAs and ClientCAs. Default: no TLS; then anybody who
-// reaches the port can lock and unlock.
+// WithTLS makes every connection of the node TLS. Who may be a peer is for cfg to say: it is
+// used for both directions, and must have a certificate and RootCAs. If its ClientAuth is
+// tls.NoClientCert, a certificate that ClientCAs vouch for, or without these RootCAs, is
+// required of who connects; any other value counts as it is, and those that are weaker than
+// tls.RequireAndVerifyClientCert let strangers in. Default: no TLS; then anybody who reaches
+// the port can lock and unlock.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) {
 		if cfg == nil {
@@ -229,8 +233,11 @@ func configure(seeds []string, opts []Option) (core.Config, error) {
 	}
 	if o.Transport.Bind == "" {
 		o.Transport.Bind = "127.0.0.1:0"
-		if len(o.Seeds) > 0 {
+		if len(seeds) > 0 {
 			o.Transport.Bind = fmt.Sprintf(":%d", DefaultPort)
+			if len(o.Seeds) == 0 && !o.Found && len(o.errs) == 0 {
+				return o.Config, fmt.Errorf("%w: all %d that are listed are blank", ErrNoSeeds, len(seeds))
+			}
 		}
 	}
 	return o.Config, errors.Join(o.errs...)
@@ -279,7 +286,8 @@ func Reentrant() LockOption {
 	return func(o *lockOptions) { o.reentrant = true }
 }
 
-// Value attaches up to 4096 bytes to the hold, for others who look at the key.
+// Value attaches up to 4096 bytes to the hold, for others who look at the key: it is kept with
+// the hold on every replica, but there is no call yet that reads it.
 func Value(value []byte) LockOption {
 	return func(o *lockOptions) { o.value = value }
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Session is the life of several locks, with a lease time of its own. It has one fate: if
-// the lease is lost anywhere, all its locks are lost, and Done is closed.
+// the lease is lost anywhere, all its locks are lost, and Done is closed. Only a lock with
+// [MaxHold] has a lease of its own: its end ends no other lock of the session.
 type Session struct {
 	life   life
 	house  *house

@@ -62,7 +62,7 @@ const (
 	GrantBeforeCommit
 	// LostWakeUp: an expiry does not grant to the waiters behind it.
 	LostWakeUp
-	// NoFreshGrace: tables founded over seeds grant at once (P27).
+	// NoFreshGrace: the tables of a new mesh grant at once (P27).
 	NoFreshGrace
 	// FoundWithMajority: a majority of the listed seeds founds, although none of them remembers anything after a restart (P25).
 	FoundWithMajority

@@ -70,6 +70,8 @@ type Node struct {
 	own     *Session
 	numbers atomic.Uint64 // the last session number
 	counts  counts
+	refused atomic.Int64 // malformed frames that no warning has told of
+	warned  atomic.Int64 // when the next warning may be, as world.Now has it
 
 	mu      sync.Mutex
 	hello   transport.Hello
@@ -229,9 +231,14 @@ func (n *Node) route(from transport.ID, body []byte) {
 	}
 }
 
-// refuse ends the connection with a peer that sent what is no message of ours.
+// refuse ends the connection with a peer that sent what is no message of ours. Who does so
+// again and again is logged once a second.
 func (n *Node) refuse(from transport.ID, what string, err error) {
-	n.log.Warn("a malformed "+what, "from", from, "error", err)
+	n.refused.Add(1)
+	now := int64(n.world.Now())
+	if last := n.warned.Load(); now >= last && n.warned.CompareAndSwap(last, now+int64(time.Second)) {
+		n.log.Warn("a malformed "+what, "from", from, "error", err, "since the last warning", n.refused.Swap(0))
+	}
 	n.net.Disconnect(from)
 }
 

@@ -77,10 +77,10 @@ func (s *Session) Acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, e
 
 func (s *Session) acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &WaitInfo{}, err
+		return nil, &WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	if err := s.Err(); err != nil {
-		return nil, &WaitInfo{}, err
+		return nil, &WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	sh := ring.Shard(req.Key, s.node.params.Shards)
 	l := s.node.laneOf(sh)

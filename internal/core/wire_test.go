@@ -306,6 +306,9 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 	refuse := func(name string, kind transport.Kind, body []byte) {
 		t.Run(name, func(t *testing.T) {
 			s.log.Reset()
+			if err := s.world.Run(time.Second); err != nil { // for what is logged once a second
+				t.Fatal(err)
+			}
 			s.receive(t, kind, body)
 			if s.log.Len() == 0 {
 				t.Error("nothing is logged")
@@ -461,5 +464,19 @@ func TestAPanicStopsOneReplica(t *testing.T) {
 	}
 	if h := s.node.Health(); h.FullyReplicated || !reflect.DeepEqual(h.NoMajority, []int{victim}) {
 		t.Errorf("health %+v, want only shard %d without a majority", h, victim)
+	}
+}
+
+// Who sends nonsense again and again does not fill the log.
+func TestNonsenseIsLoggedOnceASecond(t *testing.T) {
+	s := newSolo(t)
+	for range 25 { // 5 s
+		s.receive(t, transport.KindLane, s.frame([]byte{0xc1}))
+	}
+	if n := strings.Count(s.log.String(), "a malformed frame"); n < 4 || n > 6 {
+		t.Errorf("logged %d times in 5 s:\n%s", n, s.log.String())
+	}
+	if !strings.Contains(s.log.String(), `"since the last warning"=5`) {
+		t.Errorf("the log does not tell how often that was:\n%s", s.log.String())
 	}
 }

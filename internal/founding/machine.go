@@ -179,8 +179,10 @@ func (m *Machine) foundAlone(now time.Duration) {
 		return
 	}
 	m.solo = true
+	m.log(slog.LevelInfo, "founded a mesh of one", slog.String("mesh", p.MeshName), slog.String("addr", m.self.Addr))
 	m.become(now, Mesh{
 		MeshID: m.newMeshID(), Epoch: 1, Params: p, Founded: m.floor(now), Roster: []Member{m.self},
+		Grace: !m.cfg.Loopback && !m.cfg.Bugs.Has(bug.NoFreshGrace),
 	}, ballot{}, nil)
 }
 

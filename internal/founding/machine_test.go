@@ -114,20 +114,21 @@ func TestFounding(t *testing.T) {
 
 func TestNoSeeds(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		cfg  Config
-		want error
+		name  string
+		cfg   Config
+		want  error
+		grace bool
 	}{
-		{"a node on loopback founds a mesh of one", Config{Loopback: true}, nil},
-		{"a node that may found does so anywhere", Config{Found: true}, nil},
-		{"any other fails", Config{}, fault.ErrNoSeeds},
+		{"a node on loopback founds a mesh of one", Config{Loopback: true}, nil, false},
+		{"a node that may found does so anywhere", Config{Found: true}, nil, true},
+		{"any other fails", Config{}, fault.ErrNoSeeds, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(1, 0, 1, false)
 			w.tweak = func(_ int, cfg *Config) { cfg.Found, cfg.Loopback = tt.cfg.Found, tt.cfg.Loopback }
 			w.boot(0)
 			if tt.want == nil {
-				w.ok(t, w.procs[0].mesh != nil && !w.procs[0].mesh.Grace && w.now == 0, "no mesh at once, without grace")
+				w.ok(t, w.procs[0].mesh != nil && w.procs[0].mesh.Grace == tt.grace && w.now == 0, "no mesh at once, or with another grace")
 			} else {
 				w.ok(t, len(w.failed) == 1 && errors.Is(w.failed[0], tt.want), "failed with %v", w.failed)
 			}
