@@ -86,7 +86,12 @@ type Finding struct {
 	Seeds int
 	// First is the run of the lowest of them.
 	First Outcome
+	// Others are the cases of the next ones, nine at most: what fails alike may have another cause.
+	Others []Case
 }
+
+// maxOthers bounds Finding.Others.
+const maxOthers = 9
 
 // maxFindings bounds what a search remembers.
 const maxFindings = 100
@@ -390,9 +395,13 @@ func (r *Report) addFailure(o Outcome) (found Finding, is bool) {
 	case i >= 0:
 		f := &r.Findings[i]
 		f.Seeds++
-		if o.Case.Seed < f.First.Case.Seed {
-			f.First = o
+		other := o.Case
+		if other.Seed < f.First.Case.Seed {
+			other, f.First = f.First.Case, o
 		}
+		i, _ := slices.BinarySearchFunc(f.Others, other.Seed, func(c Case, seed uint64) int { return cmp.Compare(c.Seed, seed) })
+		f.Others = slices.Insert(f.Others, i, other)
+		f.Others = f.Others[:min(len(f.Others), maxOthers)]
 	case len(r.Findings) < maxFindings:
 		found, is = Finding{Class: class, Seeds: 1, First: o}, true
 		r.Findings = append(r.Findings, found)

@@ -75,12 +75,18 @@ func TestSearchKeepsGoing(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for i, want := range []struct {
-		class string
-		first uint64
-		seeds int
-	}{{"even", 2, 20}, {"five", 5, 4}} {
-		if f := r.Findings[i]; f.Class != want.class || f.First.Case.Seed != want.first || f.Seeds != want.seeds {
-			t.Errorf("finding %d: %q %d %d, want %+v", i, f.Class, f.First.Case.Seed, f.Seeds, want)
+		class  string
+		first  uint64
+		seeds  int
+		others []uint64
+	}{{"even", 2, 20, []uint64{4, 6, 8, 10, 12, 14, 16, 18, 20}}, {"five", 5, 4, []uint64{15, 25, 35}}} {
+		f := r.Findings[i]
+		var others []uint64
+		for _, c := range f.Others {
+			others = append(others, c.Seed)
+		}
+		if f.Class != want.class || f.First.Case.Seed != want.first || f.Seeds != want.seeds || !slices.Equal(others, want.others) {
+			t.Errorf("finding %d: %q %d %d %d, want %+v", i, f.Class, f.First.Case.Seed, f.Seeds, others, want)
 		}
 	}
 	all := search(t, Search{Play: func(w *World) error { return fmt.Errorf("%c", 0x4e00+w.Seed()) }, Seeds: 300, KeepGoing: true})

@@ -174,6 +174,23 @@ func TestSimulateTellsOfAFailureAtOnce(t *testing.T) {
 	}
 }
 
+// What fails is named by lines that repeat it, also for a story.
+func TestSimulateNamesWhatFailsAlike(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "k.txt")
+	if err := os.WriteFile(file, []byte("mesh owner heir third; clients ann\n\nann locks k\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, errs := lockmesh(t, "simulate", "-story", file, "-seeds", "3", "-keep-going")
+	for _, want := range []string{"\nlikewise: lockmesh simulate -seed 2 -story " + file, "\nlikewise: lockmesh simulate -seed 3 -story " + file} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no word of %q\n%s", want, out)
+		}
+	}
+	if want := "\nrepeat: lockmesh simulate -seed 1 -story " + file; !strings.Contains(errs, want) && !strings.HasPrefix(errs, want[1:]) {
+		t.Errorf("told without %q\n%s", want, errs)
+	}
+}
+
 // A rule that is left out is noticed, made small, and comes again with the line printed.
 func TestSimulateFindsABug(t *testing.T) {
 	dir := t.TempDir()

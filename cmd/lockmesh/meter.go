@@ -47,10 +47,10 @@ func (m *meter) tell(p simulate.Progress) {
 	m.show(p.Elapsed, fmt.Sprintf("%s%s seeds%s, %s failed; %s; %v simulated", thousands(p.Seeds), of, in, thousands(p.Failures), speed(p), p.Simulated.Round(time.Second)))
 }
 
-// tellFailure hears of each new failure.
-func (m *meter) tellFailure(f simulate.Finding) {
+// tellFailure hears of each new failure, and of what repeats it.
+func (m *meter) tellFailure(f simulate.Finding, repeat string) {
 	m.close()
-	fmt.Fprintf(m.err, "seed %d failed: %s\nrepeat: %s\n", f.First.Case.Seed, firstLine(f.First.Err), commandLine(f.First.Case))
+	fmt.Fprintf(m.err, "seed %d failed: %s\nrepeat: %s\n", f.First.Case.Seed, firstLine(f.First.Err), repeat)
 }
 
 // tellShrinking hears of each run of a shrinking.

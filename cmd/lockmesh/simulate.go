@@ -63,7 +63,7 @@ func (r *simulation) run(ctx context.Context) int {
 	m := newMeter(r.console, r.search.Seeds, r.search.For)
 	r.search.Progress = m.tell
 	if r.search.KeepGoing {
-		r.search.Found = m.tellFailure
+		r.search.Found = func(f simulate.Finding) { m.tellFailure(f, r.search.Repeat(f.First.Case)) }
 	}
 	report, err := r.search.Run(ctx)
 	m.close()
@@ -145,13 +145,15 @@ func (r *simulation) summary(report *simulate.Report) {
 // they are to be repeated.
 func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 	for _, f := range report.Findings[1:] {
-		fmt.Fprintf(r.out, "FAILED, %s: %s\nrepeat: %s\n", count(f.Seeds, "seed"), firstLine(f.First.Err), commandLine(f.First.Case))
+		fmt.Fprintf(r.out, "FAILED, %s: %s\nrepeat: %s\n", count(f.Seeds, "seed"), firstLine(f.First.Err), r.search.Repeat(f.First.Case))
+		r.others(f)
 	}
 	f := report.Findings[0]
 	o := f.First
 	notes := ""
 	if _, ok := errors.AsType[*simulate.Unrepeatable](o.Err); ok {
-		fmt.Fprintf(r.out, "FAILED, %s: %v\nrepeat: %s\n", count(f.Seeds, "seed"), o.Err, commandLine(o.Case))
+		fmt.Fprintf(r.out, "FAILED, %s: %v\nrepeat: %s\n", count(f.Seeds, "seed"), o.Err, r.search.Repeat(o.Case))
+		r.others(f)
 		return
 	}
 	if r.shrink && ctx.Err() == nil {
@@ -164,7 +166,15 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 		o = r.search.Replay(o.Case, true)
 	}
 	fmt.Fprintf(r.out, "FAILED, %s: %v\n%s", count(f.Seeds, "seed"), o.Err, notes)
+	r.others(f)
 	r.show(o)
+}
+
+// others names the seeds that failed like the first one.
+func (r *simulation) others(f simulate.Finding) {
+	for _, c := range f.Others {
+		fmt.Fprintf(r.out, "likewise: %s\n", r.search.Repeat(c))
+	}
 }
 
 // makeSmaller shrinks a failure, and shows how that is getting on.
