@@ -15,7 +15,7 @@
 //	return bill(lock.Context(), lock.Token())
 //
 // At most one [Lock] of a key is held at a time, in the whole mesh, as long as clocks run
-// at rates that differ by at most 1 %. Every grant carries a token that is larger than
+// at rates that are wrong by 1 % at most. Every grant carries a token that is larger than
 // those before it ([Lock.Token]): a resource that refuses smaller tokens than it has seen
 // is safe even where clocks are not. Who loses a lock, for example because its machine
 // was cut off, is told before anybody else can have it: [Lock.Context] ends with the
@@ -24,6 +24,6 @@
 // Beside locks there are read locks ([Node.RLock]) and semaphores ([Node.Acquire]). All
 // are served first come, first served.
 //
-// Every function that waits takes a context, which governs the wait and never the hold.
+// Every function that waits takes a context ([Join] has [JoinContext]), which governs the wait and never the hold.
 // All functions and methods may be called from several goroutines at once.
 package mesh

@@ -55,7 +55,8 @@ var (
 	// latest when the lease ends, soon after the lock's Deadline, or after the end that an
 	// unanswered Extend asked for.
 	ErrUnconfirmed = core.ErrUnconfirmed
-	// ErrClosed: the lock was unlocked, or its session or its node closed.
+	// ErrClosed: the lock was unlocked, its session was closed, or the call came after the end of
+	// its node. The locks that a node holds when it closes are ErrLost.
 	ErrClosed = core.ErrClosed
 	// ErrLeft: the node has left the mesh.
 	ErrLeft = core.ErrLeft

@@ -111,8 +111,8 @@ func (h *Host) Paused() bool { return h.paused }
 func (h *Host) Incarnation() int { return h.started }
 
 // Go starts an actor on the host: ordinary blocking code, which runs while nothing
-// else does. It may block in Sleep, Wait and in the calls of a node that was
-// joined with its ctx, and nowhere else. ctx carries the host, and ends when the
+// else does. It may block in Sleep, Wait, Receive, Host.Do and in the calls of a node
+// that was joined with its ctx, and nowhere else. ctx carries the host, and ends when the
 // host crashes; the actor is unwound then: its deferred calls run, its next call
 // into the simulation does not return. The channel returned is closed when the
 // actor has ended, for Wait.
