@@ -24,6 +24,7 @@
 // Beside locks there are read locks ([Node.RLock]) and semaphores ([Node.Acquire]). All
 // are served first come, first served.
 //
-// Every function that waits takes a context ([Join] has [JoinContext]), which governs the wait and never the hold.
-// All functions and methods may be called from several goroutines at once.
+// Every function that waits takes a context ([Join] has [JoinContext]), which governs the
+// wait and never the hold. All functions and methods may be called from several goroutines
+// at once.
 package mesh
