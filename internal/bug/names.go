@@ -106,4 +106,6 @@ var names = [end]string{
 	LeaverHoldsOn:         "LeaverHoldsOn",
 	HostsAtTheEnd:         "HostsAtTheEnd",
 	LastReplicaReported:   "LastReplicaReported",
+	OrphansStarve:         "OrphansStarve",
+	OrphansRenewed:        "OrphansRenewed",
 }

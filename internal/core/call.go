@@ -29,7 +29,6 @@ type call struct {
 	attempt  int
 	jumps    int  // times it was redirected since the last retry
 	queued   bool // it is in the shard's queue
-	orphaned bool // nobody waits for it any more
 	claiming bool // granted, and its fixed time is being claimed
 
 	parker seam.Parker

@@ -377,26 +377,25 @@ func (d *desk) abandon(c *call, cause error) {
 	case d.lane.node.bugs.Has(bug.UnlockForgotten):
 		t.remove(c)
 	default:
-		c.orphaned = true
-		t.orphans++
+		t.orphans = append(t.orphans, c)
 	}
 }
 
 // cancel sees to it that an Acquire leaves no grant behind: it is repeated until it is
-// answered, and until then the seat is not renewed, so that the table ends what it could
-// not be told of (P12).
+// answered, and if that takes too long the seat is not renewed, so that the table ends what
+// it could not be told of (P12).
 func (d *desk) cancel(t *seat, target uint64) {
 	if d.by[t.id.Number] != t {
 		return
 	}
-	c := &call{what: cancels, session: t.session, shard: d.shard, target: target, orphaned: true, first: d.lane.now}
+	c := &call{what: cancels, session: t.session, shard: d.shard, target: target, first: d.lane.now}
 	if t.single {
 		c.what = closes
 		t.outlast()
 	}
 	t.put(c)
 	d.send(c)
-	t.orphans++
+	t.orphans = append(t.orphans, c)
 	if d.lane.node.bugs.Has(bug.CancelForgotten) {
 		t.remove(c)
 	}

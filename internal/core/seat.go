@@ -29,7 +29,7 @@ type seat struct {
 	calls   map[uint64]*call
 	open    []*call // those of calls that may need another sending
 	holds   []*Hold // by token
-	orphans int     // unanswered calls that nobody waits for: while there are any, the seat is not renewed
+	orphans []*call // calls that nobody waits for, the earliest first; some are answered
 	acks    []uint64
 	claims  []*call // of fixed time: the first is under way, the others wait for it
 
@@ -87,7 +87,36 @@ func (t *seat) doomed() bool {
 	}
 	told := func(h *Hold) bool { return h.pending == nil }
 	return t.begun && t.desk.lane.now >= until &&
-		(t.orphans > 0 || !t.session.own && len(t.calls) > 0 || slices.ContainsFunc(t.holds, told))
+		(t.orphan() != nil || !t.session.own && len(t.calls) > 0 || slices.ContainsFunc(t.holds, told))
+}
+
+// patience is for how long a seat is renewed though a call that nobody waits for has no answer:
+// callers that give up again and again always leave one on its way.
+const patience = time.Second
+
+// orphan returns the earliest unanswered call that nobody waits for, or nil.
+func (t *seat) orphan() *call {
+	for len(t.orphans) > 0 && t.calls[t.orphans[0].number] != t.orphans[0] {
+		t.orphans = t.orphans[1:]
+	}
+	if len(t.orphans) == 0 {
+		t.orphans = nil
+		return nil
+	}
+	return t.orphans[0]
+}
+
+// lapses reports whether the seat is to end, with what its table could not be told of (P12):
+// one for a single hold at once, since nothing else hangs on it.
+func (t *seat) lapses() bool {
+	c, bugs := t.orphan(), t.desk.lane.node.bugs
+	switch {
+	case c == nil || bugs.Has(bug.OrphansRenewed):
+		return false
+	case t.single || bugs.Has(bug.OrphansStarve):
+		return true
+	}
+	return t.desk.lane.now-c.first >= min(t.ttl/3, patience)
 }
 
 // put gives c a number in the seat.
@@ -109,9 +138,6 @@ func (t *seat) put(c *call) {
 // remove takes c out of the seat.
 func (t *seat) remove(c *call) {
 	delete(t.calls, c.number)
-	if c.orphaned {
-		t.orphans--
-	}
 	t.acks = append(t.acks, c.acks...) // unless its command is known to be applied
 	c.acks = nil
 }
@@ -215,7 +241,7 @@ func (t *seat) held(c *call) {
 
 // cancels reports whether a Cancel of that request is under way.
 func (t *seat) cancels(number uint64) bool {
-	return t.orphans > 0 && slices.ContainsFunc(t.open, func(c *call) bool { return c.what == cancels && c.target == number })
+	return t.orphan() != nil && slices.ContainsFunc(t.open, func(c *call) bool { return c.what == cancels && c.target == number })
 }
 
 // confirmed: the table answered a call, with a refusal if err is not nil.
@@ -372,7 +398,7 @@ func (t *seat) dropClaims(why error) {
 // nothing is to lapse with it.
 func (t *seat) renewable() bool {
 	unopened := t.opened == anyUint && !t.desk.lane.node.bugs.Has(bug.OldUnknownEnds)
-	if unopened || t.orphans > 0 || len(t.calls) == 0 && len(t.holds) == 0 {
+	if unopened || t.lapses() || len(t.calls) == 0 && len(t.holds) == 0 {
 		return false
 	}
 	return !t.single || len(t.holds) == 0 || !t.holds[0].fixed
