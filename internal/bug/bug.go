@@ -220,7 +220,7 @@ const (
 	StrayStays
 	// RenewedByChance: a seat that becomes renewable is renewed when the lane next looks at it for another reason (P6).
 	RenewedByChance
-	// LateClaimStays: an extension of which a holder heard too late keeps the key for nobody (P7).
+	// LateClaimStays: an extension of a lock that is over keeps the key for nobody (P7).
 	LateClaimStays
 	// CloseUnheard: a refusal that shows that a record is gone does not answer its Close (P12).
 	CloseUnheard
@@ -239,6 +239,10 @@ const (
 	OrphansStarve
 	// OrphansRenewed: a seat is renewed, however long a command that nobody waits for has no answer (P12).
 	OrphansRenewed
+	// ShorterCounts: a claim for less that is on its way counts as the end of its record (P7).
+	ShorterCounts
+	// ClaimAfterClose: a claim is repeated, or the next one sent, when its record is to be closed (P7).
+	ClaimAfterClose
 
 	end // of the bugs: new ones come before it
 )

@@ -108,4 +108,6 @@ var names = [end]string{
 	LastReplicaReported:   "LastReplicaReported",
 	OrphansStarve:         "OrphansStarve",
 	OrphansRenewed:        "OrphansRenewed",
+	ShorterCounts:         "ShorterCounts",
+	ClaimAfterClose:       "ClaimAfterClose",
 }

@@ -111,7 +111,7 @@ func (d *desk) send(c *call) {
 	if c.raw == nil {
 		d.command(c)
 	}
-	c.seat.sent()
+	c.seat.sent(c)
 	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
 	c.retryAt = d.lane.now + pause/2 + time.Duration(d.lane.rand.Int64N(int64(pause/2)+1))
 	points := d.lane.node.points
@@ -438,8 +438,12 @@ func (d *desk) release(c *call) {
 // claim sends a claim of fixed time.
 func (d *desk) claim(c *call) {
 	t := c.hold.seat
-	if t == nil || d.by[t.id.Number] != t || c.hold.isLost() {
+	switch {
+	case t == nil || d.by[t.id.Number] != t || c.hold.isLost():
 		c.finish(ErrLost)
+		return
+	case c.hold.Over():
+		c.finish(ErrClosed) // its Close is on its way
 		return
 	}
 	// The table may apply a claim whose answer is lost: from its sending on, the holder
@@ -530,6 +534,7 @@ func (l *lane) closeSeats(s *Session) []*call {
 					c.finish(ErrClosed)
 				}
 			}
+			t.outlast()
 			c := &call{what: closes, session: s, shard: d.shard, parker: l.world.NewParker(), first: l.now}
 			t.put(c)
 			d.send(c)

@@ -31,7 +31,8 @@ type seat struct {
 	holds   []*Hold // by token
 	orphans []*call // calls that nobody waits for, the earliest first; some are answered
 	acks    []uint64
-	claims  []*call // of fixed time: the first is under way, the others wait for it
+	claims  []*call       // of fixed time: the first is under way, the others wait for it
+	lasts   time.Duration // until when the record may last by what was claimed: longer than is believed (P7)
 
 	renewAt time.Duration // when the next renewal is due
 	refs    uint64        // of the last renewal
@@ -148,12 +149,19 @@ func (t *seat) unanswered() []*call {
 	return t.open
 }
 
-// sent notes that something goes out for this seat: the lease counts from the first.
-func (t *seat) sent() {
+// sent notes that c goes out for this seat: the lease counts from the first.
+func (t *seat) sent(c *call) {
 	if !t.begun {
 		t.begun = true
 		t.until = t.desk.lane.now + t.believes(t.ttl)
 		t.renewAt = t.desk.lane.now + t.ttl/3
+	}
+	if c.what == claims {
+		end := t.desk.lane.now + t.believes(c.length)
+		if !t.desk.lane.node.bugs.Has(bug.ShorterCounts) {
+			end = max(end, t.lasts) // it may get lost
+		}
+		t.lasts = end
 	}
 	t.desk.wakeAt(min(t.renewAt, t.until))
 }
@@ -291,6 +299,7 @@ func (t *seat) claimed(c *call, err error) {
 	if !c.hold.fixed {
 		c.hold.fixed = true // before its holder has it: from then on others read it
 	}
+	t.lasts = l.now + t.believes(c.length)
 	if t.claims = t.claims[1:]; len(t.claims) > 0 {
 		t.claim(t.claims[0])
 	}
@@ -317,39 +326,38 @@ func (t *seat) claimed(c *call, err error) {
 
 // withdraw closes the record of a hold that is over for its holder, while the table has,
 // or may have, extended it: nothing brings a lost lock back, and the key would be nobody's
-// until then. C is the claim.
+// until then. C is the claim under way.
 func (t *seat) withdraw(c *call) {
 	h := c.hold
 	if h.end(ErrLost) {
 		t.desk.lane.node.counts.losses.Add(1)
 	}
-	t.remove(c)
-	c.finish(ErrLost)
 	t.dropClaims(ErrLost)
 	t.forget(h)
-	t.until = c.first + t.believes(c.length)
 	t.desk.cancel(t, 0)
 }
 
-// outlast keeps a seat whose record is to be closed for as long as a claim under way may
-// make that record last: until then the Close is repeated.
+// outlast keeps a seat whose record is to be closed for as long as that record may last:
+// until then the Close is repeated, and no claim any more.
 func (t *seat) outlast() {
-	if len(t.claims) > 0 && !t.desk.lane.node.bugs.Has(bug.LateClaimStays) {
-		c := t.claims[0]
-		t.until = max(t.until, c.first+t.believes(c.length))
+	bugs := t.desk.lane.node.bugs
+	if !bugs.Has(bug.LateClaimStays) {
+		t.until = max(t.until, t.lasts)
+	}
+	if !bugs.Has(bug.ClaimAfterClose) {
+		t.dropClaims(ErrClosed)
 	}
 }
 
-// late returns the claim under way for more of a hold that is over, if it may count still.
+// late returns the claim under way of a hold that is over, if its record may last still.
 func (t *seat) late() *call {
 	if len(t.claims) == 0 || t.desk.lane.node.bugs.Has(bug.LateClaimStays) {
 		return nil
 	}
-	c := t.claims[0]
-	if c.hold.pending != nil || c.hold.seat != t || c.hold.Over() && !c.hold.isLost() || c.first+t.believes(c.length) <= t.desk.lane.now {
-		return nil // not held yet, or being released
+	if c := t.claims[0]; c.hold.pending == nil && t.lasts > t.desk.lane.now {
+		return c
 	}
-	return c
+	return nil
 }
 
 // closed: the table has ended the record, and with it whatever was held or asked for.
@@ -386,9 +394,10 @@ func (t *seat) loseHolds() {
 	}
 }
 
-// dropClaims fails the claims that were never sent.
+// dropClaims fails the claim under way, and those that wait for it.
 func (t *seat) dropClaims(why error) {
-	for _, c := range t.claims[min(1, len(t.claims)):] {
+	for _, c := range t.claims {
+		t.remove(c)
 		c.finish(why)
 	}
 	t.claims = nil
