@@ -243,6 +243,8 @@ const (
 	ShorterCounts
 	// ClaimAfterClose: a claim is repeated, or the next one sent, when its record is to be closed (P7).
 	ClaimAfterClose
+	// ClaimEndsWithLease: who waits for a fixed length in a user's session gives up when its lease may be over (P9).
+	ClaimEndsWithLease
 
 	end // of the bugs: new ones come before it
 )

@@ -110,4 +110,5 @@ var names = [end]string{
 	OrphansRenewed:        "OrphansRenewed",
 	ShorterCounts:         "ShorterCounts",
 	ClaimAfterClose:       "ClaimAfterClose",
+	ClaimEndsWithLease:    "ClaimEndsWithLease",
 }

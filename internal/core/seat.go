@@ -87,8 +87,11 @@ func (t *seat) doomed() bool {
 		until += t.ttl
 	}
 	told := func(h *Hold) bool { return h.pending == nil }
+	// No user's session ends with a lock of P7: who waits for one goes on, as in the node's own.
+	bugs := t.desk.lane.node.bugs
+	goesOn := t.session.own || t.single && t.session.Err() == nil && !bugs.Has(bug.ClaimEndsWithLease)
 	return t.begun && t.desk.lane.now >= until &&
-		(t.orphan() != nil || !t.session.own && len(t.calls) > 0 || slices.ContainsFunc(t.holds, told))
+		(t.orphan() != nil || !goesOn && len(t.calls) > 0 || slices.ContainsFunc(t.holds, told))
 }
 
 // patience is for how long a seat is renewed though a call that nobody waits for has no answer:
