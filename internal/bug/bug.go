@@ -245,6 +245,8 @@ const (
 	ClaimAfterClose
 	// ClaimEndsWithLease: who waits for a fixed length in a user's session gives up when its lease may be over (P9).
 	ClaimEndsWithLease
+	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
+	RefusedStay
 
 	end // of the bugs: new ones come before it
 )

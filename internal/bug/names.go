@@ -111,4 +111,5 @@ var names = [end]string{
 	ShorterCounts:         "ShorterCounts",
 	ClaimAfterClose:       "ClaimAfterClose",
 	ClaimEndsWithLease:    "ClaimEndsWithLease",
+	RefusedStay:           "RefusedStay",
 }

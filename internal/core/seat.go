@@ -263,6 +263,9 @@ func (t *seat) confirmed(c *call, err error) {
 	case acquires:
 		t.desk.fill(c)
 		c.finish(err)
+		if t.single && !t.desk.lane.node.bugs.Has(bug.RefusedStay) {
+			t.desk.cancel(t, 0) // its record was for this alone
+		}
 	case releases, closes:
 		if c.hold != nil {
 			t.forget(c.hold)
