@@ -356,6 +356,25 @@ func TestALossSeenBeforeTheExtension(t *testing.T) {
 	}
 }
 
+// A process stands still from the sending of an Extend until what it asked for is over. It must
+// not say then that the lock is extended.
+func TestAnExtensionThatIsOverWhenItIsAnswered(t *testing.T) {
+	const hold = 2 * time.Second
+	w := newTrial(t, simulate.Options{Seed: 22}, trialTTL, 3)
+	key := w.ledBy("b")
+	l := w.lock("a", key, mesh.MaxHold(hold))
+	var extended error
+	answered := w.begin("a", func(ctx context.Context, _ *mesh.Node) { extended = l.Extend(ctx, hold) })
+	w.pass(100 * time.Microsecond)
+	w.Pause("a")
+	w.pass(2 * hold)
+	w.Resume("a")
+	answered()
+	if !errors.Is(extended, mesh.ErrLost) {
+		t.Errorf("Extend = %v, want ErrLost: its %v were over", extended, hold)
+	}
+}
+
 // The renewals of a waiter are answered late, after its grant's fixed time has begun: what
 // they say of the session moves nothing any more, and the holder is told at its own end.
 func TestALateRenewalDoesNotMoveAFixedEnd(t *testing.T) {

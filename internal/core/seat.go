@@ -293,13 +293,17 @@ func (t *seat) claim(c *call) {
 func (t *seat) claimed(c *call, err error) {
 	l := t.desk.lane
 	waiting := c.hold.pending
+	if l.node.bugs.Has(bug.ClaimFromArrival) {
+		c.first = l.now
+	}
+	until := c.first + t.believes(c.length)
 	switch {
 	case err != nil:
 		c.finish(err)
 		t.desk.lose(t, false)
 		return
-	case waiting == nil && c.hold.isLost() && !l.node.bugs.Has(bug.LateClaimStays):
-		t.withdraw(c) // its holder looked at the clock before this answer came, and stopped
+	case waiting == nil && (c.hold.isLost() || l.now >= until) && !l.node.bugs.Has(bug.LateClaimStays):
+		t.withdraw(c) // its holder looked at the clock before this answer came, and stopped; or it is over
 		return
 	}
 	if !c.hold.fixed {
@@ -309,10 +313,7 @@ func (t *seat) claimed(c *call, err error) {
 	if t.claims = t.claims[1:]; len(t.claims) > 0 {
 		t.claim(t.claims[0])
 	}
-	if l.node.bugs.Has(bug.ClaimFromArrival) {
-		c.first = l.now
-	}
-	t.until = c.first + t.believes(c.length)
+	t.until = until
 	for _, next := range t.claims {
 		t.until = min(t.until, l.now+t.believes(next.length))
 	}
