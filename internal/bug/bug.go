@@ -245,6 +245,8 @@ const (
 	ClaimAfterClose
 	// ClaimEndsWithLease: who waits for a fixed length in a user's session gives up when its lease may be over (P9).
 	ClaimEndsWithLease
+	// LostSessionKeeps: what a lost session holds for a fixed length elsewhere is not given back (P9).
+	LostSessionKeeps
 	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
 	RefusedStay
 

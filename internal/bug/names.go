@@ -111,5 +111,6 @@ var names = [end]string{
 	ShorterCounts:         "ShorterCounts",
 	ClaimAfterClose:       "ClaimAfterClose",
 	ClaimEndsWithLease:    "ClaimEndsWithLease",
+	LostSessionKeeps:      "LostSessionKeeps",
 	RefusedStay:           "RefusedStay",
 }

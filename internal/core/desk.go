@@ -544,14 +544,34 @@ func (l *lane) closeSeats(s *Session) []*call {
 	return calls
 }
 
-// dropSession gives up every seat of a session, without a word to the shards.
-func (l *lane) dropSession(s *Session, why error) {
+// loseSeats gives up every seat of a session that is lost. Their records lapse, or, if their time
+// is fixed, are closed.
+func (l *lane) loseSeats(s *Session) {
 	for _, d := range l.desks {
 		for _, t := range slices.Clone(d.seats) {
-			if t.session == s {
-				d.drop(t, why)
+			switch {
+			case t.session != s:
+			case t.single && !l.node.bugs.Has(bug.LostSessionKeeps):
+				d.surrender(t)
+			default:
+				d.drop(t, ErrLost)
 			}
 		}
+	}
+}
+
+// surrender closes the record of a seat whose session is lost.
+func (d *desk) surrender(t *seat) {
+	t.loseHolds()
+	t.dropClaims(ErrLost)
+	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+		if c := t.calls[n]; c.what == acquires {
+			t.remove(c)
+			c.finish(ErrLost)
+		}
+	}
+	if len(t.calls) == 0 { // else its Close is under way
+		d.cancel(t, 0)
 	}
 }
 

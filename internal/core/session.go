@@ -147,6 +147,6 @@ func (s *Session) lose() {
 		return
 	}
 	for _, l := range s.node.all {
-		l.post(func(l *lane) { l.dropSession(s, ErrLost) })
+		l.post(func(l *lane) { l.loseSeats(s) })
 	}
 }
