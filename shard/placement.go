@@ -622,16 +622,36 @@ func (r *Replica) farewell(out *Output) {
 	}
 }
 
-// ask sends every other replica a word that costs nothing, and is answered to one that was
-// removed: see Step. A leader that has lost sight of this one hears that it is there.
+// ask sends others a word that costs nothing, and is answered to a replica that was removed:
+// see Step. All whom it knows may be gone, or may not tell it: so it asks those as well whom
+// the ring names now. If its node waits for it, to leave, it asks everybody: it may be a spare
+// one that leads (P31).
 func (r *Replica) ask(out *Output) {
-	for _, id := range without(r.known(), r.cfg.ID) {
-		r.send(&raftpb.Message{
-			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(r.cfg.ID), To: proto.Uint64(id), Term: proto.Uint64(r.term),
+	var others []Peer
+	if !r.cfg.Bugs.Has(bug.AsksAcquaintances) {
+		others = append(others, r.wish.Nodes...)
+		if r.wish.fate(r.cfg.Self.Node) == Departed {
+			others = append(others, r.wish.Spare...)
+		}
+	}
+	for _, id := range r.known() {
+		others = append(others, r.peers[id])
+	}
+	asked := map[uint64]bool{r.cfg.Self.Node: true}
+	for _, p := range others {
+		if asked[p.Node] {
+			continue
+		}
+		asked[p.Node] = true
+		r.sendTo(p.Node, &raftpb.Message{
+			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(r.cfg.ID), To: proto.Uint64(anybody), Term: proto.Uint64(r.term),
 			Context: []byte(question),
 		}, out)
 	}
 }
+
+// anybody is no replica's ID. A question is for whatever replica its node has.
+const anybody = maxID
 
 // question is the context of what ask sends, which answers no heartbeat: the number of a
 // ReadIndex round that there is not, for raft counts from one.

@@ -171,6 +171,38 @@ func TestARemovedVoterAsksAll(t *testing.T) {
 	}
 }
 
+// Promise: G9, P24: a voter was removed while it was cut off. Those whom it knows must not tell it so,
+// and it never knew the one that leads now. It asks that one if the ring names it; or if its node
+// leaves.
+func TestARemovedVoterAsksWhomItNeverKnew(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		w.add(1)
+		w.cut[3] = true
+		leader.SetWish(Wish{
+			Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
+			Fates: map[uint64]Fate{103: Away},
+		})
+		w.run(t, 4*placeEvery)
+		leader.Handover(w.now, 104, leader.term)
+		w.run(t, 2*HeartbeatTicks)
+		if next := w.replicas[3]; !next.Serving() || !slices.Equal(next.Voters(), []uint64{1, 2, 4}) {
+			t.Fatalf("4 does not lead, or voters %v", next.Voters())
+		}
+		w.cut[3] = false
+		wish := Wish{Nodes: []Peer{leader.cfg.Self, w.replicas[3].cfg.Self}}
+		if leaves {
+			wish = Wish{Nodes: wish.Nodes[:1], Spare: wish.Nodes[1:], Fates: map[uint64]Fate{103: Departed}}
+		}
+		w.replicas[2].SetWish(wish)
+		w.run(t, 4*electionTicks)
+		if len(w.ended) == 0 || w.ended[0] != (Removed{Node: 103, ID: 3, Highest: 4}) {
+			t.Errorf("it heard %v, when its node leaves: %v", w.ended, leaves)
+		}
+	}
+}
+
 // Who asks whether it was removed may have stood for election, alone, before.
 func TestAQuestionDeposesNobody(t *testing.T) {
 	w, leader := led(t)

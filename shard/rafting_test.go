@@ -44,6 +44,7 @@ type trio struct {
 	misses   func(Chunk) bool
 	events   []Event
 	dropped  []Dropped
+	ended    []Removed // what those said who were asked
 }
 
 func newTrio() *trio {
@@ -89,8 +90,12 @@ func (w *trio) settle(tb testing.TB) {
 				if err := rd.End(); err != nil {
 					tb.Fatalf("%v from %d to %d: %v", f.Frame.Message.GetType(), f.Frame.From, f.Frame.To, err)
 				}
-				if to := w.reached(got.From, got.To); to != nil && (w.loses == nil || !w.loses(got)) {
-					to.Step(w.now, 100+got.From, got)
+				seen := got
+				seen.To = f.Node - 100 // also if it is for anybody there
+				if to := w.reached(seen.From, seen.To); to != nil && (w.loses == nil || !w.loses(seen)) {
+					if gone := to.Step(w.now, 100+got.From, got); gone != nil {
+						w.ended = append(w.ended, *gone)
+					}
 				}
 			}
 			for _, h := range out.Hosts {

@@ -375,7 +375,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	if r.stopped != nil || f.Generation != r.cfg.Generation {
 		return nil
 	}
-	if f.To != r.cfg.ID && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
+	if f.To != r.cfg.ID && f.To != anybody && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
 		r.cfg.Points.Reach(point.WrongReplica)
 		return nil
 	}
@@ -678,10 +678,15 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 			r.election.voted(r)
 		}
 	}
+	r.sendTo(to.Node, m, out)
+}
+
+// sendTo sends m to a node.
+func (r *Replica) sendTo(node uint64, m *raftpb.Message, out *Output) {
 	if r.loses(m) {
 		return
 	}
-	f := Outgoing{to.Node, urgent(m), Frame{
+	f := Outgoing{node, urgent(m), Frame{
 		Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Message: m,
 	}}
 	out.Frames = append(out.Frames, f)
@@ -790,9 +795,9 @@ func (r *Replica) stop(err error) {
 }
 
 // giveUp ends a replica that has got nothing of its shard, and hears of nobody: its leader
-// may have taken it back, and be gone. It knows nobody whom it could ask, and has told
-// nobody that it has anything, so that nobody gave it a vote. A leader that counts it still
-// hears that it is missing, and makes another one (P24).
+// may have taken it back without reaching it, and those who do reach it must not tell it. It
+// has told nobody that it has anything, so that nobody gave it a vote. A leader that counts
+// it still hears that it is missing, and makes another one (P24).
 func (r *Replica) giveUp() {
 	r.stopped = errors.New("nobody sent it anything")
 	r.became()

@@ -235,6 +235,8 @@ const (
 	HostsAtTheEnd
 	// LastReplicaReported: a node goes on to report its last replica when that is gone (P30).
 	LastReplicaReported
+	// AsksAcquaintances: a replica that hears nothing of its shard asks only where it knows another one (P24).
+	AsksAcquaintances
 	// OrphansStarve: a command that nobody waits for keeps its seat from being renewed at once (P12).
 	OrphansStarve
 	// OrphansRenewed: a seat is renewed, however long a command that nobody waits for has no answer (P12).

@@ -106,6 +106,7 @@ var names = [end]string{
 	LeaverHoldsOn:         "LeaverHoldsOn",
 	HostsAtTheEnd:         "HostsAtTheEnd",
 	LastReplicaReported:   "LastReplicaReported",
+	AsksAcquaintances:     "AsksAcquaintances",
 	OrphansStarve:         "OrphansStarve",
 	OrphansRenewed:        "OrphansRenewed",
 	ShorterCounts:         "ShorterCounts",
