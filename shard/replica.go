@@ -390,8 +390,8 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		r.strangers[f.From] = node
 	}
 	m := f.Message
-	if string(m.Context) == question && m.GetTerm() > r.term {
-		return nil // a question deposes nobody
+	if string(m.Context) == question && !r.cfg.Bugs.Has(bug.QuestionsAnswer) {
+		return nil // it deposes nobody, and keeps nobody in office whom no majority hears
 	}
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
@@ -416,7 +416,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 			r.cfg.Points.Reach(point.ToldToLead)
 		}
 	}
-	if r.reign.serving && (r.isAnswer(m) || r.cfg.Bugs.Has(bug.QuestionsAnswer)) {
+	if r.reign.serving && r.isAnswer(m) {
 		r.reign.heard[f.From] = now
 	}
 	r.election.stepped(r, m)
@@ -483,11 +483,10 @@ func (r *Replica) office(cmd Command) {
 	r.dirty = true
 }
 
-// isAnswer reports whether who sent m has heard this leader. Who asks for votes, or whether
-// it is a replica still, has perhaps heard nothing for long.
+// isAnswer reports whether who sent m has heard this leader. Who asks for votes has perhaps
+// heard nothing for long.
 func (r *Replica) isAnswer(m *raftpb.Message) bool {
-	return m.GetTerm() == r.term &&
-		(m.GetType() == raftpb.MsgAppResp || m.GetType() == raftpb.MsgHeartbeatResp && string(m.Context) != question)
+	return m.GetTerm() == r.term && (m.GetType() == raftpb.MsgAppResp || m.GetType() == raftpb.MsgHeartbeatResp)
 }
 
 // Tick tells the replica that a TickInterval passed, or more: a stall counts as one

@@ -212,7 +212,7 @@ const (
 	TryMeetsItself
 	// ChangesAlone: a leader changes the voters also while no majority answers it (P30).
 	ChangesAlone
-	// QuestionsAnswer: a word of a replica that hears nothing counts as an answer to its leader (P31).
+	// QuestionsAnswer: a replica's question whether it was removed counts as an answer to its leader (P19, P31).
 	QuestionsAnswer
 	// RedirectsAstray: who is asked by a client says who leads to the node that once relayed for that client (P15).
 	RedirectsAstray
