@@ -222,6 +222,12 @@ func (r *Replica) place() {
 	progress := r.progress()
 	r.watchLearners(progress)
 
+	// Who leaves waits for its learner's end, which need not wait for a voter's place to be filled.
+	departed := func(id uint64) bool { return r.wish.fate(r.peers[id].Node) == Departed }
+	if !r.cfg.Bugs.Has(bug.LearnersLinger) && r.removeLearner(departed) {
+		return
+	}
+
 	voters := make(map[uint64]uint64) // node -> replica ID
 	var lost []uint64
 	keep, sure := 0, true
@@ -300,14 +306,12 @@ func (r *Replica) place() {
 	}
 
 	// A learner for everybody else whom the ring names; none for anybody whom it does not.
-	for _, id := range r.conf.Learners {
+	if r.removeLearner(func(id uint64) bool {
 		p := r.peers[id]
 		wanted := slices.ContainsFunc(r.wish.Nodes, func(w Peer) bool { return w.Node == p.Node })
-		if pl.missing[id] || !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id].follows > learnerPatience {
-			r.cfg.Points.Reach(point.LearnerRemoved)
-			r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, id)}, nil)
-			return
-		}
+		return pl.missing[id] || !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id].follows > learnerPatience
+	}) {
+		return
 	}
 	for _, p := range r.wish.Nodes {
 		_, v := voters[p.Node]
@@ -320,6 +324,17 @@ func (r *Replica) place() {
 	}
 	pl.rests = true
 	r.handOver(progress)
+}
+
+// removeLearner removes the first learner of which is is true, if there is any.
+func (r *Replica) removeLearner(is func(id uint64) bool) bool {
+	i := slices.IndexFunc(r.conf.Learners, is)
+	if i < 0 {
+		return false
+	}
+	r.cfg.Points.Reach(point.LearnerRemoved)
+	r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, r.conf.Learners[i])}, nil)
+	return true
 }
 
 // departedFirst sorts lost voters: those that are only silent come last.

@@ -237,6 +237,8 @@ const (
 	LastReplicaReported
 	// AsksAcquaintances: a replica that hears nothing of its shard asks only where it knows another one (P24).
 	AsksAcquaintances
+	// LearnersLinger: a learner whose node leaves is kept until all voters have their places (P32).
+	LearnersLinger
 	// OrphansStarve: a command that nobody waits for keeps its seat from being renewed at once (P12).
 	OrphansStarve
 	// OrphansRenewed: a seat is renewed, however long a command that nobody waits for has no answer (P12).

@@ -107,6 +107,7 @@ var names = [end]string{
 	HostsAtTheEnd:         "HostsAtTheEnd",
 	LastReplicaReported:   "LastReplicaReported",
 	AsksAcquaintances:     "AsksAcquaintances",
+	LearnersLinger:        "LearnersLinger",
 	OrphansStarve:         "OrphansStarve",
 	OrphansRenewed:        "OrphansRenewed",
 	ShorterCounts:         "ShorterCounts",
