@@ -62,9 +62,10 @@ type placing struct {
 
 // learning is what a leader knows of a learner. The times begin when it first saw it.
 type learning struct {
-	follows time.Duration // when it last followed the log
-	gotOn   time.Duration // when it last answered, and was ready to vote or got more of the log
-	match   uint64        // how far it was then
+	follows  time.Duration // when it last followed the log
+	gotOn    time.Duration // when it last answered, and was ready to vote or got more of the log
+	match    uint64        // how far it was then
+	declined time.Duration // when it last asked for no vote; zero: never
 }
 
 // placeEvery is how many ticks pass between two looks at a shard that is where it shall be.
@@ -106,6 +107,15 @@ func (r *Replica) Missing(now time.Duration, node, id uint64) {
 	pl.missing[id], pl.rests = true, false
 	r.cfg.Points.Reach(point.MissingReplaced)
 	r.log.Warn("a replica stopped itself, and will be replaced", "gone", id)
+}
+
+// Decline tells a leader that learner id had better get no vote: its node is to go soon (P32).
+func (r *Replica) Decline(now time.Duration, id uint64) {
+	r.now = now
+	if l, is := r.reign.placing.learning[id]; is {
+		l.declined = now
+		r.reign.placing.learning[id] = l
+	}
 }
 
 // Moving reports whether this leader is moving replicas. A learner that has caught up may
@@ -358,6 +368,11 @@ func without(ids []uint64, id uint64) []uint64 {
 // leader, be it that the two do not hear each other and gossip calls both alive, one of the
 // spare nodes may step in: a voter that is gone must not stay one for ever (P31).
 func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote []uint64, newcomer *Peer) {
+	// A voter that leaves, too, waits for somebody to take its place, be it for a short time.
+	waits := slices.ContainsFunc(r.conf.Voters, func(id uint64) bool {
+		return r.wish.fate(r.peers[id].Node) == Departed && (id == r.cfg.ID || r.answers(id))
+	})
+	passed := func(id uint64) bool { return r.stuck(id) || r.declines(id) && !waits }
 	stuck := 0
 	for _, p := range r.wish.Nodes {
 		if _, is := voters[p.Node]; is || len(promote) == need {
@@ -367,7 +382,7 @@ func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote
 		switch {
 		case !is:
 			return nil, &p
-		case r.stuck(id) && !r.cfg.Bugs.Has(bug.WaitsForWished):
+		case passed(id) && !r.cfg.Bugs.Has(bug.WaitsForWished):
 			stuck++
 		default:
 			promote = append(promote, id)
@@ -381,7 +396,7 @@ func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote
 		switch {
 		case !is:
 			return nil, &p
-		case !r.stuck(id):
+		case !passed(id):
 			promote = append(promote, id)
 			stuck--
 		}
@@ -393,6 +408,12 @@ func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote
 func (r *Replica) stuck(id uint64) bool {
 	l, seen := r.reign.placing.learning[id]
 	return seen && r.now-l.gotOn > learnerGrace
+}
+
+// declines reports whether learner id asked for no vote a moment ago.
+func (r *Replica) declines(id uint64) bool {
+	l := r.reign.placing.learning[id]
+	return l.declined != 0 && r.now-l.declined <= ElectionTimeout
 }
 
 // ready reports whether replica id answers, follows, and has nearly the whole log.

@@ -231,7 +231,7 @@ const (
 	// LeaverHoldsOn: a leader that leaves hands over only when it could do so at rest, and after the pause that
 	// its offers earned it (P22, P32).
 	LeaverHoldsOn
-	// HostsAtTheEnd: who leaves takes replicas in until its locks are free and it says that it leaves (P32).
+	// HostsAtTheEnd: who leaves takes in replicas and votes until its locks are free and it says that it leaves (P32).
 	HostsAtTheEnd
 	// LastReplicaReported: a node goes on to report its last replica when that is gone (P30).
 	LastReplicaReported

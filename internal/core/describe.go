@@ -53,7 +53,7 @@ func (n *Node) Asked(sh int, session, number uint64) string {
 var plain = [...]string{
 	msgChunk: "snapshot chunk", msgChunkAck: "chunk received", msgHost: "host a replica", msgRemoved: "you are removed",
 	msgOffer: "will you lead", msgAccept: "I will lead", msgRedirect: "not here", msgRenew: "renewal",
-	msgAnswer: "renewal answered", msgServing: "I lead", msgMissing: "no such replica",
+	msgAnswer: "renewal answered", msgServing: "I lead", msgMissing: "no such replica", msgDecline: "no vote for me",
 }
 
 func (m *message) describe(to transport.ID, asked seam.Asked) string {

@@ -182,6 +182,20 @@ func (l *lane) tick() {
 	l.emptied()
 	if l.ticks++; l.ticks%observed == 0 {
 		l.observe()
+		l.decline()
+	}
+}
+
+// decline asks leaders to give this node's replicas no vote, if it is to go soon (P32).
+func (l *lane) decline() {
+	if !l.node.closing() || l.node.bugs.Has(bug.HostsAtTheEnd) {
+		return
+	}
+	for _, r := range l.replicas {
+		if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
+			b, f := l.begin(p.Node, transport.Normal, msgDecline, r.Shard(), 2)
+			l.end(f, wire.AppendUint(wire.AppendUint(b, r.Generation()), r.ID()))
+		}
 	}
 }
 
@@ -271,6 +285,10 @@ func (l *lane) take(from uint64, m message) {
 	case msgMissing:
 		if r != nil && r.Generation() == m.numbers[0] {
 			r.Missing(l.now, from, m.numbers[1])
+		}
+	case msgDecline:
+		if r != nil && r.Generation() == m.numbers[0] {
+			r.Decline(l.now, m.numbers[1])
 		}
 	case msgOffer:
 		wish := l.view.wish(m.shard)

@@ -24,7 +24,8 @@ const (
 	msgServing              // I lead this shard now
 	msgForward              // pass this on to a node that I cannot reach (P15)
 	msgMissing              // the replica that you speak to was here, and is no more (P41)
-	lastMessage  = msgMissing
+	msgDecline              // give my replica no vote: I leave soon (P32)
+	lastMessage  = msgDecline
 	maxMessage   = 600 << 10 // bytes of one message; a chunk is the largest
 	maxMeshLanes = 1024
 )
@@ -190,7 +191,7 @@ type message struct {
 	frame    shard.Frame
 	chunk    shard.Chunk
 	ack      shard.ChunkAck
-	numbers  [3]uint64 // host, missing: generation, ID; removed: generation, ID, highest; offer, accept, serving: term
+	numbers  [3]uint64 // host, missing, decline: generation, ID; removed: generation, ID, highest; offer, accept, serving: term
 	relay    bool
 	command  shard.Command
 	raw      []byte // the command's wire form
@@ -219,7 +220,7 @@ func readMessage(r *wire.Reader, shards int) message {
 		fields, m.chunk = shard.ChunkFields, shard.ReadChunk(r)
 	case msgChunkAck:
 		fields, m.ack = shard.AckFields, shard.ReadAck(r)
-	case msgHost, msgMissing:
+	case msgHost, msgMissing, msgDecline:
 		fields = 2
 		m.numbers = [3]uint64{r.Uint(anyUint), shard.ReadID(r)}
 	case msgRemoved:

@@ -69,6 +69,7 @@ func samples() []sample {
 	add("host", msgHost, 2, message{numbers: [3]uint64{1, 4}}, numbers(1, 4))
 	add("removed", msgRemoved, 3, message{numbers: [3]uint64{1, 4, 6}}, numbers(1, 4, 6))
 	add("missing", msgMissing, 2, message{numbers: [3]uint64{1, 4}}, numbers(1, 4))
+	add("decline", msgDecline, 2, message{numbers: [3]uint64{1, 4}}, numbers(1, 4))
 	add("offer", msgOffer, 1, message{numbers: [3]uint64{5}}, numbers(5))
 	add("accept", msgAccept, 1, message{numbers: [3]uint64{5}}, numbers(5))
 	add("serving", msgServing, 1, message{numbers: [3]uint64{5}}, numbers(5))
