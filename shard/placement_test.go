@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/lockmesh/mesh/internal/bug"
 )
 
@@ -217,6 +220,20 @@ func TestAQuestionDeposesNobody(t *testing.T) {
 	}
 	if !leader.Serving() {
 		t.Error("the leader does not lead any more")
+	}
+}
+
+// Promise: P23: a question may be for whatever replica is there; nothing else is.
+func TestOnlyQuestionsAreForAnybody(t *testing.T) {
+	w, leader := led(t)
+	for _, kind := range []raftpb.MessageType{raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgVote} {
+		leader.Step(w.now, 102, Frame{Generation: 1, From: 2, To: anybody, Message: &raftpb.Message{
+			Type: kind.Enum(), From: proto.Uint64(2), To: proto.Uint64(anybody), Term: proto.Uint64(leader.term + 1),
+		}})
+	}
+	w.run(t, 1)
+	if !leader.Serving() {
+		t.Error("it took what is for nobody")
 	}
 }
 

@@ -375,7 +375,8 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	if r.stopped != nil || f.Generation != r.cfg.Generation {
 		return nil
 	}
-	if f.To != r.cfg.ID && f.To != anybody && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
+	asks := string(f.Message.Context) == question
+	if f.To != r.cfg.ID && !(asks && f.To == anybody) && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
 		r.cfg.Points.Reach(point.WrongReplica)
 		return nil
 	}
@@ -390,7 +391,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		r.strangers[f.From] = node
 	}
 	m := f.Message
-	if string(m.Context) == question && !r.cfg.Bugs.Has(bug.QuestionsAnswer) {
+	if asks && !r.cfg.Bugs.Has(bug.QuestionsAnswer) {
 		return nil // it deposes nobody, and keeps nobody in office whom no majority hears
 	}
 	switch m.GetType() {

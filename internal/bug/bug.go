@@ -245,8 +245,6 @@ const (
 	OrphansRenewed
 	// ShorterCounts: a claim for less that is on its way counts as the end of its record (P7).
 	ShorterCounts
-	// ClaimAfterClose: a claim is repeated, or the next one sent, when its record is to be closed (P7).
-	ClaimAfterClose
 	// ClaimEndsWithLease: who waits for a fixed length in a user's session gives up when its lease may be over (P9).
 	ClaimEndsWithLease
 	// LostSessionKeeps: what a lost session holds for a fixed length elsewhere is not given back (P9).

@@ -111,7 +111,6 @@ var names = [end]string{
 	OrphansStarve:         "OrphansStarve",
 	OrphansRenewed:        "OrphansRenewed",
 	ShorterCounts:         "ShorterCounts",
-	ClaimAfterClose:       "ClaimAfterClose",
 	ClaimEndsWithLease:    "ClaimEndsWithLease",
 	LostSessionKeeps:      "LostSessionKeeps",
 	RefusedStay:           "RefusedStay",

@@ -347,13 +347,10 @@ func (t *seat) withdraw(c *call) {
 // outlast keeps a seat whose record is to be closed for as long as that record may last:
 // until then the Close is repeated, and no claim any more.
 func (t *seat) outlast() {
-	bugs := t.desk.lane.node.bugs
-	if !bugs.Has(bug.LateClaimStays) {
+	if !t.desk.lane.node.bugs.Has(bug.LateClaimStays) {
 		t.until = max(t.until, t.lasts)
 	}
-	if !bugs.Has(bug.ClaimAfterClose) {
-		t.dropClaims(ErrClosed)
-	}
+	t.dropClaims(ErrClosed)
 }
 
 // late returns the claim under way of a hold that is over, if its record may last still.
