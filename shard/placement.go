@@ -211,6 +211,20 @@ func (r *Replica) answers(id uint64) bool {
 	return ok && r.now-heard <= answerTime
 }
 
+// Missed returns the nodes of the voters that a serving leader does not hear, or believes gone:
+// they may soon have no vote.
+func (r *Replica) Missed() (nodes []uint64) {
+	if !r.reign.serving {
+		return nil
+	}
+	for _, id := range without(r.conf.Voters, r.cfg.ID) {
+		if node := r.peers[id].Node; r.wish.fate(node) != Present || !r.answers(id) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
 // place moves the shard one safe step towards the wish: add a learner, let it catch up
 // by snapshot, swap it in by one joint change, hand leadership to the ring's owner.
 func (r *Replica) place() {

@@ -250,16 +250,19 @@ func NewReplica(cfg Config, now time.Duration) *Replica {
 	return r
 }
 
-// squeeze makes raft's settings small where a fault point is taken.
+// squeeze makes raft's settings small where a fault point is taken. Single entries and a window
+// of one message together would be one entry per round trip, which is less than clients ask for
+// again where links are slow: such a shard would never catch up.
 func (r *Replica) squeeze(settings *raft.Config) {
 	p := r.cfg.Points
-	if p.Taken(point.SmallAppends) {
+	single := p.Taken(point.SmallAppends)
+	if single {
 		settings.MaxSizePerMsg, settings.MaxCommittedSizePerReady = 1, maxAppend
 	}
 	if p.Taken(point.SmallCommits) {
 		settings.MaxCommittedSizePerReady = 1
 	}
-	if p.Taken(point.FewInFlight) {
+	if !single && p.Taken(point.FewInFlight) {
 		settings.MaxInflightMsgs = 1
 	}
 	if p.Taken(point.FewUncommitted) {

@@ -214,6 +214,46 @@ func TestCoresNoticeMore(t *testing.T) {
 	t.Error("not noticed in 500 worlds")
 }
 
+// Who leads a shard and does not hear one of its voters is about to give that one's vote away:
+// it is not left out of a core in which that voter is.
+func TestACoreKeepsItsVotes(t *testing.T) {
+	left := 0
+	for seed := range uint64(20) {
+		w := simulate.New(simulate.Options{Seed: seed})
+		joined := 0
+		hosts := []string{"a", "b", "c"}
+		for _, host := range hosts {
+			w.Host(host).Boot("node", func(ctx context.Context) {
+				if _, err := mesh.JoinContext(ctx, hosts, mesh.WithName(host), mesh.WithShards(1)); err == nil {
+					joined++
+				}
+			})
+		}
+		if err := w.RunUntil(func() bool { return joined == 3 && len(w.Serving(0)) == 1 }, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		leader := w.Serving(0)[0]
+		others := slices.DeleteFunc(hosts, func(host string) bool { return host == leader })
+		deaf := seed%2 == 0
+		if deaf {
+			w.PartitionOneWay(others[:1], []string{leader})
+		}
+		if err := w.Run(1500 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		switch core := w.HealSomeCore(leader); {
+		case deaf && core != nil && !slices.Contains(core, leader):
+			t.Errorf("seed %d: the core is %v, and %s, which leads, does not hear %s", seed, core, leader, others[0])
+		case !deaf && core != nil && !slices.Contains(core, leader):
+			left++
+		}
+		w.Close()
+	}
+	if left == 0 {
+		t.Error("no leader was left out that hears all")
+	}
+}
+
 // A scenario of its own finds a core, too: of three hosts that may be left out one ails for good,
 // and all others can take a lock.
 func TestHealSomeCore(t *testing.T) {

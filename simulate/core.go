@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // HealCore ends every fault within a group of hosts, and lets all others go on: between
@@ -64,7 +65,8 @@ func (w *World) HealCore(hosts ...string) {
 // the world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut
 // off from some or all, become slow, or stay as they are. They are some of those named, or of
 // all if none is, and at most half of these. The core has on each host a node that has joined,
-// and a majority of each shard's voters. It is returned; or nil, and nothing has happened, if
+// and a majority of each shard's voters, none of which a leader out of it is about to replace,
+// since it does not hear that one. It is returned; or nil, and nothing has happened, if
 // nobody can be done without at the moment: a change of voters may be on its way.
 //
 //	core := w.HealSomeCore()
@@ -174,7 +176,7 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 		if !in[h] || out >= most {
 			continue
 		}
-		if in[h] = false; w.suffice(stays) {
+		if in[h] = false; w.suffice(stays) && !w.misses(h, stays) {
 			out++
 		} else {
 			in[h] = true
@@ -184,6 +186,23 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 		return nil
 	}
 	return in
+}
+
+// misses reports whether a leader on h does not hear a voter on a host that stays: it is about
+// to give that one's vote away, perhaps to a host that does not stay.
+func (w *World) misses(h *Host, stays func(*Host) bool) bool {
+	on := make(map[transport.ID]*Host)
+	for h, n := range w.living() {
+		on[n.id] = h
+	}
+	for _, n := range h.process.nodes {
+		for _, r := range n.node.Replicas() {
+			if slices.ContainsFunc(r.Missed, func(id transport.ID) bool { return on[id] != nil && stays(on[id]) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ailments are what may ail a host for good that is not in the core, beside what did

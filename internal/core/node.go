@@ -288,6 +288,7 @@ func (n *Node) Replicas() []seam.Replica {
 			all = append(all, seam.Replica{
 				Shard: r.Shard(), Generation: r.Generation(),
 				Voters: ids(voters), Outgoing: ids(outgoing), Unsettled: unsettled, Serving: r.Serving(),
+				Missed: ids(r.Missed()),
 			})
 		}
 	}

@@ -63,6 +63,7 @@ type Replica struct {
 	Outgoing   []transport.ID // and those that vote beside them while the voters change
 	Unsettled  bool           // its log holds a change of voters that it has not applied
 	Serving    bool           // it leads, and takes commands
+	Missed     []transport.ID // those of the voters that it does not hear while it serves, or believes gone
 }
 
 // Table is what is in one replica's table.
