@@ -137,12 +137,16 @@ func (c *conn) notice() {
 	}
 }
 
-// lull lets an end give the connection up if the next frame for it, which is late and lets none
-// pass, is later than its patience: it should have had keep-alives meanwhile.
-func (c *conn) lull(side int, usual, late time.Duration) {
-	n := c.net
-	if silence := n.dials.between(minSilence, maxSilence); silence < late {
-		n.world.after(usual+silence, c.ends[side].process, func() { c.broken(side) })
+// lull lets an end give the connection up if it hears nothing from a time on for longer than its
+// patience is, since the next frame for it is late and lets none pass: no keep-alive either.
+func (c *conn) lull(f *frame, from, to time.Duration) {
+	n, side, number := c.net, 1-f.side, f.number
+	if at := from + n.dials.between(minSilence, maxSilence); at < to {
+		n.world.after(at-n.world.now, c.ends[side].process, func() {
+			if f.conn == c && f.number == number && f.ev.slot >= 0 { // it is still on its way
+				c.broken(side)
+			}
+		})
 	}
 }
 

@@ -21,7 +21,7 @@ type Link struct {
 	Loss, Duplicate, Reorder int64
 	// Bandwidth is in bytes per second; zero means no limit. What is sent faster queues
 	// up, one frame behind the other, all connections in one queue; urgent frames pass
-	// the others. More of it counts for what waits already, less for what comes.
+	// the others. A change of it counts for what waits already, too.
 	Bandwidth int64
 	// Queue is how many bytes may wait there; zero means no limit but those of the
 	// connections. A frame that does not fit is refused when it is sent, as by the full
@@ -175,22 +175,21 @@ func (n *network) calm(x *weather) {
 	n.forecast()
 }
 
-// forecast finds out what each link is like now, and lets go on faster what is on its way
-// over one that has become broader.
+// forecast finds out what each link is like now, and lets what waits go on at the new pace.
 func (n *network) forecast() {
-	broader := false
+	changed := false
 	for i := range n.paths {
 		for j := range n.paths[i] {
 			p := &n.paths[i][j]
 			was := p.link.Bandwidth
 			p.link = n.current(i, j)
 			p.was = 0
-			if is := p.link.Bandwidth; p.busy > n.world.now && was > 0 && (is == 0 || is > was) {
-				p.was, broader = was, true
+			if p.busy > n.world.now && was > 0 && p.link.Bandwidth != was {
+				p.was, changed = was, true
 			}
 		}
 	}
-	if broader {
+	if changed {
 		n.hurry()
 	}
 }

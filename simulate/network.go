@@ -240,6 +240,10 @@ type frame struct {
 	held   bool   // by a cut
 	kept   bool   // until Release
 	sent   int    // the moment
+
+	out  time.Duration // then it has got its bandwidth
+	rest time.Duration // that it takes from then on
+	free bool          // of the order
 }
 
 func (n *network) newFrame() *frame {
@@ -340,15 +344,17 @@ func (n *network) fly(f *frame, extra time.Duration, free bool) {
 		n.keep(f)
 		return
 	}
-	d, late := n.transit(from, to, len(f.body), f.class)
-	at := n.world.now + d + extra
+	wait, d, late := n.transit(from, to, len(f.body), f.class)
+	f.out, f.rest, f.free = n.world.now+wait, d+extra, free
+	at := f.out + f.rest
 	if last := &c.last[f.side][f.class]; free {
 		at = max(at, c.since[1-f.side])
 	} else {
+		usual := max(at-late, *last) // until then it hears of others
 		at = max(at, *last+1)
 		*last = at
-		if late > minSilence && !c.line {
-			c.lull(1-f.side, d-late, late)
+		if at-usual > minSilence && !c.line {
+			c.lull(f, usual, at)
 		}
 	}
 	n.world.schedule(&f.ev, at)

@@ -16,7 +16,7 @@ type path struct {
 	cuts      int           // faults that cut it
 	busy      time.Duration // until then what was sent occupies its bandwidth
 	urgent    time.Duration // until then what was sent of urgent frames alone does
-	was       int64         // the bandwidth before it became broader: see hurry
+	was       int64         // the bandwidth before it changed: see hurry
 	keeps     bool          // Hold
 	sheltered bool          // HealCore: no weather reaches it
 	fault     int           // the moment at which Hold began
@@ -45,12 +45,13 @@ func (n *network) open(from, to *Host) bool {
 // latency draws how long size bytes take that are sent now. Urgent ones pass all others
 // that wait for bandwidth, as they do in the queue of a real connection.
 func (n *network) latency(from, to *Host, size int, class transport.Class) time.Duration {
-	d, _ := n.transit(from, to, size, class)
-	return d
+	wait, d, _ := n.transit(from, to, size, class)
+	return wait + d
 }
 
-// transit is latency, and by how much of it the frame is later than usual on this link.
-func (n *network) transit(from, to *Host, size int, class transport.Class) (d, late time.Duration) {
+// transit is latency, but for the wait for bandwidth, which comes first; and by how much of it
+// the frame is later than usual on this link.
+func (n *network) transit(from, to *Host, size int, class transport.Class) (wait, d, late time.Duration) {
 	p := &n.paths[from.index][to.index]
 	l := p.link
 	d = l.Latency
@@ -58,7 +59,7 @@ func (n *network) transit(from, to *Host, size int, class transport.Class) (d, l
 		d = 200 * time.Microsecond
 	}
 	if from == to {
-		return 20*time.Microsecond + l.jitter(n.delays), 0
+		return 0, 20*time.Microsecond + l.jitter(n.delays), 0
 	}
 	jitter := l.jitter(n.delays)
 	d, late = d+jitter, jitter-l.Jitter
@@ -66,12 +67,12 @@ func (n *network) transit(from, to *Host, size int, class transport.Class) (d, l
 		takes := time.Duration(int64(size+frameOverhead) * int64(time.Second) / l.Bandwidth)
 		p.busy = max(p.busy, n.world.now) + takes
 		if class != transport.Urgent {
-			return d + p.busy - n.world.now, late
+			return p.busy - n.world.now, d, late
 		}
 		p.urgent = max(p.urgent, n.world.now) + takes
-		d += p.urgent - n.world.now
+		wait = p.urgent - n.world.now
 	}
-	return d, late
+	return wait, d, late
 }
 
 // frameOverhead is what a frame's headers take on a link, more or less.
@@ -87,38 +88,47 @@ func (p *path) full(now time.Duration, size int) bool {
 	return int64(waiting)+int64(size) > l.Queue
 }
 
-// sooner returns when something is over that would be at the given time, now that the link
-// is broader. No frame becomes faster than light.
-func (p *path) sooner(now, at time.Duration) time.Duration {
-	left := max(0, at-now)
-	narrow := time.Duration(0)
-	if p.link.Bandwidth > 0 {
-		narrow = scale(left, p.was, p.link.Bandwidth)
+// anew returns when what waited for bandwidth until the given time has got it, now that the
+// link is as broad as it is.
+func (p *path) anew(now, at time.Duration) time.Duration {
+	switch {
+	case at <= now:
+		return at
+	case p.link.Bandwidth == 0:
+		return now
 	}
-	return now + max(narrow, min(left, p.link.Latency))
+	return now + scale(at-now, p.was, p.link.Bandwidth)
 }
 
-// hurry lets what is on its way over links that have become broader arrive as soon as their
-// new bandwidth allows, in the same order.
+// hurry lets what waits for bandwidth go on at the pace of links that have become broader or
+// narrower, in the same order. What else makes a frame late stays as it is.
 func (n *network) hurry() {
 	now := n.world.now
-	last := make(map[*path]time.Duration)
-	n.world.moving = true
+	var moved []*frame
 	for _, f := range n.flying() {
-		p := &n.paths[f.from().index][f.to().index]
-		if f.ev.slot < 0 || p.was == 0 {
-			continue
+		if p := &n.paths[f.from().index][f.to().index]; f.ev.slot >= 0 && p.was > 0 {
+			moved = append(moved, f)
+			f.out = p.anew(now, f.out)
+			if !f.free {
+				f.conn.last[f.side][f.class] = now
+			}
 		}
-		at := max(p.sooner(now, f.ev.at), last[p]+1)
-		last[p] = at
-		f.conn.last[f.side][f.class] = at
+	}
+	n.world.moving = true
+	for _, f := range moved {
+		at := max(f.out+f.rest, f.conn.since[1-f.side]+1)
+		if last := &f.conn.last[f.side][f.class]; !f.free {
+			at = max(at, *last+1)
+			*last = at
+		}
 		n.world.schedule(&f.ev, at)
 	}
 	for _, c := range n.conns {
 		for side, bye := range c.bye {
 			p := &n.paths[c.host(1-side).index][c.host(side).index]
 			if bye != nil && bye.slot >= 0 && p.was > 0 {
-				n.world.schedule(bye, max(p.sooner(now, bye.at), last[p]+1))
+				last := c.last[1-side]
+				n.world.schedule(bye, max(min(bye.at, p.anew(now, bye.at)), now+p.link.Latency, last[0]+1, last[1]+1, c.since[side]+1))
 			}
 		}
 	}
@@ -126,7 +136,7 @@ func (n *network) hurry() {
 	for i := range n.paths {
 		for j := range n.paths[i] {
 			if p := &n.paths[i][j]; p.was > 0 {
-				p.busy, p.urgent, p.was = p.sooner(now, p.busy), p.sooner(now, p.urgent), 0
+				p.busy, p.urgent, p.was = p.anew(now, p.busy), p.anew(now, p.urgent), 0
 			}
 		}
 	}

@@ -312,7 +312,7 @@ func TestABroaderLinkIsFasterAtOnce(t *testing.T) {
 		{"without a limit", func(w *World) { w.SetLink("a", "b", Link{Latency: time.Millisecond}) }, 500 * ms},
 		{"healed", (*World).HealAll, 500 * ms},
 		{"as before", func(w *World) { w.SetLinks(narrow) }, time.Second},
-		{"narrower", func(w *World) { w.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 5_000}) }, time.Second},
+		{"narrower", func(w *World) { w.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 5_000}) }, 1500 * ms},
 	} {
 		w, a, b := pairOf(t, Options{})
 		w.SetLink("a", "b", narrow)
@@ -336,6 +336,101 @@ func TestABroaderLinkIsFasterAtOnce(t *testing.T) {
 			}
 			expect(t, b, "down goodbye")
 		}
+	}
+}
+
+// Only what waits for bandwidth is reckoned anew: not what a rule delays, which holds up nothing.
+func TestABroaderLinkLeavesDelays(t *testing.T) {
+	for _, change := range []func(*World){
+		func(*World) {},
+		func(w *World) { w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 11_000}) },
+		(*World).HealAll,
+	} {
+		w, a, b := pairOf(t, Options{})
+		w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 10_000})
+		stop := w.Rule(func(Frame) Verdict { return Verdict(time.Hour) })
+		a.net.Send(b.id, 0, transport.Normal, []byte("late"))
+		stop()
+		a.net.Send(b.id, 0, transport.Normal, make([]byte, 1000))
+		run(t, w, 10*ms)
+		change(w)
+		a.net.Send(b.id, 0, transport.Normal, []byte("next"))
+		run(t, w, time.Minute)
+		if len(b.frames) != 2 {
+			t.Errorf("after a minute %d frames, want those that nothing delays", len(b.frames))
+		}
+		run(t, w, time.Hour)
+		if len(b.frames) != 3 {
+			t.Errorf("after an hour %d frames", len(b.frames))
+		}
+	}
+}
+
+// A link that is narrow for moments is no broader for that.
+func TestANarrowMomentMakesNothingFaster(t *testing.T) {
+	const size = 10_000 - frameOverhead
+	wide := Link{Latency: ms, Bandwidth: 10_000}
+	w, a, b := pairOf(t, Options{})
+	w.SetLink("a", "b", wide)
+	start := w.Now()
+	for range 10 {
+		a.net.Send(b.id, 0, transport.Normal, make([]byte, size))
+	}
+	for range 10 {
+		w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 5_000})
+		w.SetLink("a", "b", wide)
+	}
+	if err := w.RunUntil(func() bool { return len(b.frames) == 10 }, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if d := w.Now() - start; d < 10*time.Second || d > 10*time.Second+10*ms {
+		t.Errorf("100 kB at 10 kB/s took %v", d)
+	}
+}
+
+// What is sent as soon as a connection is up does not overtake the last step of its handshake.
+func TestABroaderLinkLosesNothing(t *testing.T) {
+	w := New(Options{})
+	t.Cleanup(w.Close)
+	a, b := listen(t, w, "a", ":1"), listen(t, w, "b", ":1")
+	w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 8192})
+	a.net.Connect(b.id, b.net.Addr())
+	if err := w.RunUntil(func() bool { return len(a.said) > 0 }, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		a.net.Send(b.id, 0, transport.Normal, []byte("x"))
+	}
+	run(t, w, ms)
+	w.HealAll()
+	run(t, w, time.Minute)
+	if len(b.frames) != 3 {
+		t.Errorf("%d of 3 frames arrived over a link that loses none", len(b.frames))
+	}
+}
+
+// Who has the late frame, for the link was healed, does not give up for it.
+func TestNobodyGivesUpForWhatArrived(t *testing.T) {
+	n := 0
+	for seed := range uint64(40) {
+		w, a, b := pairOf(t, Options{Seed: seed})
+		w.SetLinkOneWay("a", "b", Link{Latency: ms, Bandwidth: 100, Jitter: 2 * time.Second})
+		a.net.Send(b.id, 0, 0, make([]byte, 1000)) // for 10 s, and then perhaps late
+		w.HealAll()
+		w.SetLinks(Link{Latency: ms})
+		run(t, w, 8*time.Second)
+		if len(b.frames) == 0 {
+			continue // it is late by more than that
+		}
+		n++
+		conn := b.net.(*endpoint).peers[a.id].conn
+		run(t, w, 20*time.Second)
+		if b.net.(*endpoint).peers[a.id].conn != conn {
+			t.Errorf("seed %d: b gave the connection up", seed)
+		}
+	}
+	if n == 0 {
+		t.Error("no frame arrived in time")
 	}
 }
 
