@@ -62,10 +62,9 @@ type placing struct {
 
 // learning is what a leader knows of a learner. The times begin when it first saw it.
 type learning struct {
-	follows  time.Duration // when it last followed the log
-	gotOn    time.Duration // when it last answered, and was ready to vote or got more of the log
-	match    uint64        // how far it was then
-	declined time.Duration // when it last asked for no vote; zero: never
+	follows time.Duration // when it last followed the log
+	gotOn   time.Duration // when it last answered, and was ready to vote or got more of the log
+	match   uint64        // how far it was then
 }
 
 // placeEvery is how many ticks pass between two looks at a shard that is where it shall be.
@@ -110,11 +109,9 @@ func (r *Replica) Missing(now time.Duration, node, id uint64) {
 }
 
 // Decline tells a leader that learner id had better get no vote: its node is to go soon (P32).
-func (r *Replica) Decline(now time.Duration, id uint64) {
-	r.now = now
-	if l, is := r.reign.placing.learning[id]; is {
-		l.declined = now
-		r.reign.placing.learning[id] = l
+func (r *Replica) Decline(id uint64) {
+	if slices.Contains(r.conf.Learners, id) && !slices.Contains(r.declined, id) {
+		r.declined = append(r.declined, id)
 	}
 }
 
@@ -247,7 +244,11 @@ func (r *Replica) place() {
 	r.watchLearners(progress)
 
 	// Who leaves waits for its learner's end, which need not wait for a voter's place to be filled.
-	departed := func(id uint64) bool { return r.wish.fate(r.peers[id].Node) == Departed }
+	// Not where the ring names the node still, whose next incarnation will be here in a moment: it
+	// would get another one at once.
+	departed := func(id uint64) bool {
+		return r.wish.fate(r.peers[id].Node) == Departed && (!r.wished(r.peers[id].Node) || r.cfg.Bugs.Has(bug.LearnersComeAndGo))
+	}
 	if !r.cfg.Bugs.Has(bug.LearnersLinger) && r.removeLearner(departed) {
 		return
 	}
@@ -331,9 +332,8 @@ func (r *Replica) place() {
 
 	// A learner for everybody else whom the ring names; none for anybody whom it does not.
 	if r.removeLearner(func(id uint64) bool {
-		p := r.peers[id]
-		wanted := slices.ContainsFunc(r.wish.Nodes, func(w Peer) bool { return w.Node == p.Node })
-		return pl.missing[id] || !wanted && r.wish.fate(p.Node) != Doubtful || r.now-pl.learning[id].follows > learnerPatience
+		node := r.peers[id].Node
+		return pl.missing[id] || !r.wished(node) && r.wish.fate(node) != Doubtful || r.now-pl.learning[id].follows > learnerPatience
 	}) {
 		return
 	}
@@ -348,6 +348,11 @@ func (r *Replica) place() {
 	}
 	pl.rests = true
 	r.handOver(progress)
+}
+
+// wished reports whether the ring names node.
+func (r *Replica) wished(node uint64) bool {
+	return slices.ContainsFunc(r.wish.Nodes, func(p Peer) bool { return p.Node == node })
 }
 
 // removeLearner removes the first learner of which is is true, if there is any.
@@ -386,7 +391,7 @@ func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote
 	waits := slices.ContainsFunc(r.conf.Voters, func(id uint64) bool {
 		return r.wish.fate(r.peers[id].Node) == Departed && (id == r.cfg.ID || r.answers(id))
 	})
-	passed := func(id uint64) bool { return r.stuck(id) || r.declines(id) && !waits }
+	passed := func(id uint64) bool { return r.stuck(id) || slices.Contains(r.declined, id) && !waits }
 	stuck := 0
 	for _, p := range r.wish.Nodes {
 		if _, is := voters[p.Node]; is || len(promote) == need {
@@ -422,12 +427,6 @@ func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote
 func (r *Replica) stuck(id uint64) bool {
 	l, seen := r.reign.placing.learning[id]
 	return seen && r.now-l.gotOn > learnerGrace
-}
-
-// declines reports whether learner id asked for no vote a moment ago.
-func (r *Replica) declines(id uint64) bool {
-	l := r.reign.placing.learning[id]
-	return l.declined != 0 && r.now-l.declined <= ElectionTimeout
 }
 
 // ready reports whether replica id answers, follows, and has nearly the whole log.
@@ -576,6 +575,7 @@ func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
 			delete(r.reign.heard, id)
 		}
 	}
+	r.declined = slices.DeleteFunc(r.declined, func(id uint64) bool { return !r.configured(id) })
 	r.former = r.former[max(0, len(r.former)-maxFormer):]
 	r.gone = r.gone[max(0, len(r.gone)-maxFormer):]
 	r.reign.told = 0

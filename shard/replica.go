@@ -117,6 +117,7 @@ type Replica struct {
 	former   []Peer      // voters that were removed, and may still be counted by some
 	gone     []Removed   // replicas that were removed, and may not know of it: see farewell
 	young    []uint64    // those that the last change removed
+	declined []uint64    // learners that asked for no vote, for good
 	blind    bool        // the last change came by a snapshot: it is not known whom it removed
 	chunks   []Chunk     // of transfer, to be sent
 	acks     []ChunkAck

@@ -249,6 +249,10 @@ const (
 	ClaimEndsWithLease
 	// LostSessionKeeps: what a lost session holds for a fixed length elsewhere is not given back (P9).
 	LostSessionKeeps
+	// LostHoldsAwaited: a node that leaves waits for what a lost session held for a fixed length (P9, P32).
+	LostHoldsAwaited
+	// LearnersComeAndGo: a learner is removed though the ring names its node still (P30).
+	LearnersComeAndGo
 	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
 	RefusedStay
 

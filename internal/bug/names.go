@@ -113,5 +113,7 @@ var names = [end]string{
 	ShorterCounts:         "ShorterCounts",
 	ClaimEndsWithLease:    "ClaimEndsWithLease",
 	LostSessionKeeps:      "LostSessionKeeps",
+	LostHoldsAwaited:      "LostHoldsAwaited",
+	LearnersComeAndGo:     "LearnersComeAndGo",
 	RefusedStay:           "RefusedStay",
 }

@@ -563,6 +563,9 @@ func (l *lane) loseSeats(s *Session) {
 // surrender closes the record of a seat whose session is lost.
 func (d *desk) surrender(t *seat) {
 	t.loseHolds()
+	if !d.lane.node.bugs.Has(bug.LostHoldsAwaited) {
+		t.holds = nil // Leave need not wait for them
+	}
 	t.dropClaims(ErrLost)
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		if c := t.calls[n]; c.what == acquires {

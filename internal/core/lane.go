@@ -35,6 +35,7 @@ type lane struct {
 
 	now      time.Duration
 	ticked   time.Duration
+	declined map[int]uint64 // by shard: in which term its leader was asked for no vote; nil: the node stays (P32)
 	view     *view
 	replicas []*shard.Replica // those that this node hosts, by shard
 	hosted   map[int]uint64   // shard -> the highest replica ID that lived here (P24)
@@ -182,20 +183,29 @@ func (l *lane) tick() {
 	l.emptied()
 	if l.ticks++; l.ticks%observed == 0 {
 		l.observe()
-		l.decline()
+		l.declineAll()
 	}
 }
 
-// decline asks leaders to give this node's replicas no vote, if it is to go soon (P32).
-func (l *lane) decline() {
+// declineAll asks leaders to give this node's replicas no vote, if it is to go soon (P32).
+func (l *lane) declineAll() {
 	if !l.node.closing() || l.node.bugs.Has(bug.HostsAtTheEnd) {
 		return
 	}
+	if l.declined == nil {
+		l.declined = make(map[int]uint64)
+	}
 	for _, r := range l.replicas {
-		if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
-			b, f := l.begin(p.Node, transport.Normal, msgDecline, r.Shard(), 2)
-			l.end(f, wire.AppendUint(wire.AppendUint(b, r.Generation()), r.ID()))
-		}
+		l.decline(r)
+	}
+}
+
+// decline asks the leader of one of them.
+func (l *lane) decline(r *shard.Replica) {
+	if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
+		l.declined[r.Shard()] = r.Term()
+		b, f := l.begin(p.Node, transport.Normal, msgDecline, r.Shard(), 2)
+		l.end(f, wire.AppendUint(wire.AppendUint(b, r.Generation()), r.ID()))
 	}
 }
 
@@ -205,6 +215,9 @@ func (l *lane) settle() {
 		for _, r := range l.replicas {
 			if !r.Rests() {
 				l.guard(r, func() { r.Ready(l.now, &l.out) })
+				if l.declined != nil && l.declined[r.Shard()] != r.Term() {
+					l.decline(r) // before a new leader hears how much it has
+				}
 				l.carryOut(r)
 			}
 		}
@@ -288,7 +301,7 @@ func (l *lane) take(from uint64, m message) {
 		}
 	case msgDecline:
 		if r != nil && r.Generation() == m.numbers[0] {
-			r.Decline(l.now, m.numbers[1])
+			r.Decline(m.numbers[1])
 		}
 	case msgOffer:
 		wish := l.view.wish(m.shard)

@@ -529,6 +529,9 @@ func (t *seat) tick() {
 	}
 	next := seam.Never
 	for _, c := range slices.Clone(t.unanswered()) {
+		if t.calls[c.number] != c {
+			continue // what was done for the one before ended it
+		}
 		if c.what == acquires && c.req.Try && now-c.first >= 2*shard.ElectionTimeout {
 			d.abandon(c, ErrNoQuorum)
 			continue
