@@ -180,7 +180,7 @@ func TestSimulateNamesWhatFailsAlike(t *testing.T) {
 	if err := os.WriteFile(file, []byte("mesh owner heir third; clients ann\n\nann locks k\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, out, errs := lockmesh(t, "simulate", "-story", file, "-seeds", "3", "-keep-going")
+	_, out, errs := lockmesh(t, "simulate", "-story", file, "-seeds", "3", "-keep-going", "-workers", "1")
 	for _, want := range []string{"\nlikewise: lockmesh simulate -seed 2 -story " + file, "\nlikewise: lockmesh simulate -seed 3 -story " + file} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no word of %q\n%s", want, out)
