@@ -52,8 +52,8 @@ var (
 	// Somebody else may hold the key by now.
 	ErrLost = core.ErrLost
 	// ErrUnconfirmed: the release was sent, and no answer came. The key is free at the
-	// latest when the lease ends, soon after the lock's Deadline, or after the end that an
-	// unanswered Extend asked for.
+	// latest when the lease ends: soon after the lock's Deadline or, with an Extend that was
+	// not answered, after the later of the ends before and behind it.
 	ErrUnconfirmed = core.ErrUnconfirmed
 	// ErrClosed: the lock was unlocked, its session was closed, or the call came after the end of
 	// its node. The locks that a node holds when it closes are ErrLost.

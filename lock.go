@@ -166,8 +166,8 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 //
 // It returns nil when the key is released; ErrLost if the lease had ended before, or the
 // node; ErrUnconfirmed if the wait ended first, and then the key is free at the latest
-// when the lease ends: soon after Deadline, or, if an Extend was not answered, soon after the
-// end that this asked for; ErrClosed if the session was closed before.
+// when the lease ends: soon after Deadline or, with an Extend that was not answered, after the
+// later of the ends before and behind it; ErrClosed if the session was closed before.
 // Later calls wait for, and return, what the first confirmed.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if ctx == nil {
