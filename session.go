@@ -80,6 +80,8 @@ func (s *Session) Close(ctx context.Context) error {
 //   - a *[WaitError] that unwraps to ctx.Err() when ctx ends first, and to ErrNoQuorum too
 //     if the key's replicas do not answer
 //   - ErrCapacityMismatch, ErrTooManyWaiters, ErrClosed, or ErrLost for a session that was lost
+//   - ErrLost with [MaxHold] if the lock was over before it could be returned: the answer took
+//     that long, or this process stood still
 //   - ErrSelfDeadlock or ErrUpgrade if ctx comes from a lock of the same key; see [Reentrant]
 //   - ErrInvalidKey, ErrInvalidOption
 //

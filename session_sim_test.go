@@ -384,25 +384,50 @@ func TestCloseOfANode(t *testing.T) {
 	}
 }
 
-// Promise: P1, P6, G4: Lock does not return a lock whose lease is over already.
+// Promise: P1, P6, G2, G4: Lock does not return a lock that is over already, and Extend does not
+// say that one is extended.
 // Method: a slow process is stopped for longer than its lease at every moment between the
-// grant's arrival and the return of Lock.
+// answer's arrival and the return of the call.
 func TestLockAfterAStallIsHeld(t *testing.T) {
-	stalled := 0
-	afterAStall(t, 20*time.Millisecond, 2*trialTTL, func(ctx context.Context, n *mesh.Node, key string) {
-		l, err := n.Lock(ctx, key)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if err := l.Err(); err != nil {
-			t.Errorf("Lock returns a lock that is over: %v", err)
-		}
-		stalled++
-		_ = l.Unlock(ctx)
-	})
-	if stalled == 0 {
-		t.Error("nothing was stopped")
+	const hold = time.Second
+	for _, tt := range []struct {
+		call  string
+		until answer
+		take  func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error)
+		want  error
+	}{
+		{"Lock", answer{1, "granted"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
+			return n.Lock(ctx, key)
+		}, nil}, // it asks anew
+		{"Lock with MaxHold", answer{1, "claimed"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
+			return n.Lock(ctx, key, mesh.MaxHold(hold))
+		}, mesh.ErrLost},
+		{"Extend", answer{2, "claimed"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
+			l, err := n.Lock(ctx, key, mesh.MaxHold(hold))
+			if err == nil {
+				err = l.Extend(ctx, hold)
+			}
+			return l, err
+		}, mesh.ErrLost},
+	} {
+		t.Run(tt.call, func(t *testing.T) {
+			stalled := 0
+			afterAStall(t, tt.until, 20*time.Millisecond, 2*trialTTL, func(ctx context.Context, n *mesh.Node, key string, resumed func() bool) {
+				l, err := tt.take(ctx, n, key)
+				if !resumed() {
+					return // it was stopped too late
+				}
+				stalled++
+				if !errors.Is(err, tt.want) {
+					t.Errorf("%v, want %v", err, tt.want)
+				} else if err == nil && l.Err() != nil {
+					t.Errorf("a lock that is over: %v", l.Err())
+				}
+			})
+			if stalled < 10 {
+				t.Errorf("%d calls were stopped", stalled)
+			}
+		})
 	}
 }
 
@@ -411,7 +436,7 @@ func TestLockAfterAStallIsHeld(t *testing.T) {
 // Method: as above, for a little less than the lease.
 func TestTryAfterAStallMeetsNobody(t *testing.T) {
 	lost := 0
-	afterAStall(t, 40*time.Millisecond, trialTTL*99/100, func(ctx context.Context, n *mesh.Node, key string) {
+	afterAStall(t, answer{1, "granted"}, 40*time.Millisecond, trialTTL*99/100, func(ctx context.Context, n *mesh.Node, key string, _ func() bool) {
 		l, err := n.TryLock(ctx, key)
 		switch {
 		case errors.Is(err, mesh.ErrLost):
@@ -427,31 +452,39 @@ func TestTryAfterAStallMeetsNobody(t *testing.T) {
 	}
 }
 
-// afterAStall lets a slow node take a key, and stops it for so long after the grant was
-// sent to it and at most latest has passed.
-func afterAStall(t *testing.T, latest, length time.Duration, take func(context.Context, *mesh.Node, string)) {
+// answer is the nth answer of its kind.
+type answer struct {
+	nth  int
+	kind string
+}
+
+// afterAStall lets a slow node take a key, and stops it for so long after that answer was sent to
+// it and at most latest has passed.
+func afterAStall(t *testing.T, until answer, latest, length time.Duration, take func(ctx context.Context, n *mesh.Node, key string, resumed func() bool)) {
 	for delay := time.Duration(0); delay <= latest; delay += time.Millisecond / 2 {
 		t.Run(fmt.Sprint(delay), func(t *testing.T) {
 			w := newTrial(t, simulate.Options{Seed: 3}, trialTTL, 3)
 			key := w.ledBy("a")
 			w.Slow("c", 1000)
-			begun, ended := false, false
+			answers, resumed, ended := 0, false, false
 			w.Rule(func(f simulate.Frame) simulate.Verdict {
-				if f.From == "a" && f.To == "c" && f.Says("granted") && !begun {
-					begun = true
+				if f.From != "a" || f.To != "c" || !f.Says(until.kind) {
+					return simulate.Pass
+				}
+				if answers++; answers == until.nth {
 					w.At(w.Now()+delay, func() {
 						w.Pause("c")
-						w.At(w.Now()+length-delay, func() { w.Slow("c", 1); w.Resume("c") })
+						w.At(w.Now()+length-delay, func() { w.Slow("c", 1); w.Resume("c"); resumed = true })
 					})
 				}
 				return simulate.Pass
 			})
 			w.begin("c", func(ctx context.Context, n *mesh.Node) {
-				take(ctx, n, key)
+				take(ctx, n, key, func() bool { return resumed })
 				ended = true
 			})
 			w.pass(6 * trialTTL)
-			if !begun || !ended {
+			if !resumed || !ended {
 				t.Error("the node was not stopped, or did not go on")
 			}
 		})

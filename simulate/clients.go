@@ -40,7 +40,11 @@ func (p *process) Called(node transport.ID, ask seam.Ask) seam.Caller {
 // Returned implements seam.Caller.
 func (r *recorder) Returned(l seam.Hold, err error) seam.Holder {
 	c := (*CallRecord)(r)
-	a := c.history.world.current
+	w := c.history.world
+	a := w.current
+	if err == nil && !c.process.dead && isOver(l, c.process) {
+		w.Fail(fmt.Errorf("G5 lease: %s gets %v with token %d, which is over already", c.who, c.want, l.Token()))
+	}
 	switch {
 	case c.process.dead: // its actor is being unwound
 	case !c.silent && err != nil && a != nil:
@@ -125,7 +129,11 @@ func (r *recorder) Extended(d time.Duration, err error) {
 	if x == nil {
 		return
 	}
-	now, alone := r.history.world.now, true
+	w := r.history.world
+	if err == nil && x.unlocking == running && !x.believed() {
+		w.Fail(fmt.Errorf("G5 lease: %v was extended, and is over already", x))
+	}
+	now, alone := w.now, true
 	for i := range x.claims {
 		if c := &x.claims[i]; c.ended == running && c.length == d {
 			c.ended, c.ok = now, err == nil

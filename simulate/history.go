@@ -312,8 +312,12 @@ func (x *HoldRecord) Unlocked(err error) {
 // context lives, and its deadline is ahead by its own clock.
 func (x *HoldRecord) believed() bool {
 	p := x.call.process
-	return x.end == running && !p.dead && p.Wall().Before(x.hold.Deadline()) && !x.hold.Over()
+	return x.end == running && !p.dead && !isOver(x.hold, p)
 }
+
+// isOver reports whether a process that looks at a hold sees that it is over. The time comes
+// first, for who asks a client's handle makes it look, and so has it told.
+func isOver(l seam.Hold, p *process) bool { return !p.Wall().Before(l.Deadline()) || l.Over() }
 
 // told tells whether the holder has heard of the end. It asks the node itself, for a
 // handle that is asked looks at the clock, and so is told.

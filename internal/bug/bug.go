@@ -255,6 +255,8 @@ const (
 	LearnersComeAndGo
 	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
 	RefusedStay
+	// OverWhenReturned: Lock does not look whether what it got is over before it returns (P1).
+	OverWhenReturned
 
 	end // of the bugs: new ones come before it
 )

@@ -116,4 +116,5 @@ var names = [end]string{
 	LostHoldsAwaited:      "LostHoldsAwaited",
 	LearnersComeAndGo:     "LearnersComeAndGo",
 	RefusedStay:           "RefusedStay",
+	OverWhenReturned:      "OverWhenReturned",
 }

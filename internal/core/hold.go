@@ -303,5 +303,8 @@ func (h *Hold) claim(ctx context.Context, d time.Duration) error {
 	if !h.lane.post(func(l *lane) { l.desk(c.shard).claim(c) }) {
 		return ErrClosed
 	}
-	return h.lane.await(ctx, c)
+	if err := h.lane.await(ctx, c); err != nil || h.lane.node.bugs.Has(bug.OverWhenReturned) {
+		return err
+	}
+	return h.Err() // this goroutine, or all, may have stood still since the answer (P1)
 }
