@@ -151,10 +151,17 @@ func TestFates(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 14}, trialTTL, 8)
 	one, other := w.apart("a")
 	t.Logf("%v and %v", w.replicas(one), w.replicas(other))
+	skipped := 0 // the first of these keys is for the node's own session
+	fixed := w.keyWhere(func(r []string) bool {
+		if slices.Equal(r, w.replicas(other)) {
+			skipped++
+		}
+		return skipped == 2
+	})
 	var s *mesh.Session
 	var mine, mine2, own, own2 *mesh.Lock
 	w.at("a", func(ctx context.Context, n *mesh.Node) {
-		var errs [5]error
+		var errs [6]error
 		s, errs[0] = n.NewSession(ctx, mesh.WithTTL(2*time.Second))
 		if errs[0] != nil {
 			t.Error(errs[0])
@@ -164,6 +171,7 @@ func TestFates(t *testing.T) {
 		mine2, errs[2] = s.Lock(ctx, other)
 		own, errs[3] = n.RLock(ctx, one+"/own")
 		own2, errs[4] = n.RLock(ctx, other+"/own")
+		_, errs[5] = s.Lock(ctx, fixed, mesh.MaxHold(trialTTL))
 		w.check(errors.Join(errs[:]...))
 	})
 	if t.Failed() {
@@ -197,9 +205,14 @@ func TestFates(t *testing.T) {
 		}
 		w.check(s.Close(ctx))
 	})
+	// Of fixed length, a lock is given back at once, however long it was to last.
+	lost := w.Now()
+	l := w.lock("b", fixed)
+	w.between("the next grant of the key of fixed length", w.Now()-lost, 0, trialTTL/10)
+	w.check(w.unlock("b", l, time.Second))
 	// Its key elsewhere is free as soon as the table knows, which is at the latest when
 	// its lease is over.
-	l := w.lock("b", other)
+	l = w.lock("b", other)
 	w.between("the other key's next grant", w.Now()-cut, sure(2*time.Second)/2, 2*time.Second+2*time.Second)
 	w.check(w.unlock("b", l, time.Second))
 

@@ -563,6 +563,11 @@ func (l *lane) loseSeats(s *Session) {
 // surrender closes the record of a seat whose session is lost.
 func (d *desk) surrender(t *seat) {
 	t.loseHolds()
+	for _, h := range t.holds {
+		if h.holder != nil {
+			h.holder.Unlocking() // the key is free before the lease is over
+		}
+	}
 	if !d.lane.node.bugs.Has(bug.LostHoldsAwaited) {
 		t.holds = nil // Leave need not wait for them
 	}
