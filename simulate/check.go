@@ -126,6 +126,16 @@ func (h *History) checkLate(k *keyHistory, x *HoldRecord) {
 	}
 }
 
+// kept (G5): where nothing ails the world, a hold lasts until its holder gives it back.
+func (h *History) kept() error {
+	for _, c := range h.calls {
+		if x := c.held; x != nil && c.want.MaxHold == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) {
+			return fmt.Errorf("G5 lease: nothing ailed the world, and %v was lost", x)
+		}
+	}
+	return nil
+}
+
 // checkFixed (P7): a hold with a fixed end is believed in until then at the latest,
 // however often its session is renewed.
 func (x *HoldRecord) checkFixed() {

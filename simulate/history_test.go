@@ -91,6 +91,13 @@ func (s *story) unlock(name string) {
 	x.held.Unlocked(nil)
 }
 
+// kept says that nothing ails the world.
+func (s *story) kept() {
+	if err := s.w.history.kept(); err != nil {
+		s.w.Fail(err)
+	}
+}
+
 // calm ends all faults: from now on nobody may wait for more than 5 s for nothing.
 func (s *story) calm() {
 	s.w.History().Bound = 5 * time.Second
@@ -352,6 +359,23 @@ func TestCheckers(t *testing.T) {
 			s.pass(6 * sec)
 			s.granted("2", 2)
 			s.unlock("2")
+		}, ""},
+		{"a loss though nothing ails the world", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(10 * sec)
+			s.lost("1")
+			s.pass(sec)
+			s.kept()
+		}, "G5 lease: nothing ailed the world"},
+		{"nothing is lost that was unlocked, or was to end", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.unlock("1")
+			s.lock("2", "a", timed(10*sec), 2)
+			s.pass(10 * sec)
+			s.lost("2")
+			s.pass(sec)
+			s.kept()
 		}, ""},
 		{"a fixed end that is believed in for too long", func(s *story) { s.lock("1", "a", timed(9*sec), 1) }, "G5 fixed"},
 		{"a fixed end", func(s *story) {

@@ -93,7 +93,10 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 			return missed(err, "%d calls did not come about", l.Calls)
 		}
 	}
-	return l.Settle()
+	if err := l.Settle(); err != nil || part || w.opts.Profile != Calm || l.storm.Total() > 0 {
+		return err
+	}
+	return w.history.kept()
 }
 
 // Start begins the load. Settle ends it: Run does both, with a storm between them.

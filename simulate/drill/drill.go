@@ -61,7 +61,7 @@ func New(w *simulate.World) *Drill {
 	d.shards = int(w.Pick("shards", 1, 16))
 	d.Lockers = &simulate.Lockers{
 		Join:  d.join,
-		Each:  int(w.Pick("lockers", 1, 4)),
+		Each:  int(w.Pick("lockers", 1, 3)),
 		Keys:  int(w.Pick("keys", 1, 6)),
 		TTL:   ttl,
 		Calls: int(w.Pick("calls", 0, 200)),

@@ -12,27 +12,54 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// guests are a load beside the lockers: what a node offers and lockers do not use. They
-// take locks of fixed length, move their ends, or let them end; have sessions of their
-// own, and hold several keys in them; try to read, and to get permits. Their keys are
-// theirs. Beside them each host has errands.
+// guests are a load beside the lockers: what a node offers and lockers do not use. What they
+// do, and how often, how hastily and how many at a time, each world draws for itself, as it
+// draws its faults. Their keys are theirs. Beside them each host has errands.
 type guests struct {
 	each, keys int
 	pause      time.Duration // between two things that a guest does, at most
-	fixed      int           // how often they take locks of fixed length, where each of the rest is done twice
+	patience   time.Duration // of a call, at most
+	crowd      int           // who comes at a time where many come, at most
+	deeds      []deed        // each as often as it is done
 	errands    time.Duration // so many of each host per second, on average
 	quiet      func() bool
 }
 
-// newGuests draws how many there are, and what they do most.
+// deed is one thing that a guest does. It ends soon after ctx.
+type deed func(g *guests, ctx context.Context, n *mesh.Node, chance *rand.Rand)
+
+// deeds are all there are. Each world leaves out about half.
+var deeds = [...]struct {
+	name string
+	do   deed
+}{
+	{"fixed", (*guests).fixed},
+	{"session", (*guests).session},
+	{"share", (*guests).share},
+	{"permits", (*guests).permits},
+	{"rush", (*guests).rush},
+	{"mix", (*guests).mix},
+	{"together", (*guests).together},
+	{"nest", (*guests).nest},
+	{"twice", (*guests).twice},
+}
+
+// newGuests draws how many there are, and what they do.
 func newGuests(w *simulate.World) guests {
-	return guests{
-		each:    int(w.Pick("guests", 0, 2)),
-		keys:    int(w.Pick("guest-keys", 1, 3)),
-		pause:   time.Duration(w.Pick("guest-pause-ms", 5, 400)) * time.Millisecond,
-		fixed:   int(w.Pick("guest-fixed", 1, 12)),
-		errands: time.Duration(w.Pick("errands", 0, 15)),
+	g := guests{
+		each:     int(w.Pick("guests", 0, 2)),
+		keys:     int(w.Pick("guest-keys", 1, 3)),
+		pause:    time.Duration(w.Pick("guest-pause-ms", 5, 700)) * time.Millisecond,
+		patience: time.Duration(w.Pick("guest-patience-ms", 10, int64(ttl/time.Millisecond))) * time.Millisecond,
+		crowd:    int(w.Pick("guest-crowd", 1, 6)),
+		errands:  time.Duration(w.Pick("errands", 0, 9)),
 	}
+	for _, d := range deeds {
+		for range w.Pick("guest-"+d.name, 0, 9) - 4 {
+			g.deeds = append(g.deeds, d.do)
+		}
+	}
+	return g
 }
 
 // arrive brings a new node its guests.
@@ -42,32 +69,16 @@ func (g *guests) arrive(ctx context.Context, l *simulate.Lockers, n *mesh.Node) 
 	if chance := rand.New(rand.NewPCG(w.Rand().Uint64(), math.MaxUint64)); g.errands > 0 {
 		l.Beside(ctx, "errands", func(ctx context.Context) { g.errand(ctx, n, chance) })
 	}
+	if len(g.deeds) == 0 {
+		return
+	}
 	for i := range g.each {
 		chance := rand.New(rand.NewPCG(w.Rand().Uint64(), uint64(i)))
 		l.Go(ctx, fmt.Sprint("guest", i+1), func(ctx context.Context) {
 			for !g.quiet() && simulate.Sleep(ctx, upTo(chance, g.pause)) == nil {
-				g.once(ctx, n, chance)
+				g.deeds[chance.IntN(len(g.deeds))](g, ctx, n, chance)
 			}
 		})
-	}
-}
-
-// once is one thing that a guest does.
-func (g *guests) once(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	what := chance.IntN(6 + g.fixed)
-	if what >= 6 {
-		g.extend(ctx, n, chance)
-		return
-	}
-	ctx, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
-	defer cancel()
-	switch what / 2 {
-	case 0:
-		g.session(ctx, n, chance)
-	case 1:
-		g.share(ctx, n, chance)
-	case 2:
-		g.crowd(ctx, n, chance)
 	}
 }
 
@@ -75,11 +86,186 @@ func (g *guests) key(kind string, chance *rand.Rand) string {
 	return fmt.Sprintf("%s/%d", kind, chance.IntN(g.keys))
 }
 
-// extend takes a lock of fixed length, and gives it back, in time or not, after it has moved
+// wait is a context for one call.
+func (g *guests) wait(ctx context.Context, chance *rand.Rand) (context.Context, context.CancelFunc) {
+	return simulate.WithTimeout(ctx, upTo(chance, g.patience))
+}
+
+// options draws what may be said with a call.
+func options(chance *rand.Rand) (opts []mesh.LockOption) {
+	if chance.IntN(4) == 0 {
+		opts = append(opts, mesh.MaxHold(fixedLength(chance)))
+	}
+	if chance.IntN(4) == 0 {
+		opts = append(opts, mesh.Value(make([]byte, chance.IntN(4097)>>chance.IntN(10))))
+	}
+	return opts
+}
+
+// locker is a node, or a session.
+type locker interface {
+	Lock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	TryLock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	RLock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	TryRLock(ctx context.Context, key string, opts ...mesh.LockOption) (*mesh.Lock, error)
+	Acquire(ctx context.Context, key string, n, capacity int64, opts ...mesh.LockOption) (*mesh.Lock, error)
+	TryAcquire(ctx context.Context, key string, n, capacity int64, opts ...mesh.LockOption) (*mesh.Lock, error)
+}
+
+// anyCall makes one call, of any kind.
+func anyCall(ctx context.Context, n locker, key string, chance *rand.Rand) (*mesh.Lock, error) {
+	opts := options(chance)
+	switch permits := 1 + chance.Int64N(3); chance.IntN(6) {
+	case 0:
+		return n.TryLock(ctx, key, opts...)
+	case 1:
+		return n.RLock(ctx, key, opts...)
+	case 2:
+		return n.TryRLock(ctx, key, opts...)
+	case 3:
+		return n.Acquire(ctx, key, permits, 3, opts...)
+	case 4:
+		return n.TryAcquire(ctx, key, permits, 3, opts...)
+	}
+	return n.Lock(ctx, key, opts...)
+}
+
+// many runs do in some actors at a time, and waits for all.
+func (g *guests) many(ctx context.Context, chance *rand.Rand, do func(ctx context.Context, chance *rand.Rand)) {
+	left := 1 + chance.IntN(g.crowd)
+	over := make(chan struct{})
+	for range left {
+		chance := rand.New(rand.NewPCG(chance.Uint64(), 0))
+		simulate.Go(ctx, "friend", func(ctx context.Context) {
+			defer func() {
+				if left--; left == 0 {
+					close(over)
+				}
+			}()
+			do(ctx, chance)
+		})
+	}
+	_ = simulate.Wait(ctx, over)
+}
+
+// rush: many come for a key at once, few of whom wait for long.
+func (g *guests) rush(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	key := g.key("rush", chance)
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		patience := 16 * time.Millisecond
+		if chance.IntN(8) == 0 {
+			patience = g.patience
+		}
+		wait, cancel := simulate.WithTimeout(ctx, upTo(chance, patience))
+		l, err := n.Lock(wait, key, options(chance)...)
+		cancel()
+		if err != nil {
+			return
+		}
+		_ = simulate.Sleep(ctx, upTo(chance, 20*time.Millisecond))
+		wait, cancel = g.wait(ctx, chance)
+		defer cancel()
+		_ = l.Unlock(wait)
+	})
+}
+
+// mix uses a key as a lock, for readers, or as a semaphore.
+func (g *guests) mix(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	wait, cancel := g.wait(ctx, chance)
+	l, err := anyCall(wait, n, g.key("mix", chance), chance)
+	cancel()
+	if err != nil {
+		return
+	}
+	_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
+	wait, cancel = g.wait(ctx, chance)
+	defer cancel()
+	_ = l.Unlock(wait)
+}
+
+// together: some share a session, and take locks there of all kinds, until one closes it or
+// all have had enough.
+func (g *guests) together(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/3+upTo(chance, ttl*2/3)))
+	if err != nil {
+		return
+	}
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		for s.Err() == nil && !g.quiet() && chance.IntN(4) > 0 {
+			wait, cancel := g.wait(ctx, chance)
+			l, err := anyCall(wait, s, g.key("together", chance), chance)
+			cancel()
+			if err == nil {
+				_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
+			}
+			if err == nil && chance.IntN(4) > 0 {
+				wait, cancel := g.wait(ctx, chance)
+				_ = l.Unlock(wait)
+				cancel()
+			}
+		}
+		if chance.IntN(4) == 0 {
+			wait, cancel := g.wait(ctx, chance)
+			_ = s.Close(wait)
+			cancel()
+		}
+	})
+	_ = s.Close(ctx)
+}
+
+// nest enters a lock again, and gives the handles back in any order.
+func (g *guests) nest(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	key := g.key("nest", chance)
+	var handles []*mesh.Lock
+	for in := ctx; len(handles) < 4; {
+		wait, cancel := g.wait(in, chance)
+		l, err := n.Lock(wait, key, append(options(chance), mesh.Reentrant())...)
+		cancel()
+		if err != nil {
+			break
+		}
+		handles, in = append(handles, l), l.Context()
+		if simulate.Sleep(in, upTo(chance, ttl/8)) != nil || chance.IntN(3) == 0 {
+			break
+		}
+	}
+	chance.Shuffle(len(handles), func(i, j int) { handles[i], handles[j] = handles[j], handles[i] })
+	for _, l := range handles {
+		_ = simulate.Sleep(l.Context(), upTo(chance, ttl/16))
+		wait, cancel := g.wait(ctx, chance)
+		_ = l.Unlock(wait)
+		cancel()
+	}
+}
+
+// twice: some extend one lock of fixed length, and unlock it, all at once.
+func (g *guests) twice(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	wait, cancel := g.wait(ctx, chance)
+	l, err := n.Lock(wait, g.key("twice", chance), mesh.MaxHold(fixedLength(chance)))
+	cancel()
+	if err != nil {
+		return
+	}
+	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
+		for l.Err() == nil && !g.quiet() {
+			_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
+			wait, cancel := g.wait(ctx, chance)
+			if chance.IntN(4) == 0 {
+				_ = l.Unlock(wait)
+			} else {
+				_ = l.Extend(wait, fixedLength(chance))
+			}
+			cancel()
+		}
+	})
+	_ = l.Unlock(ctx)
+}
+
+// fixed takes a lock of fixed length, and gives it back, in time or not, after it has moved
 // its end some times, to later or to earlier. Now and then it does not wait for that.
-func (g *guests) extend(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+func (g *guests) fixed(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	length := fixedLength(chance)
-	wait, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
+	wait, cancel := g.wait(ctx, chance)
 	l, err := n.Lock(wait, g.key("fixed", chance), mesh.MaxHold(length))
 	cancel()
 	if err != nil {
@@ -124,6 +310,8 @@ func (g *guests) errand(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 
 // session takes several keys in a session of its own.
 func (g *guests) session(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	ctx, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
+	defer cancel()
 	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, ttl/2)))
 	if err != nil {
 		return
@@ -143,6 +331,8 @@ func (g *guests) session(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 
 // share reads or writes a key that most only read, without waiting for it.
 func (g *guests) share(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	ctx, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
+	defer cancel()
 	key := g.key("shared", chance)
 	var l *mesh.Lock
 	var err error
@@ -160,14 +350,16 @@ func (g *guests) share(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	}
 }
 
-// crowd takes some of few permits, often without waiting.
-func (g *guests) crowd(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	key, permits := g.key("crowd", chance), 1+chance.Int64N(5)
+// permits takes some of few permits, often without waiting.
+func (g *guests) permits(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
+	ctx, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
+	defer cancel()
+	key, few := g.key("permits", chance), 1+chance.Int64N(5)
 	acquire := n.Acquire
 	if chance.IntN(2) == 0 {
 		acquire = n.TryAcquire
 	}
-	l, err := acquire(ctx, key, permits, 5)
+	l, err := acquire(ctx, key, few, 5)
 	if err == nil {
 		_ = simulate.Sleep(ctx, upTo(chance, time.Second))
 		_ = l.Unlock(ctx)
