@@ -15,7 +15,7 @@ type Profile string
 
 // The profiles, from the gentlest on.
 const (
-	// Calm is one rack on a good day: no fault ever.
+	// Calm is a good day, in one rack or in sites far apart: no fault ever, and no lock is lost.
 	Calm Profile = "calm"
 	// LAN is one site: processes crash and stall, machines lose power, connections
 	// break, and once in a while a switch does.
@@ -65,7 +65,7 @@ type span struct{ least, most time.Duration }
 func (p Profile) climate() climate {
 	switch p {
 	case Calm:
-		return climate{latency: span{50 * time.Microsecond, ms}, jitter: span{0, ms}, lateness: span{50 * ms, 500 * ms},
+		return climate{latency: span{50 * time.Microsecond, 80 * ms}, jitter: span{0, 10 * ms}, lateness: span{50 * ms, 500 * ms},
 			shapes: 3}
 	case LAN:
 		return climate{

@@ -186,7 +186,7 @@ func (g *guests) mix(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 // together: some share a session, and take locks there of all kinds, until one closes it or
 // all have had enough.
 func (g *guests) together(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/3+upTo(chance, ttl*2/3)))
+	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, ttl/2)))
 	if err != nil {
 		return
 	}
