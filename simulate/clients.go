@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
@@ -133,15 +134,16 @@ func (r *recorder) Extended(d time.Duration, err error) {
 	if err == nil && x.unlocking == running && !x.believed() {
 		w.Fail(fmt.Errorf("G5 lease: %v was extended, and is over already", x))
 	}
-	now, alone := w.now, true
-	for i := range x.claims {
-		if c := &x.claims[i]; c.ended == running && c.length == d {
-			c.ended, c.ok = now, err == nil
-			break
-		}
+	now := w.now
+	this := slices.IndexFunc(x.claims, func(c claim) bool { return c.ended == running && c.length == d })
+	if this < 0 {
+		return // it began before the lock was reported
 	}
-	for _, c := range x.claims {
-		alone = alone && c.ended != running
+	c := &x.claims[this]
+	c.ended, c.ok = now, err == nil
+	alone := true
+	for i, o := range x.claims { // those under way together may return in another order than they counted in
+		alone = alone && (i == this || o.ended != running && o.ended <= c.began)
 	}
 	if err != nil || !alone {
 		x.latest = max(x.latest, now+d)

@@ -402,6 +402,30 @@ func TestCheckers(t *testing.T) {
 			s.holds["1"].held.Use()
 			s.unlock("1")
 		}, ""},
+		{"Extends that return in another order than they counted in", func(s *story) {
+			s.lock("1", "a", timed(10*sec), 1)
+			s.pass(5 * sec)
+			s.of("1").Extending(sec)
+			s.of("1").Extending(10 * sec)
+			s.pass(sec)
+			s.renewed("1")
+			s.of("1").Extended(10*sec, nil)
+			s.pass(sec)
+			s.of("1").Extended(sec, nil)
+			s.holds["1"].held.Use()
+			s.unlock("1")
+		}, ""},
+		{"a shorter Extend that came after a longer one", func(s *story) {
+			s.lock("1", "a", timed(10*sec), 1)
+			s.pass(5 * sec)
+			s.of("1").Extending(10 * sec)
+			s.renewed("1")
+			s.of("1").Extended(10*sec, nil)
+			s.pass(sec)
+			s.of("1").Extending(sec)
+			s.of("1").Extended(sec, nil)
+			s.holds["1"].held.Use()
+		}, "G5 fixed"},
 		{"handles that come and go", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.of("1").Shared(2)
