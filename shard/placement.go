@@ -265,6 +265,10 @@ func (r *Replica) place() {
 		} else {
 			voters[p.Node] = id
 		}
+		heard, ever := r.reign.heard[id]
+		if fate == Away && ever && r.now-heard < 2*ElectionTimeout && !r.cfg.Bugs.Has(bug.GoneByHearsay) {
+			fate = Doubtful // whatever the view says, or does not know
+		}
 		switch fate {
 		case Present:
 			keep++

@@ -146,6 +146,28 @@ func TestTheDeafGetNoVote(t *testing.T) {
 	}
 }
 
+// Promise: G6, P30: a leader takes out nobody who answers it, whatever its view lacks.
+// Method: the leader has joined a while ago, and has heard of itself and of one node that is
+// gone. Its voters answer; then one of them does not any more.
+func TestWhoAnswersIsNotGone(t *testing.T) {
+	for bugs, want := range map[bug.Set][]uint64{{}: {1, 2, 3}, bug.Of(bug.GoneByHearsay): {1}} {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		leader.cfg.Bugs = bugs
+		leader.SetWish(Wish{
+			Nodes:   []Peer{leader.cfg.Self, {Node: 104, Name: "gone", Addr: "gone:7400"}},
+			Fates:   map[uint64]Fate{leader.cfg.Self.Node: Present, 104: Present},
+			Unknown: Away,
+		})
+		w.run(t, graceTicks)
+		w.cut[3] = true
+		w.run(t, graceTicks)
+		if got := leader.Voters(); !slices.Equal(got, want) || leader.Joint() {
+			t.Errorf("voters %v with the bugs %v, want %v", got, bugs.Names(), want)
+		}
+	}
+}
+
 // Promise: G9, P24: a voter that was removed while it stood still asks all whom it knows, also
 // the learner that has its vote now, and may lead: the others, whom it asks for theirs, must not tell.
 func TestARemovedVoterAsksAll(t *testing.T) {
@@ -158,7 +180,7 @@ func TestARemovedVoterAsksAll(t *testing.T) {
 	w.cut[3] = true
 	wish.Fates[103] = Away
 	leader.SetWish(wish)
-	w.run(t, 4*placeEvery)
+	w.run(t, 2*electionTicks+4*placeEvery) // it was heard a moment ago, and is not gone before
 	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) {
 		t.Fatalf("voters %v", got)
 	}
@@ -187,7 +209,7 @@ func TestARemovedVoterAsksWhomItNeverKnew(t *testing.T) {
 			Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
 			Fates: map[uint64]Fate{103: Away},
 		})
-		w.run(t, 4*placeEvery)
+		w.run(t, 2*electionTicks+4*placeEvery) // as above
 		leader.Handover(w.now, 104, leader.term)
 		w.run(t, 2*HeartbeatTicks)
 		if next := w.replicas[3]; !next.Serving() || !slices.Equal(next.Voters(), []uint64{1, 2, 4}) {

@@ -57,7 +57,8 @@ func (l *Lockers) node(host string) Node {
 
 // Run lets the lockers work through a storm of faults, heals everything, and then
 // demands what the mesh promises: all calls end, every key can be locked again from
-// every host within TTL and Bound (G4, G6), and the whole history holds up.
+// every host within TTL and Bound (G4, G6), and the whole history holds up. In a [Calm] world
+// without a fault, no lock may have been lost (G5).
 //
 // In half of the worlds it does not heal everything, but only a core of hosts in which
 // every shard has a majority of its voters: see [World.HealCore]. What ails the others goes

@@ -257,6 +257,8 @@ const (
 	RefusedStay
 	// OverWhenReturned: Lock does not look whether what it got is over before it returns (P1).
 	OverWhenReturned
+	// GoneByHearsay: a leader takes a voter out that its view lacks, though it answers (P30).
+	GoneByHearsay
 
 	end // of the bugs: new ones come before it
 )

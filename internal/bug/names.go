@@ -117,4 +117,5 @@ var names = [end]string{
 	LearnersComeAndGo:     "LearnersComeAndGo",
 	RefusedStay:           "RefusedStay",
 	OverWhenReturned:      "OverWhenReturned",
+	GoneByHearsay:         "GoneByHearsay",
 }
