@@ -91,8 +91,9 @@ func BenchmarkSpeed(b *testing.B) {
 	b.Run("5 nodes, 16 shards, chaos", func(b *testing.B) {
 		s := newStopwatch(b)
 		for i := range b.N {
+			// A load of middling size: what each seed draws on top of it is what its guests do.
 			w := simulate.New(simulate.Options{Seed: uint64(i + 1), Profile: simulate.Flaky, Set: map[string]int64{
-				"hosts": 5, "shards": 16, "lockers": 3, "keys": 4, "storm-s": 30,
+				"hosts": 5, "shards": 16, "lockers": 2, "guests": 1, "errands": 4, "keys": 4, "storm-s": 30,
 			}})
 			s.run(w, func() error { return drill.Play(w) })
 			w.Close()
