@@ -267,7 +267,7 @@ func (r *Replica) place() {
 		}
 		heard, ever := r.reign.heard[id]
 		if fate == Away && ever && r.now-heard < 2*ElectionTimeout && !r.cfg.Bugs.Has(bug.GoneByHearsay) {
-			fate = Doubtful // whatever the view says, or does not know
+			fate = Doubtful // it lives, whatever the view says of its silence, or does not know
 		}
 		switch fate {
 		case Present:

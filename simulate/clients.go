@@ -134,14 +134,14 @@ func (r *recorder) Extended(d time.Duration, err error) {
 	if err == nil && x.unlocking == running && !x.believed() {
 		w.Fail(fmt.Errorf("G5 lease: %v was extended, and is over already", x))
 	}
-	now := w.now
+	now, alone := w.now, true
 	this := slices.IndexFunc(x.claims, func(c claim) bool { return c.ended == running && c.length == d })
-	if this < 0 {
-		return // it began before the lock was reported
+	if this < 0 { // it began before the lock was reported
+		this = len(x.claims)
+		x.claims = append(x.claims, claim{began: x.began, length: d})
 	}
 	c := &x.claims[this]
 	c.ended, c.ok = now, err == nil
-	alone := true
 	for i, o := range x.claims { // those under way together may return in another order than they counted in
 		alone = alone && (i == this || o.ended != running && o.ended <= c.began)
 	}

@@ -415,6 +415,15 @@ func TestCheckers(t *testing.T) {
 			s.holds["1"].held.Use()
 			s.unlock("1")
 		}, ""},
+		{"an Extend that began before its lock was reported", func(s *story) {
+			s.lock("1", "a", timed(10*sec), 1)
+			s.pass(5 * sec)
+			s.renewed("1")
+			s.of("1").Extended(10*sec, nil)
+			s.pass(6 * sec)
+			s.holds["1"].held.Use()
+			s.unlock("1")
+		}, ""},
 		{"a shorter Extend that came after a longer one", func(s *story) {
 			s.lock("1", "a", timed(10*sec), 1)
 			s.pass(5 * sec)

@@ -255,7 +255,7 @@ const (
 	LearnersComeAndGo
 	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
 	RefusedStay
-	// OverWhenReturned: Lock does not look whether what it got is over before it returns (P1).
+	// OverWhenReturned: Lock and Extend do not look whether the lock is over before they return (P1).
 	OverWhenReturned
 	// GoneByHearsay: a leader takes a voter out that its view lacks, though it answers (P30).
 	GoneByHearsay
