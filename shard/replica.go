@@ -79,6 +79,8 @@ type Watch struct {
 	Applied func(index, digest uint64, unasked int)
 	// Became: its role, or the term of its role, is another one.
 	Became func(term uint64, role string)
+	// Stopped: it stopped itself.
+	Stopped func(err error)
 }
 
 // Replica is one member of a shard's raft group: the log, the table that it feeds,
@@ -795,6 +797,9 @@ func (r *Replica) stop(err error) {
 	r.stopped = err
 	r.reign = reign{}
 	r.became()
+	if r.cfg.Watch.Stopped != nil {
+		r.cfg.Watch.Stopped(err)
+	}
 	r.log.Error("the replica stops itself", "error", err)
 }
 

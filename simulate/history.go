@@ -31,7 +31,8 @@ type History struct {
 	// Bound is how long a call for a free key may wait once the world is healed. Lockers
 	// set it. Zero: for ever.
 	Bound time.Duration
-	// Meshes is how many meshes may live in the world at a time; zero means one.
+	// Meshes is how many meshes may live in the world at a time; zero means one. Where there
+	// may be several, a mesh of one may end itself; otherwise no node may.
 	Meshes int
 
 	world *World

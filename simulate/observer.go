@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -66,6 +67,33 @@ func (o *observer) Founded(node transport.ID, mesh uint64) {
 		if seen = append(seen, id); len(seen) > max(1, w.history.Meshes) {
 			w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", w.hostOf(node), mesh, h.name, id))
 		}
+	}
+}
+
+// Stopped implements seam.Observer: no replica stops itself unless BreakReplica has asked
+// it to (P23, P41). A mesh that goes on without it is none the better: what happened to one
+// may happen to the next.
+func (o *observer) Stopped(s seam.Stopped) {
+	if !errors.Is(s.Err, seam.ErrBroken) {
+		o.world.Fail(fmt.Errorf("P23 stopped: the replica of shard %d on %s has stopped itself: %w", s.Shard, o.world.hostOf(s.Replica), s.Err))
+	}
+}
+
+// Ended implements seam.Observer: no node ends itself, but a mesh of one that gives way to
+// another mesh, where the scenario lets there be several (P28).
+func (o *observer) Ended(node transport.ID, err error) {
+	w := o.world
+	fellow := ""
+	for h, n := range w.living() {
+		if n.id != node && n.node.Mesh() == o.meshes[node] {
+			fellow = h.name
+		}
+	}
+	switch {
+	case w.history.Meshes <= 1:
+		w.Fail(fmt.Errorf("P28 ended: the node on %s has ended itself: %w", w.hostOf(node), err))
+	case fellow != "":
+		w.Fail(fmt.Errorf("P28 ended: the node on %s has ended itself, though its mesh has another one, on %s: %w", w.hostOf(node), fellow, err))
 	}
 }
 

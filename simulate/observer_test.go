@@ -1,6 +1,9 @@
 package simulate
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,6 +24,23 @@ func TestObservers(t *testing.T) {
 			o.Applied(seam.Applied{Shard: shard, Generation: 1, Replica: replica, Index: index, Digest: digest})
 		}
 	}
+	stopped := func(err error) func(*observer) {
+		return func(o *observer) { o.Stopped(seam.Stopped{Shard: 3, Generation: 1, Replica: 1, Err: err}) }
+	}
+	// Of two meshes, who is alone in its own gives way.
+	given := errors.New("another mesh lists this node")
+	meshes := func(n int, ids ...uint64) func(*observer) {
+		return func(o *observer) {
+			o.world.history.Meshes = n
+			for i, id := range ids {
+				p := o.world.Host(fmt.Sprint("host", i+1)).process
+				node := transport.ID(i + 1)
+				p.Inspect(node, memberOf(id))
+				o.Founded(node, id)
+			}
+		}
+	}
+	ends := func(node transport.ID) func(*observer) { return func(o *observer) { o.Ended(node, given) } }
 	type told = []func(*observer)
 	for _, tt := range []struct {
 		name string
@@ -35,6 +55,11 @@ func TestObservers(t *testing.T) {
 		{"one table that went its own way", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 81)}, "G1 replicas"},
 		{"who waits for nothing new is told", told{func(o *observer) { o.Applied(seam.Applied{Generation: 1, Replica: 1, Index: 7, Unasked: 1}) }}, "G3 wake"},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
+		{"a replica that panics", told{stopped(errors.New("panic: a table broke its rule\ngoroutine 7 [running]"))}, "P23 stopped: the replica of shard 3 on node 1 has stopped itself: panic: a table broke its rule"},
+		{"a replica that is to stop", told{stopped(fmt.Errorf("panic: %w", seam.ErrBroken))}, ""},
+		{"a mesh of one that gives way", told{meshes(2, 7, 8, 8), ends(1)}, ""},
+		{"one that gives way to nothing", told{meshes(0, 7), ends(1)}, "P28 ended"},
+		{"a node that leaves another one alone", told{meshes(2, 7, 8, 8), ends(2)}, "P28 ended: the node on host2 has ended itself, though its mesh has another one, on host3"},
 		{"far behind", told{applied(1, 0, 7, 70), applied(1, 0, 7+1024, 71), applied(2, 0, 7, 72)}, ""},
 	} {
 		w := New(Options{})
@@ -47,3 +72,16 @@ func TestObservers(t *testing.T) {
 		w.Close()
 	}
 }
+
+// memberOf is a node of a mesh of which nothing else is asked.
+type memberOf uint64
+
+func (m memberOf) Mesh() uint64 { return uint64(m) }
+
+func (memberOf) Replicas() []seam.Replica                                           { return nil }
+func (memberOf) Tables() []seam.Table                                               { return nil }
+func (memberOf) Ready() bool                                                        { return true }
+func (memberOf) Messages(transport.Kind, []byte, transport.ID, seam.Asked) []string { return nil }
+func (memberOf) Asked(int, uint64, uint64) string                                   { return "" }
+func (memberOf) Break(int)                                                          {}
+func (memberOf) Leave(context.Context) error                                        { return nil }

@@ -259,6 +259,8 @@ const (
 	OverWhenReturned
 	// GoneByHearsay: a leader takes a voter out that its view lacks, though it answers (P30).
 	GoneByHearsay
+	// AllGiveWay: a node gives its mesh up for another one that lists its address, also if it is not alone in it (P28).
+	AllGiveWay
 
 	end // of the bugs: new ones come before it
 )

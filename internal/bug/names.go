@@ -118,4 +118,5 @@ var names = [end]string{
 	RefusedStay:           "RefusedStay",
 	OverWhenReturned:      "OverWhenReturned",
 	GoneByHearsay:         "GoneByHearsay",
+	AllGiveWay:            "AllGiveWay",
 }

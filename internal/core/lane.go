@@ -237,7 +237,11 @@ func (l *lane) settle() {
 func (l *lane) guard(r *shard.Replica, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.Fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			err, ok := p.(error)
+			if !ok {
+				err = fmt.Errorf("%v", p)
+			}
+			r.Fail(fmt.Errorf("panic: %w\n%s", err, debug.Stack()))
 			l.out.Reset()
 		}
 	}()
@@ -397,6 +401,9 @@ func (l *lane) watch(cfg *shard.Config) {
 	}
 	cfg.Watch.Became = func(term uint64, role string) {
 		o.Became(seam.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})
+	}
+	cfg.Watch.Stopped = func(err error) {
+		o.Stopped(seam.Stopped{Shard: sh, Generation: generation, Replica: self, Err: err})
 	}
 }
 

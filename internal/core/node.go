@@ -300,7 +300,7 @@ func (n *Node) Break(sh int) {
 	l := n.all[sh%n.lanes()]
 	l.post(func(l *lane) {
 		if r := l.replica(sh); r != nil {
-			l.guard(r, func() { panic("broken by a simulation") })
+			l.guard(r, func() { panic(seam.ErrBroken) })
 		}
 	})
 }
@@ -473,6 +473,9 @@ func (h *hall) eject(err error) {
 	n.fail(err)
 	if !h.ready {
 		return // Start cleans up
+	}
+	if n.observer != nil {
+		n.observer.Ended(transport.ID(n.id), err)
 	}
 	n.net.Close()
 	n.endSessions()

@@ -252,7 +252,7 @@ func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Outpu
 // address, and so it gives up its own mesh (P28).
 func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output) []Output {
 	return m.input(now, out, func() {
-		if m.phase != member || !m.solo || m.cfg.Bugs.Has(bug.SoloStays) || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
+		if m.phase != member || !m.solo && !m.cfg.Bugs.Has(bug.AllGiveWay) || m.cfg.Bugs.Has(bug.SoloStays) || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
 			return
 		}
 		if w := m.cfg.Wants.MeshName; w != "" && peer.MeshName != w {

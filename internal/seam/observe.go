@@ -1,9 +1,9 @@
 package seam
 
 import (
-	"log/slog"
-
 	"context"
+	"errors"
+	"log/slog"
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
@@ -101,7 +101,23 @@ type Observer interface {
 	Became(Became)
 	// Founded: a node has learned of which mesh it is.
 	Founded(node transport.ID, mesh uint64)
+	// Stopped: a replica has stopped itself, since it panicked or met what it must not go on with.
+	Stopped(Stopped)
+	// Ended: a node that served has ended itself, which nobody had asked it for.
+	Ended(node transport.ID, err error)
 }
+
+// Stopped is a replica that has stopped itself, and why: of a panic, Err has the stack,
+// too. It wraps ErrBroken if it was asked for.
+type Stopped struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Err        error
+}
+
+// ErrBroken is what a replica panics with that Inspected.Break was called for.
+var ErrBroken = errors.New("broken by a simulation")
 
 // Applied is where a replica's table is.
 type Applied struct {
