@@ -376,6 +376,30 @@ func TestDo(t *testing.T) {
 			}
 		})
 	}
+	t.Run("its context ends with the caller's", func(t *testing.T) {
+		s, fake := newFakeSession(t)
+		reason := errors.New("reason")
+		ctx, cancel := context.WithCancelCause(ctx)
+		err := s.Do(ctx, "a", func(inside context.Context, l *Lock) error {
+			cancel(reason)
+			if !errors.Is(context.Cause(inside), reason) || l.Err() != nil || l.Context().Err() != nil {
+				t.Errorf("the caller's context ended: cause %v; the lock: %v, %v", context.Cause(inside), l.Err(), l.Context().Err())
+			}
+			return inside.Err()
+		})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) || fake.holds[0].releases != 1 {
+			t.Errorf("Do = %v, and %d releases", err, fake.holds[0].releases)
+		}
+	})
+	t.Run("its context says that the lock was lost", func(t *testing.T) {
+		s, fake := newFakeSession(t)
+		_ = s.Do(ctx, "a", func(inside context.Context, _ *Lock) error {
+			if fake.holds[0].lose(); !errors.Is(context.Cause(inside), ErrLost) {
+				t.Errorf("cause %v, want ErrLost", context.Cause(inside))
+			}
+			return nil
+		})
+	})
 	t.Run("it is not called without the lock", func(t *testing.T) {
 		s, fake := newFakeSession(t)
 		fake.fail = core.ErrClosed

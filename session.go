@@ -121,8 +121,11 @@ func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64,
 	return s.take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: n, Capacity: capacity, Try: true}, opts)
 }
 
-// Do locks key, calls fn with the lock and its context, and unlocks, also if fn panics.
-// It returns what Lock failed with; else fn's error joined with Unlock's, so that a lock
+// Do locks key, calls fn with the lock, and unlocks, also if fn panics. Fn's context is ctx,
+// ended by the end of the hold, too: see [Lock.WithContext]. So ctx governs not only the wait,
+// but the work as well; once it has ended, Do waits up to 1 s for the unlock.
+//
+// Do returns what Lock failed with; else fn's error joined with Unlock's, so that a lock
 // that was lost meanwhile is an error (ErrLost) though fn returned nil.
 func (s *Session) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
 	return s.do(ctx, key, fn, opts)
@@ -143,7 +146,7 @@ func (s *Session) do(ctx context.Context, key string, fn func(context.Context, *
 			err = errors.Join(err, no)
 		}
 	}()
-	return fn(l.Context(), l)
+	return fn(l.WithContext(ctx), l)
 }
 
 // take checks a request, and enters or acquires what it asks for. It is called by a
