@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/seam"
@@ -16,7 +17,8 @@ type Member struct {
 	State MemberState
 }
 
-// MemberState is what gossip believes of a member. It may be late, and it may be wrong.
+// MemberState is what gossip believes of a member. It may be late, and it may be wrong. In
+// JSON, and wherever [encoding.TextMarshaler] counts, it is "alive", "dead" or "left".
 type MemberState uint8
 
 // The states of a member.
@@ -26,16 +28,33 @@ const (
 	MemberLeft              // it has said that it leaves
 )
 
+var memberStates = [...]string{MemberAlive: "alive", MemberDead: "dead", MemberLeft: "left"}
+
+// String returns "alive", "dead" or "left", or "MemberState(3)" for what is no state.
 func (s MemberState) String() string {
-	switch s {
-	case MemberAlive:
-		return "alive"
-	case MemberDead:
-		return "dead"
-	case MemberLeft:
-		return "left"
+	if int(s) < len(memberStates) {
+		return memberStates[s]
 	}
-	return fmt.Sprintf("MemberState(%d)", s)
+	return fmt.Sprintf("MemberState(%d)", uint8(s))
+}
+
+// MarshalText returns what String does, and ErrInvalidOption for what is no state.
+func (s MemberState) MarshalText() ([]byte, error) {
+	if int(s) >= len(memberStates) {
+		return nil, invalid("the member state", uint8(s), fmt.Sprintf("0 to %d", len(memberStates)-1))
+	}
+	return []byte(memberStates[s]), nil
+}
+
+// UnmarshalText takes what MarshalText returns. For any other text it returns
+// ErrInvalidOption, and s is as it was.
+func (s *MemberState) UnmarshalText(text []byte) error {
+	i := slices.Index(memberStates[:], string(text))
+	if i < 0 {
+		return invalid("the member state", fmt.Sprintf("%q", brief(string(text))), fmt.Sprintf("one of %q", memberStates))
+	}
+	*s = MemberState(i)
+	return nil
 }
 
 func memberOf(m core.Member) Member {
