@@ -98,7 +98,11 @@ func (e *WaitError) Error() string {
 	if e.Leader != "" {
 		fmt.Fprintf(&b, ", led by %s", e.Leader)
 	}
-	fmt.Fprintf(&b, "): %s", strings.TrimPrefix(e.err.Error(), "mesh: "))
+	why := "no lock"
+	if e.err != nil {
+		why = strings.TrimPrefix(e.err.Error(), "mesh: ")
+	}
+	b.WriteString("): " + why)
 	if e.noQuorum {
 		b.WriteString("; " + strings.TrimPrefix(ErrNoQuorum.Error(), "mesh: "))
 	}
@@ -116,7 +120,10 @@ func (e *WaitError) Error() string {
 
 // Unwrap returns what errors.Is and errors.As look into.
 func (e *WaitError) Unwrap() []error {
-	if e.noQuorum {
+	switch {
+	case e.err == nil:
+		return nil // of the zero value
+	case e.noQuorum:
 		return []error{e.err, ErrNoQuorum}
 	}
 	return []error{e.err}

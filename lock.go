@@ -11,7 +11,8 @@ import (
 
 // Lock is one acquisition: of a key, of a reader's share in it, or of a semaphore's
 // permits. It is held until Unlock, or until it is lost with its lease. A Lock that is
-// garbage-collected while it is held is logged, and not released.
+// garbage-collected while it is held is logged, and not released. The zero Lock, and a nil one,
+// is one that is over: ErrClosed.
 type Lock struct {
 	*handle // what contexts and the core refer to, so that they do not keep the Lock itself
 	cleanup runtime.Cleanup
@@ -52,27 +53,53 @@ func newLock(ctx context.Context, g *grant) *Lock {
 	return l
 }
 
+// of returns l's handle: for a Lock that no call has returned, one that is over.
+func (l *Lock) of() *handle {
+	if l.none() {
+		return &handle{grant: &grant{hold: nothing{}}, base: context.Background(), over: ErrClosed}
+	}
+	return l.handle
+}
+
+func (l *Lock) none() bool { return l == nil || l.handle == nil }
+
+// nothing is a hold that is over, and was none.
+type nothing struct{}
+
+func (nothing) Token() uint64                               { return 0 }
+func (nothing) Err() error                                  { return ErrClosed }
+func (nothing) Deadline() time.Time                         { return time.Time{} }
+func (nothing) Release(context.Context) error               { return ErrClosed }
+func (nothing) Extend(context.Context, time.Duration) error { return ErrClosed }
+func (nothing) Shared(int)                                  {}
+
+func (nothing) OnEnd(f func(error)) (stop func() bool) {
+	f(context.Canceled)
+	return func() bool { return false }
+}
+
 // Key returns what is locked.
-func (l *Lock) Key() string { return l.grant.key }
+func (l *Lock) Key() string { return l.of().grant.key }
 
 // Token returns the fencing token of the grant. Of two grants of a key the later has the
 // larger token, whatever fails in between, so that a resource which remembers the largest
 // that it has seen can refuse a holder that does not know yet that it is none. Tokens are
 // from 1 to 2^53 − 1, and what enters a lock again has its token.
-func (l *Lock) Token() uint64 { return l.grant.hold.Token() }
+func (l *Lock) Token() uint64 { return l.of().grant.hold.Token() }
 
 // Deadline returns when the lease ends as far as it is confirmed, as a time of day. It
 // moves on with every renewal, and stays what it was when the hold is over.
-func (l *Lock) Deadline() time.Time { return l.grant.hold.Deadline() }
+func (l *Lock) Deadline() time.Time { return l.of().grant.hold.Deadline() }
 
 // Err returns nil while the lock is held, by the clock at this call: ask right before
 // a write. Then it returns ErrLost, or ErrClosed after Unlock.
 func (l *Lock) Err() error {
-	err := l.grant.hold.Err()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over != nil {
-		return l.over
+	h := l.of()
+	err := h.grant.hold.Err()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over != nil {
+		return h.over
 	}
 	return err
 }
@@ -81,62 +108,71 @@ func (l *Lock) Err() error {
 // the lock is lost, else at Unlock. It carries the values of the context that the lock
 // was taken with, and does not end with it.
 func (l *Lock) Context() context.Context {
-	l.arm()
-	l.mu.Lock()
-	ctx := l.ctx
-	l.mu.Unlock()
+	h := l.of()
+	h.arm()
+	h.mu.Lock()
+	ctx := h.ctx
+	h.mu.Unlock()
 	if ctx != nil {
 		return ctx
 	}
-	ctx = withGrant(context.WithoutCancel(l.base), l.grant) // not under the mutex: it looks at holds
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(ctx)
-		if l.over != nil {
-			l.cancel(causeOf(l.over))
+	ctx = withGrant(context.WithoutCancel(h.base), h.grant) // not under the mutex: it looks at holds
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx == nil {
+		h.ctx, h.cancel = context.WithCancelCause(ctx)
+		if h.over != nil {
+			h.cancel(causeOf(h.over))
 		}
 	}
-	return l.ctx
+	return h.ctx
 }
 
-// WithContext returns parent, ended by the end of the hold, too; see Context.
+// WithContext returns parent, ended by the end of the hold, too; see Context. If parent is
+// nil it is a context that has ended, with the cause ErrInvalidOption.
 func (l *Lock) WithContext(parent context.Context) context.Context {
-	l.arm()
-	ctx, cancel := context.WithCancelCause(withGrant(parent, l.grant))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over != nil {
-		cancel(causeOf(l.over))
+	if parent == nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(invalid("the context", "nil", "a context"))
 		return ctx
 	}
-	if len(l.derived) >= l.prune {
-		kept := l.derived[:0]
-		for _, d := range l.derived {
+	h := l.of()
+	h.arm()
+	ctx, cancel := context.WithCancelCause(withGrant(parent, h.grant))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over != nil {
+		cancel(causeOf(h.over))
+		return ctx
+	}
+	if len(h.derived) >= h.prune {
+		kept := h.derived[:0]
+		for _, d := range h.derived {
 			if d.ctx.Err() == nil {
 				kept = append(kept, d)
 			}
 		}
-		clear(l.derived[len(kept):])
-		l.derived, l.prune = kept, max(8, 2*len(kept))
+		clear(h.derived[len(kept):])
+		h.derived, h.prune = kept, max(8, 2*len(kept))
 	}
-	l.derived = append(l.derived, derived{ctx, cancel})
+	h.derived = append(h.derived, derived{ctx, cancel})
 	return ctx
 }
 
 // Lost returns a channel that is closed when the lease ends before Unlock, and never by
 // Unlock.
 func (l *Lock) Lost() <-chan struct{} {
-	l.arm()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.lost == nil {
-		l.lost = make(chan struct{})
-		if l.over == ErrLost {
-			close(l.lost)
+	h := l.of()
+	h.arm()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost == nil {
+		h.lost = make(chan struct{})
+		if h.over == ErrLost {
+			close(h.lost)
 		}
 	}
-	return l.lost
+	return h.lost
 }
 
 // Extend makes a lock with MaxHold end d from now, however much that was before; d is in
@@ -144,13 +180,15 @@ func (l *Lock) Lost() <-chan struct{} {
 // them it is ErrInvalidOption. If ctx ends first the old end stays, or the new one counts;
 // Deadline tells. ErrLost, ErrClosed: it was too late.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
-	house := l.grant.owner.house
 	switch {
 	case ctx == nil:
 		return invalid("the context", "nil", "a context")
+	case l.none():
+		return ErrClosed
 	case !l.grant.fixed:
 		return invalid("Extend", d, "a lock with MaxHold")
-	case d < minHold || d > house.maxTTL:
+	}
+	if house := l.grant.owner.house; d < minHold || d > house.maxTTL {
 		return house.invalidHold("Extend", d)
 	}
 	if err := l.Err(); err != nil {
@@ -170,8 +208,11 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 // later of the ends before and behind it; ErrClosed if the session was closed before.
 // Later calls wait for, and return, what the first confirmed.
 func (l *Lock) Unlock(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return invalid("the context", "nil", "a context")
+	case l.none():
+		return ErrClosed
 	}
 	h := l.handle
 	held := h.grant.hold.Err() // not under the mutex: it may end contexts

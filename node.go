@@ -10,7 +10,8 @@ import (
 	"github.com/lockmesh/mesh/internal/world"
 )
 
-// Node is one member of a mesh, embedded in this process.
+// Node is one member of a mesh, embedded in this process. The zero Node, and a nil one, is
+// one that was closed, and was never in a mesh.
 type Node struct {
 	core *core.Node
 	own  *Session
@@ -72,14 +73,29 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 }
 
 // Name returns the node's name, which is its place on the ring.
-func (n *Node) Name() string { return n.core.Name() }
+func (n *Node) Name() string {
+	if n.none() {
+		return ""
+	}
+	return n.core.Name()
+}
+
+func (n *Node) none() bool { return n == nil || n.core == nil }
 
 // Addr returns the host and port at which others reach the node.
-func (n *Node) Addr() string { return n.core.Addr() }
+func (n *Node) Addr() string {
+	if n.none() {
+		return ""
+	}
+	return n.core.Addr()
+}
 
 // Members returns the nodes of the mesh as this one knows them, this one included,
 // sorted by name. A name is there once: as the node that bears it now.
 func (n *Node) Members() []Member {
+	if n.none() {
+		return nil
+	}
 	known := n.core.Members()
 	all := make([]Member, len(known))
 	for i, m := range known {
@@ -90,27 +106,50 @@ func (n *Node) Members() []Member {
 
 // Health returns how the mesh's shards are, as far as this node has heard. It is right
 // a few seconds after a change.
-func (n *Node) Health() Health { return Health(n.core.Health()) }
+func (n *Node) Health() Health {
+	if n.none() {
+		return Health{}
+	}
+	return Health(n.core.Health())
+}
 
 // WaitHealthy returns nil when every shard is fully replicated: before the next node is
 // stopped in a roll-out, for example. If ctx ends first, it returns an error that unwraps
 // to ctx.Err(); if the node ends, what it ended with.
 func (n *Node) WaitHealthy(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return invalid("the context", "nil", "a context")
+	case n.none():
+		return ErrClosed
 	}
 	return n.core.WaitHealthy(ctx)
 }
 
 // Done returns a channel that is closed when the node has ended.
-func (n *Node) Done() <-chan struct{} { return n.core.Done() }
+func (n *Node) Done() <-chan struct{} {
+	if n.none() {
+		return past()
+	}
+	return n.core.Done()
+}
 
 // Err returns nil while the node lives, then why it ended: ErrClosed after Close, ErrLeft
 // after Leave, or ErrEjected, for example.
-func (n *Node) Err() error { return n.core.Err() }
+func (n *Node) Err() error {
+	if n.none() {
+		return ErrClosed
+	}
+	return n.core.Err()
+}
 
 // Stats returns counters, as sql.DB.Stats does.
-func (n *Node) Stats() Stats { return Stats(n.core.Stats()) }
+func (n *Node) Stats() Stats {
+	if n.none() {
+		return Stats{}
+	}
+	return Stats(n.core.Stats())
+}
 
 // Leave hands everything over to the other nodes and stops this one. New calls fail with
 // ErrClosed at once, and calls that wait are cancelled. It waits until the locks that are
@@ -119,21 +158,32 @@ func (n *Node) Stats() Stats { return Stats(n.core.Stats()) }
 // their holders may not have stopped yet. Handing over takes up to another 20 s, also if
 // ctx has ended. Leave returns nil if nothing was left behind, else an error that says what.
 func (n *Node) Leave(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return invalid("the context", "nil", "a context")
+	case n.none():
+		return nil
 	}
 	return n.core.Leave(ctx)
 }
 
 // Close stops the node at once, as a crash would: what it held is free when its leases
 // end, and its shards elect new leaders. It returns nil. Closing a node twice does nothing.
-func (n *Node) Close() error { return n.core.Close() }
+func (n *Node) Close() error {
+	if n.none() {
+		return nil
+	}
+	return n.core.Close()
+}
 
 // NewSession returns a session with a lease time of its own. Close it when done.
 // ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended.
 func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return nil, invalid("the context", "nil", "a context")
+	case n.none():
+		return nil, ErrClosed
 	}
 	ttl, err := n.own.house.ttl(n.core.Params().LeaseTTL, opts)
 	if err == nil {
@@ -149,38 +199,46 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	return &Session{life: coreLife{s}, house: n.own.house, ownTTL: ttl}, nil
 }
 
+// session returns the node's own session; that of a node which is none is none.
+func (n *Node) session() *Session {
+	if n == nil {
+		return nil
+	}
+	return n.own
+}
+
 // Lock is [Session.Lock] in the node's own session. That one has no single fate: a lease
 // that is lost in one shard costs the locks of that shard only.
 func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.own.take(ctx, core.Request{Key: key}, opts)
+	return n.session().take(ctx, core.Request{Key: key}, opts)
 }
 
 // TryLock is [Session.TryLock] in the node's own session.
 func (n *Node) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.own.take(ctx, core.Request{Key: key, Try: true}, opts)
+	return n.session().take(ctx, core.Request{Key: key, Try: true}, opts)
 }
 
 // RLock is [Session.RLock] in the node's own session.
 func (n *Node) RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.own.take(ctx, core.Request{Key: key, Mode: core.Shared}, opts)
+	return n.session().take(ctx, core.Request{Key: key, Mode: core.Shared}, opts)
 }
 
 // TryRLock is [Session.TryRLock] in the node's own session.
 func (n *Node) TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.own.take(ctx, core.Request{Key: key, Mode: core.Shared, Try: true}, opts)
+	return n.session().take(ctx, core.Request{Key: key, Mode: core.Shared, Try: true}, opts)
 }
 
 // Acquire is [Session.Acquire] in the node's own session.
 func (n *Node) Acquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.own.take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity}, opts)
+	return n.session().take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity}, opts)
 }
 
 // TryAcquire is [Session.TryAcquire] in the node's own session.
 func (n *Node) TryAcquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.own.take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
+	return n.session().take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
 }
 
 // Do is [Session.Do] in the node's own session.
 func (n *Node) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
-	return n.own.do(ctx, key, fn, opts)
+	return n.session().do(ctx, key, fn, opts)
 }

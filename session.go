@@ -15,7 +15,8 @@ import (
 
 // Session is the life of several locks, with a lease time of its own. It has one fate: if
 // the lease is lost anywhere, all its locks are lost, and Done is closed. Only a lock with
-// [MaxHold] has a lease of its own: its end ends no other lock of the session.
+// [MaxHold] has a lease of its own: its end ends no other lock of the session. The zero
+// Session, and a nil one, is one that was closed.
 type Session struct {
 	life   life
 	house  *house
@@ -51,21 +52,48 @@ type hold interface {
 }
 
 // Done returns a channel that is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} { return s.life.Done() }
+func (s *Session) Done() <-chan struct{} {
+	if s.none() {
+		return past()
+	}
+	return s.life.Done()
+}
+
+func (s *Session) none() bool { return s == nil || s.life == nil }
+
+// past is the end of what never lived.
+func past() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
 
 // Err returns nil while the session lives, then ErrLost or ErrClosed.
-func (s *Session) Err() error { return s.life.Err() }
+func (s *Session) Err() error {
+	if s.none() {
+		return ErrClosed
+	}
+	return s.life.Err()
+}
 
 // TTL returns how long the session's locks outlive its last confirmed renewal.
-func (s *Session) TTL() time.Duration { return s.ownTTL }
+func (s *Session) TTL() time.Duration {
+	if s.none() {
+		return 0
+	}
+	return s.ownTTL
+}
 
 // Close ends the session. The contexts of its locks end first, then the locks are
 // released, and calls that wait return ErrClosed. Ctx bounds only the wait for the
 // confirmation: if it ends, Close returns ErrUnconfirmed, and what was not confirmed is
 // free when its lease ends. Closing a session twice does nothing.
 func (s *Session) Close(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return invalid("the context", "nil", "a context")
+	case s.none():
+		return nil
 	}
 	return s.life.Close(ctx)
 }
@@ -179,8 +207,11 @@ func (s *Session) take(ctx context.Context, req core.Request, opts []LockOption)
 
 // check completes req and returns whether it may enter what its context holds.
 func (s *Session) check(ctx context.Context, req *core.Request, opts []LockOption) (reentrant bool, err error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return false, invalid("the context", "nil", "a context")
+	case s.none():
+		return false, ErrClosed
 	}
 	if n := len(req.Key); n == 0 || n > shard.MaxKey {
 		return false, fmt.Errorf("%w: %q has %d bytes, want 1 to %d", ErrInvalidKey, brief(req.Key), n, shard.MaxKey)
