@@ -40,9 +40,11 @@ func (b *mailbox) drain(spare []input) []input {
 	return all
 }
 
+// close ends the mailbox, and returns what was left in it: nothing stays for a later run.
 func (b *mailbox) close() []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
-	return b.inputs
+	all := b.inputs
+	b.inputs, b.closed = nil, true
+	return all
 }
