@@ -448,8 +448,8 @@ func (n *Node) shut() {
 		return
 	}
 	n.net.Close()
+	n.hall.shut() // first: in a Join that is given up it may be making lanes and sessions
 	n.endSessions()
-	n.hall.shut() // first, or it could make lanes that nobody stops
 	for _, l := range n.lanesNow() {
 		l.shut()
 	}
