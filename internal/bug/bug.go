@@ -266,7 +266,7 @@ const (
 )
 
 // Set is a set of deliberate bugs. The zero value is empty.
-type Set [2]uint64
+type Set [end/64 + 1]uint64
 
 // Of returns the set of bugs.
 func Of(bugs ...Bug) (s Set) {
@@ -282,7 +282,12 @@ func Of(bugs ...Bug) (s Set) {
 func (s Set) Has(b Bug) bool { return s[b/64]&(1<<(b%64)) != 0 }
 
 // Union returns the bugs that are in s or in t.
-func (s Set) Union(t Set) Set { return Set{s[0] | t[0], s[1] | t[1]} }
+func (s Set) Union(t Set) Set {
+	for i := range s {
+		s[i] |= t[i]
+	}
+	return s
+}
 
 // Empty reports whether no bug is in s.
 func (s Set) Empty() bool { return s == Set{} }
