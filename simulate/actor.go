@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/seam"
@@ -23,6 +24,8 @@ type actor struct {
 	next    func() (struct{}, bool)
 	stop    func()
 	yield   func(struct{}) bool
+
+	goroutine atomic.Uint64 // its number; 0: it has not begun
 
 	started, finished, dying bool
 	refused                  int // parks refused since dying
@@ -55,6 +58,7 @@ func (a *actor) String() string { return a.process.host.name + "/" + a.name }
 
 func (a *actor) body(yield func(struct{}) bool) {
 	a.yield = yield
+	a.goroutine.Store(thisGoroutine())
 	returned := false
 	defer func() {
 		w := a.process.world
@@ -89,6 +93,7 @@ func (a *actor) resume() {
 	caller := w.current
 	w.current = a
 	w.dog.actor.Store(a)
+	w.dog.progress.Add(1) // each actor that is unwound has a turn of its own
 	a.started = true
 	a.next()
 	w.current = caller

@@ -30,10 +30,10 @@
 // Only one actor runs at a time, and the world stands still while it does. So an
 // actor waits with [Sleep], [Wait] and the calls of its node, and never with a
 // channel, a select, a sync.WaitGroup or time.Sleep: nobody could wake it. A
-// watchdog names the actor that tries. It reads clocks with [Wall], starts others
-// with [Go], and makes deadlines with [WithTimeout]; context.WithCancel and
-// context.WithValue work as ever, context.AfterFunc does not, for it starts a
-// goroutine. No mutex may be held while waiting. Where the order of a map, the
+// watchdog names the actor that tries, and one that never waits. It reads clocks
+// with [Wall], starts others with [Go], and makes deadlines with [WithTimeout];
+// context.WithCancel and context.WithValue work as ever, context.AfterFunc does not,
+// for it starts a goroutine. No mutex may be held while waiting. Where the order of a map, the
 // real time or a source of randomness other than [World.Rand] decides what an actor
 // does, the same seed no longer means the same run.
 //

@@ -273,24 +273,6 @@ func TestStandstillIsNoticed(t *testing.T) {
 	}
 }
 
-func TestWatchdogNamesTheActor(t *testing.T) {
-	outside := make(chan struct{})
-	var report string
-	w := New(Options{Stalled: func(r string) {
-		if report == "" {
-			report = r
-			close(outside)
-		}
-	}})
-	defer w.Close()
-	w.dog.limit = 20 * time.Millisecond
-	w.Host("a").Go("guilty", func(context.Context) { <-outside })
-	run(t, w, time.Second)
-	if !strings.Contains(report, "a/guilty blocks outside of the simulation") {
-		t.Errorf("report %q", report)
-	}
-}
-
 func TestNothingIsLeftRunning(t *testing.T) {
 	before := runtime.NumGoroutine()
 	w, l := fakeWorld(Options{Seed: 1, Profile: Flaky}, fakeBugs{})

@@ -45,8 +45,10 @@ type Options struct {
 	// Repeat is printed with a failure, and says how to see it again. The default
 	// names the seed.
 	Repeat string
-	// Stalled hears of an actor that blocks outside of the simulation for ten
-	// seconds of real time. The default panics.
+	// Stalled hears of an actor that blocks outside of the simulation, on a channel, a mutex
+	// or a clock, for ten seconds of real time, or has used a minute of processor time
+	// without waiting. The default panics. It is called on a goroutine of its own, with the
+	// actor's stack in the report, and again if that goes on.
 	Stalled func(report string)
 	// Bugs names deliberate bugs of the nodes born into this world: each leaves a rule
 	// of the mesh's protocol out, to show what notices that. "lockmesh simulate -list"
