@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,6 +60,7 @@ type fakeHold struct {
 	next     int
 	during   func() // called by Release once the belief has ended
 	late     bool   // the lease is over, and no timer has fired yet
+	forsaken atomic.Bool
 }
 
 func (h *fakeHold) Token() uint64       { return h.token }
@@ -138,6 +140,8 @@ func (h *fakeHold) end(cause error) {
 func (h *fakeHold) lose() { h.end(core.ErrLost) }
 
 func (h *fakeHold) Shared(int) {}
+
+func (h *fakeHold) Forsake() { h.forsaken.Store(true) }
 
 // page collects log lines from any goroutine.
 type page struct {

@@ -2,10 +2,16 @@ package mesh
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmesh/mesh/internal/core"
 )
 
 // What a node started ends with it, whichever way it ends.
@@ -64,4 +70,82 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 	cancel()
 	goleak.VerifyNone(t, others)
+}
+
+// collected lets the garbage collector run until it has told what was to be told.
+func collected(t *testing.T, told func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !told(); runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatal("the garbage collector has not told of a lock that was dropped")
+		}
+		runtime.Gosched()
+	}
+}
+
+// A lock of fixed length that its program has dropped ends by itself, as was asked for: it is
+// not logged. Nobody can unlock it, unless somebody shares it; nor is anybody told of its end,
+// unless a context was made of it.
+func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
+	s, fake := newFakeSession(t)
+	log := &page{}
+	s.house.log, s.house.leaks = slog.New(slog.NewTextHandler(log, nil)), true
+	ctx := context.Background()
+	func() { // so that nothing on this frame refers to the locks
+		mustLock(t, s, ctx, "watched", MaxHold(time.Second)).Context()
+		mustLock(t, s, ctx, "heard of", MaxHold(time.Second)).Lost()
+	}()
+	func() {
+		mustLock(t, s, ctx, "over", MaxHold(time.Second))
+		fake.holds[2].lose()
+	}()
+	kept := mustLock(t, s, ctx, "kept", MaxHold(time.Second))
+	func() {
+		mustLock(t, s, ctx, "dropped", MaxHold(time.Second))
+	}()
+	collected(t, fake.holds[4].forsaken.Load)
+	func() { mustLock(t, s, ctx, "logged") }()
+	collected(t, func() bool { return log.String() != "" })
+	for i, h := range fake.holds {
+		if h.forsaken.Load() != (i == 4) || h.releases > 0 {
+			t.Errorf("hold %d: forsaken %v, released %d times", i, h.forsaken.Load(), h.releases)
+		}
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "key=logged") {
+		t.Errorf("logged:\n%s", text)
+	}
+	if err := kept.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// Leave does not wait for a lock that nobody can unlock, and leaves it to its end; and that
+// is no loss.
+func TestLeaveDoesNotWaitForWhatNobodyHas(t *testing.T) {
+	n := join(t, nil, WithMaxTTL(time.Hour))
+	defer n.Close()
+	ctx := context.Background()
+	took := make(chan hold, 1)
+	func() {
+		l, err := n.Lock(ctx, "k", MaxHold(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		took <- l.grant.hold
+	}()
+	h := (<-took).(*core.Hold)
+	collected(t, h.Forsaken)
+	if _, err := n.TryLock(ctx, "k"); !errors.Is(err, ErrLocked) {
+		t.Errorf("TryLock = %v, want ErrLocked", err)
+	}
+	start := time.Now()
+	if err := n.Leave(ctx); err != nil {
+		t.Errorf("Leave = %v", err)
+	}
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("Leave took %v", d)
+	}
+	if s := n.Stats(); s.Losses > 0 {
+		t.Errorf("%d losses", s.Losses)
+	}
 }

@@ -11,8 +11,8 @@ import (
 
 // Lock is one acquisition: of a key, of a reader's share in it, or of a semaphore's
 // permits. It is held until Unlock, or until it is lost with its lease. A Lock that is
-// garbage-collected while it is held is logged, and not released. The zero Lock, and a nil one,
-// is one that is over: ErrClosed.
+// garbage-collected while it is held is not released, and logged unless it has [MaxHold].
+// The zero Lock, and a nil one, is one that is over: ErrClosed.
 type Lock struct {
 	*handle // what contexts and the core refer to, so that they do not keep the Lock itself
 	cleanup runtime.Cleanup
@@ -48,7 +48,7 @@ func newLock(ctx context.Context, g *grant) *Lock {
 	l := &Lock{handle: &handle{grant: g, base: ctx}}
 	if h := g.owner.house; h.leaks {
 		l.line = lineOf()
-		l.cleanup = runtime.AddCleanup(l, reportLeak, l.handle)
+		l.cleanup = runtime.AddCleanup(l, dropped, l.handle)
 	}
 	return l
 }
@@ -72,6 +72,7 @@ func (nothing) Deadline() time.Time                         { return time.Time{}
 func (nothing) Release(context.Context) error               { return ErrClosed }
 func (nothing) Extend(context.Context, time.Duration) error { return ErrClosed }
 func (nothing) Shared(int)                                  {}
+func (nothing) Forsake()                                    {}
 
 func (nothing) OnEnd(f func(error)) (stop func() bool) {
 	f(context.Canceled)
@@ -302,13 +303,21 @@ func lineOf() uintptr {
 	return pc[0]
 }
 
-// reportLeak is called when the garbage collector has found a Lock that nobody refers to.
+// dropped is called when the garbage collector has found a Lock that nobody refers to.
 // It is not released: its owner may well go on working in the belief that it holds.
-func reportLeak(h *handle) {
+func dropped(h *handle) {
 	h.mu.Lock()
-	unlocked := h.unlocked
+	unlocked, watched := h.unlocked, h.armed
 	h.mu.Unlock()
-	if unlocked || h.grant.hold.Err() != nil {
+	switch {
+	case unlocked || h.grant.hold.Err() != nil:
+		return
+	case h.grant.fixed:
+		// It ends by itself, and who takes it may well leave it at that. Only a context that
+		// was made of it can tell anybody of its end.
+		if !watched && h.grant.leave() {
+			h.grant.hold.Forsake()
+		}
 		return
 	}
 	frame, _ := runtime.CallersFrames([]uintptr{h.line}).Next()

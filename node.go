@@ -153,10 +153,12 @@ func (n *Node) Stats() Stats {
 
 // Leave hands everything over to the other nodes and stops this one. New calls fail with
 // ErrClosed at once, and calls that wait are cancelled. It waits until the locks that are
-// held here are unlocked or ctx ends (20 s, if ctx has no deadline); the contexts of the
-// rest end then, and their keys are free when their leases end, not before, because
-// their holders may not have stopped yet. Handing over takes up to another 20 s, also if
-// ctx has ended. Leave returns nil if nothing was left behind, else an error that says what.
+// held here are unlocked, or over by their [MaxHold], or ctx ends (20 s, if ctx has no deadline);
+// the contexts of the rest end then, and their keys are free when their leases end, not before,
+// because their holders may not have stopped yet. It does not wait for a lock with MaxHold that
+// was garbage-collected, unless a context or Lost of it was asked for: nobody can unlock it.
+// Handing over takes up to another 20 s, also if ctx has ended. Leave returns nil if nothing was
+// left behind, else an error that says what.
 func (n *Node) Leave(ctx context.Context) error {
 	switch {
 	case ctx == nil:

@@ -294,7 +294,8 @@ func Value(value []byte) LockOption {
 
 // MaxHold makes the lock end by itself d after it was granted, 100ms up to the mesh's
 // MaxTTL: it is not renewed. Time counts from when the node claims what it was granted.
-// [Lock.Extend] moves the end.
+// [Lock.Extend] moves the end. A lock that ends so is ErrLost to its holder, and no loss in
+// [Stats]; it need not be unlocked.
 func MaxHold(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.hold, o.fixed = d, true }
 }

@@ -49,6 +49,7 @@ type hold interface {
 	Extend(context.Context, time.Duration) error
 	OnEnd(func(cause error)) (stop func() bool)
 	Shared(handles int) // so many share it now: for simulations
+	Forsake()           // nobody can give it back any more, nor see its end
 }
 
 // Done returns a channel that is closed when the session has ended.

@@ -503,3 +503,76 @@ func afterAStall(t *testing.T, until answer, latest, length time.Duration, take 
 		})
 	}
 }
+
+// A loss is a lock that ended before its Unlock, whoever notices first: the node, or who asks
+// the lock. One that MaxHold ended, at the time that was fixed or moved, is none.
+func TestWhatCountsAsALoss(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		w := newTrial(t, simulate.Options{Seed: 31}, trialTTL, 3)
+		n := w.nodes["a"]
+		losses := func(what string, want uint64) {
+			t.Helper()
+			if got := n.Stats().Losses; got != want {
+				t.Errorf("asked first (%v): %s: %d losses, want %d", asked, what, got, want)
+			}
+		}
+		// over lets the locks end, and some of them be asked before the node looks.
+		over := func(d time.Duration, locks ...*mesh.Lock) {
+			t.Helper()
+			if asked {
+				w.Stall("a", "lane 0", d+time.Millisecond)
+			}
+			w.pass(d)
+			for _, l := range locks {
+				if asked && !errors.Is(l.Err(), mesh.ErrLost) {
+					t.Errorf("%s: %v, want ErrLost", l.Key(), l.Err())
+				}
+			}
+			w.pass(10 * time.Millisecond)
+			for _, l := range locks {
+				if !errors.Is(context.Cause(l.Context()), mesh.ErrLost) || !closed(l.Lost()) {
+					t.Errorf("%s: %v, lost %v", l.Key(), context.Cause(l.Context()), closed(l.Lost()))
+				}
+			}
+		}
+		over(time.Second, w.lock("a", "fixed", mesh.MaxHold(time.Second)))
+		losses("a fixed end", 0)
+
+		moved := w.lock("a", "moved", mesh.MaxHold(2*time.Second))
+		w.at("a", func(ctx context.Context, _ *mesh.Node) { w.check(moved.Extend(ctx, time.Second)) })
+		over(time.Second, moved)
+		losses("an earlier end", 0)
+
+		unheard := w.lock("a", "unheard", mesh.MaxHold(2*time.Second))
+		w.Isolate("a")
+		w.begin("a", func(ctx context.Context, _ *mesh.Node) {
+			if err := unheard.Extend(ctx, trialTTL); !errors.Is(err, mesh.ErrLost) {
+				t.Errorf("Extend = %v, want ErrLost", err)
+			}
+		})
+		over(2*time.Second, unheard)
+		w.Heal()
+		w.pass(5 * time.Second)
+		losses("an end that could not be moved", 0)
+
+		var s *mesh.Session
+		var plain, long *mesh.Lock
+		w.at("a", func(ctx context.Context, n *mesh.Node) {
+			var err error
+			s, err = n.NewSession(ctx, mesh.WithTTL(trialTTL/2))
+			w.check(err)
+			plain, err = s.Lock(ctx, "plain")
+			w.check(err)
+			long, err = s.Lock(ctx, "long", mesh.MaxHold(trialTTL))
+			w.check(err)
+		})
+		w.Isolate("a")
+		over(trialTTL/2, plain)
+		w.pass(10 * time.Millisecond)
+		if err := long.Err(); !errors.Is(err, mesh.ErrLost) {
+			t.Errorf("what a lost session held: %v", err)
+		}
+		losses("a session", 2)
+		w.Heal()
+	}
+}

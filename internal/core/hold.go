@@ -34,6 +34,8 @@ type Hold struct {
 	given     bool // nothing more will be said of the release
 	fixed     bool // MaxHold, so that it is not renewed; written by the lane, before the holder has it
 
+	forsaken atomic.Bool // nobody can give it back any more, nor see its end
+
 	seat    *seat // the lane's; nil once the seat is given up
 	pending *call // the lane's: the acquire whose caller does not know yet
 
@@ -147,12 +149,12 @@ func causeOf(ended error) error {
 	return context.Canceled
 }
 
-// end ends the belief, and reports whether it had not ended yet. The first cause counts.
-func (h *Hold) end(cause error) bool {
+// end ends the belief. The first cause counts.
+func (h *Hold) end(cause error) {
 	h.mu.Lock()
 	if h.ended != nil {
 		h.mu.Unlock()
-		return false
+		return
 	}
 	h.ended = cause
 	if cause == ErrLost && h.lost != nil {
@@ -161,6 +163,9 @@ func (h *Hold) end(cause error) bool {
 	cancel, watchers := h.cancel, h.watchers
 	h.watchers = nil
 	h.mu.Unlock()
+	if cause == ErrLost && !h.spent() {
+		h.lane.node.counts.losses.Add(1)
+	}
 	if cancel != nil {
 		cancel(causeOf(cause))
 	}
@@ -170,8 +175,20 @@ func (h *Hold) end(cause error) bool {
 	if h.holder != nil {
 		h.holder.Ended(h.mayEnd())
 	}
-	return true
 }
+
+// spent reports whether a hold that ends lasted for the time that was fixed for it, or nobody
+// cared: that is no loss.
+func (h *Hold) spent() bool {
+	return h.fixed && (h.forsaken.Load() || h.lane.world.Now() >= h.deadline())
+}
+
+// Forsake tells that nobody has a hold of fixed length any more who could give it back, or see
+// its end. It goes on to its end all the same, but Leave does not wait for it.
+func (h *Hold) Forsake() { h.forsaken.Store(true) }
+
+// Forsaken reports whether that was told.
+func (h *Hold) Forsaken() bool { return h.forsaken.Load() }
 
 // mayEnd reports whether the hold may end before its deadline: with a user's session
 // (P9), or with its node.

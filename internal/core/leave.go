@@ -123,12 +123,17 @@ func (l *lane) cancelWaiters() int {
 	return 0
 }
 
-// heldLocks counts the locks that are held or being released here.
+// heldLocks counts the locks that are held or being released here, but for those that nobody
+// can release.
 func (l *lane) heldLocks() int {
 	held := 0
 	for _, d := range l.desks {
 		for _, t := range d.seats {
-			held += len(t.holds)
+			for _, h := range t.holds {
+				if !h.forsaken.Load() {
+					held++
+				}
+			}
 		}
 	}
 	return held

@@ -336,9 +336,7 @@ func (t *seat) claimed(c *call, err error) {
 // until then. C is the claim under way.
 func (t *seat) withdraw(c *call) {
 	h := c.hold
-	if h.end(ErrLost) {
-		t.desk.lane.node.counts.losses.Add(1)
-	}
+	h.end(ErrLost)
 	t.dropClaims(ErrLost)
 	t.forget(h)
 	t.desk.cancel(t, 0)
@@ -387,12 +385,11 @@ func (t *seat) forget(h *Hold) {
 	h.seat = nil
 }
 
-// loseHolds ends every hold of a seat that is given up. Those whose holder is done are
-// no loss.
+// loseHolds ends every hold of a seat that is given up.
 func (t *seat) loseHolds() {
 	for _, h := range t.holds {
-		if h.pending == nil && h.end(ErrLost) {
-			t.desk.lane.node.counts.losses.Add(1)
+		if h.pending == nil {
+			h.end(ErrLost)
 		}
 		h.seat = nil
 	}
