@@ -261,6 +261,10 @@ const (
 	GoneByHearsay
 	// AllGiveWay: a node gives its mesh up for another one that lists its address, also if it is not alone in it (P28).
 	AllGiveWay
+	// LongerBelieved: a holder believes in its longer end while a claim for less is on its way, or waits (P7).
+	LongerBelieved
+	// ClaimsTogether: a claim does not wait for the one before, and the answer that comes last counts (P7).
+	ClaimsTogether
 
 	end // of the bugs: new ones come before it
 )

@@ -119,4 +119,6 @@ var names = [end]string{
 	OverWhenReturned:      "OverWhenReturned",
 	GoneByHearsay:         "GoneByHearsay",
 	AllGiveWay:            "AllGiveWay",
+	LongerBelieved:        "LongerBelieved",
+	ClaimsTogether:        "ClaimsTogether",
 }

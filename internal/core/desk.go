@@ -449,10 +449,12 @@ func (d *desk) claim(c *call) {
 	// The table may apply a claim whose answer is lost: from its sending on, the holder
 	// believes in no more than both the old end and the new one allow. One claim is
 	// under way at a time, or an answer could be taken for another's.
-	c.hold.shorten(d.lane.now + t.believes(c.length))
+	if !d.lane.node.bugs.Has(bug.LongerBelieved) {
+		c.hold.shorten(d.lane.now + t.believes(c.length))
+	}
 	t.until = min(t.until, c.hold.deadline())
 	d.wakeAt(t.until)
-	if t.claims = append(t.claims, c); len(t.claims) == 1 {
+	if t.claims = append(t.claims, c); len(t.claims) == 1 || d.lane.node.bugs.Has(bug.ClaimsTogether) {
 		t.claim(c)
 	}
 }

@@ -310,12 +310,14 @@ func (t *seat) claimed(c *call, err error) {
 		c.hold.fixed = true // before its holder has it: from then on others read it
 	}
 	t.lasts = l.now + t.believes(c.length)
-	if t.claims = t.claims[1:]; len(t.claims) > 0 {
+	if t.claims = slices.DeleteFunc(t.claims, func(o *call) bool { return o == c }); len(t.claims) > 0 && !l.node.bugs.Has(bug.ClaimsTogether) {
 		t.claim(t.claims[0])
 	}
 	t.until = until
 	for _, next := range t.claims {
-		t.until = min(t.until, l.now+t.believes(next.length))
+		if !l.node.bugs.Has(bug.LongerBelieved) {
+			t.until = min(t.until, l.now+t.believes(next.length))
+		}
 	}
 	c.hold.until.Store(int64(t.until))
 	t.renewAt = seam.Never
