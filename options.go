@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // DefaultPort is the TCP port of a node that was given none: it serves everything.
@@ -175,16 +176,27 @@ func WithZone(zone string) Option {
 	}
 }
 
-// WithTLS makes every connection of the node TLS. Who may be a peer is for cfg to say: it is
-// used for both directions, and must have a certificate and RootCAs. If its ClientAuth is
-// tls.NoClientCert, a certificate that ClientCAs vouch for, or without these RootCAs, is
-// required of who connects; any other value counts as it is, and those that are weaker than
-// tls.RequireAndVerifyClientCert let strangers in. Default: no TLS; then anybody who reaches
-// the port can lock and unlock.
+// WithTLS makes every connection of the node TLS, in which both ends must have a certificate that
+// the other one verifies, at every connection anew: no session is resumed. cfg is used in both
+// directions. It needs a certificate (Certificates, or GetCertificate and GetClientCertificate) and
+// authorities: RootCAs for those who are dialled, ClientCAs for those who dial. Either stands in for
+// the other; without both, which would mean the system's, Join returns ErrInvalidOption. So it does
+// for a ClientAuth other than tls.RequireAndVerifyClientCert, which is what its zero value becomes;
+// for a MaxVersion below TLS 1.2; and for InsecureSkipVerify, but with a VerifyConnection or
+// VerifyPeerCertificate, which must then verify whoever is dialled.
+//
+// What a GetConfigForClient returns counts with the same conditions: what it leaves unset of
+// ClientCAs, VerifyConnection and VerifyPeerCertificate is cfg's, and a weaker ClientAuth refuses
+// the connection and is logged. Default: no TLS; then anybody who reaches the port can lock and
+// unlock.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) {
 		if cfg == nil {
 			o.fail("WithTLS", "nil", "a tls.Config")
+			return
+		}
+		if err := transport.CheckTLS(cfg); err != nil {
+			o.errs = append(o.errs, fmt.Errorf("%w: WithTLS: %w", ErrInvalidOption, err))
 			return
 		}
 		o.Transport.TLS = cfg

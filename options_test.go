@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"slices"
@@ -54,6 +55,16 @@ func TestWrongOptions(t *testing.T) {
 		},
 		{"a zone that is too long", nil, []Option{WithZone(long)}, []string{"WithZone"}},
 		{"TLS without a configuration", nil, []Option{WithTLS(nil)}, []string{"WithTLS is nil"}},
+		{
+			"TLS with the system's authorities", nil,
+			[]Option{WithTLS(&tls.Config{Certificates: []tls.Certificate{{}}})},
+			[]string{"WithTLS", "no authorities", "RootCAs"},
+		},
+		{
+			"TLS that lets strangers in", nil,
+			[]Option{WithTLS(&tls.Config{Certificates: []tls.Certificate{{}}, RootCAs: x509.NewCertPool(), ClientAuth: tls.RequireAnyClientCert})},
+			[]string{"WithTLS: ClientAuth is RequireAnyClientCert, want RequireAndVerifyClientCert"},
+		},
 		{"no logger", nil, []Option{WithLogger(nil)}, []string{"WithLogger is nil"}},
 		{"an option that is nil", nil, []Option{WithShards(8), nil}, []string{"option 2 is nil"}},
 		{"a seed without a host", []string{":7300"}, nil, []string{`a seed is ":7300"`, "host:port"}},
@@ -88,7 +99,7 @@ func TestWrongOptions(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	logger, secure := slog.New(slog.DiscardHandler), &tls.Config{}
+	logger, secure := slog.New(slog.DiscardHandler), &tls.Config{Certificates: []tls.Certificate{{}}, RootCAs: x509.NewCertPool()}
 	cfg, err := configure(
 		[]string{"", " a:1 ", "b", "10.0.0.1", "::1", "[::1]", "[::1]:2", "\t"},
 		[]Option{

@@ -33,7 +33,7 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 	t.routes.Store(&map[ID]*conn{})
 	var err error
 	if t.serverTLS, t.clientTLS, err = splitTLS(cfg.TLS, cfg.Bind != ""); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("transport: Config.TLS: %w", err)
 	}
 	if t.sources = cfg.Sockets; t.sources == nil {
 		t.sources = tcp{}

@@ -7,9 +7,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"math/big"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,6 +127,224 @@ func TestTLSKeepsOthersOut(t *testing.T) {
 			eventually(t, "the log tells", func() bool { return b.logged(tt.log) })
 			if a.count(ups)+b.count(ups) != 0 {
 				t.Error("it is up")
+			}
+		})
+	}
+}
+
+func TestAuthoritiesStandInForEachOther(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	less := func(cfg *tls.Config, set func(*tls.Config)) *tls.Config {
+		set(cfg)
+		return cfg
+	}
+	for _, tt := range []struct {
+		name string
+		set  func(*tls.Config)
+	}{
+		{"without ClientCAs", func(c *tls.Config) { c.ClientCAs = nil }},
+		{"without RootCAs", func(c *tls.Config) { c.RootCAs = nil }},
+		{"without a ClientAuth", func(c *tls.Config) { c.ClientCAs, c.ClientAuth = nil, tls.NoClientCert }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := start(t, 1, secure(less(ca.mutual(), tt.set))), start(t, 2, secure(less(ca.mutual(), tt.set)))
+			a.Dial(b.Addr())
+			if e := a.awaitDialed(b.Addr()); e.err != nil {
+				t.Error(e.err)
+			}
+			c := start(t, 3, secure(less(other.mutual(), tt.set)))
+			a.Dial(c.Addr())
+			if e := a.awaitDialed(c.Addr()); e.err == nil {
+				t.Error("a node of another authority answered, and is let in")
+			}
+			c.Dial(b.Addr())
+			if e := c.awaitDialed(b.Addr()); e.err == nil {
+				t.Error("a node of another authority dialled, and is let in")
+			}
+		})
+	}
+}
+
+func TestCheckTLS(t *testing.T) {
+	ca := newAuthority(t)
+	given := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }
+	sent := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return nil, nil }
+	chosen := func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }
+	for _, tt := range []struct {
+		name string
+		set  func(*tls.Config)
+		want string // part of the error; empty: it is fine
+	}{
+		{"everything", func(*tls.Config) {}, ""},
+		{"what is left to us", func(c *tls.Config) { c.ClientCAs, c.ClientAuth = nil, tls.NoClientCert }, ""},
+		{"authorities of those who dial only", func(c *tls.Config) { c.RootCAs = nil }, ""},
+		{"no authorities", func(c *tls.Config) { c.RootCAs, c.ClientCAs = nil, nil }, "no authorities"},
+		{"no certificate", func(c *tls.Config) { c.Certificates = nil }, "no certificate"},
+		{"a certificate for those who dial only", func(c *tls.Config) { c.Certificates, c.GetCertificate = nil, given }, "GetClientCertificate"},
+		{"a configuration for those who dial only", func(c *tls.Config) { c.Certificates, c.GetConfigForClient = nil, chosen }, "GetClientCertificate"},
+		{"a certificate to dial with only", func(c *tls.Config) { c.Certificates, c.GetClientCertificate = nil, sent }, "GetCertificate"},
+		{"certificates that are asked for", func(c *tls.Config) { c.Certificates, c.GetCertificate, c.GetClientCertificate = nil, given, sent }, ""},
+		{"a certificate that is requested", func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }, "ClientAuth is RequestClientCert"},
+		{"a certificate of anybody", func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }, "ClientAuth is RequireAnyClientCert"},
+		{"a certificate if there is one", func(c *tls.Config) { c.ClientAuth = tls.VerifyClientCertIfGiven }, "ClientAuth is VerifyClientCertIfGiven"},
+		{"nobody verifies", func(c *tls.Config) { c.InsecureSkipVerify = true }, "InsecureSkipVerify"},
+		{"the caller verifies connections", func(c *tls.Config) {
+			c.InsecureSkipVerify, c.VerifyConnection = true, func(tls.ConnectionState) error { return nil }
+		}, ""},
+		{"the caller verifies certificates", func(c *tls.Config) {
+			c.InsecureSkipVerify, c.VerifyPeerCertificate = true, func([][]byte, [][]*x509.Certificate) error { return nil }
+		}, ""},
+		{"TLS 1.1 at most", func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11 }, "MaxVersion is TLS 1.1"},
+		{"TLS 1.2 at most", func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := ca.mutual()
+			tt.set(cfg)
+			switch err := transport.CheckTLS(cfg); {
+			case tt.want == "" && err != nil:
+				t.Errorf("CheckTLS = %v, want nil", err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("CheckTLS = %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// knock shakes hands with a node over TLS, and returns the state of the connection after the first
+// byte that the node sent: only then is it known that it took the certificate.
+func knock(n *node, cfg *tls.Config) (tls.ConnectionState, error) {
+	cfg = cfg.Clone()
+	cfg.ServerName = "127.0.0.1"
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", n.Addr(), cfg)
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write(transport.RawOpening(hello(9))); err != nil {
+		return tls.ConnectionState{}, err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return c.ConnectionState(), err
+}
+
+func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	mine := ca.mutual()
+	anonymous, stranger := &tls.Config{RootCAs: ca.pool}, other.mutual()
+	stranger.RootCAs = ca.pool
+	veto := errors.New("the caller's veto")
+	for _, tt := range []struct {
+		name   string
+		set    func(cfg *tls.Config)
+		chosen *tls.Config
+		mates  bool   // certificates of ca are let in
+		log    string // of those who are not
+	}{
+		{"none", nil, nil, true, ""},
+		{"only a certificate", nil, &tls.Config{Certificates: mine.Certificates}, true, ""},
+		{"the same", nil, mine, true, ""},
+		{
+			"a certificate that is requested", nil,
+			&tls.Config{Certificates: mine.Certificates, ClientAuth: tls.RequestClientCert}, false, "ClientAuth is RequestClientCert",
+		},
+		{
+			"a certificate of anybody", nil,
+			&tls.Config{Certificates: mine.Certificates, ClientAuth: tls.RequireAnyClientCert}, false, "ClientAuth is RequireAnyClientCert",
+		},
+		{"other authorities", nil, &tls.Config{Certificates: mine.Certificates, ClientCAs: other.pool}, false, "unknown authority"},
+		{
+			"without the veto on connections", func(cfg *tls.Config) { cfg.VerifyConnection = func(tls.ConnectionState) error { return veto } },
+			&tls.Config{Certificates: mine.Certificates}, false, veto.Error(),
+		},
+		{
+			"without the veto on certificates",
+			func(cfg *tls.Config) {
+				cfg.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { return veto }
+			},
+			&tls.Config{Certificates: mine.Certificates}, false, veto.Error(),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := ca.mutual()
+			if tt.set != nil {
+				tt.set(cfg)
+			}
+			cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return tt.chosen, nil }
+			n := start(t, 1, secure(cfg))
+			if _, err := knock(n, anonymous); err == nil {
+				t.Error("let in without a certificate")
+			}
+			foreign := tt.chosen != nil && tt.chosen.ClientCAs == other.pool
+			if _, err := knock(n, stranger); (err == nil) != foreign {
+				t.Errorf("with a certificate of another authority: %v", err)
+			}
+			if _, err := knock(n, mine); (err == nil) != tt.mates {
+				t.Errorf("with a certificate of the authority: %v", err)
+			}
+			if tt.log != "" {
+				eventually(t, "the log tells "+tt.log, func() bool { return n.logged(tt.log) })
+			}
+		})
+	}
+}
+
+func TestTLSKeepsToNewVersions(t *testing.T) {
+	ca := newAuthority(t)
+	cfg := ca.mutual()
+	cfg.MinVersion = tls.VersionTLS10
+	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return cfg, nil }
+	n := start(t, 1, secure(cfg))
+	old := ca.mutual()
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	if _, err := knock(n, old); err == nil {
+		t.Error("TLS 1.1 is spoken")
+	}
+	old.MaxVersion = tls.VersionTLS12
+	if _, err := knock(n, old); err != nil {
+		t.Errorf("TLS 1.2: %v", err)
+	}
+}
+
+// shelf is a cache of sessions that counts what it is asked for.
+type shelf struct {
+	tls.ClientSessionCache
+	gets atomic.Int64
+}
+
+func (s *shelf) Get(key string) (*tls.ClientSessionState, bool) {
+	s.gets.Add(1)
+	return s.ClientSessionCache.Get(key)
+}
+
+func TestNoSessionIsResumed(t *testing.T) {
+	ca := newAuthority(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		t.Run(tls.VersionName(version), func(t *testing.T) {
+			own := &shelf{ClientSessionCache: tls.NewLRUClientSessionCache(8)}
+			cfg := ca.mutual()
+			cfg.ClientSessionCache = own
+			cfg.SetSessionTicketKeys([][32]byte{{1}})
+			cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return cfg, nil }
+			a, b := start(t, 1, secure(cfg)), start(t, 2, secure(cfg))
+			guest := ca.mutual()
+			guest.MaxVersion = version
+			guest.ClientSessionCache = tls.NewLRUClientSessionCache(8)
+			for range 3 {
+				state, err := knock(b, guest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if state.DidResume {
+					t.Error("a session was resumed")
+				}
+			}
+			a.Dial(b.Addr())
+			if e := a.awaitDialed(b.Addr()); e.err != nil {
+				t.Fatal(e.err)
+			}
+			if n := own.gets.Load(); n > 0 {
+				t.Errorf("%d times the node looked for a session to resume", n)
 			}
 		})
 	}

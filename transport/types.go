@@ -53,10 +53,10 @@ type Hello struct {
 
 // Config says how to listen. See the field comments for ranges.
 type Config struct {
-	Bind      string // host:port; port 0 picks one
-	Advertise string // host:port that others dial; empty: Bind's, with a routable IP in place of a wildcard
-	Hello     Hello  // Addr is filled in by Listen
-	TLS       *tls.Config
+	Bind      string       // host:port; port 0 picks one
+	Advertise string       // host:port that others dial; empty: Bind's, with a routable IP in place of a wildcard
+	Hello     Hello        // Addr is filled in by Listen
+	TLS       *tls.Config  // nil: no TLS; else as CheckTLS wants it
 	Logger    *slog.Logger // never nil
 	Sockets   Sockets      // nil: TCP
 
