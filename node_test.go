@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
 )
 
 // quiet are options of a node for tests: any port of loopback, and nothing logged.
@@ -224,6 +227,29 @@ func TestThreeNodes(t *testing.T) {
 	}
 	if err := a.Do(ctx, "k", func(context.Context, *Lock) error { return nil }); err != nil {
 		t.Errorf("after one has left: %v", err)
+	}
+}
+
+// The longest name, address and zone that the options take are good for a mesh.
+func TestTheLongestIdentity(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	longest := func(letter string) []Option {
+		return []Option{WithName(strings.Repeat(letter, 255)), WithZone(strings.Repeat("z", seam.MaxMember-255-len("127.0.0.1:65535")))}
+	}
+	a := join(t, nil, longest("a")...)
+	b := join(t, []string{a.Addr()}, longest("b")...)
+	c := join(t, []string{b.Addr()}, longest("c")...)
+	for _, n := range []*Node{a, b, c} {
+		if err := n.WaitHealthy(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if m := n.Members(); len(m) != 3 || m[2].Name != c.Name() || len(m[0].Zone) != 234 {
+			t.Errorf("members %+v", m)
+		}
+		if err := n.Do(ctx, "k", func(context.Context, *Lock) error { return nil }); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

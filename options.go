@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -59,7 +61,8 @@ func WithMeshName(name string) Option {
 
 // WithName names the node, 1 to 255 bytes, unlike any other living node of the mesh. The
 // name is the node's place on the ring: one that starts again under its old name gets its
-// old shards. Default: the address that others reach it at.
+// old shards. Name, address and zone have at most 504 bytes together, where a port or an IP that
+// the system chooses counts as the longest there is. Default: the address that others reach it at.
 func WithName(name string) Option {
 	return func(o *options) {
 		if name == "" || len(name) > maxName {
@@ -89,7 +92,7 @@ func WithBind(addr string) Option {
 func WithAdvertise(addr string) Option {
 	return func(o *options) {
 		host, err := splitAddr(addr)
-		if ip, no := netip.ParseAddr(host); err == nil && (host == "" || no == nil && ip.IsUnspecified()) {
+		if err == nil && isWildcard(host) {
 			err = errors.New("a host that others can dial")
 		}
 		if err != nil {
@@ -252,7 +255,45 @@ func configure(seeds []string, opts []Option) (core.Config, error) {
 			}
 		}
 	}
+	o.checkIdentity()
 	return o.Config, errors.Join(o.errs...)
+}
+
+// checkIdentity checks name, address and zone together, as gossip and handshakes carry them.
+func (o *options) checkIdentity() {
+	option, addr := "WithBind", o.Transport.Bind
+	if o.Transport.Advertise != "" {
+		option, addr = "WithAdvertise", o.Transport.Advertise
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return // and then it has been told
+	}
+	if isWildcard(host) {
+		host = longestIP
+	}
+	if n, _ := strconv.Atoi(port); n == 0 {
+		port = "65535"
+	}
+	addr = net.JoinHostPort(host, port)
+	if len(addr) > maxName {
+		o.fail(option, fmt.Sprintf("%q", brief(addr)), fmt.Sprintf("at most %d bytes with its port", maxName))
+		return
+	}
+	name := cmp.Or(o.Name, addr)
+	if n := len(name) + len(addr) + len(o.Zone); n > seam.MaxMember {
+		o.fail(fmt.Sprintf("the sum of WithName, %s and WithZone", option),
+			fmt.Sprintf("%d bytes (%d, %d and %d)", n, len(name), len(addr), len(o.Zone)), fmt.Sprintf("at most %d bytes", seam.MaxMember))
+	}
+}
+
+// longestIP is as long as any that the system may choose for a wildcard.
+const longestIP = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+
+// isWildcard tells whether a host stands for all interfaces.
+func isWildcard(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 // seedAddr returns a seed as host:port.

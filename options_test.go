@@ -98,6 +98,52 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
+func TestNameAddressAndZoneTogether(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n) }
+	host := func(n int) string { return strings.Repeat("h", n) }
+	tests := []struct {
+		name string
+		opts func(more int) []Option // just fits with 0; with 1 it is a byte too long
+		says string
+	}{
+		{"a zone", func(more int) []Option {
+			return []Option{WithName(long(255)), WithAdvertise(host(90) + ":7300"), WithZone(long(154 + more))}
+		}, "the sum of WithName, WithAdvertise and WithZone is 505 bytes (255, 95 and 155), want at most 504 bytes"},
+		{"a name", func(more int) []Option {
+			return []Option{WithName(long(154 + more)), WithAdvertise(host(90) + ":7300"), WithZone(long(255))}
+		}, "WithName, WithAdvertise"},
+		{"the host of a bind address", func(more int) []Option {
+			return []Option{WithName(long(200)), WithBind(host(95+more) + ":7300"), WithZone(long(204))}
+		}, "WithName, WithBind"},
+		{"a host to advertise, for the bind address does not count", func(more int) []Option {
+			return []Option{WithName(long(200)), WithBind(host(250) + ":1"), WithAdvertise(host(95+more) + ":7300"), WithZone(long(204))}
+		}, "WithName, WithAdvertise"},
+		{"an address that is the name, too", func(more int) []Option {
+			return []Option{WithAdvertise(host(150) + ":7300"), WithZone(long(194 + more))}
+		}, "505 bytes (155, 155 and 195)"},
+		{"a port that the system chooses", func(more int) []Option {
+			return []Option{WithName(long(255)), WithBind("127.0.0.1:0"), WithZone(long(234 + more))}
+		}, "505 bytes (255, 15 and 235)"},
+		{"an IP that the system chooses", func(more int) []Option {
+			return []Option{WithName(long(255)), WithBind(":0"), WithZone(long(202 + more)), WithFound()}
+		}, "505 bytes (255, 47 and 203)"},
+		{"an address that its port makes too long", func(more int) []Option {
+			return []Option{WithName("n"), WithAdvertise(host(249+more) + ":0")}
+		}, "WithAdvertise is"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := configure(nil, tt.opts(0)); err != nil {
+				t.Errorf("the longest that fits: %v", err)
+			}
+			node, err := Join(nil, tt.opts(1)...)
+			if node != nil || !errors.Is(err, ErrInvalidOption) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("one byte more: Join = %v, %v, want ErrInvalidOption that says %q", node, err, tt.says)
+			}
+		})
+	}
+}
+
 func TestOptions(t *testing.T) {
 	logger, secure := slog.New(slog.DiscardHandler), &tls.Config{Certificates: []tls.Certificate{{}}, RootCAs: x509.NewCertPool()}
 	cfg, err := configure(

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -202,5 +203,23 @@ func TestMemberlistsLogHasLevels(t *testing.T) {
 		if got, want := out.String(), "level="+tt.level+" msg=\""+tt.text+"\"\n"; got != want {
 			t.Errorf("%q is logged as %q, want %q", tt.line, got, want)
 		}
+	}
+}
+
+// Whatever is long of a member of the greatest size, memberlist has room for it.
+func TestTheGreatestMemberFits(t *testing.T) {
+	const most = 255 // bytes of each
+	greatest := 0
+	for name := 1; name <= most; name++ {
+		for addr := max(1, seam.MaxMember-name-most); addr <= min(most, seam.MaxMember-name); addr++ {
+			m := seam.Member{
+				ID: 1, Name: strings.Repeat("n", name), Addr: strings.Repeat("a", addr),
+				Zone: strings.Repeat("z", seam.MaxMember-name-addr),
+			}
+			greatest = max(greatest, len(appendMeta(nil, m, true)))
+		}
+	}
+	if greatest != memberlist.MetaMaxSize {
+		t.Errorf("members of %d bytes take up to %d bytes, want %d", seam.MaxMember, greatest, memberlist.MetaMaxSize)
 	}
 }

@@ -44,8 +44,8 @@ const (
 
 // Config says whose gossip this is. All fields but Logger must be set.
 type Config struct {
-	// Self tells the others of this node: name, address and zone together take up to
-	// about 500 bytes.
+	// Self tells the others of this node: name, address and zone together have at most
+	// seam.MaxMember bytes.
 	Self seam.Member
 	// Network carries the frames. It keeps connections to members while core says so.
 	Network seam.Network
@@ -83,8 +83,8 @@ func New(cfg Config) (*Gossip, error) {
 	case cfg.Events == nil:
 		return nil, fmt.Errorf("%w: no events", ErrInvalidConfig)
 	}
-	if n := len(appendMeta(nil, cfg.Self, false)); n > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("%w: name, address and zone take %d bytes, more than %d", ErrInvalidConfig, n, memberlist.MetaMaxSize)
+	if n := len(cfg.Self.Name) + len(cfg.Self.Addr) + len(cfg.Self.Zone); n > seam.MaxMember {
+		return nil, fmt.Errorf("%w: name, address and zone have %d bytes, more than %d", ErrInvalidConfig, n, seam.MaxMember)
 	}
 	logger := cfg.Logger
 	if logger == nil {

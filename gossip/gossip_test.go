@@ -291,9 +291,10 @@ func TestNewRefusesABadConfig(t *testing.T) {
 		{"no ID", func(c *Config) { c.Self.ID = 0 }},
 		{"no network", func(c *Config) { c.Network = nil }},
 		{"no events", func(c *Config) { c.Events = nil }},
-		{"a name that does not fit", func(c *Config) { c.Self.Name = strings.Repeat("n", 500) }},
+		{"a name that does not fit", func(c *Config) { c.Self.Name = strings.Repeat("n", seam.MaxMember) }},
 		{"an address and a zone that do not fit together", func(c *Config) {
-			c.Self.Addr, c.Self.Zone = strings.Repeat("a", 250), strings.Repeat("z", 260)
+			c.Self.Name, c.Self.Addr = "n", strings.Repeat("a", 250)
+			c.Self.Zone = strings.Repeat("z", seam.MaxMember-250)
 		}},
 	}
 	for _, tt := range tests {

@@ -137,10 +137,6 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if n.name == "" {
 		n.name = n.addr
 	}
-	if len(n.name) > shard.MaxName {
-		n.net.Close()
-		return nil, fmt.Errorf("%w: the name %.20q… is longer than %d bytes", ErrInvalidOption, n.name, shard.MaxName)
-	}
 	n.log = n.log.With("node", n.name)
 	n.mu.Lock()
 	n.hello.Name, n.hello.Addr = n.name, n.addr

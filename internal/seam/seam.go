@@ -102,6 +102,10 @@ type Network interface {
 	Close()
 }
 
+// MaxMember bounds a member's name, address and zone, in bytes together: what memberlist's 512 bytes
+// of metadata have room for, whichever of them is long.
+const MaxMember = 504
+
 // Member is one node as gossip tells of it.
 type Member struct {
 	ID   transport.ID
