@@ -145,10 +145,12 @@ func (e *endpoint) Disconnect(id transport.ID) {
 	}
 	p.kept = false
 	c, side := p.conn, p.side
-	e.forget(p)
+	p.conn = nil
 	if c != nil {
 		c.goodbye(side)
 	}
+	e.forget(p)
+	e.down(p, transport.Disconnected)
 }
 
 // Close implements seam.Network.
@@ -219,7 +221,7 @@ func (e *endpoint) down(p *peer, cause transport.Cause) {
 	e.handler.Down(p.id, cause)
 }
 
-var causeNames = [...]string{transport.Lost: "lost", transport.Goodbye: "goodbye", transport.Refused: "refused", transport.Replaced: "replaced"}
+var causeNames = [...]string{transport.Lost: "lost", transport.Goodbye: "goodbye", transport.Refused: "refused", transport.Replaced: "replaced", transport.Disconnected: "ended here"}
 
 // Queue limits of one direction of a connection.
 const (
@@ -301,6 +303,10 @@ func (c *conn) send(side int, kind transport.Kind, class transport.Class, body [
 	case v != Keep && link.harsh() && n.losses.chance(link.Loss):
 		n.world.recordFrame(timeline.Lost, c, side, sent, "link")
 		return true
+	}
+	if v == Garble && len(body) > 0 {
+		body = body[:len(body)-1]
+		n.world.note(timeline.News, c.host(side).name, "a frame to %s is garbled", c.host(1-side).name)
 	}
 	hash := xxhash.Sum64(body)
 	f := n.launch(c, side, kind, class, body, hash, sent)

@@ -44,8 +44,8 @@ func (f Frame) Says(what string) bool {
 	return false
 }
 
-// Verdict is what a rule wants of a frame: Pass, Drop, Keep or Twice, or, as a duration,
-// to delay it by that long.
+// Verdict is what a rule wants of a frame: Pass, Drop, Keep, Twice or Garble, or, as a
+// duration, to delay it by that long.
 type Verdict time.Duration
 
 // Verdicts.
@@ -54,6 +54,9 @@ const (
 	Drop  Verdict = -1 // it is lost
 	Keep  Verdict = -2 // it waits for Release
 	Twice Verdict = -3 // it arrives, and once more some milliseconds later
+	// Garble: it arrives without its last byte, as if its sender had made a mistake. Who
+	// gets it ends the connection.
+	Garble Verdict = -4
 )
 
 // Rule lets f judge every frame that is sent from now on. The first rule that does

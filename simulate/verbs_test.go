@@ -179,16 +179,16 @@ func TestHeldFramesDieWithTheirConnection(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	verdicts := map[string]Verdict{"drop": Drop, "keep": Keep, "twice": Twice, "late": Verdict(time.Minute)}
+	verdicts := map[string]Verdict{"drop": Drop, "keep": Keep, "twice": Twice, "garble": Garble, "late": Verdict(time.Minute)}
 	stop := w.Rule(func(f Frame) Verdict { return verdicts[string(f.Body)] })
 	never := w.Rule(func(Frame) Verdict { return Drop })
 	never()
 	never() // twice is once
-	for _, body := range []string{"drop", "keep", "twice", "late", "pass"} {
+	for _, body := range []string{"drop", "keep", "twice", "garble", "late", "pass"} {
 		a.net.Send(b.id, 0, 0, []byte(body))
 	}
 	run(t, w, time.Second)
-	if slices.Sort(b.frames); !slices.Equal(b.frames, []string{"pass", "twice", "twice"}) {
+	if slices.Sort(b.frames); !slices.Equal(b.frames, []string{"garbl", "pass", "twice", "twice"}) {
 		t.Errorf("received %q", b.frames)
 	}
 	b.frames = nil

@@ -56,8 +56,8 @@ func TestDisconnectSaysGoodbye(t *testing.T) {
 		t.Errorf("cause %d, want Goodbye", cause)
 	}
 	eventually(t, "nothing is left", func() bool { return a.Sockets()+b.Sockets()+a.Peers()+b.Peers() == 0 })
-	if a.count(downs) != 0 {
-		t.Error("Down after the own Disconnect")
+	if cause := a.awaitDown(b.id); cause != transport.Disconnected || a.count(downs) != 1 {
+		t.Errorf("cause %d at this end, %d times Down, want Disconnected once", cause, a.count(downs))
 	}
 	// And again.
 	a.Connect(b.id, b.Addr())
@@ -249,8 +249,8 @@ func TestDisconnectDuringUp(t *testing.T) {
 	<-reported
 	a.Disconnect(b.id)
 	close(proceed)
-	if cause := a.awaitDown(b.id); cause != transport.Goodbye {
-		t.Errorf("cause %d, want Goodbye", cause)
+	if cause := a.awaitDown(b.id); cause != transport.Disconnected {
+		t.Errorf("cause %d, want Disconnected", cause)
 	}
 	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
 }
@@ -268,8 +268,8 @@ func TestDisconnectDuringARedial(t *testing.T) {
 	eventually(t, "the connection is gone", func() bool { return !a.Send(b.id, transport.KindLane, transport.Normal, nil) })
 	a.Disconnect(b.id)
 	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
-	if a.count(downs) != 0 {
-		t.Error("Down after the own Disconnect")
+	if cause := a.awaitDown(b.id); cause != transport.Disconnected || a.count(downs) != 1 {
+		t.Errorf("cause %d, %d times Down, want Disconnected once", cause, a.count(downs))
 	}
 }
 

@@ -63,7 +63,6 @@ type node struct {
 	events []event
 	news   chan struct{}
 	up     map[transport.ID]bool
-	left   map[transport.ID]bool // Disconnect was called: what is under way may still come
 	busy   map[transport.ID]bool
 	closed bool
 	logs   bytes.Buffer
@@ -78,7 +77,7 @@ func (n *node) add(e event) {
 		if n.busy[e.peer] {
 			n.t.Errorf("%s within another call for this peer", e)
 		}
-		if e.what == "up" == n.up[e.peer] && e.cause != transport.Replaced && !n.left[e.peer] {
+		if e.what == "up" == n.up[e.peer] && e.cause != transport.Replaced {
 			n.t.Errorf("node %s: %s, but up is %v; events so far: %v", n.id, e, n.up[e.peer], n.events)
 		}
 		n.busy[e.peer] = true
@@ -224,13 +223,6 @@ func (n *node) logText() string {
 	return n.logs.String()
 }
 
-func (n *node) Disconnect(id transport.ID) {
-	n.mu.Lock()
-	n.left[id] = true
-	n.mu.Unlock()
-	n.Transport.Disconnect(id)
-}
-
 func (n *node) Close() {
 	n.Transport.Close()
 	n.mu.Lock()
@@ -251,7 +243,7 @@ func start(t testing.TB, id transport.ID, settings ...setting) *node {
 
 func startWith(t testing.TB, listen func(transport.Config, transport.Handler) (*transport.Transport, error), id transport.ID, settings ...setting) *node {
 	t.Helper()
-	n := &node{t: t, id: id, news: make(chan struct{}), up: make(map[transport.ID]bool), left: make(map[transport.ID]bool), busy: make(map[transport.ID]bool)}
+	n := &node{t: t, id: id, news: make(chan struct{}), up: make(map[transport.ID]bool), busy: make(map[transport.ID]bool)}
 	cfg := transport.Config{Bind: "127.0.0.1:0", Hello: hello(id)}
 	cfg.Logger = slog.New(slog.NewTextHandler(n, nil))
 	for _, s := range settings {

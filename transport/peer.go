@@ -79,9 +79,8 @@ func (t *Transport) Connect(id ID, addr string) {
 
 // Disconnect ends the connection with id and the dialling of it. What was queued
 // is still sent, within a second, then a goodbye: the other end reports
-// Down(Goodbye). This end reports no Down, and, but for a call under way, nothing
-// more of id until the next Up. If the call under way is Up, then Down(id, Goodbye)
-// follows it.
+// Down(Goodbye). This end, once a call under way has returned, reports
+// Down(id, Disconnected) if it has reported Up, and nothing more of id until the next Up.
 func (t *Transport) Disconnect(id ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,10 +101,12 @@ func (t *Transport) Disconnect(id ID) {
 // run is the peer's goroutine.
 func (p *peer) run() {
 	for {
-		c, addr, done := p.look()
+		c, addr, left, done := p.look()
 		switch {
 		case done:
 			return
+		case left:
+			p.down(Disconnected)
 		case c != nil:
 			p.serve(c)
 		case p.up:
@@ -118,9 +119,9 @@ func (p *peer) run() {
 	}
 }
 
-// look returns the connection, or the address to dial, or that there is nothing
-// to do any more.
-func (p *peer) look() (c *conn, addr string, done bool) {
+// look returns the connection, or the address to dial, or that Disconnect has ended
+// what was up, or that there is nothing to do any more.
+func (p *peer) look() (c *conn, addr string, left, done bool) {
 	t := p.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,19 +129,22 @@ func (p *peer) look() (c *conn, addr string, done bool) {
 		if p.conn != nil {
 			p.conn.shut(errClosed)
 		}
-		return nil, "", true
+		return nil, "", false, true
 	}
 	if p.severed {
-		p.severed, p.up, p.told, p.tries, p.flaps = false, false, false, 0, 0
+		p.severed, p.told, p.tries, p.flaps = false, false, 0, 0
+		if p.up {
+			return nil, "", true, false
+		}
 	}
 	if p.moved {
 		p.moved, p.tries = false, 0
 	}
 	if p.conn == nil && !p.kept && !p.up {
 		delete(t.peers, p.id)
-		return nil, "", true
+		return nil, "", false, true
 	}
-	return p.conn, p.addr, false
+	return p.conn, p.addr, false, false
 }
 
 // changed tells whether something has happened that look should see first.
@@ -157,14 +161,6 @@ func (p *peer) serve(c *conn) {
 		p.up, p.told, p.tries = true, false, 0
 		t.log.Debug("connection is up", "peer", c.theirs.Name, "id", p.id, "addr", c.theirs.Addr)
 		t.handler.Up(c.theirs)
-		t.mu.Lock()
-		late := p.severed
-		t.mu.Unlock()
-		if late {
-			// Whoever called Disconnect may have done so before it heard of this Up, and would
-			// believe in the connection for ever.
-			p.down(Goodbye)
-		}
 	}
 	close(c.announced)
 	p.last = c.theirs.Addr

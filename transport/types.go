@@ -80,10 +80,11 @@ type Cause uint8
 
 // The causes of Down.
 const (
-	Lost     Cause = iota // broken, and a redial found nobody or nothing: the peer may live
-	Goodbye               // the peer closed it on purpose
-	Refused               // broken, and an immediate redial was refused: no process listens there
-	Replaced              // broken, and another incarnation answers at its address
+	Lost         Cause = iota // broken, and a redial found nobody or nothing: the peer may live
+	Goodbye                   // the peer closed it on purpose
+	Refused                   // broken, and an immediate redial was refused: no process listens there
+	Replaced                  // broken, and another incarnation answers at its address
+	Disconnected              // this end called Disconnect
 )
 
 // Handler hears what happens on a node's connections. Calls for one peer come in
@@ -93,10 +94,11 @@ type Handler interface {
 	// are there if this node itself answered (ErrSelf) or one end refused.
 	Dialed(addr string, peer Hello, err error)
 	// Up reports a new connection with peer, whoever dialled it. A connection that
-	// replaces another one of the same pair is not reported again.
+	// replaces another one of the same pair is not reported again. Each Up is followed
+	// by one Down, whichever end the connection is ended by, unless Close comes first.
 	Up(peer Hello)
 	// Down reports that the connection is gone and an immediate redial did not bring it back.
-	// For Refused and Replaced it comes at once.
+	// For Refused, Replaced and Disconnected it comes at once.
 	Down(peer ID, cause Cause)
 	// Receive delivers one frame. The handler owns body.
 	Receive(from ID, kind Kind, body []byte)

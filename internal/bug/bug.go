@@ -265,6 +265,9 @@ const (
 	LongerBelieved
 	// ClaimsTogether: a claim does not wait for the one before, and the answer that comes last counts (P7).
 	ClaimsTogether
+	// DisconnectedStay: a node whose connection was ended at this end, for what it sent, counts as
+	// connected until it is connected again and that breaks (P23).
+	DisconnectedStay
 
 	end // of the bugs: new ones come before it
 )

@@ -121,4 +121,5 @@ var names = [end]string{
 	AllGiveWay:            "AllGiveWay",
 	LongerBelieved:        "LongerBelieved",
 	ClaimsTogether:        "ClaimsTogether",
+	DisconnectedStay:      "DisconnectedStay",
 }

@@ -184,6 +184,9 @@ func (n *Node) Dialed(addr string, peer transport.Hello, err error) {
 func (n *Node) Up(peer transport.Hello) { n.hall.post(func(h *hall) { h.up(peer) }) }
 
 func (n *Node) Down(peer transport.ID, cause transport.Cause) {
+	if cause == transport.Disconnected && n.bugs.Has(bug.DisconnectedStay) {
+		return
+	}
 	if cause == transport.Refused || cause == transport.Replaced {
 		// Straight to the lanes: elections wait for it (P21).
 		for _, l := range n.lanesNow() {

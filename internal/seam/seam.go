@@ -91,7 +91,7 @@ type Network interface {
 	// Connect keeps a connection to the node id, last known at addr, redialling
 	// with jitter until Disconnect. Later calls change the address.
 	Connect(id transport.ID, addr string)
-	// Disconnect ends the connection with id, saying goodbye.
+	// Disconnect ends the connection with id, saying goodbye. Handler.Down hears of it, too.
 	Disconnect(id transport.ID)
 	// Send queues one frame for id and reports whether there was a connection and room. It never
 	// blocks, keeps body, and promises no delivery.

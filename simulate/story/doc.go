@@ -220,12 +220,14 @@
 //	drop {messages}[, {n} times]
 //	hold {messages}[, {n} times]
 //	duplicate {messages}[, {n} times]
+//	garble {messages}[, {n} times]
 //	delay {messages} by {time}[, {n} times]
 //	let {messages} through
 //
 // Messages are named by what they are, then what they are about, then "from" hosts and "to"
 // hosts: "unlock replies of k from owner to ann". "Let … through" ends what was said of the
-// same words, and lets go all that is held on their way; "let all through" ends everything. A
+// same words, and lets go all that is held on their way; "let all through" ends everything. What
+// is garbled lacks its last byte: who gets it ends the connection, which may be made again. A
 // frame may carry several messages: the first one that a sentence is about decides for all of
 // it. What they are:
 //

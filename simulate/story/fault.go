@@ -180,6 +180,7 @@ var messageForms = []*form{
 	ruleForm("drop {messages}", simulate.Drop),
 	ruleForm("hold {messages}", simulate.Keep),
 	ruleForm("duplicate {messages}", simulate.Twice),
+	ruleForm("garble {messages}", simulate.Garble),
 	{text: "delay {messages} by {time}[, {n} times]", make: func(c *clause) act { return c.rule(simulate.Pass) }},
 	{text: "let {messages} through", make: func(c *clause) act {
 		if c.args["messages"] == "all" {
