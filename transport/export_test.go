@@ -66,6 +66,15 @@ func RawVerdict(epoch uint64) []byte {
 
 // RawDial connects to addr by hand, as a node that decides: its ID must be smaller.
 func RawDial(addr string, h Hello) (net.Conn, error) {
+	nc, err := RawGreet(addr, h)
+	if err == nil {
+		_, err = nc.Write(RawVerdict(1))
+	}
+	return nc, err
+}
+
+// RawGreet does what RawDial does, up to the decision.
+func RawGreet(addr string, h Hello) (net.Conn, error) {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -78,9 +87,6 @@ func RawDial(addr string, h Hello) (net.Conn, error) {
 				err = fmt.Errorf("refused: %s", v.reason)
 			}
 		}
-	}
-	if err == nil {
-		_, err = nc.Write(RawVerdict(1))
 	}
 	if err != nil {
 		nc.Close()

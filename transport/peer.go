@@ -17,7 +17,6 @@ type peer struct {
 
 	// Guarded by t.mu.
 	conn    *conn  // nil: none
-	epoch   uint64 // of the latest connection
 	kept    bool   // Connect
 	addr    string // where Connect said it is
 	moved   bool   // addr is news

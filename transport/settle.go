@@ -13,8 +13,8 @@ import (
 // Both may dial at once, and either may believe in a connection that the other
 // has lost. So one of the two, the node with the smaller ID, decides: it gives
 // each connection that it adopts an epoch, larger than all before, and the other
-// end follows the largest epoch that it was told. Which end dialled does not
-// matter. A handshake is
+// end follows the largest epoch that it was told, as long as the connection with that
+// epoch lasts. Which end dialled does not matter. A handshake is
 //
 //	dialler           accepting end
 //	opening       ->                  magic, version, greeting
@@ -60,11 +60,14 @@ func (t *Transport) decide(c *conn) bool {
 }
 
 // follow adopts c as the deciding end said, or returns false if it has said
-// something newer since.
+// something newer since. The epoch of a connection that is over does not count: whoever
+// shook hands under the deciding end's ID may have made it up, and would shut that one
+// out. An older connection that is adopted for want of it was closed by the deciding end
+// when it decided on the newer one, and breaks.
 func (t *Transport) follow(c *conn, epoch uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.peers[c.theirs.ID]; p != nil && epoch <= p.epoch {
+	if p := t.peers[c.theirs.ID]; p != nil && p.conn != nil && !p.conn.ended() && epoch <= p.conn.epoch {
 		return false
 	}
 	c.epoch = epoch
@@ -116,7 +119,7 @@ func (t *Transport) adoptLocked(c *conn) bool {
 	c.began = time.Now()
 	p := t.peerLocked(c.theirs.ID)
 	old := p.conn
-	p.conn, p.epoch = c, c.epoch
+	p.conn = c
 	t.routeLocked(p.id, c)
 	t.wg.Go(c.write)
 	p.signal()
