@@ -23,6 +23,7 @@ type election struct {
 	ticked    time.Duration // the last tick; zero before the first
 	contact   time.Duration // the last sign of this term's leader, or of a vote
 	campaign  time.Duration // when to stand for election, E to 2E after contact
+	excused   bool          // a stall has moved both since they were set
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
 	earlyTerm uint64        // the term in which that was planned: once in each
@@ -39,7 +40,7 @@ func (e *election) arm(r *Replica, now time.Duration) {
 	case r.cfg.Points.Taken(point.LatestCampaign):
 		e.campaign = now + 2*ElectionTimeout
 	}
-	e.forgot = false
+	e.forgot, e.excused = false, false
 	e.early = never
 }
 
@@ -59,12 +60,23 @@ func (e *election) newTerm(r *Replica) { e.arm(r, r.now) }
 // voted: a real vote was granted.
 func (e *election) voted(r *Replica) { e.arm(r, r.now) }
 
-// stalled: a stall of d, which is over, does not count as silence; but what waited in the
-// mailbox came after it.
-func (e *election) stalled(now, d time.Duration) {
-	d = min(d, now-e.contact)
-	e.contact += d
-	e.campaign += d
+// stalled: this replica stood still for d. That moves its deadlines once after each sign of a
+// leader, so that one which lives can be heard, and not by more than that takes (P10).
+func (e *election) stalled(r *Replica, d time.Duration) {
+	by := excused(d, r.now-e.contact, ElectionTimeout)
+	switch {
+	case r.cfg.Bugs.Has(bug.StallDelaysElections):
+		by = d
+	case r.cfg.Bugs.Has(bug.StallsAddUp):
+		by = min(d, r.now-e.contact)
+	case e.excused:
+		return
+	}
+	if by > 0 {
+		e.contact += by
+		e.campaign += by
+		e.excused = true
+	}
 }
 
 func (e *election) tick(r *Replica) {

@@ -10,6 +10,7 @@ type lease struct {
 	fixed      bool          // claimed: nothing that the session says moves its end (P7)
 	heard      time.Duration // when it last spoke, or this leader began to serve
 	before     time.Duration // how long it had been silent by then (P5)
+	excused    bool          // a stall has moved its end since: see stalled
 	silent     bool          // a Silent is in the log and no Heard after it
 	recalled   bool          // a Heard is on its way
 	checkpoint time.Duration // the silence that was logged last
@@ -35,7 +36,7 @@ func (l *lease) hear(now time.Duration) {
 	if l.fixed {
 		return
 	}
-	l.heard, l.before = now, 0
+	l.heard, l.before, l.excused = now, 0, false
 	if !l.silent {
 		l.checkpoint = 0
 	}
@@ -46,14 +47,27 @@ func (l *lease) hear(now time.Duration) {
 // what it claims is over. If it is refused, see note; if it is lost, so is this leader's
 // word, or its session lives for as long as it might have.
 func (l *lease) claimed(now, hold time.Duration, number uint64) {
-	l.heard, l.before, l.claim = now, 0, number
+	l.heard, l.before, l.excused, l.claim = now, 0, false, number
 	l.ttl = max(l.ttl, hold)
 }
 
 func (l *lease) fix(now, hold time.Duration) {
 	l.fixed, l.ttl = true, hold
-	l.heard, l.before = now, 0
+	l.heard, l.before, l.excused = now, 0, false
 	l.silent, l.checkpoint, l.recalled = false, 0, false
+}
+
+// stalled: the leader stood still for d. That moves the lease's end once between two words of
+// its session, or a host that stalls again and again would keep the keys of the dead; and not
+// that of a lease of fixed length, which no word moves either (P10).
+func (l *lease) stalled(now, d time.Duration) {
+	if l.fixed || l.excused {
+		return
+	}
+	if by := min(excused(d, l.silence(now), l.ttl), now-l.heard); by > 0 {
+		l.heard += by
+		l.excused = true
+	}
 }
 
 // leases are all of a shard's sessions.

@@ -3,6 +3,8 @@ package shard
 import (
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
 )
 
 // fixed returns a trio whose first replica serves, a claim that fixed a lease of ten seconds
@@ -63,6 +65,125 @@ func TestWhoIsHeardAfterAStallHasItsTTL(t *testing.T) {
 	}
 	if d := w.lasts(t, a.Session); d < ttl || d > ttl+time.Second {
 		t.Errorf("the lease ends %v after its session was heard, want %v", d, ttl)
+	}
+}
+
+// Promise: G5, P10: a busy host, whose ticks are late again and again, gives the keys of the dead
+// to others, and its shard another leader, about as soon as an idle one.
+// Method: the only holder dies; then the leader does.
+func TestLateTicksAddNothingUp(t *testing.T) {
+	for _, late := range []time.Duration{0, 60 * time.Millisecond, 100 * time.Millisecond, 210 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond} {
+		for _, bugs := range []bug.Set{{}, bug.Of(bug.StallsAddUp)} {
+			w, leader := led(t)
+			a, raw := ask(1, "k")
+			if err := leader.Submit(w.now, a, raw); err != nil {
+				t.Fatal(err)
+			}
+			w.run(t, 2*HeartbeatTicks)
+			start := w.now - TickInterval*2*HeartbeatTicks
+			for _, r := range w.replicas {
+				r.cfg.Bugs = bugs
+			}
+			w.late = late
+			for w.replicas[1].Table().Has(a.Session) && w.now-start < time.Minute {
+				w.run(t, 1)
+			}
+			most := ttl + 4*(TickInterval+late) // it is noticed, confirmed, committed, and told
+			if late > stalledTick-TickInterval {
+				most += ttl / 3
+			}
+			if d := w.now - start; bugs.Empty() && (d < ttl || d > most) {
+				t.Errorf("ticks that are %v late: a dead holder's record lasts for %v, want %v to %v", late, d, ttl, most)
+			} else if !bugs.Empty() && late == 100*time.Millisecond && d < 2*ttl {
+				t.Errorf("ticks that are %v late: a dead holder's record lasts for %v with the bugs %v", late, d, bugs.Names())
+			}
+
+			w.cut[1] = true
+			start = w.now
+			for !w.replicas[1].Serving() && !w.replicas[2].Serving() && w.now-start < time.Minute {
+				w.run(t, 1)
+			}
+			most = 2*ElectionTimeout + 4*(TickInterval+late)
+			if late > stalledTick-TickInterval {
+				most += ElectionTimeout / 3
+			}
+			// Both may stand at the same tick, and split the votes: then once more.
+			if d := w.now - start; bugs.Empty() && d > 2*most {
+				t.Errorf("ticks that are %v late: another one leads after %v, want at most twice %v", late, d, most)
+			} else if !bugs.Empty() && late == 100*time.Millisecond && d < 3*ElectionTimeout {
+				t.Errorf("ticks that are %v late: another one leads after %v with the bugs %v", late, d, bugs.Names())
+			}
+		}
+	}
+}
+
+// Promise: G5, P10: what is left of a timer after a stall.
+func TestAStallLeavesATimerAThird(t *testing.T) {
+	const second = time.Second
+	tests := []struct {
+		name                   string
+		silence, stall, length time.Duration // silence: with the stall
+		want                   time.Duration // what is left then
+	}{
+		{"a short one moves nothing", 3 * second, second, 9 * second, 6 * second},
+		{"none that leaves a third does", 6 * second, 5 * second, 9 * second, 3 * second},
+		{"one that leaves less moves it to a third", 6*second + 1, 5 * second, 9 * second, 3 * second},
+		{"one over its end, too", 100 * second, 99 * second, 9 * second, 3 * second},
+		{"nobody has more than before it", 10 * second, 2 * second, 9 * second, second},
+		{"what was over before stays over", 100 * second, 91 * second, 9 * second, 0},
+		{"for however long", 100 * second, second, 9 * second, -90 * second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.length - tt.silence + excused(tt.stall, tt.silence, tt.length); got != tt.want {
+				t.Errorf("%v are left, want %v", got, tt.want)
+			}
+			now := time.Hour
+			l := lease{ttl: tt.length, heard: now - tt.silence, asked: 1}
+			l.stalled(now, tt.stall)
+			if got := l.ttl - l.silence(now); got != tt.want {
+				t.Errorf("%v are left of a lease, want %v", got, tt.want)
+			}
+			was, excused := l.heard, l.excused
+			if l.stalled(now+tt.stall, tt.stall); excused && l.heard != was {
+				t.Errorf("a second stall moved it by %v", l.heard-was)
+			}
+			if l.hear(now + 1); l.excused || l.heard != now+1 {
+				t.Errorf("after a word: %+v", l)
+			}
+			l = lease{ttl: tt.length, heard: now - tt.silence, fixed: true}
+			if l.stalled(now, tt.stall); l.heard != now-tt.silence {
+				t.Errorf("one of fixed length was moved: %+v", l)
+			}
+			l = lease{ttl: tt.length, heard: now - second, before: tt.silence - second}
+			if l.stalled(now, tt.stall); l.heard > now {
+				t.Errorf("it was heard in the future: %+v", l)
+			}
+		})
+	}
+}
+
+// Promise: G5, P10: who lives keeps its place though its leader stood still for longer than its
+// TTL, and reads what was said to it a moment after it has looked at the clock.
+func TestWhoSpeaksAfterAStallKeepsItsPlace(t *testing.T) {
+	for _, after := range []time.Duration{0, TickInterval, ttl/3 - TickInterval} {
+		w, leader := led(t)
+		a, raw := ask(1, "k")
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.run(t, 2*HeartbeatTicks)
+		w.now += 15 * time.Second
+		for _, r := range w.replicas {
+			r.Tick(w.now, true)
+		}
+		w.run(t, int(after/TickInterval))
+		if err := leader.Renew(w.now, Renewal{Session: a.Session, Ref: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if d := w.lasts(t, a.Session); d < ttl {
+			t.Errorf("heard %v after the stall, it lasts for %v more", after, d)
+		}
 	}
 }
 

@@ -65,6 +65,16 @@ type learning struct {
 	follows time.Duration // when it last followed the log
 	gotOn   time.Duration // when it last answered, and was ready to vote or got more of the log
 	match   uint64        // how far it was then
+	excused bool          // a stall has moved gotOn since
+}
+
+// stalled: the leader stood still for d, and may not have heard the learner: see excused.
+func (l *learning) stalled(now, d time.Duration) {
+	l.follows += excused(d, now-l.follows, learnerPatience)
+	if by := excused(d, now-l.gotOn, learnerGrace); by > 0 && !l.excused {
+		l.gotOn += by
+		l.excused = true
+	}
 }
 
 // placeEvery is how many ticks pass between two looks at a shard that is where it shall be.
@@ -456,7 +466,7 @@ func (r *Replica) watchLearners(progress map[uint64]tracker.Progress) {
 		}
 		served := r.transfer != nil && (r.transfer.to != id || r.transfer.began())
 		if !seen || r.ready(id, progress) || r.answers(id) && (pr.Match > l.match || served) {
-			l.gotOn, l.match = r.now, pr.Match
+			l.gotOn, l.match, l.excused = r.now, pr.Match, false
 		}
 		pl.learning[id] = l
 	}

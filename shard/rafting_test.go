@@ -40,6 +40,7 @@ type trio struct {
 	replicas []*Replica      // by their IDs
 	cut      map[uint64]bool // replicas that nothing reaches, nor leaves
 	asleep   map[uint64]bool // those that nobody has ordered yet
+	late     time.Duration   // how late each tick comes
 	loses    func(Frame) bool
 	misses   func(Chunk) bool
 	events   []Event
@@ -123,7 +124,7 @@ func (w *trio) run(tb testing.TB, ticks int) {
 	tb.Helper()
 	for range ticks {
 		w.settle(tb)
-		w.now += TickInterval
+		w.now += TickInterval + w.late
 		for _, r := range w.replicas {
 			if !w.asleep[r.ID()] {
 				r.Tick(w.now, true)

@@ -499,16 +499,34 @@ func (r *Replica) bequeath() {
 	r.propose()
 }
 
-func (g *reign) stalled(now, d time.Duration) {
+// excused returns by how much a stall of d moves the end of a timer that runs out when
+// nothing was heard for length, and by now was not for silence: it is left a third of its
+// length, or what it had before. The mailbox has been drained: what may still be unheard is
+// what the network has brought and nobody has read yet, and who lives speaks again before a
+// third is over.
+func excused(d, silence, length time.Duration) time.Duration {
+	return max(0, min(d, silence-2*length/3))
+}
+
+// stalled: this leader stood still for d.
+func (r *Replica) stalled(d time.Duration) {
+	g := &r.reign
 	if !g.serving {
 		return
 	}
 	for l := g.leases.order.first(); l != nil; l = l.place.next() {
-		l.heard = min(l.heard+d, now) // what waited in the mailbox came first
+		switch {
+		case r.cfg.Bugs.Has(bug.StallProlongsLeases):
+			l.heard += d
+		case r.cfg.Bugs.Has(bug.StallsAddUp):
+			l.heard = min(l.heard+d, r.now)
+		default:
+			l.stalled(r.now, d)
+		}
 		l.asked = 0
 	}
 	for id, l := range g.placing.learning { // order-free: each is treated alike
-		l.follows, l.gotOn = min(l.follows+d, now), min(l.gotOn+d, now)
+		l.stalled(r.now, d)
 		g.placing.learning[id] = l
 	}
 	// A round that began before the stall proves nothing after it (P10).

@@ -24,6 +24,11 @@ const (
 	HeartbeatTicks  = 2
 	electionTicks   = 20
 	ElectionTimeout = electionTicks * TickInterval // E: a silent leader is given up after it
+
+	// A tick that comes later than this after the last one was held up by a stall (P10). Those
+	// of a busy host are late again and again, and time passes on it all the same. It is less
+	// than a third of the shortest timer, which is what a stall leaves of one: see excused.
+	stalledTick = 5 * TickInterval
 )
 
 const (
@@ -496,13 +501,17 @@ func (r *Replica) isAnswer(m *raftpb.Message) bool {
 	return m.GetTerm() == r.term && (m.GetType() == raftpb.MsgAppResp || m.GetType() == raftpb.MsgHeartbeatResp)
 }
 
-// Tick tells the replica that a TickInterval passed, or more: a stall counts as one
-// tick, and moves its deadlines (P10).
+// Tick tells the replica that a TickInterval passed, or more: it counts as one tick, and
+// after a stall some deadlines are moved (P10).
 //
 // Beat is true at every HeartbeatTicks-th tick, the same ones for all replicas of an owner.
 func (r *Replica) Tick(now time.Duration, beat bool) {
+	longest := stalledTick
+	if r.cfg.Bugs.Has(bug.StallsAddUp) {
+		longest = 2 * TickInterval
+	}
 	stall := time.Duration(0)
-	if last := r.election.ticked; last != 0 && now-last > 2*TickInterval {
+	if last := r.election.ticked; last != 0 && now-last > longest {
 		stall = now - last - TickInterval
 	}
 	r.election.ticked = now
@@ -512,16 +521,9 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 	}
 	if stall > 0 {
 		r.cfg.Points.Reach(point.Stalled)
-		contact, heard := now, now // the latest that they may be moved to
-		if r.cfg.Bugs.Has(bug.StallDelaysElections) {
-			contact = never
-		}
-		if r.cfg.Bugs.Has(bug.StallProlongsLeases) {
-			heard = never
-		}
-		r.election.stalled(contact, stall)
+		r.election.stalled(r, stall)
 		if !r.cfg.Bugs.Has(bug.StallCounts) {
-			r.reign.stalled(heard, stall)
+			r.stalled(stall)
 		}
 	}
 	if r.role == raft.StateLeader {

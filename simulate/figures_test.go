@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -41,6 +42,35 @@ func TestSilentCutFigures(t *testing.T) {
 		}
 	}})
 	t.Logf("a free key: at most %v after the cut. A held key: at least %v after the last confirmed renewal, at most %v after the cut, and at least %v after the holder was told", free, after, held, told)
+}
+
+// Promise: G5 and P10, a dead holder's key is free as soon where the leader's ticks are late; where it
+// stands still again and again, a third of the TTL later, and one stall.
+// Method: the leader's lane stands still for a part of each period; ann, who holds, dies.
+func TestLateTicksFigures(t *testing.T) {
+	for _, late := range []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond} {
+		var longest time.Duration
+		prove(t, scenario{story: func(s *stage) {
+			s.lock(s.ann, "k")
+			b := s.ask(s.bob, "k")
+			s.Go("stalls", func(ctx context.Context) {
+				for late > 0 && simulate.Sleep(ctx, shard.TickInterval) == nil {
+					s.Stall(s.owner, "lane 0", late+10*time.Millisecond)
+					_ = simulate.Sleep(ctx, late)
+				}
+			})
+			s.sleep(s.draw(s.ttl, 2*s.ttl))
+			s.PowerOff(s.ann)
+			died, most := s.Now(), s.ttl+4*(late+shard.TickInterval)
+			if late > 200*time.Millisecond {
+				most += s.ttl/3 + late
+			}
+			s.within(most, "bob has the dead one's key", b.holds)
+			s.must(s.leads(s.owner), "%q lead", s.Serving(0))
+			longest = max(longest, b.granted-died)
+		}})
+		t.Logf("ticks that are %v late: the dead holder's key is free after at most %v", late, longest)
+	}
 }
 
 // Promise: G6 and G9, when leadership moves back to the ring's owner, a Lock and its Unlock

@@ -268,6 +268,9 @@ const (
 	// DisconnectedStay: a node whose connection was ended at this end, for what it sent, counts as
 	// connected until it is connected again and that breaks (P23).
 	DisconnectedStay
+	// StallsAddUp: each tick that is late is a stall, and moves leases and elections by as much,
+	// however often there was one (P10).
+	StallsAddUp
 
 	end // of the bugs: new ones come before it
 )

@@ -122,4 +122,5 @@ var names = [end]string{
 	LongerBelieved:        "LongerBelieved",
 	ClaimsTogether:        "ClaimsTogether",
 	DisconnectedStay:      "DisconnectedStay",
+	StallsAddUp:           "StallsAddUp",
 }
