@@ -11,6 +11,9 @@ import (
 // must fit into it. An overlap of beliefs begins when a hold begins, and is seen
 // then; the looks at each Use see a belief that came back.
 func (h *History) checkExclusion(k *keyHistory, x *HoldRecord) {
+	if k.weight <= x.call.want.Capacity {
+		return
+	}
 	var sum int64
 	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
@@ -91,6 +94,9 @@ func (h *History) checkLeases(k *keyHistory, x *HoldRecord) {
 		if first == nil {
 			first = y
 		}
+	}
+	if sum+k.weight <= x.call.want.Capacity {
+		return // all fit in together
 	}
 	for _, y := range slices.Backward(k.live) {
 		if y.believed() {

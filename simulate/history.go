@@ -58,6 +58,7 @@ type keyHistory struct {
 	key    string
 	calls  []*CallRecord // in the order of their begin
 	live   []*HoldRecord // holds that may be believed in; walked from the end, for one that is asked may find that it is over, and go
+	weight int64         // of all that live: a bound on what is believed in
 	lapsed []*HoldRecord // holds that ended without a confirmed release, and may still be leased
 
 	returns   []peak // the highest token after each return that raised it
@@ -258,6 +259,7 @@ func (c *CallRecord) end(l seam.Hold, err error) *HoldRecord {
 	x.moment = c.record(timeline.Held, c.moment, x.token, c.want.kind())
 	h.checkToken(k, x)
 	k.live = append(k.live, x)
+	k.weight += c.want.Weight
 	h.checkExclusion(k, x)
 	h.checkLeases(k, x)
 	h.checkLate(k, x)
@@ -372,6 +374,7 @@ func (x *HoldRecord) retire() {
 	for i, y := range k.live {
 		if y == x {
 			k.live = append(k.live[:i], k.live[i+1:]...)
+			k.weight -= x.call.want.Weight
 			break
 		}
 	}
