@@ -70,7 +70,8 @@ type Answer struct {
 	Renewal
 	Alive    bool
 	Revision uint64  // it says nothing of later grants (P13)
-	Results  []Event // what the session was told and has not acknowledged
+	Results  []Event // what the session was told and has not acknowledged, from behind After on
+	More     bool    // there is more behind the last of them
 }
 
 // maxResults is how many results one answer repeats.
@@ -313,9 +314,9 @@ func (r *Replica) reply(q Renewal, out *Output) {
 	if s := r.table.sessions[q.Session]; s != nil && len(s.results) > most {
 		r.cfg.Points.Reach(point.ResultsInTurn)
 	}
+	results, more := r.table.Results(q.Session, most, q.After)
 	out.Answers = append(out.Answers, Answer{
-		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(),
-		Results: r.table.Results(q.Session, most, q.After),
+		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(), Results: results, More: more,
 	})
 }
 

@@ -196,32 +196,42 @@ func (t *Table) Has(id SessionID) bool { return t.sessions[id] != nil }
 // Results returns what the session's finished commands were told and it has not
 // acknowledged, in the order of their numbers, at most limit of them. Where there are
 // more it begins behind the number after, or at the first if none is behind it: who goes
-// on from the last that it was told gets to all.
-func (t *Table) Results(id SessionID, limit int, after uint64) []Event {
+// on from the last that it was told gets to all. More: there are some behind the last.
+func (t *Table) Results(id SessionID, limit int, after uint64) (events []Event, more bool) {
 	s := t.sessions[id]
 	if s == nil {
-		return nil
+		return nil, false
 	}
-	order := make([]uint64, 0, len(s.results))
-	for n := range s.results { // order-free: sorted below
-		order = append(order, n)
+	if len(s.results) <= limit {
+		after = 0
 	}
-	slices.Sort(order)
-	if len(order) > limit {
-		from, told := slices.BinarySearch(order, after)
-		if told {
-			from++
+	page, more := s.page(limit, after)
+	if len(page) == 0 && after > 0 {
+		page, more = s.page(limit, 0)
+	}
+	for _, n := range page {
+		events = append(events, t.again(s, n))
+	}
+	return events, more
+}
+
+// page returns the lowest numbers above after that have results, ascending, at most limit of
+// them, and whether there are more.
+func (s *session) page(limit int, after uint64) (page []uint64, more bool) {
+	for n := range s.results { // order-free: the lowest are kept, in order
+		if n <= after {
+			continue
 		}
-		if from == len(order) {
-			from = 0
+		if len(page) == limit {
+			if more = true; n > page[limit-1] {
+				continue
+			}
+			page = page[:limit-1]
 		}
-		order = order[from:min(from+limit, len(order))]
+		i, _ := slices.BinarySearch(page, n)
+		page = slices.Insert(page, i, n)
 	}
-	events := make([]Event, len(order))
-	for i, n := range order {
-		events[i] = t.again(s, n)
-	}
-	return events
+	return page, more
 }
 
 // deletions remember when a record was deleted last, for each part of all sessions: who

@@ -648,15 +648,24 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 4},
 		Done{id("ann"), 3},
 	}
-	if got := table.Results(id("ann"), 9, 0); !slices.Equal(got, want) {
-		t.Errorf("Results = %+v, want %+v", got, want)
-	}
-	if got := table.Results(id("ann"), 2, 0); !slices.Equal(got, want[:2]) {
-		t.Errorf("two Results = %+v, want %+v", got, want[:2])
-	}
-	for after, want := range map[uint64][]Event{1: want[1:], 2: want[2:], 3: want[:2], 4: want[:2]} {
-		if got := table.Results(id("ann"), 2, after); !slices.Equal(got, want) {
-			t.Errorf("two Results after %d = %+v, want %+v", after, got, want)
+	for _, tt := range []struct {
+		limit int
+		after uint64
+		want  []Event
+		more  bool
+	}{
+		{9, 0, want, false},
+		{3, 2, want, false}, // all fit
+		{2, 0, want[:2], true},
+		{2, 1, want[1:], false},
+		{2, 2, want[2:], false},
+		{2, 3, want[:2], true}, // none is behind it
+		{2, 4, want[:2], true},
+		{1, 1, want[1:2], true},
+		{1, 2, want[2:], false},
+	} {
+		if got, more := table.Results(id("ann"), tt.limit, tt.after); !slices.Equal(got, tt.want) || more != tt.more {
+			t.Errorf("%d Results after %d = %+v, %v, want %+v, %v", tt.limit, tt.after, got, more, tt.want, tt.more)
 		}
 	}
 	// One long waiter does not hold back what came after it.
@@ -665,11 +674,11 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 6},
 		Granted{id("ann"), 5, 6},
 	}
-	if got := table.Results(id("ann"), 9, 0); !slices.Equal(got, want) {
+	if got, _ := table.Results(id("ann"), 9, 0); !slices.Equal(got, want) {
 		t.Errorf("after acknowledging 1 and 3: Results = %+v, want %+v", got, want)
 	}
-	if got := table.Results(id("zoe"), 9, 0); got != nil {
-		t.Errorf("Results of nobody = %+v", got)
+	if got, more := table.Results(id("zoe"), 9, 0); got != nil || more {
+		t.Errorf("Results of nobody = %+v, %v", got, more)
 	}
 }
 

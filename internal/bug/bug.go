@@ -271,6 +271,8 @@ const (
 	// StallsAddUp: each tick that is late is a stall, and moves leases and elections by as much,
 	// however often there was one (P10).
 	StallsAddUp
+	// MoreUnasked: a client that hears that there are more results waits for its next renewal to ask for them (P13).
+	MoreUnasked
 
 	end // of the bugs: new ones come before it
 )

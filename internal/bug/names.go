@@ -123,4 +123,5 @@ var names = [end]string{
 	ClaimsTogether:        "ClaimsTogether",
 	DisconnectedStay:      "DisconnectedStay",
 	StallsAddUp:           "StallsAddUp",
+	MoreUnasked:           "MoreUnasked",
 }

@@ -113,9 +113,10 @@ type answer struct {
 	generation uint64
 	revision   uint64
 	results    []reply
+	more       bool // there are results behind the last of these
 }
 
-const answerFields = 6
+const answerFields = 7
 
 func appendAnswer(b []byte, a answer) []byte {
 	b = wire.AppendUint(b, a.session)
@@ -127,7 +128,7 @@ func appendAnswer(b []byte, a answer) []byte {
 	for _, p := range a.results {
 		b = appendReply(wire.AppendArray(b, replyFields), p)
 	}
-	return b
+	return wire.AppendBool(b, a.more)
 }
 
 func readAnswer(r *wire.Reader) answer {
@@ -139,6 +140,7 @@ func readAnswer(r *wire.Reader) answer {
 		r.Tuple(replyFields)
 		a.results = append(a.results, readReply(r))
 	}
+	a.more = r.Bool()
 	return a
 }
 
@@ -146,7 +148,7 @@ func readAnswer(r *wire.Reader) answer {
 type renewal struct {
 	session shard.SessionID
 	ref     uint64
-	after   uint64 // the last result that an answer repeated (P13)
+	after   uint64 // the answer shall repeat results from behind this one on (P13)
 	relay   bool   // whoever gets this passes it on to the leader, once (P15)
 }
 

@@ -36,15 +36,16 @@ type seat struct {
 
 	renewAt time.Duration // when the next renewal is due
 	refs    uint64        // of the last renewal
-	after   uint64        // the last result that an answer repeated: the next one goes on from there
+	after   uint64        // the next answer shall repeat results from behind this one on; zero: from the first that is missed
 	asked   []asked       // renewals without an answer, the latest last
 	attempt int
 	jumps   int
 }
 
 type asked struct {
-	ref uint64
-	at  time.Duration
+	ref   uint64
+	at    time.Duration
+	after uint64
 }
 
 const maxAsked = 8
@@ -425,7 +426,10 @@ func (t *seat) renew() {
 	if len(t.asked) == maxAsked {
 		t.asked = slices.Delete(t.asked, 0, 1)
 	}
-	t.asked = append(t.asked, asked{t.refs, l.now})
+	if next := t.misses(0); t.after == 0 && next > 0 {
+		t.after = next - 1
+	}
+	t.asked = append(t.asked, asked{t.refs, l.now, t.after})
 	t.renewAt = l.now + min(max(t.ttl/12, 100*time.Millisecond), time.Second)
 	d.wakeAt(t.renewAt)
 	to, relay := d.target(t.attempt)
@@ -460,7 +464,7 @@ func (t *seat) answered(a answer) {
 	if i < 0 {
 		return
 	}
-	at := t.asked[i].at
+	at, after := t.asked[i].at, t.asked[i].after
 	t.asked = slices.Delete(t.asked, 0, i+1)
 	t.attempt, t.jumps = 0, 0
 	if !a.alive {
@@ -491,11 +495,13 @@ func (t *seat) answered(a answer) {
 		}
 	}
 	for _, p := range a.results {
-		t.after = p.number
 		t.desk.replied(p)
 		if t.desk.by[t.id.Number] != t {
 			return
 		}
+	}
+	if after == t.after { // else another answer has got further
+		t.goOn(a)
 	}
 	// Grants that came too late to be believed are believed now.
 	for _, h := range slices.Clone(t.holds) {
@@ -505,6 +511,38 @@ func (t *seat) answered(a answer) {
 		}
 	}
 	t.desk.wakeAt(min(t.renewAt, t.until))
+}
+
+// goOn asks for what a's results are followed by, at once, if something is missed that may be
+// among it. Each question goes further than the one before, so that they come to an end.
+func (t *seat) goOn(a answer) {
+	asked := t.after
+	t.after = 0
+	if !a.more || len(a.results) == 0 {
+		return
+	}
+	last := a.results[len(a.results)-1].number
+	next := t.misses(last)
+	if last <= asked || next == 0 {
+		return
+	}
+	t.after = next - 1
+	if t.renewable() && !t.desk.lane.node.bugs.Has(bug.MoreUnasked) {
+		if t.desk.through != 0 {
+			t.attempt = 1 // the way by which this answer came (P15)
+		}
+		t.renew()
+	}
+}
+
+// misses returns the lowest number above after of a call without a result, or zero.
+func (t *seat) misses(after uint64) (least uint64) {
+	for n, c := range t.calls { // order-free: the lowest is sought
+		if n > after && c.got == nil && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
 }
 
 // tick does what the time asks of this seat.

@@ -156,7 +156,7 @@ func (l *lane) answer(r *shard.Replica, a shard.Answer) {
 	}
 	m := answer{
 		session: a.Session.Number, ref: a.Ref, alive: a.Alive,
-		generation: r.Generation(), revision: a.Revision,
+		generation: r.Generation(), revision: a.Revision, more: a.More,
 	}
 	for _, e := range a.Results {
 		if _, p, ok := replyOf(e); ok {

@@ -45,7 +45,7 @@ func samples() []sample {
 		session: 3, number: 4, outcome: queued, token: 1 << 52, reason: shard.Locked, ahead: 5, holder: "n", generation: 1, revision: 99,
 	}
 	many := reply{session: 3, number: 5, outcome: queued, ahead: -1, generation: 1, revision: 99}
-	an := answer{session: 3, ref: 8, alive: true, generation: 1, revision: 99, results: []reply{rp, many}}
+	an := answer{session: 3, ref: 8, alive: true, generation: 1, revision: 99, results: []reply{rp, many}, more: true}
 	dead := answer{session: 3, ref: 8, generation: 1, revision: 99}
 	q := renewal{session: session, ref: 8, after: 300, relay: true}
 	rd := redirect{session: 3, number: 4, leader: 11}
