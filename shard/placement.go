@@ -484,6 +484,9 @@ func single(t raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {
 // addLearner gives the shard a new replica, under an ID that it never used (P24).
 func (r *Replica) addLearner(p Peer) {
 	id := r.highest + 1
+	if r.cfg.Bugs.Has(bug.NumbersComeBack) {
+		id = slices.Max(r.known()) + 1
+	}
 	r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeAddLearnerNode, id)}, map[uint64]Peer{id: p})
 }
 
@@ -588,6 +591,13 @@ func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
 			delete(r.peers, id)
 			delete(r.reign.heard, id)
 		}
+	}
+	if r.cfg.Watch.Configured != nil {
+		var all []Hosted
+		for _, id := range r.known() {
+			all = append(all, Hosted{r.peers[id], id})
+		}
+		r.cfg.Watch.Configured(r.applied, all)
 	}
 	r.declined = slices.DeleteFunc(r.declined, func(id uint64) bool { return !r.configured(id) })
 	r.former = r.former[max(0, len(r.former)-maxFormer):]

@@ -84,6 +84,8 @@ type Watch struct {
 	Applied func(index, digest uint64, unasked int)
 	// Became: its role, or the term of its role, is another one.
 	Became func(term uint64, role string)
+	// Configured: after the entry at index the shard's replicas are these, by ID.
+	Configured func(index uint64, replicas []Hosted)
 	// Stopped: it stopped itself.
 	Stopped func(err error)
 }

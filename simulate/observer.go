@@ -17,6 +17,8 @@ type observer struct {
 	queue   fifo
 	leaders leaders
 	state   state
+
+	identity identity
 }
 
 var _ seam.Observer = (*observer)(nil)
@@ -28,6 +30,8 @@ func newObserver(w *World) observer {
 		queue:   fifo{world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue)},
 		leaders: leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[shardName]seam.Became)},
 		state:   state{world: w, recent: make(map[shardName]*digests)},
+
+		identity: newIdentity(w),
 	}
 }
 
@@ -50,7 +54,21 @@ func (o *observer) Applied(a seam.Applied) {
 
 // Became implements seam.Observer.
 func (o *observer) Became(b seam.Became) {
-	o.leaders.became(shardName{o.meshes[b.Replica], b.Generation, b.Shard}, b)
+	name := shardName{o.meshes[b.Replica], b.Generation, b.Shard}
+	o.leaders.became(name, b)
+	if b.Role == "leader" {
+		o.identity.led(name, b.Replica)
+	}
+}
+
+// Hosted implements seam.Observer.
+func (o *observer) Hosted(m seam.Hosted) {
+	o.identity.made(shardName{o.meshes[m.Replica], m.Generation, m.Shard}, m)
+}
+
+// Configured implements seam.Observer.
+func (o *observer) Configured(c seam.Configured) {
+	o.identity.configured(shardName{o.meshes[c.Replica], c.Generation, c.Shard}, c)
 }
 
 // Founded implements seam.Observer: there is one mesh in a world (P25), unless the

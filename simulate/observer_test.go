@@ -35,12 +35,30 @@ func TestObservers(t *testing.T) {
 			for i, id := range ids {
 				p := o.world.Host(fmt.Sprint("host", i+1)).process
 				node := transport.ID(i + 1)
-				p.Inspect(node, memberOf(id))
+				p.Inspect(node, &looked{mesh: id})
 				o.Founded(node, id)
 			}
 		}
 	}
 	ends := func(node transport.ID) func(*observer) { return func(o *observer) { o.Ended(node, given) } }
+	made := func(node transport.ID, shard int, generation, id uint64) func(*observer) {
+		return func(o *observer) {
+			o.Hosted(seam.Hosted{Shard: shard, Generation: generation, Replica: node, ID: id})
+		}
+	}
+	// By turns the ID of a replica and its node.
+	configured := func(index uint64, replicas ...uint64) func(*observer) {
+		var placed []seam.Placed
+		for i := 0; i < len(replicas); i += 2 {
+			placed = append(placed, seam.Placed{ID: replicas[i], Node: transport.ID(replicas[i+1])})
+		}
+		return func(o *observer) {
+			o.Configured(seam.Configured{Generation: 1, Replica: 1, Index: index, Replicas: placed})
+		}
+	}
+	born := func(host string, node transport.ID) func(*observer) {
+		return func(o *observer) { o.world.Host(host).process.Inspect(node, &looked{}) }
+	}
 	type told = []func(*observer)
 	for _, tt := range []struct {
 		name string
@@ -60,6 +78,18 @@ func TestObservers(t *testing.T) {
 		{"a mesh of one that gives way", told{meshes(2, 7, 8, 8), ends(1)}, ""},
 		{"one that gives way to nothing", told{meshes(0, 7), ends(1)}, "P28 ended"},
 		{"a node that leaves another one alone", told{meshes(2, 7, 8, 8), ends(2)}, "P28 ended: the node on host2 has ended itself, though its mesh has another one, on host3"},
+		{"replicas of a node, one after another", told{made(1, 0, 1, 1), made(2, 0, 1, 2), made(1, 0, 1, 4), made(1, 1, 1, 1), made(1, 0, 2, 1)}, ""},
+		{"a replica that is made twice", told{made(1, 0, 1, 1), made(1, 0, 1, 1)}, "G1 identity: replica 1 of shard 0 is made on node 1, and was made"},
+		{"a replica that two nodes have", told{made(1, 0, 1, 1), made(2, 0, 1, 1)}, "G1 identity"},
+		{"a late word to make a replica", told{made(1, 0, 1, 4), made(1, 0, 1, 3)}, "G1 identity: replica 3 of shard 0 is made on node 1, which had replica 4"},
+		{"replicas come and go", told{configured(5, 1, 1, 2, 2, 3, 3), configured(7, 1, 1, 2, 2, 3, 3, 4, 4), configured(9, 1, 1, 3, 3, 4, 4), configured(7, 1, 1, 2, 2, 3, 3, 4, 4), configured(11, 1, 1, 3, 3, 4, 4, 5, 2)}, ""},
+		{"an ID that another node had", told{configured(5, 1, 1, 2, 2, 3, 3), configured(7, 1, 1, 2, 2), configured(9, 1, 1, 2, 2, 3, 4)}, "G1 identity: replica 3 of shard 0 is on node 4, and was another node's, on node 3"},
+		{"a replica that comes back", told{configured(5, 1, 1, 2, 2, 3, 3), configured(7, 1, 1, 2, 2), configured(9, 1, 1, 2, 2, 3, 3)}, "G1 identity: replica 3 of shard 0 was removed"},
+		{"an ID below the highest", told{configured(5, 1, 1, 2, 2, 9, 3), configured(7, 1, 1, 2, 2, 4, 4)}, "G1 identity: the new replica of shard 0 on node 4 has ID 4"},
+		{"each incarnation has an ID", told{born("a", 1), born("b", 2), born("a", 3)}, ""},
+		{"an incarnation with the ID of the one before", told{born("a", 1), born("b", 2), born("a", 1)}, "G1 identity: the node on a has the ID of an earlier one"},
+		{"a generation after the other", told{leads(1, 0, 1, 3), leads(1, 0, 2, 2), leads(1, 1, 1, 2)}, ""},
+		{"a generation that was over", told{leads(1, 0, 2, 3), leads(2, 0, 1, 4)}, "G1 identity: the node on node 2 leads shard 0 in generation 1"},
 		{"far behind", told{applied(1, 0, 7, 70), applied(1, 0, 7+1024, 71), applied(2, 0, 7, 72)}, ""},
 	} {
 		w := New(Options{})
@@ -73,15 +103,19 @@ func TestObservers(t *testing.T) {
 	}
 }
 
-// memberOf is a node of a mesh of which nothing else is asked.
-type memberOf uint64
+// looked is a node that is nothing but what is seen of it.
+type looked struct {
+	mesh     uint64
+	replicas []seam.Replica
+	tables   []seam.Table
+}
 
-func (m memberOf) Mesh() uint64 { return uint64(m) }
+func (n *looked) Mesh() uint64             { return n.mesh }
+func (n *looked) Replicas() []seam.Replica { return n.replicas }
+func (n *looked) Tables() []seam.Table     { return n.tables }
+func (*looked) Ready() bool                { return true }
 
-func (memberOf) Replicas() []seam.Replica                                           { return nil }
-func (memberOf) Tables() []seam.Table                                               { return nil }
-func (memberOf) Ready() bool                                                        { return true }
-func (memberOf) Messages(transport.Kind, []byte, transport.ID, seam.Asked) []string { return nil }
-func (memberOf) Asked(int, uint64, uint64) string                                   { return "" }
-func (memberOf) Break(int)                                                          {}
-func (memberOf) Leave(context.Context) error                                        { return nil }
+func (*looked) Messages(transport.Kind, []byte, transport.ID, seam.Asked) []string { return nil }
+func (*looked) Asked(int, uint64, uint64) string                                   { return "" }
+func (*looked) Break(int)                                                          {}
+func (*looked) Leave(context.Context) error                                        { return nil }

@@ -89,6 +89,7 @@ func (p *process) Clients() seam.Clients { return p }
 
 // Inspect implements seam.Instrumented.
 func (p *process) Inspect(id transport.ID, node seam.Inspected) {
+	p.world.history.inside.identity.born(p, id)
 	p.nodes = append(p.nodes, inspected{id, node})
 	p.world.nodes[id] = p
 }

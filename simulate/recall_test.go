@@ -42,6 +42,8 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.EarlyFarewell, "P24", lateFarewell.play, "lateFarewell", []string{"G6 bound"}},
 		{bug.GrantBeforeCommit, "", everywhere, "random worlds", []string{"G1", "G2", "G4", "G6"}},
 		{bug.MoreUnasked, "P13", thousandLostGrants.play, "thousandLostGrants", []string{"G6 bound"}},
+		{bug.NumbersComeBack, "P24", everywhere, "random worlds", []string{"G1 identity"}},
+		{bug.FailureUnreported, "P40", nil, "TestEveryVoterComesIntoStep", nil},
 		{bug.FoundTwice, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.LateDecision, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.WelcomeEarly, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},

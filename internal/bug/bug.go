@@ -273,6 +273,10 @@ const (
 	StallsAddUp
 	// MoreUnasked: a client that hears that there are more results waits for its next renewal to ask for them (P13).
 	MoreUnasked
+	// FailureUnreported: raft does not hear of a snapshot that did not arrive, and sends its receiver nothing more (P40).
+	FailureUnreported
+	// NumbersComeBack: a new replica's ID is one above those that there are, not above all that there were (P24).
+	NumbersComeBack
 
 	end // of the bugs: new ones come before it
 )

@@ -124,4 +124,6 @@ var names = [end]string{
 	DisconnectedStay:      "DisconnectedStay",
 	StallsAddUp:           "StallsAddUp",
 	MoreUnasked:           "MoreUnasked",
+	FailureUnreported:     "FailureUnreported",
+	NumbersComeBack:       "NumbersComeBack",
 }

@@ -383,6 +383,9 @@ func (l *lane) host(sh int, generation, id uint64) {
 func (l *lane) add(cfg shard.Config) {
 	i, _ := l.search(cfg.Shard)
 	l.watch(&cfg)
+	if o := l.node.observer; o != nil {
+		o.Hosted(seam.Hosted{Shard: cfg.Shard, Generation: cfg.Generation, Replica: transport.ID(l.node.id), ID: cfg.ID})
+	}
 	r := shard.NewReplica(cfg, l.now)
 	l.replicas = slices.Insert(l.replicas, i, r)
 	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)
@@ -401,6 +404,13 @@ func (l *lane) watch(cfg *shard.Config) {
 	}
 	cfg.Watch.Became = func(term uint64, role string) {
 		o.Became(seam.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})
+	}
+	cfg.Watch.Configured = func(index uint64, replicas []shard.Hosted) {
+		placed := make([]seam.Placed, len(replicas))
+		for i, h := range replicas {
+			placed[i] = seam.Placed{ID: h.ID, Node: transport.ID(h.Peer.Node)}
+		}
+		o.Configured(seam.Configured{Shard: sh, Generation: generation, Replica: self, Index: index, Replicas: placed})
 	}
 	cfg.Watch.Stopped = func(err error) {
 		o.Stopped(seam.Stopped{Shard: sh, Generation: generation, Replica: self, Err: err})

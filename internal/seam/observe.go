@@ -101,10 +101,37 @@ type Observer interface {
 	Became(Became)
 	// Founded: a node has learned of which mesh it is.
 	Founded(node transport.ID, mesh uint64)
+	// Hosted: a node has made a replica, which knows nothing yet, or what the founding says.
+	Hosted(Hosted)
+	// Configured: a replica has applied a change of its shard's replicas.
+	Configured(Configured)
 	// Stopped: a replica has stopped itself, since it panicked or met what it must not go on with.
 	Stopped(Stopped)
 	// Ended: a node that served has ended itself, which nobody had asked it for.
 	Ended(node transport.ID, err error)
+}
+
+// Hosted is a replica that was made.
+type Hosted struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	ID         uint64 // the replica's own in its shard
+}
+
+// Configured is who a shard's replicas are, voters or not, after the entry at Index.
+type Configured struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID // who applied it
+	Index      uint64
+	Replicas   []Placed // by ID
+}
+
+// Placed says on which node a replica lives.
+type Placed struct {
+	ID   uint64
+	Node transport.ID
 }
 
 // Stopped is a replica that has stopped itself, and why: of a panic, Err has the stack,

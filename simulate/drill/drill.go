@@ -12,9 +12,11 @@ package drill
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -68,11 +70,23 @@ func New(w *simulate.World) *Drill {
 
 		Newcomers: true,
 	}
+	for shard := range d.shards {
+		d.Lockers.Everywhere = append(d.Lockers.Everywhere, keyOf(shard, d.shards))
+	}
 	d.guests = newGuests(w)
 	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
 	d.faults = int(w.Pick("faults", 0, 5))
 	w.Pick("core", 0, 1) // by Lockers.Run, later: all that there is to set is known from now on
 	return d
+}
+
+// keyOf returns a key of a shard.
+func keyOf(shard, shards int) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("everywhere/", i); ring.Shard(key, shards) == shard {
+			return key
+		}
+	}
 }
 
 // Play is a drill as a scenario of [simulate.Search].
