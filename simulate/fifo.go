@@ -75,9 +75,9 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 	if first, ok := f.seen[name]; ok {
 		switch {
 		case first.revision != d.Revision:
-			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %v of %q at revision %d and at %d", d.Shard, verbs[d.What], r, d.Key, first.revision, d.Revision))
+			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", d.Shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
 		case first.token != d.Token:
-			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: node %v %s %v of %q with token %d, another one %d", d.Shard, d.Replica, verbs[d.What], r, d.Key, d.Token, first.token))
+			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", d.Shard, f.world.hostOf(d.Replica), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
 		}
 		return
 	}
@@ -106,19 +106,19 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 				c.settling = append(c.settling, f.world.now)
 			}
 		} else if len(k.place) == 0 && k.used+d.Weight <= d.Capacity {
-			f.world.Fail(fmt.Errorf("G3 try: shard %d refused %d of %q to %v, and nobody waits, and %d of %d are in use",
-				d.Shard, d.Weight, d.Key, r, k.used, d.Capacity))
+			f.world.Fail(fmt.Errorf("G3 try: shard %d refused %d of %q to %s, and nobody waits, and %d of %d are in use",
+				d.Shard, d.Weight, d.Key, f.named(r), k.used, d.Capacity))
 		}
 	case seam.Granted:
 		p, ok := k.place[r]
 		if !ok {
-			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %v, which never queued", d.Shard, d.Key, r))
+			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", d.Shard, d.Key, f.named(r)))
 			return
 		}
 		delete(k.place, r)
 		if p.compare(k.granted) < 0 {
-			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %v (queued at %d, token %d) after %v (queued at %d, token %d)",
-				d.Shard, d.Key, r, p.revision, d.Token, k.who, k.granted.revision, k.token))
+			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s (queued at %d, token %d) after %s (queued at %d, token %d)",
+				d.Shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
 		}
 		if d.Token <= k.token {
 			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", d.Shard, d.Key, d.Token, k.token))
@@ -131,7 +131,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 		}
 		k.held[r] = g
 		if k.used += d.Weight; k.used > d.Capacity {
-			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %v: %d of %d", d.Shard, d.Key, r, k.used, d.Capacity))
+			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", d.Shard, d.Key, f.named(r), k.used, d.Capacity))
 		}
 	}
 	if depth := len(k.place); depth != k.depth && f.world.timeline != nil {
@@ -145,6 +145,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 
 var verbs = [...]string{seam.Queued: "queued", seam.Granted: "granted", seam.Released: "released", seam.Dropped: "dropped", seam.Refused: "refused"}
 
-func (r requestName) String() string {
-	return fmt.Sprintf("%x/%d/%d", uint64(r.owner), r.session, r.request)
+// named says whose request it is.
+func (f *fifo) named(r requestName) string {
+	return fmt.Sprintf("request %d of session %d on %s", r.request, r.session, f.world.hostOf(r.owner))
 }

@@ -50,9 +50,10 @@ func testFlag(name string) bool {
 }
 
 // Test searches, and fails t if a seed fails: with the smallest run that fails in the
-// same way, the end of its timeline, and the line that repeats it. The whole timeline
-// goes into two files, run.html for people and run.log for programs, in t.ArtifactDir()
-// if the test runs with -artifacts, and else in a new directory among the temporary ones.
+// same way, an excerpt of its timeline that tells how it came to that, and the line that
+// repeats it. The whole timeline goes into two files, run.html for people and run.log for
+// programs, in t.ArtifactDir() if the test runs with -artifacts, and else in a new
+// directory among the temporary ones.
 // Neither a scenario nor an actor may call t.Fatal: its text would come with every run.
 //
 //	func TestOrders(t *testing.T) {

@@ -371,13 +371,16 @@ func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 	return w.hosts[0].Go(name, fn)
 }
 
+// excerptLines is how many moments a failure shows: what fits on a screen.
+const excerptLines = 25
+
 // Fail ends the run with err, unless it has failed already. A nil err is none.
 func (w *World) Fail(err error) {
 	if w.failure == nil && err != nil {
 		f := &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat}
 		w.note(timeline.Failure, lab, "%s", text(err))
 		if t := w.Timeline(); t != nil {
-			f.Timeline = t.Tail(40)
+			f.Timeline = t.Excerpt(excerptLines)
 		}
 		w.failure = f
 	}
@@ -415,7 +418,7 @@ type Failure struct {
 	Time     time.Duration // true time
 	Events   uint64        // that happened before
 	Repeat   string        // how to see it again
-	Timeline string        // the last lines, if a timeline was kept
+	Timeline string        // an excerpt of it that tells how it came to this, if one was kept
 }
 
 func (f *Failure) Error() string {

@@ -196,6 +196,9 @@ func TestSimulateFindsABug(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "run.log")
 	code, out, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "300", "-log", log, "-mermaid")
+	if !regexp.MustCompile(`\n +[0-9.]+s  -              FAILURE: `).MatchString(out) {
+		t.Errorf("nothing is told of how it came to that\n%s", out)
+	}
 	line := regexp.MustCompile(`repeat: lockmesh (.*)\n`).FindStringSubmatch(out)
 	if code != exitFailed || line == nil || !strings.Contains(out, "shrunk in") || !strings.Contains(out, "sequenceDiagram") {
 		t.Fatalf("code %d\n%s\n%s", code, out, errs)

@@ -162,12 +162,12 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 		shrunk := r.makeSmaller(ctx, o)
 		o, notes = shrunk.After, fmt.Sprintf("%v\n", shrunk)
 	}
-	if r.account() {
-		o = r.search.Replay(o.Case, true)
-	}
+	o = r.search.Replay(o.Case, true) // its error tells how it came to that
 	fmt.Fprintf(r.out, "FAILED, %s: %v\n%s", count(f.Seeds, "seed"), o.Err, notes)
 	r.others(f)
-	r.show(o)
+	if r.account() {
+		r.show(o)
+	}
 }
 
 // others names the seeds that failed like the first one.

@@ -4,7 +4,7 @@
 // Whoever simulates appends a [Moment] for each thing that happens; this package
 // knows nothing of how. A [Timeline] then shows itself in four ways: as one HTML page
 // that needs nothing else (WriteHTML), as text with a line for each moment
-// (WriteText, Tail), as a Mermaid diagram of what led to one moment (WriteMermaid),
+// (WriteText, Excerpt), as a Mermaid diagram of what led to one moment (WriteMermaid),
 // and as an event log that can be read back (WriteLog, [Read]).
 //
 // Equal timelines give equal bytes, in each of these forms.

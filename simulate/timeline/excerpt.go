@@ -1,0 +1,406 @@
+package timeline
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxUnderWay = 5                     // faults that come before the last moments of a run that passed
+	maxFaults   = 8                     // faults that an excerpt of a failure prefers to its frames
+	maxLeaders  = 3                     // and changes of leaders
+	maxWay      = 12                    // moments of one chain that it prefers to what else happened to its keys
+	lateFrame   = 10 * time.Millisecond // a frame that took as long is said to be late
+)
+
+// Excerpt returns lines of at most n moments, as WriteText has them, but for frames, which
+// have one line, where they ended. In a run that failed they tell how it came to that: the
+// failure's Chain; the holds that it is about, with what led to them and what ended them;
+// calls for its keys that are still open on hosts that it names; the faults, and the new
+// leaders, since the earliest of these; and then what else happened to its keys. Otherwise
+// they are the last n, and above them the latest faults that had begun before and were not
+// over. A nil Timeline has none.
+func (t *Timeline) Excerpt(n int) string {
+	if t == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, id := range t.excerpt(n) {
+		b.WriteString(t.excerptLine(t.Moment(id)))
+	}
+	return b.String()
+}
+
+// excerpt returns the IDs of Excerpt's moments.
+func (t *Timeline) excerpt(n int) (ids []int) {
+	ranks := t.ranks()
+	for r := subject; r > unconcerned; r-- {
+		for id := len(t.Moments); id > 0 && len(ids) < n; id-- {
+			if ranks[id] == r {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(ids) > 0 && ranks[ids[0]] == anything { // it did not fail
+		over, top := make(map[int]bool), 0
+		for id := slices.Min(ids) - 1; id > 0 && top < maxUnderWay; id-- {
+			switch m := t.Moment(id); {
+			case m.Kind == Ended:
+				over[m.Begin] = true
+			case m.Kind == Fault && !over[id]:
+				ids = append(ids, id)
+				top++
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// excerptLine is a line of an excerpt. Of a failure it is the first one only, since the
+// whole of it is said before.
+func (t *Timeline) excerptLine(m *Moment) string {
+	line := t.line(m)
+	if sent := t.Moment(m.Frame); sent != nil && m.At-sent.At >= lateFrame {
+		line = strings.TrimSuffix(line, "\n") + ", sent at " + strings.TrimSpace(stamp(sent.At)) + "\n"
+	}
+	if first, rest, _ := strings.Cut(line, "\n"); m.Kind == Failure && rest != "" {
+		line = first + " …\n"
+	}
+	return line
+}
+
+// rank says how much a moment has to do with a failure.
+type rank uint8
+
+const (
+	unconcerned rank = iota
+	anything         // the run did not fail
+	earlier          // the same before what the failure is about began, or a word of others
+	aside            // a frame of those keys; what is sent all the time, on the way
+	akin             // a call for those keys, or a word of who is involved
+	way              // on the way to the failure, or to what it is about
+	fault            // a fault, or a new leader, meanwhile
+	subject          // the failure, or what it is about
+)
+
+// tale finds out what a failure is about.
+type tale struct {
+	*Timeline
+	verdict *Moment
+	ranks   []rank          // by ID
+	named   bool            // the verdict says which keys it is about
+	keys    map[string]bool // which; or else those on the way to it, and without any all
+	tokens  map[string]bool // that the verdict names
+	calls   map[int]bool    // the Calleds that it is about
+	actors  map[string]bool // of the subjects
+	begins  int             // the ID of the earliest subject, the verdict aside, or of a call that a grant nobody heard of is due to; or 0
+}
+
+// ranks returns the rank of each moment, by ID.
+func (t *Timeline) ranks() []rank {
+	ranks := make([]rank, len(t.Moments)+1)
+	_, overlaps := t.holds()
+	v := t.violation(overlaps)
+	for i := range t.Moments {
+		if m := &t.Moments[i]; v == nil && !t.Routine(m) && !t.implied(m) {
+			ranks[m.ID] = anything
+		}
+	}
+	if v == nil {
+		return ranks
+	}
+	x := &tale{
+		Timeline: t, verdict: t.Moment(v.moment), ranks: ranks,
+		keys: make(map[string]bool), calls: make(map[int]bool), actors: make(map[string]bool),
+	}
+	x.actors[x.verdict.who()] = true
+	x.names()
+	x.way(x.verdict.ID)
+	for _, id := range v.holds {
+		x.hold(id)
+	}
+	x.spokenOf()
+	x.requests()
+	x.faults()
+	x.leaders()
+	x.rest()
+	x.raise(x.verdict.ID, subject)
+	for i := range t.Moments {
+		m := &t.Moments[i]
+		if m.Frame > 0 {
+			ranks[m.Frame] = unconcerned // the frame is shown where it ended
+		}
+		if t.implied(m) {
+			ranks[m.ID] = unconcerned
+		}
+	}
+	return ranks
+}
+
+func (x *tale) raise(id int, r rank) { x.ranks[id] = max(x.ranks[id], r) }
+
+// about makes a moment a subject.
+func (x *tale) about(id int) {
+	x.raise(id, subject)
+	x.actors[x.Moment(id).who()] = true
+	x.since(id)
+}
+
+func (x *tale) since(id int) {
+	if x.begins == 0 || id < x.begins {
+		x.begins = id
+	}
+}
+
+// names finds the keys and the tokens of the failure.
+func (x *tale) names() {
+	x.tokens = numbersAfter("token", x.verdict.Text)
+	for i := range x.Moments {
+		if key := x.Moments[i].Key; key != "" && !x.keys[key] && strings.Contains(x.verdict.Text, strconv.Quote(key)) {
+			x.keys[key], x.named = true, true
+		}
+	}
+	if x.named {
+		return
+	}
+	for _, id := range x.Chain(x.verdict.ID) {
+		if key := x.Moment(id).Key; key != "" {
+			x.keys[key] = true
+		}
+	}
+}
+
+// numbersAfter returns the numbers that follow a word in a text, as 7 does in "granted k
+// token 7".
+func numbersAfter(word, text string) map[string]bool {
+	found := make(map[string]bool)
+	for _, rest := range strings.Split(text, word+" ")[1:] {
+		end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+		if end < 0 {
+			end = len(rest)
+		}
+		if end > 0 {
+			found[rest[:end]] = true
+		}
+	}
+	return found
+}
+
+// way ranks what led to a moment: highest what is nearest to it, and is not sent all the
+// time.
+func (x *tale) way(id int) {
+	near := 0
+	for _, id := range slices.Backward(x.Chain(id)) {
+		m := x.Moment(id)
+		if x.Routine(m) || near == maxWay {
+			x.raise(id, aside)
+			continue
+		}
+		x.raise(id, way)
+		if m.Kind != Sent { // where it ended is the line
+			near++
+		}
+	}
+}
+
+// hold makes a hold a subject, and how it came about the way to it.
+func (x *tale) hold(id int) {
+	x.about(id)
+	x.way(id)
+	if called := x.Moment(id).Begin; called > 0 {
+		x.about(called)
+		x.calls[called] = true
+	}
+}
+
+// spokenOf makes subjects of what the failure names: holds, what ended those that are
+// subjects, calls that are open on hosts that it names. A grant that it names and that was
+// no hold, since nobody heard of it, is the frames that speak of it.
+func (x *tale) spokenOf() {
+	before := x.Moments[:x.verdict.ID-1]
+	open, heard := make(map[int]bool), make(map[string]bool)
+	for i := range before {
+		switch m := &before[i]; m.Kind {
+		case Held:
+			delete(open, m.Begin)
+			token := strconv.FormatUint(m.Token, 10)
+			heard[token] = true
+			if x.keys[m.Key] && x.tokens[token] {
+				x.hold(m.ID)
+			}
+		case HoldEnded, Unlocked:
+			if x.ranks[m.Begin] == subject {
+				x.about(m.ID)
+			}
+		case Refused:
+			delete(open, m.Begin)
+		case Called:
+			if x.named && x.keys[m.Key] && x.speaksOf(m.Host) {
+				open[m.ID] = true
+			}
+		case Down:
+			for id := range open {
+				if x.Moment(id).Host == m.Host {
+					delete(open, id)
+				}
+			}
+		}
+	}
+	for id := range open {
+		x.about(id)
+		x.calls[id] = true
+	}
+	for i := range before {
+		m := &before[i]
+		text, ok := x.messages(m)
+		if !ok {
+			continue
+		}
+		for token := range numbersAfter("token", text) {
+			if x.tokens[token] && !heard[token] {
+				x.way(m.ID)
+				x.raise(m.ID, way) // even if it is sent all the time
+				x.since(x.calledFor(m.ID))
+			}
+		}
+	}
+}
+
+// calledFor returns the nearest call on the way to a moment, or the beginning of the way.
+func (x *tale) calledFor(id int) (from int) {
+	for _, from = range slices.Backward(x.Chain(id)) {
+		if x.Moment(from).Kind == Called {
+			break
+		}
+	}
+	return from
+}
+
+// speaksOf reports whether the failure names a host, alone or with an actor on it.
+func (x *tale) speaksOf(host string) bool {
+	for word := range strings.FieldsFuncSeq(x.verdict.Text, func(r rune) bool { return strings.ContainsRune(" \n\t/,;:()", r) }) {
+		if word == host {
+			return true
+		}
+	}
+	return false
+}
+
+// requests ranks the frames that were sent because of the calls that the failure is about,
+// and speak of its keys.
+func (x *tale) requests() {
+	from := make(map[int]bool)
+	for i := range x.Moments[:x.verdict.ID-1] {
+		m := &x.Moments[i]
+		if x.calls[m.ID] || from[m.because()] && x.speaks(m) {
+			from[m.ID] = true
+			x.raise(m.ID, way)
+		}
+	}
+}
+
+// quotes reports whether a text names one of the keys.
+func (x *tale) quotes(text string) bool {
+	for key := range x.keys {
+		if strings.Contains(text, strconv.Quote(key)) {
+			return true
+		}
+	}
+	return false
+}
+
+// speaks reports whether m is about a frame that speaks of one of the keys.
+func (x *tale) speaks(m *Moment) bool {
+	text, _ := x.messages(m)
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" ,:", r) }) {
+		if x.keys[word] {
+			return true
+		}
+	}
+	return false
+}
+
+// faults ranks the faults that lasted, or happened, since what the failure is about began.
+func (x *tale) faults() {
+	shown := 0
+	over := make(map[int]bool) // faults that ended before
+	for i := x.verdict.ID - 2; i >= 0; i-- {
+		m := &x.Moments[i]
+		meanwhile := m.ID > x.begins
+		switch m.Kind {
+		case Ended:
+			over[m.Begin] = !meanwhile
+		case Fault:
+			meanwhile = meanwhile || !over[m.ID]
+		case Struck, Down, Paused, Resumed:
+		case Up:
+			meanwhile = meanwhile && m.At > 0
+		default:
+			continue
+		}
+		if !meanwhile || x.implied(m) {
+			continue
+		}
+		if shown++; shown <= maxFaults {
+			x.raise(m.ID, fault)
+		} else {
+			x.raise(m.ID, akin)
+		}
+	}
+}
+
+// leaders ranks who led the shards of the failure's keys, and the shards that it names.
+func (x *tale) leaders() {
+	shards := numbersAfter("shard", x.verdict.Text)
+	for i := range x.Moments {
+		if m := &x.Moments[i]; m.Kind == Depth && x.named && x.keys[m.Key] {
+			shards[strconv.Itoa(m.Shard)] = true
+		}
+	}
+	shown := 0
+	for i := x.verdict.ID - 2; i >= 0 && shown < maxLeaders; i-- {
+		m := &x.Moments[i]
+		if m.Kind != Role || !shards[strconv.Itoa(m.Shard)] || m.Role != roles[0] {
+			continue
+		}
+		x.raise(m.ID, fault)
+		if shown++; m.ID < x.begins {
+			break // it led when that began
+		}
+	}
+}
+
+// rest ranks what else happened to the keys, and what users say.
+func (x *tale) rest() {
+	for i := range x.Moments[:x.verdict.ID-1] {
+		m := &x.Moments[i]
+		r := akin
+		switch m.Kind {
+		case Called, Refused, Held, HoldEnded, Unlocked:
+			if len(x.keys) > 0 && !x.keys[m.Key] {
+				continue
+			}
+		case Property:
+		case Note:
+			switch {
+			case m.Actor == "": // a node's log
+				continue
+			case x.named && !x.actors[m.who()] && !x.quotes(m.Text):
+				r = earlier
+			}
+		case Sent, Arrived, Lost:
+			if r = aside; !x.speaks(m) {
+				continue
+			}
+		default:
+			continue
+		}
+		if m.ID < x.begins {
+			r = earlier
+		}
+		x.raise(m.ID, r)
+	}
+}
