@@ -277,6 +277,8 @@ const (
 	FailureUnreported
 	// NumbersComeBack: a new replica's ID is one above those that there are, not above all that there were (P24).
 	NumbersComeBack
+	// FixedUnawaited: who leaves does not wait for locks of fixed length (P7, P32).
+	FixedUnawaited
 
 	end // of the bugs: new ones come before it
 )

@@ -126,4 +126,5 @@ var names = [end]string{
 	MoreUnasked:           "MoreUnasked",
 	FailureUnreported:     "FailureUnreported",
 	NumbersComeBack:       "NumbersComeBack",
+	FixedUnawaited:        "FixedUnawaited",
 }

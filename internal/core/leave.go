@@ -130,9 +130,10 @@ func (l *lane) heldLocks() int {
 	for _, d := range l.desks {
 		for _, t := range d.seats {
 			for _, h := range t.holds {
-				if !h.forsaken.Load() {
-					held++
+				if h.forsaken.Load() || h.fixed && l.node.bugs.Has(bug.FixedUnawaited) {
+					continue
 				}
+				held++
 			}
 		}
 	}
