@@ -2,8 +2,11 @@ package shard
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -90,6 +93,37 @@ func BenchmarkCodec(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkReadAppends reads the appends of one frame, as a follower does: one op is all of
+// the frame. Their entries are kept, as a log keeps them, until the next frame is read.
+func BenchmarkReadAppends(b *testing.B) {
+	for _, c := range []struct {
+		name                  string
+		shards, entries, size int
+	}{
+		{"one entry of 150 B", 1, 1, 150},
+		{"8 shards, one of 450 B each", 8, 1, 450},
+		{"16 shards, one of 600 B each", 16, 1, 600},
+		{"one entry of 128 KiB", 1, 1, 128 << 10},
+		{"1,000 entries of 150 B", 1, 1000, 150},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			sent := appendsOf(c.shards, c.entries, c.size)
+			b.SetBytes(int64(len(sent)))
+			kept := make([][]*raftpb.Entry, c.shards)
+			for b.Loop() {
+				r := wire.NewReader(slices.Clone(sent)) // as it comes from the network
+				for i := range kept {
+					kept[i] = ReadFrame(r).Message.Entries
+				}
+				if r.End() != nil || len(kept[c.shards-1]) != c.entries {
+					b.Fatal(r.Err())
+				}
+			}
+		})
+	}
 }
 
 // BenchmarkReplicas is the life of one shard: three replicas, their ticks and heartbeats,

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"fmt"
 
 	"go.etcd.io/raft/v3"
@@ -83,9 +84,8 @@ func AppendFrame(b []byte, f Frame) []byte {
 // FrameFields is how many array elements AppendFrame appends.
 const FrameFields = 5
 
-// ReadFrame reads what AppendFrame wrote. The data of entries is copied out of the
-// reader's bytes only if the entries are few and small beside them; they live as
-// long as the log.
+// ReadFrame reads what AppendFrame wrote. Entries live as long as the log, and none of them
+// keeps much more memory than its own from being freed: see lasting.
 func ReadFrame(r *wire.Reader) Frame {
 	f := Frame{Generation: r.Uint(anyUint), From: ReadID(r), To: ReadID(r)}
 	kind := r.Uint(wireProtobuf)
@@ -107,13 +107,17 @@ func ReadFrame(r *wire.Reader) Frame {
 		}
 		if n > 0 && r.Err() == nil {
 			m.Entries = make([]*raftpb.Entry, n/3)
-			block := make([]raftEntry, n/3)
-			for i := range block {
-				e := &block[i]
+			var block []raftEntry
+			for i := range m.Entries {
+				if len(block) == 0 {
+					block = make([]raftEntry, min(len(m.Entries)-i, entryBlock))
+				}
+				e := &block[0]
+				block = block[1:]
 				e.kind = raftpb.EntryType(r.Uint(uint64(raftpb.EntryConfChangeV2)))
 				e.term = r.Uint(anyUint)
 				e.index = m.GetIndex() + 1 + uint64(i)
-				e.Data = r.Bytes(maxEntry)
+				e.Data = lasting(r, r.Bytes(maxEntry))
 				e.Type, e.Term, e.Index = &e.kind, &e.term, &e.index
 				m.Entries[i] = &e.Entry
 			}
@@ -161,6 +165,19 @@ func ReadFrame(r *wire.Reader) Frame {
 	return f
 }
 
+// smallFrame is how large a frame may be that any entry keeps in memory.
+const smallFrame = 4 << 10
+
+// lasting returns data that r has read, for a log to keep. Out of a frame that is not small, what
+// is less than half of it is copied: a few bytes would keep all of it in memory for as long as
+// they last themselves. So an entry keeps twice its data, or smallFrame, at most.
+func lasting(r *wire.Reader, data []byte) []byte {
+	if size := r.Size(); size > smallFrame && 2*len(data) < size {
+		return bytes.Clone(data)
+	}
+	return data
+}
+
 // readRound reads the number of the last ReadIndex round that a heartbeat is for, if it is
 // for any. Raft panics on one that is too short.
 func readRound(r *wire.Reader) []byte {
@@ -182,6 +199,10 @@ func ReadID(r *wire.Reader) uint64 {
 	}
 	return id
 }
+
+// entryBlock is how many entries of one append are allocated together, and freed when the
+// last of them is.
+const entryBlock = 16
 
 // raftEntry is an entry with the numbers that it points to, in one allocation.
 type raftEntry struct {

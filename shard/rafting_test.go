@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -31,6 +32,25 @@ func newReplica(id uint64, now time.Duration) *Replica {
 		}
 	}
 	return NewReplica(cfg, now)
+}
+
+// appendsOf returns the wire form of appends for so many shards, of so many entries of so many
+// bytes each.
+func appendsOf(shards, entries, size int) (b []byte) {
+	for range shards {
+		f := Frame{Generation: 1, From: 1, To: 2, Message: &raftpb.Message{
+			Type: raftpb.MsgApp.Enum(), From: proto.Uint64(1), To: proto.Uint64(2),
+			Term: proto.Uint64(7), LogTerm: proto.Uint64(7), Index: proto.Uint64(1000), Commit: proto.Uint64(1000),
+		}}
+		for i := range entries {
+			f.Message.Entries = append(f.Message.Entries, &raftpb.Entry{
+				Type: raftpb.EntryNormal.Enum(), Term: proto.Uint64(7), Index: proto.Uint64(1001 + uint64(i)),
+				Data: bytes.Repeat([]byte{byte(1 + i)}, size),
+			})
+		}
+		b = AppendFrame(b, f)
+	}
+	return b
 }
 
 // trio is three replicas, or those and some more, between which every message arrives at
@@ -551,4 +571,51 @@ func TestAMissingReplicaIsReplaced(t *testing.T) {
 	if p, _ := r.Peer(4); p != lost {
 		t.Errorf("it shall live at %+v, want %+v", p, lost)
 	}
+}
+
+// An entry keeps twice its data from being freed at the most, or a small frame: not a large one
+// that brought it along.
+func TestAnEntryKeepsNoLargeFrame(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		entry, rest int // bytes
+		shares      bool
+	}{
+		{"it is most of its frame", 10_000, 100, true},
+		{"it is a small part of a large frame", 10, 512 << 10, false},
+		{"it is less than half of its frame", 10_000, 10_100, false},
+		{"it is a bit more than half", 10_000, 9_900, true},
+		{"its frame is small", 10, 3_000, true},
+		{"its frame is barely not small", 10, 4_100, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			frame := append(appendsOf(1, 1, tt.entry), make([]byte, tt.rest)...)
+			m := ReadFrame(wire.NewReader(frame)).Message
+			want := slices.Clone(m.Entries[0].Data)
+			clear(frame)
+			if shares := !bytes.Equal(m.Entries[0].Data, want); len(want) != tt.entry || shares != tt.shares {
+				t.Errorf("%d bytes out of a frame of %d share its memory: %t, want %t", len(want), len(frame), shares, tt.shares)
+			}
+		})
+	}
+}
+
+// What a follower keeps of what it is sent is about as large as its log: of large appends it
+// still has the short ones among them, when the log is cut.
+func TestALogKeepsWhatItHolds(t *testing.T) {
+	const frames, large = 64, 256 << 10
+	var log []*raftpb.Entry
+	before := heap()
+	for range frames {
+		r := wire.NewReader(slices.Concat(appendsOf(1, 1, large), appendsOf(1, 1000, 10)))
+		ReadFrame(r)
+		log = append(log, ReadFrame(r).Message.Entries[999]) // the others are cut off
+		if r.End() != nil {
+			t.Fatal(r.Err())
+		}
+	}
+	if kept := heap() - before; kept > frames*(smallFrame+1<<10) {
+		t.Errorf("%d entries of 10 bytes keep %d bytes", frames, kept)
+	}
+	runtime.KeepAlive(log)
 }

@@ -91,12 +91,16 @@ func AppendArray(b []byte, n int) []byte {
 // returns a zero value, and Err tells the first failure: read a whole message,
 // then ask once.
 type Reader struct {
-	buf []byte
-	err error
+	buf  []byte
+	size int // of buf at the beginning
+	err  error
 }
 
 // NewReader returns a Reader of b. What Bytes returns is part of b.
-func NewReader(b []byte) *Reader { return &Reader{buf: b} }
+func NewReader(b []byte) *Reader { return &Reader{buf: b, size: len(b)} }
+
+// Size returns how many bytes there were to read: what keeps a part of them keeps them all.
+func (r *Reader) Size() int { return r.size }
 
 // Err returns the first failure, which wraps ErrMalformed.
 func (r *Reader) Err() error { return r.err }
