@@ -157,7 +157,7 @@ func (r *Replica) AtRest() bool {
 		if !ok || r.wish.fate(p.Node) != Present {
 			rests = false
 		}
-		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id) || pr.Match < r.reign.seal.index) {
+		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id) || pr.Match < r.reign.seal.index || r.doubted(id)) {
 			rests = false
 		}
 	})
@@ -652,6 +652,7 @@ func (r *Replica) emit(out *Output) {
 		r.asks = false
 		r.ask(out)
 	}
+	r.tellSum(out)
 	pl := &r.reign.placing
 	if !r.reign.serving {
 		return
@@ -768,7 +769,7 @@ func (r *Replica) added() []uint64 {
 func (r *Replica) successor(progress map[uint64]tracker.Progress) (uint64, bool) {
 	leaving := r.wish.fate(r.cfg.Self.Node) == Departed
 	ready := func(id uint64) bool {
-		return id != r.cfg.ID && r.ready(id, progress) && r.wish.fate(r.peers[id].Node) == Present
+		return id != r.cfg.ID && r.ready(id, progress) && r.wish.fate(r.peers[id].Node) == Present && !r.doubted(id)
 	}
 	for _, id := range r.conf.Voters {
 		if r.peers[id].Node == r.wish.Nodes[0].Node && ready(id) {

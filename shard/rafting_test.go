@@ -63,6 +63,7 @@ type trio struct {
 	late     time.Duration   // how late each tick comes
 	loses    func(Frame) bool
 	misses   func(Chunk) bool
+	unsaid   func(Sum) bool
 	events   []Event
 	dropped  []Dropped
 	ended    []Removed // what those said who were asked
@@ -128,6 +129,16 @@ func (w *trio) settle(tb testing.TB) {
 			for _, c := range out.Chunks {
 				if to := w.reached(c.From, c.To); to != nil && (w.misses == nil || !w.misses(c)) {
 					to.StepChunk(w.now, 100+c.From, c)
+				}
+			}
+			for _, s := range out.Sums {
+				rd := wire.NewReader(AppendSum(nil, s))
+				got := ReadSum(rd)
+				if err := rd.End(); err != nil || s.Node != 100+s.To {
+					tb.Fatalf("%+v came back as %+v: %v", s, got, err)
+				}
+				if to := w.reached(s.From, s.To); to != nil && (w.unsaid == nil || !w.unsaid(s)) {
+					to.StepSum(w.now, 100+s.From, got)
 				}
 			}
 			for _, a := range out.Acks {

@@ -36,8 +36,11 @@ type reign struct {
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
 	placing  placing
 	seal     seal
-	told     int           // how often those in Replica.gone heard of their end
-	tellAt   time.Duration // when they may hear of it again
+	words    map[uint64]checksum // replica ID -> what it said last of its table (P41)
+	checked  uint64              // the entry that the last Check of this reign is for
+	doubted  uint64              // the entry after which two tables were last seen to differ
+	told     int                 // how often those in Replica.gone heard of their end
+	tellAt   time.Duration       // when they may hear of it again
 }
 
 // seal is how a leader learns that the others know who the replicas are now. A change of
@@ -327,7 +330,7 @@ func (r *Replica) accede(out *Output) {
 	*g = reign{
 		serving: true, began: r.now, base: r.table.Now(),
 		leases: newLeases(), rounds: make(map[uint64]*round), heard: make(map[uint64]time.Duration),
-		placing: placing{since: r.now},
+		words: make(map[uint64]checksum), placing: placing{since: r.now},
 	}
 	if r.Joint() {
 		r.cfg.Points.Reach(point.LeaderInJoint)

@@ -134,7 +134,7 @@ type Replica struct {
 	wish     Wish
 	limited  bool
 	founders uint64 // replicas up to this ID were made by the founding act (P26)
-	sums     []checksum
+	sums     sums
 	entries  uint64 // that this replica proposed
 	commands uint64 // in them
 	aligned  bool   // a leader's raft is ticked from a beat on
@@ -142,9 +142,6 @@ type Replica struct {
 	dirty    bool
 	stopped  error
 }
-
-// checksum is the table's digest after an entry.
-type checksum struct{ index, digest uint64 }
 
 // Output is what a replica wants done. Its owner carries it out and may then reuse it.
 type Output struct {
@@ -156,6 +153,7 @@ type Output struct {
 	Removed []Removed // replicas that may not know of their end
 	Chunks  []Chunk
 	Acks    []ChunkAck
+	Sums    []Sum
 	Offers  []Offer
 	Serving bool // this replica has just begun to serve
 	Ended   bool // it has just stopped serving
@@ -192,7 +190,7 @@ func (out *Output) Reset() {
 	*out = Output{
 		Frames: out.Frames[:0], Events: out.Events[:0], Answers: out.Answers[:0], Dropped: out.Dropped[:0],
 		Hosts: out.Hosts[:0], Removed: out.Removed[:0], Chunks: out.Chunks[:0], Acks: out.Acks[:0],
-		Offers: out.Offers[:0],
+		Sums: out.Sums[:0], Offers: out.Offers[:0],
 	}
 }
 
@@ -378,9 +376,6 @@ func (r *Replica) Err() error { return r.stopped }
 // ErrNotServing: this replica does not lead, or not yet.
 var ErrNotServing = errors.New("shard: not the leader")
 
-// errDiverged: this replica's table differs from its leader's.
-var errDiverged = errors.New("shard: the replica's table differs from the leader's")
-
 // Step takes a raft message that came from node. If it came from a replica that does not
 // know of its end, Step says so.
 func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Removed) {
@@ -539,6 +534,7 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		}
 	} else {
 		r.election.tick(r)
+		r.sumTick()
 		if r.reign.haunts {
 			r.review()
 		}
@@ -741,12 +737,8 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 		}
 	}
 	if r.applied%checkedEntries == 0 || r.applied%8 == 0 && r.cfg.Points.Taken(point.CheckOften) {
-		r.sums = append(r.sums, checksum{r.applied, r.table.Digest()})
-		if len(r.sums) > 4 {
-			r.sums = r.sums[1:]
-		}
-		if r.reign.serving {
-			r.office(Check{Index: r.applied, Digest: r.table.Digest(), Term: r.term})
+		if r.sum(); r.stopped != nil {
+			return
 		}
 	}
 	if r.cfg.Watch.Applied != nil {
@@ -777,12 +769,8 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		if rd.Err() != nil {
 			return unasked, rd.Err()
 		}
-		if c, ok := cmd.(Check); ok && c.Term == e.GetTerm() {
-			for _, s := range r.sums {
-				if s.index == c.Index && s.digest != c.Digest {
-					return unasked, errDiverged
-				}
-			}
+		if c, ok := cmd.(Check); ok && c.Term == e.GetTerm() && !r.checked(c) {
+			return unasked, errDiverged
 		}
 		first := len(*told)
 		*told = r.table.Step(cmd, *told)
@@ -800,10 +788,10 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 func (r *Replica) stop(err error) {
 	r.stopped = err
 	r.reign = reign{}
-	r.became()
 	if r.cfg.Watch.Stopped != nil {
 		r.cfg.Watch.Stopped(err)
 	}
+	r.became()
 	r.log.Error("the replica stops itself", "error", err)
 }
 

@@ -291,7 +291,7 @@ func (r *Replica) install(s *raftpb.Snapshot) {
 	r.table, r.peers, r.highest, r.founders = in.table, in.peers, in.highest, in.founders
 	r.conf = meta.GetConfState()
 	r.applied, r.appliedTerm, r.cutAt, r.appliedBytes = meta.GetIndex(), meta.GetTerm(), meta.GetIndex(), 0
-	r.sums = nil
+	r.sums = sums{}
 	r.young, r.blind = nil, true
 	in.table = nil
 	clear(r.strangers)

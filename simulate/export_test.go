@@ -28,5 +28,16 @@ func (w *World) Met(m point.Mark) uint64 { return w.marks[m] }
 // Core returns the hosts that had to work in the end of Run; nil if all had to.
 func (l *Lockers) Core() []string { return l.core }
 
+// CorruptTable makes the table on a host differ from those of the shard's other replicas. Until
+// its replica has stopped, which stopped tells, no checker compares it.
+func (w *World) CorruptTable(host string, shard int) (stopped func() bool) {
+	n := w.named(host).process.nodes[0]
+	name, astray := tableName{n.id, shard}, w.history.inside.state.astray
+	w.struck(host, "the table of shard %d on %s is corrupted", shard, host)
+	astray[name] = true
+	n.node.Corrupt(shard)
+	return func() bool { return !astray[name] }
+}
+
 // Parked returns the actors that wait for an answer of a node.
 func (w *World) Parked() []string { return w.parked() }

@@ -118,4 +118,5 @@ func (*looked) Ready() bool                { return true }
 func (*looked) Messages(transport.Kind, []byte, transport.ID, seam.Asked) []string { return nil }
 func (*looked) Asked(int, uint64, uint64) string                                   { return "" }
 func (*looked) Break(int)                                                          {}
+func (*looked) Corrupt(int)                                                        {}
 func (*looked) Leave(context.Context) error                                        { return nil }

@@ -18,6 +18,7 @@ import (
 type scenario struct {
 	clients int           // nodes that ask, beside the replicas; default 2
 	ttl     time.Duration // of the leases, and the longest; default 3 s
+	set     map[string]int64
 	story   func(*stage)
 }
 
@@ -48,7 +49,7 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 		sc.ttl = 3 * time.Second
 	}
 	opts := simulate.Options{
-		Seed: seed, Bugs: bug.Of(b).Names(), Timeline: *simulate.SeedFlag != 0,
+		Seed: seed, Bugs: bug.Of(b).Names(), Timeline: *simulate.SeedFlag != 0, Set: sc.set,
 		Link: simulate.Link{Latency: 200 * time.Microsecond, Jitter: 300 * time.Microsecond},
 	}
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}

@@ -13,6 +13,13 @@ import (
 type state struct {
 	world  *World
 	recent map[shardName]*digests // looked up, never ranged over
+	astray map[tableName]bool     // those that a test has corrupted, until they stop: looked up, never ranged over
+}
+
+// tableName names the table that a node has of a shard.
+type tableName struct {
+	node  transport.ID
+	shard int
 }
 
 // digests are the latest of one shard, at their index modulo the length.
@@ -24,6 +31,9 @@ type digests [1024]struct {
 func (s *state) applied(name shardName, a seam.Applied) {
 	if a.Unasked > 0 {
 		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, s.world.hostOf(a.Replica), a.Unasked))
+	}
+	if s.astray[tableName{a.Replica, a.Shard}] {
+		return
 	}
 	r := s.recent[name]
 	if r == nil {

@@ -279,6 +279,8 @@ const (
 	NumbersComeBack
 	// FixedUnawaited: who leaves does not wait for locks of fixed length (P7, P32).
 	FixedUnawaited
+	// LeaderIsRight: whose table differs from the leader's stops, whatever most replicas have (P41).
+	LeaderIsRight
 
 	end // of the bugs: new ones come before it
 )

@@ -127,4 +127,5 @@ var names = [end]string{
 	FailureUnreported:     "FailureUnreported",
 	NumbersComeBack:       "NumbersComeBack",
 	FixedUnawaited:        "FixedUnawaited",
+	LeaderIsRight:         "LeaderIsRight",
 }

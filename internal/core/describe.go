@@ -54,6 +54,7 @@ var plain = [...]string{
 	msgChunk: "snapshot chunk", msgChunkAck: "chunk received", msgHost: "host a replica", msgRemoved: "you are removed",
 	msgOffer: "will you lead", msgAccept: "I will lead", msgRedirect: "not here", msgRenew: "renewal",
 	msgAnswer: "renewal answered", msgServing: "I lead", msgMissing: "no such replica", msgDecline: "no vote for me",
+	msgSum: "table's digest",
 }
 
 func (m *message) describe(to transport.ID, asked seam.Asked) string {

@@ -291,6 +291,10 @@ func (l *lane) take(from uint64, m message) {
 		if r != nil {
 			l.guard(r, func() { r.StepAck(l.now, m.ack) })
 		}
+	case msgSum:
+		if r != nil {
+			l.guard(r, func() { r.StepSum(l.now, from, m.sum) })
+		}
 	case msgHost:
 		l.host(m.shard, m.numbers[0], m.numbers[1])
 	case msgRemoved:
@@ -476,6 +480,10 @@ func (l *lane) carryOut(r *shard.Replica) {
 	for _, a := range o.Acks {
 		b, fr := l.begin(a.Node, transport.Normal, msgChunkAck, sh, shard.AckFields)
 		l.end(fr, shard.AppendAck(b, a))
+	}
+	for _, s := range o.Sums {
+		b, fr := l.begin(s.Node, transport.Normal, msgSum, sh, shard.SumFields)
+		l.end(fr, shard.AppendSum(b, s))
 	}
 	for _, h := range o.Hosts {
 		b, fr := l.begin(h.Peer.Node, transport.Normal, msgHost, sh, 2)

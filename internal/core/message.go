@@ -25,7 +25,8 @@ const (
 	msgForward              // pass this on to a node that I cannot reach (P15)
 	msgMissing              // the replica that you speak to was here, and is no more (P41)
 	msgDecline              // give my replica no vote: I leave soon (P32)
-	lastMessage  = msgDecline
+	msgSum                  // the digest of my replica's table (P41)
+	lastMessage  = msgSum
 	maxMessage   = 600 << 10 // bytes of one message; a chunk is the largest
 	maxMeshLanes = 1024
 )
@@ -193,6 +194,7 @@ type message struct {
 	frame    shard.Frame
 	chunk    shard.Chunk
 	ack      shard.ChunkAck
+	sum      shard.Sum
 	numbers  [3]uint64 // host, missing, decline: generation, ID; removed: generation, ID, highest; offer, accept, serving: term
 	relay    bool
 	command  shard.Command
@@ -222,6 +224,8 @@ func readMessage(r *wire.Reader, shards int) message {
 		fields, m.chunk = shard.ChunkFields, shard.ReadChunk(r)
 	case msgChunkAck:
 		fields, m.ack = shard.AckFields, shard.ReadAck(r)
+	case msgSum:
+		fields, m.sum = shard.SumFields, shard.ReadSum(r)
 	case msgHost, msgMissing, msgDecline:
 		fields = 2
 		m.numbers = [3]uint64{r.Uint(anyUint), shard.ReadID(r)}

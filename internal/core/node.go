@@ -304,6 +304,15 @@ func (n *Node) Break(sh int) {
 	})
 }
 
+// Corrupt implements seam.Inspected.
+func (n *Node) Corrupt(sh int) {
+	n.all[sh%n.lanes()].post(func(l *lane) {
+		if r := l.replica(sh); r != nil {
+			r.Corrupt()
+		}
+	})
+}
+
 // Tables implements seam.Inspected.
 func (n *Node) Tables() []seam.Table {
 	var all []seam.Table

@@ -36,6 +36,7 @@ func samples() []sample {
 	}}
 	chunk := shard.Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}
 	ack := shard.ChunkAck{Generation: 1, From: 4, To: 1, Transfer: 9, Next: 3}
+	sum := shard.Sum{Generation: 1, From: 4, To: 2, Index: 4096, Digest: 1<<64 - 1}
 	command := shard.Acquire{
 		Call: shard.Call{Session: session, Number: 4, Since: 5, Acked: []uint64{1, 2}}, TTL: time.Second, Name: "n", Key: "k",
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
@@ -66,6 +67,7 @@ func samples() []sample {
 	add("raft", msgRaft, shard.FrameFields, message{frame: vote}, func(b []byte) []byte { return shard.AppendFrame(b, vote) })
 	add("chunk", msgChunk, shard.ChunkFields, message{chunk: chunk}, func(b []byte) []byte { return shard.AppendChunk(b, chunk) })
 	add("ack of a chunk", msgChunkAck, shard.AckFields, message{ack: ack}, func(b []byte) []byte { return shard.AppendAck(b, ack) })
+	add("sum", msgSum, shard.SumFields, message{sum: sum}, func(b []byte) []byte { return shard.AppendSum(b, sum) })
 	add("host", msgHost, 2, message{numbers: [3]uint64{1, 4}}, numbers(1, 4))
 	add("removed", msgRemoved, 3, message{numbers: [3]uint64{1, 4, 6}}, numbers(1, 4, 6))
 	add("missing", msgMissing, 2, message{numbers: [3]uint64{1, 4}}, numbers(1, 4))
@@ -164,6 +166,8 @@ func wrongs() []wrong {
 		wrong{"a shard that there is not", numbers(appendMessage(nil, msgServing, testShards, 1), 1), "number too large"},
 		wrong{"a shard far out of range", numbers(wire.AppendArray(nil, 3), msgServing, 1<<63, 1), "number too large"},
 		wrong{"a replica zero", numbers(message(msgHost, 2), 1, 0), "replica zero"},
+		wrong{"a digest of replica zero", shard.AppendSum(message(msgSum, shard.SumFields), shard.Sum{To: 1}), "replica zero"},
+		wrong{"a digest for replica zero", shard.AppendSum(message(msgSum, shard.SumFields), shard.Sum{From: 1}), "replica zero"},
 		wrong{"a replica beyond all", numbers(message(msgHost, 2), 1, 1<<64-1), "number too large"},
 		wrong{"an outcome that there is not", numbers(message(msgReply, replyFields), 3, 4, uint64(refused)+1, 0, 0, 0, 0, 0, 0, 0, 0, 0), "number too large"},
 		wrong{"a reply without an outcome", appendReply(message(msgReply, replyFields), reply{session: 3, number: 4}), "outcome"},

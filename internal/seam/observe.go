@@ -47,6 +47,9 @@ type Inspected interface {
 	Asked(shard int, session, number uint64) string
 	// Break makes the node's replica of a shard stop, as a panic in it would.
 	Break(shard int)
+	// Corrupt makes the table of the node's replica of a shard differ from the others', as a
+	// fault of memory would.
+	Corrupt(shard int)
 	// Leave is the node's own: it hands everything over, and ends the node. An actor
 	// calls it.
 	Leave(ctx context.Context) error
