@@ -199,7 +199,8 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 }
 
 // Unlock ends the hold. Its contexts end first; then the release is sent, also when ctx
-// is done, and repeated until it is confirmed or the lease is over. Ctx bounds only the
+// is done, and repeated, also with each renewal of its session, until it is confirmed or the
+// lease is over. Ctx bounds only the
 // wait for that, and a ctx that is done when Unlock is called waits 1 s. Of a lock that was
 // entered several times only the last Unlock releases.
 //

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -340,5 +342,89 @@ func TestALateRenewalDoesNotMoveAFixedEndOfASilentOne(t *testing.T) {
 	w.lasts(t, SessionID{7, 1})
 	if d := w.now - start; d > 11*time.Second+500*time.Millisecond {
 		t.Errorf("the lease of ten seconds ended after %v", d)
+	}
+}
+
+// Promise: G4 and G5, P12: a session is renewed if the shard hears of what it has abandoned,
+// and what it has abandoned takes effect.
+// Method: a session holds one key and waits for two, of which it gives one up. Renewals alone
+// tell the leader so, also of the unlock; once while it can append nothing more.
+func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
+	w, leader := led(t)
+	mine, others := SessionID{7, 1}, SessionID{8, 1}
+	call := func(id SessionID, number uint64) Call {
+		return Call{Session: id, Number: number, Since: leader.Revision()}
+	}
+	acquire := func(id SessionID, number uint64, key string) Command {
+		return Acquire{Call: call(id, number), TTL: ttl, Name: "n", Key: key, Weight: Whole, Capacity: Whole}
+	}
+	for _, cmd := range []Command{acquire(others, 1, "k"), acquire(mine, 1, "own"), acquire(mine, 2, "k"), acquire(mine, 3, "k")} {
+		if err := leader.Submit(w.now, cmd, AppendCommand(nil, cmd)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle(t)
+	var token uint64
+	for _, e := range w.events {
+		if g, ok := e.(Granted); ok && g.Session == mine {
+			token = g.Token
+		}
+	}
+	cancel := Cancel{Call: call(mine, 4), TTL: ttl, Name: "n", Target: 2}
+	release := Release{Call: call(mine, 5), Key: "own", Token: token}
+	stranger := Close{Session: others, Number: 9}
+	ref := uint64(0)
+	renew := func(abandoned ...Command) (answered bool) {
+		t.Helper()
+		q := Renewal{Session: mine, Ref: ref + 1}
+		for _, cmd := range abandoned {
+			q.Abandoned = append(q.Abandoned, Abandoned{cmd, AppendCommand(nil, cmd)})
+		}
+		ref, w.answers = q.Ref, nil
+		if err := leader.Renew(w.now, q); err != nil {
+			t.Fatal(err)
+		}
+		w.run(t, HeartbeatTicks)
+		return len(w.answers) == 1 && w.answers[0].Ref == q.Ref && w.answers[0].Alive
+	}
+	keys := func() (keys []string) {
+		for _, r := range leader.Table().Records() {
+			for _, q := range r.Requests {
+				if r.Session == mine {
+					keys = append(keys, q.Key)
+				}
+			}
+		}
+		return keys
+	}
+	if !renew() || len(keys()) != 3 {
+		t.Errorf("a renewal that names nothing: %+v, and the session's requests are %q", w.answers, keys())
+	}
+	if !renew(cancel, stranger) || !slices.Equal(keys(), []string{"own", "k"}) || !leader.Table().Has(others) {
+		t.Errorf("a renewal that names a cancel: %+v, and the session's requests are %q", w.answers, keys())
+	}
+	before := leader.commands
+	if !renew(cancel) || leader.commands != before {
+		t.Errorf("a renewal that names a cancel again: %+v, and %d commands more in the log", w.answers, leader.commands-before)
+	}
+
+	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 } // appends are lost, heartbeats are not
+	for i := 0; len(leader.reign.batch) < maxHeld; i++ {
+		a := acquire(others, uint64(i+10), fmt.Sprint("many/", i)).(Acquire)
+		a.Value = make([]byte, MaxValue)
+		leader.reign.batch = AppendCommand(leader.reign.batch, a)
+		leader.reign.gathered(nil)
+	}
+	leader.dirty = false // nothing is appended: leadership moves, say
+	if err := leader.Renew(w.now, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, AppendCommand(nil, release)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(leader.reign.renewals); n > 0 {
+		t.Error("a session is renewed whose leader has no room for what it has abandoned")
+	}
+	leader.dirty, w.loses = true, nil
+	w.run(t, 4*HeartbeatTicks)
+	if !renew(release) || !slices.Equal(keys(), []string{"k"}) {
+		t.Errorf("a renewal that names a release: %+v, and the session's requests are %q", w.answers, keys())
 	}
 }

@@ -65,6 +65,7 @@ type trio struct {
 	misses   func(Chunk) bool
 	unsaid   func(Sum) bool
 	events   []Event
+	answers  []Answer
 	dropped  []Dropped
 	ended    []Removed // what those said who were asked
 }
@@ -106,6 +107,7 @@ func (w *trio) settle(tb testing.TB) {
 			var out Output
 			r.Ready(w.now, &out)
 			w.events, w.dropped = append(w.events, out.Events...), append(w.dropped, out.Dropped...)
+			w.answers = append(w.answers, out.Answers...)
 			for _, f := range out.Frames {
 				rd := wire.NewReader(AppendFrame(nil, f.Frame))
 				got := ReadFrame(rd)

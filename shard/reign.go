@@ -61,11 +61,19 @@ type round struct {
 }
 
 // Renewal is a client's question whether its session lives. Ref comes back in the Answer.
-// After is the last result that an answer has told it: see Table.Results.
+// After is the last result that an answer has told it: see Table.Results. Abandoned are its
+// commands that nobody waits for, and that have had no answer: Cancel, Release or Close (P12).
 type Renewal struct {
-	Session SessionID
-	Ref     uint64
-	After   uint64
+	Session   SessionID
+	Ref       uint64
+	After     uint64
+	Abandoned []Abandoned
+}
+
+// Abandoned is a command in a renewal, with its wire form.
+type Abandoned struct {
+	Command Command
+	Raw     []byte
 }
 
 // Answer says what a confirmed leader knows of a session.
@@ -87,12 +95,34 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	if !r.reign.serving || r.stopped != nil {
 		return ErrNotServing
 	}
-	if !r.heardFrom(q.Session) {
+	if !r.heardFrom(q.Session) || !r.adopt(q) {
 		return nil
 	}
+	q.Abandoned = nil
 	r.reign.renewals = append(r.reign.renewals, q)
 	r.dirty = true
 	return nil
+}
+
+// adopt puts on their way into the log what a renewal names as abandoned and the table has
+// not seen. It reports false if that cannot be done: then the session is not renewed (P12).
+func (r *Replica) adopt(q Renewal) bool {
+	s := r.table.sessions[q.Session]
+	if s == nil || r.cfg.Bugs.Has(bug.OrphansUntaken) {
+		return true // without a record it is answered "unknown", and that ends them all
+	}
+	for _, a := range q.Abandoned {
+		id, number := commandOf(a.Command)
+		if id != q.Session || s.seen.has(number) {
+			continue
+		}
+		if len(r.reign.batch) >= maxHeld {
+			return false
+		}
+		r.cfg.Points.Reach(point.OrphanAdopted)
+		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
+	}
+	return true
 }
 
 // heardFrom notes that a session spoke, and reports whether this leader still listens to it.

@@ -241,7 +241,7 @@ const (
 	LearnersLinger
 	// OrphansStarve: a command that nobody waits for keeps its seat from being renewed at once (P12).
 	OrphansStarve
-	// OrphansRenewed: a seat is renewed, however long a command that nobody waits for has no answer (P12).
+	// OrphansRenewed: a renewal does not name the commands that nobody waits for and that have no answer (P12).
 	OrphansRenewed
 	// ShorterCounts: a claim for less that is on its way counts as the end of its record (P7).
 	ShorterCounts
@@ -281,6 +281,8 @@ const (
 	FixedUnawaited
 	// LeaderIsRight: whose table differs from the leader's stops, whatever most replicas have (P41).
 	LeaderIsRight
+	// OrphansUntaken: a leader renews a session and leaves what the renewal names as abandoned to its client (P12).
+	OrphansUntaken
 
 	end // of the bugs: new ones come before it
 )

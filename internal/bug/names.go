@@ -128,4 +128,5 @@ var names = [end]string{
 	NumbersComeBack:       "NumbersComeBack",
 	FixedUnawaited:        "FixedUnawaited",
 	LeaderIsRight:         "LeaderIsRight",
+	OrphansUntaken:        "OrphansUntaken",
 }

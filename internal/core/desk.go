@@ -382,8 +382,8 @@ func (d *desk) abandon(c *call, cause error) {
 }
 
 // cancel sees to it that an Acquire leaves no grant behind: it is repeated until it is
-// answered, and if that takes too long the seat is not renewed, so that the table ends what
-// it could not be told of (P12).
+// answered, and each renewal names it: the seat is not renewed unless the shard can be told
+// (P12).
 func (d *desk) cancel(t *seat, target uint64) {
 	if d.by[t.id.Number] != t {
 		return

@@ -65,3 +65,32 @@ func TestAHelperThatFellSilentHidesNobody(t *testing.T) {
 		}
 	}
 }
+
+// Promise: G5, P12: a renewal names what was abandoned first, and no more than it has room for.
+func TestARenewalNamesTheEarliestOrphans(t *testing.T) {
+	for _, tt := range []struct{ orphans, answered, bytes, want int }{
+		{0, 0, 100, 0},
+		{5, 0, 100, 5},
+		{5, 2, 100, 3},
+		{1000, 10, 100, maxOrphans},
+		{1000, 10, 1000, maxOrphanBytes / 1000},
+	} {
+		s := &seat{desk: &desk{lane: &lane{node: &Node{}}}, calls: make(map[uint64]*call)}
+		for i := range tt.orphans {
+			c := &call{what: cancels, number: uint64(i + 1), raw: make([]byte, tt.bytes)}
+			c.command = shard.Cancel{Target: c.number}
+			if s.orphans = append(s.orphans, c); i >= tt.answered {
+				s.calls[c.number] = c
+			}
+		}
+		named := s.named()
+		if len(named) != tt.want {
+			t.Errorf("of %d orphans of %d bytes, %d of them answered, %d are named, want %d", tt.orphans, tt.bytes, tt.answered, len(named), tt.want)
+		}
+		for i, o := range named {
+			if got, want := o.Command.(shard.Cancel).Target, uint64(tt.answered+i+1); got != want {
+				t.Errorf("%d is named in place of %d", got, want)
+			}
+		}
+	}
+}

@@ -151,22 +151,60 @@ type renewal struct {
 	ref     uint64
 	after   uint64 // the answer shall repeat results from behind this one on (P13)
 	relay   bool   // whoever gets this passes it on to the leader, once (P15)
+	orphans []shard.Abandoned
 }
 
-const renewalFields = 5
+const renewalFields = 6
+
+// Of a session's orphans a renewal names the earliest, up to so many and so many bytes.
+const (
+	maxOrphans     = 128
+	maxOrphanBytes = 32 << 10
+)
 
 func appendRenewal(b []byte, q renewal) []byte {
 	b = wire.AppendUint(b, q.session.Node)
 	b = wire.AppendUint(b, q.session.Number)
 	b = wire.AppendUint(wire.AppendUint(b, q.ref), q.after)
-	return wire.AppendBool(b, q.relay)
+	b = wire.AppendBool(b, q.relay)
+	b = wire.AppendArray(b, len(q.orphans))
+	for _, o := range q.orphans {
+		b = append(b, o.Raw...)
+	}
+	return b
 }
 
 func readRenewal(r *wire.Reader) renewal {
-	return renewal{
+	q := renewal{
 		session: shard.SessionID{Node: r.Uint(anyUint), Number: r.Uint(anyUint)},
 		ref:     r.Uint(anyUint), after: r.Uint(anyUint), relay: r.Bool(),
 	}
+	if q.session.Node == 0 {
+		r.Fail("a renewal of nobody's")
+	}
+	for range r.Array(maxOrphans) {
+		o := readOrder(r)
+		switch id, _ := clientOf(o.Command); o.Command.(type) {
+		case shard.Cancel, shard.Release, shard.Close:
+			if id != q.session {
+				r.Fail("a renewal that names another session's command")
+			}
+		default:
+			r.Fail("a renewal that names what cannot be abandoned")
+		}
+		if r.Err() != nil {
+			break
+		}
+		q.orphans = append(q.orphans, o)
+	}
+	return q
+}
+
+// readOrder reads a command, and keeps its wire form.
+func readOrder(r *wire.Reader) shard.Abandoned {
+	all := r.Rest()
+	cmd := shard.ReadCommand(r)
+	return shard.Abandoned{Command: cmd, Raw: all[:len(all)-r.Len()]}
 }
 
 // redirect tells a client that its request was not taken here, and who leads, if known.
@@ -238,9 +276,8 @@ func readMessage(r *wire.Reader, shards int) message {
 	case msgRequest:
 		fields = 2
 		m.relay = r.Bool()
-		all := r.Rest()
-		m.command = shard.ReadCommand(r)
-		m.raw = all[:len(all)-r.Len()]
+		o := readOrder(r)
+		m.command, m.raw = o.Command, o.Raw
 		if id, ok := clientOf(m.command); r.Err() == nil && (!ok || id.Node == 0) {
 			r.Fail("not a client's command")
 		}
@@ -250,9 +287,6 @@ func readMessage(r *wire.Reader, shards int) message {
 		fields, m.redirect = redirectFields, readRedirect(r)
 	case msgRenew:
 		fields, m.renewal = renewalFields, readRenewal(r)
-		if m.renewal.session.Node == 0 {
-			r.Fail("a renewal of nobody's")
-		}
 	case msgAnswer:
 		fields, m.answer = answerFields, readAnswer(r)
 	case msgForward:

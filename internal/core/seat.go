@@ -95,10 +95,6 @@ func (t *seat) doomed() bool {
 		(t.orphan() != nil || !goesOn && len(t.calls) > 0 || slices.ContainsFunc(t.holds, told))
 }
 
-// patience is for how long a seat is renewed though a call that nobody waits for has no answer:
-// callers that give up again and again always leave one on its way.
-const patience = time.Second
-
 // orphan returns the earliest unanswered call that nobody waits for, or nil.
 func (t *seat) orphan() *call {
 	for len(t.orphans) > 0 && t.calls[t.orphans[0].number] != t.orphans[0] {
@@ -111,17 +107,28 @@ func (t *seat) orphan() *call {
 	return t.orphans[0]
 }
 
-// lapses reports whether the seat is to end, with what its table could not be told of (P12):
-// one for a single hold at once, since nothing else hangs on it.
+// lapses reports whether the seat is to end, unless its table hears of what was abandoned:
+// one for a single hold, since nothing else hangs on it.
 func (t *seat) lapses() bool {
-	c, bugs := t.orphan(), t.desk.lane.node.bugs
-	switch {
-	case c == nil || bugs.Has(bug.OrphansRenewed):
-		return false
-	case t.single || bugs.Has(bug.OrphansStarve):
-		return true
+	bugs := t.desk.lane.node.bugs
+	return t.orphan() != nil && !bugs.Has(bug.OrphansRenewed) && (t.single || bugs.Has(bug.OrphansStarve))
+}
+
+// named returns what a renewal says of the seat's orphans: the earliest, as many as it has
+// room for. So nobody renews a session whose leader does not hear of them (P12).
+func (t *seat) named() (named []shard.Abandoned) {
+	t.orphans = slices.DeleteFunc(t.orphans, func(c *call) bool { return t.calls[c.number] != c })
+	if t.desk.lane.node.bugs.Has(bug.OrphansRenewed) {
+		return nil
 	}
-	return t.desk.lane.now-c.first >= min(t.ttl/3, patience)
+	room := maxOrphanBytes
+	for _, c := range t.orphans[:min(len(t.orphans), maxOrphans)] {
+		if room -= len(c.raw); room < 0 {
+			break
+		}
+		named = append(named, shard.Abandoned{Command: c.command, Raw: c.raw})
+	}
+	return named
 }
 
 // put gives c a number in the seat.
@@ -407,8 +414,8 @@ func (t *seat) dropClaims(why error) {
 	t.claims = nil
 }
 
-// renewable reports whether the seat's lease is to be kept: something hangs on it, and
-// nothing is to lapse with it.
+// renewable reports whether the seat's lease is to be kept: something hangs on it, and it is
+// not to lapse.
 func (t *seat) renewable() bool {
 	unopened := t.opened == anyUint && !t.desk.lane.node.bugs.Has(bug.OldUnknownEnds)
 	if unopened || t.lapses() || len(t.calls) == 0 && len(t.holds) == 0 {
@@ -441,7 +448,7 @@ func (t *seat) renew() {
 	if l.node.bugs.Has(bug.RenewalsInLine) {
 		class = transport.Normal
 	}
-	q := renewal{session: t.id, ref: t.refs, after: t.after, relay: relay}
+	q := renewal{session: t.id, ref: t.refs, after: t.after, relay: relay, orphans: t.named()}
 	switch to {
 	case 0:
 	case l.node.id:

@@ -42,7 +42,7 @@ func (l *lane) renew(from uint64, m message) {
 	if r != nil && r.Serving() {
 		l.comesThrough(q.session.Node, from)
 		l.guard(r, func() {
-			if r.Renew(l.now, shard.Renewal{Session: q.session, Ref: q.ref, After: q.after}) != nil {
+			if r.Renew(l.now, shard.Renewal{Session: q.session, Ref: q.ref, After: q.after, Abandoned: q.orphans}) != nil {
 				l.refer(from, q.session, 0, m.shard, r)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,14 @@ func samples() []sample {
 	an := answer{session: 3, ref: 8, alive: true, generation: 1, revision: 99, results: []reply{rp, many}, more: true}
 	dead := answer{session: 3, ref: 8, generation: 1, revision: 99}
 	q := renewal{session: session, ref: 8, after: 300, relay: true}
+	named := q
+	for _, cmd := range []shard.Command{
+		shard.Cancel{Call: shard.Call{Session: session, Number: 6, Since: 5}, TTL: time.Second, Name: "n", Target: 4},
+		shard.Release{Call: shard.Call{Session: session, Number: 7, Since: 5, Acked: []uint64{6}}, Key: "k", Token: 99},
+		shard.Close{Session: session, Number: 8},
+	} {
+		named.orphans = append(named.orphans, shard.Abandoned{Command: cmd, Raw: shard.AppendCommand(nil, cmd)})
+	}
 	rd := redirect{session: 3, number: 4, leader: 11}
 
 	var all []sample
@@ -81,6 +90,7 @@ func samples() []sample {
 	add("reply", msgReply, replyFields, message{reply: rp}, func(b []byte) []byte { return appendReply(b, rp) })
 	add("redirect", msgRedirect, redirectFields, message{redirect: rd}, func(b []byte) []byte { return appendRedirect(b, rd) })
 	add("renewal", msgRenew, renewalFields, message{renewal: q}, func(b []byte) []byte { return appendRenewal(b, q) })
+	add("renewal with orphans", msgRenew, renewalFields, message{renewal: named}, func(b []byte) []byte { return appendRenewal(b, named) })
 	add("answer", msgAnswer, answerFields, message{answer: an}, func(b []byte) []byte { return appendAnswer(b, an) })
 	add("answer of the dead", msgAnswer, answerFields, message{answer: dead}, func(b []byte) []byte { return appendAnswer(b, dead) })
 	inner := appendRedirect(appendMessage(nil, msgRedirect, 3, redirectFields), rd)
@@ -152,6 +162,13 @@ func wrongs() []wrong {
 	acquire := shard.Acquire{
 		Call: shard.Call{Session: session, Number: 1}, Name: "n", Key: "k", Weight: shard.Whole, Capacity: shard.Whole,
 	}
+	orphans := func(commands ...shard.Command) []byte {
+		q := renewal{session: session}
+		for _, cmd := range commands {
+			q.orphans = append(q.orphans, shard.Abandoned{Raw: shard.AppendCommand(nil, cmd)})
+		}
+		return appendRenewal(message(msgRenew, renewalFields), q)
+	}
 	changed := func(change func(*shard.Acquire)) []byte {
 		a := acquire
 		change(&a)
@@ -177,6 +194,10 @@ func wrongs() []wrong {
 		wrong{"an answer with half a result", numbers(wire.AppendArray(wire.AppendArray(numbers(wire.AppendBool(numbers(message(msgAnswer, answerFields), 3, 8), true), 1, 99), 1), 2), 1, 2), "fields"},
 		wrong{"a chunk with too much data", append(numbers(message(msgChunk, shard.ChunkFields), 1, 1, 4, 9, 2), 0xc6, 0, 16, 0, 0), "too long"},
 		wrong{"a renewal of nobody's", appendRenewal(message(msgRenew, renewalFields), renewal{session: shard.SessionID{Number: 3}}), "nobody"},
+		wrong{"a renewal that names a request", orphans(acquire), "cannot be abandoned"},
+		wrong{"a renewal that names an expiry", orphans(shard.Expire{Session: session, Term: 1}), "cannot be abandoned"},
+		wrong{"a renewal that names another one's", orphans(shard.Close{Session: shard.SessionID{Node: 7, Number: 4}, Number: 1}), "another session"},
+		wrong{"a renewal that names too many", orphans(slices.Repeat([]shard.Command{shard.Close{Session: session, Number: 1}}, maxOrphans+1)...), "too many"},
 		wrong{"a request of nobody's", changed(func(a *shard.Acquire) { a.Session.Node = 0 }), "not a client's command"},
 		wrong{"a request without a key", changed(func(a *shard.Acquire) { a.Key = "" }), "empty key"},
 		wrong{"a request with a long key", changed(func(a *shard.Acquire) { a.Key = long(shard.MaxKey + 1) }), "too long"},

@@ -48,6 +48,7 @@ const (
 	SessionLost      // a user's session ends with one of its leases
 	BelievedTooLong  // a holder finds at a look at the clock that its lease is over
 	ManyJumps        // a command is redirected too often to be sent on at once
+	OrphanAdopted    // a leader hears of an abandoned command by a renewal first
 
 	// Of elections.
 
@@ -135,6 +136,7 @@ var markNames = [endOfMarks]string{
 	SessionLost:       "a user's session ends with one of its leases",
 	BelievedTooLong:   "a holder finds at a look at the clock that its lease is over",
 	ManyJumps:         "a command is redirected too often to be sent on at once",
+	OrphanAdopted:     "a leader hears of an abandoned command by a renewal first",
 	Stalled:           "a replica was not ticked for more than two ticks",
 	PreVoteRefused:    "a pre-vote is refused",
 	TwoCandidates:     "two candidates stand in one term",
