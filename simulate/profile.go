@@ -65,7 +65,7 @@ type span struct{ least, most time.Duration }
 func (p Profile) climate() climate {
 	switch p {
 	case Calm:
-		return climate{latency: span{50 * time.Microsecond, 50 * ms}, jitter: span{0, 10 * ms}, lateness: span{50 * ms, 500 * ms},
+		return climate{latency: span{50 * time.Microsecond, 80 * ms}, jitter: span{0, 10 * ms}, lateness: span{50 * ms, 500 * ms},
 			shapes: 3}
 	case LAN:
 		return climate{
