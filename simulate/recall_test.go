@@ -49,7 +49,7 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.WelcomeEarly, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.LastReplicaReported, "P30", nil, "internal/core, TestTheLastReplicaIsReportedGone", nil},
 		{bug.GoneByHearsay, "P30", nil, "shard, TestWhoAnswersIsNotGone", nil},
-		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"G6 bound"}},
+		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
 		{bug.BriefSnapshot, "P40", newReplica.play, "newReplica", []string{"G1 replicas"}},
 	} {
 		left = slices.DeleteFunc(left, func(b bug.Bug) bool { return b == tt.bug })

@@ -24,7 +24,7 @@ func (s *stage) works(d time.Duration, what string, until func() bool) {
 // Method: the leader's table is corrupted while ann holds a key, for which bob waits.
 func TestAnOddLeaderStops(t *testing.T) {
 	prove(t, oddLeader)
-	noticed(t, oddLeader, bug.LeaderIsRight, "G6 bound")
+	noticed(t, oddLeader, bug.LeaderIsRight, "P23 stopped")
 }
 
 var oddLeader = scenario{set: comparesOften, story: func(s *stage) {
