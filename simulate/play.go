@@ -32,7 +32,7 @@ type Outcome struct {
 // scenario is a failure like any other. If nothing failed, the world's history is judged
 // as a whole, as [History.Finish] does it, but that calls may still be under way. The
 // error names the seed, and how to have the run again: it is a [Failure], or wraps one,
-// unless Options.Until stopped the run.
+// unless Options.Until or Options.Interrupt stopped the run.
 func Play(opts Options, scenario func(w *World) error) Outcome {
 	w := New(opts)
 	o := Outcome{Case: caseOf(opts)}

@@ -76,6 +76,9 @@ type Report struct {
 	// Missing are the wanted properties that no world met; nil unless Search.Wanted is set
 	// and the search came to its end.
 	Missing []Property
+	// UnderWay are the runs that the end of Run's context has ended, in the order of their
+	// seeds. Nothing else here counts them.
+	UnderWay []Outcome
 }
 
 // Finding is one way in which seeds failed.
@@ -215,14 +218,15 @@ func (s *Search) repeat(c Case) string {
 }
 
 // Run searches. It returns an error, having done nothing, if the search's fields make no
-// sense; and the cause of ctx's end, with the report so far, if that comes first. It
-// waits for the worlds that are under way.
+// sense; and the cause of ctx's end, with the report so far, if that comes first. The worlds
+// that are under way then end before their next events.
 //
 //	report, err := simulate.Search{Play: scenario, Seeds: 1000}.Run(ctx)
 func (s Search) Run(ctx context.Context) (*Report, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	s.Options.Interrupt = ctx.Done()
 	h := hunt{Search: s, next: s.Options.Seed, report: &Report{}, start: time.Now()}
 	var wg sync.WaitGroup
 	for range s.Workers {
@@ -242,7 +246,8 @@ func (s Search) Run(ctx context.Context) (*Report, error) {
 	if !s.KeepGoing && len(r.Findings) > 1 {
 		r.Findings = r.Findings[:1] // others were ahead
 	}
-	if err := context.Cause(ctx); err != nil && !h.ended {
+	slices.SortFunc(r.UnderWay, func(a, b Outcome) int { return cmp.Compare(a.Case.Seed, b.Case.Seed) })
+	if err := context.Cause(ctx); err != nil && (!h.ended || len(r.UnderWay) > 0) {
 		return r, err
 	}
 	if s.Wanted && (len(r.Findings) == 0 || s.KeepGoing) {
@@ -293,19 +298,25 @@ const divergeTries = 5
 // try plays a case, and plays it again where that is due.
 func (h *hunt) try(c Case) Outcome {
 	first := h.Replay(c, false)
-	if _, ok := errors.AsType[exited](first.Err); ok {
+	if _, ok := errors.AsType[exited](first.Err); ok || interrupted(first.Err) {
 		return first
 	}
 	if first.Err == nil && c.Seed != h.Options.Seed && mix(c.Seed)%recheckOne != 0 {
 		return first
 	}
 	second := h.Replay(c, false)
+	if interrupted(second.Err) {
+		return first // what was seen once is told of
+	}
 	if first.sameEvents(second) && text(first.Err) == text(second.Err) && slices.Equal(first.Properties, second.Properties) {
 		return first
 	}
 	u := &Unrepeatable{Case: c, First: first, Second: second}
-	for i := 0; i < divergeTries && u.Divergence == nil && !first.sameEvents(second); i++ {
+	for i := 0; i < divergeTries && u.Divergence == nil && !first.sameEvents(second) && !closed(h.Options.Interrupt); i++ {
 		u.Divergence = Diverge(c.apply(h.Options), c.apply(h.Options), h.Play)
+	}
+	if closed(h.Options.Interrupt) {
+		u.Divergence = nil // it may be where one of the two was interrupted
 	}
 	o := first
 	o.Err = u
@@ -352,6 +363,10 @@ func (h *hunt) add(o Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.report
+	if interrupted(o.Err) {
+		r.UnderWay = append(r.UnderWay, o)
+		return
+	}
 	r.Seeds++
 	r.Faults += len(o.Faults)
 	r.Calls += o.Calls

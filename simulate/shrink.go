@@ -26,19 +26,24 @@ type Shrunk struct {
 	Runs int
 	// Confirmed is true if After was seen twice, with the same hash and error.
 	Confirmed bool
+	// Interrupted is true if the context ended first: After is the smallest so far, and was
+	// seen once.
+	Interrupted bool
 }
 
 // Shrink looks for the smallest case that fails as o does: whose message begins alike, up
 // to the first colon, numbers and quoted texts aside. Faults are left out
 // (Options.Only), and parameters lowered towards their least (Options.Set). Since either
 // moves everything that comes later, several courses of events are tried each time. When
-// ctx ends, the smallest so far is returned. The same failure shrinks the same way, if the
+// ctx ends, the worlds under way end before their next events, and the smallest so far is
+// returned. The same failure shrinks the same way, if the
 // time is enough.
 //
 //	shrunk := search.Shrink(ctx, report.Findings[0].First)
 //	fmt.Println(shrunk.After.Case)
 func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
 	result := Shrunk{Before: o, After: o}
+	s.Options.Interrupt = ctx.Done()
 	class := classOf(o.Err)
 	if o.Err == nil || !smaller(o.Err) || s.check() != nil {
 		return result
@@ -48,10 +53,13 @@ func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
 	b.Runs, b.Variants, b.For = cmp.Or(max(b.Runs, 0), 1000), cmp.Or(max(b.Variants, 0), 5), cmp.Or(max(b.For, 0), 2*time.Minute)
 	x.budget, x.deadline = b, time.Now().Add(b.For)
 	x.shrink()
-	result.Runs = x.runs + 1
-	again := s.Replay(x.best.Case, false)
-	result.Confirmed = again.Hash == x.best.Hash && text(again.Err) == text(x.best.Err)
-	result.After = x.best
+	result.Runs, result.After = x.runs, x.best
+	if ctx.Err() == nil {
+		again := s.Replay(x.best.Case, false)
+		result.Runs++
+		result.Confirmed = again.Hash == x.best.Hash && text(again.Err) == text(x.best.Err)
+	}
+	result.Interrupted = ctx.Err() != nil && !result.Confirmed
 	return result
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -56,6 +55,10 @@ func testFlag(name string) bool {
 // directory among the temporary ones.
 // Neither a scenario nor an actor may call t.Fatal: its text would come with every run.
 //
+// The first SIGINT or SIGTERM ends the worlds under way, and the shrinking: Test writes what
+// it has by then to standard error, and the process ends, with status 130. A second one ends
+// it at once.
+//
 //	func TestOrders(t *testing.T) {
 //		simulate.Test(t, simulate.Search{Play: orders, Options: simulate.Options{Profile: simulate.Flaky}})
 //	}
@@ -87,12 +90,18 @@ func Test(t T, s Search) {
 		t.Fatalf("%v", err)
 		return
 	}
+	ctx, over := catch(t)
+	defer over()
 	if one != nil {
-		s.Options.Until = until
+		s.Options.Until, s.Options.Interrupt = until, ctx.Done()
 		o := s.Replay(*one, true)
 		where := keep(t, o.Timeline)
-		if stopped, ok := errors.AsType[*Stopped](o.Err); ok {
-			t.Logf("%v\n%s%s", stopped, stopped.State, where)
+		if told(ctx) && interrupted(o.Err) {
+			giveUp(ctx, t, over, fmt.Sprintf("%v\n%s%s", o.Err, stateOf(o.Err), where))
+			return
+		}
+		if _, ok := errors.AsType[*Stopped](o.Err); ok {
+			t.Logf("%v\n%s%s", o.Err, stateOf(o.Err), where)
 			return
 		}
 		if o.Err != nil {
@@ -102,19 +111,51 @@ func Test(t T, s Search) {
 		t.Logf("%v passes: %v simulated, %d events, hash %x\n%s", o.Case, o.Time, o.Events, o.Hash, where)
 		return
 	}
-	report, err := s.Run(t.Context())
+	report, err := s.Run(ctx)
 	if err == nil && len(report.Missing) > 0 {
 		err = report.Err()
 	}
+	text := ""
+	if len(report.Findings) > 0 {
+		text = s.failure(ctx, t, report)
+	}
 	switch {
-	case len(report.Findings) > 0:
-		s.fail(t, report)
+	case told(ctx):
+		giveUp(ctx, t, over, s.soFar(report)+text)
+	case text != "":
+		t.Fatalf("%s", text)
 	case err != nil:
 		t.Fatalf("%v", err)
 	default:
-		t.Logf("%s from %d on, %v simulated in %v, %d faults, %d calls, %d locks: no failure", seeds(report.Seeds), s.Options.Seed,
-			report.Simulated.Round(time.Second), report.Elapsed.Round(time.Millisecond), report.Faults, report.Calls, report.Grants)
+		t.Logf("%s: no failure", s.played(report))
 	}
+}
+
+// stateOf tells how the world of a run stood that was stopped.
+func stateOf(err error) string {
+	stopped, _ := errors.AsType[*Stopped](err)
+	return stopped.State
+}
+
+// played tells what a search has done.
+func (s Search) played(r *Report) string {
+	return fmt.Sprintf("%s from %d on, %v simulated in %v, %d faults, %d calls, %d locks", seeds(r.Seeds), s.Options.Seed,
+		r.Simulated.Round(time.Second), r.Elapsed.Round(time.Millisecond), r.Faults, r.Calls, r.Grants)
+}
+
+// soFar tells what an interrupted search has done, and what it was about to.
+func (s Search) soFar(r *Report) string {
+	text := s.played(r)
+	if r.Failures == 0 {
+		text += ": no failure so far"
+	}
+	for _, o := range r.UnderWay {
+		text += fmt.Sprintf("\nunder way: seed %d, at %v\nrepeat: %s", o.Case.Seed, o.Time.Round(time.Millisecond), s.repeat(o.Case))
+	}
+	if r.Failures > 0 {
+		text += "\n"
+	}
+	return text
 }
 
 // searches counts the searches of each test.
@@ -203,21 +244,22 @@ func (s *Search) override(words string) (one *Case, err error) {
 	return &c, nil
 }
 
-// fail shrinks the first failure and shows it.
-func (s Search) fail(t T, report *Report) {
-	t.Helper()
+// failure shrinks the first failure and tells of it. Once ctx has ended it tells what it has.
+func (s Search) failure(ctx context.Context, t T, report *Report) string {
 	first, others := report.Findings[0].First, s.others(report)
 	if u, ok := errors.AsType[*Unrepeatable](first.Err); ok {
-		t.Fatalf("%v\nrepeat: %s%s", u, s.repeat(u.Case), others)
-		return
+		return fmt.Sprintf("%v\nrepeat: %s%s", u, s.repeat(u.Case), others)
 	}
-	if !smaller(first.Err) {
-		t.Fatalf("%v%s", first.Err, others)
-		return
+	if !smaller(first.Err) || ctx.Err() != nil {
+		return fmt.Sprintf("%v%s", first.Err, others)
 	}
-	shrunk := s.Shrink(t.Context(), first)
+	shrunk := s.Shrink(ctx, first)
+	s.Options.Interrupt = ctx.Done()
 	o := s.Replay(shrunk.After.Case, true)
-	t.Fatalf("%v\n%s\n%s%s", o.Err, shrunk, keep(t, o.Timeline), others)
+	if interrupted(o.Err) {
+		return fmt.Sprintf("%v\n%s%s", shrunk.After.Err, shrunk, others)
+	}
+	return fmt.Sprintf("%v\n%s\n%s%s", o.Err, shrunk, keep(t, o.Timeline), others)
 }
 
 // others tells of the failures that are not shown whole.
@@ -235,6 +277,9 @@ func (s Search) others(report *Report) (text string) {
 func (s Shrunk) String() string {
 	a, b := s.Before, s.After
 	text := fmt.Sprintf("shrunk in %d runs: ", s.Runs)
+	if s.Interrupted {
+		text = fmt.Sprintf("shrunk in %d runs, and interrupted: ", s.Runs)
+	}
 	if n := len(a.Faults); n > 0 { // those of a script have no names, and stay
 		text += fmt.Sprintf("faults %d -> %d, ", n, len(b.Faults))
 	}
@@ -254,7 +299,7 @@ func (s Shrunk) String() string {
 		text += fmt.Sprintf("fault points off: %d, ", sites)
 	}
 	text += fmt.Sprintf("failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
-	if !s.Confirmed {
+	if !s.Confirmed && !s.Interrupted {
 		text += "; its last run was another than the one before: something decides that is not the seed"
 	}
 	return text
@@ -282,19 +327,7 @@ func writeFiles(tl *timeline.Timeline, dir string) (page string, err error) {
 		}
 	}
 	page = filepath.Join(dir, "run.html")
-	for _, file := range []struct {
-		path  string
-		write func(io.Writer) error
-	}{{page, tl.WriteHTML}, {filepath.Join(dir, "run.log"), tl.WriteLog}} {
-		f, err := os.Create(file.path)
-		if err != nil {
-			return "", err
-		}
-		if err := errors.Join(file.write(f), f.Close()); err != nil {
-			return "", fmt.Errorf("%s: %w", file.path, err)
-		}
-	}
-	return page, nil
+	return page, errors.Join(timeline.WriteFile(page, tl.WriteHTML), timeline.WriteFile(filepath.Join(dir, "run.log"), tl.WriteLog))
 }
 
 // testLine returns what repeats cases of a test's search: an environment and a command.

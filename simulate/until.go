@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,20 +14,35 @@ type Until struct {
 	Time   time.Duration // so much true time has passed
 }
 
-// Stopped is the error of a run that Options.Until has ended.
+// Stopped is the error of a run that Options.Until or Options.Interrupt has ended.
 type Stopped struct {
-	Events uint64
-	Time   time.Duration
-	State  string // as World.State has it
+	Events      uint64
+	Time        time.Duration
+	State       string // as World.State has it
+	Interrupted bool   // by Options.Interrupt
 }
 
 func (s *Stopped) Error() string {
-	return fmt.Sprintf("simulate: stopped at %v, after %d events", s.Time, s.Events)
+	how := "stopped"
+	if s.Interrupted {
+		how = "interrupted"
+	}
+	return fmt.Sprintf("simulate: %s at %v, after %d events", how, s.Time, s.Events)
 }
 
-// stops ends the run if Options.Until says so. Until asks before each event, and so
-// changes nothing of what happens before.
+// interrupted tells whether a run's error is that it was.
+func interrupted(err error) bool {
+	s, ok := errors.AsType[*Stopped](err)
+	return ok && s.Interrupted
+}
+
+// stops ends the run if Options.Until says so, or Options.Interrupt. It is asked before
+// each event, and so changes nothing of what happens before.
 func (w *World) stops(end time.Duration) bool {
+	if closed(w.opts.Interrupt) {
+		w.failure = &Stopped{Events: w.trace.events, Time: w.now, State: w.State(), Interrupted: true}
+		return true
+	}
 	u := w.opts.Until
 	if u.Events == 0 && u.Time == 0 {
 		return false

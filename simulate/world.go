@@ -31,6 +31,10 @@ type Options struct {
 	Variant uint64
 	// Until stops the run early, with a [Stopped] that tells how the world stands.
 	Until Until
+	// Interrupt, once it is closed, does the same before the next event: real time, and so
+	// somebody outside, decides where that is. A nil channel never is. Search.Run and
+	// Search.Shrink put the end of their context here.
+	Interrupt <-chan struct{}
 	// Link is what every link is like until [World.SetLink] changes it.
 	Link Link
 	// Gossip is how well news of members travels.

@@ -33,8 +33,10 @@ that repeats it.
   lockmesh simulate -list                           what there is to set, and to leave out
   lockmesh simulate -story partition.txt            a story of your own: go doc ./simulate/story
 
-It exits with 0 if nothing failed, with 1 if something did, with 2 if the flags make no
-sense, and with 130 if it was interrupted before anything failed.
+SIGINT and SIGTERM end the worlds under way, or the shrinking, and it says what there is by
+then; a second one ends it at once. It exits with 0 if nothing failed, with 1 if something
+did, with 2 if the flags make no sense, and with 130 if it was interrupted before anything
+failed.
 
 flags:
 `

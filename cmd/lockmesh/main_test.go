@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,6 +160,70 @@ func TestSimulateIsInterrupted(t *testing.T) {
 	var out, err strings.Builder
 	if code := run(ctx, []string{"simulate", "-for", "1h"}, console{out: &out, err: &err}); code != exitInterrupted || !strings.Contains(out.String(), "interrupted") {
 		t.Errorf("code %d\n%s\n%s", code, out.String(), err.String())
+	}
+}
+
+// childArgs is the variable that makes TestInterruptedCommand the command with these arguments.
+const childArgs = "LOCKMESH_TEST_ARGS"
+
+// A signal ends the command at once, while it searches and while it shrinks: it says what it
+// has, and leaves no file that is not whole.
+func TestInterruptedCommand(t *testing.T) {
+	if args := os.Getenv(childArgs); args != "" {
+		os.Args = append([]string{"lockmesh"}, strings.Fields(args)...)
+		main()
+	}
+	for _, tt := range []struct {
+		args   string
+		signal os.Signal
+		code   int
+		want   []string
+	}{
+		{"-keep-going -for 1h", os.Interrupt, exitFailed, []string{"\ninterrupted\nunder way: seed ", ": lockmesh simulate -seed ", "\nFAILED, ", "\nrepeat: lockmesh simulate -seed "}},
+		{"-shrink-for 1h", syscall.SIGTERM, exitFailed, []string{"\nFAILED, ", "\nrepeat: lockmesh simulate -seed ", "runs, and interrupted: "}},
+	} {
+		dir := t.TempDir()
+		cmd := exec.Command(os.Args[0], "-test.run=^TestInterruptedCommand$")
+		cmd.Env = append(os.Environ(), childArgs+"=simulate -profile hostile -bug CancelForgotten "+tt.args+" -timeline "+filepath.Join(dir, "run.html"))
+		var out strings.Builder
+		cmd.Stdout = &out
+		ready, err := cmd.StderrPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ready.Read(make([]byte, 1)); err != nil { // a seed has failed
+			t.Fatalf("%s: it never began: %v\n%s", tt.args, err, out.String())
+		}
+		_ = cmd.Process.Signal(tt.signal)
+		late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() }) // the machine may be busy
+		_, _ = io.Copy(io.Discard, ready)
+		err = cmd.Wait()
+		if !late.Stop() || cmd.ProcessState.ExitCode() != tt.code {
+			t.Errorf("%s: it ended with %v\n%s", tt.args, err, out.String())
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", tt.args, want, out.String())
+			}
+		}
+		if files, _ := os.ReadDir(dir); len(files) > 0 {
+			t.Errorf("%s: it leaves %v", tt.args, files)
+		}
+	}
+}
+
+// With one seed under way it says how that stands, and nothing is written.
+func TestSimulateUntilIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	page := filepath.Join(t.TempDir(), "run.html")
+	var out, err strings.Builder
+	code := run(ctx, []string{"simulate", "-profile", "calm", "-seed", "3", "-set", small, "-until", "20s", "-timeline", page}, console{out: &out, err: &err})
+	if _, missing := os.Stat(page); code != exitInterrupted || missing == nil || !strings.HasPrefix(out.String(), "at 0s, after 0 events") || !strings.Contains(out.String(), "interrupted") {
+		t.Errorf("code %d, the page: %v\n%s\n%s", code, missing, out.String(), err.String())
 	}
 }
 

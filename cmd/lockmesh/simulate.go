@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -29,6 +27,7 @@ func runSimulate(ctx context.Context, args []string, c console) int {
 		s.writeList(c.out)
 		return exitOK
 	}
+	s.search.Options.Interrupt = ctx.Done()
 	r := &simulation{settings: s, console: c}
 	if u := s.search.Options.Until; u.Events > 0 || u.Time > 0 {
 		return r.stop()
@@ -45,9 +44,12 @@ type simulation struct {
 // stop plays one seed as far as -until says.
 func (r *simulation) stop() int {
 	o := r.search.Replay(r.search.Case(r.search.Options.Seed), r.account())
-	var stopped *simulate.Stopped
-	if errors.As(o.Err, &stopped) {
+	if stopped, ok := errors.AsType[*simulate.Stopped](o.Err); ok {
 		fmt.Fprint(r.out, stopped.State)
+		if stopped.Interrupted {
+			fmt.Fprintln(r.out, "interrupted, before it gets there")
+			return exitInterrupted
+		}
 		return r.show(o)
 	}
 	fmt.Fprintf(r.out, "the run is over at %v, after %d events, before it gets there\n", o.Time, o.Events)
@@ -74,7 +76,7 @@ func (r *simulation) run(ctx context.Context) int {
 	r.summary(report)
 	code := exitOK
 	if err != nil {
-		fmt.Fprintln(r.out, "interrupted")
+		r.interrupted(report)
 		code = exitInterrupted
 	}
 	missing := r.missing(report)
@@ -95,11 +97,30 @@ func (r *simulation) run(ctx context.Context) int {
 	switch {
 	case !r.account():
 	case r.one && report.Seeds == 1:
-		return max(r.show(r.search.Replay(r.search.Case(r.search.Options.Seed), true)), code)
+		o := r.search.Replay(r.search.Case(r.search.Options.Seed), true)
+		if interrupted(o) {
+			fmt.Fprintln(r.out, "interrupted: no timeline")
+			return exitInterrupted
+		}
+		return max(r.show(o), code)
 	default:
 		fmt.Fprintln(r.out, "no timeline: it would be that of the first failure")
 	}
 	return code
+}
+
+// interrupted says what was going on when a signal came.
+func (r *simulation) interrupted(report *simulate.Report) {
+	fmt.Fprintln(r.out, "interrupted")
+	for _, o := range report.UnderWay {
+		fmt.Fprintf(r.out, "under way: seed %d, at %v: %s\n", o.Case.Seed, o.Time.Round(time.Millisecond), r.search.Repeat(o.Case))
+	}
+}
+
+// interrupted tells whether a signal has ended the run.
+func interrupted(o simulate.Outcome) bool {
+	stopped, ok := errors.AsType[*simulate.Stopped](o.Err)
+	return ok && stopped.Interrupted
 }
 
 // missing returns the marks that no world met, if they are demanded. A search that ended
@@ -162,7 +183,13 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 		shrunk := r.makeSmaller(ctx, o)
 		o, notes = shrunk.After, fmt.Sprintf("%v\n", shrunk)
 	}
-	o = r.search.Replay(o.Case, true) // its error tells how it came to that
+	told := r.search.Replay(o.Case, true) // its error tells how it came to that
+	switch {
+	case !interrupted(told):
+		o = told
+	case r.account():
+		notes += "interrupted: no timeline\n"
+	}
 	fmt.Fprintf(r.out, "FAILED, %s: %v\n%s", count(f.Seeds, "seed"), o.Err, notes)
 	r.others(f)
 	if r.account() {
@@ -221,23 +248,12 @@ func (r *simulation) show(o simulate.Outcome) int {
 		complain(t.WriteMermaid(r.out, around, 40))
 	}
 	if r.page != "" {
-		complain(writeFile(r.page, t.WriteHTML))
+		complain(timeline.WriteFile(r.page, t.WriteHTML))
 	}
 	if r.log != "" {
-		complain(writeFile(r.log, t.WriteLog))
+		complain(timeline.WriteFile(r.log, t.WriteLog))
 	}
 	return code
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }
 
 // version says which code this is: a seed is worth nothing without it.

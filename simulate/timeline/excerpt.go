@@ -323,13 +323,17 @@ func (x *tale) speaks(m *Moment) bool {
 	return false
 }
 
-// faults ranks the faults that lasted, or happened, since what the failure is about began.
+// faults ranks the faults that lasted, or happened, since what the failure is about began. If
+// that is not known, they are those that are not over.
 func (x *tale) faults() {
-	shown := 0
+	begins, shown := x.begins, 0
+	if begins == 0 {
+		begins = x.verdict.ID
+	}
 	over := make(map[int]bool) // faults that ended before
 	for i := x.verdict.ID - 2; i >= 0; i-- {
 		m := &x.Moments[i]
-		meanwhile := m.ID > x.begins
+		meanwhile := m.ID > begins
 		switch m.Kind {
 		case Ended:
 			over[m.Begin] = !meanwhile
@@ -341,12 +345,12 @@ func (x *tale) faults() {
 		default:
 			continue
 		}
-		if !meanwhile || x.implied(m) {
-			continue
-		}
-		if shown++; shown <= maxFaults {
+		switch {
+		case x.implied(m):
+		case meanwhile && shown < maxFaults:
+			shown++
 			x.raise(m.ID, fault)
-		} else {
+		case meanwhile || x.begins == 0:
 			x.raise(m.ID, akin)
 		}
 	}
