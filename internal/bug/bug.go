@@ -283,6 +283,10 @@ const (
 	LeaderIsRight
 	// OrphansUntaken: a leader renews a session and leaves what the renewal names as abandoned to its client (P12).
 	OrphansUntaken
+	// KeepsWrongLeader: who answers as leader passes for a helper of the one that is believed to lead (P15).
+	KeepsWrongLeader
+	// OldLeaderCounts: a leader of an earlier term takes the place of a later one, if it was heard of last (P15).
+	OldLeaderCounts
 
 	end // of the bugs: new ones come before it
 )

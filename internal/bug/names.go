@@ -129,4 +129,6 @@ var names = [end]string{
 	FixedUnawaited:        "FixedUnawaited",
 	LeaderIsRight:         "LeaderIsRight",
 	OrphansUntaken:        "OrphansUntaken",
+	KeepsWrongLeader:      "KeepsWrongLeader",
+	OldLeaderCounts:       "OldLeaderCounts",
 }

@@ -20,6 +20,7 @@ type desk struct {
 	lane     *lane
 	shard    int
 	leader   uint64        // the node that is believed to lead; zero: unknown
+	term     uint64        // the latest in which one is known to have led
 	revision uint64        // the highest that an answer named (P12)
 	heard    time.Duration // the last word of a leader
 	through  uint64        // who passed the leader's last word on; zero: nobody (P15)
@@ -180,16 +181,27 @@ func (d *desk) learn(revision uint64) {
 	d.heard = d.lane.now
 }
 
-// speaks: only leaders answer, so a node that does leads, as far as nobody said better.
-// If another one leads, this one has passed its word on, and may do so again (P15).
-func (d *desk) speaks(node uint64) {
-	switch d.leader {
-	case 0:
-		d.leader = node
-	case node:
+// believe takes a node for the leader, unless one of a later term is known. It reports
+// whether that is news that counts.
+func (d *desk) believe(o office) bool {
+	if o.leader == 0 || o.term < d.term && !d.lane.node.bugs.Has(bug.OldLeaderCounts) {
+		return false
+	}
+	d.leader, d.term = o.leader, max(d.term, o.term)
+	return true
+}
+
+// speaks: a leader has answered, whoever is believed to lead. If its word came from another
+// node, that one has passed it on, and may do so again (P15).
+func (d *desk) speaks(from uint64, o office) {
+	switch {
+	case d.lane.node.bugs.Has(bug.KeepsWrongLeader) && d.leader != 0 && d.leader != o.leader:
+		d.through = from
+	case !d.believe(o):
+	case from == o.leader:
 		d.through = 0
 	default:
-		d.through = node
+		d.through = from
 	}
 }
 
@@ -273,20 +285,22 @@ func (d *desk) redirected(from uint64, r redirect) {
 	if t == nil {
 		return
 	}
+	led := d.leader == from
+	knows := d.believe(r.office)
 	switch {
-	case r.leader != 0 && d.leader == from:
-		d.through = from // it passed the leader's word on when none was known, or led itself
+	case knows && led:
+		d.through = from // it hears who leads now
 	case r.leader == 0 && d.through == from:
 		d.through = 0
 	}
-	if r.leader != 0 || d.leader == from {
-		d.leader = r.leader
+	if r.leader == 0 && led {
+		d.leader = 0
 	}
 	if r.number == 0 {
-		if r.leader != 0 {
+		if knows {
 			t.attempt = 0
 		}
-		if t.jumps++; t.jumps <= maxJumps && r.leader != 0 && t.renewable() {
+		if t.jumps++; t.jumps <= maxJumps && knows && t.renewable() {
 			t.renew()
 		}
 		return
@@ -303,18 +317,20 @@ func (d *desk) redirected(from uint64, r redirect) {
 		d.lane.node.points.Reach(point.ManyJumps)
 		return // the retry timer goes on
 	}
-	if r.leader == 0 {
-		c.attempt++ // somebody else may know
-	} else {
+	if knows {
 		c.attempt = 0
+	} else {
+		c.attempt++ // somebody else may know
 	}
 	d.send(c)
 }
 
 // served: a new leader serves. What was not answered goes to it at once, and so does a
 // renewal of every seat: its answer repeats what got lost with the old one.
-func (d *desk) served(by uint64) {
-	d.leader = by
+func (d *desk) served(by office) {
+	if !d.believe(by) {
+		return // late: it does not lead any more
+	}
 	for _, t := range slices.Clone(d.seats) {
 		for _, c := range t.unanswered() {
 			c.attempt, c.jumps = 0, 0

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -19,7 +20,7 @@ func TestTheHelperIsAskedAgain(t *testing.T) {
 		v.members = append(v.members, shard.Peer{Node: node + 1})
 	}
 	d := &desk{lane: &lane{node: &Node{id: 2}, view: v}, leader: leader}
-	d.speaks(helper)
+	d.speaks(helper, office{leader, 1})
 	asked := func() (to []uint64) {
 		for attempt := range 16 {
 			node, _ := d.target(attempt)
@@ -50,7 +51,7 @@ func TestAHelperThatFellSilentHidesNobody(t *testing.T) {
 			v.members = append(v.members, shard.Peer{Node: node + 1})
 		}
 		d := &desk{lane: &lane{node: &Node{id: 1}, view: v}, leader: 1}
-		d.speaks(uint64(members + 2))
+		d.speaks(uint64(members+2), office{1, 1})
 		asked := make(map[uint64]bool)
 		for attempt := range 256 {
 			if attempt%2 == 1 { // the even ones go to the ring's, of which there are none here
@@ -91,6 +92,78 @@ func TestARenewalNamesTheEarliestOrphans(t *testing.T) {
 			if got, want := o.Command.(shard.Cancel).Target, uint64(tt.answered+i+1); got != want {
 				t.Errorf("%d is named in place of %d", got, want)
 			}
+		}
+	}
+}
+
+// Promise: G6, P15: whoever answers as leader in a later term is the leader, and nobody of an
+// earlier one is it again.
+// Method: what a desk believes of leader 5, in term 7, after each word that it may hear; 9 passes
+// words on.
+func TestWhoLeadsByTheLatestTerm(t *testing.T) {
+	const old, other, helper = 5, 6, 9
+	speaks := func(from, leader, term uint64) func(*desk) {
+		return func(d *desk) { d.speaks(from, office{leader, term}) }
+	}
+	redirected := func(from, leader, term uint64) func(*desk) {
+		return func(d *desk) { d.redirected(from, redirect{session: 1, office: office{leader, term}}) }
+	}
+	served := func(leader, term uint64) func(*desk) {
+		return func(d *desk) { d.served(office{leader, term}) }
+	}
+	for _, tt := range []struct {
+		name    string
+		through uint64 // before
+		hears   func(*desk)
+		leader  uint64
+		term    uint64
+		by      uint64 // through, after it
+	}{
+		{"the leader itself", 0, speaks(old, old, 7), old, 7, 0},
+		{"the leader, by a helper", 0, speaks(helper, old, 7), old, 7, helper},
+		{"the leader itself, again", helper, speaks(old, old, 7), old, 7, 0},
+		{"a later leader", 0, speaks(other, other, 8), other, 8, 0},
+		{"a later leader, by a helper", 0, speaks(helper, other, 8), other, 8, helper},
+		{"a later leader, by the one believed in", 0, speaks(old, other, 8), other, 8, old},
+		{"another leader of the same term, whom somebody misnamed", 0, speaks(other, other, 7), other, 7, 0},
+		{"an earlier leader", helper, speaks(other, other, 6), old, 7, helper},
+		{"an earlier leader, by somebody", 0, speaks(helper, other, 6), old, 7, 0},
+		{"one that led", helper, speaks(other, 0, 0), old, 7, helper},
+		{"who knows a later leader", 0, redirected(helper, other, 8), other, 8, 0},
+		{"who knows the same one", 0, redirected(helper, old, 7), old, 7, 0},
+		{"who knows an earlier leader alone", 0, redirected(helper, other, 6), old, 7, 0},
+		{"who knows nobody", 0, redirected(other, 0, 0), old, 7, 0},
+		{"a helper that knows nobody any more", helper, redirected(helper, 0, 0), old, 7, 0},
+		{"the leader, which knows the next one", 0, redirected(old, other, 8), other, 8, old},
+		{"the leader, which knows an earlier one", helper, redirected(old, other, 6), old, 7, helper},
+		{"the leader, which leads no more", 0, redirected(old, 0, 0), 0, 7, 0},
+		{"a new leader's announcement", helper, served(other, 8), other, 8, helper},
+		{"a late announcement", 0, served(other, 6), old, 7, 0},
+		{"the leader's announcement again", 0, served(old, 7), old, 7, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &desk{lane: &lane{node: &Node{id: 2}, view: &view{}}, leader: old, term: 7, through: tt.through}
+			d.by = map[uint64]*seat{1: {jumps: maxJumps}}
+			tt.hears(d)
+			if d.leader != tt.leader || d.term != tt.term || d.through != tt.by {
+				t.Errorf("%d leads in term %d, by way of %d; want %d in term %d, by way of %d", d.leader, d.term, d.through, tt.leader, tt.term, tt.by)
+			}
+		})
+	}
+	d := &desk{lane: &lane{node: &Node{id: 2}, view: &view{}}, leader: old, term: 7}
+	d.nodeGone(old)
+	if d.speaks(other, office{other, 6}); d.leader != 0 {
+		t.Error("an earlier leader is believed in because the latest one is gone")
+	}
+	for b, want := range map[bug.Bug]uint64{bug.KeepsWrongLeader: old, bug.OldLeaderCounts: other} {
+		d := &desk{lane: &lane{node: &Node{id: 2, bugs: bug.Of(b)}, view: &view{}}, leader: old, term: 7}
+		d.speaks(other, office{other, 8})
+		d.served(office{old, 7})
+		if b == bug.OldLeaderCounts {
+			d.served(office{other, 6})
+		}
+		if d.leader != want {
+			t.Errorf("with %v %d is believed to lead, want %d", b, d.leader, want)
 		}
 	}
 }

@@ -332,15 +332,15 @@ func (l *lane) take(from uint64, m message) {
 	case msgForward:
 		l.forward(from, m)
 	case msgReply:
-		l.desk(m.shard).speaks(from)
+		l.desk(m.shard).speaks(from, m.office)
 		l.desk(m.shard).replied(m.reply)
 	case msgAnswer:
-		l.desk(m.shard).speaks(from)
+		l.desk(m.shard).speaks(from, m.office)
 		l.desk(m.shard).answered(m.answer)
 	case msgRedirect:
 		l.desk(m.shard).redirected(from, m.redirect)
 	case msgServing:
-		l.desk(m.shard).served(from)
+		l.desk(m.shard).served(office{from, m.numbers[0]})
 	}
 }
 

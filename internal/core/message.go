@@ -106,6 +106,18 @@ func replyOf(e shard.Event) (node uint64, p reply, ok bool) {
 	return 0, reply{}, false
 }
 
+// office is who speaks when a leader does, and in which term it leads. Another node may pass
+// its words on. The zero office is of nobody: of one who led when what it tells came about.
+type office struct{ leader, term uint64 }
+
+const officeFields = 2
+
+func appendOffice(b []byte, o office) []byte {
+	return wire.AppendUint(wire.AppendUint(b, o.leader), o.term)
+}
+
+func readOffice(r *wire.Reader) office { return office{r.Uint(anyUint), r.Uint(anyUint)} }
+
 // answer is what a confirmed leader tells of a session.
 type answer struct {
 	session    uint64
@@ -211,17 +223,17 @@ func readOrder(r *wire.Reader) shard.Abandoned {
 type redirect struct {
 	session uint64
 	number  uint64 // of the request; zero: a renewal
-	leader  uint64 // a node; zero: unknown
+	office         // who leads; zero: unknown
 }
 
-const redirectFields = 3
+const redirectFields = 2 + officeFields
 
 func appendRedirect(b []byte, d redirect) []byte {
-	return wire.AppendUint(wire.AppendUint(wire.AppendUint(b, d.session), d.number), d.leader)
+	return appendOffice(wire.AppendUint(wire.AppendUint(b, d.session), d.number), d.office)
 }
 
 func readRedirect(r *wire.Reader) redirect {
-	return redirect{r.Uint(anyUint), r.Uint(anyUint), r.Uint(anyUint)}
+	return redirect{r.Uint(anyUint), r.Uint(anyUint), readOffice(r)}
 }
 
 // message is one decoded message of a lane.
@@ -237,6 +249,7 @@ type message struct {
 	relay    bool
 	command  shard.Command
 	raw      []byte // the command's wire form
+	office   office // reply, answer: who tells it
 	reply    reply
 	answer   answer
 	renewal  renewal
@@ -282,13 +295,13 @@ func readMessage(r *wire.Reader, shards int) message {
 			r.Fail("not a client's command")
 		}
 	case msgReply:
-		fields, m.reply = replyFields, readReply(r)
+		fields, m.reply, m.office = replyFields+officeFields, readReply(r), readOffice(r)
 	case msgRedirect:
 		fields, m.redirect = redirectFields, readRedirect(r)
 	case msgRenew:
 		fields, m.renewal = renewalFields, readRenewal(r)
 	case msgAnswer:
-		fields, m.answer = answerFields, readAnswer(r)
+		fields, m.answer, m.office = answerFields+officeFields, readAnswer(r), readOffice(r)
 	case msgForward:
 		fields = 2
 		m.numbers[0] = r.Uint(anyUint)

@@ -76,11 +76,11 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 	d := redirect{session: client.Number, number: number}
 	if r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
-			d.leader = p.Node
+			d.office = office{p.Node, r.Term()}
 		}
 	}
 	if l.node.points.Taken(point.BlindRedirect) {
-		d.leader = 0
+		d.office = office{}
 	}
 	if l.node.points.Taken(point.StaleRedirect) {
 		if wish := l.view.wish(sh); len(wish) > 0 {
@@ -131,6 +131,14 @@ func (l *lane) forward(from uint64, m message) {
 	f.body = append(f.body, m.inner...)
 }
 
+// office says as whom this node speaks of a shard.
+func (l *lane) office(r *shard.Replica) office {
+	if !r.Serving() {
+		return office{}
+	}
+	return office{l.node.id, r.Term()}
+}
+
 // tell sends one of the table's events to the client that it is for.
 func (l *lane) tell(r *shard.Replica, e shard.Event) {
 	node, p, ok := replyOf(e)
@@ -138,14 +146,15 @@ func (l *lane) tell(r *shard.Replica, e shard.Event) {
 		return
 	}
 	p.generation, p.revision = r.Generation(), r.Revision()
+	as := l.office(r)
 	if node == l.node.id {
-		l.local = append(l.local, message{kind: msgReply, shard: r.Shard(), reply: p})
+		l.local = append(l.local, message{kind: msgReply, shard: r.Shard(), reply: p, office: as})
 		return
 	}
-	fill := func(b []byte) []byte { return appendReply(b, p) }
-	l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields, fill)
+	fill := func(b []byte) []byte { return appendOffice(appendReply(b, p), as) }
+	l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields+officeFields, fill)
 	if l.node.points.Taken(point.DoubleReply) {
-		l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields, fill)
+		l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields+officeFields, fill)
 	}
 }
 
@@ -164,11 +173,14 @@ func (l *lane) answer(r *shard.Replica, a shard.Answer) {
 			m.results = append(m.results, p)
 		}
 	}
+	as := l.office(r)
 	if a.Session.Node == l.node.id {
-		l.local = append(l.local, message{kind: msgAnswer, shard: r.Shard(), answer: m})
+		l.local = append(l.local, message{kind: msgAnswer, shard: r.Shard(), answer: m, office: as})
 		return
 	}
-	l.toClient(a.Session.Node, transport.Urgent, r.Shard(), msgAnswer, answerFields, func(b []byte) []byte { return appendAnswer(b, m) })
+	l.toClient(a.Session.Node, transport.Urgent, r.Shard(), msgAnswer, answerFields+officeFields, func(b []byte) []byte {
+		return appendOffice(appendAnswer(b, m), as)
+	})
 }
 
 // announced is the largest mesh in which a new leader tells everybody. In a larger one
@@ -192,7 +204,7 @@ func (l *lane) announce(r *shard.Replica) {
 			continue
 		}
 		if node == l.node.id {
-			l.local = append(l.local, message{kind: msgServing, shard: r.Shard()})
+			l.local = append(l.local, message{kind: msgServing, shard: r.Shard(), numbers: [3]uint64{r.Term()}})
 			continue
 		}
 		b, f := l.begin(node, transport.Normal, msgServing, r.Shard(), 1)
