@@ -287,6 +287,8 @@ const (
 	KeepsWrongLeader
 	// OldLeaderCounts: a leader of an earlier term takes the place of a later one, if it was heard of last (P15).
 	OldLeaderCounts
+	// DeadByHearsay: gossip that calls a node alive outweighs the proof that it is dead (P33).
+	DeadByHearsay
 
 	end // of the bugs: new ones come before it
 )

@@ -131,4 +131,5 @@ var names = [end]string{
 	OrphansUntaken:        "OrphansUntaken",
 	KeepsWrongLeader:      "KeepsWrongLeader",
 	OldLeaderCounts:       "OldLeaderCounts",
+	DeadByHearsay:         "DeadByHearsay",
 }

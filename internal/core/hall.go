@@ -289,6 +289,9 @@ func (h *hall) know(m seam.Member, state seam.MemberState) {
 		h.people[uint64(m.ID)] = p
 		h.stale = true
 	}
+	if h.node.bugs.Has(bug.DeadByHearsay) && state == seam.Alive {
+		p.proven = false
+	}
 	if p.state == seam.Left || p.proven {
 		return // that is for ever
 	}
