@@ -98,7 +98,7 @@ func TestShrinkIsInterrupted(t *testing.T) {
 		}}
 		first := s.Replay(s.Case(0), false)
 		shrunk := s.Shrink(ctx, first)
-		if !shrunk.Interrupted || shrunk.Confirmed || runs.Load() != at+1 || !strings.HasPrefix(shrunk.After.Err.Error(), "broken: ") || !strings.Contains(shrunk.String(), "runs, and interrupted: ") || strings.Contains(shrunk.String(), "something decides") {
+		if !shrunk.Interrupted || shrunk.Confirmed || runs.Load() != at+1 || !strings.HasPrefix(shrunk.After.Err.Error(), "broken: ") || !strings.Contains(shrunk.String(), ", and interrupted: ") || strings.Contains(shrunk.String(), "something decides") {
 			t.Errorf("interrupted in run %d: %v, after %d runs, %v", at, shrunk, runs.Load(), shrunk.After.Err)
 		}
 		if smaller := len(shrunk.After.Case.Set) > 0; smaller != (at > 1) {
@@ -125,7 +125,7 @@ func TestInterruptedProcess(t *testing.T) {
 	}{
 		{"search", "", os.Interrupt, []string{"--- INTERRUPTED: TestInterruptedProcess: interrupt\n    2 seeds from 0 on, ", ": no failure so far\n    under way: seed 2, at ", "repeat: LOCKMESH_SIMULATE='seed=2' go test "}, 0},
 		{"search", "seed=7", syscall.SIGTERM, []string{"--- INTERRUPTED: TestInterruptedProcess: terminated\n    simulate: interrupted at ", "hosts: 1", "open "}, 1},
-		{"shrinking", "", syscall.SIGTERM, []string{"3 seeds from 0 on, ", "\n    broken: n is ", "\n    seed 2, at 1s", "\n    repeat: LOCKMESH_SIMULATE='seed=2 ", "runs, and interrupted: "}, 0},
+		{"shrinking", "", syscall.SIGTERM, []string{"3 seeds from 0 on, ", "\n    broken: n is ", "\n    seed 2, at 1s", "\n    repeat: LOCKMESH_SIMULATE='seed=2 ", ", and interrupted: "}, 0},
 		{"parallel", "", os.Interrupt, []string{"--- INTERRUPTED: TestInterruptedProcess/a: interrupt\n", "--- INTERRUPTED: TestInterruptedProcess/b: interrupt\n"}, 0},
 	} {
 		dir := t.TempDir()

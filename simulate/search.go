@@ -43,6 +43,9 @@ type Search struct {
 	Wanted bool
 	// Progress hears of each seed that was played, one at a time.
 	Progress func(Progress)
+	// Shrinking hears of each run of Shrink, one at a time: how many there were, and the
+	// smallest failure so far.
+	Shrinking func(Shrunk)
 	// Found hears of each new way in which a seed failed, as soon as one did: not always of
 	// the lowest seed, which the report has. A night's search may not come to its end.
 	Found func(Finding)
@@ -154,13 +157,15 @@ func (r *Report) Err() error {
 	return errors.Join(errs...)
 }
 
-// seeds is a number of them.
-func seeds(n int) string {
-	if n == 1 {
-		return "1 seed"
+// count is a number of things.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
 	}
-	return fmt.Sprintf("%d seeds", n)
+	return fmt.Sprintf("%d %s", n, thing)
 }
+
+func seeds(n int) string { return count(n, "seed") }
 
 // check completes the search, or says what is wrong with it.
 func (s *Search) check() error {

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -48,10 +47,9 @@ func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
 	if o.Err == nil || !smaller(o.Err) || s.check() != nil {
 		return result
 	}
-	x := &shrinker{Search: s, ctx: ctx, class: class, best: o, tried: make(map[string]bool)}
-	b := s.Budget
-	b.Runs, b.Variants, b.For = cmp.Or(max(b.Runs, 0), 1000), cmp.Or(max(b.Variants, 0), 5), cmp.Or(max(b.For, 0), 2*time.Minute)
-	x.budget, x.deadline = b, time.Now().Add(b.For)
+	x := &shrinker{Search: s, ctx: ctx, class: class, before: o, best: o, tried: make(map[string]bool)}
+	x.budget = s.Budget.orDefault()
+	x.deadline = time.Now().Add(x.budget.For)
 	x.shrink()
 	result.Runs, result.After = x.runs, x.best
 	if ctx.Err() == nil {
@@ -80,6 +78,8 @@ type shrinker struct {
 	deadline time.Time
 	variants int // to be tried with a small change
 	runs     int
+	played   int // with those whose failure is not needed
+	before   Outcome
 	best     Outcome
 	tried    map[string]bool // cases that did not fail so
 }
@@ -154,6 +154,9 @@ func (x *shrinker) take(size int, cases ...Case) int {
 				mu.Lock()
 				if i < first && classOf(o.Err) == x.class {
 					first, found = i, o
+				}
+				if x.played++; x.Shrinking != nil {
+					x.Shrinking(Shrunk{Before: x.before, After: x.best, Runs: x.played})
 				}
 			}
 		})

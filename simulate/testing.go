@@ -55,6 +55,10 @@ func testFlag(name string) bool {
 // directory among the temporary ones.
 // Neither a scenario nor an actor may call t.Fatal: its text would come with every run.
 //
+// What takes long tells how it is getting on, every ten seconds or less often: in the log with
+// -v, and else on standard error if that is a terminal, as it is for go test without the name
+// of a package. Shrinking ends when half of what the test had left is over, before -timeout.
+//
 // The first SIGINT or SIGTERM ends the worlds under way, and the shrinking: Test writes what
 // it has by then to standard error, and the process ends, with status 130. A second one ends
 // it at once.
@@ -111,13 +115,15 @@ func Test(t T, s Search) {
 		t.Logf("%v passes: %v simulated, %d events, hash %x\n%s", o.Case, o.Time, o.Events, o.Hash, where)
 		return
 	}
+	x := newTeller(t)
+	x.hear(&s)
 	report, err := s.Run(ctx)
 	if err == nil && len(report.Missing) > 0 {
 		err = report.Err()
 	}
 	text := ""
 	if len(report.Findings) > 0 {
-		text = s.failure(ctx, t, report)
+		text = s.failure(ctx, t, x, report)
 	}
 	switch {
 	case told(ctx):
@@ -245,7 +251,7 @@ func (s *Search) override(words string) (one *Case, err error) {
 }
 
 // failure shrinks the first failure and tells of it. Once ctx has ended it tells what it has.
-func (s Search) failure(ctx context.Context, t T, report *Report) string {
+func (s Search) failure(ctx context.Context, t T, x *teller, report *Report) string {
 	first, others := report.Findings[0].First, s.others(report)
 	if u, ok := errors.AsType[*Unrepeatable](first.Err); ok {
 		return fmt.Sprintf("%v\nrepeat: %s%s", u, s.repeat(u.Case), others)
@@ -253,6 +259,8 @@ func (s Search) failure(ctx context.Context, t T, report *Report) string {
 	if !smaller(first.Err) || ctx.Err() != nil {
 		return fmt.Sprintf("%v%s", first.Err, others)
 	}
+	s.Budget = spare(t, s.Budget)
+	x.shrinks(&s, first)
 	shrunk := s.Shrink(ctx, first)
 	s.Options.Interrupt = ctx.Done()
 	o := s.Replay(shrunk.After.Case, true)
@@ -276,9 +284,9 @@ func (s Search) others(report *Report) (text string) {
 // String tells what has become smaller, and by how much.
 func (s Shrunk) String() string {
 	a, b := s.Before, s.After
-	text := fmt.Sprintf("shrunk in %d runs: ", s.Runs)
+	text := fmt.Sprintf("shrunk in %s: ", count(s.Runs, "run"))
 	if s.Interrupted {
-		text = fmt.Sprintf("shrunk in %d runs, and interrupted: ", s.Runs)
+		text = fmt.Sprintf("shrunk in %s, and interrupted: ", count(s.Runs, "run"))
 	}
 	if n := len(a.Faults); n > 0 { // those of a script have no names, and stay
 		text += fmt.Sprintf("faults %d -> %d, ", n, len(b.Faults))
@@ -301,6 +309,15 @@ func (s Shrunk) String() string {
 	text += fmt.Sprintf("failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
 	if !s.Confirmed && !s.Interrupted {
 		text += "; its last run was another than the one before: something decides that is not the seed"
+	}
+	return text
+}
+
+// soFar tells of a failure that is being shrunk.
+func (s Shrunk) soFar() string {
+	text := count(s.Runs, "run")
+	if n := len(s.Before.Faults); n > 0 {
+		text += fmt.Sprintf(", faults %d -> %d", n, len(s.After.Faults))
 	}
 	return text
 }

@@ -180,7 +180,7 @@ func TestInterruptedCommand(t *testing.T) {
 		want   []string
 	}{
 		{"-keep-going -for 1h", os.Interrupt, exitFailed, []string{"\ninterrupted\nunder way: seed ", ": lockmesh simulate -seed ", "\nFAILED, ", "\nrepeat: lockmesh simulate -seed "}},
-		{"-shrink-for 1h", syscall.SIGTERM, exitFailed, []string{"\nFAILED, ", "\nrepeat: lockmesh simulate -seed ", "runs, and interrupted: "}},
+		{"-shrink-for 1h", syscall.SIGTERM, exitFailed, []string{"\nFAILED, ", "\nrepeat: lockmesh simulate -seed ", ", and interrupted: "}},
 	} {
 		dir := t.TempDir()
 		cmd := exec.Command(os.Args[0], "-test.run=^TestInterruptedCommand$")

@@ -54,10 +54,15 @@ func (m *meter) tellFailure(f simulate.Finding, repeat string) {
 }
 
 // tellShrinking hears of each run of a shrinking.
-func (m *meter) tellShrinking(runs int, elapsed time.Duration) {
-	if elapsed >= m.next {
-		m.show(elapsed, fmt.Sprintf("%s so far, in %v", count(runs, "run"), elapsed.Round(time.Second)))
+func (m *meter) tellShrinking(s simulate.Shrunk, elapsed time.Duration) {
+	if elapsed < m.next {
+		return
 	}
+	faults := ""
+	if n := len(s.Before.Faults); n > 0 {
+		faults = fmt.Sprintf(", faults %d -> %d", n, len(s.After.Faults))
+	}
+	m.show(elapsed, fmt.Sprintf("%s so far, in %v%s", count(s.Runs, "run"), elapsed.Round(time.Second), faults))
 }
 
 func (m *meter) show(elapsed time.Duration, line string) {

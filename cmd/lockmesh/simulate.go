@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate"
@@ -208,16 +207,7 @@ func (r *simulation) others(f simulate.Finding) {
 func (r *simulation) makeSmaller(ctx context.Context, o simulate.Outcome) simulate.Shrunk {
 	m, start := newMeter(r.console, 0, 0), time.Now()
 	s := r.search
-	var mu sync.Mutex
-	runs := 0
-	s.Play = func(w *simulate.World) error {
-		err := r.search.Play(w)
-		mu.Lock()
-		defer mu.Unlock()
-		runs++
-		m.tellShrinking(runs, time.Since(start))
-		return err
-	}
+	s.Shrinking = func(smallest simulate.Shrunk) { m.tellShrinking(smallest, time.Since(start)) }
 	defer m.close()
 	return s.Shrink(ctx, o)
 }

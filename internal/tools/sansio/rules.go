@@ -79,6 +79,7 @@ var exceptions = []exception{
 	{"simulate", "watchdog.go", ruleGo, "it looks on from outside, and changes nothing"},
 	{"simulate", "watchdog.go", ruleSelect, "it waits for real time, or for its end"},
 	{"simulate", "watchdog.go", ruleClock, "it looks for what blocks in real time"},
+	{"simulate", "teller.go", ruleClock, "what a test shows meanwhile, and how much time it has left"},
 	{"simulate", "interrupt.go", ruleGo, "it waits for a signal, outside of all worlds"},
 	{"simulate", "interrupt.go", ruleSelect, "a signal, or the end of the test"},
 	{"simulate", "actor.go", ruleSelect, "whether a channel is closed, without waiting"},
