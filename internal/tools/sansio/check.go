@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockmesh/mesh/internal/tools/load"
 )
 
 // finding is one place where a package does what it must not.
@@ -33,7 +35,7 @@ func check(dir, module string, pure, seeded []string, leaves map[string]string, 
 	for _, p := range slices.Concat(pure, seeded) {
 		paths = append(paths, module+"/"+p)
 	}
-	packages, err := load(dir, paths)
+	packages, err := load.Packages(dir, paths)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -42,13 +44,13 @@ func check(dir, module string, pure, seeded []string, leaves map[string]string, 
 	used := make([]bool, len(exceptions))
 	for _, p := range packages {
 		c := checker{
-			pkg: p, name: strings.TrimPrefix(p.path, module+"/"),
+			pkg: p, name: strings.TrimPrefix(p.Path, module+"/"),
 			module: module, pure: pure, leaves: leaves, exceptions: exceptions, used: used,
 		}
 		if slices.Contains(seeded, c.name) {
 			c.rules = leaks
 		}
-		for _, file := range p.files {
+		for _, file := range p.Files {
 			c.file(file)
 			files++
 		}
@@ -77,7 +79,7 @@ func check(dir, module string, pure, seeded []string, leaves map[string]string, 
 
 // checker looks at one package.
 type checker struct {
-	pkg        *loaded
+	pkg        *load.Package
 	name       string // relative to the module
 	module     string
 	pure       []string
@@ -100,7 +102,7 @@ func (c *checker) report(pos token.Pos, r rule, format string, args ...any) {
 	if c.rules != nil && !slices.Contains(c.rules, r) {
 		return
 	}
-	at := c.pkg.fset.Position(pos)
+	at := c.pkg.Fset.Position(pos)
 	for i, e := range c.exceptions {
 		if e.pkg != c.name || e.rule != r {
 			continue
@@ -171,7 +173,7 @@ func (c *checker) readRemarks(file *ast.File) {
 	}
 }
 
-func (c *checker) line(pos token.Pos) int { return c.pkg.fset.Position(pos).Line }
+func (c *checker) line(pos token.Pos) int { return c.pkg.Fset.Position(pos).Line }
 
 func (c *checker) importSpec(spec *ast.ImportSpec) {
 	path, err := strconv.Unquote(spec.Path.Value)
@@ -220,7 +222,7 @@ func (c *checker) node(n ast.Node) {
 }
 
 func (c *checker) rangeOver(n *ast.RangeStmt) {
-	t := c.pkg.info.TypeOf(n.X)
+	t := c.pkg.Info.TypeOf(n.X)
 	if t == nil {
 		return
 	}
@@ -264,11 +266,11 @@ func over[T types.Type](t types.Type) bool {
 func (c *checker) call(n *ast.CallExpr) {
 	switch fun := ast.Unparen(n.Fun).(type) {
 	case *ast.Ident:
-		if b, ok := c.pkg.info.Uses[fun].(*types.Builtin); ok && b.Name() == "close" {
+		if b, ok := c.pkg.Info.Uses[fun].(*types.Builtin); ok && b.Name() == "close" {
 			c.report(n.Pos(), ruleChannel, "closes a channel")
 		}
 	case *ast.SelectorExpr:
-		f, ok := c.pkg.info.Uses[fun.Sel].(*types.Func)
+		f, ok := c.pkg.Info.Uses[fun.Sel].(*types.Func)
 		if ok && f.Pkg() != nil && f.Pkg().Path() == "slices" && f.Name() == "Sorted" && len(n.Args) == 1 {
 			if arg, ok := ast.Unparen(n.Args[0]).(*ast.CallExpr); ok {
 				if sel, ok := ast.Unparen(arg.Fun).(*ast.SelectorExpr); ok {
@@ -281,13 +283,13 @@ func (c *checker) call(n *ast.CallExpr) {
 
 // ident reports what is forbidden wherever it is named: called, stored or passed on.
 func (c *checker) ident(n *ast.Ident) {
-	if o := c.pkg.info.Uses[n]; o != nil && o.Pkg() != nil && o.Parent() == o.Pkg().Scope() {
+	if o := c.pkg.Info.Uses[n]; o != nil && o.Pkg() != nil && o.Parent() == o.Pkg().Scope() {
 		if o, name := only[o.Pkg().Path()], o.Name(); o.names != nil && !slices.Contains(o.names, name) {
 			c.report(n.Pos(), o.rule, "uses %s", name)
 		}
 	}
-	f, ok := c.pkg.info.Uses[n].(*types.Func)
-	if !ok || f.Pkg() == nil || f.Pkg() == c.pkg.types {
+	f, ok := c.pkg.Info.Uses[n].(*types.Func)
+	if !ok || f.Pkg() == nil || f.Pkg() == c.pkg.Types {
 		return
 	}
 	path := f.Pkg().Path()

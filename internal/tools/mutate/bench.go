@@ -1,0 +1,345 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// bench plays tests, seeds and stories against mutants. Nothing is written into the
+// module: the go command takes a mutant's file from elsewhere (-overlay).
+type bench struct {
+	dir     string // the module's
+	seeds   int    // of the standard storm, in all profiles
+	first   uint64 // of them
+	tales   int    // seeds of each story
+	cap     time.Duration
+	workers int
+	stories []string
+
+	mu    sync.Mutex
+	usual map[string]time.Duration // how long a stage, or a story, takes with the program
+	hits  map[string]int           // mutants that a story noticed
+}
+
+// Limits of one stage. A mutant that needs longer hangs.
+const (
+	leastCap  = 10 * time.Second // and three times what the program takes
+	blindCap  = time.Minute      // where it is not known how long the program takes
+	buildCap  = 5 * time.Minute
+	maxMemory = 8 << 30 // bytes of address space
+	maxOutput = 64 << 10
+)
+
+func (b *bench) limit(what string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d, ok := b.usual[what]; ok {
+		return leastCap + 3*d
+	}
+	return blindCap
+}
+
+// place is where one mutant is built and tried.
+type place struct {
+	*bench
+	dir     string
+	overlay string // a file; none for the program itself
+	built   map[string]string
+	cpu     time.Duration // processor time that commands took
+}
+
+func (b *bench) newPlace(m *mutant) (*place, error) {
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return nil, err
+	}
+	p := &place{bench: b, dir: dir, built: make(map[string]string)}
+	if m == nil {
+		return p, nil
+	}
+	src, err := m.source()
+	if err != nil {
+		return p, err
+	}
+	file := filepath.Join(dir, filepath.Base(m.path))
+	p.overlay = filepath.Join(dir, "overlay.json")
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{m.path: file}})
+	if err != nil {
+		return p, err
+	}
+	return p, errors.Join(os.WriteFile(file, src, 0o666), os.WriteFile(p.overlay, overlay, 0o666))
+}
+
+func (p *place) close() { _ = os.RemoveAll(p.dir) }
+
+// errHangs is that a command took too long.
+var errHangs = errors.New("it takes too long")
+
+// command runs something for no longer than limit. It returns what that wrote, cut off
+// where it is long.
+func (p *place) command(ctx context.Context, limit time.Duration, dir, name string, args ...string) (string, error) {
+	timed, cancel := context.WithTimeoutCause(ctx, limit, errHangs)
+	defer cancel()
+	cmd := exec.CommandContext(timed, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(max(1, runtime.NumCPU()/p.workers)), "TMPDIR="+p.dir)
+	cmd.WaitDelay = time.Second
+	out := &head{}
+	cmd.Stdout, cmd.Stderr = out, out
+	err := cmd.Start()
+	if err == nil {
+		if name != "go" {
+			limitMemory(cmd.Process.Pid)
+		}
+		err = cmd.Wait()
+		p.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	if cause := context.Cause(timed); err != nil && cause != nil {
+		err = cause
+	}
+	return string(out.text), err
+}
+
+// head keeps the beginning of what is written.
+type head struct{ text []byte }
+
+func (h *head) Write(b []byte) (int, error) {
+	h.text = append(h.text, b[:min(len(b), maxOutput-len(h.text))]...)
+	return len(b), nil
+}
+
+// errUnbuilt is that the go command could not build something.
+var errUnbuilt = errors.New("it cannot be built")
+
+// build builds a command, or with test a package's tests, and returns the file.
+func (p *place) build(ctx context.Context, pkg string, test bool) (string, error) {
+	key := fmt.Sprint(pkg, test)
+	if file := p.built[key]; file != "" {
+		return file, nil
+	}
+	file := filepath.Join(p.dir, fmt.Sprintf("program%d", len(p.built)))
+	args := []string{"build", "-buildvcs=false"}
+	if test {
+		args = []string{"test", "-c", "-vet=off"}
+	}
+	args = append(args, "-ldflags=-w", "-o", file)
+	if p.overlay != "" {
+		args = append(args, "-overlay", p.overlay)
+	}
+	out, err := p.command(ctx, buildCap, p.bench.dir, "go", append(args, "./"+pkg)...)
+	if err != nil {
+		if _, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = fmt.Errorf("%w: %s", errUnbuilt, out)
+		}
+		return "", err
+	}
+	p.built[key] = file
+	return file, nil
+}
+
+// stage is one way to notice a mutant.
+type stage struct {
+	name string
+	// run returns what noticed the mutant, or "". An error says that nothing is known.
+	run func(ctx context.Context, p *place) (string, error)
+}
+
+// stages returns what is played against mutants of a target, in this order: cheap ones
+// first, and those that need a program of their own last.
+func (b *bench) stages(t target) (all []stage) {
+	for _, s := range t.before {
+		all = append(all, b.tests(s))
+	}
+	all = append(all, stage{"seeds", b.storm}, stage{"stories", b.tell})
+	for _, s := range t.after {
+		all = append(all, b.tests(s))
+	}
+	return all
+}
+
+// failedTest is how a test binary names the first test that failed.
+var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: (.*)|^fatal error: (.*)`)
+
+func (b *bench) tests(s suite) stage {
+	return stage{s.String(), func(ctx context.Context, p *place) (string, error) {
+		file, err := p.build(ctx, s.pkg, true)
+		if err != nil {
+			return "", err
+		}
+		args := []string{"-test.failfast", "-test.timeout=0"}
+		if s.short {
+			args = append(args, "-test.short")
+		}
+		tries := 1
+		if s.real {
+			tries = 2
+		}
+		var found string
+		for range tries {
+			out, err := p.timed(ctx, s.String(), filepath.Join(b.dir, s.pkg), file, args...)
+			if found, err = noticed(out, err); found == "" || found == byTime || err != nil {
+				return found, err
+			}
+		}
+		return found, nil
+	}}
+}
+
+// byTime is what noticed a mutant that hangs.
+const byTime = "time"
+
+// noticed returns what a command's output and error say of a mutant.
+func noticed(out string, err error) (string, error) {
+	_, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.Is(err, errHangs):
+		return byTime, nil
+	case !exited:
+		return "", err
+	}
+	if m := failedTest.FindStringSubmatch(out); m != nil {
+		return cmp.Or(m[1], m[2], m[3]), nil
+	}
+	return err.Error(), nil
+}
+
+// timed is command for a stage, or a part of one: with the program it notes how long that
+// takes.
+func (p *place) timed(ctx context.Context, what, dir, name string, args ...string) (string, error) {
+	begun := time.Now()
+	out, err := p.command(ctx, p.limit(what), dir, name, args...)
+	if p.overlay == "" {
+		p.mu.Lock()
+		p.usual[what] = time.Since(begun)
+		p.mu.Unlock()
+	}
+	return out, err
+}
+
+// simulate runs cmd/lockmesh, whose search ends with the first failure, and makes it no smaller.
+func (p *place) simulate(ctx context.Context, what string, args ...string) (string, error) {
+	file, err := p.build(ctx, "cmd/lockmesh", false)
+	if err != nil {
+		return "", err
+	}
+	out, err := p.timed(ctx, what, p.bench.dir, file, append([]string{"simulate"}, args...)...)
+	found, err := noticed(out, err)
+	if found != "" && found != byTime {
+		if _, after, ok := strings.Cut(out, "FAILED"); ok {
+			_, after, _ = strings.Cut(after, ": ")
+			found, _, _ = strings.Cut(after, "\n")
+		}
+	}
+	return found, err
+}
+
+func (b *bench) storm(ctx context.Context, p *place) (string, error) {
+	return p.simulate(ctx, "seeds", "-profile", "all", "-shrink=false",
+		"-seeds", strconv.Itoa(b.seeds), "-seed", strconv.FormatUint(b.first, 10))
+}
+
+// tell plays the stories, those first that have noticed most.
+func (b *bench) tell(ctx context.Context, p *place) (string, error) {
+	b.mu.Lock()
+	order := slices.Clone(b.stories)
+	slices.SortStableFunc(order, func(x, y string) int {
+		return cmp.Or(cmp.Compare(b.hits[y], b.hits[x]), cmp.Compare(b.usual[x], b.usual[y]))
+	})
+	b.mu.Unlock()
+	for _, file := range order {
+		found, err := p.simulate(ctx, file, "-story", file, "-seed", "1", "-seeds", strconv.Itoa(b.tales))
+		if err != nil {
+			return "", err
+		}
+		if found != "" {
+			b.mu.Lock()
+			b.hits[file]++
+			b.mu.Unlock()
+			name := strings.TrimSuffix(filepath.Base(file), ".txt")
+			if found == byTime {
+				return byTime, nil
+			}
+			return name + ": " + found, nil
+		}
+	}
+	return "", nil
+}
+
+// prove plays everything against the program itself: it must pass, and the time that it
+// takes bounds what mutants may take.
+func (b *bench) prove(ctx context.Context, targets []target, tell func(string)) error {
+	p, err := b.newPlace(nil)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	proven := make(map[string]bool)
+	for _, t := range targets {
+		for _, s := range b.stages(t) {
+			if proven[s.name] {
+				continue
+			}
+			proven[s.name] = true
+			begun, before := time.Now(), p.cpu
+			found, err := s.run(ctx, p)
+			if err != nil {
+				return err
+			}
+			if found != "" {
+				return fmt.Errorf("%s fails without any mutant: %s", s.name, found)
+			}
+			tell(fmt.Sprintf("%s passes in %.1fs, %.1fs of them processor time", s.name, time.Since(begun).Seconds(), (p.cpu - before).Seconds()))
+		}
+	}
+	return nil
+}
+
+// judge plays one stage after another against m, until one notices it.
+func (b *bench) judge(ctx context.Context, m *mutant, stages []stage) (result, error) {
+	r := result{verdict: survived, id: m.id, place: fmt.Sprintf("%s:%d: %s", m.file, m.line, m.change())}
+	begun := time.Now()
+	p, err := b.newPlace(m)
+	if p != nil {
+		defer p.close()
+	}
+	if err != nil {
+		return r, err
+	}
+	capped, cancel := context.WithTimeout(ctx, b.cap)
+	defer cancel()
+	for _, s := range stages {
+		found, err := s.run(capped, p)
+		r.took, r.cpu = time.Since(begun), p.cpu
+		switch {
+		case ctx.Err() != nil:
+			return r, ctx.Err()
+		case found != "":
+			r.verdict, r.stage, r.detail = killed, s.name, found
+			return r, nil
+		case capped.Err() != nil:
+			r.verdict, r.stage = undecided, s.name
+			return r, nil
+		case errors.Is(err, errUnbuilt):
+			r.verdict, r.stage, r.detail = unbuilt, s.name, err.Error()
+			return r, nil
+		case err != nil:
+			return r, fmt.Errorf("%s: %w", m.id, err)
+		}
+	}
+	return r, nil
+}

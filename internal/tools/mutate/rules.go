@@ -1,0 +1,113 @@
+package main
+
+import "regexp"
+
+const module = "github.com/lockmesh/mesh"
+
+// mutated lists the packages that mutants are made of, relative to the module, and what
+// is played against theirs: the tests of packages, in this order, before the simulator,
+// and those after it.
+var mutated = []target{
+	{"shard", []suite{{pkg: "shard", short: true}, {pkg: "internal/core", short: true}}, []suite{mesh, {pkg: "shard"}}},
+	{"internal/core", []suite{{pkg: "internal/core", short: true}}, []suite{mesh}},
+	{"internal/founding", []suite{{pkg: "internal/founding", short: true}}, []suite{mesh, {pkg: "internal/founding"}}},
+	{".", []suite{mesh}, nil},
+}
+
+var mesh = suite{pkg: ".", short: true, real: true}
+
+// target is one of those packages.
+type target struct {
+	pkg           string
+	before, after []suite
+}
+
+// suite is the tests of one package.
+type suite struct {
+	pkg   string
+	short bool // with -short
+	real  bool // over real time, so that the machine's load can make them fail: they must do so twice
+}
+
+func (s suite) String() string {
+	name := s.pkg
+	if name == "." {
+		name = "mesh"
+	}
+	if !s.short {
+		return name + " long tests"
+	}
+	return name + " tests"
+}
+
+// In a program no deliberate bug is switched on, no fault point is taken, and nobody
+// watches. What can only come about otherwise is not mutated.
+
+// always are functions whose result is the same in every program.
+var always = map[string]truth{
+	"(" + module + "/internal/bug.Set).Has":         no,
+	"(" + module + "/internal/bug.Set).Empty":       yes,
+	"(*" + module + "/internal/point.Points).Taken": no,
+}
+
+// watchers are the types of those who watch: nil in every program.
+var watchers = map[string]bool{
+	module + "/internal/seam.Instrumented": true,
+	module + "/internal/seam.Observer":     true,
+	module + "/internal/seam.Clients":      true,
+	module + "/internal/seam.Caller":       true,
+	module + "/internal/seam.Holder":       true,
+}
+
+// hooks are the functions of those who watch, by struct and field: likewise.
+var hooks = map[string]bool{
+	module + "/shard.Watch.Applied":    true,
+	module + "/shard.Watch.Became":     true,
+	module + "/shard.Table.observe":    true,
+	module + "/shard.Founding.Observe": true,
+}
+
+// mute are functions that a program does not need in order to be right: logs, marks, and
+// what makes texts. Neither their calls nor what they are given is mutated.
+var mute = regexp.MustCompile(`^(` +
+	`\(\*log/slog\.Logger\)\..*|log/slog\..*|fmt\..*|errors\.New|strconv\.Quote|` + // errors are told apart by what they wrap
+	`\(\*` + regexp.QuoteMeta(module) + `/internal/point\.Points\)\.Reach|` +
+	`\(\*` + regexp.QuoteMeta(module) + `/shard\.Table\)\.decided|` +
+	`\(\*` + regexp.QuoteMeta(module) + `/internal/founding\.Machine\)\.log|` +
+	`\(` + regexp.QuoteMeta(module) + `/internal/seam\.(Observer|Clients|Caller|Holder)\)\..*|` +
+	regexp.QuoteMeta(module) + `\.invalid|` + // the text of ErrInvalidOption
+	`\(\*?sync\.(RW)?Mutex\)\..*` + // without a lock nothing works, or only -race sees it
+	`)$`)
+
+// idle are functions that return what they are given, in other room.
+var idle = regexp.MustCompile(`^(slices\.(Grow|Clip)|` + regexp.QuoteMeta(module) + `/shard\.shrink)$`)
+
+// switches are the types of settings that a program does not need to be right. What sets
+// one is not mutated.
+var switches = map[string]bool{
+	module + "/internal/bug.Set":      true,
+	module + "/internal/point.Points": true,
+	module + "/shard.Watch":           true,
+	"log/slog.Logger":                 true,
+}
+
+// even are functions whose arguments are not swapped: because that changes nothing, or
+// because nothing at all works then.
+var even = regexp.MustCompile(`^((slices|maps|bytes)\.Equal|errors\.(Is|Join)|math/rand/v2\.NewPCG|slices\.(Delete|Insert)|.*\.[aA]ppend[A-Z]\w*)$`)
+
+// exception leaves functions out, and what only they call.
+type exception struct {
+	pkg  string // relative to the module, or * for all
+	name *regexp.Regexp
+	why  string
+}
+
+var exceptions = []exception{
+	{"*", regexp.MustCompile(`(^|\.)(String|Error|describe\w*|Describe)$`), "texts"},
+	{"shard", regexp.MustCompile(`^Table\.check(Command|All|Entry|Session)$`), "assertions: they notice mutants, and only tests have them"},
+	{"shard", regexp.MustCompile(`^quiet\.`), "raft's log"},
+	{"shard", regexp.MustCompile(`^(shrink|Replica\.squeeze)$`), "room, and fault points"},
+	{"shard", regexp.MustCompile(`^Table\.(Sum|Sessions)$`), "for tests and for those who look into a simulation"},
+	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked)|lane\.watch)$`), "for those who look into a simulation"},
+	{".", regexp.MustCompile(`^(brief|lineOf|reportLeak)$`), "texts of errors and of the log"},
+}

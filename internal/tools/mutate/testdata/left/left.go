@@ -1,0 +1,121 @@
+// Package left has code that can matter in a program, on the lines that say what is
+// changed in them, and code that cannot.
+package left
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/seam"
+)
+
+type machine struct {
+	log      *slog.Logger
+	bugs     bug.Set
+	points   *point.Points
+	observer seam.Observer
+	count    int
+	haunted  bool // only a bug sets it
+	early    int  // only a bug reads it
+	late     bool
+}
+
+func newMachine(log *slog.Logger, bugs bug.Set, late bool) *machine {
+	return &machine{
+		log: log, bugs: bugs,
+		late: late, // want forget
+	}
+}
+
+func (m *machine) bugsAndPoints(n int) int {
+	if m.bugs.Has(bug.NoDedup) {
+		m.haunted = true
+		return n + 1
+	}
+	if !m.bugs.Has(bug.GhostSessions) {
+		m.count = n // want drop
+	}
+	if n > 2 || m.bugs.Has(bug.NoDedup) { // want compare negate one part
+		return m.ghost(n)*n - 7 // want drop one sign
+	}
+	rash := n > 5 && m.points.Taken(point.HastyRetry)
+	switch {
+	case rash:
+		m.count++
+	case m.haunted:
+		m.count--
+	case m.points.Taken(point.LoseReply):
+		m.late = false
+	case m.late: // want negate
+		m.count-- // want drop sign
+	}
+	if !m.bugs.Has(bug.LostWakeUp) {
+		return m.count // want drop
+	}
+	m.count++
+	return m.spooky(n)
+}
+
+// ghost is called by live code.
+func (m *machine) ghost(n int) int { return n * n }
+
+// spooky is not, nor is what it calls.
+func (m *machine) spooky(n int) int { return m.spookier(n) + 1 }
+
+func (m *machine) spookier(n int) int { return n - 1 }
+
+// forgets is false in every program.
+func (m *machine) forgets(n int) bool {
+	if !m.bugs.Has(bug.NumbersEvicted) {
+		return false
+	}
+	return n > 3
+}
+
+func (m *machine) marksAndLogs(n int) error {
+	if n > 3 {
+		m.points.Reach(point.DeepQueue)
+	}
+	if m.forgets(n) {
+		n = 4
+	}
+	seen := 0
+	for i := range n {
+		seen += i
+	}
+	if seen > 2 {
+		m.log.Info("many", "seen", seen+1)
+	}
+	m.early = n + 1
+	switch {
+	case n > 10:
+		m.points.Reach(point.DeepQueue)
+	case n > 5:
+	default:
+		panic(fmt.Sprintf("no number is %d", n-1))
+	}
+	if n < 0 {
+		panic("negative")
+	}
+	if m.observer != nil && n > 1 {
+		m.observer.Founded(1, 2)
+	}
+	if n == 8 { // want compare one
+		return fmt.Errorf("%w: %d", errors.ErrUnsupported, n+1) // want drop
+	}
+	return nil
+}
+
+func (m *machine) String() string {
+	if m.count > 0 {
+		return "some"
+	}
+	return "none"
+}
+
+func (m *machine) excepted() { m.onlyFromThere() }
+
+func (m *machine) onlyFromThere() { m.count = 3 }
