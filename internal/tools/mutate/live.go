@@ -204,34 +204,6 @@ func watches(p *load.Package, e ast.Expr) bool {
 	return ok && a.Type != nil && watchers[typeName(p.Info.TypeOf(a.Type))]
 }
 
-// assigned returns what an expression names that stands for a variable or a field.
-func assigned(p *load.Package, e ast.Expr) (*ast.Ident, types.Object) {
-	if e == nil {
-		return nil, nil
-	}
-	var id *ast.Ident
-	switch e := ast.Unparen(e).(type) {
-	case *ast.Ident:
-		id = e
-	case *ast.SelectorExpr:
-		id = e.Sel
-	default:
-		return nil, nil
-	}
-	if o := p.Info.Defs[id]; o != nil {
-		return id, o
-	}
-	return id, used(p, id)
-}
-
-// used returns what id stands for: of a generic type's field, the one that is declared.
-func used(p *load.Package, id *ast.Ident) types.Object {
-	if v, ok := p.Info.Uses[id].(*types.Var); ok {
-		return v.Origin()
-	}
-	return p.Info.Uses[id]
-}
-
 // truth tells what is known of a condition.
 func (f *facts) truth(p *load.Package, e ast.Expr) truth {
 	switch e := ast.Unparen(e).(type) {
@@ -322,12 +294,6 @@ func (f *facts) returned(p *load.Package, list []ast.Stmt, asked int) (v truth, 
 		}
 	}
 	return unknown, false
-}
-
-// literal reports whether e is true or false.
-func literal(e ast.Expr) bool {
-	id, ok := ast.Unparen(e).(*ast.Ident)
-	return ok && (id.Name == "true" || id.Name == "false")
 }
 
 // walk visits the live nodes of a function, each before what is in it, with those that
@@ -444,19 +410,6 @@ func (f *facts) lost(p *load.Package, e ast.Expr) bool {
 	return id != nil && (f.unread(o) || id.Name == "_")
 }
 
-// calls reports whether anything is called in the expressions, builtins and conversions aside.
-func calls(p *load.Package, list []ast.Expr) (found bool) {
-	for _, e := range list {
-		ast.Inspect(e, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && builtin(p, call) == "" && !p.Info.Types[call.Fun].IsType() {
-				found = true
-			}
-			return !found
-		})
-	}
-	return found
-}
-
 // never reports whether the conditions of a clause are never met.
 func (f *facts) never(p *load.Package, c *ast.CaseClause) bool {
 	for _, e := range c.List {
@@ -488,128 +441,4 @@ func (f *facts) prune(p *load.Package, n ast.Node, pruned map[ast.Node]bool) {
 			over = true
 		}
 	}
-}
-
-// leaves reports whether a block ends by going elsewhere.
-func leaves(b *ast.BlockStmt) bool {
-	if len(b.List) == 0 {
-		return false
-	}
-	switch b.List[len(b.List)-1].(type) {
-	case *ast.ReturnStmt, *ast.BranchStmt:
-		return true
-	}
-	return false
-}
-
-// functions returns the functions and methods that a package declares.
-func functions(p *load.Package) (all []*ast.FuncDecl) {
-	for _, file := range p.Files {
-		for _, d := range file.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok {
-				all = append(all, fn)
-			}
-		}
-	}
-	return all
-}
-
-// nameOf returns the full name of a declared function.
-func nameOf(p *load.Package, fn *ast.FuncDecl) string {
-	o, ok := p.Info.Defs[fn.Name].(*types.Func)
-	if !ok {
-		return ""
-	}
-	return fullName(o)
-}
-
-func fullName(f *types.Func) string { return f.Origin().FullName() }
-
-// shortName returns a function's name in its package: Receiver.method.
-func shortName(fn *ast.FuncDecl) string {
-	if fn.Recv == nil || len(fn.Recv.List) == 0 {
-		return fn.Name.Name
-	}
-	t := fn.Recv.List[0].Type
-	for {
-		switch e := t.(type) {
-		case *ast.StarExpr:
-			t = e.X
-			continue
-		case *ast.IndexExpr:
-			t = e.X
-			continue
-		case *ast.IndexListExpr:
-			t = e.X
-			continue
-		case *ast.Ident:
-			return e.Name + "." + fn.Name.Name
-		}
-		return fn.Name.Name
-	}
-}
-
-// callee returns the full name of the function that a call names, or "".
-func callee(p *load.Package, call *ast.CallExpr) string {
-	fun := ast.Unparen(call.Fun)
-	if i, ok := fun.(*ast.IndexExpr); ok {
-		fun = i.X
-	}
-	var id *ast.Ident
-	switch e := fun.(type) {
-	case *ast.Ident:
-		id = e
-	case *ast.SelectorExpr:
-		id = e.Sel
-	default:
-		return ""
-	}
-	if o, ok := p.Info.Uses[id].(*types.Func); ok {
-		return fullName(o)
-	}
-	return ""
-}
-
-// builtin returns the name of the builtin function that a call names, or "".
-func builtin(p *load.Package, call *ast.CallExpr) string {
-	if id, ok := ast.Unparen(call.Fun).(*ast.Ident); ok {
-		if b, ok := p.Info.Uses[id].(*types.Builtin); ok {
-			return b.Name()
-		}
-	}
-	return ""
-}
-
-// typeName returns the full name of a named type, or of what it points to, or "".
-func typeName(t types.Type) string {
-	if t == nil {
-		return ""
-	}
-	if ptr, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = ptr.Elem()
-	}
-	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() != nil {
-		return named.Obj().Pkg().Path() + "." + named.Obj().Name()
-	}
-	return ""
-}
-
-func isBool(t types.Type) bool {
-	if t == nil {
-		return false
-	}
-	b, ok := t.Underlying().(*types.Basic)
-	return ok && b.Info()&types.IsBoolean != 0
-}
-
-// structOf returns the struct that t is, or points to, or nil.
-func structOf(t types.Type) *types.Struct {
-	if t == nil {
-		return nil
-	}
-	if ptr, ok := t.Underlying().(*types.Pointer); ok {
-		t = ptr.Elem()
-	}
-	s, _ := t.Underlying().(*types.Struct)
-	return s
 }

@@ -75,6 +75,26 @@ func (m *mutant) source() ([]byte, error) {
 	return slices.Concat(src[:m.from], []byte(m.text), src[m.to:]), nil
 }
 
+// compiles reports whether a mutant is a program. One goroutine at a time may ask.
+func (m *mutant) compiles() bool {
+	src, err := m.source()
+	if err != nil {
+		return false
+	}
+	file, err := m.pkg.Parse(m.path, src)
+	if err != nil {
+		return false
+	}
+	files := slices.Clone(m.pkg.Files)
+	for i, f := range files {
+		if m.pkg.Fset.File(f.Pos()).Name() == m.path {
+			files[i] = file
+		}
+	}
+	_, _, err = m.pkg.Check(files)
+	return err == nil
+}
+
 // identify names mutants after what they change: package, function, operator, and a hash
 // of the code and of how often it came before in the function. So a mutant keeps its name
 // when lines move, and has another one when what it changes does.

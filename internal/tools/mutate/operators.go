@@ -313,19 +313,6 @@ func (m *maker) statement(n ast.Stmt, above []ast.Node) {
 	m.make(drop, n.Pos(), n.End(), "", n)
 }
 
-// listOf returns the statements right in n.
-func listOf(n ast.Node) []ast.Stmt {
-	switch n := n.(type) {
-	case *ast.BlockStmt:
-		return n.List
-	case *ast.CaseClause:
-		return n.Body
-	case *ast.CommClause:
-		return n.Body
-	}
-	return nil
-}
-
 func (m *maker) assignment(n *ast.AssignStmt) {
 	if to := signs[n.Tok]; to != "" && isNumber(m.p.Info.TypeOf(n.Lhs[0])) {
 		m.replace(sign, n, m.text(n.Pos(), n.TokPos)+to+m.text(n.TokPos+2, n.End()))
@@ -418,31 +405,3 @@ func (m *maker) literal(n *ast.CompositeLit) {
 }
 
 func (m *maker) constant(e ast.Expr) bool { return m.p.Info.Types[e].Value != nil }
-
-func isNumber(t types.Type) bool {
-	if t == nil {
-		return false
-	}
-	b, ok := t.Underlying().(*types.Basic)
-	return ok && b.Info()&types.IsNumeric != 0
-}
-
-// compiles reports whether a mutant is a program. One goroutine at a time may ask.
-func (m *mutant) compiles() bool {
-	src, err := m.source()
-	if err != nil {
-		return false
-	}
-	file, err := m.pkg.Parse(m.path, src)
-	if err != nil {
-		return false
-	}
-	files := slices.Clone(m.pkg.Files)
-	for i, f := range files {
-		if m.pkg.Fset.File(f.Pos()).Name() == m.path {
-			files[i] = file
-		}
-	}
-	_, _, err = m.pkg.Check(files)
-	return err == nil
-}
