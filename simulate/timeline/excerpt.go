@@ -330,6 +330,15 @@ func (x *tale) faults() {
 	if begins == 0 {
 		begins = x.verdict.ID
 	}
+	again, down := make(map[int]bool), make(map[string]bool) // that a host runs at first is no news
+	for i := range x.Moments {
+		switch m := &x.Moments[i]; m.Kind {
+		case Down:
+			down[m.Host] = true
+		case Up:
+			again[m.ID] = down[m.Host]
+		}
+	}
 	over := make(map[int]bool) // faults that ended before
 	for i := x.verdict.ID - 2; i >= 0; i-- {
 		m := &x.Moments[i]
@@ -341,7 +350,7 @@ func (x *tale) faults() {
 			meanwhile = meanwhile || !over[m.ID]
 		case Struck, Down, Paused, Resumed:
 		case Up:
-			meanwhile = meanwhile && m.At > 0
+			meanwhile = meanwhile && again[m.ID]
 		default:
 			continue
 		}

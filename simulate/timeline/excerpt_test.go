@@ -205,3 +205,15 @@ func TestExcerptOfWhatIsAboutNothing(t *testing.T) {
 	tl.Moments[6].Text = "shard 3: two lead"
 	told(t, tl, 99, `a/w asks for "k", lock`, "b shard 3: leader in term 2", "b/v a user's", `b/v always "sun" is broken`, "- FAILURE: shard 3: two lead")
 }
+
+// That a host runs is news only when it did not before.
+func TestExcerptTellsOfRestarts(t *testing.T) {
+	tl := made(t,
+		Moment{Kind: Called, Host: "a", Actor: "w", Key: "k", Text: "lock"},
+		Moment{Kind: Up, Host: "b"},
+		Moment{Kind: Down, Host: "c"},
+		Moment{Kind: Up, Host: "c"},
+		Moment{Kind: Failure, Text: `G4: "k" is asked for on a`},
+	)
+	told(t, tl, 99, `a/w asks for "k", lock`, "c down", "c up", `- FAILURE: G4: "k" is asked for on a`)
+}
