@@ -639,7 +639,7 @@ func TestRegister(t *testing.T) {
 	defer w.Close()
 	r := w.Register("disk")
 	first, again := r.Write(5), r.Write(5)
-	if !first || !again || r.Write(4) || !r.Write(6) || r.Refused != 1 || w.Register("disk") != r {
+	if !first || !again || r.Write(4) || !r.Write(6) || r.Refused != 1 || r.Writes != 4 || w.Register("disk") != r {
 		t.Errorf("register %+v", r)
 	}
 }

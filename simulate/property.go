@@ -3,6 +3,8 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -20,8 +22,9 @@ type Property struct {
 
 // Wanted tells whether some world of a search must meet the property: a claim that no
 // world ever came to proves nothing. The library's own marks are not for a user's
-// scenario to meet; "lockmesh simulate -marks" demands them.
-func (p Property) Wanted() bool { return p.Kind != Unreachable && p.Kind != Mark }
+// scenario to meet; "lockmesh simulate -marks" demands them. Nor must a register have had
+// something to refuse: see [Report.Unfenced].
+func (p Property) Wanted() bool { return p.Kind != Unreachable && p.Kind != Mark && p.Kind != Fence }
 
 func (p Property) String() string {
 	return fmt.Sprintf("%v %q: met %d of %d times", p.Kind, p.Name, p.Met, p.Asked)
@@ -38,10 +41,11 @@ const (
 	Reachable                       // [World.Reachable]
 	Unreachable                     // [World.Unreachable]
 	Mark                            // a rare situation in the library's own code
+	Fence                           // a [Register] refuses a write: Asked counts all writes to it
 )
 
 func (k PropertyKind) String() string {
-	return [...]string{"expected", "always", "sometimes", "reachable", "unreachable", "mark"}[k]
+	return [...]string{"expected", "always", "sometimes", "reachable", "unreachable", "mark", "fence"}[k]
 }
 
 // Always fails the run at once unless ok: there is a bug, and here is where it shows.
@@ -87,11 +91,16 @@ func (w *World) Expect(names ...string) {
 }
 
 // Properties returns what the world has to say of each property: those of its scenario,
-// in the order in which they came up, and then the library's own marks, met or not.
+// in the order in which they came up, its registers, by name, and then the library's own
+// marks, met or not.
 func (w *World) Properties() []Property {
-	all := make([]Property, 0, len(w.properties)+len(w.marks))
+	all := make([]Property, 0, len(w.properties)+len(w.registers)+len(w.marks))
 	for _, p := range w.properties {
 		all = append(all, *p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.registers)) {
+		r := w.registers[name]
+		all = append(all, Property{fmt.Sprintf("register %q", name), Fence, uint64(r.Writes), uint64(r.Refused)})
 	}
 	for _, m := range point.Marks() {
 		all = append(all, Property{m.String(), Mark, w.marks[m], w.marks[m]})

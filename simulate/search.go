@@ -157,6 +157,18 @@ func (r *Report) Err() error {
 	return errors.Join(errs...)
 }
 
+// Unfenced tells, a line for each, of the registers that refused no write in any world. No
+// stale token came to them: whether the fence holds, and whether it is needed, the search does
+// not show. That is no failure: see [Register].
+func (r *Report) Unfenced() (lines []string) {
+	for _, p := range r.Properties {
+		if p.Kind == Fence && p.Met == 0 {
+			lines = append(lines, fmt.Sprintf("%s refused none of %s: no stale token came to it, so this shows nothing about fencing", p.Name, count(int(p.Asked), "write")))
+		}
+	}
+	return lines
+}
+
 // count is a number of things.
 func count(n int, thing string) string {
 	if n != 1 {

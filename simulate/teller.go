@@ -13,6 +13,7 @@ import (
 // read when it is of no use any more.
 type teller struct {
 	say   func(line string) // nil: nobody would see it
+	logs  bool              // that is the test's log
 	start time.Time         // of the shrinking
 	next  time.Duration     // not before so much time has passed
 }
@@ -26,6 +27,7 @@ func newTeller(t T) *teller {
 	v := flag.Lookup("test.v") // "test2json" with -json
 	switch {
 	case v != nil && v.Value.String() != "false":
+		x.logs = true
 		x.say = func(line string) { t.Logf("%s", line) }
 	case err == nil && info.Mode()&os.ModeCharDevice != 0:
 		x.say = func(line string) { _, _ = fmt.Fprintf(os.Stderr, "%s: %s\n", t.Name(), line) }
@@ -55,6 +57,15 @@ func (x *teller) tell(elapsed time.Duration, line string) {
 	if x.say != nil && elapsed >= x.next {
 		x.next = elapsed + max(tellEvery, elapsed/10)
 		x.say(line)
+	}
+}
+
+// also says what a test that passes has logged, where its log is not shown.
+func (x *teller) also(lines []string) {
+	for _, line := range lines {
+		if x.say != nil && !x.logs {
+			x.say(line)
+		}
 	}
 }
 

@@ -55,6 +55,9 @@ func testFlag(name string) bool {
 // directory among the temporary ones.
 // Neither a scenario nor an actor may call t.Fatal: its text would come with every run.
 //
+// A test that passes logs what was played, and of registers that refused nothing (see
+// [Report.Unfenced]), which a terminal also shows without -v.
+//
 // What takes long tells how it is getting on, every ten seconds or less often: in the log with
 // -v, and else on standard error if that is a terminal, as it is for go test without the name
 // of a package. Shrinking ends when half of what the test had left is over, before -timeout.
@@ -133,7 +136,9 @@ func Test(t T, s Search) {
 	case err != nil:
 		t.Fatalf("%v", err)
 	default:
-		t.Logf("%s: no failure", s.played(report))
+		notes := report.Unfenced()
+		t.Logf("%s", strings.Join(append([]string{s.played(report) + ": no failure"}, notes...), "\n"))
+		x.also(notes)
 	}
 }
 

@@ -179,3 +179,40 @@ func TestUntilInATest(t *testing.T) {
 		t.Errorf("it says %q, and logs %q", r.said, r.logged)
 	}
 }
+
+// A register that had nothing to refuse in any world is told of, and fails nobody.
+func TestRegistersThatRefuseNothingAreToldOf(t *testing.T) {
+	t.Setenv(Environment, "seeds=10")
+	r := newNoted(t)
+	Test(r, Search{Wanted: true, Play: func(w *World) error {
+		for i := range uint64(10) {
+			w.Register("calm").Write(i)
+			if stale := i > 5 && w.Seed() == 3; stale {
+				w.Register("rough").Write(i - 5)
+			} else {
+				w.Register("rough").Write(i)
+			}
+		}
+		w.Register("unused")
+		return nil
+	}})
+	said := " 0 locks: no failure\n" +
+		"register \"calm\" refused none of 100 writes: no stale token came to it, so this shows nothing about fencing\n" +
+		"register \"unused\" refused none of 0 writes: no stale token came to it, so this shows nothing about fencing\n"
+	if r.said != "" || !strings.HasSuffix(r.logged, said) {
+		t.Errorf("it says %q, and logs %q", r.said, r.logged)
+	}
+}
+
+// Where a test's log is not shown, it is said on the terminal, and nowhere twice.
+func TestNotesAreShownOnce(t *testing.T) {
+	for _, logs := range []bool{true, false} {
+		said := 0
+		x := &teller{logs: logs, say: func(string) { said++ }}
+		x.also([]string{"one", "two"})
+		if want := map[bool]int{true: 0, false: 2}[logs]; said != want {
+			t.Errorf("logged: %v: %d are said, want %d", logs, said, want)
+		}
+	}
+	new(teller).also([]string{"nobody listens"})
+}

@@ -258,6 +258,24 @@ func TestSimulateNamesWhatFailsAlike(t *testing.T) {
 	}
 }
 
+// What a story's resource had to refuse is told of, if it was nothing.
+func TestSimulateTellsOfFences(t *testing.T) {
+	const mesh = "mesh owner heir third; clients ann\n----\nfounded; owner leads\n\n"
+	for text, want := range map[string]int{
+		"ann locks k\nann writes to disk under k\nann unlocks k\n----\nann holds k\ndisk takes the write of ann\nann has unlocked k\n": 1,
+		"ann locks k\nann unlocks k\n----\nann holds k\nann has unlocked k\n":                                                          0,
+	} {
+		file := filepath.Join(t.TempDir(), "k.txt")
+		if err := os.WriteFile(file, []byte(mesh+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := lockmesh(t, "simulate", "-story", file, "-seeds", "3")
+		if got := strings.Count(out, "\nregister \"disk\" refused none of 3 writes: "); code != exitOK || got != want {
+			t.Errorf("%s: code %d, told %d times, want %d\n%s\n%s", text, code, got, want, out, errs)
+		}
+	}
+}
+
 // A rule that is left out is noticed, made small, and comes again with the line printed.
 func TestSimulateFindsABug(t *testing.T) {
 	dir := t.TempDir()

@@ -150,14 +150,20 @@ func (r *simulation) summary(report *simulate.Report) {
 	if only := r.search.Options.Only; len(only) > 0 && p.Faults == 0 {
 		fmt.Fprintf(r.out, "no storm had a fault of -only %s\n", strings.Join(only, ","))
 	}
-	met := 0
+	met, marks := 0, 0
 	for _, q := range report.Properties {
-		if q.Met > 0 {
+		if q.Kind != simulate.Mark {
+			continue
+		}
+		if marks++; q.Met > 0 {
 			met++
 		}
 	}
-	if n := len(report.Properties); n > 0 {
-		fmt.Fprintf(r.out, "%d of %d rare situations came about\n", met, n)
+	if marks > 0 {
+		fmt.Fprintf(r.out, "%d of %d rare situations came about\n", met, marks)
+	}
+	for _, line := range report.Unfenced() {
+		fmt.Fprintln(r.out, line)
 	}
 }
 
