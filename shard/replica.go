@@ -572,6 +572,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 	} else {
 		r.propose()
 	}
+	r.rise(out)
 	r.readIndex()
 	for r.rn.HasReady() && r.stopped == nil {
 		rd := r.rn.Ready()
@@ -625,11 +626,19 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 	for _, rs := range rd.ReadStates {
 		r.confirmed(rs.RequestCtx, out)
 	}
-	if r.role == raft.StateLeader && !r.reign.serving && !r.cfg.Points.Taken(point.LateAccession) &&
-		(r.appliedTerm == r.term || r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm)) {
+	r.rise(out)
+	r.became()
+}
+
+// rise lets a leader serve, if it may by now.
+func (r *Replica) rise(out *Output) {
+	switch {
+	case r.role != raft.StateLeader || r.reign.serving || r.appliedTerm != r.term && !r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm):
+	case r.cfg.Points.Taken(point.LateAccession):
+		r.dirty = true // raft may have nothing more to say
+	default:
 		r.accede(out)
 	}
-	r.became()
 }
 
 // told is what was said of a replica's role.
