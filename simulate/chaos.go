@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,12 @@ type ChaosOptions struct {
 	// MayCrash tells whether the process on a host may be ended now, with all that it
 	// remembers. The default is [World.MaySpare]: no shard may lose a majority.
 	MayCrash func(host string) bool
+	// MayCrashAll tells whether all processes may be ended now, at once, to start again within
+	// d: no lock survives that, and the mesh that is founded then is another one. The default is never.
+	MayCrashAll func(d time.Duration) bool
+	// Longest is the longest lease there may be, which cuts that outlast everything outlast,
+	// too. Default: 10 s.
+	Longest time.Duration
 	// Without names kinds of faults that shall not happen: see [FaultKinds].
 	Without []string
 	// Join starts a host that is new, if one shall join in the midst of the storm.
@@ -29,7 +36,8 @@ type ChaosOptions struct {
 // Chaos is a storm of faults: which kinds, how often and for how long is drawn
 // from the seed, differently for each world. What it draws does not depend on what
 // happens, so that a storm can be had again without some of its faults: see
-// Options.Only.
+// Options.Only. Those that are aimed are drawn beforehand, too, and wait for a message on which
+// much hangs: they strike right after it was sent, if it ever is.
 type Chaos struct {
 	world   *World
 	opts    ChaosOptions
@@ -39,7 +47,7 @@ type Chaos struct {
 	kinds   []*kind
 	faults  []Fault
 	waiting map[string]bool // of Options.Only: not drawn yet
-	last    time.Duration   // when the last one of Options.Only ends that began after until
+	last    time.Duration   // when the last fault ends that must be seen to its end
 	blows   bool            // it has some kind of fault
 	over    bool
 	hosts   []*Host // whom faults may befall: those that were there at its beginning
@@ -51,9 +59,9 @@ type Fault struct {
 	// Name is the fault's kind, and its number among those of its kind: "crash/3".
 	// A second storm's begins with "2:".
 	Name    string
-	At, For time.Duration // For is zero for what happens in a moment
-	// Happened is false if it could not be: its host was down already, or no majority
-	// would have been left.
+	At, For time.Duration // For is zero for what happens in a moment; one that is aimed waits from At on
+	// Happened is false if it could not be: its host was down already, no majority would
+	// have been left, or the message that it was aimed at never came.
 	Happened bool
 }
 
@@ -68,9 +76,13 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	if opts.For < 0 || opts.Least < 0 {
 		panic(fmt.Sprintf("simulate: Chaos: %d faults or more in %v", opts.Least, opts.For))
 	}
+	if opts.Longest < 0 {
+		panic(fmt.Sprintf("simulate: Chaos: Longest is %v", opts.Longest))
+	}
 	if len(w.Hosts()) == 0 {
 		panic("simulate: Chaos: there is no host yet that it could befall")
 	}
+	opts.Longest = cmp.Or(opts.Longest, 10*time.Second)
 	c := &Chaos{world: w, opts: opts, until: w.now + opts.For, kinds: faultKinds(), hosts: w.Hosts()}
 	c.check(opts.Without)
 	w.faultless = false
@@ -113,9 +125,10 @@ func (c *Chaos) may(k *kind) bool {
 func (c *Chaos) subside() {
 	enough := c.Total() >= c.opts.Least || !c.blows
 	if c.waiting != nil {
-		enough = len(c.waiting) == 0 && c.world.now >= c.last
+		enough = len(c.waiting) == 0
 	}
-	if !enough && c.world.now < c.until+9*c.opts.For {
+	now := c.world.now
+	if !enough && now < c.until+9*c.opts.For || now < c.last {
 		c.world.after(c.opts.For/4, nil, c.subside)
 		return
 	}
@@ -132,7 +145,9 @@ func (c *Chaos) next(k *kind, index uint64) {
 		k.drawn++
 		f := Fault{Name: fmt.Sprintf("%s%s/%d", c.prefix, k.name, k.drawn), At: w.now}
 		s := w.stream(chaosStream<<48 | c.number<<40 | index<<32 | k.drawn)
-		f.For = c.length(s, k.most)
+		if f.For = c.length(s, k.most); k.long {
+			f.For += timers + c.opts.Longest
+		}
 		if c.waiting == nil || c.waiting[f.Name] {
 			if delete(c.waiting, f.Name); c.waiting != nil && w.now > c.until {
 				c.last = max(c.last, w.now+f.For)
@@ -157,6 +172,8 @@ func (c *Chaos) length(s *stream, most time.Duration) time.Duration {
 func (c *Chaos) Stop() {
 	if !c.over {
 		c.over = true
+		n := c.world.net
+		n.aims = slices.DeleteFunc(n.aims, func(a *aim) bool { return a.storm == c })
 		if !c.opts.Unhealed {
 			c.world.HealAll()
 		}

@@ -36,6 +36,7 @@ func (w *World) ClockRate(host string, ppm int64) {
 func (w *World) ClockStep(host string, d time.Duration) {
 	h := w.named(host)
 	w.struck(host, "time of day of %s steps by %v", host, d)
+	w.backwards = w.backwards || d < 0
 	h.clock.offset += d
 }
 

@@ -11,6 +11,7 @@ type kind struct {
 	name  string
 	mean  time.Duration // between two of them
 	most  time.Duration // of one's length; zero: it happens in a moment
+	long  bool          // its length is on top of all that is timed
 	begin func(c *Chaos, s *stream, d time.Duration) bool
 	times *stream
 	drawn uint64
@@ -49,7 +50,12 @@ func faultKinds() []*kind {
 		{name: "stall", mean: 12 * s, most: 5 * s, begin: (*Chaos).stall},
 		{name: "clock-wave", mean: 30 * s, begin: (*Chaos).clockWave},
 		{name: "clock-noise", mean: 30 * s, begin: (*Chaos).clockNoise},
-		{name: "double", mean: 20 * s, most: 10 * s, begin: (*Chaos).double},
+		{name: double, mean: 20 * s, most: 10 * s, begin: (*Chaos).double},
+		{name: "aimed", mean: 3 * s, most: 10 * s, begin: (*Chaos).aimed},
+		{name: "outlast", mean: 120 * s, most: 20 * s, long: true, begin: (*Chaos).outlast},
+		{name: "pause-all", mean: 40 * s, most: 10 * s, begin: (*Chaos).pauseAll},
+		{name: "isolate-all", mean: 40 * s, most: 10 * s, begin: (*Chaos).isolateAll},
+		{name: "crash-all", mean: 60 * s, most: 8 * s, begin: (*Chaos).crashAll},
 	}
 }
 
@@ -204,7 +210,11 @@ func (c *Chaos) clockStep(s *stream, _ time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	c.world.ClockStep(h.name, s.between(-time.Hour, time.Hour))
+	step := s.between(-time.Hour, time.Hour)
+	if step < 0 && c.world.fresh {
+		return false // tokens of the second mesh may be below those of the first, then
+	}
+	c.world.ClockStep(h.name, step)
 	return true
 }
 
@@ -483,12 +493,17 @@ func (c *Chaos) clockNoise(s *stream, _ time.Duration) bool {
 	return true
 }
 
+// double is the name of what double does.
+const double = "double"
+
 // double begins two faults of different kinds in the same instant.
 func (c *Chaos) double(s *stream, d time.Duration) bool {
-	all := s.shuffle(len(c.kinds) - 1) // but itself, the last
 	happened := false
-	for _, i := range all[:2] {
+	for _, i := range s.shuffle(len(c.kinds))[:3] {
 		k := c.kinds[i]
+		if k.name == double || k.long {
+			continue
+		}
 		own := newStream(s.Uint64(), chaosStream, s.draws)
 		if c.may(k) && k.begin(c, own, min(d, k.most)) {
 			happened = true

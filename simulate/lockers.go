@@ -87,8 +87,9 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 	}
 	part := w.Pick("core", 0, 1) == 1
 	opts.Unhealed = part
+	opts.Longest = cmp.Or(opts.Longest, l.TTL)
 	l.storm = w.Chaos(opts)
-	if err := w.RunUntil(l.storm.Over, 10*opts.For); err != nil {
+	if err := w.RunUntil(l.storm.Over, 10*opts.For+2*timers+opts.Longest); err != nil {
 		return err
 	}
 	if part {

@@ -24,6 +24,7 @@ type network struct {
 	listeners map[string]*endpoint // by "host:port"; looked up, never ranged over
 	conns     []*conn              // in the order in which they were made
 	rules     []*rule
+	aims      []*aim
 	kept      []*frame // what waits for Release
 	sends     uint64
 
@@ -292,7 +293,10 @@ func (c *conn) send(side int, kind transport.Kind, class transport.Class, body [
 	}
 	sent := n.world.recordFrame(timeline.Sent, c, side, 0, c.describe(side, kind, body))
 	v := Pass
-	if len(n.rules) > 0 {
+	if len(n.aims) > 0 {
+		v = n.see(c, side, kind, body)
+	}
+	if len(n.rules) > 0 && v == Pass {
 		v = n.judge(c, side, kind, class, body)
 	}
 	link := way.link

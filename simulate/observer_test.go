@@ -119,4 +119,5 @@ func (*looked) Messages(transport.Kind, []byte, transport.ID, seam.Asked) []stri
 func (*looked) Asked(int, uint64, uint64) string                                   { return "" }
 func (*looked) Break(int)                                                          {}
 func (*looked) Corrupt(int)                                                        {}
+func (*looked) Moments(transport.Kind, []byte) seam.Moment                         { return 0 }
 func (*looked) Leave(context.Context) error                                        { return nil }

@@ -26,6 +26,19 @@ func (w *World) Pick(name string, least, most int64) int64 {
 	return w.pick(name, least, most, func(s *stream) int64 { return least + s.below(most-least+1) })
 }
 
+// PickMostly is Pick for what is dear to have much of: in one of sixteen worlds it is above
+// usual, and out of [least, usual] in the others.
+//
+//	hosts := w.PickMostly("hosts", 3, 7, 20)
+func (w *World) PickMostly(name string, least, usual, most int64) int64 {
+	return w.pick(name, least, most, func(s *stream) int64 {
+		if s.below(16) == 0 && usual < most {
+			return usual + 1 + s.below(most-usual)
+		}
+		return least + s.below(usual-least+1)
+	})
+}
+
 // rough is Pick for things that are not there in half of the worlds.
 func (w *World) rough(name string, most int64) int64 {
 	return w.pick(name, 0, most, func(s *stream) int64 {

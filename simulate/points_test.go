@@ -87,6 +87,18 @@ func TestEachSite(t *testing.T) {
 	}
 }
 
+// A voter that is alone has nobody whose messages remind it of what it put off.
+func TestALateAccessionOfASingleVoter(t *testing.T) {
+	for seed := uint64(1); seed <= 10; seed++ {
+		o := simulate.Play(simulate.Options{Seed: seed, Profile: simulate.Hostile, Only: []string{}, Set: map[string]int64{
+			"*": simulate.Least, "founders": 1, "site-late-accession-percent": 50,
+		}}, drill.Play)
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+	}
+}
+
 // enough is how many worlds must meet every mark and take every site; of fewer, only most
 // is asked.
 const enough = 2000

@@ -74,7 +74,7 @@ func (p Profile) climate() climate {
 			often: map[string]int64{
 				"crash": 100, "power-off": 50, "pause": 100, "reset": 100, "slow": 50, "isolate": 50, "partition": 30, "clock-step": 30,
 				"leave": 100, "join": 50, "crash-again": 50, "crash-leader": 100, "pause-leader": 50, "stall": 50, "tail": 30, "late-news": 30,
-				"clock-noise": 30,
+				"clock-noise": 30, "aimed": 100, "outlast": 30, "pause-all": 50, "isolate-all": 30, "crash-all": 100,
 			},
 		}
 	case WAN:
@@ -84,7 +84,7 @@ func (p Profile) climate() climate {
 			often: map[string]int64{
 				"partition": 100, "one-way": 50, "pair": 100, "isolate": 50, "reset": 100, "crash": 50, "power-off": 30, "pause": 50, "slow": 30, "lie": 30,
 				"squeeze": 100, "tail": 100, "swizzle": 50, "cut-leader": 100, "late-news": 50, "leave": 50, "join": 50, "crash-leader": 50, "hold": 30,
-				"clock-wave": 50,
+				"clock-wave": 50, "aimed": 100, "outlast": 100, "pause-all": 30, "isolate-all": 50,
 			},
 		}
 	case Flaky, Hostile:

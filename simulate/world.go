@@ -84,6 +84,8 @@ type World struct {
 	faultless  bool          // HealAll: no fault point is taken until the next storm
 	healed     time.Duration // the latest HealAll; zero: there was a fault since
 	storms     []*Chaos
+	backwards  bool // a host's time of day went back
+	fresh      bool // all processes were ended at once: a second mesh is founded
 
 	hosts      []*Host // the first is the lab, where World.Go's actors run
 	byName     map[string]*Host

@@ -2,7 +2,10 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/seam"
@@ -34,6 +37,63 @@ func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, aske
 		}
 	}
 	return names
+}
+
+// Moments implements seam.Inspected.
+func (n *Node) Moments(kind transport.Kind, frame []byte) (all seam.Moment) {
+	if kind != transport.KindLane {
+		return 0
+	}
+	r := wire.NewReader(frame)
+	for range 3 {
+		r.Uint(anyUint)
+	}
+	for r.Len() > 0 && r.Err() == nil {
+		if m := readMessage(r, n.params.Shards); r.Err() == nil {
+			all |= m.moments()
+		}
+	}
+	return all
+}
+
+func (m *message) moments() seam.Moment {
+	switch m.kind {
+	case msgForward:
+		return m.inside.moments()
+	case msgRenew:
+		return seam.Renews
+	case msgAnswer:
+		return seam.Renewed
+	case msgRequest:
+		if _, claims := m.command.(shard.Claim); claims {
+			return seam.Claims
+		}
+	case msgReply:
+		if m.reply.outcome == granted {
+			return seam.Grants | seam.Answers
+		}
+		return seam.Answers
+	case msgChunk:
+		if m.chunk.Number == 0 {
+			return seam.Begins
+		}
+	case msgChunkAck:
+		return seam.Received
+	case msgOffer, msgAccept:
+		return seam.HandsOver
+	case msgRaft:
+		switch m.frame.Message.GetType() {
+		case raftpb.MsgTimeoutNow:
+			return seam.HandsOver
+		case raftpb.MsgAppResp:
+			return seam.Appended
+		case raftpb.MsgApp:
+			if slices.ContainsFunc(m.frame.Message.Entries, func(e *raftpb.Entry) bool { return e.GetType() != raftpb.EntryNormal }) {
+				return seam.Changes
+			}
+		}
+	}
+	return 0
 }
 
 // Asked implements seam.Inspected.

@@ -93,6 +93,19 @@ const (
 	HandedOver       // a leaver has handed everything over
 	HandoverTimedOut // a leaver goes before everything is handed over
 
+	// Of storms.
+
+	StruckRenewal  // a fault strikes right after a renewal was sent
+	StruckClaim    // … after an Extend, or the claim of a lock of fixed length
+	StruckGrant    // … after a grant
+	StruckChange   // … after a leader has passed on a change of replicas
+	StruckSnapshot // … after a snapshot's first chunk
+	StruckHandover // … after a word of handing leadership over
+	Outlasted      // a cut that was longer than all that is timed ends
+	AllPaused      // all hosts stop at once
+	AllIsolated    // all hosts are cut off from all
+	AllCrashed     // all processes end at once
+
 	endOfMarks
 )
 
@@ -171,4 +184,14 @@ var markNames = [endOfMarks]string{
 	LeaverHeard:       "a node says that it leaves",
 	HandedOver:        "a leaver has handed everything over",
 	HandoverTimedOut:  "a leaver goes before everything is handed over",
+	StruckRenewal:     "a fault strikes right after a renewal",
+	StruckClaim:       "a fault strikes right after a claim",
+	StruckGrant:       "a fault strikes right after a grant",
+	StruckChange:      "a fault strikes right after a change of replicas",
+	StruckSnapshot:    "a fault strikes right after a snapshot's first chunk",
+	StruckHandover:    "a fault strikes right after a word of handing over",
+	Outlasted:         "a cut ends that was longer than all that is timed",
+	AllPaused:         "all hosts stop at once",
+	AllIsolated:       "all hosts are cut off from all",
+	AllCrashed:        "all processes end at once",
 }

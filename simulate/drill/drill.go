@@ -13,6 +13,7 @@ package drill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -26,9 +27,6 @@ const ttl = 3 * time.Second
 // port is where every node listens.
 const port = ":7400"
 
-// founders is how many nodes every node names as its seeds.
-const founders = 3
-
 // apart is the least time between two crashes: a founder that has not heard of the
 // founding yet is missing from what the others know.
 const apart = 6 * time.Second
@@ -38,26 +36,33 @@ type Drill struct {
 	// Lockers are the load. Change them before Run, not later.
 	Lockers *simulate.Lockers
 
-	world   *simulate.World
-	guests  guests
-	seeds   []string
-	shards  int
-	storm   time.Duration
-	faults  int
-	crashed time.Duration // when the last crash was; zero: there was none
+	world    *simulate.World
+	guests   guests
+	founders []string
+	seeds    []string // the founders' addresses
+	shards   int
+	storm    time.Duration
+	faults   int
+	crashed  time.Duration  // when the last crash was; zero: there was none
+	joined   map[string]int // by host: the incarnation that has joined, and may not be ended yet
 }
 
+// usual is how many hosts there are at most in most worlds. What is beyond makes loads lighter and
+// storms shorter, so that such a world costs not much more than others.
+const usual = 7
+
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
-// The sizes are hosts, shards, lockers and guests on each host, keys of each kind, what guests
+// The sizes are hosts, and how many of them found the mesh, shards, lockers and guests on each host, keys of each kind, what guests
 // do most and how fast, errands, the seconds that the storm lasts, and how many faults and calls
 // there must be at least: a storm with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
-	d := &Drill{world: w}
-	for i := range int(w.Pick("hosts", 3, 7)) {
+	d := &Drill{world: w, joined: make(map[string]int)}
+	hosts, founders := int(w.PickMostly("hosts", 3, usual, 20)), int(w.Pick("founders", 1, 5))
+	for i := range hosts {
 		host := string(rune('a' + i))
 		w.Host(host)
 		if i < founders {
-			d.seeds = append(d.seeds, host+port)
+			d.founders, d.seeds = append(d.founders, host), append(d.seeds, host+port)
 		}
 	}
 	d.shards = int(w.Pick("shards", 1, 16))
@@ -75,6 +80,10 @@ func New(w *simulate.World) *Drill {
 	}
 	d.guests = newGuests(w)
 	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
+	if hosts > usual {
+		d.storm = max(5*time.Second, d.storm*usual/time.Duration(2*hosts))
+		d.Lockers.Each, d.guests.each, d.guests.errands = 1, min(d.guests.each, 1), min(d.guests.errands, 1)
+	}
 	d.faults = int(w.Pick("faults", 0, 5))
 	w.Pick("core", 0, 1) // by Lockers.Run, later: all that there is to set is known from now on
 	return d
@@ -94,16 +103,35 @@ func Play(w *simulate.World) error { return New(w).Run() }
 
 // Run plays the drill, and returns the first promise that it saw broken.
 func (d *Drill) Run() error {
-	return d.Lockers.Run(d.world, simulate.ChaosOptions{For: d.storm, Least: d.faults, MayCrash: d.mayCrash})
+	return d.Lockers.Run(d.world, simulate.ChaosOptions{For: d.storm, Least: d.faults, MayCrash: d.mayCrash, MayCrashAll: d.mayCrashAll})
 }
 
-// mayCrash allows a crash only if every shard keeps a majority of its voters.
+// mayCrash allows a crash only if every shard keeps a majority of its voters, and one of the
+// founders knows of the mesh: if all of them start again at once, and all others are out of
+// reach, they found another one, as they should.
 func (d *Drill) mayCrash(host string) bool {
 	now := d.world.Now()
 	if d.crashed != 0 && now-d.crashed < apart || !d.world.MaySpare(host) {
 		return false
 	}
+	if slices.Contains(d.founders, host) && !slices.ContainsFunc(d.founders, func(other string) bool { return other != host && d.knows(other) }) {
+		return false
+	}
 	d.crashed = now
+	delete(d.joined, host)
+	return true
+}
+
+// knows tells whether the process on a host has joined, and lives on.
+func (d *Drill) knows(host string) bool {
+	h := d.world.Host(host)
+	return h.Up() && d.joined[host] == h.Incarnation()
+}
+
+// mayCrashAll allows that all crash at once, and that nobody does before a new mesh is founded.
+func (d *Drill) mayCrashAll(within time.Duration) bool {
+	d.crashed = d.world.Now() + within
+	clear(d.joined)
 	return true
 }
 
@@ -115,6 +143,7 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.joined[host] = d.world.Host(host).Incarnation()
 	d.guests.arrive(ctx, d.Lockers, n)
 	return simulate.AsNode(n), nil
 }

@@ -1,0 +1,264 @@
+package simulate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// aim is a fault that waits for a message on which much hangs, and strikes right after it was
+// sent. All that it draws is drawn when it begins to wait.
+type aim struct {
+	storm  *Chaos
+	fault  int // its place in storm.faults
+	target target
+	blow   blow
+	skip   int64         // so many of the messages pass before
+	late   time.Duration // how long after the message it strikes
+	length time.Duration
+
+	striking bool // late has begun
+	from, to *Host
+	losing   bool // the message was sent, and the answer to it is to be lost
+}
+
+// target is what an aim waits for.
+type target struct {
+	name     string
+	what     seam.Moment
+	answer   seam.Moment // to it; zero: it is an answer itself
+	mostSkip int64
+	mark     point.Mark
+}
+
+var targets = [...]target{
+	{"a renewal", seam.Renews, seam.Renewed, 8, point.StruckRenewal},
+	{"a claim", seam.Claims, seam.Answers, 3, point.StruckClaim},
+	{"a grant", seam.Grants, 0, 12, point.StruckGrant},
+	{"a change of replicas", seam.Changes, seam.Appended, 3, point.StruckChange},
+	{"the beginning of a snapshot", seam.Begins, seam.Received, 1, point.StruckSnapshot},
+	{"a word of handing over", seam.HandsOver, seam.HandsOver, 2, point.StruckHandover},
+}
+
+// blow is what an aim does. It returns false if that cannot be now.
+type blow struct {
+	name   string
+	strike func(c *Chaos, from, to *Host, d time.Duration) bool
+}
+
+// blows are drawn by their place. The last one is done by aim.see.
+var blows = [...]blow{
+	{"the sender crashes", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.end(from, d, c.world.Crash) }},
+	{"the receiver crashes", func(c *Chaos, _, to *Host, d time.Duration) bool { return c.end(to, d, c.world.Crash) }},
+	{"the sender loses power", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.end(from, d, c.world.PowerOff) }},
+	{"the sender stops", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.halt(from, d) }},
+	{"the receiver stops", func(c *Chaos, _, to *Host, d time.Duration) bool { return c.halt(to, d) }},
+	{"they are cut off from each other", func(c *Chaos, from, to *Host, d time.Duration) bool {
+		c.cut(c.world.partitionOneWay([]string{to.name}, []string{from.name}), d)
+		return c.cut(c.world.partitionOneWay([]string{from.name}, []string{to.name}), d)
+	}},
+	{"the way there is cut", func(c *Chaos, from, to *Host, d time.Duration) bool {
+		return c.cut(c.world.partitionOneWay([]string{from.name}, []string{to.name}), d)
+	}},
+	{"the way back is cut", func(c *Chaos, from, to *Host, d time.Duration) bool {
+		return c.cut(c.world.partitionOneWay([]string{to.name}, []string{from.name}), d)
+	}},
+	{"the sender is cut off", func(c *Chaos, from, _ *Host, d time.Duration) bool {
+		return c.cut(c.world.partition([]string{from.name}), d)
+	}},
+	{"the receiver is cut off", func(c *Chaos, _, to *Host, d time.Duration) bool {
+		return c.cut(c.world.partition([]string{to.name}), d)
+	}},
+	{"the answer is lost", nil},
+}
+
+// aimed lets an aim wait. Whether it ever happens is known when its message was sent.
+func (c *Chaos) aimed(s *stream, d time.Duration) bool {
+	a := &aim{
+		storm: c, fault: len(c.faults), target: targets[s.below(int64(len(targets)))], blow: blows[s.below(int64(len(blows)))],
+		length: d,
+	}
+	a.skip = s.below(a.target.mostSkip + 1)
+	// At once, so that the message is still on its way; or about when it arrives, or its answer does.
+	if s.below(2) == 0 {
+		l := c.world.opts.Link
+		a.late = s.between(0, 3*max(l.Latency+l.Jitter, 200*time.Microsecond))
+	}
+	c.world.net.aims = append(c.world.net.aims, a)
+	return false
+}
+
+// see shows the aims a frame that is sent, and returns what becomes of it: Pass, or Drop.
+func (n *network) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
+	from, to := c.host(side), c.host(1-side)
+	if kind != transport.KindLane || from == to {
+		return Pass
+	}
+	var holds seam.Moment
+	known := false
+	for i, a := range n.aims {
+		if a.storm.over || a.striking || a.losing && (a.from != to || a.to != from) || !slices.Contains(a.storm.hosts, from) || !slices.Contains(a.storm.hosts, to) {
+			continue
+		}
+		if !known {
+			holds, known = c.moments(side, kind, body), true
+		}
+		if a.losing {
+			if holds&a.target.answer != 0 {
+				n.aims = slices.Delete(n.aims, i, i+1)
+				a.lose(c, from, to)
+				return Drop
+			}
+			continue
+		}
+		if holds&a.target.what == 0 {
+			continue
+		}
+		if a.skip--; a.skip >= 0 {
+			continue
+		}
+		a.from, a.to = from, to
+		switch {
+		case a.blow.strike != nil:
+			a.striking = true
+			n.world.after(a.late, nil, a.strike)
+		case a.target.answer == 0:
+			n.aims = slices.Delete(n.aims, i, i+1)
+			a.lose(c, from, to)
+			return Drop
+		default:
+			a.losing = true
+		}
+		return Pass // the others wait for the next one
+	}
+	return Pass
+}
+
+// strike does what the aim is for, or lets it wait for another chance.
+func (a *aim) strike() {
+	n := a.storm.world.net
+	if a.storm.over {
+		return
+	}
+	if !a.blow.strike(a.storm, a.from, a.to, a.length) {
+		a.striking = false
+		return
+	}
+	n.aims = slices.DeleteFunc(n.aims, func(b *aim) bool { return a == b })
+	a.happened()
+}
+
+// lose loses the frame that is being sent: as frames get lost where links are bad, and
+// elsewhere with its connection.
+func (a *aim) lose(c *conn, from, to *Host) {
+	a.happened()
+	if !c.net.paths[from.index][to.index].link.harsh() {
+		w := c.net.world
+		w.after(0, nil, func() { w.Reset(from.name, to.name) })
+	}
+}
+
+func (a *aim) happened() {
+	c := a.storm
+	f := &c.faults[a.fault]
+	f.Happened = true
+	if c.waiting != nil {
+		c.last = max(c.last, c.world.now+a.length)
+	}
+	c.world.marks[a.target.mark]++
+	c.world.struck(lab, "%s: after %s from %s to %s, %s", f.Name, a.target.name, a.from.name, a.to.name, a.blow.name)
+}
+
+// moments tells what hangs on a frame that one end sends.
+func (c *conn) moments(side int, kind transport.Kind, body []byte) seam.Moment {
+	for _, n := range c.ends[side].process.nodes {
+		if n.id == c.hellos[side].ID {
+			return n.node.Moments(kind, body)
+		}
+	}
+	return 0
+}
+
+// outlast cuts somebody off for longer than anything that is timed takes: leases, elections, the
+// patience with silent replicas, and gossip's memory of the dead. The storm goes on until it ends.
+func (c *Chaos) outlast(s *stream, d time.Duration) bool {
+	how, h, leader := s.below(5), c.pick(s), c.leader(s.below(mostRank))
+	a, b := c.two(s)
+	some := s.shuffle(len(c.hosts))[:(len(c.hosts)+1)/2]
+	if len(c.hosts) < 2 || c.last > c.until || c.waiting == nil && c.world.now > c.until {
+		return false
+	}
+	var x *cut
+	switch {
+	case how == 0 && leader != nil:
+		x = c.world.partition([]string{leader.name})
+	case how <= 1:
+		x = c.world.partition([]string{h.name})
+	case how == 2:
+		x = c.world.partitionOneWay([]string{h.name}, c.others(h))
+	case how == 3:
+		x = c.world.partitionOneWay([]string{a.name}, []string{b.name})
+	default:
+		var names []string
+		for _, i := range some {
+			names = append(names, c.hosts[i].name)
+		}
+		x = c.world.partition(names)
+	}
+	c.last = c.world.now + d
+	c.later(d, func() { c.world.marks[point.Outlasted]++ })
+	return c.cut(x, d)
+}
+
+// timers is longer than all that is timed in a mesh, and does not depend on its leases, takes
+// together: gossip forgets the dead after 30 s, and finds them in three; replicas are replaced
+// 5 s later; elections take two at a time.
+const timers = 45 * time.Second
+
+// pauseAll stops all hosts at once. They go on one by one.
+func (c *Chaos) pauseAll(s *stream, d time.Duration) bool {
+	happened := false
+	for _, h := range c.hosts {
+		happened = c.halt(h, d+s.between(0, 200*time.Millisecond)) || happened
+	}
+	if happened {
+		c.world.marks[point.AllPaused]++
+	}
+	return happened
+}
+
+// isolateAll cuts all hosts off from all.
+func (c *Chaos) isolateAll(_ *stream, d time.Duration) bool {
+	var alone [][]string
+	for _, h := range c.hosts {
+		alone = append(alone, []string{h.name})
+	}
+	c.world.marks[point.AllIsolated]++
+	return c.cut(c.world.partition(alone...), d)
+}
+
+// crashAll ends all processes at once, with all that the mesh remembers, and starts them again one
+// by one. What founders found then is another mesh.
+func (c *Chaos) crashAll(s *stream, d time.Duration) bool {
+	w := c.world
+	const apart = 200 * time.Millisecond
+	late := make([]time.Duration, len(c.hosts))
+	for i := range late {
+		late[i] = s.between(0, apart)
+	}
+	if c.opts.MayCrashAll == nil || w.backwards || !c.opts.MayCrashAll(d+apart) {
+		return false
+	}
+	w.fresh = true
+	for _, h := range w.Hosts() {
+		w.Crash(h.name)
+	}
+	for i, h := range w.Hosts() {
+		c.later(d+late[i%len(late)], func() { w.Restart(h.name) })
+	}
+	w.marks[point.AllCrashed]++
+	return true
+}
