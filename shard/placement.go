@@ -62,18 +62,18 @@ type placing struct {
 
 // learning is what a leader knows of a learner. The times begin when it first saw it.
 type learning struct {
-	follows time.Duration // when it last followed the log
-	gotOn   time.Duration // when it last answered, and was ready to vote or got more of the log
+	follows time.Duration // when it last followed the log, or got more of a snapshot than ever before
+	gotOn   time.Duration // when it last did that; or answered, and was ready to vote or got more of the log
 	match   uint64        // how far it was then
-	excused bool          // a stall has moved gotOn since
+	got     int           // the most bytes of a snapshot that it ever had
+	excused bool          // a stall has moved these times since
 }
 
 // stalled: the leader stood still for d, and may not have heard the learner: see excused.
 func (l *learning) stalled(now, d time.Duration) {
-	l.follows += excused(d, now-l.follows, learnerPatience)
-	if by := excused(d, now-l.gotOn, learnerGrace); by > 0 && !l.excused {
-		l.gotOn += by
-		l.excused = true
+	if !l.excused {
+		follows, gotOn := excused(d, now-l.follows, learnerPatience), excused(d, now-l.gotOn, learnerGrace)
+		l.follows, l.gotOn, l.excused = l.follows+follows, l.gotOn+gotOn, follows+gotOn > 0
 	}
 }
 
@@ -451,8 +451,9 @@ func (r *Replica) ready(id uint64, progress map[uint64]tracker.Progress) bool {
 
 // watchLearners notes how each learner gets on: it must catch up in time (P40), and who does
 // not get on at all is passed over (P31). To speak is not enough, for a learner that hears
-// nothing asks whether it is one still. While a snapshot is sent to another learner, it may
-// have to wait for its own.
+// nothing asks whether it is one still. While a snapshot is sent to another replica, it may
+// have to wait for its own. What it gets of a snapshot counts if it is more than it ever had: one
+// that begins again and again gets nowhere.
 func (r *Replica) watchLearners(progress map[uint64]tracker.Progress) {
 	pl := &r.reign.placing
 	if pl.learning == nil {
@@ -461,11 +462,17 @@ func (r *Replica) watchLearners(progress map[uint64]tracker.Progress) {
 	for _, id := range r.conf.Learners {
 		pr := progress[id]
 		l, seen := pl.learning[id]
-		if !seen || pr.State == tracker.StateReplicate {
+		more, waits := false, false
+		if t := r.transfer; t != nil && t.to == id {
+			more = t.got > l.got
+			l.got = max(l.got, t.got)
+		} else if t != nil {
+			waits = r.answers(id)
+		}
+		if !seen || pr.State == tracker.StateReplicate || (more || waits) && !r.cfg.Bugs.Has(bug.SlowLearnersGo) {
 			l.follows = r.now
 		}
-		served := r.transfer != nil && (r.transfer.to != id || r.transfer.began())
-		if !seen || r.ready(id, progress) || r.answers(id) && (pr.Match > l.match || served) {
+		if !seen || more || waits || r.ready(id, progress) || r.answers(id) && pr.Match > l.match {
 			l.gotOn, l.match, l.excused = r.now, pr.Match, false
 		}
 		pl.learning[id] = l

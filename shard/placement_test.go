@@ -332,13 +332,13 @@ func TestALongSnapshotPassesNobodyOver(t *testing.T) {
 	w.add(4)
 	w.cut[3] = true
 	w.fill(t, leader)
-	last := w.now
+	second, passed := w.now, 0
 	w.misses = func(Chunk) bool {
-		if w.now-last < 2*resendAfter {
-			return true
+		if w.now-second >= time.Second {
+			second, passed = w.now, 0
 		}
-		last = w.now
-		return false
+		passed++
+		return passed > 16
 	}
 	leader.SetWish(Wish{
 		Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self, w.replicas[4].cfg.Self, w.replicas[5].cfg.Self},

@@ -39,10 +39,11 @@ const (
 	compactEntries  = 256       // applied entries after which the log is cut
 	compactBytes    = 1 << 20   // of them
 	keptEntries     = 64        // of a cut log, beside what followers that answer still need
-	mostKept        = 8192      // but no more than this: a snapshot is better then
+	mostKept        = 16 << 20  // but no more bytes than this: a snapshot is better then, or nothing helps
+	entryCost       = 128       // bytes of memory that an entry costs beside its data
 	checkedEntries  = 4096      // replicas compare their tables this often (P41)
 	entryVersion    = 1
-	learnerPatience = time.Minute // a learner that has not caught up by then is removed (P40)
+	learnerPatience = time.Minute // a learner that gets nowhere for so long is removed (P40)
 
 	// A learner that got no further for so long is passed over (P31). A silent node's
 	// replicas are replaced as late: by then gossip has had its time to notice, and the
@@ -113,6 +114,8 @@ type Replica struct {
 	appliedTerm  uint64
 	appliedBytes int // since the log was cut
 	cutAt        uint64
+	logged       uint64     // bytes of all entries that were applied, with their cost
+	cuts         []loggedAt // where the log was looked at, the latest last
 
 	term uint64
 	lead uint64
@@ -142,6 +145,9 @@ type Replica struct {
 	dirty    bool
 	stopped  error
 }
+
+// loggedAt is how many bytes were logged up to an entry.
+type loggedAt struct{ index, bytes uint64 }
 
 // Output is what a replica wants done. Its owner carries it out and may then reuse it.
 type Output struct {
@@ -730,6 +736,7 @@ func (r *Replica) loses(m *raftpb.Message) bool {
 func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 	r.applied, r.appliedTerm = e.GetIndex(), e.GetTerm()
 	r.appliedBytes += len(e.Data)
+	r.logged += uint64(len(e.Data)) + entryCost
 	unasked := 0
 	switch e.GetType() {
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
@@ -815,7 +822,8 @@ func (r *Replica) giveUp() {
 }
 
 // compact cuts the log, never past what a snapshot under way stands on (P40), nor past what
-// a follower that answers has yet to get.
+// a follower that answers has yet to get; unless that would be more than mostKept. Who cannot
+// be told as fast as the log grows gets its snapshot again, from further on.
 func (r *Replica) compact() {
 	early, kept := r.cfg.Points.Taken(point.CompactEarly), uint64(keptEntries)
 	if r.applied-r.cutAt < compactEntries && r.appliedBytes < compactBytes && !early {
@@ -824,7 +832,7 @@ func (r *Replica) compact() {
 	if r.cfg.Points.Taken(point.KeepLittle) {
 		kept = 1
 	}
-	if r.transfer != nil || r.applied <= r.cutAt+kept {
+	if r.applied <= r.cutAt+kept || r.transfer != nil && r.cfg.Bugs.Has(bug.LogOutgrowsSnapshot) {
 		return
 	}
 	to := r.applied - kept
@@ -836,7 +844,13 @@ func (r *Replica) compact() {
 				r.cfg.Points.Reach(point.CutBehindLearner)
 			}
 		})
-		to = max(to, r.applied-min(mostKept, r.applied))
+	}
+	if r.transfer != nil {
+		to = min(to, r.transfer.index)
+	}
+	if to = max(to, r.leastKept()); r.transfer != nil && to > r.transfer.index {
+		r.cfg.Points.Reach(point.SnapshotGivenUp)
+		r.endTransfer(raft.SnapshotFailure)
 	}
 	if _, err := r.store.CreateSnapshot(r.applied, r.conf, nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
 		panic(fmt.Sprintf("shard: snapshot: %v", err))
@@ -845,6 +859,17 @@ func (r *Replica) compact() {
 		panic(fmt.Sprintf("shard: compact: %v", err))
 	}
 	r.cutAt, r.appliedBytes = r.applied, 0
+}
+
+// leastKept returns the last entry behind which there are more bytes in the log than are kept.
+func (r *Replica) leastKept() (index uint64) {
+	if n := len(r.cuts); n == 0 || r.logged-r.cuts[n-1].bytes >= mostKept/64 {
+		r.cuts = append(r.cuts, loggedAt{r.applied, r.logged})
+	}
+	for r.logged-r.cuts[0].bytes > mostKept {
+		index, r.cuts = r.cuts[0].index, r.cuts[1:]
+	}
+	return index
 }
 
 // quiet passes on what raft says of trouble. Its chatter about elections is ours to tell.

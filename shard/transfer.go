@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	chunkBytes  = 256 << 10 // of a snapshot's chunk
-	chunkWindow = 4         // chunks on their way without an ack
+	chunkBytes  = 16 << 10 // of a snapshot's chunk: an eighth of a second at 1 Mbit/s
+	chunkWindow = 64       // chunks on their way without an ack, at most
 	resendAfter = 10 * TickInterval
-	giveUpAfter = 4 * ElectionTimeout // without progress
+	giveUpAfter = 4 * ElectionTimeout // without progress; or after four of the longest gaps between acks
+	longestGap  = learnerPatience / 8
 )
 
 // Chunk is a part of a snapshot on its way to a replica. The last one carries Meta:
@@ -51,17 +52,31 @@ type transfer struct {
 	peer     Peer
 	cut      *Cut
 	meta     []byte
-	flight   []Chunk // sent and not acknowledged
-	next     uint64  // the number of the next chunk
+	index    uint64   // of the snapshot that raft named; raft goes on from there
+	flight   []flying // not acknowledged
+	away     int      // so many of flight are on their way; the rest is to be sent again
+	next     uint64   // the number of the next chunk
 	cutDone  bool
-	window   int           // of flight
+	window   int           // how many may be on their way
+	widest   int           // how many ever
 	most     int           // bytes of a chunk
-	progress time.Duration // of the last ack
+	got      int           // bytes that were acknowledged
+	progress time.Duration // of the last ack that said something new
+	gap      time.Duration // the longest between two of those
+	quickest time.Duration // from the sending of a chunk to its ack
+	patience time.Duration // for the next ack; then it is sent again
 	sent     time.Duration
 }
 
-// began reports whether the receiver has acknowledged a chunk.
-func (t *transfer) began() bool { return t.next > uint64(len(t.flight)) }
+// flying is a chunk that was sent.
+type flying struct {
+	Chunk
+	first time.Duration // when
+	again bool          // and once more since
+}
+
+// patient is how long the receiver may say nothing new.
+func (t *transfer) patient() time.Duration { return max(giveUpAfter, 4*min(t.gap, longestGap)) }
 
 // beginTransfer answers raft's wish to send a snapshot. Each such wish ends in exactly
 // one report (P40): at the last ack, or when the receiver stays silent.
@@ -72,6 +87,7 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	}
 	// Raft named the snapshot of the last cut of the log. The table is further by now,
 	// and what is sent is the table.
+	named := m.GetSnapshot().GetMetadata().GetIndex()
 	m.Snapshot = &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
 		ConfState: r.conf, Index: proto.Uint64(r.applied), Term: proto.Uint64(r.appliedTerm),
 	}}
@@ -84,11 +100,11 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	meta = wire.AppendUint(meta, r.highest)
 	meta = wire.AppendUint(meta, r.founders)
 	r.transfer = &transfer{
-		number: r.rand.Uint64(), to: m.GetTo(), peer: to, cut: r.table.Cut(), meta: meta, progress: r.now,
-		window: chunkWindow, most: chunkBytes,
+		number: r.rand.Uint64(), to: m.GetTo(), peer: to, cut: r.table.Cut(), index: named, meta: meta, progress: r.now,
+		window: 1, widest: chunkWindow, most: chunkBytes, quickest: never, patience: resendAfter,
 	}
 	if r.cfg.Points.Taken(point.SmallWindow) {
-		r.transfer.window = 1
+		r.transfer.widest = 1
 	}
 	if r.cfg.Points.Taken(point.SmallChunks) {
 		r.transfer.most = 16
@@ -99,26 +115,33 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 // fill sends chunks as far as the window allows.
 func (r *Replica) fill() {
 	t := r.transfer
-	for len(t.flight) < t.window && !t.cutDone {
-		c := Chunk{
-			Node: t.peer.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: t.to,
-			Transfer: t.number, Number: t.next,
+	for t.away < t.window && (t.away < len(t.flight) || !t.cutDone) {
+		if t.away < len(t.flight) {
+			t.flight[t.away].again = true
+		} else {
+			c := Chunk{
+				Node: t.peer.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: t.to,
+				Transfer: t.number, Number: t.next,
+			}
+			c.Data, t.cutDone = t.cut.Next(t.most)
+			if t.cutDone {
+				c.Meta = t.meta
+			}
+			t.next++
+			t.flight = append(t.flight, flying{Chunk: c, first: r.now})
 		}
-		c.Data, t.cutDone = t.cut.Next(t.most)
-		if t.cutDone {
-			c.Meta = t.meta
-		}
-		t.next++
-		t.flight = append(t.flight, c)
 		if !r.cfg.Points.Taken(point.LoseChunk) {
-			r.chunks = append(r.chunks, c)
+			r.chunks = append(r.chunks, t.flight[t.away].Chunk)
 		}
+		t.away++
 		t.sent = r.now
 	}
 	r.dirty = true
 }
 
-// StepAck takes the receiver's word on how far it is.
+// StepAck takes the receiver's word on how far it is. With each chunk that took less than twice
+// as long as the quickest, one more may be on its way: a narrow link is filled, and what else
+// is to be said to the receiver does not wait behind a megabyte.
 func (r *Replica) StepAck(now time.Duration, a ChunkAck) {
 	r.now = now
 	t := r.transfer
@@ -126,8 +149,19 @@ func (r *Replica) StepAck(now time.Duration, a ChunkAck) {
 		return
 	}
 	for len(t.flight) > 0 && t.flight[0].Number < a.Next {
-		t.flight = t.flight[1:]
-		t.progress = now
+		c := t.flight[0]
+		t.flight, t.away = t.flight[1:], max(t.away-1, 0)
+		t.got += len(c.Data)
+		t.gap, t.progress = max(t.gap, now-t.progress), now
+		took := now - c.first
+		if c.again { // this may answer either copy
+			t.patience = max(resendAfter, took)
+			continue
+		}
+		t.quickest, t.patience = min(t.quickest, took), max(resendAfter, 2*took)
+		if took <= 2*t.quickest {
+			t.window = min(t.window+1, t.widest)
+		}
 	}
 	if t.cutDone && len(t.flight) == 0 {
 		r.endTransfer(raft.SnapshotFinish)
@@ -157,14 +191,15 @@ func (r *Replica) transferTick() {
 	case r.role != raft.StateLeader || !there:
 		r.cfg.Points.Reach(point.SnapshotAbandoned)
 		r.endTransfer(raft.SnapshotFailure)
-	case silent >= giveUpAfter, silent >= ElectionTimeout/2 && r.cfg.Points.Taken(point.HastyGiveUp):
+	case silent >= t.patient(), silent >= ElectionTimeout/2 && r.cfg.Points.Taken(point.HastyGiveUp):
 		r.cfg.Points.Reach(point.SnapshotGivenUp)
 		r.endTransfer(raft.SnapshotFailure)
-	case r.now-t.sent >= resendAfter && silent >= resendAfter:
+	case r.now-t.sent >= t.patience && silent >= t.patience:
+		// The receiver takes chunks in their order alone: what was sent after a lost one is lost, too.
 		r.cfg.Points.Reach(point.ChunkResent)
-		r.chunks = append(r.chunks, t.flight...)
-		t.sent = r.now
-		r.dirty = true
+		t.window, t.away = 1, 0
+		t.patience *= 2
+		r.fill()
 	}
 }
 
@@ -291,7 +326,7 @@ func (r *Replica) install(s *raftpb.Snapshot) {
 	r.table, r.peers, r.highest, r.founders = in.table, in.peers, in.highest, in.founders
 	r.conf = meta.GetConfState()
 	r.applied, r.appliedTerm, r.cutAt, r.appliedBytes = meta.GetIndex(), meta.GetTerm(), meta.GetIndex(), 0
-	r.sums = sums{}
+	r.sums, r.cuts = sums{}, nil
 	r.young, r.blind = nil, true
 	in.table = nil
 	clear(r.strangers)

@@ -50,6 +50,8 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.LastReplicaReported, "P30", nil, "internal/core, TestTheLastReplicaIsReportedGone", nil},
 		{bug.GoneByHearsay, "P30", nil, "shard, TestWhoAnswersIsNotGone", nil},
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
+		{bug.LogOutgrowsSnapshot, "P40", nil, "shard, TestTheLogDoesNotOutgrowASnapshot", nil},
+		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"G6 bound"}},
 		{bug.BriefSnapshot, "P40", newReplica.play, "newReplica", []string{"G1 replicas"}},
 	} {
 		left = slices.DeleteFunc(left, func(b bug.Bug) bool { return b == tt.bug })

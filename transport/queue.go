@@ -5,7 +5,7 @@ import "sync"
 // The limits of each of a connection's two queues. What waits longer than a
 // round trip waits because the peer or the path is slow, and then it is better
 // that the sender knows: 4096 frames are about 10 ms of the smallest frames at
-// full speed, and 8 MiB hold a snapshot chunk for each of 32 shards while they
+// full speed, and 8 MiB hold what is on its way of eight snapshots while they
 // bound what one stuck peer can cost.
 const (
 	maxQueuedFrames = 4096

@@ -289,6 +289,11 @@ const (
 	OldLeaderCounts
 	// DeadByHearsay: gossip that calls a node alive outweighs the proof that it is dead (P33).
 	DeadByHearsay
+	// SlowLearnersGo: a learner is removed a minute after it last followed the log, however much of its
+	// snapshot it gets (P40).
+	SlowLearnersGo
+	// LogOutgrowsSnapshot: the log is not cut while a snapshot is under way, however long that takes (P40).
+	LogOutgrowsSnapshot
 
 	end // of the bugs: new ones come before it
 )

@@ -132,4 +132,6 @@ var names = [end]string{
 	KeepsWrongLeader:      "KeepsWrongLeader",
 	OldLeaderCounts:       "OldLeaderCounts",
 	DeadByHearsay:         "DeadByHearsay",
+	SlowLearnersGo:        "SlowLearnersGo",
+	LogOutgrowsSnapshot:   "LogOutgrowsSnapshot",
 }

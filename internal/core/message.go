@@ -27,7 +27,7 @@ const (
 	msgDecline              // give my replica no vote: I leave soon (P32)
 	msgSum                  // the digest of my replica's table (P41)
 	lastMessage  = msgSum
-	maxMessage   = 600 << 10 // bytes of one message; a chunk is the largest
+	maxMessage   = 600 << 10 // bytes of one message; an append is the largest
 	maxMeshLanes = 1024
 )
 

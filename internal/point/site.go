@@ -180,7 +180,7 @@ const (
 	StrayTransfer
 	// SmallChunks: a snapshot's chunks are of 16 bytes.
 	SmallChunks
-	// SmallWindow: one chunk of a snapshot is on its way, instead of four.
+	// SmallWindow: one chunk of a snapshot is on its way at a time.
 	SmallWindow
 	// LoseChunk: a chunk is not sent. It is repeated.
 	LoseChunk

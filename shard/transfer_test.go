@@ -1,0 +1,206 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+)
+
+// narrow returns a shard with a table of more than a megabyte, and learners that are to get it:
+// so many chunks of it arrive in a second.
+func narrow(t *testing.T, bugs bug.Set, perSecond, learners int) (*trio, *Replica) {
+	t.Helper()
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	leader.cfg.Bugs = bugs
+	w.add(learners + 1)
+	w.fill(t, leader)
+	for l := leader.reign.leases.order.first(); l != nil; l = l.place.next() {
+		l.ttl = time.Hour // nobody renews it
+	}
+	second, passed := w.now, 0
+	w.misses = func(Chunk) bool {
+		if w.now-second >= time.Second {
+			second, passed = w.now, 0
+		}
+		passed++
+		return passed > perSecond
+	}
+	var wish Wish
+	for _, r := range w.replicas[:3+learners] {
+		wish.Nodes = append(wish.Nodes, r.cfg.Self)
+	}
+	leader.SetWish(wish)
+	return w, leader
+}
+
+const patienceTicks = int(learnerPatience / TickInterval)
+
+// Promise: G6, P40: a learner gets its snapshot, however long that takes, as long as it gets on; so
+// does one that has to wait for that.
+func TestASlowLearnerIsNotRemoved(t *testing.T) {
+	for bugs, want := range map[bug.Set]bool{{}: true, bug.Of(bug.SlowLearnersGo): false} {
+		for learners := 1; learners <= 2; learners++ { // two of them become voters
+			w, leader := narrow(t, bugs, 1, learners)
+			highest, start := uint64(3+learners), w.now
+			for n := 0; n < 6*learners*patienceTicks && leader.highest <= highest && !(leader.AtRest() && w.replicas[2+learners].applied > 400); n++ {
+				w.run(t, 1)
+			}
+			if got := leader.highest == highest; got != want && learners == 1 || !got && want {
+				t.Errorf("with the bugs %v: voters %v, learners %v, and replicas up to %d", bugs.Names(), leader.Voters(), leader.Learners(), leader.highest)
+			}
+			if took := w.now - start; want && took < time.Duration(learners)*learnerPatience {
+				t.Errorf("the snapshots took %v: nobody had to wait", took)
+			}
+			if want && (!leader.AtRest() || len(leader.Voters())+len(leader.Learners()) != 3+learners) {
+				t.Errorf("the shard is not at rest: voters %v, learners %v", leader.Voters(), leader.Learners())
+			}
+		}
+	}
+}
+
+// Promise: G6, P31 and P40: a learner whose snapshot begins again and again, and never gets further,
+// is passed over, and then removed.
+func TestALearnerThatGetsNowhereIsRemoved(t *testing.T) {
+	w, leader := narrow(t, bug.Set{}, 10, 1)
+	most := uint64(0)
+	w.misses = func(c Chunk) bool {
+		most = max(most, c.Number)
+		return c.Number >= 20
+	}
+	for most < 20 {
+		w.run(t, 1)
+	}
+	start := w.now
+	w.run(t, graceTicks+2*placeEvery)
+	if !leader.stuck(4) {
+		t.Error("it counts as one that gets on")
+	}
+	for n := 0; slices.Contains(leader.Learners(), 4); n++ {
+		if w.run(t, 1); n > 2*patienceTicks {
+			t.Fatal("it is not removed")
+		}
+	}
+	if d := w.now - start; d < learnerPatience || d > learnerPatience+2*time.Second {
+		t.Errorf("it was removed after %v", d)
+	}
+}
+
+// Promise: P40: a snapshot that takes longer than the log can wait for is given up, and the log is cut.
+func TestTheLogDoesNotOutgrowASnapshot(t *testing.T) {
+	for bugs, bounded := range map[bug.Set]bool{{}: true, bug.Of(bug.LogOutgrowsSnapshot): false} {
+		w, leader := narrow(t, bugs, 1, 1)
+		for leader.transfer == nil || leader.transfer.got == 0 {
+			w.run(t, 1)
+		}
+		number := leader.transfer.number
+		size := func() (bytes uint64) {
+			first, err := leader.store.FirstIndex()
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries, err := leader.store.Entries(first, leader.applied+1, 1<<40)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				bytes += uint64(len(e.Data)) + entryCost
+			}
+			return bytes
+		}
+		first, _ := leader.store.FirstIndex()
+		same := 0
+		for n := uint64(0); leader.logged < 3*mostKept; n++ {
+			a, _ := ask(1000+n, fmt.Sprint("k", n%400))
+			a.Try = true // refused, and in the log
+			if err := leader.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+				t.Fatal(err)
+			}
+			if w.settle(t); n%8 == 0 {
+				w.run(t, 1)
+			}
+			if now, _ := leader.store.FirstIndex(); leader.transfer != nil && leader.transfer.number == number {
+				same++
+				if bounded && now > leader.transfer.index+1 {
+					t.Fatalf("the log begins at %d, and the snapshot under way is of %d", now, leader.transfer.index)
+				}
+			}
+		}
+		if got := size() < mostKept+2*compactBytes; got != bounded {
+			t.Errorf("with the bugs %v: the log has %d bytes, and began at entry %d", bugs.Names(), size(), first)
+		}
+		if same < 100 {
+			t.Errorf("the snapshot was given up after %d entries", same)
+		}
+	}
+}
+
+// How a sender goes by the receiver's acks: of a link that carries one chunk in so long.
+func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
+	for _, tt := range []struct {
+		each, latency time.Duration // of a chunk
+		most, least   int           // how many are on their way at a time, at most
+		again         int           // how many chunks are sent more than once
+	}{
+		{0, time.Millisecond, chunkWindow, 32, 0}, // the table has no more chunks
+		{0, 400 * time.Millisecond, chunkWindow, 32, 0},
+		{131 * time.Millisecond, time.Millisecond, 6, 2, 0}, // 1 Mbit/s
+		{131 * time.Millisecond, 200 * time.Millisecond, 12, 3, 0},
+		{800 * time.Millisecond, 20 * time.Millisecond, 6, 2, 2}, // 160 kbit/s
+		{2 * time.Second, 20 * time.Millisecond, 6, 2, 4},        // 64 kbit/s
+	} {
+		t.Run(fmt.Sprint(tt.each, " ", tt.latency), func(t *testing.T) {
+			w, leader := narrow(t, bug.Set{}, 0, 1)
+			for leader.transfer == nil {
+				w.run(t, 1)
+			}
+			number := leader.transfer.number
+			type event struct {
+				at  time.Duration
+				ack uint64
+			}
+			var acks []event
+			busy, next, away, again := w.now, uint64(0), 0, 0
+			seen := make(map[uint64]bool)
+			send := func() {
+				for _, c := range leader.chunks {
+					if seen[c.Number] {
+						again++
+					}
+					seen[c.Number] = true
+					busy = max(busy, w.now) + tt.each
+					if c.Number == next {
+						next++
+					}
+					acks = append(acks, event{busy + tt.latency, next})
+				}
+				leader.chunks = leader.chunks[:0]
+			}
+			for end := w.now + 10*time.Minute; w.now < end; w.now += time.Millisecond {
+				send()
+				for len(acks) > 0 && acks[0].at <= w.now {
+					leader.StepAck(w.now, ChunkAck{Generation: 1, From: 4, To: 1, Transfer: number, Next: acks[0].ack})
+					acks = acks[1:]
+					send()
+				}
+				if leader.transfer == nil || leader.transfer.number != number {
+					break
+				}
+				away = max(away, leader.transfer.away)
+				if w.now/time.Millisecond%50 == 0 {
+					leader.now = w.now
+					leader.transferTick()
+				}
+			}
+			if leader.transfer != nil {
+				t.Fatalf("the snapshot is not through: %d chunks of %d are away", leader.transfer.away, len(leader.transfer.flight))
+			}
+			if away > tt.most || away < tt.least || again > tt.again {
+				t.Errorf("%d chunks were on their way, and %d sent again; want %d to %d, and at most %d again", away, again, tt.least, tt.most, tt.again)
+			}
+		})
+	}
+}
