@@ -225,7 +225,7 @@ func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
 		return
 	}
 	in := r.incoming
-	if c.Number == 0 && (in == nil || in.transfer != c.Transfer) {
+	if c.Number == 0 && (in == nil || in.transfer != c.Transfer && !r.cfg.Bugs.Has(bug.HalfSnapshotKept)) {
 		in = &incoming{from: c.From, transfer: c.Transfer, restore: NewRestore(r.cfg.Founding)}
 		r.incoming = in
 	}

@@ -51,6 +51,7 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.GoneByHearsay, "P30", nil, "shard, TestWhoAnswersIsNotGone", nil},
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
 		{bug.LogOutgrowsSnapshot, "P40", nil, "shard, TestTheLogDoesNotOutgrowASnapshot", nil},
+		{bug.HalfSnapshotKept, "P40", halfSnapshot.play, "halfSnapshot", []string{"G6 bound"}},
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"G6 bound"}},
 		{bug.BriefSnapshot, "P40", newReplica.play, "newReplica", []string{"G1 replicas"}},
 	} {

@@ -1,10 +1,16 @@
 package simulate_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // comparesOften makes replicas compare their tables every few entries.
@@ -62,3 +68,61 @@ func TestTheThirdDecidesWhichTableIsRight(t *testing.T) {
 		a.unlock()
 	}})
 }
+
+// Promise: G1 and G6, P40: a voter that needs a snapshot gets it whole from the next leader, if the one that
+// began to send it dies.
+// Method: the third is cut off for longer than the log is kept. It is back, and has the first chunks of a
+// snapshot, when the leader dies: without the third the heir has no majority. Then the heir dies, too,
+// and the third has all.
+func TestALeaderDiesInTheMiddleOfASnapshot(t *testing.T) {
+	prove(t, halfSnapshot)
+	noticed(t, halfSnapshot, bug.HalfSnapshotKept, "G6 bound")
+}
+
+var halfSnapshot = scenario{ttl: 10 * time.Second, story: func(s *stage) {
+	back := s.rule(simulate.Drop, func(f simulate.Frame) bool {
+		return f.Kind == transport.KindLane && (f.From == s.third || f.To == s.third)
+	})
+	s.sleep(500 * time.Millisecond) // it is not waited for
+	key := func(i int) string { return strings.Repeat("k", 1000) + fmt.Sprint(i) }
+	held := make([]*mesh.Lock, 400) // of so many entries
+	for i := range held {
+		var err error
+		s.on(s.ann, func(ctx context.Context, n *mesh.Node) { held[i], err = n.Lock(ctx, key(i)) })
+		s.must(err == nil, "Lock: %v", err)
+	}
+	waits := s.ask(s.bob, key(7))
+	chunks, got := 0, 0
+	s.rule(simulate.Verdict(s.draw(20*time.Millisecond, 100*time.Millisecond)), func(f simulate.Frame) bool {
+		if f.From == s.owner && f.Says("snapshot chunk") {
+			chunks++
+		}
+		return f.From == s.third && f.Says("chunk received")
+	})
+	begun := int(s.Rand().Uint64() % 4) // frames of it that the owner sends before it dies
+	back()
+	s.within(3*time.Second, "some of the snapshot is sent", func() bool { return chunks > begun })
+	s.sleep(s.draw(0, 20*time.Millisecond))
+	s.rule(simulate.Pass, func(f simulate.Frame) bool {
+		if f.From == s.heir && f.To == s.third && f.Says("snapshot chunk") {
+			got++
+		}
+		return false
+	})
+	s.PowerOff(s.owner)
+	s.within(8*time.Second, "the heir leads, and has a majority", func() bool { return s.leads(s.heir) })
+	s.must(got > 0, "the heir has sent nothing of a snapshot")
+	var err error
+	s.on(s.ann, func(ctx context.Context, n *mesh.Node) { err = held[7].Unlock(ctx) })
+	s.must(err == nil, "Unlock: %v", err)
+	s.within(time.Second, "bob is next", waits.holds)
+	s.within(20*time.Second, "the owner is replaced", func() bool { return s.nodes[s.bob].Health().FullyReplicated && len(s.Serving(0)) == 1 })
+	s.Crash(s.heir)
+	s.within(5*time.Second, "another one leads", func() bool { return len(s.Serving(0)) == 1 })
+	waits.unlock()
+	for i := range held {
+		if i != 7 {
+			s.must(held[i].Err() == nil, "G5 lease: ann lost key %d: %v", i, held[i].Err())
+		}
+	}
+}}

@@ -294,6 +294,9 @@ const (
 	SlowLearnersGo
 	// LogOutgrowsSnapshot: the log is not cut while a snapshot is under way, however long that takes (P40).
 	LogOutgrowsSnapshot
+	// HalfSnapshotKept: a replica that has a part of a snapshot waits for the rest, and takes no other
+	// one's (P40).
+	HalfSnapshotKept
 
 	end // of the bugs: new ones come before it
 )

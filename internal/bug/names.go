@@ -134,4 +134,5 @@ var names = [end]string{
 	DeadByHearsay:         "DeadByHearsay",
 	SlowLearnersGo:        "SlowLearnersGo",
 	LogOutgrowsSnapshot:   "LogOutgrowsSnapshot",
+	HalfSnapshotKept:      "HalfSnapshotKept",
 }
