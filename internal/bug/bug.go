@@ -297,6 +297,8 @@ const (
 	// HalfSnapshotKept: a replica that has a part of a snapshot waits for the rest, and takes no other
 	// one's (P40).
 	HalfSnapshotKept
+	// AnswersCountForLatest: an answer to a renewal counts for the latest question, whichever it answers (P1).
+	AnswersCountForLatest
 
 	end // of the bugs: new ones come before it
 )

@@ -135,4 +135,5 @@ var names = [end]string{
 	SlowLearnersGo:        "SlowLearnersGo",
 	LogOutgrowsSnapshot:   "LogOutgrowsSnapshot",
 	HalfSnapshotKept:      "HalfSnapshotKept",
+	AnswersCountForLatest: "AnswersCountForLatest",
 }

@@ -468,6 +468,9 @@ func (t *seat) renew() {
 func (t *seat) answered(a answer) {
 	l := t.desk.lane
 	i := slices.IndexFunc(t.asked, func(q asked) bool { return q.ref == a.ref })
+	if l.node.bugs.Has(bug.AnswersCountForLatest) {
+		i = len(t.asked) - 1
+	}
 	if i < 0 {
 		return
 	}
