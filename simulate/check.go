@@ -109,7 +109,7 @@ func (h *History) checkLeases(k *keyHistory, x *HoldRecord) {
 	}
 	for _, y := range slices.Backward(k.live) {
 		p := y.call.process
-		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || p.hangs() || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
+		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
 			continue
 		}
 		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && !y.told() {

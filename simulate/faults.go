@@ -137,9 +137,10 @@ func (w *World) BreakReplica(host string, shard int) {
 }
 
 // Stall keeps one loop of a host's nodes from running for d: "hall", which deals with
-// other nodes as such, or a lane such as "lane 0", which has the locks. Everything else on
-// the host goes on, as when one thread hangs in a page fault. A host without such a loop
-// is left alone: its nodes may have fewer lanes, or none may run.
+// other nodes as such, a lane such as "lane 0", which has the locks, or "watch", which ends
+// what is held on time if a lane does not. Everything else on the host goes on, as when one
+// thread hangs in a page fault. A host without such a loop is left alone: its nodes may have
+// fewer lanes, or none may run.
 //
 //	w.Stall("a", "lane 0", 3*time.Second)
 func (w *World) Stall(host, loop string, d time.Duration) {

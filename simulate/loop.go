@@ -103,16 +103,6 @@ func (l *loop) stall(t time.Duration) {
 	}
 }
 
-// hangs tells whether one of the process's loops is kept from running at this moment.
-func (p *process) hangs() bool {
-	for _, l := range p.loops {
-		if !l.stopped && l.free >= p.world.now {
-			return true
-		}
-	}
-	return false
-}
-
 // rearm follows a change of the clock.
 func (l *loop) rearm() {
 	if !l.stopped && !l.woken && !l.running {

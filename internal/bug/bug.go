@@ -299,6 +299,8 @@ const (
 	HalfSnapshotKept
 	// AnswersCountForLatest: an answer to a renewal counts for the latest question, whichever it answers (P1).
 	AnswersCountForLatest
+	// BeliefHangs: nobody ends beliefs on time but the lane, which may hang (P1).
+	BeliefHangs
 
 	end // of the bugs: new ones come before it
 )

@@ -136,4 +136,5 @@ var names = [end]string{
 	LogOutgrowsSnapshot:   "LogOutgrowsSnapshot",
 	HalfSnapshotKept:      "HalfSnapshotKept",
 	AnswersCountForLatest: "AnswersCountForLatest",
+	BeliefHangs:           "BeliefHangs",
 }

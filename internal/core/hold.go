@@ -38,6 +38,7 @@ type Hold struct {
 
 	seat    *seat // the lane's; nil once the seat is given up
 	pending *call // the lane's: the acquire whose caller does not know yet
+	place   int   // the watch's
 
 	holder seam.Holder // hears of its fate in a simulation, else nil
 }
@@ -64,6 +65,15 @@ func (h *Hold) extend(to time.Duration) {
 func (h *Hold) shorten(to time.Duration) {
 	if to < h.deadline() {
 		h.until.Store(int64(to))
+		h.lane.node.watch.soon(to)
+	}
+}
+
+// expire ends a hold whose deadline has passed, and with it a user's session: as its lane
+// does, or in its place.
+func (h *Hold) expire() {
+	if h.end(ErrLost) && !h.session.own && !h.fixed && !h.lane.node.bugs.Has(bug.SessionOutlivesLease) {
+		h.session.lose()
 	}
 }
 
@@ -149,12 +159,12 @@ func causeOf(ended error) error {
 	return context.Canceled
 }
 
-// end ends the belief. The first cause counts.
-func (h *Hold) end(cause error) {
+// end ends the belief, and reports whether it does: the first cause counts.
+func (h *Hold) end(cause error) bool {
 	h.mu.Lock()
 	if h.ended != nil {
 		h.mu.Unlock()
-		return
+		return false
 	}
 	h.ended = cause
 	if cause == ErrLost && h.lost != nil {
@@ -166,6 +176,7 @@ func (h *Hold) end(cause error) {
 	if cause == ErrLost && !h.spent() {
 		h.lane.node.counts.losses.Add(1)
 	}
+	h.lane.node.watch.drop(h)
 	if cancel != nil {
 		cancel(causeOf(cause))
 	}
@@ -175,6 +186,7 @@ func (h *Hold) end(cause error) {
 	if h.holder != nil {
 		h.holder.Ended(h.mayEnd())
 	}
+	return true
 }
 
 // spent reports whether a hold that ends lasted for the time that was fixed for it, or nobody

@@ -66,6 +66,7 @@ type Node struct {
 	mesh    mesh // set before any lane runs
 	params  Params
 	all     []*lane
+	watch   *watch                  // made with the lanes
 	lanesUp atomic.Pointer[[]*lane] // for frames, which come before there are lanes
 	own     *Session
 	numbers atomic.Uint64 // the last session number
@@ -461,6 +462,9 @@ func (n *Node) shut() {
 	for _, l := range n.lanesNow() {
 		l.shut()
 	}
+	if n.watch != nil {
+		n.watch.loop.Stop()
+	}
 	if n.gossip != nil {
 		n.gossip.Close()
 	}
@@ -518,6 +522,8 @@ func (n *Node) found(v founding.Mesh) {
 	for i := range n.all {
 		n.all[i] = newLane(n, i)
 	}
+	n.watch = newWatch(n)
+	n.watch.loop = n.world.NewLoop("watch", n.watch.run)
 	for i, l := range n.all {
 		l.loop = n.world.NewLoop(fmt.Sprintf("lane %d", i), l.run)
 	}

@@ -255,6 +255,7 @@ func (t *seat) held(c *call) {
 	t.remove(c)
 	t.desk.lane.node.counts.grants.Add(1)
 	t.desk.wakeAt(c.got.deadline())
+	t.desk.lane.node.watch.add(c.got)
 	c.finish(nil)
 }
 
@@ -328,6 +329,7 @@ func (t *seat) claimed(c *call, err error) {
 		}
 	}
 	c.hold.until.Store(int64(t.until))
+	l.node.watch.soon(t.until)
 	t.renewAt = seam.Never
 	t.asked = nil // what is said of the session from now on moves nothing
 	t.desk.wakeAt(t.until)

@@ -198,6 +198,7 @@
 //	restore the gossip of {who}
 //	delay the gossip of {who} by {time}
 //	stall the lane of {who} for {time}
+//	stall the loops of {who} for {time}
 //	the replica of {who} stops[ in shard {n}]
 //	swizzle {hosts} for {time}
 //	link {who} - {who:other}: {what}
@@ -209,10 +210,10 @@
 // what is done to messages. A crash is noticed by others, to power off is not; restart begins
 // the next incarnation, which joins under the old name. To reset breaks connections, which may
 // be made again. To silence gossip is to keep from a host what it tells of others. A lane has
-// a node's shards: to stall it is to let nothing else stand still. A replica that stops does
-// so as if it had panicked; its node lives. To swizzle is to cut hosts off one after another,
-// and to let them in again in another order. To depose cuts the leader off until another one
-// serves, and heals. A link is "latency 6ms, jitter 1ms, loss 10%, duplicates 5%, reorders 5%,
+// a node's shards: to stall it is to let nothing else stand still. To stall the loops is to let
+// the whole node stand still, and mail come in. A replica that stops does so as if it had
+// panicked; its node lives. To swizzle is to cut hosts off one after another, and to let them
+// in again in another order. To depose cuts the leader off until another one serves, and heals. A link is "latency 6ms, jitter 1ms, loss 10%, duplicates 5%, reorders 5%,
 // bandwidth 20000, queue 65536", or some of that, in both directions.
 //
 // # Messages

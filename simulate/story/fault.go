@@ -74,6 +74,15 @@ var faultForms = []*form{
 		who, d := c.who("who"), c.span("time")
 		return func(t *teller) { t.Stall(who, "lane 0", d.draw(t)) }
 	}},
+	{text: "stall the loops of {who} for {time}", make: func(c *clause) act {
+		who, span := c.who("who"), c.span("time")
+		return func(t *teller) {
+			d := span.draw(t)
+			for _, loop := range []string{"hall", "lane 0", "watch"} {
+				t.Stall(who, loop, d)
+			}
+		}
+	}},
 	{text: "the replica of {who} stops[ in shard {n}]", make: func(c *clause) act {
 		who, n := c.who("who"), c.n("n")
 		return func(t *teller) { t.BreakReplica(who, n) }

@@ -67,6 +67,7 @@ var exceptions = []exception{
 	{"internal/core", "lane.go", ruleSync, "counters for Stats"},
 	{"internal/core", "node.go", ruleSync, "users' goroutines ask for state and counters"},
 	{"internal/core", "session.go", ruleSync, "users' goroutines share a session"},
+	{"internal/core", "watch.go", ruleSync, "users' goroutines end holds, and lanes bring them"},
 	{"internal/core", "hold.go", ruleSync, "users' goroutines share a lock, and ask it for its deadline"},
 	{"internal/core", "lane.go", ruleIO, "the stack of a replica that panicked, for its report"},
 

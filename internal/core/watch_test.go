@@ -1,0 +1,152 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/world"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// blocking is a log handler that a user has not thought through.
+type blocking struct {
+	slog.Handler
+	entered, free chan struct{}
+}
+
+func (b *blocking) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "block" {
+		close(b.entered)
+		<-b.free
+	}
+	return nil
+}
+
+func (b *blocking) Enabled(context.Context, slog.Level) bool { return true }
+func (b *blocking) WithAttrs([]slog.Attr) slog.Handler       { return b }
+func (b *blocking) WithGroup(string) slog.Handler            { return b }
+
+// Promise: G5, P1: a belief ends at its deadline, in the real world too, though the lane that
+// serves it hangs in a log handler.
+func TestABeliefEndsThoughItsLaneHangs(t *testing.T) {
+	const ttl = time.Second
+	handler := &blocking{entered: make(chan struct{}), free: make(chan struct{})}
+	ctx := t.Context()
+	n, err := Start(ctx, Config{
+		World: world.New(nil), Transport: transport.Config{Bind: "127.0.0.1:0"}, Name: "a", Shards: 1, Replicas: 1,
+		LeaseTTL: ttl, MaxTTL: time.Minute, Logger: slog.New(handler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	session, err := n.NewSession(ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var holds []*Hold
+	for _, s := range []*Session{n.Session(), session} {
+		h, _, err := s.Acquire(ctx, Request{Key: s.TTL().String() + string(rune('a'+len(holds)))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds = append(holds, h)
+	}
+	told := make(chan error, 1)
+	holds[0].OnEnd(func(cause error) { told <- cause })
+	contexts := []context.Context{holds[0].Context(), holds[1].Context()}
+	time.Sleep(ttl / 2) // and it has been renewed
+	n.laneOf(0).post(func(l *lane) { l.log.Warn("block") })
+	<-handler.entered
+	defer close(handler.free)
+
+	end := time.Until(holds[0].Deadline())
+	if end < ttl/3 {
+		t.Fatalf("the lease ends in %v", end)
+	}
+	late := time.After(end + 2*time.Second) // this is not the machine's speed
+	for i, h := range holds {
+		for _, over := range []<-chan struct{}{h.Lost(), contexts[i].Done()} {
+			select {
+			case <-over:
+				if left := h.deadline() - n.world.Now(); left > 0 {
+					t.Errorf("hold %d ended %v before its deadline", i, left)
+				}
+			case <-late:
+				t.Fatalf("hold %d has not ended", i)
+			}
+		}
+		if cause := context.Cause(contexts[i]); cause != ErrLost {
+			t.Errorf("the context of hold %d ended with %v", i, cause)
+		}
+	}
+	if cause := <-told; cause != ErrLost {
+		t.Errorf("who watches is told %v", cause)
+	}
+	<-session.Done()
+	if err := session.Err(); err != ErrLost {
+		t.Errorf("the session ended with %v", err)
+	}
+	if n.Stats().Losses != 2 {
+		t.Errorf("%d losses are counted", n.Stats().Losses)
+	}
+}
+
+// The watch keeps those whose deadline is ahead, wherever they are added, dropped and moved,
+// and finds when to look next.
+func TestWatch(t *testing.T) {
+	w := newWatch(&Node{})
+	wakes := 0
+	w.loop = counted{&wakes}
+	var holds []*Hold
+	for i := range 6 {
+		h := &Hold{token: uint64(i), lane: &lane{node: &Node{watch: w}}}
+		h.until.Store(int64(time.Duration(10-i) * time.Second))
+		holds = append(holds, h)
+		w.add(h)
+	}
+	if wakes != 6 {
+		t.Errorf("%d wakes for six deadlines, each before the last", wakes)
+	}
+	w.drop(holds[1])
+	w.drop(holds[1])
+	w.drop(&Hold{})
+	w.drop(holds[5])
+	holds[0].shorten(7 * time.Second)
+	if wakes != 6 {
+		t.Errorf("a deadline that is not the first wakes the loop")
+	}
+	look := func(now time.Duration, next time.Duration, want ...uint64) {
+		t.Helper()
+		over, got := w.look(now)
+		var tokens []uint64
+		for _, h := range over {
+			tokens = append(tokens, h.token)
+		}
+		slices.Sort(tokens)
+		if got != next || !slices.Equal(tokens, want) {
+			t.Errorf("at %v: %v are over, the next look is at %v, want %v and %v", now, tokens, got, want, next)
+		}
+	}
+	look(5*time.Second, 6*time.Second) // dropped
+	look(6*time.Second, 7*time.Second, 4)
+	w.drop(holds[4])
+	holds[3].extend(9 * time.Second)
+	look(7*time.Second-1, 7*time.Second)
+	look(7*time.Second, 8*time.Second, 0)
+	holds[2].extend(8500 * time.Millisecond)
+	look(9*time.Second, 9*time.Second+drained) // all stood still: the lanes go first
+	holds[3].extend(20 * time.Second)          // and one has had an answer
+	look(9*time.Second+drained, 20*time.Second, 2)
+	look(20*time.Second+shard.TickInterval, seam.Never, 3) // not that late
+}
+
+type counted struct{ wakes *int }
+
+func (c counted) Wake() { *c.wakes++ }
+func (counted) Stop()   {}
