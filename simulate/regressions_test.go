@@ -232,6 +232,33 @@ var thousandLostGrants = scenario{clients: 3, story: func(s *stage) {
 	}
 }}
 
+// Promise: G6, grants that come too late to be believed cost one question, however many they are.
+// Method: the answers to ann's renewals are lost until she believes in nothing any more; then
+// a thousand of her readers are let in. Each grant asked for itself whether her session lives.
+func TestAThousandLateGrants(t *testing.T) {
+	const readers = 1000
+	prove(t, scenario{story: func(s *stage) {
+		writer := s.lock(s.bob, "k")
+		let := s.readers(s.ann, "k", readers)
+		s.sleep(time.Second)
+		heal := s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.To == s.ann && f.Says("renewal answered") })
+		s.sleep(2 * s.ttl)
+		renewals := 0
+		s.rule(simulate.Drop, func(f simulate.Frame) bool {
+			for _, m := range f.Messages() {
+				if f.From == s.ann && m == "renewal" {
+					renewals++
+				}
+			}
+			return false
+		})
+		heal()
+		writer.unlock()
+		s.within(s.ttl, "all readers are let in", func() bool { return *let == readers })
+		s.must(renewals < 50, "ann has sent %d renewals", renewals)
+	}})
+}
+
 // Promise: G6, who waits hears of its grant, whichever renewals are lost.
 // Method: as above, with every other renewal lost, as it is for a node that its leader never
 // hears without help. When the number of a renewal said which results were next, those that

@@ -221,7 +221,7 @@ func (d *desk) replied(p reply) {
 		if p.outcome == granted && t.cancels(p.number) {
 			d.lane.node.points.Reach(point.GrantOfNobody)
 		}
-		t.acknowledge(p) // of a call that was abandoned, or told twice
+		t.acknowledge(p.number) // of a call that was abandoned, or told twice
 		return
 	}
 	switch p.outcome {
@@ -239,7 +239,7 @@ func (d *desk) replied(p reply) {
 			d.abandon(c, ErrLost) // nobody grants it any more
 			return
 		}
-		t.acknowledge(p)
+		t.acknowledge(p.number)
 		t.confirmed(c, nil)
 	case refused:
 		d.refused(c, p)
@@ -263,7 +263,7 @@ func (d *desk) refused(c *call, p reply) {
 		// An old answer (P13), or one to an old command of whoever had this number.
 		return
 	}
-	t.acknowledge(p)
+	t.acknowledge(p.number)
 	c.info.Holder, c.info.Token = p.holder, p.token
 	var err error
 	switch p.reason {

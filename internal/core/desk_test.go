@@ -1,10 +1,12 @@
 package core
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -165,5 +167,35 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 		if d.leader != want {
 			t.Errorf("with %v %d is believed to lead, want %d", b, d.leader, want)
 		}
+	}
+}
+
+// Promise: P11: each result is acknowledged once, however many there are, and by whichever
+// commands: also when one that carried some was given up.
+func TestAcknowledgements(t *testing.T) {
+	const results = 5000
+	s := &seat{desk: &desk{lane: &lane{node: &Node{}}}, calls: make(map[uint64]*call), renewAt: seam.Never}
+	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(results) {
+		s.acknowledge(uint64(i + 1))
+		s.acknowledge(uint64(i + 1))
+	}
+	lost := &call{}
+	s.put(lost)
+	s.remove(lost)
+	told := uint64(0)
+	for len(s.acks) > 0 {
+		c := &call{}
+		s.put(c)
+		if len(c.acks) > shard.MaxAcked {
+			t.Fatalf("a command carries %d acknowledgements", len(c.acks))
+		}
+		for _, n := range c.acks {
+			if told++; n != told {
+				t.Fatalf("%d is acknowledged in place of %d", n, told)
+			}
+		}
+	}
+	if told != results {
+		t.Errorf("%d of %d results are acknowledged", told, results)
 	}
 }

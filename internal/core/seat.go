@@ -27,10 +27,10 @@ type seat struct {
 	begun   bool          // something was sent
 	number  uint64        // of the last call
 	calls   map[uint64]*call
-	open    []*call // those of calls that may need another sending
-	holds   []*Hold // by token
-	orphans []*call // calls that nobody waits for, the earliest first; some are answered
-	acks    []uint64
+	open    []*call       // those of calls that may need another sending
+	holds   []*Hold       // by token
+	orphans []*call       // calls that nobody waits for, the earliest first; some are answered
+	acks    []uint64      // results that the table can forget, ascending: later commands carry them
 	claims  []*call       // of fixed time: the first is under way, the others wait for it
 	lasts   time.Duration // until when the record may last by what was claimed: longer than is believed (P7)
 
@@ -138,7 +138,7 @@ func (t *seat) put(c *call) {
 	n := min(len(t.acks), shard.MaxAcked)
 	if n > 0 && !t.desk.lane.node.points.Taken(point.LateAcks) {
 		c.acks = slices.Clone(t.acks[:n])
-		t.acks = slices.Delete(t.acks, 0, n)
+		t.acks = t.acks[n:]
 	}
 	t.calls[c.number] = c
 	t.open = append(t.open, c)
@@ -150,7 +150,9 @@ func (t *seat) put(c *call) {
 // remove takes c out of the seat.
 func (t *seat) remove(c *call) {
 	delete(t.calls, c.number)
-	t.acks = append(t.acks, c.acks...) // unless its command is known to be applied
+	for _, n := range c.acks { // unless its command is known to be applied
+		t.acknowledge(n)
+	}
 	c.acks = nil
 }
 
@@ -196,9 +198,9 @@ func (t *seat) ended() {
 }
 
 // acknowledge remembers to tell the table that it can forget a result (P11).
-func (t *seat) acknowledge(p reply) {
-	if !slices.Contains(t.acks, p.number) && len(t.acks) < 16*shard.MaxAcked {
-		t.acks = append(t.acks, p.number)
+func (t *seat) acknowledge(number uint64) {
+	if i, known := slices.BinarySearch(t.acks, number); !known {
+		t.acks = slices.Insert(t.acks, i, number)
 	}
 }
 
@@ -230,8 +232,10 @@ func (t *seat) granted(c *call, p reply) {
 		if l.now >= t.until {
 			l.node.points.Reach(point.GrantTooLate)
 		}
-		// Too late to be believed as it is; a renewal decides (P6).
-		t.renew()
+		// Too late to be believed as it is; a renewal decides (P6), one for all that come now.
+		if n := len(t.asked); n == 0 || t.asked[n-1].at != l.now {
+			t.renew()
+		}
 	default:
 		t.held(c)
 	}
@@ -249,7 +253,7 @@ func byToken(h *Hold, token uint64) int {
 
 // held tells the caller that it holds its key.
 func (t *seat) held(c *call) {
-	t.acknowledge(reply{number: c.number})
+	t.acknowledge(c.number)
 	c.acks = nil // the command that carried them is applied
 	c.got.pending = nil
 	t.remove(c)
