@@ -16,7 +16,7 @@ import (
 )
 
 // Every kind of fault comes about somewhere in a few worlds of a profile that has it, and
-// none in a calm one.
+// none in a calm one but nodes that leave and join.
 func TestEveryKindOfFaultHappens(t *testing.T) {
 	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 60, simulate.WAN: 60, simulate.Flaky: 75, simulate.Hostile: 0}
 	if !testing.Short() {
@@ -43,7 +43,7 @@ func TestEveryKindOfFaultHappens(t *testing.T) {
 					if f.Happened {
 						happened[kind]++
 					}
-					if profile == simulate.Calm {
+					if profile == simulate.Calm && kind != "leave" && kind != "join" {
 						t.Errorf("a calm world has %s", f.Name)
 					}
 				}

@@ -1,10 +1,13 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // checkExclusion (G1): at this moment, those who believe that they hold the key
@@ -132,11 +135,31 @@ func (h *History) checkLate(k *keyHistory, x *HoldRecord) {
 	}
 }
 
-// kept (G5): where nothing ails the world, a hold lasts until its holder gives it back.
+// kept (G5, G6, G9): where nothing ails the world, a hold lasts until its holder gives it back, or
+// until its node leaves and has waited for it; a call does not fail for want of a majority, or of
+// a lease; and who waits keeps the place in the queue until then.
 func (h *History) kept() error {
+	lease, calls, places := "G5 lease: nothing ailed the world", "G6 calls: nothing ailed the world", "G3 place: nothing ailed the world"
+	if len(h.leaves) > 0 {
+		lease = "G9 leave: nothing ailed the world, but nodes left"
+		calls, places = lease, lease
+	}
+	failed := make(map[ownerName]int)
 	for _, c := range h.calls {
-		if x := c.held; x != nil && c.want.MaxHold == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) {
-			return fmt.Errorf("G5 lease: nothing ailed the world, and %v was lost", x)
+		if c.held == nil && c.ended != running && !c.refused { // a try that is refused was in no queue
+			failed[ownerName{c.want.Key, c.node}]++
+		}
+	}
+	for _, c := range h.calls {
+		owner := ownerName{c.want.Key, c.node}
+		switch x := c.held; {
+		case x != nil && c.want.MaxHold == 0 && x.end != running && (x.unlocking == running || x.end < x.unlocking) && !x.left:
+			return fmt.Errorf("%s, and %v was lost", lease, x)
+		case errors.Is(c.err, fault.ErrNoQuorum), errors.Is(c.err, fault.ErrLost) && c.want.MaxHold == 0:
+			return fmt.Errorf("%s, and %s, who wanted %v since %v, was told: %w", calls, c.who, c.want, c.began, c.err)
+		case h.inside.queue.dropped[owner] > failed[owner]:
+			return fmt.Errorf("%s, and %d requests of the node on %s left the queue of %q, though only %d of its calls failed",
+				places, h.inside.queue.dropped[owner], c.process.host.name, c.want.Key, failed[owner])
 		}
 	}
 	return nil

@@ -76,11 +76,14 @@ func (r *recorder) Renewed() {
 
 // Ended implements seam.Holder.
 func (r *recorder) Ended(excused bool) {
+	l := r.history.leaves[r.node]
+	left := l != nil && !l.waits()
 	if x := r.living(); x != nil {
-		x.excused = x.excused || excused
+		x.excused, x.left = x.excused || excused || left, x.left || left
+		x.checkLeft(l)
 		x.ended()
 	} else if r.held == nil {
-		r.excused = excused // the actor has not come back from its call yet
+		r.excused, r.left = excused || left, left // the actor has not come back from its call yet
 	}
 }
 

@@ -19,6 +19,15 @@ type fifo struct {
 	seen  map[decisionName]decision // looked up, never ranged over
 	keys  map[shardKey]*keyQueue    // looked up, never ranged over
 	order []*keyQueue
+	// dropped counts the requests that left a queue without a grant. It is looked up, never
+	// ranged over.
+	dropped map[ownerName]int
+}
+
+// ownerName names a node as the owner of requests for a key.
+type ownerName struct {
+	key  string
+	node transport.ID
 }
 
 type decisionName struct {
@@ -94,6 +103,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 		k.place[r] = place{d.Revision, k.seats, f.world.now}
 	case seam.Dropped:
 		delete(k.place, r)
+		f.dropped[ownerName{d.Key, d.Owner}]++
 	case seam.Released:
 		k.used -= k.held[r].weight
 		if t := k.held[r].told; t != nil {

@@ -41,14 +41,15 @@ type History struct {
 	order []*keyHistory
 	// early are holds that ended before their deadline without an Unlock, a crash,
 	// or a node's end (G5). A user's session may lose some so, for its fate is one, and
-	// a node that leaves does: those are none of these.
+	// a node that leaves, when it has waited for them: those are none of these.
 	early  []*HoldRecord
-	judged uint64 // one more than the events that had happened at the latest verdict; zero: there was none
+	leaves map[transport.ID]*departure // looked up, never ranged over
+	judged uint64                      // one more than the events that had happened at the latest verdict; zero: there was none
 	inside observer
 }
 
 func newHistory(w *World) *History {
-	h := &History{world: w, keys: make(map[string]*keyHistory)}
+	h := &History{world: w, keys: make(map[string]*keyHistory), leaves: make(map[transport.ID]*departure)}
 	h.inside = newObserver(w)
 	return h
 }
@@ -139,12 +140,14 @@ type CallRecord struct {
 	silent  bool      // nobody reports it: the nodes tell
 	core    seam.Hold // what the node tells of a call that is reported
 	excused bool      // its hold ended before it was reported, and might
+	left    bool      // and since its node had waited for it while it left
 	moment  int       // of its begin
 	want    Want
 	began   time.Duration
 	ended   time.Duration // running: not yet
 	held    *HoldRecord
-	refused bool // it would have had to wait, and did not want to
+	err     error // it has no hold
+	refused bool  // it would have had to wait, and did not want to
 }
 
 // running is the time of what has not happened.
@@ -169,6 +172,7 @@ type HoldRecord struct {
 	end       time.Duration // of the belief; running: it goes on
 	deadline  time.Duration // by the process's clock, when the belief ended
 	excused   bool          // it may end before its deadline
+	left      bool          // it ended since its node left, and had waited for it
 }
 
 // History returns the world's history.
@@ -215,7 +219,7 @@ func (c *CallRecord) Returned(l Lock, err error) *HoldRecord {
 	}
 	x := c.end(reported{l}, nil)
 	if c.core != nil {
-		if x.excused = c.excused; c.core.Over() {
+		if x.excused, x.left = c.excused, c.left; c.core.Over() {
 			x.ended()
 		}
 	} else if done := l.Context().Done(); done != nil {
@@ -245,7 +249,7 @@ func (c *CallRecord) end(l seam.Hold, err error) *HoldRecord {
 	w := h.world
 	c.ended = w.now
 	if err != nil {
-		c.refused = errors.Is(err, fault.ErrLocked)
+		c.err, c.refused = err, errors.Is(err, fault.ErrLocked)
 		c.record(timeline.Refused, c.moment, 0, err.Error())
 		return nil
 	}
@@ -361,7 +365,11 @@ func (x *HoldRecord) ended() {
 	x.end = min(w.now, x.leasedUntil())
 	if x.unlocking == running {
 		x.call.record(timeline.HoldEnded, x.moment, x.token, "")
-		if early && !x.excused && !x.call.process.leaving {
+		switch l := h.leaves[x.call.node]; {
+		case !early || x.excused || x.call.node == 0 && x.call.process.leaving:
+		case l != nil:
+			w.Fail(fmt.Errorf("G9 leave: %v ended, though it was leased until %v, and its node leaves and waits for it until %v", x, x.leasedUntil(), l.end()))
+		default:
 			h.early = append(h.early, x)
 		}
 	}
@@ -437,7 +445,8 @@ func (h *History) open() []string {
 
 // Finish checks what only the end can tell: every call has ended (G4), and what the
 // verdict on a run is about, which [Play] asks for by itself: no hold was lost before its
-// time (G5), each key's history is linearizable, and all replicas have the same tables.
+// time (G5) or, on a good day, at all, each key's history is linearizable, and all replicas
+// have the same tables.
 // Call it when all actors are done.
 func (h *History) Finish() error {
 	if open := h.open(); len(open) > 0 {
@@ -458,6 +467,8 @@ func (h *History) verdict() error {
 		w.Fail(fmt.Errorf("G5 lease: %d holds ended before their deadline, the first: %v, though leased until %v",
 			len(h.early), h.early[0], h.early[0].leasedUntil()))
 	} else if err := h.linearizable(); err != nil {
+		w.Fail(err)
+	} else if err := h.kept(); err != nil && !w.ailed {
 		w.Fail(err)
 	} else if err := h.inside.state.equal(); err != nil {
 		w.Fail(err)

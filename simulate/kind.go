@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // kind is one kind of fault of a storm.
@@ -353,13 +355,17 @@ func (c *Chaos) noNews(s *stream, d time.Duration) bool {
 	return true
 }
 
-// leave lets a host's nodes leave, and starts it again some time later.
+// leave lets a host's nodes leave, and starts it again some time later. As often as not they
+// do not wait for what is held there for as long as they could.
 func (c *Chaos) leave(s *stream, d time.Duration) bool {
-	h := c.pick(s)
+	h, wait := c.pick(s), s.between(0, 3*time.Second)
+	if s.below(2) == 0 {
+		wait = 0
+	}
 	if !c.mayCrash(h) || h.process.leaving {
 		return false
 	}
-	c.world.leave(h, func() {
+	c.world.leave(h, wait, func() {
 		switch {
 		case !c.over:
 			c.later(d, func() { c.world.Restart(h.name) })
@@ -383,7 +389,7 @@ func (c *Chaos) join(*stream, time.Duration) bool {
 	if c.prefix != "" {
 		name += fmt.Sprintf("-%d", c.number)
 	}
-	c.world.struck(lab, "%s is new", name)
+	c.world.change(timeline.Struck, lab, "%s is new", name)
 	c.opts.Join(name)
 	return true
 }

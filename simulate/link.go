@@ -75,6 +75,21 @@ func (l Link) check() {
 	}
 }
 
+// good tells whether a link is as on a good day: a mesh loses nothing over it.
+func (l Link) good() bool {
+	c := Calm.climate()
+	return !l.harsh() && l.Latency <= c.latency.most && l.Jitter <= c.jitter.most && l.Shape != HeavyTail && l.Bandwidth == 0
+}
+
+// good tells whether a world begins as on a good day.
+func (o Options) good() bool {
+	return o.Link.good() && o.Gossip.Lost == 0 && o.Gossip.Lies == 0 && o.Gossip.Lateness <= Calm.climate().lateness.most &&
+		o.ClockRate <= promisedRate
+}
+
+// promisedRate is up to which rate of clocks a mesh promises anything, in millionths (G8).
+const promisedRate = 10_000
+
 // check panics if news travels in a way that makes no sense.
 func (g Gossip) check() {
 	if g.Lateness < 0 || g.Lost < 0 || g.Lost > million || g.Lies < 0 || g.Lies > million {
@@ -132,6 +147,7 @@ func (w *World) SetLink(a, b string, l Link) {
 //	w.SetLinkOneWay("a", "b", simulate.Link{Loss: 500_000}) // what a sends to b: half of it
 func (w *World) SetLinkOneWay(from, to string, l Link) {
 	l.check()
+	w.ailed = w.ailed || !l.good()
 	w.net.paths[w.named(from).index][w.named(to).index].base = &l
 	w.net.forecast()
 }
@@ -141,6 +157,7 @@ func (w *World) SetLinkOneWay(from, to string, l Link) {
 //	w.SetLinks(simulate.Link{Latency: 40 * time.Millisecond, Jitter: 10 * time.Millisecond})
 func (w *World) SetLinks(l Link) {
 	l.check()
+	w.ailed = w.ailed || !l.good()
 	w.net.link = &l
 	for i := range w.net.paths {
 		for j := range w.net.paths[i] {

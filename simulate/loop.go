@@ -96,6 +96,7 @@ func (l *loop) dueTo(more []int) {
 // stall keeps the loop from running before the true time t.
 func (l *loop) stall(t time.Duration) {
 	if !l.stopped && l.free != t && (t > l.process.world.now || l.free > t) {
+		l.process.hung = max(l.process.hung, l.free, t)
 		l.free = t
 		if !l.running {
 			l.arm()

@@ -27,7 +27,7 @@ func newObserver(w *World) observer {
 	return observer{
 		world:   w,
 		meshes:  make(map[transport.ID]uint64),
-		queue:   fifo{world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue)},
+		queue:   fifo{world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int)},
 		leaders: leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[shardName]seam.Became)},
 		state:   state{world: w, recent: make(map[shardName]*digests), astray: make(map[tableName]bool)},
 

@@ -15,7 +15,8 @@ type Profile string
 
 // The profiles, from the gentlest on.
 const (
-	// Calm is a good day, in one rack or in sites far apart: no fault ever, and no lock is lost.
+	// Calm is a good day, in one rack or in sites far apart: nodes leave, and come back, and
+	// others join, but no fault ever befalls them, and no lock is lost.
 	Calm Profile = "calm"
 	// LAN is one site: processes crash and stall, machines lose power, connections
 	// break, and once in a while a switch does.
@@ -66,7 +67,7 @@ func (p Profile) climate() climate {
 	switch p {
 	case Calm:
 		return climate{latency: span{50 * time.Microsecond, 80 * ms}, jitter: span{0, 10 * ms}, lateness: span{50 * ms, 500 * ms},
-			shapes: 3}
+			shapes: 3, often: map[string]int64{"leave": 200, "join": 100}}
 	case LAN:
 		return climate{
 			latency: span{50 * time.Microsecond, ms}, jitter: span{0, 2 * ms}, lateness: span{50 * ms, 500 * ms},

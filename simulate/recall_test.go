@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/drill"
 	"github.com/lockmesh/mesh/simulate/story"
 )
 
@@ -21,6 +23,9 @@ func TestDeliberateBugs(t *testing.T) {
 	everywhere := func(seed uint64, b bug.Bug) error {
 		_, err := runSeed(seed, b, 40*time.Second, "TestDeliberateBugs")
 		return err
+	}
+	goodDays := func(seed uint64, b bug.Bug) error {
+		return simulate.Play(simulate.Options{Seed: seed, Profile: simulate.Calm, Bugs: bug.Of(b).Names()}, drill.Play).Err
 	}
 	told := bugsOfStories(t)
 	left := slices.DeleteFunc(bug.All(), func(b bug.Bug) bool { return told[b] != "" })
@@ -53,6 +58,7 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.LogOutgrowsSnapshot, "P40", nil, "shard, TestTheLogDoesNotOutgrowASnapshot", nil},
 		{bug.HalfSnapshotKept, "P40", halfSnapshot.play, "halfSnapshot", []string{"G6 bound"}},
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"G6 bound"}},
+		{bug.AsksNewLeaders, "P32", goodDays, "random worlds on a good day", []string{"G9"}},
 		{bug.BriefSnapshot, "P40", newReplica.play, "newReplica", []string{"G1 replicas"}},
 	} {
 		left = slices.DeleteFunc(left, func(b bug.Bug) bool { return b == tt.bug })

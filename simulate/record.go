@@ -57,14 +57,21 @@ func (w *World) note(kind timeline.Kind, host, format string, args ...any) int {
 
 // fault records the beginning of a fault, and returns what ended wants to know.
 func (w *World) fault(host, format string, args ...any) int {
-	w.healed = 0
-	return w.note(timeline.Fault, host, format, args...)
+	w.ailed = true
+	return w.change(timeline.Fault, host, format, args...)
 }
 
 // struck records a fault that is over at once.
 func (w *World) struck(host, format string, args ...any) {
+	w.ailed = true
+	w.change(timeline.Struck, host, format, args...)
+}
+
+// change records what befalls the world and is no fault, or not by itself: a node that
+// leaves, or joins.
+func (w *World) change(kind timeline.Kind, host, format string, args ...any) int {
 	w.healed = 0
-	w.note(timeline.Struck, host, format, args...)
+	return w.note(kind, host, format, args...)
 }
 
 // ended records the end of a fault, if its beginning was.

@@ -88,6 +88,7 @@ func (n *network) judge(c *conn, side int, kind transport.Kind, class transport.
 	f := Frame{From: c.host(side).name, To: c.host(1 - side).name, Kind: kind, Class: class, Body: body, conn: c, side: side}
 	for _, r := range n.rules {
 		if v := r.judge(f); v != Pass {
+			n.world.ailed = true
 			return v
 		}
 	}

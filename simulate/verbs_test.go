@@ -618,8 +618,11 @@ type inspectedProbe struct {
 	seam.Inspected
 	takes  time.Duration
 	err    error
+	ready  bool
 	broken []int
 }
+
+func (p *inspectedProbe) Ready() bool { return p.ready }
 
 func (p *inspectedProbe) Break(shard int) { p.broken = append(p.broken, shard) }
 

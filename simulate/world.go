@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
@@ -83,6 +84,7 @@ type World struct {
 	marks      []uint64      // by point.Mark: how often it came about
 	faultless  bool          // HealAll: no fault point is taken until the next storm
 	healed     time.Duration // the latest HealAll; zero: there was a fault since
+	ailed      bool          // something was ever worse than on a good day
 	storms     []*Chaos
 	backwards  bool // a host's time of day went back
 	fresh      bool // all processes were ended at once: a second mesh is founded
@@ -131,6 +133,7 @@ func New(opts Options) *World {
 	w.draw()
 	w.bugs = w.opts.check()
 	w.drawSites()
+	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0
 	if opts.Timeline {
 		w.timeline, w.why = &timeline.Timeline{}, newWhy()
 	}

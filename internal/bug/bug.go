@@ -301,6 +301,12 @@ const (
 	AnswersCountForLatest
 	// BeliefHangs: nobody ends beliefs on time but the lane, which may hang (P1).
 	BeliefHangs
+	// LocksUnawaited: who leaves ends the locks of its callers at once (P32).
+	LocksUnawaited
+	// LapsesLast: what is held when who leaves has waited for long enough ends only when all is handed over (P32).
+	LapsesLast
+	// AsksNewLeaders: who waits asks a new leader anew, and so comes last (P11, P32).
+	AsksNewLeaders
 
 	end // of the bugs: new ones come before it
 )

@@ -137,4 +137,7 @@ var names = [end]string{
 	HalfSnapshotKept:      "HalfSnapshotKept",
 	AnswersCountForLatest: "AnswersCountForLatest",
 	BeliefHangs:           "BeliefHangs",
+	LocksUnawaited:        "LocksUnawaited",
+	LapsesLast:            "LapsesLast",
+	AsksNewLeaders:        "AsksNewLeaders",
 }

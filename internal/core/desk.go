@@ -332,6 +332,9 @@ func (d *desk) served(by office) {
 		return // late: it does not lead any more
 	}
 	for _, t := range slices.Clone(d.seats) {
+		if d.lane.node.bugs.Has(bug.AsksNewLeaders) {
+			d.askAnew(t)
+		}
 		for _, c := range t.unanswered() {
 			c.attempt, c.jumps = 0, 0
 			d.send(c)
@@ -339,6 +342,18 @@ func (d *desk) served(by office) {
 		if t.renewable() {
 			t.attempt, t.jumps = 0, 0
 			t.renew()
+		}
+	}
+}
+
+// askAnew gives up the places of a seat's waiters, and takes new ones: a deliberate bug.
+func (d *desk) askAnew(t *seat) {
+	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+		if c := t.calls[n]; c != nil && c.queued && !t.single {
+			t.remove(c)
+			d.cancel(t, n)
+			c.raw, c.acks = nil, nil
+			d.enqueue(c, t)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // texts carry its prefix.
 var (
 	ErrLocked         = fault.ErrLocked
-	ErrLost           = errors.New("mesh: lock lost")
-	ErrNoQuorum       = errors.New("mesh: no majority of the shard's replicas answers")
+	ErrLost           = fault.ErrLost
+	ErrNoQuorum       = fault.ErrNoQuorum
 	ErrClosed         = errors.New("mesh: closed")
 	ErrInvalidKey     = errors.New("mesh: invalid key")
 	ErrInvalidOption  = fault.ErrInvalidOption

@@ -204,7 +204,9 @@ func (h *Hold) Forsaken() bool { return h.forsaken.Load() }
 
 // mayEnd reports whether the hold may end before its deadline: with a user's session
 // (P9), or with its node.
-func (h *Hold) mayEnd() bool { return !h.session.own || h.lane.node.closing() }
+func (h *Hold) mayEnd() bool {
+	return !h.session.own && h.session.Err() != nil || h.lane.node.Err() != nil
+}
 
 // Over reports whether the belief was ended, without a look at the clock.
 func (h *Hold) Over() bool {

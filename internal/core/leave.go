@@ -38,6 +38,9 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	n.status = leaving
 	n.mu.Unlock()
+	if n.observer != nil {
+		n.observer.Leaving(transport.ID(n.id), ctx)
+	}
 
 	limit := seam.Never
 	if _, ok := ctx.Deadline(); !ok {
@@ -45,10 +48,14 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	n.everywhere(func(l *lane) int { return l.cancelWaiters() })
 	left := error(nil)
-	if !n.pollUntil(ctx, limit, func() bool { return n.everywhere(func(l *lane) int { return l.heldLocks() }) == 0 }) {
+	if !n.pollUntil(ctx, limit, func() bool {
+		return n.bugs.Has(bug.LocksUnawaited) || n.everywhere(func(l *lane) int { return l.heldLocks() }) == 0
+	}) {
 		left = errHeld
 	}
-	n.everywhere(func(l *lane) int { return l.lapse() })
+	if !n.bugs.Has(bug.LapsesLast) {
+		n.everywhere(func(l *lane) int { return l.lapse() })
+	}
 
 	n.hall.post(func(h *hall) { h.leave() })
 	looks := 0
@@ -71,6 +78,9 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.hall.post(func(h *hall) { h.goodbye() })
 	p := n.world.NewParker()
 	p.Park(context.WithoutCancel(ctx), n.world.Now()+5*leavePause) // for the last words to go out
+	if n.observer != nil {
+		n.observer.Left(transport.ID(n.id), over)
+	}
 	n.fail(ErrLeft)
 	n.shut()
 	return left

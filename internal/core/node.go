@@ -438,12 +438,16 @@ func (n *Node) Stats() Stats {
 // fail ends the node's life for the given reason. The first counts.
 func (n *Node) fail(err error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.status != closed {
+	first := n.status != closed
+	if first {
 		n.status, n.err = closed, err
 		close(n.done)
 	}
 	n.starter.Unpark()
+	n.mu.Unlock()
+	if first && err != ErrLeft && n.observer != nil {
+		n.observer.Closed(transport.ID(n.id))
+	}
 }
 
 // shut stops everything at once, without a word to anybody. What was held lapses with its

@@ -19,5 +19,12 @@ var (
 	ErrUnreachable = errors.New("mesh: not reachable at the advertised address")
 )
 
-// ErrLocked: a call that does not wait would have had to.
-var ErrLocked = errors.New("mesh: locked by another")
+// Errors of calls.
+var (
+	// ErrLocked: a call that does not wait would have had to.
+	ErrLocked = errors.New("mesh: locked by another")
+	// ErrLost: the lease ended before the release.
+	ErrLost = errors.New("mesh: lock lost")
+	// ErrNoQuorum: no majority of the shard's replicas answers.
+	ErrNoQuorum = errors.New("mesh: no majority of the shard's replicas answers")
+)

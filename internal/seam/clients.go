@@ -43,7 +43,7 @@ type Holder interface {
 	// Renewed: the deadline has moved on.
 	Renewed()
 	// Ended: the belief is over. Excused: that may be before the deadline, since the
-	// hold shares the fate of a user's session, or of a node that ends.
+	// hold shares the fate of a user's session that has ended, or of a node that has.
 	Ended(excused bool)
 	// Unlocking: a release is about to be sent, by Unlock or by the session's Close.
 	Unlocking()

@@ -131,6 +131,12 @@ type Observer interface {
 	Stopped(Stopped)
 	// Ended: a node that served has ended itself, which nobody had asked it for.
 	Ended(node transport.ID, err error)
+	// Leaving: Leave was called with ctx, and waits for the locks that are held on the node.
+	Leaving(node transport.ID, ctx context.Context)
+	// Left: the node is about to end, for Leave is done. Handed: others have all its replicas.
+	Left(node transport.ID, handed bool)
+	// Closed: a node has ended, or could not join, and did not leave.
+	Closed(node transport.ID)
 }
 
 // Hosted is a replica that was made.
