@@ -35,14 +35,15 @@ func learn(packages []*load.Package, dead map[string]bool) *facts {
 	f := &facts{
 		packages: packages, values: make(map[types.Object]truth), funcs: make(map[string]truth), dead: dead,
 	}
-	for size := -1; size != f.size(); {
-		size = f.size()
+	f.round()
+	for before := f.size() - 1; before != f.size(); {
+		before = f.size()
 		f.round()
 	}
 	return f
 }
 
-// size grows with what is known.
+// size grows with what is known, from the first round on.
 func (f *facts) size() int { return len(f.values) + len(f.funcs) + len(f.dead) - len(f.read) }
 
 // round learns from what the last one has learnt, and forgets nothing: a condition that is
@@ -54,6 +55,16 @@ func (f *facts) round() {
 	}
 	called := make(map[string]bool)
 	for _, p := range f.packages {
+		for _, file := range p.Files {
+			for _, d := range file.Decls {
+				if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.VAR {
+					ast.Inspect(d, func(n ast.Node) bool { // what a table names is called by whoever has the table
+						r.look(p, "", n)
+						return true
+					})
+				}
+			}
+		}
 		for _, fn := range functions(p) {
 			own := nameOf(p, fn)
 			ast.Inspect(fn, func(n ast.Node) bool {
@@ -71,8 +82,8 @@ func (f *facts) round() {
 				f.walk(p, fn, func(n ast.Node, _ []ast.Node) { r.look(p, own, n) })
 			}
 		}
-		for id, o := range p.Info.Defs {
-			if v, ok := o.(*types.Var); ok && v.IsField() && !v.Exported() && isBool(v.Type()) && id != nil {
+		for _, o := range p.Info.Defs {
+			if v, ok := o.(*types.Var); ok && v.IsField() && !v.Exported() && isBool(v.Type()) {
 				r.declared[v] = true
 				r.assigned[v] = append(r.assigned[v], no)
 			}
