@@ -380,16 +380,13 @@ func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 	return w.hosts[0].Go(name, fn)
 }
 
-// excerptLines is how many moments a failure shows: what fits on a screen.
-const excerptLines = 25
-
 // Fail ends the run with err, unless it has failed already. A nil err is none.
 func (w *World) Fail(err error) {
 	if w.failure == nil && err != nil {
 		f := &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat}
 		w.note(timeline.Failure, lab, "%s", text(err))
 		if t := w.Timeline(); t != nil {
-			f.Timeline = t.Excerpt(excerptLines)
+			f.Timeline = t.Excerpt(timeline.FailureMoments)
 		}
 		w.failure = f
 	}

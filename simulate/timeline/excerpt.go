@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// FailureMoments is how many moments of an Excerpt go with a failure, on the page and in a
+// terminal: what fits on a screen.
+const FailureMoments = 25
+
 const (
 	maxUnderWay = 5                     // faults that come before the last moments of a run that passed
 	maxFaults   = 8                     // faults that an excerpt of a failure prefers to its frames

@@ -97,6 +97,7 @@ type pageData struct {
 	Violation []int `json:"violation"`
 	AtOnce    bool  `json:"atOnce"`   // these were too many at once, if they were held at once
 	Verdicts  []int `json:"verdicts"` // the moments that say that something is wrong
+	Excerpt   []int `json:"excerpt"`  // how it came to that, as Excerpt tells it
 }
 
 // columns has an item for each moment in each of its fields.
@@ -131,7 +132,7 @@ func (t *Timeline) pageData() *pageData {
 	d := &pageData{
 		Title: plain(t.Title), Repeat: plain(t.Repeat), Seed: strconv.FormatUint(t.Seed, 10),
 		Duration: t.Duration, End: t.end(), Hosts: []string{}, Kinds: kindNames[1:],
-		Faults: [][]int{}, Holds: [][3]int{}, Violation: []int{0}, Verdicts: []int{},
+		Faults: [][]int{}, Holds: [][3]int{}, Violation: []int{0}, Verdicts: []int{}, Excerpt: []int{},
 	}
 	lanes := map[string]int{Lab: -1, "": -2}
 	for i, host := range t.Hosts {
@@ -206,6 +207,7 @@ func (t *Timeline) pageData() *pageData {
 	}
 	if v := t.violation(overlaps); v != nil {
 		d.Violation, d.AtOnce = append([]int{v.moment}, v.holds...), v.atOnce
+		d.Excerpt = t.excerpt(FailureMoments)
 	}
 	return d
 }

@@ -156,3 +156,15 @@ func TestWriteHTMLRefusesABrokenAccount(t *testing.T) {
 		t.Errorf("%v, and wrote %d bytes", err, b.Len())
 	}
 }
+
+// The page has the moments that a failure's text tells of.
+func TestThePageHasTheExcerpt(t *testing.T) {
+	tl := account()
+	if got, want := tl.pageData().Excerpt, tl.excerpt(FailureMoments); len(got) < 3 || !reflect.DeepEqual(got, want) {
+		t.Errorf("the page tells of moments %v, want %v", got, want)
+	}
+	tl.Moments = tl.Moments[:len(tl.Moments)-1]
+	if got := tl.pageData().Excerpt; len(got) > 0 {
+		t.Errorf("of a run that passed it tells %v", got)
+	}
+}

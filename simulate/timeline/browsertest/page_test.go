@@ -390,3 +390,26 @@ func TestThePageIsDarkWhereTheReaderWantsIt(t *testing.T) {
 	}
 	p.forgive("willReadFrequently")
 }
+
+// The page tells how it came to a failure in the words of the terminal.
+func TestThePageTellsWhatTheTerminalDoes(t *testing.T) {
+	tl := sample.Violated()
+	p := open(t, browser(t), tl)
+	told := ask[[]string](p, `Array.from(document.querySelectorAll("#excerpt .what"), e => e.textContent)`)
+	var lines []string
+	for line := range strings.Lines(tl.Excerpt(timeline.FailureMoments)) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	if len(told) < 5 || len(told) != len(lines) {
+		t.Fatalf("the page tells %d things, the terminal %d:\n%s\n%s", len(told), len(lines), strings.Join(told, "\n"), strings.Join(lines, "\n"))
+	}
+	for i, what := range told {
+		if !strings.Contains(lines[i], strings.TrimSuffix(what, " …")) {
+			t.Errorf("the page tells %q, the terminal %q", what, lines[i])
+		}
+	}
+	text := ask[string](p, `document.querySelector(".failure").textContent`)
+	if last := tl.Moments[len(tl.Moments)-1]; !strings.Contains(last.Text, text) || text == "" {
+		t.Errorf("the page says %q of the failure %q", text, last.Text)
+	}
+}

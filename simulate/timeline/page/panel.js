@@ -69,6 +69,7 @@ function showStory() {
       el("pre", { class: "failure" }, says(violation).replace(/^FAILURE: /, "")),
       el("p", {}, el("button", { type: "button", class: "alarm", click: goToViolation }, "go to it"), " ", el("span", { class: "muted" }, "key v")));
     if (wrong) panel.append(aboutHolds());
+    panel.append(el("h2", {}, "How it came to that"), el("ol", { class: "moments", id: "excerpt" }, ...data.excerpt.map(id => item(id))));
   }
   panel.append(el("h2", {}, "What happened"));
   if (ids.length === 0) {
