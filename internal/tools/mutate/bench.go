@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -30,26 +31,29 @@ type bench struct {
 	stories []string
 
 	mu    sync.Mutex
-	usual map[string]time.Duration // how long a stage, or a story, takes with the program
-	hits  map[string]int           // mutants that a story noticed
+	usual map[string]spent // by a stage, or a story, with the program
+	hits  map[string]int   // mutants that a story noticed
 }
 
-// Limits of one stage. A mutant that needs longer hangs.
 const (
-	leastCap  = 10 * time.Second // and three times what the program takes
-	blindCap  = time.Minute      // where it is not known how long the program takes
-	buildCap  = 5 * time.Minute
-	maxMemory = 8 << 30 // bytes of address space
-	maxOutput = 64 << 10
+	buildLimit = 5 * time.Minute
+	maxMemory  = 8 << 30 // bytes of address space
+	maxOutput  = 64 << 10
 )
 
-func (b *bench) limit(what string) time.Duration {
+// spent is what a command takes: time, and processor time.
+type spent struct{ wall, cpu time.Duration }
+
+// limit returns what a mutant may take for something that the program does in the usual
+// time. One that needs more hangs. Most do so in a loop, and processor time tells that on a
+// busy machine too.
+func (b *bench) limit(what string) spent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d, ok := b.usual[what]; ok {
-		return leastCap + 3*d
+	if u, ok := b.usual[what]; ok {
+		return spent{30*time.Second + 5*u.wall, 10*time.Second + 3*u.cpu}
 	}
-	return blindCap
+	return spent{2 * time.Minute, 40 * time.Second}
 }
 
 // place is where one mutant is built and tried.
@@ -88,10 +92,10 @@ func (p *place) close() { _ = os.RemoveAll(p.dir) }
 // errHangs is that a command took too long.
 var errHangs = errors.New("it takes too long")
 
-// command runs something for no longer than limit. It returns what that wrote, cut off
-// where it is long.
-func (p *place) command(ctx context.Context, limit time.Duration, dir, name string, args ...string) (string, error) {
-	timed, cancel := context.WithTimeoutCause(ctx, limit, errHangs)
+// command runs something within limits, of which cpu may be zero: then memory is not
+// limited either. It returns what that wrote, cut off where it is long.
+func (p *place) command(ctx context.Context, limit spent, dir, name string, args ...string) (string, error) {
+	timed, cancel := context.WithTimeoutCause(ctx, limit.wall, errHangs)
 	defer cancel()
 	cmd := exec.CommandContext(timed, name, args...)
 	cmd.Dir = dir
@@ -101,11 +105,14 @@ func (p *place) command(ctx context.Context, limit time.Duration, dir, name stri
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Start()
 	if err == nil {
-		if name != "go" {
-			limitMemory(cmd.Process.Pid)
+		if limit.cpu > 0 {
+			bound(cmd.Process.Pid, limit.cpu)
 		}
 		err = cmd.Wait()
 		p.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL {
+			err = errHangs // see bound; if it was ctx then that counts more
+		}
 	}
 	if cause := context.Cause(timed); err != nil && cause != nil {
 		err = cause
@@ -139,7 +146,7 @@ func (p *place) build(ctx context.Context, pkg string, test bool) (string, error
 	if p.overlay != "" {
 		args = append(args, "-overlay", p.overlay)
 	}
-	out, err := p.command(ctx, buildCap, p.bench.dir, "go", append(args, "./"+pkg)...)
+	out, err := p.command(ctx, spent{wall: buildLimit}, p.bench.dir, "go", append(args, "./"+pkg)...)
 	if err != nil {
 		if _, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w: %s", errUnbuilt, out)
@@ -221,11 +228,11 @@ func noticed(out string, err error) (string, error) {
 // timed is command for a stage, or a part of one: with the program it notes how long that
 // takes.
 func (p *place) timed(ctx context.Context, what, dir, name string, args ...string) (string, error) {
-	begun := time.Now()
+	begun, before := time.Now(), p.cpu
 	out, err := p.command(ctx, p.limit(what), dir, name, args...)
 	if p.overlay == "" {
 		p.mu.Lock()
-		p.usual[what] = time.Since(begun)
+		p.usual[what] = spent{time.Since(begun), p.cpu - before}
 		p.mu.Unlock()
 	}
 	return out, err
@@ -258,7 +265,7 @@ func (b *bench) tell(ctx context.Context, p *place) (string, error) {
 	b.mu.Lock()
 	order := slices.Clone(b.stories)
 	slices.SortStableFunc(order, func(x, y string) int {
-		return cmp.Or(cmp.Compare(b.hits[y], b.hits[x]), cmp.Compare(b.usual[x], b.usual[y]))
+		return cmp.Or(cmp.Compare(b.hits[y], b.hits[x]), cmp.Compare(b.usual[x].cpu, b.usual[y].cpu))
 	})
 	b.mu.Unlock()
 	for _, file := range order {

@@ -73,7 +73,7 @@ func main() {
 	})
 	flag.BoolVar(&s.list, "list", false, "print those that match, and judge none")
 	flag.IntVar(&s.workers, "p", runtime.NumCPU(), "how many mutants to judge at once")
-	flag.DurationVar(&s.cap, "cap", 5*time.Minute, "leave a mutant undecided after this time")
+	flag.DurationVar(&s.cap, "cap", 10*time.Minute, "leave a mutant undecided after this time")
 	flag.DurationVar(&s.limit, "for", 0, "stop after this time, and leave out what is not judged by then (default: no limit)")
 	flag.IntVar(&s.seeds, "seeds", 60, "worlds of the standard drill, in all profiles in turns")
 	flag.Uint64Var(&s.first, "first", 1, "the first of their seeds")
@@ -81,7 +81,7 @@ func main() {
 	flag.BoolVar(&s.baseline, "baseline", true, "first play everything without a mutant")
 	flag.StringVar(&s.out, "o", "", "append each result to this `file`")
 	flag.BoolVar(&s.resume, "resume", false, "leave out what the file of -o has already")
-	flag.BoolVar(&s.again, "again", false, "judge the survivors in the file of -o, in place of a sample")
+	flag.BoolVar(&s.again, "again", false, "draw of those only that survived in the file of -o, or were not decided")
 	flag.Parse()
 	switch {
 	case flag.NArg() > 0:
@@ -141,7 +141,7 @@ func (s *settings) measure(ctx context.Context) (wrong bool, err error) {
 		return false, err
 	}
 	pool := slices.DeleteFunc(slices.Clone(all), func(m *mutant) bool {
-		return !s.run.MatchString(m.id) || s.again && before[m.id].verdict != survived
+		return !s.run.MatchString(m.id) || s.again && !slices.Contains([]verdict{survived, undecided}, before[m.id].verdict)
 	})
 	if s.list {
 		for _, m := range pool {
@@ -152,8 +152,8 @@ func (s *settings) measure(ctx context.Context) (wrong bool, err error) {
 	}
 	drawn := sample(pool, s.n, s.seed, (*mutant).compiles)
 	fmt.Printf("%d mutants of %d, seed %d\n", len(drawn), len(pool), s.seed)
-	if s.resume && !s.again {
-		drawn = slices.DeleteFunc(drawn, func(m *mutant) bool { return before[m.id].verdict != "" })
+	if s.resume {
+		drawn = slices.DeleteFunc(drawn, func(m *mutant) bool { return before[m.id].decided() })
 		fmt.Printf("%d of them are still to be judged\n", len(drawn))
 	}
 	results, err := s.judge(ctx, dir, drawn, reasons)
@@ -196,7 +196,7 @@ func (s *settings) judge(ctx context.Context, dir string, drawn []*mutant, reaso
 	}
 	b := &bench{
 		dir: dir, seeds: s.seeds, first: s.first, tales: s.tales, cap: s.cap, workers: s.workers, stories: stories,
-		usual: make(map[string]time.Duration), hits: make(map[string]int),
+		usual: make(map[string]spent), hits: make(map[string]int),
 	}
 	if s.baseline && len(drawn) > 0 {
 		if err := b.prove(ctx, s.targets(drawn), func(line string) { fmt.Println(line) }); err != nil {

@@ -36,6 +36,9 @@ type result struct {
 	place   string // file:line: was → is
 }
 
+// decided reports whether more time would change nothing.
+func (r result) decided() bool { return r.verdict != "" && r.verdict != undecided }
+
 // line is the result in a file of results.
 func (r result) line() string {
 	words := []string{string(r.verdict), r.stage, r.detail, fmt.Sprintf("%.1f", r.took.Seconds()), fmt.Sprintf("%.1f", r.cpu.Seconds()), r.id, r.place}
