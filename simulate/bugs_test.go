@@ -27,7 +27,7 @@ func TestFakeBugsAreCaught(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var err error
 			seed := uint64(0)
-			for err == nil && seed < 40 {
+			for err == nil && seed < 80 {
 				seed++
 				w, l := fakeWorld(Options{Seed: seed, Profile: Flaky}, tt.bugs)
 				err = l.Run(w, ChaosOptions{For: 40 * time.Second, MayCrash: mayCrashClients})

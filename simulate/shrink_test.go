@@ -63,7 +63,7 @@ func stormy(w *World) error {
 			}
 		})
 	}
-	storm := w.Chaos(ChaosOptions{For: 30 * time.Second})
+	storm := w.Chaos(ChaosOptions{For: 30 * time.Second, Without: []string{"outlast"}})
 	if err := w.RunUntil(storm.Over, time.Hour); err != nil {
 		return err
 	}

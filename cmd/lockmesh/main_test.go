@@ -69,7 +69,7 @@ func TestBadFlags(t *testing.T) {
 		{"-bug Heisenbug", "-list"},
 		{"-set hosts", "hosts"},
 		{"-set hots=3", "hots"},
-		{"-set hosts=30", "[3, 7]"},
+		{"-set hosts=30", "[3, 20]"},
 		{"-set site-*=60 -profile hostile", "site-"},
 		{"-only crash", "crash"},
 		{"-only flood/1", "flood"},
