@@ -393,7 +393,7 @@ func after(r *Replica, now time.Duration) {
 			use()
 		}
 		_, _, _ = r.Serving(), r.AtRest(), r.Moving()
-		_, _, _ = r.Configuration()
+		_, _, _, _ = r.Configuration()
 		_, _ = r.Leader()
 		_, _, _ = r.Voters(), r.Joint(), r.WakeAt()
 	}

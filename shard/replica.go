@@ -332,8 +332,9 @@ func (r *Replica) Voters() []uint64 {
 
 // Configuration returns the nodes that vote in the two halves of the shard's
 // configuration, as far as this replica has applied its log, and whether the log holds
-// a change of voters that it has not applied. The second half is empty unless the voters change.
-func (r *Replica) Configuration() (incoming, outgoing []uint64, unsettled bool) {
+// a change of voters that it has not applied: then also who votes after that. The second half
+// is empty unless the voters change. A node that this replica does not know is zero.
+func (r *Replica) Configuration() (incoming, outgoing, coming []uint64, unsettled bool) {
 	nodes := func(ids []uint64) (nodes []uint64) {
 		for _, id := range ids {
 			nodes = append(nodes, r.peers[id].Node)
@@ -344,8 +345,27 @@ func (r *Replica) Configuration() (incoming, outgoing []uint64, unsettled bool) 
 	if last > r.applied {
 		entries, err := r.store.Entries(r.applied+1, last+1, 1<<30)
 		unsettled = err != nil || slices.ContainsFunc(entries, r.movesVoters)
+		coming = nodes(r.after(entries))
 	}
-	return nodes(r.conf.Voters), nodes(r.conf.VotersOutgoing), unsettled
+	return nodes(r.conf.Voters), nodes(r.conf.VotersOutgoing), coming, unsettled
+}
+
+// after returns who votes when these entries are applied.
+func (r *Replica) after(entries []*raftpb.Entry) []uint64 {
+	voters := slices.Clone(r.conf.Voters)
+	for _, e := range entries {
+		cc := &raftpb.ConfChangeV2{}
+		if e.GetType() != raftpb.EntryConfChangeV2 || proto.Unmarshal(e.Data, cc) != nil {
+			continue
+		}
+		for _, c := range cc.Changes {
+			voters = slices.DeleteFunc(voters, func(id uint64) bool { return id == c.GetNodeId() })
+			if c.GetType() == raftpb.ConfChangeAddNode {
+				voters = append(voters, c.GetNodeId())
+			}
+		}
+	}
+	return voters
 }
 
 // movesVoters reports whether an entry of the log changes who votes, or ends such a

@@ -168,7 +168,7 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 		}
 	}
 	stays := func(h *Host) bool { return in[h] }
-	if len(in) == 0 || !w.suffice(stays) {
+	if len(in) == 0 || !w.suffice(stays, true) {
 		return nil
 	}
 	for _, i := range order {
@@ -176,7 +176,7 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 		if !in[h] || out >= most {
 			continue
 		}
-		if in[h] = false; w.suffice(stays) && !w.misses(h, stays) {
+		if in[h] = false; w.suffice(stays, true) && !w.misses(h, stays) {
 			out++
 		} else {
 			in[h] = true

@@ -32,15 +32,16 @@ func (w *World) living() iter.Seq2[*Host, inspected] {
 
 // MaySpare reports whether every shard keeps a majority of its real voters, with what
 // they remember, if the process on host ends now: in each half of the configuration,
-// as each living replica knows it, and with no change of voters on its way. Hosts that are
-// about to leave count as gone: they leave in the end, whether or not they could hand over.
+// as each living replica knows it, and in the one that a change of voters leads to which is on its way.
+// Hosts that are about to leave count as gone: they leave in the end, whether or not they could hand over.
 func (w *World) MaySpare(host string) bool {
 	h := w.named(host)
-	return w.suffice(func(o *Host) bool { return o != h })
+	return w.suffice(func(o *Host) bool { return o != h }, false)
 }
 
-// suffice reports the same if only the processes on those hosts live on that stay names.
-func (w *World) suffice(stays func(*Host) bool) bool {
+// suffice reports the same if only the processes on those hosts live on that stay names; if it
+// is to be settled, with no change of voters on its way.
+func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	alive := make(map[transport.ID]bool)
 	for h, n := range w.living() {
 		if !h.process.leaving && stays(h) { // a leaver goes in the end, whatever it leaves behind
@@ -58,7 +59,7 @@ func (w *World) suffice(stays func(*Host) bool) bool {
 	}
 	for _, n := range w.living() {
 		if slices.ContainsFunc(n.node.Replicas(), func(r seam.Replica) bool {
-			return r.Unsettled || !majority(r.Voters) || !majority(r.Outgoing)
+			return r.Unsettled && settled || !majority(r.Voters) || !majority(r.Outgoing) || !majority(r.Coming)
 		}) {
 			return false
 		}

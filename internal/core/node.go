@@ -284,10 +284,10 @@ func (n *Node) Replicas() []seam.Replica {
 	var all []seam.Replica
 	for _, l := range n.all {
 		for _, r := range l.replicas {
-			voters, outgoing, unsettled := r.Configuration()
+			voters, outgoing, coming, unsettled := r.Configuration()
 			all = append(all, seam.Replica{
 				Shard: r.Shard(), Generation: r.Generation(),
-				Voters: ids(voters), Outgoing: ids(outgoing), Unsettled: unsettled, Serving: r.Serving(),
+				Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
 				Missed: ids(r.Missed()),
 			})
 		}

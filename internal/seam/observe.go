@@ -84,6 +84,7 @@ type Replica struct {
 	Voters     []transport.ID // the nodes that vote
 	Outgoing   []transport.ID // and those that vote beside them while the voters change
 	Unsettled  bool           // its log holds a change of voters that it has not applied
+	Coming     []transport.ID // and those that vote after it; none while its log is applied
 	Serving    bool           // it leads, and takes commands
 	Missed     []transport.ID // those of the voters that it does not hear while it serves, or believes gone
 }
