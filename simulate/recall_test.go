@@ -51,6 +51,7 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.FailureUnreported, "P40", nil, "TestEveryVoterComesIntoStep", nil},
 		{bug.FoundTwice, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.LateDecision, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
+		{bug.RoundsAlone, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.WelcomeEarly, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.LastReplicaReported, "P30", nil, "internal/core, TestTheLastReplicaIsReportedGone", nil},
 		{bug.GoneByHearsay, "P30", nil, "shard, TestWhoAnswersIsNotGone", nil},

@@ -307,6 +307,8 @@ const (
 	LapsesLast
 	// AsksNewLeaders: who waits asks a new leader anew, and so comes last (P11, P32).
 	AsksNewLeaders
+	// RoundsAlone: of two founders' ballots of one round none is the later one (P25).
+	RoundsAlone
 
 	end // of the bugs: new ones come before it
 )

@@ -140,4 +140,5 @@ var names = [end]string{
 	LocksUnawaited:        "LocksUnawaited",
 	LapsesLast:            "LapsesLast",
 	AsksNewLeaders:        "AsksNewLeaders",
+	RoundsAlone:           "RoundsAlone",
 }

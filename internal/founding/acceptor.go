@@ -38,7 +38,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	}
 	no := nack{ballot: p.ballot, promised: a.promised, hint: m.hint()}
 	switch {
-	case p.ballot.less(a.promised):
+	case m.less(p.ballot, a.promised):
 		no.why = "promised another"
 	case m.living():
 		no.why = "knows of a living mesh"
@@ -158,7 +158,7 @@ func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 	if !d.value.founder(m.self.ID) {
 		return
 	}
-	if d.ballot.less(a.promised) && (d.seq == 0 || d.seq < a.fresh) && !m.cfg.Bugs.Has(bug.LateDecision) {
+	if m.less(d.ballot, a.promised) && (d.seq == 0 || d.seq < a.fresh) && !m.cfg.Bugs.Has(bug.LateDecision) {
 		m.cfg.Points.Reach(point.OldDecision)
 		if m.isUp(from) && d.seq == 0 {
 			m.ask(from)

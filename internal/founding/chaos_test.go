@@ -79,6 +79,7 @@ func TestChaosNoticesBugs(t *testing.T) {
 		{"a majority of the seeds founds", bug.FoundWithMajority},
 		{"a founder forgets what was accepted", bug.FoundTwice},
 		{"an old decision is believed after a later promise", bug.LateDecision},
+		{"of two ballots of one round none is later", bug.RoundsAlone},
 		{"a node joins before all founders know", bug.WelcomeEarly},
 		{"tables over seeds grant at once", bug.NoFreshGrace},
 	}

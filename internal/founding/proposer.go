@@ -204,7 +204,7 @@ func (m *Machine) choose(now time.Duration) {
 	last, floor := promise{}, uint64(0)
 	for _, pr := range promises {
 		floor = max(floor, pr.floor)
-		if last.at.less(pr.at) {
+		if m.less(last.at, pr.at) {
 			last = pr
 		}
 	}
@@ -280,7 +280,7 @@ func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
 	v := p.voter(msg.ballot, from)
 	switch {
 	case v == nil:
-	case p.ballot.less(msg.promised):
+	case m.less(p.ballot, msg.promised):
 		m.cfg.Points.Reach(point.FoundersDuel)
 		p.tries++
 		p.pause(now + m.between(0, 100*time.Millisecond<<min(p.tries, 4)))

@@ -281,7 +281,11 @@ func (w *world) handle(p *proc, out []Output) {
 			w.after(at-w.now, func() {
 				if p.alive && p.tickAt == at {
 					p.tickAt = seam.Never
-					w.handle(p, p.m.Tick(w.now, nil))
+					out := p.m.Tick(w.now, nil)
+					if p.m.Deadline() <= w.now {
+						w.broken("%v has not done what was due", p)
+					}
+					w.handle(p, out)
 				}
 			})
 		}

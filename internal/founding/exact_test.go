@@ -1,0 +1,385 @@
+package founding
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// What happens where two ballots, counts or moments are exactly equal: storms come there
+// once in a thousand years.
+
+const joiner = transport.ID(50)
+
+// joinable is bob as a member since late, when he heard of the mesh from ann: eve may not
+// know of it.
+func joinable(t *testing.T) *Machine {
+	t.Helper()
+	v := value(1, ann, bob, eve)
+	for i := range v.Roster {
+		v.Roster[i].Addr = trio[i]
+	}
+	m := listener(Options{})
+	m.Message(late, ann, decide{ballot: ballot{1, ann}, value: v}.append(nil), nil)
+	if _, in := m.Mesh(); !in || !slices.Equal(m.untold, []transport.ID{eve}) {
+		t.Fatalf("bob does not know of the mesh, or not that eve may not know: %v", m.untold)
+	}
+	return m
+}
+
+func dials(out []Output) (addrs []string) {
+	for _, o := range out {
+		if d, ok := o.(Dial); ok {
+			addrs = append(addrs, d.Addr)
+		}
+	}
+	return addrs
+}
+
+func failure(out []Output) error {
+	for _, o := range out {
+		if f, ok := o.(Failed); ok {
+			return f.Err
+		}
+	}
+	return nil
+}
+
+func TestTheOrderOfBallots(t *testing.T) {
+	for _, tt := range []struct {
+		b, c ballot
+		less bool
+	}{
+		{ballot{}, ballot{}, false},
+		{ballot{2, ann}, ballot{2, ann}, false},
+		{ballot{2, ann}, ballot{2, bob}, true},
+		{ballot{2, bob}, ballot{2, ann}, false},
+		{ballot{1, bob}, ballot{2, ann}, true},
+		{ballot{2, ann}, ballot{1, bob}, false},
+		{ballot{}, ballot{1, ann}, true},
+	} {
+		if got := tt.b.less(tt.c); got != tt.less {
+			t.Errorf("%v is less than %v: %v, want %v", tt.b, tt.c, got, tt.less)
+		}
+	}
+}
+
+// Of two ballots of one round the one of the larger ID is the later one, for everybody.
+func TestBallotsOfOneRound(t *testing.T) {
+	roster := []transport.ID{ann, bob, eve}
+	low, high := ballot{2, ann}, ballot{2, eve}
+	for _, tt := range []struct {
+		name          string
+		first, second ballot
+		want          message
+	}{
+		{"the larger ID comes second", low, high, promise{ballot: high}},
+		{"the larger ID comes first", high, low, nack{ballot: low, promised: high, why: "promised another"}},
+	} {
+		m := listener(Options{})
+		m.Message(late, tt.first.id, prepare{tt.first, trio, roster}.append(nil), nil)
+		got := answers(t, m.Message(late, tt.second.id, prepare{tt.second, trio, roster}.append(nil), nil), tt.second.id)
+		if p, ok := got[0].(promise); ok {
+			p.floor = 0
+			got[0] = p
+		}
+		if len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: answered with %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A founder listens for just as long as it says.
+func TestTheEndOfListening(t *testing.T) {
+	for _, tt := range []struct {
+		at   time.Duration
+		want string
+	}{
+		{Listen(trio) - 1, "founding.nack"},
+		{Listen(trio), "founding.promise"},
+	} {
+		m := listener(Options{})
+		got := answers(t, m.Message(tt.at, ann, prepare{ballot{2, ann}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil), ann)
+		if len(got) != 1 || fmt.Sprintf("%T", got[0]) != tt.want {
+			t.Errorf("at %v a ballot is answered with %+v, want a %s", tt.at, got, tt.want)
+		}
+	}
+}
+
+// A question is later than a promise if it was asked after it, and be it the next one.
+func TestTheFirstQuestionAfterAPromise(t *testing.T) {
+	for _, tt := range []struct {
+		later uint64
+		in    bool
+	}{{0, false}, {1, true}} {
+		m := listener(Options{})
+		asked := m.seq
+		m.Message(late, eve, prepare{ballot{3, eve}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
+		m.Message(late, ann, decide{seq: asked + tt.later, ballot: ballot{2, ann}, value: value(1, ann, bob, eve)}.append(nil), nil)
+		if _, in := m.Mesh(); in != tt.in {
+			t.Errorf("a decision that answers question %d after a promise is believed: %v, want %v", tt.later, in, tt.in)
+		}
+	}
+}
+
+// A joiner asks one member until its patience ends, twice a second, and then the next one.
+func TestTheEndOfAJoinersPatience(t *testing.T) {
+	m := listener(Options{})
+	asked := make(map[time.Duration][]transport.ID)
+	note := func(now time.Duration, out []Output) {
+		for _, o := range out {
+			if s, ok := o.(Send); ok {
+				if msg, _ := decode(s.Body); fmt.Sprintf("%T", msg) == "founding.join" {
+					asked[now-late] = append(asked[now-late], s.To)
+				}
+			}
+		}
+	}
+	for _, id := range []transport.ID{77, 78} {
+		note(late, m.Up(late, transport.Hello{ID: id, MeshID: 9, MeshName: "blue", Addr: fmt.Sprintf("10.0.0.%d:1", id)}, nil))
+	}
+	for now := late; now < late+2*joinPatience; {
+		now = m.Deadline()
+		note(now, m.Tick(now, nil))
+		if m.Deadline() <= now {
+			t.Fatalf("at %v the machine has not done what was due", now)
+		}
+	}
+	for at := time.Duration(0); at < 2*joinPatience; at += joinEvery {
+		want := transport.ID(77)
+		if at >= joinPatience {
+			want = 78
+		}
+		if !slices.Equal(asked[at], []transport.ID{want}) {
+			t.Errorf("after %v it asks %v, want %v", at, asked[at], want)
+		}
+	}
+}
+
+func TestTheLastRefusal(t *testing.T) {
+	m := listener(Options{})
+	m.Up(late, transport.Hello{ID: 77, MeshID: 9, MeshName: "blue", Addr: "10.0.0.7:1"}, nil)
+	for n := 1; n <= maxRefusals; n++ {
+		err := failure(m.Message(late, 77, refuse{why: refusedUnreachable, text: "no"}.append(nil), nil))
+		if last := n == maxRefusals; last != errors.Is(err, fault.ErrUnreachable) {
+			t.Errorf("after refusal %d of %d: %v", n, maxRefusals, err)
+		}
+	}
+}
+
+// What is as large as it may be is fine.
+func TestStartTakesWhatIsAllowed(t *testing.T) {
+	many := make([]string, maxSeeds)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	longest := strings.Repeat("x", maxString)
+	for _, cfg := range []Config{
+		{Seeds: many},
+		{Self: Member{Name: longest, Addr: longest, Zone: longest}, Seeds: []string{longest}, Wants: Options{MeshName: longest}},
+		{Seeds: []string{"a:1"}, Wall: time.UnixMilli(maxFounded)},
+	} {
+		if err := failure(New(cfg).Start(0, nil)); err != nil {
+			t.Errorf("Start = %v", err)
+		}
+	}
+	if err := failure(New(Config{Seeds: []string{"a:1"}, Wall: time.UnixMilli(maxFounded + 1)}).Start(0, nil)); !errors.Is(err, fault.ErrInvalidOption) {
+		t.Errorf("a clock that is a millisecond too fast: %v", err)
+	}
+	if err := (Options{LeaseTTL: time.Minute}).fits("n", Params{MaxTTL: time.Minute}); err != nil {
+		t.Errorf("a lease as long as the longest: %v", err)
+	}
+	if err := (Options{LeaseTTL: time.Minute + 1}).fits("n", Params{MaxTTL: time.Minute}); !errors.Is(err, fault.ErrInvalidOption) {
+		t.Errorf("a lease longer than the longest: %v", err)
+	}
+}
+
+// A founder that may not know of the mesh is told and looked for, and keeps others out, until
+// its time is over and no longer.
+func TestTheEndOfTelling(t *testing.T) {
+	joins := func(m *Machine, now time.Duration) string {
+		got := answers(t, m.Message(now, joiner, join{card{name: "jo"}}.append(nil), nil), joiner)
+		if len(got) != 1 {
+			t.Fatalf("at %v a joiner is answered with %+v", now, got)
+		}
+		return fmt.Sprintf("%T", got[0])
+	}
+	m := joinable(t)
+	if got := joins(m, late+tellFor-1); got != "founding.refuse" {
+		t.Errorf("before the end a joiner gets a %s", got)
+	}
+	if got := joins(m, late+tellFor); got != "founding.welcome" {
+		t.Errorf("at the end a joiner gets a %s", got)
+	}
+
+	m = joinable(t)
+	m.Down(late, eve, nil)
+	looked := 0
+	for now := m.Deadline(); now != seam.Never; now = m.Deadline() {
+		m.Dialed(now-1, trio[2], transport.Hello{}, errors.New("refused"), nil)
+		if looked += len(dials(m.Tick(now, nil))); now >= late+tellFor || m.Deadline() <= now {
+			t.Fatalf("it is looked for at %v, and next at %v", now, m.Deadline())
+		}
+	}
+	if want := int(tellFor/tellEvery) - 1; looked != want {
+		t.Errorf("a founder that does not answer is looked for %d times more, want %d", looked, want)
+	}
+	m.Dialed(late+tellFor-1, trio[2], transport.Hello{}, errors.New("refused"), nil)
+	m.nextTell = late + tellFor
+	if got := dials(m.Tick(late+tellFor, nil)); len(got) > 0 {
+		t.Errorf("at the end %v is dialled", got)
+	}
+}
+
+// A dial that began when this founder became one tells of a successor.
+func TestAFounderThatWasReplacedAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		since time.Duration // less the moment at which the dial began
+		told  bool
+	}{{0, true}, {1, false}} {
+		m := joinable(t)
+		m.since += tt.since
+		m.Dialed(late+1, trio[2], transport.Hello{ID: eve2, Addr: trio[2]}, nil, nil)
+		if told := len(m.untold) == 0; told != tt.told {
+			t.Errorf("a successor that was dialled %v before this founder was one counts: %v, want %v", tt.since, told, tt.told)
+		}
+	}
+}
+
+// Who joins is let in, refused and forgotten at its times, and not before.
+func TestTheTimesOfAnAdmission(t *testing.T) {
+	const addr = "10.0.0.50:1"
+	ask := join{card{name: "jo", addr: addr}}.append(nil)
+	begin := func() *Machine {
+		m := joinable(t)
+		m.told(eve)
+		if got := dials(m.Message(late, joiner, ask, nil)); !slices.Equal(got, []string{addr}) {
+			t.Fatalf("a joiner has %v dialled", got)
+		}
+		return m
+	}
+	m := begin()
+	if got := answers(t, m.Tick(late+admitIn-1, nil), joiner); len(got) > 0 {
+		t.Errorf("before its time is over it is told %+v", got)
+	}
+	if got := answers(t, m.Tick(late+admitIn, nil), joiner); len(got) != 1 || got[0].(refuse).why != refusedUnreachable {
+		t.Errorf("when its time is over it is told %+v", got)
+	}
+
+	m = begin()
+	if got := answers(t, m.Dialed(late, addr, transport.Hello{ID: joiner, Addr: addr}, nil, nil), joiner); len(got) != 1 {
+		t.Fatalf("it answers, and is told %+v", got)
+	}
+	m.Tick(late+admitMemory-1, nil)
+	if out := m.Message(late+admitMemory-1, joiner, ask, nil); len(dials(out)) > 0 || len(answers(t, out, joiner)) != 1 {
+		t.Errorf("who was let in a moment ago is not let in again: %v", out)
+	}
+	if got := answers(t, m.Tick(late+admitMemory, nil), joiner); len(got) > 0 {
+		t.Errorf("who was let in long ago is told %+v", got)
+	}
+	if got := dials(m.Message(late+admitMemory, joiner, ask, nil)); len(got) != 1 {
+		t.Errorf("who was let in long ago has %v dialled", got)
+	}
+}
+
+func TestTheLastPlaceForAJoiner(t *testing.T) {
+	m := joinable(t)
+	m.told(eve)
+	for i := range transport.ID(maxAdmissions) {
+		out := m.Message(late, joiner+i, join{card{name: fmt.Sprint(i), addr: fmt.Sprint(i)}}.append(nil), nil)
+		if len(dials(out)) != 1 {
+			t.Fatalf("joiner %d of %d: %v", i+1, maxAdmissions, out)
+		}
+	}
+	got := answers(t, m.Message(late, 7777, join{card{name: "jo", addr: "jo:1"}}.append(nil), nil), 7777)
+	if len(got) != 1 || !strings.Contains(got[0].(refuse).text, "too many") {
+		t.Errorf("one more is told %+v", got)
+	}
+}
+
+// A living mesh that fell silent is believed in for its time, and dialled until then.
+func TestTheEndOfALivingMesh(t *testing.T) {
+	const addr = "10.0.0.7:1"
+	m := listener(Options{})
+	m.Up(late, transport.Hello{ID: 77, MeshID: 9, MeshName: "blue", Addr: addr}, nil)
+	m.Down(late, 77, nil)
+	retry := m.targets[0].next
+	if got := dials(m.Tick(retry-1, nil)); slices.Contains(got, addr) {
+		t.Error("its member is dialled too soon")
+	}
+	if got := dials(m.Tick(retry, nil)); !slices.Contains(got, addr) {
+		t.Error("its member is not dialled when it is time")
+	}
+	if m.Tick(late+meshMemory-1, nil); !m.living() {
+		t.Error("it is forgotten too soon")
+	}
+	if m.Tick(late+meshMemory, nil); m.living() {
+		t.Error("it is not forgotten when it is time")
+	}
+}
+
+// Seeds are dialled again when it is time.
+func TestWhatIsDueIsDone(t *testing.T) {
+	m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Seeds: trio})
+	dialled := dials(m.Start(0, nil))
+	for now := time.Duration(0); len(dialled) < 200; now = m.Deadline() {
+		out := m.Tick(now, nil)
+		for _, addr := range dialled {
+			m.Dialed(now, addr, transport.Hello{}, errors.New("refused"), nil)
+		}
+		if dialled = append(dialled, dials(out)...); m.Deadline() <= now || m.Deadline() == seam.Never {
+			t.Fatalf("at %v the machine has not done what was due, and wants to be called at %v", now, m.Deadline())
+		}
+	}
+}
+
+// The seed that comes first is one as well.
+func TestTheFirstSeedIsFollowed(t *testing.T) {
+	m := listener(Options{})
+	m.Message(late, eve, prepare{ballot{2, eve}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
+	m.Message(late, eve, accept{ballot{2, eve}, value(1, ann, bob, eve)}.append(nil), nil)
+	m.Message(late, ann, living{id: 9, name: "blue"}.append(nil), nil)
+	if m.joining.member != ann {
+		t.Errorf("a seed is in a mesh, and %v is asked to be let in", m.joining.member)
+	}
+}
+
+func TestTheLastTarget(t *testing.T) {
+	longest := strings.Repeat("x", maxString)
+	m := listener(Options{})
+	m.Up(late, transport.Hello{ID: 77, MeshID: 9, Addr: longest}, nil)
+	m.Up(late, transport.Hello{ID: 78, MeshID: 9, Addr: longest + "x"}, nil)
+	if m.targets[0].addr != longest || m.targets[1].addr != "" {
+		t.Error("an address as long as it may be is not kept, or one that is longer")
+	}
+	for i := range transport.ID(2 * maxTargets) {
+		m.Up(late, transport.Hello{ID: 100 + i, MeshID: 9, Addr: fmt.Sprint(i)}, nil)
+	}
+	met := len(m.targets)
+	m = listener(Options{})
+	for i := range 2 * maxTargets {
+		m.Message(late, ann, answer{hint: fmt.Sprint("h", i), card: card{name: "ann", seeds: trio}}.append(nil), nil)
+	}
+	if met != maxTargets || len(m.targets) != maxTargets {
+		t.Errorf("%d targets were met, and %d heard of; want %d of each", met, len(m.targets), maxTargets)
+	}
+}
+
+// Where everybody has answered, nobody is missed.
+func TestWaitingForNobody(t *testing.T) {
+	m := listener(Options{})
+	for i, id := range []transport.ID{ann, bob, eve} {
+		m.Message(0, id, answer{card: card{name: fmt.Sprint(id), addr: trio[i], seeds: trio}}.append(nil), nil)
+	}
+	want := "3 of 3 seeds answered; listening for a living mesh before founding one"
+	if got := m.Waiting(); got != want {
+		t.Errorf("it waits for %q, want %q", got, want)
+	}
+}
