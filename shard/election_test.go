@@ -73,3 +73,33 @@ func TestALearnerForgetsItsLeaderAtTheDeadline(t *testing.T) {
 		t.Errorf("the learner follows %v still", p)
 	}
 }
+
+// Promise: P10: a stall moves the deadlines of an election once, and one that moves nothing leaves
+// that to the next.
+func TestAStallIsExcusedOnce(t *testing.T) {
+	w, _ := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	r := w.replicas[1]
+	stall := func(silence time.Duration) (moved time.Duration) {
+		r.election.contact = r.now - silence
+		contact, campaign := r.election.contact, r.election.campaign
+		r.election.stalled(r, 2*ElectionTimeout)
+		if moved = r.election.contact - contact; r.election.campaign-campaign != moved {
+			t.Errorf("the contact moved by %v, and the campaign by %v", moved, r.election.campaign-campaign)
+		}
+		return moved
+	}
+	if moved := stall(ElectionTimeout * 2 / 3); moved != 0 {
+		t.Errorf("moved by %v, though a third was left", moved)
+	}
+	if moved := stall(2 * ElectionTimeout); moved != 2*ElectionTimeout-ElectionTimeout*2/3 {
+		t.Errorf("moved by %v, want a third to be left", moved)
+	}
+	if moved := stall(2 * ElectionTimeout); moved != 0 {
+		t.Errorf("moved once more, by %v", moved)
+	}
+	r.election.arm(r, r.now)
+	if moved := stall(2 * ElectionTimeout); moved == 0 {
+		t.Error("not moved after a sign of the leader")
+	}
+}

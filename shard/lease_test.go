@@ -147,6 +147,9 @@ func TestAStallLeavesATimerAThird(t *testing.T) {
 				t.Errorf("%v are left of a lease, want %v", got, tt.want)
 			}
 			was, excused := l.heard, l.excused
+			if moved := l.heard != now-tt.silence; moved != excused {
+				t.Errorf("it was moved: %v, and is excused: %v", moved, excused)
+			}
 			if l.stalled(now+tt.stall, tt.stall); excused && l.heard != was {
 				t.Errorf("a second stall moved it by %v", l.heard-was)
 			}

@@ -300,6 +300,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"half a deletion", []fields{{1, 100, fields{0}, 0, 0, 0}, {3, 0, 0}}},
 		{"a deletion that never was", []fields{{1, 100, fields{0, 0}, 0, 0, 0}, {3, 0, 0}}},
 		{"deletions out of order", []fields{{1, 100, fields{1, 5, 0, 5}, 0, 0, 0}, {3, 0, 0}}},
+		{"a deletion twice", []fields{{1, 100, fields{0, 5, 0, 6}, 0, 0, 0}, {3, 0, 0}}},
 		{"a deletion in no part", []fields{{1, 100, fields{1024, 5}, 0, 0, 0}, {3, 0, 0}}},
 		{"a time that no clock shows", []fields{{1, 100, fields{}, uint64(1 << 63), 0, 0}, {3, 0, 0}}},
 		{"an image of an unknown kind", []fields{head, {4, 0, 0}}},
@@ -314,6 +315,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a range that ends before it begins", []fields{head, ann(8, fields{9, 13, 12}), {3, 1, 0}}},
 		{"a range that touches the floor", []fields{head, ann(8, fields{9, 10, 12}), {3, 1, 0}}},
 		{"ranges that overlap", []fields{head, ann(8, fields{9, 12, 15, 14, 17}), {3, 1, 0}}},
+		{"ranges that touch", []fields{head, ann(8, fields{9, 12, 14, 15, 17}), {3, 1, 0}}},
 		{"half a range", []fields{head, ann(8, fields{9, 12}), {3, 1, 0}}},
 		{"part of a result", []fields{head, ann(9, fields{1, 7}), {3, 1, 0}}},
 		{"a result for an unknown reason", []fields{head, ann(9, fields{1, 0, int(lastReason) + 1}), {3, 1, 0}}},
@@ -339,6 +341,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"more in use than there is", []fields{head, ann(), key(1, 3, ask(1, 2, 7), ask(2, 2, 8)), end}},
 		{"a holder behind a waiter", []fields{head, ann(), key(1, 3, ask(1, 3, 7), ask(2, 3, 0), ask(3, 1, 8)), end}},
 		{"a waiter that fits", []fields{head, ann(), key(1, 3, ask(1, 1, 7), ask(2, 1, 0)), end}},
+		{"a waiter that just fits", []fields{head, ann(), key(1, 3, ask(1, 1, 7), ask(2, 2, 0)), end}},
 		{"a value that is too long", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, make([]byte, MaxValue+1), 0}), end}},
 		{"a request with a field too many", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, 0}), end}},
 	}
@@ -358,6 +361,9 @@ func TestMalformedSnapshots(t *testing.T) {
 		{head, {3, 0, 0}},
 		{head, ann(8, fields{9, 12, 12, 14, 17}, 9, fields{1, 7, 0, 12, 0, 1}), key(1, 3, ask(1, 1, 7), ask(14, 3, 0)), end},
 		{head, key(0, uint64(Whole), ask(1, 1, 7)), ann(), end},
+		{{1, uint64(maxRevision), fields{0, 1, 1023, uint64(maxRevision)}, 0, 0, 0}, {3, 0, 0}},
+		{head, ann(9, fields{9, 100, 0}), key(1, 3, ask(1, 3, 100), ask(2, 1, 0)), end},
+		{head, ann(4, uint64(MaxDuration), 8, fields{9, 11, 11, 13, 13}), key(1, uint64(MaxWeight), ask(1, uint64(MaxWeight), 7), ask(13, 1, 0)), end},
 	} {
 		if _, err := add(sound); err != nil {
 			t.Errorf("%v: %v", sound, err)

@@ -816,3 +816,40 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// Of as many results as an answer repeats, it repeats all, whatever it repeated before.
+func TestResultsThatFitAreAllRepeated(t *testing.T) {
+	table := newTable()
+	for n := uint64(1); n <= 3; n++ {
+		table.Step(lock("ann", n, fmt.Sprint("k", n)), nil)
+	}
+	numbers := func(limit int, after uint64) (all []uint64) {
+		for _, e := range table.Results(id("ann"), limit, after) {
+			all = append(all, e.(Granted).Number)
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		limit int
+		after uint64
+		want  []uint64
+	}{
+		{3, 2, []uint64{1, 2, 3}}, {4, 2, []uint64{1, 2, 3}},
+		{2, 0, []uint64{1, 2}}, {2, 1, []uint64{2, 3}}, {2, 2, []uint64{3}}, {2, 3, []uint64{1, 2}}, {2, 9, []uint64{1, 2}},
+	} {
+		if got := numbers(tt.limit, tt.after); !slices.Equal(got, tt.want) {
+			t.Errorf("%d results behind %d: %v, want %v", tt.limit, tt.after, got, tt.want)
+		}
+	}
+}
+
+func TestSessionsAreInOrder(t *testing.T) {
+	order := []SessionID{{1, 1}, {1, 2}, {2, 1}, {2, 3}}
+	for i, a := range order {
+		for j, b := range order {
+			if a.Less(b) != (i < j) {
+				t.Errorf("%v before %v: %v", a, b, a.Less(b))
+			}
+		}
+	}
+}

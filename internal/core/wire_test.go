@@ -35,8 +35,8 @@ func samples() []sample {
 	vote := shard.Frame{Generation: 1, From: 2, To: 1, Message: &raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(2), To: proto.Uint64(1), Term: proto.Uint64(5), Commit: proto.Uint64(4),
 	}}
-	chunk := shard.Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}
-	ack := shard.ChunkAck{Generation: 1, From: 4, To: 1, Transfer: 9, Next: 3}
+	chunk := shard.Chunk{Generation: 5, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}
+	ack := shard.ChunkAck{Generation: 5, From: 4, To: 1, Transfer: 9, Next: 3}
 	sum := shard.Sum{Generation: 1, From: 4, To: 2, Index: 4096, Digest: 1<<64 - 1}
 	command := shard.Acquire{
 		Call: shard.Call{Session: session, Number: 4, Since: 5, Acked: []uint64{1, 2}}, TTL: time.Second, Name: "n", Key: "k",
@@ -44,7 +44,7 @@ func samples() []sample {
 	}
 	raw := shard.AppendCommand(nil, command)
 	rp := reply{
-		session: 3, number: 4, outcome: queued, token: 1 << 52, reason: shard.Locked, ahead: 5, holder: "n", generation: 1, revision: 99,
+		session: 3, number: 4, outcome: queued, token: 1 << 52, reason: shard.Locked, ahead: 5, holder: "n", generation: 12, revision: 99,
 	}
 	many := reply{session: 3, number: 5, outcome: queued, ahead: -1, generation: 1, revision: 99}
 	an := answer{session: 3, ref: 8, alive: true, generation: 1, revision: 99, results: []reply{rp, many}, more: true}
@@ -132,6 +132,44 @@ func TestMessagesTravel(t *testing.T) {
 		if !kinds[kind] {
 			t.Errorf("message %d does not travel", kind)
 		}
+	}
+}
+
+// TestSamplesHaveEveryField: a field that is zero in all samples, or has the value of another one,
+// could be forgotten, or be put in that one's place.
+func TestSamplesHaveEveryField(t *testing.T) {
+	whole := make(map[reflect.Type]string) // what is wrong with the best sample of each type
+	for _, s := range samples() {
+		for _, part := range []any{s.want.chunk, s.want.ack, s.want.sum, s.want.reply, s.want.redirect, s.want.renewal, s.want.answer} {
+			v := reflect.ValueOf(part)
+			if v.IsZero() {
+				continue
+			}
+			lacks, values := "", make(map[string]string)
+			for i := range v.NumField() {
+				f := v.Type().Field(i)
+				value := fmt.Sprintf("%#v", v.Field(i))
+				switch {
+				case f.Name == "Node": // not on the wire
+				case v.Field(i).IsZero():
+					lacks += " " + f.Name + " is zero."
+				case values[value] != "":
+					lacks += " " + f.Name + " is like " + values[value] + "."
+				}
+				values[value] = f.Name
+			}
+			if before, seen := whole[v.Type()]; !seen || len(lacks) < len(before) {
+				whole[v.Type()] = lacks
+			}
+		}
+	}
+	for typ, lacks := range whole {
+		if lacks != "" {
+			t.Errorf("the samples of %v:%s", typ, lacks)
+		}
+	}
+	if len(whole) != 7 {
+		t.Errorf("there are samples of %d types", len(whole))
 	}
 }
 

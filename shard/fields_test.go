@@ -1,0 +1,263 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/wire"
+)
+
+// Tests that no field is forgotten on its way: each field of what travels has a value that is not
+// zero, and that no other field has.
+
+// filled returns a value of v's type, each of whose fields is set, and each to something else. It
+// skips the fields named.
+func filled(v reflect.Value, last *uint64, skip ...string) {
+	*last++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !slices.Contains(skip, v.Type().Field(i).Name) {
+				filled(v.Field(i), last)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		for i := range v.Len() {
+			filled(v.Index(i), last)
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *last))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*last))
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(*last)
+	default:
+		panic(fmt.Sprintf("a field of type %v", v.Type()))
+	}
+}
+
+func TestNoFieldIsLostOnItsWay(t *testing.T) {
+	last := uint64(10)
+	for kind, cmd := range []Command{
+		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireClaim: Claim{}, wireClose: Close{},
+		wireExpire: Expire{}, wireSilent: Silent{}, wireHeard: Heard{}, wireSettle: Settle{}, wireCheck: Check{},
+	} {
+		if kind == 0 {
+			continue
+		}
+		v := reflect.New(reflect.TypeOf(cmd)).Elem()
+		filled(v, &last)
+		if k := v.FieldByName("Kind"); k.IsValid() {
+			k.SetUint(uint64(Semaphore))
+		}
+		cmd = v.Interface().(Command)
+		b := AppendCommand(nil, cmd)
+		r := wire.NewReader(b)
+		if got := ReadCommand(r); r.End() != nil || !reflect.DeepEqual(got, cmd) {
+			t.Errorf("%+v came back as %+v, error %v", cmd, got, r.Err())
+		}
+		if b[1] != byte(kind) {
+			t.Errorf("%T has the number %d, want %d", cmd, b[1], kind)
+		}
+	}
+
+	var c Chunk
+	filled(reflect.ValueOf(&c).Elem(), &last, "Node")
+	r := wire.NewReader(AppendChunk(nil, c))
+	if got := ReadChunk(r); r.End() != nil || !reflect.DeepEqual(got, c) {
+		t.Errorf("%+v came back as %+v, error %v", c, got, r.Err())
+	}
+	var a ChunkAck
+	filled(reflect.ValueOf(&a).Elem(), &last, "Node")
+	r = wire.NewReader(AppendAck(nil, a))
+	if got := ReadAck(r); r.End() != nil || got != a {
+		t.Errorf("%+v came back as %+v, error %v", a, got, r.Err())
+	}
+	var s Sum
+	filled(reflect.ValueOf(&s).Elem(), &last, "Node")
+	r = wire.NewReader(AppendSum(nil, s))
+	if got := ReadSum(r); r.End() != nil || got != s {
+		t.Errorf("%+v came back as %+v, error %v", s, got, r.Err())
+	}
+	peers := make(map[uint64]Peer)
+	for range 3 {
+		var p Peer
+		filled(reflect.ValueOf(&p).Elem(), &last)
+		peers[last] = p
+	}
+	r = wire.NewReader(appendPeers(nil, peers))
+	if got := readPeers(r); r.End() != nil || !maps.Equal(got, peers) {
+		t.Errorf("%+v came back as %+v, error %v", peers, got, r.Err())
+	}
+}
+
+// fields writes down a table field by field, and notes of which type and field it has seen a value
+// that is not zero.
+type fields struct {
+	seen map[string]bool
+}
+
+// transient are the fields that no snapshot has, and why.
+var transient = map[string]string{
+	"Table.term": "set by Enter", "Table.peaks": "room", "Table.cut": "under way", "Table.bugs": "switch", "Table.points": "switch",
+	"Table.check": "switch", "Table.observe": "switch", "Table.entries": "like keys", "Table.records": "like sessions",
+	"session.place": "list", "session.peaks": "room", "session.image": "of a snapshot under way",
+	"entry.place": "list", "entry.image": "of a snapshot under way", "request.place": "list",
+}
+
+func (f *fields) write(v reflect.Value) string {
+	text := v.Type().Name() + "{"
+	for i := range v.NumField() {
+		name, field := v.Type().Name()+"."+v.Type().Field(i).Name, v.Field(i)
+		if transient[name] != "" {
+			continue
+		}
+		if !field.IsZero() {
+			f.seen[name] = true
+		} else if _, known := f.seen[name]; !known {
+			f.seen[name] = false
+		}
+		text += name + "="
+		switch {
+		case name == "request.entry":
+			text += field.Elem().FieldByName("key").String()
+		case name == "request.session":
+			text += fmt.Sprint(field.Elem().FieldByName("id"))
+		case field.Kind() == reflect.Map:
+			var all []string
+			for _, k := range field.MapKeys() {
+				value := fmt.Sprint(field.MapIndex(k))
+				if e := field.MapIndex(k); e.Kind() == reflect.Pointer {
+					value = f.write(e.Elem())
+				}
+				all = append(all, fmt.Sprint(k, ":", value))
+			}
+			slices.Sort(all)
+			text += fmt.Sprint(all)
+		case field.Type() == reflect.TypeFor[list[*request]]():
+			for p := field.FieldByName("head"); !p.IsNil(); p = p.Elem().FieldByName("succ") {
+				text += f.write(p.Elem().FieldByName("value").Elem()) + ";"
+			}
+		default:
+			text += fmt.Sprint(field)
+		}
+		text += " "
+	}
+	return text + "}"
+}
+
+func TestNoFieldIsLostInASnapshot(t *testing.T) {
+	table := newTable()
+	step := func(cmd Command) uint64 {
+		t.Helper()
+		for _, e := range table.Step(cmd, nil) {
+			switch e := e.(type) {
+			case Granted:
+				return e.Token
+			case Refused:
+				if e.Reason != Locked {
+					t.Fatalf("%+v: %+v", cmd, e)
+				}
+			}
+		}
+		return 0
+	}
+	table.Enter(thisTerm, 7*time.Second)
+	step(lock("ann", 1, "closed"))
+	table.Step(Close{id("ann"), 2}, nil)
+	a := permits("ann", 3, "permits", 2, 5)
+	a.Value = []byte("value")
+	token := step(a)
+	step(permits("bob", 1, "permits", 4, 5))
+	step(try(permits("bob", 2, "permits", 4, 5)))
+	step(permits("bob", 9, "permits", 1, 5))
+	step(claim("ann", 4, "permits", token, time.Hour))
+	step(Silent{id("ann"), 3 * time.Second, thisTerm})
+	step(lock("eve", 1, "k"))
+	step(read("eve", 4, "k"))
+	table.settles = 11 * time.Second
+
+	was, is := fields{make(map[string]bool)}, fields{make(map[string]bool)}
+	want := was.write(reflect.ValueOf(*table))
+	for name, set := range was.seen {
+		if !set {
+			t.Errorf("%s is zero everywhere: nothing would notice if it were lost", name)
+		}
+	}
+	for _, name := range []string{"session.birth", "session.silent", "session.fixed", "request.value", "Table.deleted"} {
+		if !was.seen[name] {
+			t.Errorf("%s was not looked at", name)
+		}
+	}
+	twin := restored(t, imageOf(table))
+	if got := is.write(reflect.ValueOf(*twin)); got != want {
+		t.Errorf("restored\n%s\nwant\n%s", got, want)
+	}
+	if twin.Sum() != table.Sum() {
+		t.Error("the sums differ")
+	}
+}
+
+// Whatever order numbers come in, the set has them, in as few ranges as there can be.
+func TestNumbersInAnyOrder(t *testing.T) {
+	const most = 7
+	check := func(order []uint64) {
+		t.Helper()
+		var s numbers
+		in := make(map[uint64]bool)
+		for _, n := range order {
+			s.add(n)
+			in[n] = true
+			for n := uint64(1); n <= most+2; n++ {
+				if s.has(n) != in[n] {
+					t.Fatalf("after %v of %v: has(%d) = %v in %+v", in, order, n, s.has(n), s)
+				}
+			}
+			var floor uint64
+			var ranges []span
+			for n := uint64(1); n <= most; n++ {
+				switch {
+				case !in[n]:
+				case n == floor+1:
+					floor = n
+				case in[n-1]:
+					ranges[len(ranges)-1].last = n
+				default:
+					ranges = append(ranges, span{n, n})
+				}
+			}
+			if s.floor != floor || !slices.Equal(s.ranges, ranges) {
+				t.Fatalf("after %v of %v: %+v, want %d and %v", in, order, s, floor, ranges)
+			}
+		}
+	}
+	var permute func(order []uint64, n int)
+	permute = func(order []uint64, n int) {
+		if n == len(order) {
+			check(order)
+			return
+		}
+		for i := n; i < len(order); i++ {
+			order[n], order[i] = order[i], order[n]
+			permute(order, n+1)
+			order[n], order[i] = order[i], order[n]
+		}
+	}
+	permute([]uint64{1, 2, 3, 4, 5, 6, 7}, 0)
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		order := make([]uint64, 12)
+		for i := range order {
+			order[i] = 1 + r.Uint64N(most) // some of them twice
+		}
+		check(order)
+	}
+}

@@ -1,0 +1,366 @@
+package shard
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
+)
+
+// What each limit does a nanosecond, or a byte, before it is reached, when it is reached, and one
+// after: of a comparison, the case of equality.
+func TestAtTheLimitItself(t *testing.T) {
+	serving := func(t *testing.T) (*trio, *Replica) {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		return w, leader
+	}
+	follower := func(t *testing.T) *Replica {
+		w, _ := serving(t)
+		return w.replicas[1]
+	}
+	// leased returns a leader, and the only lease that it keeps.
+	leased := func(t *testing.T) (*trio, *Replica, *lease) {
+		w, leader := serving(t)
+		a, raw := ask(1, "k")
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+		leader.reign.batch, leader.reign.batched = nil, nil
+		return w, leader, leader.reign.leases.get(a.Session)
+	}
+	// placed returns a leader who is where the ring wants it, with one learner.
+	placed := func(t *testing.T) (*trio, *Replica) {
+		w, leader := serving(t)
+		w.add(1)
+		var wish Wish
+		for _, r := range w.replicas {
+			wish.Nodes = append(wish.Nodes, r.cfg.Self)
+		}
+		leader.SetWish(wish)
+		w.run(t, 4*placeEvery)
+		if !slices.Equal(leader.Learners(), []uint64{4}) {
+			t.Fatalf("learners %v", leader.Learners())
+		}
+		return w, leader
+	}
+	tests := []struct {
+		name    string
+		at      bool // it happens at the limit already, and not only beyond it
+		happens func(t *testing.T, off int) bool
+	}{
+		{"a silent leader is given up", true, func(t *testing.T, off int) bool {
+			r := follower(t)
+			r.election.contact, r.election.campaign = r.now, never
+			r.now += ElectionTimeout + time.Duration(off)
+			r.election.tick(r)
+			return r.election.forgot
+		}},
+		{"a replica campaigns, at a tick", true, func(t *testing.T, off int) bool {
+			r := follower(t)
+			r.election.campaign = r.now
+			r.now += time.Duration(off)
+			r.election.tick(r)
+			return r.asks
+		}},
+		{"a replica campaigns, between two", true, func(t *testing.T, off int) bool {
+			r := follower(t)
+			r.election.campaign = r.now
+			r.now += time.Duration(off)
+			r.election.wake(r)
+			return r.asks
+		}},
+		{"a replica campaigns ahead of time", true, func(t *testing.T, off int) bool {
+			r := follower(t)
+			r.election.early, r.election.campaign = r.now, never
+			r.now += time.Duration(off)
+			r.election.wake(r)
+			return r.asks
+		}},
+		{"a replica that has nothing gives up", true, func(t *testing.T, off int) bool {
+			r := newReplica(4, time.Second)
+			r.election.contact = r.now
+			r.now += learnerGrace + time.Duration(off)
+			r.election.stand(r)
+			return r.stopped != nil
+		}},
+		{"ticks are so far apart that there was a stall", false, func(t *testing.T, off int) bool {
+			r := follower(t)
+			r.election.contact, r.election.campaign = r.now-ElectionTimeout, time.Hour
+			r.Tick(r.election.ticked+stalledTick+time.Duration(off), false)
+			return r.election.excused
+		}},
+		{"a round gets no answer any more", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.reign.rounds[99] = &round{begun: w.now}
+			r.now = w.now + ElectionTimeout + time.Duration(off)
+			r.supervise()
+			return r.reign.rounds[99] == nil
+		}},
+		{"leases are looked at", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.heard = w.now - l.ttl
+			r.reign.leases.next = w.now
+			r.now = w.now + time.Duration(off)
+			r.supervise()
+			return l.asked != 0
+		}},
+		{"a lease is over", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.checkpoint, l.heard = l.ttl, w.now-l.ttl-time.Duration(off)
+			r.review()
+			return len(r.reign.expiries) == 1
+		}},
+		{"it is asked again whether it is", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.checkpoint, l.heard, l.asked = l.ttl, w.now-l.ttl, w.now-ElectionTimeout-time.Duration(off)
+			r.review()
+			return len(r.reign.expiries) == 1
+		}},
+		{"a majority has confirmed that it is", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.heard = w.now - l.ttl - time.Duration(off)
+			r.reign.expiries, r.dirty = []SessionID{l.id}, true
+			w.settle(t)
+			return l.expiring || !r.table.Has(l.id)
+		}},
+		{"a silence is logged", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.heard = w.now - l.ttl/2 - time.Duration(off)
+			r.review()
+			return l.silent
+		}},
+		{"a further silence is logged", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.silent, l.checkpoint, l.heard = true, l.ttl/2, w.now-l.ttl*3/4-time.Duration(off)
+			r.review()
+			return l.checkpoint != l.ttl/2
+		}},
+		{"a silence is left to the next leader", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.heard = w.now - bequeathed - time.Duration(off)
+			r.bequeath()
+			return l.silent
+		}},
+		{"what is left of a silence is", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			l.silent, l.checkpoint, l.heard = true, ttl/2, w.now-ttl/2-bequeathed-time.Duration(off)
+			r.bequeath()
+			return l.checkpoint != ttl/2
+		}},
+		{"a young table settles", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.table.settles = r.reign.base + w.now - r.reign.began - time.Duration(off)
+			r.supervise()
+			return r.reign.settled != 0
+		}},
+		{"and again", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			was := w.now - ElectionTimeout - time.Duration(off)
+			r.table.settles, r.reign.settled = 1, was
+			r.supervise()
+			return r.reign.settled != was
+		}},
+		{"the removed are told again", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.gone, r.reign.tellAt = []Removed{{Node: 9, ID: 9}}, w.now-time.Duration(off)
+			var out Output
+			r.emit(&out)
+			return len(out.Removed) == 1
+		}},
+		{"somebody looks whether they are", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.gone, r.reign.tellAt, r.dirty = []Removed{{Node: 9, ID: 9}}, w.now-time.Duration(off), false
+			r.supervise()
+			return r.dirty
+		}},
+		{"the removed are told no more", true, func(t *testing.T, off int) bool {
+			_, r := serving(t)
+			r.gone, r.reign.told = []Removed{{Node: 9, ID: 9}}, farewells-1+off
+			r.farewell(new(Output))
+			return r.gone == nil
+		}},
+		{"who answered does not any more", false, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.reign.heard[2] = w.now - answerTime - time.Duration(off)
+			return !r.answers(2)
+		}},
+		{"a change of replicas that is not applied is no longer waited for", true, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			r.reign.placing.pending, r.reign.placing.rests, r.reign.placing.changed = true, false, w.now-2*ElectionTimeout-time.Duration(off)
+			r.place()
+			return !r.reign.placing.pending
+		}},
+		{"a shard at rest is looked at", true, func(t *testing.T, off int) bool {
+			_, r := placed(t)
+			r.reign.placing.rests, r.reign.placing.skipped = true, placeEvery-1+off
+			r.place()
+			return r.reign.placing.skipped == 0
+		}},
+		{"a voter that its view calls gone is", true, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			r.wish.Fates = map[uint64]Fate{103: Away}
+			r.reign.placing.rests = false
+			r.reign.heard[3] = w.now - 2*ElectionTimeout - time.Duration(off)
+			r.place()
+			return r.reign.placing.roused != 0
+		}},
+		{"a learner that gets nowhere is removed", false, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			w.cut[4] = true
+			w.fill(t, r)
+			w.run(t, graceTicks)
+			r.rn.ReportUnreachable(4)
+			for n := 0; r.progress()[4].State == tracker.StateReplicate; n++ {
+				if w.run(t, 1); n > 100 {
+					t.Fatal("it follows")
+				}
+			}
+			l := r.reign.placing.learning[4]
+			l.follows = w.now - learnerPatience - time.Duration(off)
+			r.reign.placing.learning[4] = l
+			r.reign.placing.rests, r.reign.placing.pending = false, false
+			if r.transfer != nil {
+				r.endTransfer(raft.SnapshotFailure)
+			}
+			r.place()
+			return r.reign.placing.pending
+		}},
+		{"a learner is passed over", false, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			l := r.reign.placing.learning[4]
+			l.gotOn = w.now - learnerGrace - time.Duration(off)
+			r.reign.placing.learning[4] = l
+			return r.stuck(4)
+		}},
+		{"a learner has too little for a vote", false, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			r.reign.heard[4] = w.now
+			pr := r.progress()[4]
+			pr.Match = r.applied
+			r.applied += uint64(caughtUp + off)
+			return !r.ready(4, map[uint64]tracker.Progress{4: pr})
+		}},
+		{"those whom a change needs are asked again", false, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			was := w.now - time.Second - time.Duration(off)
+			r.reign.placing.roused, r.reign.placing.patience = was, time.Second
+			r.heardMost(r.conf.Voters)
+			return r.reign.placing.roused != was
+		}},
+		{"they have answered", false, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.reign.placing.roused, r.reign.placing.patience = w.now, time.Second
+			r.reign.heard = map[uint64]time.Duration{2: w.now + time.Duration(off)}
+			return r.heardMost(r.conf.Voters)
+		}},
+		{"a new replica is ordered again", true, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			delete(r.reign.heard, 4)
+			r.reign.placing.hosted = w.now - hostInterval - time.Duration(off)
+			var out Output
+			r.emit(&out)
+			return len(out.Hosts) == 1
+		}},
+		{"a silent one is", false, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			r.reign.heard[4], r.reign.placing.hosted = w.now-ElectionTimeout-time.Duration(off), 0
+			var out Output
+			r.emit(&out)
+			return len(out.Hosts) == 1
+		}},
+		{"leadership is offered again", true, func(t *testing.T, off int) bool {
+			w, r := placed(t)
+			slices.Reverse(r.wish.Nodes[:2])
+			was := w.now - time.Second - time.Duration(off)
+			r.reign.placing.offered, r.reign.placing.backoff = was, time.Second
+			r.handOver(r.progress())
+			return r.reign.placing.offered != was
+		}},
+		{"no more commands are held", true, func(t *testing.T, off int) bool {
+			w, r, l := leased(t)
+			r.reign.batch = make([]byte, maxHeld+off)
+			c := Close{Session: l.id, Number: 9}
+			if err := r.Submit(w.now, c, AppendCommand(nil, c)); err != nil {
+				t.Fatal(err)
+			}
+			return len(r.reign.batched) == 0 && len(r.reign.batch) == maxHeld+off
+		}},
+		{"a batch is as long as an entry", true, func(t *testing.T, off int) bool {
+			_, r, _ := leased(t)
+			r.reign.batch = make([]byte, maxBatch+off)
+			r.reign.gathered(r.cfg.Points)
+			return len(r.reign.pieces) == 1
+		}},
+		{"a snapshot is given up", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.beginTransfer(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(3), From: proto.Uint64(1), Term: proto.Uint64(r.term)}, Peer{Node: 103})
+			r.now = w.now + giveUpAfter + time.Duration(off)
+			r.transferTick()
+			return r.transfer == nil
+		}},
+		{"a chunk is sent again", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.beginTransfer(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(3), From: proto.Uint64(1), Term: proto.Uint64(r.term)}, Peer{Node: 103})
+			r.now = w.now + resendAfter + time.Duration(off)
+			r.transferTick()
+			return len(r.chunks) == 2
+		}},
+		{"a chunk takes too long for one more", false, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.beginTransfer(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(3), From: proto.Uint64(1), Term: proto.Uint64(r.term)}, Peer{Node: 103})
+			tr := r.transfer
+			tr.quickest = 2 * time.Millisecond
+			tr.flight = append(tr.flight, flying{Chunk: Chunk{Number: 1}})
+			r.StepAck(w.now+2*tr.quickest+time.Duration(off), ChunkAck{Generation: 1, From: 3, To: 1, Transfer: tr.number, Next: 1})
+			return tr.window == 1
+		}},
+		{"the leader hears of a digest again", true, func(t *testing.T, off int) bool {
+			r := follower(t)
+			r.sums.kept, r.sums.told = []checksum{{8, 8}}, r.now-ElectionTimeout-time.Duration(off)
+			r.sumTick()
+			return r.sums.due
+		}},
+		{"the log is cut, for its entries", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			w.work(t, compactEntries)
+			r.appliedBytes, r.cutAt = 0, r.applied-uint64(compactEntries+off)
+			r.compact()
+			return r.cutAt == r.applied
+		}},
+		{"the log is cut, for its bytes", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			w.work(t, compactEntries)
+			r.cutAt, r.appliedBytes = r.applied-compactEntries+1, compactBytes+off
+			r.compact()
+			return r.cutAt == r.applied
+		}},
+		{"there is enough of it to cut", false, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			w.work(t, 2*keptEntries)
+			r.cutAt, r.appliedBytes = r.applied-uint64(keptEntries+off), compactBytes
+			r.compact()
+			return r.cutAt == r.applied
+		}},
+		{"a stranger is one that was removed", true, func(t *testing.T, off int) bool {
+			_, r := serving(t)
+			r.highest = uint64(9 + off)
+			m := &raftpb.Message{Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(9), To: proto.Uint64(1), Term: proto.Uint64(r.term)}
+			return r.Step(r.now, 109, Frame{Generation: 1, From: 9, To: 1, Message: m}) != nil
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for off, want := range map[int]bool{-1: false, 0: tt.at, 1: true} {
+				if got := tt.happens(t, off); got != want {
+					t.Errorf("%d beyond the limit: %v, want %v", off, got, want)
+				}
+			}
+		})
+	}
+}
