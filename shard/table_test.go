@@ -824,7 +824,8 @@ func TestResultsThatFitAreAllRepeated(t *testing.T) {
 		table.Step(lock("ann", n, fmt.Sprint("k", n)), nil)
 	}
 	numbers := func(limit int, after uint64) (all []uint64) {
-		for _, e := range table.Results(id("ann"), limit, after) {
+		results, _ := table.Results(id("ann"), limit, after)
+		for _, e := range results {
 			all = append(all, e.(Granted).Number)
 		}
 		return all
