@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"testing"
@@ -176,4 +177,44 @@ func BenchmarkReplicas(b *testing.B) {
 		b.Fatalf("%d grants in %d seconds", granted, b.N)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sim/real")
+}
+
+// What thousands cost, for each of them: it must not grow with their number.
+func BenchmarkThousands(b *testing.B) {
+	readers := func(n int) (*Table, []Event) {
+		table := NewTable(Founding{})
+		table.Step(lock("bob", 1, "k"), nil)
+		for i := range uint64(n) {
+			a := lock("ann", i+1, "k")
+			a.Weight = 1
+			table.Step(a, nil)
+		}
+		return table, table.Step(release("bob", 2, "k", 2), nil)
+	}
+	for _, n := range []int{1000, 4000, 16000, 64000} {
+		b.Run(fmt.Sprint("readers let in, ", n), func(b *testing.B) {
+			for b.Loop() {
+				readers(n)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/reader")
+		})
+	}
+	for _, n := range []int{1000, 4000, 16000} {
+		table, _ := readers(n)
+		b.Run(fmt.Sprint("results told, ", n), func(b *testing.B) {
+			for b.Loop() {
+				after, told := uint64(0), 0
+				for more := true; more; {
+					var page []Event
+					page, more = table.Results(id("ann"), maxResults, after)
+					told += len(page)
+					after = page[len(page)-1].(Granted).Number
+				}
+				if told != n {
+					b.Fatalf("%d of %d results are told", told, n)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/result")
+		})
+	}
 }
