@@ -38,6 +38,7 @@ type Drill struct {
 
 	world    *simulate.World
 	guests   guests
+	many     multitude
 	founders []string
 	seeds    []string // the founders' addresses
 	shards   int
@@ -52,8 +53,9 @@ type Drill struct {
 const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
-// The sizes are hosts, and how many of them found the mesh, shards, lockers and guests on each host, keys of each kind, what guests
-// do most and how fast, errands, the seconds that the storm lasts, and how many faults and calls
+// The sizes are hosts, and how many of them found the mesh, shards, lockers and guests on each host,
+// keys of each kind, what guests do most and how fast, errands, whether thousands come at once, the
+// seconds that the storm lasts, and how many faults and calls
 // there must be at least: a storm with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
 	d := &Drill{world: w, joined: make(map[string]int)}
@@ -79,6 +81,7 @@ func New(w *simulate.World) *Drill {
 		d.Lockers.Everywhere = append(d.Lockers.Everywhere, keyOf(shard, d.shards))
 	}
 	d.guests = newGuests(w)
+	d.many = newMultitude(w)
 	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
 	if hosts > usual {
 		d.storm = max(5*time.Second, d.storm*usual/time.Duration(2*hosts))
@@ -145,5 +148,6 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	}
 	d.joined[host] = d.world.Host(host).Incarnation()
 	d.guests.arrive(ctx, d.Lockers, n)
+	d.many.arrive(ctx, d.Lockers, n)
 	return simulate.AsNode(n), nil
 }

@@ -32,3 +32,17 @@ func TestNewDrawsEverything(t *testing.T) {
 		}
 	}
 }
+
+// Each kind of thousands comes about when it is drawn, and a drill with it ends well.
+func TestThousandsCome(t *testing.T) {
+	for of := range int64(4) {
+		set := map[string]int64{"thousands": 995, "thousands-of": of, "storm-s": 10}
+		o := simulate.Play(simulate.Options{Seed: 1 + uint64(of), Profile: simulate.Flaky, Set: set}, drill.Play)
+		if o.Err != nil {
+			t.Errorf("%d: %v", of, o.Err)
+		}
+		if o.Calls < 1800 {
+			t.Errorf("%d: %d calls", of, o.Calls)
+		}
+	}
+}
