@@ -832,6 +832,9 @@ func (r *Replica) Handover(now time.Duration, node, term uint64) {
 	}
 	for _, id := range r.conf.Voters {
 		if r.peers[id].Node == node && r.answers(id) {
+			if r.cfg.Watch.HandsOver != nil {
+				r.cfg.Watch.HandsOver(node)
+			}
 			r.bequeath()
 			r.rn.TransferLeader(id)
 			r.dirty = true

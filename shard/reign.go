@@ -135,11 +135,27 @@ func (r *Replica) heardFrom(id SessionID) bool {
 		r.cfg.Points.Reach(point.ExpiringIgnored)
 		return false // from the append on, not from the commit (P4)
 	}
-	l.hear(r.now)
+	if l.hear(r.now); !l.fixed {
+		r.heard(l)
+	}
 	if r.cfg.Bugs.Has(bug.HeardByName) {
 		r.hearFellows(id)
 	}
 	return true
+}
+
+// heard tells those who watch of a sign of life.
+func (r *Replica) heard(l *lease) {
+	if r.cfg.Watch.Heard != nil {
+		r.cfg.Watch.Heard(l.id, l.ttl)
+	}
+}
+
+// served tells those who watch that this leader serves now, or serves no more.
+func (r *Replica) served(serving bool) {
+	if r.cfg.Watch.Served != nil {
+		r.cfg.Watch.Served(serving)
+	}
 }
 
 // Stepped tells the replica that the time of day has moved by d (deliberate bugs).
@@ -372,7 +388,7 @@ func (r *Replica) accede(out *Output) {
 	for _, s := range r.table.Leases() {
 		l := g.leases.open(s.Session, s.TTL, r.now)
 		l.fixed = s.Fixed
-		if s.Silent > 0 {
+		if s.Silent > 0 && !r.cfg.Bugs.Has(bug.LegacyIgnored) {
 			r.cfg.Points.Reach(point.LegacySilence)
 			l.silent, l.checkpoint = true, s.Silent
 			l.before = time.Duration(float64(s.Silent) * (1 - 2*r.cfg.Rho))
@@ -382,6 +398,7 @@ func (r *Replica) accede(out *Output) {
 		}
 	}
 	out.Serving = true
+	r.served(true)
 	r.log.Debug("leads", "term", r.term, "revision", r.table.Revision())
 }
 
@@ -390,6 +407,7 @@ func (r *Replica) abdicate(out *Output) {
 	if !r.reign.serving {
 		return
 	}
+	r.served(false)
 	if len(r.reign.batched) > 0 {
 		r.cfg.Points.Reach(point.CommandsDropped)
 	}
@@ -433,7 +451,7 @@ func (r *Replica) note(events []Event, out *Output) {
 	for _, e := range events {
 		switch e := e.(type) {
 		case Opened:
-			g.leases.open(e.Session, e.TTL, r.now)
+			r.heard(g.leases.open(e.Session, e.TTL, r.now))
 		case Ended:
 			g.leases.end(e.Session)
 		case Refused: // perhaps the claim; not a late copy of anything before it
@@ -443,6 +461,7 @@ func (r *Replica) note(events []Event, out *Output) {
 		case Fixed:
 			if l := g.leases.get(e.Session); l != nil {
 				l.fix(r.now, e.For)
+				r.heard(l)
 				g.leases.soon(r.now)
 			}
 		case Reheard:
@@ -513,7 +532,7 @@ const bequeathed = ElectionTimeout / 2
 // leads: it would count from nothing, and a dead holder live on (P5).
 func (r *Replica) bequeath() {
 	g := &r.reign
-	if r.cfg.Bugs.Has(bug.SilenceForgotten) {
+	if r.cfg.Bugs.Has(bug.SilenceForgotten) || r.cfg.Bugs.Has(bug.NothingBequeathed) {
 		return
 	}
 	for l := g.leases.order.first(); l != nil; l = l.place.next() {

@@ -85,6 +85,12 @@ type Watch struct {
 	Applied func(index, digest uint64, unasked int)
 	// Became: its role, or the term of its role, is another one.
 	Became func(term uint64, role string)
+	// Served: it has begun to serve, or ceased to.
+	Served func(serving bool)
+	// HandsOver: it has begun to hand its office over.
+	HandsOver func(node uint64)
+	// Heard: as the leader it has taken a sign of life, from which the session's lease counts.
+	Heard func(id SessionID, ttl time.Duration)
 	// Configured: after the entry at index the shard's replicas are these, by ID.
 	Configured func(index uint64, replicas []Hosted)
 	// Stopped: it stopped itself.
@@ -483,6 +489,7 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 		}
 		if l, s := r.reign.leases.get(id), r.table.sessions[id]; l != nil && s != nil && !s.seen.has(number) {
 			l.claimed(r.now, c.Hold, number)
+			r.heard(l)
 		}
 	}
 	r.reign.batch = append(r.reign.batch, raw...)
@@ -823,6 +830,9 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 // stop ends this replica, and only it (P23, P41).
 func (r *Replica) stop(err error) {
 	r.stopped = err
+	if r.reign.serving {
+		r.served(false)
+	}
 	r.reign = reign{}
 	if r.cfg.Watch.Stopped != nil {
 		r.cfg.Watch.Stopped(err)

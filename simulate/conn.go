@@ -130,7 +130,7 @@ func (c *conn) notice() {
 			held := c.held[side]
 			c.held[side] = nil
 			for _, f := range held {
-				f.held = false
+				f.held, f.began = false, w.now
 				c.net.fly(f, 0, false)
 			}
 		}

@@ -25,6 +25,7 @@ func (w *World) HealCore(hosts ...string) {
 	n := w.net
 	w.note(timeline.Ended, lab, "the core heals: %s", strings.Join(hosts, " "))
 	w.faultless = true
+	w.history.inside.late.calm()
 	for _, c := range slices.Clone(n.cuts) {
 		var rest [][2]int
 		for _, p := range c.pairs {

@@ -182,6 +182,7 @@ func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
 //	err := w.Run(time.Minute) // in which all must come right
 func (w *World) HealAll() {
 	w.faultless = true
+	w.history.inside.late.calm()
 	w.Heal()
 	w.healLinks(nil)
 	w.ReleaseAll()

@@ -105,6 +105,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 		delete(k.place, r)
 		f.dropped[ownerName{d.Key, d.Owner}]++
 	case seam.Released:
+		f.world.history.inside.late.released(shard, r)
 		k.used -= k.held[r].weight
 		if t := k.held[r].told; t != nil {
 			t.to = f.world.now
@@ -140,6 +141,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 			c.granted = append(c.granted, g.told)
 		}
 		k.held[r] = g
+		f.world.history.inside.late.granted(shard, d.Key, r)
 		if k.used += d.Weight; k.used > d.Capacity {
 			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", d.Shard, d.Key, f.named(r), k.used, d.Capacity))
 		}

@@ -463,6 +463,9 @@ func (h *History) verdict() error {
 	if w.failure != nil {
 		return w.failure
 	}
+	if h.inside.late.all(); w.failure != nil {
+		return w.failure
+	}
 	if len(h.early) > 0 {
 		w.Fail(fmt.Errorf("G5 lease: %d holds ended before their deadline, the first: %v, though leased until %v",
 			len(h.early), h.early[0], h.early[0].leasedUntil()))

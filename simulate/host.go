@@ -33,6 +33,8 @@ type Host struct {
 	deferred []*event
 	ports    int
 
+	behind waits // for frames that were long on their way
+
 	detector  detector
 	wandering *event // the next change of the clock's rate, in ClockWave and ClockNoise
 

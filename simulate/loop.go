@@ -20,6 +20,9 @@ type loop struct {
 	due     []int // the moments that woke it
 	running bool
 	stopped bool
+
+	ticked time.Duration // by the process's clock: a node's lane had its tick
+	stood  time.Duration // for so long it had none, and was to
 }
 
 // Wake implements seam.Loop.
@@ -55,12 +58,28 @@ func (l *loop) fire() {
 	p := l.process
 	p.world.why.timer = !l.woken
 	l.woken, l.running, l.due = false, true, nil
+	l.ticks()
+	p.world.lane = l
 	l.until = l.run(p.Now())
+	p.world.lane = nil
 	l.running = false
 	l.free = p.world.now + p.host.service()
 	if !l.stopped && !p.dead {
 		l.arm()
 	}
+}
+
+// ticks counts the time in which a lane stood still: a tick is due after 50 ms, and one that comes
+// more than 250 ms after the last one is a stall (P10).
+func (l *loop) ticks() {
+	now := l.process.Now()
+	switch gap := now - l.ticked; {
+	case gap < tick:
+		return
+	case gap > stalledTick:
+		l.stood += gap - tick
+	}
+	l.ticked = now
 }
 
 // arm schedules the next run, for a wake or for the time.

@@ -239,10 +239,11 @@ type frame struct {
 	class  transport.Class
 	body   []byte
 	hash   uint64
-	number uint64 // in the order of sending
-	held   bool   // by a cut
-	kept   bool   // until Release
-	sent   int    // the moment
+	number uint64        // in the order of sending
+	held   bool          // by a cut
+	kept   bool          // until Release
+	sent   int           // the moment
+	began  time.Duration // when it was sent, or the cut ended that held it
 
 	out  time.Duration // then it has got its bandwidth
 	rest time.Duration // that it takes from then on
@@ -262,6 +263,10 @@ func (n *network) newFrame() *frame {
 
 // free takes a frame off its connection's books, for another to use.
 func (n *network) free(f *frame) {
+	if n.world.now-f.began > tardy && !f.held {
+		f.from().waited(f.began)
+		f.to().waited(f.began)
+	}
 	f.conn.frames[f.side]--
 	f.conn.bytes[f.side] -= len(f.body)
 	f.conn, f.body, f.held, f.kept, f.sent, f.ev.owner = nil, nil, false, false, 0, nil
@@ -330,6 +335,7 @@ func (n *network) launch(c *conn, side int, kind transport.Kind, class transport
 	f := n.newFrame()
 	n.sends++
 	f.conn, f.side, f.kind, f.class, f.body, f.hash, f.sent, f.number = c, side, kind, class, body, hash, sent, n.sends
+	f.began = n.world.now
 	c.frames[side]++
 	c.bytes[side] += len(body)
 	f.ev.owner = c.ends[1-side].process

@@ -19,6 +19,7 @@ type observer struct {
 	state   state
 
 	identity identity
+	late     late
 }
 
 var _ seam.Observer = (*observer)(nil)
@@ -32,6 +33,7 @@ func newObserver(w *World) observer {
 		state:   state{world: w, recent: make(map[shardName]*digests), astray: make(map[tableName]bool)},
 
 		identity: newIdentity(w),
+		late:     late{world: w, shards: make(map[shardName]*offices)},
 	}
 }
 
@@ -62,6 +64,21 @@ func (o *observer) Became(b seam.Became) {
 	if b.Role == "leader" {
 		o.identity.led(name, b.Replica)
 	}
+}
+
+// Served implements seam.Observer.
+func (o *observer) Served(v seam.Served) {
+	o.late.served(shardName{o.meshes[v.Replica], v.Generation, v.Shard}, v)
+}
+
+// HandsOver implements seam.Observer.
+func (o *observer) HandsOver(v seam.Served, to transport.ID) {
+	o.late.handsOver(shardName{o.meshes[v.Replica], v.Generation, v.Shard}, v, to)
+}
+
+// Heard implements seam.Observer.
+func (o *observer) Heard(v seam.Heard) {
+	o.late.heard(shardName{o.meshes[v.Replica], v.Generation, v.Shard}, v)
 }
 
 // Hosted implements seam.Observer.

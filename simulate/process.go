@@ -146,6 +146,7 @@ func (p *process) kill() {
 		return
 	}
 	w, h := p.world, p.host
+	w.history.inside.late.crashed(p)
 	p.dead = true
 	h.process = nil
 	if h.index > 0 && !w.closed {

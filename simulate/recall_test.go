@@ -49,6 +49,8 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.MoreUnasked, "P13", thousandLostGrants.play, "thousandLostGrants", []string{"G6 bound"}},
 		{bug.NumbersComeBack, "P24", everywhere, "random worlds", []string{"G1 identity"}},
 		{bug.FailureUnreported, "P40", nil, "TestEveryVoterComesIntoStep", nil},
+		{bug.LegacyIgnored, "P5", leadersChange.play, "leadersChange", []string{"G5 late"}},
+		{bug.NothingBequeathed, "P5", leadersHandOver.play, "leadersHandOver", []string{"G5 late"}},
 		{bug.FoundTwice, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.LateDecision, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.RoundsAlone, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},

@@ -99,6 +99,7 @@ type World struct {
 	nodes      map[transport.ID]*process // looked up, never ranged over
 
 	current   *actor // who runs
+	lane      *loop  // that runs
 	watches   []*watch
 	triggered []*watch
 	reaping   []*process
@@ -279,6 +280,9 @@ func (w *World) step() {
 			return
 		}
 		if p.host.paused {
+			if ev.kind == frameEvent {
+				ev.frame.began = endOfTime // it is on its way no more
+			}
 			ev.slot = deferred
 			p.host.deferred = append(p.host.deferred, ev)
 			return

@@ -309,6 +309,10 @@ const (
 	AsksNewLeaders
 	// RoundsAlone: of two founders' ballots of one round none is the later one (P25).
 	RoundsAlone
+	// LegacyIgnored: a new leader starts a session's silence at nothing, whatever was logged of it (P5).
+	LegacyIgnored
+	// NothingBequeathed: a leader that hands over does not log how long everybody was silent (P5).
+	NothingBequeathed
 
 	end // of the bugs: new ones come before it
 )

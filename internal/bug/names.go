@@ -141,4 +141,6 @@ var names = [end]string{
 	LapsesLast:            "LapsesLast",
 	AsksNewLeaders:        "AsksNewLeaders",
 	RoundsAlone:           "RoundsAlone",
+	LegacyIgnored:         "LegacyIgnored",
+	NothingBequeathed:     "NothingBequeathed",
 }

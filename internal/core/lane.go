@@ -409,6 +409,16 @@ func (l *lane) watch(cfg *shard.Config) {
 	cfg.Watch.Became = func(term uint64, role string) {
 		o.Became(seam.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})
 	}
+	office := seam.Served{Shard: sh, Generation: generation, Replica: self, Serving: true}
+	cfg.Watch.Served = func(serving bool) {
+		office := office
+		office.Serving = serving
+		o.Served(office)
+	}
+	cfg.Watch.HandsOver = func(node uint64) { o.HandsOver(office, transport.ID(node)) }
+	cfg.Watch.Heard = func(id shard.SessionID, ttl time.Duration) {
+		o.Heard(seam.Heard{Shard: sh, Generation: generation, Replica: self, Owner: transport.ID(id.Node), Session: id.Number, TTL: ttl})
+	}
 	cfg.Watch.Configured = func(index uint64, replicas []shard.Hosted) {
 		placed := make([]seam.Placed, len(replicas))
 		for i, h := range replicas {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
@@ -124,6 +125,12 @@ type Observer interface {
 	Became(Became)
 	// Founded: a node has learned of which mesh it is.
 	Founded(node transport.ID, mesh uint64)
+	// Served: a replica has begun to serve as its shard's leader, or ceased to.
+	Served(Served)
+	// HandsOver: a leader has begun to hand its office over to another node.
+	HandsOver(office Served, to transport.ID)
+	// Heard: a leader has taken a sign of life, from which a session's lease counts.
+	Heard(Heard)
 	// Hosted: a node has made a replica, which knows nothing yet, or what the founding says.
 	Hosted(Hosted)
 	// Configured: a replica has applied a change of its shard's replicas.
@@ -138,6 +145,24 @@ type Observer interface {
 	Left(node transport.ID, handed bool)
 	// Closed: a node has ended, or could not join, and did not leave.
 	Closed(node transport.ID)
+}
+
+// Served is a leader in office.
+type Served struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Serving    bool
+}
+
+// Heard is a sign of life of a session.
+type Heard struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID // of the leader
+	Owner      transport.ID // the session's node
+	Session    uint64       // the session's number
+	TTL        time.Duration
 }
 
 // Hosted is a replica that was made.
