@@ -3,7 +3,7 @@
 // tests of packages, the standard drill in 60 simulated worlds, and the stories. What
 // nothing notices shows a promise that nothing holds up, or code that nobody needs.
 //
-//	go run ./internal/tools/mutate                          300 mutants, 40 minutes on two cores
+//	go run ./internal/tools/mutate                          300 mutants, 45 minutes on two idle cores
 //	go run ./internal/tools/mutate -n 20 -seed 7
 //	go run ./internal/tools/mutate -run 'shard.Table.*:compare' -list
 //	go run ./internal/tools/mutate -o results.txt           to be interrupted,
@@ -21,9 +21,9 @@
 //
 // A sample has as large a part of each package's mutants by each operator, and is the same
 // for the same seed. Stages are played in the order of their cost, and the first that
-// notices a mutant ends it. A mutant that takes far longer than the program is taken to
-// hang, and counts as killed by its time. First of all everything is played without a
-// mutant: it must pass, and says how long things take.
+// notices a mutant ends it. A mutant that takes far more processor time than the program,
+// or far longer, is taken to hang, and counts as killed by its time. First of all everything
+// is played without a mutant: it must pass, and says how long things take.
 //
 // Nothing is written into the module, which must not change meanwhile. Each mutant leaves
 // up to 30 MB in the build cache, which the go command removes after some days.
