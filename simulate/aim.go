@@ -10,7 +10,8 @@ import (
 )
 
 // aim is a fault that waits for a message on which much hangs, and strikes right after it was
-// sent. All that it draws is drawn when it begins to wait.
+// sent; or for a rare situation in the nodes' own code. All that it draws is drawn when it begins
+// to wait.
 type aim struct {
 	storm  *Chaos
 	fault  int // its place in storm.faults
@@ -20,9 +21,12 @@ type aim struct {
 	late   time.Duration // how long after the message it strikes
 	length time.Duration
 
+	other int64 // whom a rare situation counts as the receiver's
+
 	striking bool // late has begun
 	from, to *Host
-	losing   bool // the message was sent, and the answer to it is to be lost
+	rare     point.Mark // the situation
+	losing   bool       // the message was sent, and the answer to it is to be lost
 }
 
 // target is what an aim waits for.
@@ -41,7 +45,11 @@ var targets = [...]target{
 	{"a change of replicas", seam.Changes, seam.Appended, 3, point.StruckChange},
 	{"the beginning of a snapshot", seam.Begins, seam.Received, 1, point.StruckSnapshot},
 	{"a word of handing over", seam.HandsOver, seam.HandsOver, 2, point.StruckHandover},
+	{"a rare situation", 0, 0, 40, point.StruckRare},
 }
+
+// rarely is how often a situation is rare in a world: its first times.
+const rarely = 2
 
 // blow is what an aim does. It returns false if that cannot be now.
 type blow struct {
@@ -81,7 +89,10 @@ func (c *Chaos) aimed(s *stream, d time.Duration) bool {
 		storm: c, fault: len(c.faults), target: targets[s.below(int64(len(targets)))], blow: blows[s.below(int64(len(blows)))],
 		length: d,
 	}
-	a.skip = s.below(a.target.mostSkip + 1)
+	a.skip, a.other = s.below(a.target.mostSkip+1), s.below(mostRank)
+	if a.target.what == 0 && a.blow.strike == nil {
+		a.blow = blows[0] // no message, no answer
+	}
 	// At once, so that the message is still on its way; or about when it arrives, or its answer does.
 	if s.below(2) == 0 {
 		l := c.world.opts.Link
@@ -100,7 +111,7 @@ func (n *network) see(c *conn, side int, kind transport.Kind, body []byte) Verdi
 	var holds seam.Moment
 	known := false
 	for i, a := range n.aims {
-		if a.storm.over || a.striking || a.losing && (a.from != to || a.to != from) || !slices.Contains(a.storm.hosts, from) || !slices.Contains(a.storm.hosts, to) {
+		if a.target.what == 0 || a.striking || a.losing && (a.from != to || a.to != from) || !slices.Contains(a.storm.hosts, from) || !slices.Contains(a.storm.hosts, to) {
 			continue
 		}
 		if !known {
@@ -137,6 +148,22 @@ func (n *network) see(c *conn, side int, kind transport.Kind, body []byte) Verdi
 	return Pass
 }
 
+// meet shows the aims a situation that has come about on a host.
+func (n *network) meet(h *Host, m point.Mark) {
+	for _, a := range n.aims {
+		if a.target.what != 0 || a.striking || len(a.storm.hosts) < 2 || !slices.Contains(a.storm.hosts, h) {
+			continue
+		}
+		if a.skip--; a.skip >= 0 {
+			continue
+		}
+		others := a.storm.others(h)
+		a.striking, a.from, a.to, a.rare = true, h, n.world.named(others[a.other%int64(len(others))]), m
+		n.world.after(a.late, nil, a.strike)
+		return
+	}
+}
+
 // strike does what the aim is for, or lets it wait for another chance.
 func (a *aim) strike() {
 	n := a.storm.world.net
@@ -169,7 +196,11 @@ func (a *aim) happened() {
 		c.last = max(c.last, c.world.now+a.length)
 	}
 	c.world.marks[a.target.mark]++
-	c.world.struck(lab, "%s: after %s from %s to %s, %s", f.Name, a.target.name, a.from.name, a.to.name, a.blow.name)
+	if a.target.what == 0 {
+		c.world.struck(lab, "%s: on %s, %v, and %s; the receiver is %s", f.Name, a.from.name, a.rare, a.blow.name, a.to.name)
+	} else {
+		c.world.struck(lab, "%s: after %s from %s to %s, %s", f.Name, a.target.name, a.from.name, a.to.name, a.blow.name)
+	}
 }
 
 // moments tells what hangs on a frame that one end sends.

@@ -42,6 +42,10 @@ func (p *process) newPoints() *point.Points {
 			w.note(timeline.Site, p.host.name, "%v", s)
 			return true
 		},
-		Meet: func(m point.Mark) { w.marks[m]++ },
+		Meet: func(m point.Mark) {
+			if w.marks[m]++; w.marks[m] <= rarely {
+				w.net.meet(p.host, m)
+			}
+		},
 	}
 }

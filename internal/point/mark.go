@@ -101,6 +101,7 @@ const (
 	StruckChange   // … after a leader has passed on a change of replicas
 	StruckSnapshot // … after a snapshot's first chunk
 	StruckHandover // … after a word of handing leadership over
+	StruckRare     // … after another rare situation
 	Outlasted      // a cut that was longer than all that is timed ends
 	AllPaused      // all hosts stop at once
 	AllIsolated    // all hosts are cut off from all
@@ -190,6 +191,7 @@ var markNames = [endOfMarks]string{
 	StruckChange:      "a fault strikes right after a change of replicas",
 	StruckSnapshot:    "a fault strikes right after a snapshot's first chunk",
 	StruckHandover:    "a fault strikes right after a word of handing over",
+	StruckRare:        "a fault strikes right after another rare situation",
 	Outlasted:         "a cut ends that was longer than all that is timed",
 	AllPaused:         "all hosts stop at once",
 	AllIsolated:       "all hosts are cut off from all",
