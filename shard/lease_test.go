@@ -431,3 +431,46 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 		t.Errorf("a renewal that names a release: %+v, and the session's requests are %q", w.answers, keys())
 	}
 }
+
+// Promise: G5, P5: a new leader starts the sessions whose silence was logged where that says, and all
+// others afresh; only the former are acknowledged by a log entry.
+func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
+	w, leader := led(t)
+	for n := range uint64(2) {
+		a, _ := ask(1, fmt.Sprint("k", n))
+		a.Session.Number = 1 + n
+		if err := leader.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent, other := SessionID{7, 1}, SessionID{7, 2}
+	w.run(t, 1)
+	leader.office(Silent{silent, 6 * time.Second, leader.term})
+	w.run(t, 2*HeartbeatTicks)
+	leader.Handover(w.now, 102, leader.term)
+	w.settle(t)
+	next := w.replicas[1]
+	if !next.Serving() {
+		t.Fatal("leadership did not move")
+	}
+	a, b := next.reign.leases.get(silent), next.reign.leases.get(other)
+	if !a.silent || a.checkpoint != 6*time.Second || a.before != 6*time.Second*98/100 || a.silence(next.reign.began) != a.before {
+		t.Errorf("who was silent for 6s: %+v", a)
+	}
+	if b.silent || b.checkpoint != 0 || b.silence(next.reign.began) != 0 {
+		t.Errorf("who was not: %+v", b)
+	}
+	before := next.applied
+	if err := next.Renew(w.now, Renewal{Session: other, Ref: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if w.settle(t); next.applied != before {
+		t.Error("the renewal of one who was not silent was logged")
+	}
+	if err := next.Renew(w.now, Renewal{Session: silent, Ref: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if w.settle(t); next.applied == before || a.silent {
+		t.Error("the renewal of one who was silent was not logged")
+	}
+}
