@@ -320,7 +320,7 @@ func TestGoodbyeComesLast(t *testing.T) {
 		t.Error("sent after Disconnect")
 	}
 	run(t, w, 30*time.Millisecond)
-	expect(t, a)
+	expect(t, a, "down ended here")
 	expect(t, b, "down goodbye")
 	if len(b.frames) != 10 {
 		t.Errorf("%d frames before the goodbye, want 10", len(b.frames))

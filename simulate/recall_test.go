@@ -60,7 +60,6 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
 		{bug.LogOutgrowsSnapshot, "P40", nil, "shard, TestTheLogDoesNotOutgrowASnapshot", nil},
 		{bug.HalfSnapshotKept, "P40", halfSnapshot.play, "halfSnapshot", []string{"G6 bound"}},
-		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"G6 bound"}},
 		{bug.AsksNewLeaders, "P32", goodDays, "random worlds on a good day", []string{"G9"}},
 		{bug.BriefSnapshot, "P40", newReplica.play, "newReplica", []string{"G1 replicas"}},
 	} {
