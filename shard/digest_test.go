@@ -1,13 +1,17 @@
 package shard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/wire"
 )
 
 // compared returns a trio that compares its tables every eight entries.
@@ -99,6 +103,9 @@ func TestMostDecideWhichTableIsRight(t *testing.T) {
 			for _, r := range w.replicas {
 				if r.Serving() {
 					serving++
+				}
+				if slices.ContainsFunc(r.sums.kept, func(s checksum) bool { return s.index <= r.sums.checked }) {
+					t.Errorf("replica %d keeps %v, and entry %d was checked", r.ID(), r.sums.kept, r.sums.checked)
 				}
 				if r.Err() == nil && len(tt.corrupt) < 3 && (r.sums.checked+24 < r.applied || len(r.sums.kept) > 3) && tt.bugs.Empty() {
 					t.Errorf("replica %d is at entry %d, and compared its table at %d; it keeps %v", r.ID(), r.applied, r.sums.checked, r.sums.kept)
@@ -202,5 +209,36 @@ func TestLearnersAndJointMajorities(t *testing.T) {
 		if got := leader.mostHave(sum); got != tt.want {
 			t.Errorf("of %v and %v, %v beside the leader have it: most %v", tt.voters, tt.outgoing, tt.with, got)
 		}
+	}
+}
+
+// One Check is logged for an entry, and one doubt, however often voters speak of it.
+func TestAnEntryIsCheckedOnce(t *testing.T) {
+	w, leader := compared(t, bug.Set{})
+	var log bytes.Buffer
+	leader.log = slog.New(slog.NewTextHandler(&log, nil))
+	for leader.applied%8 != 7 {
+		w.work(t, 1)
+	}
+	doubts := func(index, digest uint64) (checks, doubts int) {
+		for range 2 {
+			for id := uint64(2); id <= 3; id++ {
+				leader.StepSum(w.now, 100+id, Sum{Generation: 1, From: id, To: 1, Index: index, Digest: digest + id})
+			}
+		}
+		for rd := wire.NewReader(leader.reign.batch); rd.Len() > 0; checks++ {
+			if _, ok := ReadCommand(rd).(Check); !ok {
+				t.Fatal("the leader logs something else")
+			}
+		}
+		return checks, strings.Count(log.String(), "different tables")
+	}
+	leader.sums.kept = []checksum{{8, 100}}
+	if checks, doubts := doubts(8, 50); checks != 0 || doubts != 1 {
+		t.Errorf("%d Checks and %d doubts, want one doubt", checks, doubts)
+	}
+	leader.sums.kept = append(leader.sums.kept, checksum{16, 202})
+	if checks, doubts := doubts(16, 200); checks != 1 || doubts != 1 {
+		t.Errorf("%d Checks and %d doubts, want one Check and no more doubts", checks, doubts)
 	}
 }

@@ -358,3 +358,87 @@ func TestALongSnapshotPassesNobodyOver(t *testing.T) {
 		t.Errorf("the snapshots took %v: nobody had to wait", took)
 	}
 }
+
+// Promise: P10: a stall moves a learner's times once, and one that moves nothing leaves that to the next.
+func TestALearnersStallIsExcusedOnce(t *testing.T) {
+	now := time.Hour
+	l := learning{follows: now, gotOn: now}
+	if l.stalled(now, time.Second); l.excused || l.follows != now || l.gotOn != now {
+		t.Errorf("%+v, and it was heard a moment ago", l)
+	}
+	was := learning{follows: now - learnerPatience, gotOn: now - learnerGrace}
+	l = was
+	if l.stalled(now, time.Second); !l.excused || l.follows != was.follows+time.Second || l.gotOn != was.gotOn+time.Second {
+		t.Errorf("%+v of %+v", l, was)
+	}
+	was = l
+	if l.stalled(now+time.Second, time.Second); l != was {
+		t.Errorf("a second stall makes %+v of %+v", l, was)
+	}
+}
+
+// Promise: P30: of more voters than there should be, and one of them gone, so many lose their votes
+// that the rest is as it should be, from the last that the ring names on.
+func TestTheLastOnesLoseTheirVotes(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(2)
+	wish := Wish{Fates: make(map[uint64]Fate)}
+	for _, r := range w.replicas {
+		wish.Nodes = append(wish.Nodes, r.cfg.Self)
+	}
+	leader.SetWish(wish)
+	w.run(t, 8*placeEvery)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 3, 4, 5}) {
+		t.Fatalf("voters %v", got)
+	}
+	w.cut[2] = true
+	wish.Fates[102] = Departed
+	wish.Nodes = slices.Delete(wish.Nodes, 1, 2)
+	leader.SetWish(wish)
+	w.run(t, 8*placeEvery)
+	if !slices.Equal(leader.Voters(), []uint64{1, 3, 4}) || !slices.Equal(leader.Learners(), []uint64{5}) {
+		t.Errorf("voters %v and learners %v, want 1, 3 and 4, and 5", leader.Voters(), leader.Learners())
+	}
+}
+
+// Founders are never ordered, for the founding act made them; and no follower is told of a commit
+// in an append of its own once it has the entry.
+func TestWhoIsOrderedAndWhoIsTold(t *testing.T) {
+	w, leader := led(t)
+	if got := leader.added(); len(got) != 0 {
+		t.Errorf("the leader would order %v", got)
+	}
+	w.add(1)
+	leader.addLearner(w.replicas[3].cfg.Self)
+	w.run(t, 2*HeartbeatTicks)
+	if got := leader.added(); !slices.Equal(got, []uint64{4}) {
+		t.Errorf("the leader would order %v, want the learner", got)
+	}
+	match := leader.progress()[2].Match
+	if !leader.confirmedUpTo(2, match) || leader.confirmedUpTo(2, match+1) {
+		t.Errorf("up to %d, replica 2 has confirmed %v; and one more %v", match, leader.confirmedUpTo(2, match), leader.confirmedUpTo(2, match+1))
+	}
+}
+
+func TestSoundConfigurations(t *testing.T) {
+	peers := map[uint64]Peer{1: {}, 2: {}}
+	for _, tt := range []struct {
+		cs   *raftpb.ConfState
+		want bool
+	}{
+		{nil, false},
+		{&raftpb.ConfState{}, false},
+		{&raftpb.ConfState{Voters: []uint64{1}}, true},
+		{&raftpb.ConfState{Voters: []uint64{1, 2}}, true},
+		{&raftpb.ConfState{Voters: []uint64{1, 2}, VotersOutgoing: []uint64{1, 2}}, true}, // each in both halves
+		{&raftpb.ConfState{Voters: []uint64{1, 2}, VotersOutgoing: []uint64{1, 2}, Learners: []uint64{2}}, false},
+		{&raftpb.ConfState{Voters: []uint64{1, 3}}, false},
+		{&raftpb.ConfState{Voters: []uint64{1}, Learners: []uint64{3}}, false},
+		{&raftpb.ConfState{Voters: []uint64{1, 1}}, false},
+	} {
+		if got := sound(tt.cs, peers); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.cs, got, tt.want)
+		}
+	}
+}

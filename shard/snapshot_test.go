@@ -104,6 +104,22 @@ func TestASnapshotIsTheTableAtTheCut(t *testing.T) {
 	}
 }
 
+// What the last command before a cut made is in the snapshot, in a young table too, whose keys are not
+// granted in the same step.
+func TestASnapshotHasWhatTheLastCommandMade(t *testing.T) {
+	for _, settles := range []time.Duration{0, time.Minute} {
+		table := NewTable(Founding{Check: true, Settles: settles})
+		table.Step(lock("ann", 1, "a"), nil)
+		cut, want := table.Cut(), table.dump()
+		table.Step(lock("bob", 1, "a"), nil)
+		table.Step(lock("eve", 1, "b"), nil)
+		image, _ := cut.Next(1 << 20)
+		if twin := restored(t, image); twin.dump() != want {
+			t.Errorf("restored\n%swant\n%s", twin.dump(), want)
+		}
+	}
+}
+
 func TestATableMayBeLedForYears(t *testing.T) {
 	table := newTable()
 	table.Enter(thisTerm, 5*MaxDuration)
