@@ -18,9 +18,9 @@ import (
 // Every kind of fault comes about somewhere in a few worlds of a profile that has it, and
 // none in a calm one but nodes that leave and join.
 func TestEveryKindOfFaultHappens(t *testing.T) {
-	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 60, simulate.WAN: 60, simulate.Flaky: 75, simulate.Hostile: 0}
+	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 40, simulate.WAN: 40, simulate.Flaky: 45, simulate.Hostile: 0}
 	if !testing.Short() {
-		worlds[simulate.Hostile] = 40
+		worlds[simulate.Hostile] = 25
 	}
 	happened, drawn := make(map[string]int), make(map[string]int)
 	cores := 0
