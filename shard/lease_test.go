@@ -474,3 +474,23 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 		t.Error("the renewal of one who was silent was not logged")
 	}
 }
+
+// Promise: G5 and G6, P10: a round that began before a stall ends no lease after it; one that a tick
+// came into the middle of does.
+func TestRoundsOfBeforeAStall(t *testing.T) {
+	for gap, want := range map[time.Duration]bool{TickInterval: true, stalledTick: true, stalledTick + 1: false} {
+		w, leader := led(t)
+		a, raw := ask(1, "k")
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.run(t, 1)
+		l := leader.reign.leases.get(a.Session)
+		r := &round{begun: w.now, expiries: []SessionID{a.Session}}
+		leader.reign.rounds[99], l.asked = r, w.now
+		leader.Tick(w.now+gap, true)
+		if got := len(r.expiries) == 1; got != want || (l.asked != 0) != want {
+			t.Errorf("a tick after %v: the round may end the lease: %v, and it was asked for at %v", gap, got, l.asked)
+		}
+	}
+}
