@@ -494,3 +494,61 @@ func TestRoundsOfBeforeAStall(t *testing.T) {
 		}
 	}
 }
+
+// Promise: G5 and G6, P5: whoever leads in turn, a session lives for its TTL after its last word,
+// and one that is dead no longer than that, but for the times without a leader, for what each
+// leader did not log, and for its margin for clocks.
+// Method: a session falls silent. Leadership goes round, the first time and each time later when so
+// much has passed: by a handover, or since whoever leads falls silent, too.
+func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
+	tests := []struct {
+		first, then int           // hundredths of the TTL
+		lost        bool          // else it is handed over
+		unlogged    time.Duration // of the silence, by all leaders together, at most
+	}{
+		{30, 30, false, bequeathed},
+		{45, 45, false, bequeathed},
+		{51, 10, false, bequeathed},
+		{77, 15, false, bequeathed},
+		{98, 98, false, bequeathed},
+		{51, 30, true, ttl / 4},
+		{51, 51, true, ttl / 4},
+		{77, 26, true, ttl / 4},
+		{98, 98, true, ttl / 4},
+	}
+	for _, tt := range tests {
+		w, leader := led(t)
+		a, raw := ask(1, "k")
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+		heard, began, most := w.now, w.now, ttl+tt.unlogged+4*TickInterval
+		reign := ttl * time.Duration(tt.first) / 100
+		for ; leader.Table().Has(a.Session) && w.now-heard < 4*ttl; w.run(t, 1) {
+			if w.now-began < reign {
+				continue
+			}
+			ended := w.now
+			reign = ttl * time.Duration(tt.then) / 100
+			if tt.lost {
+				clear(w.cut)
+				w.cut[leader.ID()] = true
+			} else {
+				leader.Handover(w.now, w.replicas[leader.ID()%3].cfg.Self.Node, leader.Term())
+			}
+			for leader = nil; leader == nil; w.run(t, 1) {
+				for _, r := range w.replicas {
+					if r.Serving() && !w.cut[r.ID()] {
+						leader = r
+					}
+				}
+			}
+			began = w.now
+			most += began - ended + ttl/50 // 2ρ
+		}
+		if d := w.now - heard; d < ttl || d > most {
+			t.Errorf("%+v: a silent session lives for %v, want %v to %v", tt, d, ttl, most)
+		}
+	}
+}
