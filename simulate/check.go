@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
 )
 
 // checkExclusion (G1): at this moment, those who believe that they hold the key
@@ -118,6 +119,24 @@ func (h *History) checkLeases(k *keyHistory, x *HoldRecord) {
 		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && !y.told() {
 			h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v has not been told of its loss, though its deadline passed %v ago", x, y, late))
 		}
+	}
+}
+
+// checkFreed (G5): a table frees what a holder has not begun to unlock only when its lease is over,
+// whoever asks for the key: by then no clock that keeps to the bound shows the holder a lease.
+// Clients notice a lease that ends too early only if somebody waits for it, hears of his grant
+// within what is missing, and the clocks are at their worst.
+func (h *History) checkFreed(d seam.Decision) {
+	k := h.keys[d.Key]
+	if k == nil {
+		return
+	}
+	x := k.tokens[d.Token]
+	if x == nil || x.unlocking != running || x.call.process != h.world.nodes[d.Owner] {
+		return
+	}
+	if until := x.leasedUntil(); until > h.world.now {
+		h.world.Fail(fmt.Errorf("G5 lease: shard %d frees %q, and %v is leased until %v", d.Shard, d.Key, x, until))
 	}
 }
 

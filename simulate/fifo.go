@@ -106,6 +106,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 		f.dropped[ownerName{d.Key, d.Owner}]++
 	case seam.Released:
 		f.world.history.inside.late.released(shard, r)
+		f.world.history.checkFreed(d)
 		k.used -= k.held[r].weight
 		if t := k.held[r].told; t != nil {
 			t.to = f.world.now

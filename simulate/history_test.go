@@ -127,6 +127,12 @@ func (s *story) dropped(n uint64) {
 	}
 }
 
+// freed lets the table end the hold of that name, of the node on host a.
+func (s *story) freed(name string) {
+	s.w.nodes[7] = s.holds[name].call.process
+	s.w.history.inside.Decided(seam.Decision{Revision: 100, Replica: 1, What: seam.Released, Key: "k", Owner: 7, Session: 1, Request: 1, Token: s.holds[name].token})
+}
+
 // stall lets host a lock, and its lane stand still for d.
 func (s *story) stall(d time.Duration) {
 	s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
@@ -295,6 +301,33 @@ func TestCheckers(t *testing.T) {
 			s.unlock("2")
 			s.lock("3", "b", x, 3)
 		}, "G5 lease"},
+		{"a table ends no lease that goes on, though nobody waits", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(9*sec + 9*sec/10)
+			s.freed("1")
+		}, "G5 lease: shard 0 frees"},
+		{"nor that of a crashed holder", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.w.Crash("a")
+			s.pass(9 * sec)
+			s.freed("1")
+		}, "G5 lease: shard 0 frees"},
+		{"nor that of one that has stopped early", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(sec)
+			s.lost("1")
+			s.freed("1")
+		}, "G5 lease: shard 0 frees"},
+		{"a table ends a lease that is over", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.pass(10 * sec)
+			s.freed("1")
+		}, ""},
+		{"a table frees what is being unlocked", func(s *story) {
+			s.lock("1", "a", x, 1)
+			s.holds["1"].held.Unlocking()
+			s.freed("1")
+		}, ""},
 		{"the context must end before unlock returns", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.holds["1"].held.Unlocking()
