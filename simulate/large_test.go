@@ -99,6 +99,7 @@ func TestThousandsOfReaders(t *testing.T) {
 // Method: two nodes take all there are, one by one; as many callers wait, and half of these
 // give up. One node's holders are lost with it.
 func TestThousandsOfPermits(t *testing.T) {
+	t.Parallel()
 	n := large(4000)
 	once(t, scenario{clients: 3, story: func(s *stage) {
 		take := func(ctx context.Context, node *mesh.Node) (*mesh.Lock, error) {
@@ -166,6 +167,7 @@ func TestThousandsOfWaiters(t *testing.T) {
 // Method: one session of ann holds them all. The leader leaves, and its successor; new nodes
 // take their replicas. Then ann unlocks all.
 func TestManyKeysMove(t *testing.T) {
+	t.Parallel()
 	keys := large(50_000)
 	const holders = 100
 	once(t, scenario{ttl: 10 * time.Second, story: func(s *stage) {

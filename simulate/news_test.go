@@ -14,6 +14,7 @@ import (
 // connection with a member gets to know it over that. Before, Join waited for the next
 // full exchange of gossip, up to a minute later.
 func TestAJoinerIsKnownThoughRumoursAreLost(t *testing.T) {
+	t.Parallel()
 	for seed := uint64(1); seed <= 20; seed++ {
 		w := simulate.New(simulate.Options{Seed: seed, Gossip: simulate.Gossip{Lost: 1_000_000}})
 		joined, nodes := make(map[string]time.Duration), make(map[string]*mesh.Node)

@@ -107,6 +107,7 @@ const enough = 2000
 //
 //	go test ./simulate -run '^TestEveryMarkIsMet$' -seeds 2000 -v
 func TestEveryMarkIsMet(t *testing.T) {
+	t.Parallel()
 	p := newPoints()
 	report, err := simulate.Search{
 		Play: p.play, Options: simulate.Options{Seed: max(*simulate.SeedFlag, 1), Profile: simulate.Hostile},

@@ -53,5 +53,6 @@ func TestADeadHoldersKeyIsFreed(t *testing.T) {
 }
 
 func TestADeadHoldersKeyIsFreedByWhoIsHandedTheShard(t *testing.T) {
+	t.Parallel()
 	prove(t, leadersHandOver)
 }

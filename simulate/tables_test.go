@@ -75,6 +75,7 @@ func TestTheThirdDecidesWhichTableIsRight(t *testing.T) {
 // snapshot, when the leader dies: without the third the heir has no majority. Then the heir dies, too,
 // and the third has all.
 func TestALeaderDiesInTheMiddleOfASnapshot(t *testing.T) {
+	t.Parallel()
 	prove(t, halfSnapshot)
 	noticed(t, halfSnapshot, bug.HalfSnapshotKept, "G6 bound")
 }

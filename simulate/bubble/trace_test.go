@@ -178,7 +178,8 @@ func TestWithoutTheGateRunsDiffer(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	}
 	hashes := make(map[uint64]bool)
-	for range 20 {
+	const most = 2000 // on a busy machine the scheduler may take turns for long
+	for run := 0; run < most && len(hashes) < 2; run++ {
 		bubble.Ajar(t, 1, func(b *bubble.Bubble) {
 			var all sync.WaitGroup
 			for i := range 50 {
@@ -195,7 +196,7 @@ func TestWithoutTheGateRunsDiffer(t *testing.T) {
 		})
 	}
 	if len(hashes) < 2 {
-		t.Error("20 runs without the gate have one hash")
+		t.Errorf("%d runs without the gate have one hash", most)
 	}
 }
 
