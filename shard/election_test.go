@@ -103,3 +103,57 @@ func TestAStallIsExcusedOnce(t *testing.T) {
 		t.Error("not moved after a sign of the leader")
 	}
 }
+
+// Promise: G6, P20 and P21: the leader of the term, a new term, and a vote that is given begin the
+// timer anew, whatever was planned before, and no replica campaigns ahead of time after any of them.
+// Method: a follower was about to do all that the timer may make it do. Then it gets one message.
+func TestEachSignBeginsTheTimerAnew(t *testing.T) {
+	tests := []struct {
+		name string
+		kind raftpb.MessageType
+		from uint64
+		term uint64 // more than the follower's
+		want bool
+	}{
+		{"the leader's heartbeat", raftpb.MsgHeartbeat, 1, 0, true},
+		{"the leader's append", raftpb.MsgApp, 1, 0, true},
+		{"a leader's heartbeat of a later term", raftpb.MsgHeartbeat, 2, 1, true},
+		{"a question for a vote, which is given", raftpb.MsgVote, 2, 1, true},
+		{"a question for a vote, which would be given", raftpb.MsgPreVote, 2, 1, false},
+		{"a replica's answer", raftpb.MsgHeartbeatResp, 2, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.run(t, 2*HeartbeatTicks)
+			r := w.replicas[2]
+			last, _ := r.store.LastIndex()
+			logTerm, err := r.store.Term(last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &r.election
+			e.forget(r)
+			w.cut[1], w.cut[2] = true, true
+			w.settle(t)
+			w.now += ElectionTimeout / 2
+			contact, campaign, early := e.contact, w.now+ElectionTimeout/4, w.now+earlyStep
+			e.campaign, e.early, e.excused = campaign, early, true
+			term := leader.Term() + tt.term
+			m := &raftpb.Message{Type: tt.kind.Enum(), From: &tt.from, To: &r.cfg.ID, Term: &term, Index: &last, LogTerm: &logTerm}
+			r.Step(w.now, 100+tt.from, Frame{Generation: 1, From: tt.from, To: r.ID(), Message: m})
+			w.settle(t)
+			anew := e.contact == w.now && e.campaign >= w.now+ElectionTimeout && e.early == never && !e.excused && !e.forgot
+			asItWas := e.contact == contact && e.campaign == campaign && e.early == early && e.excused && e.forgot
+			if tt.want && !anew || !tt.want && !asItWas {
+				t.Errorf("at %v: %+v", w.now, *e)
+			}
+			if tt.want {
+				role := r.role
+				if r.Wake(early); r.role != role || r.WakeAt() <= early {
+					t.Errorf("it campaigns at %v: %+v", early, *e)
+				}
+			}
+		})
+	}
+}
