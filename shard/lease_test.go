@@ -552,3 +552,58 @@ func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
 		}
 	}
 }
+
+// Promise: G5, P1 and P7: a session that speaks while its leader still asks whether it leads, in order
+// to end it, lives on for as long as after any word.
+// Method: a session is silent for its TTL. The round that is to confirm its end is held up, and
+// meanwhile it says something.
+func TestAWordAvertsTheEndUnderWay(t *testing.T) {
+	const hold = 30 * time.Second
+	tests := []struct {
+		name string
+		says func(leader *Replica, call Call, token uint64) error
+		want time.Duration
+	}{
+		{"nothing", func(*Replica, Call, uint64) error { return nil }, 0},
+		{"a renewal", func(r *Replica, c Call, _ uint64) error {
+			return r.Renew(r.now, Renewal{Session: c.Session, Ref: 1})
+		}, ttl},
+		{"a command", func(r *Replica, c Call, _ uint64) error {
+			a := Acquire{Call: c, TTL: ttl, Name: "n", Key: "another", Weight: Whole, Capacity: Whole}
+			return r.Submit(r.now, a, AppendCommand(nil, a))
+		}, ttl},
+		{"a claim", func(r *Replica, c Call, token uint64) error {
+			cl := Claim{Call: c, Key: "k", Token: token, Hold: hold}
+			return r.Submit(r.now, cl, AppendCommand(nil, cl))
+		}, hold},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			a, raw := ask(1, "k")
+			if err := leader.Submit(w.now, a, raw); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(t)
+			l := leader.reign.leases.get(a.Session)
+			for ; l.silence(w.now) < ttl-TickInterval; w.run(t, 1) {
+			}
+			w.loses = func(f Frame) bool { return f.From != 1 }
+			w.run(t, 2)
+			if l.asked == 0 || l.expiring {
+				t.Fatalf("no round is under way: %+v", l)
+			}
+			start := w.now
+			if err := tt.says(leader, Call{Session: a.Session, Number: 2, Since: a.Since}, tokenOf(t, w)); err != nil {
+				t.Fatal(err)
+			}
+			w.loses = nil
+			if w.lasts(t, a.Session); w.now-start < tt.want || w.now-start > tt.want+time.Second {
+				t.Errorf("it lives for %v more, want %v", w.now-start, tt.want)
+			}
+			if !leader.Serving() {
+				t.Error("leadership moved")
+			}
+		})
+	}
+}
