@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -204,5 +205,77 @@ func TestAcceptorJoinsNoOtherMesh(t *testing.T) {
 	other.MeshID = someMesh.MeshID
 	if !joins(same.Up(late, other, nil), stranger) {
 		t.Error("it does not follow who is in the mesh that it accepted")
+	}
+}
+
+// A promise says that its acceptor knows of no decision, and may be relied on: an answer counts
+// after it only if it answers a question that was asked after it. The last one before it does not.
+func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
+	mid, high := ballot{2, ann}, ballot{3, eve}
+	abe := []transport.ID{ann, bob, eve}
+	decided := value(1, ann, bob, eve)
+	for _, tt := range []struct {
+		name string
+		asks int // so many after the promise
+		last int // which of all of them is answered, from the last one on
+		want bool
+	}{
+		{"the last question before the promise", 0, 0, false},
+		{"the one before that", 0, 1, false},
+		{"the last before the promise, while a later one is under way", 1, 1, false},
+		{"the first question after it", 1, 0, true},
+		{"the first one while a later one is under way", 2, 1, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := listener(Options{})
+			m.Message(late, ann, prepare{mid, trio, abe}.append(nil), nil)
+			m.Message(late, ann, accept{mid, decided}.append(nil), nil)
+			m.ask(ann)
+			m.ask(ann)
+			m.Message(late, eve, prepare{high, trio, abe}.append(nil), nil)
+			for range tt.asks {
+				m.ask(ann)
+			}
+			m.Message(late, ann, decide{seq: m.seq - uint64(tt.last), ballot: mid, value: decided}.append(nil), nil)
+			if _, got := m.Mesh(); got != tt.want {
+				t.Errorf("it takes the decision over: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever is reported in whichever order, a proposer adopts what was accepted at the highest ballot.
+func TestAProposerAdoptsTheHighest(t *testing.T) {
+	ballots := []ballot{{}, {1, ann}, {2, ann}, {2, bob}, {2, eve}, {3, ann}}
+	abe := []transport.ID{ann, bob, eve}
+	mine := ballot{4, bob}
+	accepts := func(at ballot) promise {
+		p := promise{ballot: mine, floor: 1, at: at}
+		if i := slices.Index(ballots, at); i > 0 {
+			p.value = value(uint64(i), abe...) // the later, the larger
+		}
+		return p
+	}
+	for _, own := range ballots {
+		for _, anns := range ballots {
+			for _, eves := range ballots {
+				highest := max(slices.Index(ballots, own), slices.Index(ballots, anns), slices.Index(ballots, eves))
+				if highest == 0 {
+					continue // it makes a value of its own
+				}
+				m := listener(Options{})
+				m.vow(mine, abe)
+				m.proposer = proposer{
+					running: true, ballot: mine, roster: abe, own: accepts(own), next: seam.Never,
+					voters: []voter{{id: ann}, {id: eve}},
+				}
+				m.Message(late, eve, accepts(eves).append(nil), nil)
+				out := m.Message(late, ann, accepts(anns).append(nil), nil)
+				want := []message{accept{mine, value(uint64(highest), abe...)}}
+				if got := answers(t, out, eve); !reflect.DeepEqual(got, want) {
+					t.Errorf("of %v, %v and %v it proposes %+v", own, anns, eves, got)
+				}
+			}
+		}
 	}
 }
