@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // scenario is a script: a small mesh, and a story of what happens to it. What the
@@ -54,6 +56,7 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 	}
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}
 	defer s.Close()
+	s.Rule(s.overtakes)
 	names := []string{"a", "b", "c", "d", "e", "f"}[:3+sc.clients]
 	first := replicasOf(names...)
 	s.owner, s.heir, s.third = first[0], first[1], first[2]
@@ -84,6 +87,25 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 		fmt.Println(tl)
 	}
 	return err
+}
+
+// overtakes sees to it that renewals and their answers, heartbeats and votes travel in the queue
+// that overtakes, and nothing that may be long, or of which there may be many, does: at each step of
+// their way, also where one node passes on what another one says (P16).
+func (s *stage) overtakes(f simulate.Frame) simulate.Verdict {
+	if f.Kind != transport.KindLane {
+		return simulate.Pass
+	}
+	for _, m := range f.Messages() {
+		what := strings.TrimPrefix(m, "pass on: ")
+		urgent := slices.ContainsFunc([]string{"renewal", "heartbeat", "vote", "prevote", "campaign now"}, func(u string) bool {
+			return strings.HasPrefix(what, u)
+		})
+		if got := f.Class == transport.Urgent; got != urgent {
+			s.Fail(fmt.Errorf("P16 priority: %q from %s to %s: urgent is %v", m, f.From, f.To, got))
+		}
+	}
+	return simulate.Pass
 }
 
 // replicasOf returns where the ring wants the replicas of a mesh's only shard.
