@@ -25,6 +25,6 @@
 // are served first come, first served.
 //
 // Every function that waits takes a context ([Join] has [JoinContext]), which governs the
-// wait and never the hold; that of Do is its function's, too. All functions and methods may be called from several goroutines
-// at once.
+// wait and never the hold; only that of Do ([Node.Do]) also governs the work. All functions
+// and methods may be called from several goroutines at once.
 package mesh

@@ -51,9 +51,10 @@ var (
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Somebody else may hold the key by now.
 	ErrLost = core.ErrLost
-	// ErrUnconfirmed: the release was sent, and no answer came. It is repeated, also with each
-	// renewal of the session, until one arrives. The key is free at the latest when the lease ends: soon after the lock's Deadline or, with an Extend that was
-	// not answered, after the later of the ends before and behind it.
+	// ErrUnconfirmed: the release was sent, and no answer came. The node goes on repeating it,
+	// also with each renewal of the session, until it is confirmed or the lease is over. The key
+	// is free at the latest when the lease ends: soon after the lock's Deadline or, if an Extend
+	// was not answered, after the later of the old and the new end.
 	ErrUnconfirmed = core.ErrUnconfirmed
 	// ErrClosed: the lock was unlocked, its session was closed, or the call came after the end of
 	// its node. The locks that a node holds when it closes are ErrLost.

@@ -11,8 +11,8 @@ import (
 
 // Lock is one acquisition: of a key, of a reader's share in it, or of a semaphore's
 // permits. It is held until Unlock, or until it is lost with its lease. A Lock that is
-// garbage-collected while it is held is not released, and logged unless it has [MaxHold].
-// The zero Lock, and a nil one, is one that is over: ErrClosed.
+// garbage-collected while it is held is not released; a warning is logged, unless it has
+// [MaxHold]. The zero Lock and a nil one behave like a lock that is over: ErrClosed.
 type Lock struct {
 	*handle // what contexts and the core refer to, so that they do not keep the Lock itself
 	cleanup runtime.Cleanup
@@ -129,8 +129,8 @@ func (l *Lock) Context() context.Context {
 	return h.ctx
 }
 
-// WithContext returns parent, ended by the end of the hold, too; see Context. If parent is
-// nil it is a context that has ended, with the cause ErrInvalidOption.
+// WithContext returns a context that is derived from parent and that ends with the hold, too;
+// see Context. If parent is nil, the context has already ended, with the cause ErrInvalidOption.
 func (l *Lock) WithContext(parent context.Context) context.Context {
 	if parent == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -200,14 +200,13 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 
 // Unlock ends the hold. Its contexts end first; then the release is sent, also when ctx
 // is done, and repeated, also with each renewal of its session, until it is confirmed or the
-// lease is over. Ctx bounds only the
-// wait for that, and a ctx that is done when Unlock is called waits 1 s. Of a lock that was
-// entered several times only the last Unlock releases.
+// lease is over. Ctx bounds only the wait for that; if it is done when Unlock is called, Unlock
+// waits up to 1 s. Of a lock that was entered several times only the last Unlock releases.
 //
 // It returns nil when the key is released; ErrLost if the lease had ended before, or the
 // node; ErrUnconfirmed if the wait ended first, and then the key is free at the latest
-// when the lease ends: soon after Deadline or, with an Extend that was not answered, after the
-// later of the ends before and behind it; ErrClosed if the session was closed before.
+// when the lease ends: soon after Deadline or, if an Extend was not answered, after the later
+// of the old and the new end; ErrClosed if the session was closed before.
 // Later calls wait for, and return, what the first confirmed.
 func (l *Lock) Unlock(ctx context.Context) error {
 	switch {

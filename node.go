@@ -10,8 +10,8 @@ import (
 	"github.com/lockmesh/mesh/internal/world"
 )
 
-// Node is one member of a mesh, embedded in this process. The zero Node, and a nil one, is
-// one that was closed, and was never in a mesh.
+// Node is one member of a mesh, embedded in this process. The zero Node and a nil one behave
+// like a node that was closed, without a name or members.
 type Node struct {
 	core *core.Node
 	own  *Session
@@ -156,7 +156,8 @@ func (n *Node) Stats() Stats {
 // held here are unlocked, or over by their [MaxHold], or ctx ends (20 s, if ctx has no deadline);
 // the contexts of the rest end then, and their keys are free when their leases end, not before,
 // because their holders may not have stopped yet. It does not wait for a lock with MaxHold that
-// was garbage-collected, unless a context or Lost of it was asked for: nobody can unlock it.
+// was garbage-collected, since nobody can unlock it, unless its Context, WithContext or Lost
+// was called.
 // Handing over takes up to another 20 s, also if ctx has ended. Leave returns nil if nothing was
 // left behind, else an error that says what.
 func (n *Node) Leave(ctx context.Context) error {

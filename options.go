@@ -185,12 +185,12 @@ func WithZone(zone string) Option {
 // authorities: RootCAs for those who are dialled, ClientCAs for those who dial. Either stands in for
 // the other; without both, which would mean the system's, Join returns ErrInvalidOption. So it does
 // for a ClientAuth other than tls.RequireAndVerifyClientCert, which is what its zero value becomes;
-// for a MaxVersion below TLS 1.2; and for InsecureSkipVerify, but with a VerifyConnection or
+// for a MaxVersion below TLS 1.2; and for InsecureSkipVerify without a VerifyConnection or
 // VerifyPeerCertificate, which must then verify whoever is dialled.
 //
-// What a GetConfigForClient returns counts with the same conditions: what it leaves unset of
-// ClientCAs, VerifyConnection and VerifyPeerCertificate is cfg's, and a weaker ClientAuth refuses
-// the connection and is logged. Default: no TLS; then anybody who reaches the port can lock and
+// The same holds for what a GetConfigForClient returns: ClientCAs, VerifyConnection and
+// VerifyPeerCertificate are cfg's where it leaves them unset, and with any other ClientAuth the
+// connection is refused and the reason logged. Default: no TLS; then anybody who reaches the port can lock and
 // unlock.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) {
@@ -347,8 +347,8 @@ func Value(value []byte) LockOption {
 
 // MaxHold makes the lock end by itself d after it was granted, 100ms up to the mesh's
 // MaxTTL: it is not renewed. Time counts from when the node claims what it was granted.
-// [Lock.Extend] moves the end. A lock that ends so is ErrLost to its holder, and no loss in
-// [Stats]; it need not be unlocked.
+// [Lock.Extend] moves the end. At the end the lock is ErrLost to its holder, which [Stats] do not
+// count as a loss. It need not be unlocked.
 func MaxHold(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.hold, o.fixed = d, true }
 }

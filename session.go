@@ -16,7 +16,7 @@ import (
 // Session is the life of several locks, with a lease time of its own. It has one fate: if
 // the lease is lost anywhere, all its locks are lost, and Done is closed. Only a lock with
 // [MaxHold] has a lease of its own: its end ends no other lock of the session. The zero
-// Session, and a nil one, is one that was closed.
+// Session and a nil one behave like a session that was closed.
 type Session struct {
 	life   life
 	house  *house
@@ -150,9 +150,9 @@ func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64,
 	return s.take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: n, Capacity: capacity, Try: true}, opts)
 }
 
-// Do locks key, calls fn with the lock, and unlocks, also if fn panics. Fn's context is ctx,
-// ended by the end of the hold, too: see [Lock.WithContext]. So ctx governs not only the wait,
-// but the work as well; once it has ended, Do waits up to 1 s for the unlock.
+// Do locks key, calls fn with the lock, and unlocks, also if fn panics. Fn's context is derived
+// from ctx and ends with the hold, too: see [Lock.WithContext]. So ctx governs not only the wait
+// but the work as well; if it has ended when fn returns, Do waits up to 1 s for the unlock.
 //
 // Do returns what Lock failed with; else fn's error joined with Unlock's, so that a lock
 // that was lost meanwhile is an error (ErrLost) though fn returned nil.

@@ -81,7 +81,7 @@ type Stats struct {
 	Acquires uint64 // calls of Lock and its like that were sent
 	Grants   uint64 // of them, those that ended with a lock
 	Releases uint64 // confirmed
-	Losses   uint64 // locks whose lease ended before Unlock, and before the end that MaxHold gave them
+	Losses   uint64 // locks whose lease ended before Unlock, without those that only reached the end of their MaxHold
 	Retries  uint64 // commands sent again
 	Renewals uint64 // of leases, sent
 	Entries  uint64 // log entries that this node appended as a leader
