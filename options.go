@@ -179,19 +179,20 @@ func WithZone(zone string) Option {
 	}
 }
 
-// WithTLS makes every connection of the node TLS, in which both ends must have a certificate that
-// the other one verifies, at every connection anew: no session is resumed. cfg is used in both
-// directions. It needs a certificate (Certificates, or GetCertificate and GetClientCertificate) and
-// authorities: RootCAs for those who are dialled, ClientCAs for those who dial. Either stands in for
-// the other; without both, which would mean the system's, Join returns ErrInvalidOption. So it does
-// for a ClientAuth other than tls.RequireAndVerifyClientCert, which is what its zero value becomes;
-// for a MaxVersion below TLS 1.2; and for InsecureSkipVerify without a VerifyConnection or
-// VerifyPeerCertificate, which must then verify whoever is dialled.
+// WithTLS makes every connection of the node TLS, in which both ends must have a certificate
+// that the other one verifies, at every connection anew: no session is resumed. cfg is used in
+// both directions. It needs a certificate (Certificates, or else GetClientCertificate with
+// GetCertificate or GetConfigForClient) and authorities: RootCAs for those who are dialled,
+// ClientCAs for those who dial. Either stands in for the other; without both, which would mean
+// the system's, Join returns ErrInvalidOption. So it does for a ClientAuth other than
+// tls.RequireAndVerifyClientCert, which is what its zero value becomes; for a MaxVersion below
+// TLS 1.2; and for InsecureSkipVerify without a VerifyConnection or VerifyPeerCertificate, which
+// must then verify whoever is dialled.
 //
 // The same holds for what a GetConfigForClient returns: ClientCAs, VerifyConnection and
 // VerifyPeerCertificate are cfg's where it leaves them unset, and with any other ClientAuth the
-// connection is refused and the reason logged. Default: no TLS; then anybody who reaches the port can lock and
-// unlock.
+// connection is refused and the reason logged. Default: no TLS; then anybody who reaches the
+// port can lock and unlock.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) {
 		if cfg == nil {
