@@ -22,14 +22,15 @@ func (w *world) ok(t *testing.T, good bool, format string, args ...any) {
 	t.Fatalf("%s\n%s\n%v%s", fmt.Sprintf(format, args...), strings.Join(w.trace, "\n"), w.err, w.waiting())
 }
 
-// start boots these nodes and runs until they are settled, or d has passed.
+// start boots these nodes and runs until all that live are in a mesh, or d has passed. It reports
+// whether they are, and these nodes among them.
 func (w *world) start(d time.Duration, nodes ...int) bool {
 	for _, i := range nodes {
 		w.boot(i)
 	}
 	return w.runUntil(d, func() bool {
 		return !slices.ContainsFunc(w.procs, func(p *proc) bool { return p.alive && p.mesh == nil })
-	})
+	}) && !slices.ContainsFunc(nodes, func(i int) bool { return !w.procs[i].alive })
 }
 
 func TestFounding(t *testing.T) {
@@ -261,6 +262,15 @@ func TestJoining(t *testing.T) {
 		w.ok(t, w.start(2*time.Second, 3), "it did not join")
 		w.crash(3)
 		w.ok(t, w.start(3*time.Second, 4), "it did not join")
+	})
+	t.Run("the name of a dead node is free though somebody else answers at its address", func(t *testing.T) {
+		w := founded(t, 2, rename)
+		w.ok(t, w.start(2*time.Second, 3), "it did not join")
+		w.crash(3)
+		w.dials = func(_ *proc, addr string) (transport.Hello, error, bool) {
+			return transport.Hello{ID: 99, Name: "another", Addr: addr}, nil, addr == w.procs[3].addr
+		}
+		w.ok(t, w.start(3*time.Second, 4), "it did not join: %v", w.failed)
 	})
 	t.Run("a node that nobody can dial back is refused, and told at which address", func(t *testing.T) {
 		w := founded(t, 1, func(i int, cfg *Config) {
