@@ -607,3 +607,29 @@ func TestAWordAvertsTheEndUnderWay(t *testing.T) {
 		})
 	}
 }
+
+// Promise: P18: the table's time is for how long the shard was led, by whomever.
+// Method: leadership goes round three times; each leader has one entry appended at the end of its reign.
+func TestTableTimeGoesOnWithEachLeader(t *testing.T) {
+	w, leader := led(t)
+	ledFor := time.Duration(0)
+	for n := range uint64(4) {
+		began := leader.reign.began
+		w.run(t, 60)
+		a, raw := ask(n+1, fmt.Sprint("k", n))
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+		ledFor += w.now - began
+		if got := leader.Table().Now(); got < ledFor-TickInterval || got > ledFor+TickInterval {
+			t.Fatalf("in reign %d the table's time is %v, and the shard was led for %v", n+1, got, ledFor)
+		}
+		next := w.replicas[leader.ID()%3]
+		leader.Handover(w.now, next.cfg.Self.Node, leader.Term())
+		if w.run(t, 1); !next.Serving() {
+			t.Fatal("leadership did not move")
+		}
+		leader = next
+	}
+}
