@@ -89,7 +89,7 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 	return err
 }
 
-// overtakes sees to it that renewals and their answers, heartbeats and votes travel in the queue
+// overtakes sees to it that renewals and their answers, heartbeats, votes and ReadIndex travel in the queue
 // that overtakes, and nothing that may be long, or of which there may be many, does: at each step of
 // their way, also where one node passes on what another one says (P16).
 func (s *stage) overtakes(f simulate.Frame) simulate.Verdict {
@@ -98,7 +98,7 @@ func (s *stage) overtakes(f simulate.Frame) simulate.Verdict {
 	}
 	for _, m := range f.Messages() {
 		what := strings.TrimPrefix(m, "pass on: ")
-		urgent := slices.ContainsFunc([]string{"renewal", "heartbeat", "vote", "prevote", "campaign now"}, func(u string) bool {
+		urgent := slices.ContainsFunc([]string{"renewal", "heartbeat", "vote", "prevote", "readindex", "campaign now"}, func(u string) bool {
 			return strings.HasPrefix(what, u)
 		})
 		if got := f.Class == transport.Urgent; got != urgent {
