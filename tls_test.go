@@ -2,81 +2,16 @@ package mesh
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/testca"
 )
-
-// authority issues certificates for one test.
-type authority struct {
-	t    *testing.T
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-func newAuthority(t *testing.T) *authority {
-	ca := &authority{t: t}
-	own := ca.issue(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	ca.key, ca.cert = own.PrivateKey.(*ecdsa.PrivateKey), own.Leaf
-	return ca
-}
-
-// issue signs a certificate, the authority's own if it has none yet.
-func (ca *authority) issue(template *x509.Certificate) *tls.Certificate {
-	ca.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.Subject = pkix.Name{CommonName: "test"}
-	template.NotBefore = time.Now().Add(-2 * time.Hour)
-	if template.NotAfter.IsZero() {
-		template.NotAfter = time.Now().Add(time.Hour)
-	}
-	parent, signer := ca.cert, ca.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
-// node returns a certificate of a node on loopback, that ends at a time; zero for in an hour.
-func (ca *authority) node(ends time.Time) *tls.Certificate {
-	ca.t.Helper()
-	return ca.issue(&x509.Certificate{
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotAfter:    ends,
-	})
-}
-
-func poolOf(all ...*authority) *x509.CertPool {
-	pool := x509.NewCertPool()
-	for _, ca := range all {
-		pool.AddCert(ca.cert)
-	}
-	return pool
-}
 
 func static(cert *tls.Certificate, roots *x509.CertPool) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{*cert}, RootCAs: roots}
@@ -116,17 +51,17 @@ func contend(t *testing.T, ctx context.Context, nodes ...*Node) {
 func TestAMeshUnderTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	defer cancel()
-	ca, next, foreign := newAuthority(t), newAuthority(t), newAuthority(t)
+	ca, next, foreign := testca.New(t), testca.New(t), testca.New(t)
 
 	// The nodes ask for their certificate, and for who may dial them, at every connection.
 	var cert atomic.Pointer[tls.Certificate]
 	var clients atomic.Pointer[x509.CertPool]
-	cert.Store(ca.node(time.Time{}))
-	clients.Store(poolOf(ca, next))
+	cert.Store(ca.Node(time.Time{}))
+	clients.Store(testca.Pool(ca, next))
 	reloading := &tls.Config{
 		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert.Load(), nil },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert.Load(), nil },
-		RootCAs:              poolOf(ca, next),
+		RootCAs:              testca.Pool(ca, next),
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			return &tls.Config{Certificates: []tls.Certificate{*cert.Load()}, ClientCAs: clients.Load()}, nil
 		},
@@ -155,7 +90,7 @@ func TestAMeshUnderTLS(t *testing.T) {
 		blank := &tls.Config{
 			GetCertificate:       reloading.GetCertificate,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return new(tls.Certificate), nil },
-			RootCAs:              poolOf(ca),
+			RootCAs:              testca.Pool(ca),
 		}
 		for _, tt := range []struct {
 			name string
@@ -164,9 +99,9 @@ func TestAMeshUnderTLS(t *testing.T) {
 		}{
 			{"without TLS", nil, "does it want TLS?"},
 			{"without a certificate", []Option{WithTLS(blank)}, "certificate required"},
-			{"of a foreign authority", []Option{WithTLS(static(foreign.node(time.Time{}), poolOf(ca)))}, "unknown certificate authority"},
-			{"who trusts a foreign authority", []Option{WithTLS(static(ca.node(time.Time{}), poolOf(foreign)))}, "unknown authority"},
-			{"with a certificate that has expired", []Option{WithTLS(static(ca.node(time.Now().Add(-time.Hour)), poolOf(ca)))}, "expired certificate"},
+			{"of a foreign authority", []Option{WithTLS(static(foreign.Node(time.Time{}), testca.Pool(ca)))}, "unknown certificate authority"},
+			{"who trusts a foreign authority", []Option{WithTLS(static(ca.Node(time.Time{}), testca.Pool(foreign)))}, "unknown authority"},
+			{"with a certificate that has expired", []Option{WithTLS(static(ca.Node(time.Now().Add(-time.Hour)), testca.Pool(ca)))}, "expired certificate"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
@@ -176,19 +111,19 @@ func TestAMeshUnderTLS(t *testing.T) {
 	})
 
 	// Who trusts the next authority only can join when the nodes show its certificates.
-	young := static(next.node(time.Time{}), poolOf(next))
+	young := static(next.Node(time.Time{}), testca.Pool(next))
 	refused(t, "unknown authority", WithName("d"), WithTLS(young))
-	cert.Store(next.node(time.Time{}))
+	cert.Store(next.Node(time.Time{}))
 	d := join(t, []string{a.Addr()}, WithName("d"), WithTLS(young))
 	contend(t, ctx, a, b, c, d)
 
 	// And when they have dropped the former one, its certificates are worth nothing.
-	old := static(ca.node(time.Time{}), poolOf(ca, next))
+	old := static(ca.Node(time.Time{}), testca.Pool(ca, next))
 	e := join(t, []string{a.Addr()}, WithName("e"), WithTLS(old))
 	if err := e.Leave(ctx); err != nil {
 		t.Error(err)
 	}
-	clients.Store(poolOf(next))
+	clients.Store(testca.Pool(next))
 	refused(t, "unknown certificate authority", WithName("e"), WithTLS(old))
 	if err := c.Leave(ctx); err != nil {
 		t.Error(err)

@@ -419,11 +419,15 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 		leader.reign.gathered(nil)
 	}
 	leader.dirty = false // nothing is appended: leadership moves, say
-	if err := leader.Renew(w.now, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, AppendCommand(nil, release)}}}); err != nil {
+	heard := leader.reign.leases.get(mine).heard
+	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, AppendCommand(nil, release)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(leader.reign.renewals); n > 0 {
 		t.Error("a session is renewed whose leader has no room for what it has abandoned")
+	}
+	if leader.reign.leases.get(mine).heard != heard {
+		t.Error("and that leader takes the renewal for a sign of life")
 	}
 	leader.dirty, w.loses = true, nil
 	w.run(t, 4*HeartbeatTicks)

@@ -95,8 +95,13 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	if !r.reign.serving || r.stopped != nil {
 		return ErrNotServing
 	}
-	if !r.heardFrom(q.Session) || !r.adopt(q) {
-		return nil
+	orphans := r.orphans(q)
+	if len(orphans) > 0 && len(r.reign.batch) >= maxHeld || !r.heardFrom(q.Session) {
+		return nil // without room for them the session is not renewed (P12)
+	}
+	for _, a := range orphans {
+		r.cfg.Points.Reach(point.OrphanAdopted)
+		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
 	}
 	q.Abandoned = nil
 	r.reign.renewals = append(r.reign.renewals, q)
@@ -104,25 +109,19 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	return nil
 }
 
-// adopt puts on their way into the log what a renewal names as abandoned and the table has
-// not seen. It reports false if that cannot be done: then the session is not renewed (P12).
-func (r *Replica) adopt(q Renewal) bool {
+// orphans returns what a renewal names as abandoned and the table has not seen. A session
+// without a record has none: it is answered "unknown", and that ends them all.
+func (r *Replica) orphans(q Renewal) (unseen []Abandoned) {
 	s := r.table.sessions[q.Session]
 	if s == nil || r.cfg.Bugs.Has(bug.OrphansUntaken) {
-		return true // without a record it is answered "unknown", and that ends them all
+		return nil
 	}
 	for _, a := range q.Abandoned {
-		id, number := commandOf(a.Command)
-		if id != q.Session || s.seen.has(number) {
-			continue
+		if id, number := commandOf(a.Command); id == q.Session && !s.seen.has(number) {
+			unseen = append(unseen, a)
 		}
-		if len(r.reign.batch) >= maxHeld {
-			return false
-		}
-		r.cfg.Points.Reach(point.OrphanAdopted)
-		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
 	}
-	return true
+	return unseen
 }
 
 // heardFrom notes that a session spoke, and reports whether this leader still listens to it.

@@ -1,73 +1,25 @@
 package transport_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/testca"
 	"github.com/lockmesh/mesh/transport"
 )
 
-// authority issues certificates for one test.
-type authority struct {
-	t    *testing.T
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	pool *x509.CertPool
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	ca := &authority{t: t, pool: x509.NewCertPool()}
-	ca.key, ca.cert = ca.issue(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
-	ca.pool.AddCert(ca.cert)
-	return ca
-}
-
-func (ca *authority) issue(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*ecdsa.PrivateKey, *x509.Certificate) {
-	ca.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.Subject = pkix.Name{CommonName: "test"}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	return key, cert
-}
-
 // mutual returns a configuration in which both ends must have a certificate of ca.
-func (ca *authority) mutual() *tls.Config {
-	key, cert := ca.issue(&x509.Certificate{
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}, ca.cert, ca.key)
+func mutual(ca *testca.Authority) *tls.Config {
 	return &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}},
-		RootCAs:      ca.pool,
-		ClientCAs:    ca.pool,
+		Certificates: []tls.Certificate{*ca.Node(time.Time{})},
+		RootCAs:      testca.Pool(ca),
+		ClientCAs:    testca.Pool(ca),
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 	}
 }
@@ -75,8 +27,8 @@ func (ca *authority) mutual() *tls.Config {
 func secure(cfg *tls.Config) setting { return func(c *transport.Config, _ *node) { c.TLS = cfg } }
 
 func TestTLSIsMutual(t *testing.T) {
-	ca := newAuthority(t)
-	a, b := start(t, 1, secure(ca.mutual())), start(t, 2, secure(ca.mutual()))
+	ca := testca.New(t)
+	a, b := start(t, 1, secure(mutual(ca))), start(t, 2, secure(mutual(ca)))
 	a.Dial(b.Addr()) // the name in the certificate is the host that is dialled
 	if e := a.awaitDialed(b.Addr()); e.err != nil {
 		t.Fatal(e.err)
@@ -98,11 +50,11 @@ func TestTLSIsMutual(t *testing.T) {
 }
 
 func TestTLSKeepsOthersOut(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
-	without := &tls.Config{RootCAs: ca.pool}
-	stranger := other.mutual()
-	stranger.RootCAs = ca.pool
-	wrongName := ca.mutual()
+	ca, other := testca.New(t), testca.New(t)
+	without := &tls.Config{RootCAs: testca.Pool(ca)}
+	stranger := mutual(other)
+	stranger.RootCAs = testca.Pool(ca)
+	wrongName := mutual(ca)
 	wrongName.ServerName = "elsewhere"
 	for _, tt := range []struct {
 		name string
@@ -112,13 +64,13 @@ func TestTLSKeepsOthersOut(t *testing.T) {
 	}{
 		{"without a certificate", without, "certificate required", "didn't provide a certificate"},
 		{"with a certificate of another authority", stranger, "handshake with", "certificate"},
-		{"who trusts another authority", other.mutual(), "unknown authority", "bad certificate"},
+		{"who trusts another authority", mutual(other), "unknown authority", "bad certificate"},
 		{"who expects another name", wrongName, "elsewhere", ""},
 		{"without TLS", nil, "does it want TLS?", "does not look like a TLS handshake"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := start(t, 1, bindTo(""), secure(tt.cfg))
-			b := start(t, 2, secure(ca.mutual()))
+			b := start(t, 2, secure(mutual(ca)))
 			a.Dial(b.Addr())
 			e := a.awaitDialed(b.Addr())
 			if e.err == nil || !strings.Contains(e.err.Error(), tt.want) {
@@ -133,7 +85,7 @@ func TestTLSKeepsOthersOut(t *testing.T) {
 }
 
 func TestAuthoritiesStandInForEachOther(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
+	ca, other := testca.New(t), testca.New(t)
 	less := func(cfg *tls.Config, set func(*tls.Config)) *tls.Config {
 		set(cfg)
 		return cfg
@@ -147,12 +99,12 @@ func TestAuthoritiesStandInForEachOther(t *testing.T) {
 		{"without a ClientAuth", func(c *tls.Config) { c.ClientCAs, c.ClientAuth = nil, tls.NoClientCert }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a, b := start(t, 1, secure(less(ca.mutual(), tt.set))), start(t, 2, secure(less(ca.mutual(), tt.set)))
+			a, b := start(t, 1, secure(less(mutual(ca), tt.set))), start(t, 2, secure(less(mutual(ca), tt.set)))
 			a.Dial(b.Addr())
 			if e := a.awaitDialed(b.Addr()); e.err != nil {
 				t.Error(e.err)
 			}
-			c := start(t, 3, secure(less(other.mutual(), tt.set)))
+			c := start(t, 3, secure(less(mutual(other), tt.set)))
 			a.Dial(c.Addr())
 			if e := a.awaitDialed(c.Addr()); e.err == nil {
 				t.Error("a node of another authority answered, and is let in")
@@ -166,7 +118,7 @@ func TestAuthoritiesStandInForEachOther(t *testing.T) {
 }
 
 func TestCheckTLS(t *testing.T) {
-	ca := newAuthority(t)
+	ca := testca.New(t)
 	given := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }
 	sent := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return nil, nil }
 	chosen := func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }
@@ -198,7 +150,7 @@ func TestCheckTLS(t *testing.T) {
 		{"TLS 1.2 at most", func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg := ca.mutual()
+			cfg := mutual(ca)
 			tt.set(cfg)
 			switch err := transport.CheckTLS(cfg); {
 			case tt.want == "" && err != nil:
@@ -229,10 +181,10 @@ func knock(n *node, cfg *tls.Config) (tls.ConnectionState, error) {
 }
 
 func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
-	mine := ca.mutual()
-	anonymous, stranger := &tls.Config{RootCAs: ca.pool}, other.mutual()
-	stranger.RootCAs = ca.pool
+	ca, other := testca.New(t), testca.New(t)
+	mine, others := mutual(ca), testca.Pool(other)
+	anonymous, stranger := &tls.Config{RootCAs: testca.Pool(ca)}, mutual(other)
+	stranger.RootCAs = testca.Pool(ca)
 	veto := errors.New("the caller's veto")
 	for _, tt := range []struct {
 		name   string
@@ -252,7 +204,7 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 			"a certificate of anybody", nil,
 			&tls.Config{Certificates: mine.Certificates, ClientAuth: tls.RequireAnyClientCert}, false, "ClientAuth is RequireAnyClientCert",
 		},
-		{"other authorities", nil, &tls.Config{Certificates: mine.Certificates, ClientCAs: other.pool}, false, "unknown authority"},
+		{"other authorities", nil, &tls.Config{Certificates: mine.Certificates, ClientCAs: others}, false, "unknown authority"},
 		{
 			"without the veto on connections", func(cfg *tls.Config) { cfg.VerifyConnection = func(tls.ConnectionState) error { return veto } },
 			&tls.Config{Certificates: mine.Certificates}, false, veto.Error(),
@@ -266,7 +218,7 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg := ca.mutual()
+			cfg := mutual(ca)
 			if tt.set != nil {
 				tt.set(cfg)
 			}
@@ -275,7 +227,7 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 			if _, err := knock(n, anonymous); err == nil {
 				t.Error("let in without a certificate")
 			}
-			foreign := tt.chosen != nil && tt.chosen.ClientCAs == other.pool
+			foreign := tt.chosen != nil && tt.chosen.ClientCAs == others
 			if _, err := knock(n, stranger); (err == nil) != foreign {
 				t.Errorf("with a certificate of another authority: %v", err)
 			}
@@ -290,12 +242,12 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 }
 
 func TestTLSKeepsToNewVersions(t *testing.T) {
-	ca := newAuthority(t)
-	cfg := ca.mutual()
+	ca := testca.New(t)
+	cfg := mutual(ca)
 	cfg.MinVersion = tls.VersionTLS10
 	cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return cfg, nil }
 	n := start(t, 1, secure(cfg))
-	old := ca.mutual()
+	old := mutual(ca)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	if _, err := knock(n, old); err == nil {
 		t.Error("TLS 1.1 is spoken")
@@ -318,16 +270,16 @@ func (s *shelf) Get(key string) (*tls.ClientSessionState, bool) {
 }
 
 func TestNoSessionIsResumed(t *testing.T) {
-	ca := newAuthority(t)
+	ca := testca.New(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(tls.VersionName(version), func(t *testing.T) {
 			own := &shelf{ClientSessionCache: tls.NewLRUClientSessionCache(8)}
-			cfg := ca.mutual()
+			cfg := mutual(ca)
 			cfg.ClientSessionCache = own
 			cfg.SetSessionTicketKeys([][32]byte{{1}})
 			cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return cfg, nil }
 			a, b := start(t, 1, secure(cfg)), start(t, 2, secure(cfg))
-			guest := ca.mutual()
+			guest := mutual(ca)
 			guest.MaxVersion = version
 			guest.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 			for range 3 {

@@ -60,7 +60,9 @@ func TestABeliefEndsThoughItsLaneHangs(t *testing.T) {
 	told := make(chan error, 1)
 	holds[0].OnEnd(func(cause error) { told <- cause })
 	contexts := []context.Context{holds[0].Context(), holds[1].Context()}
-	time.Sleep(ttl / 2) // and it has been renewed
+	for first := holds[0].deadline(); holds[0].deadline() == first; { // until it is renewed
+		time.Sleep(time.Millisecond)
+	}
 	n.laneOf(0).post(func(l *lane) { l.log.Warn("block") })
 	<-handler.entered
 	defer close(handler.free)
