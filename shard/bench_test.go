@@ -217,4 +217,27 @@ func BenchmarkThousands(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/result")
 		})
 	}
+	for _, n := range []int{1000, 4000, 16000} {
+		table := NewTable(Founding{})
+		for i := range uint64(n) {
+			a := lock("ann", i+1, "k")
+			a.Value = make([]byte, MaxValue)
+			table.Step(a, nil)
+		}
+		image := imageOf(table)
+		b.Run(fmt.Sprint("waiters restored, ", n), func(b *testing.B) {
+			for b.Loop() {
+				rs := NewRestore(Founding{})
+				for chunk := range slices.Chunk(image, chunkBytes) {
+					if err := rs.Add(chunk); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if _, err := rs.Table(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/waiter")
+		})
+	}
 }

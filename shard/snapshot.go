@@ -208,6 +208,7 @@ type Restore struct {
 	shells  int // sessions that an entry named and whose record has not come yet
 	records int
 	entries int
+	again   int // rest is not read anew before it is as long
 	err     error
 }
 
@@ -218,14 +219,25 @@ func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f), strict: f
 // if they are none.
 func (rs *Restore) Add(chunk []byte) error {
 	rs.rest = append(rs.rest, chunk...)
+	if len(rs.rest) >= rs.again {
+		rs.read()
+	}
+	return rs.err
+}
+
+// read takes in what has come. An image that is not there yet as a whole is read from its
+// beginning once twice as much is there: the longest one, a key with its whole queue, may
+// take many chunks.
+func (rs *Restore) read() {
 	for rs.err == nil && len(rs.rest) > 0 && !rs.ended {
 		r := wire.NewReader(rs.rest)
 		rs.next(r)
 		switch err := r.Err(); {
 		case err == nil:
-			rs.rest = r.Rest()
+			rs.rest, rs.again = r.Rest(), 0
 		case errors.Is(err, wire.ErrShort) && len(rs.rest) <= maxImage:
-			return nil // the rest of the image is in the next chunk
+			rs.again = 2 * len(rs.rest)
+			return
 		default:
 			rs.err = err
 		}
@@ -233,7 +245,6 @@ func (rs *Restore) Add(chunk []byte) error {
 	if rs.ended && len(rs.rest) > 0 && rs.err == nil {
 		rs.err = wire.ErrMalformed
 	}
-	return rs.err
 }
 
 // maxImage is more than the largest entry takes: MaxWaiters requests that wait and
@@ -242,6 +253,7 @@ const maxImage = 1 << 30
 
 // Table returns the restored table, once all chunks were added.
 func (rs *Restore) Table() (*Table, error) {
+	rs.read()
 	if rs.err == nil && (!rs.ended || rs.shells != 0) {
 		rs.err = wire.ErrMalformed
 	}
