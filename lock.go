@@ -199,9 +199,10 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 }
 
 // Unlock ends the hold. Its contexts end first; then the release is sent, also when ctx
-// is done, and repeated, also with each renewal of its session, until it is confirmed or the
-// lease is over. Ctx bounds only the wait for that; if it is done when Unlock is called, Unlock
-// waits up to 1 s. Of a lock that was entered several times only the last Unlock releases.
+// is done, and repeated until it is confirmed or the lease is over; once Unlock has returned,
+// also with each renewal of its session. Ctx bounds only the wait for that; if it is done when
+// Unlock is called, Unlock waits up to 1 s. Of a lock that was entered several times only the
+// last Unlock releases.
 //
 // It returns nil when the key is released; ErrLost if the lease had ended before, or the
 // node; ErrUnconfirmed if the wait ended first, and then the key is free at the latest

@@ -108,6 +108,7 @@ func (e *election) stand(r *Replica) {
 	contact := e.contact
 	e.arm(r, r.now)
 	e.contact, e.forgot, e.hasty = contact, true, false
+	e.excused = true // there is no leader to be heard late
 	if f := r.cfg.Founders; len(f) > 0 && f[0] == r.cfg.ID && r.term == 1 {
 		// The shard was founded a moment ago, and the others may not know yet: there is
 		// no leader to be patient with.

@@ -102,6 +102,11 @@ func TestAStallIsExcusedOnce(t *testing.T) {
 	if moved := stall(2 * ElectionTimeout); moved == 0 {
 		t.Error("not moved after a sign of the leader")
 	}
+	r.election.arm(r, r.now)
+	r.election.stand(r)
+	if moved := stall(2 * ElectionTimeout); moved != 0 {
+		t.Errorf("moved by %v between two campaigns, with no leader to be heard", moved)
+	}
 }
 
 // Promise: G6, P20 and P21: the leader of the term, a new term, and a vote that is given begin the

@@ -429,6 +429,15 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 	if leader.reign.leases.get(mine).heard != heard {
 		t.Error("and that leader takes the renewal for a sign of life")
 	}
+	full := leader.reign.batch
+	leader.reign.batch = full[:maxHeld-1] // there is room for some of it
+	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, AppendCommand(nil, release)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(leader.reign.renewals); n > 0 || len(leader.reign.batch) != maxHeld-1 {
+		t.Error("a session is renewed whose leader has room for a part of what it has abandoned")
+	}
+	leader.reign.batch = full
 	leader.dirty, w.loses = true, nil
 	w.run(t, 4*HeartbeatTicks)
 	if !renew(release) || !slices.Equal(keys(), []string{"k"}) {

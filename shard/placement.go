@@ -469,6 +469,9 @@ func (r *Replica) watchLearners(progress map[uint64]tracker.Progress) {
 		} else if t != nil {
 			waits = r.answers(id)
 		}
+		if pr.State == tracker.StateReplicate {
+			l.got = 0 // its next snapshot is another one
+		}
 		if !seen || pr.State == tracker.StateReplicate || (more || waits) && !r.cfg.Bugs.Has(bug.SlowLearnersGo) {
 			l.follows = r.now
 		}

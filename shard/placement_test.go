@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/bug"
@@ -356,6 +357,35 @@ func TestALongSnapshotPassesNobodyOver(t *testing.T) {
 	}
 	if took := w.now - start; took < 3*learnerGrace {
 		t.Errorf("the snapshots took %v: nobody had to wait", took)
+	}
+}
+
+// Promise: P40: a learner that needs a second snapshot, having followed, gets on with each part of
+// it, though it had more of the first.
+func TestASecondSnapshotIsAnotherOne(t *testing.T) {
+	_, leader := led(t)
+	leader.conf.Learners = []uint64{9}
+	watch := func(state tracker.StateType, got int) learning {
+		leader.now += TickInterval
+		if leader.transfer = nil; got > 0 {
+			leader.transfer = &transfer{to: 9, got: got}
+		}
+		leader.watchLearners(map[uint64]tracker.Progress{9: {State: state}})
+		return leader.reign.placing.learning[9]
+	}
+	for _, got := range []int{1, 100} {
+		if l := watch(tracker.StateSnapshot, got); l.gotOn != leader.now {
+			t.Errorf("with %d bytes of the first snapshot it gets on since %v", got, l.gotOn)
+		}
+	}
+	if l := watch(tracker.StateSnapshot, 100); l.gotOn == leader.now {
+		t.Error("it gets on with nothing")
+	}
+	watch(tracker.StateReplicate, 0)
+	for _, got := range []int{1, 2} {
+		if l := watch(tracker.StateSnapshot, got); l.gotOn != leader.now || l.follows != leader.now {
+			t.Errorf("with %d bytes of the second snapshot it gets on since %v", got, l.gotOn)
+		}
 	}
 }
 

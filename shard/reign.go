@@ -95,8 +95,8 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	if !r.reign.serving || r.stopped != nil {
 		return ErrNotServing
 	}
-	orphans := r.orphans(q)
-	if len(orphans) > 0 && len(r.reign.batch) >= maxHeld || !r.heardFrom(q.Session) {
+	orphans, bytes := r.orphans(q)
+	if bytes > 0 && len(r.reign.batch)+bytes > maxHeld || !r.heardFrom(q.Session) {
 		return nil // without room for them the session is not renewed (P12)
 	}
 	for _, a := range orphans {
@@ -109,19 +109,20 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	return nil
 }
 
-// orphans returns what a renewal names as abandoned and the table has not seen. A session
-// without a record has none: it is answered "unknown", and that ends them all.
-func (r *Replica) orphans(q Renewal) (unseen []Abandoned) {
+// orphans returns what a renewal names as abandoned and the table has not seen, and its
+// length. A session without a record has none: it is answered "unknown", and that ends
+// them all.
+func (r *Replica) orphans(q Renewal) (unseen []Abandoned, bytes int) {
 	s := r.table.sessions[q.Session]
 	if s == nil || r.cfg.Bugs.Has(bug.OrphansUntaken) {
-		return nil
+		return nil, 0
 	}
 	for _, a := range q.Abandoned {
 		if id, number := commandOf(a.Command); id == q.Session && !s.seen.has(number) {
-			unseen = append(unseen, a)
+			unseen, bytes = append(unseen, a), bytes+len(a.Raw)
 		}
 	}
-	return unseen
+	return unseen, bytes
 }
 
 // heardFrom notes that a session spoke, and reports whether this leader still listens to it.

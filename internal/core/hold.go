@@ -69,12 +69,28 @@ func (h *Hold) shorten(to time.Duration) {
 	}
 }
 
-// expire ends a hold whose deadline has passed, and with it a user's session: as its lane
-// does, or in its place.
-func (h *Hold) expire() {
-	if h.end(ErrLost) && !h.session.own && !h.fixed && !h.lane.node.bugs.Has(bug.SessionOutlivesLease) {
+// prolong moves the deadline of a hold of fixed length, and reports false if the holder
+// has been told of its end.
+func (h *Hold) prolong(to time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended == ErrLost {
+		return false
+	}
+	h.until.Store(int64(to))
+	return true
+}
+
+// expire ends a hold whose deadline has passed by now, and with it a user's session: as its
+// lane does, or in its place. It reports false if the hold goes on, or had ended before.
+func (h *Hold) expire(now time.Duration) bool {
+	if !h.endBy(now, ErrLost) {
+		return false
+	}
+	if !h.session.own && !h.fixed && !h.lane.node.bugs.Has(bug.SessionOutlivesLease) {
 		h.session.lose()
 	}
+	return true
 }
 
 func (h *Hold) isLost() bool {
@@ -91,8 +107,8 @@ func (h *Hold) Deadline() time.Time {
 
 // Err returns nil while the key is held, by the clock at this call.
 func (h *Hold) Err() error {
-	if h.lane.world.Now() >= h.deadline() && !h.lane.node.bugs.Has(bug.LossByTimer) {
-		h.end(ErrLost) // the timer may fire late, after a suspend for example (P1)
+	if now := h.lane.world.Now(); now >= h.deadline() && !h.lane.node.bugs.Has(bug.LossByTimer) {
+		h.expire(now) // the timer may fire late, after a suspend for example (P1)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,9 +176,12 @@ func causeOf(ended error) error {
 }
 
 // end ends the belief, and reports whether it does: the first cause counts.
-func (h *Hold) end(cause error) bool {
+func (h *Hold) end(cause error) bool { return h.endBy(seam.Never, cause) }
+
+// endBy is end, if the deadline has passed by now: no answer moves it meanwhile.
+func (h *Hold) endBy(now time.Duration, cause error) bool {
 	h.mu.Lock()
-	if h.ended != nil {
+	if h.ended != nil || now < h.deadline() {
 		h.mu.Unlock()
 		return false
 	}
@@ -254,9 +273,9 @@ func (h *Hold) release(ctx context.Context) error {
 	if h.releasing != nil {
 		return h.await(ctx, limit) // which unlocks
 	}
-	if h.ended != nil {
+	if ended := h.ended; ended != nil {
 		h.mu.Unlock()
-		return ErrClosed // with its session or its node
+		return ended // with its session or its node; or its time ended since it was looked at
 	}
 	c := &call{what: releases, session: h.session, shard: h.shard, hold: h, parker: w.NewParker()}
 	h.releasing = c

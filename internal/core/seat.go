@@ -115,7 +115,8 @@ func (t *seat) lapses() bool {
 }
 
 // named returns what a renewal says of the seat's orphans: the earliest, as many as it has
-// room for. So nobody renews a session whose leader does not hear of them (P12).
+// room for, and the others once these are answered. So no session is renewed whose leader
+// hears of none of them (P12).
 func (t *seat) named() (named []shard.Abandoned) {
 	t.orphans = slices.DeleteFunc(t.orphans, func(c *call) bool { return t.calls[c.number] != c })
 	if t.desk.lane.node.bugs.Has(bug.OrphansRenewed) {
@@ -309,13 +310,19 @@ func (t *seat) claimed(c *call, err error) {
 	if l.node.bugs.Has(bug.ClaimFromArrival) {
 		c.first = l.now
 	}
-	until := c.first + t.believes(c.length)
-	switch {
-	case err != nil:
+	if err != nil {
 		c.finish(err)
 		t.desk.lose(t, false)
 		return
-	case waiting == nil && (c.hold.isLost() || l.now >= until) && !l.node.bugs.Has(bug.LateClaimStays):
+	}
+	until := c.first + t.believes(c.length)
+	believed := until
+	for _, next := range t.claims {
+		if next != c && !l.node.bugs.Has(bug.LongerBelieved) {
+			believed = min(believed, l.now+t.believes(next.length))
+		}
+	}
+	if goesOn := c.hold.prolong(believed); waiting == nil && (!goesOn || l.now >= until) && !l.node.bugs.Has(bug.LateClaimStays) {
 		t.withdraw(c) // its holder looked at the clock before this answer came, and stopped; or it is over
 		return
 	}
@@ -326,13 +333,7 @@ func (t *seat) claimed(c *call, err error) {
 	if t.claims = slices.DeleteFunc(t.claims, func(o *call) bool { return o == c }); len(t.claims) > 0 && !l.node.bugs.Has(bug.ClaimsTogether) {
 		t.claim(t.claims[0])
 	}
-	t.until = until
-	for _, next := range t.claims {
-		if !l.node.bugs.Has(bug.LongerBelieved) {
-			t.until = min(t.until, l.now+t.believes(next.length))
-		}
-	}
-	c.hold.until.Store(int64(t.until))
+	t.until = believed
 	l.node.watch.soon(t.until)
 	t.renewAt = seam.Never
 	t.asked = nil // what is said of the session from now on moves nothing

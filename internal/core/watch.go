@@ -63,11 +63,19 @@ func (w *watch) soon(t time.Duration) {
 
 // run ends what is over, and returns when it wants to be called again.
 func (w *watch) run(time.Duration) time.Duration {
-	over, next := w.look(w.node.world.Now())
-	for _, h := range over {
-		h.expire()
-	}
+	now := w.node.world.Now()
+	over, next := w.look(now)
+	w.end(over, now)
 	return next
+}
+
+// end ends what was over at the time now, unless an answer has moved its deadline since.
+func (w *watch) end(over []*Hold, now time.Duration) {
+	for _, h := range over {
+		if !h.expire(now) && !h.Over() {
+			w.add(h)
+		}
+	}
 }
 
 // look takes out what is over at the time now, and finds the earliest deadline of the rest.

@@ -148,6 +148,59 @@ func TestWatch(t *testing.T) {
 	look(20*time.Second+shard.TickInterval, seam.Never, 3) // not that late
 }
 
+// Promise: G5, P7: of the end of a hold and an answer that extends it, both at its deadline, one
+// takes effect and the other is told so.
+func TestAnEndAndAnExtensionAtOnce(t *testing.T) {
+	const deadline, extended = 10 * time.Second, time.Hour
+	for _, answerFirst := range []bool{true, false} {
+		n := &Node{}
+		n.watch = newWatch(n)
+		n.watch.loop = counted{new(int)}
+		h := &Hold{session: newSession(n, true, time.Second), lane: &lane{node: n, world: world.New(nil)}, fixed: true}
+		h.until.Store(int64(deadline))
+		n.watch.add(h)
+		over, _ := n.watch.look(deadline)
+		goesOn := answerFirst && h.prolong(extended)
+		n.watch.end(over, deadline)
+		if !answerFirst {
+			goesOn = h.prolong(extended)
+		}
+		if goesOn != answerFirst || h.Over() == answerFirst {
+			t.Errorf("the answer first: %v. The claim counts: %v, and the hold is over: %v", answerFirst, goesOn, h.Over())
+		}
+		want := map[bool]time.Duration{true: extended, false: seam.Never}[answerFirst]
+		if _, next := n.watch.look(deadline); next != want {
+			t.Errorf("the answer first: %v. The watch looks again at %v, want %v", answerFirst, next, want)
+		}
+	}
+}
+
+// Promise: P9: a user's session ends with its hold also if the first who sees that is its holder.
+func TestAHolderEndsItsSession(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		own, fixed bool
+		want       error
+	}{
+		{"a user's session", false, false, ErrLost},
+		{"the node's own", true, false, nil},
+		{"a hold of fixed length", false, true, nil},
+	} {
+		n := &Node{}
+		n.watch = newWatch(n)
+		n.watch.loop = counted{new(int)}
+		h := &Hold{session: newSession(n, tt.own, time.Second), lane: &lane{node: n, world: world.New(nil)}, fixed: tt.fixed}
+		h.until.Store(int64(h.lane.world.Now()))
+		n.watch.add(h)
+		if err := h.Err(); err != ErrLost {
+			t.Errorf("%s: the hold is over with %v", tt.name, err)
+		}
+		if err := h.session.Err(); err != tt.want {
+			t.Errorf("%s ended with %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
 type counted struct{ wakes *int }
 
 func (c counted) Wake() { *c.wakes++ }
