@@ -173,12 +173,6 @@ func TestAtTheLimitItself(t *testing.T) {
 			r.emit(&out)
 			return len(out.Removed) == 1
 		}},
-		{"somebody looks whether they are", true, func(t *testing.T, off int) bool {
-			w, r := serving(t)
-			r.gone, r.reign.tellAt, r.dirty = []Removed{{Node: 9, ID: 9}}, w.now-time.Duration(off), false
-			r.supervise()
-			return r.dirty
-		}},
 		{"the removed are told no more", true, func(t *testing.T, off int) bool {
 			_, r := serving(t)
 			r.gone, r.reign.told = []Removed{{Node: 9, ID: 9}}, farewells-1+off

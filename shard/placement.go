@@ -539,7 +539,7 @@ func (r *Replica) heardMost(voters []uint64) bool {
 		if pl.roused == 0 {
 			pl.patience = answerTime
 		}
-		pl.roused, pl.rouse, r.dirty = r.now, true, true
+		pl.roused, pl.rouse = r.now, true
 	}
 	return majority(voters, func(id uint64) bool { return id == r.cfg.ID || r.reign.heard[id] > pl.roused })
 }
@@ -563,7 +563,6 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added map[uint64]Pe
 		return
 	}
 	r.reign.placing.pending, r.reign.placing.changed = true, r.now
-	r.dirty = true
 }
 
 // applyChange takes a committed configuration change.
@@ -824,7 +823,6 @@ func (r *Replica) handOver(progress map[uint64]tracker.Progress) {
 	}
 	pl.offered = r.now
 	pl.backoff = min(max(2*pl.backoff, firstBackoff), longestOffers)
-	r.dirty = true
 }
 
 // Handover moves leadership to the voter at node, which said in term that it would lead.

@@ -476,7 +476,7 @@ func (r *Replica) note(events []Event, out *Output) {
 	}
 }
 
-// supervise is the leader's part of a tick.
+// supervise is the leader's part of a tick, after which Ready is due in any case.
 func (r *Replica) supervise() {
 	g := &r.reign
 	for n, rd := range g.rounds { // order-free: each is judged alone
@@ -495,9 +495,6 @@ func (r *Replica) supervise() {
 	if len(r.former) > 0 && r.sealed() {
 		r.former = nil
 	}
-	if len(r.gone) > 0 && r.now >= r.reign.tellAt {
-		r.dirty = true // see farewell
-	}
 	if r.role == raft.StateLeader {
 		r.place()
 	}
@@ -515,7 +512,6 @@ func (r *Replica) review() {
 			if (l.asked == 0 || r.now-l.asked >= ElectionTimeout) && !r.cfg.Points.Taken(point.LateExpiry) {
 				l.asked = r.now
 				g.expiries = append(g.expiries, l.id)
-				r.dirty = true
 			}
 		case (s >= due || s >= due-l.ttl/4 && r.cfg.Points.Taken(point.EarlySilence)) && !l.recalled && !r.cfg.Bugs.Has(bug.SilenceForgotten):
 			l.silent, l.checkpoint = true, s

@@ -561,7 +561,7 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		if r.aligned = r.aligned || beat; r.aligned && !r.cfg.Points.Taken(point.SkipBeat) {
 			r.rn.Tick()
 		}
-		r.dirty = true
+		r.dirty = true // whatever raft or supervise did
 		if r.reign.serving {
 			r.supervise()
 		}
@@ -569,6 +569,7 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		r.election.tick(r)
 		r.sumTick()
 		if r.reign.haunts {
+			r.dirty = true
 			r.review()
 		}
 	}
