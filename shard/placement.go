@@ -45,7 +45,6 @@ func (w *Wish) fate(node uint64) Fate {
 
 // placing is what a leader has under way to follow the wish.
 type placing struct {
-	since    time.Duration       // this reign began
 	changed  time.Duration       // when the last change was proposed
 	pending  bool                // and it is not applied yet
 	learning map[uint64]learning // by learner

@@ -376,7 +376,7 @@ func (r *Replica) accede(out *Output) {
 	*g = reign{
 		serving: true, began: r.now, base: r.table.Now(),
 		leases: newLeases(), rounds: make(map[uint64]*round), heard: make(map[uint64]time.Duration),
-		words: make(map[uint64]checksum), placing: placing{since: r.now},
+		words: make(map[uint64]checksum),
 	}
 	if r.Joint() {
 		r.cfg.Points.Reach(point.LeaderInJoint)
@@ -417,7 +417,6 @@ func (r *Replica) abdicate(out *Output) {
 		}
 	}
 	out.Dropped = append(out.Dropped, r.reign.batched...)
-	out.Ended = true
 	if r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
 		// It goes on expiring, by its own clock and in another's log.
 		r.reign.serving, r.reign.haunts = false, true

@@ -168,7 +168,6 @@ type Output struct {
 	Sums    []Sum
 	Offers  []Offer
 	Serving bool // this replica has just begun to serve
-	Ended   bool // it has just stopped serving
 }
 
 // Outgoing is a raft message and where it goes.
