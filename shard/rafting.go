@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -107,19 +108,19 @@ func ReadFrame(r *wire.Reader) Frame {
 		}
 		if n > 0 && r.Err() == nil {
 			m.Entries = make([]*raftpb.Entry, n/3)
-			var block []raftEntry
-			for i := range m.Entries {
-				if len(block) == 0 {
-					block = make([]raftEntry, min(len(m.Entries)-i, entryBlock))
+			index := m.GetIndex()
+			for part := range slices.Chunk(m.Entries, entryBlock) {
+				block := make([]raftEntry, len(part))
+				for i := range block {
+					e := &block[i]
+					index++
+					e.kind = raftpb.EntryType(r.Uint(uint64(raftpb.EntryConfChangeV2)))
+					e.term = r.Uint(anyUint)
+					e.index = index
+					e.Data = lasting(r, r.Bytes(maxEntry))
+					e.Type, e.Term, e.Index = &e.kind, &e.term, &e.index
+					part[i] = &e.Entry
 				}
-				e := &block[0]
-				block = block[1:]
-				e.kind = raftpb.EntryType(r.Uint(uint64(raftpb.EntryConfChangeV2)))
-				e.term = r.Uint(anyUint)
-				e.index = m.GetIndex() + 1 + uint64(i)
-				e.Data = lasting(r, r.Bytes(maxEntry))
-				e.Type, e.Term, e.Index = &e.kind, &e.term, &e.index
-				m.Entries[i] = &e.Entry
 			}
 		}
 	case wireAppendResp:
