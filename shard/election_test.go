@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockmesh/mesh/internal/point"
 )
 
 // Followers whose ticks coincide stand when their deadlines are over, and not together at
@@ -160,5 +162,167 @@ func TestEachSignBeginsTheTimerAnew(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Promise: G6, P20: who stands for election and wins nothing stands again after E to 2E; only the
+// first founder of a shard that nobody has led yet does so as soon as the others may be there.
+func TestWhoWinsNothingStandsAgain(t *testing.T) {
+	tests := []struct {
+		name string
+		id   uint64
+		term uint64 // what it has heard of; at first it is 1
+		soon bool
+	}{
+		{"the first founder", 1, 1, true},
+		{"the first founder, when somebody has led", 1, 2, false},
+		{"another founder", 2, 1, false},
+		{"a replica that was added", 4, 1, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newReplica(tt.id, time.Second)
+			from := tt.id%3 + 1
+			m := &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: &from, To: &r.cfg.ID, Term: &tt.term}
+			if tt.term > 1 {
+				r.Step(r.now, 100+from, Frame{Generation: 1, From: from, To: tt.id, Message: m})
+			}
+			var out Output
+			r.Ready(r.now, &out)
+			for range 2 {
+				at := r.WakeAt()
+				r.Wake(at)
+				r.Ready(at, &out)
+				again := r.WakeAt() - at
+				if soon := again == 2*TickInterval; soon != tt.soon || !soon && (again < ElectionTimeout || again >= 2*ElectionTimeout) {
+					t.Errorf("in term %d it stands, and again after %v", r.term, again)
+				}
+				if _, known := r.Leader(); known || !r.election.forgot {
+					t.Error("it stands, and follows somebody")
+				}
+			}
+		})
+	}
+}
+
+// Promise: G6, P21: those who hear that nothing answers for their leader's node give it up at once.
+// They stand in the ring's order, and once in each term.
+func TestTheLeadersNodeIsGone(t *testing.T) {
+	ring := func(nodes ...uint64) (w Wish) {
+		for _, n := range nodes {
+			w.Nodes = append(w.Nodes, Peer{Node: n})
+		}
+		return w
+	}
+	tests := []struct {
+		name    string
+		id      uint64 // who hears it; 4 is a learner
+		wish    Wish
+		gone    uint64
+		before  bool          // it stood early in this term
+		forgets bool          // the leader
+		after   time.Duration // it stands; never: only when its deadline is over
+	}{
+		{"the first of those that are left", 2, ring(101, 102, 103), 101, false, true, 0},
+		{"the second", 3, ring(101, 102, 103), 101, false, true, earlyStep},
+		{"the leader is not the first", 3, ring(102, 101, 103), 101, false, true, earlyStep},
+		{"the leader is the last", 3, ring(102, 103, 101), 101, false, true, earlyStep},
+		{"whom the ring does not name", 3, ring(101, 102, 105), 101, false, true, 2 * earlyStep},
+		{"a replica without a vote", 4, ring(101, 104), 101, false, true, never},
+		{"who stood early in this term", 2, ring(101, 102, 103), 101, true, true, never},
+		{"another node is gone", 2, ring(101, 102, 103), 103, false, false, never},
+		{"the leader", 1, ring(101, 102, 103), 101, false, false, never},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.add(1)
+			leader.addLearner(w.replicas[3].cfg.Self)
+			w.run(t, 2*HeartbeatTicks)
+			r := w.replicas[tt.id-1]
+			r.SetWish(tt.wish)
+			if p, known := r.Leader(); !known || p.Node != 101 {
+				t.Fatalf("it follows %v, %v", p, known)
+			}
+			if tt.before {
+				r.election.earlyTerm = r.term
+			}
+			w.cut[1] = true
+			deadline, now := r.WakeAt(), w.now+TickInterval/2
+			stood := func() bool {
+				var out Output
+				r.Ready(r.now, &out)
+				return slices.ContainsFunc(out.Frames, func(o Outgoing) bool { return o.Frame.Message.GetType() == raftpb.MsgPreVote })
+			}
+			r.NodeGone(now, tt.gone)
+			if got := stood(); got != (tt.after == 0) {
+				t.Errorf("it stands at once: %v", got)
+			}
+			if _, known := r.Leader(); known == tt.forgets {
+				t.Errorf("it has forgotten its leader: %v, want %v", !known, tt.forgets)
+			}
+			switch wake := r.WakeAt(); {
+			case tt.after == 0:
+				if wake < now+ElectionTimeout {
+					t.Errorf("it stands once more after %v", wake-now)
+				}
+				return
+			case tt.after == never:
+				if wake != deadline {
+					t.Errorf("it stands at %v, want its deadline, %v", wake, deadline)
+				}
+				return
+			case wake != now+tt.after:
+				t.Fatalf("it stands after %v, want %v", wake-now, tt.after)
+			}
+			if r.Wake(now + tt.after - 1); stood() {
+				t.Error("it stands too early")
+			}
+			if r.Wake(now + tt.after); !stood() {
+				t.Error("it does not stand")
+			}
+			if wake := r.WakeAt(); wake < r.now+ElectionTimeout {
+				t.Errorf("it stands once more after %v", wake-r.now)
+			}
+		})
+	}
+}
+
+// A search that never meets an early campaign that wins, or one that loses, proves little (P21): so
+// the marks of both tell the truth, also of a leader that loses its office later.
+func TestMarksOfEarlyCampaigns(t *testing.T) {
+	for _, wins := range []bool{true, false} {
+		w, _ := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		r := w.replicas[1]
+		met := make(map[point.Mark]int)
+		r.cfg.Points = &point.Points{Take: func(point.Site) bool { return false }, Meet: func(m point.Mark) { met[m]++ }}
+		w.cut[1] = true
+		r.NodeGone(w.now, 101)
+		other := w.replicas[2]
+		other.election.forget(other)
+		if !wins {
+			w.loses = func(f Frame) bool { return f.From == 2 && f.Message.GetType() == raftpb.MsgPreVote }
+			other.election.stand(other)
+		}
+		w.settle(t)
+		w.loses = nil
+		w.run(t, 2*HeartbeatTicks)
+		if r.Serving() != wins {
+			t.Fatalf("it leads: %v, want %v", r.Serving(), wins)
+		}
+		// Leadership goes on, and nobody campaigns ahead of time.
+		for range 2 {
+			for _, o := range w.replicas[1:] {
+				if o.Serving() {
+					o.Handover(w.now, w.replicas[4-o.ID()].cfg.Self.Node, o.Term())
+				}
+			}
+			w.run(t, 2*HeartbeatTicks)
+		}
+		want := map[bool]int{wins: 1}
+		if met[point.EarlyWon] != want[true] || met[point.EarlyLost] != want[false] {
+			t.Errorf("it won %v: the mark of that was met %d times, the other one %d times", wins, met[point.EarlyWon], met[point.EarlyLost])
+		}
 	}
 }
