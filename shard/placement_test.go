@@ -476,3 +476,189 @@ func TestSoundConfigurations(t *testing.T) {
 		}
 	}
 }
+
+// Promise: G6: how many shards move at once is bounded, so that only what goes on counts as a move: a
+// change of replicas, or a learner that gets the log and can be reached.
+func TestWhatCountsAsAMove(t *testing.T) {
+	fate := func(f Fate) func(*testing.T, *trio, *Replica) {
+		return func(_ *testing.T, _ *trio, leader *Replica) { leader.wish.Fates = map[uint64]Fate{104: f} }
+	}
+	nothing := func(*testing.T, *trio, *Replica) {}
+	tests := []struct {
+		name  string
+		lacks bool // the learner, replica 4, has nothing yet; else it follows
+		then  func(t *testing.T, w *trio, leader *Replica)
+		want  bool
+	}{
+		{"a learner that is yet to get the log", true, nothing, true},
+		{"whose node is silent", true, fate(Doubtful), false},
+		{"whose node is away", true, fate(Away), false},
+		{"whose node left", true, fate(Departed), false},
+		{"that gets nowhere", true, func(t *testing.T, w *trio, _ *Replica) {
+			w.run(t, graceTicks+2*placeEvery)
+		}, false},
+		{"a learner that has it", false, nothing, false},
+		{"and somebody else is added", false, func(_ *testing.T, w *trio, leader *Replica) {
+			leader.addLearner(w.replicas[4].cfg.Self)
+		}, true},
+		{"and the voters change", false, func(t *testing.T, w *trio, leader *Replica) {
+			w.loses = endsChange
+			leader.swap([]uint64{4}, []uint64{3}, nil)
+			w.run(t, HeartbeatTicks)
+			leader.swap([]uint64{4}, []uint64{3}, nil) // they have answered
+			if w.run(t, HeartbeatTicks); !leader.Joint() || leader.reign.placing.pending {
+				t.Fatalf("voters %v, and pending %v", leader.Voters(), leader.reign.placing.pending)
+			}
+		}, true},
+		{"and leads no more", true, func(t *testing.T, w *trio, leader *Replica) {
+			w.cut[1] = true
+			if w.run(t, 2*electionTicks); leader.Serving() {
+				t.Fatal("it leads")
+			}
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.run(t, 2*HeartbeatTicks)
+			w.add(2)
+			w.cut[4] = tt.lacks
+			leader.addLearner(w.replicas[3].cfg.Self)
+			w.run(t, HeartbeatTicks)
+			wish := Wish{Fates: map[uint64]Fate{}}
+			for _, r := range w.replicas[:4] {
+				wish.Nodes = append(wish.Nodes, r.cfg.Self)
+			}
+			leader.SetWish(wish)
+			w.run(t, 2*placeEvery)
+			if got := leader.progress()[4].State == tracker.StateReplicate; !slices.Equal(leader.Learners(), []uint64{4}) || got == tt.lacks {
+				t.Fatalf("learners %v, which follow: %v", leader.Learners(), got)
+			}
+			if tt.then(t, w, leader); leader.Moving() != tt.want {
+				t.Errorf("it moves: %v, want %v", !tt.want, tt.want)
+			}
+		})
+	}
+}
+
+// endsChange loses what ends a change of voters, and all behind it.
+func endsChange(f Frame) bool {
+	return slices.ContainsFunc(f.Message.GetEntries(), func(e *raftpb.Entry) bool {
+		return e.GetType() == raftpb.EntryConfChangeV2 && len(e.Data) == 0
+	})
+}
+
+// Promise: G6, P19 and P22: while the voters change, a leader begins no further change, and offers its
+// office to nobody: raft would take neither, and its offers would be paid for with longer pauses.
+func TestNothingElseBeginsWhileVotersChange(t *testing.T) {
+	for _, more := range []bool{true, false} { // the ring wants one more replica; or else another leader
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		w.add(2)
+		w.cut[3] = true
+		wish := Wish{Fates: map[uint64]Fate{103: Departed}}
+		for _, id := range []int{1, 2, 4} {
+			wish.Nodes = append(wish.Nodes, w.replicas[id-1].cfg.Self)
+		}
+		leader.SetWish(wish)
+		w.loses = endsChange
+		for n := 0; !leader.Joint(); n++ {
+			if w.run(t, 1); n > 2*electionTicks {
+				t.Fatalf("voters %v, learners %v", leader.Voters(), leader.Learners())
+			}
+		}
+		if more {
+			wish.Nodes = append(wish.Nodes, w.replicas[4].cfg.Self)
+		} else {
+			slices.Reverse(wish.Nodes[:2])
+		}
+		leader.SetWish(wish)
+		w.run(t, 1)
+		last := lastIndex(t, leader)
+		w.run(t, 2*electionTicks+2*placeEvery)
+		if !leader.Joint() || !leader.Serving() {
+			t.Fatal("the change is over, or the reign is")
+		}
+		if got := lastIndex(t, leader); got != last || len(w.offers) > 0 || len(w.replicas[1].Voters()) != 4 {
+			t.Errorf("%d entries more in the log, and the offers %v", got-last, w.offers)
+		}
+		w.loses = nil
+		if w.run(t, 2*electionTicks); leader.Joint() || more != slices.Equal(leader.Learners(), []uint64{5}) || more == (len(w.offers) > 0) {
+			t.Errorf("when the change is over: learners %v, and the offers %v", leader.Learners(), w.offers)
+		}
+	}
+}
+
+// Promise: G6, P22: nothing waits for a voter that does not answer to take the office over.
+func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
+	for silent, want := range map[time.Duration]bool{answerTime: true, answerTime + TickInterval: false} {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		handed := false
+		leader.cfg.Watch.HandsOver = func(node uint64) { handed = node == 102 }
+		w.cut[2] = true
+		w.run(t, int(silent/TickInterval))
+		leader.Handover(w.now, 102, leader.Term())
+		a, raw := ask(1, "k")
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+		granted := slices.ContainsFunc(w.events, func(e Event) bool { _, is := e.(Granted); return is })
+		if handed != want || granted == want {
+			t.Errorf("silent for %v, it is handed the office: %v, and meanwhile a lock is granted: %v", silent, handed, granted)
+		}
+	}
+}
+
+// Promise: G6, P24: a removed replica that asks hears of its end from who knows that most voters know
+// of it: a leader whose seal they have, or another replica when there was one more change.
+// Method: replica 4 is added and removed; the third follower gets all that by a snapshot.
+func TestWhoTellsTheRemoved(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(1)
+	leader.addLearner(w.replicas[3].cfg.Self)
+	w.run(t, 4*HeartbeatTicks)
+	removed := w.replicas[3]
+	w.cut[3], w.cut[4] = true, true
+	tells := func(name string, r *Replica, want bool) {
+		t.Helper()
+		m := &raftpb.Message{
+			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(4), To: proto.Uint64(anybody),
+			Term: proto.Uint64(removed.term), Context: []byte(question),
+		}
+		got := r.Step(w.now, 104, Frame{Generation: 1, From: 4, To: anybody, Message: m})
+		if want && (got == nil || *got != Removed{Node: 104, ID: 4, Highest: r.highest}) || !want && got != nil {
+			t.Errorf("%s tells it %v", name, got)
+		}
+	}
+	tells("who counts it", leader, false)
+	w.loses = func(f Frame) bool {
+		return slices.ContainsFunc(f.Message.GetEntries(), func(e *raftpb.Entry) bool {
+			return e.GetType() == raftpb.EntryNormal && len(e.Data) == 0 // the seal
+		})
+	}
+	leader.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, 4)}, nil)
+	w.run(t, HeartbeatTicks)
+	if len(leader.Learners()) > 0 || len(w.replicas[1].Learners()) > 0 {
+		t.Fatal("it was not removed")
+	}
+	tells("a leader without a seal", leader, false)
+	tells("a follower that has just heard of it", w.replicas[1], false)
+	w.loses = nil
+	w.run(t, 4*HeartbeatTicks)
+	tells("a leader with its seal", leader, true)
+	tells("a follower that knows of no seal", w.replicas[1], false)
+
+	w.fill(t, leader)
+	delete(w.cut, 3)
+	if w.run(t, 4*HeartbeatTicks); w.replicas[2].applied != leader.applied || !w.replicas[2].blind {
+		t.Fatalf("at entry %d of %d, by a snapshot: %v", w.replicas[2].applied, leader.applied, w.replicas[2].blind)
+	}
+	tells("who knows it by a snapshot", w.replicas[2], false)
+	leader.addLearner(Peer{Node: 105, Name: "n5", Addr: "n5:1"})
+	w.run(t, 2*HeartbeatTicks)
+	tells("a follower after the next change", w.replicas[1], true)
+	tells("and who knew it by a snapshot", w.replicas[2], true)
+}

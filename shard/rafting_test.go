@@ -67,6 +67,7 @@ type trio struct {
 	events   []Event
 	answers  []Answer
 	dropped  []Dropped
+	offers   []Offer
 	ended    []Removed // what those said who were asked
 }
 
@@ -107,7 +108,7 @@ func (w *trio) settle(tb testing.TB) {
 			var out Output
 			r.Ready(w.now, &out)
 			w.events, w.dropped = append(w.events, out.Events...), append(w.dropped, out.Dropped...)
-			w.answers = append(w.answers, out.Answers...)
+			w.answers, w.offers = append(w.answers, out.Answers...), append(w.offers, out.Offers...)
 			for _, f := range out.Frames {
 				rd := wire.NewReader(AppendFrame(nil, f.Frame))
 				got := ReadFrame(rd)
