@@ -1,12 +1,15 @@
 package shard
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/wire"
 )
 
 // fixed returns a trio whose first replica serves, a claim that fixed a lease of ten seconds
@@ -647,5 +650,147 @@ func TestTableTimeGoesOnWithEachLeader(t *testing.T) {
 			t.Fatal("leadership did not move")
 		}
 		leader = next
+	}
+}
+
+// Promise: G5, P2 and P4: what the answer to a round confirms, and for how long. A lease ends once, and
+// only if its session is silent still; what no round of this reign asked for is confirmed by nothing.
+func TestWhatARoundConfirms(t *testing.T) {
+	context := func(term, number uint64) []byte {
+		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), number)
+	}
+	tests := []struct {
+		name            string
+		answers         [][2]uint64 // by the term, beyond this one, and the number of a round
+		serves          bool
+		renewed, expire int // answers to the renewal, and commands that end the lease
+	}{
+		{"the round's answer", [][2]uint64{{0, 98}}, true, 1, 1},
+		{"the same once more", [][2]uint64{{0, 98}, {0, 98}}, true, 1, 1},
+		{"that of a second round", [][2]uint64{{0, 98}, {0, 99}}, true, 2, 1},
+		{"that of another reign's round", [][2]uint64{{1, 98}}, true, 0, 0},
+		{"that of a round that was given up", [][2]uint64{{0, 97}}, true, 0, 0},
+		{"an answer after the reign", [][2]uint64{{0, 98}}, false, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			silent, _ := ask(1, "k")
+			other := silent
+			other.Session.Number, other.Key = 2, "other"
+			for _, a := range []Acquire{silent, other} {
+				if err := leader.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.settle(t)
+			g := &leader.reign
+			g.leases.get(silent.Session).heard -= ttl
+			for _, number := range []uint64{98, 99} {
+				g.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, []SessionID{silent.Session}}
+			}
+			g.serving = tt.serves
+			var out Output
+			for _, a := range tt.answers {
+				leader.confirmed(context(leader.term+a[0], a[1]), &out)
+			}
+			expire := 0
+			for rd := wire.NewReader(g.batch); rd.Len() > 0; expire++ {
+				if c, ok := ReadCommand(rd).(Expire); !ok || c.Session != silent.Session {
+					t.Errorf("the leader logs %+v", c)
+				}
+			}
+			if len(out.Answers) != tt.renewed || expire != tt.expire {
+				t.Errorf("%d answers to renewals, and %d commands that end the lease; want %d and %d", len(out.Answers), expire, tt.renewed, tt.expire)
+			}
+			if len(out.Answers) > 0 && (out.Answers[0].Session != other.Session || !out.Answers[0].Alive) {
+				t.Errorf("the renewal is answered by %+v", out.Answers[0])
+			}
+		})
+	}
+}
+
+// Promise: G1 and G5, P4: from when a leader decides that a session ends it takes nothing of it, and
+// answers nothing, though the log has not got so far; and whatever it says is no sign of life.
+func TestWhoExpiresIsNotHeard(t *testing.T) {
+	w, leader := led(t)
+	a, raw := ask(1, "k")
+	if err := leader.Submit(w.now, a, raw); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(t)
+	l := leader.reign.leases.get(a.Session)
+	for ; l.silence(w.now) < ttl-TickInterval; w.run(t, 1) {
+	}
+	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 }
+	w.run(t, 2)
+	if !l.expiring || !leader.Table().Has(a.Session) {
+		t.Fatalf("its end is not on its way into the log: %+v", l)
+	}
+	heard := 0
+	leader.cfg.Watch.Heard = func(SessionID, time.Duration) { heard++ }
+	w.events, w.answers = nil, nil
+	commands := leader.commands
+	release := Release{Call: Call{Session: a.Session, Number: 2, Since: a.Since}, Key: "k", Token: 1}
+	cl := Claim{Call: Call{Session: a.Session, Number: 3, Since: a.Since}, Key: "k", Token: 1, Hold: time.Hour}
+	for _, cmd := range []Command{release, cl} {
+		if err := leader.Submit(w.now, cmd, AppendCommand(nil, cmd)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := leader.Renew(w.now, Renewal{Session: a.Session, Ref: 1}); err != nil {
+		t.Error(err)
+	}
+	w.run(t, 2*HeartbeatTicks)
+	w.loses = nil
+	w.run(t, 2*HeartbeatTicks)
+	if leader.Table().Has(a.Session) || leader.commands != commands || len(w.answers) > 0 || heard > 0 {
+		t.Errorf("it lives: %v; the log has %d commands more, and it was told %+v", leader.Table().Has(a.Session), leader.commands-commands, w.answers)
+	}
+}
+
+// Promise: G5, P5: who watches a shard hears of each reign once when it begins, and once when it ends,
+// be it by a handover, for want of a majority, or since the leader stops.
+func TestReignsAreTold(t *testing.T) {
+	w := newTrio()
+	told := make(map[uint64][]bool)
+	for _, r := range w.replicas {
+		r.cfg.Watch.Served = func(serving bool) { told[r.ID()] = append(told[r.ID()], serving) }
+	}
+	serving := func() *Replica {
+		t.Helper()
+		i := slices.IndexFunc(w.replicas, (*Replica).Serving)
+		if i < 0 {
+			t.Fatal("nobody serves")
+		}
+		return w.replicas[i]
+	}
+	w.run(t, 3)
+	for _, next := range []uint64{2, 3, 1, 2} {
+		serving().Handover(w.now, 100+next, serving().Term())
+		if w.run(t, HeartbeatTicks); serving().ID() != next {
+			t.Fatal("leadership did not move")
+		}
+	}
+	w.cut[2] = true
+	w.run(t, 3*electionTicks)
+	serving().Fail(errors.New("a panic"))
+	w.run(t, 1)
+	begun := 0
+	for id, words := range told {
+		for i, serving := range words {
+			if serving != (i%2 == 0) {
+				t.Errorf("replica %d says %v", id, words)
+			}
+			if serving {
+				begun++
+			}
+		}
+		if len(words)%2 != 0 {
+			t.Errorf("replica %d says %v, and serves no more", id, words)
+		}
+	}
+	if begun != 6 {
+		t.Errorf("%d reigns began, want 6: %v", begun, told)
 	}
 }
