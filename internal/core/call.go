@@ -11,8 +11,8 @@ import (
 // call is one command of this node's on its way to a shard and back. Everything but the
 // result belongs to the lane; the result is the caller's once it was unparked.
 type call struct {
-	session *Session
-	shard   int
+	session *Session // acquire
+	shard   int      // where a caller's is asked for
 	what    what
 	req     Request       // acquire
 	hold    *Hold         // release, claim

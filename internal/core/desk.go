@@ -389,8 +389,8 @@ func (d *desk) abandon(c *call, cause error) {
 	}
 	t := c.seat
 	switch {
-	case t == nil: // it waits for another claim, and was never sent; or it lost its seat at the end of everything
-		if c.what == claims && c.hold.seat != nil && !d.lane.node.bugs.Has(bug.ClaimOfNobody) {
+	case t == nil: // it waits for another claim, and was never sent
+		if !d.lane.node.bugs.Has(bug.ClaimOfNobody) {
 			c.hold.seat.claims = slices.DeleteFunc(c.hold.seat.claims, func(o *call) bool { return o == c })
 		}
 		c.finish(cause)
@@ -419,7 +419,7 @@ func (d *desk) cancel(t *seat, target uint64) {
 	if d.by[t.id.Number] != t {
 		return
 	}
-	c := &call{what: cancels, session: t.session, shard: d.shard, target: target, first: d.lane.now}
+	c := &call{what: cancels, target: target, first: d.lane.now}
 	if t.single {
 		c.what = closes
 		t.outlast()
@@ -438,7 +438,7 @@ func (d *desk) fill(c *call) {
 	info, asked := &c.info, max(d.heard, c.first)
 	if c.queued {
 		asked = d.lane.now
-		if c.seat != nil && len(c.seat.asked) > 0 {
+		if len(c.seat.asked) > 0 {
 			asked = c.seat.asked[0].at
 		}
 	}
@@ -451,7 +451,7 @@ func (d *desk) fill(c *call) {
 // release sends a release. Its caller's belief has ended already.
 func (d *desk) release(c *call) {
 	t := c.hold.seat
-	if t == nil || d.by[t.id.Number] != t {
+	if d.by[t.id.Number] != t {
 		// The lease ended between the caller's look at the clock and now, or the
 		// node is closing: what it held lapses.
 		c.finish(ErrUnconfirmed)
@@ -470,7 +470,7 @@ func (d *desk) release(c *call) {
 func (d *desk) claim(c *call) {
 	t := c.hold.seat
 	switch {
-	case t == nil || d.by[t.id.Number] != t || c.hold.isLost():
+	case d.by[t.id.Number] != t || c.hold.isLost():
 		c.finish(ErrLost)
 		return
 	case c.hold.Over():
@@ -511,7 +511,6 @@ func (d *desk) lose(t *seat, gone bool) {
 	var again []*call
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		c := t.calls[n]
-		c.seat = nil
 		switch {
 		case c.what == acquires && t.session.Err() == nil && (!c.claiming || gone && !d.lane.node.bugs.Has(bug.ClaimLosesWaiter)):
 			if !gone && !d.lane.node.mayAskAnew(c.req) {
@@ -568,7 +567,7 @@ func (l *lane) closeSeats(s *Session) []*call {
 				}
 			}
 			t.outlast()
-			c := &call{what: closes, session: s, shard: d.shard, parker: l.world.NewParker(), first: l.now}
+			c := &call{what: closes, shard: d.shard, parker: l.world.NewParker(), first: l.now}
 			t.put(c)
 			d.send(c)
 			calls = append(calls, c)
@@ -623,7 +622,6 @@ func (d *desk) drop(t *seat, why error) {
 	t.dropClaims(why)
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
 		c := t.calls[n]
-		c.seat = nil
 		if c.what == releases || c.what == closes {
 			c.finish(ErrUnconfirmed)
 		} else {

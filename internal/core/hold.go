@@ -36,7 +36,7 @@ type Hold struct {
 
 	forsaken atomic.Bool // nobody can give it back any more, nor see its end
 
-	seat    *seat // the lane's; nil once the seat is given up
+	seat    *seat // the lane's; it may be given up
 	pending *call // the lane's: the acquire whose caller does not know yet
 	place   int   // the watch's
 
@@ -277,7 +277,7 @@ func (h *Hold) release(ctx context.Context) error {
 		h.mu.Unlock()
 		return ended // with its session or its node; or its time ended since it was looked at
 	}
-	c := &call{what: releases, session: h.session, shard: h.shard, hold: h, parker: w.NewParker()}
+	c := &call{what: releases, shard: h.shard, hold: h, parker: w.NewParker()}
 	h.releasing = c
 	h.mu.Unlock()
 
@@ -349,7 +349,7 @@ func (h *Hold) claim(ctx context.Context, d time.Duration) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	c := &call{what: claims, session: h.session, shard: h.shard, hold: h, length: d, parker: h.lane.world.NewParker()}
+	c := &call{what: claims, shard: h.shard, hold: h, length: d, parker: h.lane.world.NewParker()}
 	if !h.lane.post(func(l *lane) { l.desk(c.shard).claim(c) }) {
 		return ErrClosed
 	}

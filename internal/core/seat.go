@@ -226,7 +226,7 @@ func (t *seat) granted(c *call, p reply) {
 	case t.single:
 		// Its fixed time starts with a claim (P7).
 		c.claiming = true
-		claim := &call{what: claims, session: c.session, shard: c.shard, hold: h, length: c.req.MaxHold}
+		claim := &call{what: claims, hold: h, length: c.req.MaxHold}
 		t.claims = append(t.claims, claim)
 		t.claim(claim)
 	case l.now >= t.until || l.node.points.Taken(point.DoubtGrant):
@@ -384,13 +384,9 @@ func (t *seat) closed() {
 	t.desk.vacate(t)
 	t.dropClaims(ErrClosed)
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
-		c := t.calls[n]
-		c.seat = nil
-		switch c.what {
-		case releases, closes:
+		// Its Acquires ended before the Close was sent, and nobody waits for a Cancel.
+		if c := t.calls[n]; c.what == releases || c.what == closes {
 			c.finish(nil)
-		default:
-			c.finish(ErrClosed)
 		}
 	}
 }
@@ -399,7 +395,6 @@ func (t *seat) forget(h *Hold) {
 	if i, ok := slices.BinarySearchFunc(t.holds, h.token, byToken); ok {
 		t.holds = slices.Delete(t.holds, i, i+1)
 	}
-	h.seat = nil
 }
 
 // loseHolds ends every hold of a seat that is given up.
@@ -408,7 +403,6 @@ func (t *seat) loseHolds() {
 		if h.pending == nil {
 			h.end(ErrLost)
 		}
-		h.seat = nil
 	}
 }
 
