@@ -16,7 +16,7 @@ import (
 type acceptor struct {
 	promised ballot
 	roster   []transport.ID // of the promised ballot, in the order of the seeds
-	fresh    uint64         // asks from this number on were sent after the promise
+	fresh    uint64         // asks from this number on were sent after the promise; above 0
 	at       ballot         // where value was accepted last; zero: never
 	value    Mesh
 	since    time.Duration // when value was accepted first
@@ -65,7 +65,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 // the rest.
 func (m *Machine) bereft(roster []transport.ID) transport.ID {
 	for _, f := range m.acceptor.value.Roster {
-		if f.ID != m.self.ID && m.isUp(f.ID) && !slices.Contains(roster, f.ID) {
+		if m.isUp(f.ID) && !slices.Contains(roster, f.ID) {
 			return f.ID
 		}
 	}
@@ -75,7 +75,7 @@ func (m *Machine) bereft(roster []transport.ID) transport.ID {
 // contested returns a seed at which two connected nodes answer in turn, or "".
 func (m *Machine) contested() string {
 	for _, s := range m.seeds {
-		if s.rival != 0 && m.isUp(s.rival) {
+		if s.rival != 0 {
 			return s.addr
 		}
 	}
@@ -141,7 +141,7 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg accept) {
 // keep accepts v at b.
 func (m *Machine) keep(now time.Duration, b ballot, v Mesh) {
 	a := &m.acceptor
-	if a.at == (ballot{}) || a.value.MeshID != v.MeshID {
+	if a.value.MeshID != v.MeshID {
 		a.since = now
 	}
 	a.at, a.value = b, v
@@ -158,7 +158,7 @@ func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 	if !d.value.founder(m.self.ID) {
 		return
 	}
-	if m.less(d.ballot, a.promised) && (d.seq == 0 || d.seq < a.fresh) && !m.cfg.Bugs.Has(bug.LateDecision) {
+	if m.less(d.ballot, a.promised) && d.seq < a.fresh && !m.cfg.Bugs.Has(bug.LateDecision) {
 		m.cfg.Points.Reach(point.OldDecision)
 		if m.isUp(from) && d.seq == 0 {
 			m.ask(from)
@@ -172,7 +172,7 @@ func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 
 // founded makes this founder a member of the mesh that was decided at b.
 func (m *Machine) founded(now time.Duration, v Mesh, b ballot) {
-	names := make([]string, 0, len(v.Roster))
+	var names []string
 	for _, f := range v.Roster {
 		names = append(names, f.Name)
 	}

@@ -60,16 +60,15 @@
 // some founder had accepted. Did the dead one decide, and serve? The survivors cannot
 // know, and need not. If phase one of ballot c ends, nobody alive knows of a decision
 // at a lower ballot b, nor ever will. Each node of C promised while it knew of none. It
-// will not decide a lower ballot of its own, since it looks at its promise when it
-// decides. It believes a lower decision only as the answer to a question asked after
-// the promise, and so from a node that lived then and knew. The first node Z of C
-// to learn in that way would learn from a node outside C. Nobody joins through a
-// founder before each founder knows of the mesh or was replaced, so that node is a
-// founder, and by the assumption started after the instant of c. Then the instant of
-// b is later still; Z lived at it, was in B, and promised b before it promised the
-// higher c. Had the proposer of c lived then, it would have been in B too, and it had
-// promised c already; so it was dead before Z promised c, and phase one of c cannot
-// have ended.
+// will not decide a lower ballot of its own, since its promise ended that. It believes
+// a lower decision only as the answer to a question asked after the promise, and so
+// from a node that lived then and knew. The first node Z of C to learn in that way
+// would learn from a node outside C. Nobody joins through a founder before each founder
+// knows of the mesh or was replaced, so that node is a founder, and by the assumption
+// started after the instant of c. Then the instant of b is later still; Z lived at it,
+// was in B, and promised b before it promised the higher c. Had the proposer of c lived
+// then, it would have been in B too, and it had promised c already; so it was dead
+// before Z promised c, and phase one of c cannot have ended.
 //
 // So whoever may have acted on the smaller Epoch is dead, and what its tables granted
 // alone ends with leases: the new Epoch's tables wait for that (Grace), and its tokens

@@ -118,7 +118,6 @@ func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
 		m.log(slog.LevelWarn, "a member could not dial this node back", slog.String("why", r.text))
 		if j.refused++; j.refused >= maxRefusals {
 			m.fail(&refusalError{fault.ErrUnreachable, r.text})
-			return
 		}
 		j.since, j.next = now-joinPatience, now+joinEvery // another member may have more luck
 	case refusedForNow:

@@ -173,11 +173,7 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 
 // foundAlone founds a mesh of one.
 func (m *Machine) foundAlone(now time.Duration) {
-	p, err := params([]card{m.card})
-	if err != nil {
-		m.fail(err)
-		return
-	}
+	p, _ := params([]card{m.card}) // one founder contradicts nobody
 	m.solo = true
 	m.log(slog.LevelInfo, "founded a mesh of one", slog.String("mesh", p.MeshName), slog.String("addr", m.self.Addr))
 	m.become(now, Mesh{
@@ -232,7 +228,7 @@ func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Ou
 		switch {
 		case m.phase == searching && peer.MeshID != 0:
 			m.meet(now, target{id: peer.ID, addr: peer.Addr, mesh: peer.MeshID, name: peer.MeshName})
-		case m.phase == member && slices.Contains(m.untold, peer.ID):
+		case slices.Contains(m.untold, peer.ID):
 			m.nextTell = now
 		}
 	})
@@ -269,14 +265,12 @@ func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output)
 func (m *Machine) Message(now time.Duration, from transport.ID, body []byte, out []Output) []Output {
 	return m.input(now, out, func() {
 		msg, err := decode(body)
-		if err != nil {
+		switch {
+		case err != nil:
 			m.emit(Drop{Peer: from, Err: err})
-			return
-		}
-		switch m.phase {
-		case searching:
+		case m.phase == searching:
 			m.searcherMessage(now, from, msg)
-		case member:
+		case m.phase == member:
 			m.memberMessage(now, from, msg)
 		}
 	})
@@ -314,13 +308,10 @@ func (m *Machine) Mesh() (Mesh, bool) { return m.mesh, m.phase == member }
 func (m *Machine) become(now time.Duration, v Mesh, at ballot, members []Member) {
 	m.phase = member
 	m.mesh, m.decidedAt, m.since = v, at, now
-	m.seeds, m.targets, m.joining, m.proposer = nil, nil, joining{}, proposer{}
 	if v.founder(m.self.ID) {
 		m.untold = slices.DeleteFunc(v.ids(), func(id transport.ID) bool { return id == m.self.ID })
 		m.untoldTill = now + tellFor
-		m.nextTell = now
 	}
-	m.up = slices.DeleteFunc(m.up, func(id transport.ID) bool { return !v.founder(id) })
 	m.emit(Done{Mesh: v, Members: members})
 }
 
@@ -333,9 +324,6 @@ func (m *Machine) newMeshID() uint64 {
 }
 
 func (m *Machine) connected(id transport.ID) {
-	if m.phase == member && !m.mesh.founder(id) {
-		return // it matters only who is to be told
-	}
 	if i, ok := slices.BinarySearch(m.up, id); !ok {
 		m.up = slices.Insert(m.up, i, id)
 	}

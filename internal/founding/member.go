@@ -46,7 +46,7 @@ const (
 
 // serve does what is due while this node is a member.
 func (m *Machine) serve(now time.Duration) {
-	if len(m.untold) > 0 && now >= m.nextTell {
+	if now >= m.nextTell {
 		m.nextTell = now + tellEvery
 		for _, id := range m.untold {
 			if m.isUp(id) && !m.cfg.Points.Taken(point.LoseDecision) {
@@ -96,7 +96,7 @@ func (m *Machine) founderDialed(begun time.Duration, addr string, peer transport
 		return // or it tells of the time before the founder started
 	}
 	for _, f := range m.mesh.Roster {
-		if f.Addr == addr && f.ID != peer.ID && f.ID != m.self.ID {
+		if f.Addr == addr && f.ID != peer.ID {
 			m.told(f.ID)
 		}
 	}
@@ -222,14 +222,12 @@ func (m *Machine) named(name string, except transport.ID) (Member, bool) {
 		return m.self, true
 	}
 	for _, a := range m.admissions {
-		if a.stage == admitted && a.card.name == name && a.id != except {
-			return Member{ID: a.id, Name: name, Addr: a.card.addr, Zone: a.card.zone}, true
+		if a.stage == admitted && a.card.name == name {
+			return Member{ID: a.id, Addr: a.card.addr}, true
 		}
 	}
 	if m.cfg.Named != nil {
-		if f, ok := m.cfg.Named(name, except); ok && f.ID != except {
-			return f, true
-		}
+		return m.cfg.Named(name, except)
 	}
 	return Member{}, false
 }

@@ -421,9 +421,6 @@ func (r reader) mesh() Mesh {
 	v.Founded = r.Uint(maxFounded)
 	v.Grace = r.Bool()
 	v.Roster = r.members(maxSeeds)
-	if r.Err() != nil {
-		return Mesh{}
-	}
 	switch p := v.Params; {
 	case p.MeshName == "" || p.Shards == 0 || p.Replicas == 0 || p.MaxTTL == 0 || v.Founded == 0:
 		r.Fail("a mesh lacks a parameter")

@@ -66,7 +66,7 @@ func (m *Machine) enough(n int) bool {
 // propose begins a ballot if it is time to, and repeats what is unanswered.
 func (m *Machine) propose(now time.Duration) {
 	p := &m.proposer
-	if p.running && (m.living() || !slices.Equal(p.roster, m.roster())) {
+	if m.living() || !slices.Equal(p.roster, m.roster()) {
 		p.running = false // somebody else answers at a seed now, or there is a mesh to join
 	}
 	if p.running {
@@ -144,10 +144,11 @@ func (m *Machine) press(now time.Duration) {
 	p.next = now + resend
 	for _, v := range p.voters {
 		switch {
-		case !p.chosen && !v.promised:
-			m.send(v.id, prepare{ballot: p.ballot, seeds: m.card.seeds, roster: p.roster})
-		case p.chosen && !v.accepted:
+		case v.accepted:
+		case p.chosen:
 			m.send(v.id, accept{ballot: p.ballot, value: p.value})
+		case !v.promised:
+			m.send(v.id, prepare{ballot: p.ballot, seeds: m.card.seeds, roster: p.roster})
 		}
 	}
 }
@@ -213,11 +214,7 @@ func (m *Machine) choose(now time.Duration) {
 	}
 	switch value := last.value; {
 	case last.at == (ballot{}):
-		ps, err := params(cards)
-		if err != nil {
-			p.pause(now + resend) // a card has changed since ready looked
-			return
-		}
+		ps, _ := params(cards) // they contradict one another nowhere, or the ballot had not begun
 		p.value = Mesh{
 			MeshID: m.newMeshID(), Epoch: 1, Params: ps, Founded: floor,
 			Grace: !allLoopback(m.card.seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
@@ -265,12 +262,10 @@ func (m *Machine) conclude(now time.Duration) {
 			n++
 		}
 	}
-	if n <= len(p.voters) && !m.enough(n) || m.acceptor.promised != p.ballot {
+	if n <= len(p.voters) && !m.enough(n) {
 		return
 	}
-	v, b := p.value, p.ballot
-	m.keep(now, b, v)
-	m.founded(now, v, b)
+	m.founded(now, p.value, p.ballot)
 }
 
 func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {

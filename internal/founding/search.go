@@ -50,7 +50,7 @@ type target struct {
 func (m *Machine) search(now time.Duration) {
 	for i := range m.seeds {
 		s := &m.seeds[i]
-		if s.rival != 0 && !m.isUp(s.rival) {
+		if !m.isUp(s.rival) {
 			s.rival = 0
 		}
 		if now < s.next {
@@ -111,7 +111,7 @@ func (m *Machine) ask(id transport.ID) {
 func (m *Machine) seedDialed(now time.Duration, addr string, peer transport.Hello, err error) {
 	for i := range m.seeds {
 		s := &m.seeds[i]
-		if s.known && addr == s.card.addr && err == nil && peer.ID == s.id {
+		if addr == s.card.addr && err == nil && peer.ID == s.id {
 			s.reached = true
 		}
 		if s.addr != addr {
@@ -175,7 +175,7 @@ func (m *Machine) targetDialed(now time.Duration, addr string, peer transport.He
 }
 
 func (m *Machine) hello() transport.Hello {
-	return transport.Hello{MeshName: m.cfg.Wants.MeshName, Name: m.self.Name, ID: m.self.ID, Addr: m.self.Addr}
+	return transport.Hello{MeshName: m.cfg.Wants.MeshName, Name: m.self.Name}
 }
 
 // meet notes that t is in a mesh.
@@ -195,7 +195,7 @@ func (m *Machine) meet(now time.Duration, t target) {
 		return
 	}
 	for i := range m.targets {
-		if old := &m.targets[i]; old.id == t.id && t.id != 0 {
+		if old := &m.targets[i]; old.id == t.id {
 			if t.addr == "" {
 				t.addr = old.addr
 			}
@@ -237,7 +237,7 @@ func (m *Machine) hint() string {
 // has either gone for ever or turned the value down by joining.
 func (m *Machine) usable(t target) bool {
 	a := &m.acceptor
-	return t.id != 0 && t.mesh != 0 &&
+	return t.mesh != 0 &&
 		(a.at == (ballot{}) || a.value.MeshID == t.mesh || t.seed)
 }
 
@@ -277,9 +277,8 @@ func (m *Machine) searcherMessage(now time.Duration, from transport.ID, msg mess
 // learn notes what a seed tells of itself.
 func (m *Machine) learn(from transport.ID, c card) {
 	for i := range m.seeds {
-		if s := &m.seeds[i]; s.id == from && from != m.self.ID {
+		if s := &m.seeds[i]; s.id == from {
 			s.known, s.card = true, c
-			s.reached = s.reached || c.addr == s.addr
 		}
 	}
 }
@@ -290,7 +289,7 @@ func (m *Machine) listed() bool {
 }
 
 func (m *Machine) answered(s *seed) bool {
-	return s.id != 0 && (s.id == m.self.ID || m.isUp(s.id))
+	return s.id == m.self.ID || m.isUp(s.id)
 }
 
 // lists reports whether this node lists just these seeds.
@@ -309,25 +308,22 @@ func (m *Machine) disagreement() {
 		if !s.known || s.id == m.self.ID || !m.answered(s) {
 			continue
 		}
-		if slices.ContainsFunc(m.targets, func(t target) bool { return t.id == s.id && t.mesh != 0 }) {
+		if slices.ContainsFunc(m.targets, func(t target) bool { return t.id == s.id }) {
 			continue // it is in a mesh by now, and the mesh's parameters count
 		}
 		c := s.card
-		if !m.lists(c.seeds) {
-			m.fail(fmt.Errorf("%w: founders must list the same seeds: node %q lists %q, node %q at %s lists %q",
-				fault.ErrInvalidOption, m.self.Name, m.card.seeds, c.name, s.addr, c.seeds))
-			return
-		}
 		err := m.cfg.Wants.agrees(m.self.Name, c.wants, fmt.Sprintf("node %q", c.name))
 		if err == nil {
 			err = c.wants.agrees(c.name, m.cfg.Wants, fmt.Sprintf("node %q", m.self.Name))
 		}
-		if err == nil && c.name == m.self.Name {
-			err = fmt.Errorf("%w: %q, by the founder at %s", fault.ErrNameTaken, c.name, s.addr)
-		}
-		if err != nil {
+		switch {
+		case !m.lists(c.seeds):
+			m.fail(fmt.Errorf("%w: founders must list the same seeds: node %q lists %q, node %q at %s lists %q",
+				fault.ErrInvalidOption, m.self.Name, m.card.seeds, c.name, s.addr, c.seeds))
+		case err != nil:
 			m.fail(err)
-			return
+		case c.name == m.self.Name:
+			m.fail(fmt.Errorf("%w: %q, by the founder at %s", fault.ErrNameTaken, c.name, s.addr))
 		}
 	}
 }
@@ -341,20 +337,20 @@ func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 	}
 	var cards []card
 	var names []string
-	missing := 0
+	agree := 0
 	quiet := m.start
 	for i, s := range m.seeds {
 		if !m.answered(&s) || !s.known || !s.reached || s.rival != 0 || !m.lists(s.card.seeds) {
-			missing++
 			continue
 		}
+		agree++
 		quiet = max(quiet, s.since)
 		if !slices.ContainsFunc(m.seeds[:i], func(o seed) bool { return o.id == s.id }) {
 			cards = append(cards, s.card)
 			names = append(names, s.card.name)
 		}
 	}
-	if missing > 0 && !m.enough(len(m.seeds)-missing) {
+	if !m.enough(agree) {
 		return false, seam.Never
 	}
 	slices.Sort(names)

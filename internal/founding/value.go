@@ -1,6 +1,7 @@
 package founding
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -131,25 +132,17 @@ func params(cards []card) (Params, error) {
 			}
 		}
 		w := c.wants
-		p.MeshName = either(p.MeshName, w.MeshName)
-		p.Shards = either(p.Shards, w.Shards)
-		p.Replicas = either(p.Replicas, w.Replicas)
-		p.MaxTTL = either(p.MaxTTL, w.MaxTTL)
-		longest = max(longest, either(w.LeaseTTL, DefaultLeaseTTL))
+		p.MeshName = cmp.Or(p.MeshName, w.MeshName)
+		p.Shards = cmp.Or(p.Shards, w.Shards)
+		p.Replicas = cmp.Or(p.Replicas, w.Replicas)
+		p.MaxTTL = cmp.Or(p.MaxTTL, w.MaxTTL)
+		longest = max(longest, cmp.Or(w.LeaseTTL, DefaultLeaseTTL))
 	}
-	p.MeshName = either(p.MeshName, DefaultMeshName)
-	p.Shards = either(p.Shards, DefaultShards)
-	p.Replicas = either(p.Replicas, DefaultReplicas)
-	p.MaxTTL = either(p.MaxTTL, longest)
+	p.MeshName = cmp.Or(p.MeshName, DefaultMeshName)
+	p.Shards = cmp.Or(p.Shards, DefaultShards)
+	p.Replicas = cmp.Or(p.Replicas, DefaultReplicas)
+	p.MaxTTL = cmp.Or(p.MaxTTL, longest)
 	return p, nil
-}
-
-func either[T comparable](a, b T) T {
-	var zero T
-	if a != zero {
-		return a
-	}
-	return b
 }
 
 // CheckHello tells whether two nodes may talk at all: it returns an error that wraps
@@ -180,11 +173,8 @@ func normalise(seeds []string) []string {
 // allLoopback reports whether every seed is an address of this very machine.
 func allLoopback(seeds []string) bool {
 	return !slices.ContainsFunc(seeds, func(s string) bool {
-		i := strings.LastIndexByte(s, ':')
-		if i < 0 {
-			return true
-		}
-		host := strings.TrimSuffix(strings.TrimPrefix(s[:i], "["), "]")
+		host := s[:max(0, strings.LastIndexByte(s, ':'))]
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 		if host == "localhost" {
 			return false
 		}
