@@ -39,8 +39,12 @@ func value(epoch uint64, ids ...transport.ID) Mesh {
 }
 
 // listener returns bob, who is connected to ann and eve.
-func listener(wants Options) *Machine {
-	m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Seeds: trio, Wants: wants})
+func listener(wants Options) *Machine { return listening(Config{Wants: wants}) }
+
+// listening is the same with more of a configuration.
+func listening(cfg Config) *Machine {
+	cfg.Self, cfg.Seeds = Member{ID: bob, Name: "bob", Addr: trio[1], Zone: "west"}, trio
+	m := New(cfg)
 	m.Start(0, nil)
 	m.Dialed(0, trio[1], transport.Hello{ID: bob}, nil, nil)
 	for i, id := range []transport.ID{ann, bob, eve} {
@@ -50,6 +54,27 @@ func listener(wants Options) *Machine {
 		}
 	}
 	return m
+}
+
+// told is what a node at addr tells of itself.
+func told(name, addr string) answer {
+	return answer{card: card{name: name, addr: addr, zone: "of " + name, seeds: trio}}
+}
+
+// founder is a listener whom ann and eve have told of themselves: it founds when it has listened.
+func founder(cfg Config) *Machine {
+	m := listening(cfg)
+	m.Message(0, ann, told("ann", trio[0]).append(nil), nil)
+	m.Message(0, eve, told("eve", trio[2]).append(nil), nil)
+	return m
+}
+
+// replace lets another node answer at the seed i, which is connected and has not told of itself.
+func replace(m *Machine, now time.Duration, i int, id transport.ID, addr string) {
+	m.Dialed(now, trio[i], transport.Hello{}, errors.New("refused"), nil) // unless it is not dialled
+	m.Tick(now+dialMax, nil)
+	m.Up(now+dialMax, transport.Hello{ID: id, Addr: addr}, nil)
+	m.Dialed(now+dialMax, trio[i], transport.Hello{ID: id, Addr: addr}, nil, nil)
 }
 
 // answers returns what m sends to id among out, asks and joins aside.
@@ -106,6 +131,7 @@ func TestAcceptor(t *testing.T) {
 		{name: "a roster that lacks a seed is none", when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, 0}}}},
 		{name: "a roster without the acceptor is not its business", when: in{ann, prepare{mid, trio, []transport.ID{ann, 9, eve}}}},
 		{name: "a roster without the proposer is none", when: in{ann, prepare{mid, trio, []transport.ID{9, bob, eve}}}},
+		{name: "a roster of more nodes than seeds is none", when: in{ann, prepare{mid, trio, append(slices.Clone(abe), 9)}}},
 		{name: "nobody begins another's ballot", when: in{eve, prepare{mid, trio, abe}}},
 
 		{name: "the promised ballot is accepted", given: []in{begun}, when: first, want: []message{accepted{mid}}},
@@ -115,6 +141,10 @@ func TestAcceptor(t *testing.T) {
 			want: []message{nack{ballot: mid, promised: high, why: "does not accept that any more"}}},
 		{name: "a value of other founders is not accepted", given: []in{begun}, when: in{ann, accept{mid, value(1, ann, bob)}}},
 		{name: "nobody proposes at another's ballot", given: []in{begun}, when: in{eve, accept{mid, value(1, ann, bob, eve)}}},
+		{name: "no value is accepted once a living mesh is known", given: []in{begun, {eve, living{id: 1, name: "m"}}}, when: first,
+			want: []message{nack{ballot: mid, promised: mid, why: "does not accept that any more", hint: trio[2]}}},
+		{name: "what was accepted is confirmed again, whatever is known by now", given: []in{begun, first, {eve, living{id: 1, name: "m"}}},
+			when: first, want: []message{accepted{mid}}},
 		{name: "what was accepted is told", given: []in{begun, first}, when: in{eve, prepare{high, trio, abe}},
 			want: []message{promise{ballot: high, floor: someMesh.Founded + 1<<20, at: mid, value: value(1, ann, bob, eve)}}},
 		{name: "no roster leaves out a founder that is still connected", given: []in{begun, first},
@@ -277,5 +307,144 @@ func TestAProposerAdoptsTheHighest(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What keeps an acceptor from a promise, and what ends that.
+func TestWhatHoldsAPromiseBack(t *testing.T) {
+	const elsewhere = "10.9.9.9:1"
+	moved := func(m *Machine, i int, id transport.ID, name string) {
+		replace(m, late, i, id, elsewhere)
+		if name != "" {
+			m.Message(late, id, told(name, elsewhere).append(nil), nil)
+		}
+	}
+	contested, unreached := "finds two nodes at "+trio[0], "cannot reach "+elsewhere+" at the advertised address"
+	for _, tt := range []struct {
+		name   string
+		before func(m *Machine)
+		roster []transport.ID
+		why    string // none: it promises
+	}{
+		{"two connected nodes answer at a seed", func(m *Machine) { moved(m, 0, ann2, "") }, []transport.ID{ann2, bob, eve}, contested},
+		{"one of the two is gone", func(m *Machine) { moved(m, 0, ann2, ""); m.Down(late, ann, nil) }, []transport.ID{ann2, bob, eve}, ""},
+		{"the other one is gone, and the first is back", func(m *Machine) {
+			moved(m, 0, ann2, "")
+			m.Down(late, ann2, nil)
+			replace(m, late+dialMax, 0, ann, trio[0])
+		}, []transport.ID{ann, bob, eve}, ""},
+		{"a founder advertises an address that was not tried", func(m *Machine) { moved(m, 2, eve2, "eve"); m.Down(late, eve, nil) },
+			[]transport.ID{ann, bob, eve2}, unreached},
+		{"a founder answers where it says", func(m *Machine) {
+			moved(m, 2, eve2, "eve")
+			m.Down(late, eve, nil)
+			m.Dialed(late+dialMax, trio[2], transport.Hello{ID: eve2, Addr: elsewhere}, nil, nil)
+			m.Tick(late+2*dialMax, nil)
+			m.Dialed(late+2*dialMax, elsewhere, transport.Hello{ID: eve2, Addr: elsewhere}, nil, nil)
+		}, []transport.ID{ann, bob, eve2}, ""},
+		{"a founder has not told of itself", func(m *Machine) { moved(m, 2, eve2, ""); m.Down(late, eve, nil) }, []transport.ID{ann, bob, eve2}, ""},
+		{"one has not told of itself, and another is elsewhere", func(m *Machine) {
+			moved(m, 0, ann2, "")
+			moved(m, 2, eve2, "eve")
+			m.Down(late, ann, nil)
+			m.Down(late, eve, nil)
+		}, []transport.ID{ann2, bob, eve2}, unreached},
+		{"who is elsewhere is not among the founders", func(m *Machine) { moved(m, 2, eve2, "eve"); m.Down(late, eve, nil) },
+			[]transport.ID{ann, bob, eve}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := listener(Options{})
+			tt.before(m)
+			at, b := late+3*dialMax, ballot{3, tt.roster[0]}
+			got := answers(t, m.Message(at, b.id, prepare{b, trio, tt.roster}.append(nil), nil), b.id)
+			if len(got) != 1 {
+				t.Fatalf("it answers with %+v", got)
+			}
+			if p, ok := got[0].(promise); ok != (tt.why == "") || ok && p.ballot != b {
+				t.Errorf("it answers with %+v, want a promise: %v", got[0], tt.why == "")
+			}
+			if n, ok := got[0].(nack); ok && n.why != tt.why {
+				t.Errorf("it refuses since it %s, want %q", n.why, tt.why)
+			}
+		})
+	}
+}
+
+// A decision that nobody asked for may be older than a promise: whoever tells of it, if connected,
+// is asked, and answers with what still holds.
+func TestAnOldDecisionIsAskedAbout(t *testing.T) {
+	abe := []transport.ID{ann, bob, eve}
+	for _, tt := range []struct {
+		name string
+		seq  uint64
+		down bool
+		want int
+	}{
+		{"it was told unasked", 0, false, 1},
+		{"it answers an older question", 1, false, 0},
+		{"it was told by somebody who is gone", 0, true, 0},
+	} {
+		m := listener(Options{})
+		m.Message(late, eve, prepare{ballot{3, eve}, trio, abe}.append(nil), nil)
+		if tt.down {
+			m.Down(late, ann, nil)
+		}
+		last, got := m.seq, 0
+		for _, o := range m.Message(late, ann, decide{seq: tt.seq, ballot: ballot{2, ann}, value: value(1, abe...)}.append(nil), nil) {
+			if s, ok := o.(Send); ok && s.To == ann {
+				if msg, _ := decode(s.Body); msg.(ask).seq != last+1 {
+					t.Errorf("%s: it sends %+v, want question %d", tt.name, msg, last+1)
+				}
+				got++
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: %d questions, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// P17: the founding time that an acceptor allows is above its clock, above every token that it knows
+// of, and above what somebody may have granted since who decided what it accepted first.
+func TestTheFoundingTimeThatIsAllowed(t *testing.T) {
+	const start, wall = 7 * time.Second, 1_000_000
+	abe := []transport.ID{ann, bob, eve}
+	other := value(1, abe...)
+	other.MeshID = 5
+	low := func(v Mesh) Mesh { v.Founded = 3 * wall; return v }
+	type accepts struct {
+		at    time.Duration
+		value Mesh
+	}
+	for _, tt := range []struct {
+		name  string
+		wall  int64
+		floor uint64
+		given []accepts
+		want  uint64 // 20 s after late
+	}{
+		{"a clock", wall, 0, nil, wall + uint64((late + 20*time.Second - start).Milliseconds())},
+		{"a clock before 1970", -wall, 0, nil, 1},
+		{"a token", wall, 5 * wall, nil, 5 * wall},
+		{"more than there is", wall, 1 << 62, nil, maxFounded},
+		{"a value", wall, 0, []accepts{{late, low(value(1, abe...))}}, 3*wall + 40_000 + 1<<20},
+		{"a value and another epoch of it", wall, 0, []accepts{{late, low(value(1, abe...))}, {late + 10*time.Second, low(value(2, abe...))}}, 3*wall + 40_000 + 1<<20},
+		{"a value, and then another mesh", wall, 0, []accepts{{late, low(value(1, abe...))}, {late + 10*time.Second, low(other)}}, 3*wall + 20_000 + 1<<20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Seeds: trio, Wall: time.UnixMilli(tt.wall), Floor: tt.floor})
+			m.Start(start, nil)
+			b := ballot{1, ann}
+			for _, g := range tt.given {
+				b.round++
+				m.Message(g.at, ann, prepare{b, trio, abe}.append(nil), nil)
+				m.Message(g.at, ann, accept{b, g.value}.append(nil), nil)
+			}
+			b.round++
+			got := answers(t, m.Message(late+20*time.Second, ann, prepare{b, trio, abe}.append(nil), nil), ann)
+			if len(got) != 1 || got[0].(promise).floor != tt.want {
+				t.Errorf("it promises %+v, want the floor %d", got, tt.want)
+			}
+		})
 	}
 }
