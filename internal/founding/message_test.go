@@ -56,6 +56,14 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 				t.Errorf("%T cut to %d of %d bytes: %v", m, i, len(b), err)
 			}
 		}
+		// So is one that says that it has a field more or less than it has.
+		for _, d := range []byte{1, 0xff} {
+			other := bytes.Clone(b)
+			other[0] += d
+			if _, err := decode(other); !errors.Is(err, wire.ErrMalformed) {
+				t.Errorf("%T of %d fields: %v", m, other[0]&0x0f-1, err)
+			}
+		}
 	}
 }
 

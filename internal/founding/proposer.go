@@ -121,7 +121,7 @@ func (m *Machine) ballot(now time.Duration) {
 		p.pause(now + resend)
 		return
 	}
-	p.running, p.armed, p.chosen, p.halt = true, false, false, ""
+	p.running, p.chosen, p.halt = true, false, ""
 	p.ballot = ballot{round: max(m.acceptor.promised.round, p.seen) + 1, id: m.self.ID}
 	p.roster = roster
 	p.voters = nil
@@ -202,7 +202,8 @@ func (m *Machine) choose(now time.Duration) {
 		return
 	}
 	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
-	last, floor := promise{}, uint64(0)
+	var last promise
+	var floor uint64
 	for _, pr := range promises {
 		floor = max(floor, pr.floor)
 		if m.less(last.at, pr.at) {

@@ -127,7 +127,6 @@ func (m *Machine) seedDialed(now time.Duration, addr string, peer transport.Hell
 			if s.id != m.self.ID {
 				s.id, s.since, s.known, s.card, s.reached = m.self.ID, now, true, m.card, true
 			}
-			s.err = ""
 		case err != nil:
 			s.err = err.Error()
 			if refused != nil {
@@ -330,7 +329,8 @@ func (m *Machine) disagreement() {
 
 // ready reports whether this node may propose now, and if not, when that may change
 // by itself. It may if every listed seed is connected, agrees, has been there for
-// long enough for a living mesh to reach it, and none has.
+// long enough for a living mesh to reach it, and none has. Of those that are connected,
+// all list the same seeds: see disagreement.
 func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 	if !m.listed() || m.living() {
 		return false, seam.Never
@@ -340,7 +340,7 @@ func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 	agree := 0
 	quiet := m.start
 	for i, s := range m.seeds {
-		if !m.answered(&s) || !s.known || !s.reached || s.rival != 0 || !m.lists(s.card.seeds) {
+		if !m.answered(&s) || !s.known || !s.reached || s.rival != 0 {
 			continue
 		}
 		agree++

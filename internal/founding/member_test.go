@@ -1,0 +1,446 @@
+package founding
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// A member, those who look for a mesh, and those who want to be let in.
+
+// What a member answers. Eve may not know of the mesh yet; she does when she says so of this mesh, and
+// not of another one.
+func TestWhatAMemberAnswers(t *testing.T) {
+	v := joinable(t).mesh
+	decided, at := ballot{1, ann}, late+tellEvery/2
+	epoch, foreign := v, v
+	epoch.Epoch++
+	foreign.MeshID++
+	card := card{name: "jo", addr: "10.0.0.50:1"}
+	for _, tt := range []struct {
+		name string
+		from transport.ID
+		msg  message
+		want []message
+		told bool
+	}{
+		{"a founder asks", eve, ask{seq: 5}, []message{decide{5, decided, v}}, false},
+		{"anybody else asks", joiner, ask{seq: 5}, []message{living{5, v.MeshID, "blue"}}, false},
+		{"a founder begins a ballot", eve, prepare{ballot{9, eve}, trio, abe}, []message{decide{0, decided, v}}, false},
+		{"anybody else begins one", joiner, prepare{ballot{9, joiner}, trio, abe}, []message{living{0, v.MeshID, "blue"}}, false},
+		{"a founder proposes", eve, accept{ballot{9, eve}, v}, []message{decide{0, decided, v}}, false},
+		{"anybody else proposes", joiner, accept{ballot{9, joiner}, v}, []message{living{0, v.MeshID, "blue"}}, false},
+		{"a founder knows of the decision", eve, decide{0, decided, v}, []message{known{v.MeshID, v.Epoch}}, true},
+		{"a founder knows of another epoch", eve, decide{0, decided, epoch}, nil, false},
+		{"a founder knows of another mesh", eve, decide{0, decided, foreign}, nil, false},
+		{"a founder is in the mesh", eve, known{v.MeshID, v.Epoch}, nil, true},
+		{"a founder is in another epoch", eve, known{v.MeshID, v.Epoch + 1}, nil, false},
+		{"a founder is in another mesh", eve, known{v.MeshID + 1, v.Epoch}, nil, false},
+		{"a founder wants to join", eve, join{card}, []message{decide{0, decided, v}}, false},
+		{"a promise comes late", eve, promise{ballot: ballot{9, bob}}, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := joinable(t)
+			out := m.Message(at, tt.from, tt.msg.append(nil), nil)
+			if got := answers(t, out, tt.from); !reflect.DeepEqual(got, tt.want) || len(dials(out)) > 0 {
+				t.Errorf("it answers with %+v, want %+v", got, tt.want)
+			}
+			if told := len(m.untold) == 0; told != tt.told {
+				t.Errorf("eve knows of the mesh: %v, want %v", told, tt.told)
+			}
+		})
+	}
+	t.Run("what cannot be read", func(t *testing.T) {
+		out := joinable(t).Message(at, eve, []byte{0xc1}, nil)
+		if want := []Output{Drop{Peer: eve, Err: out[0].(Drop).Err}}; !reflect.DeepEqual(out, want) || out[0].(Drop).Err == nil {
+			t.Errorf("it answers with %v, want %v", out, want)
+		}
+	})
+}
+
+// A founder that may not know of the mesh is told when it connects and every second, and looked for,
+// until it knows: for half a minute at its address, and after that while it is connected.
+func TestAFounderIsTold(t *testing.T) {
+	m := joinable(t)
+	decided := sending{0, eve, decide{0, ballot{1, ann}, m.mesh}}
+	told := func(out []Output) int {
+		n := 0
+		for _, s := range sendings(t, 0, out) {
+			if reflect.DeepEqual(s, decided) {
+				n++
+			}
+		}
+		return n
+	}
+	check := func(what string, out []Output, tells, looks int) {
+		t.Helper()
+		if got := len(dials(out)); told(out) != tells || got != looks || len(sendings(t, 0, out)) != tells {
+			t.Errorf("%s: it tells %d times, and looks %d times: %v", what, told(out), got, out)
+		}
+	}
+	refuse := func(now time.Duration) { m.Dialed(now, trio[2], transport.Hello{}, errors.New("refused"), nil) }
+	now := late + tellEvery/2
+	refuse(now)
+	check("not yet", m.Tick(now, nil), 0, 0)
+	check("somebody else connects", m.Up(now, transport.Hello{ID: 9}, nil), 0, 0)
+	m.Down(now, eve, nil)
+	now = late + tellEvery
+	check("it is gone", m.Tick(now, nil), 0, 1)
+	refuse(now)
+	now += tellEvery / 2
+	check("it connects", m.Up(now, transport.Hello{ID: eve}, nil), 1, 1)
+	refuse(now)
+	if m.Deadline() != now+tellEvery {
+		t.Errorf("it wants to be called at %v, want %v", m.Deadline(), now+tellEvery)
+	}
+	now = late + tellFor + tellEvery
+	check("its time is over", m.Tick(now, nil), 1, 0)
+	check("the next time", m.Tick(now+tellEvery, nil), 1, 0)
+	if got := m.Deadline(); got != now+2*tellEvery {
+		t.Errorf("it wants to be called at %v, want %v", got, now+2*tellEvery)
+	}
+	m.Down(now+tellEvery, eve, nil)
+	if got := m.Deadline(); got != seam.Never {
+		t.Errorf("nobody is to be told, and it wants to be called at %v", got)
+	}
+
+	// A founder without an address is told, and looked for nowhere.
+	m = listener(Options{})
+	out := m.Message(late, ann, decide{ballot: ballot{1, ann}, value: value(1, abe...)}.append(nil), nil)
+	if got := dials(out); slices.Contains(got, "") {
+		t.Errorf("it dials %q", got)
+	}
+}
+
+// A founder is dead when another node than this one answers at its address.
+func TestAFounderWasReplaced(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		addr string
+		peer transport.Hello
+		err  error
+		told bool
+	}{
+		{"its successor answers", trio[2], transport.Hello{ID: eve2}, nil, true},
+		{"it answers", trio[2], transport.Hello{ID: eve}, nil, false},
+		{"this node answers", trio[2], transport.Hello{ID: bob}, nil, false},
+		{"this node answers, as an error", trio[2], transport.Hello{ID: bob}, transport.ErrSelf, false},
+		{"nobody answers", trio[2], transport.Hello{}, errors.New("refused"), false},
+		{"another founder's successor answers", trio[0], transport.Hello{ID: ann2}, nil, false},
+	} {
+		m := joinable(t)
+		m.join(late, joiner, card{}) // has nothing to do with it
+		m.dial(late, tt.addr)
+		m.Dialed(late, tt.addr, tt.peer, tt.err, nil)
+		if told := len(m.untold) == 0; told != tt.told {
+			t.Errorf("%s: eve need not be told: %v, want %v", tt.name, told, tt.told)
+		}
+	}
+}
+
+// P30, P31: who is let in. The joiner is jo, at her address; each step is a dial's outcome.
+func TestAdmission(t *testing.T) {
+	const addr, rivals = "10.0.0.50:1", "10.0.0.60:1"
+	rival := Member{ID: 60, Name: "jo", Addr: rivals}
+	self := transport.Hello{ID: joiner, Name: "jo", Addr: addr}
+	no := errors.New("refused")
+	type step struct {
+		addr string
+		peer transport.Hello
+		err  error
+	}
+	home := step{addr, self, nil}
+	for _, tt := range []struct {
+		name  string
+		as    string // her name; jo if none
+		named Member // whom gossip names
+		given func(m *Machine)
+		steps []step
+		dials []string // all of them
+		want  string   // welcome, a refusal, or nothing
+	}{
+		{name: "she answers", steps: []step{home}, dials: []string{addr}, want: "welcome"},
+		{name: "nobody answers", steps: []step{{addr, transport.Hello{}, no}}, dials: []string{addr},
+			want: `mesh: not reachable at the advertised address: node "jo" at 10.0.0.50:1: refused`},
+		{name: "another node answers", steps: []step{{addr, transport.Hello{ID: 9, Name: "joe"}, nil}}, dials: []string{addr},
+			want: `mesh: not reachable at the advertised address: node "jo" at 10.0.0.50:1: node "joe" (0000000000000009) answers there, not 0000000000000032`},
+		{name: "somebody else was dialled", steps: []step{{"10.0.0.1:1", self, nil}}, dials: []string{addr}},
+		{name: "she is called as this node is", as: "bob", steps: []step{home}, dials: []string{addr},
+			want: `mesh: name taken by a living node: "bob", by the node at 10.0.0.2:1`},
+		{name: "somebody bears her name", named: rival, steps: []step{home}, dials: []string{addr, rivals}},
+		{name: "and answers", named: rival, steps: []step{home, {rivals, transport.Hello{ID: 60}, nil}}, dials: []string{addr, rivals},
+			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.60:1`},
+		{name: "and does not answer", named: rival, steps: []step{home, {rivals, transport.Hello{}, no}}, dials: []string{addr, rivals}, want: "welcome"},
+		{name: "and refuses", named: rival, steps: []step{home, {rivals, transport.Hello{ID: 60}, no}}, dials: []string{addr, rivals}, want: "welcome"},
+		{name: "and another node answers there", named: rival, steps: []step{home, {rivals, transport.Hello{ID: 9}, nil}}, dials: []string{addr, rivals}, want: "welcome"},
+		{name: "and she answers again", named: rival, steps: []step{home, {addr, self, nil}}, dials: []string{addr, rivals}},
+		{name: "the bearer of her name was where she is", named: Member{ID: 60, Name: "jo", Addr: addr}, steps: []step{home}, dials: []string{addr}, want: "welcome"},
+		{name: "gossip names this node", named: Member{ID: bob, Name: "jo", Addr: addr}, steps: []step{home}, dials: []string{addr},
+			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.50:1`},
+		{name: "somebody of her name was let in just now", given: func(m *Machine) {
+			m.Message(late, 60, join{card{name: "jo", addr: rivals}}.append(nil), nil)
+			m.Dialed(late, rivals, transport.Hello{ID: 60}, nil, nil)
+		}, steps: []step{home, {rivals, transport.Hello{ID: 60}, nil}}, dials: []string{addr, rivals},
+			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.60:1`},
+		{name: "somebody of her name asks, too", given: func(m *Machine) {
+			m.Message(late, 60, join{card{name: "jo", addr: rivals}}.append(nil), nil)
+		}, steps: []step{home}, dials: []string{addr}, want: "welcome"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := joinable(t)
+			m.told(eve)
+			m.cfg.Named = func(name string, except transport.ID) (Member, bool) {
+				return tt.named, tt.named.ID != 0 && except == joiner && name == "jo"
+			}
+			if tt.given != nil {
+				tt.given(m)
+			}
+			name := "jo"
+			if tt.as != "" {
+				name = tt.as
+			}
+			ask := join{card{name: name, addr: addr}}.append(nil)
+			now := late + time.Second
+			out := m.Message(now, joiner, ask, nil)
+			if got := m.Message(now, joiner, ask, nil); len(got) > 0 {
+				t.Errorf("asked again, it does %v", got)
+			}
+			for _, s := range tt.steps {
+				now += time.Second
+				m.dial(now, s.addr) // for who else needs to know
+				out = append(out, m.Dialed(now, s.addr, s.peer, s.err, nil)...)
+			}
+			looks := slices.DeleteFunc(dials(out), func(a string) bool { return a != addr && a != rivals })
+			slices.Sort(looks) // some are repeated for who else needs to know
+			if looks = slices.Compact(looks); !slices.Equal(looks, tt.dials) {
+				t.Errorf("it dials %v, want %v", looks, tt.dials)
+			}
+			got := ""
+			for _, msg := range answers(t, out, joiner) {
+				switch msg := msg.(type) {
+				case welcome:
+					got += "welcome"
+				case refuse:
+					got += msg.text
+				}
+			}
+			if got != tt.want {
+				t.Errorf("it answers with %q, want %q", got, tt.want)
+			}
+			// Who was turned down may ask again at once, and who was let in is let in again.
+			if tt.want == "" {
+				return
+			}
+			out = m.Message(now, joiner, ask, nil)
+			if again := slices.Contains(dials(out), addr); again != (tt.want != "welcome") && len(m.dials) == 0 {
+				t.Errorf("asked again, it does %v", out)
+			}
+			if again := answers(t, out, joiner); len(again) != 0 != (tt.want == "welcome") {
+				t.Errorf("asked again, it answers with %+v", again)
+			}
+		})
+	}
+}
+
+// A joiner is told of the members, of at most so many as a message may carry; without gossip, of the
+// founders. A client is let in without a look, and nobody else.
+func TestAWelcome(t *testing.T) {
+	many := make([]Member, maxMembers+1)
+	for i := range many {
+		many[i] = Member{ID: transport.ID(i + 1), Name: fmt.Sprint(i)}
+	}
+	for _, tt := range []struct {
+		members func() []Member
+		want    func(v Mesh) []Member
+	}{
+		{nil, func(v Mesh) []Member { return v.Roster }},
+		{func() []Member { return many[:2] }, func(Mesh) []Member { return many[:2] }},
+		{func() []Member { return many }, func(Mesh) []Member { return many[:maxMembers] }},
+	} {
+		m := joinable(t)
+		m.told(eve)
+		m.cfg.Members = tt.members
+		out := m.Message(late, joiner, join{card{name: "bob"}}.append(nil), nil)
+		got := answers(t, out, joiner)
+		if want := (welcome{m.mesh, tt.want(m.mesh)}); len(got) != 1 || !reflect.DeepEqual(got[0], want) || len(dials(out)) > 0 {
+			t.Errorf("a client is told %+v, want %+v", out, want)
+		}
+	}
+}
+
+// Who is refused is told why in a word and in a text, and nothing else is done for it.
+func TestARefusal(t *testing.T) {
+	long := strings.Repeat("x", maxString)
+	longs := make([]string, maxSeeds)
+	for i := range longs {
+		longs[i] = long
+	}
+	for _, tt := range []struct {
+		name string
+		card card
+		busy bool
+		want refusal
+		says string
+	}{
+		{"a mesh of another name", card{name: "jo", addr: "jo:1", wants: Options{MeshName: "red"}}, false, refusedForeign,
+			`mesh: foreign mesh: node "jo" asks for the mesh name "red", mesh "blue" has "blue"`},
+		{"other shards", card{name: "jo", addr: "jo:1", wants: Options{Shards: 8}}, false, refusedOption,
+			`mesh: invalid option: node "jo" asks for WithShards 8, mesh "blue" has 64`},
+		{"a founder is not told yet", card{name: "jo", addr: "jo:1"}, true, refusedForNow,
+			`the founder "0000000000000003" at 10.0.0.3:1 does not know of the mesh yet`},
+		{"a client, and a founder is not told yet", card{name: "jo"}, true, refusedForNow,
+			`the founder "0000000000000003" at 10.0.0.3:1 does not know of the mesh yet`},
+		{"a text that is too long", card{name: strings.Repeat("\x01", maxString), addr: "jo:1", wants: Options{MeshName: strings.Repeat("\x01", maxString)}}, false, refusedForeign,
+			fmt.Sprintf(`mesh: foreign mesh: node %q asks for the mesh name`, strings.Repeat("\x01", maxString))[:maxText]},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := joinable(t)
+			if !tt.busy {
+				m.told(eve)
+			}
+			got := sendings(t, late, m.Message(late, joiner, join{tt.card}.append(nil), nil))
+			if want := []sending{{late, joiner, refuse{tt.want, tt.says}}}; !reflect.DeepEqual(got, want) {
+				t.Errorf("it answers with %+v, want %+v", got, want)
+			}
+			if len(m.admissions) > 0 {
+				t.Errorf("it goes on with %+v", m.admissions)
+			}
+		})
+	}
+}
+
+// Of a name's two bearers the first is dialled after the joiner was. An outcome of before does not
+// count, each step has its own time, and the earliest one is when the machine wants to be called.
+func TestTheTimesOfALookForARival(t *testing.T) {
+	const addr, rivals = "10.0.0.50:1", "10.0.0.60:1"
+	m := joinable(t)
+	m.told(eve)
+	m.cfg.Named = func(string, transport.ID) (Member, bool) { return Member{ID: 60, Name: "jo", Addr: rivals}, true }
+	m.dial(late, rivals) // somebody else looks there already
+	m.Message(late+1, joiner, join{card{name: "jo", addr: addr}}.append(nil), nil)
+	if got := m.Deadline(); got != late+1+admitIn {
+		t.Errorf("it wants to be called at %v, want %v", got, late+1+admitIn)
+	}
+	m.Message(late+2, 51, join{card{name: "zoe", addr: "10.0.0.51:1"}}.append(nil), nil)
+	if got := m.Deadline(); got != late+1+admitIn {
+		t.Errorf("with two joiners it wants to be called at %v, want %v", got, late+1+admitIn)
+	}
+	out := m.Dialed(late+3, addr, transport.Hello{ID: joiner}, nil, nil)
+	if len(out) > 0 {
+		t.Errorf("the joiner is there, and it gives %v", out)
+	}
+	out = m.Dialed(late+4, rivals, transport.Hello{ID: 60}, nil, nil)
+	if !reflect.DeepEqual(out, []Output{Dial{rivals}}) {
+		t.Errorf("an older look at the rival brings %v, want another look", out)
+	}
+	m.Dialed(late+4, "10.0.0.51:1", transport.Hello{}, errors.New("refused"), nil)
+	if got := m.Deadline(); got != late+3+admitIn {
+		t.Errorf("it wants to be called at %v, want %v", got, late+3+admitIn)
+	}
+	if got := m.Tick(late+3+admitIn-1, nil); len(got) > 0 {
+		t.Errorf("before the rival's time is over it gives %v", got)
+	}
+	got := answers(t, m.Tick(late+3+admitIn, nil), joiner)
+	if want := []message{welcome{m.mesh, m.mesh.Roster}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("when the rival's time is over it answers with %+v", got)
+	}
+}
+
+// An attempt that began before somebody asked to be let in says nothing of it.
+func TestALookFromBefore(t *testing.T) {
+	const addr = "10.0.0.50:1"
+	m := joinable(t)
+	m.told(eve)
+	m.dial(late, addr)
+	m.Message(late+1, joiner, join{card{name: "jo", addr: addr}}.append(nil), nil)
+	out := m.Dialed(late+2, addr, transport.Hello{ID: 9}, nil, nil)
+	if !reflect.DeepEqual(out, []Output{Dial{addr}}) {
+		t.Errorf("a look from before brings %v, want another look", out)
+	}
+	if got := answers(t, m.Dialed(late+3, addr, transport.Hello{ID: joiner}, nil, nil), joiner); len(got) != 1 {
+		t.Errorf("she answers, and is told %+v", got)
+	}
+}
+
+// P28: a mesh of one gives way to a mesh that lists its address, if that is what it is itself, and once.
+func TestWhoGivesWay(t *testing.T) {
+	peer := transport.Hello{ID: stranger, Name: "someone", Addr: "10.0.0.77:1", MeshID: 1, MeshName: "blue"}
+	lets := func(addr string) func(m *Machine) {
+		return func(m *Machine) {
+			m.Message(late, joiner, join{card{name: "jo", addr: addr}}.append(nil), nil)
+			if addr != "" {
+				m.Dialed(late, addr, transport.Hello{ID: joiner}, nil, nil)
+			}
+		}
+	}
+	with := func(change func(h *transport.Hello)) transport.Hello {
+		h := peer
+		change(&h)
+		return h
+	}
+	for _, tt := range []struct {
+		name  string
+		wants string
+		given func(m *Machine)
+		peer  transport.Hello
+		want  bool
+	}{
+		{"a member of another mesh", "", nil, peer, true},
+		{"a member of the mesh that was asked for", "blue", nil, peer, true},
+		{"a member of a mesh that was not asked for", "red", nil, peer, false},
+		{"a node that looks for a mesh", "", nil, with(func(h *transport.Hello) { h.MeshID = 0 }), false},
+		{"a client", "", nil, with(func(h *transport.Hello) { h.Addr = "" }), false},
+		{"a client was let in", "", lets(""), peer, true},
+		{"a node was let in", "", lets("10.0.0.50:1"), peer, false},
+		{"a node was let in, and then a client", "", func(m *Machine) { lets("10.0.0.50:1")(m); lets("")(m) }, peer, false},
+		{"a second one", "", func(m *Machine) { m.Foreign(late, peer, nil) }, peer, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Found: true, Wants: Options{MeshName: tt.wants}})
+			m.Start(0, nil)
+			if tt.given != nil {
+				tt.given(m)
+			}
+			var got []Output
+			for _, o := range m.Foreign(late, tt.peer, nil) {
+				if _, ok := o.(Log); !ok {
+					got = append(got, o)
+				}
+			}
+			var want []Output
+			if tt.want {
+				want = []Output{Disband{tt.peer}}
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("it does %+v, want %+v", got, want)
+			}
+			if tt.want && (m.Deadline() != seam.Never || len(m.Message(late, joiner, ask{seq: 1}.append(nil), nil)) > 0) {
+				t.Error("it goes on after its end")
+			}
+		})
+	}
+	t.Run("the mesh itself", func(t *testing.T) {
+		m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Found: true})
+		m.Start(0, nil)
+		if out := m.Foreign(late, with(func(h *transport.Hello) { h.MeshID = m.mesh.MeshID }), nil); len(out) > 0 {
+			t.Errorf("it does %v", out)
+		}
+	})
+	t.Run("a mesh that seeds founded", func(t *testing.T) {
+		if out := joinable(t).Foreign(late, peer, nil); len(out) > 0 {
+			t.Errorf("it does %v", out)
+		}
+	})
+	t.Run("a node that looks for a mesh itself", func(t *testing.T) {
+		if out := listener(Options{}).Foreign(dialMin-1, peer, nil); len(out) > 0 {
+			t.Errorf("it does %v", out)
+		}
+	})
+}
