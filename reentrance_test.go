@@ -93,6 +93,27 @@ func TestReentrance(t *testing.T) {
 	}
 }
 
+// Promise: P37: a context knows all that is held of what it was made of, also what is below a
+// lock that was given back.
+func TestAContextKnowsWhatIsBelow(t *testing.T) {
+	ctx := context.Background()
+	for released := range 3 {
+		s, _ := newFakeSession(t)
+		a := mustLock(t, s, ctx, "0")
+		b := mustLock(t, s, a.Context(), "1")
+		c := mustLock(t, s, b.Context(), "2")
+		if err := []*Lock{a, b, c}[released].Unlock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		in := context.WithoutCancel(c.WithContext(context.WithoutCancel(b.Context())))
+		for i, key := range []string{"0", "1", "2"} {
+			if _, err := s.TryLock(in, key); errors.Is(err, ErrSelfDeadlock) != (i != released) {
+				t.Errorf("%d was given back: TryLock of %q with the context of all = %v", released, key, err)
+			}
+		}
+	}
+}
+
 func TestTheLastUnlockReleases(t *testing.T) {
 	for name, innerFirst := range map[string]bool{"inside out": true, "outside in": false} {
 		t.Run(name, func(t *testing.T) {

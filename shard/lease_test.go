@@ -448,6 +448,29 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 	}
 }
 
+// Promise: G5, P5: a session's silence is logged each time, however often it spoke again in the
+// same reign.
+func TestSilenceIsLoggedEachTime(t *testing.T) {
+	w, leader := led(t)
+	a, raw := ask(1, "k")
+	if err := leader.Submit(w.now, a, raw); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		w.run(t, int(ttl*3/5/TickInterval))
+		if silent := leader.Table().Leases()[0].Silent; silent < ttl/2 {
+			t.Errorf("%v of silence number %d are logged, after %v", silent, n, ttl*3/5)
+		}
+		if err := leader.Renew(w.now, Renewal{Session: a.Session, Ref: 1}); err != nil {
+			t.Fatal(err)
+		}
+		w.run(t, HeartbeatTicks)
+		if silent := leader.Table().Leases()[0].Silent; silent != 0 {
+			t.Errorf("%v of silence number %d are logged still, and the session has spoken", silent, n)
+		}
+	}
+}
+
 // Promise: G5, P5: a new leader starts the sessions whose silence was logged where that says, and all
 // others afresh; only the former are acknowledged by a log entry.
 func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {

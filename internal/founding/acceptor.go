@@ -93,9 +93,11 @@ func (m *Machine) unreached(roster []transport.ID) string {
 	return ""
 }
 
-// vow promises b.
+// vow promises b. A ballot of this node's own, if it is another one, ends with that: nothing
+// may be decided by it any more.
 func (m *Machine) vow(b ballot, roster []transport.ID) {
 	a := &m.acceptor
+	m.proposer.running = m.proposer.running && m.proposer.ballot == b
 	a.promised, a.roster = b, slices.Clone(roster)
 	a.fresh = m.seq + 1
 }

@@ -215,7 +215,11 @@ func (m *Machine) choose(now time.Duration) {
 	}
 	switch value := last.value; {
 	case last.at == (ballot{}):
-		ps, _ := params(cards) // they contradict one another nowhere, or the ballot had not begun
+		ps, err := params(cards)
+		if err != nil {
+			p.pause(now + resend) // ready looked at fewer cards than there are voters
+			return
+		}
 		p.value = Mesh{
 			MeshID: m.newMeshID(), Epoch: 1, Params: ps, Founded: floor,
 			Grace: !allLoopback(m.card.seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
