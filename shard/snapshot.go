@@ -242,7 +242,7 @@ func (rs *Restore) read() {
 			rs.err = err
 		}
 	}
-	if rs.ended && len(rs.rest) > 0 && rs.err == nil {
+	if len(rs.rest) > 0 && rs.err == nil { // something behind the end
 		rs.err = wire.ErrMalformed
 	}
 }
