@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -766,5 +767,136 @@ func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 		if pause := handed[i+1] - handed[i]; pause < firstBackoff || pause > firstBackoff+placeEvery*TickInterval {
 			t.Errorf("it tries again after %v, want %v", pause, firstBackoff)
 		}
+	}
+}
+
+// Promise: G6, P19 and P22: a leader hands over at once to a voter, in the term in which that said that
+// it would lead, and not while the voters change.
+func TestWhenTheOfficeIsHandedOver(t *testing.T) {
+	nothing := func(*trio, *Replica) {}
+	tests := []struct {
+		name     string
+		node     uint64
+		term     uint64 // beyond the present one
+		from     uint64 // who is told to; the first replica leads
+		before   func(w *trio, leader *Replica)
+		handsTo  uint64
+		stillIts bool // the first replica serves on
+	}{
+		{"to a voter", 102, 0, 1, nothing, 102, false},
+		{"to another one", 103, 0, 1, nothing, 103, false},
+		{"to a learner", 104, 0, 1, nothing, 0, true},
+		{"to a stranger", 109, 0, 1, nothing, 0, true},
+		{"what was said in an earlier term", 102, ^uint64(0), 1, nothing, 0, true},
+		{"by a follower", 103, 0, 2, nothing, 0, true},
+		{"while the voters change", 102, 0, 1, func(_ *trio, r *Replica) { r.conf.VotersOutgoing = []uint64{1, 2, 3} }, 0, true},
+		{"by one that has stopped", 102, 0, 1, func(_ *trio, r *Replica) { r.Fail(errors.New("a panic")) }, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.add(1)
+			leader.addLearner(w.replicas[3].cfg.Self)
+			w.run(t, 2*HeartbeatTicks)
+			handsTo := uint64(0)
+			for _, r := range w.replicas {
+				r.cfg.Watch.HandsOver = func(node uint64) { handsTo = node }
+			}
+			tt.before(w, leader)
+			w.replicas[tt.from-1].Handover(w.now, tt.node, leader.Term()+tt.term)
+			w.settle(t) // without a tick
+			if handsTo != tt.handsTo || leader.Serving() != tt.stillIts {
+				t.Errorf("it hands over to %d, want %d; the first replica serves: %v", handsTo, tt.handsTo, leader.Serving())
+			}
+			if tt.handsTo != 0 && !w.replicas[tt.handsTo-101].Serving() {
+				t.Error("nobody serves in its place")
+			}
+		})
+	}
+}
+
+// Promise: G6, P30: a shard is at rest, which is what Join and Leave of others wait for, if it has all
+// replicas that the ring wants, and each of them is there, answers, has a table like the leader's, and
+// knows who the replicas are.
+func TestWhenAShardIsAtRest(t *testing.T) {
+	nothing := func(*testing.T, *trio, *Replica) {}
+	tests := []struct {
+		name string
+		then func(t *testing.T, w *trio, leader *Replica)
+		want bool
+	}{
+		{"three voters and a learner", nothing, true},
+		{"the leader leads no more", func(_ *testing.T, w *trio, r *Replica) {
+			r.Handover(w.now, 102, r.Term())
+		}, false},
+		{"the voters change", func(_ *testing.T, _ *trio, r *Replica) { r.conf.VotersOutgoing = []uint64{1, 2, 3} }, false},
+		{"a replica is being added", func(_ *testing.T, w *trio, r *Replica) {
+			w.loses = func(f Frame) bool { return f.From == 1 && len(f.Message.Entries) > 0 }
+			r.addLearner(Peer{Node: 105, Name: "n5", Addr: "n5:1"})
+		}, false},
+		{"nobody knows what the ring wants", func(_ *testing.T, _ *trio, r *Replica) { r.SetWish(Wish{}) }, false},
+		{"the ring wants one replica more", func(_ *testing.T, _ *trio, r *Replica) {
+			r.wish.Nodes = append(r.wish.Nodes, Peer{Node: 105}, Peer{Node: 106})
+			r.conf.Voters = []uint64{1, 2, 3, 4, 5} // of six, with the learner
+			r.conf.Learners = nil
+		}, false},
+		{"the ring wants more voters", func(_ *testing.T, _ *trio, r *Replica) {
+			r.wish.Nodes = append(r.wish.Nodes, Peer{Node: 105})
+			r.conf.Learners = []uint64{4, 5}
+		}, false},
+		{"the ring wants fewer", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Nodes = r.wish.Nodes[:3] }, true},
+		{"a voter is thought to be silent", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Fates = map[uint64]Fate{102: Doubtful} }, false},
+		{"a learner is", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Fates = map[uint64]Fate{104: Away} }, false},
+		{"the leader's node leaves", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Fates = map[uint64]Fate{101: Departed} }, false},
+		{"nobody knows where a replica lives", func(_ *testing.T, _ *trio, r *Replica) { delete(r.peers, 4) }, false},
+		{"a voter was heard a moment ago", func(t *testing.T, w *trio, r *Replica) {
+			w.cut[3] = true
+			w.run(t, int(answerTime/TickInterval))
+		}, true},
+		{"and longer ago", func(t *testing.T, w *trio, r *Replica) {
+			w.cut[3] = true
+			w.run(t, int(answerTime/TickInterval)+1)
+		}, false},
+		{"a learner was heard longer ago", func(t *testing.T, w *trio, r *Replica) {
+			w.cut[4] = true
+			w.run(t, int(answerTime/TickInterval)+1)
+		}, false},
+		{"a follower may have missed something", func(_ *testing.T, _ *trio, r *Replica) { r.rn.ReportUnreachable(2) }, false},
+		{"the seal is not appended", func(_ *testing.T, _ *trio, r *Replica) { r.reign.seal.index = 0 }, false},
+		{"all have the seal, and no more", func(_ *testing.T, _ *trio, r *Replica) { r.reign.seal.index = r.progress()[2].Match }, true},
+		{"somebody lacks it", func(t *testing.T, w *trio, r *Replica) {
+			w.loses = func(f Frame) bool { return f.To == 3 && len(f.Message.Entries) > 0 }
+			w.work(t, 1)
+			r.reign.seal.index = r.progress()[2].Match
+			if r.progress()[3].Match >= r.reign.seal.index {
+				t.Fatal("all have it")
+			}
+		}, false},
+		{"a voter's table differs", func(_ *testing.T, _ *trio, r *Replica) {
+			r.sums.kept, r.reign.words = []checksum{{8, 1}}, map[uint64]checksum{3: {8, 2}}
+		}, false},
+		{"a voter's table is the same", func(_ *testing.T, _ *trio, r *Replica) {
+			r.sums.kept, r.reign.words = []checksum{{8, 1}}, map[uint64]checksum{3: {8, 1}}
+		}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.add(1)
+			wish := Wish{}
+			for _, r := range w.replicas {
+				wish.Nodes = append(wish.Nodes, r.cfg.Self)
+			}
+			leader.SetWish(wish)
+			w.run(t, 4*placeEvery)
+			if !leader.AtRest() || w.replicas[1].AtRest() {
+				t.Fatalf("at rest, says the leader: %v; and a follower: %v", leader.AtRest(), w.replicas[1].AtRest())
+			}
+			tt.then(t, w, leader)
+			w.settle(t)
+			if got := leader.AtRest(); got != tt.want {
+				t.Errorf("at rest: %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
