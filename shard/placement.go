@@ -827,7 +827,7 @@ func (r *Replica) handOver(progress map[uint64]tracker.Progress) {
 // Handover moves leadership to the voter at node, which said in term that it would lead.
 func (r *Replica) Handover(now time.Duration, node, term uint64) {
 	r.now = now
-	if !r.reign.serving || r.term != term || r.Joint() || r.stopped != nil {
+	if !r.reign.serving || r.term != term || r.Joint() {
 		return
 	}
 	for _, id := range r.conf.Voters {

@@ -92,7 +92,7 @@ const maxResults = 64
 // otherwise an Answer follows, or none if a majority stays silent.
 func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	r.now = now
-	if !r.reign.serving || r.stopped != nil {
+	if !r.reign.serving {
 		return ErrNotServing
 	}
 	orphans, bytes := r.orphans(q)

@@ -472,7 +472,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 // or comes back as Dropped.
 func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 	r.now = now
-	if !r.reign.serving || r.stopped != nil {
+	if !r.reign.serving {
 		return ErrNotServing
 	}
 	id, number := commandOf(cmd)
