@@ -633,3 +633,82 @@ func TestALogKeepsWhatItHolds(t *testing.T) {
 	}
 	runtime.KeepAlive(log)
 }
+
+// Promise: P23 and P41: a replica stops itself at a command that it does not know, and does nothing
+// more: it applies nothing that is behind that, leads no more, and takes nothing from anybody.
+func TestAStoppedReplicaDoesNothingMore(t *testing.T) {
+	w, leader := led(t)
+	a, raw := ask(1, "k")
+	w.run(t, 2*HeartbeatTicks)
+	applied := make(map[uint64]uint64)
+	for _, r := range w.replicas {
+		r.cfg.Watch.Applied = func(index, _ uint64, _ int) { applied[r.ID()] = index }
+	}
+	last := lastIndex(t, leader)
+	w.events = nil
+	leader.reign.batch = forge(nil, wireCheck+1, 1, 1)
+	leader.propose()
+	leader.reign.flying = false // what is behind it is appended at once
+	if err := leader.Submit(w.now, a, raw); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(t)
+	if got := lastIndex(t, leader); got != last+2 {
+		t.Fatalf("%d entries were appended", got-last)
+	}
+	for _, r := range w.replicas {
+		if r.Err() == nil && r == leader || r.Serving() || applied[r.ID()] > last || r.Table().Has(a.Session) {
+			t.Errorf("replica %d: stopped with %v, serves %v, applied entry %d of %d", r.ID(), r.Err(), r.Serving(), applied[r.ID()], last)
+		}
+	}
+	if len(w.events) > 0 {
+		t.Errorf("clients hear of %+v", w.events)
+	}
+	if err := leader.Submit(w.now, a, raw); !errors.Is(err, ErrNotServing) {
+		t.Errorf("a command: %v", err)
+	}
+	if err := leader.Renew(w.now, Renewal{Session: a.Session}); !errors.Is(err, ErrNotServing) {
+		t.Errorf("a renewal: %v", err)
+	}
+	leader.NodeGone(w.now, 102)
+	leader.Wake(w.now + 4*ElectionTimeout)
+	leader.Tick(w.now+4*ElectionTimeout, true)
+	var out Output
+	if leader.Ready(leader.now, &out); !leader.Rests() || leader.WakeAt() != never || len(out.Frames) > 0 {
+		t.Errorf("it rests: %v, and wakes at %v, after the frames %v", leader.Rests(), leader.WakeAt(), out.Frames)
+	}
+}
+
+// Promise: G6, P40: entries that a follower needs that answers are kept when the log is cut, and those
+// that a silent one needs are not.
+func TestTheLogIsKeptForWhoAnswers(t *testing.T) {
+	tests := []struct {
+		name   string
+		before func(w *trio)
+		kept   bool // all that it lacks
+	}{
+		{"it answers, and appends to it are lost", func(w *trio) {
+			w.loses = func(f Frame) bool { return f.To == 3 && f.Message.GetType() == raftpb.MsgApp }
+		}, true},
+		{"it is silent", func(w *trio) { w.cut[3] = true }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.run(t, 2*HeartbeatTicks)
+			tt.before(w)
+			match := leader.progress()[3].Match
+			w.work(t, 2*compactEntries)
+			first, err := leader.store.FirstIndex()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kept := first <= match+1; kept != tt.kept {
+				t.Errorf("it has the log up to entry %d, and the leader has it from %d on", match, first)
+			}
+			if first, _ = w.replicas[1].store.FirstIndex(); first <= match+1 {
+				t.Errorf("a follower keeps it as well, from %d on", first)
+			}
+		})
+	}
+}
