@@ -326,3 +326,35 @@ func TestMarksOfEarlyCampaigns(t *testing.T) {
 		}
 	}
 }
+
+// Promise: G9, P24: a replica that was ordered, and gets nothing, is given up after 5 s, at the next
+// question whether it is one still. One that has a part of the log is not, nor one with a vote.
+func TestWhoGetsNothingIsGivenUp(t *testing.T) {
+	for id, want := range map[uint64]bool{2: false, 4: false, 5: true} {
+		w, leader := led(t)
+		w.add(2)
+		leader.addLearner(w.replicas[3].cfg.Self)
+		w.run(t, 2*HeartbeatTicks)
+		r := w.replicas[id-1]
+		start, questions := w.now, 0
+		r.election.arm(r, start)
+		for r.Err() == nil && r.now-start < 2*learnerGrace {
+			r.Wake(r.WakeAt())
+			var out Output
+			r.Ready(r.now, &out)
+			for _, o := range out.Frames {
+				if string(o.Frame.Message.Context) == question {
+					questions++
+					break
+				}
+			}
+		}
+		took := r.now - start
+		if gone := r.Err() != nil; gone != want || gone && (took < learnerGrace || took > learnerGrace+2*ElectionTimeout) {
+			t.Errorf("replica %d: after %v, %v", id, took, r.Err())
+		}
+		if knowsOthers := id != 5; knowsOthers != (questions > 3) {
+			t.Errorf("replica %d asks %d times", id, questions)
+		}
+	}
+}
