@@ -21,16 +21,17 @@ import (
 // the test moves it, what the node sends stays here until the test takes it, and a caller who
 // parks lets the node's loops run, and time pass, until somebody wakes him.
 type bench struct {
-	tb    testing.TB
-	now   time.Duration
-	drawn uint64
-	node  *Node
-	loops []*benchLoop
-	sent  []parcel
-	words []string     // what the node asked of its connections and of gossip
-	play  func(parcel) // hears what is sent, in its place
-	log   strings.Builder
-	news  func(seam.MemberEvent)
+	tb     testing.TB
+	now    time.Duration
+	drawn  uint64
+	node   *Node
+	loops  []*benchLoop
+	sent   []parcel
+	frames int          // so many of lanes were sent
+	words  []string     // what the node asked of its connections and of gossip
+	play   func(parcel) // hears what is sent, in its place
+	log    strings.Builder
+	news   func(seam.MemberEvent)
 }
 
 // parcel is a message that the node sent: of a lane, or, if its kind is zero, a control message.
@@ -138,6 +139,7 @@ func (b *bench) Send(id transport.ID, kind transport.Kind, class transport.Class
 		b.post(parcel{to: uint64(id), class: class, control: body})
 		return true
 	}
+	b.frames++
 	r := wire.NewReader(body)
 	for range 3 {
 		r.Uint(anyUint)
@@ -241,7 +243,7 @@ func (b *bench) run() { b.pass(0) }
 
 // pass lets the time d pass.
 func (b *bench) pass(d time.Duration) {
-	for end := b.now + d; ; {
+	for end, turns := b.now+d, 0; ; {
 		due := false
 		for _, l := range b.loops {
 			due = due || !l.over && l.due <= end
@@ -250,7 +252,13 @@ func (b *bench) pass(d time.Duration) {
 			b.now = end
 			return
 		}
+		before := b.now
 		b.step(end)
+		if turns++; b.now > before {
+			turns = 0
+		} else if turns > 1000 {
+			b.tb.Fatalf("loops run on and on at %v", b.now)
+		}
 	}
 }
 
