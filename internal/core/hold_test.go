@@ -116,3 +116,44 @@ func TestReleaseByTwo(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// Promise: P8, G4: a Release that comes when the seat is given up is told that nobody will confirm it; one
+// that is under way when its session is closed ends with the record.
+func TestReleaseMeetsTheEnd(t *testing.T) {
+	for _, length := range []time.Duration{0, time.Minute} {
+		b := newBench(t, Config{})
+		h := b.holds(b.node.Session(), Request{Key: "k", MaxHold: length}, 7)
+		b.lane().post(func(l *lane) { l.desk(0).drop(h.seat, ErrLost) })
+		for range 2 {
+			if err := h.Release(t.Context()); err != ErrUnconfirmed {
+				t.Errorf("after the end: %v", err)
+			}
+		}
+		b.expects()
+
+		b = newBench(t, Config{})
+		s, _ := b.node.NewSession(benchTTL)
+		h = b.holds(s, Request{Key: "k", MaxHold: length}, 7)
+		other := b.holds(s, Request{Key: "o", MaxHold: length}, 8)
+		c := b.unlocks(h)
+		b.take()
+		var calls []*call
+		b.do(func(l *lane) { calls = l.closeSeats(s) })
+		for _, p := range b.take() {
+			if p.words() != "close" {
+				t.Errorf("%q is sent", p.words())
+			}
+			b.hears(nodeB, told(p, reply{outcome: done, revision: 9}))
+		}
+		for _, c := range append(calls, c) {
+			if !c.over || c.err != nil {
+				t.Errorf("Release and Close: %v, %v", c.over, c.err)
+			}
+		}
+		if !other.Over() || len(b.desk().seats) > 0 {
+			t.Errorf("another hold has ended: %t; %d seats are left", other.Over(), len(b.desk().seats))
+		}
+		b.pass(time.Minute)
+		b.expects()
+	}
+}

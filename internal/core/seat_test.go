@@ -263,3 +263,23 @@ func TestALeaseThatEnds(t *testing.T) {
 		}
 	}
 }
+
+// Promise: G5, P5: a lease is renewed when a third of it is over, also if nothing hung on it until shortly before.
+func TestARenewalIsNotLate(t *testing.T) {
+	for _, before := range []time.Duration{0, 1, 20 * time.Millisecond, 90 * time.Millisecond} {
+		b := newBench(t, Config{})
+		due := b.now + benchTTL/3
+		h := b.holds(b.node.Session(), Request{Key: "k"}, 7)
+		b.unlocks(h)
+		b.hears(nodeB, told(b.expect("2: unlock k token 7"), reply{outcome: done, revision: 8}))
+		b.pass(due - before - b.now)
+		b.expects()
+		c := b.asks(b.node.Session(), Request{Key: "m"})
+		p := b.take()
+		b.hears(nodeB, told(parcel{message: message{command: c.command}}, reply{outcome: queued, revision: 9}))
+		b.pass(before)
+		if p = append(p, b.take()...); len(p) != 2 || p[0].kind == p[1].kind {
+			t.Errorf("asked %v before a renewal is due: sent %+v by then", before, p)
+		}
+	}
+}

@@ -107,10 +107,16 @@ func TestALostSessionEndsEverywhere(t *testing.T) {
 	}
 	h := b.holds(s, Request{Key: "k"}, 7)
 	fixed := b.holds(s, Request{Key: "f", MaxHold: 40 * time.Second}, 8)
+	unlocked := b.holds(s, Request{Key: "u", MaxHold: 40 * time.Second}, 8)
+	unlock := b.unlocks(unlocked)
+	b.take()
 	waits := b.asks(s, Request{Key: "w"})
 	single := b.asks(s, Request{Key: "g", MaxHold: 40 * time.Second})
 	claims := b.asks(s, Request{Key: "c", MaxHold: 40 * time.Second})
 	sent := b.expects("2: lock w", "2: lock g", "2: lock c")
+	if unlock.over {
+		t.Error("an Unlock is over before its answer")
+	}
 	b.hears(nodeB, told(sent[0], reply{outcome: queued, revision: 9}), told(sent[1], reply{outcome: queued, revision: 9}), grant(sent[2], 10))
 	b.expect("2: claim c token 10")
 	b.pass(benchTTL / 3)
@@ -140,7 +146,7 @@ func TestALostSessionEndsEverywhere(t *testing.T) {
 			t.Errorf("%q is sent after the end", p.words())
 		}
 	}
-	if len(closed) != 3 || closed[h.seat.id.Number] {
+	if len(closed) != 4 || closed[h.seat.id.Number] {
 		t.Errorf("the records %v are closed, want those of one hold each", closed)
 	}
 	if n := b.lane().heldLocks(); n != 0 {
