@@ -442,7 +442,7 @@ func (sc script) compare(t *testing.T, n int, actual, model *tally, table *strin
 	for _, what := range slices.Sorted(maps.Keys(shares)) {
 		x, y := alike(what, actual.share(what), model.share(what), shareSlack, 100)
 		who, story, _ := strings.Cut(what, ":")
-		if want, certain := sc.want[who]; certain && want == strings.TrimSpace(story) && min(x.mean, y.mean) < 0.9 {
+		if want, certain := sc.want[who]; certain && want == strings.TrimSpace(story) && min(x.perhaps(), y.perhaps()) < 0.9 {
 			t.Errorf("%q: of %.2f of all pairs with memberlist and %.2f with the model, want nearly all", what, x.mean, y.mean)
 		}
 		if who == "believed alive in the end" && min(x.mean, y.mean) < 0.97 {
@@ -475,6 +475,11 @@ type summary struct {
 // surely is the least that the mean of endlessly many runs may be.
 func (s summary) surely() float64 {
 	return s.mean - deviation*math.Sqrt(s.variance/float64(s.runs))
+}
+
+// perhaps is the most that it may be. In a short test 1 of 9 pairs says little of 100.
+func (s summary) perhaps() float64 {
+	return s.mean + deviation*math.Sqrt(s.variance/float64(s.runs))
 }
 
 func summarise(values []float64) summary {
