@@ -256,14 +256,14 @@ func TestAtTheLimitItself(t *testing.T) {
 		{"a new replica is ordered again", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)
 			delete(r.reign.heard, 4)
-			r.reign.placing.hosted = w.now - hostInterval - time.Duration(off)
+			r.reign.placing.hostAt = w.now - time.Duration(off)
 			var out Output
 			r.emit(&out)
 			return len(out.Hosts) == 1
 		}},
 		{"a silent one is", false, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			r.reign.heard[4], r.reign.placing.hosted = w.now-ElectionTimeout-time.Duration(off), 0
+			r.reign.heard[4], r.reign.placing.hostAt = w.now-ElectionTimeout-time.Duration(off), 0
 			var out Output
 			r.emit(&out)
 			return len(out.Hosts) == 1

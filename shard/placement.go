@@ -48,7 +48,7 @@ type placing struct {
 	changed  time.Duration       // when the last change was proposed
 	pending  bool                // and it is not applied yet
 	learning map[uint64]learning // by learner
-	hosted   time.Duration       // when Hosts were last asked for
+	hostAt   time.Duration       // when Hosts may be asked for again
 	roused   time.Duration       // when those whom a change of voters needs were asked for a sign; zero: none is wanted
 	patience time.Duration       // for how long their signs count
 	rouse    bool                // they are still to be asked
@@ -613,7 +613,7 @@ func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
 	r.reign.told = 0
 	r.reign.seal = seal{}
 	r.reign.placing.pending, r.reign.placing.rests = false, false
-	r.reign.placing.hosted = 0
+	r.reign.placing.hostAt = 0
 	r.dirty = true
 	r.log.Debug("replicas", "voters", r.conf.Voters, "outgoing", r.conf.VotersOutgoing, "learners", r.conf.Learners)
 }
@@ -668,8 +668,8 @@ func (r *Replica) emit(out *Output) {
 	if len(r.gone) > 0 && r.now >= r.reign.tellAt && (r.sealed() || r.cfg.Bugs.Has(bug.EarlyFarewell)) {
 		r.farewell(out)
 	}
-	if r.now-pl.hosted >= hostInterval || pl.hosted == 0 {
-		pl.hosted = r.now
+	if r.now >= pl.hostAt {
+		pl.hostAt = r.now + hostInterval
 		for _, id := range r.added() {
 			if heard, ok := r.reign.heard[id]; (!ok || r.now-heard > ElectionTimeout) && !r.cfg.Points.Taken(point.LoseHost) {
 				out.Hosts = append(out.Hosts, Hosted{r.peers[id], id})
