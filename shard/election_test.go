@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,27 @@ import (
 
 	"github.com/lockmesh/mesh/internal/point"
 )
+
+// Promise: P20: who leads is woken by nothing but its ticks, nor is who has stopped; a follower is when
+// it may stand, at its deadline or ahead of that.
+func TestWhoIsWoken(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	r := w.replicas[1]
+	if got := leader.WakeAt(); got != never {
+		t.Errorf("a leader is woken at %v", got)
+	}
+	if got := r.WakeAt(); got < w.now+ElectionTimeout-HeartbeatTicks*TickInterval || got > w.now+2*ElectionTimeout {
+		t.Errorf("a follower is woken at %v, and it is %v", got, w.now)
+	}
+	r.SetWish(Wish{Nodes: []Peer{w.replicas[2].cfg.Self, r.cfg.Self}})
+	if r.NodeGone(w.now, 101); r.WakeAt() != w.now+earlyStep {
+		t.Errorf("it is woken at %v to stand ahead of time, and it is %v", r.WakeAt(), w.now)
+	}
+	if r.Fail(errors.New("a panic")); r.WakeAt() != never {
+		t.Errorf("one that has stopped is woken at %v", r.WakeAt())
+	}
+}
 
 // Followers whose ticks coincide stand when their deadlines are over, and not together at
 // the next tick.
