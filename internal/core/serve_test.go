@@ -1,0 +1,284 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// The nodes of clients that are no members.
+const (
+	client = 9
+	helper = 8
+)
+
+// newLeader makes a bench whose node founded its mesh alone, and leads.
+func newLeader(tb testing.TB, cfg Config) *bench {
+	tb.Helper()
+	b := newBench(tb, cfg, nodeA)
+	for range 100 {
+		if b.pass(10 * time.Millisecond); b.lane().replica(0).Serving() {
+			b.take()
+			return b
+		}
+	}
+	tb.Fatal("it does not serve")
+	return nil
+}
+
+// newFollower makes a bench whose node has a replica, which follows b.
+func newFollower(tb testing.TB) *bench {
+	tb.Helper()
+	b := newBench(tb, Config{}, nodeA, nodeB, nodeC)
+	b.beats(2)
+	if p, ok := b.lane().replica(0).Leader(); !ok || p.Node != nodeB {
+		tb.Fatalf("%+v leads", p)
+	}
+	b.take()
+	return b
+}
+
+// beats lets the replica hear that b leads in a term.
+func (b *bench) beats(term uint64) {
+	r := b.lane().replica(0)
+	from := uint64(0)
+	for id := uint64(1); id <= 3; id++ {
+		if p, ok := r.Peer(id); ok && p.Node == nodeB {
+			from = id
+		}
+	}
+	b.hears(nodeB, message{kind: msgRaft, frame: shard.Frame{Generation: 1, From: from, To: r.ID(), Message: &raftpb.Message{
+		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(r.ID()), Term: proto.Uint64(term),
+	}}})
+}
+
+func requests(number uint64, key string, relay bool) message {
+	return message{kind: msgRequest, relay: relay, command: shard.Acquire{
+		Call: shard.Call{Session: shard.SessionID{Node: client, Number: 1}, Number: number, Since: 1 << 40}, TTL: benchTTL, Name: "x", Key: key,
+		Weight: shard.Whole, Capacity: shard.Whole,
+	}}
+}
+
+func renews(ref uint64, relay bool) message {
+	return message{kind: msgRenew, renewal: renewal{session: shard.SessionID{Node: client, Number: 1}, ref: ref, relay: relay}}
+}
+
+// Promise: G6, P15: a leader's words go back by the way on which the client's latest request came.
+func TestRepliesGoBackByTheSameWay(t *testing.T) {
+	b := newLeader(t, Config{})
+	term := b.lane().replica(0).Term()
+	says := func(to uint64, class transport.Class, kind int, through bool) message {
+		t.Helper()
+		sent := slices.DeleteFunc(b.take(), func(p parcel) bool { return p.kind == 0 })
+		if len(sent) != 1 || sent[0].to != to || sent[0].class != class || (sent[0].kind == msgForward) != through {
+			t.Fatalf("sent %+v, want one to %d", sent, to)
+		}
+		m := sent[0].message
+		if through {
+			if m.numbers[0] != client {
+				t.Errorf("it is to be passed on to %d", m.numbers[0])
+			}
+			m = *m.inside
+		}
+		if m.kind != kind || m.shard != 0 || m.kind != msgRedirect && m.office != (office{nodeA, term}) {
+			t.Errorf("%d says %+v", nodeA, m)
+		}
+		return m
+	}
+	settle := func() { b.pass(5 * time.Millisecond) }
+	b.hears(client, requests(1, "k", false))
+	settle()
+	first := says(client, transport.Normal, msgReply, false).reply
+	if first.session != 1 || first.number != 1 || first.outcome != granted || first.token == 0 || first.generation != 1 || first.revision != first.token {
+		t.Errorf("the reply is %+v", first)
+	}
+	b.hears(helper, requests(2, "k", false))
+	settle()
+	second := says(helper, transport.Normal, msgReply, true).reply
+	if want := (reply{session: 1, number: 2, outcome: queued, holder: "x", token: first.token, generation: 1, revision: first.token + 1}); second != want {
+		t.Errorf("the reply is %+v, want %+v", second, want)
+	}
+	b.hears(helper, renews(5, false))
+	settle()
+	a := says(helper, transport.Urgent, msgAnswer, true).answer
+	if a.session != 1 || a.ref != 5 || !a.alive || a.more || a.generation != 1 || a.revision != second.revision || len(a.results) != 1 {
+		t.Errorf("the answer is %+v", a)
+	}
+	again := first
+	again.revision = a.revision
+	if !slices.Equal(a.results, []reply{again}) {
+		t.Errorf("it repeats %+v, want %+v", a.results, again)
+	}
+	b.hears(client, renews(6, false))
+	settle()
+	if a := says(client, transport.Urgent, msgAnswer, false).answer; a.ref != 6 {
+		t.Errorf("the answer is %+v", a)
+	}
+	b.hears(client, message{kind: msgRenew, renewal: renewal{session: shard.SessionID{Node: client, Number: 2}, ref: 7}})
+	settle()
+	if a := says(client, transport.Urgent, msgAnswer, false).answer; a.alive || a.session != 2 {
+		t.Errorf("the answer to one without a record is %+v", a)
+	}
+	// The way to a client that is gone is forgotten with it.
+	b.hears(helper, renews(8, false))
+	settle()
+	says(helper, transport.Urgent, msgAnswer, true)
+	if b.do(func(l *lane) { l.nodeGone(client) }); len(b.lane().via) != 0 {
+		t.Errorf("ways: %v", b.lane().via)
+	}
+}
+
+// Promise: G6, P15: who does not lead passes a request on to the leader, once, if it is asked to, and else says
+// who leads.
+func TestWhoDoesNotLead(t *testing.T) {
+	const gone, blind = 1, 2
+	for _, tt := range []struct {
+		name    string
+		state   int // gone: it has no replica; blind: it knows of no leader
+		from    uint64
+		message message
+		to      uint64
+		through bool   // as a forward
+		says    string // "not here", or what is passed on
+		leader  uint64 // named
+	}{
+		{"a request", 0, client, requests(1, "k", false), client, false, "not here", nodeB},
+		{"a request, to be passed on", 0, client, requests(1, "k", true), nodeB, false, "lock k", 0},
+		{"a request that the leader passes on", 0, nodeB, requests(1, "k", true), nodeB, true, "not here", nodeB},
+		{"a request by another way", 0, helper, requests(1, "k", false), helper, true, "not here", nodeB},
+		{"a request where no leader is known", blind, client, requests(1, "k", true), client, false, "not here", 0},
+		{"a request where there is no replica", gone, client, requests(1, "k", true), client, false, "not here", 0},
+		{"a renewal", 0, client, renews(1, false), client, false, "not here", nodeB},
+		{"a renewal, to be passed on", 0, client, renews(1, true), nodeB, false, "renewal", 0},
+		{"a renewal that the leader passes on", 0, nodeB, renews(1, true), nodeB, true, "not here", nodeB},
+		{"a renewal by another way", 0, helper, renews(1, false), helper, true, "not here", nodeB},
+		{"a renewal where no leader is known", blind, client, renews(1, true), client, false, "not here", 0},
+		{"a renewal where there is no replica", gone, client, renews(1, true), client, false, "not here", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newFollower(t)
+			switch tt.state {
+			case gone:
+				b.do(func(l *lane) { l.drop(l.replica(0)) })
+			case blind:
+				b = newBench(t, Config{}, nodeA, nodeB, nodeC)
+			}
+			b.take()
+			b.hears(tt.from, tt.message)
+			sent := b.take()
+			if len(sent) != 1 || sent[0].to != tt.to || (sent[0].kind == msgForward) != tt.through {
+				t.Fatalf("sent %+v", sent)
+			}
+			m := sent[0].message
+			if tt.through {
+				m = *m.inside
+			}
+			p := parcel{message: m}
+			if p.words() != tt.says || m.relay || m.renewal.relay {
+				t.Errorf("%q is sent, to be passed on: %t", p.words(), m.relay || m.renewal.relay)
+			}
+			if m.kind != msgRedirect {
+				if !slices.Equal(m.raw, shard.AppendCommand(nil, orNothing(tt.message.command))) && m.kind == msgRequest || m.renewal.ref != tt.message.renewal.ref {
+					t.Errorf("%+v is passed on", m)
+				}
+				if want := map[int]transport.Class{msgRequest: transport.Normal, msgRenew: transport.Urgent}[m.kind]; sent[0].class != want {
+					t.Errorf("it goes in class %d", sent[0].class)
+				}
+				return
+			}
+			number := uint64(0)
+			if tt.message.kind == msgRequest {
+				number = 1
+			}
+			term := uint64(2)
+			if tt.leader == 0 {
+				term = 0
+			}
+			if want := (redirect{1, number, office{tt.leader, term}}); m.redirect != want {
+				t.Errorf("it says %+v, want %+v", m.redirect, want)
+			}
+		})
+	}
+}
+
+func orNothing(c shard.Command) shard.Command {
+	if c == nil {
+		return shard.Settle{}
+	}
+	return c
+}
+
+// Promise: P15: what a leader has a client told through this node is passed on as it is; what is for this node's own
+// clients is taken from the leader, but a redirect from whoever sent it.
+func TestForwards(t *testing.T) {
+	b := newBench(t, Config{})
+	c := b.asks(b.node.Session(), Request{Key: "k"})
+	p := b.expect("2: lock k")
+	for _, tt := range []struct {
+		inside message
+		class  transport.Class
+	}{
+		{grant(p, 7), transport.Normal},
+		{alive(parcel{message: renews(3, false)}, 7), transport.Urgent},
+		{redirected(p, nodeC, 9), transport.Normal},
+	} {
+		b.hears(nodeB, message{kind: msgForward, numbers: [3]uint64{client}, inside: &tt.inside})
+		sent := b.take()
+		if len(sent) != 1 || sent[0].to != client || sent[0].class != tt.class || string(appendWhole(nil, sent[0].message)) != string(appendWhole(nil, tt.inside)) {
+			t.Errorf("%+v is passed on as %+v", tt.inside, sent)
+		}
+	}
+	in := redirected(p, nodeB, 9)
+	b.hears(helper, message{kind: msgForward, numbers: [3]uint64{nodeA}, inside: &in})
+	if b.expect("2: lock k"); b.desk().through != 0 {
+		t.Error("who passes on where a leader is, passes its words on, too")
+	}
+	in = grant(p, 7)
+	in.office = office{nodeB, 9}
+	b.hears(helper, message{kind: msgForward, numbers: [3]uint64{nodeA}, inside: &in})
+	if !c.over || c.err != nil || b.desk().leader != nodeB || b.desk().through != 0 {
+		t.Errorf("a grant that was passed on: %v, %v; %d leads", c.over, c.err, b.desk().leader)
+	}
+}
+
+// Promise: G6: a new leader tells all members, and all who have a session in the shard; in a large mesh these alone.
+func TestALeaderAnnouncesItself(t *testing.T) {
+	for _, members := range []int{2, announced, announced + 1} {
+		b := newLeader(t, Config{})
+		b.hears(client, requests(1, "k", false))
+		b.pass(5 * time.Millisecond)
+		var all []shard.Peer
+		for i := range members {
+			all = append(all, shard.Peer{Node: uint64(100 + i), Name: fmt.Sprint(i)})
+		}
+		b.looks(all...)
+		b.take()
+		b.do(func(l *lane) { l.announce(l.replica(0)) })
+		told := make(map[uint64]int)
+		for _, p := range b.take() {
+			if told[p.to]++; p.kind != msgServing || p.numbers[0] != b.lane().replica(0).Term() || p.class != transport.Normal {
+				t.Errorf("it says %+v", p)
+			}
+		}
+		want := members + 1
+		if members > announced {
+			want = 1
+		}
+		if len(told) != want || told[client] != 1 {
+			t.Errorf("of %d members and a client %d are told", members, len(told))
+		}
+	}
+	// Its own clients hear it, too.
+	b := newBench(t, Config{}, nodeA)
+	c := b.asks(b.node.Session(), Request{Key: "k"})
+	if b.pass(time.Second); !c.over || c.err != nil || b.desk().leader != nodeA {
+		t.Errorf("in a mesh of one: %v, %v; %d leads", c.over, c.err, b.desk().leader)
+	}
+}
