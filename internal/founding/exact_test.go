@@ -298,9 +298,9 @@ func TestTheLastPlaceForAJoiner(t *testing.T) {
 			t.Fatalf("joiner %d of %d: %v", i+1, maxAdmissions, out)
 		}
 	}
-	got := answers(t, m.Message(late, 7777, join{card{name: "jo", addr: "jo:1"}}.append(nil), nil), 7777)
-	if len(got) != 1 || !strings.Contains(got[0].(refuse).text, "too many") {
-		t.Errorf("one more is told %+v", got)
+	out := m.Message(late, 7777, join{card{name: "jo", addr: "jo:1"}}.append(nil), nil)
+	if got := answers(t, out, 7777); len(out) != 1 || !strings.Contains(got[0].(refuse).text, "too many") {
+		t.Errorf("for one more it does %v", out)
 	}
 }
 

@@ -164,15 +164,16 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 			return
 		}
 	}
+	a := admission{id: from, card: c, since: now, until: now + admitIn}
 	if c.addr == "" || m.cfg.Bugs.Has(bug.UnreachedWelcome) {
-		m.welcome(now, &admission{id: from, card: c})
+		m.welcome(now, &a)
 		return
 	}
 	if len(m.admissions) >= maxAdmissions || m.cfg.Points.Taken(point.BusyMember) {
 		m.refuse(from, errors.New("too many nodes join at once"))
 		return
 	}
-	m.admissions = append(m.admissions, admission{id: from, card: c, since: now, until: now + admitIn})
+	m.admissions = append(m.admissions, a)
 	m.dial(now, c.addr)
 }
 

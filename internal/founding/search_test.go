@@ -359,12 +359,13 @@ func TestAMeshOfAnotherName(t *testing.T) {
 func TestASeedOfAnotherMesh(t *testing.T) {
 	m := listener(Options{MeshName: "red"})
 	m.Tick(late, nil)
+	m.Message(late, eve, answer{hint: trio[0], card: told("eve", trio[2]).card}.append(nil), nil) // to be dialled again
 	refused := &transport.RefusedError{Peer: transport.Hello{ID: eve, Name: "eve", Addr: trio[2], MeshName: "blue"}, Reason: "no", Remote: true}
 	err := failure(m.Dialed(late, trio[2], transport.Hello{}, refused, nil))
 	if want := `node "bob" is for mesh "red", node "eve" at 10.0.0.3:1 for mesh "blue"`; !errors.Is(err, fault.ErrForeignMesh) || !strings.Contains(err.Error(), want) {
 		t.Errorf("it fails with %v, want %s", err, want)
 	}
-	if out := m.Tick(2*late, nil); len(out) > 0 {
+	if out := m.Dialed(2*late, trio[0], transport.Hello{}, errors.New("refused"), nil); len(out) > 0 {
 		t.Errorf("after its end it gives %v", out)
 	}
 }
