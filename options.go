@@ -53,7 +53,6 @@ func WithMeshName(name string) Option {
 	return func(o *options) {
 		if name == "" || len(name) > maxName {
 			o.fail("WithMeshName", fmt.Sprintf("%q", brief(name)), fmt.Sprintf("1 to %d bytes", maxName))
-			return
 		}
 		o.MeshName = name
 	}
@@ -111,7 +110,6 @@ func WithShards(n int) Option {
 	return func(o *options) {
 		if n < 1 || n > maxShards {
 			o.fail("WithShards", n, fmt.Sprintf("1 to %d", maxShards))
-			return
 		}
 		o.Shards = n
 	}
@@ -124,7 +122,6 @@ func WithReplicas(n int) Option {
 	return func(o *options) {
 		if n < 1 || n > maxReplicas || n%2 == 0 {
 			o.fail("WithReplicas", n, fmt.Sprintf("an odd number from 1 to %d", maxReplicas))
-			return
 		}
 		o.Replicas = n
 	}
@@ -201,7 +198,6 @@ func WithTLS(cfg *tls.Config) Option {
 		}
 		if err := transport.CheckTLS(cfg); err != nil {
 			o.errs = append(o.errs, fmt.Errorf("%w: WithTLS: %w", ErrInvalidOption, err))
-			return
 		}
 		o.Transport.TLS = cfg
 	}
@@ -213,7 +209,6 @@ func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) {
 		if logger == nil {
 			o.fail("WithLogger", "nil", "a logger")
-			return
 		}
 		o.Logger = logger
 	}

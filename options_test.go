@@ -35,6 +35,7 @@ func TestWrongOptions(t *testing.T) {
 		{"an advertised address without a host", nil, []Option{WithAdvertise(":7300")}, []string{"WithAdvertise", "dial"}},
 		{"an advertised wildcard", nil, []Option{WithAdvertise("0.0.0.0:7300")}, []string{"WithAdvertise", "dial"}},
 		{"an advertised IPv6 wildcard", nil, []Option{WithAdvertise("[::]:7300")}, []string{"WithAdvertise", "dial"}},
+		{"an advertised address that is too long", nil, []Option{WithAdvertise(long + ":1")}, []string{"WithAdvertise"}},
 		{"no shards", nil, []Option{WithShards(0)}, []string{"WithShards is 0", "1 to 4096"}},
 		{"a negative number of shards", nil, []Option{WithShards(-1)}, []string{"WithShards is -1"}},
 		{"too many shards", nil, []Option{WithShards(4097)}, []string{"WithShards is 4097"}},
@@ -53,7 +54,11 @@ func TestWrongOptions(t *testing.T) {
 			[]Option{WithLeaseTTL(5 * time.Second), WithMaxTTL(4 * time.Second)},
 			[]string{"WithLeaseTTL is 5s", "WithMaxTTL", "4s"},
 		},
+		{"a bound that is too short for any lease", nil, []Option{WithMaxTTL(time.Millisecond), WithLeaseTTL(5 * time.Second)}, []string{"WithMaxTTL is 1ms"}},
+		{"a lease that is too long for any bound", nil, []Option{WithMaxTTL(5 * time.Minute), WithLeaseTTL(time.Hour)}, []string{"WithLeaseTTL is 1h0m0s, want 1s to 10m0s"}},
 		{"a zone that is too long", nil, []Option{WithZone(long)}, []string{"WithZone"}},
+		{"a zone that is longer than all together may be", nil, []Option{WithZone(long + long)}, []string{"WithZone is", "at most 255 bytes"}},
+		{"a name that is longer than all together may be", nil, []Option{WithName(long + long)}, []string{"WithName is", "1 to 255 bytes"}},
 		{"TLS without a configuration", nil, []Option{WithTLS(nil)}, []string{"WithTLS is nil"}},
 		{
 			"TLS with the system's authorities", nil,
@@ -73,12 +78,6 @@ func TestWrongOptions(t *testing.T) {
 		{"a seed with two ports", []string{"a:1:2"}, nil, []string{"a seed"}},
 		{"a seed that is a URL", []string{"http://a:7300"}, nil, []string{"a seed"}},
 		{"too many seeds", slices.Repeat([]string{"a:1"}, maxSeeds+1), nil, []string{"the number of seeds is 65"}},
-		{
-			"several mistakes, which are told together",
-			[]string{"a:0"},
-			[]Option{WithShards(0), WithReplicas(2), WithLogger(nil)},
-			[]string{"WithShards", "WithReplicas", "WithLogger", "a seed"},
-		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,10 +90,52 @@ func TestWrongOptions(t *testing.T) {
 					t.Errorf("error %q, want it to say %q", err, part)
 				}
 			}
+			if n := strings.Count(err.Error(), ErrInvalidOption.Error()); n != 1 {
+				t.Errorf("error %q names %d mistakes, want one", err, n)
+			}
 		})
+	}
+	_, err := Join([]string{"a:0"}, WithShards(0), nil, WithReplicas(2), WithLogger(nil))
+	for _, part := range []string{"WithShards", "option 2", "WithReplicas", "WithLogger", "a seed"} {
+		if !errors.Is(err, ErrInvalidOption) || !strings.Contains(err.Error(), part) {
+			t.Errorf("of several mistakes %q tells, want it to say %q, too", err, part)
+		}
 	}
 	if _, err := JoinContext(noContext, nil); !errors.Is(err, ErrInvalidOption) {
 		t.Errorf("JoinContext(nil) = %v, want ErrInvalidOption", err)
+	}
+}
+
+// P28: of a list that is all blank nothing is opened, unless the node was told where to be found, or
+// that it may found a mesh; and what else is wrong is told first.
+func TestOnlyBlankSeeds(t *testing.T) {
+	blank := []string{"", " "}
+	for _, tt := range []struct {
+		name  string
+		seeds []string
+		opts  []Option
+		want  error
+		bind  string
+	}{
+		{"nothing else is said", blank, nil, ErrNoSeeds, ""},
+		{"one of them is not", []string{"", "a"}, nil, nil, ":7300"},
+		{"it may found", blank, []Option{WithFound()}, nil, ":7300"},
+		{"it is bound elsewhere", blank, []Option{WithBind("127.0.0.1:0")}, nil, "127.0.0.1:0"},
+		{"an option is wrong", blank, []Option{WithShards(0)}, ErrInvalidOption, ""},
+		{"there is no list", nil, nil, nil, "127.0.0.1:0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg, err := configure(tt.seeds, tt.opts)
+			if !errors.Is(err, tt.want) || err == nil != (tt.want == nil) {
+				t.Errorf("configure = %v, want %v", err, tt.want)
+			}
+			if tt.want == ErrNoSeeds && !strings.HasSuffix(err.Error(), "all 2 that are listed are blank") {
+				t.Errorf("configure = %v, want it to say what is blank", err)
+			}
+			if err == nil && cfg.Transport.Bind != tt.bind {
+				t.Errorf("it binds to %q, want %q", cfg.Transport.Bind, tt.bind)
+			}
+		})
 	}
 }
 
