@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,6 +33,7 @@ type bench struct {
 	play   func(parcel) // hears what is sent, in its place
 	log    strings.Builder
 	news   func(seam.MemberEvent)
+	deaf   bool // there is no gossip
 }
 
 // parcel is a message that the node sent: of a lane, or, if its kind is zero, a control message.
@@ -81,6 +83,21 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 	return b
 }
 
+// start starts a node that founds a mesh of one, with a hall of its own.
+func start(tb testing.TB, cfg Config) *bench {
+	tb.Helper()
+	b := &bench{tb: tb, now: time.Minute}
+	cfg.World, cfg.Name, cfg.Found, cfg.Shards, cfg.LeaseTTL, cfg.Check = b, "a", true, max(cfg.Shards, 1), benchTTL, true
+	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if _, err := Start(tb.Context(), cfg); err != nil {
+		tb.Fatal(err)
+	}
+	b.pass(time.Second)
+	b.take()
+	b.words = nil
+	return b
+}
+
 // looks gives the node a view in which these are the members.
 func (b *bench) looks(members ...shard.Peer) {
 	v := &view{
@@ -119,10 +136,16 @@ func (b *bench) NewLoop(name string, run func(time.Duration) time.Duration) seam
 	return l
 }
 
-func (b *bench) Listen(transport.Config, transport.Handler) (seam.Network, error) { return b, nil }
+func (b *bench) Listen(_ transport.Config, h transport.Handler) (seam.Network, error) {
+	b.node = h.(*Node)
+	return b, nil
+}
 
 func (b *bench) NewMembership(_ seam.Member, _ seam.Network, events func(seam.MemberEvent)) (seam.Membership, error) {
 	b.news = events
+	if b.deaf {
+		return nil, errDeaf
+	}
 	return benchGossip{b}, nil
 }
 
@@ -165,6 +188,9 @@ func (b *bench) post(p parcel) {
 func (b *bench) note(format string, args ...any) {
 	b.words = append(b.words, fmt.Sprintf(format, args...))
 }
+
+// errDeaf is why a bench without gossip has none.
+var errDeaf = errors.New("no gossip")
 
 type benchGossip struct{ b *bench }
 
