@@ -119,6 +119,27 @@ func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
 	}
 }
 
+// A node logs where it was told to, a lock that was dropped among the rest.
+func TestWhereANodeLogs(t *testing.T) {
+	log := &page{}
+	n, err := Join(nil, WithName("one"), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	func() { // so that nothing on this frame refers to the lock
+		if _, err := n.Lock(context.Background(), "k"); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	collected(t, func() bool { return strings.Contains(log.String(), "a lock was dropped") })
+	text := log.String()
+	_, dropped, _ := strings.Cut(text, "a lock was dropped")
+	if !strings.Contains(text, "founded a mesh of one") || !strings.Contains(dropped, "node=one key=k") {
+		t.Errorf("it says\n%s", text)
+	}
+}
+
 // Leave does not wait for a lock that nobody can unlock, and leaves it to its end; and that
 // is no loss.
 func TestLeaveDoesNotWaitForWhatNobodyHas(t *testing.T) {

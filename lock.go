@@ -72,12 +72,8 @@ func (nothing) Deadline() time.Time                         { return time.Time{}
 func (nothing) Release(context.Context) error               { return ErrClosed }
 func (nothing) Extend(context.Context, time.Duration) error { return ErrClosed }
 func (nothing) Shared(int)                                  {}
+func (nothing) OnEnd(func(error)) (stop func() bool)        { return nil } // a handle that is over does not ask
 func (nothing) Forsake()                                    {}
-
-func (nothing) OnEnd(f func(error)) (stop func() bool) {
-	f(context.Canceled)
-	return func() bool { return false }
-}
 
 // Key returns what is locked.
 func (l *Lock) Key() string { return l.of().grant.key }
@@ -238,7 +234,6 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if first {
 		h.end(held)
 	}
-	runtime.KeepAlive(l)
 	return result
 }
 

@@ -36,8 +36,26 @@ func closed(ch <-chan struct{}) bool {
 	}
 }
 
+// locker is what sessions and nodes have in common.
+type locker interface {
+	Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
+	TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
+	RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
+	TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
+	Acquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error)
+	TryAcquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error)
+	Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error
+}
+
 func TestWhatIsAskedOfTheCore(t *testing.T) {
 	s, fake := newFakeSession(t)
+	for name, l := range map[string]locker{"a session": s, "a node": &Node{own: s}} {
+		fake.requests = nil
+		t.Run(name, func(t *testing.T) { testRequests(t, l, fake) })
+	}
+}
+
+func testRequests(t *testing.T, s locker, fake *fakeLife) {
 	ctx := context.Background()
 	s.Lock(ctx, "k")
 	s.TryLock(ctx, "k", MaxHold(time.Second), Value([]byte("v")))
@@ -45,6 +63,7 @@ func TestWhatIsAskedOfTheCore(t *testing.T) {
 	s.TryRLock(ctx, "k")
 	s.Acquire(ctx, "k", 2, 3)
 	s.TryAcquire(ctx, "k", 2, 3)
+	s.Do(ctx, "k", func(context.Context, *Lock) error { return nil }, MaxHold(time.Second))
 	want := []core.Request{
 		{Key: "k"},
 		{Key: "k", Try: true, MaxHold: time.Second, Value: []byte("v")},
@@ -52,6 +71,7 @@ func TestWhatIsAskedOfTheCore(t *testing.T) {
 		{Key: "k", Mode: core.Shared, Try: true},
 		{Key: "k", Mode: core.Permits, Weight: 2, Capacity: 3},
 		{Key: "k", Mode: core.Permits, Weight: 2, Capacity: 3, Try: true},
+		{Key: "k", MaxHold: time.Second},
 	}
 	if got, want := fmt.Sprintf("%+v", fake.requests), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("requests %s, want %s", got, want)
@@ -168,16 +188,44 @@ func TestWithContextEndsWithItsParent(t *testing.T) {
 		t.Errorf("cause %v, lock %v", context.Cause(ctx), l.Err())
 	}
 	// Contexts that have ended are forgotten, however many there are.
+	kept := func() (n int) {
+		for _, d := range l.derived[:cap(l.derived)] {
+			if d.ctx != nil {
+				n++
+			}
+		}
+		return n
+	}
 	for range 1000 {
 		parent, cancel := context.WithCancel(context.Background())
 		l.WithContext(parent)
 		cancel()
 	}
-	if n := len(l.derived); n > 16 {
+	if n := kept(); n > 16 {
 		t.Errorf("%d contexts that have ended are kept", n)
 	}
 	if n := len(fake.holds[0].watchers); n > 1 {
 		t.Errorf("%d watchers for one lock", n)
+	}
+	// Those that live are not looked through each time.
+	for range 1000 {
+		l.WithContext(context.Background())
+	}
+	if n := len(l.derived); n < 1000 || l.prune < n {
+		t.Errorf("of %d contexts those that have ended are looked for at %d", n, l.prune)
+	}
+	l.Unlock(context.Background())
+	if l.WithContext(context.Background()); kept() > 0 {
+		t.Errorf("%d contexts of a lock that is over are kept", kept())
+	}
+}
+
+// Whoever asks for the context again and again pays for it once.
+func TestContextIsMadeOnce(t *testing.T) {
+	s, _ := newFakeSession(t)
+	l := mustLock(t, s, context.WithValue(context.Background(), userKey{}, "mine"), "a")
+	if n := testing.AllocsPerRun(100, func() { l.Context() }); n > 0 {
+		t.Errorf("Context allocates %v times", n)
 	}
 }
 
@@ -269,6 +317,11 @@ func TestWaitError(t *testing.T) {
 			name: "the context ends, and nobody answers",
 			ctx:  context.Background(), fail: context.Canceled, noQuorum: true,
 			text: `mesh: key "a" (shard 5): context canceled; no majority of the shard's replicas answers`,
+		},
+		{
+			name: "the context's time is over, and nobody answers",
+			ctx:  context.Background(), fail: context.DeadlineExceeded, noQuorum: true,
+			text: `mesh: key "a" (shard 5): context deadline exceeded; no majority of the shard's replicas answers`,
 		},
 		{
 			name: "the context has ended before anything is sent",

@@ -110,6 +110,15 @@ func TestASessionOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	usual, err := n.NewSession(ctx)
+	if err != nil || usual.TTL() != 10*time.Second || s.TTL() != 2*time.Second || n.own.TTL() != usual.TTL() {
+		t.Errorf("NewSession = %v; leases of %v, %v and %v", err, usual.TTL(), s.TTL(), n.own.TTL())
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if none, err := n.NewSession(ended); none != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("NewSession with a context that has ended = %v, %v", none, err)
+	}
 	l, err := s.Lock(ctx, "a")
 	if err != nil {
 		t.Fatal(err)

@@ -74,6 +74,8 @@ func TestWrongOptions(t *testing.T) {
 		{"an option that is nil", nil, []Option{WithShards(8), nil}, []string{"option 2 is nil"}},
 		{"a seed without a host", []string{":7300"}, nil, []string{`a seed is ":7300"`, "host:port"}},
 		{"a seed at port zero", []string{"a:0"}, nil, []string{`a seed is "a:0"`}},
+		{"a seed at a port too high", []string{"a:65536"}, nil, []string{`a seed is "a:65536"`}},
+		{"a seed that is too long", []string{long + ":1"}, nil, []string{"a seed"}},
 		{"a seed with a service's name", []string{"a:http"}, nil, []string{"a seed"}},
 		{"a seed with two ports", []string{"a:1:2"}, nil, []string{"a seed"}},
 		{"a seed that is a URL", []string{"http://a:7300"}, nil, []string{"a seed"}},
@@ -186,9 +188,10 @@ func TestNameAddressAndZoneTogether(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	longest := strings.Repeat("x", maxName-len(":1"))
 	logger, secure := slog.New(slog.DiscardHandler), &tls.Config{Certificates: []tls.Certificate{{}}, RootCAs: x509.NewCertPool()}
 	cfg, err := configure(
-		[]string{"", " a:1 ", "b", "10.0.0.1", "::1", "[::1]", "[::1]:2", "\t"},
+		[]string{"", " a:1 ", "b", "10.0.0.1", "::1", "[::1]", "[::1]:2", "\t", "a:65535", longest + ":1"},
 		[]Option{
 			WithMeshName("m"), WithName("n"), WithZone("z"), WithBind("h:1"), WithAdvertise("g:2"), WithShards(4096),
 			WithReplicas(7), WithLeaseTTL(10 * time.Minute), WithMaxTTL(24 * time.Hour), WithFound(), WithTLS(secure), WithLogger(logger),
@@ -196,7 +199,7 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seeds := []string{"a:1", "b:7300", "10.0.0.1:7300", "[::1]:7300", "[::1]:7300", "[::1]:2"}
+	seeds := []string{"a:1", "b:7300", "10.0.0.1:7300", "[::1]:7300", "[::1]:7300", "[::1]:2", "a:65535", longest + ":1"}
 	if !slices.Equal(cfg.Seeds, seeds) {
 		t.Errorf("seeds %q, want %q", cfg.Seeds, seeds)
 	}

@@ -147,6 +147,25 @@ func TestTheLastUnlockReleases(t *testing.T) {
 	}
 }
 
+// A handle that is over is not told of the end of what others still hold, whether it was to be told
+// before or asks only then.
+func TestAHandleThatIsOverHearsOfNothing(t *testing.T) {
+	s, fake := newFakeSession(t)
+	ctx := context.Background()
+	outer := mustLock(t, s, ctx, "a")
+	for range 3 {
+		inner := mustLock(t, s, outer.Context(), "a", Reentrant())
+		inner.Lost()
+		inner.Unlock(ctx)
+		late := mustLock(t, s, outer.Context(), "a", Reentrant())
+		late.Unlock(ctx)
+		late.Lost()
+	}
+	if n := len(fake.holds[0].watchers); n != 1 {
+		t.Errorf("%d handles hear of the end, want that which is held", n)
+	}
+}
+
 func TestALossIsToldToEveryHandleThatIsHeld(t *testing.T) {
 	s, fake := newFakeSession(t)
 	ctx := context.Background()

@@ -110,7 +110,7 @@ func TestWhatNoCallReturnedIsOver(t *testing.T) {
 		t.Error("the zero Session lives, or the zero Node")
 	}
 	var wait WaitError
-	if wait.Error() == "" || errors.Is(&wait, ErrLocked) || errors.As(&wait, new(*fakeError)) {
+	if wait.Error() == "" || len(wait.Unwrap()) > 0 || errors.Is(&wait, ErrLocked) || errors.As(&wait, new(*fakeError)) {
 		t.Errorf("the zero WaitError: %v", &wait)
 	}
 }
