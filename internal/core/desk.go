@@ -228,12 +228,10 @@ func (d *desk) replied(p reply) {
 	case queued:
 		c.queued, c.retryAt, c.acks = true, seam.Never, nil
 		c.info.Queued, c.info.Ahead, c.info.Holder, c.info.Token = true, p.ahead, p.holder, p.token
-		return
 	case granted:
 		if c.what == acquires {
 			t.granted(c, p)
 		}
-		return
 	case done:
 		if c.what == acquires {
 			d.abandon(c, ErrLost) // nobody grants it any more

@@ -108,6 +108,6 @@ var exceptions = []exception{
 	{"shard", regexp.MustCompile(`^quiet\.`), "raft's log"},
 	{"shard", regexp.MustCompile(`^(shrink|Replica\.squeeze)$`), "room, and fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Sessions)$`), "for tests and for those who look into a simulation"},
-	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked)|lane\.watch)$`), "for those who look into a simulation"},
+	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|message\.moments|lane\.watch)$`), "for those who look into a simulation"},
 	{".", regexp.MustCompile(`^(brief|lineOf|reportLeak)$`), "texts of errors and of the log"},
 }
