@@ -453,11 +453,16 @@ func sentSnapshot(tb testing.TB, keys int) []Chunk {
 	}
 	r.addLearner(Peer{Node: 104, Name: "n4", Addr: "n4:1"})
 	w.run(tb, 4)
+	r.highest = formerReplica
 	r.beginTransfer(&raftpb.Message{
 		Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(4), From: proto.Uint64(r.ID()), Term: proto.Uint64(r.Term()),
 	}, Peer{Node: 104})
 	return r.chunks
 }
+
+// formerReplica is the highest ID that the shard of sentSnapshot ever gave, to a replica that
+// is gone.
+const formerReplica = 9
 
 func TestChunksTravel(t *testing.T) {
 	for _, c := range sentSnapshot(t, 1) {
@@ -474,6 +479,8 @@ func TestChunksTravel(t *testing.T) {
 	}
 }
 
+// Promise: P24 and P40: a snapshot brings the table and the replicas, and which IDs of replicas were
+// used, also of those that are gone.
 func TestASnapshotArrives(t *testing.T) {
 	r := newReplica(4, time.Second)
 	for _, c := range sentSnapshot(t, 1) {
@@ -483,6 +490,9 @@ func TestASnapshotArrives(t *testing.T) {
 	r.Ready(time.Second, &out)
 	if r.Applied() == 0 || r.Table().Revision() <= 1<<20 || len(r.peers) != 4 {
 		t.Errorf("applied %d, revision %d, peers %v", r.Applied(), r.Table().Revision(), r.peers)
+	}
+	if r.highest != formerReplica {
+		t.Errorf("after the snapshot the highest ID of a replica is %d, want %d", r.highest, formerReplica)
 	}
 }
 

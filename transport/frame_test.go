@@ -221,6 +221,28 @@ func TestQueueTakesUrgentFramesFirst(t *testing.T) {
 	}
 }
 
+// Promise: P32: the goodbye comes behind all that was queued, however many batches that takes.
+func TestTheGoodbyeIsLast(t *testing.T) {
+	var q queue
+	q.init()
+	const frames = 3
+	for range frames {
+		q.push(Normal, outgoing{kind: 1, body: make([]byte, batchBytes)})
+	}
+	q.finish()
+	var all []outgoing
+	for {
+		batch, ok := q.take(nil)
+		if !ok {
+			break
+		}
+		all = append(all, batch...)
+	}
+	if goodbye := slices.IndexFunc(all, func(f outgoing) bool { return f.kind == kindGoodbye }); goodbye != frames || len(all) != frames+1 {
+		t.Errorf("of %d frames, for %d that were queued and a goodbye, the goodbye is number %d", len(all), frames, goodbye)
+	}
+}
+
 func TestQueueIsBounded(t *testing.T) {
 	var q queue
 	q.init()

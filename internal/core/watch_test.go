@@ -146,6 +146,11 @@ func TestWatch(t *testing.T) {
 	holds[3].extend(20 * time.Second)          // and one has had an answer
 	look(9*time.Second+drained, 20*time.Second, 2)
 	look(20*time.Second+shard.TickInterval, seam.Never, 3) // not that late
+	again := &Hold{token: 6}
+	again.until.Store(int64(30 * time.Second))
+	w.add(again)
+	look(40*time.Second, 40*time.Second+drained) // all stood still once more
+	look(40*time.Second+drained, seam.Never, 6)
 }
 
 // Promise: G5, P7: of the end of a hold and an answer that extends it, both at its deadline, one
