@@ -1,9 +1,9 @@
 package shard
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/wire"
 )
 
 // short returns a shard whose first replica leads and whose third is dead. The ring wants the
@@ -591,27 +592,6 @@ func TestNothingElseBeginsWhileVotersChange(t *testing.T) {
 }
 
 // Promise: G6, P22: nothing waits for a voter that does not answer to take the office over.
-func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
-	for silent, want := range map[time.Duration]bool{answerTime: true, answerTime + 1: false} {
-		w, leader := led(t)
-		w.run(t, 2*HeartbeatTicks)
-		handed := false
-		leader.cfg.Watch.HandsOver = func(node uint64) { handed = node == 102 }
-		w.cut[2] = true
-		w.run(t, int(silent/TickInterval))
-		leader.Handover(w.now+silent%TickInterval, 102, leader.Term())
-		a, raw := ask(1, "k")
-		if err := leader.Submit(w.now, a, raw); err != nil {
-			t.Fatal(err)
-		}
-		w.settle(t)
-		granted := slices.ContainsFunc(w.events, func(e Event) bool { _, is := e.(Granted); return is })
-		if handed != want || granted == want {
-			t.Errorf("silent for %v, it is handed the office: %v, and meanwhile a lock is granted: %v", silent, handed, granted)
-		}
-	}
-}
-
 // Promise: G6, P24: a removed replica that asks hears of its end from who knows that most voters know
 // of it: a leader whose seal they have, or another replica when there was one more change.
 // Method: replica 4 is added and removed; the third follower gets all that by a snapshot.
@@ -667,154 +647,10 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 // Promise: G6 and G9, P22: a leader offers its office to the ring's owner, again and again, with pauses
 // that double from 1 s to 1 min. One whose node leaves asks nobody: it hands over to whoever can lead,
 // the owner if that is one, within 1 s of when somebody can.
-func TestOffersAndHandovers(t *testing.T) {
-	const minute = int(time.Minute / TickInterval)
-	peer := func(nodes ...uint64) (all []Peer) {
-		for _, n := range nodes {
-			all = append(all, Peer{Node: n, Name: fmt.Sprint("n", n-100), Addr: fmt.Sprint("n", n-100, ":1")})
-		}
-		return all
-	}
-	tests := []struct {
-		name   string
-		nodes  []Peer
-		fates  map[uint64]Fate
-		cut    uint64
-		ticks  int
-		offers []time.Duration // between them
-		to     uint64          // whom
-		handed []uint64        // to whom the office is handed over
-	}{
-		{"it is the owner", peer(101, 102, 103), nil, 0, minute, nil, 0, nil},
-		{"another one is", peer(103, 101, 102), nil, 0, 5 * minute, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}, 103, nil},
-		{"the owner is silent", peer(103, 101, 102), nil, 3, minute, nil, 0, nil},
-		{"the owner is thought to be silent", peer(103, 101, 102), map[uint64]Fate{103: Doubtful}, 0, minute, nil, 0, nil},
-		{"the owner has no vote", peer(104, 101, 102, 103), nil, 0, minute, nil, 0, nil},
-		{"it leaves, and another one is the owner", peer(103, 102), map[uint64]Fate{101: Departed}, 0, 20, nil, 0, []uint64{103}},
-		{"it leaves, and the ring names it still", peer(101, 102, 103), map[uint64]Fate{101: Departed}, 0, 20, nil, 0, []uint64{102}},
-		{"it leaves, and waits for the owner's vote in vain", peer(104, 102, 103), map[uint64]Fate{101: Departed}, 0, 2 * graceTicks, nil, 0, []uint64{102}},
-		{"it leaves, and the owner is silent", peer(102, 103), map[uint64]Fate{101: Departed}, 2, 40, nil, 0, []uint64{103}},
-		{"it leaves, and nobody is left", peer(104, 105), map[uint64]Fate{101: Departed, 102: Departed, 103: Departed}, 0, 20, nil, 0, nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w, leader := led(t)
-			w.run(t, 2*HeartbeatTicks)
-			w.cut[tt.cut] = true
-			w.run(t, 4*HeartbeatTicks)
-			var handed []uint64
-			for _, r := range w.replicas {
-				r.cfg.Watch.HandsOver = func(node uint64) {
-					if r == leader {
-						handed = append(handed, node)
-					}
-				}
-			}
-			leader.SetWish(Wish{Nodes: tt.nodes, Fates: tt.fates})
-			var at []time.Duration
-			for range tt.ticks {
-				n := len(w.offers)
-				if w.run(t, 1); len(w.offers) > n {
-					at = append(at, w.now)
-				}
-			}
-			if !slices.Equal(handed, tt.handed) || leader.Serving() != (len(tt.handed) == 0) {
-				t.Errorf("it hands over to %v, want %v; it serves: %v", handed, tt.handed, leader.Serving())
-			}
-			if tt.fates[101] == Departed {
-				return // its successor may be told as well
-			}
-			for _, o := range w.offers {
-				if o != (Offer{tt.to, leader.term}) {
-					t.Errorf("it makes the offer %+v in term %d, want one to %d", o, leader.term, tt.to)
-				}
-			}
-			if len(w.offers) != len(at) || len(tt.offers) == 0 && len(at) > 0 || len(tt.offers) > 0 && len(at) != 1+len(tt.offers) {
-				t.Fatalf("%d offers, at %v", len(w.offers), at)
-			}
-			for i, want := range tt.offers {
-				if pause := at[i+1] - at[i]; pause < want*time.Second || pause > want*time.Second+placeEvery*TickInterval {
-					t.Errorf("pause %d takes %v, want %v", i+1, pause, want*time.Second)
-				}
-			}
-		})
-	}
-}
-
 // Promise: G9, P22 and P32: who leaves does not wait for the end of a pause that its offers earned it,
 // and tries again each second to hand over to one that does not take the office.
-func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
-	w, leader := led(t)
-	w.run(t, 2*HeartbeatTicks)
-	wish := Wish{Nodes: []Peer{w.replicas[1].cfg.Self, leader.cfg.Self, w.replicas[2].cfg.Self}, Fates: make(map[uint64]Fate)}
-	leader.SetWish(wish)
-	for n := 0; len(w.offers) < 6; n++ {
-		if w.run(t, 1); n > 1000 {
-			t.Fatal("it makes no offers")
-		}
-	}
-	var handed []time.Duration
-	leader.cfg.Watch.HandsOver = func(uint64) { handed = append(handed, w.now) }
-	w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgTimeoutNow }
-	wish.Fates[101] = Departed
-	leader.SetWish(wish)
-	start := w.now
-	w.run(t, 4*electionTicks)
-	if len(handed) < 3 || handed[0]-start > firstBackoff+placeEvery*TickInterval {
-		t.Fatalf("after %v it hands over at %v", start, handed)
-	}
-	for i := range handed[1:] {
-		if pause := handed[i+1] - handed[i]; pause < firstBackoff || pause > firstBackoff+placeEvery*TickInterval {
-			t.Errorf("it tries again after %v, want %v", pause, firstBackoff)
-		}
-	}
-}
-
 // Promise: G6, P19 and P22: a leader hands over at once to a voter, in the term in which that said that
 // it would lead, and not while the voters change.
-func TestWhenTheOfficeIsHandedOver(t *testing.T) {
-	nothing := func(*trio, *Replica) {}
-	tests := []struct {
-		name     string
-		node     uint64
-		term     uint64 // beyond the present one
-		from     uint64 // who is told to; the first replica leads
-		before   func(w *trio, leader *Replica)
-		handsTo  uint64
-		stillIts bool // the first replica serves on
-	}{
-		{"to a voter", 102, 0, 1, nothing, 102, false},
-		{"to another one", 103, 0, 1, nothing, 103, false},
-		{"to a learner", 104, 0, 1, nothing, 0, true},
-		{"to a stranger", 109, 0, 1, nothing, 0, true},
-		{"what was said in an earlier term", 102, ^uint64(0), 1, nothing, 0, true},
-		{"by a follower", 103, 0, 2, nothing, 0, true},
-		{"while the voters change", 102, 0, 1, func(_ *trio, r *Replica) { r.conf.VotersOutgoing = []uint64{1, 2, 3} }, 0, true},
-		{"by one that has stopped", 102, 0, 1, func(_ *trio, r *Replica) { r.Fail(errors.New("a panic")) }, 0, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w, leader := led(t)
-			w.add(1)
-			leader.addLearner(w.replicas[3].cfg.Self)
-			w.run(t, 2*HeartbeatTicks)
-			handsTo := uint64(0)
-			for _, r := range w.replicas {
-				r.cfg.Watch.HandsOver = func(node uint64) { handsTo = node }
-			}
-			tt.before(w, leader)
-			w.replicas[tt.from-1].Handover(w.now, tt.node, leader.Term()+tt.term)
-			w.settle(t) // without a tick
-			if handsTo != tt.handsTo || leader.Serving() != tt.stillIts {
-				t.Errorf("it hands over to %d, want %d; the first replica serves: %v", handsTo, tt.handsTo, leader.Serving())
-			}
-			if tt.handsTo != 0 && !w.replicas[tt.handsTo-101].Serving() {
-				t.Error("nobody serves in its place")
-			}
-		})
-	}
-}
-
 // Promise: G6, P30: a shard is at rest, which is what Join and Leave of others wait for, if it has all
 // replicas that the ring wants, and each of them is there, answers, has a table like the leader's, and
 // knows who the replicas are.
@@ -896,6 +732,205 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 			w.settle(t)
 			if got := leader.AtRest(); got != tt.want {
 				t.Errorf("at rest: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// decides lets a leader look once at where its replicas are, and returns what it does, in words. A
+// majority is ready for a change of voters.
+func decides(t *testing.T, w *trio, leader *Replica) string {
+	t.Helper()
+	var did []string
+	leader.cfg.Watch.HandsOver = func(node uint64) { did = append(did, fmt.Sprint("hands over to ", node-100)) }
+	pl := &leader.reign.placing
+	pl.rests, pl.roused, pl.patience = false, w.now-1, time.Second
+	last := lastIndex(t, leader)
+	leader.place()
+	if pl.offered == w.now && did == nil {
+		did = append(did, "makes an offer")
+	}
+	leader.dirty = true
+	leader.Ready(w.now, new(Output))
+	entries, err := leader.store.Entries(last+1, lastIndex(t, leader)+1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		cc := new(raftpb.ConfChangeV2)
+		if e.GetType() == raftpb.EntryNormal {
+			continue
+		}
+		if err := proto.Unmarshal(e.Data, cc); err != nil {
+			t.Fatal(err)
+		}
+		var added map[uint64]Peer
+		if len(cc.Context) > 0 {
+			added = readPeers(wire.NewReader(cc.Context))
+		}
+		for _, c := range cc.Changes {
+			id := c.GetNodeId()
+			switch p, is := added[id]; {
+			case is:
+				did = append(did, fmt.Sprint("adds a learner on ", p.Node-100))
+			case c.GetType() == raftpb.ConfChangeAddNode:
+				did = append(did, fmt.Sprint("promotes ", id))
+			case c.GetType() == raftpb.ConfChangeRemoveNode:
+				did = append(did, fmt.Sprint("removes ", id))
+			default:
+				did = append(did, fmt.Sprint("demotes ", id))
+			}
+		}
+	}
+	return strings.Join(did, ", ")
+}
+
+// Promise: G6 and G9, P19, P24, P30 to P33 and P41: what a leader does to bring its shard's replicas
+// where the ring wants them, one step at a time.
+// Method: replicas 1 to so many vote, and as many learners follow, each on the node of its number. All
+// answer, but for those that are silent. Then the leader, replica 1, looks once.
+func TestEachStepOfPlacement(t *testing.T) {
+	type ids = []uint64
+	type fates = map[uint64]Fate
+	tests := []struct {
+		name             string
+		voters, learners int
+		ring, spare      ids // nodes
+		fates            fates
+		silent           ids // replicas that answered 2 s ago, the last time
+		unheard          ids // those that have not answered in this reign
+		stuck            ids // learners that have got nowhere for 5 s
+		slow             ids // learners that have not followed for a minute
+		declined         ids
+		missing          ids
+		before           func(r *Replica)
+		want             string
+	}{
+		{name: "all is well", voters: 3, ring: ids{1, 2, 3}},
+		{name: "with a learner", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}},
+		{name: "the ring names nobody yet", voters: 3, learners: 1},
+		{name: "the ring names one more", voters: 3, ring: ids{1, 2, 3, 4}, want: "adds a learner on 4"},
+		{name: "and another one instead", voters: 3, ring: ids{1, 2, 4}, want: "adds a learner on 4"},
+		{name: "the ring names one more, and enough shards move", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.Limit(true) }},
+		{name: "and then fewer do", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.Limit(true); r.Limit(false) }, want: "adds a learner on 4"},
+		{name: "the ring names two more: five vote", voters: 3, learners: 2, ring: ids{1, 2, 3, 4, 5}, want: "promotes 4, promotes 5"},
+		{name: "a change is under way", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.reign.placing.pending, r.reign.placing.changed = true, r.now }},
+
+		{name: "a voter has left", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, want: "promotes 4, removes 3"},
+		{name: "and nobody is there in its place", voters: 3, ring: ids{1, 2, 4}, fates: fates{103: Departed}, want: "adds a learner on 4"},
+		{name: "while enough shards move", voters: 3, ring: ids{1, 2, 4}, fates: fates{103: Departed}, before: func(r *Replica) { r.Limit(true) }},
+		{name: "and who has its place is silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, silent: ids{4}},
+		{name: "a voter is silent, and only the view says so", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Away}},
+		{name: "a voter is silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Away}, silent: ids{3}, want: "promotes 4, removes 3"},
+		{name: "a voter was never heard", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Away}, unheard: ids{3}, want: "promotes 4, removes 3"},
+		{name: "a voter is silent, for less than the grace", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Doubtful}, silent: ids{3}},
+		{name: "a voter's replica is missing", voters: 3, ring: ids{1, 2, 3}, missing: ids{3}, want: "adds a learner on 3"},
+		{name: "a learner is missing, and a voter has left", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, missing: ids{4}, want: "adds a learner on 4"},
+
+		{name: "the ring's node is out of reach, and a spare one is there", voters: 3, learners: 1, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4}, want: "adds a learner on 5"},
+		{name: "the spare one follows", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4}, want: "promotes 5, removes 3"},
+		{name: "and is silent as well", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4}, silent: ids{5}},
+		{name: "and is out of reach as well", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4, 5}},
+		{name: "and there is another one", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5, 6}, fates: fates{103: Departed}, stuck: ids{4, 5}, want: "adds a learner on 6"},
+		{name: "and is thought to be silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed, 105: Doubtful}, stuck: ids{4}},
+		{name: "and has a vote", voters: 3, learners: 2, ring: ids{1, 4, 5}, spare: ids{2}, fates: fates{103: Departed}, stuck: ids{4, 5}},
+		{name: "but not the next", voters: 3, learners: 2, ring: ids{1, 4, 5}, spare: ids{2, 6}, fates: fates{103: Departed}, stuck: ids{4, 5}, want: "adds a learner on 6"},
+		{name: "the ring's node is within reach, and a spare one follows", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, want: "promotes 4, removes 3"},
+		{name: "one of two is out of reach, and nobody is spare", voters: 3, learners: 2, ring: ids{1, 4, 5}, fates: fates{102: Departed, 103: Departed}, stuck: ids{4}, want: "promotes 5, removes 2"},
+		{name: "who left is replaced before who is silent", voters: 3, learners: 2, ring: ids{1, 4, 5}, fates: fates{102: Away, 103: Departed}, silent: ids{2}, stuck: ids{4}, want: "promotes 5, removes 3"},
+		{name: "and so is who is missing", voters: 3, learners: 2, ring: ids{1, 4, 5}, fates: fates{102: Away, 103: Away}, silent: ids{2}, missing: ids{3}, stuck: ids{4}, want: "promotes 5, removes 3"},
+		{name: "of four voters two left, and one of three is within reach: then five vote", voters: 4, learners: 3, ring: ids{1, 2, 5, 6, 7}, fates: fates{103: Departed, 104: Departed}, stuck: ids{6, 7}, want: "promotes 5"},
+		{name: "or two are", voters: 4, learners: 3, ring: ids{1, 2, 5, 6, 7}, fates: fates{103: Departed, 104: Departed}, stuck: ids{6}, want: "promotes 5, promotes 7, removes 3"},
+
+		{name: "whose node goes soon gets no vote", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, unheard: ids{3}, declined: ids{4}},
+		{name: "but a spare one does", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, unheard: ids{3}, declined: ids{4}, want: "promotes 5, removes 3"},
+		{name: "and a voter that leaves waits for it", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, declined: ids{4}, want: "promotes 4, removes 3"},
+		{name: "and the leader that leaves does", voters: 3, learners: 1, ring: ids{2, 3, 4}, fates: fates{101: Departed}, declined: ids{4}, want: "promotes 4"},
+		{name: "a spare one whose node goes soon gets none either", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, unheard: ids{3}, stuck: ids{4}, declined: ids{5}},
+
+		{name: "a leader that leaves removes the others that left", voters: 3, learners: 2, ring: ids{2, 4, 5}, fates: fates{101: Departed, 103: Departed}, want: "promotes 4, promotes 5, removes 3"},
+		{name: "and hands over when all is well", voters: 4, ring: ids{2, 3, 4}, fates: fates{101: Departed}, want: "hands over to 2"},
+		{name: "and hands over when it reaches nobody for its place", voters: 3, learners: 1, ring: ids{2, 3, 4}, fates: fates{101: Departed}, stuck: ids{4}, want: "hands over to 2"},
+		{name: "and leaves the silent to its successor", voters: 5, ring: ids{2, 3, 4}, fates: fates{101: Departed, 105: Away}, silent: ids{5}, want: "hands over to 2"},
+		{name: "but not who left as well", voters: 5, ring: ids{2, 3, 4}, fates: fates{101: Departed, 105: Departed}, want: "removes 5"},
+
+		{name: "who is not wanted keeps its vote", voters: 5, ring: ids{1, 2, 3}},
+		{name: "a fourth voter has left", voters: 4, ring: ids{1, 2, 3}, fates: fates{104: Departed}, want: "removes 4"},
+		{name: "a fourth voter is silent", voters: 4, ring: ids{1, 2, 3}, fates: fates{104: Away}, silent: ids{4}, want: "removes 4"},
+		{name: "three are left of five", voters: 5, ring: ids{1, 2, 3}, fates: fates{104: Departed, 105: Departed}, want: "removes 4, removes 5"},
+		{name: "four are left of five", voters: 5, ring: ids{1, 2, 3, 4}, fates: fates{105: Departed}, want: "removes 5, demotes 4"},
+		{name: "of four, the one that the ring names last loses its vote", voters: 5, ring: ids{4, 2, 1, 3}, fates: fates{105: Departed}, want: "removes 5, demotes 3"},
+		{name: "and the leader never does", voters: 5, ring: ids{4, 2, 3, 1}, fates: fates{105: Departed}, want: "removes 5, demotes 3"},
+		{name: "four are left of five, and one of them may be silent", voters: 5, ring: ids{1, 2, 3, 4}, fates: fates{105: Departed, 104: Doubtful}},
+		{name: "four are left of five, and the fifth is silent", voters: 5, ring: ids{1, 2, 3, 4}, fates: fates{105: Away}, silent: ids{5}},
+		{name: "two are left of three", voters: 3, ring: ids{1, 2}, fates: fates{103: Departed}, want: "removes 3, demotes 2"},
+		{name: "two are left of three, and the third is silent", voters: 3, ring: ids{1, 2}, fates: fates{103: Away}, silent: ids{3}},
+
+		{name: "a learner's node left", voters: 3, learners: 1, ring: ids{1, 2, 3}, fates: fates{104: Departed}, want: "removes 4"},
+		{name: "though there is more to do", voters: 3, learners: 2, ring: ids{1, 2, 5}, fates: fates{103: Departed, 104: Departed}, want: "removes 4"},
+		{name: "and the ring names it still", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}, fates: fates{104: Departed}},
+		{name: "the ring does not name a learner's node", voters: 3, learners: 1, ring: ids{1, 2, 3}, want: "removes 4"},
+		{name: "and it may be silent", voters: 3, learners: 1, ring: ids{1, 2, 3}, fates: fates{104: Doubtful}},
+		{name: "a learner is missing", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}, missing: ids{4}, want: "removes 4"},
+		{name: "a learner gets nowhere for a minute", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}, slow: ids{4}, want: "removes 4"},
+		{name: "another one leads, says the ring", voters: 3, ring: ids{2, 1, 3}, want: "makes an offer"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.run(t, 2*HeartbeatTicks)
+			w.add(tt.voters + tt.learners - 3)
+			peers := func(nodes ids) (all []Peer) {
+				for _, n := range nodes {
+					all = append(all, Peer{Node: 100 + n, Name: fmt.Sprint("n", n), Addr: fmt.Sprint("n", n, ":1")})
+				}
+				return all
+			}
+			for id := uint64(4); id <= uint64(tt.voters+tt.learners); id++ {
+				leader.addLearner(peers(ids{id})[0])
+				w.run(t, HeartbeatTicks)
+				if int(id) <= tt.voters {
+					leader.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeAddNode, id)}, nil)
+				}
+				w.run(t, 2*HeartbeatTicks)
+			}
+			if len(leader.Voters()) != tt.voters || len(leader.Learners()) != tt.learners {
+				t.Fatalf("voters %v, learners %v", leader.Voters(), leader.Learners())
+			}
+			leader.watchLearners(leader.progress()) // it has seen them
+			leader.SetWish(Wish{Nodes: peers(tt.ring), Spare: peers(tt.spare), Fates: tt.fates})
+			for _, id := range leader.known() {
+				leader.reign.heard[id] = w.now
+			}
+			for _, id := range tt.silent {
+				leader.reign.heard[id] = w.now - 2*ElectionTimeout
+			}
+			for _, id := range tt.unheard {
+				delete(leader.reign.heard, id)
+			}
+			for _, id := range tt.stuck {
+				leader.reign.heard[id] = w.now - learnerGrace
+				l := leader.reign.placing.learning[id]
+				l.gotOn = w.now - learnerGrace - 1
+				leader.reign.placing.learning[id] = l
+			}
+			for _, id := range tt.slow {
+				leader.rn.ReportUnreachable(id)
+				l := leader.reign.placing.learning[id]
+				l.follows = w.now - learnerPatience - 1
+				leader.reign.placing.learning[id] = l
+			}
+			for _, id := range tt.declined {
+				leader.Decline(id)
+			}
+			for _, id := range tt.missing {
+				leader.Missing(w.now, 100+id, id)
+			}
+			if tt.before != nil {
+				tt.before(leader)
+			}
+			if got := decides(t, w, leader); got != tt.want {
+				t.Errorf("it %q, want %q", got, tt.want)
 			}
 		})
 	}

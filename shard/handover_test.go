@@ -1,0 +1,176 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
+	for silent, want := range map[time.Duration]bool{answerTime: true, answerTime + 1: false} {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		handed := false
+		leader.cfg.Watch.HandsOver = func(node uint64) { handed = node == 102 }
+		w.cut[2] = true
+		w.run(t, int(silent/TickInterval))
+		leader.Handover(w.now+silent%TickInterval, 102, leader.Term())
+		a, raw := ask(1, "k")
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+		granted := slices.ContainsFunc(w.events, func(e Event) bool { _, is := e.(Granted); return is })
+		if handed != want || granted == want {
+			t.Errorf("silent for %v, it is handed the office: %v, and meanwhile a lock is granted: %v", silent, handed, granted)
+		}
+	}
+}
+
+func TestOffersAndHandovers(t *testing.T) {
+	const minute = int(time.Minute / TickInterval)
+	peer := func(nodes ...uint64) (all []Peer) {
+		for _, n := range nodes {
+			all = append(all, Peer{Node: n, Name: fmt.Sprint("n", n-100), Addr: fmt.Sprint("n", n-100, ":1")})
+		}
+		return all
+	}
+	tests := []struct {
+		name   string
+		nodes  []Peer
+		fates  map[uint64]Fate
+		cut    uint64
+		ticks  int
+		offers []time.Duration // between them
+		to     uint64          // whom
+		handed []uint64        // to whom the office is handed over
+	}{
+		{"it is the owner", peer(101, 102, 103), nil, 0, minute, nil, 0, nil},
+		{"another one is", peer(103, 101, 102), nil, 0, 5 * minute, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}, 103, nil},
+		{"the owner is silent", peer(103, 101, 102), nil, 3, minute, nil, 0, nil},
+		{"the owner is thought to be silent", peer(103, 101, 102), map[uint64]Fate{103: Doubtful}, 0, minute, nil, 0, nil},
+		{"the owner has no vote", peer(104, 101, 102, 103), nil, 0, minute, nil, 0, nil},
+		{"it leaves, and another one is the owner", peer(103, 102), map[uint64]Fate{101: Departed}, 0, 20, nil, 0, []uint64{103}},
+		{"it leaves, and the ring names it still", peer(101, 102, 103), map[uint64]Fate{101: Departed}, 0, 20, nil, 0, []uint64{102}},
+		{"it leaves, and waits for the owner's vote in vain", peer(104, 102, 103), map[uint64]Fate{101: Departed}, 0, 2 * graceTicks, nil, 0, []uint64{102}},
+		{"it leaves, and the owner is silent", peer(102, 103), map[uint64]Fate{101: Departed}, 2, 40, nil, 0, []uint64{103}},
+		{"it leaves, and nobody is left", peer(104, 105), map[uint64]Fate{101: Departed, 102: Departed, 103: Departed}, 0, 20, nil, 0, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.run(t, 2*HeartbeatTicks)
+			w.cut[tt.cut] = true
+			w.run(t, 4*HeartbeatTicks)
+			var handed []uint64
+			for _, r := range w.replicas {
+				r.cfg.Watch.HandsOver = func(node uint64) {
+					if r == leader {
+						handed = append(handed, node)
+					}
+				}
+			}
+			leader.SetWish(Wish{Nodes: tt.nodes, Fates: tt.fates})
+			var at []time.Duration
+			for range tt.ticks {
+				n := len(w.offers)
+				if w.run(t, 1); len(w.offers) > n {
+					at = append(at, w.now)
+				}
+			}
+			if !slices.Equal(handed, tt.handed) || leader.Serving() != (len(tt.handed) == 0) {
+				t.Errorf("it hands over to %v, want %v; it serves: %v", handed, tt.handed, leader.Serving())
+			}
+			if tt.fates[101] == Departed {
+				return // its successor may be told as well
+			}
+			for _, o := range w.offers {
+				if o != (Offer{tt.to, leader.term}) {
+					t.Errorf("it makes the offer %+v in term %d, want one to %d", o, leader.term, tt.to)
+				}
+			}
+			if len(w.offers) != len(at) || len(tt.offers) == 0 && len(at) > 0 || len(tt.offers) > 0 && len(at) != 1+len(tt.offers) {
+				t.Fatalf("%d offers, at %v", len(w.offers), at)
+			}
+			for i, want := range tt.offers {
+				if pause := at[i+1] - at[i]; pause < want*time.Second || pause > want*time.Second+placeEvery*TickInterval {
+					t.Errorf("pause %d takes %v, want %v", i+1, pause, want*time.Second)
+				}
+			}
+		})
+	}
+}
+
+func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	wish := Wish{Nodes: []Peer{w.replicas[1].cfg.Self, leader.cfg.Self, w.replicas[2].cfg.Self}, Fates: make(map[uint64]Fate)}
+	leader.SetWish(wish)
+	for n := 0; len(w.offers) < 6; n++ {
+		if w.run(t, 1); n > 1000 {
+			t.Fatal("it makes no offers")
+		}
+	}
+	var handed []time.Duration
+	leader.cfg.Watch.HandsOver = func(uint64) { handed = append(handed, w.now) }
+	w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgTimeoutNow }
+	wish.Fates[101] = Departed
+	leader.SetWish(wish)
+	start := w.now
+	w.run(t, 4*electionTicks)
+	if len(handed) < 3 || handed[0]-start > firstBackoff+placeEvery*TickInterval {
+		t.Fatalf("after %v it hands over at %v", start, handed)
+	}
+	for i := range handed[1:] {
+		if pause := handed[i+1] - handed[i]; pause < firstBackoff || pause > firstBackoff+placeEvery*TickInterval {
+			t.Errorf("it tries again after %v, want %v", pause, firstBackoff)
+		}
+	}
+}
+
+func TestWhenTheOfficeIsHandedOver(t *testing.T) {
+	nothing := func(*trio, *Replica) {}
+	tests := []struct {
+		name     string
+		node     uint64
+		term     uint64 // beyond the present one
+		from     uint64 // who is told to; the first replica leads
+		before   func(w *trio, leader *Replica)
+		handsTo  uint64
+		stillIts bool // the first replica serves on
+	}{
+		{"to a voter", 102, 0, 1, nothing, 102, false},
+		{"to another one", 103, 0, 1, nothing, 103, false},
+		{"to a learner", 104, 0, 1, nothing, 0, true},
+		{"to a stranger", 109, 0, 1, nothing, 0, true},
+		{"what was said in an earlier term", 102, ^uint64(0), 1, nothing, 0, true},
+		{"by a follower", 103, 0, 2, nothing, 0, true},
+		{"while the voters change", 102, 0, 1, func(_ *trio, r *Replica) { r.conf.VotersOutgoing = []uint64{1, 2, 3} }, 0, true},
+		{"by one that has stopped", 102, 0, 1, func(_ *trio, r *Replica) { r.Fail(errors.New("a panic")) }, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.add(1)
+			leader.addLearner(w.replicas[3].cfg.Self)
+			w.run(t, 2*HeartbeatTicks)
+			handsTo := uint64(0)
+			for _, r := range w.replicas {
+				r.cfg.Watch.HandsOver = func(node uint64) { handsTo = node }
+			}
+			tt.before(w, leader)
+			w.replicas[tt.from-1].Handover(w.now, tt.node, leader.Term()+tt.term)
+			w.settle(t) // without a tick
+			if handsTo != tt.handsTo || leader.Serving() != tt.stillIts {
+				t.Errorf("it hands over to %d, want %d; the first replica serves: %v", handsTo, tt.handsTo, leader.Serving())
+			}
+			if tt.handsTo != 0 && !w.replicas[tt.handsTo-101].Serving() {
+				t.Error("nobody serves in its place")
+			}
+		})
+	}
+}
