@@ -377,7 +377,7 @@ func (d *desk) answered(a answer) {
 // abandon: nobody waits for c any more.
 func (d *desk) abandon(c *call, cause error) {
 	if c.over {
-		if c.what == acquires && c.err == nil && d.lane.node.bugs.Has(bug.ContextUndoesLock) {
+		if c.what == acquires && c.err == nil && d.by[c.seat.id.Number] == c.seat && d.lane.node.bugs.Has(bug.ContextUndoesLock) {
 			d.cancel(c.seat, c.number)
 		}
 		return
@@ -414,14 +414,21 @@ func (d *desk) abandon(c *call, cause error) {
 // answered, and each renewal names it: the seat is not renewed unless the shard can be told
 // (P12).
 func (d *desk) cancel(t *seat, target uint64) {
-	if d.by[t.id.Number] != t {
-		return
-	}
-	c := &call{what: cancels, target: target, first: d.lane.now}
 	if t.single {
-		c.what = closes
-		t.outlast()
+		d.close(t)
+	} else {
+		d.forsake(t, &call{what: cancels, target: target})
 	}
+}
+
+// close sees to it in the same way that the record of a seat for a single hold ends.
+func (d *desk) close(t *seat) {
+	t.outlast()
+	d.forsake(t, &call{what: closes})
+}
+
+// forsake sends a call that nobody waits for.
+func (d *desk) forsake(t *seat, c *call) {
 	t.put(c)
 	d.send(c)
 	t.orphans = append(t.orphans, c)
@@ -609,7 +616,7 @@ func (d *desk) surrender(t *seat) {
 		}
 	}
 	if len(t.calls) == 0 { // else its Close is under way
-		d.cancel(t, 0)
+		d.close(t)
 	}
 }
 

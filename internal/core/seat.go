@@ -278,7 +278,7 @@ func (t *seat) confirmed(c *call, err error) {
 		t.desk.fill(c)
 		c.finish(err)
 		if t.single && !t.desk.lane.node.bugs.Has(bug.RefusedStay) {
-			t.desk.cancel(t, 0) // its record was for this alone
+			t.desk.close(t) // its record was for this alone
 		}
 	case releases, closes:
 		if c.hold != nil {
@@ -356,7 +356,7 @@ func (t *seat) withdraw(c *call) {
 	h.end(ErrLost)
 	t.dropClaims(ErrLost)
 	t.forget(h)
-	t.desk.cancel(t, 0)
+	t.desk.close(t)
 }
 
 // outlast keeps a seat whose record is to be closed for as long as that record may last:
