@@ -24,7 +24,7 @@ type call struct {
 	raw      []byte        // the command's wire form
 	command  shard.Command //
 	acks     []uint64      // the acknowledgements that it carries
-	first    time.Duration // when it was first sent
+	first    time.Duration // acquire, claim: when it was first sent
 	retryAt  time.Duration
 	attempt  int
 	jumps    int  // times it was redirected since the last retry

@@ -466,7 +466,6 @@ func (d *desk) release(c *call) {
 		c.what = closes // its record goes with its one hold
 		t.outlast()
 	}
-	c.first = d.lane.now
 	t.put(c)
 	d.send(c)
 }
@@ -572,7 +571,7 @@ func (l *lane) closeSeats(s *Session) []*call {
 				}
 			}
 			t.outlast()
-			c := &call{what: closes, shard: d.shard, parker: l.world.NewParker(), first: l.now}
+			c := &call{what: closes, shard: d.shard, parker: l.world.NewParker()}
 			t.put(c)
 			d.send(c)
 			calls = append(calls, c)

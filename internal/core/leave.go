@@ -156,7 +156,7 @@ func (l *lane) lapse() int {
 	for _, d := range l.desks {
 		for _, t := range slices.Clone(d.seats) {
 			if (len(t.holds) == 0 || l.node.bugs.Has(bug.ReleasesAtLeave)) && t.opened != anyUint {
-				c := &call{what: closes, first: l.now}
+				c := &call{what: closes}
 				t.put(c)
 				d.send(c)
 			} else {
