@@ -311,8 +311,7 @@ func (t *seat) claimed(c *call, err error) {
 		c.first = l.now
 	}
 	if err != nil {
-		c.finish(err)
-		t.desk.lose(t, false)
+		t.desk.lose(t, false) // c among its claims
 		return
 	}
 	until := c.first + t.believes(c.length)
@@ -333,11 +332,9 @@ func (t *seat) claimed(c *call, err error) {
 	if t.claims = slices.DeleteFunc(t.claims, func(o *call) bool { return o == c }); len(t.claims) > 0 && !l.node.bugs.Has(bug.ClaimsTogether) {
 		t.claim(t.claims[0])
 	}
-	t.until = believed
-	l.node.watch.soon(t.until)
+	t.until = believed // not before the desk and the watch look next: they know the end that was before
 	t.renewAt = seam.Never
 	t.asked = nil // what is said of the session from now on moves nothing
-	t.desk.wakeAt(t.until)
 	c.finish(nil)
 	if waiting != nil {
 		if l.now >= t.until {
@@ -382,9 +379,8 @@ func (t *seat) late() *call {
 // closed: the table has ended the record, and with it whatever was held or asked for.
 func (t *seat) closed() {
 	t.desk.vacate(t)
-	t.dropClaims(ErrClosed)
 	for _, n := range slices.Sorted(maps.Keys(t.calls)) {
-		// Its Acquires ended before the Close was sent, and nobody waits for a Cancel.
+		// Acquires and claims ended before the Close was sent, and nobody waits for a Cancel.
 		if c := t.calls[n]; c.what == releases || c.what == closes {
 			c.finish(nil)
 		}
@@ -422,7 +418,7 @@ func (t *seat) renewable() bool {
 	if unopened || t.lapses() || len(t.calls) == 0 && len(t.holds) == 0 {
 		return false
 	}
-	return !t.single || len(t.holds) == 0 || !t.holds[0].fixed
+	return len(t.holds) == 0 || !t.holds[0].fixed
 }
 
 // renew asks the leader to confirm that the session lives.
