@@ -2,14 +2,51 @@ package shard
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh/internal/point"
 )
+
+// Checkers hear of each role that a replica takes, once, with its term (P19, P20).
+func TestRolesAreTold(t *testing.T) {
+	w := newTrio()
+	w.add(1)
+	told := make(map[uint64][]string)
+	for _, r := range w.replicas {
+		r.cfg.Watch.Became = func(term uint64, role string) { told[r.ID()] = append(told[r.ID()], fmt.Sprint(role, " ", term)) }
+	}
+	w.run(t, 3)
+	leader := w.replicas[0]
+	leader.addLearner(w.replicas[3].cfg.Self)
+	w.run(t, 4*HeartbeatTicks)
+	leader.Handover(w.now, 102, leader.Term())
+	w.run(t, 2*HeartbeatTicks)
+	w.cut[3] = true
+	for n := 0; w.replicas[2].role == raft.StateFollower; n++ {
+		if w.run(t, 1); n > 2*electionTicks {
+			t.Fatal("replica 3 does not stand")
+		}
+	}
+	w.replicas[1].Fail(errors.New("a panic"))
+	w.run(t, 1)
+	want := map[uint64][]string{
+		1: {"candidate 1", "candidate 2", "leader 2", "follower 3"},
+		2: {"follower 1", "follower 2", "candidate 3", "leader 3", "none 3"},
+		3: {"follower 1", "follower 2", "follower 3", "candidate 3"},
+		4: {"learner 2", "learner 3"},
+	}
+	for id := range want {
+		if !slices.Equal(told[id], want[id]) {
+			t.Errorf("replica %d becomes %q, want %q", id, told[id], want[id])
+		}
+	}
+}
 
 // Promise: P20: who leads is woken by nothing but its ticks, nor is who has stopped; a follower is when
 // it may stand, at its deadline or ahead of that.

@@ -543,7 +543,14 @@ func TestWhatCountsAsAMove(t *testing.T) {
 	}
 }
 
-// endsChange loses what ends a change of voters, and all behind it.
+// hasSeal reports whether f has an entry that says nothing, as a seal does.
+func hasSeal(f Frame) bool {
+	return slices.ContainsFunc(f.Message.GetEntries(), func(e *raftpb.Entry) bool {
+		return e.GetType() == raftpb.EntryNormal && len(e.Data) == 0
+	})
+}
+
+// endsChange reports whether f has the entry that ends a change of voters.
 func endsChange(f Frame) bool {
 	return slices.ContainsFunc(f.Message.GetEntries(), func(e *raftpb.Entry) bool {
 		return e.GetType() == raftpb.EntryConfChangeV2 && len(e.Data) == 0
@@ -615,11 +622,7 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 		}
 	}
 	tells("who counts it", leader, false)
-	w.loses = func(f Frame) bool {
-		return slices.ContainsFunc(f.Message.GetEntries(), func(e *raftpb.Entry) bool {
-			return e.GetType() == raftpb.EntryNormal && len(e.Data) == 0 // the seal
-		})
-	}
+	w.loses = hasSeal
 	leader.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, 4)}, nil)
 	w.run(t, HeartbeatTicks)
 	if len(leader.Learners()) > 0 || len(w.replicas[1].Learners()) > 0 {
@@ -931,6 +934,140 @@ func TestEachStepOfPlacement(t *testing.T) {
 			}
 			if got := decides(t, w, leader); got != tt.want {
 				t.Errorf("it %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Promise: G6, P30: Join and Leave count on what a shard's leader tells of its voters. Those that were
+// removed count until everybody knows; and a leader that is alone with its vote misses the others.
+func TestWhoIsCountedAndWhoIsMissed(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(1)
+	leader.addLearner(w.replicas[3].cfg.Self)
+	w.run(t, 4*HeartbeatTicks)
+	follower := w.replicas[1]
+	counted := func(r *Replica) (nodes []uint64) {
+		for _, p := range r.Counted() {
+			nodes = append(nodes, p.Node)
+		}
+		slices.Sort(nodes)
+		return nodes
+	}
+	expect := func(when string, leaders, followers, missed []uint64) {
+		t.Helper()
+		if got := counted(leader); !slices.Equal(got, leaders) {
+			t.Errorf("%s: the leader counts %v, want %v", when, got, leaders)
+		}
+		if got := counted(follower); !slices.Equal(got, followers) {
+			t.Errorf("%s: a follower counts %v, want %v", when, got, followers)
+		}
+		if got := leader.Missed(); !slices.Equal(got, missed) {
+			t.Errorf("%s: the leader misses %v, want %v", when, got, missed)
+		}
+		if got := follower.Missed(); got != nil {
+			t.Errorf("%s: a follower misses %v", when, got)
+		}
+	}
+	all := []uint64{101, 102, 103}
+	expect("all is well", all, all, nil)
+	leader.SetWish(Wish{Fates: map[uint64]Fate{101: Departed, 102: Doubtful, 104: Away}})
+	expect("one may be silent", all, all, []uint64{102})
+	leader.SetWish(Wish{})
+	w.cut[3], w.cut[4] = true, true
+	w.run(t, int(answerTime/TickInterval))
+	expect("one was heard a moment ago", all, all, nil)
+	w.run(t, 1)
+	expect("one is silent", all, all, []uint64{103})
+
+	w.loses = hasSeal
+	leader.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, 3)}, nil)
+	w.run(t, 2*HeartbeatTicks)
+	expect("it was removed, and nobody has confirmed that", all, all[:2], nil)
+	w.loses = nil
+	w.run(t, 2*HeartbeatTicks)
+	expect("the other voter has", all[:2], all[:2], nil)
+}
+
+// Promise: G9, P32: a node that leaves waits for others to take its replicas over, if there are any.
+func TestWhoHasFellows(t *testing.T) {
+	for _, tt := range []struct {
+		fates map[uint64]Fate
+		want  bool
+	}{
+		{nil, true},
+		{map[uint64]Fate{101: Departed}, true},
+		{map[uint64]Fate{102: Departed}, true},
+		{map[uint64]Fate{102: Departed, 103: Away}, true},
+		{map[uint64]Fate{102: Departed, 103: Departed}, false},
+		{map[uint64]Fate{101: Departed, 102: Departed, 103: Departed}, false},
+	} {
+		r := newReplica(1, time.Second)
+		if r.SetWish(Wish{Fates: tt.fates}); r.Fellows() != tt.want {
+			t.Errorf("with the fates %v it has fellows: %v", tt.fates, !tt.want)
+		}
+	}
+}
+
+// Checkers go by what a replica says of its configuration (P30): who votes, in both halves, and who
+// will when it has applied what is in its log.
+func TestConfigurations(t *testing.T) {
+	type ids = []uint64
+	add, remove, learn := raftpb.ConfChangeAddNode, raftpb.ConfChangeRemoveNode, raftpb.ConfChangeAddLearnerNode
+	change := func(changes ...*raftpb.ConfChangeSingle) []byte {
+		b, err := proto.Marshal(&raftpb.ConfChangeV2{Changes: changes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	all := ids{101, 102, 103}
+	tests := []struct {
+		name      string
+		kind      raftpb.EntryType
+		data      []byte // of what is in the log, and not applied
+		joint     bool   // replica 4 is about to vote in the place of 2
+		coming    ids
+		unsettled bool
+	}{
+		{"a command", raftpb.EntryNormal, change(single(remove, 2)), false, all, false},
+		{"a new learner", raftpb.EntryConfChangeV2, change(single(learn, 5)), false, all, false},
+		{"a learner goes", raftpb.EntryConfChangeV2, change(single(remove, 4)), false, all, false},
+		{"a learner is to vote", raftpb.EntryConfChangeV2, change(single(add, 4)), false, ids{101, 102, 103, 104}, true},
+		{"a stranger is to vote", raftpb.EntryConfChangeV2, change(single(add, 6)), false, ids{101, 102, 103, 0}, true},
+		{"a voter goes", raftpb.EntryConfChangeV2, change(single(remove, 2)), false, ids{101, 103}, true},
+		{"a voter is to be a learner", raftpb.EntryConfChangeV2, change(single(learn, 2)), false, ids{101, 103}, true},
+		{"a voter is to vote", raftpb.EntryConfChangeV2, change(single(add, 2)), false, ids{101, 103, 102}, true},
+		{"a learner is to vote in a voter's place", raftpb.EntryConfChangeV2, change(single(add, 4), single(remove, 2)), false, ids{101, 103, 104}, true},
+		{"the end of such a change", raftpb.EntryConfChangeV2, change(), true, ids{101, 103, 104}, true},
+		{"the voter goes", raftpb.EntryConfChangeV2, change(single(remove, 2)), true, ids{101, 103, 104}, true},
+		{"a change of another kind", raftpb.EntryConfChange, change(single(remove, 2)), false, all, true},
+		{"what nobody can read", raftpb.EntryConfChangeV2, []byte{0xff}, false, all, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.run(t, 2*HeartbeatTicks)
+			w.add(1)
+			leader.addLearner(w.replicas[3].cfg.Self)
+			w.run(t, 4*HeartbeatTicks)
+			incoming, outgoing := all, ids(nil)
+			if tt.joint {
+				leader.conf.Voters, leader.conf.VotersOutgoing = ids{1, 3, 4}, ids{1, 2, 3}
+				incoming, outgoing = ids{101, 103, 104}, all
+			}
+			for n, coming := range []ids{nil, tt.coming} { // before, and with the entry
+				in, out, next, unsettled := leader.Configuration()
+				if !slices.Equal(in, incoming) || !slices.Equal(out, outgoing) || !slices.Equal(next, coming) || unsettled != (tt.unsettled && n > 0) {
+					t.Errorf("with %d entries: %v, %v, then %v, unsettled %v; want %v, %v, then %v, unsettled %v", n, in, out, next, unsettled, incoming, outgoing, coming, tt.unsettled)
+				}
+				err := leader.store.Append([]*raftpb.Entry{{
+					Type: tt.kind.Enum(), Term: proto.Uint64(leader.term), Index: proto.Uint64(leader.applied + 1), Data: tt.data,
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 		})
 	}
