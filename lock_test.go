@@ -196,7 +196,12 @@ func TestWithContextEndsWithItsParent(t *testing.T) {
 		}
 		return n
 	}
+	many, end := context.WithCancel(context.Background())
 	for range 1000 {
+		l.WithContext(many)
+	}
+	end()
+	for range 2000 {
 		parent, cancel := context.WithCancel(context.Background())
 		l.WithContext(parent)
 		cancel()
@@ -280,8 +285,10 @@ func TestExtend(t *testing.T) {
 	if n := len(fake.holds[1].extended); n != 0 {
 		t.Errorf("%d extensions were sent", n)
 	}
-	if err := l.Extend(ctx, fakeMaxTTL); err != nil || len(fake.holds[1].extended) != 1 {
-		t.Errorf("Extend = %v, sent %v", err, fake.holds[1].extended)
+	for i, d := range []time.Duration{minHold, fakeMaxTTL} {
+		if err := l.Extend(ctx, d); err != nil || len(fake.holds[1].extended) != i+1 || fake.holds[1].extended[i] != d {
+			t.Errorf("Extend by %v = %v, sent %v", d, err, fake.holds[1].extended)
+		}
 	}
 	l.Unlock(ctx)
 	if err := l.Extend(ctx, time.Second); !errors.Is(err, ErrClosed) {
