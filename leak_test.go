@@ -101,6 +101,9 @@ func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
 	}()
 	kept := mustLock(t, s, ctx, "kept", MaxHold(time.Second))
 	func() {
+		mustLock(t, s, kept.WithContext(ctx), "kept", Reentrant()) // kept shares it
+	}()
+	func() {
 		mustLock(t, s, ctx, "dropped", MaxHold(time.Second))
 	}()
 	collected(t, fake.holds[4].forsaken.Load)
