@@ -416,3 +416,36 @@ func rafts(f simulate.Frame) (all []*raftpb.Message) {
 	}
 	return all
 }
+
+// Promise: G6: over a long way, too, nobody loses a lock because its session lay idle.
+// Method: the way is 87 ms long, the shard is never idle, and the session's TTL is as short as
+// nine ways there and back. It asks again after every time in which its old lease may serve.
+func TestAnIdleSessionFarAway(t *testing.T) {
+	t.Parallel()
+	const sessionTTL = 1500 * time.Millisecond
+	once(t, scenario{story: func(s *stage) {
+		s.SetLinks(simulate.Link{Latency: 87 * time.Millisecond})
+		over := false
+		for i := range 4 {
+			node := s.nodes[s.bob]
+			s.Host(s.bob).Go("busy", func(ctx context.Context) {
+				for !over {
+					if l, err := node.Lock(ctx, fmt.Sprint("busy/", i)); err == nil {
+						_ = l.Unlock(ctx)
+					}
+				}
+			})
+		}
+		s.on(s.ann, func(ctx context.Context, n *mesh.Node) {
+			session, err := n.NewSession(ctx, mesh.WithTTL(sessionTTL))
+			s.must(err == nil, "NewSession: %v", err)
+			for idle := time.Duration(0); idle < sessionTTL; idle += 20 * time.Millisecond {
+				_ = simulate.Sleep(ctx, idle)
+				l, err := session.Lock(ctx, "k")
+				s.must(err == nil, "G6: asked again %v after an unlock: %v", idle, err)
+				s.must(l.Unlock(ctx) == nil, "G5: lost, asked for again after %v", idle)
+			}
+		})
+		over = true
+	}})
+}

@@ -45,7 +45,7 @@ type broadcast struct {
 const (
 	packetSize     = 1400
 	packetOverhead = 100 // of a ping, and of several messages in one packet
-	retransmitMult = 4
+	retransmitMult = 4   // half of what the real gossip takes: a refutation may be missed
 )
 
 func (q *rumours) empty() bool { return len(q.waiting) == 0 }

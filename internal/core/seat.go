@@ -72,13 +72,14 @@ func (t *seat) believes(ttl time.Duration) time.Duration {
 }
 
 // fresh reports whether a new call should still go into this seat. One that lay idle
-// until its lease is about to end would lose what it is granted.
+// until its lease is about to end would lose what it is granted; and from half of it on, the
+// leader has logged its silence, and answers its next renewal a log entry later (P5).
 func (t *seat) fresh() bool {
 	if t.doomed() {
 		return false
 	}
 	return len(t.calls) > 0 || len(t.holds) > 0 ||
-		t.until-t.desk.lane.now > t.ttl/3 && !t.desk.lane.node.points.Taken(point.FreshSeat)
+		t.until-t.desk.lane.now > t.ttl/2 && !t.desk.lane.node.points.Taken(point.FreshSeat)
 }
 
 // doomed reports whether the belief has ended, and something was lost with it.

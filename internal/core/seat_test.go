@@ -141,8 +141,8 @@ func TestAnIdleSeat(t *testing.T) {
 		{believed(benchTTL) - time.Second, true},
 		{believed(benchTTL) - benchTTL/3 + 1, true},
 		{believed(benchTTL) - benchTTL/3, true},
-		{benchTTL/3 + 1, true},
-		{benchTTL / 3, false},
+		{benchTTL/2 + 1, true},
+		{benchTTL / 2, false},
 		{1, false},
 		{0, false},
 	} {
