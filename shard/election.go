@@ -105,10 +105,11 @@ func (e *election) stand(r *Replica) {
 	if !e.forgot {
 		e.forget(r) // no tick came between E and the deadline; a learner does not campaign, and would not forget
 	}
-	contact := e.contact
+	contact, excused := e.contact, e.excused
 	e.arm(r, r.now)
 	e.contact, e.forgot, e.hasty = contact, true, false
-	e.excused = true // there is no leader to be heard late
+	// Without a leader none can be heard late. A learner's may live, and wait to be read.
+	e.excused = excused || r.mayVote(r.cfg.ID)
 	if f := r.cfg.Founders; len(f) > 0 && f[0] == r.cfg.ID && r.term == 1 {
 		// The shard was founded a moment ago, and the others may not know yet: there is
 		// no leader to be patient with.

@@ -440,3 +440,31 @@ func TestWhoGetsNothingIsGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// Promise: P10: a replica that was ordered, and stood still, hears first what came meanwhile. What
+// it gets of nobody ends it all the same, stalls or not.
+func TestALearnerIsNotGivenUpAfterAStall(t *testing.T) {
+	w, _ := led(t)
+	w.add(1)
+	r := w.replicas[3]
+	r.election.arm(r, w.now)
+	silent := func(d time.Duration) {
+		for range d / TickInterval {
+			w.now += TickInterval
+			r.Tick(w.now, true)
+		}
+	}
+	silent(learnerGrace / 2)
+	w.now += learnerGrace
+	if r.Tick(w.now, true); r.Err() != nil {
+		t.Fatalf("after a stall: %v", r.Err())
+	}
+	for range 2 {
+		silent(ElectionTimeout)
+		w.now += learnerGrace
+		r.Tick(w.now, true)
+	}
+	if r.Err() == nil {
+		t.Error("stalls keep it for ever")
+	}
+}

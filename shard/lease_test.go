@@ -211,6 +211,27 @@ func TestAnExtensionOutlivesAHandover(t *testing.T) {
 	}
 }
 
+// Promise: G5, P7: a lease is over when its last claim says, also one that is much shorter than
+// what the leader last planned for.
+func TestAShortClaimEndsInTime(t *testing.T) {
+	w, _, claim := fixed(t)
+	w.run(t, int(time.Second/TickInterval))
+	claim(3, time.Second)
+	if d := w.lasts(t, SessionID{7, 1}); d < time.Second || d > 2*time.Second {
+		t.Errorf("the lease ends %v after its claim of a second", d)
+	}
+}
+
+// Promise: P7 and P5: a claim that takes effect is a word like any other: no silence from before counts,
+// nor is on its way into the log.
+func TestAClaimUndoesTheSilence(t *testing.T) {
+	l := lease{ttl: ttl, heard: 1, before: 2, excused: true, silent: true, recalled: true, checkpoint: 3}
+	l.fix(time.Hour, time.Minute)
+	if l.ttl != time.Minute || !l.fixed || l.heard != time.Hour || l.before != 0 || l.excused || l.silent || l.recalled || l.checkpoint != 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
 // Promise: G5, P7: as above.
 // Method: the lease is extended just before its end, and that is committed only after it.
 func TestAnExtensionOutlivesTheEnd(t *testing.T) {
@@ -537,26 +558,36 @@ func TestRoundsOfBeforeAStall(t *testing.T) {
 // Promise: G5 and G6, P5: whoever leads in turn, a session lives for its TTL after its last word,
 // and one that is dead no longer than that, but for the times without a leader, for what each
 // leader did not log, and for its margin for clocks.
-// Method: a session falls silent. Leadership goes round, the first time and each time later when so
+// Method: a session that holds a key, or waits for one, falls silent. Leadership goes round, the first time and each time later when so
 // much has passed: by a handover, or since whoever leads falls silent, too.
 func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
 	tests := []struct {
 		first, then int           // hundredths of the TTL
-		lost        bool          // else it is handed over
+		waits, lost bool          // else it holds the key, and leadership is handed over
 		unlogged    time.Duration // of the silence, by all leaders together, at most
 	}{
-		{30, 30, false, bequeathed},
-		{45, 45, false, bequeathed},
-		{51, 10, false, bequeathed},
-		{77, 15, false, bequeathed},
-		{98, 98, false, bequeathed},
-		{51, 30, true, ttl / 4},
-		{51, 51, true, ttl / 4},
-		{77, 26, true, ttl / 4},
-		{98, 98, true, ttl / 4},
+		{30, 30, false, false, bequeathed},
+		{30, 30, true, false, bequeathed},
+		{45, 45, false, false, bequeathed},
+		{51, 10, false, false, bequeathed},
+		{51, 10, true, false, bequeathed},
+		{77, 15, false, false, bequeathed},
+		{98, 98, false, false, bequeathed},
+		{51, 30, false, true, ttl / 4},
+		{51, 30, true, true, ttl / 4},
+		{51, 51, false, true, ttl / 4},
+		{77, 26, false, true, ttl / 4},
+		{98, 98, false, true, ttl / 4},
 	}
 	for _, tt := range tests {
 		w, leader := led(t)
+		if tt.waits {
+			holder, _ := ask(1, "k")
+			holder.Session, holder.TTL = SessionID{8, 1}, time.Hour
+			if err := leader.Submit(w.now, holder, AppendCommand(nil, holder)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		a, raw := ask(1, "k")
 		if err := leader.Submit(w.now, a, raw); err != nil {
 			t.Fatal(err)

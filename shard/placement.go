@@ -103,8 +103,7 @@ func (r *Replica) Limit(limited bool) { r.limited = limited }
 
 // Missing tells a leader that replica id, which it counts on node, is gone from there for
 // good: no node ever hosts an ID again (P24). It is replaced like one of a dead node.
-func (r *Replica) Missing(now time.Duration, node, id uint64) {
-	r.now = now
+func (r *Replica) Missing(node, id uint64) {
 	pl := &r.reign.placing
 	if p, known := r.peers[id]; !r.reign.serving || !known || p.Node != node || pl.missing[id] {
 		return
@@ -132,12 +131,9 @@ func (r *Replica) Moving() bool {
 		return false
 	}
 	moving := r.Joint() || r.reign.placing.pending
-	if !moving && len(r.conf.Learners) > 0 {
-		r.rn.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
-			if kind == raft.ProgressTypeLearner && pr.State != tracker.StateReplicate && r.wish.fate(r.peers[id].Node) == Present && !r.stuck(id) {
-				moving = true
-			}
-		})
+	for _, id := range r.conf.Learners {
+		goes := r.wish.fate(r.peers[id].Node) == Present && !r.stuck(id)
+		moving = moving || goes && !r.confirmedUpTo(id, 0)
 	}
 	return moving
 }
@@ -465,11 +461,11 @@ func (r *Replica) watchLearners(progress map[uint64]tracker.Progress) {
 		if t := r.transfer; t != nil && t.to == id {
 			more = t.got > l.got
 			l.got = max(l.got, t.got)
-		} else if t != nil {
-			waits = r.answers(id)
-		}
-		if pr.State == tracker.StateReplicate {
-			l.got = 0 // its next snapshot is another one
+		} else {
+			waits = t != nil && r.answers(id)
+			if pr.State == tracker.StateReplicate {
+				l.got = 0 // its next snapshot is another one
+			}
 		}
 		if !seen || pr.State == tracker.StateReplicate || (more || waits) && !r.cfg.Bugs.Has(bug.SlowLearnersGo) {
 			l.follows = r.now

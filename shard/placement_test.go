@@ -54,6 +54,26 @@ func (w *trio) fill(t *testing.T, leader *Replica) {
 	}
 }
 
+// A leader at rest looks at a new wish in its next tick.
+func TestANewWishIsLookedAtAtOnce(t *testing.T) {
+	w, leader := led(t)
+	w.add(1)
+	wish := Wish{Fates: make(map[uint64]Fate)}
+	for _, r := range w.replicas[:3] {
+		wish.Nodes = append(wish.Nodes, r.cfg.Self)
+	}
+	leader.SetWish(wish)
+	w.run(t, 4*placeEvery)
+	for leader.reign.placing.skipped != 1 {
+		w.run(t, 1)
+	}
+	wish.Nodes = append(slices.Clone(wish.Nodes[:2]), w.replicas[3].cfg.Self)
+	leader.SetWish(wish)
+	if w.run(t, 1); !slices.Equal(leader.Learners(), []uint64{4}) {
+		t.Errorf("learners %v a tick after the ring wanted another node", leader.Learners())
+	}
+}
+
 const graceTicks = int(learnerGrace / TickInterval)
 
 // Promise: G6, P31: a dead voter is replaced though the leader cannot reach the node that the
@@ -383,6 +403,10 @@ func TestASecondSnapshotIsAnotherOne(t *testing.T) {
 	if l := watch(tracker.StateSnapshot, 100); l.gotOn == leader.now {
 		t.Error("it gets on with nothing")
 	}
+	watch(tracker.StateReplicate, 100) // the log was enough, and the snapshot is under way still
+	if l := watch(tracker.StateReplicate, 100); l.gotOn == leader.now {
+		t.Error("it gets on with nothing, for raft sends it the log")
+	}
 	watch(tracker.StateReplicate, 0)
 	for _, got := range []int{1, 2} {
 		if l := watch(tracker.StateSnapshot, got); l.gotOn != leader.now || l.follows != leader.now {
@@ -500,6 +524,9 @@ func TestWhatCountsAsAMove(t *testing.T) {
 			w.run(t, graceTicks+2*placeEvery)
 		}, false},
 		{"a learner that has it", false, nothing, false},
+		{"and a voter may have missed something", false, func(_ *testing.T, _ *trio, leader *Replica) {
+			leader.rn.ReportUnreachable(2)
+		}, false},
 		{"and somebody else is added", false, func(_ *testing.T, w *trio, leader *Replica) {
 			leader.addLearner(w.replicas[4].cfg.Self)
 		}, true},
@@ -927,7 +954,7 @@ func TestEachStepOfPlacement(t *testing.T) {
 				leader.Decline(id)
 			}
 			for _, id := range tt.missing {
-				leader.Missing(w.now, 100+id, id)
+				leader.Missing(100+id, id)
 			}
 			if tt.before != nil {
 				tt.before(leader)

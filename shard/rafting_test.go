@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -581,13 +582,30 @@ func TestAMissingReplicaIsReplaced(t *testing.T) {
 	w.run(t, 2*placeEvery)
 	lost, _ := r.Peer(3)
 	w.cut[3] = true
-	r.Missing(w.now, lost.Node+1, 3) // not that node's to say
+	heard := 0
+	for _, o := range w.replicas {
+		o.cfg.Points = &point.Points{Take: func(point.Site) bool { return false }, Meet: func(m point.Mark) {
+			if m == point.MissingReplaced {
+				heard++
+			}
+		}}
+	}
+	r.Missing(lost.Node+1, 3)           // not that node's to say
+	r.Missing(lost.Node, 9)             // no replica of the shard's
+	w.replicas[1].Missing(lost.Node, 3) // it leads nobody
 	w.run(t, 2*placeEvery)
-	if len(r.Learners()) != 0 {
+	if len(r.Learners()) != 0 || heard != 0 {
 		t.Fatal("replaced on a stranger's word")
 	}
-	r.Missing(w.now, lost.Node, 3)
-	w.run(t, 2)
+	for r.reign.placing.skipped != 0 { // it looked a moment ago, and need not do so soon
+		w.run(t, 1)
+	}
+	r.Missing(lost.Node, 3)
+	w.run(t, 1)
+	r.Missing(lost.Node, 3) // nodes repeat it
+	if heard != 1 {
+		t.Errorf("it is news %d times", heard)
+	}
 	learners := r.Learners()
 	if len(learners) != 1 || learners[0] != 4 {
 		t.Fatalf("learners %v, want the new replica 4", learners)

@@ -305,7 +305,7 @@ func (l *lane) take(from uint64, m message) {
 		}
 	case msgMissing:
 		if r != nil && r.Generation() == m.numbers[0] {
-			r.Missing(l.now, from, m.numbers[1])
+			r.Missing(from, m.numbers[1])
 		}
 	case msgDecline:
 		if r != nil && r.Generation() == m.numbers[0] {
