@@ -94,3 +94,37 @@ func RawGreet(addr string, h Hello) (net.Conn, error) {
 	}
 	return nc, nil
 }
+
+// RawClaim is a handshake by hand, as a node that follows: its ID must be the larger. It
+// dials for the given attempt, says which epoch its connection has, in its words of that
+// number, and that it waits for what becomes of other attempts. It returns the decision:
+// an epoch, or zero if the connection is one too many.
+func RawClaim(addr string, h Hello, attempt, epoch, number uint64, awaited ...uint64) (net.Conn, uint64, error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, 0, err
+	}
+	r := bufio.NewReader(nc)
+	claim := verdict{judgement: welcome, epoch: epoch, number: number}
+	for _, a := range awaited {
+		claim.awaited = append(claim.awaited, dial{a, true})
+	}
+	var v verdict
+	if _, err = nc.Write(appendOpening(nil, greeting{Hello: h, attempt: attempt})); err == nil {
+		if _, err = readOpening(r); err == nil {
+			if v, err = readVerdict(r); err == nil && v.judgement == welcome {
+				if _, err = nc.Write(RawFrame(kindVerdict, appendVerdict(nil, claim))); err == nil {
+					v, err = readVerdict(r)
+				}
+			}
+		}
+	}
+	switch {
+	case err == nil && v.judgement == welcome && v.epoch > 0:
+		return nc, v.epoch, nil
+	case err == nil && v.judgement != duplicate:
+		err = fmt.Errorf("refused: %s", v.reason)
+	}
+	nc.Close()
+	return nil, 0, err
+}

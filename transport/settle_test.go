@@ -115,3 +115,53 @@ func TestAStrangersEpochShutsNobodyOut(t *testing.T) {
 	deliver(a, b, "again a")
 	deliver(b, a, "again b")
 }
+
+// The end that decides keeps a connection that the other end knows, or is about to know, and
+// replaces one in which it alone believes.
+func TestWhatTheOtherEndClaims(t *testing.T) {
+	const first = 4 // the number of what it said when it dialled for the first time
+	for _, tt := range []struct {
+		name    string
+		epoch   func(older, has uint64) uint64 // that it claims to have
+		number  uint64
+		awaited []uint64
+		kept    bool
+	}{
+		{"it knows that one", func(_, has uint64) uint64 { return has }, first + 1, nil, true},
+		{"it has none", func(uint64, uint64) uint64 { return 0 }, first + 1, nil, false},
+		{"it has an older one", func(older, _ uint64) uint64 { return older }, first + 1, nil, false},
+		{"it waits for that one's decision", func(uint64, uint64) uint64 { return 0 }, first + 1, []uint64{9, 2}, true},
+		{"it waits for another one's", func(uint64, uint64) uint64 { return 0 }, first + 1, []uint64{9}, false},
+		{"it said so before it dialled for that one", func(uint64, uint64) uint64 { return 0 }, first - 1, nil, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := start(t, 1)
+			claim := func(attempt, epoch, number uint64, awaited ...uint64) (net.Conn, uint64) {
+				t.Helper()
+				nc, epoch, err := transport.RawClaim(n.Addr(), hello(2), attempt, epoch, number, awaited...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if nc != nil {
+					t.Cleanup(func() { nc.Close() })
+				}
+				return nc, epoch
+			}
+			_, older := claim(1, 0, 1)
+			has, epoch := claim(2, 0, first)
+			if older == 0 || epoch <= older {
+				t.Fatalf("epochs %d and %d", older, epoch)
+			}
+			next, newer := claim(3, tt.epoch(older, epoch), tt.number, tt.awaited...)
+			if kept := next == nil; kept != tt.kept || !kept && newer <= epoch {
+				t.Fatalf("the connection is kept: %t, its epoch is %d, and that of the next %d", kept, epoch, newer)
+			}
+			if d := (decider{t, n}); tt.kept {
+				d.uses(has, "still")
+			} else {
+				d.uses(next, "next")
+				d.drops(has)
+			}
+		})
+	}
+}

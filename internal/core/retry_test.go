@@ -1,10 +1,13 @@
 package core
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -96,5 +99,124 @@ func TestRedirects(t *testing.T) {
 	}
 	if len(asked) != 4 || !slices.Contains(asked, nodeB) || !slices.Contains(asked, nodeC) {
 		t.Errorf("where nobody knows the leader, %v are asked", asked)
+	}
+}
+
+// Promise: G6, P15: the leader is asked, then its helper if there is one, and then in turns who should
+// have a replica and all others, who may pass it on.
+func TestWhereAnAttemptGoes(t *testing.T) {
+	b := newBench(t, Config{})
+	var members []shard.Peer
+	for i := range uint64(5) {
+		name := string(rune('f' + i))
+		members = append(members, shard.Peer{Node: 6 + i, Name: name, Addr: name + ":1"})
+	}
+	b.looks(members...)
+	wish := b.lane().view.wish(0)
+	names := make(map[string]uint64)
+	for i, p := range members {
+		names[fmt.Sprint("m", i)] = p.Node
+	}
+	for i, p := range wish {
+		names[fmt.Sprint("w", i)] = p.Node
+	}
+	names["leader"], names["helper"] = 20, 30
+	for _, tt := range []struct {
+		leader, helper bool
+		want           string // of the attempts from 0 on; one with a ! may be passed on
+	}{
+		{true, false, "leader leader w1! m1! w2! m2! w0! m3! w1! m4! w2! m0!"},
+		{false, false, "w0 m0 w1! m1! w2! m2! w0! m3! w1! m4! w2! m0!"},
+		{true, true, "leader helper! w1! m0! w2! helper! w0! m1! w1! helper! w2! m2!"},
+		{false, true, "w0 helper! w1! m0! w2! helper! w0! m1! w1! helper! w2! m2!"},
+	} {
+		d := b.desk()
+		if d.leader = 0; tt.leader {
+			d.leader = 20
+		}
+		if d.through = 0; tt.helper {
+			d.through = 30
+		}
+		for attempt, want := range strings.Fields(tt.want) {
+			name, relay := strings.CutSuffix(want, "!")
+			if to, passed := d.target(attempt); to != names[name] || passed != relay {
+				t.Errorf("%+v: attempt %d goes to %d, to be passed on: %t; want %s", tt, attempt, to, passed, want)
+			}
+		}
+	}
+}
+
+// Promise: G6, P15: a helper stays one until it says that it knows no leader; what it repeats of an
+// earlier term changes nothing, nor does an answer that names no leader.
+func TestWhatAHelperSays(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		from    uint64
+		to      uint64
+		term    uint64
+		through uint64
+		leader  uint64
+	}{
+		{"it knows no leader", nodeC, 0, 0, 0, nodeB},
+		{"it names one of an earlier term", nodeC, 9, benchTerm - 1, nodeC, nodeB},
+		{"it names the same", nodeC, nodeB, benchTerm, nodeC, nodeB},
+		{"it names a new one", nodeC, 9, benchTerm + 1, nodeC, 9},
+		{"a third knows no leader", 9, 0, 0, nodeC, nodeB},
+		{"the leader leads no more, and knows none", nodeB, 0, 0, nodeC, 0},
+		{"the leader names its successor, whom it hears", nodeB, 9, benchTerm + 1, nodeB, 9},
+		{"nobody, in a later term", 9, 0, benchTerm + 1, nodeC, nodeB},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, Config{})
+			b.asks(b.node.Session(), Request{Key: "k"})
+			p := b.expect("2: lock k")
+			d := b.desk()
+			d.through = nodeC
+			if b.hears(tt.from, redirected(p, tt.to, tt.term)); d.through != tt.through || d.leader != tt.leader {
+				t.Errorf("through %d to %d, want %d and %d", d.through, d.leader, tt.through, tt.leader)
+			}
+		})
+	}
+}
+
+// Promise: G6: a call that waited in the queue of a session that ended asks anew, and like any other
+// is repeated and goes where it is sent on to.
+func TestAskedAnewIsAsNew(t *testing.T) {
+	waiting := func(t *testing.T) (*bench, parcel) {
+		b := newBench(t, Config{})
+		b.asks(b.node.Session(), Request{Key: "k"})
+		b.hears(nodeB, told(b.expect("2: lock k"), reply{outcome: queued, revision: 4}))
+		b.pass(benchTTL / 3)
+		b.hears(nodeB, unknown(b.expect("2: renewal"), 5))
+		return b, b.expect("2: lock k")
+	}
+	b, p := waiting(t)
+	b.hears(nodeB, redirected(p, nodeC, benchTerm+1))
+	b.expect("3: lock k")
+	b, _ = waiting(t)
+	b.pass(firstRetry)
+	b.expect("2: lock k")
+}
+
+// Promise: G9: a node that leaves takes no new calls, also such as were on their way to their lane
+// when it began to.
+func TestALeavingNodeAsksForNothing(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node.status = leaving
+	c := b.asks(b.node.Session(), Request{Key: "k"})
+	b.expects()
+	if !c.over || c.err != ErrClosed || b.node.Stats().Acquires != 0 {
+		t.Errorf("over: %t, %v; %d are counted", c.over, c.err, b.node.Stats().Acquires)
+	}
+}
+
+// A call ends once: what is said of it later changes nothing.
+func TestACallEndsOnce(t *testing.T) {
+	b := newBench(t, Config{})
+	h := b.holds(b.node.Session(), Request{Key: "k"}, 3)
+	c := b.unlocks(h)
+	b.hears(nodeB, told(b.expect("2: unlock k token 3"), reply{outcome: done, revision: 4}))
+	if c.finish(ErrLost); !c.over || c.err != nil || h.result != nil {
+		t.Errorf("over: %t, %v", c.over, c.err)
 	}
 }

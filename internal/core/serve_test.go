@@ -282,3 +282,21 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 		t.Errorf("in a mesh of one: %v, %v; %d leads", c.over, c.err, b.desk().leader)
 	}
 }
+
+// Stats counts what the node's leaders appended, in all its lanes.
+func TestEntriesAreCounted(t *testing.T) {
+	b := start(t, Config{Shards: 2})
+	b.pass(2 * benchTTL) // the tables have settled (P27)
+	before := b.node.Stats()
+	for sh := range 2 {
+		c := &call{what: acquires, session: b.node.Session(), req: Request{Key: "k"}, parker: b.NewParker()}
+		b.node.laneOf(sh).post(func(l *lane) { l.desk(sh).acquire(c) })
+		if b.run(); !c.over || c.err != nil {
+			t.Fatalf("shard %d: over %t, %v", sh, c.over, c.err)
+		}
+	}
+	b.pass(time.Second) // counters are read out in ticks
+	if st := b.node.Stats(); st.Entries != before.Entries+2 || st.Commands != before.Commands+2 {
+		t.Errorf("%+v, and before %+v", st, before)
+	}
+}

@@ -62,6 +62,8 @@ func TestTheParametersOfAMesh(t *testing.T) {
 			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, time.Hour, DefaultRho}},
 		{name: "all ask for shorter leases", give: []Options{{LeaseTTL: time.Second}, {LeaseTTL: 2 * time.Second}},
 			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, 2 * time.Second, DefaultRho}},
+		{name: "one asks for a shorter lease, and the others have the usual one", give: []Options{{}, {LeaseTTL: 2 * time.Second}, {}},
+			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultLeaseTTL, DefaultRho}},
 		{name: "a later one contradicts an earlier one", give: []Options{{Shards: 8}, {}, {Shards: 16}},
 			says: `mesh: invalid option: node "c" asks for WithShards 16, node "a" 8`},
 		{name: "a later lease is longer than allowed", give: []Options{{MaxTTL: time.Second}, {LeaseTTL: time.Minute}},
