@@ -3,9 +3,19 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 )
+
+// TestMain lets the garbage grow as the command does: worlds make much of it and are small.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	m.Run()
+}
 
 func TestFakeLockers(t *testing.T) {
 	first, last := uint64(1), uint64(20)
