@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/bug"
@@ -217,7 +218,7 @@ func TestTablesAreCompared(t *testing.T) {
 // worked, waited for a lock, or never began. And while it lives nobody waits whom
 // nobody would wake: closing a node ends all calls of it.
 func TestNothingIsLeftBehind(t *testing.T) {
-	before := runtime.NumGoroutine()
+	others := goleak.IgnoreCurrent()
 	sc := scenario{story: func(s *stage) {
 		s.on(s.bob, func(ctx context.Context, n *mesh.Node) {
 			_, err := n.Lock(ctx, "k")
@@ -242,13 +243,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 1000 { // the goroutines that end do so soon, but not at once
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		runtime.Gosched()
-	}
-	t.Errorf("%d goroutines, and %d before", runtime.NumGoroutine(), before)
+	goleak.VerifyNone(t, others)
 }
 
 // TestThousandWaiters: to hand a key over takes as many messages among a thousand who

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -274,19 +276,14 @@ func TestStandstillIsNoticed(t *testing.T) {
 }
 
 func TestNothingIsLeftRunning(t *testing.T) {
-	before := runtime.NumGoroutine()
+	others := goleak.IgnoreCurrent()
 	w, l := fakeWorld(Options{Seed: 1, Profile: Flaky}, fakeBugs{})
 	l.Start(w)
 	w.Chaos(ChaosOptions{For: time.Hour, MayCrash: mayCrashClients})
 	run(t, w, 20*time.Second)
 	w.Close()
 	w.Close()
-	for range 1000 { // the watchdog ends soon
-		runtime.Gosched()
-	}
-	if n := runtime.NumGoroutine(); n > before+1 {
-		t.Errorf("%d goroutines, %d before", n, before)
-	}
+	goleak.VerifyNone(t, others)
 }
 
 // t.Fatal in an actor ends the test that called Run.
