@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"github.com/lockmesh/mesh/simulate"
@@ -13,7 +14,16 @@ import (
 var (
 	rewrite  = flag.Bool("rewrite", false, "write the answers that the stories give into their files; then read the diff")
 	seedFlag = flag.Uint64("seed", 0, "the only seed of the stories")
+	seeds    = flag.Uint64("seeds", 5, "under how many seeds each story is played")
 )
+
+// TestMain lets the garbage grow as the command does: worlds make much of it and are small.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	m.Run()
+}
 
 // seedsOf returns the seeds under which each story is played.
 func seedsOf() (first, n uint64) {
@@ -21,9 +31,9 @@ func seedsOf() (first, n uint64) {
 	case *seedFlag != 0:
 		return *seedFlag, 1
 	case testing.Short():
-		return 1, 3
+		return 1, min(*seeds, 3)
 	}
-	return 1, 20
+	return 1, *seeds
 }
 
 // stories returns the files of the stories that ship.
