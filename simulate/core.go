@@ -65,7 +65,8 @@ func (w *World) HealCore(hosts ...string) {
 // HealSomeCore draws a core from the seed, heals it as HealCore does, and makes the rest of
 // the world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut
 // off from some or all, become slow, or stay as they are. They are some of those named, or of
-// all if none is, and at most half of these. The core has on each host a node that has joined,
+// all if none is, and at most half of these. A node out of the core that was leaving crashes: it
+// would move its replicas to other hosts out of the core, as it should. The core has on each host a node that has joined,
 // and a majority of each shard's voters, none of which a leader out of it is about to replace,
 // since it does not hear that one. It is returned; or nil, and nothing has happened, if
 // nobody can be done without at the moment: a change of voters may be on its way.
@@ -107,6 +108,11 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 	for i, h := range outside {
 		if !in[h] {
 			ailments[ails[i]](w, h, core)
+		}
+	}
+	for _, h := range w.Hosts() {
+		if !in[h] && h.process != nil && h.process.leaving {
+			w.Crash(h.name)
 		}
 	}
 	return core
