@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -155,16 +156,20 @@ func TestAWordOnATableIsRepeated(t *testing.T) {
 func TestTheDoubtedAreNotAskedToLead(t *testing.T) {
 	w, leader := compared(t, bug.Set{})
 	w.cut[2] = true
-	wish := Wish{Nodes: []Peer{w.replicas[2].cfg.Self, leader.cfg.Self, w.replicas[1].cfg.Self}, Fates: map[uint64]Fate{101: Present, 102: Present, 103: Present}}
+	target := Target{Nodes: []Peer{w.replicas[2].cfg.Self, leader.cfg.Self, w.replicas[1].cfg.Self}, Liveness: map[uint64]placement.Liveness{101: placement.Present, 102: placement.Present, 103: placement.Present}}
 	w.run(t, 4*HeartbeatTicks)
-	leader.SetWish(wish)
-	if _, ok := leader.successor(leader.progress()); !ok {
-		t.Fatal("the ring's owner cannot lead anyway")
+	leader.SetTarget(target)
+	next := func() placement.Action {
+		a, _ := placement.Next(leader.placement(leader.progress()))
+		return a
+	}
+	if next() != (placement.HandOver{To: 3}) {
+		t.Fatalf("%v: the ring's owner cannot lead anyway", next())
 	}
 	w.replicas[2].Corrupt()
 	w.work(t, 20)
-	if id, ok := leader.successor(leader.progress()); ok {
-		t.Errorf("replica %d is to lead, whose table differs", id)
+	if next() != nil {
+		t.Errorf("%v: its table differs", next())
 	}
 	delete(w.cut, 2)
 	if leader.AtRest() {

@@ -152,7 +152,7 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 	}
 	e.earlyTerm = r.term
 	rank := 0
-	for _, p := range r.wish.Nodes {
+	for _, p := range r.target.Nodes {
 		if p.Node == r.cfg.Self.Node {
 			break
 		}

@@ -60,7 +60,7 @@ func TestWhoIsWoken(t *testing.T) {
 	if got := r.WakeAt(); got < w.now+ElectionTimeout-HeartbeatTicks*TickInterval || got > w.now+2*ElectionTimeout {
 		t.Errorf("a follower is woken at %v, and it is %v", got, w.now)
 	}
-	r.SetWish(Wish{Nodes: []Peer{w.replicas[2].cfg.Self, r.cfg.Self}})
+	r.SetTarget(Target{Nodes: []Peer{w.replicas[2].cfg.Self, r.cfg.Self}})
 	if r.NodeGone(w.now, 101); r.WakeAt() != w.now+earlyStep {
 		t.Errorf("it is woken at %v to stand ahead of time, and it is %v", r.WakeAt(), w.now)
 	}
@@ -267,7 +267,7 @@ func TestWhoWinsNothingStandsAgain(t *testing.T) {
 // Promise: G6, P21: those who hear that nothing answers for their leader's node give it up at once.
 // They stand in the ring's order, and once in each term.
 func TestTheLeadersNodeIsGone(t *testing.T) {
-	ring := func(nodes ...uint64) (w Wish) {
+	ring := func(nodes ...uint64) (w Target) {
 		for _, n := range nodes {
 			w.Nodes = append(w.Nodes, Peer{Node: n})
 		}
@@ -276,7 +276,7 @@ func TestTheLeadersNodeIsGone(t *testing.T) {
 	tests := []struct {
 		name    string
 		id      uint64 // who hears it; 4 is a learner
-		wish    Wish
+		target  Target
 		gone    uint64
 		before  bool          // it stood early in this term
 		forgets bool          // the leader
@@ -299,7 +299,7 @@ func TestTheLeadersNodeIsGone(t *testing.T) {
 			leader.addLearner(w.replicas[3].cfg.Self)
 			w.run(t, 2*HeartbeatTicks)
 			r := w.replicas[tt.id-1]
-			r.SetWish(tt.wish)
+			r.SetTarget(tt.target)
 			if p, known := r.Leader(); !known || p.Node != 101 {
 				t.Fatalf("it follows %v, %v", p, known)
 			}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockmesh/mesh/internal/placement"
 )
 
 func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
@@ -42,7 +44,7 @@ func TestOffersAndHandovers(t *testing.T) {
 	tests := []struct {
 		name   string
 		nodes  []Peer
-		fates  map[uint64]Fate
+		fates  map[uint64]placement.Liveness
 		cut    uint64
 		ticks  int
 		offers []time.Duration // between them
@@ -52,13 +54,13 @@ func TestOffersAndHandovers(t *testing.T) {
 		{"it is the owner", peer(101, 102, 103), nil, 0, minute, nil, 0, nil},
 		{"another one is", peer(103, 101, 102), nil, 0, 5 * minute, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}, 103, nil},
 		{"the owner is silent", peer(103, 101, 102), nil, 3, minute, nil, 0, nil},
-		{"the owner is thought to be silent", peer(103, 101, 102), map[uint64]Fate{103: Doubtful}, 0, minute, nil, 0, nil},
+		{"the owner is thought to be silent", peer(103, 101, 102), map[uint64]placement.Liveness{103: placement.Suspect}, 0, minute, nil, 0, nil},
 		{"the owner has no vote", peer(104, 101, 102, 103), nil, 0, minute, nil, 0, nil},
-		{"it leaves, and another one is the owner", peer(103, 102), map[uint64]Fate{101: Departed}, 0, 20, nil, 0, []uint64{103}},
-		{"it leaves, and the ring names it still", peer(101, 102, 103), map[uint64]Fate{101: Departed}, 0, 20, nil, 0, []uint64{102}},
-		{"it leaves, and waits for the owner's vote in vain", peer(104, 102, 103), map[uint64]Fate{101: Departed}, 0, 2 * graceTicks, nil, 0, []uint64{102}},
-		{"it leaves, and the owner is silent", peer(102, 103), map[uint64]Fate{101: Departed}, 2, 40, nil, 0, []uint64{103}},
-		{"it leaves, and nobody is left", peer(104, 105), map[uint64]Fate{101: Departed, 102: Departed, 103: Departed}, 0, 20, nil, 0, nil},
+		{"it leaves, and another one is the owner", peer(103, 102), map[uint64]placement.Liveness{101: placement.Departed}, 0, 20, nil, 0, []uint64{103}},
+		{"it leaves, and the ring names it still", peer(101, 102, 103), map[uint64]placement.Liveness{101: placement.Departed}, 0, 20, nil, 0, []uint64{102}},
+		{"it leaves, and waits for the owner's vote in vain", peer(104, 102, 103), map[uint64]placement.Liveness{101: placement.Departed}, 0, 2 * graceTicks, nil, 0, []uint64{102}},
+		{"it leaves, and the owner is silent", peer(102, 103), map[uint64]placement.Liveness{101: placement.Departed}, 2, 40, nil, 0, []uint64{103}},
+		{"it leaves, and nobody is left", peer(104, 105), map[uint64]placement.Liveness{101: placement.Departed, 102: placement.Departed, 103: placement.Departed}, 0, 20, nil, 0, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,7 +76,7 @@ func TestOffersAndHandovers(t *testing.T) {
 					}
 				}
 			}
-			leader.SetWish(Wish{Nodes: tt.nodes, Fates: tt.fates})
+			leader.SetTarget(Target{Nodes: tt.nodes, Liveness: tt.fates})
 			var at []time.Duration
 			for range tt.ticks {
 				n := len(w.offers)
@@ -85,7 +87,7 @@ func TestOffersAndHandovers(t *testing.T) {
 			if !slices.Equal(handed, tt.handed) || leader.Serving() != (len(tt.handed) == 0) {
 				t.Errorf("it hands over to %v, want %v; it serves: %v", handed, tt.handed, leader.Serving())
 			}
-			if tt.fates[101] == Departed {
+			if tt.fates[101] == placement.Departed {
 				return // its successor may be told as well
 			}
 			for _, o := range w.offers {
@@ -108,8 +110,8 @@ func TestOffersAndHandovers(t *testing.T) {
 func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 	w, leader := led(t)
 	w.run(t, 2*HeartbeatTicks)
-	wish := Wish{Nodes: []Peer{w.replicas[1].cfg.Self, leader.cfg.Self, w.replicas[2].cfg.Self}, Fates: make(map[uint64]Fate)}
-	leader.SetWish(wish)
+	target := Target{Nodes: []Peer{w.replicas[1].cfg.Self, leader.cfg.Self, w.replicas[2].cfg.Self}, Liveness: make(map[uint64]placement.Liveness)}
+	leader.SetTarget(target)
 	for n := 0; len(w.offers) < 6; n++ {
 		if w.run(t, 1); n > 1000 {
 			t.Fatal("it makes no offers")
@@ -118,8 +120,8 @@ func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 	var handed []time.Duration
 	leader.cfg.Watch.HandsOver = func(uint64) { handed = append(handed, w.now) }
 	w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgTimeoutNow }
-	wish.Fates[101] = Departed
-	leader.SetWish(wish)
+	target.Liveness[101] = placement.Departed
+	leader.SetTarget(target)
 	start := w.now
 	w.run(t, 4*electionTicks)
 	if len(handed) < 3 || handed[0]-start > firstBackoff+placeEvery*TickInterval {

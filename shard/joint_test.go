@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockmesh/mesh/internal/placement"
 )
 
 // Of three replicas one is gone. The second is elected while a change is on its way that
@@ -17,13 +19,13 @@ func TestALeaderThatIsTakenOutAppendsNothingMore(t *testing.T) {
 	w.cut[3] = true
 
 	// The first cannot commit its change, and leads no more. It has to hear of the second before.
-	first.swap(nil, []uint64{3}, []uint64{2})
+	first.swap(placement.ChangeVoters{Remove: []uint64{3}, Demote: []uint64{2}})
 	w.run(t, HeartbeatTicks)
 	w.loses = func(f Frame) bool {
 		return f.From == 2 && second.Term() == first.Term() ||
 			f.From == 1 && f.Message.GetType() == raftpb.MsgPreVote
 	}
-	first.swap(nil, []uint64{3}, []uint64{2})
+	first.swap(placement.ChangeVoters{Remove: []uint64{3}, Demote: []uint64{2}})
 	for n := 0; first.Serving(); n++ {
 		if w.run(t, 1); n > 2*electionTicks {
 			t.Fatal("the first leads without a majority")

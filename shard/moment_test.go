@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/placement"
 )
 
 // What each limit does a nanosecond, or a byte, before it is reached, when it is reached, and one
@@ -38,11 +40,11 @@ func TestAtTheLimitItself(t *testing.T) {
 	placed := func(t *testing.T) (*trio, *Replica) {
 		w, leader := serving(t)
 		w.add(1)
-		var wish Wish
+		var target Target
 		for _, r := range w.replicas {
-			wish.Nodes = append(wish.Nodes, r.cfg.Self)
+			target.Nodes = append(target.Nodes, r.cfg.Self)
 		}
-		leader.SetWish(wish)
+		leader.SetTarget(target)
 		w.run(t, 4*placeEvery)
 		if !slices.Equal(leader.Learners(), []uint64{4}) {
 			t.Fatalf("learners %v", leader.Learners())
@@ -198,7 +200,7 @@ func TestAtTheLimitItself(t *testing.T) {
 		}},
 		{"a voter that its view calls gone is", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			r.wish.Fates = map[uint64]Fate{103: Away}
+			r.target.Liveness = map[uint64]placement.Liveness{103: placement.Silent}
 			r.reign.placing.rests = false
 			r.reign.heard[3] = w.now - 2*ElectionTimeout - time.Duration(off)
 			r.place()
@@ -270,10 +272,10 @@ func TestAtTheLimitItself(t *testing.T) {
 		}},
 		{"leadership is offered again", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			slices.Reverse(r.wish.Nodes[:2])
+			slices.Reverse(r.target.Nodes[:2])
 			was := w.now - time.Second - time.Duration(off)
 			r.reign.placing.offered, r.reign.placing.backoff = was, time.Second
-			r.handOver(r.progress())
+			r.offer(2)
 			return r.reign.placing.offered != was
 		}},
 		{"no more commands are held", true, func(t *testing.T, off int) bool {

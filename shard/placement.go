@@ -12,38 +12,37 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// Fate is what a node's own view says of another node. It is a hint: it decides where
-// replicas are wanted, never who holds a lock.
-type Fate uint8
-
-// The fates, from good to bad.
-const (
-	Present  Fate = iota
-	Doubtful      // silent, for less than the grace period
-	Away          // silent for longer
-	Departed      // it left, is leaving, or is proven dead
-)
-
-// Wish is where the ring wants a shard's replicas.
-type Wish struct {
-	Nodes   []Peer          // the owner and its successors, of the members that are there
-	Spare   []Peer          // all other members, in the order in which they step in
-	Fates   map[uint64]Fate // of every node that the view knows
-	Unknown Fate            // of those that it does not: Away, once it had time to hear of them
+// Target is where the ring wants a shard's replicas.
+type Target struct {
+	Nodes    []Peer                        // the owner and its successors, of the members that are there
+	Standby  []Peer                        // all other members, in the order in which they step in
+	Liveness map[uint64]placement.Liveness // of every node that the view knows
+	Unknown  placement.Liveness            // of all others: Silent, once there was time to hear of them
 }
 
-func (w *Wish) fate(node uint64) Fate {
-	if f, known := w.Fates[node]; known {
-		return f
+func (t *Target) liveness(node uint64) placement.Liveness {
+	if l, known := t.Liveness[node]; known {
+		return l
 	}
-	return w.Unknown
+	return t.Unknown
 }
 
-// placing is what a leader has under way to follow the wish.
+// peer returns the member on a node.
+func (t *Target) peer(node uint64) Peer {
+	for _, p := range slices.Concat(t.Nodes, t.Standby) {
+		if p.Node == node {
+			return p
+		}
+	}
+	panic("shard: placement names a node that is not in its state")
+}
+
+// placing is what a leader has under way to reach the target.
 type placing struct {
 	changed  time.Duration       // when the last change was proposed
 	pending  bool                // and it is not applied yet
@@ -54,6 +53,7 @@ type placing struct {
 	rouse    bool                // they are still to be asked
 	offered  time.Duration       // when leadership was last offered
 	backoff  time.Duration       // until it is again
+	offer    Offer               // the last one
 	missing  map[uint64]bool     // replicas whose nodes say that they are gone for good
 	rests    bool                // there was nothing to do, and nothing changed since
 	skipped  int                 // ticks since the last look
@@ -92,9 +92,9 @@ type Offer struct {
 	Term uint64
 }
 
-// SetWish tells the replica where the ring wants it and its fellows to be.
-func (r *Replica) SetWish(w Wish) {
-	r.wish = w
+// SetTarget tells the replica where the ring wants it and its fellows to be.
+func (r *Replica) SetTarget(t Target) {
+	r.target = t
 	r.reign.placing.rests = false
 }
 
@@ -132,24 +132,24 @@ func (r *Replica) Moving() bool {
 	}
 	moving := r.Joint() || r.reign.placing.pending
 	for _, id := range r.conf.Learners {
-		goes := r.wish.fate(r.peers[id].Node) == Present && !r.stuck(id)
+		goes := r.target.liveness(r.peers[id].Node) == placement.Present && !r.stuck(id)
 		moving = moving || goes && !r.confirmedUpTo(id, 0)
 	}
 	return moving
 }
 
-// AtRest reports whether the shard has the voters that its wish allows, all in step.
+// AtRest reports whether the shard has the voters that its target allows, all in step.
 func (r *Replica) AtRest() bool {
-	if !r.reign.serving || r.Joint() || r.reign.placing.pending || len(r.wish.Nodes) == 0 {
+	if !r.reign.serving || r.Joint() || r.reign.placing.pending || len(r.target.Nodes) == 0 {
 		return false
 	}
-	if len(r.conf.Voters) < oddUpTo(len(r.wish.Nodes)) || len(r.conf.Voters)+len(r.conf.Learners) < len(r.wish.Nodes) {
+	if len(r.conf.Voters) < placement.OddUpTo(len(r.target.Nodes)) || len(r.conf.Voters)+len(r.conf.Learners) < len(r.target.Nodes) {
 		return false
 	}
 	rests := r.reign.seal.index != 0
 	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		p, ok := r.peers[id]
-		if !ok || r.wish.fate(p.Node) != Present {
+		if !ok || r.target.liveness(p.Node) != placement.Present {
 			rests = false
 		}
 		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id) || pr.Match < r.reign.seal.index || r.doubted(id)) {
@@ -179,15 +179,12 @@ const maxFormer = 16
 // Fellows reports whether the shard has a replica on another node that has not departed.
 func (r *Replica) Fellows() bool {
 	for id, p := range r.peers { // order-free: any will do
-		if id != r.cfg.ID && r.wish.fate(p.Node) != Departed {
+		if id != r.cfg.ID && r.target.liveness(p.Node) != placement.Departed {
 			return true
 		}
 	}
 	return false
 }
-
-// oddUpTo is the largest odd number up to n: voters at rest are odd (P30).
-func oddUpTo(n int) int { return n - 1 + n%2 }
 
 func (r *Replica) progress() map[uint64]tracker.Progress {
 	all := make(map[uint64]tracker.Progress)
@@ -220,18 +217,17 @@ func (r *Replica) Missed() (nodes []uint64) {
 		return nil
 	}
 	for _, id := range without(r.conf.Voters, r.cfg.ID) {
-		if node := r.peers[id].Node; r.wish.fate(node) != Present || !r.answers(id) {
+		if node := r.peers[id].Node; r.target.liveness(node) != placement.Present || !r.answers(id) {
 			nodes = append(nodes, node)
 		}
 	}
 	return nodes
 }
 
-// place moves the shard one safe step towards the wish: add a learner, let it catch up
-// by snapshot, swap it in by one joint change, hand leadership to the ring's owner.
+// place moves the shard one safe step towards the target, as package placement decides.
 func (r *Replica) place() {
 	pl := &r.reign.placing
-	if len(r.wish.Nodes) == 0 || r.Joint() {
+	if len(r.target.Nodes) == 0 || r.Joint() {
 		return
 	}
 	if pl.skipped++; pl.rests && pl.skipped < placeEvery {
@@ -247,189 +243,60 @@ func (r *Replica) place() {
 	pl.pending = false
 	progress := r.progress()
 	r.watchLearners(progress)
-
-	// Who leaves waits for its learner's end, which need not wait for a voter's place to be filled.
-	// Not where the ring names the node still, whose next incarnation will be here in a moment: it
-	// would get another one at once.
-	departed := func(id uint64) bool {
-		return r.wish.fate(r.peers[id].Node) == Departed && (!r.wished(r.peers[id].Node) || r.cfg.Bugs.Has(bug.LearnersComeAndGo))
-	}
-	if !r.cfg.Bugs.Has(bug.LearnersLinger) && r.removeLearner(departed) {
-		return
-	}
-
-	voters := make(map[uint64]uint64) // node -> replica ID
-	var lost []uint64
-	keep, sure := 0, true
-	away, leaves := false, r.wish.fate(r.cfg.Self.Node) == Departed
-	for _, id := range r.conf.Voters {
-		p := r.peers[id]
-		fate := r.wish.fate(p.Node)
-		if pl.missing[id] {
-			fate = Departed // the replica, not its node, which may get another one
-		} else {
-			voters[p.Node] = id
+	action, settled := placement.Next(r.placement(progress))
+	pl.rests = settled
+	switch a := action.(type) {
+	case placement.AddLearner:
+		r.addLearner(r.target.peer(a.Node))
+	case placement.RemoveLearner:
+		r.cfg.Points.Reach(point.LearnerRemoved)
+		r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, a.ID)}, nil)
+	case placement.ChangeVoters:
+		if r.leaving() {
+			r.cfg.Points.Reach(point.LeaderUnwanted)
 		}
-		heard, ever := r.reign.heard[id]
-		if fate == Away && ever && r.now-heard < 2*ElectionTimeout && !r.cfg.Bugs.Has(bug.GoneByHearsay) {
-			fate = Doubtful // it lives, whatever the view says of its silence, or does not know
-		}
-		switch fate {
-		case Present:
-			keep++
-		case Doubtful:
-			keep++
-			sure = false
-		case Away:
-			lost = append(lost, id)
-			away = true
-		case Departed:
-			lost = append(lost, id)
+		r.swap(a)
+	case placement.HandOver:
+		r.offer(a.To)
+	case nil:
+		if settled && r.target.Nodes[0].Node == r.cfg.Self.Node && !r.leaving() {
+			r.stray()
 		}
 	}
-	learners := make(map[uint64]uint64)
-	for _, id := range r.conf.Learners {
-		if !pl.missing[id] {
-			learners[r.peers[id].Node] = id
-		}
-	}
-
-	want := oddUpTo(len(r.wish.Nodes))
-	if need := want - keep; need > 0 {
-		promote, newcomer := r.recruit(need, voters, learners)
-		if newcomer != nil {
-			if !r.limited {
-				r.addLearner(*newcomer)
-			}
-			return
-		}
-		if len(promote) < need {
-			// Some are passed over, and there is nobody else. Who answers does not wait for
-			// them: each takes a lost voter's place (P31).
-			lost = r.departedFirst(without(lost, r.cfg.ID))
-			odd := len(r.conf.Voters) % 2
-			promote = promote[:min(len(promote), len(lost)+1-odd)] // the voters stay odd, or become so
-			if len(promote) == 0 || r.cfg.Bugs.Has(bug.AllOrNothing) {
-				if leaves && !r.cfg.Bugs.Has(bug.LeaverHoldsOn) {
-					r.handOver(progress) // perhaps another one reaches them
-				}
-				return
-			}
-			lost = lost[:len(promote)-1+odd]
-		}
-		for _, id := range promote {
-			if !r.ready(id, progress) {
-				return
-			}
-		}
-		r.swap(promote, lost, nil)
-		return
-	} else if others := without(lost, r.cfg.ID); len(others) > 0 && (need == 0 && !(away && leaves) || !away && sure) {
-		// More voters than there should be. On silence alone nothing shrinks below
-		// what there should be (P30); who left is not waited for. A leader that leaves
-		// does not take out the silent: its successor takes out both at once, and if
-		// there is none in time, the silent may come back and make a majority.
-		var demote []uint64
-		for i := len(r.wish.Nodes) - 1; i >= 0 && len(demote) < -need; i-- {
-			if id, is := voters[r.wish.Nodes[i].Node]; is && id != r.cfg.ID && !slices.Contains(lost, id) {
-				demote = append(demote, id)
-			}
-		}
-		r.swap(nil, others, demote)
-		return
-	}
-
-	// A learner for everybody else whom the ring names; none for anybody whom it does not.
-	if r.removeLearner(func(id uint64) bool {
-		node := r.peers[id].Node
-		return pl.missing[id] || !r.wished(node) && r.wish.fate(node) != Doubtful || r.now-pl.learning[id].follows > learnerPatience
-	}) {
-		return
-	}
-	for _, p := range r.wish.Nodes {
-		_, v := voters[p.Node]
-		if _, l := learners[p.Node]; !v && !l {
-			if !r.limited {
-				r.addLearner(p)
-			}
-			return
-		}
-	}
-	pl.rests = true
-	r.handOver(progress)
 }
 
-// wished reports whether the ring names node.
-func (r *Replica) wished(node uint64) bool {
-	return slices.ContainsFunc(r.wish.Nodes, func(p Peer) bool { return p.Node == node })
-}
-
-// removeLearner removes the first learner of which is is true, if there is any.
-func (r *Replica) removeLearner(is func(id uint64) bool) bool {
-	i := slices.IndexFunc(r.conf.Learners, is)
-	if i < 0 {
-		return false
-	}
-	r.cfg.Points.Reach(point.LearnerRemoved)
-	r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, r.conf.Learners[i])}, nil)
-	return true
-}
-
-// departedFirst sorts lost voters: those that are only silent come last.
-func (r *Replica) departedFirst(lost []uint64) []uint64 {
-	silent := func(id uint64) int {
-		if r.wish.fate(r.peers[id].Node) == Away && !r.reign.placing.missing[id] {
-			return 1
+// placement returns what is to be known for the next step.
+func (r *Replica) placement(progress map[uint64]tracker.Progress) *placement.State {
+	pl := &r.reign.placing
+	describe := func(ids []uint64) (all []placement.Replica) {
+		for _, id := range ids {
+			p := r.peers[id]
+			heard, ever := r.reign.heard[id]
+			l, seen := pl.learning[id]
+			all = append(all, placement.Replica{
+				ID: id, Node: p.Node, Liveness: r.target.liveness(p.Node), Missing: pl.missing[id],
+				Recent: ever && r.now-heard < 2*ElectionTimeout, Answers: r.answers(id),
+				Ready: r.ready(id, progress), Doubted: r.doubted(id),
+				Stuck: r.stuck(id), Lapsed: seen && r.now-l.follows > learnerPatience,
+				Declined: slices.Contains(r.declined, id),
+			})
 		}
-		return 0
+		return all
 	}
-	slices.SortStableFunc(lost, func(a, b uint64) int { return silent(a) - silent(b) })
-	return lost
-}
-
-func without(ids []uint64, id uint64) []uint64 {
-	return slices.DeleteFunc(slices.Clone(ids), func(x uint64) bool { return x == id })
-}
-
-// recruit chooses the learners that shall become voters, or who shall be a learner first.
-// Those whom the ring names come first. For each of them that does not get on with this
-// leader, be it that the two do not hear each other and gossip calls both alive, one of the
-// spare nodes may step in: a voter that is gone must not stay one for ever (P31).
-func (r *Replica) recruit(need int, voters, learners map[uint64]uint64) (promote []uint64, newcomer *Peer) {
-	// A voter that leaves, too, waits for somebody to take its place, be it for a short time.
-	waits := slices.ContainsFunc(r.conf.Voters, func(id uint64) bool {
-		return r.wish.fate(r.peers[id].Node) == Departed && (id == r.cfg.ID || r.answers(id))
-	})
-	passed := func(id uint64) bool { return r.stuck(id) || slices.Contains(r.declined, id) && !waits }
-	stuck := 0
-	for _, p := range r.wish.Nodes {
-		if _, is := voters[p.Node]; is || len(promote) == need {
-			continue
-		}
-		id, is := learners[p.Node]
-		switch {
-		case !is:
-			return nil, &p
-		case passed(id) && !r.cfg.Bugs.Has(bug.WaitsForWished):
-			stuck++
-		default:
-			promote = append(promote, id)
+	s := &placement.State{
+		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Leaving: r.leaving(),
+		Voters: describe(r.conf.Voters), Learners: describe(r.conf.Learners), Limited: r.limited,
+		Bugs: r.cfg.Bugs,
+	}
+	for _, p := range r.target.Nodes {
+		s.Target = append(s.Target, p.Node)
+	}
+	for _, p := range r.target.Standby {
+		if r.target.liveness(p.Node) == placement.Present {
+			s.Standby = append(s.Standby, p.Node)
 		}
 	}
-	for _, p := range r.wish.Spare {
-		if _, is := voters[p.Node]; is || stuck == 0 || len(promote) == need || r.wish.fate(p.Node) != Present {
-			continue
-		}
-		id, is := learners[p.Node]
-		switch {
-		case !is:
-			return nil, &p
-		case !passed(id):
-			promote = append(promote, id)
-			stuck--
-		}
-	}
-	return promote, nil
+	return s
 }
 
 // stuck reports whether learner id has not got on for so long that it is passed over.
@@ -442,6 +309,10 @@ func (r *Replica) stuck(id uint64) bool {
 func (r *Replica) ready(id uint64, progress map[uint64]tracker.Progress) bool {
 	pr := progress[id]
 	return pr.State == tracker.StateReplicate && pr.Match+caughtUp >= r.applied && r.answers(id)
+}
+
+func without(ids []uint64, id uint64) []uint64 {
+	return slices.DeleteFunc(slices.Clone(ids), func(x uint64) bool { return x == id })
 }
 
 // watchLearners notes how each learner gets on: it must catch up in time (P40), and who does
@@ -497,22 +368,19 @@ func (r *Replica) addLearner(p Peer) {
 
 // swap changes the voters in one joint step. A leader never removes itself: it adds its
 // successors, hands over, and is removed by the next one (P19).
-func (r *Replica) swap(promote, remove, demote []uint64) {
+func (r *Replica) swap(c placement.ChangeVoters) {
 	var changes []*raftpb.ConfChangeSingle
-	for _, id := range promote {
+	for _, id := range c.Promote {
 		changes = append(changes, single(raftpb.ConfChangeAddNode, id))
 	}
-	if slices.Contains(remove, r.cfg.ID) {
-		r.cfg.Points.Reach(point.LeaderUnwanted)
-	}
-	for _, id := range without(remove, r.cfg.ID) {
+	for _, id := range c.Remove {
 		changes = append(changes, single(raftpb.ConfChangeRemoveNode, id))
 	}
-	for _, id := range demote {
+	for _, id := range c.Demote {
 		changes = append(changes, single(raftpb.ConfChangeAddLearnerNode, id))
 	}
-	next := slices.DeleteFunc(append(slices.Clone(r.conf.Voters), promote...), func(id uint64) bool {
-		return slices.Contains(demote, id) || id != r.cfg.ID && slices.Contains(remove, id)
+	next := slices.DeleteFunc(append(slices.Clone(r.conf.Voters), c.Promote...), func(id uint64) bool {
+		return slices.Contains(c.Demote, id) || slices.Contains(c.Remove, id)
 	})
 	if !(r.heardMost(r.conf.Voters) && r.heardMost(next)) && !r.cfg.Bugs.Has(bug.ChangesAlone) {
 		return
@@ -664,17 +532,15 @@ func (r *Replica) emit(out *Output) {
 	if len(r.gone) > 0 && r.now >= r.reign.tellAt && (r.sealed() || r.cfg.Bugs.Has(bug.EarlyFarewell)) {
 		r.farewell(out)
 	}
+	if pl.offered == r.now && pl.offered != 0 {
+		out.Offers = append(out.Offers, pl.offer)
+	}
 	if r.now >= pl.hostAt {
 		pl.hostAt = r.now + hostInterval
 		for _, id := range r.added() {
 			if heard, ok := r.reign.heard[id]; (!ok || r.now-heard > ElectionTimeout) && !r.cfg.Points.Taken(point.LoseHost) {
 				out.Hosts = append(out.Hosts, Hosted{r.peers[id], id})
 			}
-		}
-	}
-	if pl.offered == r.now && pl.offered != 0 {
-		if target, ok := r.successor(r.progress()); ok {
-			out.Offers = append(out.Offers, Offer{r.peers[target].Node, r.term})
 		}
 	}
 }
@@ -708,9 +574,9 @@ func (r *Replica) farewell(out *Output) {
 func (r *Replica) ask(out *Output) {
 	var others []Peer
 	if !r.cfg.Bugs.Has(bug.AsksAcquaintances) {
-		others = append(others, r.wish.Nodes...)
-		if r.wish.fate(r.cfg.Self.Node) == Departed {
-			others = append(others, r.wish.Spare...)
+		others = append(others, r.target.Nodes...)
+		if r.leaving() {
+			others = append(others, r.target.Standby...)
 		}
 	}
 	for _, id := range r.known() {
@@ -768,57 +634,37 @@ func (r *Replica) added() []uint64 {
 	return slices.DeleteFunc(r.known(), func(id uint64) bool { return id <= first || id == r.cfg.ID })
 }
 
-// successor returns the voter that should lead instead of this one: the ring's owner,
-// or anybody else if this node leaves.
-func (r *Replica) successor(progress map[uint64]tracker.Progress) (uint64, bool) {
-	leaving := r.wish.fate(r.cfg.Self.Node) == Departed
-	ready := func(id uint64) bool {
-		return id != r.cfg.ID && r.ready(id, progress) && r.wish.fate(r.peers[id].Node) == Present && !r.doubted(id)
-	}
-	for _, id := range r.conf.Voters {
-		if r.peers[id].Node == r.wish.Nodes[0].Node && ready(id) {
-			return id, true
-		}
-	}
-	if leaving {
-		for _, id := range r.conf.Voters {
-			if ready(id) {
-				return id, true
-			}
-		}
-	}
-	return 0, false
-}
-
-// handOver offers leadership to the one that the ring names, with growing pauses.
-func (r *Replica) handOver(progress map[uint64]tracker.Progress) {
+// offer asks the node of a voter whether it would lead, with growing pauses. A leader that leaves does
+// not wait for the answer, and asks soon again, however often it was refused before.
+func (r *Replica) offer(to uint64) {
 	pl := &r.reign.placing
-	if r.wish.Nodes[0].Node == r.cfg.Self.Node && r.wish.fate(r.cfg.Self.Node) == Present {
-		if others := without(r.conf.Voters, r.cfg.ID); pl.offered == 0 && len(others) > 0 && r.cfg.Points.Taken(point.StrayTransfer) {
-			pl.offered = r.now - 1 // no offer goes with it
-			r.Handover(r.now, r.peers[others[0]].Node, r.term)
-		}
-		return
-	}
 	pause := pl.backoff
-	if r.wish.fate(r.cfg.Self.Node) == Departed && !r.cfg.Bugs.Has(bug.LeaverHoldsOn) {
-		pause = min(pause, firstBackoff) // it does not ask, whatever it was told before
+	if r.leaving() && !r.cfg.Bugs.Has(bug.LeaverHoldsOn) {
+		pause = min(pause, firstBackoff)
 	}
 	if r.now-pl.offered < pause && pl.offered != 0 {
 		return
 	}
-	target, ok := r.successor(progress)
-	if !ok {
+	pl.offered, pl.offer = r.now, Offer{r.peers[to].Node, r.term}
+	if r.leaving() {
+		pl.backoff = firstBackoff
+		r.Handover(r.now, pl.offer.Node, pl.offer.Term)
 		return
 	}
-	if r.wish.fate(r.cfg.Self.Node) == Departed {
-		r.Handover(r.now, r.peers[target].Node, r.term)
-		pl.offered, pl.backoff = r.now, firstBackoff
-		return
-	}
-	pl.offered = r.now
 	pl.backoff = min(max(2*pl.backoff, firstBackoff), longestOffers)
 }
+
+// stray hands leadership over though this replica shall lead, once in its reign (a fault point).
+func (r *Replica) stray() {
+	others := without(r.conf.Voters, r.cfg.ID)
+	if pl := &r.reign.placing; pl.offered == 0 && len(others) > 0 && r.cfg.Points.Taken(point.StrayTransfer) {
+		pl.offered = r.now - 1
+		r.Handover(r.now, r.peers[others[0]].Node, r.term)
+	}
+}
+
+// leaving reports whether the replica's node leaves.
+func (r *Replica) leaving() bool { return r.target.liveness(r.cfg.Self.Node) == placement.Departed }
 
 // Handover moves leadership to the voter at node, which said in term that it would lead.
 func (r *Replica) Handover(now time.Duration, node, term uint64) {

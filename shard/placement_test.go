@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -24,16 +25,16 @@ func short(t *testing.T) (*trio, *Replica) {
 	w.run(t, 2*HeartbeatTicks)
 	w.add(3)
 	w.cut[3], w.cut[4] = true, true
-	wish := Wish{Fates: map[uint64]Fate{103: Departed}}
+	target := Target{Liveness: map[uint64]placement.Liveness{103: placement.Departed}}
 	for _, r := range w.replicas {
 		if p := r.cfg.Self; p.Node >= 105 {
-			wish.Spare = append(wish.Spare, p)
+			target.Standby = append(target.Standby, p)
 		} else if p.Node != 103 {
-			wish.Nodes = append(wish.Nodes, p)
+			target.Nodes = append(target.Nodes, p)
 		}
 	}
 	for _, r := range w.replicas {
-		r.SetWish(wish)
+		r.SetTarget(target)
 	}
 	w.run(t, 2*placeEvery)
 	if got := leader.Learners(); !slices.Equal(got, []uint64{4}) {
@@ -54,21 +55,21 @@ func (w *trio) fill(t *testing.T, leader *Replica) {
 	}
 }
 
-// A leader at rest looks at a new wish in its next tick.
-func TestANewWishIsLookedAtAtOnce(t *testing.T) {
+// A leader at rest looks at a new target in its next tick.
+func TestANewTargetIsLookedAtAtOnce(t *testing.T) {
 	w, leader := led(t)
 	w.add(1)
-	wish := Wish{Fates: make(map[uint64]Fate)}
+	target := Target{Liveness: make(map[uint64]placement.Liveness)}
 	for _, r := range w.replicas[:3] {
-		wish.Nodes = append(wish.Nodes, r.cfg.Self)
+		target.Nodes = append(target.Nodes, r.cfg.Self)
 	}
-	leader.SetWish(wish)
+	leader.SetTarget(target)
 	w.run(t, 4*placeEvery)
 	for leader.reign.placing.skipped != 1 {
 		w.run(t, 1)
 	}
-	wish.Nodes = append(slices.Clone(wish.Nodes[:2]), w.replicas[3].cfg.Self)
-	leader.SetWish(wish)
+	target.Nodes = append(slices.Clone(target.Nodes[:2]), w.replicas[3].cfg.Self)
+	leader.SetTarget(target)
 	if w.run(t, 1); !slices.Equal(leader.Learners(), []uint64{4}) {
 		t.Errorf("learners %v a tick after the ring wanted another node", leader.Learners())
 	}
@@ -150,18 +151,18 @@ func TestTheDeafGetNoVote(t *testing.T) {
 		leader.cfg.Bugs = bugs
 		w.run(t, 2*HeartbeatTicks)
 		w.add(2)
-		wish := Wish{
-			Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
-			Spare: []Peer{w.replicas[4].cfg.Self},
-			Fates: map[uint64]Fate{103: Present},
+		target := Target{
+			Nodes:    []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
+			Standby:  []Peer{w.replicas[4].cfg.Self},
+			Liveness: map[uint64]placement.Liveness{103: placement.Present},
 		}
-		leader.SetWish(wish)
+		leader.SetTarget(target)
 		w.run(t, 4*placeEvery)
 		w.loses = func(f Frame) bool { return f.To == 4 && f.From == 1 }
 		w.run(t, 2*graceTicks)
 		w.cut[3] = true
-		wish.Fates = map[uint64]Fate{103: Away}
-		leader.SetWish(wish)
+		target.Liveness = map[uint64]placement.Liveness{103: placement.Silent}
+		leader.SetTarget(target)
 		w.run(t, graceTicks)
 		if got := leader.Voters(); !slices.Equal(got, want) {
 			t.Errorf("voters %v, want %v in place of 1, 2 and 3; with the bugs %v", got, want, bugs.Names())
@@ -177,10 +178,10 @@ func TestWhoAnswersIsNotGone(t *testing.T) {
 		w, leader := led(t)
 		w.run(t, 2*HeartbeatTicks)
 		leader.cfg.Bugs = bugs
-		leader.SetWish(Wish{
-			Nodes:   []Peer{leader.cfg.Self, {Node: 104, Name: "gone", Addr: "gone:7400"}},
-			Fates:   map[uint64]Fate{leader.cfg.Self.Node: Present, 104: Present},
-			Unknown: Away,
+		leader.SetTarget(Target{
+			Nodes:    []Peer{leader.cfg.Self, {Node: 104, Name: "gone", Addr: "gone:7400"}},
+			Liveness: map[uint64]placement.Liveness{leader.cfg.Self.Node: placement.Present, 104: placement.Present},
+			Unknown:  placement.Silent,
 		})
 		w.run(t, graceTicks)
 		w.cut[3] = true
@@ -197,12 +198,12 @@ func TestARemovedVoterAsksAll(t *testing.T) {
 	w, leader := led(t)
 	w.run(t, 2*HeartbeatTicks)
 	w.add(1)
-	wish := Wish{Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self}, Fates: make(map[uint64]Fate)}
-	leader.SetWish(wish)
+	target := Target{Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self}, Liveness: make(map[uint64]placement.Liveness)}
+	leader.SetTarget(target)
 	w.run(t, 4*placeEvery)
 	w.cut[3] = true
-	wish.Fates[103] = Away
-	leader.SetWish(wish)
+	target.Liveness[103] = placement.Silent
+	leader.SetTarget(target)
 	w.run(t, 2*electionTicks+4*placeEvery) // it was heard a moment ago, and is not gone before
 	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) {
 		t.Fatalf("voters %v", got)
@@ -228,9 +229,9 @@ func TestARemovedVoterAsksWhomItNeverKnew(t *testing.T) {
 		w.run(t, 2*HeartbeatTicks)
 		w.add(1)
 		w.cut[3] = true
-		leader.SetWish(Wish{
-			Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
-			Fates: map[uint64]Fate{103: Away},
+		leader.SetTarget(Target{
+			Nodes:    []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
+			Liveness: map[uint64]placement.Liveness{103: placement.Silent},
 		})
 		w.run(t, 2*electionTicks+4*placeEvery) // as above
 		leader.Handover(w.now, 104, leader.term)
@@ -239,11 +240,11 @@ func TestARemovedVoterAsksWhomItNeverKnew(t *testing.T) {
 			t.Fatalf("4 does not lead, or voters %v", next.Voters())
 		}
 		w.cut[3] = false
-		wish := Wish{Nodes: []Peer{leader.cfg.Self, w.replicas[3].cfg.Self}}
+		target := Target{Nodes: []Peer{leader.cfg.Self, w.replicas[3].cfg.Self}}
 		if leaves {
-			wish = Wish{Nodes: wish.Nodes[:1], Spare: wish.Nodes[1:], Fates: map[uint64]Fate{103: Departed}}
+			target = Target{Nodes: target.Nodes[:1], Standby: target.Nodes[1:], Liveness: map[uint64]placement.Liveness{103: placement.Departed}}
 		}
-		w.replicas[2].SetWish(wish)
+		w.replicas[2].SetTarget(target)
 		w.run(t, 4*electionTicks)
 		if len(w.ended) == 0 || w.ended[0] != (Removed{Node: 103, ID: 3, Highest: 4}) {
 			t.Errorf("it heard %v, when its node leaves: %v", w.ended, leaves)
@@ -289,12 +290,12 @@ func TestOneOfTwoReplacesTheDead(t *testing.T) {
 	w.run(t, 2*HeartbeatTicks)
 	w.add(3)
 	w.cut[3], w.cut[6] = true, true
-	wish := Wish{Fates: map[uint64]Fate{103: Departed}}
+	target := Target{Liveness: map[uint64]placement.Liveness{103: placement.Departed}}
 	for _, id := range []int{1, 2, 4, 5, 6} {
-		wish.Nodes = append(wish.Nodes, w.replicas[id-1].cfg.Self)
+		target.Nodes = append(target.Nodes, w.replicas[id-1].cfg.Self)
 	}
 	for _, r := range w.replicas {
-		r.SetWish(wish)
+		r.SetTarget(target)
 	}
 	w.run(t, 4*graceTicks)
 	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) {
@@ -311,20 +312,20 @@ func TestVotersChangeWhereAnswersAreRare(t *testing.T) {
 		w, leader := led(t)
 		w.run(t, 2*HeartbeatTicks)
 		w.add(4)
-		wish := Wish{Fates: make(map[uint64]Fate)}
+		target := Target{Liveness: make(map[uint64]placement.Liveness)}
 		want := func(ids ...uint64) {
-			wish.Nodes = nil
+			target.Nodes = nil
 			for _, id := range ids {
-				wish.Nodes = append(wish.Nodes, w.replicas[id-1].cfg.Self)
+				target.Nodes = append(target.Nodes, w.replicas[id-1].cfg.Self)
 			}
 			for _, r := range w.replicas {
-				r.SetWish(wish)
+				r.SetTarget(target)
 			}
 		}
 		want(1, 2, 3, 4, 5)
 		w.run(t, 4*graceTicks)
 		w.cut[4], w.cut[5] = true, true
-		wish.Fates[104], wish.Fates[105] = Departed, Departed
+		target.Liveness[104], target.Liveness[105] = placement.Departed, placement.Departed
 		want(1, 2, 3, 6, 7)
 		tick := 0
 		w.loses = func(f Frame) bool { return f.To == 1 && (tick/HeartbeatTicks+int(f.From))%rare != 0 }
@@ -363,10 +364,10 @@ func TestALongSnapshotPassesNobodyOver(t *testing.T) {
 		passed++
 		return passed > 16
 	}
-	leader.SetWish(Wish{
-		Nodes: []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self, w.replicas[4].cfg.Self, w.replicas[5].cfg.Self},
-		Spare: []Peer{w.replicas[6].cfg.Self},
-		Fates: map[uint64]Fate{103: Departed},
+	leader.SetTarget(Target{
+		Nodes:    []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self, w.replicas[4].cfg.Self, w.replicas[5].cfg.Self},
+		Standby:  []Peer{w.replicas[6].cfg.Self},
+		Liveness: map[uint64]placement.Liveness{103: placement.Departed},
 	})
 	start := w.now
 	for n := 0; len(leader.Voters()) != 5; n++ {
@@ -439,19 +440,19 @@ func TestTheLastOnesLoseTheirVotes(t *testing.T) {
 	w, leader := led(t)
 	w.run(t, 2*HeartbeatTicks)
 	w.add(2)
-	wish := Wish{Fates: make(map[uint64]Fate)}
+	target := Target{Liveness: make(map[uint64]placement.Liveness)}
 	for _, r := range w.replicas {
-		wish.Nodes = append(wish.Nodes, r.cfg.Self)
+		target.Nodes = append(target.Nodes, r.cfg.Self)
 	}
-	leader.SetWish(wish)
+	leader.SetTarget(target)
 	w.run(t, 8*placeEvery)
 	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 3, 4, 5}) {
 		t.Fatalf("voters %v", got)
 	}
 	w.cut[2] = true
-	wish.Fates[102] = Departed
-	wish.Nodes = slices.Delete(wish.Nodes, 1, 2)
-	leader.SetWish(wish)
+	target.Liveness[102] = placement.Departed
+	target.Nodes = slices.Delete(target.Nodes, 1, 2)
+	leader.SetTarget(target)
 	for range 8 * placeEvery {
 		if w.run(t, 1); len(leader.conf.Voters) < 3 {
 			t.Errorf("voters %v", leader.conf.Voters)
@@ -506,8 +507,10 @@ func TestSoundConfigurations(t *testing.T) {
 // Promise: G6: how many shards move at once is bounded, so that only what goes on counts as a move: a
 // change of replicas, or a learner that gets the log and can be reached.
 func TestWhatCountsAsAMove(t *testing.T) {
-	fate := func(f Fate) func(*testing.T, *trio, *Replica) {
-		return func(_ *testing.T, _ *trio, leader *Replica) { leader.wish.Fates = map[uint64]Fate{104: f} }
+	fate := func(f placement.Liveness) func(*testing.T, *trio, *Replica) {
+		return func(_ *testing.T, _ *trio, leader *Replica) {
+			leader.target.Liveness = map[uint64]placement.Liveness{104: f}
+		}
 	}
 	nothing := func(*testing.T, *trio, *Replica) {}
 	tests := []struct {
@@ -517,9 +520,9 @@ func TestWhatCountsAsAMove(t *testing.T) {
 		want  bool
 	}{
 		{"a learner that is yet to get the log", true, nothing, true},
-		{"whose node is silent", true, fate(Doubtful), false},
-		{"whose node is away", true, fate(Away), false},
-		{"whose node left", true, fate(Departed), false},
+		{"whose node is silent", true, fate(placement.Suspect), false},
+		{"whose node is away", true, fate(placement.Silent), false},
+		{"whose node left", true, fate(placement.Departed), false},
 		{"that gets nowhere", true, func(t *testing.T, w *trio, _ *Replica) {
 			w.run(t, graceTicks+2*placeEvery)
 		}, false},
@@ -532,9 +535,9 @@ func TestWhatCountsAsAMove(t *testing.T) {
 		}, true},
 		{"and the voters change", false, func(t *testing.T, w *trio, leader *Replica) {
 			w.loses = endsChange
-			leader.swap([]uint64{4}, []uint64{3}, nil)
+			leader.swap(placement.ChangeVoters{Promote: []uint64{4}, Remove: []uint64{3}})
 			w.run(t, HeartbeatTicks)
-			leader.swap([]uint64{4}, []uint64{3}, nil) // they have answered
+			leader.swap(placement.ChangeVoters{Promote: []uint64{4}, Remove: []uint64{3}}) // they have answered
 			if w.run(t, HeartbeatTicks); !leader.Joint() || leader.reign.placing.pending {
 				t.Fatalf("voters %v, and pending %v", leader.Voters(), leader.reign.placing.pending)
 			}
@@ -554,11 +557,11 @@ func TestWhatCountsAsAMove(t *testing.T) {
 			w.cut[4] = tt.lacks
 			leader.addLearner(w.replicas[3].cfg.Self)
 			w.run(t, HeartbeatTicks)
-			wish := Wish{Fates: map[uint64]Fate{}}
+			target := Target{Liveness: map[uint64]placement.Liveness{}}
 			for _, r := range w.replicas[:4] {
-				wish.Nodes = append(wish.Nodes, r.cfg.Self)
+				target.Nodes = append(target.Nodes, r.cfg.Self)
 			}
-			leader.SetWish(wish)
+			leader.SetTarget(target)
 			w.run(t, 2*placeEvery)
 			if got := leader.progress()[4].State == tracker.StateReplicate; !slices.Equal(leader.Learners(), []uint64{4}) || got == tt.lacks {
 				t.Fatalf("learners %v, which follow: %v", leader.Learners(), got)
@@ -592,11 +595,11 @@ func TestNothingElseBeginsWhileVotersChange(t *testing.T) {
 		w.run(t, 2*HeartbeatTicks)
 		w.add(2)
 		w.cut[3] = true
-		wish := Wish{Fates: map[uint64]Fate{103: Departed}}
+		target := Target{Liveness: map[uint64]placement.Liveness{103: placement.Departed}}
 		for _, id := range []int{1, 2, 4} {
-			wish.Nodes = append(wish.Nodes, w.replicas[id-1].cfg.Self)
+			target.Nodes = append(target.Nodes, w.replicas[id-1].cfg.Self)
 		}
-		leader.SetWish(wish)
+		leader.SetTarget(target)
 		w.loses = endsChange
 		for n := 0; !leader.Joint(); n++ {
 			if w.run(t, 1); n > 2*electionTicks {
@@ -604,11 +607,11 @@ func TestNothingElseBeginsWhileVotersChange(t *testing.T) {
 			}
 		}
 		if more {
-			wish.Nodes = append(wish.Nodes, w.replicas[4].cfg.Self)
+			target.Nodes = append(target.Nodes, w.replicas[4].cfg.Self)
 		} else {
-			slices.Reverse(wish.Nodes[:2])
+			slices.Reverse(target.Nodes[:2])
 		}
-		leader.SetWish(wish)
+		leader.SetTarget(target)
 		w.run(t, 1)
 		last := lastIndex(t, leader)
 		w.run(t, 2*electionTicks+2*placeEvery)
@@ -700,20 +703,26 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 			w.loses = func(f Frame) bool { return f.From == 1 && len(f.Message.Entries) > 0 }
 			r.addLearner(Peer{Node: 105, Name: "n5", Addr: "n5:1"})
 		}, false},
-		{"nobody knows what the ring wants", func(_ *testing.T, _ *trio, r *Replica) { r.SetWish(Wish{}) }, false},
+		{"nobody knows what the ring wants", func(_ *testing.T, _ *trio, r *Replica) { r.SetTarget(Target{}) }, false},
 		{"the ring wants one replica more", func(_ *testing.T, _ *trio, r *Replica) {
-			r.wish.Nodes = append(r.wish.Nodes, Peer{Node: 105}, Peer{Node: 106})
+			r.target.Nodes = append(r.target.Nodes, Peer{Node: 105}, Peer{Node: 106})
 			r.conf.Voters = []uint64{1, 2, 3, 4, 5} // of six, with the learner
 			r.conf.Learners = nil
 		}, false},
 		{"the ring wants more voters", func(_ *testing.T, _ *trio, r *Replica) {
-			r.wish.Nodes = append(r.wish.Nodes, Peer{Node: 105})
+			r.target.Nodes = append(r.target.Nodes, Peer{Node: 105})
 			r.conf.Learners = []uint64{4, 5}
 		}, false},
-		{"the ring wants fewer", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Nodes = r.wish.Nodes[:3] }, true},
-		{"a voter is thought to be silent", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Fates = map[uint64]Fate{102: Doubtful} }, false},
-		{"a learner is", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Fates = map[uint64]Fate{104: Away} }, false},
-		{"the leader's node leaves", func(_ *testing.T, _ *trio, r *Replica) { r.wish.Fates = map[uint64]Fate{101: Departed} }, false},
+		{"the ring wants fewer", func(_ *testing.T, _ *trio, r *Replica) { r.target.Nodes = r.target.Nodes[:3] }, true},
+		{"a voter is thought to be silent", func(_ *testing.T, _ *trio, r *Replica) {
+			r.target.Liveness = map[uint64]placement.Liveness{102: placement.Suspect}
+		}, false},
+		{"a learner is", func(_ *testing.T, _ *trio, r *Replica) {
+			r.target.Liveness = map[uint64]placement.Liveness{104: placement.Silent}
+		}, false},
+		{"the leader's node leaves", func(_ *testing.T, _ *trio, r *Replica) {
+			r.target.Liveness = map[uint64]placement.Liveness{101: placement.Departed}
+		}, false},
 		{"nobody knows where a replica lives", func(_ *testing.T, _ *trio, r *Replica) { delete(r.peers, 4) }, false},
 		{"a voter was heard a moment ago", func(t *testing.T, w *trio, r *Replica) {
 			w.cut[3] = true
@@ -749,11 +758,11 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w, leader := led(t)
 			w.add(1)
-			wish := Wish{}
+			target := Target{}
 			for _, r := range w.replicas {
-				wish.Nodes = append(wish.Nodes, r.cfg.Self)
+				target.Nodes = append(target.Nodes, r.cfg.Self)
 			}
-			leader.SetWish(wish)
+			leader.SetTarget(target)
 			w.run(t, 4*placeEvery)
 			if !leader.AtRest() || w.replicas[1].AtRest() {
 				t.Fatalf("at rest, says the leader: %v; and a follower: %v", leader.AtRest(), w.replicas[1].AtRest())
@@ -815,13 +824,12 @@ func decides(t *testing.T, w *trio, leader *Replica) string {
 	return strings.Join(did, ", ")
 }
 
-// Promise: G6 and G9, P19, P24, P30 to P33 and P41: what a leader does to bring its shard's replicas
-// where the ring wants them, one step at a time.
+// Promise: G6 and G9: a leader tells package placement what it knows, and does what that says.
 // Method: replicas 1 to so many vote, and as many learners follow, each on the node of its number. All
 // answer, but for those that are silent. Then the leader, replica 1, looks once.
-func TestEachStepOfPlacement(t *testing.T) {
+func TestPlacement(t *testing.T) {
 	type ids = []uint64
-	type fates = map[uint64]Fate
+	type fates = map[uint64]placement.Liveness
 	tests := []struct {
 		name             string
 		voters, learners int
@@ -837,71 +845,22 @@ func TestEachStepOfPlacement(t *testing.T) {
 		want             string
 	}{
 		{name: "all is well", voters: 3, ring: ids{1, 2, 3}},
-		{name: "with a learner", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}},
 		{name: "the ring names nobody yet", voters: 3, learners: 1},
 		{name: "the ring names one more", voters: 3, ring: ids{1, 2, 3, 4}, want: "adds a learner on 4"},
-		{name: "and another one instead", voters: 3, ring: ids{1, 2, 4}, want: "adds a learner on 4"},
 		{name: "the ring names one more, and enough shards move", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.Limit(true) }},
 		{name: "and then fewer do", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.Limit(true); r.Limit(false) }, want: "adds a learner on 4"},
-		{name: "the ring names two more: five vote", voters: 3, learners: 2, ring: ids{1, 2, 3, 4, 5}, want: "promotes 4, promotes 5"},
 		{name: "a change is under way", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.reign.placing.pending, r.reign.placing.changed = true, r.now }},
-
-		{name: "a voter has left", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, want: "promotes 4, removes 3"},
-		{name: "and nobody is there in its place", voters: 3, ring: ids{1, 2, 4}, fates: fates{103: Departed}, want: "adds a learner on 4"},
-		{name: "while enough shards move", voters: 3, ring: ids{1, 2, 4}, fates: fates{103: Departed}, before: func(r *Replica) { r.Limit(true) }},
-		{name: "and who has its place is silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, silent: ids{4}},
-		{name: "a voter is silent, and only the view says so", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Away}},
-		{name: "a voter is silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Away}, silent: ids{3}, want: "promotes 4, removes 3"},
-		{name: "a voter was never heard", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Away}, unheard: ids{3}, want: "promotes 4, removes 3"},
-		{name: "a voter is silent, for less than the grace", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Doubtful}, silent: ids{3}},
+		{name: "a voter has left", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Departed}, want: "promotes 4, removes 3"},
+		{name: "and who has its place is silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Departed}, silent: ids{4}},
+		{name: "a voter is silent, and only the view says so", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Silent}},
+		{name: "a voter is silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Silent}, silent: ids{3}, want: "promotes 4, removes 3"},
+		{name: "a voter was never heard", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Silent}, unheard: ids{3}, want: "promotes 4, removes 3"},
 		{name: "a voter's replica is missing", voters: 3, ring: ids{1, 2, 3}, missing: ids{3}, want: "adds a learner on 3"},
-		{name: "a learner is missing, and a voter has left", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, missing: ids{4}, want: "adds a learner on 4"},
-
-		{name: "the ring's node is out of reach, and a spare one is there", voters: 3, learners: 1, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4}, want: "adds a learner on 5"},
-		{name: "the spare one follows", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4}, want: "promotes 5, removes 3"},
-		{name: "and is silent as well", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4}, silent: ids{5}},
-		{name: "and is out of reach as well", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, stuck: ids{4, 5}},
-		{name: "and there is another one", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5, 6}, fates: fates{103: Departed}, stuck: ids{4, 5}, want: "adds a learner on 6"},
-		{name: "and is thought to be silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed, 105: Doubtful}, stuck: ids{4}},
-		{name: "and has a vote", voters: 3, learners: 2, ring: ids{1, 4, 5}, spare: ids{2}, fates: fates{103: Departed}, stuck: ids{4, 5}},
-		{name: "but not the next", voters: 3, learners: 2, ring: ids{1, 4, 5}, spare: ids{2, 6}, fates: fates{103: Departed}, stuck: ids{4, 5}, want: "adds a learner on 6"},
-		{name: "the ring's node is within reach, and a spare one follows", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, want: "promotes 4, removes 3"},
-		{name: "one of two is out of reach, and nobody is spare", voters: 3, learners: 2, ring: ids{1, 4, 5}, fates: fates{102: Departed, 103: Departed}, stuck: ids{4}, want: "promotes 5, removes 2"},
-		{name: "who left is replaced before who is silent", voters: 3, learners: 2, ring: ids{1, 4, 5}, fates: fates{102: Away, 103: Departed}, silent: ids{2}, stuck: ids{4}, want: "promotes 5, removes 3"},
-		{name: "and so is who is missing", voters: 3, learners: 2, ring: ids{1, 4, 5}, fates: fates{102: Away, 103: Away}, silent: ids{2}, missing: ids{3}, stuck: ids{4}, want: "promotes 5, removes 3"},
-		{name: "of four voters two left, and one of three is within reach: then five vote", voters: 4, learners: 3, ring: ids{1, 2, 5, 6, 7}, fates: fates{103: Departed, 104: Departed}, stuck: ids{6, 7}, want: "promotes 5"},
-		{name: "or two are", voters: 4, learners: 3, ring: ids{1, 2, 5, 6, 7}, fates: fates{103: Departed, 104: Departed}, stuck: ids{6}, want: "promotes 5, promotes 7, removes 3"},
-
-		{name: "whose node goes soon gets no vote", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, unheard: ids{3}, declined: ids{4}},
-		{name: "but a spare one does", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, unheard: ids{3}, declined: ids{4}, want: "promotes 5, removes 3"},
-		{name: "and a voter that leaves waits for it", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: Departed}, declined: ids{4}, want: "promotes 4, removes 3"},
-		{name: "and the leader that leaves does", voters: 3, learners: 1, ring: ids{2, 3, 4}, fates: fates{101: Departed}, declined: ids{4}, want: "promotes 4"},
-		{name: "a spare one whose node goes soon gets none either", voters: 3, learners: 2, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: Departed}, unheard: ids{3}, stuck: ids{4}, declined: ids{5}},
-
-		{name: "a leader that leaves removes the others that left", voters: 3, learners: 2, ring: ids{2, 4, 5}, fates: fates{101: Departed, 103: Departed}, want: "promotes 4, promotes 5, removes 3"},
-		{name: "and hands over when all is well", voters: 4, ring: ids{2, 3, 4}, fates: fates{101: Departed}, want: "hands over to 2"},
-		{name: "and hands over when it reaches nobody for its place", voters: 3, learners: 1, ring: ids{2, 3, 4}, fates: fates{101: Departed}, stuck: ids{4}, want: "hands over to 2"},
-		{name: "and leaves the silent to its successor", voters: 5, ring: ids{2, 3, 4}, fates: fates{101: Departed, 105: Away}, silent: ids{5}, want: "hands over to 2"},
-		{name: "but not who left as well", voters: 5, ring: ids{2, 3, 4}, fates: fates{101: Departed, 105: Departed}, want: "removes 5"},
-
-		{name: "who is not wanted keeps its vote", voters: 5, ring: ids{1, 2, 3}},
-		{name: "a fourth voter has left", voters: 4, ring: ids{1, 2, 3}, fates: fates{104: Departed}, want: "removes 4"},
-		{name: "a fourth voter is silent", voters: 4, ring: ids{1, 2, 3}, fates: fates{104: Away}, silent: ids{4}, want: "removes 4"},
-		{name: "three are left of five", voters: 5, ring: ids{1, 2, 3}, fates: fates{104: Departed, 105: Departed}, want: "removes 4, removes 5"},
-		{name: "four are left of five", voters: 5, ring: ids{1, 2, 3, 4}, fates: fates{105: Departed}, want: "removes 5, demotes 4"},
-		{name: "of four, the one that the ring names last loses its vote", voters: 5, ring: ids{4, 2, 1, 3}, fates: fates{105: Departed}, want: "removes 5, demotes 3"},
-		{name: "and the leader never does", voters: 5, ring: ids{4, 2, 3, 1}, fates: fates{105: Departed}, want: "removes 5, demotes 3"},
-		{name: "four are left of five, and one of them may be silent", voters: 5, ring: ids{1, 2, 3, 4}, fates: fates{105: Departed, 104: Doubtful}},
-		{name: "four are left of five, and the fifth is silent", voters: 5, ring: ids{1, 2, 3, 4}, fates: fates{105: Away}, silent: ids{5}},
-		{name: "two are left of three", voters: 3, ring: ids{1, 2}, fates: fates{103: Departed}, want: "removes 3, demotes 2"},
-		{name: "two are left of three, and the third is silent", voters: 3, ring: ids{1, 2}, fates: fates{103: Away}, silent: ids{3}},
-
-		{name: "a learner's node left", voters: 3, learners: 1, ring: ids{1, 2, 3}, fates: fates{104: Departed}, want: "removes 4"},
-		{name: "though there is more to do", voters: 3, learners: 2, ring: ids{1, 2, 5}, fates: fates{103: Departed, 104: Departed}, want: "removes 4"},
-		{name: "and the ring names it still", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}, fates: fates{104: Departed}},
-		{name: "the ring does not name a learner's node", voters: 3, learners: 1, ring: ids{1, 2, 3}, want: "removes 4"},
-		{name: "and it may be silent", voters: 3, learners: 1, ring: ids{1, 2, 3}, fates: fates{104: Doubtful}},
-		{name: "a learner is missing", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}, missing: ids{4}, want: "removes 4"},
+		{name: "the ring's node is out of reach, and a spare one is there", voters: 3, learners: 1, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: placement.Departed}, stuck: ids{4}, want: "adds a learner on 5"},
+		{name: "and is thought to be silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, spare: ids{5}, fates: fates{103: placement.Departed, 105: placement.Suspect}, stuck: ids{4}},
+		{name: "whose node goes soon gets no vote", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Departed}, unheard: ids{3}, declined: ids{4}},
+		{name: "and hands over when all is well", voters: 4, ring: ids{2, 3, 4}, fates: fates{101: placement.Departed}, want: "hands over to 2"},
+		{name: "four are left of five", voters: 5, ring: ids{1, 2, 3, 4}, fates: fates{105: placement.Departed}, want: "removes 5, demotes 4"},
 		{name: "a learner gets nowhere for a minute", voters: 3, learners: 1, ring: ids{1, 2, 3, 4}, slow: ids{4}, want: "removes 4"},
 		{name: "another one leads, says the ring", voters: 3, ring: ids{2, 1, 3}, want: "makes an offer"},
 	}
@@ -928,7 +887,7 @@ func TestEachStepOfPlacement(t *testing.T) {
 				t.Fatalf("voters %v, learners %v", leader.Voters(), leader.Learners())
 			}
 			leader.watchLearners(leader.progress()) // it has seen them
-			leader.SetWish(Wish{Nodes: peers(tt.ring), Spare: peers(tt.spare), Fates: tt.fates})
+			leader.SetTarget(Target{Nodes: peers(tt.ring), Standby: peers(tt.spare), Liveness: tt.fates})
 			for _, id := range leader.known() {
 				leader.reign.heard[id] = w.now
 			}
@@ -999,9 +958,9 @@ func TestWhoIsCountedAndWhoIsMissed(t *testing.T) {
 	}
 	all := []uint64{101, 102, 103}
 	expect("all is well", all, all, nil)
-	leader.SetWish(Wish{Fates: map[uint64]Fate{101: Departed, 102: Doubtful, 104: Away}})
+	leader.SetTarget(Target{Liveness: map[uint64]placement.Liveness{101: placement.Departed, 102: placement.Suspect, 104: placement.Silent}})
 	expect("one may be silent", all, all, []uint64{102})
-	leader.SetWish(Wish{})
+	leader.SetTarget(Target{})
 	w.cut[3], w.cut[4] = true, true
 	w.run(t, int(answerTime/TickInterval))
 	expect("one was heard a moment ago", all, all, nil)
@@ -1020,18 +979,18 @@ func TestWhoIsCountedAndWhoIsMissed(t *testing.T) {
 // Promise: G9, P32: a node that leaves waits for others to take its replicas over, if there are any.
 func TestWhoHasFellows(t *testing.T) {
 	for _, tt := range []struct {
-		fates map[uint64]Fate
+		fates map[uint64]placement.Liveness
 		want  bool
 	}{
 		{nil, true},
-		{map[uint64]Fate{101: Departed}, true},
-		{map[uint64]Fate{102: Departed}, true},
-		{map[uint64]Fate{102: Departed, 103: Away}, true},
-		{map[uint64]Fate{102: Departed, 103: Departed}, false},
-		{map[uint64]Fate{101: Departed, 102: Departed, 103: Departed}, false},
+		{map[uint64]placement.Liveness{101: placement.Departed}, true},
+		{map[uint64]placement.Liveness{102: placement.Departed}, true},
+		{map[uint64]placement.Liveness{102: placement.Departed, 103: placement.Silent}, true},
+		{map[uint64]placement.Liveness{102: placement.Departed, 103: placement.Departed}, false},
+		{map[uint64]placement.Liveness{101: placement.Departed, 102: placement.Departed, 103: placement.Departed}, false},
 	} {
 		r := newReplica(1, time.Second)
-		if r.SetWish(Wish{Fates: tt.fates}); r.Fellows() != tt.want {
+		if r.SetTarget(Target{Liveness: tt.fates}); r.Fellows() != tt.want {
 			t.Errorf("with the fates %v it has fellows: %v", tt.fates, !tt.want)
 		}
 	}

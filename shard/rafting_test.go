@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -569,15 +570,15 @@ func FuzzMeta(f *testing.F) {
 // the shard gets another replica there, under an ID that it never used (P24, P41).
 func TestAMissingReplicaIsReplaced(t *testing.T) {
 	w, r := led(t)
-	var wish []Peer
-	fates := make(map[uint64]Fate)
+	var target []Peer
+	fates := make(map[uint64]placement.Liveness)
 	for _, id := range r.Voters() {
 		p, _ := r.Peer(id)
-		wish = append(wish, p)
-		fates[p.Node] = Present
+		target = append(target, p)
+		fates[p.Node] = placement.Present
 	}
 	for _, o := range w.replicas {
-		o.SetWish(Wish{Nodes: wish, Fates: fates})
+		o.SetTarget(Target{Nodes: target, Liveness: fates})
 	}
 	w.run(t, 2*placeEvery)
 	lost, _ := r.Peer(3)

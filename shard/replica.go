@@ -140,7 +140,7 @@ type Replica struct {
 	chunks   []Chunk     // of transfer, to be sent
 	acks     []ChunkAck
 	asks     bool // it wants to know whether it is still one of the shard's: see ask
-	wish     Wish
+	target   Target
 	limited  bool
 	founders uint64 // replicas up to this ID were made by the founding act (P26)
 	sums     sums

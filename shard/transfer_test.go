@@ -29,11 +29,11 @@ func narrow(t *testing.T, bugs bug.Set, perSecond, learners int) (*trio, *Replic
 		passed++
 		return passed > perSecond
 	}
-	var wish Wish
+	var target Target
 	for _, r := range w.replicas[:3+learners] {
-		wish.Nodes = append(wish.Nodes, r.cfg.Self)
+		target.Nodes = append(target.Nodes, r.cfg.Self)
 	}
-	leader.SetWish(wish)
+	leader.SetTarget(target)
 	return w, leader
 }
 

@@ -146,8 +146,8 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 		attempt += 2
 	}
 	if d.lane.node.bugs.Has(bug.AsksTheRing) {
-		if wish := d.lane.view.wish(d.shard); len(wish) > 0 {
-			return wish[0].Node, false
+		if target := d.lane.view.target(d.shard); len(target) > 0 {
+			return target[0].Node, false
 		}
 	}
 	switch {
@@ -164,8 +164,8 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 	if d.through != 0 && attempt%2 == 1 {
 		n = attempt / 4 // the helper had the others
 	}
-	if wish := d.lane.view.wish(d.shard); attempt%2 == 0 && len(wish) > 0 {
-		from = wish
+	if target := d.lane.view.target(d.shard); attempt%2 == 0 && len(target) > 0 {
+		from = target
 	}
 	if len(from) == 0 {
 		return 0, false

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
@@ -101,11 +102,11 @@ func start(tb testing.TB, cfg Config) *bench {
 // looks gives the node a view in which these are the members.
 func (b *bench) looks(members ...shard.Peer) {
 	v := &view{
-		self: benchMembers[0], members: members, unknown: shard.Away, fates: make(map[uint64]shard.Fate), byName: make(map[string]shard.Peer),
+		self: benchMembers[0], members: members, unknown: placement.Silent, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer),
 	}
 	var names []ring.Member
 	for _, m := range members {
-		v.byName[m.Name], v.fates[m.Node] = m, shard.Present
+		v.byName[m.Name], v.liveness[m.Node] = m, placement.Present
 		names = append(names, ring.Member{Name: m.Name})
 	}
 	v.table = ring.New(names, b.node.params.Shards, 3)

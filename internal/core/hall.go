@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -479,35 +480,35 @@ func (h *hall) seek() {
 	h.contact = h.now + pause/2 + time.Duration(h.rand.Int64N(int64(pause)))
 }
 
-// fate is what the view says of a node.
-func (h *hall) fate(p *person) (f shard.Fate, until time.Duration) {
+// liveness is what the view says of a node.
+func (h *hall) liveness(p *person) (l placement.Liveness, until time.Duration) {
 	switch {
 	case uint64(p.ID) == h.node.id && h.leaving:
-		return shard.Departed, seam.Never
+		return placement.Departed, seam.Never
 	case uint64(p.ID) == h.node.id:
-		return shard.Present, seam.Never
+		return placement.Present, seam.Never
 	case p.state == seam.Left || p.leaving || p.proven:
-		return shard.Departed, seam.Never
+		return placement.Departed, seam.Never
 	case p.state == seam.Alive || p.up:
-		return shard.Present, seam.Never
+		return placement.Present, seam.Never
 	case h.now-p.since < grace:
-		return shard.Doubtful, p.since + grace
+		return placement.Suspect, p.since + grace
 	case h.node.bugs.Has(bug.SilenceProves):
-		return shard.Departed, seam.Never
+		return placement.Departed, seam.Never
 	}
-	return shard.Away, seam.Never
+	return placement.Silent, seam.Never
 }
 
 // draw makes a new view and gives it to the lanes.
 func (h *hall) draw() {
 	h.stale, h.drawAt = false, seam.Never
 	n := h.node
-	v := &view{self: n.peer(), leaving: h.leaving, fates: make(map[uint64]shard.Fate), byName: make(map[string]shard.Peer)}
+	v := &view{self: n.peer(), leaving: h.leaving, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer)}
 	// Who joined just now has not heard of everybody; later, whom it does not know is gone.
 	if known := h.joinedAt + grace; h.now < known {
-		v.unknown, h.drawAt = shard.Doubtful, known
+		v.unknown, h.drawAt = placement.Suspect, known
 	} else {
-		v.unknown = shard.Away
+		v.unknown = placement.Silent
 	}
 	zones := make(map[string]string)
 	bearers := make(map[string]*person) // by name
@@ -518,9 +519,9 @@ func (h *hall) draw() {
 			n.net.Disconnect(p.ID)
 			continue
 		}
-		f, until := h.fate(p)
+		f, until := h.liveness(p)
 		h.drawAt = min(h.drawAt, until)
-		v.fates[uint64(p.ID)] = f
+		v.liveness[uint64(p.ID)] = f
 		if !p.proven && p.state != seam.Left {
 			if o := bearers[p.Name]; o == nil || h.prefer(p, o) {
 				bearers[p.Name] = p
@@ -535,7 +536,7 @@ func (h *hall) draw() {
 	shown := make([]Member, 0, len(bearers))
 	for name, p := range bearers { // order-free: shown is sorted below
 		shown = append(shown, Member{ID: p.ID, Name: name, Addr: p.Addr, Zone: p.Zone, State: p.state})
-		if v.fates[uint64(p.ID)] <= shard.Doubtful {
+		if v.liveness[uint64(p.ID)] <= placement.Suspect {
 			latest[name] = p
 		}
 	}
@@ -587,8 +588,8 @@ func (h *hall) prefer(p, o *person) bool {
 
 // standing is how much speaks for a node among those that bore its name.
 func (h *hall) standing(p *person) int {
-	switch f, _ := h.fate(p); {
-	case f != shard.Present:
+	switch f, _ := h.liveness(p); {
+	case f != placement.Present:
 		return -int(f)
 	case uint64(p.ID) == h.node.id:
 		return 3

@@ -312,11 +312,11 @@ func (l *lane) take(from uint64, m message) {
 			r.Decline(m.numbers[1])
 		}
 	case msgOffer:
-		wish := l.view.wish(m.shard)
-		if len(wish) > 0 && wish[0].Node != l.node.id {
+		target := l.view.target(m.shard)
+		if len(target) > 0 && target[0].Node != l.node.id {
 			l.node.points.Reach(point.OfferRefused)
 		}
-		agrees := !l.view.leaving && len(wish) > 0 && wish[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
+		agrees := !l.view.leaving && len(target) > 0 && target[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
 		if r != nil && agrees && r.Term() == m.numbers[0] && !l.node.points.Taken(point.RefuseOffer) {
 			b, f := l.begin(from, transport.Normal, msgAccept, m.shard, 1)
 			l.end(f, wire.AppendUint(b, m.numbers[0]))
@@ -393,7 +393,7 @@ func (l *lane) add(cfg shard.Config) {
 	r := shard.NewReplica(cfg, l.now)
 	l.replicas = slices.Insert(l.replicas, i, r)
 	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)
-	l.wish(r)
+	l.target(r)
 }
 
 // watch lets those who watch a simulation hear of a replica.
@@ -450,7 +450,7 @@ func (l *lane) emptied() {
 func (l *lane) look(v *view) {
 	l.view = v
 	for _, r := range l.replicas {
-		l.wish(r)
+		l.target(r)
 	}
 	for key, f := range l.framed { // order-free: each is judged alone
 		if !f.queued && !v.has(key.to) {
@@ -463,9 +463,9 @@ func (l *lane) look(v *view) {
 // does not melt the fleet.
 const maxMoves = 4
 
-func (l *lane) wish(r *shard.Replica) {
+func (l *lane) target(r *shard.Replica) {
 	sh := r.Shard()
-	r.SetWish(shard.Wish{Nodes: l.view.wish(sh), Spare: l.view.spares(sh), Fates: l.view.fates, Unknown: l.view.unknown})
+	r.SetTarget(shard.Target{Nodes: l.view.target(sh), Standby: l.view.standby(sh), Liveness: l.view.liveness, Unknown: l.view.unknown})
 }
 
 // carryOut does what a replica wants done.

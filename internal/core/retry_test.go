@@ -112,12 +112,12 @@ func TestWhereAnAttemptGoes(t *testing.T) {
 		members = append(members, shard.Peer{Node: 6 + i, Name: name, Addr: name + ":1"})
 	}
 	b.looks(members...)
-	wish := b.lane().view.wish(0)
+	target := b.lane().view.target(0)
 	names := make(map[string]uint64)
 	for i, p := range members {
 		names[fmt.Sprint("m", i)] = p.Node
 	}
-	for i, p := range wish {
+	for i, p := range target {
 		names[fmt.Sprint("w", i)] = p.Node
 	}
 	names["leader"], names["helper"] = 20, 30

@@ -83,8 +83,8 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 		d.office = office{}
 	}
 	if l.node.points.Taken(point.StaleRedirect) {
-		if wish := l.view.wish(sh); len(wish) > 0 {
-			d.leader = wish[0].Node
+		if target := l.view.target(sh); len(target) > 0 {
+			d.leader = target[0].Node
 		}
 	}
 	if from != client.Node || !l.node.bugs.Has(bug.RedirectsAstray) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -8,17 +9,17 @@ import (
 // view is what a node believes of its mesh at one moment. Views never change; a new
 // one replaces the old, and every lane gets it.
 type view struct {
-	self    shard.Peer
-	leaving bool
-	members []shard.Peer // living, not leaving, this node included; sorted by name
-	fates   map[uint64]shard.Fate
-	unknown shard.Fate            // of nodes that are not in fates
-	table   *ring.Table           // over members
-	byName  map[string]shard.Peer // of members
+	self     shard.Peer
+	leaving  bool
+	members  []shard.Peer // living, not leaving, this node included; sorted by name
+	liveness map[uint64]placement.Liveness
+	unknown  placement.Liveness    // of nodes that are not in liveness
+	table    *ring.Table           // over members
+	byName   map[string]shard.Peer // of members
 }
 
-// wish returns where the ring wants a shard's replicas.
-func (v *view) wish(sh int) []shard.Peer {
+// target returns where the ring wants a shard's replicas.
+func (v *view) target(sh int) []shard.Peer {
 	if v.table == nil {
 		return nil
 	}
@@ -26,7 +27,7 @@ func (v *view) wish(sh int) []shard.Peer {
 }
 
 // spares returns who comes next where the ring's own do not answer.
-func (v *view) spares(sh int) []shard.Peer {
+func (v *view) standby(sh int) []shard.Peer {
 	if v.table == nil {
 		return nil
 	}

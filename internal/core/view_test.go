@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -44,58 +45,58 @@ func TestTheView(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		then  func(b *bench)
-		fate  shard.Fate
+		fate  placement.Liveness
 		there bool // on the ring
 		shown seam.MemberState
 		gone  bool // it is not shown
 	}{
-		{"alive", func(b *bench) {}, shard.Present, true, seam.Alive, false},
-		{"alive and connected", func(b *bench) { b.connects(m) }, shard.Present, true, seam.Alive, false},
-		{"silent, for less than the grace", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace - 1) }, shard.Doubtful, true, seam.Dead, false},
-		{"silent, for the grace", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace) }, shard.Away, false, seam.Dead, false},
-		{"silent, for long, and alive again", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace); b.gossips(m, seam.Alive) }, shard.Present, true, seam.Alive, false},
-		{"called dead, and connected", func(b *bench) { b.connects(m); b.gossips(m, seam.Dead); b.pass(grace) }, shard.Present, true, seam.Dead, false},
-		{"called dead, and connected again", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace); b.connects(m) }, shard.Present, true, seam.Dead, false},
+		{"alive", func(b *bench) {}, placement.Present, true, seam.Alive, false},
+		{"alive and connected", func(b *bench) { b.connects(m) }, placement.Present, true, seam.Alive, false},
+		{"silent, for less than the grace", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace - 1) }, placement.Suspect, true, seam.Dead, false},
+		{"silent, for the grace", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace) }, placement.Silent, false, seam.Dead, false},
+		{"silent, for long, and alive again", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace); b.gossips(m, seam.Alive) }, placement.Present, true, seam.Alive, false},
+		{"called dead, and connected", func(b *bench) { b.connects(m); b.gossips(m, seam.Dead); b.pass(grace) }, placement.Present, true, seam.Dead, false},
+		{"called dead, and connected again", func(b *bench) { b.gossips(m, seam.Dead); b.pass(grace); b.connects(m) }, placement.Present, true, seam.Dead, false},
 		{"called dead, and its connection lost", func(b *bench) {
 			b.connects(m)
 			b.gossips(m, seam.Dead)
 			b.pass(grace)
 			b.parts(m, transport.Lost)
-		}, shard.Away, false, seam.Dead, false},
-		{"its connection lost", func(b *bench) { b.connects(m); b.parts(m, transport.Lost); b.pass(grace) }, shard.Present, true, seam.Alive, false},
-		{"left", func(b *bench) { b.gossips(m, seam.Left) }, shard.Departed, false, 0, true},
-		{"left, and called alive again", func(b *bench) { b.gossips(m, seam.Left); b.gossips(m, seam.Alive) }, shard.Departed, false, 0, true},
+		}, placement.Silent, false, seam.Dead, false},
+		{"its connection lost", func(b *bench) { b.connects(m); b.parts(m, transport.Lost); b.pass(grace) }, placement.Present, true, seam.Alive, false},
+		{"left", func(b *bench) { b.gossips(m, seam.Left) }, placement.Departed, false, 0, true},
+		{"left, and called alive again", func(b *bench) { b.gossips(m, seam.Left); b.gossips(m, seam.Alive) }, placement.Departed, false, 0, true},
 		{"about to leave", func(b *bench) {
 			b.connects(m)
 			b.node.Receive(m.ID, transport.KindControl, []byte{ctlLeaving})
 			b.run()
-		}, shard.Departed, false, seam.Alive, false},
+		}, placement.Departed, false, seam.Alive, false},
 		{"about to leave, and gone with a goodbye", func(b *bench) {
 			b.connects(m)
 			b.node.Receive(m.ID, transport.KindControl, []byte{ctlLeaving})
 			b.parts(m, transport.Goodbye)
-		}, shard.Departed, false, 0, true},
-		{"gone with a goodbye, though it said nothing before", func(b *bench) { b.connects(m); b.parts(m, transport.Goodbye) }, shard.Present, true, seam.Alive, false},
-		{"replaced, a moment ago", func(b *bench) { b.connects(m); b.parts(m, transport.Replaced); b.pass(grace - 1) }, shard.Departed, true, 0, true},
-		{"replaced", func(b *bench) { b.connects(m); b.parts(m, transport.Replaced); b.pass(grace) }, shard.Departed, false, 0, true},
+		}, placement.Departed, false, 0, true},
+		{"gone with a goodbye, though it said nothing before", func(b *bench) { b.connects(m); b.parts(m, transport.Goodbye) }, placement.Present, true, seam.Alive, false},
+		{"replaced, a moment ago", func(b *bench) { b.connects(m); b.parts(m, transport.Replaced); b.pass(grace - 1) }, placement.Departed, true, 0, true},
+		{"replaced", func(b *bench) { b.connects(m); b.parts(m, transport.Replaced); b.pass(grace) }, placement.Departed, false, 0, true},
 		{"replaced, and called alive", func(b *bench) {
 			b.connects(m)
 			b.parts(m, transport.Replaced)
 			b.pass(grace)
 			b.gossips(m, seam.Alive)
-		}, shard.Departed, false, 0, true},
+		}, placement.Departed, false, 0, true},
 		{"at another address", func(b *bench) {
 			moved := m
 			moved.Addr = "b:2"
 			b.gossips(moved, seam.Alive)
-		}, shard.Present, true, seam.Alive, false},
-		{"alive beside its next incarnation, which is connected", func(b *bench) { b.gossips(next, seam.Alive); b.connects(next) }, shard.Present, false, seam.Alive, true},
-		{"connected, beside its next incarnation, which gossip knows", func(b *bench) { b.connects(m); b.gossips(next, seam.Alive) }, shard.Present, true, seam.Alive, false},
+		}, placement.Present, true, seam.Alive, false},
+		{"alive beside its next incarnation, which is connected", func(b *bench) { b.gossips(next, seam.Alive); b.connects(next) }, placement.Present, false, seam.Alive, true},
+		{"connected, beside its next incarnation, which gossip knows", func(b *bench) { b.connects(m); b.gossips(next, seam.Alive) }, placement.Present, true, seam.Alive, false},
 		{"at this node's address", func(b *bench) {
 			moved := m
 			moved.Addr = "a:1"
 			b.gossips(moved, seam.Alive)
-		}, shard.Present, true, seam.Alive, false},
+		}, placement.Present, true, seam.Alive, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := start(t, Config{})
@@ -106,7 +107,7 @@ func TestTheView(t *testing.T) {
 			}
 			tt.then(b)
 			v := b.lane().view
-			if f, known := v.fates[2]; !known || f != tt.fate {
+			if f, known := v.liveness[2]; !known || f != tt.fate {
 				t.Errorf("its fate is %d, want %d", f, tt.fate)
 			}
 			if v.has(2) != tt.there || tt.there && v.byName["b"].Node != 2 {
@@ -124,7 +125,7 @@ func TestTheView(t *testing.T) {
 			if !slices.IsSortedFunc(v.members, func(a, b shard.Peer) int { return int(a.Name[0]) - int(b.Name[0]) }) || v.self != b.node.peer() || !v.has(b.node.id) {
 				t.Errorf("members: %+v", v.members)
 			}
-			departed := tt.fate == shard.Departed && tt.name != "about to leave"
+			departed := tt.fate == placement.Departed && tt.name != "about to leave"
 			if slices.Contains(b.words, "disconnect 2") != departed {
 				t.Errorf("it asks for %v", b.words)
 			}
@@ -144,10 +145,10 @@ func TestThePredecessorIsProvenDead(t *testing.T) {
 	} {
 		b := start(t, Config{})
 		b.gossips(tt.m, seam.Alive)
-		if got := b.lane().view.fates[2] == shard.Departed; got != tt.proven || slices.Contains(b.words, "disconnect 2") != tt.proven {
+		if got := b.lane().view.liveness[2] == placement.Departed; got != tt.proven || slices.Contains(b.words, "disconnect 2") != tt.proven {
 			t.Errorf("%+v is proven dead: %t; %v", tt.m, got, b.words)
 		}
-		if b.lane().view.fates[b.node.id] != shard.Present {
+		if b.lane().view.liveness[b.node.id] != placement.Present {
 			t.Errorf("and this node itself, with it")
 		}
 	}
@@ -202,8 +203,8 @@ func TestTheRingIsBuiltOnce(t *testing.T) {
 	}
 	b.gossips(member("c", 3), seam.Alive)
 	three := b.lane().view
-	if three.table == v.table || len(three.wish(0)) != 3 || !slices.Contains(three.wish(0), shard.Peer{Node: 5, Name: "b", Addr: "b:1"}) {
-		t.Errorf("with another member the ring wants %+v", three.wish(0))
+	if three.table == v.table || len(three.target(0)) != 3 || !slices.Contains(three.target(0), shard.Peer{Node: 5, Name: "b", Addr: "b:1"}) {
+		t.Errorf("with another member the ring wants %+v", three.target(0))
 	}
 	m := member("d", 4)
 	b.gossips(m, seam.Alive)
@@ -214,8 +215,8 @@ func TestTheRingIsBuiltOnce(t *testing.T) {
 	if b.gossips(member("d", 4), seam.Left); b.lane().view.table == four.table && four.byName["d"].Node != 6 {
 		t.Error("one that lives elsewhere has its namesake's place")
 	}
-	if len(four.wish(0)) != 3 || len(four.spares(0)) != 1 {
-		t.Errorf("of four %+v are wanted, and %+v are spare", four.wish(0), four.spares(0))
+	if len(four.target(0)) != 3 || len(four.standby(0)) != 1 {
+		t.Errorf("of four %+v are wanted, and %+v are spare", four.target(0), four.standby(0))
 	}
 }
 

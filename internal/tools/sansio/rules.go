@@ -25,6 +25,7 @@ var pure = []string{
 	"shard",
 	"internal/core",
 	"internal/founding",
+	"internal/placement",
 	"internal/wire",
 
 	// What those share with the rest of the house.
