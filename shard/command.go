@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -29,9 +30,9 @@ type SessionID struct {
 	Number uint64
 }
 
-// Less orders session IDs, for where an order must not depend on history.
-func (s SessionID) Less(o SessionID) bool {
-	return s.Node < o.Node || s.Node == o.Node && s.Number < o.Number
+// Compare orders session IDs, for where an order must not depend on history.
+func (s SessionID) Compare(o SessionID) int {
+	return cmp.Or(cmp.Compare(s.Node, o.Node), cmp.Compare(s.Number, o.Number))
 }
 
 func (s SessionID) String() string { return fmt.Sprintf("%016x/%d", s.Node, s.Number) }

@@ -65,11 +65,6 @@ func (t *Table) ordered() []*session {
 	for s := t.records.first(); s != nil; s = s.place.next() {
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b *session) int {
-		if a.id.Less(b.id) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b *session) int { return a.id.Compare(b.id) })
 	return all
 }

@@ -181,12 +181,7 @@ func (t *Table) Leases() []Lease {
 	for id, s := range t.sessions { // order-free: sorted below
 		all = append(all, Lease{id, s.ttl, s.fixed, s.silent})
 	}
-	slices.SortFunc(all, func(a, b Lease) int {
-		if a.Session.Less(b.Session) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b Lease) int { return a.Session.Compare(b.Session) })
 	return all
 }
 
@@ -303,16 +298,17 @@ type numbers struct {
 
 type span struct{ first, last uint64 }
 
+// place returns the index of the first range that does not end below n.
+func (s *numbers) place(n uint64) int {
+	i, _ := slices.BinarySearchFunc(s.ranges, n, func(r span, n uint64) int { return cmp.Compare(r.last, n) })
+	return i
+}
+
 func (s *numbers) has(n uint64) bool {
 	if n <= s.floor {
 		return true
 	}
-	i, _ := slices.BinarySearchFunc(s.ranges, n, func(r span, n uint64) int {
-		if r.last < n {
-			return -1
-		}
-		return 1
-	})
+	i := s.place(n)
 	return i < len(s.ranges) && s.ranges[i].first <= n
 }
 
@@ -320,12 +316,7 @@ func (s *numbers) add(n uint64) {
 	if s.has(n) {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.ranges, n, func(r span, n uint64) int {
-		if r.last < n {
-			return -1
-		}
-		return 1
-	})
+	i := s.place(n)
 	// n lies in the gap before ranges[i]: it may touch that one, the one before, or both.
 	below := i > 0 && s.ranges[i-1].last+1 == n
 	above := i < len(s.ranges) && s.ranges[i].first == n+1

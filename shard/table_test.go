@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -848,8 +849,8 @@ func TestSessionsAreInOrder(t *testing.T) {
 	order := []SessionID{{1, 1}, {1, 2}, {2, 1}, {2, 3}}
 	for i, a := range order {
 		for j, b := range order {
-			if a.Less(b) != (i < j) {
-				t.Errorf("%v before %v: %v", a, b, a.Less(b))
+			if got, want := a.Compare(b), cmp.Compare(i, j); got != want {
+				t.Errorf("%v.Compare(%v) = %d, want %d", a, b, got, want)
 			}
 		}
 	}

@@ -109,10 +109,7 @@ func (n *network) flying() []*frame {
 		}
 	}
 	slices.SortFunc(moving, func(a, b *frame) int {
-		if (entry{a.ev.at, a.ev.seq, nil}).before(entry{b.ev.at, b.ev.seq, nil}) {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.ev.at, b.ev.at), cmp.Compare(a.ev.seq, b.ev.seq))
 	})
 	for _, h := range n.world.Hosts() {
 		for _, ev := range h.deferred {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -332,12 +333,7 @@ func (h *hall) sorted() []*person {
 	for _, p := range h.people { // order-free: sorted below
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b *person) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b *person) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
@@ -546,12 +542,7 @@ func (h *hall) draw() {
 		v.byName[name] = peer
 		zones[name] = p.Zone
 	}
-	slices.SortFunc(v.members, func(a, b shard.Peer) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(v.members, func(a, b shard.Peer) int { return cmp.Compare(a.Name, b.Name) })
 	positions := make([]ring.Member, len(v.members))
 	key := ""
 	for i, m := range v.members {
@@ -562,12 +553,7 @@ func (h *hall) draw() {
 		h.table, h.names = ring.New(positions, n.params.Shards, n.params.Replicas), key
 	}
 	v.table = h.table
-	slices.SortFunc(shown, func(a, b Member) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(shown, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	h.mu.Lock()
 	h.shown = shown
 	h.mu.Unlock()

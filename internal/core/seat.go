@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -243,15 +244,7 @@ func (t *seat) granted(c *call, p reply) {
 	}
 }
 
-func byToken(h *Hold, token uint64) int {
-	switch {
-	case h.token < token:
-		return -1
-	case h.token > token:
-		return 1
-	}
-	return 0
-}
+func byToken(h *Hold, token uint64) int { return cmp.Compare(h.token, token) }
 
 // held tells the caller that it holds its key.
 func (t *seat) held(c *call) {
