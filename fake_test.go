@@ -99,23 +99,21 @@ func (h *fakeHold) Extend(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-func (h *fakeHold) OnEnd(f func(error)) func() bool {
+func (h *fakeHold) OnEnd(f func(error)) func() {
 	h.mu.Lock()
 	if over := h.over; over != nil {
 		h.mu.Unlock()
-		f(causeOf(over))
-		return func() bool { return false }
+		f(over)
+		return func() {}
 	}
 	defer h.mu.Unlock()
 	h.next++
 	n := h.next
 	h.watchers[n] = f
-	return func() bool {
+	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		_, there := h.watchers[n]
 		delete(h.watchers, n)
-		return there
 	}
 }
 
@@ -132,7 +130,7 @@ func (h *fakeHold) end(cause error) {
 	h.mu.Unlock()
 	for n := 1; n <= h.next; n++ {
 		if f := all[n]; f != nil {
-			f(causeOf(cause))
+			f(cause)
 		}
 	}
 }

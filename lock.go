@@ -30,7 +30,7 @@ type handle struct {
 	unlocked bool
 	last     bool  // this handle's Unlock released the grant
 	result   error // of an Unlock that was not the last
-	stop     func() bool
+	stop     func()
 	lost     chan struct{}
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -72,7 +72,7 @@ func (nothing) Deadline() time.Time                         { return time.Time{}
 func (nothing) Release(context.Context) error               { return ErrClosed }
 func (nothing) Extend(context.Context, time.Duration) error { return ErrClosed }
 func (nothing) Shared(int)                                  {}
-func (nothing) OnEnd(func(error)) (stop func() bool)        { return nil } // a handle that is over does not ask
+func (nothing) OnEnd(func(error)) (stop func())             { return nil } // a handle that is over does not ask
 func (nothing) Forsake()                                    {}
 
 // Key returns what is locked.

@@ -47,7 +47,7 @@ type hold interface {
 	Deadline() time.Time
 	Release(context.Context) error
 	Extend(context.Context, time.Duration) error
-	OnEnd(func(cause error)) (stop func() bool)
+	OnEnd(func(cause error)) (stop func())
 	Shared(handles int) // so many share it now: for simulations
 	Forsake()           // nobody can give it back any more, nor see its end
 }

@@ -23,9 +23,6 @@ type Hold struct {
 
 	mu        sync.Mutex
 	ended     error // why the hold is over; nil while it is held
-	lost      chan struct{}
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
 	watchers  []*watcher
 	releasing *call
 	waiting   []seam.Parker // other callers of Release
@@ -44,9 +41,6 @@ type Hold struct {
 }
 
 type watcher struct{ f func(cause error) }
-
-// Key returns the key.
-func (h *Hold) Key() string { return h.key }
 
 // Token returns the grant's fencing token.
 func (h *Hold) Token() uint64 { return h.token }
@@ -115,70 +109,32 @@ func (h *Hold) Err() error {
 	return h.ended
 }
 
-// Lost returns a channel that is closed when the lease ends before Release.
-func (h *Hold) Lost() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lost == nil {
-		h.lost = make(chan struct{})
-		if h.ended == ErrLost {
-			close(h.lost)
-		}
-	}
-	return h.lost
-}
-
-// Context returns a context that ends with the hold: with the cause ErrLost, or with
-// context.Canceled at Release.
-func (h *Hold) Context() context.Context {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ctx == nil {
-		h.ctx, h.cancel = context.WithCancelCause(context.Background())
-		if h.ended != nil {
-			h.cancel(causeOf(h.ended))
-		}
-	}
-	return h.ctx
-}
-
-// OnEnd arranges for f to be called once with the cause when the hold ends; at once if
-// it has. Stop takes that back and reports whether it was in time.
-func (h *Hold) OnEnd(f func(cause error)) (stop func() bool) {
+// OnEnd arranges for f to be called once with the cause, ErrLost or ErrClosed, when the hold
+// ends; at once if it has. Stop takes that back.
+func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
 	h.mu.Lock()
 	if ended := h.ended; ended != nil {
 		h.mu.Unlock()
-		f(causeOf(ended))
-		return func() bool { return false }
+		f(ended)
+		return func() {}
 	}
 	defer h.mu.Unlock()
 	w := &watcher{f}
 	h.watchers = append(h.watchers, w)
-	return func() bool {
+	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for i, o := range h.watchers {
-			if o == w {
-				h.watchers = append(h.watchers[:i:i], h.watchers[i+1:]...)
-				return true
-			}
+		if i := slices.Index(h.watchers, w); i >= 0 {
+			h.watchers = append(h.watchers[:i:i], h.watchers[i+1:]...)
 		}
-		return false
 	}
 }
 
-// causeOf is what the contexts of a hold end with.
-func causeOf(ended error) error {
-	if ended == ErrLost {
-		return ErrLost
-	}
-	return context.Canceled
-}
+// end ends the belief. The first cause counts.
+func (h *Hold) end(cause error) { h.endBy(seam.Never, cause) }
 
-// end ends the belief, and reports whether it does: the first cause counts.
-func (h *Hold) end(cause error) bool { return h.endBy(seam.Never, cause) }
-
-// endBy is end, if the deadline has passed by now: no answer moves it meanwhile.
+// endBy is end, if the deadline has passed by now: no answer moves it meanwhile. It reports
+// whether the belief ends.
 func (h *Hold) endBy(now time.Duration, cause error) bool {
 	h.mu.Lock()
 	if h.ended != nil || now < h.deadline() {
@@ -186,21 +142,15 @@ func (h *Hold) endBy(now time.Duration, cause error) bool {
 		return false
 	}
 	h.ended = cause
-	if cause == ErrLost && h.lost != nil {
-		close(h.lost)
-	}
-	cancel, watchers := h.cancel, h.watchers
+	watchers := h.watchers
 	h.watchers = nil
 	h.mu.Unlock()
 	if cause == ErrLost && !h.spent() {
 		h.lane.node.counts.losses.Add(1)
 	}
 	h.lane.node.watch.drop(h)
-	if cancel != nil {
-		cancel(causeOf(cause))
-	}
 	for _, w := range watchers {
-		w.f(causeOf(cause))
+		w.f(cause)
 	}
 	if h.holder != nil {
 		h.holder.Ended(h.mayEnd())
@@ -217,9 +167,6 @@ func (h *Hold) spent() bool {
 // Forsake tells that nobody has a hold of fixed length any more who could give it back, or see
 // its end. It goes on to its end all the same, but Leave does not wait for it.
 func (h *Hold) Forsake() { h.forsaken.Store(true) }
-
-// Forsaken reports whether that was told.
-func (h *Hold) Forsaken() bool { return h.forsaken.Load() }
 
 // mayEnd reports whether the hold may end before its deadline: with a user's session
 // (P9), or with its node.

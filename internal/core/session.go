@@ -39,9 +39,6 @@ func (s *Session) Err() error {
 	return s.err
 }
 
-// TTL returns how long the session's locks outlive its last confirmed renewal.
-func (s *Session) TTL() time.Duration { return s.ttl }
-
 // end marks the session as over and reports whether it was not yet.
 func (s *Session) end(err error) bool {
 	s.mu.Lock()

@@ -75,7 +75,6 @@ var exceptions = []exception{
 	// What the public API promises as channels. The core closes them and never waits.
 	{"internal/core", "node.go", ruleChannel, "Node.Done"},
 	{"internal/core", "session.go", ruleChannel, "Session.Done"},
-	{"internal/core", "hold.go", ruleChannel, "Lock.Lost"},
 
 	// The simulator's edge, outside of its worlds.
 	{"simulate", "watchdog.go", ruleGo, "it looks on from outside, and changes nothing"},
