@@ -38,7 +38,6 @@ func Shard(key string, shards int) int {
 // Table says who ought to hold each shard, for one list of members. It does not
 // change; any goroutine may use it.
 type Table struct {
-	members  []string   // sorted
 	circle   []string   // in the order in which they follow each other
 	owners   []int32    // by shard, into replicas
 	replicas [][]string // by owner
@@ -57,20 +56,13 @@ func New(members []Member, shards, replicas int) *Table {
 	})
 	sorted = slices.CompactFunc(sorted, func(a, b Member) bool { return a.Name == b.Name })
 
-	t := &Table{members: make([]string, len(sorted))}
-	for i, m := range sorted {
-		t.members[i] = m.Name
-	}
 	if len(sorted) == 0 {
-		return t
+		return &Table{}
 	}
-	t.owners = owners(sorted, shards)
+	t := &Table{owners: owners(sorted, shards)}
 	t.circle, t.replicas = successors(sorted, t.owners, min(replicas, len(sorted)))
 	return t
 }
-
-// Members returns the names of all members, sorted. The caller must not change them.
-func (t *Table) Members() []string { return t.members }
 
 // Replicas returns the owner of shard and after it its successors, as many
 // distinct names as there are members for, and nobody for a shard that the table
@@ -97,14 +89,6 @@ func (t *Table) Spares(shard int) []string {
 		}
 	}
 	return spares
-}
-
-// Owner returns the owner of shard, or "" if the table has no member or no such shard.
-func (t *Table) Owner(shard int) string {
-	if r := t.Replicas(shard); len(r) > 0 {
-		return r[0]
-	}
-	return ""
 }
 
 type hasher struct{}
