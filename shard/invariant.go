@@ -34,16 +34,6 @@ func (t *Table) checkCommand(cmd Command) {
 // at every so many revisions, so that a look costs each command about the same.
 func (t *Table) turn(size int) bool { return t.revision%uint64(1+size/32) == 0 }
 
-// checkAll panics if any rule is broken anywhere.
-func (t *Table) checkAll() {
-	for e := t.entries.first(); e != nil; e = e.place.next() {
-		t.checkEntry(e)
-	}
-	for s := t.records.first(); s != nil; s = s.place.next() {
-		t.checkSession(s)
-	}
-}
-
 func (t *Table) checkEntry(e *entry) {
 	var used int64
 	last := uint64(0)

@@ -855,3 +855,13 @@ func TestSessionsAreInOrder(t *testing.T) {
 		}
 	}
 }
+
+// checkAll panics if any rule is broken anywhere.
+func (t *Table) checkAll() {
+	for e := t.entries.first(); e != nil; e = e.place.next() {
+		t.checkEntry(e)
+	}
+	for s := t.records.first(); s != nil; s = s.place.next() {
+		t.checkSession(s)
+	}
+}
