@@ -32,12 +32,11 @@ type Done struct {
 // Refused: the command did not take effect, and never will under this number
 // (Reopen and Behind aside: there the command was not looked at).
 type Refused struct {
-	Session  SessionID
-	Number   uint64
-	Reason   Reason
-	Revision uint64
-	Holder   string // Locked: a holder's node, and its token
-	Token    uint64
+	Session SessionID
+	Number  uint64
+	Reason  Reason
+	Holder  string // Locked: a holder's node, and its token
+	Token   uint64
 }
 
 // Opened: the session has a record from now on.

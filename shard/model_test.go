@@ -161,7 +161,7 @@ func (m *model) finish(s *record, number uint64, e Event) []Event {
 
 // arrive does what all commands of clients have in common. Without a record in return, out is the answer.
 func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *record, out []Event) {
-	refused := Refused{Session: c.Session, Number: c.Number, Revision: m.revision}
+	refused := Refused{Session: c.Session, Number: c.Number}
 	s = m.find(c.Session)
 	switch {
 	case s == nil && c.Since < m.deletion(c.Session):
@@ -213,7 +213,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		if s == nil {
 			return out
 		}
-		refused := Refused{Session: c.Session, Number: c.Number, Revision: m.revision}
+		refused := Refused{Session: c.Session, Number: c.Number}
 		if h := m.holders(c.Key); len(h) > 0 {
 			refused.Holder, refused.Token = h[0].Name, h[0].token
 		}
@@ -252,7 +252,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0
 		}
 		if !slices.ContainsFunc(m.wishes, named) {
-			return m.finish(s, c.Number, Refused{Session: c.Session, Number: c.Number, Reason: Lost, Revision: m.revision})
+			return m.finish(s, c.Number, Refused{Session: c.Session, Number: c.Number, Reason: Lost})
 		}
 		return append(m.finish(s, c.Number, Done{c.Session, c.Number}), m.remove(named)...)
 	case Claim:
@@ -264,7 +264,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0
 		}
 		if !slices.ContainsFunc(m.wishes, named) {
-			return m.finish(s, c.Number, Refused{Session: c.Session, Number: c.Number, Reason: Lost, Revision: m.revision})
+			return m.finish(s, c.Number, Refused{Session: c.Session, Number: c.Number, Reason: Lost})
 		}
 		s.ttl, s.fixed, s.silent = c.Hold, true, 0
 		return append([]Event{Fixed{c.Session, c.Hold}}, m.finish(s, c.Number, Done{c.Session, c.Number})...)

@@ -59,11 +59,11 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 		} else {
 			t.points.Reach(point.GhostRefused)
 		}
-		return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: why, Revision: t.revision})
+		return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: why})
 	}
 	if s == nil {
 		if open == nil {
-			return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: Lost, Revision: t.revision})
+			return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: Lost})
 		}
 		s = &session{
 			id: c.Session, name: open.name, ttl: open.ttl, birth: birth,
@@ -121,11 +121,11 @@ func (t *Table) again(s *session, number uint64) Event {
 	case !ok:
 		// Acknowledged before, or cancelled before it arrived.
 		t.points.Reach(point.StaleCommand)
-		return Refused{Session: s.id, Number: number, Reason: Stale, Revision: t.revision}
+		return Refused{Session: s.id, Number: number, Reason: Stale}
 	case res.token != 0:
 		return Granted{s.id, number, res.token}
 	case res.refused != 0:
-		return Refused{Session: s.id, Number: number, Reason: res.refused, Revision: t.revision}
+		return Refused{Session: s.id, Number: number, Reason: res.refused}
 	}
 	return Done{s.id, number}
 }

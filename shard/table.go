@@ -482,7 +482,7 @@ const walked = 128
 
 func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Refused {
 	s.results[number] = result{refused: why}
-	r := Refused{Session: s.id, Number: number, Reason: why, Revision: t.revision}
+	r := Refused{Session: s.id, Number: number, Reason: why}
 	if e != nil {
 		if h := e.holders.first(); h != nil {
 			r.Holder, r.Token = h.session.name, h.token

@@ -217,7 +217,7 @@ func TestTable(t *testing.T) {
 			given: []Command{lock("ann", 1, "a")},
 			when:  try(lock("bob", 1, "a")),
 			want: []Event{Opened{id("bob"), ttl}, Refused{
-				Session: id("bob"), Number: 1, Reason: Locked, Revision: 3, Holder: "ann", Token: 2,
+				Session: id("bob"), Number: 1, Reason: Locked, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2",
 		},
@@ -226,7 +226,7 @@ func TestTable(t *testing.T) {
 			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  try(read("eve", 1, "a")),
 			want: []Event{Opened{id("eve"), ttl}, Refused{
-				Session: id("eve"), Number: 1, Reason: Locked, Revision: 4, Holder: "ann", Token: 2,
+				Session: id("eve"), Number: 1, Reason: Locked, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2 | bob",
 		},
@@ -237,7 +237,7 @@ func TestTable(t *testing.T) {
 			given: []Command{lock("ann", 1, "a")},
 			when:  permits("bob", 1, "a", 1, 3),
 			want: []Event{Opened{id("bob"), ttl}, Refused{
-				Session: id("bob"), Number: 1, Reason: Capacity, Revision: 3, Holder: "ann", Token: 2,
+				Session: id("bob"), Number: 1, Reason: Capacity, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2",
 		},
@@ -246,7 +246,7 @@ func TestTable(t *testing.T) {
 			given: []Command{permits("ann", 1, "a", 1, Whole)},
 			when:  read("bob", 1, "a"),
 			want: []Event{Opened{id("bob"), ttl}, Refused{
-				Session: id("bob"), Number: 1, Reason: Capacity, Revision: 3, Holder: "ann", Token: 2,
+				Session: id("bob"), Number: 1, Reason: Capacity, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2",
 		},
@@ -255,7 +255,7 @@ func TestTable(t *testing.T) {
 			given: []Command{permits("ann", 1, "s", 1, 3)},
 			when:  try(permits("bob", 1, "s", 1, 4)),
 			want: []Event{Opened{id("bob"), ttl}, Refused{
-				Session: id("bob"), Number: 1, Reason: Capacity, Revision: 3, Holder: "ann", Token: 2,
+				Session: id("bob"), Number: 1, Reason: Capacity, Holder: "ann", Token: 2,
 			}},
 			keys: "s: ann=2",
 		},
@@ -293,13 +293,13 @@ func TestTable(t *testing.T) {
 			name:  "a repeated try is refused again, though the key is free by now",
 			given: []Command{lock("ann", 1, "a"), try(lock("bob", 1, "a")), release("ann", 2, "a", 2)},
 			when:  try(lock("bob", 1, "a")),
-			want:  []Event{Refused{Session: id("bob"), Number: 1, Reason: Locked, Revision: 5}},
+			want:  []Event{Refused{Session: id("bob"), Number: 1, Reason: Locked}},
 		},
 		{
 			name:  "a repeated request whose result was acknowledged is stale",
 			given: []Command{lock("ann", 1, "a"), acked(lock("ann", 2, "b"), 1)},
 			when:  lock("ann", 1, "a"),
-			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale, Revision: 5}},
+			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale}},
 			keys:  "a: ann=2; b: ann=4",
 		},
 		{
@@ -322,7 +322,7 @@ func TestTable(t *testing.T) {
 			name:  "a request older than the deletion of its record opens none",
 			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}},
 			when:  since(lock("ann", 2, "a"), 2),
-			want:  []Event{Refused{Session: id("ann"), Number: 2, Reason: Reopen, Revision: 4}},
+			want:  []Event{Refused{Session: id("ann"), Number: 2, Reason: Reopen}},
 		},
 		{
 			name:  "the deletion of another session's record hinders nobody",
@@ -344,7 +344,7 @@ func TestTable(t *testing.T) {
 				since(lock("ann", 1, "a"), 0), Expire{id("ann"), thisTerm}, since(lock("ann", 5, "b"), 3),
 			},
 			when: since(lock("ann", 2, "a"), 2),
-			want: []Event{Refused{Session: id("ann"), Number: 2, Reason: Behind, Revision: 6}},
+			want: []Event{Refused{Session: id("ann"), Number: 2, Reason: Behind}},
 			keys: "b: ann=5",
 		},
 		{
@@ -359,12 +359,12 @@ func TestTable(t *testing.T) {
 		{
 			name: "a release opens no record",
 			when: release("ann", 1, "a", 2),
-			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost, Revision: 1}},
+			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost}},
 		},
 		{
 			name: "a claim opens no record",
 			when: claim("ann", 1, "a", 2, time.Minute),
-			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost, Revision: 1}},
+			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost}},
 		},
 
 		// Cancel.
@@ -399,7 +399,7 @@ func TestTable(t *testing.T) {
 			name:  "a request that arrives after its cancel does nothing",
 			given: []Command{cancel("ann", 2, 1)},
 			when:  lock("ann", 1, "a"),
-			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale, Revision: 2}},
+			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale}},
 		},
 		{
 			name: "a cancel opens the record, so that the late request finds its number used",
@@ -421,28 +421,28 @@ func TestTable(t *testing.T) {
 				lock("ann", 1, "a"), release("ann", 2, "a", 2), lock("ann", 3, "a"),
 			},
 			when: release("ann", 4, "a", 2),
-			want: []Event{Refused{Session: id("ann"), Number: 4, Reason: Lost, Revision: 6}},
+			want: []Event{Refused{Session: id("ann"), Number: 4, Reason: Lost}},
 			keys: "a: ann=5",
 		},
 		{
 			name:  "nobody releases another's grant",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  release("bob", 2, "a", 2),
-			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost, Revision: 4}},
+			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost}},
 			keys:  "a: ann=2 | bob",
 		},
 		{
 			name:  "a release whose key and token do not belong together changes nothing",
 			given: []Command{lock("ann", 1, "a"), lock("ann", 2, "b")},
 			when:  release("ann", 3, "a", 4),
-			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost, Revision: 5}},
+			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost}},
 			keys:  "a: ann=2; b: ann=4",
 		},
 		{
 			name:  "a waiter has no token to release, not even zero",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  release("bob", 2, "a", 0),
-			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost, Revision: 4}},
+			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost}},
 			keys:  "a: ann=2 | bob",
 		},
 
@@ -472,7 +472,7 @@ func TestTable(t *testing.T) {
 			name:  "a claim of what is no longer held is refused",
 			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2)},
 			when:  claim("ann", 3, "a", 2, time.Minute),
-			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost, Revision: 4}},
+			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost}},
 		},
 
 		// Expiry, and the commands of office (P3).
@@ -543,7 +543,7 @@ func TestTable(t *testing.T) {
 			unsettle: time.Minute,
 			when:     try(lock("ann", 1, "a")),
 			want: []Event{Opened{id("ann"), ttl}, Refused{
-				Session: id("ann"), Number: 1, Reason: Locked, Revision: 1,
+				Session: id("ann"), Number: 1, Reason: Locked,
 			}},
 		},
 		{
@@ -646,7 +646,7 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 	table.Step(release("ann", 3, "a", 2), nil)
 	want := []Event{
 		Granted{id("ann"), 1, 2},
-		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 4},
+		Refused{Session: id("ann"), Number: 2, Reason: Locked},
 		Done{id("ann"), 3},
 	}
 	for _, tt := range []struct {
@@ -672,7 +672,7 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 	// One long waiter does not hold back what came after it.
 	table.Step(acked(lock("ann", 5, "b"), 1, 3), nil)
 	want = []Event{
-		Refused{Session: id("ann"), Number: 2, Reason: Locked, Revision: 6},
+		Refused{Session: id("ann"), Number: 2, Reason: Locked},
 		Granted{id("ann"), 5, 6},
 	}
 	if got, _ := table.Results(id("ann"), 9, 0); !slices.Equal(got, want) {
