@@ -120,7 +120,7 @@ func (c *conn) notice() {
 		switch {
 		case gone && through && !c.reset[side]:
 			c.reset[side] = true
-			w.after(c.net.latency(c.host(other), c.host(side), 0, transport.Urgent), c.ends[side].process, func() { c.rst(side) })
+			w.after(c.net.latency(c.host(other), c.host(side)), c.ends[side].process, func() { c.rst(side) })
 		case !gone && !c.paused(other) && c.net.open(c.host(other), c.host(side)):
 			w.cancel(&c.silence[side])
 		case c.silence[side].slot == idle:
@@ -192,7 +192,7 @@ func (c *conn) goodbye(side int) {
 		c.close(side)
 		return
 	}
-	at := max(n.world.now+n.latency(c.host(side), c.host(other), 0, transport.Urgent), c.last[side][0]+1, c.last[side][1]+1, c.since[other]+1)
+	at := max(n.world.now+n.latency(c.host(side), c.host(other)), c.last[side][0]+1, c.last[side][1]+1, c.since[other]+1)
 	c.reset[other] = true // nothing else tells it
 	c.bye[other] = n.world.after(at-n.world.now, c.ends[other].process, func() {
 		c.reset[other] = false

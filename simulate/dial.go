@@ -60,7 +60,7 @@ func (n *network) travel(from, to *Host, owner *process, fn func()) {
 	if !n.open(from, to) {
 		return
 	}
-	n.world.after(n.latency(from, to, 0, transport.Urgent), nil, func() {
+	n.world.after(n.latency(from, to), nil, func() {
 		if !n.open(from, to) {
 			return
 		}
@@ -130,7 +130,7 @@ func (a *attempt) answered(l *endpoint, mine, theirs transport.Hello) {
 		c.pending = false
 		c.notice()
 	} else {
-		d := n.latency(e.process.host, l.process.host, 0, transport.Urgent)
+		d := n.latency(e.process.host, l.process.host)
 		c.since[1] = n.world.now + d + 1
 		c.last[0] = [2]time.Duration{c.since[1], c.since[1]}
 		n.world.after(d, nil, func() { n.world.after(0, l.process, func() { c.established() }) })

@@ -254,9 +254,9 @@ func (m *membership) receive(from transport.ID, body []byte) {
 }
 
 // answer sends a packet with as much news as there is room for.
-func (m *membership) answer(to transport.ID, p packet) bool {
+func (m *membership) answer(to transport.ID, p packet) {
 	p.rumours = m.queue.take(len(m.list))
-	return m.send(to, p)
+	m.send(to, p)
 }
 
 // hear takes the news in a packet, some time after it has come.

@@ -42,15 +42,15 @@ func (n *network) open(from, to *Host) bool {
 	return from == to && !from.dark || n.paths[from.index][to.index].cuts == 0 && !from.dark && !to.dark
 }
 
-// latency draws how long size bytes take that are sent now. Urgent ones pass all others
-// that wait for bandwidth, as they do in the queue of a real connection.
-func (n *network) latency(from, to *Host, size int, class transport.Class) time.Duration {
-	wait, d, _ := n.transit(from, to, size, class)
+// latency draws how long what opens or ends a connection takes, if it is sent now.
+func (n *network) latency(from, to *Host) time.Duration {
+	wait, d, _ := n.transit(from, to, 0, transport.Urgent)
 	return wait + d
 }
 
-// transit is latency, but for the wait for bandwidth, which comes first; and by how much of it
-// the frame is later than usual on this link.
+// transit draws how long size bytes wait for bandwidth that are sent now, how long they take
+// then, and by how much of it they are later than usual on this link. Urgent ones pass all
+// others that wait for bandwidth, as they do in the queue of a real connection.
 func (n *network) transit(from, to *Host, size int, class transport.Class) (wait, d, late time.Duration) {
 	p := &n.paths[from.index][to.index]
 	l := p.link
