@@ -429,7 +429,7 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added map[uint64]Pe
 }
 
 // applyChange takes a committed configuration change.
-func (r *Replica) applyChange(e *raftpb.Entry, out *Output) {
+func (r *Replica) applyChange(e *raftpb.Entry) {
 	cc := &raftpb.ConfChangeV2{}
 	if err := proto.Unmarshal(e.Data, cc); err != nil {
 		r.stop(fmt.Errorf("configuration change: %w", err))

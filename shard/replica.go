@@ -767,7 +767,7 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 	unasked := 0
 	switch e.GetType() {
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
-		r.applyChange(e, out)
+		r.applyChange(e)
 	default:
 		if len(e.Data) > 0 {
 			var err error
