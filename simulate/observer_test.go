@@ -25,7 +25,7 @@ func TestObservers(t *testing.T) {
 		}
 	}
 	stopped := func(err error) func(*observer) {
-		return func(o *observer) { o.Stopped(seam.Stopped{Shard: 3, Generation: 1, Replica: 1, Err: err}) }
+		return func(o *observer) { o.Stopped(seam.Stopped{Shard: 3, Replica: 1, Err: err}) }
 	}
 	// Of two meshes, who is alone in its own gives way.
 	given := errors.New("another mesh lists this node")

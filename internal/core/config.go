@@ -76,7 +76,6 @@ type WaitInfo struct {
 
 // Params are the mesh's founding values (P29), the same on every member.
 type Params struct {
-	MeshName string
 	Shards   int
 	Replicas int
 	MaxTTL   time.Duration

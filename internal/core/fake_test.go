@@ -102,7 +102,7 @@ func start(tb testing.TB, cfg Config) *bench {
 // looks gives the node a view in which these are the members.
 func (b *bench) looks(members ...shard.Peer) {
 	v := &view{
-		self: benchMembers[0], members: members, unknown: placement.Silent, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer),
+		members: members, unknown: placement.Silent, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer),
 	}
 	var names []ring.Member
 	for _, m := range members {

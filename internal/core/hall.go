@@ -499,7 +499,7 @@ func (h *hall) liveness(p *person) (l placement.Liveness, until time.Duration) {
 func (h *hall) draw() {
 	h.stale, h.drawAt = false, seam.Never
 	n := h.node
-	v := &view{self: n.peer(), leaving: h.leaving, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer)}
+	v := &view{leaving: h.leaving, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer)}
 	// Who joined just now has not heard of everybody; later, whom it does not know is gone.
 	if known := h.joinedAt + grace; h.now < known {
 		v.unknown, h.drawAt = placement.Suspect, known

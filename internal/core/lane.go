@@ -427,7 +427,7 @@ func (l *lane) watch(cfg *shard.Config) {
 		o.Configured(seam.Configured{Shard: sh, Generation: generation, Replica: self, Index: index, Replicas: placed})
 	}
 	cfg.Watch.Stopped = func(err error) {
-		o.Stopped(seam.Stopped{Shard: sh, Generation: generation, Replica: self, Err: err})
+		o.Stopped(seam.Stopped{Shard: sh, Replica: self, Err: err})
 	}
 }
 

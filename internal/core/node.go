@@ -513,7 +513,7 @@ func (n *Node) found(v founding.Mesh) {
 		ttl = founding.DefaultLeaseTTL
 	}
 	n.params = Params{
-		MeshName: v.Params.MeshName, Shards: v.Params.Shards, Replicas: v.Params.Replicas,
+		Shards: v.Params.Shards, Replicas: v.Params.Replicas,
 		MaxTTL: v.Params.MaxTTL, LeaseTTL: min(ttl, v.Params.MaxTTL),
 	}
 	if n.params.LeaseTTL < 3*slowElection {

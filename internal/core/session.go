@@ -60,7 +60,7 @@ func (s *Session) Acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, e
 	}
 	weight, capacity := req.share()
 	caller := s.node.clients.Called(transport.ID(s.node.id), seam.Ask{
-		Key: req.Key, Weight: weight, Capacity: capacity, Try: req.Try, MaxHold: req.MaxHold,
+		Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold,
 	})
 	h, info, err := s.acquire(ctx, req)
 	if err != nil {

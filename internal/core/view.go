@@ -9,7 +9,6 @@ import (
 // view is what a node believes of its mesh at one moment. Views never change; a new
 // one replaces the old, and every lane gets it.
 type view struct {
-	self     shard.Peer
 	leaving  bool
 	members  []shard.Peer // living, not leaving, this node included; sorted by name
 	liveness map[uint64]placement.Liveness

@@ -19,8 +19,7 @@ type Clients interface {
 // Ask is what a call asks for.
 type Ask struct {
 	Key              string
-	Weight, Capacity int64 // a lock is all of its key, a reader one part of it
-	Try              bool
+	Weight, Capacity int64         // a lock is all of its key, a reader one part of it
 	MaxHold          time.Duration // zero: renewed until it is released
 }
 

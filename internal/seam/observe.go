@@ -191,10 +191,9 @@ type Placed struct {
 // Stopped is a replica that has stopped itself, and why: of a panic, Err has the stack,
 // too. It wraps ErrBroken if it was asked for.
 type Stopped struct {
-	Shard      int
-	Generation uint64
-	Replica    transport.ID
-	Err        error
+	Shard   int
+	Replica transport.ID
+	Err     error
 }
 
 // ErrBroken is what a replica panics with that Inspected.Break was called for.
