@@ -13,7 +13,6 @@ import (
 // be called by any goroutine of the bubble, but by one at a time, unless the other
 // one is in Sleep.
 type Bubble struct {
-	t     *testing.T
 	gate  *gate
 	root  *actor // on the lab, which no fault reaches
 	ids   uint64
@@ -57,7 +56,7 @@ func test(t *testing.T, seed uint64, ajar bool, f func(b *Bubble)) {
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		b := &Bubble{t: t, named: make(map[string]*Host), link: &Link{}, ports: make(map[string]*listener)}
+		b := &Bubble{named: make(map[string]*Host), link: &Link{}, ports: make(map[string]*listener)}
 		b.gate = newGate(seed, time.Now())
 		b.gate.ajar = ajar
 		lab := b.newHost("")

@@ -27,7 +27,6 @@ type side struct {
 	other   *side
 	process *process
 	addr    addr
-	index   uint64
 
 	change  sync.Cond // something below has changed
 	in      []byte    // arrived, and not read
@@ -74,7 +73,7 @@ func (a addr) String() string  { return string(a) }
 func (b *Bubble) newConn(dialler, acceptor *process, from, to addr) *conn {
 	c := &conn{bubble: b, id: b.newID()}
 	for i, p := range []*process{dialler, acceptor} {
-		s := &side{conn: c, process: p, index: uint64(i), addr: []addr{from, to}[i], early: make(map[uint64]segment)}
+		s := &side{conn: c, process: p, addr: []addr{from, to}[i], early: make(map[uint64]segment)}
 		s.change.L = &b.gate.mu
 		for l := range s.origins {
 			s.origins[l] = origin{id: c.id<<1 | uint64(i) | 1<<63, lane: lane(l)}

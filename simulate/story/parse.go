@@ -48,7 +48,7 @@ func (p *parser) take(n int, line string) error {
 		p.scene.answer = append(p.scene.answer, line)
 		return nil
 	case p.scene == nil:
-		s.scenes = append(s.scenes, scene{line: n})
+		s.scenes = append(s.scenes, scene{})
 		p.scene = &s.scenes[len(s.scenes)-1]
 	}
 	sc := p.scene

@@ -26,7 +26,6 @@ type field struct{ name, text string }
 
 // scene is one paragraph: sentences, and what they are to answer.
 type scene struct {
-	line   int      // of its first sentence
 	lines  []string // as they are written, sentences and comments
 	steps  []step
 	answer []string
