@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/seam"
@@ -18,43 +17,39 @@ type Member struct {
 }
 
 // MemberState is what gossip believes of a member. It may be late, and it may be wrong. In
-// JSON, and wherever [encoding.TextMarshaler] counts, it is "alive", "dead" or "left".
+// JSON, and wherever [encoding.TextMarshaler] counts, it is what String returns: "alive",
+// "dead" or "left".
 type MemberState uint8
+
+//go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=MemberState -linecomment
 
 // The states of a member.
 const (
-	MemberAlive MemberState = iota
-	MemberDead              // it does not answer
-	MemberLeft              // it has said that it leaves
+	MemberAlive MemberState = iota // alive
+	// It does not answer.
+	MemberDead // dead
+	// It has said that it leaves.
+	MemberLeft // left
 )
-
-var memberStates = [...]string{MemberAlive: "alive", MemberDead: "dead", MemberLeft: "left"}
-
-// String returns "alive", "dead" or "left", or "MemberState(3)" for what is no state.
-func (s MemberState) String() string {
-	if int(s) < len(memberStates) {
-		return memberStates[s]
-	}
-	return fmt.Sprintf("MemberState(%d)", uint8(s))
-}
 
 // MarshalText returns what String does, and ErrInvalidOption for what is no state.
 func (s MemberState) MarshalText() ([]byte, error) {
-	if int(s) >= len(memberStates) {
-		return nil, invalid("the member state", uint8(s), fmt.Sprintf("0 to %d", len(memberStates)-1))
+	if s > MemberLeft {
+		return nil, invalid("the member state", uint8(s), fmt.Sprintf("0 to %d", MemberLeft))
 	}
-	return []byte(memberStates[s]), nil
+	return []byte(s.String()), nil
 }
 
 // UnmarshalText takes what MarshalText returns. For any other text it returns
 // ErrInvalidOption, and s is as it was.
 func (s *MemberState) UnmarshalText(text []byte) error {
-	i := slices.Index(memberStates[:], string(text))
-	if i < 0 {
-		return invalid("the member state", fmt.Sprintf("%q", brief(string(text))), fmt.Sprintf("one of %q", memberStates))
+	for state := range MemberLeft + 1 {
+		if state.String() == string(text) {
+			*s = state
+			return nil
+		}
 	}
-	*s = MemberState(i)
-	return nil
+	return invalid("the member state", fmt.Sprintf("%q", brief(string(text))), `"alive", "dead" or "left"`)
 }
 
 func memberOf(m core.Member) Member {

@@ -84,25 +84,24 @@ func answers(events []Event) (n int) {
 // Reason tells why a command was refused. The numbers travel: append only.
 type Reason uint8
 
+//go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=Reason -linecomment
+
 // The reasons.
 const (
-	Locked     Reason = iota + 1 // a Try that would have to wait
-	Lost                         // the session or the grant is gone
-	Reopen                       // no record, and the command's revision is too old to open one (P12)
-	Capacity                     // the key is in use with another kind or capacity (P38)
-	Crowded                      // MaxWaiters wait already
-	Stale                        // the number was finished and acknowledged, or cancelled, before: a late copy
-	Behind                       // there is a record, but opened by a command that knew more (P12)
+	// A Try that would have to wait.
+	Locked Reason = iota + 1 // locked
+	// The session or the grant is gone.
+	Lost // lost
+	// No record, and the command's revision is too old to open one (P12).
+	Reopen // reopen
+	// The key is in use with another kind or capacity (P38).
+	Capacity // capacity
+	// MaxWaiters wait already.
+	Crowded // crowded
+	// The number was finished and acknowledged, or cancelled, before: a late copy.
+	Stale // stale
+	// There is a record, but opened by a command that knew more (P12).
+	Behind // behind
+
 	lastReason = Behind
 )
-
-var reasonNames = [...]string{
-	Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind",
-}
-
-func (r Reason) String() string {
-	if r > 0 && r <= lastReason {
-		return reasonNames[r]
-	}
-	return "unknown"
-}
