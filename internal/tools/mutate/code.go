@@ -7,11 +7,12 @@ import (
 	"github.com/lockmesh/mesh/internal/tools/load"
 )
 
-// functions returns the functions and methods that a package declares.
+// functions returns the functions and methods that a package declares: not those of
+// generated code that only the compiler is to see.
 func functions(p *load.Package) (all []*ast.FuncDecl) {
 	for _, file := range p.Files {
 		for _, d := range file.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name != "_" {
 				all = append(all, fn)
 			}
 		}

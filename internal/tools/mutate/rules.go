@@ -104,10 +104,10 @@ type exception struct {
 
 var exceptions = []exception{
 	{"*", regexp.MustCompile(`(^|\.)(String|Error|describe\w*|Describe)$`), "texts"},
-	{"shard", regexp.MustCompile(`^Table\.check(Command|All|Entry|Session)$`), "assertions: they notice mutants, and only tests have them"},
+	{"shard", regexp.MustCompile(`^Table\.check(Command|Entry|Session)$`), "assertions: they notice mutants, and only tests have them"},
 	{"shard", regexp.MustCompile(`^quiet\.`), "raft's log"},
 	{"shard", regexp.MustCompile(`^(shrink|Replica\.squeeze)$`), "room, and fault points"},
-	{"shard", regexp.MustCompile(`^Table\.(Sum|Sessions)$`), "for tests and for those who look into a simulation"},
+	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for those who look into a simulation"},
 	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|message\.moments|lane\.watch)$`), "for those who look into a simulation"},
-	{".", regexp.MustCompile(`^(brief|lineOf|reportLeak)$`), "texts of errors and of the log"},
+	{".", regexp.MustCompile(`^(brief|lineOf)$`), "texts of errors and of the log"},
 }
