@@ -7,25 +7,26 @@ import (
 	"strings"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // Errors of Join, for errors.Is. The texts may change.
 var (
 	// ErrNoSeeds: no seed was listed, or blank ones only, and the node is not to be reached at loopback
 	// only, so that it might be one of many that all would found a mesh alone.
-	ErrNoSeeds = core.ErrNoSeeds
+	ErrNoSeeds = fault.ErrNoSeeds
 	// ErrForeignMesh: the seeds belong to a mesh of another name, or to several meshes.
-	ErrForeignMesh = core.ErrForeignMesh
+	ErrForeignMesh = fault.ErrForeignMesh
 	// ErrNameTaken: a living node of the mesh has the name already.
-	ErrNameTaken = core.ErrNameTaken
+	ErrNameTaken = fault.ErrNameTaken
 	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
-	ErrUnreachable = core.ErrUnreachable
+	ErrUnreachable = fault.ErrUnreachable
 )
 
 // Errors of input, for errors.Is. Nothing was sent and nothing has changed.
 var (
 	// ErrInvalidKey: a key has 1 to 1024 bytes.
-	ErrInvalidKey = core.ErrInvalidKey
+	ErrInvalidKey = errors.New("mesh: invalid key")
 	// ErrInvalidOption: an argument or an option is out of its range, or differs from
 	// what the mesh was founded with. The text names it, its value and its range.
 	ErrInvalidOption = core.ErrInvalidOption
@@ -82,9 +83,9 @@ type WaitError struct {
 	noQuorum bool
 }
 
-func newWaitError(key string, info core.WaitInfo, err error) *WaitError {
+func newWaitError(key string, shard int, info core.WaitInfo, err error) *WaitError {
 	e := &WaitError{
-		Key: key, Shard: info.Shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
+		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
 		Queued: info.Queued, Ahead: info.Ahead, err: err,
 	}
 	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

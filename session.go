@@ -186,7 +186,7 @@ func (s *Session) take(ctx context.Context, req core.Request, opts []LockOption)
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, newWaitError(req.Key, core.WaitInfo{Shard: s.house.shardOf(req.Key), Quorum: true}, err)
+		return nil, newWaitError(req.Key, s.house.shardOf(req.Key), core.WaitInfo{Quorum: true}, err)
 	}
 	g, err := s.reenter(ctx, &req, reentrant)
 	if err != nil {
@@ -195,8 +195,7 @@ func (s *Session) take(ctx context.Context, req core.Request, opts []LockOption)
 	if g == nil {
 		h, info, err := s.life.Acquire(ctx, req)
 		if err != nil {
-			info.Shard = s.house.shardOf(req.Key)
-			return nil, newWaitError(req.Key, *info, err)
+			return nil, newWaitError(req.Key, s.house.shardOf(req.Key), *info, err)
 		}
 		g = &grant{
 			hold: h, owner: s, key: req.Key, mode: req.Mode, weight: req.Weight, capacity: req.Capacity,

@@ -65,7 +65,6 @@ func (q *Request) share() (weight, capacity int64) {
 
 // WaitInfo is what is known of a request that did not become a hold.
 type WaitInfo struct {
-	Shard  int
 	Holder string // the name of the node that holds the key, as far as known
 	Token  uint64 // the holder's
 	Ahead  int    // requests before this one in the queue

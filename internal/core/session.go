@@ -83,7 +83,6 @@ func (s *Session) acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, e
 	sh := ring.Shard(req.Key, s.node.params.Shards)
 	l := s.node.laneOf(sh)
 	c := &call{what: acquires, session: s, shard: sh, req: req, parker: l.world.NewParker()}
-	c.info.Shard = sh
 	if !l.post(func(l *lane) { l.desk(sh).acquire(c) }) {
 		return nil, &c.info, ErrClosed
 	}
