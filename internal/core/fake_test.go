@@ -337,7 +337,7 @@ func (b *bench) expect(want string) parcel {
 
 // mail leaves messages of a peer, in one frame, for the next run of the lane.
 func (b *bench) mail(from uint64, messages ...message) {
-	frame := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, b.node.mesh.ID), 1), 0)
+	frame := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, b.node.mesh.MeshID), 1), 0)
 	for _, m := range messages {
 		frame = appendWhole(frame, m)
 	}

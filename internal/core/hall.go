@@ -396,7 +396,7 @@ func (h *hall) up(peer transport.Hello) {
 // meet tells gossip of somebody of ours who answers, and whom it does not believe to
 // live: it gives the long lost up, and its rumours miss somebody now and then.
 func (h *hall) meet(peer transport.Hello) {
-	if !h.in || uint64(peer.ID) == h.node.id || peer.MeshID != h.node.mesh.ID || h.node.gossip == nil {
+	if !h.in || uint64(peer.ID) == h.node.id || peer.MeshID != h.node.mesh.MeshID || h.node.gossip == nil {
 		return
 	}
 	if p := h.people[uint64(peer.ID)]; p == nil || p.state == seam.Dead && !p.proven && !h.node.bugs.Has(bug.GossipUntold) {

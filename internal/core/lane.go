@@ -539,7 +539,7 @@ func (l *lane) frame(node uint64, class transport.Class) *outFrame {
 		l.send(f)
 	}
 	if len(f.body) == 0 {
-		f.body = wire.AppendUint(f.body, l.node.mesh.ID)
+		f.body = wire.AppendUint(f.body, l.node.mesh.MeshID)
 		f.body = wire.AppendUint(f.body, uint64(l.node.lanes()))
 		f.body = wire.AppendUint(f.body, uint64(l.index))
 	}

@@ -39,10 +39,7 @@ const (
 var ringHash = sync.OnceValue(ring.Fingerprint)
 
 // mesh is what the node's mesh was founded with.
-type mesh struct {
-	founding.Mesh
-	ID uint64
-}
+type mesh struct{ founding.Mesh }
 
 func (m *mesh) rho() float64 { return float64(m.Params.Rho) / 10000 }
 
@@ -215,7 +212,7 @@ func (n *Node) route(from transport.ID, body []byte) {
 	}
 	r := wire.NewReader(body)
 	mesh, lanes, index := r.Uint(anyUint), int(r.Uint(maxMeshLanes)), int(r.Uint(maxMeshLanes))
-	if r.Err() == nil && mesh != n.mesh.ID {
+	if r.Err() == nil && mesh != n.mesh.MeshID {
 		r.Fail("of another mesh") // P23
 	}
 	if r.Err() != nil {
@@ -297,8 +294,7 @@ func (n *Node) Replicas() []seam.Replica {
 
 // Break implements seam.Inspected.
 func (n *Node) Break(sh int) {
-	l := n.all[sh%n.lanes()]
-	l.post(func(l *lane) {
+	n.laneOf(sh).post(func(l *lane) {
 		if r := l.replica(sh); r != nil {
 			l.guard(r, func() { panic(seam.ErrBroken) })
 		}
@@ -307,7 +303,7 @@ func (n *Node) Break(sh int) {
 
 // Corrupt implements seam.Inspected.
 func (n *Node) Corrupt(sh int) {
-	n.all[sh%n.lanes()].post(func(l *lane) {
+	n.laneOf(sh).post(func(l *lane) {
 		if r := l.replica(sh); r != nil {
 			r.Corrupt()
 		}
@@ -353,7 +349,7 @@ func (n *Node) Mesh() uint64 {
 	if n.status == closed {
 		return 0
 	}
-	return n.mesh.ID
+	return n.mesh.MeshID
 }
 
 // Params returns what the mesh was founded with.
@@ -507,7 +503,7 @@ func (h *hall) eject(err error) {
 
 // found makes the lanes, once the mesh is known; the founders' also their replicas (P26).
 func (n *Node) found(v founding.Mesh) {
-	n.mesh = mesh{v, v.MeshID}
+	n.mesh = mesh{v}
 	ttl := n.cfg.LeaseTTL
 	if ttl == 0 {
 		ttl = founding.DefaultLeaseTTL
@@ -542,7 +538,7 @@ func (n *Node) found(v founding.Mesh) {
 	all := n.all
 	n.lanesUp.Store(&all)
 	if n.observer != nil {
-		n.observer.Founded(transport.ID(n.id), n.mesh.ID)
+		n.observer.Founded(transport.ID(n.id), n.mesh.MeshID)
 	}
 }
 

@@ -120,7 +120,7 @@ func TestStartWithoutGossip(t *testing.T) {
 	b := &bench{tb: t, deaf: true}
 	hello := transport.Hello{ID: nodeB, Name: "b", Addr: "b:1"}
 	_, err := Start(t.Context(), Config{World: meeting{b, func() {
-		hello.MeshID = b.node.mesh.ID
+		hello.MeshID = b.node.mesh.MeshID
 		b.node.Up(hello)
 	}}, Name: "a", Found: true, Shards: 1, Logger: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, errDeaf) {

@@ -128,7 +128,7 @@ func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
 		return err
 	}
 	if peer, linked := h.linked[from]; linked {
-		peer.MeshID = h.node.mesh.ID // only members report, whatever they said before they were
+		peer.MeshID = h.node.mesh.MeshID // only members report, whatever they said before they were
 		h.meet(peer)
 	}
 	_, before := h.heard[from]

@@ -51,10 +51,6 @@ func (v *view) name(node uint64) (string, bool) {
 }
 
 func (v *view) has(node uint64) bool {
-	for _, m := range v.members {
-		if m.Node == node {
-			return true
-		}
-	}
-	return false
+	_, has := v.name(node)
+	return has
 }

@@ -19,7 +19,7 @@ func member(name string, id uint64) seam.Member {
 
 // helloOf is how a member introduces itself.
 func (b *bench) helloOf(m seam.Member) transport.Hello {
-	return transport.Hello{MeshID: b.node.mesh.ID, Name: m.Name, Addr: m.Addr, ID: m.ID, Zone: m.Zone, RingHash: b.node.hello.RingHash}
+	return transport.Hello{MeshID: b.node.mesh.MeshID, Name: m.Name, Addr: m.Addr, ID: m.ID, Zone: m.Zone, RingHash: b.node.hello.RingHash}
 }
 
 // gossips, connects and parts tell the node of others.

@@ -362,7 +362,7 @@ func (s *solo) receive(tb testing.TB, kind transport.Kind, body []byte) {
 
 // frame is a frame for the node's only lane.
 func (s *solo) frame(messages ...[]byte) []byte {
-	b := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, s.node.mesh.ID), 1), 0)
+	b := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, s.node.mesh.MeshID), 1), 0)
 	for _, m := range messages {
 		b = append(b, m...)
 	}
@@ -409,9 +409,9 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 	}
 	serving := wire.AppendUint(appendMessage(nil, msgServing, 1, 1), 1)
 	refuse("an empty frame", transport.KindLane, nil)
-	refuse("a frame of another mesh", transport.KindLane, append(header(s.node.mesh.ID+1, 1, 0), serving...))
-	refuse("a frame for too many lanes", transport.KindLane, append(header(s.node.mesh.ID, maxMeshLanes+1, 0), serving...))
-	refuse("a frame without a lane", transport.KindLane, header(s.node.mesh.ID, 1))
+	refuse("a frame of another mesh", transport.KindLane, append(header(s.node.mesh.MeshID+1, 1, 0), serving...))
+	refuse("a frame for too many lanes", transport.KindLane, append(header(s.node.mesh.MeshID, maxMeshLanes+1, 0), serving...))
+	refuse("a frame without a lane", transport.KindLane, header(s.node.mesh.MeshID, 1))
 	for name, body := range map[string][]byte{
 		"an empty control message":            nil,
 		"control message zero":                {0},
