@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,9 +21,9 @@ type Lock struct {
 
 // handle is a Lock without the part that the garbage collector watches.
 type handle struct {
-	grant *grant
-	base  context.Context // whose values Context has
-	line  uintptr         // where it was taken
+	grant   *grant
+	base    context.Context // whose values Context has
+	callers [4]uintptr      // of newLock: see takenAt
 
 	mu       sync.Mutex
 	armed    bool // ended will be called
@@ -47,7 +48,7 @@ type derived struct {
 func newLock(ctx context.Context, g *grant) *Lock {
 	l := &Lock{handle: &handle{grant: g, base: ctx}}
 	if h := g.owner.house; h.leaks {
-		l.line = lineOf()
+		runtime.Callers(2, l.callers[:])
 		l.cleanup = runtime.AddCleanup(l, dropped, l.handle)
 	}
 	return l
@@ -291,12 +292,16 @@ func causeOf(over error) error {
 	return context.Canceled
 }
 
-// lineOf finds the line that called Lock and its like, at the price of one program
-// counter: it stands above lineOf, newLock, take, and the public method.
-func lineOf() uintptr {
-	var pc [1]uintptr
-	runtime.Callers(5, pc[:])
-	return pc[0]
+// takenAt returns where the program called Lock or its like: the first of the callers that is
+// no method of this package.
+func (h *handle) takenAt() runtime.Frame {
+	frames := runtime.CallersFrames(h.callers[:])
+	frame, more := frames.Next()
+	methods, _, _ := strings.Cut(frame.Function, ".(*")
+	for more && strings.HasPrefix(frame.Function, methods+".(*") {
+		frame, more = frames.Next()
+	}
+	return frame
 }
 
 // dropped is called when the garbage collector has found a Lock that nobody refers to.
@@ -316,7 +321,7 @@ func dropped(h *handle) {
 		}
 		return
 	}
-	frame, _ := runtime.CallersFrames([]uintptr{h.line}).Next()
+	frame := h.takenAt()
 	h.grant.owner.house.log.Warn("a lock was dropped without Unlock, and is held until its session ends",
 		"key", h.grant.key, "token", h.grant.hold.Token(),
 		slog.Group("taken", "file", frame.File, "line", frame.Line))

@@ -178,8 +178,7 @@ func (s *Session) do(ctx context.Context, key string, fn func(context.Context, *
 	return fn(l.WithContext(ctx), l)
 }
 
-// take checks a request, and enters or acquires what it asks for. It is called by a
-// public method of Node or Session, or by do in its place: lineOf counts on that.
+// take checks a request, and enters or acquires what it asks for.
 func (s *Session) take(ctx context.Context, req core.Request, opts []LockOption) (*Lock, error) {
 	reentrant, err := s.check(ctx, &req, opts)
 	if err != nil {

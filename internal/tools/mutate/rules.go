@@ -109,5 +109,5 @@ var exceptions = []exception{
 	{"shard", regexp.MustCompile(`^(shrink|Replica\.squeeze)$`), "room, and fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for those who look into a simulation"},
 	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|message\.moments|lane\.watch)$`), "for those who look into a simulation"},
-	{".", regexp.MustCompile(`^(brief|lineOf)$`), "texts of errors and of the log"},
+	{".", regexp.MustCompile(`^(brief|handle\.takenAt)$`), "texts of errors and of the log"},
 }
