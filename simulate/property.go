@@ -33,20 +33,22 @@ func (p Property) String() string {
 // PropertyKind says what is claimed.
 type PropertyKind uint8
 
-// The kinds of properties.
-const (
-	Expected    PropertyKind = iota // named by [World.Expect], and not met yet
-	Always                          // [World.Always]
-	Sometimes                       // [World.Sometimes]
-	Reachable                       // [World.Reachable]
-	Unreachable                     // [World.Unreachable]
-	Mark                            // a rare situation in the library's own code
-	Fence                           // a [Register] refuses a write: Asked counts all writes to it
-)
+//go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=PropertyKind -linecomment
 
-func (k PropertyKind) String() string {
-	return [...]string{"expected", "always", "sometimes", "reachable", "unreachable", "mark", "fence"}[k]
-}
+// The kinds of properties. Always to Unreachable are claimed by the methods of [World] of the
+// same name.
+const (
+	// Named by [World.Expect], and not met yet.
+	Expected    PropertyKind = iota // expected
+	Always                          // always
+	Sometimes                       // sometimes
+	Reachable                       // reachable
+	Unreachable                     // unreachable
+	// A rare situation in the library's own code.
+	Mark // mark
+	// A [Register] refuses a write: Asked counts all writes to it.
+	Fence // fence
+)
 
 // Always fails the run at once unless ok: there is a bug, and here is where it shows.
 // Format and args say what was found instead.

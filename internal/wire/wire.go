@@ -62,18 +62,15 @@ func AppendString(b []byte, s string) []byte {
 
 // AppendBytes appends v as binary data. Nil and empty are written alike.
 func AppendBytes(b, v []byte) []byte {
-	return append(AppendBytesHeader(b, len(v)), v...)
-}
-
-// AppendBytesHeader appends the header of n bytes of binary data, which the caller appends next.
-func AppendBytesHeader(b []byte, n int) []byte {
-	switch {
+	switch n := len(v); {
 	case n <= math.MaxUint8:
-		return append(b, 0xc4, byte(n))
+		b = append(b, 0xc4, byte(n))
 	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(b, 0xc5), uint16(n))
+		b = binary.BigEndian.AppendUint16(append(b, 0xc5), uint16(n))
+	default:
+		b = binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
 	}
-	return binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
+	return append(b, v...)
 }
 
 // AppendArray appends the header of an array of n elements.
