@@ -34,8 +34,6 @@ type journal struct {
 	top    uint64       // the largest token so far
 	last   record       // the last record that counts, fences aside
 	seen   func(record) // if set, is shown every record in turn
-
-	fences, late int // records that are fences; records that do not count
 }
 
 // record is one line of the file.
@@ -131,14 +129,10 @@ func (j *journal) take(line string) error {
 		return fmt.Errorf("at byte %d there is no record: %q", j.offset, line)
 	}
 	r.counts = r.token >= j.top
-	switch {
-	case !r.counts:
-		j.late++
-	case r.number == 0:
+	if r.counts {
 		j.top = r.token
-		j.fences++
-	default:
-		j.top = r.token
+	}
+	if r.counts && r.number != 0 {
 		j.last = r
 	}
 	if j.seen != nil {
