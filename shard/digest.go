@@ -147,9 +147,8 @@ func (r *Replica) tellSum(out *Output) {
 	}
 }
 
-// Corrupt makes the table differ from those of the other replicas, as a fault of memory would.
-// It is for simulations.
-func (r *Replica) Corrupt() { r.table.digest = mix(r.table.digest, 1) }
+// Corrupt makes the table differ from those of the other replicas: see Table.Corrupt.
+func (r *Replica) Corrupt() { r.table.Corrupt() }
 
 // AppendSum appends s in its wire form.
 func AppendSum(b []byte, s Sum) []byte {

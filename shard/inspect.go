@@ -28,6 +28,9 @@ func (t *Table) Sum() uint64 {
 	return mix(mix(mix(sum, uint64(t.now)), uint64(t.settles)), t.digest)
 }
 
+// Corrupt makes the table's digest another one, as a fault of memory would. It is for simulations.
+func (t *Table) Corrupt() { t.digest = mix(t.digest, 1) }
+
 // Record is what the table knows of one session.
 type Record struct {
 	Session  SessionID

@@ -1,23 +1,27 @@
 package shard
 
-import "time"
+import (
+	linked "container/list"
+	"iter"
+	"time"
+)
 
 // lease is what a serving leader knows of a session's life. Times are the leader's.
 type lease struct {
-	place[*lease]
 	id         SessionID
 	ttl        time.Duration
-	fixed      bool          // claimed: nothing that the session says moves its end (P7)
-	heard      time.Duration // when it last spoke, or this leader began to serve
-	before     time.Duration // how long it had been silent by then (P5)
-	excused    bool          // a stall has moved its end since: see stalled
-	silent     bool          // a Silent is in the log and no Heard after it
-	recalled   bool          // a Heard is on its way
-	checkpoint time.Duration // the silence that was logged last
-	awaiting   []Renewal     // to be answered when the Heard is applied
-	asked      time.Duration // when a round for its expiry began; zero: none did
-	expiring   bool          // an Expire is in the log (P4)
-	claim      uint64        // the number of the claim that is on its way, or was the last: see claimed
+	fixed      bool            // claimed: nothing that the session says moves its end (P7)
+	heard      time.Duration   // when it last spoke, or this leader began to serve
+	before     time.Duration   // how long it had been silent by then (P5)
+	excused    bool            // a stall has moved its end since: see stalled
+	silent     bool            // a Silent is in the log and no Heard after it
+	recalled   bool            // a Heard is on its way
+	checkpoint time.Duration   // the silence that was logged last
+	awaiting   []Renewal       // to be answered when the Heard is applied
+	asked      time.Duration   // when a round for its expiry began; zero: none did
+	expiring   bool            // an Expire is in the log (P4)
+	element    *linked.Element // of leases.order
+	claim      uint64          // the number of the claim that is on its way, or was the last: see claimed
 }
 
 // silence is for how long the session was not heard.
@@ -73,18 +77,28 @@ func (l *lease) stalled(now, d time.Duration) {
 // leases are all of a shard's sessions.
 type leases struct {
 	byID  map[SessionID]*lease
-	order list[*lease]
+	order *linked.List  // of *lease, in the order in which they were opened
 	next  time.Duration // no lease needs a look before; a lower bound
 }
 
-func newLeases() leases { return leases{byID: make(map[SessionID]*lease), next: never} }
+func newLeases() leases {
+	return leases{byID: make(map[SessionID]*lease), order: linked.New(), next: never}
+}
+
+// all yields the leases in the order in which they were opened.
+func (ls *leases) all() iter.Seq[*lease] {
+	return func(yield func(*lease) bool) {
+		for e := ls.order.Front(); e != nil && yield(e.Value.(*lease)); e = e.Next() {
+		}
+	}
+}
 
 func (ls *leases) get(id SessionID) *lease { return ls.byID[id] }
 
 func (ls *leases) open(id SessionID, ttl, now time.Duration) *lease {
 	l := &lease{id: id, ttl: ttl, heard: now}
 	ls.byID[id] = l
-	ls.order.push(l, &l.place)
+	l.element = ls.order.PushBack(l)
 	ls.soon(now)
 	return l
 }
@@ -95,6 +109,6 @@ func (ls *leases) soon(now time.Duration) { ls.next = min(ls.next, now) }
 func (ls *leases) end(id SessionID) {
 	if l := ls.byID[id]; l != nil {
 		delete(ls.byID, id)
-		ls.order.remove(&l.place)
+		ls.order.Remove(l.element)
 	}
 }

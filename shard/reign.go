@@ -113,12 +113,11 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 // length. A session without a record has none: it is answered "unknown", and that ends
 // them all.
 func (r *Replica) orphans(q Renewal) (unseen []Abandoned, bytes int) {
-	s := r.table.sessions[q.Session]
-	if s == nil || r.cfg.Bugs.Has(bug.OrphansUntaken) {
+	if r.cfg.Bugs.Has(bug.OrphansUntaken) {
 		return nil, 0
 	}
 	for _, a := range q.Abandoned {
-		if id, number := commandOf(a.Command); id == q.Session && !s.seen.has(number) {
+		if id, number := commandOf(a.Command); id == q.Session && r.table.Expects(id, number) {
 			unseen, bytes = append(unseen, a), bytes+len(a.Raw)
 		}
 	}
@@ -164,7 +163,7 @@ func (r *Replica) Stepped(d time.Duration) {
 		r.reign.base = max(r.reign.base+d, 0)
 		return
 	}
-	for l := r.reign.leases.order.first(); l != nil; l = l.place.next() {
+	for l := range r.reign.leases.all() {
 		l.heard -= d
 	}
 	r.reign.leases.soon(r.now)
@@ -172,9 +171,9 @@ func (r *Replica) Stepped(d time.Duration) {
 
 // hearFellows takes a session's word for those of all nodes of its name (a deliberate bug).
 func (r *Replica) hearFellows(id SessionID) {
-	s := r.table.sessions[id]
-	for l := r.reign.leases.order.first(); s != nil && l != nil; l = l.place.next() {
-		if o := r.table.sessions[l.id]; o != nil && o.name == s.name && !l.expiring {
+	s, _ := r.table.Lease(id)
+	for l := range r.reign.leases.all() {
+		if o, known := r.table.Lease(l.id); known && o.Name == s.Name && !l.expiring {
 			l.hear(r.now)
 		}
 	}
@@ -278,8 +277,8 @@ func (r *Replica) grantEarly(batch []byte) {
 	rd := wire.NewReader(batch)
 	for rd.Len() > 0 {
 		a, ok := ReadCommand(rd).(Acquire)
-		if ok && r.table.keys[a.Key] == nil && r.table.sessions[a.Session] != nil {
-			r.reign.early = append(r.reign.early, Granted{a.Session, a.Number, r.table.revision + 2})
+		if ok && !r.table.InUse(a.Key) && r.table.Has(a.Session) {
+			r.reign.early = append(r.reign.early, Granted{a.Session, a.Number, r.table.Revision() + 2})
 		}
 	}
 }
@@ -360,7 +359,7 @@ func (r *Replica) reply(q Renewal, out *Output) {
 	if r.cfg.Points.Taken(point.FewResults) {
 		most = 1
 	}
-	if s := r.table.sessions[q.Session]; s != nil && len(s.results) > most {
+	if r.table.Unacknowledged(q.Session) > most {
 		r.cfg.Points.Reach(point.ResultsInTurn)
 	}
 	results, more := r.table.Results(q.Session, most, q.After)
@@ -454,8 +453,9 @@ func (r *Replica) note(events []Event, out *Output) {
 		case Ended:
 			g.leases.end(e.Session)
 		case Refused: // perhaps the claim; not a late copy of anything before it
-			if l, s := g.leases.get(e.Session), r.table.sessions[e.Session]; l != nil && s != nil && l.claim == e.Number {
-				l.ttl = s.ttl
+			if l := g.leases.get(e.Session); l != nil && l.claim == e.Number {
+				record, _ := r.table.Lease(e.Session)
+				l.ttl = record.TTL
 			}
 		case Fixed:
 			if l := g.leases.get(e.Session); l != nil {
@@ -503,7 +503,7 @@ func (r *Replica) supervise() {
 func (r *Replica) review() {
 	g := &r.reign
 	g.leases.next = never
-	for l := g.leases.order.first(); l != nil; l = l.place.next() {
+	for l := range g.leases.all() {
 		s := l.silence(r.now)
 		switch due := l.nextCheckpoint(); {
 		case l.expiring:
@@ -530,14 +530,13 @@ func (r *Replica) bequeath() {
 	if r.cfg.Bugs.Has(bug.SilenceForgotten) || r.cfg.Bugs.Has(bug.NothingBequeathed) {
 		return
 	}
-	for l := g.leases.order.first(); l != nil; l = l.place.next() {
+	for l := range g.leases.all() {
 		s := l.silence(r.now)
 		unlogged := s
 		if l.silent {
 			unlogged = s - l.checkpoint
 		}
-		record := r.table.sessions[l.id]
-		if l.expiring || l.recalled || unlogged < bequeathed || record == nil || len(record.requests) == 0 {
+		if record, _ := r.table.Lease(l.id); l.expiring || l.recalled || unlogged < bequeathed || !record.Busy {
 			continue
 		}
 		l.silent, l.checkpoint = true, s
@@ -562,7 +561,7 @@ func (r *Replica) stalled(d time.Duration) {
 	if !g.serving {
 		return
 	}
-	for l := g.leases.order.first(); l != nil; l = l.place.next() {
+	for l := range g.leases.all() {
 		switch {
 		case r.cfg.Bugs.Has(bug.StallProlongsLeases):
 			l.heard += d

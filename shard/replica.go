@@ -486,7 +486,7 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 		if r.cfg.Bugs.Has(bug.ClaimByOldLength) {
 			c.Hold = 0
 		}
-		if l, s := r.reign.leases.get(id), r.table.sessions[id]; l != nil && s != nil && !s.seen.has(number) {
+		if l := r.reign.leases.get(id); l != nil && r.table.Expects(id, number) {
 			l.claimed(r.now, c.Hold, number)
 			r.heard(l)
 		}

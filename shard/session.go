@@ -167,26 +167,57 @@ func (t *Table) end(s *session, out []Event) []Event {
 	return out
 }
 
-// Lease is what a new leader must know of a session.
+// Lease is what a leader must know of a session.
 type Lease struct {
 	Session SessionID
+	Name    string // of its node
 	TTL     time.Duration
 	Fixed   bool
 	Silent  time.Duration
+	Busy    bool // it holds a key, or waits for one
+}
+
+func (s *session) lease() Lease {
+	return Lease{s.id, s.name, s.ttl, s.fixed, s.silent, len(s.requests) > 0}
 }
 
 // Leases returns the sessions that have a record, in the order of their IDs.
 func (t *Table) Leases() []Lease {
 	all := make([]Lease, 0, len(t.sessions))
-	for id, s := range t.sessions { // order-free: sorted below
-		all = append(all, Lease{id, s.ttl, s.fixed, s.silent})
+	for _, s := range t.sessions { // order-free: sorted below
+		all = append(all, s.lease())
 	}
 	slices.SortFunc(all, func(a, b Lease) int { return a.Session.Compare(b.Session) })
 	return all
 }
 
+// Lease returns that of one session, if it has a record.
+func (t *Table) Lease(id SessionID) (l Lease, known bool) {
+	if s := t.sessions[id]; s != nil {
+		return s.lease(), true
+	}
+	return Lease{}, false
+}
+
 // Has reports whether the session has a record.
 func (t *Table) Has(id SessionID) bool { return t.sessions[id] != nil }
+
+// Expects reports whether the session has a record, and no command of this number has come.
+func (t *Table) Expects(id SessionID, number uint64) bool {
+	s := t.sessions[id]
+	return s != nil && !s.seen.has(number)
+}
+
+// Unacknowledged returns how many results the session has not acknowledged.
+func (t *Table) Unacknowledged(id SessionID) int {
+	if s := t.sessions[id]; s != nil {
+		return len(s.results)
+	}
+	return 0
+}
+
+// InUse reports whether a key is held or waited for.
+func (t *Table) InUse(key string) bool { return t.keys[key] != nil }
 
 // Results returns what the session's finished commands were told and it has not
 // acknowledged, in the order of their numbers, at most limit of them. Where there are

@@ -625,17 +625,30 @@ func TestLeases(t *testing.T) {
 	table.Step(lock("fay", 1, "d"), nil)                              // silent, then heard
 	table.Step(Silent{id("fay"), time.Second, thisTerm}, nil)         //
 	table.Step(Heard{id("fay"), thisTerm}, nil)                       //
+	table.Step(cancel("fay", 2, 1), nil)
 	want := []Lease{
-		{Session: id("ann"), TTL: ttl, Silent: 6 * time.Second},
-		{Session: id("bob"), TTL: ttl},
-		{Session: id("eve"), TTL: time.Minute, Fixed: true},
-		{Session: id("fay"), TTL: ttl},
+		{Session: id("ann"), Name: "ann", TTL: ttl, Silent: 6 * time.Second, Busy: true},
+		{Session: id("bob"), Name: "bob", TTL: ttl, Busy: true},
+		{Session: id("eve"), Name: "eve", TTL: time.Minute, Fixed: true, Busy: true},
+		{Session: id("fay"), Name: "fay", TTL: ttl},
 	}
 	if got := table.Leases(); !slices.Equal(got, want) {
 		t.Errorf("Leases() = %+v, want %+v", got, want)
 	}
 	if !table.Has(id("ann")) || table.Has(id("zoe")) {
 		t.Error("Has is wrong about ann or zoe")
+	}
+	if got, known := table.Lease(id("eve")); got != want[2] || !known {
+		t.Errorf("Lease(eve) = %+v, %v", got, known)
+	}
+	if got, known := table.Lease(id("zoe")); got != (Lease{}) || known {
+		t.Errorf("Lease(zoe) = %+v, %v", got, known)
+	}
+	if table.Expects(id("fay"), 2) || !table.Expects(id("fay"), 3) || table.Expects(id("zoe"), 1) {
+		t.Error("Expects is wrong about what has come")
+	}
+	if !table.InUse("a") || table.InUse("d") {
+		t.Error("InUse is wrong about a or d")
 	}
 }
 

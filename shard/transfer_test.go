@@ -18,7 +18,7 @@ func narrow(t *testing.T, bugs bug.Set, perSecond, learners int) (*trio, *Replic
 	leader.cfg.Bugs = bugs
 	w.add(learners + 1)
 	w.fill(t, leader)
-	for l := leader.reign.leases.order.first(); l != nil; l = l.place.next() {
+	for l := range leader.reign.leases.all() {
 		l.ttl = time.Hour // nobody renews it
 	}
 	second, passed := w.now, 0
