@@ -70,17 +70,6 @@ func (Fixed) isEvent()   {}
 func (Ended) isEvent()   {}
 func (Reheard) isEvent() {}
 
-// answers counts the events that answer a command.
-func answers(events []Event) (n int) {
-	for _, e := range events {
-		switch e.(type) {
-		case Queued, Done, Refused:
-			n++
-		}
-	}
-	return n
-}
-
 // Reason tells why a command was refused. The numbers travel: append only.
 type Reason uint8
 

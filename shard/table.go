@@ -1,10 +1,9 @@
-// Package shard holds one shard: its lock table, and the replica that keeps the
-// copies of that table in step.
+// Package shard holds the lock table of one shard.
 //
 // A [Table] is a plain state machine: it starts no goroutine, reads no clock and
-// sends no message. Feed it with [Table.Step]; tell whom Step says to tell. A
-// [Replica] wraps it into one member of a raft group, in the same style: messages,
-// ticks and commands go in, messages and events come out.
+// sends no message. Feed it with [Table.Step]; tell whom Step says to tell. Replicas
+// that apply the same commands in the same order have equal tables; a new one gets a
+// [Cut] of an older one's, and restores it with [NewRestore].
 package shard
 
 import (

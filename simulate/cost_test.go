@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh"
-	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -94,9 +94,9 @@ func TestCostOfAWorld(t *testing.T) {
 	// ordered pair of nodes has at most 20 frames a second, and one with the status. A
 	// lane ticks 20 times a second, and hall, gossip and the rest run a few times.
 	const (
-		beats    = float64(time.Second / (shard.TickInterval * shard.HeartbeatTicks))
+		beats    = float64(time.Second / (replica.TickInterval * replica.HeartbeatTicks))
 		pair     = 2 * (2*beats + 1)
-		node     = float64(time.Second/shard.TickInterval) + 10
+		node     = float64(time.Second/replica.TickInterval) + 10
 		perCall  = 60 // two calls of two round trips to a leader and from it to two others, an actor that wakes six times, a renewal
 		perEvent = 40 // a frame with the heartbeats of five shards is 15 for the sender, and as many for the receiver
 	)

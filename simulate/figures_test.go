@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -56,14 +56,14 @@ func TestLateTicksFigures(t *testing.T) {
 			s.lock(s.ann, "k")
 			b := s.ask(s.bob, "k")
 			s.Go("stalls", func(ctx context.Context) {
-				for late > 0 && simulate.Sleep(ctx, shard.TickInterval) == nil {
+				for late > 0 && simulate.Sleep(ctx, replica.TickInterval) == nil {
 					s.Stall(s.owner, "lane 0", late+10*time.Millisecond)
 					_ = simulate.Sleep(ctx, late)
 				}
 			})
 			s.sleep(s.draw(s.ttl, 2*s.ttl))
 			s.PowerOff(s.ann)
-			died, most := s.Now(), s.ttl+4*(late+shard.TickInterval)
+			died, most := s.Now(), s.ttl+4*(late+replica.TickInterval)
 			if late > 200*time.Millisecond {
 				most += s.ttl/3 + late
 			}

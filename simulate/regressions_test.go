@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
 	"github.com/lockmesh/mesh/transport"
@@ -412,7 +412,7 @@ func rafts(f simulate.Frame) (all []*raftpb.Message) {
 		r.Array(16)
 		if kind := r.Uint(100); kind == 1 {
 			r.Uint(1 << 20) // shard
-			all = append(all, shard.ReadFrame(r).Message)
+			all = append(all, replica.ReadFrame(r).Message)
 		}
 	}
 	return all

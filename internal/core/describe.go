@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -165,7 +166,7 @@ func (p *reply) describe(request string) string {
 // past is how a reply says that a command was carried out.
 var past = map[string]string{"unlock": "unlocked", "claim": "claimed", "cancel": "cancelled", "close": "closed"}
 
-func describeRaft(f shard.Frame) string {
+func describeRaft(f replica.Frame) string {
 	kind := strings.TrimPrefix(f.Message.GetType().String(), "Msg")
 	switch kind {
 	case "App":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -382,7 +383,7 @@ func (d *desk) abandon(c *call, cause error) {
 		}
 		return
 	}
-	if c.what == acquires && d.lane.now-d.heard > 2*shard.ElectionTimeout && d.lane.node.bugs.Has(bug.DeafToContext) {
+	if c.what == acquires && d.lane.now-d.heard > 2*replica.ElectionTimeout && d.lane.node.bugs.Has(bug.DeafToContext) {
 		return
 	}
 	t := c.seat
@@ -447,7 +448,7 @@ func (d *desk) fill(c *call) {
 			asked = c.seat.asked[0].at
 		}
 	}
-	info.Quorum = d.lane.now-asked < 2*shard.ElectionTimeout
+	info.Quorum = d.lane.now-asked < 2*replica.ElectionTimeout
 	if m, ok := d.lane.view.name(d.leader); ok {
 		info.Leader = m
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -19,7 +20,7 @@ func TestTheHelperIsAskedAgain(t *testing.T) {
 	const leader, helper = 1, 8
 	v := &view{}
 	for node := range uint64(helper) {
-		v.members = append(v.members, shard.Peer{Node: node + 1})
+		v.members = append(v.members, replica.Peer{Node: node + 1})
 	}
 	d := &desk{lane: &lane{node: &Node{id: 2}, view: v}, leader: leader}
 	d.speaks(helper, office{leader, 1})
@@ -50,7 +51,7 @@ func TestAHelperThatFellSilentHidesNobody(t *testing.T) {
 	for members := range 12 {
 		v := &view{}
 		for node := range uint64(members + 2) {
-			v.members = append(v.members, shard.Peer{Node: node + 1})
+			v.members = append(v.members, replica.Peer{Node: node + 1})
 		}
 		d := &desk{lane: &lane{node: &Node{id: 1}, view: v}, leader: 1}
 		d.speaks(uint64(members+2), office{1, 1})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
@@ -52,7 +53,7 @@ const (
 	benchTerm           = 5
 )
 
-var benchMembers = []shard.Peer{{Node: nodeA, Name: "a", Addr: "a:1"}, {Node: nodeB, Name: "b", Addr: "b:1"}, {Node: nodeC, Name: "c", Addr: "c:1"}}
+var benchMembers = []replica.Peer{{Node: nodeA, Name: "a", Addr: "a:1"}, {Node: nodeB, Name: "b", Addr: "b:1"}, {Node: nodeC, Name: "c", Addr: "c:1"}}
 
 // newBench makes a node that is part of a mesh of one shard, or as many as cfg says, which was
 // founded by the nodes of the roster. Without a roster b leads.
@@ -100,9 +101,9 @@ func start(tb testing.TB, cfg Config) *bench {
 }
 
 // looks gives the node a view in which these are the members.
-func (b *bench) looks(members ...shard.Peer) {
+func (b *bench) looks(members ...replica.Peer) {
 	v := &view{
-		members: members, unknown: placement.Silent, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer),
+		members: members, unknown: placement.Silent, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]replica.Peer),
 	}
 	var names []ring.Member
 	for _, m := range members {
@@ -355,7 +356,7 @@ func appendWhole(b []byte, m message) []byte {
 	begin := func(fields int) []byte { return appendMessage(b, m.kind, m.shard, fields) }
 	switch m.kind {
 	case msgRaft:
-		return shard.AppendFrame(begin(shard.FrameFields), m.frame)
+		return replica.AppendFrame(begin(replica.FrameFields), m.frame)
 	case msgRequest:
 		return shard.AppendCommand(wire.AppendBool(begin(2), m.relay), m.command)
 	case msgRenew:

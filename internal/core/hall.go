@@ -15,10 +15,10 @@ import (
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -499,7 +499,7 @@ func (h *hall) liveness(p *person) (l placement.Liveness, until time.Duration) {
 func (h *hall) draw() {
 	h.stale, h.drawAt = false, seam.Never
 	n := h.node
-	v := &view{leaving: h.leaving, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]shard.Peer)}
+	v := &view{leaving: h.leaving, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]replica.Peer)}
 	// Who joined just now has not heard of everybody; later, whom it does not know is gone.
 	if known := h.joinedAt + grace; h.now < known {
 		v.unknown, h.drawAt = placement.Suspect, known
@@ -537,12 +537,12 @@ func (h *hall) draw() {
 		}
 	}
 	for name, p := range latest { // order-free: sorted below
-		peer := shard.Peer{Node: uint64(p.ID), Name: name, Addr: p.Addr}
+		peer := replica.Peer{Node: uint64(p.ID), Name: name, Addr: p.Addr}
 		v.members = append(v.members, peer)
 		v.byName[name] = peer
 		zones[name] = p.Zone
 	}
-	slices.SortFunc(v.members, func(a, b shard.Peer) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.members, func(a, b replica.Peer) int { return cmp.Compare(a.Name, b.Name) })
 	positions := make([]ring.Member, len(v.members))
 	key := ""
 	for i, m := range v.members {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/shard"
 )
 
 // Of several incarnations the one that is connected bears the name, then one that gossip
@@ -42,14 +42,14 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	for bugs, want := range map[bug.Set]int{{}: 0, bug.Of(bug.LastReplicaReported): 1} {
 		n := &Node{id: 9, bugs: bugs}
 		n.hall = &hall{node: n}
-		self := shard.Peer{Node: 9, Name: "a", Addr: "a:1"}
-		r := shard.NewReplica(shard.Config{
-			ID: 1, Self: self, Founders: []uint64{1}, Peers: map[uint64]shard.Peer{1: self},
+		self := replica.Peer{Node: 9, Name: "a", Addr: "a:1"}
+		r := replica.New(replica.Config{
+			ID: 1, Self: self, Founders: []uint64{1}, Peers: map[uint64]replica.Peer{1: self},
 			Rho: 0.01, Logger: slog.New(slog.DiscardHandler),
 		}, time.Second)
 		r.Wake(time.Second)
-		r.Ready(time.Second, &shard.Output{})
-		l := &lane{node: n, replicas: []*shard.Replica{r}}
+		r.Ready(time.Second, &replica.Output{})
+		l := &lane{node: n, replicas: []*replica.Replica{r}}
 		if l.observe(); len(l.reported.led) != 1 {
 			t.Fatalf("the report of one that leads is %+v", l.reported)
 		}

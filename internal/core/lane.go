@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -37,11 +38,11 @@ type lane struct {
 	ticked   time.Duration
 	declined map[int]uint64 // by shard: in which term its leader was asked for no vote; nil: the node stays (P32)
 	view     *view
-	replicas []*shard.Replica // those that this node hosts, by shard
-	hosted   map[int]uint64   // shard -> the highest replica ID that lived here (P24)
-	desks    []*desk          // by shard / lanes
-	deskAt   time.Duration    // no desk has anything to do before; a lower bound
-	out      shard.Output
+	replicas []*replica.Replica // those that this node hosts, by shard
+	hosted   map[int]uint64     // shard -> the highest replica ID that lived here (P24)
+	desks    []*desk            // by shard / lanes
+	deskAt   time.Duration      // no desk has anything to do before; a lower bound
+	out      replica.Output
 	local    []message // for this lane, from itself
 	frames   []*outFrame
 	framed   map[outKey]*outFrame
@@ -114,7 +115,7 @@ func (l *lane) run(time.Duration) time.Duration {
 	l.spare = inputs
 	l.settle()
 	// The mailbox comes before any timer: what arrived during a stall counts (P10).
-	if now-l.ticked >= shard.TickInterval {
+	if now-l.ticked >= replica.TickInterval {
 		l.ticked = now
 		l.tick()
 	}
@@ -133,7 +134,7 @@ func (l *lane) run(time.Duration) time.Duration {
 	l.flush()
 	next := l.deskAt
 	if len(l.replicas) > 0 {
-		next = min(next, l.ticked+shard.TickInterval)
+		next = min(next, l.ticked+replica.TickInterval)
 		for _, r := range l.replicas {
 			next = min(next, r.WakeAt())
 		}
@@ -171,13 +172,13 @@ func (l *lane) tick() {
 	}
 	for _, r := range l.replicas {
 		r.Limit(moving >= most && !r.Moving())
-		l.guard(r, func() { r.Tick(l.now, l.ticks%shard.HeartbeatTicks == 0) })
+		l.guard(r, func() { r.Tick(l.now, l.ticks%replica.HeartbeatTicks == 0) })
 		e, c := r.Batches()
 		entries, commands = entries+e, commands+c
 	}
 	// One that stopped itself is destroyed: its leader hears that it is missing, and
 	// replaces it (P41).
-	l.replicas = slices.DeleteFunc(l.replicas, func(r *shard.Replica) bool { return r.Err() != nil })
+	l.replicas = slices.DeleteFunc(l.replicas, func(r *replica.Replica) bool { return r.Err() != nil })
 	l.entries.Store(entries)
 	l.commands.Store(commands)
 	l.emptied()
@@ -201,7 +202,7 @@ func (l *lane) declineAll() {
 }
 
 // decline asks the leader of one of them.
-func (l *lane) decline(r *shard.Replica) {
+func (l *lane) decline(r *replica.Replica) {
 	if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
 		l.declined[r.Shard()] = r.Term()
 		b, f := l.begin(p.Node, transport.Normal, msgDecline, r.Shard(), 2)
@@ -234,7 +235,7 @@ func (l *lane) settle() {
 
 // guard keeps a panic inside a replica from reaching the host program (P23): the replica
 // stops, and its fellows replace it.
-func (l *lane) guard(r *shard.Replica, f func()) {
+func (l *lane) guard(r *replica.Replica, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			err, ok := p.(error)
@@ -347,7 +348,7 @@ func (l *lane) take(from uint64, m message) {
 func (l *lane) desk(sh int) *desk { return l.desks[sh/l.node.lanes()] }
 
 // replica returns the replica of a shard on this node, or nil.
-func (l *lane) replica(sh int) *shard.Replica {
+func (l *lane) replica(sh int) *replica.Replica {
 	i, ok := l.search(sh)
 	if !ok {
 		return nil
@@ -356,7 +357,7 @@ func (l *lane) replica(sh int) *shard.Replica {
 }
 
 func (l *lane) search(sh int) (int, bool) {
-	return slices.BinarySearchFunc(l.replicas, sh, func(r *shard.Replica, sh int) int { return r.Shard() - sh })
+	return slices.BinarySearchFunc(l.replicas, sh, func(r *replica.Replica, sh int) int { return r.Shard() - sh })
 }
 
 // host creates the replica that a leader asked for. Never twice the same, and never one
@@ -377,27 +378,27 @@ func (l *lane) host(sh int, generation, id uint64) {
 		l.node.points.Reach(point.NewcomerReplaces)
 		l.drop(r)
 	}
-	l.add(shard.Config{
+	l.add(replica.Config{
 		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.rho(),
 		Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs, Points: l.node.points,
 		Founding: l.founding(sh, generation),
 	})
 }
 
-func (l *lane) add(cfg shard.Config) {
+func (l *lane) add(cfg replica.Config) {
 	i, _ := l.search(cfg.Shard)
 	l.watch(&cfg)
 	if o := l.node.observer; o != nil {
 		o.Hosted(seam.Hosted{Shard: cfg.Shard, Generation: cfg.Generation, Replica: transport.ID(l.node.id), ID: cfg.ID})
 	}
-	r := shard.NewReplica(cfg, l.now)
+	r := replica.New(cfg, l.now)
 	l.replicas = slices.Insert(l.replicas, i, r)
 	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)
 	l.target(r)
 }
 
 // watch lets those who watch a simulation hear of a replica.
-func (l *lane) watch(cfg *shard.Config) {
+func (l *lane) watch(cfg *replica.Config) {
 	o, self := l.node.observer, transport.ID(l.node.id)
 	if o == nil {
 		return
@@ -419,7 +420,7 @@ func (l *lane) watch(cfg *shard.Config) {
 	cfg.Watch.Heard = func(id shard.SessionID, ttl time.Duration) {
 		o.Heard(seam.Heard{Shard: sh, Generation: generation, Replica: self, Owner: transport.ID(id.Node), Session: id.Number, TTL: ttl})
 	}
-	cfg.Watch.Configured = func(index uint64, replicas []shard.Hosted) {
+	cfg.Watch.Configured = func(index uint64, replicas []replica.Hosted) {
 		placed := make([]seam.Placed, len(replicas))
 		for i, h := range replicas {
 			placed[i] = seam.Placed{ID: h.ID, Node: transport.ID(h.Peer.Node)}
@@ -432,7 +433,7 @@ func (l *lane) watch(cfg *shard.Config) {
 }
 
 // drop destroys a replica.
-func (l *lane) drop(r *shard.Replica) {
+func (l *lane) drop(r *replica.Replica) {
 	if i, ok := l.search(r.Shard()); ok && l.replicas[i] == r {
 		l.replicas = slices.Delete(l.replicas, i, i+1)
 		l.emptied()
@@ -463,13 +464,13 @@ func (l *lane) look(v *view) {
 // does not melt the fleet.
 const maxMoves = 4
 
-func (l *lane) target(r *shard.Replica) {
+func (l *lane) target(r *replica.Replica) {
 	sh := r.Shard()
-	r.SetTarget(shard.Target{Nodes: l.view.target(sh), Standby: l.view.standby(sh), Liveness: l.view.liveness, Unknown: l.view.unknown})
+	r.SetTarget(replica.Target{Nodes: l.view.target(sh), Standby: l.view.standby(sh), Liveness: l.view.liveness, Unknown: l.view.unknown})
 }
 
 // carryOut does what a replica wants done.
-func (l *lane) carryOut(r *shard.Replica) {
+func (l *lane) carryOut(r *replica.Replica) {
 	o := &l.out
 	sh := r.Shard()
 	if l.node.points.Taken(point.ShuffleFrames) {
@@ -480,20 +481,20 @@ func (l *lane) carryOut(r *shard.Replica) {
 		if f.Urgent {
 			class = transport.Urgent
 		}
-		b, fr := l.begin(f.Node, class, msgRaft, sh, shard.FrameFields)
-		l.end(fr, shard.AppendFrame(b, f.Frame))
+		b, fr := l.begin(f.Node, class, msgRaft, sh, replica.FrameFields)
+		l.end(fr, replica.AppendFrame(b, f.Frame))
 	}
 	for _, c := range o.Chunks {
-		b, fr := l.begin(c.Node, transport.Normal, msgChunk, sh, shard.ChunkFields)
-		l.end(fr, shard.AppendChunk(b, c))
+		b, fr := l.begin(c.Node, transport.Normal, msgChunk, sh, replica.ChunkFields)
+		l.end(fr, replica.AppendChunk(b, c))
 	}
 	for _, a := range o.Acks {
-		b, fr := l.begin(a.Node, transport.Normal, msgChunkAck, sh, shard.AckFields)
-		l.end(fr, shard.AppendAck(b, a))
+		b, fr := l.begin(a.Node, transport.Normal, msgChunkAck, sh, replica.AckFields)
+		l.end(fr, replica.AppendAck(b, a))
 	}
 	for _, s := range o.Sums {
-		b, fr := l.begin(s.Node, transport.Normal, msgSum, sh, shard.SumFields)
-		l.end(fr, shard.AppendSum(b, s))
+		b, fr := l.begin(s.Node, transport.Normal, msgSum, sh, replica.SumFields)
+		l.end(fr, replica.AppendSum(b, s))
 	}
 	for _, h := range o.Hosts {
 		b, fr := l.begin(h.Peer.Node, transport.Normal, msgHost, sh, 2)

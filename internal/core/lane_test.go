@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -37,7 +37,7 @@ func TestWordsOfReplicas(t *testing.T) {
 		return m
 	}
 	raft := func(generation, to uint64) message {
-		return message{kind: msgRaft, frame: shard.Frame{Generation: generation, From: 9, To: to, Message: &raftpb.Message{
+		return message{kind: msgRaft, frame: replica.Frame{Generation: generation, From: 9, To: to, Message: &raftpb.Message{
 			Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(9), To: proto.Uint64(to), Term: proto.Uint64(2),
 		}}}
 	}
@@ -95,7 +95,7 @@ func TestWordsOfReplicas(t *testing.T) {
 	// An offer is accepted by whom its own view names, as long as it stays.
 	for _, tt := range []struct {
 		name    string
-		members []shard.Peer
+		members []replica.Peer
 		leaves  bool
 		accepts bool
 	}{
@@ -135,7 +135,7 @@ func TestALaneFeedsItsReplicas(t *testing.T) {
 		t.Errorf("%+v leads in term %d, though b was heard all the time", p, r.Term())
 	}
 	b.take()
-	b.pass(2*shard.ElectionTimeout + shard.TickInterval)
+	b.pass(2*replica.ElectionTimeout + replica.TickInterval)
 	votes := 0
 	for _, p := range b.take() {
 		if p.words() == "prevote term 3" {
@@ -162,7 +162,7 @@ func TestALaneSleepsBetweenTicks(t *testing.T) {
 		return run(now)
 	}
 	const ticks = 100
-	b.pass(ticks * shard.TickInterval)
+	b.pass(ticks * replica.TickInterval)
 	if runs < ticks || runs > ticks+1 {
 		t.Errorf("it runs %d times in %d ticks", runs, ticks)
 	}

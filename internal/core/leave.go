@@ -9,8 +9,8 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -173,7 +173,7 @@ func (l *lane) lapse() int {
 // node leaves may be about to give it one. It goes when a leader says that it was removed,
 // which it asks if it does not hear so; to whom no leader can speak, nobody can say it.
 func (l *lane) wanted() int {
-	if slices.ContainsFunc(l.view.members, func(p shard.Peer) bool { return p.Node != l.node.id }) {
+	if slices.ContainsFunc(l.view.members, func(p replica.Peer) bool { return p.Node != l.node.id }) {
 		if !l.view.leaving {
 			return 1 // the new view is under way
 		}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -163,7 +164,7 @@ type renewal struct {
 	ref     uint64
 	after   uint64 // the answer shall repeat results from behind this one on (P13)
 	relay   bool   // whoever gets this passes it on to the leader, once (P15)
-	orphans []shard.Abandoned
+	orphans []replica.Abandoned
 }
 
 const renewalFields = 6
@@ -213,10 +214,10 @@ func readRenewal(r *wire.Reader) renewal {
 }
 
 // readOrder reads a command, and keeps its wire form.
-func readOrder(r *wire.Reader) shard.Abandoned {
+func readOrder(r *wire.Reader) replica.Abandoned {
 	all := r.Rest()
 	cmd := shard.ReadCommand(r)
-	return shard.Abandoned{Command: cmd, Raw: all[:len(all)-r.Len()]}
+	return replica.Abandoned{Command: cmd, Raw: all[:len(all)-r.Len()]}
 }
 
 // redirect tells a client that its request was not taken here, and who leads, if known.
@@ -241,10 +242,10 @@ type message struct {
 	kind  int
 	shard int
 
-	frame    shard.Frame
-	chunk    shard.Chunk
-	ack      shard.ChunkAck
-	sum      shard.Sum
+	frame    replica.Frame
+	chunk    replica.Chunk
+	ack      replica.ChunkAck
+	sum      replica.Sum
 	numbers  [3]uint64 // host, missing, decline: generation, ID; removed: generation, ID, highest; offer, accept, serving: term
 	relay    bool
 	command  shard.Command
@@ -270,16 +271,16 @@ func readMessage(r *wire.Reader, shards int) message {
 	fields := 0
 	switch m.kind {
 	case msgRaft:
-		fields, m.frame = shard.FrameFields, shard.ReadFrame(r)
+		fields, m.frame = replica.FrameFields, replica.ReadFrame(r)
 	case msgChunk:
-		fields, m.chunk = shard.ChunkFields, shard.ReadChunk(r)
+		fields, m.chunk = replica.ChunkFields, replica.ReadChunk(r)
 	case msgChunkAck:
-		fields, m.ack = shard.AckFields, shard.ReadAck(r)
+		fields, m.ack = replica.AckFields, replica.ReadAck(r)
 	case msgSum:
-		fields, m.sum = shard.SumFields, shard.ReadSum(r)
+		fields, m.sum = replica.SumFields, replica.ReadSum(r)
 	case msgHost, msgMissing, msgDecline:
 		fields = 2
-		m.numbers = [3]uint64{r.Uint(anyUint), shard.ReadID(r)}
+		m.numbers = [3]uint64{r.Uint(anyUint), replica.ReadID(r)}
 	case msgRemoved:
 		fields = 3
 		m.numbers = [3]uint64{r.Uint(anyUint), r.Uint(anyUint), r.Uint(anyUint)}

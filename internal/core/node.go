@@ -22,6 +22,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
@@ -93,7 +94,7 @@ const (
 )
 
 // slowElection is how long a silent leader's successor may take at worst (P10).
-const slowElection = 2 * shard.ElectionTimeout
+const slowElection = 2 * replica.ElectionTimeout
 
 // counts are what Stats reports.
 type counts struct {
@@ -250,7 +251,7 @@ func (n *Node) lanes() int { return len(n.all) }
 
 func (n *Node) laneOf(sh int) *lane { return n.all[sh%len(n.all)] }
 
-func (n *Node) peer() shard.Peer { return shard.Peer{Node: n.id, Name: n.name, Addr: n.addr} }
+func (n *Node) peer() replica.Peer { return replica.Peer{Node: n.id, Name: n.name, Addr: n.addr} }
 
 func (n *Node) sessionNumber() uint64 { return n.numbers.Add(1) }
 
@@ -544,15 +545,15 @@ func (n *Node) found(v founding.Mesh) {
 
 // founders returns each shard's first replicas: where the ring wants them among the
 // roster. Their IDs are their places in it, from 1.
-func founders(v founding.Mesh) [][]shard.Peer {
+func founders(v founding.Mesh) [][]replica.Peer {
 	members := make([]ring.Member, len(v.Roster))
-	byName := make(map[string]shard.Peer)
+	byName := make(map[string]replica.Peer)
 	for i, m := range v.Roster {
 		members[i] = ring.Member{Name: m.Name, Zone: m.Zone}
-		byName[m.Name] = shard.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr}
+		byName[m.Name] = replica.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr}
 	}
 	table := ring.New(members, v.Params.Shards, v.Params.Replicas)
-	all := make([][]shard.Peer, v.Params.Shards)
+	all := make([][]replica.Peer, v.Params.Shards)
 	for sh := range all {
 		for _, name := range table.Replicas(sh) {
 			all[sh] = append(all[sh], byName[name])
@@ -562,9 +563,9 @@ func founders(v founding.Mesh) [][]shard.Peer {
 }
 
 // foundReplicas creates the founding replicas that live on this node and this lane.
-func (l *lane) foundReplicas(v founding.Mesh, first [][]shard.Peer) {
+func (l *lane) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 	for sh := l.index; sh < v.Params.Shards; sh += l.node.lanes() {
-		peers := make(map[uint64]shard.Peer)
+		peers := make(map[uint64]replica.Peer)
 		var voters, learners []uint64
 		mine := uint64(0)
 		for i, p := range first[sh] {
@@ -590,7 +591,7 @@ func (l *lane) foundReplicas(v founding.Mesh, first [][]shard.Peer) {
 		if v.Grace && !l.node.bugs.Has(bug.NoFreshGrace) {
 			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
 		}
-		l.add(shard.Config{
+		l.add(replica.Config{
 			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
 			Founders: voters, Learners: learners, Peers: peers, Founding: f,
 			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs, Points: l.node.points,

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -109,7 +110,7 @@ func TestAcknowledgementsOfALostCommand(t *testing.T) {
 // Promise: G7: who gives up learns whether a majority answered in the last 2·E, or since it was asked, who leads as far as
 // is known, and how it stood.
 func TestWhatIsKnown(t *testing.T) {
-	const limit = 2 * shard.ElectionTimeout
+	const limit = 2 * replica.ElectionTimeout
 	for _, tt := range []struct {
 		name   string
 		then   func(b *bench, p parcel)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -106,10 +106,10 @@ func TestRedirects(t *testing.T) {
 // have a replica and all others, who may pass it on.
 func TestWhereAnAttemptGoes(t *testing.T) {
 	b := newBench(t, Config{})
-	var members []shard.Peer
+	var members []replica.Peer
 	for i := range uint64(5) {
 		name := string(rune('f' + i))
-		members = append(members, shard.Peer{Node: 6 + i, Name: name, Addr: name + ":1"})
+		members = append(members, replica.Peer{Node: 6 + i, Name: name, Addr: name + ":1"})
 	}
 	b.looks(members...)
 	target := b.lane().view.target(0)

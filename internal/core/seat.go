@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -119,7 +120,7 @@ func (t *seat) lapses() bool {
 // named returns what a renewal says of the seat's orphans: the earliest, as many as it has
 // room for, and the others once these are answered. So no session is renewed whose leader
 // hears of none of them (P12).
-func (t *seat) named() (named []shard.Abandoned) {
+func (t *seat) named() (named []replica.Abandoned) {
 	t.orphans = slices.DeleteFunc(t.orphans, func(c *call) bool { return t.calls[c.number] != c })
 	if t.desk.lane.node.bugs.Has(bug.OrphansRenewed) {
 		return nil
@@ -129,7 +130,7 @@ func (t *seat) named() (named []shard.Abandoned) {
 		if room -= len(c.raw); room < 0 {
 			break
 		}
-		named = append(named, shard.Abandoned{Command: c.command, Raw: c.raw})
+		named = append(named, replica.Abandoned{Command: c.command, Raw: c.raw})
 	}
 	return named
 }
@@ -570,7 +571,7 @@ func (t *seat) tick() {
 		if t.calls[c.number] != c {
 			continue // what was done for the one before ended it
 		}
-		if c.what == acquires && c.req.Try && now-c.first >= 2*shard.ElectionTimeout {
+		if c.what == acquires && c.req.Try && now-c.first >= 2*replica.ElectionTimeout {
 			d.abandon(c, ErrNoQuorum)
 			continue
 		}
@@ -582,7 +583,7 @@ func (t *seat) tick() {
 		}
 		next = min(next, c.retryAt)
 		if c.what == acquires && c.req.Try {
-			next = min(next, c.first+2*shard.ElectionTimeout)
+			next = min(next, c.first+2*replica.ElectionTimeout)
 		}
 	}
 	if t.begun {

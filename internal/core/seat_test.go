@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -221,7 +222,7 @@ func TestALeaseThatEnds(t *testing.T) {
 		try := b.asks(s, Request{Key: "t", Try: true})
 		sent := b.expects("2: lock w", "2: lock t")
 		b.hears(nodeB, told(sent[0], reply{outcome: queued, revision: 8}))
-		b.pass(shard.ElectionTimeout)
+		b.pass(replica.ElectionTimeout)
 		elsewhere := &call{what: acquires, session: s, shard: 1, req: Request{Key: "e"}, parker: b.NewParker()}
 		b.do(func(l *lane) { l.desk(1).acquire(elsewhere) })
 		p := b.take()[0]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -42,7 +43,7 @@ func (l *lane) renew(from uint64, m message) {
 	if r != nil && r.Serving() {
 		l.comesThrough(q.session.Node, from)
 		l.guard(r, func() {
-			if r.Renew(l.now, shard.Renewal{Session: q.session, Ref: q.ref, After: q.after, Abandoned: q.orphans}) != nil {
+			if r.Renew(l.now, replica.Renewal{Session: q.session, Ref: q.ref, After: q.after, Abandoned: q.orphans}) != nil {
 				l.refer(from, q.session, 0, m.shard, r)
 			}
 		})
@@ -72,7 +73,7 @@ func (l *lane) comesThrough(client, from uint64) {
 
 // refer tells a client who leads the shard. It goes to whoever brought the request: the
 // client itself, or the one that relayed it and passes it on.
-func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int, r *shard.Replica) {
+func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
 	d := redirect{session: client.Number, number: number}
 	if r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
@@ -132,7 +133,7 @@ func (l *lane) forward(from uint64, m message) {
 }
 
 // office says as whom this node speaks of a shard.
-func (l *lane) office(r *shard.Replica) office {
+func (l *lane) office(r *replica.Replica) office {
 	if !r.Serving() {
 		return office{}
 	}
@@ -140,7 +141,7 @@ func (l *lane) office(r *shard.Replica) office {
 }
 
 // tell sends one of the table's events to the client that it is for.
-func (l *lane) tell(r *shard.Replica, e shard.Event) {
+func (l *lane) tell(r *replica.Replica, e shard.Event) {
 	node, p, ok := replyOf(e)
 	if !ok || l.node.points.Taken(point.LoseReply) {
 		return
@@ -159,7 +160,7 @@ func (l *lane) tell(r *shard.Replica, e shard.Event) {
 }
 
 // answer sends what came of a renewal.
-func (l *lane) answer(r *shard.Replica, a shard.Answer) {
+func (l *lane) answer(r *replica.Replica, a replica.Answer) {
 	if l.node.points.Taken(point.LoseAnswer) {
 		return
 	}
@@ -189,7 +190,7 @@ const announced = 64
 
 // announce tells the clients of a shard who serves it now, so that they ask at once for
 // what they missed.
-func (l *lane) announce(r *shard.Replica) {
+func (l *lane) announce(r *replica.Replica) {
 	nodes := make(map[uint64]bool)
 	for _, s := range r.Table().Leases() {
 		nodes[s.Session.Node] = true

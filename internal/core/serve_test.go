@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -54,7 +55,7 @@ func (b *bench) beats(term uint64) {
 			from = id
 		}
 	}
-	b.hears(nodeB, message{kind: msgRaft, frame: shard.Frame{Generation: 1, From: from, To: r.ID(), Message: &raftpb.Message{
+	b.hears(nodeB, message{kind: msgRaft, frame: replica.Frame{Generation: 1, From: from, To: r.ID(), Message: &raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(r.ID()), Term: proto.Uint64(term),
 	}}})
 }
@@ -254,9 +255,9 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 		b := newLeader(t, Config{})
 		b.hears(client, requests(1, "k", false))
 		b.pass(5 * time.Millisecond)
-		var all []shard.Peer
+		var all []replica.Peer
 		for i := range members {
-			all = append(all, shard.Peer{Node: uint64(100 + i), Name: fmt.Sprint(i)})
+			all = append(all, replica.Peer{Node: uint64(100 + i), Name: fmt.Sprint(i)})
 		}
 		b.looks(all...)
 		b.take()

@@ -2,23 +2,23 @@ package core
 
 import (
 	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/ring"
-	"github.com/lockmesh/mesh/shard"
 )
 
 // view is what a node believes of its mesh at one moment. Views never change; a new
 // one replaces the old, and every lane gets it.
 type view struct {
 	leaving  bool
-	members  []shard.Peer // living, not leaving, this node included; sorted by name
+	members  []replica.Peer // living, not leaving, this node included; sorted by name
 	liveness map[uint64]placement.Liveness
-	unknown  placement.Liveness    // of nodes that are not in liveness
-	table    *ring.Table           // over members
-	byName   map[string]shard.Peer // of members
+	unknown  placement.Liveness      // of nodes that are not in liveness
+	table    *ring.Table             // over members
+	byName   map[string]replica.Peer // of members
 }
 
 // target returns where the ring wants a shard's replicas.
-func (v *view) target(sh int) []shard.Peer {
+func (v *view) target(sh int) []replica.Peer {
 	if v.table == nil {
 		return nil
 	}
@@ -26,15 +26,15 @@ func (v *view) target(sh int) []shard.Peer {
 }
 
 // spares returns who comes next where the ring's own do not answer.
-func (v *view) standby(sh int) []shard.Peer {
+func (v *view) standby(sh int) []replica.Peer {
 	if v.table == nil {
 		return nil
 	}
 	return v.peers(v.table.Spares(sh))
 }
 
-func (v *view) peers(names []string) []shard.Peer {
-	peers := make([]shard.Peer, len(names))
+func (v *view) peers(names []string) []replica.Peer {
+	peers := make([]replica.Peer, len(names))
 	for i, name := range names {
 		peers[i] = v.byName[name]
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -122,7 +122,7 @@ func TestTheView(t *testing.T) {
 					t.Errorf("it is shown as %+v", got)
 				}
 			}
-			if !slices.IsSortedFunc(v.members, func(a, b shard.Peer) int { return int(a.Name[0]) - int(b.Name[0]) }) || !v.has(b.node.id) {
+			if !slices.IsSortedFunc(v.members, func(a, b replica.Peer) int { return int(a.Name[0]) - int(b.Name[0]) }) || !v.has(b.node.id) {
 				t.Errorf("members: %+v", v.members)
 			}
 			departed := tt.fate == placement.Departed && tt.name != "about to leave"
@@ -203,7 +203,7 @@ func TestTheRingIsBuiltOnce(t *testing.T) {
 	}
 	b.gossips(member("c", 3), seam.Alive)
 	three := b.lane().view
-	if three.table == v.table || len(three.target(0)) != 3 || !slices.Contains(three.target(0), shard.Peer{Node: 5, Name: "b", Addr: "b:1"}) {
+	if three.table == v.table || len(three.target(0)) != 3 || !slices.Contains(three.target(0), replica.Peer{Node: 5, Name: "b", Addr: "b:1"}) {
 		t.Errorf("with another member the ring wants %+v", three.target(0))
 	}
 	m := member("d", 4)

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/shard"
 )
 
 // watch ends beliefs at their deadlines beside the lanes. A lane does so itself, unless it
@@ -85,7 +85,7 @@ func (w *watch) look(now time.Duration) (over []*Hold, next time.Duration) {
 	if bugs := w.node.bugs; bugs.Has(bug.BeliefHangs) || bugs.Has(bug.LossToldLate) {
 		return nil, seam.Never
 	}
-	if late := now-w.next > shard.TickInterval; late && !w.waited {
+	if late := now-w.next > replica.TickInterval; late && !w.waited {
 		// Everything stood still. What came meanwhile counts before any timer (P10); and
 		// whoever asks a hold is told by the clock.
 		w.waited = true

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/world"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -142,7 +142,7 @@ func TestWatch(t *testing.T) {
 	look(9*time.Second, 9*time.Second+drained) // all stood still: the lanes go first
 	holds[3].extend(20 * time.Second)          // and one has had an answer
 	look(9*time.Second+drained, 20*time.Second, 2)
-	look(20*time.Second+shard.TickInterval, seam.Never, 3) // not that late
+	look(20*time.Second+replica.TickInterval, seam.Never, 3) // not that late
 	again := &Hold{token: 6}
 	again.until.Store(int64(30 * time.Second))
 	w.add(again)

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -32,12 +33,12 @@ type sample struct {
 
 func samples() []sample {
 	session := shard.SessionID{Node: 7, Number: 3}
-	vote := shard.Frame{Generation: 1, From: 2, To: 1, Message: &raftpb.Message{
+	vote := replica.Frame{Generation: 1, From: 2, To: 1, Message: &raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(2), To: proto.Uint64(1), Term: proto.Uint64(5), Commit: proto.Uint64(4),
 	}}
-	chunk := shard.Chunk{Generation: 5, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}
-	ack := shard.ChunkAck{Generation: 5, From: 4, To: 1, Transfer: 9, Next: 3}
-	sum := shard.Sum{Generation: 1, From: 4, To: 2, Index: 4096, Digest: 1<<64 - 1}
+	chunk := replica.Chunk{Generation: 5, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}
+	ack := replica.ChunkAck{Generation: 5, From: 4, To: 1, Transfer: 9, Next: 3}
+	sum := replica.Sum{Generation: 1, From: 4, To: 2, Index: 4096, Digest: 1<<64 - 1}
 	command := shard.Acquire{
 		Call: shard.Call{Session: session, Number: 4, Since: 5, Acked: []uint64{1, 2}}, TTL: time.Second, Name: "n", Key: "k",
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
@@ -57,7 +58,7 @@ func samples() []sample {
 		shard.Release{Call: shard.Call{Session: session, Number: 7, Since: 5, Acked: []uint64{6}}, Key: "k", Token: 99},
 		shard.Close{Session: session, Number: 8},
 	} {
-		named.orphans = append(named.orphans, shard.Abandoned{Command: cmd, Raw: shard.AppendCommand(nil, cmd)})
+		named.orphans = append(named.orphans, replica.Abandoned{Command: cmd, Raw: shard.AppendCommand(nil, cmd)})
 	}
 	by := office{leader: 11, term: 6}
 	rd := redirect{session: 3, number: 4, office: by}
@@ -75,10 +76,10 @@ func samples() []sample {
 			return b
 		}
 	}
-	add("raft", msgRaft, shard.FrameFields, message{frame: vote}, func(b []byte) []byte { return shard.AppendFrame(b, vote) })
-	add("chunk", msgChunk, shard.ChunkFields, message{chunk: chunk}, func(b []byte) []byte { return shard.AppendChunk(b, chunk) })
-	add("ack of a chunk", msgChunkAck, shard.AckFields, message{ack: ack}, func(b []byte) []byte { return shard.AppendAck(b, ack) })
-	add("sum", msgSum, shard.SumFields, message{sum: sum}, func(b []byte) []byte { return shard.AppendSum(b, sum) })
+	add("raft", msgRaft, replica.FrameFields, message{frame: vote}, func(b []byte) []byte { return replica.AppendFrame(b, vote) })
+	add("chunk", msgChunk, replica.ChunkFields, message{chunk: chunk}, func(b []byte) []byte { return replica.AppendChunk(b, chunk) })
+	add("ack of a chunk", msgChunkAck, replica.AckFields, message{ack: ack}, func(b []byte) []byte { return replica.AppendAck(b, ack) })
+	add("sum", msgSum, replica.SumFields, message{sum: sum}, func(b []byte) []byte { return replica.AppendSum(b, sum) })
 	add("host", msgHost, 2, message{numbers: [3]uint64{1, 4}}, numbers(1, 4))
 	add("removed", msgRemoved, 3, message{numbers: [3]uint64{1, 4, 6}}, numbers(1, 4, 6))
 	add("missing", msgMissing, 2, message{numbers: [3]uint64{1, 4}}, numbers(1, 4))
@@ -217,7 +218,7 @@ func wrongs() []wrong {
 	orphans := func(commands ...shard.Command) []byte {
 		q := renewal{session: session}
 		for _, cmd := range commands {
-			q.orphans = append(q.orphans, shard.Abandoned{Raw: shard.AppendCommand(nil, cmd)})
+			q.orphans = append(q.orphans, replica.Abandoned{Raw: shard.AppendCommand(nil, cmd)})
 		}
 		return appendRenewal(message(msgRenew, renewalFields), q)
 	}
@@ -235,8 +236,8 @@ func wrongs() []wrong {
 		wrong{"a shard that there is not", numbers(appendMessage(nil, msgServing, testShards, 1), 1), "number too large"},
 		wrong{"a shard far out of range", numbers(wire.AppendArray(nil, 3), msgServing, 1<<63, 1), "number too large"},
 		wrong{"a replica zero", numbers(message(msgHost, 2), 1, 0), "replica zero"},
-		wrong{"a digest of replica zero", shard.AppendSum(message(msgSum, shard.SumFields), shard.Sum{To: 1}), "replica zero"},
-		wrong{"a digest for replica zero", shard.AppendSum(message(msgSum, shard.SumFields), shard.Sum{From: 1}), "replica zero"},
+		wrong{"a digest of replica zero", replica.AppendSum(message(msgSum, replica.SumFields), replica.Sum{To: 1}), "replica zero"},
+		wrong{"a digest for replica zero", replica.AppendSum(message(msgSum, replica.SumFields), replica.Sum{From: 1}), "replica zero"},
 		wrong{"a replica beyond all", numbers(message(msgHost, 2), 1, 1<<64-1), "number too large"},
 		wrong{"an outcome that there is not", numbers(message(msgReply, replyFields+officeFields), 3, 4, uint64(refused)+1, 0, 0, 0, 0, 0, 0, 0, 0, 0), "number too large"},
 		wrong{"a reply without an outcome", appendOffice(appendReply(message(msgReply, replyFields+officeFields), reply{session: 3, number: 4}), office{}), "outcome"},
@@ -244,7 +245,7 @@ func wrongs() []wrong {
 		wrong{"a long holder", wire.AppendString(numbers(message(msgReply, replyFields+officeFields), 3, 4, 1, 1, 1, 1), long(256)), "too long"},
 		wrong{"an answer with too many results", append(numbers(wire.AppendBool(numbers(message(msgAnswer, answerFields+officeFields), 3, 8), true), 1, 99), 0xdc, 4, 1, 0), "too many"},
 		wrong{"an answer with half a result", numbers(wire.AppendArray(wire.AppendArray(numbers(wire.AppendBool(numbers(message(msgAnswer, answerFields+officeFields), 3, 8), true), 1, 99), 1), 2), 1, 2), "fields"},
-		wrong{"a chunk with too much data", append(numbers(message(msgChunk, shard.ChunkFields), 1, 1, 4, 9, 2), 0xc6, 0, 16, 0, 0), "too long"},
+		wrong{"a chunk with too much data", append(numbers(message(msgChunk, replica.ChunkFields), 1, 1, 4, 9, 2), 0xc6, 0, 16, 0, 0), "too long"},
 		wrong{"a renewal of nobody's", appendRenewal(message(msgRenew, renewalFields), renewal{session: shard.SessionID{Number: 3}}), "nobody"},
 		wrong{"a renewal that names a request", orphans(acquire), "cannot be abandoned"},
 		wrong{"a renewal that names an expiry", orphans(shard.Expire{Session: session, Term: 1}), "cannot be abandoned"},

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
@@ -183,7 +184,7 @@ func words(f simulate.Frame) (all []word) {
 		r.Array(16)
 		w := word{kind: int(r.Uint(control)), shard: int(r.Uint(1 << 20))}
 		if w.kind == rafts {
-			m := shard.ReadFrame(r).Message
+			m := replica.ReadFrame(r).Message
 			w.logged, w.change = logged(m), change(m)
 		}
 		if len(all) < len(names) {

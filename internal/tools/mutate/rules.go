@@ -8,7 +8,9 @@ const module = "github.com/lockmesh/mesh"
 // is played against theirs: the tests of packages, in this order, before the simulator,
 // and those after it.
 var mutated = []target{
-	{"shard", []suite{{pkg: "shard", short: true}, {pkg: "internal/core", short: true}}, []suite{mesh, {pkg: "shard"}}},
+	{"shard", []suite{{pkg: "shard", short: true}, {pkg: "internal/replica", short: true}}, []suite{mesh, {pkg: "shard"}}},
+	{"internal/placement", []suite{{pkg: "internal/placement"}, {pkg: "internal/replica", short: true}}, []suite{mesh}},
+	{"internal/replica", []suite{{pkg: "internal/replica", short: true}, {pkg: "internal/core", short: true}}, []suite{mesh, {pkg: "internal/replica"}}},
 	{"internal/core", []suite{{pkg: "internal/core", short: true}}, []suite{mesh}},
 	{"internal/founding", []suite{{pkg: "internal/founding", short: true}}, []suite{mesh, {pkg: "internal/founding"}}},
 	{".", []suite{mesh}, nil},
@@ -61,10 +63,10 @@ var watchers = map[string]bool{
 
 // hooks are the functions of those who watch, by struct and field: likewise.
 var hooks = map[string]bool{
-	module + "/shard.Watch.Applied":    true,
-	module + "/shard.Watch.Became":     true,
-	module + "/shard.Table.observe":    true,
-	module + "/shard.Founding.Observe": true,
+	module + "/internal/replica.Watch.Applied": true,
+	module + "/internal/replica.Watch.Became":  true,
+	module + "/shard.Table.observe":            true,
+	module + "/shard.Founding.Observe":         true,
 }
 
 // mute are functions that a program does not need in order to be right: logs, marks, and
@@ -85,10 +87,10 @@ var idle = regexp.MustCompile(`^(slices\.(Grow|Clip)|` + regexp.QuoteMeta(module
 // switches are the types of settings that a program does not need to be right. What sets
 // one is not mutated.
 var switches = map[string]bool{
-	module + "/internal/bug.Set":      true,
-	module + "/internal/point.Points": true,
-	module + "/shard.Watch":           true,
-	"log/slog.Logger":                 true,
+	module + "/internal/bug.Set":       true,
+	module + "/internal/point.Points":  true,
+	module + "/internal/replica.Watch": true,
+	"log/slog.Logger":                  true,
 }
 
 // even are functions whose arguments are not swapped: because that changes nothing, or
@@ -105,8 +107,9 @@ type exception struct {
 var exceptions = []exception{
 	{"*", regexp.MustCompile(`(^|\.)(String|Error|describe\w*|Describe)$`), "texts"},
 	{"shard", regexp.MustCompile(`^Table\.check(Command|Entry|Session)$`), "assertions: they notice mutants, and only tests have them"},
-	{"shard", regexp.MustCompile(`^quiet\.`), "raft's log"},
-	{"shard", regexp.MustCompile(`^(shrink|Replica\.squeeze)$`), "room, and fault points"},
+	{"internal/replica", regexp.MustCompile(`^quiet\.`), "raft's log"},
+	{"shard", regexp.MustCompile(`^shrink$`), "room"},
+	{"internal/replica", regexp.MustCompile(`^Replica\.squeeze$`), "fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for those who look into a simulation"},
 	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|message\.moments|lane\.watch)$`), "for those who look into a simulation"},
 	{".", regexp.MustCompile(`^(brief|handle\.takenAt)$`), "texts of errors and of the log"},

@@ -26,6 +26,7 @@ var pure = []string{
 	"internal/core",
 	"internal/founding",
 	"internal/placement",
+	"internal/replica",
 	"internal/wire",
 
 	// What those share with the rest of the house.

@@ -1,4 +1,4 @@
-package shard
+package replica
 
 import (
 	"slices"
@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // What each limit does a nanosecond, or a byte, before it is reached, when it is reached, and one
@@ -127,7 +128,7 @@ func TestAtTheLimitItself(t *testing.T) {
 		{"a majority has confirmed that it is", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
 			l.heard = w.now - l.ttl - time.Duration(off)
-			r.reign.expiries, r.dirty = []SessionID{l.id}, true
+			r.reign.expiries, r.dirty = []shard.SessionID{l.id}, true
 			w.settle(t)
 			return l.expiring || !r.table.Has(l.id)
 		}},
@@ -157,14 +158,14 @@ func TestAtTheLimitItself(t *testing.T) {
 		}},
 		{"a young table settles", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
-			r.table.settles = r.reign.base + w.now - r.reign.began - time.Duration(off)
+			r.table = shard.NewTable(shard.Founding{Settles: r.reign.base + w.now - r.reign.began - time.Duration(off)})
 			r.supervise()
 			return r.reign.settled != 0
 		}},
 		{"and again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			was := w.now - ElectionTimeout - time.Duration(off)
-			r.table.settles, r.reign.settled = 1, was
+			r.table, r.reign.settled = shard.NewTable(shard.Founding{Settles: 1}), was
 			r.supervise()
 			return r.reign.settled != was
 		}},
@@ -281,8 +282,8 @@ func TestAtTheLimitItself(t *testing.T) {
 		{"no more commands are held", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
 			r.reign.batch = make([]byte, maxHeld+off)
-			c := Close{Session: l.id, Number: 9}
-			if err := r.Submit(w.now, c, AppendCommand(nil, c)); err != nil {
+			c := shard.Close{Session: l.id, Number: 9}
+			if err := r.Submit(w.now, c, shard.AppendCommand(nil, c)); err != nil {
 				t.Fatal(err)
 			}
 			return len(r.reign.batched) == 0 && len(r.reign.batch) == maxHeld+off

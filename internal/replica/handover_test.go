@@ -1,4 +1,4 @@
-package shard
+package replica
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/shard"
 )
 
 func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
@@ -26,7 +27,7 @@ func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle(t)
-		granted := slices.ContainsFunc(w.events, func(e Event) bool { _, is := e.(Granted); return is })
+		granted := slices.ContainsFunc(w.events, func(e shard.Event) bool { _, is := e.(shard.Granted); return is })
 		if handed != want || granted == want {
 			t.Errorf("silent for %v, it is handed the office: %v, and meanwhile a lock is granted: %v", silent, handed, granted)
 		}

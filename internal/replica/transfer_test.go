@@ -1,4 +1,4 @@
-package shard
+package replica
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // narrow returns a shard with a table of more than a megabyte, and learners that are to get it:
@@ -116,7 +117,7 @@ func TestTheLogDoesNotOutgrowASnapshot(t *testing.T) {
 		for n := uint64(0); leader.logged < 3*mostKept; n++ {
 			a, _ := ask(1000+n, fmt.Sprint("k", n%400))
 			a.Try = true // refused, and in the log
-			if err := leader.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+			if err := leader.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
 				t.Fatal(err)
 			}
 			if w.settle(t); n%8 == 0 {

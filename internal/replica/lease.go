@@ -1,27 +1,29 @@
-package shard
+package replica
 
 import (
-	linked "container/list"
+	"container/list"
 	"iter"
 	"time"
+
+	"github.com/lockmesh/mesh/shard"
 )
 
 // lease is what a serving leader knows of a session's life. Times are the leader's.
 type lease struct {
-	id         SessionID
+	id         shard.SessionID
 	ttl        time.Duration
-	fixed      bool            // claimed: nothing that the session says moves its end (P7)
-	heard      time.Duration   // when it last spoke, or this leader began to serve
-	before     time.Duration   // how long it had been silent by then (P5)
-	excused    bool            // a stall has moved its end since: see stalled
-	silent     bool            // a Silent is in the log and no Heard after it
-	recalled   bool            // a Heard is on its way
-	checkpoint time.Duration   // the silence that was logged last
-	awaiting   []Renewal       // to be answered when the Heard is applied
-	asked      time.Duration   // when a round for its expiry began; zero: none did
-	expiring   bool            // an Expire is in the log (P4)
-	element    *linked.Element // of leases.order
-	claim      uint64          // the number of the claim that is on its way, or was the last: see claimed
+	fixed      bool          // claimed: nothing that the session says moves its end (P7)
+	heard      time.Duration // when it last spoke, or this leader began to serve
+	before     time.Duration // how long it had been silent by then (P5)
+	excused    bool          // a stall has moved its end since: see stalled
+	silent     bool          // a Silent is in the log and no Heard after it
+	recalled   bool          // a Heard is on its way
+	checkpoint time.Duration // the silence that was logged last
+	awaiting   []Renewal     // to be answered when the Heard is applied
+	asked      time.Duration // when a round for its expiry began; zero: none did
+	expiring   bool          // an Expire is in the log (P4)
+	element    *list.Element // of leases.order
+	claim      uint64        // the number of the claim that is on its way, or was the last: see claimed
 }
 
 // silence is for how long the session was not heard.
@@ -76,13 +78,13 @@ func (l *lease) stalled(now, d time.Duration) {
 
 // leases are all of a shard's sessions.
 type leases struct {
-	byID  map[SessionID]*lease
-	order *linked.List  // of *lease, in the order in which they were opened
+	byID  map[shard.SessionID]*lease
+	order *list.List    // of *lease, in the order in which they were opened
 	next  time.Duration // no lease needs a look before; a lower bound
 }
 
 func newLeases() leases {
-	return leases{byID: make(map[SessionID]*lease), order: linked.New(), next: never}
+	return leases{byID: make(map[shard.SessionID]*lease), order: list.New(), next: never}
 }
 
 // all yields the leases in the order in which they were opened.
@@ -93,9 +95,9 @@ func (ls *leases) all() iter.Seq[*lease] {
 	}
 }
 
-func (ls *leases) get(id SessionID) *lease { return ls.byID[id] }
+func (ls *leases) get(id shard.SessionID) *lease { return ls.byID[id] }
 
-func (ls *leases) open(id SessionID, ttl, now time.Duration) *lease {
+func (ls *leases) open(id shard.SessionID, ttl, now time.Duration) *lease {
 	l := &lease{id: id, ttl: ttl, heard: now}
 	ls.byID[id] = l
 	l.element = ls.order.PushBack(l)
@@ -106,7 +108,7 @@ func (ls *leases) open(id SessionID, ttl, now time.Duration) *lease {
 // soon makes the next tick look at every lease.
 func (ls *leases) soon(now time.Duration) { ls.next = min(ls.next, now) }
 
-func (ls *leases) end(id SessionID) {
+func (ls *leases) end(id shard.SessionID) {
 	if l := ls.byID[id]; l != nil {
 		delete(ls.byID, id)
 		ls.order.Remove(l.element)

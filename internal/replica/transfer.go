@@ -1,7 +1,8 @@
-package shard
+package replica
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
 
 const (
@@ -50,7 +52,7 @@ type transfer struct {
 	number   uint64
 	to       uint64
 	peer     Peer
-	cut      *Cut
+	cut      *shard.Cut
 	meta     []byte
 	index    uint64   // of the snapshot that raft named; raft goes on from there
 	flight   []flying // not acknowledged
@@ -93,7 +95,7 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	}}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		panic(fmt.Sprintf("shard: snapshot message: %v", err))
+		panic(fmt.Sprintf("replica: snapshot message: %v", err))
 	}
 	meta := wire.AppendBytes(wire.AppendArray(nil, 4), data)
 	meta = appendPeers(meta, r.peers)
@@ -208,8 +210,8 @@ type incoming struct {
 	from     uint64
 	transfer uint64
 	next     uint64
-	restore  *Restore
-	table    *Table // once whole, and then of this entry
+	restore  *shard.Restore
+	table    *shard.Table // once whole, and then of this entry
 	index    uint64
 	term     uint64
 	peers    map[uint64]Peer
@@ -226,7 +228,7 @@ func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
 	}
 	in := r.incoming
 	if c.Number == 0 && (in == nil || in.transfer != c.Transfer && !r.cfg.Bugs.Has(bug.HalfSnapshotKept)) {
-		in = &incoming{from: c.From, transfer: c.Transfer, restore: NewRestore(r.cfg.Founding)}
+		in = &incoming{from: c.From, transfer: c.Transfer, restore: shard.NewRestore(r.cfg.Founding)}
 		r.incoming = in
 	}
 	if in == nil || in.transfer != c.Transfer || in.from != c.From {
@@ -259,7 +261,7 @@ func (r *Replica) arrived(in *incoming, meta []byte) bool {
 	rd.Tuple(4)
 	m := &raftpb.Message{}
 	data := rd.Bytes(maxRaftOther)
-	in.peers, in.highest, in.founders = readPeers(rd), rd.Uint(anyUint), rd.Uint(anyUint)
+	in.peers, in.highest, in.founders = readPeers(rd), rd.Uint(math.MaxUint64), rd.Uint(math.MaxUint64)
 	if err == nil {
 		err = rd.End()
 	}
@@ -314,11 +316,11 @@ func (r *Replica) install(s *raftpb.Snapshot) {
 	meta := s.GetMetadata()
 	i := slices.IndexFunc(r.whole, func(in *incoming) bool { return in.index == meta.GetIndex() && in.term == meta.GetTerm() })
 	if i < 0 {
-		panic("shard: raft accepted a snapshot that did not arrive")
+		panic("replica: raft accepted a snapshot that did not arrive")
 	}
 	in := r.whole[i]
 	if err := r.store.ApplySnapshot(s); err != nil {
-		panic(fmt.Sprintf("shard: snapshot: %v", err))
+		panic(fmt.Sprintf("replica: snapshot: %v", err))
 	}
 	if r.applied > firstIndex {
 		r.cfg.Points.Reach(point.SnapshotOverLog)
@@ -348,8 +350,8 @@ const ChunkFields = 7
 // ReadChunk reads what AppendChunk wrote.
 func ReadChunk(r *wire.Reader) Chunk {
 	return Chunk{
-		Generation: r.Uint(anyUint), From: r.Uint(anyUint), To: r.Uint(anyUint), Transfer: r.Uint(anyUint),
-		Number: r.Uint(anyUint), Data: r.Bytes(chunkBytes), Meta: r.Bytes(maxRaftOther),
+		Generation: r.Uint(math.MaxUint64), From: r.Uint(math.MaxUint64), To: r.Uint(math.MaxUint64), Transfer: r.Uint(math.MaxUint64),
+		Number: r.Uint(math.MaxUint64), Data: r.Bytes(chunkBytes), Meta: r.Bytes(maxRaftOther),
 	}
 }
 
@@ -367,7 +369,7 @@ const AckFields = 5
 // ReadAck reads what AppendAck wrote.
 func ReadAck(r *wire.Reader) ChunkAck {
 	return ChunkAck{
-		Generation: r.Uint(anyUint), From: r.Uint(anyUint), To: r.Uint(anyUint),
-		Transfer: r.Uint(anyUint), Next: r.Uint(anyUint),
+		Generation: r.Uint(math.MaxUint64), From: r.Uint(math.MaxUint64), To: r.Uint(math.MaxUint64),
+		Transfer: r.Uint(math.MaxUint64), Next: r.Uint(math.MaxUint64),
 	}
 }

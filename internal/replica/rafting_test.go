@@ -1,4 +1,4 @@
-package shard
+package replica
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // newReplica makes replica id of a shard that was founded with three voters, or one that
@@ -24,7 +25,7 @@ import (
 func newReplica(id uint64, now time.Duration) *Replica {
 	cfg := Config{
 		Shard: 3, Generation: 1, ID: id, Self: Peer{Node: 100 + id, Name: fmt.Sprint("n", id), Addr: fmt.Sprint("n", id, ":1")},
-		Founding: Founding{Check: true, Revision: 1 << 20}, Rho: 0.01, Seed: id, Logger: slog.New(slog.DiscardHandler),
+		Founding: shard.Founding{Check: true, Revision: 1 << 20}, Rho: 0.01, Seed: id, Logger: slog.New(slog.DiscardHandler),
 	}
 	if id <= 3 {
 		cfg.Founders = []uint64{1, 2, 3}
@@ -33,7 +34,7 @@ func newReplica(id uint64, now time.Duration) *Replica {
 			cfg.Peers[i] = Peer{Node: 100 + i, Name: fmt.Sprint("n", i), Addr: fmt.Sprint("n", i, ":1")}
 		}
 	}
-	return NewReplica(cfg, now)
+	return New(cfg, now)
 }
 
 // appendsOf returns the wire form of appends for so many shards, of so many entries of so many
@@ -66,7 +67,7 @@ type trio struct {
 	loses    func(Frame) bool
 	misses   func(Chunk) bool
 	unsaid   func(Sum) bool
-	events   []Event
+	events   []shard.Event
 	answers  []Answer
 	dropped  []Dropped
 	offers   []Offer
@@ -182,12 +183,12 @@ func led(tb testing.TB) (*trio, *Replica) {
 	return nil, nil
 }
 
-func ask(n uint64, key string) (Acquire, []byte) {
-	a := Acquire{
-		Call: Call{Session: SessionID{7, 1}, Number: n, Since: 1 << 20}, TTL: ttl, Name: "node", Key: key,
-		Weight: Whole, Capacity: Whole, Value: bytes.Repeat([]byte("v"), 4000),
+func ask(n uint64, key string) (shard.Acquire, []byte) {
+	a := shard.Acquire{
+		Call: shard.Call{Session: shard.SessionID{Node: 7, Number: 1}, Number: n, Since: 1 << 20}, TTL: ttl, Name: "node", Key: key,
+		Weight: shard.Whole, Capacity: shard.Whole, Value: bytes.Repeat([]byte("v"), 4000),
 	}
-	return a, AppendCommand(nil, a)
+	return a, shard.AppendCommand(nil, a)
 }
 
 func TestAThreeFoldShardGrants(t *testing.T) {
@@ -197,9 +198,9 @@ func TestAThreeFoldShardGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run(t, 4)
-	var got Granted
+	var got shard.Granted
 	for _, e := range w.events {
-		if g, ok := e.(Granted); ok {
+		if g, ok := e.(shard.Granted); ok {
 			got = g
 		}
 	}
@@ -234,7 +235,7 @@ func TestWhatGathersDuringATransferFitsIntoEntries(t *testing.T) {
 	}
 	granted := 0
 	for _, e := range w.events {
-		if _, ok := e.(Granted); ok {
+		if _, ok := e.(shard.Granted); ok {
 			granted++
 		}
 	}
@@ -448,7 +449,7 @@ func sentSnapshot(tb testing.TB, keys int) []Chunk {
 	for i := range keys {
 		a, _ := ask(uint64(i+1), fmt.Sprint("k", i))
 		a.Value = nil
-		if err := r.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+		if err := r.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
 			tb.Fatal(err)
 		}
 		w.run(tb, 4)
@@ -515,7 +516,7 @@ func TestTwoSnapshotsArriveAtOnce(t *testing.T) {
 		}
 		var out Output
 		r.Ready(time.Second, &out)
-		if _, granted := r.Table().keys["k1"]; !granted || r.Table().keys["k0"] == nil {
+		if !r.Table().InUse("k1") || !r.Table().InUse("k0") {
 			t.Errorf("the newer one first %v: at entry %d the table lacks keys, it is at revision %d", first, r.Applied(), r.Table().Revision())
 		}
 	}
@@ -675,7 +676,7 @@ func TestAStoppedReplicaDoesNothingMore(t *testing.T) {
 	}
 	last := lastIndex(t, leader)
 	w.events = nil
-	leader.reign.batch = forge(nil, wireCheck+1, 1, 1)
+	leader.reign.batch = wire.AppendUint(wire.AppendArray(nil, 2), 200) // no command has this number
 	leader.propose()
 	leader.reign.flying = false // what is behind it is appended at once
 	if err := leader.Submit(w.now, a, raw); err != nil {
@@ -740,4 +741,13 @@ func TestTheLogIsKeptForWhoAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// heap returns the bytes in use after a collection.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -1,8 +1,9 @@
-package shard
+package replica
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // Target is where the ring wants a shard's replicas.
@@ -39,7 +41,7 @@ func (t *Target) peer(node uint64) Peer {
 			return p
 		}
 	}
-	panic("shard: placement names a node that is not in its state")
+	panic("replica: placement names a node that is not in its state")
 }
 
 // placing is what a leader has under way to reach the target.
@@ -709,7 +711,7 @@ func readPeers(r *wire.Reader) map[uint64]Peer {
 	peers := make(map[uint64]Peer, n/4)
 	for range n / 4 {
 		id := ReadID(r)
-		peers[id] = Peer{Node: r.Uint(anyUint), Name: r.String(MaxName), Addr: r.String(MaxName)}
+		peers[id] = Peer{Node: r.Uint(math.MaxUint64), Name: r.String(shard.MaxName), Addr: r.String(shard.MaxName)}
 	}
 	return peers
 }

@@ -1,4 +1,4 @@
-package shard
+package replica
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // compared returns a trio that compares its tables every eight entries.
@@ -37,7 +38,7 @@ func (w *trio) work(t *testing.T, n int) {
 	for range n {
 		for _, r := range w.replicas {
 			if r.Serving() && !w.cut[r.ID()] {
-				r.office(Heard{Term: r.term})
+				r.office(shard.Heard{Term: r.term})
 			}
 		}
 		w.run(t, 1)
@@ -232,7 +233,7 @@ func TestAnEntryIsCheckedOnce(t *testing.T) {
 			}
 		}
 		for rd := wire.NewReader(leader.reign.batch); rd.Len() > 0; checks++ {
-			if _, ok := ReadCommand(rd).(Check); !ok {
+			if _, ok := shard.ReadCommand(rd).(shard.Check); !ok {
 				t.Fatal("the leader logs something else")
 			}
 		}

@@ -1,9 +1,16 @@
-package shard
+// Package replica holds one member of a shard's raft group.
+//
+// A [Replica] wraps the shard's table into a replicated log: messages, ticks and commands go in,
+// messages and events come out. While it leads it keeps the sessions' leases, confirms by rounds
+// that it still leads, and brings the shard's replicas to where the ring wants them. It starts no
+// goroutine, reads no clock, and sends nothing itself.
+package replica
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -16,6 +23,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // The clockwork of a replica. Its owner calls Tick every TickInterval.
@@ -69,7 +77,7 @@ type Config struct {
 	Founders []uint64
 	Learners []uint64
 	Peers    map[uint64]Peer // where the founders live
-	Founding Founding
+	Founding shard.Founding
 	Rho      float64 // the bound on clock rates: 0.01 means 1 %
 	Seed     uint64
 	Logger   *slog.Logger
@@ -90,7 +98,7 @@ type Watch struct {
 	// HandsOver: it has begun to hand its office over.
 	HandsOver func(node uint64)
 	// Heard: as the leader it has taken a sign of life, from which the session's lease counts.
-	Heard func(id SessionID, ttl time.Duration)
+	Heard func(id shard.SessionID, ttl time.Duration)
 	// Configured: after the entry at index the shard's replicas are these, by ID.
 	Configured func(index uint64, replicas []Hosted)
 	// Stopped: it stopped itself.
@@ -106,7 +114,7 @@ type Replica struct {
 	log   *slog.Logger
 	rn    *raft.RawNode
 	store *raft.MemoryStorage
-	table *Table
+	table *shard.Table
 	rand  *rand.Rand
 	now   time.Duration // of the latest input
 
@@ -158,8 +166,8 @@ type loggedAt struct{ index, bytes uint64 }
 // Output is what a replica wants done. Its owner carries it out and may then reuse it.
 type Output struct {
 	Frames  []Outgoing
-	Events  []Event  // for the sessions' nodes; only from a serving leader
-	Answers []Answer // to renewals
+	Events  []shard.Event // for the sessions' nodes; only from a serving leader
+	Answers []Answer      // to renewals
 	Dropped []Dropped
 	Hosts   []Hosted  // replicas that shall be created
 	Removed []Removed // replicas that may not know of their end
@@ -179,7 +187,7 @@ type Outgoing struct {
 
 // Dropped is a command that was accepted and then not appended: it is to be sent to another leader.
 type Dropped struct {
-	Session SessionID
+	Session shard.SessionID
 	Number  uint64
 }
 
@@ -209,13 +217,13 @@ func (out *Output) Reset() {
 // founder starts.
 const firstIndex = 1
 
-// NewReplica makes the replica that cfg describes.
-func NewReplica(cfg Config, now time.Duration) *Replica {
+// New makes the replica that cfg describes.
+func New(cfg Config, now time.Duration) *Replica {
 	r := &Replica{
 		cfg:       cfg,
 		log:       cfg.Logger.With("shard", cfg.Shard, "replica", cfg.ID),
 		store:     raft.NewMemoryStorage(),
-		table:     NewTable(cfg.Founding),
+		table:     shard.NewTable(cfg.Founding),
 		rand:      rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Shard)<<32|cfg.ID)),
 		now:       now,
 		conf:      &raftpb.ConfState{},
@@ -233,7 +241,7 @@ func NewReplica(cfg Config, now time.Duration) *Replica {
 			ConfState: r.conf, Index: proto.Uint64(firstIndex), Term: proto.Uint64(1),
 		}})
 		if err != nil {
-			panic(fmt.Sprintf("shard: founding snapshot: %v", err))
+			panic(fmt.Sprintf("replica: founding snapshot: %v", err))
 		}
 		r.store.SetHardState(&raftpb.HardState{Term: proto.Uint64(1), Vote: proto.Uint64(0), Commit: proto.Uint64(firstIndex)})
 		r.applied, r.appliedTerm, r.cutAt, r.term = firstIndex, 1, firstIndex, 1
@@ -259,7 +267,7 @@ func NewReplica(cfg Config, now time.Duration) *Replica {
 	r.squeeze(&settings)
 	rn, err := raft.NewRawNode(&settings)
 	if err != nil {
-		panic(fmt.Sprintf("shard: raft's settings: %v", err))
+		panic(fmt.Sprintf("replica: raft's settings: %v", err))
 	}
 	r.rn = rn
 	r.election.arm(r, now)
@@ -306,7 +314,7 @@ func (r *Replica) Batches() (entries, commands uint64) { return r.entries, r.com
 func (r *Replica) Revision() uint64 { return r.table.Revision() }
 
 // Table returns the replica's table, to be read only.
-func (r *Replica) Table() *Table { return r.table }
+func (r *Replica) Table() *shard.Table { return r.table }
 
 // Generation returns the shard's generation: it grows when a lost majority is recovered.
 func (r *Replica) Generation() uint64 { return r.cfg.Generation }
@@ -405,7 +413,7 @@ func (r *Replica) Peer(id uint64) (Peer, bool) {
 func (r *Replica) Err() error { return r.stopped }
 
 // ErrNotServing: this replica does not lead, or not yet.
-var ErrNotServing = errors.New("shard: not the leader")
+var ErrNotServing = errors.New("replica: not the leader")
 
 // Step takes a raft message that came from node. If it came from a replica that does not
 // know of its end, Step says so.
@@ -470,7 +478,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 // Submit takes a client's command, raw being its wire form. It returns ErrNotServing
 // if this replica cannot take it; otherwise the command is appended at the next Ready
 // or comes back as Dropped.
-func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
+func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error {
 	r.now = now
 	if !r.reign.serving {
 		return ErrNotServing
@@ -482,7 +490,7 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 	if len(r.reign.batch) >= maxHeld {
 		return nil // nothing can be appended for now; its client asks again
 	}
-	if c, claims := cmd.(Claim); claims && !r.cfg.Bugs.Has(bug.ClaimUnheard) {
+	if c, claims := cmd.(shard.Claim); claims && !r.cfg.Bugs.Has(bug.ClaimUnheard) {
 		if r.cfg.Bugs.Has(bug.ClaimByOldLength) {
 			c.Hold = 0
 		}
@@ -501,25 +509,25 @@ func (r *Replica) Submit(now time.Duration, cmd Command, raw []byte) error {
 	return nil
 }
 
-func commandOf(cmd Command) (SessionID, uint64) {
+func commandOf(cmd shard.Command) (shard.SessionID, uint64) {
 	switch c := cmd.(type) {
-	case Acquire:
+	case shard.Acquire:
 		return c.Session, c.Number
-	case Cancel:
+	case shard.Cancel:
 		return c.Session, c.Number
-	case Release:
+	case shard.Release:
 		return c.Session, c.Number
-	case Claim:
+	case shard.Claim:
 		return c.Session, c.Number
-	case Close:
+	case shard.Close:
 		return c.Session, c.Number
 	}
-	return SessionID{}, 0
+	return shard.SessionID{}, 0
 }
 
 // office appends a command of the leader's own.
-func (r *Replica) office(cmd Command) {
-	r.reign.batch = AppendCommand(r.reign.batch, cmd)
+func (r *Replica) office(cmd shard.Command) {
+	r.reign.batch = shard.AppendCommand(r.reign.batch, cmd)
 	r.reign.gathered(r.cfg.Points)
 	r.dirty = true
 }
@@ -638,7 +646,7 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 	}
 	if len(rd.Entries) > 0 {
 		if err := r.store.Append(rd.Entries); err != nil {
-			panic(fmt.Sprintf("shard: append: %v", err))
+			panic(fmt.Sprintf("replica: append: %v", err))
 		}
 		if s := &r.reign.seal; r.reign.serving && s.index == 0 {
 			s.index = rd.Entries[0].GetIndex()
@@ -793,26 +801,26 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 // those that sent them, beside grants (G3: one release wakes whom it lets in).
 func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err error) {
 	rd := wire.NewReader(e.Data)
-	if v := rd.Uint(anyUint); rd.Err() == nil && v != entryVersion {
+	if v := rd.Uint(math.MaxUint64); rd.Err() == nil && v != entryVersion {
 		return 0, fmt.Errorf("unknown version %d", v)
 	}
-	r.table.Enter(e.GetTerm(), readTime(rd))
+	r.table.Enter(e.GetTerm(), time.Duration(rd.Uint(math.MaxInt64)))
 	if e.GetTerm() == r.term {
 		r.reign.flying = false
 	}
 	// Only the leader of the entry's own reign tells what comes of it. An older
 	// entry's client asks again, and gets its answer from a confirmed leader (P6).
 	told := &out.Events
-	var unheard []Event
+	var unheard []shard.Event
 	if !r.reign.serving && e.GetTerm() != r.term || r.role != raft.StateLeader {
 		told = &unheard
 	}
 	for rd.Len() > 0 {
-		cmd := ReadCommand(rd)
+		cmd := shard.ReadCommand(rd)
 		if rd.Err() != nil {
 			return unasked, rd.Err()
 		}
-		if c, ok := cmd.(Check); ok && c.Term == e.GetTerm() && !r.checked(c) {
+		if c, ok := cmd.(shard.Check); ok && c.Term == e.GetTerm() && !r.checked(c) {
 			return unasked, errDiverged
 		}
 		first := len(*told)
@@ -825,6 +833,17 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		}
 	}
 	return unasked, rd.Err()
+}
+
+// answers counts the events that answer a command.
+func answers(events []shard.Event) (n int) {
+	for _, e := range events {
+		switch e.(type) {
+		case shard.Queued, shard.Done, shard.Refused:
+			n++
+		}
+	}
+	return n
 }
 
 // stop ends this replica, and only it (P23, P41).
@@ -883,10 +902,10 @@ func (r *Replica) compact() {
 		r.endTransfer(raft.SnapshotFailure)
 	}
 	if _, err := r.store.CreateSnapshot(r.applied, r.conf, nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
-		panic(fmt.Sprintf("shard: snapshot: %v", err))
+		panic(fmt.Sprintf("replica: snapshot: %v", err))
 	}
 	if err := r.store.Compact(to); err != nil && !errors.Is(err, raft.ErrCompacted) {
-		panic(fmt.Sprintf("shard: compact: %v", err))
+		panic(fmt.Sprintf("replica: compact: %v", err))
 	}
 	r.cutAt, r.appliedBytes = r.applied, 0
 }

@@ -1,4 +1,4 @@
-package shard
+package replica
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // reign is what a replica knows only while it leads: what it is about to append, the
@@ -28,11 +29,11 @@ type reign struct {
 
 	leases   leases
 	renewals []Renewal                // since the last round
-	expiries []SessionID              // leases that ran out since the last round
+	expiries []shard.SessionID        // leases that ran out since the last round
 	rounds   map[uint64]*round        // ReadIndex rounds under way
 	last     uint64                   // the number of the last round
 	settled  time.Duration            // when a Settle was last proposed
-	early    []Event                  // of the deliberate bug GrantBeforeCommit
+	early    []shard.Event            // of the deliberate bug GrantBeforeCommit
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
 	placing  placing
 	seal     seal
@@ -57,14 +58,14 @@ type seal struct {
 type round struct {
 	begun    time.Duration
 	renewals []Renewal
-	expiries []SessionID
+	expiries []shard.SessionID
 }
 
 // Renewal is a client's question whether its session lives. Ref comes back in the Answer.
 // After is the last result that an answer has told it: see Table.Results. Abandoned are its
 // commands that nobody waits for, and that have had no answer: Cancel, Release or Close (P12).
 type Renewal struct {
-	Session   SessionID
+	Session   shard.SessionID
 	Ref       uint64
 	After     uint64
 	Abandoned []Abandoned
@@ -72,7 +73,7 @@ type Renewal struct {
 
 // Abandoned is a command in a renewal, with its wire form.
 type Abandoned struct {
-	Command Command
+	Command shard.Command
 	Raw     []byte
 }
 
@@ -80,9 +81,9 @@ type Abandoned struct {
 type Answer struct {
 	Renewal
 	Alive    bool
-	Revision uint64  // it says nothing of later grants (P13)
-	Results  []Event // what the session was told and has not acknowledged, from behind After on
-	More     bool    // there is more behind the last of them
+	Revision uint64        // it says nothing of later grants (P13)
+	Results  []shard.Event // what the session was told and has not acknowledged, from behind After on
+	More     bool          // there is more behind the last of them
 }
 
 // maxResults is how many results one answer repeats.
@@ -125,7 +126,7 @@ func (r *Replica) orphans(q Renewal) (unseen []Abandoned, bytes int) {
 }
 
 // heardFrom notes that a session spoke, and reports whether this leader still listens to it.
-func (r *Replica) heardFrom(id SessionID) bool {
+func (r *Replica) heardFrom(id shard.SessionID) bool {
 	l := r.reign.leases.get(id)
 	if l == nil {
 		return true
@@ -170,7 +171,7 @@ func (r *Replica) Stepped(d time.Duration) {
 }
 
 // hearFellows takes a session's word for those of all nodes of its name (a deliberate bug).
-func (r *Replica) hearFellows(id SessionID) {
+func (r *Replica) hearFellows(id shard.SessionID) {
 	s, _ := r.table.Lease(id)
 	for l := range r.reign.leases.all() {
 		if o, known := r.table.Lease(l.id); known && o.Name == s.Name && !l.expiring {
@@ -213,7 +214,7 @@ func (r *Replica) propose() {
 			return
 		}
 		data := wire.AppendUint(make([]byte, 0, p.bytes+12), entryVersion)
-		data = appendDuration(data, g.base+r.now-g.began)
+		data = wire.AppendUint(data, uint64(g.base+r.now-g.began))
 		data = append(data, g.batch[:p.bytes]...)
 		if r.cfg.Bugs.Has(bug.GrantBeforeCommit) {
 			r.grantEarly(g.batch[:p.bytes])
@@ -276,9 +277,9 @@ func majority(voters []uint64, is func(id uint64) bool) bool {
 func (r *Replica) grantEarly(batch []byte) {
 	rd := wire.NewReader(batch)
 	for rd.Len() > 0 {
-		a, ok := ReadCommand(rd).(Acquire)
+		a, ok := shard.ReadCommand(rd).(shard.Acquire)
 		if ok && !r.table.InUse(a.Key) && r.table.Has(a.Session) {
-			r.reign.early = append(r.reign.early, Granted{a.Session, a.Number, r.table.Revision() + 2})
+			r.reign.early = append(r.reign.early, shard.Granted{Session: a.Session, Number: a.Number, Token: r.table.Revision() + 2})
 		}
 	}
 }
@@ -329,7 +330,7 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 			l.asked = 0
 			if l.silence(r.now) >= l.ttl && !l.expiring {
 				l.expiring = !r.cfg.Bugs.Has(bug.ExpireAtCommit)
-				r.office(Expire{id, r.term})
+				r.office(shard.Expire{Session: id, Term: r.term})
 			} else if !l.expiring {
 				r.cfg.Points.Reach(point.ExpiryAverted)
 			}
@@ -347,7 +348,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 		l.awaiting = append(l.awaiting, q)
 		if !l.recalled {
 			l.recalled = true
-			r.office(Heard{q.Session, r.term})
+			r.office(shard.Heard{Session: q.Session, Term: r.term})
 		}
 	default:
 		r.reply(q, out)
@@ -444,26 +445,26 @@ func (r *Replica) unasked() bool {
 }
 
 // note keeps the leases in step with what the table just did.
-func (r *Replica) note(events []Event, out *Output) {
+func (r *Replica) note(events []shard.Event, out *Output) {
 	g := &r.reign
 	for _, e := range events {
 		switch e := e.(type) {
-		case Opened:
+		case shard.Opened:
 			r.heard(g.leases.open(e.Session, e.TTL, r.now))
-		case Ended:
+		case shard.Ended:
 			g.leases.end(e.Session)
-		case Refused: // perhaps the claim; not a late copy of anything before it
+		case shard.Refused: // perhaps the claim; not a late copy of anything before it
 			if l := g.leases.get(e.Session); l != nil && l.claim == e.Number {
 				record, _ := r.table.Lease(e.Session)
 				l.ttl = record.TTL
 			}
-		case Fixed:
+		case shard.Fixed:
 			if l := g.leases.get(e.Session); l != nil {
 				l.fix(r.now, e.For)
 				r.heard(l)
 				g.leases.soon(r.now)
 			}
-		case Reheard:
+		case shard.Reheard:
 			if l := g.leases.get(e.Session); l != nil {
 				l.silent, l.recalled, l.checkpoint, l.before = false, false, 0, 0
 				for _, q := range l.awaiting {
@@ -489,7 +490,7 @@ func (r *Replica) supervise() {
 	}
 	if due := r.table.Settles(); due != 0 && g.base+r.now-g.began >= due && (g.settled == 0 || r.now-g.settled >= ElectionTimeout) {
 		g.settled = r.now
-		r.office(Settle{r.term})
+		r.office(shard.Settle{Term: r.term})
 	}
 	if len(r.former) > 0 && r.sealed() {
 		r.former = nil
@@ -514,7 +515,7 @@ func (r *Replica) review() {
 			}
 		case (s >= due || s >= due-l.ttl/4 && r.cfg.Points.Taken(point.EarlySilence)) && !l.recalled && !r.cfg.Bugs.Has(bug.SilenceForgotten):
 			l.silent, l.checkpoint = true, s
-			r.office(Silent{l.id, s, r.term})
+			r.office(shard.Silent{Session: l.id, For: s, Term: r.term})
 		}
 		g.leases.next = min(g.leases.next, r.now+l.nextCheckpoint()-s, r.now+max(l.ttl-s, TickInterval))
 	}
@@ -540,7 +541,7 @@ func (r *Replica) bequeath() {
 			continue
 		}
 		l.silent, l.checkpoint = true, s
-		r.office(Silent{l.id, s, r.term})
+		r.office(shard.Silent{Session: l.id, For: s, Term: r.term})
 	}
 	g.flying = false // nothing is appended once the transfer has begun
 	r.propose()

@@ -1,8 +1,9 @@
-package shard
+package replica
 
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.etcd.io/raft/v3"
@@ -74,7 +75,7 @@ func AppendFrame(b []byte, f Frame) []byte {
 	default:
 		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 		if err != nil {
-			panic(fmt.Sprintf("shard: raft message %v: %v", m.GetType(), err))
+			panic(fmt.Sprintf("replica: raft message %v: %v", m.GetType(), err))
 		}
 		b = wire.AppendUint(b, wireProtobuf)
 		b = wire.AppendBytes(b, data)
@@ -88,7 +89,7 @@ const FrameFields = 5
 // ReadFrame reads what AppendFrame wrote. Entries live as long as the log, and none of them
 // keeps much more memory than its own from being freed: see lasting.
 func ReadFrame(r *wire.Reader) Frame {
-	f := Frame{Generation: r.Uint(anyUint), From: ReadID(r), To: ReadID(r)}
+	f := Frame{Generation: r.Uint(math.MaxUint64), From: ReadID(r), To: ReadID(r)}
 	kind := r.Uint(wireProtobuf)
 	if f.From == f.To {
 		r.Fail("a replica's message to itself")
@@ -115,7 +116,7 @@ func ReadFrame(r *wire.Reader) Frame {
 					e := &block[i]
 					index++
 					e.kind = raftpb.EntryType(r.Uint(uint64(raftpb.EntryConfChangeV2)))
-					e.term = r.Uint(anyUint)
+					e.term = r.Uint(math.MaxUint64)
 					e.index = index
 					e.Data = lasting(r, r.Bytes(maxEntry))
 					e.Type, e.Term, e.Index = &e.kind, &e.term, &e.index
@@ -226,7 +227,7 @@ type raftMessage struct {
 func (b *raftMessage) number(r *wire.Reader) *uint64 {
 	n := &b.numbers[b.used]
 	b.used++
-	*n = r.Uint(anyUint)
+	*n = r.Uint(math.MaxUint64)
 	return n
 }
 

@@ -1,12 +1,14 @@
-package shard
+package replica
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // Replicas that have applied the same entries have equal tables, unless there is a bug or a
@@ -37,7 +39,7 @@ type sums struct {
 const maxSums = 16
 
 // errDiverged: this replica's table differs from that of most voters.
-var errDiverged = errors.New("shard: the replica's table differs from that of most voters")
+var errDiverged = errors.New("replica: the replica's table differs from that of most voters")
 
 // sum takes the table's digest after the entry that was just applied.
 func (r *Replica) sum() {
@@ -46,7 +48,7 @@ func (r *Replica) sum() {
 	s.kept = s.kept[max(0, len(s.kept)-maxSums):]
 	s.due = true
 	if r.cfg.Bugs.Has(bug.LeaderIsRight) && r.reign.serving {
-		r.office(Check{Index: r.applied, Digest: r.table.Digest(), Term: r.term})
+		r.office(shard.Check{Index: r.applied, Digest: r.table.Digest(), Term: r.term})
 		return
 	}
 	r.compare()
@@ -78,7 +80,7 @@ func (r *Replica) compare() {
 		}
 		if r.mostHave(own) {
 			g.checked = own.index
-			r.office(Check{Index: own.index, Digest: own.digest, Term: r.term})
+			r.office(shard.Check{Index: own.index, Digest: own.digest, Term: r.term})
 			continue
 		}
 		for _, id := range r.Voters() {
@@ -117,7 +119,7 @@ func (r *Replica) doubted(id uint64) bool {
 }
 
 // checked takes a Check that counts. It reports whether the replica's own table is like that.
-func (r *Replica) checked(c Check) bool {
+func (r *Replica) checked(c shard.Check) bool {
 	s := &r.sums
 	if slices.ContainsFunc(s.kept, func(own checksum) bool { return own.index == c.Index && own.digest != c.Digest }) {
 		return false
@@ -163,5 +165,5 @@ const SumFields = 5
 
 // ReadSum reads what AppendSum wrote.
 func ReadSum(r *wire.Reader) Sum {
-	return Sum{Generation: r.Uint(anyUint), From: ReadID(r), To: ReadID(r), Index: r.Uint(anyUint), Digest: r.Uint(anyUint)}
+	return Sum{Generation: r.Uint(math.MaxUint64), From: ReadID(r), To: ReadID(r), Index: r.Uint(math.MaxUint64), Digest: r.Uint(math.MaxUint64)}
 }

@@ -1,4 +1,4 @@
-package shard
+package replica
 
 import (
 	"encoding/binary"
@@ -10,7 +10,10 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 )
+
+const ttl = 10 * time.Second
 
 // fixed returns a trio whose first replica serves, a claim that fixed a lease of ten seconds
 // there, and how to claim anew.
@@ -24,14 +27,14 @@ func fixed(t *testing.T) (w *trio, leader *Replica, claim func(number uint64, ho
 	w.settle(t)
 	var token uint64
 	for _, e := range w.events {
-		if g, ok := e.(Granted); ok {
+		if g, ok := e.(shard.Granted); ok {
 			token = g.Token
 		}
 	}
 	claim = func(number uint64, hold time.Duration) {
 		t.Helper()
-		c := Claim{Call: Call{Session: a.Session, Number: number, Since: a.Since}, Key: a.Key, Token: token, Hold: hold}
-		if err := leader.Submit(w.now, c, AppendCommand(nil, c)); err != nil {
+		c := shard.Claim{Call: shard.Call{Session: a.Session, Number: number, Since: a.Since}, Key: a.Key, Token: token, Hold: hold}
+		if err := leader.Submit(w.now, c, shard.AppendCommand(nil, c)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +44,7 @@ func fixed(t *testing.T) (w *trio, leader *Replica, claim func(number uint64, ho
 }
 
 // lasts returns for how long the session lives from now on.
-func (w *trio) lasts(t *testing.T, id SessionID) time.Duration {
+func (w *trio) lasts(t *testing.T, id shard.SessionID) time.Duration {
 	t.Helper()
 	for start := w.now; w.now-start < time.Minute; w.run(t, 1) {
 		if !w.replicas[1].Table().Has(id) {
@@ -203,7 +206,7 @@ func TestAnExtensionOutlivesAHandover(t *testing.T) {
 	w.run(t, int(6*time.Second/TickInterval))
 	claim(3, 10*time.Second)
 	leader.Handover(w.now, 102, leader.Term())
-	if d := w.lasts(t, SessionID{7, 1}); d < 10*time.Second || d > 11*time.Second {
+	if d := w.lasts(t, shard.SessionID{Node: 7, Number: 1}); d < 10*time.Second || d > 11*time.Second {
 		t.Errorf("the lease ends %v after it was extended by 10s", d)
 	}
 	if leader.Serving() {
@@ -217,7 +220,7 @@ func TestAShortClaimEndsInTime(t *testing.T) {
 	w, _, claim := fixed(t)
 	w.run(t, int(time.Second/TickInterval))
 	claim(3, time.Second)
-	if d := w.lasts(t, SessionID{7, 1}); d < time.Second || d > 2*time.Second {
+	if d := w.lasts(t, shard.SessionID{Node: 7, Number: 1}); d < time.Second || d > 2*time.Second {
 		t.Errorf("the lease ends %v after its claim of a second", d)
 	}
 }
@@ -242,7 +245,7 @@ func TestAnExtensionOutlivesTheEnd(t *testing.T) {
 	start := w.now
 	w.run(t, 8)
 	w.loses = nil
-	if d := w.lasts(t, SessionID{7, 1}) + 8*TickInterval; d < 10*time.Second || d > 11*time.Second {
+	if d := w.lasts(t, shard.SessionID{Node: 7, Number: 1}) + 8*TickInterval; d < 10*time.Second || d > 11*time.Second {
 		t.Errorf("the lease ends %v after it was extended by 10s, at %v", d, start)
 	}
 }
@@ -260,7 +263,7 @@ func TestALongExtensionOnItsWay(t *testing.T) {
 	if !leader.Serving() {
 		t.Fatal("heartbeats do not keep the leader")
 	}
-	d := w.lasts(t, SessionID{7, 1})
+	d := w.lasts(t, shard.SessionID{Node: 7, Number: 1})
 	if d < 30*time.Second || d > 31*time.Second { // from when it was committed
 		t.Errorf("the lease ends %v after it was extended by 30s", d)
 	}
@@ -274,8 +277,8 @@ func TestARefusedClaimExtendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.settle(t)
-	c := Claim{Call: Call{Session: a.Session, Number: 2, Since: a.Since}, Key: a.Key, Token: 1, Hold: time.Hour}
-	if err := leader.Submit(w.now, c, AppendCommand(nil, c)); err != nil {
+	c := shard.Claim{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: a.Key, Token: 1, Hold: time.Hour}
+	if err := leader.Submit(w.now, c, shard.AppendCommand(nil, c)); err != nil {
 		t.Fatal(err)
 	}
 	w.run(t, HeartbeatTicks)
@@ -289,8 +292,8 @@ func TestARefusedClaimExtendsNothing(t *testing.T) {
 // before it, that entry repeats an acknowledged command of the session, and is refused as stale.
 func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
 	w, leader, claim := fixed(t)
-	acked := Claim{Call: Call{Session: SessionID{7, 1}, Number: 3, Since: 1 << 20, Acked: []uint64{1, 2}}, Key: "k", Token: tokenOf(t, w), Hold: 10 * time.Second}
-	if err := leader.Submit(w.now, acked, AppendCommand(nil, acked)); err != nil {
+	acked := shard.Claim{Call: shard.Call{Session: shard.SessionID{Node: 7, Number: 1}, Number: 3, Since: 1 << 20, Acked: []uint64{1, 2}}, Key: "k", Token: tokenOf(t, w), Hold: 10 * time.Second}
+	if err := leader.Submit(w.now, acked, shard.AppendCommand(nil, acked)); err != nil {
 		t.Fatal(err)
 	}
 	w.run(t, 1)
@@ -317,7 +320,7 @@ func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
 	if !leader.Serving() {
 		t.Fatal("heartbeats do not keep the leader")
 	}
-	d := w.lasts(t, SessionID{7, 1})
+	d := w.lasts(t, shard.SessionID{Node: 7, Number: 1})
 	if d < 30*time.Second || d > 31*time.Second {
 		t.Errorf("the lease ends %v after it was extended by 30s", d)
 	}
@@ -325,7 +328,7 @@ func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
 
 func tokenOf(t *testing.T, w *trio) uint64 {
 	for _, e := range w.events {
-		if g, ok := e.(Granted); ok {
+		if g, ok := e.(shard.Granted); ok {
 			return g.Token
 		}
 	}
@@ -363,10 +366,10 @@ func TestALateRenewalDoesNotMoveAFixedEndOfASilentOne(t *testing.T) {
 	if !next.Serving() {
 		t.Fatal("leadership did not move")
 	}
-	if err := next.Renew(w.now, Renewal{Session: SessionID{7, 1}, Ref: 1}); err != nil {
+	if err := next.Renew(w.now, Renewal{Session: shard.SessionID{Node: 7, Number: 1}, Ref: 1}); err != nil {
 		t.Fatal(err)
 	}
-	w.lasts(t, SessionID{7, 1})
+	w.lasts(t, shard.SessionID{Node: 7, Number: 1})
 	if d := w.now - start; d > 11*time.Second+500*time.Millisecond {
 		t.Errorf("the lease of ten seconds ended after %v", d)
 	}
@@ -378,34 +381,34 @@ func TestALateRenewalDoesNotMoveAFixedEndOfASilentOne(t *testing.T) {
 // tell the leader so, also of the unlock; once while it can append nothing more.
 func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 	w, leader := led(t)
-	mine, others := SessionID{7, 1}, SessionID{8, 1}
-	call := func(id SessionID, number uint64) Call {
-		return Call{Session: id, Number: number, Since: leader.Revision()}
+	mine, others := shard.SessionID{Node: 7, Number: 1}, shard.SessionID{Node: 8, Number: 1}
+	call := func(id shard.SessionID, number uint64) shard.Call {
+		return shard.Call{Session: id, Number: number, Since: leader.Revision()}
 	}
-	acquire := func(id SessionID, number uint64, key string) Command {
-		return Acquire{Call: call(id, number), TTL: ttl, Name: "n", Key: key, Weight: Whole, Capacity: Whole}
+	acquire := func(id shard.SessionID, number uint64, key string) shard.Command {
+		return shard.Acquire{Call: call(id, number), TTL: ttl, Name: "n", Key: key, Weight: shard.Whole, Capacity: shard.Whole}
 	}
-	for _, cmd := range []Command{acquire(others, 1, "k"), acquire(mine, 1, "own"), acquire(mine, 2, "k"), acquire(mine, 3, "k")} {
-		if err := leader.Submit(w.now, cmd, AppendCommand(nil, cmd)); err != nil {
+	for _, cmd := range []shard.Command{acquire(others, 1, "k"), acquire(mine, 1, "own"), acquire(mine, 2, "k"), acquire(mine, 3, "k")} {
+		if err := leader.Submit(w.now, cmd, shard.AppendCommand(nil, cmd)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.settle(t)
 	var token uint64
 	for _, e := range w.events {
-		if g, ok := e.(Granted); ok && g.Session == mine {
+		if g, ok := e.(shard.Granted); ok && g.Session == mine {
 			token = g.Token
 		}
 	}
-	cancel := Cancel{Call: call(mine, 4), TTL: ttl, Name: "n", Target: 2}
-	release := Release{Call: call(mine, 5), Key: "own", Token: token}
-	stranger := Close{Session: others, Number: 9}
+	cancel := shard.Cancel{Call: call(mine, 4), TTL: ttl, Name: "n", Target: 2}
+	release := shard.Release{Call: call(mine, 5), Key: "own", Token: token}
+	stranger := shard.Close{Session: others, Number: 9}
 	ref := uint64(0)
-	renew := func(abandoned ...Command) (answered bool) {
+	renew := func(abandoned ...shard.Command) (answered bool) {
 		t.Helper()
 		q := Renewal{Session: mine, Ref: ref + 1}
 		for _, cmd := range abandoned {
-			q.Abandoned = append(q.Abandoned, Abandoned{cmd, AppendCommand(nil, cmd)})
+			q.Abandoned = append(q.Abandoned, Abandoned{cmd, shard.AppendCommand(nil, cmd)})
 		}
 		ref, w.answers = q.Ref, nil
 		if err := leader.Renew(w.now, q); err != nil {
@@ -437,14 +440,14 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 
 	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 } // appends are lost, heartbeats are not
 	for i := 0; len(leader.reign.batch) < maxHeld; i++ {
-		a := acquire(others, uint64(i+10), fmt.Sprint("many/", i)).(Acquire)
-		a.Value = make([]byte, MaxValue)
-		leader.reign.batch = AppendCommand(leader.reign.batch, a)
+		a := acquire(others, uint64(i+10), fmt.Sprint("many/", i)).(shard.Acquire)
+		a.Value = make([]byte, shard.MaxValue)
+		leader.reign.batch = shard.AppendCommand(leader.reign.batch, a)
 		leader.reign.gathered(nil)
 	}
 	leader.dirty = false // nothing is appended: leadership moves, say
 	heard := leader.reign.leases.get(mine).heard
-	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, AppendCommand(nil, release)}}}); err != nil {
+	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, shard.AppendCommand(nil, release)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(leader.reign.renewals); n > 0 {
@@ -455,7 +458,7 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 	}
 	full := leader.reign.batch
 	leader.reign.batch = full[:maxHeld-1] // there is room for some of it
-	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, AppendCommand(nil, release)}}}); err != nil {
+	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, shard.AppendCommand(nil, release)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(leader.reign.renewals); n > 0 || len(leader.reign.batch) != maxHeld-1 {
@@ -499,13 +502,13 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 	for n := range uint64(2) {
 		a, _ := ask(1, fmt.Sprint("k", n))
 		a.Session.Number = 1 + n
-		if err := leader.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+		if err := leader.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	silent, other := SessionID{7, 1}, SessionID{7, 2}
+	silent, other := shard.SessionID{Node: 7, Number: 1}, shard.SessionID{Node: 7, Number: 2}
 	w.run(t, 1)
-	leader.office(Silent{silent, 6 * time.Second, leader.term})
+	leader.office(shard.Silent{Session: silent, For: 6 * time.Second, Term: leader.term})
 	w.run(t, 2*HeartbeatTicks)
 	leader.Handover(w.now, 102, leader.term)
 	w.settle(t)
@@ -546,7 +549,7 @@ func TestRoundsOfBeforeAStall(t *testing.T) {
 		}
 		w.run(t, 1)
 		l := leader.reign.leases.get(a.Session)
-		r := &round{begun: w.now, expiries: []SessionID{a.Session}}
+		r := &round{begun: w.now, expiries: []shard.SessionID{a.Session}}
 		leader.reign.rounds[99], l.asked = r, w.now
 		leader.Tick(w.now+gap, true)
 		if got := len(r.expiries) == 1; got != want || (l.asked != 0) != want {
@@ -583,8 +586,8 @@ func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
 		w, leader := led(t)
 		if tt.waits {
 			holder, _ := ask(1, "k")
-			holder.Session, holder.TTL = SessionID{8, 1}, time.Hour
-			if err := leader.Submit(w.now, holder, AppendCommand(nil, holder)); err != nil {
+			holder.Session, holder.TTL = shard.SessionID{Node: 8, Number: 1}, time.Hour
+			if err := leader.Submit(w.now, holder, shard.AppendCommand(nil, holder)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -628,24 +631,24 @@ func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
 // Method: a session is silent for its TTL. The round that is to confirm its end is held up, and
 // meanwhile it says something.
 func TestAWordAvertsTheEndUnderWay(t *testing.T) {
-	claim := func(hold time.Duration) func(*Replica, Call, uint64) error {
-		return func(r *Replica, c Call, token uint64) error {
-			cl := Claim{Call: c, Key: "k", Token: token, Hold: hold}
-			return r.Submit(r.now, cl, AppendCommand(nil, cl))
+	claim := func(hold time.Duration) func(*Replica, shard.Call, uint64) error {
+		return func(r *Replica, c shard.Call, token uint64) error {
+			cl := shard.Claim{Call: c, Key: "k", Token: token, Hold: hold}
+			return r.Submit(r.now, cl, shard.AppendCommand(nil, cl))
 		}
 	}
 	tests := []struct {
 		name string
-		says func(leader *Replica, call Call, token uint64) error
+		says func(leader *Replica, call shard.Call, token uint64) error
 		want time.Duration
 	}{
-		{"nothing", func(*Replica, Call, uint64) error { return nil }, 0},
-		{"a renewal", func(r *Replica, c Call, _ uint64) error {
+		{"nothing", func(*Replica, shard.Call, uint64) error { return nil }, 0},
+		{"a renewal", func(r *Replica, c shard.Call, _ uint64) error {
 			return r.Renew(r.now, Renewal{Session: c.Session, Ref: 1})
 		}, ttl},
-		{"a command", func(r *Replica, c Call, _ uint64) error {
-			a := Acquire{Call: c, TTL: ttl, Name: "n", Key: "another", Weight: Whole, Capacity: Whole}
-			return r.Submit(r.now, a, AppendCommand(nil, a))
+		{"a command", func(r *Replica, c shard.Call, _ uint64) error {
+			a := shard.Acquire{Call: c, TTL: ttl, Name: "n", Key: "another", Weight: shard.Whole, Capacity: shard.Whole}
+			return r.Submit(r.now, a, shard.AppendCommand(nil, a))
 		}, ttl},
 		{"a claim", claim(30 * time.Second), 30 * time.Second},
 		{"a claim that is over before anybody would be asked again", claim(ElectionTimeout / 4), ElectionTimeout / 4},
@@ -667,7 +670,7 @@ func TestAWordAvertsTheEndUnderWay(t *testing.T) {
 				t.Fatalf("no round is under way: %+v", l)
 			}
 			start := w.now
-			if err := tt.says(leader, Call{Session: a.Session, Number: 2, Since: a.Since}, tokenOf(t, w)); err != nil {
+			if err := tt.says(leader, shard.Call{Session: a.Session, Number: 2, Since: a.Since}, tokenOf(t, w)); err != nil {
 				t.Fatal(err)
 			}
 			w.loses = nil
@@ -732,8 +735,8 @@ func TestWhatARoundConfirms(t *testing.T) {
 			silent, _ := ask(1, "k")
 			other := silent
 			other.Session.Number, other.Key = 2, "other"
-			for _, a := range []Acquire{silent, other} {
-				if err := leader.Submit(w.now, a, AppendCommand(nil, a)); err != nil {
+			for _, a := range []shard.Acquire{silent, other} {
+				if err := leader.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -741,7 +744,7 @@ func TestWhatARoundConfirms(t *testing.T) {
 			g := &leader.reign
 			g.leases.get(silent.Session).heard -= ttl
 			for _, number := range []uint64{98, 99} {
-				g.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, []SessionID{silent.Session}}
+				g.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, []shard.SessionID{silent.Session}}
 			}
 			g.serving = tt.serves
 			var out Output
@@ -750,7 +753,7 @@ func TestWhatARoundConfirms(t *testing.T) {
 			}
 			expire := 0
 			for rd := wire.NewReader(g.batch); rd.Len() > 0; expire++ {
-				if c, ok := ReadCommand(rd).(Expire); !ok || c.Session != silent.Session {
+				if c, ok := shard.ReadCommand(rd).(shard.Expire); !ok || c.Session != silent.Session {
 					t.Errorf("the leader logs %+v", c)
 				}
 			}
@@ -782,13 +785,13 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 		t.Fatalf("its end is not on its way into the log: %+v", l)
 	}
 	heard := 0
-	leader.cfg.Watch.Heard = func(SessionID, time.Duration) { heard++ }
+	leader.cfg.Watch.Heard = func(shard.SessionID, time.Duration) { heard++ }
 	w.events, w.answers = nil, nil
 	commands := leader.commands
-	release := Release{Call: Call{Session: a.Session, Number: 2, Since: a.Since}, Key: "k", Token: 1}
-	cl := Claim{Call: Call{Session: a.Session, Number: 3, Since: a.Since}, Key: "k", Token: 1, Hold: time.Hour}
-	for _, cmd := range []Command{release, cl} {
-		if err := leader.Submit(w.now, cmd, AppendCommand(nil, cmd)); err != nil {
+	release := shard.Release{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: "k", Token: 1}
+	cl := shard.Claim{Call: shard.Call{Session: a.Session, Number: 3, Since: a.Since}, Key: "k", Token: 1, Hold: time.Hour}
+	for _, cmd := range []shard.Command{release, cl} {
+		if err := leader.Submit(w.now, cmd, shard.AppendCommand(nil, cmd)); err != nil {
 			t.Error(err)
 		}
 	}
