@@ -15,10 +15,10 @@ import (
 
 // crowd is many callers who want one key each, once.
 type crowd struct {
-	stage              *stage
-	asked, let, failed int
-	unlocked, lost     int
-	leave              chan struct{} // closed: who holds unlocks
+	stage          *stage
+	let, failed    int
+	unlocked, lost int
+	leave          chan struct{} // closed: who holds unlocks
 }
 
 func (s *stage) crowd() *crowd { return &crowd{stage: s, leave: make(chan struct{})} }
@@ -28,7 +28,6 @@ func (c *crowd) come(n int, take func(ctx context.Context, n *mesh.Node) (*mesh.
 	for i := range n {
 		host := hosts[i%len(hosts)]
 		node := c.stage.nodes[host]
-		c.asked++
 		c.stage.Host(host).Go("caller", func(ctx context.Context) {
 			l, err := take(ctx, node)
 			if err != nil {

@@ -133,7 +133,7 @@ func (b *bench) Seed() uint64 {
 func (b *bench) NewParker() seam.Parker { return &benchParker{b: b} }
 
 func (b *bench) NewLoop(name string, run func(time.Duration) time.Duration) seam.Loop {
-	l := &benchLoop{b: b, name: name, run: run, due: seam.Never}
+	l := &benchLoop{name: name, run: run, due: seam.Never}
 	b.loops = append(b.loops, l)
 	return l
 }
@@ -205,7 +205,6 @@ func (g benchGossip) Leave() { g.b.note("gossip leaves") }
 func (g benchGossip) Close() { g.b.note("gossip closes") }
 
 type benchLoop struct {
-	b    *bench
 	name string
 	run  func(time.Duration) time.Duration
 	due  time.Duration

@@ -11,7 +11,6 @@ import (
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -233,5 +232,3 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 		t.Errorf("the first grant comes after %v, want %v; %v", took, want, c.err)
 	}
 }
-
-var _ = wire.NewReader

@@ -44,7 +44,6 @@ type world struct {
 type decision struct {
 	mesh Mesh
 	by   transport.ID
-	at   time.Duration
 }
 
 type proc struct {
@@ -445,7 +444,7 @@ func (w *world) done(p *proc, v Mesh) {
 			w.broken("epoch %d may grant tokens of epoch %d again", v.Epoch, d.mesh.Epoch)
 		}
 	}
-	w.decided = append(w.decided, decision{mesh: v, by: p.id, at: w.now})
+	w.decided = append(w.decided, decision{mesh: v, by: p.id})
 	p.mesh = &v
 	w.contact(p)
 	if w.rng.Float64() < w.fates.malice && v.founder(p.id) && !w.healed {

@@ -20,7 +20,6 @@ type pair struct {
 	*testing.T
 	*bubble.Bubble
 	a, b net.Conn
-	ctx  context.Context // of a
 	l    net.Listener
 }
 
@@ -36,7 +35,6 @@ func connected(t *testing.T, f func(p *pair)) {
 			}
 		})
 		dialled := b.Host("a").Go("dial", func(ctx context.Context) {
-			p.ctx = ctx
 			var err error
 			if p.a, err = bubble.Dial(ctx, "b:80"); err != nil {
 				t.Error(err)
