@@ -87,6 +87,23 @@ func TestEachSite(t *testing.T) {
 	}
 }
 
+// A fault point that is off leaves no trace, whether its chance was drawn or not: with one point
+// less in the code, the worlds are the same in which it is off.
+func TestAFaultPointThatIsOffLeavesNoTrace(t *testing.T) {
+	for seed := uint64(1); seed <= 3; seed++ {
+		opts := simulate.Options{Seed: seed, Profile: simulate.Hostile, Set: map[string]int64{"storm-s": 5}}
+		first := simulate.Play(opts, drill.Play)
+		for _, p := range first.Parameters {
+			if strings.HasPrefix(p.Name, "site-") && p.Value == 0 {
+				opts.Set[p.Name] = 0
+			}
+		}
+		if second := simulate.Play(opts, drill.Play); len(opts.Set) < 2 || second.Hash != first.Hash {
+			t.Errorf("seed %d: with %d fault points not drawn, the hash is %x, and was %x", seed, len(opts.Set)-1, second.Hash, first.Hash)
+		}
+	}
+}
+
 // A voter that is alone has nobody whose messages remind it of what it put off.
 func TestALateAccessionOfASingleVoter(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
