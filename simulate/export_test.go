@@ -22,6 +22,24 @@ func (w *World) WallOf(host string, t time.Time) time.Duration {
 // Taken returns how often a fault point was taken.
 func (w *World) Taken(s point.Site) uint64 { return w.taken[s] }
 
+// SieveKinds returns the kinds of messages that a network may lose or double for what they are.
+func SieveKinds() (all []string) {
+	for _, k := range sieveKinds {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// Sifted returns how many frames were lost or doubled for a kind of message in them.
+func (w *World) Sifted(kind string) uint64 {
+	for _, k := range sieveKinds {
+		if x := w.net.sieve.kinds[k.messages[0]]; k.name == kind && x != nil {
+			return x.taken
+		}
+	}
+	return 0
+}
+
 // Met returns how often a mark was met.
 func (w *World) Met(m point.Mark) uint64 { return w.marks[m] }
 

@@ -196,11 +196,11 @@ func (l *late) released(shard shardName, r requestName) {
 	}
 }
 
-// disturbed reports whether fault points are taken: leaders that leave out every other thing that
-// they have to say are late without a bound.
+// disturbed reports whether fault points are taken, and the network loses some messages for what
+// they are: leaders of whom every other word is lost are late without a bound.
 func (l *late) disturbed() bool { return l.world.climate.sites > 0 && !l.world.faultless }
 
-// calm: no fault point is taken from now on. All count as heard now.
+// calm: all that is over from now on. All sessions count as heard now.
 func (l *late) calm() {
 	if l.world.climate.sites == 0 {
 		return

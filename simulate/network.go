@@ -25,6 +25,7 @@ type network struct {
 	conns     []*conn              // in the order in which they were made
 	rules     []*rule
 	aims      []*aim
+	sieve     *sieve
 	kept      []*frame // what waits for Release
 	sends     uint64
 
@@ -37,7 +38,7 @@ type network struct {
 func newNetwork(w *World, l Link) *network {
 	return &network{
 		world: w, link: &l, listeners: make(map[string]*endpoint),
-		delays: w.stream(latencyStream), losses: w.stream(lossStream), dials: w.stream(dialStream),
+		sieve: w.drawSieve(), delays: w.stream(latencyStream), losses: w.stream(lossStream), dials: w.stream(dialStream),
 	}
 }
 
@@ -304,12 +305,15 @@ func (c *conn) send(side int, kind transport.Kind, class transport.Class, body [
 	if len(n.rules) > 0 && v == Pass {
 		v = n.judge(c, side, kind, class, body)
 	}
-	link := way.link
+	link, sifted := way.link, Pass
+	if v == Pass {
+		sifted = n.sift(c, side, kind, body)
+	}
 	switch {
 	case v == Drop:
 		n.world.recordFrame(timeline.Lost, c, side, sent, "rule")
 		return true
-	case v != Keep && link.harsh() && n.losses.chance(link.Loss):
+	case sifted == Drop, v != Keep && link.harsh() && n.losses.chance(link.Loss):
 		n.world.recordFrame(timeline.Lost, c, side, sent, "link")
 		return true
 	}
@@ -324,6 +328,9 @@ func (c *conn) send(side int, kind transport.Kind, class transport.Class, body [
 		return true
 	}
 	n.reorder(f, max(0, time.Duration(v)), link)
+	if sifted == Twice {
+		n.fly(n.launch(c, side, kind, class, body, hash, sent), 0, false)
+	}
 	if v == Twice || link.harsh() && n.losses.chance(link.Duplicate) {
 		n.reorder(n.launch(c, side, kind, class, body, hash, sent), n.losses.exponential(2*time.Millisecond)+1, link)
 	}

@@ -49,6 +49,20 @@ func (w *World) rough(name string, most int64) int64 {
 	})
 }
 
+// sometimes draws a percentage up to 50 that is zero in most worlds, and in all of a profile
+// without them.
+func (w *World) sometimes(name string, worlds int64) int64 {
+	if _, set := w.opts.setting(name); worlds == 0 && !set {
+		return 0
+	}
+	return w.pick(name, 0, 50, func(chance *stream) int64 {
+		if !chance.chance(worlds * million / 100) {
+			return 0
+		}
+		return 1 + chance.below(50)
+	})
+}
+
 func (w *World) pick(name string, least, most int64, draw func(*stream) int64) int64 {
 	if most < least {
 		panic(fmt.Sprintf("simulate: parameter %q: nothing is in [%d, %d]", name, least, most))

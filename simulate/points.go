@@ -22,16 +22,7 @@ func (w *World) drawSites() {
 	w.taken = make([]uint64, len(sites)+1)
 	w.marks = make([]uint64, len(marks)+1)
 	for _, s := range sites {
-		name := sitePrefix + s.String() + "-percent"
-		if _, set := w.opts.setting(name); w.climate.sites == 0 && !set {
-			continue
-		}
-		w.sites[s] = w.pick(name, 0, 50, func(chance *stream) int64 {
-			if !chance.chance(w.climate.sites * million / 100) {
-				return 0
-			}
-			return 1 + chance.below(50)
-		})
+		w.sites[s] = w.sometimes(sitePrefix+s.String()+"-percent", w.climate.sites)
 	}
 }
 

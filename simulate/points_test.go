@@ -87,14 +87,47 @@ func TestEachSite(t *testing.T) {
 	}
 }
 
+// TestEachKindOfMessage: drills send each kind of message; and a mesh whose network loses every
+// second frame with one of them, and doubles every second one of the others, keeps what it
+// promises, in the time that it has for that.
+func TestEachKindOfMessage(t *testing.T) {
+	for _, kind := range simulate.SieveKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			worlds, sifted := 0, uint64(0)
+			for seed := max(*simulate.SeedFlag, 1); worlds < 1 || sifted == 0 && worlds < 40; seed++ {
+				worlds++
+				search := simulate.Search{
+					Play: func(w *simulate.World) error {
+						defer func() { sifted += w.Sifted(kind) }()
+						return drill.Play(w)
+					},
+					Options: simulate.Options{
+						Seed: seed, Profile: simulate.Hostile,
+						Set: map[string]int64{"net-lose-" + kind + "-percent": 50, "net-double-" + kind + "-percent": 50},
+					},
+				}
+				if o := search.Replay(search.Case(seed), false); o.Err != nil {
+					t.Fatalf("%v\n%v", o.Err, o.Case)
+				}
+			}
+			if sifted == 0 {
+				t.Errorf("none in %d worlds", worlds)
+			}
+			t.Logf("%d frames in %d worlds", sifted, worlds)
+		})
+	}
+}
+
 // A fault point that is off leaves no trace, whether its chance was drawn or not: with one point
-// less in the code, the worlds are the same in which it is off.
+// less in the code, the worlds are the same in which it is off. So it is with the sieve.
 func TestAFaultPointThatIsOffLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
 		opts := simulate.Options{Seed: seed, Profile: simulate.Hostile, Set: map[string]int64{"storm-s": 5}}
 		first := simulate.Play(opts, drill.Play)
 		for _, p := range first.Parameters {
-			if strings.HasPrefix(p.Name, "site-") && p.Value == 0 {
+			if (strings.HasPrefix(p.Name, "site-") || strings.HasPrefix(p.Name, "net-")) && p.Value == 0 {
 				opts.Set[p.Name] = 0
 			}
 		}

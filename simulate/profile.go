@@ -26,8 +26,9 @@ const (
 	// Flaky has links that lose, double and reorder frames, clocks that are apart by
 	// the promised bound, gossip that lies, and every kind of fault.
 	Flaky Profile = "flaky"
-	// Hostile is Flaky with faults that come thick and fast, and with the fault points
-	// in the library's own code turned on.
+	// Hostile is Flaky with faults that come thick and fast, with a network that loses and
+	// doubles some kinds of messages again and again, and with the fault points in the
+	// library's own code turned on.
 	Hostile Profile = "hostile"
 )
 
@@ -59,6 +60,7 @@ type climate struct {
 	shapes int64 // how many of shapes links' jitter may have
 	narrow int64 // how many times less than 100 MB per second links may carry
 	sites  int64 // percent of the fault points in the code that a world turns on
+	sieve  int64 // percent of the kinds of messages that its network loses, or doubles, for what they are
 }
 
 type span struct{ least, most time.Duration }
@@ -96,7 +98,7 @@ func (p Profile) climate() climate {
 			often: map[string]int64{"": 100},
 		}
 		if p == Hostile {
-			c.often, c.sites = map[string]int64{"": 250}, 25
+			c.often, c.sites, c.sieve = map[string]int64{"": 250}, 25, 15
 		}
 		return c
 	}

@@ -26,6 +26,7 @@ const (
 	clockStream
 	parameterStream
 	siteStream
+	sieveStream
 	hostStream uint64 = 1 << 32
 )
 

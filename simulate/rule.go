@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -100,9 +101,14 @@ func (c *conn) messages(side int, kind transport.Kind, body []byte) []string {
 	if c.line {
 		return []string{mailText(body)}
 	}
+	return c.named(side, kind, body, c.net.world.asked)
+}
+
+// named asks the node that sends a frame what is in it.
+func (c *conn) named(side int, kind transport.Kind, body []byte, asked seam.Asked) []string {
 	for _, n := range c.ends[side].process.nodes {
 		if n.id == c.hellos[side].ID {
-			return n.node.Messages(kind, body, c.hellos[1-side].ID, c.net.world.asked)
+			return n.node.Messages(kind, body, c.hellos[1-side].ID, asked)
 		}
 	}
 	return nil

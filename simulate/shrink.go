@@ -255,8 +255,8 @@ func (x *shrinker) parameters(quick bool) {
 	if len(names) == 0 {
 		return
 	}
-	// The fault points in the code first, all at once: there are many.
-	x.take(len(names), kept(nil), kept(slices.DeleteFunc(names, isSite)))
+	// Fault points in the code and lost kinds of messages first, all at once: there are many.
+	x.take(len(names), kept(nil), kept(slices.DeleteFunc(names, isSwitch)))
 	finest := 1
 	names = raised()
 	if quick {
@@ -317,7 +317,11 @@ func (x *shrinker) lower(names []string) {
 	}
 }
 
-func isSite(parameter string) bool { return strings.HasPrefix(parameter, sitePrefix) }
+// isSwitch tells whether a parameter is one of the many that turn on a fault point or a part of
+// the sieve.
+func isSwitch(parameter string) bool {
+	return strings.HasPrefix(parameter, sitePrefix) || strings.HasPrefix(parameter, sievePrefix)
+}
 
 // minimize returns a part of items, in their order, that fails as all of them do. It leaves
 // out halves, then quarters, and so on down to finest items at a time; with 1, none of what

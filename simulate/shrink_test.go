@@ -201,7 +201,7 @@ func TestShrinkTurnsFaultPointsOff(t *testing.T) {
 	x := s.Shrink(t.Context(), first) // the sites matter here: one of them stays on
 	on := 0
 	for _, p := range x.After.Parameters {
-		if isSite(p.Name) && p.Value > 0 {
+		if strings.HasPrefix(p.Name, sitePrefix) && p.Value > 0 {
 			on++
 		}
 	}

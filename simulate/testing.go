@@ -296,20 +296,20 @@ func (s Shrunk) String() string {
 	if n := len(a.Faults); n > 0 { // those of a script have no names, and stay
 		text += fmt.Sprintf("faults %d -> %d, ", n, len(b.Faults))
 	}
-	sites := 0
+	switches := 0
 	for _, p := range b.Parameters {
 		for _, q := range a.Parameters {
 			switch {
 			case p.Name != q.Name || p.Value == q.Value:
-			case isSite(p.Name) && p.Value == p.Least:
-				sites++ // there may be dozens
+			case isSwitch(p.Name) && p.Value == p.Least:
+				switches++ // there may be dozens
 			default:
 				text += fmt.Sprintf("%s %d -> %d, ", p.Name, q.Value, p.Value)
 			}
 		}
 	}
-	if sites > 0 {
-		text += fmt.Sprintf("fault points off: %d, ", sites)
+	if switches > 0 {
+		text += fmt.Sprintf("fault points and lost messages off: %d, ", switches)
 	}
 	text += fmt.Sprintf("failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
 	if !s.Confirmed && !s.Interrupted {

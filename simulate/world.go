@@ -82,7 +82,7 @@ type World struct {
 	sites      []int64       // by point.Site: how often it is taken, in percent
 	taken      []uint64      // by point.Site: how often it was taken
 	marks      []uint64      // by point.Mark: how often it came about
-	faultless  bool          // HealAll: no fault point is taken until the next storm
+	faultless  bool          // HealAll: no fault point is taken, and the sieve rests, until the next storm
 	healed     time.Duration // the latest HealAll; zero: there was a fault since
 	ailed      bool          // something was ever worse than on a good day
 	storms     []*Chaos
@@ -134,11 +134,11 @@ func New(opts Options) *World {
 	w.draw()
 	w.bugs = w.opts.check()
 	w.drawSites()
-	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0
 	if opts.Timeline {
 		w.timeline, w.why = &timeline.Timeline{}, newWhy()
 	}
 	w.net = newNetwork(w, w.opts.Link)
+	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0 || w.net.sieve.on
 	w.gossip = newGossip(w, w.opts.Gossip)
 	w.history = newHistory(w)
 	w.newHost(lab)

@@ -94,7 +94,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure, or to the end, as a Mermaid diagram")
 	replay := flags.String("replay", "", "play the run again that a `file` of -log is about; other flags count more")
 	tale := flags.String("story", "", "play the story of this `file`, in place of the drill")
-	flags.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, marks and bugs")
+	flags.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, kinds of messages, marks and bugs")
 
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

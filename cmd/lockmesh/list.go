@@ -16,7 +16,7 @@ func (s *settings) writeList(w io.Writer) {
 	for _, p := range s.search.Profiles {
 		fmt.Fprintf(w, "\nparameters of %s worlds (-set):\n", p)
 		for _, q := range draws(p, nil).Parameters {
-			if !strings.HasPrefix(q.Name, "site-") {
+			if !strings.HasPrefix(q.Name, "site-") && !strings.HasPrefix(q.Name, "net-") {
 				fmt.Fprintf(w, "  %-22s %d to %d\n", q.Name, q.Least, q.Most)
 			}
 		}
@@ -28,6 +28,12 @@ func (s *settings) writeList(w io.Writer) {
 	fmt.Fprintf(w, "\nfault points in the code, which hostile worlds turn on (-set site-<name>-percent=<0 to 50>, site-*=0 for none):\n")
 	for _, p := range point.Sites() {
 		fmt.Fprintf(w, "  %s\n", p)
+	}
+	fmt.Fprintf(w, "\nmessages that hostile worlds lose, or double, for what they are (-set net-lose-<kind>-percent=<0 to 50>, net-double-<kind>-percent, net-*=0 for none):\n")
+	for _, q := range draws(simulate.Hostile, nil).Parameters {
+		if kind, ok := strings.CutPrefix(q.Name, "net-lose-"); ok {
+			fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(kind, "-percent"))
+		}
 	}
 	fmt.Fprintf(w, "\nrare situations that -marks demands:\n")
 	for _, m := range point.Marks() {

@@ -116,13 +116,9 @@ func (d *desk) send(c *call) {
 	c.seat.sent(c)
 	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
 	c.retryAt = d.lane.now + pause/2 + time.Duration(d.lane.rand.Int64N(int64(pause/2)+1))
-	points := d.lane.node.points
-	if points.Taken(point.HastyRetry) {
-		c.retryAt = d.lane.now + time.Millisecond
-	}
 	d.wakeAt(c.retryAt)
 	to, relay := d.target(c.attempt)
-	if to == 0 || points.Taken(point.LoseRequest) {
+	if to == 0 {
 		return
 	}
 	if to == d.lane.node.id {
@@ -131,10 +127,6 @@ func (d *desk) send(c *call) {
 	}
 	b, f := d.lane.begin(to, transport.Normal, msgRequest, d.shard, 2)
 	d.lane.end(f, append(wire.AppendBool(b, relay), c.raw...))
-	if points.Taken(point.DoubleRequest) {
-		b, f = d.lane.begin(to, transport.Normal, msgRequest, d.shard, 2)
-		d.lane.end(f, append(wire.AppendBool(b, relay), c.raw...))
-	}
 }
 
 // target says where the given attempt goes: to the leader, as far as it is known; then

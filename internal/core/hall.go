@@ -178,7 +178,7 @@ func (h *hall) run(now time.Duration) time.Duration {
 	next := h.machine.Deadline()
 	if h.in {
 		h.seek()
-		if (h.stale || now >= h.drawAt) && !h.node.points.Taken(point.LateView) {
+		if h.stale || now >= h.drawAt {
 			h.draw()
 		}
 		h.report()

@@ -106,10 +106,6 @@ func (l *lane) run(time.Duration) time.Duration {
 		} else {
 			l.receive(in.from, in.frame)
 		}
-		if l.node.points.Taken(point.PartInputs) {
-			l.settle()
-			l.flush()
-		}
 	}
 	clear(inputs)
 	l.spare = inputs
@@ -166,12 +162,8 @@ func (l *lane) tick() {
 			moving++
 		}
 	}
-	most := maxMoves
-	if l.node.points.Taken(point.FewMoves) {
-		most = 1
-	}
 	for _, r := range l.replicas {
-		r.Limit(moving >= most && !r.Moving())
+		r.Limit(moving >= maxMoves && !r.Moving())
 		l.guard(r, func() { r.Tick(l.now, l.ticks%replica.HeartbeatTicks == 0) })
 		e, c := r.Batches()
 		entries, commands = entries+e, commands+c
@@ -272,7 +264,7 @@ func (l *lane) take(from uint64, m message) {
 	switch m.kind {
 	case msgRaft:
 		if r == nil {
-			if m.frame.To <= l.hosted[m.shard] && !l.node.points.Taken(point.LoseMissing) && !l.node.bugs.Has(bug.MissingUntold) {
+			if m.frame.To <= l.hosted[m.shard] && !l.node.bugs.Has(bug.MissingUntold) {
 				b, f := l.begin(from, transport.Normal, msgMissing, m.shard, 2)
 				l.end(f, wire.AppendUint(wire.AppendUint(b, m.frame.Generation), m.frame.To))
 			}
@@ -318,7 +310,7 @@ func (l *lane) take(from uint64, m message) {
 			l.node.points.Reach(point.OfferRefused)
 		}
 		agrees := !l.view.leaving && len(target) > 0 && target[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
-		if r != nil && agrees && r.Term() == m.numbers[0] && !l.node.points.Taken(point.RefuseOffer) {
+		if r != nil && agrees && r.Term() == m.numbers[0] {
 			b, f := l.begin(from, transport.Normal, msgAccept, m.shard, 1)
 			l.end(f, wire.AppendUint(b, m.numbers[0]))
 		}
@@ -473,9 +465,6 @@ func (l *lane) target(r *replica.Replica) {
 func (l *lane) carryOut(r *replica.Replica) {
 	o := &l.out
 	sh := r.Shard()
-	if l.node.points.Taken(point.ShuffleFrames) {
-		slices.Reverse(o.Frames)
-	}
 	for _, f := range o.Frames {
 		class := transport.Normal
 		if f.Urgent {
@@ -591,10 +580,6 @@ func (l *lane) loopBack(body []byte) {
 
 // flush sends what the run has gathered.
 func (l *lane) flush() {
-	if len(l.frames) > 0 && l.node.points.Taken(point.LateFlush) {
-		l.loop.Wake()
-		return
-	}
 	for _, f := range l.frames {
 		l.send(f)
 		f.queued = false

@@ -91,19 +91,11 @@ func (n *Node) pollUntil(ctx context.Context, limit time.Duration, yes func() bo
 	p := n.world.NewParker()
 	for !yes() {
 		now := n.world.Now()
-		if now >= limit || p.Park(ctx, min(limit, now+n.pause(leavePause))) == seam.ContextEnded {
+		if now >= limit || p.Park(ctx, min(limit, now+leavePause)) == seam.ContextEnded {
 			return yes()
 		}
 	}
 	return true
-}
-
-// pause is how long to wait before a condition is looked at again: as a rule, usual.
-func (n *Node) pause(usual time.Duration) time.Duration {
-	if n.points.Taken(point.PollOften) {
-		return time.Millisecond
-	}
-	return usual
 }
 
 // everywhere runs f on every lane and returns the sum.
@@ -199,9 +191,6 @@ func (h *hall) leave() {
 }
 
 func (h *hall) sayLeaving(to transport.ID) {
-	if h.node.points.Taken(point.LoseLeaving) {
-		return
-	}
 	h.node.net.Send(to, transport.KindControl, transport.Normal, []byte{ctlLeaving})
 }
 

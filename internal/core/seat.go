@@ -232,7 +232,7 @@ func (t *seat) granted(c *call, p reply) {
 		claim := &call{what: claims, hold: h, length: c.req.MaxHold}
 		t.claims = append(t.claims, claim)
 		t.claim(claim)
-	case l.now >= t.until || l.node.points.Taken(point.DoubtGrant):
+	case l.now >= t.until:
 		if l.now >= t.until {
 			l.node.points.Reach(point.GrantTooLate)
 		}
@@ -433,9 +433,6 @@ func (t *seat) renew() {
 	d.wakeAt(t.renewAt)
 	to, relay := d.target(t.attempt)
 	t.attempt++
-	if l.node.points.Taken(point.DropRenewal) {
-		to = 0
-	}
 	class := transport.Urgent
 	if l.node.bugs.Has(bug.RenewalsInLine) {
 		class = transport.Normal
@@ -448,10 +445,7 @@ func (t *seat) renew() {
 	default:
 		b, f := l.begin(to, class, msgRenew, d.shard, renewalFields)
 		b = appendRenewal(b, q)
-		if l.end(f, b); l.node.points.Taken(point.DoubleRenewal) {
-			b, f = l.begin(to, class, msgRenew, d.shard, renewalFields)
-			l.end(f, appendRenewal(b, q))
-		}
+		l.end(f, b)
 	}
 }
 
@@ -563,7 +557,7 @@ func (t *seat) tick() {
 		d.vacate(t)
 		return
 	}
-	if t.renewable() && (now >= t.renewAt || len(t.asked) == 0 && d.lane.node.points.Taken(point.EarlyRenewal)) {
+	if t.renewable() && now >= t.renewAt {
 		t.renew()
 	}
 	next := seam.Never

@@ -80,9 +80,6 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 			d.office = office{p.Node, r.Term()}
 		}
 	}
-	if l.node.points.Taken(point.BlindRedirect) {
-		d.office = office{}
-	}
 	if l.node.points.Taken(point.StaleRedirect) {
 		if target := l.view.target(sh); len(target) > 0 {
 			d.leader = target[0].Node
@@ -143,7 +140,7 @@ func (l *lane) office(r *replica.Replica) office {
 // tell sends one of the table's events to the client that it is for.
 func (l *lane) tell(r *replica.Replica, e shard.Event) {
 	node, p, ok := replyOf(e)
-	if !ok || l.node.points.Taken(point.LoseReply) {
+	if !ok {
 		return
 	}
 	p.generation, p.revision = r.Generation(), r.Revision()
@@ -154,16 +151,10 @@ func (l *lane) tell(r *replica.Replica, e shard.Event) {
 	}
 	fill := func(b []byte) []byte { return appendOffice(appendReply(b, p), as) }
 	l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields+officeFields, fill)
-	if l.node.points.Taken(point.DoubleReply) {
-		l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields+officeFields, fill)
-	}
 }
 
 // answer sends what came of a renewal.
 func (l *lane) answer(r *replica.Replica, a replica.Answer) {
-	if l.node.points.Taken(point.LoseAnswer) {
-		return
-	}
 	m := answer{
 		session: a.Session.Number, ref: a.Ref, alive: a.Alive,
 		generation: r.Generation(), revision: a.Revision, more: a.More,
@@ -201,9 +192,6 @@ func (l *lane) announce(r *replica.Replica) {
 		}
 	}
 	for _, node := range sortedNodes(nodes) {
-		if l.node.points.Taken(point.LoseServing) {
-			continue
-		}
 		if node == l.node.id {
 			l.local = append(l.local, message{kind: msgServing, shard: r.Shard(), numbers: [3]uint64{r.Term()}})
 			continue

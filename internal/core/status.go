@@ -59,9 +59,7 @@ func (h *hall) report() {
 	b := h.status()
 	for _, p := range h.sorted() {
 		if p.up && uint64(p.ID) != h.node.id {
-			if !h.node.points.Taken(point.SkipStatus) {
-				h.node.net.Send(p.ID, transport.KindControl, transport.Normal, slices.Clone(b))
-			}
+			h.node.net.Send(p.ID, transport.KindControl, transport.Normal, slices.Clone(b))
 			if h.leaving && !h.node.bugs.Has(bug.FarewellOnce) {
 				h.sayLeaving(p.ID) // the first word of it may be lost
 			}
@@ -273,7 +271,7 @@ func (n *Node) WaitHealthy(ctx context.Context) error {
 		if n.Health().FullyReplicated {
 			return nil
 		}
-		if p.Park(ctx, n.world.Now()+n.pause(healthEvery)) == seam.ContextEnded {
+		if p.Park(ctx, n.world.Now()+healthEvery) == seam.ContextEnded {
 			h := n.Health()
 			return fmt.Errorf("mesh: %w: %d shards without a leader, %d under-replicated", ctx.Err(), len(h.NoMajority), len(h.UnderReplicated))
 		}

@@ -32,7 +32,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	}
 	if p.ballot == a.promised {
 		if slices.Equal(p.roster, a.roster) {
-			m.sendPromise(now, from)
+			m.send(from, m.promise(now))
 		}
 		return
 	}
@@ -53,7 +53,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	default:
 		m.vow(p.ballot, p.roster)
 		m.yield(now)
-		m.sendPromise(now, from)
+		m.send(from, m.promise(now))
 		return
 	}
 	m.send(from, no)
@@ -102,12 +102,6 @@ func (m *Machine) vow(b ballot, roster []transport.ID) {
 	a.fresh = m.seq + 1
 }
 
-func (m *Machine) sendPromise(now time.Duration, to transport.ID) {
-	if !m.cfg.Points.Taken(point.LosePromise) {
-		m.send(to, m.promise(now))
-	}
-}
-
 func (m *Machine) promise(now time.Duration) promise {
 	a := &m.acceptor
 	p := promise{ballot: a.promised, floor: m.floor(now)}
@@ -135,9 +129,7 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg accept) {
 		return
 	}
 	m.keep(now, msg.ballot, msg.value)
-	if !m.cfg.Points.Taken(point.LoseAccepted) {
-		m.send(from, accepted{ballot: msg.ballot})
-	}
+	m.send(from, accepted{ballot: msg.ballot})
 }
 
 // keep accepts v at b.

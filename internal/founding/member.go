@@ -49,7 +49,7 @@ func (m *Machine) serve(now time.Duration) {
 	if now >= m.nextTell {
 		m.nextTell = now + tellEvery
 		for _, id := range m.untold {
-			if m.isUp(id) && !m.cfg.Points.Taken(point.LoseDecision) {
+			if m.isUp(id) {
 				m.send(id, decide{ballot: m.decidedAt, value: m.mesh})
 			}
 			if i := m.founderIndex(id); now < m.untoldTill && m.mesh.Roster[i].Addr != "" {
@@ -259,9 +259,6 @@ func (m *Machine) welcome(now time.Duration, a *admission) {
 		members = m.cfg.Members()
 	}
 	m.solo = m.solo && a.card.addr == ""
-	if m.cfg.Points.Taken(point.LoseWelcome) {
-		return
-	}
 	m.send(a.id, welcome{value: m.mesh, members: members[:min(len(members), maxMembers)]})
 }
 

@@ -88,11 +88,8 @@ func (m *Machine) propose(now time.Duration) {
 		turn := slices.IndexFunc(m.seeds, func(s seed) bool { return s.id == m.self.ID })
 		p.armed = true
 		p.at = max(now, p.after) + time.Duration(min(turn, maxTurn))*stagger + m.between(0, stagger)
-		switch {
-		case m.cfg.Points.Taken(point.HastyBallot):
+		if m.cfg.Points.Taken(point.HastyBallot) {
 			p.at = max(now, p.after)
-		case m.cfg.Points.Taken(point.LateBallot):
-			p.at += time.Second
 		}
 	}
 	if now >= p.at {

@@ -33,7 +33,7 @@ func TestWithoutASimulationNothingIsTaken(t *testing.T) {
 func BenchmarkTaken(b *testing.B) {
 	var p *Points
 	for b.Loop() {
-		if p.Taken(DropRenewal) {
+		if p.Taken(CompactEarly) {
 			b.Fatal("taken")
 		}
 	}

@@ -34,12 +34,6 @@ type election struct {
 func (e *election) arm(r *Replica, now time.Duration) {
 	e.contact = now
 	e.campaign = now + ElectionTimeout + time.Duration(r.rand.Int64N(int64(ElectionTimeout)))
-	switch {
-	case r.cfg.Points.Taken(point.EarliestCampaign):
-		e.campaign = now + ElectionTimeout
-	case r.cfg.Points.Taken(point.LatestCampaign):
-		e.campaign = now + 2*ElectionTimeout
-	}
 	e.forgot, e.excused = false, false
 	e.early = never
 }
@@ -142,7 +136,7 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 		}
 	}
 	leader, ok := r.Leader()
-	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil || r.cfg.Points.Taken(point.MissGone) || r.cfg.Bugs.Has(bug.WaitsForSilence) {
+	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil || r.cfg.Bugs.Has(bug.WaitsForSilence) {
 		return
 	}
 	e := &r.election

@@ -293,21 +293,11 @@ func (r *Replica) readIndex() {
 	if r.unasked() && len(g.expiries) == 0 && !g.placing.rouse {
 		return // answered by redirect
 	}
-	if r.cfg.Points.Taken(point.LateRound) {
-		r.dirty = true
-		return
-	}
 	g.last++
 	g.rounds[g.last] = &round{r.now, g.renewals, g.expiries}
 	g.renewals, g.expiries, g.placing.rouse = nil, nil, false
 	ctx := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.term), g.last)
-	if r.cfg.Points.Taken(point.LostRound) {
-		return
-	}
 	r.rn.ReadIndex(ctx)
-	if r.cfg.Points.Taken(point.DoubleRound) {
-		r.rn.ReadIndex(ctx)
-	}
 }
 
 // confirmed ends a round: a majority had this leader after the round began.
@@ -344,7 +334,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 	l := r.reign.leases.get(q.Session)
 	switch {
 	case l != nil && l.expiring:
-	case l != nil && !l.fixed && (l.silent || r.cfg.Points.Taken(point.LoggedRenewal)) && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
+	case l != nil && !l.fixed && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
 		l.awaiting = append(l.awaiting, q)
 		if !l.recalled {
 			l.recalled = true
@@ -509,7 +499,7 @@ func (r *Replica) review() {
 		switch due := l.nextCheckpoint(); {
 		case l.expiring:
 		case s >= l.ttl:
-			if (l.asked == 0 || r.now-l.asked >= ElectionTimeout) && !r.cfg.Points.Taken(point.LateExpiry) {
+			if l.asked == 0 || r.now-l.asked >= ElectionTimeout {
 				l.asked = r.now
 				g.expiries = append(g.expiries, l.id)
 			}

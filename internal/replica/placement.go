@@ -236,9 +236,6 @@ func (r *Replica) place() {
 		return
 	}
 	pl.rests, pl.skipped = false, 0
-	if r.cfg.Points.Taken(point.LatePlacement) {
-		return
-	}
 	if pl.pending && r.now-pl.changed < 2*ElectionTimeout {
 		return
 	}
@@ -540,7 +537,7 @@ func (r *Replica) emit(out *Output) {
 	if r.now >= pl.hostAt {
 		pl.hostAt = r.now + hostInterval
 		for _, id := range r.added() {
-			if heard, ok := r.reign.heard[id]; (!ok || r.now-heard > ElectionTimeout) && !r.cfg.Points.Taken(point.LoseHost) {
+			if heard, ok := r.reign.heard[id]; !ok || r.now-heard > ElectionTimeout {
 				out.Hosts = append(out.Hosts, Hosted{r.peers[id], id})
 			}
 		}

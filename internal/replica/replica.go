@@ -565,7 +565,7 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 	}
 	if r.role == raft.StateLeader {
 		// All leaders of a lane beat at the same tick: one frame carries all heartbeats.
-		if r.aligned = r.aligned || beat; r.aligned && !r.cfg.Points.Taken(point.SkipBeat) {
+		if r.aligned = r.aligned || beat; r.aligned {
 			r.rn.Tick()
 		}
 		r.dirty = true // whatever raft or supervise did
@@ -608,11 +608,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		return
 	}
 	r.dirty = false
-	if r.cfg.Points.Taken(point.LateProposal) {
-		r.dirty = true
-	} else {
-		r.propose()
-	}
+	r.propose()
 	r.rise(out)
 	r.readIndex()
 	for r.rn.HasReady() && r.stopped == nil {
@@ -726,7 +722,7 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 		// The next append or heartbeat tells them as well, and nobody waits for a
 		// follower to apply: half of all messages are saved. Where the follower has
 		// not confirmed what came before, an empty append is how a loss is found.
-		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) && !r.cfg.Points.Taken(point.NeedlessCommit) {
+		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) {
 			return
 		}
 	case raftpb.MsgVoteResp:
@@ -739,32 +735,9 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 
 // sendTo sends m to a node.
 func (r *Replica) sendTo(node uint64, m *raftpb.Message, out *Output) {
-	if r.loses(m) {
-		return
-	}
-	f := Outgoing{node, urgent(m), Frame{
+	out.Frames = append(out.Frames, Outgoing{node, urgent(m), Frame{
 		Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Message: m,
-	}}
-	out.Frames = append(out.Frames, f)
-	if r.cfg.Points.Taken(point.DoubleMessage) {
-		out.Frames = append(out.Frames, f)
-	}
-}
-
-// loses reports whether a fault point takes the message out of the world.
-func (r *Replica) loses(m *raftpb.Message) bool {
-	p := r.cfg.Points
-	switch m.GetType() {
-	case raftpb.MsgApp:
-		return p.Taken(point.LoseAppend)
-	case raftpb.MsgAppResp:
-		return p.Taken(point.LoseAppendReply)
-	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
-		return p.Taken(point.LoseHeartbeat)
-	case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp:
-		return p.Taken(point.LoseVote)
-	}
-	return false
+	}})
 }
 
 // apply takes one committed entry.

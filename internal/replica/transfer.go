@@ -83,7 +83,7 @@ func (t *transfer) patient() time.Duration { return max(giveUpAfter, 4*min(t.gap
 // beginTransfer answers raft's wish to send a snapshot. Each such wish ends in exactly
 // one report (P40): at the last ack, or when the receiver stays silent.
 func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
-	if r.transfer != nil || r.cfg.Points.Taken(point.BusySender) {
+	if r.transfer != nil {
 		r.rn.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // one at a time; raft asks again
 		return
 	}
@@ -132,9 +132,7 @@ func (r *Replica) fill() {
 			t.next++
 			t.flight = append(t.flight, flying{Chunk: c, first: r.now})
 		}
-		if !r.cfg.Points.Taken(point.LoseChunk) {
-			r.chunks = append(r.chunks, t.flight[t.away].Chunk)
-		}
+		r.chunks = append(r.chunks, t.flight[t.away].Chunk)
 		t.away++
 		t.sent = r.now
 	}
@@ -193,7 +191,7 @@ func (r *Replica) transferTick() {
 	case r.role != raft.StateLeader || !there:
 		r.cfg.Points.Reach(point.SnapshotAbandoned)
 		r.endTransfer(raft.SnapshotFailure)
-	case silent >= t.patient(), silent >= ElectionTimeout/2 && r.cfg.Points.Taken(point.HastyGiveUp):
+	case silent >= t.patient():
 		r.cfg.Points.Reach(point.SnapshotGivenUp)
 		r.endTransfer(raft.SnapshotFailure)
 	case r.now-t.sent >= t.patience && silent >= t.patience:
@@ -244,9 +242,6 @@ func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
 		if c.Meta != nil && !r.arrived(in, c.Meta) {
 			return
 		}
-	}
-	if r.cfg.Points.Taken(point.LoseChunkAck) {
-		return
 	}
 	r.acks = append(r.acks, ChunkAck{
 		Node: node, Generation: r.cfg.Generation, From: r.cfg.ID, To: c.From, Transfer: c.Transfer, Next: in.next,

@@ -41,13 +41,13 @@ func (m *machine) bugsAndPoints(n int) int {
 	if n > 2 || m.bugs.Has(bug.NoDedup) { // want compare negate one part
 		return m.ghost(n)*n - 7 // want drop one sign
 	}
-	rash := n > 5 && m.points.Taken(point.HastyRetry)
+	rash := n > 5 && m.points.Taken(point.HastyRelay)
 	switch {
 	case rash:
 		m.count++
 	case m.haunted:
 		m.count--
-	case m.points.Taken(point.LoseReply):
+	case m.points.Taken(point.LateAcks):
 		m.late = false
 	case m.late: // want negate
 		m.count-- // want drop sign

@@ -1,0 +1,78 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// frank is a node whose frames hold one message, and say which.
+type frank struct{ looked }
+
+func (*frank) Messages(_ transport.Kind, body []byte, _ transport.ID, _ seam.Asked) []string {
+	return []string{string(body)}
+}
+
+// A sieve loses and doubles what it is drawn for, and nothing else; frames keep their order.
+func TestSieve(t *testing.T) {
+	w, a, b := pairOf(t, Options{Seed: 3, Set: map[string]int64{
+		"net-lose-heartbeats-percent": 50, "net-double-appends-percent": 50, "net-lose-answers-percent": 0, "net-lose-renewals-percent": 50,
+	}})
+	w.Host("a").process.Inspect(a.id, &frank{})
+	const each = 100
+	send := func() map[string]int {
+		b.frames = nil
+		for i := range each {
+			for _, kind := range []string{"append", "heartbeat", "renewal", "pass on: heartbeat", "gossip"} {
+				a.net.Send(b.id, transport.KindLane, transport.Normal, fmt.Appendf(nil, "%s %03d", kind, i))
+			}
+			a.net.Send(b.id, transport.KindLane, transport.Normal, []byte("renewal answered"))
+		}
+		run(t, w, time.Second)
+		last := make(map[string]string)
+		got := make(map[string]int)
+		for _, f := range b.frames {
+			kind, _, _ := strings.Cut(f, " 0")
+			if f < last[kind] {
+				t.Errorf("%q arrives after %q", f, last[kind])
+			}
+			last[kind] = f
+			got[kind]++
+		}
+		return got
+	}
+	got := send()
+	for _, tt := range []struct {
+		kind        string
+		least, most int
+	}{
+		{"append", each + 20, each + 80}, {"heartbeat", 20, 80}, {"gossip", each, each},
+		{"renewal", 20, 80}, {"renewal answered", each, each}, {"pass on: heartbeat", 20, 80},
+	} {
+		if n := got[tt.kind]; n < tt.least || n > tt.most {
+			t.Errorf("of %d times %q, %d arrived, want %d to %d", each, tt.kind, n, tt.least, tt.most)
+		}
+	}
+	w.HealAll()
+	if got := send(); got["append"] != each || got["heartbeat"] != each {
+		t.Errorf("after all is healed, %v arrived", got)
+	}
+}
+
+// Each name is of one kind of message.
+func TestSieveKinds(t *testing.T) {
+	var all []string
+	for _, k := range sieveKinds {
+		for _, m := range k.messages {
+			if slices.Contains(all, m) {
+				t.Errorf("%q is of two kinds", m)
+			}
+			all = append(all, m)
+		}
+	}
+}
