@@ -32,7 +32,9 @@ func TestTheListOfImportsIsTrue(t *testing.T) {
 		for name := range strings.SplitSeq(remark.ReplaceAllString(imports, ""), ",") {
 			name = strings.TrimSpace(name)
 			said[importer] = append(said[importer], name)
-			said[name] = said[name] // nothing, unless it has a line of its own
+			if _, has := said[name]; !has {
+				said[name] = nil // unless it has a line of its own
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {

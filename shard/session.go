@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -56,8 +55,6 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 		why := Reopen
 		if s != nil {
 			why = Behind
-		} else {
-			t.points.Reach(point.GhostRefused)
 		}
 		return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: why})
 	}
@@ -83,11 +80,7 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 		}
 	}
 	if s.seen.has(c.Number) && !t.evicted(s, c.Number) && !t.bugs.Has(bug.NoDedup) {
-		told := t.again(s, c.Number)
-		if _, ok := told.(Granted); ok {
-			t.points.Reach(point.RepeatedGrant)
-		}
-		return nil, append(out, told)
+		return nil, append(out, t.again(s, c.Number))
 	}
 	s.seen.add(c.Number)
 	return s, out
@@ -120,7 +113,6 @@ func (t *Table) again(s *session, number uint64) Event {
 	switch res, ok := s.results[number]; {
 	case !ok:
 		// Acknowledged before, or cancelled before it arrived.
-		t.points.Reach(point.StaleCommand)
 		return Refused{Session: s.id, Number: number, Reason: Stale}
 	case res.token != 0:
 		return Granted{s.id, number, res.token}
@@ -144,14 +136,6 @@ func (t *Table) end(s *session, out []Event) []Event {
 		gone = append(gone, r)
 	}
 	slices.SortFunc(gone, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
-	for _, r := range gone {
-		switch {
-		case r.token == 0:
-			t.points.Reach(point.LostWaiting)
-		case r.entry.queue.len > 0:
-			t.points.Reach(point.LostHolding)
-		}
-	}
 	// All of them go before anybody is let in, or it would be s's own waiters.
 	for _, r := range gone {
 		if r.token != 0 || !t.bugs.Has(bug.WaitersOutlive) {
@@ -206,14 +190,6 @@ func (t *Table) Has(id SessionID) bool { return t.sessions[id] != nil }
 func (t *Table) Expects(id SessionID, number uint64) bool {
 	s := t.sessions[id]
 	return s != nil && !s.seen.has(number)
-}
-
-// Unacknowledged returns how many results the session has not acknowledged.
-func (t *Table) Unacknowledged(id SessionID) int {
-	if s := t.sessions[id]; s != nil {
-		return len(s.results)
-	}
-	return 0
 }
 
 // InUse reports whether a key is held or waited for.

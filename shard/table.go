@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/point"
 )
 
 // Table is the lock table of one shard. One goroutine at a time may use it.
@@ -34,11 +33,10 @@ type Table struct {
 	settles  time.Duration // nothing is granted before a Settle, due at this time; zero: settled (P27)
 	digest   uint64        // over everything that happened; equal on all replicas (P41)
 
-	peaks  struct{ keys, sessions int } // for shrink
-	cut    *Cut                         // the snapshot that is being taken, if any
-	bugs   bug.Set
-	points *point.Points // for marks: a table takes no fault points, or replicas would differ
-	check  bool          // verify the invariants after each step
+	peaks struct{ keys, sessions int } // for shrink
+	cut   *Cut                         // the snapshot that is being taken, if any
+	bugs  bug.Set
+	check bool // verify the invariants after each step
 
 	observe func(Decision)
 }
@@ -48,7 +46,6 @@ type Founding struct {
 	Revision uint64        // the first revision: founding time in ms << 10 (P17)
 	Settles  time.Duration // how long queues may form but nothing is granted; zero: not at all (P27)
 	Bugs     bug.Set
-	Points   *point.Points
 	Check    bool           // verify the invariants after each step; panics if one is broken
 	Observe  func(Decision) // hears of every decision; for simulations
 }
@@ -92,7 +89,6 @@ func NewTable(f Founding) *Table {
 		revision: f.Revision,
 		settles:  f.Settles,
 		bugs:     f.Bugs,
-		points:   f.Points,
 		check:    f.Check && f.Bugs.Empty(), // a deliberate bug is for the clients to notice
 		observe:  f.Observe,
 	}
@@ -160,23 +156,18 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.close(cmd, out)
 	case Expire:
 		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
-			if s.fixed {
-				t.points.Reach(point.FixedEnd)
-			}
 			out = t.end(s, out)
 		}
 	case Silent:
 		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
 			t.keepSession(s)
 			s.silent = cmd.For
-			t.points.Reach(point.SilenceLogged)
 		}
 	case Heard:
 		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
 			t.keepSession(s)
 			s.silent = 0
 			out = append(out, Reheard{cmd.Session})
-			t.points.Reach(point.HeardLogged)
 		}
 	case Settle:
 		if t.settles != 0 && t.inOffice(cmd.Term) {
@@ -222,9 +213,6 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	case (e.kind != c.Kind || e.capacity != c.Capacity) && !t.bugs.Has(bug.KindsMixed):
 		refuse = Capacity
 	case c.Try && !fits:
-		if t.settles == 0 && e.used+c.Weight <= e.capacity {
-			t.points.Reach(point.TryPassesNobody)
-		}
 		refuse = Locked
 	case !fits && e.queue.len >= MaxWaiters:
 		refuse = Crowded
@@ -244,9 +232,6 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	s.requests[c.Number] = r
 	e.queue.push(r, &r.place)
-	if e.queue.len == 10 {
-		t.points.Reach(point.DeepQueue)
-	}
 	t.decided(Entered, r)
 	out = t.grant(e, out)
 	if r.token == 0 {
@@ -268,11 +253,7 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 	if t.settles != 0 {
 		return out
 	}
-	let := 0
 	for r := t.next(e); r != nil; r = t.next(e) {
-		if t.cut != nil && e.kept != t.cut && e.born <= t.cut.at {
-			t.points.Reach(point.GrantWhileCut)
-		}
 		t.keepEntry(e)
 		t.keepSession(r.session)
 		e.queue.remove(&r.place)
@@ -288,13 +269,6 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		r.session.results[r.number] = result{token: r.token}
 		t.decided(Admitted, r)
 		out = append(out, Granted{r.session.id, r.number, r.token})
-		let++
-	}
-	switch {
-	case let > 1 && e.kind == Semaphore:
-		t.points.Reach(point.PermitsTogether)
-	case let > 1:
-		t.points.Reach(point.ReadersTogether)
 	}
 	return out
 }
@@ -317,16 +291,10 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	if !s.seen.has(c.Target) {
-		t.points.Reach(point.CancelOvertakes)
-	}
 	if !t.bugs.Has(bug.EarlyCancel) {
 		s.seen.add(c.Target) // if it is still under way, it comes too late
 	}
 	if r := s.requests[c.Target]; r != nil && (r.token == 0 || !t.bugs.Has(bug.CancelSparesHolders)) {
-		if r.token != 0 {
-			t.points.Reach(point.CancelAfterGrant)
-		}
 		out = t.drop(r, out)
 	}
 	s.forget(c.Target)
@@ -342,11 +310,6 @@ func (t *Table) release(c Release, out []Event) []Event {
 		}
 	}
 	if s == nil {
-		if s = t.sessions[c.Session]; s != nil && s.seen.has(c.Number) {
-			if r := t.heldByKey(s, c.Key); r != nil && r.token > c.Token {
-				t.points.Reach(point.LateUnlock)
-			}
-		}
 		return out
 	}
 	r := s.holds[c.Token]
@@ -376,17 +339,11 @@ func (t *Table) heldByKey(s *session, key string) *request {
 func (t *Table) claim(c Claim, out []Event) []Event {
 	s, out := t.begin(c.Call, nil, out)
 	if s == nil {
-		if !t.Has(c.Session) {
-			t.points.Reach(point.LateClaim)
-		}
 		return out
 	}
 	r := s.holds[c.Token]
 	if r == nil || r.entry.key != c.Key {
 		return append(out, t.refused(s, c.Number, Lost, nil))
-	}
-	if s.fixed {
-		t.points.Reach(point.Extended)
 	}
 	s.ttl, s.fixed = c.Hold, true
 	s.silent = 0
@@ -447,7 +404,6 @@ func (t *Table) sweep(e *entry) {
 
 func (t *Table) settle(out []Event) []Event {
 	t.settles = 0
-	t.points.Reach(point.Settled)
 	keys := make([]string, 0, len(t.keys))
 	for key := range t.keys { // order-free: sorted below
 		keys = append(keys, key)

@@ -4,13 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // aim is a fault that waits for a message on which much hangs, and strikes right after it was
-// sent; or for a rare situation in the nodes' own code. All that it draws is drawn when it begins
+// sent; or for a rare situation. All that it draws is drawn when it begins
 // to wait.
 type aim struct {
 	storm  *Chaos
@@ -25,8 +24,8 @@ type aim struct {
 
 	striking bool // late has begun
 	from, to *Host
-	rare     point.Mark // the situation
-	losing   bool       // the message was sent, and the answer to it is to be lost
+	rare     mark // the situation
+	losing   bool // the message was sent, and the answer to it is to be lost
 }
 
 // target is what an aim waits for.
@@ -35,17 +34,17 @@ type target struct {
 	what     seam.Moment
 	answer   seam.Moment // to it; zero: it is an answer itself
 	mostSkip int64
-	mark     point.Mark
+	mark     mark
 }
 
 var targets = [...]target{
-	{"a renewal", seam.Renews, seam.Renewed, 8, point.StruckRenewal},
-	{"a claim", seam.Claims, seam.Answers, 3, point.StruckClaim},
-	{"a grant", seam.Grants, 0, 12, point.StruckGrant},
-	{"a change of replicas", seam.Changes, seam.Appended, 3, point.StruckChange},
-	{"the beginning of a snapshot", seam.Begins, seam.Received, 1, point.StruckSnapshot},
-	{"a word of handing over", seam.HandsOver, seam.HandsOver, 2, point.StruckHandover},
-	{"a rare situation", 0, 0, 40, point.StruckRare},
+	{"a renewal", seam.Renews, seam.Renewed, 8, struckRenewal},
+	{"a claim", seam.Claims, seam.Answers, 3, struckClaim},
+	{"a grant", seam.Grants, 0, 12, struckGrant},
+	{"a change of replicas", seam.Changes, seam.Appended, 3, struckChange},
+	{"the beginning of a snapshot", seam.Begins, seam.Received, 1, struckSnapshot},
+	{"a word of handing over", seam.HandsOver, seam.HandsOver, 2, struckHandover},
+	{"a rare situation", 0, 0, 40, struckRare},
 }
 
 // rarely is how often a situation is rare in a world: its first times.
@@ -149,7 +148,7 @@ func (n *network) see(c *conn, side int, kind transport.Kind, body []byte) Verdi
 }
 
 // meet shows the aims a situation that has come about on a host.
-func (n *network) meet(h *Host, m point.Mark) {
+func (n *network) meet(h *Host, m mark) {
 	for _, a := range n.aims {
 		if a.target.what != 0 || a.striking || len(a.storm.hosts) < 2 || !slices.Contains(a.storm.hosts, h) {
 			continue
@@ -195,7 +194,7 @@ func (a *aim) happened() {
 	if c.waiting != nil {
 		c.last = max(c.last, c.world.now+a.length)
 	}
-	c.world.marks[a.target.mark]++
+	c.world.history.inside.marks.met[a.target.mark]++
 	if a.target.what == 0 {
 		c.world.struck(lab, "%s: on %s, %v, and %s; the receiver is %s", f.Name, a.from.name, a.rare, a.blow.name, a.to.name)
 	} else {
@@ -240,7 +239,7 @@ func (c *Chaos) outlast(s *stream, d time.Duration) bool {
 		x = c.world.partition(names)
 	}
 	c.last = c.world.now + d
-	c.later(d, func() { c.world.marks[point.Outlasted]++ })
+	c.later(d, func() { c.world.history.inside.marks.met[outlasted]++ })
 	return c.cut(x, d)
 }
 
@@ -256,7 +255,7 @@ func (c *Chaos) pauseAll(s *stream, d time.Duration) bool {
 		happened = c.halt(h, d+s.between(0, 200*time.Millisecond)) || happened
 	}
 	if happened {
-		c.world.marks[point.AllPaused]++
+		c.world.history.inside.marks.met[allPaused]++
 	}
 	return happened
 }
@@ -267,7 +266,7 @@ func (c *Chaos) isolateAll(_ *stream, d time.Duration) bool {
 	for _, h := range c.hosts {
 		alone = append(alone, []string{h.name})
 	}
-	c.world.marks[point.AllIsolated]++
+	c.world.history.inside.marks.met[allIsolated]++
 	return c.cut(c.world.partition(alone...), d)
 }
 
@@ -290,6 +289,6 @@ func (c *Chaos) crashAll(s *stream, d time.Duration) bool {
 	for i, h := range w.Hosts() {
 		c.later(d+late[i%len(late)], func() { w.Restart(h.name) })
 	}
-	w.marks[point.AllCrashed]++
+	w.history.inside.marks.met[allCrashed]++
 	return true
 }

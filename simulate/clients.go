@@ -18,6 +18,7 @@ type recorder CallRecord
 func (p *process) Called(node transport.ID, ask seam.Ask) seam.Caller {
 	h := p.world.history
 	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold}
+	h.inside.marks.called(node, ask.Key)
 	if a := p.world.current; a != nil {
 		for _, c := range a.calls {
 			if c.want.Key == ask.Key {
@@ -43,6 +44,7 @@ func (r *recorder) Returned(l seam.Hold, err error) seam.Holder {
 	c := (*CallRecord)(r)
 	w := c.history.world
 	a := w.current
+	c.history.inside.marks.returned(c.node, c.want.Key)
 	if err == nil && !c.process.dead && isOver(l, c.process) {
 		w.Fail(fmt.Errorf("G5 lease: %s gets %v with token %d, which is over already", c.who, c.want, l.Token()))
 	}
@@ -79,6 +81,9 @@ func (r *recorder) Ended(excused bool) {
 	l := r.history.leaves[r.node]
 	left := l != nil && !l.waits()
 	if x := r.living(); x != nil {
+		if excused && l == nil {
+			r.history.inside.marks.lost(x, r.node)
+		}
 		x.excused, x.left = x.excused || excused || left, x.left || left
 		x.checkLeft(l)
 		x.ended()

@@ -40,9 +40,6 @@ func (w *World) Sifted(kind string) uint64 {
 	return 0
 }
 
-// Met returns how often a mark was met.
-func (w *World) Met(m point.Mark) uint64 { return w.marks[m] }
-
 // Core returns the hosts that had to work in the end of Run; nil if all had to.
 func (l *Lockers) Core() []string { return l.core }
 

@@ -74,6 +74,7 @@ func (o *observer) Leaving(node transport.ID, ctx context.Context) {
 // Left implements seam.Observer: what is held still has ended for its holders (G9, P32). A node that
 // leaves on a good day hands over all that it has, if there is anybody to take it.
 func (o *observer) Left(node transport.ID, handed bool) {
+	o.marks.left(node, handed)
 	w := o.world
 	for _, c := range w.history.calls {
 		if x := c.held; c.node == node && x != nil && x.end == running && !c.process.dead {
@@ -92,7 +93,10 @@ func (o *observer) Left(node transport.ID, handed bool) {
 }
 
 // Closed implements seam.Observer. To the rest of its mesh that is a crash.
-func (o *observer) Closed(transport.ID) { o.world.ailed = true }
+func (o *observer) Closed(node transport.ID) {
+	o.world.ailed = true
+	o.marks.closed[node] = true
+}
 
 // checkLeft (G9, P32): a hold whose node leaves, and has waited for it, ends at once.
 func (x *HoldRecord) checkLeft(l *departure) {

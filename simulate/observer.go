@@ -20,6 +20,7 @@ type observer struct {
 
 	identity identity
 	late     late
+	marks    marks
 }
 
 var _ seam.Observer = (*observer)(nil)
@@ -34,6 +35,7 @@ func newObserver(w *World) observer {
 
 		identity: newIdentity(w),
 		late:     late{world: w, shards: make(map[shardName]*offices)},
+		marks:    newMarks(w),
 	}
 }
 
@@ -46,12 +48,20 @@ type shardName struct {
 
 // Decided implements seam.Observer.
 func (o *observer) Decided(d seam.Decision) {
-	o.queue.decided(shardName{o.meshes[d.Replica], d.Generation, d.Shard}, d)
+	name := shardName{o.meshes[d.Replica], d.Generation, d.Shard}
+	o.queue.decided(name, d)
+	o.marks.rules(name, d)
+}
+
+// Stepped implements seam.Observer.
+func (o *observer) Stepped(s seam.Stepped) {
+	o.marks.stepped(shardName{o.meshes[s.Replica], s.Generation, s.Shard}, s)
 }
 
 // Applied implements seam.Observer.
 func (o *observer) Applied(a seam.Applied) {
 	o.state.applied(shardName{o.meshes[a.Replica], a.Generation, a.Shard}, a)
+	o.marks.entered(a)
 }
 
 // Became implements seam.Observer.
@@ -60,6 +70,7 @@ func (o *observer) Became(b seam.Became) {
 	if b.Role == "none" {
 		delete(o.state.astray, tableName{b.Replica, b.Shard}) // the node may get another one
 	}
+	o.marks.became(name, b)
 	o.leaders.became(name, b)
 	if b.Role == "leader" {
 		o.identity.led(name, b.Replica)
@@ -68,12 +79,16 @@ func (o *observer) Became(b seam.Became) {
 
 // Served implements seam.Observer.
 func (o *observer) Served(v seam.Served) {
-	o.late.served(shardName{o.meshes[v.Replica], v.Generation, v.Shard}, v)
+	name := shardName{o.meshes[v.Replica], v.Generation, v.Shard}
+	o.late.served(name, v)
+	o.marks.served(name, v)
 }
 
 // HandsOver implements seam.Observer.
 func (o *observer) HandsOver(v seam.Served, to transport.ID) {
-	o.late.handsOver(shardName{o.meshes[v.Replica], v.Generation, v.Shard}, v, to)
+	name := shardName{o.meshes[v.Replica], v.Generation, v.Shard}
+	o.late.handsOver(name, v, to)
+	o.marks.of(name).heir = to
 }
 
 // Heard implements seam.Observer.
@@ -83,18 +98,23 @@ func (o *observer) Heard(v seam.Heard) {
 
 // Hosted implements seam.Observer.
 func (o *observer) Hosted(m seam.Hosted) {
-	o.identity.made(shardName{o.meshes[m.Replica], m.Generation, m.Shard}, m)
+	name := shardName{o.meshes[m.Replica], m.Generation, m.Shard}
+	o.marks.hosted(name, m)
+	o.identity.made(name, m)
 }
 
 // Configured implements seam.Observer.
 func (o *observer) Configured(c seam.Configured) {
-	o.identity.configured(shardName{o.meshes[c.Replica], c.Generation, c.Shard}, c)
+	name := shardName{o.meshes[c.Replica], c.Generation, c.Shard}
+	o.identity.configured(name, c)
+	o.marks.configured(name, c)
 }
 
 // Founded implements seam.Observer: there is one mesh in a world (P25), unless the
 // scenario says otherwise.
 func (o *observer) Founded(node transport.ID, mesh uint64) {
 	o.meshes[node] = mesh
+	o.marks.founded(node)
 	w := o.world
 	seen := []uint64{mesh}
 	for h, n := range w.living() {

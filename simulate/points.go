@@ -17,10 +17,9 @@ const sitePrefix = "site-"
 // worlds alone in which it is off.
 func (w *World) drawSites() {
 	defer func(before uint64) { w.draws = before }(w.draws)
-	sites, marks := point.Sites(), point.Marks()
+	sites := point.Sites()
 	w.sites = make([]int64, len(sites)+1)
 	w.taken = make([]uint64, len(sites)+1)
-	w.marks = make([]uint64, len(marks)+1)
 	for _, s := range sites {
 		w.sites[s] = w.sometimes(sitePrefix+s.String()+"-percent", w.climate.sites)
 	}
@@ -44,11 +43,6 @@ func (p *process) newPoints() *point.Points {
 			w.taken[s]++
 			w.note(timeline.Site, p.host.name, "%v", s)
 			return true
-		},
-		Meet: func(m point.Mark) {
-			if w.marks[m]++; w.marks[m] <= rarely {
-				w.net.meet(p.host, m)
-			}
 		},
 	}
 }

@@ -23,6 +23,7 @@ type process struct {
 	host    *Host
 	id      int
 	dead    bool
+	ended   time.Duration // when it died
 	leaving bool          // World.Leave is under way
 	hung    time.Duration // the latest end of a stall of one of its loops
 	base    time.Duration // Now's zero: of no meaning outside of the process
@@ -147,7 +148,7 @@ func (p *process) kill() {
 	}
 	w, h := p.world, p.host
 	w.history.inside.late.crashed(p)
-	p.dead = true
+	p.dead, p.ended = true, w.now
 	h.process = nil
 	if h.index > 0 && !w.closed {
 		w.note(timeline.Down, h.name, "")

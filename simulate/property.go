@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
@@ -44,7 +43,7 @@ const (
 	Sometimes                       // sometimes
 	Reachable                       // reachable
 	Unreachable                     // unreachable
-	// A rare situation in the library's own code.
+	// A rare situation in a mesh.
 	Mark // mark
 	// A [Register] refuses a write: Asked counts all writes to it.
 	Fence // fence
@@ -96,7 +95,7 @@ func (w *World) Expect(names ...string) {
 // in the order in which they came up, its registers, by name, and then the library's own
 // marks, met or not.
 func (w *World) Properties() []Property {
-	all := make([]Property, 0, len(w.properties)+len(w.registers)+len(w.marks))
+	all := make([]Property, 0, len(w.properties)+len(w.registers)+int(endOfMarks))
 	for _, p := range w.properties {
 		all = append(all, *p)
 	}
@@ -104,8 +103,10 @@ func (w *World) Properties() []Property {
 		r := w.registers[name]
 		all = append(all, Property{fmt.Sprintf("register %q", name), Fence, uint64(r.Writes), uint64(r.Refused)})
 	}
-	for _, m := range point.Marks() {
-		all = append(all, Property{m.String(), Mark, w.marks[m], w.marks[m]})
+	for m, met := range w.history.inside.marks.met {
+		if m > 0 {
+			all = append(all, Property{mark(m).String(), Mark, met, met})
+		}
 	}
 	return all
 }

@@ -38,7 +38,7 @@ func (f Frame) Messages() []string {
 //	f.Says("granted orders/42 ") // a grant of that key
 func (f Frame) Says(what string) bool {
 	for _, m := range f.Messages() {
-		if strings.HasPrefix(strings.TrimPrefix(m, "pass on: "), what) {
+		if strings.HasPrefix(strings.TrimPrefix(m, passedOn), what) {
 			return true
 		}
 	}

@@ -81,7 +81,8 @@ func (n *network) sift(c *conn, side int, kind transport.Kind, body []byte) Verd
 	}
 	lost, doubled := &sifted{}, &sifted{} // the worst
 	for _, m := range c.named(side, kind, body, unasked) {
-		m = strings.TrimPrefix(m, "pass on: ")
+		n.world.history.inside.marks.message(c.host(side), m)
+		m = strings.TrimPrefix(m, passedOn)
 		x := v.kinds[m]
 		if x == nil {
 			word, _, _ := strings.Cut(m, " ")

@@ -81,7 +81,6 @@ type World struct {
 	parameters []Parameter
 	sites      []int64       // by point.Site: how often it is taken, in percent
 	taken      []uint64      // by point.Site: how often it was taken
-	marks      []uint64      // by point.Mark: how often it came about
 	faultless  bool          // HealAll: no fault point is taken, and the sieve rests, until the next storm
 	healed     time.Duration // the latest HealAll; zero: there was a fault since
 	ailed      bool          // something was ever worse than on a good day
@@ -322,6 +321,9 @@ func (w *World) step() {
 func (w *World) settle() {
 	if len(w.reaping) > 0 {
 		w.reap()
+	}
+	if k := &w.history.inside.marks; len(k.looks) > 0 {
+		k.settle()
 	}
 	if len(w.watches) > 0 {
 		w.poll()

@@ -36,8 +36,10 @@ func (s *settings) writeList(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "\nrare situations that -marks demands:\n")
-	for _, m := range point.Marks() {
-		fmt.Fprintf(w, "  %s\n", m)
+	for _, p := range draws(simulate.Calm, nil).Properties {
+		if p.Kind == simulate.Mark {
+			fmt.Fprintf(w, "  %s\n", p.Name)
+		}
 	}
 	fmt.Fprintf(w, "\ndeliberate bugs (-bug):\n")
 	for _, b := range bug.All() {

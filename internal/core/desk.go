@@ -211,9 +211,6 @@ func (d *desk) replied(p reply) {
 	defer t.due() // its record was shown, or what kept it from being renewed is answered
 	c := t.calls[p.number]
 	if c == nil {
-		if p.outcome == granted && t.cancels(p.number) {
-			d.lane.node.points.Reach(point.GrantOfNobody)
-		}
 		t.acknowledge(p.number) // of a call that was abandoned, or told twice
 		return
 	}
@@ -243,7 +240,6 @@ func (d *desk) refused(c *call, p reply) {
 	case p.reason == shard.Reopen && (t.opened == anyUint || p.revision >= t.opened):
 		// The record is gone, or never was. Its number is never used again: what this
 		// seat asked for may have happened under it.
-		d.lane.node.points.Reach(point.SeatReopened)
 		if d.lane.node.bugs.Has(bug.CloseUnheard) {
 			d.lose(t, true)
 			return
@@ -305,7 +301,6 @@ func (d *desk) redirected(from uint64, r redirect) {
 		return
 	}
 	if c.jumps++; c.jumps > maxJumps {
-		d.lane.node.points.Reach(point.ManyJumps)
 		return // the retry timer goes on
 	}
 	if knows {
@@ -389,7 +384,6 @@ func (d *desk) abandon(c *call, cause error) {
 		d.fill(c)
 		t.remove(c)
 		if c.got != nil {
-			d.lane.node.points.Reach(point.CancelRacesGrant)
 			t.forget(c.got)
 		}
 		c.finish(cause)
@@ -500,7 +494,6 @@ func (d *desk) tick() {
 func (d *desk) lose(t *seat, gone bool) {
 	d.vacate(t)
 	if !t.session.own && !t.single && t.opened != anyUint && !d.lane.node.bugs.Has(bug.SessionOutlivesLease) {
-		d.lane.node.points.Reach(point.SessionLost)
 		t.session.lose()
 	}
 	t.loseHolds()
@@ -522,7 +515,6 @@ func (d *desk) lose(t *seat, gone bool) {
 		}
 	}
 	for _, c := range again {
-		d.lane.node.points.Reach(point.AskedAnew)
 		c.raw, c.acks, c.got, c.claiming = nil, nil, nil, false
 		d.enqueue(c, d.seatFor(c.session, c.req.MaxHold > 0))
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/placement"
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -319,7 +318,6 @@ func (h *hall) replaced(p *person) {
 	if p.proven {
 		return
 	}
-	h.node.points.Reach(point.NameReturns)
 	p.proven, p.since, h.stale = true, h.now, true
 	h.node.net.Disconnect(p.ID)
 	for _, l := range h.node.all {
@@ -436,7 +434,6 @@ func (h *hall) receive(from transport.ID, body []byte) {
 		if err := wire.NewReader(body).End(); err != nil {
 			h.node.refuse(from, "message", err)
 		} else if p := h.people[uint64(from)]; p != nil && !p.leaving {
-			h.node.points.Reach(point.LeaverHeard)
 			p.leaving, h.stale = true, true
 		}
 	default:

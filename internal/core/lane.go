@@ -293,7 +293,6 @@ func (l *lane) take(from uint64, m message) {
 	case msgRemoved:
 		// True only from a table that knows this replica's ID and lacks it (P24).
 		if r != nil && r.Generation() == m.numbers[0] && r.ID() == m.numbers[1] && m.numbers[2] >= r.ID() {
-			l.node.points.Reach(point.RemovedTold)
 			l.drop(r)
 		}
 	case msgMissing:
@@ -306,9 +305,6 @@ func (l *lane) take(from uint64, m message) {
 		}
 	case msgOffer:
 		target := l.view.target(m.shard)
-		if len(target) > 0 && target[0].Node != l.node.id {
-			l.node.points.Reach(point.OfferRefused)
-		}
 		agrees := !l.view.leaving && len(target) > 0 && target[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
 		if r != nil && agrees && r.Term() == m.numbers[0] {
 			b, f := l.begin(from, transport.Normal, msgAccept, m.shard, 1)
@@ -367,7 +363,6 @@ func (l *lane) host(sh int, generation, id uint64) {
 		}
 		// A shard has one replica on a node: the leader that added this one saw, in the
 		// log, that the earlier one is removed.
-		l.node.points.Reach(point.NewcomerReplaces)
 		l.drop(r)
 	}
 	l.add(replica.Config{
@@ -398,6 +393,9 @@ func (l *lane) watch(cfg *replica.Config) {
 	sh, generation := cfg.Shard, cfg.Generation
 	cfg.Watch.Applied = func(index, digest uint64, unasked int) {
 		o.Applied(seam.Applied{Shard: sh, Generation: generation, Replica: self, Index: index, Digest: digest, Unasked: unasked})
+	}
+	cfg.Watch.Stepped = func(index uint64, cmd shard.Command, told []shard.Event) {
+		o.Stepped(seam.Stepped{Shard: sh, Generation: generation, Replica: self, Index: index, Command: cmd, Told: told})
 	}
 	cfg.Watch.Became = func(term uint64, role string) {
 		o.Became(seam.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
@@ -58,17 +57,9 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 
 	n.hall.post(func(h *hall) { h.leave() })
-	looks := 0
 	over := n.pollUntil(context.WithoutCancel(ctx), n.world.Now()+handoverWait, func() bool {
-		looks++
 		return n.bugs.Has(bug.LeavesAtOnce) || n.everywhere(func(l *lane) int { return l.wanted() }) == 0
 	})
-	switch {
-	case over && looks > 1:
-		n.points.Reach(point.HandedOver)
-	case !over:
-		n.points.Reach(point.HandoverTimedOut)
-	}
 	if !over && left == nil {
 		left = errHandover
 	}

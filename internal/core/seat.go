@@ -233,9 +233,6 @@ func (t *seat) granted(c *call, p reply) {
 		t.claims = append(t.claims, claim)
 		t.claim(claim)
 	case l.now >= t.until:
-		if l.now >= t.until {
-			l.node.points.Reach(point.GrantTooLate)
-		}
 		// Too late to be believed as it is; a renewal decides (P6), one for all that come now.
 		if n := len(t.asked); n == 0 || t.asked[n-1].at != l.now {
 			t.renew()
@@ -257,11 +254,6 @@ func (t *seat) held(c *call) {
 	t.desk.wakeAt(c.got.deadline())
 	t.desk.lane.node.watch.add(c.got)
 	c.finish(nil)
-}
-
-// cancels reports whether a Cancel of that request is under way.
-func (t *seat) cancels(number uint64) bool {
-	return t.orphan() != nil && slices.ContainsFunc(t.open, func(c *call) bool { return c.what == cancels && c.target == number })
 }
 
 // confirmed: the table answered a call, with a refusal if err is not nil.
@@ -472,7 +464,6 @@ func (t *seat) answered(a answer) {
 	if slices.ContainsFunc(t.holds, (*Hold).isLost) {
 		// Its holder looked at the clock before this answer came, and stopped: nothing
 		// brings a lost lock back, and renewing the seat would keep its key for nobody.
-		l.node.points.Reach(point.BelievedTooLong)
 		t.desk.lose(t, false)
 		return
 	}
@@ -502,7 +493,6 @@ func (t *seat) answered(a answer) {
 	// Grants that came too late to be believed are believed now.
 	for _, h := range slices.Clone(t.holds) {
 		if c := h.pending; c != nil && !c.claiming && l.now < h.deadline() {
-			l.node.points.Reach(point.GrantBelieved)
 			t.held(c)
 		}
 	}

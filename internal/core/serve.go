@@ -26,7 +26,6 @@ func (l *lane) request(from uint64, m message) {
 	}
 	if m.relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
-			l.node.points.Reach(point.CommandRelayed)
 			b, f := l.begin(p.Node, transport.Normal, msgRequest, m.shard, 2)
 			b = wire.AppendBool(b, false)
 			l.end(f, append(b, m.raw...))
@@ -51,7 +50,6 @@ func (l *lane) renew(from uint64, m message) {
 	}
 	if q.relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
-			l.node.points.Reach(point.RenewalRelayed)
 			q.relay = false
 			b, f := l.begin(p.Node, transport.Urgent, msgRenew, m.shard, renewalFields)
 			l.end(f, appendRenewal(b, q))
@@ -124,7 +122,6 @@ func (l *lane) forward(from uint64, m message) {
 	if m.inside.kind == msgAnswer {
 		class = transport.Urgent
 	}
-	l.node.points.Reach(point.AnswerForwarded)
 	f := l.frame(m.numbers[0], class)
 	f.body = append(f.body, m.inner...)
 }

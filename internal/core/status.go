@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -219,9 +218,6 @@ func (h *hall) arrive() {
 	missing := len(h.state.NoMajority)
 	h.mu.Unlock()
 	predecessor := h.predecessor() && !h.node.bugs.Has(bug.PredecessorCounts)
-	if predecessor {
-		h.node.points.Reach(point.PredecessorVotes)
-	}
 	if missing > 0 || predecessor {
 		h.statusAt = min(h.statusAt, h.now+100*time.Millisecond)
 		return

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -153,7 +152,6 @@ func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 		return
 	}
 	if m.less(d.ballot, a.promised) && d.seq < a.fresh && !m.cfg.Bugs.Has(bug.LateDecision) {
-		m.cfg.Points.Reach(point.OldDecision)
 		if m.isUp(from) && d.seq == 0 {
 			m.ask(from)
 		}

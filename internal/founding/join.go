@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -121,7 +120,6 @@ func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
 		}
 		j.since, j.next = now-joinPatience, now+joinEvery // another member may have more luck
 	case refusedForNow:
-		m.cfg.Points.Reach(point.JoinRefused)
 		j.since, j.next = now, now+joinEvery
 	}
 }

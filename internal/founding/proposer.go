@@ -222,14 +222,12 @@ func (m *Machine) choose(now time.Duration) {
 			Grace: !allLoopback(m.card.seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
 		}
 	case slices.Equal(value.ids(), unique(p.roster)):
-		m.cfg.Points.Reach(point.ValueAdopted)
 		p.value = value
 	default:
 		// A founder of that value is dead. Nobody here knows of a decision, so whoever
 		// may have learnt of one is dead too, and has let nobody join. The mesh stays
 		// the same; who founds it changes, and its tables begin anew behind all that
 		// the dead may have granted.
-		m.cfg.Points.Reach(point.EpochRaised)
 		value.Epoch++
 		value.Roster = members
 		value.Founded = floor
@@ -278,7 +276,6 @@ func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
 	switch {
 	case v == nil:
 	case m.less(p.ballot, msg.promised):
-		m.cfg.Points.Reach(point.FoundersDuel)
 		p.tries++
 		p.pause(now + m.between(0, 100*time.Millisecond<<min(p.tries, 4)))
 	default:

@@ -10,12 +10,6 @@ func TestEveryPointHasAName(t *testing.T) {
 		}
 		names[s.String()] = true
 	}
-	for _, m := range Marks() {
-		if names[m.String()] || m.String() == "" {
-			t.Errorf("mark %d: its name is %q", m, m)
-		}
-		names[m.String()] = true
-	}
 }
 
 func TestWithoutASimulationNothingIsTaken(t *testing.T) {
@@ -24,9 +18,6 @@ func TestWithoutASimulationNothingIsTaken(t *testing.T) {
 		if p.Taken(s) {
 			t.Errorf("%v is taken", s)
 		}
-	}
-	for _, m := range Marks() {
-		p.Reach(m)
 	}
 }
 

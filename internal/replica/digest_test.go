@@ -29,7 +29,7 @@ func compared(t *testing.T, bugs bug.Set) (*trio, *Replica) {
 }
 
 func (r *Replica) compareOften() {
-	r.cfg.Points = &point.Points{Take: func(s point.Site) bool { return s == point.CheckOften }, Meet: func(point.Mark) {}}
+	r.cfg.Points = &point.Points{Take: func(s point.Site) bool { return s == point.CheckOften }}
 }
 
 // work lets whoever leads append n entries.

@@ -27,7 +27,6 @@ type election struct {
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
 	earlyTerm uint64        // the term in which that was planned: once in each
-	hasty     bool          // its last campaign was ahead of time
 }
 
 // arm draws a new deadline.
@@ -101,7 +100,7 @@ func (e *election) stand(r *Replica) {
 	}
 	contact, excused := e.contact, e.excused
 	e.arm(r, r.now)
-	e.contact, e.forgot, e.hasty = contact, true, false
+	e.contact, e.forgot = contact, true
 	// Without a leader none can be heard late. A learner's may live, and wait to be read.
 	e.excused = excused || r.mayVote(r.cfg.ID)
 	if f := r.cfg.Founders; len(f) > 0 && f[0] == r.cfg.ID && r.term == 1 {
@@ -177,16 +176,7 @@ func (e *election) wake(r *Replica) {
 		e.early = never
 		if r.role == raft.StateFollower {
 			e.stand(r)
-			e.hasty = true
 		}
-	}
-}
-
-// led: another replica leads, or nobody does.
-func (e *election) led(r *Replica) {
-	if e.hasty && r.lead != raft.None {
-		e.hasty = false
-		r.cfg.Points.Reach(point.EarlyLost)
 	}
 }
 

@@ -101,7 +101,6 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 		return nil // without room for them the session is not renewed (P12)
 	}
 	for _, a := range orphans {
-		r.cfg.Points.Reach(point.OrphanAdopted)
 		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
 	}
 	q.Abandoned = nil
@@ -132,7 +131,6 @@ func (r *Replica) heardFrom(id shard.SessionID) bool {
 		return true
 	}
 	if l.expiring {
-		r.cfg.Points.Reach(point.ExpiringIgnored)
 		return false // from the append on, not from the commit (P4)
 	}
 	if l.hear(r.now); !l.fixed {
@@ -222,8 +220,6 @@ func (r *Replica) propose() {
 		if err := r.rn.Propose(data); err != nil {
 			if !errors.Is(err, raft.ErrProposalDropped) {
 				r.log.Warn("propose", "error", err)
-			} else if r.rn.BasicStatus().LeadTransferee != 0 {
-				r.cfg.Points.Reach(point.HeldForTransfer)
 			}
 			return
 		}
@@ -321,8 +317,6 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 			if l.silence(r.now) >= l.ttl && !l.expiring {
 				l.expiring = !r.cfg.Bugs.Has(bug.ExpireAtCommit)
 				r.office(shard.Expire{Session: id, Term: r.term})
-			} else if !l.expiring {
-				r.cfg.Points.Reach(point.ExpiryAverted)
 			}
 		}
 	}
@@ -350,9 +344,6 @@ func (r *Replica) reply(q Renewal, out *Output) {
 	if r.cfg.Points.Taken(point.FewResults) {
 		most = 1
 	}
-	if r.table.Unacknowledged(q.Session) > most {
-		r.cfg.Points.Reach(point.ResultsInTurn)
-	}
 	results, more := r.table.Results(q.Session, most, q.After)
 	out.Answers = append(out.Answers, Answer{
 		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(), Results: results, More: more,
@@ -368,18 +359,10 @@ func (r *Replica) accede(out *Output) {
 		leases: newLeases(), rounds: make(map[uint64]*round), heard: make(map[uint64]time.Duration),
 		words: make(map[uint64]checksum),
 	}
-	if r.Joint() {
-		r.cfg.Points.Reach(point.LeaderInJoint)
-	}
-	if r.election.hasty {
-		r.election.hasty = false
-		r.cfg.Points.Reach(point.EarlyWon)
-	}
 	for _, s := range r.table.Leases() {
 		l := g.leases.open(s.Session, s.TTL, r.now)
 		l.fixed = s.Fixed
 		if s.Silent > 0 && !r.cfg.Bugs.Has(bug.LegacyIgnored) {
-			r.cfg.Points.Reach(point.LegacySilence)
 			l.silent, l.checkpoint = true, s.Silent
 			l.before = time.Duration(float64(s.Silent) * (1 - 2*r.cfg.Rho))
 		}
@@ -398,14 +381,6 @@ func (r *Replica) abdicate(out *Output) {
 		return
 	}
 	r.served(false)
-	if len(r.reign.batched) > 0 {
-		r.cfg.Points.Reach(point.CommandsDropped)
-	}
-	for _, rd := range r.reign.rounds { // order-free: each is judged alone
-		if len(rd.renewals) > 0 {
-			r.cfg.Points.Reach(point.RenewalOfDeposed)
-		}
-	}
 	out.Dropped = append(out.Dropped, r.reign.batched...)
 	if r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
 		// It goes on expiring, by its own clock and in another's log.
@@ -471,7 +446,6 @@ func (r *Replica) supervise() {
 	g := &r.reign
 	for n, rd := range g.rounds { // order-free: each is judged alone
 		if r.now-rd.begun >= ElectionTimeout {
-			r.cfg.Points.Reach(point.RoundDropped)
 			delete(g.rounds, n)
 		}
 	}

@@ -114,7 +114,6 @@ func (r *Replica) Missing(node, id uint64) {
 		pl.missing = make(map[uint64]bool)
 	}
 	pl.missing[id], pl.rests = true, false
-	r.cfg.Points.Reach(point.MissingReplaced)
 	r.log.Warn("a replica stopped itself, and will be replaced", "gone", id)
 }
 
@@ -248,12 +247,8 @@ func (r *Replica) place() {
 	case placement.AddLearner:
 		r.addLearner(r.target.peer(a.Node))
 	case placement.RemoveLearner:
-		r.cfg.Points.Reach(point.LearnerRemoved)
 		r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, a.ID)}, nil)
 	case placement.ChangeVoters:
-		if r.leaving() {
-			r.cfg.Points.Reach(point.LeaderUnwanted)
-		}
 		r.swap(a)
 	case placement.HandOver:
 		r.offer(a.To)
@@ -448,9 +443,7 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 		r.highest = max(r.highest, id)
 		delete(r.strangers, id)
 	}
-	before := r.conf
 	r.configure(cc)
-	r.markChange(before)
 	r.young, r.blind = r.young[:0], false
 	for _, id := range r.known() {
 		if !r.configured(id) {
@@ -493,21 +486,6 @@ func (r *Replica) configure(cc *raftpb.ConfChangeV2) {
 	r.conf = r.rn.ApplyConfChange(cc)
 	if r.Joint() && r.cfg.Bugs.Has(bug.JointLeftEarly) {
 		r.conf = r.rn.ApplyConfChange(&raftpb.ConfChangeV2{})
-	}
-}
-
-// markChange tells the marks what a change of replicas was.
-func (r *Replica) markChange(before *raftpb.ConfState) {
-	switch was, is := len(before.VotersOutgoing) > 0, r.Joint(); {
-	case is && !was:
-		r.cfg.Points.Reach(point.JointEntered)
-	case was && !is:
-		r.cfg.Points.Reach(point.JointLeft)
-	}
-	for _, id := range before.Learners {
-		if slices.Contains(r.conf.Voters, id) {
-			r.cfg.Points.Reach(point.LearnerPromoted)
-		}
 	}
 }
 

@@ -91,6 +91,9 @@ type Watch struct {
 	// Applied: an entry, the table's digest after it, and how many were told something of it
 	// who had neither asked nor were granted anything.
 	Applied func(index, digest uint64, unasked int)
+	// Stepped: the table has taken in a command of that entry, before Applied, and tells this. The
+	// events are to be read at once.
+	Stepped func(index uint64, cmd shard.Command, told []shard.Event)
 	// Became: its role, or the term of its role, is another one.
 	Became func(term uint64, role string)
 	// Served: it has begun to serve, or ceased to.
@@ -424,7 +427,6 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	}
 	asks := string(f.Message.Context) == question
 	if f.To != r.cfg.ID && !(asks && f.To == anybody) && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
-		r.cfg.Points.Reach(point.WrongReplica)
 		return nil
 	}
 	if _, known := r.peers[f.From]; !known && r.highest >= f.From && !r.cfg.Bugs.Has(bug.RemovedHeard) {
@@ -434,7 +436,6 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		return &Removed{Node: node, ID: f.From, Highest: r.highest}
 	} else if !known {
 		// It was added by an entry that this replica has yet to apply.
-		r.cfg.Points.Reach(point.StrangerHeard)
 		r.strangers[f.From] = node
 	}
 	m := f.Message
@@ -450,18 +451,6 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
 		if !r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
 			return nil // nothing takes effect by being forwarded (P3)
-		}
-	case raftpb.MsgPreVoteResp:
-		if m.GetReject() {
-			r.cfg.Points.Reach(point.PreVoteRefused)
-		}
-	case raftpb.MsgVote:
-		if r.role == raft.StateCandidate && m.GetTerm() == r.term {
-			r.cfg.Points.Reach(point.TwoCandidates)
-		}
-	case raftpb.MsgTimeoutNow:
-		if m.GetTerm() == r.term {
-			r.cfg.Points.Reach(point.ToldToLead)
 		}
 	}
 	if r.reign.serving && r.isAnswer(m) {
@@ -557,7 +546,6 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		return
 	}
 	if stall > 0 {
-		r.cfg.Points.Reach(point.Stalled)
 		r.election.stalled(r, stall)
 		if !r.cfg.Bugs.Has(bug.StallCounts) {
 			r.stalled(stall)
@@ -634,7 +622,6 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 		if r.role != raft.StateLeader {
 			r.aligned = false
 			r.abdicate(out)
-			r.election.led(r)
 		}
 	}
 	if !raft.IsEmptySnap(rd.Snapshot) {
@@ -801,6 +788,9 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		if r.cfg.Watch.Applied != nil {
 			unasked += max(0, answers((*told)[first:])-1)
 		}
+		if r.cfg.Watch.Stepped != nil {
+			r.cfg.Watch.Stepped(r.applied, cmd, (*told)[first:])
+		}
 		if r.reign.serving {
 			r.note((*told)[first:], out)
 		}
@@ -862,8 +852,6 @@ func (r *Replica) compact() {
 		r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 			if pr.State == tracker.StateReplicate && r.answers(id) {
 				to = min(to, pr.Match)
-			} else if pr.IsLearner && id != r.cfg.ID {
-				r.cfg.Points.Reach(point.CutBehindLearner)
 			}
 		})
 	}
@@ -871,7 +859,6 @@ func (r *Replica) compact() {
 		to = min(to, r.transfer.index)
 	}
 	if to = max(to, r.leastKept()); r.transfer != nil && to > r.transfer.index {
-		r.cfg.Points.Reach(point.SnapshotGivenUp)
 		r.endTransfer(raft.SnapshotFailure)
 	}
 	if _, err := r.store.CreateSnapshot(r.applied, r.conf, nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {

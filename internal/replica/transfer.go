@@ -189,14 +189,11 @@ func (r *Replica) transferTick() {
 	silent := r.now - t.progress
 	switch {
 	case r.role != raft.StateLeader || !there:
-		r.cfg.Points.Reach(point.SnapshotAbandoned)
 		r.endTransfer(raft.SnapshotFailure)
 	case silent >= t.patient():
-		r.cfg.Points.Reach(point.SnapshotGivenUp)
 		r.endTransfer(raft.SnapshotFailure)
 	case r.now-t.sent >= t.patience && silent >= t.patience:
 		// The receiver takes chunks in their order alone: what was sent after a lost one is lost, too.
-		r.cfg.Points.Reach(point.ChunkResent)
 		t.window, t.away = 1, 0
 		t.patience *= 2
 		r.fill()
@@ -316,9 +313,6 @@ func (r *Replica) install(s *raftpb.Snapshot) {
 	in := r.whole[i]
 	if err := r.store.ApplySnapshot(s); err != nil {
 		panic(fmt.Sprintf("replica: snapshot: %v", err))
-	}
-	if r.applied > firstIndex {
-		r.cfg.Points.Reach(point.SnapshotOverLog)
 	}
 	r.table, r.peers, r.highest, r.founders = in.table, in.peers, in.highest, in.founders
 	r.conf = meta.GetConfState()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -21,7 +22,7 @@ type Instrumented interface {
 	Observer() Observer
 	// Clients hears what the nodes' callers are told, or is nil.
 	Clients() Clients
-	// Points decides on the nodes' fault points, and hears of their marks; or it is nil.
+	// Points decides on the nodes' fault points, or is nil.
 	Points() *point.Points
 	// Logger is where nodes log that were not given a logger.
 	Logger() *slog.Logger
@@ -119,6 +120,8 @@ type Request struct {
 type Observer interface {
 	// Decided: a table has decided on a request.
 	Decided(Decision)
+	// Stepped: a table has taken in a command, and decided on it. It must be read at once.
+	Stepped(Stepped)
 	// Applied: a table has taken in a log entry.
 	Applied(Applied)
 	// Became: a replica has another role, or its old one in another term.
@@ -198,6 +201,16 @@ type Stopped struct {
 
 // ErrBroken is what a replica panics with that Inspected.Break was called for.
 var ErrBroken = errors.New("broken by a simulation")
+
+// Stepped is one command of a log entry, and what the table has to tell of it.
+type Stepped struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Index      uint64 // of the entry
+	Command    shard.Command
+	Told       []shard.Event
+}
 
 // Applied is where a replica's table is.
 type Applied struct {

@@ -11,7 +11,7 @@
 //	go run ./internal/tools/mutate -o results.txt -again    the survivors, after a test was written
 //
 // Operators.go says how code is changed, rules.go in which packages, and what is left
-// alone because it cannot matter in a program: deliberate bugs, fault points, marks, logs,
+// alone because it cannot matter in a program: deliberate bugs, fault points, logs,
 // texts and assertions. Counters of Stats are mutated, since they are part of the API.
 //
 // A mutant is named after its package, function and operator and a hash of what it

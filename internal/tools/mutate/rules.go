@@ -65,15 +65,15 @@ var watchers = map[string]bool{
 var hooks = map[string]bool{
 	module + "/internal/replica.Watch.Applied": true,
 	module + "/internal/replica.Watch.Became":  true,
+	module + "/internal/replica.Watch.Stepped": true,
 	module + "/shard.Table.observe":            true,
 	module + "/shard.Founding.Observe":         true,
 }
 
-// mute are functions that a program does not need in order to be right: logs, marks, and
+// mute are functions that a program does not need in order to be right: logs, and
 // what makes texts. Neither their calls nor what they are given is mutated.
 var mute = regexp.MustCompile(`^(` +
 	`\(\*log/slog\.Logger\)\..*|log/slog\..*|fmt\..*|errors\.New|strconv\.Quote|` + // errors are told apart by what they wrap
-	`\(\*` + regexp.QuoteMeta(module) + `/internal/point\.Points\)\.Reach|` +
 	`\(\*` + regexp.QuoteMeta(module) + `/shard\.Table\)\.decided|` +
 	`\(\*` + regexp.QuoteMeta(module) + `/internal/founding\.Machine\)\.log|` +
 	`\(` + regexp.QuoteMeta(module) + `/internal/seam\.(Observer|Clients|Caller|Holder)\)\..*|` +

@@ -75,9 +75,9 @@ func (m *machine) forgets(n int) bool {
 	return n > 3
 }
 
-func (m *machine) marksAndLogs(n int) error {
+func (m *machine) onlyLogs(n int) error {
 	if n > 3 {
-		m.points.Reach(point.DeepQueue)
+		m.log.Info("deep")
 	}
 	if m.forgets(n) {
 		n = 4
@@ -92,7 +92,7 @@ func (m *machine) marksAndLogs(n int) error {
 	m.early = n + 1
 	switch {
 	case n > 10:
-		m.points.Reach(point.DeepQueue)
+		m.log.Info("deep")
 	case n > 5:
 	default:
 		panic(fmt.Sprintf("no number is %d", n-1))

@@ -1,0 +1,438 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// marks derives the rare situations from what the replicas and the callers of a world tell, and
+// from the frames that are looked into.
+type marks struct {
+	world   *World
+	met     [endOfMarks]uint64
+	shards  map[shardName]*situation // looked up, never ranged over
+	decided []ruling                 // by the command that is being stepped
+	applied map[tableName]uint64     // the index of each table's latest entry; looked up, never ranged over
+	waiting map[ownerName]*waiting   // looked up, never ranged over
+	closed  map[transport.ID]bool
+	looks   []func() // to be taken when the event is over
+}
+
+// situation is what is known of one shard.
+type situation struct {
+	index    uint64 // of the latest entry, and who was the first to apply it
+	first    transport.ID
+	sessions map[shard.SessionID]*lease // of the records in the table; looked up, never ranged over
+	silent   int                        // how many of them are silent
+	latest   seam.Became                // who campaigned
+	heir     transport.ID               // to whom a leader began to hand over
+
+	change   uint64 // the index of the latest change of replicas
+	joint    bool
+	learners []transport.ID
+}
+
+// lease is what the log says of a session's.
+type lease struct{ fixed, silent bool }
+
+// ruling is a decision, and how its key's queue was right after it.
+type ruling struct {
+	seam.Decision
+	depth int  // of the queue
+	fits  bool // there was room for it
+}
+
+// waiting are the calls of one node for one key that have not returned.
+type waiting struct {
+	calls   int
+	several bool   // more than one at some time: nobody knows whose a request is
+	session uint64 // in which the call asked last
+}
+
+func newMarks(w *World) marks {
+	return marks{
+		world: w, shards: make(map[shardName]*situation), applied: make(map[tableName]uint64),
+		waiting: make(map[ownerName]*waiting), closed: make(map[transport.ID]bool),
+	}
+}
+
+// meet counts a situation, and shows its first times on a host to the faults that are aimed.
+func (k *marks) meet(h *Host, m mark) {
+	if k.met[m]++; k.met[m] <= rarely {
+		k.world.net.meet(h, m)
+	}
+}
+
+// host returns the host of a node.
+func (k *marks) host(node transport.ID) *Host {
+	if p := k.world.nodes[node]; p != nil {
+		return p.host
+	}
+	return k.world.hosts[0] // a node of a test
+}
+
+func (k *marks) of(name shardName) *situation {
+	x := k.shards[name]
+	if x == nil {
+		x = &situation{sessions: make(map[shard.SessionID]*lease)}
+		k.shards[name] = x
+	}
+	return x
+}
+
+// lease returns what is known of a session's.
+func (x *situation) lease(id shard.SessionID) *lease {
+	if l := x.sessions[id]; l != nil {
+		return l
+	}
+	return &lease{}
+}
+
+// hear ends a session's silence.
+func (x *situation) hear(id shard.SessionID) {
+	if l := x.lease(id); l.silent {
+		l.silent = false
+		x.silent--
+	}
+}
+
+// settle looks at what could not be looked at in the midst of an event.
+func (k *marks) settle() {
+	looks := k.looks
+	k.looks = k.looks[:0]
+	for _, look := range looks {
+		look()
+	}
+}
+
+// rules hears of each decision after the checker of queues has.
+func (k *marks) rules(name shardName, d seam.Decision) {
+	q := k.world.history.inside.queue.keys[shardKey{name, d.Key}]
+	k.decided = append(k.decided, ruling{d, len(q.place), q.used+d.Weight <= d.Capacity})
+}
+
+// stepped hears of each command, after its decisions.
+func (k *marks) stepped(name shardName, s seam.Stepped) {
+	decided := k.decided
+	k.decided = k.decided[:0]
+	x := k.of(name)
+	if s.Index > x.index {
+		x.index, x.first = s.Index, s.Replica
+	}
+	if s.Index < x.index || s.Replica != x.first {
+		return
+	}
+	h := k.host(s.Replica)
+	k.command(h, name, x, s, decided)
+	k.decisions(h, s.Command, decided)
+	for _, e := range s.Told {
+		switch e := e.(type) {
+		case shard.Refused:
+			switch e.Reason {
+			case shard.Stale:
+				k.meet(h, staleCommand)
+			case shard.Reopen:
+				k.meet(h, ghostRefused)
+			}
+		case shard.Opened:
+			x.sessions[e.Session] = &lease{}
+		case shard.Ended:
+			if _, expires := s.Command.(shard.Expire); expires && x.lease(e.Session).fixed {
+				k.meet(h, fixedEnd)
+			}
+			x.hear(e.Session)
+			delete(x.sessions, e.Session)
+		}
+	}
+}
+
+// command looks at a command and what it led to.
+func (k *marks) command(h *Host, name shardName, x *situation, s seam.Stepped, decided []ruling) {
+	did := func(what seam.DecisionKind) func(ruling) bool {
+		return func(d ruling) bool { return d.What == what }
+	}
+	switch c := s.Command.(type) {
+	case shard.Acquire:
+		granted := func(e shard.Event) bool { g, ok := e.(shard.Granted); return ok && g.Number == c.Number }
+		if slices.ContainsFunc(s.Told, granted) && !slices.ContainsFunc(decided, did(seam.Granted)) {
+			k.meet(h, repeatedGrant)
+		}
+	case shard.Cancel:
+		q := decisionName{name, seam.Queued, requestName{transport.ID(c.Session.Node), c.Session.Number, c.Target}}
+		if _, queued := k.world.history.inside.queue.seen[q]; !queued {
+			k.meet(h, cancelOvertakes)
+		}
+		if slices.ContainsFunc(decided, did(seam.Released)) {
+			k.meet(h, cancelAfterGrant)
+		}
+	case shard.Release:
+		again := func(e shard.Event) bool { d, ok := e.(shard.Done); return ok && d.Number == c.Number }
+		if q := k.world.history.inside.queue.keys[shardKey{name, c.Key}]; q != nil && len(decided) == 0 && slices.ContainsFunc(s.Told, again) {
+			newer := false
+			for r, g := range q.held { // order-free: whether there is any
+				newer = newer || r.owner == transport.ID(c.Session.Node) && r.session == c.Session.Number && g.token > c.Token
+			}
+			if newer {
+				k.meet(h, lateUnlock)
+			}
+		}
+	case shard.Claim:
+		for _, e := range s.Told {
+			switch e := e.(type) {
+			case shard.Fixed:
+				if x.lease(c.Session).fixed {
+					k.meet(h, extended)
+				}
+				x.lease(c.Session).fixed = true
+				x.hear(c.Session)
+			case shard.Refused:
+				if e.Reason == shard.Lost || e.Reason == shard.Reopen {
+					k.meet(h, lateClaim)
+				}
+			}
+		}
+	case shard.Silent:
+		if l := x.lease(c.Session); !l.silent && x.sessions[c.Session] == l {
+			l.silent = true
+			x.silent++
+		}
+		k.meet(h, silenceLogged)
+	case shard.Heard:
+		if len(s.Told) > 0 {
+			x.hear(c.Session)
+			k.meet(h, heardLogged)
+		}
+	case shard.Settle:
+		k.meet(h, settled)
+	}
+}
+
+// decisions looks at what a command decided.
+func (k *marks) decisions(h *Host, cmd shard.Command, decided []ruling) {
+	ends := false
+	switch cmd.(type) {
+	case shard.Expire, shard.Close:
+		ends = true
+	}
+	for i, d := range decided {
+		switch {
+		case d.What == seam.Queued:
+			if d.depth == 10 {
+				k.meet(h, deepQueue)
+			}
+			k.asked(h, d)
+		case d.What == seam.Granted && i > 0 && decided[i-1].What == seam.Granted && decided[i-1].Key == d.Key:
+			if d.Capacity == shard.Whole {
+				k.meet(h, readersTogether)
+			} else {
+				k.meet(h, permitsTogether)
+			}
+		case d.What == seam.Refused && !d.Settling && d.fits:
+			k.meet(h, tryPassesNobody)
+		case d.What == seam.Dropped && ends:
+			k.meet(h, lostWaiting)
+		case d.What == seam.Released && ends && d.depth > 0:
+			k.meet(h, lostHolding)
+		}
+	}
+}
+
+// called and returned hear of users' calls.
+func (k *marks) called(node transport.ID, key string) {
+	at := ownerName{key, node}
+	c := k.waiting[at]
+	if c == nil {
+		c = &waiting{}
+		k.waiting[at] = c
+	}
+	c.calls++
+	c.several = c.several || c.calls > 1
+}
+
+func (k *marks) returned(node transport.ID, key string) {
+	at := ownerName{key, node}
+	if c := k.waiting[at]; c != nil {
+		if c.calls--; c.calls == 0 {
+			delete(k.waiting, at)
+		}
+	}
+}
+
+// asked: a call that waits has come into a queue.
+func (k *marks) asked(h *Host, d ruling) {
+	if c := k.waiting[ownerName{d.Key, d.Owner}]; c != nil && !c.several {
+		if c.session != 0 && c.session != d.Session {
+			k.meet(h, askedAnew)
+		}
+		c.session = d.Session
+	}
+}
+
+// became hears of each role, before the checker of leaders does.
+func (k *marks) became(name shardName, b seam.Became) {
+	x, h := k.of(name), k.host(b.Replica)
+	switch b.Role {
+	case "candidate":
+		if x.latest.Term == b.Term && x.latest.Replica != b.Replica && x.latest.Replica != 0 {
+			k.meet(h, campaignsMeet)
+		}
+		x.latest = b
+	case "leader":
+		before := k.world.nodes[k.world.history.inside.leaders.now[name].Replica]
+		if before != nil && before.dead && k.world.now-before.ended < electionTimeout {
+			k.meet(h, earlyWon)
+		}
+		if x.heir == b.Replica {
+			k.meet(h, toldToLead)
+		}
+		x.heir = 0
+	}
+}
+
+// served hears of each leader that begins to serve.
+func (k *marks) served(name shardName, v seam.Served) {
+	if !v.Serving {
+		return
+	}
+	h := k.host(v.Replica)
+	if k.of(name).silent > 0 {
+		k.meet(h, legacySilence)
+	}
+	k.looks = append(k.looks, func() {
+		if r, ok := k.replica(v.Replica, v.Shard); ok && r.Serving && len(r.Outgoing) > 0 {
+			k.meet(h, leaderInJoint)
+		}
+	})
+}
+
+// replica returns what a node's replica of a shard says of its voters.
+func (k *marks) replica(node transport.ID, shard int) (seam.Replica, bool) {
+	if p := k.world.nodes[node]; p != nil && !p.dead {
+		for _, n := range p.nodes {
+			if n.id != node {
+				continue
+			}
+			all := n.node.Replicas()
+			if i := slices.IndexFunc(all, func(r seam.Replica) bool { return r.Shard == shard }); i >= 0 {
+				return all[i], true
+			}
+		}
+	}
+	return seam.Replica{}, false
+}
+
+// configured hears of each change of a shard's replicas.
+func (k *marks) configured(name shardName, c seam.Configured) {
+	x := k.of(name)
+	if c.Index <= x.change {
+		return
+	}
+	x.change = c.Index
+	k.looks = append(k.looks, func() {
+		r, ok := k.replica(c.Replica, c.Shard)
+		if !ok {
+			return
+		}
+		h, joint := k.host(c.Replica), len(r.Outgoing) > 0
+		switch {
+		case joint && !x.joint:
+			k.meet(h, jointEntered)
+		case !joint && x.joint:
+			k.meet(h, jointLeft)
+		}
+		placed := func(node transport.ID) bool {
+			return slices.ContainsFunc(c.Replicas, func(p seam.Placed) bool { return p.Node == node })
+		}
+		for _, node := range x.learners {
+			switch {
+			case slices.Contains(r.Voters, node):
+				k.meet(h, learnerPromoted)
+			case !placed(node):
+				k.meet(h, learnerRemoved)
+			}
+		}
+		x.joint, x.learners = joint, nil
+		for _, p := range c.Replicas {
+			if !slices.Contains(r.Voters, p.Node) && !slices.Contains(r.Outgoing, p.Node) {
+				x.learners = append(x.learners, p.Node)
+			}
+		}
+	})
+}
+
+// hosted hears of each replica that is made, before the checker of identities does.
+func (k *marks) hosted(name shardName, m seam.Hosted) {
+	delete(k.applied, tableName{m.Replica, m.Shard})
+	if k.world.history.inside.identity.latest[nodeShard{name, m.Replica}] > 0 {
+		k.meet(k.host(m.Replica), newcomerReplaces)
+	}
+}
+
+// entered hears of each log entry that a replica applies.
+func (k *marks) entered(a seam.Applied) {
+	at := tableName{a.Replica, a.Shard}
+	if last := k.applied[at]; last > 0 && a.Index > last+1 {
+		k.meet(k.host(a.Replica), snapshotOverLog)
+	}
+	k.applied[at] = a.Index
+}
+
+// founded hears of each node that has a mesh.
+func (k *marks) founded(node transport.ID) {
+	own := k.world.nodes[node]
+	if own == nil {
+		return
+	}
+	k.looks = append(k.looks, func() {
+		for _, n := range k.world.living() {
+			for _, r := range n.node.Replicas() {
+				if slices.ContainsFunc(r.Voters, func(v transport.ID) bool {
+					p := k.world.nodes[v]
+					return p != nil && p.dead && p.host == own.host
+				}) {
+					k.meet(own.host, predecessorVotes)
+					return
+				}
+			}
+		}
+	})
+}
+
+// left hears of each node that has left.
+func (k *marks) left(node transport.ID, handed bool) {
+	if handed {
+		k.meet(k.host(node), handedOver)
+	} else {
+		k.meet(k.host(node), handoverTimedOut)
+	}
+}
+
+// lost: a hold ended, as it may with its user's session, or with its node.
+func (k *marks) lost(x *HoldRecord, node transport.ID) {
+	if x.unlocking == running && x.end == running && !k.closed[node] && !x.call.process.dead {
+		k.meet(x.call.process.host, sessionLost)
+	}
+}
+
+// messageMarks are marks by the names of messages.
+var messageMarks = map[string]mark{
+	"prevote refused": preVoteRefused, "you are removed": removedTold, "no such replica": missingTold,
+	"leaving": leaverHeard, "nack": ballotRefused, "refuse": joinRefused,
+}
+
+// message hears of each message that a host sends, if the world looks into all of them.
+func (k *marks) message(h *Host, name string) {
+	if strings.HasPrefix(name, passedOn) {
+		k.meet(h, answerForwarded)
+	}
+	if m, is := messageMarks[name]; is {
+		k.meet(h, m)
+	}
+}
+
+// passedOn begins the names of messages that one node sends for another.
+const passedOn = "pass on: "

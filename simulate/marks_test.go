@@ -1,0 +1,267 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// kinds are the decisions of a table, as a node tells of them.
+var kinds = map[shard.DecisionKind]seam.DecisionKind{
+	shard.Entered: seam.Queued, shard.Admitted: seam.Granted, shard.Finished: seam.Released, shard.Withdrawn: seam.Dropped, shard.Declined: seam.Refused,
+}
+
+// steps lets a table take commands, one in each entry, and the observer hear of it.
+func (o *observer) steps(t *shard.Table, decisions *[]shard.Decision, replica transport.ID, commands []shard.Command) {
+	for i, cmd := range commands {
+		*decisions = nil
+		told := t.Step(cmd, nil)
+		for _, d := range *decisions {
+			o.Decided(seam.Decision{
+				Revision: d.Revision, Replica: replica, What: kinds[d.What], Key: d.Key, Owner: transport.ID(d.Session.Node), Session: d.Session.Number,
+				Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
+			})
+		}
+		o.Stepped(seam.Stepped{Replica: replica, Index: uint64(i + 1), Command: cmd, Told: told})
+	}
+}
+
+// TestMarksOfTables: what a table does is marked by what it is, and no other mark is met.
+func TestMarksOfTables(t *testing.T) {
+	ann, bob, eve := shard.SessionID{Node: 1, Number: 1}, shard.SessionID{Node: 2, Number: 1}, shard.SessionID{Node: 3, Number: 1}
+	call := func(who shard.SessionID, number uint64) shard.Call { return shard.Call{Session: who, Number: number} }
+	lock := func(who shard.SessionID, number uint64) shard.Acquire {
+		return shard.Acquire{Call: call(who, number), TTL: time.Second, Key: "k", Weight: shard.Whole, Capacity: shard.Whole}
+	}
+	read := func(who shard.SessionID) shard.Acquire {
+		a := lock(who, 1)
+		a.Weight = 1
+		return a
+	}
+	permits := func(who shard.SessionID, number uint64, weight int64) shard.Acquire {
+		a := lock(who, number)
+		a.Kind, a.Weight, a.Capacity = shard.Semaphore, weight, 5
+		return a
+	}
+	try := func(a shard.Acquire) shard.Acquire { a.Try = true; return a }
+	acked := func(a shard.Acquire, numbers ...uint64) shard.Acquire { a.Acked = numbers; return a }
+	// A fresh table's revision is 0: each command raises it, and each grant.
+	unlock := func(who shard.SessionID, number, token uint64) shard.Release {
+		return shard.Release{Call: call(who, number), Key: "k", Token: token}
+	}
+	claim := func(who shard.SessionID, number, token uint64) shard.Claim {
+		return shard.Claim{Call: call(who, number), Key: "k", Token: token, Hold: time.Second}
+	}
+	cancel := func(who shard.SessionID, number, target uint64) shard.Cancel {
+		return shard.Cancel{Call: call(who, number), TTL: time.Second, Target: target}
+	}
+	var crowd []shard.Command
+	for i := range uint64(11) {
+		crowd = append(crowd, lock(shard.SessionID{Node: 10 + i, Number: 1}, 1))
+	}
+	for _, tt := range []struct {
+		name     string
+		commands []shard.Command
+		want     []mark
+	}{
+		{"locks and unlocks", []shard.Command{lock(ann, 1), lock(bob, 1), unlock(ann, 2, 2), unlock(bob, 2, 5)}, nil},
+		{"an unlock again, before the next lock", []shard.Command{lock(ann, 1), unlock(ann, 2, 2), unlock(ann, 2, 2)}, nil},
+		{"an unlock again", []shard.Command{lock(ann, 1), unlock(ann, 2, 2), lock(ann, 3), unlock(ann, 2, 2)}, []mark{lateUnlock}},
+		{"a lock again", []shard.Command{lock(ann, 1), lock(ann, 1)}, []mark{repeatedGrant}},
+		{"a lock again that waits", []shard.Command{lock(ann, 1), lock(bob, 1), lock(bob, 1)}, nil},
+		{"what was acknowledged", []shard.Command{lock(ann, 1), unlock(ann, 2, 2), acked(lock(ann, 3), 1, 2), unlock(ann, 2, 2)}, []mark{staleCommand}},
+		{"after the session's end", []shard.Command{lock(ann, 1), shard.Expire{Session: ann}, unlock(ann, 2, 2)}, []mark{ghostRefused}},
+		{"a cancel that waits", []shard.Command{lock(ann, 1), lock(bob, 1), cancel(bob, 2, 1)}, nil},
+		{"a cancel too late", []shard.Command{lock(ann, 1), cancel(ann, 2, 1)}, []mark{cancelAfterGrant}},
+		{"a cancel too early", []shard.Command{cancel(ann, 2, 1), lock(ann, 1)}, []mark{cancelOvertakes, staleCommand}},
+		{"a session ends that waits", []shard.Command{lock(ann, 1), lock(bob, 1), shard.Expire{Session: bob}}, []mark{lostWaiting}},
+		{"a session ends for which others wait", []shard.Command{lock(ann, 1), lock(bob, 1), shard.Expire{Session: ann}}, []mark{lostHolding}},
+		{"a session ends alone", []shard.Command{lock(ann, 1), shard.Expire{Session: ann}}, nil},
+		{"a fixed end", []shard.Command{lock(ann, 1), claim(ann, 2, 2), shard.Expire{Session: ann}}, []mark{fixedEnd}},
+		{"a fixed end that moves", []shard.Command{lock(ann, 1), claim(ann, 2, 2), claim(ann, 3, 2), shard.Close{Session: ann}}, []mark{extended}},
+		{"a claim too late", []shard.Command{lock(ann, 1), unlock(ann, 2, 2), claim(ann, 3, 2)}, []mark{lateClaim}},
+		{"ten wait", crowd[:11], []mark{deepQueue}},
+		{"nine wait", crowd[:10], nil},
+		{"readers", []shard.Command{lock(ann, 1), read(bob), read(eve), unlock(ann, 2, 2)}, []mark{readersTogether}},
+		{"permits", []shard.Command{permits(ann, 1, 5), permits(bob, 1, 2), permits(eve, 1, 3), shard.Release{Call: call(ann, 2), Key: "k", Token: 2}}, []mark{permitsTogether}},
+		{"a try that passes nobody", []shard.Command{permits(ann, 1, 3), permits(bob, 1, 4), try(permits(eve, 1, 2))}, []mark{tryPassesNobody}},
+		{"a try that does not fit", []shard.Command{permits(ann, 1, 3), try(permits(eve, 1, 4))}, nil},
+		{"silence", []shard.Command{lock(ann, 1), shard.Silent{Session: ann}}, []mark{silenceLogged}},
+		{"silence that ends", []shard.Command{lock(ann, 1), shard.Silent{Session: ann}, shard.Heard{Session: ann}}, []mark{silenceLogged, heardLogged}},
+		{"a settle", []shard.Command{shard.Settle{}}, []mark{settled}},
+	} {
+		w := New(Options{})
+		o := &w.history.inside
+		for replica := transport.ID(1); replica <= 2; replica++ { // the second one's word adds nothing
+			var decisions []shard.Decision
+			table := shard.NewTable(shard.Founding{Check: true, Observe: func(d shard.Decision) { decisions = append(decisions, d) }})
+			o.steps(table, &decisions, replica, tt.commands)
+		}
+		if err := w.Err(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got, want := o.marks.all(), names(tt.want); got != want {
+			t.Errorf("%s: met %q, want %q", tt.name, got, want)
+		}
+		w.Close()
+	}
+}
+
+// all names the marks that were met, and how often.
+func (k *marks) all() string {
+	var all []mark
+	for m, n := range k.met {
+		for range n {
+			all = append(all, mark(m))
+		}
+	}
+	return names(all)
+}
+
+func names(all []mark) string {
+	all = slices.Clone(all)
+	slices.Sort(all)
+	var texts []string
+	for _, m := range all {
+		texts = append(texts, m.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// TestMarksOfReplicas: so it is with what replicas and nodes tell.
+func TestMarksOfReplicas(t *testing.T) {
+	var w *World
+	became := func(node transport.ID, role string, term uint64) func(*observer) {
+		return func(o *observer) { o.Became(seam.Became{Replica: node, Role: role, Term: term}) }
+	}
+	served := func(node transport.ID) func(*observer) {
+		return func(o *observer) { o.Served(seam.Served{Replica: node, Serving: true}) }
+	}
+	hands := func(from, to transport.ID) func(*observer) {
+		return func(o *observer) { o.HandsOver(seam.Served{Replica: from, Serving: true}, to) }
+	}
+	hosted := func(node transport.ID, id uint64) func(*observer) {
+		return func(o *observer) { o.Hosted(seam.Hosted{Replica: node, ID: id}) }
+	}
+	applied := func(node transport.ID, index uint64) func(*observer) {
+		return func(o *observer) { o.Applied(seam.Applied{Replica: node, Index: index, Digest: index}) }
+	}
+	step := func(index uint64, cmd shard.Command, told ...shard.Event) func(*observer) {
+		return func(o *observer) { o.Stepped(seam.Stepped{Replica: 1, Index: index, Command: cmd, Told: told}) }
+	}
+	// The voters, and those that were voters before, while the shard's replicas live on the first n nodes.
+	configured := func(index uint64, n int, voters, outgoing []transport.ID) func(*observer) {
+		return func(o *observer) {
+			var all []seam.Placed
+			for i := range n {
+				all = append(all, seam.Placed{ID: uint64(i + 1), Node: transport.ID(i + 1)})
+			}
+			for _, p := range w.nodes[1].nodes {
+				p.node.(*looked).replicas = []seam.Replica{{Voters: voters, Outgoing: outgoing, Serving: true}}
+			}
+			o.Configured(seam.Configured{Replica: 1, Index: index, Replicas: all})
+			o.marks.settle()
+		}
+	}
+	crash := func(host string) func(*observer) { return func(*observer) { w.Crash(host) } }
+	wait := func(d time.Duration) func(*observer) { return func(*observer) { _ = w.Run(d) } }
+	ann := shard.SessionID{Node: 1, Number: 1}
+	queued := func(session uint64) func(*observer) {
+		return func(o *observer) {
+			o.Decided(seam.Decision{Replica: 1, What: seam.Queued, Key: "k", Owner: 2, Session: session, Request: 1, Revision: session, Weight: 1, Capacity: 1})
+			step(session, shard.Acquire{})(o)
+		}
+	}
+	asks := func(o *observer) { o.marks.called(2, "k") }
+	told := func(o *observer) { o.marks.returned(2, "k") }
+	ids := func(ids ...transport.ID) []transport.ID { return ids }
+	type tells = []func(*observer)
+	for _, tt := range []struct {
+		name string
+		told tells
+		want []mark
+	}{
+		{"one campaigns after the other", tells{became(1, "candidate", 3), became(1, "candidate", 4), became(2, "candidate", 5)}, nil},
+		{"two campaign", tells{became(1, "candidate", 3), became(2, "candidate", 3)}, []mark{campaignsMeet}},
+		{"a leader dies", tells{became(1, "leader", 3), crash("a"), became(2, "leader", 4)}, []mark{earlyWon}},
+		{"a leader died long ago", tells{became(1, "leader", 3), crash("a"), wait(2 * time.Second), became(2, "leader", 4)}, nil},
+		{"a leader hands over", tells{became(1, "leader", 3), hands(1, 2), became(2, "leader", 4), became(1, "leader", 5), became(2, "leader", 6)}, []mark{toldToLead}},
+		{"another one leads", tells{became(1, "leader", 3), hands(1, 2), became(3, "leader", 4)}, nil},
+		{"a silence is known", tells{
+			step(1, shard.Acquire{}, shard.Opened{Session: ann}), step(2, shard.Silent{Session: ann}), served(1),
+		}, []mark{silenceLogged, legacySilence}},
+		{"a silence is over", tells{
+			step(1, shard.Acquire{}, shard.Opened{Session: ann}), step(2, shard.Silent{Session: ann}),
+			step(3, shard.Heard{Session: ann}, shard.Reheard{Session: ann}), served(1),
+		}, []mark{silenceLogged, heardLogged}},
+		{"a silent session ends", tells{
+			step(1, shard.Acquire{}, shard.Opened{Session: ann}), step(2, shard.Silent{Session: ann}),
+			step(3, shard.Expire{Session: ann}, shard.Ended{Session: ann}), step(4, shard.Silent{Session: ann}), served(1),
+		}, []mark{silenceLogged, silenceLogged}},
+		{"a learner gets a vote", tells{
+			configured(5, 3, ids(1, 2), nil), configured(6, 3, ids(1, 3), ids(1, 2)), configured(7, 3, ids(1, 3), nil), configured(7, 3, ids(1, 3), nil),
+		}, []mark{learnerPromoted, jointEntered, jointLeft}},
+		{"a learner goes", tells{configured(5, 3, ids(1, 2), nil), configured(6, 2, ids(1, 2), nil)}, []mark{learnerRemoved}},
+		{"a leader in the midst of a change", tells{configured(5, 3, ids(1, 3), ids(1, 2)), served(1), func(o *observer) { o.marks.settle() }}, []mark{jointEntered, leaderInJoint}},
+		{"one replica on a node", tells{hosted(1, 1), hosted(2, 2)}, nil},
+		{"another one", tells{hosted(1, 1), hosted(1, 2)}, []mark{newcomerReplaces}},
+		{"entries in order", tells{applied(1, 7), applied(1, 8), applied(2, 9), hosted(1, 1), applied(1, 20)}, nil},
+		{"entries that a snapshot brings", tells{applied(1, 7), applied(1, 9)}, []mark{snapshotOverLog}},
+		{"a leaver", tells{func(o *observer) { o.Left(1, true) }}, []mark{handedOver}},
+		{"a leaver in a hurry", tells{func(o *observer) { w.ailed = true; o.Left(1, false) }}, []mark{handoverTimedOut}},
+		{"a call asks again", tells{asks, queued(1), queued(2), told}, []mark{askedAnew}},
+		{"a call, and the next one", tells{asks, queued(1), told, asks, queued(2), told}, nil},
+		{"two calls", tells{asks, asks, queued(1), queued(2), told, told}, nil},
+		{"a successor", tells{
+			configured(5, 2, ids(1, 2), nil), crash("b"), func(*observer) { w.Restart("b") }, func(o *observer) {
+				p := w.Host("b").process
+				p.Inspect(9, &looked{mesh: 1})
+				o.Founded(9, 1)
+				o.marks.settle()
+			},
+		}, []mark{predecessorVotes}},
+	} {
+		w = New(Options{})
+		for i := range 3 {
+			w.Host(string(rune('a'+i))).process.Inspect(transport.ID(i+1), &looked{})
+		}
+		for _, tell := range tt.told {
+			tell(&w.history.inside)
+		}
+		if err := w.Err(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got, want := w.history.inside.marks.all(), names(tt.want); got != want {
+			t.Errorf("%s: met %q, want %q", tt.name, got, want)
+		}
+		w.Close()
+	}
+}
+
+// What frames hold is marked where the world looks into them.
+func TestMarksOfMessages(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	for _, name := range []string{"prevote refused", "prevote given", "pass on: granted k token 7", "you are removed", "no such replica", "leaving", "nack", "refuse", "welcome"} {
+		w.history.inside.marks.message(w.Host("a"), name)
+	}
+	if got, want := w.history.inside.marks.all(), names([]mark{preVoteRefused, answerForwarded, removedTold, missingTold, leaverHeard, ballotRefused, joinRefused}); got != want {
+		t.Errorf("met %q, want %q", got, want)
+	}
+}
+
+func TestEveryMarkHasAName(t *testing.T) {
+	seen := make(map[string]bool)
+	for m := mark(1); m < endOfMarks; m++ {
+		if seen[m.String()] || m.String() == "" {
+			t.Errorf("%s: its name is %q", fmt.Sprintf("%d", m), m)
+		}
+		seen[m.String()] = true
+	}
+}
