@@ -15,8 +15,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/tools/proc"
 )
 
 // bench plays tests, seeds and stories against mutants. Nothing is written into the
@@ -35,11 +36,7 @@ type bench struct {
 	hits  map[string]int   // mutants that a story noticed
 }
 
-const (
-	buildLimit = 5 * time.Minute
-	maxMemory  = 8 << 30 // bytes of address space
-	maxOutput  = 64 << 10
-)
+const buildLimit = 5 * time.Minute
 
 // spent is what a command takes: time, and processor time.
 type spent struct{ wall, cpu time.Duration }
@@ -89,43 +86,15 @@ func (b *bench) newPlace(m *mutant) (*place, error) {
 
 func (p *place) close() { _ = os.RemoveAll(p.dir) }
 
-// errHangs is that a command took too long.
-var errHangs = errors.New("it takes too long")
-
 // command runs something within limits, of which cpu may be zero: then memory is not
 // limited either. It returns what that wrote, cut off where it is long.
 func (p *place) command(ctx context.Context, limit spent, dir, name string, args ...string) (string, error) {
-	timed, cancel := context.WithTimeoutCause(ctx, limit.wall, errHangs)
-	defer cancel()
-	cmd := exec.CommandContext(timed, name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(max(1, runtime.NumCPU()/p.workers)), "TMPDIR="+p.dir)
-	cmd.WaitDelay = time.Second
-	out := &head{}
-	cmd.Stdout, cmd.Stderr = out, out
-	err := cmd.Start()
-	if err == nil {
-		if limit.cpu > 0 {
-			bound(cmd.Process.Pid, limit.cpu)
-		}
-		err = cmd.Wait()
-		p.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL {
-			err = errHangs // see bound; if it was ctx then that counts more
-		}
-	}
-	if cause := context.Cause(timed); err != nil && cause != nil {
-		err = cause
-	}
-	return string(out.text), err
-}
-
-// head keeps the beginning of what is written.
-type head struct{ text []byte }
-
-func (h *head) Write(b []byte) (int, error) {
-	h.text = append(h.text, b[:min(len(b), maxOutput-len(h.text))]...)
-	return len(b), nil
+	r, err := proc.Run(ctx, proc.Command{
+		Dir: dir, Args: append([]string{name}, args...), Wall: limit.wall, CPU: limit.cpu,
+		Env: append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(max(1, runtime.NumCPU()/p.workers)), "TMPDIR="+p.dir),
+	})
+	p.cpu += r.CPU
+	return r.Output, err
 }
 
 // errUnbuilt is that the go command could not build something.
@@ -214,7 +183,7 @@ func noticed(out string, err error) (string, error) {
 	switch {
 	case err == nil:
 		return "", nil
-	case errors.Is(err, errHangs):
+	case errors.Is(err, proc.ErrHangs):
 		return byTime, nil
 	case !exited:
 		return "", err

@@ -399,9 +399,6 @@ func TestCommandsAreBounded(t *testing.T) {
 			t.Errorf("%s: noticed %q, %v, want %q", tt.script, found, err, tt.want)
 		}
 	}
-	if out, err := p.command(t.Context(), much, ".", "sh", "-c", "head -c 200000 /dev/zero"); err != nil || len(out) != maxOutput {
-		t.Errorf("%d bytes, %v, want %d", len(out), err, maxOutput)
-	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if found, err := noticed(p.command(over, much, ".", "sh", "-c", "exec sleep 60")); err == nil {

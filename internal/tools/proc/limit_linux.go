@@ -1,4 +1,4 @@
-package main
+package proc
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bound bounds what a process takes: a mutant may well take memory, or processor time, for
-// ever. Where the bound of the latter is reached the process is killed.
+// bound bounds the processor time and the memory of a process. The kernel kills the
+// process when its processor time is used up.
 func bound(pid int, cpu time.Duration) {
 	seconds := uint64((cpu + time.Second - 1) / time.Second)
 	for resource, n := range map[int]uint64{unix.RLIMIT_AS: maxMemory, unix.RLIMIT_CPU: seconds} {
