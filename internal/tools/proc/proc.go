@@ -45,7 +45,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.Env, time.Second
 	out := &head{}
 	cmd.Stdout, cmd.Stderr = out, out
-	lead(cmd)
+	Lead(cmd)
 	cmd.Cancel = func() error { return kill(cmd) }
 	var r Result
 	err := cmd.Start()

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/tools/proc"
+)
+
+// verdict is how a watcher, or a whole mutant, fared.
+type verdict string
+
+const (
+	noticed   verdict = "noticed"
+	unnoticed verdict = "NOT NOTICED"
+	otherwise verdict = "OTHER TEXT" // it was noticed by another message
+	hangs     verdict = "HANGS"
+	unproven  verdict = "FAILS ANYWAY" // the test fails without the mutant
+	missing   verdict = "NO SUCH TEST"
+	unusable  verdict = "BROKEN" // the patch
+)
+
+// result is what became of a mutant before one watcher.
+type result struct {
+	mutant, rule string
+	watcher      string // empty if the patch is broken
+	verdict      verdict
+	detail       string // the message
+	took         time.Duration
+}
+
+// line is the result for a file of results.
+func (r result) line() string {
+	detail, _, _ := strings.Cut(strings.ReplaceAll(r.detail, "\t", " "), "\n")
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%.2f\t%s\n", r.mutant, r.rule, r.watcher, r.verdict, r.took.Seconds(), detail)
+}
+
+func (r result) String() string {
+	text := fmt.Sprintf("%-24s %-8s %-60s %6.2fs  %s", r.mutant, r.rule, r.watcher, r.took.Seconds(), r.verdict)
+	if r.verdict != noticed {
+		return text + "\n\t" + strings.ReplaceAll(r.detail, "\n", "\n\t")
+	}
+	return text
+}
+
+// judge has watchers look at mutants that are all in one overlay.
+type judge struct {
+	*tree
+	overlay string
+	cap     time.Duration // for each run of a test
+	workers int
+
+	mu       sync.Mutex
+	binaries map[string]func() (string, error) // by package
+	clean    map[string]func() error           // by watcher and arguments
+}
+
+func newJudge(t *tree, overlay string, limit time.Duration, workers int) *judge {
+	return &judge{
+		tree: t, overlay: overlay, cap: limit, workers: workers,
+		binaries: make(map[string]func() (string, error)), clean: make(map[string]func() error),
+	}
+}
+
+// binary returns the test binary of a package, which it builds once.
+func (j *judge) binary(ctx context.Context, pkg string) (string, error) {
+	j.mu.Lock()
+	once := j.binaries[pkg]
+	if once == nil {
+		once = sync.OnceValues(func() (string, error) { return j.testBinary(ctx, j.overlay, pkg) })
+		j.binaries[pkg] = once
+	}
+	j.mu.Unlock()
+	return once()
+}
+
+// prove tells whether a watcher's test passes with no mutant switched on.
+func (j *judge) prove(ctx context.Context, w watcher, seed string) error {
+	args := slices.Clone(w.args)
+	if w.seeds > 0 {
+		args = append(args, "-seed", seed)
+	}
+	key := fmt.Sprint(w, args)
+	j.mu.Lock()
+	once := j.clean[key]
+	if once == nil {
+		once = sync.OnceValue(func() error {
+			out, err := j.run(ctx, "", w, args)
+			if err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%w: %s", err, strings.Join(messages(out), "\n"))
+			}
+			if err == nil && strings.Contains(out, "testing: warning: no tests to run") {
+				return errNoTest
+			}
+			return err
+		})
+		j.clean[key] = once
+	}
+	j.mu.Unlock()
+	return once()
+}
+
+var errNoTest = errors.New("there is no such test")
+
+// run runs a watcher's test with a mutant switched on, or none.
+func (j *judge) run(ctx context.Context, mutant string, w watcher, args []string) (string, error) {
+	file, err := j.binary(ctx, w.pkg)
+	if err != nil {
+		return "", err
+	}
+	parts := strings.Split(w.test, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	r, err := proc.Run(ctx, proc.Command{
+		Dir:  filepath.Join(j.dir, filepath.FromSlash(w.pkg)),
+		Args: append([]string{file, "-test.run=" + strings.Join(parts, "/"), "-test.failfast", "-test.timeout=0"}, args...),
+		Env: append(os.Environ(), environment+"="+mutant, "TMPDIR="+filepath.Dir(j.overlay),
+			"GOMAXPROCS="+strconv.Itoa(max(1, runtime.NumCPU()/j.workers))),
+		Wall: j.cap, CPU: j.cap * time.Duration(runtime.NumCPU()),
+	})
+	return r.Output, err
+}
+
+var (
+	said   = regexp.MustCompile(`^\s+\S+\.go:[0-9]+: (.*)|^((?:panic|fatal error): .*)`)
+	seedIs = regexp.MustCompile(`^seed ([0-9]+)[:,] (.*)`)
+)
+
+// messages returns the first lines of what a test said.
+func messages(out string) (all []string) {
+	for line := range strings.Lines(out) {
+		if m := said.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
+			all = append(all, m[1]+m[2])
+		}
+	}
+	return all
+}
+
+// watch has a watcher look at a mutant.
+func (j *judge) watch(ctx context.Context, m *mutant, w watcher) (result, error) {
+	r := result{mutant: m.name, rule: m.rule, watcher: w.String()}
+	if w.seeds == 0 { // else it is known afterwards which seed to prove
+		if ok, err := j.proves(ctx, &r, w, ""); !ok {
+			return r, err
+		}
+	}
+	args := slices.Clone(w.args)
+	if w.seeds > 0 {
+		args = append(args, "-seeds", strconv.Itoa(w.seeds))
+	}
+	if _, err := j.binary(ctx, w.pkg); err != nil {
+		return r, err
+	}
+	begun := time.Now()
+	out, err := j.run(ctx, m.name, w, args)
+	r.took = time.Since(begun)
+	_, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case err == nil && strings.Contains(out, "testing: warning: no tests to run"):
+		r.verdict = missing
+		return r, nil
+	case err == nil:
+		r.verdict, r.detail = unnoticed, fmt.Sprintf("want %q", w.message)
+		return r, nil
+	case errors.Is(err, proc.ErrHangs):
+		r.verdict, r.detail = hangs, fmt.Sprintf("after %v", j.cap)
+		return r, nil
+	case !exited:
+		return r, err
+	}
+	seed, texts := "", messages(out)
+	for i, text := range texts {
+		if s := seedIs.FindStringSubmatch(text); s != nil {
+			if texts[i] = s[2]; seed == "" {
+				seed = s[1]
+			}
+		}
+	}
+	i := slices.IndexFunc(texts, w.expects)
+	switch {
+	case i < 0:
+		r.verdict, r.detail = otherwise, fmt.Sprintf("want %q, got\n%s", w.message, strings.Join(texts, "\n"))
+		if len(texts) == 0 {
+			r.detail += out
+		}
+		return r, nil
+	case w.seeds > 0 && seed == "":
+		r.verdict, r.detail = otherwise, "no message begins with seed and its number: "+texts[i]
+		return r, nil
+	}
+	r.verdict, r.detail = noticed, texts[i]
+	if w.seeds > 0 {
+		if ok, err := j.proves(ctx, &r, w, seed); !ok {
+			return r, err
+		}
+		r.detail = "seed " + seed + ": " + r.detail
+	}
+	return r, nil
+}
+
+// proves is prove, and says in r what is wrong with the test.
+func (j *judge) proves(ctx context.Context, r *result, w watcher, seed string) (ok bool, err error) {
+	err = j.prove(ctx, w, seed)
+	_, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, errNoTest):
+		r.verdict, r.detail = missing, ""
+	case exited || errors.Is(err, proc.ErrHangs):
+		r.verdict, r.detail = unproven, err.Error()
+	default:
+		return false, err
+	}
+	return false, nil
+}
+
+// joint writes an overlay for mutants and builds the tests of their watchers with it. It
+// returns the mutants that do not build alone, and a judge for the rest.
+func joint(ctx context.Context, t *tree, all []*mutant, limit time.Duration, workers int) (*judge, []*mutant, []problem, error) {
+	var wrong []problem
+	for {
+		overlay, err := t.overlay(all)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		j := newJudge(t, overlay, limit, workers)
+		err = j.buildAll(ctx, all)
+		if err == nil || !errors.Is(err, errUnbuilt) {
+			return j, all, wrong, err
+		}
+		before := len(all)
+		var broken error
+		all = slices.DeleteFunc(slices.Clone(all), func(m *mutant) bool {
+			if broken != nil {
+				return false
+			}
+			switch err := t.builds(ctx, m); {
+			case err == nil:
+				return false
+			case errors.Is(err, errUnbuilt):
+				wrong = append(wrong, problem{m.name, err})
+				return true
+			default:
+				broken = err
+				return false
+			}
+		})
+		if broken != nil {
+			return nil, nil, nil, broken
+		}
+		if len(all) == before {
+			return nil, nil, nil, fmt.Errorf("each mutant builds alone, but not all together, or the tests do not build: %w", err)
+		}
+	}
+}
+
+// buildAll builds the tests of all watchers.
+func (j *judge) buildAll(ctx context.Context, all []*mutant) error {
+	var pkgs []string
+	for _, m := range all {
+		for _, w := range m.watchers {
+			pkgs = append(pkgs, w.pkg)
+		}
+	}
+	slices.Sort(pkgs)
+	for _, pkg := range slices.Compact(pkgs) {
+		if _, err := j.binary(ctx, pkg); err != nil {
+			return fmt.Errorf("tests of %s: %w", pkg, err)
+		}
+	}
+	return nil
+}
+
+// judgeAll has all watchers look at mutants, several at once, and hands each result to tell.
+func (j *judge) judgeAll(ctx context.Context, all []*mutant, tell func(result) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan func())
+	var workers sync.WaitGroup
+	for range j.workers {
+		workers.Go(func() {
+			for f := range work {
+				f()
+			}
+		})
+	}
+	var mu sync.Mutex
+	for _, m := range all {
+		for _, w := range m.watchers {
+			look := func() {
+				r, err := j.watch(ctx, m, w)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && ctx.Err() == nil {
+					err = tell(r)
+				}
+				if err != nil {
+					cancel(err)
+				}
+			}
+			select {
+			case work <- look:
+			case <-ctx.Done():
+			}
+		}
+	}
+	close(work)
+	workers.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// source is one Go file.
+type source struct {
+	rel   string // relative to the module, with slashes
+	text  []byte
+	fset  *token.FileSet
+	file  *ast.File
+	funcs map[string]*ast.FuncDecl // by Receiver.name; those that may be there several times are not in it
+}
+
+func parseSource(rel, file string) (*source, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{rel: rel, text: text, fset: token.NewFileSet(), funcs: make(map[string]*ast.FuncDecl)}
+	if s.file, err = parser.ParseFile(s.fset, rel, text, parser.SkipObjectResolution); err != nil {
+		return nil, err
+	}
+	for _, d := range s.file.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && !repeatable(fn) {
+			s.funcs[keyOf(fn)] = fn
+		}
+	}
+	return s, nil
+}
+
+// repeatable reports whether a package may have several functions of this name.
+func repeatable(fn *ast.FuncDecl) bool {
+	return fn.Name.Name == "_" || fn.Name.Name == "init" && fn.Recv == nil
+}
+
+// keyOf names a function in its package: Receiver.name.
+func keyOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil || len(fn.Recv.List) == 0 {
+		return fn.Name.Name
+	}
+	t := fn.Recv.List[0].Type
+	for {
+		switch e := t.(type) {
+		case *ast.ParenExpr:
+			t = e.X
+		case *ast.StarExpr:
+			t = e.X
+		case *ast.IndexExpr:
+			t = e.X
+		case *ast.IndexListExpr:
+			t = e.X
+		case *ast.Ident:
+			return e.Name + "." + fn.Name.Name
+		default:
+			return fn.Name.Name
+		}
+	}
+}
+
+func (s *source) offset(p token.Pos) int { return s.fset.PositionFor(p, false).Offset }
+func (s *source) line(p token.Pos) int   { return s.fset.PositionFor(p, false).Line }
+
+func (s *source) code(from, to token.Pos) string { return string(s.text[s.offset(from):s.offset(to)]) }
+
+// signature returns a function's text up to its body, as tokens.
+func (s *source) signature(fn *ast.FuncDecl) string {
+	to := fn.End()
+	if fn.Body != nil {
+		to = fn.Body.Lbrace
+	}
+	return tokens(s.code(fn.Pos(), to))
+}
+
+// tokens returns the tokens of code, so that neither comments nor spaces count.
+func tokens(code string) string {
+	var b strings.Builder
+	scan(code, func(_ int, tok token.Token, lit string) {
+		if tok != token.COMMENT {
+			if tok == token.SEMICOLON {
+				lit = ";"
+			}
+			b.WriteString(tok.String() + " " + lit + "\x00")
+		}
+	})
+	return b.String()
+}
+
+// scan calls f for each token, with its offset.
+func scan(code string, f func(offset int, tok token.Token, lit string)) {
+	var sc scanner.Scanner
+	file := token.NewFileSet().AddFile("", -1, len(code))
+	sc.Init(file, []byte(code), nil, scanner.ScanComments)
+	for {
+		pos, tok, lit := sc.Scan()
+		if tok == token.EOF {
+			return
+		}
+		f(file.Offset(pos), tok, lit)
+	}
+}
+
+// declaration is one constant, variable or type, or a group of constants or variables.
+type declaration struct {
+	names string // what it is told apart by
+	kind  token.Token
+	code  string        // a declaration of its own
+	spec  *ast.TypeSpec // of a type
+}
+
+// declarations returns what a file declares beside functions and imports.
+func (s *source) declarations() (all []declaration) {
+	for _, d := range s.file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok == token.IMPORT {
+			continue
+		}
+		if g.Tok == token.TYPE {
+			for _, spec := range g.Specs {
+				t := spec.(*ast.TypeSpec)
+				all = append(all, declaration{t.Name.Name, g.Tok, "type " + s.code(t.Pos(), t.End()), t})
+			}
+			continue
+		}
+		var names []string
+		for _, spec := range g.Specs {
+			for _, id := range spec.(*ast.ValueSpec).Names {
+				if id.Name != "_" {
+					names = append(names, id.Name)
+				}
+			}
+		}
+		code := s.code(g.Pos(), g.End())
+		if len(names) == 0 {
+			names = append(names, "_ = "+tokens(code))
+		}
+		all = append(all, declaration{strings.Join(names, ", "), g.Tok, code, nil})
+	}
+	return all
+}
+
+// field is one field of a struct.
+type field struct{ name, code string }
+
+func (s *source) fields(t *ast.StructType) (all []field) {
+	for _, f := range t.Fields.List {
+		typ := s.code(f.Type.Pos(), f.End())
+		if len(f.Names) == 0 {
+			name := strings.TrimPrefix(typ, "*")
+			all = append(all, field{name[strings.LastIndexByte(name, '.')+1:], typ})
+		}
+		for _, id := range f.Names {
+			all = append(all, field{id.Name, id.Name + " " + typ})
+		}
+	}
+	return all
+}
+
+// addedFields returns the fields that is has and was has not. It is not ok unless both are
+// structs that differ in nothing else.
+func addedFields(was, is *source, a, b *ast.TypeSpec) (added []field, ok bool) {
+	x, isStruct := a.Type.(*ast.StructType)
+	y, both := b.Type.(*ast.StructType)
+	if !isStruct || !both || tokens(was.code(a.Pos(), x.Pos())) != tokens(is.code(b.Pos(), y.Pos())) {
+		return nil, false
+	}
+	left := was.fields(x)
+	for _, f := range is.fields(y) {
+		if len(left) > 0 && tokens(left[0].code) == tokens(f.code) {
+			left = left[1:]
+		} else {
+			added = append(added, f)
+		}
+	}
+	return added, len(left) == 0
+}
+
+// imported is one import of a file.
+type imported struct{ name, spec string }
+
+func (s *source) imports() (all []imported) {
+	for _, i := range s.file.Imports {
+		name := path.Base(strings.Trim(i.Path.Value, "`\""))
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		all = append(all, imported{name, s.code(i.Pos(), i.End())})
+	}
+	return all
+}
+
+// change is what a mutant makes of one file.
+type change struct {
+	mutant   string
+	was, is  *source
+	changed  []string // keys of functions
+	added    []string // likewise
+	declared []declaration
+	imports  []imported
+	fields   map[string][]field // by type
+}
+
+// compare finds out what a patch changes, and refuses what cannot be compiled beside the
+// correct code.
+func compare(mutant string, was, is *source) (*change, error) {
+	c := &change{mutant: mutant, was: was, is: is, fields: make(map[string][]field)}
+	if was.file.Name.Name != is.file.Name.Name {
+		return nil, fmt.Errorf("%s: it changes the package clause", was.rel)
+	}
+	if err := c.functions(); err != nil {
+		return nil, fmt.Errorf("%s: %w", was.rel, err)
+	}
+	if err := c.declarations(); err != nil {
+		return nil, fmt.Errorf("%s: %w", was.rel, err)
+	}
+	for _, i := range is.imports() {
+		if !slices.Contains(was.imports(), i) {
+			c.imports = append(c.imports, i)
+		}
+	}
+	return c, nil
+}
+
+func (c *change) functions() error {
+	several := func(s *source) (all []string) {
+		for _, d := range s.file.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && repeatable(fn) {
+				all = append(all, tokens(s.code(fn.Pos(), fn.End())))
+			}
+		}
+		return all
+	}
+	if !slices.Equal(several(c.was), several(c.is)) {
+		return fmt.Errorf("it changes a function init, which cannot be told from others of that name")
+	}
+	for _, d := range c.was.file.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || repeatable(fn) {
+			continue
+		}
+		key := keyOf(fn)
+		other := c.is.funcs[key]
+		switch {
+		case other == nil:
+			return fmt.Errorf("it removes %s: leave its body empty, or its calls out", key)
+		case tokens(c.was.code(fn.Pos(), fn.End())) == tokens(c.is.code(other.Pos(), other.End())):
+			continue
+		case c.was.signature(fn) != c.is.signature(other):
+			return fmt.Errorf("it changes the signature of %s: add a function, and call that", key)
+		case fn.Body == nil || other.Body == nil:
+			return fmt.Errorf("%s has no body", key)
+		}
+		if err := callable(fn); err != nil {
+			return err
+		}
+		c.changed = append(c.changed, key)
+	}
+	for _, d := range c.is.file.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || repeatable(fn) || c.was.funcs[keyOf(fn)] != nil {
+			continue
+		}
+		if fn.Recv != nil && fn.Name.IsExported() {
+			return fmt.Errorf("it adds the exported method %s: the type would have it with the mutant switched off, too", keyOf(fn))
+		}
+		c.added = append(c.added, keyOf(fn))
+	}
+	return nil
+}
+
+// callable tells why a function cannot hand its arguments on.
+func callable(fn *ast.FuncDecl) error {
+	lists := []struct {
+		what string
+		list *ast.FieldList
+	}{{"receiver", fn.Recv}, {"type parameter", fn.Type.TypeParams}, {"parameter", fn.Type.Params}}
+	for _, l := range lists {
+		if l.list == nil {
+			continue
+		}
+		for _, f := range l.list.List {
+			if len(f.Names) == 0 || slices.ContainsFunc(f.Names, func(id *ast.Ident) bool { return id.Name == "_" }) {
+				return fmt.Errorf("%s has a %s without a name: give it one", keyOf(fn), l.what)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *change) declarations() error {
+	before := make(map[string]declaration)
+	for _, d := range c.was.declarations() {
+		before[d.names] = d
+	}
+	for _, d := range c.is.declarations() {
+		old, ok := before[d.names]
+		delete(before, d.names)
+		switch {
+		case !ok && d.kind == token.VAR:
+			return fmt.Errorf("it adds or changes the variable %s, which all mutants and the correct code would share", d.names)
+		case !ok:
+			c.declared = append(c.declared, d)
+		case tokens(old.code) == tokens(d.code):
+		case old.spec != nil && d.spec != nil:
+			added, ok := addedFields(c.was, c.is, old.spec, d.spec)
+			if !ok {
+				return fmt.Errorf("it changes the type %s: only fields can be added, to structs", d.names)
+			}
+			c.fields[d.names] = added
+		default:
+			return fmt.Errorf("it changes the declaration of %s, which holds with the mutant switched off, too: change the functions that use it", d.names)
+		}
+	}
+	for _, d := range c.was.declarations() { // in this order
+		if _, gone := before[d.names]; gone {
+			return fmt.Errorf("it changes the declaration of %s, which holds with the mutant switched off, too: change the functions that use it", d.names)
+		}
+	}
+	return nil
+}
