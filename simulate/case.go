@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/mutant"
 )
 
 // Case is what it takes to have one run of a scenario again, with the code that it was
@@ -23,7 +23,7 @@ type Case struct {
 
 // caseOf returns the case of a run with these options.
 func caseOf(o Options) Case {
-	return Case{o.Seed, o.Profile, o.Set, o.Only, o.Variant, o.Bugs}.clone()
+	return Case{o.Seed, o.Profile, o.Set, o.Only, o.Variant, withMutants(o.Bugs, mutant.Active())}.clone()
 }
 
 func (c Case) clone() Case {
@@ -184,18 +184,6 @@ func checkFault(name string) error {
 		return fmt.Errorf("simulate: fault %q: the kinds of faults are %s", name, strings.Join(kinds, ", "))
 	}
 	return nil
-}
-
-// bugSet returns the deliberate bugs of those names.
-func bugSet(names []string) (set bug.Set, err error) {
-	for _, name := range names {
-		b, ok := bug.Parse(name)
-		if !ok {
-			return bug.Set{}, fmt.Errorf("simulate: no bug %q", name)
-		}
-		set = set.Union(bug.Of(b))
-	}
-	return set, nil
 }
 
 // FaultKinds returns the kinds of faults that storms have: a fault is named after its
