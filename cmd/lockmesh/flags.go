@@ -52,6 +52,7 @@ type settings struct {
 	log     string // a file, for the timeline as lines of JSON
 	text    bool
 	mermaid bool
+	mutants []string // that are not in this program, and are to be built into another
 }
 
 // account tells whether the timeline of a run is wanted.
@@ -68,7 +69,13 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	word := func(name, usage string) {
 		flags.Func(name, usage, func(value string) error {
 			_, err := c.Take(name, value)
+			if name == "bug" {
+				s.mutants = nil // of a -bug before this one
+			}
 			if err != nil && name == "bug" {
+				if s.mutants = mutantsOf(value, ownBug); len(s.mutants) > 0 {
+					return nil
+				}
 				return fmt.Errorf("%w (see -list)", trim(err))
 			}
 			return trim(err)

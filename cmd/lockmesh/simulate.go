@@ -25,6 +25,8 @@ func runSimulate(ctx context.Context, args []string, c console) int {
 	case s.list:
 		s.writeList(c.out)
 		return exitOK
+	case len(s.mutants) > 0:
+		return runMutants(ctx, s.mutants, args, c)
 	}
 	s.search.Options.Interrupt = ctx.Done()
 	r := &simulation{settings: s, console: c}
