@@ -245,29 +245,17 @@ func joint(ctx context.Context, t *tree, all []*mutant, limit time.Duration, wor
 		if err == nil || !errors.Is(err, errUnbuilt) {
 			return j, all, wrong, err
 		}
-		before := len(all)
-		var broken error
-		all = slices.DeleteFunc(slices.Clone(all), func(m *mutant) bool {
-			if broken != nil {
-				return false
-			}
-			switch err := t.builds(ctx, m); {
-			case err == nil:
-				return false
-			case errors.Is(err, errUnbuilt):
-				wrong = append(wrong, problem{m.name, err})
-				return true
-			default:
-				broken = err
-				return false
-			}
-		})
+		culprits, broken := t.culprits(ctx, all)
 		if broken != nil {
 			return nil, nil, nil, broken
 		}
-		if len(all) == before {
-			return nil, nil, nil, fmt.Errorf("each mutant builds alone, but not all together, or the tests do not build: %w", err)
+		if len(culprits) == 0 {
+			return nil, nil, nil, fmt.Errorf("each mutant compiles, but the tests do not, or not with all of them: %w", err)
 		}
+		wrong = append(wrong, culprits...)
+		all = slices.DeleteFunc(slices.Clone(all), func(m *mutant) bool {
+			return slices.ContainsFunc(culprits, func(p problem) bool { return p.mutant == m.name })
+		})
 	}
 }
 

@@ -32,6 +32,7 @@ func settingsOf(dir string) *settings {
 
 // The mutants of a small module change functions of every kind.
 func TestMutantsAreNoticed(t *testing.T) {
+	t.Parallel()
 	s := settingsOf(tiny)
 	s.results = filepath.Join(t.TempDir(), "results")
 	var out strings.Builder
@@ -119,6 +120,7 @@ var bottomless = edit{boxFile, "len(b.items) >= b.limit", "len(b.items) < 0"}
 
 // What is wrong with a mutant, its watcher or its patch is a failure, and says so.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	dir := copyTiny(t)
 	write := func(name, watchers string, e edit) {
 		t.Helper()
@@ -132,8 +134,6 @@ func TestFailures(t *testing.T) {
 	write("Anyway", "Noticed: box TestUnsound unsound\nArgs: -sound=false", bottomless)
 	write("Seedless", "Noticed: box TestBox 3 items\nSeeds: 5", bottomless)
 	write("TooFew", "Noticed: box TestSeeds 5 items\nSeeds: 2", bottomless)
-	write("Slow", "Noticed: box TestSlow slow", edit{boxFile, "return 2 * n", "return 3 * n"})
-	write("Unbuilt", "Noticed: box TestBox 3 items", edit{boxFile, "return 2 * n", "return thrice * n"})
 	write("Stale", "Noticed: box TestBox 3 items", bottomless)
 	stale := filepath.Join(dir, patchesIn, "Stale.patch")
 	text, err := os.ReadFile(stale)
@@ -146,14 +146,32 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	verdicts(t, settingsOf(dir), map[string]string{
+		"Good": "noticed", "Unnoticed": "NOT NOTICED", "Otherwise": "OTHER TEXT", "Absent": "NO SUCH TEST", "AbsentSeeds": "NO SUCH TEST",
+		"Anyway": "FAILS ANYWAY", "Seedless": "OTHER TEXT", "TooFew": "NOT NOTICED", "Stale": "BROKEN", "Bare": "BROKEN",
+	}, "3 items, want 2", "patch does not apply", "it has no diff")
+}
+
+// A mutant that does not compile leaves the others as they are, and one that hangs is killed.
+func TestMutantsThatCannotRun(t *testing.T) {
+	t.Parallel()
+	dir := copyTiny(t)
+	writePatch(t, dir, "Slow", header("Noticed: box TestSlow slow"), edit{boxFile, "return 2 * n", "return 3 * n"})
+	writePatch(t, dir, "Unbuilt", header("Noticed: box TestBox 3 items"), edit{boxFile, "return 2 * n", "return thrice * n"})
 	s := settingsOf(dir)
-	s.cap = time.Second
-	s.results = filepath.Join(dir, "results")
+	s.cap = 2 * time.Second
+	verdicts(t, s, map[string]string{"Slow": "HANGS", "Unbuilt": "BROKEN"}, "box.go:21: undefined: thrice", "after 2s")
+}
+
+// verdicts runs the tool, which must fail, come to these verdicts, and say all of what is said.
+func verdicts(t *testing.T, s *settings, want map[string]string, said ...string) {
+	t.Helper()
+	s.results = filepath.Join(t.TempDir(), "results")
 	var out strings.Builder
 	if code, err := s.main(t.Context(), nil, &out); code != exitFailed || err != nil {
 		t.Fatalf("code %d, %v\n%s", code, err, out.String())
 	}
-	text, err = os.ReadFile(s.results)
+	text, err := os.ReadFile(s.results)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,16 +180,10 @@ func TestFailures(t *testing.T) {
 		f := strings.Split(line, "\t")
 		got[f[0]] = f[3]
 	}
-	want := map[string]string{
-		"Good": "noticed", "Unnoticed": "NOT NOTICED", "Otherwise": "OTHER TEXT", "Absent": "NO SUCH TEST", "AbsentSeeds": "NO SUCH TEST",
-		"Anyway": "FAILS ANYWAY", "Seedless": "OTHER TEXT", "TooFew": "NOT NOTICED", "Slow": "HANGS", "Unbuilt": "BROKEN", "Stale": "BROKEN", "Bare": "BROKEN",
-	}
 	if !maps.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v\n%s", got, want, out.String())
 	}
-	for _, want := range []string{
-		"3 items, want 2", "patch does not apply", "box.go:21: undefined: thrice", "it has no diff",
-	} {
+	for _, want := range said {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no word of %q in\n%s", want, out.String())
 		}
@@ -180,6 +192,7 @@ func TestFailures(t *testing.T) {
 
 // What would not be sound beside the correct code is refused.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	dir := copyTiny(t)
 	tr, err := openTree(dir)
 	if err != nil {
@@ -246,6 +259,7 @@ func TestRefusals(t *testing.T) {
 
 // What two mutants must not have in common.
 func TestMutantsThatCollide(t *testing.T) {
+	t.Parallel()
 	dir := copyTiny(t)
 	tr, err := openTree(dir)
 	if err != nil {
@@ -317,6 +331,7 @@ func TestMutantsThatCollide(t *testing.T) {
 }
 
 func TestWith(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		with, command string
 		code          int
@@ -394,7 +409,6 @@ func TestLines(t *testing.T) {
 //line f.go:3
 func f__M(n int) int {
 	n += 2
-//line f.go:5
 	n--
 	return n
 }

@@ -192,15 +192,38 @@ func (t *tree) testBinary(ctx context.Context, overlay, pkg string) (string, err
 	return file, t.build(ctx, overlay, "test", "-c", "-vet=off", "-ldflags=-w", "-o", file, "./"+pkg)
 }
 
-// builds tells whether a mutant compiles alone.
-func (t *tree) builds(ctx context.Context, m *mutant) error {
-	overlay, err := t.overlay([]*mutant{m})
+// culprits returns those of some mutants that do not compile, each with the reason.
+func (t *tree) culprits(ctx context.Context, some []*mutant) ([]problem, error) {
+	err := t.builds(ctx, some)
+	switch {
+	case len(some) == 0 || err == nil:
+		return nil, nil
+	case !errors.Is(err, errUnbuilt):
+		return nil, err
+	case len(some) == 1:
+		return []problem{{some[0].name, err}}, nil
+	}
+	half := len(some) / 2
+	first, err := t.culprits(ctx, some[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := t.culprits(ctx, some[half:])
+	return append(first, second...), err
+}
+
+// builds tells why the packages that mutants change do not compile with them.
+func (t *tree) builds(ctx context.Context, some []*mutant) error {
+	overlay, err := t.overlay(some)
 	if err != nil {
 		return err
 	}
-	args := []string{"-o", os.DevNull}
-	for _, dir := range m.dirs() {
-		args = append(args, "./"+dir)
+	var pkgs []string
+	for _, m := range some {
+		for _, dir := range m.dirs() {
+			pkgs = append(pkgs, "./"+dir)
+		}
 	}
-	return t.build(ctx, overlay, "build", args...)
+	slices.Sort(pkgs)
+	return t.build(ctx, overlay, "build", append([]string{"-o", os.DevNull}, slices.Compact(pkgs)...)...)
 }

@@ -238,12 +238,15 @@ func (c *change) copied(name, key string) string {
 	old := strings.Split(c.was.code(was.Pos(), was.End()), "\n")
 	text := c.is.code(is.Pos(), is.End())
 	lines := strings.Split(text, "\n")
-	same := 0 // lines at the end
+	same := 0 // lines at the end; none if their numbers are right without saying so
 	for same < min(len(old), len(lines))-1 && old[len(old)-1-same] == lines[len(lines)-1-same] {
 		same++
 	}
 	for same > 0 && within(text, len(lines)-same) {
 		same--
+	}
+	if len(lines) == len(old) {
+		same = 0
 	}
 	cut := c.is.offset(is.Name.End()) - c.is.offset(is.Pos())
 	lines = strings.Split(text[:cut]+separator+c.mutant+text[cut:], "\n")
