@@ -93,7 +93,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	word("set", "set `parameters` instead of drawing them: hosts=3,keys=2, with site-*=least for all that begin so")
 	word("only", "have only these `faults`: crash/1,pair/3, or none")
 	word("variant", "the `number` of another course of events in the same world")
-	word("bug", "leave a rule of the protocol out: the `names` of deliberate bugs")
+	word("bug", "leave a rule of the protocol out: the `names` of deliberate bugs, or, in the source tree, of patches in simulate/mutants")
 	until := flags.String("until", "", "stop one seed after so many events, or at a `point` of simulated time (12.5s), and show how things stand")
 	flags.StringVar(&s.page, "timeline", "", "write the run's timeline into this HTML `file`: of the only seed, or of the first failure")
 	flags.StringVar(&s.log, "log", "", "the same as lines of JSON, for programs and for -replay: a `file`")

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +30,46 @@ func TestMutantsOfTheSourceTree(t *testing.T) {
 	}
 }
 
+// The flag -bug asks for another program if a name is only a patch.
+func TestBugsThatArePatches(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module github.com/lockmesh/mesh\n", "simulate/mutants/OnlyAPatch.patch": ""} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(filepath.Join(dir, "simulate"))
+	for args, want := range map[string][]string{
+		"-bug OnlyAPatch":              {"OnlyAPatch"},
+		"-bug NoDedup,OnlyAPatch":      {"OnlyAPatch"},
+		"-bug OnlyAPatch -bug NoDedup": nil,
+		"-bug NoDedup":                 nil,
+	} {
+		if s, err := parse(strings.Fields(args), io.Discard); err != nil || !slices.Equal(s.mutants, want) {
+			t.Errorf("%s: %+v, %v, want the mutants %q", args, s, err, want)
+		}
+	}
+	if _, err := parse([]string{"-bug", "OnlyAPatch,Heisenbug"}, io.Discard); err == nil {
+		t.Error("a name that is nothing is taken")
+	}
+}
+
+// heard is a writer that does something once it is given a text.
+type heard struct {
+	all  strings.Builder
+	text string
+	then func()
+}
+
+func (h *heard) Write(b []byte) (int, error) {
+	n, err := h.all.Write(b)
+	if strings.Contains(h.all.String(), h.text) {
+		h.then()
+	}
+	return n, err
+}
+
 // A mutant is built in, noticed, and named by the line that repeats the run.
 func TestSimulateBuildsMutants(t *testing.T) {
 	if testing.Short() {
@@ -38,6 +83,16 @@ func TestSimulateBuildsMutants(t *testing.T) {
 		!strings.Contains(out.String(), "repeat: lockmesh simulate -seed 1 -bug LateBelief -story "+story) {
 		t.Errorf("code %d\n%s\n%s", code, out.String(), errs.String())
 	}
+
+	// A signal reaches it, once, and it says what it has by then.
+	ctx, cancel := context.WithCancel(t.Context())
+	out.Reset()
+	told := heard{text: " failed: ", then: cancel}
+	code = runMutants(ctx, []string{"LateBelief"}, []string{"-profile", "flaky", "-bug", "LateBelief", "-keep-going", "-for", "1h"}, console{out: &out, err: &told})
+	if code != exitFailed || !strings.Contains(out.String(), "\ninterrupted\n") || !strings.Contains(out.String(), "FAILED, ") {
+		t.Errorf("interrupted: code %d\n%s\n%s", code, out.String(), told.all.String())
+	}
+
 	code = runMutants(t.Context(), []string{"Heisenbug"}, args, console{out: &out, err: &errs})
 	if code != exitUsage || !strings.Contains(errs.String(), `there is no mutant "Heisenbug"`) {
 		t.Errorf("of no patch: code %d\n%s", code, errs.String())
