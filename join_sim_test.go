@@ -121,8 +121,8 @@ func TestJoinSaysWhatItWaitedFor(t *testing.T) {
 	})
 	t.Run("a mesh without a majority", func(t *testing.T) {
 		w := newTrial(t, simulate.Options{Seed: 33}, trialTTL, 3)
-		w.Isolate("a")
-		w.Crash("b")
+		w.Net.Isolate("a")
+		w.Host("b").Crash()
 		w.pass(5 * time.Second)
 		n, err := w.tryJoin("x", 5*time.Second)
 		if n != nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "shards") {
@@ -152,13 +152,13 @@ func TestHealthKnowsOfAKillAtOnce(t *testing.T) {
 	w := newTrialOf(t, simulate.Options{Seed: 36}, trialTTL, 3, 1)
 	at := w.replicas("k")
 	leader, victim, third := at[0], at[1], at[2]
-	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+	stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 		if f.From == leader && f.To == third && f.Says("status") {
 			return simulate.Drop
 		}
 		return simulate.Pass
 	})
-	w.Crash(victim)
+	w.Host(victim).Crash()
 	w.pass(5 * time.Millisecond)
 	w.at(third, func(ctx context.Context, n *mesh.Node) {
 		if h := n.Health(); h.FullyReplicated {
@@ -168,7 +168,7 @@ func TestHealthKnowsOfAKillAtOnce(t *testing.T) {
 	stop()
 	w.restart(victim, 15*time.Second)
 	w.at(third, func(ctx context.Context, n *mesh.Node) { w.check(n.WaitHealthy(ctx)) })
-	if !w.MaySpare(leader) {
+	if !w.Host(leader).MaySpare() {
 		t.Error("healthy, and no other node can be spared")
 	}
 }
@@ -182,9 +182,9 @@ func TestAKilledNodeComesBack(t *testing.T) {
 			w := newTrial(t, opts, trialTTL, 3)
 			l := w.lock("a", "k")
 			for i, victim := range []string{"b", "c", "b"} {
-				w.Crash(victim)
+				w.Host(victim).Crash()
 				w.pass(time.Duration(i) * 300 * time.Millisecond)
-				w.Restart(victim)
+				w.Host(victim).Restart()
 				start := w.Now()
 				back := false
 				w.Host(victim).Go("join", func(ctx context.Context) {
@@ -193,7 +193,7 @@ func TestAKilledNodeComesBack(t *testing.T) {
 					}
 					back = true
 					for _, h := range w.Hosts() {
-						if !w.MaySpare(h.Name()) {
+						if !h.MaySpare() {
 							t.Errorf("%s is back, and %s cannot be spared", victim, h.Name())
 						}
 					}
@@ -237,8 +237,8 @@ func TestAMeshOfOneOnLoopback(t *testing.T) {
 func TestAMeshOfOneGivesUp(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 35}, trialTTL, 3)
 	w.History().Meshes = 2
-	w.Crash("c")
-	w.Restart("c")
+	w.Host("c").Crash()
+	w.Host("c").Restart()
 	// Somebody forgot its seeds.
 	seeds := w.seeds
 	w.seeds = nil
@@ -246,7 +246,7 @@ func TestAMeshOfOneGivesUp(t *testing.T) {
 	if n != nil || !errors.Is(err, mesh.ErrEjected) {
 		t.Errorf("Join = %v, want ErrEjected: the mesh is there already", err)
 	}
-	w.Isolate("c")
+	w.Net.Isolate("c")
 	n, err = w.tryJoin("c", 10*time.Second, mesh.WithFound())
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestAMeshOfOneGivesUp(t *testing.T) {
 	if err := errors.Join(n.Err(), l.Err(), s.Err()); err != nil {
 		t.Errorf("while nobody reaches it: %v", err)
 	}
-	w.Heal()
+	w.Net.Heal()
 	w.at("c", func(ctx context.Context, n *mesh.Node) {
 		_ = simulate.Wait(ctx, n.Done())
 		if err := n.Err(); !errors.Is(err, mesh.ErrEjected) || !strings.Contains(err.Error(), ":7400") {
@@ -307,11 +307,11 @@ func TestAJoinerTakesTheLeadersWord(t *testing.T) {
 			w := newTrialOf(t, simulate.Options{Seed: seed}, trialTTL, 3, 1)
 			at := w.replicas("k")
 			leader, victim, third := at[0], at[1], at[2]
-			w.Crash(victim)
+			w.Host(victim).Crash()
 			w.pass(500 * time.Millisecond)
-			w.Restart(victim)
+			w.Host(victim).Restart()
 			start := w.Now()
-			stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+			stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 				switch {
 				case w.Now()-start > 3*time.Second:
 				case f.To == victim && f.Says("status"):
@@ -329,7 +329,7 @@ func TestAJoinerTakesTheLeadersWord(t *testing.T) {
 				}
 				back = true
 				for _, h := range w.Hosts() {
-					if !w.MaySpare(h.Name()) {
+					if !h.MaySpare() {
 						t.Errorf("%s is back after %v, and %s cannot be spared", victim, w.Now()-start, h.Name())
 					}
 				}

@@ -32,8 +32,8 @@ func (w *trial) leave(host string, within time.Duration) (err error) {
 // name and address, and waits until every shard is fully replicated.
 func (w *trial) restart(host string, within time.Duration) {
 	w.t.Helper()
-	w.Crash(host)
-	w.Restart(host)
+	w.Host(host).Crash()
+	w.Host(host).Restart()
 	start := w.Now()
 	healthy := false
 	w.Host(host).Go("join", func(ctx context.Context) {
@@ -335,7 +335,7 @@ func TestLeaveHandsManyShardsOver(t *testing.T) {
 func TestLeaveOfACutOffNode(t *testing.T) {
 	for _, cut := range []time.Duration{100 * time.Millisecond, 10 * time.Second, time.Minute} {
 		w := newTrial(t, simulate.Options{Seed: 23}, trialTTL, 3)
-		w.Isolate("a")
+		w.Net.Isolate("a")
 		w.pass(cut)
 		began := w.Now()
 		if err := w.leave("a", 21*time.Second); err == nil {

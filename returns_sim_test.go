@@ -36,9 +36,9 @@ func TestAReturningNodeIsListedOnce(t *testing.T) {
 			watch("a")
 			watch("b")
 			for i, victim := range []string{"c", "b", "c", "b"} {
-				w.Crash(victim)
+				w.Host(victim).Crash()
 				w.pass(time.Duration(i) * time.Second)
-				w.Restart(victim)
+				w.Host(victim).Restart()
 				w.Host(victim).Go("join", func(ctx context.Context) { w.join(ctx, victim) })
 				gone := w.nodes[victim]
 				w.until(victim+" is back", time.Minute, func() bool { return w.nodes[victim] != gone })

@@ -16,7 +16,7 @@ func TestCallsInAMinority(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 11}, trialTTL, 3)
 	for _, owner := range []string{"a", "b"} {
 		key := w.ledBy(owner)
-		w.Isolate("a")
+		w.Net.Isolate("a")
 		w.at("a", func(ctx context.Context, n *mesh.Node) {
 			var wait *mesh.WaitError
 			start := simulate.Now(ctx)
@@ -37,7 +37,7 @@ func TestCallsInAMinority(t *testing.T) {
 				}
 			}
 		})
-		w.Heal()
+		w.Net.Heal()
 		w.pass(2 * time.Second)
 		if !w.free("a", key) || !w.free("c", key) {
 			t.Errorf("owner %s: not free after all", owner)
@@ -72,9 +72,9 @@ func TestNoQuorumIsSaidOnlyIfItIsSo(t *testing.T) {
 			}
 		})
 		w.pass(500 * time.Millisecond)
-		w.Isolate("a")
+		w.Net.Isolate("a")
 		waited()
-		w.Heal()
+		w.Net.Heal()
 		w.check(w.unlock("c", l, 10*time.Second))
 		w.pass(20 * time.Second) // its session ends, and shards go back to their owners
 	}
@@ -112,13 +112,13 @@ func TestACancelledWaiterLeavesNothing(t *testing.T) {
 		}
 	})
 	w.pass(500 * time.Millisecond)
-	w.Isolate("c")
+	w.Net.Isolate("c")
 	waited()
 	cut := w.Now()
 	w.check(w.unlock("a", l, time.Second))
 	l = w.lock("a", key)
 	w.between("granted again", w.Now()-cut, time.Second, trialTTL+time.Second)
-	w.Heal()
+	w.Net.Heal()
 	w.pass(time.Second)
 	w.check(w.unlock("a", l, time.Second))
 	if !w.free("c", key) {
@@ -185,8 +185,8 @@ func TestFates(t *testing.T) {
 	own, own2 = w.lock("a", ownOne), w.lock("a", ownOther)
 
 	for _, h := range w.replicas(one) {
-		w.PartitionOneWay([]string{"a"}, []string{h})
-		w.PartitionOneWay([]string{h}, []string{"a"})
+		w.Net.PartitionOneWay([]string{"a"}, []string{h})
+		w.Net.PartitionOneWay([]string{h}, []string{"a"})
 	}
 	cut := w.Now()
 	ownLost := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
@@ -222,7 +222,7 @@ func TestFates(t *testing.T) {
 	if !errors.Is(own.Err(), mesh.ErrLost) || own2.Err() != nil {
 		t.Errorf("the node's locks: %v and %v", own.Err(), own2.Err())
 	}
-	w.Heal()
+	w.Net.Heal()
 	again := w.lock("a", ownOne)
 	w.check(w.unlock("a", again, time.Second))
 	w.check(w.unlock("a", own2, time.Second))
@@ -313,7 +313,7 @@ func TestCloseOfASessionThatIsCutOff(t *testing.T) {
 		}
 		w.check(err)
 	})
-	w.Isolate("a")
+	w.Net.Isolate("a")
 	cut := w.Now()
 	w.at("a", func(ctx context.Context, _ *mesh.Node) {
 		done, cancel := simulate.WithCancel(ctx)
@@ -478,16 +478,16 @@ func afterAStall(t *testing.T, until answer, latest, length time.Duration, take 
 		t.Run(fmt.Sprint(delay), func(t *testing.T) {
 			w := newTrial(t, simulate.Options{Seed: 3}, trialTTL, 3)
 			key := w.ledBy("a")
-			w.Slow("c", 1000)
+			w.Host("c").Slow(1000)
 			answers, resumed, ended := 0, false, false
-			w.Rule(func(f simulate.Frame) simulate.Verdict {
+			w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 				if f.From != "a" || f.To != "c" || !f.Says(until.kind) {
 					return simulate.Pass
 				}
 				if answers++; answers == until.nth {
 					w.At(w.Now()+delay, func() {
-						w.Pause("c")
-						w.At(w.Now()+length-delay, func() { w.Slow("c", 1); w.Resume("c"); resumed = true })
+						w.Host("c").Pause()
+						w.At(w.Now()+length-delay, func() { w.Host("c").Slow(1); w.Host("c").Resume(); resumed = true })
 					})
 				}
 				return simulate.Pass
@@ -520,7 +520,7 @@ func TestWhatCountsAsALoss(t *testing.T) {
 		over := func(d time.Duration, locks ...*mesh.Lock) {
 			t.Helper()
 			if asked {
-				w.Stall("a", "lane 0", d+time.Millisecond)
+				w.Host("a").Stall("lane 0", d+time.Millisecond)
 			}
 			w.pass(d)
 			for _, l := range locks {
@@ -544,14 +544,14 @@ func TestWhatCountsAsALoss(t *testing.T) {
 		losses("an earlier end", 0)
 
 		unheard := w.lock("a", "unheard", mesh.MaxHold(2*time.Second))
-		w.Isolate("a")
+		w.Net.Isolate("a")
 		w.begin("a", func(ctx context.Context, _ *mesh.Node) {
 			if err := unheard.Extend(ctx, trialTTL); !errors.Is(err, mesh.ErrLost) {
 				t.Errorf("Extend = %v, want ErrLost", err)
 			}
 		})
 		over(2*time.Second, unheard)
-		w.Heal()
+		w.Net.Heal()
 		w.pass(5 * time.Second)
 		losses("an end that could not be moved", 0)
 
@@ -566,13 +566,13 @@ func TestWhatCountsAsALoss(t *testing.T) {
 			long, err = s.Lock(ctx, "long", mesh.MaxHold(trialTTL))
 			w.check(err)
 		})
-		w.Isolate("a")
+		w.Net.Isolate("a")
 		over(trialTTL/2, plain)
 		w.pass(10 * time.Millisecond)
 		if err := long.Err(); !errors.Is(err, mesh.ErrLost) {
 			t.Errorf("what a lost session held: %v", err)
 		}
 		losses("a session", 2)
-		w.Heal()
+		w.Net.Heal()
 	}
 }

@@ -78,7 +78,7 @@ func TestUnlockOfACutOffHolder(t *testing.T) {
 		w := newTrial(t, simulate.Options{Seed: 4}, trialTTL, 3)
 		key := w.ledBy(owner)
 		l := w.lock("a", key)
-		w.Isolate("a")
+		w.Net.Isolate("a")
 		w.at("a", func(ctx context.Context, _ *mesh.Node) {
 			done, cancel := simulate.WithCancel(ctx)
 			cancel()
@@ -97,7 +97,7 @@ func TestUnlockOfACutOffHolder(t *testing.T) {
 			}
 		})
 		// It is repeated, and the answer that comes in the end counts for later calls.
-		w.Heal()
+		w.Net.Heal()
 		w.pass(1500 * time.Millisecond)
 		if err := w.unlock("a", l, time.Second); err != nil {
 			t.Errorf("owner %s: Unlock after the release was confirmed = %v", owner, err)
@@ -113,7 +113,7 @@ func TestAReleaseThatIsNeverConfirmedLapses(t *testing.T) {
 		w := newTrial(t, simulate.Options{Seed: 5}, trialTTL, 3)
 		key := w.ledBy(owner)
 		l := w.lock("a", key)
-		w.Isolate("a")
+		w.Net.Isolate("a")
 		cut := w.Now()
 		got := w.begin("c", func(ctx context.Context, n *mesh.Node) {
 			next, err := n.Lock(ctx, key)
@@ -134,7 +134,7 @@ func TestAReleaseThatIsNeverConfirmedLapses(t *testing.T) {
 		if err := w.unlock("a", l, 300*time.Millisecond); !errors.Is(err, mesh.ErrUnconfirmed) {
 			t.Errorf("Unlock after the lease = %v, want ErrUnconfirmed", err)
 		}
-		w.Heal()
+		w.Net.Heal()
 		again := w.lock("a", key)
 		w.check(w.unlock("a", again, time.Second))
 	}
@@ -145,7 +145,7 @@ func TestUnlockOfALostLock(t *testing.T) {
 	key := w.ledBy("b")
 	l := w.lock("a", key)
 	lost := time.Duration(0)
-	w.Isolate("a")
+	w.Net.Isolate("a")
 	cut := w.Now()
 	told := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
 		_ = simulate.Wait(ctx, l.Lost())
@@ -168,7 +168,7 @@ func TestUnlockOfALostLock(t *testing.T) {
 		t.Errorf("lost at %v, taken at %v; tokens %d, %d", lost, taken, l.Token(), next.Token())
 	}
 	w.between("the loss after the cut", lost-cut, sure(trialTTL)-trialTTL/3-100*time.Millisecond, trialTTL)
-	w.Heal()
+	w.Net.Heal()
 	w.check(w.unlock("c", next, time.Second))
 	again := w.lock("a", key)
 	w.check(w.unlock("a", again, time.Second))
@@ -262,7 +262,7 @@ func TestExtend(t *testing.T) {
 	}
 
 	l := w.lock("a", key, mesh.MaxHold(trialTTL))
-	w.Isolate("a")
+	w.Net.Isolate("a")
 	w.at("a", func(ctx context.Context, _ *mesh.Node) {
 		short, cancel := simulate.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
@@ -300,9 +300,9 @@ func TestALossSeenBeforeTheAnswer(t *testing.T) {
 			_ = l.Unlock(ctx)
 		})
 		w.pass(taken + trialTTL/3 - time.Millisecond + time.Duration(i)*100*time.Microsecond - w.Now())
-		w.Pause("a")
+		w.Host("a").Pause()
 		w.pass(trialTTL - trialTTL/6)
-		w.Resume("a")
+		w.Host("a").Resume()
 		seen()
 		next := w.lock("c", key)
 		w.check(w.unlock("c", next, time.Second))
@@ -336,9 +336,9 @@ func TestALossSeenBeforeTheExtension(t *testing.T) {
 			told = simulate.Now(ctx)
 		})
 		w.pass(asks + time.Duration(i)*100*time.Microsecond - w.Now())
-		w.Pause("a")
+		w.Host("a").Pause()
 		w.pass(70 * time.Millisecond)
-		w.Resume("a")
+		w.Host("a").Resume()
 		resumed := w.Now()
 		answered()
 		seen()
@@ -366,9 +366,9 @@ func TestAnExtensionThatIsOverWhenItIsAnswered(t *testing.T) {
 	var extended error
 	answered := w.begin("a", func(ctx context.Context, _ *mesh.Node) { extended = l.Extend(ctx, hold) })
 	w.pass(100 * time.Microsecond)
-	w.Pause("a")
+	w.Host("a").Pause()
 	w.pass(2 * hold)
-	w.Resume("a")
+	w.Host("a").Resume()
 	answered()
 	if !errors.Is(extended, mesh.ErrLost) {
 		t.Errorf("Extend = %v, want ErrLost: its %v were over", extended, hold)
@@ -382,7 +382,7 @@ func TestALateRenewalDoesNotMoveAFixedEnd(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 21}, trialTTL, 3)
 	key := w.ledBy("b")
 	l := w.lock("c", key)
-	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+	stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 		if f.From == "b" && f.To == "a" && f.Class == transport.Urgent {
 			return simulate.Verdict(400 * time.Millisecond)
 		}

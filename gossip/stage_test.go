@@ -37,6 +37,13 @@ type simulated struct {
 	t testing.TB
 }
 
+func (l simulated) Partition(groups ...[]string)      { l.Net.Partition(groups...) }
+func (l simulated) PartitionOneWay(from, to []string) { l.Net.PartitionOneWay(from, to) }
+func (l simulated) Heal()                             { l.Net.Heal() }
+func (l simulated) Crash(host string)                 { l.Host(host).Crash() }
+func (l simulated) Pause(host string)                 { l.Host(host).Pause() }
+func (l simulated) Resume(host string)                { l.Host(host).Resume() }
+
 func (l simulated) wait(d time.Duration) {
 	if err := l.World.Run(d); err != nil {
 		l.t.Fatal(err)

@@ -58,26 +58,26 @@ type blow struct {
 
 // blows are drawn by their place. The last one is done by aim.see.
 var blows = [...]blow{
-	{"the sender crashes", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.end(from, d, c.world.Crash) }},
-	{"the receiver crashes", func(c *Chaos, _, to *Host, d time.Duration) bool { return c.end(to, d, c.world.Crash) }},
-	{"the sender loses power", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.end(from, d, c.world.PowerOff) }},
+	{"the sender crashes", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.end(from, d, (*Host).Crash) }},
+	{"the receiver crashes", func(c *Chaos, _, to *Host, d time.Duration) bool { return c.end(to, d, (*Host).Crash) }},
+	{"the sender loses power", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.end(from, d, (*Host).PowerOff) }},
 	{"the sender stops", func(c *Chaos, from, _ *Host, d time.Duration) bool { return c.halt(from, d) }},
 	{"the receiver stops", func(c *Chaos, _, to *Host, d time.Duration) bool { return c.halt(to, d) }},
 	{"they are cut off from each other", func(c *Chaos, from, to *Host, d time.Duration) bool {
-		c.cut(c.world.partitionOneWay([]string{to.name}, []string{from.name}), d)
-		return c.cut(c.world.partitionOneWay([]string{from.name}, []string{to.name}), d)
+		c.cut(c.world.Net.partitionOneWay([]string{to.name}, []string{from.name}), d)
+		return c.cut(c.world.Net.partitionOneWay([]string{from.name}, []string{to.name}), d)
 	}},
 	{"the way there is cut", func(c *Chaos, from, to *Host, d time.Duration) bool {
-		return c.cut(c.world.partitionOneWay([]string{from.name}, []string{to.name}), d)
+		return c.cut(c.world.Net.partitionOneWay([]string{from.name}, []string{to.name}), d)
 	}},
 	{"the way back is cut", func(c *Chaos, from, to *Host, d time.Duration) bool {
-		return c.cut(c.world.partitionOneWay([]string{to.name}, []string{from.name}), d)
+		return c.cut(c.world.Net.partitionOneWay([]string{to.name}, []string{from.name}), d)
 	}},
 	{"the sender is cut off", func(c *Chaos, from, _ *Host, d time.Duration) bool {
-		return c.cut(c.world.partition([]string{from.name}), d)
+		return c.cut(c.world.Net.partition([]string{from.name}), d)
 	}},
 	{"the receiver is cut off", func(c *Chaos, _, to *Host, d time.Duration) bool {
-		return c.cut(c.world.partition([]string{to.name}), d)
+		return c.cut(c.world.Net.partition([]string{to.name}), d)
 	}},
 	{"the answer is lost", nil},
 }
@@ -97,12 +97,12 @@ func (c *Chaos) aimed(s *stream, d time.Duration) bool {
 		l := c.world.opts.Link
 		a.late = s.between(0, 3*max(l.Latency+l.Jitter, 200*time.Microsecond))
 	}
-	c.world.net.aims = append(c.world.net.aims, a)
+	c.world.Net.aims = append(c.world.Net.aims, a)
 	return false
 }
 
 // see shows the aims a frame that is sent, and returns what becomes of it: Pass, or Drop.
-func (n *network) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
+func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 	from, to := c.host(side), c.host(1-side)
 	if kind != transport.KindLane || from == to {
 		return Pass
@@ -148,7 +148,7 @@ func (n *network) see(c *conn, side int, kind transport.Kind, body []byte) Verdi
 }
 
 // meet shows the aims a situation that has come about on a host.
-func (n *network) meet(h *Host, m mark) {
+func (n *Net) meet(h *Host, m mark) {
 	for _, a := range n.aims {
 		if a.target.what != 0 || a.striking || len(a.storm.hosts) < 2 || !slices.Contains(a.storm.hosts, h) {
 			continue
@@ -165,7 +165,7 @@ func (n *network) meet(h *Host, m mark) {
 
 // strike does what the aim is for, or lets it wait for another chance.
 func (a *aim) strike() {
-	n := a.storm.world.net
+	n := a.storm.world.Net
 	if a.storm.over {
 		return
 	}
@@ -183,7 +183,7 @@ func (a *aim) lose(c *conn, from, to *Host) {
 	a.happened()
 	if !c.net.paths[from.index][to.index].link.harsh() {
 		w := c.net.world
-		w.after(0, nil, func() { w.Reset(from.name, to.name) })
+		w.after(0, nil, func() { w.Net.Reset(from.name, to.name) })
 	}
 }
 
@@ -224,19 +224,19 @@ func (c *Chaos) outlast(s *stream, d time.Duration) bool {
 	var x *cut
 	switch {
 	case how == 0 && leader != nil:
-		x = c.world.partition([]string{leader.name})
+		x = c.world.Net.partition([]string{leader.name})
 	case how <= 1:
-		x = c.world.partition([]string{h.name})
+		x = c.world.Net.partition([]string{h.name})
 	case how == 2:
-		x = c.world.partitionOneWay([]string{h.name}, c.others(h))
+		x = c.world.Net.partitionOneWay([]string{h.name}, c.others(h))
 	case how == 3:
-		x = c.world.partitionOneWay([]string{a.name}, []string{b.name})
+		x = c.world.Net.partitionOneWay([]string{a.name}, []string{b.name})
 	default:
 		var names []string
 		for _, i := range some {
 			names = append(names, c.hosts[i].name)
 		}
-		x = c.world.partition(names)
+		x = c.world.Net.partition(names)
 	}
 	c.last = c.world.now + d
 	c.later(d, func() { c.world.history.inside.marks.met[outlasted]++ })
@@ -267,7 +267,7 @@ func (c *Chaos) isolateAll(_ *stream, d time.Duration) bool {
 		alone = append(alone, []string{h.name})
 	}
 	c.world.history.inside.marks.met[allIsolated]++
-	return c.cut(c.world.partition(alone...), d)
+	return c.cut(c.world.Net.partition(alone...), d)
 }
 
 // crashAll ends all processes at once, with all that the mesh remembers, and starts them again one
@@ -284,10 +284,10 @@ func (c *Chaos) crashAll(s *stream, d time.Duration) bool {
 	}
 	w.fresh = true
 	for _, h := range w.Hosts() {
-		w.Crash(h.name)
+		h.Crash()
 	}
 	for i, h := range w.Hosts() {
-		c.later(d+late[i%len(late)], func() { w.Restart(h.name) })
+		c.later(d+late[i%len(late)], func() { h.Restart() })
 	}
 	w.history.inside.marks.met[allCrashed]++
 	return true

@@ -16,7 +16,7 @@ type ChaosOptions struct {
 	// goes on, up to ten times as long. A storm that has no kind of fault does not.
 	Least int
 	// MayCrash tells whether the process on a host may be ended now, with all that it
-	// remembers. The default is [World.MaySpare]: no shard may lose a majority.
+	// remembers. The default is [Host.MaySpare]: no shard may lose a majority.
 	MayCrash func(host string) bool
 	// MayCrashAll tells whether all processes may be ended now, at once, to start again within
 	// d: no lock survives that, and the mesh that is founded then is another one. The default is never.
@@ -86,7 +86,7 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	c := &Chaos{world: w, opts: opts, until: w.now + opts.For, kinds: faultKinds(), hosts: w.Hosts()}
 	c.check(opts.Without)
 	w.faultless = false
-	w.net.expose()
+	w.Net.expose()
 	w.storms = append(w.storms, c)
 	if c.number = uint64(len(w.storms)); c.number > 1 {
 		c.prefix = fmt.Sprintf("%d:", len(w.storms))
@@ -172,7 +172,7 @@ func (c *Chaos) length(s *stream, most time.Duration) time.Duration {
 func (c *Chaos) Stop() {
 	if !c.over {
 		c.over = true
-		n := c.world.net
+		n := c.world.Net
 		n.aims = slices.DeleteFunc(n.aims, func(a *aim) bool { return a.storm == c })
 		if !c.opts.Unhealed {
 			c.world.HealAll()

@@ -100,7 +100,7 @@ func TestRulesKnowMessages(t *testing.T) {
 		sc := scenario{story: func(s *stage) {
 			b := s.lock(s.bob, "k")
 			lost := 0
-			stop := s.Rule(func(f simulate.Frame) simulate.Verdict {
+			stop := s.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 				if f.Says("unlocked k") {
 					lost++
 					return simulate.Drop
@@ -115,7 +115,7 @@ func TestRulesKnowMessages(t *testing.T) {
 
 			waits := s.ask(s.bob, "k")
 			s.sleep(100 * time.Millisecond)
-			stop = s.Rule(func(f simulate.Frame) simulate.Verdict {
+			stop = s.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 				if f.Says("granted k") || f.Says("renewal answered") {
 					return simulate.Keep
 				}
@@ -123,10 +123,10 @@ func TestRulesKnowMessages(t *testing.T) {
 			})
 			a.unlock()
 			s.sleep(100 * time.Millisecond)
-			kept := slices.ContainsFunc(s.InFlight(), func(f simulate.Flight) bool { return f.Kept && f.To == s.bob && f.Says("granted k token ") })
+			kept := slices.ContainsFunc(s.Net.InFlight(), func(f simulate.Flight) bool { return f.Kept && f.To == s.bob && f.Says("granted k token ") })
 			s.must(kept && !waits.answered(), "the grant is not on its way: %v", waits.err)
 			stop()
-			s.Release(s.owner, s.bob)
+			s.Net.Release(s.owner, s.bob)
 			s.within(time.Second, "the grant arrives", waits.holds)
 		}}
 		if err := sc.play(seed+1, 0); err != nil {
@@ -141,12 +141,12 @@ func TestLeaveAndRestart(t *testing.T) {
 	for seed := range uint64(5) {
 		sc := scenario{clients: 3, story: func(s *stage) {
 			b := s.lock(s.bob, "k")
-			s.Leave(s.owner)
+			s.Host(s.owner).Leave()
 			s.within(20*time.Second, "the owner leaves", func() bool { return !s.Host(s.owner).Up() })
 			s.must(b.holds(), "bob lost the lock")
 			b.unlock()
 			delete(s.nodes, s.owner)
-			s.Restart(s.owner)
+			s.Host(s.owner).Restart()
 			s.within(20*time.Second, "it is back", func() bool { return s.nodes[s.owner] != nil && s.healthy() })
 			s.lock(s.owner, "k").unlock()
 		}}
@@ -156,12 +156,12 @@ func TestLeaveAndRestart(t *testing.T) {
 	}
 }
 
-func ExampleWorld_Rule() {
+func ExampleNet_Rule() {
 	w := simulate.New(simulate.Options{Seed: 1})
 	defer w.Close()
 	seeds := []string{"a:7300", "b:7300", "c:7300"}
 	lost := 0
-	w.Rule(func(f simulate.Frame) simulate.Verdict {
+	w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 		if f.Says("unlocked orders") && lost < 2 {
 			lost++
 			return simulate.Drop // the mesh has unlocked it, and its first two answers are lost
@@ -238,7 +238,7 @@ func TestACoreKeepsItsVotes(t *testing.T) {
 		others := slices.DeleteFunc(hosts, func(host string) bool { return host == leader })
 		deaf := seed%2 == 0
 		if deaf {
-			w.PartitionOneWay(others[:1], []string{leader})
+			w.Net.PartitionOneWay(others[:1], []string{leader})
 		}
 		if err := w.Run(1500 * time.Millisecond); err != nil {
 			t.Fatal(err)
@@ -276,8 +276,8 @@ func TestHealSomeCore(t *testing.T) {
 		if err := w.RunUntil(func() bool { return len(nodes) == 5 }, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		w.Isolate("a")
-		w.Pause("b")
+		w.Net.Isolate("a")
+		w.Host("b").Pause()
 		core := w.HealSomeCore("b", "c", "d")
 		sizes[len(core)]++
 		for _, host := range []string{"a", "e"} {

@@ -177,11 +177,11 @@ func TestOrphans(t *testing.T) {
 // TestTwoMeshes: a world has one mesh at a time, unless its scenario says otherwise.
 func TestTwoMeshes(t *testing.T) {
 	one := scenario{clients: 1, ttl: 20 * time.Second, story: func(s *stage) {
-		s.Isolate(s.ann)
+		s.Net.Isolate(s.ann)
 		for _, host := range []string{s.owner, s.heir, s.third} {
-			s.Crash(host)
+			s.Host(host).Crash()
 			delete(s.nodes, host)
-			s.Restart(host)
+			s.Host(host).Restart()
 		}
 		s.within(30*time.Second, "the seeds found a new mesh", func() bool { return len(s.nodes) == 4 && s.leads(s.owner) })
 	}}
@@ -198,10 +198,10 @@ var newReplica = scenario{story: func(s *stage) {
 		_, err := n.Lock(ctx, "kept")
 		s.must(err == nil, "Lock: %v", err)
 	})
-	s.Crash(s.third)
+	s.Host(s.third).Crash()
 	delete(s.nodes, s.third)
 	s.sleep(7 * time.Second)
-	s.Restart(s.third)
+	s.Host(s.third).Restart()
 	s.within(time.Minute, "the third is back", func() bool { return s.nodes[s.third] != nil && s.healthy() })
 	l.unlock()
 	s.within(time.Second, "bob is next", b.holds)
@@ -264,7 +264,7 @@ func TestThousandWaiters(t *testing.T) {
 				})
 			}
 			s.sleep(2 * time.Second) // all have their place
-			s.Rule(func(f simulate.Frame) simulate.Verdict {
+			s.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 				for _, m := range f.Messages() {
 					what, _, _ := strings.Cut(m, " ")
 					switch what {

@@ -12,7 +12,7 @@ import (
 // conn is one connection. Its two ends learn of its end on their own: that one of
 // them has given it up does not mean that the other one knows.
 type conn struct {
-	net     *network
+	net     *Net
 	ends    [2]*endpoint // the dialler first
 	hellos  [2]transport.Hello
 	open    [2]bool // what each end believes
@@ -30,7 +30,7 @@ type conn struct {
 	bye     [2]*event   // by end: the other's goodbye, if that was sent
 }
 
-func (n *network) newConn(dialler, acceptor *endpoint, hellos [2]transport.Hello) *conn {
+func (n *Net) newConn(dialler, acceptor *endpoint, hellos [2]transport.Hello) *conn {
 	c := &conn{net: n, ends: [2]*endpoint{dialler, acceptor}, hellos: hellos}
 	for i := range c.silence {
 		c.silence[i] = event{kind: silenceEvent, slot: idle, owner: c.ends[i].process, conn: c, side: i}
@@ -83,7 +83,7 @@ func (c *conn) believes(side int) bool {
 func (c *conn) alive() bool { return c.open[0] && c.believes(1) }
 
 // refresh lets every connection notice what has changed around it.
-func (n *network) refresh() {
+func (n *Net) refresh() {
 	kept := n.conns[:0]
 	for _, c := range n.conns {
 		if c.open[0] || c.believes(1) {
@@ -253,14 +253,15 @@ func (e *endpoint) adopt(c *conn, side int) {
 // Reset breaks the connections between two hosts, as a proxy or a reload of TLS
 // does: frames on their way are lost, and a redial succeeds.
 //
-//	w.Reset("a", "b") // a request or its answer may be gone
-func (w *World) Reset(a, b string) {
+//	w.Net.Reset("a", "b") // a request or its answer may be gone
+func (n *Net) Reset(a, b string) {
+	w := n.world
 	x, y := w.named(a), w.named(b)
 	w.struck(lab, "reset %s - %s", a, b)
-	for _, c := range append([]*conn(nil), w.net.conns...) {
+	for _, c := range append([]*conn(nil), n.conns...) {
 		if c.alive() && !c.pending && (c.host(0) == x && c.host(1) == y || c.host(0) == y && c.host(1) == x) {
 			for side := range c.ends {
-				w.after(w.net.delays.exponential(time.Millisecond), c.ends[side].process, func() { c.broken(side) })
+				w.after(n.delays.exponential(time.Millisecond), c.ends[side].process, func() { c.broken(side) })
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func (w *World) HealCore(hosts ...string) {
 		core[w.named(name).index] = true
 	}
 	within := func(from, to *Host) bool { return core[from.index] && core[to.index] }
-	n := w.net
+	n := w.Net
 	w.note(timeline.Ended, lab, "the core heals: %s", strings.Join(hosts, " "))
 	w.faultless = true
 	w.history.inside.late.calm()
@@ -44,7 +44,7 @@ func (w *World) HealCore(hosts ...string) {
 			if p := &n.paths[i][j]; core[i] && core[j] {
 				p.sheltered = true
 				if p.keeps {
-					w.Release(w.hosts[i].name, w.hosts[j].name)
+					w.Net.Release(w.hosts[i].name, w.hosts[j].name)
 				}
 			}
 		}
@@ -56,7 +56,7 @@ func (w *World) HealCore(hosts ...string) {
 		h := w.named(name)
 		w.healHost(h)
 		if h.process == nil {
-			w.Restart(name)
+			w.Host(name).Restart()
 		}
 	}
 	n.refresh()
@@ -112,7 +112,7 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 	}
 	for _, h := range w.Hosts() {
 		if !in[h] && h.process != nil && h.process.leaving {
-			w.Crash(h.name)
+			h.Crash()
 		}
 	}
 	return core
@@ -155,7 +155,7 @@ func (l *Lockers) retreat() error {
 func (l *Lockers) returns(h *Host) {
 	l.world.after(100*time.Millisecond, nil, func() {
 		if h.process == nil {
-			l.world.Restart(h.name)
+			h.Restart()
 		} else if h.process.leaving {
 			l.returns(h)
 		}
@@ -216,18 +216,18 @@ func (w *World) misses(h *Host, stays func(*Host) bool) bool {
 // before.
 var ailments = [...]func(w *World, h *Host, core []string){
 	func(*World, *Host, []string) {},
-	func(w *World, h *Host, _ []string) { w.Crash(h.name) },
-	func(w *World, h *Host, _ []string) { w.PowerOff(h.name) },
-	func(w *World, h *Host, _ []string) { w.Pause(h.name) },
-	func(w *World, h *Host, _ []string) { w.Isolate(h.name) },
-	func(w *World, h *Host, core []string) { w.PartitionOneWay([]string{h.name}, core) },
-	func(w *World, h *Host, core []string) { w.PartitionOneWay(core, []string{h.name}) },
+	func(w *World, h *Host, _ []string) { h.Crash() },
+	func(w *World, h *Host, _ []string) { h.PowerOff() },
+	func(w *World, h *Host, _ []string) { h.Pause() },
+	func(w *World, h *Host, _ []string) { w.Net.Isolate(h.name) },
+	func(w *World, h *Host, core []string) { w.Net.PartitionOneWay([]string{h.name}, core) },
+	func(w *World, h *Host, core []string) { w.Net.PartitionOneWay(core, []string{h.name}) },
 	func(w *World, h *Host, core []string) {
-		w.PartitionOneWay([]string{h.name}, core[:1+len(core)/2])
-		w.PartitionOneWay(core[:1+len(core)/2], []string{h.name})
+		w.Net.PartitionOneWay([]string{h.name}, core[:1+len(core)/2])
+		w.Net.PartitionOneWay(core[:1+len(core)/2], []string{h.name})
 	},
-	func(w *World, h *Host, _ []string) { w.Slow(h.name, 512) },
-	func(w *World, h *Host, _ []string) { w.SilenceGossip(h.name) },
+	func(w *World, h *Host, _ []string) { h.Slow(512) },
+	func(w *World, h *Host, _ []string) { h.SilenceGossip() },
 	func(w *World, h *Host, core []string) {
 		// As bad as a link may be all the time: worse, and whoever leads from behind it
 		// would be no use, and still be heard.
@@ -236,8 +236,8 @@ var ailments = [...]func(w *World, h *Host, core []string){
 			l.Latency, l.Jitter, l.Shape = l.Latency+20*time.Millisecond, l.Jitter+5*time.Millisecond, HeavyTail
 		}
 		fault := w.fault(h.name, "bad links to and from %s", h.name)
-		w.net.blow(&weather{from: h, change: bad, fault: fault})
-		w.net.blow(&weather{to: h, change: bad, fault: fault})
+		w.Net.blow(&weather{from: h, change: bad, fault: fault})
+		w.Net.blow(&weather{to: h, change: bad, fault: fault})
 	},
 }
 
@@ -248,7 +248,7 @@ func (l *Lockers) dismiss() error {
 	}
 	for _, host := range l.Hosts {
 		if !slices.Contains(l.core, host) {
-			l.world.Crash(host)
+			l.world.Host(host).Crash()
 		}
 	}
 	return l.world.Run(0)

@@ -36,43 +36,43 @@ func (n *untold) now() {
 // DelayGossip makes the nodes of a host hear everything that gossip tells of others d
 // later, until RestoreGossip: their failure detector is slow. What they say is as ever.
 //
-//	w.DelayGossip("a", 20*time.Second)
-func (w *World) DelayGossip(host string, d time.Duration) {
+//	w.Host("a").DelayGossip(20*time.Second)
+func (h *Host) DelayGossip(d time.Duration) {
+	h.exists()
 	if d < 0 {
 		panic(fmt.Sprintf("simulate: DelayGossip: %v is negative", d))
 	}
-	h := w.named(host)
-	w.RestoreGossip(host)
+	h.RestoreGossip()
 	h.detector.delay = d
-	h.detector.fault = w.fault(host, "news comes to %s %v late", host, d)
+	h.detector.fault = h.world.fault(h.name, "news comes to %s %v late", h.name, d)
 }
 
 // SilenceGossip keeps from the nodes of a host everything that gossip tells of others,
 // until RestoreGossip: nobody seems to come, to die or to leave.
 //
-//	w.SilenceGossip("a")
-func (w *World) SilenceGossip(host string) {
-	h := w.named(host)
-	w.RestoreGossip(host)
+//	w.Host("a").SilenceGossip()
+func (h *Host) SilenceGossip() {
+	h.exists()
+	h.RestoreGossip()
 	h.detector.silent = true
-	h.detector.fault = w.fault(host, "no news comes to %s", host)
+	h.detector.fault = h.world.fault(h.name, "no news comes to %s", h.name)
 }
 
 // RestoreGossip ends DelayGossip and SilenceGossip. What was kept is told now.
 //
-//	w.SilenceGossip("a")
-//	w.At(w.Now()+time.Minute, func() { w.RestoreGossip("a") })
-func (w *World) RestoreGossip(host string) {
-	h := w.named(host)
+//	w.Host("a").SilenceGossip()
+//	w.At(w.Now()+time.Minute, func() { w.Host("a").RestoreGossip() })
+func (h *Host) RestoreGossip() {
+	h.exists()
 	d := &h.detector
 	if !d.silent && d.delay == 0 {
 		return
 	}
-	w.ended(d.fault, host, "news comes to %s as before", host)
+	h.world.ended(d.fault, h.name, "news comes to %s as before", h.name)
 	kept := d.kept
 	h.detector = detector{}
 	for _, n := range kept {
-		w.after(0, n.owner, n.now)
+		h.world.after(0, n.owner, n.now)
 	}
 }
 

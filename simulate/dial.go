@@ -20,7 +20,7 @@ const maxRetry = 5 * time.Second
 // attempt is one dial: hello there, hello back, and the dialler's word that it
 // likes what it heard.
 type attempt struct {
-	net   *network
+	net   *Net
 	from  *endpoint
 	want  transport.ID // whom it is meant for; zero: anyone
 	done  func(transport.Hello, error)
@@ -56,7 +56,7 @@ func (e *endpoint) dial(addr string, want transport.ID, done func(transport.Hell
 
 // travel calls fn when something sent now has got from one host to another, if
 // it does.
-func (n *network) travel(from, to *Host, owner *process, fn func()) {
+func (n *Net) travel(from, to *Host, owner *process, fn func()) {
 	if !n.open(from, to) {
 		return
 	}

@@ -37,7 +37,7 @@ func TestDivergeNamesTheEvent(t *testing.T) {
 		differs   func(first, second Event) bool
 	}{
 		{
-			"one random number more", call(func(*World) {}), call(func(w *World) { w.net.delays.Uint64() }), "a call of",
+			"one random number more", call(func(*World) {}), call(func(w *World) { w.Net.delays.Uint64() }), "a call of",
 			func(first, second Event) bool { return first.Draws+1 == second.Draws && first.Time == second.Time },
 		},
 		{
@@ -85,7 +85,7 @@ func TestDivergeOfRunsThatPartOnce(t *testing.T) {
 	d := Diverge(Options{}, Options{}, func(w *World) error {
 		ticking(w)
 		if runs++; runs == 1 {
-			w.At(10*time.Second, func() { w.net.delays.Uint64() })
+			w.At(10*time.Second, func() { w.Net.delays.Uint64() })
 		} else {
 			w.At(10*time.Second, func() {})
 		}
@@ -106,7 +106,7 @@ func TestDivergeDescribesFrames(t *testing.T) {
 		}
 		frames := 0
 		runs++
-		w.Rule(func(Frame) Verdict {
+		w.Net.Rule(func(Frame) Verdict {
 			if frames++; frames == 100 {
 				return Verdict(time.Duration(runs) * time.Microsecond)
 			}

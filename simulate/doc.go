@@ -19,8 +19,8 @@
 //			err = l.Unlock(ctx)
 //		})
 //	}
-//	w.At(10*time.Second, func() { w.Partition([]string{"a"}, []string{"b", "c"}) })
-//	w.At(30*time.Second, w.Heal)
+//	w.At(10*time.Second, func() { w.Net.Partition([]string{"a"}, []string{"b", "c"}) })
+//	w.At(30*time.Second, w.Net.Heal)
 //	if err := w.Run(time.Minute); err != nil {
 //		t.Fatal(err)
 //	}
@@ -39,22 +39,22 @@
 //
 // # Faults and proofs
 //
-// Faults are methods of World, to be called from [World.At], from actors of
-// [World.Go], or between two calls of Run. Each is one verb:
+// Faults are methods of [World.Net], of a [Host] and of its clock, to be called from
+// [World.At], from actors of [World.Go], or between two calls of Run. Each is one verb:
 //
 //   - the network: Partition, PartitionOneWay, Isolate, Swizzle, Heal; Hold, Release,
 //     InFlight, Rule for single messages; SetLink, SetLinkOneWay, SetLinks; Reset
 //   - hosts: Crash, PowerOff, Restart, Leave; Pause, Resume; Slow, Stall; BreakReplica
-//   - clocks: ClockRate, ClockWave, ClockNoise, ClockStep, ClockOffset
+//   - clocks: SetRate, Wave, Noise, Step, SetOffset
 //   - failure detectors: DelayGossip, SilenceGossip, RestoreGossip, LieDead
-//   - the end of all: HealAll; HealCore and HealSomeCore, after which the rest stays broken
+//   - the end of all, for a World: HealAll; HealCore and HealSomeCore, after which the rest stays broken
 //
 // A verb that names a host that does not exist, or a number out of its range, panics with
 // a text that names it: within Run that fails the run. To crash what is down, to resume
 // what runs, or to end what has not begun is no mistake, and does nothing.
 //
-// How the world stands is told by [World.Serving], [World.Queue], [World.Reaches],
-// [World.InFlight] and [World.State]: a scenario can wait, with [World.RunUntil], until it is
+// How the world stands is told by [World.Serving], [World.Queue], [Net.Reaches],
+// [Net.InFlight] and [World.State]: a scenario can wait, with [World.RunUntil], until it is
 // worth breaking.
 //
 // [World.Chaos] draws faults from the seed, as the world's [Profile] has them.

@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
-// The bounds of ClockRate and its like. The mesh's promises hold for clocks that are
+// The bounds of SetRate and its like. The mesh's promises hold for clocks that are
 // wrong by 10,000 millionths at most, whichever way they are.
 const (
 	slowestClock = -million / 2
 	fastestClock = million
 )
+
+// Clock is what a host's clocks can be made to do: its monotonic one, and its time of day.
+type Clock struct{ host *Host }
 
 func checkRate(verb string, ppm int64) {
 	if ppm < slowestClock || ppm > fastestClock {
@@ -18,51 +21,56 @@ func checkRate(verb string, ppm int64) {
 	}
 }
 
-// ClockRate makes a host's clocks gain ppm millionths (or lose, if it is negative)
+// SetRate makes a host's clocks gain ppm millionths (or lose, if it is negative)
 // from now on. The mesh's promises hold within its bound on rates: 10,000 ppm.
 //
-//	w.ClockRate("a", -10_000) // 1 % slow
-func (w *World) ClockRate(host string, ppm int64) {
-	checkRate("ClockRate", ppm)
-	h := w.named(host)
-	h.skewed("clock of %s gains %d ppm", host, ppm)
+//	w.Host("a").Clock.SetRate(-10_000) // 1 % slow
+func (c *Clock) SetRate(ppm int64) {
+	checkRate("SetRate", ppm)
+	h := c.host
+	h.exists()
+	h.skewed("clock of %s gains %d ppm", h.name, ppm)
 	h.steady()
 	h.drift(ppm)
 }
 
-// ClockStep moves a host's time of day by d. Its monotonic clock stays.
+// Step moves a host's time of day by d. Its monotonic clock stays.
 //
-//	w.ClockStep("a", -time.Hour)
-func (w *World) ClockStep(host string, d time.Duration) {
-	h := w.named(host)
-	w.struck(host, "time of day of %s steps by %v", host, d)
+//	w.Host("a").Clock.Step(-time.Hour)
+func (c *Clock) Step(d time.Duration) {
+	h := c.host
+	h.exists()
+	w := h.world
+	w.struck(h.name, "time of day of %s steps by %v", h.name, d)
 	w.backwards = w.backwards || d < 0
 	h.clock.offset += d
 }
 
-// ClockOffset makes a host's time of day differ from the true one by d, as of now. Its
+// SetOffset makes a host's time of day differ from the true one by d, as of now. Its
 // monotonic clock stays.
 //
-//	w.ClockOffset("a", 0) // as a good NTP server would
-func (w *World) ClockOffset(host string, d time.Duration) {
-	h := w.named(host)
-	shown := h.clock.at(w.now) - h.clock.zero + h.clock.offset
-	w.ClockStep(host, w.now+d-shown)
+//	w.Host("a").Clock.SetOffset(0) // as a good NTP server would
+func (c *Clock) SetOffset(d time.Duration) {
+	h := c.host
+	h.exists()
+	now := h.world.now
+	c.Step(now + d - (h.clock.at(now) - h.clock.zero + h.clock.offset))
 }
 
-// ClockWave makes a host's clocks gain and lose in turn, up to ppm millionths, in waves
+// Wave makes a host's clocks gain and lose in turn, up to ppm millionths, in waves
 // of the period given, as a clock does that is steered too hard, or that feels day and
-// night. It goes on until ClockRate.
+// night. It goes on until SetRate.
 //
-//	w.ClockWave("a", 10_000, time.Minute)
-func (w *World) ClockWave(host string, ppm int64, period time.Duration) {
-	checkRate("ClockWave", ppm)
-	checkRate("ClockWave", -ppm)
+//	w.Host("a").Clock.Wave(10_000, time.Minute)
+func (c *Clock) Wave(ppm int64, period time.Duration) {
+	checkRate("Wave", ppm)
+	checkRate("Wave", -ppm)
 	if period < minWave {
-		panic(fmt.Sprintf("simulate: ClockWave: a period of %v is shorter than %v", period, minWave))
+		panic(fmt.Sprintf("simulate: Wave: a period of %v is shorter than %v", period, minWave))
 	}
-	h := w.named(host)
-	h.skewed("clock of %s waves by %d ppm every %v", host, ppm, period)
+	h := c.host
+	h.exists()
+	h.skewed("clock of %s waves by %d ppm every %v", h.name, ppm, period)
 	// A triangle of eight pieces.
 	eighths := [8]int64{0, 1, 2, 1, 0, -1, -2, -1}
 	piece := 0
@@ -75,15 +83,16 @@ func (w *World) ClockWave(host string, ppm int64, period time.Duration) {
 
 const minWave = 100 * time.Millisecond
 
-// ClockNoise makes a host's clocks gain another rate in [-ppm, ppm] every now and then,
-// several times a second, as they do on a virtual machine. It goes on until ClockRate.
+// Noise makes a host's clocks gain another rate in [-ppm, ppm] every now and then,
+// several times a second, as they do on a virtual machine. It goes on until SetRate.
 //
-//	w.ClockNoise("a", 10_000)
-func (w *World) ClockNoise(host string, ppm int64) {
-	checkRate("ClockNoise", ppm)
-	checkRate("ClockNoise", -ppm)
-	h := w.named(host)
-	h.skewed("clock of %s gains up to %d ppm more or less", host, ppm)
+//	w.Host("a").Clock.Noise(10_000)
+func (c *Clock) Noise(ppm int64) {
+	checkRate("Noise", ppm)
+	checkRate("Noise", -ppm)
+	h := c.host
+	h.exists()
+	h.skewed("clock of %s gains up to %d ppm more or less", h.name, ppm)
 	ppm = max(ppm, -ppm)
 	h.wander(func() time.Duration {
 		h.drift(h.sched.below(2*ppm+1) - ppm)

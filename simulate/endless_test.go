@@ -21,7 +21,7 @@ func TestTheLongestTime(t *testing.T) {
 		})
 		rung := false
 		w.Host("a").Go("clock", func(context.Context) {
-			w.ClockRate("a", rate)
+			w.Host("a").Clock.SetRate(rate)
 			w.At(math.MaxInt64, func() { rung = true })
 		})
 		if err := w.Run(24 * time.Hour); err != nil || slept >= 0 || rung {

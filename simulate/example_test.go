@@ -17,7 +17,7 @@ func Example() {
 			simulate.Logf(ctx, "round %d", i)
 		}
 	})
-	w.At(150*time.Second, func() { w.Crash("a") })
+	w.At(150*time.Second, func() { w.Host("a").Crash() })
 	if err := w.Run(24 * time.Hour); err != nil {
 		fmt.Println(err)
 	}
@@ -67,7 +67,7 @@ func ExampleWorld_Chaos() {
 		w.Host(name)
 	}
 	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute, Without: []string{"crash", "power-off"}})
-	fmt.Println(w.Run(2*time.Minute), storm.Over(), storm.Total() > 10, w.Reaches("a", "b"))
+	fmt.Println(w.Run(2*time.Minute), storm.Over(), storm.Total() > 10, w.Net.Reaches("a", "b"))
 	// Output: <nil> true true true
 }
 

@@ -33,7 +33,7 @@ func SieveKinds() (all []string) {
 // Sifted returns how many frames were lost or doubled for a kind of message in them.
 func (w *World) Sifted(kind string) uint64 {
 	for _, k := range sieveKinds {
-		if x := w.net.sieve.kinds[k.messages[0]]; k.name == kind && x != nil {
+		if x := w.Net.sieve.kinds[k.messages[0]]; k.name == kind && x != nil {
 			return x.taken
 		}
 	}

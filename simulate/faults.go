@@ -10,29 +10,31 @@ import (
 // Crash ends the process on a host at once, as SIGKILL does: its memory is gone,
 // its connections are reset, and dialling it is refused until Restart.
 //
-//	w.Crash("a")
-//	w.At(w.Now()+time.Second, func() { w.Restart("a") })
-func (w *World) Crash(host string) {
-	h := w.named(host)
+//	w.Host("a").Crash()
+//	w.At(w.Now()+time.Second, func() { w.Host("a").Restart() })
+func (h *Host) Crash() {
+	h.exists()
+	w := h.world
 	if h.process == nil {
 		return
 	}
-	h.fault = w.fault(host, "crash %s", host)
+	h.fault = w.fault(h.name, "crash %s", h.name)
 	h.process.kill()
 }
 
 // PowerOff ends the process on a host, and the machine with it: nobody tells the
 // others, and nothing answers them, until Restart.
 //
-//	w.PowerOff("a") // found out by silence, where a crash is by refusal
-func (w *World) PowerOff(host string) {
-	h := w.named(host)
+//	w.Host("a").PowerOff() // found out by silence, where a crash is by refusal
+func (h *Host) PowerOff() {
+	h.exists()
+	w := h.world
 	if h.dark {
 		return
 	}
-	h.fault = w.fault(host, "power off %s", host)
+	h.fault = w.fault(h.name, "power off %s", h.name)
 	h.dark = true
-	w.net.refresh()
+	w.Net.refresh()
 	if h.process != nil {
 		h.process.kill()
 	}
@@ -41,47 +43,50 @@ func (w *World) PowerOff(host string) {
 // Restart starts the next incarnation of a host that is down, and the actors that
 // Boot gave it.
 //
-//	w.PowerOff("a")
-//	w.At(w.Now()+time.Minute, func() { w.Restart("a") })
-func (w *World) Restart(host string) {
-	h := w.named(host)
+//	w.Host("a").PowerOff()
+//	w.At(w.Now()+time.Minute, func() { w.Host("a").Restart() })
+func (h *Host) Restart() {
+	h.exists()
+	w := h.world
 	if h.process != nil {
 		return
 	}
-	w.ended(h.fault, host, "restart %s", host)
+	w.ended(h.fault, h.name, "restart %s", h.name)
 	h.dark = false
 	h.start()
-	w.net.refresh()
+	w.Net.refresh()
 }
 
 // Pause stops the process on a host, as SIGSTOP or a long collection of garbage
 // does: no actor and no loop runs, and what arrives piles up until Resume.
 //
-//	w.Pause("a")
-//	w.At(w.Now()+12*time.Second, func() { w.Resume("a") }) // longer than its leases
-func (w *World) Pause(host string) {
-	h := w.named(host)
+//	w.Host("a").Pause()
+//	w.At(w.Now()+12*time.Second, func() { w.Host("a").Resume() }) // longer than its leases
+func (h *Host) Pause() {
+	h.exists()
+	w := h.world
 	if h.process == nil || h.paused {
 		return
 	}
-	h.stall = w.fault(host, "pause %s", host)
-	w.note(timeline.Paused, host, "")
+	h.stall = w.fault(h.name, "pause %s", h.name)
+	w.note(timeline.Paused, h.name, "")
 	h.paused = true
-	w.net.refresh()
+	w.Net.refresh()
 }
 
 // Resume lets a paused process go on. What came due meanwhile happens now, and it
 // is up to chance whether messages or timers come first.
 //
-//	w.Pause("a")
-//	w.At(w.Now()+time.Second, func() { w.Resume("a") })
-func (w *World) Resume(host string) {
-	h := w.named(host)
+//	w.Host("a").Pause()
+//	w.At(w.Now()+time.Second, func() { w.Host("a").Resume() })
+func (h *Host) Resume() {
+	h.exists()
+	w := h.world
 	if !h.paused {
 		return
 	}
-	w.ended(h.stall, host, "resume %s", host)
-	w.note(timeline.Resumed, host, "")
+	w.ended(h.stall, h.name, "resume %s", h.name)
+	w.note(timeline.Resumed, h.name, "")
 	h.paused, h.resumed = false, w.now
 	timersLater := h.sched.chance(million / 2)
 	for _, ev := range h.deferred {
@@ -97,23 +102,24 @@ func (w *World) Resume(host string) {
 	}
 	clear(h.deferred)
 	h.deferred = h.deferred[:0]
-	w.net.refresh()
+	w.Net.refresh()
 }
 
 // Slow makes everything that a host does take factor times as long, as a busy or
 // throttled CPU does; 1 ends it. Its clocks are as ever.
 //
-//	w.Slow("a", 100)
-func (w *World) Slow(host string, factor int64) {
+//	w.Host("a").Slow(100)
+func (h *Host) Slow(factor int64) {
+	h.exists()
+	w := h.world
 	if factor < 1 || factor > million {
 		panic(fmt.Sprintf("simulate: Slow: factor %d is not in [1, %d]", factor, million))
 	}
-	h := w.named(host)
 	if h.slow > 1 {
-		w.ended(h.drag, host, "%s is as fast as before", host)
+		w.ended(h.drag, h.name, "%s is as fast as before", h.name)
 	}
 	if h.slow = factor; h.slow > 1 {
-		h.drag = w.fault(host, "slow %s: everything takes %d times as long", host, factor)
+		h.drag = w.fault(h.name, "slow %s: everything takes %d times as long", h.name, factor)
 	}
 }
 
@@ -121,16 +127,17 @@ func (w *World) Slow(host string, factor int64) {
 // had panicked. Its node lives, and so do its other replicas. A host without such a
 // replica is left alone.
 //
-//	w.BreakReplica("a", 3) // a's node lives, and shard 3 has one replica less
-func (w *World) BreakReplica(host string, shard int) {
+//	w.Host("a").BreakReplica(3) // a's node lives, and shard 3 has one replica less
+func (h *Host) BreakReplica(shard int) {
+	h.exists()
+	w := h.world
 	if shard < 0 {
 		panic(fmt.Sprintf("simulate: BreakReplica: shard %d is negative", shard))
 	}
-	h := w.named(host)
 	if h.process == nil {
 		return
 	}
-	w.struck(host, "the replica of shard %d on %s stops", shard, host)
+	w.struck(h.name, "the replica of shard %d on %s stops", shard, h.name)
 	for _, n := range h.process.nodes {
 		n.node.Break(shard)
 	}
@@ -142,9 +149,10 @@ func (w *World) BreakReplica(host string, shard int) {
 // thread hangs in a page fault. A host without such a loop is left alone: its nodes may have
 // fewer lanes, or none may run.
 //
-//	w.Stall("a", "lane 0", 3*time.Second)
-func (w *World) Stall(host, loop string, d time.Duration) {
-	h := w.named(host)
+//	w.Host("a").Stall("lane 0", 3*time.Second)
+func (h *Host) Stall(loop string, d time.Duration) {
+	h.exists()
+	w := h.world
 	if d < 0 {
 		panic(fmt.Sprintf("simulate: Stall: %v is negative", d))
 	}
@@ -183,14 +191,14 @@ func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
 func (w *World) HealAll() {
 	w.faultless = true
 	w.history.inside.late.calm()
-	w.Heal()
+	w.Net.Heal()
 	w.healLinks(nil)
-	w.ReleaseAll()
+	w.Net.ReleaseAll()
 	w.gossip.opts.Lies, w.gossip.opts.Lost = 0, 0
 	for _, h := range w.Hosts() {
 		w.healHost(h)
 		if h.process == nil {
-			w.Restart(h.name)
+			h.Restart()
 		}
 	}
 	w.healed = w.now
@@ -199,7 +207,7 @@ func (w *World) HealAll() {
 // healLinks makes every link that which names lose, double and reorder nothing, and as
 // broad as Options has it.
 func (w *World) healLinks(which func(from, to *Host) bool) {
-	n := w.net
+	n := w.Net
 	if which == nil {
 		for len(n.weathers) > 0 {
 			n.calm(n.weathers[0])
@@ -224,11 +232,12 @@ func (w *World) healLinks(which func(from, to *Host) bool) {
 
 // healHost ends what ails one host that runs.
 func (w *World) healHost(h *Host) {
+	h.known = true
 	if h.slow != 1 {
-		w.Slow(h.name, 1)
+		h.Slow(1)
 	}
-	w.RestoreGossip(h.name)
-	w.Resume(h.name)
+	h.RestoreGossip()
+	h.Resume()
 	if h.process != nil {
 		for _, l := range h.process.loops {
 			l.stall(w.now)

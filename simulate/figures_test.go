@@ -25,7 +25,7 @@ func TestSilentCutFigures(t *testing.T) {
 		a := s.lock(s.ann, "held")
 		b := s.ask(s.bob, "held")
 		s.sleep(s.draw(0, 10*time.Second))
-		s.Partition([]string{s.owner, s.ann})
+		s.Net.Partition([]string{s.owner, s.ann})
 		cut := s.Now()
 		e := s.ask(s.eve, "free")
 		s.within(3*time.Second, "a free key on the side of the majority", e.holds)
@@ -57,12 +57,12 @@ func TestLateTicksFigures(t *testing.T) {
 			b := s.ask(s.bob, "k")
 			s.Go("stalls", func(ctx context.Context) {
 				for late > 0 && simulate.Sleep(ctx, replica.TickInterval) == nil {
-					s.Stall(s.owner, "lane 0", late+10*time.Millisecond)
+					s.Host(s.owner).Stall("lane 0", late+10*time.Millisecond)
 					_ = simulate.Sleep(ctx, late)
 				}
 			})
 			s.sleep(s.draw(s.ttl, 2*s.ttl))
-			s.PowerOff(s.ann)
+			s.Host(s.ann).PowerOff()
 			died, most := s.Now(), s.ttl+4*(late+replica.TickInterval)
 			if late > 200*time.Millisecond {
 				most += s.ttl/3 + late
@@ -88,9 +88,9 @@ func TestTransferFigures(t *testing.T) {
 	t.Parallel()
 	var worst time.Duration
 	prove(t, scenario{story: func(s *stage) {
-		s.Isolate(s.owner)
+		s.Net.Isolate(s.owner)
 		s.within(3*time.Second, "another one leads", func() bool { return s.leads(s.heir) || s.leads(s.third) })
-		s.Heal()
+		s.Net.Heal()
 		for end := s.Now() + 20*time.Second; s.Now() < end; s.sleep(20 * time.Millisecond) {
 			from := s.Now()
 			l := s.lock([]string{s.ann, s.bob}[s.Rand().Uint64()%2], "k")
@@ -130,7 +130,7 @@ func TestLargeSnapshotFigures(t *testing.T) {
 		}
 		s.within(time.Minute, "ann holds all keys", func() bool { return held == sessions*each })
 		sent, bytes := 0, 0
-		s.Rule(func(f simulate.Frame) simulate.Verdict {
+		s.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 			if f.Says("snapshot chunk") {
 				bytes += len(f.Body)
 			}
@@ -141,9 +141,9 @@ func TestLargeSnapshotFigures(t *testing.T) {
 			}
 			return simulate.Pass
 		})
-		s.Crash(s.heir)
+		s.Host(s.heir).Crash()
 		delete(s.nodes, s.heir)
-		s.Restart(s.heir)
+		s.Host(s.heir).Restart()
 		began, pairs, worst := s.Now(), 0, time.Duration(0)
 		for s.nodes[s.heir] == nil || !s.healthy() {
 			from := s.Now()

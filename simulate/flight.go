@@ -20,13 +20,13 @@ type Flight struct {
 
 // Hold keeps every frame that one host sends to another from now on, and those on their
 // way, until Release. The connection does not suffer: nobody notices but by what is
-// missing. To keep only some frames back, see [World.Rule] and [Keep].
+// missing. To keep only some frames back, see [Net.Rule] and [Keep].
 //
-//	w.Hold("a", "b")
-//	w.At(w.Now()+time.Minute, func() { w.Release("a", "b") }) // a minute late, in order
-func (w *World) Hold(from, to string) {
+//	w.Net.Hold("a", "b")
+//	w.At(w.Now()+time.Minute, func() { w.Net.Release("a", "b") }) // a minute late, in order
+func (n *Net) Hold(from, to string) {
+	w := n.world
 	a, b := w.named(from), w.named(to)
-	n := w.net
 	p := &n.paths[a.index][b.index]
 	if p.keeps {
 		return
@@ -45,43 +45,45 @@ func (w *World) Hold(from, to string) {
 // Hold or by a rule's Keep: all of it arrives in the order in which it was sent, after
 // what is on its way.
 //
-//	w.Hold("a", "b")
-//	w.At(w.Now()+time.Second, func() { w.Release("a", "b") })
-func (w *World) Release(from, to string) {
+//	w.Net.Hold("a", "b")
+//	w.At(w.Now()+time.Second, func() { w.Net.Release("a", "b") })
+func (n *Net) Release(from, to string) {
+	w := n.world
 	a, b := w.named(from), w.named(to)
-	p := &w.net.paths[a.index][b.index]
+	p := &n.paths[a.index][b.index]
 	if p.keeps {
 		p.keeps = false
 		w.ended(p.fault, lab, "release what %s sends to %s", from, to)
 	}
-	w.net.release(func(f *frame) bool { return f.from() == a && f.to() == b })
+	n.release(func(f *frame) bool { return f.from() == a && f.to() == b })
 }
 
 // ReleaseAll is Release for every pair of hosts.
 //
-//	stop := w.Rule(func(simulate.Frame) simulate.Verdict { return simulate.Keep })
-//	w.At(w.Now()+time.Second, func() { stop(); w.ReleaseAll() })
-func (w *World) ReleaseAll() {
-	for i := range w.net.paths {
-		for j := range w.net.paths[i] {
-			if p := &w.net.paths[i][j]; p.keeps {
+//	stop := w.Net.Rule(func(simulate.Frame) simulate.Verdict { return simulate.Keep })
+//	w.At(w.Now()+time.Second, func() { stop(); w.Net.ReleaseAll() })
+func (n *Net) ReleaseAll() {
+	w := n.world
+	for i := range n.paths {
+		for j := range n.paths[i] {
+			if p := &n.paths[i][j]; p.keeps {
 				p.keeps = false
 				w.ended(p.fault, lab, "release what %s sends to %s", w.hosts[i].name, w.hosts[j].name)
 			}
 		}
 	}
-	w.net.release(func(*frame) bool { return true })
+	n.release(func(*frame) bool { return true })
 }
 
 // InFlight returns the frames on their way, in the order in which they are to arrive, and
 // then those that are kept back, in the order in which they were sent.
 //
-//	for _, f := range w.InFlight() {
+//	for _, f := range w.Net.InFlight() {
 //		fmt.Println(f.From, f.To, f.Messages(), f.Kept)
 //	}
-func (w *World) InFlight() []Flight {
+func (n *Net) InFlight() []Flight {
 	var all []Flight
-	for _, f := range w.net.flying() {
+	for _, f := range n.flying() {
 		x := Flight{Frame: f.look(), Kept: f.kept}
 		if f.ev.slot >= 0 {
 			x.Arrives = f.ev.at
@@ -101,7 +103,7 @@ func (f *frame) look() Frame {
 }
 
 // flying returns all frames that have not arrived, in the order of InFlight.
-func (n *network) flying() []*frame {
+func (n *Net) flying() []*frame {
 	var moving, waiting []*frame
 	for _, e := range n.world.queue.heap {
 		if e.ev.kind == frameEvent {
@@ -127,13 +129,13 @@ func (n *network) flying() []*frame {
 }
 
 // keep puts a frame by until Release. Its connection keeps it on its books.
-func (n *network) keep(f *frame) {
+func (n *Net) keep(f *frame) {
 	f.kept = true
 	n.kept = append(n.kept, f)
 }
 
 // release lets the kept frames go that which names, in the order in which they were sent.
-func (n *network) release(which func(*frame) bool) {
+func (n *Net) release(which func(*frame) bool) {
 	kept := n.kept
 	n.kept = nil
 	var free []*frame

@@ -31,12 +31,11 @@ func (w *World) living() iter.Seq2[*Host, inspected] {
 }
 
 // MaySpare reports whether every shard keeps a majority of its real voters, with what
-// they remember, if the process on host ends now: in each half of the configuration,
+// they remember, if the process on the host ends now: in each half of the configuration,
 // as each living replica knows it, and in the one that a change of voters leads to which is on its way.
 // Hosts that are about to leave count as gone: they leave in the end, whether or not they could hand over.
-func (w *World) MaySpare(host string) bool {
-	h := w.named(host)
-	return w.suffice(func(o *Host) bool { return o != h }, false)
+func (h *Host) MaySpare() bool {
+	return h.world.suffice(func(o *Host) bool { return o != h }, false)
 }
 
 // suffice reports the same if only the processes on those hosts live on that stay names; if it

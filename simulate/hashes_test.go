@@ -56,48 +56,48 @@ func exercises() []exercise {
 		script func(w *simulate.World, later func(time.Duration, func()))
 	}{
 		{"a crash and a restart", func(w *simulate.World, later func(time.Duration, func())) {
-			w.Crash("a")
-			later(4*time.Second, func() { w.Restart("a") })
+			w.Host("a").Crash()
+			later(4*time.Second, func() { w.Host("a").Restart() })
 		}},
 		{"a power cut", func(w *simulate.World, later func(time.Duration, func())) {
-			w.PowerOff("b")
-			later(7*time.Second, func() { w.Restart("b") })
+			w.Host("b").PowerOff()
+			later(7*time.Second, func() { w.Host("b").Restart() })
 		}},
 		{"a partition", func(w *simulate.World, later func(time.Duration, func())) {
-			w.Partition([]string{"a", "b"}, []string{"c", "d", "e"})
-			later(6*time.Second, w.Heal)
+			w.Net.Partition([]string{"a", "b"}, []string{"c", "d", "e"})
+			later(6*time.Second, w.Net.Heal)
 		}},
 		{"a cut one way", func(w *simulate.World, later func(time.Duration, func())) {
-			w.PartitionOneWay([]string{"a"}, []string{"b", "c"})
-			later(5*time.Second, w.Heal)
+			w.Net.PartitionOneWay([]string{"a"}, []string{"b", "c"})
+			later(5*time.Second, w.Net.Heal)
 		}},
 		{"a pause", func(w *simulate.World, later func(time.Duration, func())) {
-			w.Pause("c")
-			later(5*time.Second, func() { w.Resume("c") })
+			w.Host("c").Pause()
+			later(5*time.Second, func() { w.Host("c").Resume() })
 		}},
 		{"clocks that drift and jump", func(w *simulate.World, later func(time.Duration, func())) {
-			w.ClockRate("a", 9_000)
-			w.ClockRate("b", -9_000)
-			later(2*time.Second, func() { w.ClockStep("c", time.Hour) })
-			later(4*time.Second, func() { w.ClockStep("c", -2*time.Hour) })
+			w.Host("a").Clock.SetRate(9_000)
+			w.Host("b").Clock.SetRate(-9_000)
+			later(2*time.Second, func() { w.Host("c").Clock.Step(time.Hour) })
+			later(4*time.Second, func() { w.Host("c").Clock.Step(-2 * time.Hour) })
 		}},
 		{"lies of gossip", func(w *simulate.World, later func(time.Duration, func())) {
-			w.LieDead("a", "b")
-			later(3*time.Second, func() { w.LieDead("c", "a") })
+			w.Host("a").LieDead("b")
+			later(3*time.Second, func() { w.Host("c").LieDead("a") })
 		}},
 		{"a slow machine", func(w *simulate.World, later func(time.Duration, func())) {
-			w.Slow("b", 500)
-			later(6*time.Second, func() { w.Slow("b", 1) })
+			w.Host("b").Slow(500)
+			later(6*time.Second, func() { w.Host("b").Slow(1) })
 		}},
 		{"bad links", func(w *simulate.World, later func(time.Duration, func())) {
 			bad := link
 			bad.Loss, bad.Duplicate, bad.Reorder = 30_000, 30_000, 100_000
-			w.SetLinks(bad)
-			later(8*time.Second, func() { w.SetLinks(link) })
+			w.Net.SetLinks(bad)
+			later(8*time.Second, func() { w.Net.SetLinks(link) })
 		}},
 		{"broken connections", func(w *simulate.World, later func(time.Duration, func())) {
 			for i := range 10 {
-				later(time.Duration(i)*500*time.Millisecond, func() { w.Reset("a", string(rune('b'+i%4))) })
+				later(time.Duration(i)*500*time.Millisecond, func() { w.Net.Reset("a", string(rune('b'+i%4))) })
 			}
 		}},
 	} {

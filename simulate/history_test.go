@@ -137,7 +137,7 @@ func (s *story) freed(name string) {
 func (s *story) stall(d time.Duration) {
 	s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
 	s.lock("1", "a", Exclusive("k"), 1)
-	s.w.Stall("a", "lane 0", d)
+	s.w.Host("a").Stall("lane 0", d)
 }
 
 // pass lets time go by. A failure stays.
@@ -226,10 +226,10 @@ func TestCheckers(t *testing.T) {
 		{"a paused holder need not be told", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)
-			s.w.Pause("a")
+			s.w.Host("a").Pause()
 			s.pass(10 * sec)
 			s.lock("2", "b", x, 2)
-			s.w.Resume("a")
+			s.w.Host("a").Resume()
 			s.lost("1")
 			s.pass(sec)
 			s.unlock("2")
@@ -253,7 +253,7 @@ func TestCheckers(t *testing.T) {
 		}, "G1 exclusion"},
 		{"a belief that comes back is seen at the next use", func(s *story) {
 			s.lock("1", "a", x, 1)
-			s.w.Pause("a")
+			s.w.Host("a").Pause()
 			s.pass(11 * sec)
 			s.lock("2", "b", x, 2)
 			s.renewed("1")
@@ -262,9 +262,9 @@ func TestCheckers(t *testing.T) {
 		}, "G1 exclusion"},
 		{"a belief that comes back is seen when it does", func(s *story) {
 			s.lock("1", "a", x, 1)
-			s.w.Pause("a")
+			s.w.Host("a").Pause()
 			s.pass(11 * sec)
-			s.w.Resume("a")
+			s.w.Host("a").Resume()
 			s.lock("2", "b", x, 2)
 			s.renewed("1")
 			s.of("1").Renewed()
@@ -274,14 +274,14 @@ func TestCheckers(t *testing.T) {
 		{"a crashed holder keeps its lease", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)
-			s.w.Crash("a")
+			s.w.Host("a").Crash()
 			s.pass(8 * sec)
 			s.lock("2", "b", x, 2)
 		}, "G5 lease"},
 		{"a crashed holder loses its lease in the end", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)
-			s.w.Crash("a")
+			s.w.Host("a").Crash()
 			s.pass(9*sec + sec/10)
 			s.lock("2", "b", x, 2)
 			s.unlock("2")
@@ -295,7 +295,7 @@ func TestCheckers(t *testing.T) {
 		}, "G5 lease"},
 		{"a crashed reader and a live one leave no room for a writer", func(s *story) {
 			s.lock("1", "a", r, 1)
-			s.w.Crash("a")
+			s.w.Host("a").Crash()
 			s.lock("2", "b", r, 2)
 			s.pass(sec)
 			s.unlock("2")
@@ -308,7 +308,7 @@ func TestCheckers(t *testing.T) {
 		}, "G5 lease: shard 0 frees"},
 		{"nor that of a crashed holder", func(s *story) {
 			s.lock("1", "a", x, 1)
-			s.w.Crash("a")
+			s.w.Host("a").Crash()
 			s.pass(9 * sec)
 			s.freed("1")
 		}, "G5 lease: shard 0 frees"},
@@ -370,7 +370,7 @@ func TestCheckers(t *testing.T) {
 		{"a call that never ends", func(s *story) { s.call("1", "a", x) }, "G4: "},
 		{"a call of a crashed host has no end", func(s *story) {
 			s.call("1", "a", x)
-			s.w.Crash("a")
+			s.w.Host("a").Crash()
 			s.pass(sec)
 		}, ""},
 		{"an exclusive call that waits for nothing", func(s *story) {
@@ -403,7 +403,7 @@ func TestCheckers(t *testing.T) {
 		{"it may be late while there are faults", func(s *story) {
 			s.calm()
 			s.call("2", "b", x)
-			s.w.Pause("a")
+			s.w.Host("a").Pause()
 			s.pass(6 * sec)
 			s.granted("2", 2)
 			s.unlock("2")
@@ -478,9 +478,9 @@ func TestCheckers(t *testing.T) {
 			s.leaves()
 			s.pass(19 * sec)
 			s.lock("1", "a", x, 1)
-			s.w.Pause("a")
+			s.w.Host("a").Pause()
 			s.pass(2 * sec)
-			s.w.Resume("a")
+			s.w.Host("a").Resume()
 			s.of("1").Ended(false)
 			s.left(true)
 		}, ""},
@@ -732,16 +732,16 @@ func TestAGoodDay(t *testing.T) {
 		{"gossip that lies", Options{Gossip: Gossip{Lies: 1}}, func(*World) {}, false},
 		{"clocks beyond the promised rates", Options{ClockRate: 10_001}, func(*World) {}, false},
 		{"a node that leaves, and comes back", Options{}, func(w *World) {
-			w.Leave("a")
+			w.Host("a").Leave()
 			_ = w.Run(time.Second)
-			w.Restart("a")
+			w.Host("a").Restart()
 			w.HealAll()
 		}, true},
-		{"a crash", Options{}, func(w *World) { w.Crash("a") }, false},
-		{"a cut that has ended", Options{}, func(w *World) { w.Isolate("a"); w.HealAll() }, false},
-		{"a far site", Options{}, func(w *World) { w.SetLink("a", "b", Link{Latency: 50 * ms}) }, true},
-		{"a very far site", Options{}, func(w *World) { w.SetLinkOneWay("a", "b", Link{Latency: time.Second}) }, false},
-		{"narrow links", Options{}, func(w *World) { w.SetLinks(Link{Bandwidth: 1000}) }, false},
+		{"a crash", Options{}, func(w *World) { w.Host("a").Crash() }, false},
+		{"a cut that has ended", Options{}, func(w *World) { w.Net.Isolate("a"); w.HealAll() }, false},
+		{"a far site", Options{}, func(w *World) { w.Net.SetLink("a", "b", Link{Latency: 50 * ms}) }, true},
+		{"a very far site", Options{}, func(w *World) { w.Net.SetLinkOneWay("a", "b", Link{Latency: time.Second}) }, false},
+		{"narrow links", Options{}, func(w *World) { w.Net.SetLinks(Link{Bandwidth: 1000}) }, false},
 		{"a node that ends without leaving", Options{}, func(w *World) { w.history.inside.Closed(7) }, false},
 		{"a node that could not hand over", Options{}, func(w *World) { w.history.inside.Left(7, false) }, false},
 	} {

@@ -16,6 +16,8 @@ const lab = "-"
 // ends that with all its actors and nodes, and a restart begins another one, with
 // empty memory, under the same name.
 type Host struct {
+	Clock *Clock
+
 	world *World
 	index int
 	name  string
@@ -23,6 +25,7 @@ type Host struct {
 	sched *stream // delays of loops and actors
 	boots []boot
 
+	known    bool     // it was named before, has run something, or the world has
 	process  *process // nil: down
 	started  int      // incarnations so far
 	born     time.Duration
@@ -36,7 +39,7 @@ type Host struct {
 	behind waits // for frames that were long on their way
 
 	detector  detector
-	wandering *event // the next change of the clock's rate, in ClockWave and ClockNoise
+	wandering *event // the next change of the clock's rate, in Clock.Wave and Clock.Noise
 
 	fault, stall, drag, skew int // moments at which a crash, a pause, a slowness and an error of the clocks began
 }
@@ -50,6 +53,7 @@ type boot struct {
 // what others dial: it has no colon and no space.
 func (w *World) Host(name string) *Host {
 	if h := w.byName[name]; h != nil {
+		h.known = true
 		return h
 	}
 	if name == "" || name == lab || strings.ContainsAny(name, ": ") {
@@ -65,6 +69,7 @@ func (w *World) Hosts() []*Host { return w.hosts[1:len(w.hosts):len(w.hosts)] }
 
 func (w *World) newHost(name string) *Host {
 	h := &Host{world: w, index: len(w.hosts), name: name, slow: 1, ports: 40000}
+	h.Clock = &Clock{h}
 	h.sched = w.stream(hostStream + uint64(h.index))
 	clocks := w.stream(clockStream<<40 + uint64(h.index))
 	if h.index > 0 {
@@ -74,7 +79,7 @@ func (w *World) newHost(name string) *Host {
 	}
 	h.clock.since, h.clock.zero = w.now, h.clock.base-w.now
 	w.hosts = append(w.hosts, h)
-	w.net.grow(len(w.hosts))
+	w.Net.grow(len(w.hosts))
 	h.start()
 	return h
 }
@@ -85,7 +90,15 @@ func (w *World) named(name string) *Host {
 	if h == nil {
 		panic(fmt.Sprintf("simulate: no host %q", name))
 	}
+	h.known = true
 	return h
+}
+
+// exists panics if a fault is the first that the world hears of the host: its name is a mistake.
+func (h *Host) exists() {
+	if !h.known {
+		panic(fmt.Sprintf("simulate: no host %q", h.name))
+	}
 }
 
 func (h *Host) start() {
@@ -137,6 +150,7 @@ func (h *Host) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 // Boot starts an actor now and after each restart of the host, as an init system
 // would.
 func (h *Host) Boot(name string, fn func(ctx context.Context)) {
+	h.known = true
 	h.boots = append(h.boots, boot{name, fn})
 	h.Go(name, fn)
 }

@@ -21,7 +21,7 @@ func TestClocksOfHosts(t *testing.T) {
 	defer w.Close()
 	for name, ppm := range map[string]int64{"fast": 10_000, "slow": -10_000, "true": 0} {
 		w.Host(name)
-		w.ClockRate(name, ppm)
+		w.Host(name).Clock.SetRate(ppm)
 	}
 	for name, want := range map[string]time.Duration{"fast": 99_0099 * time.Millisecond / 10, "slow": 101_0101 * time.Millisecond / 10, "true": 100 * time.Second} {
 		w.Host(name).Go("sleeper", func(ctx context.Context) {
@@ -63,7 +63,7 @@ func TestClockRateMovesTimers(t *testing.T) {
 		return start + 10*time.Second
 	})
 	l.Wake()
-	w.At(5*time.Second, func() { w.ClockRate("a", million) }) // twice as fast
+	w.At(5*time.Second, func() { w.Host("a").Clock.SetRate(million) }) // twice as fast
 	run(t, w, time.Minute)
 	for what, at := range map[string]time.Duration{"actor": woke, "context": ended, "loop": ran} {
 		if at < 7500*time.Millisecond || at > 7501*time.Millisecond {
@@ -130,7 +130,7 @@ func TestCrashUnwindsActors(t *testing.T) {
 	h.Go("second", func(ctx context.Context) { _ = Sleep(ctx, time.Hour); say("second") })
 	w.At(time.Minute, func() {
 		h.Go("never", func(context.Context) { say("never") })
-		w.Crash("a")
+		w.Host("a").Crash()
 	})
 	watched := false
 	w.Go("lab", func(ctx context.Context) { watched = Wait(ctx, done) == nil })
@@ -157,13 +157,13 @@ func TestBootAndDo(t *testing.T) {
 		results = append(results, h.Do(ctx, "one", func(ctx context.Context) { _ = Sleep(ctx, time.Second) }))
 		Go(ctx, "crasher", func(ctx context.Context) {
 			_ = Sleep(ctx, time.Second)
-			w.Crash("a")
+			w.Host("a").Crash()
 		})
 		results = append(results, h.Do(ctx, "two", func(ctx context.Context) { _ = Sleep(ctx, time.Minute) }))
 		results = append(results, h.Do(ctx, "three", func(context.Context) {}))
-		w.Restart("a")
+		w.Host("a").Restart()
 		results = append(results, h.Do(ctx, "four", func(ctx context.Context) {
-			w.Crash("a") // its own host
+			w.Host("a").Crash() // its own host
 			_ = Sleep(ctx, 0)
 		}))
 	})
@@ -192,12 +192,12 @@ func TestPauseStopsEverything(t *testing.T) {
 	})
 	l := h.process.NewLoop("l", func(now time.Duration) time.Duration { looped = w.Now(); return now + 10*time.Millisecond })
 	l.Wake()
-	w.At(time.Second, func() { w.Pause("a") })
+	w.At(time.Second, func() { w.Host("a").Pause() })
 	w.At(5*time.Second, func() {
 		if looped > time.Second {
 			t.Errorf("the loop ran at %v", looped)
 		}
-		w.Resume("a")
+		w.Host("a").Resume()
 	})
 	run(t, w, time.Minute)
 	if slept < 5*time.Second || slept > 5100*time.Millisecond {
@@ -220,7 +220,7 @@ func TestLoopsCoalesceWakes(t *testing.T) {
 	if runs != 1 {
 		t.Errorf("%d runs for ten wakes at once", runs)
 	}
-	w.Slow("a", 1000)
+	w.Host("a").Slow(1000)
 	start := w.Now()
 	for range 100 {
 		l.Wake()
@@ -309,7 +309,7 @@ func TestTimeline(t *testing.T) {
 		_ = Sleep(ctx, 12*time.Second)
 		Logf(ctx, "hello %d", 42)
 	})
-	w.At(13*time.Second, func() { w.Isolate("a") })
+	w.At(13*time.Second, func() { w.Net.Isolate("a") })
 	run(t, w, time.Minute)
 	got := w.Timeline().String()
 	if !strings.HasPrefix(got, "   0.000000s  a              up\n  12.0000") || !strings.Contains(got, "s  a/main         hello 42\n") || !strings.HasSuffix(got, "  13.000000s  -              partition a\n") {

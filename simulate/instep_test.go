@@ -40,14 +40,14 @@ func TestInStep(t *testing.T) {
 			f.At(5*time.Second, func() { has(f.nodes[2], 9) })
 		}, `["the voter of shard 3 on host3 has applied 9 entries of 10"]`},
 		{"a voter has no replica", nil, func(f fleet) { f.nodes[1].replicas, f.nodes[1].tables = nil, nil }, `["the node on host2 has no replica of shard 3, and is a voter"]`},
-		{"a voter is gone", nil, func(f fleet) { f.Crash("host3") }, `["the voter of shard 3 on host3 is gone"]`},
+		{"a voter is gone", nil, func(f fleet) { f.Host("host3").Crash() }, `["the voter of shard 3 on host3 is gone"]`},
 		{"nobody leads", nil, func(f fleet) { f.nodes[0].replicas[0].Serving = false }, `["nobody leads shard 3"]`},
 		{"voters that go on changing", nil, func(f fleet) { f.nodes[0].replicas[0].Outgoing = []transport.ID{1} }, `["the voters of shard 3 are changing"]`},
 		{"one of another generation", nil, func(f fleet) {
 			f.nodes[2].replicas[0].Generation, f.nodes[2].tables[0].Generation = 2, 2
 		}, `["the node on host3 has no replica of shard 3, and is a voter" "nobody leads shard 3"]`},
 		{"an outsider stays behind", []string{"host1", "host2"}, func(f fleet) { has(f.nodes[2], 4) }, ""},
-		{"an outsider is gone", []string{"host1", "host2"}, func(f fleet) { f.Crash("host3") }, ""},
+		{"an outsider is gone", []string{"host1", "host2"}, func(f fleet) { f.Host("host3").Crash() }, ""},
 		{"an outsider leads", []string{"host2", "host3"}, func(f fleet) { has(f.nodes[1], 4) }, ""},
 		{"one of the core stays behind", []string{"host1", "host2"}, func(f fleet) { has(f.nodes[1], 4) }, `["the voter of shard 3 on host2 has applied 4 entries of 10"]`},
 	} {
@@ -119,8 +119,8 @@ func TestEverywhere(t *testing.T) {
 			l.Start(w)
 			err := w.Run(2 * time.Second)
 			if err == nil {
-				w.Crash("c3")
-				w.Restart("c3")
+				w.Host("c3").Crash()
+				w.Host("c3").Restart()
 				err = l.Settle()
 			}
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {

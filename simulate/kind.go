@@ -108,12 +108,12 @@ func (c *Chaos) split(s *stream, d time.Duration) bool {
 	if len(one) == 0 || len(other) == 0 {
 		return false
 	}
-	return c.cut(c.world.partition(one, other), d)
+	return c.cut(c.world.Net.partition(one, other), d)
 }
 
 // cut ends a cut after d.
 func (c *Chaos) cut(x *cut, d time.Duration) bool {
-	c.later(d, func() { c.world.net.mend(x) })
+	c.later(d, func() { c.world.Net.mend(x) })
 	return true
 }
 
@@ -122,7 +122,7 @@ func (c *Chaos) isolate(s *stream, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	return c.cut(c.world.partition([]string{h.name}), d)
+	return c.cut(c.world.Net.partition([]string{h.name}), d)
 }
 
 func (c *Chaos) oneWay(s *stream, d time.Duration) bool {
@@ -134,7 +134,7 @@ func (c *Chaos) oneWay(s *stream, d time.Duration) bool {
 	if s.below(2) == 0 {
 		from, to = to, from
 	}
-	return c.cut(c.world.partitionOneWay(from, to), d)
+	return c.cut(c.world.Net.partitionOneWay(from, to), d)
 }
 
 // others names all hosts but one.
@@ -152,9 +152,9 @@ func (c *Chaos) pair(s *stream, d time.Duration) bool {
 	if a == nil {
 		return false
 	}
-	c.cut(c.world.partitionOneWay([]string{a.name}, []string{b.name}), d)
+	c.cut(c.world.Net.partitionOneWay([]string{a.name}, []string{b.name}), d)
 	if s.below(2) == 0 {
-		c.cut(c.world.partitionOneWay([]string{b.name}, []string{a.name}), d)
+		c.cut(c.world.Net.partitionOneWay([]string{b.name}, []string{a.name}), d)
 	}
 	return true
 }
@@ -167,23 +167,23 @@ func (c *Chaos) mayCrash(h *Host) bool {
 	if c.opts.MayCrash != nil {
 		return c.opts.MayCrash(h.name)
 	}
-	return c.world.MaySpare(h.name)
+	return h.MaySpare()
 }
 
 // end ends a host's process by Crash or PowerOff, and starts it again after d.
-func (c *Chaos) end(h *Host, d time.Duration, verb func(host string)) bool {
+func (c *Chaos) end(h *Host, d time.Duration, verb func(*Host)) bool {
 	if !c.mayCrash(h) {
 		return false
 	}
-	verb(h.name)
-	c.later(d, func() { c.world.Restart(h.name) })
+	verb(h)
+	c.later(d, func() { h.Restart() })
 	return true
 }
 
-func (c *Chaos) crash(s *stream, d time.Duration) bool { return c.end(c.pick(s), d, c.world.Crash) }
+func (c *Chaos) crash(s *stream, d time.Duration) bool { return c.end(c.pick(s), d, (*Host).Crash) }
 
 func (c *Chaos) powerOff(s *stream, d time.Duration) bool {
-	return c.end(c.pick(s), d, c.world.PowerOff)
+	return c.end(c.pick(s), d, (*Host).PowerOff)
 }
 
 func (c *Chaos) pause(s *stream, d time.Duration) bool { return c.halt(c.pick(s), d) }
@@ -193,8 +193,8 @@ func (c *Chaos) halt(h *Host, d time.Duration) bool {
 	if h == nil || h.process == nil || h.paused {
 		return false
 	}
-	c.world.Pause(h.name)
-	c.later(d, func() { c.world.Resume(h.name) })
+	h.Pause()
+	c.later(d, func() { h.Resume() })
 	return true
 }
 
@@ -203,7 +203,7 @@ func (c *Chaos) clockRate(s *stream, _ time.Duration) bool {
 	if h == nil || most == 0 {
 		return false
 	}
-	c.world.ClockRate(h.name, s.below(2*most+1)-most)
+	h.Clock.SetRate(s.below(2*most+1) - most)
 	return true
 }
 
@@ -216,11 +216,11 @@ func (c *Chaos) clockStep(s *stream, _ time.Duration) bool {
 	if step < 0 && c.world.fresh {
 		return false // tokens of the second mesh may be below those of the first, then
 	}
-	c.world.ClockStep(h.name, step)
+	h.Clock.Step(step)
 	return true
 }
 
-func (c *Chaos) reset(s *stream, _ time.Duration) bool { return c.between(s, c.world.Reset) }
+func (c *Chaos) reset(s *stream, _ time.Duration) bool { return c.between(s, c.world.Net.Reset) }
 
 // between does something to two hosts.
 func (c *Chaos) between(s *stream, verb func(a, b string)) bool {
@@ -255,8 +255,8 @@ func (c *Chaos) link(s *stream, d time.Duration) bool {
 
 // weather begins a weather, and ends it after d.
 func (c *Chaos) weather(d time.Duration, x *weather) bool {
-	c.world.net.blow(x)
-	c.later(d, func() { c.world.net.calm(x) })
+	c.world.Net.blow(x)
+	c.later(d, func() { c.world.Net.calm(x) })
 	return true
 }
 
@@ -304,20 +304,22 @@ func (c *Chaos) slow(s *stream, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	c.world.Slow(h.name, 1<<s.between(3, 9))
-	c.later(d, func() { c.world.Slow(h.name, 1) })
+	h.Slow(1 << s.between(3, 9))
+	c.later(d, func() { h.Slow(1) })
 	return true
 }
 
-func (c *Chaos) lie(s *stream, _ time.Duration) bool { return c.between(s, c.world.LieDead) }
+func (c *Chaos) lie(s *stream, _ time.Duration) bool {
+	return c.between(s, func(at, victim string) { c.world.named(at).LieDead(victim) })
+}
 
 func (c *Chaos) hold(s *stream, d time.Duration) bool {
 	a, b := c.two(s)
-	if a == nil || c.world.net.paths[a.index][b.index].keeps {
+	if a == nil || c.world.Net.paths[a.index][b.index].keeps {
 		return false
 	}
-	c.world.Hold(a.name, b.name)
-	c.later(d, func() { c.world.Release(a.name, b.name) })
+	c.world.Net.Hold(a.name, b.name)
+	c.later(d, func() { c.world.Net.Release(a.name, b.name) })
 	return true
 }
 
@@ -331,7 +333,7 @@ func (c *Chaos) swizzle(s *stream, d time.Duration) bool {
 	if len(some) == 0 {
 		return false
 	}
-	c.world.swizzle(s, d, some, func() bool { return !c.over })
+	c.world.Net.swizzle(s, d, some, func() bool { return !c.over })
 	return true
 }
 
@@ -340,8 +342,8 @@ func (c *Chaos) lateNews(s *stream, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	c.world.DelayGossip(h.name, late)
-	c.later(d, func() { c.world.RestoreGossip(h.name) })
+	h.DelayGossip(late)
+	c.later(d, func() { h.RestoreGossip() })
 	return true
 }
 
@@ -350,8 +352,8 @@ func (c *Chaos) noNews(s *stream, d time.Duration) bool {
 	if h == nil {
 		return false
 	}
-	c.world.SilenceGossip(h.name)
-	c.later(d, func() { c.world.RestoreGossip(h.name) })
+	h.SilenceGossip()
+	c.later(d, func() { h.RestoreGossip() })
 	return true
 }
 
@@ -368,9 +370,9 @@ func (c *Chaos) leave(s *stream, d time.Duration) bool {
 	c.world.leave(h, wait, func() {
 		switch {
 		case !c.over:
-			c.later(d, func() { c.world.Restart(h.name) })
+			c.later(d, func() { h.Restart() })
 		case !c.opts.Unhealed:
-			c.world.Restart(h.name) // HealAll was too early for it
+			h.Restart() // HealAll was too early for it
 		}
 	})
 	return true
@@ -401,16 +403,16 @@ func (c *Chaos) crashAgain(s *stream, d time.Duration) bool {
 	if !c.mayCrash(h) {
 		return false
 	}
-	c.world.Crash(h.name)
+	h.Crash()
 	c.later(d, func() {
-		c.world.Restart(h.name)
+		h.Restart()
 		p := h.process
 		c.later(between, func() {
-			if h.process != p || !c.world.MaySpare(h.name) {
+			if h.process != p || !h.MaySpare() {
 				return
 			}
-			c.world.Crash(h.name)
-			c.later(d, func() { c.world.Restart(h.name) })
+			h.Crash()
+			c.later(d, func() { h.Restart() })
 		})
 	})
 	return true
@@ -442,7 +444,7 @@ func (c *Chaos) leader(rank int64) *Host {
 const mostRank = 1 << 30
 
 func (c *Chaos) crashLeader(s *stream, d time.Duration) bool {
-	return c.end(c.leader(s.below(mostRank)), d, c.world.Crash)
+	return c.end(c.leader(s.below(mostRank)), d, (*Host).Crash)
 }
 
 // cutLeader isolates a leader, or lets it only speak, or only hear.
@@ -455,11 +457,11 @@ func (c *Chaos) cutLeader(s *stream, d time.Duration) bool {
 	var x *cut
 	switch how {
 	case 0:
-		x = c.world.partition([]string{h.name})
+		x = c.world.Net.partition([]string{h.name})
 	case 1:
-		x = c.world.partitionOneWay([]string{h.name}, rest)
+		x = c.world.Net.partitionOneWay([]string{h.name}, rest)
 	default:
-		x = c.world.partitionOneWay(rest, []string{h.name})
+		x = c.world.Net.partitionOneWay(rest, []string{h.name})
 	}
 	return c.cut(x, d)
 }
@@ -485,7 +487,7 @@ func (c *Chaos) clockWave(s *stream, _ time.Duration) bool {
 	if h == nil || most == 0 {
 		return false
 	}
-	c.world.ClockWave(h.name, ppm, period)
+	h.Clock.Wave(ppm, period)
 	return true
 }
 
@@ -495,7 +497,7 @@ func (c *Chaos) clockNoise(s *stream, _ time.Duration) bool {
 	if h == nil || most == 0 {
 		return false
 	}
-	c.world.ClockNoise(h.name, ppm)
+	h.Clock.Noise(ppm)
 	return true
 }
 

@@ -79,7 +79,7 @@ func TestThousandsOfReaders(t *testing.T) {
 		next := s.ask(s.bob, "k")
 		s.sleep(100 * time.Millisecond)
 		late.come(n/8, read, s.ann, s.eve)
-		s.Crash(s.owner)
+		s.Host(s.owner).Crash()
 		s.sleep(2 * s.ttl)
 		s.must(first.lost == 0, "G5 lease: %d readers lost their lock", first.lost)
 		s.must(!next.answered() && late.let == 0, "G3: the writer is passed, or does not wait")
@@ -89,7 +89,7 @@ func TestThousandsOfReaders(t *testing.T) {
 		next.unlock()
 		s.within(time.Second, "the late readers are let in", func() bool { return late.let == n/8 })
 		close(late.leave)
-		s.Restart(s.owner)
+		s.Host(s.owner).Restart()
 	}})
 }
 
@@ -116,7 +116,7 @@ func TestThousandsOfPermits(t *testing.T) {
 		second.come(n/2, take, s.bob)
 		s.within(5*time.Second, "the hasty ones give up", func() bool { return none.failed == n/2 })
 		s.must(second.let == 0, "G1: %d permits too many", second.let)
-		s.Crash(s.eve)
+		s.Host(s.eve).Crash()
 		s.within(s.ttl+3*time.Second, "the others have the permits of the dead", func() bool { return second.let == n/2 })
 		s.must(first.lost == 0, "G5 lease: %d permits are lost", first.lost)
 		close(first.leave)
@@ -129,7 +129,7 @@ func TestThousandsOfPermits(t *testing.T) {
 			}
 		})
 		s.must(whole, "G4: a permit is missing")
-		s.Restart(s.eve)
+		s.Host(s.eve).Restart()
 	}})
 }
 
@@ -150,14 +150,14 @@ func TestThousandsOfWaiters(t *testing.T) {
 			return node.Lock(ctx, "k")
 		}, s.ann, s.eve)
 		s.within(4*time.Second, "the hasty ones give up", func() bool { return hasty.failed == n/4 })
-		s.Crash(s.owner)
+		s.Host(s.owner).Crash()
 		s.sleep(time.Second)
 		s.must(patient.let == 0 && holder.holds(), "G1: somebody passes the holder")
 		began := s.Now()
 		holder.unlock()
 		s.within(time.Duration(n)*5*time.Millisecond, "all others are served", func() bool { return patient.unlocked == n*3/4 })
 		t.Logf("%v for each", (s.Now()-began)/time.Duration(n*3/4))
-		s.Restart(s.owner)
+		s.Host(s.owner).Restart()
 	}})
 }
 
@@ -197,7 +197,7 @@ func TestManyKeysMove(t *testing.T) {
 		s.within(5*time.Minute, "ann holds all keys", func() bool { return held == keys/holders*holders })
 		pairs, worst := 0, time.Duration(0)
 		for _, host := range []string{s.owner, s.heir} {
-			for s.World.Leave(host); s.Host(host).Up(); {
+			for s.World.Host(host).Leave(); s.Host(host).Up(); {
 				from := s.Now()
 				s.lock(s.bob, "k").unlock()
 				pairs, worst = pairs+1, max(worst, s.Now()-from)

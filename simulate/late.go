@@ -118,7 +118,7 @@ func (h *Host) waited(began time.Duration) { h.behind.add(began+tardy, h.world.n
 func (h *Host) waitsFor() time.Duration {
 	now := h.world.now
 	all := waits{slices.Clone(h.behind.all), h.behind.sum}
-	for _, f := range h.world.net.flying() {
+	for _, f := range h.world.Net.flying() {
 		if (f.from() == h || f.to() == h) && !f.held && f.began+tardy < now {
 			all.add(f.began+tardy, now)
 		}

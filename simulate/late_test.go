@@ -87,17 +87,17 @@ func TestLate(t *testing.T) {
 		}, false},
 		{"a leader that is paused", func(s *shardTold) {
 			s.pass(9 * sec)
-			s.w.Pause("host1")
+			s.w.Host("host1").Pause()
 			s.pass(60 * sec)
-			s.w.Resume("host1")
+			s.w.Host("host1").Resume()
 			s.pass(6 * sec)
 			s.freed()
 		}, false},
 		{"a leader that was paused", func(s *shardTold) {
 			s.pass(9 * sec)
-			s.w.Pause("host1")
+			s.w.Host("host1").Pause()
 			s.pass(60 * sec)
-			s.w.Resume("host1")
+			s.w.Host("host1").Resume()
 			s.pass(8 * sec)
 			s.freed()
 		}, true},

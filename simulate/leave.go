@@ -13,9 +13,12 @@ import (
 // host's process, as an orderly shutdown does. It returns at once; the host is down when
 // [Host.Up] says so, and Restart starts it again.
 //
-//	w.Leave("a")
+//	w.Host("a").Leave()
 //	err := w.RunUntil(func() bool { return !w.Host("a").Up() }, time.Minute)
-func (w *World) Leave(host string) { w.leave(w.named(host), 0, nil) }
+func (h *Host) Leave() {
+	h.exists()
+	h.world.leave(h, 0, nil)
+}
 
 // leave calls left when the process is gone, unless it was gone already. The nodes wait so long
 // for what is held there; zero: as long as they do by themselves.

@@ -135,36 +135,36 @@ func (l *Link) jitter(s *stream) time.Duration {
 
 // SetLink changes what the links between two hosts are like, both ways.
 //
-//	w.SetLink("a", "b", simulate.Link{Latency: 80 * time.Millisecond, Bandwidth: 1 << 20, Queue: 64 << 10})
-func (w *World) SetLink(a, b string, l Link) {
-	w.SetLinkOneWay(a, b, l)
-	w.SetLinkOneWay(b, a, l)
+//	w.Net.SetLink("a", "b", simulate.Link{Latency: 80 * time.Millisecond, Bandwidth: 1 << 20, Queue: 64 << 10})
+func (n *Net) SetLink(a, b string, l Link) {
+	n.SetLinkOneWay(a, b, l)
+	n.SetLinkOneWay(b, a, l)
 }
 
 // SetLinkOneWay changes what the way from one host to another is like. The way back
 // stays as it is.
 //
-//	w.SetLinkOneWay("a", "b", simulate.Link{Loss: 500_000}) // what a sends to b: half of it
-func (w *World) SetLinkOneWay(from, to string, l Link) {
+//	n.SetLinkOneWay("a", "b", simulate.Link{Loss: 500_000}) // what a sends to b: half of it
+func (n *Net) SetLinkOneWay(from, to string, l Link) {
 	l.check()
-	w.ailed = w.ailed || !l.good()
-	w.net.paths[w.named(from).index][w.named(to).index].base = &l
-	w.net.forecast()
+	n.world.ailed = n.world.ailed || !l.good()
+	n.paths[n.world.named(from).index][n.world.named(to).index].base = &l
+	n.forecast()
 }
 
 // SetLinks changes what all links are like.
 //
-//	w.SetLinks(simulate.Link{Latency: 40 * time.Millisecond, Jitter: 10 * time.Millisecond})
-func (w *World) SetLinks(l Link) {
+//	w.Net.SetLinks(simulate.Link{Latency: 40 * time.Millisecond, Jitter: 10 * time.Millisecond})
+func (n *Net) SetLinks(l Link) {
 	l.check()
-	w.ailed = w.ailed || !l.good()
-	w.net.link = &l
-	for i := range w.net.paths {
-		for j := range w.net.paths[i] {
-			w.net.paths[i][j].base = w.net.link
+	n.world.ailed = n.world.ailed || !l.good()
+	n.link = &l
+	for i := range n.paths {
+		for j := range n.paths[i] {
+			n.paths[i][j].base = n.link
 		}
 	}
-	w.net.forecast()
+	n.forecast()
 }
 
 // weather is what a fault makes of some links, on top of what they are like.
@@ -176,13 +176,13 @@ type weather struct {
 }
 
 // blow begins a weather.
-func (n *network) blow(x *weather) {
+func (n *Net) blow(x *weather) {
 	n.weathers = append(n.weathers, x)
 	n.forecast()
 }
 
 // calm ends it.
-func (n *network) calm(x *weather) {
+func (n *Net) calm(x *weather) {
 	if x.over {
 		return
 	}
@@ -193,7 +193,7 @@ func (n *network) calm(x *weather) {
 }
 
 // forecast finds out what each link is like now, and lets what waits go on at the new pace.
-func (n *network) forecast() {
+func (n *Net) forecast() {
 	changed := false
 	for i := range n.paths {
 		for j := range n.paths[i] {
@@ -212,7 +212,7 @@ func (n *network) forecast() {
 }
 
 // current returns what a path's link is like in the weather of the moment.
-func (n *network) current(i, j int) *Link {
+func (n *Net) current(i, j int) *Link {
 	p := &n.paths[i][j]
 	l := *p.base
 	changed := false
@@ -229,7 +229,7 @@ func (n *network) current(i, j int) *Link {
 }
 
 // expose lets the weather reach all links again.
-func (n *network) expose() {
+func (n *Net) expose() {
 	for i := range n.paths {
 		for j := range n.paths[i] {
 			n.paths[i][j].sheltered = false

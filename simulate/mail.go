@@ -28,7 +28,7 @@ const maxMail = 4096
 // Send sends a message of an actor's own to the given port of a host, where Receive takes
 // it. It travels as a datagram does, on the links of the mesh: late, lost, doubled or out
 // of order where they are bad; a cut swallows it, and so does a process that dies before it
-// arrives. Nobody is told. Rules see it as "port body", [World.Hold] and the timeline as
+// arrives. Nobody is told. Rules see it as "port body", [Net.Hold] and the timeline as
 // any other frame. It panics if there is no such host, if port is empty or has a zero
 // byte, and if body is longer than a frame of a mesh may be.
 //
@@ -61,7 +61,7 @@ func Send(ctx context.Context, to, port string, body []byte) {
 	}
 	c := p.lines[h.process]
 	if c == nil {
-		c = w.net.newLine(p, h.process)
+		c = w.Net.newLine(p, h.process)
 		p.lines[h.process] = c
 	}
 	if !c.send(0, kindMail, transport.Normal, frame) {
@@ -111,7 +111,7 @@ func (p *process) inbox(port string) *inbox {
 
 // newLine makes the way of one process's messages to another. It is a connection that
 // nobody makes, breaks, or waits at.
-func (n *network) newLine(from, to *process) *conn {
+func (n *Net) newLine(from, to *process) *conn {
 	c := &conn{net: n, line: true, forgets: true, open: [2]bool{true, true}}
 	for side, p := range []*process{from, to} {
 		c.ends[side] = &endpoint{net: n, process: p, handler: postman{c: c, to: p}}

@@ -26,7 +26,7 @@ func ExampleSend() {
 			m, err := simulate.Receive(patience, "answers")
 			cancel()
 			fmt.Printf("%s %v\n", m.Body, err)
-			w.Partition([]string{"shop"}, []string{"bank"})
+			w.Net.Partition([]string{"shop"}, []string{"bank"})
 		}
 	})
 	fmt.Println(w.Run(time.Minute))
@@ -73,18 +73,18 @@ func TestMessagesMeetFaults(t *testing.T) {
 		*got = nil
 	}
 	want(2, "a1 a2")
-	w.PartitionOneWay([]string{"a"}, []string{"b"})
+	w.Net.PartitionOneWay([]string{"a"}, []string{"b"})
 	want(3, "")
-	w.Heal()
+	w.Net.Heal()
 	want(4, "a4")
-	w.Hold("a", "b")
+	w.Net.Hold("a", "b")
 	want(6, "")
-	if f := w.InFlight(); len(f) != 2 || !slices.Equal(f[0].Messages(), []string{"p 5"}) || !f[0].Kept {
+	if f := w.Net.InFlight(); len(f) != 2 || !slices.Equal(f[0].Messages(), []string{"p 5"}) || !f[0].Kept {
 		t.Errorf("in flight: %v", f)
 	}
-	w.Release("a", "b")
+	w.Net.Release("a", "b")
 	want(7, "a5 a6 a7")
-	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+	stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 		switch {
 		case f.Says("p 8"):
 			return simulate.Drop
@@ -95,15 +95,15 @@ func TestMessagesMeetFaults(t *testing.T) {
 	})
 	want(9, "a9 a9")
 	stop()
-	w.Pause("b")
+	w.Host("b").Pause()
 	want(10, "")
-	w.Resume("b")
+	w.Host("b").Resume()
 	want(11, "a10 a11")
-	w.Crash("b")
+	w.Host("b").Crash()
 	want(12, "")
-	w.Restart("b")
+	w.Host("b").Restart()
 	want(13, "a13")
-	w.PowerOff("b")
+	w.Host("b").PowerOff()
 	want(14, "")
 	w.HealAll()
 	want(15, "a15")

@@ -63,7 +63,7 @@ func newMarks(w *World) marks {
 // meet counts a situation, and shows its first times on a host to the faults that are aimed.
 func (k *marks) meet(h *Host, m mark) {
 	if k.met[m]++; k.met[m] <= rarely {
-		k.world.net.meet(h, m)
+		k.world.Net.meet(h, m)
 	}
 }
 

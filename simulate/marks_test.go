@@ -169,7 +169,7 @@ func TestMarksOfReplicas(t *testing.T) {
 			o.marks.settle()
 		}
 	}
-	crash := func(host string) func(*observer) { return func(*observer) { w.Crash(host) } }
+	crash := func(host string) func(*observer) { return func(*observer) { w.Host(host).Crash() } }
 	wait := func(d time.Duration) func(*observer) { return func(*observer) { _ = w.Run(d) } }
 	ann := shard.SessionID{Node: 1, Number: 1}
 	queued := func(session uint64) func(*observer) {
@@ -219,7 +219,7 @@ func TestMarksOfReplicas(t *testing.T) {
 		{"a call, and the next one", tells{asks, queued(1), told, asks, queued(2), told}, nil},
 		{"two calls", tells{asks, asks, queued(1), queued(2), told, told}, nil},
 		{"a successor", tells{
-			configured(5, 2, ids(1, 2), nil), crash("b"), func(*observer) { w.Restart("b") }, func(o *observer) {
+			configured(5, 2, ids(1, 2), nil), crash("b"), func(*observer) { w.Host("b").Restart() }, func(o *observer) {
 				p := w.Host("b").process
 				p.Inspect(9, &looked{mesh: 1})
 				o.Founded(9, 1)

@@ -305,13 +305,15 @@ func (m *membership) tell(a *acquaintance, state seam.MemberState) {
 
 var stateNames = [...]string{seam.Alive: "alive", seam.Dead: "dead", seam.Left: "gone"}
 
-// LieDead makes the nodes of one host believe, and tell others, that those of
-// another are dead.
+// LieDead makes the nodes of the host believe, and tell others, that those of another one
+// are dead.
 //
-//	w.LieDead("a", "b") // b answers soon; meanwhile its fellows may have acted on it
-func (w *World) LieDead(at, victim string) {
-	h, v := w.named(at), w.named(victim)
-	w.struck(lab, "lie: %s calls %s dead", at, victim)
+//	w.Host("a").LieDead("b") // b answers soon; meanwhile its fellows may have acted on it
+func (h *Host) LieDead(victim string) {
+	h.exists()
+	w := h.world
+	v := w.named(victim)
+	w.struck(lab, "lie: %s calls %s dead", h.name, victim)
 	if h.process == nil || v.process == nil {
 		return
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// network is all links, listeners and connections of a world.
-type network struct {
+// Net is the network between the hosts of a world: what its links are like, which are cut, and what is
+// on its way.
+type Net struct {
 	world     *World
 	link      *Link // of all paths that have none of their own
 	paths     [][]path
@@ -35,8 +36,8 @@ type network struct {
 	spare  []*frame
 }
 
-func newNetwork(w *World, l Link) *network {
-	return &network{
+func newNetwork(w *World, l Link) *Net {
+	return &Net{
 		world: w, link: &l, listeners: make(map[string]*endpoint),
 		sieve: w.drawSieve(), delays: w.stream(latencyStream), losses: w.stream(lossStream), dials: w.stream(dialStream),
 	}
@@ -44,7 +45,7 @@ func newNetwork(w *World, l Link) *network {
 
 // endpoint is one node's network: it implements seam.Network.
 type endpoint struct {
-	net     *network
+	net     *Net
 	process *process
 	cfg     transport.Config
 	handler transport.Handler
@@ -72,7 +73,7 @@ type peer struct {
 	retry *event
 }
 
-func (n *network) listen(p *process, cfg transport.Config, h transport.Handler) (*endpoint, error) {
+func (n *Net) listen(p *process, cfg transport.Config, h transport.Handler) (*endpoint, error) {
 	e := &endpoint{net: n, process: p, cfg: cfg, handler: h, hello: cfg.Hello, peers: make(map[transport.ID]*peer)}
 	if cfg.Bind != "" {
 		name, port, err := net.SplitHostPort(cfg.Bind)
@@ -251,7 +252,7 @@ type frame struct {
 	free bool          // of the order
 }
 
-func (n *network) newFrame() *frame {
+func (n *Net) newFrame() *frame {
 	if last := len(n.spare) - 1; last >= 0 {
 		f := n.spare[last]
 		n.spare = n.spare[:last]
@@ -263,7 +264,7 @@ func (n *network) newFrame() *frame {
 }
 
 // free takes a frame off its connection's books, for another to use.
-func (n *network) free(f *frame) {
+func (n *Net) free(f *frame) {
 	if n.world.now-f.began > tardy && !f.held {
 		f.from().waited(f.began)
 		f.to().waited(f.began)
@@ -338,7 +339,7 @@ func (c *conn) send(side int, kind transport.Kind, class transport.Class, body [
 }
 
 // launch makes one frame, which its connection has on its books from now on.
-func (n *network) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, sent int) *frame {
+func (n *Net) launch(c *conn, side int, kind transport.Kind, class transport.Class, body []byte, hash uint64, sent int) *frame {
 	f := n.newFrame()
 	n.sends++
 	f.conn, f.side, f.kind, f.class, f.body, f.hash, f.sent, f.number = c, side, kind, class, body, hash, sent, n.sends
@@ -350,7 +351,7 @@ func (n *network) launch(c *conn, side int, kind transport.Kind, class transport
 }
 
 // reorder sends a frame off, and out of order if it is late or the link has it so.
-func (n *network) reorder(f *frame, extra time.Duration, link *Link) {
+func (n *Net) reorder(f *frame, extra time.Duration, link *Link) {
 	free := extra > 0
 	if link.harsh() && n.losses.chance(link.Reorder) {
 		free = true
@@ -360,7 +361,7 @@ func (n *network) reorder(f *frame, extra time.Duration, link *Link) {
 }
 
 // fly draws when a frame arrives: in order, unless it is free.
-func (n *network) fly(f *frame, extra time.Duration, free bool) {
+func (n *Net) fly(f *frame, extra time.Duration, free bool) {
 	c := f.conn
 	from, to := f.from(), f.to()
 	if n.paths[from.index][to.index].keeps {
@@ -384,7 +385,7 @@ func (n *network) fly(f *frame, extra time.Duration, free bool) {
 }
 
 // arrive hands a frame to the node that it is for.
-func (n *network) arrive(f *frame) {
+func (n *Net) arrive(f *frame) {
 	c, to := f.conn, 1-f.side
 	switch {
 	case !c.open[to]:
@@ -414,7 +415,7 @@ func (n *network) arrive(f *frame) {
 }
 
 // resolve finds the host that addr names, as seen from another.
-func (n *network) resolve(from *Host, addr string) (*Host, string, error) {
+func (n *Net) resolve(from *Host, addr string) (*Host, string, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, "", err

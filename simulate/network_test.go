@@ -101,13 +101,13 @@ func TestDial(t *testing.T) {
 	a.net.Dial("nobody:1")
 	run(t, w, 100*time.Millisecond)
 	expect(t, a, "dialed nobody:1  dial nobody:1: no such host")
-	w.Isolate("b")
+	w.Net.Isolate("b")
 	a.net.Dial("b:40001")
 	run(t, w, time.Second)
 	expect(t, a)
 	run(t, w, 5*time.Second)
 	expect(t, a, "dialed b:40001  dial b:40001: i/o timeout")
-	w.Heal()
+	w.Net.Heal()
 
 	b.refuse = errors.New("not you")
 	a.net.Dial("b:40001")
@@ -180,11 +180,11 @@ func TestSimultaneousDials(t *testing.T) {
 
 func TestCrashIsRefusedAtOnce(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.Crash("b")
+	w.Host("b").Crash()
 	run(t, w, 20*time.Millisecond)
 	expect(t, a, "down refused")
 	expect(t, b)
-	w.Restart("b")
+	w.Host("b").Restart()
 	b2 := listen(t, w, "b", ":1")
 	run(t, w, 5*time.Second)
 	expect(t, a, "down replaced", "up b#2") // Connect goes on dialling the address
@@ -193,8 +193,8 @@ func TestCrashIsRefusedAtOnce(t *testing.T) {
 
 func TestQuickRestartIsReplaced(t *testing.T) {
 	w, a, _ := pairOf(t, Options{})
-	w.Crash("b")
-	w.Restart("b")
+	w.Host("b").Crash()
+	w.Host("b").Restart()
 	listen(t, w, "b", ":1")
 	run(t, w, time.Second)
 	expect(t, a, "down replaced", "up b#2")
@@ -208,19 +208,19 @@ func TestConnectNoticesAnotherIncarnation(t *testing.T) {
 	run(t, w, time.Minute)
 	expect(t, a, "down replaced", "up b#1")
 	a.net.Connect(b.id, "")
-	w.Reset("a", "b")
+	w.Net.Reset("a", "b")
 	run(t, w, time.Minute)
 	expect(t, a)
 }
 
 func TestPowerOffIsSilent(t *testing.T) {
 	w, a, _ := pairOf(t, Options{})
-	w.PowerOff("b")
+	w.Host("b").PowerOff()
 	run(t, w, time.Second)
 	expect(t, a)
 	run(t, w, 9*time.Second)
 	expect(t, a, "down lost")
-	w.Restart("b")
+	w.Host("b").Restart()
 	listen(t, w, "b", ":1")
 	run(t, w, 10*time.Second)
 	expect(t, a, "down replaced", "up b#2")
@@ -228,7 +228,7 @@ func TestPowerOffIsSilent(t *testing.T) {
 
 func TestPartitionIsSilent(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.Partition([]string{"a"}, []string{"b"})
+	w.Net.Partition([]string{"a"}, []string{"b"})
 	run(t, w, 1500*time.Millisecond)
 	expect(t, a)
 	if !a.net.Send(b.id, 0, 0, []byte("x")) {
@@ -237,7 +237,7 @@ func TestPartitionIsSilent(t *testing.T) {
 	run(t, w, 9*time.Second)
 	expect(t, a, "down lost")
 	expect(t, b, "down lost")
-	w.Heal()
+	w.Net.Heal()
 	run(t, w, 10*time.Second)
 	expect(t, a, "up b#1")
 	expect(t, b, "up a#1")
@@ -248,7 +248,7 @@ func TestPartitionIsSilent(t *testing.T) {
 
 func TestShortCutOnlyDelays(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.Isolate("b")
+	w.Net.Isolate("b")
 	var want []string
 	for i := range 5 {
 		want = append(want, fmt.Sprint(i))
@@ -258,7 +258,7 @@ func TestShortCutOnlyDelays(t *testing.T) {
 	if len(b.frames) != 0 {
 		t.Errorf("%q passed the cut", b.frames)
 	}
-	w.Heal()
+	w.Net.Heal()
 	run(t, w, 10*time.Second)
 	expect(t, a)
 	expect(t, b)
@@ -269,7 +269,7 @@ func TestShortCutOnlyDelays(t *testing.T) {
 
 func TestOneWayCut(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.PartitionOneWay([]string{"a"}, []string{"b"})
+	w.Net.PartitionOneWay([]string{"a"}, []string{"b"})
 	a.net.Send(b.id, 0, 0, []byte("x"))
 	b.net.Send(a.id, 0, 0, []byte("y"))
 	run(t, w, time.Second)
@@ -279,7 +279,7 @@ func TestOneWayCut(t *testing.T) {
 	run(t, w, 15*time.Second)
 	expect(t, a, "down lost")
 	expect(t, b, "down lost")
-	w.Heal()
+	w.Net.Heal()
 	run(t, w, 5*time.Second)
 	expect(t, a, "up b#1")
 	expect(t, b, "up a#1")
@@ -289,7 +289,7 @@ func TestResetLosesFramesOnly(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
 	a.net.Send(b.id, 0, 0, []byte("before"))
 	run(t, w, 10*time.Millisecond)
-	w.Reset("a", "b")
+	w.Net.Reset("a", "b")
 	for range 100 {
 		a.net.Send(b.id, 0, 0, []byte("lost"))
 		run(t, w, 50*time.Microsecond)
@@ -374,7 +374,7 @@ func TestHarshLinks(t *testing.T) {
 
 func TestQueuesAreBounded(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.Pause("b")
+	w.Host("b").Pause()
 	sent := 0
 	for a.net.Send(b.id, 0, 0, make([]byte, 10)) {
 		sent++
@@ -389,7 +389,7 @@ func TestQueuesAreBounded(t *testing.T) {
 	if len(b.frames) != 0 {
 		t.Error("a paused host took a frame")
 	}
-	w.Resume("b")
+	w.Host("b").Resume()
 	run(t, w, time.Second)
 	if len(b.frames) != sent {
 		t.Errorf("%d frames arrived, want %d", len(b.frames), sent)
@@ -399,11 +399,11 @@ func TestQueuesAreBounded(t *testing.T) {
 
 func TestLongPauseLooksLikeACut(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.Pause("b")
+	w.Host("b").Pause()
 	run(t, w, 20*time.Second)
 	expect(t, a, "down lost")
 	expect(t, b)
-	w.Resume("b")
+	w.Host("b").Resume()
 	run(t, w, 5*time.Second)
 	expect(t, a, "up b#1")
 	if n := len(b.said); n != 0 && n != 2 { // b may notice, or be redialled before
@@ -413,7 +413,7 @@ func TestLongPauseLooksLikeACut(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	stop := w.Rule(func(f Frame) Verdict {
+	stop := w.Net.Rule(func(f Frame) Verdict {
 		switch {
 		case string(f.Body) == "drop":
 			return Drop
@@ -459,14 +459,14 @@ func TestClientCannotBeDialled(t *testing.T) {
 	run(t, w, time.Second)
 	expect(t, a, "up c#1")
 	expect(t, c, "up a#1")
-	w.Reset("a", "c")
+	w.Net.Reset("a", "c")
 	run(t, w, time.Second)
 	// The client redials at once; the node cannot, so it may notice first.
 	if n := len(a.said); n != 0 && n != 2 {
 		t.Errorf("a heard %q", a.said)
 	}
 	expect(t, c)
-	w.Crash("c")
+	w.Host("c").Crash()
 	a.said = nil
 	run(t, w, time.Second)
 	expect(t, a, "down lost")
@@ -528,17 +528,17 @@ func expectNews(t *testing.T, p *probe, want ...string) {
 
 func TestMembership(t *testing.T) {
 	w, probes, members := gossipers(t, Options{Seed: 3})
-	w.Crash("c")
+	w.Host("c").Crash()
 	run(t, w, 500*time.Millisecond)
 	expectNews(t, probes["a"]) // gossip is late
 	run(t, w, 15*time.Second)
 	expectNews(t, probes["a"], "dead c")
 	expectNews(t, probes["b"], "dead c")
 
-	w.Isolate("a")
+	w.Net.Isolate("a")
 	run(t, w, 15*time.Second)
 	expectNews(t, probes["a"], "dead b")
-	w.Heal()
+	w.Net.Heal()
 	run(t, w, 30*time.Second)
 	expectNews(t, probes["a"]) // gossip alone does not heal, though nobody is forgotten yet
 	expectNews(t, probes["b"], "dead a")
@@ -548,9 +548,9 @@ func TestMembership(t *testing.T) {
 	expectNews(t, probes["a"], "alive b")
 	expectNews(t, probes["b"], "alive a")
 
-	w.Isolate("a")
+	w.Net.Isolate("a")
 	run(t, w, 2*time.Minute)
-	w.Heal()
+	w.Net.Heal()
 	run(t, w, time.Minute)
 	expectNews(t, probes["a"], "dead b") // forgotten
 	expectNews(t, probes["b"], "dead a")
@@ -566,7 +566,7 @@ func TestMembership(t *testing.T) {
 
 func TestLiesAreCorrected(t *testing.T) {
 	w, probes, _ := gossipers(t, Options{Seed: 5})
-	w.LieDead("a", "b")
+	w.Host("a").LieDead("b")
 	run(t, w, 20*time.Second)
 	expectNews(t, probes["a"], "dead b", "alive b")
 	expectNews(t, probes["c"], "dead b", "alive b")

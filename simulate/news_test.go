@@ -48,8 +48,8 @@ func TestAJoinerIsKnownThoughRumoursAreLost(t *testing.T) {
 				}
 			}
 		}
-		w.Crash("b")
-		w.Restart("b")
+		w.Host("b").Crash()
+		w.Host("b").Restart()
 		run(20 * time.Second)
 		for name, most := range map[string]time.Duration{"d": 2 * time.Second, "e": 2 * time.Second, "f": 2 * time.Second, "b": 10 * time.Second} {
 			if took, ok := joined[name]; !ok || took > most {

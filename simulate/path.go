@@ -23,7 +23,7 @@ type path struct {
 }
 
 // grow makes room for n hosts.
-func (n *network) grow(hosts int) {
+func (n *Net) grow(hosts int) {
 	for len(n.paths) < hosts {
 		n.paths = append(n.paths, nil)
 	}
@@ -38,12 +38,12 @@ func (n *network) grow(hosts int) {
 }
 
 // open tells whether anything gets from one host to another.
-func (n *network) open(from, to *Host) bool {
+func (n *Net) open(from, to *Host) bool {
 	return from == to && !from.dark || n.paths[from.index][to.index].cuts == 0 && !from.dark && !to.dark
 }
 
 // latency draws how long what opens or ends a connection takes, if it is sent now.
-func (n *network) latency(from, to *Host) time.Duration {
+func (n *Net) latency(from, to *Host) time.Duration {
 	wait, d, _ := n.transit(from, to, 0, transport.Urgent)
 	return wait + d
 }
@@ -51,7 +51,7 @@ func (n *network) latency(from, to *Host) time.Duration {
 // transit draws how long size bytes wait for bandwidth that are sent now, how long they take
 // then, and by how much of it they are later than usual on this link. Urgent ones pass all
 // others that wait for bandwidth, as they do in the queue of a real connection.
-func (n *network) transit(from, to *Host, size int, class transport.Class) (wait, d, late time.Duration) {
+func (n *Net) transit(from, to *Host, size int, class transport.Class) (wait, d, late time.Duration) {
 	p := &n.paths[from.index][to.index]
 	l := p.link
 	d = l.Latency
@@ -102,7 +102,7 @@ func (p *path) anew(now, at time.Duration) time.Duration {
 
 // hurry lets what waits for bandwidth go on at the pace of links that have become broader or
 // narrower, in the same order. What else makes a frame late stays as it is.
-func (n *network) hurry() {
+func (n *Net) hurry() {
 	now := n.world.now
 	var moved []*frame
 	for _, f := range n.flying() {
@@ -150,7 +150,7 @@ type cut struct {
 }
 
 // sever cuts the directions given.
-func (n *network) sever(pairs [][2]int, fault int) *cut {
+func (n *Net) sever(pairs [][2]int, fault int) *cut {
 	c := &cut{pairs: pairs, fault: fault}
 	for _, p := range pairs {
 		n.paths[p[0]][p[1]].cuts++
@@ -161,7 +161,7 @@ func (n *network) sever(pairs [][2]int, fault int) *cut {
 }
 
 // mend ends one cut.
-func (n *network) mend(c *cut) {
+func (n *Net) mend(c *cut) {
 	if c.over {
 		return
 	}
@@ -178,15 +178,15 @@ func (n *network) mend(c *cut) {
 // that no group names are one more group, and those that are made later in none: they
 // reach everybody. It comes on top of other cuts; Heal ends them all.
 //
-//	w.Partition([]string{"a"}, []string{"b", "c"})
-func (w *World) Partition(groups ...[]string) { w.partition(groups...) }
+//	w.Net.Partition([]string{"a"}, []string{"b", "c"})
+func (n *Net) Partition(groups ...[]string) { n.partition(groups...) }
 
-func (w *World) partition(groups ...[]string) *cut {
-	group := make([]int, len(w.hosts))
+func (n *Net) partition(groups ...[]string) *cut {
+	group := make([]int, len(n.world.hosts))
 	var names []string
 	for i, g := range groups {
 		for _, name := range g {
-			h := w.named(name)
+			h := n.world.named(name)
 			if group[h.index] != 0 {
 				panic(fmt.Sprintf("simulate: Partition: host %q is in two groups", name))
 			}
@@ -194,71 +194,71 @@ func (w *World) partition(groups ...[]string) *cut {
 		}
 		names = append(names, strings.Join(g, " "))
 	}
-	fault := w.fault(lab, "partition %s", strings.Join(names, " | "))
+	fault := n.world.fault(lab, "partition %s", strings.Join(names, " | "))
 	var pairs [][2]int
-	for i := 1; i < len(w.hosts); i++ {
-		for j := 1; j < len(w.hosts); j++ {
+	for i := 1; i < len(n.world.hosts); i++ {
+		for j := 1; j < len(n.world.hosts); j++ {
 			if group[i] != group[j] {
 				pairs = append(pairs, [2]int{i, j})
 			}
 		}
 	}
-	return w.net.sever(pairs, fault)
+	return n.sever(pairs, fault)
 }
 
 // PartitionOneWay lets nothing through from the hosts of one list to those of the
 // other, while the way back stays as it is.
 //
-//	w.PartitionOneWay([]string{"a"}, []string{"b", "c"}) // a hears, and is not heard
-func (w *World) PartitionOneWay(from, to []string) { w.partitionOneWay(from, to) }
+//	w.Net.PartitionOneWay([]string{"a"}, []string{"b", "c"}) // a hears, and is not heard
+func (n *Net) PartitionOneWay(from, to []string) { n.partitionOneWay(from, to) }
 
-func (w *World) partitionOneWay(from, to []string) *cut {
+func (n *Net) partitionOneWay(from, to []string) *cut {
 	var pairs [][2]int
 	for _, a := range from {
 		for _, b := range to {
 			if a != b {
-				pairs = append(pairs, [2]int{w.named(a).index, w.named(b).index})
+				pairs = append(pairs, [2]int{n.world.named(a).index, n.world.named(b).index})
 			}
 		}
 	}
-	return w.net.sever(pairs, w.fault(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " ")))
+	return n.sever(pairs, n.world.fault(lab, "partition one way: %s -> %s", strings.Join(from, " "), strings.Join(to, " ")))
 }
 
 // Isolate cuts a host off from all others.
 //
-//	w.Isolate("a")
-func (w *World) Isolate(host string) { w.partition([]string{host}) }
+//	w.Net.Isolate("a")
+func (n *Net) Isolate(host string) { n.partition([]string{host}) }
 
 // Swizzle cuts the hosts off, one after another in the first half of d, and lets them
 // in again in the second half, in another order: what each of them missed differs. The
 // order is drawn from the seed.
 //
-//	w.Swizzle(10*time.Second, "a", "b", "c")
-func (w *World) Swizzle(d time.Duration, hosts ...string) {
+//	w.Net.Swizzle(10*time.Second, "a", "b", "c")
+func (n *Net) Swizzle(d time.Duration, hosts ...string) {
 	if d <= 0 || len(hosts) == 0 {
 		panic(fmt.Sprintf("simulate: Swizzle: %d hosts for %v", len(hosts), d))
 	}
-	w.swizzle(w.net.dials, d, hosts, func() bool { return true })
+	n.swizzle(n.dials, d, hosts, func() bool { return true })
 }
 
 // swizzle goes on while may says so.
-func (w *World) swizzle(s *stream, d time.Duration, hosts []string, may func() bool) {
+func (n *Net) swizzle(s *stream, d time.Duration, hosts []string, may func() bool) {
 	for _, name := range hosts {
-		w.named(name)
+		n.world.named(name)
 	}
 	cuts := make([]*cut, len(hosts))
 	piece := d / time.Duration(2*len(hosts))
 	for i, j := range s.shuffle(len(hosts)) {
-		w.after(piece*time.Duration(i), nil, func() {
+		n.world.after(piece*time.Duration(i), nil, func() {
 			if may() {
-				cuts[j] = w.partition([]string{hosts[j]})
+				cuts[j] = n.partition([]string{hosts[j]})
 			}
 		})
 	}
 	for i, j := range s.shuffle(len(hosts)) {
-		w.after(d/2+piece*time.Duration(i+1), nil, func() {
+		n.world.after(d/2+piece*time.Duration(i+1), nil, func() {
 			if may() && cuts[j] != nil {
-				w.net.mend(cuts[j])
+				n.mend(cuts[j])
 			}
 		})
 	}
@@ -266,14 +266,14 @@ func (w *World) swizzle(s *stream, d time.Duration, hosts []string, may func() b
 
 // Heal ends all cuts, and nothing else: see HealAll.
 //
-//	w.Isolate("a")
-//	w.At(w.Now()+10*time.Second, w.Heal)
-func (w *World) Heal() {
-	for len(w.net.cuts) > 0 {
-		w.net.mend(w.net.cuts[0])
+//	w.Net.Isolate("a")
+//	w.At(w.Now()+10*time.Second, w.Net.Heal)
+func (n *Net) Heal() {
+	for len(n.cuts) > 0 {
+		n.mend(n.cuts[0])
 	}
 }
 
 // Reaches tells whether no cut is on the way from one host to another, and neither has
 // lost its power. It does not ask whether anybody runs there, or whether frames are held.
-func (w *World) Reaches(from, to string) bool { return w.net.open(w.named(from), w.named(to)) }
+func (n *Net) Reaches(from, to string) bool { return n.open(n.world.named(from), n.world.named(to)) }

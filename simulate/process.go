@@ -117,7 +117,7 @@ func (p *process) Listen(cfg transport.Config, h transport.Handler) (seam.Networ
 	if p.host.index == 0 {
 		return nil, errors.New("simulate: World.Go's actors cannot run a node: use Host.Go")
 	}
-	return p.world.net.listen(p, cfg, h)
+	return p.world.Net.listen(p, cfg, h)
 }
 
 // NewMembership implements seam.World.
@@ -135,6 +135,7 @@ func (p *process) NewMembership(self seam.Member, net seam.Network, events func(
 // spawn starts an actor.
 func (p *process) spawn(name string, fn func(context.Context)) *actor {
 	a := newActor(p, name, fn)
+	p.host.known = true
 	p.actors = append(p.actors, a)
 	p.world.schedule(&a.ev, p.world.now+p.host.delay())
 	return a

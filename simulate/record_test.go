@@ -54,7 +54,7 @@ func TestAClockIsNoCause(t *testing.T) {
 		_ = simulate.Sleep(ctx, 10*time.Second)
 		simulate.Logf(ctx, "awake")
 	})
-	w.At(5*time.Second, func() { w.ClockRate("a", 500) })
+	w.At(5*time.Second, func() { w.Host("a").Clock.SetRate(500) })
 	if err := w.Run(20 * time.Second); err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func TestARemovedReplicaGivesWay(t *testing.T) {
 	prove(t, scenario{clients: 1, story: func(s *stage) {
 		learner, other := s.learners()
 		follows := false
-		s.Rule(func(f simulate.Frame) simulate.Verdict {
+		s.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 			follows = follows || f.To == learner && f.Says("host a replica")
 			return simulate.Pass
 		})
@@ -155,8 +155,8 @@ func TestABrokenPairKeepsItsLock(t *testing.T) {
 		held := s.lock(s.bob, "k")
 		s.sleep(s.draw(0, time.Second))
 		for _, deaf := range []string{s.bob, s.third} {
-			s.PartitionOneWay([]string{deaf}, []string{s.owner})
-			s.PartitionOneWay([]string{s.owner}, []string{deaf})
+			s.Net.PartitionOneWay([]string{deaf}, []string{s.owner})
+			s.Net.PartitionOneWay([]string{s.owner}, []string{deaf})
 		}
 		for range 20 {
 			s.sleep(s.ttl)
@@ -224,8 +224,8 @@ var thousandLostGrants = scenario{clients: 3, story: func(s *stage) {
 		s.sleep(s.draw(time.Second, 2*time.Second))
 		s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.To == host && f.Says("granted") })
 		if host == s.eve {
-			s.PartitionOneWay([]string{host}, []string{s.owner})
-			s.PartitionOneWay([]string{s.owner}, []string{host})
+			s.Net.PartitionOneWay([]string{host}, []string{s.owner})
+			s.Net.PartitionOneWay([]string{s.owner}, []string{host})
 			s.sleep(2 * s.ttl)
 		}
 		writer.unlock()
@@ -339,18 +339,18 @@ func TestALeaverTakesNoMajorityAlong(t *testing.T) {
 	if leader != replicasOf(names...)[0] {
 		t.Fatalf("%s leads, and not the ring's owner", leader)
 	}
-	w.Isolate(silent)
+	w.Net.Isolate(silent)
 	until("ten seconds", func() bool { return w.Now() > 30*time.Second }, time.Minute)
-	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+	stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 		if f.Says("campaign now") {
 			return simulate.Drop
 		}
 		return simulate.Pass
 	})
-	w.Leave(leader)
+	w.Host(leader).Leave()
 	until("the leader is gone", func() bool { return !w.Host(leader).Up() }, time.Minute)
 	stop()
-	w.Heal()
+	w.Net.Heal()
 	locked := false
 	w.Host(last).Go("caller", func(ctx context.Context) {
 		ctx, cancel := simulate.WithTimeout(ctx, 15*time.Second)
@@ -385,10 +385,10 @@ var lateFarewell = scenario{story: func(s *stage) {
 			return changes == 3 && m.GetCommit() >= last
 		})
 	})
-	s.Leave(s.third)
+	s.Host(s.third).Leave()
 	s.within(10*time.Second, "the voters change", func() bool { return changes == 3 })
 	s.sleep(s.draw(100*time.Millisecond, 500*time.Millisecond))
-	s.Crash(s.owner)
+	s.Host(s.owner).Crash()
 	s.lock(s.bob, "k").unlock()
 	s.within(30*time.Second, "the leaver leaves", func() bool { return !s.Host(s.third).Up() })
 }}
@@ -425,7 +425,7 @@ func TestAnIdleSessionFarAway(t *testing.T) {
 	t.Parallel()
 	const sessionTTL = 1500 * time.Millisecond
 	once(t, scenario{story: func(s *stage) {
-		s.SetLinks(simulate.Link{Latency: 87 * time.Millisecond})
+		s.Net.SetLinks(simulate.Link{Latency: 87 * time.Millisecond})
 		over := false
 		for i := range 4 {
 			node := s.nodes[s.bob]

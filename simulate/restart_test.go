@@ -41,7 +41,7 @@ func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 			t.Fatalf("after %d restarts: %v", restarts, err)
 		}
 		victim := names[w.Rand().Uint64()%uint64(len(names))]
-		w.Crash(victim)
+		w.Host(victim).Crash()
 		away := 100 * time.Millisecond
 		if restarts%2 == 1 {
 			away = 8 * time.Second // so long that others take its place
@@ -49,6 +49,6 @@ func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 		if err := w.Run(away); err != nil {
 			t.Fatal(err)
 		}
-		w.Restart(victim)
+		w.Host(victim).Restart()
 	}
 }

@@ -63,14 +63,13 @@ const (
 // Rule lets f judge every frame that is sent from now on. The first rule that does
 // not say Pass decides. The function returned ends the rule; HealAll does not.
 //
-//	stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+//	stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 //		if f.From == "a" && f.Says("unlocked") {
 //			return simulate.Drop // the unlock is done, and a's answer is lost
 //		}
 //		return simulate.Pass
 //	})
-func (w *World) Rule(f func(Frame) Verdict) (stop func()) {
-	n := w.net
+func (n *Net) Rule(f func(Frame) Verdict) (stop func()) {
 	r := &rule{judge: f}
 	n.rules = append(n.rules, r)
 	return func() {
@@ -85,7 +84,7 @@ func (w *World) Rule(f func(Frame) Verdict) (stop func()) {
 
 type rule struct{ judge func(Frame) Verdict }
 
-func (n *network) judge(c *conn, side int, kind transport.Kind, class transport.Class, body []byte) Verdict {
+func (n *Net) judge(c *conn, side int, kind transport.Kind, class transport.Class, body []byte) Verdict {
 	f := Frame{From: c.host(side).name, To: c.host(1 - side).name, Kind: kind, Class: class, Body: body, conn: c, side: side}
 	for _, r := range n.rules {
 		if v := r.judge(f); v != Pass {

@@ -283,7 +283,7 @@ func TestSearchForgetsWhatPasses(t *testing.T) {
 				_ = Sleep(ctx, time.Hour)
 			})
 		}
-		w.At(time.Second, func() { hosts[0].Go("late", func(context.Context) {}); w.Crash("h0") }) // it never runs
+		w.At(time.Second, func() { hosts[0].Go("late", func(context.Context) {}); w.Host("h0").Crash() }) // it never runs
 		return w.Run(time.Second)
 	}
 	measure := func(seeds int) (heap uint64, goroutines int) {

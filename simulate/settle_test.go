@@ -45,22 +45,22 @@ func TestEveryVoterComesIntoStep(t *testing.T) {
 		harm func(w *simulate.World, follower string)
 	}{
 		{bug.FailureUnreported, func(w *simulate.World, follower string) {
-			w.Isolate(follower)
+			w.Net.Isolate(follower)
 			_ = w.Run(20 * time.Second)
 			dropped := 0
-			stop := w.Rule(func(f simulate.Frame) simulate.Verdict {
+			stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 				if f.To == follower && f.Says("snapshot chunk") {
 					dropped++
 					return simulate.Drop
 				}
 				return simulate.Pass
 			})
-			w.Heal()
+			w.Net.Heal()
 			_ = w.Run(6 * time.Second)
 			stop()
 			w.Always("a snapshot is lost", dropped > 0, "the follower needed none")
 		}},
-		{bug.MissingUntold, func(w *simulate.World, follower string) { w.BreakReplica(follower, 0) }},
+		{bug.MissingUntold, func(w *simulate.World, follower string) { w.Host(follower).BreakReplica(0) }},
 	} {
 		t.Run(tt.bug.String(), func(t *testing.T) {
 			for seed := uint64(1); seed <= 5; seed++ {

@@ -74,7 +74,7 @@ func (w *World) drawSieve() *sieve {
 
 // sift judges a frame that is sent. The message in it that fares worst decides: frames with
 // several are lost no more often than others.
-func (n *network) sift(c *conn, side int, kind transport.Kind, body []byte) Verdict {
+func (n *Net) sift(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 	v := n.sieve
 	if !v.on || n.world.faultless || c.line || kind == transport.KindGossip || c.host(0) == c.host(1) {
 		return Pass

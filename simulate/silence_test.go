@@ -12,7 +12,7 @@ import (
 // Method: ann holds, and her process dies; each leader is cut off after 8 s, of a lease of 10 s.
 var leadersChange = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 	s.lock(s.ann, "k")
-	s.Crash(s.ann)
+	s.Host(s.ann).Crash()
 	s.deposeEvery(8*time.Second, 8)
 }}
 
@@ -22,14 +22,14 @@ var leadersChange = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 // has led for 2.5 s.
 var leadersHandOver = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 	s.lock(s.ann, "k")
-	s.Crash(s.ann)
+	s.Host(s.ann).Crash()
 	for range 12 {
 		s.within(10*time.Second, "the owner leads", func() bool { return s.leads(s.owner) })
 		s.sleep(time.Second)
-		s.Isolate(s.owner)
+		s.Net.Isolate(s.owner)
 		s.within(10*time.Second, "another one leads", func() bool { return s.leads(s.heir) || s.leads(s.third) })
 		s.sleep(2500 * time.Millisecond)
-		s.Heal()
+		s.Net.Heal()
 	}
 }}
 
@@ -41,9 +41,9 @@ func (s *stage) deposeEvery(d time.Duration, n int) {
 		if len(leader) != 1 {
 			continue
 		}
-		s.Isolate(leader[0])
+		s.Net.Isolate(leader[0])
 		s.sleep(2500 * time.Millisecond)
-		s.Heal()
+		s.Net.Heal()
 	}
 }
 

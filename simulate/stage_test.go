@@ -56,7 +56,7 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 	}
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}
 	defer s.Close()
-	s.Rule(s.overtakes)
+	s.Net.Rule(s.overtakes)
 	names := []string{"a", "b", "c", "d", "e", "f"}[:3+sc.clients]
 	first := replicasOf(names...)
 	s.owner, s.heir, s.third = first[0], first[1], first[2]
@@ -204,7 +204,7 @@ func (s *stage) healthy() bool {
 
 // rule lets the same befall every frame that fits, from now on.
 func (s *stage) rule(v simulate.Verdict, fits func(f simulate.Frame) bool) (stop func()) {
-	return s.Rule(func(f simulate.Frame) simulate.Verdict {
+	return s.Net.Rule(func(f simulate.Frame) simulate.Verdict {
 		if fits(f) {
 			return v
 		}

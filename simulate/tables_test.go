@@ -53,14 +53,14 @@ func TestTheThirdDecidesWhichTableIsRight(t *testing.T) {
 	prove(t, scenario{set: comparesOften, ttl: 10 * time.Second, story: func(s *stage) {
 		a := s.lock(s.ann, "k")
 		odd := []string{s.owner, s.heir}[s.Rand().Uint64()%2]
-		s.Isolate(s.third)
+		s.Net.Isolate(s.third)
 		stopped := s.CorruptTable(odd, 0)
 		for range 25 { // the third is not replaced by then, and needs no snapshot
 			s.lock(s.bob, "other").unlock()
 			s.sleep(100 * time.Millisecond)
 		}
 		s.must(s.leads(s.owner) && !stopped(), "%q lead", s.Serving(0))
-		s.Heal()
+		s.Net.Heal()
 		s.works(20*time.Second, "the odd one stops", stopped)
 		s.sleep(3 * time.Second)
 		s.within(20*time.Second, "the odd one is replaced", s.healthy)
@@ -110,7 +110,7 @@ var halfSnapshot = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 		}
 		return false
 	})
-	s.PowerOff(s.owner)
+	s.Host(s.owner).PowerOff()
 	s.within(8*time.Second, "the heir leads, and has a majority", func() bool { return s.leads(s.heir) })
 	s.must(got > 0, "the heir has sent nothing of a snapshot")
 	var err error
@@ -118,7 +118,7 @@ var halfSnapshot = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 	s.must(err == nil, "Unlock: %v", err)
 	s.within(time.Second, "bob is next", waits.holds)
 	s.within(20*time.Second, "the owner is replaced", func() bool { return s.nodes[s.bob].Health().FullyReplicated && len(s.Serving(0)) == 1 })
-	s.Crash(s.heir)
+	s.Host(s.heir).Crash()
 	s.within(5*time.Second, "another one leads", func() bool { return len(s.Serving(0)) == 1 })
 	waits.unlock()
 	for i := range held {

@@ -136,7 +136,7 @@ func tracesOf(t *testing.T, binary string, env ...string) (lines []string) {
 func leaky(e exercise, micros func() int) func(w *simulate.World) error {
 	return func(w *simulate.World) error {
 		frames := 0
-		w.Rule(func(simulate.Frame) simulate.Verdict {
+		w.Net.Rule(func(simulate.Frame) simulate.Verdict {
 			if frames++; frames%100 == 0 {
 				return simulate.Verdict(time.Duration(1+micros()) * time.Microsecond)
 			}

@@ -145,7 +145,7 @@ func (w *World) cutLines() (lines []string) {
 	for _, from := range w.Hosts() {
 		var to []string
 		for _, h := range w.Hosts() {
-			if h != from && w.net.paths[from.index][h.index].cuts > 0 {
+			if h != from && w.Net.paths[from.index][h.index].cuts > 0 {
 				to = append(to, h.name)
 			}
 		}
@@ -189,7 +189,7 @@ func (w *World) shardLines() (lines []string) {
 
 // frameLines describes the frames that have not arrived.
 func (w *World) frameLines() (lines []string) {
-	for _, f := range w.InFlight() {
+	for _, f := range w.Net.InFlight() {
 		when := "waits"
 		if f.Arrives > 0 {
 			when = f.Arrives.String()

@@ -17,8 +17,8 @@ func sleepers(w *World) error {
 			}
 		})
 	}
-	w.At(3*time.Second, func() { w.Partition([]string{"h0"}, []string{"h1"}) })
-	w.At(4*time.Second, func() { w.Pause("h1") })
+	w.At(3*time.Second, func() { w.Net.Partition([]string{"h0"}, []string{"h1"}) })
+	w.At(4*time.Second, func() { w.Host("h1").Pause() })
 	if err := w.Run(10 * time.Second); err != nil {
 		return fmt.Errorf("what the scenario says of it: %w", err)
 	}
@@ -92,7 +92,7 @@ func TestRunToEvent(t *testing.T) {
 			t.Errorf("RunToEvent(%d): %d events, %v", events, w.Events(), err)
 		}
 	}
-	w.Crash("a")
+	w.Host("a").Crash()
 	if err := w.RunToEvent(100); err == nil || !strings.Contains(err.Error(), "only 10 events") {
 		t.Errorf("of a world at rest: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestState(t *testing.T) {
 	w, l := fakeWorld(Options{Seed: 3}, fakeBugs{})
 	defer w.Close()
 	l.Start(w)
-	w.At(2*time.Second, func() { w.Isolate("c1"); w.Pause("c2"); w.Slow("c3", 8) })
+	w.At(2*time.Second, func() { w.Net.Isolate("c1"); w.Host("c2").Pause(); w.Host("c3").Slow(8) })
 	if err := w.Run(3 * time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +123,8 @@ func TestState(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, state)
 		}
 	}
-	w.Crash("c1")
-	w.PowerOff("c2")
+	w.Host("c1").Crash()
+	w.Host("c2").PowerOff()
 	state = w.State()
 	for _, want := range []string{"c1: incarnation 1, down", "c2: incarnation 1, without power"} {
 		if !strings.Contains(state, want) {

@@ -19,43 +19,43 @@ func TestVerbsNameBadInput(t *testing.T) {
 		want string
 		do   func(w *World)
 	}{
-		{`no host "x"`, func(w *World) { w.Crash("x") }},
-		{`no host "x"`, func(w *World) { w.Partition([]string{"a"}, []string{"x"}) }},
-		{`no host "x"`, func(w *World) { w.PartitionOneWay([]string{"a"}, []string{"x"}) }},
-		{`no host "x"`, func(w *World) { w.Isolate("x") }},
-		{`no host "x"`, func(w *World) { w.Hold("a", "x") }},
-		{`no host "x"`, func(w *World) { w.Release("x", "a") }},
-		{`no host "x"`, func(w *World) { w.SetLink("a", "x", Link{}) }},
-		{`no host "x"`, func(w *World) { w.LieDead("a", "x") }},
-		{`no host "x"`, func(w *World) { w.BreakReplica("x", 0) }},
-		{`no host "x"`, func(w *World) { w.SilenceGossip("x") }},
-		{`no host "x"`, func(w *World) { w.ClockStep("x", 1) }},
-		{`no host "x"`, func(w *World) { w.Leave("x") }},
+		{`no host "x"`, func(w *World) { w.Host("x").Crash() }},
+		{`no host "x"`, func(w *World) { w.Net.Partition([]string{"a"}, []string{"x"}) }},
+		{`no host "x"`, func(w *World) { w.Net.PartitionOneWay([]string{"a"}, []string{"x"}) }},
+		{`no host "x"`, func(w *World) { w.Net.Isolate("x") }},
+		{`no host "x"`, func(w *World) { w.Net.Hold("a", "x") }},
+		{`no host "x"`, func(w *World) { w.Net.Release("x", "a") }},
+		{`no host "x"`, func(w *World) { w.Net.SetLink("a", "x", Link{}) }},
+		{`no host "x"`, func(w *World) { w.Host("a").LieDead("x") }},
+		{`no host "x"`, func(w *World) { w.Host("x").BreakReplica(0) }},
+		{`no host "x"`, func(w *World) { w.Host("x").SilenceGossip() }},
+		{`no host "x"`, func(w *World) { w.Host("x").Clock.Step(1) }},
+		{`no host "x"`, func(w *World) { w.Host("x").Leave() }},
 		{`no host "x"`, func(w *World) { w.HealCore("a", "x") }},
-		{`no host "x"`, func(w *World) { w.Swizzle(time.Second, "a", "x") }},
-		{`host "a" is in two groups`, func(w *World) { w.Partition([]string{"a"}, []string{"b", "a"}) }},
-		{"Swizzle: 0 hosts for 1s", func(w *World) { w.Swizzle(time.Second) }},
-		{"Swizzle: 1 hosts for -1s", func(w *World) { w.Swizzle(-time.Second, "a") }},
-		{"Link.Loss is 1000001", func(w *World) { w.SetLinks(Link{Loss: million + 1}) }},
-		{"Link.Duplicate is -1", func(w *World) { w.SetLink("a", "b", Link{Duplicate: -1}) }},
-		{"Link.Latency is -1ms", func(w *World) { w.SetLinkOneWay("a", "b", Link{Latency: -time.Millisecond}) }},
-		{"Link.Shape is 4", func(w *World) { w.SetLinks(Link{Shape: 4}) }},
-		{"Link.Bandwidth is -1", func(w *World) { w.SetLinks(Link{Bandwidth: -1}) }},
+		{`no host "x"`, func(w *World) { w.Net.Swizzle(time.Second, "a", "x") }},
+		{`host "a" is in two groups`, func(w *World) { w.Net.Partition([]string{"a"}, []string{"b", "a"}) }},
+		{"Swizzle: 0 hosts for 1s", func(w *World) { w.Net.Swizzle(time.Second) }},
+		{"Swizzle: 1 hosts for -1s", func(w *World) { w.Net.Swizzle(-time.Second, "a") }},
+		{"Link.Loss is 1000001", func(w *World) { w.Net.SetLinks(Link{Loss: million + 1}) }},
+		{"Link.Duplicate is -1", func(w *World) { w.Net.SetLink("a", "b", Link{Duplicate: -1}) }},
+		{"Link.Latency is -1ms", func(w *World) { w.Net.SetLinkOneWay("a", "b", Link{Latency: -time.Millisecond}) }},
+		{"Link.Shape is 4", func(w *World) { w.Net.SetLinks(Link{Shape: 4}) }},
+		{"Link.Bandwidth is -1", func(w *World) { w.Net.SetLinks(Link{Bandwidth: -1}) }},
 		{"Link.Jitter is -1ns", func(*World) { New(Options{Link: Link{Jitter: -1}}) }},
 		{"Gossip", func(*World) { New(Options{Gossip: Gossip{Lost: million + 1}}) }},
 		{"ClockRate -1", func(*World) { New(Options{ClockRate: -1}) }},
 		{`fault "crash"`, func(*World) { New(Options{Only: []string{"crash"}}) }},
 		{"Chaos: there is no host", func(*World) { New(Options{}).Chaos(ChaosOptions{For: time.Second}) }},
 		{`host named "a:7300"`, func(w *World) { w.Host("a:7300") }},
-		{"BreakReplica: shard -1", func(w *World) { w.BreakReplica("a", -1) }},
+		{"BreakReplica: shard -1", func(w *World) { w.Host("a").BreakReplica(-1) }},
 		{`no bug "Heisenbug"`, func(*World) { New(Options{Bugs: []string{"Heisenbug"}}) }},
-		{"ClockRate: 1000001 ppm", func(w *World) { w.ClockRate("a", million+1) }},
-		{"ClockRate: -500001 ppm", func(w *World) { w.ClockRate("a", -million/2-1) }},
-		{"ClockNoise: -600000 ppm", func(w *World) { w.ClockNoise("a", 600_000) }},
-		{"ClockWave: a period of 1ms", func(w *World) { w.ClockWave("a", 1, time.Millisecond) }},
-		{"Slow: factor 0", func(w *World) { w.Slow("a", 0) }},
-		{"Stall: -1s is negative", func(w *World) { w.Stall("a", "hall", -time.Second) }},
-		{"DelayGossip: -1s is negative", func(w *World) { w.DelayGossip("a", -time.Second) }},
+		{"SetRate: 1000001 ppm", func(w *World) { w.Host("a").Clock.SetRate(million + 1) }},
+		{"SetRate: -500001 ppm", func(w *World) { w.Host("a").Clock.SetRate(-million/2 - 1) }},
+		{"Noise: -600000 ppm", func(w *World) { w.Host("a").Clock.Noise(600_000) }},
+		{"Wave: a period of 1ms", func(w *World) { w.Host("a").Clock.Wave(1, time.Millisecond) }},
+		{"Slow: factor 0", func(w *World) { w.Host("a").Slow(0) }},
+		{"Stall: -1s is negative", func(w *World) { w.Host("a").Stall("hall", -time.Second) }},
+		{"DelayGossip: -1s is negative", func(w *World) { w.Host("a").DelayGossip(-time.Second) }},
 		{"Chaos: 0 faults or more in -1s", func(w *World) { w.Chaos(ChaosOptions{For: -time.Second}) }},
 		{`no kind of fault "flood"`, func(w *World) { w.Chaos(ChaosOptions{Without: []string{"flood"}}) }},
 	}
@@ -121,8 +121,8 @@ func TestRunUntil(t *testing.T) {
 func TestHoldAndRelease(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
 	a.net.Send(b.id, 0, 0, []byte("1"))
-	w.Hold("a", "b")
-	w.Hold("a", "b") // once is enough
+	w.Net.Hold("a", "b")
+	w.Net.Hold("a", "b") // once is enough
 	a.net.Send(b.id, 0, 0, []byte("2"))
 	b.net.Send(a.id, 0, 0, []byte("back"))
 	run(t, w, time.Minute)
@@ -130,7 +130,7 @@ func TestHoldAndRelease(t *testing.T) {
 		t.Errorf("frames %q, %q", a.frames, b.frames)
 	}
 	var kept []string
-	for _, f := range w.InFlight() {
+	for _, f := range w.Net.InFlight() {
 		if !f.Kept || f.Arrives != 0 || f.From != "a" || f.To != "b" {
 			t.Errorf("in flight: %+v", f)
 		}
@@ -139,15 +139,15 @@ func TestHoldAndRelease(t *testing.T) {
 	if !slices.Equal(kept, []string{"1", "2"}) {
 		t.Errorf("kept %q", kept)
 	}
-	w.Release("b", "a") // the other way
+	w.Net.Release("b", "a") // the other way
 	run(t, w, time.Second)
-	w.Release("a", "b")
+	w.Net.Release("a", "b")
 	a.net.Send(b.id, 0, 0, []byte("3"))
-	if n := len(w.InFlight()); n != 3 {
+	if n := len(w.Net.InFlight()); n != 3 {
 		t.Errorf("%d frames in flight", n)
 	}
 	run(t, w, time.Second)
-	if !slices.Equal(b.frames, []string{"1", "2", "3"}) || len(w.InFlight()) != 0 {
+	if !slices.Equal(b.frames, []string{"1", "2", "3"}) || len(w.Net.InFlight()) != 0 {
 		t.Errorf("received %q", b.frames)
 	}
 	expect(t, a) // nobody noticed
@@ -156,9 +156,9 @@ func TestHoldAndRelease(t *testing.T) {
 
 func TestHeldFramesDieWithTheirConnection(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.Hold("a", "b")
+	w.Net.Hold("a", "b")
 	a.net.Send(b.id, 0, 0, []byte("old"))
-	w.Reset("a", "b")
+	w.Net.Reset("a", "b")
 	run(t, w, time.Second)
 	w.HealAll()
 	a.net.Send(b.id, 0, 0, []byte("new"))
@@ -166,12 +166,12 @@ func TestHeldFramesDieWithTheirConnection(t *testing.T) {
 	if !slices.Equal(b.frames, []string{"new"}) {
 		t.Errorf("received %q", b.frames)
 	}
-	w.Hold("a", "b")
+	w.Net.Hold("a", "b")
 	a.net.Send(b.id, 0, 0, []byte("dead"))
-	w.Crash("b")
+	w.Host("b").Crash()
 	run(t, w, time.Second)
-	w.ReleaseAll()
-	if n := len(w.InFlight()); n != 0 {
+	w.Net.ReleaseAll()
+	if n := len(w.Net.InFlight()); n != 0 {
 		t.Errorf("%d frames in flight to a dead process", n)
 	}
 	run(t, w, time.Second)
@@ -180,8 +180,8 @@ func TestHeldFramesDieWithTheirConnection(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
 	verdicts := map[string]Verdict{"drop": Drop, "keep": Keep, "twice": Twice, "garble": Garble, "late": Verdict(time.Minute)}
-	stop := w.Rule(func(f Frame) Verdict { return verdicts[string(f.Body)] })
-	never := w.Rule(func(Frame) Verdict { return Drop })
+	stop := w.Net.Rule(func(f Frame) Verdict { return verdicts[string(f.Body)] })
+	never := w.Net.Rule(func(Frame) Verdict { return Drop })
 	never()
 	never() // twice is once
 	for _, body := range []string{"drop", "keep", "twice", "garble", "late", "pass"} {
@@ -193,7 +193,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	b.frames = nil
 	stop()
-	w.Release("a", "b")
+	w.Net.Release("a", "b")
 	run(t, w, time.Second)
 	if !slices.Equal(b.frames, []string{"keep"}) {
 		t.Errorf("received %q", b.frames)
@@ -209,7 +209,7 @@ func TestVerdicts(t *testing.T) {
 func arrivals(t *testing.T, l Link, n, size int) []time.Duration {
 	t.Helper()
 	w, a, b := pairOf(t, Options{})
-	w.SetLinkOneWay("a", "b", l)
+	w.Net.SetLinkOneWay("a", "b", l)
 	var took []time.Duration
 	for i := range n {
 		start := w.Now()
@@ -258,7 +258,7 @@ func TestShapesOfJitter(t *testing.T) {
 func TestBandwidthAndQueue(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
 	const size = 1000 - frameOverhead
-	w.SetLinkOneWay("a", "b", Link{Latency: time.Millisecond, Bandwidth: 10_000, Queue: 4000}) // ten frames a second
+	w.Net.SetLinkOneWay("a", "b", Link{Latency: time.Millisecond, Bandwidth: 10_000, Queue: 4000}) // ten frames a second
 	start, sent := w.Now(), 0
 	for a.net.Send(b.id, 0, transport.Normal, make([]byte, size)) {
 		sent++
@@ -308,14 +308,14 @@ func TestABroaderLinkIsFasterAtOnce(t *testing.T) {
 		change func(*World)
 		first  time.Duration // of the frame that is half through by then
 	}{
-		{"twice as broad", func(w *World) { w.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 20_000}) }, 750 * ms},
-		{"without a limit", func(w *World) { w.SetLink("a", "b", Link{Latency: time.Millisecond}) }, 500 * ms},
+		{"twice as broad", func(w *World) { w.Net.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 20_000}) }, 750 * ms},
+		{"without a limit", func(w *World) { w.Net.SetLink("a", "b", Link{Latency: time.Millisecond}) }, 500 * ms},
 		{"healed", (*World).HealAll, 500 * ms},
-		{"as before", func(w *World) { w.SetLinks(narrow) }, time.Second},
-		{"narrower", func(w *World) { w.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 5_000}) }, 1500 * ms},
+		{"as before", func(w *World) { w.Net.SetLinks(narrow) }, time.Second},
+		{"narrower", func(w *World) { w.Net.SetLinks(Link{Latency: time.Millisecond, Bandwidth: 5_000}) }, 1500 * ms},
 	} {
 		w, a, b := pairOf(t, Options{})
-		w.SetLink("a", "b", narrow)
+		w.Net.SetLink("a", "b", narrow)
 		start := w.Now()
 		for i := range 3 {
 			a.net.Send(b.id, 0, transport.Class(i%2), append([]byte(fmt.Sprint(i)), make([]byte, size-1)...))
@@ -343,12 +343,12 @@ func TestABroaderLinkIsFasterAtOnce(t *testing.T) {
 func TestABroaderLinkLeavesDelays(t *testing.T) {
 	for _, change := range []func(*World){
 		func(*World) {},
-		func(w *World) { w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 11_000}) },
+		func(w *World) { w.Net.SetLink("a", "b", Link{Latency: ms, Bandwidth: 11_000}) },
 		(*World).HealAll,
 	} {
 		w, a, b := pairOf(t, Options{})
-		w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 10_000})
-		stop := w.Rule(func(Frame) Verdict { return Verdict(time.Hour) })
+		w.Net.SetLink("a", "b", Link{Latency: ms, Bandwidth: 10_000})
+		stop := w.Net.Rule(func(Frame) Verdict { return Verdict(time.Hour) })
 		a.net.Send(b.id, 0, transport.Normal, []byte("late"))
 		stop()
 		a.net.Send(b.id, 0, transport.Normal, make([]byte, 1000))
@@ -371,14 +371,14 @@ func TestANarrowMomentMakesNothingFaster(t *testing.T) {
 	const size = 10_000 - frameOverhead
 	wide := Link{Latency: ms, Bandwidth: 10_000}
 	w, a, b := pairOf(t, Options{})
-	w.SetLink("a", "b", wide)
+	w.Net.SetLink("a", "b", wide)
 	start := w.Now()
 	for range 10 {
 		a.net.Send(b.id, 0, transport.Normal, make([]byte, size))
 	}
 	for range 10 {
-		w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 5_000})
-		w.SetLink("a", "b", wide)
+		w.Net.SetLink("a", "b", Link{Latency: ms, Bandwidth: 5_000})
+		w.Net.SetLink("a", "b", wide)
 	}
 	if err := w.RunUntil(func() bool { return len(b.frames) == 10 }, time.Minute); err != nil {
 		t.Fatal(err)
@@ -393,7 +393,7 @@ func TestABroaderLinkLosesNothing(t *testing.T) {
 	w := New(Options{})
 	t.Cleanup(w.Close)
 	a, b := listen(t, w, "a", ":1"), listen(t, w, "b", ":1")
-	w.SetLink("a", "b", Link{Latency: ms, Bandwidth: 8192})
+	w.Net.SetLink("a", "b", Link{Latency: ms, Bandwidth: 8192})
 	a.net.Connect(b.id, b.net.Addr())
 	if err := w.RunUntil(func() bool { return len(a.said) > 0 }, time.Minute); err != nil {
 		t.Fatal(err)
@@ -414,10 +414,10 @@ func TestNobodyGivesUpForWhatArrived(t *testing.T) {
 	n := 0
 	for seed := range uint64(40) {
 		w, a, b := pairOf(t, Options{Seed: seed})
-		w.SetLinkOneWay("a", "b", Link{Latency: ms, Bandwidth: 100, Jitter: 2 * time.Second})
+		w.Net.SetLinkOneWay("a", "b", Link{Latency: ms, Bandwidth: 100, Jitter: 2 * time.Second})
 		a.net.Send(b.id, 0, 0, make([]byte, 1000)) // for 10 s, and then perhaps late
 		w.HealAll()
-		w.SetLinks(Link{Latency: ms})
+		w.Net.SetLinks(Link{Latency: ms})
 		run(t, w, 8*time.Second)
 		if len(b.frames) == 0 {
 			continue // it is late by more than that
@@ -437,7 +437,7 @@ func TestNobodyGivesUpForWhatArrived(t *testing.T) {
 // A frame that is late by seconds lets none pass, no keep-alive either: the connection ends.
 func TestWhoHearsNothingForLongGivesUp(t *testing.T) {
 	w, a, b := pairOf(t, Options{Timeline: true})
-	w.SetLinkOneWay("a", "b", Link{Jitter: 2 * time.Second})
+	w.Net.SetLinkOneWay("a", "b", Link{Jitter: 2 * time.Second})
 	for range 100 {
 		a.net.Send(b.id, 0, 0, []byte("x"))
 		run(t, w, time.Second)
@@ -446,7 +446,7 @@ func TestWhoHearsNothingForLongGivesUp(t *testing.T) {
 	if lost := 100 - len(b.frames); lost == 0 || lost == 100 {
 		t.Errorf("%d of 100 frames were lost with their connections", lost)
 	}
-	w.SetLinkOneWay("a", "b", Link{Latency: time.Minute, Jitter: time.Minute, Shape: Fixed})
+	w.Net.SetLinkOneWay("a", "b", Link{Latency: time.Minute, Jitter: time.Minute, Shape: Fixed})
 	b.frames = nil
 	run(t, w, time.Minute)
 	a.net.Send(b.id, 0, 0, []byte("slow"))
@@ -458,7 +458,7 @@ func TestWhoHearsNothingForLongGivesUp(t *testing.T) {
 
 func TestUrgentFramesOvertakeOnNarrowLinks(t *testing.T) {
 	w, a, b := pairOf(t, Options{})
-	w.SetLink("a", "b", Link{Bandwidth: 10_000})
+	w.Net.SetLink("a", "b", Link{Bandwidth: 10_000})
 	for range 5 {
 		a.net.Send(b.id, 0, transport.Normal, make([]byte, 1000))
 	}
@@ -478,8 +478,8 @@ func TestSwizzle(t *testing.T) {
 			w.Host(h)
 		}
 		w.Host("e")
-		cut := func(h string) bool { return !w.Reaches(h, "e") && !w.Reaches("e", h) }
-		w.Swizzle(8*time.Second, hosts...)
+		cut := func(h string) bool { return !w.Net.Reaches(h, "e") && !w.Net.Reaches("e", h) }
+		w.Net.Swizzle(8*time.Second, hosts...)
 		var out, in []string
 		for range 802 {
 			for _, h := range hosts {
@@ -513,8 +513,8 @@ func clockError(w *World, h *Host, since time.Duration) time.Duration {
 
 func TestClockWaveAndNoise(t *testing.T) {
 	for name, begin := range map[string]func(w *World){
-		"wave":  func(w *World) { w.ClockWave("a", 10_000, 8*time.Second) },
-		"noise": func(w *World) { w.ClockNoise("a", 10_000) },
+		"wave":  func(w *World) { w.Host("a").Clock.Wave(10_000, 8*time.Second) },
+		"noise": func(w *World) { w.Host("a").Clock.Noise(10_000) },
 	} {
 		w := New(Options{Seed: 3})
 		h := w.Host("a")
@@ -543,7 +543,7 @@ func TestClockWaveAndNoise(t *testing.T) {
 		if name == "wave" && max(last, -last) > ms {
 			t.Errorf("after ten whole waves it is ahead by %v", last)
 		}
-		w.ClockRate("a", 0)
+		w.Host("a").Clock.SetRate(0)
 		run(t, w, time.Second)
 		last = clockError(w, h, zero)
 		if run(t, w, time.Minute); clockError(w, h, zero) != last {
@@ -558,7 +558,7 @@ func TestClockOffset(t *testing.T) {
 	defer w.Close()
 	h := w.Host("a")
 	run(t, w, time.Minute)
-	w.ClockOffset("a", 3*time.Second)
+	w.Host("a").Clock.SetOffset(3 * time.Second)
 	if got := h.process.Wall().Sub(epoch) - w.Now(); got != 3*time.Second {
 		t.Errorf("the time of day is ahead by %v", got)
 	}
@@ -573,8 +573,8 @@ func TestStallStopsOneLoop(t *testing.T) {
 		p.NewLoop(name, func(now time.Duration) time.Duration { last[name] = w.Now(); return now + 10*ms }).Wake()
 	}
 	run(t, w, time.Second)
-	w.Stall("a", "one", 5*time.Second)
-	w.Stall("a", "none", time.Hour)
+	w.Host("a").Stall("one", 5*time.Second)
+	w.Host("a").Stall("none", time.Hour)
 	run(t, w, 4*time.Second)
 	if last["one"] > time.Second || last["two"] < 4900*ms {
 		t.Errorf("they ran last at %v", last)
@@ -583,7 +583,7 @@ func TestStallStopsOneLoop(t *testing.T) {
 	if last["one"] < 6900*ms {
 		t.Errorf("the stalled loop ran last at %v", last["one"])
 	}
-	w.Stall("a", "one", time.Hour)
+	w.Host("a").Stall("one", time.Hour)
 	w.HealAll()
 	run(t, w, time.Second)
 	if last["one"] < 7900*ms {
@@ -593,18 +593,18 @@ func TestStallStopsOneLoop(t *testing.T) {
 
 func TestDetectors(t *testing.T) {
 	w, probes, members := gossipers(t, Options{Seed: 3})
-	w.SilenceGossip("a")
-	w.DelayGossip("b", time.Minute)
-	w.Crash("c")
+	w.Host("a").SilenceGossip()
+	w.Host("b").DelayGossip(time.Minute)
+	w.Host("c").Crash()
 	run(t, w, 30*time.Second)
 	expectNews(t, probes["a"])
 	expectNews(t, probes["b"])
-	w.RestoreGossip("a")
+	w.Host("a").RestoreGossip()
 	run(t, w, time.Second)
 	expectNews(t, probes["a"], "dead c") // what it had missed
 	run(t, w, time.Minute)
 	expectNews(t, probes["b"], "dead c")
-	w.SilenceGossip("a")
+	w.Host("a").SilenceGossip()
 	members["b"].Leave()
 	run(t, w, 30*time.Second)
 	expectNews(t, probes["a"])
@@ -637,9 +637,9 @@ func TestBreakReplicaBreaksThatOfTheHost(t *testing.T) {
 	var probes [2]inspectedProbe
 	w.Host("a").process.Inspect(1, &probes[0])
 	w.Host("b").process.Inspect(2, &probes[1])
-	w.BreakReplica("a", 7)
-	w.Crash("b")
-	w.BreakReplica("b", 7) // nothing is there
+	w.Host("a").BreakReplica(7)
+	w.Host("b").Crash()
+	w.Host("b").BreakReplica(7) // nothing is there
 	if !slices.Equal(probes[0].broken, []int{7}) || probes[1].broken != nil {
 		t.Errorf("broken on a: %v, on b: %v; want shard 7 on a alone", probes[0].broken, probes[1].broken)
 	}
@@ -651,8 +651,8 @@ func TestLeaveEndsTheProcess(t *testing.T) {
 	h := w.Host("a")
 	h.process.Inspect(1, &inspectedProbe{takes: 3 * time.Second})
 	h.process.Inspect(2, &inspectedProbe{takes: 2 * time.Second, err: errors.New("not all was handed over")})
-	w.Leave("a")
-	w.Leave("a") // it does already
+	w.Host("a").Leave()
+	w.Host("a").Leave() // it does already
 	run(t, w, 4900*ms)
 	if !h.Up() {
 		t.Error("it has not left, and is down")
@@ -661,8 +661,8 @@ func TestLeaveEndsTheProcess(t *testing.T) {
 	if h.Up() {
 		t.Error("it has left, and is up")
 	}
-	w.Leave("a") // it is down
-	w.Restart("a")
+	w.Host("a").Leave() // it is down
+	w.Host("a").Restart()
 	run(t, w, time.Minute)
 	if !h.Up() || h.Incarnation() != 2 {
 		t.Error("it is not back")
@@ -677,7 +677,7 @@ func TestHealAllAndANewHost(t *testing.T) {
 	w.HealAll()
 	w.Host("b")
 	for _, way := range [][2]string{{"a", "b"}, {"b", "a"}} {
-		if l := w.net.paths[w.Host(way[0]).index][w.Host(way[1]).index].link; l.harsh() {
+		if l := w.Net.paths[w.Host(way[0]).index][w.Host(way[1]).index].link; l.harsh() {
 			t.Errorf("%s -> %s: %+v", way[0], way[1], l)
 		}
 	}
@@ -689,32 +689,32 @@ func TestHealCore(t *testing.T) {
 	for _, h := range []string{"a", "b", "c", "d"} {
 		w.Host(h)
 	}
-	w.Partition([]string{"a"}, []string{"b"}, []string{"c", "d"})
-	w.PartitionOneWay([]string{"a"}, []string{"b"})
-	w.Pause("b")
-	w.Crash("a")
-	w.Slow("b", 8)
-	w.Pause("c")
-	w.Slow("d", 8)
-	w.Hold("a", "b")
-	w.Hold("a", "d")
-	w.SetLink("a", "b", Link{Loss: 1000})
-	w.SetLink("a", "d", Link{Loss: 1000})
-	w.net.blow(&weather{change: func(l *Link) { l.Duplicate = 500 }})
+	w.Net.Partition([]string{"a"}, []string{"b"}, []string{"c", "d"})
+	w.Net.PartitionOneWay([]string{"a"}, []string{"b"})
+	w.Host("b").Pause()
+	w.Host("a").Crash()
+	w.Host("b").Slow(8)
+	w.Host("c").Pause()
+	w.Host("d").Slow(8)
+	w.Net.Hold("a", "b")
+	w.Net.Hold("a", "d")
+	w.Net.SetLink("a", "b", Link{Loss: 1000})
+	w.Net.SetLink("a", "d", Link{Loss: 1000})
+	w.Net.blow(&weather{change: func(l *Link) { l.Duplicate = 500 }})
 	w.HealCore("a", "b")
 	a, b, c, d := w.Host("a"), w.Host("b"), w.Host("c"), w.Host("d")
-	if !w.Reaches("a", "b") || !w.Reaches("b", "a") || !a.Up() || b.Paused() || b.slow != 1 {
+	if !w.Net.Reaches("a", "b") || !w.Net.Reaches("b", "a") || !a.Up() || b.Paused() || b.slow != 1 {
 		t.Error("the core is not healed")
 	}
-	if w.Reaches("a", "d") || w.Reaches("c", "b") || !c.Paused() || d.slow != 8 {
+	if w.Net.Reaches("a", "d") || w.Net.Reaches("c", "b") || !c.Paused() || d.slow != 8 {
 		t.Error("what is not in the core is healed")
 	}
-	within, out := w.net.paths[a.index][b.index], w.net.paths[a.index][d.index]
+	within, out := w.Net.paths[a.index][b.index], w.Net.paths[a.index][d.index]
 	if within.link.harsh() || within.keeps || out.link.Loss != 1000 || out.link.Duplicate != 500 || !out.keeps {
 		t.Errorf("within the core %+v %v, out of it %+v %v", within.link, within.keeps, out.link, out.keeps)
 	}
 	w.HealAll()
-	if !w.Reaches("c", "b") || c.Paused() || d.slow != 1 || w.net.paths[a.index][d.index].link.harsh() {
+	if !w.Net.Reaches("c", "b") || c.Paused() || d.slow != 1 || w.Net.paths[a.index][d.index].link.harsh() {
 		t.Error("not all is healed")
 	}
 }

@@ -36,7 +36,7 @@ type Options struct {
 	// somebody outside, decides where that is. A nil channel never is. Search.Run and
 	// Search.Shrink put the end of their context here.
 	Interrupt <-chan struct{}
-	// Link is what every link is like until [World.SetLink] changes it.
+	// Link is what every link is like until [Net.SetLink] changes it.
 	Link Link
 	// Gossip is how well news of members travels.
 	Gossip Gossip
@@ -67,6 +67,8 @@ type Options struct {
 // One goroutine at a time may use a world; its actors run inside of Run, one at a
 // time, and may use it too.
 type World struct {
+	Net *Net // between the hosts
+
 	opts Options
 	bugs bug.Set
 
@@ -90,7 +92,6 @@ type World struct {
 
 	hosts      []*Host // the first is the lab, where World.Go's actors run
 	byName     map[string]*Host
-	net        *network
 	gossip     *gossip
 	history    *History
 	registers  map[string]*Register
@@ -136,8 +137,8 @@ func New(opts Options) *World {
 	if opts.Timeline {
 		w.timeline, w.why = &timeline.Timeline{}, newWhy()
 	}
-	w.net = newNetwork(w, w.opts.Link)
-	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0 || w.net.sieve.on
+	w.Net = newNetwork(w, w.opts.Link)
+	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0 || w.Net.sieve.on
 	w.gossip = newGossip(w, w.opts.Gossip)
 	w.history = newHistory(w)
 	w.newHost(lab)
@@ -212,7 +213,7 @@ func (d notWithin) Error() string {
 // failure, as Run does. In a world in which nothing will ever happen it does nothing.
 //
 //	for w.Step() == nil && w.Now() < time.Minute {
-//		fmt.Println(w.Now(), len(w.InFlight()))
+//		fmt.Println(w.Now(), len(w.Net.InFlight()))
 //	}
 func (w *World) Step() error {
 	if len(w.queue.heap) == 0 {
@@ -233,6 +234,9 @@ func (w *World) run(until time.Duration, cond func() bool) (err error) {
 		panic("simulate: Run of a closed world")
 	}
 	w.running = true
+	for _, h := range w.hosts {
+		h.known = true
+	}
 	w.dog.start(w)
 	defer func() {
 		w.dog.stop()
@@ -310,7 +314,7 @@ func (w *World) step() {
 	case contextEvent:
 		ev.context.expire()
 	case frameEvent:
-		w.net.arrive(ev.frame)
+		w.Net.arrive(ev.frame)
 	case silenceEvent:
 		ev.conn.broken(ev.side) // its patience is over
 	}
@@ -334,7 +338,7 @@ func (w *World) settle() {
 func (w *World) drop(ev *event) {
 	if ev.kind == frameEvent {
 		w.recordFrame(timeline.Lost, ev.frame.conn, ev.frame.side, ev.frame.sent, "down")
-		w.net.free(ev.frame)
+		w.Net.free(ev.frame)
 	}
 }
 
@@ -376,8 +380,8 @@ func (w *World) after(d time.Duration, owner *process, fn func()) *event {
 // At calls fn at the true time t, or as soon as Run goes on if that is past. It is
 // for scripts of faults; fn must not block.
 //
-//	w.At(10*time.Second, func() { w.Partition([]string{"a"}, []string{"b", "c"}) })
-//	w.At(20*time.Second, w.Heal)
+//	w.At(10*time.Second, func() { w.Net.Partition([]string{"a"}, []string{"b", "c"}) })
+//	w.At(20*time.Second, w.Net.Heal)
 func (w *World) At(t time.Duration, fn func()) { w.after(t-w.now, nil, fn) }
 
 // Go starts an actor that belongs to no host: an experimenter, whom no fault

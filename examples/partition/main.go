@@ -83,8 +83,8 @@ func run(out io.Writer, seed uint64, verbose bool) error {
 	w.Host("bob").Go("hasty", s.hasty)
 	w.Host("bob").Go("patient", s.patient)
 	w.Host("kim").Go("next", s.next)
-	w.At(cut, func() { w.Partition(few, many) })
-	w.At(heal, w.Heal)
+	w.At(cut, func() { w.Net.Partition(few, many) })
+	w.At(heal, w.Net.Heal)
 	err := w.Run(end - w.Now())
 	if err == nil {
 		err = w.History().Finish() // exclusion, tokens, and an end to every call

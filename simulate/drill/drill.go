@@ -114,7 +114,7 @@ func (d *Drill) Run() error {
 // reach, they found another one, as they should.
 func (d *Drill) mayCrash(host string) bool {
 	now := d.world.Now()
-	if d.crashed != 0 && now-d.crashed < apart || !d.world.MaySpare(host) {
+	if d.crashed != 0 && now-d.crashed < apart || !d.world.Host(host).MaySpare() {
 		return false
 	}
 	if slices.Contains(d.founders, host) && !slices.ContainsFunc(d.founders, func(other string) bool { return other != host && d.knows(other) }) {

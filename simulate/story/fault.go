@@ -23,38 +23,41 @@ var faultForms = []*form{
 			c.fail(err)
 			groups = append(groups, g)
 		}
-		return func(t *teller) { t.Partition(groups...) }
+		return func(t *teller) { t.Net.Partition(groups...) }
 	}},
-	hostForm("isolate {who}", (*simulate.World).Isolate),
+	{text: "isolate {who}", make: func(c *clause) act {
+		who := c.who("who")
+		return func(t *teller) { t.Net.Isolate(who) }
+	}},
 	{text: "cut {hosts} -> {hosts:to}", make: func(c *clause) act {
 		from, to := c.hosts("hosts"), c.hosts("to")
-		return func(t *teller) { t.PartitionOneWay(from, to) }
+		return func(t *teller) { t.Net.PartitionOneWay(from, to) }
 	}},
 	{text: "cut {hosts} - {hosts:to}", make: func(c *clause) act {
 		from, to := c.hosts("hosts"), c.hosts("to")
 		return func(t *teller) {
-			t.PartitionOneWay(from, to)
-			t.PartitionOneWay(to, from)
+			t.Net.PartitionOneWay(from, to)
+			t.Net.PartitionOneWay(to, from)
 		}
 	}},
-	{text: "heal", make: func(*clause) act { return func(t *teller) { t.Heal() } }},
+	{text: "heal", make: func(*clause) act { return func(t *teller) { t.Net.Heal() } }},
 	{text: "heal all", make: func(*clause) act { return func(t *teller) { t.HealAll() } }},
-	hostForm("crash {who}", (*simulate.World).Crash),
-	hostForm("power off {who}", (*simulate.World).PowerOff),
-	hostForm("restart {who}", (*simulate.World).Restart),
-	hostForm("pause {who}", (*simulate.World).Pause),
-	hostForm("resume {who}", (*simulate.World).Resume),
+	hostForm("crash {who}", (*simulate.Host).Crash),
+	hostForm("power off {who}", (*simulate.Host).PowerOff),
+	hostForm("restart {who}", (*simulate.Host).Restart),
+	hostForm("pause {who}", (*simulate.Host).Pause),
+	hostForm("resume {who}", (*simulate.Host).Resume),
 	{text: "slow {who} {n} times", make: func(c *clause) act {
 		who, n := c.who("who"), c.n("n")
-		return func(t *teller) { t.Slow(who, int64(n)) }
+		return func(t *teller) { t.Host(who).Slow(int64(n)) }
 	}},
 	{text: "reset {who} - {who:other}", make: func(c *clause) act {
 		a, b := c.who("who"), c.who("other")
-		return func(t *teller) { t.Reset(a, b) }
+		return func(t *teller) { t.Net.Reset(a, b) }
 	}},
 	{text: "{who} calls {who:other} dead", make: func(c *clause) act {
 		a, b := c.who("who"), c.who("other")
-		return func(t *teller) { t.LieDead(a, b) }
+		return func(t *teller) { t.Host(a).LieDead(b) }
 	}},
 	{text: "the clock of {who} gains {n} ppm", make: func(c *clause) act { return c.rate(1) }},
 	{text: "the clock of {who} loses {n} ppm", make: func(c *clause) act { return c.rate(-1) }},
@@ -62,45 +65,45 @@ var faultForms = []*form{
 	{text: "the clock of {who} steps back by {time}", make: func(c *clause) act { return c.clockStep(-1) }},
 	{text: "the clock of {who} is noisy by {n} ppm", make: func(c *clause) act {
 		who, n := c.who("who"), c.n("n")
-		return func(t *teller) { t.ClockNoise(who, int64(n)) }
+		return func(t *teller) { t.Host(who).Clock.Noise(int64(n)) }
 	}},
-	hostForm("silence the gossip of {who}", (*simulate.World).SilenceGossip),
-	hostForm("restore the gossip of {who}", (*simulate.World).RestoreGossip),
+	hostForm("silence the gossip of {who}", (*simulate.Host).SilenceGossip),
+	hostForm("restore the gossip of {who}", (*simulate.Host).RestoreGossip),
 	{text: "delay the gossip of {who} by {time}", make: func(c *clause) act {
 		who, d := c.who("who"), c.span("time")
-		return func(t *teller) { t.DelayGossip(who, d.draw(t)) }
+		return func(t *teller) { t.Host(who).DelayGossip(d.draw(t)) }
 	}},
 	{text: "stall the lane of {who} for {time}", make: func(c *clause) act {
 		who, d := c.who("who"), c.span("time")
-		return func(t *teller) { t.Stall(who, "lane 0", d.draw(t)) }
+		return func(t *teller) { t.Host(who).Stall("lane 0", d.draw(t)) }
 	}},
 	{text: "stall the loops of {who} for {time}", make: func(c *clause) act {
 		who, span := c.who("who"), c.span("time")
 		return func(t *teller) {
 			d := span.draw(t)
 			for _, loop := range []string{"hall", "lane 0", "watch"} {
-				t.Stall(who, loop, d)
+				t.Host(who).Stall(loop, d)
 			}
 		}
 	}},
 	{text: "the replica of {who} stops[ in shard {n}]", make: func(c *clause) act {
 		who, n := c.who("who"), c.n("n")
-		return func(t *teller) { t.BreakReplica(who, n) }
+		return func(t *teller) { t.Host(who).BreakReplica(n) }
 	}},
 	{text: "swizzle {hosts} for {time}", make: func(c *clause) act {
 		hosts, d := c.hosts("hosts"), c.span("time")
-		return func(t *teller) { t.Swizzle(d.draw(t), hosts...) }
+		return func(t *teller) { t.Net.Swizzle(d.draw(t), hosts...) }
 	}},
 	{text: "link {who} - {who:other}: {what}", make: func(c *clause) act {
 		a, b := c.who("who"), c.who("other")
 		l, err := link(c.args["what"])
 		c.fail(err)
-		return func(t *teller) { t.SetLink(a, b, l) }
+		return func(t *teller) { t.Net.SetLink(a, b, l) }
 	}},
 	{text: "links: {what}", make: func(c *clause) act {
 		l, err := link(c.args["what"])
 		c.fail(err)
-		return func(t *teller) { t.SetLinks(l) }
+		return func(t *teller) { t.Net.SetLinks(l) }
 	}},
 	{text: "depose the leader[ of shard {n}]", make: func(c *clause) act {
 		n := c.n("n")
@@ -108,13 +111,13 @@ var faultForms = []*form{
 	}},
 }
 
-// hostForm is a form of a verb of the world that wants a host.
-func hostForm(text string, verb func(w *simulate.World, host string)) *form {
+// hostForm is a form of a verb of a host.
+func hostForm(text string, verb func(*simulate.Host)) *form {
 	return &form{text: text, make: func(c *clause) act {
 		who := c.who("who")
 		return func(t *teller) {
-			verb(t.World, who)
-			if !t.Host(who).Up() {
+			h := t.Host(who)
+			if verb(h); !h.Up() {
 				delete(t.nodes, who)
 				delete(t.failed, who)
 			}
@@ -124,12 +127,12 @@ func hostForm(text string, verb func(w *simulate.World, host string)) *form {
 
 func (c *clause) rate(sign int64) act {
 	who, ppm := c.who("who"), int64(c.n("n"))
-	return func(t *teller) { t.ClockRate(who, sign*ppm) }
+	return func(t *teller) { t.Host(who).Clock.SetRate(sign * ppm) }
 }
 
 func (c *clause) clockStep(sign time.Duration) act {
 	who, d := c.who("who"), c.span("time")
-	return func(t *teller) { t.ClockStep(who, sign*d.draw(t)) }
+	return func(t *teller) { t.Host(who).Clock.Step(sign * d.draw(t)) }
 }
 
 // link reads what a link is like: "latency 6ms, jitter 1ms, loss 10%, bandwidth 20000".
@@ -176,12 +179,12 @@ func (t *teller) depose(shard int) {
 	if len(led) == 0 {
 		return
 	}
-	t.Isolate(led[0])
+	t.Net.Isolate(led[0])
 	t.within(time.Minute, "G6 bound", "another one leads", func() bool {
 		now := t.Serving(shard)
 		return len(now) > 0 && !slices.Contains(now, led[0])
 	})
-	t.Heal()
+	t.Net.Heal()
 }
 
 // Sentences about messages.

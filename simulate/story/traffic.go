@@ -43,7 +43,7 @@ type watch struct {
 
 func newTraffic(s *stage) *traffic {
 	tr := &traffic{stage: s}
-	s.Rule(tr.judge)
+	s.Net.Rule(tr.judge)
 	return tr
 }
 
@@ -101,7 +101,7 @@ func (tr *traffic) let(p *phrase) (found bool) {
 	for _, a := range from {
 		for _, b := range to {
 			if a != b {
-				tr.stage.Release(a, b)
+				tr.stage.Net.Release(a, b)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (tr *traffic) sent(p *phrase) int {
 // clear ends all rules.
 func (tr *traffic) clear() {
 	tr.rules, tr.watches = nil, nil
-	tr.stage.ReleaseAll()
+	tr.stage.Net.ReleaseAll()
 }
 
 // word is one message of a frame.
