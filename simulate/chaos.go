@@ -113,9 +113,6 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	return c
 }
 
-// Storms returns the world's storms, in the order in which they began.
-func (w *World) Storms() []*Chaos { return w.storms[:len(w.storms):len(w.storms)] }
-
 // may tells whether the storm may have faults of a kind at all.
 func (c *Chaos) may(k *kind) bool {
 	return c.world.climate.oftenness(k.name) > 0 && !slices.Contains(c.opts.Without, k.name)

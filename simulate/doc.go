@@ -62,7 +62,7 @@
 // word of theirs, and judges it against the mesh's promises: exclusion, fencing tokens,
 // order, leases, an end to every call, nothing left behind. [Lockers] are a load that
 // demands at the end that everything can be locked again. What your own code promises you
-// say with [World.Always], [World.Sometimes], [World.Reachable] and [World.Unreachable];
+// say with [World.Always] and [World.Sometimes];
 // a [Register] is a resource that refuses old tokens.
 //
 // # Many worlds

@@ -19,6 +19,15 @@ func (w *World) WallOf(host string, t time.Time) time.Duration {
 	return p.host.clock.truth(p.Now() + t.Sub(p.Wall()) - p.base)
 }
 
+// Storms returns the world's storms, in the order in which they began.
+func (w *World) Storms() []*Chaos { return w.storms }
+
+// Events returns how many events have happened.
+func (w *World) Events() uint64 { return w.trace.events }
+
+// Properties returns what the world has to say of each property.
+func (w *World) Properties() []Property { return w.properties() }
+
 // Taken returns how often a fault point was taken.
 func (w *World) Taken(s point.Site) uint64 { return w.taken[s] }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
-// Crash ends the process on a host at once, as SIGKILL does: its memory is gone,
+// Crash ends the process on the host at once, as SIGKILL does: its memory is gone,
 // its connections are reset, and dialling it is refused until Restart.
 //
 //	w.Host("a").Crash()
@@ -22,7 +22,7 @@ func (h *Host) Crash() {
 	h.process.kill()
 }
 
-// PowerOff ends the process on a host, and the machine with it: nobody tells the
+// PowerOff ends the process on the host, and the machine with it: nobody tells the
 // others, and nothing answers them, until Restart.
 //
 //	w.Host("a").PowerOff() // found out by silence, where a crash is by refusal
@@ -57,7 +57,7 @@ func (h *Host) Restart() {
 	w.Net.refresh()
 }
 
-// Pause stops the process on a host, as SIGSTOP or a long collection of garbage
+// Pause stops the process on the host, as SIGSTOP or a long collection of garbage
 // does: no actor and no loop runs, and what arrives piles up until Resume.
 //
 //	w.Host("a").Pause()
@@ -105,7 +105,7 @@ func (h *Host) Resume() {
 	w.Net.refresh()
 }
 
-// Slow makes everything that a host does take factor times as long, as a busy or
+// Slow makes everything that the host does take factor times as long, as a busy or
 // throttled CPU does; 1 ends it. Its clocks are as ever.
 //
 //	w.Host("a").Slow(100)
@@ -123,7 +123,7 @@ func (h *Host) Slow(factor int64) {
 	}
 }
 
-// BreakReplica makes the replica of a shard that lives on a host stop itself, as if it
+// BreakReplica makes the replica of a shard that lives on the host stop itself, as if it
 // had panicked. Its node lives, and so do its other replicas. A host without such a
 // replica is left alone.
 //

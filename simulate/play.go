@@ -37,8 +37,8 @@ func Play(opts Options, scenario func(w *World) error) Outcome {
 	w := New(opts)
 	o := Outcome{Case: caseOf(opts)}
 	o.Err = w.play(scenario)
-	o.Hash, o.Time, o.Events = w.Hash(), w.Now(), w.Events()
-	o.Parameters, o.Properties, o.Timeline = w.Parameters(), w.Properties(), w.Timeline()
+	o.Hash, o.Time, o.Events = w.Hash(), w.Now(), w.trace.events
+	o.Parameters, o.Properties, o.Timeline = w.Parameters(), w.properties(), w.Timeline()
 	for _, c := range w.storms {
 		for _, f := range c.faults {
 			if f.Happened {

@@ -23,7 +23,7 @@ type Property struct {
 // world ever came to proves nothing. The library's own marks are not for a user's
 // scenario to meet; "lockmesh simulate -marks" demands them. Nor must a register have had
 // something to refuse: see [Report.Unfenced].
-func (p Property) Wanted() bool { return p.Kind != Unreachable && p.Kind != Mark && p.Kind != Fence }
+func (p Property) Wanted() bool { return p.Kind != Mark && p.Kind != Fence }
 
 func (p Property) String() string {
 	return fmt.Sprintf("%v %q: met %d of %d times", p.Kind, p.Name, p.Met, p.Asked)
@@ -34,15 +34,13 @@ type PropertyKind uint8
 
 //go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=PropertyKind -linecomment
 
-// The kinds of properties. Always to Unreachable are claimed by the methods of [World] of the
+// The kinds of properties. Always and Sometimes are claimed by the methods of [World] of the
 // same name.
 const (
 	// Named by [World.Expect], and not met yet.
-	Expected    PropertyKind = iota // expected
-	Always                          // always
-	Sometimes                       // sometimes
-	Reachable                       // reachable
-	Unreachable                     // unreachable
+	Expected  PropertyKind = iota // expected
+	Always                        // always
+	Sometimes                     // sometimes
 	// A rare situation in a mesh.
 	Mark // mark
 	// A [Register] refuses a write: Asked counts all writes to it.
@@ -63,26 +61,13 @@ func (w *World) Always(name string, ok bool, format string, args ...any) {
 // whose worlds never saw it has not tried hard enough.
 //
 //	w.Sometimes("two wait for the lock", waiting >= 2)
+//	if errors.Is(err, mesh.ErrLost) {
+//		w.Sometimes("a lock was lost at work", true)
+//	}
 func (w *World) Sometimes(name string, cond bool) { w.meet(name, Sometimes, cond) }
 
-// Reachable says that some world should come by here.
-//
-//	if errors.Is(err, mesh.ErrLost) {
-//		w.Reachable("a lock was lost at work")
-//	}
-func (w *World) Reachable(name string) { w.meet(name, Reachable, true) }
-
-// Unreachable fails the run at once: no world comes by here unless there is a bug.
-//
-//	default:
-//		w.Unreachable("an unknown state", "state %d", state)
-func (w *World) Unreachable(name, format string, args ...any) {
-	w.meet(name, Unreachable, true)
-	w.Fail(fmt.Errorf("unreachable %q: %s", name, fmt.Sprintf(format, args...)))
-}
-
 // Expect names properties before they are met, so that a search misses those that none
-// of its worlds came to: Reachable ones above all, which no other line speaks of.
+// of its worlds came to: above all those that are only claimed where they come about.
 //
 //	w.Expect("a lock was lost at work")
 func (w *World) Expect(names ...string) {
@@ -91,12 +76,12 @@ func (w *World) Expect(names ...string) {
 	}
 }
 
-// Properties returns what the world has to say of each property: those of its scenario,
+// properties returns what the world has to say of each property: those of its scenario,
 // in the order in which they came up, its registers, by name, and then the library's own
 // marks, met or not.
-func (w *World) Properties() []Property {
-	all := make([]Property, 0, len(w.properties)+len(w.registers)+int(endOfMarks))
-	for _, p := range w.properties {
+func (w *World) properties() []Property {
+	all := make([]Property, 0, len(w.claims)+len(w.registers)+int(endOfMarks))
+	for _, p := range w.claims {
 		all = append(all, *p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.registers)) {
@@ -114,7 +99,7 @@ func (w *World) Properties() []Property {
 // WorldOf returns the world that an actor's context belongs to, for code that gets
 // nothing but the context.
 //
-//	simulate.WorldOf(ctx).Reachable("a lock was lost at work")
+//	simulate.WorldOf(ctx).Sometimes("a lock was lost at work", true)
 func WorldOf(ctx context.Context) *World { return processOf(ctx, "WorldOf").world }
 
 // meet counts one more look at a property, and returns holds.
@@ -140,7 +125,7 @@ func (w *World) meet(name string, kind PropertyKind, holds bool) bool {
 
 // property finds a property by its name. A name has one meaning.
 func (w *World) property(name string, kind PropertyKind) *Property {
-	for _, p := range w.properties {
+	for _, p := range w.claims {
 		if p.Name != name {
 			continue
 		}
@@ -153,6 +138,6 @@ func (w *World) property(name string, kind PropertyKind) *Property {
 		return p
 	}
 	p := &Property{Name: name, Kind: kind}
-	w.properties = append(w.properties, p)
+	w.claims = append(w.claims, p)
 	return p
 }

@@ -27,19 +27,16 @@ func TestProperties(t *testing.T) {
 			w.Sometimes("p", true)
 		}, "", simulate.Property{Name: "p", Kind: simulate.Sometimes, Asked: 2, Met: 1}},
 		{"never true", func(w *simulate.World) { w.Sometimes("p", false) }, "", simulate.Property{Name: "p", Kind: simulate.Sometimes, Asked: 1}},
-		{"reached", func(w *simulate.World) { w.Reachable("p") }, "", simulate.Property{Name: "p", Kind: simulate.Reachable, Asked: 1, Met: 1}},
-		{"reached by mistake", func(w *simulate.World) { w.Unreachable("p", "state %d", 9) }, `unreachable "p": state 9`,
-			simulate.Property{Name: "p", Kind: simulate.Unreachable, Asked: 1, Met: 1}},
 		{"expected, and not reached", func(w *simulate.World) { w.Expect("p") }, "", simulate.Property{Name: "p", Kind: simulate.Expected}},
 		{"expected, and reached", func(w *simulate.World) {
 			w.Expect("p")
-			w.Reachable("p")
-			w.Expect("p")
-		}, "", simulate.Property{Name: "p", Kind: simulate.Reachable, Asked: 1, Met: 1}},
-		{"two meanings", func(w *simulate.World) {
-			w.Reachable("p")
 			w.Sometimes("p", true)
-		}, "simulate: property", simulate.Property{Name: "p", Kind: simulate.Reachable, Asked: 2, Met: 2}},
+			w.Expect("p")
+		}, "", simulate.Property{Name: "p", Kind: simulate.Sometimes, Asked: 1, Met: 1}},
+		{"two meanings", func(w *simulate.World) {
+			w.Sometimes("p", true)
+			w.Always("p", true, "")
+		}, "simulate: property", simulate.Property{Name: "p", Kind: simulate.Sometimes, Asked: 2, Met: 2}},
 	} {
 		w := simulate.New(simulate.Options{Timeline: true})
 		tt.tell(w)
@@ -48,7 +45,7 @@ func TestProperties(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", tt.name, all[0], tt.last)
 		}
 		mark := all[len(all)-1]
-		if all[0].Wanted() != (tt.last.Kind != simulate.Unreachable) || mark.Kind != simulate.Mark || mark.Wanted() {
+		if !all[0].Wanted() || mark.Kind != simulate.Mark || mark.Wanted() {
 			t.Errorf("%s: %+v", tt.name, all)
 		}
 		err := w.Run(time.Second)
@@ -93,7 +90,7 @@ func ExampleWorldOf() {
 	w := simulate.New(simulate.Options{})
 	defer w.Close()
 	w.Expect("nobody came by")
-	w.Host("a").Go("worker", func(ctx context.Context) { simulate.WorldOf(ctx).Reachable("the worker worked") })
+	w.Host("a").Go("worker", func(ctx context.Context) { simulate.WorldOf(ctx).Sometimes("the worker worked", true) })
 	_ = w.Run(time.Second)
 	for _, p := range w.Properties()[:2] {
 		fmt.Println(p.Kind, p.Name, p.Met)

@@ -11,15 +11,13 @@ func _() {
 	_ = x[Expected-0]
 	_ = x[Always-1]
 	_ = x[Sometimes-2]
-	_ = x[Reachable-3]
-	_ = x[Unreachable-4]
-	_ = x[Mark-5]
-	_ = x[Fence-6]
+	_ = x[Mark-3]
+	_ = x[Fence-4]
 }
 
-const _PropertyKind_name = "expectedalwayssometimesreachableunreachablemarkfence"
+const _PropertyKind_name = "expectedalwayssometimesmarkfence"
 
-var _PropertyKind_index = [...]uint8{0, 8, 14, 23, 32, 43, 47, 52}
+var _PropertyKind_index = [...]uint8{0, 8, 14, 23, 27, 32}
 
 func (i PropertyKind) String() string {
 	idx := int(i) - 0

@@ -173,7 +173,7 @@ func TestSearchDemandsProperties(t *testing.T) {
 		w.Expect("never", "rare")
 		w.Sometimes("common", true)
 		if w.Seed() == 77 {
-			w.Reachable("rare")
+			w.Sometimes("rare", true)
 		}
 		return nil
 	}

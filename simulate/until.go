@@ -62,25 +62,6 @@ func (w *World) stops(end time.Duration) bool {
 	return true
 }
 
-// RunToEvent lets time pass until so many events have happened since the world began,
-// and returns the first failure, as Run does. It is an error if the world comes to rest
-// before.
-//
-//	err := w.RunToEvent(failure.Events - 1)
-//	fmt.Println(w.State())
-func (w *World) RunToEvent(events uint64) error {
-	reached := func() bool { return w.trace.events >= events }
-	for !reached() {
-		if len(w.queue.heap) == 0 {
-			return fmt.Errorf("simulate: only %d events happen, not %d", w.trace.events, events)
-		}
-		if err := w.run(w.queue.heap[0].at, reached); err != nil {
-			return err
-		}
-	}
-	return w.failure
-}
-
 // State returns how the world stands, as text: its hosts, who leads which shard, who
 // holds what and who waits, and the frames that are on their way. Call it between two
 // events: between calls of Run, not from an actor.

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -62,7 +61,7 @@ func TestUntilChangesNothing(t *testing.T) {
 	defer w.Close()
 	l.Start(w)
 	for events := uint64(1); events < 5000; events += 499 {
-		if err := w.RunToEvent(events); err != nil {
+		if err := w.RunUntil(func() bool { return w.trace.events >= events }, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		o := Play(Options{Seed: 3, Profile: Flaky, Until: Until{Events: events}}, func(w *World) error {
@@ -77,32 +76,6 @@ func TestUntilChangesNothing(t *testing.T) {
 		if s, ok := o.Err.(*Stopped); !ok || o.Hash != w.Hash() || s.Time != w.Now() || s.State != w.State() {
 			t.Errorf("after %d events: hash %x at %v, and without a stop %x at %v: %v", events, o.Hash, o.Time, w.Hash(), w.Now(), o.Err)
 		}
-	}
-}
-
-func TestRunToEvent(t *testing.T) {
-	w := New(Options{Seed: 1})
-	defer w.Close()
-	w.Host("a").Boot("sleeper", func(ctx context.Context) {
-		for Sleep(ctx, time.Second) == nil {
-		}
-	})
-	for _, events := range []uint64{3, 3, 1, 10} {
-		if err := w.RunToEvent(events); err != nil || w.Events() != max(events, 3) {
-			t.Errorf("RunToEvent(%d): %d events, %v", events, w.Events(), err)
-		}
-	}
-	w.Host("a").Crash()
-	if err := w.RunToEvent(100); err == nil || !strings.Contains(err.Error(), "only 10 events") {
-		t.Errorf("of a world at rest: %v", err)
-	}
-	if at := w.Now(); at > time.Minute {
-		t.Errorf("it is %v", at)
-	}
-	broken := errors.New("broken")
-	w.At(w.Now()+time.Second, func() { w.Fail(broken) })
-	if err := w.RunToEvent(100); !errors.Is(err, broken) {
-		t.Errorf("of a world that fails: %v", err)
 	}
 }
 

@@ -90,13 +90,13 @@ type World struct {
 	backwards  bool // a host's time of day went back
 	fresh      bool // all processes were ended at once: a second mesh is founded
 
-	hosts      []*Host // the first is the lab, where World.Go's actors run
-	byName     map[string]*Host
-	gossip     *gossip
-	history    *History
-	registers  map[string]*Register
-	properties []*Property
-	nodes      map[transport.ID]*process // looked up, never ranged over
+	hosts     []*Host // the first is the lab, where World.Go's actors run
+	byName    map[string]*Host
+	gossip    *gossip
+	history   *History
+	registers map[string]*Register
+	claims    []*Property               // of scenarios
+	nodes     map[transport.ID]*process // looked up, never ranged over
 
 	current   *actor // who runs
 	lane      *loop  // that runs
@@ -166,9 +166,6 @@ func (w *World) Now() time.Duration { return w.now }
 
 // Seed returns the world's seed.
 func (w *World) Seed() uint64 { return w.opts.Seed }
-
-// Events returns how many events have happened.
-func (w *World) Events() uint64 { return w.trace.events }
 
 // Hash returns the hash of everything that has happened.
 func (w *World) Hash() uint64 { return w.trace.digest.Sum64() }
