@@ -303,3 +303,55 @@ func TestHealSomeCore(t *testing.T) {
 		t.Errorf("cores by their size: %v", sizes)
 	}
 }
+
+// Who is out of the core moves no shard out of its reach: it is gone if it was leaving, and reaches
+// none of the core if it did not reach all. Else it might lead, miss voters of the core, and replace
+// them, or hand its replicas to others that the core does not reach.
+func TestWhoIsOutOfTheCore(t *testing.T) {
+	left, cut := 0, 0
+	for seed := range uint64(40) {
+		w := simulate.New(simulate.Options{Seed: seed})
+		hosts := []string{"a", "b", "c", "d", "e"}
+		joined := 0
+		for _, host := range hosts {
+			w.Host(host).Boot("node", func(ctx context.Context) {
+				if _, err := mesh.JoinContext(ctx, hosts[:3], mesh.WithName(host), mesh.WithShards(2)); err == nil {
+					joined++
+				}
+			})
+		}
+		if err := w.RunUntil(func() bool { return joined == 5 }, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if seed%2 == 0 {
+			w.Net.Isolate("e")
+			w.Host("e").Leave()
+		} else {
+			w.Net.PartitionOneWay([]string{"e"}, []string{"d"})
+		}
+		if err := w.Run(10 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		core := w.HealSomeCore("e")
+		if core == nil || slices.Contains(core, "e") {
+			w.Close()
+			continue
+		}
+		if seed%2 == 0 {
+			if left++; w.Host("e").Up() {
+				t.Errorf("seed %d: e leaves still, and the core is %v", seed, core)
+			}
+		} else {
+			cut++
+			for _, host := range core {
+				if w.Net.Reaches("e", host) {
+					t.Errorf("seed %d: e does not reach d, and reaches %s", seed, host)
+				}
+			}
+		}
+		w.Close()
+	}
+	if left == 0 || cut == 0 {
+		t.Errorf("%d worlds with a leaver, and %d with a cut", left, cut)
+	}
+}

@@ -65,8 +65,9 @@ func (w *World) HealCore(hosts ...string) {
 // HealSomeCore draws a core from the seed, heals it as HealCore does, and makes the rest of
 // the world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut
 // off from some or all, become slow, or stay as they are. They are some of those named, or of
-// all if none is, and at most half of these. A node out of the core that was leaving crashes: it
-// would move its replicas to other hosts out of the core, as it should. The core has on each host a node that has joined,
+// all if none is, and at most half of these. A host out of the core that some of the core reach, and
+// others not, is cut off from all of it; and a node there that was leaving crashes. Either could
+// lead a shard, and move it, as it should, to hosts that the core does not reach. The core has on each host a node that has joined,
 // and a majority of each shard's voters, none of which a leader out of it is about to replace,
 // since it does not hear that one. It is returned; or nil, and nothing has happened, if
 // nobody can be done without at the moment: a change of voters may be on its way.
@@ -105,6 +106,7 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 		return nil
 	}
 	w.HealCore(core...)
+	w.shutOut(in)
 	for i, h := range outside {
 		if !in[h] {
 			ailments[ails[i]](w, h, core)
@@ -116,6 +118,28 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 		}
 	}
 	return core
+}
+
+// shutOut cuts those off from the core that only some of it reach.
+func (w *World) shutOut(in map[*Host]bool) {
+	var core []string
+	for _, h := range w.Hosts() {
+		if in[h] {
+			core = append(core, h.name)
+		}
+	}
+	for _, h := range w.Hosts() {
+		reached := 0
+		for _, name := range core {
+			if c := w.named(name); w.Net.open(h, c) && w.Net.open(c, h) {
+				reached++
+			}
+		}
+		if !in[h] && 0 < reached && reached < len(core) {
+			w.Net.PartitionOneWay([]string{h.name}, core)
+			w.Net.PartitionOneWay(core, []string{h.name})
+		}
+	}
 }
 
 // retreat heals a core, or everything, if there is none.

@@ -17,7 +17,6 @@ import (
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/simulate"
-	"github.com/lockmesh/mesh/simulate/drill"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -449,15 +448,4 @@ func TestAnIdleSessionFarAway(t *testing.T) {
 		})
 		over = true
 	}})
-}
-
-// Promise: G6: a core serves, also where a leader out of it was leaving when the core healed.
-// Method: the drill in which such a leader moved its shard's replicas to two other hosts that the
-// core does not reach, and then was gone.
-func TestALeaverOutOfTheCore(t *testing.T) {
-	t.Parallel()
-	set := map[string]int64{"hosts": 6, "storm-s": 8, "faults": 0, "calls": 0, "thousands": 0}
-	if o := simulate.Play(simulate.Options{Seed: 1818, Profile: simulate.Flaky, Set: set}, drill.Play); o.Err != nil {
-		t.Error(o.Err)
-	}
 }
