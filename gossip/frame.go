@@ -11,12 +11,12 @@ import (
 type frameKind uint8
 
 const (
-	framePacket frameKind = iota // [0, data]
-	frameOpen                    // [1, stream]
-	frameData                    // [2, stream, opener, offset, data]
-	frameWindow                  // [3, stream, opener, offset]
-	frameClose                   // [4, stream, opener]
-	frameLeave                   // [5]
+	framePacket frameKind = iota
+	frameOpen
+	frameData
+	frameWindow
+	frameClose
+	frameLeave
 )
 
 // Limits of what a frame may carry.
@@ -39,63 +39,45 @@ func (f frame) String() string {
 	return fmt.Sprintf("{kind %d, stream %d, opener %t, offset %d, %d bytes}", f.kind, f.stream, f.opener, f.offset, len(f.data))
 }
 
-func appendFrame(b []byte, f frame) []byte {
-	fields := [...]int{framePacket: 2, frameOpen: 2, frameData: 5, frameWindow: 4, frameClose: 3, frameLeave: 1}
-	b = wire.AppendArray(b, fields[f.kind])
-	b = wire.AppendUint(b, uint64(f.kind))
-	if f.kind == frameLeave {
-		return b
-	}
-	if f.kind != framePacket {
-		b = wire.AppendUint(b, f.stream)
-		if f.kind != frameOpen {
-			b = wire.AppendBool(b, f.opener)
+// Fields is the frame's wire form: an array of its kind and what that has.
+func (f *frame) Fields(c *wire.Codec) {
+	t := c.Begin()
+	wire.Number(c, &f.kind, uint64(frameLeave))
+	switch f.kind {
+	case framePacket:
+		f.content(c, maxPacket)
+	case frameOpen:
+		c.Uint(&f.stream, math.MaxUint64)
+		f.opener = f.opener || c.Reads()
+	case frameData, frameWindow, frameClose:
+		c.Uint(&f.stream, math.MaxUint64)
+		if c.Bool(&f.opener); f.kind == frameClose {
+			break
+		}
+		if c.Uint(&f.offset, math.MaxInt64); f.kind == frameData {
+			f.content(c, maxData)
 		}
 	}
-	if f.kind == frameData || f.kind == frameWindow {
-		b = wire.AppendUint(b, f.offset)
-	}
-	if f.kind == framePacket || f.kind == frameData {
-		b = wire.AppendBytes(b, f.data)
-	}
-	return b
+	c.End(t)
+}
+
+func (f *frame) content(c *wire.Codec, limit int) {
+	c.Bytes(&f.data, limit)
+	c.Check(len(f.data) > 0, "no data")
+}
+
+func appendFrame(b []byte, f frame) []byte {
+	c := wire.Writing(b)
+	f.Fields(&c)
+	return c.Written()
 }
 
 // readFrame reads one frame that fills b. Its data is part of b.
 func readFrame(b []byte) (frame, error) {
-	r := wire.NewReader(b)
-	fields := r.Array(5)
-	f := frame{kind: frameKind(r.Uint(uint64(frameLeave)))}
-	want, limit := 0, maxData
-	switch f.kind {
-	case framePacket:
-		want, limit = 2, maxPacket
-		f.data = r.Bytes(limit)
-	case frameOpen:
-		want = 2
-		f.stream, f.opener = r.Uint(math.MaxUint64), true
-	case frameData:
-		want = 5
-		f.stream, f.opener = r.Uint(math.MaxUint64), r.Bool()
-		f.offset = r.Uint(math.MaxInt64)
-		f.data = r.Bytes(limit)
-	case frameWindow:
-		want = 4
-		f.stream, f.opener = r.Uint(math.MaxUint64), r.Bool()
-		f.offset = r.Uint(math.MaxInt64)
-	case frameClose:
-		want = 3
-		f.stream, f.opener = r.Uint(math.MaxUint64), r.Bool()
-	case frameLeave:
-		want = 1
-	}
-	if r.Err() == nil && fields != want {
-		r.Fail("wrong number of fields")
-	}
-	if r.Err() == nil && len(f.data) == 0 && (f.kind == framePacket || f.kind == frameData) {
-		r.Fail("no data")
-	}
-	if err := r.End(); err != nil {
+	var f frame
+	c := wire.Reading(wire.NewReader(b))
+	f.Fields(&c)
+	if err := c.Reader.End(); err != nil {
 		return frame{}, err
 	}
 	return f, nil

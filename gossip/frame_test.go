@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
 )
 
 var goodFrames = []frame{
@@ -32,6 +33,28 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 		got, err := readFrame(appendFrame(nil, want))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v came back as %v, %v", want, got, err)
+		}
+	}
+}
+
+// TestFramesAreMsgpack compares frames with what a msgpack library makes of their fields.
+func TestFramesAreMsgpack(t *testing.T) {
+	for _, f := range goodFrames {
+		want := []any{int(f.kind)}
+		switch f.kind {
+		case framePacket:
+			want = append(want, f.data)
+		case frameOpen:
+			want = append(want, f.stream)
+		case frameData:
+			want = append(want, f.stream, f.opener, f.offset, f.data)
+		case frameWindow:
+			want = append(want, f.stream, f.opener, f.offset)
+		case frameClose:
+			want = append(want, f.stream, f.opener)
+		}
+		if got, want := appendFrame(nil, f), wiretest.Encode(t, want); !bytes.Equal(got, want) {
+			t.Errorf("%v is written as %x, want %x", f, got, want)
 		}
 	}
 }

@@ -60,6 +60,18 @@ type Call struct {
 	Acked   []uint64 // numbers whose results the client has, so that the table can forget them (P11)
 }
 
+func (a Call) client() (SessionID, uint64) { return a.Session, a.Number }
+
+func (a Close) client() (SessionID, uint64) { return a.Session, a.Number }
+
+// ClientOf returns whose command it is, and its number; zeros for commands of office.
+func ClientOf(cmd Command) (id SessionID, number uint64) {
+	if c, ok := cmd.(interface{ client() (SessionID, uint64) }); ok {
+		return c.client()
+	}
+	return SessionID{}, 0
+}
+
 // Acquire asks for weight of key, now or in turn. It opens the session's record.
 type Acquire struct {
 	Call
@@ -163,158 +175,206 @@ const (
 	wireCheck
 )
 
-// commandFields is how many elements each command's array has.
-var commandFields = [...]int{
-	wireAcquire: 14, wireCancel: 9, wireRelease: 8, wireClaim: 9, wireClose: 4,
-	wireExpire: 4, wireSilent: 5, wireHeard: 4, wireSettle: 2, wireCheck: 4,
+func (a *Acquire) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	duration(c, &a.TTL)
+	c.String(&a.Name, MaxName)
+	key(c, &a.Key)
+	wire.Number(c, &a.Kind, uint64(Semaphore))
+	wire.Number(c, &a.Weight, MaxWeight)
+	wire.Number(c, &a.Capacity, MaxWeight)
+	c.Bool(&a.Try)
+	c.Bytes(&a.Value, MaxValue)
+	c.Check(a.Weight >= 1 && a.Weight <= a.Capacity && (a.Kind != RW || a.Capacity == Whole), "weight and capacity do not fit")
 }
 
-// AppendCommand appends cmd in its wire form, an array that begins with its number.
-func AppendCommand(b []byte, cmd Command) []byte {
-	switch c := cmd.(type) {
-	case Acquire:
-		b = appendCall(b, wireAcquire, 8, c.Call)
-		b = appendDuration(b, c.TTL)
-		b = wire.AppendString(b, c.Name)
-		b = wire.AppendString(b, c.Key)
-		b = wire.AppendUint(b, uint64(c.Kind))
-		b = wire.AppendUint(b, uint64(c.Weight))
-		b = wire.AppendUint(b, uint64(c.Capacity))
-		b = wire.AppendBool(b, c.Try)
-		b = wire.AppendBytes(b, c.Value)
-	case Cancel:
-		b = appendCall(b, wireCancel, 3, c.Call)
-		b = appendDuration(b, c.TTL)
-		b = wire.AppendString(b, c.Name)
-		b = wire.AppendUint(b, c.Target)
-	case Release:
-		b = appendCall(b, wireRelease, 2, c.Call)
-		b = wire.AppendString(b, c.Key)
-		b = wire.AppendUint(b, c.Token)
-	case Claim:
-		b = appendCall(b, wireClaim, 3, c.Call)
-		b = wire.AppendString(b, c.Key)
-		b = wire.AppendUint(b, c.Token)
-		b = appendDuration(b, c.Hold)
-	case Close:
-		b = appendOf(b, wireClose, 1, c.Session)
-		b = wire.AppendUint(b, c.Number)
-	case Expire:
-		b = appendOf(b, wireExpire, 1, c.Session)
-		b = wire.AppendUint(b, c.Term)
-	case Silent:
-		b = appendOf(b, wireSilent, 2, c.Session)
-		b = appendDuration(b, c.For)
-		b = wire.AppendUint(b, c.Term)
-	case Heard:
-		b = appendOf(b, wireHeard, 1, c.Session)
-		b = wire.AppendUint(b, c.Term)
-	case Settle:
-		b = wire.AppendUint(wire.AppendUint(wire.AppendArray(b, 2), wireSettle), c.Term)
-	case Check:
-		b = wire.AppendUint(wire.AppendArray(b, 4), wireCheck)
-		b = wire.AppendUint(b, c.Index)
-		b = wire.AppendUint(b, c.Digest)
-		b = wire.AppendUint(b, c.Term)
-	default:
-		panic(fmt.Sprintf("shard: no wire form for %T", cmd))
+func (a *Cancel) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	duration(c, &a.TTL)
+	c.String(&a.Name, MaxName)
+	c.Uint(&a.Target, anyUint)
+}
+
+func (a *Release) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	key(c, &a.Key)
+	c.Uint(&a.Token, anyUint)
+}
+
+func (a *Claim) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	key(c, &a.Key)
+	c.Uint(&a.Token, anyUint)
+	duration(c, &a.Hold)
+}
+
+func (a *Close) fields(c *wire.Codec) {
+	a.Session.Fields(c)
+	c.Uint(&a.Number, anyUint)
+}
+
+func (a *Expire) fields(c *wire.Codec) {
+	a.Session.Fields(c)
+	c.Uint(&a.Term, anyUint)
+}
+
+func (a *Silent) fields(c *wire.Codec) {
+	a.Session.Fields(c)
+	duration(c, &a.For)
+	c.Uint(&a.Term, anyUint)
+}
+
+func (a *Heard) fields(c *wire.Codec) {
+	a.Session.Fields(c)
+	c.Uint(&a.Term, anyUint)
+}
+
+func (a *Settle) fields(c *wire.Codec) { c.Uint(&a.Term, anyUint) }
+
+func (a *Check) fields(c *wire.Codec) {
+	c.Uint(&a.Index, anyUint)
+	c.Uint(&a.Digest, anyUint)
+	c.Uint(&a.Term, anyUint)
+}
+
+func (a *Call) fields(c *wire.Codec) {
+	a.Session.Fields(c)
+	c.Uint(&a.Number, anyUint)
+	c.Uint(&a.Since, anyUint)
+	if n := c.Array(len(a.Acked), MaxAcked); n > len(a.Acked) {
+		a.Acked = make([]uint64, n)
 	}
-	return b
-}
-
-// appendOf begins a command of one session that has more fields.
-func appendOf(b []byte, kind uint64, more int, s SessionID) []byte {
-	b = wire.AppendArray(b, 3+more)
-	b = wire.AppendUint(b, kind)
-	b = wire.AppendUint(b, s.Node)
-	return wire.AppendUint(b, s.Number)
-}
-
-func appendCall(b []byte, kind uint64, more int, c Call) []byte {
-	b = appendOf(b, kind, 3+more, c.Session)
-	b = wire.AppendUint(b, c.Number)
-	b = wire.AppendUint(b, c.Since)
-	b = wire.AppendArray(b, len(c.Acked))
-	for _, n := range c.Acked {
-		b = wire.AppendUint(b, n)
+	for i := range a.Acked {
+		c.Uint(&a.Acked[i], anyUint)
 	}
-	return b
+	c.Check(a.Number != 0, "request number zero")
 }
 
-func appendDuration(b []byte, d time.Duration) []byte { return wire.AppendUint(b, uint64(d)) }
+// Fields is the session's wire form, two elements.
+func (s *SessionID) Fields(c *wire.Codec) {
+	c.Uint(&s.Node, anyUint)
+	c.Uint(&s.Number, anyUint)
+}
+
+func key(c *wire.Codec, k *string) {
+	c.String(k, MaxKey)
+	c.Check(*k != "", "empty key")
+}
+
+func duration(c *wire.Codec, d *time.Duration) { wire.Number(c, d, uint64(MaxDuration)) }
 
 const anyUint = 1<<64 - 1
 
+// AppendCommand appends cmd in its wire form, an array that begins with its number.
+func AppendCommand(b []byte, cmd Command) []byte {
+	c := wire.Writing(b)
+	t := c.Begin()
+	switch cmd := cmd.(type) {
+	case Acquire:
+		cmd.fields(as(&c, wireAcquire))
+	case Cancel:
+		cmd.fields(as(&c, wireCancel))
+	case Release:
+		cmd.fields(as(&c, wireRelease))
+	case Claim:
+		cmd.fields(as(&c, wireClaim))
+	case Close:
+		cmd.fields(as(&c, wireClose))
+	case Expire:
+		cmd.fields(as(&c, wireExpire))
+	case Silent:
+		cmd.fields(as(&c, wireSilent))
+	case Heard:
+		cmd.fields(as(&c, wireHeard))
+	case Settle:
+		cmd.fields(as(&c, wireSettle))
+	case Check:
+		cmd.fields(as(&c, wireCheck))
+	default:
+		panic("shard: a command without a wire form")
+	}
+	c.End(t)
+	return c.Written()
+}
+
+// as takes a command's number, before its fields.
+func as(c *wire.Codec, number uint64) *wire.Codec {
+	c.Uint(&number, anyUint)
+	return c
+}
+
+// ReadCommand reads one command. Byte slices in it are parts of what r reads from.
+func ReadCommand(r *wire.Reader) Command {
+	c := wire.Reading(r)
+	t := c.Begin()
+	var number uint64
+	c.Uint(&number, anyUint)
+	var cmd Command
+	switch number {
+	case wireAcquire:
+		var a Acquire
+		a.fields(&c)
+		cmd = a
+	case wireCancel:
+		var a Cancel
+		a.fields(&c)
+		cmd = a
+	case wireRelease:
+		var a Release
+		a.fields(&c)
+		cmd = a
+	case wireClaim:
+		var a Claim
+		a.fields(&c)
+		cmd = a
+	case wireClose:
+		var a Close
+		a.fields(&c)
+		cmd = a
+	case wireExpire:
+		var a Expire
+		a.fields(&c)
+		cmd = a
+	case wireSilent:
+		var a Silent
+		a.fields(&c)
+		cmd = a
+	case wireHeard:
+		var a Heard
+		a.fields(&c)
+		cmd = a
+	case wireSettle:
+		var a Settle
+		a.fields(&c)
+		cmd = a
+	case wireCheck:
+		var a Check
+		a.fields(&c)
+		cmd = a
+	default:
+		c.Fail(fmt.Sprintf("unknown command %d", number))
+	}
+	c.End(t)
+	*r = c.Reader
+	return cmd
+}
+
+// readDuration and readTime read parts of a snapshot or of an entry. A shard may well be led
+// for longer than any lease lasts: the table's time has no limit.
 func readDuration(r *wire.Reader) time.Duration { return time.Duration(r.Uint(uint64(MaxDuration))) }
 
-// readTime reads a table time. A shard may well be led for longer than any lease lasts.
 func readTime(r *wire.Reader) time.Duration { return time.Duration(r.Uint(math.MaxInt64)) }
+
+func appendDuration(b []byte, d time.Duration) []byte { return wire.AppendUint(b, uint64(d)) }
 
 func readSession(r *wire.Reader) SessionID {
 	return SessionID{Node: r.Uint(anyUint), Number: r.Uint(anyUint)}
 }
 
-func readCall(r *wire.Reader) Call {
-	c := Call{Session: readSession(r), Number: r.Uint(anyUint), Since: r.Uint(anyUint)}
-	if n := r.Array(MaxAcked); n > 0 {
-		c.Acked = make([]uint64, n)
-		for i := range c.Acked {
-			c.Acked[i] = r.Uint(anyUint)
-		}
-	}
-	if c.Number == 0 {
-		r.Fail("request number zero")
-	}
-	return c
-}
-
 func readKey(r *wire.Reader) string {
-	key := r.String(MaxKey)
-	if key == "" {
+	k := r.String(MaxKey)
+	if k == "" {
 		r.Fail("empty key")
 	}
-	return key
-}
-
-// ReadCommand reads one command. Byte slices in it are parts of what r reads from.
-func ReadCommand(r *wire.Reader) Command {
-	n := r.Array(16)
-	kind := r.Uint(anyUint)
-	if r.Err() != nil {
-		return nil
-	}
-	if kind == 0 || kind >= uint64(len(commandFields)) || n != commandFields[kind] {
-		r.Fail(fmt.Sprintf("command %d with %d fields", kind, n))
-		return nil
-	}
-	switch kind {
-	case wireAcquire:
-		c := Acquire{
-			Call: readCall(r), TTL: readDuration(r), Name: r.String(MaxName), Key: readKey(r),
-			Kind: Kind(r.Uint(uint64(Semaphore))), Weight: int64(r.Uint(MaxWeight)), Capacity: int64(r.Uint(MaxWeight)),
-			Try: r.Bool(), Value: r.Bytes(MaxValue),
-		}
-		if c.Weight < 1 || c.Weight > c.Capacity || c.Kind == RW && c.Capacity != Whole {
-			r.Fail("weight and capacity do not fit")
-		}
-		return c
-	case wireCancel:
-		return Cancel{Call: readCall(r), TTL: readDuration(r), Name: r.String(MaxName), Target: r.Uint(anyUint)}
-	case wireRelease:
-		return Release{Call: readCall(r), Key: readKey(r), Token: r.Uint(anyUint)}
-	case wireClaim:
-		return Claim{Call: readCall(r), Key: readKey(r), Token: r.Uint(anyUint), Hold: readDuration(r)}
-	case wireClose:
-		return Close{Session: readSession(r), Number: r.Uint(anyUint)}
-	case wireExpire:
-		return Expire{Session: readSession(r), Term: r.Uint(anyUint)}
-	case wireSilent:
-		return Silent{Session: readSession(r), For: readDuration(r), Term: r.Uint(anyUint)}
-	case wireHeard:
-		return Heard{Session: readSession(r), Term: r.Uint(anyUint)}
-	case wireSettle:
-		return Settle{Term: r.Uint(anyUint)}
-	default:
-		return Check{Index: r.Uint(anyUint), Digest: r.Uint(anyUint), Term: r.Uint(anyUint)}
-	}
+	return k
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
 )
 
 // Tests that no field is forgotten on its way: each field of what travels has a value that is not
@@ -60,8 +62,8 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		if got := ReadCommand(r); r.End() != nil || !reflect.DeepEqual(got, cmd) {
 			t.Errorf("%+v came back as %+v, error %v", cmd, got, r.Err())
 		}
-		if b[1] != byte(kind) {
-			t.Errorf("%T has the number %d, want %d", cmd, b[1], kind)
+		if want := wiretest.Encode(t, append([]any{kind}, wiretest.Elements(cmd)...)); !bytes.Equal(b, want) {
+			t.Errorf("%+v is written as %x, want %x", cmd, b, want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package simulate_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -397,21 +395,10 @@ func rafts(f simulate.Frame) (all []*raftpb.Message) {
 	if f.Kind != transport.KindLane {
 		return nil
 	}
-	header := wire.NewReader(f.Body)
-	for range 3 {
-		header.Uint(1<<64 - 1)
-	}
-	for rest := header.Rest(); len(rest) > 0; {
-		tail := bytes.NewReader(rest)
-		if err := msgpack.NewDecoder(tail).Skip(); err != nil {
-			panic(err)
-		}
-		r := wire.NewReader(rest[:len(rest)-tail.Len()])
-		rest = rest[len(rest)-tail.Len():]
-		r.Array(16)
-		if kind := r.Uint(100); kind == 1 {
-			r.Uint(1 << 20) // shard
-			all = append(all, replica.ReadFrame(r).Message)
+	var r message.Reader
+	for r.Reset(f.Body, 1<<20); r.Next(); {
+		if f, ok := r.Message.(*replica.Frame); ok {
+			all = append(all, f.Message)
 		}
 	}
 	return all

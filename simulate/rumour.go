@@ -110,44 +110,34 @@ const (
 	leave
 )
 
-func (p packet) append(b []byte) []byte {
-	b = wire.AppendUint(b, uint64(p.kind))
-	b = wire.AppendUint(b, p.number)
-	b = wire.AppendUint(b, uint64(p.about))
-	b = wire.AppendArray(b, len(p.rumours))
-	for _, r := range p.rumours {
-		b = wire.AppendUint(b, uint64(r.belief))
-		b = wire.AppendUint(b, uint64(r.id))
-		b = wire.AppendUint(b, r.incarnation)
-		b = wire.AppendUint(b, uint64(r.by))
-		b = wire.AppendString(b, r.member.Name)
-		b = wire.AppendString(b, r.member.Addr)
-		b = wire.AppendString(b, r.member.Zone)
-		b = wire.AppendBool(b, r.leaving)
-	}
-	return b
-}
-
-func readPacket(b []byte) (packet, error) {
-	r := wire.NewReader(b)
-	p := packet{
-		kind:   packetKind(r.Uint(uint64(leave))),
-		number: r.Uint(math.MaxUint64),
-		about:  transport.ID(r.Uint(math.MaxUint64)),
-	}
-	if n := r.Array(math.MaxInt32); n > 0 {
+// Fields is the packet's wire form.
+func (p *packet) Fields(c *wire.Codec) {
+	wire.Number(c, &p.kind, uint64(leave))
+	c.Uint(&p.number, math.MaxUint64)
+	wire.Number(c, &p.about, math.MaxUint64)
+	if n := c.Array(len(p.rumours), math.MaxInt32); c.Reads() && n > 0 {
 		p.rumours = make([]rumour, n)
 	}
 	for i := range p.rumours {
-		n := &p.rumours[i]
-		n.belief = belief(r.Uint(uint64(dead)))
-		n.id = transport.ID(r.Uint(math.MaxUint64))
-		n.incarnation = r.Uint(math.MaxUint64)
-		n.by = transport.ID(r.Uint(math.MaxUint64))
-		n.member = seam.Member{ID: n.id, Name: r.String(math.MaxInt32), Addr: r.String(math.MaxInt32), Zone: r.String(math.MaxInt32)}
-		n.leaving = r.Bool()
+		r := &p.rumours[i]
+		wire.Number(c, &r.belief, uint64(dead))
+		wire.Number(c, &r.id, math.MaxUint64)
+		c.Uint(&r.incarnation, math.MaxUint64)
+		wire.Number(c, &r.by, math.MaxUint64)
+		c.String(&r.member.Name, math.MaxInt32)
+		c.String(&r.member.Addr, math.MaxInt32)
+		c.String(&r.member.Zone, math.MaxInt32)
+		c.Bool(&r.leaving)
+		if c.Reads() {
+			r.member.ID = r.id
+		}
 	}
-	if err := r.End(); err != nil {
+}
+
+func (p packet) append(b []byte) []byte { return wire.Append(b, &p) }
+
+func readPacket(b []byte) (p packet, err error) {
+	if err := wire.Decode(b, &p); err != nil {
 		return packet{}, fmt.Errorf("simulate: a packet of gossip: %w", err)
 	}
 	return p, nil

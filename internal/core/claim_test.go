@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -23,18 +24,18 @@ func TestAFixedHold(t *testing.T) {
 	b := newBench(t, Config{})
 	c := b.asks(b.node.Session(), Request{Key: "k", MaxHold: 30 * time.Second})
 	p := b.expect("2: lock k")
-	b.hears(nodeB, told(p, reply{outcome: queued, revision: 6}))
+	b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 6}))
 	b.pass(benchTTL / 3)
 	b.hears(nodeB, alive(b.expect("2: renewal"), 6))
 	b.hears(nodeB, grant(p, 7))
 	sent := b.now
 	p = b.expect("2: claim k token 7")
 	b.pass(50 * time.Millisecond)
-	b.hears(nodeB, grant(parcel{message: message{command: c.command}}, 7)) // told again
+	b.hears(nodeB, grant(parcelOf(c.command), 7)) // told again
 	if b.expects(); c.over {
 		t.Fatal("Lock returns before the claim is answered")
 	}
-	b.hears(nodeB, told(p, reply{outcome: done, revision: 8}))
+	b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 	if !c.over || c.err != nil || c.got.deadline() != sent+believed(30*time.Second) || !c.got.fixed {
 		t.Fatalf("Lock: %v, %v, until %v, want %v", c.over, c.err, c.got.deadline(), sent+believed(30*time.Second))
 	}
@@ -60,17 +61,17 @@ func TestAClaimThatFails(t *testing.T) {
 		{"its answer comes late", func(b *bench, p parcel, sent time.Duration) {
 			b.pass(believed(3*time.Second) + sent - b.now)
 			b.take()
-			b.hears(nodeB, told(p, reply{outcome: done, revision: 8}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 		}, ErrLost, false},
 		{"it is refused", func(b *bench, p parcel, _ time.Duration) {
-			b.hears(nodeB, told(p, reply{outcome: refused, reason: shard.Lost, revision: 8}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Refused, Reason: shard.Lost, Revision: 8}))
 		}, ErrLost, false},
 		{"the record is gone", func(b *bench, p parcel, _ time.Duration) {
-			b.hears(nodeB, told(p, reply{outcome: refused, reason: shard.Reopen, revision: 8}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Refused, Reason: shard.Reopen, Revision: 8}))
 		}, nil, true},
 		{"the record is said to be gone, by an old answer", func(b *bench, p parcel, _ time.Duration) {
-			b.hears(nodeB, told(p, reply{outcome: refused, reason: shard.Reopen, revision: 6}))
-			b.hears(nodeB, told(p, reply{outcome: done, revision: 8}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Refused, Reason: shard.Reopen, Revision: 6}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 		}, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestAClaimThatFails(t *testing.T) {
 				t.Errorf("%d grants are counted", n)
 			}
 			if tt.anew {
-				if id, _ := clientOf(b.expect("2: lock k").command); id.Number != 2 || c.got != nil {
+				if id, _ := shard.ClientOf(b.expect("2: lock k").command()); id.Number != 2 || c.got != nil {
 					t.Errorf("it asks anew in %v", id)
 				}
 			} else if b.expects(); c.err != nil && len(b.desk().seats) > 0 {
@@ -105,7 +106,7 @@ func TestExtend(t *testing.T) {
 		b.pass(time.Second)
 		first, sent := b.extends(h, length), b.now
 		p := b.expect("2: claim k token 7")
-		if c := p.command.(shard.Claim); c.Hold != length {
+		if c := p.command().(shard.Claim); c.Hold != length {
 			t.Errorf("%v is claimed, want %v", c.Hold, length)
 		}
 		if want := min(begun+believed(30*time.Second), sent+believed(length)); h.deadline() != want {
@@ -117,12 +118,12 @@ func TestExtend(t *testing.T) {
 		if want := min(sent+believed(length), b.now+believed(20*time.Second)); h.deadline() != want {
 			t.Errorf("with another one, it is believed in until %v, want %v", h.deadline(), want)
 		}
-		b.hears(nodeB, told(p, reply{outcome: done, revision: 8}))
+		b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 		if want := min(sent+believed(length), b.now+believed(20*time.Second)); h.deadline() != want || !first.over || first.err != nil || second.over {
 			t.Errorf("once answered, it is believed in until %v, want %v; the first: %v, %v; the second: %v", h.deadline(), want, first.over, first.err, second.over)
 		}
 		sent = b.now
-		b.hears(nodeB, told(b.expect("2: claim k token 7"), reply{outcome: done, revision: 8}))
+		b.hears(nodeB, told(b.expect("2: claim k token 7"), message.Result{Outcome: message.Done, Revision: 8}))
 		if want := sent + believed(20*time.Second); h.deadline() != want || !second.over || second.err != nil {
 			t.Errorf("in the end it is believed in until %v, want %v; the second: %v, %v", h.deadline(), want, second.over, second.err)
 		}
@@ -156,10 +157,10 @@ func TestExtendMeets(t *testing.T) {
 		{"the old end, and then the answer", func(b *bench, h *Hold, p parcel) {
 			b.now = h.deadline()
 			h.Err()
-			b.hears(nodeB, told(p, reply{outcome: done, revision: 8}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 		}, ErrLost, ErrLost, []string{"2: close"}, 1, true},
 		{"a refusal", func(b *bench, h *Hold, p parcel) {
-			b.hears(nodeB, told(p, reply{outcome: refused, reason: shard.Lost, revision: 8}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Refused, Reason: shard.Lost, Revision: 8}))
 		}, ErrLost, ErrLost, nil, 0, false},
 		{"the end of the node", func(b *bench, h *Hold, p parcel) { b.do(func(l *lane) { l.close(b.NewParker()) }) }, ErrClosed, ErrLost, nil, 0, false},
 	} {
@@ -242,11 +243,11 @@ func TestExtendGivenUp(t *testing.T) {
 	if !first.over || !second.over || first.err != context.Canceled || second.err != context.Canceled || third.over {
 		t.Fatalf("%v, %v, %v", first.err, second.err, third.err)
 	}
-	b.hears(nodeB, told(p, reply{outcome: done, revision: 8}))
+	b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 	if want := min(sent+believed(40*time.Second), b.now+believed(35*time.Second)); h.deadline() != want {
 		t.Errorf("it is believed in until %v, want %v", h.deadline(), want)
 	}
-	if c := b.expect("2: claim k token 7").command.(shard.Claim); c.Hold != 35*time.Second {
+	if c := b.expect("2: claim k token 7").command().(shard.Claim); c.Hold != 35*time.Second {
 		t.Errorf("then %v is claimed", c.Hold)
 	}
 }
@@ -280,7 +281,7 @@ func TestExtendToAnEarlierEnd(t *testing.T) {
 			answer := func() {
 				p := b.take()[0]
 				b.pass(tt.trip * time.Millisecond)
-				b.hears(nodeB, told(p, reply{outcome: done, revision: 8}))
+				b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 			}
 			answer()
 			h, end, lasts := c.got, c.got.deadline(), time.Duration(0)
@@ -295,7 +296,7 @@ func TestExtendToAnEarlierEnd(t *testing.T) {
 			}
 			b.play = func(p parcel) {
 				if b.sent = append(b.sent, p); p.words() == "claim k token 7" { // again; it may be this one that counts
-					lasts = max(lasts, b.now+believed(p.command.(shard.Claim).Hold))
+					lasts = max(lasts, b.now+believed(p.command().(shard.Claim).Hold))
 				}
 			}
 			b.pass(end - 1 - b.now)
@@ -331,11 +332,11 @@ func TestAnAnswerFromBeforeTheClaim(t *testing.T) {
 	b := newBench(t, Config{})
 	c := b.asks(b.node.Session(), Request{Key: "k", MaxHold: 3 * time.Second})
 	p := b.expect("2: lock k")
-	b.hears(nodeB, told(p, reply{outcome: queued, revision: 6}))
+	b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 6}))
 	b.pass(benchTTL / 3)
 	q := b.expect("2: renewal")
 	b.hears(nodeB, grant(p, 7))
-	b.hears(nodeB, told(b.expect("2: claim k token 7"), reply{outcome: done, revision: 8}))
+	b.hears(nodeB, told(b.expect("2: claim k token 7"), message.Result{Outcome: message.Done, Revision: 8}))
 	end := c.got.deadline()
 	b.hears(nodeB, alive(q, 8))
 	if c.got.deadline() != end {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -20,12 +21,12 @@ func TestCommands(t *testing.T) {
 	says := func(want shard.Command) parcel {
 		t.Helper()
 		sent := b.take()
-		if len(sent) != 1 || sent[0].to != nodeB || sent[0].relay || !reflect.DeepEqual(sent[0].command, want) {
+		if len(sent) != 1 || sent[0].to != nodeB || sent[0].relay() || !reflect.DeepEqual(sent[0].command(), want) {
 			t.Fatalf("sent %+v, want %+v", sent, want)
 		}
 		return sent[0]
 	}
-	done := reply{outcome: done, revision: 8}
+	done := message.Result{Outcome: message.Done, Revision: 8}
 
 	b.asks(own, Request{Key: "k", Value: []byte("v")})
 	k := says(shard.Acquire{

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -122,11 +122,10 @@ func (d *desk) send(c *call) {
 		return
 	}
 	if to == d.lane.node.id {
-		d.lane.local = append(d.lane.local, message{kind: msgRequest, shard: d.shard, relay: relay, command: c.command, raw: c.raw})
+		d.lane.local = append(d.lane.local, letter{d.shard, &message.Request{Relay: relay, Command: c.command, Raw: c.raw}})
 		return
 	}
-	b, f := d.lane.begin(to, transport.Normal, msgRequest, d.shard, 2)
-	d.lane.end(f, append(wire.AppendBool(b, relay), c.raw...))
+	d.lane.say(to, transport.Normal, d.shard, &message.Request{Relay: relay, Command: c.command, Raw: c.raw})
 }
 
 // target says where the given attempt goes: to the leader, as far as it is known; then
@@ -176,22 +175,22 @@ func (d *desk) learn(revision uint64) {
 
 // believe takes a node for the leader, unless one of a later term is known. It reports
 // whether that is news that counts.
-func (d *desk) believe(o office) bool {
-	if o.leader == 0 || o.term < d.term && !d.lane.node.bugs.Has(bug.OldLeaderCounts) {
+func (d *desk) believe(o message.Office) bool {
+	if o.Leader == 0 || o.Term < d.term && !d.lane.node.bugs.Has(bug.OldLeaderCounts) {
 		return false
 	}
-	d.leader, d.term = o.leader, max(d.term, o.term)
+	d.leader, d.term = o.Leader, max(d.term, o.Term)
 	return true
 }
 
 // speaks: a leader has answered, whoever is believed to lead. If its word came from another
 // node, that one has passed it on, and may do so again (P15).
-func (d *desk) speaks(from uint64, o office) {
+func (d *desk) speaks(from uint64, o message.Office) {
 	switch {
-	case d.lane.node.bugs.Has(bug.KeepsWrongLeader) && d.leader != 0 && d.leader != o.leader:
+	case d.lane.node.bugs.Has(bug.KeepsWrongLeader) && d.leader != 0 && d.leader != o.Leader:
 		d.through = from
 	case !d.believe(o):
-	case from == o.leader:
+	case from == o.Leader:
 		d.through = 0
 	default:
 		d.through = from
@@ -199,45 +198,45 @@ func (d *desk) speaks(from uint64, o office) {
 }
 
 // replied takes what a leader says of a call.
-func (d *desk) replied(p reply) {
-	d.learn(p.revision)
-	t := d.by[p.session]
+func (d *desk) replied(p message.Result) {
+	d.learn(p.Revision)
+	t := d.by[p.Session]
 	if t == nil {
 		return
 	}
-	if p.outcome != refused || p.reason != shard.Reopen && p.reason != shard.Behind && p.reason != shard.Lost {
-		t.opened = min(t.opened, p.revision)
+	if p.Outcome != message.Refused || p.Reason != shard.Reopen && p.Reason != shard.Behind && p.Reason != shard.Lost {
+		t.opened = min(t.opened, p.Revision)
 	}
 	defer t.due() // its record was shown, or what kept it from being renewed is answered
-	c := t.calls[p.number]
+	c := t.calls[p.Number]
 	if c == nil {
-		t.acknowledge(p.number) // of a call that was abandoned, or told twice
+		t.acknowledge(p.Number) // of a call that was abandoned, or told twice
 		return
 	}
-	switch p.outcome {
-	case queued:
+	switch p.Outcome {
+	case message.Queued:
 		c.queued, c.retryAt, c.acks = true, seam.Never, nil
-		c.info.Queued, c.info.Ahead, c.info.Holder, c.info.Token = true, p.ahead, p.holder, p.token
-	case granted:
+		c.info.Queued, c.info.Ahead, c.info.Holder, c.info.Token = true, p.Ahead, p.Holder, p.Token
+	case message.Granted:
 		if c.what == acquires {
 			t.granted(c, p)
 		}
-	case done:
+	case message.Done:
 		if c.what == acquires {
 			d.abandon(c, ErrLost) // nobody grants it any more
 			return
 		}
-		t.acknowledge(p.number)
+		t.acknowledge(p.Number)
 		t.confirmed(c, nil)
-	case refused:
+	case message.Refused:
 		d.refused(c, p)
 	}
 }
 
-func (d *desk) refused(c *call, p reply) {
+func (d *desk) refused(c *call, p message.Result) {
 	t := c.seat
 	switch {
-	case p.reason == shard.Reopen && (t.opened == anyUint || p.revision >= t.opened):
+	case p.Reason == shard.Reopen && (t.opened == neverShown || p.Revision >= t.opened):
 		// The record is gone, or never was. Its number is never used again: what this
 		// seat asked for may have happened under it.
 		if d.lane.node.bugs.Has(bug.CloseUnheard) {
@@ -246,14 +245,14 @@ func (d *desk) refused(c *call, p reply) {
 		}
 		t.ended()
 		return
-	case p.reason == shard.Reopen || p.reason == shard.Behind:
+	case p.Reason == shard.Reopen || p.Reason == shard.Behind:
 		// An old answer (P13), or one to an old command of whoever had this number.
 		return
 	}
-	t.acknowledge(p.number)
-	c.info.Holder, c.info.Token = p.holder, p.token
+	t.acknowledge(p.Number)
+	c.info.Holder, c.info.Token = p.Holder, p.Token
 	var err error
-	switch p.reason {
+	switch p.Reason {
 	case shard.Locked:
 		err = ErrLocked
 	case shard.Capacity:
@@ -267,23 +266,23 @@ func (d *desk) refused(c *call, p reply) {
 }
 
 // redirected: a call or a renewal reached a node that does not lead.
-func (d *desk) redirected(from uint64, r redirect) {
-	t := d.by[r.session]
+func (d *desk) redirected(from uint64, r message.Redirect) {
+	t := d.by[r.Session]
 	if t == nil {
 		return
 	}
 	led := d.leader == from
-	knows := d.believe(r.office)
+	knows := d.believe(r.Office)
 	switch {
 	case knows && led:
 		d.through = from // it hears who leads now
-	case r.leader == 0 && d.through == from:
+	case r.Leader == 0 && d.through == from:
 		d.through = 0
 	}
-	if r.leader == 0 && led {
+	if r.Leader == 0 && led {
 		d.leader = 0
 	}
-	if r.number == 0 {
+	if r.Number == 0 {
 		if knows {
 			t.attempt = 0
 		}
@@ -292,7 +291,7 @@ func (d *desk) redirected(from uint64, r redirect) {
 		}
 		return
 	}
-	c := t.calls[r.number]
+	c := t.calls[r.Number]
 	if c == nil || c.queued {
 		return
 	}
@@ -313,7 +312,7 @@ func (d *desk) redirected(from uint64, r redirect) {
 
 // served: a new leader serves. What was not answered goes to it at once, and so does a
 // renewal of every seat: its answer repeats what got lost with the old one.
-func (d *desk) served(by office) {
+func (d *desk) served(by message.Office) {
 	if !d.believe(by) {
 		return // late: it does not lead any more
 	}
@@ -355,9 +354,9 @@ func (d *desk) nodeGone(node uint64) {
 }
 
 // answered takes a confirmed leader's word on a session.
-func (d *desk) answered(a answer) {
-	d.learn(a.revision)
-	if t := d.by[a.session]; t != nil {
+func (d *desk) answered(a message.Answer) {
+	d.learn(a.Revision)
+	if t := d.by[a.Session]; t != nil {
 		t.answered(a)
 	}
 }
@@ -493,7 +492,7 @@ func (d *desk) tick() {
 // opens none.
 func (d *desk) lose(t *seat, gone bool) {
 	d.vacate(t)
-	if !t.session.own && !t.single && t.opened != anyUint && !d.lane.node.bugs.Has(bug.SessionOutlivesLease) {
+	if !t.session.own && !t.single && t.opened != neverShown && !d.lane.node.bugs.Has(bug.SessionOutlivesLease) {
 		t.session.lose()
 	}
 	t.loseHolds()

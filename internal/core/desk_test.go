@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
@@ -23,7 +24,7 @@ func TestTheHelperIsAskedAgain(t *testing.T) {
 		v.members = append(v.members, replica.Peer{Node: node + 1})
 	}
 	d := &desk{lane: &lane{node: &Node{id: 2}, view: v}, leader: leader}
-	d.speaks(helper, office{leader, 1})
+	d.speaks(helper, message.Office{Leader: leader, Term: 1})
 	asked := func() (to []uint64) {
 		for attempt := range 16 {
 			node, _ := d.target(attempt)
@@ -35,11 +36,11 @@ func TestTheHelperIsAskedAgain(t *testing.T) {
 		t.Errorf("with a helper %v are asked, want %v", got, want)
 	}
 	d.by = map[uint64]*seat{1: {}}
-	d.redirected(5, redirect{session: 1})
+	d.redirected(5, message.Redirect{Session: 1})
 	if d.through != helper {
 		t.Error("who never helped says that it does not, and the helper is forgotten")
 	}
-	d.redirected(helper, redirect{session: 1})
+	d.redirected(helper, message.Redirect{Session: 1})
 	if got, want := asked(), []uint64{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8}; !slices.Equal(got, want) {
 		t.Errorf("without one %v are asked, want %v", got, want)
 	}
@@ -54,7 +55,7 @@ func TestAHelperThatFellSilentHidesNobody(t *testing.T) {
 			v.members = append(v.members, replica.Peer{Node: node + 1})
 		}
 		d := &desk{lane: &lane{node: &Node{id: 1}, view: v}, leader: 1}
-		d.speaks(uint64(members+2), office{1, 1})
+		d.speaks(uint64(members+2), message.Office{Leader: 1, Term: 1})
 		asked := make(map[uint64]bool)
 		for attempt := range 256 {
 			if attempt%2 == 1 { // the even ones go to the ring's, of which there are none here
@@ -76,7 +77,7 @@ func TestARenewalNamesTheEarliestOrphans(t *testing.T) {
 		{0, 0, 100, 0},
 		{5, 0, 100, 5},
 		{5, 2, 100, 3},
-		{1000, 10, 100, maxOrphans},
+		{1000, 10, 100, message.MaxOrphans},
 		{1000, 10, 1000, maxOrphanBytes / 1000},
 	} {
 		s := &seat{desk: &desk{lane: &lane{node: &Node{}}}, calls: make(map[uint64]*call)}
@@ -106,13 +107,15 @@ func TestARenewalNamesTheEarliestOrphans(t *testing.T) {
 func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 	const old, other, helper = 5, 6, 9
 	speaks := func(from, leader, term uint64) func(*desk) {
-		return func(d *desk) { d.speaks(from, office{leader, term}) }
+		return func(d *desk) { d.speaks(from, message.Office{Leader: leader, Term: term}) }
 	}
 	redirected := func(from, leader, term uint64) func(*desk) {
-		return func(d *desk) { d.redirected(from, redirect{session: 1, office: office{leader, term}}) }
+		return func(d *desk) {
+			d.redirected(from, message.Redirect{Session: 1, Office: message.Office{Leader: leader, Term: term}})
+		}
 	}
 	served := func(leader, term uint64) func(*desk) {
-		return func(d *desk) { d.served(office{leader, term}) }
+		return func(d *desk) { d.served(message.Office{Leader: leader, Term: term}) }
 	}
 	for _, tt := range []struct {
 		name    string
@@ -155,15 +158,15 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 	}
 	d := &desk{lane: &lane{node: &Node{id: 2}, view: &view{}}, leader: old, term: 7}
 	d.nodeGone(old)
-	if d.speaks(other, office{other, 6}); d.leader != 0 {
+	if d.speaks(other, message.Office{Leader: other, Term: 6}); d.leader != 0 {
 		t.Error("an earlier leader is believed in because the latest one is gone")
 	}
 	for b, want := range map[bug.Bug]uint64{bug.KeepsWrongLeader: old, bug.OldLeaderCounts: other} {
 		d := &desk{lane: &lane{node: &Node{id: 2, bugs: bug.Of(b)}, view: &view{}}, leader: old, term: 7}
-		d.speaks(other, office{other, 8})
-		d.served(office{old, 7})
+		d.speaks(other, message.Office{Leader: other, Term: 8})
+		d.served(message.Office{Leader: old, Term: 7})
 		if b == bug.OldLeaderCounts {
-			d.served(office{other, 6})
+			d.served(message.Office{Leader: other, Term: 6})
 		}
 		if d.leader != want {
 			t.Errorf("with %v %d is believed to lead, want %d", b, d.leader, want)

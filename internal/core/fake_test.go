@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -38,12 +38,46 @@ type bench struct {
 	deaf   bool // there is no gossip
 }
 
-// parcel is a message that the node sent: of a lane, or, if its kind is zero, a control message.
+// parcel is a message that the node sent: of a lane, or a control message.
 type parcel struct {
 	to    uint64
 	class transport.Class
-	message
+	letter
 	control []byte
+}
+
+func is[M message.Message](p parcel) bool { _, ok := p.Message.(M); return ok }
+
+// parcelOf is a request with a command.
+func parcelOf(cmd shard.Command) parcel {
+	return parcel{letter: letter{0, &message.Request{Command: cmd}}}
+}
+
+// command returns the command of a request, or nil.
+func (p parcel) command() shard.Command {
+	if m, ok := p.Message.(*message.Request); ok {
+		return m.Command
+	}
+	return nil
+}
+
+// renewal returns a renewal, or a zero one.
+func (p parcel) renewal() message.Renewal {
+	if m, ok := p.Message.(*message.Renewal); ok {
+		return *m
+	}
+	return message.Renewal{}
+}
+
+// relay reports whether it is to be passed on to the leader.
+func (p parcel) relay() bool {
+	m, ok := p.Message.(*message.Request)
+	return ok && m.Relay || p.renewal().Relay
+}
+
+func numberOf(cmd shard.Command) uint64 {
+	_, number := shard.ClientOf(cmd)
+	return number
 }
 
 // The nodes that the test plays: b leads, c is another member.
@@ -165,16 +199,12 @@ func (b *bench) Send(id transport.ID, kind transport.Kind, class transport.Class
 		return true
 	}
 	b.frames++
-	r := wire.NewReader(body)
-	for range 3 {
-		r.Uint(anyUint)
+	var r message.Reader
+	for r.Reset(body, b.node.params.Shards); r.Next(); r.Keep() {
+		b.post(parcel{to: uint64(id), class: class, letter: letter{r.Shard, r.Message}})
 	}
-	for r.Len() > 0 {
-		m := readMessage(r, b.node.params.Shards)
-		if r.Err() != nil {
-			b.tb.Fatalf("node %d is sent %x: %v", id, body, r.Err())
-		}
-		b.post(parcel{to: uint64(id), class: class, message: m})
+	if r.Err() != nil {
+		b.tb.Fatalf("node %d is sent %x: %v", id, body, r.Err())
 	}
 	return true
 }
@@ -309,10 +339,10 @@ func (b *bench) take() []parcel {
 }
 
 func (p *parcel) words() string {
-	if p.kind == 0 {
+	if p.Message == nil {
 		return []string{0: "nothing", ctlFounding: "founding", ctlStatus: "status", ctlLeaving: "leaving"}[p.control[0]]
 	}
-	return p.describe(0, func(transport.ID, int, uint64, uint64) string { return "" })
+	return message.Name(p.Message, 0, func(transport.ID, uint64, uint64) string { return "" })
 }
 
 // expects compares what was sent since the last call, in words, and returns it.
@@ -336,82 +366,58 @@ func (b *bench) expect(want string) parcel {
 }
 
 // mail leaves messages of a peer, in one frame, for the next run of the lane.
-func (b *bench) mail(from uint64, messages ...message) {
-	frame := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, b.node.mesh.MeshID), 1), 0)
+func (b *bench) mail(from uint64, messages ...letter) {
+	frame := message.AppendHeader(nil, message.Header{Mesh: b.node.mesh.MeshID, Lanes: 1})
 	for _, m := range messages {
-		frame = appendWhole(frame, m)
+		frame = message.Append(frame, m.shard, m.Message)
 	}
 	b.node.Receive(transport.ID(from), transport.KindLane, frame)
 }
 
 // hears lets the node receive them.
-func (b *bench) hears(from uint64, messages ...message) {
+func (b *bench) hears(from uint64, messages ...letter) {
 	b.mail(from, messages...)
 	b.run()
 }
 
-// appendWhole appends a message with its fields.
-func appendWhole(b []byte, m message) []byte {
-	begin := func(fields int) []byte { return appendMessage(b, m.kind, m.shard, fields) }
-	switch m.kind {
-	case msgRaft:
-		return replica.AppendFrame(begin(replica.FrameFields), m.frame)
-	case msgRequest:
-		return shard.AppendCommand(wire.AppendBool(begin(2), m.relay), m.command)
-	case msgRenew:
-		return appendRenewal(begin(renewalFields), m.renewal)
-	case msgReply:
-		return appendOffice(appendReply(begin(replyFields+officeFields), m.reply), m.office)
-	case msgAnswer:
-		return appendOffice(appendAnswer(begin(answerFields+officeFields), m.answer), m.office)
-	case msgRedirect:
-		return appendRedirect(begin(redirectFields), m.redirect)
-	case msgForward:
-		return wire.AppendBytes(wire.AppendUint(begin(2), m.numbers[0]), appendWhole(nil, *m.inside))
-	}
-	n := max(map[int]int{msgHost: 2, msgMissing: 2, msgDecline: 2, msgRemoved: 3}[m.kind], 1)
-	b = begin(n)
-	for _, v := range m.numbers[:n] {
-		b = wire.AppendUint(b, v)
-	}
-	return b
-}
-
 // serves is a new leader's word that it leads in a term.
-func serves(term uint64) message { return message{kind: msgServing, numbers: [3]uint64{term}} }
+func serves(term uint64) letter { return letter{0, &message.Serving{Term: term}} }
+
+// byB is how b speaks as the leader.
+var byB = message.Office{Leader: nodeB, Term: benchTerm}
 
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
-func told(request parcel, p reply) message {
-	id, _ := clientOf(request.command)
-	p.session, p.number, p.generation = id.Number, numberOf(request.command), 1
-	return message{kind: msgReply, reply: p, office: office{nodeB, benchTerm}}
+func told(request parcel, p message.Result) letter {
+	id, number := shard.ClientOf(request.command())
+	p.Session, p.Number, p.Generation = id.Number, number, 1
+	return letter{0, &message.Reply{Result: p, Office: byB}}
 }
 
 // grant grants a request at the revision that is the token.
-func grant(request parcel, token uint64) message {
-	return told(request, reply{outcome: granted, token: token, revision: token})
+func grant(request parcel, token uint64) letter {
+	return told(request, message.Result{Outcome: message.Granted, Token: token, Revision: token})
 }
 
 // alive answers a renewal: the session lives at that revision, and was told results.
-func alive(renewal parcel, revision uint64, results ...reply) message {
-	a := answer{session: renewal.renewal.session.Number, ref: renewal.renewal.ref, alive: true, generation: 1, revision: revision, results: results}
-	return message{kind: msgAnswer, answer: a, office: office{nodeB, benchTerm}}
+func alive(renewal parcel, revision uint64, results ...message.Result) letter {
+	q := renewal.renewal()
+	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Generation: 1, Revision: revision, Results: results, Office: byB}}
 }
 
 // unknown answers a renewal: there is no such session at that revision.
-func unknown(renewal parcel, revision uint64) message {
+func unknown(renewal parcel, revision uint64) letter {
 	m := alive(renewal, revision)
-	m.answer.alive = false
+	m.Message.(*message.Answer).Alive = false
 	return m
 }
 
 // redirected is what a node says of a request or a renewal: not here, but there.
-func redirected(request parcel, to, term uint64) message {
-	id, _ := clientOf(request.command)
-	if request.kind == msgRenew {
-		id = request.renewal.session
+func redirected(request parcel, to, term uint64) letter {
+	id, number := shard.ClientOf(request.command())
+	if is[*message.Renewal](request) {
+		id = request.renewal().Session
 	}
-	return message{kind: msgRedirect, redirect: redirect{session: id.Number, number: numberOf(request.command), office: office{to, term}}}
+	return letter{0, &message.Redirect{Session: id.Number, Number: number, Office: message.Office{Leader: to, Term: term}}}
 }
 
 // asks makes a call of a session, as Session.Acquire does.
@@ -441,7 +447,7 @@ func (b *bench) holds(s *Session, req Request, token uint64) *Hold {
 	c := b.asks(s, req)
 	b.hears(nodeB, grant(b.expect("2: lock "+req.Key), token))
 	if req.MaxHold > 0 {
-		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: claim %s token %d", req.Key, token)), reply{outcome: done, revision: token}))
+		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: claim %s token %d", req.Key, token)), message.Result{Outcome: message.Done, Revision: token}))
 	}
 	if !c.over || c.err != nil || c.got == nil {
 		b.tb.Fatalf("%+v is not granted: %v, %v", req, c.over, c.err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/message"
 )
 
 // Promise: P8, P14: Release ends the belief before anything is sent, names the token, and says
@@ -12,8 +14,10 @@ func TestRelease(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	silent := func(*bench, parcel) {}
-	confirms := func(b *bench, p parcel) { b.mail(nodeB, told(p, reply{outcome: done, revision: 9})) }
-	refuses := func(b *bench, p parcel) { b.mail(nodeB, told(p, reply{outcome: refused, reason: 2, revision: 9})) }
+	confirms := func(b *bench, p parcel) { b.mail(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 9})) }
+	refuses := func(b *bench, p parcel) {
+		b.mail(nodeB, told(p, message.Result{Outcome: message.Refused, Reason: 2, Revision: 9}))
+	}
 	for _, tt := range []struct {
 		name    string
 		before  func(b *bench, s *Session, h *Hold)
@@ -59,7 +63,7 @@ func TestRelease(t *testing.T) {
 			}
 			asked := 0
 			b.play = func(p parcel) {
-				if p.kind != msgRequest {
+				if !is[*message.Request](p) {
 					return
 				}
 				if asked++; p.words() != "unlock k token 7" || asked == 1 && p.to != nodeB || !h.Over() {
@@ -105,7 +109,7 @@ func TestReleaseByTwo(t *testing.T) {
 		cancelSecond()
 		errs[0] = h.Release(second)
 		cancelFirst()
-		b.mail(nodeB, told(sent, reply{outcome: done, revision: 9}))
+		b.mail(nodeB, told(sent, message.Result{Outcome: message.Done, Revision: 9}))
 	})
 	errs[1] = h.Release(first)
 	errs[2] = h.Release(context.Background())
@@ -143,7 +147,7 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 			if p.words() != "close" {
 				t.Errorf("%q is sent", p.words())
 			}
-			b.hears(nodeB, told(p, reply{outcome: done, revision: 9}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 9}))
 		}
 		for _, c := range append(calls, c) {
 			if !c.over || c.err != nil {

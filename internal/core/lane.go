@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -43,7 +43,8 @@ type lane struct {
 	desks    []*desk            // by shard / lanes
 	deskAt   time.Duration      // no desk has anything to do before; a lower bound
 	out      replica.Output
-	local    []message // for this lane, from itself
+	local    []letter // for this lane, from itself
+	in       message.Reader
 	frames   []*outFrame
 	framed   map[outKey]*outFrame
 	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
@@ -57,6 +58,12 @@ type lane struct {
 type outKey struct {
 	to    uint64
 	class transport.Class
+}
+
+// letter is a message about a shard.
+type letter struct {
+	shard int
+	message.Message
 }
 
 // outFrame is where the messages for one peer gather during a run. Its room is used
@@ -197,8 +204,7 @@ func (l *lane) declineAll() {
 func (l *lane) decline(r *replica.Replica) {
 	if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
 		l.declined[r.Shard()] = r.Term()
-		b, f := l.begin(p.Node, transport.Normal, msgDecline, r.Shard(), 2)
-		l.end(f, wire.AppendUint(wire.AppendUint(b, r.Generation()), r.ID()))
+		l.say(p.Node, transport.Normal, r.Shard(), &message.Decline{Generation: r.Generation(), ID: r.ID()})
 	}
 }
 
@@ -220,7 +226,7 @@ func (l *lane) settle() {
 		local := l.local
 		l.local = nil
 		for _, m := range local {
-			l.take(l.node.id, m)
+			l.take(l.node.id, m.shard, m.Message)
 		}
 	}
 }
@@ -243,93 +249,86 @@ func (l *lane) guard(r *replica.Replica, f func()) {
 
 // receive takes a frame from a peer.
 func (l *lane) receive(from transport.ID, frame []byte) {
-	r := wire.NewReader(frame)
-	for range 3 {
-		r.Uint(anyUint) // the header, which Node.route has looked at
-	}
-	for r.Len() > 0 && r.Err() == nil {
-		m := readMessage(r, l.node.params.Shards)
-		if r.Err() == nil && m.shard%l.node.lanes() == l.index {
-			l.take(uint64(from), m)
+	for l.in.Reset(frame, l.node.params.Shards); l.in.Next(); { // Node.route has looked at the header
+		if l.in.Shard%l.node.lanes() == l.index {
+			l.take(uint64(from), l.in.Shard, l.in.Message)
 		}
 	}
-	if r.Err() != nil {
-		l.node.refuse(from, "frame", r.Err())
+	if err := l.in.Err(); err != nil {
+		l.node.refuse(from, "frame", err)
 	}
 }
 
-// take steps one message.
-func (l *lane) take(from uint64, m message) {
-	r := l.replica(m.shard)
-	switch m.kind {
-	case msgRaft:
+// take steps one message. It keeps nothing of m itself, which is a Reader's.
+func (l *lane) take(from uint64, sh int, m message.Message) {
+	r := l.replica(sh)
+	switch m := m.(type) {
+	case *replica.Frame:
 		if r == nil {
-			if m.frame.To <= l.hosted[m.shard] && !l.node.bugs.Has(bug.MissingUntold) {
-				b, f := l.begin(from, transport.Normal, msgMissing, m.shard, 2)
-				l.end(f, wire.AppendUint(wire.AppendUint(b, m.frame.Generation), m.frame.To))
+			if m.To <= l.hosted[sh] && !l.node.bugs.Has(bug.MissingUntold) {
+				l.say(from, transport.Normal, sh, &message.Missing{Generation: m.Generation, ID: m.To})
 			}
 			return
 		}
 		l.guard(r, func() {
-			if gone := r.Step(l.now, from, m.frame); gone != nil {
+			if gone := r.Step(l.now, from, *m); gone != nil {
 				l.out.Removed = append(l.out.Removed, *gone)
 				l.carryOut(r)
 			}
 		})
-	case msgChunk:
+	case *replica.Chunk:
 		if r != nil {
-			l.guard(r, func() { r.StepChunk(l.now, from, m.chunk) })
+			l.guard(r, func() { r.StepChunk(l.now, from, *m) })
 		}
-	case msgChunkAck:
+	case *replica.ChunkAck:
 		if r != nil {
-			l.guard(r, func() { r.StepAck(l.now, m.ack) })
+			l.guard(r, func() { r.StepAck(l.now, *m) })
 		}
-	case msgSum:
+	case *replica.Sum:
 		if r != nil {
-			l.guard(r, func() { r.StepSum(l.now, from, m.sum) })
+			l.guard(r, func() { r.StepSum(l.now, from, *m) })
 		}
-	case msgHost:
-		l.host(m.shard, m.numbers[0], m.numbers[1])
-	case msgRemoved:
+	case *message.Host:
+		l.host(sh, m.Generation, m.ID)
+	case *message.Removed:
 		// True only from a table that knows this replica's ID and lacks it (P24).
-		if r != nil && r.Generation() == m.numbers[0] && r.ID() == m.numbers[1] && m.numbers[2] >= r.ID() {
+		if r != nil && r.Generation() == m.Generation && r.ID() == m.ID && m.Highest >= r.ID() {
 			l.drop(r)
 		}
-	case msgMissing:
-		if r != nil && r.Generation() == m.numbers[0] {
-			r.Missing(from, m.numbers[1])
+	case *message.Missing:
+		if r != nil && r.Generation() == m.Generation {
+			r.Missing(from, m.ID)
 		}
-	case msgDecline:
-		if r != nil && r.Generation() == m.numbers[0] {
-			r.Decline(m.numbers[1])
+	case *message.Decline:
+		if r != nil && r.Generation() == m.Generation {
+			r.Decline(m.ID)
 		}
-	case msgOffer:
-		target := l.view.target(m.shard)
+	case *message.Offer:
+		target := l.view.target(sh)
 		agrees := !l.view.leaving && len(target) > 0 && target[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
-		if r != nil && agrees && r.Term() == m.numbers[0] {
-			b, f := l.begin(from, transport.Normal, msgAccept, m.shard, 1)
-			l.end(f, wire.AppendUint(b, m.numbers[0]))
+		if r != nil && agrees && r.Term() == m.Term {
+			l.say(from, transport.Normal, sh, &message.Accept{Term: m.Term})
 		}
-	case msgAccept:
+	case *message.Accept:
 		if r != nil {
-			l.guard(r, func() { r.Handover(l.now, from, m.numbers[0]) })
+			l.guard(r, func() { r.Handover(l.now, from, m.Term) })
 		}
-	case msgRequest:
-		l.request(from, m)
-	case msgRenew:
-		l.renew(from, m)
-	case msgForward:
-		l.forward(from, m)
-	case msgReply:
-		l.desk(m.shard).speaks(from, m.office)
-		l.desk(m.shard).replied(m.reply)
-	case msgAnswer:
-		l.desk(m.shard).speaks(from, m.office)
-		l.desk(m.shard).answered(m.answer)
-	case msgRedirect:
-		l.desk(m.shard).redirected(from, m.redirect)
-	case msgServing:
-		l.desk(m.shard).served(office{from, m.numbers[0]})
+	case *message.Request:
+		l.request(from, sh, m)
+	case *message.Renewal:
+		l.renew(from, sh, *m)
+	case *message.Forward:
+		l.forward(from, sh, m)
+	case *message.Reply:
+		l.desk(sh).speaks(from, m.Office)
+		l.desk(sh).replied(m.Result)
+	case *message.Answer:
+		l.desk(sh).speaks(from, m.Office)
+		l.desk(sh).answered(*m)
+	case *message.Redirect:
+		l.desk(sh).redirected(from, *m)
+	case *message.Serving:
+		l.desk(sh).served(message.Office{Leader: from, Term: m.Term})
 	}
 }
 
@@ -468,33 +467,25 @@ func (l *lane) carryOut(r *replica.Replica) {
 		if f.Urgent {
 			class = transport.Urgent
 		}
-		b, fr := l.begin(f.Node, class, msgRaft, sh, replica.FrameFields)
-		l.end(fr, replica.AppendFrame(b, f.Frame))
+		l.say(f.Node, class, sh, &f.Frame)
 	}
 	for _, c := range o.Chunks {
-		b, fr := l.begin(c.Node, transport.Normal, msgChunk, sh, replica.ChunkFields)
-		l.end(fr, replica.AppendChunk(b, c))
+		l.say(c.Node, transport.Normal, sh, &c)
 	}
 	for _, a := range o.Acks {
-		b, fr := l.begin(a.Node, transport.Normal, msgChunkAck, sh, replica.AckFields)
-		l.end(fr, replica.AppendAck(b, a))
+		l.say(a.Node, transport.Normal, sh, &a)
 	}
 	for _, s := range o.Sums {
-		b, fr := l.begin(s.Node, transport.Normal, msgSum, sh, replica.SumFields)
-		l.end(fr, replica.AppendSum(b, s))
+		l.say(s.Node, transport.Normal, sh, &s)
 	}
 	for _, h := range o.Hosts {
-		b, fr := l.begin(h.Peer.Node, transport.Normal, msgHost, sh, 2)
-		l.end(fr, wire.AppendUint(wire.AppendUint(b, r.Generation()), h.ID))
+		l.say(h.Peer.Node, transport.Normal, sh, &message.Host{Generation: r.Generation(), ID: h.ID})
 	}
 	for _, of := range o.Offers {
-		b, fr := l.begin(of.Node, transport.Normal, msgOffer, sh, 1)
-		l.end(fr, wire.AppendUint(b, of.Term))
+		l.say(of.Node, transport.Normal, sh, &message.Offer{Term: of.Term})
 	}
 	for _, g := range o.Removed {
-		b, fr := l.begin(g.Node, transport.Normal, msgRemoved, sh, 3)
-		b = wire.AppendUint(wire.AppendUint(b, r.Generation()), g.ID)
-		l.end(fr, wire.AppendUint(b, g.Highest))
+		l.say(g.Node, transport.Normal, sh, &message.Removed{Generation: r.Generation(), ID: g.ID, Highest: g.Highest})
 	}
 	for _, e := range o.Events {
 		l.tell(r, e)
@@ -503,7 +494,7 @@ func (l *lane) carryOut(r *replica.Replica) {
 		l.answer(r, a)
 	}
 	for _, d := range o.Dropped {
-		l.redirectClient(d.Session.Node, sh, redirect{session: d.Session.Number, number: d.Number})
+		l.redirectClient(d.Session.Node, sh, message.Redirect{Session: d.Session.Number, Number: d.Number})
 	}
 	if o.Serving {
 		l.announce(r)
@@ -527,21 +518,16 @@ func (l *lane) frame(node uint64, class transport.Class) *outFrame {
 		l.send(f)
 	}
 	if len(f.body) == 0 {
-		f.body = wire.AppendUint(f.body, l.node.mesh.MeshID)
-		f.body = wire.AppendUint(f.body, uint64(l.node.lanes()))
-		f.body = wire.AppendUint(f.body, uint64(l.index))
+		f.body = message.AppendHeader(f.body, message.Header{Mesh: l.node.mesh.MeshID, Lanes: l.node.lanes(), Lane: l.index})
 	}
 	return f
 }
 
-// begin starts a message for node and returns what to append its fields to. Every begin
-// is followed by its end.
-func (l *lane) begin(node uint64, class transport.Class, kind, sh, fields int) ([]byte, *outFrame) {
+// say puts a message about a shard into the frame for node.
+func (l *lane) say(node uint64, class transport.Class, sh int, m message.Message) {
 	f := l.frame(node, class)
-	return appendMessage(f.body, kind, sh, fields), f
+	f.body = message.Append(f.body, sh, m)
 }
-
-func (l *lane) end(f *outFrame, b []byte) { f.body = b }
 
 // keptRoom is how large a frame's room may be to be kept for the next.
 const keptRoom = 16 << 10
@@ -564,15 +550,10 @@ func (l *lane) send(f *outFrame) {
 }
 
 func (l *lane) loopBack(body []byte) {
-	r := wire.NewReader(body)
-	r.Uint(anyUint)
-	r.Uint(anyUint)
-	r.Uint(anyUint)
-	for r.Len() > 0 && r.Err() == nil {
-		if m := readMessage(r, l.node.params.Shards); r.Err() == nil {
-			l.local = append(l.local, m)
-			l.loop.Wake()
-		}
+	var r message.Reader
+	for r.Reset(body, l.node.params.Shards); r.Next(); r.Keep() {
+		l.local = append(l.local, letter{r.Shard, r.Message})
+		l.loop.Wake()
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
@@ -30,50 +32,50 @@ func TestWordsOfReplicas(t *testing.T) {
 		b.node.status = leaving
 		return b
 	}
-	says := func(kind int, numbers ...uint64) message {
-		m := message{kind: kind}
-		copy(m.numbers[:], numbers)
-		return m
+	host := func(generation, id uint64) message.Message { return &message.Host{Generation: generation, ID: id} }
+	removed := func(generation, id, highest uint64) message.Message {
+		return &message.Removed{Generation: generation, ID: id, Highest: highest}
 	}
-	raft := func(generation, to uint64) message {
-		return message{kind: msgRaft, frame: replica.Frame{Generation: generation, From: 9, To: to, Message: &raftpb.Message{
+	offer := func(term uint64) message.Message { return &message.Offer{Term: term} }
+	raft := func(generation, to uint64) message.Message {
+		return &replica.Frame{Generation: generation, From: 9, To: to, Message: &raftpb.Message{
 			Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(9), To: proto.Uint64(to), Term: proto.Uint64(2),
-		}}}
+		}}
 	}
 	none := uint64(0)
 	for _, tt := range []struct {
 		name string
 		in   func(testing.TB) *bench
-		says message
+		says message.Message
 		id   uint64 // of the replica, in the end
 		sent []string
 	}{
-		{"host another one, that is newer", follower, says(msgHost, 1, own+1), own + 1, nil},
-		{"host another one, of a later generation", follower, says(msgHost, 2, own+1), own + 1, nil},
-		{"host another one, of an earlier generation", follower, says(msgHost, 0, own+1), own, nil},
-		{"host what there is", follower, says(msgHost, 1, own), own, nil},
-		{"host a new one", without, says(msgHost, 1, own+1), own + 1, nil},
-		{"host one that was here", without, says(msgHost, 1, own), none, nil},
-		{"host one that is older than what was here", without, says(msgHost, 2, own-1), none, nil},
-		{"host one, when it is to go soon", leaving, says(msgHost, 1, own+1), own, nil},
-		{"it is removed", follower, says(msgRemoved, 1, own, own), none, nil},
-		{"it is removed, and others came later", follower, says(msgRemoved, 1, own, own+5), none, nil},
-		{"it is removed, says one who does not know it yet", follower, says(msgRemoved, 1, own, own-1), own, nil},
-		{"another one is removed", follower, says(msgRemoved, 1, own+1, own+5), own, nil},
-		{"one of another generation is removed", follower, says(msgRemoved, 2, own, own+5), own, nil},
-		{"what there is not is removed", without, says(msgRemoved, 1, own, own+5), none, nil},
+		{"host another one, that is newer", follower, host(1, own+1), own + 1, nil},
+		{"host another one, of a later generation", follower, host(2, own+1), own + 1, nil},
+		{"host another one, of an earlier generation", follower, host(0, own+1), own, nil},
+		{"host what there is", follower, host(1, own), own, nil},
+		{"host a new one", without, host(1, own+1), own + 1, nil},
+		{"host one that was here", without, host(1, own), none, nil},
+		{"host one that is older than what was here", without, host(2, own-1), none, nil},
+		{"host one, when it is to go soon", leaving, host(1, own+1), own, nil},
+		{"it is removed", follower, removed(1, own, own), none, nil},
+		{"it is removed, and others came later", follower, removed(1, own, own+5), none, nil},
+		{"it is removed, says one who does not know it yet", follower, removed(1, own, own-1), own, nil},
+		{"another one is removed", follower, removed(1, own+1, own+5), own, nil},
+		{"one of another generation is removed", follower, removed(2, own, own+5), own, nil},
+		{"what there is not is removed", without, removed(1, own, own+5), none, nil},
 		{"raft, for one that was here", without, raft(1, own), none, []string{"2: no such replica"}},
 		{"raft, for one that was here earlier", without, raft(1, own-1), none, []string{"2: no such replica"}},
 		{"raft, for one that is to come", without, raft(1, own+1), none, nil},
-		{"would it lead, in an earlier term", follower, says(msgOffer, 1), own, nil},
-		{"would it lead, in a later term", follower, says(msgOffer, 3), own, nil},
-		{"would it lead, without a replica", without, says(msgOffer, 2), none, nil},
+		{"would it lead, in an earlier term", follower, offer(1), own, nil},
+		{"would it lead, in a later term", follower, offer(3), own, nil},
+		{"would it lead, without a replica", without, offer(2), none, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := tt.in(t)
 			b.looks(benchMembers[0])
 			b.take()
-			b.hears(nodeB, tt.says)
+			b.hears(nodeB, letter{0, tt.says})
 			id := none
 			if r := b.lane().replica(0); r != nil {
 				id = r.ID()
@@ -82,11 +84,12 @@ func TestWordsOfReplicas(t *testing.T) {
 				t.Errorf("replica %d is there, want %d", id, tt.id)
 			}
 			for _, p := range b.expects(tt.sent...) {
-				if p.kind == msgMissing && (p.numbers[0] != tt.says.frame.Generation || p.numbers[1] != tt.says.frame.To) {
-					t.Errorf("it says that there is no %v", p.numbers)
+				m, frame := p.Message.(*message.Missing), tt.says.(*replica.Frame)
+				if *m != (message.Missing{Generation: frame.Generation, ID: frame.To}) {
+					t.Errorf("it says that there is no %+v", m)
 				}
 			}
-			if r := b.lane().replica(0); r != nil && id != own && r.Generation() != tt.says.numbers[0] {
+			if r := b.lane().replica(0); r != nil && id != own && r.Generation() != tt.says.(*message.Host).Generation {
 				t.Errorf("it is of generation %d", r.Generation())
 			}
 		})
@@ -111,9 +114,9 @@ func TestWordsOfReplicas(t *testing.T) {
 			l.look(&v)
 		})
 		b.take()
-		b.hears(nodeB, says(msgOffer, 2))
+		b.hears(nodeB, letter{0, offer(2)})
 		sent := b.take()
-		if accepts := len(sent) == 1 && sent[0].to == nodeB && sent[0].kind == msgAccept && sent[0].numbers[0] == 2; accepts != tt.accepts || !accepts && len(sent) > 0 {
+		if accepts := len(sent) == 1 && sent[0].to == nodeB && reflect.DeepEqual(sent[0].Message, &message.Accept{Term: 2}); accepts != tt.accepts || !accepts && len(sent) > 0 {
 			t.Errorf("%s: sent %+v", tt.name, sent)
 		}
 	}

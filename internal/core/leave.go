@@ -138,7 +138,7 @@ func (l *lane) heldLocks() int {
 func (l *lane) lapse() int {
 	for _, d := range l.desks {
 		for _, t := range slices.Clone(d.seats) {
-			if (len(t.holds) == 0 || l.node.bugs.Has(bug.ReleasesAtLeave)) && t.opened != anyUint {
+			if (len(t.holds) == 0 || l.node.bugs.Has(bug.ReleasesAtLeave)) && t.opened != neverShown {
 				c := &call{what: closes}
 				t.put(c)
 				d.send(c)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
@@ -211,17 +212,16 @@ func (n *Node) route(from transport.ID, body []byte) {
 	if len(all) == 0 {
 		return // it is not known yet of which mesh this node is
 	}
-	r := wire.NewReader(body)
-	mesh, lanes, index := r.Uint(anyUint), int(r.Uint(maxMeshLanes)), int(r.Uint(maxMeshLanes))
-	if r.Err() == nil && mesh != n.mesh.MeshID {
-		r.Fail("of another mesh") // P23
+	h, err := message.ReadHeader(body)
+	if err == nil && h.Mesh != n.mesh.MeshID {
+		err = fmt.Errorf("%w: of another mesh", wire.ErrMalformed) // P23
 	}
-	if r.Err() != nil {
-		n.refuse(from, "frame", r.Err())
+	if err != nil {
+		n.refuse(from, "frame", err)
 		return
 	}
 	for i, l := range all {
-		if lanes != len(all) || index == i {
+		if h.Lanes != len(all) || h.Lane == i {
 			if l.box.put(input{from: from, frame: body}) {
 				l.loop.Wake()
 			}

@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // Promise: P23: a frame goes to the lane that it is for, if the sender has as many, and else to all; one of another
 // mesh ends the connection, but not before this node knows its own.
 func TestFramesFindTheirLanes(t *testing.T) {
-	frame := func(mesh, lanes, index uint64) []byte {
-		b := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, mesh), lanes), index)
-		return appendWhole(b, serves(1))
+	frame := func(mesh uint64, lanes, index int) []byte {
+		b := message.AppendHeader(nil, message.Header{Mesh: mesh, Lanes: lanes, Lane: index})
+		return message.Append(b, 0, serves(1).Message)
 	}
 	b := newBench(t, Config{Shards: 3, Lanes: 3})
 	for _, tt := range []struct {
@@ -32,8 +32,8 @@ func TestFramesFindTheirLanes(t *testing.T) {
 		{"for the second of two", frame(77, 2, 1), []int{0, 1, 2}, false},
 		{"for a fourth of three", frame(77, 3, 3), nil, false},
 		{"of another mesh", frame(78, 3, 1), nil, true},
-		{"for too many lanes", frame(77, maxMeshLanes+1, 1), nil, true},
-		{"for a lane far out of range", frame(77, 3, maxMeshLanes+1), nil, true},
+		{"for too many lanes", frame(77, message.MaxLanes+1, 1), nil, true},
+		{"for a lane far out of range", frame(77, 3, message.MaxLanes+1), nil, true},
 		{"too short", frame(77, 3, 1)[:2], nil, true},
 	} {
 		b.words = nil

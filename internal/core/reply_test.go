@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -19,20 +20,20 @@ func TestResults(t *testing.T) {
 	claims := func(b *bench) *call {
 		return b.extends(b.holds(b.node.Session(), Request{Key: "k", MaxHold: time.Minute}, 3), time.Second)
 	}
-	refuse := func(why shard.Reason) reply {
-		return reply{outcome: refused, reason: why, holder: "h", token: 4, revision: 6}
+	refuse := func(why shard.Reason) message.Result {
+		return message.Result{Outcome: message.Refused, Reason: why, Holder: "h", Token: 4, Revision: 6}
 	}
 	for _, tt := range []struct {
 		name  string
 		asks  func(*bench) *call
-		told  reply
+		told  message.Result
 		over  bool
 		err   error
 		acks  bool   // the result is acknowledged
 		sends string // at once
 	}{
-		{"granted", locks, reply{outcome: granted, token: 7, revision: 7}, true, nil, true, ""},
-		{"queued", locks, reply{outcome: queued, ahead: 2, holder: "h", token: 4, revision: 6}, false, nil, false, ""},
+		{"granted", locks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, true, nil, true, ""},
+		{"queued", locks, message.Result{Outcome: message.Queued, Ahead: 2, Holder: "h", Token: 4, Revision: 6}, false, nil, false, ""},
 		{"taken", locks, refuse(shard.Locked), true, ErrLocked, true, ""},
 		{"with another capacity", locks, refuse(shard.Capacity), true, ErrCapacity, true, ""},
 		{"crowded", locks, refuse(shard.Crowded), true, ErrTooManyWaiters, true, ""},
@@ -40,12 +41,12 @@ func TestResults(t *testing.T) {
 		{"gone", locks, refuse(shard.Lost), true, ErrLost, true, ""},
 		{"opened by one that knew more", locks, refuse(shard.Behind), false, nil, false, ""},
 		{"no record", locks, refuse(shard.Reopen), false, nil, false, "2: lock k"},
-		{"cancelled", locks, reply{outcome: done, revision: 6}, true, ErrLost, false, "2: cancel"},
-		{"unlocked", unlocks, reply{outcome: done, revision: 6}, true, nil, true, ""},
+		{"cancelled", locks, message.Result{Outcome: message.Done, Revision: 6}, true, ErrLost, false, "2: cancel"},
+		{"unlocked", unlocks, message.Result{Outcome: message.Done, Revision: 6}, true, nil, true, ""},
 		{"unlocked before", unlocks, refuse(shard.Lost), true, ErrLost, true, ""},
-		{"granted by an unlock", unlocks, reply{outcome: granted, token: 7, revision: 7}, false, nil, false, ""},
-		{"claimed", claims, reply{outcome: done, revision: 6}, true, nil, true, ""},
-		{"granted by a claim", claims, reply{outcome: granted, token: 7, revision: 7}, false, nil, false, ""},
+		{"granted by an unlock", unlocks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, false, nil, false, ""},
+		{"claimed", claims, message.Result{Outcome: message.Done, Revision: 6}, true, nil, true, ""},
+		{"granted by a claim", claims, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, false, nil, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
@@ -56,8 +57,8 @@ func TestResults(t *testing.T) {
 			if c.over != tt.over || c.err != tt.err {
 				t.Errorf("%v, %v; want %v, %v", c.over, c.err, tt.over, tt.err)
 			}
-			if tt.told.outcome == queued || tt.told.outcome == refused && tt.over && tt.sends == "" && c.what == acquires {
-				if c.info.Holder != "h" || c.info.Token != 4 || c.info.Queued != (tt.told.outcome == queued) || c.info.Ahead != tt.told.ahead {
+			if tt.told.Outcome == message.Queued || tt.told.Outcome == message.Refused && tt.over && tt.sends == "" && c.what == acquires {
+				if c.info.Holder != "h" || c.info.Token != 4 || c.info.Queued != (tt.told.Outcome == message.Queued) || c.info.Ahead != tt.told.Ahead {
 					t.Errorf("what is known: %+v", c.info)
 				}
 			}
@@ -67,7 +68,7 @@ func TestResults(t *testing.T) {
 				b.expect(tt.sends)
 			}
 			b.asks(b.node.Session(), Request{Key: "n"})
-			next := b.expect("2: lock n").command.(shard.Acquire)
+			next := b.expect("2: lock n").command().(shard.Acquire)
 			if got := slices.Contains(next.Acked, number); got != tt.acks && next.Session == id {
 				t.Errorf("%d is acknowledged with the next command: %v", number, next.Acked)
 			}
@@ -75,11 +76,11 @@ func TestResults(t *testing.T) {
 				// It is told again: to nobody, and is acknowledged again.
 				b.hears(nodeB, told(p, tt.told))
 				b.asks(b.node.Session(), Request{Key: "m"})
-				if again := b.expect("2: lock m").command.(shard.Acquire); !slices.Equal(again.Acked, []uint64{number}) {
+				if again := b.expect("2: lock m").command().(shard.Acquire); !slices.Equal(again.Acked, []uint64{number}) {
 					t.Errorf("told again, it acknowledges %v", again.Acked)
 				}
 			}
-			if got := b.desk().revision; got != tt.told.revision {
+			if got := b.desk().revision; got != tt.told.Revision {
 				t.Errorf("the desk knows revision %d", got)
 			}
 		})
@@ -94,14 +95,14 @@ func TestAcknowledgementsOfALostCommand(t *testing.T) {
 		b.holds(b.node.Session(), Request{Key: "k"}, 3)
 		c := b.asks(b.node.Session(), Request{Key: "n"})
 		p := b.expect("2: lock n")
-		if a := p.command.(shard.Acquire).Acked; !slices.Equal(a, []uint64{1}) {
+		if a := p.command().(shard.Acquire).Acked; !slices.Equal(a, []uint64{1}) {
 			t.Fatalf("it carries %v", a)
 		}
 		if seen {
-			b.hears(nodeB, told(p, reply{outcome: queued, revision: 4}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 4}))
 		}
 		b.do(func(l *lane) { l.desk(0).abandon(c, context.Canceled) })
-		if got := slices.Equal(b.expect("2: cancel").command.(shard.Cancel).Acked, []uint64{1}); got == seen {
+		if got := slices.Equal(b.expect("2: cancel").command().(shard.Cancel).Acked, []uint64{1}); got == seen {
 			t.Errorf("its first copy was seen: %t, and what it carried is told again: %t", seen, got)
 		}
 	}
@@ -121,28 +122,28 @@ func TestWhatIsKnown(t *testing.T) {
 		{"asked long ago", func(b *bench, _ parcel) { b.pass(limit) }, false, "b"},
 		{"another was answered since", func(b *bench, p parcel) {
 			b.pass(limit / 2)
-			b.hears(nodeB, message{kind: msgReply, reply: reply{session: 99, number: 1, outcome: done}, office: office{nodeB, benchTerm}})
+			b.hears(nodeB, letter{0, &message.Reply{Result: message.Result{Session: 99, Number: 1, Outcome: message.Done}, Office: byB}})
 			b.pass(limit - 1)
 		}, true, "b"},
 		{"another's renewal was answered since", func(b *bench, p parcel) {
 			b.pass(limit / 2)
-			b.hears(nodeB, message{kind: msgAnswer, answer: answer{session: 99, ref: 1}, office: office{nodeB, benchTerm}})
+			b.hears(nodeB, letter{0, &message.Answer{Session: 99, Ref: 1, Office: byB}})
 			b.pass(limit - 1)
 		}, true, "b"},
 		{"another was answered, long ago", func(b *bench, p parcel) {
-			b.hears(nodeB, message{kind: msgReply, reply: reply{session: 99, number: 1, outcome: done}, office: office{nodeB, benchTerm}})
+			b.hears(nodeB, letter{0, &message.Reply{Result: message.Result{Session: 99, Number: 1, Outcome: message.Done}, Office: byB}})
 			b.pass(limit)
 		}, false, "b"},
 		{"it waits in the queue, and nothing was asked since", func(b *bench, p parcel) {
-			b.hears(nodeB, told(p, reply{outcome: queued, revision: 3}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 3}))
 			b.pass(limit + time.Second)
 		}, true, "b"},
 		{"it waits in the queue, and a renewal is not answered", func(b *bench, p parcel) {
-			b.hears(nodeB, told(p, reply{outcome: queued, revision: 3}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 3}))
 			b.pass(benchTTL/3 + limit)
 		}, false, "b"},
 		{"it waits in the queue, and a renewal was answered", func(b *bench, p parcel) {
-			b.hears(nodeB, told(p, reply{outcome: queued, revision: 3}))
+			b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 3}))
 			b.take()
 			b.pass(benchTTL / 3)
 			b.hears(nodeB, alive(b.expect("2: renewal"), 3))
@@ -178,12 +179,12 @@ func TestANewLeaderIsAsked(t *testing.T) {
 	b := newBench(t, Config{})
 	h := b.holds(b.node.Session(), Request{Key: "h"}, 3)
 	b.asks(b.node.Session(), Request{Key: "q"})
-	b.hears(nodeB, told(b.expect("2: lock q"), reply{outcome: queued, revision: 4}))
+	b.hears(nodeB, told(b.expect("2: lock q"), message.Result{Outcome: message.Queued, Revision: 4}))
 	b.asks(b.node.Session(), Request{Key: "k"})
 	b.expect("2: lock k")
 	b.pass(3 * time.Second)
 	for _, p := range b.take() {
-		if p.kind == msgRenew {
+		if is[*message.Renewal](p) {
 			t.Fatal("it is renewed too early")
 		}
 	}
@@ -191,7 +192,7 @@ func TestANewLeaderIsAsked(t *testing.T) {
 	b.expects()
 	b.hears(nodeC, serves(benchTerm+1))
 	sent := b.expects("3: lock k", "3: renewal")
-	if sent[0].relay || sent[1].renewal.relay {
+	if sent[0].relay() || sent[1].renewal().Relay {
 		t.Error("it is asked to pass them on")
 	}
 	// Renewals that are sent elsewhere, again and again, end; with a new leader they count afresh.
@@ -211,8 +212,8 @@ func TestANewLeaderIsAsked(t *testing.T) {
 	}
 	b.hears(nodeC, serves(term))
 	sent = b.take()
-	i := slices.IndexFunc(sent, func(p parcel) bool { return p.kind == msgRenew })
-	if i < 0 || sent[i].to != nodeC || sent[i].renewal.relay {
+	i := slices.IndexFunc(sent, func(p parcel) bool { return is[*message.Renewal](p) })
+	if i < 0 || sent[i].to != nodeC || sent[i].renewal().Relay {
 		t.Fatalf("a new leader is told %+v", sent)
 	}
 	if jumps := follow(sent[i]); jumps != maxJumps {
@@ -232,44 +233,44 @@ func TestResultsInTurn(t *testing.T) {
 	}
 	sent := b.take()
 	for _, p := range sent {
-		b.hears(nodeB, told(p, reply{outcome: queued, revision: 4}))
+		b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 4}))
 	}
-	grants := func(from, to int) (all []reply) { // of the calls from to to
+	grants := func(from, to int) (all []message.Result) { // of the calls from to to
 		for i := from; i < to; i++ {
-			all = append(all, reply{session: calls[i].seat.id.Number, number: uint64(i + 1), outcome: granted, token: uint64(10 + i), revision: 20, generation: 1})
+			all = append(all, message.Result{Session: calls[i].seat.id.Number, Number: uint64(i + 1), Outcome: message.Granted, Token: uint64(10 + i), Revision: 20, Generation: 1})
 		}
 		return all
 	}
-	more := func(p parcel, results []reply) message {
+	more := func(p parcel, results []message.Result) letter {
 		m := alive(p, 20, results...)
-		m.answer.more = true
+		m.Message.(*message.Answer).More = true
 		return m
 	}
 	b.hears(nodeB, grant(sent[0], 10)) // it is acknowledged with the next command
 	b.pass(benchTTL / 3)
 	p := b.expect("2: renewal")
-	if p.renewal.after != 1 {
-		t.Errorf("it asks for what is behind %d, want 1", p.renewal.after)
+	if p.renewal().After != 1 {
+		t.Errorf("it asks for what is behind %d, want 1", p.renewal().After)
 	}
 	b.hears(nodeB, more(p, grants(1, 3)))
 	next := b.expect("2: renewal") // at once
-	if next.renewal.after != 3 || !calls[2].over || calls[3].over {
-		t.Errorf("it asks for what is behind %d, want 3", next.renewal.after)
+	if next.renewal().After != 3 || !calls[2].over || calls[3].over {
+		t.Errorf("it asks for what is behind %d, want 3", next.renewal().After)
 	}
 	b.hears(nodeB, more(p, grants(1, 3))) // again
 	b.expects()
 	b.hears(nodeB, more(next, grants(3, 5)))
 	last := b.expect("2: renewal")
-	if last.renewal.after != 5 {
-		t.Errorf("it asks for what is behind %d, want 5", last.renewal.after)
+	if last.renewal().After != 5 {
+		t.Errorf("it asks for what is behind %d, want 5", last.renewal().After)
 	}
 	// No further than before, though there is more, and something is missed: it does not ask again at once.
 	b.hears(nodeB, more(last, grants(3, 5)))
 	b.expects()
 	b.pass(benchTTL / 3)
 	p = b.expect("2: renewal")
-	if p.renewal.after != 5 {
-		t.Errorf("the next renewal asks for what is behind %d, want 5", p.renewal.after)
+	if p.renewal().After != 5 {
+		t.Errorf("the next renewal asks for what is behind %d, want 5", p.renewal().After)
 	}
 	m := alive(p, 20, grants(5, 6)...)
 	b.hears(nodeB, m)
@@ -282,8 +283,8 @@ func TestResultsInTurn(t *testing.T) {
 	// Nothing is missed: more of it is not asked for.
 	b.pass(benchTTL / 3)
 	p = b.expect("2: renewal")
-	if p.renewal.after != 0 {
-		t.Errorf("it asks for what is behind %d, want 0", p.renewal.after)
+	if p.renewal().After != 0 {
+		t.Errorf("it asks for what is behind %d, want 0", p.renewal().After)
 	}
 	b.hears(nodeB, more(p, grants(0, 6)))
 	b.expects()

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -20,13 +22,13 @@ func TestRequestsAreRepeated(t *testing.T) {
 	for attempt, pause := range []time.Duration{200, 400, 800, 1600, 1600, 1600, 1600} {
 		begun := b.now
 		p := b.expect([]string{"2: lock k", "3: lock k"}[b.sent[0].to-nodeB])
-		if id, _ := clientOf(p.command); id != c.seat.id || numberOf(p.command) != c.number || p.class != transport.Normal {
+		if id, _ := shard.ClientOf(p.command()); id != c.seat.id || numberOf(p.command()) != c.number || p.class != transport.Normal {
 			t.Errorf("attempt %d is %+v", attempt, p)
 		}
-		if p.relay != (attempt >= 2) || attempt < 2 && p.to != nodeB {
-			t.Errorf("attempt %d goes to %d, to be passed on: %t", attempt, p.to, p.relay)
+		if p.relay() != (attempt >= 2) || attempt < 2 && p.to != nodeB {
+			t.Errorf("attempt %d goes to %d, to be passed on: %t", attempt, p.to, p.relay())
 		}
-		for !slices.ContainsFunc(b.sent, func(p parcel) bool { return p.kind == msgRequest }) {
+		for !slices.ContainsFunc(b.sent, func(p parcel) bool { return is[*message.Request](p) }) {
 			if b.pass(time.Millisecond); b.now > begun+longestRetry {
 				t.Fatalf("attempt %d is not repeated", attempt)
 			}
@@ -36,7 +38,7 @@ func TestRequestsAreRepeated(t *testing.T) {
 			t.Errorf("attempt %d is repeated after %v, want %v to %v", attempt, gap, pause/2, pause)
 		}
 		gaps[gap*100/pause] = true
-		b.sent = slices.DeleteFunc(b.sent, func(p parcel) bool { return p.kind == msgRenew })
+		b.sent = slices.DeleteFunc(b.sent, func(p parcel) bool { return is[*message.Renewal](p) })
 	}
 	if len(gaps) < 4 {
 		t.Errorf("the pauses are no matter of chance: %v", gaps)
@@ -45,11 +47,11 @@ func TestRequestsAreRepeated(t *testing.T) {
 		t.Errorf("%d retries are counted, want 7", n)
 	}
 	b.take()
-	b.hears(nodeB, told(parcel{message: message{command: c.command}}, reply{outcome: queued, revision: 3}))
+	b.hears(nodeB, told(parcelOf(c.command), message.Result{Outcome: message.Queued, Revision: 3}))
 	for range 100 {
 		b.pass(100 * time.Millisecond)
 		for _, p := range b.take() {
-			if p.kind == msgRequest {
+			if is[*message.Request](p) {
 				t.Fatal("one that waits in the queue is repeated")
 			}
 		}
@@ -64,7 +66,7 @@ func TestRedirects(t *testing.T) {
 	p := b.expect("2: lock k")
 	b.hears(nodeB, redirected(p, nodeC, 6))
 	p = b.expect("3: lock k")
-	if p.relay {
+	if p.relay() {
 		t.Error("the leader that was named is asked to pass a request on")
 	}
 	// They name each other, in terms that grow, without end.
@@ -185,7 +187,7 @@ func TestAskedAnewIsAsNew(t *testing.T) {
 	waiting := func(t *testing.T) (*bench, parcel) {
 		b := newBench(t, Config{})
 		b.asks(b.node.Session(), Request{Key: "k"})
-		b.hears(nodeB, told(b.expect("2: lock k"), reply{outcome: queued, revision: 4}))
+		b.hears(nodeB, told(b.expect("2: lock k"), message.Result{Outcome: message.Queued, Revision: 4}))
 		b.pass(benchTTL / 3)
 		b.hears(nodeB, unknown(b.expect("2: renewal"), 5))
 		return b, b.expect("2: lock k")
@@ -215,7 +217,7 @@ func TestACallEndsOnce(t *testing.T) {
 	b := newBench(t, Config{})
 	h := b.holds(b.node.Session(), Request{Key: "k"}, 3)
 	c := b.unlocks(h)
-	b.hears(nodeB, told(b.expect("2: unlock k token 3"), reply{outcome: done, revision: 4}))
+	b.hears(nodeB, told(b.expect("2: unlock k token 3"), message.Result{Outcome: message.Done, Revision: 4}))
 	if c.finish(ErrLost); !c.over || c.err != nil || h.result != nil {
 		t.Errorf("over: %t, %v", c.over, c.err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seam"
@@ -24,7 +25,7 @@ type seat struct {
 	single  bool // for one hold of fixed length (P7)
 
 	since   uint64        // the shard's revision, as far as it was known when the seat was made: every command names it (P12)
-	opened  uint64        // the lowest revision that showed its record; all ones: none did
+	opened  uint64        // the lowest revision that showed its record
 	until   time.Duration // the end of the belief: from the first sending, or the last confirmed renewal (P6)
 	begun   bool          // something was sent
 	number  uint64        // of the last call
@@ -44,6 +45,9 @@ type seat struct {
 	jumps   int
 }
 
+// neverShown is a seat's opened if nothing has shown its record.
+const neverShown = 1<<64 - 1
+
 type asked struct {
 	ref   uint64
 	at    time.Duration
@@ -58,7 +62,7 @@ func newSeat(d *desk, s *Session) *seat {
 		number = 0
 	}
 	return &seat{
-		desk: d, session: s, ttl: s.ttl, since: d.revision, opened: anyUint, calls: make(map[uint64]*call), renewAt: seam.Never,
+		desk: d, session: s, ttl: s.ttl, since: d.revision, opened: neverShown, calls: make(map[uint64]*call), renewAt: seam.Never,
 		id: shard.SessionID{Node: d.lane.node.id, Number: number},
 	}
 }
@@ -117,6 +121,9 @@ func (t *seat) lapses() bool {
 	return t.orphan() != nil && !bugs.Has(bug.OrphansRenewed) && (t.single || bugs.Has(bug.OrphansStarve))
 }
 
+// maxOrphanBytes is how many bytes of a seat's orphans a renewal names, the earliest.
+const maxOrphanBytes = 32 << 10
+
 // named returns what a renewal says of the seat's orphans: the earliest, as many as it has
 // room for, and the others once these are answered. So no session is renewed whose leader
 // hears of none of them (P12).
@@ -126,7 +133,7 @@ func (t *seat) named() (named []replica.Abandoned) {
 		return nil
 	}
 	room := maxOrphanBytes
-	for _, c := range t.orphans[:min(len(t.orphans), maxOrphans)] {
+	for _, c := range t.orphans[:min(len(t.orphans), message.MaxOrphans)] {
 		if room -= len(c.raw); room < 0 {
 			break
 		}
@@ -209,7 +216,7 @@ func (t *seat) acknowledge(number uint64) {
 }
 
 // granted: an acquire holds its key.
-func (t *seat) granted(c *call, p reply) {
+func (t *seat) granted(c *call, p message.Result) {
 	l := t.desk.lane
 	if c.claiming {
 		return // told again
@@ -217,9 +224,9 @@ func (t *seat) granted(c *call, p reply) {
 	if l.node.bugs.Has(bug.GrantExtendsLease) {
 		t.until = max(t.until, l.now+t.believes(t.ttl))
 	}
-	h := &Hold{key: c.req.Key, token: p.token, session: t.session, lane: l, shard: t.desk.shard, seat: t}
+	h := &Hold{key: c.req.Key, token: p.Token, session: t.session, lane: l, shard: t.desk.shard, seat: t}
 	h.until.Store(int64(t.until))
-	i, known := slices.BinarySearchFunc(t.holds, p.token, byToken)
+	i, known := slices.BinarySearchFunc(t.holds, p.Token, byToken)
 	if known {
 		return
 	}
@@ -401,7 +408,7 @@ func (t *seat) dropClaims(why error) {
 // renewable reports whether the seat's lease is to be kept: something hangs on it, and it is
 // not to lapse.
 func (t *seat) renewable() bool {
-	unopened := t.opened == anyUint && !t.desk.lane.node.bugs.Has(bug.OldUnknownEnds)
+	unopened := t.opened == neverShown && !t.desk.lane.node.bugs.Has(bug.OldUnknownEnds)
 	if unopened || t.lapses() || len(t.calls) == 0 && len(t.holds) == 0 {
 		return false
 	}
@@ -429,23 +436,22 @@ func (t *seat) renew() {
 	if l.node.bugs.Has(bug.RenewalsInLine) {
 		class = transport.Normal
 	}
-	q := renewal{session: t.id, ref: t.refs, after: t.after, relay: relay, orphans: t.named()}
+	q := message.Renewal{Session: t.id, Ref: t.refs, After: t.after, Relay: relay, Orphans: t.named()}
 	switch to {
 	case 0:
 	case l.node.id:
-		l.local = append(l.local, message{kind: msgRenew, shard: d.shard, renewal: q})
+		own := q
+		l.local = append(l.local, letter{d.shard, &own})
 	default:
-		b, f := l.begin(to, class, msgRenew, d.shard, renewalFields)
-		b = appendRenewal(b, q)
-		l.end(f, b)
+		l.say(to, class, d.shard, &q)
 	}
 }
 
 // answered takes the word of a confirmed leader. It counts from the sending of the
 // question (P1); "unknown" says nothing of a record that was opened after its revision (P13).
-func (t *seat) answered(a answer) {
+func (t *seat) answered(a message.Answer) {
 	l := t.desk.lane
-	i := slices.IndexFunc(t.asked, func(q asked) bool { return q.ref == a.ref })
+	i := slices.IndexFunc(t.asked, func(q asked) bool { return q.ref == a.Ref })
 	if l.node.bugs.Has(bug.AnswersCountForLatest) {
 		i = len(t.asked) - 1
 	}
@@ -455,8 +461,8 @@ func (t *seat) answered(a answer) {
 	at, after := t.asked[i].at, t.asked[i].after
 	t.asked = slices.Delete(t.asked, 0, i+1)
 	t.attempt, t.jumps = 0, 0
-	if !a.alive {
-		if a.revision >= t.opened || l.node.bugs.Has(bug.OldUnknownEnds) {
+	if !a.Alive {
+		if a.Revision >= t.opened || l.node.bugs.Has(bug.OldUnknownEnds) {
 			t.ended()
 		}
 		return
@@ -481,7 +487,7 @@ func (t *seat) answered(a answer) {
 			h.extend(believed)
 		}
 	}
-	for _, p := range a.results {
+	for _, p := range a.Results {
 		t.desk.replied(p)
 		if t.desk.by[t.id.Number] != t {
 			return
@@ -501,13 +507,13 @@ func (t *seat) answered(a answer) {
 
 // goOn asks for what a's results are followed by, at once, if something is missed that may be
 // among it. Each question goes further than the one before, so that they come to an end.
-func (t *seat) goOn(a answer) {
+func (t *seat) goOn(a message.Answer) {
 	asked := t.after
 	t.after = 0
-	if !a.more || len(a.results) == 0 {
+	if !a.More || len(a.Results) == 0 {
 		return
 	}
-	last := a.results[len(a.results)-1].number
+	last := a.Results[len(a.Results)-1].Number
 	next := t.misses(last)
 	if last <= asked || next == 0 {
 		return

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -21,7 +22,7 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 	c := b.asks(b.node.Session(), Request{Key: "k"})
 	p := b.expect("2: lock k")
 	b.pass(50 * time.Millisecond)
-	b.hears(nodeB, told(p, reply{outcome: queued, revision: 6}))
+	b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 6}))
 	b.pass(3 * time.Second)
 	b.hears(nodeB, grant(p, 7))
 	h := c.got
@@ -38,7 +39,7 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 	b.expects()
 	b.pass(begun + benchTTL/3 - b.now)
 	q := b.expect("2: renewal")
-	if want := (renewal{session: c.seat.id, ref: 1}); q.class != transport.Urgent || q.renewal.session != want.session || q.renewal.ref != want.ref || q.renewal.after != 0 || q.renewal.relay {
+	if want := (message.Renewal{Session: c.seat.id, Ref: 1}); q.class != transport.Urgent || q.renewal().Session != want.Session || q.renewal().Ref != want.Ref || q.renewal().After != 0 || q.renewal().Relay {
 		t.Errorf("the renewal is %+v, want %+v", q, want)
 	}
 	b.pass(300 * time.Millisecond)
@@ -61,7 +62,7 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 		}
 		asked = append(asked, b.take()...)
 	}
-	if len(asked) != 4 || asked[0].to != nodeB || asked[0].renewal.relay || !asked[2].renewal.relay {
+	if len(asked) != 4 || asked[0].to != nodeB || asked[0].renewal().Relay || !asked[2].renewal().Relay {
 		t.Fatalf("asked %+v", asked)
 	}
 	b.hears(nodeB, alive(asked[2], 8))
@@ -106,7 +107,7 @@ func TestAGrantThatComesTooLate(t *testing.T) {
 		k := b.asks(b.node.Session(), Request{Key: "k"})
 		m := b.asks(b.node.Session(), Request{Key: "m"})
 		sent := b.expects("2: lock k", "2: lock m")
-		b.hears(nodeB, told(sent[0], reply{outcome: queued, revision: 6}), told(sent[1], reply{outcome: queued, revision: 6}))
+		b.hears(nodeB, told(sent[0], message.Result{Outcome: message.Queued, Revision: 6}), told(sent[1], message.Result{Outcome: message.Queued, Revision: 6}))
 		b.pass(begun + believed(benchTTL) + late - b.now)
 		b.take()
 		b.hears(nodeB, grant(sent[0], 7), grant(sent[1], 8))
@@ -150,7 +151,9 @@ func TestAnIdleSeat(t *testing.T) {
 		b := newBench(t, Config{})
 		h := b.holds(b.node.Session(), Request{Key: "k"}, 7)
 		id, end := h.seat.id, h.deadline()
-		b.meanwhile(func() { b.mail(nodeB, told(b.expect("2: unlock k token 7"), reply{outcome: done, revision: 8})) })
+		b.meanwhile(func() {
+			b.mail(nodeB, told(b.expect("2: unlock k token 7"), message.Result{Outcome: message.Done, Revision: 8}))
+		})
 		if err := h.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +168,7 @@ func TestAnIdleSeat(t *testing.T) {
 			want = want[1:]
 		}
 		sent := b.expects(want...)
-		if got, _ := clientOf(sent[len(sent)-1].command); (got == id) != tt.same {
+		if got, _ := shard.ClientOf(sent[len(sent)-1].command()); (got == id) != tt.same {
 			t.Errorf("%v before the end of %v a call goes into %v", tt.left, id, got)
 		}
 	}
@@ -175,13 +178,13 @@ func TestAnIdleSeat(t *testing.T) {
 func TestNoRenewalBeforeTheRecordIsShown(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		p       reply
+		p       message.Result
 		renewed bool
 	}{
-		{"queued", reply{outcome: queued, revision: 3}, true},
-		{"refused, for the key is taken", reply{outcome: refused, reason: shard.Locked, revision: 3}, true},
-		{"behind", reply{outcome: refused, reason: shard.Behind, revision: 3}, false},
-		{"lost", reply{outcome: refused, reason: shard.Lost, revision: 3}, false},
+		{"queued", message.Result{Outcome: message.Queued, Revision: 3}, true},
+		{"refused, for the key is taken", message.Result{Outcome: message.Refused, Reason: shard.Locked, Revision: 3}, true},
+		{"behind", message.Result{Outcome: message.Refused, Reason: shard.Behind, Revision: 3}, false},
+		{"lost", message.Result{Outcome: message.Refused, Reason: shard.Lost, Revision: 3}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
@@ -190,7 +193,7 @@ func TestNoRenewalBeforeTheRecordIsShown(t *testing.T) {
 			sent := b.expects("2: lock k", "2: lock m")
 			b.hears(nodeB, told(sent[0], tt.p))
 			b.pass(benchTTL / 2)
-			if got := slices.ContainsFunc(b.take(), func(p parcel) bool { return p.kind == msgRenew }); got != tt.renewed {
+			if got := slices.ContainsFunc(b.take(), func(p parcel) bool { return is[*message.Renewal](p) }); got != tt.renewed {
 				t.Errorf("it is renewed: %t", got)
 			}
 		})
@@ -201,8 +204,8 @@ func TestNoRenewalBeforeTheRecordIsShown(t *testing.T) {
 	p := b.expect("2: lock k")
 	b.pass(benchTTL / 2)
 	b.take()
-	b.hears(nodeB, told(p, reply{outcome: queued, revision: 3}))
-	if q := b.take(); len(q) != 1 || q[0].kind != msgRenew {
+	b.hears(nodeB, told(p, message.Result{Outcome: message.Queued, Revision: 3}))
+	if q := b.take(); len(q) != 1 || !is[*message.Renewal](q[0]) {
 		t.Errorf("sent %+v, want a renewal", q)
 	}
 }
@@ -221,13 +224,14 @@ func TestALeaseThatEnds(t *testing.T) {
 		waits := b.asks(s, Request{Key: "w"})
 		try := b.asks(s, Request{Key: "t", Try: true})
 		sent := b.expects("2: lock w", "2: lock t")
-		b.hears(nodeB, told(sent[0], reply{outcome: queued, revision: 8}))
+		b.hears(nodeB, told(sent[0], message.Result{Outcome: message.Queued, Revision: 8}))
 		b.pass(replica.ElectionTimeout)
 		elsewhere := &call{what: acquires, session: s, shard: 1, req: Request{Key: "e"}, parker: b.NewParker()}
 		b.do(func(l *lane) { l.desk(1).acquire(elsewhere) })
-		p := b.take()[0]
-		p.command = elsewhere.command
-		b.hears(nodeB, func() message { m := grant(p, 9); m.shard = 1; return m }())
+		b.take()
+		m := grant(parcelOf(elsewhere.command), 9)
+		m.shard = 1
+		b.hears(nodeB, m)
 		if elsewhere.err != nil || try.over {
 			t.Fatal(elsewhere.err, try.over)
 		}
@@ -257,7 +261,7 @@ func TestALeaseThatEnds(t *testing.T) {
 		if len(again) == 0 || waits.over {
 			t.Fatalf("who waits: %v, %v", waits.over, waits.err)
 		}
-		if id, _ := clientOf(again[0].command); id == old || numberOf(again[0].command) != 1 {
+		if id, _ := shard.ClientOf(again[0].command()); id == old || numberOf(again[0].command()) != 1 {
 			t.Errorf("who waits asks anew in %v, which was over", id)
 		}
 		b.hears(nodeB, grant(again[0], 12))
@@ -274,14 +278,14 @@ func TestARenewalIsNotLate(t *testing.T) {
 		due := b.now + benchTTL/3
 		h := b.holds(b.node.Session(), Request{Key: "k"}, 7)
 		b.unlocks(h)
-		b.hears(nodeB, told(b.expect("2: unlock k token 7"), reply{outcome: done, revision: 8}))
+		b.hears(nodeB, told(b.expect("2: unlock k token 7"), message.Result{Outcome: message.Done, Revision: 8}))
 		b.pass(due - before - b.now)
 		b.expects()
 		c := b.asks(b.node.Session(), Request{Key: "m"})
 		p := b.take()
-		b.hears(nodeB, told(parcel{message: message{command: c.command}}, reply{outcome: queued, revision: 9}))
+		b.hears(nodeB, told(parcelOf(c.command), message.Result{Outcome: message.Queued, Revision: 9}))
 		b.pass(before)
-		if p = append(p, b.take()...); len(p) != 2 || p[0].kind == p[1].kind {
+		if p = append(p, b.take()...); len(p) != 2 || is[*message.Renewal](p[0]) == is[*message.Renewal](p[1]) {
 			t.Errorf("asked %v before a renewal is due: sent %+v by then", before, p)
 		}
 	}

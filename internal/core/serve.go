@@ -4,59 +4,55 @@ import (
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // request takes a client's command that came from a peer, or from this node's own desk.
-func (l *lane) request(from uint64, m message) {
-	client, _ := clientOf(m.command)
-	r := l.replica(m.shard)
+func (l *lane) request(from uint64, sh int, m *message.Request) {
+	client, number := shard.ClientOf(m.Command)
+	r := l.replica(sh)
 	if r != nil && r.Serving() {
 		l.comesThrough(client.Node, from)
 		l.guard(r, func() {
-			if r.Submit(l.now, m.command, m.raw) != nil {
-				l.refer(from, client, numberOf(m.command), m.shard, r)
+			if r.Submit(l.now, m.Command, m.Raw) != nil {
+				l.refer(from, client, number, sh, r)
 			}
 		})
 		return
 	}
-	if m.relay && r != nil {
+	if m.Relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
-			b, f := l.begin(p.Node, transport.Normal, msgRequest, m.shard, 2)
-			b = wire.AppendBool(b, false)
-			l.end(f, append(b, m.raw...))
+			l.say(p.Node, transport.Normal, sh, &message.Request{Command: m.Command, Raw: m.Raw})
 			return
 		}
 	}
-	l.refer(from, client, numberOf(m.command), m.shard, r)
+	l.refer(from, client, number, sh, r)
 }
 
 // renew takes a renewal.
-func (l *lane) renew(from uint64, m message) {
-	q := m.renewal
-	r := l.replica(m.shard)
+func (l *lane) renew(from uint64, sh int, q message.Renewal) {
+	r := l.replica(sh)
 	if r != nil && r.Serving() {
-		l.comesThrough(q.session.Node, from)
+		l.comesThrough(q.Session.Node, from)
 		l.guard(r, func() {
-			if r.Renew(l.now, replica.Renewal{Session: q.session, Ref: q.ref, After: q.after, Abandoned: q.orphans}) != nil {
-				l.refer(from, q.session, 0, m.shard, r)
+			if r.Renew(l.now, replica.Renewal{Session: q.Session, Ref: q.Ref, After: q.After, Abandoned: q.Orphans}) != nil {
+				l.refer(from, q.Session, 0, sh, r)
 			}
 		})
 		return
 	}
-	if q.relay && r != nil {
+	if q.Relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
-			q.relay = false
-			b, f := l.begin(p.Node, transport.Urgent, msgRenew, m.shard, renewalFields)
-			l.end(f, appendRenewal(b, q))
+			q.Relay = false
+			l.say(p.Node, transport.Urgent, sh, &q)
 			return
 		}
 	}
-	l.refer(from, q.session, 0, m.shard, r)
+	l.refer(from, q.Session, 0, sh, r)
 }
 
 // comesThrough remembers by which way a client's latest request came: its replies go
@@ -72,15 +68,15 @@ func (l *lane) comesThrough(client, from uint64) {
 // refer tells a client who leads the shard. It goes to whoever brought the request: the
 // client itself, or the one that relayed it and passes it on.
 func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
-	d := redirect{session: client.Number, number: number}
+	d := message.Redirect{Session: client.Number, Number: number}
 	if r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
-			d.office = office{p.Node, r.Term()}
+			d.Office = message.Office{Leader: p.Node, Term: r.Term()}
 		}
 	}
 	if l.node.points.Taken(point.StaleRedirect) {
 		if target := l.view.target(sh); len(target) > 0 {
-			d.leader = target[0].Node
+			d.Leader = target[0].Node
 		}
 	}
 	if from != client.Node || !l.node.bugs.Has(bug.RedirectsAstray) {
@@ -89,87 +85,103 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 	l.redirectClient(client.Node, sh, d)
 }
 
-func (l *lane) redirectClient(node uint64, sh int, d redirect) {
+func (l *lane) redirectClient(node uint64, sh int, d message.Redirect) {
 	if node == l.node.id {
-		l.local = append(l.local, message{kind: msgRedirect, shard: sh, redirect: d})
+		own := d
+		l.local = append(l.local, letter{sh, &own})
 		return
 	}
-	l.toClient(node, transport.Normal, sh, msgRedirect, redirectFields, func(b []byte) []byte { return appendRedirect(b, d) })
+	l.toClient(node, transport.Normal, sh, &d)
 }
 
 // toClient sends a message to a client's node, the way that its requests came.
-func (l *lane) toClient(node uint64, class transport.Class, sh, kind, fields int, fill func([]byte) []byte) {
-	if v, ok := l.via[node]; ok {
-		inner := fill(appendMessage(nil, kind, sh, fields))
-		b, f := l.begin(v, class, msgForward, sh, 2)
-		l.end(f, wire.AppendBytes(wire.AppendUint(b, node), inner))
+func (l *lane) toClient(node uint64, class transport.Class, sh int, m message.Message) {
+	if via, relayed := l.via[node]; relayed {
+		l.say(via, class, sh, message.NewForward(node, sh, m))
 		return
 	}
-	b, f := l.begin(node, class, kind, sh, fields)
-	l.end(f, fill(b))
+	l.say(node, class, sh, m)
 }
 
 // forward passes a message on to the client that asked through this node, as it is.
-func (l *lane) forward(from uint64, m message) {
-	if m.numbers[0] == l.node.id {
-		if m.inside.kind != msgRedirect {
+func (l *lane) forward(from uint64, sh int, m *message.Forward) {
+	if m.To == l.node.id {
+		if _, redirects := m.Inside.(*message.Redirect); !redirects {
 			from = 0 // the leader speaks through it
 		}
-		l.take(from, *m.inside)
+		l.take(from, sh, m.Inside)
 		return
 	}
 	class := transport.Normal
-	if m.inside.kind == msgAnswer {
+	if _, answers := m.Inside.(*message.Answer); answers {
 		class = transport.Urgent
 	}
-	f := l.frame(m.numbers[0], class)
-	f.body = append(f.body, m.inner...)
+	l.say(m.To, class, sh, m.Inside)
 }
 
 // office says as whom this node speaks of a shard.
-func (l *lane) office(r *replica.Replica) office {
+func (l *lane) office(r *replica.Replica) message.Office {
 	if !r.Serving() {
-		return office{}
+		return message.Office{}
 	}
-	return office{l.node.id, r.Term()}
+	return message.Office{Leader: l.node.id, Term: r.Term()}
 }
 
 // tell sends one of the table's events to the client that it is for.
 func (l *lane) tell(r *replica.Replica, e shard.Event) {
-	node, p, ok := replyOf(e)
+	node, p, ok := resultOf(e)
 	if !ok {
 		return
 	}
-	p.generation, p.revision = r.Generation(), r.Revision()
-	as := l.office(r)
+	p.Generation, p.Revision = r.Generation(), r.Revision()
+	m := message.Reply{Result: p, Office: l.office(r)}
 	if node == l.node.id {
-		l.local = append(l.local, message{kind: msgReply, shard: r.Shard(), reply: p, office: as})
+		own := m
+		l.local = append(l.local, letter{r.Shard(), &own})
 		return
 	}
-	fill := func(b []byte) []byte { return appendOffice(appendReply(b, p), as) }
-	l.toClient(node, transport.Normal, r.Shard(), msgReply, replyFields+officeFields, fill)
+	l.toClient(node, transport.Normal, r.Shard(), &m)
+}
+
+// resultOf turns an event of the table into the result that tells it, if it is for a client.
+func resultOf(e shard.Event) (node uint64, p message.Result, ok bool) {
+	switch e := e.(type) {
+	case shard.Granted:
+		return e.Session.Node, message.Result{Session: e.Session.Number, Number: e.Number, Outcome: message.Granted, Token: e.Token}, true
+	case shard.Queued:
+		return e.Session.Node, message.Result{
+			Session: e.Session.Number, Number: e.Number, Outcome: message.Queued,
+			Ahead: e.Ahead, Holder: e.Holder, Token: e.Token,
+		}, true
+	case shard.Done:
+		return e.Session.Node, message.Result{Session: e.Session.Number, Number: e.Number, Outcome: message.Done}, true
+	case shard.Refused:
+		return e.Session.Node, message.Result{
+			Session: e.Session.Number, Number: e.Number, Outcome: message.Refused, Reason: e.Reason,
+			Holder: e.Holder, Token: e.Token,
+		}, true
+	}
+	return 0, message.Result{}, false
 }
 
 // answer sends what came of a renewal.
 func (l *lane) answer(r *replica.Replica, a replica.Answer) {
-	m := answer{
-		session: a.Session.Number, ref: a.Ref, alive: a.Alive,
-		generation: r.Generation(), revision: a.Revision, more: a.More,
+	m := message.Answer{
+		Session: a.Session.Number, Ref: a.Ref, Alive: a.Alive,
+		Generation: r.Generation(), Revision: a.Revision, More: a.More, Office: l.office(r),
 	}
 	for _, e := range a.Results {
-		if _, p, ok := replyOf(e); ok {
-			p.generation, p.revision = m.generation, m.revision
-			m.results = append(m.results, p)
+		if _, p, ok := resultOf(e); ok {
+			p.Generation, p.Revision = m.Generation, m.Revision
+			m.Results = append(m.Results, p)
 		}
 	}
-	as := l.office(r)
 	if a.Session.Node == l.node.id {
-		l.local = append(l.local, message{kind: msgAnswer, shard: r.Shard(), answer: m, office: as})
+		own := m
+		l.local = append(l.local, letter{r.Shard(), &own})
 		return
 	}
-	l.toClient(a.Session.Node, transport.Urgent, r.Shard(), msgAnswer, answerFields+officeFields, func(b []byte) []byte {
-		return appendOffice(appendAnswer(b, m), as)
-	})
+	l.toClient(a.Session.Node, transport.Urgent, r.Shard(), &m)
 }
 
 // announced is the largest mesh in which a new leader tells everybody. In a larger one
@@ -190,11 +202,10 @@ func (l *lane) announce(r *replica.Replica) {
 	}
 	for _, node := range sortedNodes(nodes) {
 		if node == l.node.id {
-			l.local = append(l.local, message{kind: msgServing, shard: r.Shard(), numbers: [3]uint64{r.Term()}})
+			l.local = append(l.local, letter{r.Shard(), &message.Serving{Term: r.Term()}})
 			continue
 		}
-		b, f := l.begin(node, transport.Normal, msgServing, r.Shard(), 1)
-		l.end(f, wire.AppendUint(b, r.Term()))
+		l.say(node, transport.Normal, r.Shard(), &message.Serving{Term: r.Term()})
 	}
 }
 

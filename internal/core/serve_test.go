@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -55,82 +57,96 @@ func (b *bench) beats(term uint64) {
 			from = id
 		}
 	}
-	b.hears(nodeB, message{kind: msgRaft, frame: replica.Frame{Generation: 1, From: from, To: r.ID(), Message: &raftpb.Message{
+	b.hears(nodeB, letter{0, &replica.Frame{Generation: 1, From: from, To: r.ID(), Message: &raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(r.ID()), Term: proto.Uint64(term),
 	}}})
 }
 
-func requests(number uint64, key string, relay bool) message {
-	return message{kind: msgRequest, relay: relay, command: shard.Acquire{
+func requests(number uint64, key string, relay bool) letter {
+	cmd := shard.Acquire{
 		Call: shard.Call{Session: shard.SessionID{Node: client, Number: 1}, Number: number, Since: 1 << 40}, TTL: benchTTL, Name: "x", Key: key,
 		Weight: shard.Whole, Capacity: shard.Whole,
-	}}
+	}
+	return letter{0, &message.Request{Relay: relay, Command: cmd, Raw: shard.AppendCommand(nil, cmd)}}
 }
 
-func renews(ref uint64, relay bool) message {
-	return message{kind: msgRenew, renewal: renewal{session: shard.SessionID{Node: client, Number: 1}, ref: ref, relay: relay}}
+func renews(ref uint64, relay bool) letter {
+	return letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 1}, Ref: ref, Relay: relay}}
+}
+
+// sentTo returns what the node sent, which is one message to a node, perhaps inside of a forward,
+// and beside it reports at most.
+func sentTo[M message.Message](b *bench, to uint64, class transport.Class, through bool) M {
+	b.tb.Helper()
+	sent := slices.DeleteFunc(b.take(), func(p parcel) bool { return p.Message == nil })
+	if len(sent) != 1 || sent[0].to != to || sent[0].class != class || sent[0].shard != 0 || is[*message.Forward](sent[0]) != through {
+		b.tb.Fatalf("sent %+v, want one to %d", sent, to)
+	}
+	m, ok := unwrap(b, sent[0]).(M)
+	if !ok {
+		b.tb.Fatalf("sent %+v", sent[0])
+	}
+	return m
+}
+
+// unwrap returns what is inside of a forward to the client, or the message itself.
+func unwrap(b *bench, p parcel) message.Message {
+	b.tb.Helper()
+	f, ok := p.Message.(*message.Forward)
+	if !ok {
+		return p.Message
+	}
+	if f.To != client {
+		b.tb.Errorf("it is to be passed on to %d", f.To)
+	}
+	return f.Inside
 }
 
 // Promise: G6, P15: a leader's words go back by the way on which the client's latest request came.
 func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b := newLeader(t, Config{})
-	term := b.lane().replica(0).Term()
-	says := func(to uint64, class transport.Class, kind int, through bool) message {
-		t.Helper()
-		sent := slices.DeleteFunc(b.take(), func(p parcel) bool { return p.kind == 0 })
-		if len(sent) != 1 || sent[0].to != to || sent[0].class != class || (sent[0].kind == msgForward) != through {
-			t.Fatalf("sent %+v, want one to %d", sent, to)
-		}
-		m := sent[0].message
-		if through {
-			if m.numbers[0] != client {
-				t.Errorf("it is to be passed on to %d", m.numbers[0])
-			}
-			m = *m.inside
-		}
-		if m.kind != kind || m.shard != 0 || m.kind != msgRedirect && m.office != (office{nodeA, term}) {
-			t.Errorf("%d says %+v", nodeA, m)
-		}
-		return m
-	}
+	as := message.Office{Leader: nodeA, Term: b.lane().replica(0).Term()}
 	settle := func() { b.pass(5 * time.Millisecond) }
 	b.hears(client, requests(1, "k", false))
 	settle()
-	first := says(client, transport.Normal, msgReply, false).reply
-	if first.session != 1 || first.number != 1 || first.outcome != granted || first.token == 0 || first.generation != 1 || first.revision != first.token {
+	first := sentTo[*message.Reply](b, client, transport.Normal, false)
+	if first.Session != 1 || first.Number != 1 || first.Outcome != message.Granted || first.Token == 0 || first.Generation != 1 || first.Revision != first.Token || first.Office != as {
 		t.Errorf("the reply is %+v", first)
 	}
 	b.hears(helper, requests(2, "k", false))
 	settle()
-	second := says(helper, transport.Normal, msgReply, true).reply
-	if want := (reply{session: 1, number: 2, outcome: queued, holder: "x", token: first.token, generation: 1, revision: first.token + 1}); second != want {
+	second := sentTo[*message.Reply](b, helper, transport.Normal, true)
+	want := message.Reply{Result: message.Result{
+		Session: 1, Number: 2, Outcome: message.Queued, Holder: "x", Token: first.Token, Generation: 1, Revision: first.Token + 1,
+	}, Office: as}
+	if *second != want {
 		t.Errorf("the reply is %+v, want %+v", second, want)
 	}
 	b.hears(helper, renews(5, false))
 	settle()
-	a := says(helper, transport.Urgent, msgAnswer, true).answer
-	if a.session != 1 || a.ref != 5 || !a.alive || a.more || a.generation != 1 || a.revision != second.revision || len(a.results) != 1 {
+	a := sentTo[*message.Answer](b, helper, transport.Urgent, true)
+	if a.Session != 1 || a.Ref != 5 || !a.Alive || a.More || a.Generation != 1 || a.Revision != second.Revision || len(a.Results) != 1 || a.Office != as {
 		t.Errorf("the answer is %+v", a)
 	}
-	again := first
-	again.revision = a.revision
-	if !slices.Equal(a.results, []reply{again}) {
-		t.Errorf("it repeats %+v, want %+v", a.results, again)
+	again := first.Result
+	again.Revision = a.Revision
+	if !slices.Equal(a.Results, []message.Result{again}) {
+		t.Errorf("it repeats %+v, want %+v", a.Results, again)
 	}
 	b.hears(client, renews(6, false))
 	settle()
-	if a := says(client, transport.Urgent, msgAnswer, false).answer; a.ref != 6 {
+	if a := sentTo[*message.Answer](b, client, transport.Urgent, false); a.Ref != 6 || a.Office != as {
 		t.Errorf("the answer is %+v", a)
 	}
-	b.hears(client, message{kind: msgRenew, renewal: renewal{session: shard.SessionID{Node: client, Number: 2}, ref: 7}})
+	b.hears(client, letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 2}, Ref: 7}})
 	settle()
-	if a := says(client, transport.Urgent, msgAnswer, false).answer; a.alive || a.session != 2 {
+	if a := sentTo[*message.Answer](b, client, transport.Urgent, false); a.Alive || a.Session != 2 || a.Office != as {
 		t.Errorf("the answer to one without a record is %+v", a)
 	}
 	// The way to a client that is gone is forgotten with it.
 	b.hears(helper, renews(8, false))
 	settle()
-	says(helper, transport.Urgent, msgAnswer, true)
+	sentTo[*message.Answer](b, helper, transport.Urgent, true)
 	if b.do(func(l *lane) { l.nodeGone(client) }); len(b.lane().via) != 0 {
 		t.Errorf("ways: %v", b.lane().via)
 	}
@@ -144,7 +160,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 		name    string
 		state   int // gone: it has no replica; blind: it knows of no leader
 		from    uint64
-		message message
+		hears   letter
 		to      uint64
 		through bool   // as a forward
 		says    string // "not here", or what is passed on
@@ -172,48 +188,33 @@ func TestWhoDoesNotLead(t *testing.T) {
 				b = newBench(t, Config{}, nodeA, nodeB, nodeC)
 			}
 			b.take()
-			b.hears(tt.from, tt.message)
+			b.hears(tt.from, tt.hears)
 			sent := b.take()
-			if len(sent) != 1 || sent[0].to != tt.to || (sent[0].kind == msgForward) != tt.through {
+			if len(sent) != 1 || sent[0].to != tt.to || is[*message.Forward](sent[0]) != tt.through {
 				t.Fatalf("sent %+v", sent)
 			}
-			m := sent[0].message
-			if tt.through {
-				m = *m.inside
+			p := parcel{letter: letter{0, unwrap(b, sent[0])}}
+			if p.words() != tt.says || p.relay() {
+				t.Errorf("%q is sent, to be passed on: %t", p.words(), p.relay())
 			}
-			p := parcel{message: m}
-			if p.words() != tt.says || m.relay || m.renewal.relay {
-				t.Errorf("%q is sent, to be passed on: %t", p.words(), m.relay || m.renewal.relay)
+			number, term := uint64(0), uint64(2)
+			class := transport.Urgent
+			want := letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 1}, Ref: 1}}
+			if is[*message.Request](parcel{letter: tt.hears}) {
+				number, class, want = 1, transport.Normal, requests(1, "k", false)
 			}
-			if m.kind != msgRedirect {
-				if !slices.Equal(m.raw, shard.AppendCommand(nil, orNothing(tt.message.command))) && m.kind == msgRequest || m.renewal.ref != tt.message.renewal.ref {
-					t.Errorf("%+v is passed on", m)
-				}
-				if want := map[int]transport.Class{msgRequest: transport.Normal, msgRenew: transport.Urgent}[m.kind]; sent[0].class != want {
-					t.Errorf("it goes in class %d", sent[0].class)
-				}
-				return
-			}
-			number := uint64(0)
-			if tt.message.kind == msgRequest {
-				number = 1
-			}
-			term := uint64(2)
 			if tt.leader == 0 {
 				term = 0
 			}
-			if want := (redirect{1, number, office{tt.leader, term}}); m.redirect != want {
-				t.Errorf("it says %+v, want %+v", m.redirect, want)
+			if tt.says == "not here" {
+				class = transport.Normal
+				want.Message = &message.Redirect{Session: 1, Number: number, Office: message.Office{Leader: tt.leader, Term: term}}
+			}
+			if !reflect.DeepEqual(p.letter, want) || sent[0].class != class {
+				t.Errorf("it says %+v in class %d, want %+v in class %d", p.Message, sent[0].class, want.Message, class)
 			}
 		})
 	}
-}
-
-func orNothing(c shard.Command) shard.Command {
-	if c == nil {
-		return shard.Settle{}
-	}
-	return c
 }
 
 // Promise: P15: what a leader has a client told through this node is passed on as it is; what is for this node's own
@@ -223,27 +224,27 @@ func TestForwards(t *testing.T) {
 	c := b.asks(b.node.Session(), Request{Key: "k"})
 	p := b.expect("2: lock k")
 	for _, tt := range []struct {
-		inside message
+		inside letter
 		class  transport.Class
 	}{
 		{grant(p, 7), transport.Normal},
-		{alive(parcel{message: renews(3, false)}, 7), transport.Urgent},
+		{alive(parcel{letter: renews(3, false)}, 7), transport.Urgent},
 		{redirected(p, nodeC, 9), transport.Normal},
 	} {
-		b.hears(nodeB, message{kind: msgForward, numbers: [3]uint64{client}, inside: &tt.inside})
+		b.hears(nodeB, letter{0, message.NewForward(client, 0, tt.inside.Message)})
 		sent := b.take()
-		if len(sent) != 1 || sent[0].to != client || sent[0].class != tt.class || string(appendWhole(nil, sent[0].message)) != string(appendWhole(nil, tt.inside)) {
+		if len(sent) != 1 || sent[0].to != client || sent[0].class != tt.class || !reflect.DeepEqual(sent[0].letter, tt.inside) {
 			t.Errorf("%+v is passed on as %+v", tt.inside, sent)
 		}
 	}
 	in := redirected(p, nodeB, 9)
-	b.hears(helper, message{kind: msgForward, numbers: [3]uint64{nodeA}, inside: &in})
+	b.hears(helper, letter{0, message.NewForward(nodeA, 0, in.Message)})
 	if b.expect("2: lock k"); b.desk().through != 0 {
 		t.Error("who passes on where a leader is, passes its words on, too")
 	}
 	in = grant(p, 7)
-	in.office = office{nodeB, 9}
-	b.hears(helper, message{kind: msgForward, numbers: [3]uint64{nodeA}, inside: &in})
+	in.Message.(*message.Reply).Term = 9
+	b.hears(helper, letter{0, message.NewForward(nodeA, 0, in.Message)})
 	if !c.over || c.err != nil || b.desk().leader != nodeB || b.desk().through != 0 {
 		t.Errorf("a grant that was passed on: %v, %v; %d leads", c.over, c.err, b.desk().leader)
 	}
@@ -264,7 +265,8 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 		b.do(func(l *lane) { l.announce(l.replica(0)) })
 		told := make(map[uint64]int)
 		for _, p := range b.take() {
-			if told[p.to]++; p.kind != msgServing || p.numbers[0] != b.lane().replica(0).Term() || p.class != transport.Normal {
+			m, ok := p.Message.(*message.Serving)
+			if told[p.to]++; !ok || m.Term != b.lane().replica(0).Term() || p.class != transport.Normal {
 				t.Errorf("it says %+v", p)
 			}
 		}

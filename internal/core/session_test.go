@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -45,14 +46,14 @@ func TestCloseOfASession(t *testing.T) {
 			waits := b.asks(s, Request{Key: "w"})
 			b.take()
 			b.play = func(p parcel) {
-				if p.kind != msgRequest {
+				if !is[*message.Request](p) {
 					return
 				}
 				if p.words() != "close" || !holds[0].Over() || !holds[1].Over() {
 					t.Errorf("%q is sent, while the holds have ended: %v, %v", p.words(), holds[0].Over(), holds[1].Over())
 				}
 				if slices.Contains(tt.answers, p.shard) {
-					m := told(p, reply{outcome: done, revision: 8})
+					m := told(p, message.Result{Outcome: message.Done, Revision: 8})
 					m.shard = p.shard
 					b.mail(nodeB, m)
 				}
@@ -117,11 +118,11 @@ func TestALostSessionEndsEverywhere(t *testing.T) {
 	if unlock.over {
 		t.Error("an Unlock is over before its answer")
 	}
-	b.hears(nodeB, told(sent[0], reply{outcome: queued, revision: 9}), told(sent[1], reply{outcome: queued, revision: 9}), grant(sent[2], 10))
+	b.hears(nodeB, told(sent[0], message.Result{Outcome: message.Queued, Revision: 9}), told(sent[1], message.Result{Outcome: message.Queued, Revision: 9}), grant(sent[2], 10))
 	b.expect("2: claim c token 10")
 	b.pass(benchTTL / 3)
 	for _, p := range b.take() {
-		if p.kind == msgRenew && p.renewal.session != h.seat.id {
+		if is[*message.Renewal](p) && p.renewal().Session != h.seat.id {
 			b.hears(nodeB, alive(p, 10))
 		}
 	}
@@ -136,7 +137,7 @@ func TestALostSessionEndsEverywhere(t *testing.T) {
 	}
 	closed := make(map[uint64]bool)
 	for _, p := range b.take() { // also what went out before, in the same run
-		if id, _ := clientOf(p.command); p.words() == "close" {
+		if id, _ := shard.ClientOf(p.command()); p.words() == "close" {
 			closed[id.Number] = true
 		}
 	}
@@ -160,16 +161,16 @@ func TestWhoGivesUp(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		hold   time.Duration
-		hears  []reply // before he gives up
+		hears  []message.Result // before he gives up
 		sent   string
 		closed bool
 	}{
 		{name: "it was not answered", sent: "2: cancel"},
-		{name: "it was queued", hears: []reply{{outcome: queued, revision: 6}}, sent: "2: cancel"},
+		{name: "it was queued", hears: []message.Result{{Outcome: message.Queued, Revision: 6}}, sent: "2: cancel"},
 		{name: "it was not answered, and its time would be fixed", hold: time.Minute, sent: "2: close", closed: true},
-		{name: "its time would be fixed", hold: time.Minute, hears: []reply{{outcome: queued, revision: 6}}, sent: "2: close", closed: true},
+		{name: "its time would be fixed", hold: time.Minute, hears: []message.Result{{Outcome: message.Queued, Revision: 6}}, sent: "2: close", closed: true},
 		{
-			name: "its time is being fixed", hold: time.Minute, hears: []reply{{outcome: queued, revision: 6}, {outcome: granted, token: 7, revision: 7}},
+			name: "its time is being fixed", hold: time.Minute, hears: []message.Result{{Outcome: message.Queued, Revision: 6}, {Outcome: message.Granted, Token: 7, Revision: 7}},
 			sent: "2: close", closed: true,
 		},
 	} {
@@ -187,32 +188,32 @@ func TestWhoGivesUp(t *testing.T) {
 				t.Errorf("%v, %v, %+v", c.over, c.err, c.info)
 			}
 			cancel := b.expect(tt.sent)
-			if a, ok := cancel.command.(shard.Cancel); ok && a.Target != numberOf(p.command) {
+			if a, ok := cancel.command().(shard.Cancel); ok && a.Target != numberOf(p.command()) {
 				t.Errorf("%+v is sent", a)
 			}
 			b.do(func(l *lane) { l.desk(0).abandon(c, context.Canceled) })
 			b.expects()
 			b.pass(benchTTL/3 - 1 + time.Minute - b.now)
 			repeated := b.take()
-			if len(repeated) < 2 || slices.ContainsFunc(repeated, func(p parcel) bool { return p.kind != msgRequest || "2: "+p.words() != tt.sent }) {
+			if len(repeated) < 2 || slices.ContainsFunc(repeated, func(p parcel) bool { return !is[*message.Request](p) || "2: "+p.words() != tt.sent }) {
 				t.Errorf("then %d messages are sent, want the command again and again", len(repeated))
 			}
 			b.pass(1)
-			renewed := slices.DeleteFunc(b.take(), func(p parcel) bool { return p.kind != msgRenew || p.renewal.session != c.seat.id })
+			renewed := slices.DeleteFunc(b.take(), func(p parcel) bool { return !is[*message.Renewal](p) || p.renewal().Session != c.seat.id })
 			if tt.closed {
 				if len(renewed) > 0 {
 					t.Error("a record that is to be closed is renewed")
 				}
-			} else if len(renewed) != 1 || len(renewed[0].renewal.orphans) != 1 || numberOf(renewed[0].renewal.orphans[0].Command) != numberOf(cancel.command) {
+			} else if len(renewed) != 1 || len(renewed[0].renewal().Orphans) != 1 || numberOf(renewed[0].renewal().Orphans[0].Command) != numberOf(cancel.command()) {
 				t.Errorf("the renewal %+v does not name it", renewed)
 			}
 			// A grant that comes all the same is nobody's.
 			b.hears(nodeB, grant(p, 9))
 			b.take()
-			b.hears(nodeB, told(cancel, reply{outcome: done, revision: 9}))
+			b.hears(nodeB, told(cancel, message.Result{Outcome: message.Done, Revision: 9}))
 			b.pass(time.Second)
 			for _, p := range b.take() {
-				if p.kind == msgRequest || p.renewal.session == c.seat.id && len(p.renewal.orphans) > 0 {
+				if is[*message.Request](p) || p.renewal().Session == c.seat.id && len(p.renewal().Orphans) > 0 {
 					t.Errorf("%q is sent after the answer", p.words())
 				}
 			}

@@ -337,7 +337,7 @@ func readVoters(r *wire.Reader) []voter {
 	}
 	voters := make([]voter, n/2)
 	for i := range voters {
-		voters[i] = voter{r.Uint(anyUint), r.String(shard.MaxName)}
+		voters[i] = voter{r.Uint(1<<64 - 1), r.String(shard.MaxName)}
 		if voters[i].node == 0 {
 			r.Fail("node zero")
 		}

@@ -24,33 +24,33 @@ type acceptor struct {
 // prepare answers a proposer that begins a ballot.
 func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	a := &m.acceptor
-	if p.ballot.id != from || len(p.roster) != len(p.seeds) || !m.lists(p.seeds) ||
-		!slices.Contains(p.roster, from) || !slices.Contains(p.roster, m.self.ID) ||
-		slices.Contains(p.roster, 0) && !m.cfg.Bugs.Has(bug.FoundWithMajority) {
+	if p.Ballot.ID != from || len(p.Roster) != len(p.Seeds) || !m.lists(p.Seeds) ||
+		!slices.Contains(p.Roster, from) || !slices.Contains(p.Roster, m.self.ID) ||
+		slices.Contains(p.Roster, 0) && !m.cfg.Bugs.Has(bug.FoundWithMajority) {
 		return // our cards tell each other how we disagree
 	}
-	if p.ballot == a.promised {
-		if slices.Equal(p.roster, a.roster) {
+	if p.Ballot == a.promised {
+		if slices.Equal(p.Roster, a.roster) {
 			m.send(from, m.promise(now))
 		}
 		return
 	}
-	no := nack{ballot: p.ballot, promised: a.promised, hint: m.hint()}
+	no := nack{Ballot: p.Ballot, Promised: a.promised, Hint: m.hint()}
 	switch {
-	case m.less(p.ballot, a.promised):
-		no.why = "promised another"
+	case m.less(p.Ballot, a.promised):
+		no.Why = "promised another"
 	case m.living():
-		no.why = "knows of a living mesh"
+		no.Why = "knows of a living mesh"
 	case now < m.start+m.listen:
-		no.why = "listens for a living mesh"
-	case m.bereft(p.roster) != 0:
-		no.why = fmt.Sprintf("is still connected to %v", m.bereft(p.roster))
+		no.Why = "listens for a living mesh"
+	case m.bereft(p.Roster) != 0:
+		no.Why = fmt.Sprintf("is still connected to %v", m.bereft(p.Roster))
 	case m.contested() != "":
-		no.why = "finds two nodes at " + m.contested()
-	case m.unreached(p.roster) != "":
-		no.why = fmt.Sprintf("cannot reach %s at the advertised address", m.unreached(p.roster))
+		no.Why = "finds two nodes at " + m.contested()
+	case m.unreached(p.Roster) != "":
+		no.Why = fmt.Sprintf("cannot reach %s at the advertised address", m.unreached(p.Roster))
 	default:
-		m.vow(p.ballot, p.roster)
+		m.vow(p.Ballot, p.Roster)
 		m.yield(now)
 		m.send(from, m.promise(now))
 		return
@@ -86,7 +86,7 @@ func (m *Machine) contested() string {
 func (m *Machine) unreached(roster []transport.ID) string {
 	for _, s := range m.seeds {
 		if s.known && !s.reached && slices.Contains(roster, s.id) {
-			return s.card.addr
+			return s.card.Addr
 		}
 	}
 	return ""
@@ -103,9 +103,9 @@ func (m *Machine) vow(b ballot, roster []transport.ID) {
 
 func (m *Machine) promise(now time.Duration) promise {
 	a := &m.acceptor
-	p := promise{ballot: a.promised, floor: m.floor(now)}
+	p := promise{Ballot: a.promised, Floor: m.floor(now)}
 	if a.at != (ballot{}) {
-		p.at, p.value = a.at, a.value
+		p.At, p.Value = a.at, a.value
 	}
 	return p
 }
@@ -113,22 +113,22 @@ func (m *Machine) promise(now time.Duration) promise {
 // accept answers a proposer that asks for a value to be accepted.
 func (m *Machine) accept(now time.Duration, from transport.ID, msg accept) {
 	a := &m.acceptor
-	if msg.ballot.id != from {
+	if msg.Ballot.ID != from {
 		return
 	}
-	if msg.ballot != a.promised || m.living() && a.at != msg.ballot {
-		m.send(from, nack{ballot: msg.ballot, promised: a.promised, why: "does not accept that any more", hint: m.hint()})
+	if msg.Ballot != a.promised || m.living() && a.at != msg.Ballot {
+		m.send(from, nack{Ballot: msg.Ballot, Promised: a.promised, Why: "does not accept that any more", Hint: m.hint()})
 		return
 	}
-	if !slices.Equal(msg.value.ids(), unique(a.roster)) {
+	if !slices.Equal(msg.Value.ids(), unique(a.roster)) {
 		return // not a value of this ballot
 	}
-	if err := m.cfg.Wants.fits(m.self.Name, msg.value.Params); err != nil {
+	if err := m.cfg.Wants.fits(m.self.Name, msg.Value.Params); err != nil {
 		m.fail(err)
 		return
 	}
-	m.keep(now, msg.ballot, msg.value)
-	m.send(from, accepted{ballot: msg.ballot})
+	m.keep(now, msg.Ballot, msg.Value)
+	m.send(from, accepted{Ballot: msg.Ballot})
 }
 
 // keep accepts v at b.
@@ -148,18 +148,18 @@ func (m *Machine) keep(now time.Duration, b ballot, v Mesh) {
 // them lives after all then it answers an ask that was sent after the promise.
 func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 	a := &m.acceptor
-	if !d.value.founder(m.self.ID) {
+	if !d.Value.founder(m.self.ID) {
 		return
 	}
-	if m.less(d.ballot, a.promised) && d.seq < a.fresh && !m.cfg.Bugs.Has(bug.LateDecision) {
-		if m.isUp(from) && d.seq == 0 {
+	if m.less(d.Ballot, a.promised) && d.Seq < a.fresh && !m.cfg.Bugs.Has(bug.LateDecision) {
+		if m.isUp(from) && d.Seq == 0 {
 			m.ask(from)
 		}
 		return
 	}
-	m.founded(now, d.value, d.ballot)
+	m.founded(now, d.Value, d.Ballot)
 	m.told(from)
-	m.send(from, known{id: d.value.MeshID, epoch: d.value.Epoch})
+	m.send(from, known{ID: d.Value.MeshID, Epoch: d.Value.Epoch})
 }
 
 // founded makes this founder a member of the mesh that was decided at b.

@@ -58,7 +58,7 @@ func listening(cfg Config) *Machine {
 
 // told is what a node at addr tells of itself.
 func told(name, addr string) answer {
-	return answer{card: card{name: name, addr: addr, zone: "of " + name, seeds: trio}}
+	return answer{card: card{Name: name, Addr: addr, Zone: "of " + name, Seeds: trio}}
 }
 
 // founder is a listener whom ann and eve have told of themselves: it founds when it has listened.
@@ -116,17 +116,17 @@ func TestAcceptor(t *testing.T) {
 		when  in
 		want  []message
 	}{
-		{name: "a ballot is promised", when: begun, want: []message{promise{ballot: mid, floor: 1}}},
-		{name: "a promise is repeated", given: []in{begun}, when: begun, want: []message{promise{ballot: mid, floor: 1}}},
+		{name: "a ballot is promised", when: begun, want: []message{promise{Ballot: mid, Floor: 1}}},
+		{name: "a promise is repeated", given: []in{begun}, when: begun, want: []message{promise{Ballot: mid, Floor: 1}}},
 		{name: "a ballot is not promised with two rosters", given: []in{begun}, when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, eve2}}}},
 		{name: "a higher ballot is promised too", given: []in{begun}, when: in{eve, prepare{high, trio, abe}},
-			want: []message{promise{ballot: high, floor: 1}}},
+			want: []message{promise{Ballot: high, Floor: 1}}},
 		{name: "a lower ballot is not", given: []in{begun}, when: in{ann, prepare{low, trio, abe}},
-			want: []message{nack{ballot: low, promised: mid, why: "promised another"}}},
+			want: []message{nack{Ballot: low, Promised: mid, Why: "promised another"}}},
 		{name: "nobody promises while it listens", at: time.Second, when: begun,
-			want: []message{nack{ballot: mid, why: "listens for a living mesh"}}},
-		{name: "nobody promises while it knows of a living mesh", given: []in{{eve, living{id: 9, name: "m"}}}, when: begun,
-			want: []message{nack{ballot: mid, why: "knows of a living mesh", hint: trio[2]}}},
+			want: []message{nack{Ballot: mid, Why: "listens for a living mesh"}}},
+		{name: "nobody promises while it knows of a living mesh", given: []in{{eve, living{ID: 9, Name: "m"}}}, when: begun,
+			want: []message{nack{Ballot: mid, Why: "knows of a living mesh", Hint: trio[2]}}},
 		{name: "other seeds are another founding", when: in{ann, prepare{mid, trio[:2], abe[:2]}}},
 		{name: "a roster that lacks a seed is none", when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, 0}}}},
 		{name: "a roster without the acceptor is not its business", when: in{ann, prepare{mid, trio, []transport.ID{ann, 9, eve}}}},
@@ -136,34 +136,34 @@ func TestAcceptor(t *testing.T) {
 
 		{name: "the promised ballot is accepted", given: []in{begun}, when: first, want: []message{accepted{mid}}},
 		{name: "a ballot that was not promised is not accepted", when: first,
-			want: []message{nack{ballot: mid, why: "does not accept that any more"}}},
+			want: []message{nack{Ballot: mid, Why: "does not accept that any more"}}},
 		{name: "a ballot below the promised one is not accepted", given: []in{begun, {eve, prepare{high, trio, abe}}}, when: first,
-			want: []message{nack{ballot: mid, promised: high, why: "does not accept that any more"}}},
+			want: []message{nack{Ballot: mid, Promised: high, Why: "does not accept that any more"}}},
 		{name: "a value of other founders is not accepted", given: []in{begun}, when: in{ann, accept{mid, value(1, ann, bob)}}},
 		{name: "nobody proposes at another's ballot", given: []in{begun}, when: in{eve, accept{mid, value(1, ann, bob, eve)}}},
-		{name: "no value is accepted once a living mesh is known", given: []in{begun, {eve, living{id: 1, name: "m"}}}, when: first,
-			want: []message{nack{ballot: mid, promised: mid, why: "does not accept that any more", hint: trio[2]}}},
-		{name: "what was accepted is confirmed again, whatever is known by now", given: []in{begun, first, {eve, living{id: 1, name: "m"}}},
+		{name: "no value is accepted once a living mesh is known", given: []in{begun, {eve, living{ID: 1, Name: "m"}}}, when: first,
+			want: []message{nack{Ballot: mid, Promised: mid, Why: "does not accept that any more", Hint: trio[2]}}},
+		{name: "what was accepted is confirmed again, whatever is known by now", given: []in{begun, first, {eve, living{ID: 1, Name: "m"}}},
 			when: first, want: []message{accepted{mid}}},
 		{name: "what was accepted is told", given: []in{begun, first}, when: in{eve, prepare{high, trio, abe}},
-			want: []message{promise{ballot: high, floor: someMesh.Founded + 1<<20, at: mid, value: value(1, ann, bob, eve)}}},
+			want: []message{promise{Ballot: high, Floor: someMesh.Founded + 1<<20, At: mid, Value: value(1, ann, bob, eve)}}},
 		{name: "no roster leaves out a founder that is still connected", given: []in{begun, first},
 			when: in{eve, prepare{high, trio, []transport.ID{ann2, bob, eve}}},
-			want: []message{nack{ballot: high, promised: mid, why: "is still connected to 0000000000000001"}}},
+			want: []message{nack{Ballot: high, Promised: mid, Why: "is still connected to 0000000000000001"}}},
 		{name: "a roster may leave out a founder that is gone", given: []in{begun, first}, down: ann,
 			when: in{eve, prepare{high, trio, []transport.ID{ann2, bob, eve}}},
-			want: []message{promise{ballot: high, floor: someMesh.Founded + 1<<20, at: mid, value: value(1, ann, bob, eve)}}},
+			want: []message{promise{Ballot: high, Floor: someMesh.Founded + 1<<20, At: mid, Value: value(1, ann, bob, eve)}}},
 
-		{name: "a decision is believed", given: []in{begun, first}, when: in{ann, decide{ballot: mid, value: value(1, ann, bob, eve)}},
+		{name: "a decision is believed", given: []in{begun, first}, when: in{ann, decide{Ballot: mid, Value: value(1, ann, bob, eve)}},
 			want: []message{known{someMesh.MeshID, 1}}},
 		{name: "a decision that may be older than a promise is not", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
-			when: in{ann, decide{ballot: mid, value: value(1, ann, bob, eve)}}},
+			when: in{ann, decide{Ballot: mid, Value: value(1, ann, bob, eve)}}},
 		{name: "nor is one that answers a question from before the promise", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
-			when: in{ann, decide{seq: 1, ballot: mid, value: value(1, ann, bob, eve)}}},
+			when: in{ann, decide{Seq: 1, Ballot: mid, Value: value(1, ann, bob, eve)}}},
 		{name: "one that answers a later question is believed", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
-			when: in{ann, decide{seq: 99, ballot: mid, value: value(1, ann, bob, eve)}},
+			when: in{ann, decide{Seq: 99, Ballot: mid, Value: value(1, ann, bob, eve)}},
 			want: []message{known{someMesh.MeshID, 1}}},
-		{name: "a decision among others is not", when: in{ann, decide{ballot: mid, value: value(1, ann, eve)}}},
+		{name: "a decision among others is not", when: in{ann, decide{Ballot: mid, Value: value(1, ann, eve)}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := listener(Options{})
@@ -179,8 +179,8 @@ func TestAcceptor(t *testing.T) {
 			}
 			got := answers(t, m.Message(at, tt.when.from, tt.when.msg.append(nil), nil), tt.when.from)
 			for i := range got {
-				if p, ok := got[i].(promise); ok && p.at == (ballot{}) {
-					p.floor = 1
+				if p, ok := got[i].(promise); ok && p.At == (ballot{}) {
+					p.Floor = 1
 					got[i] = p
 				}
 			}
@@ -223,10 +223,10 @@ func TestAcceptorJoinsNoOtherMesh(t *testing.T) {
 	if joins(m.Up(late, other, nil), stranger) {
 		t.Error("it joins a stranger's mesh")
 	}
-	if joins(m.Message(late, stranger, living{id: 9, name: "blue"}.append(nil), nil), stranger) {
+	if joins(m.Message(late, stranger, living{ID: 9, Name: "blue"}.append(nil), nil), stranger) {
 		t.Error("it joins a stranger's mesh later")
 	}
-	if !joins(m.Message(late, eve, living{id: 9, name: "blue"}.append(nil), nil), eve) {
+	if !joins(m.Message(late, eve, living{ID: 9, Name: "blue"}.append(nil), nil), eve) {
 		t.Error("it does not follow a seed")
 	}
 	same := listener(Options{})
@@ -266,7 +266,7 @@ func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 			for range tt.asks {
 				m.ask(ann)
 			}
-			m.Message(late, ann, decide{seq: m.seq - uint64(tt.last), ballot: mid, value: decided}.append(nil), nil)
+			m.Message(late, ann, decide{Seq: m.seq - uint64(tt.last), Ballot: mid, Value: decided}.append(nil), nil)
 			if _, got := m.Mesh(); got != tt.want {
 				t.Errorf("it takes the decision over: %v, want %v", got, tt.want)
 			}
@@ -280,9 +280,9 @@ func TestAProposerAdoptsTheHighest(t *testing.T) {
 	abe := []transport.ID{ann, bob, eve}
 	mine := ballot{4, bob}
 	accepts := func(at ballot) promise {
-		p := promise{ballot: mine, floor: 1, at: at}
+		p := promise{Ballot: mine, Floor: 1, At: at}
 		if i := slices.Index(ballots, at); i > 0 {
-			p.value = value(uint64(i), abe...) // the later, the larger
+			p.Value = value(uint64(i), abe...) // the later, the larger
 		}
 		return p
 	}
@@ -356,15 +356,15 @@ func TestWhatHoldsAPromiseBack(t *testing.T) {
 			m := listener(Options{})
 			tt.before(m)
 			at, b := late+3*dialMax, ballot{3, tt.roster[0]}
-			got := answers(t, m.Message(at, b.id, prepare{b, trio, tt.roster}.append(nil), nil), b.id)
+			got := answers(t, m.Message(at, b.ID, prepare{b, trio, tt.roster}.append(nil), nil), b.ID)
 			if len(got) != 1 {
 				t.Fatalf("it answers with %+v", got)
 			}
-			if p, ok := got[0].(promise); ok != (tt.why == "") || ok && p.ballot != b {
+			if p, ok := got[0].(promise); ok != (tt.why == "") || ok && p.Ballot != b {
 				t.Errorf("it answers with %+v, want a promise: %v", got[0], tt.why == "")
 			}
-			if n, ok := got[0].(nack); ok && n.why != tt.why {
-				t.Errorf("it refuses since it %s, want %q", n.why, tt.why)
+			if n, ok := got[0].(nack); ok && n.Why != tt.why {
+				t.Errorf("it refuses since it %s, want %q", n.Why, tt.why)
 			}
 		})
 	}
@@ -390,9 +390,9 @@ func TestAnOldDecisionIsAskedAbout(t *testing.T) {
 			m.Down(late, ann, nil)
 		}
 		last, got := m.seq, 0
-		for _, o := range m.Message(late, ann, decide{seq: tt.seq, ballot: ballot{2, ann}, value: value(1, abe...)}.append(nil), nil) {
+		for _, o := range m.Message(late, ann, decide{Seq: tt.seq, Ballot: ballot{2, ann}, Value: value(1, abe...)}.append(nil), nil) {
 			if s, ok := o.(Send); ok && s.To == ann {
-				if msg, _ := decode(s.Body); msg.(ask).seq != last+1 {
+				if msg, _ := decode(s.Body); msg.(ask).Seq != last+1 {
 					t.Errorf("%s: it sends %+v, want question %d", tt.name, msg, last+1)
 				}
 				got++
@@ -436,13 +436,13 @@ func TestTheFoundingTimeThatIsAllowed(t *testing.T) {
 			m.Start(start, nil)
 			b := ballot{1, ann}
 			for _, g := range tt.given {
-				b.round++
+				b.Round++
 				m.Message(g.at, ann, prepare{b, trio, abe}.append(nil), nil)
 				m.Message(g.at, ann, accept{b, g.value}.append(nil), nil)
 			}
-			b.round++
+			b.Round++
 			got := answers(t, m.Message(late+20*time.Second, ann, prepare{b, trio, abe}.append(nil), nil), ann)
-			if len(got) != 1 || got[0].(promise).floor != tt.want {
+			if len(got) != 1 || got[0].(promise).Floor != tt.want {
 				t.Errorf("it promises %+v, want the floor %d", got, tt.want)
 			}
 		})

@@ -27,7 +27,7 @@ func joinable(t *testing.T) *Machine {
 		v.Roster[i].Addr = trio[i]
 	}
 	m := listener(Options{})
-	m.Message(late, ann, decide{ballot: ballot{1, ann}, value: v}.append(nil), nil)
+	m.Message(late, ann, decide{Ballot: ballot{1, ann}, Value: v}.append(nil), nil)
 	if _, in := m.Mesh(); !in || !slices.Equal(m.untold, []transport.ID{eve}) {
 		t.Fatalf("bob does not know of the mesh, or not that eve may not know: %v", m.untold)
 	}
@@ -80,14 +80,14 @@ func TestBallotsOfOneRound(t *testing.T) {
 		first, second ballot
 		want          message
 	}{
-		{"the larger ID comes second", low, high, promise{ballot: high}},
-		{"the larger ID comes first", high, low, nack{ballot: low, promised: high, why: "promised another"}},
+		{"the larger ID comes second", low, high, promise{Ballot: high}},
+		{"the larger ID comes first", high, low, nack{Ballot: low, Promised: high, Why: "promised another"}},
 	} {
 		m := listener(Options{})
-		m.Message(late, tt.first.id, prepare{tt.first, trio, roster}.append(nil), nil)
-		got := answers(t, m.Message(late, tt.second.id, prepare{tt.second, trio, roster}.append(nil), nil), tt.second.id)
+		m.Message(late, tt.first.ID, prepare{tt.first, trio, roster}.append(nil), nil)
+		got := answers(t, m.Message(late, tt.second.ID, prepare{tt.second, trio, roster}.append(nil), nil), tt.second.ID)
 		if p, ok := got[0].(promise); ok {
-			p.floor = 0
+			p.Floor = 0
 			got[0] = p
 		}
 		if len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(tt.want) {
@@ -122,7 +122,7 @@ func TestTheFirstQuestionAfterAPromise(t *testing.T) {
 		m := listener(Options{})
 		asked := m.seq
 		m.Message(late, eve, prepare{ballot{3, eve}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
-		m.Message(late, ann, decide{seq: asked + tt.later, ballot: ballot{2, ann}, value: value(1, ann, bob, eve)}.append(nil), nil)
+		m.Message(late, ann, decide{Seq: asked + tt.later, Ballot: ballot{2, ann}, Value: value(1, ann, bob, eve)}.append(nil), nil)
 		if _, in := m.Mesh(); in != tt.in {
 			t.Errorf("a decision that answers question %d after a promise is believed: %v, want %v", tt.later, in, tt.in)
 		}
@@ -167,7 +167,7 @@ func TestTheLastRefusal(t *testing.T) {
 	m := listener(Options{})
 	m.Up(late, transport.Hello{ID: 77, MeshID: 9, MeshName: "blue", Addr: "10.0.0.7:1"}, nil)
 	for n := 1; n <= maxRefusals; n++ {
-		err := failure(m.Message(late, 77, refuse{why: refusedUnreachable, text: "no"}.append(nil), nil))
+		err := failure(m.Message(late, 77, refuse{Why: refusedUnreachable, Text: "no"}.append(nil), nil))
 		if last := n == maxRefusals; last != errors.Is(err, fault.ErrUnreachable) {
 			t.Errorf("after refusal %d of %d: %v", n, maxRefusals, err)
 		}
@@ -205,7 +205,7 @@ func TestStartTakesWhatIsAllowed(t *testing.T) {
 // its time is over and no longer.
 func TestTheEndOfTelling(t *testing.T) {
 	joins := func(m *Machine, now time.Duration) string {
-		got := answers(t, m.Message(now, joiner, join{card{name: "jo"}}.append(nil), nil), joiner)
+		got := answers(t, m.Message(now, joiner, join{card{Name: "jo"}}.append(nil), nil), joiner)
 		if len(got) != 1 {
 			t.Fatalf("at %v a joiner is answered with %+v", now, got)
 		}
@@ -256,7 +256,7 @@ func TestAFounderThatWasReplacedAtOnce(t *testing.T) {
 // Who joins is let in, refused and forgotten at its times, and not before.
 func TestTheTimesOfAnAdmission(t *testing.T) {
 	const addr = "10.0.0.50:1"
-	ask := join{card{name: "jo", addr: addr}}.append(nil)
+	ask := join{card{Name: "jo", Addr: addr}}.append(nil)
 	begin := func() *Machine {
 		m := joinable(t)
 		m.told(eve)
@@ -269,7 +269,7 @@ func TestTheTimesOfAnAdmission(t *testing.T) {
 	if got := answers(t, m.Tick(late+admitIn-1, nil), joiner); len(got) > 0 {
 		t.Errorf("before its time is over it is told %+v", got)
 	}
-	if got := answers(t, m.Tick(late+admitIn, nil), joiner); len(got) != 1 || got[0].(refuse).why != refusedUnreachable {
+	if got := answers(t, m.Tick(late+admitIn, nil), joiner); len(got) != 1 || got[0].(refuse).Why != refusedUnreachable {
 		t.Errorf("when its time is over it is told %+v", got)
 	}
 
@@ -293,13 +293,13 @@ func TestTheLastPlaceForAJoiner(t *testing.T) {
 	m := joinable(t)
 	m.told(eve)
 	for i := range transport.ID(maxAdmissions) {
-		out := m.Message(late, joiner+i, join{card{name: fmt.Sprint(i), addr: fmt.Sprint(i)}}.append(nil), nil)
+		out := m.Message(late, joiner+i, join{card{Name: fmt.Sprint(i), Addr: fmt.Sprint(i)}}.append(nil), nil)
 		if len(dials(out)) != 1 {
 			t.Fatalf("joiner %d of %d: %v", i+1, maxAdmissions, out)
 		}
 	}
-	out := m.Message(late, 7777, join{card{name: "jo", addr: "jo:1"}}.append(nil), nil)
-	if got := answers(t, out, 7777); len(out) != 1 || !strings.Contains(got[0].(refuse).text, "too many") {
+	out := m.Message(late, 7777, join{card{Name: "jo", Addr: "jo:1"}}.append(nil), nil)
+	if got := answers(t, out, 7777); len(out) != 1 || !strings.Contains(got[0].(refuse).Text, "too many") {
 		t.Errorf("for one more it does %v", out)
 	}
 }
@@ -345,7 +345,7 @@ func TestTheFirstSeedIsFollowed(t *testing.T) {
 	m := listener(Options{})
 	m.Message(late, eve, prepare{ballot{2, eve}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
 	m.Message(late, eve, accept{ballot{2, eve}, value(1, ann, bob, eve)}.append(nil), nil)
-	m.Message(late, ann, living{id: 9, name: "blue"}.append(nil), nil)
+	m.Message(late, ann, living{ID: 9, Name: "blue"}.append(nil), nil)
 	if m.joining.member != ann {
 		t.Errorf("a seed is in a mesh, and %v is asked to be let in", m.joining.member)
 	}
@@ -365,7 +365,7 @@ func TestTheLastTarget(t *testing.T) {
 	met := len(m.targets)
 	m = listener(Options{})
 	for i := range 2 * maxTargets {
-		m.Message(late, ann, answer{hint: fmt.Sprint("h", i), card: card{name: "ann", seeds: trio}}.append(nil), nil)
+		m.Message(late, ann, answer{Hint: fmt.Sprint("h", i), card: card{Name: "ann", Seeds: trio}}.append(nil), nil)
 	}
 	if met != maxTargets || len(m.targets) != maxTargets {
 		t.Errorf("%d targets were met, and %d heard of; want %d of each", met, len(m.targets), maxTargets)
@@ -376,7 +376,7 @@ func TestTheLastTarget(t *testing.T) {
 func TestWaitingForNobody(t *testing.T) {
 	m := listener(Options{})
 	for i, id := range []transport.ID{ann, bob, eve} {
-		m.Message(0, id, answer{card: card{name: fmt.Sprint(id), addr: trio[i], seeds: trio}}.append(nil), nil)
+		m.Message(0, id, answer{card: card{Name: fmt.Sprint(id), Addr: trio[i], Seeds: trio}}.append(nil), nil)
 	}
 	want := "3 of 3 seeds answered; listening for a living mesh before founding one"
 	if got := m.Waiting(); got != want {

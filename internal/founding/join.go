@@ -77,18 +77,18 @@ func (m *Machine) approach(now time.Duration) {
 // welcomed makes this node a member of the mesh that it asked to let it in. Founders
 // learn of their mesh by a decide alone, since those carry a ballot.
 func (m *Machine) welcomed(now time.Duration, from transport.ID, w welcome) {
-	if from != m.joining.member || w.value.founder(m.self.ID) {
+	if from != m.joining.member || w.Value.founder(m.self.ID) {
 		return
 	}
 	if m.cfg.Bugs.Has(bug.OwnParameters) {
-		w.value.Params, _ = params([]card{m.card})
-	} else if err := m.cfg.Wants.fits(m.self.Name, w.value.Params); err != nil {
+		w.Value.Params, _ = params([]card{m.card})
+	} else if err := m.cfg.Wants.fits(m.self.Name, w.Value.Params); err != nil {
 		m.fail(err)
 		return
 	}
-	m.log(slog.LevelInfo, "joined a mesh", slog.String("mesh", w.value.Params.MeshName),
-		slog.String("id", fmt.Sprintf("%016x", w.value.MeshID)), slog.String("through", from.String()))
-	m.become(now, w.value, ballot{}, w.members)
+	m.log(slog.LevelInfo, "joined a mesh", slog.String("mesh", w.Value.Params.MeshName),
+		slog.String("id", fmt.Sprintf("%016x", w.Value.MeshID)), slog.String("through", from.String()))
+	m.become(now, w.Value, ballot{}, w.Members)
 }
 
 // refusalError is why a member refused this node, in the member's words.
@@ -105,18 +105,18 @@ func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
 	if from != j.member {
 		return
 	}
-	j.why = r.text
-	switch r.why {
+	j.why = r.Text
+	switch r.Why {
 	case refusedForeign:
-		m.fail(&refusalError{fault.ErrForeignMesh, r.text})
+		m.fail(&refusalError{fault.ErrForeignMesh, r.Text})
 	case refusedOption:
-		m.fail(&refusalError{fault.ErrInvalidOption, r.text})
+		m.fail(&refusalError{fault.ErrInvalidOption, r.Text})
 	case refusedName:
-		m.fail(&refusalError{fault.ErrNameTaken, r.text})
+		m.fail(&refusalError{fault.ErrNameTaken, r.Text})
 	case refusedUnreachable:
-		m.log(slog.LevelWarn, "a member could not dial this node back", slog.String("why", r.text))
+		m.log(slog.LevelWarn, "a member could not dial this node back", slog.String("why", r.Text))
 		if j.refused++; j.refused >= maxRefusals {
-			m.fail(&refusalError{fault.ErrUnreachable, r.text})
+			m.fail(&refusalError{fault.ErrUnreachable, r.Text})
 		}
 		j.since, j.next = now-joinPatience, now+joinEvery // another member may have more luck
 	case refusedForNow:

@@ -141,7 +141,7 @@ func New(cfg Config) *Machine {
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	seeds := normalise(cfg.Seeds)
 	m.card = card{
-		name: cfg.Self.Name, addr: cfg.Self.Addr, zone: cfg.Self.Zone, seeds: seeds, wants: cfg.Wants,
+		Name: cfg.Self.Name, Addr: cfg.Self.Addr, Zone: cfg.Self.Zone, Seeds: seeds, Wants: cfg.Wants,
 	}
 	m.listen = Listen(seeds)
 	for _, addr := range seeds {
@@ -186,7 +186,7 @@ func (m *Machine) validate() error {
 	if len(m.seeds) > maxSeeds {
 		return fmt.Errorf("%w: %d seeds, at most %d", fault.ErrInvalidOption, len(m.seeds), maxSeeds)
 	}
-	texts := append([]string{m.self.Name, m.self.Addr, m.self.Zone, m.cfg.Wants.MeshName}, m.card.seeds...)
+	texts := append([]string{m.self.Name, m.self.Addr, m.self.Zone, m.cfg.Wants.MeshName}, m.card.Seeds...)
 	for _, s := range texts {
 		if len(s) > maxString {
 			return fmt.Errorf("%w: %.20q… has %d bytes, at most %d", fault.ErrInvalidOption, s, len(s), maxString)

@@ -50,7 +50,7 @@ func (m *Machine) serve(now time.Duration) {
 		m.nextTell = now + tellEvery
 		for _, id := range m.untold {
 			if m.isUp(id) {
-				m.send(id, decide{ballot: m.decidedAt, value: m.mesh})
+				m.send(id, decide{Ballot: m.decidedAt, Value: m.mesh})
 			}
 			if i := m.founderIndex(id); now < m.untoldTill && m.mesh.Roster[i].Addr != "" {
 				m.dial(now, m.mesh.Roster[i].Addr) // it, or whoever took its place
@@ -107,24 +107,24 @@ func (m *Machine) memberMessage(now time.Duration, from transport.ID, msg messag
 	switch msg := msg.(type) {
 	case ask:
 		if m.mesh.founder(from) {
-			m.send(from, decide{seq: msg.seq, ballot: m.decidedAt, value: m.mesh})
+			m.send(from, decide{Seq: msg.Seq, Ballot: m.decidedAt, Value: m.mesh})
 		} else {
-			m.send(from, living{seq: msg.seq, id: m.mesh.MeshID, name: m.mesh.Params.MeshName})
+			m.send(from, living{Seq: msg.Seq, ID: m.mesh.MeshID, Name: m.mesh.Params.MeshName})
 		}
 	case prepare, accept:
 		m.point(from)
 	case decide:
-		if msg.value.MeshID == m.mesh.MeshID && msg.value.Epoch == m.mesh.Epoch {
+		if msg.Value.MeshID == m.mesh.MeshID && msg.Value.Epoch == m.mesh.Epoch {
 			m.told(from)
-			m.send(from, known{id: m.mesh.MeshID, epoch: m.mesh.Epoch})
+			m.send(from, known{ID: m.mesh.MeshID, Epoch: m.mesh.Epoch})
 			return
 		}
 		m.log(slog.LevelError, "a node holds that another mesh was founded",
 			slog.String("node", from.String()),
-			slog.String("its mesh", fmt.Sprintf("%016x/%d", msg.value.MeshID, msg.value.Epoch)),
+			slog.String("its mesh", fmt.Sprintf("%016x/%d", msg.Value.MeshID, msg.Value.Epoch)),
 			slog.String("this mesh", fmt.Sprintf("%016x/%d", m.mesh.MeshID, m.mesh.Epoch)))
 	case known:
-		if msg.id == m.mesh.MeshID && msg.epoch == m.mesh.Epoch {
+		if msg.ID == m.mesh.MeshID && msg.Epoch == m.mesh.Epoch {
 			m.told(from)
 		}
 	case join:
@@ -135,9 +135,9 @@ func (m *Machine) memberMessage(now time.Duration, from transport.ID, msg messag
 // point tells a node that does not know of the mesh that it exists.
 func (m *Machine) point(to transport.ID) {
 	if m.mesh.founder(to) {
-		m.send(to, decide{ballot: m.decidedAt, value: m.mesh})
+		m.send(to, decide{Ballot: m.decidedAt, Value: m.mesh})
 	} else {
-		m.send(to, living{id: m.mesh.MeshID, name: m.mesh.Params.MeshName})
+		m.send(to, living{ID: m.mesh.MeshID, Name: m.mesh.Params.MeshName})
 	}
 }
 
@@ -147,7 +147,7 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 		m.point(from)
 		return
 	}
-	if err := c.wants.fits(c.name, m.mesh.Params); err != nil && !m.cfg.Bugs.Has(bug.OwnParameters) {
+	if err := c.Wants.fits(c.Name, m.mesh.Params); err != nil && !m.cfg.Bugs.Has(bug.OwnParameters) {
 		m.refuse(from, err)
 		return
 	}
@@ -165,7 +165,7 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 		}
 	}
 	a := admission{id: from, card: c, since: now, until: now + admitIn}
-	if c.addr == "" || m.cfg.Bugs.Has(bug.UnreachedWelcome) {
+	if c.Addr == "" || m.cfg.Bugs.Has(bug.UnreachedWelcome) {
 		m.welcome(now, &a)
 		return
 	}
@@ -174,7 +174,7 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 		return
 	}
 	m.admissions = append(m.admissions, a)
-	m.dial(now, c.addr)
+	m.dial(now, c.Addr)
 }
 
 // joinerDialed goes on with the admissions that waited for a dial of addr.
@@ -183,7 +183,7 @@ func (m *Machine) joinerDialed(now, begun time.Duration, addr string, peer trans
 		a := &m.admissions[i]
 		switch {
 		case begun < a.since:
-		case a.stage == dialledBack && a.card.addr == addr:
+		case a.stage == dialledBack && a.card.Addr == addr:
 			if err == nil && peer.ID != a.id {
 				err = fmt.Errorf("node %q (%v) answers there, not %v", peer.Name, peer.ID, a.id)
 			}
@@ -205,9 +205,9 @@ func (m *Machine) joinerDialed(now, begun time.Duration, addr string, peer trans
 // lookForName lets a joiner in unless somebody may bear its name. A member whose
 // address the joiner answers at is its dead predecessor.
 func (m *Machine) lookForName(now time.Duration, a *admission) {
-	rival, ok := m.named(a.card.name, a.id)
+	rival, ok := m.named(a.card.Name, a.id)
 	switch {
-	case !ok || rival.Addr == a.card.addr && rival.ID != m.self.ID:
+	case !ok || rival.Addr == a.card.Addr && rival.ID != m.self.ID:
 		m.welcome(now, a)
 	case rival.ID == m.self.ID:
 		a.rival = rival
@@ -223,8 +223,8 @@ func (m *Machine) named(name string, except transport.ID) (Member, bool) {
 		return m.self, true
 	}
 	for _, a := range m.admissions {
-		if a.stage == admitted && a.card.name == name {
-			return Member{ID: a.id, Addr: a.card.addr}, true
+		if a.stage == admitted && a.card.Name == name {
+			return Member{ID: a.id, Addr: a.card.Addr}, true
 		}
 	}
 	if m.cfg.Named != nil {
@@ -241,12 +241,12 @@ func (m *Machine) dialFailed(now time.Duration, a *admission, err error) {
 		return
 	}
 	a.stage = turnedDown
-	m.refuse(a.id, fmt.Errorf("%w: node %q at %s: %w", fault.ErrUnreachable, a.card.name, a.card.addr, err))
+	m.refuse(a.id, fmt.Errorf("%w: node %q at %s: %w", fault.ErrUnreachable, a.card.Name, a.card.Addr, err))
 }
 
 func (m *Machine) nameTaken(a *admission) {
 	a.stage = turnedDown
-	m.refuse(a.id, fmt.Errorf("%w: %q, by the node at %s", fault.ErrNameTaken, a.card.name, a.rival.Addr))
+	m.refuse(a.id, fmt.Errorf("%w: %q, by the node at %s", fault.ErrNameTaken, a.card.Name, a.rival.Addr))
 }
 
 func (m *Machine) welcome(now time.Duration, a *admission) {
@@ -258,22 +258,22 @@ func (m *Machine) welcome(now time.Duration, a *admission) {
 	if m.cfg.Members != nil {
 		members = m.cfg.Members()
 	}
-	m.solo = m.solo && a.card.addr == ""
-	m.send(a.id, welcome{value: m.mesh, members: members[:min(len(members), maxMembers)]})
+	m.solo = m.solo && a.card.Addr == ""
+	m.send(a.id, welcome{Value: m.mesh, Members: members[:min(len(members), maxMembers)]})
 }
 
 func (m *Machine) refuse(to transport.ID, err error) {
-	r := refuse{text: err.Error()}
-	r.text = r.text[:min(len(r.text), maxText)]
+	r := refuse{Text: err.Error()}
+	r.Text = r.Text[:min(len(r.Text), maxText)]
 	switch {
 	case errors.Is(err, fault.ErrForeignMesh):
-		r.why = refusedForeign
+		r.Why = refusedForeign
 	case errors.Is(err, fault.ErrInvalidOption):
-		r.why = refusedOption
+		r.Why = refusedOption
 	case errors.Is(err, fault.ErrNameTaken):
-		r.why = refusedName
+		r.Why = refusedName
 	case errors.Is(err, fault.ErrUnreachable):
-		r.why = refusedUnreachable
+		r.Why = refusedUnreachable
 	}
 	m.send(to, r)
 }

@@ -23,7 +23,7 @@ func TestWhatAMemberAnswers(t *testing.T) {
 	epoch, foreign := v, v
 	epoch.Epoch++
 	foreign.MeshID++
-	card := card{name: "jo", addr: "10.0.0.50:1"}
+	card := card{Name: "jo", Addr: "10.0.0.50:1"}
 	for _, tt := range []struct {
 		name string
 		from transport.ID
@@ -31,8 +31,8 @@ func TestWhatAMemberAnswers(t *testing.T) {
 		want []message
 		told bool
 	}{
-		{"a founder asks", eve, ask{seq: 5}, []message{decide{5, decided, v}}, false},
-		{"anybody else asks", joiner, ask{seq: 5}, []message{living{5, v.MeshID, "blue"}}, false},
+		{"a founder asks", eve, ask{Seq: 5}, []message{decide{5, decided, v}}, false},
+		{"anybody else asks", joiner, ask{Seq: 5}, []message{living{5, v.MeshID, "blue"}}, false},
 		{"a founder begins a ballot", eve, prepare{ballot{9, eve}, trio, abe}, []message{decide{0, decided, v}}, false},
 		{"anybody else begins one", joiner, prepare{ballot{9, joiner}, trio, abe}, []message{living{0, v.MeshID, "blue"}}, false},
 		{"a founder proposes", eve, accept{ballot{9, eve}, v}, []message{decide{0, decided, v}}, false},
@@ -44,7 +44,7 @@ func TestWhatAMemberAnswers(t *testing.T) {
 		{"a founder is in another epoch", eve, known{v.MeshID, v.Epoch + 1}, nil, false},
 		{"a founder is in another mesh", eve, known{v.MeshID + 1, v.Epoch}, nil, false},
 		{"a founder wants to join", eve, join{card}, []message{decide{0, decided, v}}, false},
-		{"a promise comes late", eve, promise{ballot: ballot{9, bob}}, nil, false},
+		{"a promise comes late", eve, promise{Ballot: ballot{9, bob}}, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := joinable(t)
@@ -56,7 +56,7 @@ func TestWhatAMemberAnswers(t *testing.T) {
 				t.Errorf("eve knows of the mesh: %v, want %v", told, tt.told)
 			}
 			d, ok := tt.msg.(decide)
-			wrong := ok && (d.value.MeshID != v.MeshID || d.value.Epoch != v.Epoch)
+			wrong := ok && (d.Value.MeshID != v.MeshID || d.Value.Epoch != v.Epoch)
 			if alarmed := slices.ContainsFunc(out, func(o Output) bool { _, ok := o.(Log); return ok }); alarmed != wrong {
 				t.Errorf("it says that there are two meshes: %v, want %v", alarmed, wrong)
 			}
@@ -121,7 +121,7 @@ func TestAFounderIsTold(t *testing.T) {
 
 	// A founder without an address is told, and looked for nowhere.
 	m = listener(Options{})
-	out := m.Message(late, ann, decide{ballot: ballot{1, ann}, value: value(1, abe...)}.append(nil), nil)
+	out := m.Message(late, ann, decide{Ballot: ballot{1, ann}, Value: value(1, abe...)}.append(nil), nil)
 	if got := dials(out); slices.Contains(got, "") {
 		t.Errorf("it dials %q", got)
 	}
@@ -196,12 +196,12 @@ func TestAdmission(t *testing.T) {
 		{name: "gossip names this node", named: Member{ID: bob, Name: "jo", Addr: addr}, steps: []step{home}, dials: []string{addr},
 			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.50:1`},
 		{name: "somebody of her name was let in just now", given: func(m *Machine) {
-			m.Message(late, 60, join{card{name: "jo", addr: rivals}}.append(nil), nil)
+			m.Message(late, 60, join{card{Name: "jo", Addr: rivals}}.append(nil), nil)
 			m.Dialed(late, rivals, transport.Hello{ID: 60}, nil, nil)
 		}, steps: []step{home, {rivals, transport.Hello{ID: 60}, nil}}, dials: []string{addr, rivals},
 			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.60:1`},
 		{name: "somebody of her name asks, too", given: func(m *Machine) {
-			m.Message(late, 60, join{card{name: "jo", addr: rivals}}.append(nil), nil)
+			m.Message(late, 60, join{card{Name: "jo", Addr: rivals}}.append(nil), nil)
 		}, steps: []step{home}, dials: []string{addr}, want: "welcome"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestAdmission(t *testing.T) {
 			if tt.as != "" {
 				name = tt.as
 			}
-			ask := join{card{name: name, addr: addr}}.append(nil)
+			ask := join{card{Name: name, Addr: addr}}.append(nil)
 			now := late + time.Second
 			out := m.Message(now, joiner, ask, nil)
 			if got := m.Message(now, joiner, ask, nil); len(got) > 0 {
@@ -239,7 +239,7 @@ func TestAdmission(t *testing.T) {
 				case welcome:
 					got += "welcome"
 				case refuse:
-					got += msg.text
+					got += msg.Text
 				}
 			}
 			if got != tt.want {
@@ -279,7 +279,7 @@ func TestAWelcome(t *testing.T) {
 		m := joinable(t)
 		m.told(eve)
 		m.cfg.Members = tt.members
-		out := m.Message(late, joiner, join{card{name: "bob"}}.append(nil), nil)
+		out := m.Message(late, joiner, join{card{Name: "bob"}}.append(nil), nil)
 		got := answers(t, out, joiner)
 		if want := (welcome{m.mesh, tt.want(m.mesh)}); len(got) != 1 || !reflect.DeepEqual(got[0], want) || len(dials(out)) > 0 {
 			t.Errorf("a client is told %+v, want %+v", out, want)
@@ -301,15 +301,15 @@ func TestARefusal(t *testing.T) {
 		want refusal
 		says string
 	}{
-		{"a mesh of another name", card{name: "jo", addr: "jo:1", wants: Options{MeshName: "red"}}, false, refusedForeign,
+		{"a mesh of another name", card{Name: "jo", Addr: "jo:1", Wants: Options{MeshName: "red"}}, false, refusedForeign,
 			`mesh: foreign mesh: node "jo" asks for the mesh name "red", mesh "blue" has "blue"`},
-		{"other shards", card{name: "jo", addr: "jo:1", wants: Options{Shards: 8}}, false, refusedOption,
+		{"other shards", card{Name: "jo", Addr: "jo:1", Wants: Options{Shards: 8}}, false, refusedOption,
 			`mesh: invalid option: node "jo" asks for WithShards 8, mesh "blue" has 64`},
-		{"a founder is not told yet", card{name: "jo", addr: "jo:1"}, true, refusedForNow,
+		{"a founder is not told yet", card{Name: "jo", Addr: "jo:1"}, true, refusedForNow,
 			`the founder "0000000000000003" at 10.0.0.3:1 does not know of the mesh yet`},
-		{"a client, and a founder is not told yet", card{name: "jo"}, true, refusedForNow,
+		{"a client, and a founder is not told yet", card{Name: "jo"}, true, refusedForNow,
 			`the founder "0000000000000003" at 10.0.0.3:1 does not know of the mesh yet`},
-		{"a text that is too long", card{name: strings.Repeat("\x01", maxString), addr: "jo:1", wants: Options{MeshName: strings.Repeat("\x01", maxString)}}, false, refusedForeign,
+		{"a text that is too long", card{Name: strings.Repeat("\x01", maxString), Addr: "jo:1", Wants: Options{MeshName: strings.Repeat("\x01", maxString)}}, false, refusedForeign,
 			fmt.Sprintf(`mesh: foreign mesh: node %q asks for the mesh name`, strings.Repeat("\x01", maxString))[:maxText]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -336,11 +336,11 @@ func TestTheTimesOfALookForARival(t *testing.T) {
 	m.told(eve)
 	m.cfg.Named = func(string, transport.ID) (Member, bool) { return Member{ID: 60, Name: "jo", Addr: rivals}, true }
 	m.dial(late, rivals) // somebody else looks there already
-	m.Message(late+1, joiner, join{card{name: "jo", addr: addr}}.append(nil), nil)
+	m.Message(late+1, joiner, join{card{Name: "jo", Addr: addr}}.append(nil), nil)
 	if got := m.Deadline(); got != late+1+admitIn {
 		t.Errorf("it wants to be called at %v, want %v", got, late+1+admitIn)
 	}
-	m.Message(late+2, 51, join{card{name: "zoe", addr: "10.0.0.51:1"}}.append(nil), nil)
+	m.Message(late+2, 51, join{card{Name: "zoe", Addr: "10.0.0.51:1"}}.append(nil), nil)
 	if got := m.Deadline(); got != late+1+admitIn {
 		t.Errorf("with two joiners it wants to be called at %v, want %v", got, late+1+admitIn)
 	}
@@ -371,7 +371,7 @@ func TestALookFromBefore(t *testing.T) {
 	m := joinable(t)
 	m.told(eve)
 	m.dial(late, addr)
-	m.Message(late+1, joiner, join{card{name: "jo", addr: addr}}.append(nil), nil)
+	m.Message(late+1, joiner, join{card{Name: "jo", Addr: addr}}.append(nil), nil)
 	out := m.Dialed(late+2, addr, transport.Hello{ID: 9}, nil, nil)
 	if !reflect.DeepEqual(out, []Output{Dial{addr}}) {
 		t.Errorf("a look from before brings %v, want another look", out)
@@ -384,9 +384,9 @@ func TestALookFromBefore(t *testing.T) {
 // P28: a mesh of one gives way to a mesh that lists its address, if that is what it is itself, and once.
 func TestWhoGivesWay(t *testing.T) {
 	peer := transport.Hello{ID: stranger, Name: "someone", Addr: "10.0.0.77:1", MeshID: 1, MeshName: "blue"}
-	client := func(m *Machine) { m.Message(late, joiner+1, join{card{name: "zoe"}}.append(nil), nil) }
+	client := func(m *Machine) { m.Message(late, joiner+1, join{card{Name: "zoe"}}.append(nil), nil) }
 	node := func(m *Machine) {
-		m.Message(late, joiner, join{card{name: "jo", addr: "10.0.0.50:1"}}.append(nil), nil)
+		m.Message(late, joiner, join{card{Name: "jo", Addr: "10.0.0.50:1"}}.append(nil), nil)
 		m.Dialed(late, "10.0.0.50:1", transport.Hello{ID: joiner}, nil, nil)
 	}
 	with := func(change func(h *transport.Hello)) transport.Hello {
@@ -430,7 +430,7 @@ func TestWhoGivesWay(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("it does %+v, want %+v", got, want)
 			}
-			if tt.want && (m.Deadline() != seam.Never || len(m.Message(late, joiner, ask{seq: 1}.append(nil), nil)) > 0) {
+			if tt.want && (m.Deadline() != seam.Never || len(m.Message(late, joiner, ask{Seq: 1}.append(nil), nil)) > 0) {
 				t.Error("it goes on after its end")
 			}
 		})

@@ -51,92 +51,92 @@ type message interface {
 // ballot orders the attempts to found. One ballot belongs to one proposer, one
 // roster and at most one value.
 type ballot struct {
-	round uint64
-	id    transport.ID // the proposer; rounds start at 1, so the zero ballot is below all
+	Round uint64
+	ID    transport.ID // the proposer; rounds start at 1, so the zero ballot is below all
 }
 
 func (b ballot) less(c ballot) bool {
-	return b.round < c.round || b.round == c.round && b.id < c.id
+	return b.Round < c.Round || b.Round == c.Round && b.ID < c.ID
 }
 
 // less reports whether b comes before c.
 func (m *Machine) less(b, c ballot) bool {
 	if m.cfg.Bugs.Has(bug.RoundsAlone) {
-		return b.round < c.round
+		return b.Round < c.Round
 	}
 	return b.less(c)
 }
 
 // card is what a node that looks for a mesh tells of itself.
 type card struct {
-	name, addr, zone string
-	seeds            []string // normalised
-	wants            Options
+	Name, Addr, Zone string
+	Seeds            []string // normalised
+	Wants            Options
 }
 
 type (
 	// ask: who are you, and do you know of a mesh? seq is new in every one.
 	ask struct {
-		seq uint64
+		Seq uint64
 		card
 	}
 	// answer: I look for a mesh too. hint is the address of a member that I met, or "".
 	answer struct {
-		seq  uint64
-		hint string
+		Seq  uint64
+		Hint string
 		card
 	}
 	// living: I am in a mesh; ask me to let you in.
 	living struct {
-		seq  uint64
-		id   uint64
-		name string
+		Seq  uint64
+		ID   uint64
+		Name string
 	}
 	// prepare begins a ballot among the nodes that answer at the seeds, in their order.
 	prepare struct {
-		ballot ballot
-		seeds  []string
-		roster []transport.ID
+		Ballot ballot
+		Seeds  []string
+		Roster []transport.ID
 	}
 	// promise: I know of no decision, take part in no earlier ballot any more, and
 	// accepted value last, at the ballot at (zero: nothing).
 	promise struct {
-		ballot ballot
-		floor  uint64 // ms; the mesh must be founded no earlier (P17)
-		at     ballot
-		value  Mesh
+		Ballot ballot
+		Floor  uint64 // ms; the mesh must be founded no earlier (P17)
+		At     ballot
+		Value  Mesh
 	}
 	// nack: I do not promise or accept, because I promised something higher, or for
 	// now, in the words of why.
 	nack struct {
-		ballot   ballot
-		promised ballot
-		why      string
-		hint     string // as in answer
+		Ballot   ballot
+		Promised ballot
+		Why      string
+		Hint     string // as in answer
 	}
 	accept struct {
-		ballot ballot
-		value  Mesh
+		Ballot ballot
+		Value  Mesh
 	}
-	accepted struct{ ballot ballot }
+	accepted struct{ Ballot ballot }
 	// decide: value was decided at the ballot. seq is that of the ask that it answers,
 	// or zero.
 	decide struct {
-		seq    uint64
-		ballot ballot
-		value  Mesh
+		Seq    uint64
+		Ballot ballot
+		Value  Mesh
 	}
 	// known: I am in that mesh. Answers decide.
-	known struct{ id, epoch uint64 }
+	known struct{ ID, Epoch uint64 }
 	// join: let me in.
 	join    struct{ card }
 	welcome struct {
-		value   Mesh
-		members []Member
+		Value   Mesh
+		Members []Member
 	}
 	refuse struct {
-		why  refusal
-		text string
+		Why  refusal
+		Text string
 	}
 )
 
@@ -157,23 +157,23 @@ func begin(b []byte, k kind, fields int) []byte {
 }
 
 func (m ask) append(b []byte) []byte {
-	return m.card.append(wire.AppendUint(begin(b, kindAsk, 2), m.seq))
+	return m.card.append(wire.AppendUint(begin(b, kindAsk, 2), m.Seq))
 }
 
 func (m answer) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindAnswer, 3), m.seq)
-	return m.card.append(wire.AppendString(b, m.hint))
+	b = wire.AppendUint(begin(b, kindAnswer, 3), m.Seq)
+	return m.card.append(wire.AppendString(b, m.Hint))
 }
 
 func (m living) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindLiving, 3), m.seq)
-	return wire.AppendString(wire.AppendUint(b, m.id), m.name)
+	b = wire.AppendUint(begin(b, kindLiving, 3), m.Seq)
+	return wire.AppendString(wire.AppendUint(b, m.ID), m.Name)
 }
 
 func (m prepare) append(b []byte) []byte {
-	b = appendStrings(m.ballot.append(begin(b, kindPrepare, 3)), m.seeds)
-	b = wire.AppendArray(b, len(m.roster))
-	for _, id := range m.roster {
+	b = appendStrings(m.Ballot.append(begin(b, kindPrepare, 3)), m.Seeds)
+	b = wire.AppendArray(b, len(m.Roster))
+	for _, id := range m.Roster {
 		b = wire.AppendUint(b, uint64(id))
 	}
 	return b
@@ -181,65 +181,65 @@ func (m prepare) append(b []byte) []byte {
 
 func (m promise) append(b []byte) []byte {
 	fields := 3
-	if m.at != (ballot{}) {
+	if m.At != (ballot{}) {
 		fields = 4
 	}
-	b = wire.AppendUint(m.ballot.append(begin(b, kindPromise, fields)), m.floor)
-	b = m.at.append(b)
-	if m.at != (ballot{}) {
-		b = m.value.append(b)
+	b = wire.AppendUint(m.Ballot.append(begin(b, kindPromise, fields)), m.Floor)
+	b = m.At.append(b)
+	if m.At != (ballot{}) {
+		b = m.Value.append(b)
 	}
 	return b
 }
 
 func (m nack) append(b []byte) []byte {
-	b = m.promised.append(m.ballot.append(begin(b, kindNack, 4)))
-	return wire.AppendString(wire.AppendString(b, m.why), m.hint)
+	b = m.Promised.append(m.Ballot.append(begin(b, kindNack, 4)))
+	return wire.AppendString(wire.AppendString(b, m.Why), m.Hint)
 }
 
 func (m accept) append(b []byte) []byte {
-	return m.value.append(m.ballot.append(begin(b, kindAccept, 2)))
+	return m.Value.append(m.Ballot.append(begin(b, kindAccept, 2)))
 }
 
 func (m accepted) append(b []byte) []byte {
-	return m.ballot.append(begin(b, kindAccepted, 1))
+	return m.Ballot.append(begin(b, kindAccepted, 1))
 }
 
 func (m decide) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindDecide, 3), m.seq)
-	return m.value.append(m.ballot.append(b))
+	b = wire.AppendUint(begin(b, kindDecide, 3), m.Seq)
+	return m.Value.append(m.Ballot.append(b))
 }
 
 func (m known) append(b []byte) []byte {
-	return wire.AppendUint(wire.AppendUint(begin(b, kindKnown, 2), m.id), m.epoch)
+	return wire.AppendUint(wire.AppendUint(begin(b, kindKnown, 2), m.ID), m.Epoch)
 }
 
 func (m join) append(b []byte) []byte { return m.card.append(begin(b, kindJoin, 1)) }
 
 func (m welcome) append(b []byte) []byte {
-	return appendMembers(m.value.append(begin(b, kindWelcome, 2)), m.members)
+	return appendMembers(m.Value.append(begin(b, kindWelcome, 2)), m.Members)
 }
 
 func (m refuse) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindRefuse, 2), uint64(m.why))
-	return wire.AppendString(b, m.text)
+	b = wire.AppendUint(begin(b, kindRefuse, 2), uint64(m.Why))
+	return wire.AppendString(b, m.Text)
 }
 
 func (b ballot) append(to []byte) []byte {
-	return wire.AppendUint(wire.AppendUint(to, b.round), uint64(b.id))
+	return wire.AppendUint(wire.AppendUint(to, b.Round), uint64(b.ID))
 }
 
 func (c card) append(b []byte) []byte {
 	b = wire.AppendArray(b, 9)
-	b = wire.AppendString(b, c.name)
-	b = wire.AppendString(b, c.addr)
-	b = wire.AppendString(b, c.zone)
-	b = appendStrings(b, c.seeds)
-	b = wire.AppendString(b, c.wants.MeshName)
-	b = wire.AppendUint(b, uint64(c.wants.Shards))
-	b = wire.AppendUint(b, uint64(c.wants.Replicas))
-	b = wire.AppendUint(b, uint64(c.wants.MaxTTL))
-	return wire.AppendUint(b, uint64(c.wants.LeaseTTL))
+	b = wire.AppendString(b, c.Name)
+	b = wire.AppendString(b, c.Addr)
+	b = wire.AppendString(b, c.Zone)
+	b = appendStrings(b, c.Seeds)
+	b = wire.AppendString(b, c.Wants.MeshName)
+	b = wire.AppendUint(b, uint64(c.Wants.Shards))
+	b = wire.AppendUint(b, uint64(c.Wants.Replicas))
+	b = wire.AppendUint(b, uint64(c.Wants.MaxTTL))
+	return wire.AppendUint(b, uint64(c.Wants.LeaseTTL))
 }
 
 func (v Mesh) append(b []byte) []byte {
@@ -297,49 +297,49 @@ func decode(body []byte) (message, error) {
 	switch k {
 	case kindAsk:
 		want(2)
-		m = ask{seq: r.Uint(maxUint), card: r.card()}
+		m = ask{Seq: r.Uint(maxUint), card: r.card()}
 	case kindAnswer:
 		want(3)
-		m = answer{seq: r.Uint(maxUint), hint: r.String(maxString), card: r.card()}
+		m = answer{Seq: r.Uint(maxUint), Hint: r.String(maxString), card: r.card()}
 	case kindLiving:
 		want(3)
-		m = living{seq: r.Uint(maxUint), id: r.nonzero(), name: r.String(maxString)}
+		m = living{Seq: r.Uint(maxUint), ID: r.nonzero(), Name: r.String(maxString)}
 	case kindPrepare:
 		want(3)
-		m = prepare{ballot: r.ballot(), seeds: r.strings(maxSeeds), roster: r.ids()}
+		m = prepare{Ballot: r.ballot(), Seeds: r.strings(maxSeeds), Roster: r.ids()}
 	case kindPromise:
-		p := promise{ballot: r.ballot(), floor: r.Uint(maxFounded), at: r.ballotOrNone()}
-		if p.at == (ballot{}) {
+		p := promise{Ballot: r.ballot(), Floor: r.Uint(maxFounded), At: r.ballotOrNone()}
+		if p.At == (ballot{}) {
 			want(3)
 		} else {
 			want(4)
-			p.value = r.mesh()
+			p.Value = r.mesh()
 		}
 		m = p
 	case kindNack:
 		want(4)
-		m = nack{ballot: r.ballot(), promised: r.ballotOrNone(), why: r.String(maxText), hint: r.String(maxString)}
+		m = nack{Ballot: r.ballot(), Promised: r.ballotOrNone(), Why: r.String(maxText), Hint: r.String(maxString)}
 	case kindAccept:
 		want(2)
-		m = accept{ballot: r.ballot(), value: r.mesh()}
+		m = accept{Ballot: r.ballot(), Value: r.mesh()}
 	case kindAccepted:
 		want(1)
-		m = accepted{ballot: r.ballot()}
+		m = accepted{Ballot: r.ballot()}
 	case kindDecide:
 		want(3)
-		m = decide{seq: r.Uint(maxUint), ballot: r.ballotOrNone(), value: r.mesh()}
+		m = decide{Seq: r.Uint(maxUint), Ballot: r.ballotOrNone(), Value: r.mesh()}
 	case kindKnown:
 		want(2)
-		m = known{id: r.nonzero(), epoch: r.nonzero()}
+		m = known{ID: r.nonzero(), Epoch: r.nonzero()}
 	case kindJoin:
 		want(1)
 		m = join{card: r.card()}
 	case kindWelcome:
 		want(2)
-		m = welcome{value: r.mesh(), members: r.members(maxMembers)}
+		m = welcome{Value: r.mesh(), Members: r.members(maxMembers)}
 	case kindRefuse:
 		want(2)
-		m = refuse{why: refusal(r.Uint(uint64(refusals) - 1)), text: r.String(maxText)}
+		m = refuse{Why: refusal(r.Uint(uint64(refusals) - 1)), Text: r.String(maxText)}
 	default:
 		r.Fail(fmt.Sprintf("unknown message %d", k))
 	}
@@ -360,8 +360,8 @@ func (r reader) nonzero() uint64 {
 }
 
 func (r reader) ballotOrNone() ballot {
-	b := ballot{round: r.Uint(maxRound), id: transport.ID(r.Uint(maxUint))}
-	if (b.round == 0) != (b.id == 0) {
+	b := ballot{Round: r.Uint(maxRound), ID: transport.ID(r.Uint(maxUint))}
+	if (b.Round == 0) != (b.ID == 0) {
 		r.Fail("half a ballot")
 	}
 	return b
@@ -396,9 +396,9 @@ func (r reader) ids() []transport.ID {
 func (r reader) card() card {
 	r.Tuple(9)
 	return card{
-		name: r.String(maxString), addr: r.String(maxString), zone: r.String(maxString),
-		seeds: r.strings(maxSeeds),
-		wants: Options{
+		Name: r.String(maxString), Addr: r.String(maxString), Zone: r.String(maxString),
+		Seeds: r.strings(maxSeeds),
+		Wants: Options{
 			MeshName: r.String(maxString),
 			Shards:   int(r.Uint(maxCount)),
 			Replicas: int(r.Uint(maxCount)),

@@ -14,32 +14,32 @@ import (
 
 var (
 	someCard = card{
-		name: "ann", addr: "10.0.0.1:7946", zone: "z", seeds: []string{"10.0.0.1:7946", "10.0.0.2:7946"},
-		wants: Options{MeshName: "blue", Shards: 64, Replicas: 3, MaxTTL: time.Minute, LeaseTTL: time.Second},
+		Name: "ann", Addr: "10.0.0.1:7946", Zone: "z", Seeds: []string{"10.0.0.1:7946", "10.0.0.2:7946"},
+		Wants: Options{MeshName: "blue", Shards: 64, Replicas: 3, MaxTTL: time.Minute, LeaseTTL: time.Second},
 	}
 	someMesh = Mesh{
 		MeshID: 1 << 63, Epoch: 2, Params: Params{MeshName: "blue", Shards: 64, Replicas: 3, MaxTTL: time.Minute, Rho: 100},
 		Founded: 1_800_000_000_000, Grace: true,
 		Roster: []Member{{ID: 1, Name: "ann", Addr: "10.0.0.1:7946"}, {ID: 2, Name: "bob", Addr: "10.0.0.2:7946", Zone: "z"}},
 	}
-	someBallot   = ballot{round: 7, id: 1}
+	someBallot   = ballot{Round: 7, ID: 1}
 	someMessages = []message{
-		ask{seq: 3, card: someCard},
+		ask{Seq: 3, card: someCard},
 		ask{card: card{}},
-		answer{seq: 3, hint: "10.0.0.9:1", card: someCard},
-		living{seq: 3, id: 4, name: "blue"},
-		prepare{ballot: someBallot, seeds: someCard.seeds, roster: []transport.ID{1, 1 << 63}},
-		promise{ballot: someBallot, floor: 5},
-		promise{ballot: someBallot, floor: 5, at: ballot{round: 6, id: 2}, value: someMesh},
-		nack{ballot: someBallot, promised: ballot{round: 8, id: 2}, why: "no", hint: "h"},
-		nack{ballot: someBallot},
-		accept{ballot: someBallot, value: someMesh},
-		accepted{ballot: someBallot},
-		decide{seq: 9, ballot: someBallot, value: someMesh},
-		known{id: 4, epoch: 1},
+		answer{Seq: 3, Hint: "10.0.0.9:1", card: someCard},
+		living{Seq: 3, ID: 4, Name: "blue"},
+		prepare{Ballot: someBallot, Seeds: someCard.Seeds, Roster: []transport.ID{1, 1 << 63}},
+		promise{Ballot: someBallot, Floor: 5},
+		promise{Ballot: someBallot, Floor: 5, At: ballot{Round: 6, ID: 2}, Value: someMesh},
+		nack{Ballot: someBallot, Promised: ballot{Round: 8, ID: 2}, Why: "no", Hint: "h"},
+		nack{Ballot: someBallot},
+		accept{Ballot: someBallot, Value: someMesh},
+		accepted{Ballot: someBallot},
+		decide{Seq: 9, Ballot: someBallot, Value: someMesh},
+		known{ID: 4, Epoch: 1},
 		join{card: someCard},
-		welcome{value: someMesh, members: someMesh.Roster},
-		refuse{why: refusedUnreachable, text: "why"},
+		welcome{Value: someMesh, Members: someMesh.Roster},
+		refuse{Why: refusedUnreachable, Text: "why"},
 	}
 )
 
@@ -72,7 +72,7 @@ func TestMalformedMessages(t *testing.T) {
 		v := someMesh
 		v.Roster = append([]Member(nil), v.Roster...)
 		change(&v)
-		return accept{ballot: someBallot, value: v}.append(nil)
+		return accept{Ballot: someBallot, Value: v}.append(nil)
 	}
 	asks := func(change func(c *card)) []byte {
 		c := someCard
@@ -89,10 +89,10 @@ func TestMalformedMessages(t *testing.T) {
 		{"a kind that does not exist", []byte{0x91, 0x63}},
 		{"kind zero", []byte{0x91, 0x00}},
 		{"a field too many", append(wire.AppendUint(wire.AppendUint(begin(nil, kindAccepted, 2), 1), 1), 1)},
-		{"bytes after the end", append(accepted{ballot: someBallot}.append(nil), 0)},
+		{"bytes after the end", append(accepted{Ballot: someBallot}.append(nil), 0)},
 		{"no ballot", accepted{}.append(nil)},
-		{"a ballot of nobody", accepted{ballot: ballot{round: 1}}.append(nil)},
-		{"a round beyond all", accepted{ballot: ballot{round: maxRound + 1, id: 1}}.append(nil)},
+		{"a ballot of nobody", accepted{Ballot: ballot{Round: 1}}.append(nil)},
+		{"a round beyond all", accepted{Ballot: ballot{Round: maxRound + 1, ID: 1}}.append(nil)},
 		{"a mesh without an ID", mesh(func(v *Mesh) { v.MeshID = 0 })},
 		{"a mesh without an epoch", mesh(func(v *Mesh) { v.Epoch = 0 })},
 		{"a mesh without a name", mesh(func(v *Mesh) { v.Params.MeshName = "" })},
@@ -108,11 +108,11 @@ func TestMalformedMessages(t *testing.T) {
 		{"two founders of one name", mesh(func(v *Mesh) { v.Roster[1].Name = v.Roster[0].Name })},
 		{"a founder without an ID", mesh(func(v *Mesh) { v.Roster[0].ID = 0 })},
 		{"too many founders", mesh(func(v *Mesh) { v.Roster = make([]Member, maxSeeds+1) })},
-		{"too many seeds", asks(func(c *card) { c.seeds = make([]string, maxSeeds+1) })},
-		{"a name that is too long", asks(func(c *card) { c.name = strings.Repeat("x", maxString+1) })},
-		{"a negative TTL", asks(func(c *card) { c.wants.MaxTTL = -1 })},
-		{"a refusal that does not exist", refuse{why: refusals}.append(nil)},
-		{"a text that is too long", refuse{text: strings.Repeat("x", maxText+1)}.append(nil)},
+		{"too many seeds", asks(func(c *card) { c.Seeds = make([]string, maxSeeds+1) })},
+		{"a name that is too long", asks(func(c *card) { c.Name = strings.Repeat("x", maxString+1) })},
+		{"a negative TTL", asks(func(c *card) { c.Wants.MaxTTL = -1 })},
+		{"a refusal that does not exist", refuse{Why: refusals}.append(nil)},
+		{"a text that is too long", refuse{Text: strings.Repeat("x", maxText+1)}.append(nil)},
 		{"a count beyond the bytes", append(wire.AppendUint(begin(nil, kindJoin, 1), 0)[:2], 0xdd, 0xff, 0xff, 0xff, 0xff)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 		if err == nil && !bytes.Equal(msg.append(nil), body) {
 			t.Errorf("%x is %#v is %x", body, msg, msg.append(nil))
 		}
-		searcher := New(Config{Self: Member{ID: 2, Name: "bob", Addr: "10.0.0.2:7946"}, Seeds: someCard.seeds})
+		searcher := New(Config{Self: Member{ID: 2, Name: "bob", Addr: "10.0.0.2:7946"}, Seeds: someCard.Seeds})
 		searcher.Start(0, nil)
 		searcher.Dialed(0, "10.0.0.2:7946", transport.Hello{ID: 2}, nil, nil)
 		searcher.Up(0, transport.Hello{ID: 1}, nil)

@@ -119,7 +119,7 @@ func (m *Machine) ballot(now time.Duration) {
 		return
 	}
 	p.running, p.chosen, p.halt = true, false, ""
-	p.ballot = ballot{round: max(m.acceptor.promised.round, p.seen) + 1, id: m.self.ID}
+	p.ballot = ballot{Round: max(m.acceptor.promised.Round, p.seen) + 1, ID: m.self.ID}
 	p.roster = roster
 	p.voters = nil
 	for _, id := range unique(p.roster) {
@@ -143,9 +143,9 @@ func (m *Machine) press(now time.Duration) {
 		switch {
 		case v.accepted:
 		case p.chosen:
-			m.send(v.id, accept{ballot: p.ballot, value: p.value})
+			m.send(v.id, accept{Ballot: p.ballot, Value: p.value})
 		case !v.promised:
-			m.send(v.id, prepare{ballot: p.ballot, seeds: m.card.seeds, roster: p.roster})
+			m.send(v.id, prepare{Ballot: p.ballot, Seeds: m.card.Seeds, Roster: p.roster})
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (p *proposer) voter(b ballot, id transport.ID) *voter {
 }
 
 func (m *Machine) promised(now time.Duration, from transport.ID, msg promise) {
-	v := m.proposer.voter(msg.ballot, from)
+	v := m.proposer.voter(msg.Ballot, from)
 	if v == nil || v.promised || m.proposer.chosen {
 		return
 	}
@@ -192,7 +192,7 @@ func (m *Machine) choose(now time.Duration) {
 		if v.promised {
 			promises = append(promises, v.promise)
 		}
-		members = append(members, Member{ID: v.id, Name: v.card.name, Addr: v.card.addr, Zone: v.card.zone})
+		members = append(members, Member{ID: v.id, Name: v.card.Name, Addr: v.card.Addr, Zone: v.card.Zone})
 		cards = append(cards, v.card)
 	}
 	if len(promises) < len(members) && !m.enough(len(promises)) {
@@ -202,16 +202,16 @@ func (m *Machine) choose(now time.Duration) {
 	var last promise
 	var floor uint64
 	for _, pr := range promises {
-		floor = max(floor, pr.floor)
-		if m.less(last.at, pr.at) {
+		floor = max(floor, pr.Floor)
+		if m.less(last.At, pr.At) {
 			last = pr
 		}
 	}
 	if m.cfg.Bugs.Has(bug.FoundTwice) {
 		last = promise{}
 	}
-	switch value := last.value; {
-	case last.at == (ballot{}):
+	switch value := last.Value; {
+	case last.At == (ballot{}):
 		ps, err := params(cards)
 		if err != nil {
 			p.pause(now + resend) // ready looked at fewer cards than there are voters
@@ -219,7 +219,7 @@ func (m *Machine) choose(now time.Duration) {
 		}
 		p.value = Mesh{
 			MeshID: m.newMeshID(), Epoch: 1, Params: ps, Founded: floor,
-			Grace: !allLoopback(m.card.seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
+			Grace: !allLoopback(m.card.Seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
 		}
 	case slices.Equal(value.ids(), unique(p.roster)):
 		p.value = value
@@ -245,7 +245,7 @@ func (m *Machine) choose(now time.Duration) {
 }
 
 func (m *Machine) acceptedBy(now time.Duration, from transport.ID, msg accepted) {
-	if v := m.proposer.voter(msg.ballot, from); v != nil && m.proposer.chosen {
+	if v := m.proposer.voter(msg.Ballot, from); v != nil && m.proposer.chosen {
 		v.accepted = true
 		m.conclude(now)
 	}
@@ -270,15 +270,15 @@ func (m *Machine) conclude(now time.Duration) {
 
 func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
 	p := &m.proposer
-	p.seen = max(p.seen, msg.promised.round)
-	m.hinted(now, msg.hint)
-	v := p.voter(msg.ballot, from)
+	p.seen = max(p.seen, msg.Promised.Round)
+	m.hinted(now, msg.Hint)
+	v := p.voter(msg.Ballot, from)
 	switch {
 	case v == nil:
-	case m.less(p.ballot, msg.promised):
+	case m.less(p.ballot, msg.Promised):
 		p.tries++
 		p.pause(now + m.between(0, 100*time.Millisecond<<min(p.tries, 4)))
 	default:
-		p.halt = v.card.name + " " + msg.why
+		p.halt = v.card.Name + " " + msg.Why
 	}
 }

@@ -79,8 +79,8 @@ func next(t *testing.T, m *Machine, now time.Duration) sending {
 // promises lets ann and eve promise b, and returns what m sends then.
 func promises(t *testing.T, m *Machine, now time.Duration, b ballot) []sending {
 	t.Helper()
-	m.Message(now, ann, promise{ballot: b, floor: 5}.append(nil), nil)
-	return sendings(t, now, m.Message(now, eve, promise{ballot: b, floor: 5}.append(nil), nil))
+	m.Message(now, ann, promise{Ballot: b, Floor: 5}.append(nil), nil)
+	return sendings(t, now, m.Message(now, eve, promise{Ballot: b, Floor: 5}.append(nil), nil))
 }
 
 // The seeds begin in their order, so that the first one founds without a rival.
@@ -136,15 +136,15 @@ func TestABallot(t *testing.T) {
 		return play(t, m, at-resend, at)
 	}
 	check("nobody has promised", tick(), sending{at, ann, phase1}, sending{at, eve, phase1})
-	check("a stranger promises", receive(9, promise{ballot: b}))
-	check("somebody promises another ballot", receive(eve, promise{ballot: ballot{2, bob}}))
+	check("a stranger promises", receive(9, promise{Ballot: b}))
+	check("somebody promises another ballot", receive(eve, promise{Ballot: ballot{2, bob}}))
 	check("somebody accepts what is not proposed", receive(eve, accepted{b}))
 	check("ann accepts what is not proposed", receive(ann, accepted{b}))
-	check("ann promises", receive(ann, promise{ballot: b, floor: 3_000_000}))
-	check("ann promises again", receive(ann, promise{ballot: b, floor: 3_000_000}))
+	check("ann promises", receive(ann, promise{Ballot: b, Floor: 3_000_000}))
+	check("ann promises again", receive(ann, promise{Ballot: b, Floor: 3_000_000}))
 	check("eve has not promised", tick(), sending{at, eve, phase1})
 
-	out := m.Message(at, eve, promise{ballot: b, floor: 5}.append(nil), nil)
+	out := m.Message(at, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
 	got := sendings(t, at, out)
 	v := m.proposer.value
 	want := Mesh{
@@ -161,7 +161,7 @@ func TestABallot(t *testing.T) {
 	}
 	phase2 := accept{b, v}
 	check("all have promised", got, sending{at, ann, phase2}, sending{at, eve, phase2})
-	check("eve promises again", receive(eve, promise{ballot: b, floor: 5}))
+	check("eve promises again", receive(eve, promise{Ballot: b, Floor: 5}))
 	check("a stranger accepts", receive(9, accepted{b}))
 	check("nobody has accepted", tick(), sending{at, ann, phase2}, sending{at, eve, phase2})
 	check("eve accepts", receive(eve, accepted{b}))
@@ -171,7 +171,7 @@ func TestABallot(t *testing.T) {
 	if _, in := m.Mesh(); in {
 		t.Fatal("the mesh is founded before all have accepted")
 	}
-	decided := decide{ballot: b, value: v}
+	decided := decide{Ballot: b, Value: v}
 	check("all have accepted", receive(ann, accepted{b}), sending{at, ann, decided}, sending{at, eve, decided})
 	if got, in := m.Mesh(); !in || !reflect.DeepEqual(got, v) {
 		t.Errorf("founded: %v, %+v", in, got)
@@ -193,7 +193,7 @@ func TestABallotGivesWay(t *testing.T) {
 			return at
 		}, time.Second + stagger, 2*time.Second + 2*stagger, ballot{8, bob}, abe},
 		{"to a higher ballot that somebody has promised", func(m *Machine, at time.Duration) time.Duration {
-			m.Message(at, ann, nack{ballot: ballot{1, bob}, promised: ballot{5, eve}}.append(nil), nil)
+			m.Message(at, ann, nack{Ballot: ballot{1, bob}, Promised: ballot{5, eve}}.append(nil), nil)
 			return at
 		}, stagger, 200*time.Millisecond + 2*stagger, ballot{6, bob}, abe},
 		{"to a seed's next node", func(m *Machine, at time.Duration) time.Duration {
@@ -247,13 +247,13 @@ func TestADuelOfProposers(t *testing.T) {
 	for r := range uint64(200) {
 		m, at := begun(t, Config{Rand: r})
 		for n := 1; n < len(longest); n++ {
-			round := m.proposer.ballot.round
-			higher := nack{ballot: ballot{round, bob}, promised: ballot{round + 1, eve}, why: "promised another"}
+			round := m.proposer.ballot.Round
+			higher := nack{Ballot: ballot{round, bob}, Promised: ballot{round + 1, eve}, Why: "promised another"}
 			if got := sendings(t, at, m.Message(at, ann, higher.append(nil), nil)); len(got) > 0 {
 				t.Fatalf("it sends %+v at once", got)
 			}
 			got := next(t, m, at)
-			if b := got.msg.(prepare).ballot; b != (ballot{round + 2, bob}) {
+			if b := got.msg.(prepare).Ballot; b != (ballot{round + 2, bob}) {
 				t.Fatalf("the next ballot is %v, want round %d", b, round+2)
 			}
 			longest[n] = max(longest[n], got.at-at)
@@ -277,15 +277,15 @@ func TestANodeThatRefusesForNow(t *testing.T) {
 	b := ballot{1, bob}
 	m, at := begun(t, Config{})
 	const hint = "10.0.0.9:1"
-	out := m.Message(at, ann, nack{ballot: b, why: "listens for a living mesh", hint: hint}.append(nil), nil)
+	out := m.Message(at, ann, nack{Ballot: b, Why: "listens for a living mesh", Hint: hint}.append(nil), nil)
 	if !slices.Contains(dials(out), hint) {
 		t.Errorf("the hint is not dialled: %v", out)
 	}
 	if want := "ann listens for a living mesh"; !strings.HasSuffix(m.Waiting(), want) {
 		t.Errorf("it waits for %q, want %q", m.Waiting(), want)
 	}
-	m.Message(at, eve, nack{ballot: ballot{9, bob}, promised: ballot{8, ann}, why: "of another ballot"}.append(nil), nil)
-	m.Message(at, 9, nack{ballot: b, promised: ballot{8, ann}, why: "of a stranger"}.append(nil), nil)
+	m.Message(at, eve, nack{Ballot: ballot{9, bob}, Promised: ballot{8, ann}, Why: "of another ballot"}.append(nil), nil)
+	m.Message(at, 9, nack{Ballot: b, Promised: ballot{8, ann}, Why: "of a stranger"}.append(nil), nil)
 	if got := play(t, m, at, at+resend); len(got) != 2 || !reflect.DeepEqual(got[0].msg, prepare{b, trio, abe}) {
 		t.Errorf("it goes on with %+v", got)
 	}
@@ -294,8 +294,8 @@ func TestANodeThatRefusesForNow(t *testing.T) {
 	}
 
 	m, at = begun(t, Config{})
-	m.Message(at, ann, nack{ballot: b, why: "listens for a living mesh"}.append(nil), nil)
-	m.Message(at, eve, nack{ballot: b, promised: ballot{1, eve}}.append(nil), nil)
+	m.Message(at, ann, nack{Ballot: b, Why: "listens for a living mesh"}.append(nil), nil)
+	m.Message(at, eve, nack{Ballot: b, Promised: ballot{1, eve}}.append(nil), nil)
 	if next(t, m, at); strings.Contains(m.Waiting(), "listens") {
 		t.Errorf("what was said of another ballot is told: %q", m.Waiting())
 	}
@@ -309,8 +309,8 @@ func TestTheNextEpoch(t *testing.T) {
 		b := ballot{1, bob}
 		old := value(4, bob, ann2, eve2)
 		old.Grace = false
-		m.Message(at, ann, promise{ballot: b, floor: old.Founded + 9, at: ballot{1, ann}, value: old}.append(nil), nil)
-		m.Message(at, eve, promise{ballot: b, floor: 5}.append(nil), nil)
+		m.Message(at, ann, promise{Ballot: b, Floor: old.Founded + 9, At: ballot{1, ann}, Value: old}.append(nil), nil)
+		m.Message(at, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
 		got, want := m.proposer.value, old
 		want.Epoch, want.Founded, want.Grace = 5, old.Founded+9, true
 		want.Roster = []Member{
@@ -328,8 +328,8 @@ func TestTheNextEpoch(t *testing.T) {
 func TestAProposerRefusesAValue(t *testing.T) {
 	m, at := begun(t, Config{Wants: Options{Shards: 8}})
 	b := ballot{1, bob}
-	m.Message(at, ann, promise{ballot: b, floor: 5, at: ballot{1, ann}, value: value(1, abe...)}.append(nil), nil)
-	out := m.Message(at, eve, promise{ballot: b, floor: 5}.append(nil), nil)
+	m.Message(at, ann, promise{Ballot: b, Floor: 5, At: ballot{1, ann}, Value: value(1, abe...)}.append(nil), nil)
+	out := m.Message(at, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
 	if err := failure(out); err == nil || !strings.Contains(err.Error(), "WithShards") || len(sendings(t, at, out)) > 0 {
 		t.Errorf("it proposes what it cannot be part of: %v", out)
 	}
@@ -340,7 +340,7 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 	const elsewhere = "10.9.9.9:1"
 	tell := func(m *Machine, id transport.ID, name string, i int, wants Options) {
 		a := told(name, trio[i])
-		a.wants = wants
+		a.Wants = wants
 		m.Message(0, id, a.append(nil), nil)
 	}
 	never := time.Hour

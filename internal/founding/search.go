@@ -58,8 +58,8 @@ func (m *Machine) search(now time.Duration) {
 		}
 		s.next = seam.Never // until Dialed says more
 		m.dial(now, s.addr)
-		if s.known && !s.reached && s.card.addr != "" {
-			m.dial(now, s.card.addr)
+		if s.known && !s.reached && s.card.Addr != "" {
+			m.dial(now, s.card.Addr)
 		}
 	}
 	m.targets = slices.DeleteFunc(m.targets, func(t target) bool {
@@ -96,7 +96,7 @@ func (m *Machine) searchDeadline() time.Duration {
 
 // pace draws the time until the next attempt at an address.
 func (m *Machine) pace() time.Duration {
-	if allLoopback(m.card.seeds) {
+	if allLoopback(m.card.Seeds) {
 		return m.between(dialMin/6, dialMax/6)
 	}
 	return m.between(dialMin, dialMax)
@@ -104,14 +104,14 @@ func (m *Machine) pace() time.Duration {
 
 func (m *Machine) ask(id transport.ID) {
 	m.seq++
-	m.send(id, ask{seq: m.seq, card: m.card})
+	m.send(id, ask{Seq: m.seq, card: m.card})
 }
 
 // seedDialed learns who answers at a listed address.
 func (m *Machine) seedDialed(now time.Duration, addr string, peer transport.Hello, err error) {
 	for i := range m.seeds {
 		s := &m.seeds[i]
-		if addr == s.card.addr && err == nil && peer.ID == s.id {
+		if addr == s.card.Addr && err == nil && peer.ID == s.id {
 			s.reached = true
 		}
 		if s.addr != addr {
@@ -247,13 +247,13 @@ func (m *Machine) living() bool { return slices.ContainsFunc(m.targets, m.usable
 func (m *Machine) searcherMessage(now time.Duration, from transport.ID, msg message) {
 	switch msg := msg.(type) {
 	case ask:
-		m.send(from, answer{seq: msg.seq, hint: m.hint(), card: m.card})
+		m.send(from, answer{Seq: msg.Seq, Hint: m.hint(), card: m.card})
 		m.learn(from, msg.card)
 	case answer:
 		m.learn(from, msg.card)
-		m.hinted(now, msg.hint)
+		m.hinted(now, msg.Hint)
 	case living:
-		m.meet(now, target{id: from, mesh: msg.id, name: msg.name})
+		m.meet(now, target{id: from, mesh: msg.ID, name: msg.Name})
 	case prepare:
 		m.prepare(now, from, msg)
 	case promise:
@@ -293,7 +293,7 @@ func (m *Machine) answered(s *seed) bool {
 
 // lists reports whether this node lists just these seeds.
 func (m *Machine) lists(seeds []string) bool {
-	return slices.Equal(seeds, m.card.seeds) || m.cfg.Bugs.Has(bug.SeedsUncompared)
+	return slices.Equal(seeds, m.card.Seeds) || m.cfg.Bugs.Has(bug.SeedsUncompared)
 }
 
 // disagreement fails if this node and another founder can never found together. Who
@@ -311,18 +311,18 @@ func (m *Machine) disagreement() {
 			continue // it is in a mesh by now, and the mesh's parameters count
 		}
 		c := s.card
-		err := m.cfg.Wants.agrees(m.self.Name, c.wants, fmt.Sprintf("node %q", c.name))
+		err := m.cfg.Wants.agrees(m.self.Name, c.Wants, fmt.Sprintf("node %q", c.Name))
 		if err == nil {
-			err = c.wants.agrees(c.name, m.cfg.Wants, fmt.Sprintf("node %q", m.self.Name))
+			err = c.Wants.agrees(c.Name, m.cfg.Wants, fmt.Sprintf("node %q", m.self.Name))
 		}
 		switch {
-		case !m.lists(c.seeds):
+		case !m.lists(c.Seeds):
 			m.fail(fmt.Errorf("%w: founders must list the same seeds: node %q lists %q, node %q at %s lists %q",
-				fault.ErrInvalidOption, m.self.Name, m.card.seeds, c.name, s.addr, c.seeds))
+				fault.ErrInvalidOption, m.self.Name, m.card.Seeds, c.Name, s.addr, c.Seeds))
 		case err != nil:
 			m.fail(err)
-		case c.name == m.self.Name:
-			m.fail(fmt.Errorf("%w: %q, by the founder at %s", fault.ErrNameTaken, c.name, s.addr))
+		case c.Name == m.self.Name:
+			m.fail(fmt.Errorf("%w: %q, by the founder at %s", fault.ErrNameTaken, c.Name, s.addr))
 		}
 	}
 }
@@ -347,7 +347,7 @@ func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 		quiet = max(quiet, s.since)
 		if !slices.ContainsFunc(m.seeds[:i], func(o seed) bool { return o.id == s.id }) {
 			cards = append(cards, s.card)
-			names = append(names, s.card.name)
+			names = append(names, s.card.Name)
 		}
 	}
 	if !m.enough(agree) {

@@ -57,7 +57,7 @@ func TestWhereASeedIsDialled(t *testing.T) {
 			m.Down(late, eve, nil)
 			replace(m, late, 2, eve2, elsewhere)
 			if a := told("eve", tt.tells); tt.tells != "" {
-				a.addr = strings.TrimSuffix(tt.tells, "no")
+				a.Addr = strings.TrimSuffix(tt.tells, "no")
 				m.Message(late+dialMax, eve2, a.append(nil), nil)
 			}
 			if tt.then != nil {
@@ -104,7 +104,7 @@ func TestTheNextNodeAtASeed(t *testing.T) {
 
 	// Nor is a mesh known any more that the old one was in, but other meshes are.
 	m = listener(Options{})
-	m.Message(late, eve, living{id: 1, name: "blue"}.append(nil), nil)
+	m.Message(late, eve, living{ID: 1, Name: "blue"}.append(nil), nil)
 	m.Up(late, strange(stranger), nil)
 	m.Down(late, eve, nil)
 	m.Down(late, stranger, nil)
@@ -164,7 +164,7 @@ func TestThePaceOfDials(t *testing.T) {
 // other has ended, and what nobody dialled has no outcome.
 func TestOneDialOfAnAddressAtATime(t *testing.T) {
 	m := listener(Options{})
-	hint := answer{hint: trio[0], card: told("eve", trio[2]).card}.append(nil)
+	hint := answer{Hint: trio[0], card: told("eve", trio[2]).card}.append(nil)
 	if got := dials(m.Tick(late, nil)); len(got) != 3 {
 		t.Fatalf("it dials %v", got)
 	}
@@ -204,8 +204,8 @@ func TestAnAnswer(t *testing.T) {
 			if tt.before != nil {
 				tt.before(m)
 			}
-			got := answers(t, m.Message(late, eve, ask{seq: 5, card: told("eve", trio[2]).card}.append(nil), nil), eve)
-			want := answer{seq: 5, hint: tt.hint, card: card{name: "bob", addr: trio[1], zone: "west", seeds: trio, wants: Options{Shards: 64}}}
+			got := answers(t, m.Message(late, eve, ask{Seq: 5, card: told("eve", trio[2]).card}.append(nil), nil), eve)
+			want := answer{Seq: 5, Hint: tt.hint, card: card{Name: "bob", Addr: trio[1], Zone: "west", Seeds: trio, Wants: Options{Shards: 64}}}
 			if len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 				t.Errorf("it answers with %+v, want %+v", got, want)
 			}
@@ -226,7 +226,7 @@ func TestQuestionsHaveNumbers(t *testing.T) {
 		for _, o := range m.Dialed(at, trio[2], transport.Hello{ID: eve, Addr: trio[2]}, nil, nil) {
 			if s, ok := o.(Send); ok {
 				msg, _ := decode(s.Body)
-				if a, ok := msg.(ask); !ok || a.seq != before+1 || s.To != eve || !reflect.DeepEqual(a.card, m.card) {
+				if a, ok := msg.(ask); !ok || a.Seq != before+1 || s.To != eve || !reflect.DeepEqual(a.card, m.card) {
 					t.Errorf("it sends %+v to %v, want question %d", msg, s.To, before+1)
 				}
 			}
@@ -240,7 +240,7 @@ func TestQuestionsHaveNumbers(t *testing.T) {
 // A hint is dialled at once. Who answers there counts if it is in a mesh, and one hint leads to one
 // place; an empty one leads nowhere.
 func TestAHintIsFollowed(t *testing.T) {
-	hint := func(addr string) []byte { return answer{hint: addr, card: told("eve", trio[2]).card}.append(nil) }
+	hint := func(addr string) []byte { return answer{Hint: addr, card: told("eve", trio[2]).card}.append(nil) }
 	const addr = "10.0.0.77:1"
 	for _, tt := range []struct {
 		name string
@@ -278,8 +278,8 @@ func TestAHintIsFollowed(t *testing.T) {
 func TestAMemberIsDialledWhileItIsNotConnected(t *testing.T) {
 	m := listener(Options{})
 	m.Up(late, strange(stranger), nil)
-	m.Message(late, stranger, living{id: 1, name: "blue"}.append(nil), nil)
-	m.Message(late, 78, living{id: 1, name: "blue"}.append(nil), nil) // it is said to be nowhere
+	m.Message(late, stranger, living{ID: 1, Name: "blue"}.append(nil), nil)
+	m.Message(late, 78, living{ID: 1, Name: "blue"}.append(nil), nil) // it is said to be nowhere
 	if len(m.targets) != 2 {
 		t.Errorf("two members are known as %+v", m.targets)
 	}
@@ -326,10 +326,10 @@ func TestAMeshOfAnotherName(t *testing.T) {
 				return m.Up(dialMin-1, transport.Hello{ID: from, MeshID: 1, MeshName: tt.name, Addr: "10.0.0.77:1"}, nil)
 			},
 			"it tells": func(m *Machine) []Output {
-				return m.Message(dialMin-1, from, living{id: 1, name: tt.name}.append(nil), nil)
+				return m.Message(dialMin-1, from, living{ID: 1, Name: tt.name}.append(nil), nil)
 			},
 			"it answers at a hint": func(m *Machine) []Output {
-				m.Message(dialMin-1, ann, answer{hint: "10.0.0.77:1", card: told("ann", trio[0]).card}.append(nil), nil)
+				m.Message(dialMin-1, ann, answer{Hint: "10.0.0.77:1", card: told("ann", trio[0]).card}.append(nil), nil)
 				return m.Dialed(dialMin-1, "10.0.0.77:1", transport.Hello{ID: from, MeshID: 1, MeshName: tt.name}, nil, nil)
 			},
 		}
@@ -359,7 +359,7 @@ func TestAMeshOfAnotherName(t *testing.T) {
 func TestASeedOfAnotherMesh(t *testing.T) {
 	m := listener(Options{MeshName: "red"})
 	m.Tick(late, nil)
-	m.Message(late, eve, answer{hint: trio[0], card: told("eve", trio[2]).card}.append(nil), nil) // to be dialled again
+	m.Message(late, eve, answer{Hint: trio[0], card: told("eve", trio[2]).card}.append(nil), nil) // to be dialled again
 	refused := &transport.RefusedError{Peer: transport.Hello{ID: eve, Name: "eve", Addr: trio[2], MeshName: "blue"}, Reason: "no", Remote: true}
 	err := failure(m.Dialed(late, trio[2], transport.Hello{}, refused, nil))
 	if want := `node "bob" is for mesh "red", node "eve" at 10.0.0.3:1 for mesh "blue"`; !errors.Is(err, fault.ErrForeignMesh) || !strings.Contains(err.Error(), want) {
@@ -374,12 +374,12 @@ func TestASeedOfAnotherMesh(t *testing.T) {
 // agree do not.
 func TestWhoMustAgree(t *testing.T) {
 	other := told("eve", trio[2])
-	other.seeds = append(slices.Clone(trio), "10.0.0.9:1")
+	other.Seeds = append(slices.Clone(trio), "10.0.0.9:1")
 	longer := told("eve", trio[2])
-	longer.wants.LeaseTTL = time.Minute
+	longer.Wants.LeaseTTL = time.Minute
 	namesake := told("bob", trio[2])
 	both := namesake
-	both.wants.MaxTTL = time.Hour
+	both.Wants.MaxTTL = time.Hour
 	hear := func(a answer) func(m *Machine) []Output {
 		return func(m *Machine) []Output { return m.Message(late, eve, a.append(nil), nil) }
 	}
@@ -396,7 +396,7 @@ func TestWhoMustAgree(t *testing.T) {
 		{"the names are the same", hear(namesake), fault.ErrNameTaken, `"bob", by the founder at 10.0.0.3:1`},
 		{"the names are the same, and options differ", hear(both), fault.ErrInvalidOption, "WithMaxTTL"},
 		{"the other is in a mesh", func(m *Machine) []Output {
-			m.Message(late, eve, living{id: 1, name: "blue"}.append(nil), nil)
+			m.Message(late, eve, living{ID: 1, Name: "blue"}.append(nil), nil)
 			return hear(other)(m)
 		}, nil, ""},
 		{"a third one is in a mesh", func(m *Machine) []Output {

@@ -126,12 +126,12 @@ func params(cards []card) (Params, error) {
 	for i, c := range cards {
 		for _, d := range cards[:i] {
 			for _, pair := range [2][2]card{{c, d}, {d, c}} {
-				if err := pair[0].wants.agrees(pair[0].name, pair[1].wants, fmt.Sprintf("node %q", pair[1].name)); err != nil {
+				if err := pair[0].Wants.agrees(pair[0].Name, pair[1].Wants, fmt.Sprintf("node %q", pair[1].Name)); err != nil {
 					return Params{}, err
 				}
 			}
 		}
-		w := c.wants
+		w := c.Wants
 		p.MeshName = cmp.Or(p.MeshName, w.MeshName)
 		p.Shards = cmp.Or(p.Shards, w.Shards)
 		p.Replicas = cmp.Or(p.Replicas, w.Replicas)

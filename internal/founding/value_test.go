@@ -74,7 +74,7 @@ func TestTheParametersOfAMesh(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var cards []card
 			for i, o := range tt.give {
-				cards = append(cards, card{name: string(rune('a' + i)), wants: o})
+				cards = append(cards, card{Name: string(rune('a' + i)), Wants: o})
 			}
 			got, err := params(cards)
 			if got != tt.want || err == nil != (tt.says == "") || err != nil && err.Error() != tt.says {

@@ -40,7 +40,7 @@ func (m *Machine) Waiting() string {
 		case !s.known:
 			vague = append(vague, fmt.Sprintf("%s has not told of itself", s.addr))
 		case !s.reached:
-			vague = append(vague, fmt.Sprintf("node %q of %s does not answer at the address %s that it advertises", s.card.name, s.addr, s.card.addr))
+			vague = append(vague, fmt.Sprintf("node %q of %s does not answer at the address %s that it advertises", s.card.Name, s.addr, s.card.Addr))
 		}
 		answered++
 	}
@@ -60,7 +60,7 @@ func (m *Machine) Waiting() string {
 		var missing []string
 		for _, v := range p.voters {
 			if !p.chosen && !v.promised || p.chosen && !v.accepted {
-				missing = append(missing, fmt.Sprintf("%q", v.card.name))
+				missing = append(missing, fmt.Sprintf("%q", v.card.Name))
 			}
 		}
 		parts = append(parts, "founding, without an answer from "+strings.Join(missing, ", "))

@@ -11,7 +11,7 @@ import (
 func TestWhatIsWaitedFor(t *testing.T) {
 	const elsewhere = "10.9.9.9:1"
 	b := ballot{1, bob}
-	listens := nack{ballot: b, why: "listens for a living mesh"}
+	listens := nack{Ballot: b, Why: "listens for a living mesh"}
 	founding := func(do func(m *Machine)) func(t *testing.T) *Machine {
 		return func(t *testing.T) *Machine {
 			m, at := begun(t, Config{})
@@ -74,7 +74,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		}), `mesh "blue" was found; waiting to be let in by node 000000000000004d at 10.0.0.77:1`},
 		{"a member refuses for now", searching(func(m *Machine) {
 			m.Up(late, strange(stranger), nil)
-			m.Message(late, stranger, refuse{text: "too many nodes join at once"}.append(nil), nil)
+			m.Message(late, stranger, refuse{Text: "too many nodes join at once"}.append(nil), nil)
 		}), `mesh "blue" was found; waiting to be let in by node 000000000000004d at 10.0.0.77:1, which says: too many nodes join at once`},
 		{"a mesh was met and lost", searching(func(m *Machine) {
 			m.Message(late, ann, told("ann", trio[0]).append(nil), nil)
@@ -92,7 +92,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		}, "1 of 1 seeds answered; this node is not among the seeds, and waits for them to found a mesh"},
 		{"nobody promises", founding(func(*Machine) {}), `3 of 3 seeds answered; founding, without an answer from "ann", "eve"`},
 		{"one has promised", founding(func(m *Machine) {
-			m.Message(late, eve, promise{ballot: b, floor: 5}.append(nil), nil)
+			m.Message(late, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
 		}), `3 of 3 seeds answered; founding, without an answer from "ann"`},
 		{"one refuses for now", founding(func(m *Machine) { m.Message(late, ann, listens.append(nil), nil) }),
 			`3 of 3 seeds answered; founding, without an answer from "ann", "eve"; ann listens for a living mesh`},

@@ -152,18 +152,11 @@ func (r *Replica) tellSum(out *Output) {
 // Corrupt makes the table differ from those of the other replicas: see Table.Corrupt.
 func (r *Replica) Corrupt() { r.table.Corrupt() }
 
-// AppendSum appends s in its wire form.
-func AppendSum(b []byte, s Sum) []byte {
-	for _, v := range []uint64{s.Generation, s.From, s.To, s.Index, s.Digest} {
-		b = wire.AppendUint(b, v)
-	}
-	return b
-}
-
-// SumFields is how many array elements AppendSum appends.
-const SumFields = 5
-
-// ReadSum reads what AppendSum wrote.
-func ReadSum(r *wire.Reader) Sum {
-	return Sum{Generation: r.Uint(math.MaxUint64), From: ReadID(r), To: ReadID(r), Index: r.Uint(math.MaxUint64), Digest: r.Uint(math.MaxUint64)}
+// Fields is the digest's wire form, five elements.
+func (s *Sum) Fields(c *wire.Codec) {
+	c.Uint(&s.Generation, math.MaxUint64)
+	ReplicaID(c, &s.From)
+	ReplicaID(c, &s.To)
+	c.Uint(&s.Index, math.MaxUint64)
+	c.Uint(&s.Digest, math.MaxUint64)
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -411,7 +412,7 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added map[uint64]Pe
 	}
 	cc := &raftpb.ConfChangeV2{Changes: changes}
 	if len(added) > 0 {
-		cc.Context = appendPeers(nil, added)
+		cc.Context = wire.Append(nil, (*homes)(&added))
 	}
 	if err := r.rn.ProposeConfChange(cc); err != nil {
 		if !errors.Is(err, raft.ErrProposalDropped) {
@@ -429,11 +430,9 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 		r.stop(fmt.Errorf("configuration change: %w", err))
 		return
 	}
-	rd := wire.NewReader(cc.Context)
-	added := map[uint64]Peer{}
+	var added homes
 	if len(cc.Context) > 0 {
-		added = readPeers(rd)
-		if err := rd.End(); err != nil {
+		if err := wire.Decode(cc.Context, &added); err != nil {
 			r.stop(fmt.Errorf("configuration change: %w", err))
 			return
 		}
@@ -661,32 +660,28 @@ func (r *Replica) Handover(now time.Duration, node, term uint64) {
 	}
 }
 
-// appendPeers appends where replicas live, in the order of their IDs.
-func appendPeers(b []byte, peers map[uint64]Peer) []byte {
-	ids := make([]uint64, 0, len(peers))
-	for id := range peers { // order-free: sorted below
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	b = wire.AppendArray(b, 4*len(ids))
-	for _, id := range ids {
-		b = wire.AppendUint(b, id)
-		b = wire.AppendUint(b, peers[id].Node)
-		b = wire.AppendString(b, peers[id].Name)
-		b = wire.AppendString(b, peers[id].Addr)
-	}
-	return b
-}
+// homes are where replicas live. On the wire they are in the order of their IDs, four
+// elements each.
+type homes map[uint64]Peer
 
-func readPeers(r *wire.Reader) map[uint64]Peer {
-	n := r.Array(4 * 64)
-	if n%4 != 0 {
-		r.Fail("part of a peer")
+const maxHomes = 64
+
+// Fields is their wire form, an array.
+func (h *homes) Fields(c *wire.Codec) {
+	ids := slices.Sorted(maps.Keys(*h))
+	n := c.Array(4*len(ids), 4*maxHomes)
+	c.Check(n%4 == 0, "part of a peer")
+	if c.Reads() {
+		ids, *h = make([]uint64, n/4), make(homes, n/4)
 	}
-	peers := make(map[uint64]Peer, n/4)
-	for range n / 4 {
-		id := ReadID(r)
-		peers[id] = Peer{Node: r.Uint(math.MaxUint64), Name: r.String(shard.MaxName), Addr: r.String(shard.MaxName)}
+	for _, id := range ids {
+		p := (*h)[id]
+		ReplicaID(c, &id)
+		c.Uint(&p.Node, math.MaxUint64)
+		c.String(&p.Name, shard.MaxName)
+		c.String(&p.Addr, shard.MaxName)
+		if c.Reads() {
+			(*h)[id] = p
+		}
 	}
-	return peers
 }

@@ -803,9 +803,11 @@ func decides(t *testing.T, w *trio, leader *Replica) string {
 		if err := proto.Unmarshal(e.Data, cc); err != nil {
 			t.Fatal(err)
 		}
-		var added map[uint64]Peer
+		var added homes
 		if len(cc.Context) > 0 {
-			added = readPeers(wire.NewReader(cc.Context))
+			if err := wire.Decode(cc.Context, &added); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for _, c := range cc.Changes {
 			id := c.GetNodeId()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -37,169 +36,162 @@ const (
 	roundSize    = 8       // bytes of a ReadIndex round's number
 )
 
-// AppendFrame appends f in its wire form: five fields, the last of them the message.
-func AppendFrame(b []byte, f Frame) []byte {
-	m := f.Message
-	b = wire.AppendUint(b, f.Generation)
-	b = wire.AppendUint(b, f.From)
-	b = wire.AppendUint(b, f.To)
-	switch m.GetType() {
+// wireNumber is the wire number of a kind of raft messages.
+func wireNumber(kind raftpb.MessageType) uint64 {
+	switch kind {
 	case raftpb.MsgApp:
-		b = wire.AppendUint(b, wireAppend)
-		b = wire.AppendUint(wire.AppendArray(b, 5), m.GetTerm())
-		b = wire.AppendUint(b, m.GetLogTerm())
-		b = wire.AppendUint(b, m.GetIndex())
-		b = wire.AppendUint(b, m.GetCommit())
-		b = wire.AppendArray(b, 3*len(m.Entries)) // their indices follow from Index
-		for _, e := range m.Entries {
-			b = wire.AppendUint(b, uint64(e.GetType()))
-			b = wire.AppendUint(b, e.GetTerm())
-			b = wire.AppendBytes(b, e.Data)
-		}
+		return wireAppend
 	case raftpb.MsgAppResp:
-		b = wire.AppendUint(b, wireAppendResp)
-		b = wire.AppendUint(wire.AppendArray(b, 5), m.GetTerm())
-		b = wire.AppendUint(b, m.GetIndex())
-		b = wire.AppendBool(b, m.GetReject())
-		b = wire.AppendUint(b, m.GetRejectHint())
-		b = wire.AppendUint(b, m.GetLogTerm())
+		return wireAppendResp
 	case raftpb.MsgHeartbeat:
-		b = wire.AppendUint(b, wireHeartbeat)
-		b = wire.AppendUint(wire.AppendArray(b, 3), m.GetTerm())
-		b = wire.AppendUint(b, m.GetCommit())
-		b = wire.AppendBytes(b, m.Context)
+		return wireHeartbeat
 	case raftpb.MsgHeartbeatResp:
-		b = wire.AppendUint(b, wireHeartbeatResp)
-		b = wire.AppendUint(wire.AppendArray(b, 2), m.GetTerm())
-		b = wire.AppendBytes(b, m.Context)
-	default:
-		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-		if err != nil {
-			panic(fmt.Sprintf("replica: raft message %v: %v", m.GetType(), err))
-		}
-		b = wire.AppendUint(b, wireProtobuf)
-		b = wire.AppendBytes(b, data)
+		return wireHeartbeatResp
 	}
-	return b
+	return wireProtobuf
 }
 
-// FrameFields is how many array elements AppendFrame appends.
-const FrameFields = 5
-
-// ReadFrame reads what AppendFrame wrote. Entries live as long as the log, and none of them
-// keeps much more memory than its own from being freed: see lasting.
-func ReadFrame(r *wire.Reader) Frame {
-	f := Frame{Generation: r.Uint(math.MaxUint64), From: ReadID(r), To: ReadID(r)}
-	kind := r.Uint(wireProtobuf)
-	if f.From == f.To {
-		r.Fail("a replica's message to itself")
+// Fields is the frame's wire form, five elements, the last of them the message. Entries that
+// are read live as long as the log, and none of them keeps much more memory than its own from
+// being freed: see lasting.
+func (f *Frame) Fields(c *wire.Codec) {
+	c.Uint(&f.Generation, math.MaxUint64)
+	ReplicaID(c, &f.From)
+	ReplicaID(c, &f.To)
+	c.Check(f.From != f.To, "a replica's message to itself")
+	var b *raftMessage
+	if c.Reads() {
+		b = &raftMessage{from: f.From, to: f.To}
+		b.Message.From, b.Message.To = &b.from, &b.to
+		f.Message = &b.Message
 	}
-	b := &raftMessage{from: f.From, to: f.To}
-	m := &b.Message
-	m.From, m.To = &b.from, &b.to
-	f.Message = m
-	switch kind {
+	m := f.Message
+	number := wireNumber(m.GetType())
+	c.Uint(&number, wireProtobuf)
+	switch number {
 	case wireAppend:
-		r.Tuple(5)
-		b.kind, m.Type = raftpb.MsgApp, &b.kind
-		m.Term, m.LogTerm, m.Index, m.Commit = b.number(r), b.number(r), b.number(r), b.number(r)
-		n := r.Array(3 * maxEntries)
-		if n%3 != 0 {
-			r.Fail("part of an entry")
-		}
-		if n > 0 && r.Err() == nil {
-			m.Entries = make([]*raftpb.Entry, n/3)
-			index := m.GetIndex()
-			for part := range slices.Chunk(m.Entries, entryBlock) {
-				block := make([]raftEntry, len(part))
-				for i := range block {
-					e := &block[i]
-					index++
-					e.kind = raftpb.EntryType(r.Uint(uint64(raftpb.EntryConfChangeV2)))
-					e.term = r.Uint(math.MaxUint64)
-					e.index = index
-					e.Data = lasting(r, r.Bytes(maxEntry))
-					e.Type, e.Term, e.Index = &e.kind, &e.term, &e.index
-					part[i] = &e.Entry
-				}
-			}
-		}
+		b.is(raftpb.MsgApp)
+		t := c.Begin()
+		b.number(c, &m.Term)
+		b.number(c, &m.LogTerm)
+		b.number(c, &m.Index)
+		b.number(c, &m.Commit)
+		entries(c, m)
+		c.End(t)
 	case wireAppendResp:
-		r.Tuple(5)
-		b.kind, m.Type = raftpb.MsgAppResp, &b.kind
-		m.Term, m.Index = b.number(r), b.number(r)
-		if r.Bool() {
+		b.is(raftpb.MsgAppResp)
+		t := c.Begin()
+		b.number(c, &m.Term)
+		b.number(c, &m.Index)
+		reject := m.GetReject()
+		if c.Bool(&reject); reject && c.Reads() {
 			m.Reject = proto.Bool(true)
 		}
-		m.RejectHint, m.LogTerm = b.number(r), b.number(r)
+		b.number(c, &m.RejectHint)
+		b.number(c, &m.LogTerm)
+		c.End(t)
 	case wireHeartbeat:
-		r.Tuple(3)
-		b.kind, m.Type = raftpb.MsgHeartbeat, &b.kind
-		m.Term, m.Commit, m.Context = b.number(r), b.number(r), readRound(r)
+		b.is(raftpb.MsgHeartbeat)
+		t := c.Begin()
+		b.number(c, &m.Term)
+		b.number(c, &m.Commit)
+		roundNumber(c, &m.Context)
+		c.End(t)
 	case wireHeartbeatResp:
-		r.Tuple(2)
-		b.kind, m.Type = raftpb.MsgHeartbeatResp, &b.kind
-		m.Term, m.Context = b.number(r), readRound(r)
+		b.is(raftpb.MsgHeartbeatResp)
+		t := c.Begin()
+		b.number(c, &m.Term)
+		roundNumber(c, &m.Context)
+		c.End(t)
 	case wireProtobuf:
-		data := r.Bytes(maxRaftOther)
-		if r.Err() != nil {
-			break
-		}
-		if err := proto.Unmarshal(data, m); err != nil {
-			r.Fail("raft message: " + err.Error())
-			break
-		}
-		if m.GetFrom() != f.From || m.GetTo() != f.To {
-			r.Fail("a raft message under a false name")
-		}
-		switch m.GetType() {
-		case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
-			if m.GetTerm() == 0 {
-				r.Fail("a vote without a term")
-			}
-		case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // dropped by Step (P3)
-		default:
-			r.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
-		}
+		f.protobuf(c)
 	default:
-		r.Fail("unknown raft message")
+		c.Fail("unknown raft message")
 	}
-	return f
+}
+
+// entries are the entries of an append, three elements each: their indices follow from its own.
+func entries(c *wire.Codec, m *raftpb.Message) {
+	n := c.Array(3*len(m.Entries), 3*maxEntries)
+	if c.Check(n%3 == 0, "part of an entry"); c.Err() != nil {
+		return
+	}
+	var block []raftEntry
+	if c.Reads() && n > 0 {
+		m.Entries = make([]*raftpb.Entry, n/3)
+	}
+	for i, e := range m.Entries {
+		kind, term, data := e.GetType(), e.GetTerm(), e.GetData()
+		wire.Number(c, &kind, uint64(raftpb.EntryConfChangeV2))
+		c.Uint(&term, math.MaxUint64)
+		c.Bytes(&data, maxEntry)
+		if !c.Reads() {
+			continue
+		}
+		if i%entryBlock == 0 {
+			block = make([]raftEntry, min(entryBlock, len(m.Entries)-i))
+		}
+		r := &block[i%entryBlock]
+		r.kind, r.term, r.index, r.Data = kind, term, m.GetIndex()+uint64(i)+1, lasting(c, data)
+		r.Type, r.Term, r.Index = &r.kind, &r.term, &r.index
+		m.Entries[i] = &r.Entry
+	}
+}
+
+// protobuf is a message that has no form of its own.
+func (f *Frame) protobuf(c *wire.Codec) {
+	var data []byte
+	if !c.Reads() {
+		var err error
+		if data, err = (proto.MarshalOptions{Deterministic: true}).Marshal(f.Message); err != nil {
+			panic(fmt.Sprintf("shard: raft message %v: %v", f.Message.GetType(), err))
+		}
+	}
+	if c.Bytes(&data, maxRaftOther); !c.Reads() || c.Err() != nil {
+		return
+	}
+	m := f.Message
+	if err := proto.Unmarshal(data, m); err != nil {
+		c.Fail("raft message: " + err.Error())
+		return
+	}
+	c.Check(m.GetFrom() == f.From && m.GetTo() == f.To, "a raft message under a false name")
+	switch m.GetType() {
+	case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
+		c.Check(m.GetTerm() != 0, "a vote without a term")
+	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // dropped by Step (P3)
+	default:
+		c.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
+	}
 }
 
 // smallFrame is how large a frame may be that any entry keeps in memory.
 const smallFrame = 4 << 10
 
-// lasting returns data that r has read, for a log to keep. Out of a frame that is not small, what
+// lasting returns data that c has read, for a log to keep. Out of a frame that is not small, what
 // is less than half of it is copied: a few bytes would keep all of it in memory for as long as
 // they last themselves. So an entry keeps twice its data, or smallFrame, at most.
-func lasting(r *wire.Reader, data []byte) []byte {
-	if size := r.Size(); size > smallFrame && 2*len(data) < size {
+func lasting(c *wire.Codec, data []byte) []byte {
+	if size := c.Size(); size > smallFrame && 2*len(data) < size {
 		return bytes.Clone(data)
 	}
 	return data
 }
 
-// readRound reads the number of the last ReadIndex round that a heartbeat is for, if it is
-// for any. Raft panics on one that is too short.
-func readRound(r *wire.Reader) []byte {
-	round := r.Bytes(roundSize)
-	if len(round) != 0 && len(round) != roundSize {
-		r.Fail("part of a round's number")
-	}
-	return round
+// roundNumber is the number of the last ReadIndex round that a heartbeat is for, if it is for any.
+// Raft panics on one that is too short.
+func roundNumber(c *wire.Codec, n *[]byte) {
+	c.Bytes(n, roundSize)
+	c.Check(len(*n) == 0 || len(*n) == roundSize, "part of a round's number")
 }
 
 // maxID is the largest ID of a replica: raft keeps those above for itself.
 const maxID = raft.LocalApplyThread - 1
 
-// ReadID reads the ID of a replica.
-func ReadID(r *wire.Reader) uint64 {
-	id := r.Uint(maxID)
-	if id == 0 {
-		r.Fail("replica zero")
-	}
-	return id
+// ReplicaID is the ID of a replica, as a field of a message.
+func ReplicaID(c *wire.Codec, id *uint64) {
+	c.Uint(id, maxID)
+	c.Check(*id != 0, "replica zero")
 }
 
 // entryBlock is how many entries of one append are allocated together, and freed when the
@@ -223,12 +215,26 @@ type raftMessage struct {
 	used     int
 }
 
-// number reads the message's next number.
-func (b *raftMessage) number(r *wire.Reader) *uint64 {
-	n := &b.numbers[b.used]
-	b.used++
-	*n = r.Uint(math.MaxUint64)
-	return n
+// is notes the kind of a message that is read; of one that is written, b is nil.
+func (b *raftMessage) is(kind raftpb.MessageType) {
+	if b != nil {
+		b.kind, b.Type = kind, &b.kind
+	}
+}
+
+// number is one of the message's numbers. Absent ones are zero.
+func (b *raftMessage) number(c *wire.Codec, n **uint64) {
+	if b != nil {
+		*n = &b.numbers[b.used]
+		b.used++
+		c.Uint(*n, math.MaxUint64)
+		return
+	}
+	var v uint64
+	if *n != nil {
+		v = **n
+	}
+	c.Uint(&v, math.MaxUint64)
 }
 
 // urgent reports whether a raft message must not wait behind lock traffic (P16).

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -50,7 +51,7 @@ func appendsOf(shards, entries, size int) (b []byte) {
 				Data: bytes.Repeat([]byte{byte(1 + i)}, size),
 			})
 		}
-		b = AppendFrame(b, f)
+		b = appendFrame(b, f)
 	}
 	return b
 }
@@ -112,8 +113,8 @@ func (w *trio) settle(tb testing.TB) {
 			w.events, w.dropped = append(w.events, out.Events...), append(w.dropped, out.Dropped...)
 			w.answers, w.offers = append(w.answers, out.Answers...), append(w.offers, out.Offers...)
 			for _, f := range out.Frames {
-				rd := wire.NewReader(AppendFrame(nil, f.Frame))
-				got := ReadFrame(rd)
+				rd := wire.NewReader(appendFrame(nil, f.Frame))
+				got := readFrame(rd)
 				if err := rd.End(); err != nil {
 					tb.Fatalf("%v from %d to %d: %v", f.Frame.Message.GetType(), f.Frame.From, f.Frame.To, err)
 				}
@@ -137,8 +138,8 @@ func (w *trio) settle(tb testing.TB) {
 				}
 			}
 			for _, s := range out.Sums {
-				rd := wire.NewReader(AppendSum(nil, s))
-				got := ReadSum(rd)
+				rd := wire.NewReader(encode(nil, s))
+				got := decode[Sum](rd)
 				if err := rd.End(); err != nil || s.Node != 100+s.To {
 					tb.Fatalf("%+v came back as %+v: %v", s, got, err)
 				}
@@ -279,11 +280,38 @@ func frames() []Frame {
 	return all
 }
 
+// elements are what a frame should have on the wire.
+func elements(f Frame) []any {
+	m := f.Message
+	number, body := uint64(wireProtobuf), any(nil)
+	switch m.GetType() {
+	case raftpb.MsgApp:
+		entries := []any{}
+		for _, e := range m.Entries {
+			entries = append(entries, uint64(e.GetType()), e.GetTerm(), append([]byte{}, e.Data...))
+		}
+		number, body = wireAppend, []any{m.GetTerm(), m.GetLogTerm(), m.GetIndex(), m.GetCommit(), entries}
+	case raftpb.MsgAppResp:
+		number, body = wireAppendResp, []any{m.GetTerm(), m.GetIndex(), m.GetReject(), m.GetRejectHint(), m.GetLogTerm()}
+	case raftpb.MsgHeartbeat:
+		number, body = wireHeartbeat, []any{m.GetTerm(), m.GetCommit(), append([]byte{}, m.Context...)}
+	case raftpb.MsgHeartbeatResp:
+		number, body = wireHeartbeatResp, []any{m.GetTerm(), append([]byte{}, m.Context...)}
+	default:
+		body, _ = proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	}
+	return []any{f.Generation, f.From, f.To, number, body}
+}
+
 func TestFramesTravel(t *testing.T) {
 	for _, f := range frames() {
 		t.Run(f.Message.GetType().String(), func(t *testing.T) {
-			r := wire.NewReader(AppendFrame(nil, f))
-			got := ReadFrame(r)
+			b := appendFrame(nil, f)
+			if want := wiretest.Encode(t, elements(f)...); !bytes.Equal(b, want) {
+				t.Errorf("%v is written as %x, want %x", f, b, want)
+			}
+			r := wire.NewReader(b)
+			got := readFrame(r)
 			if err := r.End(); err != nil {
 				t.Fatal(err)
 			}
@@ -326,7 +354,7 @@ func TestMalformedFrames(t *testing.T) {
 		bytes []byte
 	}{
 		{"nothing", nil},
-		{"half", AppendFrame(nil, frames()[0])[:20]},
+		{"half", appendFrame(nil, frames()[0])[:20]},
 		{"from replica zero", numbers(wire.AppendArray(head(0, 1, wireHeartbeatResp), 2), 1)},
 		{"to replica zero", numbers(wire.AppendArray(head(1, 0, wireHeartbeatResp), 2), 1)},
 		{"from a replica that raft keeps for itself", wire.AppendBytes(numbers(wire.AppendArray(head(raft.LocalApplyThread, 1, wireHeartbeatResp), 2), 1), nil)},
@@ -353,7 +381,7 @@ func TestMalformedFrames(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := wire.NewReader(tt.bytes)
-			if f := ReadFrame(r); !errors.Is(r.Err(), wire.ErrMalformed) {
+			if f := readFrame(r); !errors.Is(r.Err(), wire.ErrMalformed) {
 				t.Errorf("read %+v, error %v", f, r.Err())
 			}
 		})
@@ -404,11 +432,11 @@ func after(r *Replica, now time.Duration) {
 
 func FuzzReadFrame(f *testing.F) {
 	for _, fr := range frames() {
-		f.Add(AppendFrame(nil, fr))
+		f.Add(appendFrame(nil, fr))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := wire.NewReader(data)
-		fr := ReadFrame(r)
+		fr := readFrame(r)
 		if r.Err() != nil {
 			if !errors.Is(r.Err(), wire.ErrMalformed) {
 				t.Fatalf("error %v, want ErrMalformed", r.Err())
@@ -418,8 +446,8 @@ func FuzzReadFrame(f *testing.F) {
 		// What has a form of our own has one only.
 		switch fr.Message.GetType() {
 		case raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
-			if used := data[:len(data)-r.Len()]; !bytes.Equal(AppendFrame(nil, fr), used) {
-				t.Fatalf("%+v was read from %x and is written as %x", fr, used, AppendFrame(nil, fr))
+			if used := data[:len(data)-r.Len()]; !bytes.Equal(appendFrame(nil, fr), used) {
+				t.Fatalf("%+v was read from %x and is written as %x", fr, used, appendFrame(nil, fr))
 			}
 		}
 		// Replicas of all ranks take it, or it ends that replica alone.
@@ -468,15 +496,15 @@ const formerReplica = 9
 
 func TestChunksTravel(t *testing.T) {
 	for _, c := range sentSnapshot(t, 1) {
-		r := wire.NewReader(AppendChunk(nil, c))
-		got := ReadChunk(r)
+		r := wire.NewReader(encode(nil, c))
+		got := decode[Chunk](r)
 		if c.Node = 0; r.End() != nil || fmt.Sprint(got) != fmt.Sprint(c) {
 			t.Errorf("%+v came back as %+v, %v", c, got, r.Err())
 		}
 	}
 	ack := ChunkAck{Generation: 1, From: 4, To: 1, Transfer: 1 << 60, Next: 3}
-	r := wire.NewReader(AppendAck(nil, ack))
-	if got := ReadAck(r); r.End() != nil || got != ack {
+	r := wire.NewReader(encode(nil, ack))
+	if got := decode[ChunkAck](r); r.End() != nil || got != ack {
 		t.Errorf("%+v came back as %+v, %v", ack, got, r.Err())
 	}
 }
@@ -523,20 +551,20 @@ func TestTwoSnapshotsArriveAtOnce(t *testing.T) {
 
 func FuzzReadChunk(f *testing.F) {
 	for _, c := range sentSnapshot(f, 1) {
-		f.Add(AppendChunk(nil, c))
+		f.Add(encode(nil, c))
 	}
-	f.Add(AppendChunk(nil, Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Data: []byte("data")}))
+	f.Add(encode(nil, Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Data: []byte("data")}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rd := wire.NewReader(data)
-		c := ReadChunk(rd)
+		c := decode[Chunk](rd)
 		if rd.Err() != nil {
 			if !errors.Is(rd.Err(), wire.ErrMalformed) {
 				t.Fatalf("error %v, want ErrMalformed", rd.Err())
 			}
 			return
 		}
-		if used := data[:len(data)-rd.Len()]; !bytes.Equal(AppendChunk(nil, c), used) {
-			t.Fatalf("%+v was read from %x and is written as %x", c, used, AppendChunk(nil, c))
+		if used := data[:len(data)-rd.Len()]; !bytes.Equal(encode(nil, c), used) {
+			t.Fatalf("%+v was read from %x and is written as %x", c, used, encode(nil, c))
 		}
 		r := newReplica(4, time.Second)
 		r.StepChunk(time.Second, 101, c)
@@ -627,7 +655,7 @@ func TestAnEntryKeepsNoLargeFrame(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			frame := append(appendsOf(1, 1, tt.entry), make([]byte, tt.rest)...)
-			m := ReadFrame(wire.NewReader(frame)).Message
+			m := readFrame(wire.NewReader(frame)).Message
 			want := slices.Clone(m.Entries[0].Data)
 			clear(frame)
 			if shares := !bytes.Equal(m.Entries[0].Data, want); len(want) != tt.entry || shares != tt.shares {
@@ -645,8 +673,8 @@ func TestALogKeepsWhatItHolds(t *testing.T) {
 	before := heap()
 	for range frames {
 		r := wire.NewReader(slices.Concat(appendsOf(1, 1, large), appendsOf(1, 1000, 10)))
-		ReadFrame(r)
-		log = append(log, ReadFrame(r).Message.Entries[999]) // the others are cut off
+		readFrame(r)
+		log = append(log, readFrame(r).Message.Entries[999]) // the others are cut off
 		if r.End() != nil {
 			t.Fatal(r.Err())
 		}

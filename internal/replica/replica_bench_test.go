@@ -33,7 +33,7 @@ func BenchmarkReadAppends(b *testing.B) {
 			for b.Loop() {
 				r := wire.NewReader(slices.Clone(sent)) // as it comes from the network
 				for i := range kept {
-					kept[i] = ReadFrame(r).Message.Entries
+					kept[i] = readFrame(r).Message.Entries
 				}
 				if r.End() != nil || len(kept[c.shards-1]) != c.entries {
 					b.Fatal(r.Err())

@@ -38,6 +38,23 @@ type Chunk struct {
 	Meta       []byte
 }
 
+// snapshotMeta is what a snapshot's last chunk carries beside its data.
+type snapshotMeta struct {
+	message           []byte // raft's, in protobuf
+	homes             homes
+	highest, founders uint64
+}
+
+// Fields is its wire form, an array.
+func (m *snapshotMeta) Fields(c *wire.Codec) {
+	t := c.Begin()
+	c.Bytes(&m.message, maxRaftOther)
+	m.homes.Fields(c)
+	c.Uint(&m.highest, math.MaxUint64)
+	c.Uint(&m.founders, math.MaxUint64)
+	c.End(t)
+}
+
 // ChunkAck says how many chunks of a transfer arrived in order.
 type ChunkAck struct {
 	Node       uint64 // where it goes; not on the wire
@@ -97,10 +114,7 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	if err != nil {
 		panic(fmt.Sprintf("replica: snapshot message: %v", err))
 	}
-	meta := wire.AppendBytes(wire.AppendArray(nil, 4), data)
-	meta = appendPeers(meta, r.peers)
-	meta = wire.AppendUint(meta, r.highest)
-	meta = wire.AppendUint(meta, r.founders)
+	meta := wire.Append(nil, &snapshotMeta{message: data, homes: r.peers, highest: r.highest, founders: r.founders})
 	r.transfer = &transfer{
 		number: r.rand.Uint64(), to: m.GetTo(), peer: to, cut: r.table.Cut(), index: named, meta: meta, progress: r.now,
 		window: 1, widest: chunkWindow, most: chunkBytes, quickest: never, patience: resendAfter,
@@ -249,17 +263,15 @@ func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
 // arrived hands a whole snapshot to raft, which decides whether it is of use.
 func (r *Replica) arrived(in *incoming, meta []byte) bool {
 	table, err := in.restore.Table()
-	rd := wire.NewReader(meta)
-	rd.Tuple(4)
 	m := &raftpb.Message{}
-	data := rd.Bytes(maxRaftOther)
-	in.peers, in.highest, in.founders = readPeers(rd), rd.Uint(math.MaxUint64), rd.Uint(math.MaxUint64)
+	var sm snapshotMeta
 	if err == nil {
-		err = rd.End()
+		err = wire.Decode(meta, &sm)
 	}
 	if err == nil {
-		err = proto.Unmarshal(data, m)
+		err = proto.Unmarshal(sm.message, m)
 	}
+	in.peers, in.highest, in.founders = sm.homes, sm.highest, sm.founders
 	if err == nil && (m.GetType() != raftpb.MsgSnap || m.GetTo() != r.cfg.ID || m.GetFrom() != in.from || raft.IsEmptySnap(m.GetSnapshot())) {
 		err = wire.ErrMalformed
 	}
@@ -324,41 +336,22 @@ func (r *Replica) install(s *raftpb.Snapshot) {
 	r.log.Debug("installed a snapshot", "index", r.applied, "revision", r.table.Revision())
 }
 
-// AppendChunk appends c in its wire form, seven array elements.
-func AppendChunk(b []byte, c Chunk) []byte {
-	for _, v := range []uint64{c.Generation, c.From, c.To, c.Transfer, c.Number} {
-		b = wire.AppendUint(b, v)
-	}
-	b = wire.AppendBytes(b, c.Data)
-	return wire.AppendBytes(b, c.Meta)
+// Fields is the chunk's wire form, seven elements.
+func (k *Chunk) Fields(c *wire.Codec) {
+	c.Uint(&k.Generation, math.MaxUint64)
+	c.Uint(&k.From, math.MaxUint64)
+	c.Uint(&k.To, math.MaxUint64)
+	c.Uint(&k.Transfer, math.MaxUint64)
+	c.Uint(&k.Number, math.MaxUint64)
+	c.Bytes(&k.Data, chunkBytes)
+	c.Bytes(&k.Meta, maxRaftOther)
 }
 
-// ChunkFields is how many array elements AppendChunk appends.
-const ChunkFields = 7
-
-// ReadChunk reads what AppendChunk wrote.
-func ReadChunk(r *wire.Reader) Chunk {
-	return Chunk{
-		Generation: r.Uint(math.MaxUint64), From: r.Uint(math.MaxUint64), To: r.Uint(math.MaxUint64), Transfer: r.Uint(math.MaxUint64),
-		Number: r.Uint(math.MaxUint64), Data: r.Bytes(chunkBytes), Meta: r.Bytes(maxRaftOther),
-	}
-}
-
-// AppendAck appends a in its wire form.
-func AppendAck(b []byte, a ChunkAck) []byte {
-	for _, v := range []uint64{a.Generation, a.From, a.To, a.Transfer, a.Next} {
-		b = wire.AppendUint(b, v)
-	}
-	return b
-}
-
-// AckFields is how many array elements AppendAck appends.
-const AckFields = 5
-
-// ReadAck reads what AppendAck wrote.
-func ReadAck(r *wire.Reader) ChunkAck {
-	return ChunkAck{
-		Generation: r.Uint(math.MaxUint64), From: r.Uint(math.MaxUint64), To: r.Uint(math.MaxUint64),
-		Transfer: r.Uint(math.MaxUint64), Next: r.Uint(math.MaxUint64),
-	}
+// Fields is the ack's wire form, five elements.
+func (a *ChunkAck) Fields(c *wire.Codec) {
+	c.Uint(&a.Generation, math.MaxUint64)
+	c.Uint(&a.From, math.MaxUint64)
+	c.Uint(&a.To, math.MaxUint64)
+	c.Uint(&a.Transfer, math.MaxUint64)
+	c.Uint(&a.Next, math.MaxUint64)
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"reflect"
@@ -8,24 +9,32 @@ import (
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
 )
 
-// filled sets each field of v to something that is not zero and that no other field has. It skips
-// the fields named.
-func filledBut(v reflect.Value, last *uint64, skip ...string) {
+// filled returns a value of v's type, each of whose fields is set, and each to something else. It
+// skips the fields named.
+func filled(v reflect.Value, last *uint64, skip ...string) {
 	*last++
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if !slices.Contains(skip, v.Type().Field(i).Name) {
-				filledBut(v.Field(i), last)
+				filled(v.Field(i), last)
 			}
 		}
 	case reflect.Slice:
-		v.SetBytes([]byte(fmt.Sprint("bytes ", *last)))
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		for i := range v.Len() {
+			filled(v.Index(i), last)
+		}
 	case reflect.String:
 		v.SetString(fmt.Sprint("text ", *last))
-	case reflect.Uint64:
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*last))
+	case reflect.Uint8, reflect.Uint64:
 		v.SetUint(*last)
 	default:
 		panic(fmt.Sprintf("a field of type %v", v.Type()))
@@ -35,32 +44,47 @@ func filledBut(v reflect.Value, last *uint64, skip ...string) {
 // No field is forgotten on its way.
 func TestNoFieldOfAFrameIsLost(t *testing.T) {
 	last := uint64(10)
-	var c Chunk
-	filledBut(reflect.ValueOf(&c).Elem(), &last, "Node")
-	r := wire.NewReader(AppendChunk(nil, c))
-	if got := ReadChunk(r); r.End() != nil || !reflect.DeepEqual(got, c) {
-		t.Errorf("%+v came back as %+v, error %v", c, got, r.Err())
-	}
-	var a ChunkAck
-	filledBut(reflect.ValueOf(&a).Elem(), &last, "Node")
-	r = wire.NewReader(AppendAck(nil, a))
-	if got := ReadAck(r); r.End() != nil || got != a {
-		t.Errorf("%+v came back as %+v, error %v", a, got, r.Err())
-	}
-	var s Sum
-	filledBut(reflect.ValueOf(&s).Elem(), &last, "Node")
-	r = wire.NewReader(AppendSum(nil, s))
-	if got := ReadSum(r); r.End() != nil || got != s {
-		t.Errorf("%+v came back as %+v, error %v", s, got, r.Err())
-	}
+	travels[Chunk](t, &last)
+	travels[ChunkAck](t, &last)
+	travels[Sum](t, &last)
 	peers := make(map[uint64]Peer)
 	for range 3 {
 		var p Peer
-		filledBut(reflect.ValueOf(&p).Elem(), &last)
+		filled(reflect.ValueOf(&p).Elem(), &last)
 		peers[last] = p
 	}
-	r = wire.NewReader(appendPeers(nil, peers))
-	if got := readPeers(r); r.End() != nil || !maps.Equal(got, peers) {
-		t.Errorf("%+v came back as %+v, error %v", peers, got, r.Err())
+	b := wire.Append(nil, (*homes)(&peers))
+	var got homes
+	if err := wire.Decode(b, &got); err != nil || !maps.Equal(got, peers) {
+		t.Errorf("%+v came back as %+v, error %v", peers, got, err)
+	}
+	var list []any
+	for _, id := range slices.Sorted(maps.Keys(peers)) {
+		list = append(list, append([]any{id}, wiretest.Elements(peers[id])...)...)
+	}
+	if want := wiretest.Encode(t, list); !bytes.Equal(b, want) {
+		t.Errorf("%+v is written as %x, want %x", peers, b, want)
+	}
+	meta := snapshotMeta{message: []byte("message"), homes: peers, highest: 5, founders: 6}
+	var back snapshotMeta
+	if err := wire.Decode(wire.Append(nil, &meta), &back); err != nil || !reflect.DeepEqual(back, meta) {
+		t.Errorf("%+v came back as %+v, error %v", meta, back, err)
+	}
+	if got, want := wire.Append(nil, &meta), wiretest.Encode(t, []any{meta.message, list, meta.highest, meta.founders}); !bytes.Equal(got, want) {
+		t.Errorf("%+v is written as %x, want %x", meta, got, want)
+	}
+}
+
+// travels checks that a message comes back as it was, and has the form that a msgpack library gives it.
+func travels[T any](t *testing.T, last *uint64) {
+	var m T
+	filled(reflect.ValueOf(&m).Elem(), last, "Node")
+	b := encode(nil, m)
+	r := wire.NewReader(b)
+	if got := decode[T](r); r.End() != nil || !reflect.DeepEqual(got, m) {
+		t.Errorf("%+v came back as %+v, error %v", m, got, r.Err())
+	}
+	if want := wiretest.Encode(t, wiretest.Elements(m, "Node")...); !bytes.Equal(b, want) {
+		t.Errorf("%+v is written as %x, want %x", m, b, want)
 	}
 }

@@ -236,7 +236,8 @@
 //	replies, lock replies, grants, unlock replies, cancel replies, claim replies, close replies,
 //	redirects, renewals, renewal answers, announcements, passed on messages,
 //	replication, appends, empty appends, append answers, heartbeats, heartbeat answers, votes,
-//	expiries, silences, promotions, conclusions, snapshots, snapshot answers, orders, removals, offers,
+//	expiries, silences, promotions, conclusions, snapshots, snapshot answers, orders, removals,
+//	missing replicas, declined votes, digests, offers,
 //	founding messages, status reports, farewells
 //
 // Any may be "of shard 5"; requests and replies of a key; expiries and silences, which are

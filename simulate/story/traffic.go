@@ -1,16 +1,15 @@
 package story
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -126,66 +125,34 @@ func (tr *traffic) clear() {
 
 // word is one message of a frame.
 type word struct {
-	kind   int
-	shard  int
-	name   string // as Frame.Messages has it
-	logged []shard.Command
-	change *raftpb.ConfChangeV2 // of voters, in the log entries that it brings; nil: none
+	message message.Message // nil: of the founding and the like
+	shard   int
+	name    string // as Frame.Messages has it
+	logged  []shard.Command
+	change  *raftpb.ConfChangeV2 // of voters, in the log entries that it brings; nil: none
 }
 
 // key returns the key that a request or a reply is about, or "": "lock k", "granted k token
 // 7", "refused lock k: locked". Keys of stories have no blanks.
 func (w word) key() string {
 	part := strings.Fields(strings.TrimPrefix(w.name, "refused "))
-	if len(part) < 2 || w.kind != requests && w.kind != replies {
+	if len(part) < 2 || !is[*message.Request](w) && !is[*message.Reply](w) {
 		return ""
 	}
 	return strings.TrimSuffix(part[1], ":")
 }
 
-// The kinds of messages between lanes, by their numbers on the wire, and one for those
-// of the founding and the like.
-const (
-	rafts         = 1
-	chunks        = 2
-	chunkAcks     = 3
-	hostings      = 4
-	removals      = 5
-	offers        = 6
-	accepts       = 7
-	requests      = 8
-	replies       = 9
-	redirects     = 10
-	renewals      = 11
-	answers       = 12
-	announcements = 13
-	forwards      = 14
-	misses        = 15
-	control       = 100
-)
-
 // words takes a frame apart.
 func words(f simulate.Frame) (all []word) {
 	names := f.Messages()
 	if f.Kind != transport.KindLane {
-		return []word{{kind: control, name: strings.Join(names, ", ")}}
+		return []word{{name: strings.Join(names, ", ")}}
 	}
-	header := wire.NewReader(f.Body)
-	for range 3 {
-		header.Uint(1<<64 - 1)
-	}
-	for rest := header.Rest(); len(rest) > 0; {
-		tail := bytes.NewReader(rest)
-		if err := msgpack.NewDecoder(tail).Skip(); err != nil {
-			return all // not ours to judge
-		}
-		r := wire.NewReader(rest[:len(rest)-tail.Len()])
-		rest = rest[len(rest)-tail.Len():]
-		r.Array(16)
-		w := word{kind: int(r.Uint(control)), shard: int(r.Uint(1 << 20))}
-		if w.kind == rafts {
-			m := replica.ReadFrame(r).Message
-			w.logged, w.change = logged(m), change(m)
+	var r message.Reader
+	for r.Reset(f.Body, 1<<20); r.Next(); r.Keep() {
+		w := word{message: r.Message, shard: r.Shard}
+		if f, ok := r.Message.(*replica.Frame); ok {
+			w.logged, w.change = logged(f.Message), change(f.Message)
 		}
 		if len(all) < len(names) {
 			w.name = names[len(all)]
@@ -246,7 +213,7 @@ type phrase struct {
 // fits reports whether the phrase is about a message of a frame.
 func (p *phrase) fits(s *stage, f simulate.Frame, w word) bool {
 	if p.from != nil && !slices.Contains(p.from, f.From) || p.to != nil && !slices.Contains(p.to, f.To) ||
-		p.shard >= 0 && (w.kind == control || w.shard != p.shard) || !p.what(w) {
+		p.shard >= 0 && (w.message == nil || w.shard != p.shard) || !p.what(w) {
 		return false
 	}
 	if p.key != "" {
@@ -270,13 +237,11 @@ func sessionOf(c shard.Command) shard.SessionID {
 	return shard.SessionID{}
 }
 
-func ofKind(kinds ...int) func(word) bool {
-	return func(w word) bool { return slices.Contains(kinds, w.kind) }
-}
+func is[M message.Message](w word) bool { _, ok := w.message.(M); return ok }
 
-func called(kind int, prefixes ...string) func(word) bool {
+func called[M message.Message](prefixes ...string) func(word) bool {
 	return func(w word) bool {
-		return w.kind == kind && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w.name, p) })
+		return is[M](w) && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(w.name, p) })
 	}
 }
 
@@ -290,46 +255,51 @@ var vocabulary = []struct {
 	name string
 	what func(word) bool
 }{
-	{"everything", func(w word) bool { return w.kind != control }},
-	{"requests", ofKind(requests)},
-	{"lock requests", called(requests, "lock ")},
-	{"unlock requests", called(requests, "unlock ")},
-	{"cancels", called(requests, "cancel")},
-	{"claims", called(requests, "claim ")},
-	{"closes", called(requests, "close")},
-	{"replies", ofKind(replies)},
-	{"lock replies", called(replies, "granted", "queued", "refused lock")},
-	{"grants", called(replies, "granted")},
-	{"unlock replies", called(replies, "unlocked", "refused unlock")},
-	{"cancel replies", called(replies, "cancelled", "refused cancel")},
-	{"claim replies", called(replies, "claimed", "refused claim")},
-	{"close replies", called(replies, "closed", "refused close")},
-	{"redirects", ofKind(redirects)},
-	{"renewals", ofKind(renewals)},
-	{"renewal answers", ofKind(answers)},
-	{"announcements", ofKind(announcements)},
-	{"passed on messages", ofKind(forwards)},
-	{"replication", ofKind(rafts)},
-	{"appends", func(w word) bool { return called(rafts, "append ")(w) && !strings.HasPrefix(w.name, "append 0") }},
-	{"empty appends", called(rafts, "append 0")},
-	{"append answers", called(rafts, "appended")},
-	{"heartbeats", func(w word) bool { return w.kind == rafts && w.name == "heartbeat" }},
-	{"heartbeat answers", called(rafts, "heartbeat answered")},
-	{"votes", called(rafts, "prevote", "vote")},
+	{"everything", func(w word) bool { return w.message != nil }},
+	{"requests", is[*message.Request]},
+	{"lock requests", called[*message.Request]("lock ")},
+	{"unlock requests", called[*message.Request]("unlock ")},
+	{"cancels", called[*message.Request]("cancel")},
+	{"claims", called[*message.Request]("claim ")},
+	{"closes", called[*message.Request]("close")},
+	{"replies", is[*message.Reply]},
+	{"lock replies", called[*message.Reply]("granted", "queued", "refused lock")},
+	{"grants", called[*message.Reply]("granted")},
+	{"unlock replies", called[*message.Reply]("unlocked", "refused unlock")},
+	{"cancel replies", called[*message.Reply]("cancelled", "refused cancel")},
+	{"claim replies", called[*message.Reply]("claimed", "refused claim")},
+	{"close replies", called[*message.Reply]("closed", "refused close")},
+	{"redirects", is[*message.Redirect]},
+	{"renewals", is[*message.Renewal]},
+	{"renewal answers", is[*message.Answer]},
+	{"announcements", is[*message.Serving]},
+	{"passed on messages", is[*message.Forward]},
+	{"replication", is[*replica.Frame]},
+	{"appends", func(w word) bool {
+		return called[*replica.Frame]("append ")(w) && !strings.HasPrefix(w.name, "append 0")
+	}},
+	{"empty appends", called[*replica.Frame]("append 0")},
+	{"append answers", called[*replica.Frame]("appended")},
+	{"heartbeats", func(w word) bool { return is[*replica.Frame](w) && w.name == "heartbeat" }},
+	{"heartbeat answers", called[*replica.Frame]("heartbeat answered")},
+	{"votes", called[*replica.Frame]("prevote", "vote")},
 	{"expiries", logs[shard.Expire]},
 	{"silences", logs[shard.Silent]},
 	{"promotions", func(w word) bool { return promotes(w.change) }},
 	{"conclusions", func(w word) bool { return concludes(w.change) }},
-	{"snapshots", ofKind(chunks)},
-	{"snapshot answers", ofKind(chunkAcks)},
-	{"orders", ofKind(hostings)},
-	{"removals", ofKind(removals)},
-	{"offers", ofKind(offers, accepts)},
+	{"snapshots", is[*replica.Chunk]},
+	{"snapshot answers", is[*replica.ChunkAck]},
+	{"orders", is[*message.Host]},
+	{"missing replicas", is[*message.Missing]},
+	{"declined votes", is[*message.Decline]},
+	{"digests", is[*replica.Sum]},
+	{"removals", is[*message.Removed]},
+	{"offers", func(w word) bool { return is[*message.Offer](w) || is[*message.Accept](w) }},
 	{"founding messages", func(w word) bool {
-		return w.kind == control && w.name != "status" && w.name != "leaving"
+		return w.message == nil && w.name != "status" && w.name != "leaving"
 	}},
-	{"status reports", func(w word) bool { return w.kind == control && w.name == "status" }},
-	{"farewells", func(w word) bool { return w.kind == control && w.name == "leaving" }},
+	{"status reports", func(w word) bool { return w.message == nil && w.name == "status" }},
+	{"farewells", func(w word) bool { return w.message == nil && w.name == "leaving" }},
 }
 
 // messages reads a phrase: "unlock replies of k from owner to ann and bob".

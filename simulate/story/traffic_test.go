@@ -1,24 +1,54 @@
 package story
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/message/messagetest"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
+)
 
 func TestTheKeyOfAMessage(t *testing.T) {
 	for _, tt := range []struct {
-		kind       int
+		message    message.Message
 		name, want string
 	}{
-		{requests, "lock k", "k"},
-		{requests, "unlock k token 7", "k"},
-		{requests, "cancel", ""},
-		{replies, "granted lock token 7", "lock"},
-		{replies, "queued k", "k"},
-		{replies, "refused lock k: locked", "k"},
-		{replies, "done before", "before"}, // nobody's key
-		{rafts, "append 3", ""},
-		{renewals, "renewal", ""},
+		{&message.Request{}, "lock k", "k"},
+		{&message.Request{}, "unlock k token 7", "k"},
+		{&message.Request{}, "cancel", ""},
+		{&message.Reply{}, "granted lock token 7", "lock"},
+		{&message.Reply{}, "queued k", "k"},
+		{&message.Reply{}, "refused lock k: locked", "k"},
+		{&message.Reply{}, "done before", "before"}, // nobody's key
+		{&replica.Frame{}, "append 3", ""},
+		{&message.Renewal{}, "renewal", ""},
 	} {
-		if got := (word{kind: tt.kind, name: tt.name}).key(); got != tt.want {
+		if got := (word{message: tt.message, name: tt.name}).key(); got != tt.want {
 			t.Errorf("the key of %q is %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A story can name each kind of message: none is new here, or forgotten.
+func TestEveryMessageHasAName(t *testing.T) {
+	for _, m := range messagetest.Samples() {
+		body := append(message.AppendHeader(nil, message.Header{}), m.Bytes()...)
+		all := words(simulate.Frame{Kind: transport.KindLane, Body: body})
+		if len(all) != 1 || all[0].shard != 3 {
+			t.Fatalf("%s is taken for %+v", m.Name, all)
+		}
+		all[0].name = message.Name(all[0].message, 0, func(transport.ID, uint64, uint64) string { return "lock k" })
+		var names []string
+		for _, v := range vocabulary {
+			if v.what(all[0]) {
+				names = append(names, v.name)
+			}
+		}
+		if names = slices.DeleteFunc(names, func(n string) bool { return n == "everything" || n == "replication" }); len(names) == 0 {
+			t.Errorf("there is no name for %q", all[0].name)
 		}
 	}
 }

@@ -231,8 +231,8 @@ var classWords = [...]struct {
 }{
 	{lockClass, []string{"lock", "unlock", "claim", "cancel", "close", "granted", "queued", "refused", "done", "not here", "pass on"}},
 	{leaseClass, []string{"renewal"}},
-	{logClass, []string{"append", "heartbeat", "readindex", "snapshot", "chunk", "host a", "you are removed", "no such replica"}},
-	{electionClass, []string{"vote", "prevote", "campaign", "will you lead", "I will lead", "I lead"}},
+	{logClass, []string{"append", "heartbeat", "readindex", "snapshot", "chunk", "host a", "you are removed", "no such replica", "table's digest"}},
+	{electionClass, []string{"vote", "prevote", "campaign", "will you lead", "I will lead", "I lead", "no vote"}},
 	{memberClass, []string{
 		"gossip", "status", "leaving", // and the founding's
 		"ask", "answer", "living", "prepare", "promise", "nack", "accept", "decide", "known", "join", "welcome", "refuse",

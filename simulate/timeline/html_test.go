@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/message/messagetest"
+	"github.com/lockmesh/mesh/transport"
 )
 
 func pageOf(t testing.TB, tl *Timeline) string {
@@ -118,12 +122,28 @@ func TestThePagesData(t *testing.T) {
 	}
 }
 
+// No kind of message is new here.
+func TestEveryMessageHasAClass(t *testing.T) {
+	for _, m := range messagetest.Samples() {
+		var r message.Reader
+		r.Reset(append(message.AppendHeader(nil, message.Header{}), m.Bytes()...), messagetest.Shards)
+		if !r.Next() {
+			t.Fatal(r.Err())
+		}
+		name := message.Name(r.Message, 0, func(transport.ID, uint64, uint64) string { return "lock k" })
+		tl := &Timeline{Hosts: []string{"a", "b"}, Moments: []Moment{{ID: 1, Kind: Sent, Host: "a", Peer: "b", Text: name}}}
+		if tl.classOf(&tl.Moments[0]) == otherClass {
+			t.Errorf("%q is of no class", name)
+		}
+	}
+}
+
 func TestFramesAreOfTheClassOfWhatMatters(t *testing.T) {
 	for text, want := range map[string]class{
 		"lock k": lockClass, "append 1, granted k token 7": lockClass, "refused lock k: locked": lockClass, "done before": lockClass,
 		"renewal": leaseClass, "renewal answered, heartbeat": leaseClass,
 		"append 3": logClass, "heartbeat answered": logClass, "snapshot chunk": logClass, "you are removed": logClass,
-		"prevote term 4": electionClass, "append 1, vote given": electionClass, "I lead": electionClass,
+		"table's digest": logClass, "no vote for me": electionClass, "prevote term 4": electionClass, "append 1, vote given": electionClass, "I lead": electionClass,
 		"gossip": memberClass, "promise": memberClass, "accepted": memberClass, "welcome": memberClass,
 		"hello": otherClass, "": otherClass,
 	} {

@@ -12,6 +12,7 @@ var mutated = []target{
 	{"internal/placement", []suite{{pkg: "internal/placement"}, {pkg: "internal/replica", short: true}}, []suite{mesh}},
 	{"internal/replica", []suite{{pkg: "internal/replica", short: true}, {pkg: "internal/core", short: true}}, []suite{mesh, {pkg: "internal/replica"}}},
 	{"internal/core", []suite{{pkg: "internal/core", short: true}}, []suite{mesh}},
+	{"internal/message", []suite{{pkg: "internal/message"}, {pkg: "internal/core", short: true}}, []suite{mesh}},
 	{"internal/founding", []suite{{pkg: "internal/founding", short: true}}, []suite{mesh, {pkg: "internal/founding"}}},
 	{".", []suite{mesh}, nil},
 }
@@ -111,6 +112,7 @@ var exceptions = []exception{
 	{"shard", regexp.MustCompile(`^shrink$`), "room"},
 	{"internal/replica", regexp.MustCompile(`^Replica\.squeeze$`), "fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for those who look into a simulation"},
-	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|message\.moments|lane\.watch)$`), "for those who look into a simulation"},
+	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|lane\.watch)$`), "for those who look into a simulation"},
+	{"internal/message", regexp.MustCompile(`^(Name|CommandName|raftName|Result\.name|Moments)$`), "for those who look into a simulation"},
 	{".", regexp.MustCompile(`^(brief|handle\.takenAt)$`), "texts of errors and of the log"},
 }

@@ -27,6 +27,7 @@ var pure = []string{
 	"internal/founding",
 	"internal/placement",
 	"internal/replica",
+	"internal/message",
 	"internal/wire",
 
 	// What those share with the rest of the house.

@@ -1,0 +1,161 @@
+package message
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Asked tells which command a node sent under a number, as CommandName calls it, if it still
+// waits for the answer.
+type Asked func(node transport.ID, session, number uint64) string
+
+// Name names a message that goes to a node, for those who look into a simulation. The names are
+// those of PROTOCOL.md, in plain words, and followed by what tells two of a kind apart.
+func Name(m Message, to transport.ID, asked Asked) string {
+	switch m := m.(type) {
+	case *replica.Frame:
+		return raftName(m.Message)
+	case *replica.Chunk:
+		return "snapshot chunk"
+	case *replica.ChunkAck:
+		return "chunk received"
+	case *replica.Sum:
+		return "table's digest"
+	case *Host:
+		return "host a replica"
+	case *Removed:
+		return "you are removed"
+	case *Offer:
+		return "will you lead"
+	case *Accept:
+		return "I will lead"
+	case *Request:
+		return CommandName(m.Command)
+	case *Reply:
+		return m.name(asked(to, m.Session, m.Number))
+	case *Redirect:
+		return "not here"
+	case *Renewal:
+		return "renewal"
+	case *Answer:
+		return "renewal answered"
+	case *Serving:
+		return "I lead"
+	case *Forward:
+		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
+	case *Missing:
+		return "no such replica"
+	case *Decline:
+		return "no vote for me"
+	}
+	return fmt.Sprintf("%T", m)
+}
+
+// CommandName names a client's command: "lock k", "unlock k token 7".
+func CommandName(cmd shard.Command) string {
+	switch c := cmd.(type) {
+	case shard.Acquire:
+		return "lock " + c.Key
+	case shard.Release:
+		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
+	case shard.Claim:
+		return fmt.Sprintf("claim %s token %d", c.Key, c.Token)
+	}
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", cmd), "shard."))
+}
+
+// name names a result after what it replies to: "unlocked k token 7" for "unlock k token 7". The
+// client may not know that any more, if it was answered before.
+func (p *Result) name(request string) string {
+	what, rest, _ := strings.Cut(request, " ")
+	switch {
+	case p.Outcome == Granted && what == "lock":
+		return fmt.Sprintf("granted %s token %d", rest, p.Token)
+	case p.Outcome == Granted:
+		return fmt.Sprintf("granted token %d", p.Token)
+	case p.Outcome == Queued:
+		return strings.TrimSpace("queued " + rest)
+	case p.Outcome == Refused:
+		return strings.TrimSpace("refused "+request) + ": " + p.Reason.String()
+	case past[what] != "":
+		return strings.TrimSpace(past[what] + " " + rest)
+	}
+	return "done before"
+}
+
+// past is how a reply says that a command was carried out.
+var past = map[string]string{"unlock": "unlocked", "claim": "claimed", "cancel": "cancelled", "close": "closed"}
+
+func raftName(m *raftpb.Message) string {
+	kind := strings.TrimPrefix(m.GetType().String(), "Msg")
+	switch kind {
+	case "App":
+		return fmt.Sprintf("append %d", len(m.Entries))
+	case "AppResp":
+		return "appended"
+	case "Heartbeat":
+		return "heartbeat"
+	case "HeartbeatResp":
+		return "heartbeat answered"
+	case "PreVote", "Vote":
+		return strings.ToLower(kind) + fmt.Sprintf(" term %d", m.GetTerm())
+	case "PreVoteResp", "VoteResp":
+		vote := strings.ToLower(strings.TrimSuffix(kind, "Resp"))
+		if m.GetReject() {
+			return vote + " refused"
+		}
+		return vote + " given"
+	case "TimeoutNow":
+		return "campaign now"
+	}
+	return strings.ToLower(kind)
+}
+
+// Moments tells what hangs on a message, for those who make faults in a simulation.
+func Moments(m Message) seam.Moment {
+	switch m := m.(type) {
+	case *Forward:
+		return Moments(m.Inside)
+	case *Renewal:
+		return seam.Renews
+	case *Answer:
+		return seam.Renewed
+	case *Request:
+		if _, claims := m.Command.(shard.Claim); claims {
+			return seam.Claims
+		}
+	case *Reply:
+		if m.Outcome == Granted {
+			return seam.Grants | seam.Answers
+		}
+		return seam.Answers
+	case *replica.Chunk:
+		if m.Number == 0 {
+			return seam.Begins
+		}
+	case *replica.ChunkAck:
+		return seam.Received
+	case *Offer, *Accept:
+		return seam.HandsOver
+	case *replica.Frame:
+		switch m.Message.GetType() {
+		case raftpb.MsgTimeoutNow:
+			return seam.HandsOver
+		case raftpb.MsgAppResp:
+			return seam.Appended
+		case raftpb.MsgApp:
+			if slices.ContainsFunc(m.Message.Entries, func(e *raftpb.Entry) bool { return e.GetType() != raftpb.EntryNormal }) {
+				return seam.Changes
+			}
+		}
+	}
+	return 0
+}
