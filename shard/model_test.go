@@ -41,7 +41,6 @@ type outcome struct {
 type wish struct {
 	Acquire
 	token uint64 // zero while it waits
-	since time.Duration
 }
 
 func (m *model) find(id SessionID) *record {
@@ -97,7 +96,7 @@ func (m *model) grant(key string) (out []Event) {
 			return out
 		}
 		m.revision++
-		w.token, w.since = m.revision, m.now
+		w.token = m.revision
 		s := m.find(w.Session)
 		s.results = append(s.results, outcome{w.Number, w.token, 0})
 		out = append(out, Granted{w.Session, w.Number, w.token})
@@ -226,7 +225,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			refused.Reason = Locked
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		m.wishes = append(m.wishes, wish{c, 0, m.now})
+		m.wishes = append(m.wishes, wish{c, 0})
 		granted := m.grant(c.Key)
 		if granted == nil {
 			granted = []Event{m.queued(c.Call, c.Key)}
@@ -322,7 +321,7 @@ func (m *model) dump() string {
 		i := slices.IndexFunc(m.wishes, func(w wish) bool { return w.Key == key })
 		fmt.Fprintf(&b, "%s kind %d capacity %d\n", key, m.wishes[i].Kind, m.wishes[i].Capacity)
 		for _, w := range append(m.holders(key), m.waiters(key)...) {
-			fmt.Fprintf(&b, "  %v %d weight %d token %d value %q since %v\n", w.Session, w.Number, w.Weight, w.token, w.Value, w.since)
+			fmt.Fprintf(&b, "  %v %d weight %d token %d value %q\n", w.Session, w.Number, w.Weight, w.token, w.Value)
 		}
 	}
 	return b.String()
@@ -376,8 +375,8 @@ func (t *Table) dump() string {
 		fmt.Fprintf(&b, "%s kind %d capacity %d\n", key, e.kind, e.capacity)
 		for _, l := range []*list[*request]{&e.holders, &e.queue} {
 			for r := l.first(); r != nil; r = r.place.next() {
-				fmt.Fprintf(&b, "  %v %d weight %d token %d value %q since %v\n",
-					r.session.id, r.number, r.weight, r.token, r.value, r.since)
+				fmt.Fprintf(&b, "  %v %d weight %d token %d value %q\n",
+					r.session.id, r.number, r.weight, r.token, r.value)
 			}
 		}
 	}

@@ -184,14 +184,13 @@ func appendEntry(b []byte, e *entry) []byte {
 }
 
 func appendRequest(b []byte, r *request) []byte {
-	b = wire.AppendArray(b, 7)
+	b = wire.AppendArray(b, 6)
 	b = wire.AppendUint(b, r.session.id.Node)
 	b = wire.AppendUint(b, r.session.id.Number)
 	b = wire.AppendUint(b, r.number)
 	b = wire.AppendUint(b, uint64(r.weight))
 	b = wire.AppendUint(b, r.token)
-	b = wire.AppendBytes(b, r.value)
-	return appendDuration(b, r.since)
+	return wire.AppendBytes(b, r.value)
 }
 
 // maxRevision is the largest number that JSON and JavaScript keep exactly (P17).
@@ -374,10 +373,10 @@ func (rs *Restore) entry(r *wire.Reader) {
 	}
 	lines := make([]line, 0, min(n, 1024))
 	for range n {
-		r.Tuple(7)
+		r.Tuple(6)
 		lines = append(lines, line{readSession(r), &request{
 			entry: e, number: r.Uint(anyUint), weight: int64(r.Uint(MaxWeight)), token: r.Uint(anyUint),
-			value: slices.Clone(r.Bytes(MaxValue)), since: readTime(r),
+			value: slices.Clone(r.Bytes(MaxValue)),
 		}})
 		if r.Err() != nil {
 			return

@@ -115,7 +115,6 @@ type request struct {
 	weight  int64
 	token   uint64 // zero while it waits
 	value   []byte
-	since   time.Duration // table time at which it came to wait or to hold
 }
 
 // Revision is the number of the last thing that happened.
@@ -226,7 +225,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 		return out
 	}
 	t.keepEntry(e)
-	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, since: t.now}
+	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight}
 	if len(c.Value) > 0 {
 		r.value = slices.Clone(c.Value)
 	}
@@ -264,7 +263,6 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		if t.bugs.Has(bug.TokenReused) {
 			r.token = e.born + 1 // the first one's
 		}
-		r.since = t.now
 		r.session.holds[r.token] = r
 		r.session.results[r.number] = result{token: r.token}
 		t.decided(Admitted, r)

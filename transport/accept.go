@@ -86,7 +86,7 @@ func (t *Transport) answer(c *conn) error {
 	if err != nil {
 		return err
 	}
-	c.theirs, c.attempt = theirs.Hello, theirs.attempt
+	c.theirs, c.attempt = theirs.Hello, theirs.Attempt
 	t.mu.Lock()
 	mine := greeting{Hello: t.hello}
 	t.mu.Unlock()
@@ -96,15 +96,15 @@ func (t *Transport) answer(c *conn) error {
 		return err
 	}
 	if theirs.ID == t.id {
-		reply(verdict{judgement: itself})
+		reply(verdict{Judgement: itself})
 		return ErrSelf
 	}
 	if reason := t.judge(mine.Hello, c.theirs); reason != "" {
-		reply(verdict{judgement: refused, reason: reason})
+		reply(verdict{Judgement: refused, Reason: reason})
 		return &RefusedError{Peer: c.theirs, Reason: reason}
 	}
 	if !t.decides(theirs.ID) {
-		defer t.await(theirs.ID, dial{theirs.attempt, false})()
+		defer t.await(theirs.ID, dial{theirs.Attempt, false})()
 	}
 	if err := reply(t.stand(theirs.ID)); err != nil {
 		return err

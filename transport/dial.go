@@ -87,7 +87,7 @@ func (t *Transport) introduce(ctx context.Context, c *conn, addr string) error {
 	}
 	t.mu.Lock()
 	t.attempts++
-	mine := greeting{Hello: t.hello, attempt: t.attempts}
+	mine := greeting{Hello: t.hello, Attempt: t.attempts}
 	c.attempt = t.attempts
 	t.mu.Unlock()
 	if _, err := c.stream.Write(appendOpening(nil, mine)); err != nil {
@@ -104,13 +104,13 @@ func (t *Transport) introduce(ctx context.Context, c *conn, addr string) error {
 	switch {
 	case theirs.ID == t.id:
 		return ErrSelf
-	case c.claim.judgement == refused:
-		return &RefusedError{Peer: c.theirs, Reason: c.claim.reason, Remote: true}
-	case c.claim.judgement != welcome:
-		return fmt.Errorf("%w: verdict %d from the accepting end", errMalformed, c.claim.judgement)
+	case c.claim.Judgement == refused:
+		return &RefusedError{Peer: c.theirs, Reason: c.claim.Reason, Remote: true}
+	case c.claim.Judgement != welcome:
+		return fmt.Errorf("%w: verdict %d from the accepting end", errMalformed, c.claim.Judgement)
 	}
 	if reason := t.judge(mine.Hello, c.theirs); reason != "" {
-		c.say(verdict{judgement: refused, reason: reason})
+		c.say(verdict{Judgement: refused, Reason: reason})
 		return &RefusedError{Peer: c.theirs, Reason: reason}
 	}
 	return nil

@@ -54,14 +54,14 @@ func (t *Transport) Peers() int {
 }
 
 // RawOpening returns what a node with this Hello sends first when it dials.
-func RawOpening(h Hello) []byte { return appendOpening(nil, greeting{Hello: h, attempt: 1}) }
+func RawOpening(h Hello) []byte { return appendOpening(nil, greeting{Hello: h, Attempt: 1}) }
 
 // RawFrame returns a frame, also one that Send would not take.
 func RawFrame(kind Kind, body []byte) []byte { return appendFrame(nil, kind, body) }
 
 // RawVerdict returns a verdict of the deciding dialler, for its first connection.
 func RawVerdict(epoch uint64) []byte {
-	return RawFrame(kindVerdict, appendVerdict(nil, verdict{judgement: welcome, epoch: epoch}))
+	return RawFrame(kindVerdict, appendVerdict(nil, verdict{Judgement: welcome, Epoch: epoch}))
 }
 
 // RawDial connects to addr by hand, as a node that decides: its ID must be smaller.
@@ -83,8 +83,8 @@ func RawGreet(addr string, h Hello) (net.Conn, error) {
 	if _, err = nc.Write(RawOpening(h)); err == nil {
 		if _, err = readOpening(r); err == nil {
 			var v verdict
-			if v, err = readVerdict(r); err == nil && v.judgement != welcome {
-				err = fmt.Errorf("refused: %s", v.reason)
+			if v, err = readVerdict(r); err == nil && v.Judgement != welcome {
+				err = fmt.Errorf("refused: %s", v.Reason)
 			}
 		}
 	}
@@ -105,14 +105,14 @@ func RawClaim(addr string, h Hello, attempt, epoch, number uint64, awaited ...ui
 		return nil, 0, err
 	}
 	r := bufio.NewReader(nc)
-	claim := verdict{judgement: welcome, epoch: epoch, number: number}
+	claim := verdict{Judgement: welcome, Epoch: epoch, Number: number}
 	for _, a := range awaited {
-		claim.awaited = append(claim.awaited, dial{a, true})
+		claim.Awaited = append(claim.Awaited, dial{a, true})
 	}
 	var v verdict
-	if _, err = nc.Write(appendOpening(nil, greeting{Hello: h, attempt: attempt})); err == nil {
+	if _, err = nc.Write(appendOpening(nil, greeting{Hello: h, Attempt: attempt})); err == nil {
 		if _, err = readOpening(r); err == nil {
-			if v, err = readVerdict(r); err == nil && v.judgement == welcome {
+			if v, err = readVerdict(r); err == nil && v.Judgement == welcome {
 				if _, err = nc.Write(RawFrame(kindVerdict, appendVerdict(nil, claim))); err == nil {
 					v, err = readVerdict(r)
 				}
@@ -120,10 +120,10 @@ func RawClaim(addr string, h Hello, attempt, epoch, number uint64, awaited ...ui
 		}
 	}
 	switch {
-	case err == nil && v.judgement == welcome && v.epoch > 0:
-		return nc, v.epoch, nil
-	case err == nil && v.judgement != duplicate:
-		err = fmt.Errorf("refused: %s", v.reason)
+	case err == nil && v.Judgement == welcome && v.Epoch > 0:
+		return nc, v.Epoch, nil
+	case err == nil && v.Judgement != duplicate:
+		err = fmt.Errorf("refused: %s", v.Reason)
 	}
 	nc.Close()
 	return nil, 0, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
 )
 
 func TestReadFrame(t *testing.T) {
@@ -109,19 +110,19 @@ func fullHello() Hello {
 }
 
 func TestHelloAndVerdictSurviveTheWire(t *testing.T) {
-	g := greeting{Hello: fullHello(), attempt: 7}
+	g := greeting{Hello: fullHello(), Attempt: 7}
 	if got, err := decodeGreeting(appendGreeting(nil, g)); err != nil || got != g {
 		t.Errorf("%+v, %v, want %+v", got, err, g)
 	}
-	v := verdict{judgement: refused, epoch: 1 << 40, number: 3, awaited: []dial{{1, true}, {300, false}}, reason: "why"}
+	v := verdict{Judgement: refused, Epoch: 1 << 40, Number: 3, Awaited: []dial{{1, true}, {300, false}}, Reason: "why"}
 	if got, err := decodeVerdict(appendVerdict(nil, v)); err != nil || !reflect.DeepEqual(got, v) {
 		t.Errorf("%+v, %v, want %+v", got, err, v)
 	}
 	// What is too much is cut, so that the other end takes it.
-	v = verdict{awaited: make([]dial, maxAwaited+1), reason: strings.Repeat("x", 2*maxReason)}
-	v.awaited[maxAwaited].number = 9
+	v = verdict{Awaited: make([]dial, maxAwaited+1), Reason: strings.Repeat("x", 2*maxReason)}
+	v.Awaited[maxAwaited].Number = 9
 	got, err := decodeVerdict(appendVerdict(nil, v))
-	if err != nil || len(got.awaited) != maxAwaited || got.awaited[maxAwaited-1].number != 9 || len(got.reason) != maxReason {
+	if err != nil || len(got.Awaited) != maxAwaited || got.Awaited[maxAwaited-1].Number != 9 || len(got.Reason) != maxReason {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if n := len(appendVerdict(nil, v)); n > maxHandshake {
@@ -130,6 +131,24 @@ func TestHelloAndVerdictSurviveTheWire(t *testing.T) {
 	h := Hello{MeshName: strings.Repeat("x", maxName), Name: strings.Repeat("x", maxName), Addr: strings.Repeat("x", maxName), Zone: strings.Repeat("x", maxName), ID: 1}
 	if n := len(appendGreeting(nil, greeting{Hello: h})); n > maxHandshake || checkHello(h) != nil {
 		t.Errorf("the largest hello has %d bytes; %v", n, checkHello(h))
+	}
+}
+
+// The form of a handshake is for ever: what a later version adds goes into its room.
+func TestFormsOfHandshakes(t *testing.T) {
+	h := fullHello()
+	want := []any{h.MeshName, h.MeshID, h.Name, uint64(h.ID), h.Addr, h.Zone, 1, h.MaxVersion, h.RingHash, 7, ""}
+	if got, want := appendGreeting(nil, greeting{Hello: h, Attempt: 7}), wiretest.Encode(t, want); !bytes.Equal(got, want) {
+		t.Errorf("a hello is %x, want %x", got, want)
+	}
+	v := verdict{Judgement: refused, Epoch: 1 << 40, Number: 3, Awaited: []dial{{1, true}, {300, false}}, Reason: "why"}
+	want = []any{1, uint64(1 << 40), 3, []any{[]any{1, true}, []any{300, false}}, "why", ""}
+	if got, want := appendVerdict(nil, v), wiretest.Encode(t, want); !bytes.Equal(got, want) {
+		t.Errorf("a verdict is %x, want %x", got, want)
+	}
+	g, err := decodeGreeting(appendGreeting(nil, greeting{Hello: h, Room: "more"}))
+	if err != nil || g.Hello != h {
+		t.Errorf("a later version's hello is read as %+v, %v", g, err)
 	}
 }
 
@@ -154,17 +173,26 @@ func TestDecodeHelloRefuses(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v", i, len(good), err)
 		}
 	}
-	half := wire.AppendArray(nil, 6)
-	half = append(half, 0, 0, 0, 0x91, 1, 0xa0, 0xc4, 0)
-	if _, err := decodeVerdict(half); err == nil || !strings.Contains(err.Error(), "half an attempt") {
-		t.Errorf("half an attempt: %v", err)
+	for name, v := range map[string][]any{
+		"half an attempt":                  {0, 0, 0, []any{[]any{1}}, "", ""},
+		"too many attempts":                {0, 0, 0, slices.Repeat([]any{[]any{1, true}}, maxAwaited+1), "", ""},
+		"a verdict that there is not":      {int(maxJudgement), 0, 0, nil, "", ""},
+		"a verdict like one that there is": {256, 0, 0, nil, "", ""},
+		"a long reason":                    {0, 0, 0, nil, strings.Repeat("x", maxReason+1), ""},
+		"too much room":                    {0, 0, 0, nil, "", strings.Repeat("x", maxExtra+1)},
+		"another type":                     {0, 0, 0, nil, []byte{}, ""},
+		"a field less":                     {0, 0, 0, nil, ""},
+	} {
+		if got, err := decodeVerdict(wiretest.Encode(t, v)); !errors.Is(err, errMalformed) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }
 
 func FuzzHello(f *testing.F) {
-	f.Add(appendOpening(nil, greeting{Hello: fullHello(), attempt: 7}))
+	f.Add(appendOpening(nil, greeting{Hello: fullHello(), Attempt: 7}))
 	f.Add(appendFrame(appendOpening(nil, greeting{Hello: fullHello()}), kindVerdict,
-		appendVerdict(nil, verdict{epoch: 1, awaited: []dial{{1, true}}, reason: "x"})))
+		appendVerdict(nil, verdict{Epoch: 1, Awaited: []dial{{1, true}}, Reason: "x"})))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Add([]byte("LOCKMSH\x02"))
 	f.Add([]byte("LOCKMSH\x01\x00\x00\x10\x00....p"))

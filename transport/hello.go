@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -31,40 +30,18 @@ const (
 // greeting is the first frame of each end.
 type greeting struct {
 	Hello
-	attempt uint64 // numbers the dials of the dialler; zero from the other end
+	Attempt uint64 // numbers the dials of the dialler; zero from the other end
+	Room    string // for later versions
 }
 
-func appendGreeting(b []byte, g greeting) []byte {
-	b = wire.AppendArray(b, 11)
-	b = wire.AppendString(b, g.MeshName)
-	b = wire.AppendUint(b, g.MeshID)
-	b = wire.AppendString(b, g.Name)
-	b = wire.AppendUint(b, uint64(g.ID))
-	b = wire.AppendString(b, g.Addr)
-	b = wire.AppendString(b, g.Zone)
-	b = wire.AppendUint(b, uint64(g.MinVersion))
-	b = wire.AppendUint(b, uint64(g.MaxVersion))
-	b = wire.AppendUint(b, g.RingHash)
-	b = wire.AppendUint(b, g.attempt)
-	return wire.AppendBytes(b, nil) // room for later versions
-}
+func appendGreeting(b []byte, g greeting) []byte { return append(b, wire.Marshal(g)...) }
 
-func decodeGreeting(b []byte) (greeting, error) {
-	r := wire.NewReader(b)
-	var g greeting
-	r.Tuple(11)
-	g.MeshName = r.String(maxName)
-	g.MeshID = r.Uint(math.MaxUint64)
-	g.Name = r.String(maxName)
-	g.ID = ID(r.Uint(math.MaxUint64))
-	g.Addr = r.String(maxName)
-	g.Zone = r.String(maxName)
-	g.MinVersion = uint32(r.Uint(math.MaxUint32))
-	g.MaxVersion = uint32(r.Uint(math.MaxUint32))
-	g.RingHash = r.Uint(math.MaxUint64)
-	g.attempt = r.Uint(math.MaxUint64)
-	r.Bytes(maxExtra)
-	if err := r.End(); err != nil {
+func decodeGreeting(b []byte) (g greeting, err error) {
+	err = wire.Unmarshal(b, &g, maxHandshake, maxAwaited)
+	if err == nil && (len(g.MeshName) > maxName || len(g.Name) > maxName || len(g.Addr) > maxName || len(g.Zone) > maxName || len(g.Room) > maxExtra) {
+		err = fmt.Errorf("%w: a name is too long", wire.ErrMalformed)
+	}
+	if err != nil {
 		return greeting{}, fmt.Errorf("%w hello: %w", errMalformed, err)
 	}
 	return g, nil
@@ -101,44 +78,26 @@ const (
 
 // verdict is what the ends send after their greetings; see settle.go.
 type verdict struct {
-	judgement judgement
-	epoch     uint64 // of the connection: this one's from whom decides, else of the one I have, or zero
-	number    uint64 // of what the following end says: larger than of all before
-	awaited   []dial // the attempts on which I await your word
-	reason    string
+	Judgement judgement
+	Epoch     uint64 // of the connection: this one's from whom decides, else of the one I have, or zero
+	Number    uint64 // of what the following end says: larger than of all before
+	Awaited   []dial // the attempts on which I await your word
+	Reason    string
+	Room      string // for later versions
 }
 
 func appendVerdict(b []byte, v verdict) []byte {
-	b = wire.AppendArray(b, 6)
-	b = wire.AppendUint(b, uint64(v.judgement))
-	b = wire.AppendUint(b, v.epoch)
-	b = wire.AppendUint(b, v.number)
-	awaited := v.awaited[max(0, len(v.awaited)-maxAwaited):]
-	b = wire.AppendArray(b, 2*len(awaited))
-	for _, d := range awaited {
-		b = wire.AppendBool(wire.AppendUint(b, d.number), d.mine)
-	}
-	b = wire.AppendString(b, v.reason[:min(len(v.reason), maxReason)])
-	return wire.AppendBytes(b, nil) // room for later versions
+	v.Awaited = v.Awaited[max(0, len(v.Awaited)-maxAwaited):]
+	v.Reason = v.Reason[:min(len(v.Reason), maxReason)]
+	return append(b, wire.Marshal(v)...)
 }
 
-func decodeVerdict(b []byte) (verdict, error) {
-	r := wire.NewReader(b)
-	var v verdict
-	r.Tuple(6)
-	v.judgement = judgement(r.Uint(uint64(maxJudgement) - 1))
-	v.epoch = r.Uint(math.MaxUint64)
-	v.number = r.Uint(math.MaxUint64)
-	n := r.Array(2 * maxAwaited)
-	if n%2 != 0 {
-		r.Fail("half an attempt")
+func decodeVerdict(b []byte) (v verdict, err error) {
+	err = wire.Unmarshal(b, &v, maxHandshake, maxAwaited)
+	if err == nil && (v.Judgement >= maxJudgement || len(v.Reason) > maxReason || len(v.Room) > maxExtra) {
+		err = fmt.Errorf("%w: beyond the limits", wire.ErrMalformed)
 	}
-	for range n / 2 {
-		v.awaited = append(v.awaited, dial{r.Uint(math.MaxUint64), r.Bool()})
-	}
-	v.reason = r.String(maxReason)
-	r.Bytes(maxExtra)
-	if err := r.End(); err != nil {
+	if err != nil {
 		return verdict{}, fmt.Errorf("%w verdict: %w", errMalformed, err)
 	}
 	return v, nil

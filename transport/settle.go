@@ -45,17 +45,17 @@ func (t *Transport) decide(c *conn) bool {
 	if p := t.peers[c.theirs.ID]; p != nil && p.conn != nil && !p.conn.ended() {
 		has := p.conn
 		switch {
-		case c.claim.epoch == has.epoch: // it knows that one
+		case c.claim.Epoch == has.epoch: // it knows that one
 			return false
-		case slices.Contains(c.claim.awaited, dial{has.attempt, !has.dialled}): // it is about to
+		case slices.Contains(c.claim.Awaited, dial{has.attempt, !has.dialled}): // it is about to
 			return false
-		case c.claim.number < has.claim.number: // it did not yet wait for that one
+		case c.claim.Number < has.claim.Number: // it did not yet wait for that one
 			return false
 		}
 	}
 	t.epoch++
 	c.epoch = t.epoch
-	c.out.push(Urgent, outgoing{kind: kindVerdict, body: appendVerdict(nil, verdict{judgement: welcome, epoch: c.epoch})})
+	c.out.push(Urgent, outgoing{kind: kindVerdict, body: appendVerdict(nil, verdict{Judgement: welcome, Epoch: c.epoch})})
 	return t.adoptLocked(c)
 }
 
@@ -76,8 +76,8 @@ func (t *Transport) follow(c *conn, epoch uint64) bool {
 
 // dial names one attempt to connect a pair.
 type dial struct {
-	number uint64 // the dialler's
-	mine   bool   // who speaks of it dialled
+	Number uint64 // the dialler's
+	Mine   bool   // who speaks of it dialled
 }
 
 // stand returns what the following end tells the deciding one.
@@ -85,9 +85,9 @@ func (t *Transport) stand(peer ID) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stands++
-	v := verdict{judgement: welcome, number: t.stands, awaited: slices.Clone(t.awaited[peer])}
+	v := verdict{Judgement: welcome, Number: t.stands, Awaited: slices.Clone(t.awaited[peer])}
 	if p := t.peers[peer]; p != nil && p.conn != nil && !p.conn.ended() {
-		v.epoch = p.conn.epoch
+		v.Epoch = p.conn.epoch
 	}
 	return v
 }
@@ -139,7 +139,7 @@ func (t *Transport) settle(ctx context.Context, c *conn) error {
 		if t.decide(c) {
 			return nil
 		}
-		c.say(verdict{judgement: duplicate})
+		c.say(verdict{Judgement: duplicate})
 		c.shut(errDuplicate)
 		return errDuplicate
 	}
@@ -153,11 +153,11 @@ func (t *Transport) settle(ctx context.Context, c *conn) error {
 	})
 	switch {
 	case err != nil:
-	case v.judgement == duplicate:
+	case v.Judgement == duplicate:
 		err = errDuplicate
-	case v.judgement != welcome || v.epoch == 0:
-		err = fmt.Errorf("%w: verdict %d with epoch %d in place of a decision", errMalformed, v.judgement, v.epoch)
-	case t.follow(c, v.epoch):
+	case v.Judgement != welcome || v.Epoch == 0:
+		err = fmt.Errorf("%w: verdict %d with epoch %d in place of a decision", errMalformed, v.Judgement, v.Epoch)
+	case t.follow(c, v.Epoch):
 		return nil
 	default:
 		err = errDuplicate
@@ -172,24 +172,24 @@ func (t *Transport) settleAccepted(c *conn) error {
 	switch {
 	case err != nil:
 		return err
-	case v.judgement == refused:
-		return &RefusedError{Peer: c.theirs, Reason: v.reason, Remote: true}
-	case v.judgement == duplicate:
+	case v.Judgement == refused:
+		return &RefusedError{Peer: c.theirs, Reason: v.Reason, Remote: true}
+	case v.Judgement == duplicate:
 		return errDuplicate
-	case v.judgement != welcome:
-		return fmt.Errorf("%w: verdict %d from the dialler", errMalformed, v.judgement)
+	case v.Judgement != welcome:
+		return fmt.Errorf("%w: verdict %d from the dialler", errMalformed, v.Judgement)
 	}
 	if t.decides(c.theirs.ID) {
 		c.claim = v
 		if t.decide(c) {
 			return nil
 		}
-		return errors.Join(errDuplicate, c.say(verdict{judgement: duplicate}))
+		return errors.Join(errDuplicate, c.say(verdict{Judgement: duplicate}))
 	}
-	if v.epoch == 0 {
+	if v.Epoch == 0 {
 		return fmt.Errorf("%w: a decision without an epoch", errMalformed)
 	}
-	if !t.follow(c, v.epoch) {
+	if !t.follow(c, v.Epoch) {
 		return errDuplicate
 	}
 	return nil

@@ -389,7 +389,7 @@ var byB = message.Office{Leader: nodeB, Term: benchTerm}
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
 func told(request parcel, p message.Result) letter {
 	id, number := shard.ClientOf(request.command())
-	p.Session, p.Number, p.Generation = id.Number, number, 1
+	p.Session, p.Number = id.Number, number
 	return letter{0, &message.Reply{Result: p, Office: byB}}
 }
 
@@ -401,7 +401,7 @@ func grant(request parcel, token uint64) letter {
 // alive answers a renewal: the session lives at that revision, and was told results.
 func alive(renewal parcel, revision uint64, results ...message.Result) letter {
 	q := renewal.renewal()
-	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Generation: 1, Revision: revision, Results: results, Office: byB}}
+	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Office: byB}}
 }
 
 // unknown answers a renewal: there is no such session at that revision.

@@ -427,7 +427,7 @@ func (h *hall) receive(from transport.ID, body []byte) {
 	case ctlFounding:
 		h.outputs = h.machine.Message(h.now, from, body, h.outputs)
 	case ctlStatus:
-		if err := h.hearStatus(uint64(from), wire.NewReader(body)); err != nil {
+		if err := h.hearStatus(uint64(from), body); err != nil {
 			h.node.refuse(from, "status", err)
 		}
 	case ctlLeaving:

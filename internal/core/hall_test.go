@@ -50,10 +50,10 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 		r.Wake(time.Second)
 		r.Ready(time.Second, &replica.Output{})
 		l := &lane{node: n, replicas: []*replica.Replica{r}}
-		if l.observe(); len(l.reported.led) != 1 {
+		if l.observe(); len(l.reported.Led) != 1 {
 			t.Fatalf("the report of one that leads is %+v", l.reported)
 		}
-		if l.drop(r); len(l.reported.led) != want {
+		if l.drop(r); len(l.reported.Led) != want {
 			t.Errorf("with %v the report without it is %+v", bugs.Names(), l.reported)
 		}
 	}

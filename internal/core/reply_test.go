@@ -237,7 +237,7 @@ func TestResultsInTurn(t *testing.T) {
 	}
 	grants := func(from, to int) (all []message.Result) { // of the calls from to to
 		for i := from; i < to; i++ {
-			all = append(all, message.Result{Session: calls[i].seat.id.Number, Number: uint64(i + 1), Outcome: message.Granted, Token: uint64(10 + i), Revision: 20, Generation: 1})
+			all = append(all, message.Result{Session: calls[i].seat.id.Number, Number: uint64(i + 1), Outcome: message.Granted, Token: uint64(10 + i), Revision: 20})
 		}
 		return all
 	}

@@ -133,7 +133,7 @@ func (l *lane) tell(r *replica.Replica, e shard.Event) {
 	if !ok {
 		return
 	}
-	p.Generation, p.Revision = r.Generation(), r.Revision()
+	p.Revision = r.Revision()
 	m := message.Reply{Result: p, Office: l.office(r)}
 	if node == l.node.id {
 		own := m
@@ -168,11 +168,11 @@ func resultOf(e shard.Event) (node uint64, p message.Result, ok bool) {
 func (l *lane) answer(r *replica.Replica, a replica.Answer) {
 	m := message.Answer{
 		Session: a.Session.Number, Ref: a.Ref, Alive: a.Alive,
-		Generation: r.Generation(), Revision: a.Revision, More: a.More, Office: l.office(r),
+		Revision: a.Revision, More: a.More, Office: l.office(r),
 	}
 	for _, e := range a.Results {
 		if _, p, ok := resultOf(e); ok {
-			p.Generation, p.Revision = m.Generation, m.Revision
+			p.Revision = m.Revision
 			m.Results = append(m.Results, p)
 		}
 	}

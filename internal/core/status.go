@@ -16,19 +16,45 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// report is what a lane tells of its replicas.
+// report is what a lane tells of its replicas. Those of a node's lanes together, and what it
+// has heard, make its status, which a msgpack library writes and reads: see wire.Marshal.
 type report struct {
-	led     []int   // shards whose leader serves here
-	rest    []int   // of them, those that have all replicas that they should, in step
-	follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are passed on (P15)
-	voters  []voter // the nodes that have a vote in any of all these, by ID
-	counted []voter // and those that count, by their own word, the leaders of what it follows
+	Led     []int   // shards whose leader serves here
+	Rest    []int   // of them, those that have all replicas that they should, in step
+	Follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are passed on (P15)
+	Voters  []voter // the nodes that have a vote in any of all these, by ID
+	Counted []voter // and those that count, by their own word, the leaders of what it follows
 }
 
 // voter is a node that has a vote in some shard, and its name.
 type voter struct {
-	node uint64
-	name string
+	Node uint64
+	Name string
+}
+
+// Limits of a status.
+const (
+	maxStatus = 8 << 20 // bytes
+	maxVoters = 1 << 15
+)
+
+// check returns what of a report is beyond its limits, in a mesh of so many shards.
+func (r *report) check(shards int) error {
+	for _, list := range [][]int{r.Led, r.Rest, r.Follows} {
+		for _, sh := range list {
+			if sh < 0 || sh >= shards || len(list) > shards {
+				return fmt.Errorf("%w: a status of a shard that there is not", wire.ErrMalformed)
+			}
+		}
+	}
+	for _, list := range [][]voter{r.Voters, r.Counted} {
+		for _, v := range list {
+			if v.Node == 0 || len(v.Name) > shard.MaxName || len(list) > maxVoters {
+				return fmt.Errorf("%w: a status with a vote of nobody's", wire.ErrMalformed)
+			}
+		}
+	}
+	return nil
 }
 
 // heardStatus is the report of another node's lanes together, and when it came.
@@ -74,14 +100,9 @@ func (h *hall) tell(to transport.ID) {
 
 // status is the message that carries this node's reports.
 func (h *hall) status() []byte {
-	mine := h.mine()
-	b := []byte{ctlStatus}
-	b = appendInts(b, mine.led)
-	b = appendInts(b, mine.rest)
-	follows, counted := h.follows(mine.follows)
-	b = appendInts(b, follows)
-	b = appendVoters(b, mine.voters)
-	return appendVoters(b, counted)
+	r := h.mine()
+	r.Follows, r.Counted = h.follows(r.Follows)
+	return append([]byte{ctlStatus}, wire.Marshal(r)...)
 }
 
 // follows returns those of the shards whose leaders have reported to this node, and whom
@@ -89,17 +110,17 @@ func (h *hall) status() []byte {
 func (h *hall) follows(shards []int) (heard []int, counted []voter) {
 	for _, node := range slices.Sorted(maps.Keys(h.heard)) {
 		s, passes := h.heard[node], false
-		for _, sh := range s.led {
+		for _, sh := range s.Led {
 			if slices.Contains(shards, sh) && !slices.Contains(heard, sh) {
 				heard, passes = append(heard, sh), true
 			}
 		}
 		if passes {
-			counted = append(counted, s.voters...)
+			counted = append(counted, s.Voters...)
 		}
 	}
 	slices.Sort(heard)
-	slices.SortFunc(counted, func(a, b voter) int { return cmp.Compare(a.node, b.node) })
+	slices.SortFunc(counted, func(a, b voter) int { return cmp.Compare(a.Node, b.Node) })
 	return heard, slices.Compact(counted)
 }
 
@@ -107,21 +128,23 @@ func (h *hall) follows(shards []int) (heard []int, counted []voter) {
 func (h *hall) mine() report {
 	var r report
 	for _, lane := range slices.Sorted(maps.Keys(h.reports)) {
-		r.led = append(r.led, h.reports[lane].led...)
-		r.rest = append(r.rest, h.reports[lane].rest...)
-		r.voters = append(r.voters, h.reports[lane].voters...)
-		r.follows = append(r.follows, h.reports[lane].follows...)
+		r.Led = append(r.Led, h.reports[lane].Led...)
+		r.Rest = append(r.Rest, h.reports[lane].Rest...)
+		r.Voters = append(r.Voters, h.reports[lane].Voters...)
+		r.Follows = append(r.Follows, h.reports[lane].Follows...)
 	}
 	return r
 }
 
-func (h *hall) hearStatus(from uint64, r *wire.Reader) error {
+func (h *hall) hearStatus(from uint64, body []byte) error {
 	if !h.in {
 		return nil // a founder's that was faster; it is said again
 	}
-	shards := h.node.params.Shards
-	s := heardStatus{report{readInts(r, shards), readInts(r, shards), readInts(r, shards), readVoters(r), readVoters(r)}, h.now}
-	if err := r.End(); err != nil {
+	s := heardStatus{at: h.now}
+	if err := wire.Unmarshal(body, &s.report, maxStatus, max(h.node.params.Shards, maxVoters)); err != nil {
+		return err
+	}
+	if err := s.check(h.node.params.Shards); err != nil {
 		return err
 	}
 	if peer, linked := h.linked[from]; linked {
@@ -147,22 +170,22 @@ func (h *hall) assess() {
 	h.known = shards
 	gone := false // a voter, and its leader may not have noticed yet
 	count := func(r report) {
-		for _, v := range r.voters {
-			p := h.people[v.node]
-			gone = gone || v.node != n.id && (p == nil || !p.up)
+		for _, v := range r.Voters {
+			p := h.people[v.Node]
+			gone = gone || v.Node != n.id && (p == nil || !p.up)
 		}
-		for _, sh := range r.led {
+		for _, sh := range r.Led {
 			shards[sh].led, shards[sh].heard = true, true
 		}
-		for _, sh := range r.follows {
+		for _, sh := range r.Follows {
 			shards[sh].led = true
 		}
-		for _, sh := range r.rest {
+		for _, sh := range r.Rest {
 			shards[sh].rests = true
 		}
 	}
 	mine := h.mine()
-	mine.follows = nil // its own leaders' word is to come from themselves, or from others
+	mine.Follows = nil // its own leaders' word is to come from themselves, or from others
 	count(mine)
 	for node, s := range h.heard { // order-free: sets are filled
 		p := h.people[node]
@@ -192,9 +215,9 @@ func (h *hall) assess() {
 // only of use for those that are not heard.
 func (h *hall) predecessor() bool {
 	deaf := slices.ContainsFunc(h.known, func(k known) bool { return !k.heard })
-	mine := func(v voter) bool { return v.name == h.node.name && v.node != h.node.id }
+	mine := func(v voter) bool { return v.Name == h.node.name && v.Node != h.node.id }
 	counts := func(r report) bool {
-		return slices.ContainsFunc(r.voters, mine) || deaf && slices.ContainsFunc(r.counted, mine)
+		return slices.ContainsFunc(r.Voters, mine) || deaf && slices.ContainsFunc(r.Counted, mine)
 	}
 	if counts(h.mine()) {
 		return true
@@ -280,12 +303,12 @@ func (l *lane) observe() {
 	voters := make(map[uint64]string)
 	for _, rep := range l.replicas {
 		if p, ok := rep.Leader(); rep.Serving() {
-			r.led = append(r.led, rep.Shard())
+			r.Led = append(r.Led, rep.Shard())
 			if rep.AtRest() {
-				r.rest = append(r.rest, rep.Shard())
+				r.Rest = append(r.Rest, rep.Shard())
 			}
 		} else if ok && p.Node != l.node.id && !l.node.bugs.Has(bug.HearsLeadersAlone) {
-			r.follows = append(r.follows, rep.Shard())
+			r.Follows = append(r.Follows, rep.Shard())
 		} else {
 			continue
 		}
@@ -294,9 +317,9 @@ func (l *lane) observe() {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(voters)) {
-		r.voters = append(r.voters, voter{node, voters[node]})
+		r.Voters = append(r.Voters, voter{node, voters[node]})
 	}
-	if was := l.reported; slices.Equal(r.led, was.led) && slices.Equal(r.rest, was.rest) && slices.Equal(r.voters, was.voters) && slices.Equal(r.follows, was.follows) {
+	if was := l.reported; slices.Equal(r.Led, was.Led) && slices.Equal(r.Rest, was.Rest) && slices.Equal(r.Voters, was.Voters) && slices.Equal(r.Follows, was.Follows) {
 		return
 	}
 	l.reported = r
@@ -304,45 +327,6 @@ func (l *lane) observe() {
 		h.reports[l.index] = r
 		h.statusAt = h.now // tell at once
 	})
-}
-
-func appendInts(b []byte, list []int) []byte {
-	b = wire.AppendArray(b, len(list))
-	for _, v := range list {
-		b = wire.AppendUint(b, uint64(v))
-	}
-	return b
-}
-
-func readInts(r *wire.Reader, limit int) []int {
-	list := make([]int, r.Array(limit))
-	for i := range list {
-		list[i] = int(r.Uint(uint64(max(limit-1, 0))))
-	}
-	return list
-}
-
-func appendVoters(b []byte, voters []voter) []byte {
-	b = wire.AppendArray(b, 2*len(voters))
-	for _, v := range voters {
-		b = wire.AppendString(wire.AppendUint(b, v.node), v.name)
-	}
-	return b
-}
-
-func readVoters(r *wire.Reader) []voter {
-	n := r.Array(1 << 16)
-	if n%2 != 0 {
-		r.Fail("part of a voter")
-	}
-	voters := make([]voter, n/2)
-	for i := range voters {
-		voters[i] = voter{r.Uint(1<<64 - 1), r.String(shard.MaxName)}
-		if voters[i].node == 0 {
-			r.Fail("node zero")
-		}
-	}
-	return voters
 }
 
 func isLoopback(addr string) bool {

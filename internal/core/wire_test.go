@@ -13,6 +13,7 @@ import (
 	"github.com/lockmesh/mesh/internal/message/messagetest"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -119,15 +120,21 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 		"an unknown control message":          {ctlLeaving + 1},
 		"a founding message that is none":     {ctlFounding, 0xff},
 		"an empty status":                     {ctlStatus},
-		"a status of a shard that is not":     {ctlStatus, 0x91, testShards, 0x90, 0x90, 0x90, 0x90},
-		"a status of too many shards":         {ctlStatus, 0x95, 0, 0, 0, 0, 0, 0x90, 0x90, 0x90, 0x90},
-		"a status that goes on":               {ctlStatus, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90},
-		"a status with a vote of nobody's":    {ctlStatus, 0x90, 0x90, 0x90, 0x92, 0, 0xa0, 0x90},
-		"a status with half a vote":           {ctlStatus, 0x90, 0x90, 0x90, 0x91, 1, 0x90},
-		"a status of what it follows not":     {ctlStatus, 0x90, 0x90, 0x91, testShards, 0x90, 0x90},
+		"a status of a shard that is not":     {ctlStatus, 0x95, 0x91, testShards, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status of a shard below zero":      append([]byte{ctlStatus, 0x95, 0x91}, 0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc0, 0xc0, 0xc0, 0xc0),
+		"a status of too many shards":         {ctlStatus, 0x95, 0x95, 0, 0, 0, 0, 0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status that goes on":               {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status with a field too many":      {ctlStatus, 0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status without fields":             {ctlStatus, 0x90},
+		"a status that is nothing":            {ctlStatus, 0xc0},
+		"a status in a map":                   {ctlStatus, 0x81, 0xa3, 'L', 'e', 'd', 0xc0},
+		"a status with a vote of nobody's":    {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 0, 0xa0, 0xc0},
+		"a status with half a vote":           {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x91, 1, 0xc0},
+		"a status of what it follows not":     {ctlStatus, 0x95, 0xc0, 0xc0, 0x91, testShards, 0xc0, 0xc0},
+		"a status with a long name":           append(append([]byte{ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 1, 0xda, 1, 0}, make([]byte, 256)...), 0xc0),
 		"a word of leaving that goes on":      {ctlLeaving, 1},
-		"a status that promises what is not":  {ctlStatus, 0x90, 0x90, 0x90, 0xdd, 0xff, 0xff, 0xff, 0xff},
-		"a status with numbers in other form": {ctlStatus, 0x91, 0xcc, 1, 0x90, 0x90, 0x90, 0x90},
+		"a status that promises what is not":  {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff},
+		"a status with numbers in other form": {ctlStatus, 0x95, 0x91, 0xcc, 1, 0xc0, 0xc0, 0xc0, 0xc0},
 	} {
 		refuse(name, transport.KindControl, body)
 	}
@@ -141,14 +148,13 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 func TestAStatusTravels(t *testing.T) {
 	s := newSolo(t)
 	got := make(map[uint64]heardStatus)
-	want := report{led: []int{0, 3}, rest: []int{3}, follows: []int{1}, voters: []voter{{7, "a"}, {99, "b"}}, counted: []voter{{8, "c"}}}
+	want := report{Led: []int{0, 3}, Rest: []int{3}, Follows: []int{1}, Voters: []voter{{7, "a"}, {99, "b"}}, Counted: []voter{{8, "c"}}}
 	s.world.At(s.world.Now(), func() {
 		s.node.hall.post(func(h *hall) {
 			h.people[99] = &person{Member: seam.Member{ID: 99, Name: "b"}, up: true}
-			b := []byte{ctlStatus}
-			b = appendInts(appendInts(appendInts(b, want.led), want.rest), want.follows)
-			b = appendVoters(appendVoters(b, want.voters), want.counted)
-			h.receive(99, b)
+			voter := []any{8, "c"}
+			voters := []any{[]any{7, "a"}, []any{99, "b"}}
+			h.receive(99, wiretest.Encode(t, ctlStatus, []any{[]any{0, 3}, []any{3}, []any{1}, voters, []any{voter}}))
 			for id, s := range h.heard {
 				got[id] = s
 			}
@@ -170,7 +176,7 @@ func TestAStatusBeforeTheMeshIsKnownIsNoError(t *testing.T) {
 	s.world.At(s.world.Now(), func() {
 		s.node.hall.post(func(h *hall) {
 			h.in, h.node.params.Shards = false, 0
-			err = h.hearStatus(99, wire.NewReader(h.status()[1:]))
+			err = h.hearStatus(99, h.status()[1:])
 			h.in, h.node.params.Shards = true, testShards
 		})
 	})
@@ -200,7 +206,7 @@ func FuzzLaneFrame(f *testing.F) {
 
 // FuzzStatus does the same at the hall.
 func FuzzStatus(f *testing.F) {
-	f.Add([]byte{ctlStatus, 0x92, 0, 3, 0x91, 3, 0x92, 7, 0xa1, 0x61})
+	f.Add(wiretest.Encode(f, ctlStatus, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil}))
 	f.Add([]byte{ctlLeaving})
 	f.Add([]byte{ctlFounding, 1})
 	f.Fuzz(func(t *testing.T, body []byte) {

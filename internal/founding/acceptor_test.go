@@ -64,8 +64,8 @@ func told(name, addr string) answer {
 // founder is a listener whom ann and eve have told of themselves: it founds when it has listened.
 func founder(cfg Config) *Machine {
 	m := listening(cfg)
-	m.Message(0, ann, told("ann", trio[0]).append(nil), nil)
-	m.Message(0, eve, told("eve", trio[2]).append(nil), nil)
+	m.Message(0, ann, encode(told("ann", trio[0])), nil)
+	m.Message(0, eve, encode(told("eve", trio[2])), nil)
 	return m
 }
 
@@ -172,12 +172,12 @@ func TestAcceptor(t *testing.T) {
 				at = late
 			}
 			for _, g := range tt.given {
-				m.Message(at, g.from, g.msg.append(nil), nil)
+				m.Message(at, g.from, encode(g.msg), nil)
 			}
 			if tt.down != 0 {
 				m.Down(at, tt.down, nil)
 			}
-			got := answers(t, m.Message(at, tt.when.from, tt.when.msg.append(nil), nil), tt.when.from)
+			got := answers(t, m.Message(at, tt.when.from, encode(tt.when.msg), nil), tt.when.from)
 			for i := range got {
 				if p, ok := got[i].(promise); ok && p.At == (ballot{}) {
 					p.Floor = 1
@@ -194,8 +194,8 @@ func TestAcceptor(t *testing.T) {
 func TestAcceptorRefusesOptions(t *testing.T) {
 	m := listener(Options{Shards: 8})
 	mid := ballot{2, ann}
-	m.Message(late, ann, prepare{mid, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
-	out := m.Message(late, ann, accept{mid, value(1, ann, bob, eve)}.append(nil), nil)
+	m.Message(late, ann, encode(prepare{mid, trio, []transport.ID{ann, bob, eve}}), nil)
+	out := m.Message(late, ann, encode(accept{mid, value(1, ann, bob, eve)}), nil)
 	if f, ok := out[len(out)-1].(Failed); !ok || !errors.Is(f.Err, fault.ErrInvalidOption) {
 		t.Errorf("a value that contradicts an option is answered with %v", out)
 	}
@@ -217,21 +217,21 @@ func TestAcceptorJoinsNoOtherMesh(t *testing.T) {
 	}
 	m := listener(Options{})
 	mid := ballot{2, ann}
-	m.Message(late, ann, prepare{mid, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
-	m.Message(late, ann, accept{mid, value(1, ann, bob, eve)}.append(nil), nil)
+	m.Message(late, ann, encode(prepare{mid, trio, []transport.ID{ann, bob, eve}}), nil)
+	m.Message(late, ann, encode(accept{mid, value(1, ann, bob, eve)}), nil)
 	other := transport.Hello{ID: stranger, MeshID: 9, MeshName: "blue", Addr: "10.0.0.7:1"}
 	if joins(m.Up(late, other, nil), stranger) {
 		t.Error("it joins a stranger's mesh")
 	}
-	if joins(m.Message(late, stranger, living{ID: 9, Name: "blue"}.append(nil), nil), stranger) {
+	if joins(m.Message(late, stranger, encode(living{ID: 9, Name: "blue"}), nil), stranger) {
 		t.Error("it joins a stranger's mesh later")
 	}
-	if !joins(m.Message(late, eve, living{ID: 9, Name: "blue"}.append(nil), nil), eve) {
+	if !joins(m.Message(late, eve, encode(living{ID: 9, Name: "blue"}), nil), eve) {
 		t.Error("it does not follow a seed")
 	}
 	same := listener(Options{})
-	same.Message(late, ann, prepare{mid, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
-	same.Message(late, ann, accept{mid, value(1, ann, bob, eve)}.append(nil), nil)
+	same.Message(late, ann, encode(prepare{mid, trio, []transport.ID{ann, bob, eve}}), nil)
+	same.Message(late, ann, encode(accept{mid, value(1, ann, bob, eve)}), nil)
 	other.MeshID = someMesh.MeshID
 	if !joins(same.Up(late, other, nil), stranger) {
 		t.Error("it does not follow who is in the mesh that it accepted")
@@ -258,15 +258,15 @@ func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := listener(Options{})
-			m.Message(late, ann, prepare{mid, trio, abe}.append(nil), nil)
-			m.Message(late, ann, accept{mid, decided}.append(nil), nil)
+			m.Message(late, ann, encode(prepare{mid, trio, abe}), nil)
+			m.Message(late, ann, encode(accept{mid, decided}), nil)
 			m.ask(ann)
 			m.ask(ann)
-			m.Message(late, eve, prepare{high, trio, abe}.append(nil), nil)
+			m.Message(late, eve, encode(prepare{high, trio, abe}), nil)
 			for range tt.asks {
 				m.ask(ann)
 			}
-			m.Message(late, ann, decide{Seq: m.seq - uint64(tt.last), Ballot: mid, Value: decided}.append(nil), nil)
+			m.Message(late, ann, encode(decide{Seq: m.seq - uint64(tt.last), Ballot: mid, Value: decided}), nil)
 			if _, got := m.Mesh(); got != tt.want {
 				t.Errorf("it takes the decision over: %v, want %v", got, tt.want)
 			}
@@ -299,8 +299,8 @@ func TestAProposerAdoptsTheHighest(t *testing.T) {
 					running: true, ballot: mine, roster: abe, own: accepts(own), next: seam.Never,
 					voters: []voter{{id: ann}, {id: eve}},
 				}
-				m.Message(late, eve, accepts(eves).append(nil), nil)
-				out := m.Message(late, ann, accepts(anns).append(nil), nil)
+				m.Message(late, eve, encode(accepts(eves)), nil)
+				out := m.Message(late, ann, encode(accepts(anns)), nil)
 				want := []message{accept{mine, value(uint64(highest), abe...)}}
 				if got := answers(t, out, eve); !reflect.DeepEqual(got, want) {
 					t.Errorf("of %v, %v and %v it proposes %+v", own, anns, eves, got)
@@ -316,7 +316,7 @@ func TestWhatHoldsAPromiseBack(t *testing.T) {
 	moved := func(m *Machine, i int, id transport.ID, name string) {
 		replace(m, late, i, id, elsewhere)
 		if name != "" {
-			m.Message(late, id, told(name, elsewhere).append(nil), nil)
+			m.Message(late, id, encode(told(name, elsewhere)), nil)
 		}
 	}
 	contested, unreached := "finds two nodes at "+trio[0], "cannot reach "+elsewhere+" at the advertised address"
@@ -356,7 +356,7 @@ func TestWhatHoldsAPromiseBack(t *testing.T) {
 			m := listener(Options{})
 			tt.before(m)
 			at, b := late+3*dialMax, ballot{3, tt.roster[0]}
-			got := answers(t, m.Message(at, b.ID, prepare{b, trio, tt.roster}.append(nil), nil), b.ID)
+			got := answers(t, m.Message(at, b.ID, encode(prepare{b, trio, tt.roster}), nil), b.ID)
 			if len(got) != 1 {
 				t.Fatalf("it answers with %+v", got)
 			}
@@ -385,12 +385,12 @@ func TestAnOldDecisionIsAskedAbout(t *testing.T) {
 		{"it was told by somebody who is gone", 0, true, 0},
 	} {
 		m := listener(Options{})
-		m.Message(late, eve, prepare{ballot{3, eve}, trio, abe}.append(nil), nil)
+		m.Message(late, eve, encode(prepare{ballot{3, eve}, trio, abe}), nil)
 		if tt.down {
 			m.Down(late, ann, nil)
 		}
 		last, got := m.seq, 0
-		for _, o := range m.Message(late, ann, decide{Seq: tt.seq, Ballot: ballot{2, ann}, Value: value(1, abe...)}.append(nil), nil) {
+		for _, o := range m.Message(late, ann, encode(decide{Seq: tt.seq, Ballot: ballot{2, ann}, Value: value(1, abe...)}), nil) {
 			if s, ok := o.(Send); ok && s.To == ann {
 				if msg, _ := decode(s.Body); msg.(ask).Seq != last+1 {
 					t.Errorf("%s: it sends %+v, want question %d", tt.name, msg, last+1)
@@ -437,11 +437,11 @@ func TestTheFoundingTimeThatIsAllowed(t *testing.T) {
 			b := ballot{1, ann}
 			for _, g := range tt.given {
 				b.Round++
-				m.Message(g.at, ann, prepare{b, trio, abe}.append(nil), nil)
-				m.Message(g.at, ann, accept{b, g.value}.append(nil), nil)
+				m.Message(g.at, ann, encode(prepare{b, trio, abe}), nil)
+				m.Message(g.at, ann, encode(accept{b, g.value}), nil)
 			}
 			b.Round++
-			got := answers(t, m.Message(late+20*time.Second, ann, prepare{b, trio, abe}.append(nil), nil), ann)
+			got := answers(t, m.Message(late+20*time.Second, ann, encode(prepare{b, trio, abe}), nil), ann)
 			if len(got) != 1 || got[0].(promise).Floor != tt.want {
 				t.Errorf("it promises %+v, want the floor %d", got, tt.want)
 			}

@@ -27,7 +27,7 @@ func joinable(t *testing.T) *Machine {
 		v.Roster[i].Addr = trio[i]
 	}
 	m := listener(Options{})
-	m.Message(late, ann, decide{Ballot: ballot{1, ann}, Value: v}.append(nil), nil)
+	m.Message(late, ann, encode(decide{Ballot: ballot{1, ann}, Value: v}), nil)
 	if _, in := m.Mesh(); !in || !slices.Equal(m.untold, []transport.ID{eve}) {
 		t.Fatalf("bob does not know of the mesh, or not that eve may not know: %v", m.untold)
 	}
@@ -84,8 +84,8 @@ func TestBallotsOfOneRound(t *testing.T) {
 		{"the larger ID comes first", high, low, nack{Ballot: low, Promised: high, Why: "promised another"}},
 	} {
 		m := listener(Options{})
-		m.Message(late, tt.first.ID, prepare{tt.first, trio, roster}.append(nil), nil)
-		got := answers(t, m.Message(late, tt.second.ID, prepare{tt.second, trio, roster}.append(nil), nil), tt.second.ID)
+		m.Message(late, tt.first.ID, encode(prepare{tt.first, trio, roster}), nil)
+		got := answers(t, m.Message(late, tt.second.ID, encode(prepare{tt.second, trio, roster}), nil), tt.second.ID)
 		if p, ok := got[0].(promise); ok {
 			p.Floor = 0
 			got[0] = p
@@ -106,7 +106,7 @@ func TestTheEndOfListening(t *testing.T) {
 		{Listen(trio), "founding.promise"},
 	} {
 		m := listener(Options{})
-		got := answers(t, m.Message(tt.at, ann, prepare{ballot{2, ann}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil), ann)
+		got := answers(t, m.Message(tt.at, ann, encode(prepare{ballot{2, ann}, trio, []transport.ID{ann, bob, eve}}), nil), ann)
 		if len(got) != 1 || fmt.Sprintf("%T", got[0]) != tt.want {
 			t.Errorf("at %v a ballot is answered with %+v, want a %s", tt.at, got, tt.want)
 		}
@@ -121,8 +121,8 @@ func TestTheFirstQuestionAfterAPromise(t *testing.T) {
 	}{{0, false}, {1, true}} {
 		m := listener(Options{})
 		asked := m.seq
-		m.Message(late, eve, prepare{ballot{3, eve}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
-		m.Message(late, ann, decide{Seq: asked + tt.later, Ballot: ballot{2, ann}, Value: value(1, ann, bob, eve)}.append(nil), nil)
+		m.Message(late, eve, encode(prepare{ballot{3, eve}, trio, []transport.ID{ann, bob, eve}}), nil)
+		m.Message(late, ann, encode(decide{Seq: asked + tt.later, Ballot: ballot{2, ann}, Value: value(1, ann, bob, eve)}), nil)
 		if _, in := m.Mesh(); in != tt.in {
 			t.Errorf("a decision that answers question %d after a promise is believed: %v, want %v", tt.later, in, tt.in)
 		}
@@ -167,7 +167,7 @@ func TestTheLastRefusal(t *testing.T) {
 	m := listener(Options{})
 	m.Up(late, transport.Hello{ID: 77, MeshID: 9, MeshName: "blue", Addr: "10.0.0.7:1"}, nil)
 	for n := 1; n <= maxRefusals; n++ {
-		err := failure(m.Message(late, 77, refuse{Why: refusedUnreachable, Text: "no"}.append(nil), nil))
+		err := failure(m.Message(late, 77, encode(refuse{Why: refusedUnreachable, Text: "no"}), nil))
 		if last := n == maxRefusals; last != errors.Is(err, fault.ErrUnreachable) {
 			t.Errorf("after refusal %d of %d: %v", n, maxRefusals, err)
 		}
@@ -205,7 +205,7 @@ func TestStartTakesWhatIsAllowed(t *testing.T) {
 // its time is over and no longer.
 func TestTheEndOfTelling(t *testing.T) {
 	joins := func(m *Machine, now time.Duration) string {
-		got := answers(t, m.Message(now, joiner, join{card{Name: "jo"}}.append(nil), nil), joiner)
+		got := answers(t, m.Message(now, joiner, encode(join{card{Name: "jo"}}), nil), joiner)
 		if len(got) != 1 {
 			t.Fatalf("at %v a joiner is answered with %+v", now, got)
 		}
@@ -256,7 +256,7 @@ func TestAFounderThatWasReplacedAtOnce(t *testing.T) {
 // Who joins is let in, refused and forgotten at its times, and not before.
 func TestTheTimesOfAnAdmission(t *testing.T) {
 	const addr = "10.0.0.50:1"
-	ask := join{card{Name: "jo", Addr: addr}}.append(nil)
+	ask := encode(join{card{Name: "jo", Addr: addr}})
 	begin := func() *Machine {
 		m := joinable(t)
 		m.told(eve)
@@ -293,12 +293,12 @@ func TestTheLastPlaceForAJoiner(t *testing.T) {
 	m := joinable(t)
 	m.told(eve)
 	for i := range transport.ID(maxAdmissions) {
-		out := m.Message(late, joiner+i, join{card{Name: fmt.Sprint(i), Addr: fmt.Sprint(i)}}.append(nil), nil)
+		out := m.Message(late, joiner+i, encode(join{card{Name: fmt.Sprint(i), Addr: fmt.Sprint(i)}}), nil)
 		if len(dials(out)) != 1 {
 			t.Fatalf("joiner %d of %d: %v", i+1, maxAdmissions, out)
 		}
 	}
-	out := m.Message(late, 7777, join{card{Name: "jo", Addr: "jo:1"}}.append(nil), nil)
+	out := m.Message(late, 7777, encode(join{card{Name: "jo", Addr: "jo:1"}}), nil)
 	if got := answers(t, out, 7777); len(out) != 1 || !strings.Contains(got[0].(refuse).Text, "too many") {
 		t.Errorf("for one more it does %v", out)
 	}
@@ -343,9 +343,9 @@ func TestWhatIsDueIsDone(t *testing.T) {
 // The seed that comes first is one as well.
 func TestTheFirstSeedIsFollowed(t *testing.T) {
 	m := listener(Options{})
-	m.Message(late, eve, prepare{ballot{2, eve}, trio, []transport.ID{ann, bob, eve}}.append(nil), nil)
-	m.Message(late, eve, accept{ballot{2, eve}, value(1, ann, bob, eve)}.append(nil), nil)
-	m.Message(late, ann, living{ID: 9, Name: "blue"}.append(nil), nil)
+	m.Message(late, eve, encode(prepare{ballot{2, eve}, trio, []transport.ID{ann, bob, eve}}), nil)
+	m.Message(late, eve, encode(accept{ballot{2, eve}, value(1, ann, bob, eve)}), nil)
+	m.Message(late, ann, encode(living{ID: 9, Name: "blue"}), nil)
 	if m.joining.member != ann {
 		t.Errorf("a seed is in a mesh, and %v is asked to be let in", m.joining.member)
 	}
@@ -365,7 +365,7 @@ func TestTheLastTarget(t *testing.T) {
 	met := len(m.targets)
 	m = listener(Options{})
 	for i := range 2 * maxTargets {
-		m.Message(late, ann, answer{Hint: fmt.Sprint("h", i), card: card{Name: "ann", Seeds: trio}}.append(nil), nil)
+		m.Message(late, ann, encode(answer{Hint: fmt.Sprint("h", i), card: card{Name: "ann", Seeds: trio}}), nil)
 	}
 	if met != maxTargets || len(m.targets) != maxTargets {
 		t.Errorf("%d targets were met, and %d heard of; want %d of each", met, len(m.targets), maxTargets)
@@ -376,7 +376,7 @@ func TestTheLastTarget(t *testing.T) {
 func TestWaitingForNobody(t *testing.T) {
 	m := listener(Options{})
 	for i, id := range []transport.ID{ann, bob, eve} {
-		m.Message(0, id, answer{card: card{Name: fmt.Sprint(id), Addr: trio[i], Seeds: trio}}.append(nil), nil)
+		m.Message(0, id, encode(answer{card: card{Name: fmt.Sprint(id), Addr: trio[i], Seeds: trio}}), nil)
 	}
 	want := "3 of 3 seeds answered; listening for a living mesh before founding one"
 	if got := m.Waiting(); got != want {

@@ -41,7 +41,7 @@ func TestWhomAJoinerAsks(t *testing.T) {
 	}
 	says := func(id transport.ID, why refusal) func(m *Machine, now time.Duration) []Output {
 		return func(m *Machine, now time.Duration) []Output {
-			return m.Message(now, id, refuse{Why: why, Text: "no"}.append(nil), nil)
+			return m.Message(now, id, encode(refuse{Why: why, Text: "no"}), nil)
 		}
 	}
 	const ms = time.Millisecond
@@ -107,7 +107,7 @@ func TestWhomAJoinerAsks(t *testing.T) {
 	})
 	t.Run("a seed is a member", func(t *testing.T) {
 		m := listener(Options{})
-		m.Message(late, eve, living{ID: 1, Name: "blue"}.append(nil), nil)
+		m.Message(late, eve, encode(living{ID: 1, Name: "blue"}), nil)
 		m.Up(late, strange(stranger), nil)
 		for now := late; now < late+2*joinPatience; now = m.Deadline() {
 			for _, id := range joins(t, m, m.Tick(now, nil)) {
@@ -119,8 +119,8 @@ func TestWhomAJoinerAsks(t *testing.T) {
 	})
 	t.Run("the seeds are in two meshes", func(t *testing.T) {
 		m := listener(Options{})
-		m.Message(late, eve, living{ID: 1, Name: "blue"}.append(nil), nil)
-		out := m.Message(late+joinEvery, ann, living{ID: 2, Name: "blue"}.append(nil), nil)
+		m.Message(late, eve, encode(living{ID: 1, Name: "blue"}), nil)
+		out := m.Message(late+joinEvery, ann, encode(living{ID: 2, Name: "blue"}), nil)
 		if err := failure(out); !errors.Is(err, fault.ErrForeignMesh) || len(joins(t, m, out)) > 0 {
 			t.Errorf("it does %v", out)
 		}
@@ -132,7 +132,7 @@ func TestRefusalsOfSeveralMembers(t *testing.T) {
 	m := listener(Options{})
 	m.Up(late, strange(stranger), nil)
 	m.Up(late, strange(stranger+1), nil)
-	no := refuse{Why: refusedUnreachable, Text: "no"}.append(nil)
+	no := encode(refuse{Why: refusedUnreachable, Text: "no"})
 	m.Message(late, stranger, no, nil)
 	m.Down(late, m.joining.member, nil)
 	for n := 2; n <= maxRefusals; n++ {
@@ -168,7 +168,7 @@ func TestTheAnswerToAJoiner(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := listener(Options{Shards: 64, MeshName: "blue"})
 			m.Up(late, strange(stranger), nil)
-			out := m.Message(late+joinEvery-1, tt.from, tt.msg.append(nil), nil)
+			out := m.Message(late+joinEvery-1, tt.from, encode(tt.msg), nil)
 			var done []Done
 			for _, o := range out {
 				if d, ok := o.(Done); ok {
@@ -198,7 +198,7 @@ func TestTheAnswerToAJoiner(t *testing.T) {
 // Whoever is a founder of the mesh that it hears of waits for the decision.
 func TestOutputsOfADecision(t *testing.T) {
 	m := listener(Options{})
-	out := m.Message(late, ann, decide{Ballot: ballot{1, ann}, Value: value(1, abe...)}.append(nil), nil)
+	out := m.Message(late, ann, encode(decide{Ballot: ballot{1, ann}, Value: value(1, abe...)}), nil)
 	i := slices.IndexFunc(out, func(o Output) bool { _, ok := o.(Done); return ok })
 	if i < 0 || !reflect.DeepEqual(out[i], Done{Mesh: value(1, abe...)}) {
 		t.Errorf("it gives %+v, want a Done without members", out)

@@ -371,7 +371,7 @@ func (m *Machine) dialled(now time.Duration, addr string) (begun time.Duration, 
 }
 
 func (m *Machine) send(to transport.ID, msg message) {
-	m.emit(Send{To: to, Body: msg.append(nil)})
+	m.emit(Send{To: to, Body: encode(msg)})
 }
 
 func (m *Machine) log(level slog.Level, text string, attrs ...slog.Attr) {

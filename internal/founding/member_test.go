@@ -48,7 +48,7 @@ func TestWhatAMemberAnswers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := joinable(t)
-			out := m.Message(at, tt.from, tt.msg.append(nil), nil)
+			out := m.Message(at, tt.from, encode(tt.msg), nil)
 			if got := answers(t, out, tt.from); !reflect.DeepEqual(got, tt.want) || len(dials(out)) > 0 {
 				t.Errorf("it answers with %+v, want %+v", got, tt.want)
 			}
@@ -121,7 +121,7 @@ func TestAFounderIsTold(t *testing.T) {
 
 	// A founder without an address is told, and looked for nowhere.
 	m = listener(Options{})
-	out := m.Message(late, ann, decide{Ballot: ballot{1, ann}, Value: value(1, abe...)}.append(nil), nil)
+	out := m.Message(late, ann, encode(decide{Ballot: ballot{1, ann}, Value: value(1, abe...)}), nil)
 	if got := dials(out); slices.Contains(got, "") {
 		t.Errorf("it dials %q", got)
 	}
@@ -196,12 +196,12 @@ func TestAdmission(t *testing.T) {
 		{name: "gossip names this node", named: Member{ID: bob, Name: "jo", Addr: addr}, steps: []step{home}, dials: []string{addr},
 			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.50:1`},
 		{name: "somebody of her name was let in just now", given: func(m *Machine) {
-			m.Message(late, 60, join{card{Name: "jo", Addr: rivals}}.append(nil), nil)
+			m.Message(late, 60, encode(join{card{Name: "jo", Addr: rivals}}), nil)
 			m.Dialed(late, rivals, transport.Hello{ID: 60}, nil, nil)
 		}, steps: []step{home, {rivals, transport.Hello{ID: 60}, nil}}, dials: []string{addr, rivals},
 			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.60:1`},
 		{name: "somebody of her name asks, too", given: func(m *Machine) {
-			m.Message(late, 60, join{card{Name: "jo", Addr: rivals}}.append(nil), nil)
+			m.Message(late, 60, encode(join{card{Name: "jo", Addr: rivals}}), nil)
 		}, steps: []step{home}, dials: []string{addr}, want: "welcome"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestAdmission(t *testing.T) {
 			if tt.as != "" {
 				name = tt.as
 			}
-			ask := join{card{Name: name, Addr: addr}}.append(nil)
+			ask := encode(join{card{Name: name, Addr: addr}})
 			now := late + time.Second
 			out := m.Message(now, joiner, ask, nil)
 			if got := m.Message(now, joiner, ask, nil); len(got) > 0 {
@@ -279,7 +279,7 @@ func TestAWelcome(t *testing.T) {
 		m := joinable(t)
 		m.told(eve)
 		m.cfg.Members = tt.members
-		out := m.Message(late, joiner, join{card{Name: "bob"}}.append(nil), nil)
+		out := m.Message(late, joiner, encode(join{card{Name: "bob"}}), nil)
 		got := answers(t, out, joiner)
 		if want := (welcome{m.mesh, tt.want(m.mesh)}); len(got) != 1 || !reflect.DeepEqual(got[0], want) || len(dials(out)) > 0 {
 			t.Errorf("a client is told %+v, want %+v", out, want)
@@ -317,7 +317,7 @@ func TestARefusal(t *testing.T) {
 			if !tt.busy {
 				m.told(eve)
 			}
-			got := sendings(t, late, m.Message(late, joiner, join{tt.card}.append(nil), nil))
+			got := sendings(t, late, m.Message(late, joiner, encode(join{tt.card}), nil))
 			if want := []sending{{late, joiner, refuse{tt.want, tt.says}}}; !reflect.DeepEqual(got, want) {
 				t.Errorf("it answers with %+v, want %+v", got, want)
 			}
@@ -336,11 +336,11 @@ func TestTheTimesOfALookForARival(t *testing.T) {
 	m.told(eve)
 	m.cfg.Named = func(string, transport.ID) (Member, bool) { return Member{ID: 60, Name: "jo", Addr: rivals}, true }
 	m.dial(late, rivals) // somebody else looks there already
-	m.Message(late+1, joiner, join{card{Name: "jo", Addr: addr}}.append(nil), nil)
+	m.Message(late+1, joiner, encode(join{card{Name: "jo", Addr: addr}}), nil)
 	if got := m.Deadline(); got != late+1+admitIn {
 		t.Errorf("it wants to be called at %v, want %v", got, late+1+admitIn)
 	}
-	m.Message(late+2, 51, join{card{Name: "zoe", Addr: "10.0.0.51:1"}}.append(nil), nil)
+	m.Message(late+2, 51, encode(join{card{Name: "zoe", Addr: "10.0.0.51:1"}}), nil)
 	if got := m.Deadline(); got != late+1+admitIn {
 		t.Errorf("with two joiners it wants to be called at %v, want %v", got, late+1+admitIn)
 	}
@@ -371,7 +371,7 @@ func TestALookFromBefore(t *testing.T) {
 	m := joinable(t)
 	m.told(eve)
 	m.dial(late, addr)
-	m.Message(late+1, joiner, join{card{Name: "jo", Addr: addr}}.append(nil), nil)
+	m.Message(late+1, joiner, encode(join{card{Name: "jo", Addr: addr}}), nil)
 	out := m.Dialed(late+2, addr, transport.Hello{ID: 9}, nil, nil)
 	if !reflect.DeepEqual(out, []Output{Dial{addr}}) {
 		t.Errorf("a look from before brings %v, want another look", out)
@@ -384,9 +384,9 @@ func TestALookFromBefore(t *testing.T) {
 // P28: a mesh of one gives way to a mesh that lists its address, if that is what it is itself, and once.
 func TestWhoGivesWay(t *testing.T) {
 	peer := transport.Hello{ID: stranger, Name: "someone", Addr: "10.0.0.77:1", MeshID: 1, MeshName: "blue"}
-	client := func(m *Machine) { m.Message(late, joiner+1, join{card{Name: "zoe"}}.append(nil), nil) }
+	client := func(m *Machine) { m.Message(late, joiner+1, encode(join{card{Name: "zoe"}}), nil) }
 	node := func(m *Machine) {
-		m.Message(late, joiner, join{card{Name: "jo", Addr: "10.0.0.50:1"}}.append(nil), nil)
+		m.Message(late, joiner, encode(join{card{Name: "jo", Addr: "10.0.0.50:1"}}), nil)
 		m.Dialed(late, "10.0.0.50:1", transport.Hello{ID: joiner}, nil, nil)
 	}
 	with := func(change func(h *transport.Hello)) transport.Hello {
@@ -430,7 +430,7 @@ func TestWhoGivesWay(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("it does %+v, want %+v", got, want)
 			}
-			if tt.want && (m.Deadline() != seam.Never || len(m.Message(late, joiner, ask{Seq: 1}.append(nil), nil)) > 0) {
+			if tt.want && (m.Deadline() != seam.Never || len(m.Message(late, joiner, encode(ask{Seq: 1}), nil)) > 0) {
 				t.Error("it goes on after its end")
 			}
 		})

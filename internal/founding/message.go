@@ -2,16 +2,18 @@ package founding
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Limits of what a message may carry. They are checked before memory is taken.
+// Limits of what a message may carry.
 const (
+	maxBytes   = 512 << 10 // of a message; the largest Welcome is smaller
 	maxSeeds   = 64
 	maxString  = 255 // bytes of a name, an address, a zone
 	maxText    = 1 << 10
@@ -20,11 +22,9 @@ const (
 	maxRound   = 1 << 53
 	maxCount   = 1 << 20 // shards, replicas
 	maxRho     = 10_000
-	maxUint    = 1<<64 - 1
-	maxTTL     = uint64(1<<63 - 1)
 )
 
-// kind is a message's first field. Numbers are never used again.
+// kind is what a message begins with. Numbers are never used again.
 type kind uint64
 
 const (
@@ -43,9 +43,17 @@ const (
 	kindRefuse
 )
 
-// message is one of the types below.
+// message is one of the types below. A msgpack library writes and reads it: see wire.Marshal.
 type message interface {
-	append(b []byte) []byte
+	// check tells what of the message's fields is beyond their limits.
+	check(l *limits)
+}
+
+// kinds has a message of each kind.
+var kinds = [...]message{
+	kindAsk: ask{}, kindAnswer: answer{}, kindLiving: living{}, kindPrepare: prepare{}, kindPromise: promise{},
+	kindNack: nack{}, kindAccept: accept{}, kindAccepted: accepted{}, kindDecide: decide{}, kindKnown: known{},
+	kindJoin: join{}, kindWelcome: welcome{}, kindRefuse: refuse{},
 }
 
 // ballot orders the attempts to found. One ballot belongs to one proposer, one
@@ -152,125 +160,35 @@ const (
 	refusals // their number
 )
 
-func begin(b []byte, k kind, fields int) []byte {
-	return wire.AppendUint(wire.AppendArray(b, fields+1), uint64(k))
+// encode returns a message's wire form: its kind, and its fields in an array.
+func encode(m message) []byte {
+	k := slices.IndexFunc(kinds[:], func(o message) bool { return reflect.TypeOf(o) == reflect.TypeOf(m) })
+	return append(wire.AppendUint(nil, uint64(k)), wire.Marshal(m)...)
 }
 
-func (m ask) append(b []byte) []byte {
-	return m.card.append(wire.AppendUint(begin(b, kindAsk, 2), m.Seq))
-}
-
-func (m answer) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindAnswer, 3), m.Seq)
-	return m.card.append(wire.AppendString(b, m.Hint))
-}
-
-func (m living) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindLiving, 3), m.Seq)
-	return wire.AppendString(wire.AppendUint(b, m.ID), m.Name)
-}
-
-func (m prepare) append(b []byte) []byte {
-	b = appendStrings(m.Ballot.append(begin(b, kindPrepare, 3)), m.Seeds)
-	b = wire.AppendArray(b, len(m.Roster))
-	for _, id := range m.Roster {
-		b = wire.AppendUint(b, uint64(id))
+// decode reads one message. What it returns shares no memory with body. Errors wrap
+// wire.ErrMalformed.
+func decode(body []byte) (message, error) {
+	r := wire.NewReader(body)
+	k := r.Uint(uint64(len(kinds)))
+	if r.Err() == nil && (k == 0 || k == uint64(len(kinds))) {
+		r.Fail(fmt.Sprintf("unknown message %d", k))
 	}
-	return b
-}
-
-func (m promise) append(b []byte) []byte {
-	fields := 3
-	if m.At != (ballot{}) {
-		fields = 4
+	if r.Err() != nil {
+		return nil, fmt.Errorf("founding: %w", r.Err())
 	}
-	b = wire.AppendUint(m.Ballot.append(begin(b, kindPromise, fields)), m.Floor)
-	b = m.At.append(b)
-	if m.At != (ballot{}) {
-		b = m.Value.append(b)
+	v := reflect.New(reflect.TypeOf(kinds[k]))
+	err := wire.Unmarshal(r.Rest(), v.Interface(), maxBytes, maxMembers)
+	m := v.Elem().Interface().(message)
+	if l := (limits{}); err == nil {
+		if m.check(&l); l.broken != "" {
+			err = fmt.Errorf("%w: %s", wire.ErrMalformed, l.broken)
+		}
 	}
-	return b
-}
-
-func (m nack) append(b []byte) []byte {
-	b = m.Promised.append(m.Ballot.append(begin(b, kindNack, 4)))
-	return wire.AppendString(wire.AppendString(b, m.Why), m.Hint)
-}
-
-func (m accept) append(b []byte) []byte {
-	return m.Value.append(m.Ballot.append(begin(b, kindAccept, 2)))
-}
-
-func (m accepted) append(b []byte) []byte {
-	return m.Ballot.append(begin(b, kindAccepted, 1))
-}
-
-func (m decide) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindDecide, 3), m.Seq)
-	return m.Value.append(m.Ballot.append(b))
-}
-
-func (m known) append(b []byte) []byte {
-	return wire.AppendUint(wire.AppendUint(begin(b, kindKnown, 2), m.ID), m.Epoch)
-}
-
-func (m join) append(b []byte) []byte { return m.card.append(begin(b, kindJoin, 1)) }
-
-func (m welcome) append(b []byte) []byte {
-	return appendMembers(m.Value.append(begin(b, kindWelcome, 2)), m.Members)
-}
-
-func (m refuse) append(b []byte) []byte {
-	b = wire.AppendUint(begin(b, kindRefuse, 2), uint64(m.Why))
-	return wire.AppendString(b, m.Text)
-}
-
-func (b ballot) append(to []byte) []byte {
-	return wire.AppendUint(wire.AppendUint(to, b.Round), uint64(b.ID))
-}
-
-func (c card) append(b []byte) []byte {
-	b = wire.AppendArray(b, 9)
-	b = wire.AppendString(b, c.Name)
-	b = wire.AppendString(b, c.Addr)
-	b = wire.AppendString(b, c.Zone)
-	b = appendStrings(b, c.Seeds)
-	b = wire.AppendString(b, c.Wants.MeshName)
-	b = wire.AppendUint(b, uint64(c.Wants.Shards))
-	b = wire.AppendUint(b, uint64(c.Wants.Replicas))
-	b = wire.AppendUint(b, uint64(c.Wants.MaxTTL))
-	return wire.AppendUint(b, uint64(c.Wants.LeaseTTL))
-}
-
-func (v Mesh) append(b []byte) []byte {
-	b = wire.AppendArray(b, 10)
-	b = wire.AppendUint(b, v.MeshID)
-	b = wire.AppendUint(b, v.Epoch)
-	b = wire.AppendString(b, v.Params.MeshName)
-	b = wire.AppendUint(b, uint64(v.Params.Shards))
-	b = wire.AppendUint(b, uint64(v.Params.Replicas))
-	b = wire.AppendUint(b, uint64(v.Params.MaxTTL))
-	b = wire.AppendUint(b, uint64(v.Params.Rho))
-	b = wire.AppendUint(b, v.Founded)
-	b = wire.AppendBool(b, v.Grace)
-	return appendMembers(b, v.Roster)
-}
-
-func appendMembers(b []byte, members []Member) []byte {
-	b = wire.AppendArray(b, len(members))
-	for _, m := range members {
-		b = wire.AppendUint(wire.AppendArray(b, 4), uint64(m.ID))
-		b = wire.AppendString(wire.AppendString(wire.AppendString(b, m.Name), m.Addr), m.Zone)
+	if err != nil {
+		return nil, fmt.Errorf("founding: %w", err)
 	}
-	return b
-}
-
-func appendStrings(b []byte, list []string) []byte {
-	b = wire.AppendArray(b, len(list))
-	for _, s := range list {
-		b = wire.AppendString(b, s)
-	}
-	return b
+	return m, nil
 }
 
 // Describe names the message in a frame, for those who watch.
@@ -282,167 +200,119 @@ func Describe(body []byte) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", m), "founding.")
 }
 
-// decode reads one message. What it returns shares no memory with body. Errors wrap
-// wire.ErrMalformed.
-func decode(body []byte) (message, error) {
-	r := reader{wire.NewReader(body)}
-	fields := r.Array(5)
-	k := kind(r.Uint(maxUint))
-	want := func(n int) {
-		if fields != n+1 {
-			r.Fail(fmt.Sprintf("%d fields in message %d", fields-1, k))
-		}
-	}
-	var m message
-	switch k {
-	case kindAsk:
-		want(2)
-		m = ask{Seq: r.Uint(maxUint), card: r.card()}
-	case kindAnswer:
-		want(3)
-		m = answer{Seq: r.Uint(maxUint), Hint: r.String(maxString), card: r.card()}
-	case kindLiving:
-		want(3)
-		m = living{Seq: r.Uint(maxUint), ID: r.nonzero(), Name: r.String(maxString)}
-	case kindPrepare:
-		want(3)
-		m = prepare{Ballot: r.ballot(), Seeds: r.strings(maxSeeds), Roster: r.ids()}
-	case kindPromise:
-		p := promise{Ballot: r.ballot(), Floor: r.Uint(maxFounded), At: r.ballotOrNone()}
-		if p.At == (ballot{}) {
-			want(3)
-		} else {
-			want(4)
-			p.Value = r.mesh()
-		}
-		m = p
-	case kindNack:
-		want(4)
-		m = nack{Ballot: r.ballot(), Promised: r.ballotOrNone(), Why: r.String(maxText), Hint: r.String(maxString)}
-	case kindAccept:
-		want(2)
-		m = accept{Ballot: r.ballot(), Value: r.mesh()}
-	case kindAccepted:
-		want(1)
-		m = accepted{Ballot: r.ballot()}
-	case kindDecide:
-		want(3)
-		m = decide{Seq: r.Uint(maxUint), Ballot: r.ballotOrNone(), Value: r.mesh()}
-	case kindKnown:
-		want(2)
-		m = known{ID: r.nonzero(), Epoch: r.nonzero()}
-	case kindJoin:
-		want(1)
-		m = join{card: r.card()}
-	case kindWelcome:
-		want(2)
-		m = welcome{Value: r.mesh(), Members: r.members(maxMembers)}
-	case kindRefuse:
-		want(2)
-		m = refuse{Why: refusal(r.Uint(uint64(refusals) - 1)), Text: r.String(maxText)}
-	default:
-		r.Fail(fmt.Sprintf("unknown message %d", k))
-	}
-	if err := r.End(); err != nil {
-		return nil, fmt.Errorf("founding: %w", err)
-	}
-	return m, nil
-}
+// limits hears what of a message is beyond its limits.
+type limits struct{ broken string }
 
-type reader struct{ *wire.Reader }
-
-func (r reader) nonzero() uint64 {
-	v := r.Uint(maxUint)
-	if v == 0 {
-		r.Fail("zero")
-	}
-	return v
-}
-
-func (r reader) ballotOrNone() ballot {
-	b := ballot{Round: r.Uint(maxRound), ID: transport.ID(r.Uint(maxUint))}
-	if (b.Round == 0) != (b.ID == 0) {
-		r.Fail("half a ballot")
-	}
-	return b
-}
-
-func (r reader) ballot() ballot {
-	b := r.ballotOrNone()
-	if b == (ballot{}) {
-		r.Fail("no ballot")
-	}
-	return b
-}
-
-func (r reader) strings(limit int) []string {
-	n := r.Array(limit)
-	var list []string
-	for range n {
-		list = append(list, r.String(maxString))
-	}
-	return list
-}
-
-func (r reader) ids() []transport.ID {
-	n := r.Array(maxSeeds)
-	var ids []transport.ID
-	for range n {
-		ids = append(ids, transport.ID(r.Uint(maxUint)))
-	}
-	return ids
-}
-
-func (r reader) card() card {
-	r.Tuple(9)
-	return card{
-		Name: r.String(maxString), Addr: r.String(maxString), Zone: r.String(maxString),
-		Seeds: r.strings(maxSeeds),
-		Wants: Options{
-			MeshName: r.String(maxString),
-			Shards:   int(r.Uint(maxCount)),
-			Replicas: int(r.Uint(maxCount)),
-			MaxTTL:   time.Duration(r.Uint(maxTTL)),
-			LeaseTTL: time.Duration(r.Uint(maxTTL)),
-		},
+func (l *limits) that(ok bool, what string) {
+	if !ok && l.broken == "" {
+		l.broken = what
 	}
 }
 
-func (r reader) mesh() Mesh {
-	r.Tuple(10)
-	v := Mesh{MeshID: r.nonzero(), Epoch: r.nonzero()}
-	v.Params = Params{
-		MeshName: r.String(maxString),
-		Shards:   int(r.Uint(maxCount)),
-		Replicas: int(r.Uint(maxCount)),
-		MaxTTL:   time.Duration(r.Uint(maxTTL)),
-		Rho:      uint32(r.Uint(maxRho)),
+func (l *limits) texts(limit int, all ...string) {
+	for _, s := range all {
+		l.that(len(s) <= limit, "a text is too long")
 	}
-	v.Founded = r.Uint(maxFounded)
-	v.Grace = r.Bool()
-	v.Roster = r.members(maxSeeds)
-	switch p := v.Params; {
-	case p.MeshName == "" || p.Shards == 0 || p.Replicas == 0 || p.MaxTTL == 0 || v.Founded == 0:
-		r.Fail("a mesh lacks a parameter")
-	case len(v.Roster) == 0:
-		r.Fail("a mesh without founders")
+}
+
+func (m ask) check(l *limits) { m.card.check(l) }
+
+func (m answer) check(l *limits) {
+	l.texts(maxString, m.Hint)
+	m.card.check(l)
+}
+
+func (m living) check(l *limits) {
+	l.that(m.ID != 0, "a mesh without an ID")
+	l.texts(maxString, m.Name)
+}
+
+func (m prepare) check(l *limits) {
+	m.Ballot.check(l)
+	l.that(len(m.Seeds) <= maxSeeds && len(m.Roster) <= maxSeeds, "too many seeds")
+	l.texts(maxString, m.Seeds...)
+}
+
+func (m promise) check(l *limits) {
+	m.Ballot.check(l)
+	l.that(m.Floor <= maxFounded, "a floor in the far future")
+	if m.At.checkOrNone(l); m.At != (ballot{}) {
+		m.Value.check(l)
+	} else {
+		l.that(reflect.ValueOf(m.Value).IsZero(), "a value of no ballot")
 	}
+}
+
+func (m nack) check(l *limits) {
+	m.Ballot.check(l)
+	m.Promised.checkOrNone(l)
+	l.texts(maxText, m.Why)
+	l.texts(maxString, m.Hint)
+}
+
+func (m accept) check(l *limits) {
+	m.Ballot.check(l)
+	m.Value.check(l)
+}
+
+func (m accepted) check(l *limits) { m.Ballot.check(l) }
+
+func (m decide) check(l *limits) {
+	m.Ballot.checkOrNone(l)
+	m.Value.check(l)
+}
+
+func (m known) check(l *limits) { l.that(m.ID != 0 && m.Epoch != 0, "a mesh without an ID") }
+
+func (m join) check(l *limits) { m.card.check(l) }
+
+func (m welcome) check(l *limits) {
+	m.Value.check(l)
+	checkMembers(l, m.Members)
+}
+
+func (m refuse) check(l *limits) {
+	l.that(m.Why < refusals, "an unknown refusal")
+	l.texts(maxText, m.Text)
+}
+
+func (b ballot) check(l *limits) {
+	l.that(b != (ballot{}), "no ballot")
+	b.checkOrNone(l)
+}
+
+func (b ballot) checkOrNone(l *limits) {
+	l.that((b.Round == 0) == (b.ID == 0), "half a ballot")
+	l.that(b.Round <= maxRound, "a round beyond all")
+}
+
+func (c card) check(l *limits) {
+	l.texts(maxString, c.Name, c.Addr, c.Zone, c.Wants.MeshName)
+	l.that(len(c.Seeds) <= maxSeeds, "too many seeds")
+	l.texts(maxString, c.Seeds...)
+	w := c.Wants
+	l.that(w.Shards <= maxCount && w.Replicas <= maxCount, "too many shards")
+	l.that(w.Shards >= 0 && w.Replicas >= 0 && w.MaxTTL >= 0 && w.LeaseTTL >= 0, "less than nothing")
+}
+
+func (v Mesh) check(l *limits) {
+	p := v.Params
+	l.that(v.MeshID != 0 && v.Epoch != 0, "a mesh without an ID")
+	l.that(p.MeshName != "" && p.Shards > 0 && p.Replicas > 0 && p.MaxTTL > 0 && v.Founded != 0, "a mesh lacks a parameter")
+	l.texts(maxString, p.MeshName)
+	l.that(p.Shards <= maxCount && p.Replicas <= maxCount, "too many shards")
+	l.that(p.Rho <= maxRho, "clocks that differ by more than all")
+	l.that(v.Founded <= maxFounded, "a mesh founded in the far future")
+	l.that(len(v.Roster) > 0 && len(v.Roster) <= maxSeeds, "a mesh without founders, or with too many")
+	checkMembers(l, v.Roster)
 	for i, m := range v.Roster {
-		if i > 0 && v.Roster[i-1].Name >= m.Name {
-			r.Fail("founders out of order")
-		}
+		l.that(i == 0 || v.Roster[i-1].Name < m.Name, "founders out of order")
 	}
-	return v
 }
 
-func (r reader) members(limit int) []Member {
-	n := r.Array(limit)
-	var list []Member
-	for range n {
-		r.Tuple(4)
-		list = append(list, Member{
-			ID: transport.ID(r.nonzero()), Name: r.String(maxString), Addr: r.String(maxString), Zone: r.String(maxString),
-		})
+func checkMembers(l *limits, members []Member) {
+	for _, m := range members {
+		l.that(m.ID != 0, "a member without an ID")
+		l.texts(maxString, m.Name, m.Addr, m.Zone)
 	}
-	return list
 }

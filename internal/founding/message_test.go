@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -45,24 +47,57 @@ var (
 
 func TestMessagesSurviveTheWire(t *testing.T) {
 	for _, m := range someMessages {
-		got, err := decode(m.append(nil))
+		got, err := decode(encode(m))
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("decode(%#v) = %#v, %v", m, got, err)
 		}
 		// Every message that is cut short is malformed.
-		b := m.append(nil)
+		b := encode(m)
 		for i := range b {
 			if _, err := decode(b[:i]); !errors.Is(err, wire.ErrMalformed) {
 				t.Errorf("%T cut to %d of %d bytes: %v", m, i, len(b), err)
 			}
 		}
-		// So is one that says that it has a field more or less than it has.
-		for _, d := range []byte{1, 0xff} {
-			other := bytes.Clone(b)
-			other[0] += d
+		// So is one that says that it has a field more or less than it has, has one more, or none.
+		for _, other := range [][]byte{
+			append([]byte{b[0], b[1] + 1}, b[2:]...), append([]byte{b[0], b[1] - 1}, b[2:]...),
+			append(append([]byte{b[0], b[1] + 1}, b[2:]...), 0), {b[0], 0x90}, {b[0], 0xc0}, append(bytes.Clone(b), 0),
+		} {
 			if _, err := decode(other); !errors.Is(err, wire.ErrMalformed) {
-				t.Errorf("%T of %d fields: %v", m, other[0]&0x0f-1, err)
+				t.Errorf("%T as %x: %v", m, other, err)
 			}
+		}
+	}
+}
+
+// The form of each message is for ever: nodes of one mesh may be of several builds.
+func TestFormsOfMessages(t *testing.T) {
+	card := []any{"ann", "10.0.0.1:7946", "z", someCard.Seeds, []any{"blue", 64, 3, int64(time.Minute), int64(time.Second)}}
+	roster := []any{[]any{1, "ann", "10.0.0.1:7946", ""}, []any{2, "bob", "10.0.0.2:7946", "z"}}
+	mesh := []any{uint64(1 << 63), 2, []any{"blue", 64, 3, int64(time.Minute), 100}, 1_800_000_000_000, true, roster}
+	none := []any{0, 0, []any{"", 0, 0, 0, 0}, 0, false, nil}
+	ballot, other := []any{7, 1}, []any{6, 2}
+	for i, want := range [][]any{
+		append([]any{3}, card...),
+		{0, "", "", "", nil, []any{"", 0, 0, 0, 0}},
+		append([]any{3, "10.0.0.9:1"}, card...),
+		{3, 4, "blue"},
+		{ballot, someCard.Seeds, []any{1, uint64(1 << 63)}},
+		{ballot, 5, []any{0, 0}, none},
+		{ballot, 5, other, mesh},
+		{ballot, []any{8, 2}, "no", "h"},
+		{ballot, []any{0, 0}, "", ""},
+		{ballot, mesh},
+		{ballot},
+		{9, ballot, mesh},
+		{4, 1},
+		card,
+		{mesh, roster},
+		{4, "why"},
+	} {
+		kinds := []int{1, 1, 2, 3, 4, 5, 5, 6, 6, 7, 8, 9, 10, 11, 12, 13}
+		if got, want := encode(someMessages[i]), wiretest.Encode(t, kinds[i], want); !bytes.Equal(got, want) {
+			t.Errorf("%+v is written as %x, want %x", someMessages[i], got, want)
 		}
 	}
 }
@@ -72,27 +107,29 @@ func TestMalformedMessages(t *testing.T) {
 		v := someMesh
 		v.Roster = append([]Member(nil), v.Roster...)
 		change(&v)
-		return accept{Ballot: someBallot, Value: v}.append(nil)
+		return encode(accept{Ballot: someBallot, Value: v})
 	}
 	asks := func(change func(c *card)) []byte {
 		c := someCard
 		change(&c)
-		return ask{card: c}.append(nil)
+		return encode(ask{card: c})
 	}
 	for _, tt := range []struct {
 		name string
 		body []byte
 	}{
 		{"nothing", nil},
-		{"no array", []byte{0x01}},
-		{"an empty array", []byte{0x90}},
-		{"a kind that does not exist", []byte{0x91, 0x63}},
-		{"kind zero", []byte{0x91, 0x00}},
-		{"a field too many", append(wire.AppendUint(wire.AppendUint(begin(nil, kindAccepted, 2), 1), 1), 1)},
-		{"bytes after the end", append(accepted{Ballot: someBallot}.append(nil), 0)},
-		{"no ballot", accepted{}.append(nil)},
-		{"a ballot of nobody", accepted{Ballot: ballot{Round: 1}}.append(nil)},
-		{"a round beyond all", accepted{Ballot: ballot{Round: maxRound + 1, ID: 1}}.append(nil)},
+		{"no array", []byte{byte(kindKnown), 0x01, 0x01}},
+		{"a map", []byte{byte(kindKnown), 0x82, 0xa2, 'I', 'D', 0x01, 0xa5, 'E', 'p', 'o', 'c', 'h', 0x01}},
+		{"a signed number", []byte{byte(kindKnown), 0x92, 0xd0, 0x01, 0x01}},
+		{"a number in a longer form than it needs", []byte{byte(kindKnown), 0x92, 0xcc, 0x01, 0x01}},
+		{"a kind that does not exist", []byte{byte(kindRefuse + 1), 0x91, 0x01}},
+		{"a kind far beyond all", []byte{0xcd, 0x01, 0x00, 0x91, 0x01}},
+		{"kind zero", []byte{0x00, 0x91, 0x01}},
+		{"bytes after the end", append(encode(accepted{Ballot: someBallot}), 0)},
+		{"no ballot", encode(accepted{})},
+		{"a ballot of nobody", encode(accepted{Ballot: ballot{Round: 1}})},
+		{"a round beyond all", encode(accepted{Ballot: ballot{Round: maxRound + 1, ID: 1}})},
 		{"a mesh without an ID", mesh(func(v *Mesh) { v.MeshID = 0 })},
 		{"a mesh without an epoch", mesh(func(v *Mesh) { v.Epoch = 0 })},
 		{"a mesh without a name", mesh(func(v *Mesh) { v.Params.MeshName = "" })},
@@ -111,9 +148,14 @@ func TestMalformedMessages(t *testing.T) {
 		{"too many seeds", asks(func(c *card) { c.Seeds = make([]string, maxSeeds+1) })},
 		{"a name that is too long", asks(func(c *card) { c.Name = strings.Repeat("x", maxString+1) })},
 		{"a negative TTL", asks(func(c *card) { c.Wants.MaxTTL = -1 })},
-		{"a refusal that does not exist", refuse{Why: refusals}.append(nil)},
-		{"a text that is too long", refuse{Text: strings.Repeat("x", maxText+1)}.append(nil)},
-		{"a count beyond the bytes", append(wire.AppendUint(begin(nil, kindJoin, 1), 0)[:2], 0xdd, 0xff, 0xff, 0xff, 0xff)},
+		{"a refusal that does not exist", encode(refuse{Why: refusals})},
+		{"a text that is too long", encode(refuse{Text: strings.Repeat("x", maxText+1)})},
+		{"a count beyond the bytes", []byte{byte(kindPrepare), 0x93, 0x92, 0x01, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff}},
+		{"a text of four gigabytes", []byte{byte(kindLiving), 0x93, 0x01, 0x01, 0xdb, 0xff, 0xff, 0xff, 0xff}},
+		{"more bytes than any message has", encode(refuse{Text: strings.Repeat("x", maxBytes)})},
+		{"too many members", encode(welcome{Value: someMesh, Members: slices.Repeat(someMesh.Roster, maxMembers)})},
+		{"a value of no ballot", encode(promise{Ballot: someBallot, Value: someMesh})},
+		{"shards below zero", asks(func(c *card) { c.Wants.Shards = -1 })},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if m, err := decode(tt.body); !errors.Is(err, wire.ErrMalformed) {
@@ -132,12 +174,12 @@ func TestMalformedMessages(t *testing.T) {
 // Whatever decodes is encoded to the same bytes again, and no Machine panics on it.
 func FuzzDecode(f *testing.F) {
 	for _, m := range someMessages {
-		f.Add(m.append(nil))
+		f.Add(encode(m))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		msg, err := decode(body)
-		if err == nil && !bytes.Equal(msg.append(nil), body) {
-			t.Errorf("%x is %#v is %x", body, msg, msg.append(nil))
+		if err == nil && !bytes.Equal(encode(msg), body) {
+			t.Errorf("%x is %#v is %x", body, msg, encode(msg))
 		}
 		searcher := New(Config{Self: Member{ID: 2, Name: "bob", Addr: "10.0.0.2:7946"}, Seeds: someCard.Seeds})
 		searcher.Start(0, nil)

@@ -79,8 +79,8 @@ func next(t *testing.T, m *Machine, now time.Duration) sending {
 // promises lets ann and eve promise b, and returns what m sends then.
 func promises(t *testing.T, m *Machine, now time.Duration, b ballot) []sending {
 	t.Helper()
-	m.Message(now, ann, promise{Ballot: b, Floor: 5}.append(nil), nil)
-	return sendings(t, now, m.Message(now, eve, promise{Ballot: b, Floor: 5}.append(nil), nil))
+	m.Message(now, ann, encode(promise{Ballot: b, Floor: 5}), nil)
+	return sendings(t, now, m.Message(now, eve, encode(promise{Ballot: b, Floor: 5}), nil))
 }
 
 // The seeds begin in their order, so that the first one founds without a rival.
@@ -98,7 +98,7 @@ func TestWhenABallotBegins(t *testing.T) {
 				}
 				m.Dialed(0, trio[j], h, nil, nil)
 				if id != self {
-					m.Message(0, id, told(id.String(), trio[j]).append(nil), nil)
+					m.Message(0, id, encode(told(id.String(), trio[j])), nil)
 				}
 			}
 			begun := next(t, m, 0)
@@ -128,7 +128,7 @@ func TestABallot(t *testing.T) {
 	}
 	receive := func(from transport.ID, msg message) []sending {
 		t.Helper()
-		return sendings(t, at, m.Message(at, from, msg.append(nil), nil))
+		return sendings(t, at, m.Message(at, from, encode(msg), nil))
 	}
 	tick := func() []sending {
 		t.Helper()
@@ -144,7 +144,7 @@ func TestABallot(t *testing.T) {
 	check("ann promises again", receive(ann, promise{Ballot: b, Floor: 3_000_000}))
 	check("eve has not promised", tick(), sending{at, eve, phase1})
 
-	out := m.Message(at, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
+	out := m.Message(at, eve, encode(promise{Ballot: b, Floor: 5}), nil)
 	got := sendings(t, at, out)
 	v := m.proposer.value
 	want := Mesh{
@@ -189,17 +189,17 @@ func TestABallotGivesWay(t *testing.T) {
 		roster      []transport.ID
 	}{
 		{"to a higher ballot", func(m *Machine, at time.Duration) time.Duration {
-			m.Message(at, eve, prepare{ballot{7, eve}, trio, abe}.append(nil), nil)
+			m.Message(at, eve, encode(prepare{ballot{7, eve}, trio, abe}), nil)
 			return at
 		}, time.Second + stagger, 2*time.Second + 2*stagger, ballot{8, bob}, abe},
 		{"to a higher ballot that somebody has promised", func(m *Machine, at time.Duration) time.Duration {
-			m.Message(at, ann, nack{Ballot: ballot{1, bob}, Promised: ballot{5, eve}}.append(nil), nil)
+			m.Message(at, ann, encode(nack{Ballot: ballot{1, bob}, Promised: ballot{5, eve}}), nil)
 			return at
 		}, stagger, 200*time.Millisecond + 2*stagger, ballot{6, bob}, abe},
 		{"to a seed's next node", func(m *Machine, at time.Duration) time.Duration {
 			m.Down(at, eve, nil)
 			replace(m, at, 2, eve2, trio[2])
-			m.Message(at+dialMax, eve2, told("eve", trio[2]).append(nil), nil)
+			m.Message(at+dialMax, eve2, encode(told("eve", trio[2])), nil)
 			return at + dialMax
 		}, dialMax + Listen(trio) + stagger, dialMax + Listen(trio) + 2*stagger, ballot{2, bob}, []transport.ID{ann, bob, eve2}},
 		{"to a living mesh", func(m *Machine, at time.Duration) time.Duration {
@@ -219,8 +219,8 @@ func TestABallotGivesWay(t *testing.T) {
 				if got := promises(t, m, then, old); len(got) > 0 {
 					t.Fatalf("it goes on with %+v", got)
 				}
-				m.Message(then, ann, accepted{old}.append(nil), nil)
-				m.Message(then, eve, accepted{old}.append(nil), nil)
+				m.Message(then, ann, encode(accepted{old}), nil)
+				m.Message(then, eve, encode(accepted{old}), nil)
 				if _, in := m.Mesh(); in {
 					t.Fatal("it founded")
 				}
@@ -249,7 +249,7 @@ func TestADuelOfProposers(t *testing.T) {
 		for n := 1; n < len(longest); n++ {
 			round := m.proposer.ballot.Round
 			higher := nack{Ballot: ballot{round, bob}, Promised: ballot{round + 1, eve}, Why: "promised another"}
-			if got := sendings(t, at, m.Message(at, ann, higher.append(nil), nil)); len(got) > 0 {
+			if got := sendings(t, at, m.Message(at, ann, encode(higher), nil)); len(got) > 0 {
 				t.Fatalf("it sends %+v at once", got)
 			}
 			got := next(t, m, at)
@@ -277,15 +277,15 @@ func TestANodeThatRefusesForNow(t *testing.T) {
 	b := ballot{1, bob}
 	m, at := begun(t, Config{})
 	const hint = "10.0.0.9:1"
-	out := m.Message(at, ann, nack{Ballot: b, Why: "listens for a living mesh", Hint: hint}.append(nil), nil)
+	out := m.Message(at, ann, encode(nack{Ballot: b, Why: "listens for a living mesh", Hint: hint}), nil)
 	if !slices.Contains(dials(out), hint) {
 		t.Errorf("the hint is not dialled: %v", out)
 	}
 	if want := "ann listens for a living mesh"; !strings.HasSuffix(m.Waiting(), want) {
 		t.Errorf("it waits for %q, want %q", m.Waiting(), want)
 	}
-	m.Message(at, eve, nack{Ballot: ballot{9, bob}, Promised: ballot{8, ann}, Why: "of another ballot"}.append(nil), nil)
-	m.Message(at, 9, nack{Ballot: b, Promised: ballot{8, ann}, Why: "of a stranger"}.append(nil), nil)
+	m.Message(at, eve, encode(nack{Ballot: ballot{9, bob}, Promised: ballot{8, ann}, Why: "of another ballot"}), nil)
+	m.Message(at, 9, encode(nack{Ballot: b, Promised: ballot{8, ann}, Why: "of a stranger"}), nil)
 	if got := play(t, m, at, at+resend); len(got) != 2 || !reflect.DeepEqual(got[0].msg, prepare{b, trio, abe}) {
 		t.Errorf("it goes on with %+v", got)
 	}
@@ -294,8 +294,8 @@ func TestANodeThatRefusesForNow(t *testing.T) {
 	}
 
 	m, at = begun(t, Config{})
-	m.Message(at, ann, nack{Ballot: b, Why: "listens for a living mesh"}.append(nil), nil)
-	m.Message(at, eve, nack{Ballot: b, Promised: ballot{1, eve}}.append(nil), nil)
+	m.Message(at, ann, encode(nack{Ballot: b, Why: "listens for a living mesh"}), nil)
+	m.Message(at, eve, encode(nack{Ballot: b, Promised: ballot{1, eve}}), nil)
 	if next(t, m, at); strings.Contains(m.Waiting(), "listens") {
 		t.Errorf("what was said of another ballot is told: %q", m.Waiting())
 	}
@@ -309,8 +309,8 @@ func TestTheNextEpoch(t *testing.T) {
 		b := ballot{1, bob}
 		old := value(4, bob, ann2, eve2)
 		old.Grace = false
-		m.Message(at, ann, promise{Ballot: b, Floor: old.Founded + 9, At: ballot{1, ann}, Value: old}.append(nil), nil)
-		m.Message(at, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
+		m.Message(at, ann, encode(promise{Ballot: b, Floor: old.Founded + 9, At: ballot{1, ann}, Value: old}), nil)
+		m.Message(at, eve, encode(promise{Ballot: b, Floor: 5}), nil)
 		got, want := m.proposer.value, old
 		want.Epoch, want.Founded, want.Grace = 5, old.Founded+9, true
 		want.Roster = []Member{
@@ -328,8 +328,8 @@ func TestTheNextEpoch(t *testing.T) {
 func TestAProposerRefusesAValue(t *testing.T) {
 	m, at := begun(t, Config{Wants: Options{Shards: 8}})
 	b := ballot{1, bob}
-	m.Message(at, ann, promise{Ballot: b, Floor: 5, At: ballot{1, ann}, Value: value(1, abe...)}.append(nil), nil)
-	out := m.Message(at, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
+	m.Message(at, ann, encode(promise{Ballot: b, Floor: 5, At: ballot{1, ann}, Value: value(1, abe...)}), nil)
+	out := m.Message(at, eve, encode(promise{Ballot: b, Floor: 5}), nil)
 	if err := failure(out); err == nil || !strings.Contains(err.Error(), "WithShards") || len(sendings(t, at, out)) > 0 {
 		t.Errorf("it proposes what it cannot be part of: %v", out)
 	}
@@ -341,7 +341,7 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 	tell := func(m *Machine, id transport.ID, name string, i int, wants Options) {
 		a := told(name, trio[i])
 		a.Wants = wants
-		m.Message(0, id, a.append(nil), nil)
+		m.Message(0, id, encode(a), nil)
 	}
 	never := time.Hour
 	for _, tt := range []struct {
@@ -365,16 +365,16 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 		{"a seed is new", func(m *Machine) {
 			m.Down(0, eve, nil)
 			replace(m, 0, 2, eve2, trio[2])
-			m.Message(dialMax, eve2, told("eve", trio[2]).append(nil), nil)
+			m.Message(dialMax, eve2, encode(told("eve", trio[2])), nil)
 		}, dialMax + Listen(trio) + stagger},
 		{"a seed advertises an address that was not tried", func(m *Machine) {
 			m.Down(0, eve, nil)
 			replace(m, 0, 2, eve2, elsewhere)
-			m.Message(dialMax, eve2, told("eve", elsewhere).append(nil), nil)
+			m.Message(dialMax, eve2, encode(told("eve", elsewhere)), nil)
 		}, never},
 		{"two connected nodes answer at a seed", func(m *Machine) {
 			replace(m, 0, 2, eve2, trio[2])
-			m.Message(dialMax, eve2, told("eve", trio[2]).append(nil), nil)
+			m.Message(dialMax, eve2, encode(told("eve", trio[2])), nil)
 		}, never},
 		{"two others have one name", func(m *Machine) { tell(m, eve, "ann", 2, Options{}) }, never},
 		{"two others contradict each other", func(m *Machine) {
@@ -405,7 +405,7 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 			h := transport.Hello{ID: id, Addr: trio[i]}
 			m.Up(0, h, nil)
 			m.Dialed(0, trio[i], h, nil, nil)
-			m.Message(0, id, told(id.String(), trio[i]).append(nil), nil)
+			m.Message(0, id, encode(told(id.String(), trio[i])), nil)
 		}
 		if got := play(t, m, 0, late); len(got) > 0 {
 			t.Errorf("it sends %+v", got)
@@ -417,12 +417,12 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 // is gone, or answers at its seed again.
 func TestAProposerLeavesNoConnectedFounderOut(t *testing.T) {
 	m := founder(Config{})
-	m.Message(late, ann, prepare{ballot{2, ann}, trio, abe}.append(nil), nil)
-	m.Message(late, ann, accept{ballot{2, ann}, value(1, abe...)}.append(nil), nil)
+	m.Message(late, ann, encode(prepare{ballot{2, ann}, trio, abe}), nil)
+	m.Message(late, ann, encode(accept{ballot{2, ann}, value(1, abe...)}), nil)
 	m.Down(late, ann, nil)
 	replace(m, late, 0, ann2, trio[0])
 	now := late + dialMax
-	m.Message(now, ann2, told("ann", trio[0]).append(nil), nil)
+	m.Message(now, ann2, encode(told("ann", trio[0])), nil)
 	m.Up(now, transport.Hello{ID: ann}, nil) // it lives after all
 	if got := play(t, m, now, now+10*time.Second); len(got) > 0 {
 		t.Fatalf("it sends %+v", got)

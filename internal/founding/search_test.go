@@ -58,7 +58,7 @@ func TestWhereASeedIsDialled(t *testing.T) {
 			replace(m, late, 2, eve2, elsewhere)
 			if a := told("eve", tt.tells); tt.tells != "" {
 				a.Addr = strings.TrimSuffix(tt.tells, "no")
-				m.Message(late+dialMax, eve2, a.append(nil), nil)
+				m.Message(late+dialMax, eve2, encode(a), nil)
 			}
 			if tt.then != nil {
 				m.Tick(late+2*dialMax, nil)
@@ -88,7 +88,7 @@ func TestTheNextNodeAtASeed(t *testing.T) {
 	m := listener(Options{})
 	m.Down(late, eve, nil)
 	replace(m, late, 2, eve2, old)
-	m.Message(late+dialMax, eve2, told("eve", old).append(nil), nil)
+	m.Message(late+dialMax, eve2, encode(told("eve", old)), nil)
 	m.Down(late+dialMax, eve2, nil)
 	if got := dials(m.Tick(late+3*dialMax, nil)); !slices.Contains(got, old) {
 		t.Fatalf("it dials %v", got)
@@ -97,14 +97,14 @@ func TestTheNextNodeAtASeed(t *testing.T) {
 	m.Up(late+3*dialMax, transport.Hello{ID: 9, Addr: elsewhere}, nil)
 	m.Dialed(late+3*dialMax, trio[2], transport.Hello{ID: 9, Addr: elsewhere}, nil, nil)
 	m.Dialed(late+3*dialMax, old, transport.Hello{ID: 9, Addr: elsewhere}, nil, nil)
-	m.Message(late+3*dialMax, 9, told("joe", elsewhere).append(nil), nil)
+	m.Message(late+3*dialMax, 9, encode(told("joe", elsewhere)), nil)
 	if got, want := m.Waiting(), `node "joe" of 10.0.0.3:1 does not answer at the address 10.9.9.9:1`; !strings.Contains(got, want) {
 		t.Errorf("it waits for %q, want %q", got, want)
 	}
 
 	// Nor is a mesh known any more that the old one was in, but other meshes are.
 	m = listener(Options{})
-	m.Message(late, eve, living{ID: 1, Name: "blue"}.append(nil), nil)
+	m.Message(late, eve, encode(living{ID: 1, Name: "blue"}), nil)
 	m.Up(late, strange(stranger), nil)
 	m.Down(late, eve, nil)
 	m.Down(late, stranger, nil)
@@ -164,7 +164,7 @@ func TestThePaceOfDials(t *testing.T) {
 // other has ended, and what nobody dialled has no outcome.
 func TestOneDialOfAnAddressAtATime(t *testing.T) {
 	m := listener(Options{})
-	hint := answer{Hint: trio[0], card: told("eve", trio[2]).card}.append(nil)
+	hint := encode(answer{Hint: trio[0], card: told("eve", trio[2]).card})
 	if got := dials(m.Tick(late, nil)); len(got) != 3 {
 		t.Fatalf("it dials %v", got)
 	}
@@ -194,8 +194,8 @@ func TestAnAnswer(t *testing.T) {
 			m.Down(late, stranger, nil)
 		}, ""},
 		{"the mesh is of no use to one that has accepted another", func(m *Machine) {
-			m.Message(late, ann, prepare{ballot{2, ann}, trio, abe}.append(nil), nil)
-			m.Message(late, ann, accept{ballot{2, ann}, value(1, abe...)}.append(nil), nil)
+			m.Message(late, ann, encode(prepare{ballot{2, ann}, trio, abe}), nil)
+			m.Message(late, ann, encode(accept{ballot{2, ann}, value(1, abe...)}), nil)
 			m.Up(late, strange(stranger), nil)
 		}, ""},
 	} {
@@ -204,7 +204,7 @@ func TestAnAnswer(t *testing.T) {
 			if tt.before != nil {
 				tt.before(m)
 			}
-			got := answers(t, m.Message(late, eve, ask{Seq: 5, card: told("eve", trio[2]).card}.append(nil), nil), eve)
+			got := answers(t, m.Message(late, eve, encode(ask{Seq: 5, card: told("eve", trio[2]).card}), nil), eve)
 			want := answer{Seq: 5, Hint: tt.hint, card: card{Name: "bob", Addr: trio[1], Zone: "west", Seeds: trio, Wants: Options{Shards: 64}}}
 			if len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 				t.Errorf("it answers with %+v, want %+v", got, want)
@@ -240,7 +240,7 @@ func TestQuestionsHaveNumbers(t *testing.T) {
 // A hint is dialled at once. Who answers there counts if it is in a mesh, and one hint leads to one
 // place; an empty one leads nowhere.
 func TestAHintIsFollowed(t *testing.T) {
-	hint := func(addr string) []byte { return answer{Hint: addr, card: told("eve", trio[2]).card}.append(nil) }
+	hint := func(addr string) []byte { return encode(answer{Hint: addr, card: told("eve", trio[2]).card}) }
 	const addr = "10.0.0.77:1"
 	for _, tt := range []struct {
 		name string
@@ -278,8 +278,8 @@ func TestAHintIsFollowed(t *testing.T) {
 func TestAMemberIsDialledWhileItIsNotConnected(t *testing.T) {
 	m := listener(Options{})
 	m.Up(late, strange(stranger), nil)
-	m.Message(late, stranger, living{ID: 1, Name: "blue"}.append(nil), nil)
-	m.Message(late, 78, living{ID: 1, Name: "blue"}.append(nil), nil) // it is said to be nowhere
+	m.Message(late, stranger, encode(living{ID: 1, Name: "blue"}), nil)
+	m.Message(late, 78, encode(living{ID: 1, Name: "blue"}), nil) // it is said to be nowhere
 	if len(m.targets) != 2 {
 		t.Errorf("two members are known as %+v", m.targets)
 	}
@@ -326,10 +326,10 @@ func TestAMeshOfAnotherName(t *testing.T) {
 				return m.Up(dialMin-1, transport.Hello{ID: from, MeshID: 1, MeshName: tt.name, Addr: "10.0.0.77:1"}, nil)
 			},
 			"it tells": func(m *Machine) []Output {
-				return m.Message(dialMin-1, from, living{ID: 1, Name: tt.name}.append(nil), nil)
+				return m.Message(dialMin-1, from, encode(living{ID: 1, Name: tt.name}), nil)
 			},
 			"it answers at a hint": func(m *Machine) []Output {
-				m.Message(dialMin-1, ann, answer{Hint: "10.0.0.77:1", card: told("ann", trio[0]).card}.append(nil), nil)
+				m.Message(dialMin-1, ann, encode(answer{Hint: "10.0.0.77:1", card: told("ann", trio[0]).card}), nil)
 				return m.Dialed(dialMin-1, "10.0.0.77:1", transport.Hello{ID: from, MeshID: 1, MeshName: tt.name}, nil, nil)
 			},
 		}
@@ -359,7 +359,7 @@ func TestAMeshOfAnotherName(t *testing.T) {
 func TestASeedOfAnotherMesh(t *testing.T) {
 	m := listener(Options{MeshName: "red"})
 	m.Tick(late, nil)
-	m.Message(late, eve, answer{Hint: trio[0], card: told("eve", trio[2]).card}.append(nil), nil) // to be dialled again
+	m.Message(late, eve, encode(answer{Hint: trio[0], card: told("eve", trio[2]).card}), nil) // to be dialled again
 	refused := &transport.RefusedError{Peer: transport.Hello{ID: eve, Name: "eve", Addr: trio[2], MeshName: "blue"}, Reason: "no", Remote: true}
 	err := failure(m.Dialed(late, trio[2], transport.Hello{}, refused, nil))
 	if want := `node "bob" is for mesh "red", node "eve" at 10.0.0.3:1 for mesh "blue"`; !errors.Is(err, fault.ErrForeignMesh) || !strings.Contains(err.Error(), want) {
@@ -381,7 +381,7 @@ func TestWhoMustAgree(t *testing.T) {
 	both := namesake
 	both.Wants.MaxTTL = time.Hour
 	hear := func(a answer) func(m *Machine) []Output {
-		return func(m *Machine) []Output { return m.Message(late, eve, a.append(nil), nil) }
+		return func(m *Machine) []Output { return m.Message(late, eve, encode(a), nil) }
 	}
 	for _, tt := range []struct {
 		name string
@@ -396,7 +396,7 @@ func TestWhoMustAgree(t *testing.T) {
 		{"the names are the same", hear(namesake), fault.ErrNameTaken, `"bob", by the founder at 10.0.0.3:1`},
 		{"the names are the same, and options differ", hear(both), fault.ErrInvalidOption, "WithMaxTTL"},
 		{"the other is in a mesh", func(m *Machine) []Output {
-			m.Message(late, eve, living{ID: 1, Name: "blue"}.append(nil), nil)
+			m.Message(late, eve, encode(living{ID: 1, Name: "blue"}), nil)
 			return hear(other)(m)
 		}, nil, ""},
 		{"a third one is in a mesh", func(m *Machine) []Output {
@@ -464,7 +464,7 @@ func TestTheOrderOfSeedsIsNobodysBusiness(t *testing.T) {
 func TestListeningBeginsAtTheStart(t *testing.T) {
 	m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Seeds: trio})
 	m.Start(late, nil)
-	begin := prepare{ballot{2, ann}, trio, abe}.append(nil)
+	begin := encode(prepare{ballot{2, ann}, trio, abe})
 	for _, tt := range []struct {
 		after time.Duration
 		want  string

@@ -48,12 +48,12 @@ func TestWhatIsWaitedFor(t *testing.T) {
 			m.Dialed(late, trio[0], transport.Hello{}, errors.New("connection refused"), nil)
 			m.Tick(late+dialMax, nil)
 			m.Dialed(late+dialMax, trio[0], transport.Hello{ID: ann, Addr: trio[0]}, nil, nil)
-			m.Message(late+dialMax, ann, told("ann", trio[0]).append(nil), nil)
+			m.Message(late+dialMax, ann, encode(told("ann", trio[0])), nil)
 			m.Down(late+dialMax, ann, nil)
 		}), "2 of 3 seeds answered; no answer from 10.0.0.1:1; 10.0.0.3:1 has not told of itself"},
 		{"a dial fails, and the connection stays", searching(func(m *Machine) {
-			m.Message(late, ann, told("ann", trio[0]).append(nil), nil)
-			m.Message(late, eve, told("eve", trio[2]).append(nil), nil)
+			m.Message(late, ann, encode(told("ann", trio[0])), nil)
+			m.Message(late, eve, encode(told("eve", trio[2])), nil)
 			m.Dialed(late, trio[0], transport.Hello{}, errors.New("i/o timeout"), nil)
 		}), "3 of 3 seeds answered; listening for a living mesh before founding one"},
 		{"two have not told of themselves", searching(func(*Machine) {}),
@@ -64,7 +64,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 			replace(m, late, 0, ann2, trio[0])
 			m.Down(late, eve, nil)
 			replace(m, late+dialMax, 2, eve2, elsewhere)
-			m.Message(late+2*dialMax, eve2, told("eve", elsewhere).append(nil), nil)
+			m.Message(late+2*dialMax, eve2, encode(told("eve", elsewhere)), nil)
 		}), `3 of 3 seeds answered; two nodes answer at 10.0.0.1:1; node "eve" of 10.0.0.3:1 does not answer at the address 10.9.9.9:1 that it advertises`},
 		{"a mesh was met", searching(func(m *Machine) {
 			m.Up(late, transport.Hello{ID: 78, MeshID: 1, MeshName: "red", Addr: "10.0.0.78:1"}, nil)
@@ -74,11 +74,11 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		}), `mesh "blue" was found; waiting to be let in by node 000000000000004d at 10.0.0.77:1`},
 		{"a member refuses for now", searching(func(m *Machine) {
 			m.Up(late, strange(stranger), nil)
-			m.Message(late, stranger, refuse{Text: "too many nodes join at once"}.append(nil), nil)
+			m.Message(late, stranger, encode(refuse{Text: "too many nodes join at once"}), nil)
 		}), `mesh "blue" was found; waiting to be let in by node 000000000000004d at 10.0.0.77:1, which says: too many nodes join at once`},
 		{"a mesh was met and lost", searching(func(m *Machine) {
-			m.Message(late, ann, told("ann", trio[0]).append(nil), nil)
-			m.Message(late, eve, told("eve", trio[2]).append(nil), nil)
+			m.Message(late, ann, encode(told("ann", trio[0])), nil)
+			m.Message(late, eve, encode(told("eve", trio[2])), nil)
 			m.Up(late, strange(stranger), nil)
 			m.Down(late, stranger, nil)
 		}), "3 of 3 seeds answered; a living mesh was found and lost again"},
@@ -87,25 +87,25 @@ func TestWhatIsWaitedFor(t *testing.T) {
 			m.Start(0, nil)
 			m.Up(0, transport.Hello{ID: ann, Addr: trio[0]}, nil)
 			m.Dialed(0, trio[0], transport.Hello{ID: ann, Addr: trio[0]}, nil, nil)
-			m.Message(0, ann, told("ann", trio[0]).append(nil), nil)
+			m.Message(0, ann, encode(told("ann", trio[0])), nil)
 			return m
 		}, "1 of 1 seeds answered; this node is not among the seeds, and waits for them to found a mesh"},
 		{"nobody promises", founding(func(*Machine) {}), `3 of 3 seeds answered; founding, without an answer from "ann", "eve"`},
 		{"one has promised", founding(func(m *Machine) {
-			m.Message(late, eve, promise{Ballot: b, Floor: 5}.append(nil), nil)
+			m.Message(late, eve, encode(promise{Ballot: b, Floor: 5}), nil)
 		}), `3 of 3 seeds answered; founding, without an answer from "ann"`},
-		{"one refuses for now", founding(func(m *Machine) { m.Message(late, ann, listens.append(nil), nil) }),
+		{"one refuses for now", founding(func(m *Machine) { m.Message(late, ann, encode(listens), nil) }),
 			`3 of 3 seeds answered; founding, without an answer from "ann", "eve"; ann listens for a living mesh`},
 		{"all have promised", founding(func(m *Machine) { promises(t, m, late, b) }),
 			`3 of 3 seeds answered; founding, without an answer from "ann", "eve"`},
 		{"one has accepted", founding(func(m *Machine) {
 			promises(t, m, late, b)
-			m.Message(late, ann, accepted{b}.append(nil), nil)
+			m.Message(late, ann, encode(accepted{b}), nil)
 		}), `3 of 3 seeds answered; founding, without an answer from "eve"`},
 		{"it has founded", founding(func(m *Machine) {
 			promises(t, m, late, b)
-			m.Message(late, ann, accepted{b}.append(nil), nil)
-			m.Message(late, eve, accepted{b}.append(nil), nil)
+			m.Message(late, ann, encode(accepted{b}), nil)
+			m.Message(late, eve, encode(accepted{b}), nil)
 		}), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

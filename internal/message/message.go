@@ -94,14 +94,13 @@ type (
 
 	// Answer is what a confirmed leader tells of a session.
 	Answer struct {
-		Session    uint64
-		Ref        uint64
-		Alive      bool
-		Generation uint64
-		Revision   uint64
-		Results    []Result
-		More       bool // there are results behind the last of these
-		Office          // who tells it
+		Session  uint64
+		Ref      uint64
+		Alive    bool
+		Revision uint64
+		Results  []Result
+		More     bool // there are results behind the last of these
+		Office        // who tells it
 	}
 
 	// Forward: pass this message on to a node that I cannot reach (P15). See NewForward.
@@ -125,15 +124,14 @@ const (
 
 // Result is what a shard's leader tells a client of one request.
 type Result struct {
-	Session    uint64 // the number; the node is the one that it is sent to
-	Number     uint64
-	Outcome    Outcome
-	Token      uint64 // granted: the grant's; queued and refused: a holder's
-	Reason     shard.Reason
-	Ahead      int
-	Holder     string
-	Generation uint64
-	Revision   uint64 // of the shard
+	Session  uint64 // the number; the node is the one that it is sent to
+	Number   uint64
+	Outcome  Outcome
+	Token    uint64 // granted: the grant's; queued and refused: a holder's
+	Reason   shard.Reason
+	Ahead    int
+	Holder   string
+	Revision uint64 // of the shard
 }
 
 // Office is who speaks when a leader does, and in which term it leads. Another node may pass
@@ -210,7 +208,6 @@ func (p *Result) Fields(c *wire.Codec) {
 	wire.Number(c, &ahead, maxAhead)
 	p.Ahead = ahead - 1
 	c.String(&p.Holder, shard.MaxName)
-	c.Uint(&p.Generation, anyUint)
 	c.Uint(&p.Revision, anyUint)
 }
 
@@ -252,7 +249,6 @@ func (m *Answer) Fields(c *wire.Codec) {
 	c.Uint(&m.Session, anyUint)
 	c.Uint(&m.Ref, anyUint)
 	c.Bool(&m.Alive)
-	c.Uint(&m.Generation, anyUint)
 	c.Uint(&m.Revision, anyUint)
 	if n := c.Array(len(m.Results), maxResults); c.Reads() && n > 0 {
 		m.Results = make([]Result, n)

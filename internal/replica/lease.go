@@ -79,12 +79,12 @@ func (l *lease) stalled(now, d time.Duration) {
 // leases are all of a shard's sessions.
 type leases struct {
 	byID  map[shard.SessionID]*lease
-	order *list.List    // of *lease, in the order in which they were opened
+	order list.List     // of *lease, in the order in which they were opened
 	next  time.Duration // no lease needs a look before; a lower bound
 }
 
 func newLeases() leases {
-	return leases{byID: make(map[shard.SessionID]*lease), order: list.New(), next: never}
+	return leases{byID: make(map[shard.SessionID]*lease), next: never}
 }
 
 // all yields the leases in the order in which they were opened.

@@ -1,9 +1,12 @@
-// Package wire reads and writes msgpack by hand, for messages on the hot path:
-// append to a byte slice, read from one, no reflection and no allocation.
+// Package wire reads and writes messages, in msgpack.
 //
-// What it writes is plain msgpack in its shortest form, and any msgpack library
-// reads it. A [Reader] accepts only that shortest form, checks every length
-// before memory is taken for it, and never panics on bytes from the network.
+// A message on the hot path has one list of its fields, from which a [Codec] writes and reads
+// it by hand: append to a byte slice, read from one, no reflection and no allocation. Others
+// are structs, which a msgpack library writes and reads: see [Marshal].
+//
+// What is written is plain msgpack in its shortest form. Only that form is accepted, every
+// length is checked before memory is taken for it, and nothing that comes from the network
+// makes a function panic.
 package wire
 
 import (
@@ -203,7 +206,10 @@ func (r *Reader) Bool() bool {
 }
 
 // String reads a string of at most limit bytes.
-func (r *Reader) String(limit int) string {
+func (r *Reader) String(limit int) string { return string(r.text(limit)) }
+
+// text reads a string of at most limit bytes, which are part of what r reads from.
+func (r *Reader) text(limit int) []byte {
 	var n uint64
 	switch c := r.tag(); {
 	case c&0xe0 == 0xa0:
@@ -217,7 +223,7 @@ func (r *Reader) String(limit int) string {
 	default:
 		r.Fail("not a string")
 	}
-	return string(r.limited(n, limit))
+	return r.limited(n, limit)
 }
 
 // Bytes reads binary data of at most limit bytes. Empty data is nil.

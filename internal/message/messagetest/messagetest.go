@@ -47,10 +47,10 @@ func Samples() []Sample {
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
 	}
 	result := message.Result{
-		Session: 3, Number: 4, Outcome: message.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Generation: 12, Revision: 99,
+		Session: 3, Number: 4, Outcome: message.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Revision: 99,
 	}
-	many := message.Result{Session: 3, Number: 5, Outcome: message.Queued, Ahead: -1, Generation: 1, Revision: 99}
-	answer := message.Answer{Session: 3, Ref: 8, Alive: true, Generation: 1, Revision: 99, Results: []message.Result{result, many}, More: true, Office: by}
+	many := message.Result{Session: 3, Number: 5, Outcome: message.Queued, Ahead: -1, Revision: 99}
+	answer := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Results: []message.Result{result, many}, More: true, Office: by}
 	renewal := message.Renewal{Session: session, Ref: 8, After: 300, Relay: true}
 	named := renewal
 	abandoned := []shard.Command{
@@ -71,15 +71,15 @@ func Samples() []Sample {
 		return list
 	}
 	answers := func(a message.Answer) []any {
-		return []any{a.Session, a.Ref, a.Alive, a.Generation, a.Revision, results(a.Results...), a.More, a.Leader, a.Term}
+		return []any{a.Session, a.Ref, a.Alive, a.Revision, results(a.Results...), a.More, a.Leader, a.Term}
 	}
 	orphans := func(list ...any) []any {
 		return []any{7, 3, 8, 300, true, append([]any{}, list...)}
 	}
 	replies := func(m message.Reply) []any { return append(onWire(m.Result), m.Leader, m.Term) }
 	reply, late := message.Reply{Result: result, Office: by}, message.Reply{Result: result}
-	whole := message.Answer{Session: 3, Ref: 8, Alive: true, Generation: 1, Revision: 99, Office: by}
-	dead := message.Answer{Session: 3, Ref: 8, Generation: 1, Revision: 99, Office: by}
+	whole := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Office: by}
+	dead := message.Answer{Session: 3, Ref: 8, Revision: 99, Office: by}
 	forward := message.NewForward(7, 3, &redirect)
 	all := []Sample{
 		{"raft", 1, &vote, []any{1, 2, 1, 3, []any{5, 4, []byte{}}}},
@@ -116,7 +116,7 @@ func Samples() []Sample {
 
 // onWire is a result on the wire.
 func onWire(p message.Result) []any {
-	return []any{p.Session, p.Number, int(p.Outcome), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Generation, p.Revision}
+	return []any{p.Session, p.Number, int(p.Outcome), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Revision}
 }
 
 // Wrong is a message that must be refused, and what the error says of it.
@@ -180,11 +180,11 @@ func Wrongs(t testing.TB) []Wrong {
 		Wrong{"a replica beyond all", raw(4, 1, uint64(1<<64-1)), "number too large"},
 		Wrong{"an outcome that there is not", reply(func(p *message.Result) { p.Outcome = message.Refused + 1 }), "number too large"},
 		Wrong{"a reply without an outcome", reply(func(p *message.Result) { p.Outcome = 0 }), "outcome"},
-		Wrong{"a reason that there is not", raw(9, 3, 4, 1, 1, 256, 0, "", 0, 0, 0, 0), "number too large"},
+		Wrong{"a reason that there is not", raw(9, 3, 4, 1, 1, 256, 0, "", 0, 0, 0), "number too large"},
 		Wrong{"a long holder", reply(func(p *message.Result) { p.Holder = long(256) }), "too long"},
-		Wrong{"an answer with too many results", begun(raw(12, 3, 8, true, 1, 99, []any{}), 0xdc, 4, 1, 0), "too many"},
-		Wrong{"an answer with half a result", raw(12, 3, 8, true, 1, 99, []any{onWire(message.Result{Outcome: message.Done})[:8]}, false, 0, 0), "not a number"},
-		Wrong{"an answer with a result and a half", raw(12, 3, 8, true, 1, 99, []any{append(onWire(message.Result{Outcome: message.Done}), 0)}, false, 0, 0), "fields"},
+		Wrong{"an answer with too many results", begun(raw(12, 3, 8, true, 99, []any{}), 0xdc, 4, 1, 0), "too many"},
+		Wrong{"an answer with half a result", raw(12, 3, 8, true, 99, []any{onWire(message.Result{Outcome: message.Done})[:7]}, false, 0, 0), "not a number"},
+		Wrong{"an answer with a result and a half", raw(12, 3, 8, true, 99, []any{append(onWire(message.Result{Outcome: message.Done}), 0)}, false, 0, 0), "fields"},
 		Wrong{"a chunk with too much data", about(1, &replica.Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Number: 2, Data: make([]byte, 1<<20)}), "too long"},
 		Wrong{"a renewal of nobody's", about(1, &message.Renewal{Session: shard.SessionID{Number: 3}}), "nobody"},
 		Wrong{"a renewal that names a request", orphans(acquire), "cannot be abandoned"},
