@@ -76,7 +76,7 @@ type fields struct {
 
 // transient are the fields that no snapshot has, and why.
 var transient = map[string]string{
-	"Table.term": "set by Enter", "Table.peaks": "room", "Table.cut": "under way", "Table.bugs": "switch", "Table.points": "switch",
+	"Table.term": "set by Enter", "Table.peaks": "room", "Table.cut": "under way",
 	"Table.check": "switch", "Table.observe": "switch", "Table.entries": "like keys", "Table.records": "like sessions",
 	"session.place": "list", "session.peaks": "room", "session.image": "of a snapshot under way",
 	"entry.place": "list", "entry.image": "of a snapshot under way", "request.place": "list",

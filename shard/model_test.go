@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/lockmesh/mesh/internal/bug"
 )
 
 // model is the table again, slow and plain: a few slices, searched from end to end.
@@ -539,30 +537,6 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 		if told[kind] < int(seeds) {
 			t.Errorf("only %d × %s in %d scripts", told[kind], kind, seeds)
 		}
-	}
-}
-
-// TestTheModelNoticesDeliberateBugs shows that the comparison has teeth.
-func TestTheModelNoticesDeliberateBugs(t *testing.T) {
-	for _, b := range []bug.Bug{
-		bug.OfficeWithoutTerm, bug.NoDedup, bug.GhostSessions, bug.ReleaseByKey, bug.QueueJumpers, bug.LostWakeUp,
-	} {
-		t.Run(b.String(), func(t *testing.T) {
-			for seed := range uint64(20) {
-				s := newScript(seed)
-				table, m := NewTable(Founding{Bugs: bug.Of(b)}), &model{}
-				for range 300 {
-					term, now := s.enter()
-					cmd := s.next(table)
-					table.Enter(term, now)
-					m.term, m.now = term, now
-					if !slices.Equal(table.Step(cmd, nil), m.step(cmd)) {
-						return
-					}
-				}
-			}
-			t.Error("20 scripts, and nothing was noticed")
-		})
 	}
 }
 

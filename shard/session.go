@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -45,13 +44,10 @@ type opening struct {
 func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 	s := t.sessions[c.Session]
 	birth := t.deleted.last(c.Session)
-	if t.bugs.Has(bug.DeletionsTogether) {
-		birth = slices.Max(t.deleted[:])
-	}
 	if s != nil {
 		birth = s.birth
 	}
-	if c.Since < birth && !t.bugs.Has(bug.GhostSessions) {
+	if c.Since < birth {
 		why := Reopen
 		if s != nil {
 			why = Behind
@@ -79,7 +75,7 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 			s.forget(n)
 		}
 	}
-	if s.seen.has(c.Number) && !t.evicted(s, c.Number) && !t.bugs.Has(bug.NoDedup) {
+	if s.seen.has(c.Number) {
 		return nil, append(out, t.again(s, c.Number))
 	}
 	s.seen.add(c.Number)
@@ -92,22 +88,9 @@ func (s *session) forget(number uint64) {
 	s.results = shrink(s.results, &s.peaks.results)
 }
 
-// evicted reports whether the record forgot the number with its result (a deliberate bug).
-func (t *Table) evicted(s *session, number uint64) bool {
-	if !t.bugs.Has(bug.NumbersEvicted) {
-		return false
-	}
-	_, kept := s.results[number]
-	return !kept && s.requests[number] == nil
-}
-
 // again tells a repeated command what its first copy was told.
 func (t *Table) again(s *session, number uint64) Event {
 	if r := s.requests[number]; r != nil && r.token == 0 {
-		if t.bugs.Has(bug.RetryQueuesLast) {
-			r.entry.queue.remove(&r.place)
-			r.entry.queue.push(r, &r.place)
-		}
 		return t.queued(r)
 	}
 	switch res, ok := s.results[number]; {
@@ -138,14 +121,10 @@ func (t *Table) end(s *session, out []Event) []Event {
 	slices.SortFunc(gone, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
 	// All of them go before anybody is let in, or it would be s's own waiters.
 	for _, r := range gone {
-		if r.token != 0 || !t.bugs.Has(bug.WaitersOutlive) {
-			t.take(r)
-		}
+		t.take(r)
 	}
 	for _, r := range gone {
-		if !t.bugs.Has(bug.LostWakeUp) {
-			out = t.grant(r.entry, out)
-		}
+		out = t.grant(r.entry, out)
 		t.sweep(r.entry)
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -29,7 +28,6 @@ type Cut struct {
 	entries int // images written
 	records int
 	done    bool
-	walks   bool // of the deliberate bug LiveSnapshot: Next is under way
 }
 
 // Cut begins a snapshot. A table takes one at a time: an earlier one that is not
@@ -53,7 +51,6 @@ func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 	if !c.done && c.t.cut != c {
 		panic("shard: a snapshot goes on that was given up")
 	}
-	c.walks = true
 	for len(c.buf) < limit && c.record != nil {
 		p := c.record
 		c.record = p.succ
@@ -64,7 +61,6 @@ func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 		c.entry = p.succ
 		c.t.keepEntry(p.value)
 	}
-	c.walks = false
 	if c.record == nil && c.entry == nil && !c.done {
 		c.done = true
 		c.buf = wire.AppendArray(c.buf, 3)
@@ -98,7 +94,7 @@ func (t *Table) keepEntry(e *entry) {
 	if c.entry == &e.place { // e may be about to leave the list
 		c.entry = e.place.succ
 	}
-	if e.kept == c || t.bugs.Has(bug.LiveSnapshot) && !c.walks {
+	if e.kept == c {
 		return
 	}
 	e.kept = c
@@ -117,16 +113,12 @@ func (t *Table) keepSession(s *session) {
 	if c.record == &s.place {
 		c.record = s.place.succ
 	}
-	if s.kept == c || t.bugs.Has(bug.LiveSnapshot) && !c.walks {
+	if s.kept == c {
 		return
 	}
 	s.kept = c
 	if s.born <= c.at {
 		c.records++
-		if t.bugs.Has(bug.BriefSnapshot) {
-			brief := *s
-			brief.results, s = nil, &brief
-		}
 		c.buf = appendRecord(c.buf, s)
 	}
 }
@@ -201,7 +193,6 @@ type Restore struct {
 	t       *Table
 	rest    []byte // bytes of an image that has not arrived whole
 	at      uint64 // the revision of the snapshot
-	strict  bool   // refuse what no table could have come to; a deliberate bug may come to anything
 	begun   bool
 	ended   bool
 	shells  int // sessions that an entry named and whose record has not come yet
@@ -212,7 +203,7 @@ type Restore struct {
 }
 
 // NewRestore returns a Restore whose table will have f's switches.
-func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f), strict: f.Bugs.Empty()} }
+func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f)} }
 
 // Add takes the next bytes of a snapshot. It fails with wire.ErrMalformed, for good,
 // if they are none.
@@ -275,9 +266,6 @@ func (rs *Restore) next(r *wire.Reader) {
 		if r.Err() == nil {
 			rs.begun, rs.at = true, revision
 			t.revision, t.deleted, t.now, t.settles, t.digest = revision, deleted, now, settles, digest
-			if t.bugs.Has(bug.TokenFromCounter) {
-				t.revision = 1
-			}
 		}
 		return
 	}
@@ -310,7 +298,7 @@ func (rs *Restore) record(r *wire.Reader) {
 	results := make(map[uint64]result, n/3)
 	for range n / 3 {
 		number, res := r.Uint(anyUint), result{r.Uint(anyUint), Reason(r.Uint(uint64(lastReason)))}
-		if _, twice := results[number]; twice || rs.strict && (!seen.has(number) || res.token > rs.at) {
+		if _, twice := results[number]; twice || !seen.has(number) || res.token > rs.at {
 			r.Fail("a result out of place")
 		}
 		results[number] = res
@@ -328,7 +316,7 @@ func (rs *Restore) record(r *wire.Reader) {
 	default:
 		rs.shells--
 		for n := range s.requests { // order-free: each is judged alone
-			if rs.strict && !seen.has(n) {
+			if !seen.has(n) {
 				r.Fail("a request that never arrived")
 				return
 			}
@@ -390,15 +378,12 @@ func (rs *Restore) entry(r *wire.Reader) {
 		return
 	}
 	for _, l := range lines {
-		if l.r.token == 0 && rs.t.bugs.Has(bug.RestoreForgetsWaiters) {
-			continue
-		}
 		s := rs.t.sessions[l.id]
 		if s == nil {
 			s = rs.shell(l.id)
 			rs.shells++
 		}
-		if rs.strict && !rs.fits(e, s, l.r) {
+		if !rs.fits(e, s, l.r) {
 			r.Fail("a request out of place")
 			return
 		}
@@ -413,8 +398,8 @@ func (rs *Restore) entry(r *wire.Reader) {
 		}
 	}
 	head := e.queue.first()
-	if rs.strict && (n == 0 || e.kind == RW && e.capacity != Whole ||
-		head != nil && rs.t.settles == 0 && e.used+head.weight <= e.capacity) {
+	if n == 0 || e.kind == RW && e.capacity != Whole ||
+		head != nil && rs.t.settles == 0 && e.used+head.weight <= e.capacity {
 		r.Fail("a key out of place")
 		return
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
@@ -413,27 +412,6 @@ func TestAMalformedSnapshotIsRefusedAtOnce(t *testing.T) {
 	}
 	if again := rs.Add(imageOf(sample(1))); again != first {
 		t.Errorf("Add after a failure = %v, want %v", again, first)
-	}
-}
-
-// A deliberate bug may leave a table that breaks a rule. Its snapshots are taken, or
-// it would be the snapshot that is caught and not what clients see.
-func TestASnapshotOfADeliberateBugIsTaken(t *testing.T) {
-	bugs := bug.Of(bug.LostWakeUp, bug.NoDedup)
-	table := NewTable(Founding{Bugs: bugs})
-	table.Enter(thisTerm, 0)
-	table.Step(lock("ann", 1, "a"), nil)
-	table.Step(lock("bob", 1, "a"), nil)
-	if got := table.Step(Expire{id("ann"), thisTerm}, nil); !slices.Equal(got, []Event{Ended{id("ann")}}) {
-		t.Fatalf("Step(Expire) = %+v: the wake-up is not lost", got)
-	}
-	rs := NewRestore(Founding{Bugs: bugs})
-	if err := rs.Add(imageOf(table)); err != nil {
-		t.Fatal(err)
-	}
-	twin, err := rs.Table()
-	if err != nil || twin.dump() != table.dump() {
-		t.Errorf("%v, restored\n%swant\n%s", err, twin.dump(), table.dump())
 	}
 }
 

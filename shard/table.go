@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/lockmesh/mesh/internal/bug"
 )
 
 // Table is the lock table of one shard. One goroutine at a time may use it.
@@ -35,17 +33,15 @@ type Table struct {
 
 	peaks struct{ keys, sessions int } // for shrink
 	cut   *Cut                         // the snapshot that is being taken, if any
-	bugs  bug.Set
-	check bool // verify the invariants after each step
+	check bool                         // verify the invariants after each step
 
 	observe func(Decision)
 }
 
 // Founding is what a new table starts from.
 type Founding struct {
-	Revision uint64        // the first revision: founding time in ms << 10 (P17)
-	Settles  time.Duration // how long queues may form but nothing is granted; zero: not at all (P27)
-	Bugs     bug.Set
+	Revision uint64         // the first revision: founding time in ms << 10 (P17)
+	Settles  time.Duration  // how long queues may form but nothing is granted; zero: not at all (P27)
 	Check    bool           // verify the invariants after each step; panics if one is broken
 	Observe  func(Decision) // hears of every decision; for simulations
 }
@@ -88,8 +84,7 @@ func NewTable(f Founding) *Table {
 		sessions: make(map[SessionID]*session),
 		revision: f.Revision,
 		settles:  f.Settles,
-		bugs:     f.Bugs,
-		check:    f.Check && f.Bugs.Empty(), // a deliberate bug is for the clients to notice
+		check:    f.Check,
 		observe:  f.Observe,
 	}
 }
@@ -191,9 +186,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 
 // inOffice reports whether a command of office was decided in the term of its entry.
 // One that was forwarded to a later leader has no force (P3).
-func (t *Table) inOffice(term uint64) bool {
-	return term == t.term || t.bugs.Has(bug.OfficeWithoutTerm)
-}
+func (t *Table) inOffice(term uint64) bool { return term == t.term }
 
 func (t *Table) acquire(c Acquire, out []Event) []Event {
 	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
@@ -209,7 +202,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	refuse := Reason(0)
 	switch fits := t.fits(e, c.Weight); {
-	case (e.kind != c.Kind || e.capacity != c.Capacity) && !t.bugs.Has(bug.KindsMixed):
+	case e.kind != c.Kind || e.capacity != c.Capacity:
 		refuse = Capacity
 	case c.Try && !fits:
 		refuse = Locked
@@ -242,8 +235,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 // fits reports whether a request of this weight would be granted at once: there is
 // room, and nobody waits who came earlier (P16).
 func (t *Table) fits(e *entry, weight int64) bool {
-	return t.settles == 0 && e.used+weight <= e.capacity &&
-		(e.queue.len == 0 || t.bugs.Has(bug.QueueJumpers))
+	return t.settles == 0 && e.used+weight <= e.capacity && e.queue.len == 0
 }
 
 // grant lets in as many from the head of e's queue as fit. Each takes a revision of
@@ -260,9 +252,6 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		e.used += r.weight
 		t.revision++
 		r.token = t.revision
-		if t.bugs.Has(bug.TokenReused) {
-			r.token = e.born + 1 // the first one's
-		}
 		r.session.holds[r.token] = r
 		r.session.results[r.number] = result{token: r.token}
 		t.decided(Admitted, r)
@@ -273,13 +262,8 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 
 // next returns the request that is to be let in now, if any: the head of the queue.
 func (t *Table) next(e *entry) *request {
-	for r := e.queue.first(); r != nil; r = r.place.next() {
-		if e.used+r.weight <= e.capacity {
-			return r
-		}
-		if !t.bugs.Has(bug.QueueJumpers) {
-			break
-		}
+	if r := e.queue.first(); r != nil && e.used+r.weight <= e.capacity {
+		return r
 	}
 	return nil
 }
@@ -289,10 +273,8 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 	if s == nil {
 		return out
 	}
-	if !t.bugs.Has(bug.EarlyCancel) {
-		s.seen.add(c.Target) // if it is still under way, it comes too late
-	}
-	if r := s.requests[c.Target]; r != nil && (r.token == 0 || !t.bugs.Has(bug.CancelSparesHolders)) {
+	s.seen.add(c.Target) // if it is still under way, it comes too late
+	if r := s.requests[c.Target]; r != nil {
 		out = t.drop(r, out)
 	}
 	s.forget(c.Target)
@@ -302,36 +284,16 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 
 func (t *Table) release(c Release, out []Event) []Event {
 	s, out := t.begin(c.Call, nil, out)
-	if t.bugs.Has(bug.ReleaseOfOthers) {
-		if e := t.keys[c.Key]; e != nil && e.holders.len > 0 {
-			return t.drop(e.holders.first(), out)
-		}
-	}
 	if s == nil {
 		return out
 	}
 	r := s.holds[c.Token]
-	if t.bugs.Has(bug.ReleaseByKey) {
-		r = t.heldByKey(s, c.Key)
-	}
 	if r == nil || r.entry.key != c.Key {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
 	s.results[c.Number] = result{}
 	out = append(out, Done{s.id, c.Number})
 	return t.drop(r, out)
-}
-
-// heldByKey finds what a release that did not name its token would free.
-func (t *Table) heldByKey(s *session, key string) *request {
-	if e := t.keys[key]; e != nil {
-		for r := e.holders.first(); r != nil; r = r.place.next() {
-			if r.session == s {
-				return r
-			}
-		}
-	}
-	return nil
 }
 
 func (t *Table) claim(c Claim, out []Event) []Event {
@@ -362,11 +324,6 @@ func (t *Table) close(c Close, out []Event) []Event {
 func (t *Table) drop(r *request, out []Event) []Event {
 	t.take(r)
 	out = t.grant(r.entry, out)
-	if t.bugs.Has(bug.AllAreWoken) {
-		for w := r.entry.queue.first(); w != nil; w = w.place.next() {
-			out = append(out, t.queued(w))
-		}
-	}
 	t.sweep(r.entry)
 	return out
 }

@@ -12,16 +12,16 @@ import (
 func TestMutantsAreNamed(t *testing.T) {
 	for _, tt := range []struct{ names, active, want []string }{
 		{nil, nil, nil},
-		{[]string{"NoDedup"}, nil, []string{"NoDedup"}},
+		{[]string{"LateBelief"}, nil, []string{"LateBelief"}},
 		{nil, []string{"A", "B"}, []string{"A", "B"}},
-		{[]string{"B", "NoDedup"}, []string{"A", "B"}, []string{"B", "NoDedup", "A"}},
+		{[]string{"B", "LateBelief"}, []string{"A", "B"}, []string{"B", "LateBelief", "A"}},
 	} {
 		if got := withMutants(tt.names, tt.active); !slices.Equal(got, tt.want) {
 			t.Errorf("withMutants(%q, %q) = %q, want %q", tt.names, tt.active, got, tt.want)
 		}
 	}
-	if set, err := bugsBeside([]string{"A", "GhostSessions"}, []string{"NoDedup", "A", "GhostSessions"}); err != nil || set != bug.Of(bug.NoDedup) {
-		t.Errorf("beside mutants: %v, %v, want NoDedup: the mutants are in the code", set.Names(), err)
+	if set, err := bugsBeside([]string{"A", "LossToldLate"}, []string{"LateBelief", "A", "LossToldLate"}); err != nil || set != bug.Of(bug.LateBelief) {
+		t.Errorf("beside mutants: %v, %v, want LateBelief: the mutants are in the code", set.Names(), err)
 	}
 	if _, err := bugsBeside([]string{"A"}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), `no bug "B" in this program`) {
 		t.Errorf("a mutant that is not there: %v", err)

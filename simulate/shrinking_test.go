@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/simulate/drill"
 )
 
-var bugNames = flag.String("bugs", "TokenFromCounter,NoDedup", "the deliberate bugs that TestShrinking looks for; all: every one, which takes half an hour or less")
+var bugNames = flag.String("bugs", "FreshLeaderExpires,NumbersComeBack", "the deliberate bugs that TestShrinking looks for; all: every one, which takes half an hour or less")
 
 // TestShrinking looks for deliberate bugs in random hostile worlds and makes the failures
 // small: most of them to few faults. It prints, for each bug, in which world it is noticed

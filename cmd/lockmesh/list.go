@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/lockmesh/mesh/internal/bug"
@@ -42,7 +43,12 @@ func (s *settings) writeList(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "\ndeliberate bugs (-bug):\n")
+	names := mutantNames()
 	for _, b := range bug.All() {
-		fmt.Fprintf(w, "  %s\n", b)
+		names = append(names, b.String())
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		fmt.Fprintf(w, "  %s\n", name)
 	}
 }

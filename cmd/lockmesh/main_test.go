@@ -42,6 +42,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"simulat"}, exitUsage, "", `no command "simulat"`},
 		{[]string{"simulate", "-help"}, exitOK, "-keep-going", ""},
 		{[]string{"simulate", "-list"}, exitOK, "LeaseFromArrival", ""},
+		{[]string{"simulate", "-list"}, exitOK, "\n  QueueJumpers\n", ""},
 	} {
 		code, out, err := lockmesh(t, tt.args...)
 		if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(err, tt.err) || (tt.out == "") != (out == "") || (tt.err == "") != (err == "") {

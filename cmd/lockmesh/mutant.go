@@ -37,6 +37,19 @@ func sourceTree() (dir string, ok bool) {
 	return "", false
 }
 
+// mutantNames returns the names of the mutants that this program has, and of those that
+// the source tree has.
+func mutantNames() []string {
+	names := mutant.Active()
+	if root, ok := sourceTree(); ok {
+		patches, _ := filepath.Glob(filepath.Join(root, "simulate/mutants/*.patch"))
+		for _, file := range patches {
+			names = append(names, strings.TrimSuffix(filepath.Base(file), ".patch"))
+		}
+	}
+	return names
+}
+
 // ownBug reports whether this program itself has a deliberate bug of that name.
 func ownBug(name string) bool {
 	_, own := bug.Parse(name)

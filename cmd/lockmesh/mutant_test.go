@@ -12,13 +12,13 @@ import (
 )
 
 func TestMutantsOfTheSourceTree(t *testing.T) {
-	own := func(name string) bool { return name == "NoDedup" }
+	own := func(name string) bool { return name == "LossToldLate" }
 	for list, want := range map[string][]string{
-		"LateBelief":                        {"LateBelief"},
-		"NoDedup,LateBelief,LeavesOneEarly": {"LateBelief", "LeavesOneEarly"},
-		"NoDedup":                           nil,
-		"LateBelief,Heisenbug":              nil,
-		"../mutants/LateBelief":             nil,
+		"LateBelief":                             {"LateBelief"},
+		"LossToldLate,LateBelief,LeavesOneEarly": {"LateBelief", "LeavesOneEarly"},
+		"LossToldLate":                           nil,
+		"LateBelief,Heisenbug":                   nil,
+		"../mutants/LateBelief":                  nil,
 	} {
 		if got := mutantsOf(list, own); !slices.Equal(got, want) {
 			t.Errorf("mutantsOf(%q) = %q, want %q", list, got, want)
@@ -41,10 +41,10 @@ func TestBugsThatArePatches(t *testing.T) {
 	}
 	t.Chdir(filepath.Join(dir, "simulate"))
 	for args, want := range map[string][]string{
-		"-bug OnlyAPatch":              {"OnlyAPatch"},
-		"-bug NoDedup,OnlyAPatch":      {"OnlyAPatch"},
-		"-bug OnlyAPatch -bug NoDedup": nil,
-		"-bug NoDedup":                 nil,
+		"-bug OnlyAPatch":                   {"OnlyAPatch"},
+		"-bug LossToldLate,OnlyAPatch":      {"OnlyAPatch"},
+		"-bug OnlyAPatch -bug LossToldLate": nil,
+		"-bug LossToldLate":                 nil,
 	} {
 		if s, err := parse(strings.Fields(args), io.Discard); err != nil || !slices.Equal(s.mutants, want) {
 			t.Errorf("%s: %+v, %v, want the mutants %q", args, s, err, want)

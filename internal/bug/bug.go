@@ -18,8 +18,6 @@ const (
 	LeaseFromArrival Bug = iota + 1
 	// UnconfirmedRenewal: a leader acknowledges renewals without a ReadIndex (P2).
 	UnconfirmedRenewal
-	// OfficeWithoutTerm: the table takes an Expire or Silent that another term decided (P3).
-	OfficeWithoutTerm
 	// ExpireAtCommit: an expiring session is refused only once its Expire is committed (P4).
 	// Its silence was logged by then, and so the log would have the last word on it all the
 	// same (P5): renewals of silent sessions are answered past the log, too.
@@ -32,22 +30,12 @@ const (
 	GrantExtendsLease
 	// LateBelief: the holder's context ends only after its release was answered (P8).
 	LateBelief
-	// NoDedup: the table does not remember finished request numbers (P11).
-	NoDedup
-	// GhostSessions: a late command opens a record that was deleted (P12).
-	GhostSessions
 	// CancelForgotten: a cancelled waiter sends its Cancel once and forgets it (P12).
 	CancelForgotten
 	// OldUnknownEnds: an old answer "unknown" ends newer grants (P13). A question that is
 	// asked once the record is known to exist cannot be answered so, as long as leaders
 	// confirm themselves (P2); so clients ask before they know.
 	OldUnknownEnds
-	// ReleaseByKey: a release frees whatever its session holds of the key (P14).
-	ReleaseByKey
-	// QueueJumpers: a request that fits is granted although others wait (P16).
-	QueueJumpers
-	// TokenFromCounter: a shard's tokens start at one after a snapshot is restored (P17).
-	TokenFromCounter
 	// ServeBeforeOwnTerm: a leader serves, and answers from its table, before an entry of
 	// its own term is applied (P19).
 	ServeBeforeOwnTerm
@@ -60,8 +48,6 @@ const (
 	Amnesia
 	// GrantBeforeCommit: the leader answers an acquire when it is appended, not when it is committed.
 	GrantBeforeCommit
-	// LostWakeUp: an expiry does not grant to the waiters behind it.
-	LostWakeUp
 	// NoFreshGrace: the tables of a new mesh grant at once (P27).
 	NoFreshGrace
 	// FoundWithMajority: a majority of the listed seeds founds, although none of them remembers anything after a restart (P25).
@@ -75,10 +61,6 @@ const (
 	// LossByTimer: a lock does not look at the clock when it is asked: only a timer, which may be
 	// late, ends it (P1, entry 1).
 	LossByTimer
-	// WaitersOutlive: what an expired session waits for stays in the queues (entry 2).
-	WaitersOutlive
-	// TokenReused: who holds a key next takes over the token of who held it before (P17, entry 3).
-	TokenReused
 	// LeaseByTimeOfDay: leaders measure silence by the time of day (P1, P18, entry 4).
 	LeaseByTimeOfDay
 	// NoRateMargin: a client believes in the whole TTL, whatever the rates of clocks (P1, entry 5).
@@ -90,14 +72,6 @@ const (
 	// HeardByName: a leader takes whatever a node says as a sign of all sessions of that name, also of
 	// those of an earlier incarnation (P24, entry 14).
 	HeardByName
-	// RestoreForgetsWaiters: a table that is restored from a snapshot has lost its queues (P40, entry 15).
-	RestoreForgetsWaiters
-	// BriefSnapshot: a snapshot leaves out what sessions were told (P11, P40).
-	BriefSnapshot
-	// CancelSparesHolders: a Cancel takes out only who waits, not who was granted meanwhile (P12, entry 16).
-	CancelSparesHolders
-	// EarlyCancel: a Cancel that overtakes its Acquire is forgotten: the Acquire has its effect after it (P12, entry 18).
-	EarlyCancel
 	// ContextUndoesLock: a call whose context ends is undone, also if it has returned a lock by then (entry 19).
 	ContextUndoesLock
 	// UnlockForgotten: an unlock that nobody waits for any more is not repeated (entry 21).
@@ -105,12 +79,8 @@ const (
 	// SeatComesBack: a seat that was lost is replaced under its old number, while the table may still have
 	// its record (P12, entry 22).
 	SeatComesBack
-	// ReleaseOfOthers: a release frees the key, whoever holds it (P14, entry 23).
-	ReleaseOfOthers
 	// LeavesOneEarly: the last Unlock but one of a lock that was entered again releases (P37, entry 24).
 	LeavesOneEarly
-	// NumbersEvicted: a record forgets the number of a request with its result (P11, entry 25).
-	NumbersEvicted
 	// DeafToContext: a caller hears of the end of its context only if the shard answered lately (entry 26).
 	DeafToContext
 	// ClaimFromArrival: a client counts a fixed time from the arrival of its claim's answer (P7).
@@ -123,8 +93,6 @@ const (
 	NoRelay
 	// AlwaysReentrant: whoever has a context that holds a key gets in, without Reentrant (P37).
 	AlwaysReentrant
-	// KindsMixed: a key that is in use takes requests of any kind and capacity (P38).
-	KindsMixed
 	// EarlyFarewell: a removed replica is told of its end, and destroyed, as soon as its leader knows of it (P24).
 	EarlyFarewell
 	// TableTimeOfDay: leaders count the table's time by the time of day (P18).
@@ -147,14 +115,8 @@ const (
 	JointLeftEarly
 	// RemovedHeard: replicas listen to those that were removed, and do not tell them so (P24, entry 34).
 	RemovedHeard
-	// LiveSnapshot: a snapshot takes what it has not encoded yet from the table as it is by then (P40, entry 35).
-	LiveSnapshot
 	// TokensFromZero: a mesh that is founded anew begins its tokens at zero (P17, entry 36).
 	TokensFromZero
-	// RetryQueuesLast: a request that is repeated goes to the end of the queue (P11, entry 37).
-	RetryQueuesLast
-	// AllAreWoken: whoever waits for a key is told each time that somebody frees it (entry 39).
-	AllAreWoken
 	// FoundAlone: a seed that hears nobody for a while founds a mesh of its own (P25, entry 40).
 	FoundAlone
 	// GossipUntold: gossip is not told who answers again after a long split (entry 41).
@@ -196,8 +158,6 @@ const (
 	StallProlongsLeases
 	// StallDelaysElections: a stall moves the election deadline that a message after it has set, too (P10).
 	StallDelaysElections
-	// DeletionsTogether: a request must know of the last deletion of any record, not of one in its own part (P12).
-	DeletionsTogether
 	// HelperAskedOnce: who passed the leader's last word on is asked at the second attempt alone (P15).
 	HelperAskedOnce
 	// HearsLeadersAlone: a leader counts as known only to whom it reports itself (P15).

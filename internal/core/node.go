@@ -601,7 +601,7 @@ func (l *lane) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 
 // founding returns the switches of a shard's tables.
 func (l *lane) founding(sh int, generation uint64) shard.Founding {
-	f := shard.Founding{Bugs: l.node.bugs, Check: l.node.check}
+	f := shard.Founding{Check: l.node.check}
 	if l.node.observer != nil {
 		f.Observe = func(d shard.Decision) {
 			l.node.observer.Decided(seam.Decision{

@@ -19,7 +19,6 @@ import (
 // sessions' leases, and the rounds that confirm it still leads.
 type reign struct {
 	serving bool
-	haunts  bool          // of the deliberate bug OfficeWithoutTerm: deposed, and unaware of it
 	began   time.Duration // when serving began
 	base    time.Duration // table time then (P18)
 	batch   []byte        // commands to be appended next
@@ -162,6 +161,9 @@ func (r *Replica) Stepped(d time.Duration) {
 		r.reign.base = max(r.reign.base+d, 0)
 		return
 	}
+	if !r.reign.serving {
+		return // it has no leases
+	}
 	for l := range r.reign.leases.all() {
 		l.heard -= d
 	}
@@ -283,7 +285,7 @@ func (r *Replica) grantEarly(batch []byte) {
 // readIndex begins a round for what came since the last one began.
 func (r *Replica) readIndex() {
 	g := &r.reign
-	if len(g.renewals) == 0 && len(g.expiries) == 0 && !g.placing.rouse || !g.serving && !g.haunts {
+	if len(g.renewals) == 0 && len(g.expiries) == 0 && !g.placing.rouse || !g.serving {
 		return
 	}
 	if r.unasked() && len(g.expiries) == 0 && !g.placing.rouse {
@@ -298,13 +300,13 @@ func (r *Replica) readIndex() {
 
 // confirmed ends a round: a majority had this leader after the round began.
 func (r *Replica) confirmed(ctx []byte, out *Output) {
-	if binary.BigEndian.Uint64(ctx) != r.term && !r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
+	if binary.BigEndian.Uint64(ctx) != r.term {
 		return // another reign's (P2)
 	}
 	g := &r.reign
 	number := binary.BigEndian.Uint64(ctx[8:])
 	rd := g.rounds[number]
-	if rd == nil || !g.serving && !g.haunts {
+	if rd == nil || !g.serving {
 		return
 	}
 	delete(g.rounds, number)
@@ -382,12 +384,6 @@ func (r *Replica) abdicate(out *Output) {
 	}
 	r.served(false)
 	out.Dropped = append(out.Dropped, r.reign.batched...)
-	if r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
-		// It goes on expiring, by its own clock and in another's log.
-		r.reign.serving, r.reign.haunts = false, true
-		r.reign.batch, r.reign.batched, r.reign.pieces = nil, nil, nil
-		return
-	}
 	r.reign = reign{}
 }
 

@@ -261,7 +261,7 @@ func New(cfg Config, now time.Duration) *Replica {
 		CheckQuorum:               !cfg.Bugs.Has(bug.OpenElections),
 		PreVote:                   !cfg.Bugs.Has(bug.OpenElections),
 		ReadOnlyOption:            raft.ReadOnlySafe,
-		DisableProposalForwarding: !cfg.Bugs.Has(bug.OfficeWithoutTerm),
+		DisableProposalForwarding: true,
 		StepDownOnRemoval:         true,
 		Logger:                    quiet{r.log},
 
@@ -449,9 +449,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 			return nil
 		}
 	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
-		if !r.cfg.Bugs.Has(bug.OfficeWithoutTerm) {
-			return nil // nothing takes effect by being forwarded (P3)
-		}
+		return nil // nothing takes effect by being forwarded (P3)
 	}
 	if r.reign.serving && r.isAnswer(m) {
 		r.reign.heard[f.From] = now
@@ -563,10 +561,6 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 	} else {
 		r.election.tick(r)
 		r.sumTick()
-		if r.reign.haunts {
-			r.dirty = true
-			r.review()
-		}
 	}
 	r.transferTick()
 }

@@ -31,14 +31,14 @@ func newMachine(log *slog.Logger, bugs bug.Set, late bool) *machine {
 }
 
 func (m *machine) bugsAndPoints(n int) int {
-	if m.bugs.Has(bug.NoDedup) {
+	if m.bugs.Has(bug.LateBelief) {
 		m.haunted = true
 		return n + 1
 	}
-	if !m.bugs.Has(bug.GhostSessions) {
+	if !m.bugs.Has(bug.Amnesia) {
 		m.count = n // want drop
 	}
-	if n > 2 || m.bugs.Has(bug.NoDedup) { // want compare negate one part
+	if n > 2 || m.bugs.Has(bug.LateBelief) { // want compare negate one part
 		return m.ghost(n)*n - 7 // want drop one sign
 	}
 	rash := n > 5 && m.points.Taken(point.HastyRelay)
@@ -52,7 +52,7 @@ func (m *machine) bugsAndPoints(n int) int {
 	case m.late: // want negate
 		m.count-- // want drop sign
 	}
-	if !m.bugs.Has(bug.LostWakeUp) {
+	if !m.bugs.Has(bug.LossToldLate) {
 		return m.count // want drop
 	}
 	m.count++
@@ -69,7 +69,7 @@ func (m *machine) spookier(n int) int { return n - 1 }
 
 // forgets is false in every program.
 func (m *machine) forgets(n int) bool {
-	if !m.bugs.Has(bug.NumbersEvicted) {
+	if !m.bugs.Has(bug.LossByTimer) {
 		return false
 	}
 	return n > 3
