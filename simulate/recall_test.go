@@ -54,7 +54,6 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.RoundsAlone, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.WelcomeEarly, "P25", nil, "internal/founding, TestChaosNoticesBugs", nil},
 		{bug.LastReplicaReported, "P30", nil, "internal/core, TestTheLastReplicaIsReportedGone", nil},
-		{bug.GoneByHearsay, "P30", nil, "shard, TestWhoAnswersIsNotGone", nil},
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
 		{bug.LogOutgrowsSnapshot, "P40", nil, "shard, TestTheLogDoesNotOutgrowASnapshot", nil},
 		{bug.HalfSnapshotKept, "P40", halfSnapshot.play, "halfSnapshot", []string{"G6 bound"}},

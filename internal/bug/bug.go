@@ -139,9 +139,6 @@ const (
 	PredecessorCounts
 	// UnreachedWelcome: who joins is not dialled first (P31).
 	UnreachedWelcome
-	// WaitsForWished: a leader replaces a voter only by nodes that the ring names, also if these do not
-	// answer it (P31).
-	WaitsForWished
 	// ReleasesAtLeave: who leaves frees what its callers hold still (P32).
 	ReleasesAtLeave
 	// LeavesAtOnce: who leaves does not wait until its shards are handed over (P32).
@@ -186,19 +183,12 @@ const (
 	CloseUnheard
 	// ClaimLosesWaiter: who waits for a fixed length, and whose record ends before its claim, does not ask anew (P9).
 	ClaimLosesWaiter
-	// AllOrNothing: lost voters are replaced together, or not at all (P31).
-	AllOrNothing
-	// LeaverHoldsOn: a leader that leaves hands over only when it could do so at rest, and after the pause that
-	// its offers earned it (P22, P32).
-	LeaverHoldsOn
 	// HostsAtTheEnd: who leaves takes in replicas and votes until its locks are free and it says that it leaves (P32).
 	HostsAtTheEnd
 	// LastReplicaReported: a node goes on to report its last replica when that is gone (P30).
 	LastReplicaReported
 	// AsksAcquaintances: a replica that hears nothing of its shard asks only where it knows another one (P24).
 	AsksAcquaintances
-	// LearnersLinger: a learner whose node leaves is kept until all voters have their places (P32).
-	LearnersLinger
 	// OrphansStarve: a command that nobody waits for keeps its seat from being renewed at once (P12).
 	OrphansStarve
 	// OrphansRenewed: a renewal does not name the commands that nobody waits for and that have no answer (P12).
@@ -211,14 +201,10 @@ const (
 	LostSessionKeeps
 	// LostHoldsAwaited: a node that leaves waits for what a lost session held for a fixed length (P9, P32).
 	LostHoldsAwaited
-	// LearnersComeAndGo: a learner is removed though the ring names its node still (P30).
-	LearnersComeAndGo
 	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
 	RefusedStay
 	// OverWhenReturned: Lock and Extend do not look whether the lock is over before they return (P1).
 	OverWhenReturned
-	// GoneByHearsay: a leader takes a voter out that its view lacks, though it answers (P30).
-	GoneByHearsay
 	// AllGiveWay: a node gives its mesh up for another one that lists its address, also if it is not alone in it (P28).
 	AllGiveWay
 	// LongerBelieved: a holder believes in its longer end while a claim for less is on its way, or waits (P7).

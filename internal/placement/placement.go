@@ -4,11 +4,7 @@
 // leadership to the node that the ring names first (P30 to P33).
 package placement
 
-import (
-	"slices"
-
-	"github.com/lockmesh/mesh/internal/bug"
-)
+import "slices"
 
 // Liveness is what a node's own view says of another node. It is a hint: it decides where
 // replicas are wanted, never who holds a lock.
@@ -46,7 +42,6 @@ type State struct {
 	Target   []uint64 // the nodes that the ring names for the shard, its owner first; never empty
 	Standby  []uint64 // all other nodes that are present, in the order in which they step in
 	Limited  bool     // too many shards move already to begin with another
-	Bugs     bug.Set
 }
 
 // Action is what the leader does: one of [AddLearner], [RemoveLearner], [ChangeVoters] and
@@ -77,9 +72,9 @@ func Next(s *State) (a Action, settled bool) {
 	// replaced. Where the target names the node still, its next incarnation comes in a moment, and
 	// would get a learner at once.
 	departed := func(l *Replica) bool {
-		return l.Liveness == Departed && (!s.targets(l.Node) || s.Bugs.Has(bug.LearnersComeAndGo))
+		return l.Liveness == Departed && !s.targets(l.Node)
 	}
-	if a := s.removeLearner(departed); a != nil && !s.Bugs.Has(bug.LearnersLinger) {
+	if a := s.removeLearner(departed); a != nil {
 		return a, false
 	}
 	c := s.count()
@@ -124,7 +119,7 @@ func (s *State) count() census {
 		switch {
 		case v.Missing:
 			liveness = Departed
-		case liveness == Silent && v.Recent && !s.Bugs.Has(bug.GoneByHearsay):
+		case liveness == Silent && v.Recent:
 			liveness = Suspect
 		}
 		c.voters[v.Node] = c.voters[v.Node] || !v.Missing
@@ -164,8 +159,8 @@ func (s *State) replace(need int, c *census) Action {
 		odd := len(s.Voters) % 2
 		lost = departedFirst(lost)
 		promote = promote[:min(len(promote), len(lost)+1-odd)]
-		if len(promote) == 0 || s.Bugs.Has(bug.AllOrNothing) {
-			if s.Leaving && !s.Bugs.Has(bug.LeaverHoldsOn) {
+		if len(promote) == 0 {
+			if s.Leaving {
 				return s.handOver() // perhaps another voter reaches them
 			}
 			return nil
@@ -214,7 +209,7 @@ func (s *State) recruit(need int, c *census) (promote []*Replica, newcomer uint6
 		switch l := c.learners[node]; {
 		case l == nil:
 			return nil, node
-		case passed(l) && !s.Bugs.Has(bug.WaitsForWished):
+		case passed(l):
 			over++
 		default:
 			promote = append(promote, l)

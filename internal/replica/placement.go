@@ -281,7 +281,6 @@ func (r *Replica) placement(progress map[uint64]tracker.Progress) *placement.Sta
 	s := &placement.State{
 		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Leaving: r.leaving(),
 		Voters: describe(r.conf.Voters), Learners: describe(r.conf.Learners), Limited: r.limited,
-		Bugs: r.cfg.Bugs,
 	}
 	for _, p := range r.target.Nodes {
 		s.Target = append(s.Target, p.Node)
@@ -615,7 +614,7 @@ func (r *Replica) added() []uint64 {
 func (r *Replica) offer(to uint64) {
 	pl := &r.reign.placing
 	pause := pl.backoff
-	if r.leaving() && !r.cfg.Bugs.Has(bug.LeaverHoldsOn) {
+	if r.leaving() {
 		pause = min(pause, firstBackoff)
 	}
 	if r.now-pl.offered < pause && pl.offered != 0 {
