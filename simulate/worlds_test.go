@@ -29,6 +29,9 @@ func TestRandomWorlds(t *testing.T) {
 		"calm": func(seed uint64) error {
 			return simulate.Play(simulate.Options{Seed: seed, Profile: simulate.Calm}, drill.Play).Err
 		},
+		"lan": func(seed uint64) error {
+			return simulate.Play(simulate.Options{Seed: seed, Profile: simulate.LAN, Set: oneKey}, drill.Play).Err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := first; seed < first+uint64(n); seed++ {

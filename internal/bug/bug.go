@@ -48,16 +48,6 @@ const (
 	Amnesia
 	// GrantBeforeCommit: the leader answers an acquire when it is appended, not when it is committed.
 	GrantBeforeCommit
-	// NoFreshGrace: the tables of a new mesh grant at once (P27).
-	NoFreshGrace
-	// FoundWithMajority: a majority of the listed seeds founds, although none of them remembers anything after a restart (P25).
-	FoundWithMajority
-	// FoundTwice: a founder forgets what was accepted before and proposes a mesh of its own (P25).
-	FoundTwice
-	// LateDecision: a founder believes an old decision after it promised a later ballot that it knows of none (P25).
-	LateDecision
-	// WelcomeEarly: a founder lets nodes join before every founder knows of the mesh (P25).
-	WelcomeEarly
 	// LossByTimer: a lock does not look at the clock when it is asked: only a timer, which may be
 	// late, ends it (P1, entry 1).
 	LossByTimer
@@ -117,28 +107,16 @@ const (
 	RemovedHeard
 	// TokensFromZero: a mesh that is founded anew begins its tokens at zero (P17, entry 36).
 	TokensFromZero
-	// FoundAlone: a seed that hears nobody for a while founds a mesh of its own (P25, entry 40).
-	FoundAlone
 	// GossipUntold: gossip is not told who answers again after a long split (entry 41).
 	GossipUntold
-	// SeedsUncompared: founders do not look whether they list the same seeds (P25, entry 42).
-	SeedsUncompared
 	// AsksTheRing: a client asks who leads by the ring of its own view, whoever it is sent to (entry 43).
 	AsksTheRing
 	// RedirectEndsUnlock: a client takes the word that another node leads for the answer to its unlock (entry 44).
 	RedirectEndsUnlock
 	// FoundersByView: a founder makes the first replicas of those whom it is connected to (P26).
 	FoundersByView
-	// FoundsUnasked: a node without seeds founds a mesh of one wherever it is (P28).
-	FoundsUnasked
-	// SoloStays: a mesh of one does not give way to the mesh that lists its address (P28).
-	SoloStays
-	// OwnParameters: who joins keeps to its own parameters of the mesh, and nobody compares them (P29).
-	OwnParameters
 	// PredecessorCounts: Join returns while a shard counts an earlier incarnation of the node as a voter (P30).
 	PredecessorCounts
-	// UnreachedWelcome: who joins is not dialled first (P31).
-	UnreachedWelcome
 	// ReleasesAtLeave: who leaves frees what its callers hold still (P32).
 	ReleasesAtLeave
 	// LeavesAtOnce: who leaves does not wait until its shards are handed over (P32).
@@ -205,8 +183,6 @@ const (
 	RefusedStay
 	// OverWhenReturned: Lock and Extend do not look whether the lock is over before they return (P1).
 	OverWhenReturned
-	// AllGiveWay: a node gives its mesh up for another one that lists its address, also if it is not alone in it (P28).
-	AllGiveWay
 	// LongerBelieved: a holder believes in its longer end while a claim for less is on its way, or waits (P7).
 	LongerBelieved
 	// ClaimsTogether: a claim does not wait for the one before, and the answer that comes last counts (P7).
@@ -253,8 +229,6 @@ const (
 	LapsesLast
 	// AsksNewLeaders: who waits asks a new leader anew, and so comes last (P11, P32).
 	AsksNewLeaders
-	// RoundsAlone: of two founders' ballots of one round none is the later one (P25).
-	RoundsAlone
 	// LegacyIgnored: a new leader starts a session's silence at nothing, whatever was logged of it (P5).
 	LegacyIgnored
 	// NothingBequeathed: a leader that hands over does not log how long everybody was silent (P5).

@@ -102,7 +102,7 @@ func (h *hall) start() {
 			MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 		},
 		Found: n.cfg.Found, Loopback: isLoopback(n.addr),
-		Rand: n.world.Seed(), Wall: n.world.Wall(), Bugs: n.bugs, Points: n.points,
+		Rand: n.world.Seed(), Wall: n.world.Wall(), Points: n.points,
 		Named: h.named, Members: h.everybody,
 	})
 	// The loop exists only once there is something for it to run; what came before waits.

@@ -588,7 +588,7 @@ func (l *lane) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 		if !l.node.bugs.Has(bug.TokensFromZero) {
 			f.Revision = v.Founded << 10
 		}
-		if v.Grace && !l.node.bugs.Has(bug.NoFreshGrace) {
+		if v.Grace {
 			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
 		}
 		l.add(replica.Config{

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -26,7 +25,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	a := &m.acceptor
 	if p.Ballot.ID != from || len(p.Roster) != len(p.Seeds) || !m.lists(p.Seeds) ||
 		!slices.Contains(p.Roster, from) || !slices.Contains(p.Roster, m.self.ID) ||
-		slices.Contains(p.Roster, 0) && !m.cfg.Bugs.Has(bug.FoundWithMajority) {
+		slices.Contains(p.Roster, 0) {
 		return // our cards tell each other how we disagree
 	}
 	if p.Ballot == a.promised {
@@ -37,7 +36,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	}
 	no := nack{Ballot: p.Ballot, Promised: a.promised, Hint: m.hint()}
 	switch {
-	case m.less(p.Ballot, a.promised):
+	case p.Ballot.less(a.promised):
 		no.Why = "promised another"
 	case m.living():
 		no.Why = "knows of a living mesh"
@@ -151,7 +150,7 @@ func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 	if !d.Value.founder(m.self.ID) {
 		return
 	}
-	if m.less(d.Ballot, a.promised) && d.Seq < a.fresh && !m.cfg.Bugs.Has(bug.LateDecision) {
+	if d.Ballot.less(a.promised) && d.Seq < a.fresh {
 		if m.isUp(from) && d.Seq == 0 {
 			m.ask(from)
 		}

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
 )
 
@@ -106,10 +105,9 @@ func (w *world) chaos(d time.Duration) {
 const settleIn = tellFor + 30*time.Second
 
 // randomWorld draws a world and its fates.
-func randomWorld(seed uint64, b bug.Bug) *world {
+func randomWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 2))
 	w := newWorld(seed, 1+r.IntN(4), r.IntN(3), r.IntN(2) == 0)
-	w.bugs = bug.Of(b)
 	ms := func(from, to int) time.Duration {
 		return time.Duration(from+r.IntN(to-from)) * time.Millisecond
 	}
@@ -135,10 +133,9 @@ func randomWorld(seed uint64, b bug.Bug) *world {
 
 // cruelWorld draws a small world on one machine in which who decides is cut off and dies
 // almost always, and some frames are very late.
-func cruelWorld(seed uint64, b bug.Bug) *world {
+func cruelWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 3))
 	w := newWorld(seed, 2+r.IntN(2), 1+r.IntN(2), true)
-	w.bugs = bug.Of(b)
 	w.fates = fates{
 		restart: time.Duration(1+r.IntN(500)) * time.Millisecond, malice: 0.9,
 		loss: r.Float64() * 0.2, slow: r.Float64() * 0.3, late: 3 * time.Second,

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
@@ -80,9 +79,7 @@ func (m *Machine) welcomed(now time.Duration, from transport.ID, w welcome) {
 	if from != m.joining.member || w.Value.founder(m.self.ID) {
 		return
 	}
-	if m.cfg.Bugs.Has(bug.OwnParameters) {
-		w.Value.Params, _ = params([]card{m.card})
-	} else if err := m.cfg.Wants.fits(m.self.Name, w.Value.Params); err != nil {
+	if err := m.cfg.Wants.fits(m.self.Name, w.Value.Params); err != nil {
 		m.fail(err)
 		return
 	}

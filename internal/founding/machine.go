@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
@@ -41,7 +40,6 @@ type Config struct {
 	// stands for the founders.
 	Members func() []Member
 
-	Bugs   bug.Set
 	Points *point.Points
 }
 
@@ -163,7 +161,7 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 		if len(m.seeds) > 0 {
 			return
 		}
-		if !m.cfg.Found && !m.cfg.Loopback && !m.cfg.Bugs.Has(bug.FoundsUnasked) || m.self.Addr == "" {
+		if !m.cfg.Found && !m.cfg.Loopback || m.self.Addr == "" {
 			m.fail(fmt.Errorf("%w: list at least one, bind to loopback, or use WithFound to found a mesh of one", fault.ErrNoSeeds))
 			return
 		}
@@ -178,7 +176,7 @@ func (m *Machine) foundAlone(now time.Duration) {
 	m.log(slog.LevelInfo, "founded a mesh of one", slog.String("mesh", p.MeshName), slog.String("addr", m.self.Addr))
 	m.become(now, Mesh{
 		MeshID: m.newMeshID(), Epoch: 1, Params: p, Founded: m.floor(now), Roster: []Member{m.self},
-		Grace: !m.cfg.Loopback && !m.cfg.Bugs.Has(bug.NoFreshGrace),
+		Grace: !m.cfg.Loopback,
 	}, ballot{}, nil)
 }
 
@@ -248,7 +246,7 @@ func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Outpu
 // address, and so it gives up its own mesh (P28).
 func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output) []Output {
 	return m.input(now, out, func() {
-		if m.phase != member || !m.solo && !m.cfg.Bugs.Has(bug.AllGiveWay) || m.cfg.Bugs.Has(bug.SoloStays) || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
+		if m.phase != member || !m.solo || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
 			return
 		}
 		if w := m.cfg.Wants.MeshName; w != "" && peer.MeshName != w {

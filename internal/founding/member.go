@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/seam"
@@ -147,11 +146,11 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 		m.point(from)
 		return
 	}
-	if err := c.Wants.fits(c.Name, m.mesh.Params); err != nil && !m.cfg.Bugs.Has(bug.OwnParameters) {
+	if err := c.Wants.fits(c.Name, m.mesh.Params); err != nil {
 		m.refuse(from, err)
 		return
 	}
-	if len(m.untold) > 0 && now < m.untoldTill && !m.cfg.Bugs.Has(bug.WelcomeEarly) {
+	if len(m.untold) > 0 && now < m.untoldTill {
 		f := m.mesh.Roster[m.founderIndex(m.untold[0])]
 		m.refuse(from, fmt.Errorf("the founder %q at %s does not know of the mesh yet", f.Name, f.Addr))
 		return
@@ -165,7 +164,7 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 		}
 	}
 	a := admission{id: from, card: c, since: now, until: now + admitIn}
-	if c.Addr == "" || m.cfg.Bugs.Has(bug.UnreachedWelcome) {
+	if c.Addr == "" {
 		m.welcome(now, &a)
 		return
 	}

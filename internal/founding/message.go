@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -65,14 +64,6 @@ type ballot struct {
 
 func (b ballot) less(c ballot) bool {
 	return b.Round < c.Round || b.Round == c.Round && b.ID < c.ID
-}
-
-// less reports whether b comes before c.
-func (m *Machine) less(b, c ballot) bool {
-	if m.cfg.Bugs.Has(bug.RoundsAlone) {
-		return b.Round < c.Round
-	}
-	return b.less(c)
 }
 
 // card is what a node that looks for a mesh tells of itself.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -54,15 +53,6 @@ func (p *proposer) deadline() time.Duration {
 	return p.wake
 }
 
-// enough reports whether n founders may decide: all of them, since none remembers
-// anything after a restart.
-func (m *Machine) enough(n int) bool {
-	if m.cfg.Bugs.Has(bug.FoundWithMajority) {
-		return n > len(m.seeds)/2
-	}
-	return n == len(m.seeds)
-}
-
 // propose begins a ballot if it is time to, and repeats what is unanswered.
 func (m *Machine) propose(now time.Duration) {
 	p := &m.proposer
@@ -73,10 +63,6 @@ func (m *Machine) propose(now time.Duration) {
 		if now >= p.next {
 			m.press(now)
 		}
-		return
-	}
-	if m.cfg.Bugs.Has(bug.FoundAlone) && m.listed() && len(m.up) == 0 && now >= m.start+2*m.listen {
-		m.foundAlone(now)
 		return
 	}
 	ready, at := m.ready(now)
@@ -101,11 +87,7 @@ func (m *Machine) propose(now time.Duration) {
 func (m *Machine) roster() []transport.ID {
 	ids := make([]transport.ID, 0, len(m.seeds))
 	for i := range m.seeds {
-		id := m.seeds[i].id
-		if m.cfg.Bugs.Has(bug.FoundWithMajority) && !m.answered(&m.seeds[i]) {
-			id = 0
-		}
-		ids = append(ids, id)
+		ids = append(ids, m.seeds[i].id)
 	}
 	return ids
 }
@@ -181,7 +163,8 @@ func (m *Machine) promised(now time.Duration, from transport.ID, msg promise) {
 	m.choose(now)
 }
 
-// choose ends phase one once everybody has promised: it takes the value that was
+// choose ends phase one once everybody has promised, for nobody remembers anything after a
+// restart: it takes the value that was
 // accepted at the highest ballot, or else a new one.
 func (m *Machine) choose(now time.Duration) {
 	p := &m.proposer
@@ -195,7 +178,7 @@ func (m *Machine) choose(now time.Duration) {
 		members = append(members, Member{ID: v.id, Name: v.card.Name, Addr: v.card.Addr, Zone: v.card.Zone})
 		cards = append(cards, v.card)
 	}
-	if len(promises) < len(members) && !m.enough(len(promises)) {
+	if len(promises) < len(members) {
 		return
 	}
 	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
@@ -203,12 +186,9 @@ func (m *Machine) choose(now time.Duration) {
 	var floor uint64
 	for _, pr := range promises {
 		floor = max(floor, pr.Floor)
-		if m.less(last.At, pr.At) {
+		if last.At.less(pr.At) {
 			last = pr
 		}
-	}
-	if m.cfg.Bugs.Has(bug.FoundTwice) {
-		last = promise{}
 	}
 	switch value := last.Value; {
 	case last.At == (ballot{}):
@@ -219,7 +199,7 @@ func (m *Machine) choose(now time.Duration) {
 		}
 		p.value = Mesh{
 			MeshID: m.newMeshID(), Epoch: 1, Params: ps, Founded: floor,
-			Grace: !allLoopback(m.card.Seeds) && !m.cfg.Bugs.Has(bug.NoFreshGrace), Roster: members,
+			Grace: !allLoopback(m.card.Seeds), Roster: members,
 		}
 	case slices.Equal(value.ids(), unique(p.roster)):
 		p.value = value
@@ -231,7 +211,7 @@ func (m *Machine) choose(now time.Duration) {
 		value.Epoch++
 		value.Roster = members
 		value.Founded = floor
-		value.Grace = !m.cfg.Bugs.Has(bug.NoFreshGrace)
+		value.Grace = true
 		p.value = value
 	}
 	if err := m.cfg.Wants.fits(m.self.Name, p.value.Params); err != nil {
@@ -262,7 +242,7 @@ func (m *Machine) conclude(now time.Duration) {
 			n++
 		}
 	}
-	if n <= len(p.voters) && !m.enough(n) {
+	if n <= len(p.voters) {
 		return
 	}
 	m.founded(now, p.value, p.ballot)
@@ -275,7 +255,7 @@ func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
 	v := p.voter(msg.Ballot, from)
 	switch {
 	case v == nil:
-	case m.less(p.ballot, msg.Promised):
+	case p.ballot.less(msg.Promised):
 		p.tries++
 		p.pause(now + m.between(0, 100*time.Millisecond<<min(p.tries, 4)))
 	default:

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
@@ -293,7 +292,7 @@ func (m *Machine) answered(s *seed) bool {
 
 // lists reports whether this node lists just these seeds.
 func (m *Machine) lists(seeds []string) bool {
-	return slices.Equal(seeds, m.card.Seeds) || m.cfg.Bugs.Has(bug.SeedsUncompared)
+	return slices.Equal(seeds, m.card.Seeds)
 }
 
 // disagreement fails if this node and another founder can never found together. Who
@@ -350,7 +349,7 @@ func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 			names = append(names, s.card.Name)
 		}
 	}
-	if !m.enough(agree) {
+	if agree < len(m.seeds) {
 		return false, seam.Never
 	}
 	slices.Sort(names)

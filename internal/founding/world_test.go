@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -33,7 +32,6 @@ type world struct {
 	decided []decision             // what was ever founded, in order
 	epochs  map[[2]uint64]Mesh     // by mesh ID and epoch
 	healed  bool
-	bugs    bug.Set
 	fates   fates
 	tweak   func(i int, cfg *Config) // of one test
 	dials   func(from *proc, addr string) (transport.Hello, error, bool)
@@ -161,7 +159,7 @@ func (w *world) boot(i int) *proc {
 	w.byID[p.id] = p
 	cfg := Config{
 		Self:  Member{ID: p.id, Name: fmt.Sprintf("n%d", i), Addr: p.addr},
-		Seeds: w.seeds, Rand: w.rng.Uint64(), Bugs: w.bugs,
+		Seeds: w.seeds, Rand: w.rng.Uint64(),
 		Wall:  time.UnixMilli(1_800_000_000_000).Add(time.Duration(i) * time.Hour).Add(w.now),
 		Named: func(name string, except transport.ID) (Member, bool) { return w.named(p, name, except) },
 	}
