@@ -62,15 +62,16 @@ func (w *World) HealCore(hosts ...string) {
 	n.refresh()
 }
 
-// HealSomeCore draws a core from the seed, heals it as HealCore does, and makes the rest of
-// the world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut
-// off from some or all, become slow, or stay as they are. They are some of those named, or of
-// all if none is, and at most half of these. A host out of the core that some of the core reach, and
-// others not, is cut off from all of it; and a node there that was leaving crashes. Either could
-// lead a shard, and move it, as it should, to hosts that the core does not reach. The core has on each host a node that has joined,
-// and a majority of each shard's voters, none of which a leader out of it is about to replace,
-// since it does not hear that one. It is returned; or nil, and nothing has happened, if
-// nobody can be done without at the moment: a change of voters may be on its way.
+// HealSomeCore draws a core from the seed, heals it as HealCore does, and makes the rest of the
+// world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut off from
+// some or all, become slow, or stay as they are. They are some of those named, or of all if none
+// is, and at most half of these. A host out of the core that some of the core reach, and others
+// not, is cut off from all of it; and a node there that was leaving crashes. Either could lead a
+// shard, and move it, as it should, to hosts that the core does not reach. The core has on each
+// host a node that has joined, and a majority of each shard's voters, none of which a leader out of
+// it is about to replace, since it does not hear that one; and nobody out of it is about to get a
+// vote. It is returned; or nil, and nothing has happened, if nobody can be done without at the
+// moment: a change of voters may be on its way.
 //
 //	core := w.HealSomeCore()
 //	for ; core == nil; core = w.HealSomeCore() {
@@ -207,7 +208,7 @@ func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]boo
 		if !in[h] || out >= most {
 			continue
 		}
-		if in[h] = false; w.suffice(stays, true) && !w.misses(h, stays) {
+		if in[h] = false; w.suffice(stays, true) && !w.misses(h, stays) && !learns(h) {
 			out++
 		} else {
 			in[h] = true
@@ -229,6 +230,19 @@ func (w *World) misses(h *Host, stays func(*Host) bool) bool {
 	for _, n := range h.process.nodes {
 		for _, r := range n.node.Replicas() {
 			if slices.ContainsFunc(r.Missed, func(id transport.ID) bool { return on[id] != nil && stays(on[id]) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// learns reports whether a node on h has a replica without a vote: its leader may be about to give
+// it one, and would then need h, if others that it promotes are gone, too.
+func learns(h *Host) bool {
+	for _, n := range h.process.nodes {
+		for _, r := range n.node.Replicas() {
+			if !slices.Contains(r.Voters, n.id) && !slices.Contains(r.Outgoing, n.id) {
 				return true
 			}
 		}
