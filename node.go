@@ -67,7 +67,6 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 	h := &house{
 		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shardOf: shardOf(p.Shards),
 		leaks: !simulated, // the garbage collector keeps no virtual time
-		bugs:  c.Bugs(),
 	}
 	return &Node{core: c, own: &Session{life: coreLife{c.Session()}, house: h, ownTTL: p.LeaseTTL}}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/core"
 )
 
@@ -54,7 +53,7 @@ func withGrant(ctx context.Context, g *grant) context.Context {
 func (s *Session) reenter(ctx context.Context, req *core.Request, allowed bool) (*grant, error) {
 	for l := linkOf(ctx); l != nil; l = l.up {
 		if g := l.grant; g.owner == s && g.key == req.Key && g.living() {
-			if err := g.admits(req, allowed || s.house.bugs.Has(bug.AlwaysReentrant)); err != nil {
+			if err := g.admits(req, allowed); err != nil {
 				return nil, err
 			}
 			if g.enter() {
@@ -116,5 +115,5 @@ func (g *grant) leave() bool {
 	n := g.entries
 	g.mu.Unlock()
 	g.hold.Shared(n)
-	return n == 0 || n == 1 && g.owner.house.bugs.Has(bug.LeavesOneEarly)
+	return n == 0
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -29,7 +28,6 @@ type house struct {
 	maxTTL  time.Duration
 	shardOf func(key string) int
 	leaks   bool // report handles that were dropped while they hold
-	bugs    bug.Set
 }
 
 // life is what a Session needs of the node's core.

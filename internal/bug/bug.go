@@ -69,8 +69,6 @@ const (
 	// SeatComesBack: a seat that was lost is replaced under its old number, while the table may still have
 	// its record (P12, entry 22).
 	SeatComesBack
-	// LeavesOneEarly: the last Unlock but one of a lock that was entered again releases (P37, entry 24).
-	LeavesOneEarly
 	// DeafToContext: a caller hears of the end of its context only if the shard answered lately (entry 26).
 	DeafToContext
 	// ClaimFromArrival: a client counts a fixed time from the arrival of its claim's answer (P7).
@@ -81,8 +79,6 @@ const (
 	StallCounts
 	// NoRelay: nobody is asked to pass a request or a renewal on (P15).
 	NoRelay
-	// AlwaysReentrant: whoever has a context that holds a key gets in, without Reentrant (P37).
-	AlwaysReentrant
 	// EarlyFarewell: a removed replica is told of its end, and destroyed, as soon as its leader knows of it (P24).
 	EarlyFarewell
 	// TableTimeOfDay: leaders count the table's time by the time of day (P18).

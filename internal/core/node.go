@@ -255,9 +255,6 @@ func (n *Node) peer() replica.Peer { return replica.Peer{Node: n.id, Name: n.nam
 
 func (n *Node) sessionNumber() uint64 { return n.numbers.Add(1) }
 
-// Bugs returns the deliberate bugs that the node was made with: in programs none.
-func (n *Node) Bugs() bug.Set { return n.bugs }
-
 // closing reports whether new calls are refused.
 func (n *Node) closing() bool {
 	n.mu.Lock()
