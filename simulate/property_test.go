@@ -97,5 +97,5 @@ func ExampleWorldOf() {
 	}
 	// Output:
 	// expected nobody came by 0
-	// reachable the worker worked 1
+	// sometimes the worker worked 1
 }

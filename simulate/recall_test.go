@@ -51,7 +51,7 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.NothingBequeathed, "P5", leadersHandOver.play, "leadersHandOver", []string{"G5 late"}},
 		{bug.LastReplicaReported, "P30", nil, "internal/core, TestTheLastReplicaIsReportedGone", nil},
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
-		{bug.LogOutgrowsSnapshot, "P40", nil, "shard, TestTheLogDoesNotOutgrowASnapshot", nil},
+		{bug.LogOutgrowsSnapshot, "P40", nil, "internal/replica, TestTheLogDoesNotOutgrowASnapshot", nil},
 		{bug.HalfSnapshotKept, "P40", halfSnapshot.play, "halfSnapshot", []string{"G6 bound"}},
 		{bug.AsksNewLeaders, "P32", goodDays, "random worlds on a good day", []string{"G9"}},
 	} {
