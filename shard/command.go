@@ -303,7 +303,8 @@ func as(c *wire.Codec, number uint64) *wire.Codec {
 	return c
 }
 
-// ReadCommand reads one command. Byte slices in it are parts of what r reads from.
+// ReadCommand reads one command. Byte slices in it are parts of what r reads from. Each case names
+// its type: through an interface, or a type parameter, its variable would be allocated once more.
 func ReadCommand(r *wire.Reader) Command {
 	c := wire.Reading(r)
 	t := c.Begin()

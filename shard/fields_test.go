@@ -16,32 +16,6 @@ import (
 // Tests that no field is forgotten on its way: each field of what travels has a value that is not
 // zero, and that no other field has.
 
-// filled returns a value of v's type, each of whose fields is set, and each to something else.
-func filled(v reflect.Value, last *uint64) {
-	*last++
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			filled(v.Field(i), last)
-		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
-		for i := range v.Len() {
-			filled(v.Index(i), last)
-		}
-	case reflect.String:
-		v.SetString(fmt.Sprint("text ", *last))
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(*last))
-	case reflect.Uint8, reflect.Uint64:
-		v.SetUint(*last)
-	default:
-		panic(fmt.Sprintf("a field of type %v", v.Type()))
-	}
-}
-
 func TestNoFieldIsLostOnItsWay(t *testing.T) {
 	last := uint64(10)
 	for kind, cmd := range []Command{
@@ -52,7 +26,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 			continue
 		}
 		v := reflect.New(reflect.TypeOf(cmd)).Elem()
-		filled(v, &last)
+		wiretest.Fill(v, &last)
 		if k := v.FieldByName("Kind"); k.IsValid() {
 			k.SetUint(uint64(Semaphore))
 		}

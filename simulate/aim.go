@@ -194,7 +194,7 @@ func (a *aim) happened() {
 	if c.waiting != nil {
 		c.last = max(c.last, c.world.now+a.length)
 	}
-	c.world.history.inside.marks.met[a.target.mark]++
+	c.world.came(a.target.mark)
 	if a.target.what == 0 {
 		c.world.struck(lab, "%s: on %s, %v, and %s; the receiver is %s", f.Name, a.from.name, a.rare, a.blow.name, a.to.name)
 	} else {
@@ -239,7 +239,7 @@ func (c *Chaos) outlast(s *stream, d time.Duration) bool {
 		x = c.world.Net.partition(names)
 	}
 	c.last = c.world.now + d
-	c.later(d, func() { c.world.history.inside.marks.met[outlasted]++ })
+	c.later(d, func() { c.world.came(outlasted) })
 	return c.cut(x, d)
 }
 
@@ -255,7 +255,7 @@ func (c *Chaos) pauseAll(s *stream, d time.Duration) bool {
 		happened = c.halt(h, d+s.between(0, 200*time.Millisecond)) || happened
 	}
 	if happened {
-		c.world.history.inside.marks.met[allPaused]++
+		c.world.came(allPaused)
 	}
 	return happened
 }
@@ -266,7 +266,7 @@ func (c *Chaos) isolateAll(_ *stream, d time.Duration) bool {
 	for _, h := range c.hosts {
 		alone = append(alone, []string{h.name})
 	}
-	c.world.history.inside.marks.met[allIsolated]++
+	c.world.came(allIsolated)
 	return c.cut(c.world.Net.partition(alone...), d)
 }
 
@@ -289,6 +289,6 @@ func (c *Chaos) crashAll(s *stream, d time.Duration) bool {
 	for i, h := range w.Hosts() {
 		c.later(d+late[i%len(late)], func() { h.Restart() })
 	}
-	w.history.inside.marks.met[allCrashed]++
+	w.came(allCrashed)
 	return true
 }

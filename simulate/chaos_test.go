@@ -256,6 +256,33 @@ func TestACoreKeepsItsVotes(t *testing.T) {
 	}
 }
 
+// A replica without a vote is about to get one: its host is not left out of a core either. Of four
+// hosts the three that founded the mesh vote.
+func TestACoreKeepsItsLearner(t *testing.T) {
+	hosts := []string{"a", "b", "c", "d"}
+	for _, spare := range hosts {
+		w := simulate.New(simulate.Options{})
+		joined := 0
+		for _, host := range hosts {
+			w.Host(host).Boot("node", func(ctx context.Context) {
+				if _, err := mesh.JoinContext(ctx, hosts[:3], mesh.WithName(host), mesh.WithShards(1), mesh.WithReplicas(5)); err == nil {
+					joined++
+				}
+			})
+		}
+		if err := w.RunUntil(func() bool { return joined == 4 && len(w.Serving(0)) == 1 }, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Run(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if core := w.HealSomeCore(spare); (core == nil) != (spare == "d") {
+			t.Errorf("where only %s may be left out, the core is %v", spare, core)
+		}
+		w.Close()
+	}
+}
+
 // A scenario of its own finds a core, too: of three hosts that may be left out one ails for good,
 // and all others can take a lock.
 func TestHealSomeCore(t *testing.T) {

@@ -67,6 +67,9 @@ func (k *marks) meet(h *Host, m mark) {
 	}
 }
 
+// came counts a situation that a storm has brought about.
+func (w *World) came(m mark) { w.history.inside.marks.met[m]++ }
+
 // host returns the host of a node.
 func (k *marks) host(node transport.ID) *Host {
 	if p := k.world.nodes[node]; p != nil {
@@ -102,11 +105,10 @@ func (x *situation) hear(id shard.SessionID) {
 
 // settle looks at what could not be looked at in the midst of an event.
 func (k *marks) settle() {
-	looks := k.looks
-	k.looks = k.looks[:0]
-	for _, look := range looks {
-		look()
+	for i := 0; i < len(k.looks); i++ { // a look may lead to another one
+		k.looks[i]()
 	}
+	k.looks = k.looks[:0]
 }
 
 // rules hears of each decision after the checker of queues has.

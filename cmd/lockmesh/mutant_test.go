@@ -72,9 +72,6 @@ func (h *heard) Write(b []byte) (int, error) {
 
 // A mutant is built in, noticed, and named by the line that repeats the run.
 func TestSimulateBuildsMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
 	const story = "../../simulate/story/testdata/rules/P08-holder-stops-first.txt"
 	var out, errs strings.Builder
 	args := []string{"-story", story, "-bug", "LateBelief", "-seed", "1"}

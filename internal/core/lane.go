@@ -259,7 +259,7 @@ func (l *lane) receive(from transport.ID, frame []byte) {
 	}
 }
 
-// take steps one message. It keeps nothing of m itself, which is a Reader's.
+// take steps one message. The Reader uses m again: nobody may keep it.
 func (l *lane) take(from uint64, sh int, m message.Message) {
 	r := l.replica(sh)
 	switch m := m.(type) {

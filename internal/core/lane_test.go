@@ -235,3 +235,21 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 		t.Errorf("the first grant comes after %v, want %v; %v", took, want, c.err)
 	}
 }
+
+// A lane has what it says to itself, also two messages of one kind in one frame: its reader
+// decodes both into the same memory.
+func TestALaneHearsItselfTwice(t *testing.T) {
+	l := newFollower(t).lane()
+	for id := range uint64(2) {
+		l.say(nodeA, transport.Urgent, 0, &message.Host{Generation: 1, ID: id + 1})
+	}
+	l.flush()
+	for i, m := range l.local {
+		if h, ok := m.Message.(*message.Host); !ok || h.ID != uint64(i)+1 {
+			t.Errorf("message %d is %+v", i, m.Message)
+		}
+	}
+	if len(l.local) != 2 {
+		t.Errorf("%d messages, want 2", len(l.local))
+	}
+}

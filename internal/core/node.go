@@ -1,5 +1,5 @@
 // Package core is a node without its goroutines: lanes that own shards and their
-// clients, a hall that knows the members, and the messages between nodes.
+// clients, and a hall that knows the members.
 //
 // All of it runs on loops that a [seam.World] drives, and blocks only in its parkers.
 // Over the real world that makes a node of a mesh; over the simulator's it makes the

@@ -116,7 +116,7 @@ func (r *Replica) orphans(q Renewal) (unseen []Abandoned, bytes int) {
 		return nil, 0
 	}
 	for _, a := range q.Abandoned {
-		if id, number := commandOf(a.Command); id == q.Session && r.table.Expects(id, number) {
+		if id, number := shard.ClientOf(a.Command); id == q.Session && r.table.Expects(id, number) {
 			unseen, bytes = append(unseen, a), bytes+len(a.Raw)
 		}
 	}

@@ -214,6 +214,40 @@ func TestAnExtensionOutlivesAHandover(t *testing.T) {
 	}
 }
 
+// Promise: P5: a leader that hands over logs how long those were silent that hold or wait, and
+// nothing of the idle: their number has no bound, and nobody waits for their end.
+func TestAHandoverLogsNothingOfTheIdle(t *testing.T) {
+	w, leader := led(t)
+	busy, raw := ask(1, "k")
+	if err := leader.Submit(w.now, busy, raw); err != nil {
+		t.Fatal(err)
+	}
+	idle, _ := ask(1, "other")
+	idle.Session.Node++
+	if err := leader.Submit(w.now, idle, shard.AppendCommand(nil, idle)); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(t)
+	release := shard.Release{Call: idle.Call, Key: idle.Key, Token: tokenOf(t, w)}
+	release.Number = 2
+	if err := leader.Submit(w.now, release, shard.AppendCommand(nil, release)); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(t)
+	w.run(t, int(2*bequeathed/TickInterval))
+	leader.Handover(w.now, 102, leader.Term())
+	w.run(t, HeartbeatTicks)
+	for _, tt := range []struct {
+		id     shard.SessionID
+		logged bool
+	}{{busy.Session, true}, {idle.Session, false}} {
+		record, ok := w.replicas[1].Table().Lease(tt.id)
+		if !ok || record.Busy != tt.logged || record.Silent > 0 != tt.logged {
+			t.Errorf("session %v: %+v, %v: want its silence logged: %v", tt.id, record, ok, tt.logged)
+		}
+	}
+}
+
 // Promise: G5, P7: a lease is over when its last claim says, also one that is much shorter than
 // what the leader last planned for.
 func TestAShortClaimEndsInTime(t *testing.T) {
@@ -326,8 +360,23 @@ func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
 	}
 }
 
+// Promise: G5 and G6, P7: a claim extends its lease once, also if its network brings it twice.
+// Method: a copy of a claim of ten seconds comes six seconds after it.
+func TestALateCopyOfAClaimExtendsNothing(t *testing.T) {
+	w, _, claim := fixed(t)
+	start := w.now
+	claim(3, 10*time.Second)
+	w.run(t, int(6*time.Second/TickInterval))
+	claim(3, 10*time.Second)
+	w.lasts(t, shard.SessionID{Node: 7, Number: 1})
+	if d := w.now - start; d < 10*time.Second || d > 11*time.Second {
+		t.Errorf("the lease ends %v after its last claim, want 10s", d)
+	}
+}
+
+// tokenOf returns the token of the last grant.
 func tokenOf(t *testing.T, w *trio) uint64 {
-	for _, e := range w.events {
+	for _, e := range slices.Backward(w.events) {
 		if g, ok := e.(shard.Granted); ok {
 			return g.Token
 		}

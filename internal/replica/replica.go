@@ -470,7 +470,7 @@ func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error
 	if !r.reign.serving {
 		return ErrNotServing
 	}
-	id, number := commandOf(cmd)
+	id, number := shard.ClientOf(cmd)
 	if !r.heardFrom(id) {
 		return nil // expiring: no answer, as if it had come after (P4)
 	}
@@ -494,22 +494,6 @@ func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error
 	}
 	r.dirty = true
 	return nil
-}
-
-func commandOf(cmd shard.Command) (shard.SessionID, uint64) {
-	switch c := cmd.(type) {
-	case shard.Acquire:
-		return c.Session, c.Number
-	case shard.Cancel:
-		return c.Session, c.Number
-	case shard.Release:
-		return c.Session, c.Number
-	case shard.Claim:
-		return c.Session, c.Number
-	case shard.Close:
-		return c.Session, c.Number
-	}
-	return shard.SessionID{}, 0
 }
 
 // office appends a command of the leader's own.

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,35 +10,6 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
 )
-
-// filled returns a value of v's type, each of whose fields is set, and each to something else. It
-// skips the fields named.
-func filled(v reflect.Value, last *uint64, skip ...string) {
-	*last++
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if !slices.Contains(skip, v.Type().Field(i).Name) {
-				filled(v.Field(i), last)
-			}
-		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
-		for i := range v.Len() {
-			filled(v.Index(i), last)
-		}
-	case reflect.String:
-		v.SetString(fmt.Sprint("text ", *last))
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(*last))
-	case reflect.Uint8, reflect.Uint64:
-		v.SetUint(*last)
-	default:
-		panic(fmt.Sprintf("a field of type %v", v.Type()))
-	}
-}
 
 // No field is forgotten on its way.
 func TestNoFieldOfAFrameIsLost(t *testing.T) {
@@ -50,7 +20,7 @@ func TestNoFieldOfAFrameIsLost(t *testing.T) {
 	peers := make(map[uint64]Peer)
 	for range 3 {
 		var p Peer
-		filled(reflect.ValueOf(&p).Elem(), &last)
+		wiretest.Fill(reflect.ValueOf(&p).Elem(), &last)
 		peers[last] = p
 	}
 	b := wire.Append(nil, (*homes)(&peers))
@@ -78,7 +48,7 @@ func TestNoFieldOfAFrameIsLost(t *testing.T) {
 // travels checks that a message comes back as it was, and has the form that a msgpack library gives it.
 func travels[T any](t *testing.T, last *uint64) {
 	var m T
-	filled(reflect.ValueOf(&m).Elem(), last, "Node")
+	wiretest.Fill(reflect.ValueOf(&m).Elem(), last, "Node")
 	b := encode(nil, m)
 	r := wire.NewReader(b)
 	if got := decode[T](r); r.End() != nil || !reflect.DeepEqual(got, m) {

@@ -210,6 +210,7 @@ func Wrongs(t testing.TB) []Wrong {
 		Wrong{"a forward in a forward", forward(7, forward(7, in)), "not forwarded"},
 		Wrong{"a raft message in a forward", forward(7, by["raft"].Bytes()), "not forwarded"},
 		Wrong{"a request in a forward", forward(7, by["request"].Bytes()), "not forwarded"},
+		Wrong{"a forward of too much", forward(7, make([]byte, message.MaxForward+1)), "too long"},
 		Wrong{"an empty forward", forward(7, []byte{}), "not forwarded"},
 		Wrong{"a forward of two", forward(7, slices.Concat(in, in)), "after the end"},
 		Wrong{"a forward of a half", forward(7, by["reply"].Bytes()[:len(by["reply"].Bytes())-1]), "inside of a forward"},

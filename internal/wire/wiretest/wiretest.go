@@ -4,6 +4,7 @@ package wiretest
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -64,4 +65,33 @@ func Encode(t testing.TB, elements ...any) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// Fill sets each field of v, and each to a value that no other field has: it counts on from last.
+// It skips the fields of v that skip names.
+func Fill(v reflect.Value, last *uint64, skip ...string) {
+	*last++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !slices.Contains(skip, v.Type().Field(i).Name) {
+				Fill(v.Field(i), last)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		for i := range v.Len() {
+			Fill(v.Index(i), last)
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *last))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*last))
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(*last)
+	default:
+		panic(fmt.Sprintf("a field of type %v", v.Type()))
+	}
 }

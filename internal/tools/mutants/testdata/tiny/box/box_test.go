@@ -3,7 +3,6 @@ package box
 import (
 	"flag"
 	"testing"
-	"time"
 )
 
 var (
@@ -65,8 +64,7 @@ func TestUnsound(t *testing.T) {
 }
 
 func TestSlow(t *testing.T) {
-	if double(1) != 2 {
-		time.Sleep(time.Hour)
+	for double(1) != 2 { // for ever
 	}
 }
 
