@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/node"
 )
 
 // Errors of Join, for errors.Is. The texts may change.
@@ -29,7 +29,7 @@ var (
 	ErrInvalidKey = errors.New("mesh: invalid key")
 	// ErrInvalidOption: an argument or an option is out of its range, or differs from
 	// what the mesh was founded with. The text names it, its value and its range.
-	ErrInvalidOption = core.ErrInvalidOption
+	ErrInvalidOption = node.ErrInvalidOption
 	// ErrSelfDeadlock: the context comes from a lock of the same key and session, and
 	// would wait for itself. See [Reentrant].
 	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
@@ -41,30 +41,30 @@ var (
 // Errors of calls, for errors.Is.
 var (
 	// ErrLocked: TryLock and its like would have had to wait.
-	ErrLocked = core.ErrLocked
+	ErrLocked = node.ErrLocked
 	// ErrCapacityMismatch: somebody uses the key as another kind of thing: as a lock and
 	// not a semaphore, or as a semaphore of another capacity.
-	ErrCapacityMismatch = core.ErrCapacity
+	ErrCapacityMismatch = node.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests wait for the key.
-	ErrTooManyWaiters = core.ErrTooManyWaiters
+	ErrTooManyWaiters = node.ErrTooManyWaiters
 	// ErrNoQuorum: no majority of the key's replicas answers.
-	ErrNoQuorum = core.ErrNoQuorum
+	ErrNoQuorum = node.ErrNoQuorum
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Somebody else may hold the key by now.
-	ErrLost = core.ErrLost
+	ErrLost = node.ErrLost
 	// ErrUnconfirmed: the release was sent, and no answer came. The node goes on repeating it,
 	// also with each renewal of the session, until it is confirmed or the lease is over. The key
 	// is free at the latest when the lease ends: soon after the lock's Deadline or, if an Extend
 	// was not answered, after the later of the old and the new end.
-	ErrUnconfirmed = core.ErrUnconfirmed
+	ErrUnconfirmed = node.ErrUnconfirmed
 	// ErrClosed: the lock was unlocked, its session was closed, or the call came after the end of
 	// its node. The locks that a node holds when it closes are ErrLost.
-	ErrClosed = core.ErrClosed
+	ErrClosed = node.ErrClosed
 	// ErrLeft: the node has left the mesh.
-	ErrLeft = core.ErrLeft
+	ErrLeft = node.ErrLeft
 	// ErrEjected: the node had founded a mesh of one, and a mesh that lists its address
 	// lives. Join that one.
-	ErrEjected = core.ErrEjected
+	ErrEjected = node.ErrEjected
 )
 
 // WaitError is a lock that was not to be had: what Lock, TryLock and their like return
@@ -83,7 +83,7 @@ type WaitError struct {
 	noQuorum bool
 }
 
-func newWaitError(key string, shard int, info core.WaitInfo, err error) *WaitError {
+func newWaitError(key string, shard int, info node.WaitInfo, err error) *WaitError {
 	e := &WaitError{
 		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
 		Queued: info.Queued, Ahead: info.Ahead, err: err,

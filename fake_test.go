@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/node"
 )
 
 const fakeMaxTTL = time.Minute
@@ -17,10 +17,10 @@ const fakeMaxTTL = time.Minute
 // fakeLife grants everything at once, or fails with what it was told to.
 type fakeLife struct {
 	mu       sync.Mutex
-	requests []core.Request
+	requests []node.Request
 	holds    []*fakeHold
 	fail     error
-	info     core.WaitInfo
+	info     node.WaitInfo
 }
 
 func newFakeSession(t *testing.T) (*Session, *fakeLife) {
@@ -31,7 +31,7 @@ func newFakeSession(t *testing.T) (*Session, *fakeLife) {
 	}}, f
 }
 
-func (f *fakeLife) Acquire(_ context.Context, req core.Request) (hold, *core.WaitInfo, error) {
+func (f *fakeLife) Acquire(_ context.Context, req node.Request) (hold, *node.WaitInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, req)
@@ -47,7 +47,7 @@ func (f *fakeLife) Done() <-chan struct{}       { return nil }
 func (f *fakeLife) Err() error                  { return nil }
 func (f *fakeLife) Close(context.Context) error { return nil }
 
-// fakeHold behaves like core.Hold.
+// fakeHold behaves like node.Hold.
 type fakeHold struct {
 	token uint64
 
@@ -79,10 +79,10 @@ func (h *fakeHold) Err() error {
 }
 
 func (h *fakeHold) Release(context.Context) error {
-	if h.Err() == core.ErrLost {
-		return core.ErrLost
+	if h.Err() == node.ErrLost {
+		return node.ErrLost
 	}
-	h.end(core.ErrClosed)
+	h.end(node.ErrClosed)
 	if h.during != nil {
 		h.during()
 	}
@@ -135,7 +135,7 @@ func (h *fakeHold) end(cause error) {
 	}
 }
 
-func (h *fakeHold) lose() { h.end(core.ErrLost) }
+func (h *fakeHold) lose() { h.end(node.ErrLost) }
 
 func (h *fakeHold) Shared(int) {}
 

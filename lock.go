@@ -15,7 +15,7 @@ import (
 // garbage-collected while it is held is not released; a warning is logged, unless it has
 // [MaxHold]. The zero Lock and a nil one behave like a lock that is over: ErrClosed.
 type Lock struct {
-	*handle // what contexts and the core refer to, so that they do not keep the Lock itself
+	*handle // what contexts and the node refer to, so that they do not keep the Lock itself
 	cleanup runtime.Cleanup
 }
 
@@ -229,7 +229,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		l.cleanup.Stop()
 	}
 	if last {
-		// The core ends the belief, and with it the contexts, before it sends (P8).
+		// The node ends the belief, and with it the contexts, before it sends (P8).
 		result = h.grant.hold.Release(ctx)
 	}
 	if first {

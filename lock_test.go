@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/node"
 )
 
 type userKey struct{}
@@ -64,13 +64,13 @@ func testRequests(t *testing.T, s locker, fake *fakeLife) {
 	s.Acquire(ctx, "k", 2, 3)
 	s.TryAcquire(ctx, "k", 2, 3)
 	s.Do(ctx, "k", func(context.Context, *Lock) error { return nil }, MaxHold(time.Second))
-	want := []core.Request{
+	want := []node.Request{
 		{Key: "k"},
 		{Key: "k", Try: true, MaxHold: time.Second, Value: []byte("v")},
-		{Key: "k", Mode: core.Shared},
-		{Key: "k", Mode: core.Shared, Try: true},
-		{Key: "k", Mode: core.Permits, Weight: 2, Capacity: 3},
-		{Key: "k", Mode: core.Permits, Weight: 2, Capacity: 3, Try: true},
+		{Key: "k", Mode: node.Shared},
+		{Key: "k", Mode: node.Shared, Try: true},
+		{Key: "k", Mode: node.Permits, Weight: 2, Capacity: 3},
+		{Key: "k", Mode: node.Permits, Weight: 2, Capacity: 3, Try: true},
 		{Key: "k", MaxHold: time.Second},
 	}
 	if got, want := fmt.Sprintf("%+v", fake.requests), fmt.Sprintf("%+v", want); got != want {
@@ -253,7 +253,7 @@ func TestContextsEndBeforeTheReleaseIsSent(t *testing.T) {
 func TestUnlockPassesOnWhatTheCoreSays(t *testing.T) {
 	s, fake := newFakeSession(t)
 	l := mustLock(t, s, context.Background(), "a")
-	fake.holds[0].result = core.ErrUnconfirmed
+	fake.holds[0].result = node.ErrUnconfirmed
 	if err := l.Unlock(context.Background()); !errors.Is(err, ErrUnconfirmed) {
 		t.Errorf("Unlock = %v, want ErrUnconfirmed", err)
 	}
@@ -304,20 +304,20 @@ func TestWaitError(t *testing.T) {
 		name     string
 		ctx      context.Context
 		fail     error
-		info     core.WaitInfo
+		info     node.WaitInfo
 		noQuorum bool
 		text     string
 	}{
 		{
 			name: "the context ends in the queue",
 			ctx:  context.Background(), fail: context.DeadlineExceeded,
-			info: core.WaitInfo{Queued: true, Ahead: 2, Holder: "n3", Token: 17, Leader: "n1", Quorum: true},
+			info: node.WaitInfo{Queued: true, Ahead: 2, Holder: "n3", Token: 17, Leader: "n1", Quorum: true},
 			text: `mesh: key "a" (shard 5, led by n1): context deadline exceeded; held by n3 with token 17; 2 ahead in the queue`,
 		},
 		{
 			name: "the context ends deep in the queue",
 			ctx:  context.Background(), fail: context.Canceled,
-			info: core.WaitInfo{Queued: true, Ahead: -1, Quorum: true},
+			info: node.WaitInfo{Queued: true, Ahead: -1, Quorum: true},
 			text: `mesh: key "a" (shard 5): context canceled; many ahead in the queue`,
 		},
 		{
@@ -337,13 +337,13 @@ func TestWaitError(t *testing.T) {
 		},
 		{
 			name: "a try is refused",
-			ctx:  context.Background(), fail: core.ErrLocked,
-			info: core.WaitInfo{Holder: "n3", Token: 17, Quorum: true},
+			ctx:  context.Background(), fail: node.ErrLocked,
+			info: node.WaitInfo{Holder: "n3", Token: 17, Quorum: true},
 			text: `mesh: key "a" (shard 5): locked by another; held by n3 with token 17`,
 		},
 		{
 			name: "the node is closed",
-			ctx:  context.Background(), fail: core.ErrClosed,
+			ctx:  context.Background(), fail: node.ErrClosed,
 			text: `mesh: key "a" (shard 5): closed`,
 		},
 	}
@@ -462,7 +462,7 @@ func TestDo(t *testing.T) {
 	})
 	t.Run("it is not called without the lock", func(t *testing.T) {
 		s, fake := newFakeSession(t)
-		fake.fail = core.ErrClosed
+		fake.fail = node.ErrClosed
 		err := s.Do(ctx, "a", func(context.Context, *Lock) error { t.Error("called"); return nil })
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("Do = %v, want ErrClosed", err)

@@ -5,15 +5,15 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/core"
-	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/internal/world"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/realenv"
 )
 
 // Node is one member of a mesh, embedded in this process. The zero Node and a nil one behave
 // like a node that was closed, without a name or members.
 type Node struct {
-	core *core.Node
+	node *node.Node
 	own  *Session
 }
 
@@ -47,19 +47,19 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 	if err != nil {
 		return nil, err
 	}
-	cfg.World = seam.FromContext(ctx)
-	simulated := cfg.World != nil
+	cfg.Env = env.FromContext(ctx)
+	simulated := cfg.Env != nil
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
-		if w, ok := cfg.World.(seam.Instrumented); ok {
+		if w, ok := cfg.Env.(env.Instrumented); ok {
 			cfg.Logger = w.Logger()
 		}
 	}
 	cfg.Transport.Logger = cfg.Logger
 	if !simulated {
-		cfg.World = world.New(cfg.Logger)
+		cfg.Env = realenv.New(cfg.Logger)
 	}
-	c, err := core.Start(ctx, cfg)
+	c, err := node.Start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shardOf: shardOf(p.Shards),
 		leaks: !simulated, // the garbage collector keeps no virtual time
 	}
-	return &Node{core: c, own: &Session{life: coreLife{c.Session()}, house: h, ownTTL: p.LeaseTTL}}, nil
+	return &Node{node: c, own: &Session{life: nodeLife{c.Session()}, house: h, ownTTL: p.LeaseTTL}}, nil
 }
 
 // Name returns the node's name, which is its place on the ring.
@@ -76,17 +76,17 @@ func (n *Node) Name() string {
 	if n.none() {
 		return ""
 	}
-	return n.core.Name()
+	return n.node.Name()
 }
 
-func (n *Node) none() bool { return n == nil || n.core == nil }
+func (n *Node) none() bool { return n == nil || n.node == nil }
 
 // Addr returns the host and port at which others reach the node.
 func (n *Node) Addr() string {
 	if n.none() {
 		return ""
 	}
-	return n.core.Addr()
+	return n.node.Addr()
 }
 
 // Members returns the nodes of the mesh as this one knows them, this one included,
@@ -95,7 +95,7 @@ func (n *Node) Members() []Member {
 	if n.none() {
 		return nil
 	}
-	known := n.core.Members()
+	known := n.node.Members()
 	all := make([]Member, len(known))
 	for i, m := range known {
 		all[i] = memberOf(m)
@@ -109,7 +109,7 @@ func (n *Node) Health() Health {
 	if n.none() {
 		return Health{}
 	}
-	return Health(n.core.Health())
+	return Health(n.node.Health())
 }
 
 // WaitHealthy returns nil when every shard is fully replicated: before the next node is
@@ -122,7 +122,7 @@ func (n *Node) WaitHealthy(ctx context.Context) error {
 	case n.none():
 		return ErrClosed
 	}
-	return n.core.WaitHealthy(ctx)
+	return n.node.WaitHealthy(ctx)
 }
 
 // Done returns a channel that is closed when the node has ended.
@@ -130,7 +130,7 @@ func (n *Node) Done() <-chan struct{} {
 	if n.none() {
 		return past()
 	}
-	return n.core.Done()
+	return n.node.Done()
 }
 
 // Err returns nil while the node lives, then why it ended: ErrClosed after Close, ErrLeft
@@ -139,7 +139,7 @@ func (n *Node) Err() error {
 	if n.none() {
 		return ErrClosed
 	}
-	return n.core.Err()
+	return n.node.Err()
 }
 
 // Stats returns counters, as sql.DB.Stats does.
@@ -147,7 +147,7 @@ func (n *Node) Stats() Stats {
 	if n.none() {
 		return Stats{}
 	}
-	return Stats(n.core.Stats())
+	return Stats(n.node.Stats())
 }
 
 // Leave hands everything over to the other nodes and stops this one. New calls fail with
@@ -166,7 +166,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	case n.none():
 		return nil
 	}
-	return n.core.Leave(ctx)
+	return n.node.Leave(ctx)
 }
 
 // Close stops the node at once, as a crash would: what it held is free when its leases
@@ -175,7 +175,7 @@ func (n *Node) Close() error {
 	if n.none() {
 		return nil
 	}
-	return n.core.Close()
+	return n.node.Close()
 }
 
 // NewSession returns a session with a lease time of its own. Close it when done.
@@ -187,18 +187,18 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	case n.none():
 		return nil, ErrClosed
 	}
-	ttl, err := n.own.house.ttl(n.core.Params().LeaseTTL, opts)
+	ttl, err := n.own.house.ttl(n.node.Params().LeaseTTL, opts)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := n.core.NewSession(ttl)
+	s, err := n.node.NewSession(ttl)
 	if err != nil {
 		return nil, err
 	}
-	return &Session{life: coreLife{s}, house: n.own.house, ownTTL: ttl}, nil
+	return &Session{life: nodeLife{s}, house: n.own.house, ownTTL: ttl}, nil
 }
 
 // session returns the node's own session; that of a node which is none is none.
@@ -212,32 +212,32 @@ func (n *Node) session() *Session {
 // Lock is [Session.Lock] in the node's own session. That one has no single fate: a lease
 // that is lost in one shard costs the locks of that shard only.
 func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, core.Request{Key: key}, opts)
+	return n.session().take(ctx, node.Request{Key: key}, opts)
 }
 
 // TryLock is [Session.TryLock] in the node's own session.
 func (n *Node) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, core.Request{Key: key, Try: true}, opts)
+	return n.session().take(ctx, node.Request{Key: key, Try: true}, opts)
 }
 
 // RLock is [Session.RLock] in the node's own session.
 func (n *Node) RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, core.Request{Key: key, Mode: core.Shared}, opts)
+	return n.session().take(ctx, node.Request{Key: key, Mode: node.Shared}, opts)
 }
 
 // TryRLock is [Session.TryRLock] in the node's own session.
 func (n *Node) TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, core.Request{Key: key, Mode: core.Shared, Try: true}, opts)
+	return n.session().take(ctx, node.Request{Key: key, Mode: node.Shared, Try: true}, opts)
 }
 
 // Acquire is [Session.Acquire] in the node's own session.
 func (n *Node) Acquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity}, opts)
+	return n.session().take(ctx, node.Request{Key: key, Mode: node.Permits, Weight: permits, Capacity: capacity}, opts)
 }
 
 // TryAcquire is [Session.TryAcquire] in the node's own session.
 func (n *Node) TryAcquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, core.Request{Key: key, Mode: core.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
+	return n.session().take(ctx, node.Request{Key: key, Mode: node.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
 }
 
 // Do is [Session.Do] in the node's own session.

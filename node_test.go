@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 // quiet are options of a node for tests: any port of loopback, and nothing logged.
@@ -244,7 +244,7 @@ func TestTheLongestIdentity(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	longest := func(letter string) []Option {
-		return []Option{WithName(strings.Repeat(letter, 255)), WithZone(strings.Repeat("z", seam.MaxMember-255-len("127.0.0.1:65535")))}
+		return []Option{WithName(strings.Repeat(letter, 255)), WithZone(strings.Repeat("z", env.MaxMember-255-len("127.0.0.1:65535")))}
 	}
 	a := join(t, nil, longest("a")...)
 	b := join(t, []string{a.Addr()}, longest("b")...)

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/core"
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/node"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -38,7 +38,7 @@ type Option func(*options)
 // options is what Join was asked for: zero where nothing was, so that the mesh's own
 // value rules.
 type options struct {
-	core.Config
+	node.Config
 	errs []error
 }
 
@@ -216,7 +216,7 @@ func WithLogger(logger *slog.Logger) Option {
 
 // configure makes a node's configuration of the arguments of Join, or an error that
 // names everything that is wrong with them.
-func configure(seeds []string, opts []Option) (core.Config, error) {
+func configure(seeds []string, opts []Option) (node.Config, error) {
 	var o options
 	for i, opt := range opts {
 		if opt == nil {
@@ -277,9 +277,9 @@ func (o *options) checkIdentity() {
 		return
 	}
 	name := cmp.Or(o.Name, addr)
-	if n := len(name) + len(addr) + len(o.Zone); n > seam.MaxMember {
+	if n := len(name) + len(addr) + len(o.Zone); n > env.MaxMember {
 		o.fail(fmt.Sprintf("the sum of WithName, %s and WithZone", option),
-			fmt.Sprintf("%d bytes (%d, %d and %d)", n, len(name), len(addr), len(o.Zone)), fmt.Sprintf("at most %d bytes", seam.MaxMember))
+			fmt.Sprintf("%d bytes (%d, %d and %d)", n, len(name), len(addr), len(o.Zone)), fmt.Sprintf("at most %d bytes", env.MaxMember))
 	}
 }
 

@@ -3,8 +3,8 @@ package mesh
 import (
 	"fmt"
 
-	"github.com/lockmesh/mesh/internal/core"
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/node"
 )
 
 // Member is one node of the mesh, as another knows it.
@@ -52,12 +52,12 @@ func (s *MemberState) UnmarshalText(text []byte) error {
 	return invalid("the member state", fmt.Sprintf("%q", brief(string(text))), `"alive", "dead" or "left"`)
 }
 
-func memberOf(m core.Member) Member {
+func memberOf(m node.Member) Member {
 	state := MemberAlive
 	switch m.State {
-	case seam.Dead:
+	case env.Dead:
 		state = MemberDead
-	case seam.Left:
+	case env.Left:
 		state = MemberLeft
 	}
 	return Member{ID: fmt.Sprintf("%016x", uint64(m.ID)), Name: m.Name, Addr: m.Addr, Zone: m.Zone, State: state}

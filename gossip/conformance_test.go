@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/bubble"
 )
@@ -72,7 +72,7 @@ func newTally() *tally {
 	return &tally{shares: make(map[string]map[int]float64), figures: make(map[string][]float64)}
 }
 
-var stateNames = map[seam.MemberState]string{seam.Alive: "alive", seam.Dead: "dead", seam.Left: "left"}
+var stateNames = map[env.MemberState]string{env.Alive: "alive", env.Dead: "dead", env.Left: "left"}
 
 // roles says which part of a script each node plays.
 type roles map[string]string
@@ -121,7 +121,7 @@ func (s *stage) share(what string, part float64) {
 func (s *stage) views(all []string) {
 	lives := make(map[string]bool)
 	for _, h := range s.since(0) {
-		lives[h.by+h.of] = h.state == seam.Alive
+		lives[h.by+h.of] = h.state == env.Alive
 	}
 	right := 0
 	for _, by := range all {
@@ -154,7 +154,7 @@ func (s *stage) times(what string, from time.Duration, news []heard, that func(h
 	s.figure(what+", last", slices.Max(times))
 }
 
-func is(state seam.MemberState) func(heard) bool {
+func is(state env.MemberState) func(heard) bool {
 	return func(h heard) bool { return h.state == state }
 }
 
@@ -169,7 +169,7 @@ var scripts = []script{
 				s.join(name, all[0])
 			}
 			s.wait(40 * time.Second)
-			s.times("known", from, s.since(from), is(seam.Alive))
+			s.times("known", from, s.since(from), is(env.Alive))
 			s.stories(s.since(from), parts(all, 1))
 		},
 		map[string]band{"known, first": {0, quick}, "known, last": {0, 5 * time.Second}},
@@ -202,7 +202,7 @@ var scripts = []script{
 			from := s.Now()
 			s.crash(all[0])
 			s.wait(30 * time.Second)
-			s.times("dead", from, s.since(from), is(seam.Dead))
+			s.times("dead", from, s.since(from), is(env.Dead))
 			part := parts(all, 1)
 			s.stories(s.since(from), part)
 		},
@@ -218,7 +218,7 @@ var scripts = []script{
 			s.wait(50 * time.Millisecond)
 			s.crash(all[0])
 			s.wait(time.Minute)
-			s.times("left", from, s.since(from), is(seam.Left))
+			s.times("left", from, s.since(from), is(env.Left))
 			s.stories(s.since(from), parts(all, 1))
 		},
 		map[string]band{"left, first": {0, quick}, "left, last": {0, quick}},
@@ -232,7 +232,7 @@ var scripts = []script{
 			from := s.Now()
 			s.player(all[0]).gossip.Leave()
 			s.wait(time.Minute)
-			s.times("left", from, s.since(from), func(h heard) bool { return h.by == all[1] && h.state == seam.Left })
+			s.times("left", from, s.since(from), func(h heard) bool { return h.by == all[1] && h.state == env.Left })
 			s.stories(s.since(from), parts(all, 1))
 		},
 		map[string]band{"left, first": {0, 4 * time.Second}, "left, last": {0, 4 * time.Second}},
@@ -323,7 +323,7 @@ var scripts = []script{
 			// What the paused one believes meanwhile is its own affair: memberlist's goroutines
 			// cannot be stopped in a bubble, and the simulator's nodes can.
 			others := slices.DeleteFunc(s.since(from), func(h heard) bool { return h.by == all[0] })
-			s.times("dead", from, others, is(seam.Dead))
+			s.times("dead", from, others, is(env.Dead))
 			s.stories(others, parts(all, 1))
 			s.Resume(all[0])
 			s.wait(10 * time.Second)
@@ -359,16 +359,16 @@ func partition(d time.Duration) func(s *stage, n int) {
 		s.Partition(all[:2])
 		s.wait(d)
 		part := parts(all, 2)
-		across := func(state seam.MemberState) func(heard) bool {
+		across := func(state env.MemberState) func(heard) bool {
 			return func(h heard) bool { return part[h.by] != part[h.of] && h.state == state }
 		}
-		s.times("dead", from, s.since(from), across(seam.Dead))
+		s.times("dead", from, s.since(from), across(env.Dead))
 		s.Heal()
 		s.wait(10 * time.Second) // connections come back
 		again := s.Now()
 		s.join(all[0], all[n-1])
 		s.wait(40 * time.Second)
-		s.times("alive", again, s.since(again), across(seam.Alive))
+		s.times("alive", again, s.since(again), across(env.Alive))
 		s.stories(s.since(from), part)
 		s.views(all)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
 )
@@ -120,7 +120,7 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Add(all)
 	f.Fuzz(func(t *testing.T, input []byte) {
-		m := newMux(1, newHub().attach(seam.Member{ID: 1}), slog.New(slog.DiscardHandler))
+		m := newMux(1, newHub().attach(env.Member{ID: 1}), slog.New(slog.DiscardHandler))
 		defer func() { _ = m.Shutdown() }()
 		for len(input) > 0 {
 			n := min(int(input[0]), len(input)-1)
@@ -178,14 +178,14 @@ func TestMetadataComesBackAsItWas(t *testing.T) {
 		t.Errorf("with one more field: readMeta = %+v, %v", got, err)
 	}
 	for _, bad := range [][]byte{nil, {0x90}, {0x93, 0xa0, 0xa0, 0xa0}, {0x94, 0xa0, 0xa0, 0xa0}, {0x94, 0xa0, 0xa0, 0xa0, 0x01}, []byte("hello")} {
-		if got, _, err := readMeta(5, bad); !errors.Is(err, wire.ErrMalformed) || got != (seam.Member{}) {
+		if got, _, err := readMeta(5, bad); !errors.Is(err, wire.ErrMalformed) || got != (env.Member{}) {
 			t.Errorf("readMeta(%x) = %+v, %v, want ErrMalformed", bad, got, err)
 		}
 	}
 }
 
 func TestForeignMembersAreIgnored(t *testing.T) {
-	n := newNews(1, func(e seam.MemberEvent) { t.Errorf("heard %+v", e) })
+	n := newNews(1, func(e env.MemberEvent) { t.Errorf("heard %+v", e) })
 	good := memberlist.Node{Name: member(2).ID.String(), Addr: addressOf(2).ip(), Port: port, Meta: appendMeta(nil, member(2), false)}
 	if err := n.NotifyAlive(&good); err != nil {
 		t.Fatal(err)
@@ -234,15 +234,15 @@ func TestTheGreatestMemberFits(t *testing.T) {
 	const most = 255 // bytes of each
 	greatest := 0
 	for name := 1; name <= most; name++ {
-		for addr := max(1, seam.MaxMember-name-most); addr <= min(most, seam.MaxMember-name); addr++ {
-			m := seam.Member{
+		for addr := max(1, env.MaxMember-name-most); addr <= min(most, env.MaxMember-name); addr++ {
+			m := env.Member{
 				ID: 1, Name: strings.Repeat("n", name), Addr: strings.Repeat("a", addr),
-				Zone: strings.Repeat("z", seam.MaxMember-name-addr),
+				Zone: strings.Repeat("z", env.MaxMember-name-addr),
 			}
 			greatest = max(greatest, len(appendMeta(nil, m, true)))
 		}
 	}
 	if greatest != memberlist.MetaMaxSize {
-		t.Errorf("members of %d bytes take up to %d bytes, want %d", seam.MaxMember, greatest, memberlist.MetaMaxSize)
+		t.Errorf("members of %d bytes take up to %d bytes, want %d", env.MaxMember, greatest, memberlist.MetaMaxSize)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -51,21 +51,21 @@ const (
 // Config says whose gossip this is. All fields but Logger must be set.
 type Config struct {
 	// Self tells the others of this node: name, address and zone together have at most
-	// seam.MaxMember bytes.
-	Self seam.Member
+	// env.MaxMember bytes.
+	Self env.Member
 	// Network carries the frames. It keeps connections to members while core says so.
-	Network seam.Network
+	Network env.Network
 	// Events hears the news of other members: Alive when one appears or changes what
 	// it says of itself, then Dead or Left at most once. It must not block, nor call the
 	// Gossip. No call comes once Close has returned.
-	Events func(seam.MemberEvent)
+	Events func(env.MemberEvent)
 	Logger *slog.Logger // nil: nothing is logged
 }
 
 // Gossip is one node's part in the gossip. Its methods may be called from any
 // goroutine.
 type Gossip struct {
-	self   seam.Member
+	self   env.Member
 	list   *memberlist.Memberlist
 	mux    *mux
 	news   *news
@@ -76,7 +76,7 @@ type Gossip struct {
 	leaving atomic.Bool
 }
 
-var _ seam.Membership = (*Gossip)(nil)
+var _ env.Membership = (*Gossip)(nil)
 
 // New starts gossip for cfg.Self, which knows nobody until Join. On a config that it
 // cannot work with the error wraps ErrInvalidConfig. Close ends it.
@@ -89,8 +89,8 @@ func New(cfg Config) (*Gossip, error) {
 	case cfg.Events == nil:
 		return nil, fmt.Errorf("%w: no events", ErrInvalidConfig)
 	}
-	if n := len(cfg.Self.Name) + len(cfg.Self.Addr) + len(cfg.Self.Zone); n > seam.MaxMember {
-		return nil, fmt.Errorf("%w: name, address and zone have %d bytes, more than %d", ErrInvalidConfig, n, seam.MaxMember)
+	if n := len(cfg.Self.Name) + len(cfg.Self.Addr) + len(cfg.Self.Zone); n > env.MaxMember {
+		return nil, fmt.Errorf("%w: name, address and zone have %d bytes, more than %d", ErrInvalidConfig, n, env.MaxMember)
 	}
 	logger := cfg.Logger
 	if logger == nil {
@@ -138,7 +138,7 @@ func New(cfg Config) (*Gossip, error) {
 // know each other. It works at any time and as often as wanted, also after a partition
 // that made each side forget the other. Peers that are alive already are contacted now
 // and then only.
-func (g *Gossip) Join(peers []seam.Member) {
+func (g *Gossip) Join(peers []env.Member) {
 	if g.leaving.Load() {
 		return
 	}

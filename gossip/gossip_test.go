@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -25,9 +25,9 @@ type party struct {
 
 type node struct {
 	*Gossip
-	self   seam.Member
+	self   env.Member
 	berth  *berth
-	events chan seam.MemberEvent
+	events chan env.MemberEvent
 }
 
 func newParty(t *testing.T, size int) *party {
@@ -42,27 +42,27 @@ func newParty(t *testing.T, size int) *party {
 func met(t *testing.T, size int) *party {
 	p := newParty(t, size)
 	for _, n := range p.nodes {
-		n.Join([]seam.Member{member(1)})
+		n.Join([]env.Member{member(1)})
 	}
 	for _, n := range p.nodes {
 		for other := range p.nodes {
 			if other != n.self.ID {
-				n.hears(t, other, seam.Alive)
+				n.hears(t, other, env.Alive)
 			}
 		}
 	}
 	return p
 }
 
-func member(id transport.ID) seam.Member {
-	return seam.Member{ID: id, Name: fmt.Sprintf("app-%d", id), Addr: fmt.Sprintf("host-%d:7411", id), Zone: "east"}
+func member(id transport.ID) env.Member {
+	return env.Member{ID: id, Name: fmt.Sprintf("app-%d", id), Addr: fmt.Sprintf("host-%d:7411", id), Zone: "east"}
 }
 
 func (p *party) add(id transport.ID) *node {
 	p.t.Helper()
-	n := &node{self: member(id), events: make(chan seam.MemberEvent, 1000)}
+	n := &node{self: member(id), events: make(chan env.MemberEvent, 1000)}
 	n.berth = p.hub.attach(n.self)
-	g, err := New(Config{Self: n.self, Network: n.berth, Events: func(e seam.MemberEvent) { n.events <- e }})
+	g, err := New(Config{Self: n.self, Network: n.berth, Events: func(e env.MemberEvent) { n.events <- e }})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -89,11 +89,11 @@ func (p *party) close() {
 
 // hears waits for news of id that tells the state, and returns how long that took.
 // Other news of id before it is a failure, news of others is put back.
-func (n *node) hears(t *testing.T, id transport.ID, state seam.MemberState) time.Duration {
+func (n *node) hears(t *testing.T, id transport.ID, state env.MemberState) time.Duration {
 	t.Helper()
 	start := time.Now()
 	limit := time.After(time.Minute)
-	var others []seam.MemberEvent
+	var others []env.MemberEvent
 	for {
 		select {
 		case e := <-n.events:
@@ -149,7 +149,7 @@ func TestACrashIsNoticed(t *testing.T) {
 				p.stop(2)
 				start := time.Now()
 				for _, n := range p.nodes {
-					n.hears(t, 2, seam.Dead)
+					n.hears(t, 2, env.Dead)
 				}
 				worst := time.Since(start)
 				t.Logf("all of %d noticed after %v", size-1, worst)
@@ -179,7 +179,7 @@ func TestALeaverIsSaidToHaveLeftAndNeverDead(t *testing.T) {
 		n.Leave()
 		p.stop(2) // no time for rumours
 		for _, n := range p.nodes {
-			if took := n.hears(t, 2, seam.Left); took > 0 {
+			if took := n.hears(t, 2, env.Left); took > 0 {
 				t.Errorf("node %s heard after %v, want at once", n.self.ID, took)
 			}
 		}
@@ -193,23 +193,23 @@ func TestALeaveTravelsByRumour(t *testing.T) {
 		defer p.close()
 		p.hub.setCut(func(from, to transport.ID) bool { return from == 2 && to == 3 || from == 3 && to == 2 })
 		p.nodes[2].Leave()
-		p.nodes[2].Join([]seam.Member{member(1)}) // nothing: it leaves
+		p.nodes[2].Join([]env.Member{member(1)}) // nothing: it leaves
 		for id, n := range p.nodes {
 			if id != 2 {
-				n.hears(t, 2, seam.Left)
+				n.hears(t, 2, env.Left)
 			}
 		}
 		p.quiet(2 * time.Second) // the rumour is everywhere
 		late := p.add(9)
-		late.Join([]seam.Member{member(1)})
+		late.Join([]env.Member{member(1)})
 		for id, n := range p.nodes {
 			if id != 2 && id != 9 {
-				n.hears(t, 9, seam.Alive)
-				late.hears(t, id, seam.Alive)
+				n.hears(t, 9, env.Alive)
+				late.hears(t, id, env.Alive)
 			}
 		}
-		p.nodes[2].hears(t, 9, seam.Alive) // who leaves still listens
-		p.quiet(10 * time.Second)          // and the late one hears nothing of it
+		p.nodes[2].hears(t, 9, env.Alive) // who leaves still listens
+		p.quiet(10 * time.Second)         // and the late one hears nothing of it
 		p.stop(2)
 		p.quiet(2 * time.Minute)
 	})
@@ -224,19 +224,19 @@ func TestALongPartitionHealsByJoining(t *testing.T) {
 		for id, n := range p.nodes {
 			for other := range p.nodes {
 				if left(id) != left(other) {
-					n.hears(t, other, seam.Dead)
+					n.hears(t, other, env.Dead)
 				}
 			}
 		}
-		p.nodes[1].Join([]seam.Member{member(3), member(4)}) // in vain, and no harm
+		p.nodes[1].Join([]env.Member{member(3), member(4)}) // in vain, and no harm
 		p.quiet(5 * time.Minute)
 		p.hub.setCut(nil)
 		p.quiet(time.Minute) // memberlist does not heal
-		p.nodes[1].Join([]seam.Member{member(2), member(5), member(77)})
+		p.nodes[1].Join([]env.Member{member(2), member(5), member(77)})
 		for id, n := range p.nodes {
 			for other := range p.nodes {
 				if left(id) != left(other) {
-					n.hears(t, other, seam.Alive)
+					n.hears(t, other, env.Alive)
 				}
 			}
 		}
@@ -270,14 +270,14 @@ func TestASilentPeerDoesNotHoldUpJoins(t *testing.T) {
 		defer p.close()
 		p.hub.setCut(func(_, to transport.ID) bool { return to > 2 })
 		n := p.nodes[1]
-		n.Join([]seam.Member{member(3), member(4), member(5), member(2)})
-		if took := n.hears(t, 2, seam.Alive); took > time.Second {
+		n.Join([]env.Member{member(3), member(4), member(5), member(2)})
+		if took := n.hears(t, 2, env.Alive); took > time.Second {
 			t.Errorf("heard of the peer that answers after %v", took)
 		}
-		n.Join([]seam.Member{member(3), member(4), member(5), member(6), member(7), member(8)})
+		n.Join([]env.Member{member(3), member(4), member(5), member(6), member(7), member(8)})
 		n.Close() // ends what is under way
 		n.Close()
-		n.Join([]seam.Member{member(2)})
+		n.Join([]env.Member{member(2)})
 		n.Leave()
 		n.Receive(2, appendFrame(nil, frame{kind: frameOpen, stream: 1}))
 		n.Down(2)
@@ -286,7 +286,7 @@ func TestASilentPeerDoesNotHoldUpJoins(t *testing.T) {
 
 func TestNewRefusesABadConfig(t *testing.T) {
 	good := func() Config {
-		return Config{Self: member(1), Network: newHub().attach(member(1)), Events: func(seam.MemberEvent) {}}
+		return Config{Self: member(1), Network: newHub().attach(member(1)), Events: func(env.MemberEvent) {}}
 	}
 	tests := []struct {
 		name  string
@@ -295,10 +295,10 @@ func TestNewRefusesABadConfig(t *testing.T) {
 		{"no ID", func(c *Config) { c.Self.ID = 0 }},
 		{"no network", func(c *Config) { c.Network = nil }},
 		{"no events", func(c *Config) { c.Events = nil }},
-		{"a name that does not fit", func(c *Config) { c.Self.Name = strings.Repeat("n", seam.MaxMember) }},
+		{"a name that does not fit", func(c *Config) { c.Self.Name = strings.Repeat("n", env.MaxMember) }},
 		{"an address and a zone that do not fit together", func(c *Config) {
 			c.Self.Name, c.Self.Addr = "n", strings.Repeat("a", 250)
-			c.Self.Zone = strings.Repeat("z", seam.MaxMember-250)
+			c.Self.Zone = strings.Repeat("z", env.MaxMember-250)
 		}},
 	}
 	for _, tt := range tests {

@@ -3,7 +3,7 @@ package gossip
 import (
 	"sync"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -18,7 +18,7 @@ type hub struct {
 // berth is one node's place on a hub.
 type berth struct {
 	hub  *hub
-	self seam.Member
+	self env.Member
 
 	arrived sync.Cond
 	queue   []letter
@@ -41,7 +41,7 @@ func (h *hub) setCut(cut func(from, to transport.ID) bool) {
 }
 
 // attach gives a node a place. It delivers from start on.
-func (h *hub) attach(self seam.Member) *berth {
+func (h *hub) attach(self env.Member) *berth {
 	p := &berth{hub: h, self: self, done: make(chan struct{})}
 	p.arrived.L = &h.mu
 	h.mu.Lock()

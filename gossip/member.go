@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -16,7 +16,7 @@ import (
 // Later versions may append to it.
 const metaFields = 4
 
-func appendMeta(b []byte, m seam.Member, leaving bool) []byte {
+func appendMeta(b []byte, m env.Member, leaving bool) []byte {
 	b = wire.AppendArray(b, metaFields)
 	b = wire.AppendString(b, m.Name)
 	b = wire.AppendString(b, m.Addr)
@@ -24,12 +24,12 @@ func appendMeta(b []byte, m seam.Member, leaving bool) []byte {
 	return wire.AppendBool(b, leaving)
 }
 
-func readMeta(id transport.ID, b []byte) (m seam.Member, leaving bool, err error) {
+func readMeta(id transport.ID, b []byte) (m env.Member, leaving bool, err error) {
 	r := wire.NewReader(b)
 	if n := r.Array(memberlist.MetaMaxSize); r.Err() == nil && n < metaFields {
 		r.Fail("metadata with too few fields")
 	}
-	m = seam.Member{
+	m = env.Member{
 		ID:   id,
 		Name: r.String(memberlist.MetaMaxSize),
 		Addr: r.String(memberlist.MetaMaxSize),
@@ -37,7 +37,7 @@ func readMeta(id transport.ID, b []byte) (m seam.Member, leaving bool, err error
 	}
 	leaving = r.Bool()
 	if r.Err() != nil {
-		return seam.Member{}, false, r.Err()
+		return env.Member{}, false, r.Err()
 	}
 	return m, leaving, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -23,7 +23,7 @@ const (
 // mux is memberlist's transport: it carries packets and streams in frames.
 type mux struct {
 	self    transport.ID
-	network seam.Network
+	network env.Network
 	logger  *slog.Logger
 
 	packets chan *memberlist.Packet
@@ -45,7 +45,7 @@ type streamKey struct {
 
 var _ memberlist.NodeAwareTransport = (*mux)(nil)
 
-func newMux(self transport.ID, network seam.Network, logger *slog.Logger) *mux {
+func newMux(self transport.ID, network env.Network, logger *slog.Logger) *mux {
 	return &mux{
 		self:     self,
 		network:  network,

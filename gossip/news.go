@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -16,23 +16,23 @@ type news struct {
 	self transport.ID
 
 	mu     sync.Mutex
-	hear   func(seam.MemberEvent) // nil: nobody listens any more
+	hear   func(env.MemberEvent)  // nil: nobody listens any more
 	places map[transport.ID]place // members as last told
 }
 
 type place struct {
-	member seam.Member
-	state  seam.MemberState // Alive or Left; the dead have no place
+	member env.Member
+	state  env.MemberState // Alive or Left; the dead have no place
 }
 
-func newNews(self transport.ID, hear func(seam.MemberEvent)) *news {
+func newNews(self transport.ID, hear func(env.MemberEvent)) *news {
 	return &news{self: self, hear: hear, places: make(map[transport.ID]place)}
 }
 
 // tell is called with the lock held, so that events come in order.
-func (n *news) tell(m seam.Member, state seam.MemberState) {
+func (n *news) tell(m env.Member, state env.MemberState) {
 	if n.hear != nil {
-		n.hear(seam.MemberEvent{Member: m, State: state})
+		n.hear(env.MemberEvent{Member: m, State: state})
 	}
 }
 
@@ -47,7 +47,7 @@ func (n *news) alive(id transport.ID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p, ok := n.places[id]
-	return ok && p.state == seam.Alive
+	return ok && p.state == env.Alive
 }
 
 // everyone returns the members that are believed to live, in no order.
@@ -56,7 +56,7 @@ func (n *news) everyone() []transport.ID {
 	defer n.mu.Unlock()
 	all := make([]transport.ID, 0, len(n.places))
 	for id, p := range n.places {
-		if p.state == seam.Alive {
+		if p.state == env.Alive {
 			all = append(all, id)
 		}
 	}
@@ -67,9 +67,9 @@ func (n *news) everyone() []transport.ID {
 func (n *news) left(id transport.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p, ok := n.places[id]; ok && p.state == seam.Alive {
-		n.places[id] = place{p.member, seam.Left}
-		n.tell(p.member, seam.Left)
+	if p, ok := n.places[id]; ok && p.state == env.Alive {
+		n.places[id] = place{p.member, env.Left}
+		n.tell(p.member, env.Left)
 	}
 }
 
@@ -105,14 +105,14 @@ func (n *news) here(node *memberlist.Node) {
 	defer n.mu.Unlock()
 	p, known := n.places[id]
 	switch {
-	case known && p.state == seam.Left: // whoever leaves does not come back
+	case known && p.state == env.Left: // whoever leaves does not come back
 	case !leaving:
-		n.places[id] = place{m, seam.Alive}
-		n.tell(m, seam.Alive)
+		n.places[id] = place{m, env.Alive}
+		n.tell(m, env.Alive)
 	default:
-		n.places[id] = place{m, seam.Left}
+		n.places[id] = place{m, env.Left}
 		if known {
-			n.tell(m, seam.Left)
+			n.tell(m, env.Left)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (n *news) NotifyLeave(node *memberlist.Node) {
 	defer n.mu.Unlock()
 	p, known := n.places[id]
 	delete(n.places, id)
-	if known && p.state == seam.Alive {
-		n.tell(p.member, seam.Dead)
+	if known && p.state == env.Alive {
+		n.tell(p.member, env.Dead)
 	}
 }

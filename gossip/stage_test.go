@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/bubble"
 	"github.com/lockmesh/mesh/transport"
@@ -83,14 +83,14 @@ type stage struct {
 // heard is a piece of news.
 type heard struct {
 	by, of string
-	state  seam.MemberState
+	state  env.MemberState
 	at     time.Duration
 }
 
 type player struct {
-	seam.Member
-	net    seam.Network
-	gossip seam.Membership
+	env.Member
+	net    env.Network
+	gossip env.Membership
 }
 
 // Handler of connections: only gossip matters.
@@ -111,7 +111,7 @@ func (s *stage) start(names ...string) {
 	for _, name := range names {
 		s.wait(time.Duration(s.rand.Int64N(int64(400 * time.Millisecond))))
 		s.run(name, func(ctx context.Context) func() {
-			w := seam.FromContext(ctx)
+			w := env.FromContext(ctx)
 			p := &player{}
 			p.ID, p.Name = transport.ID(w.Seed()), name
 			var err error
@@ -124,7 +124,7 @@ func (s *stage) start(names ...string) {
 				panic(err)
 			}
 			p.Addr = p.net.Addr()
-			p.gossip, err = w.NewMembership(p.Member, p.net, func(e seam.MemberEvent) {
+			p.gossip, err = w.NewMembership(p.Member, p.net, func(e env.MemberEvent) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.heard = append(s.heard, heard{name, e.Member.Name, e.State, s.Now()})
@@ -150,7 +150,7 @@ func (s *stage) start(names ...string) {
 
 // join lets a node make contact with others.
 func (s *stage) join(name string, others ...string) {
-	var peers []seam.Member
+	var peers []env.Member
 	for _, other := range others {
 		peers = append(peers, s.player(other).Member)
 	}

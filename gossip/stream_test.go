@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -28,7 +28,7 @@ func newPair() *pair {
 	p := &pair{hub: newHub()}
 	for i := range p.muxes {
 		id := transport.ID(i + 1)
-		p.ports[i] = p.hub.attach(seam.Member{ID: id})
+		p.ports[i] = p.hub.attach(env.Member{ID: id})
 		p.muxes[i] = newMux(id, p.ports[i], slog.New(slog.DiscardHandler))
 		p.ports[i].start(func(from transport.ID, body []byte) { p.muxes[i].receive(from, body) })
 	}
@@ -235,7 +235,7 @@ func TestPacketsBeyondTheBoundAreDropped(t *testing.T) {
 }
 
 func TestBadTargetsAreRefused(t *testing.T) {
-	m := newMux(1, newHub().attach(seam.Member{ID: 1}), slog.New(slog.DiscardHandler))
+	m := newMux(1, newHub().attach(env.Member{ID: 1}), slog.New(slog.DiscardHandler))
 	for _, addr := range []memberlist.Address{
 		{},
 		{Name: "app-1"},

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
@@ -154,7 +154,7 @@ func (a *actor) wait(ctx context.Context, ch <-chan struct{}, pk *parker, until 
 		}
 	}
 	a.yield(struct{}{})
-	a.parker, a.until, a.woken = nil, seam.Never, true
+	a.parker, a.until, a.woken = nil, env.Never, true
 	if a.ctx != nil {
 		a.ctx.forget(a)
 		a.ctx = nil
@@ -187,7 +187,7 @@ func (a *actor) rearm() {
 		return
 	}
 	w := a.process.world
-	if a.until == seam.Never {
+	if a.until == env.Never {
 		w.cancel(&a.ev)
 		return
 	}
@@ -195,7 +195,7 @@ func (a *actor) rearm() {
 	w.schedule(&a.ev, a.process.when(a.until)+a.process.host.delay())
 }
 
-// parker implements seam.Parker.
+// parker implements env.Parker.
 type parker struct {
 	process  *process
 	waiter   *actor
@@ -203,10 +203,10 @@ type parker struct {
 	mail     bool // for a message, which may never come, and not for an answer of a node
 }
 
-var _ seam.Parker = (*parker)(nil)
+var _ env.Parker = (*parker)(nil)
 
-// Park implements seam.Parker.
-func (pk *parker) Park(ctx context.Context, until time.Duration) seam.Wake {
+// Park implements env.Parker.
+func (pk *parker) Park(ctx context.Context, until time.Duration) env.Wake {
 	a := pk.process.world.runner("a call of a node")
 	if a.process != pk.process {
 		panic(fmt.Sprintf("simulate: actor %v uses a node of host %s: see Host.Do", a, pk.process.host.name))
@@ -220,14 +220,14 @@ func (pk *parker) Park(ctx context.Context, until time.Duration) seam.Wake {
 	switch {
 	case pk.unparked:
 		pk.unparked = false
-		return seam.Unparked
+		return env.Unparked
 	case closed(ctx.Done()):
-		return seam.ContextEnded
+		return env.ContextEnded
 	}
-	return seam.TimedOut
+	return env.TimedOut
 }
 
-// Unpark implements seam.Parker.
+// Unpark implements env.Parker.
 func (pk *parker) Unpark() {
 	pk.unparked = true
 	if pk.waiter != nil {
@@ -251,7 +251,7 @@ func caller(ctx context.Context, what string) *actor {
 
 // processOf returns the process that ctx belongs to.
 func processOf(ctx context.Context, what string) *process {
-	if p, ok := seam.FromContext(ctx).(*process); ok {
+	if p, ok := env.FromContext(ctx).(*process); ok {
 		return p
 	}
 	panic("simulate: " + what + " needs the context of an actor, or one that comes from it")
@@ -280,7 +280,7 @@ func Wait(ctx context.Context, done <-chan struct{}) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		a.wait(ctx, done, nil, seam.Never)
+		a.wait(ctx, done, nil, env.Never)
 	}
 	return nil
 }

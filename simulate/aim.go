@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -31,19 +31,19 @@ type aim struct {
 // target is what an aim waits for.
 type target struct {
 	name     string
-	what     seam.Moment
-	answer   seam.Moment // to it; zero: it is an answer itself
+	what     env.Moment
+	answer   env.Moment // to it; zero: it is an answer itself
 	mostSkip int64
 	mark     mark
 }
 
 var targets = [...]target{
-	{"a renewal", seam.Renews, seam.Renewed, 8, struckRenewal},
-	{"a claim", seam.Claims, seam.Answers, 3, struckClaim},
-	{"a grant", seam.Grants, 0, 12, struckGrant},
-	{"a change of replicas", seam.Changes, seam.Appended, 3, struckChange},
-	{"the beginning of a snapshot", seam.Begins, seam.Received, 1, struckSnapshot},
-	{"a word of handing over", seam.HandsOver, seam.HandsOver, 2, struckHandover},
+	{"a renewal", env.Renews, env.Renewed, 8, struckRenewal},
+	{"a claim", env.Claims, env.Answers, 3, struckClaim},
+	{"a grant", env.Grants, 0, 12, struckGrant},
+	{"a change of replicas", env.Changes, env.Appended, 3, struckChange},
+	{"the beginning of a snapshot", env.Begins, env.Received, 1, struckSnapshot},
+	{"a word of handing over", env.HandsOver, env.HandsOver, 2, struckHandover},
 	{"a rare situation", 0, 0, 40, struckRare},
 }
 
@@ -107,7 +107,7 @@ func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 	if kind != transport.KindLane || from == to {
 		return Pass
 	}
-	var holds seam.Moment
+	var holds env.Moment
 	known := false
 	for i, a := range n.aims {
 		if a.target.what == 0 || a.striking || a.losing && (a.from != to || a.to != from) || !slices.Contains(a.storm.hosts, from) || !slices.Contains(a.storm.hosts, to) {
@@ -203,7 +203,7 @@ func (a *aim) happened() {
 }
 
 // moments tells what hangs on a frame that one end sends.
-func (c *conn) moments(side int, kind transport.Kind, body []byte) seam.Moment {
+func (c *conn) moments(side int, kind transport.Kind, body []byte) env.Moment {
 	for _, n := range c.ends[side].process.nodes {
 		if n.id == c.hellos[side].ID {
 			return n.node.Moments(kind, body)

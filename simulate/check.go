@@ -7,8 +7,8 @@ import (
 	"sort"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 )
 
 // checkExclusion (G1): at this moment, those who believe that they hold the key
@@ -126,7 +126,7 @@ func (h *History) checkLeases(k *keyHistory, x *HoldRecord) {
 // whoever asks for the key: by then no clock that keeps to the bound shows the holder a lease.
 // Clients notice a lease that ends too early only if somebody waits for it, hears of his grant
 // within what is missing, and the clocks are at their worst.
-func (h *History) checkFreed(d seam.Decision) {
+func (h *History) checkFreed(d env.Decision) {
 	k := h.keys[d.Key]
 	if k == nil {
 		return

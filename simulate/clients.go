@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -14,8 +14,8 @@ import (
 // reports, too: then it waits for what the actor says, and adds what nobody else knows.
 type recorder CallRecord
 
-// Called implements seam.Clients.
-func (p *process) Called(node transport.ID, ask seam.Ask) seam.Caller {
+// Called implements env.Clients.
+func (p *process) Called(node transport.ID, ask env.Ask) env.Caller {
 	h := p.world.history
 	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold}
 	h.inside.marks.called(node, ask.Key)
@@ -39,8 +39,8 @@ func (p *process) Called(node transport.ID, ask seam.Ask) seam.Caller {
 	return (*recorder)(c)
 }
 
-// Returned implements seam.Caller.
-func (r *recorder) Returned(l seam.Hold, err error) seam.Holder {
+// Returned implements env.Caller.
+func (r *recorder) Returned(l env.Hold, err error) env.Holder {
 	c := (*CallRecord)(r)
 	w := c.history.world
 	a := w.current
@@ -69,14 +69,14 @@ func (r *recorder) living() *HoldRecord {
 	return r.held
 }
 
-// Renewed implements seam.Holder.
+// Renewed implements env.Holder.
 func (r *recorder) Renewed() {
 	if x := r.living(); x != nil && x.end == running && len(x.key.live) > 1 {
 		r.history.checkExclusion(x.key, x) // a belief may have come back
 	}
 }
 
-// Ended implements seam.Holder.
+// Ended implements env.Holder.
 func (r *recorder) Ended(excused bool) {
 	l := r.history.leaves[r.node]
 	left := l != nil && !l.waits()
@@ -92,7 +92,7 @@ func (r *recorder) Ended(excused bool) {
 	}
 }
 
-// Unlocking implements seam.Holder. Until now the holder was at work, if it believed
+// Unlocking implements env.Holder. Until now the holder was at work, if it believed
 // that it may be.
 func (r *recorder) Unlocking() {
 	x := r.living()
@@ -102,7 +102,7 @@ func (r *recorder) Unlocking() {
 	x.Unlocking()
 }
 
-// Unlocked implements seam.Holder.
+// Unlocked implements env.Holder.
 func (r *recorder) Unlocked(err error) {
 	x := r.living()
 	if x == nil {
@@ -123,7 +123,7 @@ type claim struct {
 	ok           bool
 }
 
-// Extending implements seam.Holder.
+// Extending implements env.Holder.
 func (r *recorder) Extending(d time.Duration) {
 	if x := r.living(); x != nil {
 		x.claims = append(x.claims, claim{r.history.world.now, running, d, false})
@@ -131,7 +131,7 @@ func (r *recorder) Extending(d time.Duration) {
 	}
 }
 
-// Extended implements seam.Holder. An Extend that was not confirmed may count, and then
+// Extended implements env.Holder. An Extend that was not confirmed may count, and then
 // from its sending on.
 func (r *recorder) Extended(d time.Duration, err error) {
 	x := r.living()
@@ -167,7 +167,7 @@ type share struct {
 	handles int
 }
 
-// Shared implements seam.Holder.
+// Shared implements env.Holder.
 func (r *recorder) Shared(handles int) {
 	x := r.living()
 	if x == nil || handles == 0 && len(x.shares) == 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 // detector is what stands between a host's nodes and the news that gossip has of other
@@ -77,9 +77,9 @@ func (h *Host) RestoreGossip() {
 }
 
 // hears returns what gossip has to call in place of events.
-func (p *process) hears(events func(seam.MemberEvent)) func(seam.MemberEvent) {
+func (p *process) hears(events func(env.MemberEvent)) func(env.MemberEvent) {
 	d, w := &p.host.detector, p.world
-	return func(e seam.MemberEvent) {
+	return func(e env.MemberEvent) {
 		if !d.silent && d.delay == 0 {
 			events(e)
 			return

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -73,16 +73,16 @@ func fakeDecode(from transport.ID, b []byte) fakeMsg {
 
 // fakePort is the part that server and client share.
 type fakePort struct {
-	world seam.World
+	world env.Env
 	id    transport.ID
-	net   seam.Network
-	loop  seam.Loop
+	net   env.Network
+	loop  env.Loop
 	inbox []fakeMsg
 	up    func(transport.Hello)
 }
 
 func (p *fakePort) open(ctx context.Context, bind string, run func(time.Duration) time.Duration) error {
-	p.world = seam.FromContext(ctx)
+	p.world = env.FromContext(ctx)
 	p.id = transport.ID(p.world.Seed() | 1)
 	p.loop = p.world.NewLoop("fake", run)
 	cfg := transport.Config{Bind: bind, Hello: transport.Hello{Name: bind, ID: p.id}, Logger: slog.New(slog.DiscardHandler)}
@@ -132,13 +132,13 @@ type fakeServer struct {
 	keys     map[string]*fakeKey
 	names    []string
 	sessions []*fakeSession
-	observer seam.Observer
+	observer env.Observer
 }
 
 func fakeServe(w *World, bugs fakeBugs) {
 	w.Host("server").Boot("server", func(ctx context.Context) {
-		s := &fakeServer{bugs: bugs, keys: make(map[string]*fakeKey), revision: uint64(seam.FromContext(ctx).Wall().UnixMilli()) << 10}
-		s.observer = seam.FromContext(ctx).(seam.Instrumented).Observer()
+		s := &fakeServer{bugs: bugs, keys: make(map[string]*fakeKey), revision: uint64(env.FromContext(ctx).Wall().UnixMilli()) << 10}
+		s.observer = env.FromContext(ctx).(env.Instrumented).Observer()
 		if err := s.open(ctx, ":1", s.run); err != nil {
 			panic(err)
 		}
@@ -224,7 +224,7 @@ func (s *fakeServer) step(now time.Duration, m fakeMsg) {
 			s.answer(x, fakeMsg{kind: fakeLocked, epoch: m.epoch, request: m.request})
 			return
 		}
-		s.decided(seam.Queued, e)
+		s.decided(env.Queued, e)
 		if s.bugs.jumpers {
 			k.queue = append([]*fakeEntry{e}, k.queue...)
 		} else {
@@ -269,13 +269,13 @@ func (s *fakeServer) grant(name string) {
 		s.revision++
 		e.token = s.revision
 		k.holders = append(k.holders, e)
-		s.decided(seam.Granted, e)
+		s.decided(env.Granted, e)
 		s.answer(e.session, fakeMsg{kind: fakeGranted, epoch: e.msg.epoch, request: e.msg.request, token: e.token})
 	}
 }
 
-func (s *fakeServer) decided(what seam.DecisionKind, e *fakeEntry) {
-	s.observer.Decided(seam.Decision{Revision: s.revision, Replica: s.id, What: what, Key: e.msg.key,
+func (s *fakeServer) decided(what env.DecisionKind, e *fakeEntry) {
+	s.observer.Decided(env.Decision{Revision: s.revision, Replica: s.id, What: what, Key: e.msg.key,
 		Owner: e.session.id, Session: e.session.epoch, Request: e.msg.request, Token: e.token})
 }
 
@@ -296,7 +296,7 @@ type fakeClient struct {
 
 type fakeCall struct {
 	msg     fakeMsg
-	parker  seam.Parker
+	parker  env.Parker
 	again   time.Duration
 	outcome *fakeMsg
 }
@@ -332,7 +332,7 @@ func fakeJoin(bugs fakeBugs) func(context.Context, string) (Node, error) {
 		}
 		for c.server == 0 {
 			c.net.Dial("server:1")
-			if joined.Park(ctx, c.world.Now()+time.Second) == seam.ContextEnded {
+			if joined.Park(ctx, c.world.Now()+time.Second) == env.ContextEnded {
 				return nil, ctx.Err()
 			}
 		}
@@ -430,7 +430,7 @@ func (c *fakeClient) call(m fakeMsg) *fakeCall {
 
 func (c *fakeClient) acquire(ctx context.Context, key string, weight, capacity int64, try uint64) (Lock, error) {
 	p := c.call(fakeMsg{kind: fakeAcquire, key: key, weight: uint64(weight), capacity: uint64(capacity), token: try})
-	until := time.Duration(seam.Never)
+	until := time.Duration(env.Never)
 	for {
 		wake := p.parker.Park(ctx, until)
 		switch {
@@ -438,13 +438,13 @@ func (c *fakeClient) acquire(ctx context.Context, key string, weight, capacity i
 			return nil, errFakeLocked
 		case p.outcome != nil && p.outcome.epoch != c.epoch: // granted in a session that is over
 			p = c.call(fakeMsg{kind: fakeAcquire, key: key, weight: uint64(weight), capacity: uint64(capacity), token: try})
-			until = seam.Never
+			until = env.Never
 		case p.outcome != nil && (c.deadline > c.world.Now() || c.bugs.neverLost):
 			h := &fakeHold{client: c, key: key, token: p.outcome.token, epoch: c.epoch}
 			h.ctx, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 			c.holds = append(c.holds, h)
 			return h, nil
-		case wake == seam.ContextEnded:
+		case wake == env.ContextEnded:
 			m := p.msg
 			m.kind = fakeCancel
 			p.outcome = &m
@@ -500,7 +500,7 @@ func (h *fakeHold) Unlock(ctx context.Context) error {
 	}
 	p := c.call(fakeMsg{kind: fakeRelease, key: h.key, token: h.token})
 	for p.outcome == nil {
-		if p.parker.Park(ctx, seam.Never) == seam.ContextEnded {
+		if p.parker.Park(ctx, env.Never) == env.ContextEnded {
 			h.finish()
 			return ctx.Err() // it goes on being sent
 		}

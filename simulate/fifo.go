@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -32,7 +32,7 @@ type ownerName struct {
 
 type decisionName struct {
 	shardName
-	what    seam.DecisionKind
+	what    env.DecisionKind
 	request requestName
 }
 
@@ -78,7 +78,7 @@ func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.revision, q.revision), p.seat-q.seat)
 }
 
-func (f *fifo) decided(shard shardName, d seam.Decision) {
+func (f *fifo) decided(shard shardName, d env.Decision) {
 	r := requestName{d.Owner, d.Session, d.Request}
 	name := decisionName{shard, d.What, r}
 	if first, ok := f.seen[name]; ok {
@@ -98,13 +98,13 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 		f.order = append(f.order, k)
 	}
 	switch d.What {
-	case seam.Queued:
+	case env.Queued:
 		k.seats++
 		k.place[r] = place{d.Revision, k.seats, f.world.now}
-	case seam.Dropped:
+	case env.Dropped:
 		delete(k.place, r)
 		f.dropped[ownerName{d.Key, d.Owner}]++
-	case seam.Released:
+	case env.Released:
 		f.world.history.inside.late.released(shard, r)
 		f.world.history.checkFreed(d)
 		k.used -= k.held[r].weight
@@ -112,7 +112,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 			t.to = f.world.now
 		}
 		delete(k.held, r)
-	case seam.Refused:
+	case env.Refused:
 		if d.Settling {
 			if c := f.world.history.keys[d.Key]; c != nil {
 				c.settling = append(c.settling, f.world.now)
@@ -121,7 +121,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 			f.world.Fail(fmt.Errorf("G3 try: shard %d refused %d of %q to %s, and nobody waits, and %d of %d are in use",
 				d.Shard, d.Weight, d.Key, f.named(r), k.used, d.Capacity))
 		}
-	case seam.Granted:
+	case env.Granted:
 		p, ok := k.place[r]
 		if !ok {
 			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", d.Shard, d.Key, f.named(r)))
@@ -156,7 +156,7 @@ func (f *fifo) decided(shard shardName, d seam.Decision) {
 	}
 }
 
-var verbs = [...]string{seam.Queued: "queued", seam.Granted: "granted", seam.Released: "released", seam.Dropped: "dropped", seam.Refused: "refused"}
+var verbs = [...]string{env.Queued: "queued", env.Granted: "granted", env.Released: "released", env.Dropped: "dropped", env.Refused: "refused"}
 
 // named says whose request it is.
 func (f *fifo) named(r requestName) string {

@@ -4,14 +4,14 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // inspected is a node of a process, and its ID.
 type inspected struct {
 	id   transport.ID
-	node seam.Inspected
+	node env.Inspected
 }
 
 // living returns each node that runs, with its host.
@@ -57,7 +57,7 @@ func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 		return len(voters) == 0 || there > len(voters)/2
 	}
 	for _, n := range w.living() {
-		if slices.ContainsFunc(n.node.Replicas(), func(r seam.Replica) bool {
+		if slices.ContainsFunc(n.node.Replicas(), func(r env.Replica) bool {
 			return r.Unsettled && settled || !majority(r.Voters) || !majority(r.Outgoing) || !majority(r.Coming)
 		}) {
 			return false

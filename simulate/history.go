@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -136,12 +136,12 @@ type CallRecord struct {
 	node    transport.ID // zero: no node was asked
 	who     string
 	actor   string
-	by      *actor    // who reports it, until its end is reported
-	silent  bool      // nobody reports it: the nodes tell
-	core    seam.Hold // what the node tells of a call that is reported
-	excused bool      // its hold ended before it was reported, and might
-	left    bool      // and since its node had waited for it while it left
-	moment  int       // of its begin
+	by      *actor   // who reports it, until its end is reported
+	silent  bool     // nobody reports it: the nodes tell
+	core    env.Hold // what the node tells of a call that is reported
+	excused bool     // its hold ended before it was reported, and might
+	left    bool     // and since its node had waited for it while it left
+	moment  int      // of its begin
 	want    Want
 	began   time.Duration
 	ended   time.Duration // running: not yet
@@ -157,7 +157,7 @@ const running = time.Duration(-1)
 type HoldRecord struct {
 	call   *CallRecord
 	key    *keyHistory
-	hold   seam.Hold
+	hold   env.Hold
 	token  uint64
 	watch  watch
 	moment int // of its begin
@@ -240,11 +240,11 @@ func (c *CallRecord) forget() {
 // what it stands for.
 type reported struct{ Lock }
 
-// Over implements seam.Hold.
+// Over implements env.Hold.
 func (r reported) Over() bool { return r.Context().Err() != nil }
 
 // end records how the call ended.
-func (c *CallRecord) end(l seam.Hold, err error) *HoldRecord {
+func (c *CallRecord) end(l env.Hold, err error) *HoldRecord {
 	h := c.history
 	w := h.world
 	c.ended = w.now
@@ -324,7 +324,7 @@ func (x *HoldRecord) believed() bool {
 
 // isOver reports whether a process that looks at a hold sees that it is over. The time comes
 // first, for who asks a client's handle makes it look, and so has it told.
-func isOver(l seam.Hold, p *process) bool { return !p.Wall().Before(l.Deadline()) || l.Over() }
+func isOver(l env.Hold, p *process) bool { return !p.Wall().Before(l.Deadline()) || l.Over() }
 
 // told tells whether the holder has heard of the end. It asks the node itself, for a
 // handle that is asked looks at the clock, and so is told.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -120,8 +120,8 @@ func (s *story) left(handed bool) { s.w.history.inside.Left(7, handed) }
 func (s *story) dropped(n uint64) {
 	for request := range n {
 		for replica := range transport.ID(3) {
-			for _, what := range []seam.DecisionKind{seam.Queued, seam.Dropped} {
-				s.w.history.inside.Decided(seam.Decision{Revision: 10*request + uint64(what), Replica: replica + 1, What: what, Key: "k", Owner: 7, Session: 1, Request: request + 1})
+			for _, what := range []env.DecisionKind{env.Queued, env.Dropped} {
+				s.w.history.inside.Decided(env.Decision{Revision: 10*request + uint64(what), Replica: replica + 1, What: what, Key: "k", Owner: 7, Session: 1, Request: request + 1})
 			}
 		}
 	}
@@ -130,12 +130,12 @@ func (s *story) dropped(n uint64) {
 // freed lets the table end the hold of that name, of the node on host a.
 func (s *story) freed(name string) {
 	s.w.nodes[7] = s.holds[name].call.process
-	s.w.history.inside.Decided(seam.Decision{Revision: 100, Replica: 1, What: seam.Released, Key: "k", Owner: 7, Session: 1, Request: 1, Token: s.holds[name].token})
+	s.w.history.inside.Decided(env.Decision{Revision: 100, Replica: 1, What: env.Released, Key: "k", Owner: 7, Session: 1, Request: 1, Token: s.holds[name].token})
 }
 
 // stall lets host a lock, and its lane stand still for d.
 func (s *story) stall(d time.Duration) {
-	s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return seam.Never })
+	s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return env.Never })
 	s.lock("1", "a", Exclusive("k"), 1)
 	s.w.Host("a").Stall("lane 0", d)
 }
@@ -813,51 +813,51 @@ func TestLinearizability(t *testing.T) {
 }
 
 func TestQueueOrder(t *testing.T) {
-	decided := func(revision uint64, what seam.DecisionKind, request, token uint64, replica transport.ID) seam.Decision {
-		return seam.Decision{Revision: revision, Replica: replica, What: what, Key: "k", Owner: 1, Session: 1, Request: request, Token: token}
+	decided := func(revision uint64, what env.DecisionKind, request, token uint64, replica transport.ID) env.Decision {
+		return env.Decision{Revision: revision, Replica: replica, What: what, Key: "k", Owner: 1, Session: 1, Request: request, Token: token}
 	}
-	const queued, granted, dropped, released, refused = seam.Queued, seam.Granted, seam.Dropped, seam.Released, seam.Refused
-	all := func(d seam.Decision) seam.Decision { d.Weight, d.Capacity = 3, 3; return d }
-	one := func(d seam.Decision) seam.Decision { d.Weight, d.Capacity = 1, 3; return d }
+	const queued, granted, dropped, released, refused = env.Queued, env.Granted, env.Dropped, env.Released, env.Refused
+	all := func(d env.Decision) env.Decision { d.Weight, d.Capacity = 3, 3; return d }
+	one := func(d env.Decision) env.Decision { d.Weight, d.Capacity = 1, 3; return d }
 	tests := []struct {
 		name string
-		told []seam.Decision
+		told []env.Decision
 		want string
 	}{
-		{"in order, from two replicas", []seam.Decision{
+		{"in order, from two replicas", []env.Decision{
 			decided(1, queued, 1, 0, 1), decided(2, granted, 1, 2, 1), decided(3, queued, 2, 0, 1), decided(1, queued, 1, 0, 2),
 			decided(2, granted, 1, 2, 2), decided(5, granted, 2, 5, 1), decided(5, granted, 2, 5, 2),
 		}, ""},
-		{"overtaken", []seam.Decision{
+		{"overtaken", []env.Decision{
 			decided(1, queued, 1, 0, 1), decided(2, queued, 2, 0, 1), decided(3, granted, 2, 3, 1), decided(4, granted, 1, 4, 1),
 		}, "G3"},
-		{"one that left was not overtaken", []seam.Decision{
+		{"one that left was not overtaken", []env.Decision{
 			decided(1, queued, 1, 0, 1), decided(2, queued, 2, 0, 1), decided(3, dropped, 1, 0, 1), decided(4, granted, 2, 4, 1),
 		}, ""},
-		{"granted again when it is free", []seam.Decision{
+		{"granted again when it is free", []env.Decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, released, 1, 2, 1)),
 			all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
 		}, ""},
-		{"one permit too many", []seam.Decision{
+		{"one permit too many", []env.Decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), one(decided(4, queued, 2, 0, 1)), one(decided(5, granted, 2, 5, 1)),
 		}, "G1 table"},
-		{"overtaken within a revision", []seam.Decision{
+		{"overtaken within a revision", []env.Decision{
 			decided(1, queued, 1, 0, 1), decided(1, queued, 2, 0, 1), decided(2, granted, 2, 2, 1), decided(3, granted, 1, 3, 1),
 		}, "G3 order"},
-		{"granted twice", []seam.Decision{
+		{"granted twice", []env.Decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
 		}, "G1 table"},
-		{"a try that met a holder", []seam.Decision{
+		{"a try that met a holder", []env.Decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, refused, 2, 0, 1)),
 		}, ""},
-		{"a try that met nobody", []seam.Decision{
+		{"a try that met nobody", []env.Decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, released, 1, 2, 1)), all(decided(4, refused, 2, 0, 1)),
 		}, "G3 try"},
-		{"granted unasked", []seam.Decision{decided(1, granted, 1, 1, 1)}, "G3"},
-		{"replicas disagree", []seam.Decision{
+		{"granted unasked", []env.Decision{decided(1, granted, 1, 1, 1)}, "G3"},
+		{"replicas disagree", []env.Decision{
 			decided(1, queued, 1, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 1, 3, 2),
 		}, "disagree"},
-		{"tokens fall", []seam.Decision{
+		{"tokens fall", []env.Decision{
 			decided(1, queued, 1, 0, 1), decided(1, queued, 2, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 2, 1, 1),
 		}, "G2"},
 	}

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -58,7 +58,7 @@ func TestClockRateMovesTimers(t *testing.T) {
 	l := p.NewLoop("l", func(now time.Duration) time.Duration {
 		if now >= start+10*time.Second {
 			ran = w.Now()
-			return seam.Never
+			return env.Never
 		}
 		return start + 10*time.Second
 	})
@@ -97,23 +97,23 @@ func TestCrashUnwindsActors(t *testing.T) {
 	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 	h := w.Host("a")
 	done := h.Go("main", func(ctx context.Context) {
-		world := seam.FromContext(ctx)
+		world := env.FromContext(ctx)
 		net, _ := world.Listen(transport.Config{Bind: ":1"}, &probe{})
-		loop := world.NewLoop("loop", func(time.Duration) time.Duration { say("loop"); return seam.Never })
+		loop := world.NewLoop("loop", func(time.Duration) time.Duration { say("loop"); return env.Never })
 		defer say("deferred, ctx: %v, %v", ctx.Err(), context.Cause(ctx))
 		defer func() {
 			loop.Wake()
 			loop.Stop()
 			net.Dial("a:1")
 			net.Close()
-			world.NewLoop("late", func(time.Duration) time.Duration { say("late"); return seam.Never }).Wake()
+			world.NewLoop("late", func(time.Duration) time.Duration { say("late"); return env.Never }).Wake()
 			if _, err := world.Listen(transport.Config{Bind: ":2"}, &probe{}); err == nil {
 				say("listened")
 			}
 			_ = world.Now() + time.Duration(world.Seed()&1)
 			Go(ctx, "late", func(context.Context) { say("spawned") })
 			defer say("after the park")
-			world.NewParker().Park(context.Background(), seam.Never)
+			world.NewParker().Park(context.Background(), env.Never)
 			say("parked")
 		}()
 		_ = Sleep(ctx, time.Hour)
@@ -212,7 +212,7 @@ func TestLoopsCoalesceWakes(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()
 	runs := 0
-	l := w.Host("a").process.NewLoop("l", func(time.Duration) time.Duration { runs++; return seam.Never })
+	l := w.Host("a").process.NewLoop("l", func(time.Duration) time.Duration { runs++; return env.Never })
 	for range 10 {
 		l.Wake()
 	}
@@ -258,7 +258,7 @@ func TestParkersKnowTheirHost(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()
 	p := w.Host("b").process.NewParker()
-	w.Host("a").Go("thief", func(ctx context.Context) { p.Park(ctx, seam.Never) })
+	w.Host("a").Go("thief", func(ctx context.Context) { p.Park(ctx, env.Never) })
 	if err := w.Run(time.Second); err == nil || !strings.Contains(err.Error(), "a/thief uses a node of host b") {
 		t.Errorf("Run = %v", err)
 	}

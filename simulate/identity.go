@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -39,7 +39,7 @@ type roster struct {
 	index   uint64                  // of the latest change
 	highest uint64                  // ID
 	nodes   map[uint64]transport.ID // of each replica that there ever was; looked up, never ranged over
-	now     []seam.Placed
+	now     []env.Placed
 }
 
 func newIdentity(w *World) identity {
@@ -56,7 +56,7 @@ func (i *identity) born(p *process, id transport.ID) {
 	}
 }
 
-func (i *identity) made(shard shardName, m seam.Hosted) {
+func (i *identity) made(shard shardName, m env.Hosted) {
 	w, name := i.world, replicaName{shard, m.ID}
 	if before, is := i.hosted[name]; is {
 		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, and was made on %s before", m.ID, m.Shard, w.hostOf(m.Replica), w.hostOf(before)))
@@ -71,7 +71,7 @@ func (i *identity) made(shard shardName, m seam.Hosted) {
 
 // configured hears of each change of a shard's replicas from all that apply it. The first one
 // counts.
-func (i *identity) configured(shard shardName, c seam.Configured) {
+func (i *identity) configured(shard shardName, c env.Configured) {
 	r := i.members[shard]
 	if r == nil {
 		r = &roster{nodes: make(map[uint64]transport.ID)}
@@ -87,7 +87,7 @@ func (i *identity) configured(shard shardName, c seam.Configured) {
 		switch {
 		case known && node != p.Node:
 			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is on %s, and was another node's, on %s", p.ID, c.Shard, w.hostOf(p.Node), w.hostOf(node)))
-		case known && !slices.ContainsFunc(before, func(b seam.Placed) bool { return b.ID == p.ID }):
+		case known && !slices.ContainsFunc(before, func(b env.Placed) bool { return b.ID == p.ID }):
 			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d was removed, and is there again, on %s", p.ID, c.Shard, w.hostOf(p.Node)))
 		case !known && p.ID <= highest:
 			w.Fail(fmt.Errorf("G1 identity: the new replica of shard %d on %s has ID %d, and there was %d before", c.Shard, w.hostOf(p.Node), p.ID, highest))

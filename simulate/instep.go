@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -97,7 +97,7 @@ func (s *inStep) behind() (all []string) {
 func (s *inStep) judges(h *Host) bool { return s.hosts == nil || slices.Contains(s.hosts, h.name) }
 
 // late returns those of a leader's voters that have applied less than target.
-func (s *inStep) late(r seam.Replica, target uint64, up map[transport.ID]*Host, applied func(transport.ID) (uint64, bool)) (all []string) {
+func (s *inStep) late(r env.Replica, target uint64, up map[transport.ID]*Host, applied func(transport.ID) (uint64, bool)) (all []string) {
 	for _, v := range r.Voters {
 		if up[v] != nil && !s.judges(up[v]) || up[v] == nil && s.hosts != nil {
 			continue

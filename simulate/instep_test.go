@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -58,8 +58,8 @@ func TestInStep(t *testing.T) {
 			for i := range 3 {
 				n := &looked{
 					mesh:     7,
-					replicas: []seam.Replica{{Shard: shard, Generation: 1, Voters: []transport.ID{1, 2, 3}, Serving: i == 0}},
-					tables:   []seam.Table{{Shard: shard, Generation: 1, Applied: 10, Serving: i == 0}},
+					replicas: []env.Replica{{Shard: shard, Generation: 1, Voters: []transport.ID{1, 2, 3}, Serving: i == 0}},
+					tables:   []env.Table{{Shard: shard, Generation: 1, Applied: 10, Serving: i == 0}},
 				}
 				w.Host(fmt.Sprint("host", i+1)).process.Inspect(transport.ID(i+1), n)
 				f.nodes = append(f.nodes, n)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -150,7 +150,7 @@ func (s *offices) end() {
 	}
 }
 
-func (l *late) served(shard shardName, v seam.Served) {
+func (l *late) served(shard shardName, v env.Served) {
 	s := l.of(shard)
 	if r := s.current(); v.Serving || r != nil && r.leader == v.Replica {
 		s.end()
@@ -165,13 +165,13 @@ func (l *late) served(shard shardName, v seam.Served) {
 	}
 }
 
-func (l *late) handsOver(shard shardName, v seam.Served, to transport.ID) {
+func (l *late) handsOver(shard shardName, v env.Served, to transport.ID) {
 	if r := l.of(shard).current(); r != nil && r.leader == v.Replica {
 		r.heir, r.bequest = to, r.reads()
 	}
 }
 
-func (l *late) heard(shard shardName, v seam.Heard) {
+func (l *late) heard(shard shardName, v env.Heard) {
 	s := l.of(shard)
 	if r := s.current(); r != nil && r.leader == v.Replica {
 		s.lives[sessionName{v.Owner, v.Session}] = life{len(s.reigns) - 1, r.reads(), v.TTL}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -17,18 +17,18 @@ type shardTold struct{ w *World }
 func (s *shardTold) pass(d time.Duration) { _ = s.w.Run(d) }
 
 func (s *shardTold) serves(node transport.ID, serving bool) {
-	s.w.history.inside.Served(seam.Served{Generation: 1, Replica: node, Serving: serving})
+	s.w.history.inside.Served(env.Served{Generation: 1, Replica: node, Serving: serving})
 }
 
 func (s *shardTold) heard(node transport.ID) {
-	s.w.history.inside.Heard(seam.Heard{Generation: 1, Replica: node, Owner: 9, Session: 1, TTL: 10 * time.Second})
+	s.w.history.inside.Heard(env.Heard{Generation: 1, Replica: node, Owner: 9, Session: 1, TTL: 10 * time.Second})
 }
 
-func (s *shardTold) decided(what seam.DecisionKind, revision uint64) {
-	s.w.history.inside.Decided(seam.Decision{Generation: 1, Revision: revision, Replica: 1, What: what, Key: "k", Owner: 9, Session: 1, Request: 1, Token: 7, Weight: 1, Capacity: 1})
+func (s *shardTold) decided(what env.DecisionKind, revision uint64) {
+	s.w.history.inside.Decided(env.Decision{Generation: 1, Revision: revision, Replica: 1, What: what, Key: "k", Owner: 9, Session: 1, Request: 1, Token: 7, Weight: 1, Capacity: 1})
 }
 
-func (s *shardTold) freed() { s.decided(seam.Released, 9) }
+func (s *shardTold) freed() { s.decided(env.Released, 9) }
 
 // reigns lets the nodes 1 and 2 lead by turns, each for d, until there were n of them.
 func (s *shardTold) reigns(n int, d time.Duration, between func(from, to transport.ID)) {
@@ -48,7 +48,7 @@ func TestLate(t *testing.T) {
 	const sec = time.Second
 	handOver := func(s *shardTold) func(from, to transport.ID) {
 		return func(from, to transport.ID) {
-			s.w.history.inside.HandsOver(seam.Served{Generation: 1, Replica: from, Serving: true}, to)
+			s.w.history.inside.HandsOver(env.Served{Generation: 1, Replica: from, Serving: true}, to)
 		}
 	}
 	for _, tt := range []struct {
@@ -127,8 +127,8 @@ func TestLate(t *testing.T) {
 			w.lane = w.nodes[1].loops[0]
 			s.serves(1, true)
 			w.lane = nil
-			s.decided(seam.Queued, 1)
-			s.decided(seam.Granted, 2)
+			s.decided(env.Queued, 1)
+			s.decided(env.Granted, 2)
 			s.heard(1)
 			tt.tell(s)
 			if w.Err() == nil {

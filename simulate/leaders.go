@@ -3,7 +3,7 @@ package simulate
 import (
 	"fmt"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -13,7 +13,7 @@ import (
 type leaders struct {
 	world *World
 	terms map[termName]transport.ID // looked up, never ranged over
-	now   map[shardName]seam.Became // the latest leader
+	now   map[shardName]env.Became  // the latest leader
 }
 
 type termName struct {
@@ -21,7 +21,7 @@ type termName struct {
 	term uint64
 }
 
-func (l *leaders) became(shard shardName, b seam.Became) {
+func (l *leaders) became(shard shardName, b env.Became) {
 	w := l.world
 	if w.timeline != nil {
 		w.record(timeline.Moment{Kind: timeline.Role, Host: w.hostOf(b.Replica), Shard: b.Shard, Role: b.Role, Term: b.Term})

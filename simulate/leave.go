@@ -64,7 +64,7 @@ func (l *departure) waits() bool { return l.ctx.Err() == nil && l.process.Now() 
 // end is the same in true time, as far as it was known when Leave was called.
 func (l *departure) end() time.Duration { return l.process.host.clock.truth(l.until - l.process.base) }
 
-// Leaving implements seam.Observer.
+// Leaving implements env.Observer.
 func (o *observer) Leaving(node transport.ID, ctx context.Context) {
 	p := o.world.nodes[node]
 	l := &departure{process: p, ctx: ctx, until: p.Now() + leaveWait}
@@ -74,7 +74,7 @@ func (o *observer) Leaving(node transport.ID, ctx context.Context) {
 	o.world.history.leaves[node] = l
 }
 
-// Left implements seam.Observer: what is held still has ended for its holders (G9, P32). A node that
+// Left implements env.Observer: what is held still has ended for its holders (G9, P32). A node that
 // leaves on a good day hands over all that it has, if there is anybody to take it.
 func (o *observer) Left(node transport.ID, handed bool) {
 	o.marks.left(node, handed)
@@ -95,7 +95,7 @@ func (o *observer) Left(node transport.ID, handed bool) {
 	w.ailed = true
 }
 
-// Closed implements seam.Observer. To the rest of its mesh that is a crash.
+// Closed implements env.Observer. To the rest of its mesh that is a crash.
 func (o *observer) Closed(node transport.ID) {
 	o.world.ailed = true
 	o.marks.closed[node] = true

@@ -13,7 +13,7 @@ import (
 // timeline.
 func Logger(ctx context.Context) *slog.Logger { return processOf(ctx, "Logger").Logger() }
 
-// Logger implements seam.Instrumented.
+// Logger implements env.Instrumented.
 func (p *process) Logger() *slog.Logger {
 	if p.world.timeline == nil {
 		return slog.New(slog.DiscardHandler)

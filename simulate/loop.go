@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
-// loop implements seam.Loop: one event that moves about.
+// loop implements env.Loop: one event that moves about.
 type loop struct {
 	process *process
 	id      int
@@ -25,7 +25,7 @@ type loop struct {
 	stood  time.Duration // for so long it had none, and was to
 }
 
-// Wake implements seam.Loop.
+// Wake implements env.Loop.
 func (l *loop) Wake() {
 	if l.stopped || l.process.dead {
 		return
@@ -48,7 +48,7 @@ func (l *loop) Wake() {
 	}
 }
 
-// Stop implements seam.Loop.
+// Stop implements env.Loop.
 func (l *loop) Stop() {
 	l.stopped = true
 	l.process.world.cancel(&l.ev)
@@ -85,14 +85,14 @@ func (l *loop) ticks() {
 // arm schedules the next run, for a wake or for the time.
 func (l *loop) arm() {
 	p, w := l.process, l.process.world
-	at := seam.Never
-	if l.until != seam.Never {
+	at := env.Never
+	if l.until != env.Never {
 		at = p.when(l.until)
 	}
 	if l.woken {
 		at = min(at, w.now+p.host.delay())
 	}
-	if at == seam.Never {
+	if at == env.Never {
 		w.cancel(&l.ev)
 		return
 	}

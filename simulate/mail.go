@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -86,7 +86,7 @@ func Receive(ctx context.Context, port string) (Message, error) {
 		}
 		pk := &parker{process: p, mail: true}
 		b.waiting = append(b.waiting, pk)
-		pk.Park(ctx, seam.Never)
+		pk.Park(ctx, env.Never)
 		b.waiting = slices.DeleteFunc(b.waiting, func(w *parker) bool { return w == pk })
 	}
 	m := b.mail[0]

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -28,7 +28,7 @@ type situation struct {
 	first    transport.ID
 	sessions map[shard.SessionID]*lease // of the records in the table; looked up, never ranged over
 	silent   int                        // how many of them are silent
-	latest   seam.Became                // who campaigned
+	latest   env.Became                 // who campaigned
 	heir     transport.ID               // to whom a leader began to hand over
 
 	change   uint64 // the index of the latest change of replicas
@@ -41,7 +41,7 @@ type lease struct{ fixed, silent bool }
 
 // ruling is a decision, and how its key's queue was right after it.
 type ruling struct {
-	seam.Decision
+	env.Decision
 	depth int  // of the queue
 	fits  bool // there was room for it
 }
@@ -112,13 +112,13 @@ func (k *marks) settle() {
 }
 
 // rules hears of each decision after the checker of queues has.
-func (k *marks) rules(name shardName, d seam.Decision) {
+func (k *marks) rules(name shardName, d env.Decision) {
 	q := k.world.history.inside.queue.keys[shardKey{name, d.Key}]
 	k.decided = append(k.decided, ruling{d, len(q.place), q.used+d.Weight <= d.Capacity})
 }
 
 // stepped hears of each command, after its decisions.
-func (k *marks) stepped(name shardName, s seam.Stepped) {
+func (k *marks) stepped(name shardName, s env.Stepped) {
 	decided := k.decided
 	k.decided = k.decided[:0]
 	x := k.of(name)
@@ -153,22 +153,22 @@ func (k *marks) stepped(name shardName, s seam.Stepped) {
 }
 
 // command looks at a command and what it led to.
-func (k *marks) command(h *Host, name shardName, x *situation, s seam.Stepped, decided []ruling) {
-	did := func(what seam.DecisionKind) func(ruling) bool {
+func (k *marks) command(h *Host, name shardName, x *situation, s env.Stepped, decided []ruling) {
+	did := func(what env.DecisionKind) func(ruling) bool {
 		return func(d ruling) bool { return d.What == what }
 	}
 	switch c := s.Command.(type) {
 	case shard.Acquire:
 		granted := func(e shard.Event) bool { g, ok := e.(shard.Granted); return ok && g.Number == c.Number }
-		if slices.ContainsFunc(s.Told, granted) && !slices.ContainsFunc(decided, did(seam.Granted)) {
+		if slices.ContainsFunc(s.Told, granted) && !slices.ContainsFunc(decided, did(env.Granted)) {
 			k.meet(h, repeatedGrant)
 		}
 	case shard.Cancel:
-		q := decisionName{name, seam.Queued, requestName{transport.ID(c.Session.Node), c.Session.Number, c.Target}}
+		q := decisionName{name, env.Queued, requestName{transport.ID(c.Session.Node), c.Session.Number, c.Target}}
 		if _, queued := k.world.history.inside.queue.seen[q]; !queued {
 			k.meet(h, cancelOvertakes)
 		}
-		if slices.ContainsFunc(decided, did(seam.Released)) {
+		if slices.ContainsFunc(decided, did(env.Released)) {
 			k.meet(h, cancelAfterGrant)
 		}
 	case shard.Release:
@@ -222,22 +222,22 @@ func (k *marks) decisions(h *Host, cmd shard.Command, decided []ruling) {
 	}
 	for i, d := range decided {
 		switch {
-		case d.What == seam.Queued:
+		case d.What == env.Queued:
 			if d.depth == 10 {
 				k.meet(h, deepQueue)
 			}
 			k.asked(h, d)
-		case d.What == seam.Granted && i > 0 && decided[i-1].What == seam.Granted && decided[i-1].Key == d.Key:
+		case d.What == env.Granted && i > 0 && decided[i-1].What == env.Granted && decided[i-1].Key == d.Key:
 			if d.Capacity == shard.Whole {
 				k.meet(h, readersTogether)
 			} else {
 				k.meet(h, permitsTogether)
 			}
-		case d.What == seam.Refused && !d.Settling && d.fits:
+		case d.What == env.Refused && !d.Settling && d.fits:
 			k.meet(h, tryPassesNobody)
-		case d.What == seam.Dropped && ends:
+		case d.What == env.Dropped && ends:
 			k.meet(h, lostWaiting)
-		case d.What == seam.Released && ends && d.depth > 0:
+		case d.What == env.Released && ends && d.depth > 0:
 			k.meet(h, lostHolding)
 		}
 	}
@@ -275,7 +275,7 @@ func (k *marks) asked(h *Host, d ruling) {
 }
 
 // became hears of each role, before the checker of leaders does.
-func (k *marks) became(name shardName, b seam.Became) {
+func (k *marks) became(name shardName, b env.Became) {
 	x, h := k.of(name), k.host(b.Replica)
 	switch b.Role {
 	case "candidate":
@@ -296,7 +296,7 @@ func (k *marks) became(name shardName, b seam.Became) {
 }
 
 // served hears of each leader that begins to serve.
-func (k *marks) served(name shardName, v seam.Served) {
+func (k *marks) served(name shardName, v env.Served) {
 	if !v.Serving {
 		return
 	}
@@ -312,23 +312,23 @@ func (k *marks) served(name shardName, v seam.Served) {
 }
 
 // replica returns what a node's replica of a shard says of its voters.
-func (k *marks) replica(node transport.ID, shard int) (seam.Replica, bool) {
+func (k *marks) replica(node transport.ID, shard int) (env.Replica, bool) {
 	if p := k.world.nodes[node]; p != nil && !p.dead {
 		for _, n := range p.nodes {
 			if n.id != node {
 				continue
 			}
 			all := n.node.Replicas()
-			if i := slices.IndexFunc(all, func(r seam.Replica) bool { return r.Shard == shard }); i >= 0 {
+			if i := slices.IndexFunc(all, func(r env.Replica) bool { return r.Shard == shard }); i >= 0 {
 				return all[i], true
 			}
 		}
 	}
-	return seam.Replica{}, false
+	return env.Replica{}, false
 }
 
 // configured hears of each change of a shard's replicas.
-func (k *marks) configured(name shardName, c seam.Configured) {
+func (k *marks) configured(name shardName, c env.Configured) {
 	x := k.of(name)
 	if c.Index <= x.change {
 		return
@@ -347,7 +347,7 @@ func (k *marks) configured(name shardName, c seam.Configured) {
 			k.meet(h, jointLeft)
 		}
 		placed := func(node transport.ID) bool {
-			return slices.ContainsFunc(c.Replicas, func(p seam.Placed) bool { return p.Node == node })
+			return slices.ContainsFunc(c.Replicas, func(p env.Placed) bool { return p.Node == node })
 		}
 		for _, node := range x.learners {
 			switch {
@@ -367,7 +367,7 @@ func (k *marks) configured(name shardName, c seam.Configured) {
 }
 
 // hosted hears of each replica that is made, before the checker of identities does.
-func (k *marks) hosted(name shardName, m seam.Hosted) {
+func (k *marks) hosted(name shardName, m env.Hosted) {
 	delete(k.applied, tableName{m.Replica, m.Shard})
 	if k.world.history.inside.identity.latest[nodeShard{name, m.Replica}] > 0 {
 		k.meet(k.host(m.Replica), newcomerReplaces)
@@ -375,7 +375,7 @@ func (k *marks) hosted(name shardName, m seam.Hosted) {
 }
 
 // entered hears of each log entry that a replica applies.
-func (k *marks) entered(a seam.Applied) {
+func (k *marks) entered(a env.Applied) {
 	at := tableName{a.Replica, a.Shard}
 	if last := k.applied[at]; last > 0 && a.Index > last+1 {
 		k.meet(k.host(a.Replica), snapshotOverLog)

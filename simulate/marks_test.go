@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // kinds are the decisions of a table, as a node tells of them.
-var kinds = map[shard.DecisionKind]seam.DecisionKind{
-	shard.Entered: seam.Queued, shard.Admitted: seam.Granted, shard.Finished: seam.Released, shard.Withdrawn: seam.Dropped, shard.Declined: seam.Refused,
+var kinds = map[shard.DecisionKind]env.DecisionKind{
+	shard.Entered: env.Queued, shard.Admitted: env.Granted, shard.Finished: env.Released, shard.Withdrawn: env.Dropped, shard.Declined: env.Refused,
 }
 
 // steps lets a table take commands, one in each entry, and the observer hear of it.
@@ -23,12 +23,12 @@ func (o *observer) steps(t *shard.Table, decisions *[]shard.Decision, replica tr
 		*decisions = nil
 		told := t.Step(cmd, nil)
 		for _, d := range *decisions {
-			o.Decided(seam.Decision{
+			o.Decided(env.Decision{
 				Revision: d.Revision, Replica: replica, What: kinds[d.What], Key: d.Key, Owner: transport.ID(d.Session.Node), Session: d.Session.Number,
 				Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
 			})
 		}
-		o.Stepped(seam.Stepped{Replica: replica, Index: uint64(i + 1), Command: cmd, Told: told})
+		o.Stepped(env.Stepped{Replica: replica, Index: uint64(i + 1), Command: cmd, Told: told})
 	}
 }
 
@@ -138,34 +138,34 @@ func names(all []mark) string {
 func TestMarksOfReplicas(t *testing.T) {
 	var w *World
 	became := func(node transport.ID, role string, term uint64) func(*observer) {
-		return func(o *observer) { o.Became(seam.Became{Replica: node, Role: role, Term: term}) }
+		return func(o *observer) { o.Became(env.Became{Replica: node, Role: role, Term: term}) }
 	}
 	served := func(node transport.ID) func(*observer) {
-		return func(o *observer) { o.Served(seam.Served{Replica: node, Serving: true}) }
+		return func(o *observer) { o.Served(env.Served{Replica: node, Serving: true}) }
 	}
 	hands := func(from, to transport.ID) func(*observer) {
-		return func(o *observer) { o.HandsOver(seam.Served{Replica: from, Serving: true}, to) }
+		return func(o *observer) { o.HandsOver(env.Served{Replica: from, Serving: true}, to) }
 	}
 	hosted := func(node transport.ID, id uint64) func(*observer) {
-		return func(o *observer) { o.Hosted(seam.Hosted{Replica: node, ID: id}) }
+		return func(o *observer) { o.Hosted(env.Hosted{Replica: node, ID: id}) }
 	}
 	applied := func(node transport.ID, index uint64) func(*observer) {
-		return func(o *observer) { o.Applied(seam.Applied{Replica: node, Index: index, Digest: index}) }
+		return func(o *observer) { o.Applied(env.Applied{Replica: node, Index: index, Digest: index}) }
 	}
 	step := func(index uint64, cmd shard.Command, told ...shard.Event) func(*observer) {
-		return func(o *observer) { o.Stepped(seam.Stepped{Replica: 1, Index: index, Command: cmd, Told: told}) }
+		return func(o *observer) { o.Stepped(env.Stepped{Replica: 1, Index: index, Command: cmd, Told: told}) }
 	}
 	// The voters, and those that were voters before, while the shard's replicas live on the first n nodes.
 	configured := func(index uint64, n int, voters, outgoing []transport.ID) func(*observer) {
 		return func(o *observer) {
-			var all []seam.Placed
+			var all []env.Placed
 			for i := range n {
-				all = append(all, seam.Placed{ID: uint64(i + 1), Node: transport.ID(i + 1)})
+				all = append(all, env.Placed{ID: uint64(i + 1), Node: transport.ID(i + 1)})
 			}
 			for _, p := range w.nodes[1].nodes {
-				p.node.(*looked).replicas = []seam.Replica{{Voters: voters, Outgoing: outgoing, Serving: true}}
+				p.node.(*looked).replicas = []env.Replica{{Voters: voters, Outgoing: outgoing, Serving: true}}
 			}
-			o.Configured(seam.Configured{Replica: 1, Index: index, Replicas: all})
+			o.Configured(env.Configured{Replica: 1, Index: index, Replicas: all})
 			o.marks.settle()
 		}
 	}
@@ -174,7 +174,7 @@ func TestMarksOfReplicas(t *testing.T) {
 	ann := shard.SessionID{Node: 1, Number: 1}
 	queued := func(session uint64) func(*observer) {
 		return func(o *observer) {
-			o.Decided(seam.Decision{Replica: 1, What: seam.Queued, Key: "k", Owner: 2, Session: session, Request: 1, Revision: session, Weight: 1, Capacity: 1})
+			o.Decided(env.Decision{Replica: 1, What: env.Queued, Key: "k", Owner: 2, Session: session, Request: 1, Revision: session, Weight: 1, Capacity: 1})
 			step(session, shard.Acquire{})(o)
 		}
 	}

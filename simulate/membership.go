@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -36,12 +36,12 @@ func newGossip(w *World, opts Gossip) *gossip {
 	return &gossip{world: w, opts: opts, chance: w.stream(gossipStream)}
 }
 
-// membership implements seam.Membership.
+// membership implements env.Membership.
 type membership struct {
 	gossip  *gossip
 	process *process
 	net     *endpoint
-	events  func(seam.MemberEvent)
+	events  func(env.MemberEvent)
 	stopped bool
 	leaving bool
 
@@ -79,7 +79,7 @@ const (
 	refreshEvery   = 5 * time.Second
 )
 
-func (g *gossip) add(p *process, self seam.Member, net *endpoint, events func(seam.MemberEvent)) *membership {
+func (g *gossip) add(p *process, self env.Member, net *endpoint, events func(env.MemberEvent)) *membership {
 	m := &membership{gossip: g, process: p, net: net, events: events, known: make(map[transport.ID]*acquaintance)}
 	m.self = &acquaintance{member: self, incarnation: 1}
 	m.known[self.ID] = m.self
@@ -100,14 +100,14 @@ func (m *membership) after(d time.Duration, fn func()) *event {
 
 func (m *membership) now() time.Duration { return m.gossip.world.now }
 
-// Leave implements seam.Membership.
+// Leave implements env.Membership.
 func (m *membership) Leave() {
 	if m.leaving || m.stopped {
 		return
 	}
 	m.leaving = true
 	for _, a := range m.list {
-		if a.told == seam.Alive && a.introduced {
+		if a.told == env.Alive && a.introduced {
 			m.send(a.member.ID, packet{kind: leave})
 		}
 	}
@@ -116,7 +116,7 @@ func (m *membership) Leave() {
 	m.queue.add(m.self.rumour(alive, m.self.member.ID), false)
 }
 
-// Close implements seam.Membership.
+// Close implements env.Membership.
 func (m *membership) Close() { m.stop() }
 
 func (m *membership) stop() {
@@ -142,8 +142,8 @@ func (m *membership) stop() {
 	}
 }
 
-// Join implements seam.Membership. Only some of the living are contacted again.
-func (m *membership) Join(peers []seam.Member) {
+// Join implements env.Membership. Only some of the living are contacted again.
+func (m *membership) Join(peers []env.Member) {
 	if m.leaving || m.stopped {
 		return
 	}
@@ -151,7 +151,7 @@ func (m *membership) Join(peers []seam.Member) {
 		if p.ID == 0 || p.ID == m.self.member.ID {
 			continue
 		}
-		if a := m.known[p.ID]; a != nil && a.introduced && a.told == seam.Alive {
+		if a := m.known[p.ID]; a != nil && a.introduced && a.told == env.Alive {
 			if m.now()-m.refreshed < refreshEvery {
 				continue
 			}
@@ -247,8 +247,8 @@ func (m *membership) receive(from transport.ID, body []byte) {
 			m.later(func() { m.merge(p.rumours) })
 		}
 	case leave:
-		if a := m.known[from]; a != nil && a.introduced && a.told == seam.Alive {
-			m.tell(a, seam.Left)
+		if a := m.known[from]; a != nil && a.introduced && a.told == env.Alive {
+			m.tell(a, env.Left)
 		}
 	}
 }
@@ -297,13 +297,13 @@ func (m *membership) later(fn func()) {
 }
 
 // tell passes on what is new of a member.
-func (m *membership) tell(a *acquaintance, state seam.MemberState) {
-	a.introduced, a.told = state != seam.Dead, state
+func (m *membership) tell(a *acquaintance, state env.MemberState) {
+	a.introduced, a.told = state != env.Dead, state
 	m.gossip.world.note(timeline.News, m.process.host.name, "hears that %s is %s", a.member.Name, stateNames[state])
-	m.events(seam.MemberEvent{Member: a.member, State: state})
+	m.events(env.MemberEvent{Member: a.member, State: state})
 }
 
-var stateNames = [...]string{seam.Alive: "alive", seam.Dead: "dead", seam.Left: "gone"}
+var stateNames = [...]string{env.Alive: "alive", env.Dead: "dead", env.Left: "gone"}
 
 // LieDead makes the nodes of the host believe, and tell others, that those of another one
 // are dead.

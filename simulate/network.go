@@ -43,7 +43,7 @@ func newNetwork(w *World, l Link) *Net {
 	}
 }
 
-// endpoint is one node's network: it implements seam.Network.
+// endpoint is one node's network: it implements env.Network.
 type endpoint struct {
 	net     *Net
 	process *process
@@ -101,10 +101,10 @@ func (n *Net) listen(p *process, cfg transport.Config, h transport.Handler) (*en
 	return e, nil
 }
 
-// Addr implements seam.Network.
+// Addr implements env.Network.
 func (e *endpoint) Addr() string { return e.hello.Addr }
 
-// Update implements seam.Network.
+// Update implements env.Network.
 func (e *endpoint) Update(h transport.Hello) {
 	h.ID = e.hello.ID
 	if h.Addr == "" {
@@ -113,7 +113,7 @@ func (e *endpoint) Update(h transport.Hello) {
 	e.hello = h
 }
 
-// Dial implements seam.Network.
+// Dial implements env.Network.
 func (e *endpoint) Dial(addr string) {
 	if e.gone {
 		return
@@ -121,7 +121,7 @@ func (e *endpoint) Dial(addr string) {
 	e.dial(addr, 0, func(h transport.Hello, err error) { e.handler.Dialed(addr, h, err) })
 }
 
-// Connect implements seam.Network.
+// Connect implements env.Network.
 func (e *endpoint) Connect(id transport.ID, addr string) {
 	if e.gone || id == e.hello.ID {
 		return
@@ -140,7 +140,7 @@ func (e *endpoint) Connect(id transport.ID, addr string) {
 	}
 }
 
-// Disconnect implements seam.Network.
+// Disconnect implements env.Network.
 func (e *endpoint) Disconnect(id transport.ID) {
 	p := e.peers[id]
 	if p == nil || e.gone {
@@ -156,7 +156,7 @@ func (e *endpoint) Disconnect(id transport.ID) {
 	e.down(p, transport.Disconnected)
 }
 
-// Close implements seam.Network.
+// Close implements env.Network.
 func (e *endpoint) Close() { e.die() }
 
 // die closes everything without a word, as the kernel does for a dead process.
@@ -275,7 +275,7 @@ func (n *Net) free(f *frame) {
 	n.spare = append(n.spare, f)
 }
 
-// Send implements seam.Network.
+// Send implements env.Network.
 func (e *endpoint) Send(id transport.ID, kind transport.Kind, class transport.Class, body []byte) bool {
 	if e.gone {
 		return false

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -18,7 +18,7 @@ type probe struct {
 	w      *World
 	host   string
 	id     transport.ID
-	net    seam.Network
+	net    env.Network
 	said   []string
 	frames []string
 	refuse error
@@ -473,15 +473,15 @@ func TestClientCannotBeDialled(t *testing.T) {
 }
 
 // gossipers are members on three hosts that know each other.
-func gossipers(t *testing.T, opts Options) (*World, map[string]*probe, map[string]seam.Membership) {
+func gossipers(t *testing.T, opts Options) (*World, map[string]*probe, map[string]env.Membership) {
 	w := New(opts)
 	t.Cleanup(w.Close)
-	probes, members := make(map[string]*probe), make(map[string]seam.Membership)
-	var first seam.Member
+	probes, members := make(map[string]*probe), make(map[string]env.Membership)
+	var first env.Member
 	for _, host := range []string{"a", "b", "c"} {
 		p := listen(t, w, host, ":1")
-		self := seam.Member{ID: p.id, Name: host, Addr: p.net.Addr()}
-		m, err := w.Host(host).process.NewMembership(self, p.net, func(e seam.MemberEvent) {
+		self := env.Member{ID: p.id, Name: host, Addr: p.net.Addr()}
+		m, err := w.Host(host).process.NewMembership(self, p.net, func(e env.MemberEvent) {
 			p.note("%s %s", stateNames[e.State], e.Member.Name)
 		})
 		if err != nil {
@@ -497,8 +497,8 @@ func gossipers(t *testing.T, opts Options) (*World, map[string]*probe, map[strin
 		probes[host], members[host] = p, m
 	}
 	run(t, w, time.Second)
-	members["b"].Join([]seam.Member{first})
-	members["c"].Join([]seam.Member{first})
+	members["b"].Join([]env.Member{first})
+	members["c"].Join([]env.Member{first})
 	run(t, w, 20*time.Second)
 	for host, p := range probes {
 		p.said = news(p)
@@ -543,7 +543,7 @@ func TestMembership(t *testing.T) {
 	expectNews(t, probes["a"]) // gossip alone does not heal, though nobody is forgotten yet
 	expectNews(t, probes["b"], "dead a")
 	b := probes["b"]
-	members["a"].Join([]seam.Member{{ID: b.id, Name: "b"}})
+	members["a"].Join([]env.Member{{ID: b.id, Name: "b"}})
 	run(t, w, 10*time.Second)
 	expectNews(t, probes["a"], "alive b")
 	expectNews(t, probes["b"], "alive a")
@@ -554,7 +554,7 @@ func TestMembership(t *testing.T) {
 	run(t, w, time.Minute)
 	expectNews(t, probes["a"], "dead b") // forgotten
 	expectNews(t, probes["b"], "dead a")
-	members["a"].Join([]seam.Member{{ID: b.id, Name: "b"}})
+	members["a"].Join([]env.Member{{ID: b.id, Name: "b"}})
 	run(t, w, 10*time.Second)
 	expectNews(t, probes["a"], "alive b")
 	expectNews(t, probes["b"], "alive a")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -23,14 +23,14 @@ type observer struct {
 	marks    marks
 }
 
-var _ seam.Observer = (*observer)(nil)
+var _ env.Observer = (*observer)(nil)
 
 func newObserver(w *World) observer {
 	return observer{
 		world:   w,
 		meshes:  make(map[transport.ID]uint64),
 		queue:   fifo{world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int)},
-		leaders: leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[shardName]seam.Became)},
+		leaders: leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[shardName]env.Became)},
 		state:   state{world: w, recent: make(map[shardName]*digests), astray: make(map[tableName]bool)},
 
 		identity: newIdentity(w),
@@ -46,26 +46,26 @@ type shardName struct {
 	shard      int
 }
 
-// Decided implements seam.Observer.
-func (o *observer) Decided(d seam.Decision) {
+// Decided implements env.Observer.
+func (o *observer) Decided(d env.Decision) {
 	name := shardName{o.meshes[d.Replica], d.Generation, d.Shard}
 	o.queue.decided(name, d)
 	o.marks.rules(name, d)
 }
 
-// Stepped implements seam.Observer.
-func (o *observer) Stepped(s seam.Stepped) {
+// Stepped implements env.Observer.
+func (o *observer) Stepped(s env.Stepped) {
 	o.marks.stepped(shardName{o.meshes[s.Replica], s.Generation, s.Shard}, s)
 }
 
-// Applied implements seam.Observer.
-func (o *observer) Applied(a seam.Applied) {
+// Applied implements env.Observer.
+func (o *observer) Applied(a env.Applied) {
 	o.state.applied(shardName{o.meshes[a.Replica], a.Generation, a.Shard}, a)
 	o.marks.entered(a)
 }
 
-// Became implements seam.Observer.
-func (o *observer) Became(b seam.Became) {
+// Became implements env.Observer.
+func (o *observer) Became(b env.Became) {
 	name := shardName{o.meshes[b.Replica], b.Generation, b.Shard}
 	if b.Role == "none" {
 		delete(o.state.astray, tableName{b.Replica, b.Shard}) // the node may get another one
@@ -77,40 +77,40 @@ func (o *observer) Became(b seam.Became) {
 	}
 }
 
-// Served implements seam.Observer.
-func (o *observer) Served(v seam.Served) {
+// Served implements env.Observer.
+func (o *observer) Served(v env.Served) {
 	name := shardName{o.meshes[v.Replica], v.Generation, v.Shard}
 	o.late.served(name, v)
 	o.marks.served(name, v)
 }
 
-// HandsOver implements seam.Observer.
-func (o *observer) HandsOver(v seam.Served, to transport.ID) {
+// HandsOver implements env.Observer.
+func (o *observer) HandsOver(v env.Served, to transport.ID) {
 	name := shardName{o.meshes[v.Replica], v.Generation, v.Shard}
 	o.late.handsOver(name, v, to)
 	o.marks.of(name).heir = to
 }
 
-// Heard implements seam.Observer.
-func (o *observer) Heard(v seam.Heard) {
+// Heard implements env.Observer.
+func (o *observer) Heard(v env.Heard) {
 	o.late.heard(shardName{o.meshes[v.Replica], v.Generation, v.Shard}, v)
 }
 
-// Hosted implements seam.Observer.
-func (o *observer) Hosted(m seam.Hosted) {
+// Hosted implements env.Observer.
+func (o *observer) Hosted(m env.Hosted) {
 	name := shardName{o.meshes[m.Replica], m.Generation, m.Shard}
 	o.marks.hosted(name, m)
 	o.identity.made(name, m)
 }
 
-// Configured implements seam.Observer.
-func (o *observer) Configured(c seam.Configured) {
+// Configured implements env.Observer.
+func (o *observer) Configured(c env.Configured) {
 	name := shardName{o.meshes[c.Replica], c.Generation, c.Shard}
 	o.identity.configured(name, c)
 	o.marks.configured(name, c)
 }
 
-// Founded implements seam.Observer: there is one mesh in a world (P25), unless the
+// Founded implements env.Observer: there is one mesh in a world (P25), unless the
 // scenario says otherwise.
 func (o *observer) Founded(node transport.ID, mesh uint64) {
 	o.meshes[node] = mesh
@@ -128,16 +128,16 @@ func (o *observer) Founded(node transport.ID, mesh uint64) {
 	}
 }
 
-// Stopped implements seam.Observer: no replica stops itself unless BreakReplica has asked
+// Stopped implements env.Observer: no replica stops itself unless BreakReplica has asked
 // it to, or a test has corrupted its table (P23, P41). A mesh that goes on without it is none the better: what happened to one
 // may happen to the next.
-func (o *observer) Stopped(s seam.Stopped) {
-	if !errors.Is(s.Err, seam.ErrBroken) && !o.state.astray[tableName{s.Replica, s.Shard}] {
+func (o *observer) Stopped(s env.Stopped) {
+	if !errors.Is(s.Err, env.ErrBroken) && !o.state.astray[tableName{s.Replica, s.Shard}] {
 		o.world.Fail(fmt.Errorf("P23 stopped: the replica of shard %d on %s has stopped itself: %w", s.Shard, o.world.hostOf(s.Replica), s.Err))
 	}
 }
 
-// Ended implements seam.Observer: no node ends itself, but a mesh of one that gives way to
+// Ended implements env.Observer: no node ends itself, but a mesh of one that gives way to
 // another mesh, where the scenario lets there be several (P28).
 func (o *observer) Ended(node transport.ID, err error) {
 	w := o.world

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -15,17 +15,17 @@ import (
 func TestObservers(t *testing.T) {
 	leads := func(replica transport.ID, shard int, generation, term uint64) func(*observer) {
 		return func(o *observer) {
-			o.Became(seam.Became{Shard: shard, Generation: generation, Replica: replica, Term: term, Role: "leader"})
+			o.Became(env.Became{Shard: shard, Generation: generation, Replica: replica, Term: term, Role: "leader"})
 		}
 	}
-	follows := func(o *observer) { o.Became(seam.Became{Replica: 2, Generation: 1, Term: 3, Role: "follower"}) }
+	follows := func(o *observer) { o.Became(env.Became{Replica: 2, Generation: 1, Term: 3, Role: "follower"}) }
 	applied := func(replica transport.ID, shard int, index, digest uint64) func(*observer) {
 		return func(o *observer) {
-			o.Applied(seam.Applied{Shard: shard, Generation: 1, Replica: replica, Index: index, Digest: digest})
+			o.Applied(env.Applied{Shard: shard, Generation: 1, Replica: replica, Index: index, Digest: digest})
 		}
 	}
 	stopped := func(err error) func(*observer) {
-		return func(o *observer) { o.Stopped(seam.Stopped{Shard: 3, Replica: 1, Err: err}) }
+		return func(o *observer) { o.Stopped(env.Stopped{Shard: 3, Replica: 1, Err: err}) }
 	}
 	// Of two meshes, who is alone in its own gives way.
 	given := errors.New("another mesh lists this node")
@@ -43,17 +43,17 @@ func TestObservers(t *testing.T) {
 	ends := func(node transport.ID) func(*observer) { return func(o *observer) { o.Ended(node, given) } }
 	made := func(node transport.ID, shard int, generation, id uint64) func(*observer) {
 		return func(o *observer) {
-			o.Hosted(seam.Hosted{Shard: shard, Generation: generation, Replica: node, ID: id})
+			o.Hosted(env.Hosted{Shard: shard, Generation: generation, Replica: node, ID: id})
 		}
 	}
 	// By turns the ID of a replica and its node.
 	configured := func(index uint64, replicas ...uint64) func(*observer) {
-		var placed []seam.Placed
+		var placed []env.Placed
 		for i := 0; i < len(replicas); i += 2 {
-			placed = append(placed, seam.Placed{ID: replicas[i], Node: transport.ID(replicas[i+1])})
+			placed = append(placed, env.Placed{ID: replicas[i], Node: transport.ID(replicas[i+1])})
 		}
 		return func(o *observer) {
-			o.Configured(seam.Configured{Generation: 1, Replica: 1, Index: index, Replicas: placed})
+			o.Configured(env.Configured{Generation: 1, Replica: 1, Index: index, Replicas: placed})
 		}
 	}
 	born := func(host string, node transport.ID) func(*observer) {
@@ -71,10 +71,10 @@ func TestObservers(t *testing.T) {
 		{"two leaders in one term", told{leads(1, 0, 1, 3), leads(2, 0, 1, 3)}, "G1 leaders"},
 		{"like tables", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 80)}, ""},
 		{"one table that went its own way", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 81)}, "G1 replicas"},
-		{"who waits for nothing new is told", told{func(o *observer) { o.Applied(seam.Applied{Generation: 1, Replica: 1, Index: 7, Unasked: 1}) }}, "G3 wake"},
+		{"who waits for nothing new is told", told{func(o *observer) { o.Applied(env.Applied{Generation: 1, Replica: 1, Index: 7, Unasked: 1}) }}, "G3 wake"},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
 		{"a replica that panics", told{stopped(errors.New("panic: a table broke its rule\ngoroutine 7 [running]"))}, "P23 stopped: the replica of shard 3 on node 1 has stopped itself: panic: a table broke its rule"},
-		{"a replica that is to stop", told{stopped(fmt.Errorf("panic: %w", seam.ErrBroken))}, ""},
+		{"a replica that is to stop", told{stopped(fmt.Errorf("panic: %w", env.ErrBroken))}, ""},
 		{"a mesh of one that gives way", told{meshes(2, 7, 8, 8), ends(1)}, ""},
 		{"one that gives way to nothing", told{meshes(0, 7), ends(1)}, "P28 ended"},
 		{"a node that leaves another one alone", told{meshes(2, 7, 8, 8), ends(2)}, "P28 ended: the node on host2 has ended itself, though its mesh has another one, on host3"},
@@ -106,18 +106,18 @@ func TestObservers(t *testing.T) {
 // looked is a node that is nothing but what is seen of it.
 type looked struct {
 	mesh     uint64
-	replicas []seam.Replica
-	tables   []seam.Table
+	replicas []env.Replica
+	tables   []env.Table
 }
 
-func (n *looked) Mesh() uint64             { return n.mesh }
-func (n *looked) Replicas() []seam.Replica { return n.replicas }
-func (n *looked) Tables() []seam.Table     { return n.tables }
-func (*looked) Ready() bool                { return true }
+func (n *looked) Mesh() uint64            { return n.mesh }
+func (n *looked) Replicas() []env.Replica { return n.replicas }
+func (n *looked) Tables() []env.Table     { return n.tables }
+func (*looked) Ready() bool               { return true }
 
-func (*looked) Messages(transport.Kind, []byte, transport.ID, seam.Asked) []string { return nil }
-func (*looked) Asked(int, uint64, uint64) string                                   { return "" }
-func (*looked) Break(int)                                                          {}
-func (*looked) Corrupt(int)                                                        {}
-func (*looked) Moments(transport.Kind, []byte) seam.Moment                         { return 0 }
-func (*looked) Leave(context.Context) error                                        { return nil }
+func (*looked) Messages(transport.Kind, []byte, transport.ID, env.Asked) []string { return nil }
+func (*looked) Asked(int, uint64, uint64) string                                  { return "" }
+func (*looked) Break(int)                                                         {}
+func (*looked) Corrupt(int)                                                       {}
+func (*looked) Moments(transport.Kind, []byte) env.Moment                         { return 0 }
+func (*looked) Leave(context.Context) error                                       { return nil }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -90,7 +90,7 @@ func (p *process) member(id transport.ID) bool {
 }
 
 // serving returns the tables of the replicas that serve.
-func (w *World) serving() (all []seam.Table) {
+func (w *World) serving() (all []env.Table) {
 	for _, n := range w.living() {
 		for _, t := range n.node.Tables() {
 			if t.Serving {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/point"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -16,7 +16,7 @@ import (
 // errCrashed is the cause with which the contexts of a crashed process end.
 var errCrashed = errors.New("simulate: the host crashed")
 
-// process is one incarnation of a host: the seam.World of the nodes in it. It dies
+// process is one incarnation of a host: the env.Env of the nodes in it. It dies
 // with a crash, and whatever is asked of it then does nothing.
 type process struct {
 	world   *World
@@ -42,7 +42,7 @@ type process struct {
 	lines   map[*process]*conn // for their messages; looked up, never ranged over
 }
 
-var _ seam.Instrumented = (*process)(nil)
+var _ env.Instrumented = (*process)(nil)
 
 func newProcess(h *Host) *process {
 	h.world.processes++
@@ -52,14 +52,14 @@ func newProcess(h *Host) *process {
 	}
 	p.base = h.sched.between(0, time.Hour) - h.clock.at(h.world.now)
 	p.points = p.newPoints()
-	p.root = newContext(seam.WithWorld(context.Background(), p), p)
+	p.root = newContext(env.With(context.Background(), p), p)
 	return p
 }
 
-// Now implements seam.World.
+// Now implements env.Env.
 func (p *process) Now() time.Duration { return p.host.clock.at(p.world.now) + p.base }
 
-// Wall implements seam.World. It runs at the host's rate, as an undisciplined
+// Wall implements env.Env. It runs at the host's rate, as an undisciplined
 // clock does.
 func (p *process) Wall() time.Time {
 	h := p.host
@@ -71,37 +71,37 @@ func (p *process) when(local time.Duration) time.Duration {
 	return max(p.host.clock.when(local-p.base), p.world.now)
 }
 
-// Seed implements seam.World. Within a world no number comes twice.
+// Seed implements env.Env. Within a world no number comes twice.
 func (p *process) Seed() uint64 {
 	p.seeds++
 	return mix(mix(p.world.varied()) ^ (uint64(p.id)<<24 | p.seeds))
 }
 
-// Bugs implements seam.Instrumented.
+// Bugs implements env.Instrumented.
 func (p *process) Bugs() bug.Set { return p.world.bugs }
 
-// Points implements seam.Instrumented.
+// Points implements env.Instrumented.
 func (p *process) Points() *point.Points { return p.points }
 
-// Observer implements seam.Instrumented.
-func (p *process) Observer() seam.Observer { return &p.world.history.inside }
+// Observer implements env.Instrumented.
+func (p *process) Observer() env.Observer { return &p.world.history.inside }
 
-// Clients implements seam.Instrumented.
-func (p *process) Clients() seam.Clients { return p }
+// Clients implements env.Instrumented.
+func (p *process) Clients() env.Clients { return p }
 
-// Inspect implements seam.Instrumented.
-func (p *process) Inspect(id transport.ID, node seam.Inspected) {
+// Inspect implements env.Instrumented.
+func (p *process) Inspect(id transport.ID, node env.Inspected) {
 	p.world.history.inside.identity.born(p, id)
 	p.nodes = append(p.nodes, inspected{id, node})
 	p.world.nodes[id] = p
 }
 
-// NewParker implements seam.World.
-func (p *process) NewParker() seam.Parker { return &parker{process: p} }
+// NewParker implements env.Env.
+func (p *process) NewParker() env.Parker { return &parker{process: p} }
 
-// NewLoop implements seam.World.
-func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration) seam.Loop {
-	l := &loop{process: p, id: len(p.loops) + 1, name: name, run: run, until: seam.Never}
+// NewLoop implements env.Env.
+func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration) env.Loop {
+	l := &loop{process: p, id: len(p.loops) + 1, name: name, run: run, until: env.Never}
 	l.ev = event{kind: loopEvent, slot: idle, owner: p, loop: l}
 	if !p.dead {
 		p.loops = append(p.loops, l)
@@ -109,8 +109,8 @@ func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration
 	return l
 }
 
-// Listen implements seam.World.
-func (p *process) Listen(cfg transport.Config, h transport.Handler) (seam.Network, error) {
+// Listen implements env.Env.
+func (p *process) Listen(cfg transport.Config, h transport.Handler) (env.Network, error) {
 	if p.dead {
 		return nil, errCrashed
 	}
@@ -120,8 +120,8 @@ func (p *process) Listen(cfg transport.Config, h transport.Handler) (seam.Networ
 	return p.world.Net.listen(p, cfg, h)
 }
 
-// NewMembership implements seam.World.
-func (p *process) NewMembership(self seam.Member, net seam.Network, events func(seam.MemberEvent)) (seam.Membership, error) {
+// NewMembership implements env.Env.
+func (p *process) NewMembership(self env.Member, net env.Network, events func(env.MemberEvent)) (env.Membership, error) {
 	if p.dead {
 		return nil, errCrashed
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 // A caller whom its node has forgotten is an orphan. A server that waits for mail is none.
@@ -17,7 +17,7 @@ func TestQuiet(t *testing.T) {
 		want string
 	}{
 		{"a call that nobody answers", func(p *process) func(context.Context) {
-			return func(ctx context.Context) { p.NewParker().Park(ctx, seam.Never) }
+			return func(ctx context.Context) { p.NewParker().Park(ctx, env.Never) }
 		}, `G4 orphans: no call is under way, and these wait for an answer: ["a/actor"]`},
 		{"a server without mail", func(*process) func(context.Context) {
 			return func(ctx context.Context) { _, _ = Receive(ctx, "port") }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -104,7 +104,7 @@ func (c *conn) messages(side int, kind transport.Kind, body []byte) []string {
 }
 
 // named asks the node that sends a frame what is in it.
-func (c *conn) named(side int, kind transport.Kind, body []byte, asked seam.Asked) []string {
+func (c *conn) named(side int, kind transport.Kind, body []byte, asked env.Asked) []string {
 	for _, n := range c.ends[side].process.nodes {
 		if n.id == c.hellos[side].ID {
 			return n.node.Messages(kind, body, c.hellos[1-side].ID, asked)

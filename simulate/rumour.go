@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -17,7 +17,7 @@ type rumour struct {
 	id          transport.ID
 	incarnation uint64
 	by          transport.ID // suspected, dead: who says so
-	member      seam.Member  // alive
+	member      env.Member   // alive
 	leaving     bool         // alive
 }
 

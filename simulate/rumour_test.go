@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 func TestPacketsAreReadAsTheyWereWritten(t *testing.T) {
@@ -13,8 +13,8 @@ func TestPacketsAreReadAsTheyWereWritten(t *testing.T) {
 		{kind: ask, number: 3, about: 1 << 63},
 		{kind: leave},
 		{kind: push, number: 9, rumours: []rumour{
-			{belief: alive, id: 7, incarnation: 2, member: seam.Member{ID: 7, Name: "app", Addr: "host:1", Zone: "east"}, leaving: true},
-			{belief: dead, id: 8, incarnation: 300, by: 7, member: seam.Member{ID: 8}},
+			{belief: alive, id: 7, incarnation: 2, member: env.Member{ID: 7, Name: "app", Addr: "host:1", Zone: "east"}, leaving: true},
+			{belief: dead, id: 8, incarnation: 300, by: 7, member: env.Member{ID: 8}},
 		}},
 	} {
 		got, err := readPacket(p.append(nil))

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // frank is a node whose frames hold one message, and say which.
 type frank struct{ looked }
 
-func (*frank) Messages(_ transport.Kind, body []byte, _ transport.ID, _ seam.Asked) []string {
+func (*frank) Messages(_ transport.Kind, body []byte, _ transport.ID, _ env.Asked) []string {
 	return []string{string(body)}
 }
 

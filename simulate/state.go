@@ -3,7 +3,7 @@ package simulate
 import (
 	"fmt"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -28,7 +28,7 @@ type digests [1024]struct {
 	replica       transport.ID
 }
 
-func (s *state) applied(name shardName, a seam.Applied) {
+func (s *state) applied(name shardName, a env.Applied) {
 	if a.Unasked > 0 {
 		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, s.world.hostOf(a.Replica), a.Unasked))
 	}

@@ -6,21 +6,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // acquaintance is what one member believes of another, or of itself.
 type acquaintance struct {
-	member      seam.Member
+	member      env.Member
 	leaving     bool
 	state       belief
 	incarnation uint64
 	since       time.Duration // true time of the last change of state
 	doubt       suspicion     // while it is suspected
 
-	introduced bool             // the node was told that it lives, and not yet that it is dead
-	told       seam.MemberState // last
+	introduced bool            // the node was told that it lives, and not yet that it is dead
+	told       env.MemberState // last
 }
 
 // belief is what a rumour says, and what an acquaintance is believed to be.
@@ -125,15 +125,15 @@ func (m *membership) lives(r rumour) {
 // here tells the node of a member that lives, or that leaves.
 func (m *membership) here(a *acquaintance, was belief) {
 	switch {
-	case a.introduced && a.told == seam.Left: // whoever leaves does not come back
+	case a.introduced && a.told == env.Left: // whoever leaves does not come back
 	case !a.leaving:
 		if was == dead || !a.introduced {
-			m.tell(a, seam.Alive)
+			m.tell(a, env.Alive)
 		}
 	case a.introduced:
-		m.tell(a, seam.Left)
+		m.tell(a, env.Left)
 	default:
-		a.introduced, a.told = true, seam.Left
+		a.introduced, a.told = true, env.Left
 	}
 }
 
@@ -213,10 +213,10 @@ func (m *membership) died(r rumour) {
 	}
 	m.queue.add(r, false)
 	a.incarnation, a.state, a.since = r.incarnation, dead, m.now()
-	lived := a.introduced && a.told == seam.Alive
+	lived := a.introduced && a.told == env.Alive
 	a.introduced = false
 	if lived {
-		m.tell(a, seam.Dead)
+		m.tell(a, env.Dead)
 	}
 }
 

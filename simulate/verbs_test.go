@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -615,7 +615,7 @@ func TestDetectors(t *testing.T) {
 
 // inspectedProbe is a node that can leave.
 type inspectedProbe struct {
-	seam.Inspected
+	env.Inspected
 	takes  time.Duration
 	err    error
 	ready  bool

@@ -14,11 +14,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
-var _ seam.Network = (*transport.Transport)(nil)
+var _ env.Network = (*transport.Transport)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

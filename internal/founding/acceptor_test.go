@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -296,7 +296,7 @@ func TestAProposerAdoptsTheHighest(t *testing.T) {
 				m := listener(Options{})
 				m.vow(mine, abe)
 				m.proposer = proposer{
-					running: true, ballot: mine, roster: abe, own: accepts(own), next: seam.Never,
+					running: true, ballot: mine, roster: abe, own: accepts(own), next: env.Never,
 					voters: []voter{{id: ann}, {id: eve}},
 				}
 				m.Message(late, eve, encode(accepts(eves)), nil)

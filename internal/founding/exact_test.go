@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -222,7 +222,7 @@ func TestTheEndOfTelling(t *testing.T) {
 	m = joinable(t)
 	m.Down(late, eve, nil)
 	looked := 0
-	for now := m.Deadline(); now != seam.Never; now = m.Deadline() {
+	for now := m.Deadline(); now != env.Never; now = m.Deadline() {
 		m.Dialed(now-1, trio[2], transport.Hello{}, errors.New("refused"), nil)
 		if looked += len(dials(m.Tick(now, nil))); now >= late+tellFor || m.Deadline() <= now {
 			t.Fatalf("it is looked for at %v, and next at %v", now, m.Deadline())
@@ -334,7 +334,7 @@ func TestWhatIsDueIsDone(t *testing.T) {
 		for _, addr := range dialled {
 			m.Dialed(now, addr, transport.Hello{}, errors.New("refused"), nil)
 		}
-		if dialled = append(dialled, dials(out)...); m.Deadline() <= now || m.Deadline() == seam.Never {
+		if dialled = append(dialled, dials(out)...); m.Deadline() <= now || m.Deadline() == env.Never {
 			t.Fatalf("at %v the machine has not done what was due, and wants to be called at %v", now, m.Deadline())
 		}
 	}

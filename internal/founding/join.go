@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -29,7 +29,7 @@ type joining struct {
 
 func (j *joining) deadline() time.Duration {
 	if j.member == 0 {
-		return seam.Never
+		return env.Never
 	}
 	return j.next
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/point"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -288,7 +288,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 	return out
 }
 
-// Deadline returns when to call Tick next, or seam.Never.
+// Deadline returns when to call Tick next, or env.Never.
 func (m *Machine) Deadline() time.Duration {
 	switch m.phase {
 	case searching:
@@ -296,7 +296,7 @@ func (m *Machine) Deadline() time.Duration {
 	case member:
 		return m.serveDeadline()
 	}
-	return seam.Never
+	return env.Never
 }
 
 // Mesh returns what Done told, and whether it did.

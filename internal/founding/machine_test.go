@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -366,7 +366,7 @@ func TestMeshOfOne(t *testing.T) {
 	w.ok(t, p.mesh != nil, "no mesh of one")
 	w.run(3 * time.Second)
 	w.ok(t, p.mesh == nil, "it did not give way")
-	if at := p.m.Deadline(); at != seam.Never {
+	if at := p.m.Deadline(); at != env.Never {
 		t.Errorf("an ended Machine wants to be called at %v", at)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/point"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -67,7 +67,7 @@ func (m *Machine) serve(now time.Duration) {
 }
 
 func (m *Machine) serveDeadline() time.Duration {
-	next := seam.Never
+	next := env.Never
 	if len(m.untold) > 0 && (m.nextTell < m.untoldTill || slices.ContainsFunc(m.untold, m.isUp)) {
 		next = m.nextTell
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -115,7 +115,7 @@ func TestAFounderIsTold(t *testing.T) {
 		t.Errorf("it wants to be called at %v, want %v", got, now+2*tellEvery)
 	}
 	m.Down(now+tellEvery, eve, nil)
-	if got := m.Deadline(); got != seam.Never {
+	if got := m.Deadline(); got != env.Never {
 		t.Errorf("nobody is to be told, and it wants to be called at %v", got)
 	}
 
@@ -430,7 +430,7 @@ func TestWhoGivesWay(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("it does %+v, want %+v", got, want)
 			}
-			if tt.want && (m.Deadline() != seam.Never || len(m.Message(late, joiner, encode(ask{Seq: 1}), nil)) > 0) {
+			if tt.want && (m.Deadline() != env.Never || len(m.Message(late, joiner, encode(ask{Seq: 1}), nil)) > 0) {
 				t.Error("it goes on after its end")
 			}
 		})

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -55,7 +55,7 @@ func (m *Machine) search(now time.Duration) {
 		if now < s.next {
 			continue
 		}
-		s.next = seam.Never // until Dialed says more
+		s.next = env.Never // until Dialed says more
 		m.dial(now, s.addr)
 		if s.known && !s.reached && s.card.Addr != "" {
 			m.dial(now, s.card.Addr)
@@ -66,7 +66,7 @@ func (m *Machine) search(now time.Duration) {
 	})
 	for i := range m.targets {
 		if t := &m.targets[i]; now >= t.next && !m.isUp(t.id) && t.addr != "" {
-			t.next = seam.Never
+			t.next = env.Never
 			m.dial(now, t.addr)
 		}
 	}
@@ -332,7 +332,7 @@ func (m *Machine) disagreement() {
 // all list the same seeds: see disagreement.
 func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 	if !m.listed() || m.living() {
-		return false, seam.Never
+		return false, env.Never
 	}
 	var cards []card
 	var names []string
@@ -350,14 +350,14 @@ func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 		}
 	}
 	if agree < len(m.seeds) {
-		return false, seam.Never
+		return false, env.Never
 	}
 	slices.Sort(names)
 	if len(slices.Compact(names)) < len(cards) {
-		return false, seam.Never
+		return false, env.Never
 	}
 	if _, err := params(cards); err != nil {
-		return false, seam.Never
+		return false, env.Never
 	}
 	return now >= quiet+m.listen, quiet + m.listen
 }

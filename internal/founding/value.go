@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // Member is one node of a mesh.
-type Member = seam.Member
+type Member = env.Member
 
 // Params are what every member of a mesh has in common for as long as it lives (P29).
 type Params struct {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -153,7 +153,7 @@ func (w *world) boot(i int) *proc {
 	}
 	p := &proc{
 		i: i, id: transport.ID(w.rng.Uint64() | 1), addr: w.procs[i].addr, alive: true,
-		up: map[transport.ID]bool{}, tickAt: seam.Never,
+		up: map[transport.ID]bool{}, tickAt: env.Never,
 	}
 	w.procs[i] = p
 	w.byID[p.id] = p
@@ -274,10 +274,10 @@ func (w *world) handle(p *proc, out []Output) {
 		if at < w.now {
 			w.broken("%v wants to be called at %v", p, at)
 		}
-		if at != seam.Never {
+		if at != env.Never {
 			w.after(at-w.now, func() {
 				if p.alive && p.tickAt == at {
-					p.tickAt = seam.Never
+					p.tickAt = env.Never
 					out := p.m.Tick(w.now, nil)
 					if p.m.Deadline() <= w.now {
 						w.broken("%v has not done what was due", p)

@@ -7,8 +7,8 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/replica"
-	"github.com/lockmesh/mesh/internal/seam"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -120,40 +120,40 @@ func raftName(m *raftpb.Message) string {
 }
 
 // Moments tells what hangs on a message, for those who make faults in a simulation.
-func Moments(m Message) seam.Moment {
+func Moments(m Message) env.Moment {
 	switch m := m.(type) {
 	case *Forward:
 		return Moments(m.Inside)
 	case *Renewal:
-		return seam.Renews
+		return env.Renews
 	case *Answer:
-		return seam.Renewed
+		return env.Renewed
 	case *Request:
 		if _, claims := m.Command.(shard.Claim); claims {
-			return seam.Claims
+			return env.Claims
 		}
 	case *Reply:
 		if m.Outcome == Granted {
-			return seam.Grants | seam.Answers
+			return env.Grants | env.Answers
 		}
-		return seam.Answers
+		return env.Answers
 	case *replica.Chunk:
 		if m.Number == 0 {
-			return seam.Begins
+			return env.Begins
 		}
 	case *replica.ChunkAck:
-		return seam.Received
+		return env.Received
 	case *Offer, *Accept:
-		return seam.HandsOver
+		return env.HandsOver
 	case *replica.Frame:
 		switch m.Message.GetType() {
 		case raftpb.MsgTimeoutNow:
-			return seam.HandsOver
+			return env.HandsOver
 		case raftpb.MsgAppResp:
-			return seam.Appended
+			return env.Appended
 		case raftpb.MsgApp:
 			if slices.ContainsFunc(m.Message.Entries, func(e *raftpb.Entry) bool { return e.GetType() != raftpb.EntryNormal }) {
-				return seam.Changes
+				return env.Changes
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"runtime/pprof"
 	"sync"
 
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 // Host is one machine. It runs one process at a time, its incarnation.
@@ -36,7 +36,7 @@ type process struct {
 	actors    []*actor
 	listeners []*listener
 	kernel    *actor // does what nodes ask of the network
-	world     seam.World
+	world     env.Env
 }
 
 // Host returns the host of that name, and makes it, running, if there is none.
@@ -71,7 +71,7 @@ func (b *Bubble) host(name string) *Host {
 func (h *Host) start() {
 	h.started++
 	h.process = &process{bubble: h.bubble, host: h}
-	h.process.world = newWorld(h.process)
+	h.process.world = newEnv(h.process)
 	h.process.kernel = h.process.newActor()
 }
 
@@ -110,7 +110,7 @@ func (p *process) newActor() *actor {
 	a := &actor{process: p}
 	a.id = p.bubble.newID()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	a.ctx, a.cancel = context.WithValue(seam.WithWorld(ctx, p.world), actorKey{}, a), cancel
+	a.ctx, a.cancel = context.WithValue(env.With(ctx, p.world), actorKey{}, a), cancel
 	p.actors = append(p.actors, a)
 	return a
 }

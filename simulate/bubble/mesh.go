@@ -7,31 +7,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/seam"
-	"github.com/lockmesh/mesh/internal/world"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/realenv"
 )
 
-// meshWorld is what a node on a host is born into: the real world, goroutines and
+// hostEnv is what a node on a host is born into: the real world, goroutines and
 // gossip included, by the bubble's clock and over its network.
-type meshWorld struct {
-	*world.World
+type hostEnv struct {
+	*realenv.Env
 
 	mu    sync.Mutex
 	seeds *rand.Rand
 }
 
-func newWorld(p *process) seam.World {
+func newEnv(p *process) env.Env {
 	g := p.bubble.gate
 	began := g.now() - time.Duration(g.chance.Int64N(int64(time.Hour))) // of no meaning outside of the process
 	now := func() time.Duration { return g.now() - began }
-	return &meshWorld{
-		World: world.Over(sockets{p}, now, nil),
+	return &hostEnv{
+		Env:   realenv.Over(sockets{p}, now, nil),
 		seeds: rand.New(rand.NewPCG(g.chance.Uint64(), g.chance.Uint64())),
 	}
 }
 
-// Seed implements seam.World.
-func (w *meshWorld) Seed() uint64 {
+// Seed implements env.Env.
+func (w *hostEnv) Seed() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seeds.Uint64() | 1

@@ -209,7 +209,7 @@ func (r *round) look(p *load.Package, own string, n ast.Node) {
 	}
 }
 
-// watches reports whether e asks whether somebody who watches is there: x.(seam.Instrumented).
+// watches reports whether e asks whether somebody who watches is there: x.(env.Instrumented).
 func watches(p *load.Package, e ast.Expr) bool {
 	a, ok := ast.Unparen(e).(*ast.TypeAssertExpr)
 	return ok && a.Type != nil && watchers[typeName(p.Info.TypeOf(a.Type))]

@@ -292,7 +292,7 @@ func TestEquivalents(t *testing.T) {
 func TestResultsAreReadBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results.txt")
 	first := result{survived, "", "", 40 * time.Second, 30 * time.Second, "shard.Table.f:compare:0000", "shard/table.go:7: a < b → a <= b"}
-	other := result{killed, "seeds", "two\tholders\nof one key", 1500 * time.Millisecond, time.Second, "core.f:drop:0001", "internal/core/x.go:9: f() → (nothing)"}
+	other := result{killed, "seeds", "two\tholders\nof one key", 1500 * time.Millisecond, time.Second, "core.f:drop:0001", "internal/node/x.go:9: f() → (nothing)"}
 	second := first
 	second.verdict, second.stage, second.detail = killed, "stories", "partition: two holders"
 	if err := os.WriteFile(name, []byte(first.line()+other.line()+second.line()+"killed\tsee"), 0o666); err != nil {

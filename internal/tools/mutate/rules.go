@@ -10,9 +10,9 @@ const module = "github.com/lockmesh/mesh"
 var mutated = []target{
 	{"shard", []suite{{pkg: "shard", short: true}, {pkg: "internal/replica", short: true}}, []suite{mesh, {pkg: "shard"}}},
 	{"internal/placement", []suite{{pkg: "internal/placement"}, {pkg: "internal/replica", short: true}}, []suite{mesh}},
-	{"internal/replica", []suite{{pkg: "internal/replica", short: true}, {pkg: "internal/core", short: true}}, []suite{mesh, {pkg: "internal/replica"}}},
-	{"internal/core", []suite{{pkg: "internal/core", short: true}}, []suite{mesh}},
-	{"internal/message", []suite{{pkg: "internal/message"}, {pkg: "internal/core", short: true}}, []suite{mesh}},
+	{"internal/replica", []suite{{pkg: "internal/replica", short: true}, {pkg: "internal/node", short: true}}, []suite{mesh, {pkg: "internal/replica"}}},
+	{"internal/node", []suite{{pkg: "internal/node", short: true}}, []suite{mesh}},
+	{"internal/message", []suite{{pkg: "internal/message"}, {pkg: "internal/node", short: true}}, []suite{mesh}},
 	{"internal/founding", []suite{{pkg: "internal/founding", short: true}}, []suite{mesh, {pkg: "internal/founding"}}},
 	{".", []suite{mesh}, nil},
 }
@@ -55,11 +55,11 @@ var always = map[string]truth{
 
 // watchers are the types of those who watch: nil in every program.
 var watchers = map[string]bool{
-	module + "/internal/seam.Instrumented": true,
-	module + "/internal/seam.Observer":     true,
-	module + "/internal/seam.Clients":      true,
-	module + "/internal/seam.Caller":       true,
-	module + "/internal/seam.Holder":       true,
+	module + "/internal/env.Instrumented": true,
+	module + "/internal/env.Observer":     true,
+	module + "/internal/env.Clients":      true,
+	module + "/internal/env.Caller":       true,
+	module + "/internal/env.Holder":       true,
 }
 
 // hooks are the functions of those who watch, by struct and field: likewise.
@@ -77,7 +77,7 @@ var mute = regexp.MustCompile(`^(` +
 	`\(\*log/slog\.Logger\)\..*|log/slog\..*|fmt\..*|errors\.New|strconv\.Quote|` + // errors are told apart by what they wrap
 	`\(\*` + regexp.QuoteMeta(module) + `/shard\.Table\)\.decided|` +
 	`\(\*` + regexp.QuoteMeta(module) + `/internal/founding\.Machine\)\.log|` +
-	`\(` + regexp.QuoteMeta(module) + `/internal/seam\.(Observer|Clients|Caller|Holder)\)\..*|` +
+	`\(` + regexp.QuoteMeta(module) + `/internal/env\.(Observer|Clients|Caller|Holder)\)\..*|` +
 	regexp.QuoteMeta(module) + `\.invalid|` + // the text of ErrInvalidOption
 	`\(\*?sync\.(RW)?Mutex\)\..*` + // without a lock nothing works, or only -race sees it
 	`)$`)
@@ -112,7 +112,7 @@ var exceptions = []exception{
 	{"shard", regexp.MustCompile(`^shrink$`), "room"},
 	{"internal/replica", regexp.MustCompile(`^Replica\.squeeze$`), "fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for those who look into a simulation"},
-	{"internal/core", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|lane\.watch)$`), "for those who look into a simulation"},
+	{"internal/node", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|lane\.watch)$`), "for those who look into a simulation"},
 	{"internal/message", regexp.MustCompile(`^(Name|CommandName|raftName|Result\.name|Moments)$`), "for those who look into a simulation"},
 	{".", regexp.MustCompile(`^(brief|handle\.takenAt)$`), "texts of errors and of the log"},
 }

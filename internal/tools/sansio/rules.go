@@ -23,7 +23,7 @@ const (
 var pure = []string{
 	"ring",
 	"shard",
-	"internal/core",
+	"internal/node",
 	"internal/founding",
 	"internal/placement",
 	"internal/replica",
@@ -34,7 +34,7 @@ var pure = []string{
 	"internal/bug",
 	"internal/fault",
 	"internal/point",
-	"internal/seam",
+	"internal/env",
 }
 
 // seeded lists the packages in which nothing but a seed may decide what happens,
@@ -65,18 +65,18 @@ var exceptions = []exception{
 	// The core's edge. Lanes and the hall step on one input at a time, but their
 	// inboxes are filled, and their state is looked at, from users' goroutines and the
 	// network's. A mutex there is never held over a wait.
-	{"internal/core", "mailbox.go", ruleSync, "anyone posts, one lane drains"},
-	{"internal/core", "hall.go", ruleSync, "frames and news arrive on the network's goroutines"},
-	{"internal/core", "lane.go", ruleSync, "counters for Stats"},
-	{"internal/core", "node.go", ruleSync, "users' goroutines ask for state and counters"},
-	{"internal/core", "session.go", ruleSync, "users' goroutines share a session"},
-	{"internal/core", "watch.go", ruleSync, "users' goroutines end holds, and lanes bring them"},
-	{"internal/core", "hold.go", ruleSync, "users' goroutines share a lock, and ask it for its deadline"},
-	{"internal/core", "lane.go", ruleIO, "the stack of a replica that panicked, for its report"},
+	{"internal/node", "mailbox.go", ruleSync, "anyone posts, one lane drains"},
+	{"internal/node", "hall.go", ruleSync, "frames and news arrive on the network's goroutines"},
+	{"internal/node", "lane.go", ruleSync, "counters for Stats"},
+	{"internal/node", "node.go", ruleSync, "users' goroutines ask for state and counters"},
+	{"internal/node", "session.go", ruleSync, "users' goroutines share a session"},
+	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and lanes bring them"},
+	{"internal/node", "hold.go", ruleSync, "users' goroutines share a lock, and ask it for its deadline"},
+	{"internal/node", "lane.go", ruleIO, "the stack of a replica that panicked, for its report"},
 
 	// What the public API promises as channels. The core closes them and never waits.
-	{"internal/core", "node.go", ruleChannel, "Node.Done"},
-	{"internal/core", "session.go", ruleChannel, "Session.Done"},
+	{"internal/node", "node.go", ruleChannel, "Node.Done"},
+	{"internal/node", "session.go", ruleChannel, "Session.Done"},
 
 	// The simulator's edge, outside of its worlds.
 	{"simulate", "watchdog.go", ruleGo, "it looks on from outside, and changes nothing"},

@@ -9,14 +9,14 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
-	"github.com/lockmesh/mesh/internal/seam"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 type machine struct {
 	log      *slog.Logger
 	bugs     bug.Set
 	points   *point.Points
-	observer seam.Observer
+	observer env.Observer
 	count    int
 	haunted  bool // only a bug sets it
 	early    int  // only a bug reads it

@@ -1,0 +1,261 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Instrumented is a Env that the project's own tests look into. The real world
+// is none, and a node asks once, when it starts.
+type Instrumented interface {
+	Env
+	// Bugs are the deliberate bugs of the nodes that are born here.
+	Bugs() bug.Set
+	// Observer hears what the nodes' replicas do, or is nil.
+	Observer() Observer
+	// Clients hears what the nodes' callers are told, or is nil.
+	Clients() Clients
+	// Points decides on the nodes' fault points, or is nil.
+	Points() *point.Points
+	// Logger is where nodes log that were not given a logger.
+	Logger() *slog.Logger
+	// Inspect hands over a way to look into a node that was born here.
+	Inspect(id transport.ID, node Inspected)
+}
+
+// Inspected is a node that can be looked into, between two events of a simulation.
+type Inspected interface {
+	// Replicas returns the node's replicas, by shard. Nothing else of the node may run
+	// meanwhile.
+	Replicas() []Replica
+	// Tables returns what is in the tables of those replicas.
+	Tables() []Table
+	// Mesh names the mesh that the node belongs to; zero: none yet, or no more.
+	Mesh() uint64
+	// Ready reports whether the node has arrived in its mesh, and does not leave it.
+	Ready() bool
+	// Messages names the messages in a frame that the node sends to another: "lock k",
+	// "granted k token 7", "heartbeat". It asks asked for what a reply replies to.
+	Messages(kind transport.Kind, body []byte, to transport.ID, asked Asked) []string
+	// Moments tells what hangs on a frame that the node sends to another.
+	Moments(kind transport.Kind, body []byte) Moment
+	// Asked names the command that the node sent to a shard under this number, if it
+	// still waits for the answer: "unlock k token 7".
+	Asked(shard int, session, number uint64) string
+	// Break makes the node's replica of a shard stop, as a panic in it would.
+	Break(shard int)
+	// Corrupt makes the table of the node's replica of a shard differ from the others', as a
+	// fault of memory would.
+	Corrupt(shard int)
+	// Leave is the node's own: it hands everything over, and ends the node. An actor
+	// calls it.
+	Leave(ctx context.Context) error
+}
+
+// Moment is a set of kinds of messages on which much hangs, and of the answers to them.
+type Moment uint16
+
+// The moments.
+const (
+	Renews    Moment = 1 << iota // a session asks whether it lives
+	Renewed                      // it is told
+	Claims                       // a lock of fixed length is claimed, or extended
+	Answers                      // a request is answered, in whatever way
+	Grants                       // and granted
+	Changes                      // a leader passes on a change of its shard's replicas
+	Appended                     // a follower answers to entries
+	Begins                       // the first part of a snapshot
+	Received                     // a part of a snapshot is acknowledged
+	HandsOver                    // leadership is offered, accepted, or passed on
+)
+
+// Asked tells which command a node sent under a number: see Inspected.
+type Asked func(node transport.ID, shard int, session, number uint64) string
+
+// Replica is what one replica's log says of its shard's voters, as far as it has applied it.
+type Replica struct {
+	Shard      int
+	Generation uint64
+	Voters     []transport.ID // the nodes that vote
+	Outgoing   []transport.ID // and those that vote beside them while the voters change
+	Unsettled  bool           // its log holds a change of voters that it has not applied
+	Coming     []transport.ID // and those that vote after it; none while its log is applied
+	Serving    bool           // it leads, and takes commands
+	Missed     []transport.ID // those of the voters that it does not hear while it serves, or believes gone
+}
+
+// Table is what is in one replica's table.
+type Table struct {
+	Shard      int
+	Generation uint64
+	Applied    uint64           // the log's index up to which it was made
+	Serving    bool             // its replica leads, and takes commands
+	Sum        func() uint64    // a hash of everything in it
+	Sessions   func() []Session // the records in it
+}
+
+// Session is one session's record in a table.
+type Session struct {
+	Owner    transport.ID
+	Number   uint64
+	Requests []Request
+}
+
+// Request is a place in a key's queue, or a hold.
+type Request struct {
+	Key   string
+	Token uint64 // zero: it waits
+}
+
+// Observer hears what replicas do, from every replica: so most decisions come several
+// times. It is called from the replica's lane, or the node's hall, must not block, and
+// must not call the node.
+type Observer interface {
+	// Decided: a table has decided on a request.
+	Decided(Decision)
+	// Stepped: a table has taken in a command, and decided on it. It must be read at once.
+	Stepped(Stepped)
+	// Applied: a table has taken in a log entry.
+	Applied(Applied)
+	// Became: a replica has another role, or its old one in another term.
+	Became(Became)
+	// Founded: a node has learned of which mesh it is.
+	Founded(node transport.ID, mesh uint64)
+	// Served: a replica has begun to serve as its shard's leader, or ceased to.
+	Served(Served)
+	// HandsOver: a leader has begun to hand its office over to another node.
+	HandsOver(office Served, to transport.ID)
+	// Heard: a leader has taken a sign of life, from which a session's lease counts.
+	Heard(Heard)
+	// Hosted: a node has made a replica, which knows nothing yet, or what the founding says.
+	Hosted(Hosted)
+	// Configured: a replica has applied a change of its shard's replicas.
+	Configured(Configured)
+	// Stopped: a replica has stopped itself, since it panicked or met what it must not go on with.
+	Stopped(Stopped)
+	// Ended: a node that served has ended itself, which nobody had asked it for.
+	Ended(node transport.ID, err error)
+	// Leaving: Leave was called with ctx, and waits for the locks that are held on the node.
+	Leaving(node transport.ID, ctx context.Context)
+	// Left: the node is about to end, for Leave is done. Handed: others have all its replicas.
+	Left(node transport.ID, handed bool)
+	// Closed: a node has ended, or could not join, and did not leave.
+	Closed(node transport.ID)
+}
+
+// Served is a leader in office.
+type Served struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Serving    bool
+}
+
+// Heard is a sign of life of a session.
+type Heard struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID // of the leader
+	Owner      transport.ID // the session's node
+	Session    uint64       // the session's number
+	TTL        time.Duration
+}
+
+// Hosted is a replica that was made.
+type Hosted struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	ID         uint64 // the replica's own in its shard
+}
+
+// Configured is who a shard's replicas are, voters or not, after the entry at Index.
+type Configured struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID // who applied it
+	Index      uint64
+	Replicas   []Placed // by ID
+}
+
+// Placed says on which node a replica lives.
+type Placed struct {
+	ID   uint64
+	Node transport.ID
+}
+
+// Stopped is a replica that has stopped itself, and why: of a panic, Err has the stack,
+// too. It wraps ErrBroken if it was asked for.
+type Stopped struct {
+	Shard   int
+	Replica transport.ID
+	Err     error
+}
+
+// ErrBroken is what a replica panics with that Inspected.Break was called for.
+var ErrBroken = errors.New("broken by a simulation")
+
+// Stepped is one command of a log entry, and what the table has to tell of it.
+type Stepped struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Index      uint64 // of the entry
+	Command    shard.Command
+	Told       []shard.Event
+}
+
+// Applied is where a replica's table is.
+type Applied struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Index      uint64
+	Digest     uint64 // of all that happened to the table
+	Unasked    int    // who were told something, and had neither asked nor were granted anything
+}
+
+// Became is a replica's role.
+type Became struct {
+	Shard      int
+	Generation uint64
+	Replica    transport.ID
+	Term       uint64
+	Role       string // "leader", "candidate", "follower", "learner", or "none"
+}
+
+// Decision is what the table did with one request.
+type Decision struct {
+	Shard      int
+	Generation uint64
+	Revision   uint64       // of the table when it decided; with What, Owner, Session and Request, the decision's name
+	Replica    transport.ID // who applied it
+	What       DecisionKind
+	Key        string
+	Owner      transport.ID // the session's node
+	Session    uint64       // the session's number
+	Request    uint64       // the request's number
+	Token      uint64       // Granted and Released
+	Weight     int64        // how much of the key was asked for
+	Capacity   int64        // and how much there is of it
+	Settling   bool         // the table is young, and grants nothing to anybody
+}
+
+// DecisionKind says what the table did.
+type DecisionKind uint8
+
+// The kinds of decisions.
+const (
+	Queued   DecisionKind = iota + 1 // the request entered the key's queue, or was granted at once
+	Granted                          // it holds the key
+	Released                         // it holds it no more: unlocked, expired or forced
+	Dropped                          // it left the queue without a grant: cancelled or expired
+	Refused                          // it did not want to wait, and would have had to
+)

@@ -1,0 +1,456 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// bench is node 1, called "a", to which a test plays the world. The clock stands still until
+// the test moves it, what the node sends stays here until the test takes it, and a caller who
+// parks lets the node's loops run, and time pass, until somebody wakes him.
+type bench struct {
+	tb     testing.TB
+	now    time.Duration
+	drawn  uint64
+	node   *Node
+	loops  []*benchLoop
+	sent   []parcel
+	frames int          // so many of lanes were sent
+	words  []string     // what the node asked of its connections and of gossip
+	play   func(parcel) // hears what is sent, in its place
+	log    strings.Builder
+	news   func(env.MemberEvent)
+	deaf   bool // there is no gossip
+}
+
+// parcel is a message that the node sent: of a lane, or a control message.
+type parcel struct {
+	to    uint64
+	class transport.Class
+	letter
+	control []byte
+}
+
+func is[M message.Message](p parcel) bool { _, ok := p.Message.(M); return ok }
+
+// parcelOf is a request with a command.
+func parcelOf(cmd shard.Command) parcel {
+	return parcel{letter: letter{0, &message.Request{Command: cmd}}}
+}
+
+// command returns the command of a request, or nil.
+func (p parcel) command() shard.Command {
+	if m, ok := p.Message.(*message.Request); ok {
+		return m.Command
+	}
+	return nil
+}
+
+// renewal returns a renewal, or a zero one.
+func (p parcel) renewal() message.Renewal {
+	if m, ok := p.Message.(*message.Renewal); ok {
+		return *m
+	}
+	return message.Renewal{}
+}
+
+// relay reports whether it is to be passed on to the leader.
+func (p parcel) relay() bool {
+	m, ok := p.Message.(*message.Request)
+	return ok && m.Relay || p.renewal().Relay
+}
+
+func numberOf(cmd shard.Command) uint64 {
+	_, number := shard.ClientOf(cmd)
+	return number
+}
+
+// The nodes that the test plays: b leads, c is another member.
+const (
+	nodeA, nodeB, nodeC = 1, 2, 3
+	benchTTL            = 12 * time.Second
+	benchTerm           = 5
+)
+
+var benchMembers = []replica.Peer{{Node: nodeA, Name: "a", Addr: "a:1"}, {Node: nodeB, Name: "b", Addr: "b:1"}, {Node: nodeC, Name: "c", Addr: "c:1"}}
+
+// newBench makes a node that is part of a mesh of one shard, or as many as cfg says, which was
+// founded by the nodes of the roster. Without a roster b leads.
+func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
+	tb.Helper()
+	b := &bench{tb: tb, now: time.Minute}
+	cfg.Env, cfg.Name, cfg.LeaseTTL = b, "a", benchTTL
+	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	b.node = &Node{
+		cfg: cfg, env: b, log: cfg.Logger, bugs: cfg.Bugs, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
+		done: make(chan struct{}), starter: b.NewParker(), sessions: make(map[*Session]bool), status: serving,
+	}
+	b.node.hall = newHall(b.node)
+	mesh := founding.Mesh{
+		MeshID: 77, Epoch: 1, Founded: 1 << 20,
+		Params: founding.Params{MeshName: "m", Shards: max(cfg.Shards, 1), Replicas: 3, MaxTTL: time.Minute, Rho: 100},
+	}
+	for _, m := range benchMembers {
+		if slices.Contains(roster, m.Node) || len(roster) == 0 && m.Node != nodeA {
+			mesh.Roster = append(mesh.Roster, env.Member{ID: transport.ID(m.Node), Name: m.Name, Addr: m.Addr})
+		}
+	}
+	b.node.found(mesh)
+	b.looks(benchMembers...)
+	if len(roster) == 0 {
+		b.looks(benchMembers[1:]...) // what a node says to itself is not sent
+		b.hears(nodeB, serves(benchTerm))
+	}
+	return b
+}
+
+// start starts a node that founds a mesh of one, with a hall of its own.
+func start(tb testing.TB, cfg Config) *bench {
+	tb.Helper()
+	b := &bench{tb: tb, now: time.Minute}
+	cfg.Env, cfg.Name, cfg.Found, cfg.Shards, cfg.LeaseTTL, cfg.Check = b, "a", true, max(cfg.Shards, 1), benchTTL, true
+	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if _, err := Start(tb.Context(), cfg); err != nil {
+		tb.Fatal(err)
+	}
+	b.pass(time.Second)
+	b.take()
+	b.words = nil
+	return b
+}
+
+// looks gives the node a view in which these are the members.
+func (b *bench) looks(members ...replica.Peer) {
+	v := &view{
+		members: members, unknown: placement.Silent, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]replica.Peer),
+	}
+	var names []ring.Member
+	for _, m := range members {
+		v.byName[m.Name], v.liveness[m.Node] = m, placement.Present
+		names = append(names, ring.Member{Name: m.Name})
+	}
+	v.table = ring.New(names, b.node.params.Shards, 3)
+	for _, l := range b.node.all {
+		l.post(func(l *lane) { l.look(v) })
+	}
+	b.run()
+}
+
+func (b *bench) lane() *lane { return b.node.all[0] }
+func (b *bench) desk() *desk { return b.lane().desks[0] }
+
+// Now, Wall, Seed, NewParker, NewLoop, Listen and NewMembership make bench a env.Env.
+func (b *bench) Now() time.Duration { return b.now }
+
+func (b *bench) Wall() time.Time { return time.UnixMilli(1 << 40).Add(b.now) }
+
+func (b *bench) Seed() uint64 {
+	b.drawn++
+	return b.drawn
+}
+
+func (b *bench) NewParker() env.Parker { return &benchParker{b: b} }
+
+func (b *bench) NewLoop(name string, run func(time.Duration) time.Duration) env.Loop {
+	l := &benchLoop{name: name, run: run, due: env.Never}
+	b.loops = append(b.loops, l)
+	return l
+}
+
+func (b *bench) Listen(_ transport.Config, h transport.Handler) (env.Network, error) {
+	b.node = h.(*Node)
+	return b, nil
+}
+
+func (b *bench) NewMembership(_ env.Member, _ env.Network, events func(env.MemberEvent)) (env.Membership, error) {
+	b.news = events
+	if b.deaf {
+		return nil, errDeaf
+	}
+	return benchGossip{b}, nil
+}
+
+// Addr, Dial, Connect, Disconnect, Send, Update and Close make it a env.Network.
+func (b *bench) Addr() string                         { return "a:1" }
+func (b *bench) Dial(addr string)                     { b.note("dial %s", addr) }
+func (b *bench) Connect(id transport.ID, addr string) { b.note("connect %d %s", uint64(id), addr) }
+func (b *bench) Disconnect(id transport.ID)           { b.note("disconnect %d", uint64(id)) }
+func (b *bench) Update(transport.Hello)               {}
+func (b *bench) Close()                               { b.note("close") }
+
+func (b *bench) Send(id transport.ID, kind transport.Kind, class transport.Class, body []byte) bool {
+	if kind == transport.KindControl {
+		b.post(parcel{to: uint64(id), class: class, control: body})
+		return true
+	}
+	b.frames++
+	var r message.Reader
+	for r.Reset(body, b.node.params.Shards); r.Next(); r.Keep() {
+		b.post(parcel{to: uint64(id), class: class, letter: letter{r.Shard, r.Message}})
+	}
+	if r.Err() != nil {
+		b.tb.Fatalf("node %d is sent %x: %v", id, body, r.Err())
+	}
+	return true
+}
+
+func (b *bench) post(p parcel) {
+	if b.play != nil {
+		b.play(p)
+	} else {
+		b.sent = append(b.sent, p)
+	}
+}
+
+func (b *bench) note(format string, args ...any) {
+	b.words = append(b.words, fmt.Sprintf(format, args...))
+}
+
+// errDeaf is why a bench without gossip has none.
+var errDeaf = errors.New("no gossip")
+
+type benchGossip struct{ b *bench }
+
+func (g benchGossip) Join(peers []env.Member) {
+	for _, p := range peers {
+		g.b.note("join %d", uint64(p.ID))
+	}
+}
+func (g benchGossip) Leave() { g.b.note("gossip leaves") }
+func (g benchGossip) Close() { g.b.note("gossip closes") }
+
+type benchLoop struct {
+	name string
+	run  func(time.Duration) time.Duration
+	due  time.Duration
+	over bool
+}
+
+func (l *benchLoop) Wake() { l.due = 0 }
+func (l *benchLoop) Stop() { l.over = true }
+
+type benchParker struct {
+	b     *bench
+	woken bool
+}
+
+func (p *benchParker) Unpark() { p.woken = true }
+
+func (p *benchParker) Park(ctx context.Context, until time.Duration) env.Wake {
+	for {
+		switch {
+		case p.woken:
+			p.woken = false
+			return env.Unparked
+		case ctx.Err() != nil:
+			return env.ContextEnded
+		case p.b.now >= until:
+			return env.TimedOut
+		case !p.b.step(until):
+			p.b.tb.Fatal("a caller parks for ever")
+		}
+	}
+}
+
+// step runs the loop that is due first, if that is before the limit, or lets the time come.
+func (b *bench) step(limit time.Duration) bool {
+	var first *benchLoop
+	for _, l := range b.loops {
+		if !l.over && (first == nil || l.due < first.due) {
+			first = l
+		}
+	}
+	if first == nil || first.due > limit || first.due == env.Never {
+		b.now = max(b.now, limit)
+		return limit != env.Never
+	}
+	b.now = max(b.now, first.due)
+	first.due = env.Never
+	if next := first.run(b.now); first.due != 0 {
+		first.due = next
+	}
+	return true
+}
+
+// at lets f run at a time, as somebody else's thread of control.
+func (b *bench) at(when time.Duration, f func()) {
+	b.NewLoop("", func(time.Duration) time.Duration { f(); return env.Never }).(*benchLoop).due = when
+}
+
+// meanwhile lets f run when the next caller parks, and the node has done what he wants of it.
+func (b *bench) meanwhile(f func()) { b.at(b.now, f) }
+
+// run lets the loops do what is to be done now.
+func (b *bench) run() { b.pass(0) }
+
+// pass lets the time d pass.
+func (b *bench) pass(d time.Duration) {
+	for end, turns := b.now+d, 0; ; {
+		due := false
+		for _, l := range b.loops {
+			due = due || !l.over && l.due <= end
+		}
+		if !due {
+			b.now = end
+			return
+		}
+		before := b.now
+		b.step(end)
+		if turns++; b.now > before {
+			turns = 0
+		} else if turns > 1000 {
+			b.tb.Fatalf("loops run on and on at %v", b.now)
+		}
+	}
+}
+
+// stall lets the time d pass while nothing of the node runs, and then all of it.
+func (b *bench) stall(d time.Duration) {
+	b.now += d
+	b.run()
+}
+
+// do runs f on the lane.
+func (b *bench) do(f func(*lane)) {
+	b.lane().post(f)
+	b.run()
+}
+
+// take returns what was sent since the last call.
+func (b *bench) take() []parcel {
+	sent := b.sent
+	b.sent = nil
+	return sent
+}
+
+func (p *parcel) words() string {
+	if p.Message == nil {
+		return []string{0: "nothing", ctlFounding: "founding", ctlStatus: "status", ctlLeaving: "leaving"}[p.control[0]]
+	}
+	return message.Name(p.Message, 0, func(transport.ID, uint64, uint64) string { return "" })
+}
+
+// expects compares what was sent since the last call, in words, and returns it.
+func (b *bench) expects(want ...string) []parcel {
+	b.tb.Helper()
+	sent := b.take()
+	var got []string
+	for _, p := range sent {
+		got = append(got, fmt.Sprintf("%d: %s", p.to, p.words()))
+	}
+	if !slices.Equal(got, want) {
+		b.tb.Fatalf("sent %q, want %q", got, want)
+	}
+	return sent
+}
+
+// expect is expects of one message.
+func (b *bench) expect(want string) parcel {
+	b.tb.Helper()
+	return b.expects(want)[0]
+}
+
+// mail leaves messages of a peer, in one frame, for the next run of the lane.
+func (b *bench) mail(from uint64, messages ...letter) {
+	frame := message.AppendHeader(nil, message.Header{Mesh: b.node.mesh.MeshID, Lanes: 1})
+	for _, m := range messages {
+		frame = message.Append(frame, m.shard, m.Message)
+	}
+	b.node.Receive(transport.ID(from), transport.KindLane, frame)
+}
+
+// hears lets the node receive them.
+func (b *bench) hears(from uint64, messages ...letter) {
+	b.mail(from, messages...)
+	b.run()
+}
+
+// serves is a new leader's word that it leads in a term.
+func serves(term uint64) letter { return letter{0, &message.Serving{Term: term}} }
+
+// byB is how b speaks as the leader.
+var byB = message.Office{Leader: nodeB, Term: benchTerm}
+
+// told is what b, who leads, says of a request: p, in which only the outcome matters.
+func told(request parcel, p message.Result) letter {
+	id, number := shard.ClientOf(request.command())
+	p.Session, p.Number = id.Number, number
+	return letter{0, &message.Reply{Result: p, Office: byB}}
+}
+
+// grant grants a request at the revision that is the token.
+func grant(request parcel, token uint64) letter {
+	return told(request, message.Result{Outcome: message.Granted, Token: token, Revision: token})
+}
+
+// alive answers a renewal: the session lives at that revision, and was told results.
+func alive(renewal parcel, revision uint64, results ...message.Result) letter {
+	q := renewal.renewal()
+	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Office: byB}}
+}
+
+// unknown answers a renewal: there is no such session at that revision.
+func unknown(renewal parcel, revision uint64) letter {
+	m := alive(renewal, revision)
+	m.Message.(*message.Answer).Alive = false
+	return m
+}
+
+// redirected is what a node says of a request or a renewal: not here, but there.
+func redirected(request parcel, to, term uint64) letter {
+	id, number := shard.ClientOf(request.command())
+	if is[*message.Renewal](request) {
+		id = request.renewal().Session
+	}
+	return letter{0, &message.Redirect{Session: id.Number, Number: number, Office: message.Office{Leader: to, Term: term}}}
+}
+
+// asks makes a call of a session, as Session.Acquire does.
+func (b *bench) asks(s *Session, req Request) *call {
+	c := &call{what: acquires, session: s, req: req, parker: b.NewParker()}
+	b.do(func(l *lane) { l.desk(0).acquire(c) })
+	return c
+}
+
+// unlocks and extends make calls of a holder's, as Hold.Release and Hold.Extend do.
+func (b *bench) unlocks(h *Hold) *call {
+	c := &call{what: releases, hold: h, parker: b.NewParker()}
+	h.end(ErrClosed)
+	b.do(func(l *lane) { l.desk(0).release(c) })
+	return c
+}
+
+func (b *bench) extends(h *Hold, d time.Duration) *call {
+	c := &call{what: claims, hold: h, length: d, parker: b.NewParker()}
+	b.do(func(l *lane) { l.desk(0).claim(c) })
+	return c
+}
+
+// holds makes a hold, whose grant has that token.
+func (b *bench) holds(s *Session, req Request, token uint64) *Hold {
+	b.tb.Helper()
+	c := b.asks(s, req)
+	b.hears(nodeB, grant(b.expect("2: lock "+req.Key), token))
+	if req.MaxHold > 0 {
+		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: claim %s token %d", req.Key, token)), message.Result{Outcome: message.Done, Revision: token}))
+	}
+	if !c.over || c.err != nil || c.got == nil {
+		b.tb.Fatalf("%+v is not granted: %v, %v", req, c.over, c.err)
+	}
+	return c.got
+}

@@ -1,0 +1,240 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const (
+	leaveWait    = 20 * time.Second // for locks to be unlocked, if ctx has no deadline
+	handoverWait = 20 * time.Second // for shards to be handed over, whatever ctx says
+	leavePause   = 20 * time.Millisecond
+)
+
+// Leave hands everything over and stops the node (P32). New calls fail with ErrClosed at
+// once, and own waiters are cancelled; then it waits until held locks are unlocked, or ctx
+// ends (20 s, if ctx has no deadline). Those that are held still are lost to their
+// holders, and lapse with their leases: they are not released, for the holder may not
+// have stopped yet. Then other nodes take over this one's shards, within another 20 s. It
+// returns nil if nothing was left behind, else an error that says what.
+func (n *Node) Leave(ctx context.Context) error {
+	n.mu.Lock()
+	switch n.status {
+	case closed:
+		n.mu.Unlock()
+		return nil
+	case starting, leaving:
+		n.mu.Unlock()
+		return ErrClosed
+	}
+	n.status = leaving
+	n.mu.Unlock()
+	if n.observer != nil {
+		n.observer.Leaving(transport.ID(n.id), ctx)
+	}
+
+	limit := env.Never
+	if _, ok := ctx.Deadline(); !ok {
+		limit = n.env.Now() + leaveWait
+	}
+	n.everywhere(func(l *lane) int { return l.cancelWaiters() })
+	left := error(nil)
+	if !n.pollUntil(ctx, limit, func() bool {
+		return n.bugs.Has(bug.LocksUnawaited) || n.everywhere(func(l *lane) int { return l.heldLocks() }) == 0
+	}) {
+		left = errHeld
+	}
+	if !n.bugs.Has(bug.LapsesLast) {
+		n.everywhere(func(l *lane) int { return l.lapse() })
+	}
+
+	n.hall.post(func(h *hall) { h.leave() })
+	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
+		return n.bugs.Has(bug.LeavesAtOnce) || n.everywhere(func(l *lane) int { return l.wanted() }) == 0
+	})
+	if !over && left == nil {
+		left = errHandover
+	}
+	if err := n.Err(); err != nil {
+		return err // it was closed, or ejected, meanwhile
+	}
+	n.hall.post(func(h *hall) { h.goodbye() })
+	p := n.env.NewParker()
+	p.Park(context.WithoutCancel(ctx), n.env.Now()+5*leavePause) // for the last words to go out
+	if n.observer != nil {
+		n.observer.Left(transport.ID(n.id), over)
+	}
+	n.fail(ErrLeft)
+	n.shut()
+	return left
+}
+
+// pollUntil asks until the answer is yes, ctx ends, or the time is up.
+func (n *Node) pollUntil(ctx context.Context, limit time.Duration, yes func() bool) bool {
+	p := n.env.NewParker()
+	for !yes() {
+		now := n.env.Now()
+		if now >= limit || p.Park(ctx, min(limit, now+leavePause)) == env.ContextEnded {
+			return yes()
+		}
+	}
+	return true
+}
+
+// everywhere runs f on every lane and returns the sum.
+func (n *Node) everywhere(f func(*lane) int) int {
+	sum := 0
+	for _, l := range n.all {
+		p, count := n.env.NewParker(), 0
+		if l.post(func(l *lane) { count = f(l); p.Unpark() }) {
+			p.Park(context.Background(), env.Never)
+			sum += count
+		}
+	}
+	return sum
+}
+
+// cancelWaiters ends every call that has not been granted.
+func (l *lane) cancelWaiters() int {
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			for _, n := range slices.Sorted(maps.Keys(t.calls)) {
+				if c := t.calls[n]; c != nil && c.what == acquires {
+					d.abandon(c, ErrClosed)
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// heldLocks counts the locks that are held or being released here, but for those that nobody
+// can release.
+func (l *lane) heldLocks() int {
+	held := 0
+	for _, d := range l.desks {
+		for _, t := range d.seats {
+			for _, h := range t.holds {
+				if h.forsaken.Load() || h.fixed && l.node.bugs.Has(bug.FixedUnawaited) {
+					continue
+				}
+				held++
+			}
+		}
+	}
+	return held
+}
+
+// lapse ends the contexts of what is held still, and renews nothing more. Sessions that
+// hold nothing are closed, so that nobody has to wait for them.
+func (l *lane) lapse() int {
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			if (len(t.holds) == 0 || l.node.bugs.Has(bug.ReleasesAtLeave)) && t.opened != neverShown {
+				c := &call{what: closes}
+				t.put(c)
+				d.send(c)
+			} else {
+				d.drop(t, ErrClosed)
+			}
+		}
+	}
+	return 0
+}
+
+// wanted counts the replicas here that others must take over: all of them, if there are
+// others, and those whose fellows are silent. A node whose fellows all left leaves nothing
+// to anybody. One without a vote counts as well: a leader that does not know yet that this
+// node leaves may be about to give it one. It goes when a leader says that it was removed,
+// which it asks if it does not hear so; to whom no leader can speak, nobody can say it.
+func (l *lane) wanted() int {
+	if slices.ContainsFunc(l.view.members, func(p replica.Peer) bool { return p.Node != l.node.id }) {
+		if !l.view.leaving {
+			return 1 // the new view is under way
+		}
+		return len(l.replicas)
+	}
+	wanted := 0
+	for _, r := range l.replicas {
+		if r.Fellows() {
+			wanted++
+		}
+	}
+	return wanted
+}
+
+// leave tells everybody that this node goes.
+func (h *hall) leave() {
+	h.leaving, h.stale = true, true
+	for _, p := range h.sorted() {
+		if p.up {
+			h.sayLeaving(p.ID)
+		}
+	}
+}
+
+func (h *hall) sayLeaving(to transport.ID) {
+	h.node.net.Send(to, transport.KindControl, transport.Normal, []byte{ctlLeaving})
+}
+
+// goodbye ends gossip and connections with a word.
+func (h *hall) goodbye() {
+	if h.node.gossip != nil {
+		h.node.gossip.Leave()
+	}
+	for _, p := range h.sorted() {
+		if p.up {
+			h.node.net.Disconnect(p.ID)
+		}
+	}
+}
+
+// nodeGone: no process answers for the node any more (P21).
+func (l *lane) nodeGone(node uint64) {
+	for _, r := range l.replicas {
+		l.guard(r, func() { r.NodeGone(l.now, node) })
+	}
+	for _, d := range l.desks {
+		d.nodeGone(node)
+	}
+	delete(l.via, node)
+}
+
+// shut ends the lane: every call on it fails with ErrClosed, and holds are lost.
+func (l *lane) shut() {
+	p := l.env.NewParker()
+	if l.post(func(l *lane) { l.close(p) }) {
+		p.Park(context.Background(), env.Never)
+	}
+	l.loop.Stop()
+}
+
+// close is the lane's last act.
+func (l *lane) close(p env.Parker) {
+	for _, d := range l.desks {
+		for _, t := range slices.Clone(d.seats) {
+			d.drop(t, ErrClosed)
+		}
+	}
+	l.replicas = nil
+	for _, in := range l.box.close() {
+		if in.do != nil {
+			in.do(l) // its caller waits for an answer, and gets ErrClosed
+		}
+	}
+	p.Unpark()
+}
+
+// What Leave could not hand over.
+var (
+	errHeld     = errors.New("mesh: leave: locks were still held; they lapse with their leases")
+	errHandover = errors.New("mesh: leave: not every replica was handed over")
+)

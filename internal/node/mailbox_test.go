@@ -1,0 +1,41 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+)
+
+// still is a world in which nothing happens by itself.
+type still struct{ env.Env }
+
+func (still) Now() time.Duration { return time.Second }
+
+func (still) Wake() {}
+func (still) Stop() {}
+
+// What is left in a lane's mailbox when the lane ends is done once, though the loop may run
+// once more before it is stopped; and what comes later is refused.
+func TestAClosedMailboxIsEmpty(t *testing.T) {
+	l := &lane{node: &Node{}, env: still{}, loop: still{}, deskAt: env.Never, view: &view{}}
+	done, late := 0, 0
+	l.post(func(l *lane) {
+		l.post(func(*lane) { done++ })
+		l.close(parked{})
+		if l.post(func(*lane) { late++ }) {
+			t.Error("a mailbox that is closed takes an input")
+		}
+	})
+	for range 3 {
+		l.run(0)
+	}
+	if done != 1 || late != 0 {
+		t.Errorf("the last input was run %d times, want once; one that came after the end %d times, want never", done, late)
+	}
+}
+
+// parked is a caller that nobody waits for.
+type parked struct{ env.Parker }
+
+func (parked) Unpark() {}

@@ -1,0 +1,617 @@
+// Package node is a node without its goroutines: lanes that own shards and their
+// clients, and a hall that knows the members.
+//
+// All of it runs on loops that a [env.Env] drives, and blocks only in its parkers.
+// Over the real world that makes a node of a mesh; over the simulator's it makes the
+// same node, one event at a time.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// The wire versions that this code speaks.
+const (
+	minVersion = 1
+	maxVersion = 1
+)
+
+// ringHash is the ring's fingerprint, for which 12 rings are built: once per process.
+var ringHash = sync.OnceValue(ring.Fingerprint)
+
+// mesh is what the node's mesh was founded with.
+type mesh struct{ founding.Mesh }
+
+func (m *mesh) rho() float64 { return float64(m.Params.Rho) / 10000 }
+
+// Node is one member of a mesh. Its methods are safe for concurrent use.
+type Node struct {
+	cfg      Config
+	env      env.Env
+	log      *slog.Logger
+	bugs     bug.Set
+	points   *point.Points
+	check    bool
+	observer env.Observer
+	clients  env.Clients
+	id       uint64
+	name     string
+	addr     string
+	net      env.Network
+	hall     *hall
+	gossip   env.Membership
+
+	mesh    mesh // set before any lane runs
+	params  Params
+	all     []*lane
+	watch   *watch                  // made with the lanes
+	lanesUp atomic.Pointer[[]*lane] // for frames, which come before there are lanes
+	own     *Session
+	numbers atomic.Uint64 // the last session number
+	counts  counts
+	refused atomic.Int64 // malformed frames that no warning has told of
+	warned  atomic.Int64 // when the next warning may be, as world.Now has it
+
+	mu      sync.Mutex
+	hello   transport.Hello
+	status  mood
+	err     error
+	done    chan struct{}
+	starter env.Parker
+
+	sessions map[*Session]bool // the users', as long as they live
+	down     bool              // shut has been called
+}
+
+// mood is how far a node is in its life.
+type mood uint8
+
+const (
+	starting mood = iota
+	serving
+	leaving
+	closed
+)
+
+// slowElection is how long a silent leader's successor may take at worst (P10).
+const slowElection = 2 * replica.ElectionTimeout
+
+// counts are what Stats reports.
+type counts struct {
+	acquires, grants, releases, losses, retries, renewals atomic.Uint64
+}
+
+// Start makes a node and returns when it can serve, or when ctx ends, with an error that
+// says what it waited for.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	n := &Node{
+		cfg: cfg, env: cfg.Env, log: cfg.Logger, bugs: cfg.Bugs, check: cfg.Check,
+		done: make(chan struct{}), starter: cfg.Env.NewParker(), sessions: make(map[*Session]bool),
+	}
+	if w, ok := cfg.Env.(env.Instrumented); ok {
+		n.bugs, n.points, n.observer, n.check = n.bugs.Union(w.Bugs()), w.Points(), w.Observer(), true
+		n.clients = w.Clients()
+	}
+	for n.id == 0 {
+		n.id = cfg.Env.Seed()
+	}
+	if n.bugs.Has(bug.Amnesia) {
+		n.id = xxhash.Sum64String(cfg.Name) // the same at each start
+	}
+	if w, ok := cfg.Env.(env.Instrumented); ok {
+		w.Inspect(transport.ID(n.id), n)
+	}
+	n.hello = transport.Hello{
+		MeshName: cfg.MeshName, Name: cfg.Name, ID: transport.ID(n.id), Zone: cfg.Zone,
+		MinVersion: minVersion, MaxVersion: maxVersion, RingHash: ringHash(),
+	}
+	t := cfg.Transport
+	t.Hello, t.Logger, t.Accept = n.hello, cfg.Logger, n.accept
+	n.hall = newHall(n)
+	net, err := cfg.Env.Listen(t, n)
+	if err != nil {
+		return nil, err
+	}
+	n.net, n.addr, n.name = net, net.Addr(), cfg.Name
+	if n.name == "" {
+		n.name = n.addr
+	}
+	n.log = n.log.With("node", n.name)
+	n.mu.Lock()
+	n.hello.Name, n.hello.Addr = n.name, n.addr
+	hello := n.hello
+	n.mu.Unlock()
+	n.net.Update(hello)
+	n.hall.start()
+
+	wake := n.starter.Park(ctx, env.Never)
+	n.mu.Lock()
+	err, ok := n.err, n.status == serving
+	n.mu.Unlock()
+	switch {
+	case err != nil:
+	case ok:
+		return n, nil
+	default:
+		err = fmt.Errorf("mesh: join: %w", ErrClosed)
+		if wake == env.ContextEnded {
+			err = fmt.Errorf("mesh: join: %w, %s", ctx.Err(), n.hall.waitsFor())
+		}
+	}
+	n.fail(err)
+	n.shut()
+	return nil, err
+}
+
+// accept judges who may connect (P29).
+func (n *Node) accept(theirs transport.Hello) error {
+	n.mu.Lock()
+	mine := n.hello
+	n.mu.Unlock()
+	err := founding.CheckHello(mine, theirs)
+	if err != nil {
+		n.hall.post(func(h *hall) { h.foreign(theirs) })
+	}
+	return err
+}
+
+// Dialed, Up, Down and Receive make Node a transport.Handler.
+func (n *Node) Dialed(addr string, peer transport.Hello, err error) {
+	n.hall.post(func(h *hall) { h.dialed(addr, peer, err) })
+}
+
+func (n *Node) Up(peer transport.Hello) { n.hall.post(func(h *hall) { h.up(peer) }) }
+
+func (n *Node) Down(peer transport.ID, cause transport.Cause) {
+	if cause == transport.Disconnected && n.bugs.Has(bug.DisconnectedStay) {
+		return
+	}
+	if cause == transport.Refused || cause == transport.Replaced {
+		// Straight to the lanes: elections wait for it (P21).
+		for _, l := range n.lanesNow() {
+			l.post(func(l *lane) { l.nodeGone(uint64(peer)) })
+		}
+	}
+	n.hall.post(func(h *hall) { h.down(peer, cause) })
+}
+
+func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
+	switch kind {
+	case transport.KindControl:
+		n.hall.post(func(h *hall) { h.receive(from, body) })
+	case transport.KindLane:
+		n.route(from, body)
+	}
+}
+
+// route gives a frame to the lanes that it is for: one of them, if the sender has as
+// many lanes as this node.
+func (n *Node) route(from transport.ID, body []byte) {
+	all := n.lanesNow()
+	if len(all) == 0 {
+		return // it is not known yet of which mesh this node is
+	}
+	h, err := message.ReadHeader(body)
+	if err == nil && h.Mesh != n.mesh.MeshID {
+		err = fmt.Errorf("%w: of another mesh", wire.ErrMalformed) // P23
+	}
+	if err != nil {
+		n.refuse(from, "frame", err)
+		return
+	}
+	for i, l := range all {
+		if h.Lanes != len(all) || h.Lane == i {
+			if l.box.put(input{from: from, frame: body}) {
+				l.loop.Wake()
+			}
+		}
+	}
+}
+
+// refuse ends the connection with a peer that sent what is no message of ours. Who does so
+// again and again is logged once a second.
+func (n *Node) refuse(from transport.ID, what string, err error) {
+	n.refused.Add(1)
+	now := int64(n.env.Now())
+	if last := n.warned.Load(); now >= last && n.warned.CompareAndSwap(last, now+int64(time.Second)) {
+		n.log.Warn("a malformed "+what, "from", from, "error", err, "since the last warning", n.refused.Swap(0))
+	}
+	n.net.Disconnect(from)
+}
+
+func (n *Node) lanesNow() []*lane {
+	if p := n.lanesUp.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (n *Node) lanes() int { return len(n.all) }
+
+func (n *Node) laneOf(sh int) *lane { return n.all[sh%len(n.all)] }
+
+func (n *Node) peer() replica.Peer { return replica.Peer{Node: n.id, Name: n.name, Addr: n.addr} }
+
+func (n *Node) sessionNumber() uint64 { return n.numbers.Add(1) }
+
+// closing reports whether new calls are refused.
+func (n *Node) closing() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status >= leaving
+}
+
+// Name returns the node's name, which is its place on the ring.
+func (n *Node) Name() string { return n.name }
+
+// Addr returns the address at which others reach the node.
+func (n *Node) Addr() string { return n.addr }
+
+// Replicas implements env.Inspected.
+func (n *Node) Replicas() []env.Replica {
+	ids := func(nodes []uint64) (ids []transport.ID) {
+		for _, node := range nodes {
+			ids = append(ids, transport.ID(node))
+		}
+		return ids
+	}
+	var all []env.Replica
+	for _, l := range n.all {
+		for _, r := range l.replicas {
+			voters, outgoing, coming, unsettled := r.Configuration()
+			all = append(all, env.Replica{
+				Shard: r.Shard(), Generation: r.Generation(),
+				Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
+				Missed: ids(r.Missed()),
+			})
+		}
+	}
+	return all
+}
+
+// Break implements env.Inspected.
+func (n *Node) Break(sh int) {
+	n.laneOf(sh).post(func(l *lane) {
+		if r := l.replica(sh); r != nil {
+			l.guard(r, func() { panic(env.ErrBroken) })
+		}
+	})
+}
+
+// Corrupt implements env.Inspected.
+func (n *Node) Corrupt(sh int) {
+	n.laneOf(sh).post(func(l *lane) {
+		if r := l.replica(sh); r != nil {
+			r.Corrupt()
+		}
+	})
+}
+
+// Tables implements env.Inspected.
+func (n *Node) Tables() []env.Table {
+	var all []env.Table
+	for _, l := range n.all {
+		for _, r := range l.replicas {
+			all = append(all, env.Table{
+				Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Serving: r.Serving(),
+				Sum: r.Table().Sum, Sessions: func() []env.Session { return sessionsOf(r.Table()) },
+			})
+		}
+	}
+	return all
+}
+
+func sessionsOf(t *shard.Table) (all []env.Session) {
+	for _, rec := range t.Records() {
+		s := env.Session{Owner: transport.ID(rec.Session.Node), Number: rec.Session.Number}
+		for _, p := range rec.Requests {
+			s.Requests = append(s.Requests, env.Request(p))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Ready implements env.Inspected.
+func (n *Node) Ready() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status == serving
+}
+
+// Mesh implements env.Inspected.
+func (n *Node) Mesh() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status == closed {
+		return 0
+	}
+	return n.mesh.MeshID
+}
+
+// Params returns what the mesh was founded with.
+func (n *Node) Params() Params { return n.params }
+
+// Session returns the node's own session.
+func (n *Node) Session() *Session { return n.own }
+
+// NewSession returns a session of its own, whose locks outlive its last confirmed
+// renewal by ttl.
+func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
+	s := newSession(n, false, ttl)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status >= leaving {
+		return nil, ErrClosed
+	}
+	n.sessions[s] = true
+	return s, nil
+}
+
+// forget: a session has ended.
+func (n *Node) forget(s *Session) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.sessions, s)
+}
+
+// endSessions ends the sessions that are open, with the node.
+func (n *Node) endSessions() {
+	n.mu.Lock()
+	all := slices.Collect(maps.Keys(n.sessions)) // order-free: each is ended alone
+	n.mu.Unlock()
+	for _, s := range all {
+		s.end(ErrClosed)
+	}
+	if n.own != nil {
+		n.own.end(ErrClosed)
+	}
+}
+
+// Done is closed when the node has ended.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err returns why the node ended: ErrClosed, ErrLeft, or what ejected it; nil before.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// Members returns the nodes of the mesh as this one knows them, this one included, each
+// name once, sorted.
+func (n *Node) Members() []Member { return n.hall.members() }
+
+// Stats are counters since the node started.
+type Stats struct {
+	Acquires uint64 // calls of Lock and its like
+	Grants   uint64 // of them, those that ended with a lock
+	Releases uint64 // confirmed
+	Losses   uint64 // locks whose lease ended before Unlock, and before the end that MaxHold gave them
+	Retries  uint64 // commands sent again
+	Renewals uint64 // of leases, sent
+	Entries  uint64 // log entries that this node's leaders appended
+	Commands uint64 // commands in them; Commands ÷ Entries is the mean batch
+}
+
+// Stats returns the node's counters.
+func (n *Node) Stats() Stats {
+	c := &n.counts
+	s := Stats{
+		Acquires: c.acquires.Load(), Grants: c.grants.Load(), Releases: c.releases.Load(),
+		Losses: c.losses.Load(), Retries: c.retries.Load(), Renewals: c.renewals.Load(),
+	}
+	for _, l := range n.lanesNow() {
+		s.Entries += l.entries.Load()
+		s.Commands += l.commands.Load()
+	}
+	return s
+}
+
+// fail ends the node's life for the given reason. The first counts.
+func (n *Node) fail(err error) {
+	n.mu.Lock()
+	first := n.status != closed
+	if first {
+		n.status, n.err = closed, err
+		close(n.done)
+	}
+	n.starter.Unpark()
+	n.mu.Unlock()
+	if first && err != ErrLeft && n.observer != nil {
+		n.observer.Closed(transport.ID(n.id))
+	}
+}
+
+// shut stops everything at once, without a word to anybody. What was held lapses with its
+// leases. It must not be called from a loop.
+func (n *Node) shut() {
+	n.mu.Lock()
+	down := n.down
+	n.down = true
+	n.mu.Unlock()
+	if down {
+		return
+	}
+	n.net.Close()
+	n.hall.shut() // first: in a Join that is given up it may be making lanes and sessions
+	n.endSessions()
+	for _, l := range n.lanesNow() {
+		l.shut()
+	}
+	if n.watch != nil {
+		n.watch.loop.Stop()
+	}
+	if n.gossip != nil {
+		n.gossip.Close()
+	}
+}
+
+// Close stops the node at once. What it held lapses with its leases. It returns nil;
+// closing a node twice does nothing.
+func (n *Node) Close() error {
+	n.fail(ErrClosed)
+	n.shut()
+	return nil
+}
+
+// eject ends a node that was serving, from within: it runs in the hall. Nothing is held,
+// promised or answered here any more; only Close stops the loops.
+func (h *hall) eject(err error) {
+	n := h.node
+	n.fail(err)
+	if !h.ready {
+		return // Start cleans up
+	}
+	if n.observer != nil {
+		n.observer.Ended(transport.ID(n.id), err)
+	}
+	n.net.Close()
+	n.endSessions()
+	for _, l := range n.all {
+		l.post(func(l *lane) { l.close(n.env.NewParker()) })
+	}
+	n.gossip.Close()
+	h.ended = true
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+}
+
+// found makes the lanes, once the mesh is known; the founders' also their replicas (P26).
+func (n *Node) found(v founding.Mesh) {
+	n.mesh = mesh{v}
+	ttl := n.cfg.LeaseTTL
+	if ttl == 0 {
+		ttl = founding.DefaultLeaseTTL
+	}
+	n.params = Params{
+		Shards: v.Params.Shards, Replicas: v.Params.Replicas,
+		MaxTTL: v.Params.MaxTTL, LeaseTTL: min(ttl, v.Params.MaxTTL),
+	}
+	if n.params.LeaseTTL < 3*slowElection {
+		n.log.Warn("the lease TTL is short: a leader that falls silent may cost locks before another one is elected",
+			"ttl", n.params.LeaseTTL, "safe", 3*slowElection)
+	}
+	count := min(max(n.cfg.Lanes, 1), v.Params.Shards)
+	n.all = make([]*lane, count)
+	n.own = newSession(n, true, n.params.LeaseTTL)
+	for i := range n.all {
+		n.all[i] = newLane(n, i)
+	}
+	n.watch = newWatch(n)
+	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
+	for i, l := range n.all {
+		l.loop = n.env.NewLoop(fmt.Sprintf("lane %d", i), l.run)
+	}
+	first := founders(v)
+	for _, m := range v.Roster {
+		if uint64(m.ID) == n.id {
+			for _, l := range n.all {
+				l.post(func(l *lane) { l.foundReplicas(v, first) })
+			}
+		}
+	}
+	all := n.all
+	n.lanesUp.Store(&all)
+	if n.observer != nil {
+		n.observer.Founded(transport.ID(n.id), n.mesh.MeshID)
+	}
+}
+
+// founders returns each shard's first replicas: where the ring wants them among the
+// roster. Their IDs are their places in it, from 1.
+func founders(v founding.Mesh) [][]replica.Peer {
+	members := make([]ring.Member, len(v.Roster))
+	byName := make(map[string]replica.Peer)
+	for i, m := range v.Roster {
+		members[i] = ring.Member{Name: m.Name, Zone: m.Zone}
+		byName[m.Name] = replica.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr}
+	}
+	table := ring.New(members, v.Params.Shards, v.Params.Replicas)
+	all := make([][]replica.Peer, v.Params.Shards)
+	for sh := range all {
+		for _, name := range table.Replicas(sh) {
+			all[sh] = append(all[sh], byName[name])
+		}
+	}
+	return all
+}
+
+// foundReplicas creates the founding replicas that live on this node and this lane.
+func (l *lane) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
+	for sh := l.index; sh < v.Params.Shards; sh += l.node.lanes() {
+		peers := make(map[uint64]replica.Peer)
+		var voters, learners []uint64
+		mine := uint64(0)
+		for i, p := range first[sh] {
+			id := uint64(i + 1)
+			peers[id] = p
+			if p.Node == l.node.id {
+				mine = id
+			}
+			// Voters at rest are odd: of two, the second learns (P30).
+			if i < len(first[sh])-1+len(first[sh])%2 {
+				voters = append(voters, id)
+			} else {
+				learners = append(learners, id)
+			}
+		}
+		if mine == 0 {
+			continue
+		}
+		f := l.founding(sh, v.Epoch)
+		if !l.node.bugs.Has(bug.TokensFromZero) {
+			f.Revision = v.Founded << 10
+		}
+		if v.Grace {
+			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
+		}
+		l.add(replica.Config{
+			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
+			Founders: voters, Learners: learners, Peers: peers, Founding: f,
+			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs, Points: l.node.points,
+		})
+	}
+}
+
+// founding returns the switches of a shard's tables.
+func (l *lane) founding(sh int, generation uint64) shard.Founding {
+	f := shard.Founding{Check: l.node.check}
+	if l.node.observer != nil {
+		f.Observe = func(d shard.Decision) {
+			l.node.observer.Decided(env.Decision{
+				Shard: sh, Generation: generation, Revision: d.Revision, Replica: transport.ID(l.node.id),
+				What: env.DecisionKind(d.What), Key: d.Key, Owner: transport.ID(d.Session.Node),
+				Session: d.Session.Number, Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
+			})
+		}
+	}
+	return f
+}
+
+// errDisband is why a mesh of one ends that another mesh lists (P28). What its user holds
+// is a handle of this node and its mesh, and both are over: it takes a new Join to be
+// part of the other one.
+var errDisband = errors.New("this mesh of one was found by a mesh that lists its address; Close and Join again, with its addresses as seeds")

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Promise: P23: a frame goes to the lane that it is for, if the sender has as many, and else to all; one of another
+// mesh ends the connection, but not before this node knows its own.
+func TestFramesFindTheirLanes(t *testing.T) {
+	frame := func(mesh uint64, lanes, index int) []byte {
+		b := message.AppendHeader(nil, message.Header{Mesh: mesh, Lanes: lanes, Lane: index})
+		return message.Append(b, 0, serves(1).Message)
+	}
+	b := newBench(t, Config{Shards: 3, Lanes: 3})
+	for _, tt := range []struct {
+		name  string
+		frame []byte
+		lanes []int
+		ends  bool
+	}{
+		{"for the second of three", frame(77, 3, 1), []int{1}, false},
+		{"for the first of three", frame(77, 3, 0), []int{0}, false},
+		{"for the second of two", frame(77, 2, 1), []int{0, 1, 2}, false},
+		{"for a fourth of three", frame(77, 3, 3), nil, false},
+		{"of another mesh", frame(78, 3, 1), nil, true},
+		{"for too many lanes", frame(77, message.MaxLanes+1, 1), nil, true},
+		{"for a lane far out of range", frame(77, 3, message.MaxLanes+1), nil, true},
+		{"too short", frame(77, 3, 1)[:2], nil, true},
+	} {
+		b.words = nil
+		b.node.Receive(nodeB, transport.KindLane, tt.frame)
+		var got []int
+		for i, l := range b.node.all {
+			if in := l.box.drain(nil); len(in) == 1 && in[0].from == nodeB && string(in[0].frame) == string(tt.frame) {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, tt.lanes) || slices.Contains(b.words, "disconnect 2") != tt.ends {
+			t.Errorf("%s: it goes to lanes %v; the connection: %v", tt.name, got, b.words)
+		}
+	}
+	b.node.lanesUp.Store(nil)
+	b.words = nil
+	b.log.Reset()
+	b.node.Receive(nodeB, transport.KindLane, frame(78, 3, 1))
+	b.node.Receive(nodeB, transport.KindLane, nil)
+	if b.run(); len(b.words) > 0 || b.log.Len() > 0 {
+		t.Errorf("before the mesh is known: %v, %s", b.words, b.log.String())
+	}
+}
+
+// Promise: G7: a node that is closed says so, everywhere and at once, says nothing to anybody, and nothing of it runs on.
+func TestClose(t *testing.T) {
+	b := start(t, Config{})
+	n := b.node
+	s, err := n.NewSession(benchTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _, err := n.Session().Acquire(t.Context(), Request{Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := b.asks(s, Request{Key: "k"})
+	if b.pass(time.Second); waits.over {
+		t.Fatal(waits.err)
+	}
+	var left error
+	b.at(b.now+time.Millisecond, func() { n.Close(); left = n.Leave(t.Context()) })
+	if _, _, err := s.Acquire(t.Context(), Request{Key: "k"}); err != ErrClosed {
+		t.Errorf("who waits is told %v", err)
+	}
+	if err := n.Close(); err != nil || left != nil {
+		t.Errorf("Close again: %v; Leave: %v", err, left)
+	}
+	select {
+	case <-n.Done():
+	default:
+		t.Error("it is not done")
+	}
+	if n.Err() != ErrClosed || n.Mesh() != 0 || s.Err() != ErrClosed || n.Session().Err() != ErrClosed || h.Err() != ErrLost || !waits.over || waits.err != ErrClosed {
+		t.Errorf("the node: %v; sessions: %v, %v; the hold: %v; who waits: %v", n.Err(), s.Err(), n.Session().Err(), h.Err(), waits.err)
+	}
+	if _, err := n.NewSession(benchTTL); err != ErrClosed {
+		t.Errorf("a new session: %v", err)
+	}
+	if err := n.WaitHealthy(t.Context()); err != ErrClosed {
+		t.Errorf("WaitHealthy: %v", err)
+	}
+	for _, l := range b.loops {
+		if !l.over && l.name != "" {
+			t.Errorf("the loop %q runs on", l.name)
+		}
+	}
+	if b.expects(); !slices.Equal(b.words, []string{"close", "gossip closes"}) {
+		t.Errorf("it asks for %v", b.words)
+	}
+}
+
+// A node's log says which node it is: several may live in one process.
+func TestTheLogNamesTheNode(t *testing.T) {
+	b := start(t, Config{})
+	b.node.Receive(nodeB, transport.KindControl, []byte{0})
+	if b.run(); !strings.Contains(b.log.String(), " node=a ") {
+		t.Errorf("logged: %s", b.log.String())
+	}
+}
+
+// A node whose gossip cannot start has not started, whoever connects meanwhile.
+func TestStartWithoutGossip(t *testing.T) {
+	b := &bench{tb: t, deaf: true}
+	hello := transport.Hello{ID: nodeB, Name: "b", Addr: "b:1"}
+	_, err := Start(t.Context(), Config{Env: meeting{b, func() {
+		hello.MeshID = b.node.mesh.MeshID
+		b.node.Up(hello)
+	}}, Name: "a", Found: true, Shards: 1, Logger: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, errDeaf) {
+		t.Errorf("Start: %v", err)
+	}
+}
+
+// meeting is a bench in which something happens when gossip is to start.
+type meeting struct {
+	*bench
+	f func()
+}
+
+func (m meeting) NewMembership(self env.Member, net env.Network, events func(env.MemberEvent)) (env.Membership, error) {
+	m.f()
+	return m.bench.NewMembership(self, net, events)
+}

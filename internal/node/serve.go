@@ -1,0 +1,219 @@
+package node
+
+import (
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// request takes a client's command that came from a peer, or from this node's own desk.
+func (l *lane) request(from uint64, sh int, m *message.Request) {
+	client, number := shard.ClientOf(m.Command)
+	r := l.replica(sh)
+	if r != nil && r.Serving() {
+		l.comesThrough(client.Node, from)
+		l.guard(r, func() {
+			if r.Submit(l.now, m.Command, m.Raw) != nil {
+				l.refer(from, client, number, sh, r)
+			}
+		})
+		return
+	}
+	if m.Relay && r != nil {
+		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
+			l.say(p.Node, transport.Normal, sh, &message.Request{Command: m.Command, Raw: m.Raw})
+			return
+		}
+	}
+	l.refer(from, client, number, sh, r)
+}
+
+// renew takes a renewal.
+func (l *lane) renew(from uint64, sh int, q message.Renewal) {
+	r := l.replica(sh)
+	if r != nil && r.Serving() {
+		l.comesThrough(q.Session.Node, from)
+		l.guard(r, func() {
+			if r.Renew(l.now, replica.Renewal{Session: q.Session, Ref: q.Ref, After: q.After, Abandoned: q.Orphans}) != nil {
+				l.refer(from, q.Session, 0, sh, r)
+			}
+		})
+		return
+	}
+	if q.Relay && r != nil {
+		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
+			q.Relay = false
+			l.say(p.Node, transport.Urgent, sh, &q)
+			return
+		}
+	}
+	l.refer(from, q.Session, 0, sh, r)
+}
+
+// comesThrough remembers by which way a client's latest request came: its replies go
+// back by it.
+func (l *lane) comesThrough(client, from uint64) {
+	if client == from {
+		delete(l.via, client)
+	} else {
+		l.via[client] = from
+	}
+}
+
+// refer tells a client who leads the shard. It goes to whoever brought the request: the
+// client itself, or the one that relayed it and passes it on.
+func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
+	d := message.Redirect{Session: client.Number, Number: number}
+	if r != nil {
+		if p, ok := r.Leader(); ok && p.Node != l.node.id {
+			d.Office = message.Office{Leader: p.Node, Term: r.Term()}
+		}
+	}
+	if l.node.points.Taken(point.StaleRedirect) {
+		if target := l.view.target(sh); len(target) > 0 {
+			d.Leader = target[0].Node
+		}
+	}
+	if from != client.Node || !l.node.bugs.Has(bug.RedirectsAstray) {
+		l.comesThrough(client.Node, from)
+	}
+	l.redirectClient(client.Node, sh, d)
+}
+
+func (l *lane) redirectClient(node uint64, sh int, d message.Redirect) {
+	if node == l.node.id {
+		own := d
+		l.local = append(l.local, letter{sh, &own})
+		return
+	}
+	l.toClient(node, transport.Normal, sh, &d)
+}
+
+// toClient sends a message to a client's node, the way that its requests came.
+func (l *lane) toClient(node uint64, class transport.Class, sh int, m message.Message) {
+	if via, relayed := l.via[node]; relayed {
+		l.say(via, class, sh, message.NewForward(node, sh, m))
+		return
+	}
+	l.say(node, class, sh, m)
+}
+
+// forward passes a message on to the client that asked through this node, as it is.
+func (l *lane) forward(from uint64, sh int, m *message.Forward) {
+	if m.To == l.node.id {
+		if _, redirects := m.Inside.(*message.Redirect); !redirects {
+			from = 0 // the leader speaks through it
+		}
+		l.take(from, sh, m.Inside)
+		return
+	}
+	class := transport.Normal
+	if _, answers := m.Inside.(*message.Answer); answers {
+		class = transport.Urgent
+	}
+	l.say(m.To, class, sh, m.Inside)
+}
+
+// office says as whom this node speaks of a shard.
+func (l *lane) office(r *replica.Replica) message.Office {
+	if !r.Serving() {
+		return message.Office{}
+	}
+	return message.Office{Leader: l.node.id, Term: r.Term()}
+}
+
+// tell sends one of the table's events to the client that it is for.
+func (l *lane) tell(r *replica.Replica, e shard.Event) {
+	node, p, ok := resultOf(e)
+	if !ok {
+		return
+	}
+	p.Revision = r.Revision()
+	m := message.Reply{Result: p, Office: l.office(r)}
+	if node == l.node.id {
+		own := m
+		l.local = append(l.local, letter{r.Shard(), &own})
+		return
+	}
+	l.toClient(node, transport.Normal, r.Shard(), &m)
+}
+
+// resultOf turns an event of the table into the result that tells it, if it is for a client.
+func resultOf(e shard.Event) (node uint64, p message.Result, ok bool) {
+	switch e := e.(type) {
+	case shard.Granted:
+		return e.Session.Node, message.Result{Session: e.Session.Number, Number: e.Number, Outcome: message.Granted, Token: e.Token}, true
+	case shard.Queued:
+		return e.Session.Node, message.Result{
+			Session: e.Session.Number, Number: e.Number, Outcome: message.Queued,
+			Ahead: e.Ahead, Holder: e.Holder, Token: e.Token,
+		}, true
+	case shard.Done:
+		return e.Session.Node, message.Result{Session: e.Session.Number, Number: e.Number, Outcome: message.Done}, true
+	case shard.Refused:
+		return e.Session.Node, message.Result{
+			Session: e.Session.Number, Number: e.Number, Outcome: message.Refused, Reason: e.Reason,
+			Holder: e.Holder, Token: e.Token,
+		}, true
+	}
+	return 0, message.Result{}, false
+}
+
+// answer sends what came of a renewal.
+func (l *lane) answer(r *replica.Replica, a replica.Answer) {
+	m := message.Answer{
+		Session: a.Session.Number, Ref: a.Ref, Alive: a.Alive,
+		Revision: a.Revision, More: a.More, Office: l.office(r),
+	}
+	for _, e := range a.Results {
+		if _, p, ok := resultOf(e); ok {
+			p.Revision = m.Revision
+			m.Results = append(m.Results, p)
+		}
+	}
+	if a.Session.Node == l.node.id {
+		own := m
+		l.local = append(l.local, letter{r.Shard(), &own})
+		return
+	}
+	l.toClient(a.Session.Node, transport.Urgent, r.Shard(), &m)
+}
+
+// announced is the largest mesh in which a new leader tells everybody. In a larger one
+// the nodes that have sessions in the shard hear it, and others are redirected.
+const announced = 64
+
+// announce tells the clients of a shard who serves it now, so that they ask at once for
+// what they missed.
+func (l *lane) announce(r *replica.Replica) {
+	nodes := make(map[uint64]bool)
+	for _, s := range r.Table().Leases() {
+		nodes[s.Session.Node] = true
+	}
+	if len(l.view.members) <= announced {
+		for _, m := range l.view.members {
+			nodes[m.Node] = true
+		}
+	}
+	for _, node := range sortedNodes(nodes) {
+		if node == l.node.id {
+			l.local = append(l.local, letter{r.Shard(), &message.Serving{Term: r.Term()}})
+			continue
+		}
+		l.say(node, transport.Normal, r.Shard(), &message.Serving{Term: r.Term()})
+	}
+}
+
+func sortedNodes(set map[uint64]bool) []uint64 {
+	nodes := make([]uint64, 0, len(set))
+	for n := range set { // order-free: sorted below
+		nodes = append(nodes, n)
+	}
+	slices.Sort(nodes)
+	return nodes
+}

@@ -1,0 +1,305 @@
+package node
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// The nodes of clients that are no members.
+const (
+	client = 9
+	helper = 8
+)
+
+// newLeader makes a bench whose node founded its mesh alone, and leads.
+func newLeader(tb testing.TB, cfg Config) *bench {
+	tb.Helper()
+	b := newBench(tb, cfg, nodeA)
+	for range 100 {
+		if b.pass(10 * time.Millisecond); b.lane().replica(0).Serving() {
+			b.take()
+			return b
+		}
+	}
+	tb.Fatal("it does not serve")
+	return nil
+}
+
+// newFollower makes a bench whose node has a replica, which follows b.
+func newFollower(tb testing.TB) *bench {
+	tb.Helper()
+	b := newBench(tb, Config{}, nodeA, nodeB, nodeC)
+	b.beats(2)
+	if p, ok := b.lane().replica(0).Leader(); !ok || p.Node != nodeB {
+		tb.Fatalf("%+v leads", p)
+	}
+	b.take()
+	return b
+}
+
+// beats lets the replica hear that b leads in a term.
+func (b *bench) beats(term uint64) {
+	r := b.lane().replica(0)
+	from := uint64(0)
+	for id := uint64(1); id <= 3; id++ {
+		if p, ok := r.Peer(id); ok && p.Node == nodeB {
+			from = id
+		}
+	}
+	b.hears(nodeB, letter{0, &replica.Frame{Generation: 1, From: from, To: r.ID(), Message: &raftpb.Message{
+		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(r.ID()), Term: proto.Uint64(term),
+	}}})
+}
+
+func requests(number uint64, key string, relay bool) letter {
+	cmd := shard.Acquire{
+		Call: shard.Call{Session: shard.SessionID{Node: client, Number: 1}, Number: number, Since: 1 << 40}, TTL: benchTTL, Name: "x", Key: key,
+		Weight: shard.Whole, Capacity: shard.Whole,
+	}
+	return letter{0, &message.Request{Relay: relay, Command: cmd, Raw: shard.AppendCommand(nil, cmd)}}
+}
+
+func renews(ref uint64, relay bool) letter {
+	return letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 1}, Ref: ref, Relay: relay}}
+}
+
+// sentTo returns what the node sent, which is one message to a node, perhaps inside of a forward,
+// and beside it reports at most.
+func sentTo[M message.Message](b *bench, to uint64, class transport.Class, through bool) M {
+	b.tb.Helper()
+	sent := slices.DeleteFunc(b.take(), func(p parcel) bool { return p.Message == nil })
+	if len(sent) != 1 || sent[0].to != to || sent[0].class != class || sent[0].shard != 0 || is[*message.Forward](sent[0]) != through {
+		b.tb.Fatalf("sent %+v, want one to %d", sent, to)
+	}
+	m, ok := unwrap(b, sent[0]).(M)
+	if !ok {
+		b.tb.Fatalf("sent %+v", sent[0])
+	}
+	return m
+}
+
+// unwrap returns what is inside of a forward to the client, or the message itself.
+func unwrap(b *bench, p parcel) message.Message {
+	b.tb.Helper()
+	f, ok := p.Message.(*message.Forward)
+	if !ok {
+		return p.Message
+	}
+	if f.To != client {
+		b.tb.Errorf("it is to be passed on to %d", f.To)
+	}
+	return f.Inside
+}
+
+// Promise: G6, P15: a leader's words go back by the way on which the client's latest request came.
+func TestRepliesGoBackByTheSameWay(t *testing.T) {
+	b := newLeader(t, Config{})
+	as := message.Office{Leader: nodeA, Term: b.lane().replica(0).Term()}
+	settle := func() { b.pass(5 * time.Millisecond) }
+	b.hears(client, requests(1, "k", false))
+	settle()
+	first := sentTo[*message.Reply](b, client, transport.Normal, false)
+	if first.Session != 1 || first.Number != 1 || first.Outcome != message.Granted || first.Token == 0 || first.Revision != first.Token || first.Office != as {
+		t.Errorf("the reply is %+v", first)
+	}
+	b.hears(helper, requests(2, "k", false))
+	settle()
+	second := sentTo[*message.Reply](b, helper, transport.Normal, true)
+	want := message.Reply{Result: message.Result{
+		Session: 1, Number: 2, Outcome: message.Queued, Holder: "x", Token: first.Token, Revision: first.Token + 1,
+	}, Office: as}
+	if *second != want {
+		t.Errorf("the reply is %+v, want %+v", second, want)
+	}
+	b.hears(helper, renews(5, false))
+	settle()
+	a := sentTo[*message.Answer](b, helper, transport.Urgent, true)
+	if a.Session != 1 || a.Ref != 5 || !a.Alive || a.More || a.Revision != second.Revision || len(a.Results) != 1 || a.Office != as {
+		t.Errorf("the answer is %+v", a)
+	}
+	again := first.Result
+	again.Revision = a.Revision
+	if !slices.Equal(a.Results, []message.Result{again}) {
+		t.Errorf("it repeats %+v, want %+v", a.Results, again)
+	}
+	b.hears(client, renews(6, false))
+	settle()
+	if a := sentTo[*message.Answer](b, client, transport.Urgent, false); a.Ref != 6 || a.Office != as {
+		t.Errorf("the answer is %+v", a)
+	}
+	b.hears(client, letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 2}, Ref: 7}})
+	settle()
+	if a := sentTo[*message.Answer](b, client, transport.Urgent, false); a.Alive || a.Session != 2 || a.Office != as {
+		t.Errorf("the answer to one without a record is %+v", a)
+	}
+	// The way to a client that is gone is forgotten with it.
+	b.hears(helper, renews(8, false))
+	settle()
+	sentTo[*message.Answer](b, helper, transport.Urgent, true)
+	if b.do(func(l *lane) { l.nodeGone(client) }); len(b.lane().via) != 0 {
+		t.Errorf("ways: %v", b.lane().via)
+	}
+}
+
+// Promise: G6, P15: who does not lead passes a request on to the leader, once, if it is asked to, and else says
+// who leads.
+func TestWhoDoesNotLead(t *testing.T) {
+	const gone, blind = 1, 2
+	for _, tt := range []struct {
+		name    string
+		state   int // gone: it has no replica; blind: it knows of no leader
+		from    uint64
+		hears   letter
+		to      uint64
+		through bool   // as a forward
+		says    string // "not here", or what is passed on
+		leader  uint64 // named
+	}{
+		{"a request", 0, client, requests(1, "k", false), client, false, "not here", nodeB},
+		{"a request, to be passed on", 0, client, requests(1, "k", true), nodeB, false, "lock k", 0},
+		{"a request that the leader passes on", 0, nodeB, requests(1, "k", true), nodeB, true, "not here", nodeB},
+		{"a request by another way", 0, helper, requests(1, "k", false), helper, true, "not here", nodeB},
+		{"a request where no leader is known", blind, client, requests(1, "k", true), client, false, "not here", 0},
+		{"a request where there is no replica", gone, client, requests(1, "k", true), client, false, "not here", 0},
+		{"a renewal", 0, client, renews(1, false), client, false, "not here", nodeB},
+		{"a renewal, to be passed on", 0, client, renews(1, true), nodeB, false, "renewal", 0},
+		{"a renewal that the leader passes on", 0, nodeB, renews(1, true), nodeB, true, "not here", nodeB},
+		{"a renewal by another way", 0, helper, renews(1, false), helper, true, "not here", nodeB},
+		{"a renewal where no leader is known", blind, client, renews(1, true), client, false, "not here", 0},
+		{"a renewal where there is no replica", gone, client, renews(1, true), client, false, "not here", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newFollower(t)
+			switch tt.state {
+			case gone:
+				b.do(func(l *lane) { l.drop(l.replica(0)) })
+			case blind:
+				b = newBench(t, Config{}, nodeA, nodeB, nodeC)
+			}
+			b.take()
+			b.hears(tt.from, tt.hears)
+			sent := b.take()
+			if len(sent) != 1 || sent[0].to != tt.to || is[*message.Forward](sent[0]) != tt.through {
+				t.Fatalf("sent %+v", sent)
+			}
+			p := parcel{letter: letter{0, unwrap(b, sent[0])}}
+			if p.words() != tt.says || p.relay() {
+				t.Errorf("%q is sent, to be passed on: %t", p.words(), p.relay())
+			}
+			number, term := uint64(0), uint64(2)
+			class := transport.Urgent
+			want := letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 1}, Ref: 1}}
+			if is[*message.Request](parcel{letter: tt.hears}) {
+				number, class, want = 1, transport.Normal, requests(1, "k", false)
+			}
+			if tt.leader == 0 {
+				term = 0
+			}
+			if tt.says == "not here" {
+				class = transport.Normal
+				want.Message = &message.Redirect{Session: 1, Number: number, Office: message.Office{Leader: tt.leader, Term: term}}
+			}
+			if !reflect.DeepEqual(p.letter, want) || sent[0].class != class {
+				t.Errorf("it says %+v in class %d, want %+v in class %d", p.Message, sent[0].class, want.Message, class)
+			}
+		})
+	}
+}
+
+// Promise: P15: what a leader has a client told through this node is passed on as it is; what is for this node's own
+// clients is taken from the leader, but a redirect from whoever sent it.
+func TestForwards(t *testing.T) {
+	b := newBench(t, Config{})
+	c := b.asks(b.node.Session(), Request{Key: "k"})
+	p := b.expect("2: lock k")
+	for _, tt := range []struct {
+		inside letter
+		class  transport.Class
+	}{
+		{grant(p, 7), transport.Normal},
+		{alive(parcel{letter: renews(3, false)}, 7), transport.Urgent},
+		{redirected(p, nodeC, 9), transport.Normal},
+	} {
+		b.hears(nodeB, letter{0, message.NewForward(client, 0, tt.inside.Message)})
+		sent := b.take()
+		if len(sent) != 1 || sent[0].to != client || sent[0].class != tt.class || !reflect.DeepEqual(sent[0].letter, tt.inside) {
+			t.Errorf("%+v is passed on as %+v", tt.inside, sent)
+		}
+	}
+	in := redirected(p, nodeB, 9)
+	b.hears(helper, letter{0, message.NewForward(nodeA, 0, in.Message)})
+	if b.expect("2: lock k"); b.desk().through != 0 {
+		t.Error("who passes on where a leader is, passes its words on, too")
+	}
+	in = grant(p, 7)
+	in.Message.(*message.Reply).Term = 9
+	b.hears(helper, letter{0, message.NewForward(nodeA, 0, in.Message)})
+	if !c.over || c.err != nil || b.desk().leader != nodeB || b.desk().through != 0 {
+		t.Errorf("a grant that was passed on: %v, %v; %d leads", c.over, c.err, b.desk().leader)
+	}
+}
+
+// Promise: G6: a new leader tells all members, and all who have a session in the shard; in a large mesh these alone.
+func TestALeaderAnnouncesItself(t *testing.T) {
+	for _, members := range []int{2, announced, announced + 1} {
+		b := newLeader(t, Config{})
+		b.hears(client, requests(1, "k", false))
+		b.pass(5 * time.Millisecond)
+		var all []replica.Peer
+		for i := range members {
+			all = append(all, replica.Peer{Node: uint64(100 + i), Name: fmt.Sprint(i)})
+		}
+		b.looks(all...)
+		b.take()
+		b.do(func(l *lane) { l.announce(l.replica(0)) })
+		told := make(map[uint64]int)
+		for _, p := range b.take() {
+			m, ok := p.Message.(*message.Serving)
+			if told[p.to]++; !ok || m.Term != b.lane().replica(0).Term() || p.class != transport.Normal {
+				t.Errorf("it says %+v", p)
+			}
+		}
+		want := members + 1
+		if members > announced {
+			want = 1
+		}
+		if len(told) != want || told[client] != 1 {
+			t.Errorf("of %d members and a client %d are told", members, len(told))
+		}
+	}
+	// Its own clients hear it, too.
+	b := newBench(t, Config{}, nodeA)
+	c := b.asks(b.node.Session(), Request{Key: "k"})
+	if b.pass(time.Second); !c.over || c.err != nil || b.desk().leader != nodeA {
+		t.Errorf("in a mesh of one: %v, %v; %d leads", c.over, c.err, b.desk().leader)
+	}
+}
+
+// Stats counts what the node's leaders appended, in all its lanes.
+func TestEntriesAreCounted(t *testing.T) {
+	b := start(t, Config{Shards: 2})
+	b.pass(2 * benchTTL) // the tables have settled (P27)
+	before := b.node.Stats()
+	for sh := range 2 {
+		c := &call{what: acquires, session: b.node.Session(), req: Request{Key: "k"}, parker: b.NewParker()}
+		b.node.laneOf(sh).post(func(l *lane) { l.desk(sh).acquire(c) })
+		if b.run(); !c.over || c.err != nil {
+			t.Fatalf("shard %d: over %t, %v", sh, c.over, c.err)
+		}
+	}
+	b.pass(time.Second) // counters are read out in ticks
+	if st := b.node.Stats(); st.Entries != before.Entries+2 || st.Commands != before.Commands+2 {
+		t.Errorf("%+v, and before %+v", st, before)
+	}
+}

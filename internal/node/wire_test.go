@@ -1,0 +1,257 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/message/messagetest"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const testShards = messagetest.Shards
+
+// solo is a mesh of one in a simulated world, which holds the key "k", and a page for
+// what it logs.
+type solo struct {
+	world *simulate.World
+	node  *Node
+	hold  *Hold
+	log   strings.Builder
+}
+
+func newSolo(tb testing.TB) *solo {
+	tb.Helper()
+	s := &solo{world: simulate.New(simulate.Options{Seed: 1})}
+	tb.Cleanup(s.world.Close)
+	s.world.Host("a").Go("main", func(ctx context.Context) {
+		n, err := Start(ctx, Config{
+			Env: env.FromContext(ctx), Name: "a", Found: true, Shards: testShards, LeaseTTL: 3 * time.Second, Check: true,
+			Transport: transport.Config{Bind: ":7400"}, Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
+		if err != nil {
+			tb.Error(err)
+			return
+		}
+		h, _, err := n.Session().Acquire(ctx, Request{Key: "k"})
+		if err != nil {
+			tb.Error(err)
+			return
+		}
+		s.node, s.hold = n, h
+	})
+	if err := s.world.RunUntil(func() bool { return s.hold != nil }, 10*time.Second); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// receive lets the node take a body of a peer's, and some time pass.
+func (s *solo) receive(tb testing.TB, kind transport.Kind, body []byte) {
+	tb.Helper()
+	s.world.At(s.world.Now(), func() { s.node.Receive(99, kind, body) })
+	if err := s.world.Run(200 * time.Millisecond); err != nil {
+		tb.Fatal(err)
+	}
+	if g := s.node.Stats().Grants; g != 1 {
+		tb.Fatalf("%d grants, of one that was asked for", g)
+	}
+}
+
+// frame is a frame for the node's only lane.
+func (s *solo) frame(messages ...[]byte) []byte {
+	b := message.AppendHeader(nil, message.Header{Mesh: s.node.mesh.MeshID, Lanes: 1})
+	for _, m := range messages {
+		b = append(b, m...)
+	}
+	return b
+}
+
+// revisions tells what the node's tables have done so far.
+func (s *solo) revisions() string {
+	var all []uint64
+	for _, r := range s.node.all[0].replicas {
+		all = append(all, r.ID(), r.Revision())
+	}
+	return fmt.Sprint(all, len(s.node.all[0].via), s.node.Members(), s.node.Health())
+}
+
+func TestAMalformedFrameChangesNothing(t *testing.T) {
+	s := newSolo(t)
+	before := s.revisions()
+	refuse := func(name string, kind transport.Kind, body []byte) {
+		t.Run(name, func(t *testing.T) {
+			s.log.Reset()
+			if err := s.world.Run(time.Second); err != nil { // for what is logged once a second
+				t.Fatal(err)
+			}
+			s.receive(t, kind, body)
+			if s.log.Len() == 0 {
+				t.Error("nothing is logged")
+			}
+			if after := s.revisions(); after != before || s.hold.Err() != nil {
+				t.Errorf("%s, then %s; the hold: %v", before, after, s.hold.Err())
+			}
+		})
+	}
+	for _, w := range messagetest.Wrongs(t) {
+		if w.Name != "nothing" {
+			refuse(w.Name, transport.KindLane, s.frame(w.Bytes))
+		}
+	}
+	header := func(h message.Header) []byte { return message.AppendHeader(nil, h) }
+	serving := message.Append(nil, 1, &message.Serving{Term: 1})
+	refuse("an empty frame", transport.KindLane, nil)
+	refuse("a frame of another mesh", transport.KindLane, append(header(message.Header{Mesh: s.node.mesh.MeshID + 1, Lanes: 1}), serving...))
+	refuse("a frame for too many lanes", transport.KindLane, append(header(message.Header{Mesh: s.node.mesh.MeshID, Lanes: message.MaxLanes + 1}), serving...))
+	refuse("a frame without a lane", transport.KindLane, wire.AppendUint(wire.AppendUint(nil, s.node.mesh.MeshID), 1))
+	for name, body := range map[string][]byte{
+		"an empty control message":            nil,
+		"control message zero":                {0},
+		"an unknown control message":          {ctlLeaving + 1},
+		"a founding message that is none":     {ctlFounding, 0xff},
+		"an empty status":                     {ctlStatus},
+		"a status of a shard that is not":     {ctlStatus, 0x95, 0x91, testShards, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status of a shard below zero":      append([]byte{ctlStatus, 0x95, 0x91}, 0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc0, 0xc0, 0xc0, 0xc0),
+		"a status of too many shards":         {ctlStatus, 0x95, 0x95, 0, 0, 0, 0, 0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status that goes on":               {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status with a field too many":      {ctlStatus, 0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a status without fields":             {ctlStatus, 0x90},
+		"a status that is nothing":            {ctlStatus, 0xc0},
+		"a status in a map":                   {ctlStatus, 0x81, 0xa3, 'L', 'e', 'd', 0xc0},
+		"a status with a vote of nobody's":    {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 0, 0xa0, 0xc0},
+		"a status with half a vote":           {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x91, 1, 0xc0},
+		"a status of what it follows not":     {ctlStatus, 0x95, 0xc0, 0xc0, 0x91, testShards, 0xc0, 0xc0},
+		"a status with a long name":           append(append([]byte{ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 1, 0xda, 1, 0}, make([]byte, 256)...), 0xc0),
+		"a word of leaving that goes on":      {ctlLeaving, 1},
+		"a status that promises what is not":  {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff},
+		"a status with numbers in other form": {ctlStatus, 0x95, 0x91, 0xcc, 1, 0xc0, 0xc0, 0xc0, 0xc0},
+	} {
+		refuse(name, transport.KindControl, body)
+	}
+	// A good message before a bad one in a frame counts; the bad one ends the frame.
+	s.receive(t, transport.KindLane, s.frame(messagetest.Samples()[0].Bytes(), []byte{1}, serving))
+	if s.hold.Err() != nil {
+		t.Error("the hold is lost")
+	}
+}
+
+func TestAStatusTravels(t *testing.T) {
+	s := newSolo(t)
+	got := make(map[uint64]heardStatus)
+	want := report{Led: []int{0, 3}, Rest: []int{3}, Follows: []int{1}, Voters: []voter{{7, "a"}, {99, "b"}}, Counted: []voter{{8, "c"}}}
+	s.world.At(s.world.Now(), func() {
+		s.node.hall.post(func(h *hall) {
+			h.people[99] = &person{Member: env.Member{ID: 99, Name: "b"}, up: true}
+			voter := []any{8, "c"}
+			voters := []any{[]any{7, "a"}, []any{99, "b"}}
+			h.receive(99, wiretest.Encode(t, ctlStatus, []any{[]any{0, 3}, []any{3}, []any{1}, voters, []any{voter}}))
+			for id, s := range h.heard {
+				got[id] = s
+			}
+			delete(h.people, 99)
+		})
+	})
+	if err := s.world.Run(time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got[99].report, want) || len(got) != 1 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A founder may hear of the mesh's shards before it hears of the mesh.
+func TestAStatusBeforeTheMeshIsKnownIsNoError(t *testing.T) {
+	s := newSolo(t)
+	var err error
+	s.world.At(s.world.Now(), func() {
+		s.node.hall.post(func(h *hall) {
+			h.in, h.node.params.Shards = false, 0
+			err = h.hearStatus(99, h.status()[1:])
+			h.in, h.node.params.Shards = true, testShards
+		})
+	})
+	if no := s.world.Run(time.Millisecond); no != nil || err != nil {
+		t.Error(err, no)
+	}
+}
+
+// FuzzLaneFrame feeds a lane of a node with whatever a peer may send. Nobody on this node
+// is granted by it what he did not ask for, and nothing panics: not the node, and not its
+// tables.
+func FuzzLaneFrame(f *testing.F) {
+	s := newSolo(f)
+	for _, m := range messagetest.Samples() {
+		f.Add(true, m.Bytes())
+		f.Add(false, s.frame(m.Bytes()))
+	}
+	f.Add(true, []byte{0x94, 4, 1, 1})
+	f.Fuzz(func(t *testing.T, header bool, body []byte) {
+		s := newSolo(t)
+		if header {
+			body = s.frame(body)
+		}
+		s.receive(t, transport.KindLane, body)
+	})
+}
+
+// FuzzStatus does the same at the hall.
+func FuzzStatus(f *testing.F) {
+	f.Add(wiretest.Encode(f, ctlStatus, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil}))
+	f.Add([]byte{ctlLeaving})
+	f.Add([]byte{ctlFounding, 1})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := newSolo(t)
+		s.receive(t, transport.KindControl, body)
+		if s.hold.Err() != nil || s.node.Err() != nil {
+			t.Fatalf("the hold: %v, the node: %v", s.hold.Err(), s.node.Err())
+		}
+	})
+}
+
+// A panic inside a replica costs the shard that replica, and nothing else (P23).
+func TestAPanicStopsOneReplica(t *testing.T) {
+	s := newSolo(t)
+	held := s.hold.shard
+	victim := (held + 1) % testShards
+	r := s.node.all[0].replica(victim)
+	s.node.Break(victim)
+	if err := s.world.Run(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if r.Err() == nil || !strings.Contains(r.Err().Error(), "panic") || !strings.Contains(s.log.String(), "stops itself") {
+		t.Fatalf("the replica: %v; logged: %s", r.Err(), s.log.String())
+	}
+	if err := s.world.Run(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if s.hold.Err() != nil || s.node.Err() != nil {
+		t.Errorf("the hold: %v, the node: %v", s.hold.Err(), s.node.Err())
+	}
+	if h := s.node.Health(); h.FullyReplicated || !reflect.DeepEqual(h.NoMajority, []int{victim}) {
+		t.Errorf("health %+v, want only shard %d without a majority", h, victim)
+	}
+}
+
+// Who sends nonsense again and again does not fill the log.
+func TestNonsenseIsLoggedOnceASecond(t *testing.T) {
+	s := newSolo(t)
+	for range 25 { // 5 s
+		s.receive(t, transport.KindLane, s.frame([]byte{0xc1}))
+	}
+	if n := strings.Count(s.log.String(), "a malformed frame"); n < 4 || n > 6 {
+		t.Errorf("logged %d times in 5 s:\n%s", n, s.log.String())
+	}
+	if !strings.Contains(s.log.String(), `"since the last warning"=5`) {
+		t.Errorf("the log does not tell how often that was:\n%s", s.log.String())
+	}
+}

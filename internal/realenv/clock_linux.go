@@ -1,0 +1,18 @@
+package realenv
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// newClock returns the clock that runs while the machine sleeps.
+func newClock() func() time.Duration { return boottime }
+
+func boottime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic("world: no CLOCK_BOOTTIME: " + err.Error()) // it is older than any Linux that Go runs on
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,93 @@
+// Package realenv is the real world for nodes: goroutines, clocks, TCP and gossip
+// behind the seam that the simulator implements, too.
+package realenv
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// ErrForeignNetwork: NewMembership was given a network that Listen did not return.
+var ErrForeignNetwork = errors.New("world: not a network of this world")
+
+// Env implements env.Env. It has no goroutines of its own.
+type Env struct {
+	logger  *slog.Logger
+	now     func() time.Duration
+	sockets transport.Sockets // nil: TCP
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New returns the real world. What gossip logs goes to logger; nil logs nothing.
+func New(logger *slog.Logger) *Env {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Env{logger: logger, now: newClock()}
+}
+
+// Over returns the real world over another network, and another clock, which must not
+// go back.
+func Over(sockets transport.Sockets, now func() time.Duration, logger *slog.Logger) *Env {
+	w := New(logger)
+	w.sockets, w.now = sockets, now
+	return w
+}
+
+// Now implements env.Env. On Linux it is CLOCK_BOOTTIME, which runs while the
+// machine sleeps; elsewhere it is Go's monotonic clock, which on some systems does not.
+func (w *Env) Now() time.Duration { return w.now() }
+
+// Wall implements env.Env.
+func (w *Env) Wall() time.Time { return time.Now() }
+
+// Seed implements env.Env. It is never zero.
+func (w *Env) Seed() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails
+		if v := binary.LittleEndian.Uint64(b[:]); v != 0 {
+			return v
+		}
+	}
+}
+
+// NewParker implements env.Env.
+func (w *Env) NewParker() env.Parker { return newParker(w.now) }
+
+// NewLoop implements env.Env: it starts one goroutine, which Stop ends. A panic in
+// run is not caught.
+func (w *Env) NewLoop(_ string, run func(now time.Duration) (next time.Duration)) env.Loop {
+	return startLoop(w.now, run)
+}
+
+// Listen implements env.Env.
+func (w *Env) Listen(cfg transport.Config, h transport.Handler) (env.Network, error) {
+	r := &router{Handler: h}
+	if cfg.Sockets == nil {
+		cfg.Sockets = w.sockets
+	}
+	t, err := transport.Listen(cfg, r)
+	if err != nil {
+		return nil, err
+	}
+	return &network{Network: t, router: r}, nil
+}
+
+// NewMembership implements env.Env. The network is one that Listen returned, of
+// this world or another; there is one membership on it at a time.
+func (w *Env) NewMembership(self env.Member, net env.Network, events func(env.MemberEvent)) (env.Membership, error) {
+	n, ok := net.(*network)
+	if !ok {
+		return nil, fmt.Errorf("%w: %T", ErrForeignNetwork, net)
+	}
+	return n.router.join(self, n, events, w.logger)
+}
