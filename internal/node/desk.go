@@ -138,7 +138,7 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 		attempt += 2
 	}
 	if d.lane.node.bugs.Has(bug.AsksTheRing) {
-		if target := d.lane.view.target(d.shard); len(target) > 0 {
+		if target := d.lane.view.Target(d.shard); len(target) > 0 {
 			return target[0].Node, false
 		}
 	}
@@ -152,11 +152,11 @@ func (d *desk) target(attempt int) (node uint64, relay bool) {
 	}
 	// Every other attempt goes to who should have a replica, however many members there
 	// are: a renewal that has to ask them all comes too late.
-	from, n := d.lane.view.members, attempt/2
+	from, n := d.lane.view.Members(), attempt/2
 	if d.through != 0 && attempt%2 == 1 {
 		n = attempt / 4 // the helper had the others
 	}
-	if target := d.lane.view.target(d.shard); attempt%2 == 0 && len(target) > 0 {
+	if target := d.lane.view.Target(d.shard); attempt%2 == 0 && len(target) > 0 {
 		from = target
 	}
 	if len(from) == 0 {
@@ -434,7 +434,7 @@ func (d *desk) fill(c *call) {
 		}
 	}
 	info.Quorum = d.lane.now-asked < 2*replica.ElectionTimeout
-	if m, ok := d.lane.view.name(d.leader); ok {
+	if m, ok := d.lane.view.Name(d.leader); ok {
 		info.Leader = m
 	}
 }

@@ -7,10 +7,20 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 )
+
+// viewOf is a view of the nodes from 1 to n, without a ring.
+func viewOf(n int) *members.View {
+	var all []replica.Peer
+	for node := range uint64(n) {
+		all = append(all, replica.Peer{Node: node + 1})
+	}
+	return members.NewView(false, all, nil)
+}
 
 // Promise: G6, P15: a client that hears its leader only with the help of another node gets
 // through on a lossy way too.
@@ -19,11 +29,7 @@ import (
 // it says that it does not, it is asked no more often than they are.
 func TestTheHelperIsAskedAgain(t *testing.T) {
 	const leader, helper = 1, 8
-	v := &view{}
-	for node := range uint64(helper) {
-		v.members = append(v.members, replica.Peer{Node: node + 1})
-	}
-	d := &desk{lane: &lane{node: &Node{id: 2}, view: v}, leader: leader}
+	d := &desk{lane: &lane{node: &Node{id: 2}, view: viewOf(helper)}, leader: leader}
 	d.speaks(helper, message.Office{Leader: leader, Term: 1})
 	asked := func() (to []uint64) {
 		for attempt := range 16 {
@@ -49,13 +55,10 @@ func TestTheHelperIsAskedAgain(t *testing.T) {
 // Promise: G6, P15: whoever helped once keeps nobody else from being asked.
 // Method: the helper is silent from now on: of all members each is asked within some attempts.
 func TestAHelperThatFellSilentHidesNobody(t *testing.T) {
-	for members := range 12 {
-		v := &view{}
-		for node := range uint64(members + 2) {
-			v.members = append(v.members, replica.Peer{Node: node + 1})
-		}
+	for others := range 12 {
+		v := viewOf(others + 2)
 		d := &desk{lane: &lane{node: &Node{id: 1}, view: v}, leader: 1}
-		d.speaks(uint64(members+2), message.Office{Leader: 1, Term: 1})
+		d.speaks(uint64(others+2), message.Office{Leader: 1, Term: 1})
 		asked := make(map[uint64]bool)
 		for attempt := range 256 {
 			if attempt%2 == 1 { // the even ones go to the ring's, of which there are none here
@@ -63,9 +66,9 @@ func TestAHelperThatFellSilentHidesNobody(t *testing.T) {
 				asked[node] = true
 			}
 		}
-		for _, m := range v.members {
+		for _, m := range v.Members() {
 			if !asked[m.Node] {
-				t.Errorf("of %d members %d is never asked", len(v.members), m.Node)
+				t.Errorf("of %d members %d is never asked", len(v.Members()), m.Node)
 			}
 		}
 	}
@@ -148,7 +151,7 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 		{"the leader's announcement again", 0, served(old, 7), old, 7, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &desk{lane: &lane{node: &Node{id: 2}, view: &view{}}, leader: old, term: 7, through: tt.through}
+			d := &desk{lane: &lane{node: &Node{id: 2}, view: &members.View{}}, leader: old, term: 7, through: tt.through}
 			d.by = map[uint64]*seat{1: {jumps: maxJumps}}
 			tt.hears(d)
 			if d.leader != tt.leader || d.term != tt.term || d.through != tt.by {
@@ -156,13 +159,13 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 			}
 		})
 	}
-	d := &desk{lane: &lane{node: &Node{id: 2}, view: &view{}}, leader: old, term: 7}
+	d := &desk{lane: &lane{node: &Node{id: 2}, view: &members.View{}}, leader: old, term: 7}
 	d.nodeGone(old)
 	if d.speaks(other, message.Office{Leader: other, Term: 6}); d.leader != 0 {
 		t.Error("an earlier leader is believed in because the latest one is gone")
 	}
 	for b, want := range map[bug.Bug]uint64{bug.KeepsWrongLeader: old, bug.OldLeaderCounts: other} {
-		d := &desk{lane: &lane{node: &Node{id: 2, bugs: bug.Of(b)}, view: &view{}}, leader: old, term: 7}
+		d := &desk{lane: &lane{node: &Node{id: 2, bugs: bug.Of(b)}, view: &members.View{}}, leader: old, term: 7}
 		d.speaks(other, message.Office{Leader: other, Term: 8})
 		d.served(message.Office{Leader: old, Term: 7})
 		if b == bug.OldLeaderCounts {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
@@ -135,16 +135,15 @@ func start(tb testing.TB, cfg Config) *bench {
 }
 
 // looks gives the node a view in which these are the members.
-func (b *bench) looks(members ...replica.Peer) {
-	v := &view{
-		members: members, unknown: placement.Silent, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]replica.Peer),
-	}
+func (b *bench) looks(all ...replica.Peer) { b.views(false, all) }
+
+// views gives the node a view of one that leaves, or stays.
+func (b *bench) views(leaving bool, all []replica.Peer) {
 	var names []ring.Member
-	for _, m := range members {
-		v.byName[m.Name], v.liveness[m.Node] = m, placement.Present
+	for _, m := range all {
 		names = append(names, ring.Member{Name: m.Name})
 	}
-	v.table = ring.New(names, b.node.params.Shards, 3)
+	v := members.NewView(leaving, all, ring.New(names, b.node.params.Shards, 3))
 	for _, l := range b.node.all {
 		l.post(func(l *lane) { l.look(v) })
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -246,9 +247,9 @@ func (h *hall) enter(d founding.Done) {
 	n.found(mesh)
 	h.in, h.stale, h.joinedAt = true, true, h.now
 	h.contact, h.drawAt, h.statusAt = h.now, h.now, h.now
-	members := d.Members
-	if members == nil {
-		members = d.Mesh.Roster
+	all := d.Members
+	if all == nil {
+		all = d.Mesh.Roster
 	}
 	g, err := n.env.NewMembership(h.self(), n.net, func(e env.MemberEvent) {
 		h.post(func(h *hall) { h.news(e) })
@@ -260,7 +261,7 @@ func (h *hall) enter(d founding.Done) {
 	n.gossip = g
 	h.know(h.self(), env.Alive)
 	var others []env.Member
-	for _, m := range members {
+	for _, m := range all {
 		if uint64(m.ID) != n.id {
 			h.know(m, env.Alive)
 			others = append(others, m)
@@ -496,12 +497,11 @@ func (h *hall) liveness(p *person) (l placement.Liveness, until time.Duration) {
 func (h *hall) draw() {
 	h.stale, h.drawAt = false, env.Never
 	n := h.node
-	v := &view{leaving: h.leaving, liveness: make(map[uint64]placement.Liveness), byName: make(map[string]replica.Peer)}
+	liveness, unknown := make(map[uint64]placement.Liveness), placement.Silent
+	var all []replica.Peer
 	// Who joined just now has not heard of everybody; later, whom it does not know is gone.
 	if known := h.joinedAt + grace; h.now < known {
-		v.unknown, h.drawAt = placement.Suspect, known
-	} else {
-		v.unknown = placement.Silent
+		unknown, h.drawAt = placement.Suspect, known
 	}
 	zones := make(map[string]string)
 	bearers := make(map[string]*person) // by name
@@ -514,7 +514,7 @@ func (h *hall) draw() {
 		}
 		f, until := h.liveness(p)
 		h.drawAt = min(h.drawAt, until)
-		v.liveness[uint64(p.ID)] = f
+		liveness[uint64(p.ID)] = f
 		if !p.proven && p.state != env.Left {
 			if o := bearers[p.Name]; o == nil || h.prefer(p, o) {
 				bearers[p.Name] = p
@@ -529,27 +529,25 @@ func (h *hall) draw() {
 	shown := make([]Member, 0, len(bearers))
 	for name, p := range bearers { // order-free: shown is sorted below
 		shown = append(shown, Member{ID: p.ID, Name: name, Addr: p.Addr, Zone: p.Zone, State: p.state})
-		if v.liveness[uint64(p.ID)] <= placement.Suspect {
+		if liveness[uint64(p.ID)] <= placement.Suspect {
 			latest[name] = p
 		}
 	}
 	for name, p := range latest { // order-free: sorted below
-		peer := replica.Peer{Node: uint64(p.ID), Name: name, Addr: p.Addr}
-		v.members = append(v.members, peer)
-		v.byName[name] = peer
+		all = append(all, replica.Peer{Node: uint64(p.ID), Name: name, Addr: p.Addr})
 		zones[name] = p.Zone
 	}
-	slices.SortFunc(v.members, func(a, b replica.Peer) int { return cmp.Compare(a.Name, b.Name) })
-	positions := make([]ring.Member, len(v.members))
+	slices.SortFunc(all, func(a, b replica.Peer) int { return cmp.Compare(a.Name, b.Name) })
+	positions := make([]ring.Member, len(all))
 	key := ""
-	for i, m := range v.members {
+	for i, m := range all {
 		positions[i] = ring.Member{Name: m.Name, Zone: zones[m.Name]}
 		key += m.Name + "\x00" + zones[m.Name] + "\x00"
 	}
 	if h.table == nil || key != h.names {
 		h.table, h.names = ring.New(positions, n.params.Shards, n.params.Replicas), key
 	}
-	v.table = h.table
+	v := members.NewView(h.leaving, all, h.table).With(liveness, unknown)
 	slices.SortFunc(shown, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	h.mu.Lock()
 	h.shown = shown

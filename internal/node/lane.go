@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
@@ -37,7 +38,7 @@ type lane struct {
 	now      time.Duration
 	ticked   time.Duration
 	declined map[int]uint64 // by shard: in which term its leader was asked for no vote; nil: the node stays (P32)
-	view     *view
+	view     *members.View
 	replicas []*replica.Replica // those that this node hosts, by shard
 	hosted   map[int]uint64     // shard -> the highest replica ID that lived here (P24)
 	desks    []*desk            // by shard / lanes
@@ -83,7 +84,7 @@ func newLane(n *Node, index int) *lane {
 		rand:   rand.New(rand.NewPCG(n.env.Seed(), uint64(index))),
 		hosted: make(map[int]uint64),
 		framed: make(map[outKey]*outFrame), via: make(map[uint64]uint64),
-		view: &view{}, deskAt: env.Never,
+		view: &members.View{}, deskAt: env.Never,
 	}
 	for sh := index; sh < n.params.Shards; sh += n.lanes() {
 		l.desks = append(l.desks, newDesk(l, sh))
@@ -304,8 +305,8 @@ func (l *lane) take(from uint64, sh int, m message.Message) {
 			r.Decline(m.ID)
 		}
 	case *message.Offer:
-		target := l.view.target(sh)
-		agrees := !l.view.leaving && len(target) > 0 && target[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
+		target := l.view.Target(sh)
+		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
 		if r != nil && agrees && r.Term() == m.Term {
 			l.say(from, transport.Normal, sh, &message.Accept{Term: m.Term})
 		}
@@ -437,13 +438,13 @@ func (l *lane) emptied() {
 }
 
 // look takes a new view of the mesh.
-func (l *lane) look(v *view) {
+func (l *lane) look(v *members.View) {
 	l.view = v
 	for _, r := range l.replicas {
 		l.target(r)
 	}
 	for key, f := range l.framed { // order-free: each is judged alone
-		if !f.queued && !v.has(key.to) {
+		if !f.queued && !v.Has(key.to) {
 			delete(l.framed, key)
 		}
 	}
@@ -455,7 +456,8 @@ const maxMoves = 4
 
 func (l *lane) target(r *replica.Replica) {
 	sh := r.Shard()
-	r.SetTarget(replica.Target{Nodes: l.view.target(sh), Standby: l.view.standby(sh), Liveness: l.view.liveness, Unknown: l.view.unknown})
+	known, others := l.view.Liveness()
+	r.SetTarget(replica.Target{Nodes: l.view.Target(sh), Standby: l.view.Standby(sh), Liveness: known, Unknown: others})
 }
 
 // carryOut does what a replica wants done.

@@ -107,12 +107,7 @@ func TestWordsOfReplicas(t *testing.T) {
 		{"nobody is", nil, false, false},
 	} {
 		b := newFollower(t)
-		b.looks(tt.members...)
-		b.do(func(l *lane) {
-			v := *l.view
-			v.leaving = tt.leaves
-			l.look(&v)
-		})
+		b.views(tt.leaves, tt.members)
 		b.take()
 		b.hears(nodeB, letter{0, offer(2)})
 		sent := b.take()

@@ -156,8 +156,8 @@ func (l *lane) lapse() int {
 // node leaves may be about to give it one. It goes when a leader says that it was removed,
 // which it asks if it does not hear so; to whom no leader can speak, nobody can say it.
 func (l *lane) wanted() int {
-	if slices.ContainsFunc(l.view.members, func(p replica.Peer) bool { return p.Node != l.node.id }) {
-		if !l.view.leaving {
+	if slices.ContainsFunc(l.view.Members(), func(p replica.Peer) bool { return p.Node != l.node.id }) {
+		if !l.view.Leaving() {
 			return 1 // the new view is under way
 		}
 		return len(l.replicas)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/members"
 )
 
 // still is a world in which nothing happens by itself.
@@ -18,7 +19,7 @@ func (still) Stop() {}
 // What is left in a lane's mailbox when the lane ends is done once, though the loop may run
 // once more before it is stopped; and what comes later is refused.
 func TestAClosedMailboxIsEmpty(t *testing.T) {
-	l := &lane{node: &Node{}, env: still{}, loop: still{}, deskAt: env.Never, view: &view{}}
+	l := &lane{node: &Node{}, env: still{}, loop: still{}, deskAt: env.Never, view: &members.View{}}
 	done, late := 0, 0
 	l.post(func(l *lane) {
 		l.post(func(*lane) { done++ })

@@ -114,7 +114,7 @@ func TestWhereAnAttemptGoes(t *testing.T) {
 		members = append(members, replica.Peer{Node: 6 + i, Name: name, Addr: name + ":1"})
 	}
 	b.looks(members...)
-	target := b.lane().view.target(0)
+	target := b.lane().view.Target(0)
 	names := make(map[string]uint64)
 	for i, p := range members {
 		names[fmt.Sprint("m", i)] = p.Node

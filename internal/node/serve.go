@@ -75,7 +75,7 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 		}
 	}
 	if l.node.points.Taken(point.StaleRedirect) {
-		if target := l.view.target(sh); len(target) > 0 {
+		if target := l.view.Target(sh); len(target) > 0 {
 			d.Leader = target[0].Node
 		}
 	}
@@ -195,8 +195,8 @@ func (l *lane) announce(r *replica.Replica) {
 	for _, s := range r.Table().Leases() {
 		nodes[s.Session.Node] = true
 	}
-	if len(l.view.members) <= announced {
-		for _, m := range l.view.members {
+	if len(l.view.Members()) <= announced {
+		for _, m := range l.view.Members() {
 			nodes[m.Node] = true
 		}
 	}

@@ -25,6 +25,7 @@ var pure = []string{
 	"shard",
 	"internal/node",
 	"internal/founding",
+	"internal/members",
 	"internal/placement",
 	"internal/replica",
 	"internal/message",
