@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/node"
 )
@@ -83,7 +84,7 @@ type WaitError struct {
 	noQuorum bool
 }
 
-func newWaitError(key string, shard int, info node.WaitInfo, err error) *WaitError {
+func newWaitError(key string, shard int, info client.WaitInfo, err error) *WaitError {
 	e := &WaitError{
 		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
 		Queued: info.Queued, Ahead: info.Ahead, err: err,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
 )
 
@@ -17,10 +18,10 @@ const fakeMaxTTL = time.Minute
 // fakeLife grants everything at once, or fails with what it was told to.
 type fakeLife struct {
 	mu       sync.Mutex
-	requests []node.Request
+	requests []client.Request
 	holds    []*fakeHold
 	fail     error
-	info     node.WaitInfo
+	info     client.WaitInfo
 }
 
 func newFakeSession(t *testing.T) (*Session, *fakeLife) {
@@ -31,7 +32,7 @@ func newFakeSession(t *testing.T) (*Session, *fakeLife) {
 	}}, f
 }
 
-func (f *fakeLife) Acquire(_ context.Context, req node.Request) (hold, *node.WaitInfo, error) {
+func (f *fakeLife) Acquire(_ context.Context, req client.Request) (hold, *client.WaitInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, req)

@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
 	"github.com/lockmesh/mesh/ring"
 )
@@ -11,7 +12,7 @@ import (
 type nodeLife struct{ *node.Session }
 
 // Acquire implements life.
-func (c nodeLife) Acquire(ctx context.Context, req node.Request) (hold, *node.WaitInfo, error) {
+func (c nodeLife) Acquire(ctx context.Context, req client.Request) (hold, *client.WaitInfo, error) {
 	h, info, err := c.Session.Acquire(ctx, req)
 	if err != nil {
 		return nil, info, err

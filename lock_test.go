@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/node"
 )
 
@@ -64,13 +65,13 @@ func testRequests(t *testing.T, s locker, fake *fakeLife) {
 	s.Acquire(ctx, "k", 2, 3)
 	s.TryAcquire(ctx, "k", 2, 3)
 	s.Do(ctx, "k", func(context.Context, *Lock) error { return nil }, MaxHold(time.Second))
-	want := []node.Request{
+	want := []client.Request{
 		{Key: "k"},
 		{Key: "k", Try: true, MaxHold: time.Second, Value: []byte("v")},
-		{Key: "k", Mode: node.Shared},
-		{Key: "k", Mode: node.Shared, Try: true},
-		{Key: "k", Mode: node.Permits, Weight: 2, Capacity: 3},
-		{Key: "k", Mode: node.Permits, Weight: 2, Capacity: 3, Try: true},
+		{Key: "k", Mode: client.Shared},
+		{Key: "k", Mode: client.Shared, Try: true},
+		{Key: "k", Mode: client.Permits, Weight: 2, Capacity: 3},
+		{Key: "k", Mode: client.Permits, Weight: 2, Capacity: 3, Try: true},
 		{Key: "k", MaxHold: time.Second},
 	}
 	if got, want := fmt.Sprintf("%+v", fake.requests), fmt.Sprintf("%+v", want); got != want {
@@ -304,20 +305,20 @@ func TestWaitError(t *testing.T) {
 		name     string
 		ctx      context.Context
 		fail     error
-		info     node.WaitInfo
+		info     client.WaitInfo
 		noQuorum bool
 		text     string
 	}{
 		{
 			name: "the context ends in the queue",
 			ctx:  context.Background(), fail: context.DeadlineExceeded,
-			info: node.WaitInfo{Queued: true, Ahead: 2, Holder: "n3", Token: 17, Leader: "n1", Quorum: true},
+			info: client.WaitInfo{Queued: true, Ahead: 2, Holder: "n3", Token: 17, Leader: "n1", Quorum: true},
 			text: `mesh: key "a" (shard 5, led by n1): context deadline exceeded; held by n3 with token 17; 2 ahead in the queue`,
 		},
 		{
 			name: "the context ends deep in the queue",
 			ctx:  context.Background(), fail: context.Canceled,
-			info: node.WaitInfo{Queued: true, Ahead: -1, Quorum: true},
+			info: client.WaitInfo{Queued: true, Ahead: -1, Quorum: true},
 			text: `mesh: key "a" (shard 5): context canceled; many ahead in the queue`,
 		},
 		{
@@ -338,7 +339,7 @@ func TestWaitError(t *testing.T) {
 		{
 			name: "a try is refused",
 			ctx:  context.Background(), fail: node.ErrLocked,
-			info: node.WaitInfo{Holder: "n3", Token: 17, Quorum: true},
+			info: client.WaitInfo{Holder: "n3", Token: 17, Quorum: true},
 			text: `mesh: key "a" (shard 5): locked by another; held by n3 with token 17`,
 		},
 		{

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/node"
 	"github.com/lockmesh/mesh/internal/realenv"
@@ -212,32 +213,32 @@ func (n *Node) session() *Session {
 // Lock is [Session.Lock] in the node's own session. That one has no single fate: a lease
 // that is lost in one shard costs the locks of that shard only.
 func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, node.Request{Key: key}, opts)
+	return n.session().take(ctx, client.Request{Key: key}, opts)
 }
 
 // TryLock is [Session.TryLock] in the node's own session.
 func (n *Node) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, node.Request{Key: key, Try: true}, opts)
+	return n.session().take(ctx, client.Request{Key: key, Try: true}, opts)
 }
 
 // RLock is [Session.RLock] in the node's own session.
 func (n *Node) RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, node.Request{Key: key, Mode: node.Shared}, opts)
+	return n.session().take(ctx, client.Request{Key: key, Mode: client.Shared}, opts)
 }
 
 // TryRLock is [Session.TryRLock] in the node's own session.
 func (n *Node) TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, node.Request{Key: key, Mode: node.Shared, Try: true}, opts)
+	return n.session().take(ctx, client.Request{Key: key, Mode: client.Shared, Try: true}, opts)
 }
 
 // Acquire is [Session.Acquire] in the node's own session.
 func (n *Node) Acquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, node.Request{Key: key, Mode: node.Permits, Weight: permits, Capacity: capacity}, opts)
+	return n.session().take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity}, opts)
 }
 
 // TryAcquire is [Session.TryAcquire] in the node's own session.
 func (n *Node) TryAcquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, node.Request{Key: key, Mode: node.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
+	return n.session().take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
 }
 
 // Do is [Session.Do] in the node's own session.

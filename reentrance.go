@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/client"
 )
 
 // grant is one hold and how many handles share it: more than one by re-entrance only.
@@ -13,7 +13,7 @@ type grant struct {
 	hold     hold
 	owner    *Session
 	key      string
-	mode     node.Mode
+	mode     client.Mode
 	weight   int64 // Permits only
 	capacity int64 // Permits only
 	fixed    bool  // MaxHold
@@ -50,7 +50,7 @@ func withGrant(ctx context.Context, g *grant) context.Context {
 
 // reenter returns the grant that req enters, or nil if ctx holds nothing of the kind. A
 // session knows only its own: what another session holds excludes this one, too.
-func (s *Session) reenter(ctx context.Context, req *node.Request, allowed bool) (*grant, error) {
+func (s *Session) reenter(ctx context.Context, req *client.Request, allowed bool) (*grant, error) {
 	for l := linkOf(ctx); l != nil; l = l.up {
 		if g := l.grant; g.owner == s && g.key == req.Key && g.living() {
 			if err := g.admits(req, allowed); err != nil {
@@ -65,14 +65,14 @@ func (s *Session) reenter(ctx context.Context, req *node.Request, allowed bool) 
 }
 
 // admits tells why req must not enter g.
-func (g *grant) admits(req *node.Request, allowed bool) error {
-	semaphore := req.Mode == node.Permits
-	more := g.mode == node.Shared && req.Mode == node.Exclusive
+func (g *grant) admits(req *client.Request, allowed bool) error {
+	semaphore := req.Mode == client.Permits
+	more := g.mode == client.Shared && req.Mode == client.Exclusive
 	if semaphore {
 		more = req.Weight > g.weight
 	}
 	switch {
-	case semaphore != (g.mode == node.Permits), semaphore && req.Capacity != g.capacity:
+	case semaphore != (g.mode == client.Permits), semaphore && req.Capacity != g.capacity:
 		return fmt.Errorf("%w: the context holds %q", ErrCapacityMismatch, brief(g.key))
 	case !allowed && more:
 		return fmt.Errorf("%w, and %w: %q", ErrSelfDeadlock, ErrUpgrade, brief(g.key))

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -32,7 +32,7 @@ type house struct {
 
 // life is what a Session needs of the node.
 type life interface {
-	Acquire(context.Context, node.Request) (hold, *node.WaitInfo, error)
+	Acquire(context.Context, client.Request) (hold, *client.WaitInfo, error)
 	Done() <-chan struct{}
 	Err() error
 	Close(context.Context) error
@@ -114,7 +114,7 @@ func (s *Session) Close(ctx context.Context) error {
 //
 // Call Unlock when done.
 func (s *Session) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, node.Request{Key: key}, opts)
+	return s.take(ctx, client.Request{Key: key}, opts)
 }
 
 // TryLock is Lock without waiting for others: if the key is held, or others wait for it,
@@ -122,30 +122,30 @@ func (s *Session) Lock(ctx context.Context, key string, opts ...LockOption) (*Lo
 // ErrNoQuorum, after 2 s or when the lease ends; and ErrLost if this process stood still for
 // so long that the lock it got was over.
 func (s *Session) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, node.Request{Key: key, Try: true}, opts)
+	return s.take(ctx, client.Request{Key: key, Try: true}, opts)
 }
 
 // RLock is Lock for a reader: readers share the key, and exclude those who Lock it. A
 // writer that waits lets no later reader pass.
 func (s *Session) RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, node.Request{Key: key, Mode: node.Shared}, opts)
+	return s.take(ctx, client.Request{Key: key, Mode: client.Shared}, opts)
 }
 
 // TryRLock is RLock without waiting for others; see TryLock.
 func (s *Session) TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, node.Request{Key: key, Mode: node.Shared, Try: true}, opts)
+	return s.take(ctx, client.Request{Key: key, Mode: client.Shared, Try: true}, opts)
 }
 
 // Acquire waits until it has n permits of the semaphore key, which has capacity of them:
 // 1 ≤ n ≤ capacity ≤ 2^40. All who use the semaphore at a time name the same capacity,
 // or get ErrCapacityMismatch. A large request that waits lets no later one pass. See Lock.
 func (s *Session) Acquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, node.Request{Key: key, Mode: node.Permits, Weight: n, Capacity: capacity}, opts)
+	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: n, Capacity: capacity}, opts)
 }
 
 // TryAcquire is Acquire without waiting for others; see TryLock.
 func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error) {
-	return s.take(ctx, node.Request{Key: key, Mode: node.Permits, Weight: n, Capacity: capacity, Try: true}, opts)
+	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: n, Capacity: capacity, Try: true}, opts)
 }
 
 // Do locks key, calls fn with the lock, and unlocks, also if fn panics. Fn's context is derived
@@ -162,7 +162,7 @@ func (s *Session) do(ctx context.Context, key string, fn func(context.Context, *
 	if fn == nil {
 		return invalid("the function", "nil", "a function")
 	}
-	l, err := s.take(ctx, node.Request{Key: key}, opts)
+	l, err := s.take(ctx, client.Request{Key: key}, opts)
 	if err != nil {
 		return err
 	}
@@ -177,13 +177,13 @@ func (s *Session) do(ctx context.Context, key string, fn func(context.Context, *
 }
 
 // take checks a request, and enters or acquires what it asks for.
-func (s *Session) take(ctx context.Context, req node.Request, opts []LockOption) (*Lock, error) {
+func (s *Session) take(ctx context.Context, req client.Request, opts []LockOption) (*Lock, error) {
 	reentrant, err := s.check(ctx, &req, opts)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, newWaitError(req.Key, s.house.shardOf(req.Key), node.WaitInfo{Quorum: true}, err)
+		return nil, newWaitError(req.Key, s.house.shardOf(req.Key), client.WaitInfo{Quorum: true}, err)
 	}
 	g, err := s.reenter(ctx, &req, reentrant)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Session) take(ctx context.Context, req node.Request, opts []LockOption)
 }
 
 // check completes req and returns whether it may enter what its context holds.
-func (s *Session) check(ctx context.Context, req *node.Request, opts []LockOption) (reentrant bool, err error) {
+func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOption) (reentrant bool, err error) {
 	switch {
 	case ctx == nil:
 		return false, invalid("the context", "nil", "a context")
@@ -213,7 +213,7 @@ func (s *Session) check(ctx context.Context, req *node.Request, opts []LockOptio
 	if n := len(req.Key); n == 0 || n > shard.MaxKey {
 		return false, fmt.Errorf("%w: %q has %d bytes, want 1 to %d", ErrInvalidKey, brief(req.Key), n, shard.MaxKey)
 	}
-	if req.Mode == node.Permits {
+	if req.Mode == client.Permits {
 		switch n, most := req.Weight, req.Capacity; {
 		case most < 1 || most > shard.MaxWeight:
 			return false, invalid("the capacity", most, fmt.Sprintf("1 to %d", int64(shard.MaxWeight)))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -28,49 +27,6 @@ type Config struct {
 	Check     bool // verify the tables' invariants after each step
 	Logger    *slog.Logger
 	Bugs      bug.Set
-}
-
-// Mode says how much of a key a request wants.
-type Mode uint8
-
-// The modes.
-const (
-	Exclusive Mode = iota // a lock, the whole of it
-	Shared                // a lock, beside other readers
-	Permits               // a semaphore's permits
-)
-
-// Request is one wish to hold something. Keys, weights and durations are checked
-// by package mesh before they get here.
-type Request struct {
-	Key      string
-	Mode     Mode
-	Weight   int64 // Permits only
-	Capacity int64 // Permits only
-	Try      bool
-	Value    []byte
-	MaxHold  time.Duration // zero: renewed until released
-}
-
-// share is how much of the key the request wants, and how much there is of it.
-func (q *Request) share() (weight, capacity int64) {
-	switch q.Mode {
-	case Shared:
-		return 1, shard.Whole
-	case Permits:
-		return q.Weight, q.Capacity
-	}
-	return shard.Whole, shard.Whole
-}
-
-// WaitInfo is what is known of a request that did not become a hold.
-type WaitInfo struct {
-	Holder string // the name of the node that holds the key, as far as known
-	Token  uint64 // the holder's
-	Ahead  int    // requests before this one in the queue
-	Queued bool   // the request was in the queue
-	Leader string // the shard's leader, as far as known
-	Quorum bool   // an answer came from the shard within the last 2·E
 }
 
 // Params are the mesh's founding values (P29), the same on every member.

@@ -45,10 +45,8 @@ func (n *Node) Asked(sh int, session, number uint64) string {
 	if len(n.all) == 0 {
 		return ""
 	}
-	if t := n.laneOf(sh).desk(sh).by[session]; t != nil {
-		if c := t.calls[number]; c != nil && c.command != nil {
-			return message.CommandName(c.command)
-		}
+	if cmd := n.laneOf(sh).client.Asked(sh, session, number); cmd != nil {
+		return message.CommandName(cmd)
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
@@ -35,7 +36,8 @@ type bench struct {
 	play   func(parcel) // hears what is sent, in its place
 	log    strings.Builder
 	news   func(env.MemberEvent)
-	deaf   bool // there is no gossip
+	deaf   bool          // there is no gossip
+	late   time.Duration // so much later the next caller runs that is woken
 }
 
 // parcel is a message that the node sent: of a lane, or a control message.
@@ -47,11 +49,6 @@ type parcel struct {
 }
 
 func is[M message.Message](p parcel) bool { _, ok := p.Message.(M); return ok }
-
-// parcelOf is a request with a command.
-func parcelOf(cmd shard.Command) parcel {
-	return parcel{letter: letter{0, &message.Request{Command: cmd}}}
-}
 
 // command returns the command of a request, or nil.
 func (p parcel) command() shard.Command {
@@ -75,17 +72,15 @@ func (p parcel) relay() bool {
 	return ok && m.Relay || p.renewal().Relay
 }
 
-func numberOf(cmd shard.Command) uint64 {
-	_, number := shard.ClientOf(cmd)
-	return number
-}
-
 // The nodes that the test plays: b leads, c is another member.
 const (
 	nodeA, nodeB, nodeC = 1, 2, 3
 	benchTTL            = 12 * time.Second
 	benchTerm           = 5
 )
+
+// believed is for how long a TTL is believed in, at a ρ of 1 % (P1).
+func believed(ttl time.Duration) time.Duration { return time.Duration(float64(ttl) * 0.99 / 1.01) }
 
 var benchMembers = []replica.Peer{{Node: nodeA, Name: "a", Addr: "a:1"}, {Node: nodeB, Name: "b", Addr: "b:1"}, {Node: nodeC, Name: "c", Addr: "c:1"}}
 
@@ -151,7 +146,6 @@ func (b *bench) views(leaving bool, all []replica.Peer) {
 }
 
 func (b *bench) lane() *lane { return b.node.all[0] }
-func (b *bench) desk() *desk { return b.lane().desks[0] }
 
 // Now, Wall, Seed, NewParker, NewLoop, Listen and NewMembership make bench a env.Env.
 func (b *bench) Now() time.Duration { return b.now }
@@ -255,6 +249,7 @@ func (p *benchParker) Park(ctx context.Context, until time.Duration) env.Wake {
 		switch {
 		case p.woken:
 			p.woken = false
+			p.b.now, p.b.late = p.b.now+p.b.late, 0
 			return env.Unparked
 		case ctx.Err() != nil:
 			return env.ContextEnded
@@ -403,13 +398,6 @@ func alive(renewal parcel, revision uint64, results ...message.Result) letter {
 	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Office: byB}}
 }
 
-// unknown answers a renewal: there is no such session at that revision.
-func unknown(renewal parcel, revision uint64) letter {
-	m := alive(renewal, revision)
-	m.Message.(*message.Answer).Alive = false
-	return m
-}
-
 // redirected is what a node says of a request or a renewal: not here, but there.
 func redirected(request parcel, to, term uint64) letter {
 	id, number := shard.ClientOf(request.command())
@@ -419,37 +407,38 @@ func redirected(request parcel, to, term uint64) letter {
 	return letter{0, &message.Redirect{Session: id.Number, Number: number, Office: message.Office{Leader: to, Term: term}}}
 }
 
-// asks makes a call of a session, as Session.Acquire does.
-func (b *bench) asks(s *Session, req Request) *call {
-	c := &call{what: acquires, session: s, req: req, parker: b.NewParker()}
-	b.do(func(l *lane) { l.desk(0).acquire(c) })
+// asks makes a call of a session in shard 0, as Session.Acquire does.
+func (b *bench) asks(s *Session, req client.Request) *client.Call { return b.asksOf(0, s, req) }
+
+// asksOf makes a call of a session in any shard.
+func (b *bench) asksOf(sh int, s *Session, req client.Request) *client.Call {
+	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: b.NewParker()}
+	b.node.laneOf(sh).post(func(l *lane) { l.lock(c) })
+	b.run()
 	return c
 }
 
-// unlocks and extends make calls of a holder's, as Hold.Release and Hold.Extend do.
-func (b *bench) unlocks(h *Hold) *call {
-	c := &call{what: releases, hold: h, parker: b.NewParker()}
-	h.end(ErrClosed)
-	b.do(func(l *lane) { l.desk(0).release(c) })
+// unlocks makes a call of a holder's, as Hold.Release does.
+func (b *bench) unlocks(h *Hold) *client.Call {
+	c := &client.Call{Kind: client.Unlock, Hold: h.belief, Parker: b.NewParker()}
+	h.end(env.Never, ErrClosed)
+	b.do(func(l *lane) { l.step(client.Start{Call: c}) })
 	return c
 }
 
-func (b *bench) extends(h *Hold, d time.Duration) *call {
-	c := &call{what: claims, hold: h, length: d, parker: b.NewParker()}
-	b.do(func(l *lane) { l.desk(0).claim(c) })
-	return c
-}
+// isOver reports whether a call has its result, if no caller parks for it.
+func isOver(c *client.Call) bool { return c.Parker.(*benchParker).woken }
 
 // holds makes a hold, whose grant has that token.
-func (b *bench) holds(s *Session, req Request, token uint64) *Hold {
+func (b *bench) holds(s *Session, req client.Request, token uint64) *Hold {
 	b.tb.Helper()
 	c := b.asks(s, req)
 	b.hears(nodeB, grant(b.expect("2: lock "+req.Key), token))
 	if req.MaxHold > 0 {
 		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: claim %s token %d", req.Key, token)), message.Result{Outcome: message.Done, Revision: token}))
 	}
-	if !c.over || c.err != nil || c.got == nil {
-		b.tb.Fatalf("%+v is not granted: %v, %v", req, c.over, c.err)
+	if !isOver(c) || c.Err != nil || c.Hold == nil {
+		b.tb.Fatalf("%+v is not granted: %v, %v", req, isOver(c), c.Err)
 	}
-	return c.got
+	return c.Hold.Owner.(*Hold)
 }

@@ -4,118 +4,103 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 )
 
-// Hold is one granted request. Its methods are safe for concurrent use.
+// Hold is one granted request, as its holder sees it. Its methods are safe for concurrent use.
 type Hold struct {
-	key     string
-	token   uint64
+	belief  *client.Hold
 	session *Session
 	lane    *lane
-	shard   int
-
-	until atomic.Int64 // the end of the belief, on the world's clock
 
 	mu        sync.Mutex
-	ended     error // why the hold is over; nil while it is held
+	told      bool // the watchers have been told of the end
 	watchers  []*watcher
-	releasing *call
+	releasing *client.Call
 	waiting   []env.Parker // other callers of Release
 	result    error        // of the release, once confirmed
 	confirmed bool
 	given     bool // nothing more will be said of the release
-	fixed     bool // MaxHold, so that it is not renewed; written by the lane, before the holder has it
 
-	forsaken atomic.Bool // nobody can give it back any more, nor see its end
-
-	seat    *seat // the lane's; it may be given up
-	pending *call // the lane's: the acquire whose caller does not know yet
-	place   int   // the watch's
-
+	place  int        // the watch's
 	holder env.Holder // hears of its fate in a simulation, else nil
 }
 
 type watcher struct{ f func(cause error) }
 
+func newHold(l *lane, c *client.Call) *Hold {
+	return &Hold{belief: c.Hold, session: c.Session.Owner.(*Session), lane: l}
+}
+
 // Token returns the grant's fencing token.
-func (h *Hold) Token() uint64 { return h.token }
+func (h *Hold) Token() uint64 { return h.belief.Token }
 
-func (h *Hold) deadline() time.Duration { return time.Duration(h.until.Load()) }
-
-func (h *Hold) extend(to time.Duration) {
-	if to > h.deadline() {
-		h.until.Store(int64(to))
-		if h.holder != nil {
-			h.holder.Renewed()
-		}
-	}
+// Deadline returns the end of the lease as far as it is confirmed, as a time of day.
+func (h *Hold) Deadline() time.Time {
+	w := h.lane.env
+	return w.Wall().Add(h.belief.Deadline() - w.Now())
 }
 
-func (h *Hold) shorten(to time.Duration) {
-	if to < h.deadline() {
-		h.until.Store(int64(to))
-		h.lane.node.watch.soon(to)
+// Err returns nil while the key is held, by the clock at this call.
+func (h *Hold) Err() error {
+	if now := h.lane.env.Now(); now >= h.belief.Deadline() {
+		h.expire(now) // the timer may fire late, after a suspend for example (P1)
 	}
+	return h.belief.Err()
 }
 
-// prolong moves the deadline of a hold of fixed length, and reports false if the holder
-// has been told of its end.
-func (h *Hold) prolong(to time.Duration) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended == ErrLost {
-		return false
-	}
-	h.until.Store(int64(to))
-	return true
-}
+// Over reports whether the belief was ended, without a look at the clock.
+func (h *Hold) Over() bool { return h.belief.Err() != nil }
 
 // expire ends a hold whose deadline has passed by now, and with it a user's session: as its
-// lane does, or in its place. It reports false if the hold goes on, or had ended before.
+// client does, or in its place. It reports false if the hold goes on, or had ended before.
 func (h *Hold) expire(now time.Duration) bool {
-	if !h.endBy(now, ErrLost) {
+	if !h.end(now, ErrLost) {
 		return false
 	}
-	if !h.session.own && !h.fixed && !h.lane.node.bugs.Has(bug.SessionOutlivesLease) {
+	if !h.session.life.Own && !h.belief.Fixed() {
 		h.session.lose()
 	}
 	return true
 }
 
-func (h *Hold) isLost() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended == ErrLost
-}
-
-// Deadline returns the end of the lease as far as it is confirmed, as a time of day.
-func (h *Hold) Deadline() time.Time {
-	w := h.lane.env
-	return w.Wall().Add(h.deadline() - w.Now())
-}
-
-// Err returns nil while the key is held, by the clock at this call.
-func (h *Hold) Err() error {
-	if now := h.lane.env.Now(); now >= h.deadline() && !h.lane.node.bugs.Has(bug.LossByTimer) {
-		h.expire(now) // the timer may fire late, after a suspend for example (P1)
+// end ends the belief if its deadline has passed by now, and reports whether it did.
+func (h *Hold) end(now time.Duration, cause error) bool {
+	if !h.belief.End(now, cause) {
+		return false
 	}
+	h.over(cause)
+	return true
+}
+
+// over tells of the end of the belief.
+func (h *Hold) over(cause error) {
+	if cause == ErrLost && !h.spent() {
+		h.lane.node.losses.Add(1)
+	}
+	h.lane.node.watch.drop(h)
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended
+	watchers := h.watchers
+	h.watchers, h.told = nil, true
+	h.mu.Unlock()
+	for _, w := range watchers {
+		w.f(cause)
+	}
+	if h.holder != nil {
+		h.holder.Ended(h.mayEnd())
+	}
 }
 
 // OnEnd arranges for f to be called once with the cause, ErrLost or ErrClosed, when the hold
 // ends; at once if it has. Stop takes that back.
 func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
 	h.mu.Lock()
-	if ended := h.ended; ended != nil {
+	if h.told {
 		h.mu.Unlock()
-		f(ended)
+		f(h.belief.Err())
 		return func() {}
 	}
 	defer h.mu.Unlock()
@@ -130,55 +115,20 @@ func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
 	}
 }
 
-// end ends the belief. The first cause counts.
-func (h *Hold) end(cause error) { h.endBy(env.Never, cause) }
-
-// endBy is end, if the deadline has passed by now: no answer moves it meanwhile. It reports
-// whether the belief ends.
-func (h *Hold) endBy(now time.Duration, cause error) bool {
-	h.mu.Lock()
-	if h.ended != nil || now < h.deadline() {
-		h.mu.Unlock()
-		return false
-	}
-	h.ended = cause
-	watchers := h.watchers
-	h.watchers = nil
-	h.mu.Unlock()
-	if cause == ErrLost && !h.spent() {
-		h.lane.node.counts.losses.Add(1)
-	}
-	h.lane.node.watch.drop(h)
-	for _, w := range watchers {
-		w.f(cause)
-	}
-	if h.holder != nil {
-		h.holder.Ended(h.mayEnd())
-	}
-	return true
-}
-
 // spent reports whether a hold that ends lasted for the time that was fixed for it, or nobody
 // cared: that is no loss.
 func (h *Hold) spent() bool {
-	return h.fixed && (h.forsaken.Load() || h.lane.env.Now() >= h.deadline())
+	return h.belief.Fixed() && (h.belief.Forsaken() || h.lane.env.Now() >= h.belief.Deadline())
 }
 
 // Forsake tells that nobody has a hold of fixed length any more who could give it back, or see
 // its end. It goes on to its end all the same, but Leave does not wait for it.
-func (h *Hold) Forsake() { h.forsaken.Store(true) }
+func (h *Hold) Forsake() { h.belief.Forsake() }
 
 // mayEnd reports whether the hold may end before its deadline: with a user's session
 // (P9), or with its node.
 func (h *Hold) mayEnd() bool {
-	return !h.session.own && h.session.Err() != nil || h.lane.node.Err() != nil
-}
-
-// Over reports whether the belief was ended, without a look at the clock.
-func (h *Hold) Over() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended != nil
+	return !h.session.life.Own && h.session.Err() != nil || h.lane.node.Err() != nil
 }
 
 // Shared tells those who watch a simulation how many handles share the hold now.
@@ -212,35 +162,31 @@ func (h *Hold) release(ctx context.Context) error {
 	if h.Err() == ErrLost {
 		return ErrLost
 	}
-	h.mu.Lock()
 	limit := env.Never
 	if ctx.Err() != nil {
 		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
 	}
+	h.mu.Lock()
 	if h.releasing != nil {
 		return h.await(ctx, limit) // which unlocks
 	}
-	if ended := h.ended; ended != nil {
+	if cause := h.belief.Err(); cause != nil {
 		h.mu.Unlock()
-		return ended // with its session or its node; or its time ended since it was looked at
+		return cause // with its session or its node; or its time ended since it was looked at
 	}
-	c := &call{what: releases, shard: h.shard, hold: h, parker: w.NewParker()}
+	c := &client.Call{Kind: client.Unlock, Shard: h.belief.Shard, Hold: h.belief, Parker: w.NewParker()}
 	h.releasing = c
 	h.mu.Unlock()
 
-	if !h.lane.node.bugs.Has(bug.LateBelief) {
-		h.end(ErrClosed)
-	} else {
-		defer h.end(ErrClosed)
-	}
-	if !h.lane.post(func(l *lane) { l.desk(c.shard).release(c) }) {
+	h.end(env.Never, ErrClosed)
+	if !h.lane.post(func(l *lane) { l.step(client.Start{Call: c}) }) {
 		h.settled(ErrUnconfirmed)
 		return ErrClosed
 	}
-	if c.parker.Park(ctx, limit) == env.Unparked {
-		return c.err
+	if c.Parker.Park(ctx, limit) == env.Unparked {
+		return c.Err
 	}
-	h.lane.post(func(l *lane) { l.desk(c.shard).abandon(c, nil) })
+	h.lane.post(func(l *lane) { l.step(client.Abandon{Call: c}) })
 	return ErrUnconfirmed
 }
 
@@ -280,27 +226,27 @@ func (h *Hold) settled(err error) {
 // Extend makes a hold of fixed length end d from now, however much that was before. For
 // other holds it fails with ErrInvalidOption.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
-	if !h.fixed {
+	if !h.belief.Fixed() {
 		return ErrInvalidOption
 	}
 	if h.holder == nil {
-		return h.claim(ctx, d)
+		return h.extend(ctx, d)
 	}
 	h.holder.Extending(d)
-	err := h.claim(ctx, d)
+	err := h.extend(ctx, d)
 	h.holder.Extended(d, err)
 	return err
 }
 
-func (h *Hold) claim(ctx context.Context, d time.Duration) error {
+func (h *Hold) extend(ctx context.Context, d time.Duration) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	c := &call{what: claims, shard: h.shard, hold: h, length: d, parker: h.lane.env.NewParker()}
-	if !h.lane.post(func(l *lane) { l.desk(c.shard).claim(c) }) {
+	c := &client.Call{Kind: client.Fix, Shard: h.belief.Shard, Hold: h.belief, Length: d, Parker: h.lane.env.NewParker()}
+	if !h.lane.post(func(l *lane) { l.step(client.Start{Call: c}) }) {
 		return ErrClosed
 	}
-	if err := h.lane.await(ctx, c); err != nil || h.lane.node.bugs.Has(bug.OverWhenReturned) {
+	if err := h.lane.await(ctx, c); err != nil {
 		return err
 	}
 	return h.Err() // this goroutine, or all, may have stood still since the answer (P1)

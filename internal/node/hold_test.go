@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/message"
 )
 
@@ -35,15 +36,15 @@ func TestRelease(t *testing.T) {
 		{name: "no answer, and ctx has ended", ctx: over, shard: silent, want: ErrUnconfirmed, again: ErrUnconfirmed, takes: lateRelease},
 		{name: "no answer", shard: silent, want: ErrUnconfirmed, again: ErrUnconfirmed, takes: benchTTL},
 		{
-			name: "the lease is over, and no timer has fired", before: func(b *bench, _ *Session, h *Hold) { b.now = h.deadline() },
+			name: "the lease is over, and no timer has fired", before: func(b *bench, _ *Session, h *Hold) { b.now = h.belief.Deadline() },
 			want: ErrLost, again: ErrLost, unasked: true, losses: 1,
 		},
 		{
-			name: "a moment before that", before: func(b *bench, _ *Session, h *Hold) { b.now = h.deadline() - 1 },
+			name: "a moment before that", before: func(b *bench, _ *Session, h *Hold) { b.now = h.belief.Deadline() - 1 },
 			shard: silent, want: ErrUnconfirmed, again: ErrUnconfirmed, takes: 1,
 		},
 		{
-			name: "the session was closed", before: func(b *bench, s *Session, h *Hold) { b.do(func(l *lane) { l.closeSeats(s) }); b.take() },
+			name: "the session was closed", before: func(b *bench, s *Session, h *Hold) { b.do(func(l *lane) { l.closeLeases(s.life) }); b.take() },
 			want: ErrClosed, again: ErrClosed, unasked: true,
 		},
 		{
@@ -57,7 +58,7 @@ func TestRelease(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := b.holds(s, Request{Key: "k"}, 7)
+			h := b.holds(s, client.Request{Key: "k"}, 7)
 			if tt.before != nil {
 				tt.before(b, s, h)
 			}
@@ -98,7 +99,7 @@ func TestRelease(t *testing.T) {
 // its own ctx ends.
 func TestReleaseByTwo(t *testing.T) {
 	b := newBench(t, Config{})
-	h := b.holds(b.node.Session(), Request{Key: "k"}, 7)
+	h := b.holds(b.node.Session(), client.Request{Key: "k"}, 7)
 	var sent parcel
 	b.play = func(p parcel) { sent = p }
 	first, cancelFirst := context.WithCancel(context.Background())
@@ -121,13 +122,13 @@ func TestReleaseByTwo(t *testing.T) {
 	}
 }
 
-// Promise: P8, G4: a Release that comes when the seat is given up is told that nobody will confirm it; one
-// that is under way when its session is closed ends with the record.
+// Promise: P8, G4: a Release that comes when the lease is given up learns that it will not be confirmed. One that
+// is under way when its session is closed ends with the record.
 func TestReleaseMeetsTheEnd(t *testing.T) {
 	for _, length := range []time.Duration{0, time.Minute} {
 		b := newBench(t, Config{})
-		h := b.holds(b.node.Session(), Request{Key: "k", MaxHold: length}, 7)
-		b.lane().post(func(l *lane) { l.desk(0).drop(h.seat, ErrLost) })
+		h := b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: length}, 7)
+		b.lane().post(func(l *lane) { l.step(client.Shut{}) })
 		for range 2 {
 			if err := h.Release(t.Context()); err != ErrUnconfirmed {
 				t.Errorf("after the end: %v", err)
@@ -137,12 +138,12 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 
 		b = newBench(t, Config{})
 		s, _ := b.node.NewSession(benchTTL)
-		h = b.holds(s, Request{Key: "k", MaxHold: length}, 7)
-		other := b.holds(s, Request{Key: "o", MaxHold: length}, 8)
+		h = b.holds(s, client.Request{Key: "k", MaxHold: length}, 7)
+		other := b.holds(s, client.Request{Key: "o", MaxHold: length}, 8)
 		c := b.unlocks(h)
 		b.take()
-		var calls []*call
-		b.do(func(l *lane) { calls = l.closeSeats(s) })
+		var calls []*client.Call
+		b.do(func(l *lane) { calls = l.closeLeases(s.life) })
 		for _, p := range b.take() {
 			if p.words() != "close" {
 				t.Errorf("%q is sent", p.words())
@@ -150,12 +151,12 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 			b.hears(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 9}))
 		}
 		for _, c := range append(calls, c) {
-			if !c.over || c.err != nil {
-				t.Errorf("Release and Close: %v, %v", c.over, c.err)
+			if !isOver(c) || c.Err != nil {
+				t.Errorf("Release and Close: %v, %v", isOver(c), c.Err)
 			}
 		}
-		if !other.Over() || len(b.desk().seats) > 0 {
-			t.Errorf("another hold has ended: %t; %d seats are left", other.Over(), len(b.desk().seats))
+		if !other.Over() {
+			t.Error("another hold goes on")
 		}
 		b.pass(time.Minute)
 		b.expects()

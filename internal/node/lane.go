@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
@@ -41,9 +42,12 @@ type lane struct {
 	view     *members.View
 	replicas []*replica.Replica // those that this node hosts, by shard
 	hosted   map[int]uint64     // shard -> the highest replica ID that lived here (P24)
-	desks    []*desk            // by shard / lanes
-	deskAt   time.Duration      // no desk has anything to do before; a lower bound
 	out      replica.Output
+
+	client    *client.Client // of this lane's shards
+	clientOut client.Output
+	closing   []*client.Call // what a CloseSession has sent
+
 	local    []letter // for this lane, from itself
 	in       message.Reader
 	frames   []*outFrame
@@ -84,11 +88,11 @@ func newLane(n *Node, index int) *lane {
 		rand:   rand.New(rand.NewPCG(n.env.Seed(), uint64(index))),
 		hosted: make(map[int]uint64),
 		framed: make(map[outKey]*outFrame), via: make(map[uint64]uint64),
-		view: &members.View{}, deskAt: env.Never,
+		view: &members.View{},
 	}
-	for sh := index; sh < n.params.Shards; sh += n.lanes() {
-		l.desks = append(l.desks, newDesk(l, sh))
-	}
+	l.client = client.New(client.Config{
+		Node: n.id, Name: n.name, Shards: n.params.Shards, Rho: n.mesh.rho(), Rand: l.rand, Points: n.points,
+	})
 	return l
 }
 
@@ -128,15 +132,12 @@ func (l *lane) run(time.Duration) time.Duration {
 			l.guard(r, func() { r.Wake(now) })
 		}
 	}
-	if now >= l.deskAt {
-		l.deskAt = env.Never
-		for _, d := range l.desks {
-			d.tick()
-		}
+	if now >= l.client.Deadline() {
+		l.step(client.Tick{})
 	}
 	l.settle()
 	l.flush()
-	next := l.deskAt
+	next := l.client.Deadline()
 	if len(l.replicas) > 0 {
 		next = min(next, l.ticked+replica.TickInterval)
 		for _, r := range l.replicas {
@@ -149,8 +150,8 @@ func (l *lane) run(time.Duration) time.Duration {
 // observed is how many ticks pass between two looks at what this lane leads.
 const observed = 4
 
-// step tells the replicas how the time of day has moved (deliberate bugs).
-func (l *lane) step() {
+// stepped tells the replicas how the time of day has moved (deliberate bugs).
+func (l *lane) stepped() {
 	shift := time.Duration(l.env.Wall().UnixNano()) - l.env.Now()
 	for _, r := range l.replicas {
 		if l.shift != 0 {
@@ -162,7 +163,7 @@ func (l *lane) step() {
 
 func (l *lane) tick() {
 	if l.node.bugs.Has(bug.LeaseByTimeOfDay) || l.node.bugs.Has(bug.TableTimeOfDay) {
-		l.step()
+		l.stepped()
 	}
 	moving, entries, commands := 0, uint64(0), uint64(0)
 	for _, r := range l.replicas {
@@ -320,20 +321,10 @@ func (l *lane) take(from uint64, sh int, m message.Message) {
 		l.renew(from, sh, *m)
 	case *message.Forward:
 		l.forward(from, sh, m)
-	case *message.Reply:
-		l.desk(sh).speaks(from, m.Office)
-		l.desk(sh).replied(m.Result)
-	case *message.Answer:
-		l.desk(sh).speaks(from, m.Office)
-		l.desk(sh).answered(*m)
-	case *message.Redirect:
-		l.desk(sh).redirected(from, *m)
-	case *message.Serving:
-		l.desk(sh).served(message.Office{Leader: from, Term: m.Term})
+	case *message.Reply, *message.Answer, *message.Redirect, *message.Serving:
+		l.step(client.Received{Shard: sh, From: from, Message: m})
 	}
 }
-
-func (l *lane) desk(sh int) *desk { return l.desks[sh/l.node.lanes()] }
 
 // replica returns the replica of a shard on this node, or nil.
 func (l *lane) replica(sh int) *replica.Replica {
@@ -440,6 +431,7 @@ func (l *lane) emptied() {
 // look takes a new view of the mesh.
 func (l *lane) look(v *members.View) {
 	l.view = v
+	l.step(client.Viewed{View: v})
 	for _, r := range l.replicas {
 		l.target(r)
 	}

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/message"
@@ -222,12 +223,12 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 	}
 	begun := b.now
 	b.do(func(l *lane) { l.foundReplicas(v, founders(v)) })
-	c := b.asks(b.node.Session(), Request{Key: "k"})
-	for !c.over && b.now < begun+time.Minute {
+	c := b.asks(b.node.Session(), client.Request{Key: "k"})
+	for !isOver(c) && b.now < begun+time.Minute {
 		b.pass(10 * time.Millisecond)
 	}
-	if took, want := b.now-begun, 10200*time.Millisecond; took < want || took > want+2*time.Second || c.err != nil {
-		t.Errorf("the first grant comes after %v, want %v; %v", took, want, c.err)
+	if took, want := b.now-begun, 10200*time.Millisecond; took < want || took > want+2*time.Second || c.Err != nil {
+		t.Errorf("the first grant comes after %v, want %v; %v", took, want, c.Err)
 	}
 }
 

@@ -3,11 +3,11 @@ package node
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/transport"
@@ -45,15 +45,15 @@ func (n *Node) Leave(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		limit = n.env.Now() + leaveWait
 	}
-	n.everywhere(func(l *lane) int { return l.cancelWaiters() })
+	n.everywhere(func(l *lane) int { l.step(client.CancelWaiters{}); return 0 })
 	left := error(nil)
 	if !n.pollUntil(ctx, limit, func() bool {
-		return n.bugs.Has(bug.LocksUnawaited) || n.everywhere(func(l *lane) int { return l.heldLocks() }) == 0
+		return n.bugs.Has(bug.LocksUnawaited) || n.everywhere(func(l *lane) int { return l.client.Held() }) == 0
 	}) {
 		left = errHeld
 	}
 	if !n.bugs.Has(bug.LapsesLast) {
-		n.everywhere(func(l *lane) int { return l.lapse() })
+		n.everywhere(func(l *lane) int { l.step(client.Lapse{}); return 0 })
 	}
 
 	n.hall.post(func(h *hall) { h.leave() })
@@ -100,54 +100,6 @@ func (n *Node) everywhere(f func(*lane) int) int {
 		}
 	}
 	return sum
-}
-
-// cancelWaiters ends every call that has not been granted.
-func (l *lane) cancelWaiters() int {
-	for _, d := range l.desks {
-		for _, t := range slices.Clone(d.seats) {
-			for _, n := range slices.Sorted(maps.Keys(t.calls)) {
-				if c := t.calls[n]; c != nil && c.what == acquires {
-					d.abandon(c, ErrClosed)
-				}
-			}
-		}
-	}
-	return 0
-}
-
-// heldLocks counts the locks that are held or being released here, but for those that nobody
-// can release.
-func (l *lane) heldLocks() int {
-	held := 0
-	for _, d := range l.desks {
-		for _, t := range d.seats {
-			for _, h := range t.holds {
-				if h.forsaken.Load() || h.fixed && l.node.bugs.Has(bug.FixedUnawaited) {
-					continue
-				}
-				held++
-			}
-		}
-	}
-	return held
-}
-
-// lapse ends the contexts of what is held still, and renews nothing more. Sessions that
-// hold nothing are closed, so that nobody has to wait for them.
-func (l *lane) lapse() int {
-	for _, d := range l.desks {
-		for _, t := range slices.Clone(d.seats) {
-			if (len(t.holds) == 0 || l.node.bugs.Has(bug.ReleasesAtLeave)) && t.opened != neverShown {
-				c := &call{what: closes}
-				t.put(c)
-				d.send(c)
-			} else {
-				d.drop(t, ErrClosed)
-			}
-		}
-	}
-	return 0
 }
 
 // wanted counts the replicas here that others must take over: all of them, if there are
@@ -202,9 +154,7 @@ func (l *lane) nodeGone(node uint64) {
 	for _, r := range l.replicas {
 		l.guard(r, func() { r.NodeGone(l.now, node) })
 	}
-	for _, d := range l.desks {
-		d.nodeGone(node)
-	}
+	l.step(client.NodeGone{Node: node})
 	delete(l.via, node)
 }
 
@@ -219,11 +169,7 @@ func (l *lane) shut() {
 
 // close is the lane's last act.
 func (l *lane) close(p env.Parker) {
-	for _, d := range l.desks {
-		for _, t := range slices.Clone(d.seats) {
-			d.drop(t, ErrClosed)
-		}
-	}
+	l.step(client.Shut{})
 	l.replicas = nil
 	for _, in := range l.box.close() {
 		if in.do != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/members"
 )
@@ -19,7 +20,7 @@ func (still) Stop() {}
 // What is left in a lane's mailbox when the lane ends is done once, though the loop may run
 // once more before it is stopped; and what comes later is refused.
 func TestAClosedMailboxIsEmpty(t *testing.T) {
-	l := &lane{node: &Node{}, env: still{}, loop: still{}, deskAt: env.Never, view: &members.View{}}
+	l := &lane{node: &Node{}, env: still{}, loop: still{}, client: client.New(client.Config{Shards: 1}), view: &members.View{}}
 	done, late := 0, 0
 	l.post(func(l *lane) {
 		l.post(func(*lane) { done++ })

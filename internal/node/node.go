@@ -68,10 +68,9 @@ type Node struct {
 	watch   *watch                  // made with the lanes
 	lanesUp atomic.Pointer[[]*lane] // for frames, which come before there are lanes
 	own     *Session
-	numbers atomic.Uint64 // the last session number
-	counts  counts
-	refused atomic.Int64 // malformed frames that no warning has told of
-	warned  atomic.Int64 // when the next warning may be, as world.Now has it
+	losses  atomic.Uint64 // locks that were lost
+	refused atomic.Int64  // malformed frames that no warning has told of
+	warned  atomic.Int64  // when the next warning may be, as world.Now has it
 
 	mu      sync.Mutex
 	hello   transport.Hello
@@ -96,11 +95,6 @@ const (
 
 // slowElection is how long a silent leader's successor may take at worst (P10).
 const slowElection = 2 * replica.ElectionTimeout
-
-// counts are what Stats reports.
-type counts struct {
-	acquires, grants, releases, losses, retries, renewals atomic.Uint64
-}
 
 // Start makes a node and returns when it can serve, or when ctx ends, with an error that
 // says what it waited for.
@@ -252,8 +246,6 @@ func (n *Node) lanes() int { return len(n.all) }
 func (n *Node) laneOf(sh int) *lane { return n.all[sh%len(n.all)] }
 
 func (n *Node) peer() replica.Peer { return replica.Peer{Node: n.id, Name: n.name, Addr: n.addr} }
-
-func (n *Node) sessionNumber() uint64 { return n.numbers.Add(1) }
 
 // closing reports whether new calls are refused.
 func (n *Node) closing() bool {
@@ -417,12 +409,14 @@ type Stats struct {
 
 // Stats returns the node's counters.
 func (n *Node) Stats() Stats {
-	c := &n.counts
-	s := Stats{
-		Acquires: c.acquires.Load(), Grants: c.grants.Load(), Releases: c.releases.Load(),
-		Losses: c.losses.Load(), Retries: c.retries.Load(), Renewals: c.renewals.Load(),
-	}
+	s := Stats{Losses: n.losses.Load()}
 	for _, l := range n.lanesNow() {
+		c := l.client.Counters()
+		s.Acquires += c.Locks.Load()
+		s.Grants += c.Grants.Load()
+		s.Releases += c.Unlocks.Load()
+		s.Retries += c.Retries.Load()
+		s.Renewals += c.Renewals.Load()
 		s.Entries += l.entries.Load()
 		s.Commands += l.commands.Load()
 	}
@@ -582,9 +576,7 @@ func (l *lane) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 			continue
 		}
 		f := l.founding(sh, v.Epoch)
-		if !l.node.bugs.Has(bug.TokensFromZero) {
-			f.Revision = v.Founded << 10
-		}
+		f.Revision = v.Founded << 10
 		if v.Grace {
 			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/transport"
@@ -66,17 +67,17 @@ func TestClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, _, err := n.Session().Acquire(t.Context(), Request{Key: "k"})
+	h, _, err := n.Session().Acquire(t.Context(), client.Request{Key: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	waits := b.asks(s, Request{Key: "k"})
-	if b.pass(time.Second); waits.over {
-		t.Fatal(waits.err)
+	waits := b.asks(s, client.Request{Key: "k"})
+	if b.pass(time.Second); isOver(waits) {
+		t.Fatal(waits.Err)
 	}
 	var left error
 	b.at(b.now+time.Millisecond, func() { n.Close(); left = n.Leave(t.Context()) })
-	if _, _, err := s.Acquire(t.Context(), Request{Key: "k"}); err != ErrClosed {
+	if _, _, err := s.Acquire(t.Context(), client.Request{Key: "k"}); err != ErrClosed {
 		t.Errorf("who waits is told %v", err)
 	}
 	if err := n.Close(); err != nil || left != nil {
@@ -87,8 +88,8 @@ func TestClose(t *testing.T) {
 	default:
 		t.Error("it is not done")
 	}
-	if n.Err() != ErrClosed || n.Mesh() != 0 || s.Err() != ErrClosed || n.Session().Err() != ErrClosed || h.Err() != ErrLost || !waits.over || waits.err != ErrClosed {
-		t.Errorf("the node: %v; sessions: %v, %v; the hold: %v; who waits: %v", n.Err(), s.Err(), n.Session().Err(), h.Err(), waits.err)
+	if n.Err() != ErrClosed || n.Mesh() != 0 || s.Err() != ErrClosed || n.Session().Err() != ErrClosed || h.Err() != ErrLost || !isOver(waits) || waits.Err != ErrClosed {
+		t.Errorf("the node: %v; sessions: %v, %v; the hold: %v; who waits: %v", n.Err(), s.Err(), n.Session().Err(), h.Err(), waits.Err)
 	}
 	if _, err := n.NewSession(benchTTL); err != ErrClosed {
 		t.Errorf("a new session: %v", err)

@@ -10,16 +10,17 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
-// The nodes of clients that are no members.
+// Nodes that are no members: a client, and one that relays for it.
 const (
-	client = 9
-	helper = 8
+	outsider = 9
+	helper   = 8
 )
 
 // newLeader makes a bench whose node founded its mesh alone, and leads.
@@ -64,14 +65,14 @@ func (b *bench) beats(term uint64) {
 
 func requests(number uint64, key string, relay bool) letter {
 	cmd := shard.Acquire{
-		Call: shard.Call{Session: shard.SessionID{Node: client, Number: 1}, Number: number, Since: 1 << 40}, TTL: benchTTL, Name: "x", Key: key,
+		Call: shard.Call{Session: shard.SessionID{Node: outsider, Number: 1}, Number: number, Since: 1 << 40}, TTL: benchTTL, Name: "x", Key: key,
 		Weight: shard.Whole, Capacity: shard.Whole,
 	}
 	return letter{0, &message.Request{Relay: relay, Command: cmd, Raw: shard.AppendCommand(nil, cmd)}}
 }
 
 func renews(ref uint64, relay bool) letter {
-	return letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 1}, Ref: ref, Relay: relay}}
+	return letter{0, &message.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: ref, Relay: relay}}
 }
 
 // sentTo returns what the node sent, which is one message to a node, perhaps inside of a forward,
@@ -96,7 +97,7 @@ func unwrap(b *bench, p parcel) message.Message {
 	if !ok {
 		return p.Message
 	}
-	if f.To != client {
+	if f.To != outsider {
 		b.tb.Errorf("it is to be passed on to %d", f.To)
 	}
 	return f.Inside
@@ -107,9 +108,9 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b := newLeader(t, Config{})
 	as := message.Office{Leader: nodeA, Term: b.lane().replica(0).Term()}
 	settle := func() { b.pass(5 * time.Millisecond) }
-	b.hears(client, requests(1, "k", false))
+	b.hears(outsider, requests(1, "k", false))
 	settle()
-	first := sentTo[*message.Reply](b, client, transport.Normal, false)
+	first := sentTo[*message.Reply](b, outsider, transport.Normal, false)
 	if first.Session != 1 || first.Number != 1 || first.Outcome != message.Granted || first.Token == 0 || first.Revision != first.Token || first.Office != as {
 		t.Errorf("the reply is %+v", first)
 	}
@@ -133,21 +134,21 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	if !slices.Equal(a.Results, []message.Result{again}) {
 		t.Errorf("it repeats %+v, want %+v", a.Results, again)
 	}
-	b.hears(client, renews(6, false))
+	b.hears(outsider, renews(6, false))
 	settle()
-	if a := sentTo[*message.Answer](b, client, transport.Urgent, false); a.Ref != 6 || a.Office != as {
+	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Ref != 6 || a.Office != as {
 		t.Errorf("the answer is %+v", a)
 	}
-	b.hears(client, letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 2}, Ref: 7}})
+	b.hears(outsider, letter{0, &message.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}})
 	settle()
-	if a := sentTo[*message.Answer](b, client, transport.Urgent, false); a.Alive || a.Session != 2 || a.Office != as {
+	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Alive || a.Session != 2 || a.Office != as {
 		t.Errorf("the answer to one without a record is %+v", a)
 	}
 	// The way to a client that is gone is forgotten with it.
 	b.hears(helper, renews(8, false))
 	settle()
 	sentTo[*message.Answer](b, helper, transport.Urgent, true)
-	if b.do(func(l *lane) { l.nodeGone(client) }); len(b.lane().via) != 0 {
+	if b.do(func(l *lane) { l.nodeGone(outsider) }); len(b.lane().via) != 0 {
 		t.Errorf("ways: %v", b.lane().via)
 	}
 }
@@ -166,18 +167,18 @@ func TestWhoDoesNotLead(t *testing.T) {
 		says    string // "not here", or what is passed on
 		leader  uint64 // named
 	}{
-		{"a request", 0, client, requests(1, "k", false), client, false, "not here", nodeB},
-		{"a request, to be passed on", 0, client, requests(1, "k", true), nodeB, false, "lock k", 0},
+		{"a request", 0, outsider, requests(1, "k", false), outsider, false, "not here", nodeB},
+		{"a request, to be passed on", 0, outsider, requests(1, "k", true), nodeB, false, "lock k", 0},
 		{"a request that the leader passes on", 0, nodeB, requests(1, "k", true), nodeB, true, "not here", nodeB},
 		{"a request by another way", 0, helper, requests(1, "k", false), helper, true, "not here", nodeB},
-		{"a request where no leader is known", blind, client, requests(1, "k", true), client, false, "not here", 0},
-		{"a request where there is no replica", gone, client, requests(1, "k", true), client, false, "not here", 0},
-		{"a renewal", 0, client, renews(1, false), client, false, "not here", nodeB},
-		{"a renewal, to be passed on", 0, client, renews(1, true), nodeB, false, "renewal", 0},
+		{"a request where no leader is known", blind, outsider, requests(1, "k", true), outsider, false, "not here", 0},
+		{"a request where there is no replica", gone, outsider, requests(1, "k", true), outsider, false, "not here", 0},
+		{"a renewal", 0, outsider, renews(1, false), outsider, false, "not here", nodeB},
+		{"a renewal, to be passed on", 0, outsider, renews(1, true), nodeB, false, "renewal", 0},
 		{"a renewal that the leader passes on", 0, nodeB, renews(1, true), nodeB, true, "not here", nodeB},
 		{"a renewal by another way", 0, helper, renews(1, false), helper, true, "not here", nodeB},
-		{"a renewal where no leader is known", blind, client, renews(1, true), client, false, "not here", 0},
-		{"a renewal where there is no replica", gone, client, renews(1, true), client, false, "not here", 0},
+		{"a renewal where no leader is known", blind, outsider, renews(1, true), outsider, false, "not here", 0},
+		{"a renewal where there is no replica", gone, outsider, renews(1, true), outsider, false, "not here", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newFollower(t)
@@ -199,7 +200,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			}
 			number, term := uint64(0), uint64(2)
 			class := transport.Urgent
-			want := letter{0, &message.Renewal{Session: shard.SessionID{Node: client, Number: 1}, Ref: 1}}
+			want := letter{0, &message.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: 1}}
 			if is[*message.Request](parcel{letter: tt.hears}) {
 				number, class, want = 1, transport.Normal, requests(1, "k", false)
 			}
@@ -221,7 +222,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 // clients is taken from the leader, but a redirect from whoever sent it.
 func TestForwards(t *testing.T) {
 	b := newBench(t, Config{})
-	c := b.asks(b.node.Session(), Request{Key: "k"})
+	c := b.asks(b.node.Session(), client.Request{Key: "k"})
 	p := b.expect("2: lock k")
 	for _, tt := range []struct {
 		inside letter
@@ -231,22 +232,31 @@ func TestForwards(t *testing.T) {
 		{alive(parcel{letter: renews(3, false)}, 7), transport.Urgent},
 		{redirected(p, nodeC, 9), transport.Normal},
 	} {
-		b.hears(nodeB, letter{0, message.NewForward(client, 0, tt.inside.Message)})
+		b.hears(nodeB, letter{0, message.NewForward(outsider, 0, tt.inside.Message)})
 		sent := b.take()
-		if len(sent) != 1 || sent[0].to != client || sent[0].class != tt.class || !reflect.DeepEqual(sent[0].letter, tt.inside) {
+		if len(sent) != 1 || sent[0].to != outsider || sent[0].class != tt.class || !reflect.DeepEqual(sent[0].letter, tt.inside) {
 			t.Errorf("%+v is passed on as %+v", tt.inside, sent)
 		}
 	}
 	in := redirected(p, nodeB, 9)
 	b.hears(helper, letter{0, message.NewForward(nodeA, 0, in.Message)})
-	if b.expect("2: lock k"); b.desk().through != 0 {
-		t.Error("who passes on where a leader is, passes its words on, too")
+	b.expect("2: lock k")
+	b.pass(200 * time.Millisecond)
+	if b.expect("2: lock k").relay() {
+		t.Error("a node that passes on a redirect is taken for one that passes on the leader's words")
 	}
 	in = grant(p, 7)
 	in.Message.(*message.Reply).Term = 9
 	b.hears(helper, letter{0, message.NewForward(nodeA, 0, in.Message)})
-	if !c.over || c.err != nil || b.desk().leader != nodeB || b.desk().through != 0 {
-		t.Errorf("a grant that was passed on: %v, %v; %d leads", c.over, c.err, b.desk().leader)
+	if !isOver(c) || c.Err != nil {
+		t.Errorf("a grant that was passed on: %v, %v", isOver(c), c.Err)
+	}
+	b.asks(b.node.Session(), client.Request{Key: "n"})
+	for range 2 {
+		if b.expect("2: lock n").relay() { // the leader that the grant named
+			t.Error("a grant that another node brings is taken for that node's word")
+		}
+		b.pass(200 * time.Millisecond)
 	}
 }
 
@@ -254,7 +264,7 @@ func TestForwards(t *testing.T) {
 func TestALeaderAnnouncesItself(t *testing.T) {
 	for _, members := range []int{2, announced, announced + 1} {
 		b := newLeader(t, Config{})
-		b.hears(client, requests(1, "k", false))
+		b.hears(outsider, requests(1, "k", false))
 		b.pass(5 * time.Millisecond)
 		var all []replica.Peer
 		for i := range members {
@@ -274,15 +284,20 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 		if members > announced {
 			want = 1
 		}
-		if len(told) != want || told[client] != 1 {
+		if len(told) != want || told[outsider] != 1 {
 			t.Errorf("of %d members and a client %d are told", members, len(told))
 		}
 	}
 	// Its own clients hear it, too.
 	b := newBench(t, Config{}, nodeA)
-	c := b.asks(b.node.Session(), Request{Key: "k"})
-	if b.pass(time.Second); !c.over || c.err != nil || b.desk().leader != nodeA {
-		t.Errorf("in a mesh of one: %v, %v; %d leads", c.over, c.err, b.desk().leader)
+	c := b.asks(b.node.Session(), client.Request{Key: "k"})
+	if b.pass(time.Second); !isOver(c) || c.Err != nil {
+		t.Errorf("in a mesh of one: %v, %v", isOver(c), c.Err)
+	}
+	c = b.asks(b.node.Session(), client.Request{Key: "k"})
+	b.pass(time.Second)
+	if b.do(func(l *lane) { l.step(client.Abandon{Call: c, Cause: ErrClosed}) }); !isOver(c) || c.Info.Leader != "a" {
+		t.Errorf("in a mesh of one %q leads", c.Info.Leader)
 	}
 }
 
@@ -292,10 +307,8 @@ func TestEntriesAreCounted(t *testing.T) {
 	b.pass(2 * benchTTL) // the tables have settled (P27)
 	before := b.node.Stats()
 	for sh := range 2 {
-		c := &call{what: acquires, session: b.node.Session(), req: Request{Key: "k"}, parker: b.NewParker()}
-		b.node.laneOf(sh).post(func(l *lane) { l.desk(sh).acquire(c) })
-		if b.run(); !c.over || c.err != nil {
-			t.Fatalf("shard %d: over %t, %v", sh, c.over, c.err)
+		if c := b.asksOf(sh, b.node.Session(), client.Request{Key: "k"}); !isOver(c) || c.Err != nil {
+			t.Fatalf("shard %d: over %t, %v", sh, isOver(c), c.Err)
 		}
 	}
 	b.pass(time.Second) // counters are read out in ticks

@@ -2,30 +2,25 @@ package node
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Session is the life of several holds. In each shard it has a record of its own (a
-// seat). The node's own session loses, in a shard, what it holds there, and reopens; a
-// user's session has one fate: a lease lost anywhere ends it everywhere (P9).
+// Session is the life of several holds, as their callers see it: see client.Session.
 type Session struct {
 	node *Node
-	own  bool
-	ttl  time.Duration
-
-	mu   sync.Mutex
-	err  error
+	life *client.Session
 	done chan struct{}
 }
 
 func newSession(n *Node, own bool, ttl time.Duration) *Session {
-	return &Session{node: n, own: own, ttl: ttl, done: make(chan struct{})}
+	s := &Session{node: n, life: client.NewSession(own, ttl), done: make(chan struct{})}
+	s.life.Owner = s
+	return s
 }
 
 // Done is closed when the session has ended: closed, or lost with one of its leases, or
@@ -33,32 +28,30 @@ func newSession(n *Node, own bool, ttl time.Duration) *Session {
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Err returns why the session ended: ErrLost or ErrClosed; nil while it lives.
-func (s *Session) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
+func (s *Session) Err() error { return s.life.Err() }
 
-// end marks the session as over and reports whether it was not yet.
+// end ends the session, and reports whether it lived.
 func (s *Session) end(err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
+	if !s.life.End(err) {
 		return false
 	}
-	s.err = err
+	s.over()
+	return true
+}
+
+// over tells of the session's end.
+func (s *Session) over() {
 	close(s.done)
 	s.node.forget(s)
-	return true
 }
 
 // Acquire waits until it holds what req asks for, or until ctx ends. On an error nothing
 // is held, and the WaitInfo says what was known.
-func (s *Session) Acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, error) {
+func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
 	if s.node.clients == nil {
 		return s.acquire(ctx, req)
 	}
-	weight, capacity := req.share()
+	weight, capacity := req.Share()
 	caller := s.node.clients.Called(transport.ID(s.node.id), env.Ask{
 		Key: req.Key, Weight: weight, Capacity: capacity, MaxHold: req.MaxHold,
 	})
@@ -73,32 +66,33 @@ func (s *Session) Acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, e
 	return h, info, nil
 }
 
-func (s *Session) acquire(ctx context.Context, req Request) (*Hold, *WaitInfo, error) {
+func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &WaitInfo{Quorum: true}, err // the shard was not asked
+		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	if err := s.Err(); err != nil {
-		return nil, &WaitInfo{Quorum: true}, err // the shard was not asked
+		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	sh := ring.Shard(req.Key, s.node.params.Shards)
 	l := s.node.laneOf(sh)
-	c := &call{what: acquires, session: s, shard: sh, req: req, parker: l.env.NewParker()}
-	if !l.post(func(l *lane) { l.desk(sh).acquire(c) }) {
-		return nil, &c.info, ErrClosed
+	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: l.env.NewParker()}
+	if !l.post(func(l *lane) { l.lock(c) }) {
+		return nil, &c.Info, ErrClosed
 	}
 	if err := l.await(ctx, c); err != nil {
-		return nil, &c.info, err
+		return nil, &c.Info, err
 	}
-	err := c.got.Err()
+	h := c.Hold.Owner.(*Hold)
+	err := h.Err()
 	switch {
-	case err == nil, s.node.bugs.Has(bug.OverWhenReturned):
-		return c.got, &c.info, nil
-	case err == ErrLost && req.MaxHold == 0 && s.node.mayAskAnew(req):
+	case err == nil:
+		return h, &c.Info, nil
+	case err == ErrLost && req.MaxHold == 0 && !req.Try:
 		return s.acquire(ctx, req)
 	}
 	// This goroutine, or all, stood still until it was over (P1): for longer than the lease,
 	// or while another one closed the session.
-	return nil, &c.info, err
+	return nil, &c.Info, err
 }
 
 // Close ends the session: what it holds is free for others once the shards have
@@ -108,20 +102,15 @@ func (s *Session) Close(ctx context.Context) error {
 	if !s.end(ErrClosed) {
 		return nil
 	}
-	return s.leave(ctx)
-}
-
-// leave closes the session's seats on every lane and waits for the shards' word.
-func (s *Session) leave(ctx context.Context) error {
 	w := s.node.env
 	limit := env.Never
 	if ctx.Err() != nil {
 		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
 	}
-	calls := make([][]*call, len(s.node.all))
+	calls := make([][]*client.Call, len(s.node.all))
 	for i, l := range s.node.all {
 		p := w.NewParker()
-		if l.post(func(l *lane) { calls[i] = l.closeSeats(s); p.Unpark() }) {
+		if l.post(func(l *lane) { calls[i] = l.closeLeases(s.life); p.Unpark() }) {
 			p.Park(context.WithoutCancel(ctx), env.Never) // a lane is quick
 		}
 	}
@@ -129,11 +118,11 @@ func (s *Session) leave(ctx context.Context) error {
 	for i, l := range s.node.all {
 		for _, c := range calls[i] {
 			switch {
-			case c.parker.Park(ctx, limit) != env.Unparked:
-				l.post(func(l *lane) { l.desk(c.shard).abandon(c, nil) })
+			case c.Parker.Park(ctx, limit) != env.Unparked:
+				l.post(func(l *lane) { l.step(client.Abandon{Call: c}) })
 				err = ErrUnconfirmed
-			case c.err != nil && err == nil:
-				err = c.err
+			case c.Err != nil && err == nil:
+				err = c.Err
 			}
 		}
 	}
@@ -142,10 +131,15 @@ func (s *Session) leave(ctx context.Context) error {
 
 // lose ends a user's session that lost a lease in one shard, in all others (P9).
 func (s *Session) lose() {
-	if !s.end(ErrLost) {
-		return
+	if s.life.End(ErrLost) {
+		s.lost()
 	}
+}
+
+// lost tells of the loss.
+func (s *Session) lost() {
+	s.over()
 	for _, l := range s.node.all {
-		l.post(func(l *lane) { l.loseSeats(s) })
+		l.post(func(l *lane) { l.step(client.LoseSession{Session: s.life}) })
 	}
 }

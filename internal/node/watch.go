@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/replica"
 )
@@ -33,7 +32,7 @@ func (w *watch) add(h *Hold) {
 	h.place = len(w.holds)
 	w.holds = append(w.holds, h)
 	w.mu.Unlock()
-	w.soon(h.deadline())
+	w.soon(h.belief.Deadline())
 }
 
 // drop forgets h, if it is watched.
@@ -82,9 +81,6 @@ func (w *watch) end(over []*Hold, now time.Duration) {
 func (w *watch) look(now time.Duration) (over []*Hold, next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if bugs := w.node.bugs; bugs.Has(bug.BeliefHangs) || bugs.Has(bug.LossToldLate) {
-		return nil, env.Never
-	}
 	if late := now-w.next > replica.TickInterval; late && !w.waited {
 		// Everything stood still. What came meanwhile counts before any timer (P10); and
 		// whoever asks a hold is told by the clock.
@@ -94,7 +90,7 @@ func (w *watch) look(now time.Duration) (over []*Hold, next time.Duration) {
 	kept := w.holds[:0]
 	w.next, w.waited = env.Never, false
 	for _, h := range w.holds {
-		if d := h.deadline(); now < d {
+		if d := h.belief.Deadline(); now < d {
 			h.place = len(kept)
 			kept = append(kept, h)
 			w.next = min(w.next, d)

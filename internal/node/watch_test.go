@@ -3,13 +3,17 @@ package node
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/realenv"
 	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -51,7 +55,7 @@ func TestABeliefEndsThoughItsLaneHangs(t *testing.T) {
 	}
 	var holds []*Hold
 	for _, s := range []*Session{n.Session(), session} {
-		h, _, err := s.Acquire(ctx, Request{Key: s.ttl.String() + string(rune('a'+len(holds)))})
+		h, _, err := s.Acquire(ctx, client.Request{Key: s.life.TTL.String() + string(rune('a'+len(holds)))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +66,7 @@ func TestABeliefEndsThoughItsLaneHangs(t *testing.T) {
 		told[i] = make(chan error, 1)
 		h.OnEnd(func(cause error) { told[i] <- cause })
 	}
-	for first := holds[0].deadline(); holds[0].deadline() == first; { // until it is renewed
+	for first := holds[0].belief.Deadline(); holds[0].belief.Deadline() == first; { // until it is renewed
 		time.Sleep(time.Millisecond)
 	}
 	n.laneOf(0).post(func(l *lane) { l.log.Warn("block") })
@@ -77,7 +81,7 @@ func TestABeliefEndsThoughItsLaneHangs(t *testing.T) {
 	for i, h := range holds {
 		select {
 		case cause := <-told[i]:
-			if left := h.deadline() - n.env.Now(); left > 0 {
+			if left := h.belief.Deadline() - n.env.Now(); left > 0 {
 				t.Errorf("hold %d ended %v before its deadline", i, left)
 			}
 			if cause != ErrLost {
@@ -103,9 +107,9 @@ func TestWatch(t *testing.T) {
 	wakes := 0
 	w.loop = counted{&wakes}
 	var holds []*Hold
+	bs := newBeliefs()
 	for i := range 6 {
-		h := &Hold{token: uint64(i), lane: &lane{node: &Node{watch: w}}}
-		h.until.Store(int64(time.Duration(10-i) * time.Second))
+		h := &Hold{belief: bs.fixed(uint64(i), time.Duration(10-i)*time.Second)}
 		holds = append(holds, h)
 		w.add(h)
 	}
@@ -116,7 +120,7 @@ func TestWatch(t *testing.T) {
 	w.drop(holds[1])
 	w.drop(&Hold{})
 	w.drop(holds[5])
-	holds[0].shorten(7 * time.Second)
+	w.soon(bs.moves(holds[0], 7*time.Second))
 	if wakes != 6 {
 		t.Errorf("a deadline that is not the first wakes the loop")
 	}
@@ -125,7 +129,7 @@ func TestWatch(t *testing.T) {
 		over, got := w.look(now)
 		var tokens []uint64
 		for _, h := range over {
-			tokens = append(tokens, h.token)
+			tokens = append(tokens, h.Token())
 		}
 		slices.Sort(tokens)
 		if got != next || !slices.Equal(tokens, want) {
@@ -135,16 +139,15 @@ func TestWatch(t *testing.T) {
 	look(5*time.Second, 6*time.Second) // dropped
 	look(6*time.Second, 7*time.Second, 4)
 	w.drop(holds[4])
-	holds[3].extend(9 * time.Second)
+	bs.moves(holds[3], 9*time.Second)
 	look(7*time.Second-1, 7*time.Second)
 	look(7*time.Second, 8*time.Second, 0)
-	holds[2].extend(8500 * time.Millisecond)
+	bs.moves(holds[2], 8500*time.Millisecond)
 	look(9*time.Second, 9*time.Second+drained) // all stood still: the lanes go first
-	holds[3].extend(20 * time.Second)          // and one has had an answer
+	bs.moves(holds[3], 20*time.Second)         // and one has had an answer
 	look(9*time.Second+drained, 20*time.Second, 2)
 	look(20*time.Second+replica.TickInterval, env.Never, 3) // not that late
-	again := &Hold{token: 6}
-	again.until.Store(int64(30 * time.Second))
+	again := &Hold{belief: bs.fixed(6, 30*time.Second)}
 	w.add(again)
 	look(40*time.Second, 40*time.Second+drained) // all stood still once more
 	look(40*time.Second+drained, env.Never, 6)
@@ -158,17 +161,21 @@ func TestAnEndAndAnExtensionAtOnce(t *testing.T) {
 		n := &Node{}
 		n.watch = newWatch(n)
 		n.watch.loop = counted{new(int)}
-		h := &Hold{session: newSession(n, true, time.Second), lane: &lane{node: n, env: realenv.New(nil)}, fixed: true}
-		h.until.Store(int64(deadline))
+		bs := newBeliefs()
+		h := &Hold{session: newSession(n, true, time.Second), lane: &lane{node: n, env: realenv.New(nil)}, belief: bs.fixed(7, deadline)}
 		n.watch.add(h)
+		extend := bs.asks(h, extended)
+		bs.now = deadline
 		over, _ := n.watch.look(deadline)
-		goesOn := answerFirst && h.prolong(extended)
+		if answerFirst {
+			bs.answers()
+		}
 		n.watch.end(over, deadline)
 		if !answerFirst {
-			goesOn = h.prolong(extended)
+			bs.answers()
 		}
-		if goesOn != answerFirst || h.Over() == answerFirst {
-			t.Errorf("the answer first: %v. The claim counts: %v, and the hold is over: %v", answerFirst, goesOn, h.Over())
+		if goesOn := extend.Err == nil; goesOn != answerFirst || h.Over() == answerFirst {
+			t.Errorf("the answer first: %v. The Extend counts: %v, and the hold is over: %v", answerFirst, extend.Err == nil, h.Over())
 		}
 		want := map[bool]time.Duration{true: extended, false: env.Never}[answerFirst]
 		if _, next := n.watch.look(deadline); next != want {
@@ -191,8 +198,11 @@ func TestAHolderEndsItsSession(t *testing.T) {
 		n := &Node{}
 		n.watch = newWatch(n)
 		n.watch.loop = counted{new(int)}
-		h := &Hold{session: newSession(n, tt.own, time.Second), lane: &lane{node: n, env: realenv.New(nil)}, fixed: tt.fixed}
-		h.until.Store(int64(h.lane.env.Now()))
+		bs, w := newBeliefs(), still{} // in which it is one second past
+		h := &Hold{session: newSession(n, tt.own, time.Second), lane: &lane{node: n, env: w}, belief: bs.fixed(7, w.Now())}
+		if !tt.fixed {
+			h.belief = bs.renewed(7, w.Now())
+		}
 		n.watch.add(h)
 		if err := h.Err(); err != ErrLost {
 			t.Errorf("%s: the hold is over with %v", tt.name, err)
@@ -201,6 +211,75 @@ func TestAHolderEndsItsSession(t *testing.T) {
 			t.Errorf("%s ended with %v, want %v", tt.name, err, tt.want)
 		}
 	}
+}
+
+// beliefs makes beliefs whose deadlines a test moves: a client on a clock that stands still believes
+// in each as long as the test says. Node b leads its shard.
+type beliefs struct {
+	client *client.Client
+	now    time.Duration
+	out    client.Output
+}
+
+func newBeliefs() *beliefs {
+	b := &beliefs{client: client.New(client.Config{Node: nodeA, Shards: 1, Rand: rand.New(rand.NewPCG(1, 2))})}
+	b.step(client.Received{From: nodeB, Message: serves(benchTerm).Message})
+	return b
+}
+
+func (b *beliefs) step(in client.Input) {
+	b.client.Step(b.now, in, &b.out)
+	for _, e := range b.out.Events {
+		if e, ok := e.(client.End); ok {
+			e.Hold.End(env.Never, e.Cause)
+		}
+	}
+	b.out.Events = nil
+}
+
+// answers grants or confirms what the client has sent.
+func (b *beliefs) answers(token ...uint64) {
+	for sent := b.out.Sends; len(sent) > 0; sent = b.out.Sends {
+		b.out.Sends = nil
+		for _, s := range sent {
+			p := parcel{letter: letter{0, s.Message}}
+			m := told(p, message.Result{Outcome: message.Done, Revision: 1})
+			if _, locks := p.command().(shard.Acquire); locks {
+				m = grant(p, token[0])
+			}
+			b.step(client.Received{From: nodeB, Message: m.Message})
+		}
+	}
+}
+
+// fixed and renewed make beliefs that last until a time: in a hold of fixed length, and in another one.
+func (b *beliefs) fixed(token uint64, until time.Duration) *client.Hold {
+	return b.locks(token, client.NewSession(true, time.Second), client.Request{Key: "k", MaxHold: until - b.now})
+}
+
+func (b *beliefs) renewed(token uint64, until time.Duration) *client.Hold {
+	return b.locks(token, client.NewSession(true, until-b.now), client.Request{Key: "k"})
+}
+
+func (b *beliefs) locks(token uint64, s *client.Session, req client.Request) *client.Hold {
+	c := &client.Call{Kind: client.Lock, Session: s, Request: req}
+	b.step(client.Start{Call: c})
+	b.answers(token)
+	return c.Hold
+}
+
+// asks asks for another end of a hold of fixed length.
+func (b *beliefs) asks(h *Hold, until time.Duration) *client.Call {
+	c := &client.Call{Kind: client.Fix, Hold: h.belief, Length: until - b.now}
+	b.step(client.Start{Call: c})
+	return c
+}
+
+// moves makes a hold of fixed length end at another time, and returns that.
+func (b *beliefs) moves(h *Hold, until time.Duration) time.Duration {
+	b.asks(h, until)
+	b.answers()
+	return h.belief.Deadline()
 }
 
 type counted struct{ wakes *int }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/message/messagetest"
@@ -42,7 +43,7 @@ func newSolo(tb testing.TB) *solo {
 			tb.Error(err)
 			return
 		}
-		h, _, err := n.Session().Acquire(ctx, Request{Key: "k"})
+		h, _, err := n.Session().Acquire(ctx, client.Request{Key: "k"})
 		if err != nil {
 			tb.Error(err)
 			return
@@ -221,7 +222,7 @@ func FuzzStatus(f *testing.F) {
 // A panic inside a replica costs the shard that replica, and nothing else (P23).
 func TestAPanicStopsOneReplica(t *testing.T) {
 	s := newSolo(t)
-	held := s.hold.shard
+	held := s.hold.belief.Shard
 	victim := (held + 1) % testShards
 	r := s.node.all[0].replica(victim)
 	s.node.Break(victim)

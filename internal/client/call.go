@@ -1,0 +1,91 @@
+package client
+
+import (
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// Kind says what a call is for.
+type Kind uint8
+
+// The kinds of calls. A caller makes a Lock, an Unlock or a Fix.
+const (
+	Lock   Kind = iota // wait for a key
+	Cancel             // take a Lock back that nobody waits for any more
+	Unlock             // give a hold back
+	Fix                // make a hold of fixed length end Length from now (P7)
+	Close              // end a lease, with all that it holds
+)
+
+// Call is one command on its way to a shard and back. A caller fills in the first part, hands the
+// call over with Start, and has it back when Finished names it.
+type Call struct {
+	Kind    Kind
+	Shard   int
+	Session *Session      // of a Lock
+	Request Request       // of a Lock
+	Length  time.Duration // of a Fix
+	Hold    *Hold         // of an Unlock and a Fix; the result of a Lock
+	Parker  env.Parker    // the driver's: where the caller waits, if one does
+
+	Err  error    // the result
+	Info WaitInfo // of a Lock: what was known
+
+	lease   *lease
+	number  uint64        // in the lease
+	target  uint64        // of a Cancel: the number of the Lock
+	command shard.Command // made when it is first sent
+	raw     []byte        // its wire form
+	acks    []uint64      // the acknowledgements that it carries
+	first   time.Duration // when it was first sent
+	retryAt time.Duration
+	attempt int
+	jumps   int  // redirects that were followed since the last retry
+	queued  bool // it is in the shard's queue
+	fixing  bool // a Lock: it is granted, and its fixed time is asked for
+	over    bool // it has its result
+}
+
+// Mode says how much of a key a request wants.
+type Mode uint8
+
+// The modes.
+const (
+	Exclusive Mode = iota // a lock, the whole of it
+	Shared                // a lock, beside other readers
+	Permits               // a semaphore's permits
+)
+
+// Request is what a Lock asks for. Package mesh checks it.
+type Request struct {
+	Key      string
+	Mode     Mode
+	Weight   int64 // Permits only
+	Capacity int64 // Permits only
+	Try      bool  // do not wait
+	Value    []byte
+	MaxHold  time.Duration // zero: renewed until it is given back
+}
+
+// Share returns how much of the key the request wants, and how much there is of it.
+func (q *Request) Share() (weight, capacity int64) {
+	switch q.Mode {
+	case Shared:
+		return 1, shard.Whole
+	case Permits:
+		return q.Weight, q.Capacity
+	}
+	return shard.Whole, shard.Whole
+}
+
+// WaitInfo is what is known of a Lock that did not become a hold.
+type WaitInfo struct {
+	Holder string // the name of the node that holds the key, as far as known
+	Token  uint64 // the holder's
+	Ahead  int    // requests before this one in the queue
+	Queued bool   // the request was in the queue
+	Leader string // the shard's leader, as far as known
+	Quorum bool   // an answer came from the shard within the last 2·E
+}

@@ -1,0 +1,310 @@
+// Package client is how the sessions of one node use the shards: it finds each shard's leader,
+// repeats what got lost, keeps the leases alive, and knows until when a holder may believe in its
+// lock.
+//
+// A [Client] is a plain state machine, like the shard's table at the other end: it starts no
+// goroutine, reads no clock, encodes no frame and wakes no caller. Feed it with [Client.Step], and
+// carry out what the [Output] says.
+package client
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/members"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// Config is what a Client knows of its node.
+type Config struct {
+	Node   uint64        // its ID
+	Name   string        // its name, which callers are told that wait for its locks
+	Shards int           // of the mesh, at least 1
+	Rho    float64       // the bound on the rates of clocks (P1)
+	Rand   *rand.Rand    // for the jitter of retries
+	Points *point.Points // nil outside simulations
+}
+
+// Client is the client side of one node, for all shards. One goroutine at a time may use it, its
+// Counters apart.
+type Client struct {
+	cfg      Config
+	shards   []*shardClient // by shard; nil: not used yet
+	view     *members.View
+	sessions uint64 // the last session number
+	counters Counters
+
+	now      time.Duration // of the Step under way
+	out      *Output       // of the Step under way
+	deadline time.Duration // no Tick has anything to do before; a lower bound
+}
+
+// Counters are what a client has done so far. They may be read at any time.
+type Counters struct {
+	Locks    atomic.Uint64 // calls for a lock
+	Grants   atomic.Uint64 // of them, those that ended with a hold
+	Unlocks  atomic.Uint64 // confirmed
+	Retries  atomic.Uint64 // commands sent again
+	Renewals atomic.Uint64 // sent
+}
+
+// New returns a client that knows no shard's leader yet.
+func New(cfg Config) *Client {
+	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), view: &members.View{}, deadline: env.Never}
+}
+
+// Input is one thing that a client takes in: Start, Abandon, Received, NodeGone, Viewed, Tick,
+// CloseSession, LoseSession, CancelWaiters, Lapse or Shut.
+type Input interface{ isInput() }
+
+type (
+	// Start begins a caller's call.
+	Start struct{ *Call }
+
+	// Abandon: the caller of a call does not wait any more. A call that has its result keeps it. A
+	// Lock or a Fix is finished with Cause, also one that was not started.
+	Abandon struct {
+		*Call
+		Cause error
+	}
+
+	// Received is a Reply, an Answer, a Redirect or a Serving from another node, or from this
+	// one. From is zero if the leader speaks through this node (P15).
+	Received struct {
+		Shard   int
+		From    uint64
+		Message message.Message
+	}
+
+	// NodeGone: no process answers for the node any more (P21).
+	NodeGone struct{ Node uint64 }
+
+	// Viewed: the node's view of its mesh has changed.
+	Viewed struct{ View *members.View }
+
+	// Tick does what the time asks for. It is due at Deadline.
+	Tick struct{}
+
+	// CloseSession closes every lease of a session that has ended. Closing names the calls.
+	CloseSession struct{ *Session }
+
+	// LoseSession gives up every lease of a session that was lost in one shard (P9).
+	LoseSession struct{ *Session }
+
+	// CancelWaiters finishes every Lock that has not been granted with ErrClosed.
+	CancelWaiters struct{}
+
+	// Lapse ends the belief in all holds, and renews nothing any more. Leases without holds are
+	// closed, so that nobody has to wait for them.
+	Lapse struct{}
+
+	// Shut ends every lease without a word to anybody.
+	Shut struct{}
+)
+
+func (Start) isInput()         {}
+func (Abandon) isInput()       {}
+func (Received) isInput()      {}
+func (NodeGone) isInput()      {}
+func (Viewed) isInput()        {}
+func (Tick) isInput()          {}
+func (CloseSession) isInput()  {}
+func (LoseSession) isInput()   {}
+func (CancelWaiters) isInput() {}
+func (Lapse) isInput()         {}
+func (Shut) isInput()          {}
+
+// Output is what a Step wants done: messages to send, and events, each in their order.
+type Output struct {
+	Sends  []Send
+	Events []Event
+}
+
+// Reset empties o, and keeps its room.
+func (o *Output) Reset() {
+	clear(o.Sends)
+	clear(o.Events)
+	o.Sends, o.Events = o.Sends[:0], o.Events[:0]
+}
+
+// Send is a message about a shard to a node, which may be the client's own.
+type Send struct {
+	To      uint64
+	Shard   int
+	Urgent  bool // before what waits in line
+	Message message.Message
+}
+
+// Event is something that the driver carries out, or tells a caller: Finished, End, Extended,
+// Shortened, Closing, Unlocking or SessionLost.
+type Event interface{ isEvent() }
+
+type (
+	// Finished: the call has its result.
+	Finished struct{ *Call }
+
+	// End: the belief in a hold is over, unless it was over before.
+	End struct {
+		*Hold
+		Cause error
+	}
+
+	// Extended: the belief in a hold lasts longer now.
+	Extended struct{ *Hold }
+
+	// Shortened: it ends earlier than was said before.
+	Shortened struct{ *Hold }
+
+	// Unlocking: the key of a hold may be free before its lease is over, without an Unlock.
+	Unlocking struct{ *Hold }
+
+	// Closing: the call closes a lease of the session that CloseSession named.
+	Closing struct{ *Call }
+
+	// SessionLost: a user's session has ended, since it lost a lease (P9).
+	SessionLost struct{ *Session }
+)
+
+func (Finished) isEvent()    {}
+func (End) isEvent()         {}
+func (Extended) isEvent()    {}
+func (Shortened) isEvent()   {}
+func (Unlocking) isEvent()   {}
+func (Closing) isEvent()     {}
+func (SessionLost) isEvent() {}
+
+// Step takes one input in, and appends to out what must now be done. The time never falls.
+func (c *Client) Step(now time.Duration, in Input, out *Output) {
+	c.now, c.out = now, out
+	switch in := in.(type) {
+	case Start:
+		c.start(in.Call)
+	case Abandon:
+		c.shard(in.Shard).abandon(in.Call, in.Cause)
+	case Received:
+		c.received(in)
+	case Viewed:
+		c.view = in.View
+	case Tick:
+		c.deadline = env.Never
+		c.each(func(l *lease) { l.tick() })
+	case NodeGone:
+		for _, s := range c.shards {
+			if s != nil {
+				s.nodeGone(in.Node)
+			}
+		}
+	case CloseSession:
+		c.each(func(l *lease) {
+			if l.session == in.Session {
+				l.closeForSession()
+			}
+		})
+	case LoseSession:
+		c.each(func(l *lease) {
+			if l.session == in.Session {
+				l.loseForSession()
+			}
+		})
+	case CancelWaiters:
+		c.each(func(l *lease) { l.cancelWaiters() })
+	case Lapse:
+		c.each(func(l *lease) { l.lapse() })
+	case Shut:
+		c.each(func(l *lease) { l.drop(ErrClosed) })
+	}
+}
+
+// Deadline returns when the next Tick is due.
+func (c *Client) Deadline() time.Duration { return c.deadline }
+
+// Counters returns what the client counts.
+func (c *Client) Counters() *Counters { return &c.counters }
+
+// Held returns how many holds have not been given back, but for those that nobody can give back.
+func (c *Client) Held() (held int) {
+	c.each(func(l *lease) {
+		for _, h := range l.holds {
+			if !h.Forsaken() {
+				held++
+			}
+		}
+	})
+	return held
+}
+
+// Asked returns the command that was sent to a shard under a number, or nil if its result is known.
+func (c *Client) Asked(shard int, session, number uint64) shard.Command {
+	if l := c.shard(shard).byNumber[session]; l != nil {
+		if call := l.calls[number]; call != nil {
+			return call.command
+		}
+	}
+	return nil
+}
+
+// shard returns the part of the client that asks for a shard's keys.
+func (c *Client) shard(number int) *shardClient {
+	s := c.shards[number]
+	if s == nil {
+		s = newShardClient(c, number)
+		c.shards[number] = s
+	}
+	return s
+}
+
+// each calls do for every lease that there is at its turn.
+func (c *Client) each(do func(*lease)) {
+	for _, s := range c.shards {
+		if s != nil {
+			for _, l := range slices.Clone(s.leases) {
+				do(l)
+			}
+		}
+	}
+}
+
+func (c *Client) start(call *Call) {
+	s := c.shard(call.Shard)
+	switch call.Kind {
+	case Lock:
+		s.lock(call)
+	case Unlock:
+		s.unlock(call)
+	case Fix:
+		s.fix(call)
+	}
+}
+
+func (c *Client) received(in Received) {
+	s := c.shard(in.Shard)
+	switch m := in.Message.(type) {
+	case *message.Reply:
+		s.spoke(in.From, m.Office)
+		s.replied(m.Result)
+	case *message.Answer:
+		s.spoke(in.From, m.Office)
+		s.answered(*m)
+	case *message.Redirect:
+		s.redirected(in.From, *m)
+	case *message.Serving:
+		s.served(message.Office{Leader: in.From, Term: m.Term})
+	}
+}
+
+func (c *Client) emit(e Event) { c.out.Events = append(c.out.Events, e) }
+
+func (c *Client) wakeAt(t time.Duration) { c.deadline = min(c.deadline, t) }
+
+// finish gives a call its result. A call is finished once.
+func (c *Client) finish(call *Call, err error) {
+	if !call.over {
+		call.over, call.Err = true, err
+		c.emit(Finished{call})
+	}
+}

@@ -1,0 +1,91 @@
+package client
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/shard"
+)
+
+// Promise: P11, P12, P14: a command names its session, the next number of its lease, the revision that
+// the client knew when the lease was made, and what it is about. It acknowledges each result once.
+func TestCommands(t *testing.T) {
+	b := newBench(t)
+	first := shard.SessionID{Node: nodeA, Number: 1}
+	second := shard.SessionID{Node: nodeA, Number: 2} // of the hold of fixed length
+	says := func(want shard.Command) Send {
+		t.Helper()
+		sent := b.takes()
+		if len(sent) != 1 || sent[0].To != nodeB || relayed(sent[0]) || !reflect.DeepEqual(commandOf(sent[0]), want) {
+			t.Fatalf("sent %+v, want %+v", sent, want)
+		}
+		return sent[0]
+	}
+	finished := func(c *Call) {
+		t.Helper()
+		if !c.over || c.Err != nil {
+			t.Errorf("a call of kind %d: %v, %v", c.Kind, c.over, c.Err)
+		}
+	}
+
+	k := b.asks(b.own, Request{Key: "k", Value: []byte("v")})
+	b.hears(nodeB, granted(says(shard.Acquire{
+		Call: shard.Call{Session: first, Number: 1}, TTL: benchTTL, Name: "a", Key: "k", Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
+	}), 7))
+	finished(k)
+	b.asks(b.own, Request{Key: "r", Mode: Shared, Try: true})
+	says(shard.Acquire{
+		Call: shard.Call{Session: first, Number: 2, Acked: []uint64{1}}, TTL: benchTTL, Name: "a", Key: "r", Weight: 1, Capacity: shard.Whole, Try: true,
+	})
+	p := b.asks(b.own, Request{Key: "p", Mode: Permits, Weight: 2, Capacity: 5})
+	says(shard.Acquire{
+		Call: shard.Call{Session: first, Number: 3}, TTL: benchTTL, Name: "a", Key: "p", Kind: shard.Semaphore, Weight: 2, Capacity: 5,
+	})
+	b.do(Abandon{p, context.Canceled})
+	b.hears(nodeB, done(says(shard.Cancel{Call: shard.Call{Session: first, Number: 4}, TTL: benchTTL, Name: "a", Target: 3}), 8))
+	u := b.unlocks(k.Hold)
+	b.hears(nodeB, done(says(shard.Release{Call: shard.Call{Session: first, Number: 5, Acked: []uint64{4}}, Key: "k", Token: 7}), 8))
+	finished(u)
+
+	f := b.asks(b.own, Request{Key: "f", MaxHold: 3 * time.Second})
+	b.hears(nodeB, granted(says(shard.Acquire{
+		Call: shard.Call{Session: second, Number: 1, Since: 8}, TTL: benchTTL, Name: "a", Key: "f", Weight: shard.Whole, Capacity: shard.Whole,
+	}), 9))
+	if f.over {
+		t.Error("the caller has a hold of fixed length before its time is fixed")
+	}
+	b.hears(nodeB, done(says(shard.Claim{Call: shard.Call{Session: second, Number: 2, Since: 8}, Key: "f", Token: 9, Hold: 3 * time.Second}), 8))
+	finished(f)
+	x := b.extends(f.Hold, 5*time.Second)
+	b.hears(nodeB, done(says(shard.Claim{
+		Call: shard.Call{Session: second, Number: 3, Since: 8, Acked: []uint64{1, 2}}, Key: "f", Token: 9, Hold: 5 * time.Second,
+	}), 8))
+	finished(x)
+	c := b.unlocks(f.Hold)
+	b.hears(nodeB, done(says(shard.Close{Session: second, Number: 4}), 8))
+	finished(c)
+	b.expects()
+}
+
+// Asked names the command under a number as long as its result is not known: whoever watches a
+// simulation sees what a reply is about.
+func TestAskedNamesWhatWasSent(t *testing.T) {
+	b := newBench(t)
+	c := b.asks(b.own, Request{Key: "k"})
+	p := b.expect("2: lock k")
+	if got := b.client.Asked(0, c.lease.id.Number, c.number); !reflect.DeepEqual(got, commandOf(p)) {
+		t.Errorf("under its number %+v was asked, want %+v", got, commandOf(p))
+	}
+	if got := b.client.Asked(0, c.lease.id.Number, c.number+1); got != nil {
+		t.Errorf("under another number %+v was asked", got)
+	}
+	if got := b.client.Asked(0, c.lease.id.Number+1, c.number); got != nil {
+		t.Errorf("in another session %+v was asked", got)
+	}
+	b.hears(nodeB, granted(p, 7))
+	if got := b.client.Asked(0, c.lease.id.Number, c.number); got != nil {
+		t.Errorf("once it is granted, %+v is asked", got)
+	}
+}

@@ -1,0 +1,77 @@
+package client
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Hold is the belief in one grant: until when its holder may take the key for held (P1). The
+// client moves the deadline. The belief ends once, at the hands of the client, of the holder, or
+// of whoever watches the clock.
+//
+// Its methods are safe for concurrent use.
+type Hold struct {
+	Key   string
+	Token uint64 // the grant's fencing token
+	Shard int
+	Owner any // the driver's
+
+	deadline atomic.Int64 // on the environment's clock
+	forsaken atomic.Bool
+
+	mu    sync.Mutex
+	cause error // why the belief is over; nil while it lasts
+
+	// The client's:
+	lease   *lease // it may be given up
+	pending *Call  // the Lock, until its caller knows of the grant
+	fixed   bool   // of fixed length, and so not renewed; written before the holder has the hold
+}
+
+// Deadline returns the end of the lease, as far as it is confirmed, on the environment's clock.
+func (h *Hold) Deadline() time.Duration { return time.Duration(h.deadline.Load()) }
+
+// Fixed reports whether the hold is of fixed length (P7).
+func (h *Hold) Fixed() bool { return h.fixed }
+
+// Err returns why the belief was ended: ErrLost or ErrClosed; nil while it lasts. It does not
+// look at the clock.
+func (h *Hold) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause
+}
+
+// End ends the belief if its deadline has passed at the time now, and reports whether this call
+// ended it. No answer from the shard moves the deadline meanwhile.
+func (h *Hold) End(now time.Duration, cause error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause != nil || now < h.Deadline() {
+		return false
+	}
+	h.cause = cause
+	return true
+}
+
+// Forsake tells the client that nobody has a hold of fixed length any more who could give it back,
+// or see its end.
+func (h *Hold) Forsake() { h.forsaken.Store(true) }
+
+// Forsaken reports whether Forsake was called.
+func (h *Hold) Forsaken() bool { return h.forsaken.Load() }
+
+func (h *Hold) lost() bool { return h.Err() == ErrLost }
+
+// fix moves the deadline of a hold of fixed length, and reports whether its holder may use it:
+// not if it was told of a loss.
+func (h *Hold) fix(to time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == ErrLost {
+		return false
+	}
+	h.deadline.Store(int64(to))
+	return true
+}

@@ -1,0 +1,469 @@
+package client
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// lease is a session's record in one shard, as the client sees it. Its number is never used
+// again: a lease that was lost is replaced by another.
+type lease struct {
+	client  *Client
+	shard   *shardClient
+	session *Session
+	id      shard.SessionID
+	ttl     time.Duration
+	fixed   bool // for one hold of fixed length (P7)
+
+	since  uint64        // the shard's revision, as far as it was known when the lease was made: every command names it (P12)
+	opened uint64        // the lowest revision that showed its record
+	begun  bool          // something was sent
+	until  time.Duration // the end of the belief: from the first sending, or the last confirmed renewal (P6)
+	lasts  time.Duration // until when the record may last by the fixed times that were asked for: longer than is believed (P7)
+
+	number    uint64           // of the last call
+	calls     map[uint64]*Call // without a result, by number
+	open      []*Call          // those of calls that may need another sending
+	abandoned []*Call          // those that no caller waits for, the earliest first: that one is not done
+	fixes     []*Call          // the first is under way, the others wait for it
+	holds     []*Hold          // by token
+	acks      []uint64         // results that the table can forget, ascending: later commands carry them
+
+	renewAt time.Duration // when the next renewal is due
+	refs    uint64        // of the last renewal
+	after   uint64        // the next answer shall repeat results from behind this one on; zero: from the first that is missed
+	asked   []question    // renewals without an answer, the latest last
+	attempt int
+	jumps   int
+}
+
+// neverShown is a lease's opened if nothing has shown its record.
+const neverShown = 1<<64 - 1
+
+// question is a renewal that was sent.
+type question struct {
+	ref   uint64
+	at    time.Duration
+	after uint64
+}
+
+func newLease(s *shardClient, session *Session, fixed bool) *lease {
+	c := s.client
+	c.sessions++
+	return &lease{
+		client: c, shard: s, session: session, ttl: session.TTL, fixed: fixed, since: s.revision, opened: neverShown,
+		id: shard.SessionID{Node: c.cfg.Node, Number: c.sessions}, calls: make(map[uint64]*Call), renewAt: env.Never,
+	}
+}
+
+// kept reports whether the client has not given the lease up.
+func (l *lease) kept() bool { return l.shard.byNumber[l.id.Number] == l }
+
+// believable is for how long a holder may believe in a lease, from the sending of what was
+// confirmed: its own clock may be slow and the leader's fast (P1).
+func (l *lease) believable(ttl time.Duration) time.Duration {
+	rho := l.client.cfg.Rho
+	return time.Duration(float64(ttl) * (1 - rho) / (1 + rho))
+}
+
+// fresh reports whether a new Lock should still go into this lease. One that lay idle
+// until it is about to end would lose what it is granted; and from half of it on, the
+// leader has logged its silence, and answers its next renewal a log entry later (P5).
+func (l *lease) fresh() bool {
+	if l.expired() {
+		return false
+	}
+	return len(l.calls) > 0 || len(l.holds) > 0 ||
+		l.until-l.client.now > l.ttl/2 && !l.client.cfg.Points.Taken(point.FreshSeat)
+}
+
+// expired reports whether the belief has ended, and something was lost with it.
+func (l *lease) expired() bool {
+	told := func(h *Hold) bool { return h.pending == nil }
+	// No user's session ends with a hold of fixed length: whoever waits for one goes on, as in the
+	// node's own session (P7).
+	goesOn := l.session.Own || l.fixed && l.session.Err() == nil
+	return l.begun && l.client.now >= l.until &&
+		(len(l.abandoned) > 0 || !goesOn && len(l.calls) > 0 || slices.ContainsFunc(l.holds, told))
+}
+
+// isDone reports whether nothing is to be said of a call any more: it was answered, or given up.
+func (l *lease) isDone(c *Call) bool { return l.calls[c.number] != c }
+
+// lapses reports whether the lease is to end, unless its shard hears of what was abandoned:
+// one for a single hold, since nothing else hangs on it.
+func (l *lease) lapses() bool {
+	return l.fixed && len(l.abandoned) > 0
+}
+
+// put gives c a number in the lease.
+func (l *lease) put(c *Call) {
+	l.number++
+	c.lease, c.number = l, l.number
+	if n := min(len(l.acks), shard.MaxAcked); n > 0 && !l.client.cfg.Points.Taken(point.LateAcks) {
+		c.acks = slices.Clone(l.acks[:n])
+		l.acks = l.acks[n:]
+	}
+	l.calls[c.number] = c
+	l.open = append(l.open, c)
+	if l.renewAt <= l.client.now && l.renewable() {
+		l.renew()
+	}
+}
+
+// remove takes c out of the lease.
+func (l *lease) remove(c *Call) {
+	delete(l.calls, c.number)
+	for _, n := range c.acks { // unless its command is known to be applied
+		l.acknowledge(n)
+	}
+	c.acks = nil
+	for len(l.abandoned) > 0 && l.isDone(l.abandoned[0]) {
+		l.abandoned = l.abandoned[1:]
+	}
+}
+
+// inOrder returns the calls without a result, in their order.
+func (l *lease) inOrder() []*Call {
+	all := make([]*Call, 0, len(l.calls))
+	for _, n := range slices.Sorted(maps.Keys(l.calls)) {
+		all = append(all, l.calls[n])
+	}
+	return all
+}
+
+// unanswered returns the calls that may have to be sent again, in their order.
+func (l *lease) unanswered() []*Call {
+	l.open = slices.DeleteFunc(l.open, func(c *Call) bool { return c.queued || l.isDone(c) })
+	return l.open
+}
+
+// sent notes that c goes out for this lease: the belief counts from the first.
+func (l *lease) sent(c *Call) {
+	now := l.client.now
+	if !l.begun {
+		l.begun = true
+		l.until = now + l.believable(l.ttl)
+		l.renewAt = now + l.ttl/3
+	}
+	if c.Kind == Fix {
+		l.lasts = max(l.lasts, now+l.believable(c.Length)) // it may get lost
+	}
+	l.client.wakeAt(min(l.renewAt, l.until))
+}
+
+// acknowledge remembers to tell the table that it can forget a result (P11).
+func (l *lease) acknowledge(number uint64) {
+	if i, known := slices.BinarySearch(l.acks, number); !known {
+		l.acks = slices.Insert(l.acks, i, number)
+	}
+}
+
+// granted: the table has granted a Lock.
+func (l *lease) granted(c *Call, p message.Result) {
+	now := l.client.now
+	if c.fixing {
+		return // told again
+	}
+	i, known := slices.BinarySearchFunc(l.holds, p.Token, byToken)
+	if known {
+		return
+	}
+	h := &Hold{Key: c.Request.Key, Token: p.Token, Shard: l.shard.shard, lease: l, pending: c}
+	h.deadline.Store(int64(l.until))
+	l.holds = slices.Insert(l.holds, i, h)
+	c.Hold = h
+	switch {
+	case l.fixed:
+		l.startFixed(c)
+	case now >= l.until:
+		// Too late to be believed as it is; a renewal decides (P6), one for all that come now.
+		if n := len(l.asked); n == 0 || l.asked[n-1].at != now {
+			l.renew()
+		}
+	default:
+		l.held(c)
+	}
+}
+
+func byToken(h *Hold, token uint64) int { return cmp.Compare(h.Token, token) }
+
+// held tells the caller of a Lock that it holds its key.
+func (l *lease) held(c *Call) {
+	l.acknowledge(c.number)
+	c.acks = nil // the command that carried them is applied
+	c.Hold.pending = nil
+	l.remove(c)
+	l.client.counters.Grants.Add(1)
+	l.client.wakeAt(c.Hold.Deadline())
+	l.client.finish(c, nil)
+}
+
+// confirmed: the table has answered a call, with a refusal if err is not nil.
+func (l *lease) confirmed(c *Call, err error) {
+	c.acks = nil
+	l.remove(c)
+	switch c.Kind {
+	case Lock:
+		l.shard.fill(c)
+		l.client.finish(c, err)
+		if l.fixed {
+			l.close() // its record was for this alone
+		}
+	case Unlock, Close:
+		if c.Hold != nil {
+			l.forget(c.Hold)
+			if err == nil {
+				l.client.counters.Unlocks.Add(1)
+			}
+		}
+		l.client.finish(c, err)
+		if c.Kind == Close {
+			l.closed()
+		}
+	case Fix:
+		l.fixConfirmed(c, err)
+	}
+}
+
+// gone: the table has no record, and opens none any more. If it was to be closed, this says
+// that it is, before the Close's own answer.
+func (l *lease) gone() {
+	if i := slices.IndexFunc(l.unanswered(), func(c *Call) bool { return c.Kind == Close }); i >= 0 {
+		l.confirmed(l.open[i], nil)
+		return
+	}
+	l.lose(true)
+}
+
+// closed: the table has ended the record, and with it whatever was held or asked for.
+func (l *lease) closed() {
+	l.shard.withdraw(l)
+	for _, c := range l.inOrder() {
+		// Every Lock and Fix ended before the Close was sent, and no caller waits for a Cancel.
+		if c.Kind == Unlock || c.Kind == Close {
+			l.client.finish(c, nil)
+		}
+	}
+}
+
+// forget takes a hold out of the lease.
+func (l *lease) forget(h *Hold) {
+	if i, ok := slices.BinarySearchFunc(l.holds, h.Token, byToken); ok {
+		l.holds = slices.Delete(l.holds, i, i+1)
+	}
+}
+
+// loseHolds ends the belief in every hold of which a caller knows.
+func (l *lease) loseHolds() {
+	for _, h := range l.holds {
+		if h.pending == nil {
+			l.client.emit(End{h, ErrLost})
+		}
+	}
+}
+
+// cancel sees to it that a Lock leaves no grant behind: the Cancel is repeated until it is
+// answered, and each renewal names it: the lease is not renewed unless the shard can be told
+// (P12).
+func (l *lease) cancel(target uint64) {
+	if l.fixed {
+		l.close()
+	} else {
+		l.sendAbandoned(&Call{Kind: Cancel, target: target})
+	}
+}
+
+// close sees to it in the same way that the record of a lease ends.
+func (l *lease) close() {
+	l.outlast()
+	l.sendAbandoned(&Call{Kind: Close})
+}
+
+// sendAbandoned sends a call that no caller waits for.
+func (l *lease) sendAbandoned(c *Call) {
+	l.put(c)
+	l.shard.send(c)
+	l.abandoned = append(l.abandoned, c)
+}
+
+// outlast keeps a lease whose record is to be closed for as long as that record may last:
+// until then the Close is repeated, and no fixed time is asked for any more.
+func (l *lease) outlast() {
+	l.until = max(l.until, l.lasts)
+	l.dropFixes(ErrClosed)
+}
+
+// lose gives the lease up: its holds are lost, and a Lock that waited in it is asked for anew, in
+// a new lease; a user's session ends with it. Gone: the table has no record of it any more, and
+// opens none.
+func (l *lease) lose(gone bool) {
+	c := l.client
+	l.shard.withdraw(l)
+	if !l.session.Own && !l.fixed && l.opened != neverShown && l.session.End(ErrLost) {
+		c.emit(SessionLost{l.session})
+	}
+	l.loseHolds()
+	l.dropFixes(ErrLost)
+	var again []*Call
+	for _, call := range l.inOrder() {
+		switch {
+		case call.Kind == Lock && l.session.Err() == nil && (gone || !call.fixing):
+			if !gone && call.Request.Try {
+				c.finish(call, ErrNoQuorum) // it may have been granted: a second Try would be refused because of the first (P16)
+			} else {
+				again = append(again, call)
+			}
+		case call.Kind == Unlock || call.Kind == Close:
+			c.finish(call, ErrUnconfirmed)
+		default:
+			c.finish(call, ErrLost)
+		}
+	}
+	for _, call := range again {
+		call.raw, call.acks, call.Hold, call.fixing = nil, nil, nil, false
+		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.MaxHold > 0))
+	}
+}
+
+// drop ends the lease for good, without a word to the shard.
+func (l *lease) drop(why error) {
+	l.shard.withdraw(l)
+	l.loseHolds()
+	l.dropFixes(why)
+	for _, c := range l.inOrder() {
+		if c.Kind == Unlock || c.Kind == Close {
+			l.client.finish(c, ErrUnconfirmed)
+		} else {
+			l.client.finish(c, why)
+		}
+	}
+}
+
+// finishLocks finishes every Lock that has not been granted.
+func (l *lease) finishLocks(why error) {
+	for _, c := range l.inOrder() {
+		if c.Kind == Lock {
+			l.remove(c)
+			l.client.finish(c, why)
+		}
+	}
+}
+
+// closeForSession closes the lease of a session that was closed.
+func (l *lease) closeForSession() {
+	for _, h := range l.holds {
+		l.client.emit(Unlocking{h})
+		l.client.emit(End{h, ErrClosed})
+	}
+	l.finishLocks(ErrClosed)
+	l.outlast()
+	c := &Call{Kind: Close, Shard: l.shard.shard}
+	l.client.emit(Closing{c})
+	l.put(c)
+	l.shard.send(c)
+}
+
+// loseForSession gives up the lease of a session that was lost in another shard (P9). Its record
+// lapses or, if it is of fixed length, is closed.
+func (l *lease) loseForSession() {
+	if !l.fixed {
+		l.drop(ErrLost)
+		return
+	}
+	l.loseHolds()
+	for _, h := range l.holds {
+		l.client.emit(Unlocking{h})
+	}
+	l.holds = nil // Leave need not wait for them
+	l.dropFixes(ErrLost)
+	l.finishLocks(ErrLost)
+	if len(l.calls) == 0 { // else its Close is under way
+		l.close()
+	}
+}
+
+// cancelWaiters cancels every Lock that has not been granted.
+func (l *lease) cancelWaiters() {
+	for _, c := range l.inOrder() {
+		if c.Kind == Lock && !l.isDone(c) {
+			l.shard.abandon(c, ErrClosed)
+		}
+	}
+}
+
+// lapse ends the belief in what is held, and renews nothing any more. A lease without holds is
+// closed, so that nobody has to wait for it.
+func (l *lease) lapse() {
+	if len(l.holds) == 0 && l.opened != neverShown {
+		c := &Call{Kind: Close}
+		l.put(c)
+		l.shard.send(c)
+	} else {
+		l.drop(ErrClosed)
+	}
+}
+
+// tick does what the time asks of this lease.
+func (l *lease) tick() {
+	now := l.client.now
+	switch {
+	case l.expired():
+		if c := l.lateFix(); c != nil {
+			l.giveUpFixed(c)
+		} else {
+			l.lose(false)
+		}
+		return
+	case l.begun && now >= l.until && len(l.calls) == 0 && len(l.holds) == 0:
+		l.shard.withdraw(l)
+		return
+	}
+	if l.renewable() && now >= l.renewAt {
+		l.renew()
+	}
+	next := l.retry()
+	if l.begun {
+		if now < l.until {
+			next = min(next, l.until)
+		}
+		if l.renewable() {
+			next = min(next, max(l.renewAt, now+time.Millisecond))
+		}
+	}
+	l.client.wakeAt(next)
+}
+
+// retry sends again what had no answer for long, and returns when it is due again.
+func (l *lease) retry() (next time.Duration) {
+	now := l.client.now
+	next = env.Never
+	for _, c := range slices.Clone(l.unanswered()) {
+		if l.isDone(c) {
+			continue // what was done for the one before ended it
+		}
+		tries := c.Kind == Lock && c.Request.Try
+		if tries && now-c.first >= silence {
+			l.shard.abandon(c, ErrNoQuorum)
+			continue
+		}
+		if now >= c.retryAt {
+			c.attempt++
+			c.jumps = 0
+			l.client.counters.Retries.Add(1)
+			l.shard.send(c)
+		}
+		next = min(next, c.retryAt)
+		if tries {
+			next = min(next, c.first+silence)
+		}
+	}
+	return next
+}

@@ -1,0 +1,297 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// Promise: G7, P11: what a caller is told of each result, and that the shard hears once that the result has
+// come. A result that does not fit the command says nothing.
+func TestResults(t *testing.T) {
+	locks := func(b *bench) *Call { return b.asks(b.own, Request{Key: "k"}) }
+	unlocks := func(b *bench) *Call { return b.unlocks(b.holds(b.own, Request{Key: "k"}, 3)) }
+	fixes := func(b *bench) *Call {
+		return b.extends(b.holds(b.own, Request{Key: "k", MaxHold: time.Minute}, 3), time.Second)
+	}
+	refuse := func(why shard.Reason) message.Result {
+		return message.Result{Outcome: message.Refused, Reason: why, Holder: "h", Token: 4, Revision: 6}
+	}
+	type result struct {
+		over  bool
+		err   error
+		acked bool   // the result is acknowledged
+		sends string // at once
+	}
+	for _, tt := range []struct {
+		name  string
+		given func(*bench) *Call
+		when  message.Result
+		want  result
+	}{
+		{"a Lock is granted", locks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{true, nil, true, ""}},
+		{"a Lock is queued", locks, message.Result{Outcome: message.Queued, Ahead: 2, Holder: "h", Token: 4, Revision: 6}, result{}},
+		{"a Lock finds its key taken", locks, refuse(shard.Locked), result{true, ErrLocked, true, ""}},
+		{"a Lock finds its key with another capacity", locks, refuse(shard.Capacity), result{true, ErrCapacity, true, ""}},
+		{"a Lock finds too many waiters", locks, refuse(shard.Crowded), result{true, ErrTooManyWaiters, true, ""}},
+		{"a Lock has an old number", locks, refuse(shard.Stale), result{true, ErrLost, true, ""}},
+		{"a Lock is gone", locks, refuse(shard.Lost), result{true, ErrLost, true, ""}},
+		{"the record was opened by a client that knew more", locks, refuse(shard.Behind), result{}},
+		{"there is no record", locks, refuse(shard.Reopen), result{false, nil, false, "2: lock k"}},
+		{"a Lock was cancelled", locks, message.Result{Outcome: message.Done, Revision: 6}, result{true, ErrLost, false, "2: cancel"}},
+		{"an Unlock is done", unlocks, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
+		{"an Unlock was done before", unlocks, refuse(shard.Lost), result{true, ErrLost, true, ""}},
+		{"an Unlock is granted", unlocks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
+		{"a Fix is done", fixes, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
+		{"a Fix is granted", fixes, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			c := tt.given(b)
+			p := b.takes()[0]
+			id, number := c.lease.id, c.number
+			b.hears(nodeB, told(p, tt.when))
+			if c.over != tt.want.over || c.Err != tt.want.err {
+				t.Errorf("%v, %v; want %v, %v", c.over, c.Err, tt.want.over, tt.want.err)
+			}
+			isQueued := tt.when.Outcome == message.Queued
+			if isQueued || tt.when.Outcome == message.Refused && tt.want.acked && c.Kind == Lock {
+				if c.Info.Holder != "h" || c.Info.Token != 4 || c.Info.Queued != isQueued || c.Info.Ahead != tt.when.Ahead {
+					t.Errorf("what is known: %+v", c.Info)
+				}
+			}
+			if tt.want.sends == "" {
+				b.expects()
+			} else {
+				b.expect(tt.want.sends)
+			}
+			b.asks(b.own, Request{Key: "n"})
+			next := commandOf(b.expect("2: lock n")).(shard.Acquire)
+			if got := slices.Contains(next.Acked, number); got != tt.want.acked && next.Session == id {
+				t.Errorf("%d is acknowledged with the next command: %v", number, next.Acked)
+			}
+			if tt.want.acked && c.Kind == Lock {
+				// It is told again: to no caller, and is acknowledged again.
+				b.hears(nodeB, told(p, tt.when))
+				b.asks(b.own, Request{Key: "m"})
+				if again := commandOf(b.expect("2: lock m")).(shard.Acquire); !slices.Equal(again.Acked, []uint64{number}) {
+					t.Errorf("told again, it acknowledges %v", again.Acked)
+				}
+			}
+			if got := b.shard().revision; got != tt.when.Revision {
+				t.Errorf("the client knows revision %d", got)
+			}
+		})
+	}
+}
+
+// Promise: P11: acknowledgements that a command carried are not repeated if the command is known to be applied,
+// and are repeated if it may have got lost.
+func TestAcknowledgementsOfALostCommand(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		b := newBench(t)
+		b.holds(b.own, Request{Key: "k"}, 3)
+		c := b.asks(b.own, Request{Key: "n"})
+		p := b.expect("2: lock n")
+		if a := commandOf(p).(shard.Acquire).Acked; !slices.Equal(a, []uint64{1}) {
+			t.Fatalf("it carries %v", a)
+		}
+		if applied {
+			b.hears(nodeB, queued(p, 4))
+		}
+		b.do(Abandon{c, context.Canceled})
+		if got := slices.Equal(commandOf(b.expect("2: cancel")).(shard.Cancel).Acked, []uint64{1}); got == applied {
+			t.Errorf("it was applied: %t, and what it carried is told again: %t", applied, got)
+		}
+	}
+}
+
+// Promise: G7: a caller that gives up learns whether a majority answered in the last 2·E, or since it was asked,
+// and which node leads as far as is known.
+func TestWhatIsKnown(t *testing.T) {
+	another := &message.Reply{Result: message.Result{Session: 99, Number: 1, Outcome: message.Done}, Office: byB}
+	for _, tt := range []struct {
+		name   string
+		when   func(b *bench, p Send)
+		quorum bool
+		leader string
+	}{
+		{"it was asked for just now", func(b *bench, _ Send) { b.pass(silence - 1) }, true, "b"},
+		{"it was asked for long ago", func(b *bench, _ Send) { b.pass(silence) }, false, "b"},
+		{"another call was answered since", func(b *bench, _ Send) {
+			b.pass(silence / 2)
+			b.hears(nodeB, another)
+			b.pass(silence - 1)
+		}, true, "b"},
+		{"another session's renewal was answered since", func(b *bench, _ Send) {
+			b.pass(silence / 2)
+			b.hears(nodeB, &message.Answer{Session: 99, Ref: 1, Office: byB})
+			b.pass(silence - 1)
+		}, true, "b"},
+		{"another call was answered long ago", func(b *bench, _ Send) {
+			b.hears(nodeB, another)
+			b.pass(silence)
+		}, false, "b"},
+		{"it waits in the queue, and nothing was asked since", func(b *bench, p Send) {
+			b.hears(nodeB, queued(p, 3))
+			b.pass(silence + time.Second)
+		}, true, "b"},
+		{"it waits in the queue, and a renewal is not answered", func(b *bench, p Send) {
+			b.hears(nodeB, queued(p, 3))
+			b.pass(benchTTL/3 + silence)
+		}, false, "b"},
+		{"it waits in the queue, and a renewal was answered", func(b *bench, p Send) {
+			b.hears(nodeB, queued(p, 3))
+			b.takes()
+			b.pass(benchTTL / 3)
+			b.hears(nodeB, alive(b.expect("2: renewal"), 3))
+			b.pass(silence + time.Second)
+		}, true, "b"},
+		{"the leader is gone", func(b *bench, _ Send) { b.do(NodeGone{nodeB}) }, true, ""},
+		{"another node leads", func(b *bench, _ Send) { b.hears(nodeC, serves(benchTerm+1)) }, true, "c"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			c := b.asks(b.own, Request{Key: "k"})
+			tt.when(b, b.expect("2: lock k"))
+			b.do(Abandon{c, context.Canceled})
+			if c.Info.Quorum != tt.quorum || c.Info.Leader != tt.leader {
+				t.Errorf("a majority: %t, the leader: %q", c.Info.Quorum, c.Info.Leader)
+			}
+		})
+	}
+}
+
+// Promise: G7, P16: a Try without an answer ends after 2·E.
+func TestATryDoesNotWaitForLong(t *testing.T) {
+	b := newBench(t)
+	c := b.asks(b.own, Request{Key: "k", Try: true})
+	if b.pass(silence - 1); c.over {
+		t.Error("a Try ends too early")
+	}
+	if b.pass(1); !c.over || c.Err != ErrNoQuorum || c.Info.Quorum {
+		t.Errorf("a Try without an answer: %v, %v", c.over, c.Err)
+	}
+}
+
+// Promise: G6: a new leader is asked at once for what was not answered, and for each lease: its answers repeat
+// what got lost with the old leader.
+func TestANewLeaderIsAsked(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "h"}, 3)
+	b.asks(b.own, Request{Key: "q"})
+	b.hears(nodeB, queued(b.expect("2: lock q"), 4))
+	b.asks(b.own, Request{Key: "k"})
+	b.expect("2: lock k")
+	b.pass(3 * time.Second)
+	if slices.ContainsFunc(b.takes(), is[*message.Renewal]) {
+		t.Fatal("the lease is renewed too early")
+	}
+	b.hears(nodeC, serves(benchTerm-1))
+	b.expects()
+	b.hears(nodeC, serves(benchTerm+1))
+	sent := b.expects("3: lock k", "3: renewal")
+	if relayed(sent[0]) || relayed(sent[1]) {
+		t.Error("the new leader is asked to relay them")
+	}
+	// Renewals that are redirected again and again come to an end; with a new leader they count afresh.
+	term := uint64(benchTerm + 2)
+	follow := func(p Send) (jumps int) {
+		for {
+			b.hears(p.To, redirect(p, nodeB+nodeC-p.To, term))
+			if term++; len(b.sent) == 0 {
+				return jumps
+			}
+			jumps++
+			p = b.takes()[0]
+		}
+	}
+	if jumps := follow(sent[1]); jumps != maxJumps {
+		t.Errorf("%d redirects of a renewal are followed, want %d", jumps, maxJumps)
+	}
+	b.hears(nodeC, serves(term))
+	sent = b.takes()
+	i := slices.IndexFunc(sent, is[*message.Renewal])
+	if i < 0 || sent[i].To != nodeC || relayed(sent[i]) {
+		t.Fatalf("a new leader is told %+v", sent)
+	}
+	if jumps := follow(sent[i]); jumps != maxJumps {
+		t.Errorf("with a new leader %d redirects of a renewal are followed, want %d", jumps, maxJumps)
+	}
+	if h.Err() != nil {
+		t.Error(h.Err())
+	}
+}
+
+// Promise: P13, G6: results that do not fit into one answer are asked for in turn, and that comes to an end.
+func TestResultsInTurn(t *testing.T) {
+	b := newBench(t)
+	var calls []*Call
+	for i := range 6 {
+		calls = append(calls, b.asks(b.own, Request{Key: fmt.Sprint(i)}))
+	}
+	sent := b.takes()
+	for _, p := range sent {
+		b.hears(nodeB, queued(p, 4))
+	}
+	grants := func(from, to int) (all []message.Result) { // of the calls from from to to
+		for i := from; i < to; i++ {
+			all = append(all, message.Result{
+				Session: calls[i].lease.id.Number, Number: uint64(i + 1), Outcome: message.Granted, Token: uint64(10 + i), Revision: 20,
+			})
+		}
+		return all
+	}
+	more := func(p Send, results []message.Result) message.Message {
+		m := alive(p, 20, results...)
+		m.More = true
+		return m
+	}
+	b.hears(nodeB, granted(sent[0], 10)) // it is acknowledged with the next command
+	b.pass(benchTTL / 3)
+	p := b.expect("2: renewal")
+	if renewalOf(p).After != 1 {
+		t.Errorf("it asks for what is behind %d, want 1", renewalOf(p).After)
+	}
+	b.hears(nodeB, more(p, grants(1, 3)))
+	next := b.expect("2: renewal") // at once
+	if renewalOf(next).After != 3 || !calls[2].over || calls[3].over {
+		t.Errorf("it asks for what is behind %d, want 3", renewalOf(next).After)
+	}
+	b.hears(nodeB, more(p, grants(1, 3))) // again
+	b.expects()
+	b.hears(nodeB, more(next, grants(3, 5)))
+	last := b.expect("2: renewal")
+	if renewalOf(last).After != 5 {
+		t.Errorf("it asks for what is behind %d, want 5", renewalOf(last).After)
+	}
+	// The answer goes no further than the one before. Though there is more, and something is missed, the
+	// client does not ask again at once.
+	b.hears(nodeB, more(last, grants(3, 5)))
+	b.expects()
+	b.pass(benchTTL / 3)
+	p = b.expect("2: renewal")
+	if renewalOf(p).After != 5 {
+		t.Errorf("the next renewal asks for what is behind %d, want 5", renewalOf(p).After)
+	}
+	b.hears(nodeB, alive(p, 20, grants(5, 6)...))
+	b.expects()
+	for i, c := range calls {
+		if !c.over || c.Err != nil {
+			t.Errorf("call %d: %v, %v", i, c.over, c.Err)
+		}
+	}
+	// Nothing is missed: more of it is not asked for.
+	b.pass(benchTTL / 3)
+	p = b.expect("2: renewal")
+	if renewalOf(p).After != 0 {
+		t.Errorf("it asks for what is behind %d, want 0", renewalOf(p).After)
+	}
+	b.hears(nodeB, more(p, grants(0, 6)))
+	b.expects()
+}

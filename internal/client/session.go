@@ -1,0 +1,42 @@
+package client
+
+import (
+	"sync"
+	"time"
+)
+
+// Session is the life of several holds: the node's own session, or a user's. In each shard it has
+// a lease. The node's own session loses, in a shard, what it holds there, and goes on; a user's has
+// one fate: a lease lost in one shard ends it in all (P9).
+//
+// Its methods are safe for concurrent use.
+type Session struct {
+	Own bool          // the node's own
+	TTL time.Duration // of its leases
+
+	Owner any // the driver's
+
+	mu  sync.Mutex
+	err error
+}
+
+// NewSession returns a session that lives.
+func NewSession(own bool, ttl time.Duration) *Session { return &Session{Own: own, TTL: ttl} }
+
+// Err returns why the session ended; nil while it lives.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// End ends the session, and reports whether it lived. The first cause counts.
+func (s *Session) End(cause error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return false
+	}
+	s.err = cause
+	return true
+}

@@ -1,0 +1,399 @@
+package client
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// shardClient asks for the keys of one shard: it finds the shard's leader, and keeps the leases
+// that this node's sessions have there.
+type shardClient struct {
+	client   *Client
+	shard    int
+	leader   uint64        // the node that is believed to lead; zero: unknown
+	term     uint64        // the latest in which a node is known to have led
+	relay    uint64        // the node that passed the leader's last word on; zero: none did (P15)
+	revision uint64        // the highest that an answer named (P12)
+	heard    time.Duration // when a leader's last word came
+	leases   []*lease
+	byNumber map[uint64]*lease // by session number
+	current  map[*Session]*lease
+}
+
+// Repeating what was not answered: soon at first, then less and less often.
+const (
+	firstRetry   = 200 * time.Millisecond
+	longestRetry = 1600 * time.Millisecond
+	maxJumps     = 8 // redirects that are followed at once
+)
+
+// silence is for how long a shard may owe an answer until it counts as one without a majority.
+const silence = 2 * replica.ElectionTimeout
+
+func newShardClient(c *Client, number int) *shardClient {
+	return &shardClient{
+		client: c, shard: number, byNumber: make(map[uint64]*lease), current: make(map[*Session]*lease),
+	}
+}
+
+// leaseFor returns the lease for a session's next Lock. One of fixed length has a lease of its own.
+func (s *shardClient) leaseFor(session *Session, fixed bool) *lease {
+	l := s.current[session]
+	if fixed || l == nil || !l.fresh() {
+		l = newLease(s, session, fixed)
+		s.leases = append(s.leases, l)
+		s.byNumber[l.id.Number] = l
+		if !fixed {
+			s.current[session] = l
+		}
+	}
+	return l
+}
+
+func (s *shardClient) lock(c *Call) {
+	if err := c.Session.Err(); err != nil {
+		s.client.finish(c, err)
+		return
+	}
+	s.client.counters.Locks.Add(1)
+	s.request(c, s.leaseFor(c.Session, c.Request.MaxHold > 0))
+}
+
+// request sends a Lock under a new number.
+func (s *shardClient) request(c *Call, l *lease) {
+	if c.first == 0 {
+		c.first = s.client.now
+	}
+	c.queued, c.attempt = false, 0
+	l.put(c)
+	s.send(c)
+}
+
+// command returns the command that a call sends.
+func (s *shardClient) command(c *Call) shard.Command {
+	l, name := c.lease, s.client.cfg.Name
+	base := shard.Call{Session: l.id, Number: c.number, Since: l.since, Acked: c.acks}
+	switch c.Kind {
+	case Lock:
+		q := &c.Request
+		a := shard.Acquire{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Try: q.Try, Value: q.Value}
+		a.Weight, a.Capacity = q.Share()
+		if q.Mode == Permits {
+			a.Kind = shard.Semaphore
+		}
+		return a
+	case Cancel:
+		return shard.Cancel{Call: base, TTL: l.ttl, Name: name, Target: c.target}
+	case Unlock:
+		return shard.Release{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
+	case Fix:
+		return shard.Claim{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
+	}
+	return shard.Close{Session: l.id, Number: c.number}
+}
+
+// send sends a call, for the first time or again.
+func (s *shardClient) send(c *Call) {
+	if c.raw == nil {
+		c.command = s.command(c)
+		c.raw = shard.AppendCommand(make([]byte, 0, 96+len(c.Request.Key)+len(c.Request.Value)), c.command)
+	}
+	c.lease.sent(c)
+	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
+	c.retryAt = s.client.now + pause/2 + time.Duration(s.client.cfg.Rand.Int64N(int64(pause/2)+1))
+	s.client.wakeAt(c.retryAt)
+	if to, relay := s.route(c.attempt); to != 0 {
+		s.post(to, false, &message.Request{Relay: relay, Command: c.command, Raw: c.raw})
+	}
+}
+
+// post leaves a message for a node in the output.
+func (s *shardClient) post(to uint64, urgent bool, m message.Message) {
+	s.client.out.Sends = append(s.client.out.Sends, Send{To: to, Shard: s.shard, Urgent: urgent, Message: m})
+}
+
+// route returns where the given attempt goes: to the leader, as far as it is known; then to the
+// nodes that should know it, with the request to relay what comes (P15). Zero: nowhere.
+func (s *shardClient) route(attempt int) (to uint64, relay bool) {
+	cfg := &s.client.cfg
+	if cfg.Points.Taken(point.ForgetLeader) {
+		s.leader = 0
+	}
+	if cfg.Points.Taken(point.HastyRelay) {
+		attempt += 2
+	}
+	switch {
+	case attempt%4 == 1 && s.relay != 0:
+		// Again and again: what went this way may have been lost, and most others know no
+		// better one.
+		return s.relay, true
+	case attempt < 2 && s.leader != 0:
+		return s.leader, false
+	}
+	// Every other attempt goes to a node that should have a replica, however many members there
+	// are: a renewal that has to ask them all comes too late.
+	from, n := s.client.view.Members(), attempt/2
+	if s.relay != 0 && attempt%2 == 1 {
+		n = attempt / 4 // the relay had the others
+	}
+	if target := s.client.view.Target(s.shard); attempt%2 == 0 && len(target) > 0 {
+		from = target
+	}
+	if len(from) == 0 {
+		return 0, false
+	}
+	return from[n%len(from)].Node, attempt >= 2
+}
+
+// learn notes the revision that an answer of the leader names.
+func (s *shardClient) learn(revision uint64) {
+	s.revision = max(s.revision, revision)
+	s.heard = s.client.now
+}
+
+// follow takes a node for the leader, unless one of a later term is known, and reports whether it
+// does.
+func (s *shardClient) follow(o message.Office) bool {
+	if o.Leader == 0 || o.Term < s.term {
+		return false
+	}
+	s.leader, s.term = o.Leader, max(s.term, o.Term)
+	return true
+}
+
+// spoke: a leader's word came from a node. If that is another one, it has passed the word on, and
+// may do so again (P15).
+func (s *shardClient) spoke(from uint64, o message.Office) {
+	switch {
+	case !s.follow(o):
+	case from == o.Leader:
+		s.relay = 0
+	default:
+		s.relay = from
+	}
+}
+
+// replied takes what a leader says of a call.
+func (s *shardClient) replied(p message.Result) {
+	s.learn(p.Revision)
+	l := s.byNumber[p.Session]
+	if l == nil {
+		return
+	}
+	if p.Outcome != message.Refused || p.Reason != shard.Reopen && p.Reason != shard.Behind && p.Reason != shard.Lost {
+		l.opened = min(l.opened, p.Revision)
+	}
+	defer l.renewSoon() // its record was shown, or what kept it from being renewed is answered
+	c := l.calls[p.Number]
+	if c == nil {
+		l.acknowledge(p.Number) // of a call that was abandoned, or told twice
+		return
+	}
+	switch p.Outcome {
+	case message.Queued:
+		c.queued, c.retryAt, c.acks = true, env.Never, nil
+		c.Info.Queued, c.Info.Ahead, c.Info.Holder, c.Info.Token = true, p.Ahead, p.Holder, p.Token
+	case message.Granted:
+		if c.Kind == Lock {
+			l.granted(c, p)
+		}
+	case message.Done:
+		if c.Kind == Lock {
+			s.abandon(c, ErrLost) // nothing grants it any more
+			return
+		}
+		l.acknowledge(p.Number)
+		l.confirmed(c, nil)
+	case message.Refused:
+		s.refused(c, p)
+	}
+}
+
+func (s *shardClient) refused(c *Call, p message.Result) {
+	l := c.lease
+	switch {
+	case p.Reason == shard.Reopen && (l.opened == neverShown || p.Revision >= l.opened):
+		// The record is gone, or never was. Its number is never used again: what this
+		// lease asked for may have happened under it.
+		l.gone()
+		return
+	case p.Reason == shard.Reopen || p.Reason == shard.Behind:
+		return // an old answer, or one to an old command of a lease that had this number (P13)
+	}
+	l.acknowledge(p.Number)
+	c.Info.Holder, c.Info.Token = p.Holder, p.Token
+	l.confirmed(c, errorOf(p.Reason))
+}
+
+// errorOf returns the error by which a caller learns why it was refused.
+func errorOf(r shard.Reason) error {
+	switch r {
+	case shard.Locked:
+		return ErrLocked
+	case shard.Capacity:
+		return ErrCapacity
+	case shard.Crowded:
+		return ErrTooManyWaiters
+	}
+	return ErrLost
+}
+
+// answered takes a confirmed leader's answer to a renewal.
+func (s *shardClient) answered(a message.Answer) {
+	s.learn(a.Revision)
+	if l := s.byNumber[a.Session]; l != nil {
+		l.answered(a)
+	}
+}
+
+// redirected: a call or a renewal reached a node that does not lead.
+func (s *shardClient) redirected(from uint64, r message.Redirect) {
+	l := s.byNumber[r.Session]
+	if l == nil {
+		return
+	}
+	led := s.leader == from
+	news := s.follow(r.Office)
+	switch {
+	case news && led:
+		s.relay = from // it hears who leads now
+	case r.Leader == 0 && s.relay == from:
+		s.relay = 0
+	}
+	if r.Leader == 0 && led {
+		s.leader = 0
+	}
+	if r.Number == 0 {
+		l.redirected(news)
+		return
+	}
+	c := l.calls[r.Number]
+	if c == nil || c.queued {
+		return
+	}
+	if c.jumps++; c.jumps > maxJumps {
+		return // the retry timer goes on
+	}
+	if news {
+		c.attempt = 0
+	} else {
+		c.attempt++ // another node may know
+	}
+	s.send(c)
+}
+
+// served: a new leader serves. What was not answered goes to it at once, and so does a
+// renewal of every lease: its answer repeats what got lost with the old leader.
+func (s *shardClient) served(by message.Office) {
+	if !s.follow(by) {
+		return // late: it does not lead any more
+	}
+	for _, l := range slices.Clone(s.leases) {
+		for _, c := range l.unanswered() {
+			c.attempt, c.jumps = 0, 0
+			s.send(c)
+		}
+		if l.renewable() {
+			l.attempt, l.jumps = 0, 0
+			l.renew()
+		}
+	}
+}
+
+// nodeGone: no process answers for the node any more, as leader or as relay.
+func (s *shardClient) nodeGone(node uint64) {
+	if s.leader == node {
+		s.leader = 0
+	}
+	if s.relay == node {
+		s.relay = 0
+	}
+}
+
+// abandon: the caller of c does not wait any more.
+func (s *shardClient) abandon(c *Call, cause error) {
+	l := c.lease
+	switch {
+	case c.over:
+	case l == nil: // it was never sent
+		if c.Kind == Fix {
+			c.Hold.lease.forgetFix(c) // which waits for another one
+		}
+		s.client.finish(c, cause)
+	case c.Kind == Lock:
+		s.fill(c)
+		l.remove(c)
+		if c.Hold != nil {
+			l.forget(c.Hold)
+		}
+		s.client.finish(c, cause)
+		l.cancel(c.number)
+	case c.Kind == Fix:
+		s.client.finish(c, cause) // its answer still counts for the hold
+	default:
+		l.abandoned = append(l.abandoned, c)
+	}
+}
+
+// fill tells c what is known of the shard: there was a majority, unless a question that
+// went to it has had no answer for 2·E.
+func (s *shardClient) fill(c *Call) {
+	asked := max(s.heard, c.first)
+	if c.queued {
+		asked = s.client.now
+		if len(c.lease.asked) > 0 {
+			asked = c.lease.asked[0].at
+		}
+	}
+	c.Info.Quorum = s.client.now-asked < silence
+	if name, ok := s.client.view.Name(s.leader); ok {
+		c.Info.Leader = name
+	}
+}
+
+// unlock sends an Unlock. Its caller's belief has ended already.
+func (s *shardClient) unlock(c *Call) {
+	l := c.Hold.lease
+	if !l.kept() {
+		// The lease ended between the caller's look at the clock and now, or the
+		// node is closing: what it held lapses.
+		s.client.finish(c, ErrUnconfirmed)
+		return
+	}
+	if l.fixed {
+		c.Kind = Close // its record goes with its one hold
+		l.outlast()
+	}
+	l.put(c)
+	s.send(c)
+}
+
+// fix asks for the fixed time of a hold.
+func (s *shardClient) fix(c *Call) {
+	l := c.Hold.lease
+	switch {
+	case !l.kept() || c.Hold.lost():
+		s.client.finish(c, ErrLost)
+	case c.Hold.Err() != nil:
+		s.client.finish(c, ErrClosed) // its Close is on its way
+	default:
+		l.extend(c)
+	}
+}
+
+// withdraw takes a lease out of the client.
+func (s *shardClient) withdraw(l *lease) {
+	delete(s.byNumber, l.id.Number)
+	if s.current[l.session] == l {
+		delete(s.current, l.session)
+	}
+	if i := slices.Index(s.leases, l); i >= 0 {
+		s.leases = slices.Delete(s.leases, i, i+1)
+	}
+}

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// await blocks until c has its result, or until ctx ends and the lane has taken note of it:
+// then a call that was granted just before counts as granted.
+func (l *lane) await(ctx context.Context, c *client.Call) error {
+	if c.Parker.Park(ctx, env.Never) == env.Unparked {
+		return c.Err
+	}
+	if l.post(func(l *lane) { l.step(client.Abandon{Call: c, Cause: ctx.Err()}) }) {
+		c.Parker.Park(context.WithoutCancel(ctx), env.Never)
+		return c.Err
+	}
+	return ErrClosed
+}
+
+// lock begins a caller's Lock, unless the node is to go.
+func (l *lane) lock(c *client.Call) {
+	if l.node.closing() {
+		l.step(client.Abandon{Call: c, Cause: ErrClosed})
+	} else {
+		l.step(client.Start{Call: c})
+	}
+}
+
+// closeLeases closes the leases of a session that has ended, and returns the calls that do so.
+func (l *lane) closeLeases(s *client.Session) []*client.Call {
+	l.closing = nil
+	l.step(client.CloseSession{Session: s})
+	return l.closing
+}
+
+// step gives the client one input, and carries out what comes of it.
+func (l *lane) step(in client.Input) {
+	o := &l.clientOut
+	l.client.Step(l.now, in, o)
+	for _, e := range o.Events {
+		l.tellCaller(e)
+	}
+	for _, s := range o.Sends {
+		class := transport.Normal
+		if s.Urgent {
+			class = transport.Urgent
+		}
+		if s.To == l.node.id {
+			l.local = append(l.local, letter{s.Shard, s.Message})
+		} else {
+			l.say(s.To, class, s.Shard, s.Message)
+		}
+	}
+	o.Reset()
+}
+
+// tellCaller carries out one event of the client.
+func (l *lane) tellCaller(e client.Event) {
+	switch e := e.(type) {
+	case client.Finished:
+		l.finished(e.Call)
+	case client.End:
+		if h, known := e.Hold.Owner.(*Hold); known {
+			h.end(env.Never, e.Cause)
+		} else {
+			e.Hold.End(env.Never, e.Cause) // no caller has it yet
+		}
+	case client.Extended:
+		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {
+			h.holder.Renewed()
+		}
+	case client.Shortened:
+		l.node.watch.soon(e.Hold.Deadline())
+	case client.Closing:
+		e.Call.Parker = l.env.NewParker()
+		l.closing = append(l.closing, e.Call)
+	case client.Unlocking:
+		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {
+			h.holder.Unlocking() // the key is free before the lease is over
+		}
+	case client.SessionLost:
+		e.Session.Owner.(*Session).lost()
+	}
+}
+
+// finished gives a caller its result.
+func (l *lane) finished(c *client.Call) {
+	switch {
+	case c.Kind == client.Lock && c.Err == nil:
+		h := newHold(l, c)
+		c.Hold.Owner = h
+		l.node.watch.add(h)
+	case (c.Kind == client.Unlock || c.Kind == client.Close) && c.Hold != nil:
+		c.Hold.Owner.(*Hold).settled(c.Err)
+	}
+	if c.Parker != nil {
+		c.Parker.Unpark()
+	}
+}
