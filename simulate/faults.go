@@ -143,8 +143,8 @@ func (h *Host) BreakReplica(shard int) {
 	}
 }
 
-// Stall keeps one loop of a host's nodes from running for d: "hall", which deals with
-// other nodes as such, a lane such as "lane 0", which has the locks, or "watch", which ends
+// Stall keeps one loop of a host's nodes from running for d: "membership", which deals
+// with other nodes as such, a lane such as "lane 0", which has the locks, or "watch", which ends
 // what is held on time if a lane does not. Everything else on the host goes on, as when one
 // thread hangs in a page fault. A host without such a loop is left alone: its nodes may have
 // fewer lanes, or none may run.

@@ -473,7 +473,7 @@ func (c *Chaos) pauseLeader(s *stream, d time.Duration) bool {
 func (c *Chaos) stall(s *stream, d time.Duration) bool {
 	h, loop := c.pick(s), "lane 0"
 	if s.below(3) == 0 {
-		loop = "hall"
+		loop = "membership"
 	}
 	if h == nil || h.process == nil {
 		return false

@@ -54,7 +54,7 @@ func TestVerbsNameBadInput(t *testing.T) {
 		{"Noise: -600000 ppm", func(w *World) { w.Host("a").Clock.Noise(600_000) }},
 		{"Wave: a period of 1ms", func(w *World) { w.Host("a").Clock.Wave(1, time.Millisecond) }},
 		{"Slow: factor 0", func(w *World) { w.Host("a").Slow(0) }},
-		{"Stall: -1s is negative", func(w *World) { w.Host("a").Stall("hall", -time.Second) }},
+		{"Stall: -1s is negative", func(w *World) { w.Host("a").Stall("membership", -time.Second) }},
 		{"DelayGossip: -1s is negative", func(w *World) { w.Host("a").DelayGossip(-time.Second) }},
 		{"Chaos: 0 faults or more in -1s", func(w *World) { w.Chaos(ChaosOptions{For: -time.Second}) }},
 		{`no kind of fault "flood"`, func(w *World) { w.Chaos(ChaosOptions{Without: []string{"flood"}}) }},

@@ -85,10 +85,3 @@ func (v *View) Has(node uint64) bool {
 func (v *View) Liveness() (known map[uint64]placement.Liveness, others placement.Liveness) {
 	return v.liveness, v.unknown
 }
-
-// With returns the view with another liveness.
-func (v *View) With(known map[uint64]placement.Liveness, others placement.Liveness) *View {
-	other := *v
-	other.liveness, other.unknown = known, others
-	return &other
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -37,19 +38,8 @@ type Params struct {
 	LeaseTTL time.Duration // this node's own default
 }
 
-// Member is one node of the mesh.
-type Member struct {
-	ID    transport.ID
-	Name  string
-	Addr  string
-	Zone  string
-	State env.MemberState
-}
-
-// Health is how the mesh's shards are, as this node knows.
-type Health struct {
-	Ready           bool  // this node can serve calls
-	FullyReplicated bool  // every shard has the voters that its members allow
-	NoMajority      []int // shards that did not answer for 2·E
-	UnderReplicated []int // shards that have fewer replicas in step than they should
-}
+// Member is one node of the mesh, and Health is how its shards are, as this node knows.
+type (
+	Member = members.Member
+	Health = members.Health
+)

@@ -95,7 +95,7 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 		cfg: cfg, env: b, log: cfg.Logger, bugs: cfg.Bugs, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
 		done: make(chan struct{}), starter: b.NewParker(), sessions: make(map[*Session]bool), status: serving,
 	}
-	b.node.hall = newHall(b.node)
+	b.node.membership = newMembership(b.node)
 	mesh := founding.Mesh{
 		MeshID: 77, Epoch: 1, Founded: 1 << 20,
 		Params: founding.Params{MeshName: "m", Shards: max(cfg.Shards, 1), Replicas: 3, MaxTTL: time.Minute, Rho: 100},
@@ -114,7 +114,7 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 	return b
 }
 
-// start starts a node that founds a mesh of one, with a hall of its own.
+// start starts a node that founds a mesh of one, with a membership loop of its own.
 func start(tb testing.TB, cfg Config) *bench {
 	tb.Helper()
 	b := &bench{tb: tb, now: time.Minute}

@@ -53,7 +53,7 @@ type lane struct {
 	frames   []*outFrame
 	framed   map[outKey]*outFrame
 	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
-	reported report
+	reported members.Report
 	shift    time.Duration // of the deliberate bugs LeaseByTimeOfDay and TableTimeOfDay: the time of day, less the clock
 	ticks    uint64
 	entries  atomic.Uint64 // that leaders on this lane appended

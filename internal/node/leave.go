@@ -56,7 +56,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		n.everywhere(func(l *lane) int { l.step(client.Lapse{}); return 0 })
 	}
 
-	n.hall.post(func(h *hall) { h.leave() })
+	n.membership.post(func(m *membership) { m.leave() })
 	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
 		return n.bugs.Has(bug.LeavesAtOnce) || n.everywhere(func(l *lane) int { return l.wanted() }) == 0
 	})
@@ -66,7 +66,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	if err := n.Err(); err != nil {
 		return err // it was closed, or ejected, meanwhile
 	}
-	n.hall.post(func(h *hall) { h.goodbye() })
+	n.membership.post(func(m *membership) { m.goodbye() })
 	p := n.env.NewParker()
 	p.Park(context.WithoutCancel(ctx), n.env.Now()+5*leavePause) // for the last words to go out
 	if n.observer != nil {
@@ -121,32 +121,6 @@ func (l *lane) wanted() int {
 		}
 	}
 	return wanted
-}
-
-// leave tells everybody that this node goes.
-func (h *hall) leave() {
-	h.leaving, h.stale = true, true
-	for _, p := range h.sorted() {
-		if p.up {
-			h.sayLeaving(p.ID)
-		}
-	}
-}
-
-func (h *hall) sayLeaving(to transport.ID) {
-	h.node.net.Send(to, transport.KindControl, transport.Normal, []byte{ctlLeaving})
-}
-
-// goodbye ends gossip and connections with a word.
-func (h *hall) goodbye() {
-	if h.node.gossip != nil {
-		h.node.gossip.Leave()
-	}
-	for _, p := range h.sorted() {
-		if p.up {
-			h.node.net.Disconnect(p.ID)
-		}
-	}
 }
 
 // nodeGone: no process answers for the node any more (P21).

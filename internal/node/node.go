@@ -1,5 +1,5 @@
 // Package node is a node without its goroutines: lanes that own shards and their
-// clients, and a hall that knows the members.
+// clients, and a membership loop that deals with other nodes as such.
 //
 // All of it runs on loops that a [env.Env] drives, and blocks only in its parkers.
 // Over the real world that makes a node of a mesh; over the simulator's it makes the
@@ -59,8 +59,9 @@ type Node struct {
 	name     string
 	addr     string
 	net      env.Network
-	hall     *hall
 	gossip   env.Membership
+
+	membership *membership
 
 	mesh    mesh // set before any lane runs
 	params  Params
@@ -122,7 +123,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	t := cfg.Transport
 	t.Hello, t.Logger, t.Accept = n.hello, cfg.Logger, n.accept
-	n.hall = newHall(n)
+	n.membership = newMembership(n)
 	net, err := cfg.Env.Listen(t, n)
 	if err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	hello := n.hello
 	n.mu.Unlock()
 	n.net.Update(hello)
-	n.hall.start()
+	n.membership.start()
 
 	wake := n.starter.Park(ctx, env.Never)
 	n.mu.Lock()
@@ -150,7 +151,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	default:
 		err = fmt.Errorf("mesh: join: %w", ErrClosed)
 		if wake == env.ContextEnded {
-			err = fmt.Errorf("mesh: join: %w, %s", ctx.Err(), n.hall.waitsFor())
+			err = fmt.Errorf("mesh: join: %w, %s", ctx.Err(), n.membership.waitsFor())
 		}
 	}
 	n.fail(err)
@@ -165,17 +166,17 @@ func (n *Node) accept(theirs transport.Hello) error {
 	n.mu.Unlock()
 	err := founding.CheckHello(mine, theirs)
 	if err != nil {
-		n.hall.post(func(h *hall) { h.foreign(theirs) })
+		n.membership.post(func(m *membership) { m.foreign(theirs) })
 	}
 	return err
 }
 
 // Dialed, Up, Down and Receive make Node a transport.Handler.
 func (n *Node) Dialed(addr string, peer transport.Hello, err error) {
-	n.hall.post(func(h *hall) { h.dialed(addr, peer, err) })
+	n.membership.post(func(m *membership) { m.dialed(addr, peer, err) })
 }
 
-func (n *Node) Up(peer transport.Hello) { n.hall.post(func(h *hall) { h.up(peer) }) }
+func (n *Node) Up(peer transport.Hello) { n.membership.post(func(m *membership) { m.up(peer) }) }
 
 func (n *Node) Down(peer transport.ID, cause transport.Cause) {
 	if cause == transport.Disconnected && n.bugs.Has(bug.DisconnectedStay) {
@@ -187,13 +188,13 @@ func (n *Node) Down(peer transport.ID, cause transport.Cause) {
 			l.post(func(l *lane) { l.nodeGone(uint64(peer)) })
 		}
 	}
-	n.hall.post(func(h *hall) { h.down(peer, cause) })
+	n.membership.post(func(m *membership) { m.down(peer, cause) })
 }
 
 func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
 	switch kind {
 	case transport.KindControl:
-		n.hall.post(func(h *hall) { h.receive(from, body) })
+		n.membership.post(func(m *membership) { m.receive(from, body) })
 	case transport.KindLane:
 		n.route(from, body)
 	}
@@ -391,10 +392,6 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// Members returns the nodes of the mesh as this one knows them, this one included, each
-// name once, sorted.
-func (n *Node) Members() []Member { return n.hall.members() }
-
 // Stats are counters since the node started.
 type Stats struct {
 	Acquires uint64 // calls of Lock and its like
@@ -449,7 +446,7 @@ func (n *Node) shut() {
 		return
 	}
 	n.net.Close()
-	n.hall.shut() // first: in a Join that is given up it may be making lanes and sessions
+	n.membership.shut() // first: in a Join that is given up it may be making lanes and sessions
 	n.endSessions()
 	for _, l := range n.lanesNow() {
 		l.shut()
@@ -468,29 +465,6 @@ func (n *Node) Close() error {
 	n.fail(ErrClosed)
 	n.shut()
 	return nil
-}
-
-// eject ends a node that was serving, from within: it runs in the hall. Nothing is held,
-// promised or answered here any more; only Close stops the loops.
-func (h *hall) eject(err error) {
-	n := h.node
-	n.fail(err)
-	if !h.ready {
-		return // Start cleans up
-	}
-	if n.observer != nil {
-		n.observer.Ended(transport.ID(n.id), err)
-	}
-	n.net.Close()
-	n.endSessions()
-	for _, l := range n.all {
-		l.post(func(l *lane) { l.close(n.env.NewParker()) })
-	}
-	n.gossip.Close()
-	h.ended = true
-	h.mu.Lock()
-	h.over = true
-	h.mu.Unlock()
 }
 
 // found makes the lanes, once the mesh is known; the founders' also their replicas (P26).

@@ -116,26 +116,12 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 	refuse("a frame for too many lanes", transport.KindLane, append(header(message.Header{Mesh: s.node.mesh.MeshID, Lanes: message.MaxLanes + 1}), serving...))
 	refuse("a frame without a lane", transport.KindLane, wire.AppendUint(wire.AppendUint(nil, s.node.mesh.MeshID), 1))
 	for name, body := range map[string][]byte{
-		"an empty control message":            nil,
-		"control message zero":                {0},
-		"an unknown control message":          {ctlLeaving + 1},
-		"a founding message that is none":     {ctlFounding, 0xff},
-		"an empty status":                     {ctlStatus},
-		"a status of a shard that is not":     {ctlStatus, 0x95, 0x91, testShards, 0xc0, 0xc0, 0xc0, 0xc0},
-		"a status of a shard below zero":      append([]byte{ctlStatus, 0x95, 0x91}, 0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc0, 0xc0, 0xc0, 0xc0),
-		"a status of too many shards":         {ctlStatus, 0x95, 0x95, 0, 0, 0, 0, 0, 0xc0, 0xc0, 0xc0, 0xc0},
-		"a status that goes on":               {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
-		"a status with a field too many":      {ctlStatus, 0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
-		"a status without fields":             {ctlStatus, 0x90},
-		"a status that is nothing":            {ctlStatus, 0xc0},
-		"a status in a map":                   {ctlStatus, 0x81, 0xa3, 'L', 'e', 'd', 0xc0},
-		"a status with a vote of nobody's":    {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 0, 0xa0, 0xc0},
-		"a status with half a vote":           {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x91, 1, 0xc0},
-		"a status of what it follows not":     {ctlStatus, 0x95, 0xc0, 0xc0, 0x91, testShards, 0xc0, 0xc0},
-		"a status with a long name":           append(append([]byte{ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 1, 0xda, 1, 0}, make([]byte, 256)...), 0xc0),
-		"a word of leaving that goes on":      {ctlLeaving, 1},
-		"a status that promises what is not":  {ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff},
-		"a status with numbers in other form": {ctlStatus, 0x95, 0x91, 0xcc, 1, 0xc0, 0xc0, 0xc0, 0xc0},
+		"an empty control message":        nil,
+		"control message zero":            {0},
+		"an unknown control message":      {ctlLeaving + 1},
+		"a founding message that is none": {ctlFounding, 0xff},
+		"a status of a shard that is not": {ctlStatus, 0x95, 0x91, testShards, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a word of leaving that goes on":  {ctlLeaving, 1},
 	} {
 		refuse(name, transport.KindControl, body)
 	}
@@ -143,46 +129,6 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 	s.receive(t, transport.KindLane, s.frame(messagetest.Samples()[0].Bytes(), []byte{1}, serving))
 	if s.hold.Err() != nil {
 		t.Error("the hold is lost")
-	}
-}
-
-func TestAStatusTravels(t *testing.T) {
-	s := newSolo(t)
-	got := make(map[uint64]heardStatus)
-	want := report{Led: []int{0, 3}, Rest: []int{3}, Follows: []int{1}, Voters: []voter{{7, "a"}, {99, "b"}}, Counted: []voter{{8, "c"}}}
-	s.world.At(s.world.Now(), func() {
-		s.node.hall.post(func(h *hall) {
-			h.people[99] = &person{Member: env.Member{ID: 99, Name: "b"}, up: true}
-			voter := []any{8, "c"}
-			voters := []any{[]any{7, "a"}, []any{99, "b"}}
-			h.receive(99, wiretest.Encode(t, ctlStatus, []any{[]any{0, 3}, []any{3}, []any{1}, voters, []any{voter}}))
-			for id, s := range h.heard {
-				got[id] = s
-			}
-			delete(h.people, 99)
-		})
-	})
-	if err := s.world.Run(time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got[99].report, want) || len(got) != 1 {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
-// A founder may hear of the mesh's shards before it hears of the mesh.
-func TestAStatusBeforeTheMeshIsKnownIsNoError(t *testing.T) {
-	s := newSolo(t)
-	var err error
-	s.world.At(s.world.Now(), func() {
-		s.node.hall.post(func(h *hall) {
-			h.in, h.node.params.Shards = false, 0
-			err = h.hearStatus(99, h.status()[1:])
-			h.in, h.node.params.Shards = true, testShards
-		})
-	})
-	if no := s.world.Run(time.Millisecond); no != nil || err != nil {
-		t.Error(err, no)
 	}
 }
 
@@ -205,8 +151,8 @@ func FuzzLaneFrame(f *testing.F) {
 	})
 }
 
-// FuzzStatus does the same at the hall.
-func FuzzStatus(f *testing.F) {
+// FuzzControl does the same at the membership loop.
+func FuzzControl(f *testing.F) {
 	f.Add(wiretest.Encode(f, ctlStatus, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil}))
 	f.Add([]byte{ctlLeaving})
 	f.Add([]byte{ctlFounding, 1})

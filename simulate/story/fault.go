@@ -81,7 +81,7 @@ var faultForms = []*form{
 		who, span := c.who("who"), c.span("time")
 		return func(t *teller) {
 			d := span.draw(t)
-			for _, loop := range []string{"hall", "lane 0", "watch"} {
+			for _, loop := range []string{"membership", "lane 0", "watch"} {
 				t.Host(who).Stall(loop, d)
 			}
 		}

@@ -24,6 +24,7 @@ var pure = []string{
 	"ring",
 	"shard",
 	"internal/node",
+	"internal/client",
 	"internal/founding",
 	"internal/members",
 	"internal/placement",
@@ -63,14 +64,16 @@ type exception struct {
 }
 
 var exceptions = []exception{
-	// The core's edge. Lanes and the hall step on one input at a time, but their
+	// The core's edge. Lanes and the membership loop step on one input at a time, but their
 	// inboxes are filled, and their state is looked at, from users' goroutines and the
 	// network's. A mutex there is never held over a wait.
 	{"internal/node", "mailbox.go", ruleSync, "anyone posts, one lane drains"},
-	{"internal/node", "hall.go", ruleSync, "frames and news arrive on the network's goroutines"},
+	{"internal/node", "membership.go", ruleSync, "frames and news arrive on the network's goroutines"},
 	{"internal/node", "lane.go", ruleSync, "counters for Stats"},
 	{"internal/node", "node.go", ruleSync, "users' goroutines ask for state and counters"},
-	{"internal/node", "session.go", ruleSync, "users' goroutines share a session"},
+	{"internal/client", "client.go", ruleSync, "counters for Stats"},
+	{"internal/client", "session.go", ruleSync, "users' goroutines share a session"},
+	{"internal/client", "hold.go", ruleSync, "a holder, the watch and the client look at one deadline"},
 	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and lanes bring them"},
 	{"internal/node", "hold.go", ruleSync, "users' goroutines share a lock, and ask it for its deadline"},
 	{"internal/node", "lane.go", ruleIO, "the stack of a replica that panicked, for its report"},

@@ -1,0 +1,215 @@
+package members
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// The mesh of the tests. Node 1 is called "a"; a test plays the others.
+const (
+	self     = transport.ID(1)
+	testMesh = 77
+	testRing = 5
+)
+
+// bench is the Machine of node 1, and what it asked for.
+type bench struct {
+	t     *testing.T
+	m     *Machine
+	now   time.Duration
+	words []string // Connect, Disconnect, Dial, Join, NodeGone, Drop, Log and SendLeaving
+	drawn []Drawn
+	sent  []SendStatus
+	ready int
+}
+
+// newBench makes a Machine that has joined a mesh of so many shards, two seconds ago, and is
+// ready: it leads all of them.
+func newBench(t *testing.T, shards int, configure ...func(*Config)) *bench {
+	b := alone(t, configure...)
+	b.joins(shards)
+	b.reports(led(shards))
+	b.pass(2 * time.Second)
+	b.clear()
+	return b
+}
+
+// alone makes a Machine that is in no mesh.
+func alone(t *testing.T, configure ...func(*Config)) *bench {
+	cfg := Config{
+		Self: node("a", self), RingHash: testRing, ContactEvery: time.Second,
+		Rand: rand.New(rand.NewPCG(1, 2)),
+	}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	return &bench{t: t, m: New(cfg), now: time.Minute}
+}
+
+// node is the node of a name: "b" is at the address "b:1", in the zone "zb".
+func node(name string, id transport.ID) env.Member {
+	return env.Member{ID: id, Name: name, Addr: name + ":1", Zone: "z" + name}
+}
+
+// led is the report of a lane that leads shards from 0 on, all in step.
+func led(shards int) (r Report) {
+	for sh := range shards {
+		r.Led, r.Rest = append(r.Led, sh), append(r.Rest, sh)
+	}
+	return r
+}
+
+func hello(m env.Member) transport.Hello {
+	return transport.Hello{MeshID: testMesh, ID: m.ID, Name: m.Name, Addr: m.Addr, Zone: m.Zone, RingHash: testRing}
+}
+
+func (b *bench) clear() { b.words, b.drawn, b.sent = nil, nil, nil }
+
+// take notes what the machine asks for, and runs what is due.
+func (b *bench) take(out []Output) {
+	b.note(out)
+	b.note(b.m.Tick(b.now, nil))
+}
+
+func (b *bench) note(out []Output) {
+	for _, o := range out {
+		switch o := o.(type) {
+		case Connect:
+			b.say("connect %d %s", o.ID, o.Addr)
+		case Disconnect:
+			b.say("disconnect %d", o.ID)
+		case Dial:
+			b.say("dial %s", o.Addr)
+		case Join:
+			for _, m := range o.Members {
+				b.say("join %d", m.ID)
+			}
+		case NodeGone:
+			b.say("gone %d", o.ID)
+		case SendLeaving:
+			b.say("leaving to %d", o.To)
+		case Drop:
+			b.say("drop %d: %v", o.Peer, o.Err)
+		case Log:
+			b.say("log %s %v", o.Text, o.Attrs)
+		case SendStatus:
+			b.sent = append(b.sent, o)
+		case Drawn:
+			b.drawn = append(b.drawn, o)
+		case Ready:
+			b.ready++
+		}
+	}
+}
+
+func (b *bench) say(format string, args ...any) {
+	for i, a := range args {
+		if id, ok := a.(transport.ID); ok {
+			args[i] = uint64(id)
+		}
+	}
+	b.words = append(b.words, fmt.Sprintf(format, args...))
+}
+
+// asked reports whether the machine has asked for that.
+func (b *bench) asked(word string) bool { return slices.Contains(b.words, word) }
+
+// expect compares what the machine has asked for since the last call.
+func (b *bench) expect(want ...string) {
+	b.t.Helper()
+	if !slices.Equal(b.words, want) {
+		b.t.Errorf("it asks for %q, want %q", b.words, want)
+	}
+	b.words = nil
+}
+
+// view is the latest one.
+func (b *bench) view() *View {
+	b.t.Helper()
+	if len(b.drawn) == 0 {
+		b.t.Fatal("nothing was drawn")
+	}
+	return b.drawn[len(b.drawn)-1].View
+}
+
+// shown is what users are shown of a node, and whether they are.
+func (b *bench) shown(id transport.ID) (Member, bool) {
+	all := b.drawn[len(b.drawn)-1].Members
+	if i := slices.IndexFunc(all, func(m Member) bool { return m.ID == id }); i >= 0 {
+		return all[i], true
+	}
+	return Member{}, false
+}
+
+// liveness is what the latest view says of a node.
+func (b *bench) liveness(id transport.ID) placement.Liveness {
+	b.t.Helper()
+	known, others := b.view().Liveness()
+	if l, ok := known[uint64(id)]; ok {
+		return l
+	}
+	return others
+}
+
+// pass lets the time d pass.
+func (b *bench) pass(d time.Duration) {
+	end := b.now + d
+	for at := b.m.Deadline(); at <= end; at = b.m.Deadline() {
+		b.now = max(b.now, at)
+		if b.note(b.m.Tick(b.now, nil)); b.m.Deadline() <= b.now {
+			b.t.Fatalf("it has something to do at %v after Tick at %v", b.m.Deadline(), b.now)
+		}
+	}
+	b.now = end
+}
+
+func (b *bench) joins(shards int, others ...env.Member) {
+	b.take(b.m.Joined(b.now, Mesh{ID: testMesh, Shards: shards, Replicas: 3}, others, nil))
+}
+
+func (b *bench) gossips(m env.Member, state env.MemberState) {
+	b.take(b.m.News(b.now, env.MemberEvent{Member: m, State: state}, nil))
+}
+
+func (b *bench) connects(m env.Member) { b.take(b.m.Up(b.now, hello(m), nil)) }
+
+func (b *bench) parts(m env.Member, cause transport.Cause) {
+	b.take(b.m.Down(b.now, m.ID, cause, nil))
+}
+
+func (b *bench) leaves(m env.Member) { b.take(b.m.Leaves(b.now, m.ID, nil)) }
+
+// comes makes a node a member that is connected.
+func (b *bench) comes(m env.Member) {
+	b.gossips(m, env.Alive)
+	b.connects(m)
+}
+
+// reports is what the only lane reports.
+func (b *bench) reports(r Report) { b.take(b.m.Reported(b.now, 0, r, nil)) }
+
+// hears takes in the status of another node.
+func (b *bench) hears(m env.Member, r Report) {
+	b.take(b.m.Status(b.now, m.ID, wire.Marshal(r), nil))
+}
+
+// waits is what the machine says that it waits for, or "" once it is ready.
+func (b *bench) waits() string {
+	if b.m.Health().Ready {
+		return ""
+	}
+	return b.m.Waiting()
+}
+
+func hasPrefix(all []string, prefix string) bool {
+	return slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, prefix) })
+}

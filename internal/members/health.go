@@ -1,0 +1,125 @@
+package members
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Health is how the shards of the mesh are, as far as a node has heard.
+type Health struct {
+	Ready           bool  // this node can serve calls
+	FullyReplicated bool  // every shard has the voters that its members allow
+	NoMajority      []int // shards that did not answer for 2·E
+	UnderReplicated []int // shards that have fewer replicas in step than they should
+}
+
+// shardState is what this node has heard of a shard.
+type shardState struct {
+	heard bool // its leader serves, and this node hears it
+	led   bool // the same, or a node that this node hears does
+	rests bool // and it has all replicas that it should, in step
+}
+
+// Health returns how the shards are. The caller must not change its lists.
+func (m *Machine) Health() Health { return m.health }
+
+// assess makes Health of what the leaders last said, and forgets what they said too long ago.
+func (m *Machine) assess() {
+	// Every status that comes leads here: the room is used again.
+	m.shards = slices.Grow(m.shards[:0], m.mesh.Shards)[:m.mesh.Shards]
+	clear(m.shards)
+	own := m.report()
+	own.Follows = nil // their leaders' word is to come from themselves, or from other nodes
+	m.count(own)
+	lost := m.missesVoter(own)
+	for id, s := range m.statuses { // order-free: sets are filled
+		o := m.members[id]
+		if o == nil || !o.connected || m.now-s.at > statusFresh+m.statusAt-m.now {
+			delete(m.statuses, id)
+			continue
+		}
+		m.count(s.Report)
+		lost = lost || m.missesVoter(s.Report)
+	}
+	health := Health{Ready: m.ready}
+	for sh, s := range m.shards {
+		switch {
+		case !s.led:
+			health.NoMajority = append(health.NoMajority, sh)
+		case !s.rests:
+			health.UnderReplicated = append(health.UnderReplicated, sh)
+		}
+	}
+	health.FullyReplicated = len(health.NoMajority)+len(health.UnderReplicated) == 0 && !lost
+	m.health = health
+}
+
+// count adds a report to what is known of the shards.
+func (m *Machine) count(r Report) {
+	for _, sh := range r.Led {
+		m.shards[sh].led, m.shards[sh].heard = true, true
+	}
+	for _, sh := range r.Follows {
+		m.shards[sh].led = true
+	}
+	for _, sh := range r.Rest {
+		m.shards[sh].rests = true
+	}
+}
+
+// missesVoter reports whether a voter is not connected. Its leader may not have noticed yet.
+func (m *Machine) missesVoter(r Report) bool {
+	return slices.ContainsFunc(r.Voters, func(v Voter) bool {
+		o := m.members[transport.ID(v.Node)]
+		return transport.ID(v.Node) != m.cfg.Self.ID && (o == nil || !o.connected)
+	})
+}
+
+// predecessorVotes reports whether some shard still counts an earlier incarnation of this node
+// as a voter (P30). What other nodes say of leaders is older than what those say themselves,
+// and only of use for those that are not heard.
+func (m *Machine) predecessorVotes() bool {
+	deaf := slices.ContainsFunc(m.shards, func(s shardState) bool { return !s.heard })
+	earlier := func(v Voter) bool { return v.Name == m.cfg.Self.Name && transport.ID(v.Node) != m.cfg.Self.ID }
+	counts := func(r Report) bool {
+		return slices.ContainsFunc(r.Voters, earlier) || deaf && slices.ContainsFunc(r.Counted, earlier)
+	}
+	if counts(m.report()) {
+		return true
+	}
+	for _, s := range m.statuses { // order-free: any will do
+		if counts(s.Report) {
+			return true
+		}
+	}
+	return false
+}
+
+// arrive makes this node ready once it can serve: every shard has a leader that this node, or
+// one that it hears, has heard of; and none counts this node's predecessor.
+func (m *Machine) arrive() {
+	m.assess()
+	predecessor := m.predecessorVotes() && !m.cfg.Bugs.Has(bug.PredecessorCounts)
+	if len(m.health.NoMajority) > 0 || predecessor {
+		m.statusAt = min(m.statusAt, m.now+100*time.Millisecond)
+		return
+	}
+	m.ready = true
+	m.assess()
+	m.emit(Ready{})
+}
+
+// Waiting says what a node that has joined waits for until it is ready.
+func (m *Machine) Waiting() string {
+	switch missing := len(m.health.NoMajority); {
+	case missing > 0:
+		return fmt.Sprintf("%d of %d shards have no leader that this node has heard of", missing, m.mesh.Shards)
+	case m.predecessorVotes():
+		return "an earlier incarnation of this node is still a voter of some shards"
+	}
+	return "ready"
+}

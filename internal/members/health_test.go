@@ -1,0 +1,143 @@
+package members
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Promise: G6, P15: Health is what the leaders last said: a shard is led if a leader says so to this node, or to one that
+// this node hears; it is whole if its leader says so, and every voter is connected. What was said more than three
+// statuses ago, or by a node that is not connected any more, does not count.
+func TestHealth(t *testing.T) {
+	n, c := node("b", 2), node("c", 3)
+	votes := func(nodes ...uint64) (all []Voter) {
+		for _, id := range nodes {
+			all = append(all, Voter{Node: id, Name: "v"})
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name    string
+		then    func(b *bench)
+		whole   bool
+		nobody  []int // shards without a leader
+		lacking []int // shards that lack replicas
+	}{
+		{"nothing is heard", func(b *bench) {}, false, []int{0, 1}, nil},
+		{"this node leads all", func(b *bench) { b.reports(led(2)) }, true, nil, nil},
+		{"this node leads all, not in step", func(b *bench) { b.reports(Report{Led: []int{0, 1}, Rest: []int{1}}) }, false, nil, []int{0}},
+		{"this node leads one", func(b *bench) { b.reports(led(1)) }, false, []int{1}, nil},
+		{"this node follows", func(b *bench) { b.reports(Report{Follows: []int{0, 1}}) }, false, []int{0, 1}, nil},
+		{"another leads all", func(b *bench) { b.hears(n, led(2)) }, true, nil, nil},
+		{"two lead one each", func(b *bench) {
+			b.reports(led(1))
+			b.hears(n, Report{Led: []int{1}, Rest: []int{1}})
+		}, true, nil, nil},
+		{"another says that it hears the leaders", func(b *bench) { b.hears(n, Report{Follows: []int{0, 1}}) }, false, nil, []int{0, 1}},
+		{"another leads all, and fell silent", func(b *bench) { b.hears(n, led(2)); b.pass(statusFresh + 2*statusEvery) }, false, []int{0, 1}, nil},
+		{"another leads all, and was silent for four seconds", func(b *bench) { b.hears(n, led(2)); b.pass(statusFresh + statusEvery) }, true, nil, nil},
+		{"another leads all, and its connection was lost", func(b *bench) { b.hears(n, led(2)); b.parts(n, transport.Lost) }, false, []int{0, 1}, nil},
+		{"another leads all, and is no member", func(b *bench) { b.hears(node("x", 9), led(2)) }, false, []int{0, 1}, nil},
+		{"another leads all, and says later that it does not", func(b *bench) { b.hears(n, led(2)); b.hears(n, led(1)) }, false, []int{1}, nil},
+		{"both are voters", func(b *bench) {
+			b.reports(Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: votes(uint64(self), 2)})
+		}, true, nil, nil},
+		{"a voter is unknown", func(b *bench) {
+			b.reports(Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: votes(uint64(self), 9)})
+		}, false, nil, nil},
+		{"a voter is not connected", func(b *bench) {
+			b.comes(c)
+			b.parts(c, transport.Lost)
+			b.hears(n, Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: votes(3)})
+		}, false, nil, nil},
+		{"a voter's connection is lost later", func(b *bench) {
+			b.comes(c)
+			b.hears(n, Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: votes(3)})
+			b.take(b.m.Down(b.now, 3, transport.Lost, nil))
+		}, false, nil, nil},
+	} {
+		b := alone(t)
+		b.joins(2)
+		b.comes(n)
+		b.pass(statusEvery)
+		tt.then(b)
+		if h := b.m.Health(); h.FullyReplicated != tt.whole || !reflect.DeepEqual(h.NoMajority, tt.nobody) || !reflect.DeepEqual(h.UnderReplicated, tt.lacking) {
+			t.Errorf("%s: %+v", tt.name, h)
+		}
+	}
+}
+
+// Promise: P15, P30: a node is ready once every shard has a leader that it, or a node that it hears, has heard of, and no
+// leader counts an earlier incarnation of it as a voter. Of leaders that it hears it asks no other node.
+func TestWhenANodeIsReady(t *testing.T) {
+	const earlier, waitsForLeader = "an earlier incarnation of this node is still a voter of some shards", "1 of 2 shards have no leader that this node has heard of"
+	n, c := node("b", 2), node("c", 3)
+	before := []Voter{{Node: 8, Name: "a"}}
+	for _, tt := range []struct {
+		name  string
+		then  func(b *bench)
+		waits string
+	}{
+		{"nothing is heard", func(b *bench) {}, "2 of 2 shards have no leader that this node has heard of"},
+		{"one shard is led", func(b *bench) { b.hears(n, led(1)) }, waitsForLeader},
+		{"all are led", func(b *bench) { b.hears(n, led(2)) }, ""},
+		{"all are led, for another node", func(b *bench) { b.hears(n, Report{Follows: []int{0, 1}}) }, ""},
+		{"this node leads all", func(b *bench) { b.reports(led(2)) }, ""},
+		{"this node, which leads, counts its predecessor", func(b *bench) { b.reports(Report{Led: []int{0, 1}, Voters: before}) }, earlier},
+		{"this node, which leads, counts itself", func(b *bench) {
+			b.reports(Report{Led: []int{0, 1}, Voters: []Voter{{uint64(self), "a"}, {2, "b"}}})
+		}, ""},
+		{"the leader counts its predecessor", func(b *bench) { b.hears(n, Report{Led: []int{0, 1}, Voters: before}) }, earlier},
+		{"the leader counted its predecessor", func(b *bench) {
+			b.hears(n, Report{Led: []int{0, 1}, Voters: before})
+			b.hears(n, led(2))
+		}, ""},
+		{"one that is not heard counts its predecessor", func(b *bench) { b.hears(n, Report{Follows: []int{0, 1}, Counted: before}) }, earlier},
+		{"one that is heard, too, counted its predecessor", func(b *bench) {
+			b.hears(c, led(2))
+			b.hears(n, Report{Follows: []int{0, 1}, Counted: before})
+		}, ""},
+	} {
+		b := alone(t)
+		b.joins(2)
+		b.m.Up(b.now, hello(n), nil)
+		b.m.Up(b.now, hello(c), nil)
+		b.m.News(b.now, env.MemberEvent{Member: n}, nil)
+		b.m.News(b.now, env.MemberEvent{Member: c}, nil)
+		if tt.then(b); b.waits() != tt.waits {
+			t.Errorf("%s: it waits for %q, want %q", tt.name, b.waits(), tt.waits)
+		}
+		if want := tt.waits == ""; b.ready == 1 != want || b.m.Health().Ready != want {
+			t.Errorf("%s: it is ready %d times; %+v", tt.name, b.ready, b.m.Health())
+		}
+		b.pass(time.Second)
+		if b.hears(n, led(2)); b.ready > 1 {
+			t.Errorf("%s: it tells again that it is ready", tt.name)
+		}
+	}
+}
+
+// A node that is not ready asks by its own status for that of others ten times a second.
+func TestANodeThatWaitsReportsMoreOften(t *testing.T) {
+	b := alone(t)
+	b.joins(1)
+	b.comes(node("b", 2))
+	b.clear()
+	b.pass(time.Second)
+	if n := len(b.sent); n != 10 {
+		t.Errorf("%d statuses in a second", n)
+	}
+	if b.reports(led(1)); b.m.Waiting() != "ready" {
+		t.Errorf("it waits for %q", b.m.Waiting())
+	}
+	b.pass(time.Second)
+	b.clear()
+	b.pass(5 * time.Second)
+	if n := len(b.sent); n != 5 {
+		t.Errorf("%d statuses in five seconds, once it is ready", n)
+	}
+}

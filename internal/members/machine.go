@@ -1,0 +1,285 @@
+package members
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Config is what a Machine is told about its node.
+type Config struct {
+	Self     env.Member
+	RingHash uint64 // of the ring that this node computes
+
+	// Seeds are addresses outside the mesh that are to be dialled. All members together dial
+	// each of them about once in ContactEvery, which is positive.
+	Seeds        []string
+	ContactEvery time.Duration
+
+	Rand *rand.Rand // draws which address is dialled, and when
+	Bugs bug.Set
+}
+
+// Mesh is what the founding of a mesh has fixed.
+type Mesh struct {
+	ID       uint64
+	Shards   int
+	Replicas int
+}
+
+// Output is something to do now, in order: Connect, Disconnect, Dial, SendStatus, SendLeaving,
+// Join, NodeGone, Drawn, Ready, Drop or Log.
+type Output interface{ isOutput() }
+
+type (
+	// Connect asks for a connection to a node, to be kept until Disconnect.
+	Connect struct {
+		ID   transport.ID
+		Addr string
+	}
+	// Disconnect ends the connection to a node, saying goodbye.
+	Disconnect struct{ ID transport.ID }
+	// Dial asks for one attempt to find out which node answers at Addr. If one does, Answered
+	// reports it.
+	Dial struct{ Addr string }
+	// SendStatus is a message to the Machine of another node, for Status. It may be lost. Body
+	// must not be changed.
+	SendStatus struct {
+		To   transport.ID
+		Body []byte
+	}
+	// SendLeaving is a message that this node leaves, for Leaves. It may be lost.
+	SendLeaving struct{ To transport.ID }
+	// Join tells gossip of members that it may not know of.
+	Join struct{ Members []env.Member }
+	// NodeGone tells that a node is proven dead (P30).
+	NodeGone struct{ ID transport.ID }
+	// Drawn is a new view, and what users are shown of it: each name once, sorted.
+	Drawn struct {
+		View    *View
+		Members []Member
+	}
+	// Ready tells, once, that this node can serve: see Waiting.
+	Ready struct{}
+	// Drop tells that a peer sent what is no message of ours: the connection must go.
+	Drop struct {
+		Peer transport.ID
+		Err  error
+	}
+	// Log is a line for the log.
+	Log struct {
+		Level slog.Level
+		Text  string
+		Attrs []slog.Attr
+	}
+)
+
+func (Connect) isOutput()     {}
+func (Disconnect) isOutput()  {}
+func (Dial) isOutput()        {}
+func (SendStatus) isOutput()  {}
+func (SendLeaving) isOutput() {}
+func (Join) isOutput()        {}
+func (NodeGone) isOutput()    {}
+func (Drawn) isOutput()       {}
+func (Ready) isOutput()       {}
+func (Drop) isOutput()        {}
+func (Log) isOutput()         {}
+
+// Member is a node as users are shown it.
+type Member struct {
+	env.Member
+	State env.MemberState
+}
+
+// Machine is what one node believes of its mesh. Every input carries the time, which never
+// goes back, appends to out what must now be done, and returns it. After one or more inputs
+// call Tick, and ask Deadline when to call it again. One goroutine at a time may use it.
+type Machine struct {
+	cfg  Config
+	now  time.Duration
+	out  []Output
+	mesh Mesh
+
+	joined   bool // in the mesh
+	joinedAt time.Duration
+	ready    bool
+	leaving  bool
+
+	members    map[transport.ID]*member
+	connected  map[transport.ID]transport.Hello // all connected nodes, members or not
+	ringWarned bool
+
+	stale  bool          // the view is to be drawn anew
+	drawAt time.Duration // and at this time at the latest
+	table  *ring.Table   // of the view
+	names  string        // those that table was made of
+	dialAt time.Duration // when the next address outside the mesh is dialled
+
+	reports  map[int]Report // of this node's lanes
+	statuses map[transport.ID]status
+	statusAt time.Duration // when this node's own is sent
+	shards   []shardState  // made by assess
+	health   Health
+}
+
+// New returns a Machine that is in no mesh yet.
+func New(cfg Config) *Machine {
+	return &Machine{
+		cfg: cfg, members: make(map[transport.ID]*member), connected: make(map[transport.ID]transport.Hello),
+		reports: make(map[int]Report), statuses: make(map[transport.ID]status),
+	}
+}
+
+// input runs one input.
+func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
+	m.now, m.out = now, out
+	do()
+	out, m.out = m.out, nil
+	return out
+}
+
+func (m *Machine) emit(o Output) { m.out = append(m.out, o) }
+
+// Joined reports that this node is in a mesh now, with these members. It is called once.
+func (m *Machine) Joined(now time.Duration, mesh Mesh, members []env.Member, out []Output) []Output {
+	return m.input(now, out, func() {
+		m.mesh, m.joined, m.joinedAt, m.stale = mesh, true, now, true
+		m.dialAt, m.drawAt, m.statusAt = now, now, now
+		m.believe(m.cfg.Self, env.Alive)
+		var others []env.Member
+		for _, o := range members {
+			if o.ID != m.cfg.Self.ID {
+				m.believe(o, env.Alive)
+				others = append(others, o)
+			}
+		}
+		if len(others) > 0 {
+			m.emit(Join{Members: others})
+		}
+		for _, id := range slices.Sorted(maps.Keys(m.connected)) { // before they were in no mesh of this node's
+			m.introduce(m.connected[id])
+		}
+	})
+}
+
+// News reports what gossip says of a node, true or not.
+func (m *Machine) News(now time.Duration, e env.MemberEvent, out []Output) []Output {
+	return m.input(now, out, func() {
+		if e.Member.ID != m.cfg.Self.ID {
+			m.believe(e.Member, e.State)
+		}
+	})
+}
+
+// Answered reports which node answered a dial.
+func (m *Machine) Answered(now time.Duration, peer transport.Hello, out []Output) []Output {
+	return m.input(now, out, func() { m.introduce(peer) })
+}
+
+// Up reports a connection with a node, whichever of the two dialled.
+func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Output {
+	return m.input(now, out, func() {
+		m.connected[peer.ID] = peer
+		if mine := m.cfg.RingHash; peer.RingHash != mine && !m.ringWarned {
+			// Legal, since the ring is a hint: shards stay where they are (P29).
+			m.ringWarned = true
+			m.emit(Log{
+				Level: slog.LevelWarn,
+				Text:  "another node computes another ring, so that leadership may not settle: run one version of the ring's libraries",
+				Attrs: []slog.Attr{slog.String("peer", peer.Name), slog.String("ring", fmt.Sprintf("%016x", peer.RingHash)), slog.String("mine", fmt.Sprintf("%016x", mine))},
+			})
+		}
+		if o := m.members[peer.ID]; o != nil {
+			o.connected, m.stale = true, true
+		}
+		m.introduce(peer)
+		if m.leaving {
+			m.emit(SendLeaving{To: peer.ID})
+		}
+	})
+}
+
+// Down reports that a connection has ended, and why.
+func (m *Machine) Down(now time.Duration, id transport.ID, cause transport.Cause, out []Output) []Output {
+	return m.input(now, out, func() {
+		delete(m.connected, id)
+		o := m.members[id]
+		if o == nil {
+			return
+		}
+		o.connected, m.stale = false, true
+		m.assess()
+		if cause == transport.Replaced {
+			m.prove(o)
+		}
+		if o.leaving && cause == transport.Goodbye {
+			m.believe(o.Member, env.Left)
+		}
+	})
+}
+
+// Leaves reports that a node says that it leaves.
+func (m *Machine) Leaves(now time.Duration, from transport.ID, out []Output) []Output {
+	return m.input(now, out, func() {
+		if o := m.members[from]; o != nil && !o.leaving {
+			o.leaving, m.stale = true, true
+		}
+	})
+}
+
+// Leave makes this node say that it leaves.
+func (m *Machine) Leave(now time.Duration, out []Output) []Output {
+	return m.input(now, out, func() {
+		m.leaving, m.stale = true, true
+		for _, o := range m.peers() {
+			m.emit(SendLeaving{To: o.ID})
+		}
+	})
+}
+
+// Goodbye ends all connections with members.
+func (m *Machine) Goodbye(now time.Duration, out []Output) []Output {
+	return m.input(now, out, func() {
+		for _, o := range m.peers() {
+			m.emit(Disconnect{ID: o.ID})
+		}
+	})
+}
+
+// Tick does what is due.
+func (m *Machine) Tick(now time.Duration, out []Output) []Output {
+	return m.input(now, out, func() {
+		if !m.joined {
+			return
+		}
+		if now >= m.dialAt {
+			m.seek()
+		}
+		if m.stale || now >= m.drawAt {
+			m.draw()
+		}
+		if now >= m.statusAt {
+			m.sendStatus()
+		}
+		if !m.ready {
+			m.arrive()
+		}
+	})
+}
+
+// Deadline returns when to call Tick next, or env.Never.
+func (m *Machine) Deadline() time.Duration {
+	if !m.joined {
+		return env.Never
+	}
+	return min(m.dialAt, m.drawAt, m.statusAt)
+}

@@ -1,0 +1,381 @@
+package members
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Promise: P30, P33: what a node believes of another, by what it heard: silence is no proof of death, and for a grace
+// period it is no more than a doubt; a node that left, leaves, or is answered by its next incarnation has departed.
+func TestWhatIsBelievedOfANode(t *testing.T) {
+	m, next := node("b", 2), node("b", 5)
+	moved := func(addr string) env.Member {
+		m := m
+		m.Addr = addr
+		return m
+	}
+	for _, tt := range []struct {
+		name     string
+		then     func(b *bench)
+		liveness placement.Liveness
+		placed   bool            // it has a place on the ring
+		shown    env.MemberState // or hidden
+	}{
+		{"alive", func(b *bench) {}, placement.Present, true, env.Alive},
+		{"alive and connected", func(b *bench) { b.connects(m) }, placement.Present, true, env.Alive},
+		{"silent, for less than the grace", func(b *bench) { b.gossips(m, env.Dead); b.pass(grace - 1) }, placement.Suspect, true, env.Dead},
+		{"silent, for the grace", func(b *bench) { b.gossips(m, env.Dead); b.pass(grace) }, placement.Silent, false, env.Dead},
+		{"silent, for long, and alive again", func(b *bench) { b.gossips(m, env.Dead); b.pass(grace); b.gossips(m, env.Alive) }, placement.Present, true, env.Alive},
+		{"called dead, and connected", func(b *bench) { b.connects(m); b.gossips(m, env.Dead); b.pass(grace) }, placement.Present, true, env.Dead},
+		{"called dead, and connected again", func(b *bench) { b.gossips(m, env.Dead); b.pass(grace); b.connects(m) }, placement.Present, true, env.Dead},
+		{"called dead, and its connection lost", func(b *bench) {
+			b.connects(m)
+			b.gossips(m, env.Dead)
+			b.pass(grace)
+			b.parts(m, transport.Lost)
+		}, placement.Silent, false, env.Dead},
+		{"its connection lost", func(b *bench) { b.connects(m); b.parts(m, transport.Lost); b.pass(grace) }, placement.Present, true, env.Alive},
+		{"its connection refused", func(b *bench) { b.connects(m); b.parts(m, transport.Refused); b.pass(grace) }, placement.Present, true, env.Alive},
+		{"left", func(b *bench) { b.gossips(m, env.Left) }, placement.Departed, false, hidden},
+		{"left, and called alive again", func(b *bench) { b.gossips(m, env.Left); b.gossips(m, env.Alive) }, placement.Departed, false, hidden},
+		{"about to leave", func(b *bench) { b.connects(m); b.leaves(m) }, placement.Departed, false, env.Alive},
+		{"about to leave, and gone with a goodbye", func(b *bench) { b.connects(m); b.leaves(m); b.parts(m, transport.Goodbye) }, placement.Departed, false, hidden},
+		{"about to leave, and its connection lost", func(b *bench) { b.connects(m); b.leaves(m); b.parts(m, transport.Lost) }, placement.Departed, false, env.Alive},
+		{"gone with a goodbye, though it said nothing before", func(b *bench) { b.connects(m); b.parts(m, transport.Goodbye) }, placement.Present, true, env.Alive},
+		{"replaced, a moment ago", func(b *bench) { b.connects(m); b.parts(m, transport.Replaced); b.pass(grace - 1) }, placement.Departed, true, hidden},
+		{"replaced", func(b *bench) { b.connects(m); b.parts(m, transport.Replaced); b.pass(grace) }, placement.Departed, false, hidden},
+		{"about to leave, and replaced", func(b *bench) { b.connects(m); b.leaves(m); b.parts(m, transport.Replaced) }, placement.Departed, false, hidden},
+		{"replaced, and called alive", func(b *bench) {
+			b.connects(m)
+			b.parts(m, transport.Replaced)
+			b.pass(grace)
+			b.gossips(m, env.Alive)
+		}, placement.Departed, false, hidden},
+		{"at another address", func(b *bench) { b.gossips(moved("b:2"), env.Alive) }, placement.Present, true, env.Alive},
+		{"at this node's address", func(b *bench) { b.gossips(moved("a:1"), env.Alive) }, placement.Present, true, env.Alive},
+		{"alive beside its next incarnation, which is connected", func(b *bench) { b.comes(next) }, placement.Present, false, hidden},
+		{"connected, beside its next incarnation, which gossip knows", func(b *bench) { b.connects(m); b.gossips(next, env.Alive) }, placement.Present, true, env.Alive},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, 1)
+			b.gossips(m, env.Alive)
+			b.expect("connect 2 b:1")
+			tt.then(b)
+			if l := b.liveness(2); l != tt.liveness {
+				t.Errorf("its liveness is %d, want %d", l, tt.liveness)
+			}
+			if b.view().Has(2) != tt.placed || !b.view().Has(uint64(self)) {
+				t.Errorf("those with a place: %+v", b.view().Members())
+			}
+			got, shown := b.shown(2)
+			if want := tt.shown != hidden; shown != want || shown && (got.State != tt.shown || got.Name != "b" || got.Zone != "zb") {
+				t.Errorf("it is shown as %+v", b.drawn[len(b.drawn)-1].Members)
+			}
+			ends := tt.shown == hidden && tt.liveness == placement.Departed
+			if b.asked("disconnect 2") != ends {
+				t.Errorf("it asks for %v", b.words)
+			}
+			if b.asked("gone 2") != strings.Contains(tt.name, "replaced") {
+				t.Errorf("it is told to be gone: %v", b.words)
+			}
+		})
+	}
+}
+
+const hidden env.MemberState = 99
+
+// Promise: P30: a node of this node's name at this node's address was here before it, and is dead.
+func TestThePredecessorIsProvenDead(t *testing.T) {
+	for _, tt := range []struct {
+		m      env.Member
+		proven bool
+	}{
+		{env.Member{ID: 2, Name: "a", Addr: "a:1"}, true},
+		{env.Member{ID: 2, Name: "a", Addr: "a:2"}, false},
+		{env.Member{ID: 2, Name: "b", Addr: "a:1"}, false},
+	} {
+		b := newBench(t, 1)
+		b.gossips(tt.m, env.Alive)
+		if got := b.liveness(2) == placement.Departed; got != tt.proven || b.asked("disconnect 2") != tt.proven || b.asked("gone 2") != tt.proven {
+			t.Errorf("%+v is proven dead: %t; %v", tt.m, got, b.words)
+		}
+		if b.liveness(self) != placement.Present {
+			t.Errorf("and this node itself, with it")
+		}
+	}
+}
+
+// Gossip about this node itself changes nothing: it knows better.
+func TestNewsOfItselfIsIgnored(t *testing.T) {
+	b := newBench(t, 1)
+	b.gossips(node("a", self), env.Dead)
+	b.gossips(node("a", self), env.Left)
+	if b.expect(); len(b.drawn) > 0 {
+		t.Errorf("drawn: %+v", b.drawn)
+	}
+}
+
+// A proof that comes twice is told once, and an address that is empty replaces none.
+func TestWhatIsKnownIsNotToldAgain(t *testing.T) {
+	b := newBench(t, 1)
+	m := node("b", 2)
+	b.comes(m)
+	b.expect("connect 2 b:1")
+	b.gossips(env.Member{ID: 2, Name: "b"}, env.Alive)
+	b.expect()
+	b.leaves(m)
+	b.leaves(node("nobody", 9))
+	b.drawn = nil
+	if b.leaves(m); len(b.drawn) > 0 {
+		t.Error("a node that says again that it leaves changes the view")
+	}
+	b.parts(m, transport.Replaced)
+	b.expect("disconnect 2", "gone 2")
+	b.parts(m, transport.Replaced)
+	b.parts(node("nobody", 9), transport.Replaced)
+	b.expect()
+}
+
+// Promise: P33: a node that was silent for a day is forgotten, and one that was proven dead a while ago: then late
+// gossip might bring it back, but no node tells it any more.
+func TestTheGoneAreForgotten(t *testing.T) {
+	m := node("b", 2)
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		then  func(b *bench)
+	}{
+		{"silent", forgetAfter, func(b *bench) { b.gossips(m, env.Dead) }},
+		{"left", forgetAfter, func(b *bench) { b.gossips(m, env.Left) }},
+		{"proven dead", forgetProven, func(b *bench) { b.connects(m); b.parts(m, transport.Replaced) }},
+	} {
+		b := newBench(t, 1)
+		b.gossips(m, env.Alive)
+		tt.then(b)
+		for _, step := range []struct {
+			more  time.Duration
+			knows bool
+		}{{tt.after, true}, {1, false}} {
+			b.now += step.more
+			b.words = nil
+			b.connects(node("c", 3)) // something changes, so that a view is drawn
+			b.gossips(node("c", 3), env.Alive)
+			b.parts(node("c", 3), transport.Lost)
+			known, _ := b.view().Liveness()
+			if _, knows := known[2]; knows != step.knows || b.asked("disconnect 2") == step.knows {
+				t.Errorf("%s: after %v it knows of it: %t; %v", tt.name, tt.after, knows, b.words)
+			}
+		}
+	}
+}
+
+// Promise: P33: of several incarnations the one that is connected bears the name, then one that gossip calls alive,
+// then the one that was heard of last; this node bears its own.
+func TestWhichNodeBearsAName(t *testing.T) {
+	m := New(Config{Self: env.Member{ID: 9}})
+	m.now = time.Minute
+	late := m.now - time.Millisecond
+	own := &member{Member: env.Member{ID: 9}}
+	connected := &member{Member: env.Member{ID: 1}, connected: true}
+	alive := &member{Member: env.Member{ID: 2}}
+	leaving := &member{Member: env.Member{ID: 3}, connected: true, leaving: true, since: late}
+	silent := &member{Member: env.Member{ID: 4}, state: env.Dead, since: late}
+	dead := &member{Member: env.Member{ID: 5}, state: env.Dead, since: late - grace}
+	again := &member{Member: env.Member{ID: 6}, state: env.Dead, since: late - 2*grace}
+	order := []*member{own, connected, alive, silent, dead, again, leaving}
+	for i, o := range order {
+		for j, p := range order {
+			if got, want := m.prefer(o, p), i < j; got != want {
+				t.Errorf("%d is preferred to %d: %t, want %t", o.ID, p.ID, got, want)
+			}
+		}
+	}
+	m.leaving = true
+	if m.prefer(own, connected) {
+		t.Error("a node that leaves bears its name longer than its next incarnation")
+	}
+}
+
+// Promise: P33: what a node that has just joined does not know of may live; later it is gone.
+func TestANewNodeKnowsThatItKnowsLittle(t *testing.T) {
+	b := alone(t)
+	b.joins(1)
+	if got := b.liveness(99); got != placement.Suspect {
+		t.Errorf("just now: %d", got)
+	}
+	b.pass(grace - 1)
+	if got := b.liveness(99); got != placement.Suspect {
+		t.Errorf("before the grace has passed: %d", got)
+	}
+	b.pass(1)
+	if got := b.liveness(99); got != placement.Silent {
+		t.Errorf("later: %d", got)
+	}
+}
+
+// The ring is made once for each set of names and zones.
+func TestTheRingIsMadeOnce(t *testing.T) {
+	b := newBench(t, 1)
+	b.gossips(node("b", 2), env.Alive)
+	v := b.view()
+	b.connects(node("b", 2))
+	b.gossips(node("b", 5), env.Alive)
+	b.parts(node("b", 2), transport.Replaced)
+	if again := b.view(); again == v || again.table != v.table {
+		t.Error("the ring of the same names is made again")
+	}
+	b.gossips(node("c", 3), env.Alive)
+	three := b.view()
+	if three.table == v.table || len(three.Target(0)) != 3 || !slices.Contains(three.Target(0), replica.Peer{Node: 5, Name: "b", Addr: "b:1"}) {
+		t.Errorf("with another member the ring wants %+v", three.Target(0))
+	}
+	m := node("d", 4)
+	b.gossips(m, env.Alive)
+	m.ID, m.Zone = 6, "elsewhere"
+	b.comes(m)
+	four := b.view()
+	if b.gossips(node("d", 4), env.Left); b.view().table != four.table || !four.Has(6) {
+		t.Error("the connected one has not the place of its namesake")
+	}
+	b.gossips(m, env.Left)
+	m.ID, m.Zone = 7, "a third zone"
+	if b.gossips(m, env.Alive); b.view().table == four.table {
+		t.Error("one that lives elsewhere has its namesake's place")
+	}
+	if len(four.Target(0)) != 3 || len(four.Standby(0)) != 1 {
+		t.Errorf("of four %+v are wanted, and %+v are standby", four.Target(0), four.Standby(0))
+	}
+}
+
+// Promise: G6: a node that is connected, of this mesh, and not believed to live, is told to gossip: it gives the long lost
+// up, and its rumours miss a node now and then.
+func TestGossipHearsOfThoseThatAnswer(t *testing.T) {
+	m := node("b", 2)
+	for _, tt := range []struct {
+		name string
+		then func(b *bench)
+		peer transport.Hello
+		told bool
+	}{
+		{"a stranger", func(*bench) {}, hello(m), true},
+		{"a stranger of another mesh", func(*bench) {}, transport.Hello{ID: 2, MeshID: testMesh + 1}, false},
+		{"this node itself", func(*bench) {}, hello(node("a", self)), false},
+		{"one that is known to live", func(b *bench) { b.gossips(m, env.Alive) }, hello(m), false},
+		{"one that is called dead", func(b *bench) { b.gossips(m, env.Dead) }, hello(m), true},
+		{"one that left", func(b *bench) { b.gossips(m, env.Left) }, hello(m), false},
+		{"one that is proven dead", func(b *bench) {
+			b.gossips(m, env.Dead)
+			b.parts(m, transport.Replaced)
+		}, hello(m), false},
+	} {
+		for how, input := range map[string]func(b *bench){
+			"connected": func(b *bench) { b.take(b.m.Up(b.now, tt.peer, nil)) },
+			"dialled":   func(b *bench) { b.take(b.m.Answered(b.now, tt.peer, nil)) },
+			"reporting": func(b *bench) { // then it is of this mesh
+				if tt.peer.MeshID == testMesh && tt.peer.ID != self {
+					b.m.connected[m.ID] = transport.Hello{ID: 2}
+					b.hears(m, Report{})
+				} else {
+					b.m.Answered(b.now, tt.peer, nil)
+				}
+			},
+		} {
+			b := newBench(t, 1)
+			tt.then(b)
+			b.words = nil
+			input(b)
+			if got := hasPrefix(b.words, "join "); got != tt.told {
+				t.Errorf("%s, %s: gossip is told: %t; %v", tt.name, how, got, b.words)
+			}
+		}
+	}
+}
+
+// What a node hears before it is in a mesh counts from when it is; until then it does nothing.
+func TestJoining(t *testing.T) {
+	b := alone(t)
+	b.connects(node("c", 3))
+	b.take(b.m.Up(b.now, transport.Hello{ID: 4, RingHash: testRing}, nil)) // of no mesh yet
+	b.take(b.m.Status(b.now, 3, []byte("nonsense"), nil))
+	if b.expect(); b.m.Deadline() != env.Never || len(b.sent)+len(b.drawn) > 0 {
+		t.Errorf("before it has joined it has something to do at %v: %v, %v", b.m.Deadline(), b.sent, b.drawn)
+	}
+	b.joins(1, node("a", self), node("b", 2))
+	b.expect("connect 2 b:1", "join 2", "join 3", "dial b:1")
+	if !b.m.Connected(3) || b.m.Connected(2) {
+		t.Error("it does not know who is connected")
+	}
+	alone := alone(t)
+	alone.joins(1, node("a", self))
+	alone.expect()
+}
+
+// Promise: P29: another ring is legal, and worth one warning.
+func TestAnotherRingIsLoggedOnce(t *testing.T) {
+	b := newBench(t, 1)
+	other := hello(node("b", 2))
+	other.RingHash = testRing + 1
+	b.take(b.m.Up(b.now, hello(node("c", 3)), nil))
+	b.take(b.m.Up(b.now, other, nil))
+	b.take(b.m.Up(b.now, other, nil))
+	b.words = slices.DeleteFunc(b.words, func(w string) bool { return !strings.HasPrefix(w, "log ") })
+	if len(b.words) != 1 || !strings.Contains(b.words[0], "peer=b ring=0000000000000006 mine=0000000000000005") {
+		t.Errorf("logged: %q", b.words)
+	}
+}
+
+// Promise: P28, P32: a joiner is told of those that are believed to live, and its name is compared with theirs, but those
+// that leave.
+func TestWhatAJoinerIsTold(t *testing.T) {
+	b := newBench(t, 1)
+	for _, m := range []env.Member{node("b", 2), node("c", 3), node("d", 4), node("e", 5), node("f", 6)} {
+		b.comes(m)
+	}
+	b.gossips(node("b", 2), env.Dead)
+	b.gossips(node("c", 3), env.Left)
+	b.parts(node("d", 4), transport.Replaced)
+	b.leaves(node("e", 5))
+	if got, want := b.m.Alive(), []env.Member{node("a", self), node("e", 5), node("f", 6)}; !reflect.DeepEqual(got, want) {
+		t.Errorf("alive: %+v, want %+v", got, want)
+	}
+	for name, want := range map[string]transport.ID{"a": self, "b": 0, "c": 0, "d": 0, "e": 0, "f": 6} {
+		if got, ok := b.m.Named(name, 0); got.ID != want || ok != (want != 0) {
+			t.Errorf("%s is %v, %t; want %v", name, got, ok, want)
+		}
+	}
+	if got, ok := b.m.Named("f", 6); ok {
+		t.Errorf("f, other than itself, is %+v", got)
+	}
+}
+
+// Promise: P32: a node that leaves says so to all members that are connected, with each status again, and to those
+// that connect later; its view says so, too, and it has no place any more.
+func TestLeaving(t *testing.T) {
+	b := newBench(t, 1)
+	for _, m := range []env.Member{node("b", 2), node("c", 3)} {
+		b.comes(m)
+	}
+	b.gossips(node("d", 4), env.Alive)
+	b.pass(time.Second / 2)
+	b.clear()
+	b.take(b.m.Leave(b.now, nil))
+	b.expect("leaving to 2", "leaving to 3")
+	if v := b.view(); !v.Leaving() || v.Has(uint64(self)) || b.liveness(self) != placement.Departed || !v.Has(2) {
+		t.Errorf("its view: leaving %t, %+v", v.Leaving(), v.Members())
+	}
+	b.connects(node("d", 4))
+	b.expect("leaving to 4")
+	b.pass(statusEvery)
+	b.words = slices.DeleteFunc(b.words, func(w string) bool { return strings.HasPrefix(w, "dial ") })
+	b.expect("leaving to 2", "leaving to 3", "leaving to 4")
+	b.note(b.m.Goodbye(b.now, nil))
+	b.expect("disconnect 2", "disconnect 3", "disconnect 4")
+}

@@ -1,0 +1,37 @@
+package members
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+)
+
+// seek dials an address at which a node may be that is not in the mesh as this node sees it: a
+// seed, or that of a member that was lost. All members together try each address about once in
+// ContactEvery, so that halves of a healed network find each other, and a node that starts is
+// found.
+func (m *Machine) seek() {
+	alive := 0
+	present := make(map[string]bool) // the addresses of those
+	var lost []string
+	for _, o := range m.sorted() {
+		switch {
+		case o.ID == m.cfg.Self.ID || o.state == env.Alive && o.connected && !o.proven:
+			alive++
+			present[o.Addr] = true
+		case o.state != env.Left && !o.proven && o.Addr != "":
+			lost = append(lost, o.Addr)
+		}
+	}
+	lost = append(lost, m.cfg.Seeds...)
+	slices.Sort(lost)
+	lost = slices.DeleteFunc(slices.Compact(lost), func(addr string) bool { return present[addr] })
+	if len(lost) > 0 {
+		m.emit(Dial{Addr: lost[m.cfg.Rand.IntN(len(lost))]})
+	}
+	every := m.cfg.ContactEvery
+	pause := every * time.Duration(max(alive, 1)) / time.Duration(max(len(lost), 1))
+	pause = max(pause, every/4)
+	m.dialAt = m.now + pause/2 + time.Duration(m.cfg.Rand.Int64N(int64(pause)))
+}

@@ -1,0 +1,159 @@
+package members
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Report is what a lane tells of its replicas. The reports of a node's lanes together, and what
+// the node has heard, are its status, which a msgpack library writes and reads: see wire.Marshal.
+type Report struct {
+	Led     []int   // shards whose leader serves here
+	Rest    []int   // of them, those that have all replicas that they should, in step
+	Follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are passed on (P15)
+	Voters  []Voter // the nodes that have a vote in any of all these, by ID
+	Counted []Voter // in a status: those that, by their own word, the leaders of what it follows count
+}
+
+// Voter is a node that has a vote in some shard, and its name.
+type Voter struct {
+	Node uint64
+	Name string
+}
+
+// Limits of a status.
+const (
+	maxStatus = 8 << 20 // bytes
+	maxVoters = 1 << 15
+)
+
+// Equal reports whether two lanes report the same.
+func (r Report) Equal(o Report) bool {
+	return slices.Equal(r.Led, o.Led) && slices.Equal(r.Rest, o.Rest) && slices.Equal(r.Follows, o.Follows) && slices.Equal(r.Voters, o.Voters)
+}
+
+// check returns what of a report is beyond its limits, in a mesh of so many shards.
+func (r *Report) check(shards int) error {
+	for _, list := range [][]int{r.Led, r.Rest, r.Follows} {
+		for _, sh := range list {
+			if sh < 0 || sh >= shards || len(list) > shards {
+				return fmt.Errorf("%w: a status of a shard that there is not", wire.ErrMalformed)
+			}
+		}
+	}
+	for _, list := range [][]Voter{r.Voters, r.Counted} {
+		for _, v := range list {
+			if v.Node == 0 || len(v.Name) > shard.MaxName || len(list) > maxVoters {
+				return fmt.Errorf("%w: a status with a vote of nobody's", wire.ErrMalformed)
+			}
+		}
+	}
+	return nil
+}
+
+// readStatus reads the status of a node in a mesh of so many shards.
+func readStatus(body []byte, shards int) (r Report, err error) {
+	if err := wire.Unmarshal(body, &r, maxStatus, max(shards, maxVoters)); err != nil {
+		return Report{}, err
+	}
+	return r, r.check(shards)
+}
+
+// status is what another node has reported, and when that came.
+type status struct {
+	Report
+	at time.Duration
+}
+
+const (
+	statusEvery = time.Second
+	statusFresh = 3 * statusEvery
+)
+
+// Reported reports what has changed on a lane. Other nodes are told of it at the next Tick.
+func (m *Machine) Reported(now time.Duration, lane int, r Report, out []Output) []Output {
+	return m.input(now, out, func() { m.reports[lane], m.statusAt = r, now })
+}
+
+// Status takes in the body of another node's SendStatus.
+func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out []Output) []Output {
+	return m.input(now, out, func() {
+		if !m.joined {
+			return // the sender is a founder that was faster, and sends it again
+		}
+		r, err := readStatus(body, m.mesh.Shards)
+		if err != nil {
+			m.emit(Drop{Peer: from, Err: err})
+			return
+		}
+		if peer, connected := m.connected[from]; connected {
+			peer.MeshID = m.mesh.ID // only members report, whatever the peer said before it was one
+			m.introduce(peer)
+		}
+		_, before := m.statuses[from]
+		m.statuses[from] = status{r, now}
+		m.assess()
+		if _, counts := m.statuses[from]; counts && !before {
+			m.emit(SendStatus{To: from, Body: m.status()}) // the peer is new here, and waits for it
+		}
+	})
+}
+
+// sendStatus sends this node's status to all connected members.
+func (m *Machine) sendStatus() {
+	m.statusAt = m.now + max(statusEvery, time.Duration(len(m.connected))*20*time.Millisecond)
+	body := m.status()
+	for _, o := range m.peers() {
+		m.emit(SendStatus{To: o.ID, Body: body})
+		if m.leaving && !m.cfg.Bugs.Has(bug.FarewellOnce) {
+			m.emit(SendLeaving{To: o.ID}) // the first may have been lost
+		}
+	}
+	m.assess()
+}
+
+// status returns this node's status.
+func (m *Machine) status() []byte {
+	r := m.report()
+	r.Follows, r.Counted = m.follows(r.Follows)
+	return wire.Marshal(r)
+}
+
+// report returns what this node's lanes report together.
+func (m *Machine) report() (all Report) {
+	for _, lane := range slices.Sorted(maps.Keys(m.reports)) {
+		r := m.reports[lane]
+		all.Led = append(all.Led, r.Led...)
+		all.Rest = append(all.Rest, r.Rest...)
+		all.Follows = append(all.Follows, r.Follows...)
+		all.Voters = append(all.Voters, r.Voters...)
+	}
+	return all
+}
+
+// follows returns those of the shards whose leaders have reported to this node, and the voters
+// that these leaders count: only a leader knows which nodes some voter may count still (P30).
+func (m *Machine) follows(shards []int) (heard []int, counted []Voter) {
+	for _, id := range slices.Sorted(maps.Keys(m.statuses)) {
+		s, leads := m.statuses[id], false
+		for _, sh := range s.Led {
+			if slices.Contains(shards, sh) && !slices.Contains(heard, sh) {
+				heard, leads = append(heard, sh), true
+			}
+		}
+		if leads {
+			counted = append(counted, s.Voters...)
+		}
+	}
+	slices.Sort(heard)
+	slices.SortFunc(counted, func(a, b Voter) int { return cmp.Compare(a.Node, b.Node) })
+	return heard, slices.Compact(counted)
+}

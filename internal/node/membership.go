@@ -1,0 +1,405 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/members"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// membership is the loop at which a node deals with other nodes as such. It feeds two machines,
+// founding's until the node is in a mesh, and beside it members', and does what they want done.
+// Only its loop touches them.
+type membership struct {
+	node *Node
+	loop env.Loop
+	rand *rand.Rand
+
+	mu     sync.Mutex
+	todo   []func(*membership)
+	over   bool
+	waits  string   // what Start waits for
+	shown  []Member // what Members returns
+	health Health
+
+	now      time.Duration
+	founding *founding.Machine
+	outputs  []founding.Output
+	members  *members.Machine
+	out      []members.Output // empty: room that is used again
+	in       bool             // part of a mesh
+	ended    bool             // ejected
+}
+
+// The kinds of control messages: the first byte of the body.
+const (
+	ctlFounding = iota + 1
+	ctlStatus
+	ctlLeaving
+)
+
+func newMembership(n *Node) *membership {
+	return &membership{node: n, rand: rand.New(rand.NewPCG(n.env.Seed(), 0))}
+}
+
+func (m *membership) start() {
+	n := m.node
+	m.members = members.New(members.Config{
+		Self: n.self(), RingHash: n.hello.RingHash,
+		Seeds: n.cfg.Seeds, ContactEvery: founding.ContactEvery(n.cfg.Seeds),
+		Rand: m.rand, Bugs: n.bugs,
+	})
+	m.founding = founding.New(founding.Config{
+		Self:  n.self(),
+		Seeds: n.cfg.Seeds,
+		Wants: founding.Options{
+			MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas,
+			MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
+		},
+		Found: n.cfg.Found, Loopback: isLoopback(n.addr),
+		Rand: n.env.Seed(), Wall: n.env.Wall(), Points: n.points,
+		Named: m.members.Named, Members: m.members.Alive,
+	})
+	// The loop exists only once there is something for it to run; what came before waits.
+	m.mu.Lock()
+	m.todo = append([]func(*membership){func(m *membership) { m.outputs = m.founding.Start(m.now, m.outputs) }}, m.todo...)
+	m.loop = n.env.NewLoop("membership", m.run)
+	m.mu.Unlock()
+	m.loop.Wake()
+}
+
+func (n *Node) self() env.Member {
+	return env.Member{ID: transport.ID(n.id), Name: n.name, Addr: n.addr, Zone: n.cfg.Zone}
+}
+
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// post leaves something to do in the loop.
+func (m *membership) post(do func(*membership)) {
+	m.mu.Lock()
+	loop := m.loop
+	if !m.over {
+		m.todo = append(m.todo, do)
+	}
+	m.mu.Unlock()
+	if loop != nil {
+		loop.Wake()
+	}
+}
+
+func (m *membership) shut() {
+	m.mu.Lock()
+	m.over = true
+	loop := m.loop
+	m.mu.Unlock()
+	if loop != nil {
+		loop.Stop()
+	}
+}
+
+// run is one turn of the loop.
+func (m *membership) run(now time.Duration) time.Duration {
+	m.mu.Lock()
+	todo, over := m.todo, m.over
+	m.todo = nil
+	m.mu.Unlock()
+	if over {
+		return env.Never
+	}
+	m.now = now
+	for _, do := range todo {
+		do(m)
+	}
+	m.carryOutFounding()
+	if now >= m.founding.Deadline() {
+		m.outputs = m.founding.Tick(now, m.outputs)
+		m.carryOutFounding()
+	}
+	if m.ended {
+		return env.Never
+	}
+	m.carryOut(m.members.Tick(now, m.out))
+	if !m.ready() {
+		waits := m.waiting()
+		m.mu.Lock()
+		m.waits = waits
+		m.mu.Unlock()
+	}
+	return min(m.founding.Deadline(), m.members.Deadline())
+}
+
+// ready reports whether Start has returned, or is about to.
+func (m *membership) ready() bool { return m.members.Health().Ready }
+
+// waiting says what Start waits for.
+func (m *membership) waiting() string {
+	if !m.in {
+		return m.founding.Waiting()
+	}
+	return "joined; " + m.members.Waiting()
+}
+
+// carryOutFounding does what the founding machine wants done.
+func (m *membership) carryOutFounding() {
+	n := m.node
+	for len(m.outputs) > 0 {
+		outputs := m.outputs
+		m.outputs = nil
+		for _, o := range outputs {
+			switch o := o.(type) {
+			case founding.Dial:
+				n.net.Dial(o.Addr)
+			case founding.Send:
+				n.control(o.To, ctlFounding, o.Body)
+			case founding.Drop:
+				n.refuse(o.Peer, "message", o.Err)
+			case founding.Log:
+				n.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
+			case founding.Done:
+				m.enter(o)
+			case founding.Failed:
+				m.eject(fmt.Errorf("mesh: join: %w", o.Err))
+			case founding.Disband:
+				m.eject(fmt.Errorf("%w: %w: %s is at %s", ErrEjected, errDisband, o.By.Name, o.By.Addr))
+			}
+		}
+	}
+}
+
+// control sends a control message.
+func (n *Node) control(to transport.ID, kind byte, body []byte) {
+	n.net.Send(to, transport.KindControl, transport.Normal, append([]byte{kind}, body...))
+}
+
+// enter: this node is part of a mesh now.
+func (m *membership) enter(d founding.Done) {
+	n := m.node
+	n.mu.Lock()
+	n.hello.MeshID, n.hello.MeshName = d.Mesh.MeshID, d.Mesh.Params.MeshName
+	hello := n.hello
+	n.mu.Unlock()
+	n.net.Update(hello)
+	mesh := d.Mesh
+	if n.bugs.Has(bug.FoundersByView) {
+		mesh.Roster = slices.DeleteFunc(slices.Clone(mesh.Roster), func(f env.Member) bool {
+			return uint64(f.ID) != n.id && !m.members.Connected(f.ID)
+		})
+	}
+	n.found(mesh)
+	m.in = true
+	all := d.Members
+	if all == nil {
+		all = d.Mesh.Roster
+	}
+	g, err := n.env.NewMembership(n.self(), n.net, func(e env.MemberEvent) {
+		m.post(func(m *membership) { m.carryOut(m.members.News(m.now, e, m.out)) })
+	})
+	if err != nil {
+		n.fail(fmt.Errorf("mesh: gossip: %w", err))
+		return
+	}
+	n.gossip = g
+	params := members.Mesh{ID: d.Mesh.MeshID, Shards: n.params.Shards, Replicas: n.params.Replicas}
+	m.carryOut(m.members.Joined(m.now, params, all, m.out))
+}
+
+// carryOut does what members' machine wants done, and publishes Health.
+func (m *membership) carryOut(out []members.Output) {
+	n := m.node
+	m.mu.Lock()
+	m.health = m.members.Health()
+	m.mu.Unlock()
+	for _, o := range out {
+		switch o := o.(type) {
+		case members.Connect:
+			n.net.Connect(o.ID, o.Addr)
+		case members.Disconnect:
+			n.net.Disconnect(o.ID)
+		case members.Dial:
+			n.net.Dial(o.Addr)
+		case members.SendStatus:
+			n.control(o.To, ctlStatus, o.Body)
+		case members.SendLeaving:
+			n.control(o.To, ctlLeaving, nil)
+		case members.Join:
+			n.gossip.Join(o.Members)
+		case members.NodeGone:
+			n.postAll(func(l *lane) { l.nodeGone(uint64(o.ID)) })
+		case members.Drawn:
+			m.mu.Lock()
+			m.shown = o.Members
+			m.mu.Unlock()
+			n.postAll(func(l *lane) { l.look(o.View) })
+		case members.Ready:
+			m.arrive()
+		case members.Drop:
+			n.refuse(o.Peer, "status", o.Err)
+		case members.Log:
+			n.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
+		}
+	}
+	clear(out)
+	m.out = out[:0]
+}
+
+// postAll makes all lanes run do.
+func (n *Node) postAll(do func(*lane)) {
+	for _, l := range n.all {
+		l.post(do)
+	}
+}
+
+// arrive lets Start return.
+func (m *membership) arrive() {
+	n := m.node
+	n.mu.Lock()
+	if n.status == starting {
+		n.status = serving
+	}
+	n.mu.Unlock()
+	n.starter.Unpark()
+}
+
+func (m *membership) dialed(addr string, peer transport.Hello, err error) {
+	m.outputs = m.founding.Dialed(m.now, addr, peer, err, m.outputs)
+	if err == nil {
+		m.carryOut(m.members.Answered(m.now, peer, m.out))
+	}
+	var refused *transport.RefusedError
+	if errors.As(err, &refused) {
+		m.foreign(refused.Peer)
+	}
+}
+
+func (m *membership) foreign(peer transport.Hello) {
+	m.outputs = m.founding.Foreign(m.now, peer, m.outputs)
+}
+
+func (m *membership) up(peer transport.Hello) {
+	m.outputs = m.founding.Up(m.now, peer, m.outputs)
+	m.carryOut(m.members.Up(m.now, peer, m.out))
+}
+
+func (m *membership) down(id transport.ID, cause transport.Cause) {
+	m.outputs = m.founding.Down(m.now, id, m.outputs)
+	m.carryOut(m.members.Down(m.now, id, cause, m.out))
+}
+
+// receive takes a control message.
+func (m *membership) receive(from transport.ID, body []byte) {
+	kind := byte(0)
+	if len(body) > 0 {
+		kind, body = body[0], body[1:]
+	}
+	switch kind {
+	case ctlFounding:
+		m.outputs = m.founding.Message(m.now, from, body, m.outputs)
+	case ctlStatus:
+		m.carryOut(m.members.Status(m.now, from, body, m.out))
+	case ctlLeaving:
+		if err := wire.NewReader(body).End(); err != nil {
+			m.node.refuse(from, "message", err)
+			return
+		}
+		m.carryOut(m.members.Leaves(m.now, from, m.out))
+	default:
+		m.node.refuse(from, "message", fmt.Errorf("%w: control message %d", wire.ErrMalformed, kind))
+	}
+}
+
+// leave tells all others that this node leaves.
+func (m *membership) leave() { m.carryOut(m.members.Leave(m.now, m.out)) }
+
+// goodbye ends gossip and connections with a word.
+func (m *membership) goodbye() {
+	if m.node.gossip != nil {
+		m.node.gossip.Leave()
+	}
+	m.carryOut(m.members.Goodbye(m.now, m.out))
+}
+
+// reported takes in what has changed on a lane.
+func (m *membership) reported(lane int, r members.Report) {
+	m.carryOut(m.members.Reported(m.now, lane, r, m.out))
+}
+
+// eject ends a node that was serving, from within. Nothing is held, promised or answered here
+// any more; only Close stops the loops.
+func (m *membership) eject(err error) {
+	n := m.node
+	n.fail(err)
+	if !m.ready() {
+		return // Start cleans up
+	}
+	if n.observer != nil {
+		n.observer.Ended(transport.ID(n.id), err)
+	}
+	n.net.Close()
+	n.endSessions()
+	n.postAll(func(l *lane) { l.close(n.env.NewParker()) })
+	n.gossip.Close()
+	m.ended = true
+	m.mu.Lock()
+	m.over = true
+	m.mu.Unlock()
+}
+
+func (m *membership) waitsFor() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waits
+}
+
+// Members returns the nodes of the mesh as this one knows them, this one included, each
+// name once, sorted.
+func (n *Node) Members() []Member {
+	n.membership.mu.Lock()
+	defer n.membership.mu.Unlock()
+	return slices.Clone(n.membership.shown)
+}
+
+// Health returns how the mesh's shards are, as far as this node has heard.
+func (n *Node) Health() Health {
+	n.membership.mu.Lock()
+	defer n.membership.mu.Unlock()
+	h := n.membership.health
+	h.NoMajority, h.UnderReplicated = slices.Clone(h.NoMajority), slices.Clone(h.UnderReplicated)
+	return h
+}
+
+const healthEvery = 50 * time.Millisecond
+
+// WaitHealthy returns nil when every shard is fully replicated, or the error of ctx.
+func (n *Node) WaitHealthy(ctx context.Context) error {
+	p := n.env.NewParker()
+	for {
+		if err := n.Err(); err != nil {
+			return err
+		}
+		if n.Health().FullyReplicated {
+			return nil
+		}
+		if p.Park(ctx, n.env.Now()+healthEvery) == env.ContextEnded {
+			h := n.Health()
+			return fmt.Errorf("mesh: %w: %d shards without a leader, %d under-replicated", ctx.Err(), len(h.NoMajority), len(h.UnderReplicated))
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/internal/members"
+)
+
+// observe reports what a lane leads to the membership loop, if it changed.
+func (l *lane) observe() {
+	var r members.Report
+	voters := make(map[uint64]string)
+	for _, rep := range l.replicas {
+		if p, ok := rep.Leader(); rep.Serving() {
+			r.Led = append(r.Led, rep.Shard())
+			if rep.AtRest() {
+				r.Rest = append(r.Rest, rep.Shard())
+			}
+		} else if ok && p.Node != l.node.id && !l.node.bugs.Has(bug.HearsLeadersAlone) {
+			r.Follows = append(r.Follows, rep.Shard())
+		} else {
+			continue
+		}
+		for _, p := range rep.Counted() {
+			voters[p.Node] = p.Name
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(voters)) {
+		r.Voters = append(r.Voters, members.Voter{Node: node, Name: voters[node]})
+	}
+	if r.Equal(l.reported) {
+		return
+	}
+	l.reported = r
+	l.node.membership.post(func(m *membership) { m.reported(l.index, r) })
+}
