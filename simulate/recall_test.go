@@ -44,7 +44,6 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.FreshLeaderExpires, "P5", everywhere, "random worlds", []string{"G1", "G2", "G5"}},
 		{bug.EarlyFarewell, "P24", lateFarewell.play, "lateFarewell", []string{"G6 bound"}},
 		{bug.GrantBeforeCommit, "", everywhere, "random worlds", []string{"G1", "G2", "G4", "G5", "G6"}},
-		{bug.MoreUnasked, "P13", thousandLostGrants.play, "thousandLostGrants", []string{"G6 bound"}},
 		{bug.NumbersComeBack, "P24", everywhere, "random worlds", []string{"G1 identity"}},
 		{bug.FailureUnreported, "P40", nil, "TestEveryVoterComesIntoStep", nil},
 		{bug.LegacyIgnored, "P5", leadersChange.play, "leadersChange", []string{"G5 late"}},

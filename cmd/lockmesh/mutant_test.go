@@ -9,16 +9,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/mesh/internal/bug"
 )
 
 func TestMutantsOfTheSourceTree(t *testing.T) {
-	own := func(name string) bool { return name == "LossToldLate" }
+	own := func(name string) bool { return name == "Own" }
 	for list, want := range map[string][]string{
-		"LateBelief":                             {"LateBelief"},
-		"LossToldLate,LateBelief,LeavesOneEarly": {"LateBelief", "LeavesOneEarly"},
-		"LossToldLate":                           nil,
-		"LateBelief,Heisenbug":                   nil,
-		"../mutants/LateBelief":                  nil,
+		"LateBelief":                    {"LateBelief"},
+		"Own,LateBelief,LeavesOneEarly": {"LateBelief", "LeavesOneEarly"},
+		"Own":                           nil,
+		"LateBelief,Heisenbug":          nil,
+		"../mutants/LateBelief":         nil,
 	} {
 		if got := mutantsOf(list, own); !slices.Equal(got, want) {
 			t.Errorf("mutantsOf(%q) = %q, want %q", list, got, want)
@@ -40,11 +42,12 @@ func TestBugsThatArePatches(t *testing.T) {
 		}
 	}
 	t.Chdir(filepath.Join(dir, "simulate"))
+	own := bug.All()[0].String()
 	for args, want := range map[string][]string{
-		"-bug OnlyAPatch":                   {"OnlyAPatch"},
-		"-bug LossToldLate,OnlyAPatch":      {"OnlyAPatch"},
-		"-bug OnlyAPatch -bug LossToldLate": nil,
-		"-bug LossToldLate":                 nil,
+		"-bug OnlyAPatch":             {"OnlyAPatch"},
+		"-bug " + own + ",OnlyAPatch": {"OnlyAPatch"},
+		"-bug OnlyAPatch -bug " + own: nil,
+		"-bug " + own:                 nil,
 	} {
 		if s, err := parse(strings.Fields(args), io.Discard); err != nil || !slices.Equal(s.mutants, want) {
 			t.Errorf("%s: %+v, %v, want the mutants %q", args, s, err, want)
@@ -70,14 +73,14 @@ func (h *heard) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A mutant is built in, noticed, and named by the line that repeats the run.
+// Mutants are built in, noticed, and named by the line that repeats the run.
 func TestSimulateBuildsMutants(t *testing.T) {
 	const story = "../../simulate/story/testdata/rules/P08-holder-stops-first.txt"
 	var out, errs strings.Builder
-	args := []string{"-story", story, "-bug", "LateBelief", "-seed", "1"}
-	code := runMutants(t.Context(), []string{"LateBelief"}, args, console{out: &out, err: &errs})
+	args := []string{"-story", story, "-bug", "LateBelief,LossToldLate", "-seed", "1"}
+	code := runMutants(t.Context(), []string{"LateBelief", "LossToldLate"}, args, console{out: &out, err: &errs})
 	if code != exitFailed || !strings.Contains(out.String(), "FAILED, 1 seed: G1") ||
-		!strings.Contains(out.String(), "repeat: lockmesh simulate -seed 1 -bug LateBelief -story "+story) {
+		!strings.Contains(out.String(), "repeat: lockmesh simulate -seed 1 -bug LateBelief,LossToldLate -story "+story) {
 		t.Errorf("code %d\n%s\n%s", code, out.String(), errs.String())
 	}
 

@@ -9,7 +9,6 @@ import (
 
 func TestAStory(t *testing.T) {
 	file := filepath.Join("..", "..", "simulate", "story", "testdata", "catalogue", "20-lost-unlock-reply.txt")
-	held := filepath.Join("..", "..", "simulate", "story", "testdata", "rules", "P08-holder-stops-first.txt")
 	broken := filepath.Join(t.TempDir(), "broken.txt")
 	if err := os.WriteFile(broken, []byte("mesh a b c\n\na dances\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -20,7 +19,6 @@ func TestAStory(t *testing.T) {
 		out, err string
 	}{
 		{"-story " + file + " -seeds 3", exitOK, "no failure", ""},
-		{"-story " + held + " -seeds 3 -bug LateBelief,LossToldLate", exitFailed, "-bug LateBelief,LossToldLate -story " + held, ""},
 		{"-story " + broken, exitUsage, "", broken + `:3: no sentence is like "a dances"`},
 		{"-story " + broken + ".not", exitUsage, "", "broken.txt.not"},
 		{"-story " + file + " -profile wan", exitUsage, "", "-profile"},

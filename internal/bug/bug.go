@@ -13,11 +13,8 @@ type Bug uint8
 
 // The bugs, named after the rule that each leaves out.
 const (
-	// LeaseFromArrival: the client counts a renewal from the arrival of its
-	// answer instead of its sending, and without the margin for clock rates (P1).
-	LeaseFromArrival Bug = iota + 1
 	// UnconfirmedRenewal: a leader acknowledges renewals without a ReadIndex (P2).
-	UnconfirmedRenewal
+	UnconfirmedRenewal Bug = iota + 1
 	// ExpireAtCommit: an expiring session is refused only once its Expire is committed (P4).
 	// Its silence was logged by then, and so the log would have the last word on it all the
 	// same (P5): renewals of silent sessions are answered past the log, too.
@@ -26,16 +23,6 @@ const (
 	FreshLeaderExpires
 	// SilenceForgotten: silence is not checkpointed, so changing leaders keep a dead holder for ever (P5).
 	SilenceForgotten
-	// GrantExtendsLease: a grant or a duplicate extends the client's belief (P6).
-	GrantExtendsLease
-	// LateBelief: the holder's context ends only after its release was answered (P8).
-	LateBelief
-	// CancelForgotten: a cancelled waiter sends its Cancel once and forgets it (P12).
-	CancelForgotten
-	// OldUnknownEnds: an old answer "unknown" ends newer grants (P13). A question that is
-	// asked once the record is known to exist cannot be answered so, as long as leaders
-	// confirm themselves (P2); so clients ask before they know.
-	OldUnknownEnds
 	// ServeBeforeOwnTerm: a leader serves, and answers from its table, before an entry of
 	// its own term is applied (P19).
 	ServeBeforeOwnTerm
@@ -48,17 +35,8 @@ const (
 	Amnesia
 	// GrantBeforeCommit: the leader answers an acquire when it is appended, not when it is committed.
 	GrantBeforeCommit
-	// LossByTimer: a lock does not look at the clock when it is asked: only a timer, which may be
-	// late, ends it (P1, entry 1).
-	LossByTimer
 	// LeaseByTimeOfDay: leaders measure silence by the time of day (P1, P18, entry 4).
 	LeaseByTimeOfDay
-	// NoRateMargin: a client believes in the whole TTL, whatever the rates of clocks (P1, entry 5).
-	NoRateMargin
-	// RenewalsInLine: renewals travel behind everything else that a node has to say (P16, entry 10).
-	RenewalsInLine
-	// LossToldLate: a holder hears of its loss a TTL after its lease ended (P1, entry 12).
-	LossToldLate
 	// HeardByName: a leader takes whatever a node says as a sign of all sessions of that name, also of
 	// those of an earlier incarnation (P24, entry 14).
 	HeardByName
@@ -66,15 +44,10 @@ const (
 	ContextUndoesLock
 	// UnlockForgotten: an unlock that nobody waits for any more is not repeated (entry 21).
 	UnlockForgotten
-	// SeatComesBack: a seat that was lost is replaced under its old number, while the table may still have
-	// its record (P12, entry 22).
-	SeatComesBack
 	// DeafToContext: a caller hears of the end of its context only if the shard answered lately (entry 26).
 	DeafToContext
 	// ClaimFromArrival: a client counts a fixed time from the arrival of its claim's answer (P7).
 	ClaimFromArrival
-	// SessionOutlivesLease: a user's session lives on when one of its leases is lost (P9).
-	SessionOutlivesLease
 	// StallCounts: a leader counts the time in which it stood still as silence of others (P10).
 	StallCounts
 	// NoRelay: nobody is asked to pass a request or a renewal on (P15).
@@ -101,8 +74,6 @@ const (
 	JointLeftEarly
 	// RemovedHeard: replicas listen to those that were removed, and do not tell them so (P24, entry 34).
 	RemovedHeard
-	// TokensFromZero: a mesh that is founded anew begins its tokens at zero (P17, entry 36).
-	TokensFromZero
 	// GossipUntold: gossip is not told who answers again after a long split (entry 41).
 	GossipUntold
 	// AsksTheRing: a client asks who leads by the ring of its own view, whoever it is sent to (entry 43).
@@ -113,8 +84,6 @@ const (
 	FoundersByView
 	// PredecessorCounts: Join returns while a shard counts an earlier incarnation of the node as a voter (P30).
 	PredecessorCounts
-	// ReleasesAtLeave: who leaves frees what its callers hold still (P32).
-	ReleasesAtLeave
 	// LeavesAtOnce: who leaves does not wait until its shards are handed over (P32).
 	LeavesAtOnce
 	// SilenceProves: a node that was silent for long counts as dead (P33).
@@ -139,8 +108,6 @@ const (
 	LatestBearsName
 	// FarewellOnce: who leaves says so once (P32).
 	FarewellOnce
-	// TryMeetsItself: a Try whose lease is over asks anew, though it may have been granted what it asked for (P16).
-	TryMeetsItself
 	// ChangesAlone: a leader changes the voters also while no majority answers it (P30).
 	ChangesAlone
 	// QuestionsAnswer: a replica's question whether it was removed counts as an answer to its leader (P19, P31).
@@ -149,8 +116,6 @@ const (
 	RedirectsAstray
 	// StrayStays: a replica that got nothing, and hears of nobody, waits to be told that it was removed (P24).
 	StrayStays
-	// RenewedByChance: a seat that becomes renewable is renewed when the lane next looks at it for another reason (P6).
-	RenewedByChance
 	// LateClaimStays: an extension of a lock that is over keeps the key for nobody (P7).
 	LateClaimStays
 	// CloseUnheard: a refusal that shows that a record is gone does not answer its Close (P12).
@@ -163,10 +128,6 @@ const (
 	LastReplicaReported
 	// AsksAcquaintances: a replica that hears nothing of its shard asks only where it knows another one (P24).
 	AsksAcquaintances
-	// OrphansStarve: a command that nobody waits for keeps its seat from being renewed at once (P12).
-	OrphansStarve
-	// OrphansRenewed: a renewal does not name the commands that nobody waits for and that have no answer (P12).
-	OrphansRenewed
 	// ShorterCounts: a claim for less that is on its way counts as the end of its record (P7).
 	ShorterCounts
 	// ClaimEndsWithLease: who waits for a fixed length in a user's session gives up when its lease may be over (P9).
@@ -177,8 +138,6 @@ const (
 	LostHoldsAwaited
 	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
 	RefusedStay
-	// OverWhenReturned: Lock and Extend do not look whether the lock is over before they return (P1).
-	OverWhenReturned
 	// LongerBelieved: a holder believes in its longer end while a claim for less is on its way, or waits (P7).
 	LongerBelieved
 	// ClaimsTogether: a claim does not wait for the one before, and the answer that comes last counts (P7).
@@ -189,8 +148,6 @@ const (
 	// StallsAddUp: each tick that is late is a stall, and moves leases and elections by as much,
 	// however often there was one (P10).
 	StallsAddUp
-	// MoreUnasked: a client that hears that there are more results waits for its next renewal to ask for them (P13).
-	MoreUnasked
 	// FailureUnreported: raft does not hear of a snapshot that did not arrive, and sends its receiver nothing more (P40).
 	FailureUnreported
 	// NumbersComeBack: a new replica's ID is one above those that there are, not above all that there were (P24).
@@ -215,10 +172,6 @@ const (
 	// HalfSnapshotKept: a replica that has a part of a snapshot waits for the rest, and takes no other
 	// one's (P40).
 	HalfSnapshotKept
-	// AnswersCountForLatest: an answer to a renewal counts for the latest question, whichever it answers (P1).
-	AnswersCountForLatest
-	// BeliefHangs: nobody ends beliefs on time but the lane, which may hang (P1).
-	BeliefHangs
 	// LocksUnawaited: who leaves ends the locks of its callers at once (P32).
 	LocksUnawaited
 	// LapsesLast: what is held when who leaves has waited for long enough ends only when all is handed over (P32).
