@@ -29,6 +29,7 @@ func TestRandomWorlds(t *testing.T) {
 		"calm": func(seed uint64) error {
 			return simulate.Play(simulate.Options{Seed: seed, Profile: simulate.Calm}, drill.Play).Err
 		},
+		"core": core,
 		"lan": func(seed uint64) error {
 			return simulate.Play(simulate.Options{Seed: seed, Profile: simulate.LAN, Set: oneKey}, drill.Play).Err
 		},

@@ -50,8 +50,6 @@ const (
 	ClaimFromArrival
 	// StallCounts: a leader counts the time in which it stood still as silence of others (P10).
 	StallCounts
-	// NoRelay: nobody is asked to pass a request or a renewal on (P15).
-	NoRelay
 	// EarlyFarewell: a removed replica is told of its end, and destroyed, as soon as its leader knows of it (P24).
 	EarlyFarewell
 	// TableTimeOfDay: leaders count the table's time by the time of day (P18).
@@ -76,8 +74,6 @@ const (
 	RemovedHeard
 	// GossipUntold: gossip is not told who answers again after a long split (entry 41).
 	GossipUntold
-	// AsksTheRing: a client asks who leads by the ring of its own view, whoever it is sent to (entry 43).
-	AsksTheRing
 	// RedirectEndsUnlock: a client takes the word that another node leads for the answer to its unlock (entry 44).
 	RedirectEndsUnlock
 	// FoundersByView: a founder makes the first replicas of those whom it is connected to (P26).
@@ -98,8 +94,6 @@ const (
 	StallProlongsLeases
 	// StallDelaysElections: a stall moves the election deadline that a message after it has set, too (P10).
 	StallDelaysElections
-	// HelperAskedOnce: who passed the leader's last word on is asked at the second attempt alone (P15).
-	HelperAskedOnce
 	// HearsLeadersAlone: a leader counts as known only to whom it reports itself (P15).
 	HearsLeadersAlone
 	// WaitsForFarewell: a replica that hears nothing of its shard does not ask whether it was removed (P24).
@@ -158,10 +152,6 @@ const (
 	LeaderIsRight
 	// OrphansUntaken: a leader renews a session and leaves what the renewal names as abandoned to its client (P12).
 	OrphansUntaken
-	// KeepsWrongLeader: who answers as leader passes for a helper of the one that is believed to lead (P15).
-	KeepsWrongLeader
-	// OldLeaderCounts: a leader of an earlier term takes the place of a later one, if it was heard of last (P15).
-	OldLeaderCounts
 	// DeadByHearsay: gossip that calls a node alive outweighs the proof that it is dead (P33).
 	DeadByHearsay
 	// SlowLearnersGo: a learner is removed a minute after it last followed the log, however much of its
