@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/simulate"
-	"github.com/lockmesh/mesh/simulate/drill"
 	"github.com/lockmesh/mesh/simulate/story"
 )
 
@@ -23,9 +21,6 @@ func TestDeliberateBugs(t *testing.T) {
 	everywhere := func(seed uint64, b bug.Bug) error {
 		_, err := runSeed(seed, b, 40*time.Second, "TestDeliberateBugs")
 		return err
-	}
-	goodDays := func(seed uint64, b bug.Bug) error {
-		return simulate.Play(simulate.Options{Seed: seed, Profile: simulate.Calm, Bugs: bug.Of(b).Names()}, drill.Play).Err
 	}
 	told := bugsOfStories(t)
 	left := slices.DeleteFunc(bug.All(), func(b bug.Bug) bool { return told[b] != "" })
@@ -52,7 +47,6 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
 		{bug.LogOutgrowsSnapshot, "P40", nil, "internal/replica, TestTheLogDoesNotOutgrowASnapshot", nil},
 		{bug.HalfSnapshotKept, "P40", halfSnapshot.play, "halfSnapshot", []string{"G6 bound"}},
-		{bug.AsksNewLeaders, "P32", goodDays, "random worlds on a good day", []string{"G9"}},
 	} {
 		left = slices.DeleteFunc(left, func(b bug.Bug) bool { return b == tt.bug })
 		if tt.play == nil {

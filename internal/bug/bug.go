@@ -74,8 +74,6 @@ const (
 	RemovedHeard
 	// GossipUntold: gossip is not told who answers again after a long split (entry 41).
 	GossipUntold
-	// RedirectEndsUnlock: a client takes the word that another node leads for the answer to its unlock (entry 44).
-	RedirectEndsUnlock
 	// FoundersByView: a founder makes the first replicas of those whom it is connected to (P26).
 	FoundersByView
 	// PredecessorCounts: Join returns while a shard counts an earlier incarnation of the node as a voter (P30).
@@ -112,8 +110,6 @@ const (
 	StrayStays
 	// LateClaimStays: an extension of a lock that is over keeps the key for nobody (P7).
 	LateClaimStays
-	// CloseUnheard: a refusal that shows that a record is gone does not answer its Close (P12).
-	CloseUnheard
 	// ClaimLosesWaiter: who waits for a fixed length, and whose record ends before its claim, does not ask anew (P9).
 	ClaimLosesWaiter
 	// HostsAtTheEnd: who leaves takes in replicas and votes until its locks are free and it says that it leaves (P32).
@@ -166,8 +162,6 @@ const (
 	LocksUnawaited
 	// LapsesLast: what is held when who leaves has waited for long enough ends only when all is handed over (P32).
 	LapsesLast
-	// AsksNewLeaders: who waits asks a new leader anew, and so comes last (P11, P32).
-	AsksNewLeaders
 	// LegacyIgnored: a new leader starts a session's silence at nothing, whatever was logged of it (P5).
 	LegacyIgnored
 	// NothingBequeathed: a leader that hands over does not log how long everybody was silent (P5).

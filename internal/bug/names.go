@@ -29,7 +29,6 @@ var names = [end]string{
 	JointLeftEarly:        "JointLeftEarly",
 	RemovedHeard:          "RemovedHeard",
 	GossipUntold:          "GossipUntold",
-	RedirectEndsUnlock:    "RedirectEndsUnlock",
 	FoundersByView:        "FoundersByView",
 	PredecessorCounts:     "PredecessorCounts",
 	LeavesAtOnce:          "LeavesAtOnce",
@@ -48,7 +47,6 @@ var names = [end]string{
 	RedirectsAstray:       "RedirectsAstray",
 	StrayStays:            "StrayStays",
 	LateClaimStays:        "LateClaimStays",
-	CloseUnheard:          "CloseUnheard",
 	ClaimLosesWaiter:      "ClaimLosesWaiter",
 	HostsAtTheEnd:         "HostsAtTheEnd",
 	LastReplicaReported:   "LastReplicaReported",
@@ -73,7 +71,6 @@ var names = [end]string{
 	HalfSnapshotKept:      "HalfSnapshotKept",
 	LocksUnawaited:        "LocksUnawaited",
 	LapsesLast:            "LapsesLast",
-	AsksNewLeaders:        "AsksNewLeaders",
 	LegacyIgnored:         "LegacyIgnored",
 	NothingBequeathed:     "NothingBequeathed",
 }
