@@ -86,8 +86,6 @@ const (
 	ClaimUnheard
 	// ClaimByOldLength: a claim that is on its way leaves its lease the length that it had (P7).
 	ClaimByOldLength
-	// ClaimOfNobody: a claim that was given up before it was sent is sent nevertheless (P7).
-	ClaimOfNobody
 	// StallProlongsLeases: a stall moves the leases of those who were heard after it, too (P10).
 	StallProlongsLeases
 	// StallDelaysElections: a stall moves the election deadline that a message after it has set, too (P10).

@@ -35,7 +35,6 @@ var names = [end]string{
 	SilenceProves:         "SilenceProves",
 	ClaimUnheard:          "ClaimUnheard",
 	ClaimByOldLength:      "ClaimByOldLength",
-	ClaimOfNobody:         "ClaimOfNobody",
 	StallProlongsLeases:   "StallProlongsLeases",
 	StallDelaysElections:  "StallDelaysElections",
 	HearsLeadersAlone:     "HearsLeadersAlone",
