@@ -140,8 +140,6 @@ const (
 	FailureUnreported
 	// NumbersComeBack: a new replica's ID is one above those that there are, not above all that there were (P24).
 	NumbersComeBack
-	// FixedUnawaited: who leaves does not wait for locks of fixed length (P7, P32).
-	FixedUnawaited
 	// LeaderIsRight: whose table differs from the leader's stops, whatever most replicas have (P41).
 	LeaderIsRight
 	// OrphansUntaken: a leader renews a session and leaves what the renewal names as abandoned to its client (P12).

@@ -61,7 +61,6 @@ var names = [end]string{
 	StallsAddUp:           "StallsAddUp",
 	FailureUnreported:     "FailureUnreported",
 	NumbersComeBack:       "NumbersComeBack",
-	FixedUnawaited:        "FixedUnawaited",
 	LeaderIsRight:         "LeaderIsRight",
 	OrphansUntaken:        "OrphansUntaken",
 	DeadByHearsay:         "DeadByHearsay",
