@@ -43,7 +43,6 @@ func TestDeliberateBugs(t *testing.T) {
 		{bug.FailureUnreported, "P40", nil, "TestEveryVoterComesIntoStep", nil},
 		{bug.LegacyIgnored, "P5", leadersChange.play, "leadersChange", []string{"G5 late"}},
 		{bug.NothingBequeathed, "P5", leadersHandOver.play, "leadersHandOver", []string{"G5 late"}},
-		{bug.LastReplicaReported, "P30", nil, "internal/node, TestTheLastReplicaIsReportedGone", nil},
 		{bug.LeaderIsRight, "P41", oddLeader.play, "oddLeader", []string{"P23 stopped"}},
 		{bug.LogOutgrowsSnapshot, "P40", nil, "internal/replica, TestTheLogDoesNotOutgrowASnapshot", nil},
 		{bug.HalfSnapshotKept, "P40", halfSnapshot.play, "halfSnapshot", []string{"G6 bound"}},

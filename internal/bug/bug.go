@@ -40,14 +40,6 @@ const (
 	// HeardByName: a leader takes whatever a node says as a sign of all sessions of that name, also of
 	// those of an earlier incarnation (P24, entry 14).
 	HeardByName
-	// ContextUndoesLock: a call whose context ends is undone, also if it has returned a lock by then (entry 19).
-	ContextUndoesLock
-	// UnlockForgotten: an unlock that nobody waits for any more is not repeated (entry 21).
-	UnlockForgotten
-	// DeafToContext: a caller hears of the end of its context only if the shard answered lately (entry 26).
-	DeafToContext
-	// ClaimFromArrival: a client counts a fixed time from the arrival of its claim's answer (P7).
-	ClaimFromArrival
 	// StallCounts: a leader counts the time in which it stood still as silence of others (P10).
 	StallCounts
 	// EarlyFarewell: a removed replica is told of its end, and destroyed, as soon as its leader knows of it (P24).
@@ -58,10 +50,6 @@ const (
 	OpenElections
 	// WaitsForSilence: followers wait for an election timeout although the leader's process is gone (P21).
 	WaitsForSilence
-	// TakesAnyOffer: a node agrees to lead whatever its own view says (P22).
-	TakesAnyOffer
-	// MissingUntold: no leader hears that a replica has stopped itself, so nobody replaces it (P41).
-	MissingUntold
 	// ChangesInRow: replicas are changed one after another in place of one joint change, and the
 	// next change does not wait for the one before (P19, entry 31).
 	ChangesInRow
@@ -72,16 +60,6 @@ const (
 	JointLeftEarly
 	// RemovedHeard: replicas listen to those that were removed, and do not tell them so (P24, entry 34).
 	RemovedHeard
-	// GossipUntold: gossip is not told who answers again after a long split (entry 41).
-	GossipUntold
-	// FoundersByView: a founder makes the first replicas of those whom it is connected to (P26).
-	FoundersByView
-	// PredecessorCounts: Join returns while a shard counts an earlier incarnation of the node as a voter (P30).
-	PredecessorCounts
-	// LeavesAtOnce: who leaves does not wait until its shards are handed over (P32).
-	LeavesAtOnce
-	// SilenceProves: a node that was silent for long counts as dead (P33).
-	SilenceProves
 	// ClaimUnheard: a claim that is on its way is no sign of life: the silence of before it is logged behind it (P7).
 	ClaimUnheard
 	// ClaimByOldLength: a claim that is on its way leaves its lease the length that it had (P7).
@@ -90,49 +68,18 @@ const (
 	StallProlongsLeases
 	// StallDelaysElections: a stall moves the election deadline that a message after it has set, too (P10).
 	StallDelaysElections
-	// HearsLeadersAlone: a leader counts as known only to whom it reports itself (P15).
-	HearsLeadersAlone
 	// WaitsForFarewell: a replica that hears nothing of its shard does not ask whether it was removed (P24).
 	WaitsForFarewell
-	// LatestBearsName: of two incarnations the one that gossip spoke of last bears the name (P33).
-	LatestBearsName
-	// FarewellOnce: who leaves says so once (P32).
-	FarewellOnce
 	// ChangesAlone: a leader changes the voters also while no majority answers it (P30).
 	ChangesAlone
 	// QuestionsAnswer: a replica's question whether it was removed counts as an answer to its leader (P19, P31).
 	QuestionsAnswer
-	// RedirectsAstray: who is asked by a client says who leads to the node that once relayed for that client (P15).
-	RedirectsAstray
 	// StrayStays: a replica that got nothing, and hears of nobody, waits to be told that it was removed (P24).
 	StrayStays
-	// LateClaimStays: an extension of a lock that is over keeps the key for nobody (P7).
-	LateClaimStays
-	// ClaimLosesWaiter: who waits for a fixed length, and whose record ends before its claim, does not ask anew (P9).
-	ClaimLosesWaiter
 	// HostsAtTheEnd: who leaves takes in replicas and votes until its locks are free and it says that it leaves (P32).
 	HostsAtTheEnd
-	// LastReplicaReported: a node goes on to report its last replica when that is gone (P30).
-	LastReplicaReported
 	// AsksAcquaintances: a replica that hears nothing of its shard asks only where it knows another one (P24).
 	AsksAcquaintances
-	// ShorterCounts: a claim for less that is on its way counts as the end of its record (P7).
-	ShorterCounts
-	// ClaimEndsWithLease: who waits for a fixed length in a user's session gives up when its lease may be over (P9).
-	ClaimEndsWithLease
-	// LostSessionKeeps: what a lost session holds for a fixed length elsewhere is not given back (P9).
-	LostSessionKeeps
-	// LostHoldsAwaited: a node that leaves waits for what a lost session held for a fixed length (P9, P32).
-	LostHoldsAwaited
-	// RefusedStay: a request for a fixed length that is refused leaves its record behind (P7).
-	RefusedStay
-	// LongerBelieved: a holder believes in its longer end while a claim for less is on its way, or waits (P7).
-	LongerBelieved
-	// ClaimsTogether: a claim does not wait for the one before, and the answer that comes last counts (P7).
-	ClaimsTogether
-	// DisconnectedStay: a node whose connection was ended at this end, for what it sent, counts as
-	// connected until it is connected again and that breaks (P23).
-	DisconnectedStay
 	// StallsAddUp: each tick that is late is a stall, and moves leases and elections by as much,
 	// however often there was one (P10).
 	StallsAddUp
@@ -144,8 +91,6 @@ const (
 	LeaderIsRight
 	// OrphansUntaken: a leader renews a session and leaves what the renewal names as abandoned to its client (P12).
 	OrphansUntaken
-	// DeadByHearsay: gossip that calls a node alive outweighs the proof that it is dead (P33).
-	DeadByHearsay
 	// SlowLearnersGo: a learner is removed a minute after it last followed the log, however much of its
 	// snapshot it gets (P40).
 	SlowLearnersGo
@@ -154,10 +99,6 @@ const (
 	// HalfSnapshotKept: a replica that has a part of a snapshot waits for the rest, and takes no other
 	// one's (P40).
 	HalfSnapshotKept
-	// LocksUnawaited: who leaves ends the locks of its callers at once (P32).
-	LocksUnawaited
-	// LapsesLast: what is held when who leaves has waited for long enough ends only when all is handed over (P32).
-	LapsesLast
 	// LegacyIgnored: a new leader starts a session's silence at nothing, whatever was logged of it (P5).
 	LegacyIgnored
 	// NothingBequeathed: a leader that hands over does not log how long everybody was silent (P5).

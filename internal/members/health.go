@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -103,8 +102,7 @@ func (m *Machine) predecessorVotes() bool {
 // one that it hears, has heard of; and none counts this node's predecessor.
 func (m *Machine) arrive() {
 	m.assess()
-	predecessor := m.predecessorVotes() && !m.cfg.Bugs.Has(bug.PredecessorCounts)
-	if len(m.health.NoMajority) > 0 || predecessor {
+	if len(m.health.NoMajority) > 0 || m.predecessorVotes() {
 		m.statusAt = min(m.statusAt, m.now+100*time.Millisecond)
 		return
 	}

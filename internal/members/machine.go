@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
@@ -25,7 +24,6 @@ type Config struct {
 	ContactEvery time.Duration
 
 	Rand *rand.Rand // draws which address is dialled, and when
-	Bugs bug.Set
 }
 
 // Mesh is what the founding of a mesh has fixed.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/transport"
@@ -39,9 +38,6 @@ func (m *Machine) believe(said env.Member, state env.MemberState) {
 		o = &member{Member: said, since: m.now, connected: connected}
 		m.members[said.ID] = o
 		m.stale = true
-	}
-	if m.cfg.Bugs.Has(bug.DeadByHearsay) && state == env.Alive {
-		o.proven = false
 	}
 	if o.state == env.Left || o.proven {
 		return // that is for ever
@@ -79,7 +75,7 @@ func (m *Machine) introduce(peer transport.Hello) {
 	if !m.joined || peer.ID == m.cfg.Self.ID || peer.MeshID != m.mesh.ID {
 		return
 	}
-	if o := m.members[peer.ID]; o == nil || o.state == env.Dead && !o.proven && !m.cfg.Bugs.Has(bug.GossipUntold) {
+	if o := m.members[peer.ID]; o == nil || o.state == env.Dead && !o.proven {
 		m.emit(Join{Members: []env.Member{{ID: peer.ID, Name: peer.Name, Addr: peer.Addr, Zone: peer.Zone}}})
 	}
 }
@@ -97,12 +93,6 @@ func (m *Machine) sorted() []*member {
 // peers returns the other members that are connected, in the order of their IDs.
 func (m *Machine) peers() []*member {
 	return slices.DeleteFunc(m.sorted(), func(o *member) bool { return !o.connected || o.ID == m.cfg.Self.ID })
-}
-
-// Connected reports whether there is a connection with a node.
-func (m *Machine) Connected(id transport.ID) bool {
-	_, connected := m.connected[id]
-	return connected
 }
 
 // Named returns the member that bears a name, other than the node except.
@@ -139,8 +129,6 @@ func (m *Machine) liveness(o *member) (l placement.Liveness, until time.Duration
 		return placement.Present, env.Never
 	case m.now-o.since < grace:
 		return placement.Suspect, o.since + grace
-	case m.cfg.Bugs.Has(bug.SilenceProves):
-		return placement.Departed, env.Never
 	}
 	return placement.Silent, env.Never
 }
@@ -149,9 +137,6 @@ func (m *Machine) liveness(o *member) (l placement.Liveness, until time.Duration
 // speaks of a node that was killed when its next incarnation is here already.
 func (m *Machine) prefer(o, p *member) bool {
 	is, was := m.standing(o), m.standing(p)
-	if m.cfg.Bugs.Has(bug.LatestBearsName) {
-		is, was = 0, 0
-	}
 	return is > was || is == was && o.since > p.since
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -113,7 +112,7 @@ func (m *Machine) sendStatus() {
 	body := m.status()
 	for _, o := range m.peers() {
 		m.emit(SendStatus{To: o.ID, Body: body})
-		if m.leaving && !m.cfg.Bugs.Has(bug.FarewellOnce) {
+		if m.leaving {
 			m.emit(SendLeaving{To: o.ID}) // the first may have been lost
 		}
 	}

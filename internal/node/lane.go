@@ -267,7 +267,7 @@ func (l *lane) take(from uint64, sh int, m message.Message) {
 	switch m := m.(type) {
 	case *replica.Frame:
 		if r == nil {
-			if m.To <= l.hosted[sh] && !l.node.bugs.Has(bug.MissingUntold) {
+			if m.To <= l.hosted[sh] {
 				l.say(from, transport.Normal, sh, &message.Missing{Generation: m.Generation, ID: m.To})
 			}
 			return
@@ -307,7 +307,7 @@ func (l *lane) take(from uint64, sh int, m message.Message) {
 		}
 	case *message.Offer:
 		target := l.view.Target(sh)
-		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id || l.node.bugs.Has(bug.TakesAnyOffer)
+		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id
 		if r != nil && agrees && r.Term() == m.Term {
 			l.say(from, transport.Normal, sh, &message.Accept{Term: m.Term})
 		}
@@ -423,7 +423,7 @@ func (l *lane) drop(r *replica.Replica) {
 
 // emptied tells of a lane's last replica that it is gone: the lane ticks no more.
 func (l *lane) emptied() {
-	if len(l.replicas) == 0 && !l.node.bugs.Has(bug.LastReplicaReported) {
+	if len(l.replicas) == 0 {
 		l.observe()
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/replica"
@@ -48,17 +47,15 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.everywhere(func(l *lane) int { l.step(client.CancelWaiters{}); return 0 })
 	left := error(nil)
 	if !n.pollUntil(ctx, limit, func() bool {
-		return n.bugs.Has(bug.LocksUnawaited) || n.everywhere(func(l *lane) int { return l.client.Held() }) == 0
+		return n.everywhere(func(l *lane) int { return l.client.Held() }) == 0
 	}) {
 		left = errHeld
 	}
-	if !n.bugs.Has(bug.LapsesLast) {
-		n.everywhere(func(l *lane) int { l.step(client.Lapse{}); return 0 })
-	}
+	n.everywhere(func(l *lane) int { l.step(client.Lapse{}); return 0 })
 
 	n.membership.post(func(m *membership) { m.leave() })
 	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
-		return n.bugs.Has(bug.LeavesAtOnce) || n.everywhere(func(l *lane) int { return l.wanted() }) == 0
+		return n.everywhere(func(l *lane) int { return l.wanted() }) == 0
 	})
 	if !over && left == nil {
 		left = errHandover

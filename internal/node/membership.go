@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
@@ -58,7 +57,7 @@ func (m *membership) start() {
 	m.members = members.New(members.Config{
 		Self: n.self(), RingHash: n.hello.RingHash,
 		Seeds: n.cfg.Seeds, ContactEvery: founding.ContactEvery(n.cfg.Seeds),
-		Rand: m.rand, Bugs: n.bugs,
+		Rand: m.rand,
 	})
 	m.founding = founding.New(founding.Config{
 		Self:  n.self(),
@@ -197,13 +196,7 @@ func (m *membership) enter(d founding.Done) {
 	hello := n.hello
 	n.mu.Unlock()
 	n.net.Update(hello)
-	mesh := d.Mesh
-	if n.bugs.Has(bug.FoundersByView) {
-		mesh.Roster = slices.DeleteFunc(slices.Clone(mesh.Roster), func(f env.Member) bool {
-			return uint64(f.ID) != n.id && !m.members.Connected(f.ID)
-		})
-	}
-	n.found(mesh)
+	n.found(d.Mesh)
 	m.in = true
 	all := d.Members
 	if all == nil {

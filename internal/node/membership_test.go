@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -103,5 +104,36 @@ func TestHealthIsPublished(t *testing.T) {
 	b.run()
 	if h := b.node.Health(); h.FullyReplicated || !slices.Equal(h.UnderReplicated, []int{0}) || len(h.NoMajority) > 0 {
 		t.Errorf("health: %+v", h)
+	}
+}
+
+// Promise: P23: a connection is over however it ends, also if this node ended it.
+func TestEveryEndOfAConnectionCounts(t *testing.T) {
+	for cause := transport.Lost; cause <= transport.Disconnected; cause++ {
+		b := start(t, Config{})
+		b.play = func(p parcel) { b.note("%s to %d", p.words(), p.to) }
+		b.news(env.MemberEvent{Member: benchB})
+		b.node.Up(b.hello())
+		b.run()
+		b.node.Down(nodeB, cause)
+		b.words = nil
+		if b.pass(2 * time.Second); slices.Contains(b.words, "status to 2") {
+			t.Errorf("cause %d: it goes on: %v", cause, b.words)
+		}
+	}
+}
+
+// Promise: P26: the founding says where the first replicas are, whichever founders are connected.
+func TestFoundersNeedNotBeConnected(t *testing.T) {
+	b := start(t, Config{})
+	roster := []env.Member{b.node.self(), {ID: nodeB, Name: "b", Addr: "b:1"}, {ID: nodeC, Name: "c", Addr: "c:1"}}
+	b.node.membership.post(func(m *membership) {
+		m.enter(founding.Done{Mesh: founding.Mesh{
+			MeshID: 77, Epoch: 1, Roster: roster, Params: founding.Params{Shards: 1, Replicas: 3, MaxTTL: time.Minute, Rho: 100},
+		}})
+	})
+	b.run()
+	if voters := b.lane().replica(0).Voters(); len(voters) != 3 {
+		t.Errorf("the first voters are %v", voters)
 	}
 }

@@ -179,9 +179,6 @@ func (n *Node) Dialed(addr string, peer transport.Hello, err error) {
 func (n *Node) Up(peer transport.Hello) { n.membership.post(func(m *membership) { m.up(peer) }) }
 
 func (n *Node) Down(peer transport.ID, cause transport.Cause) {
-	if cause == transport.Disconnected && n.bugs.Has(bug.DisconnectedStay) {
-		return
-	}
 	if cause == transport.Refused || cause == transport.Replaced {
 		// Straight to the lanes: elections wait for it (P21).
 		for _, l := range n.lanesNow() {

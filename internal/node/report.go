@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/members"
 )
 
@@ -18,7 +17,7 @@ func (l *lane) observe() {
 			if rep.AtRest() {
 				r.Rest = append(r.Rest, rep.Shard())
 			}
-		} else if ok && p.Node != l.node.id && !l.node.bugs.Has(bug.HearsLeadersAlone) {
+		} else if ok && p.Node != l.node.id {
 			r.Follows = append(r.Follows, rep.Shard())
 		} else {
 			continue

@@ -3,7 +3,6 @@ package node
 import (
 	"slices"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
@@ -79,9 +78,7 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 			d.Leader = target[0].Node
 		}
 	}
-	if from != client.Node || !l.node.bugs.Has(bug.RedirectsAstray) {
-		l.comesThrough(client.Node, from)
-	}
+	l.comesThrough(client.Node, from)
 	l.redirectClient(client.Node, sh, d)
 }
 

@@ -218,7 +218,17 @@ func TestWhoDoesNotLead(t *testing.T) {
 	}
 }
 
-// Promise: P15: what a leader has a client told through this node is passed on as it is; what is for this node's own
+// Promise: P15: a client that asks this node directly is told directly, though a helper brought its request before.
+func TestTheAnswerGoesToTheOneThatAsked(t *testing.T) {
+	b := newFollower(t)
+	b.do(func(l *lane) { l.via[outsider] = helper })
+	b.hears(outsider, requests(1, "k", false))
+	if p := b.expect(fmt.Sprintf("%d: not here", outsider)); len(b.lane().via) > 0 {
+		t.Errorf("sent %+v; ways: %v", p, b.lane().via)
+	}
+}
+
+// Promise: P15: what a leader has a outsider told through this node is passed on as it is; what is for this node's own
 // clients is taken from the leader, but a redirect from whoever sent it.
 func TestForwards(t *testing.T) {
 	b := newBench(t, Config{})

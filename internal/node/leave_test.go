@@ -1,0 +1,85 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/env"
+)
+
+// Promise: G9, P32: Leave waits until locks are unlocked, for 20 s or until its context ends; then holders are told that
+// they have lost what they hold still, and only then others are told, and given another 20 s to take the replicas over.
+// A node without fellows hands nothing over.
+func TestLeave(t *testing.T) {
+	const pause = 300 * time.Millisecond // for polls and last words
+	for _, tt := range []struct {
+		name    string
+		fellow  bool          // b is a member
+		unlocks time.Duration // when its caller unlocks; zero: it holds nothing
+		ends    time.Duration // when the context ends
+		taken   time.Duration // when the replica is handed over
+		want    error
+		took    time.Duration
+		lost    time.Duration // when the holder has lost its lock
+	}{
+		{name: "it is alone and holds nothing"},
+		{name: "it is alone and a lock is unlocked", unlocks: 3 * time.Second, took: 3 * time.Second},
+		{name: "it is alone and a lock is not unlocked", unlocks: time.Hour, want: errHeld, took: leaveWait, lost: leaveWait},
+		{name: "it is alone and the context ends", unlocks: time.Hour, ends: time.Second, want: errHeld, took: time.Second, lost: time.Second},
+		{name: "its fellow takes over", fellow: true, taken: 2 * time.Second, took: 2 * time.Second},
+		{name: "its fellow does not take over", fellow: true, want: errHandover, took: handoverWait},
+		{name: "its fellow takes over, after a lock", fellow: true, unlocks: time.Second, taken: 5 * time.Second, took: 5 * time.Second},
+		{
+			name: "its fellow does not take over, and a lock is not unlocked", fellow: true, unlocks: time.Hour, ends: time.Second,
+			want: errHeld, took: time.Second + handoverWait, lost: time.Second,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := start(t, Config{})
+			b.play = func(p parcel) { b.note("%s to %d", p.words(), p.to) }
+			if tt.fellow {
+				b.news(env.MemberEvent{Member: benchB})
+				b.node.Up(b.hello())
+				b.run()
+			}
+			begun := b.now
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var h *Hold
+			lost := time.Duration(0)
+			if tt.unlocks > 0 {
+				var err error
+				if h, _, err = b.node.Session().Acquire(ctx, client.Request{Key: "k"}); err != nil {
+					t.Fatal(err)
+				}
+				begun = b.now
+				b.at(begun+tt.unlocks, func() {
+					h.end(env.Never, ErrClosed)
+					unlock := &client.Call{Kind: client.Unlock, Hold: h.belief, Parker: b.NewParker()}
+					b.lane().post(func(l *lane) { l.step(client.Start{Call: unlock}) })
+				})
+				h.OnEnd(func(error) { lost = b.now - begun })
+			}
+			if tt.ends > 0 {
+				b.at(begun+tt.ends, cancel)
+			}
+			if tt.taken > 0 {
+				b.at(begun+tt.taken, func() { b.lane().post(func(l *lane) { l.drop(l.replica(0)) }) })
+			}
+			b.words = nil
+			err := b.node.Leave(ctx)
+			if took := b.now - begun; err != tt.want || took < tt.took || took > tt.took+pause {
+				t.Errorf("it ends after %v with %v, want %v and %v", took, err, tt.took, tt.want)
+			}
+			if tt.lost > 0 && (lost < tt.lost || lost > tt.lost+pause) {
+				t.Errorf("the lock is lost after %v, want %v", lost, tt.lost)
+			}
+			if b.node.Err() != ErrLeft || slices.Contains(b.words, "leaving to 2") != tt.fellow || slices.Contains(b.words, "disconnect 2") != tt.fellow || !slices.Contains(b.words, "gossip leaves") {
+				t.Errorf("the node: %v; it says %v", b.node.Err(), b.words)
+			}
+		})
+	}
+}
