@@ -237,7 +237,7 @@ func (e *echo) Receive(from transport.ID, _ transport.Kind, body []byte) {
 		e.hear(body)
 		return
 	}
-	e.t.Send(from, transport.KindLane, transport.Normal, body)
+	e.t.Send(from, transport.KindShard, transport.Normal, body)
 }
 
 func newFanOut(b *testing.B, workers int) *fanOut {
@@ -272,7 +272,7 @@ func newFanOut(b *testing.B, workers int) *fanOut {
 func (f *fanOut) round(w int) {
 	for _, p := range f.peers {
 		body := binary.BigEndian.AppendUint64(make([]byte, 0, 100), uint64(w))
-		f.center.t.Send(p, transport.KindLane, transport.Normal, body[:100])
+		f.center.t.Send(p, transport.KindShard, transport.Normal, body[:100])
 	}
 	for range f.peers {
 		<-f.waiting[w]

@@ -104,7 +104,7 @@ func (c *Chaos) aimed(s *stream, d time.Duration) bool {
 // see shows the aims a frame that is sent, and returns what becomes of it: Pass, or Drop.
 func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 	from, to := c.host(side), c.host(1-side)
-	if kind != transport.KindLane || from == to {
+	if kind != transport.KindShard || from == to {
 		return Pass
 	}
 	var holds env.Moment

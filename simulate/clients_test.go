@@ -152,7 +152,7 @@ var noOrphans = scenario{story: func(s *stage) {
 	b := s.lock(s.bob, "k")
 	a := s.ask(s.ann, "k")
 	s.sleep(100 * time.Millisecond)
-	spoke := s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.From == s.ann && f.Kind == transport.KindLane })
+	spoke := s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.From == s.ann && f.Kind == transport.KindShard })
 	a.leave = true
 	s.within(time.Second, "ann gives up", func() bool { return a.over })
 	spoke()

@@ -92,7 +92,7 @@ func (p *fakePort) open(ctx context.Context, bind string, run func(time.Duration
 }
 
 func (p *fakePort) send(to transport.ID, m fakeMsg) {
-	p.net.Send(to, transport.KindLane, transport.Normal, m.encode())
+	p.net.Send(to, transport.KindShard, transport.Normal, m.encode())
 }
 
 func (p *fakePort) Dialed(string, transport.Hello, error) {}

@@ -32,7 +32,7 @@ func TestAnExpiredSessionStaysExpired(t *testing.T) {
 		a := s.ask(s.ann, "k")
 		s.sleep(s.draw(time.Second, 2*time.Second))
 		back := s.rule(simulate.Drop, func(f simulate.Frame) bool {
-			return f.Kind == transport.KindLane && (f.From == s.ann || f.To == s.ann)
+			return f.Kind == transport.KindShard && (f.From == s.ann || f.To == s.ann)
 		})
 		s.sleep(s.ttl + time.Second)
 		s.rule(simulate.Verdict(500*time.Millisecond), func(f simulate.Frame) bool { return f.From == s.ann && f.Says("renewal") })
@@ -88,7 +88,7 @@ func TestARemovedReplicaGivesWay(t *testing.T) {
 		s.sleep(s.draw(time.Second, 5*time.Second))
 		follows = false
 		s.rule(simulate.Drop, func(f simulate.Frame) bool {
-			return f.To == learner && f.Kind == transport.KindLane && (!follows || f.Says("you are removed"))
+			return f.To == learner && f.Kind == transport.KindShard && (!follows || f.Says("you are removed"))
 		})
 		s.boot(other)
 		s.within(20*time.Second, "the ring names another one", func() bool { return s.nodes[other] != nil && s.healthy() })
@@ -392,7 +392,7 @@ var lateFarewell = scenario{story: func(s *stage) {
 
 // rafts returns the messages of raft in a frame.
 func rafts(f simulate.Frame) (all []*raftpb.Message) {
-	if f.Kind != transport.KindLane {
+	if f.Kind != transport.KindShard {
 		return nil
 	}
 	var r message.Reader

@@ -29,9 +29,9 @@ func TestSieve(t *testing.T) {
 		b.frames = nil
 		for i := range each {
 			for _, kind := range []string{"append", "heartbeat", "renewal", "pass on: heartbeat", "gossip"} {
-				a.net.Send(b.id, transport.KindLane, transport.Normal, fmt.Appendf(nil, "%s %03d", kind, i))
+				a.net.Send(b.id, transport.KindShard, transport.Normal, fmt.Appendf(nil, "%s %03d", kind, i))
 			}
-			a.net.Send(b.id, transport.KindLane, transport.Normal, []byte("renewal answered"))
+			a.net.Send(b.id, transport.KindShard, transport.Normal, []byte("renewal answered"))
 		}
 		run(t, w, time.Second)
 		last := make(map[string]string)

@@ -93,7 +93,7 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 // that overtakes, and nothing that may be long, or of which there may be many, does: at each step of
 // their way, also where one node passes on what another one says (P16).
 func (s *stage) overtakes(f simulate.Frame) simulate.Verdict {
-	if f.Kind != transport.KindLane {
+	if f.Kind != transport.KindShard {
 		return simulate.Pass
 	}
 	for _, m := range f.Messages() {

@@ -82,7 +82,7 @@ func TestALeaderDiesInTheMiddleOfASnapshot(t *testing.T) {
 
 var halfSnapshot = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 	back := s.rule(simulate.Drop, func(f simulate.Frame) bool {
-		return f.Kind == transport.KindLane && (f.From == s.third || f.To == s.third)
+		return f.Kind == transport.KindShard && (f.From == s.third || f.To == s.third)
 	})
 	s.sleep(500 * time.Millisecond) // it is not waited for
 	key := func(i int) string { return strings.Repeat("k", 1000) + fmt.Sprint(i) }

@@ -52,7 +52,7 @@ func startBench(b *testing.B, peers int, receive func(peer *benchNode, from tran
 // path of a commit by a leader with two followers, without their work.
 func BenchmarkFanOut(b *testing.B) {
 	one, others := startBench(b, 2, func(n *benchNode, from transport.ID, body []byte) {
-		n.Send(from, transport.KindLane, transport.Urgent, body)
+		n.Send(from, transport.KindShard, transport.Urgent, body)
 	})
 	echoes := make(chan struct{}, len(others))
 	one.receive = func(transport.ID, transport.Kind, []byte) { echoes <- struct{}{} }
@@ -62,7 +62,7 @@ func BenchmarkFanOut(b *testing.B) {
 	for b.Loop() {
 		begin := time.Now()
 		for i := range others {
-			one.Send(transport.ID(i+2), transport.KindLane, transport.Urgent, body)
+			one.Send(transport.ID(i+2), transport.KindShard, transport.Urgent, body)
 		}
 		for range others {
 			<-echoes
@@ -100,7 +100,7 @@ func BenchmarkThroughput(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				for !one.Send(2, transport.KindLane, transport.Normal, body) {
+				for !one.Send(2, transport.KindShard, transport.Normal, body) {
 					time.Sleep(20 * time.Microsecond) // the queue is full
 				}
 			}

@@ -42,13 +42,13 @@ func TestAPeerThatIsGoneRefuses(t *testing.T) {
 func TestDisconnectSaysGoodbye(t *testing.T) {
 	a, b := pair(t)
 	for range 100 {
-		if !a.Send(b.id, transport.KindLane, transport.Normal, []byte("before")) {
+		if !a.Send(b.id, transport.KindShard, transport.Normal, []byte("before")) {
 			t.Fatal("Send = false")
 		}
 	}
-	a.Send(b.id, transport.KindLane, transport.Normal, []byte("last"))
+	a.Send(b.id, transport.KindShard, transport.Normal, []byte("last"))
 	a.Disconnect(b.id)
-	if a.Send(b.id, transport.KindLane, transport.Normal, nil) {
+	if a.Send(b.id, transport.KindShard, transport.Normal, nil) {
 		t.Error("Send after Disconnect = true")
 	}
 	b.awaitFrame("last") // what was queued arrives
@@ -265,7 +265,7 @@ func TestDisconnectDuringARedial(t *testing.T) {
 	pb.freeze()
 	b.Close()
 	pb.cut() // a's redial meets silence
-	eventually(t, "the connection is gone", func() bool { return !a.Send(b.id, transport.KindLane, transport.Normal, nil) })
+	eventually(t, "the connection is gone", func() bool { return !a.Send(b.id, transport.KindShard, transport.Normal, nil) })
 	a.Disconnect(b.id)
 	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
 	if cause := a.awaitDown(b.id); cause != transport.Disconnected || a.count(downs) != 1 {
@@ -293,8 +293,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 50 {
-			a.Send(b.id, transport.KindLane, transport.Normal, make([]byte, 1000))
-			b.Send(a.id, transport.KindLane, transport.Normal, make([]byte, 1000))
+			a.Send(b.id, transport.KindShard, transport.Normal, make([]byte, 1000))
+			b.Send(a.id, transport.KindShard, transport.Normal, make([]byte, 1000))
 		}
 		b.Disconnect(a.id)
 		a.Close()
@@ -304,7 +304,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		a.Connect(b.id, b.Addr())
 		a.Dial(b.Addr())
 		a.Disconnect(b.id)
-		if a.Send(b.id, transport.KindLane, transport.Normal, nil) {
+		if a.Send(b.id, transport.KindShard, transport.Normal, nil) {
 			t.Error("Send after Close = true")
 		}
 		raw.Close()

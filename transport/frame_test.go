@@ -17,7 +17,7 @@ import (
 )
 
 func TestReadFrame(t *testing.T) {
-	good := appendFrame(nil, KindLane, []byte("body"))
+	good := appendFrame(nil, KindShard, []byte("body"))
 	change := func(at int) []byte {
 		b := slices.Clone(good)
 		b[at] ^= 1
@@ -38,7 +38,7 @@ func TestReadFrame(t *testing.T) {
 		{"a changed body", change(12), errMalformed, "CRC"},
 		{"a shorter length", change(3), errMalformed, "CRC"},
 		{"a length of zero", []byte{0, 0, 0, 0, 1, 2, 3, 4, 5}, errMalformed, "no kind"},
-		{"a body one too long", appendFrame(nil, KindLane, make([]byte, 101)), errMalformed, "a body of 101 bytes, where 100 are the most"},
+		{"a body one too long", appendFrame(nil, KindShard, make([]byte, 101)), errMalformed, "a body of 101 bytes, where 100 are the most"},
 		{"the largest length", []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5}, errMalformed, "a body of 4294967294 bytes"},
 		{"a kind of 128", appendFrame(nil, 128, nil), errMalformed, "kind 0x80"},
 	} {
@@ -76,7 +76,7 @@ func TestReadFrameTakesNoMemoryForALie(t *testing.T) {
 }
 
 func FuzzReadFrame(f *testing.F) {
-	two := appendFrame(appendFrame(nil, KindLane, []byte("body")), kindPing, nil)
+	two := appendFrame(appendFrame(nil, KindShard, []byte("body")), kindPing, nil)
 	f.Add(two)
 	f.Add(two[:12])
 	f.Add(appendFrame(nil, KindControl, make([]byte, 5000)))

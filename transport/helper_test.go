@@ -200,7 +200,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 func deliver(from, to *node, body string) {
 	from.t.Helper()
 	eventually(from.t, "delivery of "+body, func() bool {
-		from.Send(to.id, transport.KindLane, transport.Normal, []byte(body))
+		from.Send(to.id, transport.KindShard, transport.Normal, []byte(body))
 		return to.count(func(e event) bool { return e.what == "receive" && e.body == body }) > 0
 	})
 }

@@ -27,19 +27,19 @@ func TestFramesOfOneClassArriveInOrderAndWhole(t *testing.T) {
 			t.Errorf("%d bytes arrived as %s", size, e)
 		}
 	}
-	if a.Send(b.id, transport.KindLane, transport.Normal, make([]byte, transport.MaxFrame+1)) {
+	if a.Send(b.id, transport.KindShard, transport.Normal, make([]byte, transport.MaxFrame+1)) {
 		t.Error("Send of more than MaxFrame bytes = true")
 	}
 	if a.Send(b.id, 0x7f, transport.Normal, nil) {
 		t.Error("Send of a reserved kind = true")
 	}
-	if a.Send(99, transport.KindLane, transport.Normal, nil) {
+	if a.Send(99, transport.KindShard, transport.Normal, nil) {
 		t.Error("Send to a stranger = true")
 	}
 	const frames = 3000
 	for i := range frames {
 		for _, n := range []struct{ from, to *node }{{a, b}, {b, a}} {
-			if !n.from.Send(n.to.id, transport.KindLane, transport.Normal, fmt.Append(nil, i)) {
+			if !n.from.Send(n.to.id, transport.KindShard, transport.Normal, fmt.Append(nil, i)) {
 				t.Fatalf("Send %d = false", i)
 			}
 		}
@@ -48,7 +48,7 @@ func TestFramesOfOneClassArriveInOrderAndWhole(t *testing.T) {
 		n.awaitFrame(fmt.Sprint(frames - 1))
 		next := 0
 		for _, e := range n.snapshot() {
-			if e.what == "receive" && e.kind == transport.KindLane && e.body != "up" {
+			if e.what == "receive" && e.kind == transport.KindShard && e.body != "up" {
 				if e.body != fmt.Sprint(next) {
 					t.Fatalf("frame %q, want %d", e.body, next)
 				}
@@ -156,7 +156,7 @@ func TestSimultaneousDialsMakeOneConnection(t *testing.T) {
 			n.hook = func(e event) {
 				if e.what == "up" {
 					for k := range frames {
-						if !n.Send(e.peer, transport.KindLane, transport.Normal, fmt.Append(nil, k)) {
+						if !n.Send(e.peer, transport.KindShard, transport.Normal, fmt.Append(nil, k)) {
 							refusals.Add(1)
 						}
 					}
@@ -217,12 +217,12 @@ func TestCallsFromWithinCallbacks(t *testing.T) {
 		ready.Wait()
 		switch {
 		case e.what == "up" && e.peer == b.id:
-			a.Send(b.id, transport.KindLane, transport.Urgent, []byte("from up"))
+			a.Send(b.id, transport.KindShard, transport.Urgent, []byte("from up"))
 			a.Dial(c.Addr())
 			a.Connect(c.id, c.Addr())
 			a.Update(hello(1))
 		case e.what == "dialed":
-			a.Send(c.id, transport.KindLane, transport.Urgent, []byte("from dialed"))
+			a.Send(c.id, transport.KindShard, transport.Urgent, []byte("from dialed"))
 		case e.what == "receive":
 			a.Disconnect(e.peer)
 		}
@@ -231,7 +231,7 @@ func TestCallsFromWithinCallbacks(t *testing.T) {
 	a.Connect(b.id, b.Addr())
 	b.awaitFrame("from up")
 	c.awaitFrame("from dialed")
-	b.Send(a.id, transport.KindLane, transport.Normal, []byte("leave me"))
+	b.Send(a.id, transport.KindShard, transport.Normal, []byte("leave me"))
 	if cause := b.awaitDown(a.id); cause != transport.Goodbye {
 		t.Errorf("cause %d, want Goodbye", cause)
 	}
@@ -256,7 +256,7 @@ func TestAFullQueueRefusesAndUrgentFramesOvertake(t *testing.T) {
 	sent := 0
 	// The queue, and what the kernel holds at both ends.
 	for refusals := 0; refusals < 100; {
-		if a.Send(b.id, transport.KindLane, transport.Normal, body) {
+		if a.Send(b.id, transport.KindShard, transport.Normal, body) {
 			sent, refusals = sent+1, 0
 		} else {
 			refusals++
@@ -268,10 +268,10 @@ func TestAFullQueueRefusesAndUrgentFramesOvertake(t *testing.T) {
 			t.Fatal("256 MiB, and the queue is not full")
 		}
 	}
-	if !a.Send(b.id, transport.KindLane, transport.Urgent, []byte("urgent")) {
+	if !a.Send(b.id, transport.KindShard, transport.Urgent, []byte("urgent")) {
 		t.Fatal("Send of an urgent frame = false, though only the normal queue is full")
 	}
-	if !a.Send(b.id, transport.KindLane, transport.Urgent, nil) {
+	if !a.Send(b.id, transport.KindShard, transport.Urgent, nil) {
 		t.Fatal("Send of a second urgent frame = false")
 	}
 	once.Do(func() { close(release) })

@@ -38,7 +38,7 @@ func (d decider) decide(nc net.Conn, epoch uint64) {
 // uses demands that frames get through a connection.
 func (d decider) uses(nc net.Conn, body string) {
 	d.t.Helper()
-	nc.Write(transport.RawFrame(transport.KindLane, []byte(body)))
+	nc.Write(transport.RawFrame(transport.KindShard, []byte(body)))
 	d.n.awaitFrame(body)
 }
 

@@ -24,7 +24,7 @@ type Kind uint8
 // The kinds of frames that nodes send each other.
 const (
 	KindControl Kind = iota // founding, joining, moving shards: rare, for the node as a whole
-	KindLane                // lock traffic and raft, for the lanes
+	KindShard               // messages about shards
 	KindGossip              // gossip packets and streams
 )
 

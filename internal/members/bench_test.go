@@ -194,8 +194,8 @@ func (b *bench) comes(m env.Member) {
 	b.connects(m)
 }
 
-// reports is what the only lane reports.
-func (b *bench) reports(r Report) { b.take(b.m.Reported(b.now, 0, r, nil)) }
+// reports tells the machine what its node's replicas are.
+func (b *bench) reports(r Report) { b.take(b.m.Reported(b.now, r, nil)) }
 
 // hears takes in the status of another node.
 func (b *bench) hears(m env.Member, r Report) {

@@ -31,7 +31,7 @@ func (m *Machine) assess() {
 	// Every status that comes leads here: the room is used again.
 	m.shards = slices.Grow(m.shards[:0], m.mesh.Shards)[:m.mesh.Shards]
 	clear(m.shards)
-	own := m.report()
+	own := m.own
 	own.Follows = nil // their leaders' word is to come from themselves, or from other nodes
 	m.count(own)
 	lost := m.missesVoter(own)
@@ -87,7 +87,7 @@ func (m *Machine) predecessorVotes() bool {
 	counts := func(r Report) bool {
 		return slices.ContainsFunc(r.Voters, earlier) || deaf && slices.ContainsFunc(r.Counted, earlier)
 	}
-	if counts(m.report()) {
+	if counts(m.own) {
 		return true
 	}
 	for _, s := range m.statuses { // order-free: any will do

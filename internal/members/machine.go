@@ -122,7 +122,7 @@ type Machine struct {
 	names  string        // those that table was made of
 	dialAt time.Duration // when the next address outside the mesh is dialled
 
-	reports  map[int]Report // of this node's lanes
+	own      Report // what this node's replicas are
 	statuses map[transport.ID]status
 	statusAt time.Duration // when this node's own is sent
 	shards   []shardState  // made by assess
@@ -133,7 +133,7 @@ type Machine struct {
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg: cfg, members: make(map[transport.ID]*member), connected: make(map[transport.ID]transport.Hello),
-		reports: make(map[int]Report), statuses: make(map[transport.ID]status),
+		statuses: make(map[transport.ID]status),
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Report is what a lane tells of its replicas. The reports of a node's lanes together, and what
-// the node has heard, are its status, which a msgpack library writes and reads: see wire.Marshal.
+// Report is what a node tells of its replicas. With what the node has heard of others it is its
+// status, which a msgpack library writes and reads: see wire.Marshal.
 type Report struct {
 	Led     []int   // shards whose leader serves here
 	Rest    []int   // of them, those that have all replicas that they should, in step
@@ -34,7 +34,7 @@ const (
 	maxVoters = 1 << 15
 )
 
-// Equal reports whether two lanes report the same.
+// Equal reports whether two reports of one node say the same.
 func (r Report) Equal(o Report) bool {
 	return slices.Equal(r.Led, o.Led) && slices.Equal(r.Rest, o.Rest) && slices.Equal(r.Follows, o.Follows) && slices.Equal(r.Voters, o.Voters)
 }
@@ -77,9 +77,9 @@ const (
 	statusFresh = 3 * statusEvery
 )
 
-// Reported reports what has changed on a lane. Other nodes are told of it at the next Tick.
-func (m *Machine) Reported(now time.Duration, lane int, r Report, out []Output) []Output {
-	return m.input(now, out, func() { m.reports[lane], m.statusAt = r, now })
+// Reported reports what this node's replicas are now. Other nodes are told of it at the next Tick.
+func (m *Machine) Reported(now time.Duration, r Report, out []Output) []Output {
+	return m.input(now, out, func() { m.own, m.statusAt = r, now })
 }
 
 // Status takes in the body of another node's SendStatus.
@@ -121,21 +121,9 @@ func (m *Machine) sendStatus() {
 
 // status returns this node's status.
 func (m *Machine) status() []byte {
-	r := m.report()
+	r := m.own
 	r.Follows, r.Counted = m.follows(r.Follows)
 	return wire.Marshal(r)
-}
-
-// report returns what this node's lanes report together.
-func (m *Machine) report() (all Report) {
-	for _, lane := range slices.Sorted(maps.Keys(m.reports)) {
-		r := m.reports[lane]
-		all.Led = append(all.Led, r.Led...)
-		all.Rest = append(all.Rest, r.Rest...)
-		all.Follows = append(all.Follows, r.Follows...)
-		all.Voters = append(all.Voters, r.Voters...)
-	}
-	return all
 }
 
 // follows returns those of the shards whose leaders have reported to this node, and the voters

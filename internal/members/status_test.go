@@ -96,7 +96,7 @@ func FuzzStatus(f *testing.F) {
 }
 
 // A status goes to each connected member: in every second, or, in a large mesh, in 20 ms for each connection; at once when
-// a lane has something new, and to a member that reports for the first time.
+// this node has something new, and to a member that reports for the first time.
 func TestWhenAStatusIsSent(t *testing.T) {
 	to := func(b *bench) (all []transport.ID) {
 		for _, s := range b.sent {
@@ -150,14 +150,13 @@ func TestWhenAStatusIsSent(t *testing.T) {
 	}
 }
 
-// Promise: P15, P30: a status says what all lanes report together; of the shards that the node follows those whose
+// Promise: P15, P30: a status says what the node's replicas are; of the shards that the node follows those whose
 // leaders have reported to it, and the voters that these leaders count.
 func TestWhatAStatusSays(t *testing.T) {
 	b := newBench(t, testShards)
 	leader, another, follower := node("b", 2), node("c", 3), node("d", 4)
 	b.comes(follower)
-	b.take(b.m.Reported(b.now, 1, Report{Led: []int{1}, Voters: []Voter{{1, "a"}}, Follows: []int{3}}, nil))
-	b.take(b.m.Reported(b.now, 0, Report{Led: []int{2, 0}, Rest: []int{0}, Voters: []Voter{{1, "a"}, {4, "d"}}}, nil))
+	b.reports(Report{Led: []int{2, 0}, Rest: []int{0}, Voters: []Voter{{1, "a"}, {4, "d"}}, Follows: []int{3}})
 	said := func() Report {
 		t.Helper()
 		r, err := readStatus(b.sent[len(b.sent)-1].Body, testShards)
@@ -166,7 +165,7 @@ func TestWhatAStatusSays(t *testing.T) {
 		}
 		return r
 	}
-	want := Report{Led: []int{2, 0, 1}, Rest: []int{0}, Voters: []Voter{{1, "a"}, {4, "d"}, {1, "a"}}}
+	want := Report{Led: []int{2, 0}, Rest: []int{0}, Voters: []Voter{{1, "a"}, {4, "d"}}}
 	if got := said(); !reflect.DeepEqual(got, want) {
 		t.Errorf("it says %+v, want %+v", got, want)
 	}
@@ -182,7 +181,7 @@ func TestWhatAStatusSays(t *testing.T) {
 	}
 }
 
-// What a lane reports is compared but for what it never says.
+// What a node reports is compared but for what it never says.
 func TestReportsAreCompared(t *testing.T) {
 	r := Report{Led: []int{1}, Rest: []int{1}, Follows: []int{2}, Voters: []Voter{{1, "a"}}}
 	if !r.Equal(r) || !(Report{}).Equal(Report{Led: []int{}}) {

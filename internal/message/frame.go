@@ -7,35 +7,19 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// Header begins a frame. Messages follow it, one after another.
-type Header struct {
-	Mesh  uint64 // its ID
-	Lanes int    // of the sender
-	Lane  int    // the sender's, and the receiver's, if that has as many
-}
-
-// MaxLanes is how many lanes a node may have.
-const MaxLanes = 1024
-
-// Fields is the header's wire form, three elements.
-func (h *Header) Fields(c *wire.Codec) {
-	c.Uint(&h.Mesh, anyUint)
-	wire.Number(c, &h.Lanes, MaxLanes)
-	wire.Number(c, &h.Lane, MaxLanes)
-}
-
-// AppendHeader appends h, with which a frame begins.
-func AppendHeader(b []byte, h Header) []byte {
+// AppendHeader appends what a frame begins with, the ID of the mesh. Messages follow it, one
+// after another.
+func AppendHeader(b []byte, mesh uint64) []byte {
 	c := wire.Writing(b)
-	h.Fields(&c)
+	c.Uint(&mesh, anyUint)
 	return c.Written()
 }
 
-// ReadHeader reads a frame's header.
-func ReadHeader(frame []byte) (h Header, err error) {
+// ReadHeader reads what a frame begins with.
+func ReadHeader(frame []byte) (mesh uint64, err error) {
 	c := wire.Reading(wire.NewReader(frame))
-	h.Fields(&c)
-	return h, c.Err()
+	c.Uint(&mesh, anyUint)
+	return mesh, c.Err()
 }
 
 // Append appends a message about a shard: an array of its kind, the shard, and its fields.
@@ -147,7 +131,8 @@ type Reader struct {
 // shards.
 func (r *Reader) Reset(frame []byte, shards int) {
 	r.shards, r.err, r.codec = shards, nil, wire.Reading(wire.NewReader(frame))
-	(&Header{}).Fields(&r.codec)
+	var mesh uint64
+	r.codec.Uint(&mesh, anyUint)
 }
 
 // Next reads the next message. It reports false at the end of the frame, or if that is

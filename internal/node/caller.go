@@ -8,13 +8,13 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// await blocks until c has its result, or until ctx ends and the lane has taken note of it:
+// await blocks until c has its result, or until ctx ends and the shard loop has taken note of it:
 // then a call that was granted just before counts as granted.
-func (l *lane) await(ctx context.Context, c *client.Call) error {
+func (n *Node) await(ctx context.Context, c *client.Call) error {
 	if c.Parker.Park(ctx, env.Never) == env.Unparked {
 		return c.Err
 	}
-	if l.post(func(l *lane) { l.step(client.Abandon{Call: c, Cause: ctx.Err()}) }) {
+	if n.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: ctx.Err()}) }) {
 		c.Parker.Park(context.WithoutCancel(ctx), env.Never)
 		return c.Err
 	}
@@ -22,7 +22,7 @@ func (l *lane) await(ctx context.Context, c *client.Call) error {
 }
 
 // lock begins a caller's Lock, unless the node is to go.
-func (l *lane) lock(c *client.Call) {
+func (l *shardLoop) lock(c *client.Call) {
 	if l.node.closing() {
 		l.step(client.Abandon{Call: c, Cause: ErrClosed})
 	} else {
@@ -31,14 +31,14 @@ func (l *lane) lock(c *client.Call) {
 }
 
 // closeLeases closes the leases of a session that has ended, and returns the calls that do so.
-func (l *lane) closeLeases(s *client.Session) []*client.Call {
+func (l *shardLoop) closeLeases(s *client.Session) []*client.Call {
 	l.closing = nil
 	l.step(client.CloseSession{Session: s})
 	return l.closing
 }
 
 // step gives the client one input, and carries out what comes of it.
-func (l *lane) step(in client.Input) {
+func (l *shardLoop) step(in client.Input) {
 	o := &l.clientOut
 	l.client.Step(l.now, in, o)
 	for _, e := range o.Events {
@@ -59,7 +59,7 @@ func (l *lane) step(in client.Input) {
 }
 
 // tellCaller carries out one event of the client.
-func (l *lane) tellCaller(e client.Event) {
+func (l *shardLoop) tellCaller(e client.Event) {
 	switch e := e.(type) {
 	case client.Finished:
 		l.finished(e.Call)
@@ -88,7 +88,7 @@ func (l *lane) tellCaller(e client.Event) {
 }
 
 // finished gives a caller its result.
-func (l *lane) finished(c *client.Call) {
+func (l *shardLoop) finished(c *client.Call) {
 	switch {
 	case c.Kind == client.Lock && c.Err == nil:
 		h := newHold(l, c)

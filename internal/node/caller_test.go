@@ -12,11 +12,11 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// What one run of a lane has to say to a peer leaves in one frame for each class.
+// What one run of the shard loop has to say to a peer leaves in one frame for each class.
 func TestOneFrame(t *testing.T) {
 	b := newBench(t, Config{})
 	asks := func(calls int, req client.Request) {
-		b.do(func(l *lane) {
+		b.do(func(l *shardLoop) {
 			for range calls {
 				l.lock(&client.Call{Kind: client.Lock, Session: b.node.Session().life, Request: req})
 			}
@@ -59,7 +59,7 @@ func TestTheClassOfWhatAClientSends(t *testing.T) {
 	}
 }
 
-// Promise: G9: a node that leaves takes no new calls, not even those that were on their way to their lane
+// Promise: G9: a node that leaves takes no new calls, not even those that were on their way to the shard loop
 // when it began to.
 func TestALeavingNodeAsksForNothing(t *testing.T) {
 	b := newBench(t, Config{})
@@ -71,7 +71,7 @@ func TestALeavingNodeAsksForNothing(t *testing.T) {
 	}
 }
 
-// Promise: G4, P12: a caller whose context ends has the grant that came before the lane heard of that, and
+// Promise: G4, P12: a caller whose context ends has the grant that came before the shard loop heard of that, and
 // otherwise nothing, which the shard is told. WaitInfo says what was known.
 func TestAContextThatEnds(t *testing.T) {
 	for _, tt := range []struct {
@@ -85,7 +85,7 @@ func TestAContextThatEnds(t *testing.T) {
 			b.mail(nodeB, told(p, message.Result{Outcome: message.Queued, Ahead: 2, Revision: 6}))
 		}, context.Canceled, "2: cancel"},
 		{"when the grant is in the mailbox", func(b *bench, p parcel) { b.mail(nodeB, grant(p, 7)) }, nil, ""},
-		{"when the lane has ended", func(b *bench, _ parcel) { b.lane().box.close() }, ErrClosed, ""},
+		{"when the shard loop has ended", func(b *bench, _ parcel) { b.node.shards.box.close() }, ErrClosed, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
@@ -201,7 +201,7 @@ func TestHoldExtend(t *testing.T) {
 	ends(2*time.Second, false) // the watch hears of it
 	var cause error
 	h.OnEnd(func(err error) { cause = err })
-	b.lane().box.close() // nothing but the watch ends it
+	b.node.shards.box.close() // nothing but the watch ends it
 	b.pass(believed(2*time.Second) - 1)
 	if h.Over() || cause != nil {
 		t.Error("it ends too early")
@@ -217,9 +217,9 @@ func TestHoldExtend(t *testing.T) {
 	}
 	b = newBench(t, Config{})
 	h = b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: 30 * time.Second}, 7)
-	b.lane().box.close()
+	b.node.shards.box.close()
 	if err := h.Extend(t.Context(), time.Second); err != ErrClosed {
-		t.Errorf("when the lane has ended: %v", err)
+		t.Errorf("when the shard loop has ended: %v", err)
 	}
 }
 

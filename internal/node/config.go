@@ -24,7 +24,6 @@ type Config struct {
 	Replicas  int
 	LeaseTTL  time.Duration
 	MaxTTL    time.Duration
-	Lanes     int  // zero: as many as pay
 	Check     bool // verify the tables' invariants after each step
 	Logger    *slog.Logger
 	Bugs      bug.Set

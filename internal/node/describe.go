@@ -16,7 +16,7 @@ func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, aske
 		return []string{"leaving"}
 	case kind == transport.KindControl:
 		return []string{"status"}
-	case kind != transport.KindLane:
+	case kind != transport.KindShard:
 		return []string{"gossip"}
 	}
 	var r message.Reader
@@ -30,7 +30,7 @@ func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, aske
 
 // Moments implements env.Inspected.
 func (n *Node) Moments(kind transport.Kind, frame []byte) (all env.Moment) {
-	if kind != transport.KindLane {
+	if kind != transport.KindShard {
 		return 0
 	}
 	var r message.Reader
@@ -42,10 +42,10 @@ func (n *Node) Moments(kind transport.Kind, frame []byte) (all env.Moment) {
 
 // Asked implements env.Inspected.
 func (n *Node) Asked(sh int, session, number uint64) string {
-	if len(n.all) == 0 {
+	if n.shards == nil {
 		return ""
 	}
-	if cmd := n.laneOf(sh).client.Asked(sh, session, number); cmd != nil {
+	if cmd := n.shards.client.Asked(sh, session, number); cmd != nil {
 		return message.CommandName(cmd)
 	}
 	return ""

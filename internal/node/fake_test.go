@@ -31,7 +31,7 @@ type bench struct {
 	node   *Node
 	loops  []*benchLoop
 	sent   []parcel
-	frames int          // so many of lanes were sent
+	frames int          // so many about shards were sent
 	words  []string     // what the node asked of its connections and of gossip
 	play   func(parcel) // hears what is sent, in its place
 	log    strings.Builder
@@ -40,7 +40,7 @@ type bench struct {
 	late   time.Duration // so much later the next caller runs that is woken
 }
 
-// parcel is a message that the node sent: of a lane, or a control message.
+// parcel is a message that the node sent: about a shard, or a control message.
 type parcel struct {
 	to    uint64
 	class transport.Class
@@ -139,13 +139,9 @@ func (b *bench) views(leaving bool, all []replica.Peer) {
 		names = append(names, ring.Member{Name: m.Name})
 	}
 	v := members.NewView(leaving, all, ring.New(names, b.node.params.Shards, 3))
-	for _, l := range b.node.all {
-		l.post(func(l *lane) { l.look(v) })
-	}
+	b.node.shards.post(func(l *shardLoop) { l.look(v) })
 	b.run()
 }
-
-func (b *bench) lane() *lane { return b.node.all[0] }
 
 // Now, Wall, Seed, NewParker, NewLoop, Listen and NewMembership make bench a env.Env.
 func (b *bench) Now() time.Duration { return b.now }
@@ -319,9 +315,9 @@ func (b *bench) stall(d time.Duration) {
 	b.run()
 }
 
-// do runs f on the lane.
-func (b *bench) do(f func(*lane)) {
-	b.lane().post(f)
+// do runs f on the shard loop.
+func (b *bench) do(f func(*shardLoop)) {
+	b.node.shards.post(f)
 	b.run()
 }
 
@@ -359,13 +355,13 @@ func (b *bench) expect(want string) parcel {
 	return b.expects(want)[0]
 }
 
-// mail leaves messages of a peer, in one frame, for the next run of the lane.
+// mail leaves messages of a peer, in one frame, for the next run of the shard loop.
 func (b *bench) mail(from uint64, messages ...letter) {
-	frame := message.AppendHeader(nil, message.Header{Mesh: b.node.mesh.MeshID, Lanes: 1})
+	frame := message.AppendHeader(nil, b.node.mesh.MeshID)
 	for _, m := range messages {
 		frame = message.Append(frame, m.shard, m.Message)
 	}
-	b.node.Receive(transport.ID(from), transport.KindLane, frame)
+	b.node.Receive(transport.ID(from), transport.KindShard, frame)
 }
 
 // hears lets the node receive them.
@@ -413,7 +409,7 @@ func (b *bench) asks(s *Session, req client.Request) *client.Call { return b.ask
 // asksOf makes a call of a session in any shard.
 func (b *bench) asksOf(sh int, s *Session, req client.Request) *client.Call {
 	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: b.NewParker()}
-	b.node.laneOf(sh).post(func(l *lane) { l.lock(c) })
+	b.node.shards.post(func(l *shardLoop) { l.lock(c) })
 	b.run()
 	return c
 }
@@ -422,7 +418,7 @@ func (b *bench) asksOf(sh int, s *Session, req client.Request) *client.Call {
 func (b *bench) unlocks(h *Hold) *client.Call {
 	c := &client.Call{Kind: client.Unlock, Hold: h.belief, Parker: b.NewParker()}
 	h.end(env.Never, ErrClosed)
-	b.do(func(l *lane) { l.step(client.Start{Call: c}) })
+	b.do(func(l *shardLoop) { l.step(client.Start{Call: c}) })
 	return c
 }
 

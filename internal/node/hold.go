@@ -14,7 +14,7 @@ import (
 type Hold struct {
 	belief  *client.Hold
 	session *Session
-	lane    *lane
+	node    *Node
 
 	mu        sync.Mutex
 	told      bool // the watchers have been told of the end
@@ -31,8 +31,8 @@ type Hold struct {
 
 type watcher struct{ f func(cause error) }
 
-func newHold(l *lane, c *client.Call) *Hold {
-	return &Hold{belief: c.Hold, session: c.Session.Owner.(*Session), lane: l}
+func newHold(l *shardLoop, c *client.Call) *Hold {
+	return &Hold{belief: c.Hold, session: c.Session.Owner.(*Session), node: l.node}
 }
 
 // Token returns the grant's fencing token.
@@ -40,13 +40,13 @@ func (h *Hold) Token() uint64 { return h.belief.Token }
 
 // Deadline returns the end of the lease as far as it is confirmed, as a time of day.
 func (h *Hold) Deadline() time.Time {
-	w := h.lane.env
+	w := h.node.env
 	return w.Wall().Add(h.belief.Deadline() - w.Now())
 }
 
 // Err returns nil while the key is held, by the clock at this call.
 func (h *Hold) Err() error {
-	if now := h.lane.env.Now(); now >= h.belief.Deadline() {
+	if now := h.node.env.Now(); now >= h.belief.Deadline() {
 		h.expire(now) // the timer may fire late, after a suspend for example (P1)
 	}
 	return h.belief.Err()
@@ -79,9 +79,9 @@ func (h *Hold) end(now time.Duration, cause error) bool {
 // over tells of the end of the belief.
 func (h *Hold) over(cause error) {
 	if cause == ErrLost && !h.spent() {
-		h.lane.node.losses.Add(1)
+		h.node.losses.Add(1)
 	}
-	h.lane.node.watch.drop(h)
+	h.node.watch.drop(h)
 	h.mu.Lock()
 	watchers := h.watchers
 	h.watchers, h.told = nil, true
@@ -118,7 +118,7 @@ func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
 // spent reports whether a hold that ends lasted for the time that was fixed for it, or nobody
 // cared: that is no loss.
 func (h *Hold) spent() bool {
-	return h.belief.Fixed() && (h.belief.Forsaken() || h.lane.env.Now() >= h.belief.Deadline())
+	return h.belief.Fixed() && (h.belief.Forsaken() || h.node.env.Now() >= h.belief.Deadline())
 }
 
 // Forsake tells that nobody has a hold of fixed length any more who could give it back, or see
@@ -128,7 +128,7 @@ func (h *Hold) Forsake() { h.belief.Forsake() }
 // mayEnd reports whether the hold may end before its deadline: with a user's session
 // (P9), or with its node.
 func (h *Hold) mayEnd() bool {
-	return !h.session.life.Own && h.session.Err() != nil || h.lane.node.Err() != nil
+	return !h.session.life.Own && h.session.Err() != nil || h.node.Err() != nil
 }
 
 // Shared tells those who watch a simulation how many handles share the hold now.
@@ -158,7 +158,7 @@ func (h *Hold) Release(ctx context.Context) error {
 }
 
 func (h *Hold) release(ctx context.Context) error {
-	w := h.lane.env
+	w := h.node.env
 	if h.Err() == ErrLost {
 		return ErrLost
 	}
@@ -179,14 +179,14 @@ func (h *Hold) release(ctx context.Context) error {
 	h.mu.Unlock()
 
 	h.end(env.Never, ErrClosed)
-	if !h.lane.post(func(l *lane) { l.step(client.Start{Call: c}) }) {
+	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
 		h.settled(ErrUnconfirmed)
 		return ErrClosed
 	}
 	if c.Parker.Park(ctx, limit) == env.Unparked {
 		return c.Err
 	}
-	h.lane.post(func(l *lane) { l.step(client.Abandon{Call: c}) })
+	h.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
 	return ErrUnconfirmed
 }
 
@@ -194,7 +194,7 @@ func (h *Hold) release(ctx context.Context) error {
 // called with the mutex, which it unlocks.
 func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 	if !h.confirmed && !h.given {
-		p := h.lane.env.NewParker()
+		p := h.node.env.NewParker()
 		h.waiting = append(h.waiting, p)
 		h.mu.Unlock()
 		p.Park(ctx, limit)
@@ -242,11 +242,11 @@ func (h *Hold) extend(ctx context.Context, d time.Duration) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	c := &client.Call{Kind: client.Fix, Shard: h.belief.Shard, Hold: h.belief, Length: d, Parker: h.lane.env.NewParker()}
-	if !h.lane.post(func(l *lane) { l.step(client.Start{Call: c}) }) {
+	c := &client.Call{Kind: client.Fix, Shard: h.belief.Shard, Hold: h.belief, Length: d, Parker: h.node.env.NewParker()}
+	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
 		return ErrClosed
 	}
-	if err := h.lane.await(ctx, c); err != nil {
+	if err := h.node.await(ctx, c); err != nil {
 		return err
 	}
 	return h.Err() // this goroutine, or all, may have stood still since the answer (P1)

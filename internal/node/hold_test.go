@@ -44,11 +44,11 @@ func TestRelease(t *testing.T) {
 			shard: silent, want: ErrUnconfirmed, again: ErrUnconfirmed, takes: 1,
 		},
 		{
-			name: "the session was closed", before: func(b *bench, s *Session, h *Hold) { b.do(func(l *lane) { l.closeLeases(s.life) }); b.take() },
+			name: "the session was closed", before: func(b *bench, s *Session, h *Hold) { b.do(func(l *shardLoop) { l.closeLeases(s.life) }); b.take() },
 			want: ErrClosed, again: ErrClosed, unasked: true,
 		},
 		{
-			name: "the node has ended, and its lanes do not run any more", before: func(b *bench, _ *Session, h *Hold) { b.lane().box.close() },
+			name: "the node has ended, and its loop does not run any more", before: func(b *bench, _ *Session, h *Hold) { b.node.shards.box.close() },
 			want: ErrClosed, again: ErrUnconfirmed, unasked: true,
 		},
 	} {
@@ -128,7 +128,7 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 	for _, length := range []time.Duration{0, time.Minute} {
 		b := newBench(t, Config{})
 		h := b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: length}, 7)
-		b.lane().post(func(l *lane) { l.step(client.Shut{}) })
+		b.node.shards.post(func(l *shardLoop) { l.step(client.Shut{}) })
 		for range 2 {
 			if err := h.Release(t.Context()); err != ErrUnconfirmed {
 				t.Errorf("after the end: %v", err)
@@ -143,7 +143,7 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 		c := b.unlocks(h)
 		b.take()
 		var calls []*client.Call
-		b.do(func(l *lane) { calls = l.closeLeases(s.life) })
+		b.do(func(l *shardLoop) { calls = l.closeLeases(s.life) })
 		for _, p := range b.take() {
 			if p.words() != "close" {
 				t.Errorf("%q is sent", p.words())

@@ -44,18 +44,18 @@ func (n *Node) Leave(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		limit = n.env.Now() + leaveWait
 	}
-	n.everywhere(func(l *lane) int { l.step(client.CancelWaiters{}); return 0 })
+	n.ask(func(l *shardLoop) int { l.step(client.CancelWaiters{}); return 0 })
 	left := error(nil)
 	if !n.pollUntil(ctx, limit, func() bool {
-		return n.everywhere(func(l *lane) int { return l.client.Held() }) == 0
+		return n.ask(func(l *shardLoop) int { return l.client.Held() }) == 0
 	}) {
 		left = errHeld
 	}
-	n.everywhere(func(l *lane) int { l.step(client.Lapse{}); return 0 })
+	n.ask(func(l *shardLoop) int { l.step(client.Lapse{}); return 0 })
 
 	n.membership.post(func(m *membership) { m.leave() })
 	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
-		return n.everywhere(func(l *lane) int { return l.wanted() }) == 0
+		return n.ask(func(l *shardLoop) int { return l.wanted() }) == 0
 	})
 	if !over && left == nil {
 		left = errHandover
@@ -86,17 +86,13 @@ func (n *Node) pollUntil(ctx context.Context, limit time.Duration, yes func() bo
 	return true
 }
 
-// everywhere runs f on every lane and returns the sum.
-func (n *Node) everywhere(f func(*lane) int) int {
-	sum := 0
-	for _, l := range n.all {
-		p, count := n.env.NewParker(), 0
-		if l.post(func(l *lane) { count = f(l); p.Unpark() }) {
-			p.Park(context.Background(), env.Never)
-			sum += count
-		}
+// ask runs f on the shard loop and returns its result, or zero if the loop has ended.
+func (n *Node) ask(f func(*shardLoop) int) int {
+	p, result := n.env.NewParker(), 0
+	if n.shards.post(func(l *shardLoop) { result = f(l); p.Unpark() }) {
+		p.Park(context.Background(), env.Never)
 	}
-	return sum
+	return result
 }
 
 // wanted counts the replicas here that others must take over: all of them, if there are
@@ -104,7 +100,7 @@ func (n *Node) everywhere(f func(*lane) int) int {
 // to anybody. One without a vote counts as well: a leader that does not know yet that this
 // node leaves may be about to give it one. It goes when a leader says that it was removed,
 // which it asks if it does not hear so; to whom no leader can speak, nobody can say it.
-func (l *lane) wanted() int {
+func (l *shardLoop) wanted() int {
 	if slices.ContainsFunc(l.view.Members(), func(p replica.Peer) bool { return p.Node != l.node.id }) {
 		if !l.view.Leaving() {
 			return 1 // the new view is under way
@@ -121,7 +117,7 @@ func (l *lane) wanted() int {
 }
 
 // nodeGone: no process answers for the node any more (P21).
-func (l *lane) nodeGone(node uint64) {
+func (l *shardLoop) nodeGone(node uint64) {
 	for _, r := range l.replicas {
 		l.guard(r, func() { r.NodeGone(l.now, node) })
 	}
@@ -129,17 +125,17 @@ func (l *lane) nodeGone(node uint64) {
 	delete(l.via, node)
 }
 
-// shut ends the lane: every call on it fails with ErrClosed, and holds are lost.
-func (l *lane) shut() {
+// shut ends the loop: every call on it fails with ErrClosed, and holds are lost.
+func (l *shardLoop) shut() {
 	p := l.env.NewParker()
-	if l.post(func(l *lane) { l.close(p) }) {
+	if l.post(func(l *shardLoop) { l.close(p) }) {
 		p.Park(context.Background(), env.Never)
 	}
 	l.loop.Stop()
 }
 
-// close is the lane's last act.
-func (l *lane) close(p env.Parker) {
+// close is the loop's last act.
+func (l *shardLoop) close(p env.Parker) {
 	l.step(client.Shut{})
 	l.replicas = nil
 	for _, in := range l.box.close() {

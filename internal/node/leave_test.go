@@ -59,7 +59,7 @@ func TestLeave(t *testing.T) {
 				b.at(begun+tt.unlocks, func() {
 					h.end(env.Never, ErrClosed)
 					unlock := &client.Call{Kind: client.Unlock, Hold: h.belief, Parker: b.NewParker()}
-					b.lane().post(func(l *lane) { l.step(client.Start{Call: unlock}) })
+					b.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: unlock}) })
 				})
 				h.OnEnd(func(error) { lost = b.now - begun })
 			}
@@ -67,7 +67,7 @@ func TestLeave(t *testing.T) {
 				b.at(begun+tt.ends, cancel)
 			}
 			if tt.taken > 0 {
-				b.at(begun+tt.taken, func() { b.lane().post(func(l *lane) { l.drop(l.replica(0)) }) })
+				b.at(begun+tt.taken, func() { b.node.shards.post(func(l *shardLoop) { l.drop(l.replica(0)) }) })
 			}
 			b.words = nil
 			err := b.node.Leave(ctx)

@@ -6,14 +6,14 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// input is one thing that comes into a lane: a frame, or something to do there.
+// input is one thing that comes into the shard loop: a frame, or something to do there.
 type input struct {
 	from  transport.ID
 	frame []byte
-	do    func(*lane)
+	do    func(*shardLoop)
 }
 
-// mailbox is where other goroutines leave what a lane is to take in. The lane drains it
+// mailbox is where other goroutines leave what the shard loop is to take in. The loop drains it
 // whole: the more has gathered, the larger the batches.
 type mailbox struct {
 	mu     sync.Mutex

@@ -17,15 +17,15 @@ func (still) Now() time.Duration { return time.Second }
 func (still) Wake() {}
 func (still) Stop() {}
 
-// What is left in a lane's mailbox when the lane ends is done once, though the loop may run
+// What is left in the shard loop's mailbox when the shard loop ends is done once, though the loop may run
 // once more before it is stopped; and what comes later is refused.
 func TestAClosedMailboxIsEmpty(t *testing.T) {
-	l := &lane{node: &Node{}, env: still{}, loop: still{}, client: client.New(client.Config{Shards: 1}), view: &members.View{}}
+	l := &shardLoop{node: &Node{}, env: still{}, loop: still{}, client: client.New(client.Config{Shards: 1}), view: &members.View{}}
 	done, late := 0, 0
-	l.post(func(l *lane) {
-		l.post(func(*lane) { done++ })
+	l.post(func(l *shardLoop) {
+		l.post(func(*shardLoop) { done++ })
 		l.close(parked{})
-		if l.post(func(*lane) { late++ }) {
+		if l.post(func(*shardLoop) { late++ }) {
 			t.Error("a mailbox that is closed takes an input")
 		}
 	})

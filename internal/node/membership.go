@@ -235,12 +235,14 @@ func (m *membership) carryOut(out []members.Output) {
 		case members.Join:
 			n.gossip.Join(o.Members)
 		case members.NodeGone:
-			n.postAll(func(l *lane) { l.nodeGone(uint64(o.ID)) })
+			if n.shards != nil {
+				n.shards.post(func(l *shardLoop) { l.nodeGone(uint64(o.ID)) })
+			}
 		case members.Drawn:
 			m.mu.Lock()
 			m.shown = o.Members
 			m.mu.Unlock()
-			n.postAll(func(l *lane) { l.look(o.View) })
+			n.shards.post(func(l *shardLoop) { l.look(o.View) })
 		case members.Ready:
 			m.arrive()
 		case members.Drop:
@@ -251,13 +253,6 @@ func (m *membership) carryOut(out []members.Output) {
 	}
 	clear(out)
 	m.out = out[:0]
-}
-
-// postAll makes all lanes run do.
-func (n *Node) postAll(do func(*lane)) {
-	for _, l := range n.all {
-		l.post(do)
-	}
 }
 
 // arrive lets Start return.
@@ -329,9 +324,9 @@ func (m *membership) goodbye() {
 	m.carryOut(m.members.Goodbye(m.now, m.out))
 }
 
-// reported takes in what has changed on a lane.
-func (m *membership) reported(lane int, r members.Report) {
-	m.carryOut(m.members.Reported(m.now, lane, r, m.out))
+// reported takes in what has changed on the shard loop.
+func (m *membership) reported(r members.Report) {
+	m.carryOut(m.members.Reported(m.now, r, m.out))
 }
 
 // eject ends a node that was serving, from within. Nothing is held, promised or answered here
@@ -347,7 +342,7 @@ func (m *membership) eject(err error) {
 	}
 	n.net.Close()
 	n.endSessions()
-	n.postAll(func(l *lane) { l.close(n.env.NewParker()) })
+	n.shards.post(func(l *shardLoop) { l.close(n.env.NewParker()) })
 	n.gossip.Close()
 	m.ended = true
 	m.mu.Lock()

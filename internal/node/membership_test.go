@@ -53,24 +53,20 @@ func TestWhatIsHeardReachesTheMachine(t *testing.T) {
 	}
 }
 
-// A new view reaches the lanes and Members, and a node that says that it leaves has no place in it.
-func TestANewViewReachesTheLanes(t *testing.T) {
-	b := start(t, Config{Shards: 2, Lanes: 2})
+// A new view reaches the shard loop and Members, and a node that says that it leaves has no place in it.
+func TestANewViewReachesTheShardLoop(t *testing.T) {
+	b := start(t, Config{Shards: 2})
 	b.play = func(parcel) {}
 	b.news(env.MemberEvent{Member: benchB})
 	b.node.Up(b.hello())
 	b.run()
-	for _, l := range b.node.all {
-		if !l.view.Has(nodeB) {
-			t.Errorf("lane %d has %+v", l.index, l.view.Members())
-		}
+	if !b.node.shards.view.Has(nodeB) {
+		t.Errorf("the shard loop has %+v", b.node.shards.view.Members())
 	}
 	b.node.Receive(nodeB, transport.KindControl, []byte{ctlLeaving})
 	b.run()
-	for _, l := range b.node.all {
-		if l.view.Has(nodeB) {
-			t.Errorf("lane %d has one that leaves", l.index)
-		}
+	if b.node.shards.view.Has(nodeB) {
+		t.Errorf("the shard loop has a node that leaves")
 	}
 	if all := b.node.Members(); len(all) != 2 || all[1] != (members.Member{Member: benchB}) {
 		t.Errorf("members: %+v", all)
@@ -78,7 +74,7 @@ func TestANewViewReachesTheLanes(t *testing.T) {
 }
 
 // Promise: P21, P30: elections hear at once of a node that is proven dead: by its address, or by gossip about it.
-func TestLanesHearOfTheDead(t *testing.T) {
+func TestTheShardLoopHearsOfTheDead(t *testing.T) {
 	for name, then := range map[string]func(b *bench){
 		"its connection is refused":        func(b *bench) { b.node.Down(nodeB, transport.Refused) },
 		"another answers at its address":   func(b *bench) { b.node.Down(nodeB, transport.Replaced) },
@@ -86,21 +82,21 @@ func TestLanesHearOfTheDead(t *testing.T) {
 	} {
 		b := start(t, Config{})
 		b.play = func(parcel) {}
-		b.do(func(l *lane) { l.via[nodeB] = nodeC })
+		b.do(func(l *shardLoop) { l.via[nodeB] = nodeC })
 		then(b)
-		if b.run(); len(b.lane().via) > 0 {
-			t.Errorf("%s: the lane has not heard of it", name)
+		if b.run(); len(b.node.shards.via) > 0 {
+			t.Errorf("%s: the shard loop has not heard of it", name)
 		}
 	}
 }
 
-// What a lane reports is what Health says, until it reports something else.
+// What the shard loop reports is what Health says, until it reports something else.
 func TestHealthIsPublished(t *testing.T) {
 	b := start(t, Config{Shards: 2})
 	if h := b.node.Health(); !h.Ready || !h.FullyReplicated {
 		t.Errorf("health: %+v", h)
 	}
-	b.node.membership.post(func(m *membership) { m.reported(0, members.Report{Led: []int{0, 1}, Rest: []int{1}}) })
+	b.node.membership.post(func(m *membership) { m.reported(members.Report{Led: []int{0, 1}, Rest: []int{1}}) })
 	b.run()
 	if h := b.node.Health(); h.FullyReplicated || !slices.Equal(h.UnderReplicated, []int{0}) || len(h.NoMajority) > 0 {
 		t.Errorf("health: %+v", h)
@@ -133,7 +129,7 @@ func TestFoundersNeedNotBeConnected(t *testing.T) {
 		}})
 	})
 	b.run()
-	if voters := b.lane().replica(0).Voters(); len(voters) != 3 {
+	if voters := b.node.shards.replica(0).Voters(); len(voters) != 3 {
 		t.Errorf("the first voters are %v", voters)
 	}
 }

@@ -1,5 +1,5 @@
-// Package node is a node without its goroutines: lanes that own shards and their
-// clients, and a membership loop that deals with other nodes as such.
+// Package node is a node of a mesh, without its goroutines: a shard loop, which owns the replicas
+// and the client, and a membership loop, which deals with other nodes.
 //
 // All of it runs on loops that a [env.Env] drives, and blocks only in its parkers.
 // Over the real world that makes a node of a mesh; over the simulator's it makes the
@@ -63,11 +63,11 @@ type Node struct {
 
 	membership *membership
 
-	mesh    mesh // set before any lane runs
+	mesh    mesh // set before the shard loop runs
 	params  Params
-	all     []*lane
-	watch   *watch                  // made with the lanes
-	lanesUp atomic.Pointer[[]*lane] // for frames, which come before there are lanes
+	shards  *shardLoop                // nil until the mesh is known
+	watch   *watch                    // made with it
+	up      atomic.Pointer[shardLoop] // the same, for frames, which may come before
 	own     *Session
 	losses  atomic.Uint64 // locks that were lost
 	refused atomic.Int64  // malformed frames that no warning has told of
@@ -180,9 +180,9 @@ func (n *Node) Up(peer transport.Hello) { n.membership.post(func(m *membership) 
 
 func (n *Node) Down(peer transport.ID, cause transport.Cause) {
 	if cause == transport.Refused || cause == transport.Replaced {
-		// Straight to the lanes: elections wait for it (P21).
-		for _, l := range n.lanesNow() {
-			l.post(func(l *lane) { l.nodeGone(uint64(peer)) })
+		// Straight to the replicas: elections wait for it (P21).
+		if l := n.up.Load(); l != nil {
+			l.post(func(l *shardLoop) { l.nodeGone(uint64(peer)) })
 		}
 	}
 	n.membership.post(func(m *membership) { m.down(peer, cause) })
@@ -192,32 +192,27 @@ func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
 	switch kind {
 	case transport.KindControl:
 		n.membership.post(func(m *membership) { m.receive(from, body) })
-	case transport.KindLane:
+	case transport.KindShard:
 		n.route(from, body)
 	}
 }
 
-// route gives a frame to the lanes that it is for: one of them, if the sender has as
-// many lanes as this node.
+// route gives a frame to the shard loop.
 func (n *Node) route(from transport.ID, body []byte) {
-	all := n.lanesNow()
-	if len(all) == 0 {
+	l := n.up.Load()
+	if l == nil {
 		return // it is not known yet of which mesh this node is
 	}
-	h, err := message.ReadHeader(body)
-	if err == nil && h.Mesh != n.mesh.MeshID {
+	mesh, err := message.ReadHeader(body)
+	if err == nil && mesh != n.mesh.MeshID {
 		err = fmt.Errorf("%w: of another mesh", wire.ErrMalformed) // P23
 	}
 	if err != nil {
 		n.refuse(from, "frame", err)
 		return
 	}
-	for i, l := range all {
-		if h.Lanes != len(all) || h.Lane == i {
-			if l.box.put(input{from: from, frame: body}) {
-				l.loop.Wake()
-			}
-		}
+	if l.box.put(input{from: from, frame: body}) {
+		l.loop.Wake()
 	}
 }
 
@@ -231,17 +226,6 @@ func (n *Node) refuse(from transport.ID, what string, err error) {
 	}
 	n.net.Disconnect(from)
 }
-
-func (n *Node) lanesNow() []*lane {
-	if p := n.lanesUp.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
-
-func (n *Node) lanes() int { return len(n.all) }
-
-func (n *Node) laneOf(sh int) *lane { return n.all[sh%len(n.all)] }
 
 func (n *Node) peer() replica.Peer { return replica.Peer{Node: n.id, Name: n.name, Addr: n.addr} }
 
@@ -267,22 +251,23 @@ func (n *Node) Replicas() []env.Replica {
 		return ids
 	}
 	var all []env.Replica
-	for _, l := range n.all {
-		for _, r := range l.replicas {
-			voters, outgoing, coming, unsettled := r.Configuration()
-			all = append(all, env.Replica{
-				Shard: r.Shard(), Generation: r.Generation(),
-				Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
-				Missed: ids(r.Missed()),
-			})
-		}
+	if n.shards == nil {
+		return nil
+	}
+	for _, r := range n.shards.replicas {
+		voters, outgoing, coming, unsettled := r.Configuration()
+		all = append(all, env.Replica{
+			Shard: r.Shard(), Generation: r.Generation(),
+			Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
+			Missed: ids(r.Missed()),
+		})
 	}
 	return all
 }
 
 // Break implements env.Inspected.
 func (n *Node) Break(sh int) {
-	n.laneOf(sh).post(func(l *lane) {
+	n.shards.post(func(l *shardLoop) {
 		if r := l.replica(sh); r != nil {
 			l.guard(r, func() { panic(env.ErrBroken) })
 		}
@@ -291,7 +276,7 @@ func (n *Node) Break(sh int) {
 
 // Corrupt implements env.Inspected.
 func (n *Node) Corrupt(sh int) {
-	n.laneOf(sh).post(func(l *lane) {
+	n.shards.post(func(l *shardLoop) {
 		if r := l.replica(sh); r != nil {
 			r.Corrupt()
 		}
@@ -301,13 +286,14 @@ func (n *Node) Corrupt(sh int) {
 // Tables implements env.Inspected.
 func (n *Node) Tables() []env.Table {
 	var all []env.Table
-	for _, l := range n.all {
-		for _, r := range l.replicas {
-			all = append(all, env.Table{
-				Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Serving: r.Serving(),
-				Sum: r.Table().Sum, Sessions: func() []env.Session { return sessionsOf(r.Table()) },
-			})
-		}
+	if n.shards == nil {
+		return nil
+	}
+	for _, r := range n.shards.replicas {
+		all = append(all, env.Table{
+			Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Serving: r.Serving(),
+			Sum: r.Table().Sum, Sessions: func() []env.Session { return sessionsOf(r.Table()) },
+		})
 	}
 	return all
 }
@@ -404,7 +390,7 @@ type Stats struct {
 // Stats returns the node's counters.
 func (n *Node) Stats() Stats {
 	s := Stats{Losses: n.losses.Load()}
-	for _, l := range n.lanesNow() {
+	if l := n.up.Load(); l != nil {
 		c := l.client.Counters()
 		s.Acquires += c.Locks.Load()
 		s.Grants += c.Grants.Load()
@@ -443,10 +429,10 @@ func (n *Node) shut() {
 		return
 	}
 	n.net.Close()
-	n.membership.shut() // first: in a Join that is given up it may be making lanes and sessions
+	n.membership.shut() // first: in a Join that is given up it may be making the shard loop and sessions
 	n.endSessions()
-	for _, l := range n.lanesNow() {
-		l.shut()
+	if n.shards != nil {
+		n.shards.shut()
 	}
 	if n.watch != nil {
 		n.watch.loop.Stop()
@@ -464,7 +450,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// found makes the lanes, once the mesh is known; the founders' also their replicas (P26).
+// found makes the shard loop, once the mesh is known; the founders' also their replicas (P26).
 func (n *Node) found(v founding.Mesh) {
 	n.mesh = mesh{v}
 	ttl := n.cfg.LeaseTTL
@@ -479,27 +465,18 @@ func (n *Node) found(v founding.Mesh) {
 		n.log.Warn("the lease TTL is short: a leader that falls silent may cost locks before another one is elected",
 			"ttl", n.params.LeaseTTL, "safe", 3*slowElection)
 	}
-	count := min(max(n.cfg.Lanes, 1), v.Params.Shards)
-	n.all = make([]*lane, count)
 	n.own = newSession(n, true, n.params.LeaseTTL)
-	for i := range n.all {
-		n.all[i] = newLane(n, i)
-	}
+	n.shards = newShardLoop(n)
 	n.watch = newWatch(n)
 	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
-	for i, l := range n.all {
-		l.loop = n.env.NewLoop(fmt.Sprintf("lane %d", i), l.run)
-	}
+	n.shards.loop = n.env.NewLoop("lane 0", n.shards.run)
 	first := founders(v)
 	for _, m := range v.Roster {
 		if uint64(m.ID) == n.id {
-			for _, l := range n.all {
-				l.post(func(l *lane) { l.foundReplicas(v, first) })
-			}
+			n.shards.post(func(l *shardLoop) { l.foundReplicas(v, first) })
 		}
 	}
-	all := n.all
-	n.lanesUp.Store(&all)
+	n.up.Store(n.shards)
 	if n.observer != nil {
 		n.observer.Founded(transport.ID(n.id), n.mesh.MeshID)
 	}
@@ -524,9 +501,9 @@ func founders(v founding.Mesh) [][]replica.Peer {
 	return all
 }
 
-// foundReplicas creates the founding replicas that live on this node and this lane.
-func (l *lane) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
-	for sh := l.index; sh < v.Params.Shards; sh += l.node.lanes() {
+// foundReplicas creates the founding replicas that live on this node.
+func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
+	for sh := range v.Params.Shards {
 		peers := make(map[uint64]replica.Peer)
 		var voters, learners []uint64
 		mine := uint64(0)
@@ -560,7 +537,7 @@ func (l *lane) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 }
 
 // founding returns the switches of a shard's tables.
-func (l *lane) founding(sh int, generation uint64) shard.Founding {
+func (l *shardLoop) founding(sh int, generation uint64) shard.Founding {
 	f := shard.Founding{Check: l.node.check}
 	if l.node.observer != nil {
 		f.Observe = func(d shard.Decision) {

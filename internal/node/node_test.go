@@ -14,46 +14,36 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Promise: P23: a frame goes to the lane that it is for, if the sender has as many, and else to all; one of another
-// mesh ends the connection, but not before this node knows its own.
-func TestFramesFindTheirLanes(t *testing.T) {
-	frame := func(mesh uint64, lanes, index int) []byte {
-		b := message.AppendHeader(nil, message.Header{Mesh: mesh, Lanes: lanes, Lane: index})
-		return message.Append(b, 0, serves(1).Message)
+// Promise: P23: a frame goes to the shard loop; one of another mesh ends the connection, but not before this node
+// knows its own.
+func TestFramesOfItsMeshAlone(t *testing.T) {
+	frame := func(mesh uint64) []byte {
+		return message.Append(message.AppendHeader(nil, mesh), 0, serves(1).Message)
 	}
-	b := newBench(t, Config{Shards: 3, Lanes: 3})
+	b := newBench(t, Config{Shards: 3})
 	for _, tt := range []struct {
 		name  string
 		frame []byte
-		lanes []int
-		ends  bool
+		taken bool
 	}{
-		{"for the second of three", frame(77, 3, 1), []int{1}, false},
-		{"for the first of three", frame(77, 3, 0), []int{0}, false},
-		{"for the second of two", frame(77, 2, 1), []int{0, 1, 2}, false},
-		{"for a fourth of three", frame(77, 3, 3), nil, false},
-		{"of another mesh", frame(78, 3, 1), nil, true},
-		{"for too many lanes", frame(77, message.MaxLanes+1, 1), nil, true},
-		{"for a lane far out of range", frame(77, 3, message.MaxLanes+1), nil, true},
-		{"too short", frame(77, 3, 1)[:2], nil, true},
+		{"of its mesh", frame(77), true},
+		{"of another mesh", frame(78), false},
+		{"empty", nil, false},
+		{"half a number", message.AppendHeader(nil, 1<<40)[:2], false},
 	} {
 		b.words = nil
-		b.node.Receive(nodeB, transport.KindLane, tt.frame)
-		var got []int
-		for i, l := range b.node.all {
-			if in := l.box.drain(nil); len(in) == 1 && in[0].from == nodeB && string(in[0].frame) == string(tt.frame) {
-				got = append(got, i)
-			}
-		}
-		if !slices.Equal(got, tt.lanes) || slices.Contains(b.words, "disconnect 2") != tt.ends {
-			t.Errorf("%s: it goes to lanes %v; the connection: %v", tt.name, got, b.words)
+		b.node.Receive(nodeB, transport.KindShard, tt.frame)
+		in := b.node.shards.box.drain(nil)
+		taken := len(in) == 1 && in[0].from == nodeB && string(in[0].frame) == string(tt.frame)
+		if taken != tt.taken || slices.Contains(b.words, "disconnect 2") == tt.taken {
+			t.Errorf("a frame %s: taken: %t; the connection: %v", tt.name, taken, b.words)
 		}
 	}
-	b.node.lanesUp.Store(nil)
+	b.node.up.Store(nil)
 	b.words = nil
 	b.log.Reset()
-	b.node.Receive(nodeB, transport.KindLane, frame(78, 3, 1))
-	b.node.Receive(nodeB, transport.KindLane, nil)
+	b.node.Receive(nodeB, transport.KindShard, frame(78))
+	b.node.Receive(nodeB, transport.KindShard, nil)
 	if b.run(); len(b.words) > 0 || b.log.Len() > 0 {
 		t.Errorf("before the mesh is known: %v, %s", b.words, b.log.String())
 	}

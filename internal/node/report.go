@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/mesh/internal/members"
 )
 
-// observe reports what a lane leads to the membership loop, if it changed.
-func (l *lane) observe() {
+// observe reports what this node leads to the membership loop, if it changed.
+func (l *shardLoop) observe() {
 	var r members.Report
 	voters := make(map[uint64]string)
 	for _, rep := range l.replicas {
@@ -33,5 +33,5 @@ func (l *lane) observe() {
 		return
 	}
 	l.reported = r
-	l.node.membership.post(func(m *membership) { m.reported(l.index, r) })
+	l.node.membership.post(func(m *membership) { m.reported(r) })
 }

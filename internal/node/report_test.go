@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/mesh/internal/replica"
 )
 
-// Promise: G6, P30: a lane whose last replica is gone ticks no more, and says at once that it
+// Promise: G6, P30: the shard loop whose last replica is gone ticks no more, and says at once that it
 // has none: what that replica knew would keep Join of its own node waiting.
 func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	n := &Node{id: 9}
@@ -22,7 +22,7 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	}, time.Second)
 	r.Wake(time.Second)
 	r.Ready(time.Second, &replica.Output{})
-	l := &lane{node: n, replicas: []*replica.Replica{r}}
+	l := &shardLoop{node: n, replicas: []*replica.Replica{r}}
 	if l.observe(); len(l.reported.Led) != 1 {
 		t.Fatalf("the report of one that leads is %+v", l.reported)
 	}
@@ -31,8 +31,8 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	}
 }
 
-// Promise: P15: a lane reports what it leads, and what it follows, and the voters of both.
-func TestALaneReports(t *testing.T) {
+// Promise: P15: the shard loop reports what it leads, and what it follows, and the voters of both.
+func TestWhatTheShardLoopReports(t *testing.T) {
 	leader := newLeader(t, Config{})
 	leader.looks(benchMembers[0]) // so that all is as it should be
 	leader.pass(time.Second)
@@ -47,8 +47,8 @@ func TestALaneReports(t *testing.T) {
 		{"it knows no leader", newBench(t, Config{}, nodeA, nodeB, nodeC), members.Report{}},
 		{"it has no replica", newBench(t, Config{}), members.Report{}},
 	} {
-		if tt.bench.do((*lane).observe); !reflect.DeepEqual(tt.bench.lane().reported, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.name, tt.bench.lane().reported, tt.want)
+		if tt.bench.do((*shardLoop).observe); !reflect.DeepEqual(tt.bench.node.shards.reported, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.name, tt.bench.node.shards.reported, tt.want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // request takes a client's command that came from a peer, or from this node's own desk.
-func (l *lane) request(from uint64, sh int, m *message.Request) {
+func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 	client, number := shard.ClientOf(m.Command)
 	r := l.replica(sh)
 	if r != nil && r.Serving() {
@@ -33,7 +33,7 @@ func (l *lane) request(from uint64, sh int, m *message.Request) {
 }
 
 // renew takes a renewal.
-func (l *lane) renew(from uint64, sh int, q message.Renewal) {
+func (l *shardLoop) renew(from uint64, sh int, q message.Renewal) {
 	r := l.replica(sh)
 	if r != nil && r.Serving() {
 		l.comesThrough(q.Session.Node, from)
@@ -56,7 +56,7 @@ func (l *lane) renew(from uint64, sh int, q message.Renewal) {
 
 // comesThrough remembers by which way a client's latest request came: its replies go
 // back by it.
-func (l *lane) comesThrough(client, from uint64) {
+func (l *shardLoop) comesThrough(client, from uint64) {
 	if client == from {
 		delete(l.via, client)
 	} else {
@@ -66,7 +66,7 @@ func (l *lane) comesThrough(client, from uint64) {
 
 // refer tells a client who leads the shard. It goes to whoever brought the request: the
 // client itself, or the one that relayed it and passes it on.
-func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
+func (l *shardLoop) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
 	d := message.Redirect{Session: client.Number, Number: number}
 	if r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
@@ -82,7 +82,7 @@ func (l *lane) refer(from uint64, client shard.SessionID, number uint64, sh int,
 	l.redirectClient(client.Node, sh, d)
 }
 
-func (l *lane) redirectClient(node uint64, sh int, d message.Redirect) {
+func (l *shardLoop) redirectClient(node uint64, sh int, d message.Redirect) {
 	if node == l.node.id {
 		own := d
 		l.local = append(l.local, letter{sh, &own})
@@ -92,7 +92,7 @@ func (l *lane) redirectClient(node uint64, sh int, d message.Redirect) {
 }
 
 // toClient sends a message to a client's node, the way that its requests came.
-func (l *lane) toClient(node uint64, class transport.Class, sh int, m message.Message) {
+func (l *shardLoop) toClient(node uint64, class transport.Class, sh int, m message.Message) {
 	if via, relayed := l.via[node]; relayed {
 		l.say(via, class, sh, message.NewForward(node, sh, m))
 		return
@@ -101,7 +101,7 @@ func (l *lane) toClient(node uint64, class transport.Class, sh int, m message.Me
 }
 
 // forward passes a message on to the client that asked through this node, as it is.
-func (l *lane) forward(from uint64, sh int, m *message.Forward) {
+func (l *shardLoop) forward(from uint64, sh int, m *message.Forward) {
 	if m.To == l.node.id {
 		if _, redirects := m.Inside.(*message.Redirect); !redirects {
 			from = 0 // the leader speaks through it
@@ -117,7 +117,7 @@ func (l *lane) forward(from uint64, sh int, m *message.Forward) {
 }
 
 // office says as whom this node speaks of a shard.
-func (l *lane) office(r *replica.Replica) message.Office {
+func (l *shardLoop) office(r *replica.Replica) message.Office {
 	if !r.Serving() {
 		return message.Office{}
 	}
@@ -125,7 +125,7 @@ func (l *lane) office(r *replica.Replica) message.Office {
 }
 
 // tell sends one of the table's events to the client that it is for.
-func (l *lane) tell(r *replica.Replica, e shard.Event) {
+func (l *shardLoop) tell(r *replica.Replica, e shard.Event) {
 	node, p, ok := resultOf(e)
 	if !ok {
 		return
@@ -162,7 +162,7 @@ func resultOf(e shard.Event) (node uint64, p message.Result, ok bool) {
 }
 
 // answer sends what came of a renewal.
-func (l *lane) answer(r *replica.Replica, a replica.Answer) {
+func (l *shardLoop) answer(r *replica.Replica, a replica.Answer) {
 	m := message.Answer{
 		Session: a.Session.Number, Ref: a.Ref, Alive: a.Alive,
 		Revision: a.Revision, More: a.More, Office: l.office(r),
@@ -187,7 +187,7 @@ const announced = 64
 
 // announce tells the clients of a shard who serves it now, so that they ask at once for
 // what they missed.
-func (l *lane) announce(r *replica.Replica) {
+func (l *shardLoop) announce(r *replica.Replica) {
 	nodes := make(map[uint64]bool)
 	for _, s := range r.Table().Leases() {
 		nodes[s.Session.Node] = true

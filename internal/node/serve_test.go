@@ -28,7 +28,7 @@ func newLeader(tb testing.TB, cfg Config) *bench {
 	tb.Helper()
 	b := newBench(tb, cfg, nodeA)
 	for range 100 {
-		if b.pass(10 * time.Millisecond); b.lane().replica(0).Serving() {
+		if b.pass(10 * time.Millisecond); b.node.shards.replica(0).Serving() {
 			b.take()
 			return b
 		}
@@ -42,7 +42,7 @@ func newFollower(tb testing.TB) *bench {
 	tb.Helper()
 	b := newBench(tb, Config{}, nodeA, nodeB, nodeC)
 	b.beats(2)
-	if p, ok := b.lane().replica(0).Leader(); !ok || p.Node != nodeB {
+	if p, ok := b.node.shards.replica(0).Leader(); !ok || p.Node != nodeB {
 		tb.Fatalf("%+v leads", p)
 	}
 	b.take()
@@ -51,7 +51,7 @@ func newFollower(tb testing.TB) *bench {
 
 // beats lets the replica hear that b leads in a term.
 func (b *bench) beats(term uint64) {
-	r := b.lane().replica(0)
+	r := b.node.shards.replica(0)
 	from := uint64(0)
 	for id := uint64(1); id <= 3; id++ {
 		if p, ok := r.Peer(id); ok && p.Node == nodeB {
@@ -106,7 +106,7 @@ func unwrap(b *bench, p parcel) message.Message {
 // Promise: G6, P15: a leader's words go back by the way on which the client's latest request came.
 func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b := newLeader(t, Config{})
-	as := message.Office{Leader: nodeA, Term: b.lane().replica(0).Term()}
+	as := message.Office{Leader: nodeA, Term: b.node.shards.replica(0).Term()}
 	settle := func() { b.pass(5 * time.Millisecond) }
 	b.hears(outsider, requests(1, "k", false))
 	settle()
@@ -148,8 +148,8 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b.hears(helper, renews(8, false))
 	settle()
 	sentTo[*message.Answer](b, helper, transport.Urgent, true)
-	if b.do(func(l *lane) { l.nodeGone(outsider) }); len(b.lane().via) != 0 {
-		t.Errorf("ways: %v", b.lane().via)
+	if b.do(func(l *shardLoop) { l.nodeGone(outsider) }); len(b.node.shards.via) != 0 {
+		t.Errorf("ways: %v", b.node.shards.via)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			b := newFollower(t)
 			switch tt.state {
 			case gone:
-				b.do(func(l *lane) { l.drop(l.replica(0)) })
+				b.do(func(l *shardLoop) { l.drop(l.replica(0)) })
 			case blind:
 				b = newBench(t, Config{}, nodeA, nodeB, nodeC)
 			}
@@ -221,10 +221,10 @@ func TestWhoDoesNotLead(t *testing.T) {
 // Promise: P15: a client that asks this node directly is told directly, though a helper brought its request before.
 func TestTheAnswerGoesToTheOneThatAsked(t *testing.T) {
 	b := newFollower(t)
-	b.do(func(l *lane) { l.via[outsider] = helper })
+	b.do(func(l *shardLoop) { l.via[outsider] = helper })
 	b.hears(outsider, requests(1, "k", false))
-	if p := b.expect(fmt.Sprintf("%d: not here", outsider)); len(b.lane().via) > 0 {
-		t.Errorf("sent %+v; ways: %v", p, b.lane().via)
+	if p := b.expect(fmt.Sprintf("%d: not here", outsider)); len(b.node.shards.via) > 0 {
+		t.Errorf("sent %+v; ways: %v", p, b.node.shards.via)
 	}
 }
 
@@ -282,11 +282,11 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 		}
 		b.looks(all...)
 		b.take()
-		b.do(func(l *lane) { l.announce(l.replica(0)) })
+		b.do(func(l *shardLoop) { l.announce(l.replica(0)) })
 		told := make(map[uint64]int)
 		for _, p := range b.take() {
 			m, ok := p.Message.(*message.Serving)
-			if told[p.to]++; !ok || m.Term != b.lane().replica(0).Term() || p.class != transport.Normal {
+			if told[p.to]++; !ok || m.Term != b.node.shards.replica(0).Term() || p.class != transport.Normal {
 				t.Errorf("it says %+v", p)
 			}
 		}
@@ -306,12 +306,12 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 	}
 	c = b.asks(b.node.Session(), client.Request{Key: "k"})
 	b.pass(time.Second)
-	if b.do(func(l *lane) { l.step(client.Abandon{Call: c, Cause: ErrClosed}) }); !isOver(c) || c.Info.Leader != "a" {
+	if b.do(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: ErrClosed}) }); !isOver(c) || c.Info.Leader != "a" {
 		t.Errorf("in a mesh of one %q leads", c.Info.Leader)
 	}
 }
 
-// Stats counts what the node's leaders appended, in all its lanes.
+// Stats counts what the node's leaders appended.
 func TestEntriesAreCounted(t *testing.T) {
 	b := start(t, Config{Shards: 2})
 	b.pass(2 * benchTTL) // the tables have settled (P27)

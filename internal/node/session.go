@@ -74,12 +74,11 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *clie
 		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	sh := ring.Shard(req.Key, s.node.params.Shards)
-	l := s.node.laneOf(sh)
-	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: l.env.NewParker()}
-	if !l.post(func(l *lane) { l.lock(c) }) {
+	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
+	if !s.node.shards.post(func(l *shardLoop) { l.lock(c) }) {
 		return nil, &c.Info, ErrClosed
 	}
-	if err := l.await(ctx, c); err != nil {
+	if err := s.node.await(ctx, c); err != nil {
 		return nil, &c.Info, err
 	}
 	h := c.Hold.Owner.(*Hold)
@@ -107,23 +106,19 @@ func (s *Session) Close(ctx context.Context) error {
 	if ctx.Err() != nil {
 		ctx, limit = context.WithoutCancel(ctx), w.Now()+lateRelease
 	}
-	calls := make([][]*client.Call, len(s.node.all))
-	for i, l := range s.node.all {
-		p := w.NewParker()
-		if l.post(func(l *lane) { calls[i] = l.closeLeases(s.life); p.Unpark() }) {
-			p.Park(context.WithoutCancel(ctx), env.Never) // a lane is quick
-		}
+	l, p := s.node.shards, w.NewParker()
+	var calls []*client.Call
+	if l.post(func(l *shardLoop) { calls = l.closeLeases(s.life); p.Unpark() }) {
+		p.Park(context.WithoutCancel(ctx), env.Never) // the loop is quick
 	}
 	var err error
-	for i, l := range s.node.all {
-		for _, c := range calls[i] {
-			switch {
-			case c.Parker.Park(ctx, limit) != env.Unparked:
-				l.post(func(l *lane) { l.step(client.Abandon{Call: c}) })
-				err = ErrUnconfirmed
-			case c.Err != nil && err == nil:
-				err = c.Err
-			}
+	for _, c := range calls {
+		switch {
+		case c.Parker.Park(ctx, limit) != env.Unparked:
+			l.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
+			err = ErrUnconfirmed
+		case c.Err != nil && err == nil:
+			err = c.Err
 		}
 	}
 	return err
@@ -139,7 +134,5 @@ func (s *Session) lose() {
 // lost tells of the loss.
 func (s *Session) lost() {
 	s.over()
-	for _, l := range s.node.all {
-		l.post(func(l *lane) { l.step(client.LoseSession{Session: s.life}) })
-	}
+	s.node.shards.post(func(l *shardLoop) { l.step(client.LoseSession{Session: s.life}) })
 }

@@ -97,9 +97,9 @@ func TestCloseOfASession(t *testing.T) {
 	}
 }
 
-// Promise: G5, P9: a user's session that lost its lease in one shard ends on every lane.
+// Promise: G5, P9: a user's session that lost its lease in one shard ends in every shard.
 func TestALostSessionEndsOnEveryLane(t *testing.T) {
-	b := newBench(t, Config{Shards: 2, Lanes: 2})
+	b := newBench(t, Config{Shards: 2})
 	s, err := b.node.NewSession(benchTTL)
 	if err != nil {
 		t.Fatal(err)
@@ -108,11 +108,11 @@ func TestALostSessionEndsOnEveryLane(t *testing.T) {
 	b.pass(time.Second)
 	m := serves(benchTerm)
 	m.shard = 1
-	b.node.all[1].post(func(l *lane) { l.take(nodeB, 1, m.Message) })
+	b.node.shards.post(func(l *shardLoop) { l.take(nodeB, 1, m.Message) })
 	c := b.asksOf(1, s, client.Request{Key: "e"})
 	waits := b.asksOf(1, s, client.Request{Key: "w"})
 	sent := b.expects("2: lock e", "2: lock w")
-	b.node.all[1].post(func(l *lane) { l.take(nodeB, 1, grant(sent[0], 8).Message) })
+	b.node.shards.post(func(l *shardLoop) { l.take(nodeB, 1, grant(sent[0], 8).Message) })
 	b.run()
 	elsewhere := c.Hold.Owner.(*Hold)
 	b.pass(h.belief.Deadline() - b.now - 1)
@@ -121,7 +121,7 @@ func TestALostSessionEndsOnEveryLane(t *testing.T) {
 	}
 	b.pass(1)
 	if h.Err() != ErrLost || elsewhere.Err() != ErrLost || s.Err() != ErrLost || !isOver(waits) || waits.Err != ErrLost {
-		t.Errorf("the hold: %v, one on another lane: %v, the session: %v, a call that waits there: %v", h.Err(), elsewhere.Err(), s.Err(), waits.Err)
+		t.Errorf("the hold: %v, one in another shard: %v, the session: %v, a call that waits there: %v", h.Err(), elsewhere.Err(), s.Err(), waits.Err)
 	}
 	select {
 	case <-s.Done():

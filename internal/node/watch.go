@@ -8,9 +8,9 @@ import (
 	"github.com/lockmesh/mesh/internal/replica"
 )
 
-// watch ends beliefs at their deadlines beside the lanes. A lane does so itself, unless it
+// watch ends beliefs at their deadlines beside the shard loop. That does so itself, unless it
 // hangs: in a user's log handler, or in a page fault. The watch runs on a loop of its own,
-// and waits for no lane.
+// and does not wait for that one.
 type watch struct {
 	node *Node
 	loop env.Loop
@@ -18,10 +18,10 @@ type watch struct {
 	mu     sync.Mutex
 	holds  []*Hold       // those that are believed in; each knows its place
 	next   time.Duration // no deadline is before it; when the loop runs again
-	waited bool          // it was late, and has let the lanes go first
+	waited bool          // it was late, and has let the shard loop go first
 }
 
-// drained is how long lanes have for what gathered in their mailboxes while everything stood still.
+// drained is how long the shard loop has for what gathered in its mailbox while everything stood still.
 const drained = 10 * time.Millisecond
 
 func newWatch(n *Node) *watch { return &watch{node: n, next: env.Never} }

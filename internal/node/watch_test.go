@@ -35,9 +35,9 @@ func (b *blocking) Enabled(context.Context, slog.Level) bool { return true }
 func (b *blocking) WithAttrs([]slog.Attr) slog.Handler       { return b }
 func (b *blocking) WithGroup(string) slog.Handler            { return b }
 
-// Promise: G5, P1: a belief ends at its deadline, in the real world too, though the lane that
+// Promise: G5, P1: a belief ends at its deadline, in the real world too, though the shard loop that
 // serves it hangs in a log handler.
-func TestABeliefEndsThoughItsLaneHangs(t *testing.T) {
+func TestABeliefEndsThoughTheShardLoopHangs(t *testing.T) {
 	const ttl = time.Second
 	handler := &blocking{entered: make(chan struct{}), free: make(chan struct{})}
 	ctx := t.Context()
@@ -69,7 +69,7 @@ func TestABeliefEndsThoughItsLaneHangs(t *testing.T) {
 	for first := holds[0].belief.Deadline(); holds[0].belief.Deadline() == first; { // until it is renewed
 		time.Sleep(time.Millisecond)
 	}
-	n.laneOf(0).post(func(l *lane) { l.log.Warn("block") })
+	n.shards.post(func(l *shardLoop) { l.log.Warn("block") })
 	<-handler.entered
 	defer close(handler.free)
 
@@ -143,7 +143,7 @@ func TestWatch(t *testing.T) {
 	look(7*time.Second-1, 7*time.Second)
 	look(7*time.Second, 8*time.Second, 0)
 	bs.moves(holds[2], 8500*time.Millisecond)
-	look(9*time.Second, 9*time.Second+drained) // all stood still: the lanes go first
+	look(9*time.Second, 9*time.Second+drained) // all stood still: the shard loop goes first
 	bs.moves(holds[3], 20*time.Second)         // and one has had an answer
 	look(9*time.Second+drained, 20*time.Second, 2)
 	look(20*time.Second+replica.TickInterval, env.Never, 3) // not that late
@@ -158,11 +158,11 @@ func TestWatch(t *testing.T) {
 func TestAnEndAndAnExtensionAtOnce(t *testing.T) {
 	const deadline, extended = 10 * time.Second, time.Hour
 	for _, answerFirst := range []bool{true, false} {
-		n := &Node{}
+		n := &Node{env: still{}}
 		n.watch = newWatch(n)
 		n.watch.loop = counted{new(int)}
 		bs := newBeliefs()
-		h := &Hold{session: newSession(n, true, time.Second), lane: &lane{node: n, env: realenv.New(nil)}, belief: bs.fixed(7, deadline)}
+		h := &Hold{session: newSession(n, true, time.Second), node: n, belief: bs.fixed(7, deadline)}
 		n.watch.add(h)
 		extend := bs.asks(h, extended)
 		bs.now = deadline
@@ -195,11 +195,11 @@ func TestAHolderEndsItsSession(t *testing.T) {
 		{"the node's own", true, false, nil},
 		{"a hold of fixed length", false, true, nil},
 	} {
-		n := &Node{}
+		n := &Node{env: still{}, shards: &shardLoop{loop: still{}}}
 		n.watch = newWatch(n)
 		n.watch.loop = counted{new(int)}
 		bs, w := newBeliefs(), still{} // in which it is one second past
-		h := &Hold{session: newSession(n, tt.own, time.Second), lane: &lane{node: n, env: w}, belief: bs.fixed(7, w.Now())}
+		h := &Hold{session: newSession(n, tt.own, time.Second), node: n, belief: bs.fixed(7, w.Now())}
 		if !tt.fixed {
 			h.belief = bs.renewed(7, w.Now())
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/message/messagetest"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/transport"
@@ -68,9 +67,9 @@ func (s *solo) receive(tb testing.TB, kind transport.Kind, body []byte) {
 	}
 }
 
-// frame is a frame for the node's only lane.
+// frame is a frame for the node's shard loop.
 func (s *solo) frame(messages ...[]byte) []byte {
-	b := message.AppendHeader(nil, message.Header{Mesh: s.node.mesh.MeshID, Lanes: 1})
+	b := message.AppendHeader(nil, s.node.mesh.MeshID)
 	for _, m := range messages {
 		b = append(b, m...)
 	}
@@ -80,10 +79,10 @@ func (s *solo) frame(messages ...[]byte) []byte {
 // revisions tells what the node's tables have done so far.
 func (s *solo) revisions() string {
 	var all []uint64
-	for _, r := range s.node.all[0].replicas {
+	for _, r := range s.node.shards.replicas {
 		all = append(all, r.ID(), r.Revision())
 	}
-	return fmt.Sprint(all, len(s.node.all[0].via), s.node.Members(), s.node.Health())
+	return fmt.Sprint(all, len(s.node.shards.via), s.node.Members(), s.node.Health())
 }
 
 func TestAMalformedFrameChangesNothing(t *testing.T) {
@@ -106,15 +105,12 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 	}
 	for _, w := range messagetest.Wrongs(t) {
 		if w.Name != "nothing" {
-			refuse(w.Name, transport.KindLane, s.frame(w.Bytes))
+			refuse(w.Name, transport.KindShard, s.frame(w.Bytes))
 		}
 	}
-	header := func(h message.Header) []byte { return message.AppendHeader(nil, h) }
 	serving := message.Append(nil, 1, &message.Serving{Term: 1})
-	refuse("an empty frame", transport.KindLane, nil)
-	refuse("a frame of another mesh", transport.KindLane, append(header(message.Header{Mesh: s.node.mesh.MeshID + 1, Lanes: 1}), serving...))
-	refuse("a frame for too many lanes", transport.KindLane, append(header(message.Header{Mesh: s.node.mesh.MeshID, Lanes: message.MaxLanes + 1}), serving...))
-	refuse("a frame without a lane", transport.KindLane, wire.AppendUint(wire.AppendUint(nil, s.node.mesh.MeshID), 1))
+	refuse("an empty frame", transport.KindShard, nil)
+	refuse("a frame of another mesh", transport.KindShard, append(message.AppendHeader(nil, s.node.mesh.MeshID+1), serving...))
 	for name, body := range map[string][]byte{
 		"an empty control message":        nil,
 		"control message zero":            {0},
@@ -126,16 +122,16 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 		refuse(name, transport.KindControl, body)
 	}
 	// A good message before a bad one in a frame counts; the bad one ends the frame.
-	s.receive(t, transport.KindLane, s.frame(messagetest.Samples()[0].Bytes(), []byte{1}, serving))
+	s.receive(t, transport.KindShard, s.frame(messagetest.Samples()[0].Bytes(), []byte{1}, serving))
 	if s.hold.Err() != nil {
 		t.Error("the hold is lost")
 	}
 }
 
-// FuzzLaneFrame feeds a lane of a node with whatever a peer may send. Nobody on this node
+// FuzzShardFrame feeds a node with whatever a peer may send. Nobody on this node
 // is granted by it what he did not ask for, and nothing panics: not the node, and not its
 // tables.
-func FuzzLaneFrame(f *testing.F) {
+func FuzzShardFrame(f *testing.F) {
 	s := newSolo(f)
 	for _, m := range messagetest.Samples() {
 		f.Add(true, m.Bytes())
@@ -147,7 +143,7 @@ func FuzzLaneFrame(f *testing.F) {
 		if header {
 			body = s.frame(body)
 		}
-		s.receive(t, transport.KindLane, body)
+		s.receive(t, transport.KindShard, body)
 	})
 }
 
@@ -170,7 +166,7 @@ func TestAPanicStopsOneReplica(t *testing.T) {
 	s := newSolo(t)
 	held := s.hold.belief.Shard
 	victim := (held + 1) % testShards
-	r := s.node.all[0].replica(victim)
+	r := s.node.shards.replica(victim)
 	s.node.Break(victim)
 	if err := s.world.Run(time.Second); err != nil {
 		t.Fatal(err)
@@ -193,7 +189,7 @@ func TestAPanicStopsOneReplica(t *testing.T) {
 func TestNonsenseIsLoggedOnceASecond(t *testing.T) {
 	s := newSolo(t)
 	for range 25 { // 5 s
-		s.receive(t, transport.KindLane, s.frame([]byte{0xc1}))
+		s.receive(t, transport.KindShard, s.frame([]byte{0xc1}))
 	}
 	if n := strings.Count(s.log.String(), "a malformed frame"); n < 4 || n > 6 {
 		t.Errorf("logged %d times in 5 s:\n%s", n, s.log.String())

@@ -121,7 +121,7 @@ func TestNodesMeetOverRealConnections(t *testing.T) {
 		t.Errorf("bob heard %+v", e)
 	}
 
-	if !bob.net.Send(ann.ID, transport.KindLane, transport.Normal, []byte("to the node")) {
+	if !bob.net.Send(ann.ID, transport.KindShard, transport.Normal, []byte("to the node")) {
 		t.Error("Send found no connection")
 	}
 	if got := await(t, ann.ear.received, "frame"); got != "to the node" {
@@ -170,7 +170,7 @@ func TestFramesGoWhereTheyBelong(t *testing.T) {
 	r := &router{Handler: ear}
 	r.Receive(1, transport.KindGossip, []byte("nobody gossips yet"))
 	r.Receive(1, transport.KindControl, []byte("control"))
-	r.Receive(1, transport.KindLane, []byte("lane"))
+	r.Receive(1, transport.KindShard, []byte("lane"))
 	close(ear.received)
 	if got := slices.Collect(all(ear.received)); !slices.Equal(got, []string{"control", "lane"}) {
 		t.Errorf("the node received %q", got)

@@ -145,7 +145,7 @@ func (w word) key() string {
 // words takes a frame apart.
 func words(f simulate.Frame) (all []word) {
 	names := f.Messages()
-	if f.Kind != transport.KindLane {
+	if f.Kind != transport.KindShard {
 		return []word{{name: strings.Join(names, ", ")}}
 	}
 	var r message.Reader

@@ -35,8 +35,8 @@ func TestTheKeyOfAMessage(t *testing.T) {
 // A story can name each kind of message: none is new here, or forgotten.
 func TestEveryMessageHasAName(t *testing.T) {
 	for _, m := range messagetest.Samples() {
-		body := append(message.AppendHeader(nil, message.Header{}), m.Bytes()...)
-		all := words(simulate.Frame{Kind: transport.KindLane, Body: body})
+		body := append(message.AppendHeader(nil, 0), m.Bytes()...)
+		all := words(simulate.Frame{Kind: transport.KindShard, Body: body})
 		if len(all) != 1 || all[0].shard != 3 {
 			t.Fatalf("%s is taken for %+v", m.Name, all)
 		}

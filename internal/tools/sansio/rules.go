@@ -64,21 +64,21 @@ type exception struct {
 }
 
 var exceptions = []exception{
-	// The core's edge. Lanes and the membership loop step on one input at a time, but their
-	// inboxes are filled, and their state is looked at, from users' goroutines and the
-	// network's. A mutex there is never held over a wait.
-	{"internal/node", "mailbox.go", ruleSync, "anyone posts, one lane drains"},
+	// The node's edge. Its loops step on one input at a time, but their inboxes are filled, and their
+	// state is looked at, from users' goroutines and the network's. A mutex there is never held over a
+	// wait.
+	{"internal/node", "mailbox.go", ruleSync, "anyone posts, the shard loop drains"},
 	{"internal/node", "membership.go", ruleSync, "frames and news arrive on the network's goroutines"},
-	{"internal/node", "lane.go", ruleSync, "counters for Stats"},
+	{"internal/node", "shards.go", ruleSync, "counters for Stats"},
 	{"internal/node", "node.go", ruleSync, "users' goroutines ask for state and counters"},
+	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and the shard loop brings them"},
+	{"internal/node", "hold.go", ruleSync, "users' goroutines share a lock"},
 	{"internal/client", "client.go", ruleSync, "counters for Stats"},
 	{"internal/client", "session.go", ruleSync, "users' goroutines share a session"},
 	{"internal/client", "hold.go", ruleSync, "a holder, the watch and the client look at one deadline"},
-	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and lanes bring them"},
-	{"internal/node", "hold.go", ruleSync, "users' goroutines share a lock, and ask it for its deadline"},
-	{"internal/node", "lane.go", ruleIO, "the stack of a replica that panicked, for its report"},
+	{"internal/node", "shards.go", ruleIO, "the stack of a replica that panicked, for its report"},
 
-	// What the public API promises as channels. The core closes them and never waits.
+	// What the public API promises as channels. The node closes them and never waits.
 	{"internal/node", "node.go", ruleChannel, "Node.Done"},
 	{"internal/node", "session.go", ruleChannel, "Session.Done"},
 

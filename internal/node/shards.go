@@ -20,15 +20,14 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// lane is one event loop of a node. It owns a fixed part of the shards: their replicas
-// on this node, and the desks at which this node's callers ask for their keys. Only its
-// loop touches what is in it; others put inputs into its mailbox.
+// shardLoop is the event loop that owns the shards: their replicas on this node, and the client
+// through which this node's callers ask for their keys. Only its loop touches what is in it;
+// others put inputs into its mailbox.
 //
 // A run drains the mailbox, steps everything, lets the replicas that have something to
 // say speak once, and then sends: all messages for one peer leave in one frame.
-type lane struct {
+type shardLoop struct {
 	node  *Node
-	index int
 	env   env.Env
 	log   *slog.Logger
 	rand  *rand.Rand
@@ -44,11 +43,11 @@ type lane struct {
 	hosted   map[int]uint64     // shard -> the highest replica ID that lived here (P24)
 	out      replica.Output
 
-	client    *client.Client // of this lane's shards
+	client    *client.Client
 	clientOut client.Output
 	closing   []*client.Call // what a CloseSession has sent
 
-	local    []letter // for this lane, from itself
+	local    []letter // for this node, from itself
 	in       message.Reader
 	frames   []*outFrame
 	framed   map[outKey]*outFrame
@@ -56,7 +55,7 @@ type lane struct {
 	reported members.Report
 	shift    time.Duration // of the deliberate bugs LeaseByTimeOfDay and TableTimeOfDay: the time of day, less the clock
 	ticks    uint64
-	entries  atomic.Uint64 // that leaders on this lane appended
+	entries  atomic.Uint64 // that leaders on this node appended
 	commands atomic.Uint64 // in them
 }
 
@@ -76,16 +75,16 @@ type letter struct {
 type outFrame struct {
 	outKey
 	body   []byte
-	queued bool // it is in the lane's frames
+	queued bool // it is among the loop's frames
 }
 
 // maxFrame is when a frame is sent although the run goes on.
 const maxFrame = 512 << 10
 
-func newLane(n *Node, index int) *lane {
-	l := &lane{
-		node: n, index: index, env: n.env, log: n.log,
-		rand:   rand.New(rand.NewPCG(n.env.Seed(), uint64(index))),
+func newShardLoop(n *Node) *shardLoop {
+	l := &shardLoop{
+		node: n, env: n.env, log: n.log,
+		rand:   rand.New(rand.NewPCG(n.env.Seed(), 0)),
 		hosted: make(map[int]uint64),
 		framed: make(map[outKey]*outFrame), via: make(map[uint64]uint64),
 		view: &members.View{},
@@ -96,8 +95,8 @@ func newLane(n *Node, index int) *lane {
 	return l
 }
 
-// post makes the lane run do. It reports false if the lane has ended.
-func (l *lane) post(do func(*lane)) bool {
+// post makes the loop run do. It reports false if the loop has ended.
+func (l *shardLoop) post(do func(*shardLoop)) bool {
 	ok := l.box.put(input{do: do})
 	if ok {
 		l.loop.Wake()
@@ -106,7 +105,7 @@ func (l *lane) post(do func(*lane)) bool {
 }
 
 // run is one turn of the loop.
-func (l *lane) run(time.Duration) time.Duration {
+func (l *shardLoop) run(time.Duration) time.Duration {
 	inputs := l.box.drain(l.spare)
 	// After the mailbox: a stall between the two must not make anything look heard, or
 	// sent, earlier than it was (P1).
@@ -147,11 +146,11 @@ func (l *lane) run(time.Duration) time.Duration {
 	return next
 }
 
-// observed is how many ticks pass between two looks at what this lane leads.
+// observed is how many ticks pass between two looks at what this node leads.
 const observed = 4
 
 // stepped tells the replicas how the time of day has moved (deliberate bugs).
-func (l *lane) stepped() {
+func (l *shardLoop) stepped() {
 	shift := time.Duration(l.env.Wall().UnixNano()) - l.env.Now()
 	for _, r := range l.replicas {
 		if l.shift != 0 {
@@ -161,7 +160,7 @@ func (l *lane) stepped() {
 	l.shift = shift
 }
 
-func (l *lane) tick() {
+func (l *shardLoop) tick() {
 	if l.node.bugs.Has(bug.LeaseByTimeOfDay) || l.node.bugs.Has(bug.TableTimeOfDay) {
 		l.stepped()
 	}
@@ -190,7 +189,7 @@ func (l *lane) tick() {
 }
 
 // declineAll asks leaders to give this node's replicas no vote, if it is to go soon (P32).
-func (l *lane) declineAll() {
+func (l *shardLoop) declineAll() {
 	if !l.node.closing() || l.node.bugs.Has(bug.HostsAtTheEnd) {
 		return
 	}
@@ -203,15 +202,15 @@ func (l *lane) declineAll() {
 }
 
 // decline asks the leader of one of them.
-func (l *lane) decline(r *replica.Replica) {
+func (l *shardLoop) decline(r *replica.Replica) {
 	if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
 		l.declined[r.Shard()] = r.Term()
 		l.say(p.Node, transport.Normal, r.Shard(), &message.Decline{Generation: r.Generation(), ID: r.ID()})
 	}
 }
 
-// settle lets replicas and desks talk until nobody on this lane has more to say.
-func (l *lane) settle() {
+// settle lets the replicas and the client talk until neither has more to say.
+func (l *shardLoop) settle() {
 	for {
 		for _, r := range l.replicas {
 			if !r.Rests() {
@@ -235,7 +234,7 @@ func (l *lane) settle() {
 
 // guard keeps a panic inside a replica from reaching the host program (P23): the replica
 // stops, and its fellows replace it.
-func (l *lane) guard(r *replica.Replica, f func()) {
+func (l *shardLoop) guard(r *replica.Replica, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			err, ok := p.(error)
@@ -250,11 +249,9 @@ func (l *lane) guard(r *replica.Replica, f func()) {
 }
 
 // receive takes a frame from a peer.
-func (l *lane) receive(from transport.ID, frame []byte) {
+func (l *shardLoop) receive(from transport.ID, frame []byte) {
 	for l.in.Reset(frame, l.node.params.Shards); l.in.Next(); { // Node.route has looked at the header
-		if l.in.Shard%l.node.lanes() == l.index {
-			l.take(uint64(from), l.in.Shard, l.in.Message)
-		}
+		l.take(uint64(from), l.in.Shard, l.in.Message)
 	}
 	if err := l.in.Err(); err != nil {
 		l.node.refuse(from, "frame", err)
@@ -262,7 +259,7 @@ func (l *lane) receive(from transport.ID, frame []byte) {
 }
 
 // take steps one message. The Reader uses m again: nobody may keep it.
-func (l *lane) take(from uint64, sh int, m message.Message) {
+func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 	r := l.replica(sh)
 	switch m := m.(type) {
 	case *replica.Frame:
@@ -327,7 +324,7 @@ func (l *lane) take(from uint64, sh int, m message.Message) {
 }
 
 // replica returns the replica of a shard on this node, or nil.
-func (l *lane) replica(sh int) *replica.Replica {
+func (l *shardLoop) replica(sh int) *replica.Replica {
 	i, ok := l.search(sh)
 	if !ok {
 		return nil
@@ -335,13 +332,13 @@ func (l *lane) replica(sh int) *replica.Replica {
 	return l.replicas[i]
 }
 
-func (l *lane) search(sh int) (int, bool) {
+func (l *shardLoop) search(sh int) (int, bool) {
 	return slices.BinarySearchFunc(l.replicas, sh, func(r *replica.Replica, sh int) int { return r.Shard() - sh })
 }
 
 // host creates the replica that a leader asked for. Never twice the same, and never one
 // that lived here before: it would have forgotten what it promised (P24).
-func (l *lane) host(sh int, generation, id uint64) {
+func (l *shardLoop) host(sh int, generation, id uint64) {
 	if id <= l.hosted[sh] && !l.node.bugs.Has(bug.Amnesia) {
 		return
 	}
@@ -363,7 +360,7 @@ func (l *lane) host(sh int, generation, id uint64) {
 	})
 }
 
-func (l *lane) add(cfg replica.Config) {
+func (l *shardLoop) add(cfg replica.Config) {
 	i, _ := l.search(cfg.Shard)
 	l.watch(&cfg)
 	if o := l.node.observer; o != nil {
@@ -376,7 +373,7 @@ func (l *lane) add(cfg replica.Config) {
 }
 
 // watch lets those who watch a simulation hear of a replica.
-func (l *lane) watch(cfg *replica.Config) {
+func (l *shardLoop) watch(cfg *replica.Config) {
 	o, self := l.node.observer, transport.ID(l.node.id)
 	if o == nil {
 		return
@@ -414,22 +411,22 @@ func (l *lane) watch(cfg *replica.Config) {
 }
 
 // drop destroys a replica.
-func (l *lane) drop(r *replica.Replica) {
+func (l *shardLoop) drop(r *replica.Replica) {
 	if i, ok := l.search(r.Shard()); ok && l.replicas[i] == r {
 		l.replicas = slices.Delete(l.replicas, i, i+1)
 		l.emptied()
 	}
 }
 
-// emptied tells of a lane's last replica that it is gone: the lane ticks no more.
-func (l *lane) emptied() {
+// emptied tells of the last replica that it is gone: the loop ticks no more.
+func (l *shardLoop) emptied() {
 	if len(l.replicas) == 0 {
 		l.observe()
 	}
 }
 
 // look takes a new view of the mesh.
-func (l *lane) look(v *members.View) {
+func (l *shardLoop) look(v *members.View) {
 	l.view = v
 	l.step(client.Viewed{View: v})
 	for _, r := range l.replicas {
@@ -442,18 +439,18 @@ func (l *lane) look(v *members.View) {
 	}
 }
 
-// maxMoves is how many shards one lane's leaders move at a time, so that a restart storm
+// maxMoves is how many shards one node's leaders move at a time, so that a restart storm
 // does not melt the fleet.
 const maxMoves = 4
 
-func (l *lane) target(r *replica.Replica) {
+func (l *shardLoop) target(r *replica.Replica) {
 	sh := r.Shard()
 	known, others := l.view.Liveness()
 	r.SetTarget(replica.Target{Nodes: l.view.Target(sh), Standby: l.view.Standby(sh), Liveness: known, Unknown: others})
 }
 
 // carryOut does what a replica wants done.
-func (l *lane) carryOut(r *replica.Replica) {
+func (l *shardLoop) carryOut(r *replica.Replica) {
 	o := &l.out
 	sh := r.Shard()
 	for _, f := range o.Frames {
@@ -497,7 +494,7 @@ func (l *lane) carryOut(r *replica.Replica) {
 }
 
 // frame returns the frame that gathers for node.
-func (l *lane) frame(node uint64, class transport.Class) *outFrame {
+func (l *shardLoop) frame(node uint64, class transport.Class) *outFrame {
 	key := outKey{node, class}
 	f := l.framed[key]
 	if f == nil {
@@ -512,13 +509,13 @@ func (l *lane) frame(node uint64, class transport.Class) *outFrame {
 		l.send(f)
 	}
 	if len(f.body) == 0 {
-		f.body = message.AppendHeader(f.body, message.Header{Mesh: l.node.mesh.MeshID, Lanes: l.node.lanes(), Lane: l.index})
+		f.body = message.AppendHeader(f.body, l.node.mesh.MeshID)
 	}
 	return f
 }
 
 // say puts a message about a shard into the frame for node.
-func (l *lane) say(node uint64, class transport.Class, sh int, m message.Message) {
+func (l *shardLoop) say(node uint64, class transport.Class, sh int, m message.Message) {
 	f := l.frame(node, class)
 	f.body = message.Append(f.body, sh, m)
 }
@@ -526,7 +523,7 @@ func (l *lane) say(node uint64, class transport.Class, sh int, m message.Message
 // keptRoom is how large a frame's room may be to be kept for the next.
 const keptRoom = 16 << 10
 
-func (l *lane) send(f *outFrame) {
+func (l *shardLoop) send(f *outFrame) {
 	if len(f.body) == 0 {
 		return
 	}
@@ -535,7 +532,7 @@ func (l *lane) send(f *outFrame) {
 		// cold messages aside.
 		l.loopBack(slices.Clone(f.body))
 	} else {
-		l.node.net.Send(transport.ID(f.to), transport.KindLane, f.class, slices.Clone(f.body))
+		l.node.net.Send(transport.ID(f.to), transport.KindShard, f.class, slices.Clone(f.body))
 	}
 	if cap(f.body) > keptRoom {
 		f.body = nil
@@ -543,7 +540,7 @@ func (l *lane) send(f *outFrame) {
 	f.body = f.body[:0]
 }
 
-func (l *lane) loopBack(body []byte) {
+func (l *shardLoop) loopBack(body []byte) {
 	var r message.Reader
 	for r.Reset(body, l.node.params.Shards); r.Next(); r.Keep() {
 		l.local = append(l.local, letter{r.Shard, r.Message})
@@ -552,7 +549,7 @@ func (l *lane) loopBack(body []byte) {
 }
 
 // flush sends what the run has gathered.
-func (l *lane) flush() {
+func (l *shardLoop) flush() {
 	for _, f := range l.frames {
 		l.send(f)
 		f.queued = false

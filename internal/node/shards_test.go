@@ -21,11 +21,11 @@ import (
 // Method: the node has the replica with ID own, of generation 1, which follows b in term 2; or it had one,
 // or its replica leads alone.
 func TestWordsOfReplicas(t *testing.T) {
-	own := newFollower(t).lane().replica(0).ID()
+	own := newFollower(t).node.shards.replica(0).ID()
 	follower := newFollower
 	without := func(t testing.TB) *bench {
 		b := newFollower(t)
-		b.do(func(l *lane) { l.drop(l.replica(0)) })
+		b.do(func(l *shardLoop) { l.drop(l.replica(0)) })
 		return b
 	}
 	leaving := func(t testing.TB) *bench {
@@ -78,7 +78,7 @@ func TestWordsOfReplicas(t *testing.T) {
 			b.take()
 			b.hears(nodeB, letter{0, tt.says})
 			id := none
-			if r := b.lane().replica(0); r != nil {
+			if r := b.node.shards.replica(0); r != nil {
 				id = r.ID()
 			}
 			if id != tt.id {
@@ -90,7 +90,7 @@ func TestWordsOfReplicas(t *testing.T) {
 					t.Errorf("it says that there is no %+v", m)
 				}
 			}
-			if r := b.lane().replica(0); r != nil && id != own && r.Generation() != tt.says.(*message.Host).Generation {
+			if r := b.node.shards.replica(0); r != nil && id != own && r.Generation() != tt.says.(*message.Host).Generation {
 				t.Errorf("it is of generation %d", r.Generation())
 			}
 		})
@@ -119,9 +119,9 @@ func TestWordsOfReplicas(t *testing.T) {
 }
 
 // What a replica told its leader, and it passes on to raft, reaches it.
-func TestALaneFeedsItsReplicas(t *testing.T) {
+func TestTheShardLoopFeedsItsReplicas(t *testing.T) {
 	b := newFollower(t)
-	r := b.lane().replica(0)
+	r := b.node.shards.replica(0)
 	heard := func() time.Duration { return r.WakeAt() }
 	_ = heard
 	// Without a word of the leader it campaigns within 2 E; with one it does not.
@@ -146,11 +146,11 @@ func TestALaneFeedsItsReplicas(t *testing.T) {
 }
 
 // Promise: P19, P23: a leader's replica beats every so many ticks, and nothing runs between them.
-func TestALaneSleepsBetweenTicks(t *testing.T) {
+func TestTheShardLoopSleepsBetweenTicks(t *testing.T) {
 	b := newBench(t, Config{})
 	l := b.loops[slices.IndexFunc(b.loops, func(l *benchLoop) bool { return l.name == "lane 0" })]
 	if b.pass(time.Minute); l.due != env.Never {
-		t.Errorf("a lane with nothing to do wants to run in %v", l.due-b.now)
+		t.Errorf("the shard loop with nothing to do wants to run in %v", l.due-b.now)
 	}
 	b = newLeader(t, Config{})
 	l = b.loops[slices.IndexFunc(b.loops, func(l *benchLoop) bool { return l.name == "lane 0" })]
@@ -172,11 +172,11 @@ func TestALaneSleepsBetweenTicks(t *testing.T) {
 func TestFounders(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3} {
 		b := newBench(t, Config{Shards: 4}, []uint64{nodeA, nodeB, nodeC}[:nodes]...)
-		if n := len(b.lane().replicas); n != 4 {
+		if n := len(b.node.shards.replicas); n != 4 {
 			t.Fatalf("of %d founders one has %d replicas", nodes, n)
 		}
 		for sh := range 4 {
-			r := b.lane().replica(sh)
+			r := b.node.shards.replica(sh)
 			voters, learners := nodes-1+nodes%2, 1-nodes%2
 			if r.Shard() != sh || r.Generation() != 1 || len(r.Voters()) != voters || len(r.Learners()) != learners || r.Revision() != 1<<30 {
 				t.Errorf("of %d: shard %d, generation %d, voters %v, learners %v, revision %d", nodes, r.Shard(), r.Generation(), r.Voters(), r.Learners(), r.Revision())
@@ -195,8 +195,8 @@ func TestFounders(t *testing.T) {
 		v.Roster = append(v.Roster, env.Member{ID: transport.ID(m.Node), Name: m.Name, Addr: m.Addr})
 	}
 	b := newBench(t, Config{Shards: 64})
-	b.do(func(l *lane) { l.foundReplicas(v, founders(v)) })
-	if n := len(b.lane().replicas); n < 5 || n > 50 {
+	b.do(func(l *shardLoop) { l.foundReplicas(v, founders(v)) })
+	if n := len(b.node.shards.replicas); n < 5 || n > 50 {
 		t.Errorf("of 64 shards with one replica each a founder of three has %d", n)
 	}
 	// When they campaign is a matter of chance: that of another node, and of another shard.
@@ -204,7 +204,7 @@ func TestFounders(t *testing.T) {
 	for range 3 {
 		b := newBench(t, Config{Shards: 8}, nodeA, nodeB, nodeC)
 		b.drawn = 0
-		for _, r := range b.lane().replicas {
+		for _, r := range b.node.shards.replicas {
 			at[r.WakeAt()] = true
 		}
 	}
@@ -216,13 +216,13 @@ func TestFounders(t *testing.T) {
 // Promise: P27: in a mesh that was founded over seeds nothing is granted for MaxTTL·(1+2ρ).
 func TestAFreshMeshGrantsNothing(t *testing.T) {
 	b := newLeader(t, Config{})
-	b.do(func(l *lane) { l.drop(l.replica(0)) })
+	b.do(func(l *shardLoop) { l.drop(l.replica(0)) })
 	v := founding.Mesh{
 		MeshID: 77, Epoch: 1, Founded: 5, Grace: true, Params: founding.Params{Shards: 1, Replicas: 1, MaxTTL: 10 * time.Second, Rho: 100},
 		Roster: []env.Member{{ID: nodeA, Name: "a", Addr: "a:1"}},
 	}
 	begun := b.now
-	b.do(func(l *lane) { l.foundReplicas(v, founders(v)) })
+	b.do(func(l *shardLoop) { l.foundReplicas(v, founders(v)) })
 	c := b.asks(b.node.Session(), client.Request{Key: "k"})
 	for !isOver(c) && b.now < begun+time.Minute {
 		b.pass(10 * time.Millisecond)
@@ -232,10 +232,10 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 	}
 }
 
-// A lane has what it says to itself, also two messages of one kind in one frame: its reader
+// The shard loop has what it says to itself, also two messages of one kind in one frame: its reader
 // decodes both into the same memory.
-func TestALaneHearsItselfTwice(t *testing.T) {
-	l := newFollower(t).lane()
+func TestTheShardLoopHearsItselfTwice(t *testing.T) {
+	l := newFollower(t).node.shards
 	for id := range uint64(2) {
 		l.say(nodeA, transport.Urgent, 0, &message.Host{Generation: 1, ID: id + 1})
 	}
