@@ -27,6 +27,7 @@ type bench struct {
 	sent     []Send
 	events   []Event
 	finished map[*Call]bool
+	out      Output
 	play     func(Send) // if not nil, it takes what is sent
 }
 
@@ -85,10 +86,11 @@ func (b *bench) do(in Input) {
 // step gives the client an input, and carries out what comes of it.
 func (b *bench) step(in Input) {
 	b.tb.Helper()
-	var out Output
-	b.client.Step(b.now, in, &out)
+	b.client.Step(b.now, in, &b.out)
+	events, sends := slices.Clone(b.out.Events), slices.Clone(b.out.Sends)
+	b.out.Reset()
 	var lost []*Session
-	for _, e := range out.Events {
+	for _, e := range events {
 		switch e := e.(type) {
 		case Finished:
 			if b.finished[e.Call] || !e.Call.over {
@@ -102,7 +104,7 @@ func (b *bench) step(in Input) {
 		}
 		b.events = append(b.events, e)
 	}
-	for _, s := range out.Sends {
+	for _, s := range sends {
 		if s.To == 0 {
 			b.tb.Fatalf("%+v is sent to no node", s)
 		}
@@ -126,6 +128,13 @@ func (b *bench) settle() {
 		}
 		b.step(Tick{})
 	}
+	b.client.each(func(l *lease) {
+		for _, h := range l.holds {
+			if h.pending == nil && h.Err() == nil && b.client.Deadline() > h.Deadline() {
+				b.tb.Fatalf("the next Tick is due at %v, and a belief ends at %v", b.client.Deadline(), h.Deadline())
+			}
+		}
+	})
 }
 
 // pass lets the time d pass, with a Tick whenever one is due.
@@ -172,11 +181,7 @@ func (b *bench) happened() []Event {
 func (b *bench) expects(want ...string) []Send {
 	b.tb.Helper()
 	sent := b.takes()
-	var got []string
-	for _, s := range sent {
-		got = append(got, fmt.Sprintf("%d: %s", s.To, words(s)))
-	}
-	if !slices.Equal(got, want) {
+	if got := inWords(sent); !slices.Equal(got, want) {
 		b.tb.Fatalf("sent %q, want %q", got, want)
 	}
 	return sent
@@ -263,6 +268,14 @@ func (b *bench) closes(s *Session) (calls []*Call) {
 // words names a message as the logs of simulations do.
 func words(s Send) string {
 	return message.Name(s.Message, 0, func(transport.ID, uint64, uint64) string { return "" })
+}
+
+// inWords names messages, and to which nodes they go.
+func inWords(sent []Send) (all []string) {
+	for _, s := range sent {
+		all = append(all, fmt.Sprintf("%d: %s", s.To, words(s)))
+	}
+	return all
 }
 
 func is[M message.Message](s Send) bool { _, ok := s.Message.(M); return ok }

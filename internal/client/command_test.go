@@ -18,8 +18,11 @@ func TestCommands(t *testing.T) {
 	says := func(want shard.Command) Send {
 		t.Helper()
 		sent := b.takes()
-		if len(sent) != 1 || sent[0].To != nodeB || relayed(sent[0]) || !reflect.DeepEqual(commandOf(sent[0]), want) {
-			t.Fatalf("sent %+v, want %+v", sent, want)
+		if len(sent) != 1 || sent[0].To != nodeB || relayed(sent[0]) {
+			t.Fatalf("sent %q, want %+v", inWords(sent), want)
+		}
+		if got := commandOf(sent[0]); !reflect.DeepEqual(got, want) {
+			t.Fatalf("sent %+v, want %+v", got, want)
 		}
 		return sent[0]
 	}

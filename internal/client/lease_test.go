@@ -57,7 +57,7 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 		asked = append(asked, b.takes()...)
 	}
 	if len(asked) != 4 || asked[0].To != nodeB || relayed(asked[0]) || !relayed(asked[2]) {
-		t.Fatalf("asked %+v", asked)
+		t.Fatalf("asked %q", inWords(asked))
 	}
 	b.hears(nodeB, alive(asked[2], 8))
 	ends(begun+2*benchTTL/3+2*time.Second+believed(benchTTL), "after the answer to the last but one,")
@@ -122,6 +122,164 @@ func TestAGrantThatComesTooLate(t *testing.T) {
 			if !c.over || c.Err != nil || c.Hold.Deadline() != asked+believed(benchTTL) {
 				t.Errorf("a late grant that was confirmed: %v, %v", c.over, c.Err)
 			}
+		}
+	}
+}
+
+// Promise: G5, P6: a late grant that is told twice makes one hold.
+func TestALateGrantThatIsToldTwice(t *testing.T) {
+	b := newBench(t)
+	begun := b.now
+	c := b.asks(b.own, Request{Key: "k"})
+	p := b.expect("2: lock k")
+	b.hears(nodeB, queued(p, 6))
+	b.until(begun + believed(benchTTL))
+	b.takes()
+	b.hears(nodeB, granted(p, 7))
+	h := c.Hold
+	b.pass(time.Millisecond)
+	b.takes()
+	b.hears(nodeB, granted(p, 7))
+	if b.expects(); c.over || c.Hold != h || b.client.Held() != 1 {
+		t.Errorf("%d holds; another one: %t; the Lock: %v", b.client.Held(), c.Hold != h, c.over)
+	}
+}
+
+// Promise: G5: whoever watches a hold hears of each answer that moves its end, and of no other.
+func TestWhatMovesTheEndIsTold(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "k"}, 7)
+	b.pass(benchTTL / 3)
+	first := b.expect("2: renewal")
+	b.pass(time.Second)
+	second := b.expect("2: renewal")
+	b.happened()
+	b.hears(nodeB, alive(second, 8))
+	if got := b.happened(); len(got) != 1 || got[0] != Event(Extended{h}) {
+		t.Errorf("an answer that moves the end: %+v", got)
+	}
+	b.hears(nodeB, alive(first, 8))
+	if got := b.happened(); len(got) != 0 {
+		t.Errorf("an older answer: %+v", got)
+	}
+}
+
+// Promise: G5, P9: a lease whose holder saw the end before the answer to a renewal came is given up: its key is not kept
+// for nobody.
+func TestAnAnswerComesAfterItsHolderStopped(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "k"}, 7)
+	other := b.holds(b.own, Request{Key: "o"}, 8)
+	b.pass(benchTTL / 3)
+	q := b.expect("2: renewal")
+	b.now = h.Deadline()
+	if !h.End(b.now, ErrLost) {
+		t.Fatal("its holder does not see the end")
+	}
+	b.hears(nodeB, alive(q, 9))
+	if h.Deadline() != b.now || other.Err() != ErrLost || b.leases() != 0 {
+		t.Errorf("it ends at %v, and it is %v; another hold: %v; %d leases", h.Deadline(), b.now, other.Err(), b.leases())
+	}
+	b.pass(time.Minute)
+	b.expects()
+}
+
+// Promise: P10, G5: an answer that comes late but before the Tick counts, as long as no holder saw the end.
+func TestAnAnswerComesBeforeTheTick(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "k"}, 7)
+	b.pass(benchTTL / 3)
+	q, asked := b.expect("2: renewal"), b.now
+	b.now = h.Deadline()
+	b.hears(nodeB, alive(q, 9))
+	if h.Err() != nil || h.Deadline() != asked+believed(benchTTL) {
+		t.Errorf("the hold: %v, until %v, want %v", h.Err(), h.Deadline(), asked+believed(benchTTL))
+	}
+}
+
+// Promise: G5, P9: a Lock that comes between the end of a lease and the Tick goes into a new one.
+func TestALockComesBeforeTheTick(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "k"}, 7)
+	b.now = h.Deadline()
+	b.step(Start{&Call{Kind: Lock, Session: b.own, Request: Request{Key: "m"}}})
+	if id := sessionOf(b.expect("2: lock m")); id == h.lease.id {
+		t.Error("it goes into the lease that is over")
+	}
+}
+
+// Promise: P16: a Try that may have been granted in a lease that ended is not asked for again: the second one would be
+// refused because of the first. If the table has no record, there is no grant.
+func TestATryMeetsTheEndOfItsLease(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		when func(b *bench, renewal Send)
+		want error
+		anew bool
+	}{
+		{"the belief has ended", func(b *bench, _ Send) { b.stall(time.Second) }, ErrNoQuorum, false},
+		{"the record is gone", func(b *bench, q Send) { b.hears(nodeB, unknown(q, 9)) }, nil, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			h := b.holds(b.own, Request{Key: "h"}, 3)
+			b.pass(benchTTL / 3)
+			q := b.expect("2: renewal")
+			b.until(h.Deadline() - time.Second)
+			b.takes()
+			c := b.asks(b.own, Request{Key: "k", Try: true})
+			b.expect("2: lock k")
+			tt.when(b, q)
+			again := slices.DeleteFunc(b.takes(), func(p Send) bool { return words(p) != "lock k" || sessionOf(p) == h.lease.id })
+			if c.over == tt.anew || c.Err != tt.want || (len(again) > 0) != tt.anew || h.Err() != ErrLost {
+				t.Errorf("the Try: %v, %v; it is asked for again: %q; the hold: %v", c.over, c.Err, inWords(again), h.Err())
+			}
+		})
+	}
+}
+
+// Promise: G5, P7, P9: the end of the belief in a lease for one hold of fixed length ends no user's session: its Lock waits
+// on, and a grant that comes then is fixed like any other.
+func TestALockOfFixedLengthOutlivesItsLease(t *testing.T) {
+	b := newBench(t)
+	s := NewSession(false, benchTTL)
+	c := b.asks(s, Request{Key: "k", MaxHold: time.Minute})
+	p := b.expect("2: lock k")
+	b.hears(nodeB, queued(p, 6))
+	b.pass(2 * benchTTL)
+	b.takes()
+	if c.over || s.Err() != nil {
+		t.Fatalf("the Lock: %v, %v; the session: %v", c.over, c.Err, s.Err())
+	}
+	b.hears(nodeB, granted(p, 7))
+	sent := b.now
+	b.hears(nodeB, done(b.expect("2: claim k token 7"), 8))
+	if !c.over || c.Err != nil || c.Hold.Deadline() != sent+believed(time.Minute) {
+		t.Errorf("the Lock: %v, %v", c.over, c.Err)
+	}
+}
+
+// Promise: P9: a user's session in which a Lock waits ends with its lease, unless no answer has shown that there is one.
+func TestAWaitingSessionThatIsLost(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		b := newBench(t)
+		s := NewSession(false, benchTTL)
+		c := b.asks(s, Request{Key: "k"})
+		p := b.expect("2: lock k")
+		if shown {
+			b.hears(nodeB, queued(p, 6))
+		}
+		b.pass(believed(benchTTL) - 1)
+		if c.over || s.Err() != nil {
+			t.Fatalf("%v; the session: %v", c.Err, s.Err())
+		}
+		b.takes()
+		b.pass(1)
+		if lost := s.Err() == ErrLost; lost != shown || c.over != shown {
+			t.Errorf("its record was shown: %t; the Lock: %v, %v; the session: %v", shown, c.over, c.Err, s.Err())
+		}
+		if sent := b.takes(); !shown && (len(sent) != 1 || words(sent[0]) != "lock k" || sessionOf(sent[0]).Number != 2) {
+			t.Errorf("the Lock is not asked for anew: %q", inWords(sent))
 		}
 	}
 }
@@ -199,7 +357,7 @@ func TestNoRenewalBeforeTheRecordIsShown(t *testing.T) {
 		b.takes()
 		b.hears(nodeB, queued(p, 3))
 		if q := b.takes(); len(q) != 1 || !is[*message.Renewal](q[0]) {
-			t.Errorf("sent %+v, want a renewal", q)
+			t.Errorf("sent %q, want a renewal", inWords(q))
 		}
 	})
 }
@@ -277,7 +435,7 @@ func TestARenewalIsNotLate(t *testing.T) {
 		b.hears(nodeB, queued(sending(c), 9))
 		b.pass(before)
 		if p = append(p, b.takes()...); len(p) != 2 || is[*message.Renewal](p[0]) == is[*message.Renewal](p[1]) {
-			t.Errorf("asked %v before a renewal is due: sent %+v by then", before, p)
+			t.Errorf("asked %v before a renewal is due: sent %q by then", before, inWords(p))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 // come. A result that does not fit the command says nothing.
 func TestResults(t *testing.T) {
 	locks := func(b *bench) *Call { return b.asks(b.own, Request{Key: "k"}) }
+	locksFor := func(b *bench) *Call { return b.asks(b.own, Request{Key: "k", MaxHold: time.Minute}) }
 	unlocks := func(b *bench) *Call { return b.unlocks(b.holds(b.own, Request{Key: "k"}, 3)) }
 	fixes := func(b *bench) *Call {
 		return b.extends(b.holds(b.own, Request{Key: "k", MaxHold: time.Minute}, 3), time.Second)
@@ -47,6 +48,7 @@ func TestResults(t *testing.T) {
 		{"an Unlock is done", unlocks, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
 		{"an Unlock was done before", unlocks, refuse(shard.Lost), result{true, ErrLost, true, ""}},
 		{"an Unlock is granted", unlocks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
+		{"a Lock of fixed length finds its key taken", locksFor, refuse(shard.Locked), result{true, ErrLocked, false, "2: close"}},
 		{"a Fix is done", fixes, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
 		{"a Fix is granted", fixes, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
 	} {
@@ -60,7 +62,7 @@ func TestResults(t *testing.T) {
 				t.Errorf("%v, %v; want %v, %v", c.over, c.Err, tt.want.over, tt.want.err)
 			}
 			isQueued := tt.when.Outcome == message.Queued
-			if isQueued || tt.when.Outcome == message.Refused && tt.want.acked && c.Kind == Lock {
+			if isQueued || tt.when.Outcome == message.Refused && tt.want.over && c.Kind == Lock {
 				if c.Info.Holder != "h" || c.Info.Token != 4 || c.Info.Queued != isQueued || c.Info.Ahead != tt.when.Ahead {
 					t.Errorf("what is known: %+v", c.Info)
 				}
@@ -87,6 +89,25 @@ func TestResults(t *testing.T) {
 				t.Errorf("the client knows revision %d", got)
 			}
 		})
+	}
+}
+
+// Promise: G4, P8: a caller that gives up when its Lock was granted just before has the hold: the shard hears of nothing.
+func TestAGrantComesBeforeTheCallerGivesUp(t *testing.T) {
+	for _, length := range []time.Duration{0, time.Minute} {
+		b := newBench(t)
+		h := b.holds(b.own, Request{Key: "k", MaxHold: length}, 7)
+		var c *Call
+		for _, e := range b.happened() {
+			if f, ok := e.(Finished); ok && f.Kind == Lock {
+				c = f.Call
+			}
+		}
+		b.do(Abandon{c, context.Canceled})
+		b.expects()
+		if c.Err != nil || c.Hold != h || h.Err() != nil || b.client.Held() != 1 {
+			t.Errorf("for %v: %v; the hold: %v", length, c.Err, h.Err())
+		}
 	}
 }
 
@@ -179,6 +200,27 @@ func TestATryDoesNotWaitForLong(t *testing.T) {
 	}
 }
 
+// Promise: P7, P16: a Try of fixed length whose Fix is not answered ends like any other Try. Its record is closed.
+func TestATryOfFixedLengthWithoutAnAnswer(t *testing.T) {
+	b := newBench(t)
+	c := b.asks(b.own, Request{Key: "k", MaxHold: time.Minute, Try: true})
+	b.hears(nodeB, granted(b.expect("2: lock k"), 7))
+	b.pass(silence - 1)
+	if b.takes(); c.over {
+		t.Error("it ends too early")
+	}
+	b.pass(1)
+	if b.expect("2: close"); !c.over || c.Err != ErrNoQuorum {
+		t.Errorf("%v, %v", c.over, c.Err)
+	}
+	b.pass(time.Second)
+	for _, p := range b.takes() {
+		if words(p) != "close" {
+			t.Errorf("then %q is sent", words(p))
+		}
+	}
+}
+
 // Promise: G6: a new leader is asked at once for what was not answered, and for each lease: its answers repeat
 // what got lost with the old leader.
 func TestANewLeaderIsAsked(t *testing.T) {
@@ -218,7 +260,7 @@ func TestANewLeaderIsAsked(t *testing.T) {
 	sent = b.takes()
 	i := slices.IndexFunc(sent, is[*message.Renewal])
 	if i < 0 || sent[i].To != nodeC || relayed(sent[i]) {
-		t.Fatalf("a new leader is told %+v", sent)
+		t.Fatalf("a new leader is told %q", inWords(sent))
 	}
 	if jumps := follow(sent[i]); jumps != maxJumps {
 		t.Errorf("with a new leader %d redirects of a renewal are followed, want %d", jumps, maxJumps)
@@ -226,6 +268,44 @@ func TestANewLeaderIsAsked(t *testing.T) {
 	if h.Err() != nil {
 		t.Error(h.Err())
 	}
+}
+
+// Promise: P15, P13: if a relay brought an answer after which there is more, the next question takes the same way.
+func TestResultsInTurnThroughARelay(t *testing.T) {
+	b := newBench(t)
+	var calls []*Call
+	for i := range 3 {
+		calls = append(calls, b.asks(b.own, Request{Key: fmt.Sprint(i)}))
+	}
+	for _, p := range b.takes() {
+		b.hears(nodeB, queued(p, 4))
+	}
+	b.pass(benchTTL / 3)
+	m := alive(b.expect("2: renewal"), 20, message.Result{
+		Session: calls[0].lease.id.Number, Number: 1, Outcome: message.Granted, Token: 10, Revision: 20,
+	})
+	m.More = true
+	b.hears(nodeC, m)
+	if q := b.expect("3: renewal"); !relayed(q) || renewalOf(q).After != 1 {
+		t.Errorf("then it asks for %+v", renewalOf(q))
+	}
+}
+
+// Promise: P13: an answer whose results end the lease says no more of it.
+func TestAnAnswerThatEndsItsLease(t *testing.T) {
+	b := newBench(t)
+	s := NewSession(false, benchTTL)
+	h := b.holds(s, Request{Key: "k"}, 7)
+	b.pass(benchTTL / 3)
+	q := b.expect("2: renewal")
+	c := b.closes(s)[0]
+	b.expect("2: close")
+	b.hears(nodeB, alive(q, 9, message.Result{Session: h.lease.id.Number, Number: c.number, Outcome: message.Done, Revision: 9}))
+	if b.expects(); !c.over || c.Err != nil || b.leases() != 0 {
+		t.Errorf("the Close: %v, %v; %d leases", c.over, c.Err, b.leases())
+	}
+	b.pass(time.Minute)
+	b.expects()
 }
 
 // Promise: P13, G6: results that do not fit into one answer are asked for in turn, and that comes to an end.

@@ -233,7 +233,7 @@ func TestACallerThatGivesUp(t *testing.T) {
 					t.Error("a record that is to be closed is renewed")
 				}
 			} else if len(renewed) != 1 || len(renewalOf(renewed[0]).Orphans) != 1 || numberOf(renewalOf(renewed[0]).Orphans[0].Command) != numberOf(commandOf(cancel)) {
-				t.Errorf("the renewal %+v does not name it", renewed)
+				t.Errorf("%q does not name it", inWords(renewed))
 			}
 			// A grant that comes all the same is no caller's.
 			b.hears(nodeB, granted(p, 9))

@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // viewOf is a view of the nodes from 1 to n, without a ring.
@@ -228,5 +231,82 @@ func TestWhatARelaySays(t *testing.T) {
 				t.Errorf("%d relays to %d, want %d and %d", s.relay, s.leader, tt.wantRelay, tt.wantLeader)
 			}
 		})
+	}
+}
+
+// A client that knows no other node sends nothing, and goes on once it knows one.
+func TestNoNodeIsKnown(t *testing.T) {
+	b := newBench(t)
+	b.do(NodeGone{nodeB})
+	b.do(Viewed{&members.View{}})
+	c := b.asks(b.own, Request{Key: "k"})
+	b.pass(time.Second)
+	b.expects()
+	b.do(Viewed{members.NewView(false, benchMembers, nil)})
+	b.pass(longestRetry)
+	if sent := b.takes(); c.over || len(sent) == 0 || words(sent[0]) != "lock k" {
+		t.Errorf("%v; sent %q", c.Err, inWords(sent))
+	}
+}
+
+// What is said of a session or a call that is over changes nothing.
+func TestWordsOfWhatIsOver(t *testing.T) {
+	result := func(session uint64) message.Result {
+		return message.Result{Session: session, Number: 99, Outcome: message.Done, Revision: 3}
+	}
+	for _, tt := range []struct {
+		name string
+		when message.Message
+	}{
+		{"a reply to another session", &message.Reply{Result: result(99), Office: byB}},
+		{"an answer to another session", &message.Answer{Session: 99, Alive: true, Revision: 3, Results: []message.Result{result(1)}, Office: byB}},
+		{"an answer to a renewal that was not sent", &message.Answer{Session: 1, Ref: 99, Revision: 9, Office: byB}},
+		{"a redirect in another session", &message.Redirect{Session: 99, Number: 1, Office: message.Office{Leader: nodeC, Term: 9}}},
+		{"a redirect of another call", &message.Redirect{Session: 1, Number: 99, Office: byB}},
+		{"a redirect of a call that waits in the queue", &message.Redirect{Session: 1, Number: 2, Office: byB}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			h := b.holds(b.own, Request{Key: "k"}, 2)
+			c := b.asks(b.own, Request{Key: "m"})
+			b.hears(nodeB, queued(b.expect("2: lock m"), 3))
+			b.happened()
+			b.hears(nodeB, tt.when)
+			if b.expects(); len(b.happened()) > 0 || h.Err() != nil || c.over || b.shard().leader != nodeB {
+				t.Errorf("%d leads; the hold: %v; the Lock: %v", b.shard().leader, h.Err(), c.over)
+			}
+		})
+	}
+}
+
+// At the fault points of a simulation a client does what a slower or less lucky one would.
+func TestFaultPoints(t *testing.T) {
+	at := func(site point.Site) *bench {
+		b := newBench(t)
+		b.client.cfg.Points = &point.Points{Take: func(s point.Site) bool { return s == site }}
+		return b
+	}
+	b := at(point.HastyRelay)
+	b.asks(b.own, Request{Key: "k"})
+	if p := b.takes(); len(p) != 1 || !relayed(p[0]) {
+		t.Error("the first attempt is not to be relayed")
+	}
+	b = at(point.ForgetLeader)
+	b.asks(b.own, Request{Key: "k"})
+	if b.takes(); b.shard().leader != 0 {
+		t.Error("the leader is not forgotten")
+	}
+	b = at(point.LateAcks)
+	b.holds(b.own, Request{Key: "k"}, 7)
+	b.asks(b.own, Request{Key: "m"})
+	if a := commandOf(b.expect("2: lock m")).(shard.Acquire).Acked; len(a) > 0 {
+		t.Errorf("a command acknowledges %v", a)
+	}
+	b = at(point.FreshSeat)
+	u := b.unlocks(b.holds(b.own, Request{Key: "k"}, 7))
+	b.hears(nodeB, done(b.expect("2: unlock k token 7"), 8))
+	b.asks(b.own, Request{Key: "m"})
+	if id := sessionOf(b.expect("2: lock m")); !u.over || id.Number != 2 {
+		t.Errorf("an idle lease is kept: %v", id)
 	}
 }
