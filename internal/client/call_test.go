@@ -124,30 +124,3 @@ func TestARefusedRequestIsClosed(t *testing.T) {
 		t.Error("the lease stays")
 	}
 }
-
-// Promise: G9, P32: who leaves waits for each hold that can be given back, of fixed length or not.
-func TestHeld(t *testing.T) {
-	b := newBench(t)
-	held := func(want int, when string) {
-		t.Helper()
-		if n := b.client.Held(); n != want {
-			t.Errorf("%s %d holds are waited for, want %d", when, n, want)
-		}
-	}
-	held(0, "at first")
-	k := b.holds(b.own, Request{Key: "k"}, 7)
-	held(1, "with one that is renewed")
-	fixed := b.holds(b.own, Request{Key: "f", MaxHold: time.Minute}, 8)
-	left := b.holds(b.own, Request{Key: "l", MaxHold: time.Minute}, 9)
-	held(3, "with two of fixed length")
-	left.Forsake()
-	held(2, "with one that nobody can give back")
-	for _, h := range []*Hold{fixed, k} {
-		u := b.unlocks(h)
-		b.hears(nodeB, done(b.takes()[0], 10))
-		if !u.over || u.Err != nil {
-			t.Errorf("an Unlock: %v, %v", u.over, u.Err)
-		}
-	}
-	held(0, "in the end")
-}

@@ -499,3 +499,27 @@ func TestAcknowledgements(t *testing.T) {
 		t.Errorf("%d of %d results are acknowledged", told, results)
 	}
 }
+
+// Promise: G3, P16: a Try whose lease is over is not asked anew: it may have been granted, and that grant would
+// refuse the second one. If the table has no record, nothing was granted, and the Try goes into a new lease.
+func TestATryDoesNotMeetItself(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		b := newBench(t)
+		h := b.holds(b.own, Request{Key: "k"}, 7)
+		b.until(h.Deadline() - replica.ElectionTimeout)
+		b.takes()
+		try := b.asks(b.own, Request{Key: "t", Try: true})
+		if gone {
+			b.hears(nodeB, refused(sending(try), shard.Reopen, 8))
+		} else {
+			b.until(h.Deadline())
+		}
+		anew := slices.ContainsFunc(b.takes(), func(p Send) bool { return words(p) == "lock t" && sessionOf(p) != h.lease.id })
+		if h.Err() != ErrLost || anew != gone {
+			t.Errorf("there is no record: %t; the hold: %v; the Try is asked anew: %t", gone, h.Err(), anew)
+		}
+		if want := map[bool]error{false: ErrNoQuorum}[gone]; try.over == gone || try.Err != want {
+			t.Errorf("there is no record: %t; the Try: %v, %v, want %v", gone, try.over, try.Err, want)
+		}
+	}
+}
