@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -241,21 +242,35 @@ func TestATryMeetsTheEndOfItsLease(t *testing.T) {
 // Promise: G5, P7, P9: the end of the belief in a lease for one hold of fixed length ends no user's session: its Lock waits
 // on, and a grant that comes then is fixed like any other.
 func TestALockOfFixedLengthOutlivesItsLease(t *testing.T) {
-	b := newBench(t)
-	s := NewSession(false, benchTTL)
-	c := b.asks(s, Request{Key: "k", MaxHold: time.Minute})
-	p := b.expect("2: lock k")
-	b.hears(nodeB, queued(p, 6))
-	b.pass(2 * benchTTL)
-	b.takes()
-	if c.over || s.Err() != nil {
-		t.Fatalf("the Lock: %v, %v; the session: %v", c.over, c.Err, s.Err())
-	}
-	b.hears(nodeB, granted(p, 7))
-	sent := b.now
-	b.hears(nodeB, done(b.expect("2: claim k token 7"), 8))
-	if !c.over || c.Err != nil || c.Hold.Deadline() != sent+believed(time.Minute) {
-		t.Errorf("the Lock: %v, %v", c.over, c.Err)
+	for _, fixing := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a Fix is under way: %t", fixing), func(t *testing.T) {
+			b := newBench(t)
+			s := NewSession(false, benchTTL)
+			c := b.asks(s, Request{Key: "k", MaxHold: time.Minute})
+			p := b.expect("2: lock k")
+			b.hears(nodeB, queued(p, 6))
+			var fix Send
+			var sent time.Duration
+			fixes := func() {
+				b.hears(nodeB, granted(p, 7))
+				fix, sent = b.expect("2: claim k token 7"), b.now
+			}
+			if fixing {
+				fixes()
+			}
+			b.pass(2 * benchTTL)
+			b.takes()
+			if c.over || s.Err() != nil {
+				t.Fatalf("the Lock: %v, %v; the session: %v", c.over, c.Err, s.Err())
+			}
+			if !fixing {
+				fixes()
+			}
+			b.hears(nodeB, done(fix, 8))
+			if !c.over || c.Err != nil || c.Hold.Deadline() != sent+believed(time.Minute) {
+				t.Errorf("the Lock: %v, %v", c.over, c.Err)
+			}
+		})
 	}
 }
 
@@ -497,29 +512,5 @@ func TestAcknowledgements(t *testing.T) {
 	}
 	if told != results {
 		t.Errorf("%d of %d results are acknowledged", told, results)
-	}
-}
-
-// Promise: G3, P16: a Try whose lease is over is not asked anew: it may have been granted, and that grant would
-// refuse the second one. If the table has no record, nothing was granted, and the Try goes into a new lease.
-func TestATryDoesNotMeetItself(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		b := newBench(t)
-		h := b.holds(b.own, Request{Key: "k"}, 7)
-		b.until(h.Deadline() - replica.ElectionTimeout)
-		b.takes()
-		try := b.asks(b.own, Request{Key: "t", Try: true})
-		if gone {
-			b.hears(nodeB, refused(sending(try), shard.Reopen, 8))
-		} else {
-			b.until(h.Deadline())
-		}
-		anew := slices.ContainsFunc(b.takes(), func(p Send) bool { return words(p) == "lock t" && sessionOf(p) != h.lease.id })
-		if h.Err() != ErrLost || anew != gone {
-			t.Errorf("there is no record: %t; the hold: %v; the Try is asked anew: %t", gone, h.Err(), anew)
-		}
-		if want := map[bool]error{false: ErrNoQuorum}[gone]; try.over == gone || try.Err != want {
-			t.Errorf("there is no record: %t; the Try: %v, %v, want %v", gone, try.over, try.Err, want)
-		}
 	}
 }
