@@ -23,6 +23,17 @@ type Sum struct {
 	Digest     uint64
 }
 
+const (
+	checkedEntries = 4096 // replicas compare their tables this often (P41)
+
+	// maxSums is how many digests a replica keeps: leader and followers must have one of the same
+	// entry, however far they are apart.
+	maxSums = 16
+)
+
+// errDiverged: this replica's table differs from that of most voters.
+var errDiverged = errors.New("replica: the replica's table differs from that of most voters")
+
 // checksum is the table's digest after an entry.
 type checksum struct{ index, digest uint64 }
 
@@ -34,94 +45,16 @@ type sums struct {
 	told    time.Duration // when it last was told
 }
 
-// maxSums is how many digests a replica keeps: leader and followers must have one of the same
-// entry, however far they are apart.
-const maxSums = 16
-
-// errDiverged: this replica's table differs from that of most voters.
-var errDiverged = errors.New("replica: the replica's table differs from that of most voters")
-
-// sum takes the table's digest after the entry that was just applied.
-func (r *Replica) sum() {
-	s := &r.sums
-	s.kept = append(s.kept, checksum{r.applied, r.table.Digest()})
+// add takes the table's digest after an entry that was just applied.
+func (s *sums) add(index, digest uint64) {
+	s.kept = append(s.kept, checksum{index, digest})
 	s.kept = s.kept[max(0, len(s.kept)-maxSums):]
 	s.due = true
-	if r.cfg.Bugs.Has(bug.LeaderIsRight) && r.reign.serving {
-		r.office(shard.Check{Index: r.applied, Digest: r.table.Digest(), Term: r.term})
-		return
-	}
-	r.compare()
 }
 
-// StepSum takes a voter's word on its table.
-func (r *Replica) StepSum(now time.Duration, node uint64, s Sum) {
-	r.now = now
-	p, known := r.peers[s.From]
-	if !r.reign.serving || s.Generation != r.cfg.Generation || s.To != r.cfg.ID || !known || p.Node != node {
-		return
-	}
-	r.reign.words[s.From] = checksum{s.Index, s.Digest}
-	r.compare()
-}
-
-// compare looks whether most voters have told of a digest like this leader's, and logs a
-// Check then: who differs from it stops itself. If most have another one, this leader does.
-// While neither is so, nobody does: of two tables nothing tells which is the right one, and
-// without either voter there may be no majority for anything.
-func (r *Replica) compare() {
-	g := &r.reign
-	if !g.serving || r.cfg.Bugs.Has(bug.LeaderIsRight) {
-		return
-	}
-	for _, own := range r.sums.kept {
-		if own.index <= max(g.checked, r.sums.checked) {
-			continue
-		}
-		if r.mostHave(own) {
-			g.checked = own.index
-			r.office(shard.Check{Index: own.index, Digest: own.digest, Term: r.term})
-			continue
-		}
-		for _, id := range r.Voters() {
-			w := g.words[id]
-			if w.index != own.index || w.digest == own.digest {
-				continue
-			}
-			if r.mostHave(w) {
-				r.stop(errDiverged)
-				return
-			}
-			if g.doubted < own.index {
-				g.doubted = own.index
-				r.log.Error("two replicas have different tables, and there is no majority for either", "entry", own.index, "other", id)
-			}
-		}
-	}
-}
-
-// mostHave reports whether a majority of the voters, this leader among them, has that digest,
-// by the configuration before as well as by the one to come.
-func (r *Replica) mostHave(sum checksum) bool {
-	has := func(id uint64) bool {
-		if id == r.cfg.ID {
-			return slices.Contains(r.sums.kept, sum)
-		}
-		return r.reign.words[id] == sum
-	}
-	return majority(r.conf.Voters, has) && majority(r.conf.VotersOutgoing, has)
-}
-
-// doubted reports whether replica id has told this leader of another table than the leader's.
-func (r *Replica) doubted(id uint64) bool {
-	w := r.reign.words[id]
-	return slices.ContainsFunc(r.sums.kept, func(s checksum) bool { return s.index == w.index && s.digest != w.digest })
-}
-
-// checked takes a Check that counts. It reports whether the replica's own table is like that.
-func (r *Replica) checked(c shard.Check) bool {
-	s := &r.sums
-	if slices.ContainsFunc(s.kept, func(own checksum) bool { return own.index == c.Index && own.digest != c.Digest }) {
+// check takes a Check that counts. It reports whether the replica's own table is like that.
+func (s *sums) check(c shard.Check) bool {
+	if s.contradict(checksum{c.Index, c.Digest}) {
 		return false
 	}
 	s.checked = max(s.checked, c.Index)
@@ -129,28 +62,100 @@ func (r *Replica) checked(c shard.Check) bool {
 	return true
 }
 
-// sumTick sees to it that the leader hears again of a digest that no Check was applied for:
-// the first word may be lost, or was for another leader.
-func (r *Replica) sumTick() {
-	if s := &r.sums; r.lead != 0 && len(s.kept) > 0 && r.now-s.told >= ElectionTimeout {
-		s.due, r.dirty = true, true
-	}
+// contradict reports whether the replica's own table had another digest after that entry.
+func (s *sums) contradict(other checksum) bool {
+	return slices.ContainsFunc(s.kept, func(own checksum) bool { return own.index == other.index && own.digest != other.digest })
 }
 
-// tellSum tells the leader of the latest digest, if that is due.
-func (r *Replica) tellSum(out *Output) {
-	leader, known := r.Leader()
-	if s := &r.sums; s.due && known && r.lead != r.cfg.ID && len(s.kept) > 0 && r.mayVote(r.cfg.ID) {
-		s.due, s.told = false, r.now
-		last := s.kept[len(s.kept)-1]
-		out.Sums = append(out.Sums, Sum{
-			Node: leader.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: r.lead, Index: last.index, Digest: last.digest,
-		})
+// remind makes the leader hear again of a digest that no Check was applied for, and reports
+// whether there is one: the first word may be lost, or was for another leader.
+func (s *sums) remind(now time.Duration) bool {
+	if len(s.kept) == 0 || now-s.told < ElectionTimeout {
+		return false
 	}
+	s.due = true
+	return true
 }
 
-// Corrupt makes the table differ from those of the other replicas: see Table.Corrupt.
-func (r *Replica) Corrupt() { r.table.Corrupt() }
+// tell returns the digest that the leader is to hear of, if one is due.
+func (s *sums) tell(now time.Duration) (latest checksum, due bool) {
+	if !s.due || len(s.kept) == 0 {
+		return checksum{}, false
+	}
+	s.due, s.told = false, now
+	return s.kept[len(s.kept)-1], true
+}
+
+// comparison is what a leader knows of the voters' tables.
+type comparison struct {
+	self    uint64
+	words   map[uint64]checksum // replica ID -> what it said last of its table
+	checked uint64              // the entry that this leader's last Check is for
+	doubted uint64              // the entry after which two tables were last seen to differ
+}
+
+func newComparison(self uint64) comparison {
+	return comparison{self: self, words: make(map[uint64]checksum)}
+}
+
+// hear takes a voter's word on its table.
+func (c *comparison) hear(id uint64, sum checksum) { c.words[id] = sum }
+
+// contradicts reports whether replica id has told of another table than the leader's.
+func (c *comparison) contradicts(id uint64, own *sums) bool { return own.contradict(c.words[id]) }
+
+// findings is what a comparison came to.
+type findings struct {
+	checks   []checksum // most voters have these: who differs is to stop
+	doubts   []doubt    // two tables differ, and there is no majority for either
+	diverged bool       // most voters have another table than this leader
+}
+
+// doubt is an entry after which replica other had another table than this leader.
+type doubt struct{ entry, other uint64 }
+
+// compare looks whether most voters have told of a digest like this leader's, or of another one.
+// While neither is so, nobody stops: of two tables nothing tells which is the right one, and
+// without either voter there may be no majority for anything. What was found once is not found
+// again.
+func (c *comparison) compare(own *sums, m *members) (f findings) {
+	for _, sum := range own.kept {
+		if sum.index <= max(c.checked, own.checked) {
+			continue
+		}
+		if c.mostHave(sum, own, m) {
+			c.checked = sum.index
+			f.checks = append(f.checks, sum)
+			continue
+		}
+		for _, id := range m.voters() {
+			w := c.words[id]
+			if w.index != sum.index || w.digest == sum.digest {
+				continue
+			}
+			if c.mostHave(w, own, m) {
+				f.diverged = true
+				return f
+			}
+			if c.doubted < sum.index {
+				c.doubted = sum.index
+				f.doubts = append(f.doubts, doubt{sum.index, id})
+			}
+		}
+	}
+	return f
+}
+
+// mostHave reports whether a majority of the voters, this leader among them, has that digest,
+// by the configuration before as well as by the one to come.
+func (c *comparison) mostHave(sum checksum, own *sums, m *members) bool {
+	return m.agree(func(id uint64) bool {
+		if id == c.self {
+			return slices.Contains(own.kept, sum)
+		}
+		return c.words[id] == sum
+	})
+}
 
 // Fields is the digest's wire form, five elements.
 func (s *Sum) Fields(c *wire.Codec) {
@@ -160,3 +165,59 @@ func (s *Sum) Fields(c *wire.Codec) {
 	c.Uint(&s.Index, math.MaxUint64)
 	c.Uint(&s.Digest, math.MaxUint64)
 }
+
+// addSum takes the table's digest after the entry that was just applied.
+func (r *Replica) addSum() {
+	digest := r.table.Digest()
+	r.sums.add(r.applied.last(), digest)
+	if r.cfg.Bugs.Has(bug.LeaderIsRight) && r.Serving() {
+		r.appendOwn(shard.Check{Index: r.applied.last(), Digest: digest, Term: r.term})
+		return
+	}
+	r.compare()
+}
+
+// StepSum takes a voter's word on its table.
+func (r *Replica) StepSum(now time.Duration, node uint64, s Sum) {
+	r.now = now
+	p, known := r.Peer(s.From)
+	if !r.Serving() || s.Generation != r.cfg.Generation || s.To != r.cfg.ID || !known || p.Node != node {
+		return
+	}
+	r.leading.comparison.hear(s.From, checksum{s.Index, s.Digest})
+	r.compare()
+}
+
+// compare logs a Check if most voters have this leader's table: who differs from it stops itself. If
+// most have another one, this leader does.
+func (r *Replica) compare() {
+	if !r.Serving() || r.cfg.Bugs.Has(bug.LeaderIsRight) {
+		return
+	}
+	found := r.leading.comparison.compare(&r.sums, &r.members)
+	for _, c := range found.checks {
+		r.appendOwn(shard.Check{Index: c.index, Digest: c.digest, Term: r.term})
+	}
+	for _, d := range found.doubts {
+		r.log.Error("two replicas have different tables, and there is no majority for either", "entry", d.entry, "other", d.other)
+	}
+	if found.diverged {
+		r.stop(errDiverged)
+	}
+}
+
+// tellSum tells the leader of the latest digest, if that is due.
+func (r *Replica) tellSum(out *Output) {
+	leader, known := r.Leader()
+	if !known || r.lead == r.cfg.ID || !r.members.votes(r.cfg.ID) {
+		return
+	}
+	if sum, due := r.sums.tell(r.now); due {
+		out.Sums = append(out.Sums, Sum{
+			Node: leader.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: r.lead, Index: sum.index, Digest: sum.digest,
+		})
+	}
+}
+
+// Corrupt makes the table differ from those of the other replicas: see Table.Corrupt.
+func (r *Replica) Corrupt() { r.table.Corrupt() }

@@ -38,7 +38,7 @@ func (w *trio) work(t *testing.T, n int) {
 	for range n {
 		for _, r := range w.replicas {
 			if r.Serving() && !w.cut[r.ID()] {
-				r.office(shard.Heard{Term: r.term})
+				r.appendOwn(shard.Heard{Term: r.term})
 			}
 		}
 		w.run(t, 1)
@@ -109,8 +109,8 @@ func TestMostDecideWhichTableIsRight(t *testing.T) {
 				if slices.ContainsFunc(r.sums.kept, func(s checksum) bool { return s.index <= r.sums.checked }) {
 					t.Errorf("replica %d keeps %v, and entry %d was checked", r.ID(), r.sums.kept, r.sums.checked)
 				}
-				if r.Err() == nil && len(tt.corrupt) < 3 && (r.sums.checked+24 < r.applied || len(r.sums.kept) > 3) && tt.bugs.Empty() {
-					t.Errorf("replica %d is at entry %d, and compared its table at %d; it keeps %v", r.ID(), r.applied, r.sums.checked, r.sums.kept)
+				if r.Err() == nil && len(tt.corrupt) < 3 && (r.sums.checked+24 < r.applied.index || len(r.sums.kept) > 3) && tt.bugs.Empty() {
+					t.Errorf("replica %d is at entry %d, and compared its table at %d; it keeps %v", r.ID(), r.applied.index, r.sums.checked, r.sums.kept)
 				}
 			}
 			if serving != 1 && tt.bugs.Empty() {
@@ -132,9 +132,9 @@ func TestAWordOnATableIsRepeated(t *testing.T) {
 			func(s *Sum) { s.To++ },
 			func(s *Sum) { s.Generation++ },
 		} {
-			forged, before := s, fmt.Sprint(leader.reign.words)
+			forged, before := s, fmt.Sprint(leader.leading.comparison.words)
 			forge(&forged)
-			if leader.StepSum(w.now, 100+s.From, forged); fmt.Sprint(leader.reign.words) != before {
+			if leader.StepSum(w.now, 100+s.From, forged); fmt.Sprint(leader.leading.comparison.words) != before {
 				t.Errorf("the leader takes %+v from node %d", forged, 100+s.From)
 			}
 		}
@@ -207,12 +207,12 @@ func TestLearnersAndJointMajorities(t *testing.T) {
 		{[]uint64{1, 2, 3}, []uint64{1, 4, 5}, []uint64{3, 4}, true},
 		{[]uint64{2, 3, 4}, nil, []uint64{3}, false},
 	} {
-		leader.conf.Voters, leader.conf.VotersOutgoing = tt.voters, tt.outgoing
-		clear(leader.reign.words)
+		leader.members.conf.Voters, leader.members.conf.VotersOutgoing = tt.voters, tt.outgoing
+		clear(leader.leading.comparison.words)
 		for _, id := range tt.with {
-			leader.reign.words[id] = sum
+			leader.leading.comparison.words[id] = sum
 		}
-		if got := leader.mostHave(sum); got != tt.want {
+		if got := leader.leading.comparison.mostHave(sum, &leader.sums, &leader.members); got != tt.want {
 			t.Errorf("of %v and %v, %v beside the leader have it: most %v", tt.voters, tt.outgoing, tt.with, got)
 		}
 	}
@@ -223,7 +223,7 @@ func TestAnEntryIsCheckedOnce(t *testing.T) {
 	w, leader := compared(t, bug.Set{})
 	var log bytes.Buffer
 	leader.log = slog.New(slog.NewTextHandler(&log, nil))
-	for leader.applied%8 != 7 {
+	for leader.applied.index%8 != 7 {
 		w.work(t, 1)
 	}
 	doubts := func(index, digest uint64) (checks, doubts int) {
@@ -232,7 +232,7 @@ func TestAnEntryIsCheckedOnce(t *testing.T) {
 				leader.StepSum(w.now, 100+id, Sum{Generation: 1, From: id, To: 1, Index: index, Digest: digest + id})
 			}
 		}
-		for rd := wire.NewReader(leader.reign.batch); rd.Len() > 0; checks++ {
+		for rd := wire.NewReader(leader.batch.data); rd.Len() > 0; checks++ {
 			if _, ok := shard.ReadCommand(rd).(shard.Check); !ok {
 				t.Fatal("the leader logs something else")
 			}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -20,48 +21,37 @@ const earlyStep = 20 * time.Millisecond
 // nobody can seed, so it is ticked on leaders only; everybody else's silence is counted
 // here.
 type election struct {
-	ticked    time.Duration // the last tick; zero before the first
+	rand      *rand.Rand
 	contact   time.Duration // the last sign of this term's leader, or of a vote
 	campaign  time.Duration // when to stand for election, E to 2E after contact
 	excused   bool          // a stall has moved both since they were set
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
 	earlyTerm uint64        // the term in which that was planned: once in each
+	bugs      bug.Set
 }
 
-// arm draws a new deadline.
-func (e *election) arm(r *Replica, now time.Duration) {
+// arm draws a new deadline: there was a sign of this term's leader, or a vote, or another term,
+// and whoever made that deserves the time to win it.
+func (e *election) arm(now time.Duration) {
 	e.contact = now
-	e.campaign = now + ElectionTimeout + time.Duration(r.rand.Int64N(int64(ElectionTimeout)))
+	e.campaign = now + ElectionTimeout + time.Duration(e.rand.Int64N(int64(ElectionTimeout)))
 	e.forgot, e.excused = false, false
 	e.early = never
 }
 
-// stepped looks at a message before raft takes it.
-func (e *election) stepped(r *Replica, m *raftpb.Message) {
-	switch m.GetType() {
-	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
-		if m.GetTerm() == r.term && r.role != raft.StateLeader {
-			e.arm(r, r.now)
-		}
-	}
-}
+// hurry makes a replica stand at that time.
+func (e *election) hurry(at time.Duration) { e.campaign = at }
 
-// newTerm: whoever made it deserves the time to win it.
-func (e *election) newTerm(r *Replica) { e.arm(r, r.now) }
-
-// voted: a real vote was granted.
-func (e *election) voted(r *Replica) { e.arm(r, r.now) }
-
-// stalled: this replica stood still for d. That moves its deadlines once after each sign of a
+// stalled: the replica stood still for d. That moves its deadlines once after each sign of a
 // leader, so that one which lives can be heard, and not by more than that takes (P10).
-func (e *election) stalled(r *Replica, d time.Duration) {
-	by := excused(d, r.now-e.contact, ElectionTimeout)
+func (e *election) stalled(now, d time.Duration) {
+	by := excused(d, now-e.contact, ElectionTimeout)
 	switch {
-	case r.cfg.Bugs.Has(bug.StallDelaysElections):
+	case e.bugs.Has(bug.StallDelaysElections):
 		by = d
-	case r.cfg.Bugs.Has(bug.StallsAddUp):
-		by = min(d, r.now-e.contact)
+	case e.bugs.Has(bug.StallsAddUp):
+		by = min(d, now-e.contact)
 	case e.excused:
 		return
 	}
@@ -72,20 +62,78 @@ func (e *election) stalled(r *Replica, d time.Duration) {
 	}
 }
 
-func (e *election) tick(r *Replica) {
-	silence := r.now - e.contact
-	rash := silence >= ElectionTimeout/2 && !e.forgot && r.cfg.Points.Taken(point.RashCampaign)
-	if (silence >= ElectionTimeout || rash) && !e.forgot {
-		e.forget(r)
+// silent reports whether nothing was heard of a leader for so long, and it was not given up yet.
+func (e *election) silent(now, length time.Duration) bool {
+	return now-e.contact >= length && !e.forgot
+}
+
+// due reports whether it is time to stand. Deadlines are kept to the moment, not to the tick: of
+// two followers whose ticks coincide one in twenty pairs would stand at once, and split the votes.
+func (e *election) due(now time.Duration) bool { return now >= e.campaign }
+
+// dueEarly reports whether it is time to stand ahead of time, once for each plan.
+func (e *election) dueEarly(now time.Duration) bool {
+	if now < e.early {
+		return false
 	}
-	if r.now >= e.campaign || rash {
-		e.stand(r)
+	e.early = never
+	return true
+}
+
+// wakeAt returns when it is time for either.
+func (e *election) wakeAt() time.Duration { return min(e.early, e.campaign) }
+
+// forget notes that the silent leader is given up.
+func (e *election) forget() { e.forgot = true }
+
+// forgotten reports whether it was.
+func (e *election) forgotten() bool { return e.forgot }
+
+// stand draws the deadline of the next attempt, and returns for how long nothing was heard of a
+// leader. That goes on. Patient is set for a replica without a vote: its leader may live, and wait
+// to be read after a stall. A voter that stands has no leader that could be heard late.
+func (e *election) stand(now time.Duration, patient bool) (silence time.Duration) {
+	contact, excused := e.contact, e.excused
+	e.arm(now)
+	e.contact, e.forgot = contact, true
+	e.excused = excused || !patient
+	return now - contact
+}
+
+// planned reports whether the replica has stood ahead of time in that term, or is to.
+func (e *election) planned(term uint64) bool { return e.earlyTerm == term }
+
+// plan makes the replica stand ahead of time, after those of a lower rank, once in a term.
+func (e *election) plan(now time.Duration, term uint64, rank int) {
+	e.earlyTerm = term
+	e.early = now + time.Duration(rank)*earlyStep
+}
+
+// stepRaft lets raft take a message. One of this term's leader is a sign of its life.
+func (r *Replica) stepRaft(m *raftpb.Message) error {
+	switch m.GetType() {
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if m.GetTerm() == r.term && r.role != raft.StateLeader {
+			r.election.arm(r.now)
+		}
+	}
+	return r.rn.Step(m)
+}
+
+// electionTick is the part of a tick of a replica that does not lead.
+func (r *Replica) electionTick() {
+	rash := r.election.silent(r.now, ElectionTimeout/2) && r.cfg.Points.Taken(point.RashCampaign)
+	if rash || r.election.silent(r.now, ElectionTimeout) {
+		r.forgetLeader()
+	}
+	if rash || r.election.due(r.now) {
+		r.stand()
 	}
 }
 
-// forget gives up the silent leader, so that this replica's vote is free (P20).
-func (e *election) forget(r *Replica) {
-	e.forgot = true
+// forgetLeader gives up the silent leader, so that this replica's vote is free (P20).
+func (r *Replica) forgetLeader() {
+	r.election.forget()
 	if err := r.rn.ForgetLeader(); err != nil {
 		r.log.Debug("forget leader", "error", err)
 	}
@@ -94,29 +142,26 @@ func (e *election) forget(r *Replica) {
 
 // stand campaigns, and asks whether this replica is still one of the shard's: one without a
 // vote does only that.
-func (e *election) stand(r *Replica) {
-	if !e.forgot {
-		e.forget(r) // no tick came between E and the deadline; a learner does not campaign, and would not forget
+func (r *Replica) stand() {
+	if !r.election.forgotten() {
+		r.forgetLeader() // no tick came between E and the deadline; a learner does not campaign, and would not forget
 	}
-	contact, excused := e.contact, e.excused
-	e.arm(r, r.now)
-	e.contact, e.forgot = contact, true
-	// Without a leader none can be heard late. A learner's may live, and wait to be read.
-	e.excused = excused || r.mayVote(r.cfg.ID)
+	votes := r.members.votes(r.cfg.ID)
+	silence := r.election.stand(r.now, !votes)
 	if f := r.cfg.Founders; len(f) > 0 && f[0] == r.cfg.ID && r.term == 1 {
 		// The shard was founded a moment ago, and the others may not know yet: there is
 		// no leader to be patient with.
-		e.campaign = r.now + 2*TickInterval
+		r.election.hurry(r.now + 2*TickInterval)
 	}
 	if r.cfg.Bugs.Has(bug.CampaignOnce) {
-		e.campaign = never
+		r.election.hurry(never)
 	}
 	r.dirty = true
 	// Also one that has a vote, as far as it knows: it may have been removed while it stood
 	// still, and the leader be none of those whom it asks for theirs.
-	r.asks = !r.cfg.Bugs.Has(bug.WaitsForFarewell)
-	if !r.mayVote(r.cfg.ID) {
-		if last, _ := r.store.LastIndex(); last == 0 && r.now-contact >= learnerGrace && !r.cfg.Bugs.Has(bug.StrayStays) {
+	r.inquires = !r.cfg.Bugs.Has(bug.WaitsForFarewell)
+	if !votes {
+		if last, _ := r.store.LastIndex(); last == 0 && silence >= learnerGrace && !r.cfg.Bugs.Has(bug.StrayStays) {
 			r.giveUp()
 		}
 	} else if err := r.rn.Campaign(); err != nil {
@@ -129,68 +174,45 @@ func (e *election) stand(r *Replica) {
 // replicas stand for election at once, in the ring's order.
 func (r *Replica) NodeGone(now time.Duration, node uint64) {
 	r.now = now
-	for id, p := range r.peers { // order-free: each is judged alone
-		if p.Node == node {
-			delete(r.reign.heard, id)
-		}
-	}
+	r.leading.contacts.forget(r.members.on(node)...)
 	leader, ok := r.Leader()
 	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil || r.cfg.Bugs.Has(bug.WaitsForSilence) {
 		return
 	}
-	e := &r.election
-	e.forget(r)
-	if !r.mayVote(r.cfg.ID) || e.earlyTerm == r.term {
+	r.forgetLeader()
+	if !r.members.votes(r.cfg.ID) || r.election.planned(r.term) {
 		return
 	}
-	e.earlyTerm = r.term
-	rank := 0
-	for _, p := range r.target.Nodes {
-		if p.Node == r.cfg.Self.Node {
-			break
-		}
-		if p.Node != node {
-			rank++
-		}
-	}
+	rank := r.target.rank(r.cfg.Self.Node, node)
 	if r.cfg.Points.Taken(point.CampaignTogether) {
 		rank = 0
 	}
-	e.early = now + time.Duration(rank)*earlyStep
-	if rank == 0 {
-		e.wake(r)
+	if r.election.plan(now, r.term, rank); rank == 0 {
+		r.wake()
 	}
 }
 
-// wake campaigns if it is time to. Deadlines are kept to the moment, not to the tick: of
-// two followers whose ticks coincide one in twenty pairs would stand at once, and split
-// the votes.
-func (e *election) wake(r *Replica) {
+// WakeAt returns when the replica wants a Wake beside its ticks.
+func (r *Replica) WakeAt() time.Duration {
 	if r.role == raft.StateLeader || r.stopped != nil {
-		return
+		return never
 	}
-	switch {
-	case r.now >= e.campaign:
-		e.stand(r)
-	case r.now >= e.early:
-		e.early = never
-		if r.role == raft.StateFollower {
-			e.stand(r)
-		}
-	}
+	return r.election.wakeAt()
 }
 
-// mayVote reports whether replica id is a voter, as far as this one has applied.
-func (r *Replica) mayVote(id uint64) bool {
-	for _, v := range r.conf.Voters {
-		if v == id {
-			return true
-		}
+// Wake tells the replica that the time of WakeAt has come.
+func (r *Replica) Wake(now time.Duration) {
+	r.now = now
+	r.wake()
+}
+
+// wake campaigns if it is time to.
+func (r *Replica) wake() {
+	switch {
+	case r.role == raft.StateLeader || r.stopped != nil:
+	case r.election.due(r.now):
+		r.stand()
+	case r.election.dueEarly(r.now) && r.role == raft.StateFollower:
+		r.stand()
 	}
-	for _, v := range r.conf.VotersOutgoing {
-		if v == id {
-			return true
-		}
-	}
-	return false
 }

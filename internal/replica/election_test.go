@@ -142,7 +142,7 @@ func TestAStallIsExcusedOnce(t *testing.T) {
 	stall := func(silence time.Duration) (moved time.Duration) {
 		r.election.contact = r.now - silence
 		contact, campaign := r.election.contact, r.election.campaign
-		r.election.stalled(r, 2*ElectionTimeout)
+		r.election.stalled(r.now, 2*ElectionTimeout)
 		if moved = r.election.contact - contact; r.election.campaign-campaign != moved {
 			t.Errorf("the contact moved by %v, and the campaign by %v", moved, r.election.campaign-campaign)
 		}
@@ -157,12 +157,12 @@ func TestAStallIsExcusedOnce(t *testing.T) {
 	if moved := stall(2 * ElectionTimeout); moved != 0 {
 		t.Errorf("moved once more, by %v", moved)
 	}
-	r.election.arm(r, r.now)
+	r.election.arm(r.now)
 	if moved := stall(2 * ElectionTimeout); moved == 0 {
 		t.Error("not moved after a sign of the leader")
 	}
-	r.election.arm(r, r.now)
-	r.election.stand(r)
+	r.election.arm(r.now)
+	r.stand()
 	if moved := stall(2 * ElectionTimeout); moved != 0 {
 		t.Errorf("moved by %v between two campaigns, with no leader to be heard", moved)
 	}
@@ -197,7 +197,7 @@ func TestEachSignBeginsTheTimerAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := &r.election
-			e.forget(r)
+			r.forgetLeader()
 			w.cut[1], w.cut[2] = true, true
 			w.settle(t)
 			w.now += ElectionTimeout / 2
@@ -360,17 +360,17 @@ func TestEarlyCampaigns(t *testing.T) {
 		{"another replica wins", func(_ *testing.T, w *trio, r, other *Replica) {
 			w.loses = preVotes
 			r.NodeGone(w.now, 101)
-			other.election.stand(other)
+			other.stand()
 		}, false},
 		{"one at the deadline wins", func(_ *testing.T, _ *trio, r, _ *Replica) {
-			r.election.stand(r)
+			r.stand()
 		}, true},
 		{"an early one comes to nothing, and the next one wins", func(t *testing.T, w *trio, r, _ *Replica) {
 			w.loses = preVotes
 			r.NodeGone(w.now, 101)
 			w.settle(t)
 			w.loses = nil
-			r.election.stand(r)
+			r.stand()
 		}, true},
 	}
 	for _, tt := range tests {
@@ -379,7 +379,7 @@ func TestEarlyCampaigns(t *testing.T) {
 			w.run(t, 2*HeartbeatTicks)
 			r, other := w.replicas[1], w.replicas[2]
 			w.cut[1] = true
-			other.election.forget(other)
+			other.forgetLeader()
 			tt.campaigns(t, w, r, other)
 			w.settle(t)
 			w.loses = nil
@@ -400,7 +400,7 @@ func TestWhoGetsNothingIsGivenUp(t *testing.T) {
 		w.run(t, 2*HeartbeatTicks)
 		r := w.replicas[id-1]
 		start, questions := w.now, 0
-		r.election.arm(r, start)
+		r.election.arm(start)
 		for r.Err() == nil && r.now-start < 2*learnerGrace {
 			r.Wake(r.WakeAt())
 			var out Output
@@ -428,7 +428,7 @@ func TestALearnerIsNotGivenUpAfterAStall(t *testing.T) {
 	w, _ := led(t)
 	w.add(1)
 	r := w.replicas[3]
-	r.election.arm(r, w.now)
+	r.election.arm(w.now)
 	silent := func(d time.Duration) {
 		for range d / TickInterval {
 			w.now += TickInterval

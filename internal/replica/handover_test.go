@@ -152,7 +152,7 @@ func TestWhenTheOfficeIsHandedOver(t *testing.T) {
 		{"to a stranger", 109, 0, 1, nothing, 0, true},
 		{"what was said in an earlier term", 102, ^uint64(0), 1, nothing, 0, true},
 		{"by a follower", 103, 0, 2, nothing, 0, true},
-		{"while the voters change", 102, 0, 1, func(_ *trio, r *Replica) { r.conf.VotersOutgoing = []uint64{1, 2, 3} }, 0, true},
+		{"while the voters change", 102, 0, 1, func(_ *trio, r *Replica) { r.members.conf.VotersOutgoing = []uint64{1, 2, 3} }, 0, true},
 		{"by one that has stopped", 102, 0, 1, func(_ *trio, r *Replica) { r.Fail(errors.New("a panic")) }, 0, false},
 	}
 	for _, tt := range tests {

@@ -50,7 +50,7 @@ func TestALeaderThatIsTakenOutAppendsNothingMore(t *testing.T) {
 	}
 	for n := 0; len(second.Learners()) == 0 || second.Joint(); n++ {
 		if w.run(t, 1); n > 10*electionTicks {
-			t.Fatalf("the second has the configuration %v, of which it leads %v", second.conf, second.Serving())
+			t.Fatalf("the second has the configuration %v, of which it leads %v", second.members.conf, second.Serving())
 		}
 	}
 	if leave == 0 || second.Serving() || first.Serving() {

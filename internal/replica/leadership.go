@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
@@ -15,32 +14,33 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// reign is what a replica knows only while it leads: what it is about to append, the
-// sessions' leases, and the rounds that confirm it still leads.
-type reign struct {
-	serving bool
-	began   time.Duration // when serving began
-	base    time.Duration // table time then (P18)
-	batch   []byte        // commands to be appended next
-	batched []Dropped     // the clients' ones among them
-	pieces  []piece       // the first parts of batch, each as long as an entry gets
-	flying  bool          // an entry of this reign is appended and not applied yet
+// leadership is what a replica knows only while it serves as the leader.
+type leadership struct {
+	serving    bool
+	began      time.Duration // when serving began
+	base       time.Duration // table time then (P18)
+	settled    time.Duration // when a Settle was last proposed
+	seal       seal
+	leases     leases
+	reads      reads
+	contacts   contacts
+	learners   learners
+	placing    placing
+	offers     offers
+	comparison comparison
+	early      []shard.Event // of the deliberate bug GrantBeforeCommit
+}
 
-	leases   leases
-	renewals []Renewal                // since the last round
-	expiries []shard.SessionID        // leases that ran out since the last round
-	rounds   map[uint64]*round        // ReadIndex rounds under way
-	last     uint64                   // the number of the last round
-	settled  time.Duration            // when a Settle was last proposed
-	early    []shard.Event            // of the deliberate bug GrantBeforeCommit
-	heard    map[uint64]time.Duration // replica ID -> when it last answered
-	placing  placing
-	seal     seal
-	words    map[uint64]checksum // replica ID -> what it said last of its table (P41)
-	checked  uint64              // the entry that the last Check of this reign is for
-	doubted  uint64              // the entry after which two tables were last seen to differ
-	told     int                 // how often those in Replica.gone heard of their end
-	tellAt   time.Duration       // when they may hear of it again
+// tableTime returns the table's time.
+func (g *leadership) tableTime(now time.Duration) time.Duration { return g.base + now - g.began }
+
+// settles reports whether a young table, which may grant when due has come, is to be told so now.
+func (g *leadership) settles(due, now time.Duration) bool {
+	if due == 0 || g.tableTime(now) < due || g.settled != 0 && now-g.settled < ElectionTimeout {
+		return false
+	}
+	g.settled = now
+	return true
 }
 
 // seal is how a leader learns that the others know who the replicas are now. A change of
@@ -53,11 +53,20 @@ type seal struct {
 	index uint64 // of that entry; zero: it is not there yet
 }
 
-// round is one ReadIndex and what it is to confirm (P2).
-type round struct {
-	begun    time.Duration
-	renewals []Renewal
-	expiries []shard.SessionID
+// entry returns the entry, and whether it is in the log.
+func (s *seal) entry() (index uint64, logged bool) { return s.index, s.index != 0 }
+
+// wanted reports whether an entry is to be appended for it.
+func (s *seal) wanted() bool { return !s.asked && s.index == 0 }
+
+// ask notes that an entry is on its way.
+func (s *seal) ask() { s.asked = true }
+
+// appended notes the first entry that was appended since the change.
+func (s *seal) appended(index uint64) {
+	if s.index == 0 {
+		s.index = index
+	}
 }
 
 // Renewal is a client's question whether its session lives. Ref comes back in the Answer.
@@ -88,22 +97,52 @@ type Answer struct {
 // maxResults is how many results one answer repeats.
 const maxResults = 64
 
+// Submit takes a client's command, raw being its wire form. It returns ErrNotServing
+// if this replica cannot take it; otherwise the command is appended at the next Ready
+// or comes back as Dropped.
+func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error {
+	r.now = now
+	g := &r.leading
+	if !g.serving {
+		return ErrNotServing
+	}
+	id, number := shard.ClientOf(cmd)
+	if !r.heardFrom(id) {
+		return nil // expiring: no answer, as if it had come after (P4)
+	}
+	if r.batch.full() {
+		return nil // nothing can be appended for now; its client asks again
+	}
+	if c, claims := cmd.(shard.Claim); claims && !r.cfg.Bugs.Has(bug.ClaimUnheard) && r.table.Expects(id, number) {
+		if r.cfg.Bugs.Has(bug.ClaimByOldLength) {
+			c.Hold = 0
+		}
+		g.leases.claimed(id, r.now, c.Hold, number)
+	}
+	r.batch.add(raw, Dropped{id, number})
+	if r.batch.fillsEntry() {
+		r.propose()
+	}
+	r.dirty = true
+	return nil
+}
+
 // Renew takes a renewal. It returns ErrNotServing if this replica cannot answer it;
 // otherwise an Answer follows, or none if a majority stays silent.
 func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	r.now = now
-	if !r.reign.serving {
+	if !r.leading.serving {
 		return ErrNotServing
 	}
 	orphans, bytes := r.orphans(q)
-	if bytes > 0 && len(r.reign.batch)+bytes > maxHeld || !r.heardFrom(q.Session) {
+	if !r.batch.fits(bytes) || !r.heardFrom(q.Session) {
 		return nil // without room for them the session is not renewed (P12)
 	}
 	for _, a := range orphans {
 		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
 	}
 	q.Abandoned = nil
-	r.reign.renewals = append(r.reign.renewals, q)
+	r.leading.reads.renewal(q)
 	r.dirty = true
 	return nil
 }
@@ -125,99 +164,67 @@ func (r *Replica) orphans(q Renewal) (unseen []Abandoned, bytes int) {
 
 // heardFrom notes that a session spoke, and reports whether this leader still listens to it.
 func (r *Replica) heardFrom(id shard.SessionID) bool {
-	l := r.reign.leases.get(id)
-	if l == nil {
-		return true
-	}
-	if l.expiring {
-		return false // from the append on, not from the commit (P4)
-	}
-	if l.hear(r.now); !l.fixed {
-		r.heard(l)
-	}
-	if r.cfg.Bugs.Has(bug.HeardByName) {
+	listens := r.leading.leases.hear(id, r.now)
+	if listens && r.cfg.Bugs.Has(bug.HeardByName) && r.leading.leases.get(id) != nil {
 		r.hearFellows(id)
 	}
-	return true
-}
-
-// heard tells those who watch of a sign of life.
-func (r *Replica) heard(l *lease) {
-	if r.cfg.Watch.Heard != nil {
-		r.cfg.Watch.Heard(l.id, l.ttl)
-	}
-}
-
-// served tells those who watch that this leader serves now, or serves no more.
-func (r *Replica) served(serving bool) {
-	if r.cfg.Watch.Served != nil {
-		r.cfg.Watch.Served(serving)
-	}
+	return listens
 }
 
 // Stepped tells the replica that the time of day has moved by d (deliberate bugs).
 func (r *Replica) Stepped(d time.Duration) {
+	g := &r.leading
 	if r.cfg.Bugs.Has(bug.TableTimeOfDay) {
-		r.reign.base = max(r.reign.base+d, 0)
+		g.base = max(g.base+d, 0)
 		return
 	}
-	if !r.reign.serving {
+	if !g.serving {
 		return // it has no leases
 	}
-	for l := range r.reign.leases.all() {
+	for l := range g.leases.all() {
 		l.heard -= d
 	}
-	r.reign.leases.soon(r.now)
+	g.leases.reviewAt(r.now)
 }
 
 // hearFellows takes a session's word for those of all nodes of its name (a deliberate bug).
 func (r *Replica) hearFellows(id shard.SessionID) {
 	s, _ := r.table.Lease(id)
-	for l := range r.reign.leases.all() {
+	for l := range r.leading.leases.all() {
 		if o, known := r.table.Lease(l.id); known && o.Name == s.Name && !l.expiring {
 			l.hear(r.now)
 		}
 	}
 }
 
-// piece is a part of the batch that will be one entry.
-type piece struct{ bytes, clients int }
+// appendOwn appends a command of the leader's own.
+func (r *Replica) appendOwn(cmd shard.Command) {
+	r.batch.addOwn(cmd)
+	r.dirty = true
+}
 
-// gathered notes that a command was added to the batch: what is longer than an entry may
-// be is cut here, between two commands, for no follower would take it.
-func (g *reign) gathered(points *point.Points) {
-	rest := piece{len(g.batch), len(g.batched)}
-	for _, p := range g.pieces {
-		rest.bytes, rest.clients = rest.bytes-p.bytes, rest.clients-p.clients
-	}
-	if rest.bytes >= maxBatch || points.Taken(point.SmallEntry) {
-		g.pieces = append(g.pieces, rest)
+// logSilence appends for how long sessions were not heard.
+func (r *Replica) logSilence(all []silence) {
+	for _, s := range all {
+		r.appendOwn(shard.Silent{Session: s.id, For: s.length, Term: r.term})
 	}
 }
 
-// propose appends the batch. While leadership moves it is held (P22). While the entry
-// before it is on its way it gathers more: the log commits in order, so nothing is late
-// by that, and one entry carries many commands.
+// propose appends the batch. While leadership moves it is held (P22).
 func (r *Replica) propose() {
-	g := &r.reign
-	if g.serving && r.Joint() && !slices.Contains(r.conf.Voters, r.cfg.ID) {
+	g := &r.leading
+	if g.serving && r.members.joint() && !slices.Contains(r.members.incoming(), r.cfg.ID) {
 		// It was elected while a change of voters was on its way, and ends with it. Who
 		// then votes alone may need its vote to get there, and would not get it from a
 		// replica whose log is longer.
 		return
 	}
-	for len(g.batch) > 0 {
-		p := piece{len(g.batch), len(g.batched)}
-		if len(g.pieces) > 0 {
-			p = g.pieces[0]
-		} else if g.flying {
-			return
-		}
-		data := wire.AppendUint(make([]byte, 0, p.bytes+12), entryVersion)
-		data = wire.AppendUint(data, uint64(g.base+r.now-g.began))
-		data = append(data, g.batch[:p.bytes]...)
+	for commands := r.batch.next(); len(commands) > 0; commands = r.batch.next() {
+		data := wire.AppendUint(make([]byte, 0, len(commands)+12), entryVersion)
+		data = wire.AppendUint(data, uint64(g.tableTime(r.now)))
+		data = append(data, commands...)
 		if r.cfg.Bugs.Has(bug.GrantBeforeCommit) {
-			r.grantEarly(g.batch[:p.bytes])
+			r.grantEarly(commands)
 		}
 		if err := r.rn.Propose(data); err != nil {
 			if !errors.Is(err, raft.ErrProposalDropped) {
@@ -225,50 +232,31 @@ func (r *Replica) propose() {
 			}
 			return
 		}
-		g.flying = true
-		r.entries++
-		r.commands += uint64(p.clients)
-		g.batch, g.batched = append(g.batch[:0], g.batch[p.bytes:]...), append(g.batched[:0], g.batched[p.clients:]...)
-		if len(g.pieces) > 0 {
-			g.pieces = g.pieces[1:]
-		}
-		g.seal.asked = true
+		r.batch.appended()
+		g.seal.ask()
 	}
-	if g.serving && !g.seal.asked && g.seal.index == 0 && !r.cfg.Points.Taken(point.LateSeal) {
-		g.seal.asked = r.rn.Propose(nil) == nil // else at the next tick
+	if g.serving && !r.batch.gathers() && g.seal.wanted() && !r.cfg.Points.Taken(point.LateSeal) && r.rn.Propose(nil) == nil {
+		g.seal.ask() // else at the next tick
 	}
 }
 
 // sealed reports whether all voters that answer know who the replicas are, and a majority
 // does, by the configuration before as well as by the one to come.
 func (r *Replica) sealed() bool {
-	index := r.reign.seal.index
-	if index == 0 {
+	index, sealed := r.leading.seal.entry()
+	if !sealed {
 		return false
 	}
-	sealed := true
 	known := make(map[uint64]bool)
 	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		switch {
 		case pr.Match >= index:
 			known[id] = true
-		case id != r.cfg.ID && r.mayVote(id) && r.answers(id):
+		case id != r.cfg.ID && r.members.votes(id) && r.answers(id):
 			sealed = false
 		}
 	})
-	knows := func(id uint64) bool { return known[id] }
-	return sealed && majority(r.conf.Voters, knows) && majority(r.conf.VotersOutgoing, knows)
-}
-
-// majority reports whether more than half of voters are as is says. Of none, all are.
-func majority(voters []uint64, is func(id uint64) bool) bool {
-	n := 0
-	for _, id := range voters {
-		if is(id) {
-			n++
-		}
-	}
-	return len(voters) == 0 || n > len(voters)/2
+	return sealed && r.members.agree(func(id uint64) bool { return known[id] })
 }
 
 // grantEarly answers what it expects to come of the batch (a deliberate bug).
@@ -277,71 +265,46 @@ func (r *Replica) grantEarly(batch []byte) {
 	for rd.Len() > 0 {
 		a, ok := shard.ReadCommand(rd).(shard.Acquire)
 		if ok && !r.table.InUse(a.Key) && r.table.Has(a.Session) {
-			r.reign.early = append(r.reign.early, shard.Granted{Session: a.Session, Number: a.Number, Token: r.table.Revision() + 2})
+			r.leading.early = append(r.leading.early, shard.Granted{Session: a.Session, Number: a.Number, Token: r.table.Revision() + 2})
 		}
 	}
 }
 
 // readIndex begins a round for what came since the last one began.
 func (r *Replica) readIndex() {
-	g := &r.reign
-	if len(g.renewals) == 0 && len(g.expiries) == 0 && !g.placing.rouse || !g.serving {
-		return
-	}
-	if r.unasked() && len(g.expiries) == 0 && !g.placing.rouse {
+	g := &r.leading
+	if r.unasked() && len(g.reads.waiting.expiries) == 0 && !g.reads.sign {
 		return // answered by redirect
 	}
-	g.last++
-	g.rounds[g.last] = &round{r.now, g.renewals, g.expiries}
-	g.renewals, g.expiries, g.placing.rouse = nil, nil, false
-	ctx := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.term), g.last)
-	r.rn.ReadIndex(ctx)
+	if !g.serving {
+		return
+	}
+	if ctx, begun := g.reads.begin(r.now, r.term); begun {
+		r.rn.ReadIndex(ctx)
+	}
 }
 
 // confirmed ends a round: a majority had this leader after the round began.
 func (r *Replica) confirmed(ctx []byte, out *Output) {
-	if binary.BigEndian.Uint64(ctx) != r.term {
-		return // another reign's (P2)
+	done := r.leading.reads.end(ctx, r.term)
+	for _, q := range done.renewals {
+		answer, recall := r.leading.leases.confirmed(q)
+		if answer {
+			r.answer(q, out)
+		}
+		if recall {
+			r.appendOwn(shard.Heard{Session: q.Session, Term: r.term})
+		}
 	}
-	g := &r.reign
-	number := binary.BigEndian.Uint64(ctx[8:])
-	rd := g.rounds[number]
-	if rd == nil || !g.serving {
-		return
-	}
-	delete(g.rounds, number)
-	for _, q := range rd.renewals {
-		r.answer(q, out)
-	}
-	for _, id := range rd.expiries {
-		if l := g.leases.get(id); l != nil {
-			l.asked = 0
-			if l.silence(r.now) >= l.ttl && !l.expiring {
-				l.expiring = !r.cfg.Bugs.Has(bug.ExpireAtCommit)
-				r.office(shard.Expire{Session: id, Term: r.term})
-			}
+	for _, id := range done.expiries {
+		if r.leading.leases.expire(id, r.now) {
+			r.appendOwn(shard.Expire{Session: id, Term: r.term})
 		}
 	}
 }
 
-// answer acknowledges a renewal, now that nothing stands against it; a silent session
-// through the log only (P5). To one of a fixed end it means nothing, and undoes no silence (P7).
+// answer answers a renewal with what the table knows.
 func (r *Replica) answer(q Renewal, out *Output) {
-	l := r.reign.leases.get(q.Session)
-	switch {
-	case l != nil && l.expiring:
-	case l != nil && !l.fixed && l.silent && !r.cfg.Bugs.Has(bug.SilenceForgotten) && !r.cfg.Bugs.Has(bug.ExpireAtCommit):
-		l.awaiting = append(l.awaiting, q)
-		if !l.recalled {
-			l.recalled = true
-			r.office(shard.Heard{Session: q.Session, Term: r.term})
-		}
-	default:
-		r.reply(q, out)
-	}
-}
-
-func (r *Replica) reply(q Renewal, out *Output) {
 	most := maxResults
 	if r.cfg.Points.Taken(point.FewResults) {
 		most = 1
@@ -352,86 +315,84 @@ func (r *Replica) reply(q Renewal, out *Output) {
 	})
 }
 
-// accede begins to serve: an entry of the own term is applied (P19). Every session
-// starts afresh, but for the silence that was checkpointed (P5).
-func (r *Replica) accede(out *Output) {
-	g := &r.reign
-	*g = reign{
-		serving: true, began: r.now, base: r.table.Now(),
-		leases: newLeases(), rounds: make(map[uint64]*round), heard: make(map[uint64]time.Duration),
-		words: make(map[uint64]checksum),
+// serve lets a leader serve, if it may by now: an entry of its own term is applied (P19).
+func (r *Replica) serve(out *Output) {
+	switch {
+	case r.role != raft.StateLeader || r.leading.serving || r.applied.lastTerm() != r.term && !r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm):
+	case r.cfg.Points.Taken(point.LateAccession):
+		r.dirty = true // raft may have nothing more to say
+	default:
+		r.becomeLeader(out)
 	}
+}
+
+// becomeLeader begins to serve.
+func (r *Replica) becomeLeader(out *Output) {
+	r.leading = leadership{
+		serving: true, began: r.now, base: r.table.Now(),
+		leases: newLeases(r.cfg.Watch.Heard, r.cfg.Bugs), reads: newReads(), contacts: newContacts(),
+		learners: make(learners), comparison: newComparison(r.cfg.ID),
+	}
+	r.farewells.restart()
 	for _, s := range r.table.Leases() {
-		l := g.leases.open(s.Session, s.TTL, r.now)
-		l.fixed = s.Fixed
-		if s.Silent > 0 && !r.cfg.Bugs.Has(bug.LegacyIgnored) {
-			l.silent, l.checkpoint = true, s.Silent
-			l.before = time.Duration(float64(s.Silent) * (1 - 2*r.cfg.Rho))
-		}
-		if r.cfg.Bugs.Has(bug.FreshLeaderExpires) {
-			l.before = max(l.before, s.TTL*3/4)
-		}
+		r.leading.leases.inherit(s, r.now, r.cfg.Rho)
 	}
 	out.Serving = true
 	r.served(true)
 	r.log.Debug("leads", "term", r.term, "revision", r.table.Revision())
 }
 
-// abdicate forgets the reign. What was not appended goes back to its clients.
-func (r *Replica) abdicate(out *Output) {
-	if !r.reign.serving {
-		return
+// stepDown ends a leadership. What was not appended goes back to its clients.
+func (r *Replica) stepDown(out *Output) {
+	if r.leading.serving {
+		r.served(false)
+		out.Dropped = append(out.Dropped, r.batch.empty()...)
+		r.leading = leadership{}
 	}
-	r.served(false)
-	out.Dropped = append(out.Dropped, r.reign.batched...)
-	r.reign = reign{}
+}
+
+// served tells those who watch that this leader serves now, or serves no more.
+func (r *Replica) served(serving bool) {
+	if r.cfg.Watch.Served != nil {
+		r.cfg.Watch.Served(serving)
+	}
 }
 
 // redirect hands out what deliberate bugs answered without asking anybody.
 func (r *Replica) redirect(out *Output) {
-	g := &r.reign
+	g := &r.leading
 	out.Events = append(out.Events, g.early...)
 	g.early = nil
 	if r.unasked() {
-		for _, q := range g.renewals {
-			r.reply(q, out)
+		for _, q := range g.reads.waiting.renewals {
+			r.answer(q, out)
 		}
-		g.renewals = nil
+		g.reads.waiting.renewals = nil
 	}
 }
 
 // unasked reports whether renewals are answered without asking anybody: deliberate bugs.
 func (r *Replica) unasked() bool {
-	return r.cfg.Bugs.Has(bug.UnconfirmedRenewal) || r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm) && r.appliedTerm != r.term
+	return r.cfg.Bugs.Has(bug.UnconfirmedRenewal) || r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm) && r.applied.lastTerm() != r.term
 }
 
 // note keeps the leases in step with what the table just did.
 func (r *Replica) note(events []shard.Event, out *Output) {
-	g := &r.reign
+	ls := &r.leading.leases
 	for _, e := range events {
 		switch e := e.(type) {
 		case shard.Opened:
-			r.heard(g.leases.open(e.Session, e.TTL, r.now))
+			ls.open(e.Session, e.TTL, r.now)
 		case shard.Ended:
-			g.leases.end(e.Session)
-		case shard.Refused: // perhaps the claim; not a late copy of anything before it
-			if l := g.leases.get(e.Session); l != nil && l.claim == e.Number {
-				record, _ := r.table.Lease(e.Session)
-				l.ttl = record.TTL
-			}
+			ls.end(e.Session)
+		case shard.Refused:
+			record, _ := r.table.Lease(e.Session)
+			ls.refused(e.Session, e.Number, record.TTL)
 		case shard.Fixed:
-			if l := g.leases.get(e.Session); l != nil {
-				l.fix(r.now, e.For)
-				r.heard(l)
-				g.leases.soon(r.now)
-			}
+			ls.fix(e.Session, r.now, e.For)
 		case shard.Reheard:
-			if l := g.leases.get(e.Session); l != nil {
-				l.silent, l.recalled, l.checkpoint, l.before = false, false, 0, 0
-				for _, q := range l.awaiting {
-					r.reply(q, out)
-				}
-				l.awaiting = nil
+			for _, q := range ls.reheard(e.Session) {
+				r.answer(q, out)
 			}
 		}
 	}
@@ -439,21 +400,16 @@ func (r *Replica) note(events []shard.Event, out *Output) {
 
 // supervise is the leader's part of a tick, after which Ready is due in any case.
 func (r *Replica) supervise() {
-	g := &r.reign
-	for n, rd := range g.rounds { // order-free: each is judged alone
-		if r.now-rd.begun >= ElectionTimeout {
-			delete(g.rounds, n)
-		}
-	}
-	if r.now >= g.leases.next {
+	g := &r.leading
+	g.reads.giveUp(r.now)
+	if g.leases.due(r.now) {
 		r.review()
 	}
-	if due := r.table.Settles(); due != 0 && g.base+r.now-g.began >= due && (g.settled == 0 || r.now-g.settled >= ElectionTimeout) {
-		g.settled = r.now
-		r.office(shard.Settle{Term: r.term})
+	if g.settles(r.table.Settles(), r.now) {
+		r.appendOwn(shard.Settle{Term: r.term})
 	}
-	if len(r.former) > 0 && r.sealed() {
-		r.former = nil
+	if r.members.hasFormer() && r.sealed() {
+		r.members.forgetFormer()
 	}
 	if r.role == raft.StateLeader {
 		r.place()
@@ -462,83 +418,32 @@ func (r *Replica) supervise() {
 
 // review looks at every lease: who was silent for too long, who is to be checkpointed.
 func (r *Replica) review() {
-	g := &r.reign
-	g.leases.next = never
-	for l := range g.leases.all() {
-		s := l.silence(r.now)
-		switch due := l.nextCheckpoint(); {
-		case l.expiring:
-		case s >= l.ttl:
-			if l.asked == 0 || r.now-l.asked >= ElectionTimeout {
-				l.asked = r.now
-				g.expiries = append(g.expiries, l.id)
-			}
-		case (s >= due || s >= due-l.ttl/4 && r.cfg.Points.Taken(point.EarlySilence)) && !l.recalled && !r.cfg.Bugs.Has(bug.SilenceForgotten):
-			l.silent, l.checkpoint = true, s
-			r.office(shard.Silent{Session: l.id, For: s, Term: r.term})
-		}
-		g.leases.next = min(g.leases.next, r.now+l.nextCheckpoint()-s, r.now+max(l.ttl-s, TickInterval))
-	}
+	early := func() bool { return r.cfg.Points.Taken(point.EarlySilence) }
+	silent, over := r.leading.leases.review(r.now, early)
+	r.leading.reads.expiry(over...)
+	r.logSilence(silent)
 }
 
-// bequeathed is how much silence a leader that hands over keeps to itself.
-const bequeathed = ElectionTimeout / 2
-
-// bequeath logs for how long those who hold or wait were unheard, before another one
+// recordSilence logs for how long those who hold or wait were unheard, before another one
 // leads: it would count from nothing, and a dead holder live on (P5).
-func (r *Replica) bequeath() {
-	g := &r.reign
+func (r *Replica) recordSilence() {
 	if r.cfg.Bugs.Has(bug.SilenceForgotten) || r.cfg.Bugs.Has(bug.NothingBequeathed) {
 		return
 	}
-	for l := range g.leases.all() {
-		s := l.silence(r.now)
-		unlogged := s
-		if l.silent {
-			unlogged = s - l.checkpoint
-		}
-		if record, _ := r.table.Lease(l.id); l.expiring || l.recalled || unlogged < bequeathed || !record.Busy {
-			continue
-		}
-		l.silent, l.checkpoint = true, s
-		r.office(shard.Silent{Session: l.id, For: s, Term: r.term})
+	busy := func(id shard.SessionID) bool {
+		record, _ := r.table.Lease(id)
+		return record.Busy
 	}
-	g.flying = false // nothing is appended once the transfer has begun
+	r.logSilence(r.leading.leases.handOver(r.now, busy))
+	r.batch.landed() // nothing is appended once the transfer has begun
 	r.propose()
-}
-
-// excused returns by how much a stall of d moves the end of a timer that runs out when
-// nothing was heard for length, and by now was not for silence: it is left a third of its
-// length, or what it had before. The mailbox has been drained: what may still be unheard is
-// what the network has brought and nobody has read yet, and who lives speaks again before a
-// third is over.
-func excused(d, silence, length time.Duration) time.Duration {
-	return max(0, min(d, silence-2*length/3))
 }
 
 // stalled: this leader stood still for d.
 func (r *Replica) stalled(d time.Duration) {
-	g := &r.reign
-	if !g.serving {
-		return
-	}
-	for l := range g.leases.all() {
-		switch {
-		case r.cfg.Bugs.Has(bug.StallProlongsLeases):
-			l.heard += d
-		case r.cfg.Bugs.Has(bug.StallsAddUp):
-			l.heard = min(l.heard+d, r.now)
-		default:
-			l.stalled(r.now, d)
-		}
-		l.asked = 0
-	}
-	for id, l := range g.placing.learning { // order-free: each is treated alike
-		l.stalled(r.now, d)
-		g.placing.learning[id] = l
-	}
-	// A round that began before the stall proves nothing after it (P10).
-	for _, rd := range g.rounds { // order-free: each is treated alike
-		rd.expiries = nil
+	if g := &r.leading; g.serving {
+		g.leases.stalled(r.now, d)
+		g.learners.stalled(r.now, d)
+		g.reads.stalled()
 	}
 }

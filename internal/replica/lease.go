@@ -5,8 +5,23 @@ import (
 	"iter"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/shard"
 )
+
+// unlogged is how much silence a leader that hands over keeps to itself.
+const unlogged = ElectionTimeout / 2
+
+// leases are a serving leader's clocks of all sessions that have a record in its table. They are
+// told what was heard and what the table did, and say whose silence is to be logged, and whose
+// lease is over.
+type leases struct {
+	byID  map[shard.SessionID]*lease
+	order list.List     // of *lease, in the order in which they were opened
+	next  time.Duration // no lease needs a look before; a lower bound
+	heard func(id shard.SessionID, ttl time.Duration)
+	bugs  bug.Set
+}
 
 // lease is what a serving leader knows of a session's life. Times are the leader's.
 type lease struct {
@@ -24,6 +39,213 @@ type lease struct {
 	expiring   bool          // an Expire is in the log (P4)
 	element    *list.Element // of leases.order
 	claim      uint64        // the number of the claim that is on its way, or was the last: see claimed
+}
+
+// silence is for how long a session was not heard.
+type silence struct {
+	id     shard.SessionID
+	length time.Duration
+}
+
+// newLeases returns no leases. Heard is told of each sign of life; it may be nil.
+func newLeases(heard func(shard.SessionID, time.Duration), bugs bug.Set) leases {
+	return leases{byID: make(map[shard.SessionID]*lease), next: never, heard: heard, bugs: bugs}
+}
+
+// all yields the leases in the order in which they were opened.
+func (ls *leases) all() iter.Seq[*lease] {
+	return func(yield func(*lease) bool) {
+		for e := ls.order.Front(); e != nil && yield(e.Value.(*lease)); e = e.Next() {
+		}
+	}
+}
+
+func (ls *leases) get(id shard.SessionID) *lease { return ls.byID[id] }
+
+func (ls *leases) spoke(l *lease) {
+	if ls.heard != nil {
+		ls.heard(l.id, l.ttl)
+	}
+}
+
+// inherit starts the lease of a session that had a record before this leader served. It starts
+// afresh, but for the silence that was checkpointed (P5).
+func (ls *leases) inherit(s shard.Lease, now time.Duration, rho float64) {
+	l := ls.start(s.Session, s.TTL, now)
+	l.fixed = s.Fixed
+	if s.Silent > 0 && !ls.bugs.Has(bug.LegacyIgnored) {
+		l.silent, l.checkpoint = true, s.Silent
+		l.before = time.Duration(float64(s.Silent) * (1 - 2*rho))
+	}
+	if ls.bugs.Has(bug.FreshLeaderExpires) {
+		l.before = max(l.before, s.TTL*3/4)
+	}
+}
+
+// open starts the lease of a session that has a record from now on.
+func (ls *leases) open(id shard.SessionID, ttl, now time.Duration) { ls.spoke(ls.start(id, ttl, now)) }
+
+func (ls *leases) start(id shard.SessionID, ttl, now time.Duration) *lease {
+	l := &lease{id: id, ttl: ttl, heard: now}
+	ls.byID[id] = l
+	l.element = ls.order.PushBack(l)
+	ls.reviewAt(now)
+	return l
+}
+
+// end forgets a session whose record is gone.
+func (ls *leases) end(id shard.SessionID) {
+	if l := ls.byID[id]; l != nil {
+		delete(ls.byID, id)
+		ls.order.Remove(l.element)
+	}
+}
+
+// reviewAt makes the next review due by then.
+func (ls *leases) reviewAt(at time.Duration) { ls.next = min(ls.next, at) }
+
+// hear notes that a session spoke, and reports whether its leader still listens to it: not from
+// the append of its Expire on (P4).
+func (ls *leases) hear(id shard.SessionID, now time.Duration) bool {
+	l := ls.get(id)
+	switch {
+	case l == nil:
+		return true
+	case l.expiring:
+		return false
+	}
+	if l.hear(now); !l.fixed {
+		ls.spoke(l)
+	}
+	return true
+}
+
+// claimed notes that a session's claim is on its way into the log.
+func (ls *leases) claimed(id shard.SessionID, now, hold time.Duration, number uint64) {
+	if l := ls.get(id); l != nil {
+		l.claimed(now, hold, number)
+		ls.spoke(l)
+	}
+}
+
+// refused notes that a command was refused: perhaps the claim, and no late copy of anything before
+// it. The lease is as long again as its record says.
+func (ls *leases) refused(id shard.SessionID, number uint64, ttl time.Duration) {
+	if l := ls.get(id); l != nil && l.claim == number {
+		l.ttl = ttl
+	}
+}
+
+// fix notes that a claim took effect.
+func (ls *leases) fix(id shard.SessionID, now, hold time.Duration) {
+	if l := ls.get(id); l != nil {
+		l.fix(now, hold)
+		ls.spoke(l)
+		ls.reviewAt(now)
+	}
+}
+
+// reheard notes that the log undid a session's silence, and returns the renewals that waited for
+// that.
+func (ls *leases) reheard(id shard.SessionID) (answerable []Renewal) {
+	if l := ls.get(id); l != nil {
+		l.silent, l.recalled, l.checkpoint, l.before = false, false, 0, 0
+		answerable, l.awaiting = l.awaiting, nil
+	}
+	return answerable
+}
+
+// confirmed says what becomes of a renewal, now that a majority has confirmed its leader. Answer:
+// it is answered at once. Recall: the log is to undo the session's silence first (P5). To a lease
+// of fixed length a renewal means nothing, and undoes no silence (P7).
+func (ls *leases) confirmed(q Renewal) (answer, recall bool) {
+	l := ls.get(q.Session)
+	switch {
+	case l == nil:
+		return true, false
+	case l.expiring:
+		return false, false
+	case l.fixed || !l.silent || ls.bugs.Has(bug.SilenceForgotten) || ls.bugs.Has(bug.ExpireAtCommit):
+		return true, false
+	}
+	l.awaiting = append(l.awaiting, q)
+	recall = !l.recalled
+	l.recalled = true
+	return false, recall
+}
+
+// due reports whether it is time for a review.
+func (ls *leases) due(now time.Duration) bool { return now >= ls.next }
+
+// review looks at every lease. It returns whose silence is to be logged, and who was silent for so
+// long that a majority is to be asked before the session ends. Where early says so, a silence is
+// logged a quarter of the TTL before its time.
+func (ls *leases) review(now time.Duration, early func() bool) (silent []silence, over []shard.SessionID) {
+	ls.next = never
+	for l := range ls.all() {
+		s := l.silence(now)
+		switch due := l.nextCheckpoint(); {
+		case l.expiring:
+		case s >= l.ttl:
+			if l.asked == 0 || now-l.asked >= ElectionTimeout {
+				l.asked = now
+				over = append(over, l.id)
+			}
+		case (s >= due || s >= due-l.ttl/4 && early()) && !l.recalled && !ls.bugs.Has(bug.SilenceForgotten):
+			l.silent, l.checkpoint = true, s
+			silent = append(silent, silence{l.id, s})
+		}
+		ls.next = min(ls.next, now+l.nextCheckpoint()-s, now+max(l.ttl-s, TickInterval))
+	}
+	return silent, over
+}
+
+// expire reports whether a session's Expire is to be logged, now that a majority has confirmed its
+// leader. From then on the leader does not listen to it (P4).
+func (ls *leases) expire(id shard.SessionID, now time.Duration) bool {
+	l := ls.get(id)
+	if l == nil {
+		return false
+	}
+	l.asked = 0
+	if l.silence(now) < l.ttl || l.expiring {
+		return false
+	}
+	l.expiring = !ls.bugs.Has(bug.ExpireAtCommit)
+	return true
+}
+
+// handOver returns whose silence is to be logged before another leader counts from nothing (P5):
+// of those that hold or wait.
+func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (silent []silence) {
+	for l := range ls.all() {
+		s := l.silence(now)
+		logged := time.Duration(0)
+		if l.silent {
+			logged = l.checkpoint
+		}
+		if l.expiring || l.recalled || s-logged < unlogged || !busy(l.id) {
+			continue
+		}
+		l.silent, l.checkpoint = true, s
+		silent = append(silent, silence{l.id, s})
+	}
+	return silent
+}
+
+// stalled: the leader stood still for d.
+func (ls *leases) stalled(now, d time.Duration) {
+	for l := range ls.all() {
+		switch {
+		case ls.bugs.Has(bug.StallProlongsLeases):
+			l.heard += d
+		case ls.bugs.Has(bug.StallsAddUp):
+			l.heard = min(l.heard+d, now)
+		default:
+			l.stalled(now, d)
+		}
+		l.asked = 0
+	}
 }
 
 // silence is for how long the session was not heard.
@@ -48,10 +270,9 @@ func (l *lease) hear(now time.Duration) {
 	}
 }
 
-// claimed: a claim is on its way into the log. What is logged behind it counts after it, so
-// from now on neither a silence nor an end may be from before it, and no end from before
-// what it claims is over. If it is refused, see note; if it is lost, so is this leader's
-// word, or its session lives for as long as it might have.
+// claimed: a claim is on its way into the log. Entries behind it must not rely on silence from
+// before it, nor end the lease before what it claims is over. If it is refused, see refused; if it
+// is lost, so is this leader's word, or its session lives for as long as it might have.
 func (l *lease) claimed(now, hold time.Duration, number uint64) {
 	l.heard, l.before, l.excused, l.claim = now, 0, false, number
 	l.ttl = max(l.ttl, hold)
@@ -73,44 +294,5 @@ func (l *lease) stalled(now, d time.Duration) {
 	if by := min(excused(d, l.silence(now), l.ttl), now-l.heard); by > 0 {
 		l.heard += by
 		l.excused = true
-	}
-}
-
-// leases are all of a shard's sessions.
-type leases struct {
-	byID  map[shard.SessionID]*lease
-	order list.List     // of *lease, in the order in which they were opened
-	next  time.Duration // no lease needs a look before; a lower bound
-}
-
-func newLeases() leases {
-	return leases{byID: make(map[shard.SessionID]*lease), next: never}
-}
-
-// all yields the leases in the order in which they were opened.
-func (ls *leases) all() iter.Seq[*lease] {
-	return func(yield func(*lease) bool) {
-		for e := ls.order.Front(); e != nil && yield(e.Value.(*lease)); e = e.Next() {
-		}
-	}
-}
-
-func (ls *leases) get(id shard.SessionID) *lease { return ls.byID[id] }
-
-func (ls *leases) open(id shard.SessionID, ttl, now time.Duration) *lease {
-	l := &lease{id: id, ttl: ttl, heard: now}
-	ls.byID[id] = l
-	l.element = ls.order.PushBack(l)
-	ls.soon(now)
-	return l
-}
-
-// soon makes the next tick look at every lease.
-func (ls *leases) soon(now time.Duration) { ls.next = min(ls.next, now) }
-
-func (ls *leases) end(id shard.SessionID) {
-	if l := ls.byID[id]; l != nil {
-		delete(ls.byID, id)
-		ls.order.Remove(l.element)
 	}
 }

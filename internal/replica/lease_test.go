@@ -90,7 +90,7 @@ func TestLateTicksAddNothingUp(t *testing.T) {
 			w.run(t, 2*HeartbeatTicks)
 			start := w.now - TickInterval*2*HeartbeatTicks
 			for _, r := range w.replicas {
-				r.cfg.Bugs = bugs
+				r.cfg.Bugs, r.election.bugs, r.leading.leases.bugs = bugs, bugs, bugs
 			}
 			w.late = late
 			for w.replicas[1].Table().Has(a.Session) && w.now-start < time.Minute {
@@ -234,7 +234,7 @@ func TestAHandoverLogsNothingOfTheIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.settle(t)
-	w.run(t, int(2*bequeathed/TickInterval))
+	w.run(t, int(2*unlogged/TickInterval))
 	leader.Handover(w.now, 102, leader.Term())
 	w.run(t, HeartbeatTicks)
 	for _, tt := range []struct {
@@ -482,38 +482,38 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 	if !renew(cancel, stranger) || !slices.Equal(keys(), []string{"own", "k"}) || !leader.Table().Has(others) {
 		t.Errorf("a renewal that names a cancel: %+v, and the session's requests are %q", w.answers, keys())
 	}
-	before := leader.commands
-	if !renew(cancel) || leader.commands != before {
-		t.Errorf("a renewal that names a cancel again: %+v, and %d commands more in the log", w.answers, leader.commands-before)
+	before := leader.batch.commands
+	if !renew(cancel) || leader.batch.commands != before {
+		t.Errorf("a renewal that names a cancel again: %+v, and %d commands more in the log", w.answers, leader.batch.commands-before)
 	}
 
 	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 } // appends are lost, heartbeats are not
-	for i := 0; len(leader.reign.batch) < maxHeld; i++ {
+	for i := 0; len(leader.batch.data) < maxHeld; i++ {
 		a := acquire(others, uint64(i+10), fmt.Sprint("many/", i)).(shard.Acquire)
 		a.Value = make([]byte, shard.MaxValue)
-		leader.reign.batch = shard.AppendCommand(leader.reign.batch, a)
-		leader.reign.gathered(nil)
+		leader.batch.data = shard.AppendCommand(leader.batch.data, a)
+		leader.batch.split()
 	}
 	leader.dirty = false // nothing is appended: leadership moves, say
-	heard := leader.reign.leases.get(mine).heard
+	heard := leader.leading.leases.get(mine).heard
 	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, shard.AppendCommand(nil, release)}}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(leader.reign.renewals); n > 0 {
+	if n := len(leader.leading.reads.waiting.renewals); n > 0 {
 		t.Error("a session is renewed whose leader has no room for what it has abandoned")
 	}
-	if leader.reign.leases.get(mine).heard != heard {
+	if leader.leading.leases.get(mine).heard != heard {
 		t.Error("and that leader takes the renewal for a sign of life")
 	}
-	full := leader.reign.batch
-	leader.reign.batch = full[:maxHeld-1] // there is room for some of it
+	full := leader.batch.data
+	leader.batch.data = full[:maxHeld-1] // there is room for some of it
 	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, shard.AppendCommand(nil, release)}}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(leader.reign.renewals); n > 0 || len(leader.reign.batch) != maxHeld-1 {
+	if n := len(leader.leading.reads.waiting.renewals); n > 0 || len(leader.batch.data) != maxHeld-1 {
 		t.Error("a session is renewed whose leader has room for a part of what it has abandoned")
 	}
-	leader.reign.batch = full
+	leader.batch.data = full
 	leader.dirty, w.loses = true, nil
 	w.run(t, 4*HeartbeatTicks)
 	if !renew(release) || !slices.Equal(keys(), []string{"k"}) {
@@ -557,7 +557,7 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 	}
 	silent, other := shard.SessionID{Node: 7, Number: 1}, shard.SessionID{Node: 7, Number: 2}
 	w.run(t, 1)
-	leader.office(shard.Silent{Session: silent, For: 6 * time.Second, Term: leader.term})
+	leader.appendOwn(shard.Silent{Session: silent, For: 6 * time.Second, Term: leader.term})
 	w.run(t, 2*HeartbeatTicks)
 	leader.Handover(w.now, 102, leader.term)
 	w.settle(t)
@@ -565,24 +565,24 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 	if !next.Serving() {
 		t.Fatal("leadership did not move")
 	}
-	a, b := next.reign.leases.get(silent), next.reign.leases.get(other)
-	if !a.silent || a.checkpoint != 6*time.Second || a.before != 6*time.Second*98/100 || a.silence(next.reign.began) != a.before {
+	a, b := next.leading.leases.get(silent), next.leading.leases.get(other)
+	if !a.silent || a.checkpoint != 6*time.Second || a.before != 6*time.Second*98/100 || a.silence(next.leading.began) != a.before {
 		t.Errorf("who was silent for 6s: %+v", a)
 	}
-	if b.silent || b.checkpoint != 0 || b.silence(next.reign.began) != 0 {
+	if b.silent || b.checkpoint != 0 || b.silence(next.leading.began) != 0 {
 		t.Errorf("who was not: %+v", b)
 	}
-	before := next.applied
+	before := next.applied.index
 	if err := next.Renew(w.now, Renewal{Session: other, Ref: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if w.settle(t); next.applied != before {
+	if w.settle(t); next.applied.index != before {
 		t.Error("the renewal of one who was not silent was logged")
 	}
 	if err := next.Renew(w.now, Renewal{Session: silent, Ref: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if w.settle(t); next.applied == before || a.silent {
+	if w.settle(t); next.applied.index == before || a.silent {
 		t.Error("the renewal of one who was silent was not logged")
 	}
 }
@@ -597,9 +597,9 @@ func TestRoundsOfBeforeAStall(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.run(t, 1)
-		l := leader.reign.leases.get(a.Session)
+		l := leader.leading.leases.get(a.Session)
 		r := &round{begun: w.now, expiries: []shard.SessionID{a.Session}}
-		leader.reign.rounds[99], l.asked = r, w.now
+		leader.leading.reads.rounds[99], l.asked = r, w.now
 		leader.Tick(w.now+gap, true)
 		if got := len(r.expiries) == 1; got != want || (l.asked != 0) != want {
 			t.Errorf("a tick after %v: the round may end the lease: %v, and it was asked for at %v", gap, got, l.asked)
@@ -618,13 +618,13 @@ func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
 		waits, lost bool          // else it holds the key, and leadership is handed over
 		unlogged    time.Duration // of the silence, by all leaders together, at most
 	}{
-		{30, 30, false, false, bequeathed},
-		{30, 30, true, false, bequeathed},
-		{45, 45, false, false, bequeathed},
-		{51, 10, false, false, bequeathed},
-		{51, 10, true, false, bequeathed},
-		{77, 15, false, false, bequeathed},
-		{98, 98, false, false, bequeathed},
+		{30, 30, false, false, unlogged},
+		{30, 30, true, false, unlogged},
+		{45, 45, false, false, unlogged},
+		{51, 10, false, false, unlogged},
+		{51, 10, true, false, unlogged},
+		{77, 15, false, false, unlogged},
+		{98, 98, false, false, unlogged},
 		{51, 30, false, true, ttl / 4},
 		{51, 30, true, true, ttl / 4},
 		{51, 51, false, true, ttl / 4},
@@ -710,7 +710,7 @@ func TestAWordAvertsTheEndUnderWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.settle(t)
-			l := leader.reign.leases.get(a.Session)
+			l := leader.leading.leases.get(a.Session)
 			for ; l.silence(w.now) < ttl-TickInterval; w.run(t, 1) {
 			}
 			w.loses = func(f Frame) bool { return f.From != 1 }
@@ -739,7 +739,7 @@ func TestTableTimeGoesOnWithEachLeader(t *testing.T) {
 	w, leader := led(t)
 	ledFor := time.Duration(0)
 	for n := range uint64(4) {
-		began := leader.reign.began
+		began := leader.leading.began
 		w.run(t, 60)
 		a, raw := ask(n+1, fmt.Sprint("k", n))
 		if err := leader.Submit(w.now, a, raw); err != nil {
@@ -790,18 +790,20 @@ func TestWhatARoundConfirms(t *testing.T) {
 				}
 			}
 			w.settle(t)
-			g := &leader.reign
+			g := &leader.leading
 			g.leases.get(silent.Session).heard -= ttl
 			for _, number := range []uint64{98, 99} {
-				g.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, []shard.SessionID{silent.Session}}
+				g.reads.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, []shard.SessionID{silent.Session}}
 			}
-			g.serving = tt.serves
 			var out Output
+			if !tt.serves {
+				leader.stepDown(&out)
+			}
 			for _, a := range tt.answers {
 				leader.confirmed(context(leader.term+a[0], a[1]), &out)
 			}
 			expire := 0
-			for rd := wire.NewReader(g.batch); rd.Len() > 0; expire++ {
+			for rd := wire.NewReader(leader.batch.data); rd.Len() > 0; expire++ {
 				if c, ok := shard.ReadCommand(rd).(shard.Expire); !ok || c.Session != silent.Session {
 					t.Errorf("the leader logs %+v", c)
 				}
@@ -825,7 +827,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.settle(t)
-	l := leader.reign.leases.get(a.Session)
+	l := leader.leading.leases.get(a.Session)
 	for ; l.silence(w.now) < ttl-TickInterval; w.run(t, 1) {
 	}
 	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 }
@@ -836,7 +838,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 	heard := 0
 	leader.cfg.Watch.Heard = func(shard.SessionID, time.Duration) { heard++ }
 	w.events, w.answers = nil, nil
-	commands := leader.commands
+	commands := leader.batch.commands
 	release := shard.Release{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: "k", Token: 1}
 	cl := shard.Claim{Call: shard.Call{Session: a.Session, Number: 3, Since: a.Since}, Key: "k", Token: 1, Hold: time.Hour}
 	for _, cmd := range []shard.Command{release, cl} {
@@ -850,8 +852,8 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 	w.run(t, 2*HeartbeatTicks)
 	w.loses = nil
 	w.run(t, 2*HeartbeatTicks)
-	if leader.Table().Has(a.Session) || leader.commands != commands || len(w.answers) > 0 || heard > 0 {
-		t.Errorf("it lives: %v; the log has %d commands more, and it was told %+v", leader.Table().Has(a.Session), leader.commands-commands, w.answers)
+	if leader.Table().Has(a.Session) || leader.batch.commands != commands || len(w.answers) > 0 || heard > 0 {
+		t.Errorf("it lives: %v; the log has %d commands more, and it was told %+v", leader.Table().Has(a.Session), leader.batch.commands-commands, w.answers)
 	}
 }
 

@@ -34,8 +34,8 @@ func TestAtTheLimitItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle(t)
-		leader.reign.batch, leader.reign.batched = nil, nil
-		return w, leader, leader.reign.leases.get(a.Session)
+		leader.batch.data, leader.batch.clients = nil, nil
+		return w, leader, leader.leading.leases.get(a.Session)
 	}
 	// placed returns a leader who is where the ring wants it, with one learner.
 	placed := func(t *testing.T) (*trio, *Replica) {
@@ -61,54 +61,54 @@ func TestAtTheLimitItself(t *testing.T) {
 			r := follower(t)
 			r.election.contact, r.election.campaign = r.now, never
 			r.now += ElectionTimeout + time.Duration(off)
-			r.election.tick(r)
+			r.electionTick()
 			return r.election.forgot
 		}},
 		{"a replica campaigns, at a tick", true, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.election.campaign = r.now
 			r.now += time.Duration(off)
-			r.election.tick(r)
-			return r.asks
+			r.electionTick()
+			return r.inquires
 		}},
 		{"a replica campaigns, between two", true, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.election.campaign = r.now
 			r.now += time.Duration(off)
-			r.election.wake(r)
-			return r.asks
+			r.wake()
+			return r.inquires
 		}},
 		{"a replica campaigns ahead of time", true, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.election.early, r.election.campaign = r.now, never
 			r.now += time.Duration(off)
-			r.election.wake(r)
-			return r.asks
+			r.wake()
+			return r.inquires
 		}},
 		{"a replica that has nothing gives up", true, func(t *testing.T, off int) bool {
 			r := newReplica(4, time.Second)
 			r.election.contact = r.now
 			r.now += learnerGrace + time.Duration(off)
-			r.election.stand(r)
+			r.stand()
 			return r.stopped != nil
 		}},
 		{"ticks are so far apart that there was a stall", false, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.election.contact, r.election.campaign = r.now-ElectionTimeout, time.Hour
-			r.Tick(r.election.ticked+stalledTick+time.Duration(off), false)
+			r.Tick(r.pulse.last+stalledTick+time.Duration(off), false)
 			return r.election.excused
 		}},
 		{"a round gets no answer any more", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
-			r.reign.rounds[99] = &round{begun: w.now}
+			r.leading.reads.rounds[99] = &round{begun: w.now}
 			r.now = w.now + ElectionTimeout + time.Duration(off)
 			r.supervise()
-			return r.reign.rounds[99] == nil
+			return r.leading.reads.rounds[99] == nil
 		}},
 		{"leases are looked at", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
 			l.heard = w.now - l.ttl
-			r.reign.leases.next = w.now
+			r.leading.leases.next = w.now
 			r.now = w.now + time.Duration(off)
 			r.supervise()
 			return l.asked != 0
@@ -117,18 +117,18 @@ func TestAtTheLimitItself(t *testing.T) {
 			w, r, l := leased(t)
 			l.checkpoint, l.heard = l.ttl, w.now-l.ttl-time.Duration(off)
 			r.review()
-			return len(r.reign.expiries) == 1
+			return len(r.leading.reads.waiting.expiries) == 1
 		}},
 		{"it is asked again whether it is", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
 			l.checkpoint, l.heard, l.asked = l.ttl, w.now-l.ttl, w.now-ElectionTimeout-time.Duration(off)
 			r.review()
-			return len(r.reign.expiries) == 1
+			return len(r.leading.reads.waiting.expiries) == 1
 		}},
 		{"a majority has confirmed that it is", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
 			l.heard = w.now - l.ttl - time.Duration(off)
-			r.reign.expiries, r.dirty = []shard.SessionID{l.id}, true
+			r.leading.reads.waiting.expiries, r.dirty = []shard.SessionID{l.id}, true
 			w.settle(t)
 			return l.expiring || !r.table.Has(l.id)
 		}},
@@ -146,66 +146,66 @@ func TestAtTheLimitItself(t *testing.T) {
 		}},
 		{"a silence is left to the next leader", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
-			l.heard = w.now - bequeathed - time.Duration(off)
-			r.bequeath()
+			l.heard = w.now - unlogged - time.Duration(off)
+			r.recordSilence()
 			return l.silent
 		}},
 		{"what is left of a silence is", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
-			l.silent, l.checkpoint, l.heard = true, ttl/2, w.now-ttl/2-bequeathed-time.Duration(off)
-			r.bequeath()
+			l.silent, l.checkpoint, l.heard = true, ttl/2, w.now-ttl/2-unlogged-time.Duration(off)
+			r.recordSilence()
 			return l.checkpoint != ttl/2
 		}},
 		{"a young table settles", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
-			r.table = shard.NewTable(shard.Founding{Settles: r.reign.base + w.now - r.reign.began - time.Duration(off)})
+			r.table = shard.NewTable(shard.Founding{Settles: r.leading.base + w.now - r.leading.began - time.Duration(off)})
 			r.supervise()
-			return r.reign.settled != 0
+			return r.leading.settled != 0
 		}},
 		{"and again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			was := w.now - ElectionTimeout - time.Duration(off)
-			r.table, r.reign.settled = shard.NewTable(shard.Founding{Settles: 1}), was
+			r.table, r.leading.settled = shard.NewTable(shard.Founding{Settles: 1}), was
 			r.supervise()
-			return r.reign.settled != was
+			return r.leading.settled != was
 		}},
 		{"the removed are told again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
-			r.gone, r.reign.tellAt = []Removed{{Node: 9, ID: 9}}, w.now-time.Duration(off)
+			r.farewells.gone, r.farewells.next = []Removed{{Node: 9, ID: 9}}, w.now-time.Duration(off)
 			var out Output
 			r.emit(&out)
 			return len(out.Removed) == 1
 		}},
 		{"the removed are told no more", true, func(t *testing.T, off int) bool {
-			_, r := serving(t)
-			r.gone, r.reign.told = []Removed{{Node: 9, ID: 9}}, farewells-1+off
-			r.farewell(new(Output))
-			return r.gone == nil
+			w, r := serving(t)
+			r.farewells.gone, r.farewells.told = []Removed{{Node: 9, ID: 9}}, farewellTimes-1+off
+			r.farewells.tell(w.now, 9)
+			return r.farewells.gone == nil
 		}},
 		{"who answered does not any more", false, func(t *testing.T, off int) bool {
 			w, r := serving(t)
-			r.reign.heard[2] = w.now - answerTime - time.Duration(off)
+			r.leading.contacts.heard[2] = w.now - answerTime - time.Duration(off)
 			return !r.answers(2)
 		}},
 		{"a change of replicas that is not applied is no longer waited for", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			r.reign.placing.pending, r.reign.placing.rests, r.reign.placing.changed = true, false, w.now-2*ElectionTimeout-time.Duration(off)
+			r.leading.placing.pending, r.leading.placing.rests, r.leading.placing.changed = true, false, w.now-2*ElectionTimeout-time.Duration(off)
 			r.place()
-			return !r.reign.placing.pending
+			return !r.leading.placing.pending
 		}},
 		{"a shard at rest is looked at", true, func(t *testing.T, off int) bool {
 			_, r := placed(t)
-			r.reign.placing.rests, r.reign.placing.skipped = true, placeEvery-1+off
+			r.leading.placing.rests, r.leading.placing.skipped = true, placeEvery-1+off
 			r.place()
-			return r.reign.placing.skipped == 0
+			return r.leading.placing.skipped == 0
 		}},
 		{"a voter that its view calls gone is", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)
 			r.target.Liveness = map[uint64]placement.Liveness{103: placement.Silent}
-			r.reign.placing.rests = false
-			r.reign.heard[3] = w.now - 2*ElectionTimeout - time.Duration(off)
+			r.leading.placing.rests = false
+			r.leading.contacts.heard[3] = w.now - 2*ElectionTimeout - time.Duration(off)
 			r.place()
-			return r.reign.placing.roused != 0
+			return r.leading.contacts.asked != 0
 		}},
 		{"a learner that gets nowhere is removed", false, func(t *testing.T, off int) bool {
 			w, r := placed(t)
@@ -218,55 +218,50 @@ func TestAtTheLimitItself(t *testing.T) {
 					t.Fatal("it follows")
 				}
 			}
-			l := r.reign.placing.learning[4]
+			l := r.leading.learners[4]
 			l.follows = w.now - learnerPatience - time.Duration(off)
-			r.reign.placing.learning[4] = l
-			r.reign.placing.rests, r.reign.placing.pending = false, false
-			if r.transfer != nil {
+			r.leading.learners[4] = l
+			r.leading.placing.rests, r.leading.placing.pending = false, false
+			if r.sender.transfer != nil {
 				r.endTransfer(raft.SnapshotFailure)
 			}
 			r.place()
-			return r.reign.placing.pending
+			return r.leading.placing.pending
 		}},
 		{"a learner is passed over", false, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			l := r.reign.placing.learning[4]
+			l := r.leading.learners[4]
 			l.gotOn = w.now - learnerGrace - time.Duration(off)
-			r.reign.placing.learning[4] = l
-			return r.stuck(4)
+			r.leading.learners[4] = l
+			return r.leading.learners.stuck(4, r.now)
 		}},
 		{"a learner has too little for a vote", false, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			r.reign.heard[4] = w.now
+			r.leading.contacts.heard[4] = w.now
 			pr := r.progress()[4]
-			pr.Match = r.applied
-			r.applied += uint64(caughtUp + off)
-			return !r.ready(4, map[uint64]tracker.Progress{4: pr})
+			pr.Match = r.applied.index
+			r.applied.index += uint64(caughtUp + off)
+			return !r.ready(4, pr)
 		}},
-		{"those whom a change needs are asked again", false, func(t *testing.T, off int) bool {
-			w, r := serving(t)
-			was := w.now - time.Second - time.Duration(off)
-			r.reign.placing.roused, r.reign.placing.patience = was, time.Second
-			r.heardMost(r.conf.Voters)
-			return r.reign.placing.roused != was
+		{"those whom a change needs are asked again", false, func(_ *testing.T, off int) bool {
+			c := contacts{asked: time.Hour, patience: time.Second}
+			return c.ask(time.Hour + time.Second + time.Duration(off))
 		}},
-		{"they have answered", false, func(t *testing.T, off int) bool {
-			w, r := serving(t)
-			r.reign.placing.roused, r.reign.placing.patience = w.now, time.Second
-			r.reign.heard = map[uint64]time.Duration{2: w.now + time.Duration(off)}
-			return r.heardMost(r.conf.Voters)
+		{"they have answered", false, func(_ *testing.T, off int) bool {
+			c := contacts{asked: time.Hour, heard: map[uint64]time.Duration{2: time.Hour + time.Duration(off)}}
+			return c.answered(2)
 		}},
 		{"a new replica is ordered again", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			delete(r.reign.heard, 4)
-			r.reign.placing.hostAt = w.now - time.Duration(off)
+			delete(r.leading.contacts.heard, 4)
+			r.leading.placing.hostAt = w.now - time.Duration(off)
 			var out Output
 			r.emit(&out)
 			return len(out.Hosts) == 1
 		}},
 		{"a silent one is", false, func(t *testing.T, off int) bool {
 			w, r := placed(t)
-			r.reign.heard[4], r.reign.placing.hostAt = w.now-ElectionTimeout-time.Duration(off), 0
+			r.leading.contacts.heard[4], r.leading.placing.hostAt = w.now-ElectionTimeout-time.Duration(off), 0
 			var out Output
 			r.emit(&out)
 			return len(out.Hosts) == 1
@@ -275,78 +270,77 @@ func TestAtTheLimitItself(t *testing.T) {
 			w, r := placed(t)
 			slices.Reverse(r.target.Nodes[:2])
 			was := w.now - time.Second - time.Duration(off)
-			r.reign.placing.offered, r.reign.placing.backoff = was, time.Second
+			r.leading.offers.made, r.leading.offers.backoff = was, time.Second
 			r.offer(2)
-			return r.reign.placing.offered != was
+			return r.leading.offers.made != was
 		}},
 		{"no more commands are held", true, func(t *testing.T, off int) bool {
 			w, r, l := leased(t)
-			r.reign.batch = make([]byte, maxHeld+off)
+			r.batch.data = make([]byte, maxHeld+off)
 			c := shard.Close{Session: l.id, Number: 9}
 			if err := r.Submit(w.now, c, shard.AppendCommand(nil, c)); err != nil {
 				t.Fatal(err)
 			}
-			return len(r.reign.batched) == 0 && len(r.reign.batch) == maxHeld+off
+			return len(r.batch.clients) == 0 && len(r.batch.data) == maxHeld+off
 		}},
 		{"a batch is as long as an entry", true, func(t *testing.T, off int) bool {
 			_, r, _ := leased(t)
-			r.reign.batch = make([]byte, maxBatch+off)
-			r.reign.gathered(r.cfg.Points)
-			return len(r.reign.pieces) == 1
+			r.batch.data = make([]byte, maxBatch+off)
+			r.batch.split()
+			return len(r.batch.pieces) == 1
 		}},
 		{"a snapshot is given up", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			r.beginTransfer(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(3), From: proto.Uint64(1), Term: proto.Uint64(r.term)}, Peer{Node: 103})
 			r.now = w.now + giveUpAfter + time.Duration(off)
 			r.transferTick()
-			return r.transfer == nil
+			return r.sender.transfer == nil
 		}},
 		{"a chunk is sent again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			r.beginTransfer(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(3), From: proto.Uint64(1), Term: proto.Uint64(r.term)}, Peer{Node: 103})
 			r.now = w.now + resendAfter + time.Duration(off)
 			r.transferTick()
-			return len(r.chunks) == 2
+			return len(r.sender.chunks) == 2
 		}},
 		{"a chunk takes too long for one more", false, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			r.beginTransfer(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(3), From: proto.Uint64(1), Term: proto.Uint64(r.term)}, Peer{Node: 103})
-			tr := r.transfer
+			tr := r.sender.transfer
 			tr.quickest = 2 * time.Millisecond
 			tr.flight = append(tr.flight, flying{Chunk: Chunk{Number: 1}})
-			r.StepAck(w.now+2*tr.quickest+time.Duration(off), ChunkAck{Generation: 1, From: 3, To: 1, Transfer: tr.number, Next: 1})
+			r.StepAck(w.now+2*tr.quickest+time.Duration(off), ChunkAck{Generation: 1, From: 3, To: 1, Transfer: tr.head.Transfer, Next: 1})
 			return tr.window == 1
 		}},
 		{"the leader hears of a digest again", true, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.sums.kept, r.sums.told = []checksum{{8, 8}}, r.now-ElectionTimeout-time.Duration(off)
-			r.sumTick()
-			return r.sums.due
+			return r.sums.remind(r.now)
 		}},
 		{"the log is cut, for its entries", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			w.work(t, compactEntries)
-			r.appliedBytes, r.cutAt = 0, r.applied-uint64(compactEntries+off)
+			r.applied.bytes, r.applied.cutAt = 0, r.applied.index-uint64(compactEntries+off)
 			r.compact()
-			return r.cutAt == r.applied
+			return r.applied.cutAt == r.applied.index
 		}},
 		{"the log is cut, for its bytes", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			w.work(t, compactEntries)
-			r.cutAt, r.appliedBytes = r.applied-compactEntries+1, compactBytes+off
+			r.applied.cutAt, r.applied.bytes = r.applied.index-compactEntries+1, compactBytes+off
 			r.compact()
-			return r.cutAt == r.applied
+			return r.applied.cutAt == r.applied.index
 		}},
 		{"there is enough of it to cut", false, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			w.work(t, 2*keptEntries)
-			r.cutAt, r.appliedBytes = r.applied-uint64(keptEntries+off), compactBytes
+			r.applied.cutAt, r.applied.bytes = r.applied.index-uint64(keptEntries+off), compactBytes
 			r.compact()
-			return r.cutAt == r.applied
+			return r.applied.cutAt == r.applied.index
 		}},
 		{"a stranger is one that was removed", true, func(t *testing.T, off int) bool {
 			_, r := serving(t)
-			r.highest = uint64(9 + off)
+			r.members.highest = uint64(9 + off)
 			m := &raftpb.Message{Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(9), To: proto.Uint64(1), Term: proto.Uint64(r.term)}
 			return r.Step(r.now, 109, Frame{Generation: 1, From: 9, To: 1, Message: m}) != nil
 		}},

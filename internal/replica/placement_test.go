@@ -65,7 +65,7 @@ func TestANewTargetIsLookedAtAtOnce(t *testing.T) {
 	}
 	leader.SetTarget(target)
 	w.run(t, 4*placeEvery)
-	for leader.reign.placing.skipped != 1 {
+	for leader.leading.placing.skipped != 1 {
 		w.run(t, 1)
 	}
 	target.Nodes = append(slices.Clone(target.Nodes[:2]), w.replicas[3].cfg.Self)
@@ -122,8 +122,8 @@ func TestWhoAnswersInTimeIsNotPassedOver(t *testing.T) {
 	w.run(t, graceTicks-4*placeEvery)
 	w.cut[4] = false
 	w.run(t, 8*placeEvery)
-	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) || leader.highest != 4 {
-		t.Errorf("voters %v, and replicas up to %d: want 4 in place of 3, and no more", got, leader.highest)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) || leader.members.highest != 4 {
+		t.Errorf("voters %v, and replicas up to %d: want 4 in place of 3, and no more", got, leader.members.highest)
 	}
 }
 
@@ -134,10 +134,10 @@ func TestWhoOnlySpeaksIsPassedOver(t *testing.T) {
 	w.loses = func(f Frame) bool { return f.To == 4 && f.From == 1 }
 	w.misses = func(c Chunk) bool { return c.To == 4 }
 	w.cut[4] = false
-	w.replicas[3].peers[1] = leader.cfg.Self // it knows whom to ask
+	w.replicas[3].members.peers[1] = leader.cfg.Self // it knows whom to ask
 	for range graceTicks + 8*placeEvery {
 		w.run(t, 1)
-		w.replicas[3].asks = w.replicas[3].asks || w.now/TickInterval%HeartbeatTicks == 0
+		w.replicas[3].inquires = w.replicas[3].inquires || w.now/TickInterval%HeartbeatTicks == 0
 	}
 	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 5}) {
 		t.Errorf("voters %v, want the spare replica 5 in place of 3", got)
@@ -254,7 +254,7 @@ func TestAQuestionDeposesNobody(t *testing.T) {
 	w, leader := led(t)
 	term := leader.term
 	w.replicas[2].term = term + 1
-	w.replicas[2].asks = true
+	w.replicas[2].inquires = true
 	w.run(t, 2*HeartbeatTicks)
 	for _, r := range w.replicas[:2] {
 		if r.term != term {
@@ -341,8 +341,8 @@ func TestAStallPassesNobodyOver(t *testing.T) {
 	w.now += 2 * learnerGrace
 	w.cut[4] = false
 	w.run(t, 8*placeEvery)
-	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) || leader.highest != 4 {
-		t.Errorf("voters %v, and replicas up to %d: want 4 in place of 3, and no more", got, leader.highest)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4}) || leader.members.highest != 4 {
+		t.Errorf("voters %v, and replicas up to %d: want 4 in place of 3, and no more", got, leader.members.highest)
 	}
 }
 
@@ -372,8 +372,8 @@ func TestALongSnapshotPassesNobodyOver(t *testing.T) {
 			t.Fatalf("voters %v, learners %v", leader.Voters(), leader.Learners())
 		}
 	}
-	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4, 5, 6}) || leader.highest != 6 {
-		t.Errorf("voters %v, and replicas up to %d: want those on the nodes that the ring wants", got, leader.highest)
+	if got := leader.Voters(); !slices.Equal(got, []uint64{1, 2, 4, 5, 6}) || leader.members.highest != 6 {
+		t.Errorf("voters %v, and replicas up to %d: want those on the nodes that the ring wants", got, leader.members.highest)
 	}
 	if took := w.now - start; took < 3*learnerGrace {
 		t.Errorf("the snapshots took %v: nobody had to wait", took)
@@ -383,31 +383,27 @@ func TestALongSnapshotPassesNobodyOver(t *testing.T) {
 // Promise: P40: a learner that needs a second snapshot, having followed, gets on with each part of
 // it, though it had more of the first.
 func TestASecondSnapshotIsAnotherOne(t *testing.T) {
-	_, leader := led(t)
-	leader.conf.Learners = []uint64{9}
-	watch := func(state tracker.StateType, got int) learning {
-		leader.now += TickInterval
-		if leader.transfer = nil; got > 0 {
-			leader.transfer = &transfer{to: 9, got: got}
-		}
-		leader.watchLearners(map[uint64]tracker.Progress{9: {State: state}})
-		return leader.reign.placing.learning[9]
+	ls, now := make(learners), time.Hour
+	note := func(replicates bool, got int) learner {
+		now += TickInterval
+		ls.note(9, now, standing{replicates: replicates, receives: got > 0, got: got, sends: got > 0}, false)
+		return ls[9]
 	}
 	for _, got := range []int{1, 100} {
-		if l := watch(tracker.StateSnapshot, got); l.gotOn != leader.now {
+		if l := note(false, got); l.gotOn != now {
 			t.Errorf("with %d bytes of the first snapshot it gets on since %v", got, l.gotOn)
 		}
 	}
-	if l := watch(tracker.StateSnapshot, 100); l.gotOn == leader.now {
+	if l := note(false, 100); l.gotOn == now {
 		t.Error("it gets on with nothing")
 	}
-	watch(tracker.StateReplicate, 100) // the log was enough, and the snapshot is under way still
-	if l := watch(tracker.StateReplicate, 100); l.gotOn == leader.now {
+	note(true, 100) // the log was enough, and the snapshot is under way still
+	if l := note(true, 100); l.gotOn == now {
 		t.Error("it gets on with nothing, for raft sends it the log")
 	}
-	watch(tracker.StateReplicate, 0)
+	note(true, 0)
 	for _, got := range []int{1, 2} {
-		if l := watch(tracker.StateSnapshot, got); l.gotOn != leader.now || l.follows != leader.now {
+		if l := note(false, got); l.gotOn != now || l.follows != now {
 			t.Errorf("with %d bytes of the second snapshot it gets on since %v", got, l.gotOn)
 		}
 	}
@@ -416,11 +412,11 @@ func TestASecondSnapshotIsAnotherOne(t *testing.T) {
 // Promise: P10: a stall moves a learner's times once, and one that moves nothing leaves that to the next.
 func TestALearnersStallIsExcusedOnce(t *testing.T) {
 	now := time.Hour
-	l := learning{follows: now, gotOn: now}
+	l := learner{follows: now, gotOn: now}
 	if l.stalled(now, time.Second); l.excused || l.follows != now || l.gotOn != now {
 		t.Errorf("%+v, and it was heard a moment ago", l)
 	}
-	was := learning{follows: now - learnerPatience, gotOn: now - learnerGrace}
+	was := learner{follows: now - learnerPatience, gotOn: now - learnerGrace}
 	l = was
 	if l.stalled(now, time.Second); !l.excused || l.follows != was.follows+time.Second || l.gotOn != was.gotOn+time.Second {
 		t.Errorf("%+v of %+v", l, was)
@@ -451,8 +447,8 @@ func TestTheLastOnesLoseTheirVotes(t *testing.T) {
 	target.Nodes = slices.Delete(target.Nodes, 1, 2)
 	leader.SetTarget(target)
 	for range 8 * placeEvery {
-		if w.run(t, 1); len(leader.conf.Voters) < 3 {
-			t.Errorf("voters %v", leader.conf.Voters)
+		if w.run(t, 1); len(leader.members.conf.Voters) < 3 {
+			t.Errorf("voters %v", leader.members.conf.Voters)
 		}
 	}
 	if !slices.Equal(leader.Voters(), []uint64{1, 3, 4}) || !slices.Equal(leader.Learners(), []uint64{5}) {
@@ -464,13 +460,13 @@ func TestTheLastOnesLoseTheirVotes(t *testing.T) {
 // in an append of its own once it has the entry.
 func TestWhoIsOrderedAndWhoIsTold(t *testing.T) {
 	w, leader := led(t)
-	if got := leader.added(); len(got) != 0 {
+	if got := leader.members.added(false); len(got) != 0 {
 		t.Errorf("the leader would order %v", got)
 	}
 	w.add(1)
 	leader.addLearner(w.replicas[3].cfg.Self)
 	w.run(t, 2*HeartbeatTicks)
-	if got := leader.added(); !slices.Equal(got, []uint64{4}) {
+	if got := leader.members.added(false); !slices.Equal(got, []Hosted{{w.replicas[3].cfg.Self, 4}}) {
 		t.Errorf("the leader would order %v, want the learner", got)
 	}
 	match := leader.progress()[2].Match
@@ -535,8 +531,8 @@ func TestWhatCountsAsAMove(t *testing.T) {
 			leader.swap(placement.ChangeVoters{Promote: []uint64{4}, Remove: []uint64{3}})
 			w.run(t, HeartbeatTicks)
 			leader.swap(placement.ChangeVoters{Promote: []uint64{4}, Remove: []uint64{3}}) // they have answered
-			if w.run(t, HeartbeatTicks); !leader.Joint() || leader.reign.placing.pending {
-				t.Fatalf("voters %v, and pending %v", leader.Voters(), leader.reign.placing.pending)
+			if w.run(t, HeartbeatTicks); !leader.Joint() || leader.leading.placing.pending {
+				t.Fatalf("voters %v, and pending %v", leader.Voters(), leader.leading.placing.pending)
 			}
 		}, true},
 		{"and leads no more", true, func(t *testing.T, w *trio, leader *Replica) {
@@ -644,7 +640,7 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 			Term: proto.Uint64(removed.term), Context: []byte(question),
 		}
 		got := r.Step(w.now, 104, Frame{Generation: 1, From: 4, To: anybody, Message: m})
-		if want && (got == nil || *got != Removed{Node: 104, ID: 4, Highest: r.highest}) || !want && got != nil {
+		if want && (got == nil || *got != Removed{Node: 104, ID: 4, Highest: r.members.highest}) || !want && got != nil {
 			t.Errorf("%s tells it %v", name, got)
 		}
 	}
@@ -664,8 +660,8 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 
 	w.fill(t, leader)
 	delete(w.cut, 3)
-	if w.run(t, 4*HeartbeatTicks); w.replicas[2].applied != leader.applied || !w.replicas[2].blind {
-		t.Fatalf("at entry %d of %d, by a snapshot: %v", w.replicas[2].applied, leader.applied, w.replicas[2].blind)
+	if w.run(t, 4*HeartbeatTicks); w.replicas[2].applied.index != leader.applied.index || !w.replicas[2].members.blind {
+		t.Fatalf("at entry %d of %d, by a snapshot: %v", w.replicas[2].applied.index, leader.applied.index, w.replicas[2].members.blind)
 	}
 	tells("who knows it by a snapshot", w.replicas[2], false)
 	leader.addLearner(Peer{Node: 105, Name: "n5", Addr: "n5:1"})
@@ -695,7 +691,7 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 		{"the leader leads no more", func(_ *testing.T, w *trio, r *Replica) {
 			r.Handover(w.now, 102, r.Term())
 		}, false},
-		{"the voters change", func(_ *testing.T, _ *trio, r *Replica) { r.conf.VotersOutgoing = []uint64{1, 2, 3} }, false},
+		{"the voters change", func(_ *testing.T, _ *trio, r *Replica) { r.members.conf.VotersOutgoing = []uint64{1, 2, 3} }, false},
 		{"a replica is being added", func(_ *testing.T, w *trio, r *Replica) {
 			w.loses = func(f Frame) bool { return f.From == 1 && len(f.Message.Entries) > 0 }
 			r.addLearner(Peer{Node: 105, Name: "n5", Addr: "n5:1"})
@@ -703,12 +699,12 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 		{"nobody knows what the ring wants", func(_ *testing.T, _ *trio, r *Replica) { r.SetTarget(Target{}) }, false},
 		{"the ring wants one replica more", func(_ *testing.T, _ *trio, r *Replica) {
 			r.target.Nodes = append(r.target.Nodes, Peer{Node: 105}, Peer{Node: 106})
-			r.conf.Voters = []uint64{1, 2, 3, 4, 5} // of six, with the learner
-			r.conf.Learners = nil
+			r.members.conf.Voters = []uint64{1, 2, 3, 4, 5} // of six, with the learner
+			r.members.conf.Learners = nil
 		}, false},
 		{"the ring wants more voters", func(_ *testing.T, _ *trio, r *Replica) {
 			r.target.Nodes = append(r.target.Nodes, Peer{Node: 105})
-			r.conf.Learners = []uint64{4, 5}
+			r.members.conf.Learners = []uint64{4, 5}
 		}, false},
 		{"the ring wants fewer", func(_ *testing.T, _ *trio, r *Replica) { r.target.Nodes = r.target.Nodes[:3] }, true},
 		{"a voter is thought to be silent", func(_ *testing.T, _ *trio, r *Replica) {
@@ -720,7 +716,7 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 		{"the leader's node leaves", func(_ *testing.T, _ *trio, r *Replica) {
 			r.target.Liveness = map[uint64]placement.Liveness{101: placement.Departed}
 		}, false},
-		{"nobody knows where a replica lives", func(_ *testing.T, _ *trio, r *Replica) { delete(r.peers, 4) }, false},
+		{"nobody knows where a replica lives", func(_ *testing.T, _ *trio, r *Replica) { delete(r.members.peers, 4) }, false},
 		{"a voter was heard a moment ago", func(t *testing.T, w *trio, r *Replica) {
 			w.cut[3] = true
 			w.run(t, int(answerTime/TickInterval))
@@ -734,21 +730,21 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 			w.run(t, int(answerTime/TickInterval)+1)
 		}, false},
 		{"a follower may have missed something", func(_ *testing.T, _ *trio, r *Replica) { r.rn.ReportUnreachable(2) }, false},
-		{"the seal is not appended", func(_ *testing.T, _ *trio, r *Replica) { r.reign.seal.index = 0 }, false},
-		{"all have the seal, and no more", func(_ *testing.T, _ *trio, r *Replica) { r.reign.seal.index = r.progress()[2].Match }, true},
+		{"the seal is not appended", func(_ *testing.T, _ *trio, r *Replica) { r.leading.seal.index = 0 }, false},
+		{"all have the seal, and no more", func(_ *testing.T, _ *trio, r *Replica) { r.leading.seal.index = r.progress()[2].Match }, true},
 		{"somebody lacks it", func(t *testing.T, w *trio, r *Replica) {
 			w.loses = func(f Frame) bool { return f.To == 3 && len(f.Message.Entries) > 0 }
 			w.work(t, 1)
-			r.reign.seal.index = r.progress()[2].Match
-			if r.progress()[3].Match >= r.reign.seal.index {
+			r.leading.seal.index = r.progress()[2].Match
+			if r.progress()[3].Match >= r.leading.seal.index {
 				t.Fatal("all have it")
 			}
 		}, false},
 		{"a voter's table differs", func(_ *testing.T, _ *trio, r *Replica) {
-			r.sums.kept, r.reign.words = []checksum{{8, 1}}, map[uint64]checksum{3: {8, 2}}
+			r.sums.kept, r.leading.comparison.words = []checksum{{8, 1}}, map[uint64]checksum{3: {8, 2}}
 		}, false},
 		{"a voter's table is the same", func(_ *testing.T, _ *trio, r *Replica) {
-			r.sums.kept, r.reign.words = []checksum{{8, 1}}, map[uint64]checksum{3: {8, 1}}
+			r.sums.kept, r.leading.comparison.words = []checksum{{8, 1}}, map[uint64]checksum{3: {8, 1}}
 		}, true},
 	}
 	for _, tt := range tests {
@@ -779,11 +775,11 @@ func decides(t *testing.T, w *trio, leader *Replica) string {
 	t.Helper()
 	var did []string
 	leader.cfg.Watch.HandsOver = func(node uint64) { did = append(did, fmt.Sprint("hands over to ", node-100)) }
-	pl := &leader.reign.placing
-	pl.rests, pl.roused, pl.patience = false, w.now-1, time.Second
+	g := &leader.leading
+	g.placing.rests, g.contacts.asked, g.contacts.patience = false, w.now-1, time.Second
 	last := lastIndex(t, leader)
 	leader.place()
-	if pl.offered == w.now && did == nil {
+	if g.offers.made == w.now && did == nil {
 		did = append(did, "makes an offer")
 	}
 	leader.dirty = true
@@ -848,7 +844,7 @@ func TestPlacement(t *testing.T) {
 		{name: "the ring names one more", voters: 3, ring: ids{1, 2, 3, 4}, want: "adds a learner on 4"},
 		{name: "the ring names one more, and enough shards move", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.Limit(true) }},
 		{name: "and then fewer do", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.Limit(true); r.Limit(false) }, want: "adds a learner on 4"},
-		{name: "a change is under way", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.reign.placing.pending, r.reign.placing.changed = true, r.now }},
+		{name: "a change is under way", voters: 3, ring: ids{1, 2, 3, 4}, before: func(r *Replica) { r.leading.placing.pending, r.leading.placing.changed = true, r.now }},
 		{name: "a voter has left", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Departed}, want: "promotes 4, removes 3"},
 		{name: "and who has its place is silent", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Departed}, silent: ids{4}},
 		{name: "a voter is silent, and only the view says so", voters: 3, learners: 1, ring: ids{1, 2, 4}, fates: fates{103: placement.Silent}},
@@ -885,28 +881,28 @@ func TestPlacement(t *testing.T) {
 			if len(leader.Voters()) != tt.voters || len(leader.Learners()) != tt.learners {
 				t.Fatalf("voters %v, learners %v", leader.Voters(), leader.Learners())
 			}
-			leader.watchLearners(leader.progress()) // it has seen them
+			leader.noteLearners(leader.progress()) // it has seen them
 			leader.SetTarget(Target{Nodes: peers(tt.ring), Standby: peers(tt.spare), Liveness: tt.fates})
-			for _, id := range leader.known() {
-				leader.reign.heard[id] = w.now
+			for _, id := range leader.members.known() {
+				leader.leading.contacts.heard[id] = w.now
 			}
 			for _, id := range tt.silent {
-				leader.reign.heard[id] = w.now - 2*ElectionTimeout
+				leader.leading.contacts.heard[id] = w.now - 2*ElectionTimeout
 			}
 			for _, id := range tt.unheard {
-				delete(leader.reign.heard, id)
+				delete(leader.leading.contacts.heard, id)
 			}
 			for _, id := range tt.stuck {
-				leader.reign.heard[id] = w.now - learnerGrace
-				l := leader.reign.placing.learning[id]
+				leader.leading.contacts.heard[id] = w.now - learnerGrace
+				l := leader.leading.learners[id]
 				l.gotOn = w.now - learnerGrace - 1
-				leader.reign.placing.learning[id] = l
+				leader.leading.learners[id] = l
 			}
 			for _, id := range tt.slow {
 				leader.rn.ReportUnreachable(id)
-				l := leader.reign.placing.learning[id]
+				l := leader.leading.learners[id]
 				l.follows = w.now - learnerPatience - 1
-				leader.reign.placing.learning[id] = l
+				leader.leading.learners[id] = l
 			}
 			for _, id := range tt.declined {
 				leader.Decline(id)
@@ -1039,7 +1035,7 @@ func TestConfigurations(t *testing.T) {
 			w.run(t, 4*HeartbeatTicks)
 			incoming, outgoing := all, ids(nil)
 			if tt.joint {
-				leader.conf.Voters, leader.conf.VotersOutgoing = ids{1, 3, 4}, ids{1, 2, 3}
+				leader.members.conf.Voters, leader.members.conf.VotersOutgoing = ids{1, 3, 4}, ids{1, 2, 3}
 				incoming, outgoing = ids{101, 103, 104}, all
 			}
 			for n, coming := range []ids{nil, tt.coming} { // before, and with the entry
@@ -1048,7 +1044,7 @@ func TestConfigurations(t *testing.T) {
 					t.Errorf("with %d entries: %v, %v, then %v, unsettled %v; want %v, %v, then %v, unsettled %v", n, in, out, next, unsettled, incoming, outgoing, coming, tt.unsettled)
 				}
 				err := leader.store.Append([]*raftpb.Entry{{
-					Type: tt.kind.Enum(), Term: proto.Uint64(leader.term), Index: proto.Uint64(leader.applied + 1), Data: tt.data,
+					Type: tt.kind.Enum(), Term: proto.Uint64(leader.term), Index: proto.Uint64(leader.applied.index + 1), Data: tt.data,
 				}})
 				if err != nil {
 					t.Fatal(err)

@@ -129,7 +129,7 @@ func (w *trio) settle(tb testing.TB) {
 			for _, h := range out.Hosts {
 				if to := w.reached(r.ID(), h.ID); to != nil && w.asleep[h.ID] {
 					delete(w.asleep, h.ID)
-					to.election.arm(to, w.now)
+					to.election.arm(w.now)
 				}
 			}
 			for _, c := range out.Chunks {
@@ -483,11 +483,11 @@ func sentSnapshot(tb testing.TB, keys int) []Chunk {
 	}
 	r.addLearner(Peer{Node: 104, Name: "n4", Addr: "n4:1"})
 	w.run(tb, 4)
-	r.highest = formerReplica
+	r.members.highest = formerReplica
 	r.beginTransfer(&raftpb.Message{
 		Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(4), From: proto.Uint64(r.ID()), Term: proto.Uint64(r.Term()),
 	}, Peer{Node: 104})
-	return r.chunks
+	return r.sender.chunks
 }
 
 // formerReplica is the highest ID that the shard of sentSnapshot ever gave, to a replica that
@@ -518,11 +518,11 @@ func TestASnapshotArrives(t *testing.T) {
 	}
 	var out Output
 	r.Ready(time.Second, &out)
-	if r.Applied() == 0 || r.Table().Revision() <= 1<<20 || len(r.peers) != 4 {
-		t.Errorf("applied %d, revision %d, peers %v", r.Applied(), r.Table().Revision(), r.peers)
+	if r.Applied() == 0 || r.Table().Revision() <= 1<<20 || len(r.members.peers) != 4 {
+		t.Errorf("applied %d, revision %d, peers %v", r.Applied(), r.Table().Revision(), r.members.peers)
 	}
-	if r.highest != formerReplica {
-		t.Errorf("after the snapshot the highest ID of a replica is %d, want %d", r.highest, formerReplica)
+	if r.members.highest != formerReplica {
+		t.Errorf("after the snapshot the highest ID of a replica is %d, want %d", r.members.highest, formerReplica)
 	}
 }
 
@@ -615,20 +615,20 @@ func TestAMissingReplicaIsReplaced(t *testing.T) {
 	r.Missing(lost.Node, 9)             // no replica of the shard's
 	w.replicas[1].Missing(lost.Node, 3) // it leads nobody
 	w.run(t, 2*placeEvery)
-	if len(r.Learners()) != 0 || len(r.reign.placing.missing) != 0 {
+	if len(r.Learners()) != 0 || len(r.leading.placing.missing) != 0 {
 		t.Fatal("replaced on a stranger's word")
 	}
-	for r.reign.placing.skipped != 0 { // it looked a moment ago, and need not do so soon
+	for r.leading.placing.skipped != 0 { // it looked a moment ago, and need not do so soon
 		w.run(t, 1)
 	}
 	r.Missing(lost.Node, 3)
 	w.run(t, 1)
-	rests := r.reign.placing.rests
-	r.reign.placing.rests = true
-	if r.Missing(lost.Node, 3); !r.reign.placing.rests { // nodes repeat it
+	rests := r.leading.placing.rests
+	r.leading.placing.rests = true
+	if r.Missing(lost.Node, 3); !r.leading.placing.rests { // nodes repeat it
 		t.Error("what is repeated is news")
 	}
-	r.reign.placing.rests = rests
+	r.leading.placing.rests = rests
 	learners := r.Learners()
 	if len(learners) != 1 || learners[0] != 4 {
 		t.Fatalf("learners %v, want the new replica 4", learners)
@@ -697,9 +697,9 @@ func TestAStoppedReplicaDoesNothingMore(t *testing.T) {
 	}
 	last := lastIndex(t, leader)
 	w.events = nil
-	leader.reign.batch = wire.AppendUint(wire.AppendArray(nil, 2), 200) // no command has this number
+	leader.batch.data = wire.AppendUint(wire.AppendArray(nil, 2), 200) // no command has this number
 	leader.propose()
-	leader.reign.flying = false // what is behind it is appended at once
+	leader.batch.flying = false // what is behind it is appended at once
 	if err := leader.Submit(w.now, a, raw); err != nil {
 		t.Fatal(err)
 	}

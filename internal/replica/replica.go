@@ -32,31 +32,13 @@ const (
 	HeartbeatTicks  = 2
 	electionTicks   = 20
 	ElectionTimeout = electionTicks * TickInterval // E: a silent leader is given up after it
-
-	// A tick that comes later than this after the last one was held up by a stall (P10). Those
-	// of a busy host are late again and again, and time passes on it all the same. It is less
-	// than a third of the shortest timer, which is what a stall leaves of one: see excused.
-	stalledTick = 5 * TickInterval
 )
 
 const (
-	maxBatch        = 128 << 10 // bytes of commands in one entry
-	maxHeld         = 1 << 20   // bytes of clients' commands that wait while leadership moves
-	maxAppend       = 256 << 10 // bytes of entries in one raft message
-	maxUncommitted  = 16 << 20  // bytes that a leader holds for a majority that is away
-	compactEntries  = 256       // applied entries after which the log is cut
-	compactBytes    = 1 << 20   // of them
-	keptEntries     = 64        // of a cut log, beside what followers that answer still need
-	mostKept        = 16 << 20  // but no more bytes than this: a snapshot is better then, or nothing helps
-	entryCost       = 128       // bytes of memory that an entry costs beside its data
-	checkedEntries  = 4096      // replicas compare their tables this often (P41)
-	entryVersion    = 1
-	learnerPatience = time.Minute // a learner that gets nowhere for so long is removed (P40)
-
-	// A learner that got no further for so long is passed over (P31). A silent node's
-	// replicas are replaced as late: by then gossip has had its time to notice, and the
-	// ring may name somebody else by itself.
-	learnerGrace = 5 * time.Second
+	maxAppend      = 256 << 10 // bytes of entries in one raft message
+	maxUncommitted = 16 << 20  // bytes that a leader holds for a majority that is away
+	keptEntries    = 64        // of a cut log, beside what followers that answer still need
+	entryVersion   = 1
 )
 
 // Peer is where a replica lives.
@@ -112,6 +94,9 @@ type Watch struct {
 // and, while it leads, the sessions' leases. It is sans-I/O: its owner brings
 // messages, commands and ticks with the time, calls [Replica.Ready], and carries out
 // the Output. One goroutine at a time may use it.
+//
+// It composes its parts, each of which knows nothing of the others: what comes from outside, and
+// what raft says, it tells those whom it concerns, and it does what they say is to be done.
 type Replica struct {
 	cfg   Config
 	log   *slog.Logger
@@ -121,50 +106,30 @@ type Replica struct {
 	rand  *rand.Rand
 	now   time.Duration // of the latest input
 
-	conf      *raftpb.ConfState
-	late      *raftpb.ConfChangeV2 // of the deliberate bug LateConfiguration: the latest change of voters
-	peers     map[uint64]Peer      // replica ID -> where it lives; what the log says, as far as applied
-	highest   uint64               // the highest replica ID that was ever configured (P24)
-	strangers map[uint64]uint64    // replica ID -> node, of replicas that spoke and are not in peers yet
-
-	applied      uint64
-	appliedTerm  uint64
-	appliedBytes int // since the log was cut
-	cutAt        uint64
-	logged       uint64     // bytes of all entries that were applied, with their cost
-	cuts         []loggedAt // where the log was looked at, the latest last
-
 	term uint64
 	lead uint64
 	role raft.StateType
 
-	election election
-	reign    reign
-	transfer *transfer   // the snapshot that this replica sends
-	incoming *incoming   // the snapshot that it receives
-	whole    []*incoming // those that arrived whole, until raft has taken or left them
-	former   []Peer      // voters that were removed, and may still be counted by some
-	gone     []Removed   // replicas that were removed, and may not know of it: see farewell
-	young    []uint64    // those that the last change removed
-	declined []uint64    // learners that asked for no vote, for good
-	blind    bool        // the last change came by a snapshot: it is not known whom it removed
-	chunks   []Chunk     // of transfer, to be sent
-	acks     []ChunkAck
-	asks     bool // it wants to know whether it is still one of the shard's: see ask
-	target   Target
-	limited  bool
-	founders uint64 // replicas up to this ID were made by the founding act (P26)
-	sums     sums
-	entries  uint64 // that this replica proposed
-	commands uint64 // in them
-	aligned  bool   // a leader's raft is ticked from a beat on
-	told     told   // what Watch.Became heard last
-	dirty    bool
+	members   members
+	applied   appliedLog
+	election  election
+	leading   leadership
+	batch     batch
+	sender    sender
+	receiver  receiver
+	sums      sums
+	farewells farewells
+	pulse     pulse
+	target    Target
+	limited   bool
+	late      *raftpb.ConfChangeV2 // of the deliberate bug LateConfiguration: the latest change of voters
+
+	inquires bool // it wants to know whether it is still one of the shard's: see inquire
+	aligned  bool // a leader's raft is ticked from a beat on
+	told     told // what Watch.Became heard last
+	dirty    bool // Ready has something to do
 	stopped  error
 }
-
-// loggedAt is how many bytes were logged up to an entry.
-type loggedAt struct{ index, bytes uint64 }
 
 // Output is what a replica wants done. Its owner carries it out and may then reuse it.
 type Output struct {
@@ -222,69 +187,72 @@ const firstIndex = 1
 
 // New makes the replica that cfg describes.
 func New(cfg Config, now time.Duration) *Replica {
+	random := rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Shard)<<32|cfg.ID))
 	r := &Replica{
-		cfg:       cfg,
-		log:       cfg.Logger.With("shard", cfg.Shard, "replica", cfg.ID),
-		store:     raft.NewMemoryStorage(),
-		table:     shard.NewTable(cfg.Founding),
-		rand:      rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Shard)<<32|cfg.ID)),
-		now:       now,
-		conf:      &raftpb.ConfState{},
-		peers:     make(map[uint64]Peer),
-		strangers: make(map[uint64]uint64),
+		cfg:      cfg,
+		log:      cfg.Logger.With("shard", cfg.Shard, "replica", cfg.ID),
+		store:    raft.NewMemoryStorage(),
+		table:    shard.NewTable(cfg.Founding),
+		rand:     random,
+		now:      now,
+		members:  newMembers(&cfg),
+		election: election{rand: random, bugs: cfg.Bugs},
+		batch:    batch{points: cfg.Points},
+		receiver: receiver{
+			generation: cfg.Generation, self: cfg.ID, founding: cfg.Founding, keepsHalf: cfg.Bugs.Has(bug.HalfSnapshotKept),
+		},
 	}
 	if cfg.Founders != nil {
-		for id, p := range cfg.Peers { // order-free: one map is copied into another
-			r.peers[id] = p
-			r.highest = max(r.highest, id)
-		}
-		r.founders = r.highest
-		r.conf = &raftpb.ConfState{Voters: slices.Clone(cfg.Founders), Learners: slices.Clone(cfg.Learners)}
 		err := r.store.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-			ConfState: r.conf, Index: proto.Uint64(firstIndex), Term: proto.Uint64(1),
+			ConfState: r.members.state(), Index: proto.Uint64(firstIndex), Term: proto.Uint64(1),
 		}})
 		if err != nil {
 			panic(fmt.Sprintf("replica: founding snapshot: %v", err))
 		}
 		r.store.SetHardState(&raftpb.HardState{Term: proto.Uint64(1), Vote: proto.Uint64(0), Commit: proto.Uint64(firstIndex)})
-		r.applied, r.appliedTerm, r.cutAt, r.term = firstIndex, 1, firstIndex, 1
+		r.applied.restore(firstIndex, 1)
+		r.term = 1
 	}
-	settings := raft.Config{
-		ID:                        cfg.ID,
+	rn, err := raft.NewRawNode(r.settings())
+	if err != nil {
+		panic(fmt.Sprintf("replica: raft's settings: %v", err))
+	}
+	r.rn = rn
+	r.election.arm(now)
+	if len(cfg.Founders) > 0 && cfg.Founders[0] == cfg.ID {
+		r.election.hurry(now) // the owner, at once: nobody led before
+	}
+	return r
+}
+
+// settings returns how raft is to work.
+func (r *Replica) settings() *raft.Config {
+	settings := &raft.Config{
+		ID:                        r.cfg.ID,
 		ElectionTick:              electionTicks,
 		HeartbeatTick:             HeartbeatTicks,
 		Storage:                   r.store,
-		Applied:                   r.applied,
+		Applied:                   r.applied.last(),
 		MaxSizePerMsg:             maxAppend,
 		MaxUncommittedEntriesSize: maxUncommitted,
 		MaxInflightMsgs:           256,
-		CheckQuorum:               !cfg.Bugs.Has(bug.OpenElections),
-		PreVote:                   !cfg.Bugs.Has(bug.OpenElections),
+		CheckQuorum:               !r.cfg.Bugs.Has(bug.OpenElections),
+		PreVote:                   !r.cfg.Bugs.Has(bug.OpenElections),
 		ReadOnlyOption:            raft.ReadOnlySafe,
 		DisableProposalForwarding: true,
 		StepDownOnRemoval:         true,
 		Logger:                    quiet{r.log},
 
-		DisableConfChangeValidation: cfg.Bugs.Has(bug.ChangesInRow),
+		DisableConfChangeValidation: r.cfg.Bugs.Has(bug.ChangesInRow),
 	}
-	r.squeeze(&settings)
-	rn, err := raft.NewRawNode(&settings)
-	if err != nil {
-		panic(fmt.Sprintf("replica: raft's settings: %v", err))
-	}
-	r.rn = rn
-	r.election.arm(r, now)
-	if len(cfg.Founders) > 0 && cfg.Founders[0] == cfg.ID {
-		r.election.campaign = now // the owner, at once: nobody led before
-	}
-	return r
+	squeeze(settings, r.cfg.Points)
+	return settings
 }
 
 // squeeze makes raft's settings small where a fault point is taken. Single entries and a window
 // of one message together would be one entry per round trip, which is less than clients ask for
 // again where links are slow: such a shard would never catch up.
-func (r *Replica) squeeze(settings *raft.Config) {
-	p := r.cfg.Points
+func squeeze(settings *raft.Config, p *point.Points) {
 	single := p.Taken(point.SmallAppends)
 	if single {
 		settings.MaxSizePerMsg, settings.MaxCommittedSizePerReady = 1, maxAppend
@@ -311,7 +279,7 @@ func (r *Replica) Fail(err error) { r.stop(err) }
 
 // Batches returns how many entries this replica proposed, and how many clients' commands
 // were in them.
-func (r *Replica) Batches() (entries, commands uint64) { return r.entries, r.commands }
+func (r *Replica) Batches() (entries, commands uint64) { return r.batch.totals() }
 
 // Revision returns the table's revision, as far as this replica has applied the log.
 func (r *Replica) Revision() uint64 { return r.table.Revision() }
@@ -326,91 +294,45 @@ func (r *Replica) Generation() uint64 { return r.cfg.Generation }
 func (r *Replica) Term() uint64 { return r.term }
 
 // Applied returns the index of the last entry that was applied.
-func (r *Replica) Applied() uint64 { return r.applied }
+func (r *Replica) Applied() uint64 { return r.applied.last() }
 
 // Leader returns where the leader lives, as far as this replica knows.
 func (r *Replica) Leader() (Peer, bool) {
-	p, ok := r.peers[r.lead]
+	p, ok := r.members.peer(r.lead)
 	return p, ok && r.lead != 0
 }
 
 // Serving reports whether this replica leads and has applied an entry of its own term
 // (P19): only then it takes commands and renewals.
-func (r *Replica) Serving() bool { return r.reign.serving }
+func (r *Replica) Serving() bool { return r.leading.serving }
 
 // Voters returns the replica IDs that elections count, in both halves of a joint
 // configuration, ascending.
-func (r *Replica) Voters() []uint64 {
-	all := append(slices.Clone(r.conf.Voters), r.conf.VotersOutgoing...)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
+func (r *Replica) Voters() []uint64 { return r.members.voters() }
 
 // Configuration returns the nodes that vote in the two halves of the shard's
 // configuration, as far as this replica has applied its log, and whether the log holds
 // a change of voters that it has not applied: then also who votes after that. The second half
 // is empty unless the voters change. A node that this replica does not know is zero.
 func (r *Replica) Configuration() (incoming, outgoing, coming []uint64, unsettled bool) {
-	nodes := func(ids []uint64) (nodes []uint64) {
-		for _, id := range ids {
-			nodes = append(nodes, r.peers[id].Node)
-		}
-		return nodes
-	}
+	m := &r.members
 	last, _ := r.store.LastIndex()
-	if last > r.applied {
-		entries, err := r.store.Entries(r.applied+1, last+1, 1<<30)
-		unsettled = err != nil || slices.ContainsFunc(entries, r.movesVoters)
-		coming = nodes(r.after(entries))
+	if last > r.applied.last() {
+		entries, err := r.store.Entries(r.applied.last()+1, last+1, 1<<30)
+		unsettled = err != nil || slices.ContainsFunc(entries, m.movedBy)
+		coming = m.nodes(m.after(entries))
 	}
-	return nodes(r.conf.Voters), nodes(r.conf.VotersOutgoing), coming, unsettled
-}
-
-// after returns who votes when these entries are applied.
-func (r *Replica) after(entries []*raftpb.Entry) []uint64 {
-	voters := slices.Clone(r.conf.Voters)
-	for _, e := range entries {
-		cc := &raftpb.ConfChangeV2{}
-		if e.GetType() != raftpb.EntryConfChangeV2 || proto.Unmarshal(e.Data, cc) != nil {
-			continue
-		}
-		for _, c := range cc.Changes {
-			voters = slices.DeleteFunc(voters, func(id uint64) bool { return id == c.GetNodeId() })
-			if c.GetType() == raftpb.ConfChangeAddNode {
-				voters = append(voters, c.GetNodeId())
-			}
-		}
-	}
-	return voters
-}
-
-// movesVoters reports whether an entry of the log changes who votes, or ends such a
-// change. Learners may come and go meanwhile.
-func (r *Replica) movesVoters(e *raftpb.Entry) bool {
-	if e.GetType() == raftpb.EntryNormal {
-		return false
-	}
-	cc := &raftpb.ConfChangeV2{}
-	if e.GetType() != raftpb.EntryConfChangeV2 || proto.Unmarshal(e.Data, cc) != nil {
-		return true
-	}
-	voters := append(slices.Clone(r.conf.Voters), r.conf.VotersOutgoing...)
-	return len(cc.Changes) == 0 || slices.ContainsFunc(cc.Changes, func(c *raftpb.ConfChangeSingle) bool {
-		return c.GetType() == raftpb.ConfChangeAddNode || slices.Contains(voters, c.GetNodeId())
-	})
+	return m.nodes(m.incoming()), m.nodes(m.outgoing()), coming, unsettled
 }
 
 // Joint reports whether the shard is changing its voters.
-func (r *Replica) Joint() bool { return len(r.conf.VotersOutgoing) > 0 }
+func (r *Replica) Joint() bool { return r.members.joint() }
 
 // Learners returns the replica IDs that follow without a vote.
-func (r *Replica) Learners() []uint64 { return slices.Clone(r.conf.Learners) }
+func (r *Replica) Learners() []uint64 { return slices.Clone(r.members.learners()) }
 
 // Peer returns where a replica lives.
-func (r *Replica) Peer(id uint64) (Peer, bool) {
-	p, ok := r.peers[id]
-	return p, ok
-}
+func (r *Replica) Peer(id uint64) (Peer, bool) { return r.members.peer(id) }
 
 // Err returns why the replica stopped itself; nil while it works.
 func (r *Replica) Err() error { return r.stopped }
@@ -429,15 +351,13 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	if f.To != r.cfg.ID && !(asks && f.To == anybody) && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
 		return nil
 	}
-	if _, known := r.peers[f.From]; !known && r.highest >= f.From && !r.cfg.Bugs.Has(bug.RemovedHeard) {
+	if r.members.removed(f.From) && !r.cfg.Bugs.Has(bug.RemovedHeard) {
 		if !r.mayTell(f.From) {
 			return nil
 		}
-		return &Removed{Node: node, ID: f.From, Highest: r.highest}
-	} else if !known {
-		// It was added by an entry that this replica has yet to apply.
-		r.strangers[f.From] = node
+		return &Removed{Node: node, ID: f.From, Highest: r.members.latest()}
 	}
+	r.members.meet(f.From, node)
 	m := f.Message
 	if asks && !r.cfg.Bugs.Has(bug.QuestionsAnswer) {
 		return nil // it deposes nobody, and keeps nobody in office whom no majority hears
@@ -451,56 +371,14 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
 		return nil // nothing takes effect by being forwarded (P3)
 	}
-	if r.reign.serving && r.isAnswer(m) {
-		r.reign.heard[f.From] = now
+	if r.Serving() && r.isAnswer(m) {
+		r.leading.contacts.hear(f.From, now)
 	}
-	r.election.stepped(r, m)
-	if err := r.rn.Step(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
+	if err := r.stepRaft(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		r.log.Debug("raft refused a message", "type", m.GetType(), "error", err)
 	}
 	r.dirty = true
 	return nil
-}
-
-// Submit takes a client's command, raw being its wire form. It returns ErrNotServing
-// if this replica cannot take it; otherwise the command is appended at the next Ready
-// or comes back as Dropped.
-func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error {
-	r.now = now
-	if !r.reign.serving {
-		return ErrNotServing
-	}
-	id, number := shard.ClientOf(cmd)
-	if !r.heardFrom(id) {
-		return nil // expiring: no answer, as if it had come after (P4)
-	}
-	if len(r.reign.batch) >= maxHeld {
-		return nil // nothing can be appended for now; its client asks again
-	}
-	if c, claims := cmd.(shard.Claim); claims && !r.cfg.Bugs.Has(bug.ClaimUnheard) {
-		if r.cfg.Bugs.Has(bug.ClaimByOldLength) {
-			c.Hold = 0
-		}
-		if l := r.reign.leases.get(id); l != nil && r.table.Expects(id, number) {
-			l.claimed(r.now, c.Hold, number)
-			r.heard(l)
-		}
-	}
-	r.reign.batch = append(r.reign.batch, raw...)
-	r.reign.batched = append(r.reign.batched, Dropped{id, number})
-	r.reign.gathered(r.cfg.Points)
-	if len(r.reign.batch) >= maxBatch {
-		r.propose()
-	}
-	r.dirty = true
-	return nil
-}
-
-// office appends a command of the leader's own.
-func (r *Replica) office(cmd shard.Command) {
-	r.reign.batch = shard.AppendCommand(r.reign.batch, cmd)
-	r.reign.gathered(r.cfg.Points)
-	r.dirty = true
 }
 
 // isAnswer reports whether who sent m has heard this leader. Who asks for votes has perhaps
@@ -518,17 +396,13 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 	if r.cfg.Bugs.Has(bug.StallsAddUp) {
 		longest = 2 * TickInterval
 	}
-	stall := time.Duration(0)
-	if last := r.election.ticked; last != 0 && now-last > longest {
-		stall = now - last - TickInterval
-	}
-	r.election.ticked = now
+	stall := r.pulse.tick(now, longest)
 	r.now = now
 	if r.stopped != nil {
 		return
 	}
 	if stall > 0 {
-		r.election.stalled(r, stall)
+		r.election.stalled(now, stall)
 		if !r.cfg.Bugs.Has(bug.StallCounts) {
 			r.stalled(stall)
 		}
@@ -539,28 +413,16 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 			r.rn.Tick()
 		}
 		r.dirty = true // whatever raft or supervise did
-		if r.reign.serving {
+		if r.Serving() {
 			r.supervise()
 		}
 	} else {
-		r.election.tick(r)
-		r.sumTick()
+		r.electionTick()
+		if r.lead != 0 && r.sums.remind(now) {
+			r.dirty = true
+		}
 	}
 	r.transferTick()
-}
-
-// WakeAt returns when the replica wants a Wake beside its ticks.
-func (r *Replica) WakeAt() time.Duration {
-	if r.role == raft.StateLeader || r.stopped != nil {
-		return never
-	}
-	return min(r.election.early, r.election.campaign)
-}
-
-// Wake tells the replica that the time of WakeAt has come.
-func (r *Replica) Wake(now time.Duration) {
-	r.now = now
-	r.election.wake(r)
 }
 
 // Rests reports whether Ready would do nothing.
@@ -575,7 +437,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 	}
 	r.dirty = false
 	r.propose()
-	r.rise(out)
+	r.serve(out)
 	r.readIndex()
 	for r.rn.HasReady() && r.stopped == nil {
 		rd := r.rn.Ready()
@@ -584,7 +446,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		r.propose() // what applying made the leader say
 		r.readIndex()
 	}
-	r.whole = nil
+	r.receiver.settled()
 	r.redirect(out)
 	r.emit(out)
 	r.compact()
@@ -593,13 +455,13 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 func (r *Replica) take(rd raft.Ready, out *Output) {
 	if rd.HardState != nil && rd.HardState.GetTerm() != r.term {
 		r.term = rd.HardState.GetTerm()
-		r.election.newTerm(r)
+		r.election.arm(r.now)
 	}
 	if rd.SoftState != nil {
 		r.lead, r.role = rd.SoftState.Lead, rd.SoftState.RaftState
 		if r.role != raft.StateLeader {
 			r.aligned = false
-			r.abdicate(out)
+			r.stepDown(out)
 		}
 	}
 	if !raft.IsEmptySnap(rd.Snapshot) {
@@ -609,8 +471,8 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 		if err := r.store.Append(rd.Entries); err != nil {
 			panic(fmt.Sprintf("replica: append: %v", err))
 		}
-		if s := &r.reign.seal; r.reign.serving && s.index == 0 {
-			s.index = rd.Entries[0].GetIndex()
+		if r.Serving() {
+			r.leading.seal.appended(rd.Entries[0].GetIndex())
 		}
 	}
 	if !raft.IsEmptyHardState(rd.HardState) {
@@ -628,19 +490,8 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 	for _, rs := range rd.ReadStates {
 		r.confirmed(rs.RequestCtx, out)
 	}
-	r.rise(out)
+	r.serve(out)
 	r.became()
-}
-
-// rise lets a leader serve, if it may by now.
-func (r *Replica) rise(out *Output) {
-	switch {
-	case r.role != raft.StateLeader || r.reign.serving || r.appliedTerm != r.term && !r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm):
-	case r.cfg.Points.Taken(point.LateAccession):
-		r.dirty = true // raft may have nothing more to say
-	default:
-		r.accede(out)
-	}
 }
 
 // told is what was said of a replica's role.
@@ -662,7 +513,7 @@ func (r *Replica) became() {
 		now.role = "leader"
 	case r.role != raft.StateFollower:
 		now.role = "candidate"
-	case !r.mayVote(r.cfg.ID):
+	case !r.members.votes(r.cfg.ID):
 		now.role = "learner"
 	}
 	if now != r.told {
@@ -672,11 +523,9 @@ func (r *Replica) became() {
 }
 
 func (r *Replica) send(m *raftpb.Message, out *Output) {
-	to, ok := r.peers[m.GetTo()]
-	if !ok {
-		if to.Node, ok = r.strangers[m.GetTo()]; !ok {
-			return
-		}
+	to, known := r.members.address(m.GetTo())
+	if !known {
+		return
 	}
 	switch m.GetType() {
 	case raftpb.MsgSnap:
@@ -692,7 +541,7 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 		}
 	case raftpb.MsgVoteResp:
 		if !m.GetReject() {
-			r.election.voted(r)
+			r.election.arm(r.now)
 		}
 	}
 	r.sendTo(to.Node, m, out)
@@ -707,9 +556,7 @@ func (r *Replica) sendTo(node uint64, m *raftpb.Message, out *Output) {
 
 // apply takes one committed entry.
 func (r *Replica) apply(e *raftpb.Entry, out *Output) {
-	r.applied, r.appliedTerm = e.GetIndex(), e.GetTerm()
-	r.appliedBytes += len(e.Data)
-	r.logged += uint64(len(e.Data)) + entryCost
+	r.applied.apply(e.GetIndex(), e.GetTerm(), len(e.Data))
 	unasked := 0
 	switch e.GetType() {
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
@@ -725,13 +572,13 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 			}
 		}
 	}
-	if r.applied%checkedEntries == 0 || r.applied%8 == 0 && r.cfg.Points.Taken(point.CheckOften) {
-		if r.sum(); r.stopped != nil {
+	if i := r.applied.last(); i%checkedEntries == 0 || i%8 == 0 && r.cfg.Points.Taken(point.CheckOften) {
+		if r.addSum(); r.stopped != nil {
 			return
 		}
 	}
 	if r.cfg.Watch.Applied != nil {
-		r.cfg.Watch.Applied(r.applied, r.table.Digest(), unasked)
+		r.cfg.Watch.Applied(r.applied.last(), r.table.Digest(), unasked)
 	}
 }
 
@@ -744,13 +591,13 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 	}
 	r.table.Enter(e.GetTerm(), time.Duration(rd.Uint(math.MaxInt64)))
 	if e.GetTerm() == r.term {
-		r.reign.flying = false
+		r.batch.landed()
 	}
-	// Only the leader of the entry's own reign tells what comes of it. An older
+	// Only the leader that appended the entry, in its term, tells what comes of it. An older
 	// entry's client asks again, and gets its answer from a confirmed leader (P6).
 	told := &out.Events
 	var unheard []shard.Event
-	if !r.reign.serving && e.GetTerm() != r.term || r.role != raft.StateLeader {
+	if !r.Serving() && e.GetTerm() != r.term || r.role != raft.StateLeader {
 		told = &unheard
 	}
 	for rd.Len() > 0 {
@@ -758,7 +605,7 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		if rd.Err() != nil {
 			return unasked, rd.Err()
 		}
-		if c, ok := cmd.(shard.Check); ok && c.Term == e.GetTerm() && !r.checked(c) {
+		if c, ok := cmd.(shard.Check); ok && c.Term == e.GetTerm() && !r.sums.check(c) {
 			return unasked, errDiverged
 		}
 		first := len(*told)
@@ -767,9 +614,9 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 			unasked += max(0, answers((*told)[first:])-1)
 		}
 		if r.cfg.Watch.Stepped != nil {
-			r.cfg.Watch.Stepped(r.applied, cmd, (*told)[first:])
+			r.cfg.Watch.Stepped(r.applied.last(), cmd, (*told)[first:])
 		}
-		if r.reign.serving {
+		if r.Serving() {
 			r.note((*told)[first:], out)
 		}
 	}
@@ -787,13 +634,84 @@ func answers(events []shard.Event) (n int) {
 	return n
 }
 
+// applyChange takes a committed configuration change.
+func (r *Replica) applyChange(e *raftpb.Entry) {
+	cc := &raftpb.ConfChangeV2{}
+	var added homes
+	err := proto.Unmarshal(e.Data, cc)
+	if err == nil && len(cc.Context) > 0 {
+		err = wire.Decode(cc.Context, &added)
+	}
+	if err != nil {
+		r.stop(fmt.Errorf("configuration change: %w", err))
+		return
+	}
+	gone := r.members.change(r.configure(cc), added)
+	r.farewells.add(gone)
+	for _, g := range gone {
+		r.leading.contacts.forget(g.ID)
+	}
+	if r.cfg.Watch.Configured != nil {
+		r.cfg.Watch.Configured(r.applied.last(), r.members.hosted())
+	}
+	r.leading.seal = seal{}
+	r.leading.placing.apply()
+	r.dirty = true
+	c := r.members.state()
+	r.log.Debug("replicas", "voters", c.Voters, "outgoing", c.VotersOutgoing, "learners", c.Learners)
+}
+
+// configure lets raft count by a change from now on.
+func (r *Replica) configure(cc *raftpb.ConfChangeV2) *raftpb.ConfState {
+	conf := r.members.state()
+	if r.late != nil {
+		conf, r.late = r.rn.ApplyConfChange(r.late), nil
+	}
+	if r.cfg.Bugs.Has(bug.LateConfiguration) && r.role != raft.StateLeader && len(cc.Changes) != 1 {
+		r.late = cc
+		return conf
+	}
+	conf = r.rn.ApplyConfChange(cc)
+	if len(conf.VotersOutgoing) > 0 && r.cfg.Bugs.Has(bug.JointLeftEarly) {
+		conf = r.rn.ApplyConfChange(&raftpb.ConfChangeV2{})
+	}
+	return conf
+}
+
+// emit adds to out what the replica wants of other nodes beside what raft does.
+func (r *Replica) emit(out *Output) {
+	out.Chunks, out.Acks = r.sender.take(out.Chunks), r.receiver.take(out.Acks)
+	if r.inquires {
+		r.inquires = false
+		r.inquire(out)
+	}
+	r.tellSum(out)
+	g := &r.leading
+	if !g.serving {
+		return
+	}
+	r.farewell(out)
+	if o, made := g.offers.current(r.now); made {
+		out.Offers = append(out.Offers, o)
+	}
+	if !g.placing.hosts(r.now) {
+		return
+	}
+	for _, h := range r.members.added(r.cfg.Bugs.Has(bug.Amnesia)) {
+		if g.contacts.silence(h.ID, r.now) > ElectionTimeout {
+			out.Hosts = append(out.Hosts, h)
+		}
+	}
+}
+
 // stop ends this replica, and only it (P23, P41).
 func (r *Replica) stop(err error) {
 	r.stopped = err
-	if r.reign.serving {
+	if r.Serving() {
 		r.served(false)
 	}
-	r.reign = reign{}
+	r.leading = leadership{}
+	r.batch.empty()
 	if r.cfg.Watch.Stopped != nil {
 		r.cfg.Watch.Stopped(err)
 	}
@@ -801,31 +719,21 @@ func (r *Replica) stop(err error) {
 	r.log.Error("the replica stops itself", "error", err)
 }
 
-// giveUp ends a replica that has got nothing of its shard, and hears of nobody: its leader
-// may have taken it back without reaching it, and those who do reach it must not tell it. It
-// has told nobody that it has anything, so that nobody gave it a vote. A leader that counts
-// it still hears that it is missing, and makes another one (P24).
-func (r *Replica) giveUp() {
-	r.stopped = errors.New("nobody sent it anything")
-	r.became()
-	r.log.Info("a replica that got nothing is given up")
-}
-
 // compact cuts the log, never past what a snapshot under way stands on (P40), nor past what
 // a follower that answers has yet to get; unless that would be more than mostKept. Who cannot
 // be told as fast as the log grows gets its snapshot again, from further on.
 func (r *Replica) compact() {
 	early, kept := r.cfg.Points.Taken(point.CompactEarly), uint64(keptEntries)
-	if r.applied-r.cutAt < compactEntries && r.appliedBytes < compactBytes && !early {
+	if !r.applied.long() && !early {
 		return
 	}
 	if r.cfg.Points.Taken(point.KeepLittle) {
 		kept = 1
 	}
-	if r.applied <= r.cutAt+kept || r.transfer != nil && r.cfg.Bugs.Has(bug.LogOutgrowsSnapshot) {
+	if !r.applied.exceeds(kept) || r.sender.busy() && r.cfg.Bugs.Has(bug.LogOutgrowsSnapshot) {
 		return
 	}
-	to := r.applied - kept
+	to := r.applied.last() - kept
 	if r.role == raft.StateLeader {
 		r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 			if pr.State == tracker.StateReplicate && r.answers(id) {
@@ -833,30 +741,19 @@ func (r *Replica) compact() {
 			}
 		})
 	}
-	if r.transfer != nil {
-		to = min(to, r.transfer.index)
+	if r.sender.busy() {
+		to = min(to, r.sender.index())
 	}
-	if to = max(to, r.leastKept()); r.transfer != nil && to > r.transfer.index {
+	if to = max(to, r.applied.excess()); r.sender.busy() && to > r.sender.index() {
 		r.endTransfer(raft.SnapshotFailure)
 	}
-	if _, err := r.store.CreateSnapshot(r.applied, r.conf, nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
+	if _, err := r.store.CreateSnapshot(r.applied.last(), r.members.state(), nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
 		panic(fmt.Sprintf("replica: snapshot: %v", err))
 	}
 	if err := r.store.Compact(to); err != nil && !errors.Is(err, raft.ErrCompacted) {
 		panic(fmt.Sprintf("replica: compact: %v", err))
 	}
-	r.cutAt, r.appliedBytes = r.applied, 0
-}
-
-// leastKept returns the last entry behind which there are more bytes in the log than are kept.
-func (r *Replica) leastKept() (index uint64) {
-	if n := len(r.cuts); n == 0 || r.logged-r.cuts[n-1].bytes >= mostKept/64 {
-		r.cuts = append(r.cuts, loggedAt{r.applied, r.logged})
-	}
-	for r.logged-r.cuts[0].bytes > mostKept {
-		index, r.cuts = r.cuts[0].index, r.cuts[1:]
-	}
-	return index
+	r.applied.cut()
 }
 
 // quiet passes on what raft says of trouble. Its chatter about elections is ours to tell.

@@ -19,7 +19,7 @@ func narrow(t *testing.T, bugs bug.Set, perSecond, learners int) (*trio, *Replic
 	leader.cfg.Bugs = bugs
 	w.add(learners + 1)
 	w.fill(t, leader)
-	for l := range leader.reign.leases.all() {
+	for l := range leader.leading.leases.all() {
 		l.ttl = time.Hour // nobody renews it
 	}
 	second, passed := w.now, 0
@@ -47,11 +47,11 @@ func TestASlowLearnerIsNotRemoved(t *testing.T) {
 		for learners := 1; learners <= 2; learners++ { // two of them become voters
 			w, leader := narrow(t, bugs, 1, learners)
 			highest, start := uint64(3+learners), w.now
-			for n := 0; n < 6*learners*patienceTicks && leader.highest <= highest && !(leader.AtRest() && w.replicas[2+learners].applied > 400); n++ {
+			for n := 0; n < 6*learners*patienceTicks && leader.members.highest <= highest && !(leader.AtRest() && w.replicas[2+learners].applied.index > 400); n++ {
 				w.run(t, 1)
 			}
-			if got := leader.highest == highest; got != want && learners == 1 || !got && want {
-				t.Errorf("with the bugs %v: voters %v, learners %v, and replicas up to %d", bugs.Names(), leader.Voters(), leader.Learners(), leader.highest)
+			if got := leader.members.highest == highest; got != want && learners == 1 || !got && want {
+				t.Errorf("with the bugs %v: voters %v, learners %v, and replicas up to %d", bugs.Names(), leader.Voters(), leader.Learners(), leader.members.highest)
 			}
 			if took := w.now - start; want && took < time.Duration(learners)*learnerPatience {
 				t.Errorf("the snapshots took %v: nobody had to wait", took)
@@ -77,7 +77,7 @@ func TestALearnerThatGetsNowhereIsRemoved(t *testing.T) {
 	}
 	start := w.now
 	w.run(t, graceTicks+2*placeEvery)
-	if !leader.stuck(4) {
+	if !leader.leading.learners.stuck(4, w.now) {
 		t.Error("it counts as one that gets on")
 	}
 	for n := 0; slices.Contains(leader.Learners(), 4); n++ {
@@ -94,16 +94,16 @@ func TestALearnerThatGetsNowhereIsRemoved(t *testing.T) {
 func TestTheLogDoesNotOutgrowASnapshot(t *testing.T) {
 	for bugs, bounded := range map[bug.Set]bool{{}: true, bug.Of(bug.LogOutgrowsSnapshot): false} {
 		w, leader := narrow(t, bugs, 1, 1)
-		for leader.transfer == nil || leader.transfer.got == 0 {
+		for leader.sender.transfer == nil || leader.sender.transfer.got == 0 {
 			w.run(t, 1)
 		}
-		number := leader.transfer.number
+		number := leader.sender.transfer.head.Transfer
 		size := func() (bytes uint64) {
 			first, err := leader.store.FirstIndex()
 			if err != nil {
 				t.Fatal(err)
 			}
-			entries, err := leader.store.Entries(first, leader.applied+1, 1<<40)
+			entries, err := leader.store.Entries(first, leader.applied.index+1, 1<<40)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestTheLogDoesNotOutgrowASnapshot(t *testing.T) {
 		}
 		first, _ := leader.store.FirstIndex()
 		same := 0
-		for n := uint64(0); leader.logged < 3*mostKept; n++ {
+		for n := uint64(0); leader.applied.logged < 3*mostKept; n++ {
 			a, _ := ask(1000+n, fmt.Sprint("k", n%400))
 			a.Try = true // refused, and in the log
 			if err := leader.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
@@ -123,10 +123,10 @@ func TestTheLogDoesNotOutgrowASnapshot(t *testing.T) {
 			if w.settle(t); n%8 == 0 {
 				w.run(t, 1)
 			}
-			if now, _ := leader.store.FirstIndex(); leader.transfer != nil && leader.transfer.number == number {
+			if now, _ := leader.store.FirstIndex(); leader.sender.transfer != nil && leader.sender.transfer.head.Transfer == number {
 				same++
-				if bounded && now > leader.transfer.index+1 {
-					t.Fatalf("the log begins at %d, and the snapshot under way is of %d", now, leader.transfer.index)
+				if bounded && now > leader.sender.transfer.index+1 {
+					t.Fatalf("the log begins at %d, and the snapshot under way is of %d", now, leader.sender.transfer.index)
 				}
 			}
 		}
@@ -155,10 +155,10 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.each, " ", tt.latency), func(t *testing.T) {
 			w, leader := narrow(t, bug.Set{}, 0, 1)
-			for leader.transfer == nil {
+			for leader.sender.transfer == nil {
 				w.run(t, 1)
 			}
-			number := leader.transfer.number
+			number := leader.sender.transfer.head.Transfer
 			type event struct {
 				at  time.Duration
 				ack uint64
@@ -167,7 +167,7 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 			busy, next, away, again := w.now, uint64(0), 0, 0
 			seen := make(map[uint64]bool)
 			send := func() {
-				for _, c := range leader.chunks {
+				for _, c := range leader.sender.chunks {
 					if seen[c.Number] {
 						again++
 					}
@@ -178,7 +178,7 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 					}
 					acks = append(acks, event{busy + tt.latency, next})
 				}
-				leader.chunks = leader.chunks[:0]
+				leader.sender.chunks = leader.sender.chunks[:0]
 			}
 			for end := w.now + 10*time.Minute; w.now < end; w.now += time.Millisecond {
 				send()
@@ -187,17 +187,17 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 					acks = acks[1:]
 					send()
 				}
-				if leader.transfer == nil || leader.transfer.number != number {
+				if leader.sender.transfer == nil || leader.sender.transfer.head.Transfer != number {
 					break
 				}
-				away = max(away, leader.transfer.away)
+				away = max(away, leader.sender.transfer.away)
 				if w.now/time.Millisecond%50 == 0 {
 					leader.now = w.now
 					leader.transferTick()
 				}
 			}
-			if leader.transfer != nil {
-				t.Fatalf("the snapshot is not through: %d chunks of %d are away", leader.transfer.away, len(leader.transfer.flight))
+			if leader.sender.transfer != nil {
+				t.Fatalf("the snapshot is not through: %d chunks of %d are away", leader.sender.transfer.away, len(leader.sender.transfer.flight))
 			}
 			if away > tt.most || away < tt.least || again > tt.again {
 				t.Errorf("%d chunks were on their way, and %d sent again; want %d to %d, and at most %d again", away, again, tt.least, tt.most, tt.again)

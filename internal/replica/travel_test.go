@@ -35,7 +35,7 @@ func TestNoFieldOfAFrameIsLost(t *testing.T) {
 	if want := wiretest.Encode(t, list); !bytes.Equal(b, want) {
 		t.Errorf("%+v is written as %x, want %x", peers, b, want)
 	}
-	meta := snapshotMeta{message: []byte("message"), homes: peers, highest: 5, founders: 6}
+	meta := snapshotMeta{message: []byte("message"), history: history{homes: peers, highest: 5, founders: 6}}
 	var back snapshotMeta
 	if err := wire.Decode(wire.Append(nil, &meta), &back); err != nil || !reflect.DeepEqual(back, meta) {
 		t.Errorf("%+v came back as %+v, error %v", meta, back, err)

@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	learnerPatience = time.Minute // a learner that gets nowhere for so long is removed (P40)
+
+	// A learner that got no further for so long is passed over (P31). A silent node's
+	// replicas are replaced as late: by then gossip has had its time to notice, and the
+	// ring may name somebody else by itself.
+	learnerGrace = 5 * time.Second
+)
+
+// learners is how a leader's learners get on: each must catch up in time (P40), and one that does
+// not get on at all is passed over (P31).
+type learners map[uint64]learner
+
+// learner is what a leader knows of a learner. The times begin when it first saw it.
+type learner struct {
+	follows time.Duration // when it last followed the log, or got more of a snapshot than ever before
+	gotOn   time.Duration // when it last did that; or answered, and was ready to vote or got more of the log
+	match   uint64        // how far it was then
+	got     int           // the most bytes of a snapshot that it ever had
+	excused bool          // a stall has moved these times since
+}
+
+// standing is how far a learner is at one moment.
+type standing struct {
+	replicates bool   // it follows the log
+	match      uint64 // it has the log up to this entry
+	ready      bool   // it has nearly all of it
+	answers    bool
+	receives   bool // a snapshot is sent to it
+	got        int  // bytes of that which it has confirmed
+	sends      bool // a snapshot is sent to another replica
+}
+
+// note notes how learner id gets on. To speak is not enough, for a learner that hears nothing asks
+// whether it is one still. While a snapshot is sent to another replica, it may have to wait for its
+// own. What it gets of a snapshot counts if it is more than it ever had: one that begins again and
+// again gets nowhere.
+func (ls learners) note(id uint64, now time.Duration, s standing, slowGo bool) {
+	l, seen := ls[id]
+	more, waits := false, false
+	if s.receives {
+		more = s.got > l.got
+		l.got = max(l.got, s.got)
+	} else {
+		waits = s.sends && s.answers
+		if s.replicates {
+			l.got = 0 // its next snapshot is another one
+		}
+	}
+	if !seen || s.replicates || (more || waits) && !slowGo {
+		l.follows = now
+	}
+	if !seen || more || waits || s.ready || s.answers && s.match > l.match {
+		l.gotOn, l.match, l.excused = now, s.match, false
+	}
+	ls[id] = l
+}
+
+// keep forgets all learners but these.
+func (ls learners) keep(ids []uint64) {
+	for id := range ls { // order-free: each is judged alone
+		if !slices.Contains(ids, id) {
+			delete(ls, id)
+		}
+	}
+}
+
+// stuck reports whether learner id has not got on for so long that it is passed over.
+func (ls learners) stuck(id uint64, now time.Duration) bool {
+	l, seen := ls[id]
+	return seen && now-l.gotOn > learnerGrace
+}
+
+// lapsed reports whether learner id has not followed for so long that it is removed.
+func (ls learners) lapsed(id uint64, now time.Duration) bool {
+	l, seen := ls[id]
+	return seen && now-l.follows > learnerPatience
+}
+
+// stalled: the leader stood still for d.
+func (ls learners) stalled(now, d time.Duration) {
+	for id, l := range ls { // order-free: each is treated alike
+		l.stalled(now, d)
+		ls[id] = l
+	}
+}
+
+// stalled: the leader stood still for d, and may not have heard the learner: see excused.
+func (l *learner) stalled(now, d time.Duration) {
+	if !l.excused {
+		follows, gotOn := excused(d, now-l.follows, learnerPatience), excused(d, now-l.gotOn, learnerGrace)
+		l.follows, l.gotOn, l.excused = l.follows+follows, l.gotOn+gotOn, follows+gotOn > 0
+	}
+}

@@ -1,0 +1,291 @@
+package replica
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// maxFormer is how many former voters a replica remembers.
+const maxFormer = 16
+
+// members are the replicas of a shard, as far as one of them has applied the log: which of them
+// vote, where each lives, and which were removed.
+type members struct {
+	self      uint64
+	conf      *raftpb.ConfState
+	peers     map[uint64]Peer   // replica ID -> where it lives
+	strangers map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
+	highest   uint64            // the highest replica ID that was ever configured (P24)
+	founders  uint64            // replicas up to this ID were made by the founding act (P26)
+	former    []Peer            // replicas that were removed; some voters may still count their votes
+	young     []uint64          // those that the last change removed
+	blind     bool              // the last change came by a snapshot: it is not known whom it removed
+	declined  []uint64          // learners that asked for no vote, for good
+}
+
+// newMembers returns the members that cfg founds a shard with, or none.
+func newMembers(cfg *Config) members {
+	m := members{self: cfg.ID, conf: &raftpb.ConfState{}, peers: make(map[uint64]Peer), strangers: make(map[uint64]uint64)}
+	if cfg.Founders != nil {
+		m.add(cfg.Peers)
+		m.founders = m.highest
+		m.conf = &raftpb.ConfState{Voters: slices.Clone(cfg.Founders), Learners: slices.Clone(cfg.Learners)}
+	}
+	return m
+}
+
+func (m *members) add(peers map[uint64]Peer) {
+	for id, p := range peers { // order-free: one map is copied into another
+		m.peers[id] = p
+		m.highest = max(m.highest, id)
+		delete(m.strangers, id)
+	}
+}
+
+// state returns the configuration as raft has it, to be read only.
+func (m *members) state() *raftpb.ConfState { return m.conf }
+
+// voters returns the replicas that elections count, in both halves of a joint configuration,
+// ascending.
+func (m *members) voters() []uint64 {
+	all := append(slices.Clone(m.conf.Voters), m.conf.VotersOutgoing...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// joint reports whether the voters are being changed.
+func (m *members) joint() bool { return len(m.conf.VotersOutgoing) > 0 }
+
+// votes reports whether replica id is a voter.
+func (m *members) votes(id uint64) bool {
+	return slices.Contains(m.conf.Voters, id) || slices.Contains(m.conf.VotersOutgoing, id)
+}
+
+// incoming returns the replicas that vote, and go on to when a change of voters is over.
+func (m *members) incoming() []uint64 { return m.conf.Voters }
+
+// outgoing returns the replicas that voted before a change of voters; none if there is none.
+func (m *members) outgoing() []uint64 { return m.conf.VotersOutgoing }
+
+// learners returns the replicas that follow without a vote.
+func (m *members) learners() []uint64 { return m.conf.Learners }
+
+func (m *members) configured(id uint64) bool {
+	return m.votes(id) || slices.Contains(m.conf.Learners, id) || slices.Contains(m.conf.LearnersNext, id)
+}
+
+// agree reports whether is holds for a majority of the voters, in each half of a joint
+// configuration.
+func (m *members) agree(is func(id uint64) bool) bool {
+	return majority(m.conf.Voters, is) && majority(m.conf.VotersOutgoing, is)
+}
+
+// majority reports whether is holds for more than half of voters. It holds for none of none.
+func majority(voters []uint64, is func(id uint64) bool) bool {
+	n := 0
+	for _, id := range voters {
+		if is(id) {
+			n++
+		}
+	}
+	return len(voters) == 0 || n > len(voters)/2
+}
+
+// peer returns where replica id lives.
+func (m *members) peer(id uint64) (Peer, bool) {
+	p, known := m.peers[id]
+	return p, known
+}
+
+// address returns where to send what is for replica id. Of one that only spoke, the node is known.
+func (m *members) address(id uint64) (p Peer, known bool) {
+	if p, known = m.peers[id]; !known {
+		p.Node, known = m.strangers[id]
+	}
+	return p, known
+}
+
+// meet notes that replica id spoke from node. A stranger was added by an entry that this replica
+// has yet to apply.
+func (m *members) meet(id, node uint64) {
+	if _, known := m.peers[id]; !known {
+		m.strangers[id] = node
+	}
+}
+
+// removed reports whether replica id was one of the shard's, and is none any more.
+func (m *members) removed(id uint64) bool {
+	_, known := m.peers[id]
+	return !known && m.highest >= id
+}
+
+// removalKnown reports whether a majority knows that replica id was removed, as far as a follower
+// can tell: a change of replicas is proposed by who has applied the one before.
+func (m *members) removalKnown(id uint64) bool { return !m.blind && !slices.Contains(m.young, id) }
+
+// known returns the IDs of all replicas, ascending.
+func (m *members) known() []uint64 { return slices.Sorted(maps.Keys(m.peers)) }
+
+// on returns the replicas that live on node, ascending.
+func (m *members) on(node uint64) []uint64 {
+	return slices.DeleteFunc(m.known(), func(id uint64) bool { return m.peers[id].Node != node })
+}
+
+// hosted returns where all replicas live, by ID.
+func (m *members) hosted() (all []Hosted) {
+	for _, id := range m.known() {
+		all = append(all, Hosted{m.peers[id], id})
+	}
+	return all
+}
+
+// added returns the replicas that the founding act did not make, this one aside, by ID.
+func (m *members) added(all bool) []Hosted {
+	return slices.DeleteFunc(m.hosted(), func(h Hosted) bool { return h.ID <= m.founders && !all || h.ID == m.self })
+}
+
+// latest returns the highest ID that a replica ever had.
+func (m *members) latest() uint64 { return m.highest }
+
+// next returns the ID of the next replica. The shard never used it (P24).
+func (m *members) next() uint64 { return m.highest + 1 }
+
+// counted returns where the replicas live that some voter may count in an election: those that
+// vote now, and if former is set also those that were removed a moment ago.
+func (m *members) counted(former bool) (all []Peer) {
+	if former {
+		all = slices.Clone(m.former)
+	}
+	for _, id := range m.voters() {
+		all = append(all, m.peers[id])
+	}
+	return all
+}
+
+// decline notes that learner id is to get no vote.
+func (m *members) decline(id uint64) {
+	if slices.Contains(m.conf.Learners, id) && !m.declines(id) {
+		m.declined = append(m.declined, id)
+	}
+}
+
+// declines reports whether it is.
+func (m *members) declines(id uint64) bool { return slices.Contains(m.declined, id) }
+
+// change takes over a configuration that the log committed, and where its new replicas live. It
+// returns the other replicas that it removed.
+func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed []Removed) {
+	m.add(added)
+	m.conf = conf
+	m.young, m.blind = m.young[:0], false
+	for _, id := range m.known() {
+		if m.configured(id) {
+			continue
+		}
+		if id != m.self {
+			removed = append(removed, Removed{Node: m.peers[id].Node, ID: id})
+			m.young = append(m.young, id)
+		}
+		m.former = append(m.former, m.peers[id])
+		delete(m.peers, id)
+	}
+	m.declined = slices.DeleteFunc(m.declined, func(id uint64) bool { return !m.configured(id) })
+	m.former = m.former[max(0, len(m.former)-maxFormer):]
+	return removed
+}
+
+// restore takes over what a snapshot says.
+func (m *members) restore(conf *raftpb.ConfState, h *history) {
+	m.conf, m.peers, m.highest, m.founders = conf, h.homes, h.highest, h.founders
+	m.young, m.blind = nil, true
+	clear(m.strangers)
+}
+
+// history returns what a snapshot has to say.
+func (m *members) history() history { return history{m.peers, m.highest, m.founders} }
+
+// hasFormer reports whether some voter may count the votes of removed replicas.
+func (m *members) hasFormer() bool { return len(m.former) > 0 }
+
+// forgetFormer notes that no voter counts the votes of removed replicas any more.
+func (m *members) forgetFormer() { m.former = nil }
+
+// nodes returns the nodes of replicas; zero for one that is not known.
+func (m *members) nodes(ids []uint64) (nodes []uint64) {
+	for _, id := range ids {
+		nodes = append(nodes, m.peers[id].Node)
+	}
+	return nodes
+}
+
+// after returns which replicas vote when these entries are applied.
+func (m *members) after(entries []*raftpb.Entry) []uint64 {
+	voters := slices.Clone(m.conf.Voters)
+	for _, e := range entries {
+		cc := &raftpb.ConfChangeV2{}
+		if e.GetType() != raftpb.EntryConfChangeV2 || proto.Unmarshal(e.Data, cc) != nil {
+			continue
+		}
+		for _, c := range cc.Changes {
+			voters = slices.DeleteFunc(voters, func(id uint64) bool { return id == c.GetNodeId() })
+			if c.GetType() == raftpb.ConfChangeAddNode {
+				voters = append(voters, c.GetNodeId())
+			}
+		}
+	}
+	return voters
+}
+
+// movedBy reports whether an entry of the log changes which replicas vote, or ends such a change.
+// Learners may come and go meanwhile.
+func (m *members) movedBy(e *raftpb.Entry) bool {
+	if e.GetType() == raftpb.EntryNormal {
+		return false
+	}
+	cc := &raftpb.ConfChangeV2{}
+	if e.GetType() != raftpb.EntryConfChangeV2 || proto.Unmarshal(e.Data, cc) != nil {
+		return true
+	}
+	return len(cc.Changes) == 0 || slices.ContainsFunc(cc.Changes, func(c *raftpb.ConfChangeSingle) bool {
+		return c.GetType() == raftpb.ConfChangeAddNode || m.votes(c.GetNodeId())
+	})
+}
+
+// history is what members cannot be told of by a configuration alone.
+type history struct {
+	homes             homes
+	highest, founders uint64
+}
+
+// homes are where replicas live. On the wire they are in the order of their IDs, four
+// elements each.
+type homes map[uint64]Peer
+
+const maxHomes = 64
+
+// Fields is their wire form, an array.
+func (h *homes) Fields(c *wire.Codec) {
+	ids := slices.Sorted(maps.Keys(*h))
+	n := c.Array(4*len(ids), 4*maxHomes)
+	c.Check(n%4 == 0, "part of a peer")
+	if c.Reads() {
+		ids, *h = make([]uint64, n/4), make(homes, n/4)
+	}
+	for _, id := range ids {
+		p := (*h)[id]
+		ReplicaID(c, &id)
+		c.Uint(&p.Node, math.MaxUint64)
+		c.String(&p.Name, shard.MaxName)
+		c.String(&p.Addr, shard.MaxName)
+		if c.Reads() {
+			(*h)[id] = p
+		}
+	}
+}

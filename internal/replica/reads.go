@@ -1,0 +1,78 @@
+package replica
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/lockmesh/mesh/shard"
+)
+
+// reads are what a leader may answer, or decide, only after a majority has confirmed that it still
+// leads: renewals of sessions, and the end of leases that ran out (P2). All that came since one
+// round began share the next.
+type reads struct {
+	waiting round // for the next round
+	sign    bool  // the next round asks the others for a sign of life
+	rounds  map[uint64]*round
+	last    uint64 // the number of the last round
+}
+
+// round is one ReadIndex and what it is to confirm.
+type round struct {
+	begun    time.Duration
+	renewals []Renewal
+	expiries []shard.SessionID // leases that ran out
+}
+
+func newReads() reads { return reads{rounds: make(map[uint64]*round)} }
+
+// renewal waits for a round with q.
+func (rs *reads) renewal(q Renewal) { rs.waiting.renewals = append(rs.waiting.renewals, q) }
+
+// expiry waits for a round with the end of leases.
+func (rs *reads) expiry(ids ...shard.SessionID) {
+	rs.waiting.expiries = append(rs.waiting.expiries, ids...)
+}
+
+// askAll makes the next round begin though nothing waits for it: it asks for a sign of life.
+func (rs *reads) askAll() { rs.sign = true }
+
+// begin begins a round for what came since the last one began, if anything did. It returns the
+// context for raft.
+func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) {
+	w := &rs.waiting
+	if len(w.renewals) == 0 && len(w.expiries) == 0 && !rs.sign {
+		return nil, false
+	}
+	rs.last++
+	rs.rounds[rs.last] = &round{now, w.renewals, w.expiries}
+	*w, rs.sign = round{}, false
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), rs.last), true
+}
+
+// end ends the round with that context: a majority had this leader after it began. A round of
+// another term, or one that was given up, confirms nothing (P2).
+func (rs *reads) end(ctx []byte, term uint64) (done round) {
+	number := binary.BigEndian.Uint64(ctx[8:])
+	if rd := rs.rounds[number]; rd != nil && binary.BigEndian.Uint64(ctx) == term {
+		delete(rs.rounds, number)
+		done = *rd
+	}
+	return done
+}
+
+// giveUp drops rounds that no majority answered for an election timeout.
+func (rs *reads) giveUp(now time.Duration) {
+	for n, rd := range rs.rounds { // order-free: each is judged alone
+		if now-rd.begun >= ElectionTimeout {
+			delete(rs.rounds, n)
+		}
+	}
+}
+
+// stalled: the leader stood still. A round that began before proves no silence after it (P10).
+func (rs *reads) stalled() {
+	for _, rd := range rs.rounds { // order-free: each is treated alike
+		rd.expiries = nil
+	}
+}

@@ -1,0 +1,117 @@
+package replica
+
+import (
+	"errors"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/bug"
+)
+
+// How often a leader tells a removed replica of its end, unasked, and how far apart.
+const (
+	farewellTimes    = 5
+	farewellInterval = time.Second
+)
+
+// farewells are how removed replicas hear of their end, so that they are destroyed.
+type farewells struct {
+	gone []Removed     // they may not know of it
+	told int           // how often this leader told them
+	next time.Duration // when they may hear of it again
+}
+
+// add takes in replicas that a change removed.
+func (f *farewells) add(gone []Removed) {
+	f.gone = append(f.gone, gone...)
+	f.gone = f.gone[max(0, len(f.gone)-maxFormer):]
+	f.told = 0
+}
+
+// restart lets another leader begin.
+func (f *farewells) restart() { f.told, f.next = 0, 0 }
+
+// due reports whether they are to hear of it.
+func (f *farewells) due(now time.Duration) bool { return len(f.gone) > 0 && now >= f.next }
+
+// tell returns who is to be told now. Highest is the highest replica ID that was ever configured.
+func (f *farewells) tell(now time.Duration, highest uint64) []Removed {
+	told := f.gone
+	for i := range told {
+		told[i].Highest = highest
+	}
+	f.next = now + farewellInterval
+	if f.told++; f.told >= farewellTimes {
+		f.gone = nil
+	}
+	return told
+}
+
+// farewell tells removed replicas of their end. That must not be as soon as the leader has applied
+// the change: others may not know yet that it is committed, and if the leader were lost then they
+// would count votes of the removed ones too, and need them. So it waits for the seal, and a replica
+// that is not told here, for its leader was lost before, hears it from the next one.
+func (r *Replica) farewell(out *Output) {
+	if r.farewells.due(r.now) && (r.sealed() || r.cfg.Bugs.Has(bug.EarlyFarewell)) {
+		out.Removed = append(out.Removed, r.farewells.tell(r.now, r.members.latest())...)
+	}
+}
+
+// mayTell reports whether a removed replica that speaks to this one may hear of its end:
+// if a majority knows of it. A leader sees that by its seal.
+func (r *Replica) mayTell(id uint64) bool {
+	switch {
+	case r.cfg.Bugs.Has(bug.EarlyFarewell):
+		return true
+	case r.Serving():
+		return r.sealed()
+	}
+	return r.members.removalKnown(id)
+}
+
+// anybody is no replica's ID. A question is for whatever replica its node has.
+const anybody = maxID
+
+// question is the context of what inquire sends, which answers no heartbeat: the number of a
+// ReadIndex round that there is not, for raft counts from one.
+const question = "\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// inquire asks others whether this replica is still one of the shard's: it sends them a word that
+// costs nothing, and is answered to a replica that was removed. All whom it knows may be gone, or
+// may not tell it: so it asks those as well whom the ring names now. If its node waits for it, to
+// leave, it asks everybody: it may be a spare one that leads (P31).
+func (r *Replica) inquire(out *Output) {
+	var others []Peer
+	if !r.cfg.Bugs.Has(bug.AsksAcquaintances) {
+		others = append(others, r.target.Nodes...)
+		if r.leaving() {
+			others = append(others, r.target.Standby...)
+		}
+	}
+	for _, h := range r.members.hosted() {
+		others = append(others, h.Peer)
+	}
+	asked := map[uint64]bool{r.cfg.Self.Node: true}
+	for _, p := range others {
+		if asked[p.Node] {
+			continue
+		}
+		asked[p.Node] = true
+		r.sendTo(p.Node, &raftpb.Message{
+			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(r.cfg.ID), To: proto.Uint64(anybody), Term: proto.Uint64(r.term),
+			Context: []byte(question),
+		}, out)
+	}
+}
+
+// giveUp ends a replica that has got nothing of its shard, and hears of nobody: its leader
+// may have taken it back without reaching it, and those who do reach it must not tell it. It
+// has told nobody that it has anything, so that nobody gave it a vote. A leader that counts
+// it still hears that it is missing, and makes another one (P24).
+func (r *Replica) giveUp() {
+	r.stopped = errors.New("nobody sent it anything")
+	r.became()
+	r.log.Info("a replica that got nothing is given up")
+}
