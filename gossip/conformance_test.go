@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate"
-	"github.com/lockmesh/mesh/simulate/bubble"
 )
 
 // The simulator has a model of this package's gossip. Here both play the same scripts,
@@ -388,7 +387,7 @@ func TestTheModelIsLikeMemberlist(t *testing.T) {
 				}
 				actual, model := newTally(), newTally()
 				for seed := range uint64(times) {
-					bubble.Test(t, seed, func(b *bubble.Bubble) { sc.run(t, bubbled{b}, n, seed, actual) })
+					inBubble(t, seed, func(b *bubble) { sc.run(t, bubbled{b}, n, seed, actual) })
 				}
 				for seed := range uint64(times * modelRuns) {
 					w := simulate.New(simulate.Options{Seed: seed})

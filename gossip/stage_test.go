@@ -11,7 +11,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/simulate"
-	"github.com/lockmesh/mesh/simulate/bubble"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -55,12 +54,12 @@ func (l simulated) run(host string, fn func(context.Context) func()) {
 }
 
 // bubbled is the real thing.
-type bubbled struct{ *bubble.Bubble }
+type bubbled struct{ *bubble }
 
-func (l bubbled) wait(d time.Duration) { l.Sleep(d) }
+func (bubbled) wait(d time.Duration) { time.Sleep(d) }
 
 func (l bubbled) run(host string, fn func(context.Context) func()) {
-	l.Host(host).Go("node", func(ctx context.Context) {
+	l.host(host).run(func(ctx context.Context) {
 		stop := fn(ctx)
 		<-ctx.Done()
 		stop()

@@ -75,6 +75,5 @@
 // (Options.Only). A [Case] is all of that on one line, which has the run again. With
 // Options.Timeline a world keeps an account of itself: see package timeline.
 //
-// Package drill is a scenario for the mesh itself, story has scenarios as text, and bubble
-// hosts for code that has goroutines of its own.
+// Package drill is a scenario for the mesh itself, and story has scenarios as text.
 package simulate
