@@ -23,7 +23,8 @@ import (
 
 const patience = 2 * time.Minute // for one test; none takes more than seconds
 
-// browser starts one browser for all tabs of a test.
+// browser starts one browser for all tabs of a test. Without Chromium the test is skipped, unless
+// LOCKMESH_BROWSER=required says that there must be one.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := os.Getenv("CHROMIUM")
@@ -32,8 +33,11 @@ func browser(t *testing.T) context.Context {
 			path = found
 		}
 	}
+	if path == "" && os.Getenv("LOCKMESH_BROWSER") == "required" {
+		t.Fatal("LOCKMESH_BROWSER=required, but no Chromium is in PATH or named by $CHROMIUM")
+	}
 	if path == "" {
-		t.Fatal("no Chromium in PATH, and none is named by $CHROMIUM: apt-get install -y chromium")
+		t.Skip("no Chromium is in PATH or named by $CHROMIUM; LOCKMESH_BROWSER=required makes this a failure")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)

@@ -2,5 +2,6 @@
 // and uses them as a reader does. It is a module of its own, so that nobody else needs
 // the packages that drive a browser.
 //
-// Its tests need Chromium or Chrome: under a usual name in PATH, or named by $CHROMIUM.
+// Its tests need Chromium or Chrome, under a usual name in PATH or named by $CHROMIUM. Without one
+// they are skipped; with LOCKMESH_BROWSER=required, as in .ci/run, they fail.
 package browsertest

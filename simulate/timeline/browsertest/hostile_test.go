@@ -10,7 +10,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
-	"github.com/lockmesh/mesh/simulate/timeline/internal/sample"
 )
 
 // hostile does harm wherever a page takes it for markup, script or style.
@@ -18,7 +17,7 @@ const hostile = `</script><script>window.harm=1</script><img src="http://127.0.0
 	`'"--><svg onload=window.harm=1></style></title><!--` + "${window.harm=1}`\u202e\u2028\x00"
 
 func TestHostileTextsDoNotRun(t *testing.T) {
-	tl := sample.Make(sample.Options{
+	tl := makeSample(sampleOptions{
 		Seed: 9, Hosts: 5, Shards: 4, Workers: 3, Keys: []string{hostile, "\xff\x00", "__proto__", "constructor", "a\nb"},
 		Duration: 40 * time.Second, Pace: 100 * time.Millisecond, Faults: 4 * time.Second, Violate: true, Text: hostile,
 	})
@@ -59,7 +58,7 @@ func TestHostileTextsDoNotRun(t *testing.T) {
 // Were a text ever to become a script, the page's policy would not let it run, nor load
 // anything.
 func TestThePolicyHolds(t *testing.T) {
-	p := open(t, browser(t), sample.Calm())
+	p := open(t, browser(t), calm())
 	got := ask[[]string](p, `new Promise(done => {
 		const refused = [];
 		document.addEventListener("securitypolicyviolation", e => {

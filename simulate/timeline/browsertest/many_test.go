@@ -5,14 +5,12 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"github.com/lockmesh/mesh/simulate/timeline/internal/sample"
 )
 
 // Pages of many moments draw only what can be seen, once for each picture of the screen,
 // and nothing while nothing changes.
 func TestManyMoments(t *testing.T) {
-	tl := sample.Make(sample.Options{
+	tl := makeSample(sampleOptions{
 		Seed: 3, Hosts: 7, Shards: 16, Workers: 4, Duration: 5 * time.Minute,
 		Pace: 150 * time.Millisecond, Faults: 5 * time.Second, Moments: 50_000,
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
-	"github.com/lockmesh/mesh/simulate/timeline/internal/sample"
 )
 
 // Pages of all sorts of runs draw themselves without an error and without a request:
@@ -21,8 +20,8 @@ func TestPagesAreQuiet(t *testing.T) {
 	b := browser(t)
 	for name, tl := range map[string]*timeline.Timeline{
 		"empty": {}, "one host": {Title: "x", Hosts: []string{"a"}, Duration: time.Second},
-		"calm": sample.Calm(), "violated": sample.Violated(),
-		"wide": sample.Make(sample.Options{Seed: 5, Hosts: 32, Shards: 16, Workers: 1, Duration: 10 * time.Second, Pace: time.Second, Faults: 2 * time.Second}),
+		"calm": calm(), "violated": violated(),
+		"wide": makeSample(sampleOptions{Seed: 5, Hosts: 32, Shards: 16, Workers: 1, Duration: 10 * time.Second, Pace: time.Second, Faults: 2 * time.Second}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, b, tl)
@@ -79,7 +78,7 @@ func lonely(t *testing.T, tl *timeline.Timeline) timeline.Moment {
 }
 
 func TestAClickShowsWhatLedToAMoment(t *testing.T) {
-	tl := sample.Violated()
+	tl := violated()
 	p := open(t, browser(t), tl)
 	m := lonely(t, tl)
 	p.near(m.At)
@@ -171,7 +170,7 @@ func TestFaultsOfAMoment(t *testing.T) {
 
 // The frames of a chain have their names, whatever else is shown.
 func TestTheFramesOfAChainAreNamed(t *testing.T) {
-	tl := sample.Violated()
+	tl := violated()
 	p := open(t, browser(t), tl)
 	m := lonely(t, tl)
 	p.do(chromedp.Click(chromedp.CSS(`[data-group="messages"]`)))
@@ -202,7 +201,7 @@ func TestTheOverviewShowsWhenMoreIsWrong(t *testing.T) {
 }
 
 func TestKeysWalkFromMomentToMoment(t *testing.T) {
-	tl := sample.Violated()
+	tl := violated()
 	p := open(t, browser(t), tl)
 	order := p.order()
 	p.press(kb.ArrowRight)
@@ -232,7 +231,7 @@ func TestKeysWalkFromMomentToMoment(t *testing.T) {
 }
 
 func TestVGoesToTheViolation(t *testing.T) {
-	tl := sample.Violated()
+	tl := violated()
 	p := open(t, browser(t), tl)
 	failure := tl.Moments[len(tl.Moments)-1]
 	red := func() int {
@@ -279,7 +278,7 @@ func TestVGoesToTheViolation(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	tl := sample.Violated()
+	tl := violated()
 	p := open(t, browser(t), tl)
 	moments := func() (all []timeline.Moment) {
 		for _, id := range p.order() {
@@ -350,7 +349,7 @@ func TestFilters(t *testing.T) {
 }
 
 func TestTheWheelZoomsAndDraggingMoves(t *testing.T) {
-	p := open(t, browser(t), sample.Violated())
+	p := open(t, browser(t), violated())
 	window := func() (from, to float64) {
 		w := ask[[]float64](p, "timelinePage.window()")
 		return w[0], w[1]
@@ -376,7 +375,7 @@ func TestTheWheelZoomsAndDraggingMoves(t *testing.T) {
 func close(a, b float64) bool { return a-b < 1000 && b-a < 1000 } // a microsecond
 
 func TestThePageIsDarkWhereTheReaderWantsIt(t *testing.T) {
-	p := open(t, browser(t), sample.Violated())
+	p := open(t, browser(t), violated())
 	corner := `Array.from(document.getElementById("lanes").getContext("2d").getImageData(5, 5, 1, 1).data)`
 	light := ask[[]int](p, corner)
 	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
@@ -393,7 +392,7 @@ func TestThePageIsDarkWhereTheReaderWantsIt(t *testing.T) {
 
 // The page tells how it came to a failure in the words of the terminal.
 func TestThePageTellsWhatTheTerminalDoes(t *testing.T) {
-	tl := sample.Violated()
+	tl := violated()
 	p := open(t, browser(t), tl)
 	told := ask[[]string](p, `Array.from(document.querySelectorAll("#excerpt .what"), e => e.textContent)`)
 	var lines []string

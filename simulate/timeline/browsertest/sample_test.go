@@ -1,6 +1,7 @@
-// Package sample makes timelines that look like those of real runs, for tests of how
-// timelines are shown. It is a toy: nothing in it is how Lockmesh works.
-package sample
+package browsertest
+
+// Timelines that look like those of real runs. What makes them is a toy: nothing in it is how
+// Lockmesh works.
 
 import (
 	"cmp"
@@ -13,8 +14,8 @@ import (
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
-// Options say what kind of run it is. Equal options give equal timelines.
-type Options struct {
+// sampleOptions say what kind of run it is. Equal options give equal timelines.
+type sampleOptions struct {
 	Seed     uint64
 	Hosts    int
 	Shards   int
@@ -28,18 +29,18 @@ type Options struct {
 	Moments  int           // at most so many; 0: any number
 }
 
-// Calm is a small run in which nothing goes wrong.
-func Calm() *timeline.Timeline {
-	return Make(Options{Seed: 7, Hosts: 3, Shards: 1, Keys: []string{"orders"}, Workers: 1, Duration: 3 * time.Second, Moments: 40})
+// calm is a small run in which nothing goes wrong.
+func calm() *timeline.Timeline {
+	return makeSample(sampleOptions{Seed: 7, Hosts: 3, Shards: 1, Keys: []string{"orders"}, Workers: 1, Duration: 3 * time.Second, Moments: 40})
 }
 
-// Violated is a run of a middling size with faults and a violation at its end.
-func Violated() *timeline.Timeline {
-	return Make(Options{Seed: 42, Hosts: 5, Shards: 4, Workers: 2, Duration: 40 * time.Second, Pace: 300 * time.Millisecond, Faults: 4 * time.Second, Violate: true})
+// violated is a run of a middling size with faults and a violation at its end.
+func violated() *timeline.Timeline {
+	return makeSample(sampleOptions{Seed: 42, Hosts: 5, Shards: 4, Workers: 2, Duration: 40 * time.Second, Pace: 300 * time.Millisecond, Faults: 4 * time.Second, Violate: true})
 }
 
 type run struct {
-	Options
+	sampleOptions
 	t        *timeline.Timeline
 	random   *rand.Rand
 	now      time.Duration
@@ -76,10 +77,10 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// Make makes a timeline.
-func Make(o Options) *timeline.Timeline {
+// makeSample makes a timeline.
+func makeSample(o sampleOptions) *timeline.Timeline {
 	r := &run{
-		Options: o, random: rand.New(rand.NewPCG(o.Seed, 1)),
+		sampleOptions: o, random: rand.New(rand.NewPCG(o.Seed, 1)),
 		t: &timeline.Timeline{
 			Title:    fmt.Sprintf("seed %d, %d hosts", o.Seed, o.Hosts) + o.Text,
 			Repeat:   fmt.Sprintf("go test ./simulate -run TestFreshSeeds/one -seed %d", o.Seed),
