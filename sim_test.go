@@ -11,6 +11,7 @@ import (
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
+	"github.com/lockmesh/mesh/simulate/search"
 )
 
 var hosts = []string{"a", "b", "c"}
@@ -85,7 +86,7 @@ func TestActorsUseThePublicAPI(t *testing.T) {
 }
 
 func TestALoadThroughThePublicAPI(t *testing.T) {
-	simulate.Test(t, simulate.Search{
+	search.Test(t, search.Plan{
 		Play: drill.Play, Seeds: 5,
 		Options: simulate.Options{Profile: simulate.Flaky, Set: map[string]int64{"hosts": 3, "shards": 8, "storm-s": 20}},
 	})

@@ -2,35 +2,10 @@ package simulate
 
 import (
 	"context"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 )
-
-// A deferred call that ends its goroutine when the world is closed takes no outcome along.
-func TestGoexitAtClose(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	t.Setenv(Environment, "")
-	for _, broken := range []bool{true, false} {
-		r := newNoted(t)
-		Test(r, Search{Seeds: 10, Workers: 1, Play: func(w *World) error {
-			w.Host("a").Go("x", func(ctx context.Context) {
-				defer runtime.Goexit()
-				_ = Sleep(ctx, time.Hour)
-			})
-			w.At(time.Second, func() { w.Always("sun", !broken, "rain") })
-			return w.Run(2 * time.Second)
-		}})
-		want := "ended its goroutine"
-		if broken {
-			want = `always "sun": rain`
-		}
-		if !strings.Contains(r.said, want) {
-			t.Errorf("broken %v: it fails with %q, and logs %q", broken, r.said, r.logged)
-		}
-	}
-}
 
 // A panic of a deferred call is a failure, also when the world is closed.
 func TestPanicAtClose(t *testing.T) {

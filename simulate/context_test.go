@@ -180,11 +180,11 @@ func TestRealDeadlinesAreRefused(t *testing.T) {
 				return w.Run(time.Minute)
 			})
 		}
-		first := text(o().Err)
+		first, _ := splitStack(o().Err)
 		if !strings.Contains(first, "a/main waits with a deadline of the real clock: use simulate.WithTimeout ") {
 			t.Errorf("%s: %v", name, first)
 		}
-		if again := text(o().Err); again != first {
+		if again, _ := splitStack(o().Err); again != first {
 			t.Errorf("%s: the next time, it says %s", name, again)
 		}
 	}

@@ -10,38 +10,37 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// traceOf runs one rough world, and returns its hash and checkpoints.
-func traceOf(t testing.TB, seed uint64) (uint64, []Checkpoint) {
-	w, l := fakeWorld(Options{Seed: seed, Profile: Flaky}, fakeBugs{})
+// traceOf runs one rough world, and returns the hashes after each of its events.
+func traceOf(t testing.TB, seed uint64) (hashes []uint64) {
+	hear := func(e Event) {
+		if hashes = append(hashes, e.Hash); e.Number != uint64(len(hashes)) {
+			t.Errorf("event %d is the call %d of Options.Event", e.Number, len(hashes))
+		}
+	}
+	w, l := fakeWorld(Options{Seed: seed, Profile: Flaky, Event: hear}, fakeBugs{})
 	defer w.Close()
 	if err := l.Run(w, ChaosOptions{For: 30 * time.Second, MayCrash: mayCrashClients}); err != nil {
 		t.Fatal(err)
 	}
-	return w.Hash(), w.trace.checkpoints
+	if last := hashes[len(hashes)-1]; last != w.Hash() {
+		t.Errorf("after the last event the hash is %x, and the world's is %x", last, w.Hash())
+	}
+	return hashes
 }
 
 func TestSameSeedSameTrace(t *testing.T) {
 	seen := make(map[uint64]bool)
 	for seed := uint64(1); seed <= 5; seed++ {
-		hash, checkpoints := traceOf(t, seed)
-		if len(checkpoints) == 0 {
-			t.Fatal("no checkpoints")
-		}
+		hashes := traceOf(t, seed)
 		for _, procs := range []int{1, 2} {
 			before := runtime.GOMAXPROCS(procs)
-			again, others := traceOf(t, seed)
+			again := traceOf(t, seed)
 			runtime.GOMAXPROCS(before)
-			if again != hash {
-				i := 0
-				for i < min(len(others), len(checkpoints))-1 && others[i] == checkpoints[i] {
-					i++
-				}
-				t.Fatalf("seed %d: hash %x, then %x: they differ between events %d and %d", seed, hash, again, i*checkpointEvery, (i+1)*checkpointEvery)
-			}
-			if !slices.Equal(checkpoints, others) {
-				t.Errorf("seed %d: the checkpoints differ", seed)
+			if !slices.Equal(again, hashes) {
+				t.Fatalf("seed %d: two runs of %d and %d events differ", seed, len(hashes), len(again))
 			}
 		}
+		hash := hashes[len(hashes)-1]
 		if seen[hash] {
 			t.Errorf("seed %d: another seed has the same trace", seed)
 		}

@@ -67,13 +67,12 @@
 //
 // # Many worlds
 //
-// A scenario is a function of a World. [Test] plays it under many seeds, in a test, and
-// [Search] anywhere: until one fails, is seen to fail again, and is made small
-// ([Search.Shrink]). Sizes that a scenario draws with [World.Pick] are parameters, as are
-// those of the profile: each has a source of its own, can be set (Options.Set), and is
-// lowered in shrinking. The faults of a storm have names, and can be left out one by one
-// (Options.Only). A [Case] is all of that on one line, which has the run again. With
-// Options.Timeline a world keeps an account of itself: see package timeline.
+// A scenario is a function of a World. Package search plays it under many seeds, in a test or anywhere,
+// until one fails, makes the failure small, and names it by one line that repeats it. Sizes that a
+// scenario draws with [World.Pick] are parameters, as are those of the profile: each has a source of its
+// own, can be set (Options.Set), and is lowered in shrinking. The faults of a storm have names, and can be
+// left out one by one (Options.Only). [Play] plays one world. With Options.Timeline a world keeps an
+// account of itself: see package timeline.
 //
 // Package drill is a scenario for the mesh itself, and story has scenarios as text.
 package simulate

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/search"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
@@ -45,8 +46,8 @@ func (b *biller) work(ctx context.Context, node *mesh.Node) error {
 }
 
 // testBilling is the whole test of that: machines, a storm, and what must never be.
-func testBilling(t simulate.T, careful bool) {
-	simulate.Test(t, simulate.Search{
+func testBilling(t search.T, careful bool) {
+	search.Test(t, search.Plan{
 		Options: simulate.Options{Profile: simulate.LAN},
 		Seeds:   100,
 		Play: func(w *simulate.World) error {
@@ -117,14 +118,14 @@ func TestTestFindsABugOfItsUsers(t *testing.T) {
 	if !strings.Contains(account.Repeat, line[1]) {
 		t.Errorf("the log's line is %q", account.Repeat)
 	}
-	t.Setenv(simulate.Environment, line[1])
+	t.Setenv(search.Environment, line[1])
 	again := &recorder{T: t}
 	testBilling(again, false)
 	if first, _, _ := strings.Cut(message, "shrunk in"); !strings.HasPrefix(again.fatal, first) {
 		t.Errorf("the line repeats\n%s\nand not\n%s", again.fatal, first)
 	}
 
-	t.Setenv(simulate.Environment, "seeds=20")
+	t.Setenv(search.Environment, "seeds=20")
 	passing := &recorder{T: t}
 	testBilling(passing, true)
 	if passing.fatal != "" || !strings.HasPrefix(passing.logged, "20 seeds from 0 on") {
@@ -134,7 +135,7 @@ func TestTestFindsABugOfItsUsers(t *testing.T) {
 
 func TestTestTakesItsEnvironment(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	quiet := simulate.Search{
+	quiet := search.Plan{
 		Play:     func(w *simulate.World) error { w.Pick("size", 1, 9); return w.Run(time.Second) },
 		Profiles: []simulate.Profile{simulate.Calm, simulate.LAN},
 	}
@@ -160,9 +161,9 @@ func TestTestTakesItsEnvironment(t *testing.T) {
 		{"only=crash", "crash", ""},
 		{"weather=fine", "weather", ""},
 	} {
-		t.Setenv(simulate.Environment, tt.words)
+		t.Setenv(search.Environment, tt.words)
 		r := &recorder{T: t}
-		simulate.Test(r, quiet)
+		search.Test(r, quiet)
 		if (r.fatal == "") != (tt.fatal == "") || !strings.Contains(r.fatal, tt.fatal) || !strings.HasPrefix(r.logged, tt.logged) {
 			t.Errorf("%q: %q, %q, want %q, %q", tt.words, r.fatal, r.logged, tt.fatal, tt.logged)
 		}
@@ -171,7 +172,7 @@ func TestTestTakesItsEnvironment(t *testing.T) {
 
 func TestTestOfABadSearch(t *testing.T) {
 	r := &recorder{T: t}
-	if simulate.Test(r, simulate.Search{}); !strings.Contains(r.fatal, "Play") {
+	if search.Test(r, search.Plan{}); !strings.Contains(r.fatal, "Play") {
 		t.Errorf("no scenario: %q", r.fatal)
 	}
 }

@@ -3,6 +3,8 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -518,4 +520,32 @@ func (c *Chaos) double(s *stream, d time.Duration) bool {
 		}
 	}
 	return happened
+}
+
+// checkFault tells what is wrong with the name of a fault: "crash/3", "2:crash/3".
+func checkFault(name string) error {
+	storm, rest, ok := strings.Cut(name, ":")
+	if n, err := strconv.ParseUint(storm, 10, 16); ok && (err != nil || n < 2) {
+		return fmt.Errorf("simulate: fault %q: its storm is not a number from 2 on", name)
+	}
+	if !ok {
+		rest = name
+	}
+	kind, number, _ := strings.Cut(rest, "/")
+	if n, err := strconv.ParseUint(number, 10, 32); err != nil || n == 0 {
+		return fmt.Errorf("simulate: fault %q is not of the form kind/number", name)
+	}
+	if kinds := FaultKinds(); !slices.Contains(kinds, kind) {
+		return fmt.Errorf("simulate: fault %q: the kinds of faults are %s", name, strings.Join(kinds, ", "))
+	}
+	return nil
+}
+
+// FaultKinds returns the kinds of faults that storms have: a fault is named after its
+// kind.
+func FaultKinds() (names []string) {
+	for _, k := range faultKinds() {
+		names = append(names, k.name)
+	}
+	return names
 }

@@ -1,11 +1,15 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/simulate/internal/bugs"
 )
 
 // Link is what the way from one host to another is like. With Loss, Duplicate and
@@ -105,16 +109,31 @@ func (o Options) check() bug.Set {
 	if o.ClockRate < 0 || o.ClockOffset < 0 {
 		panic(fmt.Sprintf("simulate: Options: ClockRate %d or ClockOffset %v is negative", o.ClockRate, o.ClockOffset))
 	}
-	for _, name := range o.Only {
-		if err := checkFault(name); err != nil {
-			panic(err.Error())
-		}
-	}
-	bugs, err := bugSet(o.Bugs)
-	if err != nil {
+	if err := o.Check(); err != nil {
 		panic(err.Error())
 	}
-	return bugs
+	set, _ := bugs.Set(o.Bugs)
+	return set
+}
+
+// Check reports what no world can be made of in Profile, Set, Only and Bugs, which come from the lines that
+// repeat a run. A parameter that no scenario picks is found when the run is over.
+func (o Options) Check() error {
+	var errs []error
+	if o.Profile != "" {
+		_, err := ParseProfile(string(o.Profile))
+		errs = append(errs, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Set)) {
+		if !plainName(strings.TrimSuffix(name, "*")) && name != "*" {
+			errs = append(errs, fmt.Errorf("simulate: %q is no name of a parameter", name))
+		}
+	}
+	for _, name := range o.Only {
+		errs = append(errs, checkFault(name))
+	}
+	_, err := bugs.Set(o.Bugs)
+	return errors.Join(append(errs, err)...)
 }
 
 // jitter draws what comes on top of the latency.

@@ -206,7 +206,7 @@ func (l *Lockers) Settle() error {
 
 // missed says what did not come about in its time. Another failure speaks for itself.
 func missed(err error, format string, args ...any) error {
-	if _, late := errors.AsType[notWithin](err); !late {
+	if !errors.Is(err, ErrNotWithin) {
 		return err
 	}
 	return fmt.Errorf("G6: after all faults ended, %s; %w", fmt.Sprintf(format, args...), err)

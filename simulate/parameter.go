@@ -13,6 +13,7 @@ import (
 type Parameter struct {
 	Name               string
 	Least, Most, Value int64
+	Switch             bool // it is one of the many that switch fault points, or parts of the sieve, on
 }
 
 // Pick draws the parameter name from the seed, out of [least, most]. Each name has a
@@ -89,7 +90,7 @@ func (w *World) pick(name string, least, most int64, draw func(*stream) int64) i
 		w.Fail(fmt.Errorf("simulate: parameter %q is set to %d, which is not in [%d, %d]", name, v, least, most))
 		v = min(max(v, least), most)
 	}
-	w.parameters = append(w.parameters, Parameter{name, least, most, v})
+	w.parameters = append(w.parameters, Parameter{name, least, most, v, isSwitch(name)})
 	return v
 }
 
@@ -122,3 +123,7 @@ func plainName(name string) bool {
 
 // Parameters returns what was picked so far, in that order.
 func (w *World) Parameters() []Parameter { return w.parameters[:len(w.parameters):len(w.parameters)] }
+
+func isSwitch(name string) bool {
+	return strings.HasPrefix(name, sitePrefix) || strings.HasPrefix(name, sievePrefix)
+}

@@ -8,14 +8,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
 // Outcome is how one run went.
 type Outcome struct {
-	Case       Case
 	Err        error // nil: nothing failed
 	Hash       uint64
 	Time       time.Duration // simulated
@@ -35,8 +33,7 @@ type Outcome struct {
 // unless Options.Until or Options.Interrupt stopped the run.
 func Play(opts Options, scenario func(w *World) error) Outcome {
 	w := New(opts)
-	o := Outcome{Case: caseOf(opts)}
-	o.Err = w.play(scenario)
+	o := Outcome{Err: w.play(scenario)}
 	o.Hash, o.Time, o.Events = w.Hash(), w.Now(), w.trace.events
 	o.Parameters, o.Properties, o.Timeline = w.Parameters(), w.properties(), w.Timeline()
 	for _, c := range w.storms {
@@ -86,7 +83,7 @@ func (w *World) said(err error) error {
 	if !ok {
 		return err
 	}
-	if _, late := f.Err.(notWithin); late {
+	if errors.Is(f.Err, ErrNotWithin) {
 		own := *f
 		own.Err = err
 		return &own
@@ -94,12 +91,12 @@ func (w *World) said(err error) error {
 	return f
 }
 
-// exited is who called t.Fatal, and the error of a run in which somebody did. The test
-// has been told by then, and would be told again by every further run.
-type exited string
+// ErrExited is the failure of a run whose scenario, or one of its actors, has called t.Fatal. The test has
+// been told by then, and would be told again by every further run.
+var ErrExited = errors.New("in a simulation neither a scenario nor an actor may call t.Fatal or t.FailNow: a scenario returns its error, and an actor hands it to World.Fail")
 
-func (who exited) Error() string {
-	return fmt.Sprintf("simulate: %s ended its goroutine: in a simulation nobody may call t.Fatal or t.FailNow: a scenario returns its error, and an actor hands it to World.Fail", string(who))
+func exited(what string) error {
+	return fmt.Errorf("simulate: %s ended its goroutine: %w", what, ErrExited)
 }
 
 // guarded calls the scenario. It also returns if that panics; and if it ends the
@@ -131,49 +128,4 @@ func (w *World) unpicked() error {
 		}
 	}
 	return nil
-}
-
-// classOf says in which way a run has failed: what its message says before the first
-// colon, without numbers and texts in quotes. What a checker saw broken counts, and not
-// what the scenario says that it was waiting for meanwhile. It is empty for nil.
-func classOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	if _, ok := errors.AsType[*Unrepeatable](err); ok {
-		return "unrepeatable"
-	}
-	if f, ok := errors.AsType[*Failure](err); ok {
-		if _, late := f.Err.(notWithin); !late {
-			err = f
-		}
-	}
-	message, _, _ := strings.Cut(err.Error(), "\n")
-	if strings.Contains(message, " panicked: ") {
-		return "panic"
-	}
-	message = strings.TrimPrefix(message, "simulate: ")
-	message, _, _ = strings.Cut(message, ":")
-	var b strings.Builder
-	quoted, word, number := false, false, false // inside of what
-	for _, r := range message {
-		switch {
-		case r == '"':
-			if quoted = !quoted; quoted {
-				b.WriteString(`"…"`)
-			}
-		case quoted:
-		case unicode.IsDigit(r) && !word:
-			if !strings.HasSuffix(b.String(), "#") {
-				b.WriteByte('#')
-			}
-			number = true
-		default:
-			b.WriteRune(r)
-		}
-		other := !unicode.IsLetter(r) && !unicode.IsDigit(r)
-		word = !other && !number
-		number = number && !other
-	}
-	return b.String()
 }

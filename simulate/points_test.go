@@ -11,6 +11,7 @@ import (
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
+	"github.com/lockmesh/mesh/simulate/search"
 )
 
 // points sums up what worlds say of the points in the library's code.
@@ -76,7 +77,7 @@ func TestEachSite(t *testing.T) {
 			worlds := 0
 			for seed := max(*simulate.SeedFlag, 1); worlds < least || p.sites[s] == 0 && worlds < most; seed++ {
 				worlds++
-				search := simulate.Search{Play: p.play, Options: simulate.Options{
+				search := search.Plan{Play: p.play, Options: simulate.Options{
 					Seed: seed, Profile: simulate.Hostile,
 					Set: map[string]int64{"site-" + s.String() + "-percent": 50},
 				}}
@@ -102,7 +103,7 @@ func TestEachKindOfMessage(t *testing.T) {
 			worlds, sifted := 0, uint64(0)
 			for seed := max(*simulate.SeedFlag, 1); worlds < 1 || sifted == 0 && worlds < 40; seed++ {
 				worlds++
-				search := simulate.Search{
+				search := search.Plan{
 					Play: func(w *simulate.World) error {
 						defer func() { sifted += w.Sifted(kind) }()
 						return drill.Play(w)
@@ -164,7 +165,7 @@ const enough = 2000
 func TestEveryMarkIsMet(t *testing.T) {
 	t.Parallel()
 	p := newPoints()
-	report, err := simulate.Search{
+	report, err := search.Plan{
 		Play: p.play, Options: simulate.Options{Seed: max(*simulate.SeedFlag, 1), Profile: simulate.Hostile},
 		Seeds: max(*simulate.SeedsFlag, 20), KeepGoing: true,
 	}.Run(t.Context())

@@ -22,7 +22,7 @@ type Property struct {
 // Wanted tells whether some world of a search must meet the property: a claim that no
 // world ever came to proves nothing. The library's own marks are not for a user's
 // scenario to meet; "lockmesh simulate -marks" demands them. Nor must a register have had
-// something to refuse: see [Report.Unfenced].
+// something to refuse: see search.Report.Unfenced.
 func (p Property) Wanted() bool { return p.Kind != Mark && p.Kind != Fence }
 
 func (p Property) String() string {

@@ -92,17 +92,3 @@ func (w *World) recordFrame(kind timeline.Kind, c *conn, side, sent int, text st
 	}
 	return w.record(m)
 }
-
-func (ev *event) describe() string {
-	switch ev.kind {
-	case loopEvent:
-		return "loop " + ev.loop.process.host.name + "/" + ev.loop.name
-	case actorEvent:
-		return "actor " + ev.actor.String()
-	case frameEvent:
-		return "a frame"
-	case contextEvent:
-		return "a context's deadline"
-	}
-	return "a call"
-}

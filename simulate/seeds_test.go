@@ -8,6 +8,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
+	"github.com/lockmesh/mesh/simulate/search"
 )
 
 // What every world of TestFreshSeeds must have come to, or it proves little.
@@ -40,7 +41,7 @@ func TestFreshSeeds(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 4)
 	}
-	simulate.Test(t, simulate.Search{
+	search.Test(t, search.Plan{
 		Options: simulate.Options{Seed: first, Profile: simulate.Flaky, Set: sizes(25 * time.Second)},
 		Seeds:   n,
 		Play: func(w *simulate.World) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
+	"github.com/lockmesh/mesh/simulate/search"
 )
 
 var bugNames = flag.String("bugs", "FreshLeaderExpires,NumbersComeBack", "the deliberate bugs that TestShrinking looks for; all: every one, which takes half an hour or less")
@@ -40,9 +41,9 @@ func TestShrinking(t *testing.T) {
 	t.Logf(row, "bug", "noticed by", "seed", "runs", "faults", "then", "hosts", "then", "fails at", "then", "took")
 	for _, b := range bugs {
 		start := time.Now()
-		s := simulate.Search{
+		s := search.Plan{
 			Play: drill.Play, Options: simulate.Options{Seed: 1, Profile: simulate.Hostile, Bugs: bug.Of(b).Names()}, Seeds: seeds,
-			Budget: simulate.Budget{Runs: 600, For: 5 * time.Minute},
+			Budget: search.Budget{Runs: 600, For: 5 * time.Minute},
 		}
 		first, ok := dueTo(t, s)
 		if !ok {
@@ -82,7 +83,7 @@ const row = "%-22v %-14v %4v %5v %6v %4v %5v %4v %8v %5v %6v"
 
 // dueTo returns the first failure that is due to the deliberate bug: the same world
 // without it passes.
-func dueTo(t *testing.T, s simulate.Search) (simulate.Outcome, bool) {
+func dueTo(t *testing.T, s search.Plan) (search.Outcome, bool) {
 	for s.Seeds > 0 {
 		report, err := s.Run(t.Context())
 		if err != nil {
@@ -98,15 +99,15 @@ func dueTo(t *testing.T, s simulate.Search) (simulate.Outcome, bool) {
 		s.Seeds -= int(first.Case.Seed - s.Options.Seed + 1)
 		s.Options.Seed = first.Case.Seed + 1
 	}
-	return simulate.Outcome{}, false
+	return search.Outcome{}, false
 }
 
-func without(c simulate.Case) simulate.Case {
+func without(c search.Case) search.Case {
 	c.Bugs = nil
 	return c
 }
 
-func hostsOf(o simulate.Outcome) int64 {
+func hostsOf(o search.Outcome) int64 {
 	for _, p := range o.Parameters {
 		if p.Name == "hosts" {
 			return p.Value

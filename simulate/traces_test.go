@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/search"
 )
 
 // printTraces makes this test print the traces of the sample, for another process.
@@ -76,7 +77,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 				undo := change(t, &opts)
 				line := "trace " + exercise{e.name, opts, e.script}.hash(t)
 				if line != here[i] {
-					t.Errorf("the trace was\n\t%s\nand is\n\t%s\n%v", here[i], line, simulate.Diverge(e.opts, opts, e.play))
+					t.Errorf("the trace was\n\t%s\nand is\n\t%s\n%v", here[i], line, search.Diverge(e.opts, opts, e.play))
 				}
 				undo()
 			}
@@ -174,8 +175,8 @@ func TestTracesNoticeLeaks(t *testing.T) {
 		if slices.Sort(hashes); len(slices.Compact(hashes)) < 2 {
 			t.Error("three runs have one trace")
 		}
-		d := simulate.Diverge(e.opts, e.opts, play)
-		if d == nil || d.First.Number == 0 || d.First.Number != d.Common.Number+1 || d.First == d.Second {
+		d := search.Diverge(e.opts, e.opts, play)
+		if d == nil || d.First.Number == 0 || d.First.Number != d.Common.Number+1 || d.First.Hash == d.Second.Hash {
 			t.Fatalf("Diverge says %v", d)
 		}
 		t.Log(d)
@@ -201,7 +202,7 @@ func TestTracesNoticeLeaks(t *testing.T) {
 	})
 	t.Run("none", func(t *testing.T) {
 		play := leaky(e, func() int { return 5 })
-		if d := simulate.Diverge(e.opts, e.opts, play); d != nil {
+		if d := search.Diverge(e.opts, e.opts, play); d != nil {
 			t.Error(d)
 		}
 	})

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,12 +27,6 @@ func (s *Stopped) Error() string {
 		how = "interrupted"
 	}
 	return fmt.Sprintf("simulate: %s at %v, after %d events", how, s.Time, s.Events)
-}
-
-// interrupted tells whether a run's error is that it was.
-func interrupted(err error) bool {
-	s, ok := errors.AsType[*Stopped](err)
-	return ok && s.Interrupted
 }
 
 // stops ends the run if Options.Until says so, or Options.Interrupt. It is asked before

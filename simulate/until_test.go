@@ -105,3 +105,26 @@ func TestState(t *testing.T) {
 		}
 	}
 }
+
+func TestInterruptEndsAWorld(t *testing.T) {
+	stop := make(chan struct{})
+	long := func(begun func()) func(w *World) error {
+		return func(w *World) error {
+			w.Host("a").Boot("sleeper", func(ctx context.Context) {
+				for Sleep(ctx, time.Millisecond) == nil {
+				}
+			})
+			w.At(time.Second, begun)
+			return w.Run(1e9 * time.Second)
+		}
+	}
+	o := Play(Options{Seed: 4, Interrupt: stop}, long(func() { close(stop) }))
+	s, ok := o.Err.(*Stopped)
+	if !ok || !s.Interrupted || s.Time != time.Second || s.Time != o.Time || s.Events != o.Events || !strings.Contains(s.State, "hosts: 1") || s.Error() != fmt.Sprintf("simulate: interrupted at 1s, after %d events", o.Events) {
+		t.Errorf("Play returns %v, %+v", o.Err, s)
+	}
+	// As far as it went, it is the same run.
+	if u := Play(Options{Seed: 4, Until: Until{Events: o.Events}}, long(func() {})); u.Hash != o.Hash {
+		t.Errorf("interrupted, it has hash %x, and stopped there %x", o.Hash, u.Hash)
+	}
+}

@@ -2,10 +2,12 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
@@ -32,9 +34,9 @@ type Options struct {
 	Variant uint64
 	// Until stops the run early, with a [Stopped] that tells how the world stands.
 	Until Until
-	// Interrupt, once it is closed, does the same before the next event: real time, and so
-	// somebody outside, decides where that is. A nil channel never is. Search.Run and
-	// Search.Shrink put the end of their context here.
+	// Interrupt, once it is closed, does the same before the next event: real time, and so the
+	// outside, decides where that is. A nil channel never is. A search puts the end of
+	// its context here.
 	Interrupt <-chan struct{}
 	// Link is what every link is like until [Net.SetLink] changes it.
 	Link Link
@@ -47,6 +49,8 @@ type Options struct {
 	ClockOffset time.Duration
 	// Timeline keeps an account of what happens; see [World.Timeline].
 	Timeline bool
+	// Event hears of each event right before it happens. It must not touch the world.
+	Event func(Event)
 	// Repeat is printed with a failure, and says how to see it again. The default
 	// names the seed.
 	Repeat string
@@ -193,18 +197,14 @@ func (w *World) RunUntil(cond func() bool, d time.Duration) error {
 	met := false
 	err := w.run(add(w.now, d), func() bool { met = cond(); return met })
 	if err == nil && !met && !cond() {
-		w.Fail(notWithin(d))
+		w.Fail(fmt.Errorf("%w %v what was waited for", ErrNotWithin, d))
 		err = w.failure
 	}
 	return err
 }
 
-// notWithin is the failure of RunUntil. What was waited for, only the scenario can say.
-type notWithin time.Duration
-
-func (d notWithin) Error() string {
-	return fmt.Sprintf("simulate: not within %v what was waited for", time.Duration(d))
-}
+// ErrNotWithin is the failure of [World.RunUntil]. What it waited for, only the scenario can say.
+var ErrNotWithin = errors.New("simulate: not within")
 
 // Step lets the next event happen, and the time pass until then, and returns the first
 // failure, as Run does. In a world in which nothing will ever happen it does nothing.
@@ -270,7 +270,7 @@ func (w *World) step() {
 		w.now, w.instant = ev.at, 0
 	}
 	if w.instant++; w.instant > maxInstant {
-		w.Fail(fmt.Errorf("simulate: time stands still: %d events at %v, the last one %v", w.instant, w.now, ev.describe()))
+		w.Fail(fmt.Errorf("simulate: time stands still: %d events at %v, the last one %v", w.instant, w.now, ev.what(ev.frame, 0)))
 		return
 	}
 	host, payload := 0, uint64(0)
@@ -298,6 +298,9 @@ func (w *World) step() {
 		payload = uint64(ev.actor.id)
 	}
 	w.trace.add(ev, host, payload, w.draws)
+	if w.opts.Event != nil {
+		w.tell(ev, payload)
+	}
 	w.dog.progress.Add(1)
 	w.why.begin(ev.due)
 
@@ -391,7 +394,8 @@ func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 func (w *World) Fail(err error) {
 	if w.failure == nil && err != nil {
 		f := &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat}
-		w.note(timeline.Failure, lab, "%s", text(err))
+		message, _ := splitStack(err)
+		w.note(timeline.Failure, lab, "%s", message)
 		if t := w.Timeline(); t != nil {
 			f.Timeline = t.Excerpt(timeline.FailureMoments)
 		}
@@ -435,7 +439,7 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string {
-	message, stack := parts(f.Err)
+	message, stack := splitStack(f.Err)
 	s := fmt.Sprintf("%s\nseed %d, at %v, after %d events\nrepeat: %s%s", message, f.Seed, f.Time, f.Events, f.Repeat, stack)
 	if f.Timeline != "" {
 		s += "\n" + f.Timeline
@@ -444,3 +448,13 @@ func (f *Failure) Error() string {
 }
 
 func (f *Failure) Unwrap() error { return f.Err }
+
+// splitStack takes an error's text apart: what it says, and the stack of a panic, if it has one,
+// with the end of a line before it.
+func splitStack(err error) (message, stack string) {
+	all := err.Error()
+	if i := strings.Index(all, "\ngoroutine "); i >= 0 {
+		return all[:i], strings.TrimRight(all[i:], "\n")
+	}
+	return all, ""
+}

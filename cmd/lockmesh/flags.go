@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
+	"github.com/lockmesh/mesh/simulate/search"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
@@ -43,7 +44,7 @@ flags:
 
 // settings are what the flags say.
 type settings struct {
-	search  simulate.Search
+	search  search.Plan
 	one     bool // only one seed is played
 	marks   bool // each mark of the library must be met in some world
 	shrink  bool
@@ -61,11 +62,11 @@ func (s *settings) account() bool { return s.page != "" || s.log != "" || s.text
 // parse reads the flags. Its error says what is wrong with them; flag.ErrHelp, that the
 // usage was asked for, which goes to out.
 func parse(args []string, out io.Writer) (*settings, error) {
-	s := &settings{search: simulate.Search{Play: drill.Play, Repeat: commandLine}}
+	s := &settings{search: search.Plan{Play: drill.Play, Repeat: commandLine}}
 	flags := flag.NewFlagSet("lockmesh simulate", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	said := make(map[string]bool)
-	c := simulate.Case{Seed: 1}
+	c := search.Case{Seed: 1}
 	word := func(name, usage string) {
 		flags.Func(name, usage, func(value string) error {
 			_, err := c.Take(name, value)
@@ -252,7 +253,7 @@ func draws(p simulate.Profile, set map[string]int64) simulate.Outcome {
 const thisCommand = "lockmesh simulate "
 
 // commandLine is what repeats a case.
-func commandLine(c simulate.Case) string {
+func commandLine(c search.Case) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(thisCommand))
 	for _, w := range c.Words() {

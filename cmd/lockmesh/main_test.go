@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/search"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
@@ -317,7 +317,7 @@ func TestMeter(t *testing.T) {
 		var b strings.Builder
 		m := newMeter(console{err: &b, terminal: terminal}, 2000, time.Hour)
 		for i := range 100 {
-			m.tell(simulate.Progress{Seeds: 11 * i, Simulated: 1e11, Elapsed: m.every / 4 * time.Duration(i)})
+			m.tell(search.Progress{Seeds: 11 * i, Simulated: 1e11, Elapsed: m.every / 4 * time.Duration(i)})
 		}
 		m.close()
 		return b.String()

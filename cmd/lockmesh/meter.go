@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/search"
 )
 
 // meter shows how a search is getting on, or the shrinking of what it found: on a terminal
@@ -32,7 +32,7 @@ func newMeter(c console, seeds int, limit time.Duration) *meter {
 }
 
 // tell hears of each seed.
-func (m *meter) tell(p simulate.Progress) {
+func (m *meter) tell(p search.Progress) {
 	if p.Elapsed < m.next {
 		return
 	}
@@ -48,13 +48,13 @@ func (m *meter) tell(p simulate.Progress) {
 }
 
 // tellFailure hears of each new failure, and of what repeats it.
-func (m *meter) tellFailure(f simulate.Finding, repeat string) {
+func (m *meter) tellFailure(f search.Finding, repeat string) {
 	m.close()
 	fmt.Fprintf(m.err, "seed %d failed: %s\nrepeat: %s\n", f.First.Case.Seed, firstLine(f.First.Err), repeat)
 }
 
 // tellShrinking hears of each run of a shrinking.
-func (m *meter) tellShrinking(s simulate.Shrunk, elapsed time.Duration) {
+func (m *meter) tellShrinking(s search.Shrunk, elapsed time.Duration) {
 	if elapsed < m.next {
 		return
 	}
@@ -85,7 +85,7 @@ func (m *meter) close() {
 }
 
 // speed tells how fast a search is.
-func speed(p simulate.Progress) string {
+func speed(p search.Progress) string {
 	s := max(p.Elapsed.Seconds(), 1e-9)
 	return fmt.Sprintf("%.1f seeds/s, %.0f times real time", float64(p.Seeds)/s, p.Simulated.Seconds()/s)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/search"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
@@ -66,7 +67,7 @@ func (r *simulation) run(ctx context.Context) int {
 	m := newMeter(r.console, r.search.Seeds, r.search.For)
 	r.search.Progress = m.tell
 	if r.search.KeepGoing {
-		r.search.Found = func(f simulate.Finding) { m.tellFailure(f, r.search.Repeat(f.First.Case)) }
+		r.search.Found = func(f search.Finding) { m.tellFailure(f, r.search.Repeat(f.First.Case)) }
 	}
 	report, err := r.search.Run(ctx)
 	m.close()
@@ -111,7 +112,7 @@ func (r *simulation) run(ctx context.Context) int {
 }
 
 // interrupted says what was going on when a signal came.
-func (r *simulation) interrupted(report *simulate.Report) {
+func (r *simulation) interrupted(report *search.Report) {
 	fmt.Fprintln(r.out, "interrupted")
 	for _, o := range report.UnderWay {
 		fmt.Fprintf(r.out, "under way: seed %d, at %v: %s\n", o.Case.Seed, o.Time.Round(time.Millisecond), r.search.Repeat(o.Case))
@@ -119,14 +120,14 @@ func (r *simulation) interrupted(report *simulate.Report) {
 }
 
 // interrupted tells whether a signal has ended the run.
-func interrupted(o simulate.Outcome) bool {
+func interrupted(o search.Outcome) bool {
 	stopped, ok := errors.AsType[*simulate.Stopped](o.Err)
 	return ok && stopped.Interrupted
 }
 
 // missing returns the marks that no world met, if they are demanded. A search that ended
 // with a failure does not owe them.
-func (r *simulation) missing(report *simulate.Report) (missing []simulate.Property) {
+func (r *simulation) missing(report *search.Report) (missing []simulate.Property) {
 	if !r.marks || len(report.Findings) > 0 && !r.search.KeepGoing {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (r *simulation) missing(report *simulate.Report) (missing []simulate.Proper
 }
 
 // summary says what was done.
-func (r *simulation) summary(report *simulate.Report) {
+func (r *simulation) summary(report *search.Report) {
 	p := report.Progress
 	of := ""
 	if len(r.search.Profiles) > 0 { // a story has none
@@ -171,7 +172,7 @@ func (r *simulation) summary(report *simulate.Report) {
 
 // failures shows the first failure whole, small if that is wanted, and of the others how
 // they are to be repeated.
-func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
+func (r *simulation) failures(ctx context.Context, report *search.Report) {
 	for _, f := range report.Findings[1:] {
 		fmt.Fprintf(r.out, "FAILED, %s: %s\nrepeat: %s\n", count(f.Seeds, "seed"), firstLine(f.First.Err), r.search.Repeat(f.First.Case))
 		r.others(f)
@@ -179,7 +180,7 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 	f := report.Findings[0]
 	o := f.First
 	notes := ""
-	if _, ok := errors.AsType[*simulate.Unrepeatable](o.Err); ok {
+	if _, ok := errors.AsType[*search.Unrepeatable](o.Err); ok {
 		fmt.Fprintf(r.out, "FAILED, %s: %v\nrepeat: %s\n", count(f.Seeds, "seed"), o.Err, r.search.Repeat(o.Case))
 		r.others(f)
 		return
@@ -205,23 +206,23 @@ func (r *simulation) failures(ctx context.Context, report *simulate.Report) {
 }
 
 // others names the seeds that failed like the first one.
-func (r *simulation) others(f simulate.Finding) {
+func (r *simulation) others(f search.Finding) {
 	for _, c := range f.Others {
 		fmt.Fprintf(r.out, "likewise: %s\n", r.search.Repeat(c))
 	}
 }
 
 // makeSmaller shrinks a failure, and shows how that is getting on.
-func (r *simulation) makeSmaller(ctx context.Context, o simulate.Outcome) simulate.Shrunk {
+func (r *simulation) makeSmaller(ctx context.Context, o search.Outcome) search.Shrunk {
 	m, start := newMeter(r.console, 0, 0), time.Now()
 	s := r.search
-	s.Shrinking = func(smallest simulate.Shrunk) { m.tellShrinking(smallest, time.Since(start)) }
+	s.Shrinking = func(smallest search.Shrunk) { m.tellShrinking(smallest, time.Since(start)) }
 	defer m.close()
 	return s.Shrink(ctx, o)
 }
 
 // show writes the run's timeline where it is wanted.
-func (r *simulation) show(o simulate.Outcome) int {
+func (r *simulation) show(o search.Outcome) int {
 	t := o.Timeline
 	if t == nil {
 		return exitOK

@@ -8,10 +8,11 @@ import (
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/search"
 )
 
 func TestBillsAreSentOnce(t *testing.T) {
-	simulate.Test(t, simulate.Search{
+	search.Test(t, search.Plan{
 		Options: simulate.Options{Profile: simulate.LAN},
 		Wanted:  true, // that some world comes to what is expected
 		Play: func(w *simulate.World) error {

@@ -108,7 +108,7 @@ func (s *Story) Play(opts simulate.Options) *Run {
 // Perform is Play in a world that is there already, and in which nothing has happened
 // yet: it can be the scenario of a search.
 //
-//	report, err := simulate.Search{Play: s.Perform, Options: simulate.Options{Link: story.Link()}, Seeds: 1000}.Run(ctx)
+//	report, err := search.Plan{Play: s.Perform, Options: simulate.Options{Link: story.Link()}, Seeds: 1000}.Run(ctx)
 func (s *Story) Perform(w *simulate.World) error {
 	_, err := s.perform(w)
 	return err

@@ -86,13 +86,8 @@ var exceptions = []exception{
 	{"simulate", "watchdog.go", ruleGo, "it looks on from outside, and changes nothing"},
 	{"simulate", "watchdog.go", ruleSelect, "it waits for real time, or for its end"},
 	{"simulate", "watchdog.go", ruleClock, "it looks for what blocks in real time"},
-	{"simulate", "teller.go", ruleClock, "what a test shows meanwhile, and how much time it has left"},
-	{"simulate", "interrupt.go", ruleGo, "it waits for a signal, outside of all worlds"},
-	{"simulate", "interrupt.go", ruleSelect, "a signal, or the end of the test"},
 	{"simulate", "actor.go", ruleSelect, "whether a channel is closed, without waiting"},
 	{"simulate", "play.go", ruleGo, "it is waited for at once, and may end as a test does"},
-	{"simulate", "search.go", ruleClock, "how long to look for failures"},
-	{"simulate", "shrink.go", ruleClock, "how long to look for a smaller failure"},
 }
 
 // imports lists forbidden imports. A trailing slash forbids everything below.

@@ -1,13 +1,13 @@
-package simulate
+package search
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 func TestCaseText(t *testing.T) {
@@ -16,9 +16,9 @@ func TestCaseText(t *testing.T) {
 		want Case
 	}{
 		{"seed=42", Case{Seed: 42}},
-		{"seed=18446744073709551615 profile=hostile", Case{Seed: 1<<64 - 1, Profile: Hostile}},
+		{"seed=18446744073709551615 profile=hostile", Case{Seed: 1<<64 - 1, Profile: simulate.Hostile}},
 		{"seed=1 set=hosts=3,site-*=0,x=-5", Case{Seed: 1, Set: map[string]int64{"hosts": 3, "site-*": 0, "x": -5}}},
-		{"seed=1 set=*=least,hosts=4", Case{Seed: 1, Set: map[string]int64{"*": Least, "hosts": 4}}},
+		{"seed=1 set=*=least,hosts=4", Case{Seed: 1, Set: map[string]int64{"*": simulate.Least, "hosts": 4}}},
 		{"seed=1 only=none", Case{Seed: 1, Only: []string{}}},
 		{"seed=1 only=crash/1,2:pause/13 variant=7", Case{Seed: 1, Only: []string{"crash/1", "2:pause/13"}, Variant: 7}},
 		{"seed=1 bug=LateBelief,Amnesia", Case{Seed: 1, Bugs: []string{"LateBelief", "Amnesia"}}},
@@ -74,15 +74,15 @@ func TestClasses(t *testing.T) {
 		if got := classOf(errors.New(tt.message)); got != tt.want {
 			t.Errorf("classOf(%q) = %q, want %q", tt.message, got, tt.want)
 		}
-		if got := classOf(&Failure{Err: errors.New(tt.message), Seed: 9}); got != tt.want {
+		if got := classOf(&simulate.Failure{Err: errors.New(tt.message), Seed: 9}); got != tt.want {
 			t.Errorf("classOf(a Failure of %q) = %q, want %q", tt.message, got, tt.want)
 		}
 	}
 	for _, tt := range []struct {
 		seen error
 		want string
-	}{{errors.New("G1 exclusion: at 3s"), "G1 exclusion"}, {notWithin(time.Second), "G6"}} {
-		if got := classOf(fmt.Errorf("G6: after all faults ended: %w", &Failure{Err: tt.seen})); got != tt.want {
+	}{{errors.New("G1 exclusion: at 3s"), "G1 exclusion"}, {simulate.ErrNotWithin, "G6"}} {
+		if got := classOf(fmt.Errorf("G6: after all faults ended: %w", &simulate.Failure{Err: tt.seen})); got != tt.want {
 			t.Errorf("classOf(%v, while a scenario waits) = %q, want %q", tt.seen, got, tt.want)
 		}
 	}
@@ -91,49 +91,6 @@ func TestClasses(t *testing.T) {
 	}
 	if got := classOf(fmt.Errorf("x: %w", &Unrepeatable{})); got != "unrepeatable" {
 		t.Errorf("classOf(an Unrepeatable) = %q", got)
-	}
-}
-
-func TestSetByPattern(t *testing.T) {
-	o := Options{Set: map[string]int64{"site-*": 1, "site-late-*": 2, "site-late-reply": 3, "*": 4}}
-	for name, want := range map[string]int64{"site-early": 1, "site-late-unlock": 2, "site-late-reply": 3, "hosts": 4} {
-		if got, ok := o.setting(name); got != want || !ok {
-			t.Errorf("setting(%q) = %d, %v, want %d", name, got, ok, want)
-		}
-	}
-	if got, ok := (&Options{Set: map[string]int64{"host": 1}}).setting("hosts"); ok {
-		t.Errorf("a name without a star set another: %d", got)
-	}
-}
-
-// A variant is another course of the same world.
-func TestVariants(t *testing.T) {
-	play := func(variant uint64) (faults []Fault, parameters []Parameter, hash uint64) {
-		o := Play(Options{Seed: 5, Profile: Flaky, Variant: variant}, func(w *World) error {
-			for i := range 3 {
-				w.Host(fmt.Sprint("h", i)).Boot("sleeper", func(ctx context.Context) {
-					for Sleep(ctx, time.Second) == nil {
-					}
-				})
-			}
-			storm := w.Chaos(ChaosOptions{For: 20 * time.Second})
-			return w.RunUntil(storm.Over, 5*time.Minute)
-		})
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
-		return o.Faults, o.Parameters, o.Hash
-	}
-	faults, parameters, hash := play(0)
-	others, same, other := play(1)
-	if !reflect.DeepEqual(faults, others) || !reflect.DeepEqual(parameters, same) || len(faults) == 0 {
-		t.Errorf("two variants have other faults or parameters:\n%v\n%v\n%v\n%v", faults, others, parameters, same)
-	}
-	if hash == other {
-		t.Error("two variants have the same course of events")
-	}
-	if _, _, again := play(1); again != other {
-		t.Error("one variant has two courses of events")
 	}
 }
 
@@ -151,19 +108,4 @@ func FuzzParseCase(f *testing.F) {
 			t.Errorf("ParseCase(%q) = %q, which is read as %q, %v", s, c, again, err)
 		}
 	})
-}
-
-func TestANameHasOneRange(t *testing.T) {
-	for _, profile := range []Profile{"", LAN} {
-		o := Play(Options{Profile: profile}, func(w *World) error {
-			if w.Pick("link-jitter-us", 5, 6); profile == "" {
-				w.Pick("link-jitter-us", 7, 8)
-			}
-			w.Host("a")
-			return w.Run(time.Second)
-		})
-		if o.Err == nil {
-			t.Errorf("profile %q: what is picked out of one range is taken for another", profile)
-		}
-	}
 }

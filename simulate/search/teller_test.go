@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // What takes long is told of every ten seconds, and then more and more seldom, to whoever
@@ -16,7 +18,7 @@ func TestTeller(t *testing.T) {
 	var said []string
 	heard, shrunk := 0, 0
 	x := &teller{next: tellEvery, say: func(line string) { said = append(said, line) }}
-	s := &Search{Progress: func(Progress) { heard++ }, Shrinking: func(Shrunk) { shrunk++ }}
+	s := &Plan{Progress: func(Progress) { heard++ }, Shrinking: func(Shrunk) { shrunk++ }}
 	x.hear(s)
 	for i := range 3000 { // an hour and a half
 		s.Progress(Progress{Seeds: i, Failures: i / 100, Simulated: time.Duration(i) * time.Minute, Elapsed: time.Duration(2*i) * time.Second})
@@ -25,24 +27,24 @@ func TestTeller(t *testing.T) {
 		t.Errorf("of %d, %d are told: %q", heard, len(said), said)
 	}
 	said = nil
-	x.shrinks(s, Outcome{Case: Case{Seed: 7}, Err: fmt.Errorf("broken: by chance\nstack")})
+	x.shrinks(s, Outcome{Case{Seed: 7}, simulate.Outcome{Err: fmt.Errorf("broken: by chance\nstack")}})
 	s.Shrinking(Shrunk{Runs: 1})
 	x.start = x.start.Add(-10 * time.Second)
-	s.Shrinking(Shrunk{Before: Outcome{Faults: make([]Fault, 9)}, After: Outcome{Faults: make([]Fault, 2)}, Runs: 2})
+	s.Shrinking(Shrunk{Before: Outcome{Outcome: simulate.Outcome{Faults: make([]simulate.Fault, 9)}}, After: Outcome{Outcome: simulate.Outcome{Faults: make([]simulate.Fault, 2)}}, Runs: 2})
 	s.Shrinking(Shrunk{Runs: 3})
 	want := []string{"seed 7 failed: broken: by chance\nmaking it smaller, for 2m0s at most; if you interrupt that, you get what there is by then", "2 runs, faults 9 -> 2 in 10s"}
 	if shrunk != 3 || fmt.Sprint(said) != fmt.Sprint(want) {
 		t.Errorf("of %d, it tells %q, want %q", shrunk, said, want)
 	}
 	x.say = nil
-	x.shrinks(s, Outcome{Err: fmt.Errorf("broken")})
+	x.shrinks(s, Outcome{Outcome: simulate.Outcome{Err: fmt.Errorf("broken")}})
 	s.Shrinking(Shrunk{Runs: 3})
 }
 
 // Shrinking tells of each of its runs, and what is the smallest by then.
 func TestShrinkingIsHeard(t *testing.T) {
 	runs, least := 0, int64(1)<<40
-	s := Search{Workers: 3, Play: func(w *World) error {
+	s := Plan{Workers: 3, Play: func(w *simulate.World) error {
 		if n := w.Pick("n", 0, 1<<40); n > 100 {
 			return fmt.Errorf("broken: %d", n)
 		}
@@ -85,7 +87,7 @@ func TestShrinkingEndsBeforeTheTest(t *testing.T) {
 // looks, it does not.
 func TestTestShowsThatItShrinks(t *testing.T) {
 	if os.Getenv(childMode) == "fails" {
-		Test(t, Search{Workers: 1, Play: func(w *World) error { return fmt.Errorf("broken: n is %d", w.Pick("n", 3, 9)) }})
+		Test(t, Plan{Workers: 1, Play: func(w *simulate.World) error { return fmt.Errorf("broken: n is %d", w.Pick("n", 3, 9)) }})
 		return
 	}
 	for flag, want := range map[string]string{"-test.v=true": "seed 0 failed: broken: n is ", "-test.v=test2json": "making it smaller, for ", "-test.v=false": ""} {

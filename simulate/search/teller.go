@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ func newTeller(t T) *teller {
 }
 
 // hear makes the search tell it, and those whom it told before.
-func (x *teller) hear(s *Search) {
+func (x *teller) hear(s *Plan) {
 	progress, shrinking := s.Progress, s.Shrinking
 	s.Progress = func(p Progress) {
 		if progress != nil {
@@ -70,7 +70,7 @@ func (x *teller) also(lines []string) {
 }
 
 // shrinks says at once that a failure is to be made smaller.
-func (x *teller) shrinks(s *Search, first Outcome) {
+func (x *teller) shrinks(s *Plan, first Outcome) {
 	x.start, x.next = time.Now(), tellEvery
 	if x.say != nil {
 		x.say(fmt.Sprintf("seed %d failed: %s\nmaking it smaller, for %v at most; if you interrupt that, you get what there is by then", first.Case.Seed, firstLine(first.Err), s.Budget.orDefault().For))

@@ -1,12 +1,13 @@
-package simulate
+package search
 
 import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // Budget is what shrinking a failure may cost. Zero fields have their defaults.
@@ -40,14 +41,14 @@ type Shrunk struct {
 //
 //	shrunk := search.Shrink(ctx, report.Findings[0].First)
 //	fmt.Println(shrunk.After.Case)
-func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
+func (s Plan) Shrink(ctx context.Context, o Outcome) Shrunk {
 	result := Shrunk{Before: o, After: o}
 	s.Options.Interrupt = ctx.Done()
 	class := classOf(o.Err)
 	if o.Err == nil || !smaller(o.Err) || s.check() != nil {
 		return result
 	}
-	x := &shrinker{Search: s, ctx: ctx, class: class, before: o, best: o, tried: make(map[string]bool)}
+	x := &shrinker{Plan: s, ctx: ctx, class: class, before: o, best: o, tried: make(map[string]bool)}
 	x.budget = s.Budget.orDefault()
 	x.deadline = time.Now().Add(x.budget.For)
 	x.shrink()
@@ -65,13 +66,12 @@ func (s Search) Shrink(ctx context.Context, o Outcome) Shrunk {
 // repeatable, there is none, and t.Fatal would be called in each.
 func smaller(err error) bool {
 	_, unrepeatable := errors.AsType[*Unrepeatable](err)
-	_, exits := errors.AsType[exited](err)
-	return !unrepeatable && !exits
+	return !unrepeatable && !errors.Is(err, simulate.ErrExited)
 }
 
 // shrinker is one failure being shrunk.
 type shrinker struct {
-	Search
+	Plan
 	ctx      context.Context
 	class    string
 	budget   Budget
@@ -190,7 +190,7 @@ func (x *shrinker) courses(size int) []uint64 {
 // try plays a case, and gives it up when it has gone on for much longer than the smallest
 // so far took to fail: what has not happened by then is not worth the wait, as a rule.
 func (x *shrinker) try(c Case) Outcome {
-	s := x.Search
+	s := x.Plan
 	u := &s.Options.Until
 	if end := x.best.Time*3/2 + 5*time.Second; u.Time == 0 || u.Time > end {
 		u.Time = end
@@ -235,7 +235,7 @@ func (x *shrinker) parameters(quick bool) {
 	// kept is the case in which only these parameters are above their least.
 	kept := func(names []string) Case {
 		c := x.best.Case.clone()
-		c.Set = map[string]int64{"*": Least}
+		c.Set = map[string]int64{"*": simulate.Least}
 		for _, p := range x.best.Parameters {
 			if slices.Contains(names, p.Name) {
 				c.Set[p.Name] = p.Value
@@ -256,7 +256,7 @@ func (x *shrinker) parameters(quick bool) {
 		return
 	}
 	// Fault points in the code and lost kinds of messages first, all at once: there are many.
-	x.take(len(names), kept(nil), kept(slices.DeleteFunc(names, isSwitch)))
+	x.take(len(names), kept(nil), kept(slices.DeleteFunc(names, x.isSwitch)))
 	finest := 1
 	names = raised()
 	if quick {
@@ -268,6 +268,10 @@ func (x *shrinker) parameters(quick bool) {
 	}
 	x.take(1, kept(names)) // they are the same, and said in fewer words
 	x.lower(names)
+}
+
+func (x *shrinker) isSwitch(name string) bool {
+	return slices.ContainsFunc(x.best.Parameters, func(p simulate.Parameter) bool { return p.Name == name && p.Switch })
 }
 
 // lower makes smaller, in few steps, what cannot be least.
@@ -315,12 +319,6 @@ func (x *shrinker) lower(names []string) {
 			s.steps--
 		}
 	}
-}
-
-// isSwitch tells whether a parameter is one of the many that turn on a fault point or a part of
-// the sieve.
-func isSwitch(parameter string) bool {
-	return strings.HasPrefix(parameter, sitePrefix) || strings.HasPrefix(parameter, sievePrefix)
 }
 
 // minimize returns a part of items, in their order, that fails as all of them do. It leaves

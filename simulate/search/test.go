@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
@@ -35,7 +36,7 @@ type T interface {
 //	LOCKMESH_SIMULATE='seed=1000 for=8h' go test -run '^TestOrders$' -timeout 0 .
 //
 // With until=12.5s, or until=1234 events, a case stops there, and how the world stands is
-// logged (see [World.State]). A case is one of the first search of a test, unless it has
+// logged (see [simulate.World.State]). A case is one of the first search of a test, unless it has
 // search=2 in it: other searches of the test are left out.
 const Environment = "LOCKMESH_SIMULATE"
 
@@ -67,9 +68,9 @@ func testFlag(name string) bool {
 // it at once.
 //
 //	func TestOrders(t *testing.T) {
-//		simulate.Test(t, simulate.Search{Play: orders, Options: simulate.Options{Profile: simulate.Flaky}})
+//		search.Test(t, search.Plan{Play: orders, Options: simulate.Options{Profile: simulate.Flaky}})
 //	}
-func Test(t T, s Search) {
+func Test(t T, s Plan) {
 	t.Helper()
 	number := numbered(t)
 	if s.Repeat == nil {
@@ -80,7 +81,7 @@ func Test(t T, s Search) {
 	if err == nil {
 		one, err = s.override(words)
 	}
-	if err == nil && one == nil && until != (Until{}) {
+	if err == nil && one == nil && until != (simulate.Until{}) {
 		err = fmt.Errorf("%s: until= stops one seed: say which, with seed=", Environment)
 	}
 	if err == nil && number != meant && (one != nil || meant > 1) {
@@ -107,7 +108,7 @@ func Test(t T, s Search) {
 			giveUp(ctx, t, over, fmt.Sprintf("%v\n%s%s", o.Err, stateOf(o.Err), where))
 			return
 		}
-		if _, ok := errors.AsType[*Stopped](o.Err); ok {
+		if _, ok := errors.AsType[*simulate.Stopped](o.Err); ok {
 			t.Logf("%v\n%s%s", o.Err, stateOf(o.Err), where)
 			return
 		}
@@ -144,18 +145,18 @@ func Test(t T, s Search) {
 
 // stateOf tells how the world of a run stood that was stopped.
 func stateOf(err error) string {
-	stopped, _ := errors.AsType[*Stopped](err)
+	stopped, _ := errors.AsType[*simulate.Stopped](err)
 	return stopped.State
 }
 
 // played tells what a search has done.
-func (s Search) played(r *Report) string {
+func (s Plan) played(r *Report) string {
 	return fmt.Sprintf("%s from %d on, %v simulated in %v, %d faults, %d calls, %d locks", seeds(r.Seeds), s.Options.Seed,
 		r.Simulated.Round(time.Second), r.Elapsed.Round(time.Millisecond), r.Faults, r.Calls, r.Grants)
 }
 
 // soFar tells what an interrupted search has done, and what it was about to.
-func (s Search) soFar(r *Report) string {
+func (s Plan) soFar(r *Report) string {
 	text := s.played(r)
 	if r.Failures == 0 {
 		text += ": no failure so far"
@@ -187,21 +188,21 @@ func numbered(t T) int {
 }
 
 // takeWords takes those words out that are of no case.
-func takeWords(words string) (rest string, search int, until Until, err error) {
+func takeWords(words string) (rest string, search int, until simulate.Until, err error) {
 	search = 1
 	for _, word := range strings.Fields(words) {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
 		case "search":
 			if search, err = strconv.Atoi(value); err != nil || search < 1 {
-				return "", 0, Until{}, fmt.Errorf("%s: %q is not the number of a search", Environment, word)
+				return "", 0, simulate.Until{}, fmt.Errorf("%s: %q is not the number of a search", Environment, word)
 			}
 		case "until":
 			if until.Events, err = strconv.ParseUint(value, 10, 64); err != nil {
 				until.Time, err = time.ParseDuration(value)
 			}
-			if err != nil || until.Time < 0 || until == (Until{}) {
-				return "", 0, Until{}, fmt.Errorf("%s: %q is neither a number of events nor a time such as until=12.5s", Environment, word)
+			if err != nil || until.Time < 0 || until == (simulate.Until{}) {
+				return "", 0, simulate.Until{}, fmt.Errorf("%s: %q is neither a number of events nor a time such as until=12.5s", Environment, word)
 			}
 		default:
 			rest += word + " "
@@ -211,7 +212,7 @@ func takeWords(words string) (rest string, search int, until Until, err error) {
 }
 
 // override lets words change the search. If they name one case, it returns that.
-func (s *Search) override(words string) (one *Case, err error) {
+func (s *Plan) override(words string) (one *Case, err error) {
 	if strings.TrimSpace(words) == "" {
 		return nil, nil
 	}
@@ -256,7 +257,7 @@ func (s *Search) override(words string) (one *Case, err error) {
 }
 
 // failure shrinks the first failure and tells of it. Once ctx has ended it tells what it has.
-func (s Search) failure(ctx context.Context, t T, x *teller, report *Report) string {
+func (s Plan) failure(ctx context.Context, t T, x *teller, report *Report) string {
 	first, others := report.Findings[0].First, s.others(report)
 	if u, ok := errors.AsType[*Unrepeatable](first.Err); ok {
 		return fmt.Sprintf("%v\nrepeat: %s%s", u, s.repeat(u.Case), others)
@@ -276,7 +277,7 @@ func (s Search) failure(ctx context.Context, t T, x *teller, report *Report) str
 }
 
 // others tells of the failures that are not shown whole.
-func (s Search) others(report *Report) (text string) {
+func (s Plan) others(report *Report) (text string) {
 	if n := report.Findings[0].Seeds; n > 1 {
 		text = fmt.Sprintf("\n%s failed in this way", strings.Replace(seeds(n-1), " ", " more ", 1))
 	}
@@ -301,7 +302,7 @@ func (s Shrunk) String() string {
 		for _, q := range a.Parameters {
 			switch {
 			case p.Name != q.Name || p.Value == q.Value:
-			case isSwitch(p.Name) && p.Value == p.Least:
+			case p.Switch && p.Value == p.Least:
 				switches++ // there may be dozens
 			default:
 				text += fmt.Sprintf("%s %d -> %d, ", p.Name, q.Value, p.Value)

@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"context"
@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 func TestTheLineThatRepeatsATest(t *testing.T) {
-	c := Case{Seed: 7, Set: map[string]int64{"*": Least}}
+	c := Case{Seed: 7, Set: map[string]int64{"*": simulate.Least}}
 	for _, tt := range []struct{ test, want string }{
 		{"TestX", `LOCKMESH_SIMULATE='seed=7 set=*=least' go test -count 1 -run '^TestX$' shop`},
 		{"TestX/a.b", `LOCKMESH_SIMULATE='seed=7 set=*=least' go test -count 1 -run '^TestX$/^a\.b$' shop`},
@@ -21,7 +23,7 @@ func TestTheLineThatRepeatsATest(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", tt.test, got, tt.want)
 		}
 	}
-	const here = "github.com/lockmesh/mesh/simulate"
+	const here = "github.com/lockmesh/mesh/simulate/search"
 	if got := testPackage(t.Name()); got != here {
 		t.Errorf("this test is in %s, not %s", here, got)
 	}
@@ -40,7 +42,7 @@ func TestTestTellsOfEveryFailure(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv(Environment, "")
 	r := &silent{T: t}
-	Test(r, Search{Seeds: 9, KeepGoing: true, Play: func(w *World) error {
+	Test(r, Plan{Seeds: 9, KeepGoing: true, Play: func(w *simulate.World) error {
 		switch w.Seed() {
 		case 3, 4:
 			return fails(3, 4)(w)
@@ -61,21 +63,21 @@ func TestTestTellsOfEveryFailure(t *testing.T) {
 func TestTestNamesTheSeedOfEveryError(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	own := errors.New("broken: as I see it")
-	ten := func(w *World) error { return w.RunUntil(func() bool { return false }, 10*time.Second) }
-	breaks := func(w *World) error {
+	ten := func(w *simulate.World) error { return w.RunUntil(func() bool { return false }, 10*time.Second) }
+	breaks := func(w *simulate.World) error {
 		w.At(time.Second, func() { w.Always("sun", false, "rain") })
 		return w.Run(2 * time.Second)
 	}
 	for _, tt := range []struct {
 		name string
-		play func(w *World) error
+		play func(w *simulate.World) error
 		want string
 	}{
-		{"its own", func(*World) error { return own }, "broken: as I see it"},
-		{"its own, of what it waited for", func(w *World) error { _ = ten(w); return own }, "broken: as I see it"},
-		{"what it waited for, wrapped", func(w *World) error { return fmt.Errorf("%w: %w", own, ten(w)) }, "broken: as I see it: simulate: not within 10s"},
-		{"its own, of what a checker saw", func(w *World) error { _ = breaks(w); return own }, `always "sun": rain`},
-		{"a panic", func(w *World) error {
+		{"its own", func(*simulate.World) error { return own }, "broken: as I see it"},
+		{"its own, of what it waited for", func(w *simulate.World) error { _ = ten(w); return own }, "broken: as I see it"},
+		{"what it waited for, wrapped", func(w *simulate.World) error { return fmt.Errorf("%w: %w", own, ten(w)) }, "broken: as I see it: simulate: not within 10s"},
+		{"its own, of what a checker saw", func(w *simulate.World) error { _ = breaks(w); return own }, `always "sun": rain`},
+		{"a panic", func(w *simulate.World) error {
 			w.Host("a").Go("x", func(context.Context) { panic("oh no") })
 			return w.Run(time.Second)
 		}, "simulate: actor a/x panicked: oh no"},
@@ -83,7 +85,7 @@ func TestTestNamesTheSeedOfEveryError(t *testing.T) {
 		for _, words := range []string{"seeds=1", "seed=0"} {
 			t.Setenv(Environment, words)
 			r := &silent{T: t}
-			Test(r, Search{Play: tt.play})
+			Test(r, Plan{Play: tt.play})
 			if !strings.HasPrefix(r.said, tt.want) || strings.Count(r.said, "\nseed 0, at ") != 1 || strings.Count(r.said, "\nrepeat: LOCKMESH_SIMULATE='seed=0") != 1 ||
 				strings.Count(r.said, "debug.Stack()") > 1 || strings.Contains(r.said, "faults 0") || strings.Contains(r.said, "1 seeds") {
 				t.Errorf("%s, %s: it says\n%s", tt.name, words, r.said)
@@ -95,16 +97,16 @@ func TestTestNamesTheSeedOfEveryError(t *testing.T) {
 // Who calls t.Fatal in a simulation is told not to, and calls it once.
 func TestTestPlaysOnceWhatCallsFatal(t *testing.T) {
 	t.Setenv(Environment, "")
-	for who, play := range map[string]func(w *World, fatal func()) error{
-		"the scenario": func(_ *World, fatal func()) error { fatal(); return nil },
-		"actor a/x": func(w *World, fatal func()) error {
+	for who, play := range map[string]func(w *simulate.World, fatal func()) error{
+		"the scenario": func(_ *simulate.World, fatal func()) error { fatal(); return nil },
+		"actor a/x": func(w *simulate.World, fatal func()) error {
 			w.Host("a").Go("x", func(context.Context) { fatal() })
 			return w.Run(time.Second)
 		},
 	} {
 		calls := 0
 		r := &silent{T: t}
-		Test(r, Search{Workers: 1, Play: func(w *World) error { return play(w, func() { calls++; runtime.Goexit() }) }})
+		Test(r, Plan{Workers: 1, Play: func(w *simulate.World) error { return play(w, func() { calls++; runtime.Goexit() }) }})
 		if calls != 1 || !strings.HasPrefix(r.said, "simulate: "+who+" ended its goroutine") || !strings.Contains(r.said, "seed=0") {
 			t.Errorf("%s: %d calls, and the test says\n%s", who, calls, r.said)
 		}
@@ -115,7 +117,7 @@ func TestTestPlaysOnceWhatCallsFatal(t *testing.T) {
 func TestTestMissesProperties(t *testing.T) {
 	t.Setenv(Environment, "")
 	r := &silent{T: t}
-	Test(r, Search{Wanted: true, Play: func(w *World) error { w.Expect("never"); return nil }})
+	Test(r, Plan{Wanted: true, Play: func(w *simulate.World) error { w.Expect("never"); return nil }})
 	want := "simulate: these properties were met in none of 100 seeds:\n\texpected \"never\""
 	if testing.Short() {
 		want = ""
@@ -148,10 +150,10 @@ func TestTheSecondSearchIsRepeated(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	both := func() (first, second *noted) {
 		r := newNoted(t)
-		calm := func(w *World) error { w.Host("a"); return w.Run(time.Second) }
-		Test(r, Search{Seeds: 2, Play: calm})
+		calm := func(w *simulate.World) error { w.Host("a"); return w.Run(time.Second) }
+		Test(r, Plan{Seeds: 2, Play: calm})
 		first, r.said = &noted{silent: silent{said: r.said}}, ""
-		Test(r, Search{Seeds: 2, Play: func(w *World) error {
+		Test(r, Plan{Seeds: 2, Play: func(w *simulate.World) error {
 			n := w.Pick("n", 3, 9)
 			w.At(time.Second, func() { w.Always("small", n < 3, "n is %d", n) })
 			return w.Run(2 * time.Second)
@@ -174,7 +176,7 @@ func TestUntilInATest(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv(Environment, "seed=3 until=1.5s")
 	r := newNoted(t)
-	Test(r, Search{Play: func(w *World) error { w.Host("shop"); return w.Run(3 * time.Second) }})
+	Test(r, Plan{Play: func(w *simulate.World) error { w.Host("shop"); return w.Run(3 * time.Second) }})
 	if r.said != "" || !strings.Contains(r.logged, "stopped at 1.5s") || !strings.Contains(r.logged, "shop: incarnation 1") {
 		t.Errorf("it says %q, and logs %q", r.said, r.logged)
 	}
@@ -184,7 +186,7 @@ func TestUntilInATest(t *testing.T) {
 func TestRegistersThatRefuseNothingAreToldOf(t *testing.T) {
 	t.Setenv(Environment, "seeds=10")
 	r := newNoted(t)
-	Test(r, Search{Wanted: true, Play: func(w *World) error {
+	Test(r, Plan{Wanted: true, Play: func(w *simulate.World) error {
 		for i := range uint64(10) {
 			w.Register("calm").Write(i)
 			if stale := i > 5 && w.Seed() == 3; stale {
@@ -215,4 +217,28 @@ func TestNotesAreShownOnce(t *testing.T) {
 		}
 	}
 	new(teller).also([]string{"nobody listens"})
+}
+
+// A deferred call that ends its goroutine when the world is closed takes no outcome along.
+func TestGoexitAtClose(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv(Environment, "")
+	for _, broken := range []bool{true, false} {
+		r := newNoted(t)
+		Test(r, Plan{Seeds: 10, Workers: 1, Play: func(w *simulate.World) error {
+			w.Host("a").Go("x", func(ctx context.Context) {
+				defer runtime.Goexit()
+				_ = simulate.Sleep(ctx, time.Hour)
+			})
+			w.At(time.Second, func() { w.Always("sun", !broken, "rain") })
+			return w.Run(2 * time.Second)
+		}})
+		want := "ended its goroutine"
+		if broken {
+			want = `always "sun": rain`
+		}
+		if !strings.Contains(r.said, want) {
+			t.Errorf("broken %v: it fails with %q, and logs %q", broken, r.said, r.logged)
+		}
+	}
 }

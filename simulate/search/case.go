@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"fmt"
@@ -7,14 +7,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockmesh/mesh/internal/mutant"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/internal/bugs"
 )
 
 // Case is what it takes to have one run of a scenario again, with the code that it was
 // found with.
 type Case struct {
 	Seed    uint64
-	Profile Profile          // empty: the scenario's own options
+	Profile simulate.Profile // empty: the scenario's own options
 	Set     map[string]int64 // see Options.Set
 	Only    []string         // see Options.Only; nil: every fault
 	Variant uint64           // see Options.Variant
@@ -22,8 +23,8 @@ type Case struct {
 }
 
 // caseOf returns the case of a run with these options.
-func caseOf(o Options) Case {
-	return Case{o.Seed, o.Profile, o.Set, o.Only, o.Variant, withMutants(o.Bugs, mutant.Active())}.clone()
+func caseOf(o simulate.Options) Case {
+	return Case{o.Seed, o.Profile, o.Set, o.Only, o.Variant, bugs.WithMutants(o.Bugs)}.clone()
 }
 
 func (c Case) clone() Case {
@@ -32,14 +33,14 @@ func (c Case) clone() Case {
 }
 
 // apply makes the run with o that of the case.
-func (c Case) apply(o Options) Options {
+func (c Case) apply(o simulate.Options) simulate.Options {
 	o.Seed, o.Profile, o.Set, o.Only, o.Variant, o.Bugs = c.Seed, c.Profile, c.Set, c.Only, c.Variant, c.Bugs
 	return o
 }
 
 const (
 	none      = "none"  // a list that is there, and empty
-	leastName = "least" // Least
+	leastName = "least" // simulate.Least
 )
 
 // Words returns the case as pairs of a name and a value, in this order: seed, profile,
@@ -53,7 +54,7 @@ func (c Case) Words() [][2]string {
 		var set []string
 		for _, name := range slices.Sorted(maps.Keys(c.Set)) {
 			value := leastName
-			if c.Set[name] != Least {
+			if c.Set[name] != simulate.Least {
 				value = strconv.FormatInt(c.Set[name], 10)
 			}
 			set = append(set, name+"="+value)
@@ -120,16 +121,18 @@ func (c *Case) Take(name, value string) (known bool, err error) {
 	case "variant":
 		c.Variant = number("variant")
 	case "profile":
-		c.Profile, err = ParseProfile(value)
+		c.Profile, err = simulate.ParseProfile(value)
 	case "set":
 		c.Set, err = parseSet(value)
 	case "only":
-		c.Only, err = parseOnly(value)
+		c.Only = parseOnly(value)
 	case "bug":
 		c.Bugs = strings.Split(value, ",")
-		_, err = bugSet(c.Bugs)
 	default:
 		return false, nil
+	}
+	if err == nil {
+		err = c.apply(simulate.Options{}).Check()
 	}
 	return true, err
 }
@@ -140,9 +143,9 @@ func parseSet(s string) (map[string]int64, error) {
 		name, value, _ := strings.Cut(part, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
 		if value == leastName {
-			n, err = Least, nil
+			n, err = simulate.Least, nil
 		}
-		if err != nil || !plainName(strings.TrimSuffix(name, "*")) && name != "*" {
+		if err != nil {
 			return nil, fmt.Errorf("simulate: %q in set is not of the form parameter=number or parameter=least", part)
 		}
 		if _, twice := set[name]; twice {
@@ -153,44 +156,9 @@ func parseSet(s string) (map[string]int64, error) {
 	return set, nil
 }
 
-func parseOnly(s string) ([]string, error) {
-	only := []string{}
+func parseOnly(s string) []string {
 	if s == none {
-		return only, nil
+		return []string{}
 	}
-	for _, name := range strings.Split(s, ",") {
-		if err := checkFault(name); err != nil {
-			return nil, err
-		}
-		only = append(only, name)
-	}
-	return only, nil
-}
-
-// checkFault tells what is wrong with the name of a fault: "crash/3", "2:crash/3".
-func checkFault(name string) error {
-	storm, rest, ok := strings.Cut(name, ":")
-	if n, err := strconv.ParseUint(storm, 10, 16); ok && (err != nil || n < 2) {
-		return fmt.Errorf("simulate: fault %q: its storm is not a number from 2 on", name)
-	}
-	if !ok {
-		rest = name
-	}
-	kind, number, _ := strings.Cut(rest, "/")
-	if n, err := strconv.ParseUint(number, 10, 32); err != nil || n == 0 {
-		return fmt.Errorf("simulate: fault %q is not of the form kind/number", name)
-	}
-	if kinds := FaultKinds(); !slices.Contains(kinds, kind) {
-		return fmt.Errorf("simulate: fault %q: the kinds of faults are %s", name, strings.Join(kinds, ", "))
-	}
-	return nil
-}
-
-// FaultKinds returns the kinds of faults that storms have: a fault is named after its
-// kind.
-func FaultKinds() (names []string) {
-	for _, k := range faultKinds() {
-		names = append(names, k.name)
-	}
-	return names
+	return strings.Split(s, ",")
 }

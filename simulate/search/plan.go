@@ -1,33 +1,36 @@
-package simulate
+package search
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
-// Search plays a scenario over many seeds, and looks for those that fail.
+// Plan says which scenario is played under which seeds, to look for those that fail.
 //
 // Every seed that fails is played twice before it is believed, and so are the first and
 // one of a hundred that pass: if the two runs differ, the scenario, or the mesh, depends
 // on something that the seed does not decide, and that is what is reported.
-type Search struct {
+type Plan struct {
 	// Play is the scenario: it makes hosts and actors in a new world, lets time pass,
-	// and returns what failed. If nothing did, the world's history is judged: see [Play].
+	// and returns what failed. If nothing did, the world's history is judged: see [simulate.Play].
 	// It is called from several goroutines at once, with a world for each call.
-	Play func(w *World) error
+	Play func(w *simulate.World) error
 	// Options are those of each world. Options.Seed is the first seed. Repeat is
 	// overwritten.
-	Options Options
+	Options simulate.Options
 	// Profiles, if there are any, are taken in turns in place of Options.Profile. Which
 	// one a seed gets depends on that seed alone.
-	Profiles []Profile
+	Profiles []simulate.Profile
 	// Seeds is how many are played, and For how much real time may pass before no more
 	// are begun. Default: 100 seeds, for Test 10 with -short; if only For is given, as many as there is time for.
 	Seeds int
@@ -37,7 +40,7 @@ type Search struct {
 	// KeepGoing plays all seeds, whatever fails. Without it, the search ends with the
 	// first failure, which is the same one however many workers there are.
 	KeepGoing bool
-	// Wanted demands that every property that is wanted (see [Property.Wanted]) is met in
+	// Wanted demands that every property that is wanted (see [simulate.Property.Wanted]) is met in
 	// some world, unless the search was ended before its time, or Test with -short has
 	// made it too small for that.
 	Wanted bool
@@ -75,13 +78,19 @@ type Report struct {
 	// seed, in the order of seeds. At most 100 ways are told apart.
 	Findings []Finding
 	// Properties are the sums over all worlds.
-	Properties []Property
-	// Missing are the wanted properties that no world met; nil unless Search.Wanted is set
+	Properties []simulate.Property
+	// Missing are the wanted properties that no world met; nil unless Plan.Wanted is set
 	// and the search came to its end.
-	Missing []Property
+	Missing []simulate.Property
 	// UnderWay are the runs that the end of Run's context has ended, in the order of their
 	// seeds. Nothing else here counts them.
 	UnderWay []Outcome
+}
+
+// Outcome is how a case went.
+type Outcome struct {
+	Case Case
+	simulate.Outcome
 }
 
 // Finding is one way in which seeds failed.
@@ -102,8 +111,8 @@ const maxOthers = 9
 // maxFindings bounds what a search remembers.
 const maxFindings = 100
 
-// recheckOne of so many seeds that pass is played twice.
-const recheckOne = 100
+// rechecked reports whether a seed that passes is played twice: one in a hundred is.
+func rechecked(seed uint64) bool { return rand.New(rand.NewPCG(seed, 0)).IntN(100) == 0 }
 
 // Unrepeatable is the error of a seed whose second run was another than its first.
 type Unrepeatable struct {
@@ -148,7 +157,7 @@ func (r *Report) Err() error {
 		errs = append(errs, f.First.Err)
 	}
 	if len(r.Missing) > 0 {
-		text := fmt.Sprintf("simulate: these properties were met in none of %s:", seeds(r.Seeds))
+		text := fmt.Sprintf("search: these properties were met in none of %s:", seeds(r.Seeds))
 		for _, p := range r.Missing {
 			text += fmt.Sprintf("\n\t%v %q", p.Kind, p.Name)
 		}
@@ -159,10 +168,10 @@ func (r *Report) Err() error {
 
 // Unfenced tells, a line for each, of the registers that refused no write in any world. No
 // stale token came to them: whether the fence holds, and whether it is needed, the search does
-// not show. That is no failure: see [Register].
+// not show. That is no failure: see [simulate.Register].
 func (r *Report) Unfenced() (lines []string) {
 	for _, p := range r.Properties {
-		if p.Kind == Fence && p.Met == 0 {
+		if p.Kind == simulate.Fence && p.Met == 0 {
 			lines = append(lines, fmt.Sprintf("%s refused none of %s: no stale token came to it, so this shows nothing about fencing", p.Name, count(int(p.Asked), "write")))
 		}
 	}
@@ -180,23 +189,23 @@ func count(n int, thing string) string {
 func seeds(n int) string { return count(n, "seed") }
 
 // check completes the search, or says what is wrong with it.
-func (s *Search) check() error {
+func (s *Plan) check() error {
 	switch {
 	case s.Play == nil:
-		return errors.New("simulate: Search.Play is nil")
+		return errors.New("search: Plan.Play is nil")
 	case s.Seeds < 0:
-		return fmt.Errorf("simulate: Search.Seeds is %d", s.Seeds)
+		return fmt.Errorf("search: Plan.Seeds is %d", s.Seeds)
 	case s.For < 0:
-		return fmt.Errorf("simulate: Search.For is %v", s.For)
+		return fmt.Errorf("search: Plan.For is %v", s.For)
 	case s.Workers < 0:
-		return fmt.Errorf("simulate: Search.Workers is %d", s.Workers)
+		return fmt.Errorf("search: Plan.Workers is %d", s.Workers)
 	}
 	profiles := s.Profiles
 	if len(profiles) == 0 && s.Options.Profile != "" {
-		profiles = []Profile{s.Options.Profile}
+		profiles = []simulate.Profile{s.Options.Profile}
 	}
 	for _, p := range profiles {
-		if _, err := ParseProfile(string(p)); err != nil {
+		if _, err := simulate.ParseProfile(string(p)); err != nil {
 			return err
 		}
 	}
@@ -210,7 +219,7 @@ func (s *Search) check() error {
 }
 
 // Case returns the case of a seed.
-func (s Search) Case(seed uint64) Case {
+func (s Plan) Case(seed uint64) Case {
 	c := caseOf(s.Options)
 	c.Seed = seed
 	if n := uint64(len(s.Profiles)); n > 0 {
@@ -220,31 +229,31 @@ func (s Search) Case(seed uint64) Case {
 }
 
 // Replay plays one case, with a timeline if it is wanted.
-func (s Search) Replay(c Case, timeline bool) Outcome {
+func (s Plan) Replay(c Case, timeline bool) Outcome {
 	opts := c.apply(s.Options)
 	opts.Timeline = timeline || s.Options.Timeline
 	opts.Repeat = s.repeat(c)
-	return Play(opts, s.Play)
+	return Outcome{caseOf(opts), simulate.Play(opts, s.Play)}
 }
 
-func (s *Search) repeat(c Case) string {
+func (s *Plan) repeat(c Case) string {
 	if s.Repeat != nil {
 		return s.Repeat(c)
 	}
-	return "simulate.Case: " + c.String()
+	return "search.Case: " + c.String()
 }
 
 // Run searches. It returns an error, having done nothing, if the search's fields make no
 // sense; and the cause of ctx's end, with the report so far, if that comes first. The worlds
 // that are under way then end before their next events.
 //
-//	report, err := simulate.Search{Play: scenario, Seeds: 1000}.Run(ctx)
-func (s Search) Run(ctx context.Context) (*Report, error) {
+//	report, err := search.Plan{Play: scenario, Seeds: 1000}.Run(ctx)
+func (s Plan) Run(ctx context.Context) (*Report, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	s.Options.Interrupt = ctx.Done()
-	h := hunt{Search: s, next: s.Options.Seed, report: &Report{}, start: time.Now()}
+	h := hunt{Plan: s, next: s.Options.Seed, report: &Report{}, start: time.Now()}
 	var wg sync.WaitGroup
 	for range s.Workers {
 		wg.Go(func() {
@@ -279,7 +288,7 @@ func (s Search) Run(ctx context.Context) (*Report, error) {
 
 // hunt is a search under way.
 type hunt struct {
-	Search
+	Plan
 	start time.Time
 
 	mu     sync.Mutex
@@ -315,10 +324,10 @@ const divergeTries = 5
 // try plays a case, and plays it again where that is due.
 func (h *hunt) try(c Case) Outcome {
 	first := h.Replay(c, false)
-	if _, ok := errors.AsType[exited](first.Err); ok || interrupted(first.Err) {
+	if errors.Is(first.Err, simulate.ErrExited) || interrupted(first.Err) {
 		return first
 	}
-	if first.Err == nil && c.Seed != h.Options.Seed && mix(c.Seed)%recheckOne != 0 {
+	if first.Err == nil && c.Seed != h.Options.Seed && !rechecked(c.Seed) {
 		return first
 	}
 	second := h.Replay(c, false)
@@ -344,7 +353,7 @@ func (o Outcome) sameEvents(p Outcome) bool { return o.Hash == p.Hash && o.Event
 
 // ofOneRun returns what one of two runs says of a property and the other does not, if there
 // is any.
-func ofOneRun(first, second Outcome) (p Property, ok bool) {
+func ofOneRun(first, second Outcome) (p simulate.Property, ok bool) {
 	for _, runs := range [2][2]Outcome{{first, second}, {second, first}} {
 		for _, p := range runs[0].Properties {
 			if !slices.Contains(runs[1].Properties, p) {
@@ -352,7 +361,7 @@ func ofOneRun(first, second Outcome) (p Property, ok bool) {
 			}
 		}
 	}
-	return Property{}, false
+	return simulate.Property{}, false
 }
 
 // text is what an error says, without the stack of a panic, which has the numbers of
@@ -361,18 +370,14 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	message, _ := parts(err)
+	message, _, _ := strings.Cut(err.Error(), "\ngoroutine ")
 	return message
 }
 
-// parts takes an error's text apart: what it says, and the stack of a panic, if it has one,
-// with the end of a line before it.
-func parts(err error) (message, stack string) {
-	all := err.Error()
-	if i := strings.Index(all, "\ngoroutine "); i >= 0 {
-		return all[:i], strings.TrimRight(all[i:], "\n")
-	}
-	return all, ""
+// interrupted reports whether the end of its context has ended a run.
+func interrupted(err error) bool {
+	s, ok := errors.AsType[*simulate.Stopped](err)
+	return ok && s.Interrupted
 }
 
 // add counts one outcome in. It keeps nothing of those that pass.
@@ -405,8 +410,8 @@ func (h *hunt) add(o Outcome) {
 	}
 }
 
-func (r *Report) addProperty(p Property) {
-	i := slices.IndexFunc(r.Properties, func(q Property) bool { return q.Name == p.Name })
+func (r *Report) addProperty(p simulate.Property) {
+	i := slices.IndexFunc(r.Properties, func(q simulate.Property) bool { return q.Name == p.Name })
 	if i < 0 {
 		r.Properties = append(r.Properties, p)
 		return
@@ -414,7 +419,7 @@ func (r *Report) addProperty(p Property) {
 	q := &r.Properties[i]
 	q.Asked += p.Asked
 	q.Met += p.Met
-	if q.Kind == Expected {
+	if q.Kind == simulate.Expected {
 		q.Kind = p.Kind
 	}
 }

@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"context"
@@ -10,11 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // fails returns a scenario that fails for the seeds given, and otherwise passes a second.
-func fails(seeds ...uint64) func(*World) error {
-	return func(w *World) error {
+func fails(seeds ...uint64) func(*simulate.World) error {
+	return func(w *simulate.World) error {
 		if err := w.Run(time.Second); err != nil {
 			return err
 		}
@@ -25,7 +27,7 @@ func fails(seeds ...uint64) func(*World) error {
 	}
 }
 
-func search(t *testing.T, s Search) *Report {
+func search(t *testing.T, s Plan) *Report {
 	t.Helper()
 	r, err := s.Run(t.Context())
 	if err != nil {
@@ -36,7 +38,7 @@ func search(t *testing.T, s Search) *Report {
 
 func TestSearchFindsNothing(t *testing.T) {
 	told := 0
-	r := search(t, Search{Play: fails(), Seeds: 250, Options: Options{Seed: 3}, Progress: func(p Progress) {
+	r := search(t, Plan{Play: fails(), Seeds: 250, Options: simulate.Options{Seed: 3}, Progress: func(p Progress) {
 		if told++; p.Seeds != told {
 			t.Errorf("the call %d of Progress says %d seeds", told, p.Seeds)
 		}
@@ -44,7 +46,7 @@ func TestSearchFindsNothing(t *testing.T) {
 	if r.Err() != nil || r.Seeds != 250 || r.Simulated != 250*time.Second || told != 250 || r.Failures != 0 || len(r.Findings) != 0 {
 		t.Errorf("%+v", r)
 	}
-	if r := search(t, Search{Play: fails()}); r.Seeds != 100 {
+	if r := search(t, Plan{Play: fails()}); r.Seeds != 100 {
 		t.Errorf("without a size: %d seeds", r.Seeds)
 	}
 }
@@ -52,7 +54,7 @@ func TestSearchFindsNothing(t *testing.T) {
 // The first failure is the lowest seed's, however many workers there are.
 func TestSearchStopsAtTheFirstFailure(t *testing.T) {
 	for _, workers := range []int{1, 2, 7} {
-		r := search(t, Search{Play: fails(17, 18, 19, 40), Seeds: 1000, Workers: workers})
+		r := search(t, Plan{Play: fails(17, 18, 19, 40), Seeds: 1000, Workers: workers})
 		// While the machine holds one worker up in seed 17, the others go on.
 		if len(r.Findings) != 1 || r.Findings[0].First.Case.Seed != 17 || r.Seeds < 18 || r.Seeds == 1000 || workers == 1 && r.Seeds != 18 || r.Err() == nil {
 			t.Errorf("%d workers: %+v", workers, r)
@@ -61,7 +63,7 @@ func TestSearchStopsAtTheFirstFailure(t *testing.T) {
 }
 
 func TestSearchKeepsGoing(t *testing.T) {
-	play := func(w *World) error {
+	play := func(w *simulate.World) error {
 		if w.Seed()%2 == 0 {
 			return fmt.Errorf("even: %d", w.Seed())
 		}
@@ -70,7 +72,7 @@ func TestSearchKeepsGoing(t *testing.T) {
 		}
 		return nil
 	}
-	r := search(t, Search{Play: play, Seeds: 40, Options: Options{Seed: 1}, KeepGoing: true})
+	r := search(t, Plan{Play: play, Seeds: 40, Options: simulate.Options{Seed: 1}, KeepGoing: true})
 	if r.Seeds != 40 || r.Failures != 24 || len(r.Findings) != 2 {
 		t.Fatalf("%+v", r)
 	}
@@ -89,14 +91,14 @@ func TestSearchKeepsGoing(t *testing.T) {
 			t.Errorf("finding %d: %q %d %d %d, want %+v", i, f.Class, f.First.Case.Seed, f.Seeds, others, want)
 		}
 	}
-	all := search(t, Search{Play: func(w *World) error { return fmt.Errorf("%c", 0x4e00+w.Seed()) }, Seeds: 300, KeepGoing: true})
+	all := search(t, Plan{Play: func(w *simulate.World) error { return fmt.Errorf("%c", 0x4e00+w.Seed()) }, Seeds: 300, KeepGoing: true})
 	if all.Failures != 300 || len(all.Findings) != maxFindings {
 		t.Errorf("all fail, each in its way: %d failures, %d findings", all.Failures, len(all.Findings))
 	}
 }
 
 func TestSearchTakesProfilesInTurns(t *testing.T) {
-	s := Search{Play: fails(), Profiles: []Profile{LAN, WAN}, Options: Options{Profile: Calm}}
+	s := Plan{Play: fails(), Profiles: []simulate.Profile{simulate.LAN, simulate.WAN}, Options: simulate.Options{Profile: simulate.Calm}}
 	for seed := uint64(0); seed < 4; seed++ {
 		if got := s.Case(seed).Profile; got != s.Profiles[seed%2] {
 			t.Errorf("seed %d has profile %v", seed, got)
@@ -116,43 +118,43 @@ func TestSearchNoticesWhatTheSeedDoesNotDecide(t *testing.T) {
 		"once":     "the last in common",
 		"property": `one of them has sometimes "odd": met 1 of 1 times`,
 	}
-	for name, play := range map[string]func(*World) error{
-		"failure": func(w *World) error {
+	for name, play := range map[string]func(*simulate.World) error{
+		"failure": func(w *simulate.World) error {
 			if w.Seed() == 30 && runs.Add(1) == 1 {
 				return errors.New("broken: once")
 			}
 			return nil
 		},
-		"course": func(w *World) error {
+		"course": func(w *simulate.World) error {
 			w.At(time.Duration(runs.Add(1)), func() {})
 			return w.Run(time.Second)
 		},
-		"message": func(w *World) error {
+		"message": func(w *simulate.World) error {
 			if w.Seed() == 30 {
 				return fmt.Errorf("broken: %d", runs.Add(1))
 			}
 			return nil
 		},
-		"luck": func(w *World) error {
+		"luck": func(w *simulate.World) error {
 			if runs.Add(1) == 1 {
 				w.At(time.Millisecond, func() {})
 			}
 			return w.Run(time.Second)
 		},
-		"once": func(w *World) error { // the first two that are compared are alike
+		"once": func(w *simulate.World) error { // the first two that are compared are alike
 			ticking(w)
 			if n := runs.Add(1); n == 1 || n > 4 {
 				w.At(time.Duration(n)*time.Millisecond, func() {})
 			}
 			return w.Run(time.Second)
 		},
-		"property": func(w *World) error {
+		"property": func(w *simulate.World) error {
 			w.Sometimes("odd", runs.Add(1)%2 == 1)
 			return nil
 		},
 	} {
 		runs.Store(0)
-		s := Search{Play: play, Seeds: 100, Workers: 1}
+		s := Plan{Play: play, Seeds: 100, Workers: 1}
 		r := search(t, s)
 		if len(r.Findings) != 1 {
 			t.Errorf("%s: %+v", name, r)
@@ -169,7 +171,7 @@ func TestSearchNoticesWhatTheSeedDoesNotDecide(t *testing.T) {
 }
 
 func TestSearchDemandsProperties(t *testing.T) {
-	play := func(w *World) error {
+	play := func(w *simulate.World) error {
 		w.Expect("never", "rare")
 		w.Sometimes("common", true)
 		if w.Seed() == 77 {
@@ -177,30 +179,30 @@ func TestSearchDemandsProperties(t *testing.T) {
 		}
 		return nil
 	}
-	missing := func(s Search) (missing []string) {
+	missing := func(s Plan) (missing []string) {
 		s.Play = play
 		for _, p := range search(t, s).Missing {
 			missing = append(missing, p.Name)
 		}
 		return missing
 	}
-	if got := missing(Search{Seeds: 50, Wanted: true}); !slices.Equal(got, []string{"never", "rare"}) {
+	if got := missing(Plan{Seeds: 50, Wanted: true}); !slices.Equal(got, []string{"never", "rare"}) {
 		t.Errorf("50 seeds miss %q", got)
 	}
-	if got := missing(Search{Seeds: 100, Wanted: true}); !slices.Equal(got, []string{"never"}) {
+	if got := missing(Plan{Seeds: 100, Wanted: true}); !slices.Equal(got, []string{"never"}) {
 		t.Errorf("100 seeds miss %q", got)
 	}
-	if got := missing(Search{Seeds: 50}); got != nil {
+	if got := missing(Plan{Seeds: 50}); got != nil {
 		t.Errorf("without Wanted, %q are missing", got)
 	}
-	if err := search(t, Search{Seeds: 3, Wanted: true, Play: play}).Err(); err == nil || !strings.HasSuffix(err.Error(), "in none of 3 seeds:\n\texpected \"never\"\n\texpected \"rare\"") {
+	if err := search(t, Plan{Seeds: 3, Wanted: true, Play: play}).Err(); err == nil || !strings.HasSuffix(err.Error(), "in none of 3 seeds:\n\texpected \"never\"\n\texpected \"rare\"") {
 		t.Errorf("missing properties are no error: %v", err)
 	}
 }
 
 func TestSearchEnds(t *testing.T) {
 	t.Run("with its time", func(t *testing.T) {
-		r := search(t, Search{Play: fails(), For: time.Nanosecond})
+		r := search(t, Plan{Play: fails(), For: time.Nanosecond})
 		if r.Seeds != 0 || r.Err() != nil || r.Missing != nil {
 			t.Errorf("%+v", r)
 		}
@@ -208,7 +210,7 @@ func TestSearchEnds(t *testing.T) {
 	t.Run("with its context", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
-		r, err := Search{Play: fails(), For: time.Hour, Wanted: true, Progress: func(p Progress) {
+		r, err := Plan{Play: fails(), For: time.Hour, Wanted: true, Progress: func(p Progress) {
 			if p.Seeds == 10 {
 				cancel(enough)
 			}
@@ -221,21 +223,21 @@ func TestSearchEnds(t *testing.T) {
 
 func TestBadSearches(t *testing.T) {
 	for _, tt := range []struct {
-		s    Search
+		s    Plan
 		want string
 	}{
-		{Search{}, "Play"},
-		{Search{Play: fails(), Seeds: -1}, "Seeds"},
-		{Search{Play: fails(), For: -1}, "For"},
-		{Search{Play: fails(), Workers: -1}, "Workers"},
-		{Search{Play: fails(), Profiles: []Profile{Calm, "dull"}}, "dull"},
-		{Search{Play: fails(), Options: Options{Profile: "dull"}}, "dull"},
+		{Plan{}, "Play"},
+		{Plan{Play: fails(), Seeds: -1}, "Seeds"},
+		{Plan{Play: fails(), For: -1}, "For"},
+		{Plan{Play: fails(), Workers: -1}, "Workers"},
+		{Plan{Play: fails(), Profiles: []simulate.Profile{simulate.Calm, "dull"}}, "dull"},
+		{Plan{Play: fails(), Options: simulate.Options{Profile: "dull"}}, "dull"},
 	} {
 		if r, err := tt.s.Run(t.Context()); r != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, %v, want an error that names %s", tt.s, r, err, tt.want)
 		}
 	}
-	set := Search{Play: fails(), Options: Options{Set: map[string]int64{"hots": 3}}}
+	set := Plan{Play: fails(), Options: simulate.Options{Set: map[string]int64{"hots": 3}}}
 	if r := search(t, set); r.Err() == nil || !strings.Contains(r.Err().Error(), "hots") {
 		t.Errorf("a parameter that is set, and not there: %v", r.Err())
 	}
@@ -243,25 +245,26 @@ func TestBadSearches(t *testing.T) {
 
 // What a scenario does to itself is a failure of its seed, and no more.
 func TestScenariosThatMisbehave(t *testing.T) {
-	for name, play := range map[string]func(*World) error{
-		"panic:":  func(*World) error { panic("oh no") },
-		"t.Fatal": func(*World) error { runtime.Goexit(); return nil },
-		"panicked:": func(w *World) error {
+	for name, play := range map[string]func(*simulate.World) error{
+		"panic:":  func(*simulate.World) error { panic("oh no") },
+		"t.Fatal": func(*simulate.World) error { runtime.Goexit(); return nil },
+		"panicked:": func(w *simulate.World) error {
 			w.Host("a").Go("x", func(context.Context) { panic("oh no") })
 			return w.Run(time.Second)
 		},
-		"unheard of": func(w *World) error { w.Fail(errors.New("unheard of")); return nil },
-		"outside of an actor: in a simulation, start nothing with a go statement (use simulate.Go)": func(w *World) error {
-			h := w.Host("a")
-			w.At(time.Second, func() { _ = Sleep(h.process.root, time.Second) })
+		"unheard of": func(w *simulate.World) error { w.Fail(errors.New("unheard of")); return nil },
+		"outside of an actor: in a simulation, start nothing with a go statement (use simulate.Go)": func(w *simulate.World) error {
+			var actors context.Context
+			w.Host("a").Go("x", func(ctx context.Context) { actors = ctx })
+			w.At(time.Second, func() { _ = simulate.Sleep(actors, time.Second) })
 			return w.Run(time.Minute)
 		},
-		"it must call Run": func(w *World) error {
+		"it must call Run": func(w *simulate.World) error {
 			w.Host("a").Go("x", func(context.Context) {})
 			return nil
 		},
 	} {
-		r := search(t, Search{Play: play, Seeds: 3})
+		r := search(t, Plan{Play: play, Seeds: 3})
 		if _, ok := errors.AsType[*Unrepeatable](r.Err()); ok {
 			t.Errorf("%s: not repeatable: %v", name, r.Err())
 		}
@@ -273,21 +276,21 @@ func TestScenariosThatMisbehave(t *testing.T) {
 
 // A search of a night must not grow.
 func TestSearchForgetsWhatPasses(t *testing.T) {
-	play := func(w *World) error {
-		var hosts []*Host
+	play := func(w *simulate.World) error {
+		var hosts []*simulate.Host
 		for i := range 5 {
 			h := w.Host(fmt.Sprint("h", i))
 			hosts = append(hosts, h)
 			h.Boot("sleeper", func(ctx context.Context) {
-				Go(ctx, "child", func(ctx context.Context) { _ = Sleep(ctx, time.Hour) })
-				_ = Sleep(ctx, time.Hour)
+				simulate.Go(ctx, "child", func(ctx context.Context) { _ = simulate.Sleep(ctx, time.Hour) })
+				_ = simulate.Sleep(ctx, time.Hour)
 			})
 		}
 		w.At(time.Second, func() { hosts[0].Go("late", func(context.Context) {}); w.Host("h0").Crash() }) // it never runs
 		return w.Run(time.Second)
 	}
 	measure := func(seeds int) (heap uint64, goroutines int) {
-		search(t, Search{Play: play, Seeds: seeds, Workers: 1})
+		search(t, Plan{Play: play, Seeds: seeds, Workers: 1})
 		var m runtime.MemStats
 		for range 3 {
 			runtime.GC()

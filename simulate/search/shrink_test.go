@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // first makes what minimize asks of what is known of each part.
@@ -54,16 +56,16 @@ func TestMinimize(t *testing.T) {
 
 // stormy fails if two pauses and an isolation have come about in a world of three hosts
 // or more whose noise is at least 12.
-func stormy(w *World) error {
+func stormy(w *simulate.World) error {
 	hosts, noise := w.Pick("hosts", 1, 9), w.Pick("noise", 0, 100)
 	w.Pick("idle", 0, 1000)
 	for i := range hosts {
 		w.Host(fmt.Sprint("h", i)).Boot("sleeper", func(ctx context.Context) {
-			for Sleep(ctx, time.Second) == nil {
+			for simulate.Sleep(ctx, time.Second) == nil {
 			}
 		})
 	}
-	storm := w.Chaos(ChaosOptions{For: 30 * time.Second, Without: []string{"outlast"}})
+	storm := w.Chaos(simulate.ChaosOptions{For: 30 * time.Second, Without: []string{"outlast"}})
 	if err := w.RunUntil(storm.Over, time.Hour); err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func stormy(w *World) error {
 	return nil
 }
 
-func found(t *testing.T, s Search) Outcome {
+func found(t *testing.T, s Plan) Outcome {
 	t.Helper()
 	s.KeepGoing = true
 	for _, f := range search(t, s).Findings {
@@ -98,7 +100,7 @@ func found(t *testing.T, s Search) Outcome {
 }
 
 func TestShrink(t *testing.T) {
-	s := Search{Play: stormy, Options: Options{Seed: 1, Profile: Hostile}}
+	s := Plan{Play: stormy, Options: simulate.Options{Seed: 1, Profile: simulate.Hostile}}
 	first := found(t, s)
 	var before Shrunk
 	for i, workers := range []int{1, 3} {
@@ -134,7 +136,7 @@ func parameterValues(o Outcome) map[string]int64 {
 }
 
 func TestShrinkKeepsItsBudget(t *testing.T) {
-	s := Search{Play: stormy, Options: Options{Seed: 1, Profile: Hostile}}
+	s := Plan{Play: stormy, Options: simulate.Options{Seed: 1, Profile: simulate.Hostile}}
 	first := found(t, s)
 	for _, most := range []int{1, 7, 20} {
 		s.Budget.Runs = most
@@ -159,7 +161,7 @@ func TestShrinkKeepsItsBudget(t *testing.T) {
 func TestShrinkDoesNotWait(t *testing.T) {
 	var mu sync.Mutex
 	longest := time.Duration(0)
-	s := Search{Play: func(w *World) error {
+	s := Plan{Play: func(w *simulate.World) error {
 		if w.Pick("noise", 0, 9) > 0 {
 			_ = w.Run(time.Second)
 			return errors.New("broken: soon")
@@ -180,7 +182,7 @@ func TestShrinkDoesNotWait(t *testing.T) {
 }
 
 func TestShrinkOfWhatDidNotFail(t *testing.T) {
-	s := Search{Play: fails()}
+	s := Plan{Play: fails()}
 	if x := s.Shrink(t.Context(), s.Replay(s.Case(1), false)); x.Runs != 0 || x.After.Err != nil {
 		t.Errorf("%+v", x)
 	}
@@ -188,9 +190,9 @@ func TestShrinkOfWhatDidNotFail(t *testing.T) {
 
 // However many parameters and fault points there are, what is at its least is one word.
 func TestShrinkTurnsFaultPointsOff(t *testing.T) {
-	s := Search{Options: Options{Seed: 1, Profile: Hostile}, Play: func(w *World) error {
-		for i, percent := range w.sites {
-			if i > 0 && percent > 0 {
+	s := Plan{Options: simulate.Options{Seed: 1, Profile: simulate.Hostile}, Play: func(w *simulate.World) error {
+		for _, p := range w.Parameters() {
+			if strings.HasPrefix(p.Name, "site-") && p.Value > 0 {
 				w.Pick("other", 1, 2)
 				return errors.New("broken: or so it seems")
 			}
@@ -201,19 +203,19 @@ func TestShrinkTurnsFaultPointsOff(t *testing.T) {
 	x := s.Shrink(t.Context(), first) // the sites matter here: one of them stays on
 	on := 0
 	for _, p := range x.After.Parameters {
-		if strings.HasPrefix(p.Name, sitePrefix) && p.Value > 0 {
+		if strings.HasPrefix(p.Name, "site-") && p.Value > 0 {
 			on++
 		}
 	}
 	if on != 1 || !x.Confirmed {
 		t.Errorf("%d fault points are on: %v", on, x)
 	}
-	s.Play = func(*World) error { return errors.New("broken: always") }
+	s.Play = func(*simulate.World) error { return errors.New("broken: always") }
 	x = s.Shrink(t.Context(), s.Replay(first.Case, false))
-	if slices.ContainsFunc(x.After.Parameters, func(p Parameter) bool { return p.Value > p.Least }) {
+	if slices.ContainsFunc(x.After.Parameters, func(p simulate.Parameter) bool { return p.Value > p.Least }) {
 		t.Errorf("not all is at its least: %v", x.After.Case)
 	}
-	if want := (Case{Seed: first.Case.Seed, Profile: Hostile, Set: map[string]int64{"*": Least}, Only: []string{}}).String(); x.After.Case.String() != want {
+	if want := (Case{Seed: first.Case.Seed, Profile: simulate.Hostile, Set: map[string]int64{"*": simulate.Least}, Only: []string{}}).String(); x.After.Case.String() != want {
 		t.Errorf("shrunk to %v, want %s", x.After.Case, want)
 	}
 }

@@ -1,4 +1,4 @@
-package simulate
+package bugs
 
 import (
 	"slices"
@@ -16,15 +16,15 @@ func TestMutantsAreNamed(t *testing.T) {
 		{nil, []string{"A", "B"}, []string{"A", "B"}},
 		{[]string{"B", "LateBelief"}, []string{"A", "B"}, []string{"B", "LateBelief", "A"}},
 	} {
-		if got := withMutants(tt.names, tt.active); !slices.Equal(got, tt.want) {
-			t.Errorf("withMutants(%q, %q) = %q, want %q", tt.names, tt.active, got, tt.want)
+		if got := with(tt.names, tt.active); !slices.Equal(got, tt.want) {
+			t.Errorf("with(%q, %q) = %q, want %q", tt.names, tt.active, got, tt.want)
 		}
 	}
 	b := bug.All()[0]
-	if set, err := bugsBeside([]string{"A", "B"}, []string{b.String(), "A", "B"}); err != nil || set != bug.Of(b) {
+	if set, err := beside([]string{"A", "B"}, []string{b.String(), "A", "B"}); err != nil || set != bug.Of(b) {
 		t.Errorf("beside mutants: %v, %v, want %v: the mutants are in the code", set.Names(), err, b)
 	}
-	if _, err := bugsBeside([]string{"A"}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), `no bug "B" in this program`) {
+	if _, err := beside([]string{"A"}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), `no bug "B" in this program`) {
 		t.Errorf("a mutant that is not there: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package simulate
+package search
 
 import (
 	"bytes"
@@ -13,27 +13,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // ages is a scenario that takes hours of real time, and tells once that it has begun.
-func ages(begun func()) func(w *World) error {
-	return func(w *World) error {
+func ages(begun func()) func(w *simulate.World) error {
+	return func(w *simulate.World) error {
 		ticking(w)
 		w.At(time.Second, begun)
 		return w.Run(1e9 * time.Second)
-	}
-}
-
-func TestInterruptEndsAWorld(t *testing.T) {
-	stop := make(chan struct{})
-	o := Play(Options{Seed: 4, Interrupt: stop}, ages(func() { close(stop) }))
-	s, ok := o.Err.(*Stopped)
-	if !ok || !s.Interrupted || s.Time != time.Second || s.Time != o.Time || s.Events != o.Events || !strings.Contains(s.State, "hosts: 1") || s.Error() != fmt.Sprintf("simulate: interrupted at 1s, after %d events", o.Events) {
-		t.Errorf("Play returns %v, %+v", o.Err, s)
-	}
-	// As far as it went, it is the same run.
-	if u := Play(Options{Seed: 4, Until: Until{Events: o.Events}}, ages(func() {})); u.Hash != o.Hash {
-		t.Errorf("interrupted, it has hash %x, and stopped there %x", o.Hash, u.Hash)
 	}
 }
 
@@ -47,7 +36,7 @@ func TestSearchIsInterrupted(t *testing.T) {
 			cancel(enough)
 		}
 	})
-	s := Search{Seeds: 100, Workers: 2, KeepGoing: true, Options: Options{Seed: 1}, Repeat: Case.String, Play: func(w *World) error {
+	s := Plan{Seeds: 100, Workers: 2, KeepGoing: true, Options: simulate.Options{Seed: 1}, Repeat: Case.String, Play: func(w *simulate.World) error {
 		if w.Seed() >= 5 {
 			return endless(w)
 		}
@@ -69,7 +58,7 @@ func TestSearchIsInterrupted(t *testing.T) {
 func TestSearchTellsOfWhatItCannotRepeat(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var runs atomic.Int32
-	r, err := Search{Seeds: 1, Workers: 1, Play: func(w *World) error {
+	r, err := Plan{Seeds: 1, Workers: 1, Play: func(w *simulate.World) error {
 		if runs.Add(1) == 1 {
 			return errors.New("broken: once")
 		}
@@ -85,7 +74,7 @@ func TestShrinkIsInterrupted(t *testing.T) {
 	for _, at := range []int32{1, 12, 40} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var runs atomic.Int32
-		s := Search{Workers: 1, Play: func(w *World) error {
+		s := Plan{Workers: 1, Play: func(w *simulate.World) error {
 			n := w.Pick("n", 0, 1<<40)
 			m := w.Pick("m", 0, 1<<40)
 			if runs.Add(1) == at+1 { // the first one finds it
@@ -167,14 +156,14 @@ func interruptedProcess(t *testing.T, mode string) {
 	endless := ages(begun)
 	switch mode {
 	case "search":
-		Test(t, Search{Workers: 1, Play: func(w *World) error {
+		Test(t, Plan{Workers: 1, Play: func(w *simulate.World) error {
 			if w.Seed() >= 2 {
 				return endless(w)
 			}
 			return w.Run(time.Second)
 		}})
 	case "shrinking":
-		Test(t, Search{Workers: 1, Play: func(w *World) error {
+		Test(t, Plan{Workers: 1, Play: func(w *simulate.World) error {
 			n := w.Pick("n", 0, 1<<40)
 			switch {
 			case w.Seed() < 2 || n <= 100:
@@ -196,7 +185,7 @@ func interruptedProcess(t *testing.T, mode string) {
 		for _, name := range []string{"a", "b"} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				Test(t, Search{Workers: 1, Play: both})
+				Test(t, Plan{Workers: 1, Play: both})
 			})
 		}
 	}

@@ -1,0 +1,54 @@
+package search
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// classOf says in which way a run has failed: what its message says before the first
+// colon, without numbers and texts in quotes. What a checker saw broken counts, and not
+// what the scenario says that it was waiting for meanwhile. It is empty for nil.
+func classOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	if _, ok := errors.AsType[*Unrepeatable](err); ok {
+		return "unrepeatable"
+	}
+	if f, ok := errors.AsType[*simulate.Failure](err); ok {
+		if !errors.Is(f.Err, simulate.ErrNotWithin) {
+			err = f
+		}
+	}
+	message, _, _ := strings.Cut(err.Error(), "\n")
+	if strings.Contains(message, " panicked: ") {
+		return "panic"
+	}
+	message = strings.TrimPrefix(message, "simulate: ")
+	message, _, _ = strings.Cut(message, ":")
+	var b strings.Builder
+	quoted, word, number := false, false, false // inside of what
+	for _, r := range message {
+		switch {
+		case r == '"':
+			if quoted = !quoted; quoted {
+				b.WriteString(`"…"`)
+			}
+		case quoted:
+		case unicode.IsDigit(r) && !word:
+			if !strings.HasSuffix(b.String(), "#") {
+				b.WriteByte('#')
+			}
+			number = true
+		default:
+			b.WriteRune(r)
+		}
+		other := !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		word = !other && !number
+		number = number && !other
+	}
+	return b.String()
+}
