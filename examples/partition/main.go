@@ -175,7 +175,7 @@ func look(node *mesh.Node) string {
 // writes all the same.
 func (s *story) careless(ctx context.Context) {
 	simulate.Logf(ctx, "wants \"orders\"; a new mesh grants nothing until all leases of an older one would be over")
-	l, held := s.lock(ctx, "ann", "orders")
+	l := s.lock(ctx, "ann", "orders")
 	if l == nil {
 		return
 	}
@@ -190,8 +190,7 @@ func (s *story) careless(ctx context.Context) {
 		}
 	}
 	s.write(ctx, l)
-	held.Unlocking()
-	held.Unlocked(l.Unlock(ctx))
+	_ = l.Unlock(ctx) // which fails if it was lost
 	s.ended++
 }
 
@@ -200,23 +199,20 @@ func (s *story) careless(ctx context.Context) {
 func (s *story) next(ctx context.Context) {
 	simulate.Sleep(ctx, time.Second)
 	simulate.Logf(ctx, "waits for \"orders\", too")
-	l, held := s.lock(ctx, "kim", "orders")
+	l := s.lock(ctx, "kim", "orders")
 	if l == nil {
 		return
 	}
 	s.write(ctx, l)
 	simulate.Sleep(ctx, 2*time.Second) // the work
-	held.Unlocking()
-	held.Unlocked(l.Unlock(ctx))
+	_ = l.Unlock(ctx) // which fails if it was lost
 	s.ended++
 }
 
 // hasty tries, on the side of two, to get a lock that nobody holds.
 func (s *story) hasty(ctx context.Context) {
 	simulate.Sleep(ctx, cut+2*time.Second-simulate.Now(ctx))
-	record := s.world.History().Call(ctx, simulate.Exclusive("customers"))
-	l, err := s.nodes["bob"].TryLock(ctx, "customers")
-	record.Returned(l, err)
+	_, err := s.nodes["bob"].TryLock(ctx, "customers")
 	if !errors.Is(err, mesh.ErrNoQuorum) {
 		s.world.Fail(fmt.Errorf("a try on the side of two: %w", err))
 		return
@@ -230,9 +226,7 @@ func (s *story) patient(ctx context.Context) {
 	simulate.Sleep(ctx, cut+3*time.Second-simulate.Now(ctx))
 	short, cancel := simulate.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	record := s.world.History().Call(ctx, simulate.Exclusive("customers"))
-	l, err := s.nodes["bob"].Lock(short, "customers")
-	record.Returned(l, err)
+	_, err := s.nodes["bob"].Lock(short, "customers")
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, mesh.ErrNoQuorum) {
 		s.world.Fail(fmt.Errorf("a wait on the side of two: %w", err))
 		return
@@ -240,25 +234,22 @@ func (s *story) patient(ctx context.Context) {
 	simulate.Logf(ctx, "is told: %v", err)
 
 	simulate.Logf(ctx, "waits for \"customers\", however long that takes")
-	l, held := s.lock(ctx, "bob", "customers")
+	l := s.lock(ctx, "bob", "customers")
 	if l == nil {
 		return
 	}
-	held.Unlocking()
-	held.Unlocked(l.Unlock(ctx))
+	_ = l.Unlock(ctx) // which fails if it was lost
 	s.ended++
 }
 
-// lock is Lock, noted down in the world's history, which judges it.
-func (s *story) lock(ctx context.Context, host, key string) (*mesh.Lock, *simulate.HoldRecord) {
-	record := s.world.History().Call(ctx, simulate.Exclusive(key))
+// lock is Lock, which must not fail.
+func (s *story) lock(ctx context.Context, host, key string) *mesh.Lock {
 	l, err := s.nodes[host].Lock(ctx, key)
-	held := record.Returned(l, err)
 	if err != nil {
 		s.world.Fail(fmt.Errorf("%s: Lock: %w", host, err))
-		return nil, nil
+		return nil
 	}
-	return l, held
+	return l
 }
 
 // write does the guarded work.

@@ -50,7 +50,7 @@ type call struct {
 	host  string
 	born  int
 	request
-	want simulate.Want
+	real string // the key, as the mesh knows it
 
 	patient context.Context // ends when the story lets the caller go
 	free    context.CancelFunc
@@ -59,7 +59,6 @@ type call struct {
 
 	lock     *mesh.Lock
 	err      error
-	grip     *grip
 	answered bool
 	granted  time.Duration // when Lock returned
 	told     time.Duration // when the hold ended before its unlock; zero: it did not
@@ -78,16 +77,7 @@ func (t *teller) take(host string, r request) *call {
 	if r.name == "" {
 		r.name = r.key
 	}
-	c := &call{stage: t.stage, host: host, request: r, born: t.Host(host).Incarnation()}
-	key := t.plan.key(r.key)
-	switch r.mode {
-	case locks, triesToLock:
-		c.want = simulate.Exclusive(key)
-	case reads, triesToRead:
-		c.want = simulate.Shared(key)
-	default:
-		c.want = simulate.Permits(key, r.n, r.of)
-	}
+	c := &call{stage: t.stage, host: host, request: r, real: t.plan.key(r.key), born: t.Host(host).Incarnation()}
 	t.calls = append(t.calls, c)
 	t.Host(host).Go("caller of "+r.name, func(ctx context.Context) { c.run(ctx, n) })
 	return c
@@ -109,14 +99,9 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 		defer cancel()
 	}
 	if c.outer != nil {
-		c.lock, c.err = c.ask(c.outer.lock.WithContext(wait), n)
-		c.grip = c.outer.grip.enter(c.lock)
-	} else {
-		report := c.stage.History().Call(ctx, c.want)
-		c.lock, c.err = c.ask(wait, n)
-		c.grip = &grip{Lock: c.lock}
-		c.grip.record = report.Returned(c.grip, c.err)
+		wait = c.outer.lock.WithContext(wait)
 	}
+	c.lock, c.err = c.ask(wait, n)
 	c.answered, c.granted = true, c.stage.Now()
 	if c.err != nil {
 		c.over = true
@@ -129,50 +114,13 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 		c.told = c.stage.Now()
 	}
 	c.left = c.stage.Now()
-	c.grip.record.Use()
 	if c.hasty {
 		var stop context.CancelFunc
 		ctx, stop = simulate.WithTimeout(ctx, haste)
 		defer stop()
 	}
-	if c.grip.leave(c.lock) {
-		c.grip.record.Unlocking()
-		c.undone = c.lock.Unlock(ctx)
-		c.grip.record.Unlocked(c.undone)
-	} else {
-		c.undone = c.lock.Unlock(ctx)
-	}
+	c.undone = c.lock.Unlock(ctx)
 	c.over = true
-}
-
-// grip is one hold, with the handles of those who share it: who took the key, and who
-// entered it again. It lasts as long as one of them does, whichever goes first.
-type grip struct {
-	*mesh.Lock                      // the handle by which the world's history sees the hold
-	others     []*mesh.Lock         // the other ones that were not unlocked
-	record     *simulate.HoldRecord // nil: the history has the hold from the nodes alone
-}
-
-// enter returns the grip of a call by the context of g's hold: g, or another one if it got
-// another hold, or none.
-func (g *grip) enter(l *mesh.Lock) *grip {
-	if l == nil || l.Token() != g.Token() {
-		return &grip{Lock: l}
-	}
-	g.others = append(g.others, l)
-	return g
-}
-
-// leave reports whether l is the last handle, which ends the hold.
-func (g *grip) leave(l *mesh.Lock) bool {
-	if len(g.others) == 0 {
-		return true
-	}
-	if l == g.Lock {
-		l, g.Lock = g.others[0], g.others[0]
-	}
-	g.others = slices.DeleteFunc(g.others, func(h *mesh.Lock) bool { return h == l })
-	return false
 }
 
 // ask makes the call.
@@ -187,7 +135,7 @@ func (c *call) ask(ctx context.Context, n *mesh.Node) (*mesh.Lock, error) {
 	if c.reentrant {
 		opts = append(opts, mesh.Reentrant())
 	}
-	s, key := locker(n), c.want.Key
+	s, key := locker(n), c.real
 	if c.session != nil {
 		s = c.session.Session
 	}

@@ -154,11 +154,6 @@ var callForms = []*form{
 		who, name := c.who("who"), c.session("name")
 		return func(t *teller) {
 			s := t.session(name)
-			for _, x := range t.calls {
-				if x.session == s && x.grip != nil {
-					x.grip.record.Unlocking()
-				}
-			}
 			t.Host(who).Do(t.ctx, "story", func(ctx context.Context) { s.err = s.Close(ctx) })
 			t.result(s.err, "%s has closed session %s", "%s closes session %s", who, name)
 		}
