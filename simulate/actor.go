@@ -35,7 +35,6 @@ type actor struct {
 	until   time.Duration // by the process's clock
 	ctx     *simContext   // hears of its end directly
 	watches [2]watch      // or by being asked
-	calls   []*CallRecord // that it reports, and which have not ended
 	woken   bool          // ev is a wake, and no more the timer
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -73,7 +74,7 @@ func TestReportedCalls(t *testing.T) {
 		begun, held := s.History().Calls()
 		l := s.lock(s.ann, "k")
 		tries := 0
-		again := s.locker(s.bob, simulate.Exclusive("k"), func(ctx context.Context) (*mesh.Lock, error) {
+		again := s.locker(s.bob, check.Exclusive("k"), func(ctx context.Context) (*mesh.Lock, error) {
 			for {
 				tries++
 				lock, err := s.nodes[s.bob].TryLock(ctx, "k")
@@ -91,7 +92,7 @@ func TestReportedCalls(t *testing.T) {
 		s.must(tries > 2 && allBegun == begun+2 && allHeld == held+2, "%d calls, %d holds, %d tries", allBegun-begun, allHeld-held, tries)
 	}})
 	noticed(t, scenario{story: func(s *stage) {
-		l := s.locker(s.ann, simulate.Exclusive("k"), func(ctx context.Context) (*mesh.Lock, error) { return s.nodes[s.ann].RLock(ctx, "k") })
+		l := s.locker(s.ann, check.Exclusive("k"), func(ctx context.Context) (*mesh.Lock, error) { return s.nodes[s.ann].RLock(ctx, "k") })
 		s.within(time.Second, "ann reads", l.holds)
 	}}, 0, `simulate: `)
 }

@@ -228,7 +228,7 @@ type watch struct {
 	ch      <-chan struct{}
 	actor   *actor      // to wake
 	context *simContext // or to cancel
-	held    *HoldRecord // or to tell
+	fn      func()      // or to call
 	slot    int
 }
 
@@ -272,7 +272,7 @@ func (w *World) poll() {
 			case x.context != nil:
 				x.context.cancel(x.context.source.Context.Err())
 			default:
-				x.held.ended()
+				x.fn()
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func (w *World) HealCore(hosts ...string) {
 	n := w.Net
 	w.note(timeline.Ended, lab, "the core heals: %s", strings.Join(hosts, " "))
 	w.faultless = true
-	w.history.inside.late.calm()
+	w.history.checks.Calm()
 	for _, c := range slices.Clone(n.cuts) {
 		var rest [][2]int
 		for _, p := range c.pairs {
@@ -51,7 +51,7 @@ func (w *World) HealCore(hosts ...string) {
 	}
 	w.healLinks(within)
 	n.release(func(f *frame) bool { return within(f.from(), f.to()) })
-	w.gossip.opts.Lies, w.gossip.opts.Lost = 0, 0
+	w.gossip.faults.Lies, w.gossip.faults.Lost = 0, 0
 	for _, name := range hosts {
 		h := w.named(name)
 		w.healHost(h)

@@ -1,10 +1,12 @@
 package simulate
 
 import (
+	"context"
 	"flag"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 )
 
 // Flags of the tests that draw worlds.
@@ -56,12 +58,16 @@ func (l *Lockers) Core() []string { return l.core }
 // its replica has stopped, which stopped tells, no checker compares it.
 func (w *World) CorruptTable(host string, shard int) (stopped func() bool) {
 	n := w.named(host).process.nodes[0]
-	name, astray := tableName{n.id, shard}, w.history.inside.state.astray
 	w.struck(host, "the table of shard %d on %s is corrupted", shard, host)
-	astray[name] = true
+	stopped = w.history.checks.Observer().Corrupted(n.id, shard)
 	n.node.Corrupt(shard)
-	return func() bool { return !astray[name] }
+	return stopped
 }
 
 // Parked returns the actors that wait for an answer of a node.
-func (w *World) Parked() []string { return w.parked() }
+func (w *World) Parked() []string { return judged{w}.Parked() }
+
+// Report records that the actor of ctx is about to ask for something.
+func (w *World) Report(ctx context.Context, want check.Want) *check.Call {
+	return w.history.checks.Call(processOf(ctx, "Report"), want)
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -458,13 +459,13 @@ func (c *fakeClient) acquire(ctx context.Context, key string, weight, capacity i
 }
 
 func (c *fakeClient) Lock(ctx context.Context, key string) (Lock, error) {
-	return c.acquire(ctx, key, whole, whole, 0)
+	return c.acquire(ctx, key, shard.Whole, shard.Whole, 0)
 }
 func (c *fakeClient) TryLock(ctx context.Context, key string) (Lock, error) {
-	return c.acquire(ctx, key, whole, whole, 1)
+	return c.acquire(ctx, key, shard.Whole, shard.Whole, 1)
 }
 func (c *fakeClient) RLock(ctx context.Context, key string) (Lock, error) {
-	return c.acquire(ctx, key, 1, whole, 0)
+	return c.acquire(ctx, key, 1, shard.Whole, 0)
 }
 func (c *fakeClient) Acquire(ctx context.Context, key string, n, capacity int64) (Lock, error) {
 	return c.acquire(ctx, key, n, capacity, 0)

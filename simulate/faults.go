@@ -190,11 +190,11 @@ func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
 //	err := w.Run(time.Minute) // in which all must come right
 func (w *World) HealAll() {
 	w.faultless = true
-	w.history.inside.late.calm()
+	w.history.checks.Calm()
 	w.Net.Heal()
 	w.healLinks(nil)
 	w.Net.ReleaseAll()
-	w.gossip.opts.Lies, w.gossip.opts.Lost = 0, 0
+	w.gossip.faults.Lies, w.gossip.faults.Lost = 0, 0
 	for _, h := range w.Hosts() {
 		w.healHost(h)
 		if h.process == nil {

@@ -9,6 +9,13 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
+// shardName names a shard's history.
+type shardName struct {
+	mesh       uint64
+	generation uint64
+	shard      int
+}
+
 // inStep watches, once all faults are over, whether every voter of every shard comes to have
 // what its leader has, and not just some majority: with one that stays behind, the next fault
 // takes the shard.

@@ -17,15 +17,15 @@ type shardTold struct{ w *World }
 func (s *shardTold) pass(d time.Duration) { _ = s.w.Run(d) }
 
 func (s *shardTold) serves(node transport.ID, serving bool) {
-	s.w.history.inside.Served(env.Served{Generation: 1, Replica: node, Serving: serving})
+	s.w.history.checks.Observer().Served(env.Served{Generation: 1, Replica: node, Serving: serving})
 }
 
 func (s *shardTold) heard(node transport.ID) {
-	s.w.history.inside.Heard(env.Heard{Generation: 1, Replica: node, Owner: 9, Session: 1, TTL: 10 * time.Second})
+	s.w.history.checks.Observer().Heard(env.Heard{Generation: 1, Replica: node, Owner: 9, Session: 1, TTL: 10 * time.Second})
 }
 
 func (s *shardTold) decided(what env.DecisionKind, revision uint64) {
-	s.w.history.inside.Decided(env.Decision{Generation: 1, Revision: revision, Replica: 1, What: what, Key: "k", Owner: 9, Session: 1, Request: 1, Token: 7, Weight: 1, Capacity: 1})
+	s.w.history.checks.Observer().Decided(env.Decision{Generation: 1, Revision: revision, Replica: 1, What: what, Key: "k", Owner: 9, Session: 1, Request: 1, Token: 7, Weight: 1, Capacity: 1})
 }
 
 func (s *shardTold) freed() { s.decided(env.Released, 9) }
@@ -48,7 +48,7 @@ func TestLate(t *testing.T) {
 	const sec = time.Second
 	handOver := func(s *shardTold) func(from, to transport.ID) {
 		return func(from, to transport.ID) {
-			s.w.history.inside.HandsOver(env.Served{Generation: 1, Replica: from, Serving: true}, to)
+			s.w.history.checks.Observer().HandsOver(env.Served{Generation: 1, Replica: from, Serving: true}, to)
 		}
 	}
 	for _, tt := range []struct {
@@ -132,7 +132,7 @@ func TestLate(t *testing.T) {
 			s.heard(1)
 			tt.tell(s)
 			if w.Err() == nil {
-				_ = w.history.verdict()
+				_ = w.history.checks.Verdict()
 			}
 			if err := w.Err(); (err != nil) != tt.late || err != nil && !strings.HasPrefix(err.Error(), `G5 late: shard 0 keeps "k"`) {
 				t.Errorf("%v, want it late: %v", err, tt.late)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate/internal/check"
 )
 
 // Lockers are a random load: on each host some actors that lock, read-lock, try,
@@ -169,7 +171,7 @@ func (l *Lockers) Settle() error {
 				away = append(away, host)
 			}
 		}
-		return missed(err, "these calls go on: %q; and these nodes are not back: %q", w.history.open(), away)
+		return missed(err, "these calls go on: %q; and these nodes are not back: %q", w.history.checks.Open(), away)
 	}
 	swept := 0
 	for _, host := range hosts {
@@ -188,7 +190,7 @@ func (l *Lockers) Settle() error {
 		return !slices.ContainsFunc(hosts, func(host string) bool { return l.aside[host] > 0 })
 	}
 	if err := w.RunUntil(rest, l.TTL+l.Bound); err != nil {
-		return missed(err, "these calls go on: %q", w.history.open())
+		return missed(err, "these calls go on: %q", w.history.checks.Open())
 	}
 	if err := w.RunUntil(func() bool { return steps.over }, l.Bound+stepLook); err != nil {
 		return err
@@ -334,16 +336,16 @@ func (l *Lockers) patience(s *stream) time.Duration {
 // once makes one call, holds what it got for a while, and unlocks it. It reports whether
 // there was anything to hold.
 func (l *Lockers) once(ctx context.Context, node Node, kind int, key string, c call) (bool, error) {
-	want := Exclusive(key)
+	want := check.Exclusive(key)
 	var lock Lock
 	var err error
 	switch {
 	case kind == 1:
-		want = Permits(key, c.weight, permits)
+		want = check.Permits(key, c.weight, permits)
 	case c.shared:
-		want = Shared(key)
+		want = check.Shared(key)
 	}
-	record := l.world.history.Call(ctx, want)
+	record := l.world.history.checks.Call(processOf(ctx, "Lockers"), want)
 	switch {
 	case kind == 1:
 		lock, err = node.Acquire(ctx, key, c.weight, permits)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -14,12 +15,24 @@ import (
 type marks struct {
 	world   *World
 	met     [endOfMarks]uint64
-	shards  map[shardName]*situation // looked up, never ranged over
-	decided []ruling                 // by the command that is being stepped
-	applied map[tableName]uint64     // the index of each table's latest entry; looked up, never ranged over
-	waiting map[ownerName]*waiting   // looked up, never ranged over
+	shards  map[check.ShardName]*situation // looked up, never ranged over
+	decided []ruling                       // by the command that is being stepped
+	applied map[tableName]uint64           // the index of each table's latest entry; looked up, never ranged over
+	waiting map[ownerName]*waiting         // looked up, never ranged over
 	closed  map[transport.ID]bool
 	looks   []func() // to be taken when the event is over
+}
+
+// tableName names the table that a node has of a shard.
+type tableName struct {
+	node  transport.ID
+	shard int
+}
+
+// ownerName names a node as the owner of requests for a key.
+type ownerName struct {
+	key  string
+	node transport.ID
 }
 
 // situation is what is known of one shard.
@@ -53,12 +66,15 @@ type waiting struct {
 	session uint64 // in which the call asked last
 }
 
-func newMarks(w *World) marks {
-	return marks{
-		world: w, shards: make(map[shardName]*situation), applied: make(map[tableName]uint64),
+func newMarks(w *World) *marks {
+	return &marks{
+		world: w, shards: make(map[check.ShardName]*situation), applied: make(map[tableName]uint64),
 		waiting: make(map[ownerName]*waiting), closed: make(map[transport.ID]bool),
 	}
 }
+
+// told is what the checkers know of the replicas.
+func (k *marks) told() *check.Observer { return k.world.history.checks.Observer() }
 
 // meet counts a situation, and shows its first times on a host to the faults that are aimed.
 func (k *marks) meet(h *Host, m mark) {
@@ -68,7 +84,7 @@ func (k *marks) meet(h *Host, m mark) {
 }
 
 // came counts a situation that a storm has brought about.
-func (w *World) came(m mark) { w.history.inside.marks.met[m]++ }
+func (w *World) came(m mark) { w.marks.met[m]++ }
 
 // host returns the host of a node.
 func (k *marks) host(node transport.ID) *Host {
@@ -78,7 +94,7 @@ func (k *marks) host(node transport.ID) *Host {
 	return k.world.hosts[0] // a node of a test
 }
 
-func (k *marks) of(name shardName) *situation {
+func (k *marks) of(name check.ShardName) *situation {
 	x := k.shards[name]
 	if x == nil {
 		x = &situation{sessions: make(map[shard.SessionID]*lease)}
@@ -112,13 +128,13 @@ func (k *marks) settle() {
 }
 
 // rules hears of each decision after the checker of queues has.
-func (k *marks) rules(name shardName, d env.Decision) {
-	q := k.world.history.inside.queue.keys[shardKey{name, d.Key}]
-	k.decided = append(k.decided, ruling{d, len(q.place), q.used+d.Weight <= d.Capacity})
+func (k *marks) rules(name check.ShardName, d env.Decision) {
+	depth, fits := k.told().Room(name, d)
+	k.decided = append(k.decided, ruling{d, depth, fits})
 }
 
 // stepped hears of each command, after its decisions.
-func (k *marks) stepped(name shardName, s env.Stepped) {
+func (k *marks) stepped(name check.ShardName, s env.Stepped) {
 	decided := k.decided
 	k.decided = k.decided[:0]
 	x := k.of(name)
@@ -153,7 +169,7 @@ func (k *marks) stepped(name shardName, s env.Stepped) {
 }
 
 // command looks at a command and what it led to.
-func (k *marks) command(h *Host, name shardName, x *situation, s env.Stepped, decided []ruling) {
+func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepped, decided []ruling) {
 	did := func(what env.DecisionKind) func(ruling) bool {
 		return func(d ruling) bool { return d.What == what }
 	}
@@ -164,8 +180,7 @@ func (k *marks) command(h *Host, name shardName, x *situation, s env.Stepped, de
 			k.meet(h, repeatedGrant)
 		}
 	case shard.Cancel:
-		q := decisionName{name, env.Queued, requestName{transport.ID(c.Session.Node), c.Session.Number, c.Target}}
-		if _, queued := k.world.history.inside.queue.seen[q]; !queued {
+		if !k.told().Queued(name, transport.ID(c.Session.Node), c.Session.Number, c.Target) {
 			k.meet(h, cancelOvertakes)
 		}
 		if slices.ContainsFunc(decided, did(env.Released)) {
@@ -173,14 +188,8 @@ func (k *marks) command(h *Host, name shardName, x *situation, s env.Stepped, de
 		}
 	case shard.Release:
 		again := func(e shard.Event) bool { d, ok := e.(shard.Done); return ok && d.Number == c.Number }
-		if q := k.world.history.inside.queue.keys[shardKey{name, c.Key}]; q != nil && len(decided) == 0 && slices.ContainsFunc(s.Told, again) {
-			newer := false
-			for r, g := range q.held { // order-free: whether there is any
-				newer = newer || r.owner == transport.ID(c.Session.Node) && r.session == c.Session.Number && g.token > c.Token
-			}
-			if newer {
-				k.meet(h, lateUnlock)
-			}
+		if len(decided) == 0 && slices.ContainsFunc(s.Told, again) && k.told().HoldsSince(name, c.Key, transport.ID(c.Session.Node), c.Session.Number, c.Token) {
+			k.meet(h, lateUnlock)
 		}
 	case shard.Claim:
 		for _, e := range s.Told {
@@ -275,7 +284,7 @@ func (k *marks) asked(h *Host, d ruling) {
 }
 
 // became hears of each role, before the checker of leaders does.
-func (k *marks) became(name shardName, b env.Became) {
+func (k *marks) became(name check.ShardName, b env.Became) {
 	x, h := k.of(name), k.host(b.Replica)
 	switch b.Role {
 	case "candidate":
@@ -284,7 +293,7 @@ func (k *marks) became(name shardName, b env.Became) {
 		}
 		x.latest = b
 	case "leader":
-		before := k.world.nodes[k.world.history.inside.leaders.now[name].Replica]
+		before := k.world.nodes[k.told().Leader(name)]
 		if before != nil && before.dead && k.world.now-before.ended < electionTimeout {
 			k.meet(h, earlyWon)
 		}
@@ -296,7 +305,7 @@ func (k *marks) became(name shardName, b env.Became) {
 }
 
 // served hears of each leader that begins to serve.
-func (k *marks) served(name shardName, v env.Served) {
+func (k *marks) served(name check.ShardName, v env.Served) {
 	if !v.Serving {
 		return
 	}
@@ -328,7 +337,7 @@ func (k *marks) replica(node transport.ID, shard int) (env.Replica, bool) {
 }
 
 // configured hears of each change of a shard's replicas.
-func (k *marks) configured(name shardName, c env.Configured) {
+func (k *marks) configured(name check.ShardName, c env.Configured) {
 	x := k.of(name)
 	if c.Index <= x.change {
 		return
@@ -367,9 +376,9 @@ func (k *marks) configured(name shardName, c env.Configured) {
 }
 
 // hosted hears of each replica that is made, before the checker of identities does.
-func (k *marks) hosted(name shardName, m env.Hosted) {
+func (k *marks) hosted(name check.ShardName, m env.Hosted) {
 	delete(k.applied, tableName{m.Replica, m.Shard})
-	if k.world.history.inside.identity.latest[nodeShard{name, m.Replica}] > 0 {
+	if k.told().Replaced(name, m.Replica) {
 		k.meet(k.host(m.Replica), newcomerReplaces)
 	}
 }
@@ -414,9 +423,9 @@ func (k *marks) left(node transport.ID, handed bool) {
 }
 
 // lost: a hold ended, as it may with its user's session, or with its node.
-func (k *marks) lost(x *HoldRecord, node transport.ID) {
-	if x.unlocking == running && x.end == running && !k.closed[node] && !x.call.process.dead {
-		k.meet(x.call.process.host, sessionLost)
+func (k *marks) lost(p *process, node transport.ID) {
+	if !k.closed[node] {
+		k.meet(p.host, sessionLost)
 	}
 }
 

@@ -18,7 +18,7 @@ var kinds = map[shard.DecisionKind]env.DecisionKind{
 }
 
 // steps lets a table take commands, one in each entry, and the observer hear of it.
-func (o *observer) steps(t *shard.Table, decisions *[]shard.Decision, replica transport.ID, commands []shard.Command) {
+func (o observer) steps(t *shard.Table, decisions *[]shard.Decision, replica transport.ID, commands []shard.Command) {
 	for i, cmd := range commands {
 		*decisions = nil
 		told := t.Step(cmd, nil)
@@ -97,7 +97,7 @@ func TestMarksOfTables(t *testing.T) {
 		{"a settle", []shard.Command{shard.Settle{}}, []mark{settled}},
 	} {
 		w := New(Options{})
-		o := &w.history.inside
+		o := w.observer()
 		for replica := transport.ID(1); replica <= 2; replica++ { // the second one's word adds nothing
 			var decisions []shard.Decision
 			table := shard.NewTable(shard.Founding{Check: true, Observe: func(d shard.Decision) { decisions = append(decisions, d) }})
@@ -137,27 +137,27 @@ func names(all []mark) string {
 // TestMarksOfReplicas: so it is with what replicas and nodes tell.
 func TestMarksOfReplicas(t *testing.T) {
 	var w *World
-	became := func(node transport.ID, role string, term uint64) func(*observer) {
-		return func(o *observer) { o.Became(env.Became{Replica: node, Role: role, Term: term}) }
+	became := func(node transport.ID, role string, term uint64) func(observer) {
+		return func(o observer) { o.Became(env.Became{Replica: node, Role: role, Term: term}) }
 	}
-	served := func(node transport.ID) func(*observer) {
-		return func(o *observer) { o.Served(env.Served{Replica: node, Serving: true}) }
+	served := func(node transport.ID) func(observer) {
+		return func(o observer) { o.Served(env.Served{Replica: node, Serving: true}) }
 	}
-	hands := func(from, to transport.ID) func(*observer) {
-		return func(o *observer) { o.HandsOver(env.Served{Replica: from, Serving: true}, to) }
+	hands := func(from, to transport.ID) func(observer) {
+		return func(o observer) { o.HandsOver(env.Served{Replica: from, Serving: true}, to) }
 	}
-	hosted := func(node transport.ID, id uint64) func(*observer) {
-		return func(o *observer) { o.Hosted(env.Hosted{Replica: node, ID: id}) }
+	hosted := func(node transport.ID, id uint64) func(observer) {
+		return func(o observer) { o.Hosted(env.Hosted{Replica: node, ID: id}) }
 	}
-	applied := func(node transport.ID, index uint64) func(*observer) {
-		return func(o *observer) { o.Applied(env.Applied{Replica: node, Index: index, Digest: index}) }
+	applied := func(node transport.ID, index uint64) func(observer) {
+		return func(o observer) { o.Applied(env.Applied{Replica: node, Index: index, Digest: index}) }
 	}
-	step := func(index uint64, cmd shard.Command, told ...shard.Event) func(*observer) {
-		return func(o *observer) { o.Stepped(env.Stepped{Replica: 1, Index: index, Command: cmd, Told: told}) }
+	step := func(index uint64, cmd shard.Command, told ...shard.Event) func(observer) {
+		return func(o observer) { o.Stepped(env.Stepped{Replica: 1, Index: index, Command: cmd, Told: told}) }
 	}
 	// The voters, and those that were voters before, while the shard's replicas live on the first n nodes.
-	configured := func(index uint64, n int, voters, outgoing []transport.ID) func(*observer) {
-		return func(o *observer) {
+	configured := func(index uint64, n int, voters, outgoing []transport.ID) func(observer) {
+		return func(o observer) {
 			var all []env.Placed
 			for i := range n {
 				all = append(all, env.Placed{ID: uint64(i + 1), Node: transport.ID(i + 1)})
@@ -169,19 +169,19 @@ func TestMarksOfReplicas(t *testing.T) {
 			o.marks.settle()
 		}
 	}
-	crash := func(host string) func(*observer) { return func(*observer) { w.Host(host).Crash() } }
-	wait := func(d time.Duration) func(*observer) { return func(*observer) { _ = w.Run(d) } }
+	crash := func(host string) func(observer) { return func(observer) { w.Host(host).Crash() } }
+	wait := func(d time.Duration) func(observer) { return func(observer) { _ = w.Run(d) } }
 	ann := shard.SessionID{Node: 1, Number: 1}
-	queued := func(session uint64) func(*observer) {
-		return func(o *observer) {
+	queued := func(session uint64) func(observer) {
+		return func(o observer) {
 			o.Decided(env.Decision{Replica: 1, What: env.Queued, Key: "k", Owner: 2, Session: session, Request: 1, Revision: session, Weight: 1, Capacity: 1})
 			step(session, shard.Acquire{})(o)
 		}
 	}
-	asks := func(o *observer) { o.marks.called(2, "k") }
-	told := func(o *observer) { o.marks.returned(2, "k") }
+	asks := func(o observer) { o.marks.called(2, "k") }
+	told := func(o observer) { o.marks.returned(2, "k") }
 	ids := func(ids ...transport.ID) []transport.ID { return ids }
-	type tells = []func(*observer)
+	type tells = []func(observer)
 	for _, tt := range []struct {
 		name string
 		told tells
@@ -208,18 +208,18 @@ func TestMarksOfReplicas(t *testing.T) {
 			configured(5, 3, ids(1, 2), nil), configured(6, 3, ids(1, 3), ids(1, 2)), configured(7, 3, ids(1, 3), nil), configured(7, 3, ids(1, 3), nil),
 		}, []mark{learnerPromoted, jointEntered, jointLeft}},
 		{"a learner goes", tells{configured(5, 3, ids(1, 2), nil), configured(6, 2, ids(1, 2), nil)}, []mark{learnerRemoved}},
-		{"a leader in the midst of a change", tells{configured(5, 3, ids(1, 3), ids(1, 2)), served(1), func(o *observer) { o.marks.settle() }}, []mark{jointEntered, leaderInJoint}},
+		{"a leader in the midst of a change", tells{configured(5, 3, ids(1, 3), ids(1, 2)), served(1), func(o observer) { o.marks.settle() }}, []mark{jointEntered, leaderInJoint}},
 		{"one replica on a node", tells{hosted(1, 1), hosted(2, 2)}, nil},
 		{"another one", tells{hosted(1, 1), hosted(1, 2)}, []mark{newcomerReplaces}},
 		{"entries in order", tells{applied(1, 7), applied(1, 8), applied(2, 9), hosted(1, 1), applied(1, 20)}, nil},
 		{"entries that a snapshot brings", tells{applied(1, 7), applied(1, 9)}, []mark{snapshotOverLog}},
-		{"a leaver", tells{func(o *observer) { o.Left(1, true) }}, []mark{handedOver}},
-		{"a leaver in a hurry", tells{func(o *observer) { w.ailed = true; o.Left(1, false) }}, []mark{handoverTimedOut}},
+		{"a leaver", tells{func(o observer) { o.Left(1, true) }}, []mark{handedOver}},
+		{"a leaver in a hurry", tells{func(o observer) { w.ailed = true; o.Left(1, false) }}, []mark{handoverTimedOut}},
 		{"a call asks again", tells{asks, queued(1), queued(2), told}, []mark{askedAnew}},
 		{"a call, and the next one", tells{asks, queued(1), told, asks, queued(2), told}, nil},
 		{"two calls", tells{asks, asks, queued(1), queued(2), told, told}, nil},
 		{"a successor", tells{
-			configured(5, 2, ids(1, 2), nil), crash("b"), func(*observer) { w.Host("b").Restart() }, func(o *observer) {
+			configured(5, 2, ids(1, 2), nil), crash("b"), func(observer) { w.Host("b").Restart() }, func(o observer) {
 				p := w.Host("b").process
 				p.Inspect(9, &looked{mesh: 1})
 				o.Founded(9, 1)
@@ -232,12 +232,12 @@ func TestMarksOfReplicas(t *testing.T) {
 			w.Host(string(rune('a'+i))).process.Inspect(transport.ID(i+1), &looked{})
 		}
 		for _, tell := range tt.told {
-			tell(&w.history.inside)
+			tell(w.observer())
 		}
 		if err := w.Err(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if got, want := w.history.inside.marks.all(), names(tt.want); got != want {
+		if got, want := w.marks.all(), names(tt.want); got != want {
 			t.Errorf("%s: met %q, want %q", tt.name, got, want)
 		}
 		w.Close()
@@ -249,9 +249,9 @@ func TestMarksOfMessages(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()
 	for _, name := range []string{"prevote refused", "prevote given", "pass on: granted k token 7", "you are removed", "no such replica", "leaving", "nack", "refuse", "welcome"} {
-		w.history.inside.marks.message(w.Host("a"), name)
+		w.marks.message(w.Host("a"), name)
 	}
-	if got, want := w.history.inside.marks.all(), names([]mark{preVoteRefused, answerForwarded, removedTold, missingTold, leaverHeard, ballotRefused, joinRefused}); got != want {
+	if got, want := w.marks.all(), names([]mark{preVoteRefused, answerForwarded, removedTold, missingTold, leaverHeard, ballotRefused, joinRefused}); got != want {
 		t.Errorf("met %q, want %q", got, want)
 	}
 }

@@ -53,7 +53,7 @@ type endpoint struct {
 	local   bool   // and only its own host can
 	hello   transport.Hello
 	gone    bool
-	gossip  *membership            // takes the frames of KindGossip; nil: they are lost
+	gossip  *member                // takes the frames of KindGossip; nil: they are lost
 	peers   map[transport.ID]*peer // looked up, never ranged over
 	order   []*peer
 }
@@ -407,7 +407,7 @@ func (n *Net) arrive(f *frame) {
 		case kind != transport.KindGossip:
 			e.handler.Receive(from, kind, body)
 		case e.gossip != nil:
-			e.gossip.receive(from, body)
+			e.gossip.Receive(from, body)
 		}
 		return
 	}

@@ -482,7 +482,7 @@ func gossipers(t *testing.T, opts Options) (*World, map[string]*probe, map[strin
 		p := listen(t, w, host, ":1")
 		self := env.Member{ID: p.id, Name: host, Addr: p.net.Addr()}
 		m, err := w.Host(host).process.NewMembership(self, p.net, func(e env.MemberEvent) {
-			p.note("%s %s", stateNames[e.State], e.Member.Name)
+			p.note("%s %s", newsStates[e.State], e.Member.Name)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ type process struct {
 	actors    []*actor
 	timers    []*simContext // contexts with a deadline ahead
 	endpoints []*endpoint
-	members   []*membership
+	members   []*member
 	nodes     []inspected
 	points    *point.Points
 
@@ -84,14 +84,16 @@ func (p *process) Bugs() bug.Set { return p.world.bugs }
 func (p *process) Points() *point.Points { return p.points }
 
 // Observer implements env.Instrumented.
-func (p *process) Observer() env.Observer { return &p.world.history.inside }
+func (p *process) Observer() env.Observer {
+	return observer{p.world.history.checks.Observer(), p.world.marks}
+}
 
 // Clients implements env.Instrumented.
 func (p *process) Clients() env.Clients { return p }
 
 // Inspect implements env.Instrumented.
 func (p *process) Inspect(id transport.ID, node env.Inspected) {
-	p.world.history.inside.identity.born(p, id)
+	p.world.history.checks.Born(p, id)
 	p.nodes = append(p.nodes, inspected{id, node})
 	p.world.nodes[id] = p
 }
@@ -129,7 +131,7 @@ func (p *process) NewMembership(self env.Member, net env.Network, events func(en
 	if !ok {
 		return nil, fmt.Errorf("simulate: %T is no network of this world", net)
 	}
-	return p.world.gossip.add(p, self, e, p.hears(events)), nil
+	return p.newMember(self, e, p.hears(events)), nil
 }
 
 // spawn starts an actor.
@@ -148,7 +150,7 @@ func (p *process) kill() {
 		return
 	}
 	w, h := p.world, p.host
-	w.history.inside.late.crashed(p)
+	w.history.checks.Dies(p)
 	p.dead, p.ended = true, w.now
 	h.process = nil
 	if h.index > 0 && !w.closed {
@@ -177,7 +179,7 @@ func (p *process) kill() {
 		e.die()
 	}
 	for _, m := range p.members {
-		m.stop()
+		m.Close()
 	}
 	w.reaping = append(w.reaping, p)
 }
@@ -192,7 +194,7 @@ func (w *World) reap() {
 			a.unwind()
 		}
 		p.actors, p.loops = nil, nil
-		w.history.crashed(p)
+		w.history.checks.Crashed(p)
 	}
 	w.reaping = nil
 }

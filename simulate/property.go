@@ -88,7 +88,7 @@ func (w *World) properties() []Property {
 		r := w.registers[name]
 		all = append(all, Property{fmt.Sprintf("register %q", name), Fence, uint64(r.Writes), uint64(r.Refused)})
 	}
-	for m, met := range w.history.inside.marks.met {
+	for m, met := range w.marks.met {
 		if m > 0 {
 			all = append(all, Property{mark(m).String(), Mark, met, met})
 		}

@@ -1,11 +1,5 @@
 package simulate
 
-import (
-	"cmp"
-	"maps"
-	"slices"
-)
-
 // Serving returns the hosts on which a replica of the shard leads and serves.
 func (w *World) Serving(shard int) (hosts []string) {
 	for h, n := range w.living() {
@@ -24,18 +18,5 @@ func (w *World) Serving(shard int) (hosts []string) {
 //
 //	holders, waiting := w.Queue("orders/42")
 func (w *World) Queue(key string) (holders, waiting []string) {
-	for _, k := range w.history.inside.queue.order {
-		if k.key != key {
-			continue
-		}
-		byToken := func(a, b requestName) int { return cmp.Compare(k.held[a].token, k.held[b].token) }
-		for _, r := range slices.SortedFunc(maps.Keys(k.held), byToken) { // order-free: sorted
-			holders = append(holders, w.hostOf(r.owner))
-		}
-		byPlace := func(a, b requestName) int { return k.place[a].compare(k.place[b]) }
-		for _, r := range slices.SortedFunc(maps.Keys(k.place), byPlace) { // order-free: sorted
-			waiting = append(waiting, w.hostOf(r.owner))
-		}
-	}
-	return holders, waiting
+	return w.history.checks.Observer().Queue(key)
 }

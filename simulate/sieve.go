@@ -81,7 +81,7 @@ func (n *Net) sift(c *conn, side int, kind transport.Kind, body []byte) Verdict 
 	}
 	lost, doubled := &sifted{}, &sifted{} // the worst
 	for _, m := range c.named(side, kind, body, unasked) {
-		n.world.history.inside.marks.message(c.host(side), m)
+		n.world.marks.message(c.host(side), m)
 		m = strings.TrimPrefix(m, passedOn)
 		x := v.kinds[m]
 		if x == nil {

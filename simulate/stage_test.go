@@ -12,6 +12,7 @@ import (
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -223,12 +224,12 @@ type locker struct {
 	stage *stage
 	host  string
 	born  int
-	want  simulate.Want
+	want  check.Want
 	take  func(context.Context) (*mesh.Lock, error)
 
 	lock    *mesh.Lock
 	err     error
-	held    *simulate.HoldRecord
+	held    *check.Hold
 	granted time.Duration // when Lock returned
 	told    time.Duration // when the hold ended
 	leave   bool          // give up waiting, or unlock
@@ -239,7 +240,7 @@ type locker struct {
 // ask lets a caller on host lock a key, in the node's own session.
 func (s *stage) ask(host, key string, opts ...mesh.LockOption) *locker {
 	n := s.nodes[host]
-	return s.locker(host, simulate.Exclusive(key), func(ctx context.Context) (*mesh.Lock, error) {
+	return s.locker(host, check.Exclusive(key), func(ctx context.Context) (*mesh.Lock, error) {
 		return n.Lock(ctx, key, opts...)
 	})
 }
@@ -251,7 +252,7 @@ func (s *stage) lock(host, key string, opts ...mesh.LockOption) *locker {
 	return l
 }
 
-func (s *stage) locker(host string, want simulate.Want, take func(context.Context) (*mesh.Lock, error)) *locker {
+func (s *stage) locker(host string, want check.Want, take func(context.Context) (*mesh.Lock, error)) *locker {
 	l := &locker{stage: s, host: host, want: want, take: take, born: s.Host(host).Incarnation()}
 	s.lockers = append(s.lockers, l)
 	s.Host(host).Go("locker", l.run)
@@ -270,7 +271,7 @@ func (l *locker) run(ctx context.Context) {
 		}
 		cancel()
 	})
-	call := s.History().Call(ctx, l.want)
+	call := s.Report(ctx, l.want)
 	l.lock, l.err = l.take(wait)
 	l.held = call.Returned(l.lock, l.err)
 	l.granted = s.Now()

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -70,28 +69,11 @@ func (w *World) State() string {
 	section("hosts", w.hostLines())
 	section("ways that are cut", w.cutLines())
 	section("shards", w.shardLines())
-	var holds, waits []string
-	for _, k := range w.history.order {
-		for _, x := range slices.Clone(k.live) { // one that is asked may find that it is over, and go
-			holds = append(holds, x.String()+believes(x))
-		}
-	}
-	for _, c := range w.history.calls {
-		if c.ended == running {
-			waits = append(waits, fmt.Sprintf("%s wants %v since %v", c.who, c.want, c.began))
-		}
-	}
+	holds, waits := w.history.checks.Standing()
 	section("holds", holds)
 	section("calls", waits)
 	section("frames on their way", w.frameLines())
 	return b.String()
-}
-
-func believes(x *HoldRecord) string {
-	if x.believed() {
-		return fmt.Sprintf(", leased until %v", x.leasedUntil())
-	}
-	return ", no longer believed in"
 }
 
 func (w *World) hostLines() (lines []string) {

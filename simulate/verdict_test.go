@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/simulate/internal/check"
 )
 
 // A scenario that lets time pass and returns is judged like one that asks for it: its
@@ -16,16 +18,16 @@ func TestPlayAsksForTheVerdict(t *testing.T) {
 	}{
 		{"nothing happens", func(*story) {}, ""},
 		{"a hold goes on, and a call", func(s *story) {
-			s.lock("1", "a", Exclusive("k"), 1)
-			s.call("2", "b", Exclusive("k"))
+			s.lock("1", "a", check.Exclusive("k"), 1)
+			s.call("2", "b", check.Exclusive("k"))
 		}, ""},
 		{"a hold ends before its deadline", func(s *story) {
-			s.lock("1", "a", Exclusive("k"), 1)
+			s.lock("1", "a", check.Exclusive("k"), 1)
 			s.pass(time.Second)
 			s.lost("1")
 		}, "G5 lease"},
 		{"a try is refused that could have been granted", func(s *story) {
-			s.call("1", "a", Exclusive("k"))
+			s.call("1", "a", check.Exclusive("k"))
 			s.pass(time.Second)
 			s.refused("1")
 		}, "G1, G2"},

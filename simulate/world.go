@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/bug"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -97,7 +98,8 @@ type World struct {
 	hosts     []*Host // the first is the lab, where World.Go's actors run
 	byName    map[string]*Host
 	gossip    *gossip
-	history   *History
+	history   History
+	marks     *marks
 	registers map[string]*Register
 	claims    []*Property               // of scenarios
 	nodes     map[transport.ID]*process // looked up, never ranged over
@@ -144,7 +146,8 @@ func New(opts Options) *World {
 	w.Net = newNetwork(w, w.opts.Link)
 	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0 || w.Net.sieve.on
 	w.gossip = newGossip(w, w.opts.Gossip)
-	w.history = newHistory(w)
+	w.history.checks = check.New(judged{w})
+	w.marks = newMarks(w)
 	w.newHost(lab)
 	return w
 }
@@ -326,8 +329,8 @@ func (w *World) settle() {
 	if len(w.reaping) > 0 {
 		w.reap()
 	}
-	if k := &w.history.inside.marks; len(k.looks) > 0 {
-		k.settle()
+	if len(w.marks.looks) > 0 {
+		w.marks.settle()
 	}
 	if len(w.watches) > 0 {
 		w.poll()

@@ -41,7 +41,7 @@ func TestFakeLockers(t *testing.T) {
 		}
 		events += w.Events()
 		w.Close()
-		if _, held := w.History().Calls(); held < 50 || len(w.history.inside.queue.seen) == 0 {
+		if _, held := w.History().Calls(); held < 50 || len(w.marks.decided) == 0 {
 			t.Errorf("seed %d: only %d grants", seed, held)
 		}
 	}

@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"fmt"
@@ -12,20 +12,20 @@ import (
 // whoever came under a name that was used before would be taken for another one, and be held
 // to what that one had promised.
 type identity struct {
-	world   *World
+	world   World
 	hosted  map[replicaName]transport.ID // where each was made; looked up, never ranged over
 	latest  map[nodeShard]uint64         // the ID of each node's latest replica; looked up, never ranged over
-	members map[shardName]*roster        // looked up, never ranged over
+	members map[ShardName]*roster        // looked up, never ranged over
 	reached map[meshShard]uint64         // the highest generation in which somebody led; looked up, never ranged over
 }
 
 type replicaName struct {
-	shardName
+	ShardName
 	id uint64
 }
 
 type nodeShard struct {
-	shardName
+	ShardName
 	node transport.ID
 }
 
@@ -42,36 +42,36 @@ type roster struct {
 	now     []env.Placed
 }
 
-func newIdentity(w *World) identity {
+func newIdentity(w World) identity {
 	return identity{
 		world: w, hosted: make(map[replicaName]transport.ID), latest: make(map[nodeShard]uint64),
-		members: make(map[shardName]*roster), reached: make(map[meshShard]uint64),
+		members: make(map[ShardName]*roster), reached: make(map[meshShard]uint64),
 	}
 }
 
 // born hears of a node before it has joined.
-func (i *identity) born(p *process, id transport.ID) {
-	if before := i.world.nodes[id]; before != nil {
-		i.world.Fail(fmt.Errorf("G1 identity: the node on %s has the ID of an earlier one, on %s", p.host.name, before.host.name))
+func (i *identity) born(p Process, id transport.ID) {
+	if before := i.world.Process(id); before != nil {
+		i.world.Fail(fmt.Errorf("G1 identity: the node on %s has the ID of an earlier one, on %s", p.Host(), before.Host()))
 	}
 }
 
-func (i *identity) made(shard shardName, m env.Hosted) {
+func (i *identity) made(shard ShardName, m env.Hosted) {
 	w, name := i.world, replicaName{shard, m.ID}
 	if before, is := i.hosted[name]; is {
-		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, and was made on %s before", m.ID, m.Shard, w.hostOf(m.Replica), w.hostOf(before)))
+		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, and was made on %s before", m.ID, m.Shard, hostOf(w, m.Replica), hostOf(w, before)))
 	}
 	i.hosted[name] = m.Replica
 	at := nodeShard{shard, m.Replica}
 	if m.ID <= i.latest[at] {
-		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, which had replica %d before", m.ID, m.Shard, w.hostOf(m.Replica), i.latest[at]))
+		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, which had replica %d before", m.ID, m.Shard, hostOf(w, m.Replica), i.latest[at]))
 	}
 	i.latest[at] = m.ID
 }
 
 // configured hears of each change of a shard's replicas from all that apply it. The first one
 // counts.
-func (i *identity) configured(shard shardName, c env.Configured) {
+func (i *identity) configured(shard ShardName, c env.Configured) {
 	r := i.members[shard]
 	if r == nil {
 		r = &roster{nodes: make(map[uint64]transport.ID)}
@@ -86,22 +86,22 @@ func (i *identity) configured(shard shardName, c env.Configured) {
 		node, known := r.nodes[p.ID]
 		switch {
 		case known && node != p.Node:
-			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is on %s, and was another node's, on %s", p.ID, c.Shard, w.hostOf(p.Node), w.hostOf(node)))
+			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is on %s, and was another node's, on %s", p.ID, c.Shard, hostOf(w, p.Node), hostOf(w, node)))
 		case known && !slices.ContainsFunc(before, func(b env.Placed) bool { return b.ID == p.ID }):
-			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d was removed, and is there again, on %s", p.ID, c.Shard, w.hostOf(p.Node)))
+			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d was removed, and is there again, on %s", p.ID, c.Shard, hostOf(w, p.Node)))
 		case !known && p.ID <= highest:
-			w.Fail(fmt.Errorf("G1 identity: the new replica of shard %d on %s has ID %d, and there was %d before", c.Shard, w.hostOf(p.Node), p.ID, highest))
+			w.Fail(fmt.Errorf("G1 identity: the new replica of shard %d on %s has ID %d, and there was %d before", c.Shard, hostOf(w, p.Node), p.ID, highest))
 		}
 		r.nodes[p.ID], r.highest = p.Node, max(r.highest, p.ID)
 	}
 }
 
 // led hears of each leader.
-func (i *identity) led(shard shardName, replica transport.ID) {
+func (i *identity) led(shard ShardName, replica transport.ID) {
 	name := meshShard{shard.mesh, shard.shard}
 	if shard.generation < i.reached[name] {
 		i.world.Fail(fmt.Errorf("G1 identity: the node on %s leads shard %d in generation %d, and there was generation %d before",
-			i.world.hostOf(replica), shard.shard, shard.generation, i.reached[name]))
+			hostOf(i.world, replica), shard.shard, shard.generation, i.reached[name]))
 	}
 	i.reached[name] = max(i.reached[name], shard.generation)
 }

@@ -1,8 +1,7 @@
-package simulate
+package check
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -23,8 +22,8 @@ import (
 //
 // Where it reaches the TTL and the leader goes on to serve, the key is free soon.
 type late struct {
-	world  *World
-	shards map[shardName]*offices // looked up, never ranged over
+	world  World
+	shards map[ShardName]*offices // looked up, never ranged over
 	order  []*offices
 }
 
@@ -56,8 +55,8 @@ type requestHeld struct {
 // reign is one leader's time in office.
 type reign struct {
 	leader   transport.ID
-	process  *process
-	lane     *loop
+	process  Process
+	lane     Lane
 	from, to time.Duration // as read: see reign.reads
 	over     bool
 	heir     transport.ID // to whom it began to hand over
@@ -67,66 +66,22 @@ type reign struct {
 // handedOver reports whether the reign ended since its leader handed over to its successor: raft
 // gives up if that takes E.
 func (r *reign) handedOver(successor transport.ID) bool {
-	return r.heir == successor && r.to-r.bequest < electionTimeout && !r.process.dead
+	return r.heir == successor && r.to-r.bequest < electionTimeout && !r.process.Dead()
 }
 
-const (
-	tick            = 50 * time.Millisecond
-	stalledTick     = 5 * tick
-	electionTimeout = 20 * tick
-)
+// electionTimeout is E of the protocol.
+const electionTimeout = time.Second
 
 // reads returns how long the leader's lane has worked, by its own clock, since some time.
 func (r *reign) reads() time.Duration {
 	now := r.process.Now()
 	if l := r.lane; l != nil {
-		if now-l.ticked > stalledTick {
-			now = l.ticked + tick
-		}
-		now -= l.stood
+		now = l.Works(now) - l.Stood()
 	}
-	return now - r.process.host.behind.sum
+	return now - r.process.Waited()
 }
 
-// tardy is for how long a frame is on its way before those at its ends count as waiting for it:
-// one that was lost and sent again may come as late.
-const tardy = electionTimeout
-
-// waits are times in which a host had to wait, in order.
-type waits struct {
-	all []wait
-	sum time.Duration // of their lengths
-}
-
-type wait struct{ from, to time.Duration }
-
-// add adds a wait that ends now.
-func (w *waits) add(from, now time.Duration) {
-	for n := len(w.all); n > 0 && w.all[n-1].to >= from; n-- {
-		last := w.all[n-1]
-		from = min(from, last.from)
-		w.all, w.sum = w.all[:n-1], w.sum-(last.to-last.from)
-	}
-	w.all, w.sum = append(w.all, wait{from, now}), w.sum+now-from
-}
-
-// waited: a frame to or from the host was on its way from began until now.
-func (h *Host) waited(began time.Duration) { h.behind.add(began+tardy, h.world.now) }
-
-// waitsFor returns how much longer the host has waited if frames count that are still on
-// their way.
-func (h *Host) waitsFor() time.Duration {
-	now := h.world.now
-	all := waits{slices.Clone(h.behind.all), h.behind.sum}
-	for _, f := range h.world.Net.flying() {
-		if (f.from() == h || f.to() == h) && !f.held && f.began+tardy < now {
-			all.add(f.began+tardy, now)
-		}
-	}
-	return all.sum - h.behind.sum
-}
-
-func (l *late) of(shard shardName) *offices {
+func (l *late) of(shard ShardName) *offices {
 	s := l.shards[shard]
 	if s == nil {
 		s = &offices{shard: shard.shard, lives: make(map[sessionName]life)}
@@ -150,13 +105,13 @@ func (s *offices) end() {
 	}
 }
 
-func (l *late) served(shard shardName, v env.Served) {
+func (l *late) served(shard ShardName, v env.Served) {
 	s := l.of(shard)
 	if r := s.current(); v.Serving || r != nil && r.leader == v.Replica {
 		s.end()
 	}
 	if v.Serving {
-		r := &reign{leader: v.Replica, process: l.world.nodes[v.Replica], lane: l.world.lane}
+		r := &reign{leader: v.Replica, process: l.world.Process(v.Replica), lane: l.world.Lane()}
 		r.from = r.reads()
 		s.reigns = append(s.reigns, r)
 		for _, h := range s.held {
@@ -165,25 +120,25 @@ func (l *late) served(shard shardName, v env.Served) {
 	}
 }
 
-func (l *late) handsOver(shard shardName, v env.Served, to transport.ID) {
+func (l *late) handsOver(shard ShardName, v env.Served, to transport.ID) {
 	if r := l.of(shard).current(); r != nil && r.leader == v.Replica {
 		r.heir, r.bequest = to, r.reads()
 	}
 }
 
-func (l *late) heard(shard shardName, v env.Heard) {
+func (l *late) heard(shard ShardName, v env.Heard) {
 	s := l.of(shard)
 	if r := s.current(); r != nil && r.leader == v.Replica {
 		s.lives[sessionName{v.Owner, v.Session}] = life{len(s.reigns) - 1, r.reads(), v.TTL}
 	}
 }
 
-func (l *late) granted(shard shardName, key string, r requestName) {
+func (l *late) granted(shard ShardName, key string, r requestName) {
 	s := l.of(shard)
 	s.held = append(s.held, requestHeld{r, key})
 }
 
-func (l *late) released(shard shardName, r requestName) {
+func (l *late) released(shard ShardName, r requestName) {
 	s := l.of(shard)
 	for i, h := range s.held {
 		if h.requestName == r {
@@ -198,11 +153,14 @@ func (l *late) released(shard shardName, r requestName) {
 
 // disturbed reports whether fault points are taken, and the network loses some messages for what
 // they are: leaders of whom every other word is lost are late without a bound.
-func (l *late) disturbed() bool { return l.world.climate.sites > 0 && !l.world.faultless }
+func (l *late) disturbed() bool {
+	_, still := l.world.Noisy()
+	return still
+}
 
 // calm: all that is over from now on. All sessions count as heard now.
 func (l *late) calm() {
-	if l.world.climate.sites == 0 {
+	if ever, _ := l.world.Noisy(); !ever {
 		return
 	}
 	for _, s := range l.order {
@@ -217,7 +175,7 @@ func (l *late) calm() {
 }
 
 // crashed ends the offices of a process.
-func (l *late) crashed(p *process) {
+func (l *late) crashed(p Process) {
 	for _, s := range l.order {
 		if r := s.current(); r != nil && r.process == p {
 			s.end()
@@ -242,11 +200,11 @@ func (l *late) judge(s *offices, h requestHeld) {
 	}
 	over := l.over(s, heard)
 	if r := s.current(); over > grace && r != nil {
-		over -= r.process.host.waitsFor()
+		over -= r.process.StillWaits()
 	}
 	if over > grace {
 		l.world.Fail(fmt.Errorf("G5 late: shard %d keeps %q for the node on %s, which is silent: its leaders know of that for %v, and its lease lasts %v",
-			s.shard, h.key, l.world.hostOf(h.owner), heard.ttl+over, heard.ttl))
+			s.shard, h.key, hostOf(l.world, h.owner), heard.ttl+over, heard.ttl))
 	}
 }
 

@@ -1,47 +1,52 @@
-package simulate
+// Package swim is a model of package gossip: the protocol of memberlist 0.7 with the settings of package
+// gossip, that is, the same probes, suspicions, rumours and exchanges at the same times, in frames over the
+// same connections. Package gossip's tests run both through the same scripts, and compare.
+package swim
 
 import (
 	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Gossip is how much worse news of members travels than the links let it. It is
-// never an oracle: without any of these it is as late as the real gossip is, and
-// as wrong.
-type Gossip struct {
+const maxLateness = 6 * time.Second
+
+// World is what a member touches.
+type World interface {
+	Now() time.Duration // true time
+	// After calls fn when d has passed, if the member's process lives then.
+	After(d time.Duration, fn func()) Timer
+	// Send sends a packet, and reports whether there is a connection.
+	Send(to transport.ID, class transport.Class, packet []byte) bool
+	// Tell tells the member's node of another one.
+	Tell(env.MemberEvent)
+	Fail(err error)
+	Faults() Faults
+
+	// Sources of chance: numbers in [0, n), a yes so often in a million times, and times.
+	Below(n int64) int64
+	Chance(millionths int64) bool
+	Exponential(mean time.Duration) time.Duration
+}
+
+// Timer is a call that was asked for by World.After.
+type Timer interface {
+	Stop()
+	Move(at time.Duration) // true time
+}
+
+// Faults are what is wrong with the news beside what the links do to it.
+type Faults struct {
 	Lateness time.Duration // mean of what news takes beyond its frame, up to 6 s; probes do not wait
 	Lost     int64         // of a million pieces of news
 	Lies     int64         // of a million probes: the probed one is called dead for nothing
 }
 
-const maxLateness = 6 * time.Second
-
-// gossip is what all nodes' gossip has in common.
-//
-// The model is the protocol of memberlist 0.7 with the settings of package gossip:
-// the same probes, suspicions, rumours and exchanges at the same times, in frames
-// over the same connections. Package gossip's tests run both through the same
-// scripts, and compare.
-type gossip struct {
-	world  *World
-	opts   Gossip
-	chance *stream
-}
-
-func newGossip(w *World, opts Gossip) *gossip {
-	return &gossip{world: w, opts: opts, chance: w.stream(gossipStream)}
-}
-
-// membership implements env.Membership.
-type membership struct {
-	gossip  *gossip
-	process *process
-	net     *endpoint
-	events  func(env.MemberEvent)
+// Member is one node's gossip. It implements env.Membership.
+type Member struct {
+	world   World
 	stopped bool
 	leaving bool
 
@@ -56,7 +61,7 @@ type membership struct {
 	relays []relay
 	talks  []talk
 
-	probeTick, newsTick, syncTick, askTick *event
+	probeTick, newsTick, syncTick, askTick Timer
 
 	waiting   []transport.ID // peers to make contact with
 	underWay  int            // contacts with such
@@ -79,29 +84,26 @@ const (
 	refreshEvery   = 5 * time.Second
 )
 
-func (g *gossip) add(p *process, self env.Member, net *endpoint, events func(env.MemberEvent)) *membership {
-	m := &membership{gossip: g, process: p, net: net, events: events, known: make(map[transport.ID]*acquaintance)}
+// New returns the gossip of a node that knows nobody yet.
+func New(w World, self env.Member) *Member {
+	m := &Member{world: w, known: make(map[transport.ID]*acquaintance)}
 	m.self = &acquaintance{member: self, incarnation: 1}
 	m.known[self.ID] = m.self
 	m.list = []*acquaintance{m.self}
 	m.queue.add(m.self.rumour(alive, self.ID), false)
 	m.refreshed = -refreshEvery
-	net.gossip = m
-	p.members = append(p.members, m)
-	m.probeTick = m.after(probeInterval, m.probeNext)
-	m.newsTick = m.after(gossipInterval, m.tellSome)
-	m.syncTick = m.after(g.chance.between(0, syncInterval)+m.syncEvery(), m.syncSome)
+	m.probeTick = w.After(probeInterval, m.probeNext)
+	m.newsTick = w.After(gossipInterval, m.tellSome)
+	m.syncTick = w.After(time.Duration(w.Below(int64(syncInterval)+1))+m.syncEvery(), m.syncSome)
 	return m
 }
 
-func (m *membership) after(d time.Duration, fn func()) *event {
-	return m.gossip.world.after(d, m.process, fn)
-}
+func (m *Member) after(d time.Duration, fn func()) Timer { return m.world.After(d, fn) }
 
-func (m *membership) now() time.Duration { return m.gossip.world.now }
+func (m *Member) now() time.Duration { return m.world.Now() }
 
 // Leave implements env.Membership.
-func (m *membership) Leave() {
+func (m *Member) Leave() {
 	if m.leaving || m.stopped {
 		return
 	}
@@ -117,33 +119,27 @@ func (m *membership) Leave() {
 }
 
 // Close implements env.Membership.
-func (m *membership) Close() { m.stop() }
-
-func (m *membership) stop() {
+func (m *Member) Close() {
 	if m.stopped {
 		return
 	}
 	m.stopped = true
-	w := m.gossip.world
-	for _, ev := range []*event{m.probeTick, m.newsTick, m.syncTick, m.askTick} {
-		if ev != nil {
-			w.cancel(ev)
+	for _, t := range []Timer{m.probeTick, m.newsTick, m.syncTick, m.askTick} {
+		if t != nil {
+			t.Stop()
 		}
 	}
 	for _, c := range m.talks {
-		w.cancel(c.timeout)
+		c.timeout.Stop()
 	}
 	for _, a := range m.list {
 		m.clear(a)
 	}
 	m.talks, m.waiting = nil, nil
-	if m.net.gossip == m {
-		m.net.gossip = nil
-	}
 }
 
 // Join implements env.Membership. Only some of the living are contacted again.
-func (m *membership) Join(peers []env.Member) {
+func (m *Member) Join(peers []env.Member) {
 	if m.leaving || m.stopped {
 		return
 	}
@@ -166,9 +162,9 @@ func (m *membership) Join(peers []env.Member) {
 }
 
 // contact makes contact with those who wait for it, a few at a time and in any order.
-func (m *membership) contact() {
+func (m *Member) contact() {
 	for m.underWay < maxJoins && len(m.waiting) > 0 {
-		i := m.gossip.chance.below(int64(len(m.waiting)))
+		i := m.world.Below(int64(len(m.waiting)))
 		id := m.waiting[i]
 		m.waiting = slices.Delete(m.waiting, int(i), int(i)+1)
 		m.exchange(id, true)
@@ -180,11 +176,11 @@ type talk struct {
 	number  uint64
 	peer    transport.ID
 	joins   bool
-	timeout *event
+	timeout Timer
 }
 
 // exchange gives everything that either knows to the other.
-func (m *membership) exchange(id transport.ID, joins bool) {
+func (m *Member) exchange(id transport.ID, joins bool) {
 	m.number++
 	c := talk{number: m.number, peer: id, joins: joins}
 	if !m.send(id, packet{kind: pull, number: c.number, rumours: m.all()}) {
@@ -198,13 +194,13 @@ func (m *membership) exchange(id transport.ID, joins bool) {
 }
 
 // hungUp is the end of an exchange, and tells whether it was under way.
-func (m *membership) hungUp(number uint64) bool {
+func (m *Member) hungUp(number uint64) bool {
 	i := slices.IndexFunc(m.talks, func(c talk) bool { return c.number == number })
 	if i < 0 {
 		return false
 	}
 	c := m.talks[i]
-	m.gossip.world.cancel(c.timeout)
+	c.timeout.Stop()
 	m.talks = slices.Delete(m.talks, i, i+1)
 	if c.joins {
 		m.underWay--
@@ -214,19 +210,19 @@ func (m *membership) hungUp(number uint64) bool {
 }
 
 // send puts a packet into a frame, and reports whether there was a connection.
-func (m *membership) send(to transport.ID, p packet) bool {
+func (m *Member) send(to transport.ID, p packet) bool {
 	class := transport.Urgent
 	if p.kind == pull || p.kind == push {
 		class = transport.Normal
 	}
-	return m.net.Send(to, transport.KindGossip, class, p.append(nil))
+	return m.world.Send(to, class, p.append(nil))
 }
 
-// receive takes a frame.
-func (m *membership) receive(from transport.ID, body []byte) {
+// Receive takes a packet.
+func (m *Member) Receive(from transport.ID, body []byte) {
 	p, err := readPacket(body)
 	if err != nil {
-		m.gossip.world.Fail(err)
+		m.world.Fail(err)
 		return
 	}
 	if len(p.rumours) > 0 {
@@ -254,20 +250,19 @@ func (m *membership) receive(from transport.ID, body []byte) {
 }
 
 // answer sends a packet with as much news as there is room for.
-func (m *membership) answer(to transport.ID, p packet) {
+func (m *Member) answer(to transport.ID, p packet) {
 	p.rumours = m.queue.take(len(m.list))
 	m.send(to, p)
 }
 
 // hear takes the news in a packet, some time after it has come.
-func (m *membership) hear(p packet) {
+func (m *Member) hear(p packet) {
 	if p.kind == pull || p.kind == push {
 		return
 	}
-	g := m.gossip
 	news := p.rumours
-	if g.opts.Lost > 0 {
-		news = slices.DeleteFunc(news, func(rumour) bool { return g.chance.chance(g.opts.Lost) })
+	if lost := m.world.Faults().Lost; lost > 0 {
+		news = slices.DeleteFunc(news, func(rumour) bool { return m.world.Chance(lost) })
 	}
 	m.later(func() {
 		// Whoever says that it lives is heard first, and the latest news before older.
@@ -282,9 +277,8 @@ func (m *membership) hear(p packet) {
 }
 
 // later calls fn when late news has come.
-func (m *membership) later(fn func()) {
-	g := m.gossip
-	d := min(g.chance.exponential(g.opts.Lateness), maxLateness)
+func (m *Member) later(fn func()) {
+	d := min(m.world.Exponential(m.world.Faults().Lateness), maxLateness)
 	if d == 0 {
 		fn()
 		return
@@ -297,36 +291,14 @@ func (m *membership) later(fn func()) {
 }
 
 // tell passes on what is new of a member.
-func (m *membership) tell(a *acquaintance, state env.MemberState) {
+func (m *Member) tell(a *acquaintance, state env.MemberState) {
 	a.introduced, a.told = state != env.Dead, state
-	m.gossip.world.note(timeline.News, m.process.host.name, "hears that %s is %s", a.member.Name, stateNames[state])
-	m.events(env.MemberEvent{Member: a.member, State: state})
+	m.world.Tell(env.MemberEvent{Member: a.member, State: state})
 }
 
-var stateNames = [...]string{env.Alive: "alive", env.Dead: "dead", env.Left: "gone"}
-
-// LieDead makes the nodes of the host believe, and tell others, that those of another one
-// are dead.
-//
-//	w.Host("a").LieDead("b") // b answers soon; meanwhile its fellows may have acted on it
-func (h *Host) LieDead(victim string) {
-	h.exists()
-	w := h.world
-	v := w.named(victim)
-	w.struck(lab, "lie: %s calls %s dead", h.name, victim)
-	if h.process == nil || v.process == nil {
-		return
-	}
-	for _, liar := range h.process.members {
-		w.after(0, h.process, func() {
-			if v.process == nil || liar.stopped {
-				return
-			}
-			for _, m := range v.process.members {
-				if a := liar.known[m.self.member.ID]; a != nil {
-					liar.learn(a.rumour(dead, liar.self.member.ID))
-				}
-			}
-		})
+// Lie makes the member believe, and tell others, that another one is dead.
+func (m *Member) Lie(victim *Member) {
+	if a := m.known[victim.self.member.ID]; a != nil && !m.stopped {
+		m.learn(a.rumour(dead, m.self.member.ID))
 	}
 }

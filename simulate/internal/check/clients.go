@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"fmt"
@@ -12,22 +12,21 @@ import (
 
 // recorder takes down what the nodes tell of one call. It may be a call that its actor
 // reports, too: then it waits for what the actor says, and adds what nobody else knows.
-type recorder CallRecord
+type recorder Call
 
-// Called implements env.Clients.
-func (p *process) Called(node transport.ID, ask env.Ask) env.Caller {
-	h := p.world.history
+// Called hears of a call, as env.Clients of that process.
+func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
 	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold}
-	h.inside.marks.called(node, ask.Key)
-	if a := p.world.current; a != nil {
-		for _, c := range a.calls {
+	h.world.CallBegins(node, ask.Key)
+	if a := h.world.Actor(); a != nil {
+		for _, c := range h.reports[a] {
 			if c.want.Key == ask.Key {
 				c.forget()
 				if c.want.MaxHold == 0 {
 					c.want.MaxHold = ask.MaxHold
 				}
 				if c.want != want {
-					p.world.Fail(fmt.Errorf("simulate: %v reports a call for %v, and calls for %v", a, c.want, want))
+					h.world.Fail(fmt.Errorf("simulate: %v reports a call for %v, and calls for %v", a, c.want, want))
 				}
 				c.node = node
 				return (*recorder)(c)
@@ -41,18 +40,18 @@ func (p *process) Called(node transport.ID, ask env.Ask) env.Caller {
 
 // Returned implements env.Caller.
 func (r *recorder) Returned(l env.Hold, err error) env.Holder {
-	c := (*CallRecord)(r)
+	c := (*Call)(r)
 	w := c.history.world
-	a := w.current
-	c.history.inside.marks.returned(c.node, c.want.Key)
-	if err == nil && !c.process.dead && isOver(l, c.process) {
+	a := w.Actor()
+	w.CallEnds(c.node, c.want.Key)
+	if err == nil && !c.process.Dead() && isOver(l, c.process) {
 		w.Fail(fmt.Errorf("G5 lease: %s gets %v with token %d, which is over already", c.who, c.want, l.Token()))
 	}
 	switch {
-	case c.process.dead: // its actor is being unwound
+	case c.process.Dead(): // its actor is being unwound
 	case !c.silent && err != nil && a != nil:
 		c.by = a // it may well try again, before it reports
-		a.calls = append(a.calls, c)
+		c.history.reports[a] = append(c.history.reports[a], c)
 	case !c.silent:
 		c.core = l
 	default:
@@ -62,8 +61,8 @@ func (r *recorder) Returned(l env.Hold, err error) env.Holder {
 }
 
 // living returns the hold, or nil if there is none, or its holder is dead.
-func (r *recorder) living() *HoldRecord {
-	if r.process.dead {
+func (r *recorder) living() *Hold {
+	if r.process.Dead() {
 		return nil
 	}
 	return r.held
@@ -82,13 +81,20 @@ func (r *recorder) Ended(excused bool) {
 	left := l != nil && !l.waits()
 	if x := r.living(); x != nil {
 		if excused && l == nil {
-			r.history.inside.marks.lost(x, r.node)
+			x.goesWithSession(r.node)
 		}
 		x.excused, x.left = x.excused || excused || left, x.left || left
 		x.checkLeft(l)
 		x.ended()
 	} else if r.held == nil {
 		r.excused, r.left = excused || left, left // the actor has not come back from its call yet
+	}
+}
+
+// goesWithSession hears of a hold that may end now, as others of its user's session.
+func (x *Hold) goesWithSession(node transport.ID) {
+	if x.unlocking == running && x.end == running && !x.call.process.Dead() {
+		x.call.history.world.LostWithSession(x.call.process, node)
 	}
 }
 
@@ -126,8 +132,8 @@ type claim struct {
 // Extending implements env.Holder.
 func (r *recorder) Extending(d time.Duration) {
 	if x := r.living(); x != nil {
-		x.claims = append(x.claims, claim{r.history.world.now, running, d, false})
-		(*CallRecord)(r).record(timeline.Note, 0, x.token, fmt.Sprintf("extend by %v", d))
+		x.claims = append(x.claims, claim{r.history.world.Now(), running, d, false})
+		(*Call)(r).record(timeline.Note, 0, x.token, fmt.Sprintf("extend by %v", d))
 	}
 }
 
@@ -142,7 +148,7 @@ func (r *recorder) Extended(d time.Duration, err error) {
 	if err == nil && x.unlocking == running && !x.believed() {
 		w.Fail(fmt.Errorf("G5 lease: %v was extended, and is over already", x))
 	}
-	now, alone := w.now, true
+	now, alone := w.Now(), true
 	this := slices.IndexFunc(x.claims, func(c claim) bool { return c.ended == running && c.length == d })
 	if this < 0 { // it began before the lock was reported
 		this = len(x.claims)
@@ -177,7 +183,7 @@ func (r *recorder) Shared(handles int) {
 	if n := len(x.shares); n > 0 {
 		before = x.shares[n-1].handles
 	}
-	x.shares = append(x.shares, share{r.history.world.now, handles})
+	x.shares = append(x.shares, share{r.history.world.Now(), handles})
 	if handles != before+1 && handles != before-1 {
 		r.history.world.Fail(fmt.Errorf("G4 re-entrance: %d handles shared %v, and now %d do", before, x, handles))
 	}

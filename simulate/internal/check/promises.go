@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 // checkExclusion (G1): at this moment, those who believe that they hold the key
 // must fit into it. An overlap of beliefs begins when a hold begins, and is seen
 // then; the looks at each Use see a belief that came back.
-func (h *History) checkExclusion(k *keyHistory, x *HoldRecord) {
+func (h *History) checkExclusion(k *keyHistory, x *Hold) {
 	if k.weight <= x.call.want.Capacity {
 		return
 	}
@@ -27,7 +27,7 @@ func (h *History) checkExclusion(k *keyHistory, x *HoldRecord) {
 	if sum <= x.call.want.Capacity {
 		return
 	}
-	msg := fmt.Sprintf("G1 exclusion: at %v, more than %q allows believe that they hold it:", h.world.now, k.key)
+	msg := fmt.Sprintf("G1 exclusion: at %v, more than %q allows believe that they hold it:", h.world.Now(), k.key)
 	for _, y := range slices.Backward(k.live) {
 		if y.believed() {
 			msg += fmt.Sprintf("\n\t%v", y)
@@ -40,7 +40,7 @@ func (h *History) checkExclusion(k *keyHistory, x *HoldRecord) {
 // with later grants. Of two holds that exclude each other, the one that returned
 // later must have been granted later; of two that do not, only if its call began
 // after the other's return.
-func (h *History) checkToken(k *keyHistory, x *HoldRecord) {
+func (h *History) checkToken(k *keyHistory, x *Hold) {
 	if x.token == 0 || x.token >= 1<<53 {
 		h.world.Fail(fmt.Errorf("G2 tokens: %v: not in [1, 2^53)", x))
 	}
@@ -61,7 +61,7 @@ func (h *History) checkToken(k *keyHistory, x *HoldRecord) {
 		h.world.Fail(fmt.Errorf("G2 tokens: %v was asked for after %v returned", x, k.tokens[k.returns[before-1].token]))
 	}
 	if x.token > k.highest {
-		k.returns = append(k.returns, peak{h.world.now, x.token})
+		k.returns = append(k.returns, peak{h.world.Now(), x.token})
 	}
 	k.highest = max(k.highest, x.token)
 	if excludes {
@@ -71,14 +71,14 @@ func (h *History) checkToken(k *keyHistory, x *HoldRecord) {
 
 // checkFence (G2): a resource that remembers the highest token of an excluding
 // hold, and for such holds of any, would let x's token in.
-func (h *History) checkFence(x *HoldRecord) {
+func (h *History) checkFence(x *Hold) {
 	k := x.key
 	floor := k.exclusive
 	if x.call.want.Weight == x.call.want.Capacity {
 		floor = k.highest
 	}
 	if x.token < floor {
-		h.world.Fail(fmt.Errorf("G2 fence: at %v, a resource refuses %v, who believes to hold: it has seen %v", h.world.now, x, k.tokens[floor]))
+		h.world.Fail(fmt.Errorf("G2 fence: at %v, a resource refuses %v, who believes to hold: it has seen %v", h.world.Now(), x, k.tokens[floor]))
 	}
 }
 
@@ -88,11 +88,11 @@ const lossGrace = 100 * time.Millisecond
 // checkLeases (G5): x's grant must not come while another holder, who has not
 // begun to unlock, may still be leased, whether it crashed or only lost its
 // belief; and a holder that lives and runs must have been told before.
-func (h *History) checkLeases(k *keyHistory, x *HoldRecord) {
-	now := h.world.now
+func (h *History) checkLeases(k *keyHistory, x *Hold) {
+	now := h.world.Now()
 	k.settle()
 	var sum int64
-	var first *HoldRecord
+	var first *Hold
 	for _, y := range k.lapsed {
 		sum += y.call.want.Weight
 		if first == nil {
@@ -113,10 +113,10 @@ func (h *History) checkLeases(k *keyHistory, x *HoldRecord) {
 	}
 	for _, y := range slices.Backward(k.live) {
 		p := y.call.process
-		if y == x || y.believed() || p.dead || p.host.paused || p.host.slow > 1 || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
+		if y == x || y.believed() || p.Dead() || p.Paused() || !p.Well(lossGrace) || y.call.want.Weight+x.call.want.Weight <= x.call.want.Capacity {
 			continue
 		}
-		if late := now - y.leasedUntil(); late > lossGrace && now-p.host.resumed > lossGrace && !y.told() {
+		if late := now - y.leasedUntil(); late > lossGrace && !y.told() {
 			h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v has not been told of its loss, though its deadline passed %v ago", x, y, late))
 		}
 	}
@@ -132,24 +132,24 @@ func (h *History) checkFreed(d env.Decision) {
 		return
 	}
 	x := k.tokens[d.Token]
-	if x == nil || x.unlocking != running || x.call.process != h.world.nodes[d.Owner] {
+	if x == nil || x.unlocking != running || x.call.process != h.world.Process(d.Owner) {
 		return
 	}
-	if until := x.leasedUntil(); until > h.world.now {
+	if until := x.leasedUntil(); until > h.world.Now() {
 		h.world.Fail(fmt.Errorf("G5 lease: shard %d frees %q, and %v is leased until %v", d.Shard, d.Key, x, until))
 	}
 }
 
 // checkLate (G6): once all faults are over, an exclusive call that could have been
-// granted is, within History.Bound: what crashed or fell silent while it held the key
+// granted is, within World.Bound: what crashed or fell silent while it held the key
 // does not keep it for longer than that after its lease.
-func (h *History) checkLate(k *keyHistory, x *HoldRecord) {
+func (h *History) checkLate(k *keyHistory, x *Hold) {
 	w := h.world
-	if h.Bound == 0 || w.healed == 0 || x.call.want.Weight < x.call.want.Capacity {
+	if h.world.Bound() == 0 || w.Healed() == 0 || x.call.want.Weight < x.call.want.Capacity {
 		return
 	}
-	since := max(x.call.began, k.freed, w.healed)
-	if late := w.now - since; late > h.Bound {
+	since := max(x.call.began, k.freed, w.Healed())
+	if late := w.Now() - since; late > h.world.Bound() {
 		w.Fail(fmt.Errorf("G6 bound: %v was granted %v after nothing stood against it any more", x, late))
 	}
 }
@@ -178,7 +178,7 @@ func (h *History) kept() error {
 			return fmt.Errorf("%s, and %s, who wanted %v since %v, was told: %w", calls, c.who, c.want, c.began, c.err)
 		case h.inside.queue.dropped[owner] > failed[owner]:
 			return fmt.Errorf("%s, and %d requests of the node on %s left the queue of %q, though only %d of its calls failed",
-				places, h.inside.queue.dropped[owner], c.process.host.name, c.want.Key, failed[owner])
+				places, h.inside.queue.dropped[owner], c.process.Host(), c.want.Key, failed[owner])
 		}
 	}
 	return nil
@@ -186,49 +186,17 @@ func (h *History) kept() error {
 
 // checkFixed (P7): a hold with a fixed end is believed in until then at the latest,
 // however often its session is renewed.
-func (x *HoldRecord) checkFixed() {
+func (x *Hold) checkFixed() {
 	if x.latest == 0 {
 		return
 	}
 	w, latest := x.call.history.world, x.latest
 	for _, c := range x.claims {
 		if c.ended == running { // it may have been answered
-			latest = max(latest, w.now+c.length)
+			latest = max(latest, w.Now()+c.length)
 		}
 	}
 	if until := x.leasedUntil(); until > latest {
 		w.Fail(fmt.Errorf("G5 fixed: %v is believed in until %v, and must end by %v", x, until, latest))
 	}
-}
-
-// Register is a resource that is guarded by fencing tokens: it refuses a token
-// lower than the highest that it has seen. A search tells of one that had nothing to refuse:
-// see [Fence].
-//
-//	if !w.Register("disk").Write(l.Token()) { … } // somebody else has the lock by now
-type Register struct {
-	Highest uint64 // the highest token that it has seen
-	Writes  int    // how many it was asked for
-	Refused int    // how many of them it refused
-}
-
-// Write tells whether the register takes a write that shows token.
-func (r *Register) Write(token uint64) bool {
-	r.Writes++
-	if token < r.Highest {
-		r.Refused++
-		return false
-	}
-	r.Highest = token
-	return true
-}
-
-// Register returns the register of that name.
-func (w *World) Register(name string) *Register {
-	r := w.registers[name]
-	if r == nil {
-		r = &Register{}
-		w.registers[name] = r
-	}
-	return r
 }

@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"cmp"
@@ -15,7 +15,8 @@ import (
 // is refused who would not have had to wait (P16), and that replicas decide alike. It
 // hears what the replicas' tables decide.
 type fifo struct {
-	world *World
+	h     *History
+	world World
 	seen  map[decisionName]decision // looked up, never ranged over
 	keys  map[shardKey]*keyQueue    // looked up, never ranged over
 	order []*keyQueue
@@ -31,7 +32,7 @@ type ownerName struct {
 }
 
 type decisionName struct {
-	shardName
+	ShardName
 	what    env.DecisionKind
 	request requestName
 }
@@ -45,7 +46,7 @@ type requestName struct {
 }
 
 type shardKey struct {
-	shardName
+	ShardName
 	key string
 }
 
@@ -78,7 +79,7 @@ func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.revision, q.revision), p.seat-q.seat)
 }
 
-func (f *fifo) decided(shard shardName, d env.Decision) {
+func (f *fifo) decided(shard ShardName, d env.Decision) {
 	r := requestName{d.Owner, d.Session, d.Request}
 	name := decisionName{shard, d.What, r}
 	if first, ok := f.seen[name]; ok {
@@ -86,7 +87,7 @@ func (f *fifo) decided(shard shardName, d env.Decision) {
 		case first.revision != d.Revision:
 			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", d.Shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
 		case first.token != d.Token:
-			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", d.Shard, f.world.hostOf(d.Replica), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
+			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", d.Shard, hostOf(f.world, d.Replica), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
 		}
 		return
 	}
@@ -100,22 +101,22 @@ func (f *fifo) decided(shard shardName, d env.Decision) {
 	switch d.What {
 	case env.Queued:
 		k.seats++
-		k.place[r] = place{d.Revision, k.seats, f.world.now}
+		k.place[r] = place{d.Revision, k.seats, f.world.Now()}
 	case env.Dropped:
 		delete(k.place, r)
 		f.dropped[ownerName{d.Key, d.Owner}]++
 	case env.Released:
-		f.world.history.inside.late.released(shard, r)
-		f.world.history.checkFreed(d)
+		f.h.inside.late.released(shard, r)
+		f.h.checkFreed(d)
 		k.used -= k.held[r].weight
 		if t := k.held[r].told; t != nil {
-			t.to = f.world.now
+			t.to = f.world.Now()
 		}
 		delete(k.held, r)
 	case env.Refused:
 		if d.Settling {
-			if c := f.world.history.keys[d.Key]; c != nil {
-				c.settling = append(c.settling, f.world.now)
+			if c := f.h.keys[d.Key]; c != nil {
+				c.settling = append(c.settling, f.world.Now())
 			}
 		} else if len(k.place) == 0 && k.used+d.Weight <= d.Capacity {
 			f.world.Fail(fmt.Errorf("G3 try: shard %d refused %d of %q to %s, and nobody waits, and %d of %d are in use",
@@ -137,20 +138,20 @@ func (f *fifo) decided(shard shardName, d env.Decision) {
 		}
 		k.granted, k.token, k.who = p, d.Token, r
 		g := grant{token: d.Token, weight: d.Weight}
-		if c := f.world.history.keys[d.Key]; c != nil {
-			g.told = &tableGrant{token: d.Token, owner: d.Owner, queued: p.at, from: f.world.now, to: running}
+		if c := f.h.keys[d.Key]; c != nil {
+			g.told = &tableGrant{token: d.Token, owner: d.Owner, queued: p.at, from: f.world.Now(), to: running}
 			c.granted = append(c.granted, g.told)
 		}
 		k.held[r] = g
-		f.world.history.inside.late.granted(shard, d.Key, r)
+		f.h.inside.late.granted(shard, d.Key, r)
 		if k.used += d.Weight; k.used > d.Capacity {
 			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", d.Shard, d.Key, f.named(r), k.used, d.Capacity))
 		}
 	}
-	if depth := len(k.place); depth != k.depth && f.world.timeline != nil {
+	if depth := len(k.place); depth != k.depth {
 		k.depth = depth
-		f.world.record(timeline.Moment{
-			Kind: timeline.Depth, Host: f.world.history.inside.leaders.host(shard),
+		f.world.Record(timeline.Moment{
+			Kind: timeline.Depth, Host: f.h.inside.leaders.host(shard),
 			Shard: d.Shard, Key: d.Key, Depth: depth,
 		})
 	}
@@ -160,5 +161,5 @@ var verbs = [...]string{env.Queued: "queued", env.Granted: "granted", env.Releas
 
 // named says whose request it is.
 func (f *fifo) named(r requestName) string {
-	return fmt.Sprintf("request %d of session %d on %s", r.request, r.session, f.world.hostOf(r.owner))
+	return fmt.Sprintf("request %d of session %d on %s", r.request, r.session, hostOf(f.world, r.owner))
 }

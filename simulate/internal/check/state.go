@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 // after each entry by the digest of what happened, and at the end by all that they hold. And
 // that an entry is nobody's business but theirs who asked, or who are granted something by it.
 type state struct {
-	world  *World
-	recent map[shardName]*digests // looked up, never ranged over
+	world  World
+	recent map[ShardName]*digests // looked up, never ranged over
 	astray map[tableName]bool     // those that a test has corrupted, until they stop: looked up, never ranged over
 }
 
@@ -28,9 +28,9 @@ type digests [1024]struct {
 	replica       transport.ID
 }
 
-func (s *state) applied(name shardName, a env.Applied) {
+func (s *state) applied(name ShardName, a env.Applied) {
 	if a.Unasked > 0 {
-		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, s.world.hostOf(a.Replica), a.Unasked))
+		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, hostOf(s.world, a.Replica), a.Unasked))
 	}
 	if s.astray[tableName{a.Replica, a.Shard}] {
 		return
@@ -45,7 +45,7 @@ func (s *state) applied(name shardName, a env.Applied) {
 		d.index, d.digest, d.replica = a.Index, a.Digest, a.Replica
 	case d.index == a.Index && d.digest != a.Digest:
 		s.world.Fail(fmt.Errorf("G1 replicas: after entry %d of shard %d, the table on %s differs from the one on %s",
-			a.Index, a.Shard, s.world.hostOf(a.Replica), s.world.hostOf(d.replica)))
+			a.Index, a.Shard, hostOf(s.world, a.Replica), hostOf(s.world, d.replica)))
 	}
 }
 
@@ -53,7 +53,7 @@ func (s *state) applied(name shardName, a env.Applied) {
 // same entries.
 func (s *state) equal() error {
 	type version struct {
-		shardName
+		ShardName
 		applied uint64
 	}
 	type copyOf struct {
@@ -61,14 +61,14 @@ func (s *state) equal() error {
 		host string
 	}
 	first := make(map[version]copyOf)
-	for h, n := range s.world.living() {
-		for _, t := range n.node.Tables() {
-			v := version{shardName{n.node.Mesh(), t.Generation, t.Shard}, t.Applied}
+	for p, n := range s.world.Living() {
+		for _, t := range n.Tables() {
+			v := version{ShardName{n.Mesh(), t.Generation, t.Shard}, t.Applied}
 			c, ok := first[v]
 			if !ok {
-				first[v] = copyOf{t.Sum(), h.name}
+				first[v] = copyOf{t.Sum(), p.Host()}
 			} else if c.sum != t.Sum() {
-				return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", t.Applied, t.Shard, h.name, c.host)
+				return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", t.Applied, t.Shard, p.Host(), c.host)
 			}
 		}
 	}

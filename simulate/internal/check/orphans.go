@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"fmt"
@@ -18,11 +18,11 @@ const orphanLook = 250 * time.Millisecond
 func (h *History) Orphans() []string {
 	w := h.world
 	claimed := make(map[claimName]int) // what clients believe, less what tables say
-	busy := make(map[*process]bool)
+	busy := make(map[Process]bool)
 	for _, c := range h.calls {
 		p := c.process
 		switch {
-		case p.dead:
+		case p.Dead():
 		case c.ended == running:
 			claimed[claimName{p, c.want.Key, 0}]++
 			busy[p] = true
@@ -34,12 +34,12 @@ func (h *History) Orphans() []string {
 		}
 	}
 	var orphans []string
-	for _, t := range w.serving() {
+	for _, t := range h.serving() {
 		for _, s := range t.Sessions() {
-			p := w.nodes[s.Owner]
-			alive := p != nil && !p.dead && p.member(s.Owner)
+			p := w.Process(s.Owner)
+			alive := p != nil && h.member(p, s.Owner)
 			if !alive || len(s.Requests) == 0 && !busy[p] {
-				orphans = append(orphans, fmt.Sprintf("shard %d keeps the session %d of the node on %s, which knows nothing of it", t.Shard, s.Number, w.hostOf(s.Owner)))
+				orphans = append(orphans, fmt.Sprintf("shard %d keeps the session %d of the node on %s, which knows nothing of it", t.Shard, s.Number, hostOf(w, s.Owner)))
 			}
 			for _, r := range s.Requests {
 				name := claimName{p, r.Key, r.Token}
@@ -47,9 +47,9 @@ func (h *History) Orphans() []string {
 				case alive && claimed[name] > 0:
 					claimed[name]--
 				case r.Token == 0:
-					orphans = append(orphans, fmt.Sprintf("%q is waited for on %s by nobody", r.Key, w.hostOf(s.Owner)))
+					orphans = append(orphans, fmt.Sprintf("%q is waited for on %s by nobody", r.Key, hostOf(w, s.Owner)))
 				default:
-					orphans = append(orphans, fmt.Sprintf("%q is held on %s with token %d by nobody", r.Key, w.hostOf(s.Owner), r.Token))
+					orphans = append(orphans, fmt.Sprintf("%q is held on %s with token %d by nobody", r.Key, hostOf(w, s.Owner), r.Token))
 				}
 			}
 		}
@@ -74,25 +74,25 @@ func (h *History) Orphans() []string {
 // claimName is what a client believes, or a table says: a process holds a key with that
 // token, or waits for it.
 type claimName struct {
-	process *process
+	process Process
 	key     string
 	token   uint64
 }
 
-// member reports whether the node is one of a mesh.
-func (p *process) member(id transport.ID) bool {
-	for _, n := range p.nodes {
-		if n.id == id {
-			return n.node.Mesh() != 0
+// member reports whether the node is one of a mesh, and lives in that process.
+func (h *History) member(p Process, id transport.ID) bool {
+	for at, n := range h.world.Living() {
+		if at == p && n.ID == id {
+			return n.Mesh() != 0
 		}
 	}
 	return false
 }
 
 // serving returns the tables of the replicas that serve.
-func (w *World) serving() (all []env.Table) {
-	for _, n := range w.living() {
-		for _, t := range n.node.Tables() {
+func (h *History) serving() (all []env.Table) {
+	for _, n := range h.world.Living() {
+		for _, t := range n.Tables() {
 			if t.Serving {
 				all = append(all, t)
 			}
@@ -106,38 +106,22 @@ func (w *World) serving() (all []env.Table) {
 // nothing new meanwhile.
 func (h *History) Quiet(d time.Duration) error {
 	w := h.world
-	for end := w.now + d; ; {
+	for end := w.Now() + d; ; {
 		orphans := h.Orphans()
 		switch {
-		case len(orphans) == 0 && w.failure == nil:
-			if parked := w.parked(); len(h.open()) == 0 && len(parked) > 0 {
+		case len(orphans) == 0 && w.Err() == nil:
+			if parked := w.Parked(); len(h.Open()) == 0 && len(parked) > 0 {
 				w.Fail(fmt.Errorf("G4 orphans: no call is under way, and these wait for an answer: %q", parked))
 			}
-			return w.failure
-		case w.failure != nil:
-			return w.failure
-		case w.now >= end:
+			return w.Err()
+		case w.Err() != nil:
+			return w.Err()
+		case w.Now() >= end:
 			w.Fail(fmt.Errorf("G4 orphans: %v after everything came to rest, %d are left: %q", d, len(orphans), orphans))
-			return w.failure
+			return w.Err()
 		}
 		if err := w.Run(orphanLook); err != nil {
 			return err
 		}
 	}
-}
-
-// parked returns the actors that wait for an answer of a node. When no call is under
-// way there should be none: nobody would ever wake them.
-func (w *World) parked() (names []string) {
-	for _, h := range w.hosts {
-		if h.process == nil {
-			continue
-		}
-		for _, a := range h.process.actors {
-			if a.started && !a.finished && a.parker != nil && !a.parker.mail {
-				names = append(names, a.String())
-			}
-		}
-	}
-	return names
 }

@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"fmt"
@@ -11,27 +11,25 @@ import (
 // leaders checks that a shard has one leader in each term at most, for two would each
 // hand out what they hold.
 type leaders struct {
-	world *World
+	world World
 	terms map[termName]transport.ID // looked up, never ranged over
-	now   map[shardName]env.Became  // the latest leader
+	now   map[ShardName]env.Became  // the latest leader
 }
 
 type termName struct {
-	shardName
+	ShardName
 	term uint64
 }
 
-func (l *leaders) became(shard shardName, b env.Became) {
+func (l *leaders) became(shard ShardName, b env.Became) {
 	w := l.world
-	if w.timeline != nil {
-		w.record(timeline.Moment{Kind: timeline.Role, Host: w.hostOf(b.Replica), Shard: b.Shard, Role: b.Role, Term: b.Term})
-	}
+	w.Record(timeline.Moment{Kind: timeline.Role, Host: hostOf(w, b.Replica), Shard: b.Shard, Role: b.Role, Term: b.Term})
 	if b.Role != "leader" {
 		return
 	}
 	name := termName{shard, b.Term}
 	if first, ok := l.terms[name]; ok && first != b.Replica {
-		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, b.Shard, w.hostOf(first), w.hostOf(b.Replica)))
+		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, b.Shard, hostOf(w, first), hostOf(w, b.Replica)))
 	}
 	l.terms[name] = b.Replica
 	if b.Term >= l.now[shard].Term {
@@ -40,4 +38,4 @@ func (l *leaders) became(shard shardName, b env.Became) {
 }
 
 // host returns where a shard's latest leader lives.
-func (l *leaders) host(shard shardName) string { return l.world.hostOf(l.now[shard].Replica) }
+func (l *leaders) host(shard ShardName) string { return hostOf(l.world, l.now[shard].Replica) }

@@ -1,4 +1,4 @@
-package simulate
+package swim
 
 import (
 	"math"
@@ -45,7 +45,7 @@ func (a *acquaintance) rumour(c belief, by transport.ID) rumour {
 // suspicion runs out after its longest time, or after its shortest once enough
 // others share it.
 type suspicion struct {
-	timer           *event
+	timer           Timer
 	began           time.Duration
 	least, most     time.Duration
 	wanted, sharers int
@@ -58,7 +58,7 @@ const (
 )
 
 // learn takes in one piece of news.
-func (m *membership) learn(r rumour) {
+func (m *Member) learn(r rumour) {
 	if m.stopped {
 		return
 	}
@@ -74,7 +74,7 @@ func (m *membership) learn(r rumour) {
 
 // merge takes in all that another member knows. The dead are only suspected: they
 // may have come back since.
-func (m *membership) merge(all []rumour) {
+func (m *Member) merge(all []rumour) {
 	for _, r := range all {
 		if r.belief != alive {
 			r.belief, r.by = suspected, m.self.member.ID
@@ -84,7 +84,7 @@ func (m *membership) merge(all []rumour) {
 }
 
 // all is what a member knows, for another.
-func (m *membership) all() []rumour {
+func (m *Member) all() []rumour {
 	all := make([]rumour, len(m.list))
 	for i, a := range m.list {
 		all[i] = a.rumour(alive, 0)
@@ -93,7 +93,7 @@ func (m *membership) all() []rumour {
 	return all
 }
 
-func (m *membership) lives(r rumour) {
+func (m *Member) lives(r rumour) {
 	a := m.known[r.id]
 	if a == m.self {
 		if r.incarnation > a.incarnation || r.incarnation == a.incarnation && r.leaving != a.leaving {
@@ -106,7 +106,7 @@ func (m *membership) lives(r rumour) {
 		m.known[r.id] = a
 		// In a random place, so that not all probe it last.
 		n := len(m.list)
-		i := m.gossip.chance.below(int64(n))
+		i := m.world.Below(int64(n))
 		m.list = append(m.list, a)
 		m.list[i], m.list[n] = m.list[n], m.list[i]
 	} else if r.incarnation <= a.incarnation {
@@ -123,7 +123,7 @@ func (m *membership) lives(r rumour) {
 }
 
 // here tells the node of a member that lives, or that leaves.
-func (m *membership) here(a *acquaintance, was belief) {
+func (m *Member) here(a *acquaintance, was belief) {
 	switch {
 	case a.introduced && a.told == env.Left: // whoever leaves does not come back
 	case !a.leaving:
@@ -137,7 +137,7 @@ func (m *membership) here(a *acquaintance, was belief) {
 	}
 }
 
-func (m *membership) suspect(r rumour) {
+func (m *Member) suspect(r rumour) {
 	a := m.known[r.id]
 	switch {
 	case a == nil || r.incarnation < a.incarnation:
@@ -178,7 +178,7 @@ func thousandths(n int) time.Duration {
 
 // share tells whether somebody else's suspicion counts, and lets the suspect have
 // less time then.
-func (m *membership) share(a *acquaintance, by transport.ID) bool {
+func (m *Member) share(a *acquaintance, by transport.ID) bool {
 	s := &a.doubt
 	if s.sharers >= s.wanted || slices.Contains(s.by, by) {
 		return false
@@ -186,19 +186,19 @@ func (m *membership) share(a *acquaintance, by transport.ID) bool {
 	s.by = append(s.by, by)
 	s.sharers++
 	// One more is all that suspicionMult asks for.
-	m.gossip.world.schedule(s.timer, max(m.now(), s.began+s.least))
+	s.timer.Move(max(m.now(), s.began+s.least))
 	return true
 }
 
 // clear ends a suspicion.
-func (m *membership) clear(a *acquaintance) {
+func (m *Member) clear(a *acquaintance) {
 	if a.doubt.timer != nil {
-		m.gossip.world.cancel(a.doubt.timer)
+		a.doubt.timer.Stop()
 		a.doubt = suspicion{}
 	}
 }
 
-func (m *membership) died(r rumour) {
+func (m *Member) died(r rumour) {
 	a := m.known[r.id]
 	if a == nil || r.incarnation < a.incarnation {
 		return
@@ -221,7 +221,7 @@ func (m *membership) died(r rumour) {
 }
 
 // refute says that this member lives, to whom it may concern.
-func (m *membership) refute(accused uint64) {
+func (m *Member) refute(accused uint64) {
 	m.self.incarnation = max(m.self.incarnation, accused) + 1
 	m.queue.add(m.self.rumour(alive, 0), true)
 }
@@ -233,7 +233,7 @@ type inquiry struct {
 }
 
 // probeNext judges the last probe, and begins the next one.
-func (m *membership) probeNext() {
+func (m *Member) probeNext() {
 	m.probeTick = m.after(probeInterval, m.probeNext)
 	if p := m.asked; p.number != 0 {
 		m.asked = inquiry{}
@@ -244,7 +244,7 @@ func (m *membership) probeNext() {
 	if a == nil {
 		return
 	}
-	if g := m.gossip; g.chance.chance(g.opts.Lies) {
+	if m.world.Chance(m.world.Faults().Lies) {
 		m.died(a.rumour(dead, m.self.member.ID))
 		return
 	}
@@ -262,7 +262,7 @@ func (m *membership) probeNext() {
 
 // candidate is who is to be probed next, if anybody. The list is gone through in
 // order, forgets the dead at its end, and is shuffled then.
-func (m *membership) candidate() *acquaintance {
+func (m *Member) candidate() *acquaintance {
 	for checked := 0; checked < len(m.list); {
 		if m.next >= len(m.list) {
 			m.forget()
@@ -281,7 +281,7 @@ func (m *membership) candidate() *acquaintance {
 }
 
 // forget drops the long dead, and shuffles the others.
-func (m *membership) forget() {
+func (m *Member) forget() {
 	m.list = slices.DeleteFunc(m.list, func(a *acquaintance) bool {
 		gone := a.state == dead && m.now()-a.since > rememberDead
 		if gone {
@@ -290,13 +290,13 @@ func (m *membership) forget() {
 		return gone
 	})
 	for i := len(m.list) - 1; i > 0; i-- {
-		j := m.gossip.chance.below(int64(i + 1))
+		j := m.world.Below(int64(i + 1))
 		m.list[i], m.list[j] = m.list[j], m.list[i]
 	}
 }
 
 // askOthers asks some to probe a member that does not answer.
-func (m *membership) askOthers() {
+func (m *Member) askOthers() {
 	p := m.asked
 	for _, other := range m.some(indirectChecks, func(a *acquaintance) bool { return a != p.whom && a.state == alive }) {
 		m.answer(other.member.ID, packet{kind: ask, number: p.number, about: p.whom.member.ID})
@@ -310,7 +310,7 @@ type relay struct {
 	until          time.Duration
 }
 
-func (m *membership) relay(from transport.ID, p packet) {
+func (m *Member) relay(from transport.ID, p packet) {
 	m.number++
 	m.relays = slices.DeleteFunc(m.relays, func(r relay) bool { return r.until < m.now() })
 	m.relays = append(m.relays, relay{m.number, p.number, from, m.now() + probeTimeout})
@@ -318,10 +318,10 @@ func (m *membership) relay(from transport.ID, p packet) {
 }
 
 // acknowledged is the answer to a probe.
-func (m *membership) acknowledged(number uint64) {
+func (m *Member) acknowledged(number uint64) {
 	if number == m.asked.number {
 		m.asked = inquiry{}
-		m.gossip.world.cancel(m.askTick)
+		m.askTick.Stop()
 		return
 	}
 	i := slices.IndexFunc(m.relays, func(r relay) bool { return r.number == number })
@@ -336,7 +336,7 @@ func (m *membership) acknowledged(number uint64) {
 }
 
 // some returns up to k members at random of those that fit.
-func (m *membership) some(k int, fits func(*acquaintance) bool) []*acquaintance {
+func (m *Member) some(k int, fits func(*acquaintance) bool) []*acquaintance {
 	var some []*acquaintance
 	for _, a := range m.list {
 		if a != m.self && fits(a) {
@@ -344,14 +344,14 @@ func (m *membership) some(k int, fits func(*acquaintance) bool) []*acquaintance 
 		}
 	}
 	for i := range min(k, len(some)) {
-		j := i + int(m.gossip.chance.below(int64(len(some)-i)))
+		j := i + int(m.world.Below(int64(len(some)-i)))
 		some[i], some[j] = some[j], some[i]
 	}
 	return some[:min(k, len(some))]
 }
 
 // tellSome passes rumours on.
-func (m *membership) tellSome() {
+func (m *Member) tellSome() {
 	m.newsTick = m.after(gossipInterval, m.tellSome)
 	if m.queue.empty() {
 		return
@@ -366,7 +366,7 @@ func (m *membership) tellSome() {
 }
 
 // syncSome exchanges everything with one member.
-func (m *membership) syncSome() {
+func (m *Member) syncSome() {
 	m.syncTick = m.after(m.syncEvery(), m.syncSome)
 	for _, a := range m.some(1, func(a *acquaintance) bool { return a.state == alive }) {
 		m.exchange(a.member.ID, false)
@@ -374,7 +374,7 @@ func (m *membership) syncSome() {
 }
 
 // syncEvery grows with the logarithm of a large mesh's size.
-func (m *membership) syncEvery() time.Duration {
+func (m *Member) syncEvery() time.Duration {
 	n := len(m.list)
 	if n <= syncScale {
 		return syncInterval

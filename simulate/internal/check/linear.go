@@ -1,4 +1,4 @@
-package simulate
+package check
 
 import (
 	"cmp"
@@ -186,7 +186,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 		ops = append(ops, porcupine.Operation{ClientId: client, Input: in, Call: int64(from), Return: int64(to)})
 	}
 	var tokens []uint64
-	var refused []*CallRecord
+	var refused []*Call
 	for i, c := range k.calls {
 		switch {
 		case c.held != nil:
@@ -232,7 +232,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 		if !over {
 			continue
 		}
-		if to == forever || !slices.ContainsFunc(refused, func(o *CallRecord) bool { return o.began <= to && from <= o.ended }) {
+		if to == forever || !slices.ContainsFunc(refused, func(o *Call) bool { return o.began <= to && from <= o.ended }) {
 			to = max(from, c.ended)
 		}
 		end := lockInput{what: ends, token: x.token, handles: anyHandles, at: from}
@@ -247,7 +247,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 }
 
 // span returns when a hold may have ended, and whether it has.
-func (x *HoldRecord) span() (from, to time.Duration, over bool) {
+func (x *Hold) span() (from, to time.Duration, over bool) {
 	from, to = x.end, forever
 	switch {
 	case x.unlocked != running && x.err == nil:
@@ -263,7 +263,7 @@ func (x *HoldRecord) span() (from, to time.Duration, over bool) {
 
 // certain reports whether each Extend counted, one after the other: then it is known
 // which end was the latest at any time.
-func (x *HoldRecord) certain() bool {
+func (x *Hold) certain() bool {
 	for i, e := range x.claims {
 		if !e.ok || x.end != running && x.end < e.ended || i > 0 && e.began < x.claims[i-1].ended {
 			return false
@@ -275,7 +275,7 @@ func (x *HoldRecord) certain() bool {
 // excused reports whether a refused try may have met something that is no operation:
 // somebody who waited, or a call that failed, or a hold that ended nobody knows when; a
 // grant of nobody; or a shard that was too young to grant anything.
-func (k *keyHistory) excused(try *CallRecord) bool {
+func (k *keyHistory) excused(try *Call) bool {
 	if slices.ContainsFunc(k.settling, func(at time.Duration) bool { return try.began <= at && at <= try.ended }) {
 		return true
 	}

@@ -1,4 +1,4 @@
-package simulate
+package swim
 
 import (
 	"cmp"
@@ -138,7 +138,7 @@ func (p packet) append(b []byte) []byte { return wire.Append(b, &p) }
 
 func readPacket(b []byte) (p packet, err error) {
 	if err := wire.Decode(b, &p); err != nil {
-		return packet{}, fmt.Errorf("simulate: a packet of gossip: %w", err)
+		return packet{}, fmt.Errorf("swim: a packet of gossip: %w", err)
 	}
 	return p, nil
 }

@@ -1,6 +1,7 @@
-package simulate
+package check
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -94,15 +95,14 @@ var keyKindsOf = []keyKind{
 // tellHistory plays a correct lock with a table of its own, and returns what its clients
 // saw: calls take their time to the table and back, one small step after the other.
 func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
-	w := New(Options{})
 	r := rand.New(rand.NewPCG(seed, 1))
 	k := &keyHistory{key: kind.name}
 	var now time.Duration
 	var token uint64
 	var used int64
 	type client struct {
-		call  *CallRecord
-		x     *HoldRecord
+		call  *Call
+		x     *Hold
 		state int
 	}
 	const idle, sent, waits, granted, holds, releasing, released, doomed = 0, 1, 2, 3, 4, 5, 6, 7
@@ -113,7 +113,7 @@ func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
 			queue = queue[1:]
 			used += c.call.want.Weight
 			token += 1 + r.Uint64N(3)
-			c.x, c.state = &HoldRecord{call: c.call, key: k, token: token, unlocking: running, unlocked: running, end: running}, granted
+			c.x, c.state = &Hold{call: c.call, key: k, token: token, unlocking: running, unlocked: running, end: running}, granted
 		}
 	}
 	clients := make([]*client, kind.clients)
@@ -136,7 +136,7 @@ func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
 			if kind.timed && r.IntN(2) == 0 {
 				want.MaxHold = time.Duration(100 + r.Int64N(400))
 			}
-			c.call = &CallRecord{history: w.history, want: want, began: now, ended: running}
+			c.call = &Call{want: want, began: now, ended: running}
 			k.calls = append(k.calls, c.call)
 			c.state = sent
 		case sent:
@@ -242,7 +242,7 @@ var damage = []struct {
 	do   func(k *keyHistory, from int) bool
 }{
 	{"a later call has a smaller token", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *HoldRecord) bool {
+		return k.pair(from, func(x, y *Hold) bool {
 			if y.call.began <= x.call.ended || y.token <= x.token {
 				return false
 			}
@@ -251,10 +251,10 @@ var damage = []struct {
 		})
 	}},
 	{"the same token twice", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *HoldRecord) bool { y.token = x.token; return true })
+		return k.pair(from, func(x, y *Hold) bool { y.token = x.token; return true })
 	}},
 	{"granted while others leave no room", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *HoldRecord) bool {
+		return k.pair(from, func(x, y *Hold) bool {
 			begin, _, over := x.span()
 			if !over || begin < x.call.ended+3 || x.call.want.Weight+y.call.want.Weight <= y.call.want.Capacity || y.token < x.token {
 				return false
@@ -264,7 +264,7 @@ var damage = []struct {
 		})
 	}},
 	{"never ended, and granted again", func(k *keyHistory, from int) bool {
-		return k.pair(from, func(x, y *HoldRecord) bool {
+		return k.pair(from, func(x, y *Hold) bool {
 			if x.call.want.Weight+y.call.want.Weight <= y.call.want.Capacity || y.token < x.token {
 				return false
 			}
@@ -273,7 +273,7 @@ var damage = []struct {
 		})
 	}},
 	{"refused what is free", func(k *keyHistory, from int) bool {
-		if slices.ContainsFunc(k.calls, func(c *CallRecord) bool {
+		if slices.ContainsFunc(k.calls, func(c *Call) bool {
 			if c.held == nil {
 				return !c.refused
 			}
@@ -290,11 +290,11 @@ var damage = []struct {
 		}
 		want := k.calls[0].want
 		want.MaxHold = 0
-		k.calls = append(k.calls, &CallRecord{history: k.calls[0].history, want: want, began: last + 1, ended: last + 2, refused: true})
+		k.calls = append(k.calls, &Call{want: want, began: last + 1, ended: last + 2, refused: true})
 		return true
 	}},
 	{"believed in beyond the fixed end", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *HoldRecord) bool {
+		return k.one(from, func(x *Hold) bool {
 			if x.latest == 0 || x.unlocking != running {
 				return false
 			}
@@ -303,7 +303,7 @@ var damage = []struct {
 		})
 	}},
 	{"extended when it was over", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *HoldRecord) bool {
+		return k.one(from, func(x *Hold) bool {
 			if x.latest == 0 || x.unlocked == running {
 				return false
 			}
@@ -313,7 +313,7 @@ var damage = []struct {
 		})
 	}},
 	{"a handle entered unseen", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *HoldRecord) bool {
+		return k.one(from, func(x *Hold) bool {
 			if len(x.shares) < 2 || x.shares[1].handles != 3 {
 				return false
 			}
@@ -322,7 +322,7 @@ var damage = []struct {
 		})
 	}},
 	{"released before the last handle left", func(k *keyHistory, from int) bool {
-		return k.one(from, func(x *HoldRecord) bool {
+		return k.one(from, func(x *Hold) bool {
 			if len(x.shares) < 2 || x.unlocked == running || x.err != nil {
 				return false
 			}
@@ -333,15 +333,15 @@ var damage = []struct {
 }
 
 // one offers the holds one by one.
-func (k *keyHistory) one(from int, do func(x *HoldRecord) bool) bool {
-	return slices.ContainsFunc(k.calls[max(from, 0):], func(c *CallRecord) bool { return c.held != nil && do(c.held) })
+func (k *keyHistory) one(from int, do func(x *Hold) bool) bool {
+	return slices.ContainsFunc(k.calls[max(from, 0):], func(c *Call) bool { return c.held != nil && do(c.held) })
 }
 
 // pair offers two holds of which the second was granted next.
-func (k *keyHistory) pair(from int, do func(x, y *HoldRecord) bool) bool {
-	var holds []*HoldRecord
-	k.one(0, func(x *HoldRecord) bool { holds = append(holds, x); return false })
-	slices.SortFunc(holds, func(x, y *HoldRecord) int { return int(int64(x.token) - int64(y.token)) })
+func (k *keyHistory) pair(from int, do func(x, y *Hold) bool) bool {
+	var holds []*Hold
+	k.one(0, func(x *Hold) bool { holds = append(holds, x); return false })
+	slices.SortFunc(holds, func(x, y *Hold) int { return int(int64(x.token) - int64(y.token)) })
 	for i := range holds[:len(holds)-1] {
 		if i*len(k.calls) >= from*len(holds) && do(holds[i], holds[i+1]) {
 			return true
@@ -395,6 +395,52 @@ func TestTheWitnessSparesTheSearch(t *testing.T) {
 			if d.do(k, len(k.calls)/2) && (lockState{}).witness(k.operations()) {
 				t.Errorf("%s: %s, and that is explained", kind.name, d.name)
 			}
+		}
+	}
+}
+
+// TestLinearizability compares whole histories with the model, past the other
+// checkers.
+func TestLinearizability(t *testing.T) {
+	const never = running
+	type op struct {
+		want                       Want
+		token                      uint64
+		began, ended               time.Duration
+		unlocking, unlocked, until time.Duration
+		failed                     bool
+	}
+	x, r := Exclusive("k"), Shared("k")
+	tests := []struct {
+		name string
+		ops  []op
+		ok   bool
+	}{
+		{"in order", []op{{x, 1, 0, 1, 2, 3, 2, false}, {x, 2, 0, 3, 4, 5, 4, false}}, true},
+		{"granted before the release began", []op{{x, 1, 0, 1, 5, 6, 5, false}, {x, 2, 0, 3, 4, 5, 4, false}}, false},
+		{"granted while the release was under way", []op{{x, 1, 0, 1, 2, 6, 2, false}, {x, 2, 0, 3, 4, 5, 4, false}}, true},
+		{"tokens fall", []op{{x, 2, 0, 1, 2, 3, 2, false}, {x, 1, 4, 5, 6, 7, 6, false}}, false},
+		{"expired", []op{{x, 1, 0, 1, never, never, 9, false}, {x, 2, 2, 12, 13, 14, 13, false}}, true},
+		{"granted before it expired", []op{{x, 1, 0, 1, never, never, 9, false}, {x, 2, 2, 8, 13, 14, 13, false}}, false},
+		{"still held", []op{{x, 1, 0, 1, never, never, never, false}, {x, 2, 2, 8, 9, 10, 9, false}}, false},
+		{"an unlock that was not confirmed works late", []op{{x, 1, 0, 1, 2, 3, 2, true}, {x, 2, 2, 8, 9, 10, 9, false}}, true},
+		{"readers share", []op{{r, 1, 0, 1, 9, 10, 9, false}, {r, 2, 0, 2, 9, 10, 9, false}, {x, 3, 0, 12, 13, 14, 13, false}}, true},
+		{"a writer among readers", []op{{r, 1, 0, 1, 9, 10, 9, false}, {x, 2, 0, 2, 3, 4, 3, false}}, false},
+		{"permits", []op{{Permits("k", 2, 3), 1, 0, 1, 5, 6, 5, false}, {Permits("k", 1, 3), 2, 0, 2, 5, 6, 5, false}}, true},
+		{"too many permits", []op{{Permits("k", 2, 3), 1, 0, 1, 5, 6, 5, false}, {Permits("k", 2, 3), 2, 0, 2, 5, 6, 5, false}}, false},
+	}
+	for _, tt := range tests {
+		k := &keyHistory{key: "k"}
+		for _, o := range tt.ops {
+			c := &Call{want: o.want, began: o.began, ended: o.ended}
+			k.calls = append(k.calls, c)
+			c.held = &Hold{call: c, token: o.token, began: o.ended, unlocking: o.unlocking, unlocked: o.unlocked, end: o.until}
+			if o.failed {
+				c.held.err = errors.New("unconfirmed")
+			}
+		}
+		if err := (&History{order: []*keyHistory{k}}).linearizable(); (err == nil) != tt.ok {
+			t.Errorf("%s: linearizable() = %v", tt.name, err)
 		}
 	}
 }

@@ -1,0 +1,72 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/transport"
+)
+
+// departure is a node's Leave.
+type departure struct {
+	process Process
+	ctx     context.Context
+	until   time.Duration // by the process's clock: when it has waited for long enough
+}
+
+// leaveWait is how long Leave waits for what is held, if its context has no deadline.
+const leaveWait = 20 * time.Second
+
+// waits reports whether Leave waits for what is held still.
+func (l *departure) waits() bool { return l.ctx.Err() == nil && l.process.Now() < l.until }
+
+// end is the same in true time, as far as it was known when Leave was called.
+func (l *departure) end() time.Duration { return l.process.Truth(l.until) }
+
+// Leaving implements env.Observer.
+func (o *Observer) Leaving(node transport.ID, ctx context.Context) {
+	p := o.world.Process(node)
+	l := &departure{process: p, ctx: ctx, until: p.Now() + leaveWait}
+	if t, ok := ctx.Deadline(); ok {
+		l.until = p.Now() + t.Sub(p.Wall())
+	}
+	o.h.leaves[node] = l
+}
+
+// Left implements env.Observer: what is held still has ended for its holders (G9, P32). A node that
+// leaves on a good day hands over all that it has, if there is anybody to take it.
+func (o *Observer) Left(node transport.ID, handed bool) {
+	w := o.world
+	for _, c := range o.h.calls {
+		if x := c.held; c.node == node && x != nil && x.end == running && !c.process.Dead() {
+			w.Fail(fmt.Errorf("G9 leave: %v is believed in, and its node has left", x))
+		}
+	}
+	if handed {
+		return
+	}
+	for p, n := range w.Living() {
+		if n.ID != node && n.Ready() && !w.Ailed() {
+			w.Fail(fmt.Errorf("G9 leave: nothing ailed the world, and the node on %s left without having handed its replicas over, though there is one on %s", hostOf(w, node), p.Host()))
+		}
+	}
+	w.Ail()
+}
+
+// Closed implements env.Observer. To the rest of its mesh that is a crash.
+func (o *Observer) Closed(transport.ID) {
+	o.world.Ail()
+}
+
+// checkLeft (G9, P32): a hold whose node leaves, and has waited for it, ends at once.
+func (x *Hold) checkLeft(l *departure) {
+	if l == nil || x.end != running || x.unlocking != running {
+		return
+	}
+	w, p := x.call.history.world, x.call.process
+	late := p.Now() - l.until
+	if late > lossGrace && p.Well(lossGrace) && w.Now()-p.Hung() > lossGrace {
+		w.Fail(fmt.Errorf("G9 leave: %v ended %v after its node, which leaves, had waited for it", x, late))
+	}
+}

@@ -1,0 +1,95 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// What others than the checkers want to know of a history.
+
+// Standing returns a line for each hold, and one for each call under way.
+func (h *History) Standing() (holds, calls []string) {
+	for _, k := range h.order {
+		for _, x := range slices.Clone(k.live) { // one that is asked may find that it is over, and go
+			belief := ", no longer believed in"
+			if x.believed() {
+				belief = fmt.Sprintf(", leased until %v", x.leasedUntil())
+			}
+			holds = append(holds, x.String()+belief)
+		}
+	}
+	return holds, h.Open()
+}
+
+// Queue returns the hosts whose nodes hold a key, in the order of the grants, and those
+// that wait for it, the next one first.
+func (o *Observer) Queue(key string) (holders, waiting []string) {
+	for _, k := range o.queue.order {
+		if k.key != key {
+			continue
+		}
+		byToken := func(a, b requestName) int { return cmp.Compare(k.held[a].token, k.held[b].token) }
+		for _, r := range slices.SortedFunc(maps.Keys(k.held), byToken) { // order-free: sorted
+			holders = append(holders, hostOf(o.world, r.owner))
+		}
+		byPlace := func(a, b requestName) int { return k.place[a].compare(k.place[b]) }
+		for _, r := range slices.SortedFunc(maps.Keys(k.place), byPlace) { // order-free: sorted
+			waiting = append(waiting, hostOf(o.world, r.owner))
+		}
+	}
+	return holders, waiting
+}
+
+// Room returns how many wait for the key of a decision, and whether what it is about would fit in beside
+// those that hold it.
+func (o *Observer) Room(shard ShardName, d env.Decision) (waiting int, fits bool) {
+	k := o.queue.keys[shardKey{shard, d.Key}]
+	return len(k.place), k.used+d.Weight <= d.Capacity
+}
+
+// Queued reports whether a request was ever in a queue of the shard.
+func (o *Observer) Queued(shard ShardName, owner transport.ID, session, request uint64) bool {
+	_, queued := o.queue.seen[decisionName{shard, env.Queued, requestName{owner, session, request}}]
+	return queued
+}
+
+// HoldsSince reports whether a session holds the key with a later token.
+func (o *Observer) HoldsSince(shard ShardName, key string, owner transport.ID, session, token uint64) bool {
+	k := o.queue.keys[shardKey{shard, key}]
+	if k == nil {
+		return false
+	}
+	for r, g := range k.held { // order-free: whether there is any
+		if r.owner == owner && r.session == session && g.token > token {
+			return true
+		}
+	}
+	return false
+}
+
+// Leader returns the shard's latest leader.
+func (o *Observer) Leader(shard ShardName) transport.ID { return o.leaders.now[shard].Replica }
+
+// Replaced reports whether a node has had a replica of the shard before.
+func (o *Observer) Replaced(shard ShardName, node transport.ID) bool {
+	return o.identity.latest[nodeShard{shard, node}] > 0
+}
+
+// Corrupted says that a test has corrupted a node's table. Until its replica has stopped, which stopped
+// tells, no checker compares it.
+func (o *Observer) Corrupted(node transport.ID, shard int) (stopped func() bool) {
+	name := tableName{node, shard}
+	o.state.astray[name] = true
+	return func() bool { return !o.state.astray[name] }
+}
+
+// At says which node a call was made to, where that node does not tell of it, and returns what it would tell.
+func (c *Call) At(node transport.ID) env.Holder {
+	c.node = node
+	return (*recorder)(c)
+}

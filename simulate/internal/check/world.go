@@ -1,0 +1,106 @@
+// Package check judges a mesh by what its callers are told and believe, and by what its replicas tell:
+// the promises G1 to G6 and G9, each of which is described where it is checked. It sees a simulated world
+// through [World], and hears of what happens by [History.Called] and the methods of [Observer].
+package check
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/simulate/timeline"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// World is what the checkers see of a world, and do to it.
+type World interface {
+	Now() time.Duration // true time
+	Events() uint64     // that have happened
+	Run(d time.Duration) error
+	// Fail ends the run, and Err returns the first error with which it was called.
+	Fail(err error)
+	Err() error
+	// Record takes a moment down, and returns its ID; 0 without a timeline.
+	Record(m timeline.Moment) int
+	// Watch calls fn soon after done is closed, unless stop is called before.
+	Watch(done <-chan struct{}, fn func()) (stop func())
+
+	// Living returns each node that runs, with its process.
+	Living() iter.Seq2[Process, Node]
+	// Process returns the process in which a node lives, or lived; nil if there never was one.
+	Process(node transport.ID) Process
+	// Actor returns who runs; nil if no actor does.
+	Actor() Actor
+	// Lane returns the loop that runs; nil if none does.
+	Lane() Lane
+	// Parked returns the actors that wait for an answer of a node.
+	Parked() []string
+
+	// Ailed reports whether anything was ever worse than on a good day, and Ail says that it was.
+	Ailed() bool
+	Ail()
+	// Healed returns when the latest fault ended; 0 while there is one.
+	Healed() time.Duration
+	// Noisy reports whether fault points are taken, and messages lost for what they are, in this world;
+	// and whether they still are.
+	Noisy() (ever, still bool)
+	// Bound is how long a call for a free key may wait once the world is healed; 0: for ever.
+	Bound() time.Duration
+	// Meshes is how many meshes may live at a time.
+	Meshes() int
+
+	// CallBegins and CallEnds hear of each call of a node, and LostWithSession of holds that
+	// end with their user's session.
+	CallBegins(node transport.ID, key string)
+	CallEnds(node transport.ID, key string)
+	LostWithSession(p Process, node transport.ID)
+}
+
+// Process is one incarnation of a host.
+type Process interface {
+	Host() string
+	Now() time.Duration
+	Wall() time.Time
+	// Truth returns the true time at which Now shows, or showed, t.
+	Truth(t time.Duration) time.Duration
+	Dead() bool
+	Leaving() bool
+	Paused() bool
+	// Well reports whether it runs at its usual speed, and the latest pause ended more than d ago.
+	Well(d time.Duration) bool
+	// Hung is the true time at which the latest stall of one of its loops ends.
+	Hung() time.Duration
+	// Waited is for how long its host has waited for frames that were late, and StillWaits for how
+	// much longer it has if those count that have not arrived.
+	Waited() time.Duration
+	StillWaits() time.Duration
+}
+
+// Node is a node of a mesh.
+type Node struct {
+	ID transport.ID
+	env.Inspected
+}
+
+// Actor is user code that runs.
+type Actor interface {
+	Name() string
+	String() string // with its host
+}
+
+// Lane is a loop of a node.
+type Lane interface {
+	// Works returns when it has last worked, by its process's clock, if that is now, and Stood
+	// for how long it has stood still until then.
+	Works(now time.Duration) time.Duration
+	Stood() time.Duration
+}
+
+// hostOf returns the host that a node lives on, or lived on.
+func hostOf(w World, node transport.ID) string {
+	if p := w.Process(node); p != nil {
+		return p.Host()
+	}
+	return fmt.Sprintf("node %x", uint64(node))
+}
