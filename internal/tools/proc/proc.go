@@ -42,11 +42,10 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	defer cancel()
 	begun := time.Now()
 	cmd := exec.CommandContext(timed, c.Args[0], c.Args[1:]...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.Env, time.Second
+	cmd.Dir, cmd.Env = c.Dir, c.Env
 	out := &head{}
 	cmd.Stdout, cmd.Stderr = out, out
-	Lead(cmd)
-	cmd.Cancel = func() error { return kill(cmd) }
+	Group(cmd)
 	var r Result
 	err := cmd.Start()
 	if err == nil {
@@ -65,6 +64,14 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	}
 	r.Output, r.Wall = string(out.text), time.Since(begun)
 	return r, err
+}
+
+// Group gives the command a process group of its own. The end of the command's context kills the
+// whole group.
+func Group(cmd *exec.Cmd) {
+	Lead(cmd)
+	cmd.Cancel = func() error { return kill(cmd) }
+	cmd.WaitDelay = time.Second
 }
 
 // head keeps the beginning of what is written.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/lockmesh/mesh/internal/tools/proc"
 )
 
 // tracesOf returns what this command prints at another commit. It builds and plays that in a
@@ -40,7 +42,11 @@ func tracesOf(ctx context.Context, revision string, seeds int) (lines []string, 
 		_, remove := output(context.WithoutCancel(ctx), "", "git", "worktree", "remove", "--force", tree)
 		err = errors.Join(err, remove)
 	}()
-	text, err := output(ctx, tree, "go", "run", "./internal/tools/traces", "-seeds", strconv.Itoa(seeds))
+	built := filepath.Join(dir, "traces")
+	if _, err := output(ctx, tree, "go", "build", "-o", built, "./internal/tools/traces"); err != nil {
+		return nil, err
+	}
+	text, err := output(ctx, tree, built, "-seeds", strconv.Itoa(seeds))
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +59,11 @@ func tracesOf(ctx context.Context, revision string, seeds int) (lines []string, 
 	return split(text), nil
 }
 
-// output runs a command in dir, or here, and returns what it prints.
+// output runs a command in dir, or here, and returns what it prints. The end of ctx kills the
+// command, and all that it has started.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
+	proc.Group(cmd)
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
