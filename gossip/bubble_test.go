@@ -165,7 +165,7 @@ func (b *bubble) Restart(name string) {
 	h.begin()
 }
 
-// Pause holds up all that arrives at a host or leaves it. Its goroutines go on: nobody can stop them.
+// Pause holds up all that arrives at a host or leaves it. Its goroutines go on: they cannot be stopped.
 func (b *bubble) Pause(name string) { b.pause(b.host(name), true) }
 
 // Resume ends Pause.
@@ -313,8 +313,8 @@ func (l *listener) shut() {
 	l.queue = nil
 }
 
-// Dial implements transport.Sockets. As TCP does, it is refused where nobody listens, and tries again and
-// again where nobody answers.
+// Dial implements transport.Sockets. As with TCP, a port without a listener refuses, and where there is no
+// answer Dial tries again and again.
 func (p *process) Dial(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

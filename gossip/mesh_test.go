@@ -60,7 +60,7 @@ func (s *shift) now() (working string, worked map[string]int, lost int) {
 }
 
 // Workers with goroutines and channels of their own share work by locks of a real mesh, one of them is cut
-// off in the middle of it, and nobody ever works beside somebody else.
+// off in the middle of it, and no two of them ever work at the same time.
 func TestAMeshInABubble(t *testing.T) {
 	inBubble(t, 1, func(b *bubble) {
 		s := &shift{worked: make(map[string]int)}

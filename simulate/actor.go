@@ -190,7 +190,7 @@ func (a *actor) rearm() {
 		w.cancel(&a.ev)
 		return
 	}
-	// Nobody runs in the very instant in which a time comes.
+	// Even an actor whose time has come does not run in that very instant.
 	w.schedule(&a.ev, a.process.when(a.until)+a.process.host.delay())
 }
 
@@ -234,11 +234,11 @@ func (pk *parker) Unpark() {
 	}
 }
 
-// runner returns the actor that runs. It cannot tell who calls: a goroutine of an actor's
+// runner returns the actor that runs. It cannot identify its caller: a goroutine of an actor's
 // own is noticed only while no actor runs.
 func (w *World) runner(what string) *actor {
 	if w.current == nil {
-		panic("simulate: " + what + " outside of an actor: in a simulation, start nothing with a go statement (use simulate.Go), and wait for nothing in World.At")
+		panic("simulate: " + what + " outside of an actor: in a simulation, start nothing with a go statement (use simulate.Go), and do not wait in World.At")
 	}
 	return w.current
 }
@@ -318,7 +318,7 @@ func Logf(ctx context.Context, format string, args ...any) {
 	}
 }
 
-// closed tells whether ch is closed; nil never is.
+// closed reports whether ch is closed; nil never is.
 func closed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

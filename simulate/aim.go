@@ -20,7 +20,7 @@ type aim struct {
 	late   time.Duration // how long after the message it strikes
 	length time.Duration
 
-	other int64 // whom a rare situation counts as the receiver's
+	other int64 // a rare situation has no receiver: this draws the host that takes its part
 
 	striking bool // late has begun
 	from, to *Host
@@ -212,7 +212,7 @@ func (c *conn) moments(side int, kind transport.Kind, body []byte) env.Moment {
 	return 0
 }
 
-// outlast cuts somebody off for longer than anything that is timed takes: leases, elections, the
+// outlast cuts hosts off for longer than anything that is timed takes: leases, elections, the
 // patience with silent replicas, and gossip's memory of the dead. The storm goes on until it ends.
 func (c *Chaos) outlast(s *stream, d time.Duration) bool {
 	how, h, leader := s.below(5), c.pick(s), c.leader(s.below(mostRank))

@@ -15,10 +15,10 @@ type ChaosOptions struct {
 	// Least is how many faults there shall be at least: a storm that had fewer by then
 	// goes on, up to ten times as long. A storm that has no kind of fault does not.
 	Least int
-	// MayCrash tells whether the process on a host may be ended now, with all that it
+	// MayCrash reports whether the process on a host may be ended now, with all that it
 	// remembers. The default is [Host.MaySpare]: no shard may lose a majority.
 	MayCrash func(host string) bool
-	// MayCrashAll tells whether all processes may be ended now, at once, to start again within
+	// MayCrashAll reports whether all processes may be ended now, at once, to start again within
 	// d: no lock survives that, and the mesh that is founded then is another one. The default is never.
 	MayCrashAll func(d time.Duration) bool
 	// Longest is the longest lease there may be, which cuts that outlast everything outlast,
@@ -50,7 +50,7 @@ type Chaos struct {
 	last    time.Duration   // when the last fault ends that must be seen to its end
 	blows   bool            // it has some kind of fault
 	over    bool
-	hosts   []*Host // whom faults may befall: those that were there at its beginning
+	hosts   []*Host // that faults may strike: those that were there at its beginning
 	joined  int64
 }
 
@@ -65,13 +65,13 @@ type Fault struct {
 	Happened bool
 }
 
-// Chaos begins a storm, as the world's profile has it; without a profile, one with
-// every kind of fault. It befalls the hosts that there are, of which there must be some,
+// Chaos begins a storm of faults, as the world's profile has it; without a profile, one with
+// every kind of fault. It strikes the hosts that exist, of which there must be some,
 // and ends by itself, with HealAll.
 //
 //	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute})
 //	err := w.Run(time.Minute + 30*time.Second)
-//	fmt.Println(storm.Counts())
+//	fmt.Println(storm.Total(), "faults")
 func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	if opts.For < 0 || opts.Least < 0 {
 		panic(fmt.Sprintf("simulate: Chaos: %d faults or more in %v", opts.Least, opts.For))
@@ -80,7 +80,7 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 		panic(fmt.Sprintf("simulate: Chaos: Longest is %v", opts.Longest))
 	}
 	if len(w.Hosts()) == 0 {
-		panic("simulate: Chaos: there is no host yet that it could befall")
+		panic("simulate: Chaos: there is no host in this world yet")
 	}
 	opts.Longest = cmp.Or(opts.Longest, 10*time.Second)
 	c := &Chaos{world: w, opts: opts, until: w.now + opts.For, kinds: faultKinds(), hosts: w.Hosts()}
@@ -113,7 +113,7 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	return c
 }
 
-// may tells whether the storm may have faults of a kind at all.
+// may reports whether the storm may have faults of a kind at all.
 func (c *Chaos) may(k *kind) bool {
 	return c.world.climate.oftenness(k.name) > 0 && !slices.Contains(c.opts.Without, k.name)
 }
@@ -177,28 +177,11 @@ func (c *Chaos) Stop() {
 	}
 }
 
-// Over tells whether the storm has ended.
+// Over reports whether the storm has ended.
 func (c *Chaos) Over() bool { return c.over }
 
 // Faults returns the storm's faults so far.
 func (c *Chaos) Faults() []Fault { return c.faults[:len(c.faults):len(c.faults)] }
-
-// Counts tells how many faults of each kind there were.
-func (c *Chaos) Counts() string {
-	var counts []string
-	for _, k := range c.kinds {
-		n := 0
-		for _, f := range c.faults {
-			if f.Happened && strings.HasPrefix(f.Name, c.prefix+k.name+"/") {
-				n++
-			}
-		}
-		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%s %d", k.name, n))
-		}
-	}
-	return strings.Join(counts, ", ")
-}
 
 // Total is the number of faults that happened.
 func (c *Chaos) Total() (n int) {

@@ -74,12 +74,12 @@ func tally(names []string) string {
 
 func (c *conn) host(side int) *Host { return c.ends[side].process.host }
 
-// believes tells whether an end holds on to the connection, or is about to.
+// believes reports whether an end holds on to the connection, or is about to.
 func (c *conn) believes(side int) bool {
 	return c.open[side] || side == 1 && c.pending && !c.ends[1].gone
 }
 
-// alive tells whether both ends hold on to the connection.
+// alive reports whether both ends hold on to the connection.
 func (c *conn) alive() bool { return c.open[0] && c.believes(1) }
 
 // refresh lets every connection notice what has changed around it.

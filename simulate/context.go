@@ -221,7 +221,7 @@ func checkDeadline(a *actor, ctx context.Context) {
 	}
 }
 
-// watch is a channel that somebody waits for and that cannot tell when it is
+// watch is a channel whose end is awaited, and that cannot tell when it is
 // closed: the Done of a context of the standard library. It is asked after each
 // event.
 type watch struct {

@@ -146,7 +146,7 @@ func (w *World) shutOut(in map[*Host]bool) {
 // retreat heals a core, or everything, if there is none.
 func (l *Lockers) retreat() error {
 	w := l.world
-	var spare []string // who was there from the beginning
+	var spare []string // the hosts that were there from the beginning
 	for _, h := range l.storm.hosts {
 		spare = append(spare, h.name)
 	}
@@ -189,7 +189,7 @@ func (l *Lockers) returns(h *Host) {
 
 // chooseCore returns hosts whose nodes have joined, and among them a majority of each shard's
 // voters: all but at most so many of those outside, in order. It is nil if there are
-// none, or nobody is left out.
+// none, or if no host is left out.
 func (w *World) chooseCore(outside []*Host, order []int, most int) map[*Host]bool {
 	in := make(map[*Host]bool)
 	out := len(w.Hosts())
@@ -267,7 +267,7 @@ var ailments = [...]func(w *World, h *Host, core []string){
 	func(w *World, h *Host, _ []string) { h.Slow(512) },
 	func(w *World, h *Host, _ []string) { h.SilenceGossip() },
 	func(w *World, h *Host, core []string) {
-		// As bad as a link may be all the time: worse, and whoever leads from behind it
+		// As bad as a link may be all the time: worse, and a leader behind it
 		// would be no use, and still be heard.
 		bad := func(l *Link) {
 			l.Loss, l.Reorder = 20_000, 50_000
@@ -279,7 +279,7 @@ var ailments = [...]func(w *World, h *Host, core []string){
 	},
 }
 
-// dismiss ends the hosts that are not in the core, for whose calls nobody answers.
+// dismiss ends the hosts that are not in the core: nothing answers their calls.
 func (l *Lockers) dismiss() error {
 	if l.core == nil {
 		return nil

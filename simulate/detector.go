@@ -48,7 +48,7 @@ func (h *Host) DelayGossip(d time.Duration) {
 }
 
 // SilenceGossip keeps from the nodes of a host everything that gossip tells of others,
-// until RestoreGossip: nobody seems to come, to die or to leave.
+// until RestoreGossip: no host seems to come, to die or to leave.
 //
 //	w.Host("a").SilenceGossip()
 func (h *Host) SilenceGossip() {

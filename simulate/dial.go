@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// How long a dial that nobody answers takes.
+// How long a dial takes that gets no answer.
 const (
 	minDial = 1500 * time.Millisecond
 	maxDial = 2500 * time.Millisecond
@@ -22,7 +22,7 @@ const maxRetry = 5 * time.Second
 type attempt struct {
 	net   *Net
 	from  *endpoint
-	want  transport.ID // whom it is meant for; zero: anyone
+	want  transport.ID // the node that it is meant for; zero: any
 	done  func(transport.Hello, error)
 	over  bool
 	timer *event

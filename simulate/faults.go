@@ -22,7 +22,7 @@ func (h *Host) Crash() {
 	h.process.kill()
 }
 
-// PowerOff ends the process on the host, and the machine with it: nobody tells the
+// PowerOff ends the process on the host, and the machine with it: nothing tells the
 // others, and nothing answers them, until Restart.
 //
 //	w.Host("a").PowerOff() // found out by silence, where a crash is by refusal
@@ -159,7 +159,7 @@ func (h *Host) Stall(loop string, d time.Duration) {
 	w.stallLoop(h, loop, d)
 }
 
-// stallLoop tells whether there was such a loop.
+// stallLoop reports whether there was such a loop.
 func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
 	if h.process == nil {
 		return false

@@ -31,16 +31,15 @@ func (w *World) History() *History { return &w.history }
 // Calls returns how many calls began, and how many ended in a hold.
 func (h *History) Calls() (begun, held int) { return h.checks.Calls() }
 
-// Finish checks what only the end can tell: every call has ended (G4), and what the
-// verdict on a run is about, which [Play] asks for by itself: no hold was lost before its
-// time (G5) or, on a good day, at all, each key's history is linearizable, and all replicas
-// have the same tables. Call it when all actors are done.
+// Finish checks what only the end can tell. Every call has ended (G4); no hold was lost before its
+// time (G5) or, in a world without faults, at all; each key's history is linearizable; and all replicas
+// have the same tables. Call it when all actors have ended. [Play] by itself checks the same, but that
+// every call has ended.
 func (h *History) Finish() error { return h.checks.Finish() }
 
-// Orphans returns a description of everything in the shards' tables that no living
-// client believes in: holds, waiters, and the records of sessions, those of the dead
-// above all. And of each client that waits, or holds, without a place in a table. While
-// messages are under way and leases run there may be some.
+// Orphans describes everything in the shards' tables that no living client believes in (holds, waiters
+// and records of sessions, above all those of dead clients), and each client that waits or holds without
+// a place in a table. While messages are under way and leases run, there may be some.
 func (h *History) Orphans() []string { return h.checks.Orphans() }
 
 // Quiet lets time pass until the tables and the clients agree, and fails if they do not
@@ -112,7 +111,7 @@ func (j judged) Lane() check.Lane {
 	return nil
 }
 
-// Parked implements check.World. When no call is under way there should be none: nobody would ever wake
+// Parked implements check.World. When no call is under way there should be none: nothing would ever wake
 // them.
 func (j judged) Parked() (names []string) {
 	for _, h := range j.hosts {

@@ -57,7 +57,7 @@ func (w *World) Host(name string) *Host {
 		return h
 	}
 	if name == "" || name == lab || strings.ContainsAny(name, ": ") {
-		panic(fmt.Sprintf("simulate: Host: nobody can dial a host named %q", name))
+		panic(fmt.Sprintf("simulate: Host: a host named %q cannot be dialled", name))
 	}
 	h := w.newHost(name)
 	w.byName[name] = h
@@ -116,10 +116,10 @@ func (h *Host) start() {
 // Name returns the host's name, which is also where it can be dialled.
 func (h *Host) Name() string { return h.name }
 
-// Up tells whether a process runs on the host, paused or not.
+// Up reports whether a process runs on the host, paused or not.
 func (h *Host) Up() bool { return h.process != nil }
 
-// Paused tells whether the host's process is paused.
+// Paused reports whether the host's process is paused.
 func (h *Host) Paused() bool { return h.paused }
 
 // Incarnation returns how often the host has started: 1 for the first process.
@@ -164,7 +164,7 @@ func (h *Host) Do(ctx context.Context, name string, fn func(ctx context.Context)
 	return Wait(ctx, done) == nil && ended
 }
 
-// delay is how long it takes until somebody who is ready runs.
+// delay is how long an actor or a loop that is ready waits until it runs.
 func (h *Host) delay() time.Duration {
 	return h.sched.between(time.Microsecond, 30*time.Microsecond) * time.Duration(h.slow)
 }

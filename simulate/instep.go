@@ -48,7 +48,7 @@ func (s *inStep) within(d time.Duration) {
 }
 
 // behind returns a description of each voter that has not applied what its leader had at
-// the first look, of each shard that nobody leads, and of each whose voters are changing. A
+// the first look, of each shard without a leader, and of each whose voters are changing. A
 // leader outside of the hosts that are judged may not reach all of them: its shard is not judged.
 func (s *inStep) behind() (all []string) {
 	type replica struct {

@@ -67,7 +67,7 @@ func faultKinds() []*kind {
 func (c *Chaos) check(names []string) {
 	for _, name := range names {
 		if !slices.Contains(FaultKinds(), name) {
-			panic(fmt.Sprintf("simulate: no kind of fault %q: they are %q", name, FaultKinds()))
+			panic(fmt.Sprintf("simulate: no kind of fault %q: the kinds are %q", name, FaultKinds()))
 		}
 	}
 }

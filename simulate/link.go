@@ -79,13 +79,13 @@ func (l Link) check() {
 	}
 }
 
-// good tells whether a link is as on a good day: a mesh loses nothing over it.
+// good reports whether a link is as on a good day: a mesh loses nothing over it.
 func (l Link) good() bool {
 	c := Calm.climate()
 	return !l.harsh() && l.Latency <= c.latency.most && l.Jitter <= c.jitter.most && l.Shape != HeavyTail && l.Bandwidth == 0
 }
 
-// good tells whether a world begins as on a good day.
+// good reports whether a world begins as on a good day.
 func (o Options) good() bool {
 	return o.Link.good() && o.Gossip.Lost == 0 && o.Gossip.Lies == 0 && o.Gossip.Lateness <= Calm.climate().lateness.most &&
 		o.ClockRate <= promisedRate
@@ -116,8 +116,8 @@ func (o Options) check() bug.Set {
 	return set
 }
 
-// Check reports what no world can be made of in Profile, Set, Only and Bugs, which come from the lines that
-// repeat a run. A parameter that no scenario picks is found when the run is over.
+// Check returns an error if Profile, Set, Only or Bugs, which come from the lines that repeat a run, name
+// what does not exist. Which parameters the scenario picks is known only after the run.
 func (o Options) Check() error {
 	var errs []error
 	if o.Profile != "" {
@@ -126,7 +126,7 @@ func (o Options) Check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Set)) {
 		if !plainName(strings.TrimSuffix(name, "*")) && name != "*" {
-			errs = append(errs, fmt.Errorf("simulate: %q is no name of a parameter", name))
+			errs = append(errs, fmt.Errorf("simulate: %q is not the name of a parameter", name))
 		}
 	}
 	for _, name := range o.Only {

@@ -69,9 +69,9 @@ func (l *Lockers) node(host string) Node {
 // leader within Bound, and the whole history holds up.
 //
 // In half of the worlds it does not heal everything, but only a core of hosts in which
-// every shard has a majority of its voters: see [World.HealCore]. What ails the others goes
-// on for good, and the core must do all the same in the same time: TTL, after which what
-// an outsider held is free, and Bound.
+// every shard has a majority of its voters: see [World.HealCore]. The faults of the other hosts
+// go on for good, and the core must keep the same promises in the same time: TTL, after which
+// a key that an outsider held is free, and Bound.
 //
 //	w := simulate.New(simulate.Options{Seed: seed, Profile: simulate.Flaky})
 //	for _, name := range []string{"a", "b", "c"} { w.Host(name) }
@@ -214,7 +214,7 @@ func missed(err error, format string, args ...any) error {
 	return fmt.Errorf("G6: after all faults ended, %s; %w", fmt.Sprintf(format, args...), err)
 }
 
-// Quiet reports whether the load is over: whoever adds to it begins nothing new.
+// Quiet reports whether the load is over: what adds to it must begin nothing new.
 func (l *Lockers) Quiet() bool { return l.quiet }
 
 // Go starts an actor on the host of ctx that is part of the load, as Join may want: it
@@ -264,7 +264,7 @@ func (l *Lockers) locks(ctx context.Context, node Node, kind int, key string) bo
 	defer cancel()
 	held, err := l.once(wait, node, kind, key, call{weight: permits, hold: time.Millisecond})
 	for (l.core != nil || held) && err != nil && wait.Err() == nil && Sleep(wait, 100*time.Millisecond) == nil {
-		// An outsider may still lead, whom not all of the core can talk to. Or a
+		// An outsider that not all of the core reach may still lead. Or a
 		// frame took longer than a lease lasts, as one in some thousands does on
 		// links with a heavy tail: then no unlock can be confirmed, but the next.
 		held, err = l.once(wait, node, kind, key, call{weight: permits, hold: time.Millisecond})
@@ -360,7 +360,7 @@ func (l *Lockers) once(ctx context.Context, node Node, kind int, key string, c c
 	if held == nil {
 		return false, err
 	}
-	for end := Now(ctx) + c.hold; Now(ctx) < end && !l.quiet; { // once the load is over, nobody need wait for it
+	for end := Now(ctx) + c.hold; Now(ctx) < end && !l.quiet; { // once the load is over, there is no need to wait for it
 		held.Use()
 		if Sleep(lock.Context(), min(c.hold/4+1, end-Now(ctx))) != nil {
 			break

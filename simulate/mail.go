@@ -28,7 +28,7 @@ const maxMail = 4096
 // Send sends a message of an actor's own to the given port of a host, where Receive takes
 // it. It travels as a datagram does, on the links of the mesh: late, lost, doubled or out
 // of order where they are bad; a cut swallows it, and so does a process that dies before it
-// arrives. Nobody is told. Rules see it as "port body", [Net.Hold] and the timeline as
+// arrives. The sender does not learn of it. Rules see it as "port body", [Net.Hold] and the timeline as
 // any other frame. It panics if there is no such host, if port is empty or has a zero
 // byte, and if body is longer than a frame of a mesh may be.
 //
@@ -40,9 +40,9 @@ func Send(ctx context.Context, to, port string, body []byte) {
 	h := w.named(to)
 	switch {
 	case p.host.index == 0:
-		panic("simulate: World.Go's actors have no address: use Host.Go")
+		panic("simulate: actors of World.Go have no address: use Host.Go")
 	case port == "" || strings.Contains(port, "\x00"):
-		panic(fmt.Sprintf("simulate: %q is no name of a port", port))
+		panic(fmt.Sprintf("simulate: %q is not the name of a port", port))
 	case len(port)+1+len(body) > transport.MaxFrame:
 		panic(fmt.Sprintf("simulate: a message of %d bytes", len(body)))
 	case p.dead:
@@ -71,7 +71,7 @@ func Send(ctx context.Context, to, port string, body []byte) {
 
 // Receive waits for the next message that was sent to the given port of the actor's host,
 // and takes it, or returns the error of ctx when it ends. Messages that came before
-// anybody asked for them wait, up to 4,096 at a port; several actors at one port take turns.
+// an actor asked for them wait, up to 4,096 at a port; several actors at one port take turns.
 // A crash loses what was not received.
 //
 //	for m, err := simulate.Receive(ctx, "payments"); err == nil; m, err = simulate.Receive(ctx, "payments") {
@@ -97,7 +97,7 @@ func Receive(ctx context.Context, port string) (Message, error) {
 // inbox is one port of a process.
 type inbox struct {
 	mail    []Message
-	waiting []*parker // who waits for mail, in order
+	waiting []*parker // of the actors that wait for mail, in order
 }
 
 func (p *process) inbox(port string) *inbox {
@@ -110,7 +110,7 @@ func (p *process) inbox(port string) *inbox {
 }
 
 // newLine makes the way of one process's messages to another. It is a connection that
-// nobody makes, breaks, or waits at.
+// is never made or broken, and at which nothing waits.
 func (n *Net) newLine(from, to *process) *conn {
 	c := &conn{net: n, line: true, forgets: true, open: [2]bool{true, true}}
 	for side, p := range []*process{from, to} {

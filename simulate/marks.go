@@ -37,12 +37,12 @@ type ownerName struct {
 
 // situation is what is known of one shard.
 type situation struct {
-	index    uint64 // of the latest entry, and who was the first to apply it
+	index    uint64 // of the latest entry, and the first node that applied it
 	first    transport.ID
 	sessions map[shard.SessionID]*lease // of the records in the table; looked up, never ranged over
 	silent   int                        // how many of them are silent
-	latest   env.Became                 // who campaigned
-	heir     transport.ID               // to whom a leader began to hand over
+	latest   env.Became                 // campaign
+	heir     transport.ID               // the node to which a leader began to hand over
 
 	change   uint64 // the index of the latest change of replicas
 	joint    bool
@@ -62,7 +62,7 @@ type ruling struct {
 // waiting are the calls of one node for one key that have not returned.
 type waiting struct {
 	calls   int
-	several bool   // more than one at some time: nobody knows whose a request is
+	several bool   // more than one at some time: a request may be of any of them
 	session uint64 // in which the call asked last
 }
 

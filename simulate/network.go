@@ -430,7 +430,7 @@ func (n *Net) resolve(from *Host, addr string) (*Host, string, error) {
 	return h, net.JoinHostPort(h.name, port), nil
 }
 
-// isLoopback tells whether a name is one by which only a host itself is found.
+// isLoopback reports whether a name is one by which only a host itself is found.
 func isLoopback(name string) bool {
 	return name == "localhost" || name == "::1" || strings.HasPrefix(name, "127.")
 }

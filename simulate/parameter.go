@@ -16,19 +16,19 @@ type Parameter struct {
 	Switch             bool // it is one of the many that switch fault points, or parts of the sieve, on
 }
 
-// Pick draws the parameter name from the seed, out of [least, most]. Each name has a
-// source of chance of its own, so that a new parameter does not change the others.
-// Options.Set decides in place of the seed; a value out of the range fails the run.
-// A name is letters, digits, and any of "-._/".
-// What is picked can be shrunk: a search that finds a failure tries smaller values.
+// Pick draws the parameter of that name from the seed, in [least, most]. Each parameter has a
+// source of chance of its own, so that a new one does not change the others.
+// Options.Set decides in place of the seed; a value out of range fails the run.
+// A name consists of letters, digits, and any of "-._/".
+// A search that finds a failure tries smaller values.
 //
 //	hosts := w.Pick("hosts", 3, 9)
 func (w *World) Pick(name string, least, most int64) int64 {
 	return w.pick(name, least, most, func(s *stream) int64 { return least + s.below(most-least+1) })
 }
 
-// PickMostly is Pick for what is dear to have much of: in one of sixteen worlds it is above
-// usual, and out of [least, usual] in the others.
+// PickMostly is Pick for what is expensive to have much of: in one of sixteen worlds the value is above
+// usual, and in [least, usual] in the others.
 //
 //	hosts := w.PickMostly("hosts", 3, 7, 20)
 func (w *World) PickMostly(name string, least, usual, most int64) int64 {
@@ -66,7 +66,7 @@ func (w *World) sometimes(name string, worlds int64) int64 {
 
 func (w *World) pick(name string, least, most int64, draw func(*stream) int64) int64 {
 	if most < least {
-		panic(fmt.Sprintf("simulate: parameter %q: nothing is in [%d, %d]", name, least, most))
+		panic(fmt.Sprintf("simulate: parameter %q: the range [%d, %d] is empty", name, least, most))
 	}
 	for _, p := range w.parameters {
 		if p.Name == name {
@@ -77,7 +77,7 @@ func (w *World) pick(name string, least, most int64, draw func(*stream) int64) i
 		}
 	}
 	if !plainName(name) {
-		panic(fmt.Sprintf("simulate: parameter %q: a name is letters, digits, and any of -._/", name))
+		panic(fmt.Sprintf("simulate: parameter %q: a name consists of letters, digits, and any of -._/", name))
 	}
 	v, set := w.opts.setting(name)
 	if !set {
@@ -111,7 +111,7 @@ func (o *Options) setting(name string) (int64, bool) {
 	return 0, false
 }
 
-// plainName tells whether name can stand in a [Case] as it is.
+// plainName reports whether name can stand in a [Case] as it is.
 func plainName(name string) bool {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._/", r) {

@@ -37,7 +37,7 @@ func (n *Net) grow(hosts int) {
 	}
 }
 
-// open tells whether anything gets from one host to another.
+// open reports whether anything gets from one host to another.
 func (n *Net) open(from, to *Host) bool {
 	return from == to && !from.dark || n.paths[from.index][to.index].cuts == 0 && !from.dark && !to.dark
 }
@@ -78,7 +78,7 @@ func (n *Net) transit(from, to *Host, size int, class transport.Class) (wait, d,
 // frameOverhead is what a frame's headers take on a link, more or less.
 const frameOverhead = 50
 
-// full tells whether the link's queue has no room for size bytes more.
+// full reports whether the link's queue has no room for size bytes more.
 func (p *path) full(now time.Duration, size int) bool {
 	l := p.link
 	if l.Bandwidth == 0 || l.Queue == 0 || p.busy <= now {
@@ -176,7 +176,7 @@ func (n *Net) mend(c *cut) {
 
 // Partition splits the hosts into groups that hear nothing of each other. Hosts
 // that no group names are one more group, and those that are made later in none: they
-// reach everybody. It comes on top of other cuts; Heal ends them all.
+// reach all others. It comes on top of other cuts; Heal ends them all.
 //
 //	w.Net.Partition([]string{"a"}, []string{"b", "c"})
 func (n *Net) Partition(groups ...[]string) { n.partition(groups...) }
@@ -274,6 +274,6 @@ func (n *Net) Heal() {
 	}
 }
 
-// Reaches tells whether no cut is on the way from one host to another, and neither has
-// lost its power. It does not ask whether anybody runs there, or whether frames are held.
+// Reaches reports whether no cut is on the way from one host to another, and neither has
+// lost its power. It does not ask whether a process runs there, or whether frames are held.
 func (n *Net) Reaches(from, to string) bool { return n.open(n.world.named(from), n.world.named(to)) }

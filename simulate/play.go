@@ -28,8 +28,8 @@ type Outcome struct {
 
 // Play makes the world of opts, plays the scenario in it, and closes it. A panic of the
 // scenario is a failure like any other. If nothing failed, the world's history is judged
-// as a whole, as [History.Finish] does it, but that calls may still be under way. The
-// error names the seed, and how to have the run again: it is a [Failure], or wraps one,
+// as a whole, as by [History.Finish], except that calls may still be under way. The
+// error names the seed, and says how to repeat the run: it is a [Failure], or wraps one,
 // unless Options.Until or Options.Interrupt stopped the run.
 func Play(opts Options, scenario func(w *World) error) Outcome {
 	w := New(opts)
@@ -67,7 +67,7 @@ func (w *World) play(scenario func(w *World) error) error {
 	}
 	w.Fail(w.unpicked())
 	if w.trace.events == 0 && len(w.queue.heap) > 0 {
-		w.Fail(errors.New("simulate: the scenario lets no time pass, and so nothing of it happens: it must call Run"))
+		w.Fail(errors.New("simulate: the scenario lets no time pass, so that nothing happens: it must call Run"))
 	}
 	return w.failure
 }
@@ -91,8 +91,8 @@ func (w *World) said(err error) error {
 	return f
 }
 
-// ErrExited is the failure of a run whose scenario, or one of its actors, has called t.Fatal. The test has
-// been told by then, and would be told again by every further run.
+// ErrExited is the failure of a run whose scenario, or one of its actors, has called t.Fatal. Every further
+// run of the scenario would call it again.
 var ErrExited = errors.New("in a simulation neither a scenario nor an actor may call t.Fatal or t.FailNow: a scenario returns its error, and an actor hands it to World.Fail")
 
 func exited(what string) error {
@@ -117,14 +117,14 @@ func guarded(w *World, who string, scenario func(w *World) error) (err error) {
 	return err
 }
 
-// unpicked returns an error if Options.Set names a parameter that nobody has picked.
+// unpicked returns an error if Options.Set names a parameter that was not picked.
 func (w *World) unpicked() error {
 	for _, name := range slices.Sorted(maps.Keys(w.opts.Set)) {
 		beginning, star := strings.CutSuffix(name, "*")
 		if !slices.ContainsFunc(w.parameters, func(p Parameter) bool {
 			return p.Name == name || star && strings.HasPrefix(p.Name, beginning)
 		}) {
-			return fmt.Errorf("simulate: parameter %q is set, and the scenario picks none of that name", name)
+			return fmt.Errorf("simulate: parameter %q is set, but the scenario picks none of that name", name)
 		}
 	}
 	return nil

@@ -117,7 +117,7 @@ func (p *process) Listen(cfg transport.Config, h transport.Handler) (env.Network
 		return nil, errCrashed
 	}
 	if p.host.index == 0 {
-		return nil, errors.New("simulate: World.Go's actors cannot run a node: use Host.Go")
+		return nil, errors.New("simulate: actors of World.Go cannot run a node: use Host.Go")
 	}
 	return p.world.Net.listen(p, cfg, h)
 }

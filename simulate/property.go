@@ -9,20 +9,20 @@ import (
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
-// Property is what a scenario, or the library's own code, claims of its worlds, and
-// what one world has to say of it.
+// Property is a claim about worlds, by a scenario or by the library's own code, with
+// the evidence of one world.
 type Property struct {
 	Name string
 	Kind PropertyKind
-	// Asked is how often the world came to where the claim is made, and Met how often
-	// it was true there, or was reached.
+	// Asked is how often the world came to the place where the claim is made, and Met how
+	// often the claim was true there.
 	Asked, Met uint64
 }
 
-// Wanted tells whether some world of a search must meet the property: a claim that no
-// world ever came to proves nothing. The library's own marks are not for a user's
-// scenario to meet; "lockmesh simulate -marks" demands them. Nor must a register have had
-// something to refuse: see search.Report.Unfenced.
+// Wanted reports whether some world of a search must meet the property: a claim to which no
+// world ever came proves nothing. A user's scenario need not meet the library's own marks,
+// which "lockmesh simulate -marks" demands; and a register need not have refused anything: see
+// search.Report.Unfenced.
 func (p Property) Wanted() bool { return p.Kind != Mark && p.Kind != Fence }
 
 func (p Property) String() string {
@@ -47,7 +47,7 @@ const (
 	Fence // fence
 )
 
-// Always fails the run at once unless ok: there is a bug, and here is where it shows.
+// Always states that ok holds whenever it is called, and otherwise fails the run at once.
 // Format and args say what was found instead.
 //
 //	w.Always("the balance stays", sum == total, "it is %d, and was %d", sum, total)
@@ -57,8 +57,8 @@ func (w *World) Always(name string, ok bool, format string, args ...any) {
 	}
 }
 
-// Sometimes says that in some world, at some time, cond should be true here: a search
-// whose worlds never saw it has not tried hard enough.
+// Sometimes states that cond is true here in some world, at some time: a search in which it
+// never was has not tried hard enough.
 //
 //	w.Sometimes("two wait for the lock", waiting >= 2)
 //	if errors.Is(err, mesh.ErrLost) {
@@ -66,8 +66,8 @@ func (w *World) Always(name string, ok bool, format string, args ...any) {
 //	}
 func (w *World) Sometimes(name string, cond bool) { w.meet(name, Sometimes, cond) }
 
-// Expect names properties before they are met, so that a search misses those that none
-// of its worlds came to: above all those that are only claimed where they come about.
+// Expect names properties beforehand, so that a search also misses those to which none of its
+// worlds came: above all those that are claimed only where they come about.
 //
 //	w.Expect("a lock was lost at work")
 func (w *World) Expect(names ...string) {

@@ -30,7 +30,7 @@ const (
 	hostStream uint64 = 1 << 32
 )
 
-// steady tells whether all variants of a world have a concern in common: what its
+// steady reports whether all variants of a world have a concern in common: what its
 // parameters are, how its clocks go, and what its storms do.
 func steady(concern uint64) bool {
 	return concern>>56 == parameterStream || concern>>48 == chaosStream || concern>>40 == clockStream || concern>>8 == profileStream

@@ -4,14 +4,14 @@ package simulate
 // lower than the highest that it has seen. A search tells of one that had nothing to refuse:
 // see [Fence].
 //
-//	if !w.Register("disk").Write(l.Token()) { … } // somebody else has the lock by now
+//	if !w.Register("disk").Write(l.Token()) { … } // another caller has the lock by now
 type Register struct {
 	Highest uint64 // the highest token that it has seen
 	Writes  int    // how many it was asked for
 	Refused int    // how many of them it refused
 }
 
-// Write tells whether the register takes a write that shows token.
+// Write reports whether the register takes a write that shows token.
 func (r *Register) Write(token uint64) bool {
 	r.Writes++
 	if token < r.Highest {

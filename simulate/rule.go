@@ -32,7 +32,7 @@ func (f Frame) Messages() []string {
 	return f.conn.messages(f.side, f.Kind, f.Body)
 }
 
-// Says tells whether one of the frame's messages begins with what, passed on or not:
+// Says reports whether one of the frame's messages begins with what, passed on or not:
 //
 //	f.Says("unlocked")           // any answer to an unlock
 //	f.Says("granted orders/42 ") // a grant of that key
@@ -55,8 +55,8 @@ const (
 	Drop  Verdict = -1 // it is lost
 	Keep  Verdict = -2 // it waits for Release
 	Twice Verdict = -3 // it arrives, and once more some milliseconds later
-	// Garble: it arrives without its last byte, as if its sender had made a mistake. Who
-	// gets it ends the connection.
+	// Garble: it arrives without its last byte, as if its sender had made a mistake. The
+	// receiver ends the connection.
 	Garble Verdict = -4
 )
 

@@ -106,5 +106,5 @@ func (n *Net) sift(c *conn, side int, kind transport.Kind, body []byte) Verdict 
 	return Pass
 }
 
-// unasked asks no node which command it sent: for those who need no more than a message's kind.
+// unasked asks no node which command it sent: the kind of a message is enough.
 func unasked(transport.ID, int, uint64, uint64) string { return "" }

@@ -54,8 +54,8 @@ func (w *World) stops(end time.Duration) bool {
 	return true
 }
 
-// State returns how the world stands, as text: its hosts, who leads which shard, who
-// holds what and who waits, and the frames that are on their way. Call it between two
+// State returns how the world stands, as text: its hosts, the leader of each shard, the
+// holds, the calls that wait, and the frames that are on their way. Call it between two
 // events: between calls of Run, not from an actor.
 func (w *World) State() string {
 	var b strings.Builder
@@ -112,7 +112,7 @@ func (w *World) cutLines() (lines []string) {
 	return lines
 }
 
-// shardLines tells of each shard who serves it, and who has a replica.
+// shardLines returns a line for each shard, with the hosts that serve it and have a replica.
 func (w *World) shardLines() (lines []string) {
 	type standing struct{ serving, replicas []string }
 	var shards []standing

@@ -22,13 +22,13 @@ const (
 // watchdog is the only goroutine beside the simulation. It reads three atomics and the
 // states of goroutines, so it cannot change what happens.
 //
-// The clock alone cannot tell who blocks from who computes, or from who gets no processor
-// since other programs have it. The scheduler can: who blocks waits for something, and the
-// other two are running or could. So the clock only says when to look, and a late look is
+// The clock alone cannot tell an actor that blocks from one that computes, or from one that gets no
+// processor since other programs have it. The scheduler can: an actor that blocks waits for
+// something, and the other two are running or could. So the clock only says when to look, and a late look is
 // one look.
 type watchdog struct {
 	progress atomic.Uint64
-	actor    atomic.Pointer[actor] // who runs, or nil
+	actor    atomic.Pointer[actor] // that runs, or nil
 	limit    time.Duration
 	spin     time.Duration
 	quit     chan struct{}
@@ -104,7 +104,7 @@ type turn struct {
 }
 
 // look takes one more look into account: at a goroutine in that state, and so many that run
-// or could. They share the processor time, and so does whoever runs the simulation.
+// or could. They share the processor time, and so does the goroutine that runs the simulation.
 func (t *turn) look(state string, runnable int, now time.Time, cpu time.Duration) {
 	if computes(state) {
 		t.used += min((cpu-t.cpu)/time.Duration(max(runnable, 1)), now.Sub(t.at))
@@ -118,8 +118,8 @@ func (t *turn) look(state string, runnable int, now time.Time, cpu time.Duration
 	t.at, t.cpu = now, cpu
 }
 
-// computes tells whether a goroutine in that state runs, or would if the scheduler or the
-// garbage collector let it. Of a system call, and of code in C, nobody knows what it does: it
+// computes reports whether a goroutine in that state runs, or would if the scheduler or the
+// garbage collector let it. What a system call, or code in C, does is unknown: it
 // counts as waiting.
 func computes(state string) bool {
 	switch state {

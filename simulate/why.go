@@ -17,10 +17,10 @@ type why struct {
 	step  []int // the moment in it that all that follows is due to; nil: none
 	own   []int // the latest one of the actor that runs; nil: none
 	role  int   // in which a replica took another role; 0: none did
-	timer bool  // a loop runs, and nobody woke it
+	timer bool  // a loop runs that was not woken
 
 	roles map[shardAt]int   // the latest change of each replica's role
-	asked map[keyAt]int     // when somebody on the host asked for the key, or gave it back, last
+	asked map[keyAt]int     // when an actor on the host last asked for the key, or gave it back
 	holds map[actorAt][]int // of each actor that ever held something, or was refused: what it holds
 }
 
@@ -72,7 +72,7 @@ func (y *why) of(w *World, m *timeline.Moment) int {
 	switch m.Kind {
 	case timeline.Called:
 		if held, known := y.holds[actorAt{m.Host, m.Actor}]; known && len(held) == 0 {
-			return 0 // who is done with all that it did before begins anew
+			return 0 // an actor that is done with all that it did before begins anew
 		}
 	case timeline.Held, timeline.Refused, timeline.HoldEnded, timeline.Unlocked:
 		return max(step, m.Begin)

@@ -24,20 +24,19 @@ type Options struct {
 	// Profile, if there is one, draws Link, Gossip, ClockRate and ClockOffset from the
 	// seed, whatever is given here.
 	Profile Profile
-	// Set decides parameters in place of the seed: see [World.Pick]. A name that ends
-	// in a star, as in "site-*", is for all that begin so and are not named themselves; the
-	// value [Least] is for each the least that it can be.
+	// Set gives parameters values in place of the seed's: see [World.Pick]. A name that ends
+	// in a star, as in "site-*", stands for all parameters that begin so and are not named
+	// themselves. The value [Least] stands for the least value of each.
 	Set map[string]int64
 	// Only, if it is not nil, names the only faults that storms may have: see [Fault].
 	Only []string
 	// Variant draws another course of the same world: with equal parameters, clocks and
 	// storms, but other delays, losses and loads.
 	Variant uint64
-	// Until stops the run early, with a [Stopped] that tells how the world stands.
+	// Until stops the run early, with a [Stopped] that has the state of the world.
 	Until Until
-	// Interrupt, once it is closed, does the same before the next event: real time, and so the
-	// outside, decides where that is. A nil channel never is. A search puts the end of
-	// its context here.
+	// Interrupt stops the run before the next event once it is closed. Where that is depends on
+	// real time. A search puts the end of its context here. A nil channel is never closed.
 	Interrupt <-chan struct{}
 	// Link is what every link is like until [Net.SetLink] changes it.
 	Link Link
@@ -50,19 +49,18 @@ type Options struct {
 	ClockOffset time.Duration
 	// Timeline keeps an account of what happens; see [World.Timeline].
 	Timeline bool
-	// Event hears of each event right before it happens. It must not touch the world.
+	// Event is called right before each event. It must not touch the world.
 	Event func(Event)
-	// Repeat is printed with a failure, and says how to see it again. The default
+	// Repeat is printed with a failure, and says how to repeat the run. The default
 	// names the seed.
 	Repeat string
-	// Stalled hears of an actor that blocks outside of the simulation, on a channel, a mutex
-	// or a clock, for ten seconds of real time, or has used a minute of processor time
-	// without waiting. The default panics. It is called on a goroutine of its own, with the
-	// actor's stack in the report, and again if that goes on.
+	// Stalled is called for an actor that blocks outside of the simulation, on a channel, a mutex
+	// or a clock, for ten seconds of real time, and for one that uses a minute of processor time
+	// without waiting. It is called on a goroutine of its own, with the actor's stack in the
+	// report, and again if that goes on. The default panics.
 	Stalled func(report string)
-	// Bugs names deliberate bugs of the nodes born into this world: each leaves a rule
-	// of the mesh's protocol out, to show what notices that. "lockmesh simulate -list"
-	// has the names.
+	// Bugs names deliberate bugs of the nodes in this world. Each leaves out a rule of the
+	// mesh's protocol, to show that the checkers notice. "lockmesh simulate -list" has the names.
 	Bugs []string
 }
 
@@ -104,7 +102,7 @@ type World struct {
 	claims    []*Property               // of scenarios
 	nodes     map[transport.ID]*process // looked up, never ranged over
 
-	current   *actor // who runs
+	current   *actor // that runs
 	lane      *loop  // that runs
 	watches   []*watch
 	triggered []*watch
@@ -177,8 +175,8 @@ func (w *World) Seed() uint64 { return w.opts.Seed }
 // Hash returns the hash of everything that has happened.
 func (w *World) Hash() uint64 { return w.trace.digest.Sum64() }
 
-// Rand returns the source of chance of the world's users: what a scenario and its actors
-// draw there, the seed decides. Sizes that a search may make smaller are for Pick.
+// Rand returns the source of random numbers for scenarios and actors. The seed decides what they draw
+// from it. Use Pick for sizes that a search may make smaller.
 //
 //	simulate.Sleep(ctx, time.Duration(w.Rand().Int64N(int64(time.Second))))
 func (w *World) Rand() *rand.Rand { return w.user }
@@ -191,8 +189,8 @@ func (w *World) Rand() *rand.Rand { return w.user }
 //	}
 func (w *World) Run(d time.Duration) error { return w.run(add(w.now, d), nil) }
 
-// RunUntil lets time pass until cond holds, which is asked after every event, and
-// fails if it does not within d.
+// RunUntil lets time pass until cond holds, and fails with [ErrNotWithin] if it does not within d. It
+// calls cond after every event.
 //
 //	done := false // some actor sets it
 //	err := w.RunUntil(func() bool { return done }, time.Minute)
@@ -209,8 +207,8 @@ func (w *World) RunUntil(cond func() bool, d time.Duration) error {
 // ErrNotWithin is the failure of [World.RunUntil]. What it waited for, only the scenario can say.
 var ErrNotWithin = errors.New("simulate: not within")
 
-// Step lets the next event happen, and the time pass until then, and returns the first
-// failure, as Run does. In a world in which nothing will ever happen it does nothing.
+// Step lets time pass until the next event, and lets that happen. It returns the first failure, as Run
+// does. Without any event to come it does nothing.
 //
 //	for w.Step() == nil && w.Now() < time.Minute {
 //		fmt.Println(w.Now(), len(w.Net.InFlight()))
@@ -228,7 +226,7 @@ func (w *World) run(until time.Duration, cond func() bool) (err error) {
 		panic(fmt.Sprintf("simulate: Run for %v: time does not go back", until-w.now))
 	}
 	if w.running {
-		panic("simulate: Run called from inside of the simulation")
+		panic("simulate: Run called from inside the simulation")
 	}
 	if w.closed {
 		panic("simulate: Run of a closed world")
@@ -380,20 +378,20 @@ func (w *World) after(d time.Duration, owner *process, fn func()) *event {
 	return ev
 }
 
-// At calls fn at the true time t, or as soon as Run goes on if that is past. It is
-// for scripts of faults; fn must not block.
+// At calls fn at the true time t, or as soon as Run goes on if t is past. It is
+// for scripts of faults: fn must not block.
 //
 //	w.At(10*time.Second, func() { w.Net.Partition([]string{"a"}, []string{"b", "c"}) })
 //	w.At(20*time.Second, w.Net.Heal)
 func (w *World) At(t time.Duration, fn func()) { w.after(t-w.now, nil, fn) }
 
-// Go starts an actor that belongs to no host: an experimenter, whom no fault
+// Go starts an actor that belongs to no host: an experimenter, which no fault
 // reaches. It sleeps by the true clock, and cannot run a node.
 func (w *World) Go(name string, fn func(ctx context.Context)) <-chan struct{} {
 	return w.hosts[0].Go(name, fn)
 }
 
-// Fail ends the run with err, unless it has failed already. A nil err is none.
+// Fail ends the run with err, unless the run has failed already or err is nil.
 func (w *World) Fail(err error) {
 	if w.failure == nil && err != nil {
 		f := &Failure{Err: err, Seed: w.opts.Seed, Time: w.now, Events: w.trace.events, Repeat: w.opts.Repeat}
@@ -409,8 +407,8 @@ func (w *World) Fail(err error) {
 // Err returns the first failure.
 func (w *World) Err() error { return w.failure }
 
-// Close ends all hosts and unwinds their actors. Deferred calls of actors run. The
-// timeline says nothing of it.
+// Close ends all hosts and unwinds their actors, whose deferred calls run. The
+// timeline does not show it.
 func (w *World) Close() {
 	if w.closed {
 		return
@@ -431,14 +429,14 @@ func (w *World) Close() {
 	w.closed = true
 }
 
-// Failure is a run's end.
+// Failure is the error of a run that failed.
 type Failure struct {
 	Err      error
 	Seed     uint64
 	Time     time.Duration // true time
 	Events   uint64        // that happened before
-	Repeat   string        // how to see it again
-	Timeline string        // an excerpt of it that tells how it came to this, if one was kept
+	Repeat   string        // how to repeat the run
+	Timeline string        // the lines of the timeline that bear on the failure, if one was kept
 }
 
 func (f *Failure) Error() string {

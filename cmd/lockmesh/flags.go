@@ -21,23 +21,22 @@ import (
 
 const simulateUsage = `usage: lockmesh simulate [flags]
 
-Plays the standard drill, a fleet of nodes with a load in a storm of faults, in one
-simulated world after another, and checks what the mesh promises. What differs between
-the worlds is drawn from their seeds. A failure is made small, and shown with the line
-that repeats it.
+Plays the standard drill in one simulated world after another: a fleet of nodes, a load,
+and a storm of faults. It checks what the mesh promises. The worlds differ by their seeds.
+A failure is made small, and shown with the line that repeats it.
 
   lockmesh simulate -seeds 1000                     worlds of all profiles
   lockmesh simulate -profile hostile -for 8h        a night of the worst
   lockmesh simulate -seed 42 -profile flaky -timeline run.html
   lockmesh simulate -seed 42 -profile flaky -until 12.5s
   lockmesh simulate -bug NoDedup                    see a bug being noticed
-  lockmesh simulate -list                           what there is to set, and to leave out
+  lockmesh simulate -list                           names for -set, -only, -bug and -profile
   lockmesh simulate -story partition.txt            a story of your own: go doc ./simulate/story
 
-SIGINT and SIGTERM end the worlds under way, or the shrinking, and it says what there is by
-then; a second one ends it at once. It exits with 0 if nothing failed, with 1 if something
-did, with 2 if the flags make no sense, and with 130 if it was interrupted before anything
-failed.
+SIGINT and SIGTERM end the worlds under way, or the shrinking, and the command reports what
+it has found so far. A second signal ends it at once. The exit status is 0 if nothing failed,
+1 if something did, 2 if the flags make no sense, and 130 if the command was interrupted
+before anything failed.
 
 flags:
 `
@@ -56,7 +55,7 @@ type settings struct {
 	mutants []string // that are not in this program, and are to be built into another
 }
 
-// account tells whether the timeline of a run is wanted.
+// account reports whether the timeline of a run is wanted.
 func (s *settings) account() bool { return s.page != "" || s.log != "" || s.text || s.mermaid }
 
 // parse reads the flags. Its error says what is wrong with them; flag.ErrHelp, that the
@@ -83,25 +82,25 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		})
 	}
 	profiles := flags.String("profile", "all", "`profiles` of worlds, to be taken in turns: all, or some of "+list(simulate.Profiles()))
-	word("seed", "the first `number` (default 1); alone, the only one")
+	word("seed", "the `number` of the first seed (default 1), or without -seeds and -for of the only one")
 	flags.IntVar(&s.search.Seeds, "seeds", 0, "the `number` of seeds (default 100, or 1 with -seed, or as many as -for allows)")
 	flags.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
 	flags.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "the `number` of worlds that run at once")
 	flags.BoolVar(&s.search.KeepGoing, "keep-going", false, "do not stop at the first failure")
-	flags.BoolVar(&s.marks, "marks", false, "fail unless each rare situation of -list came about in some world")
+	flags.BoolVar(&s.marks, "marks", false, "fail unless each rare situation that -list names came about in some world")
 	flags.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played")
-	flags.DurationVar(&s.search.Budget.For, "shrink-for", 2*time.Minute, "spend no more `time` on that")
-	word("set", "set `parameters` instead of drawing them: hosts=3,keys=2, with site-*=least for all that begin so")
-	word("only", "have only these `faults`: crash/1,pair/3, or none")
-	word("variant", "the `number` of another course of events in the same world")
-	word("bug", "leave a rule of the protocol out: the `names` of deliberate bugs, or, in the source tree, of patches in simulate/mutants")
-	until := flags.String("until", "", "stop one seed after so many events, or at a `point` of simulated time (12.5s), and show how things stand")
-	flags.StringVar(&s.page, "timeline", "", "write the run's timeline into this HTML `file`: of the only seed, or of the first failure")
-	flags.StringVar(&s.log, "log", "", "the same as lines of JSON, for programs and for -replay: a `file`")
-	flags.BoolVar(&s.text, "text", false, "print the timeline of the same run")
+	flags.DurationVar(&s.search.Budget.For, "shrink-for", 2*time.Minute, "shrink for no longer than this `time`")
+	word("set", "set `parameters` instead of drawing them: hosts=3,keys=2; site-*=least sets all that begin with site-")
+	word("only", "allow only these `faults`: crash/1,pair/3, or none")
+	word("variant", "play another course of events in the same world, of this `number`")
+	word("bug", "leave out rules of the protocol: the `names` of deliberate bugs, or, in the source tree, of patches in simulate/mutants")
+	until := flags.String("until", "", "stop one seed at this `point`, a number of events or a simulated time (12.5s), and print the state of the world")
+	flags.StringVar(&s.page, "timeline", "", "write the timeline of the only seed, or of the first failure, into this HTML `file`")
+	flags.StringVar(&s.log, "log", "", "write the same timeline as lines of JSON, for programs and for -replay, into this `file`")
+	flags.BoolVar(&s.text, "text", false, "print the same timeline")
 	flags.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure, or to the end, as a Mermaid diagram")
-	replay := flags.String("replay", "", "play the run again that a `file` of -log is about; other flags count more")
-	tale := flags.String("story", "", "play the story of this `file`, in place of the drill")
+	replay := flags.String("replay", "", "repeat the run of a `file` that -log wrote; other flags take precedence")
+	tale := flags.String("story", "", "play the story in this `file` instead of the drill")
 	flags.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, kinds of messages, marks and bugs")
 
 	if err := flags.Parse(args); err != nil {
@@ -122,7 +121,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		}
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("what is %q? there is nothing but flags", flags.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
 	s.search.Options = simulate.Options{Seed: c.Seed, Set: c.Set, Only: c.Only, Variant: c.Variant, Bugs: c.Bugs}
@@ -131,9 +130,9 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	case said["seeds"] && s.search.Seeds < 1:
 		return nil, fmt.Errorf("-seeds %d: it must be 1 or more", s.search.Seeds)
 	case said["for"] && s.search.For <= 0:
-		return nil, fmt.Errorf("-for %v: it must be more than nothing", s.search.For)
+		return nil, fmt.Errorf("-for %v: it must be more than 0", s.search.For)
 	case s.search.Budget.For <= 0:
-		return nil, fmt.Errorf("-shrink-for %v: it must be more than nothing", s.search.Budget.For)
+		return nil, fmt.Errorf("-shrink-for %v: it must be more than 0", s.search.Budget.For)
 	case s.search.Workers < 1:
 		return nil, fmt.Errorf("-workers %d: it must be 1 or more", s.search.Workers)
 	case !said["seeds"] && !said["for"] && (said["seed"] || said["until"]):
@@ -147,7 +146,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	}
 	for _, name := range []string{"for", "keep-going", "marks", "shrink"} {
 		if said["until"] && said[name] {
-			return nil, fmt.Errorf("-until stops one seed in its midst, so -%s makes no sense", name)
+			return nil, fmt.Errorf("-until stops one seed, so -%s makes no sense", name)
 		}
 	}
 	if err := s.until(*until); err != nil {
@@ -164,7 +163,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	if *tale != "" {
 		for _, name := range []string{"profile", "set", "only", "marks", "shrink"} {
 			if said[name] {
-				return nil, fmt.Errorf("-story: a story says itself what its world is like, and what comes about there, so -%s makes no sense", name)
+				return nil, fmt.Errorf("-story: the story itself says what its world is like and what happens there, so -%s makes no sense", name)
 			}
 		}
 		return s, s.tell(*tale)
@@ -172,14 +171,14 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	return s, s.profiles(*profiles)
 }
 
-// writable tells what will be wrong with writing a file, before hours are spent on what
+// writable returns an error if a file cannot be written, before hours are spent on what
 // is to be in it. It leaves no file behind.
 func writable(file string) error {
 	if file == "" {
 		return nil
 	}
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s: there is no such directory", file)
+		return fmt.Errorf("%s: no such directory", file)
 	}
 	_, err := os.Stat(file)
 	isNew := errors.Is(err, os.ErrNotExist)
@@ -205,9 +204,9 @@ func (s *settings) until(point string) error {
 	}
 	switch {
 	case err != nil || u.Time < 0 || u.Time == 0 && u.Events == 0:
-		return fmt.Errorf("-until %s: it is neither a number of events nor a time such as 12.5s", point)
+		return fmt.Errorf("-until %s: neither a number of events nor a time such as 12.5s", point)
 	case !s.one:
-		return errors.New("-until is for one seed: say which, with -seed")
+		return errors.New("-until is for one seed: name it with -seed")
 	}
 	return nil
 }
@@ -221,11 +220,11 @@ func (s *settings) profiles(names string) error {
 			p, err := simulate.ParseProfile(name)
 			switch {
 			case name == "all":
-				return errors.New("-profile: all cannot be one of several")
+				return errors.New("-profile: all cannot be combined with others")
 			case err != nil:
 				return trim(err)
 			case slices.Contains(s.search.Profiles, p):
-				return fmt.Errorf("-profile: %s is there twice", p)
+				return fmt.Errorf("-profile: %s is named twice", p)
 			}
 			s.search.Profiles = append(s.search.Profiles, p)
 		}

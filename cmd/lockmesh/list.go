@@ -26,11 +26,11 @@ func (s *settings) writeList(w io.Writer) {
 	for _, name := range simulate.FaultKinds() {
 		fmt.Fprintf(w, "  %s\n", name)
 	}
-	fmt.Fprintf(w, "\nfault points in the code, which hostile worlds turn on (-set site-<name>-percent=<0 to 50>, site-*=0 for none):\n")
+	fmt.Fprintf(w, "\nfault points in the code that hostile worlds turn on (-set site-<name>-percent=<0 to 50>, site-*=0 for none):\n")
 	for _, p := range point.Sites() {
 		fmt.Fprintf(w, "  %s\n", p)
 	}
-	fmt.Fprintf(w, "\nmessages that hostile worlds lose, or double, for what they are (-set net-lose-<kind>-percent=<0 to 50>, net-double-<kind>-percent, net-*=0 for none):\n")
+	fmt.Fprintf(w, "\nkinds of messages that hostile worlds lose or double (-set net-lose-<kind>-percent=<0 to 50>, net-double-<kind>-percent, net-*=0 for none):\n")
 	for _, q := range draws(simulate.Hostile, nil).Parameters {
 		if kind, ok := strings.CutPrefix(q.Name, "net-lose-"); ok {
 			fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(kind, "-percent"))

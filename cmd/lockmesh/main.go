@@ -84,5 +84,5 @@ func usage(w io.Writer) {
 	for _, cmd := range commands() {
 		fmt.Fprintf(w, "  %-10s %s\n", cmd.name, cmd.summary)
 	}
-	fmt.Fprintf(w, "\nlockmesh <command> -help tells of the flags.\n")
+	fmt.Fprintf(w, "\nlockmesh <command> -help lists the flags.\n")
 }

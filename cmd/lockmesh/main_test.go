@@ -136,7 +136,7 @@ func TestSimulatePasses(t *testing.T) {
 
 func TestSimulateMarks(t *testing.T) {
 	code, out, _ := lockmesh(t, "simulate", "-profile", "calm", "-seeds", "1", "-set", small, "-marks")
-	if code != exitFailed || !strings.Contains(out, "in no world came about") {
+	if code != exitFailed || !strings.Contains(out, "these did not come about in any world") {
 		t.Errorf("one calm world met every mark: code %d\n%s", code, out)
 	}
 }
@@ -151,7 +151,7 @@ func TestSimulateUntil(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "after 777 events") {
 		t.Errorf("code %d\n%s\n%s", code, out, err)
 	}
-	if code, out, _ := lockmesh(t, append(args, "9h")...); code != exitOK || !strings.Contains(out, "the run is over at") {
+	if code, out, _ := lockmesh(t, append(args, "9h")...); code != exitOK || !strings.Contains(out, "the run ended at") {
 		t.Errorf("code %d\n%s", code, out)
 	}
 }

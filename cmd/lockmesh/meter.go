@@ -12,7 +12,7 @@ import (
 // in one line that is written over, and elsewhere in a line now and then.
 type meter struct {
 	console
-	seeds int           // in all; zero: nobody knows
+	seeds int           // in all; zero: unknown
 	limit time.Duration // in all; zero: none
 	every time.Duration
 	next  time.Duration

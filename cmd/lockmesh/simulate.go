@@ -21,7 +21,7 @@ func runSimulate(ctx context.Context, args []string, c console) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(c.err, "lockmesh simulate: %v\nlockmesh simulate -help tells of the flags.\n", err)
+		fmt.Fprintf(c.err, "lockmesh simulate: %v\nlockmesh simulate -help lists the flags.\n", err)
 		return exitUsage
 	case s.list:
 		s.writeList(c.out)
@@ -49,12 +49,12 @@ func (r *simulation) stop() int {
 	if stopped, ok := errors.AsType[*simulate.Stopped](o.Err); ok {
 		fmt.Fprint(r.out, stopped.State)
 		if stopped.Interrupted {
-			fmt.Fprintln(r.out, "interrupted, before it gets there")
+			fmt.Fprintln(r.out, "interrupted before the point of -until")
 			return exitInterrupted
 		}
 		return r.show(o)
 	}
-	fmt.Fprintf(r.out, "the run is over at %v, after %d events, before it gets there\n", o.Time, o.Events)
+	fmt.Fprintf(r.out, "the run ended at %v, after %d events, before the point of -until\n", o.Time, o.Events)
 	if o.Err != nil {
 		fmt.Fprintf(r.out, "FAILED: %v\n", o.Err)
 		return max(r.show(o), exitFailed)
@@ -83,7 +83,7 @@ func (r *simulation) run(ctx context.Context) int {
 	}
 	missing := r.missing(report)
 	if err == nil && len(missing) > 0 {
-		fmt.Fprintf(r.out, "FAILED: in no world came about\n")
+		fmt.Fprintf(r.out, "FAILED: these did not come about in any world:\n")
 		for _, p := range missing {
 			fmt.Fprintf(r.out, "\t%s\n", p.Name)
 		}
@@ -106,7 +106,7 @@ func (r *simulation) run(ctx context.Context) int {
 		}
 		return max(r.show(o), code)
 	default:
-		fmt.Fprintln(r.out, "no timeline: it would be that of the first failure")
+		fmt.Fprintln(r.out, "no timeline: there is no failure")
 	}
 	return code
 }
@@ -119,7 +119,7 @@ func (r *simulation) interrupted(report *search.Report) {
 	}
 }
 
-// interrupted tells whether a signal has ended the run.
+// interrupted reports whether a signal has ended the run.
 func interrupted(o search.Outcome) bool {
 	stopped, ok := errors.AsType[*simulate.Stopped](o.Err)
 	return ok && stopped.Interrupted
@@ -186,7 +186,7 @@ func (r *simulation) failures(ctx context.Context, report *search.Report) {
 		return
 	}
 	if r.shrink && ctx.Err() == nil {
-		fmt.Fprintf(r.console.err, "seed %d failed: %s\nmaking it smaller, for %v at most; if you interrupt that, you get what there is by then\n",
+		fmt.Fprintf(r.console.err, "seed %d failed: %s\nmaking it smaller, for %v at most; if interrupted, the smallest failure so far is shown\n",
 			o.Case.Seed, firstLine(o.Err), r.search.Budget.For)
 		shrunk := r.makeSmaller(ctx, o)
 		o, notes = shrunk.After, fmt.Sprintf("%v\n", shrunk)

@@ -125,7 +125,7 @@ func (d *Drill) mayCrash(host string) bool {
 	return true
 }
 
-// knows tells whether the process on a host has joined, and lives on.
+// knows reports whether the process on a host has joined, and lives on.
 func (d *Drill) knows(host string) bool {
 	h := d.world.Host(host)
 	return h.Up() && d.joined[host] == h.Incarnation()

@@ -19,7 +19,7 @@ type guests struct {
 	each, keys int
 	pause      time.Duration // between two things that a guest does, at most
 	patience   time.Duration // of a call, at most
-	crowd      int           // who comes at a time where many come, at most
+	crowd      int           // that come at a time where many come, at most
 	deeds      []deed        // each as often as it is done
 	errands    time.Duration // so many of each host per second, on average
 	quiet      func() bool
@@ -148,7 +148,7 @@ func (g *guests) many(ctx context.Context, chance *rand.Rand, do func(ctx contex
 	_ = simulate.Wait(ctx, over)
 }
 
-// rush: many come for a key at once, few of whom wait for long.
+// rush: many callers come for a key at once, and few of them wait for long.
 func (g *guests) rush(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	key := g.key("rush", chance)
 	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
@@ -296,7 +296,7 @@ func (g *guests) fixed(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 // fixedLength draws a length from a tenth of the TTL up to all of it.
 func fixedLength(chance *rand.Rand) time.Duration { return ttl/10 + upTo(chance, ttl*9/10) }
 
-// errand is a session for a key that nobody else wants, and closed as soon as it has it: to
+// errand is a session for a key that no other caller wants, and closed as soon as it has it: to
 // the key's shard a record that comes and goes.
 func (g *guests) errand(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	_ = simulate.Sleep(ctx, upTo(chance, 2*time.Second/g.errands))

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/simulate/internal/bugs"
 )
 
-// Case is what it takes to have one run of a scenario again, with the code that it was
+// Case is what it takes to repeat one run of a scenario, with the code that the run was
 // found with.
 type Case struct {
 	Seed    uint64
@@ -44,7 +44,7 @@ const (
 )
 
 // Words returns the case as pairs of a name and a value, in this order: seed, profile,
-// set, only, variant, bug. What is as usual is left out.
+// set, only, variant, bug. Defaults are left out.
 func (c Case) Words() [][2]string {
 	words := [][2]string{{"seed", strconv.FormatUint(c.Seed, 10)}}
 	if c.Profile != "" {
@@ -107,7 +107,7 @@ func ParseCase(s string) (Case, error) {
 	return c, nil
 }
 
-// Take changes what one of the words of a case says, and tells whether it is one.
+// Take sets what one word of a case says. It reports whether there is such a word.
 func (c *Case) Take(name, value string) (known bool, err error) {
 	number := func(what string) (n uint64) {
 		if n, err = strconv.ParseUint(value, 10, 64); err != nil {

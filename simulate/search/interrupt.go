@@ -72,7 +72,7 @@ func catch(t T) (ctx context.Context, over func()) {
 	})
 }
 
-// told tells whether a signal has ended the context.
+// told reports whether a signal has ended the context.
 func told(ctx context.Context) bool {
 	_, ok := context.Cause(ctx).(errSignal)
 	return ok

@@ -87,7 +87,7 @@ func TestShrinkIsInterrupted(t *testing.T) {
 		}}
 		first := s.Replay(s.Case(0), false)
 		shrunk := s.Shrink(ctx, first)
-		if !shrunk.Interrupted || shrunk.Confirmed || runs.Load() != at+1 || !strings.HasPrefix(shrunk.After.Err.Error(), "broken: ") || !strings.Contains(shrunk.String(), ", and interrupted: ") || strings.Contains(shrunk.String(), "something decides") {
+		if !shrunk.Interrupted || shrunk.Confirmed || runs.Load() != at+1 || !strings.HasPrefix(shrunk.After.Err.Error(), "broken: ") || !strings.Contains(shrunk.String(), ", and interrupted: ") || strings.Contains(shrunk.String(), "something other") {
 			t.Errorf("interrupted in run %d: %v, after %d runs, %v", at, shrunk, runs.Load(), shrunk.After.Err)
 		}
 		if smaller := len(shrunk.After.Case.Set) > 0; smaller != (at > 1) {

@@ -17,9 +17,9 @@ import (
 
 // Plan says which scenario is played under which seeds, to look for those that fail.
 //
-// Every seed that fails is played twice before it is believed, and so are the first and
-// one of a hundred that pass: if the two runs differ, the scenario, or the mesh, depends
-// on something that the seed does not decide, and that is what is reported.
+// Every seed that fails is played twice, and so are the first seed and one in a hundred that
+// pass. If the two runs differ, the scenario or the mesh depends on something that the seed
+// does not decide: then that is reported.
 type Plan struct {
 	// Play is the scenario: it makes hosts and actors in a new world, lets time pass,
 	// and returns what failed. If nothing did, the world's history is judged: see [simulate.Play].
@@ -31,8 +31,8 @@ type Plan struct {
 	// Profiles, if there are any, are taken in turns in place of Options.Profile. Which
 	// one a seed gets depends on that seed alone.
 	Profiles []simulate.Profile
-	// Seeds is how many are played, and For how much real time may pass before no more
-	// are begun. Default: 100 seeds, for Test 10 with -short; if only For is given, as many as there is time for.
+	// Seeds is how many seeds are played. After For, in real time, no more are begun. Default:
+	// 100 seeds, or 10 for Test with -short; if only For is given, as many as there is time for.
 	Seeds int
 	For   time.Duration
 	// Workers is how many worlds run at once. Default: GOMAXPROCS.
@@ -44,18 +44,17 @@ type Plan struct {
 	// some world, unless the search was ended before its time, or Test with -short has
 	// made it too small for that.
 	Wanted bool
-	// Progress hears of each seed that was played, one at a time.
+	// Progress is called after each seed, one call at a time.
 	Progress func(Progress)
-	// Shrinking hears of each run of Shrink, one at a time: how many there were, and the
-	// smallest failure so far.
+	// Shrinking is called after each run of Shrink, one call at a time, with the number of
+	// runs and the smallest failure so far.
 	Shrinking func(Shrunk)
-	// Found hears of each new way in which a seed failed, as soon as one did: not always of
-	// the lowest seed, which the report has. A night's search may not come to its end.
+	// Found is called for each new way in which a seed failed, as soon as one did. That need not
+	// be the lowest seed, which the report has.
 	Found func(Finding)
 	// Budget is what Shrink may spend.
 	Budget Budget
-	// Repeat returns the line that has a case again. The default is for somebody who
-	// reads code.
+	// Repeat returns the line that repeats a case. The default is the case itself.
 	Repeat func(Case) string
 }
 
@@ -114,12 +113,12 @@ const maxFindings = 100
 // rechecked reports whether a seed that passes is played twice: one in a hundred is.
 func rechecked(seed uint64) bool { return rand.New(rand.NewPCG(seed, 0)).IntN(100) == 0 }
 
-// Unrepeatable is the error of a seed whose second run was another than its first.
+// Unrepeatable is the error of a seed whose second run differs from its first.
 type Unrepeatable struct {
 	Case          Case
 	First, Second Outcome
-	// Divergence tells where two further runs part; nil if none did, since the events are
-	// always the same, and only what the scenario says of them is not, or by luck.
+	// Divergence tells where two further runs part. It is nil if none did: by chance, or since
+	// only what the scenario says of the events differs.
 	Divergence *Divergence
 }
 
@@ -131,7 +130,7 @@ func (u *Unrepeatable) Error() string {
 		}
 		return s + fmt.Sprintf(", %s", firstLine(o.Err))
 	}
-	parted := "their events differ, and those of the runs that were to show where did not: try again"
+	parted := "their events differ, but two further runs were equal: try again"
 	switch {
 	case u.Divergence != nil:
 		parted = u.Divergence.String()
@@ -141,7 +140,7 @@ func (u *Unrepeatable) Error() string {
 			parted += fmt.Sprintf(": one of them has %v", p)
 		}
 	}
-	return fmt.Sprintf("unrepeatable: the run of %v differs from one time to the next: something decides that is not the seed\n\tfirst:  %s\n\tsecond: %s\n\t%s",
+	return fmt.Sprintf("unrepeatable: two runs of %v differ: something other than the seed decides\n\tfirst:  %s\n\tsecond: %s\n\t%s",
 		u.Case, say(u.First), say(u.Second), parted)
 }
 
@@ -166,9 +165,9 @@ func (r *Report) Err() error {
 	return errors.Join(errs...)
 }
 
-// Unfenced tells, a line for each, of the registers that refused no write in any world. No
-// stale token came to them: whether the fence holds, and whether it is needed, the search does
-// not show. That is no failure: see [simulate.Register].
+// Unfenced returns a line for each register that refused no write in any world. No stale token
+// came to it, so that the search does not show whether the fence holds, or is needed. That is no
+// failure: see [simulate.Register].
 func (r *Report) Unfenced() (lines []string) {
 	for _, p := range r.Properties {
 		if p.Kind == simulate.Fence && p.Met == 0 {
@@ -243,9 +242,9 @@ func (s *Plan) repeat(c Case) string {
 	return "search.Case: " + c.String()
 }
 
-// Run searches. It returns an error, having done nothing, if the search's fields make no
-// sense; and the cause of ctx's end, with the report so far, if that comes first. The worlds
-// that are under way then end before their next events.
+// Run searches. It returns an error, having done nothing, if the plan's fields make no
+// sense. When ctx ends first, it returns the cause and the report so far; the worlds that are
+// under way then end before their next events.
 //
 //	report, err := search.Plan{Play: scenario, Seeds: 1000}.Run(ctx)
 func (s Plan) Run(ctx context.Context) (*Report, error) {

@@ -114,7 +114,7 @@ func TestSearchNoticesWhatTheSeedDoesNotDecide(t *testing.T) {
 		"failure":  "their events are the same, but not what the scenario says",
 		"course":   "the last in common",
 		"message":  "their events are the same, but not what the scenario says",
-		"luck":     "their events differ, and those of the runs that were to show where did not",
+		"luck":     "their events differ, but two further runs were equal",
 		"once":     "the last in common",
 		"property": `one of them has sometimes "odd": met 1 of 1 times`,
 	}

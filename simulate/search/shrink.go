@@ -31,15 +31,14 @@ type Shrunk struct {
 	Interrupted bool
 }
 
-// Shrink looks for the smallest case that fails as o does: whose message begins alike, up
-// to the first colon, numbers and quoted texts aside. Faults are left out
-// (Options.Only), and parameters lowered towards their least (Options.Set). Since either
-// moves everything that comes later, several courses of events are tried each time. When
-// ctx ends, the worlds under way end before their next events, and the smallest so far is
-// returned. The same failure shrinks the same way, if the
-// time is enough.
+// Shrink looks for the smallest case that fails as o does: with a message that is equal up
+// to the first colon, numbers and quoted texts aside. It leaves out faults (Options.Only), and
+// lowers parameters towards their least values (Options.Set). Since either moves everything
+// that comes later, it tries several courses of events each time. When ctx ends, the worlds
+// under way end before their next events, and Shrink returns the smallest failure so far. The
+// same failure shrinks the same way, if there is time enough.
 //
-//	shrunk := search.Shrink(ctx, report.Findings[0].First)
+//	shrunk := plan.Shrink(ctx, report.Findings[0].First)
 //	fmt.Println(shrunk.After.Case)
 func (s Plan) Shrink(ctx context.Context, o Outcome) Shrunk {
 	result := Shrunk{Before: o, After: o}
@@ -62,7 +61,7 @@ func (s Plan) Shrink(ctx context.Context, o Outcome) Shrunk {
 	return result
 }
 
-// smaller tells whether to look for a smaller run that fails with err: of one that is not
+// smaller reports whether to look for a smaller run that fails with err: of one that is not
 // repeatable, there is none, and t.Fatal would be called in each.
 func smaller(err error) bool {
 	_, unrepeatable := errors.AsType[*Unrepeatable](err)
@@ -86,7 +85,7 @@ type shrinker struct {
 
 func (x *shrinker) over() bool { return x.runs >= x.budget.Runs || x.late() }
 
-// late tells whether no more runs are to be begun.
+// late reports whether no more runs are to be begun.
 func (x *shrinker) late() bool { return x.ctx.Err() != nil || !time.Now().Before(x.deadline) }
 
 // shrink looks first whether much of the world can go at once: the less there is, the less

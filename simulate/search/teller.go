@@ -12,7 +12,7 @@ import (
 // log with -v, and else on standard error if that is a terminal. In other places it would be
 // read when it is of no use any more.
 type teller struct {
-	say   func(line string) // nil: nobody would see it
+	say   func(line string) // nil: it would not be seen
 	logs  bool              // that is the test's log
 	start time.Time         // of the shrinking
 	next  time.Duration     // not before so much time has passed
@@ -35,7 +35,7 @@ func newTeller(t T) *teller {
 	return x
 }
 
-// hear makes the search tell it, and those whom it told before.
+// hear makes the search tell the teller, and what it told before.
 func (x *teller) hear(s *Plan) {
 	progress, shrinking := s.Progress, s.Shrinking
 	s.Progress = func(p Progress) {
@@ -73,7 +73,7 @@ func (x *teller) also(lines []string) {
 func (x *teller) shrinks(s *Plan, first Outcome) {
 	x.start, x.next = time.Now(), tellEvery
 	if x.say != nil {
-		x.say(fmt.Sprintf("seed %d failed: %s\nmaking it smaller, for %v at most; if you interrupt that, you get what there is by then", first.Case.Seed, firstLine(first.Err), s.Budget.orDefault().For))
+		x.say(fmt.Sprintf("seed %d failed: %s\nmaking it smaller, for %v at most; if interrupted, the smallest failure so far is shown", first.Case.Seed, firstLine(first.Err), s.Budget.orDefault().For))
 	}
 }
 

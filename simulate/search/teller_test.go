@@ -32,7 +32,7 @@ func TestTeller(t *testing.T) {
 	x.start = x.start.Add(-10 * time.Second)
 	s.Shrinking(Shrunk{Before: Outcome{Outcome: simulate.Outcome{Faults: make([]simulate.Fault, 9)}}, After: Outcome{Outcome: simulate.Outcome{Faults: make([]simulate.Fault, 2)}}, Runs: 2})
 	s.Shrinking(Shrunk{Runs: 3})
-	want := []string{"seed 7 failed: broken: by chance\nmaking it smaller, for 2m0s at most; if you interrupt that, you get what there is by then", "2 runs, faults 9 -> 2 in 10s"}
+	want := []string{"seed 7 failed: broken: by chance\nmaking it smaller, for 2m0s at most; if interrupted, the smallest failure so far is shown", "2 runs, faults 9 -> 2 in 10s"}
 	if shrunk != 3 || fmt.Sprint(said) != fmt.Sprint(want) {
 		t.Errorf("of %d, it tells %q, want %q", shrunk, said, want)
 	}

@@ -29,15 +29,15 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Environment is the variable that tells Test to play something else: a case, as a
-// failure names it, or with seeds=1000 or for=10m in it, a larger search from seed on.
+// Environment is the name of an environment variable that tells Test to play something else: one
+// case, as a failure names it, or, with seeds=1000 or for=10m in it, a larger search from seed on.
 //
 //	LOCKMESH_SIMULATE='seed=42 only=crash/1' go test -run '^TestOrders$' .
 //	LOCKMESH_SIMULATE='seed=1000 for=8h' go test -run '^TestOrders$' -timeout 0 .
 //
-// With until=12.5s, or until=1234 events, a case stops there, and how the world stands is
-// logged (see [simulate.World.State]). A case is one of the first search of a test, unless it has
-// search=2 in it: other searches of the test are left out.
+// With until=12.5s, or until=1234 events, a case stops there, and the state of the world is
+// logged (see [simulate.World.State]). A case is one of the test's first search, or of another one
+// with search=2 in it; the test's other searches are left out.
 const Environment = "LOCKMESH_SIMULATE"
 
 // shortSeeds is how many seeds Test plays with -short, if the search does not say.
@@ -49,19 +49,19 @@ func testFlag(name string) bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// Test searches, and fails t if a seed fails: with the smallest run that fails in the
-// same way, an excerpt of its timeline that tells how it came to that, and the line that
+// Test searches, and fails t if a seed fails. It shows the smallest run that fails in the
+// same way, the lines of its timeline that bear on the failure, and the line that
 // repeats it. The whole timeline goes into two files, run.html for people and run.log for
-// programs, in t.ArtifactDir() if the test runs with -artifacts, and else in a new
-// directory among the temporary ones.
-// Neither a scenario nor an actor may call t.Fatal: its text would come with every run.
+// programs: in t.ArtifactDir() if the test runs with -artifacts, and otherwise in a new
+// temporary directory. Neither a scenario nor an actor may call t.Fatal, since its text would
+// come with every run.
 //
-// A test that passes logs what was played, and of registers that refused nothing (see
+// A test that passes logs what was played, and names the registers that refused nothing (see
 // [Report.Unfenced]), which a terminal also shows without -v.
 //
-// What takes long tells how it is getting on, every ten seconds or less often: in the log with
-// -v, and else on standard error if that is a terminal, as it is for go test without the name
-// of a package. Shrinking ends when half of what the test had left is over, before -timeout.
+// Test reports progress every ten seconds or less often: in the log with -v, and otherwise on
+// standard error if that is a terminal, as it is for go test without the name of a package.
+// Shrinking ends when half of the time that remains to -timeout is over.
 //
 // The first SIGINT or SIGTERM ends the worlds under way, and the shrinking: Test writes what
 // it has by then to standard error, and the process ends, with status 130. A second one ends
@@ -82,10 +82,10 @@ func Test(t T, s Plan) {
 		one, err = s.override(words)
 	}
 	if err == nil && one == nil && until != (simulate.Until{}) {
-		err = fmt.Errorf("%s: until= stops one seed: say which, with seed=", Environment)
+		err = fmt.Errorf("%s: until= stops one seed: name it with seed=", Environment)
 	}
 	if err == nil && number != meant && (one != nil || meant > 1) {
-		t.Logf("%s is for search %d of this test: this one, number %d, is left out", Environment, meant, number)
+		t.Logf("%s names search %d of this test: search %d is left out", Environment, meant, number)
 		return
 	}
 	if s.Seeds == 0 && s.For == 0 && testFlag("short") {
@@ -287,7 +287,7 @@ func (s Plan) others(report *Report) (text string) {
 	return text
 }
 
-// String tells what has become smaller, and by how much.
+// String says what has become smaller, and by how much.
 func (s Shrunk) String() string {
 	a, b := s.Before, s.After
 	text := fmt.Sprintf("shrunk in %s: ", count(s.Runs, "run"))
@@ -314,7 +314,7 @@ func (s Shrunk) String() string {
 	}
 	text += fmt.Sprintf("failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
 	if !s.Confirmed && !s.Interrupted {
-		text += "; its last run was another than the one before: something decides that is not the seed"
+		text += "; its last run differs from the one before: something other than the seed decides"
 	}
 	return text
 }

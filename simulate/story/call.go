@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// request is what somebody asks for.
+// request is what a caller asks for.
 type request struct {
 	key      string // as the story calls it
 	mode     mode
@@ -44,7 +44,7 @@ type session struct {
 	err error
 }
 
-// call is one caller who wants a key, and keeps it until the story lets it go.
+// call is one caller that wants a key, and keeps it until the story lets it go.
 type call struct {
 	stage *stage
 	host  string
@@ -108,7 +108,7 @@ func (c *call) run(ctx context.Context, n *mesh.Node) {
 		return
 	}
 	// It works until it is told to stop, and does not ask: to ask would end a lock that
-	// is lost, and hide that nobody told.
+	// is lost, and hide that the caller was not told.
 	_ = simulate.Wait(c.lock.WithContext(c.patient), nil)
 	if c.lock.Context().Err() != nil {
 		c.told = c.stage.Now()

@@ -1,5 +1,5 @@
 // Package story plays scenarios that are written as text: what happens to a small mesh,
-// who wants which lock, and what must come of it. A story is true for every seed; what
+// which caller wants which lock, and what must come of it. A story is true for every seed; what
 // it leaves open, above all how long each message takes, the seed decides.
 //
 //	# Promise: G5, a holder that is cut off stops before the key is handed on.
@@ -21,7 +21,7 @@
 // [Parse] reads a story, and its errors name file and line. [Story.Play] plays it, in a
 // world of package simulate over real nodes, and says what failed: a checker's complaint,
 // a sentence that did not come true, or an answer that is not the one written down. When
-// the story is told, all faults end, everybody unlocks or gives up, and every call must
+// the story is told, all faults end, every caller unlocks or gives up, and every call must
 // end in time; then the whole history is judged.
 //
 // # Paragraphs
@@ -100,7 +100,7 @@
 //	{who} writes to {name} under {key}[, {time} on its way]
 //
 // The first two are load: so many keys, "one-of-many-0" and so on, each with a value of so
-// many bytes; and so many callers who ask for one key. The last shows a resource the token of
+// many bytes; and so many callers that ask for one key. The last shows a resource the token of
 // a hold, whether it is still one or not: "disk takes the write of ann", "disk refuses the
 // write of ann". The resource refuses tokens lower than the highest that it has seen. It is
 // heard in the paragraph in which it arrives.

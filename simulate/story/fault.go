@@ -17,7 +17,7 @@ var faultForms = []*form{
 		for _, part := range strings.Split(c.args["what"], "|") {
 			part = strings.TrimSpace(part)
 			if part == "the rest" {
-				continue // whom no group names are one more
+				continue // hosts that no group names are one more group
 			}
 			g, err := c.parser.hostsOf(part)
 			c.fail(err)

@@ -264,7 +264,7 @@ func (t *teller) session(name string) *session {
 	return s
 }
 
-// unlock lets a caller go, who gives up waiting or unlocks.
+// unlock lets a caller go: it gives up waiting, or unlocks.
 func (c *clause) unlock(hasty, wait bool) act {
 	who, key := c.who("who"), c.called("key")
 	return func(t *teller) {

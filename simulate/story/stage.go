@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// stage is where a story happens: a world, the mesh in it, and who wants what of it.
+// stage is where a story happens: a world, the mesh in it, and the calls of its users.
 type stage struct {
 	*simulate.World
 	story   *Story
@@ -73,7 +73,7 @@ func (t *teller) say(format string, args ...any) {
 	}
 }
 
-// beside lets somebody else carry an act out, while the story goes on.
+// beside carries an act out in an actor of its own, while the story goes on.
 func (t *teller) beside(name string, act func(t *teller)) {
 	u := &teller{stage: t.stage, scene: t.scene, step: t.step, aside: true}
 	t.Go(name, func(ctx context.Context) { u.ctx = ctx; act(u) })
@@ -178,10 +178,10 @@ func (t *teller) founded(d time.Duration) {
 	t.say("founded; %s leads", p.servers[0])
 }
 
-// table returns who holds a key and who waits for it, by host, as its shard knows.
+// table returns the hosts that hold a key and those that wait for it, as its shard knows.
 func (t *teller) table(key string) (holders, queue []string) { return t.Queue(t.plan.key(key)) }
 
-// well tells whether every host that is up has joined, and every shard is whole.
+// well reports whether every host that is up has joined, and every shard is whole.
 func (s *stage) well() bool {
 	for _, h := range s.Hosts() {
 		if !h.Up() || s.failed[h.Name()] != nil {
@@ -198,7 +198,7 @@ func (s *stage) well() bool {
 	return true
 }
 
-// end heals the world, lets everybody go, and looks at the whole history.
+// end heals the world, lets all callers go, and judges the whole history.
 func (t *teller) end() {
 	t.ending = true
 	t.traffic.clear()

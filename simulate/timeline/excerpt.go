@@ -84,7 +84,7 @@ const (
 	anything         // the run did not fail
 	earlier          // the same before what the failure is about began, or a word of others
 	aside            // a frame of those keys; what is sent all the time, on the way
-	akin             // a call for those keys, or a word of who is involved
+	akin             // a call for those keys, or a word of one who is involved
 	way              // on the way to the failure, or to what it is about
 	fault            // a fault, or a new leader, meanwhile
 	subject          // the failure, or what it is about

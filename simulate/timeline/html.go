@@ -22,7 +22,7 @@ var page embed.FS
 var scripts = [...]string{"model.js", "filter.js", "paint.js", "lanes.js", "frames.js", "marks.js", "locks.js", "overview.js", "panel.js", "header.js", "main.js"}
 
 // WriteHTML writes the timeline as one HTML page that shows it as a picture: a lane for
-// each host, frames between them, faults, and who holds what. The page needs no other
+// each host, frames between them, faults, and the holds of each key. The page needs no other
 // file and no network, and forbids itself both; nothing in the timeline's texts can run
 // in it. Key "?" on the page lists what it can do.
 //

@@ -99,7 +99,7 @@ func (m *Moment) because() int {
 	return m.Begin
 }
 
-// who names the place in one word: the host, and the actor on it.
+// who returns the place in one word: the host, and the actor on it.
 func (m *Moment) who() string {
 	if m.Actor == "" {
 		return m.Host

@@ -1,7 +1,7 @@
 // Package timeline holds the account of one simulated run: what happened, where,
 // and because of what.
 //
-// Whoever simulates appends a [Moment] for each thing that happens; this package
+// A simulator appends a [Moment] for each thing that happens; this package
 // knows nothing of how. A [Timeline] then shows itself in four ways: as one HTML page
 // that needs nothing else (WriteHTML), as text with a line for each moment
 // (WriteText, Excerpt), as a Mermaid diagram of what led to one moment (WriteMermaid),

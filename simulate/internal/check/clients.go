@@ -11,7 +11,7 @@ import (
 )
 
 // recorder takes down what the nodes tell of one call. It may be a call that its actor
-// reports, too: then it waits for what the actor says, and adds what nobody else knows.
+// reports, too: then it waits for what the actor says, and adds what only the nodes know.
 type recorder Call
 
 // Called hears of a call, as env.Clients of that process.

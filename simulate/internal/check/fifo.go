@@ -11,8 +11,8 @@ import (
 )
 
 // fifo checks the order of grants against the order in which the requests were
-// committed to the queue (G3), that no more is granted than there is (G1), that nobody
-// is refused who would not have had to wait (P16), and that replicas decide alike. It
+// committed to the queue (G3), that no more is granted than there is (G1), that no try
+// is refused that would not have had to wait (P16), and that replicas decide alike. It
 // hears what the replicas' tables decide.
 type fifo struct {
 	h     *History
@@ -66,7 +66,7 @@ type keyQueue struct {
 type grant struct {
 	token  uint64
 	weight int64
-	told   *tableGrant // nil if nobody has called for the key
+	told   *tableGrant // nil if there was no call for the key
 }
 
 type place struct {

@@ -70,7 +70,7 @@ type keyHistory struct {
 	granted   []*tableGrant   // by the table, in the order in which that was told
 }
 
-// tableGrant is a grant as the table told of it. One that no call returned with is nobody's:
+// tableGrant is a grant as the table told of it. One that no call returned with has no holder:
 // its session was given up while it was on its way, and it ends with that one's lease.
 type tableGrant struct {
 	token    uint64
@@ -89,7 +89,7 @@ type peak struct {
 type Want struct {
 	Key      string
 	Weight   int64         // how much of the key
-	Capacity int64         // and how much there is of it: those who hold it fit in together
+	Capacity int64         // and how much there is of it: all holds fit in together
 	MaxHold  time.Duration // the hold ends by then; zero: it is renewed until its Unlock
 }
 
@@ -135,8 +135,8 @@ type Call struct {
 	node    transport.ID // zero: no node was asked
 	who     string
 	actor   string
-	by      Actor    // who reports it, until its end is reported
-	silent  bool     // nobody reports it: the nodes tell
+	by      Actor    // that reports it, until its end is reported
+	silent  bool     // no actor reports it: the nodes tell
 	core    env.Hold // what the node tells of a call that is reported
 	excused bool     // its hold ended before it was reported, and might
 	left    bool     // and since its node had waited for it while it left
@@ -174,7 +174,7 @@ type Hold struct {
 	left      bool          // it ended since its node left, and had waited for it
 }
 
-// Call records that the actor who runs, on that process, is about to ask for something.
+// Call records that the actor that runs, in that process, is about to ask for something.
 func (h *History) Call(p Process, want Want) *Call {
 	c := h.call(p, want)
 	if a := h.world.Actor(); a != nil {
@@ -224,7 +224,7 @@ func (c *Call) Returned(l Lock, err error) *Hold {
 	return x
 }
 
-// forget: the call's end is reported now, or by nobody.
+// forget: the call's end is reported now, or never.
 func (c *Call) forget() {
 	if a := c.by; a != nil {
 		reports := c.history.reports
@@ -320,7 +320,7 @@ func (x *Hold) Unlocked(err error) {
 	x.key.settle()
 }
 
-// believed tells whether the holder's code may think that it holds the key: its
+// believed reports whether the holder's code may think that it holds the key: its
 // context lives, and its deadline is ahead by its own clock.
 func (x *Hold) believed() bool {
 	p := x.call.process
@@ -328,10 +328,10 @@ func (x *Hold) believed() bool {
 }
 
 // isOver reports whether a process that looks at a hold sees that it is over. The time comes
-// first, for who asks a client's handle makes it look, and so has it told.
+// first: a client's handle that is asked looks at the clock, and so is told.
 func isOver(l env.Hold, p Process) bool { return !p.Wall().Before(l.Deadline()) || l.Over() }
 
-// told tells whether the holder has heard of the end. It asks the node itself, for a
+// told reports whether the holder has heard of the end. It asks the node itself, for a
 // handle that is asked looks at the clock, and so is told.
 func (x *Hold) told() bool {
 	if core := x.call.core; core != nil {

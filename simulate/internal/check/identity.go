@@ -9,14 +9,14 @@ import (
 )
 
 // identity checks that what names a replica, a node or a shard's history only grows (P24):
-// whoever came under a name that was used before would be taken for another one, and be held
-// to what that one had promised.
+// a replica under a name that was used before would be taken for its predecessor, and be held
+// to what that had promised.
 type identity struct {
 	world   World
 	hosted  map[replicaName]transport.ID // where each was made; looked up, never ranged over
 	latest  map[nodeShard]uint64         // the ID of each node's latest replica; looked up, never ranged over
 	members map[ShardName]*roster        // looked up, never ranged over
-	reached map[meshShard]uint64         // the highest generation in which somebody led; looked up, never ranged over
+	reached map[meshShard]uint64         // the highest generation in which there was a leader; looked up, never ranged over
 }
 
 type replicaName struct {

@@ -8,11 +8,11 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// late checks that nobody's key is kept for longer than the rule says of whom no leader hears
-// any more (P5), through all changes of leaders. It hears when leaders serve, and from whom they
-// take a sign of life, and computes how much silence the shard must know of since then:
+// late checks that a session of which no leader hears any more keeps its keys no longer than the rule
+// says (P5), through all changes of leaders. It hears when leaders serve, and when they take a sign of
+// life from a session, and computes how much silence the shard must know of since then:
 //
-//   - it grows with the clock of the leader that serves, and stands still while nobody serves. The
+//   - it grows with the clock of the leader that serves, and stands still while none serves. The
 //     time in which the leader stood still (P10) does not count, nor that in which it waited for a
 //     frame that the network had for longer than E;
 //   - when a leader's time is over, its successor knows what was in the log. For the last 2E, as
@@ -59,7 +59,7 @@ type reign struct {
 	lane     Lane
 	from, to time.Duration // as read: see reign.reads
 	over     bool
-	heir     transport.ID // to whom it began to hand over
+	heir     transport.ID // the node to which it began to hand over
 	bequest  time.Duration
 }
 
@@ -152,7 +152,7 @@ func (l *late) released(shard ShardName, r requestName) {
 }
 
 // disturbed reports whether fault points are taken, and the network loses some messages for what
-// they are: leaders of whom every other word is lost are late without a bound.
+// they are: a leader that loses every other message is late without a bound.
 func (l *late) disturbed() bool {
 	_, still := l.world.Noisy()
 	return still

@@ -35,7 +35,7 @@ func (o *Observer) Leaving(node transport.ID, ctx context.Context) {
 }
 
 // Left implements env.Observer: what is held still has ended for its holders (G9, P32). A node that
-// leaves on a good day hands over all that it has, if there is anybody to take it.
+// leaves on a good day hands over all that it has, if another node can take it.
 func (o *Observer) Left(node transport.ID, handed bool) {
 	w := o.world
 	for _, c := range o.h.calls {

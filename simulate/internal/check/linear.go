@@ -29,7 +29,7 @@ func (h *History) linearizable() error {
 }
 
 // compare compares one key's history with the model. It goes piece by piece: where no
-// operation is under way, what came before decides who holds the key, and no more.
+// operation is under way, what came before decides which holds there are, and no more.
 func compare(ops []porcupine.Operation) porcupine.CheckResult {
 	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	var s lockState
@@ -179,7 +179,7 @@ const forever = time.Duration(math.MaxInt64)
 //
 // An end helps every grant after it, and hurts none: whatever can be explained with a
 // late one can be with the earliest. So it is put there, but for those that must explain
-// why somebody was refused: that leaves next to nothing to be searched.
+// why a try was refused: that leaves next to nothing to be searched.
 func (k *keyHistory) operations() []porcupine.Operation {
 	var ops []porcupine.Operation
 	add := func(client int, from, to time.Duration, in lockInput) {
@@ -273,8 +273,8 @@ func (x *Hold) certain() bool {
 }
 
 // excused reports whether a refused try may have met something that is no operation:
-// somebody who waited, or a call that failed, or a hold that ended nobody knows when; a
-// grant of nobody; or a shard that was too young to grant anything.
+// a caller that waited; a call that failed; a hold that ended at an unknown time; a grant
+// without a holder; or a shard that was too young to grant anything.
 func (k *keyHistory) excused(try *Call) bool {
 	if slices.ContainsFunc(k.settling, func(at time.Duration) bool { return try.began <= at && at <= try.ended }) {
 		return true

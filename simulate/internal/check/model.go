@@ -11,7 +11,7 @@ import (
 // A key as a pure function: what Porcupine compares histories with. It covers mutexes,
 // read/write locks, semaphores, tries, holds with a fixed end, and re-entrance.
 
-// lockState is who holds a key. It is never changed, only replaced.
+// lockState is the holders of a key. It is never changed, only replaced.
 type lockState struct {
 	last    uint64 // the highest token so far
 	grants  int

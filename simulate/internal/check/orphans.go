@@ -102,7 +102,7 @@ func (h *History) serving() (all []env.Table) {
 }
 
 // Quiet lets time pass until the tables and the clients agree, and fails if they do not
-// within d: somebody's lock, or place in a queue, was forgotten (G4). Clients should do
+// within d: a lock, or a place in a queue, was forgotten (G4). Clients should do
 // nothing new meanwhile.
 func (h *History) Quiet(d time.Duration) error {
 	w := h.world

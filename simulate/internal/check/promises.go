@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 )
 
-// checkExclusion (G1): at this moment, those who believe that they hold the key
-// must fit into it. An overlap of beliefs begins when a hold begins, and is seen
+// checkExclusion (G1): at this moment, the holds that are believed in must fit into the
+// key. An overlap of beliefs begins when a hold begins, and is seen
 // then; the looks at each Use see a belief that came back.
 func (h *History) checkExclusion(k *keyHistory, x *Hold) {
 	if k.weight <= x.call.want.Capacity {
@@ -78,14 +78,14 @@ func (h *History) checkFence(x *Hold) {
 		floor = k.highest
 	}
 	if x.token < floor {
-		h.world.Fail(fmt.Errorf("G2 fence: at %v, a resource refuses %v, who believes to hold: it has seen %v", h.world.Now(), x, k.tokens[floor]))
+		h.world.Fail(fmt.Errorf("G2 fence: at %v, a resource refuses %v, which is believed in: it has seen %v", h.world.Now(), x, k.tokens[floor]))
 	}
 }
 
 // lossGrace is how late a timer of a healthy host may be.
 const lossGrace = 100 * time.Millisecond
 
-// checkLeases (G5): x's grant must not come while another holder, who has not
+// checkLeases (G5): x's grant must not come while another holder, which has not
 // begun to unlock, may still be leased, whether it crashed or only lost its
 // belief; and a holder that lives and runs must have been told before.
 func (h *History) checkLeases(k *keyHistory, x *Hold) {
@@ -123,9 +123,9 @@ func (h *History) checkLeases(k *keyHistory, x *Hold) {
 }
 
 // checkFreed (G5): a table frees what a holder has not begun to unlock only when its lease is over,
-// whoever asks for the key: by then no clock that keeps to the bound shows the holder a lease.
-// Clients notice a lease that ends too early only if somebody waits for it, hears of his grant
-// within what is missing, and the clocks are at their worst.
+// whether or not another caller asks for the key: by then no clock that keeps to the bound shows the
+// holder a lease. Clients notice a lease that ends too early only if another one waits, hears of its grant
+// within the time that is missing, and the clocks are at their worst.
 func (h *History) checkFreed(d env.Decision) {
 	k := h.keys[d.Key]
 	if k == nil {
@@ -156,7 +156,7 @@ func (h *History) checkLate(k *keyHistory, x *Hold) {
 
 // kept (G5, G6, G9): where nothing ails the world, a hold lasts until its holder gives it back, or
 // until its node leaves and has waited for it; a call does not fail for want of a majority, or of
-// a lease; and who waits keeps the place in the queue until then.
+// a lease; and a waiter keeps its place in the queue until then.
 func (h *History) kept() error {
 	lease, calls, places := "G5 lease: nothing ailed the world", "G6 calls: nothing ailed the world", "G3 place: nothing ailed the world"
 	if len(h.leaves) > 0 {

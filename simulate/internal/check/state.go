@@ -9,7 +9,7 @@ import (
 
 // state checks that replicas which have applied the same entries have the same tables:
 // after each entry by the digest of what happened, and at the end by all that they hold. And
-// that an entry is nobody's business but theirs who asked, or who are granted something by it.
+// that an entry is told only to those that asked, or are granted something by it.
 type state struct {
 	world  World
 	recent map[ShardName]*digests // looked up, never ranged over

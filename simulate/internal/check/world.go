@@ -30,7 +30,7 @@ type World interface {
 	Living() iter.Seq2[Process, Node]
 	// Process returns the process in which a node lives, or lived; nil if there never was one.
 	Process(node transport.ID) Process
-	// Actor returns who runs; nil if no actor does.
+	// Actor returns the actor that runs; nil if none does.
 	Actor() Actor
 	// Lane returns the loop that runs; nil if none does.
 	Lane() Lane

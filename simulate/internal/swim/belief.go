@@ -125,7 +125,7 @@ func (m *Member) lives(r rumour) {
 // here tells the node of a member that lives, or that leaves.
 func (m *Member) here(a *acquaintance, was belief) {
 	switch {
-	case a.introduced && a.told == env.Left: // whoever leaves does not come back
+	case a.introduced && a.told == env.Left: // a node that leaves does not come back
 	case !a.leaving:
 		if was == dead || !a.introduced {
 			m.tell(a, env.Alive)
@@ -176,8 +176,8 @@ func thousandths(n int) time.Duration {
 	return time.Duration(max(1000, math.Log10(float64(n))*1000+1e-6))
 }
 
-// share tells whether somebody else's suspicion counts, and lets the suspect have
-// less time then.
+// share adds the suspicion of another member. It reports whether that counts: then the suspect has
+// less time.
 func (m *Member) share(a *acquaintance, by transport.ID) bool {
 	s := &a.doubt
 	if s.sharers >= s.wanted || slices.Contains(s.by, by) {
@@ -220,7 +220,7 @@ func (m *Member) died(r rumour) {
 	}
 }
 
-// refute says that this member lives, to whom it may concern.
+// refute tells the others that this member lives.
 func (m *Member) refute(accused uint64) {
 	m.self.incarnation = max(m.self.incarnation, accused) + 1
 	m.queue.add(m.self.rumour(alive, 0), true)
@@ -260,7 +260,7 @@ func (m *Member) probeNext() {
 	m.askTick = m.after(probeTimeout, m.askOthers)
 }
 
-// candidate is who is to be probed next, if anybody. The list is gone through in
+// candidate returns the member to be probed next; nil if there is none. The list is gone through in
 // order, forgets the dead at its end, and is shuffled then.
 func (m *Member) candidate() *acquaintance {
 	for checked := 0; checked < len(m.list); {
@@ -303,7 +303,7 @@ func (m *Member) askOthers() {
 	}
 }
 
-// relay is a probe for somebody else.
+// relay is a probe for another member.
 type relay struct {
 	number, theirs uint64
 	whose          transport.ID

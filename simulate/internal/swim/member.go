@@ -84,7 +84,7 @@ const (
 	refreshEvery   = 5 * time.Second
 )
 
-// New returns the gossip of a node that knows nobody yet.
+// New returns the gossip of a node that knows no other node yet.
 func New(w World, self env.Member) *Member {
 	m := &Member{world: w, known: make(map[transport.ID]*acquaintance)}
 	m.self = &acquaintance{member: self, incarnation: 1}
@@ -161,7 +161,7 @@ func (m *Member) Join(peers []env.Member) {
 	m.contact()
 }
 
-// contact makes contact with those who wait for it, a few at a time and in any order.
+// contact makes contact with the members that wait for it, a few at a time and in any order.
 func (m *Member) contact() {
 	for m.underWay < maxJoins && len(m.waiting) > 0 {
 		i := m.world.Below(int64(len(m.waiting)))
@@ -265,7 +265,7 @@ func (m *Member) hear(p packet) {
 		news = slices.DeleteFunc(news, func(rumour) bool { return m.world.Chance(lost) })
 	}
 	m.later(func() {
-		// Whoever says that it lives is heard first, and the latest news before older.
+		// News of the living is heard first, and later news before older.
 		for _, first := range []bool{true, false} {
 			for _, r := range slices.Backward(news) {
 				if (r.belief == alive) == first {

@@ -16,7 +16,7 @@ type rumour struct {
 	belief      belief
 	id          transport.ID
 	incarnation uint64
-	by          transport.ID // suspected, dead: who says so
+	by          transport.ID // suspected, dead: the member that says so
 	member      env.Member   // alive
 	leaving     bool         // alive
 }
@@ -94,7 +94,7 @@ func (q *rumours) take(members int) []rumour {
 type packet struct {
 	kind    packetKind
 	number  uint64       // of the probe or exchange
-	about   transport.ID // ask: whom to probe
+	about   transport.ID // ask: the member to be probed
 	rumours []rumour
 }
 
