@@ -27,25 +27,13 @@ type logHeader struct {
 	Moments  int           `json:"moments"` // so many lines follow
 }
 
-// logMoment is each further line. What is zero is left out.
+// logMoment is each further line: a moment, with its shard and key in another form. What is zero is
+// left out.
 type logMoment struct {
-	ID     int           `json:"id"`
-	Cause  int           `json:"cause,omitempty"`
-	At     time.Duration `json:"at"` // nanoseconds
-	Kind   string        `json:"kind"`
-	Host   string        `json:"host"`
-	Actor  string        `json:"actor,omitempty"`
-	Peer   string        `json:"peer,omitempty"`
-	Frame  int           `json:"frame,omitempty"`
-	Begin  int           `json:"begin,omitempty"`
-	Shard  *int          `json:"shard,omitempty"` // not there: none
-	Role   string        `json:"role,omitempty"`
-	Term   uint64        `json:"term,omitempty"`
-	Key    string        `json:"key,omitempty"`
-	RawKey []byte        `json:"rawKey,omitempty"` // instead of key, if that is not UTF-8
-	Token  uint64        `json:"token,omitempty"`
-	Depth  int           `json:"depth,omitempty"`
-	Text   string        `json:"text,omitempty"`
+	Moment
+	Shard  *int   `json:"shard,omitempty"` // not there: none
+	Key    string `json:"key,omitempty"`
+	RawKey []byte `json:"rawKey,omitempty"` // instead of key, if that is not UTF-8
 }
 
 // WriteLog writes the timeline as lines of JSON (NDJSON): a header with the format's
@@ -90,11 +78,7 @@ func writeLogLine(out *bufio.Writer, v any) error {
 }
 
 func toLog(m *Moment) logMoment {
-	l := logMoment{
-		ID: m.ID, Cause: m.Cause, At: m.At, Kind: m.Kind.String(), Host: m.Host, Actor: m.Actor,
-		Peer: m.Peer, Frame: m.Frame, Begin: m.Begin, Role: m.Role, Term: m.Term,
-		Key: m.Key, Token: m.Token, Depth: m.Depth, Text: m.Text,
-	}
+	l := logMoment{Moment: *m, Key: m.Key}
 	if m.Shard >= 0 {
 		l.Shard = &m.Shard
 	}
@@ -206,14 +190,8 @@ func versionError(version int) error {
 }
 
 func (l *logMoment) moment() (Moment, error) {
-	m := Moment{
-		ID: l.ID, Cause: l.Cause, At: l.At, Kind: parseKind(l.Kind), Host: l.Host, Actor: l.Actor,
-		Peer: l.Peer, Frame: l.Frame, Begin: l.Begin, Shard: -1, Role: l.Role, Term: l.Term,
-		Key: l.Key, Token: l.Token, Depth: l.Depth, Text: l.Text,
-	}
-	if m.Kind == 0 {
-		return m, fmt.Errorf("%q is no kind of moment", l.Kind)
-	}
+	m := l.Moment
+	m.Shard, m.Key = -1, l.Key
 	if l.Shard != nil {
 		if m.Shard = *l.Shard; m.Shard < 0 {
 			return m, fmt.Errorf("shard %d is negative", m.Shard)

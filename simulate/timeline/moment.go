@@ -3,28 +3,29 @@ package timeline
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Moment is one thing that happened.
 type Moment struct {
-	ID    int           // from 1, one more than the one before
-	Cause int           // the moment that brought this one about; 0: none is known. Always < ID
-	At    time.Duration // true time since the world began
-	Kind  Kind
-	Host  string // where; Lab, if at no host
-	Actor string // which actor on the host, if one
-	Peer  string // Sent: the receiver; Arrived, Lost: the sender
-	Frame int    // Arrived, Lost: the ID of the Sent; 0: not known
-	Begin int    // Ended: the ID of the Fault; Held, Refused: of the Called; HoldEnded, Unlocked: of the Held; 0: not known
-	Shard int    // -1: none
-	Role  string // Role: "leader", "candidate", "follower", "learner", "none"
-	Term  uint64
-	Key   string
-	Token uint64
-	Depth int    // Depth: how many wait for Key
-	Text  string // what a reader should see: "append 3", "renewal", "partition a | b c", an error
+	ID    int           `json:"id"`              // from 1, one more than the one before
+	Cause int           `json:"cause,omitempty"` // the moment that brought this one about; 0: none is known. Always < ID
+	At    time.Duration `json:"at"`              // true time since the world began; in the log in nanoseconds
+	Kind  Kind          `json:"kind"`
+	Host  string        `json:"host"`            // where; Lab, if at no host
+	Actor string        `json:"actor,omitempty"` // which actor on the host, if one
+	Peer  string        `json:"peer,omitempty"`  // Sent: the receiver; Arrived, Lost: the sender
+	Frame int           `json:"frame,omitempty"` // Arrived, Lost: the ID of the Sent; 0: not known
+	Begin int           `json:"begin,omitempty"` // Ended: the ID of the Fault; Held, Refused: of the Called; HoldEnded, Unlocked: of the Held; 0: not known
+	Shard int           `json:"-"`               // -1: none
+	Role  string        `json:"role,omitempty"`  // Role: "leader", "candidate", "follower", "learner", "none"
+	Term  uint64        `json:"term,omitempty"`
+	Key   string        `json:"-"`
+	Token uint64        `json:"token,omitempty"`
+	Depth int           `json:"depth,omitempty"` // Depth: how many wait for Key
+	Text  string        `json:"text,omitempty"`  // what a reader should see: "append 3", "renewal", "partition a | b c", an error
 }
 
 // Kind says what sort of thing happened. New kinds are added at the end.
@@ -73,14 +74,17 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// parseKind is the reverse of Kind.String, and 0 for what is no kind's name.
-func parseKind(name string) Kind {
-	for k := Sent; int(k) < len(kindNames); k++ {
-		if kindNames[k] == name {
-			return k
-		}
+// MarshalText implements encoding.TextMarshaler.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *Kind) UnmarshalText(text []byte) error {
+	i := slices.Index(kindNames[:], string(text))
+	if i < int(Sent) {
+		return fmt.Errorf("%q is no kind of moment", text)
 	}
-	return 0
+	*k = Kind(i)
+	return nil
 }
 
 // broken reports whether m says that something is wrong with the run.

@@ -115,8 +115,9 @@ func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]bool)
 	for k := Sent; k <= Struck; k++ {
 		name := k.String()
-		if name == "" || seen[name] || parseKind(name) != k {
-			t.Errorf("kind %d is called %q, which is parsed as %d", k, name, parseKind(name))
+		var parsed Kind
+		if name == "" || seen[name] || parsed.UnmarshalText([]byte(name)) != nil || parsed != k {
+			t.Errorf("kind %d is called %q, which is parsed as %d", k, name, parsed)
 		}
 		seen[name] = true
 	}
