@@ -134,7 +134,7 @@ func TestRulesKnowMessages(t *testing.T) {
 	}
 }
 
-// Leave hands everything over: nobody waits for a lease to end, and the next incarnation
+// Leave hands everything over: no caller waits for a lease to end, and the next incarnation
 // joins anew.
 func TestLeaveAndRestart(t *testing.T) {
 	for seed := range uint64(5) {
@@ -186,9 +186,9 @@ func ExampleNet_Rule() {
 	// Output: <nil> 2
 }
 
-// core plays a world of which only a core heals. A core has teeth of its own: there a mesh in
-// which nobody passes anything on (P15) can be seen, for an outsider may lead for good whom some
-// of the core cannot talk to. When everything heals there is nothing to be seen.
+// core plays a world of which only a core heals. A core has teeth of its own: it shows a mesh in
+// which no node passes anything on (P15), for an outsider that some of the core cannot talk to may
+// lead for good. When everything heals there is nothing to be seen.
 func core(seed uint64) error {
 	play := func(core int64) error {
 		w := simulate.New(simulate.Options{
@@ -205,7 +205,7 @@ func core(seed uint64) error {
 	return err
 }
 
-// Who leads a shard and does not hear one of its voters is about to give that one's vote away:
+// A leader that does not hear one of its voters is about to give that one's vote away:
 // it is not left out of a core in which that voter is.
 func TestACoreKeepsItsVotes(t *testing.T) {
 	left := 0
@@ -320,7 +320,7 @@ func TestHealSomeCore(t *testing.T) {
 	}
 }
 
-// Who is out of the core moves no shard out of its reach: it is gone if it was leaving, and reaches
+// A host out of the core moves no shard out of its reach: it is gone if it was leaving, and reaches
 // none of the core if it did not reach all. Else it might lead, miss voters of the core, and replace
 // them, or hand its replicas to others that the core does not reach.
 func TestWhoIsOutOfTheCore(t *testing.T) {

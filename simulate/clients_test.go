@@ -97,7 +97,7 @@ func TestReportedCalls(t *testing.T) {
 	}}, 0, `simulate: `)
 }
 
-// silent is a load of users who report nothing: each locks, works, and unlocks, over
+// silent is a load of users that report nothing: each locks, works, and unlocks, over
 // and over; some only read, and one takes locks of fixed length.
 var silent = scenario{clients: 3, story: func(s *stage) {
 	until, busy := s.Now()+20*time.Second, 0
@@ -146,7 +146,7 @@ func noticed(t *testing.T, sc scenario, b bug.Bug, want string) {
 	t.Errorf("%v: not noticed in 200 seeds", b)
 }
 
-// Promise: G4, a grant that nobody knows of does not stay.
+// Promise: G4, a grant that no client knows of does not stay.
 // Method: ann gives up while nothing that she says arrives; her session lives on.
 var noOrphans = scenario{story: func(s *stage) {
 	s.lock(s.ann, "other")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Who waits for ever, as with the longest time.Duration, is not woken at once.
+// An actor that waits for ever, as with the longest time.Duration, is not woken at once.
 func TestTheLongestTime(t *testing.T) {
 	for _, rate := range []int64{0, slowestClock, fastestClock} {
 		w := New(Options{})

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
 
-// biller is somebody's code: on each machine, it sends this month's bills, if nobody has
+// biller is a user's code: on each machine, it sends this month's bills, if no other has
 // yet. That takes a while, and a lock is there so that no two machines do it.
 type biller struct {
 	ledger  *simulate.Register // refuses a token lower than one that it has seen
@@ -66,7 +66,7 @@ func testBilling(t search.T, careful bool) {
 	})
 }
 
-// recorder is a test that fails without anybody being sorry.
+// recorder is a test whose failure is recorded, and fails nothing.
 type recorder struct {
 	*testing.T
 	fatal, logged string

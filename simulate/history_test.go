@@ -102,7 +102,7 @@ func (s *story) unlock(name string) {
 // kept says that nothing has ailed the world.
 func (s *story) kept() { s.w.ailed = false }
 
-// calm ends all faults: from now on nobody may wait for more than 5 s for nothing.
+// calm ends all faults: from now on no call may wait for more than 5 s for a free key.
 func (s *story) calm() {
 	s.w.History().Bound = 5 * time.Second
 	s.w.HealAll()
@@ -754,7 +754,7 @@ func TestAGoodDay(t *testing.T) {
 		w.Close()
 	}
 
-	// On a good day who leaves hands over to those who are there.
+	// On a good day a node that leaves hands over to those that are there.
 	w := New(Options{})
 	defer w.Close()
 	w.Host("a").process.Inspect(7, &inspectedProbe{})

@@ -13,12 +13,12 @@ import (
 // Loads of thousands. Whatever costs the square of their number shows here as time: the
 // watchdog of a world ends an event of ten seconds, and the tests' own are bounded.
 
-// crowd is many callers who want one key each, once.
+// crowd is many callers that want one key each, once.
 type crowd struct {
 	stage          *stage
 	let, failed    int
 	unlocked, lost int
-	leave          chan struct{} // closed: who holds unlocks
+	leave          chan struct{} // closed: holders unlock
 }
 
 func (s *stage) crowd() *crowd { return &crowd{stage: s, leave: make(chan struct{})} }
@@ -94,7 +94,7 @@ func TestThousandsOfReaders(t *testing.T) {
 }
 
 // Promise: G3, G4 and G6, of thousands of permits each is given to one, and those that come
-// back go to those who wait.
+// back go to those that wait.
 // Method: two nodes take all there are, one by one; as many callers wait, and half of these
 // give up. One node's holders are lost with it.
 func TestThousandsOfPermits(t *testing.T) {

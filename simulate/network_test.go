@@ -135,7 +135,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// Who binds to loopback is found by its own host, and by nobody else.
+// A node that binds to loopback is found by its own host only.
 func TestLoopback(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()
@@ -204,7 +204,7 @@ func TestConnectNoticesAnotherIncarnation(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()
 	a, b := listen(t, w, "a", ":1"), listen(t, w, "b", ":1")
-	a.net.Connect(99, "b:1") // who is no more
+	a.net.Connect(99, "b:1") // which is no more
 	run(t, w, time.Minute)
 	expect(t, a, "down replaced", "up b#1")
 	a.net.Connect(b.id, "")
@@ -540,7 +540,7 @@ func TestMembership(t *testing.T) {
 	expectNews(t, probes["a"], "dead b")
 	w.Net.Heal()
 	run(t, w, 30*time.Second)
-	expectNews(t, probes["a"]) // gossip alone does not heal, though nobody is forgotten yet
+	expectNews(t, probes["a"]) // gossip alone does not heal, though no member is forgotten yet
 	expectNews(t, probes["b"], "dead a")
 	b := probes["b"]
 	members["a"].Join([]env.Member{{ID: b.id, Name: "b"}})

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// A rumour that reaches nobody must not keep a node from its mesh: whoever has a
+// A rumour that reaches no node must not keep a node from its mesh: a node that has a
 // connection with a member gets to know it over that. Before, Join waited for the next
 // full exchange of gossip, up to a minute later.
 func TestAJoinerIsKnownThoughRumoursAreLost(t *testing.T) {

@@ -30,7 +30,7 @@ func (n optionalNode) Acquire(ctx context.Context, key string, permits, _ int64,
 	return n.Lock(ctx, key[:permits])
 }
 
-// TestAsNode: each call is the one of that name, and who gets nothing gets nil.
+// TestAsNode: each call is the one of that name, and a call without a lock returns nil.
 func TestAsNode(t *testing.T) {
 	broken := errors.New("broken")
 	for _, fails := range []error{nil, broken} {

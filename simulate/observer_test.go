@@ -27,7 +27,7 @@ func TestObservers(t *testing.T) {
 	stopped := func(err error) func(observer) {
 		return func(o observer) { o.Stopped(env.Stopped{Shard: 3, Replica: 1, Err: err}) }
 	}
-	// Of two meshes, who is alone in its own gives way.
+	// Of two meshes, the node that is alone in its own gives way.
 	given := errors.New("another mesh lists this node")
 	meshes := func(n int, ids ...uint64) func(observer) {
 		return func(o observer) {

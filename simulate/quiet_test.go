@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 )
 
-// A caller whom its node has forgotten is an orphan. A server that waits for mail is none.
+// A caller that its node has forgotten is an orphan. A server that waits for mail is none.
 func TestQuiet(t *testing.T) {
 	tests := []struct {
 		name string

@@ -13,7 +13,7 @@ import (
 )
 
 // TestDeliberateBugs leaves one rule of the protocol out at a time, and demands that
-// those who watch the clients of random worlds notice, or of a scenario, where the
+// the checkers that watch the clients of random worlds notice, or of a scenario, where the
 // schedule is rare. All other bugs are named by a story, which must show them (package
 // story, TestStoriesShowTheirBugs), or are made in another package.
 func TestDeliberateBugs(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 // renewals are slow; a lock with a longest hold, which has a record of its own, tells
 // her node the shard's revision; then her first session asks for something else. A
 // command that named the newer revision opened a second record under the number of the
-// expired one, and who waited under that number waited for ever.
+// expired one, and a call that waited under that number waited for ever.
 func TestAnExpiredSessionStaysExpired(t *testing.T) {
 	prove(t, scenario{story: func(s *stage) {
 		b := s.lock(s.bob, "k")
@@ -178,7 +178,7 @@ func (s *stage) readers(host, key string, n int) (let *int) {
 	return let
 }
 
-// Promise: G6, who waits hears of its grant, however many others of its session were granted.
+// Promise: G6, a waiter hears of its grant, however many others of its session were granted.
 // Method: more readers of ann's node wait than an answer repeats results, and what tells
 // them of their grants is lost, so that renewals have to. Another session renews in turns
 // with theirs: when all of a node's renewals were numbered together, one half of the
@@ -257,7 +257,7 @@ func TestAThousandLateGrants(t *testing.T) {
 	}})
 }
 
-// Promise: G6, who waits hears of its grant, whichever renewals are lost.
+// Promise: G6, a waiter hears of its grant, whichever renewals are lost.
 // Method: as above, with every other renewal lost, as it is for a node that its leader never
 // hears without help. When the number of a renewal said which results were next, those that
 // arrived had even numbers, and all asked for the same half.
@@ -280,7 +280,7 @@ func TestAnswersRepeatEveryResultThoughRenewalsAreLost(t *testing.T) {
 	}})
 }
 
-// Promise: G6, whoever extends a lock is answered when it is unlocked meanwhile.
+// Promise: G6, a caller that extends a lock is answered when it is unlocked meanwhile.
 // Method: two extend a lock of fixed length at once, so that one waits for the other; what
 // they send is lost, and a third unlocks it. The second was never told.
 func TestExtendsEndWithTheirLock(t *testing.T) {
@@ -404,7 +404,7 @@ func rafts(f simulate.Frame) (all []*raftpb.Message) {
 	return all
 }
 
-// Promise: G6: over a long way, too, nobody loses a lock because its session lay idle.
+// Promise: G6: over a long way, too, no lock is lost because its session lay idle.
 // Method: the way is 87 ms long, the shard is never idle, and the session's TTL is as short as
 // nine ways there and back. It asks again after every time in which its old lease may serve.
 func TestAnIdleSessionFarAway(t *testing.T) {

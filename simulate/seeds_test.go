@@ -31,7 +31,7 @@ func runSeed(seed uint64, b bug.Bug, storm time.Duration, test string) (simulate
 	return o, o.Err
 }
 
-// TestFreshSeeds runs worlds that nobody has seen before: real nodes, random faults, all
+// TestFreshSeeds runs worlds that have never been seen before: real nodes, random faults, all
 // checkers.
 func TestFreshSeeds(t *testing.T) {
 	first, n := *simulate.SeedFlag, *simulate.SeedsFlag

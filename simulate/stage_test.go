@@ -26,7 +26,7 @@ type scenario struct {
 }
 
 // stage is where a story happens: three nodes that hold the replicas, and clients.
-// The story is told by an actor whom no fault reaches.
+// The story is told by an actor that no fault reaches.
 type stage struct {
 	*simulate.World
 	scenario
@@ -219,7 +219,7 @@ func (s *stage) on(host string, fn func(ctx context.Context, n *mesh.Node)) {
 	s.Host(host).Do(s.ctx, "story", func(ctx context.Context) { fn(ctx, n) })
 }
 
-// locker is one caller who wants a key, and keeps it until the story lets it go.
+// locker is one caller that wants a key, and keeps it until the story lets it go.
 type locker struct {
 	stage *stage
 	host  string

@@ -51,7 +51,7 @@ func sampleTraces(tb testing.TB) (lines []string) {
 
 // TestOneSeedOneTrace: nothing but the seed decides what happens in a world of real
 // nodes; not the scheduler, the garbage collector, the word size, another process, the
-// source of secure random numbers, or that somebody looks.
+// source of secure random numbers, or that the run is looked at.
 //
 // The race detector is one more column of the matrix: TestHashes compares the traces of
 // its build with those of all others.

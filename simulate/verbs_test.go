@@ -150,7 +150,7 @@ func TestHoldAndRelease(t *testing.T) {
 	if !slices.Equal(b.frames, []string{"1", "2", "3"}) || len(w.Net.InFlight()) != 0 {
 		t.Errorf("received %q", b.frames)
 	}
-	expect(t, a) // nobody noticed
+	expect(t, a) // no end noticed
 	expect(t, b)
 }
 

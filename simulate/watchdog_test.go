@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Who waits for something outside of the simulation is named, with what he waits in and where.
+// An actor that waits for something outside of the simulation is named, with its state and stack.
 func TestWatchdogNamesTheActor(t *testing.T) {
 	for state, block := range map[string]func(free chan struct{}){
 		"chan receive": func(free chan struct{}) { <-free },
@@ -77,8 +77,8 @@ func TestWatchdogNamesTheSimulation(t *testing.T) {
 	}
 }
 
-// Who computes blocks nothing, for however long, and however little of the processor he
-// gets; and who computes for too long is told so.
+// An actor that computes does not block, for however long, and however little of the processor it
+// gets; one that computes for too long is reported.
 func TestWatchdogKnowsWhoComputes(t *testing.T) {
 	compute := func(spin, atMost time.Duration) (report string) {
 		var told atomic.Bool

@@ -168,7 +168,7 @@ ann holds k
 	}
 }
 
-// Who asks again, with nothing in hand, begins anew; who holds something does not.
+// An actor that asks again, with nothing in hand, begins anew; one that holds something does not.
 func TestWhatLedToACall(t *testing.T) {
 	w := simulate.New(simulate.Options{Seed: 1, Timeline: true})
 	defer w.Close()

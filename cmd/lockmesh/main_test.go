@@ -236,7 +236,7 @@ func TestSimulateUntilIsInterrupted(t *testing.T) {
 	}
 }
 
-// Who goes on after a failure hears of it at once: a night may end before its search does.
+// With -keep-going a failure is reported at once: a night may end before its search does.
 func TestSimulateTellsOfAFailureAtOnce(t *testing.T) {
 	for _, goOn := range []bool{true, false} {
 		code, out, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "3", "-shrink=false", fmt.Sprint("-keep-going=", goOn))

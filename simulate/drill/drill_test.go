@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh/simulate/drill"
 )
 
-// The sizes of a drill are known before it begins, so that whoever sets them can be told
+// The sizes of a drill are known before it begins, so that a command that sets them can be told
 // what there is.
 func TestNewDrawsEverything(t *testing.T) {
 	for _, p := range simulate.Profiles() {

@@ -12,8 +12,8 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// What takes long is told of every ten seconds, and then more and more seldom, to whoever
-// listens and to those who did before.
+// What takes long reports progress every ten seconds, and then more and more seldom, beside the
+// functions that the plan had before.
 func TestTeller(t *testing.T) {
 	var said []string
 	heard, shrunk := 0, 0

@@ -94,7 +94,7 @@ func TestTestNamesTheSeedOfEveryError(t *testing.T) {
 	}
 }
 
-// Who calls t.Fatal in a simulation is told not to, and calls it once.
+// A scenario that calls t.Fatal in a simulation is told not to, and calls it once.
 func TestTestPlaysOnceWhatCallsFatal(t *testing.T) {
 	t.Setenv(Environment, "")
 	for who, play := range map[string]func(w *simulate.World, fatal func()) error{
@@ -127,7 +127,7 @@ func TestTestMissesProperties(t *testing.T) {
 	}
 }
 
-// silent is a test that fails without anybody being sorry.
+// silent is a test whose failure is recorded, and fails nothing.
 type silent struct {
 	*testing.T
 	said string
@@ -182,7 +182,7 @@ func TestUntilInATest(t *testing.T) {
 	}
 }
 
-// A register that had nothing to refuse in any world is told of, and fails nobody.
+// A register that had nothing to refuse in any world is named, and fails nothing.
 func TestRegistersThatRefuseNothingAreToldOf(t *testing.T) {
 	t.Setenv(Environment, "seeds=10")
 	r := newNoted(t)

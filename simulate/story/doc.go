@@ -142,12 +142,12 @@
 //	{messages} are sent
 //	at most {n} {messages} are sent
 //
-// Who holds is who believes to: its call returned, and its context lives. To know that a key
-// is lost is what Lock.Err says at this very moment. A key is free, and somebody waits, as the
-// shard's table has it. "Somebody leads", "nobody leads". All is well when every host that is
-// up has joined, and says that every shard is fully replicated. "Are sent" looks from the
-// beginning of its sentence on, and "at most" counts from there. Each can be denied: "does not
-// hold", "is not free", "has not lost"; several are joined by ", and ".
+// "Holds" goes by belief: the call returned, and its context lives. "Knows that a key is lost"
+// is what Lock.Err says at this very moment. "Is free" and "wait for" go by the shard's table.
+// "Somebody leads" and "nobody leads" name no host. "All is well" when every host that is up has
+// joined, and says that every shard is fully replicated. "Are sent" looks from the beginning of
+// its sentence on, and "at most" counts from there. Each condition can be denied: "does not
+// hold", "is not free", "has not lost". Several are joined by ", and ".
 //
 // # Questions
 //
@@ -160,7 +160,7 @@
 //	the health of {who}
 //
 // "Who holds" goes by belief, "who waits" by the table, in the order of the queue. "What of
-// dan" is whether dan is in the mesh, and if not, why. The tokens are compared in the order in
+// dan" asks whether dan is in the mesh, and if not, why. The tokens are compared in the order in
 // which they were told: "ann < bob < ann".
 //
 // # Time
@@ -206,15 +206,16 @@
 //	depose the leader[ of shard {n}]
 //
 // "Partition owner ann | heir | the rest" makes groups that hear nothing of each other. "Cut
-// ann -> owner" is one way, "ann - owner" both. "Heal" ends cuts, "heal all" every fault but
-// what is done to messages. A crash is noticed by others, to power off is not; restart begins
-// the next incarnation, which joins under the old name. To reset breaks connections, which may
-// be made again. To silence gossip is to keep from a host what it tells of others. A lane has
-// a node's shards: to stall it is to let nothing else stand still. To stall the loops is to let
-// the whole node stand still, and mail come in. A replica that stops does so as if it had
-// panicked; its node lives. To swizzle is to cut hosts off one after another, and to let them
-// in again in another order. To depose cuts the leader off until another one serves, and heals. A link is "latency 6ms, jitter 1ms, loss 10%, duplicates 5%, reorders 5%,
-// bandwidth 20000, queue 65536", or some of that, in both directions.
+// ann -> owner" cuts one way, and "ann - owner" both. "Heal" ends cuts, and "heal all" every
+// fault but what is done to messages. Other hosts notice a crash at once, and "power off" only
+// by silence. "Restart" begins the next incarnation, which joins under the old name. "Reset"
+// breaks connections, which may be made again. "Silence the gossip" keeps from a host what
+// gossip tells of others. A lane has a node's shards: "stall the lane" stops it alone, and "stall
+// the loops" stops the whole node, while mail comes in. A replica that stops does so as if it
+// had panicked; its node lives. "Swizzle" cuts hosts off one after another, and lets them in
+// again in another order. "Depose" cuts the leader off until another one serves, and heals. A
+// link is "latency 6ms, jitter 1ms, loss 10%, duplicates 5%, reorders 5%, bandwidth 20000,
+// queue 65536", or some of that, in both directions.
 //
 // # Messages
 //
@@ -225,12 +226,12 @@
 //	delay {messages} by {time}[, {n} times]
 //	let {messages} through
 //
-// Messages are named by what they are, then what they are about, then "from" hosts and "to"
-// hosts: "unlock replies of k from owner to ann". "Let … through" ends what was said of the
-// same words, and lets go all that is held on their way; "let all through" ends everything. What
-// is garbled lacks its last byte: who gets it ends the connection, which may be made again. A
-// frame may carry several messages: the first one that a sentence is about decides for all of
-// it. What they are:
+// Messages are named by their kind, then what they are about, then "from" hosts and "to"
+// hosts: "unlock replies of k from owner to ann". "Let … through" ends the sentences about the
+// same messages, and releases all that is held on their way; "let all through" ends all such
+// sentences. A garbled message lacks its last byte: its receiver ends the connection, which may be
+// made again. A frame may carry several messages: the first one that a sentence is about decides
+// for the whole frame. The kinds:
 //
 //	everything, requests, lock requests, unlock requests, cancels, claims, closes,
 //	replies, lock replies, grants, unlock replies, cancel replies, claim replies, close replies,
@@ -264,10 +265,11 @@
 //	{who} begins to leave[ within {time}]
 //	{who} closes its node
 //
-// Who joins is a new host, and says "dan is in the mesh" when it is, or "dan cannot join: an
-// invalid option". It gets no part in shard 0, or a replica of it, or the ring would have it
-// lead there; or it asks for something else than others do, and lies anywhere on the ring:
-// "joins as g:1" says at which address it can be dialled. The ring counts those who left as if
-// they were there; who joins after somebody left may be placed otherwise. Two meshes in one
-// world break G1, unless a sentence says before that there may be as many.
+// A host that joins is new. It says "dan is in the mesh" when it is, or "dan cannot join: an
+// invalid option". With "joins" it gets no part in shard 0, with "as a replica" a replica of it,
+// and "as the owner" the ring would have it lead there. The other forms ask for something else
+// than the others do, and lie anywhere on the ring: "joins as g:1" says at which address the node
+// can be dialled. Stories place nodes on the ring as if those that left were there: a host that
+// joins after one has left may be placed otherwise. Two meshes in one world break G1, unless a
+// sentence says before that there may be as many.
 package story

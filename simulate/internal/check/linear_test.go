@@ -280,7 +280,7 @@ var damage = []struct {
 			_, to, over := c.held.span()
 			return !over || to == forever
 		}) {
-			return false // somebody may still be there
+			return false // it may still be held
 		}
 		last := time.Duration(0)
 		for _, c := range k.calls {
