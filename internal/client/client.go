@@ -100,10 +100,10 @@ type (
 	CancelWaiters struct{}
 
 	// Lapse ends the belief in all holds, and renews nothing any more. Leases without holds are
-	// closed, so that nobody has to wait for them.
+	// closed, so that their records need not expire.
 	Lapse struct{}
 
-	// Shut ends every lease without a word to anybody.
+	// Shut ends every lease, and sends nothing.
 	Shut struct{}
 )
 
@@ -226,7 +226,7 @@ func (c *Client) Deadline() time.Duration { return c.deadline }
 // Counters returns what the client counts.
 func (c *Client) Counters() *Counters { return &c.counters }
 
-// Held returns how many holds have not been given back, but for those that nobody can give back.
+// Held returns how many holds have not been given back, apart from those that were forsaken.
 func (c *Client) Held() (held int) {
 	c.each(func(l *lease) {
 		for _, h := range l.holds {

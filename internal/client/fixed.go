@@ -86,8 +86,8 @@ func (l *lease) fixConfirmed(c *Call, err error) {
 }
 
 // giveUpFixed closes the record of a hold that is over for its holder, while the table has
-// extended it, or may have: nothing brings a lost lock back, and the key would be nobody's
-// until then. C is the Fix under way.
+// extended it, or may have: nothing brings a lost lock back, and until then the key would be
+// taken for nothing. C is the Fix under way.
 func (l *lease) giveUpFixed(c *Call) {
 	l.client.emit(End{c.Hold, ErrLost})
 	l.dropFixes(ErrLost)

@@ -8,7 +8,7 @@ import (
 
 // Hold is the belief in one grant: until when its holder may take the key for held (P1). The
 // client moves the deadline. The belief ends once, at the hands of the client, of the holder, or
-// of whoever watches the clock.
+// of the node's watch, which looks at the clock.
 //
 // Its methods are safe for concurrent use.
 type Hold struct {
@@ -55,8 +55,8 @@ func (h *Hold) End(now time.Duration, cause error) bool {
 	return true
 }
 
-// Forsake tells the client that nobody has a hold of fixed length any more who could give it back,
-// or see its end.
+// Forsake tells the client that no handle of a hold of fixed length is left: nothing can give the
+// hold back, or see its end.
 func (h *Hold) Forsake() { h.forsaken.Store(true) }
 
 // Forsaken reports whether Forsake was called.

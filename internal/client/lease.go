@@ -87,7 +87,7 @@ func (l *lease) fresh() bool {
 // expired reports whether the belief has ended, and something was lost with it.
 func (l *lease) expired() bool {
 	told := func(h *Hold) bool { return h.pending == nil }
-	// No user's session ends with a hold of fixed length: whoever waits for one goes on, as in the
+	// No user's session ends with a hold of fixed length: a caller that waits for one goes on, as in the
 	// node's own session (P7).
 	goesOn := l.session.Own || l.fixed && l.session.Err() == nil
 	return l.begun && l.client.now >= l.until &&
@@ -400,7 +400,7 @@ func (l *lease) cancelWaiters() {
 }
 
 // lapse ends the belief in what is held, and renews nothing any more. A lease without holds is
-// closed, so that nobody has to wait for it.
+// closed, so that its record need not expire.
 func (l *lease) lapse() {
 	if len(l.holds) == 0 && l.opened != neverShown {
 		c := &Call{Kind: Close}

@@ -93,7 +93,7 @@ func (l *lease) answered(a message.Answer) {
 	}
 	if slices.ContainsFunc(l.holds, (*Hold).lost) {
 		// Its holder looked at the clock before this answer came, and stopped: nothing
-		// brings a lost lock back, and renewing the lease would keep its key for nobody.
+		// brings a lost lock back, and renewing the lease would keep its key for nothing.
 		l.lose(false)
 		return
 	}

@@ -262,7 +262,7 @@ func (s *shardClient) redirected(from uint64, r message.Redirect) {
 	news := s.follow(r.Office)
 	switch {
 	case news && led:
-		s.relay = from // it hears who leads now
+		s.relay = from // it knows which node leads now
 	case r.Leader == 0 && s.relay == from:
 		s.relay = 0
 	}

@@ -115,14 +115,14 @@ func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
 	}
 }
 
-// spent reports whether a hold that ends lasted for the time that was fixed for it, or nobody
-// cared: that is no loss.
+// spent reports whether the end of a hold is no loss: it lasted for the time that was fixed for it,
+// or it was forsaken.
 func (h *Hold) spent() bool {
 	return h.belief.Fixed() && (h.belief.Forsaken() || h.node.env.Now() >= h.belief.Deadline())
 }
 
-// Forsake tells that nobody has a hold of fixed length any more who could give it back, or see
-// its end. It goes on to its end all the same, but Leave does not wait for it.
+// Forsake tells that no handle of a hold of fixed length is left: nothing can give the hold back, or
+// see its end. It lasts to its end all the same, but Leave does not wait for it.
 func (h *Hold) Forsake() { h.belief.Forsake() }
 
 // mayEnd reports whether the hold may end before its deadline: with a user's session
@@ -131,7 +131,7 @@ func (h *Hold) mayEnd() bool {
 	return !h.session.life.Own && h.session.Err() != nil || h.node.Err() != nil
 }
 
-// Shared tells those who watch a simulation how many handles share the hold now.
+// Shared tells the observers of a simulation how many handles share the hold now.
 func (h *Hold) Shared(handles int) {
 	if h.holder != nil {
 		h.holder.Shared(handles)

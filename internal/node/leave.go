@@ -95,11 +95,11 @@ func (n *Node) ask(f func(*shardLoop) int) int {
 	return result
 }
 
-// wanted counts the replicas here that others must take over: all of them, if there are
-// others, and those whose fellows are silent. A node whose fellows all left leaves nothing
-// to anybody. One without a vote counts as well: a leader that does not know yet that this
-// node leaves may be about to give it one. It goes when a leader says that it was removed,
-// which it asks if it does not hear so; to whom no leader can speak, nobody can say it.
+// wanted counts the replicas here that other nodes must take over. If there are other members, that
+// is all of them. Else it is those whose fellows are silent: if all fellows left, no node is left to
+// take anything over. A replica without a vote counts as well: a leader that does not yet know that
+// this node leaves may be about to give it one. It goes when a leader says that it was removed, and
+// asks for that if it does not hear it. An unreachable replica cannot learn of its removal.
 func (l *shardLoop) wanted() int {
 	if slices.ContainsFunc(l.view.Members(), func(p replica.Peer) bool { return p.Node != l.node.id }) {
 		if !l.view.Leaving() {

@@ -159,7 +159,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return nil, err
 }
 
-// accept judges who may connect (P29).
+// accept decides which nodes may connect (P29).
 func (n *Node) accept(theirs transport.Hello) error {
 	n.mu.Lock()
 	mine := n.hello
@@ -216,8 +216,8 @@ func (n *Node) route(from transport.ID, body []byte) {
 	}
 }
 
-// refuse ends the connection with a peer that sent what is no message of ours. Who does so
-// again and again is logged once a second.
+// refuse ends the connection with a peer that sent something malformed. It logs at most one warning
+// a second.
 func (n *Node) refuse(from transport.ID, what string, err error) {
 	n.refused.Add(1)
 	now := int64(n.env.Now())
@@ -418,7 +418,7 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// shut stops everything at once, without a word to anybody. What was held lapses with its
+// shut stops everything at once, and tells no other node. What was held lapses with its
 // leases. It must not be called from a loop.
 func (n *Node) shut() {
 	n.mu.Lock()

@@ -54,8 +54,7 @@ func (l *shardLoop) renew(from uint64, sh int, q message.Renewal) {
 	l.refer(from, q.Session, 0, sh, r)
 }
 
-// comesThrough remembers by which way a client's latest request came: its replies go
-// back by it.
+// comesThrough remembers by which way a client's latest request came: its replies go back that way.
 func (l *shardLoop) comesThrough(client, from uint64) {
 	if client == from {
 		delete(l.via, client)
@@ -64,8 +63,8 @@ func (l *shardLoop) comesThrough(client, from uint64) {
 	}
 }
 
-// refer tells a client who leads the shard. It goes to whoever brought the request: the
-// client itself, or the one that relayed it and passes it on.
+// refer tells a client which node leads the shard. The answer takes the way by which the request
+// came: to the client itself, or to the node that relayed it and passes the answer on.
 func (l *shardLoop) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
 	d := message.Redirect{Session: client.Number, Number: number}
 	if r != nil {
@@ -116,7 +115,7 @@ func (l *shardLoop) forward(from uint64, sh int, m *message.Forward) {
 	l.say(m.To, class, sh, m.Inside)
 }
 
-// office says as whom this node speaks of a shard.
+// office names this node as the shard's leader, if it is.
 func (l *shardLoop) office(r *replica.Replica) message.Office {
 	if !r.Serving() {
 		return message.Office{}
@@ -185,7 +184,7 @@ func (l *shardLoop) answer(r *replica.Replica, a replica.Answer) {
 // the nodes that have sessions in the shard hear it, and others are redirected.
 const announced = 64
 
-// announce tells the clients of a shard who serves it now, so that they ask at once for
+// announce tells the clients of a shard that this node serves it now, so that they ask at once for
 // what they missed.
 func (l *shardLoop) announce(r *replica.Replica) {
 	nodes := make(map[uint64]bool)

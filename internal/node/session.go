@@ -61,7 +61,7 @@ func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *clie
 		return nil, info, err
 	}
 	if h.holder = caller.Returned(h, nil); h.Over() {
-		h.holder.Ended(h.mayEnd()) // before anybody listened
+		h.holder.Ended(h.mayEnd()) // before the observer listened
 	}
 	return h, info, nil
 }

@@ -83,7 +83,7 @@ func (w *watch) look(now time.Duration) (over []*Hold, next time.Duration) {
 	defer w.mu.Unlock()
 	if late := now-w.next > replica.TickInterval; late && !w.waited {
 		// Everything stood still. What came meanwhile counts before any timer (P10); and
-		// whoever asks a hold is told by the clock.
+		// a holder that asks its hold is told by the clock.
 		w.waited = true
 		return nil, now + drained
 	}
