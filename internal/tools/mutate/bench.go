@@ -20,30 +20,30 @@ import (
 	"github.com/lockmesh/mesh/internal/tools/proc"
 )
 
-// bench plays tests, seeds and stories against mutants. Nothing is written into the
-// module: the go command takes a mutant's file from elsewhere (-overlay).
+// bench runs tests, simulated worlds and stories against mutants. It writes nothing into
+// the module: the go command reads a mutant's file from another place (-overlay).
 type bench struct {
-	dir     string // the module's
-	seeds   int    // of the standard storm, in all profiles
-	first   uint64 // of them
-	tales   int    // seeds of each story
+	dir     string // of the module
+	seeds   int    // how many worlds of the standard drill to run, over all profiles
+	first   uint64 // the first of their seeds
+	tales   int    // how many seeds to run of each story
 	cap     time.Duration
 	workers int
 	stories []string
 
 	mu    sync.Mutex
-	usual map[string]spent // by a stage, or a story, with the program
-	hits  map[string]int   // mutants that a story noticed
+	usual map[string]spent // what the unchanged program takes, by stage or story
+	hits  map[string]int   // how many mutants each story has noticed
 }
 
 const buildLimit = 5 * time.Minute
 
-// spent is what a command takes: time, and processor time.
+// spent is the wall-clock time and the processor time of a command.
 type spent struct{ wall, cpu time.Duration }
 
-// limit returns what a mutant may take for something that the program does in the usual
-// time. One that needs more hangs. Most do so in a loop, and processor time tells that on a
-// busy machine too.
+// limit returns what a mutant may take for a stage or a story. A mutant that takes more is
+// taken to hang. Most of those are in a loop, which shows in the processor time even on a
+// busy machine.
 func (b *bench) limit(what string) spent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,11 +57,13 @@ func (b *bench) limit(what string) spent {
 type place struct {
 	*bench
 	dir     string
-	overlay string // a file; none for the program itself
-	built   map[string]string
-	cpu     time.Duration // processor time that commands took
+	overlay string            // a file; empty for the unchanged program
+	built   map[string]string // executables, by package and kind
+	cpu     time.Duration     // processor time of all commands so far
 }
 
+// newPlace returns a place for m, or for the unchanged program if m is nil. Close the place
+// after use, even if there is an error.
 func (b *bench) newPlace(m *mutant) (*place, error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
@@ -86,8 +88,8 @@ func (b *bench) newPlace(m *mutant) (*place, error) {
 
 func (p *place) close() { _ = os.RemoveAll(p.dir) }
 
-// command runs something within limits, of which cpu may be zero: then memory is not
-// limited either. It returns what that wrote, cut off where it is long.
+// command runs a command within limits and returns its output, cut off if it is long. If
+// limit.cpu is zero, neither processor time nor memory is limited.
 func (p *place) command(ctx context.Context, limit spent, dir, name string, args ...string) (string, error) {
 	r, err := proc.Run(ctx, proc.Command{
 		Dir: dir, Args: append([]string{name}, args...), Wall: limit.wall, CPU: limit.cpu,
@@ -97,10 +99,10 @@ func (p *place) command(ctx context.Context, limit spent, dir, name string, args
 	return r.Output, err
 }
 
-// errUnbuilt is that the go command could not build something.
-var errUnbuilt = errors.New("it cannot be built")
+// errUnbuilt is the error of code that does not compile.
+var errUnbuilt = errors.New("it does not compile")
 
-// build builds a command, or with test a package's tests, and returns the file.
+// build builds a command, or with test a package's test binary, and returns its file.
 func (p *place) build(ctx context.Context, pkg string, test bool) (string, error) {
 	key := fmt.Sprint(pkg, test)
 	if file := p.built[key]; file != "" {
@@ -129,12 +131,12 @@ func (p *place) build(ctx context.Context, pkg string, test bool) (string, error
 // stage is one way to notice a mutant.
 type stage struct {
 	name string
-	// run returns what noticed the mutant, or "". An error says that nothing is known.
+	// run returns what noticed the mutant, or "" if nothing did. After an error, neither
+	// is known.
 	run func(ctx context.Context, p *place) (string, error)
 }
 
-// stages returns what is played against mutants of a target, in this order: cheap ones
-// first, and those that need a program of their own last.
+// stages returns the stages for mutants of a target, the cheapest first.
 func (b *bench) stages(t target) (all []stage) {
 	for _, s := range t.before {
 		all = append(all, b.tests(s))
@@ -146,9 +148,10 @@ func (b *bench) stages(t target) (all []stage) {
 	return all
 }
 
-// failedTest is how a test binary names the first test that failed.
+// failedTest matches the line in which a test binary names the first failed test.
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: (.*)|^fatal error: (.*)`)
 
+// tests returns the stage that runs a suite.
 func (b *bench) tests(s suite) stage {
 	return stage{s.String(), func(ctx context.Context, p *place) (string, error) {
 		file, err := p.build(ctx, s.pkg, true)
@@ -174,10 +177,11 @@ func (b *bench) tests(s suite) stage {
 	}}
 }
 
-// byTime is what noticed a mutant that hangs.
+// byTime is what stage.run returns for a mutant that hangs.
 const byTime = "time"
 
-// noticed returns what a command's output and error say of a mutant.
+// noticed tells from a command's output and error what noticed the mutant, as stage.run
+// does.
 func noticed(out string, err error) (string, error) {
 	_, exited := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -194,8 +198,8 @@ func noticed(out string, err error) (string, error) {
 	return err.Error(), nil
 }
 
-// timed is command for a stage, or a part of one: with the program it notes how long that
-// takes.
+// timed runs a command of a stage or a story, and records what the unchanged program takes
+// for it.
 func (p *place) timed(ctx context.Context, what, dir, name string, args ...string) (string, error) {
 	begun, before := time.Now(), p.cpu
 	out, err := p.command(ctx, p.limit(what), dir, name, args...)
@@ -207,7 +211,8 @@ func (p *place) timed(ctx context.Context, what, dir, name string, args ...strin
 	return out, err
 }
 
-// simulate runs cmd/lockmesh, whose search ends with the first failure, and makes it no smaller.
+// simulate runs cmd/lockmesh, which ends at the first failure, and returns what noticed the
+// mutant, as stage.run does.
 func (p *place) simulate(ctx context.Context, what string, args ...string) (string, error) {
 	file, err := p.build(ctx, "cmd/lockmesh", false)
 	if err != nil {
@@ -224,12 +229,13 @@ func (p *place) simulate(ctx context.Context, what string, args ...string) (stri
 	return found, err
 }
 
+// storm is the stage of the standard drill.
 func (b *bench) storm(ctx context.Context, p *place) (string, error) {
 	return p.simulate(ctx, "seeds", "-profile", "all", "-shrink=false",
 		"-seeds", strconv.Itoa(b.seeds), "-seed", strconv.FormatUint(b.first, 10))
 }
 
-// tell plays the stories, those first that have noticed most.
+// tell is the stage of the stories. Those that have noticed most mutants come first.
 func (b *bench) tell(ctx context.Context, p *place) (string, error) {
 	b.mu.Lock()
 	order := slices.Clone(b.stories)
@@ -256,8 +262,8 @@ func (b *bench) tell(ctx context.Context, p *place) (string, error) {
 	return "", nil
 }
 
-// prove plays everything against the program itself: it must pass, and the time that it
-// takes bounds what mutants may take.
+// prove runs all stages against the unchanged program, which must pass. The time that it
+// takes sets the limits for mutants. Each passed stage is reported to tell.
 func (b *bench) prove(ctx context.Context, targets []target, tell func(string)) error {
 	p, err := b.newPlace(nil)
 	if err != nil {
@@ -277,15 +283,15 @@ func (b *bench) prove(ctx context.Context, targets []target, tell func(string)) 
 				return err
 			}
 			if found != "" {
-				return fmt.Errorf("%s fails without any mutant: %s", s.name, found)
+				return fmt.Errorf("%s: fails without a mutant: %s", s.name, found)
 			}
-			tell(fmt.Sprintf("%s passes in %.1fs, %.1fs of them processor time", s.name, time.Since(begun).Seconds(), (p.cpu - before).Seconds()))
+			tell(fmt.Sprintf("%s: passes in %.1fs (processor time %.1fs)", s.name, time.Since(begun).Seconds(), (p.cpu - before).Seconds()))
 		}
 	}
 	return nil
 }
 
-// judge plays one stage after another against m, until one notices it.
+// judge runs one stage after another against m, until one notices it.
 func (b *bench) judge(ctx context.Context, m *mutant, stages []stage) (result, error) {
 	r := result{verdict: survived, id: m.id, place: fmt.Sprintf("%s:%d: %s", m.file, m.line, m.change())}
 	begun := time.Now()
@@ -318,4 +324,42 @@ func (b *bench) judge(ctx context.Context, m *mutant, stages []stage) (result, e
 		}
 	}
 	return r, nil
+}
+
+// judgeAll judges mutants, several at once, and reports each result to add, which may be
+// called by several goroutines at once. The end of ctx is no error: the remaining mutants
+// are left unjudged.
+func (b *bench) judgeAll(ctx context.Context, all []*mutant, add func(result) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan *mutant)
+	var workers sync.WaitGroup
+	for range b.workers {
+		workers.Go(func() {
+			for m := range work {
+				r, err := b.judge(ctx, m, b.stages(targetsOf([]*mutant{m})[0]))
+				if ctx.Err() != nil {
+					continue
+				}
+				if err == nil {
+					err = add(r)
+				}
+				if err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, m := range all {
+		select {
+		case work <- m:
+		case <-ctx.Done():
+		}
+	}
+	close(work)
+	workers.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/mesh/internal/tools/load"
 )
 
-// functions returns the functions and methods that a package declares: not those of
-// generated code that only the compiler is to see.
+// functions returns the functions and methods that a package declares, except those named
+// _, with which generated code asserts something at compile time.
 func functions(p *load.Package) (all []*ast.FuncDecl) {
 	for _, file := range p.Files {
 		for _, d := range file.Decls {
@@ -31,7 +31,7 @@ func nameOf(p *load.Package, fn *ast.FuncDecl) string {
 
 func fullName(f *types.Func) string { return f.Origin().FullName() }
 
-// shortName returns a function's name in its package: Receiver.method.
+// shortName returns a function's name within its package: name, or Receiver.name.
 func shortName(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return fn.Name.Name
@@ -86,7 +86,7 @@ func builtin(p *load.Package, call *ast.CallExpr) string {
 	return ""
 }
 
-// typeName returns the full name of a named type, or of what it points to, or "".
+// typeName returns the full name of a named type or of a pointer to one, or "".
 func typeName(t types.Type) string {
 	if t == nil {
 		return ""
@@ -108,7 +108,7 @@ func isBool(t types.Type) bool {
 	return ok && b.Info()&types.IsBoolean != 0
 }
 
-// structOf returns the struct that t is, or points to, or nil.
+// structOf returns the struct type that t is or points to, or nil.
 func structOf(t types.Type) *types.Struct {
 	if t == nil {
 		return nil
@@ -120,7 +120,7 @@ func structOf(t types.Type) *types.Struct {
 	return s
 }
 
-// assigned returns what an expression names that stands for a variable or a field.
+// assigned returns the variable or field that e names, and its identifier.
 func assigned(p *load.Package, e ast.Expr) (*ast.Ident, types.Object) {
 	if e == nil {
 		return nil, nil
@@ -140,7 +140,8 @@ func assigned(p *load.Package, e ast.Expr) (*ast.Ident, types.Object) {
 	return id, used(p, id)
 }
 
-// used returns what id stands for: of a generic type's field, the one that is declared.
+// used returns the object that id refers to. For a field of an instantiated generic type
+// it is the field of the generic type.
 func used(p *load.Package, id *ast.Ident) types.Object {
 	if v, ok := p.Info.Uses[id].(*types.Var); ok {
 		return v.Origin()
@@ -148,13 +149,13 @@ func used(p *load.Package, id *ast.Ident) types.Object {
 	return p.Info.Uses[id]
 }
 
-// literal reports whether e is true or false.
+// literal reports whether e is the literal true or false.
 func literal(e ast.Expr) bool {
 	id, ok := ast.Unparen(e).(*ast.Ident)
 	return ok && (id.Name == "true" || id.Name == "false")
 }
 
-// calls reports whether anything is called in the expressions, builtins and conversions aside.
+// calls reports whether the expressions contain a call, builtins and conversions aside.
 func calls(p *load.Package, list []ast.Expr) (found bool) {
 	for _, e := range list {
 		ast.Inspect(e, func(n ast.Node) bool {
@@ -167,7 +168,7 @@ func calls(p *load.Package, list []ast.Expr) (found bool) {
 	return found
 }
 
-// leaves reports whether a block ends by going elsewhere.
+// leaves reports whether a block ends with a return, break, continue or goto.
 func leaves(b *ast.BlockStmt) bool {
 	if len(b.List) == 0 {
 		return false
@@ -179,7 +180,7 @@ func leaves(b *ast.BlockStmt) bool {
 	return false
 }
 
-// listOf returns the statements right in n.
+// listOf returns the statements of a block or clause.
 func listOf(n ast.Node) []ast.Stmt {
 	switch n := n.(type) {
 	case *ast.BlockStmt:

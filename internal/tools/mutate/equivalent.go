@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// equivalents is the file of mutants that no test can notice.
+// equivalents is the list of mutants that no test can notice.
 //
 //go:embed equivalent.txt
 var equivalents string
 
-// equivalent is a mutant that does what the program does, or nothing that anybody was
-// promised otherwise.
+// equivalent is an entry of that list: a mutant that behaves like the program, or differs
+// only where nothing is promised.
 type equivalent struct {
 	line   int // in the file
 	id     string
-	change string // as the tool tells of it
+	change string // as mutant.change has it
 	why    string
 }
 
-// parseEquivalents reads entries: the mutant's name on a line of its own, what it changes,
-// and the reason, both indented. Lines that begin with # are remarks.
+// parseEquivalents reads the entries. An entry is the mutant's name on a line of its own,
+// then an indented line with what it changes, then indented lines with the reason. Lines
+// that begin with # are comments.
 func parseEquivalents(text string) ([]equivalent, error) {
 	var all []equivalent
 	seen := make(map[string]bool)
@@ -32,12 +33,12 @@ func parseEquivalents(text string) ([]equivalent, error) {
 		case words == "" || strings.HasPrefix(line, "#"):
 		case line[0] != '\t' && line[0] != ' ':
 			if seen[words] {
-				return nil, fmt.Errorf("equivalent.txt:%d: %s is there twice", i+1, words)
+				return nil, fmt.Errorf("equivalent.txt:%d: duplicate entry %s", i+1, words)
 			}
 			seen[words] = true
 			all = append(all, equivalent{line: i + 1, id: words})
 		case len(all) == 0:
-			return nil, fmt.Errorf("equivalent.txt:%d: no mutant is named before this", i+1)
+			return nil, fmt.Errorf("equivalent.txt:%d: indented line without an entry", i+1)
 		default:
 			e := &all[len(all)-1]
 			if e.change == "" {
@@ -55,8 +56,8 @@ func parseEquivalents(text string) ([]equivalent, error) {
 	return all, nil
 }
 
-// explained returns why mutants are equivalent, by their names. An entry whose mutant
-// does not exist, or changes something else, is an error.
+// explained returns the reasons in text by mutant name. An entry whose mutant does not
+// exist, or changes something else, is an error.
 func explained(text string, all []*mutant) (map[string]string, error) {
 	entries, err := parseEquivalents(text)
 	if err != nil {
@@ -72,9 +73,9 @@ func explained(text string, all []*mutant) (map[string]string, error) {
 		reasons[e.id] = e.why
 		switch change, ok := changes[e.id]; {
 		case !ok:
-			errs = append(errs, fmt.Errorf("equivalent.txt:%d: there is no mutant %s any more: take the entry out", e.line, e.id))
+			errs = append(errs, fmt.Errorf("equivalent.txt:%d: mutant %s no longer exists: delete the entry", e.line, e.id))
 		case change != e.change:
-			errs = append(errs, fmt.Errorf("equivalent.txt:%d: %s changes something else: %s", e.line, e.id, change))
+			errs = append(errs, fmt.Errorf("equivalent.txt:%d: %s makes another change: %s", e.line, e.id, change))
 		}
 	}
 	return reasons, errors.Join(errs...)

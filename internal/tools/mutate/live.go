@@ -18,204 +18,245 @@ const (
 	yes     truth = 1
 )
 
-// facts are what holds in every program: which conditions never change, and which code
-// does not run or does nothing, since it belongs to deliberate bugs, to fault points, or to
-// those who watch.
+// facts is what holds in every production program: which conditions never change, and
+// which code never runs or has no effect because it belongs to deliberate bugs, to fault
+// points or to observers.
 type facts struct {
 	packages []*load.Package
 	values   map[types.Object]truth // variables and unexported fields that never change
 	funcs    map[string]truth       // functions that always return the same
-	dead     map[string]bool        // functions that nothing calls but dead code
+	dead     map[string]bool        // functions that only dead code calls
 	read     map[types.Object]bool  // variables and unexported fields that live code reads; nil: not known yet
 }
 
-// learn finds out what holds of packages, in which some functions are dead. What is known
-// makes more code dead, and dead code makes more known, so it goes on until nothing is new.
+// learn finds the facts of packages. The functions in dead are taken to be dead. A fact
+// makes more code dead, and dead code yields more facts, so passes over the code are
+// repeated until one finds nothing new.
 func learn(packages []*load.Package, dead map[string]bool) *facts {
 	f := &facts{
 		packages: packages, values: make(map[types.Object]truth), funcs: make(map[string]truth), dead: dead,
 	}
-	f.round()
+	f.pass()
 	for before := f.size() - 1; before != f.size(); {
 		before = f.size()
-		f.round()
+		f.pass()
 	}
 	return f
 }
 
-// size grows with what is known, from the first round on.
+// size grows with each new fact, from the first pass on.
 func (f *facts) size() int { return len(f.values) + len(f.funcs) + len(f.dead) - len(f.read) }
 
-// round learns from what the last one has learnt, and forgets nothing: a condition that is
-// known is not looked at any more, and so nobody would ask for what it hangs on.
-func (f *facts) round() {
-	r := round{
+// pass goes over all code once, and adds what it finds to the facts. Facts are never
+// withdrawn: a condition whose value is known is not visited again, so what it reads
+// would look unused.
+func (f *facts) pass() {
+	s := &survey{
 		facts: f, assigned: make(map[types.Object][]truth), declared: make(map[types.Object]bool),
-		calls: make(map[string]bool), writes: make(map[*ast.Ident]bool), read: make(map[types.Object]bool),
+		named: make(map[string]bool), calls: make(map[string]bool),
+		writes: make(map[*ast.Ident]bool), read: make(map[types.Object]bool),
 	}
-	called := make(map[string]bool)
 	for _, p := range f.packages {
-		for _, file := range p.Files {
-			for _, d := range file.Decls {
-				if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.VAR {
-					ast.Inspect(d, func(n ast.Node) bool { // what a table names is called by whoever has the table
-						r.look(p, "", n)
-						return true
-					})
-				}
-			}
-		}
+		s.variables(p)
 		for _, fn := range functions(p) {
-			own := nameOf(p, fn)
-			ast.Inspect(fn, func(n ast.Node) bool {
-				if id, ok := n.(*ast.Ident); ok {
-					if o, ok := p.Info.Uses[id].(*types.Func); ok && fullName(o) != own {
-						called[fullName(o)] = true
-					}
-				}
-				return true
-			})
-			if v := f.result(p, fn); v != unknown {
-				f.funcs[own] = v
-			}
-			if !f.dead[own] && f.funcs[own] == unknown {
-				f.walk(p, fn, func(n ast.Node, _ []ast.Node) { r.look(p, own, n) })
-			}
+			s.function(p, fn)
 		}
-		for _, o := range p.Info.Defs {
-			if v, ok := o.(*types.Var); ok && v.IsField() && !v.Exported() && isBool(v.Type()) {
-				r.declared[v] = true
-				r.assigned[v] = append(r.assigned[v], no)
+		s.fields(p)
+	}
+	s.conclude()
+}
+
+// survey is what one pass finds in live code.
+type survey struct {
+	*facts
+	assigned map[types.Object][]truth // what is known of each value that a boolean is given
+	declared map[types.Object]bool    // by a statement or as a field: parameters and results are not
+	named    map[string]bool          // functions that other functions name, in live code or in dead
+	calls    map[string]bool          // functions that live code names
+	writes   map[*ast.Ident]bool
+	read     map[types.Object]bool
+}
+
+// variables visits the package's variables. A function in a table is called by the users
+// of that table, so it counts as live.
+func (s *survey) variables(p *load.Package) {
+	for _, file := range p.Files {
+		for _, d := range file.Decls {
+			if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.VAR {
+				ast.Inspect(d, func(n ast.Node) bool {
+					s.look(p, "", n)
+					return true
+				})
 			}
 		}
 	}
+}
+
+// function visits a function, and notes whether it always returns the same.
+func (s *survey) function(p *load.Package, fn *ast.FuncDecl) {
+	own := nameOf(p, fn)
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			if o, ok := p.Info.Uses[id].(*types.Func); ok && fullName(o) != own {
+				s.named[fullName(o)] = true
+			}
+		}
+		return true
+	})
+	if v := s.result(p, fn); v != unknown {
+		s.funcs[own] = v
+	}
+	if !s.dead[own] && s.funcs[own] == unknown {
+		s.walk(p, fn, func(n ast.Node, _ []ast.Node) { s.look(p, own, n) })
+	}
+}
+
+// fields notes that unexported booleans in structs begin as false.
+func (s *survey) fields(p *load.Package) {
+	for _, o := range p.Info.Defs {
+		if v, ok := o.(*types.Var); ok && v.IsField() && !v.Exported() && isBool(v.Type()) {
+			s.declared[v] = true
+			s.assigned[v] = append(s.assigned[v], no)
+		}
+	}
+}
+
+// conclude adds to the facts what follows from the whole survey.
+func (s *survey) conclude() {
+	f := s.facts
 	if f.read != nil {
-		maps.DeleteFunc(r.read, func(o types.Object, _ bool) bool { return !f.read[o] })
+		maps.DeleteFunc(s.read, func(o types.Object, _ bool) bool { return !f.read[o] })
 	}
-	f.read = r.read
-	for o, all := range r.assigned {
+	f.read = s.read
+	for o, all := range s.assigned {
 		v := all[0]
 		for _, w := range all {
 			if w != v {
 				v = unknown
 			}
 		}
-		if v != unknown && r.declared[o] {
+		if v != unknown && s.declared[o] {
 			f.values[o] = v
 		}
 	}
-	for name := range called {
-		if !r.calls[name] {
+	for name := range s.named {
+		if !s.calls[name] {
 			f.dead[name] = true
 		}
 	}
 }
 
-// round is what one look at all live code found.
-type round struct {
-	*facts
-	assigned map[types.Object][]truth
-	declared map[types.Object]bool // by a statement or as a field: parameters and results are not
-	calls    map[string]bool
-	writes   map[*ast.Ident]bool
-	read     map[types.Object]bool
-}
-
-// look takes in one live node of the function own.
-func (r *round) look(p *load.Package, own string, n ast.Node) {
-	spoil := func(o types.Object) {
-		if o != nil && isBool(o.Type()) {
-			r.assigned[o] = append(r.assigned[o], unknown)
-		}
-	}
+// look notes what one live node of the function own reads, calls and assigns.
+func (s *survey) look(p *load.Package, own string, n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Ident:
-		switch o := used(p, n).(type) {
-		case *types.Func:
-			if fullName(o) != own {
-				r.calls[fullName(o)] = true
-			}
-		case *types.Var:
-			if !r.writes[n] {
-				r.read[o] = true
-			}
-		}
+		s.use(p, own, n)
 	case *ast.AssignStmt:
-		for i, lhs := range n.Lhs {
-			id, o := assigned(p, lhs)
-			if id == nil {
-				continue
-			}
-			r.writes[id] = true
-			if n.Tok == token.DEFINE && p.Info.Defs[id] != nil {
-				r.declared[o] = true
-			}
-			switch {
-			case o == nil || !isBool(o.Type()):
-			case len(n.Lhs) == len(n.Rhs):
-				r.assigned[o] = append(r.assigned[o], r.truth(p, n.Rhs[i]))
-			case i == 1 && watches(p, n.Rhs[0]):
-				r.assigned[o] = append(r.assigned[o], no)
-			default:
-				spoil(o)
-			}
-		}
+		s.assignment(p, n)
 	case *ast.IncDecStmt:
 		if id, _ := assigned(p, n.X); id != nil {
-			r.writes[id] = true
+			s.writes[id] = true
 		}
 	case *ast.RangeStmt:
 		for _, e := range []ast.Expr{n.Key, n.Value} {
 			if _, o := assigned(p, e); o != nil {
-				spoil(o)
+				s.assign(o, unknown)
 			}
 		}
 	case *ast.UnaryExpr:
 		if n.Op == token.AND {
 			if _, o := assigned(p, n.X); o != nil {
-				spoil(o)
-				r.read[o] = true
+				s.assign(o, unknown)
+				s.read[o] = true
 			}
 		}
 	case *ast.ValueSpec:
-		for i, id := range n.Names {
-			o := p.Info.Defs[id]
-			if o == nil || !isBool(o.Type()) {
-				continue
-			}
-			r.declared[o] = true
-			v := no
-			if len(n.Values) == len(n.Names) {
-				v = r.truth(p, n.Values[i])
-			}
-			r.assigned[o] = append(r.assigned[o], v)
-		}
+		s.declaration(p, n)
 	case *ast.CompositeLit:
-		s := structOf(p.Info.TypeOf(n))
-		for i, e := range n.Elts {
-			kv, keyed := e.(*ast.KeyValueExpr)
-			switch {
-			case s == nil:
-			case !keyed:
-				spoil(s.Field(i).Origin())
-			default:
-				id := kv.Key.(*ast.Ident)
-				r.writes[id] = true
-				if o := used(p, id); o != nil && isBool(o.Type()) {
-					r.assigned[o] = append(r.assigned[o], r.truth(p, kv.Value))
-				}
-			}
+		s.literal(p, n)
+	}
+}
+
+// assign notes that a boolean is given a value of which v is known.
+func (s *survey) assign(o types.Object, v truth) {
+	if o != nil && isBool(o.Type()) {
+		s.assigned[o] = append(s.assigned[o], v)
+	}
+}
+
+func (s *survey) use(p *load.Package, own string, id *ast.Ident) {
+	switch o := used(p, id).(type) {
+	case *types.Func:
+		if fullName(o) != own {
+			s.calls[fullName(o)] = true
+		}
+	case *types.Var:
+		if !s.writes[id] {
+			s.read[o] = true
 		}
 	}
 }
 
-// watches reports whether e asks whether somebody who watches is there: x.(env.Instrumented).
+func (s *survey) assignment(p *load.Package, n *ast.AssignStmt) {
+	for i, lhs := range n.Lhs {
+		id, o := assigned(p, lhs)
+		if id == nil {
+			continue
+		}
+		s.writes[id] = true
+		if n.Tok == token.DEFINE && p.Info.Defs[id] != nil {
+			s.declared[o] = true
+		}
+		switch {
+		case len(n.Lhs) == len(n.Rhs):
+			s.assign(o, s.truth(p, n.Rhs[i]))
+		case i == 1 && watches(p, n.Rhs[0]):
+			s.assign(o, no)
+		default:
+			s.assign(o, unknown)
+		}
+	}
+}
+
+func (s *survey) declaration(p *load.Package, n *ast.ValueSpec) {
+	for i, id := range n.Names {
+		o := p.Info.Defs[id]
+		if o == nil || !isBool(o.Type()) {
+			continue
+		}
+		s.declared[o] = true
+		v := no
+		if len(n.Values) == len(n.Names) {
+			v = s.truth(p, n.Values[i])
+		}
+		s.assign(o, v)
+	}
+}
+
+func (s *survey) literal(p *load.Package, n *ast.CompositeLit) {
+	t := structOf(p.Info.TypeOf(n))
+	if t == nil {
+		return
+	}
+	for i, e := range n.Elts {
+		kv, keyed := e.(*ast.KeyValueExpr)
+		if !keyed {
+			s.assign(t.Field(i).Origin(), unknown)
+			continue
+		}
+		id := kv.Key.(*ast.Ident)
+		s.writes[id] = true
+		s.assign(used(p, id), s.truth(p, kv.Value))
+	}
+}
+
+// watches reports whether e asks for an observer: x.(env.Instrumented).
 func watches(p *load.Package, e ast.Expr) bool {
 	a, ok := ast.Unparen(e).(*ast.TypeAssertExpr)
 	return ok && a.Type != nil && watchers[typeName(p.Info.TypeOf(a.Type))]
 }
 
-// truth tells what is known of a condition.
+// truth returns what is known of a condition.
 func (f *facts) truth(p *load.Package, e ast.Expr) truth {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -246,7 +287,7 @@ func (f *facts) truth(p *load.Package, e ast.Expr) truth {
 		case token.LOR:
 			return max(f.truth(p, e.X), f.truth(p, e.Y))
 		case token.EQL, token.NEQ:
-			if id, ok := e.Y.(*ast.Ident); ok && id.Name == "nil" && f.nobody(p, e.X) {
+			if id, ok := e.Y.(*ast.Ident); ok && id.Name == "nil" && f.observer(p, e.X) {
 				if e.Op == token.EQL {
 					return yes
 				}
@@ -257,8 +298,9 @@ func (f *facts) truth(p *load.Package, e ast.Expr) truth {
 	return unknown
 }
 
-// nobody reports whether e is somebody who watches, or the function of one.
-func (f *facts) nobody(p *load.Package, e ast.Expr) bool {
+// observer reports whether e is an observer or one of its functions. Both are nil in
+// production.
+func (f *facts) observer(p *load.Package, e ast.Expr) bool {
 	if watchers[typeName(p.Info.TypeOf(e))] {
 		return true
 	}
@@ -270,7 +312,7 @@ func (f *facts) nobody(p *load.Package, e ast.Expr) bool {
 	return s != nil && hooks[typeName(s.Recv())+"."+sel.Sel.Name]
 }
 
-// result returns what a function always returns, if that is known.
+// result returns what is known of a boolean function's result.
 func (f *facts) result(p *load.Package, fn *ast.FuncDecl) truth {
 	if r := fn.Type.Results; fn.Body == nil || r.NumFields() != 1 || !isBool(p.Info.TypeOf(r.List[0].Type)) {
 		return unknown
@@ -279,8 +321,9 @@ func (f *facts) result(p *load.Package, fn *ast.FuncDecl) truth {
 	return v
 }
 
-// returned follows statements to the first return. A function that only returns a
-// constant is no news: asked counts the known conditions on the way.
+// returned follows statements to the first return. asked counts the known conditions on the
+// way: a literal counts only behind one of them, so that a function that merely returns a
+// constant is still mutated.
 func (f *facts) returned(p *load.Package, list []ast.Stmt, asked int) (v truth, ends bool) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -307,8 +350,8 @@ func (f *facts) returned(p *load.Package, list []ast.Stmt, asked int) (v truth, 
 	return unknown, false
 }
 
-// walk visits the live nodes of a function, each before what is in it, with those that
-// it is in. Types, and what is given to mute functions, count as dead.
+// walk visits the live nodes of a function, each before its children; above holds its
+// ancestors. Types and the arguments of mute functions count as dead.
 func (f *facts) walk(p *load.Package, fn *ast.FuncDecl, visit func(n ast.Node, above []ast.Node)) {
 	if fn.Body == nil {
 		return
@@ -330,7 +373,7 @@ func (f *facts) walk(p *load.Package, fn *ast.FuncDecl, visit func(n ast.Node, a
 	})
 }
 
-// mute reports whether nothing in n can matter.
+// mute reports whether n cannot change what a production program does.
 func (f *facts) mute(p *load.Package, n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ArrayType, *ast.StructType, *ast.FuncType, *ast.InterfaceType, *ast.MapType, *ast.ChanType, *ast.TypeSpec, *ast.Comment:
@@ -341,7 +384,7 @@ func (f *facts) mute(p *load.Package, n ast.Node) bool {
 		id, ok := n.Key.(*ast.Ident)
 		return ok && (switches[typeName(p.Info.TypeOf(n.Value))] || f.unread(used(p, id)))
 	case *ast.CaseClause:
-		return f.never(p, n) // else it keeps others from being looked at, even if it does nothing
+		return f.never(p, n) // a clause that can be met hides those below it, even if its body has no effect
 	case ast.Stmt:
 		return f.inert(p, n)
 	case *ast.CallExpr:
@@ -353,10 +396,10 @@ func (f *facts) mute(p *load.Package, n ast.Node) bool {
 	return ok && !literal(e) && f.truth(p, e) != unknown
 }
 
-// quiet reports whether a call goes to a mute function, or to one that is left out.
+// quiet reports whether a call goes to a mute function, to a dead one or to an observer.
 func (f *facts) quiet(p *load.Package, call *ast.CallExpr) bool {
 	name := callee(p, call)
-	return mute.MatchString(name) || f.dead[name] || f.nobody(p, call.Fun)
+	return mute.MatchString(name) || f.dead[name] || f.observer(p, call.Fun)
 }
 
 // unread reports whether o is a variable or an unexported field that no live code reads.
@@ -365,8 +408,8 @@ func (f *facts) unread(o types.Object) bool {
 	return ok && f.read != nil && !f.read[v] && (v.IsField() && !v.Exported() || !v.IsField() && v.Parent() != v.Pkg().Scope())
 }
 
-// inert reports whether a statement does nothing in a program, but to log, to mark, or to
-// panic; conditions are taken for questions.
+// inert reports whether a statement has no effect in a production program, except to log, to
+// call an observer or to panic. Conditions are taken to have no side effects.
 func (f *facts) inert(p *load.Package, s ast.Stmt) bool {
 	all := func(list []ast.Stmt) bool {
 		for _, s := range list {
@@ -415,13 +458,13 @@ func (f *facts) inert(p *load.Package, s ast.Stmt) bool {
 	return false
 }
 
-// lost reports whether what is assigned to e is never read.
+// lost reports whether a value that is assigned to e is never read.
 func (f *facts) lost(p *load.Package, e ast.Expr) bool {
 	id, o := assigned(p, e)
 	return id != nil && (f.unread(o) || id.Name == "_")
 }
 
-// never reports whether the conditions of a clause are never met.
+// never reports whether it is known that no condition of a clause is ever met.
 func (f *facts) never(p *load.Package, c *ast.CaseClause) bool {
 	for _, e := range c.List {
 		if !isBool(p.Info.TypeOf(e)) || literal(e) || f.truth(p, e) != no {
@@ -431,7 +474,7 @@ func (f *facts) never(p *load.Package, c *ast.CaseClause) bool {
 	return len(c.List) > 0
 }
 
-// prune marks what is dead right below n.
+// prune marks the dead children of n.
 func (f *facts) prune(p *load.Package, n ast.Node, pruned map[ast.Node]bool) {
 	if n, ok := n.(*ast.IfStmt); ok {
 		switch f.truth(p, n.Cond) {

@@ -1,35 +1,36 @@
-// Command mutate measures how much the tests notice. It makes small changes in the
-// library, one at a time, and plays against each of these mutants what there is: the
-// tests of packages, the standard drill in 60 simulated worlds, and the stories. What
-// nothing notices shows a promise that nothing holds up, or code that nobody needs.
+// Command mutate measures how much the tests notice. It makes small changes to the
+// library, one at a time, and runs against each of these mutants the tests of packages,
+// the standard drill in 60 simulated worlds, and the stories. A mutant that survives shows
+// that a test is missing, or that the code is not needed.
 //
 //	go run ./internal/tools/mutate                          300 mutants, 45 minutes on two idle cores
 //	go run ./internal/tools/mutate -n 20 -seed 7
 //	go run ./internal/tools/mutate -run 'shard.Table.*:compare' -list
-//	go run ./internal/tools/mutate -o results.txt           to be interrupted,
-//	go run ./internal/tools/mutate -o results.txt -resume   and to go on with
-//	go run ./internal/tools/mutate -o results.txt -again    the survivors, after a test was written
+//	go run ./internal/tools/mutate -o results.txt           keep the results; may be interrupted
+//	go run ./internal/tools/mutate -o results.txt -resume   continue after an interruption
+//	go run ./internal/tools/mutate -o results.txt -again    retry the survivors, with new tests
 //
-// Operators.go says how code is changed, rules.go in which packages, and what is left
-// alone because it cannot matter in a program: deliberate bugs, fault points, logs,
-// texts and assertions. Counters of Stats are mutated, since they are part of the API.
+// The file operators.go lists the kinds of changes, and rules.go the packages. It also
+// lists what is not mutated because it cannot matter in production: deliberate bugs, fault
+// points, logs, texts and assertions. Counters of Stats are mutated, as they are part of
+// the API.
 //
-// A mutant is named after its package, function and operator and a hash of what it
-// changes, so that its name survives when lines move. One that no test can notice gets an
-// entry in equivalent.txt, with the reason. Such an entry is an error once its mutant does
-// not exist any more, or is noticed after all.
+// A mutant's name consists of its package, function and operator and a hash of the change,
+// so it stays the same when lines move. A mutant that no test can notice gets an entry in
+// equivalent.txt, with the reason. Such an entry is an error once its mutant no longer
+// exists, or a test does notice it.
 //
-// A sample has as large a part of each package's mutants by each operator, and is the same
-// for the same seed. Stages are played in the order of their cost, and the first that
-// notices a mutant ends it. A mutant that takes far more processor time than the program,
-// or far longer, is taken to hang, and counts as killed by its time. First of all everything
-// is played without a mutant: it must pass, and says how long things take.
+// A sample has the same share of each package's mutants by each operator, and is the same
+// for the same seed. The stages run in the order of their cost, until one notices the
+// mutant. A mutant that takes far more processor time than the unchanged program, or far
+// longer, is taken to hang, and counts as killed. Before any mutant, all stages run against
+// the unchanged program: it must pass, and the time that it takes sets these limits.
 //
 // Nothing is written into the module, which must not change meanwhile. Each mutant leaves
 // up to 30 MB in the build cache, which the go command removes after some days.
 //
-// It exits with 0 also if mutants survive, with 1 if equivalent.txt is wrong, and with 2 if
-// it cannot do its work.
+// The exit status is 0 even if mutants survive, 1 if equivalent.txt is wrong, and 2 if the
+// tool fails.
 package main
 
 import (
@@ -52,7 +53,7 @@ import (
 	"github.com/lockmesh/mesh/internal/tools/load"
 )
 
-// settings are what the flags say.
+// settings holds the values of the flags.
 type settings struct {
 	n, workers, seeds, tales int
 	seed, first              uint64
@@ -66,22 +67,22 @@ type settings struct {
 func main() {
 	s := settings{run: regexp.MustCompile("")}
 	flag.IntVar(&s.n, "n", 300, "how many mutants to draw")
-	flag.Uint64Var(&s.seed, "seed", 1, "decides which")
-	flag.Func("run", "draw of those only whose names match the `pattern`", func(text string) (err error) {
+	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the sample")
+	flag.Func("run", "draw only from mutants whose names match the `pattern`", func(text string) (err error) {
 		s.run, err = regexp.Compile(text)
 		return err
 	})
-	flag.BoolVar(&s.list, "list", false, "print those that match, and judge none")
+	flag.BoolVar(&s.list, "list", false, "print the mutants to draw from, and stop")
 	flag.IntVar(&s.workers, "p", runtime.NumCPU(), "how many mutants to judge at once")
 	flag.DurationVar(&s.cap, "cap", 10*time.Minute, "leave a mutant undecided after this time")
-	flag.DurationVar(&s.limit, "for", 0, "stop after this time, and leave out what is not judged by then (default: no limit)")
-	flag.IntVar(&s.seeds, "seeds", 60, "worlds of the standard drill, in all profiles in turns")
-	flag.Uint64Var(&s.first, "first", 1, "the first of their seeds")
-	flag.IntVar(&s.tales, "tales", 3, "seeds of each story")
-	flag.BoolVar(&s.baseline, "baseline", true, "first play everything without a mutant")
+	flag.DurationVar(&s.limit, "for", 0, "stop after this time, and leave the remaining mutants unjudged (default: no limit)")
+	flag.IntVar(&s.seeds, "seeds", 60, "how many worlds of the standard drill to run, over all profiles in turn")
+	flag.Uint64Var(&s.first, "first", 1, "the first `seed` of these worlds")
+	flag.IntVar(&s.tales, "tales", 3, "how many seeds to run of each story")
+	flag.BoolVar(&s.baseline, "baseline", true, "first run all stages against the unchanged program")
 	flag.StringVar(&s.out, "o", "", "append each result to this `file`")
-	flag.BoolVar(&s.resume, "resume", false, "leave out what the file of -o has already")
-	flag.BoolVar(&s.again, "again", false, "draw of those only that survived in the file of -o, or were not decided")
+	flag.BoolVar(&s.resume, "resume", false, "skip mutants that the file of -o has decided")
+	flag.BoolVar(&s.again, "again", false, "draw only from mutants that survived or were undecided in the file of -o")
 	flag.Parse()
 	switch {
 	case flag.NArg() > 0:
@@ -112,22 +113,10 @@ func fail(err error) {
 	os.Exit(2)
 }
 
-// measure does it all. It reports whether equivalent.txt is wrong.
+// measure draws and judges mutants, and prints a summary. It reports whether
+// equivalent.txt is wrong.
 func (s *settings) measure(ctx context.Context) (wrong bool, err error) {
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return false, fmt.Errorf("go list -m: %w", err)
-	}
-	dir := strings.TrimSpace(string(root))
-	var paths []string
-	for _, t := range mutated {
-		paths = append(paths, path(t.pkg))
-	}
-	packages, err := load.Packages(dir, paths)
-	if err != nil {
-		return false, err
-	}
-	all, err := mutants(dir, packages, exceptions)
+	dir, all, err := everyMutant()
 	if err != nil {
 		return false, err
 	}
@@ -175,7 +164,27 @@ func (s *settings) measure(ctx context.Context) (wrong bool, err error) {
 	return wrong, nil
 }
 
-// before returns the results that there are already, by the mutants' names.
+// everyMutant returns the module's directory, and all mutants of the packages that rules.go
+// lists.
+func everyMutant() (dir string, all []*mutant, err error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", nil, fmt.Errorf("go list -m: %w", err)
+	}
+	dir = strings.TrimSpace(string(root))
+	var paths []string
+	for _, t := range mutated {
+		paths = append(paths, path(t.pkg))
+	}
+	packages, err := load.Packages(dir, paths)
+	if err != nil {
+		return "", nil, err
+	}
+	all, err = mutants(dir, packages, exceptions)
+	return dir, all, err
+}
+
+// before returns the results of earlier runs, by the mutants' names.
 func (s *settings) before() (map[string]result, error) {
 	byID := make(map[string]result)
 	if !s.resume && !s.again {
@@ -188,78 +197,62 @@ func (s *settings) before() (map[string]result, error) {
 	return byID, err
 }
 
-// judge judges mutants, some at once, and returns the results, as far as ctx lets it get.
+// judge judges mutants, several at once. It returns the results that it has when ctx ends.
 func (s *settings) judge(ctx context.Context, dir string, drawn []*mutant, reasons map[string]string) ([]result, error) {
 	stories, err := filepath.Glob(filepath.Join(dir, "simulate/story/testdata/*/*.txt"))
-	if err != nil || len(stories) == 0 {
-		return nil, fmt.Errorf("stories: %q, %w", stories, err)
+	if err != nil {
+		return nil, err
+	}
+	if len(stories) == 0 {
+		return nil, errors.New("no stories in simulate/story/testdata")
 	}
 	b := &bench{
 		dir: dir, seeds: s.seeds, first: s.first, tales: s.tales, cap: s.cap, workers: s.workers, stories: stories,
 		usual: make(map[string]spent), hits: make(map[string]int),
 	}
 	if s.baseline && len(drawn) > 0 {
-		if err := b.prove(ctx, s.targets(drawn), func(line string) { fmt.Println(line) }); err != nil {
+		if err := b.prove(ctx, targetsOf(drawn), func(line string) { fmt.Println(line) }); err != nil {
 			return nil, err
 		}
 	}
-	var out *os.File
+	to := &record{reasons: reasons, expected: len(drawn)}
 	if s.out != "" {
-		if out, err = os.OpenFile(s.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666); err != nil {
+		if to.file, err = os.OpenFile(s.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666); err != nil {
 			return nil, err
 		}
-		defer out.Close()
+		defer to.file.Close()
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var mu sync.Mutex
-	var results []result
-	take := func(r result) {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.verdict == survived && reasons[r.id] != "" {
-			r.verdict = excused
-		}
-		results = append(results, r)
-		fmt.Printf("%d/%d %v\n", len(results), len(drawn), r)
-		if out != nil {
-			if _, err := out.WriteString(r.line()); err != nil {
-				cancel(err)
-			}
-		}
-	}
-	work := make(chan *mutant)
-	var workers sync.WaitGroup
-	for range s.workers {
-		workers.Go(func() {
-			for m := range work {
-				i := slices.IndexFunc(mutated, func(t target) bool { return path(t.pkg) == m.pkg.Path })
-				switch r, err := b.judge(ctx, m, b.stages(mutated[i])); {
-				case ctx.Err() != nil:
-				case err != nil:
-					cancel(err)
-				default:
-					take(r)
-				}
-			}
-		})
-	}
-	for _, m := range drawn {
-		select {
-		case work <- m:
-		case <-ctx.Done():
-		}
-	}
-	close(work)
-	workers.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return results, cause
-	}
-	return results, nil
+	err = b.judgeAll(ctx, drawn, to.add)
+	return to.results, err
 }
 
-// targets returns the targets that mutants are of.
-func (s *settings) targets(drawn []*mutant) (some []target) {
+// record collects results. It prints each, and appends it to a file.
+type record struct {
+	reasons  map[string]string // of equivalent mutants, by name
+	expected int               // how many results there will be, unless the tool is interrupted
+	file     *os.File          // nil: none
+
+	mu      sync.Mutex
+	results []result
+}
+
+func (c *record) add(r result) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.verdict == survived && c.reasons[r.id] != "" {
+		r.verdict = excused
+	}
+	c.results = append(c.results, r)
+	fmt.Printf("%d/%d %v\n", len(c.results), c.expected, r)
+	if c.file == nil {
+		return nil
+	}
+	_, err := c.file.WriteString(r.line())
+	return err
+}
+
+// targetsOf returns the targets of the mutants, in the order of rules.go.
+func targetsOf(drawn []*mutant) (some []target) {
 	of := make(map[string]bool)
 	for _, m := range drawn {
 		of[m.pkg.Path] = true

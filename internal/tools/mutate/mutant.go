@@ -19,20 +19,20 @@ type mutant struct {
 	file     string // the same, relative to the module
 	line     int
 	function string // Receiver.method
-	was, is  string // what was changed, and to what, in one line each
+	was, is  string // the code before and after the change, in one line each
 
-	from, to int    // bytes of the file
-	text     string // in their place
+	from, to int    // byte range of the file that is replaced
+	text     string // its replacement
 }
 
-// kin is the name of the mutant's package.
+// kin returns the name of the mutant's package.
 func (m *mutant) kin() string { return m.pkg.Types.Name() }
 
-// longest is how much of code is shown.
+// longest limits how many characters of code change shows.
 const longest = 160
 
-// change tells what was changed, and to what. Of long code it shows the place where the
-// two begin to differ.
+// change returns the code before and after the change. Long code is cut to the part around
+// the first difference.
 func (m *mutant) change() string {
 	was, is := []rune(m.was), []rune(m.is)
 	if len(is) == 0 {
@@ -70,12 +70,13 @@ func (m *mutant) source() ([]byte, error) {
 		return nil, err
 	}
 	if m.to > len(src) {
-		return nil, fmt.Errorf("%s has changed", m.file)
+		return nil, fmt.Errorf("%s was changed while the tool ran", m.file)
 	}
 	return slices.Concat(src[:m.from], []byte(m.text), src[m.to:]), nil
 }
 
-// compiles reports whether a mutant is a program. One goroutine at a time may ask.
+// compiles reports whether the mutant passes the type checker. One goroutine at a time may
+// call it.
 func (m *mutant) compiles() bool {
 	src, err := m.source()
 	if err != nil {
@@ -95,9 +96,9 @@ func (m *mutant) compiles() bool {
 	return err == nil
 }
 
-// identify names mutants after what they change: package, function, operator, and a hash
-// of the code and of how often it came before in the function. So a mutant keeps its name
-// when lines move, and has another one when what it changes does.
+// identify sets the mutants' names: package, function, operator, and a hash of the changed
+// code and of how many equal changes come before it in the function. A mutant keeps its
+// name when lines move, and gets another when the code that it changes is edited.
 func identify(all []*mutant) error {
 	before := make(map[string]int)
 	byID := make(map[string]*mutant)
@@ -107,7 +108,7 @@ func identify(all []*mutant) error {
 		before[key]++
 		m.id = fmt.Sprintf("%s.%s:%s:%x", m.kin(), m.function, m.op, sum[:4])
 		if o := byID[m.id]; o != nil {
-			return fmt.Errorf("two mutants have one name:\n\t%v\n\t%v", o, m)
+			return fmt.Errorf("two mutants have the same name:\n\t%v\n\t%v", o, m)
 		}
 		byID[m.id] = m
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/lockmesh/mesh/internal/tools/load"
 )
 
-// mutantsOf returns the mutants of one file, which imports nothing.
+// mutantsOf returns the mutants of a source file without imports.
 func mutantsOf(t *testing.T, src string) []*mutant {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,22 +48,22 @@ func TestOperators(t *testing.T) {
 		name, src string
 		want      []string
 	}{
-		{"comparisons move to the edge or turn round", "func f(a, b int) (bool, bool, bool) { return a < b, a >= b, a != b }", []string{
+		{"comparisons include or exclude equality, or are inverted", "func f(a, b int) (bool, bool, bool) { return a < b, a >= b, a != b }", []string{
 			"compare: a < b → a <= b", "compare: a >= b → a > b", "compare: a != b → a == b",
 		}},
-		{"parts of a condition go or turn round", "func f(a, b, c bool) bool { return a && !b || c }", []string{
+		{"operands of a condition are dropped or negated", "func f(a, b, c bool) bool { return a && !b || c }", []string{
 			"part: a && !b || c → c", "negate: a && !b → !(a && !b)", "part: a && !b || c → a && !b", "negate: c → !(c)",
 			"part: a && !b → !b", "negate: a → !(a)", "part: a && !b → a", "negate: !b → b",
 		}},
-		{"three parts go one at a time", "func f(a, b int, c bool) bool { return a == 7 && (b == a) && c }", []string{
+		{"three operands are dropped one at a time", "func f(a, b int, c bool) bool { return a == 7 && (b == a) && c }", []string{
 			"part: a == 7 && (b == a) && c → (b == a) && c", "part: a == 7 && (b == a) && c → a == 7 && c",
 			"part: a == 7 && (b == a) && c → a == 7 && (b == a)", "negate: c → !(c)",
 			"compare: a == 7 → a != 7", "one: a == 7 → a == 8", "compare: b == a → b != a",
 		}},
-		{"a whole condition turns round", "func g() bool\nfunc f() { for g() { if !g() { break } } }", []string{
+		{"a whole condition is negated", "func g() bool\nfunc f() { for g() { if !g() { break } } }", []string{
 			"negate: g() → !(g())", "negate: !g() → g()", "drop: break → (nothing)",
 		}},
-		{"statements go, but no declarations and no last return", `
+		{"statements are dropped, except declarations and the final return", `
 			func g(int) int
 			func f(a int) int {
 				b := g(a)
@@ -78,21 +78,21 @@ func TestOperators(t *testing.T) {
 		{"one more, and one less", "func f(a int, s []int) []int { return s[a+1 : len(s)-2] }", []string{
 			"sign: a+1 → a-1", "one: a+1 → a", "sign: len(s)-2 → len(s)+2", "one: len(s)-2 → len(s)-3",
 		}},
-		{"settings and room stay", "const k = 3\nfunc f(a uint64) ([]uint64, uint64) { return make([]uint64, 0, 8), a<<4 | 0xff }", []string{
+		{"settings and capacities stay", "const k = 3\nfunc f(a uint64) ([]uint64, uint64) { return make([]uint64, 0, 8), a<<4 | 0xff }", []string{
 			"one: make([]uint64, 0, 8) → make([]uint64, 1, 8)",
 		}},
 		{"sums", "func f(a int, s string) (int, string) { a += 5; s += s; return a, s + s }", []string{
 			"drop: a += 5 → (nothing)", "sign: a += 5 → a -= 5", "one: a += 5 → a += 6", "drop: s += s → (nothing)",
 		}},
 		{"min and max", "func f(a, b int) int { return min(a, b) }", []string{"minmax: min(a, b) → max(a, b)"}},
-		{"arguments of one type change places", `
+		{"arguments of the same type are swapped", `
 			type pair struct { a, b int }
 			func g(a, b int, c string) pair { return pair{b, a} }
 			func f(a, b int) { g(a, b, ""); g(a, a, "") }`, []string{
 			"swap: pair{b, a} → pair{a, b}",
 			`drop: g(a, b, "") → (nothing)`, `swap: g(a, b, "") → g(b, a, "")`, `drop: g(a, a, "") → (nothing)`,
 		}},
-		{"a field of a literal is forgotten", "type Point struct { X, Y int }\nfunc f(a int) *Point { return &Point{X: a, Y: a} }", []string{
+		{"a field of a literal is left out", "type Point struct { X, Y int }\nfunc f(a int) *Point { return &Point{X: a, Y: a} }", []string{
 			"forget: Point{… X: a …} → Point{…}", "forget: Point{… Y: a …} → Point{…}",
 		}},
 		{"one of several is not assigned", "type Point struct { X, Y int }\nfunc (p *Point) set(x, y int) { p.X, p.Y = x, y }", []string{
@@ -105,7 +105,7 @@ func TestOperators(t *testing.T) {
 			"forget: appendInt(b, v) → appendInt(b, 0)",
 			"one: appendInt(appendInt(b, v), 3) → appendInt(appendInt(b, v), 4)",
 		}},
-		{"what nobody reads may be wrong", "func f(a int) { n := 0; n += a; _ = a }", nil},
+		{"values that are never read may be wrong", "func f(a int) { n := 0; n += a; _ = a }", nil},
 		{"constants", "func f() bool { return true }", []string{"negate: return true → return false"}},
 	}
 	for _, tt := range tests {
@@ -130,7 +130,7 @@ func loadLeft(t *testing.T) []*load.Package {
 	return packages
 }
 
-// The package testdata/left says on its lines what is mutated there.
+// In package testdata/left, a comment on each line says which operators apply there.
 func TestWhatCannotMatterIsLeftAlone(t *testing.T) {
 	packages := loadLeft(t)
 	left := []exception{{"*", regexp.MustCompile(`^machine\.(String|excepted)$`), "for this test"}}
@@ -159,14 +159,14 @@ func TestAnExceptionThatNothingNeedsIsAnError(t *testing.T) {
 	packages := loadLeft(t)
 	left := []exception{{"*", regexp.MustCompile(`^machine\.nowhere$`), "for this test"}}
 	if _, err := mutants(packages[0].Dir, packages, left); err == nil {
-		t.Error("an exception for a function that does not exist is taken")
+		t.Error("an exception for a function that does not exist is accepted")
 	}
 }
 
 func TestEveryExceptionHasAReason(t *testing.T) {
 	for _, e := range exceptions {
 		if e.why == "" {
-			t.Errorf("%+v has none", e)
+			t.Errorf("%+v has no reason", e)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestNamesSurviveWhenLinesMove(t *testing.T) {
 	changed := ids(mutantsOf(t, "package code\ntype T int\n"+strings.Replace(f, "b < a", "b > a", 1)))
 	gone := slices.DeleteFunc(slices.Clone(before), func(id string) bool { return slices.Contains(changed, id) })
 	if len(gone) == 0 || len(gone) == len(before) {
-		t.Errorf("names gone with the code that changed: %q of %q", gone, before)
+		t.Errorf("after a change of one comparison, names gone: %q of %q, want some", gone, before)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestASampleIsDrawnFromAllGroupsAlike(t *testing.T) {
 		t.Errorf("two seeds draw %q", ids(drawn))
 	}
 
-	// Others of the group, and at last of other groups, come in place of what does not compile.
+	// A mutant that does not compile is replaced by one of its group, or else of another.
 	bad := drawn[0]
 	drawn = sample(all, 12, 1, func(m *mutant) bool { return m != bad })
 	if slices.Contains(drawn, bad) || tally(drawn)[compare] != 6 || tally(drawn)[one] != 3 || tally(drawn)[drop] != 3 {
@@ -274,11 +274,11 @@ func TestEquivalents(t *testing.T) {
 		t.Errorf("reasons %v, %v", reasons, err)
 	}
 	for _, wrong := range []struct{ name, text, want string }{
-		{"stale", strings.Replace(entry, ":compare:", ":compare:0", 1), "no mutant"},
-		{"something else", strings.Replace(entry, "<=", ">=", 1), "something else"},
+		{"stale", strings.Replace(entry, ":compare:", ":compare:0", 1), "no longer exists"},
+		{"another change", strings.Replace(entry, "<=", ">=", 1), "another change"},
 		{"no reason", m.id + "\n\t" + m.change() + "\n", "no reason"},
-		{"twice", entry + entry, "twice"},
-		{"no name", "\t" + entry, "no mutant is named"},
+		{"twice", entry + entry, "duplicate"},
+		{"no name", "\t" + entry, "without an entry"},
 	} {
 		if _, err := explained(wrong.text, all); err == nil || !strings.Contains(err.Error(), wrong.want) {
 			t.Errorf("%s: error %v, want one with %q", wrong.name, err, wrong.want)
@@ -327,7 +327,7 @@ func TestTheSummaryCountsWhatCanBeNoticed(t *testing.T) {
 		"survivors:\n  core.f:drop:4 core.go:4: here\n",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("it lacks %q:\n%s", want, out.String())
+			t.Errorf("the summary lacks %q:\n%s", want, out.String())
 		}
 	}
 }
@@ -342,7 +342,7 @@ func TestStagesEndWithTheFirstThatNotices(t *testing.T) {
 		return "", ctx.Err()
 	}}
 	never := stage{"never", func(context.Context, *place) (string, error) {
-		t.Error("a stage was played against a mutant that was noticed")
+		t.Error("a stage was run against a mutant that was already noticed")
 		return "", nil
 	}}
 	tests := []struct {
@@ -371,7 +371,7 @@ func TestStagesEndWithTheFirstThatNotices(t *testing.T) {
 	}
 }
 
-// A command that hangs, fails or prints without end is told apart.
+// The outcome of a command tells whether it passed, failed or hung.
 func TestCommandsAreBounded(t *testing.T) {
 	p, err := (&bench{workers: 1}).newPlace(nil)
 	if err != nil {

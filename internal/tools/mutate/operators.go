@@ -19,33 +19,22 @@ type operator string
 
 const (
 	compare operator = "compare" // < and <=, > and >=, == and !=
-	part    operator = "part"    // a && b without a, or b; || likewise
-	negate  operator = "negate"  // a condition, or a part of one, to its opposite; true and false
+	part    operator = "part"    // a && b or a || b to a, or to b
+	negate  operator = "negate"  // a condition, or an operand of && or ||, to its opposite; true and false
 	drop    operator = "drop"    // an assignment, a call, ++ and --, an early return, break and continue
 	one     operator = "one"     // n to n + 1, x + 1 and x - 1 to x
 	sign    operator = "sign"    // + and -, += and -=, ++ and --
 	minmax  operator = "minmax"  // min and max
-	swap    operator = "swap"    // two neighbours of one type among arguments, or in a literal
-	forget  operator = "forget"  // a field: in a literal, in an assignment of several, in an encoding
+	swap    operator = "swap"    // adjacent arguments of the same type, or adjacent fields in a literal
+	forget  operator = "forget"  // a field of a literal, one of several assigned variables, an encoded value
 )
 
 // mutants returns all mutants of the packages, in the order of files and lines. Their
 // files are named relative to dir.
 func mutants(dir string, packages []*load.Package, left []exception) ([]*mutant, error) {
-	used, dead := make([]bool, len(left)), make(map[string]bool)
-	for _, p := range packages {
-		for _, fn := range functions(p) {
-			for i, e := range left {
-				if (e.pkg == "*" || path(e.pkg) == p.Path) && e.name.MatchString(shortName(fn)) {
-					used[i], dead[nameOf(p, fn)] = true, true
-				}
-			}
-		}
-	}
-	for i, e := range left {
-		if !used[i] {
-			return nil, fmt.Errorf("rules.go: no function of %s is called %v: the exception is not needed", e.pkg, e.name)
-		}
+	dead, err := excepted(packages, left)
+	if err != nil {
+		return nil, err
 	}
 	f := learn(packages, dead)
 	var all []*mutant
@@ -77,7 +66,28 @@ func mutants(dir string, packages []*load.Package, left []exception) ([]*mutant,
 	return all, identify(all)
 }
 
-// path returns the import path of a package that is named relative to the module.
+// excepted returns the full names of the functions that exceptions exclude. An exception
+// that excludes none is an error.
+func excepted(packages []*load.Package, left []exception) (map[string]bool, error) {
+	used, names := make([]bool, len(left)), make(map[string]bool)
+	for _, p := range packages {
+		for _, fn := range functions(p) {
+			for i, e := range left {
+				if (e.pkg == "*" || path(e.pkg) == p.Path) && e.name.MatchString(shortName(fn)) {
+					used[i], names[nameOf(p, fn)] = true, true
+				}
+			}
+		}
+	}
+	for i, e := range left {
+		if !used[i] {
+			return nil, fmt.Errorf("rules.go: exception %v matches no function of %s: delete it", e.name, e.pkg)
+		}
+	}
+	return names, nil
+}
+
+// path returns the import path of a package, which is given relative to the module.
 func path(pkg string) string {
 	if pkg == "." {
 		return module
@@ -101,14 +111,15 @@ func (m *maker) text(from, to token.Pos) string {
 	return string(m.src[m.offset(from):m.offset(to)])
 }
 
-// make makes a mutant: what is between from and to becomes text. Around is what is shown of
-// it: that node before, and after.
+// make makes a mutant in which text replaces the code between from and to. The node around
+// is what the mutant shows, before and after the change.
 func (m *maker) make(op operator, from, to token.Pos, text string, around ast.Node) {
-	m.tell(op, from, from, to, text, m.text(around.Pos(), around.End()), m.text(around.Pos(), from)+text+m.text(to, around.End()))
+	m.add(op, from, from, to, text, m.text(around.Pos(), around.End()), m.text(around.Pos(), from)+text+m.text(to, around.End()))
 }
 
-// tell is make where was and is tell of it, and at says on which line it is.
-func (m *maker) tell(op operator, at, from, to token.Pos, text, was, is string) {
+// add makes a mutant in which text replaces the code between from and to. The mutant shows
+// was and is, and the line of at.
+func (m *maker) add(op operator, at, from, to token.Pos, text, was, is string) {
 	m.made = append(m.made, &mutant{
 		op: op, pkg: m.p, path: m.path, file: m.file, line: m.p.Fset.Position(at).Line, function: m.function,
 		from: m.offset(from), to: m.offset(to), text: text, was: flat(was), is: flat(is),
@@ -118,10 +129,10 @@ func (m *maker) tell(op operator, at, from, to token.Pos, text, was, is string) 
 // replace makes a mutant that has text in place of n.
 func (m *maker) replace(op operator, n ast.Node, text string) { m.make(op, n.Pos(), n.End(), text, n) }
 
-// flat makes one line of code.
+// flat puts code on one line.
 func flat(code string) string { return strings.Join(strings.Fields(code), " ") }
 
-// look makes what can be made at one live node.
+// look makes the mutants of one live node.
 func (m *maker) look(n ast.Node, above []ast.Node) {
 	parent := above[len(above)-1]
 	if s, ok := n.(ast.Stmt); ok {
@@ -185,7 +196,7 @@ func (m *maker) binary(n *ast.BinaryExpr, parent ast.Node) {
 		return
 	}
 	if up, ok := parent.(*ast.BinaryExpr); ok && up.Op == n.Op {
-		return // made there
+		return // its operands are part of the parent's chain
 	}
 	parts := chain(n, n.Op)
 	for i, e := range parts {
@@ -203,7 +214,7 @@ func (m *maker) binary(n *ast.BinaryExpr, parent ast.Node) {
 	}
 }
 
-// chain returns the parts of a && b && c.
+// chain returns the operands of a && b && c, or of another op.
 func chain(e ast.Expr, op token.Token) []ast.Expr {
 	if b, ok := e.(*ast.BinaryExpr); ok && b.Op == op {
 		return append(chain(b.X, op), chain(b.Y, op)...)
@@ -211,8 +222,8 @@ func chain(e ast.Expr, op token.Token) []ast.Expr {
 	return []ast.Expr{e}
 }
 
-// condition negates a whole condition, if it is no comparison and has no parts, which are
-// negated by themselves.
+// condition negates a whole condition, unless binary changes it: a comparison, or one with
+// && or ||.
 func (m *maker) condition(e ast.Expr) {
 	if e == nil || m.truth(m.p, e) != unknown {
 		return
@@ -223,7 +234,7 @@ func (m *maker) condition(e ast.Expr) {
 	m.opposite(e)
 }
 
-// opposite negates e, unless that is what compare does.
+// opposite negates e, unless compare does so already.
 func (m *maker) opposite(e ast.Expr) {
 	switch x := ast.Unparen(e).(type) {
 	case *ast.UnaryExpr:
@@ -243,8 +254,8 @@ func (m *maker) opposite(e ast.Expr) {
 	m.replace(negate, e, "!("+m.text(e.Pos(), e.End())+")")
 }
 
-// surroundings returns what is to be shown of a short expression: the statement or expression
-// that it is part of, if that is short as well.
+// surroundings returns the node to show for a short expression: its parent, if that is
+// usually short as well.
 func surroundings(n, parent ast.Node) ast.Node {
 	switch parent.(type) {
 	case *ast.BinaryExpr, *ast.CallExpr, *ast.IndexExpr, *ast.SliceExpr, *ast.KeyValueExpr, *ast.AssignStmt, *ast.ReturnStmt:
@@ -253,7 +264,7 @@ func surroundings(n, parent ast.Node) ast.Node {
 	return n
 }
 
-// number makes n + 1 of a number that counts something.
+// number replaces n by n + 1, if it is a count or an index.
 func (m *maker) number(n *ast.BasicLit, above []ast.Node) {
 	v, exact := constant.Int64Val(constant.ToInt(constant.MakeFromLiteral(n.Value, n.Kind, 0)))
 	if n.Kind != token.INT || !exact || strings.ContainsAny(n.Value, "xX") {
@@ -266,7 +277,7 @@ func (m *maker) number(n *ast.BasicLit, above []ast.Node) {
 	case *ast.BinaryExpr:
 		switch {
 		case m.constant(up), up.Op == token.SHL, up.Op == token.SHR:
-			return // a limit or a setting, and parts of bits
+			return // a limit, a setting or a shift count
 		case signs[up.Op] != "" && up.Y == n && n.Value == "1":
 			return // see binary
 		case (up.Op == token.MUL || up.Op == token.QUO) && typeName(m.p.Info.TypeOf(up)) == "time.Duration":
@@ -276,17 +287,18 @@ func (m *maker) number(n *ast.BasicLit, above []ast.Node) {
 		if builtin(m.p, up) == "make" {
 			_, isMap := m.p.Info.TypeOf(up).Underlying().(*types.Map)
 			if isMap || len(up.Args) == 3 && up.Args[2] == n {
-				return // room
+				return // a capacity
 			}
 		}
 		if strings.HasPrefix(callee(m.p, up), "strconv.") {
-			return // a base
+			return // a base or a bit size
 		}
 	}
 	m.make(one, n.Pos(), n.End(), fmt.Sprint(v+1), surroundings(n, above[len(above)-1]))
 }
 
-// statement drops one of a list, unless it declares something, or is the last return.
+// statement drops a statement, unless it declares something or is a return at the top level
+// of a function.
 func (m *maker) statement(n ast.Stmt, above []ast.Node) {
 	list := listOf(above[len(above)-1])
 	if !slices.Contains(list, n) {
@@ -300,7 +312,7 @@ func (m *maker) statement(n ast.Stmt, above []ast.Node) {
 	case *ast.ReturnStmt:
 		switch above[max(0, len(above)-2)].(type) {
 		case *ast.FuncDecl, *ast.FuncLit:
-			return // what is behind it would be dead
+			return // without the final return nothing changes, or it does not compile
 		}
 	case *ast.DeferStmt:
 		if m.quiet(m.p, n.Call) {
@@ -347,7 +359,7 @@ func (m *maker) call(n *ast.CallExpr) {
 	}
 }
 
-// blank encodes a zero in place of e.
+// blank replaces the argument e of an encoding function by zero.
 func (m *maker) blank(n *ast.CallExpr, e ast.Expr) {
 	t := m.p.Info.TypeOf(e)
 	b, ok := t.Underlying().(*types.Basic)
@@ -366,7 +378,7 @@ func (m *maker) blank(n *ast.CallExpr, e ast.Expr) {
 	m.make(forget, e.Pos(), e.End(), zero, n)
 }
 
-// neighbours swaps two of a list that have one type.
+// neighbours swaps adjacent expressions of the same type.
 func (m *maker) neighbours(n ast.Node, list []ast.Expr) {
 	for i := 0; i+1 < len(list); i++ {
 		a, b := list[i], list[i+1]
@@ -379,7 +391,7 @@ func (m *maker) neighbours(n ast.Node, list []ast.Expr) {
 	}
 }
 
-// literal forgets one field at a time, or swaps two.
+// literal drops one field of a struct literal at a time, or swaps adjacent ones.
 func (m *maker) literal(n *ast.CompositeLit) {
 	if structOf(m.p.Info.TypeOf(n)) == nil || len(n.Elts) == 0 {
 		return
@@ -400,7 +412,7 @@ func (m *maker) literal(n *ast.CompositeLit) {
 			from = n.Elts[i-1].End()
 		}
 		kind := m.text(n.Pos(), n.Lbrace)
-		m.tell(forget, e.Pos(), from, to, "", kind+"{… "+m.text(e.Pos(), e.End())+" …}", kind+"{…}")
+		m.add(forget, e.Pos(), from, to, "", kind+"{… "+m.text(e.Pos(), e.End())+" …}", kind+"{…}")
 	}
 }
 

@@ -21,25 +21,25 @@ const (
 	killed    verdict = "killed"
 	survived  verdict = "survived"
 	excused   verdict = "equivalent" // survived, and equivalent.txt says why
-	undecided verdict = "undecided"  // its time was over before anything noticed it
-	unbuilt   verdict = "unbuilt"    // no program: the compiler knows more than the type checker
+	undecided verdict = "undecided"  // neither noticed nor through all stages when -cap ended it
+	unbuilt   verdict = "unbuilt"    // passes the type checker, but does not compile
 )
 
-// result is a verdict, and how it came about.
+// result is the verdict on one mutant, with its reason.
 type result struct {
 	verdict verdict
-	stage   string // that noticed the mutant, or in which its time was over
-	detail  string // the test, the seed, the story, or "time"
+	stage   string // the last stage: the one that noticed the mutant, or that -cap ended
+	detail  string // the test, the seed or the story, or "time"
 	took    time.Duration
-	cpu     time.Duration // of it, processor time
+	cpu     time.Duration // processor time
 	id      string
 	place   string // file:line: was → is
 }
 
-// decided reports whether more time would change nothing.
+// decided reports whether there is a verdict that more time would not change.
 func (r result) decided() bool { return r.verdict != "" && r.verdict != undecided }
 
-// line is the result in a file of results.
+// line returns the result as a line of the results file.
 func (r result) line() string {
 	words := []string{string(r.verdict), r.stage, r.detail, fmt.Sprintf("%.1f", r.took.Seconds()), fmt.Sprintf("%.1f", r.cpu.Seconds()), r.id, r.place}
 	for i, w := range words {
@@ -48,7 +48,7 @@ func (r result) line() string {
 	return strings.Join(words, "\t") + "\n"
 }
 
-// String is the result for somebody who watches.
+// String returns the result as printed while the tool runs.
 func (r result) String() string {
 	took := fmt.Sprintf("%.1fs", r.took.Seconds())
 	switch r.verdict {
@@ -62,8 +62,8 @@ func (r result) String() string {
 	return fmt.Sprintf("%s in %s  %s", r.verdict, took, r.id)
 }
 
-// readResults reads a file of results. Of a mutant that was judged several times the last
-// result counts. No file is no results; a line that was cut off is left out.
+// readResults reads a results file. If a mutant was judged several times, its last result
+// counts. A file that does not exist counts as empty, and an incomplete line is skipped.
 func readResults(name string) ([]result, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -108,10 +108,10 @@ func latest(all []result) []result {
 	return kept
 }
 
-// count is how many mutants of a kind there are, by what became of them.
+// count is the number of mutants by verdict.
 type count map[verdict]int
 
-// share is how many of those that can be noticed were.
+// share returns the part of the mutants that were noticed, of those that could be.
 func (c count) share() string {
 	of := c[killed] + c[survived]
 	if of == 0 {
@@ -120,74 +120,93 @@ func (c count) share() string {
 	return fmt.Sprintf("%.1f %%", 100*float64(c[killed])/float64(of))
 }
 
-// summarize writes what became of all.
+// summary adds up results.
+type summary struct {
+	total     count
+	stages    map[string]int // mutants that each stage noticed
+	packages  map[string]count
+	operators map[string]count
+	took, cpu []time.Duration // of each mutant
+	survivors []result
+}
+
+// summarize writes a summary of results to w.
 func summarize(w io.Writer, all []result) {
-	total, stages := make(count), make(map[string]int)
-	packages, operators := make(map[string]count), make(map[string]count)
-	var times, work []time.Duration
+	s := summary{total: make(count), stages: make(map[string]int), packages: make(map[string]count), operators: make(map[string]count)}
 	for _, r := range all {
-		if r.verdict == unbuilt {
-			continue
-		}
-		pkg, _, _ := strings.Cut(r.id, ".")
-		op := ""
-		if parts := strings.Split(r.id, ":"); len(parts) == 3 {
-			op = parts[1]
-		}
-		note := func(of map[string]count, key string) {
-			if of[key] == nil {
-				of[key] = make(count)
-			}
-			of[key][r.verdict]++
-		}
-		note(packages, pkg)
-		note(operators, op)
-		total[r.verdict]++
-		times, work = append(times, r.took), append(work, r.cpu)
-		if r.verdict == killed {
-			stages[r.stage]++
-			if r.detail == "time" {
-				stages["(of all, by their time)"]++
-			}
+		if r.verdict != unbuilt {
+			s.add(r)
 		}
 	}
-	fmt.Fprintf(w, "\n%d mutants: %d killed, %d survived, %d equivalent, %d undecided\n",
-		len(times), total[killed], total[survived], total[excused], total[undecided])
-	fmt.Fprintf(w, "killed of those that are not equivalent: %d of %d, %s\n",
-		total[killed], total[killed]+total[survived], total.share())
-	if n := len(times); n > 0 {
-		var sum, cpu time.Duration
-		for i := range times {
-			sum, cpu = sum+times[i], cpu+work[i]
+	s.write(w)
+}
+
+func (s *summary) add(r result) {
+	pkg, _, _ := strings.Cut(r.id, ".")
+	op := ""
+	if parts := strings.Split(r.id, ":"); len(parts) == 3 {
+		op = parts[1]
+	}
+	note := func(of map[string]count, key string) {
+		if of[key] == nil {
+			of[key] = make(count)
 		}
-		slices.Sort(times)
-		slices.Sort(work)
-		fmt.Fprintf(w, "time per mutant: median %.1fs, mean %.1fs, longest %.1fs; processor time: median %.1fs, mean %.1fs\n",
-			times[n/2].Seconds(), sum.Seconds()/float64(n), times[n-1].Seconds(), work[n/2].Seconds(), cpu.Seconds()/float64(n))
+		of[key][r.verdict]++
+	}
+	note(s.packages, pkg)
+	note(s.operators, op)
+	s.total[r.verdict]++
+	s.took, s.cpu = append(s.took, r.took), append(s.cpu, r.cpu)
+	switch r.verdict {
+	case killed:
+		s.stages[r.stage]++
+		if r.detail == byTime {
+			s.stages["(of all, by their time)"]++
+		}
+	case survived:
+		s.survivors = append(s.survivors, r)
+	}
+}
+
+func (s *summary) write(w io.Writer) {
+	fmt.Fprintf(w, "\n%d mutants: %d killed, %d survived, %d equivalent, %d undecided\n",
+		len(s.took), s.total[killed], s.total[survived], s.total[excused], s.total[undecided])
+	fmt.Fprintf(w, "killed of those that are not equivalent: %d of %d, %s\n",
+		s.total[killed], s.total[killed]+s.total[survived], s.total.share())
+	if len(s.took) > 0 {
+		fmt.Fprintf(w, "time per mutant: %s, longest %.1fs; processor time: %s\n",
+			average(s.took), slices.Max(s.took).Seconds(), average(s.cpu))
 	}
 	fmt.Fprintf(w, "\nkilled by:\n")
-	for _, s := range slices.SortedFunc(maps.Keys(stages), func(a, b string) int {
-		return cmp.Or(cmp.Compare(stages[b], stages[a]), cmp.Compare(a, b))
+	for _, name := range slices.SortedFunc(maps.Keys(s.stages), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.stages[b], s.stages[a]), cmp.Compare(a, b))
 	}) {
-		fmt.Fprintf(w, "  %5d  %s\n", stages[s], s)
+		fmt.Fprintf(w, "  %5d  %s\n", s.stages[name], name)
 	}
-	table := func(title string, rows map[string]count) {
-		fmt.Fprintf(w, "\n%-12s killed survived equivalent undecided  share\n", title)
-		for _, name := range slices.Sorted(maps.Keys(rows)) {
-			c := rows[name]
-			fmt.Fprintf(w, "%-12s %6d %8d %10d %9d  %s\n", name, c[killed], c[survived], c[excused], c[undecided], c.share())
-		}
+	writeTable(w, "package", s.packages)
+	writeTable(w, "operator", s.operators)
+	if len(s.survivors) > 0 {
+		fmt.Fprintf(w, "\nsurvivors:\n")
 	}
-	table("package", packages)
-	table("operator", operators)
-	first := true
-	for _, r := range all {
-		if r.verdict == survived {
-			if first {
-				fmt.Fprintf(w, "\nsurvivors:\n")
-				first = false
-			}
-			fmt.Fprintf(w, "  %s %s\n", r.id, r.place)
-		}
+	for _, r := range s.survivors {
+		fmt.Fprintf(w, "  %s %s\n", r.id, r.place)
+	}
+}
+
+// average returns the median and the mean of times as text.
+func average(times []time.Duration) string {
+	var sum time.Duration
+	for _, t := range times {
+		sum += t
+	}
+	n := len(times)
+	return fmt.Sprintf("median %.1fs, mean %.1fs", slices.Sorted(slices.Values(times))[n/2].Seconds(), sum.Seconds()/float64(n))
+}
+
+func writeTable(w io.Writer, title string, rows map[string]count) {
+	fmt.Fprintf(w, "\n%-12s killed survived equivalent undecided  share\n", title)
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		c := rows[name]
+		fmt.Fprintf(w, "%-12s %6d %8d %10d %9d  %s\n", name, c[killed], c[survived], c[excused], c[undecided], c.share())
 	}
 }

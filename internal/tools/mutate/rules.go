@@ -4,9 +4,8 @@ import "regexp"
 
 const module = "github.com/lockmesh/mesh"
 
-// mutated lists the packages that mutants are made of, relative to the module, and what
-// is played against theirs: the tests of packages, in this order, before the simulator,
-// and those after it.
+// mutated lists the packages that are mutated, and the tests to run against their mutants:
+// those before the simulator, in this order, and those after it.
 var mutated = []target{
 	{"shard", []suite{{pkg: "shard", short: true}, {pkg: "internal/replica", short: true}}, []suite{mesh, {pkg: "shard"}}},
 	{"internal/placement", []suite{{pkg: "internal/placement"}, {pkg: "internal/replica", short: true}}, []suite{mesh}},
@@ -22,7 +21,7 @@ var mesh = suite{pkg: ".", short: true, real: true}
 
 // target is one of those packages.
 type target struct {
-	pkg           string
+	pkg           string // relative to the module
 	before, after []suite
 }
 
@@ -30,7 +29,7 @@ type target struct {
 type suite struct {
 	pkg   string
 	short bool // with -short
-	real  bool // over real time, so that the machine's load can make them fail: they must do so twice
+	real  bool // in real time: as load on the machine can make them fail, only a second failure counts
 }
 
 func (s suite) String() string {
@@ -44,17 +43,17 @@ func (s suite) String() string {
 	return name + " tests"
 }
 
-// In a program no deliberate bug is switched on, no fault point is taken, and nobody
-// watches. What can only come about otherwise is not mutated.
+// In production no deliberate bug is switched on, no fault point is taken, and there are no
+// observers. Code that only runs otherwise is not mutated.
 
-// always are functions whose result is the same in every program.
+// always lists functions whose result in production is known.
 var always = map[string]truth{
 	"(" + module + "/internal/bug.Set).Has":         no,
 	"(" + module + "/internal/bug.Set).Empty":       yes,
 	"(*" + module + "/internal/point.Points).Taken": no,
 }
 
-// watchers are the types of those who watch: nil in every program.
+// watchers lists the types of observers, which are nil in production.
 var watchers = map[string]bool{
 	module + "/internal/env.Instrumented": true,
 	module + "/internal/env.Observer":     true,
@@ -63,7 +62,7 @@ var watchers = map[string]bool{
 	module + "/internal/env.Holder":       true,
 }
 
-// hooks are the functions of those who watch, by struct and field: likewise.
+// hooks lists observers' functions by struct and field, which are nil in production.
 var hooks = map[string]bool{
 	module + "/internal/replica.Watch.Applied": true,
 	module + "/internal/replica.Watch.Became":  true,
@@ -72,22 +71,22 @@ var hooks = map[string]bool{
 	module + "/shard.Founding.Observe":         true,
 }
 
-// mute are functions that a program does not need in order to be right: logs, and
-// what makes texts. Neither their calls nor what they are given is mutated.
+// mute matches functions that correctness does not depend on: those that log, and those
+// that make texts. Neither their calls nor their arguments are mutated.
 var mute = regexp.MustCompile(`^(` +
-	`\(\*log/slog\.Logger\)\..*|log/slog\..*|fmt\..*|errors\.New|strconv\.Quote|` + // errors are told apart by what they wrap
+	`\(\*log/slog\.Logger\)\..*|log/slog\..*|fmt\..*|errors\.New|strconv\.Quote|` + // callers compare errors by what they wrap
 	`\(\*` + regexp.QuoteMeta(module) + `/shard\.Table\)\.decided|` +
 	`\(\*` + regexp.QuoteMeta(module) + `/internal/founding\.Machine\)\.log|` +
 	`\(` + regexp.QuoteMeta(module) + `/internal/env\.(Observer|Clients|Caller|Holder)\)\..*|` +
 	regexp.QuoteMeta(module) + `\.invalid|` + // the text of ErrInvalidOption
-	`\(\*?sync\.(RW)?Mutex\)\..*` + // without a lock nothing works, or only -race sees it
+	`\(\*?sync\.(RW)?Mutex\)\..*` + // without one nothing works, or only -race notices
 	`)$`)
 
-// idle are functions that return what they are given, in other room.
+// idle matches functions that return their argument with another capacity.
 var idle = regexp.MustCompile(`^(slices\.(Grow|Clip)|` + regexp.QuoteMeta(module) + `/shard\.shrink)$`)
 
-// switches are the types of settings that a program does not need to be right. What sets
-// one is not mutated.
+// switches lists types of settings that correctness does not depend on. Code that sets one
+// is not mutated.
 var switches = map[string]bool{
 	module + "/internal/bug.Set":       true,
 	module + "/internal/point.Points":  true,
@@ -95,11 +94,11 @@ var switches = map[string]bool{
 	"log/slog.Logger":                  true,
 }
 
-// even are functions whose arguments are not swapped: because that changes nothing, or
-// because nothing at all works then.
+// even matches functions whose arguments are not swapped, because a swap changes nothing or
+// breaks everything.
 var even = regexp.MustCompile(`^((slices|maps|bytes)\.Equal|errors\.(Is|Join)|math/rand/v2\.NewPCG|slices\.(Delete|Insert)|.*\.[aA]ppend[A-Z]\w*)$`)
 
-// exception leaves functions out, and what only they call.
+// exception excludes functions from mutation, along with functions that only they call.
 type exception struct {
 	pkg  string // relative to the module, or * for all
 	name *regexp.Regexp
@@ -108,12 +107,12 @@ type exception struct {
 
 var exceptions = []exception{
 	{"*", regexp.MustCompile(`(^|\.)(String|Error|describe\w*|Describe)$`), "texts"},
-	{"shard", regexp.MustCompile(`^Table\.check(Command|Entry|Session)$`), "assertions: they notice mutants, and only tests have them"},
+	{"shard", regexp.MustCompile(`^Table\.check(Command|Entry|Session)$`), "assertions, which only run in tests"},
 	{"internal/replica", regexp.MustCompile(`^quiet\.`), "raft's log"},
-	{"shard", regexp.MustCompile(`^shrink$`), "room"},
+	{"shard", regexp.MustCompile(`^shrink$`), "capacity"},
 	{"internal/replica", regexp.MustCompile(`^Replica\.squeeze$`), "fault points"},
-	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for those who look into a simulation"},
-	{"internal/node", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|lane\.watch)$`), "for those who look into a simulation"},
-	{"internal/message", regexp.MustCompile(`^(Name|CommandName|raftName|Result\.name|Moments)$`), "for those who look into a simulation"},
+	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for inspecting a simulation"},
+	{"internal/node", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|lane\.watch)$`), "for inspecting a simulation"},
+	{"internal/message", regexp.MustCompile(`^(Name|CommandName|raftName|Result\.name|Moments)$`), "for inspecting a simulation"},
 	{".", regexp.MustCompile(`^(brief|handle\.takenAt)$`), "texts of errors and of the log"},
 }

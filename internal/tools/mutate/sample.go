@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// sample draws n mutants that compile, or all if there are fewer: of each package and
-// operator as large a part as of the others. The seed decides, by the mutants' names: a
-// change of the code draws few others.
+// sample draws n mutants that compile, or all if there are fewer. Each group, that is each
+// operator in each package, gives the same share of its mutants. The seed and the mutants'
+// names decide which, so an edit of the code changes the sample only a little.
 func sample(all []*mutant, n int, seed uint64, compiles func(*mutant) bool) []*mutant {
 	rank := make(map[*mutant]uint64, len(all))
 	for _, m := range all {
@@ -22,7 +22,8 @@ func sample(all []*mutant, n int, seed uint64, compiles func(*mutant) bool) []*m
 		return cmp.Or(cmp.Compare(a.kin(), b.kin()), cmp.Compare(a.op, b.op), byRank(a, b))
 	})
 
-	// Every so many of the order fall to the sample; in each group they are taken from its front.
+	// Places at equal distances in order set how many mutants each group gives. The group
+	// gives the first ones that compile.
 	quota := make(map[string]int)
 	group := func(m *mutant) string { return m.kin() + ":" + string(m.op) }
 	if count := len(order); n < count {
@@ -47,7 +48,7 @@ func sample(all []*mutant, n int, seed uint64, compiles func(*mutant) bool) []*m
 		}
 	}
 	slices.SortFunc(rest, byRank)
-	for _, m := range rest { // in place of groups that had too few
+	for _, m := range rest { // make up for groups in which too few compile
 		if len(drawn) < n && compiles(m) {
 			drawn = append(drawn, m)
 		}
@@ -56,7 +57,7 @@ func sample(all []*mutant, n int, seed uint64, compiles func(*mutant) bool) []*m
 	return drawn
 }
 
-// draw returns a number that looks random.
+// draw returns a pseudo-random number that depends only on seed and name.
 func draw(seed uint64, name string) uint64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, name))
 	return binary.BigEndian.Uint64(sum[:])

@@ -1,5 +1,5 @@
-// Package left has code that can matter in a program, on the lines that say what is
-// changed in them, and code that cannot.
+// Package left has code that can matter in production, on lines that name the operators
+// that apply to them, and code that cannot.
 package left
 
 import (
@@ -8,8 +8,8 @@ import (
 	"log/slog"
 
 	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/point"
 )
 
 type machine struct {
@@ -62,12 +62,12 @@ func (m *machine) bugsAndPoints(n int) int {
 // ghost is called by live code.
 func (m *machine) ghost(n int) int { return n * n }
 
-// spooky is not, nor is what it calls.
+// spooky is called by dead code only, and so is spookier.
 func (m *machine) spooky(n int) int { return m.spookier(n) + 1 }
 
 func (m *machine) spookier(n int) int { return n - 1 }
 
-// forgets is false in every program.
+// forgets always returns false in production.
 func (m *machine) forgets(n int) bool {
 	if !m.bugs.Has(bug.LossByTimer) {
 		return false
