@@ -18,29 +18,29 @@ import (
 	"github.com/lockmesh/mesh/internal/tools/proc"
 )
 
-// verdict is how a watcher, or a whole mutant, fared.
+// verdict is the outcome of one watcher's test of a mutant, or of a broken patch.
 type verdict string
 
 const (
 	noticed   verdict = "noticed"
 	unnoticed verdict = "NOT NOTICED"
-	otherwise verdict = "OTHER TEXT" // it was noticed by another message
+	otherwise verdict = "OTHER TEXT" // the test fails, with another message
 	hangs     verdict = "HANGS"
-	unproven  verdict = "FAILS ANYWAY" // the test fails without the mutant
+	unproven  verdict = "FAILS ANYWAY" // the test also fails without the mutant
 	missing   verdict = "NO SUCH TEST"
-	unusable  verdict = "BROKEN" // the patch
+	unusable  verdict = "BROKEN" // the patch cannot be used
 )
 
-// result is what became of a mutant before one watcher.
+// result is the verdict of one watcher on a mutant.
 type result struct {
 	mutant, rule string
 	watcher      string // empty if the patch is broken
 	verdict      verdict
-	detail       string // the message
+	detail       string // the test's message, or what is wrong
 	took         time.Duration
 }
 
-// line is the result for a file of results.
+// line returns the result as a line of the results file.
 func (r result) line() string {
 	detail, _, _ := strings.Cut(strings.ReplaceAll(r.detail, "\t", " "), "\n")
 	return fmt.Sprintf("%s\t%s\t%s\t%s\t%.2f\t%s\n", r.mutant, r.rule, r.watcher, r.verdict, r.took.Seconds(), detail)
@@ -54,7 +54,7 @@ func (r result) String() string {
 	return text
 }
 
-// judge has watchers look at mutants that are all in one overlay.
+// judge runs watchers' tests against mutants that are all in one overlay.
 type judge struct {
 	*tree
 	overlay string
@@ -62,8 +62,8 @@ type judge struct {
 	workers int
 
 	mu       sync.Mutex
-	binaries map[string]func() (string, error) // by package
-	clean    map[string]func() error           // by watcher and arguments
+	binaries map[string]func() (string, error) // test binaries by package, each built once
+	clean    map[string]func() error           // results of prove by watcher and arguments, each found once
 }
 
 func newJudge(t *tree, overlay string, limit time.Duration, workers int) *judge {
@@ -73,7 +73,7 @@ func newJudge(t *tree, overlay string, limit time.Duration, workers int) *judge 
 	}
 }
 
-// binary returns the test binary of a package, which it builds once.
+// binary returns the test binary of a package. It is built on the first call.
 func (j *judge) binary(ctx context.Context, pkg string) (string, error) {
 	j.mu.Lock()
 	once := j.binaries[pkg]
@@ -85,7 +85,8 @@ func (j *judge) binary(ctx context.Context, pkg string) (string, error) {
 	return once()
 }
 
-// prove tells whether a watcher's test passes with no mutant switched on.
+// prove runs a watcher's test with no mutant switched on, and returns an error if it does
+// not pass. The seed is only used by a watcher with seeds.
 func (j *judge) prove(ctx context.Context, w watcher, seed string) error {
 	args := slices.Clone(w.args)
 	if w.seeds > 0 {
@@ -100,7 +101,7 @@ func (j *judge) prove(ctx context.Context, w watcher, seed string) error {
 			if err != nil && ctx.Err() == nil {
 				return fmt.Errorf("%w: %s", err, strings.Join(messages(out), "\n"))
 			}
-			if err == nil && strings.Contains(out, "testing: warning: no tests to run") {
+			if err == nil && strings.Contains(out, noTests) {
 				return errNoTest
 			}
 			return err
@@ -113,7 +114,11 @@ func (j *judge) prove(ctx context.Context, w watcher, seed string) error {
 
 var errNoTest = errors.New("there is no such test")
 
-// run runs a watcher's test with a mutant switched on, or none.
+// noTests is what a test binary prints if -test.run matches no test.
+const noTests = "testing: warning: no tests to run"
+
+// run runs a watcher's test and returns its output. If mutant is not empty, that mutant is
+// switched on.
 func (j *judge) run(ctx context.Context, mutant string, w watcher, args []string) (string, error) {
 	file, err := j.binary(ctx, w.pkg)
 	if err != nil {
@@ -135,10 +140,10 @@ func (j *judge) run(ctx context.Context, mutant string, w watcher, args []string
 
 var (
 	said   = regexp.MustCompile(`^\s+\S+\.go:[0-9]+: (.*)|^((?:panic|fatal error): .*)`)
-	seedIs = regexp.MustCompile(`^seed ([0-9]+)[:,] (.*)`)
+	seeded = regexp.MustCompile(`^seed ([0-9]+)[:,] (.*)`)
 )
 
-// messages returns the first lines of what a test said.
+// messages returns the first line of each message in a test's output.
 func messages(out string) (all []string) {
 	for line := range strings.Lines(out) {
 		if m := said.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
@@ -148,10 +153,10 @@ func messages(out string) (all []string) {
 	return all
 }
 
-// watch has a watcher look at a mutant.
+// watch runs a watcher's test against a mutant, and makes sure that it passes without.
 func (j *judge) watch(ctx context.Context, m *mutant, w watcher) (result, error) {
 	r := result{mutant: m.name, rule: m.rule, watcher: w.String()}
-	if w.seeds == 0 { // else it is known afterwards which seed to prove
+	if w.seeds == 0 { // with seeds, only the run tells which seed to prove
 		if ok, err := j.proves(ctx, &r, w, ""); !ok {
 			return r, err
 		}
@@ -160,17 +165,17 @@ func (j *judge) watch(ctx context.Context, m *mutant, w watcher) (result, error)
 	if w.seeds > 0 {
 		args = append(args, "-seeds", strconv.Itoa(w.seeds))
 	}
-	if _, err := j.binary(ctx, w.pkg); err != nil {
+	if _, err := j.binary(ctx, w.pkg); err != nil { // built here, so that took is the test's time alone
 		return r, err
 	}
 	begun := time.Now()
 	out, err := j.run(ctx, m.name, w, args)
 	r.took = time.Since(begun)
-	_, exited := errors.AsType[*exec.ExitError](err)
+	_, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case ctx.Err() != nil:
 		return r, ctx.Err()
-	case err == nil && strings.Contains(out, "testing: warning: no tests to run"):
+	case err == nil && strings.Contains(out, noTests):
 		r.verdict = missing
 		return r, nil
 	case err == nil:
@@ -179,31 +184,12 @@ func (j *judge) watch(ctx context.Context, m *mutant, w watcher) (result, error)
 	case errors.Is(err, proc.ErrHangs):
 		r.verdict, r.detail = hangs, fmt.Sprintf("after %v", j.cap)
 		return r, nil
-	case !exited:
+	case !failed:
 		return r, err
 	}
-	seed, texts := "", messages(out)
-	for i, text := range texts {
-		if s := seedIs.FindStringSubmatch(text); s != nil {
-			if texts[i] = s[2]; seed == "" {
-				seed = s[1]
-			}
-		}
-	}
-	i := slices.IndexFunc(texts, w.expects)
-	switch {
-	case i < 0:
-		r.verdict, r.detail = otherwise, fmt.Sprintf("want %q, got\n%s", w.message, strings.Join(texts, "\n"))
-		if len(texts) == 0 {
-			r.detail += out
-		}
-		return r, nil
-	case w.seeds > 0 && seed == "":
-		r.verdict, r.detail = otherwise, "no message begins with seed and its number: "+texts[i]
-		return r, nil
-	}
-	r.verdict, r.detail = noticed, texts[i]
-	if w.seeds > 0 {
+	var seed string
+	r.verdict, r.detail, seed = w.read(out)
+	if r.verdict == noticed && w.seeds > 0 {
 		if ok, err := j.proves(ctx, &r, w, seed); !ok {
 			return r, err
 		}
@@ -212,10 +198,34 @@ func (j *judge) watch(ctx context.Context, m *mutant, w watcher) (result, error)
 	return r, nil
 }
 
-// proves is prove, and says in r what is wrong with the test.
+// read returns the verdict on a failed test's output: whether it has the expected message.
+// The seed is the one that the first message with a seed names.
+func (w watcher) read(out string) (v verdict, detail, seed string) {
+	texts := messages(out)
+	for i, text := range texts {
+		if s := seeded.FindStringSubmatch(text); s != nil {
+			if texts[i] = s[2]; seed == "" {
+				seed = s[1]
+			}
+		}
+	}
+	i := slices.IndexFunc(texts, w.expects)
+	switch {
+	case len(texts) == 0:
+		return otherwise, fmt.Sprintf("want %q, got\n%s", w.message, out), ""
+	case i < 0:
+		return otherwise, fmt.Sprintf("want %q, got\n%s", w.message, strings.Join(texts, "\n")), ""
+	case w.seeds > 0 && seed == "":
+		return otherwise, "no message begins with seed and its number: " + texts[i], ""
+	}
+	return noticed, texts[i], seed
+}
+
+// proves calls prove and reports whether the test passes. If not, it puts the reason into
+// r or returns an error.
 func (j *judge) proves(ctx context.Context, r *result, w watcher, seed string) (ok bool, err error) {
 	err = j.prove(ctx, w, seed)
-	_, exited := errors.AsType[*exec.ExitError](err)
+	_, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:
 		return true, nil
@@ -223,7 +233,7 @@ func (j *judge) proves(ctx context.Context, r *result, w watcher, seed string) (
 		return false, ctx.Err()
 	case errors.Is(err, errNoTest):
 		r.verdict, r.detail = missing, ""
-	case exited || errors.Is(err, proc.ErrHangs):
+	case failed || errors.Is(err, proc.ErrHangs):
 		r.verdict, r.detail = unproven, err.Error()
 	default:
 		return false, err
@@ -232,15 +242,15 @@ func (j *judge) proves(ctx context.Context, r *result, w watcher, seed string) (
 }
 
 // joint writes an overlay for mutants and builds the tests of their watchers with it. It
-// returns the mutants that do not build alone, and a judge for the rest.
-func joint(ctx context.Context, t *tree, all []*mutant, limit time.Duration, workers int) (*judge, []*mutant, []problem, error) {
-	var wrong []problem
+// returns a judge for the mutants that compile, these mutants, and what is wrong with the
+// rest.
+func joint(ctx context.Context, t *tree, all []*mutant, limit time.Duration, workers int) (j *judge, good []*mutant, wrong []problem, err error) {
 	for {
 		overlay, err := t.overlay(all)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		j := newJudge(t, overlay, limit, workers)
+		j = newJudge(t, overlay, limit, workers)
 		err = j.buildAll(ctx, all)
 		if err == nil || !errors.Is(err, errUnbuilt) {
 			return j, all, wrong, err
@@ -250,7 +260,7 @@ func joint(ctx context.Context, t *tree, all []*mutant, limit time.Duration, wor
 			return nil, nil, nil, broken
 		}
 		if len(culprits) == 0 {
-			return nil, nil, nil, fmt.Errorf("each mutant compiles, but the tests do not, or not with all of them: %w", err)
+			return nil, nil, nil, fmt.Errorf("each mutant compiles alone, but the tests do not compile with all of them: %w", err)
 		}
 		wrong = append(wrong, culprits...)
 		all = slices.DeleteFunc(slices.Clone(all), func(m *mutant) bool {
@@ -276,7 +286,8 @@ func (j *judge) buildAll(ctx context.Context, all []*mutant) error {
 	return nil
 }
 
-// judgeAll has all watchers look at mutants, several at once, and hands each result to tell.
+// judgeAll runs all watchers' tests, several at once, and reports each result to tell, one at
+// a time.
 func (j *judge) judgeAll(ctx context.Context, all []*mutant, tell func(result) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

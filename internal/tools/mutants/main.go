@@ -1,39 +1,40 @@
 // Command mutants proves that the tests notice deliberate bugs. Each is a patch in
-// simulate/mutants, which leaves one rule of the protocol out and says which test must
-// notice that, and with what message. That directory's README tells how to write one.
-// (Command mutate is something else: it makes up small changes itself, by the hundred.)
+// simulate/mutants, which removes one rule of the protocol and says which tests must
+// notice that, and with what message. The README in that directory says how to write one.
+// (Command mutate is another tool: it makes small changes itself, by the hundred.)
 //
-//	go run ./internal/tools/mutants                       all of them
-//	go run ./internal/tools/mutants -run '^Queue'         some of them
-//	go run ./internal/tools/mutants -third 2              every third, from the second on
+//	go run ./internal/tools/mutants                       all mutants
+//	go run ./internal/tools/mutants -run '^Queue'         some mutants
+//	go run ./internal/tools/mutants -third 2              every third mutant, beginning with the second
 //	go run ./internal/tools/mutants -with QueueJumpers go test ./shard
 //	go run ./internal/tools/mutants -with A+B go build -o lockmesh ./cmd/lockmesh
 //
-// All mutants are compiled into the same test binaries, beside the correct code: a mutant's
-// functions are there a second time under names of their own, and the original functions
-// hand their calls on to them while the mutant is switched on. So each test binary is built
-// once, and then run once for each mutant, with the variable LOCKMESH_MUTANTS=Name. Names
-// are joined by + to switch several on; mutants that change the same function cannot be on
-// at once. The go command takes the woven files from elsewhere (-overlay): nothing is
-// written into the module, which must not change meanwhile.
+// All mutants are compiled into the same test binaries, beside the correct code. Each
+// function that a mutant changes is there a second time, under another name, and the
+// original function passes its calls on while the mutant is switched on. So each test
+// binary is built once, and run once for each mutant, with the environment variable
+// LOCKMESH_MUTANTS=Name. Names joined by + switch several mutants on; mutants that change
+// the same function cannot be on together. The go command reads the woven files from
+// another place (-overlay): nothing is written into the module, which must not change
+// meanwhile.
 //
-// For each line Noticed of a patch the tool makes sure that the test passes in the same
-// binary without the mutant, and fails with it, with that message. For a watcher with Seeds
-// it does the first for the seed that showed the mutant. A test that reaches -cap is
-// killed with all its processes, and has not noticed anything.
+// For each Noticed line of a patch the tool makes sure that the test passes in the same
+// binary without the mutant, and fails with it, with that message. If the line has Seeds,
+// the test must pass without the mutant for the seed that showed the mutant. A test that
+// reaches -cap is killed with all its processes, and counts as not having noticed anything.
 //
-// A patch can change functions and methods of any kind, add functions, constants, types and
-// imports, and add fields to structs. The tool refuses what would change the program with
-// the mutant switched off, too: changed constants, variables, types and signatures, new
-// variables and exported methods, functions init, and files that are new or removed. It
-// also refuses to change a function with an unnamed parameter, which it could not hand on,
-// and two mutants that add the same name to a package.
+// A patch may change functions and methods, add functions, constants, types and imports,
+// and add fields to structs. The tool refuses everything that would also change the program
+// with the mutant switched off: changed constants, variables, types and signatures, new
+// variables and exported methods, init functions, and files that are new or removed. It
+// also refuses changes to a function with an unnamed parameter, which the function could
+// not pass on, and two mutants that add the same name to a package.
 //
-// With -with, the tool runs a command with the overlay of only these mutants (in GOFLAGS)
-// and has them switched on, and exits with that command's status.
+// With -with, the tool runs a command with an overlay of only the named mutants (in
+// GOFLAGS) and with these switched on, and exits with the command's status.
 //
-// The tool exits with 0 if every mutant was noticed as its patch says, with 1 if not, and with 2
-// if it cannot do its work.
+// The exit status is 0 if every mutant was noticed as its patch says, 1 if not, and 2 if
+// the tool fails.
 package main
 
 import (
@@ -53,11 +54,11 @@ import (
 	"time"
 )
 
-// settings are what the flags say.
+// settings holds the values of the flags.
 type settings struct {
 	dir     string // where the module is
 	match   *regexp.Regexp
-	third   int // not zero: which
+	third   int // 0: try all mutants
 	cap     time.Duration
 	workers int
 	results string
@@ -71,15 +72,15 @@ var everyName = regexp.MustCompile("")
 
 func main() {
 	s := settings{dir: ".", match: everyName}
-	flag.Func("run", "take only the mutants whose names match the `pattern`", func(text string) (err error) {
+	flag.Func("run", "only use mutants whose names match the `pattern`", func(text string) (err error) {
 		s.match, err = regexp.Compile(text)
 		return err
 	})
-	flag.IntVar(&s.third, "third", 0, "apply and build all, but try only every third: a `number` from 1 on, such as that of the day, says which")
+	flag.IntVar(&s.third, "third", 0, "apply and build all mutants, but try only every third, beginning with the one of this `number` (4 is the same as 1)")
 	flag.DurationVar(&s.cap, "cap", time.Minute, "kill a test after this `time`")
 	flag.IntVar(&s.workers, "p", runtime.NumCPU(), "how many tests to run at once")
 	flag.StringVar(&s.results, "o", "", "append each result to this `file`")
-	flag.StringVar(&s.with, "with", "", "switch these mutants on, `names` joined by +, and run the command behind the flags")
+	flag.StringVar(&s.with, "with", "", "switch on the mutants with these `names`, joined by +, and run the command that follows the flags")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -93,7 +94,7 @@ func main() {
 const (
 	exitOK     = 0
 	exitFailed = 1
-	exitUsage  = 2 // nothing was found out
+	exitUsage  = 2 // the tool failed
 )
 
 func (s *settings) main(ctx context.Context, args []string, out io.Writer) (int, error) {
@@ -101,9 +102,9 @@ func (s *settings) main(ctx context.Context, args []string, out io.Writer) (int,
 	case s.with == "" && len(args) > 0:
 		return exitUsage, fmt.Errorf("unexpected argument %q", args[0])
 	case s.with != "" && len(args) == 0:
-		return exitUsage, errors.New("-with needs a command behind the flags")
+		return exitUsage, errors.New("-with needs a command after the flags")
 	case s.third < 0 || s.workers < 1 || s.cap <= 0:
-		return exitUsage, errors.New("-third, -p and -cap must be more than zero")
+		return exitUsage, errors.New("-p and -cap must be positive, and -third must not be negative")
 	}
 	t, err := openTree(s.dir)
 	if err != nil {
@@ -123,7 +124,7 @@ func (s *settings) main(ctx context.Context, args []string, out io.Writer) (int,
 	return exitOK, nil
 }
 
-// judge tries the mutants out. It reports whether one was not noticed as it should be.
+// judge tries the mutants. It reports whether any was not noticed as its patch says.
 func (s *settings) judge(ctx context.Context, t *tree, out io.Writer) (failed bool, err error) {
 	begun := time.Now()
 	patches, wrong, err := readPatches(filepath.Join(t.dir, filepath.FromSlash(patchesIn)), s.match)
@@ -147,39 +148,47 @@ func (s *settings) judge(ctx context.Context, t *tree, out io.Writer) (failed bo
 	if err != nil {
 		return false, err
 	}
-	var file *os.File
+	to := &report{out: out}
 	if s.results != "" {
-		if file, err = os.OpenFile(s.results, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666); err != nil {
+		if to.file, err = os.OpenFile(s.results, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666); err != nil {
 			return false, err
 		}
-		defer file.Close()
-	}
-	good := 0
-	tell := func(r result) (err error) {
-		if r.verdict == noticed {
-			good++
-		} else {
-			failed = true
-		}
-		fmt.Fprintln(out, r)
-		if file != nil {
-			_, err = file.WriteString(r.line())
-		}
-		return err
+		defer to.file.Close()
 	}
 	for _, p := range append(wrong, unbuilt...) {
-		if err := tell(result{mutant: p.mutant, verdict: unusable, detail: p.err.Error()}); err != nil {
-			return failed, err
+		if err := to.add(result{mutant: p.mutant, verdict: unusable, detail: p.err.Error()}); err != nil {
+			return true, err
 		}
 	}
 	built := time.Since(begun)
 	tried := s.thirdOf(all)
-	if err := j.judgeAll(ctx, tried, tell); err != nil {
-		return failed, err
+	if err := j.judgeAll(ctx, tried, to.add); err != nil {
+		return to.bad > 0, err
 	}
 	fmt.Fprintf(out, "%d patches, %d of them tried: noticed %d times, as they should be; %.1fs to build, %.1fs in all\n",
-		count, len(tried), good, built.Seconds(), time.Since(begun).Seconds())
-	return failed, nil
+		count, len(tried), to.good, built.Seconds(), time.Since(begun).Seconds())
+	return to.bad > 0, nil
+}
+
+// report prints results, appends them to a file, and counts them.
+type report struct {
+	out       io.Writer
+	file      *os.File // nil: none
+	good, bad int      // results that are as the patch says, and others
+}
+
+func (t *report) add(r result) error {
+	if r.verdict == noticed {
+		t.good++
+	} else {
+		t.bad++
+	}
+	fmt.Fprintln(t.out, r)
+	if t.file == nil {
+		return nil
+	}
+	_, err := t.file.WriteString(r.line())
+	return err
 }
 
 // thirdOf returns the mutants to try.
@@ -195,27 +204,12 @@ func (s *settings) thirdOf(all []*mutant) (some []*mutant) {
 	return some
 }
 
-// runWith runs a command with mutants compiled in and switched on, and returns its status.
+// runWith runs a command with the mutants of -with compiled in and switched on, and returns
+// its exit status.
 func (s *settings) runWith(ctx context.Context, t *tree, args []string) (int, error) {
-	var all []*mutant
-	for _, name := range strings.Split(s.with, "+") {
-		file := filepath.Join(t.dir, filepath.FromSlash(patchesIn), name+".patch")
-		text, err := os.ReadFile(file)
-		if errors.Is(err, os.ErrNotExist) || !mutantName.MatchString(name) {
-			return exitUsage, fmt.Errorf("there is no mutant %q in %s", name, patchesIn)
-		} else if err != nil {
-			return exitUsage, err
-		}
-		p, err := parsePatch(name, text)
-		if err != nil {
-			return exitUsage, problem{name, err}
-		}
-		p.file = file
-		m, err := t.load(p)
-		if err != nil {
-			return exitUsage, problem{name, err}
-		}
-		all = append(all, m)
+	all, err := t.named(strings.Split(s.with, "+"))
+	if err != nil {
+		return exitUsage, err
 	}
 	if err := together(all); err != nil {
 		return exitUsage, err
@@ -231,14 +225,39 @@ func (s *settings) runWith(ctx context.Context, t *tree, args []string) (int, er
 	if err := cmd.Start(); err != nil {
 		return exitUsage, err
 	}
-	over := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // it may be a signal for this process only
-	defer over()
+	// The signal that ended ctx may have been sent to this process only.
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	defer stop()
 	err = cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return max(exit.ExitCode(), exitFailed), nil // killed: less than zero
+		return max(exit.ExitCode(), exitFailed), nil // the code is negative if a signal killed the command
 	}
 	if err != nil {
 		return exitUsage, err
 	}
 	return exitOK, nil
+}
+
+// named loads the mutants with these names.
+func (t *tree) named(names []string) (all []*mutant, err error) {
+	for _, name := range names {
+		file := filepath.Join(t.dir, filepath.FromSlash(patchesIn), name+".patch")
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) || !mutantName.MatchString(name) {
+			return nil, fmt.Errorf("there is no mutant %q in %s", name, patchesIn)
+		} else if err != nil {
+			return nil, err
+		}
+		p, err := parsePatch(name, text)
+		if err != nil {
+			return nil, problem{name, err}
+		}
+		p.file = file
+		m, err := t.load(p)
+		if err != nil {
+			return nil, problem{name, err}
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }

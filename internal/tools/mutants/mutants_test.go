@@ -19,18 +19,18 @@ import (
 const tiny = "testdata/tiny"
 
 func TestMain(m *testing.M) {
-	// The tiny module's commands are not to hear of the workspace or the flags of this one.
+	// Commands in the tiny module must not use the workspace or the flags of this one.
 	os.Setenv("GOWORK", "off")
 	os.Setenv("GOFLAGS", "")
 	os.Exit(m.Run())
 }
 
-// settingsOf returns the settings for a module of these tests.
+// settingsOf returns settings for a test module.
 func settingsOf(dir string) *settings {
 	return &settings{dir: dir, match: everyName, cap: time.Minute, workers: 2}
 }
 
-// The mutants of a small module change functions of every kind.
+// The mutants of the tiny module change functions of every kind.
 func TestMutantsAreNoticed(t *testing.T) {
 	t.Parallel()
 	s := settingsOf(tiny)
@@ -70,7 +70,7 @@ func TestMutantsAreNoticed(t *testing.T) {
 	}
 }
 
-// copyTiny copies the small module without its patches.
+// copyTiny copies the tiny module without its patches.
 func copyTiny(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,19 +87,19 @@ func copyTiny(t *testing.T) string {
 	return dir
 }
 
-// edit replaces one text of a file.
+// edit replaces a text that occurs once in a file.
 type edit struct{ file, old, new string }
 
 const boxFile = "box/box.go"
 
-// writePatch writes a patch that makes the edits, each of another file.
+// writePatch writes a patch that makes the edits, each in another file.
 func writePatch(t *testing.T, dir, name, header string, edits ...edit) {
 	t.Helper()
 	text := header + "\n\n"
 	for _, e := range edits {
 		was, err := os.ReadFile(filepath.Join(dir, e.file))
 		if err != nil || strings.Count(string(was), e.old) != 1 {
-			t.Fatalf("%s: %q is there %d times, %v", e.file, e.old, strings.Count(string(was), e.old), err)
+			t.Fatalf("%s: %q occurs %d times, want 1 (%v)", e.file, e.old, strings.Count(string(was), e.old), err)
 		}
 		text += fmt.Sprintf("diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n@@ -1,1 +1,1 @@\n", e.file, e.file, e.file, e.file)
 		for line := range strings.Lines(string(was)) {
@@ -118,7 +118,7 @@ func header(watchers string) string { return "Rule: P1\nLeaves out: Something.\n
 
 var bottomless = edit{boxFile, "len(b.items) >= b.limit", "len(b.items) < 0"}
 
-// What is wrong with a mutant, its watcher or its patch is a failure, and says so.
+// A problem with a mutant, its watcher or its patch is a failure, and the output names it.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	dir := copyTiny(t)
@@ -152,7 +152,7 @@ func TestFailures(t *testing.T) {
 	}, "3 items, want 2", "patch does not apply", "it has no diff")
 }
 
-// A mutant that does not compile leaves the others as they are, and one that hangs is killed.
+// A mutant that does not compile does not affect the others, and one that hangs is killed.
 func TestMutantsThatCannotRun(t *testing.T) {
 	t.Parallel()
 	dir := copyTiny(t)
@@ -163,8 +163,8 @@ func TestMutantsThatCannotRun(t *testing.T) {
 	verdicts(t, s, map[string]string{"Slow": "HANGS", "Unbuilt": "BROKEN"}, "box.go:21: undefined: thrice", "after 2s")
 }
 
-// verdicts runs the tool, which must fail, come to these verdicts, and say all of what is said.
-func verdicts(t *testing.T, s *settings, want map[string]string, said ...string) {
+// verdicts runs the tool, which must fail with these verdicts and print all of texts.
+func verdicts(t *testing.T, s *settings, want map[string]string, texts ...string) {
 	t.Helper()
 	s.results = filepath.Join(t.TempDir(), "results")
 	var out strings.Builder
@@ -183,14 +183,14 @@ func verdicts(t *testing.T, s *settings, want map[string]string, said ...string)
 	if !maps.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v\n%s", got, want, out.String())
 	}
-	for _, want := range said {
+	for _, want := range texts {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("no word of %q in\n%s", want, out.String())
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}
 	}
 }
 
-// What would not be sound beside the correct code is refused.
+// Changes that cannot be compiled beside the correct code are refused.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	dir := copyTiny(t)
@@ -209,7 +209,7 @@ func TestRefusals(t *testing.T) {
 		{"a result's name", inBox("Len() int {", "Len() (n int) {"), "the signature of Box.Len"},
 		{"a parameter without a name", inBox("func unnamed(int) int { return 1 }", "func unnamed(int) int { return 2 }"), "unnamed has a parameter without a name"},
 		{"a receiver without a name", inBox("nameless() int { return unnamed(1) }", "nameless() int { return unnamed(2) }"), "Box.nameless has a receiver without a name"},
-		{"a function that goes", inBox("func (Box[T]) nameless() int { return unnamed(1) }", ""), "removes Box.nameless"},
+		{"a removed function", inBox("func (Box[T]) nameless() int { return unnamed(1) }", ""), "removes Box.nameless"},
 		{"a function init", inBox("func init() { Start++ }", "func init() { Start-- }"), "function init"},
 		{"one more function init", inBox("func init() { Start++ }", "func init() { Start++ }\nfunc init() { Start++ }"), "function init"},
 		{"a variable's value", inBox("double(21)", "double(22)"), "the declaration of Start"},
@@ -218,16 +218,16 @@ func TestRefusals(t *testing.T) {
 		{"a constant", inBox("= iota", "= iota + 1"), "the declaration of first, second"},
 		{"a constant in a group", inBox("\tsecond\n", "\tsecond\n\tthird\n"), "changes the declaration of first, second"},
 		{"a type", inBox("\tlimit int\n", "\tlimit int64\n"), "the type Box"},
-		{"a field that goes", inBox("pair struct{ a, b int }", "pair struct{ a int }"), "the type pair"},
-		{"a type that is no struct any more", inBox("pair struct{ a, b int }", "pair []int"), "the type pair"},
+		{"a removed field", inBox("pair struct{ a, b int }", "pair struct{ a int }"), "the type pair"},
+		{"a struct becomes another type", inBox("pair struct{ a, b int }", "pair []int"), "the type pair"},
 		{"a type parameter", inBox("type Box[T any]", "type Box[T comparable]"), "the type Box"},
 		{"an exported method", inBox("func init()", "func (p pair) String() string { return \"\" }\n\nfunc init()"), "adds the exported method pair.String"},
 		{"only a comment", inBox("// Len is of a value.", "// Len is."), "changes no function"},
 		{"only a field", inBox("pair struct{ a, b int }", "pair struct{ a, b, c int }"), "changes no function"},
 		{"a package's name", inBox("package box\n", "package bag\n"), "the package clause"},
-		{"what is no code", inBox("func init()", "func func init()"), "expected 'IDENT'"},
-		{"a test", []edit{{"box/box_test.go", "want 2", "want 3"}}, "box/box_test.go is a test"},
-		{"another file", []edit{{"go.mod", "go 1.26", "go 1.25"}}, "go.mod is no Go file"},
+		{"a syntax error", inBox("func init()", "func func init()"), "expected 'IDENT'"},
+		{"a test", []edit{{"box/box_test.go", "want 2", "want 3"}}, "box/box_test.go is a test file"},
+		{"another file", []edit{{"go.mod", "go 1.26", "go 1.25"}}, "go.mod is not a Go file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			writePatch(t, dir, "Refused", header("Noticed: box TestBox x"), tt.edits...)
@@ -241,23 +241,23 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	for name, diff := range map[string]string{
-		"a new file":       "diff --git a/box/new.go b/box/new.go\nnew file mode 100644\n--- /dev/null\n+++ b/box/new.go\n@@ -0,0 +1,1 @@\n+package box\n",
-		"a file that goes": "diff --git a/shelf/shelf.go b/shelf/shelf.go\ndeleted file mode 100644\n--- a/shelf/shelf.go\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-package shelf\n",
-		"a renamed file":   "diff --git a/box/box.go b/box/bag.go\nsimilarity index 100%\nrename from box/box.go\nrename to box/bag.go\n",
-		"a foreign file":   "diff --git a/../x.go b/../x.go\n--- a/../x.go\n+++ b/../x.go\n@@ -1,1 +1,1 @@\n-package box\n+package bag\n",
+		"a new file":     "diff --git a/box/new.go b/box/new.go\nnew file mode 100644\n--- /dev/null\n+++ b/box/new.go\n@@ -0,0 +1,1 @@\n+package box\n",
+		"a removed file": "diff --git a/shelf/shelf.go b/shelf/shelf.go\ndeleted file mode 100644\n--- a/shelf/shelf.go\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-package shelf\n",
+		"a renamed file": "diff --git a/box/box.go b/box/bag.go\nsimilarity index 100%\nrename from box/box.go\nrename to box/bag.go\n",
+		"a foreign file": "diff --git a/../x.go b/../x.go\n--- a/../x.go\n+++ b/../x.go\n@@ -1,1 +1,1 @@\n-package box\n+package bag\n",
 	} {
 		file := filepath.Join(dir, patchesIn, "Refused.patch")
 		if err := os.WriteFile(file, []byte(diff), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := tr.load(&patch{name: "Refused", file: file}); err == nil ||
-			!strings.Contains(err.Error(), "makes, removes or renames") && !strings.Contains(err.Error(), "../x.go") {
+			!strings.Contains(err.Error(), "adds, removes or renames") && !strings.Contains(err.Error(), "../x.go") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 }
 
-// What two mutants must not have in common.
+// Mutants that add the same name, or change the same function, collide.
 func TestMutantsThatCollide(t *testing.T) {
 	t.Parallel()
 	dir := copyTiny(t)
@@ -289,7 +289,7 @@ func TestMutantsThatCollide(t *testing.T) {
 		{twice, twice, "A and B both add box:helper"},
 		{twice, constant, "A and B both add box:helper"},
 		{field, field, "A and B both add box:pair.c"},
-		{imports(`"math/rand"`), imports(`"math/rand/v2"`), ""}, // rand is v2's name, not its path's end
+		{imports(`"math/rand"`), imports(`"math/rand/v2"`), ""}, // it is taken to be named v2: only the compiler notices
 		{imports(`"math/rand"`), imports(`rand "math/rand/v2"`), "rand is the name of two imports"},
 		{imports(`"math/rand"`), imports(`"math/rand"`), ""},
 		{bottomless, bottomless, ""},
@@ -301,13 +301,13 @@ func TestMutantsThatCollide(t *testing.T) {
 	}
 	a, b, c := load("A", bottomless), load("B", bottomless), load("C", twice)
 	if err := together([]*mutant{a, b}); err == nil || !strings.Contains(err.Error(), "A and B both change box:Box.Put") {
-		t.Errorf("both of one function: %v", err)
+		t.Errorf("two mutants of one function: %v", err)
 	}
 	if err := together([]*mutant{a, c}); err != nil {
-		t.Errorf("of two functions: %v", err)
+		t.Errorf("two mutants of two functions: %v", err)
 	}
 
-	// A program refuses likewise, and so it does names that it has not.
+	// A woven program refuses such mutants too, and names that are not compiled in.
 	overlay, err := tr.overlay([]*mutant{a, b, c})
 	if err != nil {
 		t.Fatal(err)
@@ -357,7 +357,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// Each third is another one, and together they are all.
+// Any three consecutive thirds contain each mutant once.
 func TestThirds(t *testing.T) {
 	var all []*mutant
 	for i := range 8 {
@@ -383,15 +383,15 @@ func TestNothingMatches(t *testing.T) {
 	s := settingsOf(tiny)
 	s.match = regexp.MustCompile("^Heisenbug$")
 	if code, err := s.main(t.Context(), nil, os.Stderr); code != exitUsage || err == nil {
-		t.Errorf("code %d, %v", code, err)
+		t.Errorf("no match: code %d, %v", code, err)
 	}
 	s = settingsOf(t.TempDir())
 	if code, err := s.main(t.Context(), nil, os.Stderr); code != exitUsage || err == nil {
-		t.Errorf("outside of a module: code %d, %v", code, err)
+		t.Errorf("outside a module: code %d, %v", code, err)
 	}
 }
 
-// Who interrupts the tool gets no verdict.
+// An interrupted tool prints no verdict.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -401,7 +401,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The lines of a mutant's function have the numbers of the original's.
+// The lines of a mutant's function are numbered like the original's.
 func TestLines(t *testing.T) {
 	const was = "package p\n\nfunc f(n int) int {\n\tn++\n\tn--\n\treturn n\n}\n"
 	for is, want := range map[string]string{
@@ -452,13 +452,13 @@ func f__M(n int) int {
 			t.Fatal(err)
 		}
 		if got := c.copied("f.go", "f"); got != want {
-			t.Errorf("of\n%sthe copy is\n%s\nwant\n%s", is, got, want)
+			t.Errorf("the copy of\n%sis\n%s\nwant\n%s", is, got, want)
 		}
 	}
 }
 
-// A program that is built in the usual way has nothing of mutants: the library does not
-// import their package, which is empty but for a function.
+// A program that is built without this tool has no mutants: the library does not import
+// package mutant, which is a single file without imports.
 func TestTheProductHasNoMutants(t *testing.T) {
 	deps, err := exec.Command("go", "list", "-deps", "../../..").Output()
 	if text := string(deps); err != nil || !strings.Contains(text, "/mesh/shard\n") || strings.Contains(text, "/mesh/internal/mutant\n") {

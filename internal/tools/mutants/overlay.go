@@ -17,11 +17,11 @@ import (
 	"github.com/lockmesh/mesh/internal/tools/proc"
 )
 
-// tree is the source tree of the module that mutants are of.
+// tree is the source tree of the module whose code the mutants change.
 type tree struct {
 	dir, module string
-	temp        string // where files are put aside
-	count       int    // directories there
+	temp        string // a directory for all that is written
+	count       int    // directories in it
 }
 
 // openTree finds the module that dir is in. Close it after use.
@@ -37,7 +37,7 @@ func openTree(dir string) (*tree, error) {
 	t := &tree{}
 	t.module, t.dir, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
 	if t.dir == "" || t.module == "" {
-		return nil, fmt.Errorf("%s is in no module", dir)
+		return nil, fmt.Errorf("%s is not in a module", dir)
 	}
 	if t.temp, err = os.MkdirTemp("", "mutants"); err != nil {
 		return nil, err
@@ -47,14 +47,14 @@ func openTree(dir string) (*tree, error) {
 
 func (t *tree) close() { _ = os.RemoveAll(t.temp) }
 
-// aside makes a new directory beside the tree.
+// aside makes a new directory outside of the tree.
 func (t *tree) aside() (string, error) {
 	t.count++
 	dir := filepath.Join(t.temp, fmt.Sprint(t.count))
 	return dir, os.Mkdir(dir, 0o777)
 }
 
-// git runs git apply where it sees no repository.
+// git runs git apply in dir, so that it does not take dir for a part of any repository.
 func (t *tree) git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"apply", "--recount"}, args...)...)
 	cmd.Dir = dir
@@ -69,7 +69,7 @@ func (t *tree) git(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// load applies a patch aside, and finds out what it changes.
+// load applies a patch to a copy of its files, and finds what it changes.
 func (t *tree) load(p *patch) (*mutant, error) {
 	file, err := filepath.Abs(p.file)
 	if err != nil {
@@ -88,20 +88,7 @@ func (t *tree) load(p *patch) (*mutant, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		switch {
-		case !strings.HasSuffix(name, ".go"):
-			return nil, fmt.Errorf("%s is no Go file", name)
-		case strings.HasSuffix(name, "_test.go"):
-			return nil, fmt.Errorf("%s is a test: a mutant changes what tests look at", name)
-		case !filepath.IsLocal(name) || path.Clean(name) != name:
-			return nil, fmt.Errorf("%q is not the path of a file in the module", name)
-		}
-		text, err := os.ReadFile(filepath.Join(t.dir, filepath.FromSlash(name)))
-		if err != nil {
-			return nil, err
-		}
-		to := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, text, 0o666)); err != nil {
+		if err := t.copyFile(dir, name); err != nil {
 			return nil, err
 		}
 	}
@@ -130,12 +117,39 @@ func (t *tree) load(p *patch) (*mutant, error) {
 	return m, nil
 }
 
-// touched returns the files that a patch changes, of what git apply --numstat --summary says.
+// copyFile copies a file of the tree to the same place below dir, if it is one that a patch
+// may change.
+func (t *tree) copyFile(dir, name string) error {
+	switch {
+	case !strings.HasSuffix(name, ".go"):
+		return fmt.Errorf("%s is not a Go file", name)
+	case strings.HasSuffix(name, "_test.go"):
+		return fmt.Errorf("%s is a test file: a mutant changes the code under test", name)
+	case !filepath.IsLocal(name) || path.Clean(name) != name:
+		return fmt.Errorf("%q is not the path of a file in the module", name)
+	}
+	text, err := os.ReadFile(filepath.Join(t.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, filepath.FromSlash(name)), text)
+}
+
+// writeFile writes a file, and makes its directory if necessary.
+func writeFile(name string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o666)
+}
+
+// touched returns the files that a patch changes, from the output of
+// git apply --numstat --summary.
 func touched(stat string) (names []string, err error) {
 	for line := range strings.Lines(stat) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, " ") {
-			return nil, fmt.Errorf("it makes, removes or renames a file, or changes its mode:%s", line)
+			return nil, fmt.Errorf("it adds, removes or renames a file, or changes its mode:%s", line)
 		}
 		columns := strings.SplitN(line, "\t", 3)
 		names = append(names, columns[len(columns)-1])
@@ -143,7 +157,7 @@ func touched(stat string) (names []string, err error) {
 	return names, nil
 }
 
-// overlay writes an overlay that has the mutants, and returns its file.
+// overlay writes an overlay with the mutants compiled in, and returns its file.
 func (t *tree) overlay(all []*mutant) (string, error) {
 	files, err := weave(t.dir, t.module, all)
 	if err != nil {
@@ -156,7 +170,7 @@ func (t *tree) overlay(all []*mutant) (string, error) {
 	replace := make(map[string]string)
 	for rel, text := range files {
 		to := filepath.Join(dir, filepath.FromSlash(rel))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, text, 0o666)); err != nil {
+		if err := writeFile(to, text); err != nil {
 			return "", err
 		}
 		replace[filepath.Join(t.dir, filepath.FromSlash(rel))] = to
@@ -172,7 +186,7 @@ func (t *tree) overlay(all []*mutant) (string, error) {
 const buildLimit = 10 * time.Minute
 
 // errUnbuilt is the error of code that does not compile.
-var errUnbuilt = errors.New("it does not build")
+var errUnbuilt = errors.New("it does not compile")
 
 // build runs the go command with an overlay.
 func (t *tree) build(ctx context.Context, overlay, verb string, args ...string) error {
@@ -192,7 +206,7 @@ func (t *tree) testBinary(ctx context.Context, overlay, pkg string) (string, err
 	return file, t.build(ctx, overlay, "test", "-c", "-vet=off", "-ldflags=-w", "-o", file, "./"+pkg)
 }
 
-// culprits returns those of some mutants that do not compile, each with the reason.
+// culprits returns the mutants that do not compile, each with the reason.
 func (t *tree) culprits(ctx context.Context, some []*mutant) ([]problem, error) {
 	err := t.builds(ctx, some)
 	switch {
@@ -212,7 +226,7 @@ func (t *tree) culprits(ctx context.Context, some []*mutant) ([]problem, error) 
 	return append(first, second...), err
 }
 
-// builds tells why the packages that mutants change do not compile with them.
+// builds compiles the packages that mutants change, and returns an error if that fails.
 func (t *tree) builds(ctx context.Context, some []*mutant) error {
 	overlay, err := t.overlay(some)
 	if err != nil {

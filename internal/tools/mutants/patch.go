@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// patch is one mutant as its file has it.
+// patch is a mutant as its file describes it.
 type patch struct {
 	name     string // of the file, without .patch
 	file     string
 	rule     string
-	leaves   string // which sentence of the rule it leaves out
+	leaves   string // what it leaves out of the rule
 	watchers []watcher
 }
 
-// watcher is a test that must notice a mutant, and how.
+// watcher is a test that must notice a mutant.
 type watcher struct {
 	pkg, test string
 	message   string // how the test's message begins; * stands for any text
-	seeds     int    // not zero: the test has the flags -seeds and -seed, and names the seed
+	seeds     int    // not zero: how many seeds to try; the test has flags -seeds and -seed, and its message names the seed
 	args      []string
 }
 
 func (w watcher) String() string { return w.pkg + " " + w.test }
 
-// expects reports whether a message is the one that the watcher must give.
+// expects reports whether a message of the test is the expected one.
 func (w watcher) expects(message string) bool {
 	parts := strings.Split(w.message, "*")
 	message, ok := strings.CutPrefix(message, parts[0])
@@ -47,8 +47,8 @@ var (
 	testName   = regexp.MustCompile(`^Test\S*$`)
 )
 
-// readPatches returns the patches of a directory, in the order of their names, whose names
-// match. The errors are those of single patches; err is that of the directory.
+// readPatches returns the patches of a directory whose names match, in the order of their
+// names. Patches that cannot be parsed are in wrong.
 func readPatches(dir string, match *regexp.Regexp) (all []*patch, wrong []problem, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
 	if err != nil {
@@ -82,11 +82,11 @@ type problem struct {
 
 func (p problem) Error() string { return p.mutant + ": " + p.err.Error() }
 
-// parsePatch reads a patch's header. What follows the header is for git apply.
+// parsePatch parses a patch's header. The rest of the patch is for git apply.
 func parsePatch(name string, text []byte) (*patch, error) {
 	p := &patch{name: name}
 	if !mutantName.MatchString(name) {
-		return nil, fmt.Errorf("its name must be letters and digits, and begin with a capital letter")
+		return nil, fmt.Errorf("its name must consist of letters and digits, and begin with a capital letter")
 	}
 	ended, number := false, 0
 	for line := range bytes.Lines(text) {
@@ -99,9 +99,9 @@ func parsePatch(name string, text []byte) (*patch, error) {
 		}
 		key, value, ok := strings.Cut(string(line), ":")
 		value = strings.TrimSpace(value)
-		err := fmt.Errorf("it is not of the form Name: value")
+		err := fmt.Errorf("not of the form Name: value")
 		if ok {
-			err = p.take(key, value)
+			err = p.set(key, value)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
@@ -109,23 +109,23 @@ func parsePatch(name string, text []byte) (*patch, error) {
 	}
 	switch {
 	case !ended:
-		return nil, fmt.Errorf("it has no diff as git writes it")
+		return nil, fmt.Errorf("it has no diff in the format of git")
 	case p.rule == "":
-		return nil, fmt.Errorf("its header has no Rule")
+		return nil, fmt.Errorf("its header has no line Rule")
 	case p.leaves == "":
-		return nil, fmt.Errorf("its header does not say what it leaves out")
+		return nil, fmt.Errorf("its header has no line Leaves out")
 	case len(p.watchers) == 0:
-		return nil, fmt.Errorf("its header does not say where it is Noticed")
+		return nil, fmt.Errorf("its header has no line Noticed")
 	}
 	return p, nil
 }
 
-// take reads one line of the header.
-func (p *patch) take(key, value string) (err error) {
+// set takes in one line of the header.
+func (p *patch) set(key, value string) error {
 	switch key {
 	case "Rule":
 		if p.rule != "" {
-			return fmt.Errorf("a second Rule: name all of them in one line")
+			return fmt.Errorf("a second line Rule: name all rules in one line")
 		}
 		if !ruleName.MatchString(value) {
 			return fmt.Errorf("rule %q is not of the form P5, or none", value)
@@ -133,40 +133,57 @@ func (p *patch) take(key, value string) (err error) {
 		p.rule = value
 	case "Leaves out":
 		if p.leaves != "" || value == "" {
-			return fmt.Errorf("what it leaves out is said in one line")
+			return fmt.Errorf("want one sentence, in one line Leaves out")
 		}
 		p.leaves = value
 	case "Noticed":
-		w := watcher{}
-		rest := value
-		for _, word := range []*string{&w.pkg, &w.test} {
-			*word, rest, _ = strings.Cut(rest, " ")
-			rest = strings.TrimSpace(rest)
-		}
-		w.message = rest
-		if w.pkg == "" || path.Clean(w.pkg) != w.pkg || path.IsAbs(w.pkg) || strings.HasPrefix(w.pkg, "..") ||
-			!testName.MatchString(w.test) || w.message == "" {
-			return fmt.Errorf("%q is not a package, relative to the module, a test, and how its message begins", value)
+		w, err := parseWatcher(value)
+		if err != nil {
+			return err
 		}
 		p.watchers = append(p.watchers, w)
 	case "Seeds", "Args":
 		if len(p.watchers) == 0 {
-			return fmt.Errorf("%s belongs behind the line Noticed that it is for", key)
+			return fmt.Errorf("%s must follow the line Noticed that it is for", key)
 		}
 		w := &p.watchers[len(p.watchers)-1]
-		if key == "Args" {
-			if w.args = append(w.args, strings.Fields(value)...); value == "" {
-				return fmt.Errorf("no arguments")
-			}
-			return nil
+		if key == "Seeds" {
+			return w.setSeeds(value)
 		}
-		if n, err := strconv.ParseUint(value, 10, 31); err != nil || n == 0 || w.seeds != 0 {
-			return fmt.Errorf("%q is not one number of seeds, from 1 on", value)
-		} else {
-			w.seeds = int(n)
+		if value == "" {
+			return fmt.Errorf("no arguments")
 		}
+		w.args = append(w.args, strings.Fields(value)...)
 	default:
 		return fmt.Errorf("%q is not one of Rule, Leaves out, Noticed, Seeds and Args", key)
 	}
+	return nil
+}
+
+// parseWatcher parses the value of a line Noticed: a package, a test and a message.
+func parseWatcher(value string) (watcher, error) {
+	w := watcher{}
+	rest := value
+	for _, word := range []*string{&w.pkg, &w.test} {
+		*word, rest, _ = strings.Cut(rest, " ")
+		rest = strings.TrimSpace(rest)
+	}
+	w.message = rest
+	if w.pkg == "" || path.Clean(w.pkg) != w.pkg || path.IsAbs(w.pkg) || strings.HasPrefix(w.pkg, "..") ||
+		!testName.MatchString(w.test) || w.message == "" {
+		return w, fmt.Errorf("%q is not a package, relative to the module, a test, and the beginning of its message", value)
+	}
+	return w, nil
+}
+
+func (w *watcher) setSeeds(value string) error {
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is not a number of seeds, from 1 on", value)
+	}
+	if w.seeds != 0 {
+		return fmt.Errorf("a second line Seeds: %q", value)
+	}
+	w.seeds = int(n)
 	return nil
 }

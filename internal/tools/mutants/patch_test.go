@@ -35,26 +35,26 @@ func TestBadPatches(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "no diff"},
 		{rule + leaves + by, "no diff"},
-		{diff, "no Rule"},
-		{rule + by + diff, "leaves out"},
+		{diff, "no line Rule"},
+		{rule + by + diff, "Leaves out"},
 		{rule + leaves + diff, "Noticed"},
-		{rule + rule + diff, "second Rule"},
+		{rule + rule + diff, "second line Rule"},
 		{"Rule: 5\n" + diff, `"5"`},
 		{"Rule:\n" + diff, `""`},
-		{leaves + leaves + diff, "one line"},
-		{"Leaves out:\n" + diff, "one line"},
+		{leaves + leaves + diff, "one sentence"},
+		{"Leaves out:\n" + diff, "one sentence"},
 		{"Leaves: x\n" + diff, `"Leaves"`},
-		{"\nhello\n" + diff, "line 2: it is not of the form"},
-		{"Noticed: shard TestX\n" + diff, "how its message begins"},
-		{"Noticed: shard FuzzX x\n" + diff, "how its message begins"},
+		{"\nhello\n" + diff, "line 2: not of the form"},
+		{"Noticed: shard TestX\n" + diff, "the beginning of its message"},
+		{"Noticed: shard FuzzX x\n" + diff, "the beginning of its message"},
 		{"Noticed: ./shard TestX x\n" + diff, "relative to the module"},
 		{"Noticed: /shard TestX x\n" + diff, "relative to the module"},
 		{"Noticed: ../shard TestX x\n" + diff, "relative to the module"},
-		{"Seeds: 3\n" + by + diff, "behind the line Noticed"},
-		{"Args: -x\n" + by + diff, "behind the line Noticed"},
+		{"Seeds: 3\n" + by + diff, "follow the line Noticed"},
+		{"Args: -x\n" + by + diff, "follow the line Noticed"},
 		{by + "Args:\n" + diff, "no arguments"},
 		{by + "Seeds: 0\n" + diff, `"0"`},
-		{by + "Seeds: 3\nSeeds: 3\n" + diff, `"3"`},
+		{by + "Seeds: 3\nSeeds: 3\n" + diff, "second line Seeds"},
 		{by + "Seeds: many\n" + diff, `"many"`},
 	} {
 		if p, err := parsePatch("Bug", []byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -63,7 +63,7 @@ func TestBadPatches(t *testing.T) {
 	}
 	for _, name := range []string{"", "bug", "A_B", "A+B", "Ä", "A/B"} {
 		if _, err := parsePatch(name, []byte(rule+leaves+by+diff)); err == nil {
-			t.Errorf("the name %q is taken", name)
+			t.Errorf("the name %q is accepted", name)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestExpects(t *testing.T) {
 	}
 }
 
-// Whatever is read as a patch has all that a mutant needs.
+// A patch that parses has all that a mutant needs.
 func FuzzParsePatch(f *testing.F) {
 	f.Add("Rule: P1\nLeaves out: x.\nNoticed: shard TestX x\nSeeds: 3\nArgs: -x\n" + diff)
 	f.Add("Noticed: . TestX\tx\n\n" + diff)

@@ -18,7 +18,7 @@ type source struct {
 	text  []byte
 	fset  *token.FileSet
 	file  *ast.File
-	funcs map[string]*ast.FuncDecl // by Receiver.name; those that may be there several times are not in it
+	funcs map[string]*ast.FuncDecl // by Receiver.name, without repeatable functions
 }
 
 func parseSource(rel, file string) (*source, error) {
@@ -43,7 +43,7 @@ func repeatable(fn *ast.FuncDecl) bool {
 	return fn.Name.Name == "_" || fn.Name.Name == "init" && fn.Recv == nil
 }
 
-// keyOf names a function in its package: Receiver.name.
+// keyOf returns a function's name within its package: name, or Receiver.name.
 func keyOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return fn.Name.Name
@@ -72,7 +72,7 @@ func (s *source) line(p token.Pos) int   { return s.fset.PositionFor(p, false).L
 
 func (s *source) code(from, to token.Pos) string { return string(s.text[s.offset(from):s.offset(to)]) }
 
-// signature returns a function's text up to its body, as tokens.
+// signature returns the tokens of a function up to its body.
 func (s *source) signature(fn *ast.FuncDecl) string {
 	to := fn.End()
 	if fn.Body != nil {
@@ -81,7 +81,8 @@ func (s *source) signature(fn *ast.FuncDecl) string {
 	return tokens(s.code(fn.Pos(), to))
 }
 
-// tokens returns the tokens of code, so that neither comments nor spaces count.
+// tokens returns the tokens of code as text. Code that differs only in comments and spaces
+// has equal tokens.
 func tokens(code string) string {
 	var b strings.Builder
 	scan(code, func(_ int, tok token.Token, lit string) {
@@ -111,13 +112,13 @@ func scan(code string, f func(offset int, tok token.Token, lit string)) {
 
 // declaration is one constant, variable or type, or a group of constants or variables.
 type declaration struct {
-	names string // what it is told apart by
+	names string // all names it declares, which identify it
 	kind  token.Token
-	code  string        // a declaration of its own
-	spec  *ast.TypeSpec // of a type
+	code  string        // a complete declaration
+	spec  *ast.TypeSpec // nil unless it is a type
 }
 
-// declarations returns what a file declares beside functions and imports.
+// declarations returns what a file declares, except functions and imports.
 func (s *source) declarations() (all []declaration) {
 	for _, d := range s.file.Decls {
 		g, ok := d.(*ast.GenDecl)
@@ -165,8 +166,8 @@ func (s *source) fields(t *ast.StructType) (all []field) {
 	return all
 }
 
-// addedFields returns the fields that is has and was has not. It is not ok unless both are
-// structs that differ in nothing else.
+// addedFields returns the fields that type b of the changed file has in addition to type a
+// of the original. It is ok only if both are structs and nothing else differs.
 func addedFields(was, is *source, a, b *ast.TypeSpec) (added []field, ok bool) {
 	x, isStruct := a.Type.(*ast.StructType)
 	y, both := b.Type.(*ast.StructType)
@@ -198,19 +199,19 @@ func (s *source) imports() (all []imported) {
 	return all
 }
 
-// change is what a mutant makes of one file.
+// change is what a mutant changes in one file.
 type change struct {
 	mutant   string
 	was, is  *source
 	changed  []string // keys of functions
-	added    []string // likewise
+	added    []string // keys of functions
 	declared []declaration
 	imports  []imported
 	fields   map[string][]field // by type
 }
 
-// compare finds out what a patch changes, and refuses what cannot be compiled beside the
-// correct code.
+// compare finds what a patch changes in a file, and refuses changes that cannot be compiled
+// beside the correct code.
 func compare(mutant string, was, is *source) (*change, error) {
 	c := &change{mutant: mutant, was: was, is: is, fields: make(map[string][]field)}
 	if was.file.Name.Name != is.file.Name.Name {
@@ -230,54 +231,71 @@ func compare(mutant string, was, is *source) (*change, error) {
 	return c, nil
 }
 
+// functions finds the changed and the added functions.
 func (c *change) functions() error {
-	several := func(s *source) (all []string) {
-		for _, d := range s.file.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && repeatable(fn) {
-				all = append(all, tokens(s.code(fn.Pos(), fn.End())))
-			}
-		}
-		return all
-	}
-	if !slices.Equal(several(c.was), several(c.is)) {
+	if !slices.Equal(c.was.repeatables(), c.is.repeatables()) {
 		return fmt.Errorf("it changes a function init, which cannot be told from others of that name")
 	}
-	for _, d := range c.was.file.Decls {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || repeatable(fn) {
-			continue
-		}
-		key := keyOf(fn)
-		other := c.is.funcs[key]
-		switch {
-		case other == nil:
-			return fmt.Errorf("it removes %s: leave its body empty, or its calls out", key)
-		case tokens(c.was.code(fn.Pos(), fn.End())) == tokens(c.is.code(other.Pos(), other.End())):
-			continue
-		case c.was.signature(fn) != c.is.signature(other):
-			return fmt.Errorf("it changes the signature of %s: add a function, and call that", key)
-		case fn.Body == nil || other.Body == nil:
-			return fmt.Errorf("%s has no body", key)
-		}
-		if err := callable(fn); err != nil {
+	for _, fn := range c.was.functions() {
+		differs, err := c.differs(fn)
+		if err != nil {
 			return err
 		}
-		c.changed = append(c.changed, key)
+		if differs {
+			c.changed = append(c.changed, keyOf(fn))
+		}
 	}
-	for _, d := range c.is.file.Decls {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || repeatable(fn) || c.was.funcs[keyOf(fn)] != nil {
+	for _, fn := range c.is.functions() {
+		key := keyOf(fn)
+		if c.was.funcs[key] != nil {
 			continue
 		}
 		if fn.Recv != nil && fn.Name.IsExported() {
-			return fmt.Errorf("it adds the exported method %s: the type would have it with the mutant switched off, too", keyOf(fn))
+			return fmt.Errorf("it adds the exported method %s: the type would also have it with the mutant switched off", key)
 		}
-		c.added = append(c.added, keyOf(fn))
+		c.added = append(c.added, key)
 	}
 	return nil
 }
 
-// callable tells why a function cannot hand its arguments on.
+// functions returns the functions of a file in order, without repeatable ones.
+func (s *source) functions() (all []*ast.FuncDecl) {
+	for _, d := range s.file.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && !repeatable(fn) {
+			all = append(all, fn)
+		}
+	}
+	return all
+}
+
+// repeatables returns the tokens of the repeatable functions of a file, in order.
+func (s *source) repeatables() (all []string) {
+	for _, d := range s.file.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && repeatable(fn) {
+			all = append(all, tokens(s.code(fn.Pos(), fn.End())))
+		}
+	}
+	return all
+}
+
+// differs reports whether the patch changes a function of the original file.
+func (c *change) differs(fn *ast.FuncDecl) (bool, error) {
+	key := keyOf(fn)
+	other := c.is.funcs[key]
+	switch {
+	case other == nil:
+		return false, fmt.Errorf("it removes %s: empty its body, or remove its calls", key)
+	case tokens(c.was.code(fn.Pos(), fn.End())) == tokens(c.is.code(other.Pos(), other.End())):
+		return false, nil
+	case c.was.signature(fn) != c.is.signature(other):
+		return false, fmt.Errorf("it changes the signature of %s: add a function, and call that", key)
+	case fn.Body == nil || other.Body == nil:
+		return false, fmt.Errorf("%s has no body", key)
+	}
+	return true, callable(fn)
+}
+
+// callable returns an error if a function cannot pass on its arguments.
 func callable(fn *ast.FuncDecl) error {
 	lists := []struct {
 		what string
@@ -296,6 +314,7 @@ func callable(fn *ast.FuncDecl) error {
 	return nil
 }
 
+// declarations finds the added constants and types, and the added fields.
 func (c *change) declarations() error {
 	before := make(map[string]declaration)
 	for _, d := range c.was.declarations() {
@@ -317,12 +336,12 @@ func (c *change) declarations() error {
 			}
 			c.fields[d.names] = added
 		default:
-			return fmt.Errorf("it changes the declaration of %s, which holds with the mutant switched off, too: change the functions that use it", d.names)
+			return fmt.Errorf("it changes the declaration of %s, which also applies with the mutant switched off: change the functions that use it", d.names)
 		}
 	}
-	for _, d := range c.was.declarations() { // in this order
+	for _, d := range c.was.declarations() { // in the order of the file, not of the map
 		if _, gone := before[d.names]; gone {
-			return fmt.Errorf("it changes the declaration of %s, which holds with the mutant switched off, too: change the functions that use it", d.names)
+			return fmt.Errorf("it changes the declaration of %s, which also applies with the mutant switched off: change the functions that use it", d.names)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// mutant is a patch that applies, and what it changes.
+// mutant is a patch that applies, with the changes that it makes.
 type mutant struct {
 	*patch
 	changes []*change
@@ -31,7 +31,7 @@ func (m *mutant) functions() (all []string) {
 	return all
 }
 
-// dirs returns the directories in which m changes functions.
+// dirs returns the directories of the files that m changes, sorted.
 func (m *mutant) dirs() (all []string) {
 	for _, c := range m.changes {
 		all = append(all, path.Dir(c.was.rel))
@@ -40,13 +40,13 @@ func (m *mutant) dirs() (all []string) {
 	return slices.Compact(all)
 }
 
-// together tells why mutants cannot be switched on at once.
+// together returns an error if mutants cannot be switched on together.
 func together(all []*mutant) error {
 	by := make(map[string]string)
 	for _, m := range all {
 		for _, f := range m.functions() {
 			if other, ok := by[f]; ok {
-				return fmt.Errorf("%s and %s both change %s: they cannot be switched on at once", other, m.name, f)
+				return fmt.Errorf("%s and %s both change %s: they cannot be switched on together", other, m.name, f)
 			}
 			by[f] = m.name
 		}
@@ -62,33 +62,28 @@ const (
 	separator  = "__"              // between a function's name and a mutant's
 )
 
-// environment is the variable that switches mutants on, in a program that has them.
+// environment is the environment variable that switches mutants on in a woven program.
 const environment = "LOCKMESH_MUTANTS"
 
-// weave returns the files of an overlay, by their paths relative to the module, that has
-// every mutant compiled beside the correct code.
+// weave returns the files of an overlay in which every mutant is compiled beside the correct
+// code, by their paths relative to the module.
 //
-// Each changed function is there once more for each mutant, behind the others of its file
-// and under a name of its own. On the line of its opening brace the original hands its call
-// on to the mutant's function, if that mutant is switched on. All lines keep their numbers.
+// For each mutant that changes a function, a copy of the function with that change is added
+// at the end of its file, under a name of its own. On the line of its opening brace, the
+// original function passes its call on to the copy if that mutant is switched on. So all
+// lines keep their numbers.
 func weave(root, module string, all []*mutant) (map[string][]byte, error) {
+	if err := distinct(all); err != nil {
+		return nil, err
+	}
 	files := make(map[string][]byte)
 	byFile := make(map[string][]*change)
 	switches := make(map[string][]string) // mutants, by directory
-	clauses := make(map[string]string)    // packages' names, by directory
-	owners := make(map[string]string)     // of what is added
+	clauses := make(map[string]string)    // package names, by directory
 	for _, m := range all {
 		for _, c := range m.changes {
-			dir := path.Dir(c.was.rel)
 			byFile[c.was.rel] = append(byFile[c.was.rel], c)
-			clauses[dir] = c.was.file.Name.Name
-			for _, name := range c.names() {
-				name = dir + ":" + name
-				if other, ok := owners[name]; ok {
-					return nil, fmt.Errorf("%s and %s both add %s: give it two names", other, m.name, name)
-				}
-				owners[name] = m.name
-			}
+			clauses[path.Dir(c.was.rel)] = c.was.file.Name.Name
 		}
 		for _, dir := range m.dirs() {
 			switches[dir] = append(switches[dir], m.name)
@@ -114,7 +109,24 @@ func weave(root, module string, all []*mutant) (map[string][]byte, error) {
 	return files, nil
 }
 
-// names returns what a change adds to its package.
+// distinct returns an error if two mutants add the same name to a package.
+func distinct(all []*mutant) error {
+	owners := make(map[string]string)
+	for _, m := range all {
+		for _, c := range m.changes {
+			for _, name := range c.names() {
+				name = path.Dir(c.was.rel) + ":" + name
+				if other, ok := owners[name]; ok {
+					return fmt.Errorf("%s and %s both add %s: use two names", other, m.name, name)
+				}
+				owners[name] = m.name
+			}
+		}
+	}
+	return nil
+}
+
+// names returns the names that a change adds to its package, and the fields as type.name.
 func (c *change) names() []string {
 	all := slices.Clone(c.added)
 	for _, d := range c.declared {
@@ -128,13 +140,28 @@ func (c *change) names() []string {
 	return all
 }
 
-// insertion is text that goes in front of a byte of a file.
+// insertion is text to be inserted before the byte at an offset of a file.
 type insertion struct {
 	at   int
 	text string
 }
 
-// weaveFile returns a file with all its mutants. Its name is what the lines are said to be of.
+// insert makes insertions in a file. Those at the same offset keep their order.
+func insert(file []byte, in []insertion) []byte {
+	slices.SortStableFunc(in, func(a, b insertion) int { return cmp.Compare(a.at, b.at) })
+	var b bytes.Buffer
+	from := 0
+	for _, i := range in {
+		b.Write(file[from:i.at])
+		b.WriteString(i.text)
+		from = i.at
+	}
+	b.Write(file[from:])
+	return b.Bytes()
+}
+
+// weaveFile returns a file with all its mutants woven in. Stack traces show name as the file
+// of their lines.
 func weaveFile(name string, changes []*change) ([]byte, error) {
 	was := changes[0].was
 	var in []insertion
@@ -144,7 +171,7 @@ func weaveFile(name string, changes []*change) ([]byte, error) {
 	for _, c := range changes {
 		for _, i := range c.imports {
 			if other, ok := imports[i.name]; ok && other != i.spec {
-				return nil, fmt.Errorf("%s: %s is the name of two imports, %s and %s: give one another name", was.rel, i.name, other, i.spec)
+				return nil, fmt.Errorf("%s: %s is the name of two imports, %s and %s: rename one", was.rel, i.name, other, i.spec)
 			} else if !ok {
 				imports[i.name] = i.spec
 				in = append(in, insertion{was.offset(was.file.Name.End()), "; import " + i.spec})
@@ -170,24 +197,14 @@ func weaveFile(name string, changes []*change) ([]byte, error) {
 	}
 	for _, d := range was.declarations() {
 		if added := structs[d.names]; len(added) > 0 {
-			in = append(in, more(was, d.spec.Type.(*ast.StructType), added))
+			in = append(in, moreFields(was, d.spec.Type.(*ast.StructType), added))
 		}
 	}
-	slices.SortStableFunc(in, func(a, b insertion) int { return cmp.Compare(a.at, b.at) })
-	var b bytes.Buffer
-	from := 0
-	for _, i := range in {
-		b.Write(was.text[from:i.at])
-		b.WriteString(i.text)
-		from = i.at
-	}
-	b.Write(was.text[from:])
-	b.WriteString(tail.String())
-	return b.Bytes(), nil
+	return append(insert(was.text, in), tail.String()...), nil
 }
 
-// more adds fields to a struct, on the line of its closing brace.
-func more(s *source, t *ast.StructType, fields []string) insertion {
+// moreFields adds fields to a struct, on the line of its closing brace.
+func moreFields(s *source, t *ast.StructType, fields []string) insertion {
 	text := strings.Join(fields, "; ")
 	if n := len(t.Fields.List); n > 0 && s.line(t.Fields.List[n-1].End()) == s.line(t.Fields.Closing) {
 		text = "; " + text
@@ -195,7 +212,7 @@ func more(s *source, t *ast.StructType, fields []string) insertion {
 	return insertion{s.offset(t.Fields.Closing), text}
 }
 
-// dispatch returns the statement that hands a call of fn on to the mutant's function.
+// dispatch returns the statement that passes a call of fn on to the mutant's function.
 func dispatch(s *source, fn *ast.FuncDecl, mutant string) string {
 	var call strings.Builder
 	if fn.Recv != nil {
@@ -231,14 +248,14 @@ func namesOf(list *ast.FieldList) (all []string) {
 	return all
 }
 
-// copied returns the mutant's function under its own name. Its lines have the numbers of
-// the original's, up to where the mutant begins to differ and again from where that ends.
+// copied returns the mutant's function under its own name. Its lines are numbered like the
+// original's, up to the first difference and again after the last.
 func (c *change) copied(name, key string) string {
 	was, is := c.was.funcs[key], c.is.funcs[key]
 	old := strings.Split(c.was.code(was.Pos(), was.End()), "\n")
 	text := c.is.code(is.Pos(), is.End())
 	lines := strings.Split(text, "\n")
-	same := 0 // lines at the end; none if their numbers are right without saying so
+	same := 0 // lines at the end that need a line directive
 	for same < min(len(old), len(lines))-1 && old[len(old)-1-same] == lines[len(lines)-1-same] {
 		same++
 	}
@@ -262,7 +279,7 @@ func (c *change) copied(name, key string) string {
 	return b.String()
 }
 
-// within reports whether a line begins inside of a token, as lines of raw strings do.
+// within reports whether a line begins inside a token, as lines of raw strings do.
 func within(code string, line int) (inside bool) {
 	scan(code, func(offset int, tok token.Token, lit string) {
 		if tok == token.STRING || tok == token.COMMENT {
@@ -273,11 +290,26 @@ func within(code string, line int) (inside bool) {
 	return inside
 }
 
-// registry returns what package mutant is in an overlay: it reads the environment, and
-// refuses names that were not compiled in, and mutants of one function.
+// registry returns the file of package mutant in an overlay.
 func registry(all []*mutant) []byte {
 	var b bytes.Buffer
-	b.WriteString(`package mutant
+	b.WriteString(registryHead)
+	for _, m := range all {
+		fmt.Fprintf(&b, "%q: {", m.name)
+		for _, f := range m.functions() {
+			b.WriteString(strconv.Quote(f) + ", ")
+		}
+		b.WriteString("},\n")
+	}
+	b.WriteString(strings.ReplaceAll(registryTail, "ENVIRONMENT", strconv.Quote(environment)))
+	text, err := format.Source(b.Bytes())
+	if err != nil {
+		panic(err) // names are letters and digits
+	}
+	return text
+}
+
+const registryHead = `package mutant
 
 import (
 	"fmt"
@@ -286,29 +318,25 @@ import (
 	"strings"
 )
 
-// functions are what each mutant changes.
+// functions maps each mutant to the functions that it changes.
 var functions = map[string][]string{
-`)
-	for _, m := range all {
-		fmt.Fprintf(&b, "%q: {", m.name)
-		for _, f := range m.functions() {
-			b.WriteString(strconv.Quote(f) + ", ")
-		}
-		b.WriteString("},\n")
-	}
-	fmt.Fprintf(&b, `}
+`
 
-var active = read(os.Getenv(%q))
+// registryTail has ENVIRONMENT in place of the name of the environment variable.
+const registryTail = `}
 
+var active = read(os.Getenv(ENVIRONMENT))
+
+// read panics if a named mutant is not compiled in, or if two change the same function.
 func read(text string) (names []string) {
 	by := make(map[string]string)
 	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == '+' }) {
 		if functions[name] == nil {
-			panic(fmt.Sprintf("%s: this program was built without the mutant %%q", name))
+			panic(fmt.Sprintf(ENVIRONMENT+": this program was built without the mutant %q", name))
 		}
 		for _, f := range functions[name] {
 			if other, ok := by[f]; ok {
-				panic(fmt.Sprintf("%s: %%s and %%s both change %%s", other, name, f))
+				panic(fmt.Sprintf(ENVIRONMENT+": %s and %s both change %s", other, name, f))
 			}
 			by[f] = name
 		}
@@ -323,10 +351,4 @@ func Active() []string { return slices.Clone(active) }
 
 // On reports whether a mutant is switched on.
 func On(name string) bool { return slices.Contains(active, name) }
-`, environment, environment, environment)
-	text, err := format.Source(b.Bytes())
-	if err != nil {
-		panic(err) // names are letters and digits
-	}
-	return text
-}
+`
