@@ -8,48 +8,48 @@ import (
 	"strings"
 )
 
-// journal is a file that many processes append to, one at a time, guarded by fencing
+// journal is a file to which many processes append, one at a time, guarded by fencing
 // tokens alone.
 //
-// A lock cannot guard a file by itself: a holder may be stopped right before it writes,
-// by the scheduler or by a suspended machine, and go on when its lease is long over and
-// the next holder has written. So the file has a rule of its own, which every reader
-// follows: a record counts only if no record before it carries a larger token. Whoever is
-// granted the lock
+// A lock cannot guard a file by itself. The scheduler or a suspended machine may stop a
+// holder right before it writes, and let it continue when its lease is long over and the
+// next holder has written. So the file has a rule that every reader follows: a record
+// counts only if no record before it has a larger token. A process that is granted the
+// lock does this:
 //
-//  1. appends a fence, a record with its token and nothing else. From here on nothing that
-//     an earlier holder may still append counts;
-//  2. reads the file to its end, and so sees all that counts and ever will of what earlier
-//     holders appended;
-//  3. appends what follows from that;
-//  4. reads that back: it counts unless a later holder's fence came before it. Only then
-//     is it acknowledged.
+//  1. It appends a fence, a record with its token and nothing else. From here on, nothing
+//     that an earlier holder may still append counts.
+//  2. It reads the file to its end. It now knows all records of earlier holders that count
+//     or ever will.
+//  3. It appends its own record.
+//  4. It reads that record back. The record counts unless the fence of a later holder came
+//     before it. Only now is the append acknowledged.
 //
-// A late writer is so refused twice: it finds a larger token than its own in step 2 or 4,
-// and if it is stopped even later, readers pass its record over. A database would do the
-// same with "UPDATE … WHERE token <= ?".
+// So a late writer is stopped twice. It finds a token larger than its own in step 2 or 4.
+// If it is stopped even later than that, readers ignore its record. A database would do
+// the same with "UPDATE … WHERE token <= ?".
 type journal struct {
 	file   *os.File
-	offset int64        // how far it was read
+	offset int64        // how far it has been read
 	top    uint64       // the largest token so far
 	last   record       // the last record that counts, fences aside
-	seen   func(record) // if set, is shown every record in turn
+	seen   func(record) // if not nil, called with each record that is read
 }
 
 // record is one line of the file.
 type record struct {
 	token  uint64
-	number uint64 // 1 for the first that counts, and so on; a fence has 0
-	author string // who wrote it, and its how manyth it is; a fence has its grant's
+	number uint64 // 1 for the first record that counts, and so on; 0 for a fence
+	author string // the worker and the number of its grant
 	counts bool
 }
 
-// size is the length of a record in bytes. No page of memory ends inside of one, so that
-// a process which is killed while it writes leaves a whole record or none.
+// size is the length of a record in bytes. It divides the size of a memory page, so a
+// process that is killed while it writes leaves a whole record or none.
 const size = 64
 
-// errStale: somebody with a larger token has been here. Nothing was acknowledged.
-var errStale = errors.New("a later holder's token is in the file")
+// errStale: a later holder has written to the file. Nothing was acknowledged.
+var errStale = errors.New("the file has a larger token")
 
 func openJournal(path string) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
@@ -61,8 +61,8 @@ func openJournal(path string) (*journal, error) {
 
 func (j *journal) close() error { return j.file.Close() }
 
-// fence makes what earlier holders may still append count for nothing, and reads what they
-// have. It returns errStale if the caller is itself an earlier holder.
+// fence appends a fence, so that later records of earlier holders do not count, and reads
+// the file. It returns errStale if the caller is an earlier holder itself.
 func (j *journal) fence(token uint64, author string) error {
 	if err := j.write(record{token: token, author: author}); err != nil {
 		return err
@@ -76,8 +76,8 @@ func (j *journal) fence(token uint64, author string) error {
 	return nil
 }
 
-// append adds the next record under a token whose fence is there. It returns nil if the
-// record counts for ever, and errStale if it does not.
+// append appends the next record. The token must be that of the last fence call. The result
+// is nil if the record counts forever, and errStale if it does not count.
 func (j *journal) append(token uint64, author string) error {
 	next := record{token: token, number: j.last.number + 1, author: author}
 	if err := j.write(next); err != nil {
@@ -95,13 +95,13 @@ func (j *journal) append(token uint64, author string) error {
 func (j *journal) write(r record) error {
 	line := fmt.Sprintf("%d %d %s", r.token, r.number, r.author)
 	if len(line) >= size {
-		return fmt.Errorf("a record of %d bytes, want less than %d: %q", len(line), size, line)
+		return fmt.Errorf("record of %d bytes, want less than %d: %q", len(line), size, line)
 	}
-	_, err := fmt.Fprintf(j.file, "%-*s\n", size-1, line) // one write, at the file's end
+	_, err := fmt.Fprintf(j.file, "%-*s\n", size-1, line) // one write, at the end of the file
 	return err
 }
 
-// read reads what was appended since the last read.
+// read reads all records that were appended since the last read.
 func (j *journal) read() error {
 	buffer := make([]byte, 256*size)
 	for {
@@ -126,7 +126,7 @@ func (j *journal) read() error {
 func (j *journal) take(line string) error {
 	var r record
 	if _, err := fmt.Sscan(line, &r.token, &r.number, &r.author); err != nil || !strings.HasSuffix(line, "\n") {
-		return fmt.Errorf("at byte %d there is no record: %q", j.offset, line)
+		return fmt.Errorf("at byte %d or behind: %q is not a record", j.offset, line)
 	}
 	r.counts = r.token >= j.top
 	if r.counts {

@@ -33,7 +33,7 @@ func TestALateWriterIsRefused(t *testing.T) {
 	must(t, bob.fence(7, "bob"))
 	must(t, bob.append(7, "bob/1"))
 	if bob.last.number != 2 {
-		t.Errorf("bob's record is number %d, want 2: it did not see ann's", bob.last.number)
+		t.Errorf("bob's record has number %d, want 2: bob did not see ann's record", bob.last.number)
 	}
 	if err := ann.append(5, "ann/2"); !errors.Is(err, errStale) {
 		t.Errorf("append with an old token = %v, want errStale", err)
@@ -53,7 +53,7 @@ func TestALateWriterIsRefused(t *testing.T) {
 	}
 	must(t, reader.read())
 	if want := (record{7, 3, "bob/2", true}); reader.last != want || late != 2 || fences != 2 {
-		t.Errorf("a reader sees %+v last, %d late and %d fences; want %+v, 2 and 2", reader.last, late, fences, want)
+		t.Errorf("the reader sees last record %+v, %d late records and %d fences; want %+v, 2 and 2", reader.last, late, fences, want)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestAFenceShowsWhatCameBeforeIt(t *testing.T) {
 	ann, bob := open(t, path), open(t, path)
 	must(t, ann.fence(1, "ann"))
 	must(t, bob.fence(2, "bob"))
-	// Ann is stopped right before this, and goes on now: too late to count.
+	// Ann was stopped right before this write, and continues too late for it to count.
 	must(t, ann.write(record{token: 1, number: 1, author: "ann/1"}))
 	must(t, bob.append(2, "bob/1"))
 	if want := (record{2, 1, "bob/1", true}); bob.last != want {
@@ -78,10 +78,10 @@ func TestTheAuditFindsWhatIsWrong(t *testing.T) {
 		want  findings
 	}{
 		{"nothing", []record{{1, 0, "a", true}, {1, 1, "a/1", true}, {2, 0, "b", true}, {2, 2, "b/1", true}}, []string{"b/1", "a/1"}, findings{}},
-		{"what nobody acknowledged may be there", []record{{1, 0, "a", true}, {1, 1, "a/1", true}}, nil, findings{}},
+		{"an append that was not acknowledged may be there", []record{{1, 0, "a", true}, {1, 1, "a/1", true}}, nil, findings{}},
 		{"an append is gone", []record{{1, 0, "a", true}}, []string{"a/1"}, findings{lost: 1}},
 		{"an update was overwritten", []record{{1, 0, "a", true}, {1, 1, "a/1", true}, {2, 0, "b", true}, {2, 1, "b/1", true}}, nil, findings{lost: 1}},
-		{"an append is there twice", []record{{1, 0, "a", true}, {1, 1, "a/1", true}, {1, 2, "a/1", true}}, []string{"a/1"}, findings{twice: 1}},
+		{"an append is duplicated", []record{{1, 0, "a", true}, {1, 1, "a/1", true}, {1, 2, "a/1", true}}, []string{"a/1"}, findings{duplicate: 1}},
 		{"a token does not grow", []record{{1, 0, "a", true}, {1, 0, "b", true}}, nil, findings{disorder: 1}},
 		{"a token shrinks", []record{{2, 0, "a", true}, {1, 0, "b", true}}, nil, findings{disorder: 1}},
 		{"a record has no fence", []record{{1, 0, "a", true}, {2, 1, "b/1", true}}, nil, findings{disorder: 1}},
@@ -95,8 +95,8 @@ func TestTheAuditFindsWhatIsWrong(t *testing.T) {
 			}
 			got, err := audit(path, tt.acked)
 			must(t, err)
-			if errs := got.errs; got.lost != tt.want.lost || got.twice != tt.want.twice || got.disorder != tt.want.disorder {
-				t.Errorf("found %+v (%v), want %+v", got, errors.Join(errs...), tt.want)
+			if got.lost != tt.want.lost || got.duplicate != tt.want.duplicate || got.disorder != tt.want.disorder {
+				t.Errorf("found %+v (%v), want %+v", got, errors.Join(got.errs...), tt.want)
 			}
 		})
 	}

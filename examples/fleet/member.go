@@ -22,18 +22,18 @@ const (
 	pause   = 10 * time.Millisecond // of a worker between two grants
 )
 
-// memberFlags are what a copy of this program is started with to be one of the fleet.
+// memberFlags are the flags with which the program starts copies of itself as members.
 type memberFlags struct {
 	name, addr, seeds, journal string
 	start                      int
 }
 
 func (f *memberFlags) define() {
-	flag.StringVar(&f.name, "member", "", "be the member of that `name`; used by the program itself, as are the following")
+	flag.StringVar(&f.name, "member", "", "run as the member of this `name`; only for use by the program itself, like -addr, -seeds, -journal and -start")
 	flag.StringVar(&f.addr, "addr", "", "the member's address")
-	flag.StringVar(&f.seeds, "seeds", "", "everybody's addresses")
-	flag.StringVar(&f.journal, "journal", "", "the shared file; without one the member does not work by itself")
-	flag.IntVar(&f.start, "start", 0, "how often the member has been started")
+	flag.StringVar(&f.seeds, "seeds", "", "the addresses of all members, separated by commas")
+	flag.StringVar(&f.journal, "journal", "", "the shared file; if empty, the member has no workers")
+	flag.IntVar(&f.start, "start", 0, "how many times this member has been started")
 }
 
 func (f *memberFlags) args() []string {
@@ -42,15 +42,16 @@ func (f *memberFlags) args() []string {
 	}
 }
 
-// event is what a member tells, a line of JSON each on its standard output.
+// event is a message of a member to the supervisor. A member writes each event to its
+// standard output, as a line of JSON.
 type event struct {
 	Kind   string
-	Member string `json:",omitempty"` // filled in by the reader, as is
-	Start  int    `json:",omitempty"` // how often it had been started
-	Called int64  `json:",omitempty"` // when a grant was asked for: Unix time in ns, for all are on one machine
-	At     int64  `json:",omitempty"` // when it was granted
+	Member string `json:",omitempty"` // set by the supervisor
+	Start  int    `json:",omitempty"` // set by the supervisor: how many times the member has been started
+	Called int64  `json:",omitempty"` // when a lock was requested: Unix time in ns, as all members are on one machine
+	At     int64  `json:",omitempty"` // when it was granted: likewise
 	Token  uint64 `json:",omitempty"`
-	Text   string `json:",omitempty"` // of acked: the record's author; of leads: a name; of failed and exited: why
+	Text   string `json:",omitempty"` // acked: the record's author; leads: a name; failed and exited: why
 }
 
 // The kinds of events.
@@ -58,19 +59,19 @@ const (
 	joined  = "joined"
 	healthy = "healthy" // every shard is fully replicated
 	granted = "granted"
-	acked   = "acked" // a record counts for ever
-	lost    = "lost"  // a lease ended before the work was done
-	leads   = "leads" // an answer to commandLeader
+	acked   = "acked" // a record counts forever
+	lost    = "lost"  // a lock was lost before its unlock
+	leads   = "leads" // the answer to commandLeader
 	failed  = "failed"
-	exited  = "exited" // made by the reader
+	exited  = "exited" // made by the supervisor
 )
 
-// The commands that a member takes, a line each on its standard input. When that ends,
-// the parent is dead, and so is the member.
+// The commands that a member reads from its standard input, one a line. The end of the
+// input means that the supervisor is dead: the member exits.
 const (
-	commandLeader = "leader" // tell who leads the key's shard
-	commandProbe  = "probe"  // lock and unlock the key all the time
-	commandRest   = "rest"   // no longer
+	commandLeader = "leader" // name the node that leads the key's shard
+	commandProbe  = "probe"  // lock and unlock the key over and over
+	commandRest   = "rest"   // stop probing
 	commandStop   = "stop"
 )
 
@@ -89,36 +90,17 @@ func (m *member) tell(e event) {
 	m.out.Lock()
 	defer m.out.Unlock()
 	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
-		os.Exit(1) // nobody listens
+		os.Exit(1) // the supervisor is dead
 	}
 }
 
-func (m *member) fail(err error) { m.tell(event{Kind: failed, Text: err.Error()}) }
-
-// runMember is the life of one process.
+// runMember is the main function of a member.
 func runMember(flags memberFlags, verbose bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	commands := make(chan string, 8)
-	go func() {
-		in := bufio.NewScanner(os.Stdin)
-		for in.Scan() {
-			commands <- in.Text()
-		}
-		os.Exit(1)
-	}()
-
-	logs := slog.New(slog.DiscardHandler)
-	if verbose {
-		logs = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
-	joining, give := context.WithTimeout(ctx, patience-5*time.Second)
-	defer give()
-	node, err := mesh.JoinContext(joining, strings.Split(flags.seeds, ","),
-		mesh.WithName(flags.name),
-		mesh.WithBind(flags.addr),
-		mesh.WithLeaseTTL(lease),
-		mesh.WithLogger(logs))
+	go readCommands(commands)
+	node, err := join(ctx, flags, verbose)
 	if err != nil {
 		return err
 	}
@@ -129,23 +111,10 @@ func runMember(flags memberFlags, verbose bool) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	all.Go(func() {
-		patient, cancel := context.WithTimeout(ctx, patience-5*time.Second)
-		defer cancel()
-		switch err := node.WaitHealthy(patient); {
-		case err == nil:
-			m.tell(event{Kind: healthy})
-		case ctx.Err() == nil:
-			m.fail(err)
-		}
-	})
+	all.Go(func() { m.run(ctx, m.awaitHealth) })
 	if flags.journal != "" {
 		for i := range workers {
-			all.Go(func() {
-				if err := m.work(ctx, i+1); err != nil && ctx.Err() == nil {
-					m.fail(err)
-				}
-			})
+			all.Go(func() { m.run(ctx, func(ctx context.Context) error { return m.work(ctx, i+1) }) })
 		}
 	}
 	rest := func() {}
@@ -154,19 +123,11 @@ func runMember(flags memberFlags, verbose bool) error {
 		case command := <-commands:
 			switch command {
 			case commandLeader:
-				leader, err := m.leader(ctx)
-				if err != nil {
-					m.fail(err)
-				}
-				m.tell(event{Kind: leads, Text: leader})
+				m.run(ctx, m.tellLeader)
 			case commandProbe:
 				probing, stop := context.WithCancel(ctx)
 				rest = stop
-				all.Go(func() {
-					if err := m.probe(probing); err != nil && probing.Err() == nil {
-						m.fail(err)
-					}
-				})
+				all.Go(func() { m.run(probing, m.probe) })
 			case commandRest:
 				rest()
 			case commandStop:
@@ -178,7 +139,52 @@ func runMember(flags memberFlags, verbose bool) error {
 	}
 }
 
-// work appends to the journal, one record a grant, until ctx ends.
+// readCommands passes on the commands of the supervisor, and exits when that is dead.
+func readCommands(to chan<- string) {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		to <- in.Text()
+	}
+	os.Exit(1)
+}
+
+// timeout is how long a member waits for the mesh. It is shorter than the supervisor's, so
+// that the member can say what it waits for.
+const timeout = patience - 5*time.Second
+
+func join(ctx context.Context, flags memberFlags, verbose bool) (*mesh.Node, error) {
+	logs := slog.New(slog.DiscardHandler)
+	if verbose {
+		logs = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return mesh.JoinContext(ctx, strings.Split(flags.seeds, ","),
+		mesh.WithName(flags.name),
+		mesh.WithBind(flags.addr),
+		mesh.WithLeaseTTL(lease),
+		mesh.WithLogger(logs))
+}
+
+// run calls f and reports its error, unless ctx has ended.
+func (m *member) run(ctx context.Context, f func(context.Context) error) {
+	if err := f(ctx); err != nil && ctx.Err() == nil {
+		m.tell(event{Kind: failed, Text: err.Error()})
+	}
+}
+
+// awaitHealth reports when every shard is fully replicated.
+func (m *member) awaitHealth(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := m.node.WaitHealthy(ctx); err != nil {
+		return err
+	}
+	m.tell(event{Kind: healthy})
+	return nil
+}
+
+// work appends a record to the journal with each grant, until ctx ends.
 func (m *member) work(ctx context.Context, worker int) error {
 	j, err := openJournal(m.journal)
 	if err != nil {
@@ -201,7 +207,7 @@ func (m *member) work(ctx context.Context, worker int) error {
 		case !errors.Is(err, mesh.ErrLost) && !errors.Is(err, errStale):
 			return err
 		}
-		if no := l.Unlock(ctx); err != nil || errors.Is(no, mesh.ErrLost) {
+		if unlock := l.Unlock(ctx); err != nil || errors.Is(unlock, mesh.ErrLost) {
 			m.tell(event{Kind: lost, Token: l.Token()})
 		}
 		sleep(ctx, pause)
@@ -209,8 +215,8 @@ func (m *member) work(ctx context.Context, worker int) error {
 	return nil
 }
 
-// add appends one record under a lock. To ask the lock right before each write is cheap,
-// and catches nearly all who are late; the journal's tokens catch the rest.
+// add appends one record under a lock. To check the lock right before each write is cheap,
+// and prevents nearly all late writes. The tokens in the journal take care of the rest.
 func (m *member) add(j *journal, l *mesh.Lock, author string) error {
 	if err := l.Err(); err != nil {
 		return err
@@ -224,22 +230,24 @@ func (m *member) add(j *journal, l *mesh.Lock, author string) error {
 	return j.append(l.Token(), author)
 }
 
-// leader returns who leads the key's shard: whoever is refused a lock is told.
-func (m *member) leader(ctx context.Context) (string, error) {
+// tellLeader reports which node leads the key's shard. The error of a refused TryLock names
+// it, so tellLeader tries to lock a key that it holds.
+func (m *member) tellLeader(ctx context.Context) error {
 	l, err := m.node.Lock(ctx, key)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer l.Unlock(ctx)
 	_, err = m.node.TryLock(ctx, key)
 	var wait *mesh.WaitError
 	if !errors.As(err, &wait) || wait.Leader == "" {
-		return "", fmt.Errorf("TryLock of a held key does not name its leader: %w", err)
+		return fmt.Errorf("TryLock of a held key: the error does not name the leader: %w", err)
 	}
-	return wait.Leader, nil
+	m.tell(event{Kind: leads, Text: wait.Leader})
+	return nil
 }
 
-// probe locks and unlocks the key, which nobody else wants, until ctx ends.
+// probe locks and unlocks the key, which no other member uses, until ctx ends.
 func (m *member) probe(ctx context.Context) error {
 	for ctx.Err() == nil {
 		called := time.Now()
@@ -263,7 +271,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// readEvents passes on what a member tells, until it ends.
+// readEvents passes on a member's events, until the member ends.
 func readEvents(from io.Reader, tell func(event)) error {
 	in := bufio.NewScanner(from)
 	for in.Scan() {
@@ -273,5 +281,5 @@ func readEvents(from io.Reader, tell func(event)) error {
 		}
 		tell(e)
 	}
-	return nil // what a pipe takes at once, as a line, no kill cuts in two
+	return nil // no line is incomplete: a short write to a pipe is atomic, even if the writer is killed
 }

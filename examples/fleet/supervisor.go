@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// patience is how long the mesh may take for anything before the run has failed.
+// patience is how long the supervisor waits for an event before the run fails.
 const patience = 30 * time.Second
 
-// supervisor starts and kills the members, and hears what they tell.
+// supervisor starts and kills the members, and receives their events.
 type supervisor struct {
 	program string
 	journal string
@@ -24,18 +24,19 @@ type supervisor struct {
 	members []*process
 	seeds   string
 	events  chan event
-	record  func(event) // is shown every event
+	record  func(event) // called with each event
 }
 
-// process is a member as seen from outside, in its latest start.
+// process is a member as the supervisor sees it.
 type process struct {
 	name, addr string
-	start      int
+	start      int // how many times it has been started
 	cmd        *exec.Cmd
 	in         io.WriteCloser
 }
 
-// newSupervisor prepares a fleet without starting it. Without a journal it has no work.
+// newSupervisor prepares a fleet, but does not start it. If journal is empty, the members
+// have no workers.
 func newSupervisor(nodes int, journal string, verbose bool, record func(event)) (*supervisor, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -53,9 +54,9 @@ func newSupervisor(nodes int, journal string, verbose bool, record func(event)) 
 	return s, nil
 }
 
-// freeAddrs returns n addresses that nobody listens at. The ports are below those that
-// the system hands out for outgoing connections: one of these must not take the port of a
-// member that is just about to come back.
+// freeAddrs returns n addresses with free ports. The ports are below those that the system
+// uses for outgoing connections, so that no such connection takes the port of a member
+// while it is restarted.
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string
 	for _, port := range rand.Perm(10000) {
@@ -70,7 +71,7 @@ func freeAddrs(n int) ([]string, error) {
 	return nil, errors.New("not enough free ports between 20000 and 30000")
 }
 
-// launch starts a member, for the first time or again.
+// launch starts a member, for the first time or after a kill.
 func (s *supervisor) launch(p *process) error {
 	p.start++
 	flags := memberFlags{name: p.name, addr: p.addr, seeds: s.seeds, journal: s.journal, start: p.start}
@@ -111,25 +112,34 @@ func (s *supervisor) launchAll(ctx context.Context) error {
 		}
 	}
 	for waiting := len(s.members); waiting > 0; waiting-- {
-		if _, err := s.await(ctx, "healthy, the whole fleet", func(e event) bool { return e.Kind == healthy }); err != nil {
+		if _, err := s.await(ctx, "the whole fleet to be healthy", func(e event) bool { return e.Kind == healthy }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// kill ends a member as the kernel does when memory is short, and returns when it is gone.
-// The time is the one right before.
+// relaunch starts a member that was killed, and waits until it sees a healthy mesh.
+func (s *supervisor) relaunch(ctx context.Context, p *process) error {
+	if err := s.launch(p); err != nil {
+		return err
+	}
+	_, err := s.await(ctx, p.name+" to see a healthy mesh again", p.says(healthy))
+	return err
+}
+
+// kill kills a member with SIGKILL and waits until the process is gone. The result is the
+// time right before the kill.
 func (s *supervisor) kill(ctx context.Context, p *process) (time.Time, error) {
 	at := time.Now()
 	if err := p.cmd.Process.Kill(); err != nil {
 		return at, err
 	}
-	_, err := s.await(ctx, "exited, "+p.name, p.says(exited))
+	_, err := s.await(ctx, p.name+" to exit", p.says(exited))
 	return at, err
 }
 
-// says returns the condition that the member, in its latest start, tells kind.
+// says returns a condition for await: the member, as it was last started, reports kind.
 func (p *process) says(kind string) func(event) bool {
 	start := p.start
 	return func(e event) bool { return e.Kind == kind && e.Member == p.name && e.Start == start }
@@ -140,7 +150,8 @@ func (p *process) command(c string) error {
 	return err
 }
 
-// await takes events until one is what is waited for. Failures end every wait.
+// await receives events until one meets the condition, and returns that. It fails if a
+// member fails or exits meanwhile. The text what describes the event for the error.
 func (s *supervisor) await(ctx context.Context, what string, is func(event) bool) (event, error) {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -154,17 +165,17 @@ func (s *supervisor) await(ctx context.Context, what string, is func(event) bool
 			case e.Kind == failed:
 				return e, fmt.Errorf("%s failed: %s", e.Member, e.Text)
 			case e.Kind == exited:
-				return e, fmt.Errorf("%s ended by itself: %s", e.Member, e.Text)
+				return e, fmt.Errorf("%s exited by itself: %s", e.Member, e.Text)
 			}
 		case <-late.C:
-			return event{}, fmt.Errorf("waited for %v, in vain: %s", patience, what)
+			return event{}, fmt.Errorf("after %v, still waiting for %s", patience, what)
 		case <-ctx.Done():
 			return event{}, ctx.Err()
 		}
 	}
 }
 
-// watch lets d pass.
+// watch receives events for the time d.
 func (s *supervisor) watch(ctx context.Context, d time.Duration) error {
 	short, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -175,7 +186,7 @@ func (s *supervisor) watch(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// stopAll ends the fleet in peace.
+// stopAll stops all members with commandStop, and waits until they have exited.
 func (s *supervisor) stopAll(ctx context.Context) error {
 	for _, p := range s.members {
 		if err := p.command(commandStop); err != nil {
@@ -183,19 +194,19 @@ func (s *supervisor) stopAll(ctx context.Context) error {
 		}
 	}
 	for waiting := len(s.members); waiting > 0; waiting-- {
-		if _, err := s.await(ctx, "exited, the whole fleet", func(e event) bool { return e.Kind == exited }); err != nil {
+		if _, err := s.await(ctx, "the whole fleet to exit", func(e event) bool { return e.Kind == exited }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// close kills what still runs. Should this program be killed before it gets here, the
-// members end with their standard input.
+// close kills the members that still run. If this program is killed before, their standard
+// input ends, and they exit.
 func (s *supervisor) close() {
 	for _, p := range s.members {
 		if p.cmd != nil && p.cmd.Process != nil {
-			_ = p.cmd.Process.Kill() // most have ended
+			_ = p.cmd.Process.Kill() // fails if the member has exited
 		}
 	}
 }
