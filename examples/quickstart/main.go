@@ -1,14 +1,14 @@
 // Quickstart runs three nodes of a mesh in one process, with a worker on each. The workers
-// take turns at one key. Then the node that leads the key's shard is killed, and the
-// other two go on: with no server to restart, and with tokens that only grow.
+// take turns at locking one key. Then the node that leads the key's shard is killed. The
+// other two go on: there is no server to restart, and tokens keep growing.
 //
 //	go run ./examples/quickstart
 //
-// It prints every grant with its token, ends by itself after some seconds, and fails if
-// two workers ever held the key together or if a token was not larger than the one before.
+// It prints every grant with its token and ends after some seconds. It fails if two workers
+// ever hold the key together, or if a token is not larger than the one before.
 //
-// In earnest each node lives in a process of its own, on a machine of its own; nothing
-// else about the code changes. See examples/fleet for that.
+// In production each node lives in a process of its own, on a machine of its own. Nothing
+// else in the code changes: see examples/fleet.
 package main
 
 import (
@@ -27,7 +27,7 @@ const (
 	key    = "orders/42"
 	lease  = 2 * time.Second // how long a lock outlives the process that holds it
 	before = 8               // grants before the kill
-	after  = 12              // and after it
+	after  = 12              // grants after the kill
 	work   = 200 * time.Millisecond
 )
 
@@ -43,7 +43,7 @@ func run() error {
 	defer cancel()
 	story := &story{start: time.Now()}
 
-	// The first node founds the mesh, the others join it through any node they know.
+	// The first node founds the mesh. The others join it through any node they know.
 	nodes := make(map[string]*mesh.Node)
 	var seeds []string
 	for _, name := range []string{"ann", "bob", "eve"} {
@@ -60,7 +60,7 @@ func run() error {
 		seeds = append(seeds, node.Addr())
 		story.tell("%s joins at %s", name, node.Addr())
 	}
-	// Until every shard has its three replicas, a kill could cost a majority.
+	// Before every shard has three replicas, a kill could take the majority of one.
 	if err := nodes["ann"].WaitHealthy(ctx); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	story.tell("every shard has its replicas; %s leads the one of %q", owner, key)
+	story.tell("every shard has its replicas; %s leads the shard of %q", owner, key)
 
 	// The owner is killed while another node's worker holds the key.
 	ledger := &ledger{story: story}
@@ -79,13 +79,26 @@ func run() error {
 			killed = true
 			ledger.end = count + after
 			story.tell("%s is killed, while %s holds the key and keeps it", owner, holder)
-			story.tell("(nobody can know that %s's worker stopped: its place in the queue ends with its lease of %v)", owner, lease)
-			go nodes[owner].Close() // no goodbye, as in a crash
+			story.tell("(the mesh cannot know that %s's worker stopped: its place in the queue ends with its lease of %v)", owner, lease)
+			go nodes[owner].Close() // tells no other node, like a crash
 		case killed && count == ledger.end:
 			cancel()
 		}
 	}
+	if err := runWorkers(ctx, nodes, ledger); err != nil {
+		return err
+	}
+	if count := ledger.count; !killed || count < ledger.end {
+		return fmt.Errorf("only %d grants before the timeout", count)
+	}
+	story.tell("done: %d grants, one at a time, each with a larger token", ledger.count)
+	return nil
+}
 
+// runWorkers runs a worker on each node, until ctx ends or a worker fails.
+func runWorkers(ctx context.Context, nodes map[string]*mesh.Node, ledger *ledger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var workers sync.WaitGroup
 	failures := make(chan error, len(nodes))
 	for name, node := range nodes {
@@ -97,18 +110,15 @@ func run() error {
 		})
 	}
 	workers.Wait()
-	close(failures)
-	for err := range failures {
+	select {
+	case err := <-failures:
 		return err
+	default:
+		return nil
 	}
-	if count := ledger.count; !killed || count < ledger.end {
-		return fmt.Errorf("only %d grants in the time that was given", count)
-	}
-	story.tell("done: %d grants, one at a time, each with a larger token", ledger.count)
-	return nil
 }
 
-// worker locks the key over and over, and works while it has it.
+// worker locks the key over and over, and works while it holds it.
 func worker(ctx context.Context, name string, node *mesh.Node, ledger *ledger) error {
 	for {
 		err := node.Do(ctx, key, func(held context.Context, l *mesh.Lock) error {
@@ -118,7 +128,7 @@ func worker(ctx context.Context, name string, node *mesh.Node, ledger *ledger) e
 			defer ledger.leave()
 			select {
 			case <-time.After(work):
-			case <-held.Done(): // the hold is over: so is the work
+			case <-held.Done(): // the lock is lost: stop working
 			}
 			return nil
 		})
@@ -136,8 +146,8 @@ func worker(ctx context.Context, name string, node *mesh.Node, ledger *ledger) e
 	}
 }
 
-// ownerOf returns the name of the node that leads the key's shard: whoever is refused a
-// lock is told.
+// ownerOf returns the name of the node that leads the key's shard. The error of a refused
+// TryLock names it.
 func ownerOf(ctx context.Context, nodes map[string]*mesh.Node) (string, error) {
 	held, err := nodes["ann"].Lock(ctx, key)
 	if err != nil {
@@ -147,38 +157,38 @@ func ownerOf(ctx context.Context, nodes map[string]*mesh.Node) (string, error) {
 	_, err = nodes["bob"].TryLock(ctx, key)
 	var wait *mesh.WaitError
 	if !errors.As(err, &wait) || nodes[wait.Leader] == nil {
-		return "", fmt.Errorf("TryLock of a held key does not name its leader: %v", err)
+		return "", fmt.Errorf("TryLock of a held key: the error does not name the leader: %v", err)
 	}
 	return wait.Leader, nil
 }
 
-// ledger is what the lock guards. It trusts nobody, and checks what the mesh promises.
+// ledger is what the lock guards. It checks the promises of the mesh.
 type ledger struct {
 	story   *story
 	granted func(count int, holder string) // called with each grant
 
 	mu     sync.Mutex
-	holder string // who works in it now
+	holder string // the worker that holds the key, or ""
 	last   uint64 // the largest token so far
-	count  int
-	end    int
+	count  int    // grants so far
+	end    int    // grants at which to stop; set by the kill
 }
 
 var errBroken = errors.New("a promise is broken")
 
-func (l *ledger) enter(who string, token uint64) error {
+func (l *ledger) enter(name string, token uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.holder != "":
-		return fmt.Errorf("%w: %s holds the key while %s does", errBroken, who, l.holder)
+		return fmt.Errorf("%w: %s is granted the key while %s holds it", errBroken, name, l.holder)
 	case token <= l.last:
 		return fmt.Errorf("%w: token %d after token %d", errBroken, token, l.last)
 	}
-	l.holder, l.last = who, token
+	l.holder, l.last = name, token
 	l.count++
-	l.story.tell("%s holds the key, token %d", who, token)
-	l.granted(l.count, who)
+	l.story.tell("%s holds the key, token %d", name, token)
+	l.granted(l.count, name)
 	return nil
 }
 
@@ -188,7 +198,7 @@ func (l *ledger) leave() {
 	l.holder = ""
 }
 
-// story prints what happens, and when.
+// story prints what happens, with the time since the start.
 type story struct{ start time.Time }
 
 func (s *story) tell(format string, args ...any) {
