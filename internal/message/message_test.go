@@ -124,9 +124,9 @@ func TestHotMessagesAreNotAllocated(t *testing.T) {
 	for _, s := range messagetest.Samples() {
 		whole := append(message.AppendHeader(nil, 0), s.Bytes()...)
 		want := map[string]float64{
-			"raft":    1,                            // which lives as long as the log
-			"request": 5,                            // the command, its strings, and its list
-			"reply":   1, "reply of one who led": 1, // the holder's name
+			"raft":    1,                                // which lives as long as the log
+			"request": 5,                                // the command, its strings, and its list
+			"reply":   1, "reply of a former leader": 1, // the holder's name
 			"renewal with orphans": 9, "answer": 2, "forward": 4,
 		}[s.Name]
 		if got := testing.AllocsPerRun(100, func() {
@@ -162,7 +162,7 @@ func TestSamplesHaveEveryField(t *testing.T) {
 					look(v.Field(i))
 				case v.Field(i).IsZero():
 					lacks += " " + f.Name + " is zero."
-				case values[value] != "" && f.Type.Kind() != reflect.Bool: // those are told apart by "answer of all"
+				case values[value] != "" && f.Type.Kind() != reflect.Bool: // those are told apart by "answer without results"
 					lacks += " " + f.Name + " is like " + values[value] + "."
 				}
 				values[value] = f.Name
@@ -210,9 +210,9 @@ func TestNames(t *testing.T) {
 	want := map[string]string{
 		"raft": "heartbeat", "chunk": "snapshot chunk", "ack of a chunk": "chunk received", "sum": "table's digest",
 		"host": "host a replica", "removed": "you are removed", "offer": "will you lead", "accept": "I will lead",
-		"request": "lock k", "reply": "queued k", "reply of one who led": "queued k", "redirect": "not here",
-		"renewal": "renewal", "renewal with orphans": "renewal", "answer": "renewal answered", "answer of all": "renewal answered",
-		"answer of the dead": "renewal answered", "serving": "I lead", "forward": "pass on: not here", "missing": "no such replica",
+		"request": "lock k", "reply": "queued k", "reply of a former leader": "queued k", "redirect": "not here",
+		"renewal": "renewal", "renewal with orphans": "renewal", "answer": "renewal answered", "answer without results": "renewal answered",
+		"answer about a dead session": "renewal answered", "serving": "I lead", "forward": "pass on: not here", "missing": "no such replica",
 		"decline": "no vote for me",
 	}
 	for _, s := range messagetest.Samples() {

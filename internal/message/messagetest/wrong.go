@@ -1,0 +1,155 @@
+package messagetest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/wire/wiretest"
+	"github.com/lockmesh/mesh/shard"
+)
+
+// Wrong is a malformed message, and a part of the error that it must cause.
+type Wrong struct {
+	Name  string
+	Bytes []byte
+	Says  string
+}
+
+// Wrongs returns malformed messages.
+func Wrongs(t testing.TB) []Wrong {
+	var all []Wrong
+	for _, s := range Samples() {
+		whole := s.Bytes()
+		all = append(all,
+			Wrong{s.Name + " with too many fields", wiretest.Encode(t, slices.Concat([]any{s.Kind, 3}, s.Elements, []any{0})), "fields"},
+			Wrong{s.Name + " cut off", whole[:len(whole)-1], "too short"})
+	}
+	return slices.Concat(all, wrongHeads(t), wrongReplies(t), wrongRequests(), wrongRenewals(), wrongForwards(t))
+}
+
+// about returns a message about a shard.
+func about(sh int, m message.Message) []byte { return message.Append(nil, sh, m) }
+
+// encode returns a message about shard 1 that has just these fields.
+func encode(t testing.TB, kind int, fields ...any) []byte {
+	return wiretest.Encode(t, append([]any{kind, 1}, fields...))
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+// wrongHeads returns messages without a valid kind, shard or replica.
+func wrongHeads(t testing.TB) []Wrong {
+	return []Wrong{
+		{"nothing", []byte{}, "too short"},
+		{"not an array", []byte{1}, "not an array"},
+		{"an empty array", []byte{0x90}, "too short"},
+		{"kind zero", encode(t, 0), "unknown message"},
+		{"an unknown kind", encode(t, 18, 1), "number too large"},
+		{"an unknown shard", about(Shards, &message.Serving{Term: 1}), "number too large"},
+		{"a shard far out of range", wiretest.Encode(t, []any{13, uint64(1 << 63), 1}), "number too large"},
+		{"replica zero", encode(t, 4, 1, 0), "replica zero"},
+		{"a digest of replica zero", about(1, &replica.Sum{To: 1}), "replica zero"},
+		{"a digest for replica zero", about(1, &replica.Sum{From: 1}), "replica zero"},
+		{"a replica out of range", encode(t, 4, 1, uint64(1<<64-1)), "number too large"},
+		{"a chunk with too much data", about(1, &replica.Chunk{Generation: 1, From: 1, To: 4, Transfer: 9, Number: 2, Data: make([]byte, 1<<20)}), "too long"},
+	}
+}
+
+// wrongReplies returns malformed replies and answers.
+func wrongReplies(t testing.TB) []Wrong {
+	reply := func(change func(*message.Result)) []byte {
+		p := message.Result{Session: 3, Number: 4, Outcome: message.Granted, Token: 1, Ahead: -1}
+		change(&p)
+		return about(1, &message.Reply{Result: p})
+	}
+	answer := func(results ...any) []byte {
+		return encode(t, 12, 3, 8, true, 99, append([]any{}, results...), false, 0, 0)
+	}
+	done := onWire(message.Result{Outcome: message.Done})
+	// An answer that is cut off after the header of a list of results, which is too long.
+	begun := encode(t, 12, 3, 8, true, 99, []any{})
+	begun = append(begun[:len(begun)-1], 0xdc, 4, 1, 0)
+	return []Wrong{
+		{"an unknown outcome", reply(func(p *message.Result) { p.Outcome = message.Refused + 1 }), "number too large"},
+		{"a reply without an outcome", reply(func(p *message.Result) { p.Outcome = 0 }), "outcome"},
+		{"an unknown reason", encode(t, 9, 3, 4, 1, 1, 256, 0, "", 0, 0, 0), "number too large"},
+		{"a long holder", reply(func(p *message.Result) { p.Holder = long(256) }), "too long"},
+		{"an answer with too many results", begun, "too many"},
+		{"an answer with half a result", answer(done[:7]), "not a number"},
+		{"an answer with a result that is too long", answer(append(done, 0)), "fields"},
+	}
+}
+
+// acquire is a valid command.
+var acquire = shard.Acquire{
+	Call: shard.Call{Session: session, Number: 1}, Name: "n", Key: "k", Weight: shard.Whole, Capacity: shard.Whole,
+}
+
+// wrongRequests returns requests with a malformed command, or with one that clients do not
+// send.
+func wrongRequests() []Wrong {
+	request := func(cmd shard.Command) []byte { return about(1, &message.Request{Raw: shard.AppendCommand(nil, cmd)}) }
+	changed := func(change func(*shard.Acquire)) []byte {
+		a := acquire
+		change(&a)
+		return request(a)
+	}
+	return []Wrong{
+		{"a request without a node", changed(func(a *shard.Acquire) { a.Session.Node = 0 }), "not a client's command"},
+		{"a request without a key", changed(func(a *shard.Acquire) { a.Key = "" }), "empty key"},
+		{"a request with a long key", changed(func(a *shard.Acquire) { a.Key = long(shard.MaxKey + 1) }), "too long"},
+		{"a request with a long name", changed(func(a *shard.Acquire) { a.Name = long(shard.MaxName + 1) }), "too long"},
+		{"a request with a long value", changed(func(a *shard.Acquire) { a.Value = make([]byte, shard.MaxValue+1) }), "too long"},
+		{"a request for more than the capacity", changed(func(a *shard.Acquire) { a.Kind, a.Weight, a.Capacity = shard.Semaphore, 3, 2 }), "capacity"},
+		{"a request without a number", changed(func(a *shard.Acquire) { a.Number = 0 }), "number zero"},
+		{"a request with a TTL that is too long", changed(func(a *shard.Acquire) { a.TTL = shard.MaxDuration + 1 }), "number too large"},
+		{"a request with many acknowledgements", changed(func(a *shard.Acquire) { a.Acked = make([]uint64, shard.MaxAcked+1) }), "too many"},
+		{"an expiry, from a peer", request(shard.Expire{Session: session, Term: 1}), "not a client's command"},
+		{"a silence, from a peer", request(shard.Silent{Session: session, For: 1, Term: 1}), "not a client's command"},
+		{"the end of a silence, from a peer", request(shard.Heard{Session: session, Term: 1}), "not a client's command"},
+		{"a settlement, from a peer", request(shard.Settle{Term: 1}), "not a client's command"},
+		{"a check, from a peer", request(shard.Check{Index: 1, Term: 1}), "not a client's command"},
+	}
+}
+
+// wrongRenewals returns renewals without a node, or with orphans that are not allowed.
+func wrongRenewals() []Wrong {
+	orphans := func(commands ...shard.Command) []byte {
+		q := message.Renewal{Session: session}
+		for _, cmd := range commands {
+			q.Orphans = append(q.Orphans, replica.Abandoned{Raw: shard.AppendCommand(nil, cmd)})
+		}
+		return about(1, &q)
+	}
+	return []Wrong{
+		{"a renewal without a node", about(1, &message.Renewal{Session: shard.SessionID{Number: 3}}), "nobody"},
+		{"a renewal with an abandoned request", orphans(acquire), "cannot be abandoned"},
+		{"a renewal with an abandoned expiry", orphans(shard.Expire{Session: session, Term: 1}), "cannot be abandoned"},
+		{"a renewal with an orphan of another session", orphans(shard.Close{Session: shard.SessionID{Node: 7, Number: 4}, Number: 1}), "another session"},
+		{"a renewal with too many orphans", orphans(slices.Repeat([]shard.Command{shard.Close{Session: session, Number: 1}}, message.MaxOrphans+1)...), "too many"},
+	}
+}
+
+// wrongForwards returns forwards of messages that are malformed, or must not be forwarded.
+func wrongForwards(t testing.TB) []Wrong {
+	forward := func(to uint64, inner []byte) []byte { return encode(t, 14, to, inner) }
+	in := about(1, &message.Redirect{Session: 3, Number: 4})
+	by := make(map[string]Sample)
+	for _, s := range Samples() {
+		by[s.Name] = s
+	}
+	return []Wrong{
+		{"a forward to no node", forward(0, in), "a forward that"},
+		{"a forward for another shard", forward(7, about(2, &message.Redirect{})), "a forward that"},
+		{"a forward in a forward", forward(7, forward(7, in)), "not forwarded"},
+		{"a raft message in a forward", forward(7, by["raft"].Bytes()), "not forwarded"},
+		{"a request in a forward", forward(7, by["request"].Bytes()), "not forwarded"},
+		{"a forward of a message that is too long", forward(7, make([]byte, message.MaxForward+1)), "too long"},
+		{"an empty forward", forward(7, []byte{}), "not forwarded"},
+		{"a forward of two messages", forward(7, slices.Concat(in, in)), "after the end"},
+		{"a forward of half a message", forward(7, by["reply"].Bytes()[:len(by["reply"].Bytes())-1]), "inside of a forward"},
+	}
+}
