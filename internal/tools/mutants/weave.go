@@ -66,7 +66,7 @@ const (
 const environment = "LOCKMESH_MUTANTS"
 
 // weave returns the files of an overlay in which every mutant is compiled beside the correct
-// code, by their paths relative to the module.
+// code, keyed by path relative to the module.
 //
 // For each mutant that changes a function, a copy of the function with that change is added
 // at the end of its file, under a name of its own. On the line of its opening brace, the

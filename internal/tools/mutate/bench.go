@@ -131,8 +131,8 @@ func (p *place) build(ctx context.Context, pkg string, test bool) (string, error
 // stage is one way to notice a mutant.
 type stage struct {
 	name string
-	// run returns what noticed the mutant, or "" if nothing did. After an error, neither
-	// is known.
+	// run returns what noticed the mutant, or "" if nothing did. An error means that the
+	// stage could not be run to its end.
 	run func(ctx context.Context, p *place) (string, error)
 }
 
@@ -180,8 +180,8 @@ func (b *bench) tests(s suite) stage {
 // byTime is what stage.run returns for a mutant that hangs.
 const byTime = "time"
 
-// noticed tells from a command's output and error what noticed the mutant, as stage.run
-// does.
+// noticed derives from a command's output and error what noticed the mutant. Its results
+// are those of stage.run.
 func noticed(out string, err error) (string, error) {
 	_, exited := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -211,8 +211,8 @@ func (p *place) timed(ctx context.Context, what, dir, name string, args ...strin
 	return out, err
 }
 
-// simulate runs cmd/lockmesh, which ends at the first failure, and returns what noticed the
-// mutant, as stage.run does.
+// simulate runs cmd/lockmesh simulate, which ends at the first failure. Its results are
+// those of stage.run.
 func (p *place) simulate(ctx context.Context, what string, args ...string) (string, error) {
 	file, err := p.build(ctx, "cmd/lockmesh", false)
 	if err != nil {

@@ -149,7 +149,7 @@ func used(p *load.Package, id *ast.Ident) types.Object {
 	return p.Info.Uses[id]
 }
 
-// literal reports whether e is the literal true or false.
+// literal reports whether e is true or false.
 func literal(e ast.Expr) bool {
 	id, ok := ast.Unparen(e).(*ast.Ident)
 	return ok && (id.Name == "true" || id.Name == "false")
