@@ -133,7 +133,6 @@ func (t *Table) end(s *session, out []Event) []Event {
 // Lease is what a leader must know of a session.
 type Lease struct {
 	Session SessionID
-	Name    string // of its node
 	TTL     time.Duration
 	Fixed   bool
 	Silent  time.Duration
@@ -141,7 +140,7 @@ type Lease struct {
 }
 
 func (s *session) lease() Lease {
-	return Lease{s.id, s.name, s.ttl, s.fixed, s.silent, len(s.requests) > 0}
+	return Lease{s.id, s.ttl, s.fixed, s.silent, len(s.requests) > 0}
 }
 
 // Leases returns the sessions that have a record, in the order of their IDs.
@@ -170,9 +169,6 @@ func (t *Table) Expects(id SessionID, number uint64) bool {
 	s := t.sessions[id]
 	return s != nil && !s.seen.has(number)
 }
-
-// InUse reports whether a key is held or waited for.
-func (t *Table) InUse(key string) bool { return t.keys[key] != nil }
 
 // Results returns what the session's finished commands were told and it has not
 // acknowledged, in the order of their numbers, at most limit of them. Where there are

@@ -3,8 +3,6 @@ package simulate_test
 import (
 	"testing"
 	"time"
-
-	"github.com/lockmesh/mesh/internal/bug"
 )
 
 // Promise: G5, a dead holder's key is not kept for longer than P5 says, also when leaders keep
@@ -49,7 +47,6 @@ func (s *stage) deposeEvery(d time.Duration, n int) {
 
 func TestADeadHoldersKeyIsFreed(t *testing.T) {
 	prove(t, leadersChange)
-	noticed(t, leadersChange, bug.SilenceForgotten, "G5 late")
 }
 
 func TestADeadHoldersKeyIsFreedByWhoIsHandedTheShard(t *testing.T) {

@@ -98,3 +98,19 @@ func TestSimulateBuildsMutants(t *testing.T) {
 		t.Errorf("of no patch: code %d\n%s", code, errs.String())
 	}
 }
+
+// A replica that panics fails the run at that moment, and whoever reads of the failure, also on the page,
+// reads what the panic said.
+func TestAPanicEndsTheRun(t *testing.T) {
+	const said = "panic: tocommit(" // raft's own words
+	page := filepath.Join(t.TempDir(), "run.html")
+	var out, errs strings.Builder
+	args := []string{"-story", "../../simulate/story/testdata/rules/P23-late-frames.txt", "-bug", "MisdirectedFrames", "-seed", "1", "-timeline", page}
+	code := runMutants(t.Context(), []string{"MisdirectedFrames"}, args, console{out: &out, err: &errs})
+	if code != exitFailed || !strings.Contains(out.String(), "P23 stopped: ") || !strings.Contains(out.String(), said) {
+		t.Errorf("code %d\n%s\n%s", code, out.String(), errs.String())
+	}
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), said) {
+		t.Errorf("the page does not say why (%v)", err)
+	}
+}

@@ -17,8 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
@@ -110,9 +108,6 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	for n.id == 0 {
 		n.id = cfg.Env.Seed()
-	}
-	if n.bugs.Has(bug.Amnesia) {
-		n.id = xxhash.Sum64String(cfg.Name) // the same at each start
 	}
 	if w, ok := cfg.Env.(env.Instrumented); ok {
 		w.Inspect(transport.ID(n.id), n)
@@ -531,7 +526,7 @@ func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 		l.add(replica.Config{
 			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
 			Founders: voters, Learners: learners, Peers: peers, Founding: f,
-			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs, Points: l.node.points,
+			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
 		})
 	}
 }

@@ -53,7 +53,6 @@ type shardLoop struct {
 	framed   map[outKey]*outFrame
 	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
 	reported members.Report
-	shift    time.Duration // of the deliberate bugs LeaseByTimeOfDay and TableTimeOfDay: the time of day, less the clock
 	ticks    uint64
 	entries  atomic.Uint64 // that leaders on this node appended
 	commands atomic.Uint64 // in them
@@ -149,21 +148,7 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 // observed is how many ticks pass between two looks at what this node leads.
 const observed = 4
 
-// stepped tells the replicas how the time of day has moved (deliberate bugs).
-func (l *shardLoop) stepped() {
-	shift := time.Duration(l.env.Wall().UnixNano()) - l.env.Now()
-	for _, r := range l.replicas {
-		if l.shift != 0 {
-			r.Stepped(shift - l.shift)
-		}
-	}
-	l.shift = shift
-}
-
 func (l *shardLoop) tick() {
-	if l.node.bugs.Has(bug.LeaseByTimeOfDay) || l.node.bugs.Has(bug.TableTimeOfDay) {
-		l.stepped()
-	}
 	moving, entries, commands := 0, uint64(0), uint64(0)
 	for _, r := range l.replicas {
 		if r.Moving() {
@@ -339,7 +324,7 @@ func (l *shardLoop) search(sh int) (int, bool) {
 // host creates the replica that a leader asked for. Never twice the same, and never one
 // that lived here before: it would have forgotten what it promised (P24).
 func (l *shardLoop) host(sh int, generation, id uint64) {
-	if id <= l.hosted[sh] && !l.node.bugs.Has(bug.Amnesia) {
+	if id <= l.hosted[sh] {
 		return
 	}
 	if l.node.closing() && !l.node.bugs.Has(bug.HostsAtTheEnd) {
@@ -355,7 +340,7 @@ func (l *shardLoop) host(sh int, generation, id uint64) {
 	}
 	l.add(replica.Config{
 		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.rho(),
-		Seed: l.rand.Uint64(), Logger: l.log, Bugs: l.node.bugs, Points: l.node.points,
+		Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
 		Founding: l.founding(sh, generation),
 	})
 }

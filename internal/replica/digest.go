@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -168,12 +167,7 @@ func (s *Sum) Fields(c *wire.Codec) {
 
 // addSum takes the table's digest after the entry that was just applied.
 func (r *Replica) addSum() {
-	digest := r.table.Digest()
-	r.sums.add(r.applied.last(), digest)
-	if r.cfg.Bugs.Has(bug.LeaderIsRight) && r.Serving() {
-		r.appendOwn(shard.Check{Index: r.applied.last(), Digest: digest, Term: r.term})
-		return
-	}
+	r.sums.add(r.applied.last(), r.table.Digest())
 	r.compare()
 }
 
@@ -191,7 +185,7 @@ func (r *Replica) StepSum(now time.Duration, node uint64, s Sum) {
 // compare logs a Check if most voters have this leader's table: who differs from it stops itself. If
 // most have another one, this leader does.
 func (r *Replica) compare() {
-	if !r.Serving() || r.cfg.Bugs.Has(bug.LeaderIsRight) {
+	if !r.Serving() {
 		return
 	}
 	found := r.leading.comparison.compare(&r.sums, &r.members)

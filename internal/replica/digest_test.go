@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -17,12 +16,11 @@ import (
 )
 
 // compared returns a trio that compares its tables every eight entries.
-func compared(t *testing.T, bugs bug.Set) (*trio, *Replica) {
+func compared(t *testing.T) (*trio, *Replica) {
 	t.Helper()
 	w, leader := led(t)
 	w.run(t, 2*HeartbeatTicks)
 	for _, r := range w.replicas {
-		r.cfg.Bugs = bugs
 		r.compareOften()
 	}
 	return w, leader
@@ -61,10 +59,8 @@ func (w *trio) stopped(t *testing.T) (ids []uint64) {
 
 // Promise: G1, P41: of replicas whose tables differ those go on whose table most voters have.
 func TestMostDecideWhichTableIsRight(t *testing.T) {
-	right := bug.Of(bug.LeaderIsRight)
 	tests := []struct {
 		name    string
-		bugs    bug.Set
 		corrupt []uint64 // once for each time that a replica is named
 		cut     uint64   // for as long as the tables are compared, and then heard again
 		want    []uint64 // who has stopped by then
@@ -79,11 +75,10 @@ func TestMostDecideWhichTableIsRight(t *testing.T) {
 		{name: "two differ, and the third, who is like the other, is away", corrupt: []uint64{1}, cut: 2, after: []uint64{1}},
 		{name: "two are equal, and the third is away", cut: 2},
 		{name: "two are equal, and the third, who differs, is away", corrupt: []uint64{2}, cut: 2, after: []uint64{2}},
-		{name: "the leader is right", bugs: right, corrupt: []uint64{1}, want: []uint64{2, 3}, after: []uint64{2, 3}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w, leader := compared(t, tt.bugs)
+			w, leader := compared(t)
 			for _, id := range tt.corrupt {
 				w.replicas[id-1].Corrupt()
 			}
@@ -109,11 +104,11 @@ func TestMostDecideWhichTableIsRight(t *testing.T) {
 				if slices.ContainsFunc(r.sums.kept, func(s checksum) bool { return s.index <= r.sums.checked }) {
 					t.Errorf("replica %d keeps %v, and entry %d was checked", r.ID(), r.sums.kept, r.sums.checked)
 				}
-				if r.Err() == nil && len(tt.corrupt) < 3 && (r.sums.checked+24 < r.applied.index || len(r.sums.kept) > 3) && tt.bugs.Empty() {
+				if r.Err() == nil && len(tt.corrupt) < 3 && (r.sums.checked+24 < r.applied.index || len(r.sums.kept) > 3) {
 					t.Errorf("replica %d is at entry %d, and compared its table at %d; it keeps %v", r.ID(), r.applied.index, r.sums.checked, r.sums.kept)
 				}
 			}
-			if serving != 1 && tt.bugs.Empty() {
+			if serving != 1 {
 				t.Errorf("%d replicas serve", serving)
 			}
 		})
@@ -122,7 +117,7 @@ func TestMostDecideWhichTableIsRight(t *testing.T) {
 
 // Promise: G1, P41: that a word on a table is lost, or comes under another name, changes nothing.
 func TestAWordOnATableIsRepeated(t *testing.T) {
-	w, leader := compared(t, bug.Set{})
+	w, leader := compared(t)
 	leader.Corrupt()
 	lost := make(map[uint64]int)
 	w.unsaid = func(s Sum) bool {
@@ -155,7 +150,7 @@ func TestAWordOnATableIsRepeated(t *testing.T) {
 // Promise: G1, P41: whose table differs from the leader's is not offered to lead, and its shard
 // does not count as healthy.
 func TestTheDoubtedAreNotAskedToLead(t *testing.T) {
-	w, leader := compared(t, bug.Set{})
+	w, leader := compared(t)
 	w.cut[2] = true
 	target := Target{Nodes: []Peer{w.replicas[2].cfg.Self, leader.cfg.Self, w.replicas[1].cfg.Self}, Liveness: map[uint64]placement.Liveness{101: placement.Present, 102: placement.Present, 103: placement.Present}}
 	w.run(t, 4*HeartbeatTicks)
@@ -181,7 +176,7 @@ func TestTheDoubtedAreNotAskedToLead(t *testing.T) {
 // Promise: G1, P41: a learner, which has no word, stops itself if its table differs; and while the
 // voters change, most of those before and of those to come must have a table.
 func TestLearnersAndJointMajorities(t *testing.T) {
-	w, leader := compared(t, bug.Set{})
+	w, leader := compared(t)
 	w.add(1)
 	w.replicas[3].compareOften()
 	leader.addLearner(w.replicas[3].cfg.Self)
@@ -220,7 +215,7 @@ func TestLearnersAndJointMajorities(t *testing.T) {
 
 // One Check is logged for an entry, and one doubt, however often voters speak of it.
 func TestAnEntryIsCheckedOnce(t *testing.T) {
-	w, leader := compared(t, bug.Set{})
+	w, leader := compared(t)
 	var log bytes.Buffer
 	leader.log = slog.New(slog.NewTextHandler(&log, nil))
 	for leader.applied.index%8 != 7 {

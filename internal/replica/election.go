@@ -7,7 +7,6 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 )
 
@@ -28,7 +27,6 @@ type election struct {
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
 	earlyTerm uint64        // the term in which that was planned: once in each
-	bugs      bug.Set
 }
 
 // arm draws a new deadline: there was a sign of this term's leader, or a vote, or another term,
@@ -46,16 +44,7 @@ func (e *election) hurry(at time.Duration) { e.campaign = at }
 // stalled: the replica stood still for d. That moves its deadlines once after each sign of a
 // leader, so that one which lives can be heard, and not by more than that takes (P10).
 func (e *election) stalled(now, d time.Duration) {
-	by := excused(d, now-e.contact, ElectionTimeout)
-	switch {
-	case e.bugs.Has(bug.StallDelaysElections):
-		by = d
-	case e.bugs.Has(bug.StallsAddUp):
-		by = min(d, now-e.contact)
-	case e.excused:
-		return
-	}
-	if by > 0 {
+	if by := excused(d, now-e.contact, ElectionTimeout); by > 0 && !e.excused {
 		e.contact += by
 		e.campaign += by
 		e.excused = true
@@ -153,15 +142,12 @@ func (r *Replica) stand() {
 		// no leader to be patient with.
 		r.election.hurry(r.now + 2*TickInterval)
 	}
-	if r.cfg.Bugs.Has(bug.CampaignOnce) {
-		r.election.hurry(never)
-	}
 	r.dirty = true
 	// Also one that has a vote, as far as it knows: it may have been removed while it stood
 	// still, and the leader be none of those whom it asks for theirs.
-	r.inquires = !r.cfg.Bugs.Has(bug.WaitsForFarewell)
+	r.inquires = true
 	if !votes {
-		if last, _ := r.store.LastIndex(); last == 0 && silence >= learnerGrace && !r.cfg.Bugs.Has(bug.StrayStays) {
+		if last, _ := r.store.LastIndex(); last == 0 && silence >= learnerGrace {
 			r.giveUp()
 		}
 	} else if err := r.rn.Campaign(); err != nil {
@@ -176,7 +162,7 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 	r.now = now
 	r.leading.contacts.forget(r.members.on(node)...)
 	leader, ok := r.Leader()
-	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil || r.cfg.Bugs.Has(bug.WaitsForSilence) {
+	if !ok || leader.Node != node || r.role == raft.StateLeader || r.stopped != nil {
 		return
 	}
 	r.forgetLeader()

@@ -8,7 +8,6 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -28,7 +27,6 @@ type leadership struct {
 	placing    placing
 	offers     offers
 	comparison comparison
-	early      []shard.Event // of the deliberate bug GrantBeforeCommit
 }
 
 // tableTime returns the table's time.
@@ -107,16 +105,13 @@ func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error
 		return ErrNotServing
 	}
 	id, number := shard.ClientOf(cmd)
-	if !r.heardFrom(id) {
+	if !g.leases.hear(id, now) {
 		return nil // expiring: no answer, as if it had come after (P4)
 	}
 	if r.batch.full() {
 		return nil // nothing can be appended for now; its client asks again
 	}
-	if c, claims := cmd.(shard.Claim); claims && !r.cfg.Bugs.Has(bug.ClaimUnheard) && r.table.Expects(id, number) {
-		if r.cfg.Bugs.Has(bug.ClaimByOldLength) {
-			c.Hold = 0
-		}
+	if c, claims := cmd.(shard.Claim); claims && r.table.Expects(id, number) {
 		g.leases.claimed(id, r.now, c.Hold, number)
 	}
 	r.batch.add(raw, Dropped{id, number})
@@ -131,18 +126,19 @@ func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error
 // otherwise an Answer follows, or none if a majority stays silent.
 func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	r.now = now
-	if !r.leading.serving {
+	g := &r.leading
+	if !g.serving {
 		return ErrNotServing
 	}
 	orphans, bytes := r.orphans(q)
-	if !r.batch.fits(bytes) || !r.heardFrom(q.Session) {
+	if !r.batch.fits(bytes) || !g.leases.hear(q.Session, now) {
 		return nil // without room for them the session is not renewed (P12)
 	}
 	for _, a := range orphans {
 		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
 	}
 	q.Abandoned = nil
-	r.leading.reads.renewal(q)
+	g.reads.renewal(q)
 	r.dirty = true
 	return nil
 }
@@ -151,50 +147,12 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 // length. A session without a record has none: it is answered "unknown", and that ends
 // them all.
 func (r *Replica) orphans(q Renewal) (unseen []Abandoned, bytes int) {
-	if r.cfg.Bugs.Has(bug.OrphansUntaken) {
-		return nil, 0
-	}
 	for _, a := range q.Abandoned {
 		if id, number := shard.ClientOf(a.Command); id == q.Session && r.table.Expects(id, number) {
 			unseen, bytes = append(unseen, a), bytes+len(a.Raw)
 		}
 	}
 	return unseen, bytes
-}
-
-// heardFrom notes that a session spoke, and reports whether this leader still listens to it.
-func (r *Replica) heardFrom(id shard.SessionID) bool {
-	listens := r.leading.leases.hear(id, r.now)
-	if listens && r.cfg.Bugs.Has(bug.HeardByName) && r.leading.leases.get(id) != nil {
-		r.hearFellows(id)
-	}
-	return listens
-}
-
-// Stepped tells the replica that the time of day has moved by d (deliberate bugs).
-func (r *Replica) Stepped(d time.Duration) {
-	g := &r.leading
-	if r.cfg.Bugs.Has(bug.TableTimeOfDay) {
-		g.base = max(g.base+d, 0)
-		return
-	}
-	if !g.serving {
-		return // it has no leases
-	}
-	for l := range g.leases.all() {
-		l.heard -= d
-	}
-	g.leases.reviewAt(r.now)
-}
-
-// hearFellows takes a session's word for those of all nodes of its name (a deliberate bug).
-func (r *Replica) hearFellows(id shard.SessionID) {
-	s, _ := r.table.Lease(id)
-	for l := range r.leading.leases.all() {
-		if o, known := r.table.Lease(l.id); known && o.Name == s.Name && !l.expiring {
-			l.hear(r.now)
-		}
-	}
 }
 
 // appendOwn appends a command of the leader's own.
@@ -223,9 +181,6 @@ func (r *Replica) propose() {
 		data := wire.AppendUint(make([]byte, 0, len(commands)+12), entryVersion)
 		data = wire.AppendUint(data, uint64(g.tableTime(r.now)))
 		data = append(data, commands...)
-		if r.cfg.Bugs.Has(bug.GrantBeforeCommit) {
-			r.grantEarly(commands)
-		}
 		if err := r.rn.Propose(data); err != nil {
 			if !errors.Is(err, raft.ErrProposalDropped) {
 				r.log.Warn("propose", "error", err)
@@ -259,27 +214,12 @@ func (r *Replica) sealed() bool {
 	return sealed && r.members.agree(func(id uint64) bool { return known[id] })
 }
 
-// grantEarly answers what it expects to come of the batch (a deliberate bug).
-func (r *Replica) grantEarly(batch []byte) {
-	rd := wire.NewReader(batch)
-	for rd.Len() > 0 {
-		a, ok := shard.ReadCommand(rd).(shard.Acquire)
-		if ok && !r.table.InUse(a.Key) && r.table.Has(a.Session) {
-			r.leading.early = append(r.leading.early, shard.Granted{Session: a.Session, Number: a.Number, Token: r.table.Revision() + 2})
-		}
-	}
-}
-
 // readIndex begins a round for what came since the last one began.
 func (r *Replica) readIndex() {
-	g := &r.leading
-	if r.unasked() && len(g.reads.waiting.expiries) == 0 && !g.reads.sign {
-		return // answered by redirect
-	}
-	if !g.serving {
+	if !r.leading.serving {
 		return
 	}
-	if ctx, begun := g.reads.begin(r.now, r.term); begun {
+	if ctx, begun := r.leading.reads.begin(r.now, r.term); begun {
 		r.rn.ReadIndex(ctx)
 	}
 }
@@ -318,7 +258,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 // serve lets a leader serve, if it may by now: an entry of its own term is applied (P19).
 func (r *Replica) serve(out *Output) {
 	switch {
-	case r.role != raft.StateLeader || r.leading.serving || r.applied.lastTerm() != r.term && !r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm):
+	case r.role != raft.StateLeader || r.leading.serving || r.applied.lastTerm() != r.term:
 	case r.cfg.Points.Taken(point.LateAccession):
 		r.dirty = true // raft may have nothing more to say
 	default:
@@ -330,7 +270,7 @@ func (r *Replica) serve(out *Output) {
 func (r *Replica) becomeLeader(out *Output) {
 	r.leading = leadership{
 		serving: true, began: r.now, base: r.table.Now(),
-		leases: newLeases(r.cfg.Watch.Heard, r.cfg.Bugs), reads: newReads(), contacts: newContacts(),
+		leases: newLeases(r.cfg.Watch.Heard), reads: newReads(), contacts: newContacts(),
 		learners: make(learners), comparison: newComparison(r.cfg.ID),
 	}
 	r.farewells.restart()
@@ -356,24 +296,6 @@ func (r *Replica) served(serving bool) {
 	if r.cfg.Watch.Served != nil {
 		r.cfg.Watch.Served(serving)
 	}
-}
-
-// redirect hands out what deliberate bugs answered without asking anybody.
-func (r *Replica) redirect(out *Output) {
-	g := &r.leading
-	out.Events = append(out.Events, g.early...)
-	g.early = nil
-	if r.unasked() {
-		for _, q := range g.reads.waiting.renewals {
-			r.answer(q, out)
-		}
-		g.reads.waiting.renewals = nil
-	}
-}
-
-// unasked reports whether renewals are answered without asking anybody: deliberate bugs.
-func (r *Replica) unasked() bool {
-	return r.cfg.Bugs.Has(bug.UnconfirmedRenewal) || r.cfg.Bugs.Has(bug.ServeBeforeOwnTerm) && r.applied.lastTerm() != r.term
 }
 
 // note keeps the leases in step with what the table just did.
@@ -427,9 +349,6 @@ func (r *Replica) review() {
 // recordSilence logs for how long those who hold or wait were unheard, before another one
 // leads: it would count from nothing, and a dead holder live on (P5).
 func (r *Replica) recordSilence() {
-	if r.cfg.Bugs.Has(bug.SilenceForgotten) || r.cfg.Bugs.Has(bug.NothingBequeathed) {
-		return
-	}
 	busy := func(id shard.SessionID) bool {
 		record, _ := r.table.Lease(id)
 		return record.Busy

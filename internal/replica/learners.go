@@ -42,7 +42,7 @@ type standing struct {
 // whether it is one still. While a snapshot is sent to another replica, it may have to wait for its
 // own. What it gets of a snapshot counts if it is more than it ever had: one that begins again and
 // again gets nowhere.
-func (ls learners) note(id uint64, now time.Duration, s standing, slowGo bool) {
+func (ls learners) note(id uint64, now time.Duration, s standing) {
 	l, seen := ls[id]
 	more, waits := false, false
 	if s.receives {
@@ -54,7 +54,7 @@ func (ls learners) note(id uint64, now time.Duration, s standing, slowGo bool) {
 			l.got = 0 // its next snapshot is another one
 		}
 	}
-	if !seen || s.replicates || (more || waits) && !slowGo {
+	if !seen || s.replicates || more || waits {
 		l.follows = now
 	}
 	if !seen || more || waits || s.ready || s.answers && s.match > l.match {

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -20,7 +19,6 @@ type leases struct {
 	order list.List     // of *lease, in the order in which they were opened
 	next  time.Duration // no lease needs a look before; a lower bound
 	heard func(id shard.SessionID, ttl time.Duration)
-	bugs  bug.Set
 }
 
 // lease is what a serving leader knows of a session's life. Times are the leader's.
@@ -48,8 +46,8 @@ type silence struct {
 }
 
 // newLeases returns no leases. Heard is told of each sign of life; it may be nil.
-func newLeases(heard func(shard.SessionID, time.Duration), bugs bug.Set) leases {
-	return leases{byID: make(map[shard.SessionID]*lease), next: never, heard: heard, bugs: bugs}
+func newLeases(heard func(shard.SessionID, time.Duration)) leases {
+	return leases{byID: make(map[shard.SessionID]*lease), next: never, heard: heard}
 }
 
 // all yields the leases in the order in which they were opened.
@@ -73,12 +71,9 @@ func (ls *leases) spoke(l *lease) {
 func (ls *leases) inherit(s shard.Lease, now time.Duration, rho float64) {
 	l := ls.start(s.Session, s.TTL, now)
 	l.fixed = s.Fixed
-	if s.Silent > 0 && !ls.bugs.Has(bug.LegacyIgnored) {
+	if s.Silent > 0 {
 		l.silent, l.checkpoint = true, s.Silent
 		l.before = time.Duration(float64(s.Silent) * (1 - 2*rho))
-	}
-	if ls.bugs.Has(bug.FreshLeaderExpires) {
-		l.before = max(l.before, s.TTL*3/4)
 	}
 }
 
@@ -165,7 +160,7 @@ func (ls *leases) confirmed(q Renewal) (answer, recall bool) {
 		return true, false
 	case l.expiring:
 		return false, false
-	case l.fixed || !l.silent || ls.bugs.Has(bug.SilenceForgotten) || ls.bugs.Has(bug.ExpireAtCommit):
+	case l.fixed || !l.silent:
 		return true, false
 	}
 	l.awaiting = append(l.awaiting, q)
@@ -191,7 +186,7 @@ func (ls *leases) review(now time.Duration, early func() bool) (silent []silence
 				l.asked = now
 				over = append(over, l.id)
 			}
-		case (s >= due || s >= due-l.ttl/4 && early()) && !l.recalled && !ls.bugs.Has(bug.SilenceForgotten):
+		case (s >= due || s >= due-l.ttl/4 && early()) && !l.recalled:
 			l.silent, l.checkpoint = true, s
 			silent = append(silent, silence{l.id, s})
 		}
@@ -211,7 +206,7 @@ func (ls *leases) expire(id shard.SessionID, now time.Duration) bool {
 	if l.silence(now) < l.ttl || l.expiring {
 		return false
 	}
-	l.expiring = !ls.bugs.Has(bug.ExpireAtCommit)
+	l.expiring = true
 	return true
 }
 
@@ -236,14 +231,7 @@ func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (
 // stalled: the leader stood still for d.
 func (ls *leases) stalled(now, d time.Duration) {
 	for l := range ls.all() {
-		switch {
-		case ls.bugs.Has(bug.StallProlongsLeases):
-			l.heard += d
-		case ls.bugs.Has(bug.StallsAddUp):
-			l.heard = min(l.heard+d, now)
-		default:
-			l.stalled(now, d)
-		}
+		l.stalled(now, d)
 		l.asked = 0
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -81,46 +80,37 @@ func TestWhoIsHeardAfterAStallHasItsTTL(t *testing.T) {
 // Method: the only holder dies; then the leader does.
 func TestLateTicksAddNothingUp(t *testing.T) {
 	for _, late := range []time.Duration{0, 60 * time.Millisecond, 100 * time.Millisecond, 210 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond} {
-		for _, bugs := range []bug.Set{{}, bug.Of(bug.StallsAddUp)} {
-			w, leader := led(t)
-			a, raw := ask(1, "k")
-			if err := leader.Submit(w.now, a, raw); err != nil {
-				t.Fatal(err)
-			}
-			w.run(t, 2*HeartbeatTicks)
-			start := w.now - TickInterval*2*HeartbeatTicks
-			for _, r := range w.replicas {
-				r.cfg.Bugs, r.election.bugs, r.leading.leases.bugs = bugs, bugs, bugs
-			}
-			w.late = late
-			for w.replicas[1].Table().Has(a.Session) && w.now-start < time.Minute {
-				w.run(t, 1)
-			}
-			most := ttl + 4*(TickInterval+late) // it is noticed, confirmed, committed, and told
-			if late > stalledTick-TickInterval {
-				most += ttl / 3
-			}
-			if d := w.now - start; bugs.Empty() && (d < ttl || d > most) {
-				t.Errorf("ticks that are %v late: a dead holder's record lasts for %v, want %v to %v", late, d, ttl, most)
-			} else if !bugs.Empty() && late == 100*time.Millisecond && d < 2*ttl {
-				t.Errorf("ticks that are %v late: a dead holder's record lasts for %v with the bugs %v", late, d, bugs.Names())
-			}
+		w, leader := led(t)
+		a, raw := ask(1, "k")
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.run(t, 2*HeartbeatTicks)
+		start := w.now - TickInterval*2*HeartbeatTicks
+		w.late = late
+		for w.replicas[1].Table().Has(a.Session) && w.now-start < time.Minute {
+			w.run(t, 1)
+		}
+		most := ttl + 4*(TickInterval+late) // it is noticed, confirmed, committed, and told
+		if late > stalledTick-TickInterval {
+			most += ttl / 3
+		}
+		if d := w.now - start; d < ttl || d > most {
+			t.Errorf("ticks that are %v late: a dead holder's record lasts for %v, want %v to %v", late, d, ttl, most)
+		}
 
-			w.cut[1] = true
-			start = w.now
-			for !w.replicas[1].Serving() && !w.replicas[2].Serving() && w.now-start < time.Minute {
-				w.run(t, 1)
-			}
-			most = 2*ElectionTimeout + 4*(TickInterval+late)
-			if late > stalledTick-TickInterval {
-				most += ElectionTimeout / 3
-			}
-			// Both may stand at the same tick, and split the votes: then once more.
-			if d := w.now - start; bugs.Empty() && d > 2*most {
-				t.Errorf("ticks that are %v late: another one leads after %v, want at most twice %v", late, d, most)
-			} else if !bugs.Empty() && late == 100*time.Millisecond && d < 3*ElectionTimeout {
-				t.Errorf("ticks that are %v late: another one leads after %v with the bugs %v", late, d, bugs.Names())
-			}
+		w.cut[1] = true
+		start = w.now
+		for !w.replicas[1].Serving() && !w.replicas[2].Serving() && w.now-start < time.Minute {
+			w.run(t, 1)
+		}
+		most = 2*ElectionTimeout + 4*(TickInterval+late)
+		if late > stalledTick-TickInterval {
+			most += ElectionTimeout / 3
+		}
+		// Both may stand at the same tick, and split the votes: then once more.
+		if d := w.now - start; d > 2*most {
+			t.Errorf("ticks that are %v late: another one leads after %v, want at most twice %v", late, d, most)
 		}
 	}
 }

@@ -147,8 +147,8 @@ func (m *members) hosted() (all []Hosted) {
 }
 
 // added returns the replicas that the founding act did not make, this one aside, by ID.
-func (m *members) added(all bool) []Hosted {
-	return slices.DeleteFunc(m.hosted(), func(h Hosted) bool { return h.ID <= m.founders && !all || h.ID == m.self })
+func (m *members) added() []Hosted {
+	return slices.DeleteFunc(m.hosted(), func(h Hosted) bool { return h.ID <= m.founders || h.ID == m.self })
 }
 
 // latest returns the highest ID that a replica ever had.

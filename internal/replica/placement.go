@@ -10,7 +10,6 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -352,7 +351,7 @@ func (r *Replica) noteLearners(progress map[uint64]tracker.Progress) {
 		r.leading.learners.note(id, r.now, standing{
 			replicates: pr.State == tracker.StateReplicate, match: pr.Match, ready: r.ready(id, pr), answers: r.answers(id),
 			receives: r.sender.to() == id, got: r.sender.got(), sends: r.sender.busy(),
-		}, r.cfg.Bugs.Has(bug.SlowLearnersGo))
+		})
 	}
 	r.leading.learners.keep(ids)
 }
@@ -364,9 +363,6 @@ func single(t raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {
 // addLearner gives the shard a new replica, under an ID that it never used (P24).
 func (r *Replica) addLearner(p Peer) {
 	id := r.members.next()
-	if r.cfg.Bugs.Has(bug.NumbersComeBack) {
-		id = slices.Max(r.members.known()) + 1
-	}
 	r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeAddLearnerNode, id)}, map[uint64]Peer{id: p})
 }
 
@@ -397,21 +393,14 @@ func (r *Replica) swap(c placement.ChangeVoters) {
 		r.leading.reads.askAll()
 	}
 	lives := func(id uint64) bool { return id == r.cfg.ID || ct.answered(id) }
-	if !(majority(voters, lives) && majority(next, lives)) && !r.cfg.Bugs.Has(bug.ChangesAlone) {
-		return
+	if majority(voters, lives) && majority(next, lives) {
+		ct.stopAsking()
+		r.change(changes, nil)
 	}
-	ct.stopAsking()
-	r.change(changes, nil)
 }
 
 // change proposes a new configuration. The context says where new replicas live.
 func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
-	if len(changes) > 1 && r.cfg.Bugs.Has(bug.ChangesInRow) {
-		for i := range changes {
-			r.change(changes[i:i+1], nil)
-		}
-		return
-	}
 	cc := &raftpb.ConfChangeV2{Changes: changes}
 	if len(added) > 0 {
 		cc.Context = wire.Append(nil, &added)

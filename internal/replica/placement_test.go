@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -146,27 +145,24 @@ func TestWhoOnlySpeaksIsPassedOver(t *testing.T) {
 
 // It is none either from a learner that had the whole log when it last heard of the leader.
 func TestTheDeafGetNoVote(t *testing.T) {
-	for bugs, want := range map[bug.Set][]uint64{{}: {1, 2, 5}, bug.Of(bug.QuestionsAnswer): {1, 2, 4}} {
-		w, leader := led(t)
-		leader.cfg.Bugs = bugs
-		w.run(t, 2*HeartbeatTicks)
-		w.add(2)
-		target := Target{
-			Nodes:    []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
-			Standby:  []Peer{w.replicas[4].cfg.Self},
-			Liveness: map[uint64]placement.Liveness{103: placement.Present},
-		}
-		leader.SetTarget(target)
-		w.run(t, 4*placeEvery)
-		w.loses = func(f Frame) bool { return f.To == 4 && f.From == 1 }
-		w.run(t, 2*graceTicks)
-		w.cut[3] = true
-		target.Liveness = map[uint64]placement.Liveness{103: placement.Silent}
-		leader.SetTarget(target)
-		w.run(t, graceTicks)
-		if got := leader.Voters(); !slices.Equal(got, want) {
-			t.Errorf("voters %v, want %v in place of 1, 2 and 3; with the bugs %v", got, want, bugs.Names())
-		}
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	w.add(2)
+	target := Target{
+		Nodes:    []Peer{leader.cfg.Self, w.replicas[1].cfg.Self, w.replicas[3].cfg.Self},
+		Standby:  []Peer{w.replicas[4].cfg.Self},
+		Liveness: map[uint64]placement.Liveness{103: placement.Present},
+	}
+	leader.SetTarget(target)
+	w.run(t, 4*placeEvery)
+	w.loses = func(f Frame) bool { return f.To == 4 && f.From == 1 }
+	w.run(t, 2*graceTicks)
+	w.cut[3] = true
+	target.Liveness = map[uint64]placement.Liveness{103: placement.Silent}
+	leader.SetTarget(target)
+	w.run(t, graceTicks)
+	if got, want := leader.Voters(), []uint64{1, 2, 5}; !slices.Equal(got, want) {
+		t.Errorf("voters %v, want %v in place of 1, 2 and 3", got, want)
 	}
 }
 
@@ -386,7 +382,7 @@ func TestASecondSnapshotIsAnotherOne(t *testing.T) {
 	ls, now := make(learners), time.Hour
 	note := func(replicates bool, got int) learner {
 		now += TickInterval
-		ls.note(9, now, standing{replicates: replicates, receives: got > 0, got: got, sends: got > 0}, false)
+		ls.note(9, now, standing{replicates: replicates, receives: got > 0, got: got, sends: got > 0})
 		return ls[9]
 	}
 	for _, got := range []int{1, 100} {
@@ -460,13 +456,13 @@ func TestTheLastOnesLoseTheirVotes(t *testing.T) {
 // in an append of its own once it has the entry.
 func TestWhoIsOrderedAndWhoIsTold(t *testing.T) {
 	w, leader := led(t)
-	if got := leader.members.added(false); len(got) != 0 {
+	if got := leader.members.added(); len(got) != 0 {
 		t.Errorf("the leader would order %v", got)
 	}
 	w.add(1)
 	leader.addLearner(w.replicas[3].cfg.Self)
 	w.run(t, 2*HeartbeatTicks)
-	if got := leader.members.added(false); !slices.Equal(got, []Hosted{{w.replicas[3].cfg.Self, 4}}) {
+	if got := leader.members.added(); !slices.Equal(got, []Hosted{{w.replicas[3].cfg.Self, 4}}) {
 		t.Errorf("the leader would order %v, want the learner", got)
 	}
 	match := leader.progress()[2].Match

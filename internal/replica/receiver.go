@@ -18,7 +18,6 @@ import (
 type receiver struct {
 	generation, self uint64
 	founding         shard.Founding
-	keepsHalf        bool        // of the deliberate bug HalfSnapshotKept
 	incoming         *incoming   // the latest snapshot, or nil
 	whole            []*incoming // those that arrived whole, until raft has taken or left them
 	acks             []ChunkAck  // to be sent
@@ -41,7 +40,7 @@ type incoming struct {
 // malformed is dropped, and add says why.
 func (rc *receiver) add(node uint64, c Chunk) (whole *raftpb.Message, taken bool, err error) {
 	in := rc.incoming
-	if c.Number == 0 && (in == nil || in.transfer != c.Transfer && !rc.keepsHalf) {
+	if c.Number == 0 && (in == nil || in.transfer != c.Transfer) {
 		in = &incoming{from: c.From, transfer: c.Transfer, restore: shard.NewRestore(rc.founding)}
 		rc.incoming = in
 	}

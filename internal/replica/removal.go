@@ -2,12 +2,11 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/lockmesh/mesh/internal/bug"
 )
 
 // How often a leader tells a removed replica of its end, unasked, and how far apart.
@@ -54,7 +53,7 @@ func (f *farewells) tell(now time.Duration, highest uint64) []Removed {
 // would count votes of the removed ones too, and need them. So it waits for the seal, and a replica
 // that is not told here, for its leader was lost before, hears it from the next one.
 func (r *Replica) farewell(out *Output) {
-	if r.farewells.due(r.now) && (r.sealed() || r.cfg.Bugs.Has(bug.EarlyFarewell)) {
+	if r.farewells.due(r.now) && r.sealed() {
 		out.Removed = append(out.Removed, r.farewells.tell(r.now, r.members.latest())...)
 	}
 }
@@ -62,10 +61,7 @@ func (r *Replica) farewell(out *Output) {
 // mayTell reports whether a removed replica that speaks to this one may hear of its end:
 // if a majority knows of it. A leader sees that by its seal.
 func (r *Replica) mayTell(id uint64) bool {
-	switch {
-	case r.cfg.Bugs.Has(bug.EarlyFarewell):
-		return true
-	case r.Serving():
+	if r.Serving() {
 		return r.sealed()
 	}
 	return r.members.removalKnown(id)
@@ -83,12 +79,9 @@ const question = "\x00\x00\x00\x00\x00\x00\x00\x00"
 // may not tell it: so it asks those as well whom the ring names now. If its node waits for it, to
 // leave, it asks everybody: it may be a spare one that leads (P31).
 func (r *Replica) inquire(out *Output) {
-	var others []Peer
-	if !r.cfg.Bugs.Has(bug.AsksAcquaintances) {
-		others = append(others, r.target.Nodes...)
-		if r.leaving() {
-			others = append(others, r.target.Standby...)
-		}
+	others := slices.Clone(r.target.Nodes)
+	if r.leaving() {
+		others = append(others, r.target.Standby...)
 	}
 	for _, h := range r.members.hosted() {
 		others = append(others, h.Peer)

@@ -20,7 +20,6 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -63,7 +62,6 @@ type Config struct {
 	Rho      float64 // the bound on clock rates: 0.01 means 1 %
 	Seed     uint64
 	Logger   *slog.Logger
-	Bugs     bug.Set
 	Points   *point.Points
 	Watch    Watch
 }
@@ -122,7 +120,6 @@ type Replica struct {
 	pulse     pulse
 	target    Target
 	limited   bool
-	late      *raftpb.ConfChangeV2 // of the deliberate bug LateConfiguration: the latest change of voters
 
 	inquires bool // it wants to know whether it is still one of the shard's: see inquire
 	aligned  bool // a leader's raft is ticked from a beat on
@@ -196,11 +193,9 @@ func New(cfg Config, now time.Duration) *Replica {
 		rand:     random,
 		now:      now,
 		members:  newMembers(&cfg),
-		election: election{rand: random, bugs: cfg.Bugs},
+		election: election{rand: random},
 		batch:    batch{points: cfg.Points},
-		receiver: receiver{
-			generation: cfg.Generation, self: cfg.ID, founding: cfg.Founding, keepsHalf: cfg.Bugs.Has(bug.HalfSnapshotKept),
-		},
+		receiver: receiver{generation: cfg.Generation, self: cfg.ID, founding: cfg.Founding},
 	}
 	if cfg.Founders != nil {
 		err := r.store.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
@@ -236,14 +231,12 @@ func (r *Replica) settings() *raft.Config {
 		MaxSizePerMsg:             maxAppend,
 		MaxUncommittedEntriesSize: maxUncommitted,
 		MaxInflightMsgs:           256,
-		CheckQuorum:               !r.cfg.Bugs.Has(bug.OpenElections),
-		PreVote:                   !r.cfg.Bugs.Has(bug.OpenElections),
+		CheckQuorum:               true,
+		PreVote:                   true,
 		ReadOnlyOption:            raft.ReadOnlySafe,
 		DisableProposalForwarding: true,
 		StepDownOnRemoval:         true,
 		Logger:                    quiet{r.log},
-
-		DisableConfChangeValidation: r.cfg.Bugs.Has(bug.ChangesInRow),
 	}
 	squeeze(settings, r.cfg.Points)
 	return settings
@@ -348,10 +341,10 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		return nil
 	}
 	asks := string(f.Message.Context) == question
-	if f.To != r.cfg.ID && !(asks && f.To == anybody) && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
+	if f.To != r.cfg.ID && !(asks && f.To == anybody) {
 		return nil
 	}
-	if r.members.removed(f.From) && !r.cfg.Bugs.Has(bug.RemovedHeard) {
+	if r.members.removed(f.From) {
 		if !r.mayTell(f.From) {
 			return nil
 		}
@@ -359,13 +352,13 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	}
 	r.members.meet(f.From, node)
 	m := f.Message
-	if asks && !r.cfg.Bugs.Has(bug.QuestionsAnswer) {
+	if asks {
 		return nil // it deposes nobody, and keeps nobody in office whom no majority hears
 	}
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
 		// Raft panics on a commit beyond its log: the sender took us for another (P23).
-		if last, _ := r.store.LastIndex(); m.GetCommit() > last && !r.cfg.Bugs.Has(bug.MisdirectedFrames) {
+		if last, _ := r.store.LastIndex(); m.GetCommit() > last {
 			return nil
 		}
 	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp:
@@ -392,20 +385,14 @@ func (r *Replica) isAnswer(m *raftpb.Message) bool {
 //
 // Beat is true at every HeartbeatTicks-th tick, the same ones for all replicas of an owner.
 func (r *Replica) Tick(now time.Duration, beat bool) {
-	longest := stalledTick
-	if r.cfg.Bugs.Has(bug.StallsAddUp) {
-		longest = 2 * TickInterval
-	}
-	stall := r.pulse.tick(now, longest)
+	stall := r.pulse.tick(now)
 	r.now = now
 	if r.stopped != nil {
 		return
 	}
 	if stall > 0 {
 		r.election.stalled(now, stall)
-		if !r.cfg.Bugs.Has(bug.StallCounts) {
-			r.stalled(stall)
-		}
+		r.stalled(stall)
 	}
 	if r.role == raft.StateLeader {
 		// All leaders of a lane beat at the same tick: one frame carries all heartbeats.
@@ -447,7 +434,6 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		r.readIndex()
 	}
 	r.receiver.settled()
-	r.redirect(out)
 	r.emit(out)
 	r.compact()
 }
@@ -646,7 +632,7 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 		r.stop(fmt.Errorf("configuration change: %w", err))
 		return
 	}
-	gone := r.members.change(r.configure(cc), added)
+	gone := r.members.change(r.rn.ApplyConfChange(cc), added)
 	r.farewells.add(gone)
 	for _, g := range gone {
 		r.leading.contacts.forget(g.ID)
@@ -659,23 +645,6 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 	r.dirty = true
 	c := r.members.state()
 	r.log.Debug("replicas", "voters", c.Voters, "outgoing", c.VotersOutgoing, "learners", c.Learners)
-}
-
-// configure lets raft count by a change from now on.
-func (r *Replica) configure(cc *raftpb.ConfChangeV2) *raftpb.ConfState {
-	conf := r.members.state()
-	if r.late != nil {
-		conf, r.late = r.rn.ApplyConfChange(r.late), nil
-	}
-	if r.cfg.Bugs.Has(bug.LateConfiguration) && r.role != raft.StateLeader && len(cc.Changes) != 1 {
-		r.late = cc
-		return conf
-	}
-	conf = r.rn.ApplyConfChange(cc)
-	if len(conf.VotersOutgoing) > 0 && r.cfg.Bugs.Has(bug.JointLeftEarly) {
-		conf = r.rn.ApplyConfChange(&raftpb.ConfChangeV2{})
-	}
-	return conf
 }
 
 // emit adds to out what the replica wants of other nodes beside what raft does.
@@ -697,7 +666,7 @@ func (r *Replica) emit(out *Output) {
 	if !g.placing.hosts(r.now) {
 		return
 	}
-	for _, h := range r.members.added(r.cfg.Bugs.Has(bug.Amnesia)) {
+	for _, h := range r.members.added() {
 		if g.contacts.silence(h.ID, r.now) > ElectionTimeout {
 			out.Hosts = append(out.Hosts, h)
 		}
@@ -730,7 +699,7 @@ func (r *Replica) compact() {
 	if r.cfg.Points.Taken(point.KeepLittle) {
 		kept = 1
 	}
-	if !r.applied.exceeds(kept) || r.sender.busy() && r.cfg.Bugs.Has(bug.LogOutgrowsSnapshot) {
+	if !r.applied.exceeds(kept) {
 		return
 	}
 	to := r.applied.last() - kept

@@ -10,10 +10,9 @@ const stalledTick = 5 * TickInterval
 // pulse is when a replica was last ticked; zero before that.
 type pulse struct{ last time.Duration }
 
-// tick notes a tick, and returns for how long the replica stood still before it. Ticks that are at
-// most longest apart are none that a stall held up.
-func (p *pulse) tick(now, longest time.Duration) (stall time.Duration) {
-	if p.last != 0 && now-p.last > longest {
+// tick notes a tick, and returns for how long the replica stood still before it.
+func (p *pulse) tick(now time.Duration) (stall time.Duration) {
+	if p.last != 0 && now-p.last > stalledTick {
 		stall = now - p.last - TickInterval
 	}
 	p.last = now

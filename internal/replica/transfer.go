@@ -8,7 +8,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -71,9 +70,7 @@ func (r *Replica) transferTick() {
 func (r *Replica) endTransfer(how raft.SnapshotStatus) {
 	to := r.sender.to()
 	r.sender.end()
-	if how == raft.SnapshotFinish || !r.cfg.Bugs.Has(bug.FailureUnreported) {
-		r.rn.ReportSnapshot(to, how)
-	}
+	r.rn.ReportSnapshot(to, how)
 	r.dirty = true
 }
 

@@ -6,17 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/shard"
 )
 
 // narrow returns a shard with a table of more than a megabyte, and learners that are to get it:
 // so many chunks of it arrive in a second.
-func narrow(t *testing.T, bugs bug.Set, perSecond, learners int) (*trio, *Replica) {
+func narrow(t *testing.T, perSecond, learners int) (*trio, *Replica) {
 	t.Helper()
 	w, leader := led(t)
 	w.run(t, 2*HeartbeatTicks)
-	leader.cfg.Bugs = bugs
 	w.add(learners + 1)
 	w.fill(t, leader)
 	for l := range leader.leading.leases.all() {
@@ -43,22 +41,20 @@ const patienceTicks = int(learnerPatience / TickInterval)
 // Promise: G6, P40: a learner gets its snapshot, however long that takes, as long as it gets on; so
 // does one that has to wait for that.
 func TestASlowLearnerIsNotRemoved(t *testing.T) {
-	for bugs, want := range map[bug.Set]bool{{}: true, bug.Of(bug.SlowLearnersGo): false} {
-		for learners := 1; learners <= 2; learners++ { // two of them become voters
-			w, leader := narrow(t, bugs, 1, learners)
-			highest, start := uint64(3+learners), w.now
-			for n := 0; n < 6*learners*patienceTicks && leader.members.highest <= highest && !(leader.AtRest() && w.replicas[2+learners].applied.index > 400); n++ {
-				w.run(t, 1)
-			}
-			if got := leader.members.highest == highest; got != want && learners == 1 || !got && want {
-				t.Errorf("with the bugs %v: voters %v, learners %v, and replicas up to %d", bugs.Names(), leader.Voters(), leader.Learners(), leader.members.highest)
-			}
-			if took := w.now - start; want && took < time.Duration(learners)*learnerPatience {
-				t.Errorf("the snapshots took %v: nobody had to wait", took)
-			}
-			if want && (!leader.AtRest() || len(leader.Voters())+len(leader.Learners()) != 3+learners) {
-				t.Errorf("the shard is not at rest: voters %v, learners %v", leader.Voters(), leader.Learners())
-			}
+	for learners := 1; learners <= 2; learners++ { // two of them become voters
+		w, leader := narrow(t, 1, learners)
+		highest, start := uint64(3+learners), w.now
+		for n := 0; n < 6*learners*patienceTicks && leader.members.highest <= highest && !(leader.AtRest() && w.replicas[2+learners].applied.index > 400); n++ {
+			w.run(t, 1)
+		}
+		if leader.members.highest != highest {
+			t.Errorf("voters %v, learners %v, and replicas up to %d", leader.Voters(), leader.Learners(), leader.members.highest)
+		}
+		if took := w.now - start; took < time.Duration(learners)*learnerPatience {
+			t.Errorf("the snapshots took %v: nobody had to wait", took)
+		}
+		if !leader.AtRest() || len(leader.Voters())+len(leader.Learners()) != 3+learners {
+			t.Errorf("the shard is not at rest: voters %v, learners %v", leader.Voters(), leader.Learners())
 		}
 	}
 }
@@ -66,7 +62,7 @@ func TestASlowLearnerIsNotRemoved(t *testing.T) {
 // Promise: G6, P31 and P40: a learner whose snapshot begins again and again, and never gets further,
 // is passed over, and then removed.
 func TestALearnerThatGetsNowhereIsRemoved(t *testing.T) {
-	w, leader := narrow(t, bug.Set{}, 10, 1)
+	w, leader := narrow(t, 10, 1)
 	most := uint64(0)
 	w.misses = func(c Chunk) bool {
 		most = max(most, c.Number)
@@ -92,50 +88,48 @@ func TestALearnerThatGetsNowhereIsRemoved(t *testing.T) {
 
 // Promise: P40: a snapshot that takes longer than the log can wait for is given up, and the log is cut.
 func TestTheLogDoesNotOutgrowASnapshot(t *testing.T) {
-	for bugs, bounded := range map[bug.Set]bool{{}: true, bug.Of(bug.LogOutgrowsSnapshot): false} {
-		w, leader := narrow(t, bugs, 1, 1)
-		for leader.sender.transfer == nil || leader.sender.transfer.got == 0 {
+	w, leader := narrow(t, 1, 1)
+	for leader.sender.transfer == nil || leader.sender.transfer.got == 0 {
+		w.run(t, 1)
+	}
+	number := leader.sender.transfer.head.Transfer
+	size := func() (bytes uint64) {
+		first, err := leader.store.FirstIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := leader.store.Entries(first, leader.applied.index+1, 1<<40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			bytes += uint64(len(e.Data)) + entryCost
+		}
+		return bytes
+	}
+	first, _ := leader.store.FirstIndex()
+	same := 0
+	for n := uint64(0); leader.applied.logged < 3*mostKept; n++ {
+		a, _ := ask(1000+n, fmt.Sprint("k", n%400))
+		a.Try = true // refused, and in the log
+		if err := leader.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
+			t.Fatal(err)
+		}
+		if w.settle(t); n%8 == 0 {
 			w.run(t, 1)
 		}
-		number := leader.sender.transfer.head.Transfer
-		size := func() (bytes uint64) {
-			first, err := leader.store.FirstIndex()
-			if err != nil {
-				t.Fatal(err)
-			}
-			entries, err := leader.store.Entries(first, leader.applied.index+1, 1<<40)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range entries {
-				bytes += uint64(len(e.Data)) + entryCost
-			}
-			return bytes
-		}
-		first, _ := leader.store.FirstIndex()
-		same := 0
-		for n := uint64(0); leader.applied.logged < 3*mostKept; n++ {
-			a, _ := ask(1000+n, fmt.Sprint("k", n%400))
-			a.Try = true // refused, and in the log
-			if err := leader.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
-				t.Fatal(err)
-			}
-			if w.settle(t); n%8 == 0 {
-				w.run(t, 1)
-			}
-			if now, _ := leader.store.FirstIndex(); leader.sender.transfer != nil && leader.sender.transfer.head.Transfer == number {
-				same++
-				if bounded && now > leader.sender.transfer.index+1 {
-					t.Fatalf("the log begins at %d, and the snapshot under way is of %d", now, leader.sender.transfer.index)
-				}
+		if now, _ := leader.store.FirstIndex(); leader.sender.transfer != nil && leader.sender.transfer.head.Transfer == number {
+			same++
+			if now > leader.sender.transfer.index+1 {
+				t.Fatalf("the log begins at %d, and the snapshot under way is of %d", now, leader.sender.transfer.index)
 			}
 		}
-		if got := size() < mostKept+2*compactBytes; got != bounded {
-			t.Errorf("with the bugs %v: the log has %d bytes, and began at entry %d", bugs.Names(), size(), first)
-		}
-		if same < 3000 { // 16 MiB of them
-			t.Errorf("the snapshot was given up after %d entries", same)
-		}
+	}
+	if size() >= mostKept+2*compactBytes {
+		t.Errorf("the log has %d bytes, and began at entry %d", size(), first)
+	}
+	if same < 3000 { // 16 MiB of them
+		t.Errorf("the snapshot was given up after %d entries", same)
 	}
 }
 
@@ -154,7 +148,7 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 		{2 * time.Second, 20 * time.Millisecond, 6, 2, 4},        // 64 kbit/s
 	} {
 		t.Run(fmt.Sprint(tt.each, " ", tt.latency), func(t *testing.T) {
-			w, leader := narrow(t, bug.Set{}, 0, 1)
+			w, leader := narrow(t, 0, 1)
 			for leader.sender.transfer == nil {
 				w.run(t, 1)
 			}
