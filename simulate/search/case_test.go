@@ -21,7 +21,7 @@ func TestCaseText(t *testing.T) {
 		{"seed=1 set=*=least,hosts=4", Case{Seed: 1, Set: map[string]int64{"*": simulate.Least, "hosts": 4}}},
 		{"seed=1 only=none", Case{Seed: 1, Only: []string{}}},
 		{"seed=1 only=crash/1,2:pause/13 variant=7", Case{Seed: 1, Only: []string{"crash/1", "2:pause/13"}, Variant: 7}},
-		{"seed=1 bug=LateBelief,Amnesia", Case{Seed: 1, Bugs: []string{"LateBelief", "Amnesia"}}},
+		{"seed=1 bug=HostsAtTheEnd", Case{Seed: 1, Bugs: []string{"HostsAtTheEnd"}}},
 	} {
 		got, err := ParseCase(tt.text)
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
