@@ -128,7 +128,7 @@ func TestRulesKnowMessages(t *testing.T) {
 			s.Net.Release(s.owner, s.bob)
 			s.within(time.Second, "the grant arrives", waits.holds)
 		}}
-		if err := sc.play(seed+1, 0); err != nil {
+		if err := sc.play(seed + 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestLeaveAndRestart(t *testing.T) {
 			s.within(20*time.Second, "it is back", func() bool { return s.nodes[s.owner] != nil && s.healthy() })
 			s.lock(s.owner, "k").unlock()
 		}}
-		if err := sc.play(seed+1, 0); err != nil {
+		if err := sc.play(seed + 1); err != nil {
 			t.Fatal(err)
 		}
 	}

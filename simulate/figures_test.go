@@ -154,7 +154,7 @@ func TestLargeSnapshotFigures(t *testing.T) {
 		s.must(sent > 1, "the snapshot moved in %d chunks", sent)
 		s.must(worst < 500*time.Millisecond, "a lock took %v meanwhile", worst)
 		t.Logf("%d chunks of %d bytes together; whole after %v; %d locks meanwhile, the slowest pair %v", sent, bytes, s.Now()-began, pairs, worst)
-	}}.play(1, 0)
+	}}.play(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func large(n int) int {
 func once(t *testing.T, sc scenario) {
 	t.Helper()
 	seed := max(*simulate.SeedFlag, 1)
-	if err := sc.play(seed, 0); err != nil {
+	if err := sc.play(seed); err != nil {
 		t.Fatalf("%v\nrepeat: go test ./simulate -run '^%s$' -seed %d", err, t.Name(), seed)
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/lockmesh/mesh/internal/bug"
-	"github.com/lockmesh/mesh/simulate/internal/bugs"
 )
 
 // Link is what the way from one host to another is like. With Loss, Duplicate and
@@ -101,8 +98,8 @@ func (g Gossip) check() {
 	}
 }
 
-// check returns the bugs that are named, and panics if a world cannot be so.
-func (o Options) check() bug.Set {
+// check panics if there can be no such world.
+func (o Options) check() {
 	o.Link.check()
 	o.Gossip.check()
 	checkRate("Options.ClockRate", o.ClockRate)
@@ -112,11 +109,9 @@ func (o Options) check() bug.Set {
 	if err := o.Check(); err != nil {
 		panic(err.Error())
 	}
-	set, _ := bugs.Set(o.Bugs)
-	return set
 }
 
-// Check returns an error if Profile, Set, Only or Bugs, which come from the lines that repeat a run, name
+// Check returns an error if Profile, Set or Only, which come from the lines that repeat a run, name
 // what does not exist. Which parameters the scenario picks is known only after the run.
 func (o Options) Check() error {
 	var errs []error
@@ -132,8 +127,7 @@ func (o Options) Check() error {
 	for _, name := range o.Only {
 		errs = append(errs, checkFault(name))
 	}
-	_, err := bugs.Set(o.Bugs)
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
 }
 
 // jitter draws what comes on top of the latency.

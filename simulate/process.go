@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -76,9 +75,6 @@ func (p *process) Seed() uint64 {
 	p.seeds++
 	return mix(mix(p.world.varied()) ^ (uint64(p.id)<<24 | p.seeds))
 }
-
-// Bugs implements env.Instrumented.
-func (p *process) Bugs() bug.Set { return p.world.bugs }
 
 // Points implements env.Instrumented.
 func (p *process) Points() *point.Points { return p.points }

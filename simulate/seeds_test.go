@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
 	"github.com/lockmesh/mesh/simulate/search"
@@ -23,9 +22,9 @@ func sizes(storm time.Duration) map[string]int64 {
 }
 
 // runSeed runs the world of one seed: its faults and its load.
-func runSeed(seed uint64, b bug.Bug, storm time.Duration, test string) (simulate.Outcome, error) {
+func runSeed(seed uint64, storm time.Duration, test string) (simulate.Outcome, error) {
 	o := simulate.Play(simulate.Options{
-		Seed: seed, Profile: simulate.Flaky, Set: sizes(storm), Bugs: bug.Of(b).Names(),
+		Seed: seed, Profile: simulate.Flaky, Set: sizes(storm),
 		Repeat: fmt.Sprintf("go test ./simulate -run '^%s$' -seeds 1 -seed %d", test, seed),
 	}, drill.Play)
 	return o, o.Err

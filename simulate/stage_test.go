@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh"
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/internal/check"
@@ -44,7 +43,7 @@ type stage struct {
 const stagePort = ":7400"
 
 // play runs the scenario and returns what its checkers found.
-func (sc scenario) play(seed uint64, b bug.Bug) error {
+func (sc scenario) play(seed uint64) error {
 	if sc.clients == 0 {
 		sc.clients = 2
 	}
@@ -52,7 +51,7 @@ func (sc scenario) play(seed uint64, b bug.Bug) error {
 		sc.ttl = 3 * time.Second
 	}
 	opts := simulate.Options{
-		Seed: seed, Bugs: bug.Of(b).Names(), Timeline: *simulate.SeedFlag != 0, Set: sc.set,
+		Seed: seed, Timeline: *simulate.SeedFlag != 0, Set: sc.set,
 		Link: simulate.Link{Latency: 200 * time.Microsecond, Jitter: 300 * time.Microsecond},
 	}
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}
@@ -324,7 +323,7 @@ func prove(t *testing.T, sc scenario) {
 		first, n = *simulate.SeedFlag, 1
 	}
 	for seed := first; seed < first+n; seed++ {
-		if err := sc.play(seed, 0); err != nil {
+		if err := sc.play(seed); err != nil {
 			t.Fatalf("seed %d: %v\nrepeat: go test ./simulate -run '^%s$' -seed %d", seed, err, t.Name(), seed)
 		}
 	}

@@ -48,7 +48,6 @@ func TestVerbsNameBadInput(t *testing.T) {
 		{"Chaos: there is no host", func(*World) { New(Options{}).Chaos(ChaosOptions{For: time.Second}) }},
 		{`host named "a:7300"`, func(w *World) { w.Host("a:7300") }},
 		{"BreakReplica: shard -1", func(w *World) { w.Host("a").BreakReplica(-1) }},
-		{`no bug "Heisenbug"`, func(*World) { New(Options{Bugs: []string{"Heisenbug"}}) }},
 		{"SetRate: 1000001 ppm", func(w *World) { w.Host("a").Clock.SetRate(million + 1) }},
 		{"SetRate: -500001 ppm", func(w *World) { w.Host("a").Clock.SetRate(-million/2 - 1) }},
 		{"Noise: -600000 ppm", func(w *World) { w.Host("a").Clock.Noise(600_000) }},

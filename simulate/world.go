@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
@@ -59,9 +58,6 @@ type Options struct {
 	// without waiting. It is called on a goroutine of its own, with the actor's stack in the
 	// report, and again if that goes on. The default panics.
 	Stalled func(report string)
-	// Bugs names deliberate bugs of the nodes in this world. Each leaves out a rule of the
-	// mesh's protocol, to show that the checkers notice. "lockmesh simulate -list" has the names.
-	Bugs []string
 }
 
 // World is a simulated network of hosts, with a clock of its own. Same options,
@@ -73,7 +69,6 @@ type World struct {
 	Net *Net // between the hosts
 
 	opts Options
-	bugs bug.Set
 
 	now     time.Duration
 	seq     uint64
@@ -136,7 +131,7 @@ func New(opts Options) *World {
 	w := &World{opts: opts, byName: make(map[string]*Host), registers: make(map[string]*Register), nodes: make(map[transport.ID]*process), trace: newTrace()}
 	w.user = rand.New(w.stream(userStream))
 	w.draw()
-	w.bugs = w.opts.check()
+	w.opts.check()
 	w.drawSites()
 	if opts.Timeline {
 		w.timeline, w.why = &timeline.Timeline{}, newWhy()

@@ -23,7 +23,7 @@ func TestRandomWorlds(t *testing.T) {
 	}
 	for name, play := range map[string]func(seed uint64) error{ // order-free: each is a test
 		"flaky": func(seed uint64) error {
-			_, err := runSeed(seed, 0, 40*time.Second, "TestRandomWorlds")
+			_, err := runSeed(seed, 40*time.Second, "TestRandomWorlds")
 			return err
 		},
 		"calm": func(seed uint64) error {

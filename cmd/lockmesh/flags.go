@@ -73,7 +73,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 				s.mutants = nil // of a -bug before this one
 			}
 			if err != nil && name == "bug" {
-				if s.mutants = mutantsOf(value, ownBug); len(s.mutants) > 0 {
+				if s.mutants = mutantsOf(value, ownMutant); len(s.mutants) > 0 {
 					return nil
 				}
 				return fmt.Errorf("%w (see -list)", trim(err))
@@ -93,7 +93,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	word("set", "set `parameters` instead of drawing them: hosts=3,keys=2; site-*=least sets all that begin with site-")
 	word("only", "allow only these `faults`: crash/1,pair/3, or none")
 	word("variant", "play another course of events in the same world, of this `number`")
-	word("bug", "leave out rules of the protocol: the `names` of deliberate bugs, or, in the source tree, of patches in simulate/mutants")
+	word("bug", "leave out rules of the protocol: the `names` of mutants, which are patches in simulate/mutants of the source tree")
 	until := flags.String("until", "", "stop one seed at this `point`, a number of events or a simulated time (12.5s), and print the state of the world")
 	flags.StringVar(&s.page, "timeline", "", "write the timeline of the only seed, or of the first failure, into this HTML `file`")
 	flags.StringVar(&s.log, "log", "", "write the same timeline as lines of JSON, for programs and for -replay, into this `file`")
@@ -124,7 +124,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
-	s.search.Options = simulate.Options{Seed: c.Seed, Set: c.Set, Only: c.Only, Variant: c.Variant, Bugs: c.Bugs}
+	s.search.Options = simulate.Options{Seed: c.Seed, Set: c.Set, Only: c.Only, Variant: c.Variant}
 
 	switch {
 	case said["seeds"] && s.search.Seeds < 1:

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/simulate"
 )
@@ -44,9 +43,6 @@ func (s *settings) writeList(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\ndeliberate bugs (-bug):\n")
 	names := mutantNames()
-	for _, b := range bug.All() {
-		names = append(names, b.String())
-	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		fmt.Fprintf(w, "  %s\n", name)

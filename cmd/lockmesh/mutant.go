@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/mutant"
 	"github.com/lockmesh/mesh/internal/tools/proc"
 )
@@ -50,11 +49,8 @@ func mutantNames() []string {
 	return names
 }
 
-// ownBug reports whether this program itself has a deliberate bug of that name.
-func ownBug(name string) bool {
-	_, own := bug.Parse(name)
-	return own || slices.Contains(mutant.Active(), name)
-}
+// ownMutant reports whether this program itself has a mutant of that name.
+func ownMutant(name string) bool { return slices.Contains(mutant.Active(), name) }
 
 // mutantsOf returns the names in a list that are mutants of the source tree and not the
 // program's own. It returns none if a name is neither.

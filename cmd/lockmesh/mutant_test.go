@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/lockmesh/mesh/internal/bug"
 )
 
 func TestMutantsOfTheSourceTree(t *testing.T) {
@@ -35,19 +33,18 @@ func TestMutantsOfTheSourceTree(t *testing.T) {
 // The flag -bug asks for another program if a name is only a patch.
 func TestBugsThatArePatches(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module github.com/lockmesh/mesh\n", "simulate/mutants/OnlyAPatch.patch": ""} {
+	for name, text := range map[string]string{"go.mod": "module github.com/lockmesh/mesh\n", "simulate/mutants/OnlyAPatch.patch": "", "simulate/mutants/AnotherPatch.patch": ""} {
 		file := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, []byte(text), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Chdir(filepath.Join(dir, "simulate"))
-	own := bug.All()[0].String()
 	for args, want := range map[string][]string{
-		"-bug OnlyAPatch":             {"OnlyAPatch"},
-		"-bug " + own + ",OnlyAPatch": {"OnlyAPatch"},
-		"-bug OnlyAPatch -bug " + own: nil,
-		"-bug " + own:                 nil,
+		"-bug OnlyAPatch":                   {"OnlyAPatch"},
+		"-bug OnlyAPatch,AnotherPatch":      {"OnlyAPatch", "AnotherPatch"},
+		"-bug OnlyAPatch -bug AnotherPatch": {"AnotherPatch"},
+		"-seed 1":                           nil,
 	} {
 		if s, err := parse(strings.Fields(args), io.Discard); err != nil || !slices.Equal(s.mutants, want) {
 			t.Errorf("%s: %+v, %v, want the mutants %q", args, s, err, want)

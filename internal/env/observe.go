@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -16,8 +15,6 @@ import (
 // is none, and a node asks once, when it starts.
 type Instrumented interface {
 	Env
-	// Bugs are the deliberate bugs of the nodes that are born here.
-	Bugs() bug.Set
 	// Observer hears what the nodes' replicas do, or is nil.
 	Observer() Observer
 	// Clients hears what the nodes' callers are told, or is nil.

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/transport"
@@ -26,7 +25,6 @@ type Config struct {
 	MaxTTL    time.Duration
 	Check     bool // verify the tables' invariants after each step
 	Logger    *slog.Logger
-	Bugs      bug.Set
 }
 
 // Params are the mesh's founding values (P29), the same on every member.

@@ -92,7 +92,7 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 	cfg.Env, cfg.Name, cfg.LeaseTTL = b, "a", benchTTL
 	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b.node = &Node{
-		cfg: cfg, env: b, log: cfg.Logger, bugs: cfg.Bugs, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
+		cfg: cfg, env: b, log: cfg.Logger, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
 		done: make(chan struct{}), starter: b.NewParker(), sessions: make(map[*Session]bool), status: serving,
 	}
 	b.node.membership = newMembership(b.node)

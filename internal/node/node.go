@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/message"
@@ -48,7 +47,6 @@ type Node struct {
 	cfg      Config
 	env      env.Env
 	log      *slog.Logger
-	bugs     bug.Set
 	points   *point.Points
 	check    bool
 	observer env.Observer
@@ -99,11 +97,11 @@ const slowElection = 2 * replica.ElectionTimeout
 // says what it waited for.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{
-		cfg: cfg, env: cfg.Env, log: cfg.Logger, bugs: cfg.Bugs, check: cfg.Check,
+		cfg: cfg, env: cfg.Env, log: cfg.Logger, check: cfg.Check,
 		done: make(chan struct{}), starter: cfg.Env.NewParker(), sessions: make(map[*Session]bool),
 	}
 	if w, ok := cfg.Env.(env.Instrumented); ok {
-		n.bugs, n.points, n.observer, n.check = n.bugs.Union(w.Bugs()), w.Points(), w.Observer(), true
+		n.points, n.observer, n.check = w.Points(), w.Observer(), true
 		n.clients = w.Clients()
 	}
 	for n.id == 0 {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/members"
@@ -175,7 +174,7 @@ func (l *shardLoop) tick() {
 
 // declineAll asks leaders to give this node's replicas no vote, if it is to go soon (P32).
 func (l *shardLoop) declineAll() {
-	if !l.node.closing() || l.node.bugs.Has(bug.HostsAtTheEnd) {
+	if !l.node.closing() {
 		return
 	}
 	if l.declined == nil {
@@ -327,8 +326,8 @@ func (l *shardLoop) host(sh int, generation, id uint64) {
 	if id <= l.hosted[sh] {
 		return
 	}
-	if l.node.closing() && !l.node.bugs.Has(bug.HostsAtTheEnd) {
-		return // who is to go soon must not be given a vote (P32)
+	if l.node.closing() {
+		return // a node that leaves soon must not be given a vote (P32)
 	}
 	if r := l.replica(sh); r != nil {
 		if r.ID() >= id || generation < r.Generation() {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockmesh/mesh/internal/mutant"
 	"github.com/lockmesh/mesh/simulate"
-	"github.com/lockmesh/mesh/simulate/internal/bugs"
 )
 
 // Case is what it takes to repeat one run of a scenario, with the code that the run was
@@ -19,12 +19,12 @@ type Case struct {
 	Set     map[string]int64 // see Options.Set
 	Only    []string         // see Options.Only; nil: every fault
 	Variant uint64           // see Options.Variant
-	Bugs    []string         // see Options.Bugs
+	Bugs    []string         // the mutants of the program, see simulate/mutants/README.md
 }
 
 // caseOf returns the case of a run with these options.
 func caseOf(o simulate.Options) Case {
-	return Case{o.Seed, o.Profile, o.Set, o.Only, o.Variant, bugs.WithMutants(o.Bugs)}.clone()
+	return Case{o.Seed, o.Profile, o.Set, o.Only, o.Variant, mutant.Active()}.clone()
 }
 
 func (c Case) clone() Case {
@@ -34,7 +34,7 @@ func (c Case) clone() Case {
 
 // apply makes the run with o that of the case.
 func (c Case) apply(o simulate.Options) simulate.Options {
-	o.Seed, o.Profile, o.Set, o.Only, o.Variant, o.Bugs = c.Seed, c.Profile, c.Set, c.Only, c.Variant, c.Bugs
+	o.Seed, o.Profile, o.Set, o.Only, o.Variant = c.Seed, c.Profile, c.Set, c.Only, c.Variant
 	return o
 }
 
@@ -128,6 +128,7 @@ func (c *Case) Take(name, value string) (known bool, err error) {
 		c.Only = parseOnly(value)
 	case "bug":
 		c.Bugs = strings.Split(value, ",")
+		err = checkMutants(c.Bugs, mutant.Active())
 	default:
 		return false, nil
 	}
@@ -135,6 +136,17 @@ func (c *Case) Take(name, value string) (known bool, err error) {
 		err = c.apply(simulate.Options{}).Check()
 	}
 	return true, err
+}
+
+// checkMutants returns an error if a name is not that of a mutant that this program has: the run would
+// not be the one in which the name was noted.
+func checkMutants(names, active []string) error {
+	for _, name := range names {
+		if !slices.Contains(active, name) {
+			return fmt.Errorf("simulate: no bug %q in this program: simulate/mutants/README.md tells how to build one with a mutant", name)
+		}
+	}
+	return nil
 }
 
 func parseSet(s string) (map[string]int64, error) {

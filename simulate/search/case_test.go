@@ -21,7 +21,6 @@ func TestCaseText(t *testing.T) {
 		{"seed=1 set=*=least,hosts=4", Case{Seed: 1, Set: map[string]int64{"*": simulate.Least, "hosts": 4}}},
 		{"seed=1 only=none", Case{Seed: 1, Only: []string{}}},
 		{"seed=1 only=crash/1,2:pause/13 variant=7", Case{Seed: 1, Only: []string{"crash/1", "2:pause/13"}, Variant: 7}},
-		{"seed=1 bug=HostsAtTheEnd", Case{Seed: 1, Bugs: []string{"HostsAtTheEnd"}}},
 	} {
 		got, err := ParseCase(tt.text)
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
@@ -30,6 +29,20 @@ func TestCaseText(t *testing.T) {
 		if again := tt.want.String(); again != tt.text {
 			t.Errorf("%+v: String() = %q, want %q", tt.want, again, tt.text)
 		}
+	}
+}
+
+// A run with a mutant names it, and is not repeated without it.
+func TestMutantsAreNamed(t *testing.T) {
+	c := Case{Seed: 1, Bugs: []string{"A", "B"}}
+	if got := c.String(); got != "seed=1 bug=A,B" {
+		t.Errorf("a case with mutants is %q", got)
+	}
+	if err := checkMutants(c.Bugs, []string{"A", "B", "C"}); err != nil {
+		t.Errorf("the program has them all: %v", err)
+	}
+	if err := checkMutants(c.Bugs, []string{"A"}); err == nil || !strings.Contains(err.Error(), `no bug "B" in this program`) {
+		t.Errorf("a mutant that is not there: %v", err)
 	}
 }
 

@@ -84,11 +84,11 @@ func TestTheCatalogueIsComplete(t *testing.T) {
 		file := filepath.Join("testdata", filepath.FromSlash(r.story))
 		listed[file] = true
 		s := read(t, file)
-		bugs, said := list(r.bug), append(list(s.Field("Bug")), noticed[filepath.Base(file)]...)
+		bugs, said := list(r.bug), noticed[filepath.Base(file)]
 		slices.Sort(bugs)
 		slices.Sort(said)
 		if said = slices.Compact(said); !slices.Equal(bugs, said) {
-			t.Errorf("%s: the bugs are %q in the table, and %q in %s and the patches of mutants", r.name, bugs, said, file)
+			t.Errorf("%s: the bugs are %q in the table, and %q in the patches of mutants that name %s", r.name, bugs, said, file)
 		}
 		switch field := s.Field("Entry") + s.Field("Rule"); {
 		case !strings.HasPrefix(r.name, "P"), s.Field("Rule") != "":
@@ -103,9 +103,6 @@ func TestTheCatalogueIsComplete(t *testing.T) {
 				t.Errorf("%s does not say its %s", file, field)
 			}
 		}
-		if s.Field("Bug") != "" && s.Field("Noticed") == "" {
-			t.Errorf("%s does not say who notices its bug", file)
-		}
 	}
 	for name, is := range left {
 		if is {
@@ -118,4 +115,14 @@ func TestTheCatalogueIsComplete(t *testing.T) {
 		}
 	}
 	t.Logf("%d entries and rules, %d of them not yet", entries+rules, waiting)
+}
+
+// list takes a field of several values apart.
+func list(field string) (all []string) {
+	for _, v := range strings.Split(field, ",") {
+		if v = strings.TrimSpace(v); v != "" {
+			all = append(all, v)
+		}
+	}
+	return all
 }

@@ -43,13 +43,10 @@ func (s suite) String() string {
 	return name + " tests"
 }
 
-// In production no deliberate bug is switched on, no fault point is taken, and there are no
-// observers. Code that only runs otherwise is not mutated.
+// In production no fault point is taken, and there are no observers. Code that only runs otherwise is not mutated.
 
 // always lists functions whose result in production is known.
 var always = map[string]truth{
-	"(" + module + "/internal/bug.Set).Has":         no,
-	"(" + module + "/internal/bug.Set).Empty":       yes,
 	"(*" + module + "/internal/point.Points).Taken": no,
 }
 
@@ -88,7 +85,6 @@ var idle = regexp.MustCompile(`^(slices\.(Grow|Clip)|` + regexp.QuoteMeta(module
 // switches lists types of settings that correctness does not depend on. Code that sets one
 // is not mutated.
 var switches = map[string]bool{
-	module + "/internal/bug.Set":       true,
 	module + "/internal/point.Points":  true,
 	module + "/internal/replica.Watch": true,
 	"log/slog.Logger":                  true,
@@ -110,9 +106,9 @@ var exceptions = []exception{
 	{"shard", regexp.MustCompile(`^Table\.check(Command|Entry|Session)$`), "assertions, which only run in tests"},
 	{"internal/replica", regexp.MustCompile(`^quiet\.`), "raft's log"},
 	{"shard", regexp.MustCompile(`^shrink$`), "capacity"},
-	{"internal/replica", regexp.MustCompile(`^Replica\.squeeze$`), "fault points"},
+	{"internal/replica", regexp.MustCompile(`^squeeze$`), "fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for inspecting a simulation"},
-	{"internal/node", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|lane\.watch)$`), "for inspecting a simulation"},
+	{"internal/node", regexp.MustCompile(`^(Node\.(Replicas|Tables|Break|Ready|Mesh|Messages|Asked|Moments)|shardLoop\.watch)$`), "for inspecting a simulation"},
 	{"internal/message", regexp.MustCompile(`^(Name|CommandName|raftName|Result\.name|Moments)$`), "for inspecting a simulation"},
 	{".", regexp.MustCompile(`^(brief|handle\.takenAt)$`), "texts of errors and of the log"},
 }

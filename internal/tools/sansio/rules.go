@@ -33,7 +33,6 @@ var pure = []string{
 	"internal/wire",
 
 	// What those share with the rest of the house.
-	"internal/bug",
 	"internal/fault",
 	"internal/point",
 	"internal/env",

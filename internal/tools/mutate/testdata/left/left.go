@@ -7,38 +7,36 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/lockmesh/mesh/internal/bug"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/point"
 )
 
 type machine struct {
 	log      *slog.Logger
-	bugs     bug.Set
 	points   *point.Points
 	observer env.Observer
 	count    int
-	haunted  bool // only a bug sets it
-	early    int  // only a bug reads it
+	haunted  bool // only a fault point sets it
+	early    int  // only a fault point reads it
 	late     bool
 }
 
-func newMachine(log *slog.Logger, bugs bug.Set, late bool) *machine {
+func newMachine(log *slog.Logger, points *point.Points, late bool) *machine {
 	return &machine{
-		log: log, bugs: bugs,
+		log: log, points: points,
 		late: late, // want forget
 	}
 }
 
-func (m *machine) bugsAndPoints(n int) int {
-	if m.bugs.Has(bug.LateBelief) {
+func (m *machine) faultPoints(n int) int {
+	if m.points.Taken(point.SplitFrame) {
 		m.haunted = true
 		return n + 1
 	}
-	if !m.bugs.Has(bug.Amnesia) {
+	if !m.points.Taken(point.SplitFrame) {
 		m.count = n // want drop
 	}
-	if n > 2 || m.bugs.Has(bug.LateBelief) { // want compare negate one part
+	if n > 2 || m.points.Taken(point.SplitFrame) { // want compare negate one part
 		return m.ghost(n)*n - 7 // want drop one sign
 	}
 	rash := n > 5 && m.points.Taken(point.HastyRelay)
@@ -52,7 +50,7 @@ func (m *machine) bugsAndPoints(n int) int {
 	case m.late: // want negate
 		m.count-- // want drop sign
 	}
-	if !m.bugs.Has(bug.LossToldLate) {
+	if !m.points.Taken(point.SplitFrame) {
 		return m.count // want drop
 	}
 	m.count++
@@ -69,7 +67,7 @@ func (m *machine) spookier(n int) int { return n - 1 }
 
 // forgets always returns false in production.
 func (m *machine) forgets(n int) bool {
-	if !m.bugs.Has(bug.LossByTimer) {
+	if !m.points.Taken(point.SplitFrame) {
 		return false
 	}
 	return n > 3
