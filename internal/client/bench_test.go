@@ -27,6 +27,7 @@ type bench struct {
 	sent     []Send
 	events   []Event
 	finished map[*Call]bool
+	lost     map[*Session]bool
 	out      Output
 	play     func(Send) // if not nil, it takes what is sent
 }
@@ -47,7 +48,7 @@ var byB = message.Office{Leader: nodeB, Term: benchTerm}
 // newBench returns a bench whose client knows that b leads shard 0, of one or as many as are said.
 func newBench(tb testing.TB, shards ...int) *bench {
 	tb.Helper()
-	b := &bench{tb: tb, now: time.Minute, own: NewSession(true, benchTTL), finished: make(map[*Call]bool)}
+	b := &bench{tb: tb, now: time.Minute, own: NewSession(true, benchTTL), finished: make(map[*Call]bool), lost: make(map[*Session]bool)}
 	count := 1
 	if len(shards) > 0 {
 		count = shards[0]
@@ -100,6 +101,10 @@ func (b *bench) step(in Input) {
 		case End:
 			e.Hold.End(env.Never, e.Cause)
 		case SessionLost:
+			if b.lost[e.Session] || e.Session.Err() != ErrLost || e.Session.Own {
+				b.tb.Fatalf("a session is lost that was lost before, or is none of a user's: %v", e.Session.Err())
+			}
+			b.lost[e.Session] = true
 			lost = append(lost, e.Session)
 		}
 		b.events = append(b.events, e)
@@ -129,10 +134,24 @@ func (b *bench) settle() {
 		b.step(Tick{})
 	}
 	b.client.each(func(l *lease) {
-		for _, h := range l.holds {
-			if h.pending == nil && h.Err() == nil && b.client.Deadline() > h.Deadline() {
-				b.tb.Fatalf("the next Tick is due at %v, and a belief ends at %v", b.client.Deadline(), h.Deadline())
+		ticks := func(by time.Duration, why string) {
+			if b.client.Deadline() > by {
+				b.tb.Fatalf("the next Tick is due at %v, and %s at %v", b.client.Deadline(), why, by)
 			}
+		}
+		for _, h := range l.holds {
+			if h.pending == nil && h.Err() == nil {
+				ticks(h.Deadline(), "a belief ends")
+			}
+		}
+		for _, c := range l.unanswered() {
+			ticks(c.retryAt, "a call is repeated")
+		}
+		if l.renewable() {
+			ticks(max(l.renewAt, b.now+time.Millisecond), "a lease is renewed")
+		}
+		if b.now < l.until {
+			ticks(l.until, "a lease ends")
 		}
 	})
 }
@@ -263,6 +282,16 @@ func (b *bench) closes(s *Session) (calls []*Call) {
 		}
 	}
 	return calls
+}
+
+// expectTo returns the one message that was sent since the last call, to any node.
+func (b *bench) expectTo(want string) Send {
+	b.tb.Helper()
+	sent := b.takes()
+	if len(sent) != 1 || words(sent[0]) != want {
+		b.tb.Fatalf("sent %q, want %q to one node", inWords(sent), want)
+	}
+	return sent[0]
 }
 
 // words names a message as the logs of simulations do.

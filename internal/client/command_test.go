@@ -1,11 +1,13 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"reflect"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -23,6 +25,9 @@ func TestCommands(t *testing.T) {
 		}
 		if got := commandOf(sent[0]); !reflect.DeepEqual(got, want) {
 			t.Fatalf("sent %+v, want %+v", got, want)
+		}
+		if got, want := sent[0].Message.(*message.Request).Raw, shard.AppendCommand(nil, want); !bytes.Equal(got, want) {
+			t.Fatalf("sent %x, want %x", got, want)
 		}
 		return sent[0]
 	}
@@ -70,6 +75,24 @@ func TestCommands(t *testing.T) {
 	b.hears(nodeB, done(says(shard.Close{Session: second, Number: 4}), 8))
 	finished(c)
 	b.expects()
+}
+
+// Promise: P12: the revision that a command names is the highest that any answer has named before its lease was made.
+func TestALeaseNamesTheHighestRevision(t *testing.T) {
+	b := newBench(t)
+	other := func(revision uint64) message.Message {
+		return &message.Reply{Result: message.Result{Session: 99, Number: 1, Outcome: message.Done, Revision: revision}, Office: byB}
+	}
+	b.hears(nodeB, other(7), other(9), &message.Answer{Session: 99, Revision: 8, Office: byB})
+	b.asks(b.own, Request{Key: "k"})
+	b.hears(nodeB, other(12))
+	b.asks(b.own, Request{Key: "m"})
+	b.asks(b.own, Request{Key: "f", MaxHold: time.Second})
+	for i, p := range b.expects("2: lock k", "2: lock m", "2: lock f") {
+		if got, want := commandOf(p).(shard.Acquire).Since, []uint64{9, 9, 12}[i]; got != want {
+			t.Errorf("%q names revision %d, want %d", words(p), got, want)
+		}
+	}
 }
 
 // Asked names the command under a number as long as its result is not known: whoever watches a

@@ -63,6 +63,7 @@ func TestAFirstFixThatFails(t *testing.T) {
 		}, ErrLost, false},
 		{"it is refused", func(b *bench, fix Send, _ time.Duration) { b.hears(nodeB, refused(fix, shard.Lost, 8)) }, ErrLost, false},
 		{"the record is gone", func(b *bench, fix Send, _ time.Duration) { b.hears(nodeB, refused(fix, shard.Reopen, 8)) }, nil, true},
+		{"the record is gone, at the revision of the grant", func(b *bench, fix Send, _ time.Duration) { b.hears(nodeB, refused(fix, shard.Reopen, 7)) }, nil, true},
 		{"the record is said to be gone, by an old answer", func(b *bench, fix Send, _ time.Duration) {
 			b.hears(nodeB, refused(fix, shard.Reopen, 6))
 			b.hears(nodeB, done(fix, 8))
@@ -130,6 +131,46 @@ func TestExtend(t *testing.T) {
 				t.Error("it does not end")
 			}
 		})
+	}
+}
+
+// Promise: G5, P7: a Fix whose own time is over when its answer comes, before the Tick, is a loss like one without an answer.
+func TestTheAnswerToAFixComesAtItsEnd(t *testing.T) {
+	for _, late := range []time.Duration{-1, 0, time.Second} {
+		b := newBench(t)
+		h, _ := fixedHold(b, 30*time.Second)
+		c, end := b.extends(h, time.Second), b.now+believed(time.Second)
+		fix := b.expect("2: claim k token 7")
+		b.until(end - 1)
+		b.takes()
+		b.now = end + late
+		b.hears(nodeB, done(fix, 8))
+		if late < 0 {
+			if !c.over || c.Err != nil || h.Err() != nil {
+				t.Errorf("just in time: %v, %v; the hold: %v", c.over, c.Err, h.Err())
+			}
+			continue
+		}
+		if b.expect("2: close"); !c.over || c.Err != ErrLost || h.Err() != ErrLost {
+			t.Errorf("%v late: %v, %v; the hold: %v", late, c.over, c.Err, h.Err())
+		}
+	}
+}
+
+// Promise: G5, P7: an earlier end counts at once, also if its Fix waits for another one.
+func TestAFixThatWaitsCountsAtOnce(t *testing.T) {
+	b := newBench(t)
+	h, _ := fixedHold(b, 30*time.Second)
+	b.extends(h, 40*time.Second)
+	b.extends(h, 20*time.Millisecond)
+	b.expect("2: claim k token 7")
+	b.pass(believed(20*time.Millisecond) - 1)
+	if h.Err() != nil {
+		t.Error("it ends too early")
+	}
+	b.pass(1)
+	if b.expect("2: close"); h.Err() != ErrLost {
+		t.Errorf("the hold: %v", h.Err())
 	}
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -111,7 +112,7 @@ func TestAGrantThatComesTooLate(t *testing.T) {
 			}
 			continue
 		}
-		q := b.expect([]string{"2: renewal", "3: renewal"}[b.sent[0].To-nodeB])
+		q := b.expectTo("renewal")
 		if k.over || m.over {
 			t.Fatalf("%v after the deadline a caller is told of a grant", late)
 		}
@@ -124,6 +125,80 @@ func TestAGrantThatComesTooLate(t *testing.T) {
 				t.Errorf("a late grant that was confirmed: %v, %v", c.over, c.Err)
 			}
 		}
+	}
+}
+
+// Promise: G5, P6: a late grant waits for an answer that is not late itself, also if it is the first word of its shard. A caller
+// that gives up meanwhile has nothing.
+func TestALateGrantWaitsForARenewal(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		trip  time.Duration // from the renewal to its answer
+		gives bool          // the caller gives up before
+		held  bool
+	}{
+		{"the answer comes just in time", believed(benchTTL) - 1, false, true},
+		{"the answer comes too late", believed(benchTTL), false, false},
+		{"the answer comes far too late", 2 * benchTTL, false, false},
+		{"the caller gives up", time.Second, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			begun := b.now
+			c := b.asks(b.own, Request{Key: "k"})
+			b.until(begun + believed(benchTTL))
+			b.takes()
+			b.hears(nodeB, granted(sending(c), 7))
+			q := b.expectTo("renewal")
+			if tt.gives {
+				b.do(Abandon{c, context.Canceled})
+				if n := b.client.Held(); n != 0 {
+					t.Errorf("%d holds are waited for", n)
+				}
+			}
+			asked := b.now
+			b.stall(tt.trip)
+			b.takes()
+			b.hears(nodeB, alive(q, 8))
+			if held := c.over && c.Err == nil; held != tt.held || held && c.Hold.Deadline() != asked+believed(benchTTL) {
+				t.Errorf("it is held: %v, %v", c.over, c.Err)
+			}
+		})
+	}
+}
+
+// Promise: P10: a renewal without an answer is repeated after a twelfth of the TTL, but no sooner than after 100 ms and no
+// later than after 1 s. Eight are remembered: an answer to an earlier one says nothing.
+func TestRenewalsAreRepeated(t *testing.T) {
+	for _, tt := range []struct{ ttl, want time.Duration }{
+		{600 * time.Millisecond, 100 * time.Millisecond},
+		{6 * time.Second, 500 * time.Millisecond},
+		{time.Minute, time.Second},
+	} {
+		b := newBench(t)
+		h := b.holds(NewSession(false, tt.ttl), Request{Key: "k"}, 7)
+		b.pass(tt.ttl / 3)
+		b.expect("2: renewal")
+		b.pass(tt.want - 1)
+		b.expects()
+		b.pass(1)
+		if b.expect("2: renewal"); h.Err() != nil {
+			t.Error(h.Err())
+		}
+	}
+	b := newBench(t)
+	h := b.holds(NewSession(false, time.Minute), Request{Key: "k"}, 7)
+	var sent []Send
+	for range maxAsked + 1 {
+		b.until(h.lease.renewAt)
+		sent = append(sent, b.expectTo("renewal"))
+	}
+	end := h.Deadline()
+	if b.hears(nodeB, alive(sent[0], 8)); h.Deadline() != end || len(h.lease.asked) != maxAsked {
+		t.Errorf("an answer to the first of %d moves the end to %v; %d are remembered", len(sent), h.Deadline(), len(h.lease.asked))
+	}
+	if b.hears(nodeB, alive(sent[1], 8)); h.Deadline() <= end {
+		t.Error("an answer to the second does not move the end")
 	}
 }
 
@@ -359,6 +434,7 @@ func TestNoRenewalBeforeTheRecordIsShown(t *testing.T) {
 			sent := b.expects("2: lock k", "2: lock m")
 			b.hears(nodeB, told(sent[0], tt.when))
 			b.pass(benchTTL / 2)
+			b.asks(b.own, Request{Key: "n"})
 			if got := slices.ContainsFunc(b.takes(), is[*message.Renewal]); got != tt.want {
 				t.Errorf("it is renewed: %t", got)
 			}
@@ -416,6 +492,12 @@ func TestALeaseThatEnds(t *testing.T) {
 			if s.Err() != ErrLost || waits.Err != ErrLost || !waits.over {
 				t.Errorf("the session: %v, the waiting Lock: %v", s.Err(), waits.Err)
 			}
+			if slices.Contains(b.events, Event(Unlocking{elsewhere.Hold})) {
+				t.Error("it is said that the key in another shard may be free before its lease is over")
+			}
+			if b.expects(); b.leases() > 0 {
+				t.Errorf("%d leases are left", b.leases())
+			}
 			continue
 		}
 		if !try.over || try.Err != ErrNoQuorum {
@@ -432,6 +514,74 @@ func TestALeaseThatEnds(t *testing.T) {
 		if !waits.over || waits.Err != nil || waits.Hold.Deadline() != b.now+believed(benchTTL) {
 			t.Errorf("the Lock that was asked for anew: %v, until %v", waits.Err, waits.Hold)
 		}
+	}
+}
+
+// Promise: G5, P9: nothing is sent for a lease that is over, even if that is seen late. An Unlock in it is not confirmed any more.
+func TestNothingIsSentForALeaseThatIsOver(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "k"}, 7)
+	u := b.unlocks(b.holds(b.own, Request{Key: "m"}, 8))
+	c := b.asks(b.own, Request{Key: "n"})
+	b.until(h.Deadline() - 1)
+	b.takes()
+	b.stall(2 * time.Second)
+	for _, p := range b.takes() {
+		if sessionOf(p) == h.lease.id || !is[*message.Request](p) {
+			t.Errorf("%q is sent for it", words(p))
+		}
+	}
+	if h.Err() != ErrLost || !u.over || u.Err != ErrUnconfirmed || c.over {
+		t.Errorf("the hold: %v; the Unlock: %v, %v; the Lock: %v", h.Err(), u.over, u.Err, c.over)
+	}
+}
+
+// Promise: P9: a user's session that loses leases in two shards at once is lost once. An idle one is not lost with its
+// lease, nor one whose hold of fixed length has ended.
+func TestWhichLeasesEndASession(t *testing.T) {
+	b := newBench(t, 2)
+	s := NewSession(false, benchTTL)
+	for sh := range 2 {
+		c := b.asksOf(sh, s, Request{Key: "k"})
+		b.hearsOf(sh, nodeB, granted(sending(c), 7))
+	}
+	b.pass(benchTTL)
+	count := 0
+	for _, e := range b.happened() {
+		if _, ok := e.(SessionLost); ok {
+			count++
+		}
+	}
+	if s.Err() != ErrLost || count != 1 {
+		t.Errorf("the session: %v; that is told %d times", s.Err(), count)
+	}
+
+	b = newBench(t)
+	s = NewSession(false, benchTTL)
+	u := b.unlocks(b.holds(s, Request{Key: "k"}, 7))
+	b.hears(nodeB, done(sending(u), 8))
+	b.takes()
+	f := b.holds(s, Request{Key: "f", MaxHold: 2 * benchTTL}, 9)
+	b.pass(3 * benchTTL)
+	if s.Err() != nil || f.Err() != ErrLost || b.leases() != 0 {
+		t.Errorf("an idle session: %v; its hold of fixed length: %v; %d leases", s.Err(), f.Err(), b.leases())
+	}
+	b.takes()
+	b.asks(s, Request{Key: "m"})
+	if id := sessionOf(b.expect("2: lock m")); id.Number != 3 {
+		t.Errorf("its next Lock goes into %v", id)
+	}
+}
+
+// Promise: G5, P9: as long as a Lock waits in a lease, the next one goes there, too, however little of it is left.
+func TestALeaseInWhichALockWaits(t *testing.T) {
+	b := newBench(t)
+	c := b.asks(b.own, Request{Key: "k"})
+	b.pass(believed(benchTTL) - 1)
+	b.takes()
+	b.asks(b.own, Request{Key: "m"})
+	if id := sessionOf(b.expect("2: lock m")); id != c.lease.id {
+		t.Errorf("it goes into %v, and not into %v", id, c.lease.id)
 	}
 }
 
@@ -462,6 +612,7 @@ func TestARenewalNamesTheEarliestAbandonedCalls(t *testing.T) {
 		{5, 0, 100, 5},
 		{5, 2, 100, 3},
 		{1000, 10, 100, message.MaxOrphans},
+		{1000, 10, maxAbandonedBytes / message.MaxOrphans, message.MaxOrphans},
 		{1000, 10, 1000, maxAbandonedBytes / 1000},
 	} {
 		l := &lease{client: newBench(t).client, calls: make(map[uint64]*Call)}

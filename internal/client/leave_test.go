@@ -144,6 +144,9 @@ func TestShut(t *testing.T) {
 	u := b.unlocks(b.holds(b.own, Request{Key: "u"}, 5))
 	extend := b.extends(f, 2*time.Minute)
 	waits := b.asksOf(1, user, Request{Key: "w"})
+	closing := NewSession(false, benchTTL)
+	b.asks(closing, Request{Key: "c"})
+	closes := b.closes(closing)[0]
 	b.takes()
 	b.do(Shut{})
 	if h.Err() != ErrLost || f.Err() != ErrLost {
@@ -152,7 +155,7 @@ func TestShut(t *testing.T) {
 	for i, tt := range []struct {
 		call *Call
 		want error
-	}{{u, ErrUnconfirmed}, {extend, ErrClosed}, {waits, ErrClosed}} {
+	}{{u, ErrUnconfirmed}, {closes, ErrUnconfirmed}, {extend, ErrClosed}, {waits, ErrClosed}} {
 		if !tt.call.over || tt.call.Err != tt.want {
 			t.Errorf("call %d: %v, %v, want %v", i, tt.call.over, tt.call.Err, tt.want)
 		}

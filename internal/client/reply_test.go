@@ -67,6 +67,9 @@ func TestResults(t *testing.T) {
 					t.Errorf("what is known: %+v", c.Info)
 				}
 			}
+			if tt.when.Outcome == message.Refused && tt.want.over && c.Kind == Lock && (c.Info.Leader != "b" || !c.Info.Quorum) {
+				t.Errorf("what is known of the shard: %+v", c.Info)
+			}
 			if tt.want.sends == "" {
 				b.expects()
 			} else {
@@ -129,6 +132,40 @@ func TestAcknowledgementsOfALostCommand(t *testing.T) {
 		if got := slices.Equal(commandOf(b.expect("2: cancel")).(shard.Cancel).Acked, []uint64{1}); got == applied {
 			t.Errorf("it was applied: %t, and what it carried is told again: %t", applied, got)
 		}
+	}
+}
+
+// Promise: P11: a command that was answered is applied, and what it carried is not told again.
+func TestAcknowledgementsOfAnAnsweredCommand(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		when func(b *bench, k *Hold) (number uint64)
+	}{
+		{"a Lock that is granted", func(b *bench, _ *Hold) uint64 {
+			c := b.asks(b.own, Request{Key: "n"})
+			b.hears(nodeB, granted(sending(c), 8))
+			return c.number
+		}},
+		{"a Lock that is refused", func(b *bench, _ *Hold) uint64 {
+			c := b.asks(b.own, Request{Key: "n"})
+			b.hears(nodeB, refused(sending(c), shard.Locked, 8))
+			return c.number
+		}},
+		{"an Unlock that is done", func(b *bench, k *Hold) uint64 {
+			c := b.unlocks(k)
+			b.hears(nodeB, done(sending(c), 8))
+			return c.number
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			number := tt.when(b, b.holds(b.own, Request{Key: "k"}, 7))
+			b.takes()
+			b.asks(b.own, Request{Key: "m"})
+			if a := commandOf(b.expect("2: lock m")).(shard.Acquire).Acked; !slices.Equal(a, []uint64{number}) {
+				t.Errorf("the next command acknowledges %v, want %d", a, number)
+			}
+		})
 	}
 }
 
@@ -198,6 +235,13 @@ func TestATryDoesNotWaitForLong(t *testing.T) {
 	if b.pass(1); !c.over || c.Err != ErrNoQuorum || c.Info.Quorum {
 		t.Errorf("a Try without an answer: %v, %v", c.over, c.Err)
 	}
+	b = newBench(t)
+	c = b.asks(b.own, Request{Key: "k", Try: true})
+	b.expect("2: lock k")
+	b.stall(silence) // also if it is due to be repeated
+	if b.expectTo("cancel"); !c.over || c.Err != ErrNoQuorum {
+		t.Errorf("a Try without an answer, after a stall: %v, %v", c.over, c.Err)
+	}
 }
 
 // Promise: P7, P16: a Try of fixed length whose Fix is not answered ends like any other Try. Its record is closed.
@@ -212,6 +256,14 @@ func TestATryOfFixedLengthWithoutAnAnswer(t *testing.T) {
 	b.pass(1)
 	if b.expect("2: close"); !c.over || c.Err != ErrNoQuorum {
 		t.Errorf("%v, %v", c.over, c.Err)
+	}
+	stalled := newBench(t)
+	c = stalled.asks(stalled.own, Request{Key: "k", MaxHold: time.Minute, Try: true})
+	stalled.hears(nodeB, granted(stalled.expect("2: lock k"), 7))
+	stalled.expect("2: claim k token 7")
+	stalled.stall(silence) // also if its Fix is due to be repeated
+	if stalled.expect("2: close"); !c.over || c.Err != ErrNoQuorum {
+		t.Errorf("after a stall: %v, %v", c.over, c.Err)
 	}
 	b.pass(time.Second)
 	for _, p := range b.takes() {
@@ -270,6 +322,75 @@ func TestANewLeaderIsAsked(t *testing.T) {
 	}
 }
 
+// Promise: P13: a renewal asks for the results from the first that is missed, whatever kind of call that is. One that
+// goes on asks for those behind what the answer had.
+func TestWhichResultsARenewalAsksFor(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		given func(b *bench, h *Hold)
+		want  uint64 // what it asks for is behind this number
+	}{
+		{"nothing is missed", func(*bench, *Hold) {}, 0},
+		{"a Lock is missed", func(b *bench, _ *Hold) { b.asks(b.own, Request{Key: "m"}) }, 1},
+		{"an Unlock is missed", func(b *bench, h *Hold) {
+			u := b.unlocks(h)
+			b.asks(b.own, Request{Key: "m"})
+			b.do(Abandon{u, nil})
+		}, 1},
+		{"the second of two Locks is missed", func(b *bench, _ *Hold) {
+			m := b.asks(b.own, Request{Key: "m"})
+			for range 20 {
+				b.asks(b.own, Request{Key: "n"})
+			}
+			b.hears(nodeB, granted(sending(m), 8))
+		}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			tt.given(b, b.holds(b.own, Request{Key: "k"}, 7))
+			b.until(time.Minute + benchTTL/3 - 1)
+			b.takes()
+			b.pass(1)
+			sent := slices.DeleteFunc(b.takes(), func(p Send) bool { return !is[*message.Renewal](p) })
+			if len(sent) != 1 || renewalOf(sent[0]).After != tt.want {
+				t.Fatalf("it sends %q, and asks for what is behind %d, want %d", inWords(sent), renewalOf(sent[0]).After, tt.want)
+			}
+		})
+	}
+
+	b := newBench(t)
+	var calls []*Call
+	for i := range 3 {
+		calls = append(calls, b.asks(b.own, Request{Key: fmt.Sprint(i)}))
+		b.hears(nodeB, queued(sending(calls[i]), 4))
+	}
+	b.takes()
+	b.pass(benchTTL / 3)
+	q := b.expect("2: renewal")
+	second := message.Result{Session: 1, Number: 2, Outcome: message.Granted, Token: 10, Revision: 20}
+	m := alive(q, 20, second)
+	m.More = true
+	b.hears(nodeB, m)
+	if next := b.expect("2: renewal"); renewalOf(next).After != 2 || calls[0].over || !calls[1].over {
+		t.Errorf("the first waits on, and what is behind %d is asked for, want 2", renewalOf(next).After)
+	}
+
+	b = newBench(t)
+	for i := range 3 {
+		b.hears(nodeB, queued(sending(b.asks(b.own, Request{Key: fmt.Sprint(i)})), 4))
+	}
+	b.takes()
+	b.pass(benchTTL / 3)
+	b.hears(nodeB, alive(b.expect("2: renewal"), 20, second))
+	b.expects() // there is no more
+	b.pass(benchTTL / 3)
+	q = b.expect("2: renewal")
+	m = alive(q, 20)
+	m.More = true
+	b.hears(nodeB, m)
+	b.expects() // it has nothing
+}
+
 // Promise: P15, P13: if a relay brought an answer after which there is more, the next question takes the same way.
 func TestResultsInTurnThroughARelay(t *testing.T) {
 	b := newBench(t)
@@ -299,8 +420,14 @@ func TestAnAnswerThatEndsItsLease(t *testing.T) {
 	b.pass(benchTTL / 3)
 	q := b.expect("2: renewal")
 	c := b.closes(s)[0]
-	b.expect("2: close")
-	b.hears(nodeB, alive(q, 9, message.Result{Session: h.lease.id.Number, Number: c.number, Outcome: message.Done, Revision: 9}))
+	u := b.unlocks(h) // which came just before, and runs only now
+	b.expects("2: close", "2: unlock k token 7")
+	m := alive(q, 9, message.Result{Session: h.lease.id.Number, Number: c.number, Outcome: message.Done, Revision: 9})
+	m.More = true
+	b.hears(nodeB, m)
+	if !u.over || u.Err != nil {
+		t.Errorf("the Unlock: %v, %v", u.over, u.Err)
+	}
 	if b.expects(); !c.over || c.Err != nil || b.leases() != 0 {
 		t.Errorf("the Close: %v, %v; %d leases", c.over, c.Err, b.leases())
 	}

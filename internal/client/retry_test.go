@@ -16,7 +16,7 @@ func TestRequestsAreRepeated(t *testing.T) {
 	gaps := make(map[time.Duration]bool)
 	for attempt, pause := range []time.Duration{200, 400, 800, 1600, 1600, 1600, 1600} {
 		begun := b.now
-		p := b.expect([]string{"2: lock k", "3: lock k"}[b.sent[0].To-nodeB])
+		p := b.expectTo("lock k")
 		if sessionOf(p) != c.lease.id || numberOf(commandOf(p)) != c.number || p.Urgent || p.Shard != 0 {
 			t.Errorf("attempt %d is %+v", attempt, p)
 		}
@@ -77,7 +77,9 @@ func TestRedirects(t *testing.T) {
 	b.pass(firstRetry) // the retry goes on, and redirects count afresh
 	p = b.takes()[0]
 	b.hears(p.To, redirect(p, nodeB+nodeC-p.To, 100))
-	b.expect([]string{"2: lock k", "3: lock k"}[nodeC-p.To])
+	if q := b.expectTo("lock k"); q.To == p.To {
+		t.Errorf("it goes to %d again", q.To)
+	}
 
 	// A redirect that names no leader makes the client ask others: the next attempts are as if it had
 	// not come.
@@ -115,6 +117,52 @@ func TestALockThatIsAskedForAnewIsLikeANewOne(t *testing.T) {
 	b, _ = waiting(t)
 	b.pass(firstRetry)
 	b.expect("2: lock k")
+}
+
+// Promise: G6, P15: a renewal that reached a node which does not lead goes on at once to the leader that is named. If none
+// is named that is news, the next one goes elsewhere.
+func TestARenewalIsRedirected(t *testing.T) {
+	given := func() (*bench, *Hold, Send) {
+		b := newBench(t)
+		h := b.holds(b.own, Request{Key: "k"}, 7)
+		b.pass(benchTTL / 3)
+		return b, h, b.expect("2: renewal")
+	}
+	t.Run("to a leader", func(t *testing.T) {
+		b, _, q := given()
+		b.pass(2 * time.Second) // the next attempt would be the fourth
+		b.takes()
+		b.hears(nodeC, redirect(q, nodeC, benchTerm+1))
+		if again := b.expect("3: renewal"); relayed(again) {
+			t.Error("the leader that was named is asked to relay the renewal")
+		}
+	})
+	for _, tt := range []struct {
+		name         string
+		leader, term uint64
+	}{
+		{"to a leader of an earlier term", nodeC, benchTerm - 1},
+		{"to none", 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, _, q := given()
+			b.pass(time.Second)
+			b.takes()
+			b.hears(nodeC, redirect(q, tt.leader, tt.term))
+			b.expects()
+			b.pass(time.Second)
+			if again := b.expectTo("renewal"); !relayed(again) {
+				t.Error("the third attempt is not to be relayed")
+			}
+		})
+	}
+	t.Run("when nothing hangs on the lease any more", func(t *testing.T) {
+		b, h, q := given()
+		b.hears(nodeB, done(sending(b.unlocks(h)), 9))
+		b.takes()
+		b.hears(nodeB, redirect(q, nodeC, benchTerm+1))
+		b.expects()
+	})
 }
 
 // A call is finished once: what is said of it later changes nothing.

@@ -57,7 +57,7 @@ func TestCloseOfASession(t *testing.T) {
 				}
 			}
 			late := b.asks(s, Request{Key: "n"})
-			if !late.over || late.Err != ErrClosed {
+			if b.expects(); !late.over || late.Err != ErrClosed {
 				t.Errorf("a Lock that comes after the end: %v, %v", late.over, late.Err)
 			}
 			if keep.Err() != nil {
@@ -80,6 +80,26 @@ func TestCloseOfASession(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Promise: P9, P7: the Close of a lease in which a Lock of fixed length waited ends with the lease, like any other.
+func TestCloseOfASessionInWhichALockOfFixedLengthWaits(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		b := newBench(t)
+		s := NewSession(false, benchTTL)
+		c := b.asks(s, Request{Key: "k", MaxHold: time.Minute})
+		if shown {
+			b.hears(nodeB, queued(sending(c), 6))
+		}
+		calls := b.closes(s)
+		if !c.over || c.Err != ErrClosed || len(calls) != 1 {
+			t.Fatalf("the Lock: %v, %v; %d calls", c.over, c.Err, len(calls))
+		}
+		b.pass(benchTTL)
+		if !calls[0].over || calls[0].Err != ErrUnconfirmed || b.leases() > 0 {
+			t.Errorf("the Close: %v, %v; %d leases", calls[0].over, calls[0].Err, b.leases())
+		}
 	}
 }
 
@@ -214,6 +234,9 @@ func TestACallerThatGivesUp(t *testing.T) {
 			b.do(Abandon{c, context.Canceled})
 			if !c.over || c.Err != context.Canceled || !c.Info.Quorum || c.Info.Queued != (len(tt.given) > 0) {
 				t.Errorf("%v, %v, %+v", c.over, c.Err, c.Info)
+			}
+			if n := b.client.Held(); n != 1 {
+				t.Errorf("%d holds are waited for, want the other one alone", n)
 			}
 			cancel := b.expect(tt.want)
 			if a, ok := commandOf(cancel).(shard.Cancel); ok && a.Target != numberOf(commandOf(p)) {

@@ -182,6 +182,33 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 	}
 }
 
+// Promise: G6, P15: every word of a leader shows which node leads and by which way it comes.
+func TestEveryWordOfALeaderCounts(t *testing.T) {
+	later := message.Office{Leader: 9, Term: benchTerm + 1}
+	result := message.Result{Session: 99, Number: 1, Outcome: message.Done}
+	for _, tt := range []struct {
+		name                  string
+		from                  uint64
+		when                  message.Message
+		wantLeader, wantRelay uint64
+	}{
+		{"a reply", 9, &message.Reply{Result: result, Office: later}, 9, 0},
+		{"a reply through a relay", nodeC, &message.Reply{Result: result, Office: later}, 9, nodeC},
+		{"a reply that this node has passed on", 0, &message.Reply{Result: result, Office: later}, 9, 0},
+		{"an answer", 9, &message.Answer{Session: 99, Office: later}, 9, 0},
+		{"an answer through a relay", nodeC, &message.Answer{Session: 99, Office: later}, 9, nodeC},
+		{"an announcement", 9, serves(benchTerm + 1), 9, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.hears(tt.from, tt.when)
+			if s := b.shard(); s.leader != tt.wantLeader || s.relay != tt.wantRelay || s.term != benchTerm+1 {
+				t.Errorf("%d leads in term %d, by way of %d; want %d, by way of %d", s.leader, s.term, s.relay, tt.wantLeader, tt.wantRelay)
+			}
+		})
+	}
+}
+
 // Promise: P21, P15: a node of which no process is left is asked no more, as leader or as relay. It makes no
 // earlier leader right.
 func TestANodeThatIsGoneIsNotAsked(t *testing.T) {

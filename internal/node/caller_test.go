@@ -34,7 +34,7 @@ func TestOneFrame(t *testing.T) {
 	}
 }
 
-// Promise: P6: a renewal does not wait behind requests.
+// Promise: P16: a renewal does not wait behind requests.
 func TestTheClassOfWhatAClientSends(t *testing.T) {
 	b := newBench(t, Config{})
 	h := b.holds(b.node.Session(), client.Request{Key: "h"}, 3)
