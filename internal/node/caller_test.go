@@ -160,6 +160,17 @@ func TestACallerThatStoodStill(t *testing.T) {
 	}
 }
 
+// Promise: G5, P1: an Extend whose caller runs only when the new end is past says that the hold is over.
+func TestAnExtendThatStoodStill(t *testing.T) {
+	b := newBench(t, Config{})
+	h := b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: benchTTL}, 7)
+	b.play = func(p parcel) { b.mail(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8})) }
+	b.late = benchTTL
+	if err := h.Extend(t.Context(), time.Second); err != ErrLost {
+		t.Errorf("Extend: %v", err)
+	}
+}
+
 // Promise: P7: Extend makes a hold of fixed length end at another time, and says what the shard said; its end is
 // no loss. A hold that is renewed cannot be extended.
 func TestHoldExtend(t *testing.T) {
