@@ -280,14 +280,6 @@ func TestGossipHearsOfThoseThatAnswer(t *testing.T) {
 		for how, input := range map[string]func(b *bench){
 			"connected": func(b *bench) { b.take(b.m.Up(b.now, tt.peer, nil)) },
 			"dialled":   func(b *bench) { b.take(b.m.Answered(b.now, tt.peer, nil)) },
-			"reporting": func(b *bench) { // then it is of this mesh
-				if tt.peer.MeshID == testMesh && tt.peer.ID != self {
-					b.m.connected[m.ID] = transport.Hello{ID: 2}
-					b.hears(m, Report{})
-				} else {
-					b.m.Answered(b.now, tt.peer, nil)
-				}
-			},
 		} {
 			b := newBench(t, 1)
 			tt.then(b)
@@ -314,6 +306,19 @@ func TestJoining(t *testing.T) {
 	alone := alone(t)
 	alone.joins(1, node("a", self))
 	alone.expect()
+}
+
+// Promise: G6: a node that reports is of this mesh, though it was of none when it connected.
+func TestGossipHearsOfThoseThatReport(t *testing.T) {
+	b := newBench(t, 1)
+	m := node("b", 2)
+	b.take(b.m.Up(b.now, transport.Hello{ID: 2, Name: "b", Addr: "b:1", RingHash: testRing}, nil))
+	b.expect()
+	b.hears(m, Report{})
+	b.expect("join 2")
+	b.parts(m, transport.Lost)
+	b.hears(m, Report{}) // what was on its way
+	b.expect()
 }
 
 // Promise: P29: another ring is legal, and worth one warning.

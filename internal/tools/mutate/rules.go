@@ -10,6 +10,7 @@ var mutated = []target{
 	{"shard", []suite{{pkg: "shard", short: true}, {pkg: "internal/replica", short: true}}, []suite{mesh, {pkg: "shard"}}},
 	{"internal/placement", []suite{{pkg: "internal/placement"}, {pkg: "internal/replica", short: true}}, []suite{mesh}},
 	{"internal/replica", []suite{{pkg: "internal/replica", short: true}, {pkg: "internal/node", short: true}}, []suite{mesh, {pkg: "internal/replica"}}},
+	{"internal/client", []suite{{pkg: "internal/client", short: true}, {pkg: "internal/node", short: true}}, []suite{mesh}},
 	{"internal/members", []suite{{pkg: "internal/members"}, {pkg: "internal/node", short: true}}, []suite{mesh}},
 	{"internal/node", []suite{{pkg: "internal/node", short: true}}, []suite{mesh}},
 	{"internal/message", []suite{{pkg: "internal/message"}, {pkg: "internal/node", short: true}}, []suite{mesh}},
