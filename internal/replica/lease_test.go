@@ -892,3 +892,45 @@ func TestReignsAreTold(t *testing.T) {
 		t.Errorf("%d reigns began, want 6: %v", begun, told)
 	}
 }
+
+// Promise: G1, P6: a grant is told only when it is committed.
+// Method: nobody answers the leader any more when it gets a request.
+func TestNothingIsToldBeforeItIsCommitted(t *testing.T) {
+	w, leader := led(t)
+	for n, key := range []string{"k", "another"} {
+		w.cut[2], w.cut[3] = n > 0, n > 0
+		a, raw := ask(uint64(n+1), key)
+		if err := leader.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(t)
+	}
+	for _, e := range w.events {
+		if g, is := e.(shard.Granted); is && g.Number != 1 {
+			t.Errorf("%+v is told, and nobody else has it", g)
+		}
+	}
+}
+
+// Promise: G6, P24: no session lives by what another one of the same name says.
+func TestNobodySpeaksForAnother(t *testing.T) {
+	w, leader := led(t)
+	living, _ := ask(1, "k")
+	dead, _ := ask(1, "another")
+	dead.Session.Node++
+	for _, a := range []shard.Acquire{living, dead} {
+		if err := leader.Submit(w.now, a, shard.AppendCommand(nil, a)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle(t)
+	start := w.now
+	for ; leader.Table().Has(dead.Session) && w.now-start < 3*ttl; w.run(t, electionTicks) {
+		if err := leader.Renew(w.now, Renewal{Session: living.Session, Ref: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := w.now - start; d < ttl || d > ttl+2*time.Second || !leader.Table().Has(living.Session) {
+		t.Errorf("the silent session lives for %v, want %v; the other one lives: %v", d, ttl, leader.Table().Has(living.Session))
+	}
+}

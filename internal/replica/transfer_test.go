@@ -199,3 +199,23 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 		})
 	}
 }
+
+// Promise: G6, P40: a snapshot that did not arrive is sent once more.
+// Method: all chunks are lost until the leader has given up.
+func TestALostSnapshotIsSentAnew(t *testing.T) {
+	w, leader := narrow(t, 0, 1)
+	w.misses = func(Chunk) bool { return true }
+	for leader.sender.transfer == nil {
+		w.run(t, 1)
+	}
+	first := leader.sender.transfer.head.Transfer
+	for n := 0; leader.sender.transfer != nil && leader.sender.transfer.head.Transfer == first; n++ {
+		if w.run(t, 1); n > 2*int(giveUpAfter/TickInterval) {
+			t.Fatal("it is not given up")
+		}
+	}
+	w.misses = nil
+	if w.run(t, graceTicks); !leader.AtRest() {
+		t.Errorf("learners %v, and another snapshot is under way: %v", leader.Learners(), leader.sender.transfer != nil)
+	}
+}
