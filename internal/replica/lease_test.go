@@ -512,7 +512,7 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 }
 
 // Promise: G5, P5: a session's silence is logged each time, however often it spoke again in the
-// same reign.
+// same leadership.
 func TestSilenceIsLoggedEachTime(t *testing.T) {
 	w, leader := led(t)
 	a, raw := ask(1, "k")
@@ -602,7 +602,7 @@ func TestRoundsOfBeforeAStall(t *testing.T) {
 // leader did not log, and for its margin for clocks.
 // Method: a session that holds a key, or waits for one, falls silent. Leadership goes round, the first time and each time later when so
 // much has passed: by a handover, or since whoever leads falls silent, too.
-func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
+func TestSilenceIsCountedThroughAllLeaderships(t *testing.T) {
 	tests := []struct {
 		first, then int           // hundredths of the TTL
 		waits, lost bool          // else it holds the key, and leadership is handed over
@@ -636,13 +636,13 @@ func TestSilenceIsCountedThroughAllReigns(t *testing.T) {
 		}
 		w.settle(t)
 		heard, began, most := w.now, w.now, ttl+tt.unlogged+4*TickInterval
-		reign := ttl * time.Duration(tt.first) / 100
+		lasts := ttl * time.Duration(tt.first) / 100
 		for ; leader.Table().Has(a.Session) && w.now-heard < 4*ttl; w.run(t, 1) {
-			if w.now-began < reign {
+			if w.now-began < lasts {
 				continue
 			}
 			ended := w.now
-			reign = ttl * time.Duration(tt.then) / 100
+			lasts = ttl * time.Duration(tt.then) / 100
 			if tt.lost {
 				clear(w.cut)
 				w.cut[leader.ID()] = true
@@ -724,7 +724,7 @@ func TestAWordAvertsTheEndUnderWay(t *testing.T) {
 }
 
 // Promise: P18: the table's time is for how long the shard was led, by whomever.
-// Method: leadership goes round three times; each leader has one entry appended at the end of its reign.
+// Method: leadership goes round three times; each leader has one entry appended at the end of its leadership.
 func TestTableTimeGoesOnWithEachLeader(t *testing.T) {
 	w, leader := led(t)
 	ledFor := time.Duration(0)
@@ -738,7 +738,7 @@ func TestTableTimeGoesOnWithEachLeader(t *testing.T) {
 		w.settle(t)
 		ledFor += w.now - began
 		if got := leader.Table().Now(); got < ledFor-TickInterval || got > ledFor+TickInterval {
-			t.Fatalf("in reign %d the table's time is %v, and the shard was led for %v", n+1, got, ledFor)
+			t.Fatalf("in leadership %d the table's time is %v, and the shard was led for %v", n+1, got, ledFor)
 		}
 		next := w.replicas[leader.ID()%3]
 		leader.Handover(w.now, next.cfg.Self.Node, leader.Term())
@@ -750,7 +750,7 @@ func TestTableTimeGoesOnWithEachLeader(t *testing.T) {
 }
 
 // Promise: G5, P2 and P4: what the answer to a round confirms, and for how long. A lease ends once, and
-// only if its session is silent still; what no round of this reign asked for is confirmed by nothing.
+// only if its session is silent still; what no round of this leadership asked for is confirmed by nothing.
 func TestWhatARoundConfirms(t *testing.T) {
 	context := func(term, number uint64) []byte {
 		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), number)
@@ -764,9 +764,9 @@ func TestWhatARoundConfirms(t *testing.T) {
 		{"the round's answer", [][2]uint64{{0, 98}}, true, 1, 1},
 		{"the same once more", [][2]uint64{{0, 98}, {0, 98}}, true, 1, 1},
 		{"that of a second round", [][2]uint64{{0, 98}, {0, 99}}, true, 2, 1},
-		{"that of another reign's round", [][2]uint64{{1, 98}}, true, 0, 0},
+		{"that of another term's round", [][2]uint64{{1, 98}}, true, 0, 0},
 		{"that of a round that was given up", [][2]uint64{{0, 97}}, true, 0, 0},
-		{"an answer after the reign", [][2]uint64{{0, 98}}, false, 0, 0},
+		{"an answer after it has stepped down", [][2]uint64{{0, 98}}, false, 0, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -847,7 +847,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 	}
 }
 
-// Promise: G5, P5: who watches a shard hears of each reign once when it begins, and once when it ends,
+// Promise: G5, P5: who watches a shard hears of each leadership once when it begins, and once when it ends,
 // be it by a handover, for want of a majority, or since the leader stops.
 func TestReignsAreTold(t *testing.T) {
 	w := newTrio()
@@ -889,7 +889,7 @@ func TestReignsAreTold(t *testing.T) {
 		}
 	}
 	if begun != 6 {
-		t.Errorf("%d reigns began, want 6: %v", begun, told)
+		t.Errorf("%d leaderships began, want 6: %v", begun, told)
 	}
 }
 

@@ -605,7 +605,7 @@ func TestNothingElseBeginsWhileVotersChange(t *testing.T) {
 		last := lastIndex(t, leader)
 		w.run(t, 2*electionTicks+2*placeEvery)
 		if !leader.Joint() || !leader.Serving() {
-			t.Fatal("the change is over, or the reign is")
+			t.Fatal("the change is over, or the leadership is")
 		}
 		if got := lastIndex(t, leader); got != last || len(w.offers) > 0 || len(w.replicas[1].Voters()) != 4 {
 			t.Errorf("%d entries more in the log, and the offers %v", got-last, w.offers)
@@ -827,7 +827,7 @@ func TestPlacement(t *testing.T) {
 		ring, spare      ids // nodes
 		fates            fates
 		silent           ids // replicas that answered 2 s ago, the last time
-		unheard          ids // those that have not answered in this reign
+		unheard          ids // those that have not answered in this leadership
 		stuck            ids // learners that have got nowhere for 5 s
 		slow             ids // learners that have not followed for a minute
 		declined         ids

@@ -1,0 +1,188 @@
+package replica
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockmesh/mesh/shard"
+)
+
+// Each part of a Replica alone: what it is told, and what it says is to be done.
+
+func TestMembersChange(t *testing.T) {
+	cfg := Config{ID: 1, Founders: []uint64{1, 2, 3}, Peers: map[uint64]Peer{1: {Node: 101}, 2: {Node: 102}, 3: {Node: 103}}}
+	m := newMembers(&cfg)
+	if m.next() != 4 || len(m.added()) != 0 || m.joint() || !m.votes(3) {
+		t.Errorf("founded as %+v", m)
+	}
+	m.meet(4, 104)
+	if p, known := m.address(4); !known || p.Node != 104 || m.removed(4) {
+		t.Errorf("a stranger that spoke lives at %+v, %v, and was removed: %v", p, known, m.removed(4))
+	}
+	gone := m.change(&raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{4}}, map[uint64]Peer{4: {Node: 104}})
+	if !slices.Equal(gone, []Removed{{Node: 103, ID: 3}}) || !m.removed(3) || m.removalKnown(3) || m.votes(4) || m.next() != 5 {
+		t.Errorf("removed %+v; %+v", gone, m)
+	}
+	if got := m.added(); !slices.Equal(got, []Hosted{{Peer{Node: 104}, 4}}) {
+		t.Errorf("added %+v", got)
+	}
+	if !m.hasFormer() || len(m.counted(true)) != 3 || len(m.counted(false)) != 2 {
+		t.Errorf("counted: %+v, and %+v", m.counted(true), m.counted(false))
+	}
+	m.change(m.state(), nil)
+	if !m.removalKnown(3) {
+		t.Error("a change that follows does not seal the one before")
+	}
+	h := m.history()
+	m.restore(m.state(), &h)
+	if m.removalKnown(3) {
+		t.Error("a snapshot tells whom the last change removed")
+	}
+}
+
+func TestMembersAgreeInBothHalves(t *testing.T) {
+	m := members{conf: &raftpb.ConfState{Voters: []uint64{1, 2, 4}, VotersOutgoing: []uint64{1, 2, 3}}}
+	for _, tt := range []struct {
+		yes  []uint64
+		want bool
+	}{{[]uint64{1, 2}, true}, {[]uint64{1, 4}, false}, {[]uint64{1, 3}, false}, {[]uint64{1, 3, 4}, true}, {nil, false}} {
+		if got := m.agree(func(id uint64) bool { return slices.Contains(tt.yes, id) }); got != tt.want {
+			t.Errorf("%v agree: %v, want %v", tt.yes, got, tt.want)
+		}
+	}
+}
+
+func TestBatchGathersWhileAnEntryFlies(t *testing.T) {
+	var b batch
+	one := []byte("one")
+	b.add(one, Dropped{Number: 1})
+	if got := b.next(); string(got) != "one" {
+		t.Errorf("the first entry has %q", got)
+	}
+	b.appended()
+	b.add([]byte("two"), Dropped{Number: 2})
+	if got := b.next(); got != nil || !b.gathers() {
+		t.Errorf("while an entry flies the next has %q", got)
+	}
+	b.landed()
+	b.add(make([]byte, maxBatch), Dropped{Number: 3})
+	b.add(one, Dropped{Number: 4})
+	if got := len(b.next()); got != maxBatch+3 {
+		t.Errorf("an entry has %d bytes, want all up to the first command that fills it", got)
+	}
+	b.appended()
+	if b.next() != nil || !slices.Equal(b.empty(), []Dropped{{Number: 4}}) || b.gathers() {
+		t.Errorf("left of it: %+v", b)
+	}
+	if entries, commands := b.totals(); entries != 2 || commands != 3 {
+		t.Errorf("%d entries with %d commands", entries, commands)
+	}
+}
+
+func TestReadsConfirmWhatCameBefore(t *testing.T) {
+	const term = 7
+	rs := newReads()
+	if _, begun := rs.begin(0, term); begun {
+		t.Error("a round begins for nothing")
+	}
+	rs.renewal(Renewal{Ref: 1})
+	first, _ := rs.begin(0, term)
+	rs.expiry(shard.SessionID{Node: 9})
+	second, _ := rs.begin(time.Millisecond, term)
+	if got := rs.end(first, term+1); got.renewals != nil {
+		t.Errorf("a round of another term confirms %+v", got)
+	}
+	if got := rs.end(first, term); len(got.renewals) != 1 || got.expiries != nil {
+		t.Errorf("the first round confirms %+v", got)
+	}
+	if got := rs.end(first, term); got.renewals != nil {
+		t.Errorf("and once more %+v", got)
+	}
+	rs.stalled()
+	if got := rs.end(second, term); got.expiries != nil {
+		t.Errorf("a round of before a stall ends %v", got.expiries)
+	}
+	rs.askAll()
+	third, begun := rs.begin(0, term)
+	rs.renewal(Renewal{Ref: 2})
+	rs.giveUp(ElectionTimeout)
+	if got := rs.end(third, term); !begun || got.renewals != nil {
+		t.Errorf("a round that asks for signs: %v, and it confirms %+v", begun, got)
+	}
+}
+
+func TestLeasesAlone(t *testing.T) {
+	id := shard.SessionID{Node: 7, Number: 1}
+	heard := 0
+	ls := newLeases(func(shard.SessionID, time.Duration) { heard++ })
+	late := func() bool { return false }
+	ls.open(id, ttl, 0)
+	if silent, over := ls.review(ttl/2-1, late); silent != nil || over != nil || ls.due(ttl/2-1) || !ls.due(ttl/2) {
+		t.Errorf("before half of its time: %v, %v, and then at %v", silent, over, ls.next)
+	}
+	if silent, _ := ls.review(ttl/2, late); !slices.Equal(silent, []silence{{id, ttl / 2}}) {
+		t.Errorf("after half of its time %v is logged", silent)
+	}
+	if answer, recall := ls.confirmed(Renewal{Session: id, Ref: 1}); answer || !recall {
+		t.Errorf("a silent session is answered: %v, and its silence undone: %v", answer, recall)
+	}
+	if got := ls.reheard(id); len(got) != 1 || got[0].Ref != 1 {
+		t.Errorf("then %+v is answered", got)
+	}
+	if !ls.hear(id, ttl) || heard != 2 || ls.expire(id, 2*ttl-1) || !ls.expire(id, 2*ttl) || ls.hear(id, 2*ttl) {
+		t.Errorf("heard %d times: %+v", heard, ls.get(id))
+	}
+	if answer, recall := ls.confirmed(Renewal{Session: id}); answer || recall {
+		t.Error("a session that expires is answered")
+	}
+	ls.end(id)
+	if answer, _ := ls.confirmed(Renewal{Session: id}); !answer || !ls.hear(id, 0) {
+		t.Error("a session without a record is not answered")
+	}
+}
+
+func TestAppliedLogKeepsWhatIsRecent(t *testing.T) {
+	var a appliedLog
+	a.restore(100, 3)
+	for i := range uint64(compactEntries) {
+		if a.long() {
+			t.Fatalf("long after %d entries", i)
+		}
+		a.apply(101+i, 4, 10)
+	}
+	if !a.long() || !a.exceeds(compactEntries-1) || a.exceeds(compactEntries) || a.last() != 100+compactEntries || a.lastTerm() != 4 {
+		t.Errorf("%+v", a)
+	}
+	if a.cut(); a.long() || a.excess() != 0 {
+		t.Errorf("after a cut: %+v", a)
+	}
+	at := a.last()
+	a.apply(at+1, 4, mostKept)
+	if got := a.excess(); got != at {
+		t.Errorf("the log is too long by all up to %d, want %d", got, at)
+	}
+}
+
+func TestFarewellsAreRepeated(t *testing.T) {
+	var f farewells
+	f.add([]Removed{{Node: 104, ID: 4}})
+	now := time.Hour
+	for n := range farewellTimes {
+		if !f.due(now) {
+			t.Fatalf("farewell %d is not due", n+1)
+		}
+		if got := f.tell(now, 9); !slices.Equal(got, []Removed{{Node: 104, ID: 4, Highest: 9}}) {
+			t.Errorf("farewell %d: %+v", n+1, got)
+		}
+		if f.due(now + farewellInterval - 1) {
+			t.Errorf("another one is due at once after %d", n+1)
+		}
+		now += farewellInterval
+	}
+	if f.due(now) {
+		t.Errorf("it is repeated more than %d times", farewellTimes)
+	}
+}
