@@ -14,7 +14,7 @@ import (
 // reports, too: then it waits for what the actor says, and adds what only the nodes know.
 type recorder Call
 
-// Called hears of a call, as env.Clients of that process.
+// Called is env.Clients.Called of that process.
 func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
 	want := Want{ask.Key, ask.Weight, ask.Capacity, ask.MaxHold}
 	h.world.CallBegins(node, ask.Key)
@@ -91,7 +91,7 @@ func (r *recorder) Ended(excused bool) {
 	}
 }
 
-// goesWithSession hears of a hold that may end now, as others of its user's session.
+// goesWithSession is called for a hold that may end now, with others of its user's session.
 func (x *Hold) goesWithSession(node transport.ID) {
 	if x.unlocking == running && x.end == running && !x.call.process.Dead() {
 		x.call.history.world.LostWithSession(x.call.process, node)

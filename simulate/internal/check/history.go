@@ -17,11 +17,11 @@ import (
 // checkers judge a mesh by its promises alone: what clients were told, when, and with
 // which tokens. The first broken promise ends the run.
 //
-// Whatever the nodes of a mesh are asked for is taken down by itself, and every check
-// is made. What clients of another kind do, or more than the nodes know, is reported:
+// The nodes of a mesh tell of each call by themselves. Clients of another kind report theirs, and
+// clients that know more than their nodes do so, too:
 //
 //	call := h.Call(process, check.Exclusive("orders"))
-//	l, err := node.Lock(ctx, "orders") // by the same actor: it is taken down once
+//	l, err := node.Lock(ctx, "orders") // by the same actor: it counts as one call
 //	held := call.Returned(l, err)
 //	…
 //	held.Use() // right where the guarded work is done
@@ -32,9 +32,9 @@ type History struct {
 	calls []*Call
 	keys  map[string]*keyHistory // looked up, never ranged over
 	order []*keyHistory
-	// early are holds that ended before their deadline without an Unlock, a crash,
-	// or a node's end (G5). A user's session may lose some so, for its fate is one, and
-	// a node that leaves, when it has waited for them: those are none of these.
+	// early are holds that ended before their deadline without an Unlock, a crash
+	// or a node's end (G5). Holds that end with their user's session, or since their node
+	// leaves and has waited for them, are not among these.
 	early  []*Hold
 	leaves map[transport.ID]*departure // looked up, never ranged over
 	judged uint64                      // one more than the events that had happened at the latest verdict; zero: there was none
@@ -57,7 +57,7 @@ func (h *History) Observer() *Observer { return &h.inside }
 type keyHistory struct {
 	key    string
 	calls  []*Call // in the order of their begin
-	live   []*Hold // holds that may be believed in; walked from the end, for one that is asked may find that it is over, and go
+	live   []*Hold // holds that may be believed in; walked from the end, since a hold that is asked may find that it is over, and be removed
 	weight int64   // of all that live: a bound on what is believed in
 	lapsed []*Hold // holds that ended without a confirmed release, and may still be leased
 
@@ -70,8 +70,8 @@ type keyHistory struct {
 	granted   []*tableGrant   // by the table, in the order in which that was told
 }
 
-// tableGrant is a grant as the table told of it. One that no call returned with has no holder:
-// its session was given up while it was on its way, and it ends with that one's lease.
+// tableGrant is a grant as the table told of it. A grant with which no call returned has no holder:
+// its session was given up while it was on its way, and it ends with the session's lease.
 type tableGrant struct {
 	token    uint64
 	owner    transport.ID
@@ -331,7 +331,7 @@ func (x *Hold) believed() bool {
 // first: a client's handle that is asked looks at the clock, and so is told.
 func isOver(l env.Hold, p Process) bool { return !p.Wall().Before(l.Deadline()) || l.Over() }
 
-// told reports whether the holder has heard of the end. It asks the node itself, for a
+// told reports whether the holder has heard of the end. It asks the node itself, since a
 // handle that is asked looks at the clock, and so is told.
 func (x *Hold) told() bool {
 	if core := x.call.core; core != nil {
@@ -411,13 +411,13 @@ func (k *keyHistory) settle() {
 	k.lapsed = kept
 }
 
-// Born hears of a node before it has joined.
+// Born is called for each node before it has joined.
 func (h *History) Born(p Process, node transport.ID) { h.inside.identity.born(p, node) }
 
-// Dies hears of a process that is about to die.
+// Dies is called when a process is about to die.
 func (h *History) Dies(p Process) { h.inside.late.crashed(p) }
 
-// Calm hears that the world has no faults any more.
+// Calm is called when the world has no faults any more.
 func (h *History) Calm() { h.inside.late.calm() }
 
 // Judged reports whether nothing has happened since the latest Verdict.
@@ -462,11 +462,7 @@ func (h *History) Open() []string {
 	return open
 }
 
-// Finish checks what only the end can tell: every call has ended (G4), and what the
-// verdict on a run is about, which [Play] asks for by itself: no hold was lost before its
-// time (G5) or, on a good day, at all, each key's history is linearizable, and all replicas
-// have the same tables.
-// Call it when all actors are done.
+// Finish checks that every call has ended (G4), and returns the Verdict.
 func (h *History) Finish() error {
 	if open := h.Open(); len(open) > 0 {
 		h.world.Fail(fmt.Errorf("G4: %d calls have not ended: %q", len(open), open))
@@ -474,8 +470,9 @@ func (h *History) Finish() error {
 	return h.Verdict()
 }
 
-// Verdict judges the history so far as a whole, and returns the first failure. Calls may
-// be under way.
+// Verdict judges the history so far as a whole, and returns the first failure: no hold was lost
+// before its time (G5) or, on a good day, at all, each key's history is linearizable, and all
+// replicas have the same tables. Calls may be under way.
 func (h *History) Verdict() error {
 	w := h.world
 	h.judged = w.Events() + 1

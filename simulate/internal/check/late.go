@@ -158,7 +158,7 @@ func (l *late) disturbed() bool {
 	return still
 }
 
-// calm: all that is over from now on. All sessions count as heard now.
+// calm ends the disturbance. All sessions count as heard now.
 func (l *late) calm() {
 	if ever, _ := l.world.Noisy(); !ever {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// leaders checks that a shard has one leader in each term at most, for two would each
-// hand out what they hold.
+// leaders checks that a shard has at most one leader in each term: two would each grant the
+// same keys.
 type leaders struct {
 	world World
 	terms map[termName]transport.ID // looked up, never ranged over

@@ -10,12 +10,12 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// What others than the checkers want to know of a history.
+// What the simulator asks of a history, beside its checks.
 
 // Standing returns a line for each hold, and one for each call under way.
 func (h *History) Standing() (holds, calls []string) {
 	for _, k := range h.order {
-		for _, x := range slices.Clone(k.live) { // one that is asked may find that it is over, and go
+		for _, x := range slices.Clone(k.live) { // a hold that is asked may find that it is over, and be removed
 			belief := ", no longer believed in"
 			if x.believed() {
 				belief = fmt.Sprintf(", leased until %v", x.leasedUntil())
@@ -45,8 +45,7 @@ func (o *Observer) Queue(key string) (holders, waiting []string) {
 	return holders, waiting
 }
 
-// Room returns how many wait for the key of a decision, and whether what it is about would fit in beside
-// those that hold it.
+// Room returns how many wait for the key of a decision, and whether its request fits beside the holds.
 func (o *Observer) Room(shard ShardName, d env.Decision) (waiting int, fits bool) {
 	k := o.queue.keys[shardKey{shard, d.Key}]
 	return len(k.place), k.used+d.Weight <= d.Capacity
@@ -80,15 +79,15 @@ func (o *Observer) Replaced(shard ShardName, node transport.ID) bool {
 	return o.identity.latest[nodeShard{shard, node}] > 0
 }
 
-// Corrupted says that a test has corrupted a node's table. Until its replica has stopped, which stopped
-// tells, no checker compares it.
+// Corrupted notes that a test has corrupted a node's table: no checker compares it until its replica has
+// stopped, which stopped reports.
 func (o *Observer) Corrupted(node transport.ID, shard int) (stopped func() bool) {
 	name := tableName{node, shard}
 	o.state.astray[name] = true
 	return func() bool { return !o.state.astray[name] }
 }
 
-// At says which node a call was made to, where that node does not tell of it, and returns what it would tell.
+// At sets the node of a call that the node does not tell of, and returns what hears of the hold in its place.
 func (c *Call) At(node transport.ID) env.Holder {
 	c.node = node
 	return (*recorder)(c)

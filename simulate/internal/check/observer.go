@@ -118,8 +118,8 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 }
 
 // Stopped implements env.Observer: no replica stops itself unless BreakReplica has asked
-// it to, or a test has corrupted its table (P23, P41). A mesh that goes on without it is none the better: what happened to one
-// may happen to the next.
+// it to, or a test has corrupted its table (P23, P41). That the mesh goes on
+// without it is no excuse: what happened to one replica may happen to the next.
 func (o *Observer) Stopped(s env.Stopped) {
 	if !errors.Is(s.Err, env.ErrBroken) && !o.state.astray[tableName{s.Replica, s.Shard}] {
 		o.world.Fail(fmt.Errorf("P23 stopped: the replica of shard %d on %s has stopped itself: %w", s.Shard, hostOf(o.world, s.Replica), s.Err))

@@ -11,10 +11,9 @@ import (
 // orphanLook is how often quiet looks for orphans.
 const orphanLook = 250 * time.Millisecond
 
-// Orphans returns a description of everything in the shards' tables that no living
-// client believes in: holds, waiters, and the records of sessions, those of the dead
-// above all. And of each client that waits, or holds, without a place in a table. While
-// messages are under way and leases run there may be some.
+// Orphans describes everything in the shards' tables that no living client believes in (holds, waiters
+// and records of sessions, above all those of dead clients), and each client that waits or holds without
+// a place in a table. While messages are under way and leases run, there may be some.
 func (h *History) Orphans() []string {
 	w := h.world
 	claimed := make(map[claimName]int) // what clients believe, less what tables say
