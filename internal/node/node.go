@@ -24,7 +24,6 @@ import (
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
-	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -235,90 +234,6 @@ func (n *Node) Name() string { return n.name }
 // Addr returns the address at which others reach the node.
 func (n *Node) Addr() string { return n.addr }
 
-// Replicas implements env.Inspected.
-func (n *Node) Replicas() []env.Replica {
-	ids := func(nodes []uint64) (ids []transport.ID) {
-		for _, node := range nodes {
-			ids = append(ids, transport.ID(node))
-		}
-		return ids
-	}
-	var all []env.Replica
-	if n.shards == nil {
-		return nil
-	}
-	for _, r := range n.shards.replicas {
-		voters, outgoing, coming, unsettled := r.Configuration()
-		all = append(all, env.Replica{
-			Shard: r.Shard(), Generation: r.Generation(),
-			Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
-			Missed: ids(r.Missed()),
-		})
-	}
-	return all
-}
-
-// Break implements env.Inspected.
-func (n *Node) Break(sh int) {
-	n.shards.post(func(l *shardLoop) {
-		if r := l.replica(sh); r != nil {
-			l.guard(r, func() { panic(env.ErrBroken) })
-		}
-	})
-}
-
-// Corrupt implements env.Inspected.
-func (n *Node) Corrupt(sh int) {
-	n.shards.post(func(l *shardLoop) {
-		if r := l.replica(sh); r != nil {
-			r.Corrupt()
-		}
-	})
-}
-
-// Tables implements env.Inspected.
-func (n *Node) Tables() []env.Table {
-	var all []env.Table
-	if n.shards == nil {
-		return nil
-	}
-	for _, r := range n.shards.replicas {
-		all = append(all, env.Table{
-			Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Serving: r.Serving(),
-			Sum: r.Table().Sum, Sessions: func() []env.Session { return sessionsOf(r.Table()) },
-		})
-	}
-	return all
-}
-
-func sessionsOf(t *shard.Table) (all []env.Session) {
-	for _, rec := range t.Records() {
-		s := env.Session{Owner: transport.ID(rec.Session.Node), Number: rec.Session.Number}
-		for _, p := range rec.Requests {
-			s.Requests = append(s.Requests, env.Request(p))
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-// Ready implements env.Inspected.
-func (n *Node) Ready() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.status == serving
-}
-
-// Mesh implements env.Inspected.
-func (n *Node) Mesh() uint64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.status == closed {
-		return 0
-	}
-	return n.mesh.MeshID
-}
-
 // Params returns what the mesh was founded with.
 func (n *Node) Params() Params { return n.params }
 
@@ -473,75 +388,6 @@ func (n *Node) found(v founding.Mesh) {
 	if n.observer != nil {
 		n.observer.Founded(transport.ID(n.id), n.mesh.MeshID)
 	}
-}
-
-// founders returns each shard's first replicas: where the ring wants them among the
-// roster. Their IDs are their places in it, from 1.
-func founders(v founding.Mesh) [][]replica.Peer {
-	members := make([]ring.Member, len(v.Roster))
-	byName := make(map[string]replica.Peer)
-	for i, m := range v.Roster {
-		members[i] = ring.Member{Name: m.Name, Zone: m.Zone}
-		byName[m.Name] = replica.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr}
-	}
-	table := ring.New(members, v.Params.Shards, v.Params.Replicas)
-	all := make([][]replica.Peer, v.Params.Shards)
-	for sh := range all {
-		for _, name := range table.Replicas(sh) {
-			all[sh] = append(all[sh], byName[name])
-		}
-	}
-	return all
-}
-
-// foundReplicas creates the founding replicas that live on this node.
-func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
-	for sh := range v.Params.Shards {
-		peers := make(map[uint64]replica.Peer)
-		var voters, learners []uint64
-		mine := uint64(0)
-		for i, p := range first[sh] {
-			id := uint64(i + 1)
-			peers[id] = p
-			if p.Node == l.node.id {
-				mine = id
-			}
-			// Voters at rest are odd: of two, the second learns (P30).
-			if i < len(first[sh])-1+len(first[sh])%2 {
-				voters = append(voters, id)
-			} else {
-				learners = append(learners, id)
-			}
-		}
-		if mine == 0 {
-			continue
-		}
-		f := l.founding(sh, v.Epoch)
-		f.Revision = v.Founded << 10
-		if v.Grace {
-			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
-		}
-		l.add(replica.Config{
-			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
-			Founders: voters, Learners: learners, Peers: peers, Founding: f,
-			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
-		})
-	}
-}
-
-// founding returns the switches of a shard's tables.
-func (l *shardLoop) founding(sh int, generation uint64) shard.Founding {
-	f := shard.Founding{Check: l.node.check}
-	if l.node.observer != nil {
-		f.Observe = func(d shard.Decision) {
-			l.node.observer.Decided(env.Decision{
-				Shard: sh, Generation: generation, Revision: d.Revision, Replica: transport.ID(l.node.id),
-				What: env.DecisionKind(d.What), Key: d.Key, Owner: transport.ID(d.Session.Node),
-				Session: d.Session.Number, Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
-			})
-		}
-	}
-	return f
 }
 
 // errDisband is why a mesh of one ends that another mesh lists (P28). What its user holds

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/transport"
+)
+
+type outKey struct {
+	to    uint64
+	class transport.Class
+}
+
+// letter is a message about a shard.
+type letter struct {
+	shard int
+	message.Message
+}
+
+// outFrame is where the messages for one peer gather during a run. Its room is used
+// again; what is sent is a copy of the right size.
+type outFrame struct {
+	outKey
+	body   []byte
+	queued bool // it is among the loop's frames
+}
+
+// maxFrame is when a frame is sent although the run goes on.
+const maxFrame = 512 << 10
+
+// frame returns the frame that gathers for node.
+func (l *shardLoop) frame(node uint64, class transport.Class) *outFrame {
+	key := outKey{node, class}
+	f := l.framed[key]
+	if f == nil {
+		f = &outFrame{outKey: key}
+		l.framed[key] = f
+	}
+	if !f.queued {
+		f.queued = true
+		l.frames = append(l.frames, f)
+	}
+	if len(f.body) > maxFrame || len(f.body) > 0 && l.node.points.Taken(point.SplitFrame) {
+		l.send(f)
+	}
+	if len(f.body) == 0 {
+		f.body = message.AppendHeader(f.body, l.node.mesh.MeshID)
+	}
+	return f
+}
+
+// say puts a message about a shard into the frame for node.
+func (l *shardLoop) say(node uint64, class transport.Class, sh int, m message.Message) {
+	f := l.frame(node, class)
+	f.body = message.Append(f.body, sh, m)
+}
+
+// keptRoom is how large a frame's room may be to be kept for the next.
+const keptRoom = 16 << 10
+
+func (l *shardLoop) send(f *outFrame) {
+	if len(f.body) == 0 {
+		return
+	}
+	if f.to == l.node.id {
+		// Rare: what a node has to say to itself goes by function calls, a few
+		// cold messages aside.
+		l.loopBack(slices.Clone(f.body))
+	} else {
+		l.node.net.Send(transport.ID(f.to), transport.KindShard, f.class, slices.Clone(f.body))
+	}
+	if cap(f.body) > keptRoom {
+		f.body = nil
+	}
+	f.body = f.body[:0]
+}
+
+func (l *shardLoop) loopBack(body []byte) {
+	var r message.Reader
+	for r.Reset(body, l.node.params.Shards); r.Next(); r.Keep() {
+		l.local = append(l.local, letter{r.Shard, r.Message})
+		l.loop.Wake()
+	}
+}
+
+// flush sends what the run has gathered.
+func (l *shardLoop) flush() {
+	for _, f := range l.frames {
+		l.send(f)
+		f.queued = false
+	}
+	l.frames = l.frames[:0]
+}

@@ -1,0 +1,178 @@
+package node
+
+import (
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// watch lets those who watch a simulation hear of a replica.
+func (l *shardLoop) watch(cfg *replica.Config) {
+	o, self := l.node.observer, transport.ID(l.node.id)
+	if o == nil {
+		return
+	}
+	sh, generation := cfg.Shard, cfg.Generation
+	cfg.Watch.Applied = func(index, digest uint64, unasked int) {
+		o.Applied(env.Applied{Shard: sh, Generation: generation, Replica: self, Index: index, Digest: digest, Unasked: unasked})
+	}
+	cfg.Watch.Stepped = func(index uint64, cmd shard.Command, told []shard.Event) {
+		o.Stepped(env.Stepped{Shard: sh, Generation: generation, Replica: self, Index: index, Command: cmd, Told: told})
+	}
+	cfg.Watch.Became = func(term uint64, role string) {
+		o.Became(env.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})
+	}
+	office := env.Served{Shard: sh, Generation: generation, Replica: self, Serving: true}
+	cfg.Watch.Served = func(serving bool) {
+		office := office
+		office.Serving = serving
+		o.Served(office)
+	}
+	cfg.Watch.HandsOver = func(node uint64) { o.HandsOver(office, transport.ID(node)) }
+	cfg.Watch.Heard = func(id shard.SessionID, ttl time.Duration) {
+		o.Heard(env.Heard{Shard: sh, Generation: generation, Replica: self, Owner: transport.ID(id.Node), Session: id.Number, TTL: ttl})
+	}
+	cfg.Watch.Configured = func(index uint64, replicas []replica.Hosted) {
+		placed := make([]env.Placed, len(replicas))
+		for i, h := range replicas {
+			placed[i] = env.Placed{ID: h.ID, Node: transport.ID(h.Peer.Node)}
+		}
+		o.Configured(env.Configured{Shard: sh, Generation: generation, Replica: self, Index: index, Replicas: placed})
+	}
+	cfg.Watch.Stopped = func(err error) {
+		o.Stopped(env.Stopped{Shard: sh, Replica: self, Err: err})
+	}
+}
+
+// Replicas implements env.Inspected.
+func (n *Node) Replicas() []env.Replica {
+	ids := func(nodes []uint64) (ids []transport.ID) {
+		for _, node := range nodes {
+			ids = append(ids, transport.ID(node))
+		}
+		return ids
+	}
+	var all []env.Replica
+	if n.shards == nil {
+		return nil
+	}
+	for _, r := range n.shards.replicas {
+		voters, outgoing, coming, unsettled := r.Configuration()
+		all = append(all, env.Replica{
+			Shard: r.Shard(), Generation: r.Generation(),
+			Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
+			Missed: ids(r.Missed()),
+		})
+	}
+	return all
+}
+
+// Break implements env.Inspected.
+func (n *Node) Break(sh int) {
+	n.shards.post(func(l *shardLoop) {
+		if r := l.replica(sh); r != nil {
+			l.guard(r, func() { panic(env.ErrBroken) })
+		}
+	})
+}
+
+// Corrupt implements env.Inspected.
+func (n *Node) Corrupt(sh int) {
+	n.shards.post(func(l *shardLoop) {
+		if r := l.replica(sh); r != nil {
+			r.Corrupt()
+		}
+	})
+}
+
+// Tables implements env.Inspected.
+func (n *Node) Tables() []env.Table {
+	var all []env.Table
+	if n.shards == nil {
+		return nil
+	}
+	for _, r := range n.shards.replicas {
+		all = append(all, env.Table{
+			Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Serving: r.Serving(),
+			Sum: r.Table().Sum, Sessions: func() []env.Session { return sessionsOf(r.Table()) },
+		})
+	}
+	return all
+}
+
+func sessionsOf(t *shard.Table) (all []env.Session) {
+	for _, rec := range t.Records() {
+		s := env.Session{Owner: transport.ID(rec.Session.Node), Number: rec.Session.Number}
+		for _, p := range rec.Requests {
+			s.Requests = append(s.Requests, env.Request(p))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Ready implements env.Inspected.
+func (n *Node) Ready() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status == serving
+}
+
+// Mesh implements env.Inspected.
+func (n *Node) Mesh() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status == closed {
+		return 0
+	}
+	return n.mesh.MeshID
+}
+
+// Messages implements env.Inspected.
+func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, asked env.Asked) (names []string) {
+	switch {
+	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlFounding:
+		return []string{founding.Describe(frame[1:])}
+	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlLeaving:
+		return []string{"leaving"}
+	case kind == transport.KindControl:
+		return []string{"status"}
+	case kind != transport.KindShard:
+		return []string{"gossip"}
+	}
+	var r message.Reader
+	for r.Reset(frame, n.params.Shards); r.Next(); {
+		names = append(names, message.Name(r.Message, to, func(to transport.ID, session, number uint64) string {
+			return asked(to, r.Shard, session, number)
+		}))
+	}
+	return names
+}
+
+// Moments implements env.Inspected.
+func (n *Node) Moments(kind transport.Kind, frame []byte) (all env.Moment) {
+	if kind != transport.KindShard {
+		return 0
+	}
+	var r message.Reader
+	for r.Reset(frame, n.params.Shards); r.Next(); {
+		all |= message.Moments(r.Message)
+	}
+	return all
+}
+
+// Asked implements env.Inspected.
+func (n *Node) Asked(sh int, session, number uint64) string {
+	if n.shards == nil {
+		return ""
+	}
+	if cmd := n.shards.client.Asked(sh, session, number); cmd != nil {
+		return message.CommandName(cmd)
+	}
+	return ""
+}

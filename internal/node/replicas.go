@@ -1,0 +1,238 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/members"
+	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// maxMoves is how many shards one node's leaders move at a time, so that a restart storm
+// does not melt the fleet.
+const maxMoves = 4
+
+// founders returns each shard's first replicas: where the ring wants them among the
+// roster. Their IDs are their places in it, from 1.
+func founders(v founding.Mesh) [][]replica.Peer {
+	members := make([]ring.Member, len(v.Roster))
+	byName := make(map[string]replica.Peer)
+	for i, m := range v.Roster {
+		members[i] = ring.Member{Name: m.Name, Zone: m.Zone}
+		byName[m.Name] = replica.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr}
+	}
+	table := ring.New(members, v.Params.Shards, v.Params.Replicas)
+	all := make([][]replica.Peer, v.Params.Shards)
+	for sh := range all {
+		for _, name := range table.Replicas(sh) {
+			all[sh] = append(all[sh], byName[name])
+		}
+	}
+	return all
+}
+
+// foundReplicas creates the founding replicas that live on this node.
+func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
+	for sh := range v.Params.Shards {
+		peers := make(map[uint64]replica.Peer)
+		var voters, learners []uint64
+		mine := uint64(0)
+		for i, p := range first[sh] {
+			id := uint64(i + 1)
+			peers[id] = p
+			if p.Node == l.node.id {
+				mine = id
+			}
+			// Voters at rest are odd: of two, the second learns (P30).
+			if i < len(first[sh])-1+len(first[sh])%2 {
+				voters = append(voters, id)
+			} else {
+				learners = append(learners, id)
+			}
+		}
+		if mine == 0 {
+			continue
+		}
+		f := l.founding(sh, v.Epoch)
+		f.Revision = v.Founded << 10
+		if v.Grace {
+			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
+		}
+		l.add(replica.Config{
+			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
+			Founders: voters, Learners: learners, Peers: peers, Founding: f,
+			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
+		})
+	}
+}
+
+// founding returns the switches of a shard's tables.
+func (l *shardLoop) founding(sh int, generation uint64) shard.Founding {
+	f := shard.Founding{Check: l.node.check}
+	if l.node.observer != nil {
+		f.Observe = func(d shard.Decision) {
+			l.node.observer.Decided(env.Decision{
+				Shard: sh, Generation: generation, Revision: d.Revision, Replica: transport.ID(l.node.id),
+				What: env.DecisionKind(d.What), Key: d.Key, Owner: transport.ID(d.Session.Node),
+				Session: d.Session.Number, Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
+			})
+		}
+	}
+	return f
+}
+
+// host creates the replica that a leader asked for. Never twice the same, and never one
+// that lived here before: it would have forgotten what it promised (P24).
+func (l *shardLoop) host(sh int, generation, id uint64) {
+	if id <= l.hosted[sh] {
+		return
+	}
+	if l.node.closing() {
+		return // a node that leaves soon must not be given a vote (P32)
+	}
+	if r := l.replica(sh); r != nil {
+		if r.ID() >= id || generation < r.Generation() {
+			return
+		}
+		// A shard has one replica on a node: the leader that added this one saw, in the
+		// log, that the earlier one is removed.
+		l.drop(r)
+	}
+	l.add(replica.Config{
+		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.rho(),
+		Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
+		Founding: l.founding(sh, generation),
+	})
+}
+
+func (l *shardLoop) add(cfg replica.Config) {
+	i, _ := l.search(cfg.Shard)
+	l.watch(&cfg)
+	if o := l.node.observer; o != nil {
+		o.Hosted(env.Hosted{Shard: cfg.Shard, Generation: cfg.Generation, Replica: transport.ID(l.node.id), ID: cfg.ID})
+	}
+	r := replica.New(cfg, l.now)
+	l.replicas = slices.Insert(l.replicas, i, r)
+	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)
+	l.target(r)
+}
+
+// drop destroys a replica.
+func (l *shardLoop) drop(r *replica.Replica) {
+	if i, ok := l.search(r.Shard()); ok && l.replicas[i] == r {
+		l.replicas = slices.Delete(l.replicas, i, i+1)
+		l.emptied()
+	}
+}
+
+// emptied tells of the last replica that it is gone: the loop ticks no more.
+func (l *shardLoop) emptied() {
+	if len(l.replicas) == 0 {
+		l.observe()
+	}
+}
+
+// replica returns the replica of a shard on this node, or nil.
+func (l *shardLoop) replica(sh int) *replica.Replica {
+	i, ok := l.search(sh)
+	if !ok {
+		return nil
+	}
+	return l.replicas[i]
+}
+
+func (l *shardLoop) search(sh int) (int, bool) {
+	return slices.BinarySearchFunc(l.replicas, sh, func(r *replica.Replica, sh int) int { return r.Shard() - sh })
+}
+
+// look takes a new view of the mesh.
+func (l *shardLoop) look(v *members.View) {
+	l.view = v
+	l.step(client.Viewed{View: v})
+	for _, r := range l.replicas {
+		l.target(r)
+	}
+	for key, f := range l.framed { // order-free: each is judged alone
+		if !f.queued && !v.Has(key.to) {
+			delete(l.framed, key)
+		}
+	}
+}
+
+func (l *shardLoop) target(r *replica.Replica) {
+	sh := r.Shard()
+	known, others := l.view.Liveness()
+	r.SetTarget(replica.Target{Nodes: l.view.Target(sh), Standby: l.view.Standby(sh), Liveness: known, Unknown: others})
+}
+
+// carryOut does what a replica wants done.
+func (l *shardLoop) carryOut(r *replica.Replica) {
+	o := &l.out
+	sh := r.Shard()
+	for _, f := range o.Frames {
+		class := transport.Normal
+		if f.Urgent {
+			class = transport.Urgent
+		}
+		l.say(f.Node, class, sh, &f.Frame)
+	}
+	for _, c := range o.Chunks {
+		l.say(c.Node, transport.Normal, sh, &c)
+	}
+	for _, a := range o.Acks {
+		l.say(a.Node, transport.Normal, sh, &a)
+	}
+	for _, s := range o.Sums {
+		l.say(s.Node, transport.Normal, sh, &s)
+	}
+	for _, h := range o.Hosts {
+		l.say(h.Peer.Node, transport.Normal, sh, &message.Host{Generation: r.Generation(), ID: h.ID})
+	}
+	for _, of := range o.Offers {
+		l.say(of.Node, transport.Normal, sh, &message.Offer{Term: of.Term})
+	}
+	for _, g := range o.Removed {
+		l.say(g.Node, transport.Normal, sh, &message.Removed{Generation: r.Generation(), ID: g.ID, Highest: g.Highest})
+	}
+	for _, e := range o.Events {
+		l.tell(r, e)
+	}
+	for _, a := range o.Answers {
+		l.answer(r, a)
+	}
+	for _, d := range o.Dropped {
+		l.redirectClient(d.Session.Node, sh, message.Redirect{Session: d.Session.Number, Number: d.Number})
+	}
+	if o.Serving {
+		l.announce(r)
+	}
+	o.Reset()
+}
+
+// declineAll asks leaders to give this node's replicas no vote, if it is to go soon (P32).
+func (l *shardLoop) declineAll() {
+	if !l.node.closing() {
+		return
+	}
+	if l.declined == nil {
+		l.declined = make(map[int]uint64)
+	}
+	for _, r := range l.replicas {
+		l.decline(r)
+	}
+}
+
+// decline asks the leader of one of them.
+func (l *shardLoop) decline(r *replica.Replica) {
+	if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
+		l.declined[r.Shard()] = r.Term()
+		l.say(p.Node, transport.Normal, r.Shard(), &message.Decline{Generation: r.Generation(), ID: r.ID()})
+	}
+}
