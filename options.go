@@ -342,7 +342,7 @@ func Value(value []byte) LockOption {
 }
 
 // MaxHold makes the lock end by itself d after it was granted, 100ms up to the mesh's
-// MaxTTL: it is not renewed. Time counts from when the node claims what it was granted.
+// MaxTTL: it is not renewed. The time counts from when the node confirms the grant.
 // [Lock.Extend] moves the end. At the end the lock is ErrLost to its holder, which [Stats] do not
 // count as a loss. It need not be unlocked.
 func MaxHold(d time.Duration) LockOption {

@@ -412,10 +412,10 @@ func TestLockAfterAStallIsHeld(t *testing.T) {
 		{"Lock", answer{1, "granted"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
 			return n.Lock(ctx, key)
 		}, nil}, // it asks anew
-		{"Lock with MaxHold", answer{1, "claimed"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
+		{"Lock with MaxHold", answer{1, "fixed"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
 			return n.Lock(ctx, key, mesh.MaxHold(hold))
 		}, mesh.ErrLost},
-		{"Extend", answer{2, "claimed"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
+		{"Extend", answer{2, "fixed"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
 			l, err := n.Lock(ctx, key, mesh.MaxHold(hold))
 			if err == nil {
 				err = l.Extend(ctx, hold)

@@ -102,9 +102,9 @@ type Release struct {
 	Token uint64
 }
 
-// Claim turns the session's lease into a fixed one that ends Hold after this is
-// applied, if Token is still held (P7). A later Claim fixes it anew.
-type Claim struct {
+// Fix sets the end of the session's lease: Hold after the Fix is applied, if Token is
+// still held (P7). The lease is not renewed any more; a later Fix moves the end.
+type Fix struct {
 	Call
 	Key   string
 	Token uint64
@@ -153,7 +153,7 @@ type Check struct {
 func (Acquire) isCommand() {}
 func (Cancel) isCommand()  {}
 func (Release) isCommand() {}
-func (Claim) isCommand()   {}
+func (Fix) isCommand()     {}
 func (Close) isCommand()   {}
 func (Expire) isCommand()  {}
 func (Silent) isCommand()  {}
@@ -166,7 +166,7 @@ const (
 	wireAcquire = iota + 1
 	wireCancel
 	wireRelease
-	wireClaim
+	wireFix
 	wireClose
 	wireExpire
 	wireSilent
@@ -201,7 +201,7 @@ func (a *Release) fields(c *wire.Codec) {
 	c.Uint(&a.Token, anyUint)
 }
 
-func (a *Claim) fields(c *wire.Codec) {
+func (a *Fix) fields(c *wire.Codec) {
 	a.Call.fields(c)
 	key(c, &a.Key)
 	c.Uint(&a.Token, anyUint)
@@ -276,8 +276,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireCancel))
 	case Release:
 		cmd.fields(as(&c, wireRelease))
-	case Claim:
-		cmd.fields(as(&c, wireClaim))
+	case Fix:
+		cmd.fields(as(&c, wireFix))
 	case Close:
 		cmd.fields(as(&c, wireClose))
 	case Expire:
@@ -324,8 +324,8 @@ func ReadCommand(r *wire.Reader) Command {
 		var a Release
 		a.fields(&c)
 		cmd = a
-	case wireClaim:
-		var a Claim
+	case wireFix:
+		var a Fix
 		a.fields(&c)
 		cmd = a
 	case wireClose:

@@ -28,7 +28,7 @@ func commands() []Command {
 		Acquire{Call: least, TTL: time.Second, Name: "n", Key: "k", Kind: Semaphore, Weight: 2, Capacity: 3, Value: []byte{0}},
 		Cancel{Call: least}, Cancel{Call: most, TTL: MaxDuration, Name: text(MaxName), Target: 1<<64 - 1},
 		Release{Call: least, Key: "k"}, Release{Call: most, Key: text(MaxKey), Token: 1<<64 - 1},
-		Claim{Call: least, Key: "k"}, Claim{Call: most, Key: text(MaxKey), Token: 1 << 52, Hold: MaxDuration},
+		Fix{Call: least, Key: "k"}, Fix{Call: most, Key: text(MaxKey), Token: 1 << 52, Hold: MaxDuration},
 		Close{}, Close{SessionID{1, 2}, 3},
 		Expire{}, Expire{SessionID{1, 2}, 3},
 		Silent{}, Silent{SessionID{1, 2}, time.Second, 3},
@@ -84,14 +84,14 @@ func TestMalformedCommands(t *testing.T) {
 	acquire := fields{wireAcquire, 1, 1, 1, 0, fields{}, 5, "n", "k", 1, 1, 3, false, []byte{}}
 	cancel := fields{wireCancel, 1, 1, 1, 0, fields{}, 5, "n", 2}
 	release := fields{wireRelease, 1, 1, 1, 0, fields{}, "k", 7}
-	claim := fields{wireClaim, 1, 1, 1, 0, fields{}, "k", 7, 5}
+	fix := fields{wireFix, 1, 1, 1, 0, fields{}, "k", 7, 5}
 	silent := fields{wireSilent, 1, 1, 5, 3}
 	acks := make(fields, MaxAcked+1)
 	for i := range acks {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, claim, silent} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -133,8 +133,8 @@ func TestMalformedCommands(t *testing.T) {
 		{"a value that is too long", forge(nil, with(acquire, 13, make([]byte, MaxValue+1))...)},
 		{"a value that is text", forge(nil, with(acquire, 13, "v")...)},
 		{"a release of an empty key", forge(nil, with(release, 6, "")...)},
-		{"a claim of an empty key", forge(nil, with(claim, 6, "")...)},
-		{"a claim for longer than any", forge(nil, with(claim, 8, uint64(MaxDuration)+1)...)},
+		{"a Fix of an empty key", forge(nil, with(fix, 6, "")...)},
+		{"a Fix for longer than any", forge(nil, with(fix, 8, uint64(MaxDuration)+1)...)},
 		{"a silence longer than any", forge(nil, with(silent, 3, uint64(MaxDuration)+1)...)},
 		{"a number in a longer form than it needs", []byte{0x92, wireSettle, 0xcc, 1}},
 		{"an array in a longer form than it needs", []byte{0xdc, 0, 2, wireSettle, 1}},

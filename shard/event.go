@@ -23,7 +23,7 @@ type Queued struct {
 	Token   uint64
 }
 
-// Done: a Cancel, Release, Claim or Close took effect, now or earlier.
+// Done: a Cancel, Release, Fix or Close took effect, now or earlier.
 type Done struct {
 	Session SessionID
 	Number  uint64

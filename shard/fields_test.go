@@ -19,7 +19,7 @@ import (
 func TestNoFieldIsLostOnItsWay(t *testing.T) {
 	last := uint64(10)
 	for kind, cmd := range []Command{
-		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireClaim: Claim{}, wireClose: Close{},
+		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
 		wireExpire: Expire{}, wireSilent: Silent{}, wireHeard: Heard{}, wireSettle: Settle{}, wireCheck: Check{},
 	} {
 		if kind == 0 {
@@ -122,7 +122,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(permits("bob", 1, "permits", 4, 5))
 	step(try(permits("bob", 2, "permits", 4, 5)))
 	step(permits("bob", 9, "permits", 1, 5))
-	step(claim("ann", 4, "permits", token, time.Hour))
+	step(fix("ann", 4, "permits", token, time.Hour))
 	step(Silent{id("ann"), 3 * time.Second, thisTerm})
 	step(lock("eve", 1, "k"))
 	step(read("eve", 4, "k"))

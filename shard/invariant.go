@@ -12,7 +12,7 @@ func (t *Table) checkCommand(cmd Command) {
 		key, id = c.Key, c.Session
 	case Release:
 		key, id = c.Key, c.Session
-	case Claim:
+	case Fix:
 		key, id = c.Key, c.Session
 	case Cancel:
 		id = c.Session

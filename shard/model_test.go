@@ -252,7 +252,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			return m.finish(s, c.Number, Refused{Session: c.Session, Number: c.Number, Reason: Lost})
 		}
 		return append(m.finish(s, c.Number, Done{c.Session, c.Number}), m.remove(named)...)
-	case Claim:
+	case Fix:
 		s, out := m.arrive(c.Call, false, 0, "")
 		if s == nil {
 			return out
@@ -455,7 +455,7 @@ func (s *script) make(t *Table) Command {
 	case 0:
 		return Cancel{Call: c, TTL: ttl, Name: who, Target: 1 + r.Uint64N(s.numbers[who]+1)}
 	case 1:
-		return Claim{Call: c, Key: key, Token: token, Hold: time.Duration(1+r.IntN(5)) * time.Second}
+		return Fix{Call: c, Key: key, Token: token, Hold: time.Duration(1+r.IntN(5)) * time.Second}
 	case 2, 3, 4:
 		return Release{Call: c, Key: key, Token: token}
 	}

@@ -15,7 +15,7 @@ type session struct {
 	id       SessionID
 	name     string // of its node
 	ttl      time.Duration
-	fixed    bool              // claimed: the lease is not renewed (P7)
+	fixed    bool              // by a Fix: the lease is not renewed (P7)
 	silent   time.Duration     // for how long it was unheard at the last checkpoint (P5)
 	birth    uint64            // the last deletion when it was opened: older commands are not its own (P12)
 	seen     numbers           // the numbers of all commands that arrived (P11)

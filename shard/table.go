@@ -144,8 +144,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.cancel(cmd, out)
 	case Release:
 		out = t.release(cmd, out)
-	case Claim:
-		out = t.claim(cmd, out)
+	case Fix:
+		out = t.fix(cmd, out)
 	case Close:
 		out = t.close(cmd, out)
 	case Expire:
@@ -296,7 +296,7 @@ func (t *Table) release(c Release, out []Event) []Event {
 	return t.drop(r, out)
 }
 
-func (t *Table) claim(c Claim, out []Event) []Event {
+func (t *Table) fix(c Fix, out []Event) []Event {
 	s, out := t.begin(c.Call, nil, out)
 	if s == nil {
 		return out

@@ -59,8 +59,8 @@ func cancel(who string, n, target uint64) Cancel {
 	return Cancel{Call: call(who, n), TTL: ttl, Name: who, Target: target}
 }
 
-func claim(who string, n uint64, key string, token uint64, hold time.Duration) Claim {
-	return Claim{Call: call(who, n), Key: key, Token: token, Hold: hold}
+func fix(who string, n uint64, key string, token uint64, hold time.Duration) Fix {
+	return Fix{Call: call(who, n), Key: key, Token: token, Hold: hold}
 }
 
 // keysOf tells who holds and who waits: "a: ann=2 | bob eve; b: eve=9".
@@ -362,8 +362,8 @@ func TestTable(t *testing.T) {
 			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost}},
 		},
 		{
-			name: "a claim opens no record",
-			when: claim("ann", 1, "a", 2, time.Minute),
+			name: "a Fix opens no record",
+			when: fix("ann", 1, "a", 2, time.Minute),
 			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost}},
 		},
 
@@ -448,30 +448,30 @@ func TestTable(t *testing.T) {
 
 		// Fixed terms (P7).
 		{
-			name:  "a claim fixes the lease from now on",
+			name:  "a Fix sets the end of the lease, from now on",
 			given: []Command{lock("ann", 1, "a")},
-			when:  claim("ann", 2, "a", 2, time.Minute),
+			when:  fix("ann", 2, "a", 2, time.Minute),
 			want:  []Event{Fixed{id("ann"), time.Minute}, Done{id("ann"), 2}},
 			keys:  "a: ann=2",
 		},
 		{
-			name:  "a later claim fixes it anew",
-			given: []Command{lock("ann", 1, "a"), claim("ann", 2, "a", 2, time.Minute)},
-			when:  claim("ann", 3, "a", 2, time.Hour),
+			name:  "a later Fix moves that end",
+			given: []Command{lock("ann", 1, "a"), fix("ann", 2, "a", 2, time.Minute)},
+			when:  fix("ann", 3, "a", 2, time.Hour),
 			want:  []Event{Fixed{id("ann"), time.Hour}, Done{id("ann"), 3}},
 			keys:  "a: ann=2",
 		},
 		{
-			name:  "a repeated claim does not begin again",
-			given: []Command{lock("ann", 1, "a"), claim("ann", 2, "a", 2, time.Minute)},
-			when:  claim("ann", 2, "a", 2, time.Minute),
+			name:  "a repeated Fix moves nothing",
+			given: []Command{lock("ann", 1, "a"), fix("ann", 2, "a", 2, time.Minute)},
+			when:  fix("ann", 2, "a", 2, time.Minute),
 			want:  []Event{Done{id("ann"), 2}},
 			keys:  "a: ann=2",
 		},
 		{
-			name:  "a claim of what is no longer held is refused",
+			name:  "a Fix of what is no longer held is refused",
 			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2)},
-			when:  claim("ann", 3, "a", 2, time.Minute),
+			when:  fix("ann", 3, "a", 2, time.Minute),
 			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost}},
 		},
 
@@ -620,8 +620,8 @@ func TestLeases(t *testing.T) {
 	table.Step(lock("bob", 1, "c"), nil)
 	table.Step(Silent{id("ann"), 6 * time.Second, thisTerm}, nil)
 	table.Step(Silent{id("bob"), 6 * time.Second, thisTerm - 1}, nil) // void
-	table.Step(claim("eve", 2, "a", 2, time.Minute), nil)             // fixed
-	table.Step(claim("bob", 2, "a", 2, time.Minute), nil)             // another's
+	table.Step(fix("eve", 2, "a", 2, time.Minute), nil)               // fixed
+	table.Step(fix("bob", 2, "a", 2, time.Minute), nil)               // another's
 	table.Step(lock("fay", 1, "d"), nil)                              // silent, then heard
 	table.Step(Silent{id("fay"), time.Second, thisTerm}, nil)         //
 	table.Step(Heard{id("fay"), thisTerm}, nil)                       //

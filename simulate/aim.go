@@ -39,7 +39,7 @@ type target struct {
 
 var targets = [...]target{
 	{"a renewal", env.Renews, env.Renewed, 8, struckRenewal},
-	{"a claim", env.Claims, env.Answers, 3, struckClaim},
+	{"a Fix", env.Fixes, env.Answers, 3, struckFix},
 	{"a grant", env.Grants, 0, 12, struckGrant},
 	{"a change of replicas", env.Changes, env.Appended, 3, struckChange},
 	{"the beginning of a snapshot", env.Begins, env.Received, 1, struckSnapshot},

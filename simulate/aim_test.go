@@ -18,7 +18,7 @@ var aimed = regexp.MustCompile(`^aimed/\d+: after (.*) from (.*) to (.*), (.*)$`
 // words are what the timeline calls the messages that faults are aimed at.
 var words = map[string][]string{
 	"a renewal":                   {"renewal"},
-	"a claim":                     {"claim "},
+	"a Fix":                       {"fix "},
 	"a grant":                     {"granted "},
 	"a change of replicas":        {"append "},
 	"the beginning of a snapshot": {"snapshot chunk"},

@@ -18,7 +18,7 @@ const (
 	lostHolding
 	fixedEnd
 	extended
-	lateClaim
+	lateFix
 	deepQueue
 	readersTogether
 	permitsTogether
@@ -65,7 +65,7 @@ const (
 	// Of storms.
 
 	struckRenewal
-	struckClaim
+	struckFix
 	struckGrant
 	struckChange
 	struckSnapshot
@@ -89,8 +89,8 @@ var markNames = [endOfMarks]string{
 	lostWaiting:      "a session ends while it waits",
 	lostHolding:      "a session ends that holds a key for which others wait",
 	fixedEnd:         "a lock of fixed length ends by its fixed end",
-	extended:         "a claim moves a fixed end",
-	lateClaim:        "a claim finds that its lock is over",
+	extended:         "a Fix moves a fixed end",
+	lateFix:          "a Fix finds that its lock is over",
 	deepQueue:        "ten wait for a key",
 	readersTogether:  "several readers are let in at once",
 	permitsTogether:  "a release of permits lets several in at once",
@@ -122,7 +122,7 @@ var markNames = [endOfMarks]string{
 	askedAnew:        "a lease is lost, and a call that waited in it asks anew",
 	sessionLost:      "a hold ends with the rest of its user's session",
 	struckRenewal:    "a fault strikes right after a renewal",
-	struckClaim:      "a fault strikes right after a claim",
+	struckFix:        "a fault strikes right after a Fix",
 	struckGrant:      "a fault strikes right after a grant",
 	struckChange:     "a fault strikes right after a change of replicas",
 	struckSnapshot:   "a fault strikes right after a snapshot's first chunk",

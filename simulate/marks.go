@@ -191,7 +191,7 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 		if len(decided) == 0 && slices.ContainsFunc(s.Told, again) && k.told().HoldsSince(name, c.Key, transport.ID(c.Session.Node), c.Session.Number, c.Token) {
 			k.meet(h, lateUnlock)
 		}
-	case shard.Claim:
+	case shard.Fix:
 		for _, e := range s.Told {
 			switch e := e.(type) {
 			case shard.Fixed:
@@ -202,7 +202,7 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 				x.hear(c.Session)
 			case shard.Refused:
 				if e.Reason == shard.Lost || e.Reason == shard.Reopen {
-					k.meet(h, lateClaim)
+					k.meet(h, lateFix)
 				}
 			}
 		}

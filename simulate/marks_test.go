@@ -55,8 +55,8 @@ func TestMarksOfTables(t *testing.T) {
 	unlock := func(who shard.SessionID, number, token uint64) shard.Release {
 		return shard.Release{Call: call(who, number), Key: "k", Token: token}
 	}
-	claim := func(who shard.SessionID, number, token uint64) shard.Claim {
-		return shard.Claim{Call: call(who, number), Key: "k", Token: token, Hold: time.Second}
+	fix := func(who shard.SessionID, number, token uint64) shard.Fix {
+		return shard.Fix{Call: call(who, number), Key: "k", Token: token, Hold: time.Second}
 	}
 	cancel := func(who shard.SessionID, number, target uint64) shard.Cancel {
 		return shard.Cancel{Call: call(who, number), TTL: time.Second, Target: target}
@@ -83,9 +83,9 @@ func TestMarksOfTables(t *testing.T) {
 		{"a session ends that waits", []shard.Command{lock(ann, 1), lock(bob, 1), shard.Expire{Session: bob}}, []mark{lostWaiting}},
 		{"a session ends for which others wait", []shard.Command{lock(ann, 1), lock(bob, 1), shard.Expire{Session: ann}}, []mark{lostHolding}},
 		{"a session ends alone", []shard.Command{lock(ann, 1), shard.Expire{Session: ann}}, nil},
-		{"a fixed end", []shard.Command{lock(ann, 1), claim(ann, 2, 2), shard.Expire{Session: ann}}, []mark{fixedEnd}},
-		{"a fixed end that moves", []shard.Command{lock(ann, 1), claim(ann, 2, 2), claim(ann, 3, 2), shard.Close{Session: ann}}, []mark{extended}},
-		{"a claim too late", []shard.Command{lock(ann, 1), unlock(ann, 2, 2), claim(ann, 3, 2)}, []mark{lateClaim}},
+		{"a fixed end", []shard.Command{lock(ann, 1), fix(ann, 2, 2), shard.Expire{Session: ann}}, []mark{fixedEnd}},
+		{"a fixed end that moves", []shard.Command{lock(ann, 1), fix(ann, 2, 2), fix(ann, 3, 2), shard.Close{Session: ann}}, []mark{extended}},
+		{"a Fix too late", []shard.Command{lock(ann, 1), unlock(ann, 2, 2), fix(ann, 3, 2)}, []mark{lateFix}},
 		{"ten wait", crowd[:11], []mark{deepQueue}},
 		{"nine wait", crowd[:10], nil},
 		{"readers", []shard.Command{lock(ann, 1), read(bob), read(eve), unlock(ann, 2, 2)}, []mark{readersTogether}},

@@ -289,7 +289,7 @@ func TestExtendsEndWithTheirLock(t *testing.T) {
 		var err error
 		s.on(s.ann, func(ctx context.Context, n *mesh.Node) { l, err = n.Lock(ctx, "k", mesh.MaxHold(s.ttl)) })
 		s.must(err == nil, "ann locks: %v", err)
-		s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.From == s.ann && f.Says("claim") })
+		s.rule(simulate.Drop, func(f simulate.Frame) bool { return f.From == s.ann && f.Says("fix") })
 		ended := 0
 		for range 2 {
 			s.Host(s.ann).Go("extends", func(ctx context.Context) {

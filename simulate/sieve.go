@@ -31,8 +31,8 @@ var sieveKinds = [...]struct {
 	name     string
 	messages []string
 }{
-	{"requests", []string{"lock", "unlock", "claim", "cancel", "close"}},
-	{"replies", []string{"granted", "queued", "refused", "refused:", "unlocked", "claimed", "cancelled", "closed", "done"}},
+	{"requests", []string{"lock", "unlock", "fix", "cancel", "close"}},
+	{"replies", []string{"granted", "queued", "refused", "refused:", "unlocked", "fixed", "cancelled", "closed", "done"}},
 	{"renewals", []string{"renewal"}},
 	{"answers", []string{"renewal answered"}},
 	{"redirects", []string{"not here"}},

@@ -262,7 +262,7 @@ func (b *bench) holds(s *Session, q Request, token uint64) *Hold {
 	c := b.asks(s, q)
 	b.hears(nodeB, granted(b.expect("2: lock "+q.Key), token))
 	if q.MaxHold > 0 {
-		b.hears(nodeB, done(b.expect(fmt.Sprintf("2: claim %s token %d", q.Key, token)), token))
+		b.hears(nodeB, done(b.expect(fmt.Sprintf("2: fix %s token %d", q.Key, token)), token))
 	}
 	if !c.over || c.Err != nil || c.Hold == nil {
 		b.tb.Fatalf("%+v is not granted: %v, %v", q, c.over, c.Err)

@@ -64,10 +64,10 @@ func TestCommands(t *testing.T) {
 	if f.over {
 		t.Error("the caller has a hold of fixed length before its time is fixed")
 	}
-	b.hears(nodeB, done(says(shard.Claim{Call: shard.Call{Session: second, Number: 2, Since: 8}, Key: "f", Token: 9, Hold: 3 * time.Second}), 8))
+	b.hears(nodeB, done(says(shard.Fix{Call: shard.Call{Session: second, Number: 2, Since: 8}, Key: "f", Token: 9, Hold: 3 * time.Second}), 8))
 	finished(f)
 	x := b.extends(f.Hold, 5*time.Second)
-	b.hears(nodeB, done(says(shard.Claim{
+	b.hears(nodeB, done(says(shard.Fix{
 		Call: shard.Call{Session: second, Number: 3, Since: 8, Acked: []uint64{1, 2}}, Key: "f", Token: 9, Hold: 5 * time.Second,
 	}), 8))
 	finished(x)

@@ -28,7 +28,7 @@ func TestAHoldOfFixedLength(t *testing.T) {
 	b.hears(nodeB, alive(b.expect("2: renewal"), 6))
 	b.hears(nodeB, granted(p, 7))
 	sent := b.now
-	p = b.expect("2: claim k token 7")
+	p = b.expect("2: fix k token 7")
 	b.pass(50 * time.Millisecond)
 	b.hears(nodeB, granted(sending(c), 7)) // told again
 	if b.expects(); c.over {
@@ -74,7 +74,7 @@ func TestAFirstFixThatFails(t *testing.T) {
 			c := b.asks(b.own, Request{Key: "k", MaxHold: 3 * time.Second})
 			b.hears(nodeB, granted(b.expect("2: lock k"), 7))
 			sent := b.now
-			tt.when(b, b.expect("2: claim k token 7"), sent)
+			tt.when(b, b.expect("2: fix k token 7"), sent)
 			if c.over == tt.anew || c.Err != tt.want {
 				t.Errorf("the Lock: %v, %v", c.over, c.Err)
 			}
@@ -101,8 +101,8 @@ func TestExtend(t *testing.T) {
 			h, begun := fixedHold(b, 30*time.Second)
 			b.pass(time.Second)
 			first, sent := b.extends(h, length), b.now
-			p := b.expect("2: claim k token 7")
-			if c := commandOf(p).(shard.Claim); c.Hold != length {
+			p := b.expect("2: fix k token 7")
+			if c := commandOf(p).(shard.Fix); c.Hold != length {
 				t.Errorf("%v is asked for, want %v", c.Hold, length)
 			}
 			if want := min(begun+believed(30*time.Second), sent+believed(length)); h.Deadline() != want {
@@ -119,7 +119,7 @@ func TestExtend(t *testing.T) {
 				t.Errorf("once answered, it is believed in until %v, want %v; the first: %v, %v; the second: %v", h.Deadline(), want, first.over, first.Err, second.over)
 			}
 			sent = b.now
-			b.hears(nodeB, done(b.expect("2: claim k token 7"), 8))
+			b.hears(nodeB, done(b.expect("2: fix k token 7"), 8))
 			if want := sent + believed(20*time.Second); h.Deadline() != want || !second.over || second.Err != nil {
 				t.Errorf("in the end it is believed in until %v, want %v; the second: %v, %v", h.Deadline(), want, second.over, second.Err)
 			}
@@ -140,7 +140,7 @@ func TestTheAnswerToAFixComesAtItsEnd(t *testing.T) {
 		b := newBench(t)
 		h, _ := fixedHold(b, 30*time.Second)
 		c, end := b.extends(h, time.Second), b.now+believed(time.Second)
-		fix := b.expect("2: claim k token 7")
+		fix := b.expect("2: fix k token 7")
 		b.until(end - 1)
 		b.takes()
 		b.now = end + late
@@ -163,7 +163,7 @@ func TestAFixThatWaitsCountsAtOnce(t *testing.T) {
 	h, _ := fixedHold(b, 30*time.Second)
 	b.extends(h, 40*time.Second)
 	b.extends(h, 20*time.Millisecond)
-	b.expect("2: claim k token 7")
+	b.expect("2: fix k token 7")
 	b.pass(believed(20*time.Millisecond) - 1)
 	if h.Err() != nil {
 		t.Error("it ends too early")
@@ -226,7 +226,7 @@ func TestExtendMeets(t *testing.T) {
 				h, _ := fixedHold(b, 3*time.Second)
 				first := b.extends(h, 40*time.Second)
 				lasts := b.now + believed(40*time.Second)
-				fix := b.expect("2: claim k token 7")
+				fix := b.expect("2: fix k token 7")
 				calls := []*Call{first}
 				if two {
 					calls = append(calls, b.extends(h, 30*time.Second))
@@ -249,7 +249,7 @@ func TestExtendMeets(t *testing.T) {
 				if n := b.client.Held(); n != 0 && tt.hold == ErrLost {
 					t.Errorf("%d holds are waited for", n)
 				}
-				b.sent = slices.DeleteFunc(b.takes(), func(p Send) bool { return words(p) == "claim k token 7" && tt.name == "the old end, and no answer" })
+				b.sent = slices.DeleteFunc(b.takes(), func(p Send) bool { return words(p) == "fix k token 7" && tt.name == "the old end, and no answer" })
 				b.expects(tt.sent...)
 				if n := b.leases(); n != tt.leases {
 					t.Errorf("%d leases are left", n)
@@ -285,7 +285,7 @@ func TestExtendGivenUp(t *testing.T) {
 	b := newBench(t)
 	h, _ := fixedHold(b, 30*time.Second)
 	first, sent := b.extends(h, 40*time.Second), b.now
-	p := b.expect("2: claim k token 7")
+	p := b.expect("2: fix k token 7")
 	second := b.extends(h, 50*time.Second)
 	third := b.extends(h, 35*time.Second)
 	b.do(Abandon{second, context.Canceled})
@@ -297,7 +297,7 @@ func TestExtendGivenUp(t *testing.T) {
 	if want := min(sent+believed(40*time.Second), b.now+believed(35*time.Second)); h.Deadline() != want {
 		t.Errorf("it is believed in until %v, want %v", h.Deadline(), want)
 	}
-	if c := commandOf(b.expect("2: claim k token 7")).(shard.Claim); c.Hold != 35*time.Second {
+	if c := commandOf(b.expect("2: fix k token 7")).(shard.Fix); c.Hold != 35*time.Second {
 		t.Errorf("then %v is asked for", c.Hold)
 	}
 }
@@ -345,8 +345,8 @@ func TestExtendToAnEarlierEnd(t *testing.T) {
 				}
 			}
 			b.play = func(p Send) {
-				if b.sent = append(b.sent, p); words(p) == "claim k token 7" { // again; it may be this one that counts
-					lasts = max(lasts, b.now+believed(commandOf(p).(shard.Claim).Hold))
+				if b.sent = append(b.sent, p); words(p) == "fix k token 7" { // again; it may be this one that counts
+					lasts = max(lasts, b.now+believed(commandOf(p).(shard.Fix).Hold))
 				}
 			}
 			b.until(end - 1)
@@ -386,7 +386,7 @@ func TestAnAnswerFromBeforeTheFix(t *testing.T) {
 	b.pass(benchTTL / 3)
 	q := b.expect("2: renewal")
 	b.hears(nodeB, granted(p, 7))
-	b.hears(nodeB, done(b.expect("2: claim k token 7"), 8))
+	b.hears(nodeB, done(b.expect("2: fix k token 7"), 8))
 	end := c.Hold.Deadline()
 	b.hears(nodeB, alive(q, 8))
 	if c.Hold.Deadline() != end {

@@ -328,7 +328,7 @@ func TestALockOfFixedLengthOutlivesItsLease(t *testing.T) {
 			var sent time.Duration
 			fixes := func() {
 				b.hears(nodeB, granted(p, 7))
-				fix, sent = b.expect("2: claim k token 7"), b.now
+				fix, sent = b.expect("2: fix k token 7"), b.now
 			}
 			if fixing {
 				fixes()

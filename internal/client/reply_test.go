@@ -260,7 +260,7 @@ func TestATryOfFixedLengthWithoutAnAnswer(t *testing.T) {
 	stalled := newBench(t)
 	c = stalled.asks(stalled.own, Request{Key: "k", MaxHold: time.Minute, Try: true})
 	stalled.hears(nodeB, granted(stalled.expect("2: lock k"), 7))
-	stalled.expect("2: claim k token 7")
+	stalled.expect("2: fix k token 7")
 	stalled.stall(silence) // also if its Fix is due to be repeated
 	if stalled.expect("2: close"); !c.over || c.Err != ErrNoQuorum {
 		t.Errorf("after a stall: %v, %v", c.over, c.Err)

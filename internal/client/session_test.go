@@ -163,7 +163,7 @@ func TestALostSessionEndsEverywhere(t *testing.T) {
 		t.Error("an Unlock is over before its answer")
 	}
 	b.hears(nodeB, queued(sent[0], 9), queued(sent[1], 9), granted(sent[2], 10))
-	b.expect("2: claim c token 10")
+	b.expect("2: fix c token 10")
 	b.pass(benchTTL / 3)
 	for _, p := range b.takes() {
 		if is[*message.Renewal](p) && renewalOf(p).Session != h.lease.id {

@@ -93,7 +93,7 @@ func (s *shardClient) command(c *Call) shard.Command {
 	case Unlock:
 		return shard.Release{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
 	case Fix:
-		return shard.Claim{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
+		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
 	}
 	return shard.Close{Session: l.id, Number: c.number}
 }

@@ -63,7 +63,7 @@ type Moment uint16
 const (
 	Renews    Moment = 1 << iota // a session asks whether it lives
 	Renewed                      // it is told
-	Claims                       // a lock of fixed length is claimed, or extended
+	Fixes                        // the end of a hold of fixed length is fixed, or moved
 	Answers                      // a request is answered, in whatever way
 	Grants                       // and granted
 	Changes                      // a leader passes on a change of its shard's replicas

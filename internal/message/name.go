@@ -66,8 +66,8 @@ func CommandName(cmd shard.Command) string {
 		return "lock " + c.Key
 	case shard.Release:
 		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
-	case shard.Claim:
-		return fmt.Sprintf("claim %s token %d", c.Key, c.Token)
+	case shard.Fix:
+		return fmt.Sprintf("fix %s token %d", c.Key, c.Token)
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", cmd), "shard."))
 }
@@ -92,7 +92,7 @@ func (p *Result) name(request string) string {
 }
 
 // past is how a reply says that a command was carried out.
-var past = map[string]string{"unlock": "unlocked", "claim": "claimed", "cancel": "cancelled", "close": "closed"}
+var past = map[string]string{"unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed"}
 
 func raftName(m *raftpb.Message) string {
 	kind := strings.TrimPrefix(m.GetType().String(), "Msg")
@@ -129,8 +129,8 @@ func Moments(m Message) env.Moment {
 	case *Answer:
 		return env.Renewed
 	case *Request:
-		if _, claims := m.Command.(shard.Claim); claims {
-			return env.Claims
+		if _, fixes := m.Command.(shard.Fix); fixes {
+			return env.Fixes
 		}
 	case *Reply:
 		if m.Outcome == Granted {

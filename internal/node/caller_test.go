@@ -144,7 +144,7 @@ func TestACallerThatStoodStill(t *testing.T) {
 				case shard.Acquire:
 					asked++
 					b.mail(nodeB, grant(p, uint64(6+asked)))
-				case shard.Claim:
+				case shard.Fix:
 					b.mail(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8}))
 				}
 			}
@@ -186,7 +186,7 @@ func TestHoldExtend(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		b.play = func(p parcel) {
-			if a, ok := p.command().(shard.Claim); !ok || a.Hold != d || a.Token != 7 {
+			if a, ok := p.command().(shard.Fix); !ok || a.Hold != d || a.Token != 7 {
 				t.Errorf("%+v is sent", p)
 			}
 			if answered {

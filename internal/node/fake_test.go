@@ -431,7 +431,7 @@ func (b *bench) holds(s *Session, req client.Request, token uint64) *Hold {
 	c := b.asks(s, req)
 	b.hears(nodeB, grant(b.expect("2: lock "+req.Key), token))
 	if req.MaxHold > 0 {
-		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: claim %s token %d", req.Key, token)), message.Result{Outcome: message.Done, Revision: token}))
+		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: fix %s token %d", req.Key, token)), message.Result{Outcome: message.Done, Revision: token}))
 	}
 	if !isOver(c) || c.Err != nil || c.Hold == nil {
 		b.tb.Fatalf("%+v is not granted: %v, %v", req, isOver(c), c.Err)

@@ -111,7 +111,7 @@ func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error
 	if r.batch.full() {
 		return nil // nothing can be appended for now; its client asks again
 	}
-	if c, claims := cmd.(shard.Claim); claims && r.table.Expects(id, number) {
+	if c, fixes := cmd.(shard.Fix); fixes && r.table.Expects(id, number) {
 		g.leases.claimed(id, r.now, c.Hold, number)
 	}
 	r.batch.add(raw, Dropped{id, number})

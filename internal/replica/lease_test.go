@@ -32,7 +32,7 @@ func fixed(t *testing.T) (w *trio, leader *Replica, claim func(number uint64, ho
 	}
 	claim = func(number uint64, hold time.Duration) {
 		t.Helper()
-		c := shard.Claim{Call: shard.Call{Session: a.Session, Number: number, Since: a.Since}, Key: a.Key, Token: token, Hold: hold}
+		c := shard.Fix{Call: shard.Call{Session: a.Session, Number: number, Since: a.Since}, Key: a.Key, Token: token, Hold: hold}
 		if err := leader.Submit(w.now, c, shard.AppendCommand(nil, c)); err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func TestARefusedClaimExtendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.settle(t)
-	c := shard.Claim{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: a.Key, Token: 1, Hold: time.Hour}
+	c := shard.Fix{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: a.Key, Token: 1, Hold: time.Hour}
 	if err := leader.Submit(w.now, c, shard.AppendCommand(nil, c)); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestARefusedClaimExtendsNothing(t *testing.T) {
 // before it, that entry repeats an acknowledged command of the session, and is refused as stale.
 func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
 	w, leader, claim := fixed(t)
-	acked := shard.Claim{Call: shard.Call{Session: shard.SessionID{Node: 7, Number: 1}, Number: 3, Since: 1 << 20, Acked: []uint64{1, 2}}, Key: "k", Token: tokenOf(t, w), Hold: 10 * time.Second}
+	acked := shard.Fix{Call: shard.Call{Session: shard.SessionID{Node: 7, Number: 1}, Number: 3, Since: 1 << 20, Acked: []uint64{1, 2}}, Key: "k", Token: tokenOf(t, w), Hold: 10 * time.Second}
 	if err := leader.Submit(w.now, acked, shard.AppendCommand(nil, acked)); err != nil {
 		t.Fatal(err)
 	}
@@ -672,7 +672,7 @@ func TestSilenceIsCountedThroughAllLeaderships(t *testing.T) {
 func TestAWordAvertsTheEndUnderWay(t *testing.T) {
 	claim := func(hold time.Duration) func(*Replica, shard.Call, uint64) error {
 		return func(r *Replica, c shard.Call, token uint64) error {
-			cl := shard.Claim{Call: c, Key: "k", Token: token, Hold: hold}
+			cl := shard.Fix{Call: c, Key: "k", Token: token, Hold: hold}
 			return r.Submit(r.now, cl, shard.AppendCommand(nil, cl))
 		}
 	}
@@ -830,7 +830,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 	w.events, w.answers = nil, nil
 	commands := leader.batch.commands
 	release := shard.Release{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: "k", Token: 1}
-	cl := shard.Claim{Call: shard.Call{Session: a.Session, Number: 3, Since: a.Since}, Key: "k", Token: 1, Hold: time.Hour}
+	cl := shard.Fix{Call: shard.Call{Session: a.Session, Number: 3, Since: a.Since}, Key: "k", Token: 1, Hold: time.Hour}
 	for _, cmd := range []shard.Command{release, cl} {
 		if err := leader.Submit(w.now, cmd, shard.AppendCommand(nil, cmd)); err != nil {
 			t.Error(err)

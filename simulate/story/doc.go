@@ -233,8 +233,8 @@
 // made again. A frame may carry several messages: the first one that a sentence is about decides
 // for the whole frame. The kinds:
 //
-//	everything, requests, lock requests, unlock requests, cancels, claims, closes,
-//	replies, lock replies, grants, unlock replies, cancel replies, claim replies, close replies,
+//	everything, requests, lock requests, unlock requests, cancels, fixes, closes,
+//	replies, lock replies, grants, unlock replies, cancel replies, fix replies, close replies,
 //	redirects, renewals, renewal answers, announcements, passed on messages,
 //	replication, appends, empty appends, append answers, heartbeats, heartbeat answers, votes,
 //	expiries, silences, promotions, conclusions, snapshots, snapshot answers, orders, removals,

@@ -122,8 +122,8 @@ func (r *recorder) Unlocked(err error) {
 	}
 }
 
-// claim is one Extend.
-type claim struct {
+// extension is one Extend.
+type extension struct {
 	began, ended time.Duration // running: not yet
 	length       time.Duration
 	ok           bool
@@ -132,7 +132,7 @@ type claim struct {
 // Extending implements env.Holder.
 func (r *recorder) Extending(d time.Duration) {
 	if x := r.living(); x != nil {
-		x.claims = append(x.claims, claim{r.history.world.Now(), running, d, false})
+		x.extensions = append(x.extensions, extension{r.history.world.Now(), running, d, false})
 		(*Call)(r).record(timeline.Note, 0, x.token, fmt.Sprintf("extend by %v", d))
 	}
 }
@@ -149,14 +149,14 @@ func (r *recorder) Extended(d time.Duration, err error) {
 		w.Fail(fmt.Errorf("G5 lease: %v was extended, and is over already", x))
 	}
 	now, alone := w.Now(), true
-	this := slices.IndexFunc(x.claims, func(c claim) bool { return c.ended == running && c.length == d })
+	this := slices.IndexFunc(x.extensions, func(c extension) bool { return c.ended == running && c.length == d })
 	if this < 0 { // it began before the lock was reported
-		this = len(x.claims)
-		x.claims = append(x.claims, claim{began: x.began, length: d})
+		this = len(x.extensions)
+		x.extensions = append(x.extensions, extension{began: x.began, length: d})
 	}
-	c := &x.claims[this]
+	c := &x.extensions[this]
 	c.ended, c.ok = now, err == nil
-	for i, o := range x.claims { // those under way together may return in another order than they counted in
+	for i, o := range x.extensions { // those under way together may return in another order than they counted in
 		alone = alone && (i == this || o.ended != running && o.ended <= c.began)
 	}
 	if err != nil || !alone {

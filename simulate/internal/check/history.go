@@ -154,15 +154,15 @@ const running = time.Duration(-1)
 
 // Hold is what a History knows of one hold.
 type Hold struct {
-	call    *Call
-	key     *keyHistory
-	hold    env.Hold
-	token   uint64
-	unwatch func()
-	moment  int // of its begin
-	shares  []share
-	claims  []claim
-	latest  time.Duration // of a hold with a fixed end: the latest that this may be
+	call       *Call
+	key        *keyHistory
+	hold       env.Hold
+	token      uint64
+	unwatch    func()
+	moment     int // of its begin
+	shares     []share
+	extensions []extension
+	latest     time.Duration // of a hold with a fixed end: the latest that this may be
 
 	began     time.Duration
 	unlocking time.Duration // running: not begun

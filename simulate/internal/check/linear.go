@@ -208,13 +208,13 @@ func (k *keyHistory) operations() []porcupine.Operation {
 		if c.want.MaxHold > 0 {
 			if take.until = c.ended + c.want.MaxHold; !certain {
 				take.until = max(take.until, x.latest)
-				for _, e := range x.claims {
+				for _, e := range x.extensions {
 					take.until = max(take.until, e.began+e.length, e.ended+e.length, x.end+e.length)
 				}
 			}
 		}
 		add(i, c.began, c.ended, take)
-		for _, e := range x.claims {
+		for _, e := range x.extensions {
 			if e.ok {
 				in := lockInput{what: extends, token: x.token, until: e.ended + e.length}
 				if !certain {
@@ -264,8 +264,8 @@ func (x *Hold) span() (from, to time.Duration, over bool) {
 // certain reports whether each Extend counted, one after the other: then it is known
 // which end was the latest at any time.
 func (x *Hold) certain() bool {
-	for i, e := range x.claims {
-		if !e.ok || x.end != running && x.end < e.ended || i > 0 && e.began < x.claims[i-1].ended {
+	for i, e := range x.extensions {
+		if !e.ok || x.end != running && x.end < e.ended || i > 0 && e.began < x.extensions[i-1].ended {
 			return false
 		}
 	}

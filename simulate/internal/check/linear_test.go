@@ -174,7 +174,7 @@ func tellHistory(kind keyKind, seed uint64, calls int) *keyHistory {
 				c.state = doomed
 			case last != 0 && r.IntN(3) == 0:
 				length := time.Duration(50 + r.Int64N(400))
-				x.claims = append(x.claims, claim{now, now + 1, length, true})
+				x.extensions = append(x.extensions, extension{now, now + 1, length, true})
 				x.latest = now + 1 + length
 				now++
 			case kind.handles && r.IntN(3) == 0:
@@ -259,7 +259,7 @@ var damage = []struct {
 			if !over || begin < x.call.ended+3 || x.call.want.Weight+y.call.want.Weight <= y.call.want.Capacity || y.token < x.token {
 				return false
 			}
-			y.call.began, y.call.ended, y.shares, y.claims = x.call.ended+1, x.call.ended+2, nil, nil
+			y.call.began, y.call.ended, y.shares, y.extensions = x.call.ended+1, x.call.ended+2, nil, nil
 			return true
 		})
 	}},
@@ -307,7 +307,7 @@ var damage = []struct {
 			if x.latest == 0 || x.unlocked == running {
 				return false
 			}
-			x.claims = append(x.claims, claim{x.unlocked + 1, x.unlocked + 2, time.Second, true})
+			x.extensions = append(x.extensions, extension{x.unlocked + 1, x.unlocked + 2, time.Second, true})
 			x.end = running // or it would not be certain
 			return true
 		})

@@ -191,7 +191,7 @@ func (x *Hold) checkFixed() {
 		return
 	}
 	w, latest := x.call.history.world, x.latest
-	for _, c := range x.claims {
+	for _, c := range x.extensions {
 		if c.ended == running { // it may have been answered
 			latest = max(latest, w.Now()+c.length)
 		}
