@@ -520,7 +520,7 @@ func TestWhatCountsAsALoss(t *testing.T) {
 		over := func(d time.Duration, locks ...*mesh.Lock) {
 			t.Helper()
 			if asked {
-				w.Host("a").Stall("lane 0", d+time.Millisecond)
+				w.Host("a").Stall("shards", d+time.Millisecond)
 			}
 			w.pass(d)
 			for _, l := range locks {

@@ -89,10 +89,10 @@ func costOf(tb testing.TB, w *simulate.World, d time.Duration) cost {
 // The price of a world grows with what its mesh has to say, and with nothing else. Real
 // time is not measured here: that is what BenchmarkSpeed is for.
 func TestCostOfAWorld(t *testing.T) {
-	// A frame is two events: it arrives, and its lane runs. Leaders beat once in 100 ms;
+	// A frame is two events: it arrives, and the shard loop runs. Leaders beat once in 100 ms;
 	// all of a node's heartbeats for another are one frame, and so are the answers. So an
 	// ordered pair of nodes has at most 20 frames a second, and one with the status. A
-	// lane ticks 20 times a second, and membership, gossip and the rest run a few times.
+	// shard loop ticks 20 times a second, and membership, gossip and the rest run a few times.
 	const (
 		beats    = float64(time.Second / (replica.TickInterval * replica.HeartbeatTicks))
 		pair     = 2 * (2*beats + 1)

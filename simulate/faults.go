@@ -144,12 +144,11 @@ func (h *Host) BreakReplica(shard int) {
 }
 
 // Stall keeps one loop of a host's nodes from running for d: "membership", which deals
-// with other nodes as such, a lane such as "lane 0", which has the locks, or "watch", which ends
-// what is held on time if a lane does not. Everything else on the host goes on, as when one
-// thread hangs in a page fault. A host without such a loop is left alone: its nodes may have
-// fewer lanes, or none may run.
+// with other nodes as such; "shards", which has the locks; or "watch", which ends what is held on
+// time if the shard loop does not. Everything else on the host goes on, as when one thread hangs in
+// a page fault. A host on which no node runs is left alone.
 //
-//	w.Host("a").Stall("lane 0", 3*time.Second)
+//	w.Host("a").Stall("shards", 3*time.Second)
 func (h *Host) Stall(loop string, d time.Duration) {
 	h.exists()
 	w := h.world

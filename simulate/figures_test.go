@@ -46,7 +46,7 @@ func TestSilentCutFigures(t *testing.T) {
 
 // Promise: G5 and P10, a dead holder's key is free as soon where the leader's ticks are late; where it
 // stands still again and again, a third of the TTL later, and one stall.
-// Method: the leader's lane stands still for a part of each period; ann, who holds, dies. Where it
+// Method: the leader's shard loop stands still for a part of each period; ann, who holds, dies. Where it
 // stands still for half a second, a follower may hear two heartbeats too few, and be elected.
 func TestLateTicksFigures(t *testing.T) {
 	for _, late := range []time.Duration{0, 100 * time.Millisecond, 500 * time.Millisecond} {
@@ -57,7 +57,7 @@ func TestLateTicksFigures(t *testing.T) {
 			b := s.ask(s.bob, "k")
 			s.Go("stalls", func(ctx context.Context) {
 				for late > 0 && simulate.Sleep(ctx, replica.TickInterval) == nil {
-					s.Host(s.owner).Stall("lane 0", late+10*time.Millisecond)
+					s.Host(s.owner).Stall("shards", late+10*time.Millisecond)
 					_ = simulate.Sleep(ctx, late)
 				}
 			})

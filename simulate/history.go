@@ -103,10 +103,10 @@ func (j judged) Actor() check.Actor {
 	return nil
 }
 
-// Lane implements check.World.
-func (j judged) Lane() check.Lane {
-	if j.lane != nil {
-		return j.lane
+// Loop implements check.World.
+func (j judged) Loop() check.Loop {
+	if j.turn != nil {
+		return j.turn
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (j judged) Parked() (names []string) {
 // Name implements check.Actor.
 func (a *actor) Name() string { return a.name }
 
-// Works implements check.Lane.
+// Works implements check.Loop.
 func (l *loop) Works(now time.Duration) time.Duration {
 	if now-l.ticked > stalledTick {
 		return l.ticked + tick
@@ -138,7 +138,7 @@ func (l *loop) Works(now time.Duration) time.Duration {
 	return now
 }
 
-// Stood implements check.Lane.
+// Stood implements check.Loop.
 func (l *loop) Stood() time.Duration { return l.stood }
 
 var _ check.Process = (*process)(nil)

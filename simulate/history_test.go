@@ -138,11 +138,11 @@ func (s *story) freed(name string) {
 	s.w.history.checks.Observer().Decided(env.Decision{Revision: 100, Replica: 1, What: env.Released, Key: "k", Owner: 7, Session: 1, Request: 1, Token: s.holds[name].token})
 }
 
-// stall lets host a lock, and its lane stand still for d.
+// stall lets host a lock, and its shard loop stand still for d.
 func (s *story) stall(d time.Duration) {
-	s.w.Host("a").process.NewLoop("lane 0", func(time.Duration) time.Duration { return env.Never })
+	s.w.Host("a").process.NewLoop("shards", func(time.Duration) time.Duration { return env.Never })
 	s.lock("1", "a", check.Exclusive("k"), 1)
-	s.w.Host("a").Stall("lane 0", d)
+	s.w.Host("a").Stall("shards", d)
 }
 
 // pass lets time go by. A failure stays.
@@ -239,7 +239,7 @@ func TestCheckers(t *testing.T) {
 			s.pass(sec)
 			s.unlock("2")
 		}, ""},
-		{"a holder whose lane hangs must be told", func(s *story) {
+		{"a holder whose shard loop hangs must be told", func(s *story) {
 			s.stall(12 * sec)
 			s.pass(11 * sec)
 			s.lock("2", "b", x, 2)

@@ -473,7 +473,7 @@ func (c *Chaos) pauseLeader(s *stream, d time.Duration) bool {
 }
 
 func (c *Chaos) stall(s *stream, d time.Duration) bool {
-	h, loop := c.pick(s), "lane 0"
+	h, loop := c.pick(s), "shards"
 	if s.below(3) == 0 {
 		loop = "membership"
 	}

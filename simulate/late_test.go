@@ -120,13 +120,13 @@ func TestLate(t *testing.T) {
 			for i := range 3 {
 				p := w.Host(fmt.Sprint("host", i+1)).process
 				p.Inspect(transport.ID(i+1), &looked{})
-				l := p.NewLoop("lane 0", func(now time.Duration) time.Duration { return now + tick }).(*loop)
+				l := p.NewLoop("shards", func(now time.Duration) time.Duration { return now + tick }).(*loop)
 				l.Wake()
 			}
 			s.pass(sec)
-			w.lane = w.nodes[1].loops[0]
+			w.turn = w.nodes[1].loops[0]
 			s.serves(1, true)
-			w.lane = nil
+			w.turn = nil
 			s.decided(env.Queued, 1)
 			s.decided(env.Granted, 2)
 			s.heard(1)

@@ -21,7 +21,7 @@ type loop struct {
 	running bool
 	stopped bool
 
-	ticked time.Duration // by the process's clock: a node's lane had its tick
+	ticked time.Duration // by the process's clock: a node's shard loop had its tick
 	stood  time.Duration // for so long it had none, and was to
 }
 
@@ -59,9 +59,9 @@ func (l *loop) fire() {
 	p.world.why.timer = !l.woken
 	l.woken, l.running, l.due = false, true, nil
 	l.ticks()
-	p.world.lane = l
+	p.world.turn = l
 	l.until = l.run(p.Now())
-	p.world.lane = nil
+	p.world.turn = nil
 	l.running = false
 	l.free = p.world.now + p.host.service()
 	if !l.stopped && !p.dead {
@@ -69,7 +69,7 @@ func (l *loop) fire() {
 	}
 }
 
-// ticks counts the time in which a lane stood still: a tick is due after 50 ms, and one that comes
+// ticks counts the time in which a shard loop stood still: a tick is due after 50 ms, and one that comes
 // more than 250 ms after the last one is a stall (P10).
 func (l *loop) ticks() {
 	now := l.process.Now()

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	tick            = 50 * time.Millisecond // of a node's lane
+	tick            = 50 * time.Millisecond // of a node's shard loop
 	stalledTick     = 5 * tick
 	electionTimeout = 20 * tick
 )

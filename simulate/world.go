@@ -98,7 +98,7 @@ type World struct {
 	nodes     map[transport.ID]*process // looked up, never ranged over
 
 	current   *actor // that runs
-	lane      *loop  // that runs
+	turn      *loop  // the one that runs now
 	watches   []*watch
 	triggered []*watch
 	reaping   []*process

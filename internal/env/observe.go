@@ -112,7 +112,7 @@ type Request struct {
 }
 
 // Observer hears what replicas do, from every replica: so most decisions come several
-// times. It is called from the replica's lane, or the node's membership loop, must not block, and
+// times. It is called from the replica's shard loop, or the node's membership loop, must not block, and
 // must not call the node.
 type Observer interface {
 	// Decided: a table has decided on a request.

@@ -377,7 +377,7 @@ func (n *Node) found(v founding.Mesh) {
 	n.shards = newShardLoop(n)
 	n.watch = newWatch(n)
 	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
-	n.shards.loop = n.env.NewLoop("lane 0", n.shards.run)
+	n.shards.loop = n.env.NewLoop("shards", n.shards.run)
 	first := founders(v)
 	for _, m := range v.Roster {
 		if uint64(m.ID) == n.id {

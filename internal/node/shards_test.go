@@ -148,12 +148,12 @@ func TestTheShardLoopFeedsItsReplicas(t *testing.T) {
 // Promise: P19, P23: a leader's replica beats every so many ticks, and nothing runs between them.
 func TestTheShardLoopSleepsBetweenTicks(t *testing.T) {
 	b := newBench(t, Config{})
-	l := b.loops[slices.IndexFunc(b.loops, func(l *benchLoop) bool { return l.name == "lane 0" })]
+	l := b.loops[slices.IndexFunc(b.loops, func(l *benchLoop) bool { return l.name == "shards" })]
 	if b.pass(time.Minute); l.due != env.Never {
 		t.Errorf("the shard loop with nothing to do wants to run in %v", l.due-b.now)
 	}
 	b = newLeader(t, Config{})
-	l = b.loops[slices.IndexFunc(b.loops, func(l *benchLoop) bool { return l.name == "lane 0" })]
+	l = b.loops[slices.IndexFunc(b.loops, func(l *benchLoop) bool { return l.name == "shards" })]
 	runs, run := 0, l.run
 	l.run = func(now time.Duration) time.Duration {
 		runs++

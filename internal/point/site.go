@@ -29,7 +29,7 @@ const (
 	// replica knows may be old.
 	StaleRedirect
 
-	// Of a lane and its frames.
+	// Of the shard loop and its frames.
 
 	// SplitFrame: messages for one node leave in several frames.
 	SplitFrame

@@ -197,7 +197,7 @@
 //	silence the gossip of {who}
 //	restore the gossip of {who}
 //	delay the gossip of {who} by {time}
-//	stall the lane of {who} for {time}
+//	stall the shard loop of {who} for {time}
 //	stall the loops of {who} for {time}
 //	the replica of {who} stops[ in shard {n}]
 //	swizzle {hosts} for {time}
@@ -210,8 +210,8 @@
 // fault but what is done to messages. Other hosts notice a crash at once, and "power off" only
 // by silence. "Restart" begins the next incarnation, which joins under the old name. "Reset"
 // breaks connections, which may be made again. "Silence the gossip" keeps from a host what
-// gossip tells of others. A lane has a node's shards: "stall the lane" stops it alone, and "stall
-// the loops" stops the whole node, while mail comes in. A replica that stops does so as if it
+// gossip tells of others. "Stall the shard loop" stops the loop that has a node's
+// shards, and "stall the loops" the whole node, while mail comes in. A replica that stops does so as if it
 // had panicked; its node lives. "Swizzle" cuts hosts off one after another, and lets them in
 // again in another order. "Depose" cuts the leader off until another one serves, and heals. A
 // link is "latency 6ms, jitter 1ms, loss 10%, duplicates 5%, reorders 5%, bandwidth 20000,
@@ -246,7 +246,7 @@
 // with an entry that makes a replica vote, conclusions those with the end of a change of voters
 // that takes two steps. Requests go to the
 // leader, replies come from it. A request from a host to itself is no message. Everything is
-// what lanes say to each other: not founding messages, status reports and farewells.
+// what nodes say about shards: not founding messages, status reports and farewells.
 //
 // # Members
 //

@@ -73,15 +73,15 @@ var faultForms = []*form{
 		who, d := c.who("who"), c.span("time")
 		return func(t *teller) { t.Host(who).DelayGossip(d.draw(t)) }
 	}},
-	{text: "stall the lane of {who} for {time}", make: func(c *clause) act {
+	{text: "stall the shard loop of {who} for {time}", make: func(c *clause) act {
 		who, d := c.who("who"), c.span("time")
-		return func(t *teller) { t.Host(who).Stall("lane 0", d.draw(t)) }
+		return func(t *teller) { t.Host(who).Stall("shards", d.draw(t)) }
 	}},
 	{text: "stall the loops of {who} for {time}", make: func(c *clause) act {
 		who, span := c.who("who"), c.span("time")
 		return func(t *teller) {
 			d := span.draw(t)
-			for _, loop := range []string{"membership", "lane 0", "watch"} {
+			for _, loop := range []string{"membership", "shards", "watch"} {
 				t.Host(who).Stall(loop, d)
 			}
 		}

@@ -56,7 +56,7 @@ type requestHeld struct {
 type reign struct {
 	leader   transport.ID
 	process  Process
-	lane     Lane
+	loop     Loop
 	from, to time.Duration // as read: see reign.reads
 	over     bool
 	heir     transport.ID // the node to which it began to hand over
@@ -72,10 +72,10 @@ func (r *reign) handedOver(successor transport.ID) bool {
 // electionTimeout is E of the protocol.
 const electionTimeout = time.Second
 
-// reads returns how long the leader's lane has worked, by its own clock, since some time.
+// reads returns how long the leader's shard loop has worked, by its own clock, since some time.
 func (r *reign) reads() time.Duration {
 	now := r.process.Now()
-	if l := r.lane; l != nil {
+	if l := r.loop; l != nil {
 		now = l.Works(now) - l.Stood()
 	}
 	return now - r.process.Waited()
@@ -111,7 +111,7 @@ func (l *late) served(shard ShardName, v env.Served) {
 		s.end()
 	}
 	if v.Serving {
-		r := &reign{leader: v.Replica, process: l.world.Process(v.Replica), lane: l.world.Lane()}
+		r := &reign{leader: v.Replica, process: l.world.Process(v.Replica), loop: l.world.Loop()}
 		r.from = r.reads()
 		s.reigns = append(s.reigns, r)
 		for _, h := range s.held {

@@ -32,8 +32,8 @@ type World interface {
 	Process(node transport.ID) Process
 	// Actor returns the actor that runs; nil if none does.
 	Actor() Actor
-	// Lane returns the loop that runs; nil if none does.
-	Lane() Lane
+	// Loop returns the loop that runs; nil if none does.
+	Loop() Loop
 	// Parked returns the actors that wait for an answer of a node.
 	Parked() []string
 
@@ -89,8 +89,8 @@ type Actor interface {
 	String() string // with its host
 }
 
-// Lane is a loop of a node.
-type Lane interface {
+// Loop is a loop of a node.
+type Loop interface {
 	// Works returns when it has last worked, by its process's clock, if that is now, and Stood
 	// for how long it has stood still until then.
 	Works(now time.Duration) time.Duration
