@@ -15,8 +15,8 @@ import (
 
 const fakeMaxTTL = time.Minute
 
-// fakeLife grants everything at once, or fails with what it was told to.
-type fakeLife struct {
+// fakeBackend grants everything at once, or fails with what it was told to.
+type fakeBackend struct {
 	mu       sync.Mutex
 	requests []client.Request
 	holds    []*fakeHold
@@ -24,15 +24,15 @@ type fakeLife struct {
 	info     client.WaitInfo
 }
 
-func newFakeSession(t *testing.T) (*Session, *fakeLife) {
+func newFakeSession(t *testing.T) (*Session, *fakeBackend) {
 	t.Helper()
-	f := &fakeLife{}
-	return &Session{life: f, house: &house{
+	f := &fakeBackend{}
+	return &Session{backend: f, config: &sessionConfig{
 		log: slog.New(slog.DiscardHandler), maxTTL: fakeMaxTTL, shardOf: func(string) int { return 5 },
 	}}, f
 }
 
-func (f *fakeLife) Acquire(_ context.Context, req client.Request) (hold, *client.WaitInfo, error) {
+func (f *fakeBackend) Acquire(_ context.Context, req client.Request) (hold, *client.WaitInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, req)
@@ -44,9 +44,9 @@ func (f *fakeLife) Acquire(_ context.Context, req client.Request) (hold, *client
 	return h, &f.info, nil
 }
 
-func (f *fakeLife) Done() <-chan struct{}       { return nil }
-func (f *fakeLife) Err() error                  { return nil }
-func (f *fakeLife) Close(context.Context) error { return nil }
+func (f *fakeBackend) Done() <-chan struct{}       { return nil }
+func (f *fakeBackend) Err() error                  { return nil }
+func (f *fakeBackend) Close(context.Context) error { return nil }
 
 // fakeHold behaves like node.Hold.
 type fakeHold struct {

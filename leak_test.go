@@ -88,7 +88,7 @@ func collected(t *testing.T, told func() bool) {
 func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
 	s, fake := newFakeSession(t)
 	log := &page{}
-	s.house.log, s.house.leaks = slog.New(slog.NewTextHandler(log, nil)), true
+	s.config.log, s.config.reportDropped = slog.New(slog.NewTextHandler(log, nil)), true
 	ctx := context.Background()
 	func() { // so that nothing on this frame refers to the locks
 		mustLock(t, s, ctx, "watched", MaxHold(time.Second)).Context()

@@ -13,33 +13,33 @@ import (
 // Lock is one acquisition: of a key, of a reader's share in it, or of a semaphore's
 // permits. It is held until Unlock, or until it is lost with its lease. A Lock that is
 // garbage-collected while it is held is not released; a warning is logged, unless it has
-// [MaxHold]. The zero Lock and a nil one behave like a lock that is over: ErrClosed.
+// [MaxHold]. A zero or nil Lock behaves like a lock that was unlocked: ErrClosed.
 type Lock struct {
-	*handle // what contexts and the node refer to, so that they do not keep the Lock itself
+	*handle // contexts and the node refer to the handle, so that they do not keep the Lock alive
 	cleanup runtime.Cleanup
 }
 
 // handle is a Lock without the part that the garbage collector watches.
 type handle struct {
 	grant   *grant
-	base    context.Context // whose values Context has
-	callers [4]uintptr      // of newLock: see takenAt
+	base    context.Context // Context carries its values
+	callers [4]uintptr      // the stack at newLock, see takenAt
 
 	mu       sync.Mutex
-	armed    bool // ended will be called
-	over     error
+	armed    bool  // the hold will call end
+	ended    error // ErrLost or ErrClosed; nil while the handle is held
 	unlocked bool
-	last     bool  // this handle's Unlock released the grant
-	result   error // of an Unlock that was not the last
-	stop     func()
+	last     bool   // this handle's Unlock released the grant
+	result   error  // what Unlock returns if it was not the last
+	stop     func() // undoes arm; nil if there is nothing to undo
 	lost     chan struct{}
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	derived  []derived
-	prune    int // when derived is so long, those that have ended are taken out
+	prune    int // at this length of derived, contexts that have ended are removed
 }
 
-// derived is a context of WithContext.
+// derived is a context that WithContext returned.
 type derived struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -47,64 +47,64 @@ type derived struct {
 
 func newLock(ctx context.Context, g *grant) *Lock {
 	l := &Lock{handle: &handle{grant: g, base: ctx}}
-	if h := g.owner.house; h.leaks {
+	if g.owner.config.reportDropped {
 		runtime.Callers(2, l.callers[:])
 		l.cleanup = runtime.AddCleanup(l, dropped, l.handle)
 	}
 	return l
 }
 
-// of returns l's handle: for a Lock that no call has returned, one that is over.
+// of returns l's handle: for a zero or nil Lock, a handle that has ended.
 func (l *Lock) of() *handle {
-	if l.none() {
-		return &handle{grant: &grant{hold: nothing{}}, base: context.Background(), over: ErrClosed}
+	if l.isZero() {
+		return &handle{grant: &grant{hold: noHold{}}, base: context.Background(), ended: ErrClosed}
 	}
 	return l.handle
 }
 
-func (l *Lock) none() bool { return l == nil || l.handle == nil }
+func (l *Lock) isZero() bool { return l == nil || l.handle == nil }
 
-// nothing is a hold that is over, and was none.
-type nothing struct{}
+// noHold is the hold of a zero or nil Lock: it has ended.
+type noHold struct{}
 
-func (nothing) Token() uint64                               { return 0 }
-func (nothing) Err() error                                  { return ErrClosed }
-func (nothing) Deadline() time.Time                         { return time.Time{} }
-func (nothing) Release(context.Context) error               { return ErrClosed }
-func (nothing) Extend(context.Context, time.Duration) error { return ErrClosed }
-func (nothing) Shared(int)                                  {}
-func (nothing) OnEnd(func(error)) (stop func())             { return nil } // a handle that is over does not ask
-func (nothing) Forsake()                                    {}
+func (noHold) Token() uint64                               { return 0 }
+func (noHold) Err() error                                  { return ErrClosed }
+func (noHold) Deadline() time.Time                         { return time.Time{} }
+func (noHold) Release(context.Context) error               { return ErrClosed }
+func (noHold) Extend(context.Context, time.Duration) error { return ErrClosed }
+func (noHold) Shared(int)                                  {}
+func (noHold) OnEnd(func(error)) (stop func())             { return nil } // not called: the handle has ended
+func (noHold) Forsake()                                    {}
 
-// Key returns what is locked.
+// Key returns the locked key.
 func (l *Lock) Key() string { return l.of().grant.key }
 
-// Token returns the fencing token of the grant. Of two grants of a key the later has the
-// larger token, whatever fails in between, so that a resource which remembers the largest
-// that it has seen can refuse a holder that does not know yet that it is none. Tokens are
-// from 1 to 2^53 − 1, and what enters a lock again has its token.
+// Token returns the fencing token of the grant, from 1 to 2^53 − 1. Of two grants of a
+// key the later has the larger token, whatever fails in between. So a resource that
+// remembers the largest token it has seen can refuse a holder that does not yet know that
+// it lost the lock. A lock entered again by [Reentrant] has the token of the first.
 func (l *Lock) Token() uint64 { return l.of().grant.hold.Token() }
 
-// Deadline returns when the lease ends as far as it is confirmed, as a time of day. It
-// moves on with every renewal, and stays what it was when the hold is over.
+// Deadline returns the confirmed end of the lease, as a time of day. Every renewal moves
+// it; when the hold has ended, it stays as it was.
 func (l *Lock) Deadline() time.Time { return l.of().grant.hold.Deadline() }
 
-// Err returns nil while the lock is held, by the clock at this call: ask right before
-// a write. Then it returns ErrLost, or ErrClosed after Unlock.
+// Err returns nil while the lock is held, by the clock at this call: call it right before
+// a write. Afterwards it returns ErrLost, or ErrClosed after Unlock.
 func (l *Lock) Err() error {
 	h := l.of()
 	err := h.grant.hold.Err()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over != nil {
-		return h.over
+	if h.ended != nil {
+		return h.ended
 	}
 	return err
 }
 
-// Context returns a context that ends with the hold: with [context.Cause] ErrLost when
-// the lock is lost, else at Unlock. It carries the values of the context that the lock
-// was taken with, and does not end with it.
+// Context returns a context that ends with the hold: when the lock is lost, with
+// [context.Cause] ErrLost, else at Unlock. It carries the values of the context that the
+// lock was acquired with, but does not end with that context.
 func (l *Lock) Context() context.Context {
 	h := l.of()
 	h.arm()
@@ -114,19 +114,19 @@ func (l *Lock) Context() context.Context {
 	if ctx != nil {
 		return ctx
 	}
-	ctx = withGrant(context.WithoutCancel(h.base), h.grant) // not under the mutex: it looks at holds
+	ctx = withGrant(context.WithoutCancel(h.base), h.grant) // not under the mutex: it asks holds whether they have ended
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx == nil {
 		h.ctx, h.cancel = context.WithCancelCause(ctx)
-		if h.over != nil {
-			h.cancel(causeOf(h.over))
+		if h.ended != nil {
+			h.cancel(causeOf(h.ended))
 		}
 	}
 	return h.ctx
 }
 
-// WithContext returns a context that is derived from parent and that ends with the hold, too;
+// WithContext returns a context that is derived from parent and also ends with the hold;
 // see Context. If parent is nil, the context has already ended, with the cause ErrInvalidOption.
 func (l *Lock) WithContext(parent context.Context) context.Context {
 	if parent == nil {
@@ -139,8 +139,8 @@ func (l *Lock) WithContext(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(withGrant(parent, h.grant))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over != nil {
-		cancel(causeOf(h.over))
+	if h.ended != nil {
+		cancel(causeOf(h.ended))
 		return ctx
 	}
 	if len(h.derived) >= h.prune {
@@ -157,8 +157,8 @@ func (l *Lock) WithContext(parent context.Context) context.Context {
 	return ctx
 }
 
-// Lost returns a channel that is closed when the lease ends before Unlock, and never by
-// Unlock.
+// Lost returns a channel that is closed when the lease ends before Unlock. Unlock does not
+// close it.
 func (l *Lock) Lost() <-chan struct{} {
 	h := l.of()
 	h.arm()
@@ -166,28 +166,28 @@ func (l *Lock) Lost() <-chan struct{} {
 	defer h.mu.Unlock()
 	if h.lost == nil {
 		h.lost = make(chan struct{})
-		if h.over == ErrLost {
+		if h.ended == ErrLost {
 			close(h.lost)
 		}
 	}
 	return h.lost
 }
 
-// Extend makes a lock with MaxHold end d from now, however much that was before; d is in
-// the range of MaxHold, and time counts from sending. Other locks need no extension: for
-// them it is ErrInvalidOption. If ctx ends first the old end stays, or the new one counts;
-// Deadline tells. ErrLost, ErrClosed: it was too late.
+// Extend makes a lock with MaxHold end d after this call has sent its request, however
+// much time was left before. d has the range of MaxHold. Other locks are renewed and need
+// no extension: for them Extend returns ErrInvalidOption. If ctx ends first, either the old
+// or the new end holds; Deadline returns which. ErrLost or ErrClosed: the lock had ended.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case ctx == nil:
 		return invalid("the context", "nil", "a context")
-	case l.none():
+	case l.isZero():
 		return ErrClosed
 	case !l.grant.fixed:
 		return invalid("Extend", d, "a lock with MaxHold")
 	}
-	if house := l.grant.owner.house; d < minHold || d > house.maxTTL {
-		return house.invalidHold("Extend", d)
+	if cfg := l.grant.owner.config; d < minHold || d > cfg.maxTTL {
+		return cfg.invalidHold("Extend", d)
 	}
 	if err := l.Err(); err != nil {
 		return err
@@ -195,22 +195,27 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	return l.grant.hold.Extend(ctx, d)
 }
 
-// Unlock ends the hold. Its contexts end first; then the release is sent, also when ctx
-// is done, and repeated until it is confirmed or the lease is over; once Unlock has returned,
-// also with each renewal of its session. Ctx bounds only the wait for that; if it is done when
-// Unlock is called, Unlock waits up to 1 s. Of a lock that was entered several times only the
-// last Unlock releases.
+// Unlock ends the hold. Its contexts end first. Then the release is sent, even if ctx has
+// ended, and retried until it is confirmed or the lease has ended; after Unlock has
+// returned, the retries also go with each renewal of the session. Ctx bounds only the wait
+// for the confirmation; if ctx has already ended, Unlock waits up to 1 s. If a lock was
+// entered several times, only the last Unlock releases it.
 //
-// It returns nil when the key is released; ErrLost if the lease had ended before, or the
-// node; ErrUnconfirmed if the wait ended first, and then the key is free at the latest
-// when the lease ends: soon after Deadline or, if an Extend was not answered, after the later
-// of the old and the new end; ErrClosed if the session was closed before.
-// Later calls wait for, and return, what the first confirmed.
+// Unlock returns
+//
+//   - nil when the key is released
+//   - ErrLost if the lease or the node had ended before
+//   - ErrUnconfirmed if the wait ended first. The key is free at the latest when the lease
+//     ends: soon after Deadline or, if an Extend was not answered, after the later of the old
+//     and the new end
+//   - ErrClosed if the session had been closed before
+//
+// Later calls wait for the same confirmation and return its result.
 func (l *Lock) Unlock(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return invalid("the context", "nil", "a context")
-	case l.none():
+	case l.isZero():
 		return ErrClosed
 	}
 	h := l.handle
@@ -229,7 +234,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		l.cleanup.Stop()
 	}
 	if last {
-		// The node ends the belief, and with it the contexts, before it sends (P8).
+		// The node ends the hold, and with it the contexts, before it sends the release (P8).
 		result = h.grant.hold.Release(ctx)
 	}
 	if first {
@@ -238,14 +243,14 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return result
 }
 
-// arm sees to it that end is called with the hold's end.
+// arm makes the hold call end when it ends.
 func (h *handle) arm() {
 	h.mu.Lock()
-	armed := h.armed || h.over != nil
+	armed := h.armed || h.ended != nil
 	h.armed = true
 	h.mu.Unlock()
 	if armed {
-		_ = h.grant.hold.Err() // by the clock at this call: a timer may be late
+		_ = h.grant.hold.Err() // ends the hold if it is over by the clock: a timer may be late
 		return
 	}
 	stop := h.grant.hold.OnEnd(h.end)
@@ -255,45 +260,45 @@ func (h *handle) arm() {
 	h.mu.Unlock()
 }
 
-// end ends everything that hangs on the handle. The first cause counts.
+// end ends the handle and its contexts. Only the first call has an effect.
 func (h *handle) end(cause error) {
-	over := ErrClosed
+	ended := ErrClosed
 	if errors.Is(cause, ErrLost) {
-		over = ErrLost
+		ended = ErrLost
 	}
 	h.mu.Lock()
-	if h.over != nil {
+	if h.ended != nil {
 		h.mu.Unlock()
 		return
 	}
-	h.over = over
-	if h.lost != nil && over == ErrLost {
+	h.ended = ended
+	if h.lost != nil && ended == ErrLost {
 		close(h.lost)
 	}
 	cancel, all, stop := h.cancel, h.derived, h.stop
 	h.derived, h.stop = nil, nil
 	h.mu.Unlock()
 	if cancel != nil {
-		cancel(causeOf(over))
+		cancel(causeOf(ended))
 	}
 	for _, d := range all {
-		d.cancel(causeOf(over))
+		d.cancel(causeOf(ended))
 	}
 	if stop != nil {
 		stop() // a handle may end before its grant does
 	}
 }
 
-// causeOf is the cause that contexts end with.
-func causeOf(over error) error {
-	if over == ErrLost {
+// causeOf returns the cause that contexts end with.
+func causeOf(ended error) error {
+	if ended == ErrLost {
 		return ErrLost
 	}
 	return context.Canceled
 }
 
-// takenAt returns where the program called Lock or its like: the first of the callers that is
-// no method of this package.
+// takenAt returns where the program called Lock, RLock, Acquire or the like: the first
+// caller that is not a method of this package.
 func (h *handle) takenAt() runtime.Frame {
 	frames := runtime.CallersFrames(h.callers[:])
 	frame, more := frames.Next()
@@ -304,8 +309,8 @@ func (h *handle) takenAt() runtime.Frame {
 	return frame
 }
 
-// dropped is called when the garbage collector has found a Lock that nobody refers to.
-// It is not released: its owner may well go on working in the belief that it holds.
+// dropped is called when a Lock was garbage-collected. A lock that is still held is not
+// released: its owner may go on working and believe that it holds the key.
 func dropped(h *handle) {
 	h.mu.Lock()
 	unlocked, watched := h.unlocked, h.armed
@@ -314,15 +319,15 @@ func dropped(h *handle) {
 	case unlocked || h.grant.hold.Err() != nil:
 		return
 	case h.grant.fixed:
-		// It ends by itself, and who takes it may well leave it at that. Only a context that
-		// was made of it can tell anybody of its end.
+		// A lock with MaxHold ends by itself, so a program may drop it. If Context, WithContext
+		// or Lost was called, the program may still watch its end.
 		if !watched && h.grant.leave() {
 			h.grant.hold.Forsake()
 		}
 		return
 	}
 	frame := h.takenAt()
-	h.grant.owner.house.log.Warn("a lock was dropped without Unlock, and is held until its session ends",
+	h.grant.owner.config.log.Warn("a lock was dropped without Unlock, and is held until its session ends",
 		"key", h.grant.key, "token", h.grant.hold.Token(),
 		slog.Group("taken", "file", frame.File, "line", frame.Line))
 }

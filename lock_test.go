@@ -56,7 +56,7 @@ func TestWhatIsAskedOfTheCore(t *testing.T) {
 	}
 }
 
-func testRequests(t *testing.T, s locker, fake *fakeLife) {
+func testRequests(t *testing.T, s locker, fake *fakeBackend) {
 	ctx := context.Background()
 	s.Lock(ctx, "k")
 	s.TryLock(ctx, "k", MaxHold(time.Second), Value([]byte("v")))
@@ -474,7 +474,7 @@ func TestDo(t *testing.T) {
 func TestADroppedLockIsReportedAndNotReleased(t *testing.T) {
 	s, fake := newFakeSession(t)
 	log := &page{}
-	s.house.log, s.house.leaks = slog.New(slog.NewTextHandler(log, nil)), true
+	s.config.log, s.config.reportDropped = slog.New(slog.NewTextHandler(log, nil)), true
 	n := &Node{own: s}
 	ctx := context.Background()
 	unlocked := mustLock(t, s, ctx, "unlocked")

@@ -1,4 +1,4 @@
-// Package mesh lets the processes of a fleet lock keys among themselves. Every process
+// Package mesh provides distributed locks for the processes of a fleet. Every process
 // embeds a node; there is no server to run.
 //
 //	node, err := mesh.Join([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"})
@@ -14,19 +14,19 @@
 //	defer lock.Unlock(ctx)
 //	return bill(lock.Context(), lock.Token())
 //
-// At most one [Lock] of a key is held at a time, in the whole mesh, as long as clocks run
-// at rates that are wrong by 1 % at most. Every grant carries a token that is larger than
-// those before it ([Lock.Token]): a resource that refuses smaller tokens than it has seen
-// is safe even where clocks are not. Who loses a lock, for example because its machine
-// was cut off, is told before anybody else can have it: [Lock.Context] ends with the
-// cause [ErrLost].
+// At most one [Lock] of a key is held at a time in the whole mesh, as long as no clock
+// runs more than 1 % fast or slow. Every grant carries a token that is larger than all
+// earlier tokens of its key ([Lock.Token]): a resource that refuses tokens smaller than
+// the largest it has seen is safe even if a clock is off by more. A holder that loses its
+// lock, for example because its machine was cut off, is told before the key can be
+// granted again: [Lock.Context] ends with the cause [ErrLost].
 //
-// Beside locks there are read locks ([Node.RLock]) and semaphores ([Node.Acquire]). All
-// are served first come, first served.
+// There are also read locks ([Node.RLock]) and semaphores ([Node.Acquire]). Requests for
+// a key are served first come, first served.
 //
-// Every function that waits takes a context ([Join] has [JoinContext]), which governs the
-// wait and never the hold; only that of Do ([Node.Do]) also governs the work. All functions
-// and methods may be called from several goroutines at once.
+// Every function that waits takes a context ([Join] has [JoinContext]). The context
+// bounds the wait and never the hold; only [Node.Do] and [Session.Do] pass its end on to
+// the work. All functions and methods may be called from several goroutines at once.
 package mesh
 
 import (
@@ -40,35 +40,37 @@ import (
 	"github.com/lockmesh/mesh/internal/realenv"
 )
 
-// Node is one member of a mesh, embedded in this process. The zero Node and a nil one behave
-// like a node that was closed, without a name or members.
+// Node is one member of a mesh, embedded in this process. A zero or nil Node behaves like
+// a closed node without a name or members.
 type Node struct {
 	node *node.Node
-	own  *Session
+	own  *Session // the session of the node's own locks
 }
 
-// joinPatience is how long Join tries.
-const joinPatience = time.Minute
+// joinTimeout is how long Join tries.
+const joinTimeout = time.Minute
 
-// Join makes this process a member of the mesh that its seeds belong to, and returns when
+// Join makes this process a member of the mesh that its seeds belong to. It returns when
 // the node can serve, or after 60 s with an error that says what it waited for. If no
-// seed belongs to a mesh, those that are listed found one together: all of them, with the same
-// list, so that a mesh is not founded while one of them is missing.
+// seed belongs to a mesh, the listed nodes found one together. All of them must take part,
+// with the same list: no mesh is founded while one of them is missing.
 //
-// A seed is "host:port", or a host, whose port then is 7300; every node of a fleet may have
-// the same list, and be on it itself. Blank seeds are dropped; if all are blank, as those of an
-// unset variable are, that is ErrNoSeeds. Join(nil) founds a mesh of one on loopback, for tests
-// and for a single process; WithBind, and WithFound elsewhere, choose another address for it.
+// A seed is "host:port", or a host alone, which means port 7300. Every node of a fleet may
+// have the same list and be on it itself. Blank seeds are dropped; if all seeds are blank,
+// for example because a variable is unset, Join returns ErrNoSeeds. Join(nil) founds a mesh
+// of one on loopback, for tests and for a single process. WithBind chooses another address
+// for that mesh; an address outside loopback also needs WithFound.
 //
 // Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable,
-// context.DeadlineExceeded, or what the network failed with. Call Leave or Close when done.
+// context.DeadlineExceeded, or the network's error. Call Leave or Close when done.
 func Join(seeds []string, opts ...Option) (*Node, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), joinPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
 	return JoinContext(ctx, seeds, opts...)
 }
 
-// JoinContext is Join for as long as ctx lasts. The node lives on when ctx ends later.
+// JoinContext is Join, but it tries until ctx ends. If ctx ends after JoinContext has
+// returned, the node goes on.
 func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, error) {
 	if ctx == nil {
 		return nil, invalid("the context", "nil", "a context")
@@ -94,35 +96,35 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 		return nil, err
 	}
 	p := c.Params()
-	h := &house{
+	config := &sessionConfig{
 		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shardOf: shardOf(p.Shards),
-		leaks: !simulated, // the garbage collector keeps no virtual time
+		reportDropped: !simulated, // the garbage collector keeps no virtual time
 	}
-	return &Node{node: c, own: &Session{life: nodeLife{c.Session()}, house: h, ownTTL: p.LeaseTTL}}, nil
+	return &Node{node: c, own: &Session{backend: nodeSession{c.Session()}, config: config, ttl: p.LeaseTTL}}, nil
 }
 
-// Name returns the node's name, which is its place on the ring.
+// Name returns the node's name, which determines its place on the ring.
 func (n *Node) Name() string {
-	if n.none() {
+	if n.isZero() {
 		return ""
 	}
 	return n.node.Name()
 }
 
-func (n *Node) none() bool { return n == nil || n.node == nil }
+func (n *Node) isZero() bool { return n == nil || n.node == nil }
 
-// Addr returns the host and port at which others reach the node.
+// Addr returns the host and port at which other nodes reach the node.
 func (n *Node) Addr() string {
-	if n.none() {
+	if n.isZero() {
 		return ""
 	}
 	return n.node.Addr()
 }
 
-// Members returns the nodes of the mesh as this one knows them, this one included,
-// sorted by name. A name is there once: as the node that bears it now.
+// Members returns the nodes of the mesh as this node knows them, itself included, sorted
+// by name. Each name is listed once, with its present node.
 func (n *Node) Members() []Member {
-	if n.none() {
+	if n.isZero() {
 		return nil
 	}
 	known := n.node.Members()
@@ -133,23 +135,23 @@ func (n *Node) Members() []Member {
 	return all
 }
 
-// Health returns how the mesh's shards are, as far as this node has heard. It is right
-// a few seconds after a change.
+// Health returns the state of the mesh's shards, as far as this node has heard. It is up
+// to date a few seconds after a change.
 func (n *Node) Health() Health {
-	if n.none() {
+	if n.isZero() {
 		return Health{}
 	}
 	return Health(n.node.Health())
 }
 
-// WaitHealthy returns nil when every shard is fully replicated: before the next node is
-// stopped in a roll-out, for example. If ctx ends first, it returns an error that unwraps
-// to ctx.Err(); if the node ends, what it ended with.
+// WaitHealthy waits until every shard is fully replicated, and returns nil. Call it before
+// the next node is stopped in a rolling restart, for example. If ctx ends first, it returns
+// an error that unwraps to ctx.Err(); if the node ends first, it returns [Node.Err].
 func (n *Node) WaitHealthy(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return invalid("the context", "nil", "a context")
-	case n.none():
+	case n.isZero():
 		return ErrClosed
 	}
 	return n.node.WaitHealthy(ctx)
@@ -157,16 +159,16 @@ func (n *Node) WaitHealthy(ctx context.Context) error {
 
 // Done returns a channel that is closed when the node has ended.
 func (n *Node) Done() <-chan struct{} {
-	if n.none() {
-		return past()
+	if n.isZero() {
+		return closedChannel()
 	}
 	return n.node.Done()
 }
 
-// Err returns nil while the node lives, then why it ended: ErrClosed after Close, ErrLeft
-// after Leave, or ErrEjected, for example.
+// Err returns nil while the node runs, and afterwards why it ended: for example ErrClosed
+// after Close, ErrLeft after Leave, or ErrEjected.
 func (n *Node) Err() error {
-	if n.none() {
+	if n.isZero() {
 		return ErrClosed
 	}
 	return n.node.Err()
@@ -174,50 +176,54 @@ func (n *Node) Err() error {
 
 // Stats returns counters, as sql.DB.Stats does.
 func (n *Node) Stats() Stats {
-	if n.none() {
+	if n.isZero() {
 		return Stats{}
 	}
 	return Stats(n.node.Stats())
 }
 
 // Leave hands everything over to the other nodes and stops this one. New calls fail with
-// ErrClosed at once, and calls that wait are cancelled. It waits until the locks that are
-// held here are unlocked, or over by their [MaxHold], or ctx ends (20 s, if ctx has no deadline);
-// the contexts of the rest end then, and their keys are free when their leases end, not before,
-// because their holders may not have stopped yet. It does not wait for a lock with MaxHold that
-// was garbage-collected, since nobody can unlock it, unless its Context, WithContext or Lost
-// was called.
-// Handing over takes up to another 20 s, also if ctx has ended. Leave returns nil if nothing was
-// left behind, else an error that says what.
+// ErrClosed at once, and waiting calls are cancelled.
+//
+// Leave waits until the locks held here are unlocked or have ended by their [MaxHold], or
+// until ctx ends (20 s, if ctx has no deadline). Then the contexts of the remaining locks
+// end. Their keys are free when their leases end and not before, because their holders may
+// not have stopped yet. Leave does not wait for a lock with MaxHold that was
+// garbage-collected, because the program can no longer unlock it; but it does wait if
+// Context, WithContext or Lost of that lock was called.
+//
+// Handing over takes up to another 20 s, even if ctx has ended. Leave returns nil if nothing
+// was left behind, else an error that says what was.
 func (n *Node) Leave(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return invalid("the context", "nil", "a context")
-	case n.none():
+	case n.isZero():
 		return nil
 	}
 	return n.node.Leave(ctx)
 }
 
-// Close stops the node at once, as a crash would: what it held is free when its leases
-// end, and its shards elect new leaders. It returns nil. Closing a node twice does nothing.
+// Close stops the node at once, as a crash would: the keys that it held are free when their
+// leases end, and the shards that it led elect new leaders. Close returns nil. A second
+// Close does nothing.
 func (n *Node) Close() error {
-	if n.none() {
+	if n.isZero() {
 		return nil
 	}
 	return n.node.Close()
 }
 
-// NewSession returns a session with a lease time of its own. Close it when done.
+// NewSession returns a session with its own lease TTL. Close it when done. Errors:
 // ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended.
 func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
 	switch {
 	case ctx == nil:
 		return nil, invalid("the context", "nil", "a context")
-	case n.none():
+	case n.isZero():
 		return nil, ErrClosed
 	}
-	ttl, err := n.own.house.ttl(n.node.Params().LeaseTTL, opts)
+	ttl, err := n.own.config.sessionTTL(n.node.Params().LeaseTTL, opts)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -228,10 +234,10 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	if err != nil {
 		return nil, err
 	}
-	return &Session{life: nodeLife{s}, house: n.own.house, ownTTL: ttl}, nil
+	return &Session{backend: nodeSession{s}, config: n.own.config, ttl: ttl}, nil
 }
 
-// session returns the node's own session; that of a node which is none is none.
+// session returns the node's own session, or nil for a nil node.
 func (n *Node) session() *Session {
 	if n == nil {
 		return nil
@@ -239,8 +245,9 @@ func (n *Node) session() *Session {
 	return n.own
 }
 
-// Lock is [Session.Lock] in the node's own session. That one has no single fate: a lease
-// that is lost in one shard costs the locks of that shard only.
+// Lock is [Session.Lock] in the node's own session. Unlike the sessions of NewSession, it
+// is not lost as a whole: if its lease is lost in one shard, only the locks of that shard
+// are lost.
 func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
 	return n.session().take(ctx, client.Request{Key: key}, opts)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// DefaultPort is the TCP port of a node that was given none: it serves everything.
+// DefaultPort is the TCP port of a node if no other is set. One port serves everything.
 const DefaultPort = 7300
 
 const (
@@ -31,12 +31,12 @@ const (
 	maxName     = shard.MaxName
 )
 
-// Option changes how a node joins. Join checks all options together, before anything is
-// opened or sent.
+// Option is an option of Join, which checks all options together before it opens or sends
+// anything.
 type Option func(*options)
 
-// options is what Join was asked for: zero where nothing was, so that the mesh's own
-// value rules.
+// options are the settings that the options of Join made. A zero value means that the
+// mesh's own value is used.
 type options struct {
 	node.Config
 	errs []error
@@ -46,9 +46,9 @@ func (o *options) fail(what string, got any, want string) {
 	o.errs = append(o.errs, invalid(what, got, want))
 }
 
-// WithMeshName names the mesh, 1 to 255 bytes. A node whose mesh name differs from that of
-// the mesh which it meets is refused with ErrForeignMesh. Default: whatever the mesh is
-// called; a new one, "default".
+// WithMeshName names the mesh, 1 to 255 bytes. A node is refused with ErrForeignMesh if the
+// mesh of its seeds has another name. Default: the name of the mesh of the seeds; "default"
+// if it is founded now.
 func WithMeshName(name string) Option {
 	return func(o *options) {
 		if name == "" || len(name) > maxName {
@@ -58,10 +58,11 @@ func WithMeshName(name string) Option {
 	}
 }
 
-// WithName names the node, 1 to 255 bytes, unlike any other living node of the mesh. The
-// name is the node's place on the ring: one that starts again under its old name gets its
-// old shards. Name, address and zone have at most 504 bytes together, where a port or an IP that
-// the system chooses counts as the longest there is. Default: the address that others reach it at.
+// WithName names the node, 1 to 255 bytes. No other living node of the mesh may have the
+// same name. The name determines the node's place on the ring: a node that restarts under
+// its old name gets its old shards. Name, address and zone have at most 504 bytes together;
+// a port or an IP that the system chooses counts with its maximum length. Default: the
+// address at which other nodes reach the node.
 func WithName(name string) Option {
 	return func(o *options) {
 		if name == "" || len(name) > maxName {
@@ -72,9 +73,9 @@ func WithName(name string) Option {
 	}
 }
 
-// WithBind sets the host and port to listen at; ":7300" is all interfaces, and port 0 any
-// that is free. Default: port 7300 of all interfaces; without seeds, a free port of
-// 127.0.0.1, for a mesh of one that nobody else is meant to find.
+// WithBind sets the host and port to listen at. ":7300" means all interfaces, and port 0
+// any free port. Default: port 7300 of all interfaces; without seeds, a free port of
+// 127.0.0.1, for a mesh of one that no other node is meant to find.
 func WithBind(addr string) Option {
 	return func(o *options) {
 		if _, err := splitAddr(addr); err != nil {
@@ -85,14 +86,14 @@ func WithBind(addr string) Option {
 	}
 }
 
-// WithAdvertise sets the host and port at which others reach this node, if that differs
-// from where it listens: behind address translation, for example. Default: the bind
-// address, or for all interfaces this machine's private IP.
+// WithAdvertise sets the host and port at which other nodes reach this node, if they differ
+// from where it listens, for example behind address translation. Default: the bind address;
+// if that is all interfaces, this machine's private IP.
 func WithAdvertise(addr string) Option {
 	return func(o *options) {
 		host, err := splitAddr(addr)
 		if err == nil && isWildcard(host) {
-			err = errors.New("a host that others can dial")
+			err = errors.New("a host that other nodes can dial")
 		}
 		if err != nil {
 			o.fail("WithAdvertise", fmt.Sprintf("%q", brief(addr)), err.Error())
@@ -102,10 +103,10 @@ func WithAdvertise(addr string) Option {
 	}
 }
 
-// WithShards sets into how many shards the mesh divides its keys, 1 to 4096. Each is a
-// replicated table with a leader of its own: more spread the load more evenly, and cost
-// more heartbeats. It is fixed when a mesh is founded; a node that asks another number of
-// a living mesh is refused. Default 16.
+// WithShards sets into how many shards the mesh divides its keys, 1 to 4096. Each shard is
+// a replicated table with its own leader: more shards spread the load more evenly, and cost
+// more heartbeats. The number is fixed when the mesh is founded; a node that later
+// asks for another number is refused. Default 16.
 func WithShards(n int) Option {
 	return func(o *options) {
 		if n < 1 || n > maxShards {
@@ -115,9 +116,9 @@ func WithShards(n int) Option {
 	}
 }
 
-// WithReplicas sets on how many nodes each shard lives: 1, 3, 5 or 7. A shard serves as
-// long as more than half of them do. It is fixed when a mesh is founded; a node that asks
-// another number of a living mesh is refused. Default 3, of which one may fail.
+// WithReplicas sets on how many nodes each shard is replicated: 1, 3, 5 or 7. A shard serves
+// as long as more than half of its replicas do. The number is fixed when the mesh is founded;
+// a node that later asks for another number is refused. Default 3, of which one may fail.
 func WithReplicas(n int) Option {
 	return func(o *options) {
 		if n < 1 || n > maxReplicas || n%2 == 0 {
@@ -127,11 +128,11 @@ func WithReplicas(n int) Option {
 	}
 }
 
-// WithLeaseTTL sets how long a lock outlives the last confirmed renewal of its session.
-// From 1s to 10m, and at most the mesh's MaxTTL. Renewals go out every third of it, and more
-// often while none is answered. Below 6s a leader that falls silent may cost the locks of its
-// shard, for the next one may be elected too late; the node warns of that when it joins. Default
-// 10s, or the mesh's MaxTTL if that is shorter.
+// WithLeaseTTL sets how long a lock outlives the last confirmed renewal of its session:
+// from 1s to 10m, and at most the mesh's MaxTTL. A renewal is sent every third of the TTL,
+// and more often while none is answered. With less than 6s, a silent leader may cost the
+// locks of its shard, because the next leader may be elected too late; the node logs a
+// warning of this when it joins. Default 10s, or the mesh's MaxTTL if that is shorter.
 func WithLeaseTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxLeaseTTL {
@@ -143,10 +144,10 @@ func WithLeaseTTL(d time.Duration) Option {
 }
 
 // WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and
-// Extend. It is fixed when a mesh is founded; a node that asks another bound of a living
-// mesh is refused. A new mesh grants nothing for so long, unless it is all on loopback, since
-// holders of an earlier one may still believe in their locks. Default: the longest of the
-// founders' lease TTLs.
+// Extend. The bound is fixed when the mesh is founded; a node that later asks for another bound
+// is refused. A new mesh grants nothing for this time, because holders of locks of an
+// earlier mesh may still believe that they hold them; a mesh that is entirely on loopback
+// does not wait. Default: the longest of the founders' lease TTLs.
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxMaxTTL {
@@ -157,15 +158,16 @@ func WithMaxTTL(d time.Duration) Option {
 	}
 }
 
-// WithFound lets a node without seeds found a mesh of one at an address that others can
-// reach. Without it that is ErrNoSeeds: a fleet whose list of seeds was left empty by
-// mistake must not become as many meshes as it has nodes. With seeds it has no effect.
+// WithFound allows a node without seeds to found a mesh of one at an address that other
+// nodes can reach. Without WithFound, Join returns ErrNoSeeds there: a fleet whose list of
+// seeds was left empty by mistake must not become as many meshes as it has nodes. With seeds,
+// WithFound has no effect.
 func WithFound() Option {
 	return func(o *options) { o.Found = true }
 }
 
-// WithZone names the failure domain that the node stands in, at most 255 bytes. The
-// replicas of a shard prefer different ones. Default: none.
+// WithZone names the failure domain of the node, at most 255 bytes. The replicas of a shard
+// are placed in different zones if possible. Default: none.
 func WithZone(zone string) Option {
 	return func(o *options) {
 		if len(zone) > maxName {
@@ -176,20 +178,27 @@ func WithZone(zone string) Option {
 	}
 }
 
-// WithTLS makes every connection of the node TLS, in which both ends must have a certificate
-// that the other one verifies, at every connection anew: no session is resumed. cfg is used in
-// both directions. It needs a certificate (Certificates, or else GetClientCertificate with
-// GetCertificate or GetConfigForClient) and authorities: RootCAs for those who are dialled,
-// ClientCAs for those who dial. Either stands in for the other; without both, which would mean
-// the system's, Join returns ErrInvalidOption. So it does for a ClientAuth other than
-// tls.RequireAndVerifyClientCert, which is what its zero value becomes; for a MaxVersion below
-// TLS 1.2; and for InsecureSkipVerify without a VerifyConnection or VerifyPeerCertificate, which
-// must then verify whoever is dialled.
+// WithTLS makes every connection of the node use mutual TLS: each end must present a
+// certificate that the other end verifies. Every connection is verified anew: no session is
+// resumed. cfg is used in both directions.
 //
-// The same holds for what a GetConfigForClient returns: ClientCAs, VerifyConnection and
-// VerifyPeerCertificate are cfg's where it leaves them unset, and with any other ClientAuth the
-// connection is refused and the reason logged. Default: no TLS; then anybody who reaches the
-// port can lock and unlock.
+// cfg needs a certificate: Certificates, or GetClientCertificate together with GetCertificate
+// or GetConfigForClient. It also needs authorities: RootCAs verify the nodes that this node
+// dials, ClientCAs those that dial it. If one of the two is unset, the other one is used for
+// both. Join returns ErrInvalidOption if
+//
+//   - both are unset, which would mean the system's authorities
+//   - ClientAuth is set to anything but tls.RequireAndVerifyClientCert, which an unset
+//     ClientAuth becomes
+//   - MaxVersion is below TLS 1.2
+//   - InsecureSkipVerify is set without a VerifyConnection or VerifyPeerCertificate. With one
+//     of these, that function alone verifies the nodes that this node dials.
+//
+// A configuration that GetConfigForClient returns is made as strict: unset ClientCAs,
+// VerifyConnection and VerifyPeerCertificate are taken from cfg. If it sets another ClientAuth,
+// the connection is refused and the reason is logged.
+//
+// Default: no TLS. Then anyone who reaches the port can lock and unlock.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) {
 		if cfg == nil {
@@ -203,8 +212,8 @@ func WithTLS(cfg *tls.Config) Option {
 	}
 }
 
-// WithLogger sets where the node logs. Default slog.Default(), and in a simulation its
-// timeline.
+// WithLogger sets the node's logger. Default: slog.Default(); in a simulation, the
+// simulation's timeline.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) {
 		if logger == nil {
@@ -214,8 +223,8 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// configure makes a node's configuration of the arguments of Join, or an error that
-// names everything that is wrong with them.
+// configure makes a node's configuration from the arguments of Join. Its error names
+// everything that is wrong with them.
 func configure(seeds []string, opts []Option) (node.Config, error) {
 	var o options
 	for i, opt := range opts {
@@ -227,7 +236,7 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 	}
 	for _, s := range seeds {
 		if s = strings.TrimSpace(s); s == "" {
-			continue // of an unset variable, most likely (P28)
+			continue // most likely an unset variable (P28)
 		}
 		addr, err := seedAddr(s)
 		if err != nil {
@@ -247,7 +256,7 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 		if len(seeds) > 0 {
 			o.Transport.Bind = fmt.Sprintf(":%d", DefaultPort)
 			if len(o.Seeds) == 0 && !o.Found && len(o.errs) == 0 {
-				return o.Config, fmt.Errorf("%w: all %d that are listed are blank", ErrNoSeeds, len(seeds))
+				return o.Config, fmt.Errorf("%w: all %d listed seeds are blank", ErrNoSeeds, len(seeds))
 			}
 		}
 	}
@@ -255,7 +264,8 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 	return o.Config, errors.Join(o.errs...)
 }
 
-// checkIdentity checks name, address and zone together, as gossip and handshakes carry them.
+// checkIdentity checks the length of name, address and zone together: gossip and handshakes
+// carry all three.
 func (o *options) checkIdentity() {
 	option, addr := "WithBind", o.Transport.Bind
 	if o.Transport.Advertise != "" {
@@ -263,7 +273,7 @@ func (o *options) checkIdentity() {
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return // and then it has been told
+		return // WithBind or WithAdvertise has reported it
 	}
 	if isWildcard(host) {
 		host = longestIP
@@ -283,10 +293,10 @@ func (o *options) checkIdentity() {
 	}
 }
 
-// longestIP is as long as any that the system may choose for a wildcard.
+// longestIP is as long as any IP that the system may choose for a wildcard.
 const longestIP = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
 
-// isWildcard tells whether a host stands for all interfaces.
+// isWildcard reports whether a host means all interfaces.
 func isWildcard(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
@@ -299,22 +309,22 @@ func seedAddr(s string) (string, error) {
 		return net.JoinHostPort(bare, strconv.Itoa(DefaultPort)), nil
 	}
 	host, port, err := net.SplitHostPort(s)
-	if n, no := strconv.Atoi(port); err != nil || host == "" || no != nil || n < 1 || n > 65535 || len(s) > maxName {
+	if n, portErr := strconv.Atoi(port); err != nil || host == "" || portErr != nil || n < 1 || n > 65535 || len(s) > maxName {
 		return "", errors.New("host:port, or a host")
 	}
 	return s, nil
 }
 
-// splitAddr returns the host of host:port, where both may be left to the system.
+// splitAddr returns the host of host:port. An empty host or port 0 leaves it to the system.
 func splitAddr(addr string) (host string, err error) {
 	host, port, err := net.SplitHostPort(addr)
-	if n, no := strconv.Atoi(port); err != nil || no != nil || n < 0 || n > 65535 || len(addr) > maxName {
+	if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 0 || n > 65535 || len(addr) > maxName {
 		return "", errors.New("host:port, with [host] for IPv6 and a port from 0 to 65535")
 	}
 	return host, nil
 }
 
-// LockOption changes one call of Lock and its like.
+// LockOption is an option of Lock, RLock, Acquire, their Try variants, and Do.
 type LockOption func(*lockOptions)
 
 type lockOptions struct {
@@ -325,35 +335,37 @@ type lockOptions struct {
 }
 
 // Reentrant lets a call enter the lock that its context comes from: a context that was
-// made of [Lock.Context] or [Lock.WithContext] while that lock is held. It is then
-// counted, costs no message, and has the token of the first; the last Unlock releases.
-// The lock must be of the same session and hold at least as much; Value and MaxHold
-// stay as the first call set them. Without such a lock the call takes one as usual.
+// derived from [Lock.Context] or [Lock.WithContext] of a lock that is still held. Such a
+// call is only counted: it sends no message and has the token of the first call, and the
+// last Unlock releases. The lock must be of the same session and hold at least as much;
+// Value and MaxHold stay as the first call set them. If there is no such lock, the call
+// acquires one as usual.
 //
-// Whoever has the context may enter: goroutines that share it do not exclude each other.
+// Every caller with the context may enter: goroutines that share it do not exclude each
+// other.
 func Reentrant() LockOption {
 	return func(o *lockOptions) { o.reentrant = true }
 }
 
-// Value attaches up to 4096 bytes to the hold, for others who look at the key: it is kept with
-// the hold on every replica, but there is no call yet that reads it.
+// Value attaches up to 4096 bytes to the hold. Every replica keeps them with the hold, for
+// other programs to read; no call reads them yet.
 func Value(value []byte) LockOption {
 	return func(o *lockOptions) { o.value = value }
 }
 
-// MaxHold makes the lock end by itself d after it was granted, 100ms up to the mesh's
-// MaxTTL: it is not renewed. The time counts from when the node confirms the grant.
-// [Lock.Extend] moves the end. At the end the lock is ErrLost to its holder, which [Stats] do not
-// count as a loss. It need not be unlocked.
+// MaxHold makes the lock end by itself d after it was granted, from 100ms to the mesh's
+// MaxTTL. It is not renewed. The time starts when the node, having received the grant, fixes
+// the end with the shard. [Lock.Extend] moves the end. At the end the lock becomes ErrLost for its
+// holder; [Stats] do not count this as a loss. The lock need not be unlocked.
 func MaxHold(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.hold, o.fixed = d, true }
 }
 
-// minHold is the shortest hold: the table's clock ticks every 50 ms, and a shorter one
-// would often be over before Lock returned.
+// minHold is the shortest MaxHold: the table's clock ticks every 50 ms, and a shorter hold
+// would often end before Lock returned.
 const minHold = 100 * time.Millisecond
 
-// SessionOption changes a session of its own.
+// SessionOption is an option of NewSession.
 type SessionOption func(*sessionOptions)
 
 type sessionOptions struct {
@@ -361,7 +373,7 @@ type sessionOptions struct {
 	set bool
 }
 
-// WithTTL sets how long the session's locks outlive its last confirmed renewal, 1s up to
+// WithTTL sets how long the session's locks outlive its last confirmed renewal: from 1s to
 // the mesh's MaxTTL. Default: the node's lease TTL.
 func WithTTL(d time.Duration) SessionOption {
 	return func(o *sessionOptions) { o.ttl, o.set = d, true }

@@ -131,7 +131,7 @@ func TestOnlyBlankSeeds(t *testing.T) {
 			if !errors.Is(err, tt.want) || err == nil != (tt.want == nil) {
 				t.Errorf("configure = %v, want %v", err, tt.want)
 			}
-			if tt.want == ErrNoSeeds && !strings.HasSuffix(err.Error(), "all 2 that are listed are blank") {
+			if tt.want == ErrNoSeeds && !strings.HasSuffix(err.Error(), "all 2 listed seeds are blank") {
 				t.Errorf("configure = %v, want it to say what is blank", err)
 			}
 			if err == nil && cfg.Transport.Bind != tt.bind {
@@ -291,7 +291,7 @@ func TestAValueIsCopied(t *testing.T) {
 }
 
 func TestSessionOptions(t *testing.T) {
-	h := &house{maxTTL: fakeMaxTTL}
+	c := &sessionConfig{maxTTL: fakeMaxTTL}
 	tests := []struct {
 		name string
 		opts []SessionOption
@@ -308,9 +308,9 @@ func TestSessionOptions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := h.ttl(7*time.Second, tt.opts)
+			got, err := c.sessionTTL(7*time.Second, tt.opts)
 			if got != tt.want || (err == nil) != (tt.want != 0) || err != nil && !errors.Is(err, ErrInvalidOption) {
-				t.Errorf("ttl = %v, %v, want %v", got, err, tt.want)
+				t.Errorf("sessionTTL = %v, %v, want %v", got, err, tt.want)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 )
 
-// grant is one hold and how many handles share it: more than one by re-entrance only.
+// grant is one hold and the handles that share it: more than one only after re-entrance.
 type grant struct {
 	hold     hold
 	owner    *Session
@@ -19,10 +19,10 @@ type grant struct {
 	fixed    bool  // MaxHold
 
 	mu      sync.Mutex
-	entries int // handles that were not unlocked
+	entries int // number of handles that are not unlocked
 }
 
-// link is what a context knows of the grants that it was made of, the latest first (P37).
+// link is an entry of a context's list of the grants that it comes from, the latest first (P37).
 type link struct {
 	grant *grant
 	up    *link
@@ -35,8 +35,8 @@ func linkOf(ctx context.Context) *link {
 	return l
 }
 
-// withGrant returns ctx with g on top of what it holds already. What is over is left
-// out, or a context that is handed from lock to lock would grow for ever.
+// withGrant returns ctx with g on top of its list. Grants at the top that have ended are
+// left out, or a context that is passed from lock to lock would grow for ever.
 func withGrant(ctx context.Context, g *grant) context.Context {
 	up := linkOf(ctx)
 	for up != nil && !up.grant.living() {
@@ -48,8 +48,8 @@ func withGrant(ctx context.Context, g *grant) context.Context {
 	return context.WithValue(ctx, linkKey{}, &link{g, up})
 }
 
-// reenter returns the grant that req enters, or nil if ctx holds nothing of the kind. A
-// session knows only its own: what another session holds excludes this one, too.
+// reenter returns the grant that req enters, or nil if ctx does not come from a grant of the
+// same key and session. A grant of another session excludes this session like any other.
 func (s *Session) reenter(ctx context.Context, req *client.Request, allowed bool) (*grant, error) {
 	for l := linkOf(ctx); l != nil; l = l.up {
 		if g := l.grant; g.owner == s && g.key == req.Key && g.living() {
@@ -64,7 +64,7 @@ func (s *Session) reenter(ctx context.Context, req *client.Request, allowed bool
 	return nil, nil
 }
 
-// admits tells why req must not enter g.
+// admits returns nil if req may enter g, else the reason why not.
 func (g *grant) admits(req *client.Request, allowed bool) error {
 	semaphore := req.Mode == client.Permits
 	more := g.mode == client.Shared && req.Mode == client.Exclusive
@@ -84,7 +84,7 @@ func (g *grant) admits(req *client.Request, allowed bool) error {
 	return nil
 }
 
-// living reports whether g is held, by the clock at this call.
+// living reports whether g is held, by the clock at this call. It ends a hold that is over.
 func (g *grant) living() bool {
 	if g.hold.Err() != nil { // not under the mutex: it may end contexts
 		return false
@@ -94,6 +94,7 @@ func (g *grant) living() bool {
 	return g.entries > 0
 }
 
+// enter counts one more handle in. It returns false if g is no longer held.
 func (g *grant) enter() bool {
 	g.mu.Lock()
 	n := g.entries
@@ -108,7 +109,7 @@ func (g *grant) enter() bool {
 	return true
 }
 
-// leave reports whether it was the last to leave, who then releases.
+// leave counts a handle out and returns whether it was the last one, which must release.
 func (g *grant) leave() bool {
 	g.mu.Lock()
 	g.entries--

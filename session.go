@@ -12,33 +12,33 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Session is the life of several locks, with a lease time of its own. It has one fate: if
-// the lease is lost anywhere, all its locks are lost, and Done is closed. Only a lock with
-// [MaxHold] has a lease of its own: its end ends no other lock of the session. The zero
-// Session and a nil one behave like a session that was closed.
+// Session is a group of locks with its own lease TTL. It is lost as a whole: if its lease
+// is lost in any shard, all its locks are lost, and Done is closed. A lock with [MaxHold]
+// has a lease of its own, whose end does not end the session or its other locks. A zero or
+// nil Session behaves like a closed session.
 type Session struct {
-	life   life
-	house  *house
-	ownTTL time.Duration
+	backend backend
+	config  *sessionConfig
+	ttl     time.Duration
 }
 
-// house is what all sessions of a node have in common.
-type house struct {
-	log     *slog.Logger
-	maxTTL  time.Duration
-	shardOf func(key string) int
-	leaks   bool // report handles that were dropped while they hold
+// sessionConfig is what all sessions of a node share.
+type sessionConfig struct {
+	log           *slog.Logger
+	maxTTL        time.Duration
+	shardOf       func(key string) int
+	reportDropped bool // log handles that are garbage-collected while they hold
 }
 
-// life is what a Session needs of the node.
-type life interface {
+// backend is the part of the node that a Session uses.
+type backend interface {
 	Acquire(context.Context, client.Request) (hold, *client.WaitInfo, error)
 	Done() <-chan struct{}
 	Err() error
 	Close(context.Context) error
 }
 
-// hold is what a Lock needs of it: one grant.
+// hold is one grant by the node, as a Lock uses it.
 type hold interface {
 	Token() uint64
 	Err() error
@@ -46,69 +46,69 @@ type hold interface {
 	Release(context.Context) error
 	Extend(context.Context, time.Duration) error
 	OnEnd(func(cause error)) (stop func())
-	Shared(handles int) // so many share it now: for simulations
-	Forsake()           // nobody can give it back any more, nor see its end
+	Shared(handles int) // so many handles share it now; simulations record this
+	Forsake()           // the program can no longer release it, nor see its end
 }
 
 // Done returns a channel that is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} {
-	if s.none() {
-		return past()
+	if s.isZero() {
+		return closedChannel()
 	}
-	return s.life.Done()
+	return s.backend.Done()
 }
 
-func (s *Session) none() bool { return s == nil || s.life == nil }
+func (s *Session) isZero() bool { return s == nil || s.backend == nil }
 
-// past is the end of what never lived.
-func past() <-chan struct{} {
+// closedChannel returns the Done channel of a zero Node or Session.
+func closedChannel() <-chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
 }
 
-// Err returns nil while the session lives, then ErrLost or ErrClosed.
+// Err returns nil while the session lasts, and afterwards ErrLost or ErrClosed.
 func (s *Session) Err() error {
-	if s.none() {
+	if s.isZero() {
 		return ErrClosed
 	}
-	return s.life.Err()
+	return s.backend.Err()
 }
 
 // TTL returns how long the session's locks outlive its last confirmed renewal.
 func (s *Session) TTL() time.Duration {
-	if s.none() {
+	if s.isZero() {
 		return 0
 	}
-	return s.ownTTL
+	return s.ttl
 }
 
-// Close ends the session. The contexts of its locks end first, then the locks are
-// released, and calls that wait return ErrClosed. Ctx bounds only the wait for the
-// confirmation: if it ends, Close returns ErrUnconfirmed, and what was not confirmed is
-// free when its lease ends. Closing a session twice does nothing.
+// Close ends the session. The contexts of its locks end first; then the locks are
+// released, and waiting calls return ErrClosed. Ctx bounds only the wait for the
+// confirmation: if ctx ends first, Close returns ErrUnconfirmed, and a key whose release was
+// not confirmed is free when its lease ends. A second Close does nothing.
 func (s *Session) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return invalid("the context", "nil", "a context")
-	case s.none():
+	case s.isZero():
 		return nil
 	}
-	return s.life.Close(ctx)
+	return s.backend.Close(ctx)
 }
 
-// Lock waits until this handle alone holds key, and returns it.
+// Lock waits until key is granted exclusively, and returns the lock.
 //
 // A key is 1 to 1024 bytes, any bytes. Callers are served in the order in which their
 // requests entered the key's queue. Every call is a request of its own: two goroutines
 // that lock one key exclude each other. On any error nothing is held and no place in the
 // queue is kept:
 //
-//   - a *[WaitError] that unwraps to ctx.Err() when ctx ends first, and to ErrNoQuorum too
+//   - a *[WaitError] that unwraps to ctx.Err() if ctx ends first, and also to ErrNoQuorum
 //     if the key's replicas do not answer
-//   - ErrCapacityMismatch, ErrTooManyWaiters, ErrClosed, or ErrLost for a session that was lost
-//   - ErrLost with [MaxHold] if the lock was over before it could be returned: the answer took
-//     that long, or this process stood still
+//   - ErrCapacityMismatch, ErrTooManyWaiters, ErrClosed, or ErrLost if the session was lost
+//   - ErrLost for a lock with [MaxHold] that ended before it could be returned, because the
+//     answer took that long or this process was suspended
 //   - ErrSelfDeadlock or ErrUpgrade if ctx comes from a lock of the same key; see [Reentrant]
 //   - ErrInvalidKey, ErrInvalidOption
 //
@@ -117,43 +117,44 @@ func (s *Session) Lock(ctx context.Context, key string, opts ...LockOption) (*Lo
 	return s.take(ctx, client.Request{Key: key}, opts)
 }
 
-// TryLock is Lock without waiting for others: if the key is held, or others wait for it,
-// it returns ErrLocked in a *[WaitError]. If the key's replicas do not answer it returns
-// ErrNoQuorum, after 2 s or when the lease ends; and ErrLost if this process stood still for
-// so long that the lock it got was over.
+// TryLock is Lock without waiting for other holders: if the key is held, or requests wait
+// for it, it returns ErrLocked in a *[WaitError]. If the key's replicas do not answer, it
+// returns ErrNoQuorum after 2 s or when the lease ends. If this process was suspended for so
+// long that the lock had ended before it could be returned, it returns ErrLost.
 func (s *Session) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, client.Request{Key: key, Try: true}, opts)
 }
 
-// RLock is Lock for a reader: readers share the key, and exclude those who Lock it. A
-// writer that waits lets no later reader pass.
+// RLock is Lock for readers: readers share the key and exclude writers, which call Lock.
+// Readers that come after a waiting writer wait behind it.
 func (s *Session) RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, client.Request{Key: key, Mode: client.Shared}, opts)
 }
 
-// TryRLock is RLock without waiting for others; see TryLock.
+// TryRLock is RLock without waiting; see TryLock.
 func (s *Session) TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, client.Request{Key: key, Mode: client.Shared, Try: true}, opts)
 }
 
-// Acquire waits until it has n permits of the semaphore key, which has capacity of them:
-// 1 ≤ n ≤ capacity ≤ 2^40. All who use the semaphore at a time name the same capacity,
-// or get ErrCapacityMismatch. A large request that waits lets no later one pass. See Lock.
+// Acquire waits until it gets n of the capacity permits of the semaphore key:
+// 1 ≤ n ≤ capacity ≤ 2^40. All calls that use a semaphore at the same time must pass the
+// same capacity; others get ErrCapacityMismatch. Requests that come after a large waiting
+// one wait behind it. See Lock.
 func (s *Session) Acquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: n, Capacity: capacity}, opts)
 }
 
-// TryAcquire is Acquire without waiting for others; see TryLock.
+// TryAcquire is Acquire without waiting; see TryLock.
 func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64, opts ...LockOption) (*Lock, error) {
 	return s.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: n, Capacity: capacity, Try: true}, opts)
 }
 
-// Do locks key, calls fn with the lock, and unlocks, also if fn panics. Fn's context is derived
-// from ctx and ends with the hold, too: see [Lock.WithContext]. So ctx governs not only the wait
-// but the work as well; if it has ended when fn returns, Do waits up to 1 s for the unlock.
+// Do locks key, calls fn with the lock, and unlocks, even if fn panics. Fn's context is
+// derived from ctx and also ends with the hold: see [Lock.WithContext]. So ctx bounds both
+// the wait and the work. If ctx has ended when fn returns, Do waits up to 1 s for the unlock.
 //
-// Do returns what Lock failed with; else fn's error joined with Unlock's, so that a lock
-// that was lost meanwhile is an error (ErrLost) though fn returned nil.
+// Do returns Lock's error, or fn's error joined with Unlock's. So a lock that was lost
+// during fn is an error (ErrLost), even if fn returned nil.
 func (s *Session) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
 	return s.do(ctx, key, fn, opts)
 }
@@ -167,32 +168,32 @@ func (s *Session) do(ctx context.Context, key string, fn func(context.Context, *
 		return err
 	}
 	defer func() {
-		if no := l.Unlock(ctx); err == nil {
-			err = no
-		} else if no != nil && !errors.Is(err, no) {
-			err = errors.Join(err, no)
+		if unlockErr := l.Unlock(ctx); err == nil {
+			err = unlockErr
+		} else if unlockErr != nil && !errors.Is(err, unlockErr) {
+			err = errors.Join(err, unlockErr)
 		}
 	}()
 	return fn(l.WithContext(ctx), l)
 }
 
-// take checks a request, and enters or acquires what it asks for.
+// take checks a request, and then enters the lock that its context holds or acquires one.
 func (s *Session) take(ctx context.Context, req client.Request, opts []LockOption) (*Lock, error) {
 	reentrant, err := s.check(ctx, &req, opts)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, newWaitError(req.Key, s.house.shardOf(req.Key), client.WaitInfo{Quorum: true}, err)
+		return nil, newWaitError(req.Key, s.config.shardOf(req.Key), client.WaitInfo{Quorum: true}, err)
 	}
 	g, err := s.reenter(ctx, &req, reentrant)
 	if err != nil {
 		return nil, err
 	}
 	if g == nil {
-		h, info, err := s.life.Acquire(ctx, req)
+		h, info, err := s.backend.Acquire(ctx, req)
 		if err != nil {
-			return nil, newWaitError(req.Key, s.house.shardOf(req.Key), *info, err)
+			return nil, newWaitError(req.Key, s.config.shardOf(req.Key), *info, err)
 		}
 		g = &grant{
 			hold: h, owner: s, key: req.Key, mode: req.Mode, weight: req.Weight, capacity: req.Capacity,
@@ -202,12 +203,13 @@ func (s *Session) take(ctx context.Context, req client.Request, opts []LockOptio
 	return newLock(ctx, g), nil
 }
 
-// check completes req and returns whether it may enter what its context holds.
+// check checks the arguments, adds those of opts to req, and returns whether req may enter
+// the lock that ctx holds.
 func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOption) (reentrant bool, err error) {
 	switch {
 	case ctx == nil:
 		return false, invalid("the context", "nil", "a context")
-	case s.none():
+	case s.isZero():
 		return false, ErrClosed
 	}
 	if n := len(req.Key); n == 0 || n > shard.MaxKey {
@@ -234,19 +236,19 @@ func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOpt
 	switch {
 	case len(o.value) > shard.MaxValue:
 		return false, invalid("Value", fmt.Sprintf("%d bytes", len(o.value)), fmt.Sprintf("at most %d", shard.MaxValue))
-	case o.fixed && (o.hold < minHold || o.hold > s.house.maxTTL):
-		return false, s.house.invalidHold("MaxHold", o.hold)
+	case o.fixed && (o.hold < minHold || o.hold > s.config.maxTTL):
+		return false, s.config.invalidHold("MaxHold", o.hold)
 	}
 	req.Value, req.MaxHold = slices.Clone(o.value), o.hold
 	return o.reentrant, nil
 }
 
-func (h *house) invalidHold(what string, d time.Duration) error {
-	return invalid(what, d, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minHold, h.maxTTL))
+func (c *sessionConfig) invalidHold(what string, d time.Duration) error {
+	return invalid(what, d, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minHold, c.maxTTL))
 }
 
-// ttl checks the options of a new session and returns its lease time.
-func (h *house) ttl(usual time.Duration, opts []SessionOption) (time.Duration, error) {
+// sessionTTL checks the options of a new session and returns its lease TTL.
+func (c *sessionConfig) sessionTTL(usual time.Duration, opts []SessionOption) (time.Duration, error) {
 	o := sessionOptions{ttl: usual}
 	for i, opt := range opts {
 		if opt == nil {
@@ -254,8 +256,8 @@ func (h *house) ttl(usual time.Duration, opts []SessionOption) (time.Duration, e
 		}
 		opt(&o)
 	}
-	if o.set && (o.ttl < minTTL || o.ttl > h.maxTTL) {
-		return 0, invalid("WithTTL", o.ttl, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minTTL, h.maxTTL))
+	if o.set && (o.ttl < minTTL || o.ttl > c.maxTTL) {
+		return 0, invalid("WithTTL", o.ttl, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minTTL, c.maxTTL))
 	}
 	return o.ttl, nil
 }

@@ -205,7 +205,7 @@ func (s *story) next(ctx context.Context) {
 	}
 	s.write(ctx, l)
 	simulate.Sleep(ctx, 2*time.Second) // the work
-	_ = l.Unlock(ctx) // which fails if it was lost
+	_ = l.Unlock(ctx)                  // which fails if it was lost
 	s.ended++
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/lockmesh/mesh/ring"
 )
 
-// nodeLife is a session of the node.
-type nodeLife struct{ *node.Session }
+// nodeSession is the backend of a running node's sessions.
+type nodeSession struct{ *node.Session }
 
-// Acquire implements life.
-func (c nodeLife) Acquire(ctx context.Context, req client.Request) (hold, *client.WaitInfo, error) {
-	h, info, err := c.Session.Acquire(ctx, req)
+// Acquire implements backend.
+func (s nodeSession) Acquire(ctx context.Context, req client.Request) (hold, *client.WaitInfo, error) {
+	h, info, err := s.Session.Acquire(ctx, req)
 	if err != nil {
 		return nil, info, err
 	}
