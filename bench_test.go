@@ -20,9 +20,9 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// The benchmarks run three nodes in one process, so that what they report is the cost
-// of a lock to the whole fleet: leader, followers and client together. Run them all at
-// once, and compare with BenchmarkFanOut of the same run:
+// The benchmarks run three nodes in one process. So they report the cost of a lock for the
+// whole fleet: leader, followers and client together. Run all of them at once, and compare
+// with BenchmarkFanOut of the same run:
 //
 //	go test -run '^$' -bench . -benchmem -cpu 2 .
 
@@ -35,7 +35,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measure runs op from workers at once, b.N times in all, and reports processor time and
+// measure runs op in concurrent workers, b.N times in all, and reports processor time and
 // latencies.
 func measure(b *testing.B, workers int, op func(worker int)) {
 	b.Helper()
@@ -106,7 +106,7 @@ func pair(b *testing.B, node *mesh.Node, key string) {
 	}
 }
 
-// BenchmarkPair is Lock and Unlock through three nodes, by workers spread over them.
+// BenchmarkPair measures Lock and Unlock by workers that are spread over three nodes.
 func BenchmarkPair(b *testing.B) {
 	for _, shards := range []int{8, 16, 32, 64} {
 		for _, workers := range []int{1, 16, 128} {
@@ -128,13 +128,13 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOver is sixteen workers on one key: one op is one hand-over.
+// BenchmarkHandOver measures sixteen workers that contend for one key: one op is one hand-over.
 func BenchmarkHandOver(b *testing.B) {
 	nodes := fleetOf(b, 3)
 	measure(b, 16, func(w int) { pair(b, nodes[w%3], "the one") })
 }
 
-// BenchmarkLock is Lock alone by one worker that is not on the key's owner.
+// BenchmarkLock measures Lock alone, by one worker on a node that does not lead the key's shard.
 func BenchmarkLock(b *testing.B) {
 	nodes := fleetOf(b, 3)
 	ctx := context.Background()
@@ -156,7 +156,7 @@ func BenchmarkLock(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-µs")
 }
 
-// remoteKey finds a key whose shard node does not lead.
+// remoteKey returns a key whose shard node does not lead.
 func remoteKey(b *testing.B, node *mesh.Node) string {
 	ctx := context.Background()
 	// Leadership moves to the ring's owners shortly after the mesh is healthy.
@@ -196,14 +196,14 @@ func total(nodes []*mesh.Node) (s mesh.Stats) {
 }
 
 func reportBatch(b *testing.B, before, after mesh.Stats) {
-	time.Sleep(100 * time.Millisecond) // counters are drawn up once a tick
+	time.Sleep(100 * time.Millisecond) // counters are updated once a tick
 	if n := after.Entries - before.Entries; n > 0 {
 		b.ReportMetric(float64(after.Commands-before.Commands)/float64(n), "batch")
 	}
 }
 
-// BenchmarkFanOut is the wire's limit: a node sends a frame to two peers over the same kind of
-// connections and waits for both answers, twice, as Lock and Unlock must.
+// BenchmarkFanOut measures the limit that the network sets: a node sends a frame to two peers
+// over the same kind of connections and waits for both answers, twice, as Lock and Unlock must.
 func BenchmarkFanOut(b *testing.B) {
 	for _, workers := range []int{1, 16, 128} {
 		b.Run(fmt.Sprint("workers=", workers), func(b *testing.B) {
@@ -222,7 +222,7 @@ type fanOut struct {
 	waiting []chan struct{}
 }
 
-// echo is a node that answers every frame with itself, or counts the answers.
+// echo is a node that sends every frame back, or counts the answers.
 type echo struct {
 	t    *transport.Transport
 	up   chan struct{}
@@ -279,13 +279,13 @@ func (f *fanOut) round(w int) {
 	}
 }
 
-// BenchmarkKeysUsedOnce locks each key once and never again, and reports how much heap
-// stays when all are released and the sessions are still open:
+// BenchmarkKeysUsedOnce locks each key once and never again. It reports how much heap is in
+// use after all keys are released, while the sessions are still open:
 //
 //	go test -run '^$' -bench KeysUsedOnce -benchtime 1000000x .
 func BenchmarkKeysUsedOnce(b *testing.B) {
 	nodes := fleetOf(b, 3)
-	for i := range 1000 { // so that sessions, routes and connections are there
+	for i := range 1000 { // so that sessions, routes and connections exist
 		pair(b, nodes[i%3], fmt.Sprint("warm/", i))
 	}
 	before := heap()
@@ -294,7 +294,7 @@ func BenchmarkKeysUsedOnce(b *testing.B) {
 	b.ReportMetric(float64(heap()-before)/1024, "heap-KiB")
 }
 
-// heap is how much memory is in use after the garbage is gone.
+// heap returns how much heap is in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

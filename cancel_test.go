@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// on calls do when a text is logged.
+// on is a log handler that calls do when a text is logged.
 type on struct {
 	slog.Handler
 	text string
@@ -26,10 +26,11 @@ func (o on) Enabled(context.Context, slog.Level) bool { return true }
 func (o on) WithAttrs([]slog.Attr) slog.Handler       { return o }
 func (o on) WithGroup(string) slog.Handler            { return o }
 
-// A Join that is cancelled at the very moment at which its mesh is found stops what that has
-// begun, and shares nothing with it meanwhile: the race detector looks on.
+// A Join that is cancelled at the very moment when its mesh is found stops everything that was
+// started, without a data race: this test is for the race detector.
 //
-// The node warns of a short TTL when it has found its mesh, before it makes its lanes.
+// The node logs its warning of a short TTL when it has found its mesh, before it creates its
+// shard loops.
 func TestAJoinThatIsCancelledAsItsMeshIsFound(t *testing.T) {
 	cancelled := 0
 	for i := range 60 {

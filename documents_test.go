@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// The list in ARCHITECTURE.md names all that a package of the module imports of it, and each package
-// that imports any. What everybody may import is named below the list.
+// The list in ARCHITECTURE.md is complete: it names each package of the module that imports others
+// of the module, and all of these imports. Packages that every package may import are named below
+// the list.
 func TestTheListOfImportsIsTrue(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -44,8 +45,8 @@ func TestTheListOfImportsIsTrue(t *testing.T) {
 	}
 }
 
-// imports returns what a package imports of the module, sorted, by paths below it; the module's own
-// package is "mesh".
+// imports returns the packages of the module that a package imports, sorted, as paths below the
+// module; the root package is "mesh".
 func imports(t *testing.T, name string) (all []string) {
 	dir := name
 	if name == "mesh" {
@@ -65,5 +66,5 @@ func imports(t *testing.T, name string) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// everywhere may be imported by all.
+// everywhere lists the packages that every package may import.
 var everywhere = []string{"internal/fault", "internal/point"}

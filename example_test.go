@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// A process of its own founds a mesh of one, which is enough to try everything. In
-// a fleet all processes pass the same list of seeds.
+// A single process founds a mesh of one, which is enough to try everything. In a fleet all
+// processes pass the same list of seeds.
 func Example() {
 	node, err := mesh.Join(nil)
 	if err != nil {
@@ -35,7 +35,8 @@ func Example() {
 	// held: false
 }
 
-// Do unlocks whatever happens, and the context that it gives ends if the lock is lost.
+// Do always unlocks, even after a panic. The context that it passes to the function ends if
+// the lock is lost.
 func ExampleNode_Do() {
 	node, err := mesh.Join(nil)
 	if err != nil {
@@ -44,7 +45,7 @@ func ExampleNode_Do() {
 	}
 	defer node.Close()
 
-	last := uint64(0) // what a guarded resource remembers
+	last := uint64(0) // the largest token that a guarded resource has seen
 	for range 3 {
 		err := node.Do(context.Background(), "orders/42", func(ctx context.Context, l *mesh.Lock) error {
 			if l.Token() <= last {
@@ -61,7 +62,7 @@ func ExampleNode_Do() {
 	// <nil>
 }
 
-// A lock that is not to be had says who has it.
+// The error of a refused TryLock names the holder.
 func ExampleNode_TryLock() {
 	node, err := mesh.Join(nil, mesh.WithName("ann"))
 	if err != nil {
@@ -86,7 +87,7 @@ func ExampleNode_TryLock() {
 	// Output: true ann true
 }
 
-// A semaphore: at most three of all processes import at a time.
+// A semaphore lets at most three processes import at a time.
 func ExampleNode_Acquire() {
 	node, err := mesh.Join(nil)
 	if err != nil {
@@ -106,8 +107,8 @@ func ExampleNode_Acquire() {
 	// Output: a fourth: true
 }
 
-// Two handles of one key exclude each other, unless the context of the first is used to
-// enter it again.
+// Two calls that lock one key exclude each other, unless the second is Reentrant and its context
+// comes from the first lock.
 func ExampleReentrant() {
 	node, err := mesh.Join(nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const fakeMaxTTL = time.Minute
 
-// fakeBackend grants everything at once, or fails with what it was told to.
+// fakeBackend grants every request at once, or refuses it with fail.
 type fakeBackend struct {
 	mu       sync.Mutex
 	requests []client.Request
@@ -56,11 +56,11 @@ type fakeHold struct {
 	over     error
 	releases int
 	extended []time.Duration
-	result   error // of Release
+	result   error // what Release returns
 	watchers map[int]func(error)
 	next     int
-	during   func() // called by Release once the belief has ended
-	late     bool   // the lease is over, and no timer has fired yet
+	during   func() // called by Release after the hold has ended
+	late     bool   // the lease has ended, and no timer has fired yet
 	forsaken atomic.Bool
 }
 

@@ -12,8 +12,7 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// tryJoin joins from a host that is none of the mesh's, or is again, and closes what came
-// of it.
+// tryJoin calls JoinContext on a host that is not a member of the mesh, and waits for its result.
 func (w *trial) tryJoin(host string, patience time.Duration, opts ...mesh.Option) (n *mesh.Node, err error) {
 	w.t.Helper()
 	over := false
@@ -61,7 +60,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	// Nothing of that is in the way of one that fits.
+	// After these refusals a node with the right options can join.
 	n, err := w.tryJoin("x", 30*time.Second, mesh.WithShards(trialShards), mesh.WithReplicas(3), mesh.WithMaxTTL(trialTTL), mesh.WithLeaseTTL(2*time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +76,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 			t.Errorf("a session beyond MaxTTL: %v", err)
 		}
 	})
-	// A lease that nobody named is lowered to the bound: the usual one is 10 s.
+	// The default lease TTL of 10 s is lowered to the bound.
 	y, err := w.tryJoin("y", 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +107,7 @@ func TestJoinSaysWhatItWaitedFor(t *testing.T) {
 			t.Errorf("Join = %v, want an error that names the seed c:7400", err)
 		}
 		t.Log(err)
-		// The one that gave up is no hindrance when it comes back.
+		// A node that gave up can come back.
 		for _, host := range []string{"a", "c"} {
 			w.Host(host).Go("join", func(ctx context.Context) {
 				if _, err := mesh.JoinContext(ctx, w.seeds, mesh.WithBind(":7400"), mesh.WithLogger(simulate.Logger(ctx))); err != nil {
@@ -146,8 +145,9 @@ func TestJoinSaysWhatItWaitedFor(t *testing.T) {
 	})
 }
 
-// Who waits for health after a kill, to kill the next one, is not told of the time before,
-// although it is not the leader, and hears nothing of it.
+// After a kill, Health of a node is never from before the kill, even if the node is not the
+// leader and receives no status from it: a caller may wait for health in order to kill the next
+// node.
 func TestHealthKnowsOfAKillAtOnce(t *testing.T) {
 	w := newTrialOf(t, simulate.Options{Seed: 36}, trialTTL, 3, 1)
 	at := w.replicas("k")
@@ -173,8 +173,8 @@ func TestHealthKnowsOfAKillAtOnce(t *testing.T) {
 	}
 }
 
-// A killed node that starts again under its name and address is in its predecessor's
-// place when Join returns: any other node may be killed then.
+// A killed node that restarts under its name and address has taken its predecessor's place when
+// Join returns: from then on any other node may be killed.
 func TestAKilledNodeComesBack(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -213,8 +213,8 @@ func TestAKilledNodeComesBack(t *testing.T) {
 	}
 }
 
-// In a simulated world as elsewhere, who binds to loopback is a mesh of its own, and who
-// does not must list a seed.
+// In a simulated world as elsewhere, a node without seeds founds a mesh of one if it binds to
+// loopback, and is refused otherwise.
 func TestAMeshOfOneOnLoopback(t *testing.T) {
 	for bind, want := range map[string]error{"127.0.0.1:7400": nil, "localhost:7400": nil, ":7400": mesh.ErrNoSeeds} {
 		w := simulate.New(simulate.Options{Seed: 36})
@@ -232,14 +232,14 @@ func TestAMeshOfOneOnLoopback(t *testing.T) {
 	}
 }
 
-// A mesh of one that is listed by another mesh gives up loudly: it ends with ErrEjected,
-// what it held is lost, and it can join the other mesh (P28).
+// A mesh of one whose address another mesh lists gives up: its node ends with ErrEjected, its
+// locks are lost, and it can join the other mesh (P28).
 func TestAMeshOfOneGivesUp(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 35}, trialTTL, 3)
 	w.History().Meshes = 2
 	w.Host("c").Crash()
 	w.Host("c").Restart()
-	// Somebody forgot its seeds.
+	// The node restarts without its seeds.
 	seeds := w.seeds
 	w.seeds = nil
 	n, err := w.tryJoin("c", 10*time.Second, mesh.WithFound())
@@ -260,12 +260,12 @@ func TestAMeshOfOneGivesUp(t *testing.T) {
 	})
 	queued := w.begin("c", func(ctx context.Context, n *mesh.Node) {
 		if _, err := n.Lock(ctx, "k"); !errors.Is(err, mesh.ErrClosed) {
-			t.Errorf("a call that waits = %v, want ErrClosed", err)
+			t.Errorf("a waiting call = %v, want ErrClosed", err)
 		}
 	})
 	w.pass(5 * time.Second)
 	if err := errors.Join(n.Err(), l.Err(), s.Err()); err != nil {
-		t.Errorf("while nobody reaches it: %v", err)
+		t.Errorf("while no other node reaches it: %v", err)
 	}
 	w.Net.Heal()
 	w.at("c", func(ctx context.Context, n *mesh.Node) {
@@ -298,9 +298,9 @@ func TestAMeshOfOneGivesUp(t *testing.T) {
 	})
 }
 
-// Promise: G6, P30: when Join returns to a node that was killed, any other may be killed.
-// Method: its statuses come late; its own replica knows that its predecessor is out, and of
-// the other two, one hears of it only later. Who leads knows that.
+// Promise: G6, P30: when Join of a restarted node returns, any other node may be killed.
+// Method: the node's statuses come late. Its own replica knows that its predecessor was removed;
+// of the other two nodes, one learns this only later. The leader knows that.
 func TestAJoinerTakesTheLeadersWord(t *testing.T) {
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// What a node started ends with it, whichever way it ends.
+// All goroutines that a node started end with it, whichever way it ends.
 func TestNothingIsLeftBehind(t *testing.T) {
 	others := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -61,30 +61,30 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	// A Join that fails leaves nothing either.
+	// A failed Join leaves nothing either.
 	short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer stop()
 	if _, err := JoinContext(short, []string{"127.0.0.1:1"}, quiet()...); err == nil {
-		t.Error("joined nobody")
+		t.Error("Join without a mesh = nil")
 	}
 	cancel()
 	goleak.VerifyNone(t, others)
 }
 
-// collected lets the garbage collector run until it has told what was to be told.
+// collected runs the garbage collector until told returns true.
 func collected(t *testing.T, told func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !told(); runtime.GC() {
 		if time.Now().After(deadline) {
-			t.Fatal("the garbage collector has not told of a lock that was dropped")
+			t.Fatal("no report of a dropped lock by the garbage collector")
 		}
 		runtime.Gosched()
 	}
 }
 
-// A lock of fixed length that its program has dropped ends by itself, as was asked for: it is
-// not logged. Nobody can unlock it, unless somebody shares it; nor is anybody told of its end,
-// unless a context was made of it.
+// A lock with MaxHold that the program drops ends by itself, as requested, so it is not logged.
+// The node is told that the program can no longer unlock it, except if another handle shares it,
+// or if a context or channel may still show its end.
 func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
 	s, fake := newFakeSession(t)
 	log := &page{}
@@ -121,7 +121,7 @@ func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
 	}
 }
 
-// A node logs where it was told to, a lock that was dropped among the rest.
+// A node logs to its WithLogger, including the warning of a dropped lock.
 func TestWhereANodeLogs(t *testing.T) {
 	log := &page{}
 	n, err := Join(nil, WithName("one"), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
@@ -138,11 +138,11 @@ func TestWhereANodeLogs(t *testing.T) {
 	text := log.String()
 	_, dropped, _ := strings.Cut(text, "a lock was dropped")
 	if !strings.Contains(text, "founded a mesh of one") || !strings.Contains(dropped, "node=one key=k") {
-		t.Errorf("it says\n%s", text)
+		t.Errorf("the log is\n%s", text)
 	}
 }
 
-// forsaken is a hold that keeps in mind that it was forsaken.
+// forsaken is a hold that records a call of Forsake.
 type forsaken struct {
 	hold
 	told atomic.Bool
@@ -153,8 +153,8 @@ func (f *forsaken) Forsake() {
 	f.told.Store(true)
 }
 
-// Leave does not wait for a lock that nobody can unlock, and leaves it to its end; and that
-// is no loss.
+// Leave does not wait for a lock that the program can no longer unlock. The lock ends by its
+// MaxHold, which does not count as a loss.
 func TestLeaveDoesNotWaitForWhatNobodyHas(t *testing.T) {
 	n := join(t, nil, WithMaxTTL(time.Hour))
 	defer n.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// leave makes the node of a host leave, within a time, and returns what Leave says.
+// leave calls Leave on the node of a host, with a time limit, and returns its result.
 func (w *trial) leave(host string, within time.Duration) (err error) {
 	w.t.Helper()
 	w.at(host, func(ctx context.Context, n *mesh.Node) {
@@ -46,7 +46,8 @@ func (w *trial) restart(host string, within time.Duration) {
 	w.between("the return of "+host, w.Now()-start, 0, within)
 }
 
-// truthful is a world whose links lose nothing and whose gossip does not lie.
+// truthful returns settings for a world whose links lose nothing and whose gossip makes no
+// false claims.
 func truthful() map[string]int64 {
 	return map[string]int64{"link-loss-ppm": 0, "link-duplicate-ppm": 0, "link-reorder-ppm": 0, "gossip-lies-ppm": 0}
 }
@@ -64,13 +65,13 @@ func TestARollingRestart(t *testing.T) {
 func roll(w *trial) {
 	t := w.t
 	var hosts []string
-	held := make(map[string]*mesh.Lock) // by the host that holds it, under its own name
+	held := make(map[string]*mesh.Lock) // by the name of the host that holds it
 	for _, h := range w.Hosts() {
 		hosts = append(hosts, h.Name())
 		held[h.Name()] = w.lock(h.Name(), "held by "+h.Name())
 	}
 	over, pairs := false, 0
-	away := make(map[string]bool) // hosts whose callers rest
+	away := make(map[string]bool) // hosts whose callers stop
 	busy := make(map[string]int)
 	work := func(host string) {
 		for i := range 2 {
@@ -102,7 +103,7 @@ func roll(w *trial) {
 	for _, h := range hosts {
 		work(h)
 	}
-	var queued []string // what waits in the queues, in order
+	var queued []string // the waiters in the queues, in order
 	var served []string
 	for i, victim := range hosts {
 		// A queue of all others, for a key of each shard that the victim may lead.
@@ -202,7 +203,7 @@ func TestTheLastNodesLeave(t *testing.T) {
 			})
 			w.pass(10 * time.Second)
 			if l.Err() != nil || l.Context().Err() != nil {
-				t.Errorf("seed %d: after %s has left: %v", seed, host, l.Err())
+				t.Errorf("seed %d: the held lock after %s has left: %v", seed, host, l.Err())
 			}
 		}
 		w.check(w.unlock("c", l, time.Second))
@@ -212,8 +213,8 @@ func TestTheLastNodesLeave(t *testing.T) {
 	}
 }
 
-// Promise: G9: who is told to leave keeps its locks until they are unlocked, or its time is
-// up, also when all others are told so at the same moment, and hold nothing.
+// Promise: G9: a leaving node keeps its locks until they are unlocked or its time is up, even if
+// all other nodes leave at the same moment and hold no locks.
 func TestAFleetThatStopsKeepsItsLocks(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newTrial(t, simulate.Options{Seed: seed}, trialTTL, 3)
@@ -339,7 +340,7 @@ func TestLeaveOfACutOffNode(t *testing.T) {
 		w.pass(cut)
 		began := w.Now()
 		if err := w.leave("a", 21*time.Second); err == nil {
-			t.Errorf("cut off for %v: Leave = nil, although nobody took over", cut)
+			t.Errorf("cut off for %v: Leave = nil, although no node took over", cut)
 		} else {
 			t.Logf("after %v: %v", w.Now()-began, err)
 		}

@@ -37,7 +37,7 @@ func closed(ch <-chan struct{}) bool {
 	}
 }
 
-// locker is what sessions and nodes have in common.
+// locker is the methods that sessions and nodes have in common.
 type locker interface {
 	Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
 	TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
@@ -115,7 +115,7 @@ func TestALossIsTold(t *testing.T) {
 	l := mustLock(t, s, context.Background(), "a")
 	lost, ctx, with := l.Lost(), l.Context(), l.WithContext(parent)
 	if l.Err() != nil || closed(lost) || ctx.Err() != nil || with.Err() != nil || with.Value(userKey{}) != "yours" {
-		t.Fatal("it is over before it is lost")
+		t.Fatal("it has ended before it is lost")
 	}
 	fake.holds[0].lose()
 	if !errors.Is(l.Err(), ErrLost) || !closed(lost) || !closed(l.Lost()) {
@@ -145,7 +145,7 @@ func TestALossIsSeenByWhoDidNotWatch(t *testing.T) {
 	}
 }
 
-// A timer may fire late, after a suspend for example: every call looks at the clock.
+// A timer may fire late, for example after a suspend, so every call checks the clock.
 func TestAnExpiryIsNoticedByEveryCall(t *testing.T) {
 	ctx := context.Background()
 	for name, notices := range map[string]func(*Lock) bool{
@@ -188,7 +188,7 @@ func TestWithContextEndsWithItsParent(t *testing.T) {
 	if !errors.Is(context.Cause(ctx), reason) || l.Err() != nil {
 		t.Errorf("cause %v, lock %v", context.Cause(ctx), l.Err())
 	}
-	// Contexts that have ended are forgotten, however many there are.
+	// Contexts that have ended are removed, however many there are.
 	kept := func() (n int) {
 		for _, d := range l.derived[:cap(l.derived)] {
 			if d.ctx != nil {
@@ -213,7 +213,7 @@ func TestWithContextEndsWithItsParent(t *testing.T) {
 	if n := len(fake.holds[0].watchers); n > 1 {
 		t.Errorf("%d watchers for one lock", n)
 	}
-	// Those that live are not looked through each time.
+	// The living contexts are not searched at each call.
 	for range 1000 {
 		l.WithContext(context.Background())
 	}
@@ -222,11 +222,11 @@ func TestWithContextEndsWithItsParent(t *testing.T) {
 	}
 	l.Unlock(context.Background())
 	if l.WithContext(context.Background()); kept() > 0 {
-		t.Errorf("%d contexts of a lock that is over are kept", kept())
+		t.Errorf("%d contexts of a lock that has ended are kept", kept())
 	}
 }
 
-// Whoever asks for the context again and again pays for it once.
+// Repeated calls of Context allocate only once.
 func TestContextIsMadeOnce(t *testing.T) {
 	s, _ := newFakeSession(t)
 	l := mustLock(t, s, context.WithValue(context.Background(), userKey{}, "mine"), "a")
@@ -322,12 +322,12 @@ func TestWaitError(t *testing.T) {
 			text: `mesh: key "a" (shard 5): context canceled; many ahead in the queue`,
 		},
 		{
-			name: "the context ends, and nobody answers",
+			name: "the context ends, and no replica answers",
 			ctx:  context.Background(), fail: context.Canceled, noQuorum: true,
 			text: `mesh: key "a" (shard 5): context canceled; no majority of the shard's replicas answers`,
 		},
 		{
-			name: "the context's time is over, and nobody answers",
+			name: "the context's deadline passes, and no replica answers",
 			ctx:  context.Background(), fail: context.DeadlineExceeded, noQuorum: true,
 			text: `mesh: key "a" (shard 5): context deadline exceeded; no majority of the shard's replicas answers`,
 		},

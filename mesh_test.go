@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 )
 
-// quiet are options of a node for tests: any port of loopback, and nothing logged.
+// quiet returns options for the node of a test: any loopback port, and no log.
 func quiet(more ...Option) []Option {
 	return append([]Option{WithBind("127.0.0.1:0"), WithLogger(slog.New(slog.DiscardHandler))}, more...)
 }
@@ -123,7 +123,7 @@ func TestASessionOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The node and its session exclude each other, with one context, too.
+	// The node's own session and s exclude each other, even with one context.
 	if _, err := n.TryLock(l.Context(), "a"); !errors.Is(err, ErrLocked) {
 		t.Errorf("TryLock by the node = %v, want ErrLocked", err)
 	}
@@ -239,7 +239,7 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-// The longest name, address and zone that the options take are good for a mesh.
+// Nodes with the longest name, address and zone that the options accept can form a mesh.
 func TestTheLongestIdentity(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -262,7 +262,7 @@ func TestTheLongestIdentity(t *testing.T) {
 	}
 }
 
-// late is a context that ends while Lock is on its way to the shard.
+// late is a context that ends after Lock was called and before the shard is asked.
 type late struct {
 	context.Context
 	looks int
@@ -279,7 +279,7 @@ func TestAContextThatEndsBeforeAnybodyIsAsked(t *testing.T) {
 	n := join(t, nil)
 	_, err := n.Lock(&late{Context: context.Background()}, "k")
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNoQuorum) {
-		t.Errorf("Lock = %v, want no word of the shard", err)
+		t.Errorf("Lock = %v, want an error without information about the shard", err)
 	}
 }
 

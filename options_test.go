@@ -89,7 +89,7 @@ func TestWrongOptions(t *testing.T) {
 			}
 			for _, part := range tt.says {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q, want it to say %q", err, part)
+					t.Errorf("error %q, want it to contain %q", err, part)
 				}
 			}
 			if n := strings.Count(err.Error(), ErrInvalidOption.Error()); n != 1 {
@@ -100,7 +100,7 @@ func TestWrongOptions(t *testing.T) {
 	_, err := Join([]string{"a:0"}, WithShards(0), nil, WithReplicas(2), WithLogger(nil))
 	for _, part := range []string{"WithShards", "option 2", "WithReplicas", "WithLogger", "a seed"} {
 		if !errors.Is(err, ErrInvalidOption) || !strings.Contains(err.Error(), part) {
-			t.Errorf("of several mistakes %q tells, want it to say %q, too", err, part)
+			t.Errorf("error %q for several mistakes, want it to contain %q", err, part)
 		}
 	}
 	if _, err := JoinContext(noContext, nil); !errors.Is(err, ErrInvalidOption) {
@@ -108,8 +108,8 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// P28: of a list that is all blank nothing is opened, unless the node was told where to be found, or
-// that it may found a mesh; and what else is wrong is told first.
+// P28: with only blank seeds nothing is opened, unless WithBind or WithFound is given. Other invalid
+// options are reported first.
 func TestOnlyBlankSeeds(t *testing.T) {
 	blank := []string{"", " "}
 	for _, tt := range []struct {
@@ -146,7 +146,7 @@ func TestNameAddressAndZoneTogether(t *testing.T) {
 	host := func(n int) string { return strings.Repeat("h", n) }
 	tests := []struct {
 		name string
-		opts func(more int) []Option // just fits with 0; with 1 it is a byte too long
+		opts func(more int) []Option // with 0 they just fit; with 1 they are a byte too long
 		says string
 	}{
 		{"a zone", func(more int) []Option {
@@ -209,7 +209,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("configuration %+v", cfg)
 	}
 
-	// What nobody asked for is left to the mesh, but for the address.
+	// Unset options are left to the mesh, except for the address.
 	cfg, err = configure(nil, nil)
 	if err != nil || cfg.Transport.Bind != "127.0.0.1:0" || cfg.Shards != 0 || cfg.MeshName != "" || cfg.LeaseTTL != 0 {
 		t.Errorf("without options: %+v, %v", cfg, err)

@@ -31,8 +31,8 @@ func TestReentrance(t *testing.T) {
 		name         string
 		outer, inner take
 		opts         []LockOption
-		want         []error // none: it gets a lock
-		enters       bool    // the outer one
+		want         []error // none: inner gets a lock
+		enters       bool    // inner enters the outer lock
 	}{
 		{name: "a lock inside a lock", outer: lock, inner: lock, want: []error{ErrSelfDeadlock}},
 		{name: "a lock inside a lock, reentrant", outer: lock, inner: lock, opts: again, enters: true},
@@ -93,8 +93,8 @@ func TestReentrance(t *testing.T) {
 	}
 }
 
-// Promise: P37: a context knows all that is held of what it was made of, also what is below a
-// lock that was given back.
+// Promise: P37: a context knows all held locks that it comes from, also those below a lock that
+// was unlocked.
 func TestAContextKnowsWhatIsBelow(t *testing.T) {
 	ctx := context.Background()
 	for released := range 3 {
@@ -147,8 +147,8 @@ func TestTheLastUnlockReleases(t *testing.T) {
 	}
 }
 
-// A handle that is over is not told of the end of what others still hold, whether it was to be told
-// before or asks only then.
+// An unlocked handle is not told of the end of a hold that other handles still share, whether it
+// asked to be told before or after its Unlock.
 func TestAHandleThatIsOverHearsOfNothing(t *testing.T) {
 	s, fake := newFakeSession(t)
 	ctx := context.Background()
@@ -191,7 +191,7 @@ func TestSessionsDoNotMix(t *testing.T) {
 	two, fake := newFakeSession(t)
 	ctx := context.Background()
 	l := mustLock(t, one, ctx, "a")
-	// To the other session it is a lock like any other's, entered or not.
+	// The other session acquires its own lock, with and without Reentrant.
 	mustLock(t, two, l.Context(), "a")
 	both := mustLock(t, two, l.Context(), "a", Reentrant())
 	if len(fake.requests) != 2 {
@@ -219,9 +219,9 @@ func TestAHoldThatIsOverIsNotEntered(t *testing.T) {
 			end(l, fake.holds[0])
 			again := mustLock(t, s, inside, "a", Reentrant())
 			if again.Token() == l.Token() {
-				t.Error("it entered what was over")
+				t.Error("it entered a hold that has ended")
 			}
-			// And the chain does not grow by what is over.
+			// Nor does the chain keep holds that have ended.
 			if up := linkOf(again.Context()).up; up != nil {
 				t.Errorf("the context still knows %+v", up.grant)
 			}

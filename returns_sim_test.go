@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// Nodes are killed and come back, at once or when gossip calls them dead. Whoever looks at
-// the members meanwhile sees each name once, and itself.
+// Nodes are killed and come back, at once or after gossip has declared them dead. Meanwhile
+// Members on the other nodes lists each name once, and the node itself.
 func TestAReturningNodeIsListedOnce(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -63,7 +63,7 @@ func TestNoQuorumIsSaidOnlyIfItIsSo(t *testing.T) {
 				}
 			}
 		})
-		// And it is so a while after the last word.
+		// A while after the last answer there is no quorum.
 		waited := w.begin("a", func(ctx context.Context, n *mesh.Node) {
 			ctx, cancel := simulate.WithTimeout(ctx, 8*time.Second)
 			defer cancel()
@@ -83,7 +83,7 @@ func TestNoQuorumIsSaidOnlyIfItIsSo(t *testing.T) {
 func TestACancelledWaiterLeavesNothing(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 13}, trialTTL, 3)
 	key := w.ledBy("b")
-	for i := range 40 { // around the moment of the grant, too
+	for i := range 40 { // some of them near the moment of the grant
 		l := w.lock("a", key)
 		waited := w.begin("c", func(ctx context.Context, n *mesh.Node) {
 			short, cancel := simulate.WithTimeout(ctx, 5*time.Millisecond+time.Duration(i)*50*time.Microsecond)
@@ -102,7 +102,7 @@ func TestACancelledWaiterLeavesNothing(t *testing.T) {
 			t.Fatalf("try %d: a grant was left behind", i)
 		}
 	}
-	// One that is cut off when it gives up is forgotten with its session, and not before.
+	// A waiter that is cut off when it gives up is removed when its session ends, not before.
 	l := w.lock("a", key)
 	waited := w.begin("c", func(ctx context.Context, n *mesh.Node) {
 		ctx, cancel := simulate.WithTimeout(ctx, time.Second)
@@ -126,8 +126,7 @@ func TestACancelledWaiterLeavesNothing(t *testing.T) {
 	}
 }
 
-// apart returns two keys whose shards live on hosts that are all different, and none of
-// them on host.
+// apart returns two keys whose shards have no host in common, and none on host.
 func (w *trial) apart(host string) (one, other string) {
 	w.t.Helper()
 	for i := range 200 {
@@ -177,7 +176,7 @@ func TestFates(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	// The node's own locks: one where the user's first lies, one where the second does.
+	// The node's own locks: one in the shard of the user's first key, one in that of the second.
 	ownOne := w.keyWhere(func(r []string) bool { return slices.Equal(r, w.replicas(one)) })
 	ownOther := w.keyWhere(func(r []string) bool { return slices.Equal(r, w.replicas(other)) })
 	w.check(w.unlock("a", own, time.Second))
@@ -205,18 +204,18 @@ func TestFates(t *testing.T) {
 		}
 		w.check(s.Close(ctx))
 	})
-	// Of fixed length, a lock is given back at once, however long it was to last.
+	// The lock with MaxHold is released at once, however long it was to last.
 	lost := w.Now()
 	l := w.lock("b", fixed)
 	w.between("the next grant of the key of fixed length", w.Now()-lost, 0, trialTTL/10)
 	w.check(w.unlock("b", l, time.Second))
-	// Its key elsewhere is free as soon as the table knows, which is at the latest when
-	// its lease is over.
+	// The key in the other shard is free as soon as its table knows, at the latest when the
+	// lease ends.
 	l = w.lock("b", other)
 	w.between("the other key's next grant", w.Now()-cut, sure(2*time.Second)/2, 2*time.Second+2*time.Second)
 	w.check(w.unlock("b", l, time.Second))
 
-	// The node's own session loses what it holds there, and nothing elsewhere.
+	// The node's own session loses its lock in the shard that is cut off, and no other.
 	ownLost()
 	w.pass(5 * time.Second)
 	if !errors.Is(own.Err(), mesh.ErrLost) || own2.Err() != nil {
@@ -274,7 +273,7 @@ func TestCloseOfASessionFreesAtOnce(t *testing.T) {
 		}))
 	}
 	w.pass(100 * time.Millisecond)
-	// Somebody unlocks at the same time: a lock of each kind.
+	// Two of the locks are unlocked at the same time.
 	unlocks := []func(){
 		w.begin("a", func(ctx context.Context, _ *mesh.Node) { w.check(locks[0].Unlock(ctx)) }),
 		w.begin("a", func(ctx context.Context, _ *mesh.Node) { w.check(locks[1].Unlock(ctx)) }),
@@ -356,7 +355,7 @@ func TestCloseOfANode(t *testing.T) {
 	} {
 		w.begin("a", func(ctx context.Context, n *mesh.Node) {
 			if err := call(ctx, n); !errors.Is(err, mesh.ErrClosed) {
-				t.Errorf("a call that the end surprised = %v, want ErrClosed", err)
+				t.Errorf("a call that waited when its node was closed = %v, want ErrClosed", err)
 			}
 			ends++
 		})
@@ -387,7 +386,7 @@ func TestCloseOfANode(t *testing.T) {
 		}
 		_, _, _, _ = n.Members(), n.Health(), n.Stats(), n.Name()
 	})
-	// What it held is free when the lease ends, and not before.
+	// Its key is free when the lease ends, not before.
 	next := w.lock("c", key)
 	w.between("granted after the end", w.Now()-start, sure(trialTTL)*2/3-200*time.Millisecond, trialTTL+time.Second)
 	w.check(w.unlock("c", next, time.Second))
@@ -397,10 +396,10 @@ func TestCloseOfANode(t *testing.T) {
 	}
 }
 
-// Promise: P1, P6, G2, G4: Lock does not return a lock that is over already, and Extend does not
-// say that one is extended.
+// Promise: P1, P6, G2, G4: Lock does not return a lock that has already ended, and Extend does not
+// return nil for one.
 // Method: a slow process is stopped for longer than its lease at every moment between the
-// answer's arrival and the return of the call.
+// arrival of the answer and the return of the call.
 func TestLockAfterAStallIsHeld(t *testing.T) {
 	const hold = time.Second
 	for _, tt := range []struct {
@@ -411,7 +410,7 @@ func TestLockAfterAStallIsHeld(t *testing.T) {
 	}{
 		{"Lock", answer{1, "granted"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
 			return n.Lock(ctx, key)
-		}, nil}, // it asks anew
+		}, nil}, // it sends its request again
 		{"Lock with MaxHold", answer{1, "fixed"}, func(ctx context.Context, n *mesh.Node, key string) (*mesh.Lock, error) {
 			return n.Lock(ctx, key, mesh.MaxHold(hold))
 		}, mesh.ErrLost},
@@ -434,7 +433,7 @@ func TestLockAfterAStallIsHeld(t *testing.T) {
 				if !errors.Is(err, tt.want) {
 					t.Errorf("%v, want %v", err, tt.want)
 				} else if err == nil && l.Err() != nil {
-					t.Errorf("a lock that is over: %v", l.Err())
+					t.Errorf("a lock that has ended: %v", l.Err())
 				}
 			})
 			if stalled < 10 {
@@ -444,8 +443,8 @@ func TestLockAfterAStallIsHeld(t *testing.T) {
 	}
 }
 
-// Promise: P16, G2: a Try whose lock was over before it returned may find its own grant in
-// the table still, and does not say that another has the key.
+// Promise: P16, G2: a TryLock whose lock ended before it returned may still find its own grant in
+// the table. It does not report that another caller holds the key.
 // Method: as above, for a little less than the lease.
 func TestTryAfterAStallMeetsNobody(t *testing.T) {
 	lost := 0
@@ -461,18 +460,18 @@ func TestTryAfterAStallMeetsNobody(t *testing.T) {
 		}
 	})
 	if lost == 0 {
-		t.Error("no lock was over before its Try returned")
+		t.Error("no lock had ended before its TryLock returned")
 	}
 }
 
-// answer is the nth answer of its kind.
+// answer identifies the nth answer of a kind.
 type answer struct {
 	nth  int
 	kind string
 }
 
-// afterAStall lets a slow node take a key, and stops it for so long after that answer was sent to
-// it and at most latest has passed.
+// afterAStall makes a slow node lock a key. It stops the node for length, once for each delay up
+// to latest after the answer was sent to the node.
 func afterAStall(t *testing.T, until answer, latest, length time.Duration, take func(ctx context.Context, n *mesh.Node, key string, resumed func() bool)) {
 	for delay := time.Duration(0); delay <= latest; delay += time.Millisecond / 2 {
 		t.Run(fmt.Sprint(delay), func(t *testing.T) {
@@ -504,8 +503,8 @@ func afterAStall(t *testing.T, until answer, latest, length time.Duration, take 
 	}
 }
 
-// A loss is a lock that ended before its Unlock, whoever notices first: the node, or who asks
-// the lock. One that MaxHold ended, at the time that was fixed or moved, is none.
+// A loss is a lock that ended before its Unlock, no matter whether the node or a call of Err
+// notices first. A lock that ended by its MaxHold, extended or not, does not count.
 func TestWhatCountsAsALoss(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		w := newTrial(t, simulate.Options{Seed: 31}, trialTTL, 3)
@@ -516,7 +515,7 @@ func TestWhatCountsAsALoss(t *testing.T) {
 				t.Errorf("asked first (%v): %s: %d losses, want %d", asked, what, got, want)
 			}
 		}
-		// over lets the locks end, and some of them be asked before the node looks.
+		// over lets the locks end. If asked is set, Err of each is called before the node notices.
 		over := func(d time.Duration, locks ...*mesh.Lock) {
 			t.Helper()
 			if asked {
@@ -570,7 +569,7 @@ func TestWhatCountsAsALoss(t *testing.T) {
 		over(trialTTL/2, plain)
 		w.pass(10 * time.Millisecond)
 		if err := long.Err(); !errors.Is(err, mesh.ErrLost) {
-			t.Errorf("what a lost session held: %v", err)
+			t.Errorf("the locks of a lost session: %v", err)
 		}
 		losses("a session", 2)
 		w.Net.Heal()

@@ -16,7 +16,7 @@ import (
 
 var hosts = []string{"a", "b", "c"}
 
-// enter joins one of hosts to their mesh, which is founded if it is not there yet.
+// enter joins one of hosts to their mesh, which is founded if it does not exist yet.
 func enter(ctx context.Context, host string) (*mesh.Node, error) {
 	ctx, cancel := simulate.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -25,8 +25,8 @@ func enter(ctx context.Context, host string) (*mesh.Node, error) {
 		mesh.WithLogger(slog.New(slog.DiscardHandler)))
 }
 
-// TestActorsUseThePublicAPI shows that a caller who waits in it waits in the seam
-// alone: the simulator would name an actor that blocks elsewhere.
+// TestActorsUseThePublicAPI shows that calls of the public API block only in the node's
+// environment: the simulator would report an actor that blocks elsewhere.
 func TestActorsUseThePublicAPI(t *testing.T) {
 	run := func() (hash uint64, story string) {
 		w := simulate.New(simulate.Options{Seed: 1})

@@ -45,15 +45,15 @@ func contend(t *testing.T, ctx context.Context, nodes ...*Node) {
 	}
 }
 
-// A mesh whose nodes speak TLS is found, joined and contended for; who has no certificate of
-// its authority is told why it cannot join; and its certificates and authorities are replaced
-// while it lives.
+// Nodes with TLS can found and join a mesh and contend for locks. A node without a certificate of
+// the mesh's authority is told why it cannot join. Certificates and authorities can be replaced
+// while the mesh runs.
 func TestAMeshUnderTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	defer cancel()
 	ca, next, foreign := testca.New(t), testca.New(t), testca.New(t)
 
-	// The nodes ask for their certificate, and for who may dial them, at every connection.
+	// At every connection the nodes fetch their certificate and the authorities of dialling nodes.
 	var cert atomic.Pointer[tls.Certificate]
 	var clients atomic.Pointer[x509.CertPool]
 	cert.Store(ca.Node(time.Time{}))
@@ -100,7 +100,7 @@ func TestAMeshUnderTLS(t *testing.T) {
 			{"without TLS", nil, "does it want TLS?"},
 			{"without a certificate", []Option{WithTLS(blank)}, "certificate required"},
 			{"of a foreign authority", []Option{WithTLS(static(foreign.Node(time.Time{}), testca.Pool(ca)))}, "unknown certificate authority"},
-			{"who trusts a foreign authority", []Option{WithTLS(static(ca.Node(time.Time{}), testca.Pool(foreign)))}, "unknown authority"},
+			{"with trust in a foreign authority", []Option{WithTLS(static(ca.Node(time.Time{}), testca.Pool(foreign)))}, "unknown authority"},
 			{"with a certificate that has expired", []Option{WithTLS(static(ca.Node(time.Now().Add(-time.Hour)), testca.Pool(ca)))}, "expired certificate"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
@@ -110,14 +110,14 @@ func TestAMeshUnderTLS(t *testing.T) {
 		}
 	})
 
-	// Who trusts the next authority only can join when the nodes show its certificates.
+	// A node that trusts only the next authority can join once the nodes show its certificates.
 	young := static(next.Node(time.Time{}), testca.Pool(next))
 	refused(t, "unknown authority", WithName("d"), WithTLS(young))
 	cert.Store(next.Node(time.Time{}))
 	d := join(t, []string{a.Addr()}, WithName("d"), WithTLS(young))
 	contend(t, ctx, a, b, c, d)
 
-	// And when they have dropped the former one, its certificates are worth nothing.
+	// Once the nodes have dropped the former authority, its certificates are refused.
 	old := static(ca.Node(time.Time{}), testca.Pool(ca, next))
 	e := join(t, []string{a.Addr()}, WithName("e"), WithTLS(old))
 	if err := e.Leave(ctx); err != nil {

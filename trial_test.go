@@ -23,8 +23,8 @@ type trial struct {
 	nodes  map[string]*mesh.Node
 }
 
-// newTrial returns a mesh that serves and is fully replicated. All its nodes found it
-// together, so that its shards are where the ring wants them.
+// newTrial returns a mesh that serves and is fully replicated. All its nodes found it together,
+// so that its shards are on the nodes that the ring names.
 func newTrial(t *testing.T, opts simulate.Options, ttl time.Duration, size int) *trial {
 	t.Helper()
 	return newTrialOf(t, opts, ttl, size, trialShards)
@@ -49,7 +49,7 @@ func newTrialOf(t *testing.T, opts simulate.Options, ttl time.Duration, size, sh
 	w.at("a", func(ctx context.Context, n *mesh.Node) {
 		w.check(n.WaitHealthy(ctx))
 	})
-	w.pass(ttl * 11 / 10) // a young mesh grants nothing yet
+	w.pass(ttl * 11 / 10) // a new mesh grants nothing for the longest TTL
 	return w
 }
 
@@ -132,7 +132,7 @@ func (w *trial) unlock(host string, l *mesh.Lock, patience time.Duration) (err e
 	return err
 }
 
-// free reports whether nobody holds key, or waits for it, as a host sees it.
+// free reports whether a host can lock key at once: no caller holds it or waits for it.
 func (w *trial) free(host, key string) (free bool) {
 	w.t.Helper()
 	w.at(host, func(ctx context.Context, n *mesh.Node) {
@@ -154,7 +154,7 @@ func (w *trial) replicas(key string) []string {
 	return ring.New(members, w.shards, 3).Replicas(ring.Shard(key, w.shards))
 }
 
-// keyWhere returns a key that is unlike those named and whose replicas satisfy fit.
+// keyWhere returns a key whose replicas satisfy fit.
 func (w *trial) keyWhere(fit func(replicas []string) bool) string {
 	w.t.Helper()
 	for i := range 1000 {

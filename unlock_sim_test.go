@@ -17,7 +17,7 @@ const (
 	quorumIn = 2 * time.Second // 2·E
 )
 
-// sure is a part of the lease that no clock's rate takes away.
+// sure returns the part of a lease that remains whatever the rates of the clocks are.
 func sure(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl) * (1 - rho) / (1 + rho))
 }
@@ -40,9 +40,9 @@ func TestUnlockWhereAllIsWell(t *testing.T) {
 		if !w.free("c", key) {
 			t.Errorf("%q is not free after Unlock", key)
 		}
-		w.check(w.unlock("a", l, time.Second)) // what the first confirmed
+		w.check(w.unlock("a", l, time.Second)) // returns the first Unlock's result
 
-		// A context that is done is no hindrance, and costs no second.
+		// Unlock works with a context that has ended, and does not take its 1 s.
 		l = w.lock("a", key)
 		w.at("a", func(ctx context.Context, _ *mesh.Node) {
 			done, cancel := simulate.WithCancel(ctx)
@@ -96,7 +96,7 @@ func TestUnlockOfACutOffHolder(t *testing.T) {
 				t.Errorf("a second Unlock = %v, want ErrUnconfirmed", err)
 			}
 		})
-		// It is repeated, and the answer that comes in the end counts for later calls.
+		// The release is retried, and its answer counts for later calls.
 		w.Net.Heal()
 		w.pass(1500 * time.Millisecond)
 		if err := w.unlock("a", l, time.Second); err != nil {
@@ -245,14 +245,14 @@ func TestExtend(t *testing.T) {
 			}
 		}
 		start := simulate.Now(ctx)
-		for range 5 { // again and again, beyond any single lease
+		for range 5 { // together longer than any single lease
 			_ = simulate.Sleep(ctx, hold*3/4)
 			w.check(l.Extend(ctx, hold))
 		}
 		if left := l.Deadline().Sub(simulate.Wall(ctx)); left < hold*9/10 || left > hold {
 			t.Errorf("%v left after Extend", left)
 		}
-		w.check(l.Extend(ctx, 200*time.Millisecond)) // shorter, too
+		w.check(l.Extend(ctx, 200*time.Millisecond)) // to an earlier end
 		_ = simulate.Wait(ctx, l.Lost())
 		w.between("it ended after", simulate.Now(ctx)-start, 5*hold*3/4+sure(200*time.Millisecond), 5*hold*3/4+300*time.Millisecond)
 	})
@@ -280,8 +280,8 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-// A holder pauses while a renewal is under way, wakes past its deadline, and sees the loss
-// before the answer is taken in: the answer must not keep the key for nobody.
+// A holder pauses during a renewal, wakes after its deadline, and sees the loss before the answer
+// is processed. The answer must not keep the key locked without a holder.
 func TestALossSeenBeforeTheAnswer(t *testing.T) {
 	lost := 0
 	for i := range 60 {
@@ -290,7 +290,7 @@ func TestALossSeenBeforeTheAnswer(t *testing.T) {
 		l := w.lock("a", key)
 		taken := w.Now()
 		seen := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
-			// Where the answer came before the pause, nothing is lost.
+			// If the answer came before the pause, the lock is not lost.
 			for end := simulate.Now(ctx) + 2*trialTTL; l.Err() == nil && simulate.Now(ctx) < end; {
 				_ = simulate.Sleep(ctx, 250*time.Microsecond)
 			}
@@ -312,8 +312,8 @@ func TestALossSeenBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// The same, and the answer is that to an Extend of a lock of fixed length: it must not say
-// that the lock was extended, and the key is not kept for what it was extended by.
+// As above, with the answer to an Extend of a lock with MaxHold. Extend must not return nil, and
+// the key must not stay locked for the time of the extension.
 func TestALossSeenBeforeTheExtension(t *testing.T) {
 	const hold, longer = time.Second, 3 * time.Second
 	lost := 0
@@ -324,7 +324,7 @@ func TestALossSeenBeforeTheExtension(t *testing.T) {
 		taken := w.Now()
 		asks := taken + hold - 60*time.Millisecond
 		var extended error
-		var told time.Duration // when the holder heard that the lock is lost
+		var told time.Duration // when the holder learned that the lock is lost
 		answered := w.begin("a", func(ctx context.Context, _ *mesh.Node) {
 			_ = simulate.Sleep(ctx, asks-simulate.Now(ctx))
 			extended = l.Extend(ctx, longer)
@@ -356,8 +356,8 @@ func TestALossSeenBeforeTheExtension(t *testing.T) {
 	}
 }
 
-// A process stands still from the sending of an Extend until what it asked for is over. It must
-// not say then that the lock is extended.
+// A process is suspended from the sending of an Extend until the requested time has passed. Extend
+// must not return nil then.
 func TestAnExtensionThatIsOverWhenItIsAnswered(t *testing.T) {
 	const hold = 2 * time.Second
 	w := newTrial(t, simulate.Options{Seed: 22}, trialTTL, 3)
@@ -375,8 +375,8 @@ func TestAnExtensionThatIsOverWhenItIsAnswered(t *testing.T) {
 	}
 }
 
-// The renewals of a waiter are answered late, after its grant's fixed time has begun: what
-// they say of the session moves nothing any more, and the holder is told at its own end.
+// The renewals of a waiter are answered late, after the fixed time of its grant has begun. Their
+// answers no longer move the end of the lock, and the holder is told of it in time.
 func TestALateRenewalDoesNotMoveAFixedEnd(t *testing.T) {
 	const hold = time.Second
 	w := newTrial(t, simulate.Options{Seed: 21}, trialTTL, 3)

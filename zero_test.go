@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// args returns arguments for a method: contexts are ctx, and the rest is right or, if it is not, zero.
-// Of options there is none, or a nil one.
+// args returns arguments for a method. Contexts are ctx. The other arguments are valid if right is
+// set, else zero. If option is set, a nil option is passed, else none.
 func args(method reflect.Type, ctx context.Context, right, option bool) (all []reflect.Value) {
 	for i := range method.NumIn() {
 		in := method.In(i)
@@ -64,8 +64,8 @@ func takesContext(method reflect.Type) bool {
 	return false
 }
 
-// What no call has returned is over: whatever it is asked, and with whatever arguments, it
-// says so, and does not panic.
+// Zero and nil values of Lock, Session and Node behave as if they had ended: every method says so,
+// with any arguments, and none panics.
 func TestWhatNoCallReturnedIsOver(t *testing.T) {
 	fine := map[string]bool{"Node.Close": true, "Node.Leave": true, "Session.Close": true} // nil, as a second time
 	for _, v := range []any{
@@ -119,7 +119,8 @@ type fakeError struct{}
 
 func (*fakeError) Error() string { return "" }
 
-// Whoever passes no context, or no option, is told so: nothing is sent, and nothing has changed.
+// A call with a nil context or a nil option returns an error: nothing is sent, and nothing has
+// changed.
 func TestNilArguments(t *testing.T) {
 	n := join(t, nil)
 	defer n.Close()
