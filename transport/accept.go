@@ -11,8 +11,8 @@ import (
 )
 
 // maxUnfinished is how many accepted connections may be in their handshake at
-// once. One takes a few round trips, so that many at a time are thousands per
-// second; more are somebody who opens connections and says nothing.
+// once. A handshake takes a few round trips, so this limit allows thousands of
+// them per second. More means that a client opens connections and sends nothing.
 const maxUnfinished = 128
 
 // listen accepts connections until Close.
@@ -24,9 +24,9 @@ func (t *Transport) listen() {
 			if t.ctx.Err() != nil {
 				return
 			}
-			// Out of file descriptors, most likely: that may pass.
+			// Most likely out of file descriptors, which may pass.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			t.warn("accepting connections fails", "err", err)
+			t.warn("cannot accept connections", "err", err)
 			select {
 			case <-time.After(pause):
 			case <-t.ctx.Done():
@@ -42,20 +42,20 @@ func (t *Transport) listen() {
 		tune(raw)
 		c := t.newConn(raw, false)
 		t.lobby.enter(c)
-		t.wg.Go(func() { t.welcome(c) })
+		t.wg.Go(func() { t.serve(c) })
 	}
 }
 
-// welcome is the accepting end's handshake.
-func (t *Transport) welcome(c *conn) {
+// serve runs the accepting end's handshake and logs its failure.
+func (t *Transport) serve(c *conn) {
 	defer t.lobby.leave(c)
-	err := t.answer(c)
+	err := t.handshake(c)
 	if err == nil {
 		return
 	}
 	c.shut(err)
 	if c.err != nil {
-		err = c.err // shut before, and so this is why
+		err = c.err // shut had been called before: this is the cause
 	}
 	var refusal *RefusedError
 	remote := c.raw.RemoteAddr()
@@ -66,14 +66,14 @@ func (t *Transport) welcome(c *conn) {
 	case errors.As(err, &refusal):
 		t.warn("a node refuses us", "remote", remote, "node", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
 	case errors.Is(err, errMalformed), errors.Is(err, errCrowded), t.serverTLS != nil && c.stream == c.raw && !isCut(err):
-		t.warn("refused a stranger", "remote", remote, "reason", err)
+		t.warn("refused a connection that is not from a node", "remote", remote, "reason", err)
 	default: // a port scan, a health check, a node that gave up
 		t.log.Debug("handshake did not finish", "remote", remote, "reason", err)
 	}
 }
 
-// answer does the work of welcome. With nil, c is adopted.
-func (t *Transport) answer(c *conn) error {
+// handshake performs the accepting end's handshake. If it returns nil, c is adopted.
+func (t *Transport) handshake(c *conn) error {
 	c.raw.SetDeadline(time.Now().Add(t.timing.handshake))
 	if t.serverTLS != nil {
 		s := tls.Server(c.raw, t.serverTLS)
@@ -104,17 +104,17 @@ func (t *Transport) answer(c *conn) error {
 		return &RefusedError{Peer: c.theirs, Reason: reason}
 	}
 	if !t.decides(theirs.ID) {
-		defer t.await(theirs.ID, dial{theirs.Attempt, false})()
+		defer t.addAwaited(theirs.ID, dial{theirs.Attempt, false})()
 	}
-	if err := reply(t.stand(theirs.ID)); err != nil {
+	if err := reply(t.report(theirs.ID)); err != nil {
 		return err
 	}
-	return t.settleAccepted(c)
+	return t.finishAccepted(c)
 }
 
 // lobby holds the accepted connections that are in their handshake. When it is
-// full, a new one takes the place of the oldest: a node needs milliseconds, so
-// the oldest is the one that is most likely no node.
+// full, a new connection replaces the oldest one. A node needs milliseconds, so
+// the oldest connection is the least likely to be from a node.
 type lobby struct {
 	mu    sync.Mutex
 	conns []*conn // oldest first
@@ -132,7 +132,7 @@ func (l *lobby) enter(c *conn) {
 	l.conns = append(l.conns, c)
 }
 
-// leave returns false if c is not there any more.
+// leave removes c. It returns false if c is no longer in the lobby.
 func (l *lobby) leave(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *lobby) leave(c *conn) bool {
 	return i >= 0
 }
 
-// sockets are what Close closes.
+// sockets are the open sockets, which Close closes.
 type sockets struct {
 	mu     sync.Mutex
 	open   map[net.Conn]struct{}

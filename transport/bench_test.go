@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// benchNode is a node without the checks of the tests, which would be measured too.
+// benchNode is a node without the checks of type node, which would be measured too.
 type benchNode struct {
 	*transport.Transport
 	ups     chan transport.ID
@@ -22,7 +22,7 @@ func (n *benchNode) Up(h transport.Hello)                                { n.ups
 func (n *benchNode) Down(transport.ID, transport.Cause)                  {}
 func (n *benchNode) Receive(id transport.ID, k transport.Kind, b []byte) { n.receive(id, k, b) }
 
-// startBench starts node 1 and some peers of it, which do receive with every frame.
+// startBench starts node 1 and some peers of it, which call receive for every frame.
 func startBench(b *testing.B, peers int, receive func(peer *benchNode, from transport.ID, body []byte)) (*benchNode, []*benchNode) {
 	b.Helper()
 	begin := func(id transport.ID) *benchNode {
@@ -79,7 +79,7 @@ func BenchmarkFanOut(b *testing.B) {
 	b.ReportMetric(at(0.99), "p99-µs")
 }
 
-// Frames one way, as fast as the queue takes them.
+// One node sends frames as fast as the queue accepts them.
 func BenchmarkThroughput(b *testing.B) {
 	for _, size := range []struct {
 		name  string

@@ -10,45 +10,45 @@ import (
 	"time"
 )
 
-// readBuffer is how much one read from a socket may bring: dozens of usual
-// frames. A larger frame is read straight into its body.
+// readBuffer is the largest number of bytes that one read from a socket returns:
+// dozens of typical frames. A larger frame is read straight into its body.
 const readBuffer = 32 << 10
 
-// copyLimit is the size up to which a body is copied into the write buffer.
-// Beyond, an entry of writev costs less than the copy.
+// copyLimit is the size up to which a body is copied into the write buffer. For a
+// larger body, an entry of writev costs less than the copy.
 const copyLimit = 8 << 10
 
-// conn is one connection. Its peer's goroutine reads, a goroutine of its own
-// writes.
+// conn is one connection. Its peer's goroutine reads from it, and a goroutine of
+// its own writes to it.
 type conn struct {
 	t       *Transport
 	raw     net.Conn // the socket
 	stream  net.Conn // raw, or TLS over it
 	in      *bufio.Reader
 	theirs  Hello
-	dialled bool    // by us
-	attempt uint64  // the dialler's number for it
-	claim   verdict // what the other end said last in the handshake
+	dialled bool    // by this end
+	attempt uint64  // the dialler's number for the connection
+	verdict verdict // the other end's last one in the handshake
 
-	epoch uint64 // given by the end that decides; see settle.go
+	epoch uint64 // assigned by the deciding end; see tiebreak.go
 	began time.Time
 	out   queue
 
-	announced chan struct{} // closed when Up was reported, by this connection or an earlier one
+	announced chan struct{} // closed when Up was reported, for this connection or an earlier one
 	over      chan struct{} // closed by shut
 	written   chan struct{} // closed when the writer has ended
 	once      sync.Once
 	err       error       // why shut was called; read after over
-	muted     atomic.Bool // deliver nothing any more
-	readLock  sync.Mutex  // who reads
+	muted     atomic.Bool // no more frames are delivered
+	readLock  sync.Mutex  // held by the goroutine that reads
 
 	// For the pulse.
-	reading atomic.Bool // in a system call
-	heard   atomic.Bool // something was read
-	writing atomic.Bool // in a system call
-	wrote   atomic.Bool // something was written
-	silent  int         // pulses; the pulse's own, like stuck
-	stuck   int
+	reading  atomic.Bool // in a system call
+	didRead  atomic.Bool // bytes were read since the last pulse
+	writing  atomic.Bool // in a system call
+	didWrite atomic.Bool // bytes were written since the last pulse
+	silent   int         // consecutive pulses without a byte read; used by the pulse only
+	stuck    int         // consecutive pulses within one write; used by the pulse only
 }
 
 func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
@@ -61,18 +61,18 @@ func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
 	return c
 }
 
-// Read reads from the stream for c.in, and lets the pulse see that.
+// Read reads from the stream for c.in, and records for the pulse that it does.
 func (c *conn) Read(b []byte) (int, error) {
 	c.reading.Store(true)
 	n, err := c.stream.Read(b)
 	if n > 0 {
-		c.heard.Store(true)
+		c.didRead.Store(true)
 	}
 	c.reading.Store(false)
 	return n, err
 }
 
-// receive delivers frames until the connection ends, and says why it did.
+// receive delivers frames until the connection ends, and returns the reason.
 func (c *conn) receive(h Handler) error {
 	c.readLock.Lock()
 	defer c.readLock.Unlock()
@@ -93,12 +93,11 @@ func (c *conn) receive(h Handler) error {
 		case kind == kindGoodbye:
 			return errGoodbye
 		}
-		// Pings need no answer; what else may come in this range belongs to
-		// versions to come.
+		// Pings need no answer. Other kinds in this range belong to later versions.
 	}
 }
 
-// write sends what is queued until the connection ends.
+// write sends the queued frames until the connection ends.
 func (c *conn) write() {
 	defer close(c.written)
 	small := copyLimit
@@ -143,15 +142,15 @@ func (c *conn) write() {
 		}
 		c.writing.Store(false)
 		if err != nil {
-			// The reader finds the socket closed, unless it has news of its own.
+			// The reader then finds the socket closed, unless it fails first.
 			c.shut(err)
 			return
 		}
-		c.wrote.Store(true)
+		c.didWrite.Store(true)
 	}
 }
 
-// shut ends the connection without a word.
+// shut ends the connection without a goodbye.
 func (c *conn) shut(why error) {
 	c.once.Do(func() {
 		c.err = why
@@ -162,7 +161,7 @@ func (c *conn) shut(why error) {
 	})
 }
 
-// ended tells whether shut was called.
+// ended reports whether shut was called.
 func (c *conn) ended() bool {
 	select {
 	case <-c.over:
@@ -172,10 +171,10 @@ func (c *conn) ended() bool {
 	}
 }
 
-// leave begins to end the connection with a goodbye, which linger completes.
+// leave starts to end the connection with a goodbye; linger completes it.
 func (c *conn) leave() {
 	c.muted.Store(true)
-	// Close may not cut a goodbye short, so it does not close this socket.
+	// Close must not cut a goodbye short, so it must not close this socket.
 	c.t.sockets.remove(c.raw)
 	now := time.Now()
 	c.raw.SetWriteDeadline(now.Add(c.t.timing.leave))
@@ -183,9 +182,8 @@ func (c *conn) leave() {
 	c.out.finish()
 }
 
-// linger waits until the goodbye has gone out, and for the peer to close, since a
-// socket that is closed with bytes unread resets the connection and may destroy
-// what is on its way.
+// linger waits until the goodbye has been sent, and then for the peer to close: closing
+// a socket with unread bytes resets the connection, which may discard data in flight.
 func (c *conn) linger() {
 	t := c.t
 	stop := context.AfterFunc(t.ctx, func() { c.raw.SetDeadline(time.Now().Add(t.timing.grace)) })
@@ -203,15 +201,16 @@ func (c *conn) linger() {
 	}
 }
 
-// beat is the pulse's look at the connection.
+// beat checks the connection at each pulse: it shuts a silent or stuck one, and pings
+// on an idle one.
 func (c *conn) beat() {
 	switch {
-	case c.heard.Swap(false), !c.reading.Load():
-		c.silent = 0 // if the reader is busy elsewhere, that is not the peer's fault
+	case c.didRead.Swap(false), !c.reading.Load():
+		c.silent = 0 // a reader that is busy elsewhere is not the peer's fault
 	default:
 		c.silent++
 	}
-	wrote, writing := c.wrote.Swap(false), c.writing.Load()
+	wrote, writing := c.didWrite.Swap(false), c.writing.Load()
 	switch {
 	case wrote || !writing:
 		c.stuck = 0

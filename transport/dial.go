@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// outcome is what a dial found out.
+// outcome is the result of a dial.
 type outcome struct {
-	peer  Hello // who answered; zero: nobody
+	peer  Hello // the node that answered; zero: none did
 	err   error
-	other *conn // another node than the one that was wanted answered: to settle or to shut
-	cut   bool  // something took the connection and dropped it before it said who it is
+	other *conn // a connection with another node than the wanted one: to finish or to shut
+	cut   bool  // the connection was accepted, and dropped before a Hello arrived
 }
 
-// replaced tells whether another node than want answered. That it was then refused, by
-// either end, does not matter.
+// replaced reports whether another node than want answered, even if one end then
+// refused the connection.
 func (o *outcome) replaced(want ID) bool { return o.peer.ID != 0 && o.peer.ID != want }
 
-// attempt dials addr once. A connection to want (or to anyone, if that is zero)
-// is adopted, unless there is one.
+// attempt dials addr once. A connection with want (with any node if want is zero)
+// is adopted, unless the pair already has one.
 func (t *Transport) attempt(ctx context.Context, addr string, want ID) outcome {
 	c, err := t.greet(ctx, addr)
 	if err != nil {
@@ -35,11 +35,11 @@ func (t *Transport) attempt(ctx context.Context, addr string, want ID) outcome {
 	if want != 0 && c.theirs.ID != want {
 		return outcome{peer: c.theirs, other: c}
 	}
-	return outcome{peer: c.theirs, err: t.settle(ctx, c)}
+	return outcome{peer: c.theirs, err: t.finishDialled(ctx, c)}
 }
 
-// greet dials addr and exchanges openings. With an error, the connection is shut;
-// it is returned if the other end said who it is.
+// greet dials addr and exchanges openings. On an error the connection is shut, and
+// returned only if the other end's Hello arrived.
 func (t *Transport) greet(ctx context.Context, addr string) (*conn, error) {
 	within, cancel := context.WithTimeout(ctx, t.timing.dial)
 	raw, err := t.sources.Dial(within, addr)
@@ -53,19 +53,19 @@ func (t *Transport) greet(ctx context.Context, addr string) (*conn, error) {
 	}
 	tune(raw)
 	c := t.newConn(raw, true)
-	err = c.until(ctx, func() error { return t.introduce(ctx, c, addr) })
+	err = c.until(ctx, func() error { return t.exchangeOpenings(ctx, c, addr) })
 	if err == nil {
 		return c, nil
 	}
 	c.shut(err)
 	if errors.Is(err, errMalformed) {
-		t.warn("what was dialled is no node of ours", "addr", addr, "reason", err)
+		t.warn("the dialled address is not a lockmesh node", "addr", addr, "reason", err)
 	}
 	var refusal *RefusedError
 	switch {
 	case err == ErrSelf || errors.As(err, &refusal):
 	case c.theirs.ID == 0 && isCut(err) && t.clientTLS == nil:
-		err = fmt.Errorf("transport: handshake with %s: it hung up without a word (does it want TLS?): %w", addr, err)
+		err = fmt.Errorf("transport: handshake with %s: it hung up without an answer (does it want TLS?): %w", addr, err)
 	default:
 		err = fmt.Errorf("transport: handshake with %s: %w", addr, err)
 	}
@@ -75,8 +75,9 @@ func (t *Transport) greet(ctx context.Context, addr string) (*conn, error) {
 	return c, err
 }
 
-// introduce is the dialler's part of the exchange of openings.
-func (t *Transport) introduce(ctx context.Context, c *conn, addr string) error {
+// exchangeOpenings is the dialler's part of the handshake, up to the accepting end's
+// verdict.
+func (t *Transport) exchangeOpenings(ctx context.Context, c *conn, addr string) error {
 	c.raw.SetDeadline(time.Now().Add(t.timing.handshake))
 	if t.clientTLS != nil {
 		s := tls.Client(c.raw, clientFor(t.clientTLS, addr))
@@ -97,32 +98,32 @@ func (t *Transport) introduce(ctx context.Context, c *conn, addr string) error {
 	if err != nil {
 		return err
 	}
-	if c.claim, err = readVerdict(c.in); err != nil {
+	if c.verdict, err = readVerdict(c.in); err != nil {
 		return err
 	}
 	c.theirs = theirs.Hello
 	switch {
 	case theirs.ID == t.id:
 		return ErrSelf
-	case c.claim.Judgement == refused:
-		return &RefusedError{Peer: c.theirs, Reason: c.claim.Reason, Remote: true}
-	case c.claim.Judgement != welcome:
-		return fmt.Errorf("%w: verdict %d from the accepting end", errMalformed, c.claim.Judgement)
+	case c.verdict.Judgement == refused:
+		return &RefusedError{Peer: c.theirs, Reason: c.verdict.Reason, Remote: true}
+	case c.verdict.Judgement != welcome:
+		return fmt.Errorf("%w: verdict %d from the accepting end", errMalformed, c.verdict.Judgement)
 	}
 	if reason := t.judge(mine.Hello, c.theirs); reason != "" {
-		c.say(verdict{Judgement: refused, Reason: reason})
+		c.send(verdict{Judgement: refused, Reason: reason})
 		return &RefusedError{Peer: c.theirs, Reason: reason}
 	}
 	return nil
 }
 
-// judge returns why a connection between two nodes cannot be, or nothing.
+// judge returns the reason to refuse a connection between two nodes, or "".
 func (t *Transport) judge(mine, theirs Hello) string {
 	if theirs.ID == 0 {
 		return "the node ID is zero"
 	}
 	if theirs.MinVersion > theirs.MaxVersion {
-		return fmt.Sprintf("the wire versions %d to %d are no range", theirs.MinVersion, theirs.MaxVersion)
+		return fmt.Sprintf("the lowest wire version %d is above the highest, %d", theirs.MinVersion, theirs.MaxVersion)
 	}
 	if min(mine.MaxVersion, theirs.MaxVersion) < max(mine.MinVersion, theirs.MinVersion) {
 		return fmt.Sprintf("no common wire version: %q speaks %d to %d, %q speaks %d to %d",
@@ -136,11 +137,11 @@ func (t *Transport) judge(mine, theirs Hello) string {
 	return ""
 }
 
-// Dial finds out who answers at addr, with one attempt, and reports it to
-// Handler.Dialed: once, unless Close comes first. A connection that comes of it is
-// kept as the pair's, and Up comes before Dialed; if there is one already, that
-// one stays. When this node itself answers, Dialed gets its own Hello and ErrSelf;
-// when either end turns the connection down, a *RefusedError.
+// Dial dials addr once to learn which node answers, and reports the outcome to
+// Handler.Dialed: once, unless Close comes first. If the pair has no connection yet,
+// the new one is kept, and Up comes before Dialed; else the existing one is kept.
+// If this node itself answers, Dialed gets its own Hello and ErrSelf. If either end
+// refuses the connection, Dialed gets a *RefusedError.
 func (t *Transport) Dial(addr string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,8 +162,8 @@ func (t *Transport) Dial(addr string) {
 	})
 }
 
-// waitUp waits until Up was reported for a peer with which we have, or soon shall
-// have, a connection.
+// waitUp waits until Up was reported for a peer with which there is a connection, or
+// soon will be.
 func (t *Transport) waitUp(id ID) {
 	limit := time.NewTimer(t.timing.duplicate)
 	defer limit.Stop()
@@ -181,7 +182,7 @@ func (t *Transport) waitUp(id ID) {
 		select {
 		case <-announced:
 			return
-		case <-over: // and the keeper may not have noticed yet
+		case <-over: // the peer's goroutine may not have noticed yet
 			return
 		case <-adopted:
 		case <-limit.C:

@@ -14,8 +14,8 @@ import (
 func TestAPeerThatIsGoneRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		dialed bool // the survivor dialled
-	}{{"its port was dialled", true}, {"it had dialled", false}} {
+		dialed bool // the surviving node dialled
+	}{{"the survivor dialled", true}, {"the survivor was dialled", false}} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := start(t, 1), start(t, 2)
 			if tt.dialed {
@@ -32,7 +32,7 @@ func TestAPeerThatIsGoneRefuses(t *testing.T) {
 			}
 			t.Logf("known after %v", time.Since(begin))
 			if b.count(downs) != 0 {
-				t.Error("Down on the side that was closed")
+				t.Error("Down at the closed end")
 			}
 			eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
 		})
@@ -51,7 +51,7 @@ func TestDisconnectSaysGoodbye(t *testing.T) {
 	if a.Send(b.id, transport.KindShard, transport.Normal, nil) {
 		t.Error("Send after Disconnect = true")
 	}
-	b.awaitFrame("last") // what was queued arrives
+	b.awaitFrame("last") // the queued frames arrive
 	if cause := b.awaitDown(a.id); cause != transport.Goodbye {
 		t.Errorf("cause %d, want Goodbye", cause)
 	}
@@ -89,7 +89,7 @@ func TestConnectOutlivesARefusal(t *testing.T) {
 	eventually(t, "up again", func() bool { return a.count(ups) == 2 })
 }
 
-func TestABrokenConnectionComesBackWithoutAWord(t *testing.T) {
+func TestABrokenConnectionComesBackWithoutADown(t *testing.T) {
 	pa, pb := startProxy(t, "127.0.0.1:0"), startProxy(t, "127.0.0.1:0")
 	a, b := start(t, 1, advertise(pa.addr())), start(t, 2, advertise(pb.addr()))
 	pa.aim(a.bound)
@@ -98,7 +98,7 @@ func TestABrokenConnectionComesBackWithoutAWord(t *testing.T) {
 	a.awaitUp(b.id)
 	b.awaitUp(a.id)
 	for round := range 4 {
-		pa.cut() // the connection is over one of them
+		pa.cut() // the connection runs over one of the proxies
 		pb.cut()
 		deliver(a, b, fmt.Sprint("there ", round))
 		deliver(b, a, fmt.Sprint("back ", round))
@@ -122,9 +122,9 @@ func TestANewIncarnationReplacesTheOld(t *testing.T) {
 	if cause := a.awaitDown(b.id); cause != transport.Replaced {
 		t.Errorf("cause %d, want Replaced", cause)
 	}
-	a.awaitUp(b2.id) // the connection that told is kept
+	a.awaitUp(b2.id) // the connection with the new incarnation is kept
 	deliver(a, b2, "hello")
-	for _, e := range a.snapshot() { // first the one, then the other
+	for _, e := range a.snapshot() { // Down before Up
 		if e.what == "up" && e.peer == b2.id {
 			t.Error("Up of the new incarnation before Down of the old one")
 		}
@@ -145,7 +145,7 @@ func TestConnectToAnAddressOfAnotherNode(t *testing.T) {
 	if cause := a.awaitDown(78); cause != transport.Replaced {
 		t.Errorf("cause %d, want Replaced by this node itself", cause)
 	}
-	// It comes up where it was expected, after all.
+	// A node with the wanted ID starts at last.
 	c := start(t, 77)
 	a.Connect(c.id, c.Addr())
 	a.awaitUp(c.id)
@@ -197,13 +197,13 @@ func TestAPeerThatDoesNotAnswerIsLost(t *testing.T) {
 			}
 			eventually(t, "the other end forgets", func() bool { return b.Peers() == 0 })
 			if a.Peers() != 1 {
-				t.Error("the peer to be kept is forgotten")
+				t.Error("the peer that Connect keeps is forgotten")
 			}
 		})
 	}
 }
 
-// A listener that takes a connection and drops it is a process about to end.
+// A listener that accepts a connection and drops it belongs to a process about to end.
 func TestADyingListenerRefuses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -235,7 +235,8 @@ func TestADyingListenerRefuses(t *testing.T) {
 	<-done
 }
 
-// Who disconnects while Up is being reported may not have heard of it yet.
+// A caller of Disconnect may not know yet of an Up that is just being reported: it still
+// gets a Down.
 func TestDisconnectDuringUp(t *testing.T) {
 	b := start(t, 2)
 	reported, proceed := make(chan struct{}), make(chan struct{})

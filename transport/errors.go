@@ -7,39 +7,39 @@ import (
 	"syscall"
 )
 
-// ErrSelf: the node at the other end is this one. Dialed reports it together with
-// this node's own Hello: the address that was dialled is one of our own.
+// ErrSelf: the dialled address is one of this node's own. Dialed reports it together
+// with this node's own Hello.
 var ErrSelf = errors.New("transport: the address is this node's own")
 
 var (
-	// errMalformed: the bytes are no frame or handshake of ours.
+	// errMalformed: the bytes are not a valid frame or handshake.
 	errMalformed = errors.New("malformed")
 
-	// errDuplicate: the other end keeps a connection that it already has with us.
-	errDuplicate = errors.New("transport: there is a connection already")
+	// errDuplicate: the pair keeps the connection that it already has.
+	errDuplicate = errors.New("transport: the pair already has a connection")
 
-	errGoodbye = errors.New("the peer said goodbye")
-	errLeaving = errors.New("we said goodbye")
+	errGoodbye = errors.New("the peer sent a goodbye")
+	errLeaving = errors.New("this node sent a goodbye")
 	errSilent  = errors.New("nothing arrived for too long")
 	errStuck   = errors.New("the peer does not read")
-	errReplace = errors.New("another connection of the pair took its place")
+	errReplace = errors.New("replaced by a newer connection of the pair")
 	errClosed  = errors.New("transport: closed")
 )
 
-// Windows has numbers of its own for these, which package syscall does not map.
+// Windows has its own numbers for these errors, which package syscall does not map.
 const (
 	winConnReset   = syscall.Errno(10054)
 	winConnRefused = syscall.Errno(10061)
 )
 
-// isRefused tells whether a dial failed because no process listens there.
+// isRefused reports whether a dial failed because no process listens at the address.
 func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) ||
 		runtime.GOOS == "windows" && errors.Is(err, winConnRefused)
 }
 
-// isCut tells whether a connection ended, as opposed to having said something
-// wrong or nothing at all.
+// isCut reports whether err means that the connection ended, as opposed to malformed
+// bytes or a timeout.
 func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||

@@ -9,29 +9,29 @@ import (
 
 // For the tests in package transport_test.
 
-// ListenFast is Listen with short times, for tests of what takes long.
+// ListenFast is Listen with short times, for tests that wait for them to pass.
 func ListenFast(cfg Config, h Handler) (*Transport, error) {
 	t := defaultTiming()
-	t.test = 500 * time.Millisecond
+	t.probe = 500 * time.Millisecond
 	t.pulse = 100 * time.Millisecond
 	t.stuck = 1000
 	t.maxWait = 200 * time.Millisecond
 	return listen(cfg, h, t)
 }
 
-// ListenPatient is Listen with a longer limit for a redial, so that a machine
-// that is busy with other things does not call anybody lost.
+// ListenPatient is Listen with a longer limit for a redial, so that no peer counts as
+// lost on a machine that is busy with other work.
 func ListenPatient(cfg Config, h Handler) (*Transport, error) {
 	t := defaultTiming()
 	t.dial = 20 * time.Second
 	t.handshake = 20 * time.Second
-	t.test = 20 * time.Second
+	t.probe = 20 * time.Second
 	t.duplicate = 20 * time.Second
 	t.silence = 30
 	return listen(cfg, h, t)
 }
 
-// BoundAddr is where t listens; Addr may say something else.
+// BoundAddr is the address at which t listens; Addr may differ.
 func (t *Transport) BoundAddr() string {
 	if t.listener == nil {
 		return ""
@@ -46,7 +46,7 @@ func (t *Transport) Sockets() int {
 	return len(t.sockets.open)
 }
 
-// Peers counts the peers that there is something to do for.
+// Peers counts the peers that have a goroutine.
 func (t *Transport) Peers() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *Transport) Peers() int {
 // RawOpening returns what a node with this Hello sends first when it dials.
 func RawOpening(h Hello) []byte { return appendOpening(nil, greeting{Hello: h, Attempt: 1}) }
 
-// RawFrame returns a frame, also one that Send would not take.
+// RawFrame returns a frame, even one that Send would refuse.
 func RawFrame(kind Kind, body []byte) []byte { return appendFrame(nil, kind, body) }
 
 // RawVerdict returns a verdict of the deciding dialler, for its first connection.
@@ -64,7 +64,7 @@ func RawVerdict(epoch uint64) []byte {
 	return RawFrame(kindVerdict, appendVerdict(nil, verdict{Judgement: welcome, Epoch: epoch}))
 }
 
-// RawDial connects to addr by hand, as a node that decides: its ID must be smaller.
+// RawDial connects to addr by hand, as the deciding end: its ID must be the smaller one.
 func RawDial(addr string, h Hello) (net.Conn, error) {
 	nc, err := RawGreet(addr, h)
 	if err == nil {
@@ -95,25 +95,25 @@ func RawGreet(addr string, h Hello) (net.Conn, error) {
 	return nc, nil
 }
 
-// RawClaim is a handshake by hand, as a node that follows: its ID must be the larger. It
-// dials for the given attempt, says which epoch its connection has, in its words of that
-// number, and that it waits for what becomes of other attempts. It returns the decision:
-// an epoch, or zero if the connection is one too many.
-func RawClaim(addr string, h Hello, attempt, epoch, number uint64, awaited ...uint64) (net.Conn, uint64, error) {
+// RawFollow performs a handshake by hand, as the following end: its ID must be the larger
+// one. attempt is the dial's number; epoch, number and awaited are the fields of its report,
+// where awaited are numbers of its own dials. It returns the decision: an epoch, or zero for
+// a duplicate.
+func RawFollow(addr string, h Hello, attempt, epoch, number uint64, awaited ...uint64) (net.Conn, uint64, error) {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, 0, err
 	}
 	r := bufio.NewReader(nc)
-	claim := verdict{Judgement: welcome, Epoch: epoch, Number: number}
+	report := verdict{Judgement: welcome, Epoch: epoch, Number: number}
 	for _, a := range awaited {
-		claim.Awaited = append(claim.Awaited, dial{a, true})
+		report.Awaited = append(report.Awaited, dial{a, true})
 	}
 	var v verdict
 	if _, err = nc.Write(appendOpening(nil, greeting{Hello: h, Attempt: attempt})); err == nil {
 		if _, err = readOpening(r); err == nil {
 			if v, err = readVerdict(r); err == nil && v.Judgement == welcome {
-				if _, err = nc.Write(RawFrame(kindVerdict, appendVerdict(nil, claim))); err == nil {
+				if _, err = nc.Write(RawFrame(kindVerdict, appendVerdict(nil, report))); err == nil {
 					v, err = readVerdict(r)
 				}
 			}

@@ -13,25 +13,25 @@ const MaxFrame = 1 << 20
 
 // A frame is
 //
-//	4 bytes  length of what follows the CRC, big-endian: 1 to 1+MaxFrame
-//	4 bytes  CRC-32C of what follows, big-endian
-//	1 byte   kind: a number below 128 is its own msgpack
-//	n bytes  body: msgpack, for whom the kind says
+//	4 bytes  length of kind and body, big-endian: 1 to 1+MaxFrame
+//	4 bytes  CRC-32C of kind and body, big-endian
+//	1 byte   kind: a number below 128, which is its own msgpack encoding
+//	n bytes  body: msgpack, for the part of the node that the kind names
 const frameOverhead = 9
 
-// The kinds from here on are the transport's own.
+// The kinds from kindReserved on are the transport's own.
 const (
 	kindReserved Kind = 0x70
-	kindHello    Kind = 0x70 // handshake: who I am
-	kindVerdict  Kind = 0x71 // handshake: what I make of the connection
+	kindHello    Kind = 0x70 // handshake: the sender's greeting
+	kindVerdict  Kind = 0x71 // handshake: the sender's verdict on the connection
 	kindGoodbye  Kind = 0x7e // the last frame: closed on purpose
-	kindPing     Kind = 0x7f // I live; no answer wanted
+	kindPing     Kind = 0x7f // the sender is alive; needs no answer
 	maxKind      Kind = 0x7f
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendFrameHeader appends all of a frame but its body, which the caller writes next.
+// appendFrameHeader appends a frame without its body, which the caller writes next.
 func appendFrameHeader(b []byte, kind Kind, body []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(1+len(body)))
 	at := len(b)
@@ -48,10 +48,10 @@ func checksum(kind, body []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, kind), castagnoli, body)
 }
 
-// readFrame reads one frame with a body of at most limit bytes. The body is the
-// caller's; an empty one is nil. The error is io.EOF if the stream ends before
-// the frame, io.ErrUnexpectedEOF if it ends inside, and wraps errMalformed if the
-// bytes are no frame; r is of no use then.
+// readFrame reads one frame with a body of at most limit bytes. The caller owns the
+// body; an empty one is nil. The error is io.EOF if the stream ends before the frame,
+// io.ErrUnexpectedEOF if it ends inside, and wraps errMalformed if the bytes are not a
+// valid frame. After an error r must not be read any further.
 func readFrame(r *bufio.Reader, limit int) (Kind, []byte, error) {
 	h, err := r.Peek(frameOverhead)
 	if err != nil {
@@ -63,9 +63,9 @@ func readFrame(r *bufio.Reader, limit int) (Kind, []byte, error) {
 	length, want, kind := binary.BigEndian.Uint32(h), binary.BigEndian.Uint32(h[4:]), Kind(h[8])
 	switch {
 	case length == 0:
-		return 0, nil, fmt.Errorf("%w frame: it has no kind", errMalformed)
+		return 0, nil, fmt.Errorf("%w frame: no kind", errMalformed)
 	case uint64(length) > uint64(limit)+1:
-		return 0, nil, fmt.Errorf("%w frame: a body of %d bytes, where %d are the most", errMalformed, length-1, limit)
+		return 0, nil, fmt.Errorf("%w frame: body has %d bytes, want at most %d", errMalformed, length-1, limit)
 	case kind > maxKind:
 		return 0, nil, fmt.Errorf("%w frame: kind %#x", errMalformed, uint8(kind))
 	}
@@ -85,7 +85,7 @@ func readFrame(r *bufio.Reader, limit int) (Kind, []byte, error) {
 		got = crc32.Update(got, castagnoli, body)
 	}
 	if got != want {
-		return 0, nil, fmt.Errorf("%w frame: its CRC is wrong", errMalformed)
+		return 0, nil, fmt.Errorf("%w frame: wrong CRC", errMalformed)
 	}
 	return kind, body, nil
 }

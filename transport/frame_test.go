@@ -38,8 +38,8 @@ func TestReadFrame(t *testing.T) {
 		{"a changed body", change(12), errMalformed, "CRC"},
 		{"a shorter length", change(3), errMalformed, "CRC"},
 		{"a length of zero", []byte{0, 0, 0, 0, 1, 2, 3, 4, 5}, errMalformed, "no kind"},
-		{"a body one too long", appendFrame(nil, KindShard, make([]byte, 101)), errMalformed, "a body of 101 bytes, where 100 are the most"},
-		{"the largest length", []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5}, errMalformed, "a body of 4294967294 bytes"},
+		{"a body one too long", appendFrame(nil, KindShard, make([]byte, 101)), errMalformed, "body has 101 bytes, want at most 100"},
+		{"the largest length", []byte{0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5}, errMalformed, "body has 4294967294 bytes"},
 		{"a kind of 128", appendFrame(nil, 128, nil), errMalformed, "kind 0x80"},
 	} {
 		_, _, err := readFrame(bufio.NewReader(bytes.NewReader(tt.given)), 100)
@@ -55,8 +55,8 @@ func TestReadFrame(t *testing.T) {
 	}
 }
 
-// A length is checked before memory is taken for it.
-func TestReadFrameTakesNoMemoryForALie(t *testing.T) {
+// A length is checked before memory is allocated for it.
+func TestReadFrameAllocatesNothingForALie(t *testing.T) {
 	lie := []byte{0x7f, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5}
 	in := bytes.NewReader(lie)
 	r := bufio.NewReader(in)
@@ -118,7 +118,7 @@ func TestHelloAndVerdictSurviveTheWire(t *testing.T) {
 	if got, err := decodeVerdict(appendVerdict(nil, v)); err != nil || !reflect.DeepEqual(got, v) {
 		t.Errorf("%+v, %v, want %+v", got, err, v)
 	}
-	// What is too much is cut, so that the other end takes it.
+	// A field beyond its limit is cut, so that the other end accepts it.
 	v = verdict{Awaited: make([]dial, maxAwaited+1), Reason: strings.Repeat("x", 2*maxReason)}
 	v.Awaited[maxAwaited].Number = 9
 	got, err := decodeVerdict(appendVerdict(nil, v))
@@ -134,7 +134,7 @@ func TestHelloAndVerdictSurviveTheWire(t *testing.T) {
 	}
 }
 
-// The form of a handshake is for ever: what a later version adds goes into its room.
+// The form of a handshake must not change: later versions add data in the field Room.
 func TestFormsOfHandshakes(t *testing.T) {
 	h := fullHello()
 	want := []any{h.MeshName, h.MeshID, h.Name, uint64(h.ID), h.Addr, h.Zone, 1, h.MaxVersion, h.RingHash, 7, ""}
@@ -174,14 +174,14 @@ func TestDecodeHelloRefuses(t *testing.T) {
 		}
 	}
 	for name, v := range map[string][]any{
-		"half an attempt":                  {0, 0, 0, []any{[]any{1}}, "", ""},
-		"too many attempts":                {0, 0, 0, slices.Repeat([]any{[]any{1, true}}, maxAwaited+1), "", ""},
-		"a verdict that there is not":      {int(maxJudgement), 0, 0, nil, "", ""},
-		"a verdict like one that there is": {256, 0, 0, nil, "", ""},
-		"a long reason":                    {0, 0, 0, nil, strings.Repeat("x", maxReason+1), ""},
-		"too much room":                    {0, 0, 0, nil, "", strings.Repeat("x", maxExtra+1)},
-		"another type":                     {0, 0, 0, nil, []byte{}, ""},
-		"a field less":                     {0, 0, 0, nil, ""},
+		"half an attempt":           {0, 0, 0, []any{[]any{1}}, "", ""},
+		"too many attempts":         {0, 0, 0, slices.Repeat([]any{[]any{1, true}}, maxAwaited+1), "", ""},
+		"an unknown judgement":      {int(maxJudgement), 0, 0, nil, "", ""},
+		"a judgement beyond a byte": {256, 0, 0, nil, "", ""},
+		"a long reason":             {0, 0, 0, nil, strings.Repeat("x", maxReason+1), ""},
+		"too much room":             {0, 0, 0, nil, "", strings.Repeat("x", maxExtra+1)},
+		"another type":              {0, 0, 0, nil, []byte{}, ""},
+		"a field less":              {0, 0, 0, nil, ""},
 	} {
 		if got, err := decodeVerdict(wiretest.Encode(t, v)); !errors.Is(err, errMalformed) {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -211,7 +211,7 @@ func FuzzHello(f *testing.F) {
 				}
 			}
 		}
-		// Without the frame around it, which the fuzzer seldom gets right.
+		// Without the frame around it: the fuzzer seldom finds a valid one.
 		if g, err := decodeGreeting(b); err == nil && checkHello(Hello{ID: 1, Name: g.Name, Addr: g.Addr, Zone: g.Zone, MeshName: g.MeshName}) != nil {
 			t.Fatalf("%+v is beyond the limits", g)
 		}
@@ -249,7 +249,7 @@ func TestQueueTakesUrgentFramesFirst(t *testing.T) {
 	}
 }
 
-// Promise: P32: the goodbye comes behind all that was queued, however many batches that takes.
+// Promise: P32: the goodbye follows all queued frames, however many batches they need.
 func TestTheGoodbyeIsLast(t *testing.T) {
 	var q queue
 	q.init()
@@ -267,7 +267,7 @@ func TestTheGoodbyeIsLast(t *testing.T) {
 		all = append(all, batch...)
 	}
 	if goodbye := slices.IndexFunc(all, func(f outgoing) bool { return f.kind == kindGoodbye }); goodbye != frames || len(all) != frames+1 {
-		t.Errorf("of %d frames, for %d that were queued and a goodbye, the goodbye is number %d", len(all), frames, goodbye)
+		t.Errorf("%d frames, the goodbye at index %d, want %d, the goodbye last", len(all), goodbye, frames+1)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if q.push(Urgent, outgoing{body: []byte{1}}) {
 		t.Error("one byte too many")
 	}
-	// A batch is bounded too, but for its last frame.
+	// A batch is bounded too, except for its last frame.
 	batch, _ := q.take(nil)
 	if len(batch) != 1 {
 		t.Errorf("a batch of %d frames of 1 MiB", len(batch))
@@ -319,27 +319,27 @@ func TestPulse(t *testing.T) {
 	c, other := fresh()
 	defer other.Close()
 	c.reading.Store(true)
-	for i := range 100 { // heard every fourth pulse
-		c.heard.Store(i%4 == 0)
+	for i := range 100 { // bytes arrive every fourth pulse
+		c.didRead.Store(i%4 == 0)
 		c.beat()
 	}
 	if c.ended() {
-		t.Fatal("ended, though it was heard")
+		t.Fatal("ended, though bytes arrived")
 	}
 	if batch, _ := c.out.take(nil); len(batch) != 100 || batch[0].kind != kindPing {
 		t.Errorf("%d pings in 100 idle pulses", len(batch))
 	}
-	c.wrote.Store(true)
+	c.didWrite.Store(true)
 	c.beat()
 	if !c.out.empty() {
 		t.Error("a ping, though something was written")
 	}
-	c.reading.Store(false) // the handler has it
+	c.reading.Store(false) // the reader is in the handler
 	for range 100 {
 		c.beat()
 	}
 	if c.ended() {
-		t.Fatal("ended, though nobody listened")
+		t.Fatal("ended, though the reader was busy")
 	}
 	c.reading.Store(true)
 	for range tr.timing.silence {
@@ -353,7 +353,7 @@ func TestPulse(t *testing.T) {
 	defer other.Close()
 	c.writing.Store(true)
 	for range tr.timing.stuck {
-		c.heard.Store(true)
+		c.didRead.Store(true)
 		c.beat()
 	}
 	if !c.ended() || c.err != errStuck {
@@ -364,17 +364,17 @@ func TestPulse(t *testing.T) {
 func TestWarningsAreLimited(t *testing.T) {
 	var l limiter
 	now := time.Now()
-	said := 0
+	allowed := 0
 	for range 100 {
 		if ok, _ := l.allow(now); ok {
-			said++
+			allowed++
 		}
 	}
-	if said != warnBurst {
-		t.Errorf("%d warnings at once, want %d", said, warnBurst)
+	if allowed != warnBurst {
+		t.Errorf("%d warnings at once, want %d", allowed, warnBurst)
 	}
-	if ok, unsaid := l.allow(now.Add(warnEvery)); !ok || unsaid != 100-warnBurst {
-		t.Errorf("%v, %d unsaid, want %d", ok, unsaid, 100-warnBurst)
+	if ok, suppressed := l.allow(now.Add(warnEvery)); !ok || suppressed != 100-warnBurst {
+		t.Errorf("%v, %d suppressed, want %d", ok, suppressed, 100-warnBurst)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestForeignMeshesRefuseEachOther(t *testing.T) {
 					t.Fatalf("%s, %+v", e, refusal)
 				}
 				eventually(t, "nothing is left", func() bool { return a.Sockets()+b.Sockets()+a.Peers()+b.Peers() == 0 })
-				eventually(t, "the log tells", func() bool { return b.logged(tt.reason) })
+				eventually(t, "the reason is logged", func() bool { return b.logged(tt.reason) })
 				if a.count(ups)+b.count(ups) != 0 {
 					t.Error("Up in spite of the refusal")
 				}
@@ -87,8 +87,8 @@ func TestNodesWithoutACommonVersionRefuseEachOther(t *testing.T) {
 	}
 }
 
-// What is no node of ours is closed at once, with a reason in the log.
-func TestStrangersAreClosed(t *testing.T) {
+// A connection that is not from a node is closed at once, and the reason is logged.
+func TestConnectionsOfOtherProgramsAreClosed(t *testing.T) {
 	good := hello(1)
 	zero := hello(0)
 	backwards := hello(1)
@@ -105,19 +105,19 @@ func TestStrangersAreClosed(t *testing.T) {
 		{"a Redis client", "PING\r\n", "a Redis client"},
 		{"a TLS client", "\x16\x03\x01\x02\x00\x01\x00", "a TLS client"},
 		{"an SSH client", "SSH-2.0-OpenSSH\r\n", "an SSH program"},
-		{"noise", "\x00\xff\x00", "somebody who begins with"},
-		{"one that begins like us", "LOCKSMITH", "somebody who begins with"},
-		{"another handshake version", change(opening, 7, 9), "version 9 of the handshake"},
+		{"noise", "\x00\xff\x00", "an unknown protocol that begins with"},
+		{"one that begins like a node", "LOCKSMITH", "an unknown protocol that begins with"},
+		{"another handshake version", change(opening, 7, 9), "handshake version 9"},
 		{"a hello with a wrong CRC", change(opening, 20, 'x'), "CRC"},
-		{"a hello that is too long", "LOCKMSH\x01\x00\x10\x00\x00....p", "bytes, where"},
+		{"a hello that is too long", "LOCKMSH\x01\x00\x10\x00\x00....p", "bytes, want at most"},
 		{"a hello without a kind", "LOCKMSH\x01\x00\x00\x00\x00....p", "no kind"},
-		{"a hello of another kind", "LOCKMSH\x01" + string(transport.RawFrame(3, []byte("abc"))), "in place of a hello"},
+		{"a hello of another kind", "LOCKMSH\x01" + string(transport.RawFrame(3, []byte("abc"))), "want a hello"},
 		{"a hello that is empty", "LOCKMSH\x01" + string(transport.RawFrame(0x70, nil)), "too short"},
 		{"a hello that is no array", "LOCKMSH\x01" + string(transport.RawFrame(0x70, []byte{0x80, 1, 2})), "not an array"},
 		{"a zero ID", string(transport.RawOpening(zero)), "the node ID is zero"},
-		{"versions that are no range", string(transport.RawOpening(backwards)), "are no range"},
-		{"a frame in place of a verdict", string(opening) + string(transport.RawFrame(0, []byte("early"))), "in place of a verdict"},
-		{"a verdict that is none", string(opening) + string(transport.RawFrame(0x71, []byte("x"))), "malformed verdict"},
+		{"a lowest version above the highest", string(transport.RawOpening(backwards)), "is above the highest"},
+		{"a frame instead of a verdict", string(opening) + string(transport.RawFrame(0, []byte("early"))), "want a verdict"},
+		{"a malformed verdict", string(opening) + string(transport.RawFrame(0x71, []byte("x"))), "malformed verdict"},
 		{"a decision without an epoch", string(opening) + string(transport.RawVerdict(0)), "without an epoch"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestStrangersAreClosed(t *testing.T) {
 			if _, err := io.Copy(io.Discard, nc); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("it was not closed")
 			}
-			eventually(t, "the log tells", func() bool { return n.logged(tt.log) })
+			eventually(t, "the reason is logged", func() bool { return n.logged(tt.log) })
 			if n.Peers() != 0 || n.count(ups) != 0 {
 				t.Error("it became a peer")
 			}
@@ -142,16 +142,16 @@ func TestStrangersAreClosed(t *testing.T) {
 	}
 }
 
-func TestFramesThatAreNoneCloseTheConnection(t *testing.T) {
+func TestMalformedFramesCloseTheConnection(t *testing.T) {
 	frame := transport.RawFrame(1, []byte("body"))
 	bad := append([]byte(nil), frame...)
 	bad[10] ^= 1
 	for _, tt := range []struct{ name, send, log string }{
 		{"a wrong CRC", string(bad), "CRC"},
 		{"a length of zero", "\x00\x00\x00\x00....p", "no kind"},
-		{"a length of more than 1 MiB", "\x00\x10\x00\x02....p", "bytes, where"},
-		{"a length of 4 GiB", "\xff\xff\xff\xff....p", "bytes, where"},
-		{"a kind that is no small number", string(transport.RawFrame(0x80, nil)), "kind 0x80"},
+		{"a length of more than 1 MiB", "\x00\x10\x00\x02....p", "bytes, want at most"},
+		{"a length of 4 GiB", "\xff\xff\xff\xff....p", "bytes, want at most"},
+		{"a kind above 127", string(transport.RawFrame(0x80, nil)), "kind 0x80"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := start(t, 2)
@@ -176,7 +176,7 @@ func TestFramesThatAreNoneCloseTheConnection(t *testing.T) {
 	}
 }
 
-// A peer of a later version may send kinds that only the transport would know.
+// A peer of a later version may send new kinds of the range reserved for the transport.
 func TestReservedKindsAreIgnored(t *testing.T) {
 	n := start(t, 2)
 	nc, err := transport.RawDial(n.Addr(), hello(1))
@@ -189,7 +189,7 @@ func TestReservedKindsAreIgnored(t *testing.T) {
 	n.awaitFrame("known")
 }
 
-func TestWhatIsDialledMayBeNoNode(t *testing.T) {
+func TestDialOfAnotherProgram(t *testing.T) {
 	for _, tt := range []struct{ name, answer, want string }{
 		{"an HTTP server", "HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server"},
 		{"a Redis server", "-ERR unknown command\r\n", "a Redis server"},
@@ -220,7 +220,7 @@ func TestWhatIsDialledMayBeNoNode(t *testing.T) {
 	}
 }
 
-// Many connections that say nothing keep nobody out.
+// Many connections that send nothing do not keep a node from connecting.
 func TestSilentConnectionsDoNotKeepNodesOut(t *testing.T) {
 	b := start(t, 2)
 	var crowd []net.Conn

@@ -10,15 +10,15 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// Each end of a connection sends this first: seven fixed bytes, so that a
-// stranger is known by its first words, and the version of the handshake.
+// Each end of a connection first sends seven fixed bytes, which tell a node from any
+// other program at once, and then the version of the handshake.
 const (
 	magic            = "LOCKMSH"
 	handshakeVersion = 1
 )
 
-// The limits of what a handshake may hold. Names are far shorter; an address has
-// at most 255 bytes of DNS name, and a port.
+// The limits of a handshake. Names are far shorter in practice; an address is a DNS
+// name of at most 255 bytes, and a port.
 const (
 	maxName      = 512
 	maxReason    = 1024
@@ -30,7 +30,7 @@ const (
 // greeting is the first frame of each end.
 type greeting struct {
 	Hello
-	Attempt uint64 // numbers the dials of the dialler; zero from the other end
+	Attempt uint64 // the dialler's number for this dial; zero from the accepting end
 	Room    string // for later versions
 }
 
@@ -47,7 +47,7 @@ func decodeGreeting(b []byte) (g greeting, err error) {
 	return g, nil
 }
 
-// checkHello returns what is wrong with a Hello of our own.
+// checkHello returns an error if h, this node's own Hello, is not valid.
 func checkHello(h Hello) error {
 	if h.ID == 0 {
 		return errors.New("transport: Hello.ID is zero, want a random number")
@@ -65,23 +65,23 @@ func checkHello(h Hello) error {
 	return nil
 }
 
-// judgement is what one end says of the connection.
+// judgement is one end's opinion of the connection.
 type judgement uint8
 
 const (
-	welcome   judgement = iota // fine with me
-	refused                    // not with me: see reason
-	duplicate                  // we have a connection, which I keep
-	itself                     // you are me
+	welcome   judgement = iota // accepted by the sender
+	refused                    // refused by the sender: see Reason
+	duplicate                  // the sender keeps the connection that the pair already has
+	itself                     // both ends are the same node
 	maxJudgement
 )
 
-// verdict is what the ends send after their greetings; see settle.go.
+// verdict is what the ends send after their greetings; see tiebreak.go.
 type verdict struct {
 	Judgement judgement
-	Epoch     uint64 // of the connection: this one's from whom decides, else of the one I have, or zero
-	Number    uint64 // of what the following end says: larger than of all before
-	Awaited   []dial // the attempts on which I await your word
+	Epoch     uint64 // from the deciding end: of this connection; from the following end: of its current one, or zero
+	Number    uint64 // from the following end: of this report, larger than in all earlier ones
+	Awaited   []dial // the dials for which the sender awaits the receiver's decision
 	Reason    string
 	Room      string // for later versions
 }
@@ -103,17 +103,18 @@ func decodeVerdict(b []byte) (v verdict, err error) {
 	return v, nil
 }
 
-// appendOpening appends what an end sends first.
+// appendOpening appends the first bytes that an end sends: magic, version, greeting.
 func appendOpening(b []byte, g greeting) []byte {
 	b = append(b, magic...)
 	b = append(b, handshakeVersion)
 	return appendFrame(b, kindHello, appendGreeting(nil, g))
 }
 
-// readOpening reads what the other end sends first. The error wraps errMalformed
-// if it is no node of ours.
+// readOpening reads the other end's opening. The error wraps errMalformed if the other
+// end is not a lockmesh node.
 func readOpening(r *bufio.Reader) (greeting, error) {
-	// Byte by byte: who says six bytes and waits for an answer is seen at once.
+	// Byte by byte: a client that sends fewer than seven bytes and then waits for an
+	// answer is detected at once.
 	for i := range len(magic) {
 		c, err := r.ReadByte()
 		if err != nil {
@@ -125,7 +126,7 @@ func readOpening(r *bufio.Reader) (greeting, error) {
 		if c != magic[i] {
 			more, _ := r.Peek(min(r.Buffered(), 16))
 			words := append(append([]byte(magic[:i]), c), more...)
-			return greeting{}, fmt.Errorf("%w: %s, not a lockmesh node", errMalformed, nameStranger(words))
+			return greeting{}, fmt.Errorf("%w: %s, not a lockmesh node", errMalformed, guessProtocol(words))
 		}
 	}
 	v, err := r.ReadByte()
@@ -133,26 +134,26 @@ func readOpening(r *bufio.Reader) (greeting, error) {
 		return greeting{}, noEOF(err)
 	}
 	if v != handshakeVersion {
-		return greeting{}, fmt.Errorf("%w: a lockmesh node with version %d of the handshake, we speak %d", errMalformed, v, handshakeVersion)
+		return greeting{}, fmt.Errorf("%w: a lockmesh node with handshake version %d, want %d", errMalformed, v, handshakeVersion)
 	}
 	kind, body, err := readFrame(r, maxHandshake)
 	if err != nil {
 		return greeting{}, noEOF(err)
 	}
 	if kind != kindHello {
-		return greeting{}, fmt.Errorf("%w: kind %d in place of a hello", errMalformed, kind)
+		return greeting{}, fmt.Errorf("%w: frame of kind %d, want a hello", errMalformed, kind)
 	}
 	return decodeGreeting(body)
 }
 
-// readVerdict reads the verdict that comes next.
+// readVerdict reads a frame, which must be a verdict.
 func readVerdict(r *bufio.Reader) (verdict, error) {
 	kind, body, err := readFrame(r, maxHandshake)
 	if err != nil {
 		return verdict{}, noEOF(err)
 	}
 	if kind != kindVerdict {
-		return verdict{}, fmt.Errorf("%w: kind %d in place of a verdict", errMalformed, kind)
+		return verdict{}, fmt.Errorf("%w: frame of kind %d, want a verdict", errMalformed, kind)
 	}
 	return decodeVerdict(body)
 }
@@ -164,8 +165,9 @@ func noEOF(err error) error {
 	return err
 }
 
-// nameStranger guesses from its first words who does not speak our protocol.
-func nameStranger(words []byte) string {
+// guessProtocol names a program that does not speak our protocol, by the first bytes
+// that it sent.
+func guessProtocol(words []byte) string {
 	for _, s := range []struct{ start, name string }{
 		{"GET ", "an HTTP client"}, {"HEAD ", "an HTTP client"}, {"POST ", "an HTTP client"},
 		{"PUT ", "an HTTP client"}, {"OPTIONS ", "an HTTP client"}, {"CONNECT ", "an HTTP client"},
@@ -178,5 +180,5 @@ func nameStranger(words []byte) string {
 			return s.name
 		}
 	}
-	return fmt.Sprintf("somebody who begins with %q", words)
+	return fmt.Sprintf("an unknown protocol that begins with %q", words)
 }

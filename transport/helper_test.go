@@ -22,8 +22,8 @@ var _ env.Network = (*transport.Transport)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen. It is long since the
-// machine may be busy; nothing takes that long unless it is broken.
+// patience is how long a test waits for an event that must come. It is long since the
+// machine may be busy; only a defect makes an event take that long.
 const patience = 60 * time.Second
 
 // event is one call of a Handler.
@@ -50,14 +50,14 @@ func (e event) String() string {
 	return e.what + " " + e.peer.String()
 }
 
-// node is a Transport whose calls are recorded, and checked for their order.
+// node is a Transport whose Handler calls are recorded, and checked for their order.
 type node struct {
 	*transport.Transport
 	t     testing.TB
 	id    transport.ID
-	bound string      // where it listens, whatever it advertises
+	bound string      // the address at which it listens; it may advertise another
 	hook  func(event) // called within the handler's methods
-	quiet bool        // do not keep what is received
+	quiet bool        // do not record received frames
 
 	mu     sync.Mutex
 	events []event
@@ -161,7 +161,7 @@ func (n *node) awaitFrame(body string) event {
 	return n.await("frame "+body, func(e event) bool { return e.what == "receive" && e.body == body })
 }
 
-// count tells how many events match by now.
+// count returns how many events match so far.
 func (n *node) count(match func(event) bool) (count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,7 +182,7 @@ func (n *node) snapshot() []event {
 func downs(e event) bool { return e.what == "down" }
 func ups(e event) bool   { return e.what == "up" }
 
-// eventually polls what no event tells of.
+// eventually polls a condition that no event reports.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -281,13 +281,13 @@ func pair(t testing.TB) (a, b *node) {
 	return a, b
 }
 
-// proxy stands before a node, so that a test can do to its connections what
-// networks do.
+// proxy forwards connections to a node, so that a test can break and freeze them as a
+// network does.
 type proxy struct {
 	listener net.Listener
 	wg       sync.WaitGroup
 	mu       sync.Mutex
-	target   string // empty: take connections, and say nothing
+	target   string // empty: accept connections, and send nothing
 	conns    []net.Conn
 	frozen   bool
 	closed   bool
@@ -369,14 +369,14 @@ func (p *proxy) pipe(from, to net.Conn) {
 	}
 }
 
-// aim directs new connections to a node; to nobody if addr is empty.
+// aim directs new connections to the node at addr; to no node if addr is empty.
 func (p *proxy) aim(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = addr
 }
 
-// freeze makes the proxy swallow everything, and say nothing to new connections.
+// freeze makes the proxy swallow all bytes, and send nothing on new connections.
 func (p *proxy) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 )
 
 // Listen opens a node's port and returns its Transport, which calls h from now on.
-// An error names the value of cfg that is wrong. With an empty Bind the node
-// listens nowhere: it dials, and cannot be dialled. Close the Transport when done.
+// An error names the invalid value of cfg. With an empty Bind the node does not
+// listen: it dials, and cannot be dialled. Close the Transport when done.
 func Listen(cfg Config, h Handler) (*Transport, error) {
 	return listen(cfg, h, defaultTiming())
 }
@@ -42,7 +42,7 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 		return nil, err
 	}
 	if host, _, _ := net.SplitHostPort(cfg.Bind); cfg.Bind != "" && isWildcard(host) && isLoopback(t.addr) && cfg.Advertise == "" {
-		t.log.Warn("this machine has no private IP: other machines cannot dial the address that is advertised", "addr", t.addr)
+		t.log.Warn("this machine has no private IP: other machines cannot dial the advertised address", "addr", t.addr)
 	}
 	t.hello = cfg.Hello
 	t.hello.Addr = t.addr
@@ -60,7 +60,7 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 	return t, nil
 }
 
-// bind listens at an address, and returns the one to tell others.
+// bind listens at an address, and returns the address to advertise.
 func bind(sockets Sockets, bind, advertise string) (net.Listener, string, error) {
 	if bind == "" {
 		if advertise != "" {
@@ -75,7 +75,7 @@ func bind(sockets Sockets, bind, advertise string) (net.Listener, string, error)
 	advertised, port := "", 0
 	if advertise != "" {
 		if advertised, port, err = splitAddr(advertise); err == nil && isWildcard(advertised) {
-			err = errors.New("others cannot dial a wildcard, want a host name or an IP")
+			err = errors.New("other nodes cannot dial a wildcard, want a host name or an IP")
 		}
 		if err != nil {
 			return nil, "", fmt.Errorf("transport: advertise address %q: %w", advertise, err)
@@ -117,7 +117,7 @@ func splitAddr(addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// isWildcard tells whether a host stands for all interfaces.
+// isWildcard reports whether a host stands for all interfaces.
 func isWildcard(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
@@ -128,8 +128,8 @@ func isLoopback(addr string) bool {
 	return err == nil && ap.Addr().IsLoopback()
 }
 
-// routable returns an IP of this machine that others in its network can dial: a
-// private one, as such a fleet uses, or loopback if there is none.
+// routable returns an IP of this machine that other machines in its network can dial:
+// a private one, since fleets use those, or loopback if there is none.
 func routable() string {
 	if ip, err := sockaddr.GetPrivateIP(); err == nil && ip != "" {
 		return ip

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-func TestListenNamesWhatIsWrong(t *testing.T) {
+func TestListenNamesTheInvalidValue(t *testing.T) {
 	taken := start(t, 1)
 	for _, tt := range []struct {
 		name string
@@ -18,7 +18,7 @@ func TestListenNamesWhatIsWrong(t *testing.T) {
 		want []string
 	}{
 		{"a bind address without a port", func(c *transport.Config) { c.Bind = "127.0.0.1" }, []string{"bind address", `"127.0.0.1"`, "want host:port"}},
-		{"a bind port that is none", func(c *transport.Config) { c.Bind = "127.0.0.1:http" }, []string{"bind address", `"http"`, "0 to 65535"}},
+		{"a bind port that is not a number", func(c *transport.Config) { c.Bind = "127.0.0.1:http" }, []string{"bind address", `"http"`, "0 to 65535"}},
 		{"a bind port that is too large", func(c *transport.Config) { c.Bind = "127.0.0.1:70000" }, []string{"70000", "0 to 65535"}},
 		{"a bind address that is taken", func(c *transport.Config) { c.Bind = taken.Addr() }, []string{"bind address", taken.Addr(), "in use"}},
 		{"a bind address of another machine", func(c *transport.Config) { c.Bind = "192.0.2.1:0" }, []string{"bind address", "192.0.2.1:0"}},
@@ -27,7 +27,7 @@ func TestListenNamesWhatIsWrong(t *testing.T) {
 		{"an advertise address without a host", func(c *transport.Config) { c.Advertise = ":7000" }, []string{"advertise address", "wildcard"}},
 		{"an advertise address and no bind address", func(c *transport.Config) { c.Bind, c.Advertise = "", "10.0.0.1:1" }, []string{"without a bind address"}},
 		{"no ID", func(c *transport.Config) { c.Hello.ID = 0 }, []string{"Hello.ID"}},
-		{"versions that are no range", func(c *transport.Config) { c.Hello.MinVersion = 2 }, []string{"MinVersion 2", "MaxVersion 1"}},
+		{"a lowest version above the highest", func(c *transport.Config) { c.Hello.MinVersion = 2 }, []string{"MinVersion 2", "MaxVersion 1"}},
 		{"a name that is too long", func(c *transport.Config) { c.Hello.Name = strings.Repeat("x", 513) }, []string{"Hello.Name", "513", "512"}},
 		{"TLS without a certificate", func(c *transport.Config) { c.TLS = &tls.Config{} }, []string{"Config.TLS", "no certificate"}},
 		{"no logger", func(c *transport.Config) { c.Logger = nil }, []string{"Config.Logger"}},

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What strangers can cause is logged, but they cannot fill the log: a few lines,
-// then one every few seconds.
+// Any program that can dial this node can cause warnings. So that it cannot fill the
+// log, there are at most warnBurst of them at once, and then one every warnEvery.
 const (
 	warnBurst = 10
 	warnEvery = 5 * time.Second
@@ -14,14 +14,15 @@ const (
 
 // limiter bounds the warnings of one Transport.
 type limiter struct {
-	mu     sync.Mutex
-	spent  int
-	last   time.Time // when spent was last reduced
-	unsaid int
+	mu         sync.Mutex
+	spent      int
+	last       time.Time // when spent was last reduced
+	suppressed int
 }
 
-// allow tells whether to log, and how many were not logged since the last time.
-func (l *limiter) allow(now time.Time) (ok bool, unsaid int) {
+// allow decides whether a warning may be logged now, and counts it. If it may,
+// suppressed is the number of warnings that were not logged since the last one.
+func (l *limiter) allow(now time.Time) (ok bool, suppressed int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := int(now.Sub(l.last) / warnEvery); n > 0 {
@@ -29,22 +30,22 @@ func (l *limiter) allow(now time.Time) (ok bool, unsaid int) {
 		l.last = now
 	}
 	if l.spent == warnBurst {
-		l.unsaid++
+		l.suppressed++
 		return false, 0
 	}
 	l.spent++
-	unsaid, l.unsaid = l.unsaid, 0
-	return true, unsaid
+	suppressed, l.suppressed = l.suppressed, 0
+	return true, suppressed
 }
 
-// warn logs what a user should look at, at a limited rate.
+// warn logs a warning, at a limited rate.
 func (t *Transport) warn(text string, args ...any) {
-	ok, unsaid := t.limiter.allow(time.Now())
+	ok, suppressed := t.limiter.allow(time.Now())
 	if !ok {
 		return
 	}
-	if unsaid > 0 {
-		args = append(args, "unsaid", unsaid)
+	if suppressed > 0 {
+		args = append(args, "suppressed", suppressed)
 	}
 	t.log.Warn(text, args...)
 }

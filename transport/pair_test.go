@@ -34,7 +34,7 @@ func TestFramesOfOneClassArriveInOrderAndWhole(t *testing.T) {
 		t.Error("Send of a reserved kind = true")
 	}
 	if a.Send(99, transport.KindShard, transport.Normal, nil) {
-		t.Error("Send to a stranger = true")
+		t.Error("Send to an unknown node = true")
 	}
 	const frames = 3000
 	for i := range frames {
@@ -58,7 +58,7 @@ func TestFramesOfOneClassArriveInOrderAndWhole(t *testing.T) {
 	}
 }
 
-func TestDialReportsWhoAnswers(t *testing.T) {
+func TestDialReportsTheNodeThatAnswers(t *testing.T) {
 	a, b := start(t, 1), start(t, 2)
 	for _, n := range []struct{ from, to *node }{{a, b}, {b, a}} {
 		n.from.Dial(n.to.Addr())
@@ -72,7 +72,7 @@ func TestDialReportsWhoAnswers(t *testing.T) {
 		}
 		n.from.mu.Unlock()
 	}
-	// A third dial finds the connection there, and leaves it alone.
+	// A third dial finds the existing connection, and keeps it.
 	a.Dial(b.Addr())
 	a.await("second dialed", func(e event) bool { return a.count(func(e event) bool { return e.what == "dialed" }) == 2 })
 	deliver(a, b, "there")
@@ -83,7 +83,7 @@ func TestDialReportsWhoAnswers(t *testing.T) {
 	}
 }
 
-func TestDialTellsWhyNobodyAnswers(t *testing.T) {
+func TestDialReportsWhyNoNodeAnswers(t *testing.T) {
 	a, b := start(t, 1), start(t, 2)
 	b.Close()
 	a.Dial(b.Addr())
@@ -122,7 +122,7 @@ func TestANodeWithoutAPortDialsOnly(t *testing.T) {
 	deliver(server, client, "answer")
 	client.Close()
 	if cause := server.awaitDown(client.id); cause != transport.Lost {
-		t.Errorf("cause %d, want Lost: nobody can be dialled", cause)
+		t.Errorf("cause %d, want Lost: there is no address to dial", cause)
 	}
 	eventually(t, "the peer is forgotten", func() bool { return server.Peers() == 0 })
 }
@@ -136,7 +136,7 @@ func TestUpdateChangesLaterHandshakes(t *testing.T) {
 	long.Name = strings.Repeat("x", 1000)
 	b.Update(long)
 	if !b.logged("Update ignored") {
-		t.Error("no word of the Hello that is too long")
+		t.Error("the Hello that is too long is not logged")
 	}
 	a.Dial(b.Addr())
 	if e := a.awaitDialed(b.Addr()); e.hello.MeshID != 7 || e.hello.Zone != "z" || e.hello.ID != b.id || e.hello.Addr != b.Addr() {
@@ -144,7 +144,7 @@ func TestUpdateChangesLaterHandshakes(t *testing.T) {
 	}
 }
 
-// Every pair of many nodes dials each other at once, and sends as soon as it can.
+// The nodes of every pair dial each other at once, and send as soon as they can.
 func TestSimultaneousDialsMakeOneConnection(t *testing.T) {
 	const nodes, frames = 12, 20
 	for round := range 3 {
@@ -254,7 +254,7 @@ func TestAFullQueueRefusesAndUrgentFramesOvertake(t *testing.T) {
 	a.awaitUp(b.id)
 	body := bytes.Repeat([]byte("n"), 64<<10)
 	sent := 0
-	// The queue, and what the kernel holds at both ends.
+	// This fills the queue, and the kernel's buffers at both ends.
 	for refusals := 0; refusals < 100; {
 		if a.Send(b.id, transport.KindShard, transport.Normal, body) {
 			sent, refusals = sent+1, 0

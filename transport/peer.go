@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// peer is another node, while there is a connection with it or one to be kept.
-// One goroutine per peer makes all calls of the Handler that are about it, reads
-// from its connection, and sees to the next one: so these calls are in order. It
-// ends when nothing is left to do, or with Close.
+// peer is another node, while there is a connection with it, or Connect asked to keep
+// one. One goroutine per peer makes all calls of the Handler about this peer, so they
+// are in order. It also reads from the peer's connection, and redials. It ends when
+// nothing is left to do, or with Close.
 type peer struct {
 	t    *Transport
 	id   ID
@@ -17,20 +17,20 @@ type peer struct {
 
 	// Guarded by t.mu.
 	conn    *conn  // nil: none
-	kept    bool   // Connect
-	addr    string // where Connect said it is
-	moved   bool   // addr is news
-	severed bool   // Disconnect; the goroutine has not noticed yet
+	kept    bool   // Connect was called, and no Disconnect since
+	addr    string // the address given to Connect
+	moved   bool   // addr has changed; the goroutine has not noticed yet
+	severed bool   // Disconnect was called; the goroutine has not noticed yet
 
-	// The goroutine's own.
-	up    bool   // Up was reported, and no Down since
-	told  bool   // Down(Replaced) was reported, and no Up since
-	last  string // the address that the peer gave when it was up
-	tries int    // dials since it was up
-	flaps int    // connections in a row that broke soon
+	// Used by the goroutine only.
+	up       bool   // Up was reported, and no Down since
+	replaced bool   // Down(Replaced) was reported, and no Up since
+	last     string // the address in the peer's last Hello
+	tries    int    // dials since it was up
+	flaps    int    // connections in a row that broke soon
 }
 
-// maxFlaps bounds the wait between redials of a connection that keeps breaking: to
+// maxFlaps bounds the wait between redials of a connection that keeps breaking to
 // about a second.
 const maxFlaps = 5
 
@@ -41,7 +41,7 @@ func (p *peer) signal() {
 	}
 }
 
-// peerLocked returns the peer with that ID, and makes it if there is none. t must
+// peerLocked returns the peer with that ID, and creates it if there is none. t must
 // not be closed.
 func (t *Transport) peerLocked(id ID) *peer {
 	p := t.peers[id]
@@ -55,8 +55,9 @@ func (t *Transport) peerLocked(id ID) *peer {
 
 // Connect keeps a connection with the node id, last known at addr, until
 // Disconnect or Close: it dials now and, with exponential backoff and jitter, from
-// 50 ms to 5 s, whenever there is no connection. A later call changes the address,
-// and dials anew if it differs. With an empty addr it waits for the peer to dial.
+// 50 ms to 5 s, whenever there is no connection. A later call with another address
+// replaces the address, and dials again. With an empty addr it waits for the peer to
+// dial.
 //
 // If another node answers at addr, Down(id, Replaced) is reported, once until the
 // next Up and even if there was none before; dialling goes on. The connection
@@ -76,10 +77,10 @@ func (t *Transport) Connect(id ID, addr string) {
 	p.signal()
 }
 
-// Disconnect ends the connection with id and the dialling of it. What was queued
-// is still sent, within a second, then a goodbye: the other end reports
-// Down(Goodbye). This end, once a call under way has returned, reports
-// Down(id, Disconnected) if it has reported Up, and nothing more of id until the next Up.
+// Disconnect ends the connection with id, and stops dialling it. Queued frames are
+// still sent, within a second, then a goodbye: the other end reports Down(Goodbye).
+// Once a Handler call under way has returned, this end reports Down(id, Disconnected)
+// if it has reported Up, and then nothing about id until the next Up.
 func (t *Transport) Disconnect(id ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +110,7 @@ func (p *peer) run() {
 		case c != nil:
 			p.serve(c)
 		case p.up:
-			p.test(addr)
+			p.probe(addr)
 		case addr == "":
 			p.pause(-1)
 		default:
@@ -118,8 +119,8 @@ func (p *peer) run() {
 	}
 }
 
-// look returns the connection, or the address to dial, or that Disconnect has ended
-// what was up, or that there is nothing to do any more.
+// look takes note of what has changed, and returns what run shall do next: serve the
+// connection c, dial addr, report the end by Disconnect (left), or end (done).
 func (p *peer) look() (c *conn, addr string, left, done bool) {
 	t := p.t
 	t.mu.Lock()
@@ -131,7 +132,7 @@ func (p *peer) look() (c *conn, addr string, left, done bool) {
 		return nil, "", false, true
 	}
 	if p.severed {
-		p.severed, p.told, p.tries, p.flaps = false, false, 0, 0
+		p.severed, p.replaced, p.tries, p.flaps = false, false, 0, 0
 		if p.up {
 			return nil, "", true, false
 		}
@@ -146,18 +147,18 @@ func (p *peer) look() (c *conn, addr string, left, done bool) {
 	return p.conn, p.addr, false, false
 }
 
-// changed tells whether something has happened that look should see first.
+// changed reports whether something has changed that look must take note of first.
 func (p *peer) changed() bool {
 	p.t.mu.Lock()
 	defer p.t.mu.Unlock()
 	return p.t.closed || p.conn != nil || p.severed || p.moved
 }
 
-// serve reports what comes over a connection until that ends.
+// serve reports Up, and delivers a connection's frames until it ends.
 func (p *peer) serve(c *conn) {
 	t := p.t
 	if !p.up {
-		p.up, p.told, p.tries = true, false, 0
+		p.up, p.replaced, p.tries = true, false, 0
 		t.log.Debug("connection is up", "peer", c.theirs.Name, "id", p.id, "addr", c.theirs.Addr)
 		t.handler.Up(c.theirs)
 	}
@@ -165,11 +166,11 @@ func (p *peer) serve(c *conn) {
 	p.last = c.theirs.Addr
 	err := c.receive(t.handler)
 	if c.muted.Load() {
-		return // linger and look do the rest
+		return // linger and look finish the connection
 	}
 	c.shut(err)
 	if err != errGoodbye {
-		err = c.err // shut before, most likely: then err is only the echo of that
+		err = c.err // if shut had been called before, err is only its consequence
 	}
 	t.mu.Lock()
 	current := p.conn == c
@@ -184,10 +185,10 @@ func (p *peer) serve(c *conn) {
 		p.down(Goodbye)
 	case current:
 		if errors.Is(err, errMalformed) {
-			t.warn("a peer sends what is no frame", "peer", c.theirs.Name, "addr", c.theirs.Addr, "reason", err)
+			t.warn("a peer sent a malformed frame", "peer", c.theirs.Name, "addr", c.theirs.Addr, "reason", err)
 		}
 		t.log.Debug("connection broke", "peer", c.theirs.Name, "id", p.id, "reason", err)
-		if p.flaps++; time.Since(c.began) >= t.timing.settled {
+		if p.flaps++; time.Since(c.began) >= t.timing.stable {
 			p.flaps = 0
 		}
 	}
@@ -195,16 +196,16 @@ func (p *peer) serve(c *conn) {
 
 // down reports the end of the peer's connection.
 func (p *peer) down(cause Cause) {
-	p.up, p.told, p.tries = false, cause == Replaced, 1
+	p.up, p.replaced, p.tries = false, cause == Replaced, 1
 	if p.t.ctx.Err() == nil {
 		p.t.log.Debug("connection is down", "id", p.id, "cause", cause)
 		p.t.handler.Down(p.id, cause)
 	}
 }
 
-// test finds out at once what became of a peer whose connection broke. Both ends
-// do, without jitter: an election may wait for the answer (P21).
-func (p *peer) test(addr string) {
+// probe redials a peer whose connection broke, at once, to learn why it broke. Both
+// ends do so, without jitter: an election may wait for the answer (P21).
+func (p *peer) probe(addr string) {
 	t := p.t
 	if addr == "" {
 		addr = p.last
@@ -213,12 +214,12 @@ func (p *peer) test(addr string) {
 		p.down(Lost)
 		return
 	}
-	// A connection that breaks as soon as it is there, again and again, must not
-	// keep two processors busy.
+	// A connection that breaks again and again as soon as it is up must not keep both
+	// ends busy.
 	if p.flaps > 1 && p.pause(t.timing.wait(min(p.flaps-1, maxFlaps))) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, t.timing.test)
+	ctx, cancel := context.WithTimeout(t.ctx, t.timing.probe)
 	defer cancel()
 	for wait := t.timing.retry; ; wait *= 2 {
 		o, ok := p.attempt(ctx, addr)
@@ -228,15 +229,15 @@ func (p *peer) test(addr string) {
 			return
 		case o.replaced(p.id):
 			p.down(Replaced)
-			t.spare(o)
+			t.adoptOther(o)
 			return
 		case o.err != nil && isRefused(o.err):
 			p.down(Refused)
 			return
 		case ctx.Err() == nil && (o.cut || o.err == nil || o.err == errDuplicate):
-			// Cut: a process that dies closes its sockets one by one, and this one
-			// was still taken by the kernel for a listener that is now gone. Duplicate: the
-			// connection that the peer knows of is on its way. Nil: it broke already.
+			// Cut: a process that dies closes its sockets one by one; the kernel accepted
+			// this connection for a listener that is now gone. Duplicate: the connection
+			// that the peer keeps is about to appear here. Nil: it has broken again already.
 			if p.pause(wait) {
 				return
 			}
@@ -248,7 +249,7 @@ func (p *peer) test(addr string) {
 	}
 }
 
-// redial makes the next dial to a peer to be kept.
+// redial makes the next dial to a peer that Connect keeps.
 func (p *peer) redial(addr string) {
 	t := p.t
 	if p.tries > 0 && p.pause(t.timing.wait(p.tries)) {
@@ -260,16 +261,16 @@ func (p *peer) redial(addr string) {
 		return
 	}
 	p.tries++
-	t.log.Debug("dialled in vain", "id", p.id, "addr", addr, "answered", o.peer.ID, "err", o.err)
-	if o.replaced(p.id) && !p.told {
-		p.told = true
+	t.log.Debug("dial did not connect", "id", p.id, "addr", addr, "answered", o.peer.ID, "err", o.err)
+	if o.replaced(p.id) && !p.replaced {
+		p.replaced = true
 		t.handler.Down(p.id, Replaced)
 	}
-	t.spare(o)
+	t.adoptOther(o)
 }
 
-// attempt dials once, and gives up when something else happens to the peer: then
-// it returns false.
+// attempt dials once. When something changes that look must take note of, it gives up
+// and returns false.
 func (p *peer) attempt(ctx context.Context, addr string) (outcome, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -290,10 +291,10 @@ func (p *peer) attempt(ctx context.Context, addr string) (outcome, bool) {
 	}
 }
 
-// spare settles a connection with another node than the one that was dialled.
-func (t *Transport) spare(o outcome) {
+// adoptOther finishes the handshake with a node other than the wanted one.
+func (t *Transport) adoptOther(o outcome) {
 	if c := o.other; c != nil {
-		t.wg.Go(func() { t.settle(t.ctx, c) })
+		t.wg.Go(func() { t.finishDialled(t.ctx, c) })
 	}
 }
 
@@ -303,8 +304,8 @@ func (t *Transport) abandon(o outcome) {
 	}
 }
 
-// pause waits for d, or for ever if that is negative. It returns true if there is
-// news before.
+// pause waits for d, or for ever if d is negative. It returns true if something
+// changes before that look must take note of.
 func (p *peer) pause(d time.Duration) bool {
 	var after <-chan time.Time
 	if d >= 0 {

@@ -2,18 +2,18 @@ package transport
 
 import "sync"
 
-// The limits of each of a connection's two queues. What waits longer than a
-// round trip waits because the peer or the path is slow, and then it is better
-// that the sender knows: 4096 frames are about 10 ms of the smallest frames at
-// full speed, and 8 MiB hold what is on its way of eight snapshots while they
-// bound what one stuck peer can cost.
+// The limits of each of a connection's two queues. A frame that waits longer than a
+// round trip waits because the peer or the path is slow, and then Send should fail, so
+// that its caller knows. 4096 frames are about 10 ms of the smallest frames at full
+// speed. 8 MiB hold what eight snapshots have in flight, and bound the memory that one
+// stuck peer can cost.
 const (
 	maxQueuedFrames = 4096
 	maxQueuedBytes  = 8 << 20
 )
 
-// batchBytes is when a batch is full. It bounds how long an urgent frame waits for
-// normal ones that were taken before it; more per system call gains little.
+// batchBytes is the size from which a batch is full. It bounds how long an urgent frame
+// waits for normal ones that were taken before it; larger system calls gain little.
 const batchBytes = 64 << 10
 
 // outgoing is a frame on its way out.
@@ -22,15 +22,15 @@ type outgoing struct {
 	body []byte
 }
 
-// queue holds what one connection has to send: two FIFOs, urgent frames first.
-// Any goroutine may push; one takes.
+// queue holds the frames that one connection has to send: two FIFOs, urgent frames
+// first. Any goroutine may push; only the writer takes.
 type queue struct {
 	mu     sync.Mutex
 	more   sync.Cond
 	fifos  [2]fifo // by Class
-	idle   bool    // the taker waits
-	closed bool    // nothing more comes in
-	last   bool    // a goodbye is to follow what is left
+	idle   bool    // the writer waits
+	closed bool    // push adds no more
+	last   bool    // a goodbye is to follow the frames that are left
 }
 
 // fifo is a queue in a slice, reused from the start when it runs empty.
@@ -64,8 +64,8 @@ func (q *queue) push(class Class, f outgoing) bool {
 	return true
 }
 
-// take appends the next batch to batch, and waits only if there is nothing at
-// all. It returns false when nothing will come any more.
+// take removes the next batch from the queue and appends it to batch. It waits only
+// while the queue is empty, and returns false once it is empty and closed.
 func (q *queue) take(batch []outgoing) ([]outgoing, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,7 +88,7 @@ func (q *queue) empty() bool {
 	return q.fifos[Urgent].head == len(q.fifos[Urgent].frames) && q.fifos[Normal].head == len(q.fifos[Normal].frames)
 }
 
-// take moves frames to batch while there is room. The last one may exceed it.
+// take moves frames to batch while there is room. The last one may exceed the room.
 func (l *fifo) take(batch []outgoing, room *int) []outgoing {
 	for ; l.head < len(l.frames) && *room > 0; l.head++ {
 		f := &l.frames[l.head]
@@ -103,7 +103,7 @@ func (l *fifo) take(batch []outgoing, room *int) []outgoing {
 	return batch
 }
 
-// finish lets no more in, and has a goodbye follow what is there.
+// finish closes the queue to new frames, and adds a goodbye behind those in it.
 func (q *queue) finish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,7 +113,7 @@ func (q *queue) finish() {
 	}
 }
 
-// close drops everything.
+// close closes the queue and drops its frames.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

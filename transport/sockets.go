@@ -5,7 +5,8 @@ import (
 	"net"
 )
 
-// tcp is the Sockets of the real world. Keep-alives are off: the pulse does better.
+// tcp implements Sockets with package net. TCP keep-alives are off: the pulse detects
+// a silent peer sooner.
 type tcp struct{}
 
 func (tcp) Listen(addr string) (net.Listener, error) {

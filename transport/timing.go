@@ -8,37 +8,37 @@ import (
 // timing holds every duration of a Transport. Tests shorten some.
 type timing struct {
 	dial      time.Duration // for TCP to connect
-	handshake time.Duration // from there to the last Hello
-	test      time.Duration // for the redial of a broken connection, as a whole
-	retry     time.Duration // between the tries of such a redial, doubled each time
-	pulse     time.Duration // between two looks at the connections
-	silence   int           // pulses without a byte, after which a peer counts as lost
+	handshake time.Duration // from the TCP connection to the end of the handshake
+	probe     time.Duration // for all redials of a broken connection together
+	retry     time.Duration // between such redials, doubled each time
+	pulse     time.Duration // between two checks of the connections
+	silence   int           // pulses without a byte, after which a connection is shut
 	stuck     int           // pulses that one write may take
-	settled   time.Duration // a connection that lived that long was no accident
-	backoff   time.Duration // before the second dial to a peer to be kept, doubled each time
+	stable    time.Duration // a connection that breaks sooner counts as a flap
+	backoff   time.Duration // before the second dial to a peer that Connect keeps, doubled each time
 	maxWait   time.Duration // between two dials
-	duplicate time.Duration // how long a connection that the peer speaks of may take to appear
+	duplicate time.Duration // for a connection that only the peer knows of to appear here
 	leave     time.Duration // for each step of a goodbye
 	grace     time.Duration // for the goodbyes under way at Close
 }
 
-// defaultTiming is for real networks. An idle peer is heard every other pulse at
-// the latest, so five silent ones mean that two or three pings in a row were
-// lost, and Lost is known 4 to 5 s after the last byte plus the redial: sooner
-// would call peers lost whose host pauses them. A redial is answered within a
-// round trip or two; 2 s allow for one lost SYN, which is repeated after 1 s. The
-// longest wait is short enough to notice a healed partition at once in human
-// terms, and a dial per 5 s costs a thousand-node fleet nothing.
+// defaultTiming is for real networks. An idle peer sends at least a ping every other
+// pulse, so five silent pulses mean that two or three pings in a row were lost. Lost is
+// reported 4 to 5 s after the last byte, plus the redial; a shorter limit would report
+// peers as lost that their host only pauses. A redial is answered within a round trip
+// or two; 2 s allow for one lost SYN, which is repeated after 1 s. With the longest
+// wait of 5 s, a person notices no delay after a partition heals, and a dial per 5 s
+// costs a thousand-node fleet nothing.
 func defaultTiming() timing {
 	return timing{
 		dial:      2 * time.Second,
 		handshake: 5 * time.Second,
-		test:      2 * time.Second,
+		probe:     2 * time.Second,
 		retry:     5 * time.Millisecond,
 		pulse:     time.Second,
 		silence:   5,
 		stuck:     15,
-		settled:   time.Second,
+		stable:    time.Second,
 		backoff:   50 * time.Millisecond,
 		maxWait:   5 * time.Second,
 		duplicate: time.Second,

@@ -64,8 +64,8 @@ func TestTLSKeepsOthersOut(t *testing.T) {
 	}{
 		{"without a certificate", without, "certificate required", "didn't provide a certificate"},
 		{"with a certificate of another authority", stranger, "handshake with", "certificate"},
-		{"who trusts another authority", mutual(other), "unknown authority", "bad certificate"},
-		{"who expects another name", wrongName, "elsewhere", ""},
+		{"trusting another authority", mutual(other), "unknown authority", "bad certificate"},
+		{"expecting another name", wrongName, "elsewhere", ""},
 		{"without TLS", nil, "does it want TLS?", "does not look like a TLS handshake"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -76,9 +76,9 @@ func TestTLSKeepsOthersOut(t *testing.T) {
 			if e.err == nil || !strings.Contains(e.err.Error(), tt.want) {
 				t.Errorf("Dialed with %v, want %q", e.err, tt.want)
 			}
-			eventually(t, "the log tells", func() bool { return b.logged(tt.log) })
+			eventually(t, "the reason is logged", func() bool { return b.logged(tt.log) })
 			if a.count(ups)+b.count(ups) != 0 {
-				t.Error("it is up")
+				t.Error("the connection is up")
 			}
 		})
 	}
@@ -107,11 +107,11 @@ func TestAuthoritiesStandInForEachOther(t *testing.T) {
 			c := start(t, 3, secure(less(mutual(other), tt.set)))
 			a.Dial(c.Addr())
 			if e := a.awaitDialed(c.Addr()); e.err == nil {
-				t.Error("a node of another authority answered, and is let in")
+				t.Error("a node of another authority answered, and is admitted")
 			}
 			c.Dial(b.Addr())
 			if e := c.awaitDialed(b.Addr()); e.err == nil {
-				t.Error("a node of another authority dialled, and is let in")
+				t.Error("a node of another authority dialled, and is admitted")
 			}
 		})
 	}
@@ -125,21 +125,21 @@ func TestCheckTLS(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		set  func(*tls.Config)
-		want string // part of the error; empty: it is fine
+		want string // part of the error; empty: valid
 	}{
-		{"everything", func(*tls.Config) {}, ""},
-		{"what is left to us", func(c *tls.Config) { c.ClientCAs, c.ClientAuth = nil, tls.NoClientCert }, ""},
-		{"authorities of those who dial only", func(c *tls.Config) { c.RootCAs = nil }, ""},
+		{"all fields", func(*tls.Config) {}, ""},
+		{"defaults for clients", func(c *tls.Config) { c.ClientCAs, c.ClientAuth = nil, tls.NoClientCert }, ""},
+		{"authorities for clients only", func(c *tls.Config) { c.RootCAs = nil }, ""},
 		{"no authorities", func(c *tls.Config) { c.RootCAs, c.ClientCAs = nil, nil }, "no authorities"},
 		{"no certificate", func(c *tls.Config) { c.Certificates = nil }, "no certificate"},
-		{"a certificate for those who dial only", func(c *tls.Config) { c.Certificates, c.GetCertificate = nil, given }, "GetClientCertificate"},
-		{"a configuration for those who dial only", func(c *tls.Config) { c.Certificates, c.GetConfigForClient = nil, chosen }, "GetClientCertificate"},
-		{"a certificate to dial with only", func(c *tls.Config) { c.Certificates, c.GetClientCertificate = nil, sent }, "GetCertificate"},
-		{"certificates that are asked for", func(c *tls.Config) { c.Certificates, c.GetCertificate, c.GetClientCertificate = nil, given, sent }, ""},
+		{"a certificate as a server only", func(c *tls.Config) { c.Certificates, c.GetCertificate = nil, given }, "GetClientCertificate"},
+		{"a configuration as a server only", func(c *tls.Config) { c.Certificates, c.GetConfigForClient = nil, chosen }, "GetClientCertificate"},
+		{"a certificate as a client only", func(c *tls.Config) { c.Certificates, c.GetClientCertificate = nil, sent }, "GetCertificate"},
+		{"certificates from callbacks", func(c *tls.Config) { c.Certificates, c.GetCertificate, c.GetClientCertificate = nil, given, sent }, ""},
 		{"a certificate that is requested", func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }, "ClientAuth is RequestClientCert"},
-		{"a certificate of anybody", func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }, "ClientAuth is RequireAnyClientCert"},
+		{"a certificate of any authority", func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }, "ClientAuth is RequireAnyClientCert"},
 		{"a certificate if there is one", func(c *tls.Config) { c.ClientAuth = tls.VerifyClientCertIfGiven }, "ClientAuth is VerifyClientCertIfGiven"},
-		{"nobody verifies", func(c *tls.Config) { c.InsecureSkipVerify = true }, "InsecureSkipVerify"},
+		{"no verification", func(c *tls.Config) { c.InsecureSkipVerify = true }, "InsecureSkipVerify"},
 		{"the caller verifies connections", func(c *tls.Config) {
 			c.InsecureSkipVerify, c.VerifyConnection = true, func(tls.ConnectionState) error { return nil }
 		}, ""},
@@ -162,8 +162,8 @@ func TestCheckTLS(t *testing.T) {
 	}
 }
 
-// knock shakes hands with a node over TLS, and returns the state of the connection after the first
-// byte that the node sent: only then is it known that it took the certificate.
+// knock performs a TLS handshake with a node, and returns the state of the connection after the
+// first byte from the node: only then is it known that the node accepted the certificate.
 func knock(n *node, cfg *tls.Config) (tls.ConnectionState, error) {
 	cfg = cfg.Clone()
 	cfg.ServerName = "127.0.0.1"
@@ -190,8 +190,8 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 		name   string
 		set    func(cfg *tls.Config)
 		chosen *tls.Config
-		mates  bool   // certificates of ca are let in
-		log    string // of those who are not
+		mates  bool   // certificates of ca are accepted
+		log    string // the reason, if not
 	}{
 		{"none", nil, nil, true, ""},
 		{"only a certificate", nil, &tls.Config{Certificates: mine.Certificates}, true, ""},
@@ -201,16 +201,16 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 			&tls.Config{Certificates: mine.Certificates, ClientAuth: tls.RequestClientCert}, false, "ClientAuth is RequestClientCert",
 		},
 		{
-			"a certificate of anybody", nil,
+			"a certificate of any authority", nil,
 			&tls.Config{Certificates: mine.Certificates, ClientAuth: tls.RequireAnyClientCert}, false, "ClientAuth is RequireAnyClientCert",
 		},
 		{"other authorities", nil, &tls.Config{Certificates: mine.Certificates, ClientCAs: others}, false, "unknown authority"},
 		{
-			"without the veto on connections", func(cfg *tls.Config) { cfg.VerifyConnection = func(tls.ConnectionState) error { return veto } },
+			"no VerifyConnection, though the outer configuration has one", func(cfg *tls.Config) { cfg.VerifyConnection = func(tls.ConnectionState) error { return veto } },
 			&tls.Config{Certificates: mine.Certificates}, false, veto.Error(),
 		},
 		{
-			"without the veto on certificates",
+			"no VerifyPeerCertificate, though the outer configuration has one",
 			func(cfg *tls.Config) {
 				cfg.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { return veto }
 			},
@@ -225,7 +225,7 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 			cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return tt.chosen, nil }
 			n := start(t, 1, secure(cfg))
 			if _, err := knock(n, anonymous); err == nil {
-				t.Error("let in without a certificate")
+				t.Error("admitted without a certificate")
 			}
 			foreign := tt.chosen != nil && tt.chosen.ClientCAs == others
 			if _, err := knock(n, stranger); (err == nil) != foreign {
@@ -235,7 +235,7 @@ func TestAConfigurationForAClientIsMadeMutual(t *testing.T) {
 				t.Errorf("with a certificate of the authority: %v", err)
 			}
 			if tt.log != "" {
-				eventually(t, "the log tells "+tt.log, func() bool { return n.logged(tt.log) })
+				eventually(t, "the log contains "+tt.log, func() bool { return n.logged(tt.log) })
 			}
 		})
 	}
@@ -250,7 +250,7 @@ func TestTLSKeepsToNewVersions(t *testing.T) {
 	old := mutual(ca)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	if _, err := knock(n, old); err == nil {
-		t.Error("TLS 1.1 is spoken")
+		t.Error("TLS 1.1 is accepted")
 	}
 	old.MaxVersion = tls.VersionTLS12
 	if _, err := knock(n, old); err != nil {
@@ -258,13 +258,13 @@ func TestTLSKeepsToNewVersions(t *testing.T) {
 	}
 }
 
-// shelf is a cache of sessions that counts what it is asked for.
-type shelf struct {
+// countingCache is a cache of sessions that counts the look-ups.
+type countingCache struct {
 	tls.ClientSessionCache
 	gets atomic.Int64
 }
 
-func (s *shelf) Get(key string) (*tls.ClientSessionState, bool) {
+func (s *countingCache) Get(key string) (*tls.ClientSessionState, bool) {
 	s.gets.Add(1)
 	return s.ClientSessionCache.Get(key)
 }
@@ -273,7 +273,7 @@ func TestNoSessionIsResumed(t *testing.T) {
 	ca := testca.New(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(tls.VersionName(version), func(t *testing.T) {
-			own := &shelf{ClientSessionCache: tls.NewLRUClientSessionCache(8)}
+			own := &countingCache{ClientSessionCache: tls.NewLRUClientSessionCache(8)}
 			cfg := mutual(ca)
 			cfg.ClientSessionCache = own
 			cfg.SetSessionTicketKeys([][32]byte{{1}})

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Transport is one node's connections. Its methods may be called from any
-// goroutine, also from within the Handler's methods, Close excepted.
+// Transport holds one node's connections. Its methods may be called from any
+// goroutine, and all but Close also from within the Handler's methods.
 //
-// Its goroutines: listen accepts; pulse looks for silent connections; each peer
-// has one that reads its connection, redials, and calls the Handler (peer.run),
-// and each connection one that writes (conn.write); handshakes and dials have one
-// each, and so have goodbyes (conn.linger). Close ends them all.
+// Its goroutines: listen accepts connections; pulse looks for silent ones; peer.run,
+// one per peer, reads from its connection, redials, and calls the Handler; conn.write,
+// one per connection, writes. Each handshake and each dial has a goroutine, and so has
+// each goodbye (conn.linger). Close ends them all.
 type Transport struct {
 	id        ID
 	handler   Handler
@@ -46,12 +46,12 @@ type Transport struct {
 	peers    map[ID]*peer
 	awaited  map[ID][]dial // the handshakes that wait for the peer's decision
 	adopted  chan struct{} // closed, and replaced, when a connection is adopted
-	epoch    uint64        // the last one given out
-	attempts uint64        // dials
-	stands   uint64        // verdicts of a following end
+	epoch    uint64        // the last one assigned
+	attempts uint64        // dials so far
+	reports  uint64        // sent so far, as the following end
 }
 
-// Addr is the address that others reach this node at. It is empty if Config.Bind
+// Addr is the address at which other nodes reach this one. It is empty if Config.Bind
 // was.
 func (t *Transport) Addr() string { return t.addr }
 
@@ -70,9 +70,10 @@ func (t *Transport) Send(id ID, kind Kind, class Class, body []byte) bool {
 	return c.out.push(class, outgoing{kind: kind, body: body})
 }
 
-// routeLocked tells Send of the connection with a peer; nil for none.
+// routeLocked makes Send use the connection c for a peer; nil for none.
 func (t *Transport) routeLocked(id ID, c *conn) {
-	// Connections come and go rarely, frames all the time: those read without a lock.
+	// The map is copied, so that Send reads it without a lock: connections rarely
+	// change, and frames are frequent.
 	routes := maps.Clone(*t.routes.Load())
 	if c == nil {
 		delete(routes, id)
@@ -82,9 +83,9 @@ func (t *Transport) routeLocked(id ID, c *conn) {
 	t.routes.Store(&routes)
 }
 
-// Update replaces what the handshakes from now on say of this node. The ID stays
-// as it is, and so does the address if h has none. Peers that are connected do
-// not hear of it. An h that Listen would not take changes nothing but the log.
+// Update replaces the Hello that later handshakes send. The ID stays as it is, and so
+// does the address if h has none. Connected peers are not informed. An h that Listen
+// would refuse is logged, and changes nothing else.
 func (t *Transport) Update(h Hello) {
 	h.ID = t.id
 	if h.Addr == "" {
@@ -99,10 +100,10 @@ func (t *Transport) Update(h Hello) {
 	t.hello = h
 }
 
-// Close drops every connection at once, and tells nobody: the others find out as
-// if the process had ended. Goodbyes of an earlier Disconnect get 100 ms to go
-// out. When it returns, no goroutine is left and no method of the Handler will be
-// called; so it must not be called from one.
+// Close drops every connection at once, without a goodbye: to the peers it looks as
+// if the process had ended. Goodbyes of an earlier Disconnect have 100 ms to be sent.
+// When Close returns, no goroutine is left and no method of the Handler will be
+// called; so it must not be called from such a method.
 func (t *Transport) Close() {
 	t.mu.Lock()
 	first := !t.closed
@@ -110,8 +111,8 @@ func (t *Transport) Close() {
 	t.mu.Unlock()
 	if first {
 		t.cancel()
-		// The listener first: who sees its connection break and dials at once must be
-		// refused, and not wait in the backlog.
+		// The listener first: a peer whose connection breaks redials at once, and must be
+		// refused instead of waiting in the backlog.
 		if t.listener != nil {
 			t.listener.Close()
 		}
@@ -123,8 +124,8 @@ func (t *Transport) Close() {
 	t.wg.Wait()
 }
 
-// pulse looks after all connections. Counting pulses instead of reading the clock
-// makes a pause of this whole process one pulse, and no reason to call peers lost.
+// pulse checks all connections periodically. It counts pulses instead of reading the
+// clock: a pause of this whole process is then one pulse, and no peer counts as lost.
 func (t *Transport) pulse() {
 	ticker := time.NewTicker(t.timing.pulse)
 	defer ticker.Stop()

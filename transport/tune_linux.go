@@ -10,9 +10,9 @@ const (
 	unsentBytes     = 256 << 10
 )
 
-// tune keeps what the kernel takes before it can send it small: what waits there,
-// up to megabytes, cannot be overtaken by urgent frames any more. A failure costs
-// only that.
+// tune limits the bytes that the kernel accepts before it can send them. Without the
+// limit these are up to megabytes, which urgent frames cannot overtake. A failure has no
+// other effect, so it is ignored.
 func tune(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {

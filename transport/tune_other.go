@@ -4,5 +4,5 @@ package transport
 
 import "net"
 
-// tune does nothing here.
+// tune does nothing on this system.
 func tune(net.Conn) {}

@@ -1,5 +1,5 @@
-// Package transport carries framed messages between nodes: one TCP port per node,
-// one connection per pair of nodes, for everything.
+// Package transport carries framed messages between nodes: with one TCP port per node,
+// and one connection per pair of nodes for all messages.
 //
 // It knows nodes and bytes, and nothing of locks. Peers are addressed by [ID]; an
 // address is only where to dial.
@@ -38,7 +38,7 @@ const (
 	Normal
 )
 
-// Hello is what the two ends of a new connection tell each other first.
+// Hello describes a node. The two ends of a new connection exchange it first.
 type Hello struct {
 	MeshName   string
 	MeshID     uint64 // zero: not yet part of a mesh
@@ -51,7 +51,7 @@ type Hello struct {
 	RingHash   uint64 // a hash over a fixed sample of the ring (P29)
 }
 
-// Config says how to listen. See the field comments for ranges.
+// Config configures Listen. See the field comments for ranges.
 type Config struct {
 	Bind      string       // host:port; port 0 picks one
 	Advertise string       // host:port that others dial; empty: Bind's, with a routable IP in place of a wildcard
@@ -60,42 +60,42 @@ type Config struct {
 	Logger    *slog.Logger // never nil
 	Sockets   Sockets      // nil: TCP
 
-	// Accept judges the other end's Hello on every new connection, dialled or
-	// accepted. An error closes it; its text travels to the other end, which gets
-	// it as a *RefusedError. Nil accepts everyone with a common version. It may be
-	// called by several goroutines at once.
+	// Accept decides on the other end's Hello on every new connection, dialled or
+	// accepted. An error closes the connection; its text is sent to the other end,
+	// which gets it as a *RefusedError. Nil accepts every node with a common version.
+	// Accept may be called by several goroutines at once.
 	Accept func(Hello) error
 }
 
-// Sockets is where connections come from, for those who have a network of their own.
-// Errors are those of package net: a refused dial wraps syscall.ECONNREFUSED.
+// Sockets makes connections; tests implement it with a network of their own. Errors are
+// those of package net: a refused dial wraps syscall.ECONNREFUSED.
 type Sockets interface {
-	// Listen opens a host:port. Others can dial the address of the listener.
+	// Listen opens a host:port. Other nodes can dial the address of the listener.
 	Listen(addr string) (net.Listener, error)
 	Dial(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// Cause tells why a connection is gone.
+// Cause is the reason why a connection is gone.
 type Cause uint8
 
 // The causes of Down.
 const (
-	Lost         Cause = iota // broken, and a redial found nobody or nothing: the peer may live
+	Lost         Cause = iota // broken, and no node answered a redial: the peer may live
 	Goodbye                   // the peer closed it on purpose
 	Refused                   // broken, and an immediate redial was refused: no process listens there
 	Replaced                  // broken, and another incarnation answers at its address
 	Disconnected              // this end called Disconnect
 )
 
-// Handler hears what happens on a node's connections. Calls for one peer come in
+// Handler receives the events of a node's connections. Calls for one peer come in
 // order; its methods must not block.
 type Handler interface {
-	// Dialed reports the outcome of Dial(addr): who answered, or why nobody did. Both
-	// are there if this node itself answered (ErrSelf) or one end refused.
+	// Dialed reports the outcome of Dial(addr): the node that answered, or an error. Both
+	// are set if this node itself answered (ErrSelf) or one end refused.
 	Dialed(addr string, peer Hello, err error)
-	// Up reports a new connection with peer, whoever dialled it. A connection that
+	// Up reports a new connection with peer, whichever end dialled. A connection that
 	// replaces another one of the same pair is not reported again. Each Up is followed
-	// by one Down, whichever end the connection is ended by, unless Close comes first.
+	// by one Down, whichever end ends the connection, unless Close comes first.
 	Up(peer Hello)
 	// Down reports that the connection is gone and an immediate redial did not bring it back.
 	// For Refused, Replaced and Disconnected it comes at once.
@@ -104,11 +104,11 @@ type Handler interface {
 	Receive(from ID, kind Kind, body []byte)
 }
 
-// RefusedError is what Dialed reports when the other end's Accept, or ours, turned
-// the connection down.
+// RefusedError: one end refused the connection, by its Accept or since the versions or
+// IDs do not fit.
 type RefusedError struct {
-	Peer   Hello  // who answered; zero if it did not get that far
-	Reason string // why, in the refusing side's words
+	Peer   Hello  // the node that answered; zero if its Hello did not arrive
+	Reason string // as the refusing end states it
 	Remote bool   // the other end refused
 }
 

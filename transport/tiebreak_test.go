@@ -12,10 +12,10 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// decider is the deciding end of several connections of a pair, by hand.
+// decider is the deciding end of several connections of a pair, driven by the test.
 type decider struct {
 	t *testing.T
-	n *node // the other end, which follows
+	n *node // the following end
 }
 
 func (d decider) greet() net.Conn {
@@ -35,33 +35,33 @@ func (d decider) decide(nc net.Conn, epoch uint64) {
 	}
 }
 
-// uses demands that frames get through a connection.
+// uses checks that the other end receives frames of a connection.
 func (d decider) uses(nc net.Conn, body string) {
 	d.t.Helper()
 	nc.Write(transport.RawFrame(transport.KindShard, []byte(body)))
 	d.n.awaitFrame(body)
 }
 
-// drops demands that the other end closes a connection.
+// drops checks that the other end closes a connection.
 func (d decider) drops(nc net.Conn) {
 	d.t.Helper()
 	nc.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, nc); errors.Is(err, os.ErrDeadlineExceeded) {
-		d.t.Error("a connection that is not the pair's is kept")
+		d.t.Error("a second connection of the pair stays open")
 	}
 }
 
-// Of two connections that were decided on, the end that follows uses the one with the larger
-// epoch, in whichever order it hears of them.
+// Of two connections with a decision, the following end uses the one with the larger epoch, in
+// whichever order the decisions arrive.
 func TestTheNewerDecisionCounts(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		first, second uint64
-		winner        int // 1: the first that it hears of
+		winner        int // 1: the connection whose decision arrives first
 	}{
-		{"a newer one takes the place of an older one", 1, 2, 2},
-		{"an older one comes late", 2, 1, 1},
-		{"an epoch comes twice", 2, 2, 1},
+		{"a newer one replaces an older one", 1, 2, 2},
+		{"an older one arrives late", 2, 1, 1},
+		{"an epoch arrives twice", 2, 2, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := decider{t, start(t, 2)}
@@ -83,12 +83,12 @@ func TestTheNewerDecisionCounts(t *testing.T) {
 	}
 }
 
-// An epoch counts as long as its connection. The older decision that comes after it is of a
-// connection that the deciding end has closed: it does no harm, and no newer one needs to be
-// larger than what was once said.
+// An epoch counts only while its connection lasts. An older decision that arrives later is about a
+// connection that the deciding end has closed, so it does no harm; and a later epoch may be
+// smaller than one that is over.
 func TestAnEpochEndsWithItsConnection(t *testing.T) {
 	d := decider{t, start(t, 2)}
-	d.n.Connect(1, "") // remembered, also while there is no connection
+	d.n.Connect(1, "") // so that the peer is kept while there is no connection
 	old, huge := d.greet(), d.greet()
 	d.decide(huge, math.MaxUint64)
 	d.uses(huge, "huge")
@@ -102,43 +102,43 @@ func TestAnEpochEndsWithItsConnection(t *testing.T) {
 	d.drops(old)
 }
 
-// Whoever shook hands in the name of another node, and with whatever epoch, does not keep that
-// one out once it is gone.
-func TestAStrangersEpochShutsNobodyOut(t *testing.T) {
+// An impostor that connects under another node's ID, with any epoch, does not keep that node out
+// once its connection has ended.
+func TestAnImpostorsEpochDoesNotKeepTheNodeOut(t *testing.T) {
 	a, b := pair(t)
 	b.Connect(a.id, a.Addr())
 	d := decider{t, b}
-	stranger := d.greet()
-	d.decide(stranger, math.MaxUint64)
-	d.uses(stranger, "in the name of a")
-	stranger.Close()
+	impostor := d.greet()
+	d.decide(impostor, math.MaxUint64)
+	d.uses(impostor, "in the name of a")
+	impostor.Close()
 	deliver(a, b, "again a")
 	deliver(b, a, "again b")
 }
 
-// The end that decides keeps a connection that the other end knows, or is about to know, and
-// replaces one in which it alone believes.
-func TestWhatTheOtherEndClaims(t *testing.T) {
-	const first = 4 // the number of what it said when it dialled for the first time
+// The deciding end keeps a connection that the following end has, or is about to have, and
+// replaces one that only the deciding end has.
+func TestReportsDecideWhichConnectionIsKept(t *testing.T) {
+	const first = 4 // the number of the report for the current connection
 	for _, tt := range []struct {
 		name    string
-		epoch   func(older, has uint64) uint64 // that it claims to have
+		epoch   func(older, current uint64) uint64 // in the report
 		number  uint64
 		awaited []uint64
 		kept    bool
 	}{
-		{"it knows that one", func(_, has uint64) uint64 { return has }, first + 1, nil, true},
+		{"it has the current one", func(_, current uint64) uint64 { return current }, first + 1, nil, true},
 		{"it has none", func(uint64, uint64) uint64 { return 0 }, first + 1, nil, false},
 		{"it has an older one", func(older, _ uint64) uint64 { return older }, first + 1, nil, false},
-		{"it waits for that one's decision", func(uint64, uint64) uint64 { return 0 }, first + 1, []uint64{9, 2}, true},
-		{"it waits for another one's", func(uint64, uint64) uint64 { return 0 }, first + 1, []uint64{9}, false},
-		{"it said so before it dialled for that one", func(uint64, uint64) uint64 { return 0 }, first - 1, nil, true},
+		{"it awaits the decision on the current one", func(uint64, uint64) uint64 { return 0 }, first + 1, []uint64{9, 2}, true},
+		{"it awaits the decision on another one", func(uint64, uint64) uint64 { return 0 }, first + 1, []uint64{9}, false},
+		{"the report is older than the current one", func(uint64, uint64) uint64 { return 0 }, first - 1, nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := start(t, 1)
-			claim := func(attempt, epoch, number uint64, awaited ...uint64) (net.Conn, uint64) {
+			follow := func(attempt, epoch, number uint64, awaited ...uint64) (net.Conn, uint64) {
 				t.Helper()
-				nc, epoch, err := transport.RawClaim(n.Addr(), hello(2), attempt, epoch, number, awaited...)
+				nc, epoch, err := transport.RawFollow(n.Addr(), hello(2), attempt, epoch, number, awaited...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,20 +147,20 @@ func TestWhatTheOtherEndClaims(t *testing.T) {
 				}
 				return nc, epoch
 			}
-			_, older := claim(1, 0, 1)
-			has, epoch := claim(2, 0, first)
+			_, older := follow(1, 0, 1)
+			current, epoch := follow(2, 0, first)
 			if older == 0 || epoch <= older {
 				t.Fatalf("epochs %d and %d", older, epoch)
 			}
-			next, newer := claim(3, tt.epoch(older, epoch), tt.number, tt.awaited...)
+			next, newer := follow(3, tt.epoch(older, epoch), tt.number, tt.awaited...)
 			if kept := next == nil; kept != tt.kept || !kept && newer <= epoch {
 				t.Fatalf("the connection is kept: %t, its epoch is %d, and that of the next %d", kept, epoch, newer)
 			}
 			if d := (decider{t, n}); tt.kept {
-				d.uses(has, "still")
+				d.uses(current, "still")
 			} else {
 				d.uses(next, "next")
-				d.drops(has)
+				d.drops(current)
 			}
 		})
 	}
