@@ -9,13 +9,13 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// acceptor is what this incarnation must not forget while it lives. See the package
-// comment for why that is enough.
+// acceptor is the Paxos acceptor of this incarnation. It is kept in memory alone: the package
+// comment says why that is enough.
 type acceptor struct {
 	promised ballot
 	roster   []transport.ID // of the promised ballot, in the order of the seeds
 	fresh    uint64         // asks from this number on were sent after the promise; above 0
-	at       ballot         // where value was accepted last; zero: never
+	at       ballot         // at which value was accepted last; zero: never
 	value    Mesh
 	since    time.Duration // when value was accepted first
 }
@@ -26,7 +26,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	if p.Ballot.ID != from || len(p.Roster) != len(p.Seeds) || !m.lists(p.Seeds) ||
 		!slices.Contains(p.Roster, from) || !slices.Contains(p.Roster, m.self.ID) ||
 		slices.Contains(p.Roster, 0) {
-		return // our cards tell each other how we disagree
+		return // checkAgreement reports how the two nodes disagree
 	}
 	if p.Ballot == a.promised {
 		if slices.Equal(p.Roster, a.roster) {
@@ -42,14 +42,14 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 		no.Why = "knows of a living mesh"
 	case now < m.start+m.listen:
 		no.Why = "listens for a living mesh"
-	case m.bereft(p.Roster) != 0:
-		no.Why = fmt.Sprintf("is still connected to %v", m.bereft(p.Roster))
+	case m.omittedFounder(p.Roster) != 0:
+		no.Why = fmt.Sprintf("is still connected to %v", m.omittedFounder(p.Roster))
 	case m.contested() != "":
 		no.Why = "finds two nodes at " + m.contested()
 	case m.unreached(p.Roster) != "":
 		no.Why = fmt.Sprintf("cannot reach %s at the advertised address", m.unreached(p.Roster))
 	default:
-		m.vow(p.Ballot, p.Roster)
+		m.promiseBallot(p.Ballot, p.Roster)
 		m.yield(now)
 		m.send(from, m.promise(now))
 		return
@@ -57,11 +57,11 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	m.send(from, no)
 }
 
-// bereft returns a founder of the accepted value that roster leaves out although it is
-// still connected to this node, or zero. A new incarnation at its address proves it
-// dead, but only where no two nodes answer at one address; this is the guard against
-// the rest.
-func (m *Machine) bereft(roster []transport.ID) transport.ID {
+// omittedFounder returns a founder of the accepted value that is missing from roster although
+// it is still connected to this node, or zero. A new incarnation at a founder's address
+// proves that the founder is dead, but only where no two nodes answer at one address; this
+// check covers the other cases.
+func (m *Machine) omittedFounder(roster []transport.ID) transport.ID {
 	for _, f := range m.acceptor.value.Roster {
 		if m.isUp(f.ID) && !slices.Contains(roster, f.ID) {
 			return f.ID
@@ -80,8 +80,8 @@ func (m *Machine) contested() string {
 	return ""
 }
 
-// unreached names a node of the roster that told of itself but does not answer at the
-// address that it advertises (P31), if this node knows of one.
+// unreached returns the advertised address of a node of the roster that has sent its card
+// but does not answer at that address (P31), or "".
 func (m *Machine) unreached(roster []transport.ID) string {
 	for _, s := range m.seeds {
 		if s.known && !s.reached && slices.Contains(roster, s.id) {
@@ -91,15 +91,16 @@ func (m *Machine) unreached(roster []transport.ID) string {
 	return ""
 }
 
-// vow promises b. A ballot of this node's own, if it is another one, ends with that: nothing
-// may be decided by it any more.
-func (m *Machine) vow(b ballot, roster []transport.ID) {
+// promiseBallot promises b. That ends this node's own ballot, if it is another one: the
+// ballot must not be decided any more.
+func (m *Machine) promiseBallot(b ballot, roster []transport.ID) {
 	a := &m.acceptor
 	m.proposer.running = m.proposer.running && m.proposer.ballot == b
 	a.promised, a.roster = b, slices.Clone(roster)
 	a.fresh = m.seq + 1
 }
 
+// promise returns the answer to a prepare of the promised ballot.
 func (m *Machine) promise(now time.Duration) promise {
 	a := &m.acceptor
 	p := promise{Ballot: a.promised, Floor: m.floor(now)}
@@ -126,12 +127,12 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg accept) {
 		m.fail(err)
 		return
 	}
-	m.keep(now, msg.Ballot, msg.Value)
+	m.setAccepted(now, msg.Ballot, msg.Value)
 	m.send(from, accepted{Ballot: msg.Ballot})
 }
 
-// keep accepts v at b.
-func (m *Machine) keep(now time.Duration, b ballot, v Mesh) {
+// setAccepted records that v is accepted at b.
+func (m *Machine) setAccepted(now time.Duration, b ballot, v Mesh) {
 	a := &m.acceptor
 	if a.value.MeshID != v.MeshID {
 		a.since = now
@@ -139,12 +140,12 @@ func (m *Machine) keep(now time.Duration, b ballot, v Mesh) {
 	a.at, a.value = b, v
 }
 
-// decision takes over what was decided, unless this node has promised a later ballot
-// since, and the news may be older than that promise.
+// decision adopts what was decided. It does not if this node has promised a later ballot
+// and the message may be older than that promise.
 //
-// The promise said: I know of no decision. The later ballot's proposer relies on it
-// and may have founded without those who knew of one, since they are dead. If one of
-// them lives after all then it answers an ask that was sent after the promise.
+// The promise said that this node knows of no decision. The later ballot's proposer relies
+// on that, and may have founded without the nodes that knew of a decision, since they are
+// dead. If one of them lives after all, it answers an ask that was sent after the promise.
 func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 	a := &m.acceptor
 	if !d.Value.founder(m.self.ID) {
@@ -156,23 +157,23 @@ func (m *Machine) decision(now time.Duration, from transport.ID, d decide) {
 		}
 		return
 	}
-	m.founded(now, d.Value, d.Ballot)
-	m.told(from)
+	m.finishFounding(now, d.Value, d.Ballot)
+	m.informed(from)
 	m.send(from, known{ID: d.Value.MeshID, Epoch: d.Value.Epoch})
 }
 
-// founded makes this founder a member of the mesh that was decided at b.
-func (m *Machine) founded(now time.Duration, v Mesh, b ballot) {
+// finishFounding makes this founder a member of the mesh that was decided at b.
+func (m *Machine) finishFounding(now time.Duration, v Mesh, b ballot) {
 	var names []string
 	for _, f := range v.Roster {
 		names = append(names, f.Name)
 	}
 	m.log(slog.LevelInfo, "founded a mesh", slog.String("mesh", v.Params.MeshName),
 		slog.String("id", fmt.Sprintf("%016x", v.MeshID)), slog.Any("founders", names))
-	m.become(now, v, b, nil)
+	m.becomeMember(now, v, b, nil)
 }
 
-// unique returns the nodes of a roster once each, sorted.
+// unique returns each node of a roster once, sorted.
 func unique(roster []transport.ID) []transport.ID {
 	ids := slices.Clone(roster)
 	slices.Sort(ids)

@@ -41,7 +41,7 @@ func value(epoch uint64, ids ...transport.ID) Mesh {
 // listener returns bob, who is connected to ann and eve.
 func listener(wants Options) *Machine { return listening(Config{Wants: wants}) }
 
-// listening is the same with more of a configuration.
+// listening is listener with a whole configuration.
 func listening(cfg Config) *Machine {
 	cfg.Self, cfg.Seeds = Member{ID: bob, Name: "bob", Addr: trio[1], Zone: "west"}, trio
 	m := New(cfg)
@@ -56,20 +56,20 @@ func listening(cfg Config) *Machine {
 	return m
 }
 
-// told is what a node at addr tells of itself.
-func told(name, addr string) answer {
+// introduction is the answer in which the node at addr sends its card.
+func introduction(name, addr string) answer {
 	return answer{card: card{Name: name, Addr: addr, Zone: "of " + name, Seeds: trio}}
 }
 
-// founder is a listener whom ann and eve have told of themselves: it founds when it has listened.
+// founder is a listener to which ann and eve have introduced themselves: it founds once it has listened.
 func founder(cfg Config) *Machine {
 	m := listening(cfg)
-	m.Message(0, ann, encode(told("ann", trio[0])), nil)
-	m.Message(0, eve, encode(told("eve", trio[2])), nil)
+	m.Message(0, ann, encode(introduction("ann", trio[0])), nil)
+	m.Message(0, eve, encode(introduction("eve", trio[2])), nil)
 	return m
 }
 
-// replace lets another node answer at the seed i, which is connected and has not told of itself.
+// replace makes another node answer at the seed i, which is connected and has not introduced itself.
 func replace(m *Machine, now time.Duration, i int, id transport.ID, addr string) {
 	m.Dialed(now, trio[i], transport.Hello{}, errors.New("refused"), nil) // unless it is not dialled
 	m.Tick(now+dialMax, nil)
@@ -121,18 +121,18 @@ func TestAcceptor(t *testing.T) {
 		{name: "a ballot is not promised with two rosters", given: []in{begun}, when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, eve2}}}},
 		{name: "a higher ballot is promised too", given: []in{begun}, when: in{eve, prepare{high, trio, abe}},
 			want: []message{promise{Ballot: high, Floor: 1}}},
-		{name: "a lower ballot is not", given: []in{begun}, when: in{ann, prepare{low, trio, abe}},
+		{name: "a lower ballot is not promised", given: []in{begun}, when: in{ann, prepare{low, trio, abe}},
 			want: []message{nack{Ballot: low, Promised: mid, Why: "promised another"}}},
-		{name: "nobody promises while it listens", at: time.Second, when: begun,
+		{name: "an acceptor does not promise while it listens", at: time.Second, when: begun,
 			want: []message{nack{Ballot: mid, Why: "listens for a living mesh"}}},
-		{name: "nobody promises while it knows of a living mesh", given: []in{{eve, living{ID: 9, Name: "m"}}}, when: begun,
+		{name: "an acceptor does not promise while it knows of a living mesh", given: []in{{eve, living{ID: 9, Name: "m"}}}, when: begun,
 			want: []message{nack{Ballot: mid, Why: "knows of a living mesh", Hint: trio[2]}}},
-		{name: "other seeds are another founding", when: in{ann, prepare{mid, trio[:2], abe[:2]}}},
-		{name: "a roster that lacks a seed is none", when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, 0}}}},
-		{name: "a roster without the acceptor is not its business", when: in{ann, prepare{mid, trio, []transport.ID{ann, 9, eve}}}},
-		{name: "a roster without the proposer is none", when: in{ann, prepare{mid, trio, []transport.ID{9, bob, eve}}}},
-		{name: "a roster of more nodes than seeds is none", when: in{ann, prepare{mid, trio, append(slices.Clone(abe), 9)}}},
-		{name: "nobody begins another's ballot", when: in{eve, prepare{mid, trio, abe}}},
+		{name: "a prepare with other seeds is ignored", when: in{ann, prepare{mid, trio[:2], abe[:2]}}},
+		{name: "a roster without a node at a seed is ignored", when: in{ann, prepare{mid, trio, []transport.ID{ann, bob, 0}}}},
+		{name: "a roster without the acceptor is ignored", when: in{ann, prepare{mid, trio, []transport.ID{ann, 9, eve}}}},
+		{name: "a roster without the proposer is ignored", when: in{ann, prepare{mid, trio, []transport.ID{9, bob, eve}}}},
+		{name: "a roster of more nodes than seeds is ignored", when: in{ann, prepare{mid, trio, append(slices.Clone(abe), 9)}}},
+		{name: "a prepare for another node's ballot is ignored", when: in{eve, prepare{mid, trio, abe}}},
 
 		{name: "the promised ballot is accepted", given: []in{begun}, when: first, want: []message{accepted{mid}}},
 		{name: "a ballot that was not promised is not accepted", when: first,
@@ -140,30 +140,30 @@ func TestAcceptor(t *testing.T) {
 		{name: "a ballot below the promised one is not accepted", given: []in{begun, {eve, prepare{high, trio, abe}}}, when: first,
 			want: []message{nack{Ballot: mid, Promised: high, Why: "does not accept that any more"}}},
 		{name: "a value of other founders is not accepted", given: []in{begun}, when: in{ann, accept{mid, value(1, ann, bob)}}},
-		{name: "nobody proposes at another's ballot", given: []in{begun}, when: in{eve, accept{mid, value(1, ann, bob, eve)}}},
+		{name: "an accept for another node's ballot is ignored", given: []in{begun}, when: in{eve, accept{mid, value(1, ann, bob, eve)}}},
 		{name: "no value is accepted once a living mesh is known", given: []in{begun, {eve, living{ID: 1, Name: "m"}}}, when: first,
 			want: []message{nack{Ballot: mid, Promised: mid, Why: "does not accept that any more", Hint: trio[2]}}},
 		{name: "what was accepted is confirmed again, whatever is known by now", given: []in{begun, first, {eve, living{ID: 1, Name: "m"}}},
 			when: first, want: []message{accepted{mid}}},
-		{name: "what was accepted is told", given: []in{begun, first}, when: in{eve, prepare{high, trio, abe}},
+		{name: "what was accepted is reported", given: []in{begun, first}, when: in{eve, prepare{high, trio, abe}},
 			want: []message{promise{Ballot: high, Floor: someMesh.Founded + 1<<20, At: mid, Value: value(1, ann, bob, eve)}}},
-		{name: "no roster leaves out a founder that is still connected", given: []in{begun, first},
+		{name: "a roster must not omit a founder that is still connected", given: []in{begun, first},
 			when: in{eve, prepare{high, trio, []transport.ID{ann2, bob, eve}}},
 			want: []message{nack{Ballot: high, Promised: mid, Why: "is still connected to 0000000000000001"}}},
-		{name: "a roster may leave out a founder that is gone", given: []in{begun, first}, down: ann,
+		{name: "a roster may omit a founder that is gone", given: []in{begun, first}, down: ann,
 			when: in{eve, prepare{high, trio, []transport.ID{ann2, bob, eve}}},
 			want: []message{promise{Ballot: high, Floor: someMesh.Founded + 1<<20, At: mid, Value: value(1, ann, bob, eve)}}},
 
 		{name: "a decision is believed", given: []in{begun, first}, when: in{ann, decide{Ballot: mid, Value: value(1, ann, bob, eve)}},
 			want: []message{known{someMesh.MeshID, 1}}},
-		{name: "a decision that may be older than a promise is not", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
+		{name: "a decision that may be older than a promise is not believed", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
 			when: in{ann, decide{Ballot: mid, Value: value(1, ann, bob, eve)}}},
 		{name: "nor is one that answers a question from before the promise", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
 			when: in{ann, decide{Seq: 1, Ballot: mid, Value: value(1, ann, bob, eve)}}},
 		{name: "one that answers a later question is believed", given: []in{begun, first, {eve, prepare{high, trio, abe}}},
 			when: in{ann, decide{Seq: 99, Ballot: mid, Value: value(1, ann, bob, eve)}},
 			want: []message{known{someMesh.MeshID, 1}}},
-		{name: "a decision among others is not", when: in{ann, decide{Ballot: mid, Value: value(1, ann, eve)}}},
+		{name: "a decision of other founders is not believed", when: in{ann, decide{Ballot: mid, Value: value(1, ann, eve)}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := listener(Options{})
@@ -201,7 +201,7 @@ func TestAcceptorRefusesOptions(t *testing.T) {
 	}
 }
 
-// Whoever has accepted a value sees it through, unless a seed shows that it is void.
+// A node that has accepted a value joins no other mesh, unless a seed shows that the value is void.
 func TestAcceptorJoinsNoOtherMesh(t *testing.T) {
 	const stranger = transport.ID(77)
 	joins := func(out []Output, id transport.ID) bool {
@@ -234,12 +234,12 @@ func TestAcceptorJoinsNoOtherMesh(t *testing.T) {
 	same.Message(late, ann, encode(accept{mid, value(1, ann, bob, eve)}), nil)
 	other.MeshID = someMesh.MeshID
 	if !joins(same.Up(late, other, nil), stranger) {
-		t.Error("it does not follow who is in the mesh that it accepted")
+		t.Error("it does not follow a member of the mesh that it accepted")
 	}
 }
 
-// A promise says that its acceptor knows of no decision, and may be relied on: an answer counts
-// after it only if it answers a question that was asked after it. The last one before it does not.
+// A promise says that its acceptor knows of no decision, and a proposer may rely on that. So after a
+// promise an answer counts only if its question was asked after the promise, not just before it.
 func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	mid, high := ballot{2, ann}, ballot{3, eve}
 	abe := []transport.ID{ann, bob, eve}
@@ -274,7 +274,7 @@ func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	}
 }
 
-// Whatever is reported in whichever order, a proposer adopts what was accepted at the highest ballot.
+// In whichever order promises arrive, a proposer adopts the value accepted at the highest ballot.
 func TestAProposerAdoptsTheHighest(t *testing.T) {
 	ballots := []ballot{{}, {1, ann}, {2, ann}, {2, bob}, {2, eve}, {3, ann}}
 	abe := []transport.ID{ann, bob, eve}
@@ -294,7 +294,7 @@ func TestAProposerAdoptsTheHighest(t *testing.T) {
 					continue // it makes a value of its own
 				}
 				m := listener(Options{})
-				m.vow(mine, abe)
+				m.promiseBallot(mine, abe)
 				m.proposer = proposer{
 					running: true, ballot: mine, roster: abe, own: accepts(own), next: env.Never,
 					voters: []voter{{id: ann}, {id: eve}},
@@ -310,13 +310,13 @@ func TestAProposerAdoptsTheHighest(t *testing.T) {
 	}
 }
 
-// What keeps an acceptor from a promise, and what ends that.
+// The reasons for which an acceptor refuses to promise, and what ends them.
 func TestWhatHoldsAPromiseBack(t *testing.T) {
 	const elsewhere = "10.9.9.9:1"
 	moved := func(m *Machine, i int, id transport.ID, name string) {
 		replace(m, late, i, id, elsewhere)
 		if name != "" {
-			m.Message(late, id, encode(told(name, elsewhere)), nil)
+			m.Message(late, id, encode(introduction(name, elsewhere)), nil)
 		}
 	}
 	contested, unreached := "finds two nodes at "+trio[0], "cannot reach "+elsewhere+" at the advertised address"
@@ -342,8 +342,8 @@ func TestWhatHoldsAPromiseBack(t *testing.T) {
 			m.Tick(late+2*dialMax, nil)
 			m.Dialed(late+2*dialMax, elsewhere, transport.Hello{ID: eve2, Addr: elsewhere}, nil, nil)
 		}, []transport.ID{ann, bob, eve2}, ""},
-		{"a founder has not told of itself", func(m *Machine) { moved(m, 2, eve2, ""); m.Down(late, eve, nil) }, []transport.ID{ann, bob, eve2}, ""},
-		{"one has not told of itself, and another is elsewhere", func(m *Machine) {
+		{"a founder has not introduced itself", func(m *Machine) { moved(m, 2, eve2, ""); m.Down(late, eve, nil) }, []transport.ID{ann, bob, eve2}, ""},
+		{"one has not introduced itself, and another is elsewhere", func(m *Machine) {
 			moved(m, 0, ann2, "")
 			moved(m, 2, eve2, "eve")
 			m.Down(late, ann, nil)
@@ -370,8 +370,8 @@ func TestWhatHoldsAPromiseBack(t *testing.T) {
 	}
 }
 
-// A decision that nobody asked for may be older than a promise: whoever tells of it, if connected,
-// is asked, and answers with what still holds.
+// A decision that arrives unasked may be older than a promise. Its sender, if connected, is asked, and
+// answers with what still holds.
 func TestAnOldDecisionIsAskedAbout(t *testing.T) {
 	abe := []transport.ID{ann, bob, eve}
 	for _, tt := range []struct {
@@ -380,9 +380,9 @@ func TestAnOldDecisionIsAskedAbout(t *testing.T) {
 		down bool
 		want int
 	}{
-		{"it was told unasked", 0, false, 1},
+		{"the decision comes unasked", 0, false, 1},
 		{"it answers an older question", 1, false, 0},
-		{"it was told by somebody who is gone", 0, true, 0},
+		{"the decision comes from a node that is gone", 0, true, 0},
 	} {
 		m := listener(Options{})
 		m.Message(late, eve, encode(prepare{ballot{3, eve}, trio, abe}), nil)
@@ -405,7 +405,7 @@ func TestAnOldDecisionIsAskedAbout(t *testing.T) {
 }
 
 // P17: the founding time that an acceptor allows is above its clock, above every token that it knows
-// of, and above what somebody may have granted since who decided what it accepted first.
+// of, and above every token that the mesh it accepted first may have granted since.
 func TestTheFoundingTimeThatIsAllowed(t *testing.T) {
 	const start, wall = 7 * time.Second, 1_000_000
 	abe := []transport.ID{ann, bob, eve}

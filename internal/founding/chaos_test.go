@@ -20,8 +20,8 @@ func draw(seed uint64) *world {
 	return randomWorld(seed)
 }
 
-// Whatever crashes, restarts, is lost, late, doubled or cut off: no two meshes are
-// founded while a founder lives, all agree, and all are in when the faults stop.
+// Under crashes, restarts, cuts, and frames that are lost, late or doubled, no two meshes are founded
+// while a founder lives, and all nodes agree. Once the faults stop, all nodes are in the mesh.
 func TestChaos(t *testing.T) {
 	if *seedFlag != 0 {
 		w := draw(*seedFlag)

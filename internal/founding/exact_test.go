@@ -13,8 +13,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// What happens where two ballots, counts or moments are exactly equal: storms come there
-// once in a thousand years.
+// The cases in which two ballots, counts or moments are exactly equal: random worlds hardly ever meet
+// them.
 
 const joiner = transport.ID(50)
 
@@ -28,8 +28,8 @@ func joinable(t *testing.T) *Machine {
 	}
 	m := listener(Options{})
 	m.Message(late, ann, encode(decide{Ballot: ballot{1, ann}, Value: v}), nil)
-	if _, in := m.Mesh(); !in || !slices.Equal(m.untold, []transport.ID{eve}) {
-		t.Fatalf("bob does not know of the mesh, or not that eve may not know: %v", m.untold)
+	if _, in := m.Mesh(); !in || !slices.Equal(m.uninformed, []transport.ID{eve}) {
+		t.Fatalf("bob does not know of the mesh, or not that eve may not know: %v", m.uninformed)
 	}
 	return m
 }
@@ -71,7 +71,7 @@ func TestTheOrderOfBallots(t *testing.T) {
 	}
 }
 
-// Of two ballots of one round the one of the larger ID is the later one, for everybody.
+// Of two ballots of one round, that of the larger ID is the higher one, for every node.
 func TestBallotsOfOneRound(t *testing.T) {
 	roster := []transport.ID{ann, bob, eve}
 	low, high := ballot{2, ann}, ballot{2, eve}
@@ -96,7 +96,7 @@ func TestBallotsOfOneRound(t *testing.T) {
 	}
 }
 
-// A founder listens for just as long as it says.
+// A founder listens for exactly the time that Listen returns.
 func TestTheEndOfListening(t *testing.T) {
 	for _, tt := range []struct {
 		at   time.Duration
@@ -113,7 +113,7 @@ func TestTheEndOfListening(t *testing.T) {
 	}
 }
 
-// A question is later than a promise if it was asked after it, and be it the next one.
+// The first question after a promise is later than the promise.
 func TestTheFirstQuestionAfterAPromise(t *testing.T) {
 	for _, tt := range []struct {
 		later uint64
@@ -174,7 +174,7 @@ func TestTheLastRefusal(t *testing.T) {
 	}
 }
 
-// What is as large as it may be is fine.
+// Each option may be as large as its limit.
 func TestStartTakesWhatIsAllowed(t *testing.T) {
 	many := make([]string, maxSeeds)
 	for i := range many {
@@ -201,7 +201,7 @@ func TestStartTakesWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// A founder that may not know of the mesh is told and looked for, and keeps others out, until
+// A founder that may not know of the mesh is informed and dialled, and keeps others out, until
 // its time is over and no longer.
 func TestTheEndOfTelling(t *testing.T) {
 	joins := func(m *Machine, now time.Duration) string {
@@ -212,10 +212,10 @@ func TestTheEndOfTelling(t *testing.T) {
 		return fmt.Sprintf("%T", got[0])
 	}
 	m := joinable(t)
-	if got := joins(m, late+tellFor-1); got != "founding.refuse" {
+	if got := joins(m, late+informFor-1); got != "founding.refuse" {
 		t.Errorf("before the end a joiner gets a %s", got)
 	}
-	if got := joins(m, late+tellFor); got != "founding.welcome" {
+	if got := joins(m, late+informFor); got != "founding.welcome" {
 		t.Errorf("at the end a joiner gets a %s", got)
 	}
 
@@ -224,42 +224,42 @@ func TestTheEndOfTelling(t *testing.T) {
 	looked := 0
 	for now := m.Deadline(); now != env.Never; now = m.Deadline() {
 		m.Dialed(now-1, trio[2], transport.Hello{}, errors.New("refused"), nil)
-		if looked += len(dials(m.Tick(now, nil))); now >= late+tellFor || m.Deadline() <= now {
+		if looked += len(dials(m.Tick(now, nil))); now >= late+informFor || m.Deadline() <= now {
 			t.Fatalf("it is looked for at %v, and next at %v", now, m.Deadline())
 		}
 	}
-	if want := int(tellFor/tellEvery) - 1; looked != want {
+	if want := int(informFor/informEvery) - 1; looked != want {
 		t.Errorf("a founder that does not answer is looked for %d times more, want %d", looked, want)
 	}
-	m.Dialed(late+tellFor-1, trio[2], transport.Hello{}, errors.New("refused"), nil)
-	m.nextTell = late + tellFor
-	if got := dials(m.Tick(late+tellFor, nil)); len(got) > 0 {
+	m.Dialed(late+informFor-1, trio[2], transport.Hello{}, errors.New("refused"), nil)
+	m.nextInform = late + informFor
+	if got := dials(m.Tick(late+informFor, nil)); len(got) > 0 {
 		t.Errorf("at the end %v is dialled", got)
 	}
 }
 
-// A dial that began when this founder became one tells of a successor.
+// A dial that began at the moment at which this founder became a member shows a successor.
 func TestAFounderThatWasReplacedAtOnce(t *testing.T) {
 	for _, tt := range []struct {
-		since time.Duration // less the moment at which the dial began
-		told  bool
+		since    time.Duration // less the moment at which the dial began
+		informed bool
 	}{{0, true}, {1, false}} {
 		m := joinable(t)
 		m.since += tt.since
 		m.Dialed(late+1, trio[2], transport.Hello{ID: eve2, Addr: trio[2]}, nil, nil)
-		if told := len(m.untold) == 0; told != tt.told {
-			t.Errorf("a successor that was dialled %v before this founder was one counts: %v, want %v", tt.since, told, tt.told)
+		if informed := len(m.uninformed) == 0; informed != tt.informed {
+			t.Errorf("a successor that was dialled %v before this founder was one counts: %v, want %v", tt.since, informed, tt.informed)
 		}
 	}
 }
 
-// Who joins is let in, refused and forgotten at its times, and not before.
+// A joiner is let in, refused and forgotten at its times, and not before.
 func TestTheTimesOfAnAdmission(t *testing.T) {
 	const addr = "10.0.0.50:1"
 	ask := encode(join{card{Name: "jo", Addr: addr}})
 	begin := func() *Machine {
 		m := joinable(t)
-		m.told(eve)
+		m.informed(eve)
 		if got := dials(m.Message(late, joiner, ask, nil)); !slices.Equal(got, []string{addr}) {
 			t.Fatalf("a joiner has %v dialled", got)
 		}
@@ -267,31 +267,31 @@ func TestTheTimesOfAnAdmission(t *testing.T) {
 	}
 	m := begin()
 	if got := answers(t, m.Tick(late+admitIn-1, nil), joiner); len(got) > 0 {
-		t.Errorf("before its time is over it is told %+v", got)
+		t.Errorf("before its time is over it gets %+v", got)
 	}
 	if got := answers(t, m.Tick(late+admitIn, nil), joiner); len(got) != 1 || got[0].(refuse).Why != refusedUnreachable {
-		t.Errorf("when its time is over it is told %+v", got)
+		t.Errorf("when its time is over it gets %+v", got)
 	}
 
 	m = begin()
 	if got := answers(t, m.Dialed(late, addr, transport.Hello{ID: joiner, Addr: addr}, nil, nil), joiner); len(got) != 1 {
-		t.Fatalf("it answers, and is told %+v", got)
+		t.Fatalf("it answers, and gets %+v", got)
 	}
 	m.Tick(late+admitMemory-1, nil)
 	if out := m.Message(late+admitMemory-1, joiner, ask, nil); len(dials(out)) > 0 || len(answers(t, out, joiner)) != 1 {
-		t.Errorf("who was let in a moment ago is not let in again: %v", out)
+		t.Errorf("a node that was let in a moment ago is not let in again: %v", out)
 	}
 	if got := answers(t, m.Tick(late+admitMemory, nil), joiner); len(got) > 0 {
-		t.Errorf("who was let in long ago is told %+v", got)
+		t.Errorf("a node that was let in long ago gets %+v", got)
 	}
 	if got := dials(m.Message(late+admitMemory, joiner, ask, nil)); len(got) != 1 {
-		t.Errorf("who was let in long ago has %v dialled", got)
+		t.Errorf("for a node that was let in long ago, %v is dialled", got)
 	}
 }
 
 func TestTheLastPlaceForAJoiner(t *testing.T) {
 	m := joinable(t)
-	m.told(eve)
+	m.informed(eve)
 	for i := range transport.ID(maxAdmissions) {
 		out := m.Message(late, joiner+i, encode(join{card{Name: fmt.Sprint(i), Addr: fmt.Sprint(i)}}), nil)
 		if len(dials(out)) != 1 {
@@ -304,7 +304,7 @@ func TestTheLastPlaceForAJoiner(t *testing.T) {
 	}
 }
 
-// A living mesh that fell silent is believed in for its time, and dialled until then.
+// A mesh that fell silent counts as living for meshMemory, and is dialled until then.
 func TestTheEndOfALivingMesh(t *testing.T) {
 	const addr = "10.0.0.7:1"
 	m := listener(Options{})
@@ -340,7 +340,7 @@ func TestWhatIsDueIsDone(t *testing.T) {
 	}
 }
 
-// The seed that comes first is one as well.
+// The first seed in the list is followed, too.
 func TestTheFirstSeedIsFollowed(t *testing.T) {
 	m := listener(Options{})
 	m.Message(late, eve, encode(prepare{ballot{2, eve}, trio, []transport.ID{ann, bob, eve}}), nil)
@@ -372,8 +372,8 @@ func TestTheLastTarget(t *testing.T) {
 	}
 }
 
-// Where everybody has answered, nobody is missed.
-func TestWaitingForNobody(t *testing.T) {
+// If every seed has answered, none is missing.
+func TestWaitingForNoSeed(t *testing.T) {
 	m := listener(Options{})
 	for i, id := range []transport.ID{ann, bob, eve} {
 		m.Message(0, id, encode(answer{card: card{Name: fmt.Sprint(id), Addr: trio[i], Seeds: trio}}), nil)

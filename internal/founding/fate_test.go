@@ -17,11 +17,11 @@ type fates struct {
 	cutEvery     time.Duration // mean time between partitions
 	cutFor       time.Duration
 	restart      time.Duration // at most so long until a crashed process is back
-	malice       float64       // how often who decides is cut off from the other founders, and then dies
+	malice       float64       // how often a node that decides is cut off from the other founders, and then dies
 }
 
-// betray cuts p off from the other seeds, lets it die after a while, and keeps the
-// rest of its side cut off for some longer.
+// betray cuts p off from the other seeds, and makes it crash after a while. The rest of p's side stays
+// cut off for longer.
 func (w *world) betray(p *proc) {
 	others := w.rng.IntN(2) == 0 // are on its side
 	side := func(i int) bool { return i == p.i || others && i >= len(w.seeds) }
@@ -41,8 +41,8 @@ func (w *world) betray(p *proc) {
 	})
 }
 
-// chaos starts everybody at some time and lets fate have its way for d; then the faults
-// stop, and everybody must end in one mesh.
+// chaos starts every process at some time and injects faults for d. Then the faults stop, and every
+// process must end in one mesh.
 func (w *world) chaos(d time.Duration) {
 	for i := range w.procs {
 		w.after(w.upTo(3*time.Second), func() { w.boot(i) })
@@ -100,9 +100,9 @@ func (w *world) chaos(d time.Duration) {
 	}
 }
 
-// settleIn bounds how long after the last fault everybody is in one mesh. The time for
-// which a founder waits for another one that does not know dominates it.
-const settleIn = tellFor + 30*time.Second
+// settleIn bounds the time from the last fault until every process is in one mesh. Most of it is the
+// time for which a founder waits for one that does not know of the mesh.
+const settleIn = informFor + 30*time.Second
 
 // randomWorld draws a world and its fates.
 func randomWorld(seed uint64) *world {
@@ -131,8 +131,8 @@ func randomWorld(seed uint64) *world {
 	return w
 }
 
-// cruelWorld draws a small world on one machine in which who decides is cut off and dies
-// almost always, and some frames are very late.
+// cruelWorld draws a small world on one machine. Nearly always the node that decides is cut off and
+// dies, and some frames are very late.
 func cruelWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 3))
 	w := newWorld(seed, 2+r.IntN(2), 1+r.IntN(2), true)

@@ -14,17 +14,17 @@ import (
 
 const (
 	joinEvery    = 500 * time.Millisecond // between two requests to one member
-	joinPatience = 6 * time.Second        // without an answer, another member is asked; longer than an admission
-	maxRefusals  = 3                      // so often unreachable in a row, and Join fails
+	joinPatience = 6 * time.Second        // then another member is asked, if there is no answer; longer than an admission
+	maxRefusals  = 3                      // unreachable this often in a row, and Join fails
 )
 
-// joining is the joiner's side of joining.
+// joining is a join as the joiner sees it.
 type joining struct {
-	member  transport.ID // whom this node asks
+	member  transport.ID // the member that this node asks
 	since   time.Duration
 	next    time.Duration
-	why     string // what a member that refuses for now says
-	refused int    // how often in a row nobody reached this node's address
+	why     string // the text of a member that refuses for now
+	refused int    // how often in a row a member could not reach this node's address
 }
 
 func (j *joining) deadline() time.Duration {
@@ -34,8 +34,8 @@ func (j *joining) deadline() time.Duration {
 	return j.next
 }
 
-// approach asks a member of a living mesh to let this node in, one member at a time.
-func (m *Machine) approach(now time.Duration) {
+// askToJoin asks a member of a living mesh to let this node in, one member at a time.
+func (m *Machine) askToJoin(now time.Duration) {
 	j := &m.joining
 	var choice []target
 	for _, t := range m.targets {
@@ -73,8 +73,8 @@ func (m *Machine) approach(now time.Duration) {
 	}
 }
 
-// welcomed makes this node a member of the mesh that it asked to let it in. Founders
-// learn of their mesh by a decide alone, since those carry a ballot.
+// welcomed makes this node a member of the mesh that it asked to let it in. A founder learns
+// of its mesh only by a decide, which carries a ballot.
 func (m *Machine) welcomed(now time.Duration, from transport.ID, w welcome) {
 	if from != m.joining.member || w.Value.founder(m.self.ID) {
 		return
@@ -85,10 +85,10 @@ func (m *Machine) welcomed(now time.Duration, from transport.ID, w welcome) {
 	}
 	m.log(slog.LevelInfo, "joined a mesh", slog.String("mesh", w.Value.Params.MeshName),
 		slog.String("id", fmt.Sprintf("%016x", w.Value.MeshID)), slog.String("through", from.String()))
-	m.become(now, w.Value, ballot{}, w.Members)
+	m.becomeMember(now, w.Value, ballot{}, w.Members)
 }
 
-// refusalError is why a member refused this node, in the member's words.
+// refusalError is a member's refusal of this node, with the member's text.
 type refusalError struct {
 	kind error
 	text string
@@ -97,6 +97,7 @@ type refusalError struct {
 func (e *refusalError) Error() string { return e.text }
 func (e *refusalError) Unwrap() error { return e.kind }
 
+// refused handles a member's refusal.
 func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
 	j := &m.joining
 	if from != j.member {
@@ -115,7 +116,7 @@ func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
 		if j.refused++; j.refused >= maxRefusals {
 			m.fail(&refusalError{fault.ErrUnreachable, r.Text})
 		}
-		j.since, j.next = now-joinPatience, now+joinEvery // another member may have more luck
+		j.since, j.next = now-joinPatience, now+joinEvery // another member may reach it
 	case refusedForNow:
 		j.since, j.next = now, now+joinEvery
 	}

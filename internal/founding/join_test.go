@@ -14,13 +14,13 @@ import (
 
 // A joiner, and the members that it asks to let it in.
 
-// joins returns whom out asks to let this node in, and with what.
+// joins returns the members that out asks to let this node in, and checks the card.
 func joins(t *testing.T, m *Machine, out []Output) (ids []transport.ID) {
 	t.Helper()
 	for _, s := range sendings(t, 0, out) {
 		if j, ok := s.msg.(join); ok {
 			if !reflect.DeepEqual(j.card, m.card) {
-				t.Errorf("it tells of itself that %+v", j.card)
+				t.Errorf("it sends the card %+v", j.card)
 			}
 			ids = append(ids, s.to)
 		}
@@ -30,7 +30,7 @@ func joins(t *testing.T, m *Machine, out []Output) (ids []transport.ID) {
 
 // joining at most twice a second, a joiner goes from one member to the next when one is gone, or
 // could not reach it. A member that answers is asked again for as long as it answers.
-func TestWhomAJoinerAsks(t *testing.T) {
+func TestTheMemberThatAJoinerAsks(t *testing.T) {
 	const other = stranger + 1
 	type event struct {
 		at time.Duration // after late
@@ -49,7 +49,7 @@ func TestWhomAJoinerAsks(t *testing.T) {
 		name   string
 		events []event
 		until  time.Duration
-		want   string // whom it asks, and when
+		want   string // the members that it asks, and when
 	}{
 		{"nothing happens", nil, joinEvery, "77 after 0s, 77 after 500ms"},
 		{"the member goes", []event{{100 * ms, down(stranger)}}, joinEvery, "77 after 0s, 78 after 500ms"},
@@ -127,7 +127,7 @@ func TestWhomAJoinerAsks(t *testing.T) {
 	})
 }
 
-// Whoever says so, a node that nobody reaches fails at the third time in a row.
+// A node that no member reaches fails at the third refusal in a row, also by several members.
 func TestRefusalsOfSeveralMembers(t *testing.T) {
 	m := listener(Options{})
 	m.Up(late, strange(stranger), nil)
@@ -195,7 +195,7 @@ func TestTheAnswerToAJoiner(t *testing.T) {
 	}
 }
 
-// Whoever is a founder of the mesh that it hears of waits for the decision.
+// A founder of the mesh in a welcome waits for the decision.
 func TestOutputsOfADecision(t *testing.T) {
 	m := listener(Options{})
 	out := m.Message(late, ann, encode(decide{Ballot: ballot{1, ann}, Value: value(1, abe...)}), nil)

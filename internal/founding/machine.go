@@ -13,10 +13,10 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Config is what a Machine is told about its node. Strings are at most 255 bytes long.
+// Config describes the Machine's node. Strings are at most 255 bytes long.
 type Config struct {
-	// Self is this node; its ID is new at every start. Without an Addr it is a client:
-	// it cannot be dialled, founds nothing, and is let in without a look at its name.
+	// Self is this node; its ID is new at every start. Without an Addr it is a client: it
+	// cannot be dialled, founds nothing, and is let in without a check of its name.
 	Self Member
 
 	// Seeds are the addresses where a mesh may be found, at most 64, blanks dropped.
@@ -26,17 +26,17 @@ type Config struct {
 	Found    bool // found a mesh of one if there are no seeds
 	Loopback bool // this node's own address is a loopback address, which allows the same
 
-	Rand uint64    // the seed of what is drawn: mesh IDs and jitter
+	Rand uint64    // the seed of random values: mesh IDs and jitter
 	Wall time.Time // the time of day at Start (P17)
 	// Floor is the lowest founding time that every token ever seen by this node allows,
 	// in ms (P17), or zero.
 	Floor uint64
 
-	// Named returns the member that bears name, other than the node except, as far as
-	// this node's gossip knows. It may name the dead: they are dialled before a
-	// joiner is refused. Nil knows nobody.
+	// Named returns the member with that name, other than the node except, as far as this
+	// node's gossip knows. The member may be dead: it is dialled before a joiner is refused.
+	// Nil means that no member is known.
 	Named func(name string, except transport.ID) (Member, bool)
-	// Members returns who is in the mesh, to tell a joiner; up to 256 are told. Nil
+	// Members returns the members of the mesh, for a welcome, which carries up to 256. Nil
 	// stands for the founders.
 	Members func() []Member
 
@@ -47,16 +47,16 @@ type Config struct {
 type Output interface{ isOutput() }
 
 type (
-	// Dial asks for one attempt to find out who answers at Addr, and for exactly one call
-	// of Dialed with its outcome, however long that takes. There is never more than one
-	// under way for an address.
+	// Dial asks for one attempt to find out which node answers at Addr, and for exactly one
+	// call of Dialed with its outcome, however long that takes. There is never more than one
+	// Dial under way for an address.
 	Dial struct{ Addr string }
 	// Send is one message, which may be lost.
 	Send struct {
 		To   transport.ID
 		Body []byte
 	}
-	// Drop tells that a peer sent what is no message of ours: the connection must go.
+	// Drop reports that a peer sent a malformed message. The connection must be closed.
 	Drop struct {
 		Peer transport.ID
 		Err  error
@@ -67,17 +67,17 @@ type (
 		Text  string
 		Attrs []slog.Attr
 	}
-	// Done tells that this node is part of a mesh now, once. Members are some of
-	// those in it, or nil: then they are the founders. The Machine goes on to answer others.
+	// Done reports, once, that this node is part of a mesh now. Members are some of its
+	// members; nil stands for the founders. The Machine goes on and answers other nodes.
 	Done struct {
 		Mesh    Mesh
 		Members []Member
 	}
-	// Failed ends the Machine: there is no use in waiting any longer.
+	// Failed ends the Machine: waiting any longer is of no use.
 	Failed struct{ Err error }
-	// Disband tells that this mesh of one, founded without seeds, was found by a mesh
-	// that lists its address (P28). The node ends its own mesh loudly, and starts again
-	// under a new ID with By.Addr as its seed. The Machine has ended.
+	// Disband reports that a mesh that lists this node's address has dialled it (P28). This
+	// node's mesh of one was founded without seeds. The node ends that mesh with an error in
+	// its log, and starts again under a new ID with By.Addr as its seed. The Machine has ended.
 	Disband struct{ By transport.Hello }
 )
 
@@ -98,10 +98,10 @@ const (
 	ended
 )
 
-// Machine finds or founds a mesh for one node, and then answers those who look for
-// one. It starts no goroutine and reads no clock: every input carries the time, which
-// never goes back, appends to out what must now be done, and returns it. After each
-// input, ask Deadline when to call Tick. One goroutine at a time may use it.
+// Machine finds or founds a mesh for one node, and then answers nodes that look for a
+// mesh. It starts no goroutine and reads no clock: every input carries the time, which never
+// goes back. An input appends to out what must now be done, and returns it. After each input,
+// Deadline says when to call Tick. One goroutine at a time may use a Machine.
 type Machine struct {
 	cfg    Config
 	self   Member
@@ -112,7 +112,7 @@ type Machine struct {
 
 	phase phase
 	start time.Duration
-	up    []transport.ID // who is connected, sorted
+	up    []transport.ID // the connected nodes, sorted
 	dials []dialling
 	seq   uint64 // of the last ask
 
@@ -122,15 +122,15 @@ type Machine struct {
 	acceptor acceptor
 	proposer proposer
 
-	// From here on: a member.
-	mesh       Mesh
-	decidedAt  ballot
-	since      time.Duration  // when it became one
-	solo       bool           // founded without seeds, and nobody else was ever let in
-	untold     []transport.ID // founders that may not know of the mesh yet, sorted
-	untoldTill time.Duration  // until then nobody may join because of them
-	nextTell   time.Duration
-	admissions []admission
+	// The following are of a member.
+	mesh        Mesh
+	decidedAt   ballot
+	since       time.Duration  // when this node became a member
+	solo        bool           // founded without seeds, and no other node was ever let in
+	uninformed  []transport.ID // founders that may not know of the mesh yet, sorted
+	informUntil time.Duration  // until then they keep other nodes from joining
+	nextInform  time.Duration
+	admissions  []admission
 }
 
 // New returns a Machine that waits for Start.
@@ -148,8 +148,8 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// Start begins. It fails with an error that wraps ErrNoSeeds if there is neither a
-// seed nor leave to found a mesh of one (P28), or ErrInvalidOption.
+// Start begins. The Machine fails with an error that wraps ErrInvalidOption, or ErrNoSeeds
+// if there is no seed and the node may not found a mesh of one (P28).
 func (m *Machine) Start(now time.Duration, out []Output) []Output {
 	return m.input(now, out, func() {
 		m.phase = searching
@@ -171,10 +171,10 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 
 // foundAlone founds a mesh of one.
 func (m *Machine) foundAlone(now time.Duration) {
-	p, _ := params([]card{m.card}) // one founder contradicts nobody
+	p, _ := params([]card{m.card}) // one founder cannot contradict another
 	m.solo = true
 	m.log(slog.LevelInfo, "founded a mesh of one", slog.String("mesh", p.MeshName), slog.String("addr", m.self.Addr))
-	m.become(now, Mesh{
+	m.becomeMember(now, Mesh{
 		MeshID: m.newMeshID(), Epoch: 1, Params: p, Founded: m.floor(now), Roster: []Member{m.self},
 		Grace: !m.cfg.Loopback,
 	}, ballot{}, nil)
@@ -201,12 +201,11 @@ func (m *Machine) Tick(now time.Duration, out []Output) []Output {
 	return m.input(now, out, func() {})
 }
 
-// Dialed reports the outcome of a Dial. That this node reached itself is reported by
-// its own ID in peer, whatever err says. That there is a connection is for Up to
-// report, before or after.
+// Dialed reports the outcome of a Dial. If this node reached itself, peer has its own ID,
+// whatever err is. A connection is reported by Up, before or after Dialed.
 func (m *Machine) Dialed(now time.Duration, addr string, peer transport.Hello, err error, out []Output) []Output {
 	return m.input(now, out, func() {
-		begun, ok := m.dialled(now, addr)
+		begun, ok := m.endDial(now, addr)
 		switch {
 		case !ok:
 		case m.phase == searching:
@@ -219,15 +218,15 @@ func (m *Machine) Dialed(now time.Duration, addr string, peer transport.Hello, e
 	})
 }
 
-// Up reports a connection with a peer, whoever dialled it.
+// Up reports a connection with a peer, whichever of the two dialled.
 func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Output {
 	return m.input(now, out, func() {
 		m.connected(peer.ID)
 		switch {
 		case m.phase == searching && peer.MeshID != 0:
-			m.meet(now, target{id: peer.ID, addr: peer.Addr, mesh: peer.MeshID, name: peer.MeshName})
-		case slices.Contains(m.untold, peer.ID):
-			m.nextTell = now
+			m.noteMember(now, target{id: peer.ID, addr: peer.Addr, mesh: peer.MeshID, name: peer.MeshName})
+		case slices.Contains(m.uninformed, peer.ID):
+			m.nextInform = now
 		}
 	})
 }
@@ -241,9 +240,9 @@ func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Outpu
 	})
 }
 
-// Foreign reports a connection that CheckHello refused. It matters to a mesh of one
-// that was founded without seeds and dials nobody: whoever dials it lists its
-// address, and so it gives up its own mesh (P28).
+// Foreign reports a connection that CheckHello refused. It matters to a mesh of one that was
+// founded without seeds and dials no other node. A mesh that dials this node lists its
+// address, and so the node gives up its own mesh (P28).
 func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output) []Output {
 	return m.input(now, out, func() {
 		if m.phase != member || !m.solo || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
@@ -252,14 +251,14 @@ func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output)
 		if w := m.cfg.Wants.MeshName; w != "" && peer.MeshName != w {
 			return
 		}
-		m.log(slog.LevelError, "a mesh that lists this node's address lives: this mesh of one gives up",
+		m.log(slog.LevelError, "a mesh lists this node's address: this mesh of one gives way to it",
 			slog.String("mesh", peer.MeshName), slog.String("member", peer.Name), slog.String("addr", peer.Addr))
 		m.phase = ended
 		m.emit(Disband{By: peer})
 	})
 }
 
-// Message takes in one message, all of body.
+// Message handles one message, which is all of body.
 func (m *Machine) Message(now time.Duration, from transport.ID, body []byte, out []Output) []Output {
 	return m.input(now, out, func() {
 		msg, err := decode(body)
@@ -274,7 +273,7 @@ func (m *Machine) Message(now time.Duration, from transport.ID, body []byte, out
 	})
 }
 
-// input runs one input, and then whatever is due.
+// input runs one input, and then all that is due.
 func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 	m.out = out
 	do()
@@ -299,16 +298,16 @@ func (m *Machine) Deadline() time.Duration {
 	return env.Never
 }
 
-// Mesh returns what Done told, and whether it did.
+// Mesh returns the mesh of the Done, and whether there was one.
 func (m *Machine) Mesh() (Mesh, bool) { return m.mesh, m.phase == member }
 
-// become makes this node a member.
-func (m *Machine) become(now time.Duration, v Mesh, at ballot, members []Member) {
+// becomeMember makes this node a member of v.
+func (m *Machine) becomeMember(now time.Duration, v Mesh, at ballot, members []Member) {
 	m.phase = member
 	m.mesh, m.decidedAt, m.since = v, at, now
 	if v.founder(m.self.ID) {
-		m.untold = slices.DeleteFunc(v.ids(), func(id transport.ID) bool { return id == m.self.ID })
-		m.untoldTill = now + tellFor
+		m.uninformed = slices.DeleteFunc(v.ids(), func(id transport.ID) bool { return id == m.self.ID })
+		m.informUntil = now + informFor
 	}
 	m.emit(Done{Mesh: v, Members: members})
 }
@@ -338,7 +337,7 @@ func (m *Machine) emit(o Output) { m.out = append(m.out, o) }
 type dialling struct {
 	addr  string
 	begun time.Duration
-	again bool // somebody needs to know of an attempt that began later
+	again bool // an attempt that begins later is needed, too
 }
 
 // dial begins an attempt at addr, now or when the one under way has ended.
@@ -353,9 +352,9 @@ func (m *Machine) dial(now time.Duration, addr string) {
 	m.emit(Dial{Addr: addr})
 }
 
-// dialled ends the attempt at addr and returns when it began: what it found may be
-// as old as that.
-func (m *Machine) dialled(now time.Duration, addr string) (begun time.Duration, ok bool) {
+// endDial ends the attempt at addr and returns when it began: its outcome may be as old as
+// that.
+func (m *Machine) endDial(now time.Duration, addr string) (begun time.Duration, ok bool) {
 	i := slices.IndexFunc(m.dials, func(d dialling) bool { return d.addr == addr })
 	if i < 0 {
 		return 0, false
@@ -388,10 +387,11 @@ func (m *Machine) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(m.rng.Int64N(int64(to-from)))
 }
 
-// floor is the earliest founding time that this node allows, in ms: its clock, what
-// it knows of tokens, and, if it accepted a value that somebody may have served
-// since, a time that no token of that has reached: a table's revision grows by less
-// than 1024 a millisecond in the long run, and a margin of 2^30 is for the short one (P34).
+// floor returns the earliest founding time that this node allows, in ms. It is not below the
+// node's clock, nor below the tokens that it knows of. If this node accepted a value, another
+// node may have served that mesh since; then it is not below a time that no token of that
+// mesh has reached. A table's revision grows by less than 1024 a millisecond in the long run,
+// and a margin of 2^30 covers the short run (P34).
 func (m *Machine) floor(now time.Duration) uint64 {
 	wall := m.cfg.Wall.Add(now - m.start).UnixMilli()
 	floor := max(uint64(max(wall, 1)), m.cfg.Floor)

@@ -272,7 +272,7 @@ func TestJoining(t *testing.T) {
 		}
 		w.ok(t, w.start(3*time.Second, 4), "it did not join: %v", w.failed)
 	})
-	t.Run("a node that nobody can dial back is refused, and told at which address", func(t *testing.T) {
+	t.Run("a node that cannot be dialled back is refused with its address", func(t *testing.T) {
 		w := founded(t, 1, func(i int, cfg *Config) {
 			if i == 3 {
 				cfg.Self.Addr = "10.9.9.9:1"
@@ -354,8 +354,8 @@ func TestJoining(t *testing.T) {
 	})
 }
 
-// A mesh of one that was founded by a node that lost its list of seeds gives way to the
-// mesh that lists the node.
+// A node that lost its list of seeds founds a mesh of one. That gives way to the mesh that lists the
+// node.
 func TestMeshOfOne(t *testing.T) {
 	w := newWorld(1, 2, 0, false)
 	w.ok(t, w.start(4*time.Second, 0, 1), "nothing was founded")
@@ -371,9 +371,9 @@ func TestMeshOfOne(t *testing.T) {
 	}
 }
 
-// What the safety of a founding leans on where one address may be answered by two nodes.
+// The checks that keep a founding safe where two nodes may answer at one address.
 func TestAmbiguousSeeds(t *testing.T) {
-	t.Run("a seed that is answered by this node and by another one is an error", func(t *testing.T) {
+	t.Run("a seed at which this node and another one answer is an error", func(t *testing.T) {
 		w := newWorld(1, 1, 1, false)
 		w.tweak = func(_ int, cfg *Config) { cfg.Seeds = []string{"lb:7946"} }
 		n := 0

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	tellEvery = time.Second
-	// tellFor is how long a founder lets nobody join while another founder may not
+	informEvery = time.Second
+	// informFor is how long a founder lets no node join while another founder may not
 	// know of the mesh and was not replaced by a new incarnation.
-	tellFor = 30 * time.Second
+	informFor = 30 * time.Second
 
 	admitIn       = 5 * time.Second  // a dial-back that takes longer has failed
-	admitMemory   = 10 * time.Second // who was let in so recently is let in again without a look
+	admitMemory   = 10 * time.Second // a node that was let in so recently is let in again without a check
 	maxAdmissions = 1024             // at a time; more are refused for now
 )
 
@@ -31,28 +31,28 @@ type admission struct {
 	since time.Duration // when the stage began
 	until time.Duration
 	stage stage
-	rival Member // in stage rivalled: who bears the name, perhaps
+	rival Member // in stage dialledRival: the member that may have the name
 }
 
 type stage uint8
 
 const (
-	dialledBack stage = iota // its own address was dialled
-	rivalled                 // the address of a member with its name was dialled
+	dialledBack  stage = iota // its own address was dialled
+	dialledRival              // the address of a member with its name was dialled
 	admitted
 	turnedDown
 )
 
 // serve does what is due while this node is a member.
 func (m *Machine) serve(now time.Duration) {
-	if now >= m.nextTell {
-		m.nextTell = now + tellEvery
-		for _, id := range m.untold {
+	if now >= m.nextInform {
+		m.nextInform = now + informEvery
+		for _, id := range m.uninformed {
 			if m.isUp(id) {
 				m.send(id, decide{Ballot: m.decidedAt, Value: m.mesh})
 			}
-			if i := m.founderIndex(id); now < m.untoldTill && m.mesh.Roster[i].Addr != "" {
-				m.dial(now, m.mesh.Roster[i].Addr) // it, or whoever took its place
+			if i := m.founderIndex(id); now < m.informUntil && m.mesh.Roster[i].Addr != "" {
+				m.dial(now, m.mesh.Roster[i].Addr) // or its successor answers there
 			}
 		}
 	}
@@ -68,8 +68,8 @@ func (m *Machine) serve(now time.Duration) {
 
 func (m *Machine) serveDeadline() time.Duration {
 	next := env.Never
-	if len(m.untold) > 0 && (m.nextTell < m.untoldTill || slices.ContainsFunc(m.untold, m.isUp)) {
-		next = m.nextTell
+	if len(m.uninformed) > 0 && (m.nextInform < m.informUntil || slices.ContainsFunc(m.uninformed, m.isUp)) {
+		next = m.nextInform
 	}
 	for _, a := range m.admissions {
 		next = min(next, a.until)
@@ -81,22 +81,22 @@ func (m *Machine) founderIndex(id transport.ID) int {
 	return slices.IndexFunc(m.mesh.Roster, func(f Member) bool { return f.ID == id })
 }
 
-// told notes that a founder knows of the mesh, or is dead.
-func (m *Machine) told(id transport.ID) {
-	if i, ok := slices.BinarySearch(m.untold, id); ok {
-		m.untold = slices.Delete(m.untold, i, i+1)
+// informed notes that a founder knows of the mesh, or is dead.
+func (m *Machine) informed(id transport.ID) {
+	if i, ok := slices.BinarySearch(m.uninformed, id); ok {
+		m.uninformed = slices.Delete(m.uninformed, i, i+1)
 	}
 }
 
-// founderDialed looks whether a founder was replaced: then it is dead, and needs to
-// be told of nothing.
+// founderDialed checks whether a founder was replaced: then it is dead, and need not be
+// informed.
 func (m *Machine) founderDialed(begun time.Duration, addr string, peer transport.Hello, err error) {
 	if err != nil || peer.ID == m.self.ID || begun < m.since {
-		return // or it tells of the time before the founder started
+		return // an older dial may have met an incarnation from before the founder
 	}
 	for _, f := range m.mesh.Roster {
 		if f.Addr == addr && f.ID != peer.ID {
-			m.told(f.ID)
+			m.informed(f.ID)
 		}
 	}
 }
@@ -111,28 +111,28 @@ func (m *Machine) memberMessage(now time.Duration, from transport.ID, msg messag
 			m.send(from, living{Seq: msg.Seq, ID: m.mesh.MeshID, Name: m.mesh.Params.MeshName})
 		}
 	case prepare, accept:
-		m.point(from)
+		m.announceMesh(from)
 	case decide:
 		if msg.Value.MeshID == m.mesh.MeshID && msg.Value.Epoch == m.mesh.Epoch {
-			m.told(from)
+			m.informed(from)
 			m.send(from, known{ID: m.mesh.MeshID, Epoch: m.mesh.Epoch})
 			return
 		}
-		m.log(slog.LevelError, "a node holds that another mesh was founded",
+		m.log(slog.LevelError, "a node reports that another mesh was founded",
 			slog.String("node", from.String()),
 			slog.String("its mesh", fmt.Sprintf("%016x/%d", msg.Value.MeshID, msg.Value.Epoch)),
 			slog.String("this mesh", fmt.Sprintf("%016x/%d", m.mesh.MeshID, m.mesh.Epoch)))
 	case known:
 		if msg.ID == m.mesh.MeshID && msg.Epoch == m.mesh.Epoch {
-			m.told(from)
+			m.informed(from)
 		}
 	case join:
 		m.join(now, from, msg.card)
 	}
 }
 
-// point tells a node that does not know of the mesh that it exists.
-func (m *Machine) point(to transport.ID) {
+// announceMesh informs a node that does not know of the mesh.
+func (m *Machine) announceMesh(to transport.ID) {
 	if m.mesh.founder(to) {
 		m.send(to, decide{Ballot: m.decidedAt, Value: m.mesh})
 	} else {
@@ -143,15 +143,15 @@ func (m *Machine) point(to transport.ID) {
 // join begins, or repeats, the admission of a joiner.
 func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 	if m.mesh.founder(from) {
-		m.point(from)
+		m.announceMesh(from)
 		return
 	}
 	if err := c.Wants.fits(c.Name, m.mesh.Params); err != nil {
 		m.refuse(from, err)
 		return
 	}
-	if len(m.untold) > 0 && now < m.untoldTill {
-		f := m.mesh.Roster[m.founderIndex(m.untold[0])]
+	if len(m.uninformed) > 0 && now < m.informUntil {
+		f := m.mesh.Roster[m.founderIndex(m.uninformed[0])]
 		m.refuse(from, fmt.Errorf("the founder %q at %s does not know of the mesh yet", f.Name, f.Addr))
 		return
 	}
@@ -190,8 +190,8 @@ func (m *Machine) joinerDialed(now, begun time.Duration, addr string, peer trans
 				m.dialFailed(now, a, err)
 				continue
 			}
-			m.lookForName(now, a)
-		case a.stage == rivalled && a.rival.Addr == addr:
+			m.checkName(now, a)
+		case a.stage == dialledRival && a.rival.Addr == addr:
 			if err == nil && peer.ID == a.rival.ID {
 				m.nameTaken(a)
 			} else {
@@ -201,9 +201,9 @@ func (m *Machine) joinerDialed(now, begun time.Duration, addr string, peer trans
 	}
 }
 
-// lookForName lets a joiner in unless somebody may bear its name. A member whose
-// address the joiner answers at is its dead predecessor.
-func (m *Machine) lookForName(now time.Duration, a *admission) {
+// checkName lets a joiner in unless a living member may have its name. A member at whose
+// address the joiner answers is its dead predecessor.
+func (m *Machine) checkName(now time.Duration, a *admission) {
 	rival, ok := m.named(a.card.Name, a.id)
 	switch {
 	case !ok || rival.Addr == a.card.Addr && rival.ID != m.self.ID:
@@ -212,11 +212,12 @@ func (m *Machine) lookForName(now time.Duration, a *admission) {
 		a.rival = rival
 		m.nameTaken(a)
 	default:
-		a.rival, a.stage, a.since, a.until = rival, rivalled, now, now+admitIn
+		a.rival, a.stage, a.since, a.until = rival, dialledRival, now, now+admitIn
 		m.dial(now, rival.Addr)
 	}
 }
 
+// named returns the member with that name, other than the node except, if one is known.
 func (m *Machine) named(name string, except transport.ID) (Member, bool) {
 	if name == m.self.Name {
 		return m.self, true
@@ -232,10 +233,10 @@ func (m *Machine) named(name string, except transport.ID) (Member, bool) {
 	return Member{}, false
 }
 
-// dialFailed handles a dial that brought nothing: bad news from the joiner's own
-// address, good news from that of a rival.
+// dialFailed handles a dial without an answer. At the joiner's own address it turns the
+// joiner down; at a rival's address it lets the joiner in.
 func (m *Machine) dialFailed(now time.Duration, a *admission, err error) {
-	if a.stage == rivalled {
+	if a.stage == dialledRival {
 		m.welcome(now, a)
 		return
 	}
@@ -243,6 +244,7 @@ func (m *Machine) dialFailed(now time.Duration, a *admission, err error) {
 	m.refuse(a.id, fmt.Errorf("%w: node %q at %s: %w", fault.ErrUnreachable, a.card.Name, a.card.Addr, err))
 }
 
+// nameTaken refuses a joiner because of its rival.
 func (m *Machine) nameTaken(a *admission) {
 	a.stage = turnedDown
 	m.refuse(a.id, fmt.Errorf("%w: %q, by the node at %s", fault.ErrNameTaken, a.card.Name, a.rival.Addr))

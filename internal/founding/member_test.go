@@ -13,23 +13,23 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// A member, those who look for a mesh, and those who want to be let in.
+// A member, nodes that look for a mesh, and joiners.
 
-// What a member answers. Eve may not know of the mesh yet; she does when she says so of this mesh, and
-// not of another one.
+// What a member answers. Eve may not know of the mesh yet: she knows when she says so of this mesh,
+// but not when she says so of another one.
 func TestWhatAMemberAnswers(t *testing.T) {
 	v := joinable(t).mesh
-	decided, at := ballot{1, ann}, late+tellEvery/2
+	decided, at := ballot{1, ann}, late+informEvery/2
 	epoch, foreign := v, v
 	epoch.Epoch++
 	foreign.MeshID++
 	card := card{Name: "jo", Addr: "10.0.0.50:1"}
 	for _, tt := range []struct {
-		name string
-		from transport.ID
-		msg  message
-		want []message
-		told bool
+		name     string
+		from     transport.ID
+		msg      message
+		want     []message
+		informed bool
 	}{
 		{"a founder asks", eve, ask{Seq: 5}, []message{decide{5, decided, v}}, false},
 		{"anybody else asks", joiner, ask{Seq: 5}, []message{living{5, v.MeshID, "blue"}}, false},
@@ -52,8 +52,8 @@ func TestWhatAMemberAnswers(t *testing.T) {
 			if got := answers(t, out, tt.from); !reflect.DeepEqual(got, tt.want) || len(dials(out)) > 0 {
 				t.Errorf("it answers with %+v, want %+v", got, tt.want)
 			}
-			if told := len(m.untold) == 0; told != tt.told {
-				t.Errorf("eve knows of the mesh: %v, want %v", told, tt.told)
+			if informed := len(m.uninformed) == 0; informed != tt.informed {
+				t.Errorf("eve knows of the mesh: %v, want %v", informed, tt.informed)
 			}
 			d, ok := tt.msg.(decide)
 			wrong := ok && (d.Value.MeshID != v.MeshID || d.Value.Epoch != v.Epoch)
@@ -70,12 +70,12 @@ func TestWhatAMemberAnswers(t *testing.T) {
 	})
 }
 
-// A founder that may not know of the mesh is told when it connects and every second, and looked for,
-// until it knows: for half a minute at its address, and after that while it is connected.
+// A founder that may not know of the mesh is informed when it connects and every second, until it
+// knows. It is dialled for half a minute; after that it is informed only while it is connected.
 func TestAFounderIsTold(t *testing.T) {
 	m := joinable(t)
 	decided := sending{0, eve, decide{0, ballot{1, ann}, m.mesh}}
-	told := func(out []Output) int {
+	informs := func(out []Output) int {
 		n := 0
 		for _, s := range sendings(t, 0, out) {
 			if reflect.DeepEqual(s, decided) {
@@ -86,12 +86,12 @@ func TestAFounderIsTold(t *testing.T) {
 	}
 	check := func(what string, out []Output, tells, looks int) {
 		t.Helper()
-		if got := len(dials(out)); told(out) != tells || got != looks || len(sendings(t, 0, out)) != tells {
-			t.Errorf("%s: it tells %d times, and looks %d times: %v", what, told(out), got, out)
+		if got := len(dials(out)); informs(out) != tells || got != looks || len(sendings(t, 0, out)) != tells {
+			t.Errorf("%s: it informs %d times, and dials %d times: %v", what, informs(out), got, out)
 		}
 	}
 	refuse := func(now time.Duration) { m.Dialed(now, trio[2], transport.Hello{}, errors.New("refused"), nil) }
-	now := late + tellEvery/2
+	now := late + informEvery/2
 	refuse(now)
 	check("not yet", m.Tick(now, nil), 0, 0)
 	check("somebody else connects", m.Up(now, transport.Hello{ID: 9}, nil), 0, 0)
@@ -99,27 +99,27 @@ func TestAFounderIsTold(t *testing.T) {
 		t.Errorf("a member connects, and it does %v", out)
 	}
 	m.Down(now, eve, nil)
-	now = late + tellEvery
+	now = late + informEvery
 	check("it is gone", m.Tick(now, nil), 0, 1)
 	refuse(now)
-	now += tellEvery / 2
+	now += informEvery / 2
 	check("it connects", m.Up(now, transport.Hello{ID: eve}, nil), 1, 1)
 	refuse(now)
-	if m.Deadline() != now+tellEvery {
-		t.Errorf("it wants to be called at %v, want %v", m.Deadline(), now+tellEvery)
+	if m.Deadline() != now+informEvery {
+		t.Errorf("it wants to be called at %v, want %v", m.Deadline(), now+informEvery)
 	}
-	now = late + tellFor + tellEvery
+	now = late + informFor + informEvery
 	check("its time is over", m.Tick(now, nil), 1, 0)
-	check("the next time", m.Tick(now+tellEvery, nil), 1, 0)
-	if got := m.Deadline(); got != now+2*tellEvery {
-		t.Errorf("it wants to be called at %v, want %v", got, now+2*tellEvery)
+	check("the next time", m.Tick(now+informEvery, nil), 1, 0)
+	if got := m.Deadline(); got != now+2*informEvery {
+		t.Errorf("it wants to be called at %v, want %v", got, now+2*informEvery)
 	}
-	m.Down(now+tellEvery, eve, nil)
+	m.Down(now+informEvery, eve, nil)
 	if got := m.Deadline(); got != env.Never {
-		t.Errorf("nobody is to be told, and it wants to be called at %v", got)
+		t.Errorf("all are informed, and it wants to be called at %v", got)
 	}
 
-	// A founder without an address is told, and looked for nowhere.
+	// A founder without an address is informed, and not dialled.
 	m = listener(Options{})
 	out := m.Message(late, ann, encode(decide{Ballot: ballot{1, ann}, Value: value(1, abe...)}), nil)
 	if got := dials(out); slices.Contains(got, "") {
@@ -127,14 +127,14 @@ func TestAFounderIsTold(t *testing.T) {
 	}
 }
 
-// A founder is dead when another node than this one answers at its address.
+// A founder is dead if another node, which is not this one, answers at its address.
 func TestAFounderWasReplaced(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		addr string
-		peer transport.Hello
-		err  error
-		told bool
+		name     string
+		addr     string
+		peer     transport.Hello
+		err      error
+		informed bool
 	}{
 		{"its successor answers", trio[2], transport.Hello{ID: eve2}, nil, true},
 		{"it answers", trio[2], transport.Hello{ID: eve}, nil, false},
@@ -147,13 +147,13 @@ func TestAFounderWasReplaced(t *testing.T) {
 		m.join(late, joiner, card{}) // has nothing to do with it
 		m.dial(late, tt.addr)
 		m.Dialed(late, tt.addr, tt.peer, tt.err, nil)
-		if told := len(m.untold) == 0; told != tt.told {
-			t.Errorf("%s: eve need not be told: %v, want %v", tt.name, told, tt.told)
+		if informed := len(m.uninformed) == 0; informed != tt.informed {
+			t.Errorf("%s: eve need not be informed: %v, want %v", tt.name, informed, tt.informed)
 		}
 	}
 }
 
-// P30, P31: who is let in. The joiner is jo, at her address; each step is a dial's outcome.
+// P30, P31: which joiners are let in. The joiner is jo, at her address; each step is a dial's outcome.
 func TestAdmission(t *testing.T) {
 	const addr, rivals = "10.0.0.50:1", "10.0.0.60:1"
 	rival := Member{ID: 60, Name: "jo", Addr: rivals}
@@ -167,8 +167,8 @@ func TestAdmission(t *testing.T) {
 	home := step{addr, self, nil}
 	for _, tt := range []struct {
 		name  string
-		as    string // her name; jo if none
-		named Member // whom gossip names
+		as    string // her name; "" stands for jo
+		named Member // the member that gossip names
 		given func(m *Machine)
 		steps []step
 		dials []string // all of them
@@ -179,10 +179,10 @@ func TestAdmission(t *testing.T) {
 			want: `mesh: not reachable at the advertised address: node "jo" at 10.0.0.50:1: refused`},
 		{name: "another node answers", steps: []step{{addr, transport.Hello{ID: 9, Name: "joe"}, nil}}, dials: []string{addr},
 			want: `mesh: not reachable at the advertised address: node "jo" at 10.0.0.50:1: node "joe" (0000000000000009) answers there, not 0000000000000032`},
-		{name: "somebody else was dialled", steps: []step{{"10.0.0.1:1", self, nil}}, dials: []string{addr}},
+		{name: "another node was dialled", steps: []step{{"10.0.0.1:1", self, nil}}, dials: []string{addr}},
 		{name: "she is called as this node is", as: "bob", steps: []step{home}, dials: []string{addr},
 			want: `mesh: name taken by a living node: "bob", by the node at 10.0.0.2:1`},
-		{name: "somebody bears her name", named: rival, steps: []step{home}, dials: []string{addr, rivals}},
+		{name: "a member has her name", named: rival, steps: []step{home}, dials: []string{addr, rivals}},
 		{name: "and answers", named: rival, steps: []step{home, {rivals, transport.Hello{ID: 60}, nil}}, dials: []string{addr, rivals},
 			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.60:1`},
 		{name: "and does not answer", named: rival, steps: []step{home, {rivals, transport.Hello{}, no}}, dials: []string{addr, rivals}, want: "welcome"},
@@ -192,21 +192,21 @@ func TestAdmission(t *testing.T) {
 		{name: "she was let in, and another node answers there then", steps: []step{home, {addr, transport.Hello{ID: 9}, nil}}, dials: []string{addr}, want: "welcome"},
 		{name: "she was let in, and the other one answers then", named: rival, steps: []step{home, {rivals, transport.Hello{}, no}, {rivals, transport.Hello{ID: 60}, nil}},
 			dials: []string{addr, rivals}, want: "welcome"},
-		{name: "the bearer of her name was where she is", named: Member{ID: 60, Name: "jo", Addr: addr}, steps: []step{home}, dials: []string{addr}, want: "welcome"},
+		{name: "the member with her name was at her address", named: Member{ID: 60, Name: "jo", Addr: addr}, steps: []step{home}, dials: []string{addr}, want: "welcome"},
 		{name: "gossip names this node", named: Member{ID: bob, Name: "jo", Addr: addr}, steps: []step{home}, dials: []string{addr},
 			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.50:1`},
-		{name: "somebody of her name was let in just now", given: func(m *Machine) {
+		{name: "a node of her name was let in just now", given: func(m *Machine) {
 			m.Message(late, 60, encode(join{card{Name: "jo", Addr: rivals}}), nil)
 			m.Dialed(late, rivals, transport.Hello{ID: 60}, nil, nil)
 		}, steps: []step{home, {rivals, transport.Hello{ID: 60}, nil}}, dials: []string{addr, rivals},
 			want: `mesh: name taken by a living node: "jo", by the node at 10.0.0.60:1`},
-		{name: "somebody of her name asks, too", given: func(m *Machine) {
+		{name: "a node of her name asks, too", given: func(m *Machine) {
 			m.Message(late, 60, encode(join{card{Name: "jo", Addr: rivals}}), nil)
 		}, steps: []step{home}, dials: []string{addr}, want: "welcome"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := joinable(t)
-			m.told(eve)
+			m.informed(eve)
 			m.cfg.Named = func(name string, except transport.ID) (Member, bool) {
 				return tt.named, tt.named.ID != 0 && except == joiner && name == "jo"
 			}
@@ -225,7 +225,7 @@ func TestAdmission(t *testing.T) {
 			}
 			for _, s := range tt.steps {
 				now += time.Second
-				m.dial(now, s.addr) // for who else needs to know
+				m.dial(now, s.addr) // for another need
 				out = append(out, m.Dialed(now, s.addr, s.peer, s.err, nil)...)
 			}
 			looks := slices.DeleteFunc(dials(out), func(a string) bool { return a != addr && a != rivals })
@@ -245,7 +245,7 @@ func TestAdmission(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("it answers with %q, want %q", got, tt.want)
 			}
-			// Who was turned down may ask again at once, and who was let in is let in again.
+			// A node that was turned down may ask again at once; one that was let in is let in again.
 			if tt.want == "" {
 				return
 			}
@@ -261,8 +261,8 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A joiner is told of the members, of at most so many as a message may carry; without gossip, of the
-// founders. A client is let in without a look, and nobody else.
+// A welcome has the members, as many as a message may carry; without gossip, the founders. A client,
+// and no other node, is let in without a check.
 func TestAWelcome(t *testing.T) {
 	many := make([]Member, maxMembers+1)
 	for i := range many {
@@ -277,17 +277,17 @@ func TestAWelcome(t *testing.T) {
 		{func() []Member { return many }, func(Mesh) []Member { return many[:maxMembers] }},
 	} {
 		m := joinable(t)
-		m.told(eve)
+		m.informed(eve)
 		m.cfg.Members = tt.members
 		out := m.Message(late, joiner, encode(join{card{Name: "bob"}}), nil)
 		got := answers(t, out, joiner)
 		if want := (welcome{m.mesh, tt.want(m.mesh)}); len(got) != 1 || !reflect.DeepEqual(got[0], want) || len(dials(out)) > 0 {
-			t.Errorf("a client is told %+v, want %+v", out, want)
+			t.Errorf("a client gets %+v, want %+v", out, want)
 		}
 	}
 }
 
-// Who is refused is told why in a word and in a text, and nothing else is done for it.
+// A refused node gets the reason as a kind and as a text, and nothing else is done for it.
 func TestARefusal(t *testing.T) {
 	long := strings.Repeat("x", maxString)
 	longs := make([]string, maxSeeds)
@@ -305,9 +305,9 @@ func TestARefusal(t *testing.T) {
 			`mesh: foreign mesh: node "jo" asks for the mesh name "red", mesh "blue" has "blue"`},
 		{"other shards", card{Name: "jo", Addr: "jo:1", Wants: Options{Shards: 8}}, false, refusedOption,
 			`mesh: invalid option: node "jo" asks for WithShards 8, mesh "blue" has 64`},
-		{"a founder is not told yet", card{Name: "jo", Addr: "jo:1"}, true, refusedForNow,
+		{"a founder is not informed yet", card{Name: "jo", Addr: "jo:1"}, true, refusedForNow,
 			`the founder "0000000000000003" at 10.0.0.3:1 does not know of the mesh yet`},
-		{"a client, and a founder is not told yet", card{Name: "jo"}, true, refusedForNow,
+		{"a client, and a founder is not informed yet", card{Name: "jo"}, true, refusedForNow,
 			`the founder "0000000000000003" at 10.0.0.3:1 does not know of the mesh yet`},
 		{"a text that is too long", card{Name: strings.Repeat("\x01", maxString), Addr: "jo:1", Wants: Options{MeshName: strings.Repeat("\x01", maxString)}}, false, refusedForeign,
 			fmt.Sprintf(`mesh: foreign mesh: node %q asks for the mesh name`, strings.Repeat("\x01", maxString))[:maxText]},
@@ -315,7 +315,7 @@ func TestARefusal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := joinable(t)
 			if !tt.busy {
-				m.told(eve)
+				m.informed(eve)
 			}
 			got := sendings(t, late, m.Message(late, joiner, encode(join{tt.card}), nil))
 			if want := []sending{{late, joiner, refuse{tt.want, tt.says}}}; !reflect.DeepEqual(got, want) {
@@ -328,14 +328,14 @@ func TestARefusal(t *testing.T) {
 	}
 }
 
-// Of a name's two bearers the first is dialled after the joiner was. An outcome of before does not
-// count, each step has its own time, and the earliest one is when the machine wants to be called.
+// If a member has the joiner's name, it is dialled after the joiner was. The outcome of an older dial
+// does not count, each step has its own deadline, and Deadline is the earliest of them.
 func TestTheTimesOfALookForARival(t *testing.T) {
 	const addr, rivals = "10.0.0.50:1", "10.0.0.60:1"
 	m := joinable(t)
-	m.told(eve)
+	m.informed(eve)
 	m.cfg.Named = func(string, transport.ID) (Member, bool) { return Member{ID: 60, Name: "jo", Addr: rivals}, true }
-	m.dial(late, rivals) // somebody else looks there already
+	m.dial(late, rivals) // a dial for another joiner is under way
 	m.Message(late+1, joiner, encode(join{card{Name: "jo", Addr: addr}}), nil)
 	if got := m.Deadline(); got != late+1+admitIn {
 		t.Errorf("it wants to be called at %v, want %v", got, late+1+admitIn)
@@ -365,11 +365,11 @@ func TestTheTimesOfALookForARival(t *testing.T) {
 	}
 }
 
-// An attempt that began before somebody asked to be let in says nothing of it.
+// A dial that began before a node asked to be let in shows nothing about that node.
 func TestALookFromBefore(t *testing.T) {
 	const addr = "10.0.0.50:1"
 	m := joinable(t)
-	m.told(eve)
+	m.informed(eve)
 	m.dial(late, addr)
 	m.Message(late+1, joiner, encode(join{card{Name: "jo", Addr: addr}}), nil)
 	out := m.Dialed(late+2, addr, transport.Hello{ID: 9}, nil, nil)
@@ -377,12 +377,12 @@ func TestALookFromBefore(t *testing.T) {
 		t.Errorf("a look from before brings %v, want another look", out)
 	}
 	if got := answers(t, m.Dialed(late+3, addr, transport.Hello{ID: joiner}, nil, nil), joiner); len(got) != 1 {
-		t.Errorf("she answers, and is told %+v", got)
+		t.Errorf("she answers, and gets %+v", got)
 	}
 }
 
-// P28: a mesh of one gives way to a mesh that lists its address, if that is what it is itself, and once.
-func TestWhoGivesWay(t *testing.T) {
+// P28: a mesh of one gives way, once, to a mesh that lists its address. Other meshes do not.
+func TestAMeshOfOneGivesWay(t *testing.T) {
 	peer := transport.Hello{ID: stranger, Name: "someone", Addr: "10.0.0.77:1", MeshID: 1, MeshName: "blue"}
 	client := func(m *Machine) { m.Message(late, joiner+1, encode(join{card{Name: "zoe"}}), nil) }
 	node := func(m *Machine) {

@@ -12,18 +12,18 @@ import (
 
 // Limits of what a message may carry.
 const (
-	maxBytes   = 512 << 10 // of a message; the largest Welcome is smaller
+	maxBytes   = 512 << 10 // of a message; the largest welcome is smaller
 	maxSeeds   = 64
 	maxString  = 255 // bytes of a name, an address, a zone
 	maxText    = 1 << 10
-	maxMembers = 256           // in a Welcome; gossip tells of the rest
+	maxMembers = 256           // in a welcome; gossip brings the rest
 	maxFounded = 1<<43 - 1<<30 // ms: a shard's revisions start at Founded<<10, with room to 2^53
 	maxRound   = 1 << 53
 	maxCount   = 1 << 20 // shards, replicas
 	maxRho     = 10_000
 )
 
-// kind is what a message begins with. Numbers are never used again.
+// kind is the first element of a message. Numbers are never reused.
 type kind uint64
 
 const (
@@ -44,7 +44,7 @@ const (
 
 // message is one of the types below. A msgpack library writes and reads it: see wire.Marshal.
 type message interface {
-	// check tells what of the message's fields is beyond their limits.
+	// check reports to l which fields exceed their limits.
 	check(l *limits)
 }
 
@@ -55,18 +55,18 @@ var kinds = [...]message{
 	kindJoin: join{}, kindWelcome: welcome{}, kindRefuse: refuse{},
 }
 
-// ballot orders the attempts to found. One ballot belongs to one proposer, one
-// roster and at most one value.
+// ballot is a Paxos ballot number. One ballot has one proposer, one roster and at most one
+// value.
 type ballot struct {
 	Round uint64
-	ID    transport.ID // the proposer; rounds start at 1, so the zero ballot is below all
+	ID    transport.ID // the proposer; rounds begin with 1, so the zero ballot is the lowest
 }
 
 func (b ballot) less(c ballot) bool {
 	return b.Round < c.Round || b.Round == c.Round && b.ID < c.ID
 }
 
-// card is what a node that looks for a mesh tells of itself.
+// card is how a node that looks for a mesh introduces itself.
 type card struct {
 	Name, Addr, Zone string
 	Seeds            []string // normalised
@@ -74,12 +74,12 @@ type card struct {
 }
 
 type (
-	// ask: who are you, and do you know of a mesh? seq is new in every one.
+	// ask: who are you, and do you know of a mesh? Each ask has a new Seq.
 	ask struct {
 		Seq uint64
 		card
 	}
-	// answer: I look for a mesh too. hint is the address of a member that I met, or "".
+	// answer: I look for a mesh too. Hint is the address of a member that I met, or "".
 	answer struct {
 		Seq  uint64
 		Hint string
@@ -97,16 +97,16 @@ type (
 		Seeds  []string
 		Roster []transport.ID
 	}
-	// promise: I know of no decision, take part in no earlier ballot any more, and
-	// accepted value last, at the ballot at (zero: nothing).
+	// promise: I know of no decision, take part in no lower ballot any more, and
+	// accepted Value last, at the ballot At (zero: nothing).
 	promise struct {
 		Ballot ballot
 		Floor  uint64 // ms; the mesh must be founded no earlier (P17)
 		At     ballot
 		Value  Mesh
 	}
-	// nack: I do not promise or accept, because I promised something higher, or for
-	// now, in the words of why.
+	// nack: I do not promise or accept, because I promised a higher ballot, or for now, for
+	// the reason in Why.
 	nack struct {
 		Ballot   ballot
 		Promised ballot
@@ -118,14 +118,13 @@ type (
 		Value  Mesh
 	}
 	accepted struct{ Ballot ballot }
-	// decide: value was decided at the ballot. seq is that of the ask that it answers,
-	// or zero.
+	// decide: Value was decided at Ballot. Seq is that of the ask that it answers, or zero.
 	decide struct {
 		Seq    uint64
 		Ballot ballot
 		Value  Mesh
 	}
-	// known: I am in that mesh. Answers decide.
+	// known answers decide: I am in that mesh.
 	known struct{ ID, Epoch uint64 }
 	// join: let me in.
 	join    struct{ card }
@@ -139,7 +138,7 @@ type (
 	}
 )
 
-// refusal says what kind of error a refused joiner got. Numbers are never used again.
+// refusal is the kind of error that a refused joiner gets. Numbers are never reused.
 type refusal uint64
 
 const (
@@ -182,7 +181,7 @@ func decode(body []byte) (message, error) {
 	return m, nil
 }
 
-// Describe names the message in a frame, for those who watch.
+// Describe returns the name of the message in a frame, for the simulation's timeline.
 func Describe(body []byte) string {
 	m, err := decode(body)
 	if err != nil {
@@ -191,10 +190,10 @@ func Describe(body []byte) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", m), "founding.")
 }
 
-// limits hears what of a message is beyond its limits.
+// limits records the first limit that a message exceeds.
 type limits struct{ broken string }
 
-func (l *limits) that(ok bool, what string) {
+func (l *limits) require(ok bool, what string) {
 	if !ok && l.broken == "" {
 		l.broken = what
 	}
@@ -202,7 +201,7 @@ func (l *limits) that(ok bool, what string) {
 
 func (l *limits) texts(limit int, all ...string) {
 	for _, s := range all {
-		l.that(len(s) <= limit, "a text is too long")
+		l.require(len(s) <= limit, "a text is too long")
 	}
 }
 
@@ -214,23 +213,23 @@ func (m answer) check(l *limits) {
 }
 
 func (m living) check(l *limits) {
-	l.that(m.ID != 0, "a mesh without an ID")
+	l.require(m.ID != 0, "a mesh without an ID")
 	l.texts(maxString, m.Name)
 }
 
 func (m prepare) check(l *limits) {
 	m.Ballot.check(l)
-	l.that(len(m.Seeds) <= maxSeeds && len(m.Roster) <= maxSeeds, "too many seeds")
+	l.require(len(m.Seeds) <= maxSeeds && len(m.Roster) <= maxSeeds, "too many seeds")
 	l.texts(maxString, m.Seeds...)
 }
 
 func (m promise) check(l *limits) {
 	m.Ballot.check(l)
-	l.that(m.Floor <= maxFounded, "a floor in the far future")
+	l.require(m.Floor <= maxFounded, "a floor in the far future")
 	if m.At.checkOrNone(l); m.At != (ballot{}) {
 		m.Value.check(l)
 	} else {
-		l.that(reflect.ValueOf(m.Value).IsZero(), "a value of no ballot")
+		l.require(reflect.ValueOf(m.Value).IsZero(), "a value without a ballot")
 	}
 }
 
@@ -253,7 +252,7 @@ func (m decide) check(l *limits) {
 	m.Value.check(l)
 }
 
-func (m known) check(l *limits) { l.that(m.ID != 0 && m.Epoch != 0, "a mesh without an ID") }
+func (m known) check(l *limits) { l.require(m.ID != 0 && m.Epoch != 0, "a mesh without an ID") }
 
 func (m join) check(l *limits) { m.card.check(l) }
 
@@ -263,47 +262,47 @@ func (m welcome) check(l *limits) {
 }
 
 func (m refuse) check(l *limits) {
-	l.that(m.Why < refusals, "an unknown refusal")
+	l.require(m.Why < refusals, "an unknown refusal")
 	l.texts(maxText, m.Text)
 }
 
 func (b ballot) check(l *limits) {
-	l.that(b != (ballot{}), "no ballot")
+	l.require(b != (ballot{}), "no ballot")
 	b.checkOrNone(l)
 }
 
 func (b ballot) checkOrNone(l *limits) {
-	l.that((b.Round == 0) == (b.ID == 0), "half a ballot")
-	l.that(b.Round <= maxRound, "a round beyond all")
+	l.require((b.Round == 0) == (b.ID == 0), "an incomplete ballot")
+	l.require(b.Round <= maxRound, "a round out of range")
 }
 
 func (c card) check(l *limits) {
 	l.texts(maxString, c.Name, c.Addr, c.Zone, c.Wants.MeshName)
-	l.that(len(c.Seeds) <= maxSeeds, "too many seeds")
+	l.require(len(c.Seeds) <= maxSeeds, "too many seeds")
 	l.texts(maxString, c.Seeds...)
 	w := c.Wants
-	l.that(w.Shards <= maxCount && w.Replicas <= maxCount, "too many shards")
-	l.that(w.Shards >= 0 && w.Replicas >= 0 && w.MaxTTL >= 0 && w.LeaseTTL >= 0, "less than nothing")
+	l.require(w.Shards <= maxCount && w.Replicas <= maxCount, "too many shards")
+	l.require(w.Shards >= 0 && w.Replicas >= 0 && w.MaxTTL >= 0 && w.LeaseTTL >= 0, "a negative number")
 }
 
 func (v Mesh) check(l *limits) {
 	p := v.Params
-	l.that(v.MeshID != 0 && v.Epoch != 0, "a mesh without an ID")
-	l.that(p.MeshName != "" && p.Shards > 0 && p.Replicas > 0 && p.MaxTTL > 0 && v.Founded != 0, "a mesh lacks a parameter")
+	l.require(v.MeshID != 0 && v.Epoch != 0, "a mesh without an ID")
+	l.require(p.MeshName != "" && p.Shards > 0 && p.Replicas > 0 && p.MaxTTL > 0 && v.Founded != 0, "a mesh lacks a parameter")
 	l.texts(maxString, p.MeshName)
-	l.that(p.Shards <= maxCount && p.Replicas <= maxCount, "too many shards")
-	l.that(p.Rho <= maxRho, "clocks that differ by more than all")
-	l.that(v.Founded <= maxFounded, "a mesh founded in the far future")
-	l.that(len(v.Roster) > 0 && len(v.Roster) <= maxSeeds, "a mesh without founders, or with too many")
+	l.require(p.Shards <= maxCount && p.Replicas <= maxCount, "too many shards")
+	l.require(p.Rho <= maxRho, "a bound on clock rates out of range")
+	l.require(v.Founded <= maxFounded, "a mesh founded in the far future")
+	l.require(len(v.Roster) > 0 && len(v.Roster) <= maxSeeds, "a mesh without founders, or with too many")
 	checkMembers(l, v.Roster)
 	for i, m := range v.Roster {
-		l.that(i == 0 || v.Roster[i-1].Name < m.Name, "founders out of order")
+		l.require(i == 0 || v.Roster[i-1].Name < m.Name, "founders out of order")
 	}
 }
 
 func checkMembers(l *limits, members []Member) {
 	for _, m := range members {
-		l.that(m.ID != 0, "a member without an ID")
+		l.require(m.ID != 0, "a member without an ID")
 		l.texts(maxString, m.Name, m.Addr, m.Zone)
 	}
 }

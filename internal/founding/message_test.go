@@ -58,7 +58,7 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 				t.Errorf("%T cut to %d of %d bytes: %v", m, i, len(b), err)
 			}
 		}
-		// So is one that says that it has a field more or less than it has, has one more, or none.
+		// So is one with a wrong number of fields, with one more field, or with none.
 		for _, other := range [][]byte{
 			append([]byte{b[0], b[1] + 1}, b[2:]...), append([]byte{b[0], b[1] - 1}, b[2:]...),
 			append(append([]byte{b[0], b[1] + 1}, b[2:]...), 0), {b[0], 0x90}, {b[0], 0xc0}, append(bytes.Clone(b), 0),
@@ -70,7 +70,7 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 	}
 }
 
-// The form of each message is for ever: nodes of one mesh may be of several builds.
+// The wire form of each message must never change: the nodes of a mesh may run several builds.
 func TestFormsOfMessages(t *testing.T) {
 	card := []any{"ann", "10.0.0.1:7946", "z", someCard.Seeds, []any{"blue", 64, 3, int64(time.Minute), int64(time.Second)}}
 	roster := []any{[]any{1, "ann", "10.0.0.1:7946", ""}, []any{2, "bob", "10.0.0.2:7946", "z"}}
@@ -171,7 +171,7 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// Whatever decodes is encoded to the same bytes again, and no Machine panics on it.
+// Each body that decodes is encoded to the same bytes again, and no Machine panics on it.
 func FuzzDecode(f *testing.F) {
 	for _, m := range someMessages {
 		f.Add(encode(m))

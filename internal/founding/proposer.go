@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	resend  = 200 * time.Millisecond // of what is not answered yet, within a ballot
+	resend  = 200 * time.Millisecond // between two sendings of an unanswered message of a ballot
 	stagger = 150 * time.Millisecond // between the first attempts of the seeds, in their order
-	maxTurn = 8                      // from the ninth seed on all wait alike
+	maxTurn = 8                      // the ninth and all later seeds wait equally long
 )
 
 // proposer runs at most one ballot at a time.
 type proposer struct {
 	at    time.Duration // when to begin the next ballot, if armed
 	armed bool
-	after time.Duration // no ballot before that, so that somebody else's can end
+	after time.Duration // no ballot before that, so that another proposer's can end
 	wake  time.Duration // when this node becomes ready by itself
 	tries int           // ballots that met a higher one
-	seen  uint64        // the highest round heard of
+	seen  uint64        // the highest round that a nack has named
 
-	running bool
-	ballot  ballot
-	roster  []transport.ID // in the order of the seeds
-	voters  []voter        // all but this node, by ID
-	own     promise
-	chosen  bool // value is proposed
-	value   Mesh
-	next    time.Duration // when to send again
-	halt    string        // why somebody refuses for now
+	running   bool
+	ballot    ballot
+	roster    []transport.ID // in the order of the seeds
+	voters    []voter        // all but this node, by ID
+	own       promise
+	proposed  bool // phase one has ended, and value is proposed
+	value     Mesh
+	next      time.Duration // when to send again
+	objection string        // why a voter refuses for now
 }
 
 type voter struct {
@@ -57,11 +57,11 @@ func (p *proposer) deadline() time.Duration {
 func (m *Machine) propose(now time.Duration) {
 	p := &m.proposer
 	if m.living() || !slices.Equal(p.roster, m.roster()) {
-		p.running = false // somebody else answers at a seed now, or there is a mesh to join
+		p.running = false // another node answers at a seed now, or there is a mesh to join
 	}
 	if p.running {
 		if now >= p.next {
-			m.press(now)
+			m.sendPhase(now)
 		}
 		return
 	}
@@ -83,7 +83,7 @@ func (m *Machine) propose(now time.Duration) {
 	}
 }
 
-// roster returns who answers at the seeds, in their order.
+// roster returns the nodes that answer at the seeds, in their order.
 func (m *Machine) roster() []transport.ID {
 	ids := make([]transport.ID, 0, len(m.seeds))
 	for i := range m.seeds {
@@ -96,11 +96,11 @@ func (m *Machine) roster() []transport.ID {
 func (m *Machine) ballot(now time.Duration) {
 	p := &m.proposer
 	roster := m.roster()
-	if m.bereft(roster) != 0 {
+	if m.omittedFounder(roster) != 0 {
 		p.pause(now + resend)
 		return
 	}
-	p.running, p.chosen, p.halt = true, false, ""
+	p.running, p.proposed, p.objection = true, false, ""
 	p.ballot = ballot{Round: max(m.acceptor.promised.Round, p.seen) + 1, ID: m.self.ID}
 	p.roster = roster
 	p.voters = nil
@@ -111,20 +111,20 @@ func (m *Machine) ballot(now time.Duration) {
 		i := slices.IndexFunc(m.seeds, func(s seed) bool { return s.id == id })
 		p.voters = append(p.voters, voter{id: id, card: m.seeds[i].card})
 	}
-	m.vow(p.ballot, p.roster)
+	m.promiseBallot(p.ballot, p.roster)
 	p.own = m.promise(now)
-	m.press(now)
-	m.choose(now)
+	m.sendPhase(now)
+	m.proposeValue(now)
 }
 
-// press sends the current phase to those who have not answered it.
-func (m *Machine) press(now time.Duration) {
+// sendPhase sends the current phase's message to the voters that have not answered it.
+func (m *Machine) sendPhase(now time.Duration) {
 	p := &m.proposer
 	p.next = now + resend
 	for _, v := range p.voters {
 		switch {
 		case v.accepted:
-		case p.chosen:
+		case p.proposed:
 			m.send(v.id, accept{Ballot: p.ballot, Value: p.value})
 		case !v.promised:
 			m.send(v.id, prepare{Ballot: p.ballot, Seeds: m.card.Seeds, Roster: p.roster})
@@ -132,7 +132,8 @@ func (m *Machine) press(now time.Duration) {
 	}
 }
 
-// yield leaves the field to a proposer with a higher ballot for a while.
+// yield pauses this node's ballots for 1 s to 2 s, so that a proposer with a higher ballot
+// can finish.
 func (m *Machine) yield(now time.Duration) {
 	m.proposer.pause(now + m.between(time.Second, 2*time.Second))
 }
@@ -143,6 +144,7 @@ func (p *proposer) pause(until time.Duration) {
 	p.after, p.wake = until, until
 }
 
+// voter returns the voter id of the running ballot, or nil if that is not b.
 func (p *proposer) voter(b ballot, id transport.ID) *voter {
 	if !p.running || b != p.ballot {
 		return nil
@@ -156,17 +158,17 @@ func (p *proposer) voter(b ballot, id transport.ID) *voter {
 
 func (m *Machine) promised(now time.Duration, from transport.ID, msg promise) {
 	v := m.proposer.voter(msg.Ballot, from)
-	if v == nil || v.promised || m.proposer.chosen {
+	if v == nil || v.promised || m.proposer.proposed {
 		return
 	}
 	v.promised, v.promise = true, msg
-	m.choose(now)
+	m.proposeValue(now)
 }
 
-// choose ends phase one once everybody has promised, for nobody remembers anything after a
-// restart: it takes the value that was
-// accepted at the highest ballot, or else a new one.
-func (m *Machine) choose(now time.Duration) {
+// proposeValue ends phase one once all acceptors have promised: the quorum is all of them,
+// since an acceptor remembers nothing after a restart. It proposes the value that was accepted
+// at the highest ballot, or else a new one.
+func (m *Machine) proposeValue(now time.Duration) {
 	p := &m.proposer
 	promises := []promise{p.own}
 	members := []Member{m.self}
@@ -204,10 +206,10 @@ func (m *Machine) choose(now time.Duration) {
 	case slices.Equal(value.ids(), unique(p.roster)):
 		p.value = value
 	default:
-		// A founder of that value is dead. Nobody here knows of a decision, so whoever
-		// may have learnt of one is dead too, and has let nobody join. The mesh stays
-		// the same; who founds it changes, and its tables begin anew behind all that
-		// the dead may have granted.
+		// A founder of that value is dead. No acceptor knows of a decision, so every node
+		// that may have learnt of one is dead too, and has let no node join. The mesh stays
+		// the same; its founders change, and the tokens of its new tables begin above all
+		// that the dead may have granted.
 		value.Epoch++
 		value.Roster = members
 		value.Founded = floor
@@ -218,22 +220,22 @@ func (m *Machine) choose(now time.Duration) {
 		m.fail(err)
 		return
 	}
-	p.chosen = true
-	p.halt = ""
-	m.press(now)
+	p.proposed = true
+	p.objection = ""
+	m.sendPhase(now)
 	m.conclude(now)
 }
 
 func (m *Machine) acceptedBy(now time.Duration, from transport.ID, msg accepted) {
-	if v := m.proposer.voter(msg.Ballot, from); v != nil && m.proposer.chosen {
+	if v := m.proposer.voter(msg.Ballot, from); v != nil && m.proposer.proposed {
 		v.accepted = true
 		m.conclude(now)
 	}
 }
 
-// conclude ends phase two once everybody else has accepted. This node accepts last: a
-// proposer that lives and has not accepted shows that nothing was decided, and then
-// a founder lost on the way costs nothing.
+// conclude ends phase two once all other acceptors have accepted. This node accepts last:
+// while the proposer lives and has not accepted, nothing is decided, and a founder that is
+// lost until then costs nothing.
 func (m *Machine) conclude(now time.Duration) {
 	p := &m.proposer
 	n := 1
@@ -245,13 +247,13 @@ func (m *Machine) conclude(now time.Duration) {
 	if n <= len(p.voters) {
 		return
 	}
-	m.founded(now, p.value, p.ballot)
+	m.finishFounding(now, p.value, p.ballot)
 }
 
 func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
 	p := &m.proposer
 	p.seen = max(p.seen, msg.Promised.Round)
-	m.hinted(now, msg.Hint)
+	m.noteHint(now, msg.Hint)
 	v := p.voter(msg.Ballot, from)
 	switch {
 	case v == nil:
@@ -259,6 +261,6 @@ func (m *Machine) nacked(now time.Duration, from transport.ID, msg nack) {
 		p.tries++
 		p.pause(now + m.between(0, 100*time.Millisecond<<min(p.tries, 4)))
 	default:
-		p.halt = v.card.Name + " " + msg.Why
+		p.objection = v.card.Name + " " + msg.Why
 	}
 }

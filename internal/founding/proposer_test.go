@@ -76,7 +76,7 @@ func next(t *testing.T, m *Machine, now time.Duration) sending {
 	return sending{}
 }
 
-// promises lets ann and eve promise b, and returns what m sends then.
+// promises makes ann and eve promise b, and returns what m sends then.
 func promises(t *testing.T, m *Machine, now time.Duration, b ballot) []sending {
 	t.Helper()
 	m.Message(now, ann, encode(promise{Ballot: b, Floor: 5}), nil)
@@ -98,7 +98,7 @@ func TestWhenABallotBegins(t *testing.T) {
 				}
 				m.Dialed(0, trio[j], h, nil, nil)
 				if id != self {
-					m.Message(0, id, encode(told(id.String(), trio[j])), nil)
+					m.Message(0, id, encode(introduction(id.String(), trio[j])), nil)
 				}
 			}
 			begun := next(t, m, 0)
@@ -178,8 +178,8 @@ func TestABallot(t *testing.T) {
 	}
 }
 
-// A ballot that was given up does not go on, whatever arrives for it, and another one begins in its
-// own time: after a pause for a higher one, else at once, but for its turn.
+// A ballot that was given up does not go on, whatever arrives for it. The next one begins after a
+// pause if there was a higher ballot, and else at once, except for its turn.
 func TestABallotGivesWay(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -199,7 +199,7 @@ func TestABallotGivesWay(t *testing.T) {
 		{"to a seed's next node", func(m *Machine, at time.Duration) time.Duration {
 			m.Down(at, eve, nil)
 			replace(m, at, 2, eve2, trio[2])
-			m.Message(at+dialMax, eve2, encode(told("eve", trio[2])), nil)
+			m.Message(at+dialMax, eve2, encode(introduction("eve", trio[2])), nil)
 			return at + dialMax
 		}, dialMax + Listen(trio) + stagger, dialMax + Listen(trio) + 2*stagger, ballot{2, bob}, []transport.ID{ann, bob, eve2}},
 		{"to a living mesh", func(m *Machine, at time.Duration) time.Duration {
@@ -271,8 +271,8 @@ func TestADuelOfProposers(t *testing.T) {
 	}
 }
 
-// An answer that a ballot comes too early, or that it is too low by what was promised since, does not
-// end it; and whoever refuses tells of a living mesh.
+// A nack for now, or one that names no higher ballot, does not end a ballot. A nack carries the hint of
+// a living mesh.
 func TestANodeThatRefusesForNow(t *testing.T) {
 	b := ballot{1, bob}
 	m, at := begun(t, Config{})
@@ -297,12 +297,12 @@ func TestANodeThatRefusesForNow(t *testing.T) {
 	m.Message(at, ann, encode(nack{Ballot: b, Why: "listens for a living mesh"}), nil)
 	m.Message(at, eve, encode(nack{Ballot: b, Promised: ballot{1, eve}}), nil)
 	if next(t, m, at); strings.Contains(m.Waiting(), "listens") {
-		t.Errorf("what was said of another ballot is told: %q", m.Waiting())
+		t.Errorf("the refusal of another ballot is reported: %q", m.Waiting())
 	}
 }
 
-// A founder that was replaced after it had accepted: the mesh stays the same, and begins anew behind
-// all that the dead may have granted.
+// A founder was replaced after it had accepted. The mesh stays the same, and its tokens begin above all
+// that the dead founder may have granted.
 func TestTheNextEpoch(t *testing.T) {
 	for _, loopback := range []bool{false, true} {
 		m, at := begun(t, Config{Loopback: loopback})
@@ -335,11 +335,11 @@ func TestAProposerRefusesAValue(t *testing.T) {
 	}
 }
 
-// What holds a founding up, and for how long.
+// What delays a founding, and for how long.
 func TestWhatHoldsAFoundingUp(t *testing.T) {
 	const elsewhere = "10.9.9.9:1"
 	tell := func(m *Machine, id transport.ID, name string, i int, wants Options) {
-		a := told(name, trio[i])
+		a := introduction(name, trio[i])
 		a.Wants = wants
 		m.Message(0, id, encode(a), nil)
 	}
@@ -361,20 +361,20 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 			m.Down(Listen(trio), eve, nil)
 			m.Up(late, transport.Hello{ID: eve}, nil)
 		}, late + stagger},
-		{"a seed is new, and has not told of itself", func(m *Machine) { m.Down(0, eve, nil); replace(m, 0, 2, eve2, trio[2]) }, never},
+		{"a seed is new, and has not introduced itself", func(m *Machine) { m.Down(0, eve, nil); replace(m, 0, 2, eve2, trio[2]) }, never},
 		{"a seed is new", func(m *Machine) {
 			m.Down(0, eve, nil)
 			replace(m, 0, 2, eve2, trio[2])
-			m.Message(dialMax, eve2, encode(told("eve", trio[2])), nil)
+			m.Message(dialMax, eve2, encode(introduction("eve", trio[2])), nil)
 		}, dialMax + Listen(trio) + stagger},
 		{"a seed advertises an address that was not tried", func(m *Machine) {
 			m.Down(0, eve, nil)
 			replace(m, 0, 2, eve2, elsewhere)
-			m.Message(dialMax, eve2, encode(told("eve", elsewhere)), nil)
+			m.Message(dialMax, eve2, encode(introduction("eve", elsewhere)), nil)
 		}, never},
 		{"two connected nodes answer at a seed", func(m *Machine) {
 			replace(m, 0, 2, eve2, trio[2])
-			m.Message(dialMax, eve2, encode(told("eve", trio[2])), nil)
+			m.Message(dialMax, eve2, encode(introduction("eve", trio[2])), nil)
 		}, never},
 		{"two others have one name", func(m *Machine) { tell(m, eve, "ann", 2, Options{}) }, never},
 		{"two others contradict each other", func(m *Machine) {
@@ -405,7 +405,7 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 			h := transport.Hello{ID: id, Addr: trio[i]}
 			m.Up(0, h, nil)
 			m.Dialed(0, trio[i], h, nil, nil)
-			m.Message(0, id, encode(told(id.String(), trio[i])), nil)
+			m.Message(0, id, encode(introduction(id.String(), trio[i])), nil)
 		}
 		if got := play(t, m, 0, late); len(got) > 0 {
 			t.Errorf("it sends %+v", got)
@@ -413,8 +413,8 @@ func TestWhatHoldsAFoundingUp(t *testing.T) {
 	})
 }
 
-// A founder of an accepted value that is connected still is not left out: the proposer waits until it
-// is gone, or answers at its seed again.
+// A proposer does not omit a founder of an accepted value that is still connected: it waits until the
+// founder is gone, or answers at its seed again.
 func TestAProposerLeavesNoConnectedFounderOut(t *testing.T) {
 	m := founder(Config{})
 	m.Message(late, ann, encode(prepare{ballot{2, ann}, trio, abe}), nil)
@@ -422,7 +422,7 @@ func TestAProposerLeavesNoConnectedFounderOut(t *testing.T) {
 	m.Down(late, ann, nil)
 	replace(m, late, 0, ann2, trio[0])
 	now := late + dialMax
-	m.Message(now, ann2, encode(told("ann", trio[0])), nil)
+	m.Message(now, ann2, encode(introduction("ann", trio[0])), nil)
 	m.Up(now, transport.Hello{ID: ann}, nil) // it lives after all
 	if got := play(t, m, now, now+10*time.Second); len(got) > 0 {
 		t.Fatalf("it sends %+v", got)

@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	dialMin    = 300 * time.Millisecond // between two attempts at one address, drawn; loopback: a sixth
+	dialMin    = 300 * time.Millisecond // between two attempts at one address, at random; loopback: a sixth
 	dialMax    = 1000 * time.Millisecond
-	meshMemory = 10 * time.Second // a living mesh that went silent is believed in for so long
+	meshMemory = 10 * time.Second // for so long a mesh counts as living after its last sign of life
 	maxTargets = 64
 )
 
-// seed is one listed address, and who answers there.
+// seed is one listed address, and the node that answers there.
 type seed struct {
 	addr  string
-	id    transport.ID // who answered last; zero: nobody yet
+	id    transport.ID // of the node that answered last; zero: none yet
 	since time.Duration
-	known bool // card is what id told
+	known bool // card is what id sent
 	card  card
-	// reached: it answers at the address that it advertises too (P31).
+	// reached: the node also answers at the address that it advertises (P31).
 	reached bool
-	rival   transport.ID // who answered before id and is still connected
+	rival   transport.ID // answered before id and is still connected
 	err     string       // why the last attempt failed
 
 	next time.Duration
 }
 
-// target is a member of a living mesh, or, with a zero ID, an address where somebody met one.
+// target is a member of a living mesh or, with a zero ID, an address at which another node
+// met one.
 type target struct {
 	id   transport.ID
 	addr string
@@ -55,7 +56,7 @@ func (m *Machine) search(now time.Duration) {
 		if now < s.next {
 			continue
 		}
-		s.next = env.Never // until Dialed says more
+		s.next = env.Never // until Dialed
 		m.dial(now, s.addr)
 		if s.known && !s.reached && s.card.Addr != "" {
 			m.dial(now, s.card.Addr)
@@ -70,10 +71,10 @@ func (m *Machine) search(now time.Duration) {
 			m.dial(now, t.addr)
 		}
 	}
-	if m.disagreement(); m.phase != searching {
+	if m.checkAgreement(); m.phase != searching {
 		return
 	}
-	m.approach(now)
+	m.askToJoin(now)
 	m.propose(now)
 }
 
@@ -106,7 +107,7 @@ func (m *Machine) ask(id transport.ID) {
 	m.send(id, ask{Seq: m.seq, card: m.card})
 }
 
-// seedDialed learns who answers at a listed address.
+// seedDialed handles the outcome of a dial of a listed address.
 func (m *Machine) seedDialed(now time.Duration, addr string, peer transport.Hello, err error) {
 	for i := range m.seeds {
 		s := &m.seeds[i]
@@ -146,21 +147,22 @@ func (m *Machine) seedDialed(now time.Duration, addr string, peer transport.Hell
 					if m.isUp(s.id) {
 						s.rival = s.id
 					}
-					// What was known of its predecessor, which must be dead, counts no more.
+					// Its predecessor must be dead; what was known of it does not count any more.
 					old := s.id
 					m.targets = slices.DeleteFunc(m.targets, func(t target) bool { return t.id == old })
 				}
 				s.id, s.since, s.known, s.card, s.reached = peer.ID, now, false, card{}, peer.Addr == addr
 			}
 			if peer.MeshID != 0 {
-				m.meet(now, target{id: peer.ID, addr: addr, mesh: peer.MeshID, name: peer.MeshName})
+				m.noteMember(now, target{id: peer.ID, addr: addr, mesh: peer.MeshID, name: peer.MeshName})
 			}
 			m.ask(peer.ID)
 		}
 	}
 }
 
-// targetDialed learns who answers where a member of a living mesh was said to be.
+// targetDialed handles the outcome of a dial of an address where a member of a living mesh is
+// expected.
 func (m *Machine) targetDialed(now time.Duration, addr string, peer transport.Hello, err error) {
 	for i := range m.targets {
 		if t := &m.targets[i]; t.addr == addr {
@@ -168,7 +170,7 @@ func (m *Machine) targetDialed(now time.Duration, addr string, peer transport.He
 		}
 	}
 	if err == nil && peer.ID != m.self.ID && peer.MeshID != 0 {
-		m.meet(now, target{id: peer.ID, addr: addr, mesh: peer.MeshID, name: peer.MeshName})
+		m.noteMember(now, target{id: peer.ID, addr: addr, mesh: peer.MeshID, name: peer.MeshName})
 	}
 }
 
@@ -176,8 +178,8 @@ func (m *Machine) hello() transport.Hello {
 	return transport.Hello{MeshName: m.cfg.Wants.MeshName, Name: m.self.Name}
 }
 
-// meet notes that t is in a mesh.
-func (m *Machine) meet(now time.Duration, t target) {
+// noteMember notes that t is in a mesh.
+func (m *Machine) noteMember(now time.Duration, t target) {
 	if len(t.addr) > maxString {
 		t.addr = ""
 	}
@@ -208,8 +210,8 @@ func (m *Machine) meet(now time.Duration, t target) {
 	}
 }
 
-// hinted notes that somebody met a living mesh at addr, which is worth a look.
-func (m *Machine) hinted(now time.Duration, addr string) {
+// noteHint notes that another node met a living mesh at addr, so that addr is dialled.
+func (m *Machine) noteHint(now time.Duration, addr string) {
 	if addr == "" || len(m.targets) >= maxTargets {
 		return
 	}
@@ -218,7 +220,7 @@ func (m *Machine) hinted(now time.Duration, addr string) {
 	}
 }
 
-// hint is the address of a member of a living mesh that this node knows, or "".
+// hint returns the address of a member of a living mesh that this node knows, or "".
 func (m *Machine) hint() string {
 	for _, t := range m.targets {
 		if m.usable(t) && m.isUp(t.id) {
@@ -230,9 +232,9 @@ func (m *Machine) hint() string {
 
 // usable reports whether t is in a mesh that this node would join.
 //
-// Whoever has accepted a value must see it through, since it may have been decided:
-// it joins no other mesh, unless a seed is in that. For then a founder of the value
-// has either gone for ever or turned the value down by joining.
+// A node that has accepted a value must not abandon it, since it may have been decided: the
+// node joins no other mesh, unless a seed is in that mesh. For then a founder of the value
+// has either gone for ever, or given the value up by joining.
 func (m *Machine) usable(t target) bool {
 	a := &m.acceptor
 	return t.mesh != 0 &&
@@ -247,12 +249,12 @@ func (m *Machine) searcherMessage(now time.Duration, from transport.ID, msg mess
 	switch msg := msg.(type) {
 	case ask:
 		m.send(from, answer{Seq: msg.Seq, Hint: m.hint(), card: m.card})
-		m.learn(from, msg.card)
+		m.storeCard(from, msg.card)
 	case answer:
-		m.learn(from, msg.card)
-		m.hinted(now, msg.Hint)
+		m.storeCard(from, msg.card)
+		m.noteHint(now, msg.Hint)
 	case living:
-		m.meet(now, target{id: from, mesh: msg.ID, name: msg.Name})
+		m.noteMember(now, target{id: from, mesh: msg.ID, name: msg.Name})
 	case prepare:
 		m.prepare(now, from, msg)
 	case promise:
@@ -272,8 +274,8 @@ func (m *Machine) searcherMessage(now time.Duration, from transport.ID, msg mess
 	}
 }
 
-// learn notes what a seed tells of itself.
-func (m *Machine) learn(from transport.ID, c card) {
+// storeCard stores the card that a seed sent.
+func (m *Machine) storeCard(from transport.ID, c card) {
 	for i := range m.seeds {
 		if s := &m.seeds[i]; s.id == from {
 			s.known, s.card = true, c
@@ -286,18 +288,19 @@ func (m *Machine) listed() bool {
 	return slices.ContainsFunc(m.seeds, func(s seed) bool { return s.id == m.self.ID })
 }
 
+// answered reports whether a node answers at s, and is connected or this node.
 func (m *Machine) answered(s *seed) bool {
 	return s.id == m.self.ID || m.isUp(s.id)
 }
 
-// lists reports whether this node lists just these seeds.
+// lists reports whether this node lists exactly these seeds.
 func (m *Machine) lists(seeds []string) bool {
 	return slices.Equal(seeds, m.card.Seeds)
 }
 
-// disagreement fails if this node and another founder can never found together. Who
-// is not listed takes part in nothing and need not agree.
-func (m *Machine) disagreement() {
+// checkAgreement fails the Machine if this node and another founder can never found together.
+// A node that is not listed takes no part in a founding, and need not agree.
+func (m *Machine) checkAgreement() {
 	if !m.listed() {
 		return
 	}
@@ -307,7 +310,7 @@ func (m *Machine) disagreement() {
 			continue
 		}
 		if slices.ContainsFunc(m.targets, func(t target) bool { return t.id == s.id }) {
-			continue // it is in a mesh by now, and the mesh's parameters count
+			continue // it is in a mesh by now, and that mesh's parameters count
 		}
 		c := s.card
 		err := m.cfg.Wants.agrees(m.self.Name, c.Wants, fmt.Sprintf("node %q", c.Name))
@@ -326,10 +329,10 @@ func (m *Machine) disagreement() {
 	}
 }
 
-// ready reports whether this node may propose now, and if not, when that may change
-// by itself. It may if every listed seed is connected, agrees, has been there for
-// long enough for a living mesh to reach it, and none has. Of those that are connected,
-// all list the same seeds: see disagreement.
+// ready reports whether this node may propose now, and if not, when time alone may change
+// that. Every listed seed must be connected and agree. Each must have been there for long
+// enough for a living mesh to reach it, and no mesh must be known. The connected seeds all
+// list the same seeds: see checkAgreement.
 func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 	if !m.listed() || m.living() {
 		return false, env.Never

@@ -13,16 +13,16 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// What a node does that looks for a mesh: whom it dials and asks, and what it makes of those it meets.
+// A node that looks for a mesh: the nodes that it dials and asks, and how it handles their answers.
 
 const stranger = transport.ID(77)
 
-// strange is where strangers answer: members of the mesh 1, which no seed is in.
+// strange returns the hello of a stranger: a member of mesh 1, in which no seed is.
 func strange(id transport.ID) transport.Hello {
 	return transport.Hello{ID: id, MeshID: 1, MeshName: "blue", Addr: fmt.Sprintf("10.0.0.%d:1", id)}
 }
 
-// Whatever an input gives comes after what there was before.
+// The outputs of an input come after those that out had before.
 func TestOutputsAreAppended(t *testing.T) {
 	m := listener(Options{})
 	before := []Output{Dial{"before"}}
@@ -45,9 +45,9 @@ func TestWhereASeedIsDialled(t *testing.T) {
 		then  func(m *Machine)
 		want  bool // it is dialled there
 	}{
-		{"it has not told of itself", "", nil, false},
-		{"it has told of another address", elsewhere, nil, true},
-		{"it has told of no address", "no", nil, false},
+		{"it has not introduced itself", "", nil, false},
+		{"it has sent another address", elsewhere, nil, true},
+		{"it has sent no address", "no", nil, false},
 		{"it answers there", elsewhere, at(elsewhere, h, nil), false},
 		{"another node answers there", elsewhere, at(elsewhere, transport.Hello{ID: 9, Addr: elsewhere}, nil), true},
 		{"nobody answers there", elsewhere, at(elsewhere, transport.Hello{}, errors.New("refused")), true},
@@ -56,7 +56,7 @@ func TestWhereASeedIsDialled(t *testing.T) {
 			m := listener(Options{})
 			m.Down(late, eve, nil)
 			replace(m, late, 2, eve2, elsewhere)
-			if a := told("eve", tt.tells); tt.tells != "" {
+			if a := introduction("eve", tt.tells); tt.tells != "" {
 				a.Addr = strings.TrimSuffix(tt.tells, "no")
 				m.Message(late+dialMax, eve2, encode(a), nil)
 			}
@@ -82,13 +82,13 @@ func TestWhereASeedIsDialled(t *testing.T) {
 	}
 }
 
-// What was known of a node that answered at a seed says nothing of the next one there.
+// What was known of a node that answered at a seed does not count for the next node there.
 func TestTheNextNodeAtASeed(t *testing.T) {
 	const old, elsewhere = "10.8.8.8:1", "10.9.9.9:1"
 	m := listener(Options{})
 	m.Down(late, eve, nil)
 	replace(m, late, 2, eve2, old)
-	m.Message(late+dialMax, eve2, encode(told("eve", old)), nil)
+	m.Message(late+dialMax, eve2, encode(introduction("eve", old)), nil)
 	m.Down(late+dialMax, eve2, nil)
 	if got := dials(m.Tick(late+3*dialMax, nil)); !slices.Contains(got, old) {
 		t.Fatalf("it dials %v", got)
@@ -97,12 +97,12 @@ func TestTheNextNodeAtASeed(t *testing.T) {
 	m.Up(late+3*dialMax, transport.Hello{ID: 9, Addr: elsewhere}, nil)
 	m.Dialed(late+3*dialMax, trio[2], transport.Hello{ID: 9, Addr: elsewhere}, nil, nil)
 	m.Dialed(late+3*dialMax, old, transport.Hello{ID: 9, Addr: elsewhere}, nil, nil)
-	m.Message(late+3*dialMax, 9, encode(told("joe", elsewhere)), nil)
+	m.Message(late+3*dialMax, 9, encode(introduction("joe", elsewhere)), nil)
 	if got, want := m.Waiting(), `node "joe" of 10.0.0.3:1 does not answer at the address 10.9.9.9:1`; !strings.Contains(got, want) {
 		t.Errorf("it waits for %q, want %q", got, want)
 	}
 
-	// Nor is a mesh known any more that the old one was in, but other meshes are.
+	// The mesh that the old one was in is not known any more, but other meshes are.
 	m = listener(Options{})
 	m.Message(late, eve, encode(living{ID: 1, Name: "blue"}), nil)
 	m.Up(late, strange(stranger), nil)
@@ -160,11 +160,11 @@ func TestThePaceOfDials(t *testing.T) {
 	}
 }
 
-// There is one attempt at an address at a time. Whoever needs one that begins later gets it when the
-// other has ended, and what nobody dialled has no outcome.
+// There is one attempt at an address at a time. A need for a later one is met when the first has
+// ended. The outcome of a dial that was not asked for is ignored.
 func TestOneDialOfAnAddressAtATime(t *testing.T) {
 	m := listener(Options{})
-	hint := encode(answer{Hint: trio[0], card: told("eve", trio[2]).card})
+	hint := encode(answer{Hint: trio[0], card: introduction("eve", trio[2]).card})
 	if got := dials(m.Tick(late, nil)); len(got) != 3 {
 		t.Fatalf("it dials %v", got)
 	}
@@ -176,11 +176,11 @@ func TestOneDialOfAnAddressAtATime(t *testing.T) {
 	}
 	m = listener(Options{})
 	if out := m.Dialed(dialMin-1, trio[0], transport.Hello{ID: 9, MeshID: 1, MeshName: "blue"}, nil, nil); len(out) > 0 || m.living() {
-		t.Errorf("a dial that nobody asked for brings %v", out)
+		t.Errorf("a dial that was not asked for brings %v", out)
 	}
 }
 
-// Who asks is answered with what this node is, and where it met a living mesh.
+// An ask is answered with this node's card, and the address at which it met a living mesh.
 func TestAnAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -204,19 +204,19 @@ func TestAnAnswer(t *testing.T) {
 			if tt.before != nil {
 				tt.before(m)
 			}
-			got := answers(t, m.Message(late, eve, encode(ask{Seq: 5, card: told("eve", trio[2]).card}), nil), eve)
+			got := answers(t, m.Message(late, eve, encode(ask{Seq: 5, card: introduction("eve", trio[2]).card}), nil), eve)
 			want := answer{Seq: 5, Hint: tt.hint, card: card{Name: "bob", Addr: trio[1], Zone: "west", Seeds: trio, Wants: Options{Shards: 64}}}
 			if len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 				t.Errorf("it answers with %+v, want %+v", got, want)
 			}
-			if strings.Contains(m.Waiting(), trio[2]+" has not told") {
-				t.Errorf("what eve tells of herself is not taken in: %q", m.Waiting())
+			if strings.Contains(m.Waiting(), trio[2]+" has not introduced") {
+				t.Errorf("eve's card is not stored: %q", m.Waiting())
 			}
 		})
 	}
 }
 
-// A question is asked of everybody who answers at a seed, each time, under a number of its own.
+// Each time that a node answers at a seed it is asked, under a new number.
 func TestQuestionsHaveNumbers(t *testing.T) {
 	m := listener(Options{})
 	for i := range uint64(3) {
@@ -237,10 +237,10 @@ func TestQuestionsHaveNumbers(t *testing.T) {
 	}
 }
 
-// A hint is dialled at once. Who answers there counts if it is in a mesh, and one hint leads to one
-// place; an empty one leads nowhere.
+// A hint is dialled at once. The node that answers there counts if it is in a mesh. A repeated hint
+// adds no second target, and an empty one adds none.
 func TestAHintIsFollowed(t *testing.T) {
-	hint := func(addr string) []byte { return encode(answer{Hint: addr, card: told("eve", trio[2]).card}) }
+	hint := func(addr string) []byte { return encode(answer{Hint: addr, card: introduction("eve", trio[2]).card}) }
 	const addr = "10.0.0.77:1"
 	for _, tt := range []struct {
 		name string
@@ -273,8 +273,7 @@ func TestAHintIsFollowed(t *testing.T) {
 	}
 }
 
-// A member that is connected needs no dial, one without an address gets none, and one that is known
-// is known once.
+// A connected member is not dialled, nor is one without an address. Each member is one target.
 func TestAMemberIsDialledWhileItIsNotConnected(t *testing.T) {
 	m := listener(Options{})
 	m.Up(late, strange(stranger), nil)
@@ -304,7 +303,7 @@ func TestAMemberIsDialledWhileItIsNotConnected(t *testing.T) {
 	}
 }
 
-// P29: a mesh of another name than the one that is asked for is none, and at a seed it is an error.
+// P29: a mesh whose name is not the one asked for does not count, and at a seed it is an error.
 func TestAMeshOfAnotherName(t *testing.T) {
 	for _, tt := range []struct {
 		wants, name  string
@@ -329,7 +328,7 @@ func TestAMeshOfAnotherName(t *testing.T) {
 				return m.Message(dialMin-1, from, encode(living{ID: 1, Name: tt.name}), nil)
 			},
 			"it answers at a hint": func(m *Machine) []Output {
-				m.Message(dialMin-1, ann, encode(answer{Hint: "10.0.0.77:1", card: told("ann", trio[0]).card}), nil)
+				m.Message(dialMin-1, ann, encode(answer{Hint: "10.0.0.77:1", card: introduction("ann", trio[0]).card}), nil)
 				return m.Dialed(dialMin-1, "10.0.0.77:1", transport.Hello{ID: from, MeshID: 1, MeshName: tt.name}, nil, nil)
 			},
 		}
@@ -355,11 +354,11 @@ func TestAMeshOfAnotherName(t *testing.T) {
 	}
 }
 
-// A seed that refuses this node as one of another mesh is an error in this node's words.
+// A seed that refuses this node as one of another mesh is an error, with this node's own text.
 func TestASeedOfAnotherMesh(t *testing.T) {
 	m := listener(Options{MeshName: "red"})
 	m.Tick(late, nil)
-	m.Message(late, eve, encode(answer{Hint: trio[0], card: told("eve", trio[2]).card}), nil) // to be dialled again
+	m.Message(late, eve, encode(answer{Hint: trio[0], card: introduction("eve", trio[2]).card}), nil) // to be dialled again
 	refused := &transport.RefusedError{Peer: transport.Hello{ID: eve, Name: "eve", Addr: trio[2], MeshName: "blue"}, Reason: "no", Remote: true}
 	err := failure(m.Dialed(late, trio[2], transport.Hello{}, refused, nil))
 	if want := `node "bob" is for mesh "red", node "eve" at 10.0.0.3:1 for mesh "blue"`; !errors.Is(err, fault.ErrForeignMesh) || !strings.Contains(err.Error(), want) {
@@ -370,14 +369,14 @@ func TestASeedOfAnotherMesh(t *testing.T) {
 	}
 }
 
-// Founders that contradict each other fail as soon as one of them hears of it, and those who need not
-// agree do not.
-func TestWhoMustAgree(t *testing.T) {
-	other := told("eve", trio[2])
+// Founders that contradict each other fail as soon as one of them learns of it. Nodes that need not
+// agree do not fail.
+func TestFoundersMustAgree(t *testing.T) {
+	other := introduction("eve", trio[2])
 	other.Seeds = append(slices.Clone(trio), "10.0.0.9:1")
-	longer := told("eve", trio[2])
+	longer := introduction("eve", trio[2])
 	longer.Wants.LeaseTTL = time.Minute
-	namesake := told("bob", trio[2])
+	namesake := introduction("bob", trio[2])
 	both := namesake
 	both.Wants.MaxTTL = time.Hour
 	hear := func(a answer) func(m *Machine) []Output {
@@ -449,7 +448,7 @@ func TestAStartWithoutSeeds(t *testing.T) {
 }
 
 // Seeds are compared as a set, and the caller's list stays as it is.
-func TestTheOrderOfSeedsIsNobodysBusiness(t *testing.T) {
+func TestTheOrderOfSeedsDoesNotMatter(t *testing.T) {
 	list := []string{trio[2], trio[0], trio[1], trio[0]}
 	m := New(Config{Self: Member{ID: bob, Name: "bob", Addr: trio[1]}, Seeds: list})
 	if got := dials(m.Start(0, nil)); !slices.Equal(got, trio) {

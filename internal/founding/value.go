@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// What a mesh is founded with where no founder asks for anything else.
+// The defaults of a mesh, for what no founder asks for explicitly.
 const (
 	DefaultMeshName = "default"
 	DefaultShards   = 16
@@ -34,16 +34,16 @@ type Params struct {
 	Rho      uint32 // the bound on clock rates, in 1/10000
 }
 
-// Mesh is the founding value: what the founders agree on, and what a joiner takes over.
+// Mesh is the founding value: the founders agree on it, and a joiner adopts it.
 type Mesh struct {
 	// MeshID names the mesh: random, never zero.
 	MeshID uint64
 
 	// Epoch counts the rosters of this founding, from 1. It is above 1 only if a
-	// founder died between accepting and learning: then the survivors and its
-	// successor are the founders, and whatever the dead may have begun alone is void.
-	// Of two values with one MeshID the larger Epoch rules; tables and frames of a
-	// smaller one are dropped. Shards begin in the generation Epoch.
+	// founder died after it accepted a value and before all knew the decision. Then the
+	// survivors and its successor are the founders, and all that the dead founder may have
+	// done alone is void. Of two values with one MeshID the one with the larger Epoch counts;
+	// tables and frames of a smaller one are dropped. Shards begin in the generation Epoch.
 	Epoch uint64
 
 	Params Params
@@ -52,12 +52,12 @@ type Mesh struct {
 	// founders' clocks and of every token floor that they know.
 	Founded uint64
 
-	// Grace tells that tables grant nothing for MaxTTL·(1+2ρ), until whoever holds a
-	// lock of an earlier mesh has stopped (P27).
+	// Grace means that tables grant nothing for MaxTTL·(1+2ρ), so that every lock of an
+	// earlier mesh has ended (P27).
 	Grace bool
 
-	// Roster is the founders, sorted by name, from which every shard's first voters
-	// are computed (P26).
+	// Roster lists the founders, sorted by name. Every shard's first voters are computed
+	// from it (P26).
 	Roster []Member
 }
 
@@ -76,26 +76,26 @@ func (v *Mesh) ids() []transport.ID {
 	return ids
 }
 
-// Options are the parameters that a node asks for explicitly; zero means: whatever
-// the mesh has.
+// Options are the parameters that a node asks for explicitly; zero means the mesh's
+// value.
 type Options struct {
 	MeshName string
 	Shards   int
 	Replicas int
 	MaxTTL   time.Duration
-	LeaseTTL time.Duration // no parameter of the mesh, but MaxTTL bounds it
+	LeaseTTL time.Duration // not a parameter of the mesh, but bounded by MaxTTL
 }
 
-// fits tells why a node called name cannot be part of a mesh with the parameters p,
-// naming the option and both values, or returns nil.
+// fits returns why a node called name cannot be part of a mesh with the parameters p,
+// with the option and both values, or nil.
 func (o Options) fits(name string, p Params) error {
 	return o.agrees(name, Options{
 		MeshName: p.MeshName, Shards: p.Shards, Replicas: p.Replicas, MaxTTL: p.MaxTTL,
 	}, fmt.Sprintf("mesh %q has", p.MeshName))
 }
 
-// agrees tells where the explicit options o of the node called name contradict those
-// of another. The words of has introduce the other's value.
+// agrees returns the first contradiction between the explicit options o of the node called
+// name and those of another node, or nil. The text has introduces the other node's value.
 func (o Options) agrees(name string, other Options, has string) error {
 	differ := func(sentinel error, option string, mine, theirs any) error {
 		return fmt.Errorf("%w: node %q asks for %s %v, %s %v", sentinel, name, option, mine, has, theirs)
@@ -117,9 +117,9 @@ func (o Options) agrees(name string, other Options, has string) error {
 
 func quoted(s string) string { return fmt.Sprintf("%q", s) }
 
-// params returns what a mesh founded by nodes with these options has, or the first
-// contradiction among them. Without an explicit MaxTTL it is the longest of the
-// founders' lease TTLs, so that it refuses no founder's own.
+// params returns the parameters of a mesh that nodes with these options found, or the
+// first contradiction among them. Without an explicit MaxTTL, the MaxTTL is the longest of
+// the founders' lease TTLs, so that no founder's own is refused.
 func params(cards []card) (Params, error) {
 	p := Params{Rho: DefaultRho}
 	longest := time.Duration(0)
@@ -145,10 +145,10 @@ func params(cards []card) (Params, error) {
 	return p, nil
 }
 
-// CheckHello tells whether two nodes may talk at all: it returns an error that wraps
-// ErrForeignMesh and names both if they belong to two meshes, or ask for different
-// mesh names. A node that is in no mesh yet may talk to anybody who shares its
-// mesh name, and one that asks for no name to all.
+// CheckHello checks whether two nodes may talk at all. If they belong to two meshes, or ask
+// for different mesh names, it returns an error that wraps ErrForeignMesh and names both. A
+// node that is in no mesh yet may talk to every node with the same mesh name; a node that
+// asks for no name may talk to all.
 func CheckHello(mine, theirs transport.Hello) error {
 	if mine.MeshName != "" && theirs.MeshName != "" && mine.MeshName != theirs.MeshName {
 		return fmt.Errorf("%w: node %q is for mesh %q, node %q at %s for mesh %q",
@@ -184,13 +184,13 @@ func allLoopback(seeds []string) bool {
 }
 
 // Listen returns how long a founder listens for a living mesh before it takes part
-// in a founding over these seeds.
+// in a founding with these seeds.
 //
-// It is twice the longest time in which the members of a living mesh, all together,
-// contact a given seed, so that one lost attempt does no harm: see [ContactEvery].
-// Where every seed is a loopback address nothing is lost between the nodes and
-// contact costs nothing, so that members do it ten times a second and a founder on a
-// developer's machine waits for 300 ms.
+// The members of a living mesh, all together, contact each seed at intervals: see
+// [ContactEvery]. Listen is twice the longest interval, so that one lost attempt does no
+// harm. Where every seed is a loopback address, nothing is lost between the nodes and
+// contact costs nothing. There, members contact a seed ten times a second, and a founder on
+// a developer's machine waits for 300 ms.
 func Listen(seeds []string) time.Duration {
 	if allLoopback(seeds) {
 		return 300 * time.Millisecond

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// P29: options that contradict each other, or a mesh, are told with both values.
+// P29: options that contradict each other, or a mesh, are reported with both values.
 func TestContradictions(t *testing.T) {
 	mesh := Params{MeshName: "blue", Shards: 16, Replicas: 3, MaxTTL: time.Minute, Rho: 100}
 	for _, tt := range []struct {
@@ -45,8 +45,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// P29: what founders ask for is what the mesh has; what nobody asks for is the default, but a MaxTTL
-// is as long as the longest of their leases.
+// P29: a mesh has what its founders ask for, and the default of what none asks for. A MaxTTL that none
+// asks for is the longest of their lease TTLs.
 func TestTheParametersOfAMesh(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -54,7 +54,7 @@ func TestTheParametersOfAMesh(t *testing.T) {
 		want Params // zero: they contradict each other
 		says string
 	}{
-		{name: "nobody asks for anything", give: []Options{{}, {}},
+		{name: "no founder asks for anything", give: []Options{{}, {}},
 			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultLeaseTTL, DefaultRho}},
 		{name: "each asks for something", give: []Options{{MeshName: "blue"}, {Shards: 8}, {Replicas: 1}, {MaxTTL: 5 * time.Second, LeaseTTL: time.Second}},
 			want: Params{"blue", 8, 1, 5 * time.Second, DefaultRho}},
@@ -100,7 +100,7 @@ func TestMembersContactASeedWhileItListens(t *testing.T) {
 	}
 }
 
-// Two nodes that may not talk are told who is in which mesh.
+// The error for two nodes that may not talk names the mesh of each.
 func TestWhatCheckHelloSays(t *testing.T) {
 	ours := transport.Hello{Name: "ann", MeshName: "blue", MeshID: 1}
 	for _, tt := range []struct {

@@ -7,7 +7,7 @@ import (
 )
 
 // Waiting describes what this node waits for, for the error of a Join whose context ends:
-// "2 of 3 seeds answered; no answer from 10.0.0.3:7946". It is empty if the node no longer
+// "2 of 3 seeds answered; no answer from 10.0.0.3:7946". It is "" if the node no longer
 // waits.
 func (m *Machine) Waiting() string {
 	if m.phase != searching {
@@ -45,7 +45,7 @@ func (m *Machine) waitingForMember() string {
 }
 
 // waitingForSeeds counts the seeds that have answered, and names each that keeps this node
-// from founding a mesh. It is ready if there is none.
+// from founding a mesh. Ready means that there is none.
 func (m *Machine) waitingForSeeds() (parts []string, ready bool) {
 	var silent, unclear []string
 	for i := range m.seeds {
@@ -75,13 +75,13 @@ func (m *Machine) waitingForSeeds() (parts []string, ready bool) {
 func (p *proposer) waiting() []string {
 	var missing []string
 	for _, v := range p.voters {
-		if !p.chosen && !v.promised || p.chosen && !v.accepted {
+		if !p.proposed && !v.promised || p.proposed && !v.accepted {
 			missing = append(missing, fmt.Sprintf("%q", v.card.Name))
 		}
 	}
 	parts := []string{"founding, without an answer from " + strings.Join(missing, ", ")}
-	if p.halt != "" {
-		parts = append(parts, p.halt)
+	if p.objection != "" {
+		parts = append(parts, p.objection)
 	}
 	return parts
 }

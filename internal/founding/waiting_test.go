@@ -48,12 +48,12 @@ func TestWhatIsWaitedFor(t *testing.T) {
 			m.Dialed(late, trio[0], transport.Hello{}, errors.New("connection refused"), nil)
 			m.Tick(late+dialMax, nil)
 			m.Dialed(late+dialMax, trio[0], transport.Hello{ID: ann, Addr: trio[0]}, nil, nil)
-			m.Message(late+dialMax, ann, encode(told("ann", trio[0])), nil)
+			m.Message(late+dialMax, ann, encode(introduction("ann", trio[0])), nil)
 			m.Down(late+dialMax, ann, nil)
 		}), "2 of 3 seeds answered; no answer from 10.0.0.1:1; 10.0.0.3:1 has not introduced itself"},
 		{"a dial fails, and the connection stays", searching(func(m *Machine) {
-			m.Message(late, ann, encode(told("ann", trio[0])), nil)
-			m.Message(late, eve, encode(told("eve", trio[2])), nil)
+			m.Message(late, ann, encode(introduction("ann", trio[0])), nil)
+			m.Message(late, eve, encode(introduction("eve", trio[2])), nil)
 			m.Dialed(late, trio[0], transport.Hello{}, errors.New("i/o timeout"), nil)
 		}), "3 of 3 seeds answered; listening for a living mesh before founding one"},
 		{"two have not introduced themselves", searching(func(*Machine) {}),
@@ -64,7 +64,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 			replace(m, late, 0, ann2, trio[0])
 			m.Down(late, eve, nil)
 			replace(m, late+dialMax, 2, eve2, elsewhere)
-			m.Message(late+2*dialMax, eve2, encode(told("eve", elsewhere)), nil)
+			m.Message(late+2*dialMax, eve2, encode(introduction("eve", elsewhere)), nil)
 		}), `3 of 3 seeds answered; two nodes answer at 10.0.0.1:1; node "eve" of 10.0.0.3:1 does not answer at the address 10.9.9.9:1 that it advertises`},
 		{"a mesh was found", searching(func(m *Machine) {
 			m.Up(late, transport.Hello{ID: 78, MeshID: 1, MeshName: "red", Addr: "10.0.0.78:1"}, nil)
@@ -77,8 +77,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 			m.Message(late, stranger, encode(refuse{Text: "too many nodes join at once"}), nil)
 		}), `mesh "blue" was found; waiting to be let in by node 000000000000004d at 10.0.0.77:1, which says: too many nodes join at once`},
 		{"a mesh was found and lost", searching(func(m *Machine) {
-			m.Message(late, ann, encode(told("ann", trio[0])), nil)
-			m.Message(late, eve, encode(told("eve", trio[2])), nil)
+			m.Message(late, ann, encode(introduction("ann", trio[0])), nil)
+			m.Message(late, eve, encode(introduction("eve", trio[2])), nil)
 			m.Up(late, strange(stranger), nil)
 			m.Down(late, stranger, nil)
 		}), "3 of 3 seeds answered; a living mesh was found and lost again"},
@@ -87,7 +87,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 			m.Start(0, nil)
 			m.Up(0, transport.Hello{ID: ann, Addr: trio[0]}, nil)
 			m.Dialed(0, trio[0], transport.Hello{ID: ann, Addr: trio[0]}, nil, nil)
-			m.Message(0, ann, encode(told("ann", trio[0])), nil)
+			m.Message(0, ann, encode(introduction("ann", trio[0])), nil)
 			return m
 		}, "1 of 1 seeds answered; this node is not among the seeds, and waits for them to found a mesh"},
 		{"no voter has promised", founding(func(*Machine) {}), `3 of 3 seeds answered; founding, without an answer from "ann", "eve"`},

@@ -15,8 +15,8 @@ import (
 )
 
 // world is a small network of processes in virtual time, all of it drawn from a seed.
-// Each process runs a Machine and, once it is a member, contacts the seeds, as the
-// core does. Frames may be lost, doubled, and delayed past the end of their sender.
+// Each process runs a Machine and, once it is a member, contacts the seeds, as a
+// node does. Frames may be lost, doubled, and delayed past the end of their sender.
 type world struct {
 	rng    *rand.Rand
 	now    time.Duration
@@ -208,7 +208,7 @@ func (w *world) blocked(p, q *proc) bool {
 	return w.cut[[2]string{p.addr, q.addr}] || w.cut[[2]string{q.addr, p.addr}]
 }
 
-// split cuts every connection for which apart says so, from one node to another.
+// split cuts every connection, from one node to another, for which apart returns true.
 func (w *world) split(apart func(from, to int) bool) {
 	for i, p := range w.procs {
 		for j, q := range w.procs {
@@ -289,8 +289,7 @@ func (w *world) handle(p *proc, out []Output) {
 	}
 }
 
-// crashed tells the others of a process that ended by itself, and a supervisor
-// starts it again.
+// crashed reports to the others that a process ended by itself, and has a supervisor start it again.
 func (w *world) crashed(p *proc) {
 	p.alive = true
 	w.crash(p.i)
@@ -323,7 +322,7 @@ func (w *world) send(p *proc, o Send) {
 	}
 }
 
-// dial lets p find out who answers at addr, and tells its Machine if report.
+// dial finds out which process answers at addr, and reports it to p's Machine if report.
 func (w *world) dial(p *proc, addr string, report bool) {
 	if !p.alive {
 		return
@@ -378,7 +377,7 @@ func (w *world) dial(p *proc, addr string, report bool) {
 	}
 }
 
-// foreign is what an operator does when two meshes meet: end what is left of the older.
+// foreign does what an operator does when two meshes meet: it ends what is left of the older one.
 func (w *world) foreign(p, q *proc) {
 	if w.fates == (fates{}) || p.mesh == nil || q.mesh == nil {
 		return
@@ -396,7 +395,7 @@ func (w *world) first(mesh uint64) int {
 	return slices.IndexFunc(w.decided, func(d decision) bool { return d.mesh.MeshID == mesh })
 }
 
-// contact is what the core of a member does: it contacts every seed all the time.
+// contact contacts every seed again and again, as a member's node does.
 func (w *world) contact(p *proc) {
 	if !p.alive || p.mesh == nil {
 		return
@@ -409,7 +408,7 @@ func (w *world) contact(p *proc) {
 	w.after(ContactEvery(w.seeds), func() { w.contact(p) })
 }
 
-// done checks what the founding promises, at each moment in which a node joins.
+// done checks the promises of the founding whenever a node joins.
 func (w *world) done(p *proc, v Mesh) {
 	w.note("%v is in %x/%d of %v", p, v.MeshID&0xffff, v.Epoch, v.Roster)
 	if p.mesh != nil {
@@ -450,7 +449,7 @@ func (w *world) done(p *proc, v Mesh) {
 	}
 }
 
-// settled reports whether everybody lives in one mesh.
+// settled reports whether every process lives and is in one mesh.
 func (w *world) settled() bool {
 	for _, p := range w.procs {
 		if !p.alive || p.mesh == nil || p.mesh.MeshID != w.procs[0].mesh.MeshID || p.mesh.Epoch != w.procs[0].mesh.Epoch {
