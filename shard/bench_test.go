@@ -9,7 +9,7 @@ import (
 )
 
 func BenchmarkTable(b *testing.B) {
-	// One lock and its release, by a session that acknowledges what it was told.
+	// One lock and its release, by a session that acknowledges its results.
 	b.Run("uncontended", func(b *testing.B) {
 		b.ReportAllocs()
 		table := NewTable(Founding{})
@@ -92,7 +92,7 @@ func BenchmarkCodec(b *testing.B) {
 	})
 }
 
-// What thousands cost, for each of them: it must not grow with their number.
+// The cost per request among thousands: it must not grow with their number.
 func BenchmarkThousands(b *testing.B) {
 	readers := func(n int) (*Table, []Event) {
 		table := NewTable(Founding{})

@@ -16,43 +16,43 @@ const (
 	MaxValue   = 4096    // bytes of a holder's value
 	MaxName    = 255     // bytes of a node's name
 	MaxAcked   = 128     // acknowledged numbers in one command
-	MaxWaiters = 1 << 16 // per key; one more is refused at once, nobody is dropped
+	MaxWaiters = 1 << 16 // per key; one more is refused at once, no waiter is dropped
 	MaxWeight  = 1 << 40 // a semaphore's capacity
 
 	// MaxDuration bounds every TTL, hold and silence on the wire.
 	MaxDuration = 365 * 24 * time.Hour
 )
 
-// SessionID names a session: the node incarnation that it belongs to, and a number
-// that the node gave it and never gives again.
+// SessionID identifies a session: by the node incarnation that it belongs to, and by a
+// number that the node never uses again.
 type SessionID struct {
 	Node   uint64
 	Number uint64
 }
 
-// Compare orders session IDs, for where an order must not depend on history.
+// Compare orders session IDs, for orders that must not depend on history.
 func (s SessionID) Compare(o SessionID) int {
 	return cmp.Or(cmp.Compare(s.Node, o.Node), cmp.Compare(s.Number, o.Number))
 }
 
 func (s SessionID) String() string { return fmt.Sprintf("%016x/%d", s.Node, s.Number) }
 
-// Kind is what a key is while somebody holds it or waits for it (P38).
+// Kind is what a key is while a request holds it or waits for it (P38).
 type Kind uint8
 
 // The kinds.
 const (
-	RW        Kind = iota // a read/write lock: a writer takes the whole, a reader one
+	RW        Kind = iota // a read/write lock: a writer has weight Whole, a reader weight 1
 	Semaphore             // permits up to a capacity
 )
 
 // Whole is the capacity of a read/write lock, and a writer's weight.
 const Whole = MaxWeight
 
-// Command is one thing that a log entry asks of the table.
+// Command is one operation on the table. A log entry has one or more.
 type Command interface{ isCommand() }
 
-// Call begins every command of a client.
+// Call has the fields that each command of a client begins with.
 type Call struct {
 	Session SessionID
 	Number  uint64   // counts the client's commands in this session and shard from 1
@@ -64,7 +64,7 @@ func (a Call) client() (SessionID, uint64) { return a.Session, a.Number }
 
 func (a Close) client() (SessionID, uint64) { return a.Session, a.Number }
 
-// ClientOf returns whose command it is, and its number; zeros for commands of office.
+// ClientOf returns the session and the number of a client's command, and zeros for a leader's.
 func ClientOf(cmd Command) (id SessionID, number uint64) {
 	if c, ok := cmd.(interface{ client() (SessionID, uint64) }); ok {
 		return c.client()
@@ -72,11 +72,11 @@ func ClientOf(cmd Command) (id SessionID, number uint64) {
 	return SessionID{}, 0
 }
 
-// Acquire asks for weight of key, now or in turn. It opens the session's record.
+// Acquire asks for Weight of Key, now or in turn. It opens the session's record.
 type Acquire struct {
 	Call
 	TTL      time.Duration // of the session
-	Name     string        // of the client's node, for those who wait
+	Name     string        // of the client's node, to show to waiters
 	Key      string
 	Kind     Kind
 	Weight   int64
@@ -111,33 +111,34 @@ type Fix struct {
 	Hold  time.Duration
 }
 
-// Close ends the session in this shard: what it holds is free, what it waits for is cancelled.
+// Close ends the session in this shard: its holds are freed, and its waiting requests are
+// cancelled.
 type Close struct {
 	Session SessionID
 	Number  uint64
 }
 
-// Expire ends a session whose lease ran out. Like all commands of office it carries
-// the term that decided it, and does nothing in an entry of another term (P3).
+// Expire ends a session whose lease ran out. Like all commands of a leader it carries the
+// term in which it was decided, and has no effect in an entry of another term (P3).
 type Expire struct {
 	Session SessionID
 	Term    uint64
 }
 
-// Silent records for how long nothing was heard of a session (P5).
+// Silent records how long a session has been silent (P5).
 type Silent struct {
 	Session SessionID
 	For     time.Duration
 	Term    uint64
 }
 
-// Heard records that a silent session spoke again (P5).
+// Heard records that a silent session gave a sign of life (P5).
 type Heard struct {
 	Session SessionID
 	Term    uint64
 }
 
-// Settle ends the time in which a young table grants nothing (P27).
+// Settle ends the time in which a new table grants nothing (P27).
 type Settle struct {
 	Term uint64
 }
@@ -161,7 +162,7 @@ func (Heard) isCommand()   {}
 func (Settle) isCommand()  {}
 func (Check) isCommand()   {}
 
-// The wire numbers of the commands. They are for ever: append only.
+// The wire numbers of the commands. They must never change: append only.
 const (
 	wireAcquire = iota + 1
 	wireCancel
@@ -265,7 +266,7 @@ func duration(c *wire.Codec, d *time.Duration) { wire.Number(c, d, uint64(MaxDur
 
 const anyUint = 1<<64 - 1
 
-// AppendCommand appends cmd in its wire form, an array that begins with its number.
+// AppendCommand appends cmd in its wire form: an array that begins with the command's number.
 func AppendCommand(b []byte, cmd Command) []byte {
 	c := wire.Writing(b)
 	t := c.Begin()
@@ -297,14 +298,14 @@ func AppendCommand(b []byte, cmd Command) []byte {
 	return c.Written()
 }
 
-// as takes a command's number, before its fields.
+// as writes a command's number, before its fields.
 func as(c *wire.Codec, number uint64) *wire.Codec {
 	c.Uint(&number, anyUint)
 	return c
 }
 
-// ReadCommand reads one command. Byte slices in it are parts of what r reads from. Each case names
-// its type: through an interface, or a type parameter, its variable would be allocated once more.
+// ReadCommand reads one command. Its byte slices share memory with the input of r. Each case names
+// its type, since an interface or a type parameter would cost one more allocation.
 func ReadCommand(r *wire.Reader) Command {
 	c := wire.Reading(r)
 	t := c.Begin()
@@ -360,8 +361,8 @@ func ReadCommand(r *wire.Reader) Command {
 	return cmd
 }
 
-// readDuration and readTime read parts of a snapshot or of an entry. A shard may well be led
-// for longer than any lease lasts: the table's time has no limit.
+// readDuration and readTime read parts of a snapshot or of an entry. A shard may be led for
+// longer than any lease lasts: table time has no limit.
 func readDuration(r *wire.Reader) time.Duration { return time.Duration(r.Uint(uint64(MaxDuration))) }
 
 func readTime(r *wire.Reader) time.Duration { return time.Duration(r.Uint(math.MaxInt64)) }

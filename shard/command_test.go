@@ -163,7 +163,7 @@ func FuzzReadCommand(f *testing.F) {
 			}
 			return
 		}
-		// There is one form of each command: what was read is what would be written.
+		// Each command has one form: the bytes that were read are those that would be written.
 		if used := data[:len(data)-r.Len()]; string(AppendCommand(nil, cmd)) != string(used) {
 			t.Fatalf("%+v was read from %x and is written as %x", cmd, used, AppendCommand(nil, cmd))
 		}

@@ -2,8 +2,8 @@ package shard
 
 import "time"
 
-// Event is one thing that the shard's leader must now tell the session's node, or
-// note for its own books. Followers drop them.
+// Event is a message that the shard's leader must now send to the session's node, or a
+// change of which the leader must keep track. Followers drop events.
 type Event interface{ isEvent() }
 
 // Granted: the request holds its key.
@@ -30,22 +30,22 @@ type Done struct {
 }
 
 // Refused: the command did not take effect, and never will under this number
-// (Reopen and Behind aside: there the command was not looked at).
+// (except with Reopen and Behind: then the command was not examined).
 type Refused struct {
 	Session SessionID
 	Number  uint64
 	Reason  Reason
-	Holder  string // Locked: a holder's node, and its token
+	Holder  string // of a Locked: the node of one that holds the key, and its token
 	Token   uint64
 }
 
-// Opened: the session has a record from now on.
+// Opened: the session now has a record.
 type Opened struct {
 	Session SessionID
 	TTL     time.Duration
 }
 
-// Fixed: the session's lease ends For after now, and no renewal moves that.
+// Fixed: the session's lease ends For after now, and no renewal moves that end.
 type Fixed struct {
 	Session SessionID
 	For     time.Duration
@@ -70,7 +70,7 @@ func (Fixed) isEvent()   {}
 func (Ended) isEvent()   {}
 func (Reheard) isEvent() {}
 
-// Reason tells why a command was refused. The numbers travel: append only.
+// Reason is why a command was refused. The numbers are sent over the network: append only.
 type Reason uint8
 
 //go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=Reason -linecomment
@@ -81,15 +81,15 @@ const (
 	Locked Reason = iota + 1 // locked
 	// The session or the grant is gone.
 	Lost // lost
-	// No record, and the command's revision is too old to open one (P12).
+	// There is no record, and the command's revision is too old to open one (P12).
 	Reopen // reopen
 	// The key is in use with another kind or capacity (P38).
 	Capacity // capacity
-	// MaxWaiters wait already.
+	// MaxWaiters requests wait already.
 	Crowded // crowded
-	// The number was finished and acknowledged, or cancelled, before: a late copy.
+	// A late copy: the number was finished and acknowledged, or cancelled, before.
 	Stale // stale
-	// There is a record, but opened by a command that knew more (P12).
+	// There is a record, opened by a command that knew of a later revision (P12).
 	Behind // behind
 
 	lastReason = Behind

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
 )
 
-// Tests that no field is forgotten on its way: each field of what travels has a value that is not
+// Tests that no field is forgotten in encoding: each field of a command or a snapshot has a value that is not
 // zero, and that no other field has.
 
 func TestNoFieldIsLostOnItsWay(t *testing.T) {
@@ -149,7 +149,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	}
 }
 
-// Whatever order numbers come in, the set has them, in as few ranges as there can be.
+// In whichever order numbers are added, the set has them, in as few ranges as possible.
 func TestNumbersInAnyOrder(t *testing.T) {
 	const most = 7
 	check := func(order []uint64) {

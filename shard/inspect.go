@@ -8,8 +8,8 @@ import (
 )
 
 // Sum is a hash over everything in the table: equal on all replicas that have applied
-// the same entries, those that came from a snapshot too. Unlike Digest it looks at each
-// key and session, so it is for tests.
+// the same entries, including replicas that were restored from a snapshot. Unlike
+// Digest it visits each key and session, so it is for tests.
 func (t *Table) Sum() uint64 {
 	b := make([]byte, 0, 4096)
 	for _, s := range t.ordered() {
@@ -28,16 +28,16 @@ func (t *Table) Sum() uint64 {
 	return mix(mix(mix(sum, uint64(t.now)), uint64(t.settles)), t.digest)
 }
 
-// Corrupt makes the table's digest another one, as a fault of memory would. It is for simulations.
+// Corrupt changes the table's digest, as a memory fault would. It is for simulations.
 func (t *Table) Corrupt() { t.digest = mix(t.digest, 1) }
 
-// Record is what the table knows of one session.
+// Record is the state of one session.
 type Record struct {
 	Session  SessionID
 	Requests []Place
 }
 
-// Place is a request that waits, or holds.
+// Place is a request that waits for a key or holds it.
 type Place struct {
 	Key   string
 	Token uint64 // zero while it waits

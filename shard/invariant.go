@@ -2,7 +2,7 @@ package shard
 
 import "fmt"
 
-// checkCommand panics if the table broke one of its own rules in what cmd touched.
+// checkCommand panics if the key or the session of cmd breaks one of the table's own rules.
 // It runs after every step in tests and in simulations.
 func (t *Table) checkCommand(cmd Command) {
 	var key string
@@ -19,10 +19,10 @@ func (t *Table) checkCommand(cmd Command) {
 	default:
 		return
 	}
-	if e := t.keys[key]; e != nil && t.turn(e.holders.len) {
+	if e := t.keys[key]; e != nil && t.dueForCheck(e.holders.len) {
 		t.checkEntry(e)
 	}
-	if s := t.sessions[id]; s != nil && t.turn(len(s.requests)) {
+	if s := t.sessions[id]; s != nil && t.dueForCheck(len(s.requests)) {
 		t.checkSession(s)
 	}
 	if len(t.keys) != t.entries.len || len(t.sessions) != t.records.len {
@@ -30,9 +30,9 @@ func (t *Table) checkCommand(cmd Command) {
 	}
 }
 
-// turn reports whether something of that size is to be looked at now: what is large only
-// at every so many revisions, so that a look costs each command about the same.
-func (t *Table) turn(size int) bool { return t.revision%uint64(1+size/32) == 0 }
+// dueForCheck reports whether something of that size is to be checked at this revision. The
+// larger it is, the fewer revisions check it, so that the cost per command stays about the same.
+func (t *Table) dueForCheck(size int) bool { return t.revision%uint64(1+size/32) == 0 }
 
 func (t *Table) checkEntry(e *entry) {
 	var used int64
@@ -51,7 +51,7 @@ func (t *Table) checkEntry(e *entry) {
 		panic(fmt.Sprintf("shard: key %q: %d of %d in use, counted %d", e.key, used, e.capacity, e.used))
 	}
 	if e.holders.len+e.queue.len == 0 {
-		panic(fmt.Sprintf("shard: key %q is kept for nobody", e.key))
+		panic(fmt.Sprintf("shard: key %q is kept without holder and waiter", e.key))
 	}
 	if head := e.queue.first(); head != nil && t.settles == 0 && e.used+head.weight <= e.capacity {
 		panic(fmt.Sprintf("shard: key %q: the head of the queue fits and waits", e.key))

@@ -1,9 +1,9 @@
 package shard
 
 // list is a doubly linked list whose links lie in its elements, so that an element
-// is taken out of the middle of a long queue in one step and without a search.
-// The zero list is empty. It stays correct while it is walked, except that the
-// element at hand must not be removed before its next was asked for.
+// is removed from the middle of a long queue in one step and without a search.
+// The zero list is empty. It may change during a walk, but the current element
+// must not be removed before next was called on it.
 type list[T any] struct {
 	head, tail *place[T]
 	len        int

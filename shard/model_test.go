@@ -102,7 +102,8 @@ func (m *model) grant(key string) (out []Event) {
 	return out
 }
 
-// remove takes out what is true of, and lets in who then fits, in the order of the numbers.
+// remove removes the requests for which is returns true, and grants to those that then fit, in the
+// order of their numbers.
 func (m *model) remove(is func(wish) bool) (out []Event) {
 	var gone []wish
 	for _, w := range m.wishes {
@@ -138,7 +139,7 @@ func (m *model) end(id SessionID) []Event {
 	return append([]Event{Ended{id}}, m.remove(func(w wish) bool { return w.Session == id })...)
 }
 
-// queued is what a waiting request is told: how many are ahead, and who holds.
+// queued returns the event of a waiting request: how many requests are ahead, and a holder.
 func (m *model) queued(c Call, key string) Queued {
 	q := Queued{Session: c.Session, Number: c.Number}
 	q.Ahead = slices.IndexFunc(m.waiters(key), func(w wish) bool {
@@ -156,7 +157,7 @@ func (m *model) finish(s *record, number uint64, e Event) []Event {
 	return []Event{e}
 }
 
-// arrive does what all commands of clients have in common. Without a record in return, out is the answer.
+// arrive does what all commands of clients have in common. If it returns no record, out is the answer.
 func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *record, out []Event) {
 	refused := Refused{Session: c.Session, Number: c.Number}
 	s = m.find(c.Session)
@@ -381,13 +382,13 @@ func (t *Table) dump() string {
 	return b.String()
 }
 
-// script makes up what clients and leaders might send: mostly sensible, sometimes late,
+// script draws what clients and leaders might send: mostly sensible, sometimes late,
 // twice, out of order, or wrong.
 type script struct {
 	rand    *rand.Rand
 	numbers map[string]uint64 // the last number that each session used
-	sent    []Command         // what may come again
-	late    []Command         // what was held up
+	sent    []Command         // commands that may arrive again
+	late    []Command         // commands that are delayed
 	term    uint64
 	now     time.Duration
 }
@@ -398,7 +399,7 @@ func newScript(seed uint64) *script {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// enter moves time, and sometimes the term, and tells both.
+// enter advances time, and sometimes the term, and returns both.
 func (s *script) enter() (uint64, time.Duration) {
 	if s.rand.IntN(50) == 0 {
 		s.term++
@@ -480,7 +481,7 @@ func (s *script) number(who string) uint64 {
 	return s.numbers[who]
 }
 
-// held names something that who holds, if it can, and sometimes something wrong.
+// held returns a key and a token that the session holds, if there is one, and sometimes wrong ones.
 func (s *script) held(t *Table, who string) (key string, token uint64) {
 	all := t.sessions[id(who)]
 	if all == nil || len(all.holds) == 0 || s.rand.IntN(10) == 0 {

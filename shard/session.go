@@ -8,16 +8,16 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// session is the record of one session in this shard: what it holds and waits for,
-// and which of its commands were already done.
+// session is the record of one session in this shard: the requests that it holds and waits
+// for, and the commands that were already done.
 type session struct {
 	place[*session]
 	id       SessionID
 	name     string // of its node
 	ttl      time.Duration
 	fixed    bool              // by a Fix: the lease is not renewed (P7)
-	silent   time.Duration     // for how long it was unheard at the last checkpoint (P5)
-	birth    uint64            // the last deletion when it was opened: older commands are not its own (P12)
+	silent   time.Duration     // how long its silence was at the last checkpoint (P5)
+	birth    uint64            // the last deletion when it was opened: older commands belong to an earlier record (P12)
 	seen     numbers           // the numbers of all commands that arrived (P11)
 	results  map[uint64]result // of finished commands, until the client acknowledges them
 	requests map[uint64]*request
@@ -32,15 +32,15 @@ type result struct {
 	refused Reason
 }
 
-// opening is what a command that may open a record brings for it.
+// opening has the fields of a new record that a command brings.
 type opening struct {
 	ttl  time.Duration
 	name string
 }
 
-// begin finds the record of a command's session, opening one if the command may, and
-// sees to it that each number takes effect once (P11, P12). It returns nil if there is
-// nothing left to do but to tell what it appended to out.
+// begin finds the record of a command's session, or opens one if the command may. It ensures
+// that each number takes effect once (P11, P12). It returns a nil session if the events that
+// it appended to out are the whole answer.
 func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 	s := t.sessions[c.Session]
 	birth := t.deleted.last(c.Session)
@@ -76,20 +76,20 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 		}
 	}
 	if s.seen.has(c.Number) {
-		return nil, append(out, t.again(s, c.Number))
+		return nil, append(out, t.resultOf(s, c.Number))
 	}
 	s.seen.add(c.Number)
 	return s, out
 }
 
-// forget drops a result that nobody will ask for again.
+// forget drops a result that its client will not ask for again.
 func (s *session) forget(number uint64) {
 	delete(s.results, number)
 	s.results = shrink(s.results, &s.peaks.results)
 }
 
-// again tells a repeated command what its first copy was told.
-func (t *Table) again(s *session, number uint64) Event {
+// resultOf returns the answer to a repeated command: that of its first copy.
+func (t *Table) resultOf(s *session, number uint64) Event {
 	if r := s.requests[number]; r != nil && r.token == 0 {
 		return t.queued(r)
 	}
@@ -105,8 +105,8 @@ func (t *Table) again(s *session, number uint64) Event {
 	return Done{s.id, number}
 }
 
-// end deletes s: what it holds goes to those who wait for it. Its requests go in the
-// order of their numbers, the same on every replica.
+// end deletes s, and grants what it held to the waiters. Its requests are removed in the
+// order of their numbers, which is the same on every replica.
 func (t *Table) end(s *session, out []Event) []Event {
 	t.keepSession(s)
 	delete(t.sessions, s.id)
@@ -119,9 +119,9 @@ func (t *Table) end(s *session, out []Event) []Event {
 		gone = append(gone, r)
 	}
 	slices.SortFunc(gone, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
-	// All of them go before anybody is let in, or it would be s's own waiters.
+	// All are removed before any grant, or s's own waiters would be granted.
 	for _, r := range gone {
-		t.take(r)
+		t.remove(r)
 	}
 	for _, r := range gone {
 		out = t.grant(r.entry, out)
@@ -130,7 +130,7 @@ func (t *Table) end(s *session, out []Event) []Event {
 	return out
 }
 
-// Lease is what a leader must know of a session.
+// Lease is what a leader must know about a session.
 type Lease struct {
 	Session SessionID
 	TTL     time.Duration
@@ -153,7 +153,7 @@ func (t *Table) Leases() []Lease {
 	return all
 }
 
-// Lease returns that of one session, if it has a record.
+// Lease returns the lease of one session, if it has a record.
 func (t *Table) Lease(id SessionID) (l Lease, known bool) {
 	if s := t.sessions[id]; s != nil {
 		return s.lease(), true
@@ -164,16 +164,18 @@ func (t *Table) Lease(id SessionID) (l Lease, known bool) {
 // Has reports whether the session has a record.
 func (t *Table) Has(id SessionID) bool { return t.sessions[id] != nil }
 
-// Expects reports whether the session has a record, and no command of this number has come.
+// Expects reports whether the session has a record, and no command with this number has
+// arrived.
 func (t *Table) Expects(id SessionID, number uint64) bool {
 	s := t.sessions[id]
 	return s != nil && !s.seen.has(number)
 }
 
-// Results returns what the session's finished commands were told and it has not
-// acknowledged, in the order of their numbers, at most limit of them. Where there are
-// more it begins behind the number after, or at the first if none is behind it: who goes
-// on from the last that it was told gets to all. More: there are some behind the last.
+// Results returns the results of the session's finished commands that the session has not
+// acknowledged, in the order of their numbers, at most limit of them. If there are more than
+// limit, it begins behind the number after, or at the first if none is behind it. So a caller
+// that continues from the last number returned gets all of them. More reports whether there
+// are some behind the last.
 func (t *Table) Results(id SessionID, limit int, after uint64) (events []Event, more bool) {
 	s := t.sessions[id]
 	if s == nil {
@@ -187,7 +189,7 @@ func (t *Table) Results(id SessionID, limit int, after uint64) (events []Event, 
 		page, more = s.page(limit, 0)
 	}
 	for _, n := range page {
-		events = append(events, t.again(s, n))
+		events = append(events, t.resultOf(s, n))
 	}
 	return events, more
 }
@@ -195,7 +197,7 @@ func (t *Table) Results(id SessionID, limit int, after uint64) (events []Event, 
 // page returns the lowest numbers above after that have results, ascending, at most limit of
 // them, and whether there are more.
 func (s *session) page(limit int, after uint64) (page []uint64, more bool) {
-	// They mostly lie close together: the next ones are found without a look at all.
+	// Numbers mostly lie close together: the next ones are found without a walk over all.
 	for n := after + 1; n-after <= uint64(len(s.results)/2); n++ {
 		if _, ok := s.results[n]; !ok {
 			continue
@@ -222,10 +224,10 @@ func (s *session) page(limit int, after uint64) (page []uint64, more bool) {
 	return page, more
 }
 
-// deletions remember when a record was deleted last, for each part of all sessions: who
-// ended is not to be opened again, and cannot be remembered for ever. One number for all
-// would do, but then no far client could open a record where near ones end theirs all
-// the time: whatever revision it names is old when it arrives.
+// deletions has, for each of 1024 parts of all sessions, the revision of the last deletion of
+// a record. An ended session must not be opened again, and cannot be remembered for ever. One
+// revision for all sessions would do. But where near clients end their sessions all the time,
+// no far client could open a record then: each revision that it names is old when it arrives.
 type deletions [1024]uint64 // revisions; zero: never
 
 func (d *deletions) part(id SessionID) int {
@@ -237,7 +239,7 @@ func (d *deletions) last(id SessionID) uint64 { return d[d.part(id)] }
 
 func (d *deletions) note(id SessionID, revision uint64) { d[d.part(id)] = revision }
 
-// append appends those that there were: part and revision, in order.
+// append appends the parts that had a deletion, each with its revision, in order.
 func (d *deletions) append(b []byte) []byte {
 	n := 0
 	for _, revision := range d {
@@ -271,8 +273,8 @@ func readDeletions(r *wire.Reader, latest uint64) (d deletions) {
 	return d
 }
 
-// numbers is a set of request numbers. They are given out in order and arrive nearly
-// so: a floor and a few ranges above it hold any number of them.
+// numbers is a set of request numbers. Clients number requests in order, and they arrive
+// nearly in order: a floor and a few ranges above it represent any number of them.
 type numbers struct {
 	floor  uint64 // all up to this one are in the set
 	ranges []span // above it, apart from each other, ascending

@@ -10,10 +10,10 @@ import (
 // tableVersion is the version of the table's rules and of its snapshots (P41).
 const tableVersion = 1
 
-// image is what an entry or a session record remembers for snapshots.
+// image is the part of an entry or a session record that is for snapshots.
 type image struct {
 	born uint64 // the revision that made it
-	kept *Cut   // the cut that has its image already
+	kept *Cut   // the cut that already has its image
 }
 
 // Cut is a snapshot that is being taken: the table as it was when the cut was made,
@@ -23,7 +23,7 @@ type Cut struct {
 	t       *Table
 	at      uint64 // the revision of the cut
 	buf     []byte
-	entry   *place[*entry] // the next to visit, if it was there
+	entry   *place[*entry] // the next to visit, skipped if it is younger than the cut
 	record  *place[*session]
 	entries int // images written
 	records int
@@ -31,7 +31,7 @@ type Cut struct {
 }
 
 // Cut begins a snapshot. A table takes one at a time: an earlier one that is not
-// finished is given up.
+// finished is stopped.
 func (t *Table) Cut() *Cut {
 	c := &Cut{t: t, at: t.revision, entry: t.entries.head, record: t.records.head}
 	b := wire.AppendArray(nil, 6)
@@ -46,10 +46,10 @@ func (t *Table) Cut() *Cut {
 }
 
 // Next returns the next bytes of the snapshot, at most limit of them, and whether they
-// are the last. It must not be called once the snapshot was given up.
+// are the last. It must not be called once the snapshot was stopped.
 func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 	if !c.done && c.t.cut != c {
-		panic("shard: a snapshot goes on that was given up")
+		panic("shard: Next of a snapshot that was stopped")
 	}
 	for len(c.buf) < limit && c.record != nil {
 		p := c.record
@@ -77,14 +77,14 @@ func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 	return chunk, c.done && len(c.buf) == 0
 }
 
-// Stop gives the snapshot up.
+// Stop stops the snapshot.
 func (c *Cut) Stop() {
 	if c.t.cut == c {
 		c.t.cut = nil
 	}
 }
 
-// keepEntry must be called before e changes or goes: it writes e's image into the
+// keepEntry must be called before e changes or is deleted: it writes e's image into the
 // snapshot that is being taken.
 func (t *Table) keepEntry(e *entry) {
 	c := t.cut
@@ -190,43 +190,43 @@ const maxRevision = 1<<53 - 1
 
 // Restore builds a table from a snapshot, in steps.
 type Restore struct {
-	t       *Table
-	rest    []byte // bytes of an image that has not arrived whole
-	at      uint64 // the revision of the snapshot
-	begun   bool
-	ended   bool
-	shells  int // sessions that an entry named and whose record has not come yet
-	records int
-	entries int
-	again   int // rest is not read anew before it is as long
-	err     error
+	t            *Table
+	rest         []byte // bytes of an image that has not arrived completely
+	at           uint64 // the revision of the snapshot
+	begun        bool
+	ended        bool
+	placeholders int // sessions that an entry named and whose record has not come yet
+	records      int
+	entries      int
+	retryAt      int // rest is read again once it is this long
+	err          error
 }
 
 // NewRestore returns a Restore whose table will have f's switches.
 func NewRestore(f Founding) *Restore { return &Restore{t: NewTable(f)} }
 
-// Add takes the next bytes of a snapshot. It fails with wire.ErrMalformed, for good,
-// if they are none.
+// Add adds the next bytes of a snapshot. If they are malformed, this and every later call
+// return an error that wraps wire.ErrMalformed.
 func (rs *Restore) Add(chunk []byte) error {
 	rs.rest = append(rs.rest, chunk...)
-	if len(rs.rest) >= rs.again {
+	if len(rs.rest) >= rs.retryAt {
 		rs.read()
 	}
 	return rs.err
 }
 
-// read takes in what has come. An image that is not there yet as a whole is read from its
-// beginning once twice as much is there: the longest one, a key with its whole queue, may
-// take many chunks.
+// read reads the complete images that have arrived. An incomplete image is read again, from
+// its beginning, once twice as many bytes are there: the longest image, a key with its whole
+// queue, may take many chunks.
 func (rs *Restore) read() {
 	for rs.err == nil && len(rs.rest) > 0 && !rs.ended {
 		r := wire.NewReader(rs.rest)
 		rs.next(r)
 		switch err := r.Err(); {
 		case err == nil:
-			rs.rest, rs.again = r.Rest(), 0
+			rs.rest, rs.retryAt = r.Rest(), 0
 		case errors.Is(err, wire.ErrShort) && len(rs.rest) <= maxImage:
-			rs.again = 2 * len(rs.rest)
+			rs.retryAt = 2 * len(rs.rest)
 			return
 		default:
 			rs.err = err
@@ -244,7 +244,7 @@ const maxImage = 1 << 30
 // Table returns the restored table, once all chunks were added.
 func (rs *Restore) Table() (*Table, error) {
 	rs.read()
-	if rs.err == nil && (!rs.ended || rs.shells != 0) {
+	if rs.err == nil && (!rs.ended || rs.placeholders != 0) {
 		rs.err = wire.ErrMalformed
 	}
 	if rs.err != nil {
@@ -309,12 +309,12 @@ func (rs *Restore) record(r *wire.Reader) {
 	s := rs.t.sessions[id]
 	switch {
 	case s == nil:
-		s = rs.shell(id)
+		s = rs.placeholder(id)
 	case s.results != nil:
 		r.Fail("a session twice")
 		return
 	default:
-		rs.shells--
+		rs.placeholders--
 		for n := range s.requests { // order-free: each is judged alone
 			if !seen.has(n) {
 				r.Fail("a request that never arrived")
@@ -345,7 +345,7 @@ func readNumbers(r *wire.Reader) numbers {
 }
 
 // shell makes the session id, whose record comes now or later.
-func (rs *Restore) shell(id SessionID) *session {
+func (rs *Restore) placeholder(id SessionID) *session {
 	s := &session{id: id, requests: make(map[uint64]*request), holds: make(map[uint64]*request)}
 	rs.t.sessions[id] = s
 	rs.t.records.push(s, &s.place)
@@ -380,8 +380,8 @@ func (rs *Restore) entry(r *wire.Reader) {
 	for _, l := range lines {
 		s := rs.t.sessions[l.id]
 		if s == nil {
-			s = rs.shell(l.id)
-			rs.shells++
+			s = rs.placeholder(l.id)
+			rs.placeholders++
 		}
 		if !rs.fits(e, s, l.r) {
 			r.Fail("a request out of place")

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// image returns the whole snapshot of t, taken in one step.
+// image returns the whole snapshot of t, made in one step.
 func imageOf(t *Table) []byte {
 	b, last := t.Cut().Next(1 << 30)
 	if !last {
@@ -32,7 +32,7 @@ func restored(tb testing.TB, image []byte) *Table {
 	return t
 }
 
-// play lets a script run on t, and returns what it sent.
+// play runs a script on t, and returns what it sent.
 func (s *script) play(t *Table, steps int) (sent []played) {
 	for range steps {
 		p := played{}
@@ -89,7 +89,7 @@ func TestASnapshotIsTheTableAtTheCut(t *testing.T) {
 		if got := twin.dump(); got != want || twin.Digest() != digest {
 			t.Fatalf("seed %d: restored\n%sdigest %x, want\n%sdigest %x", seed, got, twin.Digest(), want, digest)
 		}
-		// What went on meanwhile, and more, has the same effect on both.
+		// The commands since the cut, and more, have the same effect on both.
 		after = append(after, s.play(table, 200)...)
 		for i, p := range after {
 			twin.Enter(p.term, p.now)
@@ -103,7 +103,7 @@ func TestASnapshotIsTheTableAtTheCut(t *testing.T) {
 	}
 }
 
-// What the last command before a cut made is in the snapshot, in a young table too, whose keys are not
+// The effect of the last command before a cut is in the snapshot, in a young table too, whose keys are not
 // granted in the same step.
 func TestASnapshotHasWhatTheLastCommandMade(t *testing.T) {
 	for _, settles := range []time.Duration{0, time.Minute} {
@@ -380,7 +380,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		}
 		return rs.Table()
 	}
-	// What the cases are variations of is sound.
+	// The snapshot that the cases vary is valid.
 	for _, sound := range [][]fields{
 		{head, {3, 0, 0}},
 		{head, ann(8, fields{9, 12, 12, 14, 17}, 9, fields{1, 7, 0, 12, 0, 1}), key(1, 3, ask(1, 1, 7), ask(14, 3, 0)), end},

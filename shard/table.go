@@ -1,9 +1,9 @@
 // Package shard holds the lock table of one shard.
 //
 // A [Table] is a plain state machine: it starts no goroutine, reads no clock and
-// sends no message. Feed it with [Table.Step]; tell whom Step says to tell. Replicas
-// that apply the same commands in the same order have equal tables; a new one gets a
-// [Cut] of an older one's, and restores it with [NewRestore].
+// sends no message. Feed it with [Table.Step], and deliver the events that Step
+// returns. Replicas that apply the same commands in the same order have equal tables; a new
+// replica gets a [Cut] of another one's table, and restores it with [NewRestore].
 package shard
 
 import (
@@ -15,24 +15,24 @@ import (
 // Table is the lock table of one shard. One goroutine at a time may use it.
 //
 // Per key there is one weighted FIFO: a capacity, the requests that hold some of
-// it, and the requests that wait. The head of the queue waits until it fits, and
-// nobody passes it (G3), so writers and large requests never starve. Everything
-// that a table decides follows from the commands and their order alone.
+// it, and the requests that wait. The head of the queue waits until it fits, and no
+// request passes it (G3), so writers and large requests never starve. All decisions of
+// a table follow from the commands and their order alone.
 type Table struct {
 	keys     map[string]*entry // only keys that are held or waited for
 	sessions map[SessionID]*session
-	entries  list[*entry] // all of keys, oldest first: what a snapshot walks
+	entries  list[*entry] // all of keys, oldest first: the order of a snapshot
 	records  list[*session]
 
-	revision uint64        // raised by each command and by each grant; a token is its grant's own (P17)
-	deleted  deletions     // of records (P12)
+	revision uint64        // raised by each command and by each grant; a grant's revision is its token (P17)
+	deleted  deletions     // the last deletions of records (P12)
 	now      time.Duration // table time (P18), never a date
 	term     uint64        // of the entry that is being applied (P3)
-	settles  time.Duration // nothing is granted before a Settle, due at this time; zero: settled (P27)
+	settles  time.Duration // nothing is granted before the Settle that is due at this time; zero: settled (P27)
 	digest   uint64        // over everything that happened; equal on all replicas (P41)
 
 	peaks struct{ keys, sessions int } // for shrink
-	cut   *Cut                         // the snapshot that is being taken, if any
+	cut   *Cut                         // the snapshot that is being taken, or nil
 	check bool                         // verify the invariants after each step
 
 	observe func(Decision)
@@ -43,10 +43,10 @@ type Founding struct {
 	Revision uint64         // the first revision: founding time in ms << 10 (P17)
 	Settles  time.Duration  // how long queues may form but nothing is granted; zero: not at all (P27)
 	Check    bool           // verify the invariants after each step; panics if one is broken
-	Observe  func(Decision) // hears of every decision; for simulations
+	Observe  func(Decision) // is called at every decision; for simulations
 }
 
-// Decision is what the table did with one request, for those who watch a simulation.
+// Decision is what the table did with one request, for the observer of a simulation.
 type Decision struct {
 	What     DecisionKind
 	Revision uint64 // of the table when it decided
@@ -56,7 +56,7 @@ type Decision struct {
 	Token    uint64 // Admitted and Finished
 	Weight   int64
 	Capacity int64
-	Settling bool // nothing is granted yet, to nobody (P27)
+	Settling bool // the table grants nothing yet (P27)
 }
 
 // DecisionKind says what the table did.
@@ -66,18 +66,19 @@ type DecisionKind uint8
 const (
 	Entered   DecisionKind = iota + 1 // the request is in its key's queue
 	Admitted                          // it holds the key
-	Finished                          // it holds it no more
+	Finished                          // it no longer holds the key
 	Withdrawn                         // it left the queue without a grant
-	Declined                          // it did not want to wait, and would have had to
+	Declined                          // it was a Try, and would have had to wait
 )
 
-func (t *Table) decided(what DecisionKind, r *request) {
+// report calls the observer, if there is one.
+func (t *Table) report(what DecisionKind, r *request) {
 	if t.observe != nil {
 		t.observe(Decision{what, t.revision, r.entry.key, r.session.id, r.number, r.token, r.weight, r.entry.capacity, t.settles != 0})
 	}
 }
 
-// NewTable returns the table of a shard in which nothing ever happened.
+// NewTable returns the table of a new shard.
 func NewTable(f Founding) *Table {
 	return &Table{
 		keys:     make(map[string]*entry),
@@ -89,7 +90,7 @@ func NewTable(f Founding) *Table {
 	}
 }
 
-// entry is one key in use. An entry that is neither held nor waited for is deleted.
+// entry is one key in use. An entry without a holder and a waiter is deleted.
 type entry struct {
 	place[*entry]
 	key      string
@@ -112,17 +113,17 @@ type request struct {
 	value   []byte
 }
 
-// Revision is the number of the last thing that happened.
+// Revision is the number of the last command or grant.
 func (t *Table) Revision() uint64 { return t.revision }
 
-// Digest is a hash over all that happened to the table, equal on all replicas that
+// Digest is a hash over the table's revisions and grants so far, equal on all replicas that
 // applied the same entries.
 func (t *Table) Digest() uint64 { return t.digest }
 
 // Now is the table's time: how long the shard has been led, as its leaders counted.
 func (t *Table) Now() time.Duration { return t.now }
 
-// Settles tells when a young table is due for its Settle, in table time; zero: it is settled.
+// Settles returns when a new table is due for its Settle, in table time; zero: it is settled.
 func (t *Table) Settles() time.Duration { return t.settles }
 
 // Enter begins an entry of the log: its term, and its leader's reading of table time.
@@ -131,12 +132,12 @@ func (t *Table) Enter(term uint64, now time.Duration) {
 	t.now = max(t.now, now)
 }
 
-// Step applies cmd and appends to out what must now be told, in that order. Equal
+// Step applies cmd and appends its events to out, in the order of delivery. Equal
 // commands in equal order give equal events on every replica. Step has no error:
 // what cannot be done yields a Refused and changes only the revision.
 func (t *Table) Step(cmd Command, out []Event) []Event {
 	t.revision++
-	told := len(out)
+	before := len(out)
 	switch cmd := cmd.(type) {
 	case Acquire:
 		out = t.acquire(cmd, out)
@@ -149,31 +150,31 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	case Close:
 		out = t.close(cmd, out)
 	case Expire:
-		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
+		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
 			out = t.end(s, out)
 		}
 	case Silent:
-		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
+		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
 			t.keepSession(s)
 			s.silent = cmd.For
 		}
 	case Heard:
-		if s := t.sessions[cmd.Session]; s != nil && t.inOffice(cmd.Term) {
+		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
 			t.keepSession(s)
 			s.silent = 0
 			out = append(out, Reheard{cmd.Session})
 		}
 	case Settle:
-		if t.settles != 0 && t.inOffice(cmd.Term) {
+		if t.settles != 0 && t.isCurrentTerm(cmd.Term) {
 			out = t.settle(out)
 		}
 	case Check:
-		// The replica compares; the table only counts it.
+		// The replica compares digests; the table only raises its revision.
 	default:
 		panic(fmt.Sprintf("shard: unknown command %T", cmd))
 	}
 	t.digest = mix(t.digest, t.revision)
-	for _, e := range out[told:] {
+	for _, e := range out[before:] {
 		if g, ok := e.(Granted); ok {
 			t.digest = mix(mix(t.digest, g.Session.Node^g.Session.Number), g.Token)
 		}
@@ -184,10 +185,11 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	return out
 }
 
-// inOffice reports whether a command of office was decided in the term of its entry.
-// One that was forwarded to a later leader has no force (P3).
-func (t *Table) inOffice(term uint64) bool { return term == t.term }
+// isCurrentTerm reports whether a leader's command was decided in the term of its entry.
+// One that was forwarded to a later leader has no effect (P3).
+func (t *Table) isCurrentTerm(term uint64) bool { return term == t.term }
 
+// acquire queues a request, and grants it if it fits.
 func (t *Table) acquire(c Acquire, out []Event) []Event {
 	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
 	if s == nil {
@@ -224,7 +226,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	s.requests[c.Number] = r
 	e.queue.push(r, &r.place)
-	t.decided(Entered, r)
+	t.report(Entered, r)
 	out = t.grant(e, out)
 	if r.token == 0 {
 		out = append(out, t.queued(r))
@@ -233,13 +235,13 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 }
 
 // fits reports whether a request of this weight would be granted at once: there is
-// room, and nobody waits who came earlier (P16).
+// room, and no earlier request waits (P16).
 func (t *Table) fits(e *entry, weight int64) bool {
 	return t.settles == 0 && e.used+weight <= e.capacity && e.queue.len == 0
 }
 
-// grant lets in as many from the head of e's queue as fit. Each takes a revision of
-// its own, which is its token.
+// grant grants the key to as many requests from the head of e's queue as fit. Each raises
+// the revision, which becomes its token.
 func (t *Table) grant(e *entry, out []Event) []Event {
 	if t.settles != 0 {
 		return out
@@ -254,13 +256,13 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		r.token = t.revision
 		r.session.holds[r.token] = r
 		r.session.results[r.number] = result{token: r.token}
-		t.decided(Admitted, r)
+		t.report(Admitted, r)
 		out = append(out, Granted{r.session.id, r.number, r.token})
 	}
 	return out
 }
 
-// next returns the request that is to be let in now, if any: the head of the queue.
+// next returns the request to grant now, which is the head of the queue, or nil.
 func (t *Table) next(e *entry) *request {
 	if r := e.queue.first(); r != nil && e.used+r.weight <= e.capacity {
 		return r
@@ -320,26 +322,26 @@ func (t *Table) close(c Close, out []Event) []Event {
 	return append(out, Done(c))
 }
 
-// drop takes r out and lets in who now fits.
+// drop removes r, and grants the key to the requests that now fit.
 func (t *Table) drop(r *request, out []Event) []Event {
-	t.take(r)
+	t.remove(r)
 	out = t.grant(r.entry, out)
 	t.sweep(r.entry)
 	return out
 }
 
-// take takes r out of its key and its session. The caller then grants and sweeps.
-func (t *Table) take(r *request) {
+// remove takes r out of its key and its session. The caller then grants and sweeps.
+func (t *Table) remove(r *request) {
 	e, s := r.entry, r.session
 	t.keepEntry(e)
 	t.keepSession(s)
 	delete(s.requests, r.number)
 	s.requests = shrink(s.requests, &s.peaks.requests)
 	if r.token == 0 {
-		t.decided(Withdrawn, r)
+		t.report(Withdrawn, r)
 		e.queue.remove(&r.place)
 	} else {
-		t.decided(Finished, r)
+		t.report(Finished, r)
 		delete(s.holds, r.token)
 		s.holds = shrink(s.holds, &s.peaks.holds)
 		e.holders.remove(&r.place)
@@ -347,7 +349,7 @@ func (t *Table) take(r *request) {
 	}
 }
 
-// sweep deletes e if nobody holds it or waits for it, and it is not deleted yet.
+// sweep deletes e if it has neither holder nor waiter and is not deleted yet.
 func (t *Table) sweep(e *entry) {
 	if e.holders.len == 0 && e.queue.len == 0 && t.keys[e.key] == e {
 		t.keepEntry(e)
@@ -370,12 +372,13 @@ func (t *Table) settle(out []Event) []Event {
 	return out
 }
 
+// queued returns the event of a request that waits.
 func (t *Table) queued(r *request) Queued {
 	q := Queued{Session: r.session.id, Number: r.number, Ahead: -1}
 	switch {
 	case r.place.next() == nil:
 		q.Ahead = r.entry.queue.len - 1
-	case r.entry.queue.len <= walked:
+	case r.entry.queue.len <= maxCounted:
 		q.Ahead = 0
 		for p := r.entry.queue.first(); p != r; p = p.place.next() {
 			q.Ahead++
@@ -387,9 +390,11 @@ func (t *Table) queued(r *request) Queued {
 	return q
 }
 
-// walked is the longest queue in which the place of a retried request is counted.
-const walked = 128
+// maxCounted is the longest queue in which the requests ahead of a retried one are counted.
+const maxCounted = 128
 
+// refused records that a command is refused, and returns the event. With e, the event names
+// a holder.
 func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Refused {
 	s.results[number] = result{refused: why}
 	r := Refused{Session: s.id, Number: number, Reason: why}

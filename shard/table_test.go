@@ -12,10 +12,10 @@ import (
 
 const ttl = 10 * time.Second
 
-// id is the session of somebody who is known by one name.
+// id returns the one session of the client with that name.
 func id(who string) SessionID { return SessionID{Node: uint64(who[0]), Number: 1} }
 
-// always is a Since that no deletion has overtaken.
+// always is a Since above every deletion.
 const always = 1 << 52
 
 func call(who string, n uint64) Call { return Call{Session: id(who), Number: n, Since: always} }
@@ -63,7 +63,7 @@ func fix(who string, n uint64, key string, token uint64, hold time.Duration) Fix
 	return Fix{Call: call(who, n), Key: key, Token: token, Hold: hold}
 }
 
-// keysOf tells who holds and who waits: "a: ann=2 | bob eve; b: eve=9".
+// keysOf returns the holders and the waiters of each key: "a: ann=2 | bob eve; b: eve=9".
 func keysOf(t *Table) string {
 	var all []string
 	for key, e := range t.keys {
@@ -100,7 +100,7 @@ func TestTable(t *testing.T) {
 		given    []Command
 		when     Command
 		want     []Event
-		keys     string // who holds and who waits afterwards
+		keys     string // the holders and the waiters afterwards
 	}{
 		// First come, first served (G3).
 		{
@@ -110,14 +110,14 @@ func TestTable(t *testing.T) {
 			keys: "a: ann=2",
 		},
 		{
-			name:  "who comes second waits, and learns who holds",
+			name:  "the second request waits, and learns the holder",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("bob", 1, "a"),
 			want:  []Event{Opened{id("bob"), ttl}, Queued{id("bob"), 1, 0, "ann", 2}},
 			keys:  "a: ann=2 | bob",
 		},
 		{
-			name:  "a release wakes the longest waiter and nobody else, with a larger token",
+			name:  "a release wakes only the longest waiter, with a larger token",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
 			when:  release("ann", 2, "a", 2),
 			want:  []Event{Done{id("ann"), 2}, Granted{id("bob"), 1, 6}},
@@ -222,7 +222,7 @@ func TestTable(t *testing.T) {
 			keys: "a: ann=2",
 		},
 		{
-			name:  "a try that would fit is refused if somebody waits",
+			name:  "a try that would fit is refused if a request waits",
 			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  try(read("eve", 1, "a")),
 			want: []Event{Opened{id("eve"), ttl}, Refused{
@@ -233,7 +233,7 @@ func TestTable(t *testing.T) {
 
 		// Kinds and capacities (P38).
 		{
-			name:  "a lock is no semaphore while somebody holds it",
+			name:  "a key that is held as a lock is not a semaphore",
 			given: []Command{lock("ann", 1, "a")},
 			when:  permits("bob", 1, "a", 1, 3),
 			want: []Event{Opened{id("bob"), ttl}, Refused{
@@ -325,7 +325,7 @@ func TestTable(t *testing.T) {
 			want:  []Event{Refused{Session: id("ann"), Number: 2, Reason: Reopen}},
 		},
 		{
-			name:  "the deletion of another session's record hinders nobody",
+			name:  "the deletion of another session's record has no effect",
 			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}},
 			when:  since(lock("bob", 1, "a"), 2),
 			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 5}},
@@ -425,7 +425,7 @@ func TestTable(t *testing.T) {
 			keys: "a: ann=5",
 		},
 		{
-			name:  "nobody releases another's grant",
+			name:  "a session cannot release another session's grant",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  release("bob", 2, "a", 2),
 			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost}},
@@ -475,7 +475,7 @@ func TestTable(t *testing.T) {
 			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost}},
 		},
 
-		// Expiry, and the commands of office (P3).
+		// Expiry, and the other commands of a leader (P3).
 		{
 			name:  "an expiry hands on what the session held",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
@@ -484,7 +484,7 @@ func TestTable(t *testing.T) {
 			keys:  "a: bob=5",
 		},
 		{
-			name:  "an expiry takes the session's own waiters along instead of letting them in",
+			name:  "an expiry removes the session's own waiters, and grants them nothing",
 			given: []Command{lock("ann", 1, "a"), lock("ann", 2, "a"), lock("bob", 1, "a")},
 			when:  Expire{id("ann"), thisTerm},
 			want:  []Event{Ended{id("ann")}, Granted{id("bob"), 1, 6}},
@@ -513,11 +513,11 @@ func TestTable(t *testing.T) {
 			keys:  "a: ann=2",
 		},
 		{
-			name: "an expiry of nobody does nothing",
+			name: "an expiry of an unknown session does nothing",
 			when: Expire{id("ann"), thisTerm},
 		},
 		{
-			name:  "a session that is heard again is told so",
+			name:  "a session that is heard again gets a Reheard",
 			given: []Command{lock("ann", 1, "a"), Silent{id("ann"), 6 * time.Second, thisTerm}},
 			when:  Heard{id("ann"), thisTerm},
 			want:  []Event{Reheard{id("ann")}},
@@ -586,7 +586,7 @@ func TestTable(t *testing.T) {
 			keys:  "a: bob=8; b: bob=5",
 		},
 		{
-			name: "a close of nobody is done",
+			name: "a close of an unknown session is done",
 			when: Close{id("ann"), 9},
 			want: []Event{Done{id("ann"), 9}},
 		},
@@ -621,7 +621,7 @@ func TestLeases(t *testing.T) {
 	table.Step(Silent{id("ann"), 6 * time.Second, thisTerm}, nil)
 	table.Step(Silent{id("bob"), 6 * time.Second, thisTerm - 1}, nil) // void
 	table.Step(fix("eve", 2, "a", 2, time.Minute), nil)               // fixed
-	table.Step(fix("bob", 2, "a", 2, time.Minute), nil)               // another's
+	table.Step(fix("bob", 2, "a", 2, time.Minute), nil)               // another session's
 	table.Step(lock("fay", 1, "d"), nil)                              // silent, then heard
 	table.Step(Silent{id("fay"), time.Second, thisTerm}, nil)         //
 	table.Step(Heard{id("fay"), thisTerm}, nil)                       //
@@ -645,7 +645,7 @@ func TestLeases(t *testing.T) {
 		t.Errorf("Lease(zoe) = %+v, %v", got, known)
 	}
 	if table.Expects(id("fay"), 2) || !table.Expects(id("fay"), 3) || table.Expects(id("zoe"), 1) {
-		t.Error("Expects is wrong about what has come")
+		t.Error("Expects is wrong about the numbers that have arrived")
 	}
 }
 
@@ -689,7 +689,7 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 		t.Errorf("after acknowledging 1 and 3: Results = %+v, want %+v", got, want)
 	}
 	if got, more := table.Results(id("zoe"), 9, 0); got != nil || more {
-		t.Errorf("Results of nobody = %+v, %v", got, more)
+		t.Errorf("Results of an unknown session = %+v, %v", got, more)
 	}
 }
 
@@ -711,7 +711,7 @@ func TestTableTimeOnlyGrows(t *testing.T) {
 	}
 }
 
-func TestAFullQueueRefusesOneMoreAndDropsNobody(t *testing.T) {
+func TestAFullQueueRefusesOneMoreAndDropsNoWaiter(t *testing.T) {
 	table := NewTable(Founding{})
 	var out []Event
 	table.Step(lock("ann", 1, "a"), nil)
@@ -828,7 +828,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Of as many results as an answer repeats, it repeats all, whatever it repeated before.
+// If there are no more results than one answer repeats, it repeats all of them each time.
 func TestResultsThatFitAreAllRepeated(t *testing.T) {
 	table := newTable()
 	for n := uint64(1); n <= 3; n++ {
