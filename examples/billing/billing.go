@@ -1,9 +1,9 @@
-// Package billing is somebody's service: on each machine it sends this month's bills, if
-// nobody has yet. That takes a while, so a lock is there; and a store that refuses old
-// tokens, for a machine may stand still while it holds the lock.
+// Package billing is an example service. On each machine it sends this month's bills, unless
+// another machine already has. Sending takes a while, so the service takes a lock. A machine
+// may be suspended while it holds the lock, so the store refuses old tokens.
 //
-// It is an example of code that a simulation runs unchanged: what it waits for, and what
-// it writes to, are values.
+// A simulation runs this code unchanged, because it gets its sleep function and its store as
+// values.
 package billing
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/lockmesh/mesh"
 )
 
-// Biller sends bills.
+// Biller sends bills, and records them in its store.
 type Biller struct {
 	Sleep func(ctx context.Context, d time.Duration) error // sending takes time
 	Store Store
 }
 
-// Store remembers what was sent, and the highest token that it has seen. Write refuses a
-// lower one. Sent wants a token, too: what it says holds until this holder writes, for
-// those before it cannot any more.
+// Store records which months' bills were sent, and the largest token that it has seen. Write
+// refuses a smaller token and then returns false. Sent takes a token, too: from then on earlier
+// holders cannot write, so its answer stays true until this holder writes.
 type Store interface {
 	Sent(token uint64, month int) bool
 	Write(token uint64, month int) bool

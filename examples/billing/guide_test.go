@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The guide shows this code, and not what it once was.
+// The guide shows the present code of this package.
 func TestTheGuideShowsThisCode(t *testing.T) {
 	guide, err := os.ReadFile("../../simulate/GUIDE.md")
 	if err != nil {

@@ -1,22 +1,23 @@
 // Partition cuts a simulated network of five nodes in two, shows what each side sees and
-// what becomes of its locks, and heals it again.
+// what happens to its locks, and heals the network again.
 //
 //	go run ./examples/partition
 //	go run ./examples/partition -seed 42
 //
-// The nodes are real ones, joined with mesh.JoinContext, and the code around them is
-// ordinary blocking code. But clocks and connections are those of package simulate: a
-// minute passes in a moment, and the same seed prints the same timeline, byte for byte.
-// This is how you test what your own code does when the network fails.
+// The nodes run the production code: they join with mesh.JoinContext, and the code around
+// them is ordinary blocking code. But clocks and connections are those of package simulate: a
+// minute passes in a moment, and the same seed prints the same timeline, byte for byte. This
+// is how you test what your own code does when the network fails.
 //
 // What to look for in the timeline:
 //
-//   - The side of two has no majority of any shard. Its calls wait, or say so; they guess
-//     nothing. Its lock is lost, and the holder hears of that before anybody else gets it.
-//   - The side of three elects new leaders and goes on. The lock that the other side held
-//     is granted there when its lease is over, with a larger token.
-//   - A holder that ignores its loss, and writes still, is refused by its token.
-//   - After the heal all five agree again, and a waiter on the side of two is served.
+//   - The side of two has no majority of any shard. Its calls wait, or return ErrNoQuorum;
+//     they never guess. Its lock is lost, and the holder learns this before the key is granted
+//     again.
+//   - The side of three elects new leaders and goes on. The key that the other side held is
+//     granted there when its lease ends, with a larger token.
+//   - A holder that ignores its loss and still writes is refused because of its token.
+//   - After the heal all five nodes agree again, and a waiter on the side of two is served.
 package main
 
 import (
@@ -37,8 +38,8 @@ import (
 const (
 	shards = 8
 	lease  = 3 * time.Second
-	cut    = 10 * time.Second // when the network is cut,
-	heal   = 30 * time.Second // and healed
+	cut    = 10 * time.Second // when the network is cut
+	heal   = 30 * time.Second // when it is healed
 	end    = 45 * time.Second
 )
 
@@ -48,8 +49,8 @@ var (
 )
 
 func main() {
-	seed := flag.Uint64("seed", 1, "decides everything that chance decides")
-	verbose := flag.Bool("v", false, "show every connection and all gossip, too")
+	seed := flag.Uint64("seed", 1, "the seed of all random choices")
+	verbose := flag.Bool("v", false, "also show every connection and all gossip")
 	flag.Parse()
 	if err := run(os.Stdout, *seed, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "partition:", err)
@@ -87,7 +88,7 @@ func run(out io.Writer, seed uint64, verbose bool) error {
 	w.At(heal, w.Net.Heal)
 	err := w.Run(end - w.Now())
 	if err == nil {
-		err = w.History().Finish() // exclusion, tokens, and an end to every call
+		err = w.History().Finish() // checks exclusion, tokens, and that every call has ended
 	}
 
 	fmt.Fprintf(out, "seed %d\n\n", seed)
@@ -100,30 +101,30 @@ func run(out io.Writer, seed uint64, verbose bool) error {
 	case err != nil:
 		return err
 	case s.ended != 4 || s.guarded().Refused != 1:
-		return fmt.Errorf("the story has another end: %d of 4 actors, %d writes refused", s.ended, s.guarded().Refused)
+		return fmt.Errorf("%d of 4 actors finished and %d writes were refused, want 4 and 1", s.ended, s.guarded().Refused)
 	}
 	calls, holds := w.History().Calls()
 	fmt.Fprintf(out, "\n%d calls, %d holds; no promise was broken\n", calls, holds)
 	return nil
 }
 
-// story is what the actors share. Only one of them runs at a time.
+// story is the state that the actors share. Only one of them runs at a time.
 type story struct {
 	world   *simulate.World
 	seeds   []string
 	nodes   map[string]*mesh.Node
 	healthy int // nodes that have seen every shard fully replicated
-	ended   int // actors
+	ended   int // actors that have finished
 }
 
-// guarded is what the lock guards: it remembers the largest token that it was shown, and
-// refuses smaller ones.
+// guarded returns the register that the lock guards. It remembers the largest token that it
+// has seen, and refuses smaller ones.
 func (s *story) guarded() *simulate.Register { return s.world.Register("orders") }
 
-// node joins a host to the mesh, and tells whenever the mesh looks different from there.
+// node joins a host to the mesh, and logs each change of the mesh that the host sees.
 func (s *story) node(ctx context.Context, name string) {
-	// Five replicas, so that the three have the majority of every shard. With three, the
-	// default, each side would have that of some of the shards.
+	// With five replicas the side of three has a majority of every shard. With three, the
+	// default, each side would have a majority of some shards.
 	node, err := mesh.JoinContext(ctx, s.seeds, mesh.WithName(name), mesh.WithBind(":7300"),
 		mesh.WithShards(shards), mesh.WithReplicas(5), mesh.WithLeaseTTL(lease), mesh.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *story) node(ctx context.Context, name string) {
 	}
 }
 
-// look says what a node sees.
+// look describes what a node sees.
 func look(node *mesh.Node) string {
 	var alive, dead []string
 	for _, m := range node.Members() {
@@ -171,10 +172,10 @@ func look(node *mesh.Node) string {
 	return text + "; some shards lack replicas"
 }
 
-// careless takes the lock, on the side of two, before the cut. It hears of its loss, and
-// writes all the same.
+// careless takes the lock before the cut, on the side of two. It learns of the loss, but still
+// writes.
 func (s *story) careless(ctx context.Context) {
-	simulate.Logf(ctx, "wants \"orders\"; a new mesh grants nothing until all leases of an older one would be over")
+	simulate.Logf(ctx, "wants \"orders\"; a new mesh grants nothing until all leases of an earlier mesh must have ended")
 	l := s.lock(ctx, "ann", "orders")
 	if l == nil {
 		return
@@ -184,32 +185,32 @@ func (s *story) careless(ctx context.Context) {
 		return
 	}
 	simulate.Logf(ctx, "is told: %v", l.Err())
-	for s.guarded().Highest == l.Token() { // until somebody else has written
+	for s.guarded().Highest == l.Token() { // until the next holder has written
 		if simulate.Sleep(ctx, 100*time.Millisecond) != nil {
 			return
 		}
 	}
 	s.write(ctx, l)
-	_ = l.Unlock(ctx) // which fails if it was lost
+	_ = l.Unlock(ctx) // fails if the lock was lost
 	s.ended++
 }
 
-// next waits for the same lock on the side of three, from before the cut, and gets it when
-// the lease of the side of two is over.
+// next waits for the same lock on the side of three. It begins before the cut, and gets the
+// lock when the lease of careless has ended.
 func (s *story) next(ctx context.Context) {
 	simulate.Sleep(ctx, time.Second)
-	simulate.Logf(ctx, "waits for \"orders\", too")
+	simulate.Logf(ctx, "also waits for \"orders\"")
 	l := s.lock(ctx, "kim", "orders")
 	if l == nil {
 		return
 	}
 	s.write(ctx, l)
 	simulate.Sleep(ctx, 2*time.Second) // the work
-	_ = l.Unlock(ctx)                  // which fails if it was lost
+	_ = l.Unlock(ctx)                  // fails if the lock was lost
 	s.ended++
 }
 
-// hasty tries, on the side of two, to get a lock that nobody holds.
+// hasty tries to lock a free key, on the side of two.
 func (s *story) hasty(ctx context.Context) {
 	simulate.Sleep(ctx, cut+2*time.Second-simulate.Now(ctx))
 	_, err := s.nodes["bob"].TryLock(ctx, "customers")
@@ -221,7 +222,7 @@ func (s *story) hasty(ctx context.Context) {
 	s.ended++
 }
 
-// patient waits, on the side of two, for the same: first for a while, then until it has it.
+// patient waits for the same key, on the side of two: first for 5 s, then until it gets it.
 func (s *story) patient(ctx context.Context) {
 	simulate.Sleep(ctx, cut+3*time.Second-simulate.Now(ctx))
 	short, cancel := simulate.WithTimeout(ctx, 5*time.Second)
@@ -233,16 +234,16 @@ func (s *story) patient(ctx context.Context) {
 	}
 	simulate.Logf(ctx, "is told: %v", err)
 
-	simulate.Logf(ctx, "waits for \"customers\", however long that takes")
+	simulate.Logf(ctx, "waits for \"customers\" without a time limit")
 	l := s.lock(ctx, "bob", "customers")
 	if l == nil {
 		return
 	}
-	_ = l.Unlock(ctx) // which fails if it was lost
+	_ = l.Unlock(ctx) // fails if the lock was lost
 	s.ended++
 }
 
-// lock is Lock, which must not fail.
+// lock locks a key for an actor. An error ends the simulation.
 func (s *story) lock(ctx context.Context, host, key string) *mesh.Lock {
 	l, err := s.nodes[host].Lock(ctx, key)
 	if err != nil {
@@ -252,11 +253,11 @@ func (s *story) lock(ctx context.Context, host, key string) *mesh.Lock {
 	return l
 }
 
-// write does the guarded work.
+// write writes to the guarded register.
 func (s *story) write(ctx context.Context, l *mesh.Lock) {
 	if s.guarded().Write(l.Token()) {
 		simulate.Logf(ctx, "writes with token %d", l.Token())
 	} else {
-		simulate.Logf(ctx, "writes with token %d, and is refused: %d was there", l.Token(), s.guarded().Highest)
+		simulate.Logf(ctx, "writes with token %d, and is refused: the register has seen token %d", l.Token(), s.guarded().Highest)
 	}
 }
