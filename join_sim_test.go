@@ -41,8 +41,8 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		{"another number of replicas", []mesh.Option{mesh.WithReplicas(5)}, mesh.ErrInvalidOption, []string{"5", "3"}},
 		{"another bound of leases", []mesh.Option{mesh.WithMaxTTL(time.Minute)}, mesh.ErrInvalidOption, []string{"1m0s", "3s"}},
 		{"a lease beyond the bound", []mesh.Option{mesh.WithLeaseTTL(4 * time.Second)}, mesh.ErrInvalidOption, []string{"4s", "3s"}},
-		{"an address that nobody reaches", []mesh.Option{mesh.WithAdvertise("nowhere:7400")}, mesh.ErrUnreachable, []string{"nowhere:7400"}},
-		{"an address where somebody else answers", []mesh.Option{mesh.WithAdvertise("b:7400")}, mesh.ErrUnreachable, []string{"b:7400"}},
+		{"an address that cannot be reached", []mesh.Option{mesh.WithAdvertise("nowhere:7400")}, mesh.ErrUnreachable, []string{"nowhere:7400"}},
+		{"an address where another node answers", []mesh.Option{mesh.WithAdvertise("b:7400")}, mesh.ErrUnreachable, []string{"b:7400"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
