@@ -277,13 +277,10 @@ func (b *bench) step(limit time.Duration) bool {
 	return true
 }
 
-// at lets f run at a time, as somebody else's thread of control.
+// at lets f run at a time, as another thread of control.
 func (b *bench) at(when time.Duration, f func()) {
 	b.NewLoop("", func(time.Duration) time.Duration { f(); return env.Never }).(*benchLoop).due = when
 }
-
-// meanwhile lets f run when the next caller parks, and the node has done what he wants of it.
-func (b *bench) meanwhile(f func()) { b.at(b.now, f) }
 
 // run lets the loops do what is to be done now.
 func (b *bench) run() { b.pass(0) }
@@ -307,12 +304,6 @@ func (b *bench) pass(d time.Duration) {
 			b.tb.Fatalf("loops run on and on at %v", b.now)
 		}
 	}
-}
-
-// stall lets the time d pass while nothing of the node runs, and then all of it.
-func (b *bench) stall(d time.Duration) {
-	b.now += d
-	b.run()
 }
 
 // do runs f on the shard loop.
