@@ -20,9 +20,9 @@ import (
 )
 
 // bubble is a network of hosts in a testing/synctest bubble. The nodes on them are real: goroutines,
-// transport and memberlist, by the bubble's virtual clock. Connections behave as TCP does: bytes sent into
-// a cut arrive after it, in order. Real nodes draw from sources that cannot be seeded, so two runs with the
-// same seed are under the same faults, but not equal: simulations are for that.
+// transport and memberlist, on the bubble's virtual clock. Connections behave as TCP does: bytes sent into
+// a cut arrive after it, in order. Real nodes use random sources that cannot be seeded, so two runs with the
+// same seed have the same faults, but are not equal; only simulations are.
 type bubble struct {
 	start   time.Time
 	running sync.WaitGroup // goroutines of hosts
@@ -49,7 +49,7 @@ func inBubble(t *testing.T, seed uint64, f func(b *bubble)) {
 				b.Crash(name)
 			}
 			b.running.Wait()
-			time.Sleep(time.Second) // nodes that were closed may still wait for the last answer to a probe
+			time.Sleep(time.Second) // closed nodes may still wait for the last answer to a probe
 		}()
 		f(b)
 	})
@@ -76,7 +76,7 @@ type process struct {
 	cancel context.CancelFunc
 }
 
-// host returns the host of that name, and makes it, running, if there is none.
+// host returns the host of that name; if there is none, it creates and starts it.
 func (b *bubble) host(name string) *host {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,13 +92,13 @@ func (b *bubble) host(name string) *host {
 // begin starts a process.
 func (h *host) begin() {
 	p := &process{host: h}
-	began := time.Now().Add(-time.Duration(h.bubble.rand.Int64N(int64(time.Hour)))) // of no meaning outside of the process
-	world := &hostEnv{
+	began := time.Now().Add(-time.Duration(h.bubble.rand.Int64N(int64(time.Hour)))) // random: a process's clock means nothing outside it
+	environment := &hostEnv{
 		Env:   realenv.Over(p, func() time.Duration { return time.Since(began) }, nil),
 		seeds: rand.New(rand.NewPCG(h.bubble.rand.Uint64(), 2)),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p.ctx, p.cancel = env.With(ctx, world), cancel
+	p.ctx, p.cancel = env.With(ctx, environment), cancel
 	h.process, h.ports = p, make(map[string]*listener)
 	for _, fn := range h.boots {
 		h.bubble.running.Go(func() { fn(p.ctx) })
@@ -165,7 +165,7 @@ func (b *bubble) Restart(name string) {
 	h.begin()
 }
 
-// Pause holds up all that arrives at a host or leaves it. Its goroutines go on: they cannot be stopped.
+// Pause holds up all bytes that arrive at a host or leave it. Its goroutines go on: they cannot be stopped.
 func (b *bubble) Pause(name string) { b.pause(b.host(name), true) }
 
 // Resume ends Pause.
@@ -178,7 +178,7 @@ func (b *bubble) pause(h *host, paused bool) {
 	b.flow()
 }
 
-// Partition cuts the groups off from each other. Hosts that none of them names are one more group.
+// Partition cuts the groups off from each other. Hosts in none of them are one more group.
 func (b *bubble) Partition(groups ...[]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,7 +194,7 @@ func (b *bubble) Partition(groups ...[]string) {
 	}
 }
 
-// PartitionOneWay cuts the ways from some hosts to others.
+// PartitionOneWay cuts the direction from some hosts to others.
 func (b *bubble) PartitionOneWay(from, to []string) {
 	for _, x := range from {
 		for _, y := range to {
@@ -214,7 +214,7 @@ func (b *bubble) Heal() {
 	b.flow()
 }
 
-// flow sends again what was held up.
+// flow schedules all segments on their way again, as those held up may pass now.
 func (b *bubble) flow() {
 	for _, s := range b.sides {
 		for i := range s.way {
@@ -249,7 +249,7 @@ type addr string
 func (a addr) Network() string { return "tcp" }
 func (a addr) String() string  { return string(a) }
 
-// newAddr takes a port that was never used.
+// newAddr returns an address with a port that was never used.
 func (h *host) newAddr() addr {
 	h.lastPort++
 	return addr(net.JoinHostPort(h.name, fmt.Sprint(h.lastPort)))
@@ -313,8 +313,8 @@ func (l *listener) shut() {
 	l.queue = nil
 }
 
-// Dial implements transport.Sockets. As with TCP, a port without a listener refuses, and where there is no
-// answer Dial tries again and again.
+// Dial implements transport.Sockets. As with TCP, a port without a listener refuses, and without an answer
+// Dial tries again and again.
 func (p *process) Dial(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -345,7 +345,7 @@ func (p *process) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: addr(address), Err: err}
 }
 
-// crosses waits for as long as a packet is on its way, and reports whether it arrived.
+// crosses waits for the latency of a packet, and reports whether the packet arrived.
 func (b *bubble) crosses(ctx context.Context, from, to *host) bool {
 	open := func() bool {
 		b.mu.Lock()
@@ -393,9 +393,9 @@ type side struct {
 	addr    addr
 	change  *sync.Cond // something below has changed
 
-	way    []segment // sent, and not arrived, in order
+	way    []segment // sent, not arrived yet, in order
 	last   time.Time // when the latest of them is due
-	in     []byte    // arrived, and not read
+	in     []byte    // arrived, not read yet
 	eof    bool      // the other end sends no more
 	ended  bool      // this end sends no more
 	closed bool
@@ -404,7 +404,7 @@ type side struct {
 	readBy, writeBy time.Time // zero: none
 }
 
-// segment is what travels: bytes, the end of them, or a reset.
+// segment is a unit that travels: bytes, their end, or a reset.
 type segment struct {
 	due   time.Time
 	data  []byte
@@ -417,7 +417,7 @@ func (s *side) send(seg segment) {
 	s.way = append(s.way, seg)
 }
 
-// launch says when a segment is due, behind those before it.
+// launch schedules a segment to arrive after the latency, and not before earlier segments.
 func (s *side) launch(seg *segment) {
 	due := time.Now().Add(latency(s.process.host, s.other.process.host))
 	if due.Before(s.last) {
@@ -427,7 +427,8 @@ func (s *side) launch(seg *segment) {
 	time.AfterFunc(time.Until(due), s.arrive)
 }
 
-// arrive takes in what is due. What cannot pass waits for bubble.flow; a reset is sent once, as in TCP.
+// arrive delivers the segments that are due. Those that cannot pass wait for bubble.flow; only a reset is
+// lost, as TCP sends it once.
 func (s *side) arrive() {
 	s.change.L.Lock()
 	defer s.change.L.Unlock()
@@ -482,7 +483,7 @@ func (s *side) Read(p []byte) (int, error) {
 	}
 }
 
-// Write implements net.Conn. There is room for whatever is written.
+// Write implements net.Conn. The buffer is unbounded.
 func (s *side) Write(p []byte) (int, error) {
 	s.change.L.Lock()
 	defer s.change.L.Unlock()
@@ -498,7 +499,7 @@ func (s *side) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite tells the other end that no more comes.
+// CloseWrite sends the end of the bytes.
 func (s *side) CloseWrite() error {
 	s.change.L.Lock()
 	defer s.change.L.Unlock()
@@ -523,7 +524,7 @@ func (s *side) Close() error {
 	s.closed = true
 	s.change.Broadcast()
 	if len(s.in) > 0 {
-		s.send(segment{reset: true}) // what was not read is lost
+		s.send(segment{reset: true}) // unread bytes are lost
 	} else {
 		s.end()
 	}

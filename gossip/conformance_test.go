@@ -16,20 +16,20 @@ import (
 )
 
 // The simulator has a model of this package's gossip. Here both play the same scripts,
-// over connections that take as long: memberlist in a bubble's virtual time, some
-// times, since it draws from a source that cannot be seeded, and the model more often,
-// since it is cheap. Three things are compared:
+// over connections with the same latency. Memberlist plays in a bubble's virtual time,
+// several times, since it uses a random source that cannot be seeded; the model plays
+// more often, since it is cheap. Three things are compared:
 //
-//   - what each node heard of each other one, as a story ("dead alive"): which share of
-//     the pairs heard which.
-//   - when: the first and the last of those who heard.
-//   - whom each believes to live in the end.
+//   - the news that each node received of each other one, as a story ("dead alive"):
+//     the share of the pairs with each story.
+//   - the times at which the first and the last node received some news.
+//   - which members each node counts as alive in the end.
 //
-// Where a script has a certain outcome, both have to come to it; and in everything the
-// two have to be as alike as chance allows: means may differ by deviation standard
-// errors and a little, distributions by what would come once in ten million times.
-// The little is for what the scripts leave to the machine: memberlist's goroutines take
-// turns within an instant as they like.
+// If the outcome of a script is certain, both must reach it. All else must be as alike
+// as chance allows: means may differ by deviation standard errors plus slack, and
+// distributions by the distance that chance exceeds once in ten million times. The slack
+// is for what the scripts do not control: the order of memberlist's goroutines within an
+// instant.
 var runs = flag.Int("runs", 12, "how often memberlist plays each script with five nodes; with more, less often")
 
 const (
@@ -39,12 +39,12 @@ const (
 	shareSlack = 0.02
 )
 
-// What the settings give, for up to ten nodes.
+// These follow from the settings, for up to ten nodes.
 const (
 	probeInterval  = 400 * time.Millisecond
 	gossipInterval = 200 * time.Millisecond
-	leastDeath     = probeInterval + 3*probeInterval - 5*time.Millisecond // a failed probe, and a suspicion that is shared
-	quick          = 5 * time.Millisecond                                 // a few times what a frame takes
+	leastDeath     = probeInterval + 3*probeInterval - 5*time.Millisecond // a failed probe, and a shared suspicion
+	quick          = 5 * time.Millisecond                                 // a few times a frame's latency
 )
 
 // script is a story for n nodes.
@@ -53,14 +53,14 @@ type script struct {
 	sizes []int
 	play  func(s *stage, n int)
 	bands map[string]band   // of its figures
-	want  map[string]string // what nearly all pairs of two roles hear
+	want  map[string]string // the story of nearly all pairs of two roles
 }
 
-// band bounds a figure: the least that it may be, and the most that its mean may be in
-// the long run.
+// band bounds a figure: by the smallest value of any run, and by the largest mean in the
+// long run.
 type band struct{ least, mean time.Duration }
 
-// tally is what many runs of a script came to.
+// tally holds the results of many runs of a script.
 type tally struct {
 	runs    int
 	shares  map[string]map[int]float64 // by roles and story, in which run
@@ -73,7 +73,7 @@ func newTally() *tally {
 
 var stateNames = map[env.MemberState]string{env.Alive: "alive", env.Dead: "dead", env.Left: "left"}
 
-// roles says which part of a script each node plays.
+// roles has the role of each node in a script.
 type roles map[string]string
 
 func parts(all []string, few int) roles {
@@ -87,7 +87,7 @@ func parts(all []string, few int) roles {
 	return r
 }
 
-// stories notes what each heard of each other.
+// stories records the news that each node received of each other one.
 func (s *stage) stories(news []heard, part roles) {
 	heard := make(map[string]string)
 	for _, h := range news {
@@ -116,7 +116,7 @@ func (s *stage) share(what string, part float64) {
 	s.tally.shares[what][s.tally.runs] = part
 }
 
-// views notes how many pairs are right in that the other one lives.
+// views records in how many pairs the one rightly counts the other as alive.
 func (s *stage) views(all []string) {
 	lives := make(map[string]bool)
 	for _, h := range s.since(0) {
@@ -137,7 +137,7 @@ func (s *stage) figure(name string, seconds float64) {
 	s.tally.figures[name] = append(s.tally.figures[name], seconds)
 }
 
-// times notes when the first and the last of some news came.
+// times records when the first and the last of some news came.
 func (s *stage) times(what string, from time.Duration, news []heard, that func(heard) bool) {
 	var times []float64
 	for _, h := range news {
@@ -319,8 +319,8 @@ var scripts = []script{
 			from := s.Now()
 			s.Pause(all[0])
 			s.wait(15 * time.Second)
-			// What the paused one believes meanwhile is its own affair: memberlist's goroutines
-			// cannot be stopped in a bubble, and the simulator's nodes can.
+			// The paused node's own news are not compared: a bubble cannot stop memberlist's
+			// goroutines, but the simulator stops its nodes.
 			others := slices.DeleteFunc(s.since(from), func(h heard) bool { return h.by == all[0] })
 			s.times("dead", from, others, is(env.Dead))
 			s.stories(others, parts(all, 1))
@@ -338,7 +338,8 @@ var scripts = []script{
 	},
 }
 
-// cutBands are those of a cut. The dead who are remembered have to refute that first.
+// cutBands returns the bands of a cut. A dead member that is still remembered must refute its
+// death before it counts as alive.
 func cutBands(first time.Duration) map[string]band {
 	return map[string]band{
 		"dead, first":  {leastDeath, 2200 * time.Millisecond},
@@ -350,7 +351,7 @@ func cutBands(first time.Duration) map[string]band {
 
 var cutStories = map[string]string{"many of few": "dead alive", "few of many": "dead alive", "many of many": ""}
 
-// partition cuts two off from the others, and heals that by a contact.
+// partition cuts two nodes off from the others, and after the cut joins the sides again.
 func partition(d time.Duration) func(s *stage, n int) {
 	return func(s *stage, n int) {
 		all := s.meet(n)
@@ -451,7 +452,7 @@ func (sc script) compare(t *testing.T, n int, actual, model *tally, table *strin
 	for who, story := range sc.want {
 		what := strings.TrimSpace(who + ": " + story)
 		if actual.shares[what] == nil || model.shares[what] == nil {
-			t.Errorf("%q is what nobody heard", what)
+			t.Errorf("no pair has the story %q", what)
 		}
 	}
 }
@@ -465,18 +466,18 @@ func (ta *tally) share(what string) []float64 {
 	return all
 }
 
-// summary is what a figure came to in many runs.
+// summary describes the values of a figure in many runs.
 type summary struct {
 	runs                        int
 	least, mean, most, variance float64
 }
 
-// surely is the least that the mean of endlessly many runs may be.
+// surely is a lower bound for the mean of endlessly many runs.
 func (s summary) surely() float64 {
 	return s.mean - deviation*math.Sqrt(s.variance/float64(s.runs))
 }
 
-// perhaps is the most that it may be. In a short test 1 of 9 pairs says little of 100.
+// perhaps is an upper bound for it. In a short test, 1 of 9 pairs says little about 100.
 func (s summary) perhaps() float64 {
 	return s.mean + deviation*math.Sqrt(s.variance/float64(s.runs))
 }
@@ -496,9 +497,9 @@ func (s summary) format(unit float64) string {
 	return fmt.Sprintf("%8.3f %8.3f %8.3f", s.least*unit, s.mean*unit, s.most*unit)
 }
 
-// distance is that of Kolmogorov and Smirnov between two samples, and the one that two
-// of the same distribution exceed once in ten million times. Values within slack are
-// the same.
+// distance returns the Kolmogorov-Smirnov distance between two samples, and the distance
+// that two samples of one distribution exceed once in ten million times. Values within
+// slack count as equal.
 func distance(a, b []float64, slack float64) (d, may float64) {
 	below := func(values []float64, v float64) float64 {
 		n := 0

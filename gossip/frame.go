@@ -25,8 +25,8 @@ const (
 	maxData   = 16 << 10 // of a stream in one frame
 )
 
-// frame is one message between the gossip of two nodes. A stream is named by the
-// number that its opener gave it, and by who that is.
+// frame is one gossip message between two nodes. A stream is identified by the node
+// that opened it, and by the number that this node gave it.
 type frame struct {
 	kind   frameKind
 	stream uint64
@@ -39,7 +39,7 @@ func (f frame) String() string {
 	return fmt.Sprintf("{kind %d, stream %d, opener %t, offset %d, %d bytes}", f.kind, f.stream, f.opener, f.offset, len(f.data))
 }
 
-// Fields is the frame's wire form: an array of its kind and what that has.
+// Fields is the frame's wire form: an array of its kind and the fields of that kind.
 func (f *frame) Fields(c *wire.Codec) {
 	t := c.Begin()
 	wire.Number(c, &f.kind, uint64(frameLeave))

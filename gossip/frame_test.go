@@ -37,7 +37,7 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// TestFramesAreMsgpack compares frames with what a msgpack library makes of their fields.
+// TestFramesAreMsgpack compares frames with a msgpack library's encoding of their fields.
 func TestFramesAreMsgpack(t *testing.T) {
 	for _, f := range goodFrames {
 		want := []any{int(f.kind)}
@@ -70,7 +70,7 @@ func TestMalformedFramesAreErrors(t *testing.T) {
 		{"an array that promises more", []byte{0x92, 0x00}},
 		{"an array of a thousand", []byte{0xdc, 0x03, 0xe8, 0x00}},
 		{"an unknown kind", []byte{0x91, 0x06}},
-		{"a kind that is no number", []byte{0x91, 0xc3}},
+		{"a kind that is not a number", []byte{0x91, 0xc3}},
 		{"leave with a field", []byte{0x92, 0x05, 0x00}},
 		{"leave with bytes after it", []byte{0x91, 0x05, 0x00}},
 		{"a packet without data", []byte{0x92, 0x00, 0xc4, 0x00}},
@@ -109,7 +109,7 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
-// Whatever a peer sends, what it makes us keep is bounded.
+// Whatever a peer sends, the memory that it makes this node use is bounded.
 func FuzzReceive(f *testing.F) {
 	var all []byte
 	for _, good := range goodFrames {
@@ -138,8 +138,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// Memberlist, too, takes what comes: a peer's packets and streams cause errors, and
-// never a panic.
+// Memberlist is robust, too: a peer's packets and streams cause errors, and never a panic.
 func FuzzMemberlist(f *testing.F) {
 	f.Add([]byte{0, 0x80}, false)
 	f.Add([]byte{7, 2, 0, 1, 0, 1, 4, 5}, false)
@@ -185,7 +184,7 @@ func TestMetadataComesBackAsItWas(t *testing.T) {
 }
 
 func TestForeignMembersAreIgnored(t *testing.T) {
-	n := newNews(1, func(e env.MemberEvent) { t.Errorf("heard %+v", e) })
+	n := newNews(1, func(e env.MemberEvent) { t.Errorf("event %+v", e) })
 	good := memberlist.Node{Name: member(2).ID.String(), Addr: addressOf(2).ip(), Port: port, Meta: appendMeta(nil, member(2), false)}
 	if err := n.NotifyAlive(&good); err != nil {
 		t.Fatal(err)
@@ -229,7 +228,7 @@ func TestMemberlistsLogHasLevels(t *testing.T) {
 	}
 }
 
-// Whatever is long of a member of the greatest size, memberlist has room for it.
+// Memberlist has room for a member of the greatest size, whichever of its fields is long.
 func TestTheGreatestMemberFits(t *testing.T) {
 	const most = 255 // bytes of each
 	greatest := 0

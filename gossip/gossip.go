@@ -1,9 +1,9 @@
-// Package gossip tells who is in the mesh and who seems gone.
+// Package gossip reports which nodes are in the mesh, and which seem dead.
 //
-// Inside is memberlist, over the connections that the nodes have anyway: its
-// packets and streams travel as frames between node IDs, and no second port is
-// opened. What it says is a hint and may be false: it is late with the dead, and
-// under load calls the living dead.
+// It runs memberlist over the connections that the nodes have anyway: its packets and
+// streams travel as frames between node IDs, and no second port is opened. Its reports
+// are hints and may be false: it detects a dead node late, and under load reports
+// living nodes as dead.
 package gossip
 
 import (
@@ -20,50 +20,50 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// ErrInvalidConfig: New was given what it cannot work with.
+// ErrInvalidConfig: the Config given to New is not valid.
 var ErrInvalidConfig = errors.New("gossip: invalid config")
 
-// Intervals. A member that stops answering is probed by somebody within about
-// probeInterval; that probe fails after one more; then the member is suspect, and dead
-// 1.2 to 2.4 s later unless it refutes. Each node probes one other per interval,
+// Intervals. A member that stops answering is probed by some node within about one
+// probeInterval, and that probe fails after one more. Then the member is suspect, and
+// dead 1.2 to 2.4 s later unless it refutes. Each node probes one other per interval,
 // whatever the size of the mesh.
 const (
 	probeInterval  = 400 * time.Millisecond
-	probeTimeout   = 200 * time.Millisecond // then others are asked to probe, too
-	gossipInterval = 200 * time.Millisecond // a refutation has six rounds to get round
+	probeTimeout   = 200 * time.Millisecond // then other nodes are asked to probe, too
+	gossipInterval = 200 * time.Millisecond // a refutation has six rounds to spread
 	syncInterval   = 30 * time.Second       // full exchange with a random member; memberlist stretches it for more than 32
 	streamTimeout  = 3 * time.Second        // of one full exchange
-	rememberDead   = 30 * time.Second       // how long the dead may still refute
+	rememberDead   = 30 * time.Second       // how long a dead member may still refute
 
-	// The suspicion of a member ends after suspicion·probeInterval (more in a mesh of
-	// more than ten, by the logarithm of its size) once a second node shares it or
-	// there is none to share it, and after suspicionMax times that at the latest.
+	// The suspicion of a member ends after suspicion·probeInterval once a second node
+	// shares it, or if there is no node to share it; else after suspicionMax times that.
+	// In a mesh of more than ten nodes both grow by the logarithm of its size.
 	suspicion    = 3
 	suspicionMax = 2
 
-	// Each node tells a rumour in so many packets, times the digits of the number of
-	// members. Memberlist's default of 4 are not even two rounds of three: of five members
-	// one missed a refutation once in a hundred times, and believed in the death until a full
-	// exchange.
+	// Each node sends a rumour in retransmits packets, times the number of decimal digits
+	// of the number of members. Memberlist's default of 4 is less than two rounds of three:
+	// of five members, one missed a refutation once in a hundred times, and counted the
+	// member as dead until the next full exchange.
 	retransmits = 8
 )
 
-// Config says whose gossip this is. All fields but Logger must be set.
+// Config configures New. All fields but Logger must be set.
 type Config struct {
-	// Self tells the others of this node: name, address and zone together have at most
-	// env.MaxMember bytes.
+	// Self describes this node to the others: name, address and zone together have at
+	// most env.MaxMember bytes.
 	Self env.Member
-	// Network carries the frames. It keeps connections to members while core says so.
+	// Network carries the frames. The node decides with which members it keeps
+	// connections.
 	Network env.Network
-	// Events hears the news of other members: Alive when one appears or changes what
-	// it says of itself, then Dead or Left at most once. It must not block, nor call the
-	// Gossip. No call comes once Close has returned.
+	// Events is called for other members: with Alive when one appears or changes its
+	// description, then with Dead or Left at most once. It must not block, nor call the
+	// Gossip. It is not called once Close has returned.
 	Events func(env.MemberEvent)
 	Logger *slog.Logger // nil: nothing is logged
 }
 
-// Gossip is one node's part in the gossip. Its methods may be called from any
-// goroutine.
+// Gossip runs gossip for one node. Its methods may be called from any goroutine.
 type Gossip struct {
 	self   env.Member
 	list   *memberlist.Memberlist
@@ -78,8 +78,8 @@ type Gossip struct {
 
 var _ env.Membership = (*Gossip)(nil)
 
-// New starts gossip for cfg.Self, which knows nobody until Join. On a config that it
-// cannot work with the error wraps ErrInvalidConfig. Close ends it.
+// New starts gossip for cfg.Self, which knows no other member until Join. If cfg is not
+// valid, the error wraps ErrInvalidConfig. Close ends the gossip.
 func New(cfg Config) (*Gossip, error) {
 	switch {
 	case cfg.Self.ID == 0:
@@ -122,7 +122,7 @@ func New(cfg Config) (*Gossip, error) {
 	mc.AwarenessMaxMultiplier = 1 // probes under way end one interval after Close, not eight
 	mc.UDPBufferSize = 1400
 	mc.EnableCompression = false // costs more than it saves
-	mc.DisableTcpPings = true    // a stream would take the same connection as the packet did
+	mc.DisableTcpPings = true    // a stream would use the same connection as the packet did
 	list, err := memberlist.Create(mc)
 	if err != nil {
 		return nil, fmt.Errorf("gossip: %w", err)
@@ -134,10 +134,10 @@ func New(cfg Config) (*Gossip, error) {
 	return g, nil
 }
 
-// Join makes contact with peers, in the background: their members and ours come to
-// know each other. It works at any time and as often as wanted, also after a partition
-// that made each side forget the other. Peers that are alive already are contacted now
-// and then only.
+// Join contacts peers in the background; the members that they know and those that this
+// node knows then learn of each other. It may be called at any time and repeatedly, also
+// after a partition in which each side forgot the other. Peers that are alive already
+// are contacted only every few seconds.
 func (g *Gossip) Join(peers []env.Member) {
 	if g.leaving.Load() {
 		return
@@ -149,21 +149,21 @@ func (g *Gossip) Join(peers []env.Member) {
 	}
 }
 
-// Leave tells the others that this node goes: at once those that it knows, the rest by
-// rumour. It still takes part until Close.
+// Leave announces that this node leaves: at once to the members that it knows, and to
+// the rest by rumour. The node still takes part in the gossip until Close.
 func (g *Gossip) Leave() {
 	g.life.Lock()
 	defer g.life.Unlock()
 	if g.closed || g.leaving.Swap(true) {
 		return
 	}
-	for _, id := range g.news.everyone() {
+	for _, id := range g.news.living() {
 		g.mux.send(id, frame{kind: frameLeave})
 	}
-	_ = g.list.UpdateNode(time.Nanosecond) // spreads what NodeMeta says now; does not wait for it
+	_ = g.list.UpdateNode(time.Nanosecond) // spreads the new NodeMeta; does not wait for that
 }
 
-// Close stops gossip without a word.
+// Close stops gossip without announcing it.
 func (g *Gossip) Close() {
 	g.life.Lock()
 	defer g.life.Unlock()
@@ -176,18 +176,19 @@ func (g *Gossip) Close() {
 	g.joiner.stop()
 }
 
-// Receive takes one gossip frame, and keeps body. It never blocks: what there is no
-// room for is dropped.
+// Receive processes one gossip frame, and keeps body. It never blocks: a frame for which
+// there is no room is dropped.
 func (g *Gossip) Receive(from transport.ID, body []byte) {
 	if g.mux.receive(from, body) {
-		g.news.left(from)
+		g.news.setLeft(from)
 	}
 }
 
-// Down says that the connection with peer is gone, and ends what was under way on it.
+// Down must be called when the connection with peer is gone. It breaks the streams
+// with peer.
 func (g *Gossip) Down(peer transport.ID) { g.mux.down(peer) }
 
-// delegate tells memberlist what to say of this node.
+// delegate gives memberlist the metadata of this node.
 type delegate struct{ g *Gossip }
 
 func (d *delegate) NodeMeta(int) []byte             { return appendMeta(nil, d.g.self, d.g.leaving.Load()) }

@@ -38,7 +38,7 @@ func newParty(t *testing.T, size int) *party {
 	return p
 }
 
-// met returns a party in which everyone knows everyone.
+// met returns a party in which all nodes know each other.
 func met(t *testing.T, size int) *party {
 	p := newParty(t, size)
 	for _, n := range p.nodes {
@@ -87,8 +87,8 @@ func (p *party) close() {
 	<-time.After(probeInterval) // for the last answer to a probe
 }
 
-// hears waits for news of id that tells the state, and returns how long that took.
-// Other news of id before it is a failure, news of others is put back.
+// hears waits for the event that id is in a state, and returns how long that took.
+// Another event about id before it is a failure; events about other members are put back.
 func (n *node) hears(t *testing.T, id transport.ID, state env.MemberState) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -114,7 +114,7 @@ func (n *node) hears(t *testing.T, id transport.ID, state env.MemberState) time.
 	}
 }
 
-// quiet fails if there is any news within d.
+// quiet fails if there is any event within d.
 func (p *party) quiet(d time.Duration) {
 	p.t.Helper()
 	<-time.After(d)
@@ -167,7 +167,7 @@ func TestANodeThatCannotHearIsNotTakenForDeadAlone(t *testing.T) {
 		p := met(t, 4)
 		defer p.close()
 		p.hub.setCut(func(from, to transport.ID) bool { return from == 2 && to == 1 || from == 1 && to == 2 })
-		p.quiet(2 * time.Minute) // the others see both, and pass pings on
+		p.quiet(2 * time.Minute) // the others reach both, and relay pings
 	})
 }
 
@@ -177,7 +177,7 @@ func TestALeaverIsSaidToHaveLeftAndNeverDead(t *testing.T) {
 		defer p.close()
 		n := p.nodes[2]
 		n.Leave()
-		p.stop(2) // no time for rumours
+		p.stop(2) // before rumours can spread
 		for _, n := range p.nodes {
 			if took := n.hears(t, 2, env.Left); took > 0 {
 				t.Errorf("node %s heard after %v, want at once", n.self.ID, took)
@@ -193,7 +193,7 @@ func TestALeaveTravelsByRumour(t *testing.T) {
 		defer p.close()
 		p.hub.setCut(func(from, to transport.ID) bool { return from == 2 && to == 3 || from == 3 && to == 2 })
 		p.nodes[2].Leave()
-		p.nodes[2].Join([]env.Member{member(1)}) // nothing: it leaves
+		p.nodes[2].Join([]env.Member{member(1)}) // has no effect: it leaves
 		for id, n := range p.nodes {
 			if id != 2 {
 				n.hears(t, 2, env.Left)
@@ -208,8 +208,8 @@ func TestALeaveTravelsByRumour(t *testing.T) {
 				late.hears(t, id, env.Alive)
 			}
 		}
-		p.nodes[2].hears(t, 9, env.Alive) // who leaves still listens
-		p.quiet(10 * time.Second)         // and the late one hears nothing of it
+		p.nodes[2].hears(t, 9, env.Alive) // a leaving node still receives events
+		p.quiet(10 * time.Second)         // and the new node receives none about it
 		p.stop(2)
 		p.quiet(2 * time.Minute)
 	})
@@ -228,10 +228,10 @@ func TestALongPartitionHealsByJoining(t *testing.T) {
 				}
 			}
 		}
-		p.nodes[1].Join([]env.Member{member(3), member(4)}) // in vain, and no harm
+		p.nodes[1].Join([]env.Member{member(3), member(4)}) // fails, and does no harm
 		p.quiet(5 * time.Minute)
 		p.hub.setCut(nil)
-		p.quiet(time.Minute) // memberlist does not heal
+		p.quiet(time.Minute) // memberlist does not heal a partition by itself
 		p.nodes[1].Join([]env.Member{member(2), member(5), member(77)})
 		for id, n := range p.nodes {
 			for other := range p.nodes {
@@ -244,9 +244,9 @@ func TestALongPartitionHealsByJoining(t *testing.T) {
 	})
 }
 
-// Whoever is accused while it is cut off for less than a suspicion lasts refutes that, and all
-// others hear of it: by rumours alone, for a full exchange is half a minute away.
-func TestAShortCutLeavesNobodyDead(t *testing.T) {
+// A member that is suspected while it is cut off for less than a suspicion lasts refutes it. All
+// other members learn of that by rumours alone, as a full exchange is half a minute away.
+func TestAShortCutLeavesNoMemberDead(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			p := met(t, 5)
@@ -254,9 +254,9 @@ func TestAShortCutLeavesNobodyDead(t *testing.T) {
 			p.hub.setCut(func(from, to transport.ID) bool { return from == 2 || to == 2 })
 			<-time.After(900 * time.Millisecond)
 			p.hub.setCut(nil)
-			<-time.After(5 * time.Second) // the accused have refuted
+			<-time.After(5 * time.Second) // for the refutations
 			for _, n := range p.nodes {
-				if got := len(n.news.everyone()); got != 4 {
+				if got := len(n.news.living()); got != 4 {
 					t.Errorf("node %s believes that %d others live, want 4", n.self.ID, got)
 				}
 			}
@@ -272,10 +272,10 @@ func TestASilentPeerDoesNotHoldUpJoins(t *testing.T) {
 		n := p.nodes[1]
 		n.Join([]env.Member{member(3), member(4), member(5), member(2)})
 		if took := n.hears(t, 2, env.Alive); took > time.Second {
-			t.Errorf("heard of the peer that answers after %v", took)
+			t.Errorf("met the peer that answers after %v", took)
 		}
 		n.Join([]env.Member{member(3), member(4), member(5), member(6), member(7), member(8)})
-		n.Close() // ends what is under way
+		n.Close() // ends contacts under way
 		n.Close()
 		n.Join([]env.Member{member(2)})
 		n.Leave()

@@ -7,12 +7,12 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// hub is a network in one process. Each node on it has a goroutine that delivers what
-// the others send it, in order.
+// hub is a network in one process. Each node on it has a goroutine that delivers the
+// frames of the others, in order.
 type hub struct {
 	mu    sync.Mutex
 	nodes map[transport.ID]*berth
-	cut   func(from, to transport.ID) bool // loses silently
+	cut   func(from, to transport.ID) bool // true: frames are lost silently
 }
 
 // berth is one node's place on a hub.
@@ -40,7 +40,7 @@ func (h *hub) setCut(cut func(from, to transport.ID) bool) {
 	h.cut = cut
 }
 
-// attach gives a node a place. It delivers from start on.
+// attach adds a node. Frames are delivered to it from start on.
 func (h *hub) attach(self env.Member) *berth {
 	p := &berth{hub: h, self: self, done: make(chan struct{})}
 	p.arrived.L = &h.mu

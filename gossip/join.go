@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxJoins     = 4   // contacts under way; one with a silent peer takes streamTimeout
-	maxWaiting   = 256 // peers that wait for their contact; later calls bring the others
+	maxJoins     = 4   // contacts under way; one with a silent peer lasts streamTimeout
+	maxWaiting   = 256 // peers to be contacted; more are ignored, and later calls add them
 	refreshEvery = 5 * time.Second
 )
 
-// joiner makes contact with peers in the background. It has goroutines only while
-// there is something to do; stop ends them.
+// joiner contacts peers in the background. It has goroutines only while there are peers
+// to contact; stop ends them.
 type joiner struct {
 	contact func(transport.ID)
 	alive   func(transport.ID) bool
@@ -25,7 +25,7 @@ type joiner struct {
 	stopped   bool
 	waiting   []transport.ID
 	underWay  []transport.ID
-	refreshed time.Time // when a living peer was contacted last
+	refreshed time.Time // when a living peer was last contacted
 	done      sync.WaitGroup
 }
 
@@ -33,8 +33,9 @@ func newJoiner(contact func(transport.ID), alive func(transport.ID) bool) *joine
 	return &joiner{contact: contact, alive: alive}
 }
 
-// add asks for contact with id. One that is alive knows us, most likely; since it may
-// have forgotten us, some living peer is contacted every refreshEvery nevertheless.
+// add requests contact with id. A peer that is alive most likely knows this node, so it
+// need not be contacted. But it may have forgotten this node, so one living peer is
+// contacted every refreshEvery nevertheless.
 func (j *joiner) add(id transport.ID) {
 	alive := j.alive(id)
 	j.mu.Lock()
@@ -55,9 +56,8 @@ func (j *joiner) add(id transport.ID) {
 	}
 }
 
-// next moves one peer from waiting to underWay. Which one is left to chance: whoever
-// is asked to join many that are silent must not wait for them in the same order
-// again and again.
+// next moves a random peer from waiting to underWay. In a fixed order, a node that is
+// asked again and again to join many peers might wait for the same silent ones each time.
 func (j *joiner) next() transport.ID {
 	i := rand.IntN(len(j.waiting))
 	id := j.waiting[i]
@@ -80,7 +80,7 @@ func (j *joiner) run(id transport.ID) {
 	}
 }
 
-// stop forgets who waits, and returns when no contact is under way.
+// stop drops the waiting peers, and returns when no contact is under way.
 func (j *joiner) stop() {
 	j.mu.Lock()
 	j.stopped = true

@@ -7,15 +7,15 @@ import (
 	"log/slog"
 )
 
-// newLogger returns a logger for memberlist that writes to l. Its warnings and errors
-// are warnings; the rest is for debugging.
+// newLogger returns a logger for memberlist that writes to l: its warnings and errors
+// as warnings, the rest at debug level.
 func newLogger(l *slog.Logger) *log.Logger {
 	return log.New(logWriter{l}, "", 0)
 }
 
 type logWriter struct{ l *slog.Logger }
 
-// Write takes one line: "[LEVEL] memberlist: text".
+// Write logs one line: "[LEVEL] memberlist: text".
 func (w logWriter) Write(line []byte) (int, error) {
 	level := slog.LevelWarn
 	text := bytes.TrimSpace(line)

@@ -12,8 +12,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// A member's metadata is an array of name, address, zone, and whether it leaves.
-// Later versions may append to it.
+// A member's metadata is an array of name, address, zone, and whether the member is
+// leaving. Later versions may append to it.
 const metaFields = 4
 
 func appendMeta(b []byte, m env.Member, leaving bool) []byte {
@@ -42,20 +42,20 @@ func readMeta(id transport.ID, b []byte) (m env.Member, leaving bool, err error)
 	return m, leaving, nil
 }
 
-// parseID reads what transport.ID.String wrote: the name of a member in memberlist.
+// parseID parses the form of transport.ID.String, which is a member's name in memberlist.
 func parseID(s string) (transport.ID, error) {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if id := transport.ID(v); err == nil && v != 0 && id.String() == s {
 		return id, nil
 	}
-	return 0, fmt.Errorf("gossip: %q is no node ID", s)
+	return 0, fmt.Errorf("gossip: %q is not a node ID", s)
 }
 
-// address is the address that memberlist knows a member by: private, made of the node
-// ID, and never dialled. One ID has one address, so memberlist sees no conflicts.
+// address is a member's address in memberlist: private, made of the node ID, and never
+// dialled. One ID has one address, so memberlist sees no conflicts.
 type address transport.ID
 
-const port = 1 // memberlist wants one
+const port = 1 // memberlist requires one
 
 func addressOf(id transport.ID) address { return address(id) }
 
@@ -69,14 +69,14 @@ func (a address) ip() net.IP {
 func (a address) Network() string { return "lockmesh" }
 func (a address) String() string  { return net.JoinHostPort(a.ip().String(), strconv.Itoa(port)) }
 
-// target tells which node memberlist means.
+// target returns the ID of the node that has an address of memberlist.
 func target(a memberlist.Address) (transport.ID, error) {
 	if a.Name != "" {
 		return parseID(a.Name)
 	}
 	host, _, err := net.SplitHostPort(a.Addr)
 	if err != nil {
-		return 0, fmt.Errorf("gossip: %q is no address: %w", a.Addr, err)
+		return 0, fmt.Errorf("gossip: %q is not an address: %w", a.Addr, err)
 	}
 	var id address
 	if ip := net.ParseIP(host); len(ip) == net.IPv6len {
@@ -87,5 +87,5 @@ func target(a memberlist.Address) (transport.ID, error) {
 			return transport.ID(id), nil
 		}
 	}
-	return 0, fmt.Errorf("gossip: %q is no address of a node", a.Addr)
+	return 0, fmt.Errorf("gossip: %q is not a node's address", a.Addr)
 }

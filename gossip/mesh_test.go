@@ -14,7 +14,7 @@ import (
 
 const ttl = 3 * time.Second
 
-// join makes a node on the host of ctx.
+// join starts a node on the host of ctx.
 func join(t *testing.T, ctx context.Context, name string) *mesh.Node {
 	n, err := mesh.JoinContext(ctx, []string{"a:7300", "b:7300", "c:7300"},
 		mesh.WithName(name), mesh.WithBind(":7300"), mesh.WithLeaseTTL(ttl), mesh.WithLogger(slog.New(slog.DiscardHandler)))
@@ -25,7 +25,7 @@ func join(t *testing.T, ctx context.Context, name string) *mesh.Node {
 	return n
 }
 
-// shift is what the workers of a mesh tell of themselves.
+// shift records which workers of a mesh work.
 type shift struct {
 	sync.Mutex
 	working string
@@ -59,8 +59,8 @@ func (s *shift) now() (working string, worked map[string]int, lost int) {
 	return s.working, maps.Clone(s.worked), s.lost
 }
 
-// Workers with goroutines and channels of their own share work by locks of a real mesh, one of them is cut
-// off in the middle of it, and no two of them ever work at the same time.
+// Workers with goroutines and channels of their own share work by locks of a real mesh. One of them is cut
+// off while it works, and no two of them ever work at the same time.
 func TestAMeshInABubble(t *testing.T) {
 	inBubble(t, 1, func(b *bubble) {
 		s := &shift{worked: make(map[string]int)}
@@ -85,7 +85,7 @@ func TestAMeshInABubble(t *testing.T) {
 					case <-l.Context().Done():
 					}
 					s.ends(name, l.Context().Err() != nil)
-					_ = l.Unlock(ctx) // which fails if it was lost
+					_ = l.Unlock(ctx) // fails if the lock was lost
 				}
 			})
 		}
@@ -110,7 +110,7 @@ func TestAMeshInABubble(t *testing.T) {
 	})
 }
 
-// A node that is killed comes back, and the others have gone on.
+// A node is killed, and the others go on; then it comes back.
 func TestAMeshSurvivesACrash(t *testing.T) {
 	inBubble(t, 2, func(b *bubble) {
 		var mu sync.Mutex

@@ -13,11 +13,11 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Bounds of what others can make this node keep.
+// Bounds of the memory that peers can make this node use.
 const (
-	maxPackets     = 256 // that memberlist has not taken yet; one more is dropped
-	maxAccepted    = 128 // streams that others opened; one more is closed at once
-	maxPeerStreams = 8   // of them by one peer
+	maxPackets     = 256 // that memberlist has not received yet; one more is dropped
+	maxAccepted    = 128 // streams that memberlist has not accepted yet; one more is closed at once
+	maxPeerStreams = 8   // open streams that one peer opened
 )
 
 // mux is memberlist's transport: it carries packets and streams in frames.
@@ -31,16 +31,16 @@ type mux struct {
 
 	mu       sync.Mutex
 	closed   bool
-	number   uint64 // of the stream opened last
+	number   uint64 // of the last stream that this node opened
 	streams  map[streamKey]*stream
-	accepted map[transport.ID]int // streams by who opened them
+	accepted map[transport.ID]int // open streams, by the peer that opened them
 }
 
-// streamKey names a stream: its number is its opener's choice.
+// streamKey identifies a stream.
 type streamKey struct {
 	peer   transport.ID
-	number uint64
-	ours   bool // we opened it
+	number uint64 // given by the node that opened the stream
+	ours   bool   // this node opened it
 }
 
 var _ memberlist.NodeAwareTransport = (*mux)(nil)
@@ -57,8 +57,9 @@ func newMux(self transport.ID, network env.Network, logger *slog.Logger) *mux {
 	}
 }
 
-// send reports whether there was a connection and room. Packets overtake other traffic,
-// or the living would look dead under load; they are few and small.
+// send sends a frame, and reports whether there was a connection and room. Packets
+// overtake other traffic, or living nodes would look dead under load; they are few and
+// small.
 func (m *mux) send(to transport.ID, f frame) bool {
 	class := transport.Normal
 	if f.kind == framePacket || f.kind == frameLeave {
@@ -68,7 +69,8 @@ func (m *mux) send(to transport.ID, f frame) bool {
 	return m.network.Send(to, transport.KindGossip, class, appendFrame(make([]byte, 0, size), f))
 }
 
-// receive takes one frame, and reports whether it says that its sender leaves.
+// receive processes one frame. The result reports that the frame is the sender's
+// announcement that it leaves.
 func (m *mux) receive(from transport.ID, body []byte) (leaves bool) {
 	f, err := readFrame(body)
 	if err != nil {
@@ -97,14 +99,14 @@ func (m *mux) receive(from transport.ID, body []byte) (leaves bool) {
 		m.mu.Lock()
 		s := m.streams[streamKey{peer: from, number: f.stream, ours: !f.opener}]
 		m.mu.Unlock()
-		if s != nil { // else it is over
+		if s != nil { // else the stream is over
 			s.receive(f)
 		}
 	}
 	return false
 }
 
-// accept takes a stream that peer opens, if there is room.
+// accept adds a stream that peer opens, if there is room, and reports whether it did.
 func (m *mux) accept(peer transport.ID, number uint64) bool {
 	key := streamKey{peer: peer, number: number}
 	m.mu.Lock()
@@ -123,7 +125,7 @@ func (m *mux) accept(peer transport.ID, number uint64) bool {
 	return true
 }
 
-// forget drops a stream that is over.
+// forget deletes a stream that is over.
 func (m *mux) forget(key streamKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,8 +175,8 @@ func (m *mux) WriteTo(b []byte, addr string) (time.Time, error) {
 	return m.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-// WriteToAddress implements memberlist.NodeAwareTransport. A packet for which there is
-// no connection is lost without an error, as packets are.
+// WriteToAddress implements memberlist.NodeAwareTransport. Without a connection the
+// packet is lost without an error, as with UDP.
 func (m *mux) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
 	id, err := target(addr)
 	if err != nil {
@@ -192,8 +194,8 @@ func (m *mux) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) 
 	return m.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// DialAddressTimeout implements memberlist.NodeAwareTransport. It does not wait: a
-// refusal shows at the first read.
+// DialAddressTimeout implements memberlist.NodeAwareTransport. It does not wait for the
+// peer: a refusal shows at the first read.
 func (m *mux) DialAddressTimeout(addr memberlist.Address, _ time.Duration) (net.Conn, error) {
 	id, err := target(addr)
 	if err != nil {

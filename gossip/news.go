@@ -10,39 +10,40 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// news turns what memberlist tells into events about other members. Memberlist calls
-// it with its own lock held; news calls nothing but the hearer with its.
+// news turns memberlist's notifications into events about other members. Memberlist
+// calls it with its own lock held. With the lock of news held, nothing but events is
+// called.
 type news struct {
 	self transport.ID
 
 	mu     sync.Mutex
-	hear   func(env.MemberEvent)  // nil: nobody listens any more
-	places map[transport.ID]place // members as last told
+	events func(env.MemberEvent)  // nil: stopped
+	places map[transport.ID]place // members as last reported
 }
 
 type place struct {
 	member env.Member
-	state  env.MemberState // Alive or Left; the dead have no place
+	state  env.MemberState // Alive or Left; dead members have no place
 }
 
-func newNews(self transport.ID, hear func(env.MemberEvent)) *news {
-	return &news{self: self, hear: hear, places: make(map[transport.ID]place)}
+func newNews(self transport.ID, events func(env.MemberEvent)) *news {
+	return &news{self: self, events: events, places: make(map[transport.ID]place)}
 }
 
-// tell is called with the lock held, so that events come in order.
-func (n *news) tell(m env.Member, state env.MemberState) {
-	if n.hear != nil {
-		n.hear(env.MemberEvent{Member: m, State: state})
+// emitLocked is called with the lock held, so that events come in order.
+func (n *news) emitLocked(m env.Member, state env.MemberState) {
+	if n.events != nil {
+		n.events(env.MemberEvent{Member: m, State: state})
 	}
 }
 
 func (n *news) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.hear = nil
+	n.events = nil
 }
 
-// alive tells whether id is believed to live.
+// alive reports whether id counts as alive.
 func (n *news) alive(id transport.ID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,8 +51,8 @@ func (n *news) alive(id transport.ID) bool {
 	return ok && p.state == env.Alive
 }
 
-// everyone returns the members that are believed to live, in no order.
-func (n *news) everyone() []transport.ID {
+// living returns the members that count as alive, in no particular order.
+func (n *news) living() []transport.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all := make([]transport.ID, 0, len(n.places))
@@ -63,17 +64,17 @@ func (n *news) everyone() []transport.ID {
 	return all
 }
 
-// left takes a member's own word that it leaves.
-func (n *news) left(id transport.ID) {
+// setLeft records a member's own announcement that it leaves.
+func (n *news) setLeft(id transport.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p, ok := n.places[id]; ok && p.state == env.Alive {
 		n.places[id] = place{p.member, env.Left}
-		n.tell(p.member, env.Left)
+		n.emitLocked(p.member, env.Left)
 	}
 }
 
-// NotifyAlive refuses members that are not ours: memberlist then ignores them.
+// NotifyAlive refuses members that are not lockmesh nodes: memberlist then ignores them.
 func (n *news) NotifyAlive(node *memberlist.Node) error {
 	id, err := parseID(node.Name)
 	if err != nil {
@@ -86,13 +87,13 @@ func (n *news) NotifyAlive(node *memberlist.Node) error {
 	return err
 }
 
-// NotifyJoin: a member is alive that was unknown or dead.
-func (n *news) NotifyJoin(node *memberlist.Node) { n.here(node) }
+// NotifyJoin: a member that was unknown or dead is alive.
+func (n *news) NotifyJoin(node *memberlist.Node) { n.update(node) }
 
-// NotifyUpdate: a member says something new of itself.
-func (n *news) NotifyUpdate(node *memberlist.Node) { n.here(node) }
+// NotifyUpdate: a member has changed its metadata.
+func (n *news) NotifyUpdate(node *memberlist.Node) { n.update(node) }
 
-func (n *news) here(node *memberlist.Node) {
+func (n *news) update(node *memberlist.Node) {
 	id, err := parseID(node.Name)
 	if err != nil || id == n.self {
 		return
@@ -105,14 +106,14 @@ func (n *news) here(node *memberlist.Node) {
 	defer n.mu.Unlock()
 	p, known := n.places[id]
 	switch {
-	case known && p.state == env.Left: // whoever leaves does not come back
+	case known && p.state == env.Left: // a member that left does not come back under this ID
 	case !leaving:
 		n.places[id] = place{m, env.Alive}
-		n.tell(m, env.Alive)
+		n.emitLocked(m, env.Alive)
 	default:
 		n.places[id] = place{m, env.Left}
 		if known {
-			n.tell(m, env.Left)
+			n.emitLocked(m, env.Left)
 		}
 	}
 }
@@ -128,6 +129,6 @@ func (n *news) NotifyLeave(node *memberlist.Node) {
 	p, known := n.places[id]
 	delete(n.places, id)
 	if known && p.state == env.Alive {
-		n.tell(p.member, env.Dead)
+		n.emitLocked(p.member, env.Dead)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// lab is one of the two worlds in which a script is played.
+// lab is one of the two environments in which a script is played.
 type lab interface {
 	Now() time.Duration
 	Partition(groups ...[]string)
@@ -25,12 +25,12 @@ type lab interface {
 	Resume(host string)
 
 	wait(d time.Duration)
-	// run calls fn as a goroutine or an actor of a host, and then what fn returns when
-	// the host crashes.
+	// run calls fn as a goroutine or an actor of a host, and calls stop when the host
+	// crashes.
 	run(host string, fn func(ctx context.Context) (stop func()))
 }
 
-// simulated is the model.
+// simulated is the simulator, with its model of gossip.
 type simulated struct {
 	*simulate.World
 	t testing.TB
@@ -53,7 +53,7 @@ func (l simulated) run(host string, fn func(context.Context) func()) {
 	l.Host(host).Go("node", func(ctx context.Context) { fn(ctx) })
 }
 
-// bubbled is the real thing.
+// bubbled is a bubble, with memberlist.
 type bubbled struct{ *bubble }
 
 func (bubbled) wait(d time.Duration) { time.Sleep(d) }
@@ -66,12 +66,12 @@ func (l bubbled) run(host string, fn func(context.Context) func()) {
 	})
 }
 
-// stage is a few nodes, of which only connections and gossip are there.
+// stage is a few nodes that have only connections and gossip.
 type stage struct {
 	lab
 	t testing.TB
 
-	rand  *rand.Rand // for what a script leaves to chance
+	rand  *rand.Rand // for a script's random choices
 	tally *tally
 
 	mu    sync.Mutex
@@ -79,7 +79,7 @@ type stage struct {
 	heard []heard
 }
 
-// heard is a piece of news.
+// heard is an event that the node by received about the node of.
 type heard struct {
 	by, of string
 	state  env.MemberState
@@ -104,8 +104,8 @@ func (s *stage) player(name string) *player {
 	return s.cast[i]
 }
 
-// start brings up nodes at different moments of their rounds, and lets their
-// connections come.
+// start starts nodes at different moments of their rounds, and waits for their
+// connections.
 func (s *stage) start(names ...string) {
 	for _, name := range names {
 		s.wait(time.Duration(s.rand.Int64N(int64(400 * time.Millisecond))))
@@ -147,7 +147,7 @@ func (s *stage) start(names ...string) {
 	s.wait(time.Second)
 }
 
-// join lets a node make contact with others.
+// join makes a node join others.
 func (s *stage) join(name string, others ...string) {
 	var peers []env.Member
 	for _, other := range others {
@@ -156,7 +156,7 @@ func (s *stage) join(name string, others ...string) {
 	s.player(name).gossip.Join(peers)
 }
 
-// crash ends a node without a word; the stage forgets it.
+// crash ends a node without an announcement; the stage forgets it.
 func (s *stage) crash(name string) {
 	s.Crash(name)
 	s.mu.Lock()
@@ -164,7 +164,7 @@ func (s *stage) crash(name string) {
 	s.cast = slices.DeleteFunc(s.cast, func(p *player) bool { return p.Name == name })
 }
 
-// names are "a", "b" and so on.
+// names returns "a", "b" and so on.
 func names(n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -173,7 +173,7 @@ func names(n int) []string {
 	return all
 }
 
-// meet starts n nodes, and waits until they know each other and that is no news.
+// meet starts n nodes, and waits until they know each other and no rumours are left.
 func (s *stage) meet(n int) []string {
 	all := names(n)
 	s.start(all...)

@@ -11,33 +11,33 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// window is how many bytes of a stream one end may send before the other has read
-// them. Both ends know it, so it needs no handshake.
+// window is the number of bytes of a stream that one end may send before the other has
+// read them. It is a constant, so it needs no handshake.
 const window = 64 << 10
 
 var errGap = errors.New("gossip: a stream has lost frames")
 
-// stream is a net.Conn inside frames. Its frames keep their order while the
-// connection below lasts; if it is replaced some may be missing, which the offsets
-// show, and the stream breaks.
+// stream is a net.Conn whose bytes travel in frames. The frames keep their order while
+// the connection below lasts. If that is replaced some may be missing; the offsets show
+// it, and the stream breaks.
 type stream struct {
 	mux *mux
 	key streamKey
 
 	mu       sync.Mutex
 	change   sync.Cond // something below has changed
-	in       []byte    // received and not read
-	received uint64    // bytes, in all
-	granted  uint64    // how far the other end may send
-	sent     uint64
-	allowed  uint64 // how far this end may send
-	eof      bool   // the other end has closed
-	err      error  // why this end is over
+	in       []byte    // received, not read yet
+	received uint64    // bytes in total
+	granted  uint64    // the offset up to which the other end may send
+	sent     uint64    // bytes in total
+	allowed  uint64    // the offset up to which this end may send
+	eof      bool      // the other end has closed
+	err      error     // why this end is over
 
 	readBy, writeBy deadline
 }
 
-// deadline wakes those who wait when it is over.
+// deadline wakes the waiting goroutines when it has passed.
 type deadline struct {
 	at    time.Time // zero: none
 	timer *time.Timer
@@ -73,7 +73,7 @@ func (s *stream) send(f frame) bool {
 	return s.mux.send(s.key.peer, f)
 }
 
-// receive takes a frame of this stream.
+// receive processes a frame of this stream.
 func (s *stream) receive(f frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *stream) end(err error) {
 	}
 }
 
-// fail ends the stream without a word to the other end.
+// fail ends the stream without informing the other end.
 func (s *stream) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	}
 }
 
-// grant lets the other end go on once half of the window was read.
+// grant lets the other end send more once half of the window was read.
 func (s *stream) grant() {
 	if next := s.received - uint64(len(s.in)) + window; !s.eof && next >= s.granted+window/2 {
 		s.granted = next
@@ -176,7 +176,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	}
 }
 
-// Close implements net.Conn. What was written before arrives.
+// Close implements net.Conn. Bytes written before still arrive.
 func (s *stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -93,7 +93,7 @@ func TestAStreamCarriesMoreThanItsWindowBothWays(t *testing.T) {
 	})
 }
 
-func TestWhoDoesNotReadIsNotWrittenTo(t *testing.T) {
+func TestAWriterWaitsForTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair()
 		defer p.close()
@@ -185,7 +185,7 @@ func TestAStreamEndsWithItsConnection(t *testing.T) {
 	})
 }
 
-func TestAPeerOpensNoMoreThanItMay(t *testing.T) {
+func TestAPeersStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair()
 		defer p.close()
