@@ -65,7 +65,7 @@ func New(members []Member, shards, replicas int) *Table {
 }
 
 // Replicas returns the owner of shard and after it its successors, as many
-// distinct names as there are members for, and nobody for a shard that the table
+// distinct names as there are members for, and nil for a shard that the table
 // does not have. The caller must not change them.
 func (t *Table) Replicas(shard int) []string {
 	if shard < 0 || shard >= len(t.owners) {
@@ -74,8 +74,8 @@ func (t *Table) Replicas(shard int) []string {
 	return t.replicas[t.owners[shard]]
 }
 
-// Spares returns everybody whom Replicas does not, in the order in which they follow the
-// owner of shard, whatever their zones; and nobody for a shard that the table does not have.
+// Spares returns the members that Replicas does not return, in the order in which they follow
+// the owner of shard, whatever their zones; and nil for a shard that the table does not have.
 func (t *Table) Spares(shard int) []string {
 	own := t.Replicas(shard)
 	if len(own) == len(t.circle) || len(own) == 0 {

@@ -6,13 +6,13 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Clients hears what the callers of nodes ask for, what they are told, and what they
-// believe: where the call begins, and where it returns. So a simulation can judge a mesh
-// by what its users see, and they need not report anything.
+// Clients observes the calls of nodes: what callers ask for, what is returned to them, and
+// which locks they may believe they hold. So a simulation can check a mesh by what its users
+// see, and users need not report anything.
 //
 // Its methods, and those of what it returns, must not block, and must not call the node.
 type Clients interface {
-	// Called: somebody is about to ask a node for a key.
+	// Called: a caller is about to ask a node for a key.
 	Called(node transport.ID, ask Ask) Caller
 }
 
@@ -23,26 +23,26 @@ type Ask struct {
 	MaxHold          time.Duration // zero: renewed until it is released
 }
 
-// Caller hears how its call ends.
+// Caller observes how a call ends.
 type Caller interface {
-	// Returned: the caller is about to be told. On an error there is no hold.
+	// Returned: the call is about to return. On an error there is no hold.
 	Returned(hold Hold, err error) Holder
 }
 
-// Hold can be asked what its holder believes. To ask changes nothing.
+// Hold is a lock as its holder sees it. Its methods have no effect.
 type Hold interface {
 	Token() uint64
 	Deadline() time.Time
-	// Over reports whether the belief was ended. It does not look at the clock.
+	// Over reports whether the hold was ended. It does not look at the clock.
 	Over() bool
 }
 
-// Holder hears of a hold's fate.
+// Holder observes what becomes of a hold.
 type Holder interface {
 	// Renewed: the deadline has moved on.
 	Renewed()
-	// Ended: the belief is over. Excused: that may be before the deadline, since the
-	// hold shares the fate of a user's session that has ended, or of a node that has.
+	// Ended: the hold is over. Excused: it may end before its deadline, since the user's
+	// session or the node that it belongs to has ended.
 	Ended(excused bool)
 	// Unlocking: a release is about to be sent, by Unlock or by the session's Close.
 	Unlocking()

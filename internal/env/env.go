@@ -61,7 +61,7 @@ type Parker interface {
 	Unpark()
 }
 
-// Wake tells why Park returned.
+// Wake is the reason why Park returned.
 type Wake uint8
 
 // The reasons for which Park returns.
@@ -85,18 +85,18 @@ type Loop interface {
 type Network interface {
 	// Addr is the address that others reach this node at.
 	Addr() string
-	// Dial finds out who answers at addr, with one attempt, and reports to
-	// Handler.Dialed. A connection that comes of it is kept like any other.
+	// Dial dials addr once to learn which node answers, and reports to Handler.Dialed.
+	// A connection that results is kept like any other.
 	Dial(addr string)
 	// Connect keeps a connection to the node id, last known at addr, redialling
 	// with jitter until Disconnect. Later calls change the address.
 	Connect(id transport.ID, addr string)
-	// Disconnect ends the connection with id, saying goodbye. Handler.Down hears of it, too.
+	// Disconnect ends the connection with id with a goodbye. Handler.Down reports it, too.
 	Disconnect(id transport.ID)
 	// Send queues one frame for id and reports whether there was a connection and room. It never
 	// blocks, keeps body, and promises no delivery.
 	Send(id transport.ID, kind transport.Kind, class transport.Class, body []byte) bool
-	// Update replaces what the handshakes from now on say of this node.
+	// Update replaces the Hello that later handshakes send.
 	Update(h transport.Hello)
 	// Close drops every connection at once, without a goodbye.
 	Close()
@@ -106,7 +106,7 @@ type Network interface {
 // of metadata have room for, whichever of them is long.
 const MaxMember = 504
 
-// Member is one node as gossip tells of it.
+// Member is one node as gossip describes it.
 type Member struct {
 	ID   transport.ID
 	Name string
@@ -114,8 +114,8 @@ type Member struct {
 	Zone string
 }
 
-// MemberEvent is a piece of news, and may be false: gossip calls the living dead
-// under load, and is late with the dead.
+// MemberEvent is a hint, and may be false: under load gossip reports living nodes as
+// dead, and it detects dead nodes late.
 type MemberEvent struct {
 	Member Member
 	State  MemberState
@@ -137,18 +137,18 @@ type Membership interface {
 	Join(peers []Member)
 	// Leave tells the others that this node goes, and returns at once.
 	Leave()
-	// Close stops gossip without a word.
+	// Close stops gossip without announcing it.
 	Close()
 }
 
 type envKey struct{}
 
-// With returns a context in which nodes are born into w.
+// With returns a context in which nodes are started in the environment w.
 func With(ctx context.Context, w Env) context.Context {
 	return context.WithValue(ctx, envKey{}, w)
 }
 
-// FromContext returns the world that ctx carries, or nil for the real one.
+// FromContext returns the environment that ctx carries, or nil for the real one.
 func FromContext(ctx context.Context) Env {
 	w, _ := ctx.Value(envKey{}).(Env)
 	return w

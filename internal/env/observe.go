@@ -23,7 +23,7 @@ type Instrumented interface {
 	Points() *point.Points
 	// Logger is where nodes log that were not given a logger.
 	Logger() *slog.Logger
-	// Inspect hands over a way to look into a node that was born here.
+	// Inspect passes on an access to the state of a node that was started here.
 	Inspect(id transport.ID, node Inspected)
 }
 
@@ -73,7 +73,7 @@ const (
 	HandsOver                    // leadership is offered, accepted, or passed on
 )
 
-// Asked tells which command a node sent under a number: see Inspected.
+// Asked returns the command that a node sent under a number: see Inspected.
 type Asked func(node transport.ID, shard int, session, number uint64) string
 
 // Replica is what one replica's log says of its shard's voters, as far as it has applied it.
@@ -111,8 +111,7 @@ type Request struct {
 	Token uint64 // zero: it waits
 }
 
-// Observer hears what replicas do, from every replica: so most decisions come several
-// times. It is called from the replica's shard loop, or the node's membership loop, must not block, and
+// Observer is called by every replica, so most decisions are reported several times. It is called from the replica's shard loop, or the node's membership loop, must not block, and
 // must not call the node.
 type Observer interface {
 	// Decided: a table has decided on a request.
@@ -129,7 +128,7 @@ type Observer interface {
 	Served(Served)
 	// HandsOver: a leader has begun to hand its office over to another node.
 	HandsOver(office Served, to transport.ID)
-	// Heard: a leader has taken a sign of life, from which a session's lease counts.
+	// Heard: a leader has received a sign of life, from which a session's lease counts.
 	Heard(Heard)
 	// Hosted: a node has made a replica, which knows nothing yet, or what the founding says.
 	Hosted(Hosted)
@@ -177,7 +176,7 @@ type Hosted struct {
 type Configured struct {
 	Shard      int
 	Generation uint64
-	Replica    transport.ID // who applied it
+	Replica    transport.ID // the node that applied it
 	Index      uint64
 	Replicas   []Placed // by ID
 }
@@ -216,7 +215,7 @@ type Applied struct {
 	Replica    transport.ID
 	Index      uint64
 	Digest     uint64 // of all that happened to the table
-	Unasked    int    // who were told something, and had neither asked nor were granted anything
+	Unasked    int    // sessions with an event that neither asked for anything nor were granted it
 }
 
 // Became is a replica's role.
@@ -233,7 +232,7 @@ type Decision struct {
 	Shard      int
 	Generation uint64
 	Revision   uint64       // of the table when it decided; with What, Owner, Session and Request, the decision's name
-	Replica    transport.ID // who applied it
+	Replica    transport.ID // the node that applied it
 	What       DecisionKind
 	Key        string
 	Owner      transport.ID // the session's node

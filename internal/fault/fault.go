@@ -1,5 +1,5 @@
-// Package fault holds the error sentinels that several rooms of the house return
-// and package mesh exports, so that those rooms need not import one another.
+// Package fault holds the error sentinels that several internal packages return and
+// package mesh exports, so that those packages need not import one another.
 package fault
 
 import "errors"

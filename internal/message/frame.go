@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// AppendHeader appends what a frame begins with, the ID of the mesh. Messages follow it, one
+// AppendHeader appends the header of a frame, the ID of the mesh. Messages follow it, one
 // after another.
 func AppendHeader(b []byte, mesh uint64) []byte {
 	c := wire.Writing(b)
@@ -15,7 +15,7 @@ func AppendHeader(b []byte, mesh uint64) []byte {
 	return c.Written()
 }
 
-// ReadHeader reads what a frame begins with.
+// ReadHeader reads the header of a frame.
 func ReadHeader(frame []byte) (mesh uint64, err error) {
 	c := wire.Reading(wire.NewReader(frame))
 	c.Uint(&mesh, anyUint)
@@ -31,8 +31,8 @@ func Append(b []byte, sh int, m Message) []byte {
 		wire.Number(&c, &sh, anyUint)
 		return &c
 	}
-	// Each type is called by its name: through the interface, m and c would have to be
-	// allocated.
+	// Each type's method is called directly: a call through the interface would make m and
+	// c escape to the heap.
 	switch m := m.(type) {
 	case *replica.Frame:
 		m.Fields(head(kindRaft))
@@ -69,14 +69,15 @@ func Append(b []byte, sh int, m Message) []byte {
 	case *Decline:
 		m.Fields(head(kindDecline))
 	default:
-		panic("message: a type without a wire form")
+		panic("message: this type has no wire form")
 	}
 	c.End(t)
 	return c.Written()
 }
 
-// kinds reads a message of each kind, into one that was read before, or nil. Without a codec
-// it only forgets what was in that.
+// kinds has, for each kind, the function that reads a message of that kind. It reads into
+// room, an earlier message of the kind, or into a new one if room is nil. With a nil codec it
+// only clears room.
 var kinds = [...]func(*wire.Codec, Message) Message{
 	kindRaft:     into[replica.Frame],
 	kindChunk:    into[replica.Chunk],
@@ -123,20 +124,19 @@ type Reader struct {
 	Message Message // until the next call of Next: see Keep
 	codec   wire.Codec
 	shards  int
-	room    [lastKind + 1]Message // one of each kind: what comes often is not allocated each time
+	room    [lastKind + 1]Message // one of each kind, reused so that frequent ones cost no allocation
 	err     error
 }
 
-// Reset makes r read a frame, behind its header. Messages are about shards below the number of
-// shards.
+// Reset makes r read the messages of a frame. Their shard numbers must be below shards.
 func (r *Reader) Reset(frame []byte, shards int) {
 	r.shards, r.err, r.codec = shards, nil, wire.Reading(wire.NewReader(frame))
 	var mesh uint64
 	r.codec.Uint(&mesh, anyUint)
 }
 
-// Next reads the next message. It reports false at the end of the frame, or if that is
-// malformed: see Err. Then nothing of the frame is kept here.
+// Next reads the next message. It returns false at the end of the frame, or if the frame is
+// malformed: see Err. Then r keeps nothing of the frame.
 func (r *Reader) Next() bool {
 	if r.codec.Len() > 0 {
 		if r.read(); r.codec.Err() == nil {
@@ -155,10 +155,10 @@ func (r *Reader) Next() bool {
 	return false
 }
 
-// Err returns what was wrong with the frame, once Next has reported false.
+// Err returns the error for a malformed frame, or nil, once Next has returned false.
 func (r *Reader) Err() error { return r.err }
 
-// Keep makes r.Message last.
+// Keep makes r.Message stay valid after the next call of Next.
 func (r *Reader) Keep() { clear(r.room[:]) }
 
 func (r *Reader) read() {
@@ -178,8 +178,8 @@ func (r *Reader) read() {
 	c.End(t)
 }
 
-// inside reads what a Forward carries: one message, and of a kind that goes from a leader to a
-// client, for nothing else is ever relayed back.
+// inside reads the one message that a Forward carries. Only the kinds that a leader sends to a
+// client are accepted, as no others are relayed back.
 func (r *Reader) inside(f *Forward) {
 	c := &r.codec
 	if c.Err() != nil {

@@ -1,6 +1,6 @@
-// Package message holds what the nodes of a mesh say to each other about one shard: one type
-// for each kind of message, and in its Fields method the list of its fields, from which it is
-// written, read and checked. See [Append] and [Reader].
+// Package message holds the messages that the nodes of a mesh send each other about one shard.
+// Each kind of message is a type; its Fields method lists its fields, and writes, reads and
+// checks them. See [Append] and [Reader].
 package message
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Message is one of the types of this package, or, as they are what a shard's replicas say to
-// each other: *replica.Frame, *replica.Chunk, *replica.ChunkAck or *replica.Sum.
+// Message is one of the types of this package, or one that a shard's replicas send each other:
+// *replica.Frame, *replica.Chunk, *replica.ChunkAck or *replica.Sum.
 type Message interface{ wire.Message }
 
-// The numbers of the kinds on the wire. They are for ever: append only.
+// The numbers of the kinds on the wire. They must not change: append only.
 const (
 	kindRaft     = iota + 1 // *replica.Frame
 	kindChunk               // *replica.Chunk
@@ -41,77 +41,81 @@ const (
 const MaxForward = 600 << 10
 
 type (
-	// Host: create a replica.
+	// Host tells a node to create a replica.
 	Host struct{ Generation, ID uint64 }
 
-	// Removed: your replica is no longer one. Highest is the largest ID that the sender's
-	// table knows.
+	// Removed tells a replica that it was removed from its shard. Highest is the largest ID
+	// that the sender's table knows.
 	Removed struct{ Generation, ID, Highest uint64 }
 
-	// Missing: the replica that you speak to was here, and is no more (P41).
+	// Missing tells a sender that the replica to which it sent was on this node, and no
+	// longer exists (P41).
 	Missing struct{ Generation, ID uint64 }
 
-	// Decline: give my replica no vote, I leave soon (P32).
+	// Decline asks the leader to give the sender's replica no vote, as its node leaves soon
+	// (P32).
 	Decline struct{ Generation, ID uint64 }
 
-	// Offer: would you lead? Term is the offering leader's.
+	// Offer asks a replica whether it would lead. Term is the offering leader's.
 	Offer struct{ Term uint64 }
 
-	// Accept: I would lead.
+	// Accept says that the sender would lead.
 	Accept struct{ Term uint64 }
 
-	// Serving: I lead this shard now.
+	// Serving says that the sender leads this shard now.
 	Serving struct{ Term uint64 }
 
 	// Request is a client's command, with its wire form.
 	Request struct {
-		Relay   bool // who gets this passes it on to the leader, once (P15)
+		Relay   bool // the receiver shall pass the request on to the leader, once (P15)
 		Command shard.Command
 		Raw     []byte
 	}
 
-	// Reply tells what came of a request, or of an earlier one.
+	// Reply carries the result of a request, or of an earlier one.
 	Reply struct {
 		Result
-		Office // who tells it
+		Office // of the leader that replies
 	}
 
-	// Redirect tells a client that its request was not taken here, and who leads, if known.
+	// Redirect tells a client that its request was not accepted here, and which node leads,
+	// if known.
 	Redirect struct {
 		Session uint64
 		Number  uint64 // of the request; zero: a renewal
-		Office         // who leads; zero: unknown
+		Office         // of the current leader; zero: unknown
 	}
 
-	// Renewal is a client's question whether its session lives.
+	// Renewal is a client's question whether its session is alive.
 	Renewal struct {
 		Session shard.SessionID
 		Ref     uint64
-		After   uint64 // the answer shall repeat results from behind this one on (P13)
+		After   uint64 // the answer shall repeat the results after this one (P13)
 		Relay   bool   // as in Request
 		Orphans []replica.Abandoned
 	}
 
-	// Answer is what a confirmed leader tells of a session.
+	// Answer is a confirmed leader's answer to a Renewal.
 	Answer struct {
 		Session  uint64
 		Ref      uint64
 		Alive    bool
 		Revision uint64
 		Results  []Result
-		More     bool // there are results behind the last of these
-		Office        // who tells it
+		More     bool // there are results after the last of these
+		Office        // of the leader that answers
 	}
 
-	// Forward: pass this message on to a node that I cannot reach (P15). See NewForward.
+	// Forward asks a node to pass a message on to another node, which the sender cannot
+	// reach (P15). See NewForward.
 	Forward struct {
 		To     uint64
-		Inside Message // as it was read: a Reply, a Redirect or an Answer, about the same shard
+		Inside Message // as read by a Reader: a Reply, a Redirect or an Answer, about the same shard
 		inner  []byte  // its wire form
 	}
 )
 
-// Outcome is how a request stands, as a result tells it.
+// Outcome is the state of a request in a Result.
 type Outcome uint8
 
 // The outcomes.
@@ -122,9 +126,9 @@ const (
 	Refused
 )
 
-// Result is what a shard's leader tells a client of one request.
+// Result is what a shard's leader reports to a client about one request.
 type Result struct {
-	Session  uint64 // the number; the node is the one that it is sent to
+	Session  uint64 // the session's number; its node is the receiver
 	Number   uint64
 	Outcome  Outcome
 	Token    uint64 // granted: the grant's; queued and refused: a holder's
@@ -134,8 +138,9 @@ type Result struct {
 	Revision uint64 // of the shard
 }
 
-// Office is who speaks when a leader does, and in which term it leads. Another node may pass
-// its words on. The zero Office is of nobody: of one who led when what it tells came about.
+// Office identifies the leader from which a message comes, and its term; another node may have
+// passed the message on. The zero Office means that the message comes from a former leader, about
+// an event of its term.
 type Office struct{ Leader, Term uint64 }
 
 // Limits of what a message may carry.
@@ -182,7 +187,7 @@ func (m *Request) Fields(c *wire.Codec) {
 	}
 }
 
-// command takes a command that is in its wire form, raw.
+// command writes or reads a command; raw is its wire form.
 func command(c *wire.Codec, cmd *shard.Command, raw *[]byte) {
 	if c.Reads() {
 		all := c.Rest()
@@ -224,7 +229,7 @@ func (m *Redirect) Fields(c *wire.Codec) {
 
 func (m *Renewal) Fields(c *wire.Codec) {
 	m.Session.Fields(c)
-	c.Check(m.Session.Node != 0, "a renewal of nobody's")
+	c.Check(m.Session.Node != 0, "a renewal without a session")
 	c.Uint(&m.Ref, anyUint)
 	c.Uint(&m.After, anyUint)
 	c.Bool(&m.Relay)
@@ -262,12 +267,12 @@ func (m *Answer) Fields(c *wire.Codec) {
 	m.Office.Fields(c)
 }
 
-// NewForward returns the Forward that brings m, about a shard, to the node to.
+// NewForward returns a Forward that carries m, about a shard, to the node to.
 func NewForward(to uint64, sh int, m Message) *Forward {
 	return &Forward{To: to, inner: Append(nil, sh, m)}
 }
 
-// Fields does not read what is inside: a Reader does.
+// Fields does not read the message inside: a Reader does.
 func (m *Forward) Fields(c *wire.Codec) {
 	c.Uint(&m.To, anyUint)
 	c.Bytes(&m.inner, MaxForward)

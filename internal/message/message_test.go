@@ -22,7 +22,7 @@ import (
 
 const kinds = 17
 
-// Each message comes back as it was, and is on the wire what a msgpack library makes of it.
+// Each message is read as it was written, and its wire form is that of a msgpack library.
 func TestMessagesTravel(t *testing.T) {
 	seen := make(map[int]bool)
 	for _, s := range messagetest.Samples() {
@@ -39,7 +39,7 @@ func TestMessagesTravel(t *testing.T) {
 			if got := r.Message; !equal(got, s.Message) {
 				t.Errorf("came back as %+v\nwant %+v", got, s.Message)
 			}
-			// What is read is written alike, as who passes it on does.
+			// A message that was read is written in the same form: nodes pass messages on.
 			if again := message.Append(nil, 3, r.Message); !bytes.Equal(again, b) {
 				t.Errorf("passed on as %x, want %x", again, b)
 			}
@@ -63,7 +63,7 @@ func read(messages ...[]byte) *message.Reader {
 	return r
 }
 
-// equal compares messages; protobuf hides more in one than it says, and a Forward what is inside.
+// equal compares messages. Protobuf messages have hidden fields, and so has a Forward.
 func equal(a, b message.Message) bool {
 	if f, ok := a.(*replica.Frame); ok {
 		g := b.(*replica.Frame)
@@ -89,7 +89,7 @@ func TestHeadersTravel(t *testing.T) {
 	}
 }
 
-// A Reader uses the room of a message again, unless it is told to keep it.
+// A Reader reuses the memory of a message, unless Keep was called.
 func TestMessagesLast(t *testing.T) {
 	one, two := message.Append(nil, 1, &message.Offer{Term: 1}), message.Append(nil, 2, &message.Offer{Term: 2})
 	for _, keep := range []bool{false, true} {
@@ -104,7 +104,7 @@ func TestMessagesLast(t *testing.T) {
 			t.Errorf("kept %v: the first is %+v, the second %+v", keep, first, r.Message)
 		}
 	}
-	// Nothing of the message before it is in one.
+	// Nothing of the previous message is left in a message.
 	many := messagetest.Samples()
 	for _, s := range many {
 		zero := reflect.New(reflect.TypeOf(s.Message).Elem()).Interface().(message.Message)
@@ -117,7 +117,7 @@ func TestMessagesLast(t *testing.T) {
 	}
 }
 
-// What a node says and hears all the time costs no allocation of its own.
+// A frequent message costs no allocation besides its own data.
 func TestHotMessagesAreNotAllocated(t *testing.T) {
 	var r message.Reader
 	room := make([]byte, 0, 1<<12)
@@ -162,7 +162,7 @@ func TestSamplesHaveEveryField(t *testing.T) {
 					look(v.Field(i))
 				case v.Field(i).IsZero():
 					lacks += " " + f.Name + " is zero."
-				case values[value] != "" && f.Type.Kind() != reflect.Bool: // those are told apart by "answer without results"
+				case values[value] != "" && f.Type.Kind() != reflect.Bool: // "answer without results" distinguishes those
 					lacks += " " + f.Name + " is like " + values[value] + "."
 				}
 				values[value] = f.Name
@@ -223,7 +223,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzReader reads what a peer may send. There is one form of each message.
+// FuzzReader reads arbitrary bytes from a peer. Each message has exactly one form.
 func FuzzReader(f *testing.F) {
 	formed := []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp}
 	for _, s := range messagetest.Samples() {

@@ -13,12 +13,12 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Asked tells which command a node sent under a number, as CommandName calls it, if it still
-// waits for the answer.
+// Asked returns the name, as of CommandName, of the command that a node sent under a number, if
+// the node still waits for its answer; else "".
 type Asked func(node transport.ID, session, number uint64) string
 
-// Name names a message that goes to a node, for those who look into a simulation. The names are
-// those of PROTOCOL.md, in plain words, and followed by what tells two of a kind apart.
+// Name names a message to a node, for readers of a simulation's trace. The names are those of
+// PROTOCOL.md, in plain words, followed by what distinguishes two messages of a kind.
 func Name(m Message, to transport.ID, asked Asked) string {
 	switch m := m.(type) {
 	case *replica.Frame:
@@ -72,8 +72,8 @@ func CommandName(cmd shard.Command) string {
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", cmd), "shard."))
 }
 
-// name names a result after what it replies to: "unlocked k token 7" for "unlock k token 7". The
-// client may not know that any more, if it was answered before.
+// name names a result after its request: "unlocked k token 7" for "unlock k token 7". The request
+// is empty if the client no longer waits for it, as an earlier answer arrived.
 func (p *Result) name(request string) string {
 	what, rest, _ := strings.Cut(request, " ")
 	switch {
@@ -91,7 +91,7 @@ func (p *Result) name(request string) string {
 	return "done before"
 }
 
-// past is how a reply says that a command was carried out.
+// past has the word for a command that was carried out.
 var past = map[string]string{"unlock": "unlocked", "fix": "fixed", "cancel": "cancelled", "close": "closed"}
 
 func raftName(m *raftpb.Message) string {
@@ -119,7 +119,7 @@ func raftName(m *raftpb.Message) string {
 	return strings.ToLower(kind)
 }
 
-// Moments tells what hangs on a message, for those who make faults in a simulation.
+// Moments returns the critical moments of which a message is part, for a simulation's faults.
 func Moments(m Message) env.Moment {
 	switch m := m.(type) {
 	case *Forward:

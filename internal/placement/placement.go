@@ -99,7 +99,7 @@ func Next(s *State) (a Action, settled bool) {
 	return s.handOver(), true
 }
 
-// census is how many voters there are to count on, and where replicas are that can be used.
+// census counts the usable voters, and has the nodes with usable replicas.
 type census struct {
 	kept     int                 // voters that are present, or may be
 	sure     bool                // none of them is suspect
@@ -145,8 +145,8 @@ func (s *State) count() census {
 	return c
 }
 
-// replace gives learners the votes of lost voters, of which need are too many. First it finds
-// somebody for each, and adds those that are not there yet.
+// replace gives learners the votes of lost voters; need votes are missing. First it finds a
+// node for each, and adds a learner where there is none yet.
 func (s *State) replace(need int, c *census) Action {
 	promote, newcomer := s.recruit(need, c)
 	if newcomer != 0 {
@@ -175,7 +175,7 @@ func (s *State) replace(need int, c *census) Action {
 
 // shrink removes lost voters of which there are more than the shard needs, and demotes as many
 // others as are then over, from the last that the target names on. On silence alone nothing shrinks
-// below what there should be (P30); who left is not waited for. A leader that leaves does not remove
+// below what there should be (P30); a node that left is not waited for. A leader that leaves does not remove
 // the silent: its successor removes both at once, and if there is none in time, the silent may come
 // back and make a majority. It returns nil if there is nothing to remove.
 func (s *State) shrink(over int, c *census) Action {
@@ -231,7 +231,7 @@ func (s *State) recruit(need int, c *census) (promote []*Replica, newcomer uint6
 }
 
 // handOver hands leadership to the voter on the target's first node; or, if the leader's own node
-// leaves, to any that is ready. It returns nil if nobody else is to lead, or nobody can.
+// leaves, to any that is ready. It returns nil if no other voter is to lead, or none can.
 func (s *State) handOver() Action {
 	if s.Node == s.Target[0] && !s.Leaving {
 		return nil
@@ -270,7 +270,7 @@ func (s *State) removeLearner(is func(*Replica) bool) Action {
 
 func (s *State) targets(node uint64) bool { return slices.Contains(s.Target, node) }
 
-// voterOn returns the voter on a node that is not missing there, or nil.
+// voterOn returns the voter on a node unless that replica is missing, or nil.
 func (s *State) voterOn(node uint64) *Replica {
 	for i := range s.Voters {
 		if v := &s.Voters[i]; v.Node == node && !v.Missing {

@@ -10,13 +10,13 @@ package point
 
 import "slices"
 
-// Points is how a node asks whether a site is taken. A nil *Points takes none.
+// Points decides for a node which sites are taken. A nil *Points takes none.
 type Points struct {
-	// Take decides whether a site is taken this time.
+	// Take decides whether the fault of a site happens this time: the site is taken.
 	Take func(Site) bool
 }
 
-// Taken reports whether the site is taken this time.
+// Taken calls Take, and returns its decision.
 func (p *Points) Taken(s Site) bool { return p != nil && p.Take(s) }
 
 // Sites returns all sites.

@@ -45,7 +45,7 @@ const (
 	LateAccession
 	// CompactEarly: the log is cut before there is much of it.
 	CompactEarly
-	// KeepLittle: a cut log keeps one entry instead of 64. Who needs more gets a snapshot.
+	// KeepLittle: a cut log keeps one entry instead of 64. A replica that needs more gets a snapshot.
 	KeepLittle
 	// CheckOften: tables are compared every eight entries instead of 4,096 (P41).
 	CheckOften
@@ -69,9 +69,9 @@ const (
 
 	// Of elections.
 
-	// RashCampaign: a replica stands half way to E. Who hears the leader refuses it.
+	// RashCampaign: a replica campaigns half way to E. Voters that hear the leader refuse it.
 	RashCampaign
-	// CampaignTogether: a replica stands at once after its leader's end, though not first
+	// CampaignTogether: a replica campaigns at once after its leader's end, though not first
 	// in the ring (P21).
 	CampaignTogether
 

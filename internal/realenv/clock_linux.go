@@ -12,7 +12,7 @@ func newClock() func() time.Duration { return boottime }
 func boottime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic("world: no CLOCK_BOOTTIME: " + err.Error()) // it is older than any Linux that Go runs on
+		panic("realenv: no CLOCK_BOOTTIME: " + err.Error()) // cannot happen: every Linux that Go supports has it
 	}
 	return time.Duration(t.Nano())
 }

@@ -1,5 +1,5 @@
-// Package realenv is the real world for nodes: goroutines, clocks, TCP and gossip
-// behind the seam that the simulator implements, too.
+// Package realenv is the real environment of nodes: goroutines, clocks, TCP and gossip,
+// behind the interface that the simulator implements, too.
 package realenv
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 // ErrForeignNetwork: NewMembership was given a network that Listen did not return.
-var ErrForeignNetwork = errors.New("world: not a network of this world")
+var ErrForeignNetwork = errors.New("realenv: not a network of this environment")
 
 // Env implements env.Env. It has no goroutines of its own.
 type Env struct {

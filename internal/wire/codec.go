@@ -2,23 +2,23 @@ package wire
 
 import "fmt"
 
-// Codec takes the fields of a message in their order, and either writes them or reads
-// them: each kind of message lists its fields once, with their limits.
+// Codec processes the fields of a message in their order: it either writes all of them, or
+// reads all of them. So each kind of message lists its fields once, with their limits.
 //
 //	func (m *Offer) Fields(c *wire.Codec) {
 //		c.Uint(&m.Term, math.MaxUint64)
 //	}
 //
-// Limits are checked by reading alone. Byte slices that were read are parts of what the
-// Codec reads from.
+// Limits are checked only when it reads. Byte slices that were read are parts of the
+// Codec's input.
 type Codec struct {
-	Reader        // if it reads
-	writes bool   // else
-	b      []byte // what was written
-	n      int    // elements so far of the innermost array that Begin began
+	Reader        // for a Codec that reads
+	writes bool   // it writes
+	b      []byte // written so far, behind the bytes given to Writing
+	n      int    // elements so far of the innermost open Tuple
 }
 
-// Message is what a Codec can write and read. A method of a pointer reads into it.
+// Message can be written and read by a Codec. Fields has a pointer receiver, and reads into it.
 type Message interface{ Fields(c *Codec) }
 
 // Append appends m's fields to b.
@@ -28,7 +28,7 @@ func Append(b []byte, m Message) []byte {
 	return c.b
 }
 
-// Decode reads m's fields from b, which must have nothing behind them.
+// Decode reads m's fields from b. Bytes after them are an error.
 func Decode(b []byte, m Message) error {
 	c := Reading(NewReader(b))
 	m.Fields(&c)
@@ -38,37 +38,37 @@ func Decode(b []byte, m Message) error {
 // Writing returns a Codec that appends to b.
 func Writing(b []byte) Codec { return Codec{writes: true, b: b} }
 
-// Reading returns a Codec that reads what r has left. Who goes on with r takes the
-// Codec's Reader in its place.
+// Reading returns a Codec that reads the bytes that r has left. It does not move r: to read
+// on, use the Codec's Reader instead of r.
 func Reading(r *Reader) Codec { return Codec{Reader: *r} }
 
 // Reads reports whether the Codec reads.
 func (c *Codec) Reads() bool { return !c.writes }
 
-// Written returns what was there before, and behind it what the Codec has written.
+// Written returns the bytes given to Writing, followed by those that the Codec has written.
 func (c *Codec) Written() []byte { return c.b }
 
-// Uint takes a number of at most limit.
+// Uint writes or reads a number of at most limit.
 func (c *Codec) Uint(v *uint64, limit uint64) {
 	c.n++
 	switch {
 	case !c.writes:
 		*v = c.Reader.Uint(limit)
-	case *v < 0x80: // as most are
+	case *v < 0x80: // most numbers
 		c.b = append(c.b, byte(*v))
 	default:
 		c.b = AppendUint(c.b, *v)
 	}
 }
 
-// Number takes a number that is not negative, and at most limit.
+// Number writes or reads a number from 0 to limit.
 func Number[T ~int | ~int32 | ~int64 | ~uint8 | ~uint32 | ~uint64](c *Codec, v *T, limit uint64) {
 	n := uint64(*v)
 	c.Uint(&n, limit)
 	*v = T(n)
 }
 
-// Bool takes a truth value.
+// Bool writes or reads a boolean.
 func (c *Codec) Bool(v *bool) {
 	c.n++
 	if c.writes {
@@ -78,7 +78,7 @@ func (c *Codec) Bool(v *bool) {
 	}
 }
 
-// String takes a string of at most limit bytes.
+// String writes or reads a string of at most limit bytes.
 func (c *Codec) String(v *string, limit int) {
 	c.n++
 	if c.writes {
@@ -88,7 +88,7 @@ func (c *Codec) String(v *string, limit int) {
 	}
 }
 
-// Bytes takes binary data of at most limit bytes.
+// Bytes writes or reads binary data of at most limit bytes.
 func (c *Codec) Bytes(v *[]byte, limit int) {
 	c.n++
 	if c.writes {
@@ -98,8 +98,8 @@ func (c *Codec) Bytes(v *[]byte, limit int) {
 	}
 }
 
-// Raw takes one element that is in its wire form. If the Codec reads, the caller has read it
-// from the Reader.
+// Raw writes one element that is in its wire form already. If the Codec reads, the caller must
+// have read the element from the Reader; Raw only counts it.
 func (c *Codec) Raw(element []byte) {
 	c.n++
 	if c.writes {
@@ -107,8 +107,8 @@ func (c *Codec) Raw(element []byte) {
 	}
 }
 
-// Array takes the header of an array of n elements, at most limit, and returns how many
-// there are: n when it writes. The elements are taken next.
+// Array writes the header of an array of n elements, or reads one of at most limit elements.
+// It returns the number of elements, which must be written or read next.
 func (c *Codec) Array(n, limit int) int {
 	if c.writes {
 		c.b = AppendArray(c.b, n)
@@ -119,17 +119,17 @@ func (c *Codec) Array(n, limit int) int {
 	return n
 }
 
-// Tuple is an array that Begin began.
+// Tuple is an array that was opened by Begin.
 type Tuple struct {
-	at     int // writing: where its header is
-	fields int // reading: as its header says
-	n      int // of the array around it
+	at     int // writing: the offset of its header
+	fields int // reading: the number of elements in its header
+	n      int // elements so far of the enclosing array
 }
 
-// maxFields is how many elements a tuple may have: those that its header has one byte for.
+// maxFields is the largest number of elements of a tuple: its header must fit in one byte.
 const maxFields = 15
 
-// Begin begins an array that has as many elements as are taken until End.
+// Begin opens an array. Its elements are those written or read until End.
 func (c *Codec) Begin() Tuple {
 	t := Tuple{n: c.n + 1}
 	c.n = 0
@@ -142,7 +142,7 @@ func (c *Codec) Begin() Tuple {
 	return t
 }
 
-// End ends it. It fails if it had another number of elements.
+// End closes the array. When reading, it fails if the header gave another number of elements.
 func (c *Codec) End(t Tuple) {
 	switch {
 	case !c.writes:
@@ -157,7 +157,8 @@ func (c *Codec) End(t Tuple) {
 	c.n = t.n
 }
 
-// Check fails with what, unless ok: it is for what only the message knows of its fields.
+// Check makes reading fail with the text what unless ok. It is for conditions on the fields
+// that only the message knows.
 func (c *Codec) Check(ok bool, what string) {
 	if !ok && !c.writes {
 		c.Reader.Fail(what)

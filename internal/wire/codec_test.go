@@ -66,7 +66,7 @@ func someTrip() trip {
 	}
 }
 
-// One list of fields writes what a msgpack library writes, and reads it.
+// One list of fields writes the same bytes as a msgpack library, and reads them.
 func TestFieldsTravel(t *testing.T) {
 	m := someTrip()
 	b := Append([]byte{7}, &m)
@@ -104,7 +104,7 @@ func TestFieldsAreChecked(t *testing.T) {
 		{"a long list", func(m *trip) { m.Flat = make([]uint64, 31) }, "too many"},
 		{"a number in a list", func(m *trip) { m.Flat[3] = 1001 }, "number too large"},
 		{"a long list of tuples", func(m *trip) { m.Stops = make([]stop, 4) }, "too many"},
-		{"what only the message knows", func(m *trip) { m.Small = 13 }, "bad luck"},
+		{"a condition that only the message knows", func(m *trip) { m.Small = 13 }, "bad luck"},
 	} {
 		m := someTrip()
 		tt.change(&m)
@@ -115,7 +115,7 @@ func TestFieldsAreChecked(t *testing.T) {
 	}
 }
 
-// numbers is a tuple of so many.
+// numbers is a tuple with that many numbers.
 type numbers int
 
 func (n *numbers) Fields(c *Codec) {
@@ -126,7 +126,7 @@ func (n *numbers) Fields(c *Codec) {
 	c.End(t)
 }
 
-func TestTuplesHaveAsManyFieldsAsTheyTake(t *testing.T) {
+func TestTuplesCountTheirFields(t *testing.T) {
 	for n := range numbers(maxFields + 1) {
 		b := Append(nil, &n)
 		if want := append(AppendArray(nil, int(n)), make([]byte, n)...); !bytes.Equal(b, want) {

@@ -8,8 +8,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Messages that are seldom sent are written and read by a msgpack library: a struct is an array
-// of its exported fields, in their order, and an embedded struct's are among them.
+// Rare messages are written and read by a msgpack library: a struct is an array of its exported
+// fields, in their order; the fields of an embedded struct are among them.
 
 // Marshal returns v's wire form.
 func Marshal(v any) []byte {
@@ -20,24 +20,24 @@ func Marshal(v any) []byte {
 	e.UseArrayEncodedStructs(true)
 	e.UseCompactInts(true)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("wire: %T: %v", v, err)) // a type that has no wire form
+		panic(fmt.Sprintf("wire: %T: %v", v, err)) // the type has no wire form
 	}
 	return b.Bytes()
 }
 
-// maxDepth is how deep arrays may lie in each other.
+// maxDepth is how deep arrays may be nested.
 const maxDepth = 8
 
-// Unmarshal reads v, a pointer to a zero value, from b, which must be what Marshal would write
-// for it, of at most size bytes, and with so many elements in an array at most, a struct's
-// fields included. The limits of strings and numbers are the caller's to check. v shares no
+// Unmarshal reads v, a pointer to a zero value, from b. It accepts only the bytes that Marshal
+// writes for the value, at most size of them; each array may have at most elements elements, and
+// so may a struct have fields. The caller checks the limits of strings and numbers. v shares no
 // memory with b.
 func Unmarshal(b []byte, v any, size, elements int) error {
 	if len(b) > size {
-		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrMalformed, len(b), size)
+		return fmt.Errorf("%w: %d bytes, want at most %d", ErrMalformed, len(b), size)
 	}
-	// The library takes as much memory for a list as its header says: the header is checked
-	// before it.
+	// The library allocates as much memory for a list as its header says, so all headers are
+	// checked first.
 	r := NewReader(b)
 	r.skip(elements, maxDepth)
 	if err := r.End(); err != nil {
@@ -49,16 +49,16 @@ func Unmarshal(b []byte, v any, size, elements int) error {
 	if err := d.Decode(v); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	// It takes one type for another, cuts numbers off, and a list without elements for any
-	// struct. What it took for something else is written in another way.
+	// The library converts types, truncates numbers, and accepts an empty list as any struct.
+	// A value that it has so changed is written in another form.
 	if !bytes.Equal(Marshal(v), b) {
 		return fmt.Errorf("%w: not the form of %T", ErrMalformed, v)
 	}
 	return nil
 }
 
-// skip reads one element, which is nil, a number, a truth value, text, data, or an array of
-// such, of at most so many elements.
+// skip reads one element: nil, a number, a boolean, a string, binary data, or an array of at most
+// elements such elements, nested at most depth deep.
 func (r *Reader) skip(elements, depth int) {
 	if len(r.buf) == 0 {
 		r.short()
@@ -76,7 +76,7 @@ func (r *Reader) skip(elements, depth int) {
 	case c >= 0xc4 && c <= 0xc6:
 		r.Bytes(math.MaxInt)
 	case depth == 0:
-		r.Fail("too deep")
+		r.Fail("arrays nested too deep")
 	default:
 		for range r.Array(elements) {
 			if r.skip(elements, depth-1); r.err != nil {

@@ -21,7 +21,7 @@ type card struct {
 	Lists [][]uint64
 }
 
-// Place is a part of one.
+// Place is a part of a card.
 type Place struct {
 	ID   uint64
 	Name string
@@ -54,7 +54,7 @@ func TestStructsTravel(t *testing.T) {
 	if err := Unmarshal(long, &card{}, len(long), 8); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "too many") {
 		t.Errorf("with a list that is too long: %v", err)
 	}
-	// What was read is not part of what it was read from.
+	// The value that was read shares no memory with the input.
 	var got card
 	b := Marshal(someCard())
 	_ = Unmarshal(b, &got, len(b), 8)
@@ -109,7 +109,7 @@ func TestMalformedStructs(t *testing.T) {
 	}
 }
 
-// A header that promises more than there is costs no memory.
+// A header that promises more elements or bytes than there are costs no memory.
 func TestPromisesCostNothing(t *testing.T) {
 	for _, b := range []string{"\x91\xdd\x00\xff\xff\xff", "\x91\xdd\x7f\xff\xff\xff", "\x91\x91\xdb\x0f\xff\xff\xff"} {
 		var m struct{ List []string }
@@ -123,7 +123,7 @@ func TestPromisesCostNothing(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshal: there is one form only.
+// FuzzUnmarshal: each value has exactly one form.
 func FuzzUnmarshal(f *testing.F) {
 	f.Add(Marshal(someCard()))
 	f.Add(Marshal(card{}))

@@ -1,12 +1,12 @@
 // Package wire reads and writes messages, in msgpack.
 //
-// A message on the hot path has one list of its fields, from which a [Codec] writes and reads
-// it by hand: append to a byte slice, read from one, no reflection and no allocation. Others
-// are structs, which a msgpack library writes and reads: see [Marshal].
+// A message on the hot path lists its fields once; a [Codec] writes them to a byte slice and
+// reads them from one, without reflection and without allocation of its own. Other messages are
+// structs, which a msgpack library writes and reads: see [Marshal].
 //
-// What is written is plain msgpack in its shortest form. Only that form is accepted, every
-// length is checked before memory is taken for it, and nothing that comes from the network
-// makes a function panic.
+// The written form is plain msgpack in its shortest form. Only that form is accepted, every
+// length is checked before memory is allocated for it, and no input from the network makes a
+// function panic.
 package wire
 
 import (
@@ -17,11 +17,11 @@ import (
 )
 
 var (
-	// ErrMalformed: the bytes are no message of ours.
+	// ErrMalformed: the bytes are not a valid message.
 	ErrMalformed = errors.New("wire: malformed message")
 
-	// ErrShort: the bytes end before the message does. It wraps ErrMalformed; who
-	// reads from a stream waits for more.
+	// ErrShort: the bytes end before the message does. It wraps ErrMalformed. A caller
+	// that reads from a stream waits for more bytes.
 	ErrShort = fmt.Errorf("%w: too short", ErrMalformed)
 )
 
@@ -87,19 +87,20 @@ func AppendArray(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))
 }
 
-// Reader reads what the Append functions wrote. After a failure every method
-// returns a zero value, and Err tells the first failure: read a whole message,
-// then ask once.
+// Reader reads the bytes that the Append functions write. After a failure every method
+// returns a zero value, and Err returns the first failure: so a caller may read a whole
+// message, and check Err once.
 type Reader struct {
 	buf  []byte
-	size int // of buf at the beginning
+	size int // of the whole input
 	err  error
 }
 
-// NewReader returns a Reader of b. What Bytes returns is part of b.
+// NewReader returns a Reader of b. The result of Bytes is part of b.
 func NewReader(b []byte) *Reader { return &Reader{buf: b, size: len(b)} }
 
-// Size returns how many bytes there were to read: what keeps a part of them keeps them all.
+// Size returns the size of the whole input in bytes. A slice of any part of it keeps all of it
+// in memory.
 func (r *Reader) Size() int { return r.size }
 
 // Err returns the first failure, which wraps ErrMalformed.
@@ -111,7 +112,7 @@ func (r *Reader) Len() int { return len(r.buf) }
 // Rest returns the bytes that are left.
 func (r *Reader) Rest() []byte { return r.buf }
 
-// Fail makes the Reader fail, for what only the caller can see is wrong.
+// Fail makes the Reader fail. It is for errors that only the caller can detect.
 func (r *Reader) Fail(what string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s", ErrMalformed, what)
@@ -154,8 +155,8 @@ func (r *Reader) tag() byte {
 	return c
 }
 
-// fixed reads a big-endian number of size bytes that must be larger than over, or
-// it had a shorter form.
+// fixed reads a big-endian number of size bytes. It must be larger than over, else a
+// shorter form exists.
 func (r *Reader) fixed(size int, over uint64) uint64 {
 	b := r.take(size)
 	var v uint64
@@ -193,14 +194,14 @@ func (r *Reader) Uint(limit uint64) uint64 {
 	return v
 }
 
-// Bool reads a truth value.
+// Bool reads a boolean.
 func (r *Reader) Bool() bool {
 	switch r.tag() {
 	case 0xc3:
 		return true
 	case 0xc2:
 	default:
-		r.Fail("not a truth value")
+		r.Fail("not a boolean")
 	}
 	return false
 }
@@ -208,7 +209,7 @@ func (r *Reader) Bool() bool {
 // String reads a string of at most limit bytes.
 func (r *Reader) String(limit int) string { return string(r.text(limit)) }
 
-// text reads a string of at most limit bytes, which are part of what r reads from.
+// text reads a string of at most limit bytes. The result is part of r's input.
 func (r *Reader) text(limit int) []byte {
 	var n uint64
 	switch c := r.tag(); {
@@ -256,8 +257,8 @@ func (r *Reader) limited(n uint64, limit int) []byte {
 	return r.take(int(n))
 }
 
-// Array reads the header of an array of at most limit elements. An element takes
-// a byte at least, so a count beyond what is left fails here.
+// Array reads the header of an array of at most limit elements. An element has at least
+// one byte, so a count above the number of bytes left fails here.
 func (r *Reader) Array(limit int) int {
 	var n uint64
 	switch c := r.tag(); {

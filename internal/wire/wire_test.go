@@ -52,7 +52,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-// Any msgpack library reads what we write, and we read the shortest form of what it writes.
+// Any msgpack library reads the bytes that this package writes, and this package reads the
+// shortest form that such a library writes.
 func TestWhatIsWrittenIsMsgpack(t *testing.T) {
 	var theirs bytes.Buffer
 	enc := msgpack.NewEncoder(&theirs)
@@ -119,7 +120,7 @@ func TestMalformedInput(t *testing.T) {
 		name  string
 		read  func(*Reader)
 		bytes string
-		short bool // more bytes might make it right
+		short bool // more bytes might make it valid
 	}{
 		{"a number of no bytes", number, "", true},
 		{"half a number", number, "\xcd\x01", true},
@@ -202,7 +203,7 @@ func TestDataCannotGrowIntoWhatFollows(t *testing.T) {
 	}
 }
 
-// FuzzReader reads data as a script says, and writes it again: there is one form only.
+// FuzzReader reads data as a script says, and writes it again: each value has exactly one form.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("usbta"), []byte("\x01\xa1a\xc4\x01b\xc3\x92\x01\x02"))
 	f.Add([]byte("uuuu"), []byte("\xcc\x80\xcd\x01\x00\xce\x00\x01\x00\x00\xcf\x00\x00\x00\x01\x00\x00\x00\x00"))

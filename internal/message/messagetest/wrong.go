@@ -125,7 +125,7 @@ func wrongRenewals() []Wrong {
 		return about(1, &q)
 	}
 	return []Wrong{
-		{"a renewal without a node", about(1, &message.Renewal{Session: shard.SessionID{Number: 3}}), "nobody"},
+		{"a renewal without a node", about(1, &message.Renewal{Session: shard.SessionID{Number: 3}}), "without a session"},
 		{"a renewal with an abandoned request", orphans(acquire), "cannot be abandoned"},
 		{"a renewal with an abandoned expiry", orphans(shard.Expire{Session: session, Term: 1}), "cannot be abandoned"},
 		{"a renewal with an orphan of another session", orphans(shard.Close{Session: shard.SessionID{Node: 7, Number: 4}, Number: 1}), "another session"},
