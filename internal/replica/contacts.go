@@ -8,7 +8,7 @@ const answerTime = 3 * HeartbeatTicks * TickInterval
 // contacts is when a leader last heard the others.
 type contacts struct {
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
-	asked    time.Duration            // when those were asked for a sign whom a change of voters needs; zero: none is wanted
+	asked    time.Duration            // when all were asked for a sign of life, before a change of voters; zero: not asked
 	patience time.Duration            // for how long their signs count
 }
 

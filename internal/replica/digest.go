@@ -105,7 +105,7 @@ func (c *comparison) contradicts(id uint64, own *sums) bool { return own.contrad
 
 // findings is what a comparison came to.
 type findings struct {
-	checks   []checksum // most voters have these: who differs is to stop
+	checks   []checksum // most voters have these: a replica that differs is to stop
 	doubts   []doubt    // two tables differ, and there is no majority for either
 	diverged bool       // most voters have another table than this leader
 }
@@ -114,9 +114,8 @@ type findings struct {
 type doubt struct{ entry, other uint64 }
 
 // compare looks whether most voters have told of a digest like this leader's, or of another one.
-// While neither is so, nobody stops: of two tables nothing tells which is the right one, and
-// without either voter there may be no majority for anything. What was found once is not found
-// again.
+// While neither is so, no replica stops: nothing tells which of two tables is right, and without
+// either voter there may be no majority for anything. What was found once is not found again.
 func (c *comparison) compare(own *sums, m *members) (f findings) {
 	for _, sum := range own.kept {
 		if sum.index <= max(c.checked, own.checked) {
@@ -182,8 +181,8 @@ func (r *Replica) StepSum(now time.Duration, node uint64, s Sum) {
 	r.compare()
 }
 
-// compare logs a Check if most voters have this leader's table: who differs from it stops itself. If
-// most have another one, this leader does.
+// compare logs a Check if most voters have this leader's table: a replica that differs stops itself. If
+// most have another one, this leader stops.
 func (r *Replica) compare() {
 	if !r.Serving() {
 		return

@@ -29,8 +29,8 @@ type election struct {
 	earlyTerm uint64        // the term in which that was planned: once in each
 }
 
-// arm draws a new deadline: there was a sign of this term's leader, or a vote, or another term,
-// and whoever made that deserves the time to win it.
+// arm draws a new deadline, after a sign of this term's leader, a vote that was given, or a new term:
+// its candidate deserves the time to win it.
 func (e *election) arm(now time.Duration) {
 	e.contact = now
 	e.campaign = now + ElectionTimeout + time.Duration(e.rand.Int64N(int64(ElectionTimeout)))
@@ -60,8 +60,8 @@ func (e *election) silent(now, length time.Duration) bool {
 // two followers whose ticks coincide one in twenty pairs would stand at once, and split the votes.
 func (e *election) due(now time.Duration) bool { return now >= e.campaign }
 
-// dueEarly reports whether it is time to stand ahead of time, once for each plan.
-func (e *election) dueEarly(now time.Duration) bool {
+// takeEarly reports whether it is time to stand ahead of time, once for each plan.
+func (e *election) takeEarly(now time.Duration) bool {
 	if now < e.early {
 		return false
 	}
@@ -143,8 +143,8 @@ func (r *Replica) stand() {
 		r.election.hurry(r.now + 2*TickInterval)
 	}
 	r.dirty = true
-	// Also one that has a vote, as far as it knows: it may have been removed while it stood
-	// still, and the leader be none of those whom it asks for theirs.
+	// A replica that believes it has a vote asks, too: it may have been removed while it stood
+	// still, and the leader may be none of those that it asks for votes.
 	r.inquires = true
 	if !votes {
 		if last, _ := r.store.LastIndex(); last == 0 && silence >= learnerGrace {
@@ -198,7 +198,7 @@ func (r *Replica) wake() {
 	case r.role == raft.StateLeader || r.stopped != nil:
 	case r.election.due(r.now):
 		r.stand()
-	case r.election.dueEarly(r.now) && r.role == raft.StateFollower:
+	case r.election.takeEarly(r.now) && r.role == raft.StateFollower:
 		r.stand()
 	}
 }

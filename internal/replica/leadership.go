@@ -19,21 +19,21 @@ type leadership struct {
 	began      time.Duration // when serving began
 	base       time.Duration // table time then (P18)
 	settled    time.Duration // when a Settle was last proposed
-	seal       seal
-	leases     leases
-	reads      reads
-	contacts   contacts
-	learners   learners
-	placing    placing
-	offers     offers
-	comparison comparison
+	seal       seal          // whether the others know which replicas there are
+	leases     leases        // the sessions' clocks
+	reads      reads         // what waits until a majority confirms the leader
+	contacts   contacts      // when the others last answered
+	learners   learners      // how the learners get on
+	placing    placing       // the change of replicas that is under way
+	offers     offers        // whom leadership was offered
+	comparison comparison    // the voters' tables
 }
 
 // tableTime returns the table's time.
 func (g *leadership) tableTime(now time.Duration) time.Duration { return g.base + now - g.began }
 
-// settles reports whether a young table, which may grant when due has come, is to be told so now.
-func (g *leadership) settles(due, now time.Duration) bool {
+// startSettle reports whether a young table is to be told now that it may grant, since due has come.
+func (g *leadership) startSettle(due, now time.Duration) bool {
 	if due == 0 || g.tableTime(now) < due || g.settled != 0 && now-g.settled < ElectionTimeout {
 		return false
 	}
@@ -41,11 +41,11 @@ func (g *leadership) settles(due, now time.Duration) bool {
 	return true
 }
 
-// seal is how a leader learns that the others know who the replicas are now. A change of
-// them is committed before its followers know that it is, and each counts votes by what
+// seal is how a leader learns that the others know which replicas there are. A change of
+// replicas is committed before the followers know that it is, and each counts votes by what
 // it knows: if the leader were lost at that moment, the rest might wait for the vote of
 // a replica that is gone for good. An entry that is appended after the change was applied
-// tells of its commit, and who has confirmed the entry has heard that.
+// tells of its commit, and a follower that has confirmed the entry knows of it.
 type seal struct {
 	asked bool   // an entry is on its way into the log
 	index uint64 // of that entry; zero: it is not there yet
@@ -172,9 +172,8 @@ func (r *Replica) logSilence(all []silence) {
 func (r *Replica) propose() {
 	g := &r.leading
 	if g.serving && r.members.joint() && !slices.Contains(r.members.incoming(), r.cfg.ID) {
-		// It was elected while a change of voters was on its way, and ends with it. Who
-		// then votes alone may need its vote to get there, and would not get it from a
-		// replica whose log is longer.
+		// It was elected during a change of voters that takes its own vote. Those that stay may
+		// need its vote to finish the change, and would not get it if its log were longer.
 		return
 	}
 	for commands := r.batch.next(); len(commands) > 0; commands = r.batch.next() {
@@ -195,8 +194,8 @@ func (r *Replica) propose() {
 	}
 }
 
-// sealed reports whether all voters that answer know who the replicas are, and a majority
-// does, by the configuration before as well as by the one to come.
+// sealed reports whether a majority of the voters, in both halves of a joint configuration, knows
+// which replicas there are, and so does every voter that answers.
 func (r *Replica) sealed() bool {
 	index, sealed := r.leading.seal.entry()
 	if !sealed {
@@ -291,7 +290,7 @@ func (r *Replica) stepDown(out *Output) {
 	}
 }
 
-// served tells those who watch that this leader serves now, or serves no more.
+// served tells Watch that this leader begins to serve, or ceases to.
 func (r *Replica) served(serving bool) {
 	if r.cfg.Watch.Served != nil {
 		r.cfg.Watch.Served(serving)
@@ -327,7 +326,7 @@ func (r *Replica) supervise() {
 	if g.leases.due(r.now) {
 		r.review()
 	}
-	if g.settles(r.table.Settles(), r.now) {
+	if g.startSettle(r.table.Settles(), r.now) {
 		r.appendOwn(shard.Settle{Term: r.term})
 	}
 	if r.members.hasFormer() && r.sealed() {
@@ -338,7 +337,7 @@ func (r *Replica) supervise() {
 	}
 }
 
-// review looks at every lease: who was silent for too long, who is to be checkpointed.
+// review logs the silences that are due, and asks a majority about the leases that ran out.
 func (r *Replica) review() {
 	early := func() bool { return r.cfg.Points.Taken(point.EarlySilence) }
 	silent, over := r.leading.leases.review(r.now, early)
@@ -346,8 +345,8 @@ func (r *Replica) review() {
 	r.logSilence(silent)
 }
 
-// recordSilence logs for how long those who hold or wait were unheard, before another one
-// leads: it would count from nothing, and a dead holder live on (P5).
+// recordSilence logs for how long the sessions that hold or wait were silent, before another
+// replica leads. Otherwise that would count from zero, and a dead holder live on (P5).
 func (r *Replica) recordSilence() {
 	busy := func(id shard.SessionID) bool {
 		record, _ := r.table.Lease(id)

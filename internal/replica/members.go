@@ -24,7 +24,7 @@ type members struct {
 	strangers map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
 	highest   uint64            // the highest replica ID that was ever configured (P24)
 	founders  uint64            // replicas up to this ID were made by the founding act (P26)
-	former    []Peer            // replicas that were removed; some voters may still count their votes
+	former    []Peer            // removed replicas whose votes some voters may still count
 	young     []uint64          // those that the last change removed
 	blind     bool              // the last change came by a snapshot: it is not known whom it removed
 	declined  []uint64          // learners that asked for no vote, for good
@@ -87,7 +87,7 @@ func (m *members) agree(is func(id uint64) bool) bool {
 	return majority(m.conf.Voters, is) && majority(m.conf.VotersOutgoing, is)
 }
 
-// majority reports whether is holds for more than half of voters. It holds for none of none.
+// majority reports whether is holds for more than half of voters, or there are none.
 func majority(voters []uint64, is func(id uint64) bool) bool {
 	n := 0
 	for _, id := range voters {
@@ -127,7 +127,7 @@ func (m *members) removed(id uint64) bool {
 }
 
 // removalKnown reports whether a majority knows that replica id was removed, as far as a follower
-// can tell: a change of replicas is proposed by who has applied the one before.
+// can tell: a leader proposes a change of replicas only after it has applied the one before.
 func (m *members) removalKnown(id uint64) bool { return !m.blind && !slices.Contains(m.young, id) }
 
 // known returns the IDs of all replicas, ascending.

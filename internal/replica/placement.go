@@ -100,8 +100,8 @@ func (pl *placing) proposed() bool { return pl.pending }
 // apply notes that one was applied.
 func (pl *placing) apply() { pl.pending, pl.rests, pl.hostAt = false, false, 0 }
 
-// hosts reports whether nodes are to be asked to host their replicas.
-func (pl *placing) hosts(now time.Duration) bool {
+// askHosts reports whether nodes are to be asked now to host their replicas.
+func (pl *placing) askHosts(now time.Duration) bool {
 	if now < pl.hostAt {
 		return false
 	}
@@ -370,9 +370,8 @@ func (r *Replica) addLearner(p Peer) {
 // successors, hands over, and is removed by the next one (P19).
 //
 // A majority of the voters, of now and then, must have answered since the change was first wanted.
-// What is appended stays in the log, however little is known of the others when it is: it would be
-// committed when some voter is back, perhaps the one that is to go, and the shard then need others
-// that died meanwhile (P30).
+// A change that is appended stays in the log. A voter that comes back, perhaps the removed one, would
+// help to commit it, and the shard would then need others that have died meanwhile (P30).
 func (r *Replica) swap(c placement.ChangeVoters) {
 	var changes []*raftpb.ConfChangeSingle
 	for _, id := range c.Promote {

@@ -48,18 +48,18 @@ func (f *farewells) tell(now time.Duration, highest uint64) []Removed {
 	return told
 }
 
-// farewell tells removed replicas of their end. That must not be as soon as the leader has applied
-// the change: others may not know yet that it is committed, and if the leader were lost then they
-// would count votes of the removed ones too, and need them. So it waits for the seal, and a replica
-// that is not told here, for its leader was lost before, hears it from the next one.
+// farewell tells removed replicas of their end, once the change that removed them is sealed. Before
+// that, others may not know that it is committed: if the leader were lost then, they would still count
+// the votes of the removed, and need them. If the leader is lost before it tells a replica, the next
+// leader does.
 func (r *Replica) farewell(out *Output) {
 	if r.farewells.due(r.now) && r.sealed() {
 		out.Removed = append(out.Removed, r.farewells.tell(r.now, r.members.latest())...)
 	}
 }
 
-// mayTell reports whether a removed replica that speaks to this one may hear of its end:
-// if a majority knows of it. A leader sees that by its seal.
+// mayTell reports whether a removed replica that speaks to this one may hear of its end. It may
+// once a majority knows of it, which a leader sees by its seal.
 func (r *Replica) mayTell(id uint64) bool {
 	if r.Serving() {
 		return r.sealed()
@@ -74,10 +74,10 @@ const anybody = maxID
 // ReadIndex round that there is not, for raft counts from one.
 const question = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// inquire asks others whether this replica is still one of the shard's: it sends them a word that
-// costs nothing, and is answered to a replica that was removed. All whom it knows may be gone, or
-// may not tell it: so it asks those as well whom the ring names now. If its node waits for it, to
-// leave, it asks everybody: it may be a spare one that leads (P31).
+// inquire asks others whether this replica is still one of the shard's, by a message that only a
+// removed replica gets an answer to. The replicas that it knows may all be gone, or may not tell it,
+// so it also asks the nodes that the ring names now. If its node is leaving, and waits for it, it asks
+// every node: a standby may lead (P31).
 func (r *Replica) inquire(out *Output) {
 	others := slices.Clone(r.target.Nodes)
 	if r.leaving() {
@@ -99,10 +99,10 @@ func (r *Replica) inquire(out *Output) {
 	}
 }
 
-// giveUp ends a replica that has got nothing of its shard, and hears of nobody: its leader
-// may have taken it back without reaching it, and those who do reach it must not tell it. It
-// has told nobody that it has anything, so that nobody gave it a vote. A leader that counts
-// it still hears that it is missing, and makes another one (P24).
+// giveUp ends a replica that has received nothing of its shard, and hears from no other replica. Its
+// leader may have removed it without reaching it, and those that do reach it must not tell it. Since
+// it never confirmed an entry, it has no vote. A leader that still counts it hears that it is missing,
+// and makes another one (P24).
 func (r *Replica) giveUp() {
 	r.stopped = errors.New("nobody sent it anything")
 	r.became()

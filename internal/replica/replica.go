@@ -68,8 +68,8 @@ type Config struct {
 
 // Watch hears what a replica does, in simulations. Its functions may be nil.
 type Watch struct {
-	// Applied: an entry, the table's digest after it, and how many were told something of it
-	// who had neither asked nor were granted anything.
+	// Applied: an entry, the table's digest after it, and how many sessions were told something that
+	// they had neither asked for nor been granted.
 	Applied func(index, digest uint64, unasked int)
 	// Stepped: the table has taken in a command of that entry, before Applied, and tells this. The
 	// events are to be read at once.
@@ -78,7 +78,7 @@ type Watch struct {
 	Became func(term uint64, role string)
 	// Served: it has begun to serve, or ceased to.
 	Served func(serving bool)
-	// HandsOver: it has begun to hand its office over.
+	// HandsOver: it has begun to hand over leadership.
 	HandsOver func(node uint64)
 	// Heard: as the leader it has taken a sign of life, from which the session's lease counts.
 	Heard func(id shard.SessionID, ttl time.Duration)
@@ -108,18 +108,18 @@ type Replica struct {
 	lead uint64
 	role raft.StateType
 
-	members   members
-	applied   appliedLog
-	election  election
-	leading   leadership
-	batch     batch
-	sender    sender
-	receiver  receiver
-	sums      sums
-	farewells farewells
-	pulse     pulse
-	target    Target
-	limited   bool
+	members   members    // the shard's replicas
+	applied   appliedLog // how far the log was applied
+	election  election   // when to stand for election
+	leading   leadership // what it knows only while it serves as the leader
+	batch     batch      // what it is about to append
+	sender    sender     // the snapshot that it sends
+	receiver  receiver   // the snapshots that it receives
+	sums      sums       // the digests of its table
+	farewells farewells  // replicas that are to hear of their removal
+	pulse     pulse      // when it was ticked
+	target    Target     // where the ring wants the shard's replicas
+	limited   bool       // too many shards are moving already
 
 	inquires bool // it wants to know whether it is still one of the shard's: see inquire
 	aligned  bool // a leader's raft is ticked from a beat on
@@ -353,7 +353,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	r.members.meet(f.From, node)
 	m := f.Message
 	if asks {
-		return nil // it deposes nobody, and keeps nobody in office whom no majority hears
+		return nil // it must not depose a leader, nor keep one in office that no majority hears
 	}
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
@@ -374,8 +374,8 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	return nil
 }
 
-// isAnswer reports whether who sent m has heard this leader. Who asks for votes has perhaps
-// heard nothing for long.
+// isAnswer reports whether m shows that its sender hears this leader. A candidate may have heard
+// nothing for long.
 func (r *Replica) isAnswer(m *raftpb.Message) bool {
 	return m.GetTerm() == r.term && (m.GetType() == raftpb.MsgAppResp || m.GetType() == raftpb.MsgHeartbeatResp)
 }
@@ -395,7 +395,7 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		r.stalled(stall)
 	}
 	if r.role == raft.StateLeader {
-		// All leaders of a lane beat at the same tick: one frame carries all heartbeats.
+		// All leaders of a node beat at the same tick: one frame carries all heartbeats.
 		if r.aligned = r.aligned || beat; r.aligned {
 			r.rn.Tick()
 		}
@@ -486,7 +486,7 @@ type told struct {
 	role string
 }
 
-// became tells those who watch of another role.
+// became tells Watch of a new role.
 func (r *Replica) became() {
 	if r.cfg.Watch.Became == nil {
 		return
@@ -568,8 +568,8 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 	}
 }
 
-// applyBatch takes the commands of an entry. It counts what the table says to others than
-// those that sent them, beside grants (G3: one release wakes whom it lets in).
+// applyBatch takes the commands of an entry. It counts what the table says to sessions other than
+// those that sent them, beside grants (G3: one release wakes only those that it lets in).
 func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err error) {
 	rd := wire.NewReader(e.Data)
 	if v := rd.Uint(math.MaxUint64); rd.Err() == nil && v != entryVersion {
@@ -663,7 +663,7 @@ func (r *Replica) emit(out *Output) {
 	if o, made := g.offers.current(r.now); made {
 		out.Offers = append(out.Offers, o)
 	}
-	if !g.placing.hosts(r.now) {
+	if !g.placing.askHosts(r.now) {
 		return
 	}
 	for _, h := range r.members.added() {
@@ -689,8 +689,8 @@ func (r *Replica) stop(err error) {
 }
 
 // compact cuts the log, never past what a snapshot under way stands on (P40), nor past what
-// a follower that answers has yet to get; unless that would be more than mostKept. Who cannot
-// be told as fast as the log grows gets its snapshot again, from further on.
+// a follower that answers has yet to get; unless that would be more than mostKept. A follower that
+// cannot keep up with the log gets another snapshot, from further on.
 func (r *Replica) compact() {
 	early, kept := r.cfg.Points.Taken(point.CompactEarly), uint64(keptEntries)
 	if !r.applied.long() && !early {

@@ -21,9 +21,8 @@ func (p *pulse) tick(now time.Duration) (stall time.Duration) {
 
 // excused returns by how much a stall of d moves the end of a timer that runs out when
 // nothing was heard for length, and by now was not for silence: it is left a third of its
-// length, or what it had before. The mailbox has been drained: what may still be unheard is
-// what the network has brought and nobody has read yet, and who lives speaks again before a
-// third is over.
+// length, or what it had before. The mailbox has been drained. What the network has brought
+// may still be unread, and a peer that lives speaks again before a third is over.
 func excused(d, silence, length time.Duration) time.Duration {
 	return max(0, min(d, silence-2*length/3))
 }
