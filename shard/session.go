@@ -17,7 +17,7 @@ type session struct {
 	ttl      time.Duration
 	fixed    bool              // by a Fix: the lease is not renewed (P7)
 	silent   time.Duration     // how long its silence was at the last checkpoint (P5)
-	birth    uint64            // the last deletion when it was opened: older commands belong to an earlier record (P12)
+	birth    uint64            // the last deletion when it was opened: an older command is for an earlier record (P12)
 	seen     numbers           // the numbers of all commands that arrived (P11)
 	results  map[uint64]result // of finished commands, until the client acknowledges them
 	requests map[uint64]*request

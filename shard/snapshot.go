@@ -409,7 +409,7 @@ func (rs *Restore) entry(r *wire.Reader) {
 }
 
 // fits reports whether q may come next in e: the holders in the order of their
-// tokens, with room for each, and then those who wait.
+// tokens, with room for each, and then the waiters.
 func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 	var last uint64
 	if e.holders.len > 0 {

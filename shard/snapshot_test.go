@@ -347,7 +347,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"an empty key", []fields{head, ann(), {2, "", 1, 3, fields{ask(1, 1, 7)}}, end}},
 		{"a key that is too long", []fields{head, ann(), {2, string(make([]byte, MaxKey+1)), 1, 3, fields{ask(1, 1, 7)}}, end}},
 		{"a key twice", []fields{head, ann(), key(1, 3, ask(1, 1, 7)), key(1, 3, ask(2, 1, 8)), {3, 1, 2}}},
-		{"a key for nobody", []fields{head, ann(), key(1, 3), end}},
+		{"a key without requests", []fields{head, ann(), key(1, 3), end}},
 		{"a key of an unknown kind", []fields{head, ann(), key(2, 3, ask(1, 1, 7)), end}},
 		{"a lock with the capacity of a semaphore", []fields{head, ann(), key(0, 3, ask(1, 1, 7)), end}},
 		{"a capacity beyond the limit", []fields{head, ann(), key(1, uint64(MaxWeight)+1, ask(1, 1, 7)), end}},

@@ -38,7 +38,7 @@ func value(epoch uint64, ids ...transport.ID) Mesh {
 	return v
 }
 
-// listener returns bob, who is connected to ann and eve.
+// listener returns bob, which is connected to ann and eve.
 func listener(wants Options) *Machine { return listening(Config{Wants: wants}) }
 
 // listening is listener with a whole configuration.
@@ -349,7 +349,7 @@ func TestWhatHoldsAPromiseBack(t *testing.T) {
 			m.Down(late, ann, nil)
 			m.Down(late, eve, nil)
 		}, []transport.ID{ann2, bob, eve2}, unreached},
-		{"who is elsewhere is not among the founders", func(m *Machine) { moved(m, 2, eve2, "eve"); m.Down(late, eve, nil) },
+		{"a node that is elsewhere is not a founder", func(m *Machine) { moved(m, 2, eve2, "eve"); m.Down(late, eve, nil) },
 			[]transport.ID{ann, bob, eve}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

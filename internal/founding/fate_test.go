@@ -91,7 +91,7 @@ func (w *world) chaos(d time.Duration) {
 		w.boot(i)
 	}
 	if !w.runUntil(settleIn, w.settled) && w.err == nil {
-		w.broken("not everybody is in one mesh:%s", w.waiting())
+		w.broken("not all processes are in one mesh:%s", w.waiting())
 	}
 	for _, err := range w.failed {
 		if errors.Is(err, fault.ErrInvalidOption) || errors.Is(err, fault.ErrNameTaken) {

@@ -14,7 +14,7 @@ import (
 
 const (
 	joinEvery    = 500 * time.Millisecond // between two requests to one member
-	joinPatience = 6 * time.Second        // then another member is asked, if there is no answer; longer than an admission
+	joinPatience = 6 * time.Second        // then another member is asked; longer than an admission
 	maxRefusals  = 3                      // unreachable this often in a row, and Join fails
 )
 

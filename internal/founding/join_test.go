@@ -60,7 +60,7 @@ func TestTheMemberThatAJoinerAsks(t *testing.T) {
 		}}}, time.Second, "77 after 0s, 78 after 800ms"},
 		{"the member cannot reach this node", []event{{200 * ms, says(stranger, refusedUnreachable)}}, time.Second, "77 after 0s, 78 after 700ms"},
 		{"another one says that it cannot", []event{{200 * ms, says(other, refusedUnreachable)}}, joinEvery, "77 after 0s, 77 after 500ms"},
-		{"the member lets nobody in for now", []event{{200 * ms, says(stranger, refusedForNow)}}, time.Second, "77 after 0s, 77 after 700ms"},
+		{"the member lets no node in for now", []event{{200 * ms, says(stranger, refusedForNow)}}, time.Second, "77 after 0s, 77 after 700ms"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := listener(Options{})
@@ -155,14 +155,14 @@ func TestTheAnswerToAJoiner(t *testing.T) {
 		want error
 	}{
 		{"a welcome", stranger, welcome{v, members}, true, nil},
-		{"a welcome by somebody else", eve, welcome{v, members}, false, nil},
-		{"a welcome to a founder, who must hear of the decision", stranger, welcome{value(1, ann, bob, eve), members}, false, nil},
+		{"a welcome from another node", eve, welcome{v, members}, false, nil},
+		{"a welcome to a founder, which must learn of the decision", stranger, welcome{value(1, ann, bob, eve), members}, false, nil},
 		{"a welcome to a mesh of other shards", stranger, welcome{func() Mesh { o := v; o.Params.Shards = 8; return o }(), members}, false, fault.ErrInvalidOption},
 		{"a welcome to a mesh of another name", stranger, welcome{func() Mesh { o := v; o.Params.MeshName = "red"; return o }(), members}, false, fault.ErrForeignMesh},
 		{"a refusal of the mesh name", stranger, refuse{refusedForeign, "no"}, false, fault.ErrForeignMesh},
 		{"a refusal of an option", stranger, refuse{refusedOption, "no"}, false, fault.ErrInvalidOption},
 		{"a refusal of the name", stranger, refuse{refusedName, "no"}, false, fault.ErrNameTaken},
-		{"a refusal of the name by somebody else", eve, refuse{refusedName, "no"}, false, nil},
+		{"a refusal of the name from another node", eve, refuse{refusedName, "no"}, false, nil},
 		{"a refusal for now", stranger, refuse{refusedForNow, "no"}, false, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

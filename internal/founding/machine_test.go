@@ -63,7 +63,7 @@ func TestFounding(t *testing.T) {
 		w.tweak = func(i int, cfg *Config) { cfg.Floor = uint64(i) * 2_000_000_000_000 }
 		w.ok(t, w.start(time.Second, 0, 1) && w.procs[0].mesh.Founded == 2_000_000_000_000, "no such mesh")
 	})
-	t.Run("two of three seeds found nothing, and say whom they wait for", func(t *testing.T) {
+	t.Run("two of three seeds found nothing, and name the seed that they wait for", func(t *testing.T) {
 		w := newWorld(1, 3, 0, false)
 		w.ok(t, !w.start(time.Minute, 0, 1), "a mesh was founded")
 		got, want := w.procs[0].m.Waiting(), "2 of 3 seeds answered; no answer from 10.0.0.3:7946 (connection refused)"
@@ -157,14 +157,14 @@ func TestDisagreement(t *testing.T) {
 			fault.ErrInvalidOption, []string{"WithMaxTTL", "7s", "1m0s"}},
 		{"about a TTL that is longer than the longest", func(cfg *Config) { cfg.Wants.MaxTTL = 7 * time.Second }, func(cfg *Config) { cfg.Wants.LeaseTTL = time.Minute },
 			fault.ErrInvalidOption, []string{"WithLeaseTTL", "7s", "1m0s"}},
-		{"about who is called n0", func(*Config) {}, func(cfg *Config) { cfg.Self.Name = "n0" },
+		{"about the name n0", func(*Config) {}, func(cfg *Config) { cfg.Self.Name = "n0" },
 			fault.ErrNameTaken, []string{"n0", "10.0.0."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(1, 2, 0, false)
 			w.tweak = func(i int, cfg *Config) { []func(*Config){tt.a, tt.b}[i](cfg) }
 			w.start(3*time.Second, 0, 1)
-			w.ok(t, len(w.failed) > 0 && len(w.decided) == 0, "nobody failed")
+			w.ok(t, len(w.failed) > 0 && len(w.decided) == 0, "no process failed")
 			for _, err := range w.failed {
 				w.ok(t, errors.Is(err, tt.want), "failed with %v", err)
 				for _, s := range tt.says {
@@ -246,7 +246,7 @@ func TestJoining(t *testing.T) {
 		w.ok(t, w.start(2*time.Second, 3), "it did not join")
 		w.start(3*time.Second, 4)
 		w.ok(t, len(w.failed) == 1 && errors.Is(w.failed[0], fault.ErrNameTaken), "failed with %v", w.failed)
-		w.ok(t, strings.Contains(w.failed[0].Error(), w.procs[3].addr), "%v does not say by whom", w.failed[0])
+		w.ok(t, strings.Contains(w.failed[0].Error(), w.procs[3].addr), "%v does not name the other node", w.failed[0])
 	})
 	t.Run("the name of a founder that is asked itself is refused", func(t *testing.T) {
 		w := founded(t, 1, func(i int, cfg *Config) {
@@ -263,7 +263,7 @@ func TestJoining(t *testing.T) {
 		w.crash(3)
 		w.ok(t, w.start(3*time.Second, 4), "it did not join")
 	})
-	t.Run("the name of a dead node is free though somebody else answers at its address", func(t *testing.T) {
+	t.Run("the name of a dead node is free though another node answers at its address", func(t *testing.T) {
 		w := founded(t, 2, rename)
 		w.ok(t, w.start(2*time.Second, 3), "it did not join")
 		w.crash(3)
@@ -327,7 +327,7 @@ func TestJoining(t *testing.T) {
 			w.ok(t, strings.Contains(w.failed[0].Error(), id), "%v does not name %s", w.failed[0], id)
 		}
 	})
-	t.Run("nobody joins before every founder knows, unless it was replaced", func(t *testing.T) {
+	t.Run("no node joins before every founder knows of the mesh or was replaced", func(t *testing.T) {
 		w := newWorld(1, 3, 1, false)
 		w.boot(0)
 		w.boot(1)
@@ -343,7 +343,7 @@ func TestJoining(t *testing.T) {
 		w.ok(t, strings.Contains(got, fmt.Sprintf("%q", "n"+fmt.Sprint(lost.i))), "waits for %q", got)
 		w.ok(t, w.start(3*time.Second, lost.i) && w.settled(), "it did not join")
 	})
-	t.Run("after half a minute a founder that is lost for good holds nobody up", func(t *testing.T) {
+	t.Run("after half a minute a founder that is lost for good delays no join", func(t *testing.T) {
 		w := newWorld(1, 3, 1, false)
 		w.boot(0)
 		w.boot(1)

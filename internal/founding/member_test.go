@@ -32,11 +32,11 @@ func TestWhatAMemberAnswers(t *testing.T) {
 		informed bool
 	}{
 		{"a founder asks", eve, ask{Seq: 5}, []message{decide{5, decided, v}}, false},
-		{"anybody else asks", joiner, ask{Seq: 5}, []message{living{5, v.MeshID, "blue"}}, false},
+		{"another node asks", joiner, ask{Seq: 5}, []message{living{5, v.MeshID, "blue"}}, false},
 		{"a founder begins a ballot", eve, prepare{ballot{9, eve}, trio, abe}, []message{decide{0, decided, v}}, false},
-		{"anybody else begins one", joiner, prepare{ballot{9, joiner}, trio, abe}, []message{living{0, v.MeshID, "blue"}}, false},
+		{"another node begins one", joiner, prepare{ballot{9, joiner}, trio, abe}, []message{living{0, v.MeshID, "blue"}}, false},
 		{"a founder proposes", eve, accept{ballot{9, eve}, v}, []message{decide{0, decided, v}}, false},
-		{"anybody else proposes", joiner, accept{ballot{9, joiner}, v}, []message{living{0, v.MeshID, "blue"}}, false},
+		{"another node proposes", joiner, accept{ballot{9, joiner}, v}, []message{living{0, v.MeshID, "blue"}}, false},
 		{"a founder knows of the decision", eve, decide{0, decided, v}, []message{known{v.MeshID, v.Epoch}}, true},
 		{"a founder knows of another epoch", eve, decide{0, decided, epoch}, nil, false},
 		{"a founder knows of another mesh", eve, decide{0, decided, foreign}, nil, false},
@@ -94,7 +94,7 @@ func TestAFounderIsTold(t *testing.T) {
 	now := late + informEvery/2
 	refuse(now)
 	check("not yet", m.Tick(now, nil), 0, 0)
-	check("somebody else connects", m.Up(now, transport.Hello{ID: 9}, nil), 0, 0)
+	check("another node connects", m.Up(now, transport.Hello{ID: 9}, nil), 0, 0)
 	if out := m.Up(now, transport.Hello{ID: 10, MeshID: m.mesh.MeshID, MeshName: "blue"}, nil); len(out) > 0 {
 		t.Errorf("a member connects, and it does %v", out)
 	}
@@ -140,7 +140,7 @@ func TestAFounderWasReplaced(t *testing.T) {
 		{"it answers", trio[2], transport.Hello{ID: eve}, nil, false},
 		{"this node answers", trio[2], transport.Hello{ID: bob}, nil, false},
 		{"this node answers, as an error", trio[2], transport.Hello{ID: bob}, transport.ErrSelf, false},
-		{"nobody answers", trio[2], transport.Hello{}, errors.New("refused"), false},
+		{"no answer", trio[2], transport.Hello{}, errors.New("refused"), false},
 		{"another founder's successor answers", trio[0], transport.Hello{ID: ann2}, nil, false},
 	} {
 		m := joinable(t)
@@ -175,7 +175,7 @@ func TestAdmission(t *testing.T) {
 		want  string   // welcome, a refusal, or nothing
 	}{
 		{name: "she answers", steps: []step{home}, dials: []string{addr}, want: "welcome"},
-		{name: "nobody answers", steps: []step{{addr, transport.Hello{}, no}}, dials: []string{addr},
+		{name: "no answer", steps: []step{{addr, transport.Hello{}, no}}, dials: []string{addr},
 			want: `mesh: not reachable at the advertised address: node "jo" at 10.0.0.50:1: refused`},
 		{name: "another node answers", steps: []step{{addr, transport.Hello{ID: 9, Name: "joe"}, nil}}, dials: []string{addr},
 			want: `mesh: not reachable at the advertised address: node "jo" at 10.0.0.50:1: node "joe" (0000000000000009) answers there, not 0000000000000032`},
@@ -229,7 +229,7 @@ func TestAdmission(t *testing.T) {
 				out = append(out, m.Dialed(now, s.addr, s.peer, s.err, nil)...)
 			}
 			looks := slices.DeleteFunc(dials(out), func(a string) bool { return a != addr && a != rivals })
-			slices.Sort(looks) // some are repeated for who else needs to know
+			slices.Sort(looks) // some are repeated for another need
 			if looks = slices.Compact(looks); !slices.Equal(looks, tt.dials) {
 				t.Errorf("it dials %v, want %v", looks, tt.dials)
 			}

@@ -128,7 +128,7 @@ func TestMalformedMessages(t *testing.T) {
 		{"kind zero", []byte{0x00, 0x91, 0x01}},
 		{"bytes after the end", append(encode(accepted{Ballot: someBallot}), 0)},
 		{"no ballot", encode(accepted{})},
-		{"a ballot of nobody", encode(accepted{Ballot: ballot{Round: 1}})},
+		{"a ballot without a proposer", encode(accepted{Ballot: ballot{Round: 1}})},
 		{"a round beyond all", encode(accepted{Ballot: ballot{Round: maxRound + 1, ID: 1}})},
 		{"a mesh without an ID", mesh(func(v *Mesh) { v.MeshID = 0 })},
 		{"a mesh without an epoch", mesh(func(v *Mesh) { v.Epoch = 0 })},

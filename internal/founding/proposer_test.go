@@ -115,7 +115,7 @@ func TestWhenABallotBegins(t *testing.T) {
 	}
 }
 
-// A ballot is repeated to those who have not answered it, phase by phase, and each answer counts once.
+// A ballot is repeated to the voters that have not answered it, phase by phase, and each answer counts once.
 func TestABallot(t *testing.T) {
 	m, at := begun(t, Config{Wall: time.UnixMilli(2_000_000)})
 	b := ballot{1, bob}
@@ -135,10 +135,10 @@ func TestABallot(t *testing.T) {
 		at += resend
 		return play(t, m, at-resend, at)
 	}
-	check("nobody has promised", tick(), sending{at, ann, phase1}, sending{at, eve, phase1})
+	check("no voter has promised", tick(), sending{at, ann, phase1}, sending{at, eve, phase1})
 	check("a stranger promises", receive(9, promise{Ballot: b}))
-	check("somebody promises another ballot", receive(eve, promise{Ballot: ballot{2, bob}}))
-	check("somebody accepts what is not proposed", receive(eve, accepted{b}))
+	check("a voter promises another ballot", receive(eve, promise{Ballot: ballot{2, bob}}))
+	check("a voter accepts before a value is proposed", receive(eve, accepted{b}))
 	check("ann accepts what is not proposed", receive(ann, accepted{b}))
 	check("ann promises", receive(ann, promise{Ballot: b, Floor: 3_000_000}))
 	check("ann promises again", receive(ann, promise{Ballot: b, Floor: 3_000_000}))
@@ -163,10 +163,10 @@ func TestABallot(t *testing.T) {
 	check("all have promised", got, sending{at, ann, phase2}, sending{at, eve, phase2})
 	check("eve promises again", receive(eve, promise{Ballot: b, Floor: 5}))
 	check("a stranger accepts", receive(9, accepted{b}))
-	check("nobody has accepted", tick(), sending{at, ann, phase2}, sending{at, eve, phase2})
+	check("no voter has accepted", tick(), sending{at, ann, phase2}, sending{at, eve, phase2})
 	check("eve accepts", receive(eve, accepted{b}))
 	check("eve accepts again", receive(eve, accepted{b}))
-	check("somebody accepts another ballot", receive(ann, accepted{ballot{2, bob}}))
+	check("a voter accepts another ballot", receive(ann, accepted{ballot{2, bob}}))
 	check("ann has not accepted", tick(), sending{at, ann, phase2})
 	if _, in := m.Mesh(); in {
 		t.Fatal("the mesh is founded before all have accepted")
@@ -192,7 +192,7 @@ func TestABallotGivesWay(t *testing.T) {
 			m.Message(at, eve, encode(prepare{ballot{7, eve}, trio, abe}), nil)
 			return at
 		}, time.Second + stagger, 2*time.Second + 2*stagger, ballot{8, bob}, abe},
-		{"to a higher ballot that somebody has promised", func(m *Machine, at time.Duration) time.Duration {
+		{"to a higher ballot that a voter has promised", func(m *Machine, at time.Duration) time.Duration {
 			m.Message(at, ann, encode(nack{Ballot: ballot{1, bob}, Promised: ballot{5, eve}}), nil)
 			return at
 		}, stagger, 200*time.Millisecond + 2*stagger, ballot{6, bob}, abe},

@@ -50,7 +50,7 @@ func TestWhereASeedIsDialled(t *testing.T) {
 		{"it has sent no address", "no", nil, false},
 		{"it answers there", elsewhere, at(elsewhere, h, nil), false},
 		{"another node answers there", elsewhere, at(elsewhere, transport.Hello{ID: 9, Addr: elsewhere}, nil), true},
-		{"nobody answers there", elsewhere, at(elsewhere, transport.Hello{}, errors.New("refused")), true},
+		{"no node answers there", elsewhere, at(elsewhere, transport.Hello{}, errors.New("refused")), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := listener(Options{})
@@ -249,7 +249,7 @@ func TestAHintIsFollowed(t *testing.T) {
 		want bool // a mesh is known
 	}{
 		{"a member answers", strange(stranger), nil, true},
-		{"nobody answers", transport.Hello{}, errors.New("refused"), false},
+		{"no node answers", transport.Hello{}, errors.New("refused"), false},
 		{"a node answers that looks for a mesh itself", transport.Hello{ID: stranger, Addr: addr}, nil, false},
 		{"a member answers, and refuses", strange(stranger), errors.New("refused"), false},
 		{"this node answers", transport.Hello{ID: bob, MeshID: 1}, transport.ErrSelf, false},
