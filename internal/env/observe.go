@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Instrumented is a Env that the project's own tests look into. The real world
+// Instrumented is an environment that the project's own tests look into. The real one
 // is none, and a node asks once, when it starts.
 type Instrumented interface {
 	Env
