@@ -61,114 +61,160 @@ func (s *settings) account() bool { return s.page != "" || s.log != "" || s.text
 // parse reads the flags. Its error says what is wrong with them; flag.ErrHelp, that the
 // usage was asked for, which goes to out.
 func parse(args []string, out io.Writer) (*settings, error) {
-	s := &settings{search: search.Plan{Play: drill.Play, Repeat: commandLine}}
-	flags := flag.NewFlagSet("lockmesh simulate", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	said := make(map[string]bool)
-	c := search.Case{Seed: 1}
-	word := func(name, usage string) {
-		flags.Func(name, usage, func(value string) error {
-			_, err := c.Take(name, value)
-			if name == "bug" {
-				s.mutants = nil // of a -bug before this one
-			}
-			if err != nil && name == "bug" {
-				if s.mutants = mutantsOf(value, ownMutant); len(s.mutants) > 0 {
-					return nil
-				}
-				return fmt.Errorf("%w (see -list)", trim(err))
-			}
-			return trim(err)
-		})
-	}
-	profiles := flags.String("profile", "all", "`profiles` of worlds, to be taken in turns: all, or some of "+list(simulate.Profiles()))
-	word("seed", "the `number` of the first seed (default 1), or without -seeds and -for of the only one")
-	flags.IntVar(&s.search.Seeds, "seeds", 0, "the `number` of seeds (default 100, or 1 with -seed, or as many as -for allows)")
-	flags.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
-	flags.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "the `number` of worlds that run at once")
-	flags.BoolVar(&s.search.KeepGoing, "keep-going", false, "do not stop at the first failure")
-	flags.BoolVar(&s.marks, "marks", false, "fail unless each rare situation that -list names came about in some world")
-	flags.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played")
-	flags.DurationVar(&s.search.Budget.For, "shrink-for", 2*time.Minute, "shrink for no longer than this `time`")
-	word("set", "set `parameters` instead of drawing them: hosts=3,keys=2; site-*=least sets all that begin with site-")
-	word("only", "allow only these `faults`: crash/1,pair/3, or none")
-	word("variant", "play another course of events in the same world, of this `number`")
-	word("bug", "leave out rules of the protocol: the `names` of mutants, which are patches in simulate/mutants of the source tree")
-	until := flags.String("until", "", "stop one seed at this `point`, a number of events or a simulated time (12.5s), and print the state of the world")
-	flags.StringVar(&s.page, "timeline", "", "write the timeline of the only seed, or of the first failure, into this HTML `file`")
-	flags.StringVar(&s.log, "log", "", "write the same timeline as lines of JSON, for programs and for -replay, into this `file`")
-	flags.BoolVar(&s.text, "text", false, "print the same timeline")
-	flags.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure, or to the end, as a Mermaid diagram")
-	replay := flags.String("replay", "", "repeat the run of a `file` that -log wrote; other flags take precedence")
-	tale := flags.String("story", "", "play the story in this `file` instead of the drill")
-	flags.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, kinds of messages, marks and bugs")
-
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(out, simulateUsage)
-			flags.SetOutput(out)
-			flags.PrintDefaults()
-		}
+	f := newFlagSet()
+	if err := f.read(args, out); err != nil {
 		return nil, err
 	}
-	if *replay != "" {
-		first, err := repeated(*replay)
-		if err != nil {
-			return nil, err
-		}
-		if err := flags.Parse(slices.Concat(first, args)); err != nil {
-			return nil, err
-		}
-	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
-	s.search.Options = simulate.Options{Seed: c.Seed, Set: c.Set, Only: c.Only, Variant: c.Variant}
-
-	switch {
-	case said["seeds"] && s.search.Seeds < 1:
-		return nil, fmt.Errorf("-seeds %d: it must be 1 or more", s.search.Seeds)
-	case said["for"] && s.search.For <= 0:
-		return nil, fmt.Errorf("-for %v: it must be more than 0", s.search.For)
-	case s.search.Budget.For <= 0:
-		return nil, fmt.Errorf("-shrink-for %v: it must be more than 0", s.search.Budget.For)
-	case s.search.Workers < 1:
-		return nil, fmt.Errorf("-workers %d: it must be 1 or more", s.search.Workers)
-	case !said["seeds"] && !said["for"] && (said["seed"] || said["until"]):
-		s.search.Seeds = 1
-	case !said["seeds"] && !said["for"]:
-		s.search.Seeds = 100
-	}
-	s.one = s.search.Seeds == 1
-	if !said["shrink"] {
-		s.shrink = !s.one
+	s := f.settings
+	if err := s.size(f.given); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{"for", "keep-going", "marks", "shrink"} {
-		if said["until"] && said[name] {
+		if f.given["until"] && f.given[name] {
 			return nil, fmt.Errorf("-until stops one seed, so -%s makes no sense", name)
 		}
 	}
-	if err := s.until(*until); err != nil {
+	if err := s.until(f.until); err != nil {
 		return nil, err
 	}
-	for _, file := range []string{s.page, s.log} {
-		if err := writable(file); err != nil {
-			return nil, err
-		}
+	if err := s.files(); err != nil {
+		return nil, err
 	}
-	if s.page != "" && s.page == s.log {
-		return nil, fmt.Errorf("-timeline and -log are both %s", s.page)
-	}
-	if *tale != "" {
+	if f.story != "" {
 		for _, name := range []string{"profile", "set", "only", "marks", "shrink"} {
-			if said[name] {
+			if f.given[name] {
 				return nil, fmt.Errorf("-story: the story itself says what its world is like and what happens there, so -%s makes no sense", name)
 			}
 		}
-		return s, s.tell(*tale)
+		return s, s.tell(f.story)
 	}
-	return s, s.profiles(*profiles)
+	return s, s.profiles(f.profiles)
+}
+
+// flagSet defines the flags. Some have their value in settings at once; the others keep it here
+// until all flags are known.
+type flagSet struct {
+	*flag.FlagSet
+	settings *settings
+	given    map[string]bool // the names of the flags on the command line
+	first    search.Case     // what -seed, -set, -only, -variant and -bug say
+
+	profiles, until, replay, story string // the values of the flags of these names
+}
+
+func newFlagSet() *flagSet {
+	s := &settings{search: search.Plan{Play: drill.Play, Repeat: commandLine}}
+	f := &flagSet{
+		FlagSet:  flag.NewFlagSet("lockmesh simulate", flag.ContinueOnError),
+		settings: s,
+		given:    make(map[string]bool),
+		first:    search.Case{Seed: 1},
+	}
+	f.SetOutput(io.Discard)
+	f.StringVar(&f.profiles, "profile", "all", "`profiles` of worlds, to be taken in turns: all, or some of "+list(simulate.Profiles()))
+	f.caseVar("seed", "the `number` of the first seed (default 1), or without -seeds and -for of the only one")
+	f.IntVar(&s.search.Seeds, "seeds", 0, "the `number` of seeds (default 100, or 1 with -seed, or as many as -for allows)")
+	f.DurationVar(&s.search.For, "for", 0, "begin no more seeds after this `time`, such as 8h")
+	f.IntVar(&s.search.Workers, "workers", runtime.GOMAXPROCS(0), "the `number` of worlds that run at once")
+	f.BoolVar(&s.search.KeepGoing, "keep-going", false, "do not stop at the first failure")
+	f.BoolVar(&s.marks, "marks", false, "fail unless each rare situation that -list names came about in some world")
+	f.BoolVar(&s.shrink, "shrink", true, "make the first failure small; false by default if only one seed is played")
+	f.DurationVar(&s.search.Budget.For, "shrink-for", 2*time.Minute, "shrink for no longer than this `time`")
+	f.caseVar("set", "set `parameters` instead of drawing them: hosts=3,keys=2; site-*=least sets all that begin with site-")
+	f.caseVar("only", "allow only these `faults`: crash/1,pair/3, or none")
+	f.caseVar("variant", "play another course of events in the same world, of this `number`")
+	f.caseVar("bug", "leave out rules of the protocol: the `names` of mutants, which are patches in simulate/mutants of the source tree")
+	f.StringVar(&f.until, "until", "", "stop one seed at this `point`, a number of events or a simulated time (12.5s), and print the state of the world")
+	f.StringVar(&s.page, "timeline", "", "write the timeline of the only seed, or of the first failure, into this HTML `file`")
+	f.StringVar(&s.log, "log", "", "write the same timeline as lines of JSON, for programs and for -replay, into this `file`")
+	f.BoolVar(&s.text, "text", false, "print the same timeline")
+	f.BoolVar(&s.mermaid, "mermaid", false, "print what led to the failure, or to the end, as a Mermaid diagram")
+	f.StringVar(&f.replay, "replay", "", "repeat the run of a `file` that -log wrote; other flags take precedence")
+	f.StringVar(&f.story, "story", "", "play the story in this `file` instead of the drill")
+	f.BoolVar(&s.list, "list", false, "list parameters, faults, fault points, kinds of messages, marks and bugs")
+	return f
+}
+
+// caseVar defines a flag that says something about the first case.
+func (f *flagSet) caseVar(name, usage string) {
+	f.Func(name, usage, func(value string) error {
+		_, err := f.first.Take(name, value)
+		if name != "bug" {
+			return trim(err)
+		}
+		f.settings.mutants = nil // of a -bug before this one
+		if err == nil {
+			return nil
+		}
+		if f.settings.mutants = mutantsOf(value, ownMutant); len(f.settings.mutants) > 0 {
+			return nil
+		}
+		return fmt.Errorf("%w (see -list)", trim(err))
+	})
+}
+
+// read parses args, and before them those of the run that -replay names.
+func (f *flagSet) read(args []string, out io.Writer) error {
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(out, simulateUsage)
+			f.SetOutput(out)
+			f.PrintDefaults()
+		}
+		return err
+	}
+	if f.replay != "" {
+		recorded, err := repeated(f.replay)
+		if err != nil {
+			return err
+		}
+		if err := f.Parse(slices.Concat(recorded, args)); err != nil {
+			return err
+		}
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	f.Visit(func(g *flag.Flag) { f.given[g.Name] = true })
+	c := f.first
+	f.settings.search.Options = simulate.Options{Seed: c.Seed, Set: c.Set, Only: c.Only, Variant: c.Variant}
+	return nil
+}
+
+// size checks how much is to be searched and shrunk, and chooses what was not given.
+func (s *settings) size(given map[string]bool) error {
+	switch {
+	case given["seeds"] && s.search.Seeds < 1:
+		return fmt.Errorf("-seeds %d: it must be 1 or more", s.search.Seeds)
+	case given["for"] && s.search.For <= 0:
+		return fmt.Errorf("-for %v: it must be more than 0", s.search.For)
+	case s.search.Budget.For <= 0:
+		return fmt.Errorf("-shrink-for %v: it must be more than 0", s.search.Budget.For)
+	case s.search.Workers < 1:
+		return fmt.Errorf("-workers %d: it must be 1 or more", s.search.Workers)
+	case !given["seeds"] && !given["for"] && (given["seed"] || given["until"]):
+		s.search.Seeds = 1
+	case !given["seeds"] && !given["for"]:
+		s.search.Seeds = 100
+	}
+	s.one = s.search.Seeds == 1
+	if !given["shrink"] {
+		s.shrink = !s.one
+	}
+	return nil
+}
+
+// files checks -timeline and -log.
+func (s *settings) files() error {
+	for _, file := range []string{s.page, s.log} {
+		if err := writable(file); err != nil {
+			return err
+		}
+	}
+	if s.page != "" && s.page == s.log {
+		return fmt.Errorf("-timeline and -log are both %s", s.page)
+	}
+	return nil
 }
 
 // writable returns an error if a file cannot be written, before hours are spent on what
