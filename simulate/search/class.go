@@ -29,6 +29,11 @@ func classOf(err error) string {
 	}
 	message = strings.TrimPrefix(message, "simulate: ")
 	message, _, _ = strings.Cut(message, ":")
+	return withoutValues(message)
+}
+
+// withoutValues replaces each number in a message by #, and each text in quotes by "…".
+func withoutValues(message string) string {
 	var b strings.Builder
 	quoted, word, number := false, false, false // inside of what
 	for _, r := range message {

@@ -76,49 +76,53 @@ func Test(t T, s Plan) {
 	if s.Repeat == nil {
 		s.Repeat = testLine(t.Name(), testPackage(t.Name()), number)
 	}
-	words, meant, until, err := takeWords(os.Getenv(Environment))
-	var one *Case
-	if err == nil {
-		one, err = s.override(words)
+	asked, err := s.request(os.Getenv(Environment))
+	if err != nil {
+		t.Fatalf("%v", err)
+		return
 	}
-	if err == nil && one == nil && until != (simulate.Until{}) {
-		err = fmt.Errorf("%s: until= stops one seed: name it with seed=", Environment)
-	}
-	if err == nil && number != meant && (one != nil || meant > 1) {
-		t.Logf("%s names search %d of this test: search %d is left out", Environment, meant, number)
+	if number != asked.search && (asked.one != nil || asked.search > 1) {
+		t.Logf("%s names search %d of this test: search %d is left out", Environment, asked.search, number)
 		return
 	}
 	if s.Seeds == 0 && s.For == 0 && testFlag("short") {
 		s.Seeds, s.Wanted = shortSeeds, false // so few need not meet everything
 	}
-	if err == nil {
-		err = s.check()
-	}
-	if err != nil {
+	if err := s.check(); err != nil {
 		t.Fatalf("%v", err)
 		return
 	}
 	ctx, over := catch(t)
 	defer over()
-	if one != nil {
-		s.Options.Until, s.Options.Interrupt = until, ctx.Done()
-		o := s.Replay(*one, true)
-		where := keep(t, o.Timeline)
-		if told(ctx) && interrupted(o.Err) {
-			giveUp(ctx, t, over, fmt.Sprintf("%v\n%s%s", o.Err, stateOf(o.Err), where))
-			return
-		}
-		if _, ok := errors.AsType[*simulate.Stopped](o.Err); ok {
-			t.Logf("%v\n%s%s", o.Err, stateOf(o.Err), where)
-			return
-		}
-		if o.Err != nil {
-			t.Fatalf("%v\n%s", o.Err, where)
-			return
-		}
-		t.Logf("%v passes: %v simulated, %d events, hash %x\n%s", o.Case, o.Time, o.Events, o.Hash, where)
+	if asked.one != nil {
+		s.Options.Until, s.Options.Interrupt = asked.until, ctx.Done()
+		s.testCase(ctx, t, over, *asked.one)
 		return
 	}
+	s.testSearch(ctx, t, over)
+}
+
+// testCase plays one case, and fails t if it fails. Over is what catch returned.
+func (s Plan) testCase(ctx context.Context, t T, over func(), c Case) {
+	t.Helper()
+	o := s.Replay(c, true)
+	where := keep(t, o.Timeline)
+	_, stopped := errors.AsType[*simulate.Stopped](o.Err)
+	switch {
+	case told(ctx) && interrupted(o.Err):
+		giveUp(ctx, t, over, fmt.Sprintf("%v\n%s%s", o.Err, stateOf(o.Err), where))
+	case stopped:
+		t.Logf("%v\n%s%s", o.Err, stateOf(o.Err), where)
+	case o.Err != nil:
+		t.Fatalf("%v\n%s", o.Err, where)
+	default:
+		t.Logf("%v passes: %v simulated, %d events, hash %x\n%s", o.Case, o.Time, o.Events, o.Hash, where)
+	}
+}
+
+// testSearch searches, and fails t if a seed fails. Over is what catch returned.
+func (s Plan) testSearch(ctx context.Context, t T, over func()) {
+	t.Helper()
 	x := newTeller(t)
 	x.hear(&s)
 	report, err := s.Run(ctx)
@@ -187,6 +191,29 @@ func numbered(t T) int {
 	return searches.of[t]
 }
 
+// request is what Environment asks for.
+type request struct {
+	search int            // which of the test's searches it is about, from 1
+	one    *Case          // to be played in place of that search; nil: none
+	until  simulate.Until // where that case stops
+}
+
+// request reads the words of Environment, and lets them change the search.
+func (s *Plan) request(words string) (request, error) {
+	rest, search, until, err := takeWords(words)
+	if err != nil {
+		return request{}, err
+	}
+	one, err := s.override(rest)
+	if err != nil {
+		return request{}, err
+	}
+	if one == nil && until != (simulate.Until{}) {
+		return request{}, fmt.Errorf("%s: until= stops one seed: name it with seed=", Environment)
+	}
+	return request{search, one, until}, nil
+}
+
 // takeWords takes those words out that are of no case.
 func takeWords(words string) (rest string, search int, until simulate.Until, err error) {
 	search = 1
@@ -227,17 +254,10 @@ func (s *Plan) override(words string) (one *Case, err error) {
 		switch name {
 		case "profile":
 			profile = true
-		case "seeds":
+		case "seeds", "for":
 			search = true
-			s.For = 0
-			if s.Seeds, err = strconv.Atoi(value); err != nil || s.Seeds < 1 {
-				return nil, fmt.Errorf("%s: %q is not a number of seeds", Environment, word)
-			}
-		case "for":
-			search = true
-			s.Seeds = 0
-			if s.For, err = time.ParseDuration(value); err != nil || s.For <= 0 {
-				return nil, fmt.Errorf("%s: %q is not a time such as for=10m", Environment, word)
+			if err := s.resize(word); err != nil {
+				return nil, err
 			}
 		default:
 			if !known {
@@ -254,6 +274,22 @@ func (s *Plan) override(words string) (one *Case, err error) {
 	}
 	c = s.Case(c.Seed)
 	return &c, nil
+}
+
+// resize lets seeds=1000 or for=10m say how long the search is.
+func (s *Plan) resize(word string) (err error) {
+	name, value, _ := strings.Cut(word, "=")
+	s.Seeds, s.For = 0, 0
+	if name == "seeds" {
+		if s.Seeds, err = strconv.Atoi(value); err != nil || s.Seeds < 1 {
+			return fmt.Errorf("%s: %q is not a number of seeds", Environment, word)
+		}
+		return nil
+	}
+	if s.For, err = time.ParseDuration(value); err != nil || s.For <= 0 {
+		return fmt.Errorf("%s: %q is not a time such as for=10m", Environment, word)
+	}
+	return nil
 }
 
 // failure shrinks the first failure and tells of it. Once ctx has ended it tells what it has.
