@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -134,69 +135,14 @@ func (t *Timeline) pageData() *pageData {
 		Duration: t.Duration, End: t.end(), Hosts: []string{}, Kinds: kindNames[1:],
 		Faults: [][]int{}, Holds: [][3]int{}, Violation: []int{0}, Verdicts: []int{}, Excerpt: []int{},
 	}
-	lanes := map[string]int{Lab: -1, "": -2}
-	for i, host := range t.Hosts {
-		lanes[host] = i
+	for _, host := range t.Hosts {
 		d.Hosts = append(d.Hosts, plain(host))
 	}
-	places := make(map[string]int)
-	text := func(s string) int {
-		place, ok := places[s]
-		if !ok {
-			place = len(d.Texts)
-			places[s] = place
-			d.Texts = append(d.Texts, s)
-		}
-		return place
-	}
-	text("")
-	count := func(n uint64) int {
-		if n == 0 {
-			return 0
-		}
-		return text(strconv.FormatUint(n, 10))
-	}
-	var before time.Duration
-	c := &d.Moments
-	*c = emptyColumns()
+	d.Moments, d.Texts = t.columns()
 	for i := range t.Moments {
-		m := &t.Moments[i]
-		key, value, small := 0, 0, 0
-		if m.Key != "" {
-			key = text(strconv.Quote(m.Key))
-		}
-		switch m.Kind {
-		case Depth:
-			value = m.Depth
-		case Role:
-			for i, role := range roles {
-				if m.Role == role {
-					value = i
-				}
-			}
-		}
-		if m.broken() {
+		if m := &t.Moments[i]; m.broken() {
 			d.Verdicts = append(d.Verdicts, m.ID)
 		}
-		if t.Routine(m) {
-			small = 1
-		}
-		c.Wait = append(c.Wait, m.At-before)
-		before = m.At
-		c.Kind = append(c.Kind, int(m.Kind))
-		c.Host = append(c.Host, lanes[m.Host])
-		c.Peer = append(c.Peer, lanes[m.Peer])
-		c.Cause = append(c.Cause, m.Cause)
-		c.Link = append(c.Link, max(m.Frame, m.Begin))
-		c.Shard = append(c.Shard, m.Shard)
-		c.Actor = append(c.Actor, text(plain(m.Actor)))
-		c.Key = append(c.Key, key)
-		c.Says = append(c.Says, text(t.says(m)))
-		c.Class = append(c.Class, int(t.classOf(m)))
-		c.Small = append(c.Small, small)
-		c.Term = append(c.Term, count(m.Term))
-		c.Token = append(c.Token, count(t.token(m)))
-		c.Value = append(c.Value, value)
 	}
 	for _, f := range t.faults() {
 		d.Faults = append(d.Faults, append([]int{f.begin, f.end}, f.lanes...))
@@ -210,6 +156,84 @@ func (t *Timeline) pageData() *pageData {
 		d.Excerpt = t.excerpt(FailureMoments)
 	}
 	return d
+}
+
+// columns returns the columns of all moments, and the texts that these refer to.
+func (t *Timeline) columns() (columns, []string) {
+	c := emptyColumns()
+	texts := newTextTable()
+	lanes := map[string]int{Lab: -1, "": -2}
+	for i, host := range t.Hosts {
+		lanes[host] = i
+	}
+	var before time.Duration
+	for i := range t.Moments {
+		m := &t.Moments[i]
+		key, small := 0, 0
+		if m.Key != "" {
+			key = texts.add(strconv.Quote(m.Key))
+		}
+		if t.Routine(m) {
+			small = 1
+		}
+		c.Wait = append(c.Wait, m.At-before)
+		before = m.At
+		c.Kind = append(c.Kind, int(m.Kind))
+		c.Host = append(c.Host, lanes[m.Host])
+		c.Peer = append(c.Peer, lanes[m.Peer])
+		c.Cause = append(c.Cause, m.Cause)
+		c.Link = append(c.Link, max(m.Frame, m.Begin))
+		c.Shard = append(c.Shard, m.Shard)
+		c.Actor = append(c.Actor, texts.add(plain(m.Actor)))
+		c.Key = append(c.Key, key)
+		c.Says = append(c.Says, texts.add(t.says(m)))
+		c.Class = append(c.Class, int(t.classOf(m)))
+		c.Small = append(c.Small, small)
+		c.Term = append(c.Term, texts.addNumber(m.Term))
+		c.Token = append(c.Token, texts.addNumber(t.token(m)))
+		c.Value = append(c.Value, m.value())
+	}
+	return c, texts.all
+}
+
+// value is what the column Value has for m.
+func (m *Moment) value() int {
+	switch m.Kind {
+	case Depth:
+		return m.Depth
+	case Role:
+		return max(slices.Index(roles[:], m.Role), 0)
+	}
+	return 0
+}
+
+// textTable has each text once. The first is empty.
+type textTable struct {
+	all    []string
+	places map[string]int // in all
+}
+
+func newTextTable() *textTable {
+	return &textTable{all: []string{""}, places: map[string]int{"": 0}}
+}
+
+// add returns the place of s, which it adds if it is new.
+func (x *textTable) add(s string) int {
+	place, ok := x.places[s]
+	if !ok {
+		place = len(x.all)
+		x.places[s] = place
+		x.all = append(x.all, s)
+	}
+	return place
+}
+
+// addNumber is add for a number, of which 0 is the empty text.
+func (x *textTable) addNumber(n uint64) int {
+	if n == 0 {
+		return 0
+	}
+	return x.add(strconv.FormatUint(n, 10))
 }
 
 // class is a sort of message, which the page gives a colour and a line of its own.

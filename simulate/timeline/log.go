@@ -92,40 +92,11 @@ func toLog(m *Moment) logMoment {
 // every field too, the lines must be as many as the header says, and the whole must
 // pass Check. Its error names the line.
 func Read(r io.Reader) (*Timeline, error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLogLine+2) // the end of the line is in it
-	number := 0
-	next := func(into any) error {
-		number++
-		// What came before the reader's error is given first, as a line: of no use.
-		if scanned, err := lines.Scan(), lines.Err(); !scanned || err != nil {
-			switch {
-			case err == nil:
-				err = io.ErrUnexpectedEOF
-			case errors.Is(err, bufio.ErrTooLong):
-				err = fmt.Errorf("longer than %d bytes: %w", maxLogLine, err)
-			}
-			return fmt.Errorf("timeline: line %d: %w", number, err)
-		}
-		if err := readLogLine(lines.Bytes(), into); err != nil {
-			return fmt.Errorf("timeline: line %d: %w", number, err)
-		}
-		return nil
-	}
-
-	var header logHeader
-	if err := next(&header); err != nil {
-		// A later version may have other fields: say what matters first.
-		if version, ok := logVersionOf(lines.Bytes()); ok && version != logVersion {
-			return nil, versionError(version)
-		}
+	in := &logReader{lines: bufio.NewScanner(r)}
+	in.lines.Buffer(nil, maxLogLine+2) // the end of the line is in it
+	header, err := in.header()
+	if err != nil {
 		return nil, err
-	}
-	if header.Version != logVersion {
-		return nil, versionError(header.Version)
-	}
-	if header.Moments < 0 {
-		return nil, fmt.Errorf("timeline: line 1: %d moments", header.Moments)
 	}
 	t := &Timeline{
 		Title: header.Title, Repeat: header.Repeat, Seed: header.Seed,
@@ -135,26 +106,79 @@ func Read(r io.Reader) (*Timeline, error) {
 		t.Hosts = nil
 	}
 	for range header.Moments { // memory is taken as lines come, not as the header says
-		var l logMoment
-		if err := next(&l); err != nil {
-			return nil, err
-		}
-		m, err := l.moment()
+		m, err := in.moment()
 		if err != nil {
-			return nil, fmt.Errorf("timeline: line %d: %w", number, err)
+			return nil, err
 		}
 		t.Moments = append(t.Moments, m)
 	}
-	if lines.Scan() {
-		return nil, fmt.Errorf("timeline: line %d: there should be no more than %d moments", number+1, header.Moments)
+	if in.lines.Scan() {
+		return nil, fmt.Errorf("timeline: line %d: there should be no more than %d moments", in.number+1, header.Moments)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("timeline: line %d: %w", number+1, err)
+	if err := in.lines.Err(); err != nil {
+		return nil, fmt.Errorf("timeline: line %d: %w", in.number+1, err)
 	}
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// logReader reads the lines of an event log. Its errors name the line.
+type logReader struct {
+	lines  *bufio.Scanner
+	number int // of the line that was read last, from 1
+}
+
+// header reads the first line.
+func (in *logReader) header() (logHeader, error) {
+	var h logHeader
+	if err := in.next(&h); err != nil {
+		// A later version may have other fields: say what matters first.
+		if version, ok := logVersionOf(in.lines.Bytes()); ok && version != logVersion {
+			return h, versionError(version)
+		}
+		return h, err
+	}
+	if h.Version != logVersion {
+		return h, versionError(h.Version)
+	}
+	if h.Moments < 0 {
+		return h, fmt.Errorf("timeline: line 1: %d moments", h.Moments)
+	}
+	return h, nil
+}
+
+// moment reads a further line.
+func (in *logReader) moment() (Moment, error) {
+	var l logMoment
+	if err := in.next(&l); err != nil {
+		return Moment{}, err
+	}
+	m, err := l.moment()
+	if err != nil {
+		return m, fmt.Errorf("timeline: line %d: %w", in.number, err)
+	}
+	return m, nil
+}
+
+// next reads the next line, of which there must be one, into a pointer.
+func (in *logReader) next(into any) error {
+	in.number++
+	// What came before the reader's error is given first, as a line: of no use.
+	if scanned, err := in.lines.Scan(), in.lines.Err(); !scanned || err != nil {
+		switch {
+		case err == nil:
+			err = io.ErrUnexpectedEOF
+		case errors.Is(err, bufio.ErrTooLong):
+			err = fmt.Errorf("longer than %d bytes: %w", maxLogLine, err)
+		}
+		return fmt.Errorf("timeline: line %d: %w", in.number, err)
+	}
+	if err := readLogLine(in.lines.Bytes(), into); err != nil {
+		return fmt.Errorf("timeline: line %d: %w", in.number, err)
+	}
+	return nil
 }
 
 func readLogLine(line []byte, into any) error {

@@ -27,66 +27,82 @@ func (t *Timeline) WriteMermaid(w io.Writer, around int, n int) error {
 		return fmt.Errorf("timeline: no diagram of %d moments around moment %d, of %d", n, around, len(t.Moments))
 	}
 	shown := t.neighbourhood(around, n)
-	involved := make(map[string]bool)
+	d := &diagram{Timeline: t, out: bufio.NewWriter(w), alias: make(map[string]string)}
+	d.printf("sequenceDiagram")
+	d.participants(shown)
+	if t.Title != "" {
+		d.printf("    Note over %s: %s", d.everybody, mermaidText(t.Title))
+	}
+	if t.Repeat != "" {
+		d.printf("    Note over %s: %s", d.everybody, mermaidText(t.Repeat))
+	}
 	for _, id := range shown {
-		m := t.Moment(id)
-		involved[m.Host] = true
-		if m.Peer != "" {
-			involved[m.Peer] = true
+		if id == around {
+			d.printf("    rect rgb(255, 236, 179)")
+		}
+		d.moment(t.Moment(id))
+		if id == around {
+			d.printf("    end")
 		}
 	}
-	delete(involved, Lab)
+	return d.out.Flush()
+}
 
-	out := bufio.NewWriter(w)
-	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) } // Flush has the error
-	line("sequenceDiagram")
-	alias := make(map[string]string)
+// diagram writes the lines of a sequenceDiagram.
+type diagram struct {
+	*Timeline
+	out       *bufio.Writer
+	alias     map[string]string // by host: the participant's name
+	everybody string            // all participants, as a note over them names these
+}
+
+// printf writes a line.
+func (d *diagram) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(d.out, format+"\n", args...) // Flush has the error
+}
+
+// participants declares the hosts of these moments, in the order of their lanes. If there
+// are none, the lab stands for them.
+func (d *diagram) participants(moments []int) {
+	involved := make(map[string]bool)
+	for _, id := range moments {
+		m := d.Moment(id)
+		involved[m.Host], involved[m.Peer] = true, true
+	}
 	last := ""
-	for _, host := range t.Hosts {
+	for _, host := range d.Hosts {
 		if involved[host] {
-			last = fmt.Sprintf("p%d", len(alias))
-			alias[host] = last
-			line("    participant %s as %s", last, mermaidText(host))
+			last = fmt.Sprintf("p%d", len(d.alias))
+			d.alias[host] = last
+			d.printf("    participant %s as %s", last, mermaidText(host))
 		}
 	}
 	if last == "" {
 		last = "p0"
-		line("    participant p0 as lab")
+		d.printf("    participant p0 as lab")
 	}
-	everybody := "p0," + last
+	d.everybody = "p0," + last
 	if last == "p0" {
-		everybody = "p0"
+		d.everybody = "p0"
 	}
-	if t.Title != "" {
-		line("    Note over %s: %s", everybody, mermaidText(t.Title))
+}
+
+// moment writes m as an arrow, if it is of a frame between two hosts, and else as a note.
+func (d *diagram) moment(m *Moment) {
+	when := strings.TrimSpace(stamp(m.At)) + " "
+	frame, _ := d.messages(m)
+	switch here, peer := d.alias[m.Host], d.alias[m.Peer]; {
+	case m.Kind == Sent && peer != "":
+		d.printf("    %s-)%s: %s", here, peer, mermaidText(when+plain(frame)))
+	case m.Kind == Arrived && peer != "":
+		d.printf("    %s->>%s: %s", peer, here, mermaidText(when+plain(frame)))
+	case m.Kind == Lost && peer != "":
+		d.printf("    %s-x%s: %s", peer, here, mermaidText(when+plain(frame)+after(": ", plain(m.Text))))
+	case m.Host == Lab:
+		d.printf("    Note over %s: %s", d.everybody, mermaidText(when+d.says(m)))
+	default:
+		d.printf("    Note over %s: %s", here, mermaidText(when+d.says(m)))
 	}
-	if t.Repeat != "" {
-		line("    Note over %s: %s", everybody, mermaidText(t.Repeat))
-	}
-	for _, id := range shown {
-		m := t.Moment(id)
-		if id == around {
-			line("    rect rgb(255, 236, 179)")
-		}
-		when := strings.TrimSpace(stamp(m.At)) + " "
-		frame, _ := t.messages(m)
-		switch here, peer := alias[m.Host], alias[m.Peer]; {
-		case m.Kind == Sent && peer != "":
-			line("    %s-)%s: %s", here, peer, mermaidText(when+plain(frame)))
-		case m.Kind == Arrived && peer != "":
-			line("    %s->>%s: %s", peer, here, mermaidText(when+plain(frame)))
-		case m.Kind == Lost && peer != "":
-			line("    %s-x%s: %s", peer, here, mermaidText(when+plain(frame)+after(": ", plain(m.Text))))
-		case m.Host == Lab:
-			line("    Note over %s: %s", everybody, mermaidText(when+t.says(m)))
-		default:
-			line("    Note over %s: %s", here, mermaidText(when+t.says(m)))
-		}
-		if id == around {
-			line("    end")
-		}
-	}
-	return out.Flush()
 }
 
 // neighbourhood returns, in order, at most n moments: the last of the chain to id, and

@@ -106,85 +106,101 @@ func number(s string) float64 {
 
 // holds returns all holds in the order in which they begin, and all overlaps.
 func (t *Timeline) holds() ([]holdSpan, []overlap) {
-	var (
-		all      []holdSpan
-		overlaps []overlap
-		index    = make(map[int]int)      // into all, by the ID of the Held
-		live     = make(map[string][]int) // by key: IDs of Helds that have not ended
-		open     = make(map[string]int)   // by key: one more than the index of the overlap that lasts
-		stopped  = make(map[string]bool)  // hosts that are down or paused
-		onHost   = make(map[string][]int) // by host: IDs of its Helds, ended ones too until the next look
-	)
-	review := func(key string, now int) {
-		holders := t.tooMany(live[key], stopped)
-		i := open[key]
-		switch {
-		case i > 0 && holders == nil:
-			overlaps[i-1].end = now
-			delete(open, key)
-		case i == 0 && holders != nil:
-			overlaps = append(overlaps, overlap{holds: holders, from: now})
-			open[key] = len(overlaps)
-		case i > 0:
-			o := &overlaps[i-1]
-			o.holds = append(o.holds, holders...)
-			slices.Sort(o.holds)
-			o.holds = slices.Compact(o.holds)
-		}
-	}
-	finish := func(held, now int) {
-		i, ok := index[held]
-		if !ok || all[i].end != 0 {
-			return
-		}
-		all[i].end = now
-		key := t.Moment(held).Key
-		live[key] = slices.DeleteFunc(live[key], func(id int) bool { return id == held })
-		review(key, now)
+	x := &holdScan{
+		Timeline: t,
+		index:    make(map[int]int),
+		live:     make(map[string][]int),
+		open:     make(map[string]int),
+		stopped:  make(map[string]bool),
+		onHost:   make(map[string][]int),
 	}
 	for i := range t.Moments {
-		m := &t.Moments[i]
-		switch m.Kind {
-		case Held:
-			taken := make([]bool, len(live[m.Key])+1)
-			for _, id := range live[m.Key] {
-				if slot := all[index[id]].slot; slot < len(taken) {
-					taken[slot] = true
-				}
-			}
-			slot := slices.Index(taken, false)
-			index[m.ID] = len(all)
-			all = append(all, holdSpan{span{m.ID, 0}, slot})
-			live[m.Key] = append(live[m.Key], m.ID)
-			onHost[m.Host] = append(onHost[m.Host], m.ID)
-			review(m.Key, m.ID)
-		case HoldEnded, Unlocked:
-			finish(m.Begin, m.ID)
-		case Down:
-			for _, held := range onHost[m.Host] {
-				finish(held, m.ID)
-			}
-			delete(onHost, m.Host)
-		case Paused, Resumed:
-			stopped[m.Host] = m.Kind == Paused
-			lasting := onHost[m.Host][:0]
-			for _, held := range onHost[m.Host] {
-				if all[index[held]].end == 0 {
-					lasting = append(lasting, held)
-				}
-			}
-			onHost[m.Host] = lasting
-			// A hold that is found to be over on waking is no overlap: that is seen
-			// at the same instant, so only what lasts longer counts (see lasts).
-			for _, held := range lasting {
-				review(t.Moment(held).Key, m.ID)
-			}
+		x.take(&t.Moments[i])
+	}
+	return x.spans, slices.DeleteFunc(x.overlaps, func(o overlap) bool { return !t.lasts(o) })
+}
+
+// holdScan finds the holds and the overlaps. It takes one moment after another.
+type holdScan struct {
+	*Timeline
+	spans    []holdSpan
+	overlaps []overlap
+	index    map[int]int      // into spans, by the ID of the Held
+	live     map[string][]int // by key: IDs of Helds that have not ended
+	open     map[string]int   // by key: one more than the index of the overlap that lasts
+	stopped  map[string]bool  // hosts that are down or paused
+	onHost   map[string][]int // by host: IDs of its Helds, ended ones too until the next look
+}
+
+func (x *holdScan) take(m *Moment) {
+	switch m.Kind {
+	case Held:
+		x.begin(m)
+	case HoldEnded, Unlocked:
+		x.finish(m.Begin, m.ID)
+	case Up:
+		x.stopped[m.Host] = false
+	case Down:
+		for _, held := range x.onHost[m.Host] {
+			x.finish(held, m.ID)
 		}
-		if m.Kind == Down || m.Kind == Up {
-			stopped[m.Host] = false
+		delete(x.onHost, m.Host)
+		x.stopped[m.Host] = false
+	case Paused, Resumed:
+		x.stopped[m.Host] = m.Kind == Paused
+		x.onHost[m.Host] = slices.DeleteFunc(x.onHost[m.Host], func(held int) bool { return x.spans[x.index[held]].end != 0 })
+		// A hold that is found to be over on waking is no overlap: that is seen
+		// at the same instant, so only what lasts longer counts (see lasts).
+		for _, held := range x.onHost[m.Host] {
+			x.review(x.Moment(held).Key, m.ID)
 		}
 	}
-	return all, slices.DeleteFunc(overlaps, func(o overlap) bool { return !t.lasts(o) })
+}
+
+// begin begins the hold of a Held, in the lowest slot that is free.
+func (x *holdScan) begin(held *Moment) {
+	taken := make([]bool, len(x.live[held.Key])+1)
+	for _, id := range x.live[held.Key] {
+		if slot := x.spans[x.index[id]].slot; slot < len(taken) {
+			taken[slot] = true
+		}
+	}
+	x.index[held.ID] = len(x.spans)
+	x.spans = append(x.spans, holdSpan{span{held.ID, 0}, slices.Index(taken, false)})
+	x.live[held.Key] = append(x.live[held.Key], held.ID)
+	x.onHost[held.Host] = append(x.onHost[held.Host], held.ID)
+	x.review(held.Key, held.ID)
+}
+
+// finish ends the hold of a Held with the moment now, unless it is over already.
+func (x *holdScan) finish(held, now int) {
+	i, ok := x.index[held]
+	if !ok || x.spans[i].end != 0 {
+		return
+	}
+	x.spans[i].end = now
+	key := x.Moment(held).Key
+	x.live[key] = slices.DeleteFunc(x.live[key], func(id int) bool { return id == held })
+	x.review(key, now)
+}
+
+// review begins, extends or ends the overlap of a key, as its holds now demand.
+func (x *holdScan) review(key string, now int) {
+	holders := x.tooMany(x.live[key], x.stopped)
+	i := x.open[key]
+	switch {
+	case i > 0 && holders == nil:
+		x.overlaps[i-1].end = now
+		delete(x.open, key)
+	case i == 0 && holders != nil:
+		x.overlaps = append(x.overlaps, overlap{holds: holders, from: now})
+		x.open[key] = len(x.overlaps)
+	case i > 0:
+		o := &x.overlaps[i-1]
+		o.holds = append(o.holds, holders...)
+		slices.Sort(o.holds)
+		o.holds = slices.Compact(o.holds)
+	}
 }
 
 // tooMany returns the holders among ids, if they have more than there is.
