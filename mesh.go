@@ -5,7 +5,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer node.Close()
+//	defer node.Leave(context.Background())
 //
 //	lock, err := node.Lock(ctx, "orders/42")
 //	if err != nil {
@@ -14,8 +14,8 @@
 //	defer lock.Unlock(ctx)
 //	return bill(lock.Context(), lock.Token())
 //
-// At most one [Lock] of a key is held at a time in the whole mesh, as long as no clock
-// runs more than 1 % fast or slow. Every grant carries a token that is larger than all
+// In the whole mesh a key has at most one exclusive holder at a time, or only readers, as long as
+// no clock runs more than 1 % fast or slow. Every grant carries a token that is larger than all
 // earlier tokens of its key ([Lock.Token]): a resource that refuses tokens smaller than
 // the largest it has seen is safe even if a clock is off by more. A holder that loses its
 // lock, for example because its machine was cut off, is told before the key can be
@@ -193,7 +193,9 @@ func (n *Node) Stats() Stats {
 // Context, WithContext or Lost of that lock was called.
 //
 // Handing over takes up to another 20 s, even if ctx has ended. Leave returns nil if nothing
-// was left behind, else an error that says what was.
+// was left behind, else an error that says what was: locks that were still held or, if there were
+// none, replicas that no other node took over. If another call of Leave is under way it returns
+// [ErrClosed] at once, after Close it returns nil, and if the node ends meanwhile, the reason.
 func (n *Node) Leave(ctx context.Context) error {
 	switch {
 	case ctx == nil:

@@ -29,7 +29,7 @@ type Table struct {
 	now      time.Duration // table time (P18), never a date
 	term     uint64        // of the entry that is being applied (P3)
 	settles  time.Duration // nothing is granted before the Settle that is due at this time; zero: settled (P27)
-	digest   uint64        // over everything that happened; equal on all replicas (P41)
+	digest   uint64        // over revisions and grants; equal on all replicas (P41)
 
 	peaks struct{ keys, sessions int } // for shrink
 	cut   *Cut                         // the snapshot that is being taken, or nil
@@ -134,7 +134,8 @@ func (t *Table) Enter(term uint64, now time.Duration) {
 
 // Step applies cmd and appends its events to out, in the order of delivery. Equal
 // commands in equal order give equal events on every replica. Step has no error:
-// what cannot be done yields a Refused and changes only the revision.
+// a command that cannot be carried out yields a Refused. It may open the record of its session, and
+// is remembered there, but changes no key.
 func (t *Table) Step(cmd Command, out []Event) []Event {
 	t.revision++
 	before := len(out)

@@ -5,6 +5,10 @@
 // A [Client] is a plain state machine, like the shard's table at the other end: it starts no
 // goroutine, reads no clock, encodes no frame and wakes no caller. Feed it with [Client.Step], and
 // carry out what the [Output] says.
+//
+// A [Session] is what a user sees. In each shard in which it asks for keys it has a lease, which the
+// shard's table knows as a session of its own: shard.SessionID and the session numbers of messages
+// name a lease.
 package client
 
 import (
@@ -23,7 +27,7 @@ import (
 // Config is what a Client knows of its node.
 type Config struct {
 	Node   uint64        // its ID
-	Name   string        // its name, which callers are told that wait for its locks
+	Name   string        // its name, which the callers learn that wait for its locks
 	Shards int           // of the mesh, at least 1
 	Rho    float64       // the bound on the rates of clocks (P1)
 	Rand   *rand.Rand    // for the jitter of retries
@@ -36,7 +40,7 @@ type Client struct {
 	cfg      Config
 	shards   []*shardClient // by shard; nil: not used yet
 	view     *members.View
-	sessions uint64 // the last session number
+	sessions uint64 // the number of the last lease
 	counters Counters
 
 	now      time.Duration // of the Step under way
@@ -238,8 +242,8 @@ func (c *Client) Held() (held int) {
 	return held
 }
 
-// Asked returns the command that was sent to a shard under a number, or nil if its result is known.
-func (c *Client) Asked(shard int, session, number uint64) shard.Command {
+// Pending returns the command that was sent to a shard under a number, or nil if its result is known.
+func (c *Client) Pending(shard int, session, number uint64) shard.Command {
 	if l := c.shard(shard).byNumber[session]; l != nil {
 		if call := l.calls[number]; call != nil {
 			return call.command

@@ -95,23 +95,23 @@ func TestALeaseNamesTheHighestRevision(t *testing.T) {
 	}
 }
 
-// Asked names the command under a number as long as its result is not known: whoever watches a
+// Pending names the command under a number as long as its result is not known: whoever watches a
 // simulation sees what a reply is about.
-func TestAskedNamesWhatWasSent(t *testing.T) {
+func TestPendingNamesWhatWasSent(t *testing.T) {
 	b := newBench(t)
 	c := b.asks(b.own, Request{Key: "k"})
 	p := b.expect("2: lock k")
-	if got := b.client.Asked(0, c.lease.id.Number, c.number); !reflect.DeepEqual(got, commandOf(p)) {
+	if got := b.client.Pending(0, c.lease.id.Number, c.number); !reflect.DeepEqual(got, commandOf(p)) {
 		t.Errorf("under its number %+v was asked, want %+v", got, commandOf(p))
 	}
-	if got := b.client.Asked(0, c.lease.id.Number, c.number+1); got != nil {
+	if got := b.client.Pending(0, c.lease.id.Number, c.number+1); got != nil {
 		t.Errorf("under another number %+v was asked", got)
 	}
-	if got := b.client.Asked(0, c.lease.id.Number+1, c.number); got != nil {
+	if got := b.client.Pending(0, c.lease.id.Number+1, c.number); got != nil {
 		t.Errorf("in another session %+v was asked", got)
 	}
 	b.hears(nodeB, granted(p, 7))
-	if got := b.client.Asked(0, c.lease.id.Number, c.number); got != nil {
+	if got := b.client.Pending(0, c.lease.id.Number, c.number); got != nil {
 		t.Errorf("once it is granted, %+v is asked", got)
 	}
 }

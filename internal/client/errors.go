@@ -6,8 +6,7 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 )
 
-// The errors with which a call, a hold or a session ends. Package mesh exports them under the
-// same names.
+// The errors with which a call, a hold or a session ends. Package mesh exports them.
 var (
 	ErrLocked         = fault.ErrLocked
 	ErrLost           = fault.ErrLost

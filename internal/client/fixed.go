@@ -45,7 +45,10 @@ func (l *lease) forgetFix(c *Call) {
 	l.fixes = slices.DeleteFunc(l.fixes, func(o *Call) bool { return o == c })
 }
 
-// fixConfirmed: the fixed time of a hold counts, from the sending of the Fix.
+// fixConfirmed takes the answer to a Fix. Three ends must be told apart: until is when the hold that
+// was asked for ends, counted from the sending of the Fix; believed is the earlier of that and of what
+// the Fixes that wait allow, and the holder goes by it; lasts is the latest time at which the record
+// may still exist in the table.
 func (l *lease) fixConfirmed(c *Call, err error) {
 	h, now := c.Hold, l.client.now
 	waiting := h.pending
@@ -65,13 +68,13 @@ func (l *lease) fixConfirmed(c *Call, err error) {
 		return
 	}
 	if !h.fixed {
-		h.fixed = true // before its holder has it: from then on others read it
+		h.fixed = true // written once, before the holder has the hold and reads this
 	}
 	l.lasts = now + l.believable(c.Length)
 	if l.forgetFix(c); len(l.fixes) > 0 {
 		l.sendFix(l.fixes[0])
 	}
-	l.until = believed // not before the next Tick: until then the end that was before is known
+	l.until = believed // the next Tick is due no later than the earlier end, which it was told before
 	l.renewAt = env.Never
 	l.asked = nil // what is said of the session from now on moves nothing
 	l.client.finish(c, nil)

@@ -97,8 +97,8 @@ func (l *lease) expired() bool {
 // isDone reports whether nothing is to be said of a call any more: it was answered, or given up.
 func (l *lease) isDone(c *Call) bool { return l.calls[c.number] != c }
 
-// lapses reports whether the lease is to end, unless its shard hears of what was abandoned:
-// one for a single hold, since nothing else hangs on it.
+// lapses reports whether the lease is not to be renewed. That is so for one of fixed length with an
+// abandoned call: nothing else depends on the lease, and its record ends with it.
 func (l *lease) lapses() bool {
 	return l.fixed && len(l.abandoned) > 0
 }

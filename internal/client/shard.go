@@ -33,7 +33,7 @@ const (
 	maxJumps     = 8 // redirects that are followed at once
 )
 
-// silence is for how long a shard may owe an answer until it counts as one without a majority.
+// silence is how long a request may stay unanswered before the shard counts as having no majority.
 const silence = 2 * replica.ElectionTimeout
 
 func newShardClient(c *Client, number int) *shardClient {
@@ -118,8 +118,15 @@ func (s *shardClient) post(to uint64, urgent bool, m message.Message) {
 	s.client.out.Sends = append(s.client.out.Sends, Send{To: to, Shard: s.shard, Urgent: urgent, Message: m})
 }
 
-// route returns where the given attempt goes: to the leader, as far as it is known; then to the
-// nodes that should know it, with the request to relay what comes (P15). Zero: nowhere.
+// route returns where an attempt goes, and whether the receiver is asked to relay it (P15). Zero:
+// nowhere.
+//
+//	attempt     goes to                                            relayed
+//	0           the leader, if it is known, else the first target  no
+//	1, 5, 9 …   the relay, if there is one                         yes
+//	1           else the leader, if it is known, else a member     no
+//	2, 4, 6 …   the next target, or member if there is none        yes
+//	3, 5, 7 …   the next member, unless the relay has it           yes
 func (s *shardClient) route(attempt int) (to uint64, relay bool) {
 	cfg := &s.client.cfg
 	if cfg.Points.Taken(point.ForgetLeader) {

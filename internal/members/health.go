@@ -11,9 +11,9 @@ import (
 // Health is how the shards of the mesh are, as far as a node has heard.
 type Health struct {
 	Ready           bool  // this node can serve calls
-	FullyReplicated bool  // every shard has the voters that its members allow
-	NoMajority      []int // shards that did not answer for 2·E
-	UnderReplicated []int // shards that have fewer replicas in step than they should
+	FullyReplicated bool  // every shard has as many up-to-date replicas as the members allow, and every voter is connected
+	NoMajority      []int // shards without a leader that this node has heard of
+	UnderReplicated []int // shards with fewer up-to-date replicas than the members allow
 }
 
 // shardState is what this node has heard of a shard.

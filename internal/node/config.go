@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Config is everything that Start needs, already checked by package mesh, with
-// zero for what the user did not set, and the mesh's own value then rules.
+// Config is everything that Start needs, checked by package mesh. Zero means not set: then the
+// mesh's value applies, and for LeaseTTL founding.DefaultLeaseTTL, but at most the mesh's MaxTTL.
 type Config struct {
 	Env       env.Env
 	Transport transport.Config // Bind, Advertise, TLS, Logger; Start fills in the rest
@@ -27,7 +27,7 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Params are the mesh's founding values (P29), the same on every member.
+// Params are the mesh's founding values (P29), the same on every member, and this node's LeaseTTL.
 type Params struct {
 	Shards   int
 	Replicas int

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 )
 
-// What a call, or a node, can end with. Package mesh exports these under the same names; the
+// What a call, or a node, can end with. Package mesh exports these; the
 // texts carry its prefix.
 var (
 	ErrLocked         = client.ErrLocked

@@ -223,7 +223,7 @@ func (h *Hold) settled(err error) {
 	}
 }
 
-// Extend makes a hold of fixed length end d from now, however much that was before. For
+// Extend makes a hold of fixed length end d from now, however much time was left. For
 // other holds it fails with ErrInvalidOption.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if !h.belief.Fixed() {

@@ -171,7 +171,7 @@ func (n *Node) Asked(sh int, session, number uint64) string {
 	if n.shards == nil {
 		return ""
 	}
-	if cmd := n.shards.client.Asked(sh, session, number); cmd != nil {
+	if cmd := n.shards.client.Pending(sh, session, number); cmd != nil {
 		return message.CommandName(cmd)
 	}
 	return ""

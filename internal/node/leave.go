@@ -23,7 +23,8 @@ const (
 // ends (20 s, if ctx has no deadline). Those that are held still are lost to their
 // holders, and lapse with their leases: they are not released, for the holder may not
 // have stopped yet. Then other nodes take over this one's shards, within another 20 s. It
-// returns nil if nothing was left behind, else an error that says what.
+// returns nil if nothing was left behind, errHeld, or else errHandover; nil if the node had ended
+// before; ErrClosed if another Leave is under way; and the reason if the node ends meanwhile.
 func (n *Node) Leave(ctx context.Context) error {
 	n.mu.Lock()
 	switch n.status {

@@ -375,7 +375,8 @@ func (n *Node) Health() Health {
 
 const healthEvery = 50 * time.Millisecond
 
-// WaitHealthy returns nil when every shard is fully replicated, or the error of ctx.
+// WaitHealthy returns nil when every shard is fully replicated; else the error of ctx, or the reason
+// for which the node ended.
 func (n *Node) WaitHealthy(ctx context.Context) error {
 	p := n.env.NewParker()
 	for {
@@ -387,6 +388,9 @@ func (n *Node) WaitHealthy(ctx context.Context) error {
 		}
 		if p.Park(ctx, n.env.Now()+healthEvery) == env.ContextEnded {
 			h := n.Health()
+			if len(h.NoMajority)+len(h.UnderReplicated) == 0 {
+				return fmt.Errorf("mesh: %w: a voter is not connected", ctx.Err())
+			}
 			return fmt.Errorf("mesh: %w: %d shards without a leader, %d under-replicated", ctx.Err(), len(h.NoMajority), len(h.UnderReplicated))
 		}
 	}

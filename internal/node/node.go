@@ -1,5 +1,5 @@
-// Package node is a node of a mesh, without its goroutines: a shard loop, which owns the replicas
-// and the client, and a membership loop, which deals with other nodes.
+// Package node drives one node of a mesh by three event loops: the shard loop owns the replicas and
+// the client, the membership loop deals with other nodes, and the watch ends holds on time.
 //
 // All of it runs on loops that a [env.Env] drives, and blocks only in its parkers.
 // Over the real world that makes a node of a mesh; over the simulator's it makes the
@@ -66,7 +66,7 @@ type Node struct {
 	own     *Session
 	losses  atomic.Uint64 // locks that were lost
 	refused atomic.Int64  // malformed frames that no warning has told of
-	warned  atomic.Int64  // when the next warning may be, as world.Now has it
+	warned  atomic.Int64  // when the next warning may be, on env.Now's clock
 
 	mu      sync.Mutex
 	hello   transport.Hello
@@ -234,7 +234,7 @@ func (n *Node) Name() string { return n.name }
 // Addr returns the address at which others reach the node.
 func (n *Node) Addr() string { return n.addr }
 
-// Params returns what the mesh was founded with.
+// Params returns what the mesh was founded with, and this node's LeaseTTL.
 func (n *Node) Params() Params { return n.params }
 
 // Session returns the node's own session.
@@ -393,4 +393,4 @@ func (n *Node) found(v founding.Mesh) {
 // errDisband is why a mesh of one ends that another mesh lists (P28). What its user holds
 // is a handle of this node and its mesh, and both are over: it takes a new Join to be
 // part of the other one.
-var errDisband = errors.New("this mesh of one was found by a mesh that lists its address; Close and Join again, with its addresses as seeds")
+var errDisband = errors.New("another mesh lists this node's address, and this mesh of one gives way to it: Close, and Join with that mesh's addresses as seeds")

@@ -20,7 +20,7 @@ import (
 const maxMoves = 4
 
 // founders returns each shard's first replicas: where the ring wants them among the
-// roster. Their IDs are their places in it, from 1.
+// roster. Their IDs are their positions in that list, from 1.
 func founders(v founding.Mesh) [][]replica.Peer {
 	members := make([]ring.Member, len(v.Roster))
 	byName := make(map[string]replica.Peer)

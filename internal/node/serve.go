@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// request takes a client's command that came from a peer, or from this node's own desk.
+// request takes a client's command that came from a peer, or from this node's own client.
 func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 	client, number := shard.ClientOf(m.Command)
 	r := l.replica(sh)
@@ -180,9 +180,9 @@ func (l *shardLoop) answer(r *replica.Replica, a replica.Answer) {
 	l.toClient(a.Session.Node, transport.Urgent, r.Shard(), &m)
 }
 
-// announced is the largest mesh in which a new leader tells everybody. In a larger one
+// announceLimit is the largest mesh in which a new leader tells everybody. In a larger one
 // the nodes that have sessions in the shard hear it, and others are redirected.
-const announced = 64
+const announceLimit = 64
 
 // announce tells the clients of a shard that this node serves it now, so that they ask at once for
 // what they missed.
@@ -191,7 +191,7 @@ func (l *shardLoop) announce(r *replica.Replica) {
 	for _, s := range r.Table().Leases() {
 		nodes[s.Session.Node] = true
 	}
-	if len(l.view.Members()) <= announced {
+	if len(l.view.Members()) <= announceLimit {
 		for _, m := range l.view.Members() {
 			nodes[m.Node] = true
 		}

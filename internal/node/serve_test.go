@@ -272,7 +272,7 @@ func TestForwards(t *testing.T) {
 
 // Promise: G6: a new leader tells all members, and all who have a session in the shard; in a large mesh these alone.
 func TestALeaderAnnouncesItself(t *testing.T) {
-	for _, members := range []int{2, announced, announced + 1} {
+	for _, members := range []int{2, announceLimit, announceLimit + 1} {
 		b := newLeader(t, Config{})
 		b.hears(outsider, requests(1, "k", false))
 		b.pass(5 * time.Millisecond)
@@ -291,7 +291,7 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 			}
 		}
 		want := members + 1
-		if members > announced {
+		if members > announceLimit {
 			want = 1
 		}
 		if len(told) != want || told[outsider] != 1 {

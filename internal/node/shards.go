@@ -120,8 +120,8 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 	return next
 }
 
-// observed is how many ticks pass between two looks at what this node leads.
-const observed = 4
+// reportTicks is how many ticks pass between two looks at what this node's replicas are.
+const reportTicks = 4
 
 func (l *shardLoop) tick() {
 	moving, entries, commands := 0, uint64(0), uint64(0)
@@ -142,7 +142,7 @@ func (l *shardLoop) tick() {
 	l.entries.Store(entries)
 	l.commands.Store(commands)
 	l.emptied()
-	if l.ticks++; l.ticks%observed == 0 {
+	if l.ticks++; l.ticks%reportTicks == 0 {
 		l.observe()
 		l.declineAll()
 	}

@@ -21,8 +21,8 @@ type watch struct {
 	waited bool          // it was late, and has let the shard loop go first
 }
 
-// drained is how long the shard loop has for what gathered in its mailbox while everything stood still.
-const drained = 10 * time.Millisecond
+// drainTime is how long the shard loop has for what gathered in its mailbox while everything stood still.
+const drainTime = 10 * time.Millisecond
 
 func newWatch(n *Node) *watch { return &watch{node: n, next: env.Never} }
 
@@ -85,7 +85,7 @@ func (w *watch) look(now time.Duration) (over []*Hold, next time.Duration) {
 		// Everything stood still. What came meanwhile counts before any timer (P10); and
 		// a holder that asks its hold is told by the clock.
 		w.waited = true
-		return nil, now + drained
+		return nil, now + drainTime
 	}
 	kept := w.holds[:0]
 	w.next, w.waited = env.Never, false

@@ -143,14 +143,14 @@ func TestWatch(t *testing.T) {
 	look(7*time.Second-1, 7*time.Second)
 	look(7*time.Second, 8*time.Second, 0)
 	bs.moves(holds[2], 8500*time.Millisecond)
-	look(9*time.Second, 9*time.Second+drained) // all stood still: the shard loop goes first
-	bs.moves(holds[3], 20*time.Second)         // and one has had an answer
-	look(9*time.Second+drained, 20*time.Second, 2)
+	look(9*time.Second, 9*time.Second+drainTime) // all stood still: the shard loop goes first
+	bs.moves(holds[3], 20*time.Second)           // and one has had an answer
+	look(9*time.Second+drainTime, 20*time.Second, 2)
 	look(20*time.Second+replica.TickInterval, env.Never, 3) // not that late
 	again := &Hold{belief: bs.fixed(6, 30*time.Second)}
 	w.add(again)
-	look(40*time.Second, 40*time.Second+drained) // all stood still once more
-	look(40*time.Second+drained, env.Never, 6)
+	look(40*time.Second, 40*time.Second+drainTime) // all stood still once more
+	look(40*time.Second+drainTime, env.Never, 6)
 }
 
 // Promise: G5, P7: of the end of a hold and an answer that extends it, both at its deadline, one

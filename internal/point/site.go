@@ -12,7 +12,7 @@ const (
 	// HastyRelay: the first attempt asks to be relayed. Any client that cannot reach a
 	// leader does (P15).
 	HastyRelay Site = iota + 1
-	// ForgetLeader: a desk forgets who leads. What it knew was a hint.
+	// ForgetLeader: a client forgets which node leads. What it knew was a hint.
 	ForgetLeader
 	// LateAcks: a command carries no acknowledgements. They ride on later ones (P11).
 	LateAcks
@@ -77,7 +77,7 @@ const (
 
 	// Of placement and snapshots.
 
-	// StrayTransfer: the ring's owner hands over once in its reign. Another view may call
+	// StrayTransfer: the ring's owner hands over once in its leadership. Another view may call
 	// for it.
 	StrayTransfer
 	// SmallChunks: a snapshot's chunks are of 16 bytes.

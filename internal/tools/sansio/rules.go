@@ -32,7 +32,7 @@ var pure = []string{
 	"internal/message",
 	"internal/wire",
 
-	// What those share with the rest of the house.
+	// What those share with the other packages.
 	"internal/fault",
 	"internal/point",
 	"internal/env",
