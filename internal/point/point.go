@@ -8,8 +8,6 @@
 // comparison, and does nothing.
 package point
 
-import "slices"
-
 // Points decides for a node which sites are taken. A nil *Points takes none.
 type Points struct {
 	// Take decides whether the fault of a site happens this time: the site is taken.
@@ -25,12 +23,6 @@ func Sites() (all []Site) {
 		all = append(all, s)
 	}
 	return all
-}
-
-// ParseSite returns the site of that name.
-func ParseSite(name string) (Site, bool) {
-	i := slices.Index(siteNames[:], name)
-	return Site(max(i, 0)), i > 0
 }
 
 func (s Site) String() string {
