@@ -43,7 +43,7 @@ const (
 var benchMembers = []replica.Peer{{Node: nodeB, Name: "b", Addr: "b:1"}, {Node: nodeC, Name: "c", Addr: "c:1"}}
 
 // byB is how b speaks as the leader.
-var byB = message.Office{Leader: nodeB, Term: benchTerm}
+var byB = message.Leadership{Leader: nodeB, Term: benchTerm}
 
 // newBench returns a bench whose client knows that b leads shard 0, of one or as many as are said.
 func newBench(tb testing.TB, shards ...int) *bench {
@@ -352,7 +352,7 @@ func serves(term uint64) message.Message { return &message.Serving{Term: term} }
 func told(request Send, p message.Result) message.Message {
 	id, number := shard.ClientOf(commandOf(request))
 	p.Session, p.Number = id.Number, number
-	return &message.Reply{Result: p, Office: byB}
+	return &message.Reply{Result: p, Leadership: byB}
 }
 
 // granted is the grant of a request at the revision that is the token.
@@ -378,7 +378,7 @@ func refused(request Send, why shard.Reason, revision uint64) message.Message {
 // alive answers a renewal: the session lives at that revision, and was told results.
 func alive(renewal Send, revision uint64, results ...message.Result) *message.Answer {
 	q := renewalOf(renewal)
-	return &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Office: byB}
+	return &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Leadership: byB}
 }
 
 // unknown answers a renewal: there is no such session at that revision.
@@ -394,7 +394,7 @@ func redirect(request Send, to, term uint64) message.Message {
 	if is[*message.Renewal](request) {
 		id = renewalOf(request).Session
 	}
-	return &message.Redirect{Session: id.Number, Number: number, Office: message.Office{Leader: to, Term: term}}
+	return &message.Redirect{Session: id.Number, Number: number, Leadership: message.Leadership{Leader: to, Term: term}}
 }
 
 // believed is for how long a TTL is believed in (P1).

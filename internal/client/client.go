@@ -289,15 +289,15 @@ func (c *Client) received(in Received) {
 	s := c.shard(in.Shard)
 	switch m := in.Message.(type) {
 	case *message.Reply:
-		s.spoke(in.From, m.Office)
+		s.spoke(in.From, m.Leadership)
 		s.replied(m.Result)
 	case *message.Answer:
-		s.spoke(in.From, m.Office)
+		s.spoke(in.From, m.Leadership)
 		s.answered(*m)
 	case *message.Redirect:
 		s.redirected(in.From, *m)
 	case *message.Serving:
-		s.served(message.Office{Leader: in.From, Term: m.Term})
+		s.served(message.Leadership{Leader: in.From, Term: m.Term})
 	}
 }
 

@@ -611,8 +611,8 @@ func TestARenewalNamesTheEarliestAbandonedCalls(t *testing.T) {
 		{0, 0, 100, 0},
 		{5, 0, 100, 5},
 		{5, 2, 100, 3},
-		{1000, 10, 100, message.MaxOrphans},
-		{1000, 10, maxAbandonedBytes / message.MaxOrphans, message.MaxOrphans},
+		{1000, 10, 100, message.MaxAbandoned},
+		{1000, 10, maxAbandonedBytes / message.MaxAbandoned, message.MaxAbandoned},
 		{1000, 10, 1000, maxAbandonedBytes / 1000},
 	} {
 		l := &lease{client: newBench(t).client, calls: make(map[uint64]*Call)}

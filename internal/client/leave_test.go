@@ -195,7 +195,7 @@ func TestAnUnlockThatIsAbandoned(t *testing.T) {
 				if len(renewals) > 0 {
 					t.Error("a record that is to be closed is renewed")
 				}
-			} else if len(renewals) != 1 || len(renewalOf(renewals[0]).Orphans) != 1 || numberOf(renewalOf(renewals[0]).Orphans[0].Command) != u.number {
+			} else if len(renewals) != 1 || len(renewalOf(renewals[0]).Abandoned) != 1 || numberOf(renewalOf(renewals[0]).Abandoned[0].Command) != u.number {
 				t.Errorf("%q does not name it", inWords(renewals))
 			}
 			b.hears(nodeB, done(p, 8))

@@ -46,7 +46,7 @@ func (l *lease) renew() {
 	c.wakeAt(l.renewAt)
 	to, relay := l.shard.route(l.attempt)
 	l.attempt++
-	q := &message.Renewal{Session: l.id, Ref: l.refs, After: l.after, Relay: relay, Orphans: l.named()}
+	q := &message.Renewal{Session: l.id, Ref: l.refs, After: l.after, Relay: relay, Abandoned: l.named()}
 	if to != 0 {
 		l.shard.post(to, true, q)
 	}
@@ -58,7 +58,7 @@ func (l *lease) renew() {
 func (l *lease) named() (named []replica.Abandoned) {
 	l.abandoned = slices.DeleteFunc(l.abandoned, l.isDone)
 	room := maxAbandonedBytes
-	for _, c := range l.abandoned[:min(len(l.abandoned), message.MaxOrphans)] {
+	for _, c := range l.abandoned[:min(len(l.abandoned), message.MaxAbandoned)] {
 		if room -= len(c.raw); room < 0 {
 			break
 		}

@@ -172,7 +172,7 @@ func TestAcknowledgementsOfAnAnsweredCommand(t *testing.T) {
 // Promise: G7: a caller that gives up learns whether a majority answered in the last 2·E, or since it was asked,
 // and which node leads as far as is known.
 func TestWhatIsKnown(t *testing.T) {
-	another := &message.Reply{Result: message.Result{Session: 99, Number: 1, Outcome: message.Done}, Office: byB}
+	another := &message.Reply{Result: message.Result{Session: 99, Number: 1, Outcome: message.Done}, Leadership: byB}
 	for _, tt := range []struct {
 		name   string
 		when   func(b *bench, p Send)
@@ -188,7 +188,7 @@ func TestWhatIsKnown(t *testing.T) {
 		}, true, "b"},
 		{"another session's renewal was answered since", func(b *bench, _ Send) {
 			b.pass(silence / 2)
-			b.hears(nodeB, &message.Answer{Session: 99, Ref: 1, Office: byB})
+			b.hears(nodeB, &message.Answer{Session: 99, Ref: 1, Leadership: byB})
 			b.pass(silence - 1)
 		}, true, "b"},
 		{"another call was answered long ago", func(b *bench, _ Send) {

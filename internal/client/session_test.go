@@ -255,7 +255,7 @@ func TestACallerThatGivesUp(t *testing.T) {
 				if len(renewed) > 0 {
 					t.Error("a record that is to be closed is renewed")
 				}
-			} else if len(renewed) != 1 || len(renewalOf(renewed[0]).Orphans) != 1 || numberOf(renewalOf(renewed[0]).Orphans[0].Command) != numberOf(commandOf(cancel)) {
+			} else if len(renewed) != 1 || len(renewalOf(renewed[0]).Abandoned) != 1 || numberOf(renewalOf(renewed[0]).Abandoned[0].Command) != numberOf(commandOf(cancel)) {
 				t.Errorf("%q does not name it", inWords(renewed))
 			}
 			// A grant that comes all the same is no caller's.
@@ -264,7 +264,7 @@ func TestACallerThatGivesUp(t *testing.T) {
 			b.hears(nodeB, done(cancel, 9))
 			b.pass(time.Second)
 			for _, p := range b.takes() {
-				if is[*message.Request](p) || renewalOf(p).Session == c.lease.id && len(renewalOf(p).Orphans) > 0 {
+				if is[*message.Request](p) || renewalOf(p).Session == c.lease.id && len(renewalOf(p).Abandoned) > 0 {
 					t.Errorf("%q is sent after the answer", words(p))
 				}
 			}

@@ -166,7 +166,7 @@ func (s *shardClient) learn(revision uint64) {
 
 // follow takes a node for the leader, unless one of a later term is known, and reports whether it
 // does.
-func (s *shardClient) follow(o message.Office) bool {
+func (s *shardClient) follow(o message.Leadership) bool {
 	if o.Leader == 0 || o.Term < s.term {
 		return false
 	}
@@ -176,7 +176,7 @@ func (s *shardClient) follow(o message.Office) bool {
 
 // spoke: a leader's word came from a node. If that is another one, it has passed the word on, and
 // may do so again (P15).
-func (s *shardClient) spoke(from uint64, o message.Office) {
+func (s *shardClient) spoke(from uint64, o message.Leadership) {
 	switch {
 	case !s.follow(o):
 	case from == o.Leader:
@@ -266,7 +266,7 @@ func (s *shardClient) redirected(from uint64, r message.Redirect) {
 		return
 	}
 	led := s.leader == from
-	news := s.follow(r.Office)
+	news := s.follow(r.Leadership)
 	switch {
 	case news && led:
 		s.relay = from // it knows which node leads now
@@ -297,7 +297,7 @@ func (s *shardClient) redirected(from uint64, r message.Redirect) {
 
 // served: a new leader serves. What was not answered goes to it at once, and so does a
 // renewal of every lease: its answer repeats what got lost with the old leader.
-func (s *shardClient) served(by message.Office) {
+func (s *shardClient) served(by message.Leadership) {
 	if !s.follow(by) {
 		return // late: it does not lead any more
 	}

@@ -75,7 +75,7 @@ func TestTheRelayIsAskedAgain(t *testing.T) {
 	c := b.asks(b.own, Request{Key: "k"})
 	s := b.shard()
 	s.leader, s.term = leader, 1
-	s.spoke(relay, message.Office{Leader: leader, Term: 1})
+	s.spoke(relay, message.Leadership{Leader: leader, Term: 1})
 	asked := func() (to []uint64) {
 		for attempt := range 16 {
 			node, _ := s.route(attempt)
@@ -104,7 +104,7 @@ func TestASilentRelayHidesNoNode(t *testing.T) {
 		b := newBench(t)
 		b.do(Viewed{v})
 		s := b.shard()
-		s.spoke(uint64(others+2), message.Office{Leader: 1, Term: benchTerm})
+		s.spoke(uint64(others+2), message.Leadership{Leader: 1, Term: benchTerm})
 		if s.relay != uint64(others+2) {
 			t.Fatalf("%d relays, want %d", s.relay, others+2)
 		}
@@ -129,15 +129,15 @@ func TestASilentRelayHidesNoNode(t *testing.T) {
 func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 	const old, other, helper = 5, 6, 9
 	spoke := func(from, leader, term uint64) func(*shardClient) {
-		return func(s *shardClient) { s.spoke(from, message.Office{Leader: leader, Term: term}) }
+		return func(s *shardClient) { s.spoke(from, message.Leadership{Leader: leader, Term: term}) }
 	}
 	redirected := func(from, leader, term uint64) func(*shardClient) {
 		return func(s *shardClient) {
-			s.redirected(from, message.Redirect{Session: 1, Office: message.Office{Leader: leader, Term: term}})
+			s.redirected(from, message.Redirect{Session: 1, Leadership: message.Leadership{Leader: leader, Term: term}})
 		}
 	}
 	served := func(leader, term uint64) func(*shardClient) {
-		return func(s *shardClient) { s.served(message.Office{Leader: leader, Term: term}) }
+		return func(s *shardClient) { s.served(message.Leadership{Leader: leader, Term: term}) }
 	}
 	type belief struct{ leader, term, relay uint64 }
 	for _, tt := range []struct {
@@ -184,7 +184,7 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 
 // Promise: G6, P15: every word of a leader shows which node leads and by which way it comes.
 func TestEveryWordOfALeaderCounts(t *testing.T) {
-	later := message.Office{Leader: 9, Term: benchTerm + 1}
+	later := message.Leadership{Leader: 9, Term: benchTerm + 1}
 	result := message.Result{Session: 99, Number: 1, Outcome: message.Done}
 	for _, tt := range []struct {
 		name                  string
@@ -192,11 +192,11 @@ func TestEveryWordOfALeaderCounts(t *testing.T) {
 		when                  message.Message
 		wantLeader, wantRelay uint64
 	}{
-		{"a reply", 9, &message.Reply{Result: result, Office: later}, 9, 0},
-		{"a reply through a relay", nodeC, &message.Reply{Result: result, Office: later}, 9, nodeC},
-		{"a reply that this node has passed on", 0, &message.Reply{Result: result, Office: later}, 9, 0},
-		{"an answer", 9, &message.Answer{Session: 99, Office: later}, 9, 0},
-		{"an answer through a relay", nodeC, &message.Answer{Session: 99, Office: later}, 9, nodeC},
+		{"a reply", 9, &message.Reply{Result: result, Leadership: later}, 9, 0},
+		{"a reply through a relay", nodeC, &message.Reply{Result: result, Leadership: later}, 9, nodeC},
+		{"a reply that this node has passed on", 0, &message.Reply{Result: result, Leadership: later}, 9, 0},
+		{"an answer", 9, &message.Answer{Session: 99, Leadership: later}, 9, 0},
+		{"an answer through a relay", nodeC, &message.Answer{Session: 99, Leadership: later}, 9, nodeC},
 		{"an announcement", 9, serves(benchTerm + 1), 9, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestANodeThatIsGoneIsNotAsked(t *testing.T) {
 	if s.leader != 0 || s.relay != nodeC {
 		t.Errorf("when the leader is gone, %d leads and %d relays", s.leader, s.relay)
 	}
-	s.spoke(nodeC, message.Office{Leader: nodeC, Term: benchTerm - 1})
+	s.spoke(nodeC, message.Leadership{Leader: nodeC, Term: benchTerm - 1})
 	if s.leader != 0 {
 		t.Error("an earlier leader is believed in because the latest one is gone")
 	}
@@ -285,12 +285,12 @@ func TestWordsOfWhatIsOver(t *testing.T) {
 		name string
 		when message.Message
 	}{
-		{"a reply to another session", &message.Reply{Result: result(99), Office: byB}},
-		{"an answer to another session", &message.Answer{Session: 99, Alive: true, Revision: 3, Results: []message.Result{result(1)}, Office: byB}},
-		{"an answer to a renewal that was not sent", &message.Answer{Session: 1, Ref: 99, Revision: 9, Office: byB}},
-		{"a redirect in another session", &message.Redirect{Session: 99, Number: 1, Office: message.Office{Leader: nodeC, Term: 9}}},
-		{"a redirect of another call", &message.Redirect{Session: 1, Number: 99, Office: byB}},
-		{"a redirect of a call that waits in the queue", &message.Redirect{Session: 1, Number: 2, Office: byB}},
+		{"a reply to another session", &message.Reply{Result: result(99), Leadership: byB}},
+		{"an answer to another session", &message.Answer{Session: 99, Alive: true, Revision: 3, Results: []message.Result{result(1)}, Leadership: byB}},
+		{"an answer to a renewal that was not sent", &message.Answer{Session: 1, Ref: 99, Revision: 9, Leadership: byB}},
+		{"a redirect in another session", &message.Redirect{Session: 99, Number: 1, Leadership: message.Leadership{Leader: nodeC, Term: 9}}},
+		{"a redirect of another call", &message.Redirect{Session: 1, Number: 99, Leadership: byB}},
+		{"a redirect of a call that waits in the queue", &message.Redirect{Session: 1, Number: 2, Leadership: byB}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)

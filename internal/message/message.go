@@ -75,35 +75,35 @@ type (
 	// Reply carries the result of a request, or of an earlier one.
 	Reply struct {
 		Result
-		Office // of the leader that replies
+		Leadership // of the leader that replies
 	}
 
 	// Redirect tells a client that its request was not accepted here, and which node leads,
 	// if known.
 	Redirect struct {
-		Session uint64
-		Number  uint64 // of the request; zero: a renewal
-		Office         // of the current leader; zero: unknown
+		Session    uint64
+		Number     uint64 // of the request; zero: a renewal
+		Leadership        // of the current leader; zero: unknown
 	}
 
 	// Renewal is a client's question whether its session is alive.
 	Renewal struct {
-		Session shard.SessionID
-		Ref     uint64
-		After   uint64 // the answer shall repeat the results after this one (P13)
-		Relay   bool   // as in Request
-		Orphans []replica.Abandoned
+		Session   shard.SessionID
+		Ref       uint64
+		After     uint64 // the answer shall repeat the results after this one (P13)
+		Relay     bool   // as in Request
+		Abandoned []replica.Abandoned
 	}
 
 	// Answer is a confirmed leader's answer to a Renewal.
 	Answer struct {
-		Session  uint64
-		Ref      uint64
-		Alive    bool
-		Revision uint64
-		Results  []Result
-		More     bool // there are results after the last of these
-		Office        // of the leader that answers
+		Session    uint64
+		Ref        uint64
+		Alive      bool
+		Revision   uint64
+		Results    []Result
+		More       bool // there are results after the last of these
+		Leadership      // of the leader that answers
 	}
 
 	// Forward asks a node to pass a message on to another node, which the sender cannot
@@ -138,17 +138,17 @@ type Result struct {
 	Revision uint64 // of the shard
 }
 
-// Office identifies the leader from which a message comes, and its term; another node may have
-// passed the message on. The zero Office means that the message comes from a former leader, about
+// Leadership identifies the leader from which a message comes, and its term; another node may have
+// passed the message on. The zero Leadership means that the message comes from a former leader, about
 // an event of its term.
-type Office struct{ Leader, Term uint64 }
+type Leadership struct{ Leader, Term uint64 }
 
 // Limits of what a message may carry.
 const (
-	MaxOrphans = 128 // of a Renewal
-	maxResults = 1024
-	maxAhead   = 1 << 32
-	anyUint    = math.MaxUint64
+	MaxAbandoned = 128 // of a Renewal
+	maxResults   = 1024
+	maxAhead     = 1 << 32
+	anyUint      = math.MaxUint64
 )
 
 func (m *Host) Fields(c *wire.Codec) {
@@ -199,7 +199,7 @@ func command(c *wire.Codec, cmd *shard.Command, raw *[]byte) {
 
 func (m *Reply) Fields(c *wire.Codec) {
 	m.Result.Fields(c)
-	m.Office.Fields(c)
+	m.Leadership.Fields(c)
 }
 
 func (p *Result) Fields(c *wire.Codec) {
@@ -216,7 +216,7 @@ func (p *Result) Fields(c *wire.Codec) {
 	c.Uint(&p.Revision, anyUint)
 }
 
-func (o *Office) Fields(c *wire.Codec) {
+func (o *Leadership) Fields(c *wire.Codec) {
 	c.Uint(&o.Leader, anyUint)
 	c.Uint(&o.Term, anyUint)
 }
@@ -224,7 +224,7 @@ func (o *Office) Fields(c *wire.Codec) {
 func (m *Redirect) Fields(c *wire.Codec) {
 	c.Uint(&m.Session, anyUint)
 	c.Uint(&m.Number, anyUint)
-	m.Office.Fields(c)
+	m.Leadership.Fields(c)
 }
 
 func (m *Renewal) Fields(c *wire.Codec) {
@@ -233,11 +233,11 @@ func (m *Renewal) Fields(c *wire.Codec) {
 	c.Uint(&m.Ref, anyUint)
 	c.Uint(&m.After, anyUint)
 	c.Bool(&m.Relay)
-	if n := c.Array(len(m.Orphans), MaxOrphans); c.Reads() && n > 0 {
-		m.Orphans = make([]replica.Abandoned, n)
+	if n := c.Array(len(m.Abandoned), MaxAbandoned); c.Reads() && n > 0 {
+		m.Abandoned = make([]replica.Abandoned, n)
 	}
-	for i := range m.Orphans {
-		o := &m.Orphans[i]
+	for i := range m.Abandoned {
+		o := &m.Abandoned[i]
 		if command(c, &o.Command, &o.Raw); !c.Reads() {
 			continue
 		}
@@ -264,7 +264,7 @@ func (m *Answer) Fields(c *wire.Codec) {
 		c.End(t)
 	}
 	c.Bool(&m.More)
-	m.Office.Fields(c)
+	m.Leadership.Fields(c)
 }
 
 // NewForward returns a Forward that carries m, about a shard, to the node to.

@@ -365,13 +365,13 @@ func (b *bench) hears(from uint64, messages ...letter) {
 func serves(term uint64) letter { return letter{0, &message.Serving{Term: term}} }
 
 // byB is how b speaks as the leader.
-var byB = message.Office{Leader: nodeB, Term: benchTerm}
+var byB = message.Leadership{Leader: nodeB, Term: benchTerm}
 
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
 func told(request parcel, p message.Result) letter {
 	id, number := shard.ClientOf(request.command())
 	p.Session, p.Number = id.Number, number
-	return letter{0, &message.Reply{Result: p, Office: byB}}
+	return letter{0, &message.Reply{Result: p, Leadership: byB}}
 }
 
 // grant grants a request at the revision that is the token.
@@ -382,7 +382,7 @@ func grant(request parcel, token uint64) letter {
 // alive answers a renewal: the session lives at that revision, and was told results.
 func alive(renewal parcel, revision uint64, results ...message.Result) letter {
 	q := renewal.renewal()
-	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Office: byB}}
+	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Leadership: byB}}
 }
 
 // redirected is what a node says of a request or a renewal: not here, but there.
@@ -391,7 +391,7 @@ func redirected(request parcel, to, term uint64) letter {
 	if is[*message.Renewal](request) {
 		id = request.renewal().Session
 	}
-	return letter{0, &message.Redirect{Session: id.Number, Number: number, Office: message.Office{Leader: to, Term: term}}}
+	return letter{0, &message.Redirect{Session: id.Number, Number: number, Leadership: message.Leadership{Leader: to, Term: term}}}
 }
 
 // asks makes a call of a session in shard 0, as Session.Acquire does.

@@ -38,7 +38,7 @@ func (l *shardLoop) renew(from uint64, sh int, q message.Renewal) {
 	if r != nil && r.Serving() {
 		l.comesThrough(q.Session.Node, from)
 		l.guard(r, func() {
-			if r.Renew(l.now, replica.Renewal{Session: q.Session, Ref: q.Ref, After: q.After, Abandoned: q.Orphans}) != nil {
+			if r.Renew(l.now, replica.Renewal{Session: q.Session, Ref: q.Ref, After: q.After, Abandoned: q.Abandoned}) != nil {
 				l.refer(from, q.Session, 0, sh, r)
 			}
 		})
@@ -69,7 +69,7 @@ func (l *shardLoop) refer(from uint64, client shard.SessionID, number uint64, sh
 	d := message.Redirect{Session: client.Number, Number: number}
 	if r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
-			d.Office = message.Office{Leader: p.Node, Term: r.Term()}
+			d.Leadership = message.Leadership{Leader: p.Node, Term: r.Term()}
 		}
 	}
 	if l.node.points.Taken(point.StaleRedirect) {
@@ -115,12 +115,12 @@ func (l *shardLoop) forward(from uint64, sh int, m *message.Forward) {
 	l.say(m.To, class, sh, m.Inside)
 }
 
-// office names this node as the shard's leader, if it is.
-func (l *shardLoop) office(r *replica.Replica) message.Office {
+// leadership names this node as the shard's leader, if it is.
+func (l *shardLoop) leadership(r *replica.Replica) message.Leadership {
 	if !r.Serving() {
-		return message.Office{}
+		return message.Leadership{}
 	}
-	return message.Office{Leader: l.node.id, Term: r.Term()}
+	return message.Leadership{Leader: l.node.id, Term: r.Term()}
 }
 
 // tell sends one of the table's events to the client that it is for.
@@ -130,7 +130,7 @@ func (l *shardLoop) tell(r *replica.Replica, e shard.Event) {
 		return
 	}
 	p.Revision = r.Revision()
-	m := message.Reply{Result: p, Office: l.office(r)}
+	m := message.Reply{Result: p, Leadership: l.leadership(r)}
 	if node == l.node.id {
 		own := m
 		l.local = append(l.local, letter{r.Shard(), &own})
@@ -164,7 +164,7 @@ func resultOf(e shard.Event) (node uint64, p message.Result, ok bool) {
 func (l *shardLoop) answer(r *replica.Replica, a replica.Answer) {
 	m := message.Answer{
 		Session: a.Session.Number, Ref: a.Ref, Alive: a.Alive,
-		Revision: a.Revision, More: a.More, Office: l.office(r),
+		Revision: a.Revision, More: a.More, Leadership: l.leadership(r),
 	}
 	for _, e := range a.Results {
 		if _, p, ok := resultOf(e); ok {

@@ -106,12 +106,12 @@ func unwrap(b *bench, p parcel) message.Message {
 // Promise: G6, P15: a leader's words go back by the way on which the client's latest request came.
 func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b := newLeader(t, Config{})
-	as := message.Office{Leader: nodeA, Term: b.node.shards.replica(0).Term()}
+	as := message.Leadership{Leader: nodeA, Term: b.node.shards.replica(0).Term()}
 	settle := func() { b.pass(5 * time.Millisecond) }
 	b.hears(outsider, requests(1, "k", false))
 	settle()
 	first := sentTo[*message.Reply](b, outsider, transport.Normal, false)
-	if first.Session != 1 || first.Number != 1 || first.Outcome != message.Granted || first.Token == 0 || first.Revision != first.Token || first.Office != as {
+	if first.Session != 1 || first.Number != 1 || first.Outcome != message.Granted || first.Token == 0 || first.Revision != first.Token || first.Leadership != as {
 		t.Errorf("the reply is %+v", first)
 	}
 	b.hears(helper, requests(2, "k", false))
@@ -119,14 +119,14 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	second := sentTo[*message.Reply](b, helper, transport.Normal, true)
 	want := message.Reply{Result: message.Result{
 		Session: 1, Number: 2, Outcome: message.Queued, Holder: "x", Token: first.Token, Revision: first.Token + 1,
-	}, Office: as}
+	}, Leadership: as}
 	if *second != want {
 		t.Errorf("the reply is %+v, want %+v", second, want)
 	}
 	b.hears(helper, renews(5, false))
 	settle()
 	a := sentTo[*message.Answer](b, helper, transport.Urgent, true)
-	if a.Session != 1 || a.Ref != 5 || !a.Alive || a.More || a.Revision != second.Revision || len(a.Results) != 1 || a.Office != as {
+	if a.Session != 1 || a.Ref != 5 || !a.Alive || a.More || a.Revision != second.Revision || len(a.Results) != 1 || a.Leadership != as {
 		t.Errorf("the answer is %+v", a)
 	}
 	again := first.Result
@@ -136,12 +136,12 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	}
 	b.hears(outsider, renews(6, false))
 	settle()
-	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Ref != 6 || a.Office != as {
+	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Ref != 6 || a.Leadership != as {
 		t.Errorf("the answer is %+v", a)
 	}
 	b.hears(outsider, letter{0, &message.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}})
 	settle()
-	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Alive || a.Session != 2 || a.Office != as {
+	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Alive || a.Session != 2 || a.Leadership != as {
 		t.Errorf("the answer to one without a record is %+v", a)
 	}
 	// The way to a client that is gone is forgotten with it.
@@ -209,7 +209,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			}
 			if tt.says == "not here" {
 				class = transport.Normal
-				want.Message = &message.Redirect{Session: 1, Number: number, Office: message.Office{Leader: tt.leader, Term: term}}
+				want.Message = &message.Redirect{Session: 1, Number: number, Leadership: message.Leadership{Leader: tt.leader, Term: term}}
 			}
 			if !reflect.DeepEqual(p.letter, want) || sent[0].class != class {
 				t.Errorf("it says %+v in class %d, want %+v in class %d", p.Message, sent[0].class, want.Message, class)

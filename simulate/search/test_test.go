@@ -118,7 +118,7 @@ func TestTestMissesProperties(t *testing.T) {
 	t.Setenv(Environment, "")
 	r := &silent{T: t}
 	Test(r, Plan{Wanted: true, Play: func(w *simulate.World) error { w.Expect("never"); return nil }})
-	want := "simulate: these properties were met in none of 100 seeds:\n\texpected \"never\""
+	want := "search: these properties were met in none of 100 seeds:\n\texpected \"never\""
 	if testing.Short() {
 		want = ""
 	}

@@ -31,7 +31,7 @@ func (s Sample) Bytes() []byte { return message.Append(nil, 3, s.Message) }
 // The session and the leader of the samples.
 var (
 	session = shard.SessionID{Node: 7, Number: 3}
-	by      = message.Office{Leader: 11, Term: 6}
+	by      = message.Leadership{Leader: 11, Term: 6}
 )
 
 // Samples returns messages of each kind.
@@ -74,8 +74,8 @@ func requests() []Sample {
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
 	}
 	replies := func(m message.Reply) []any { return append(onWire(m.Result), m.Leader, m.Term) }
-	reply, late := message.Reply{Result: result, Office: by}, message.Reply{Result: result}
-	redirect := message.Redirect{Session: 3, Number: 4, Office: by}
+	reply, late := message.Reply{Result: result, Leadership: by}, message.Reply{Result: result}
+	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []Sample{
 		{"offer", 6, &message.Offer{Term: 5}, nil},
 		{"accept", 7, &message.Accept{Term: 5}, nil},
@@ -96,16 +96,16 @@ func renewals() []Sample {
 	cancel := shard.Cancel{Call: shard.Call{Session: session, Number: 6, Since: 5}, TTL: time.Second, Name: "n", Target: 4}
 	named := renewal
 	for _, cmd := range []shard.Command{cancel, unlock, closing} {
-		named.Orphans = append(named.Orphans, replica.Abandoned{Command: cmd, Raw: shard.AppendCommand(nil, cmd)})
+		named.Abandoned = append(named.Abandoned, replica.Abandoned{Command: cmd, Raw: shard.AppendCommand(nil, cmd)})
 	}
 	orphans := func(list ...any) []any {
 		return []any{7, 3, 8, 300, true, append([]any{}, list...)}
 	}
 
 	many := message.Result{Session: 3, Number: 5, Outcome: message.Queued, Ahead: -1, Revision: 99}
-	answer := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Results: []message.Result{result, many}, More: true, Office: by}
-	empty := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Office: by}
-	dead := message.Answer{Session: 3, Ref: 8, Revision: 99, Office: by}
+	answer := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Results: []message.Result{result, many}, More: true, Leadership: by}
+	empty := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Leadership: by}
+	dead := message.Answer{Session: 3, Ref: 8, Revision: 99, Leadership: by}
 	answers := func(a message.Answer) []any {
 		results := []any{}
 		for _, r := range a.Results {

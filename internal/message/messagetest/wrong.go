@@ -120,7 +120,7 @@ func wrongRenewals() []Wrong {
 	orphans := func(commands ...shard.Command) []byte {
 		q := message.Renewal{Session: session}
 		for _, cmd := range commands {
-			q.Orphans = append(q.Orphans, replica.Abandoned{Raw: shard.AppendCommand(nil, cmd)})
+			q.Abandoned = append(q.Abandoned, replica.Abandoned{Raw: shard.AppendCommand(nil, cmd)})
 		}
 		return about(1, &q)
 	}
@@ -129,7 +129,7 @@ func wrongRenewals() []Wrong {
 		{"a renewal with an abandoned request", orphans(acquire), "cannot be abandoned"},
 		{"a renewal with an abandoned expiry", orphans(shard.Expire{Session: session, Term: 1}), "cannot be abandoned"},
 		{"a renewal with an orphan of another session", orphans(shard.Close{Session: shard.SessionID{Node: 7, Number: 4}, Number: 1}), "another session"},
-		{"a renewal with too many orphans", orphans(slices.Repeat([]shard.Command{shard.Close{Session: session, Number: 1}}, message.MaxOrphans+1)...), "too many"},
+		{"a renewal with too many orphans", orphans(slices.Repeat([]shard.Command{shard.Close{Session: session, Number: 1}}, message.MaxAbandoned+1)...), "too many"},
 	}
 }
 
