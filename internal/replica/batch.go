@@ -12,15 +12,16 @@ const (
 	maxHeld  = 1 << 20   // bytes of clients' commands that wait while leadership moves
 )
 
-// batch is what a leader is about to append, in the order in which it came. While an entry is on
-// its way the next one gathers: the log commits in order, so nothing is late by that, and one entry
-// carries many commands.
+// batch is what a leader is about to append, in the order in which it came. While an entry is in
+// flight, commands gather for the next one: the log commits in order, so this delays nothing, and
+// one entry carries many commands.
 type batch struct {
 	data    []byte    // commands in their wire form
 	clients []Dropped // whose they are; a leader's own have none
-	pieces  []piece   // the first parts of data, each as long as an entry gets
-	flying  bool      // an entry is appended and not applied yet
+	pieces  []piece   // the first parts of data, each a full entry
 	points  *point.Points
+
+	inFlight bool // an entry is appended and not applied yet
 
 	entries, commands uint64 // that were ever appended, and clients' commands in them
 }
@@ -40,7 +41,8 @@ func (b *batch) addOwn(cmd shard.Command) {
 	b.split()
 }
 
-// split ends an entry if it is as long as one may be: no follower would take a longer one.
+// split closes the current entry once it has reached maxBatch, well below the maxEntry that
+// followers accept.
 func (b *batch) split() {
 	rest := piece{len(b.data), len(b.clients)}
 	for _, p := range b.pieces {
@@ -60,16 +62,17 @@ func (b *batch) fits(bytes int) bool { return bytes == 0 || len(b.data)+bytes <=
 // fillsEntry reports whether an entry need not gather any more.
 func (b *batch) fillsEntry() bool { return len(b.data) >= maxBatch }
 
-// next returns the commands of the next entry; none while the batch gathers.
+// next returns the commands of the next entry: nil while an entry is in flight, unless the next
+// one is full.
 func (b *batch) next() []byte {
-	if len(b.pieces) == 0 && b.flying {
+	if len(b.pieces) == 0 && b.inFlight {
 		return nil
 	}
 	return b.data[:b.first().bytes]
 }
 
-// gathers reports whether commands wait for the entry before them.
-func (b *batch) gathers() bool { return len(b.data) > 0 }
+// pending reports whether there are commands that have not been appended.
+func (b *batch) pending() bool { return len(b.data) > 0 }
 
 func (b *batch) first() piece {
 	if len(b.pieces) > 0 {
@@ -84,16 +87,16 @@ func (b *batch) appended() {
 	b.data = append(b.data[:0], b.data[p.bytes:]...)
 	b.clients = append(b.clients[:0], b.clients[p.clients:]...)
 	b.pieces = b.pieces[min(1, len(b.pieces)):]
-	b.flying = true
+	b.inFlight = true
 	b.entries++
 	b.commands += uint64(p.clients)
 }
 
-// landed notes that an entry of this leadership is applied, or that the next need not wait for it.
-func (b *batch) landed() { b.flying = false }
+// unblock lets the next entry be appended: the one in flight is applied, or need not be waited for.
+func (b *batch) unblock() { b.inFlight = false }
 
-// empty ends a leadership. It returns whose commands were not appended.
-func (b *batch) empty() []Dropped {
+// reset empties the batch at the end of a leadership. It returns whose commands were not appended.
+func (b *batch) reset() []Dropped {
 	dropped := slices.Clone(b.clients)
 	*b = batch{points: b.points, entries: b.entries, commands: b.commands}
 	return dropped

@@ -95,9 +95,10 @@ type Answer struct {
 // maxResults is how many results one answer repeats.
 const maxResults = 64
 
-// Submit takes a client's command, raw being its wire form. It returns ErrNotServing
-// if this replica cannot take it; otherwise the command is appended at the next Ready
-// or comes back as Dropped.
+// Submit takes a client's command, raw being its wire form. It returns ErrNotServing if this
+// replica cannot take it. A nil result is no promise: the command is appended soon or comes back as
+// Dropped, but it is discarded silently if its session is expiring or the batch is full. A client
+// that gets no answer retries.
 func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error {
 	r.now = now
 	g := &r.leading
@@ -122,8 +123,9 @@ func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error
 	return nil
 }
 
-// Renew takes a renewal. It returns ErrNotServing if this replica cannot answer it;
-// otherwise an Answer follows, or none if a majority stays silent.
+// Renew takes a renewal. It returns ErrNotServing if this replica cannot answer it. Otherwise an
+// Answer follows; but none does if a majority stays silent or leadership is lost, if the batch has
+// no room for the abandoned commands, or if the session is expiring.
 func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	r.now = now
 	g := &r.leading
@@ -189,7 +191,7 @@ func (r *Replica) propose() {
 		r.batch.appended()
 		g.seal.ask()
 	}
-	if g.serving && !r.batch.gathers() && g.seal.wanted() && !r.cfg.Points.Taken(point.LateSeal) && r.rn.Propose(nil) == nil {
+	if g.serving && !r.batch.pending() && g.seal.wanted() && !r.cfg.Points.Taken(point.LateSeal) && r.rn.Propose(nil) == nil {
 		g.seal.ask() // else at the next tick
 	}
 }
@@ -285,7 +287,7 @@ func (r *Replica) becomeLeader(out *Output) {
 func (r *Replica) stepDown(out *Output) {
 	if r.leading.serving {
 		r.served(false)
-		out.Dropped = append(out.Dropped, r.batch.empty()...)
+		out.Dropped = append(out.Dropped, r.batch.reset()...)
 		r.leading = leadership{}
 	}
 }
@@ -353,7 +355,7 @@ func (r *Replica) recordSilence() {
 		return record.Busy
 	}
 	r.logSilence(r.leading.leases.handOver(r.now, busy))
-	r.batch.landed() // nothing is appended once the transfer has begun
+	r.batch.unblock() // nothing is appended once the transfer has begun
 	r.propose()
 }
 

@@ -64,17 +64,17 @@ func TestBatchGathersWhileAnEntryFlies(t *testing.T) {
 	}
 	b.appended()
 	b.add([]byte("two"), Dropped{Number: 2})
-	if got := b.next(); got != nil || !b.gathers() {
+	if got := b.next(); got != nil || !b.pending() {
 		t.Errorf("while an entry flies the next has %q", got)
 	}
-	b.landed()
+	b.unblock()
 	b.add(make([]byte, maxBatch), Dropped{Number: 3})
 	b.add(one, Dropped{Number: 4})
 	if got := len(b.next()); got != maxBatch+3 {
 		t.Errorf("an entry has %d bytes, want all up to the first command that fills it", got)
 	}
 	b.appended()
-	if b.next() != nil || !slices.Equal(b.empty(), []Dropped{{Number: 4}}) || b.gathers() {
+	if b.next() != nil || !slices.Equal(b.reset(), []Dropped{{Number: 4}}) || b.pending() {
 		t.Errorf("left of it: %+v", b)
 	}
 	if entries, commands := b.totals(); entries != 2 || commands != 3 {

@@ -194,13 +194,13 @@ func (r *Replica) livenessOf(id uint64) placement.Liveness {
 	return r.target.liveness(p.Node)
 }
 
-// Moving reports whether this leader is moving replicas. A learner that has caught up may
-// stay one for ever, and one whose node is gone, or is out of this leader's reach, goes
-// nowhere: neither is a move.
+// Moving reports whether this leader is moving replicas. A learner that already replicates may stay
+// one forever, and one whose node is gone, or is out of this leader's reach, makes no progress:
+// neither is a move.
 func (r *Replica) Moving() bool {
 	g := &r.leading
 	return g.serving && (r.Joint() || g.placing.proposed() || slices.ContainsFunc(r.members.learners(), func(id uint64) bool {
-		return r.livenessOf(id) == placement.Present && !g.learners.stuck(id, r.now) && !r.confirmedUpTo(id, 0)
+		return r.livenessOf(id) == placement.Present && !g.learners.stuck(id, r.now) && !r.replicates(id)
 	}))
 }
 
@@ -252,6 +252,9 @@ func (r *Replica) confirmedUpTo(id, index uint64) (is bool) {
 	})
 	return is
 }
+
+// replicates reports whether replica id follows the log without pause, however far it has come.
+func (r *Replica) replicates(id uint64) bool { return r.confirmedUpTo(id, 0) }
 
 // answers reports whether replica id answered the last heartbeats.
 func (r *Replica) answers(id uint64) bool { return r.leading.contacts.answers(id, r.now) }

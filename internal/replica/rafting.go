@@ -144,7 +144,7 @@ func (f *Frame) protobuf(c *wire.Codec) {
 	if !c.Reads() {
 		var err error
 		if data, err = (proto.MarshalOptions{Deterministic: true}).Marshal(f.Message); err != nil {
-			panic(fmt.Sprintf("shard: raft message %v: %v", f.Message.GetType(), err))
+			panic(fmt.Sprintf("replica: raft message %v: %v", f.Message.GetType(), err))
 		}
 	}
 	if c.Bytes(&data, maxRaftOther); !c.Reads() || c.Err() != nil {

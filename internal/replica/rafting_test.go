@@ -705,7 +705,7 @@ func TestAStoppedReplicaDoesNothingMore(t *testing.T) {
 	w.events = nil
 	leader.batch.data = wire.AppendUint(wire.AppendArray(nil, 2), 200) // no command has this number
 	leader.propose()
-	leader.batch.flying = false // what is behind it is appended at once
+	leader.batch.inFlight = false // what is behind it is appended at once
 	if err := leader.Submit(w.now, a, raw); err != nil {
 		t.Fatal(err)
 	}

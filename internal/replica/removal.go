@@ -104,7 +104,7 @@ func (r *Replica) inquire(out *Output) {
 // it never confirmed an entry, it has no vote. A leader that still counts it hears that it is missing,
 // and makes another one (P24).
 func (r *Replica) giveUp() {
-	r.stopped = errors.New("nobody sent it anything")
+	r.stopped = errors.New("replica: received nothing since it was created")
 	r.became()
 	r.log.Info("a replica that got nothing is given up")
 }

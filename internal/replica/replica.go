@@ -84,7 +84,8 @@ type Watch struct {
 	Heard func(id shard.SessionID, ttl time.Duration)
 	// Configured: after the entry at index the shard's replicas are these, by ID.
 	Configured func(index uint64, replicas []Hosted)
-	// Stopped: it stopped itself.
+	// Stopped: it stopped itself because of an error. A replica that gives up because it never
+	// received anything is not reported here: it only becomes "none".
 	Stopped func(err error)
 }
 
@@ -280,7 +281,7 @@ func (r *Replica) Revision() uint64 { return r.table.Revision() }
 // Table returns the replica's table, to be read only.
 func (r *Replica) Table() *shard.Table { return r.table }
 
-// Generation returns the shard's generation: it grows when a lost majority is recovered.
+// Generation returns the shard's generation: the epoch of the founding that created it.
 func (r *Replica) Generation() uint64 { return r.cfg.Generation }
 
 // Term returns the current term.
@@ -577,7 +578,7 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 	}
 	r.table.Enter(e.GetTerm(), time.Duration(rd.Uint(math.MaxInt64)))
 	if e.GetTerm() == r.term {
-		r.batch.landed()
+		r.batch.unblock()
 	}
 	// Only the leader that appended the entry, in its term, tells what comes of it. An older
 	// entry's client asks again, and gets its answer from a confirmed leader (P6).
@@ -680,7 +681,7 @@ func (r *Replica) stop(err error) {
 		r.served(false)
 	}
 	r.leading = leadership{}
-	r.batch.empty()
+	r.batch.reset()
 	if r.cfg.Watch.Stopped != nil {
 		r.cfg.Watch.Stopped(err)
 	}
