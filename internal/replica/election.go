@@ -13,7 +13,7 @@ import (
 // never is a time that does not come.
 const never = time.Duration(1<<63 - 1)
 
-// earlyStep is how far apart the replicas of a dead leader campaign (P21).
+// earlyStep is how far apart the replicas of a shard whose leader died campaign (P21).
 const earlyStep = 20 * time.Millisecond
 
 // election is our own election timer (P20). Raft draws its timeouts from a source that
@@ -79,8 +79,9 @@ func (e *election) forget() { e.forgot = true }
 func (e *election) forgotten() bool { return e.forgot }
 
 // stand draws the deadline of the next attempt, and returns for how long nothing was heard of a
-// leader. That goes on. Patient is set for a replica without a vote: its leader may live, and wait
-// to be read after a stall. A voter that stands has no leader that could be heard late.
+// leader. The silence keeps counting. If patient is set, one more stall may be excused: the leader
+// of a non-voter may live, its messages unread after a stall. A voter that stands has no leader that
+// could be heard late.
 func (e *election) stand(now time.Duration, patient bool) (silence time.Duration) {
 	contact, excused := e.contact, e.excused
 	e.arm(now)
@@ -124,7 +125,7 @@ func (r *Replica) electionTick() {
 func (r *Replica) forgetLeader() {
 	r.election.forget()
 	if err := r.rn.ForgetLeader(); err != nil {
-		r.log.Debug("forget leader", "error", err)
+		r.log.Debug("forgetting the leader failed", "error", err)
 	}
 	r.dirty = true
 }
@@ -151,7 +152,7 @@ func (r *Replica) stand() {
 			r.giveUp()
 		}
 	} else if err := r.rn.Campaign(); err != nil {
-		r.log.Debug("campaign", "error", err)
+		r.log.Debug("campaign failed", "error", err)
 	}
 }
 

@@ -446,6 +446,6 @@ func TestALearnerIsNotGivenUpAfterAStall(t *testing.T) {
 		r.Tick(w.now, true)
 	}
 	if r.Err() == nil {
-		t.Error("stalls keep it for ever")
+		t.Error("stalls keep it forever")
 	}
 }

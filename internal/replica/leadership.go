@@ -23,9 +23,9 @@ type leadership struct {
 	leases     leases        // the sessions' clocks
 	reads      reads         // what waits until a majority confirms the leader
 	contacts   contacts      // when the others last answered
-	learners   learners      // how the learners get on
+	learners   learners      // the learners' progress
 	placing    placing       // the change of replicas that is under way
-	offers     offers        // whom leadership was offered
+	offers     offers        // offers of leadership
 	comparison comparison    // the voters' tables
 }
 
@@ -113,7 +113,7 @@ func (r *Replica) Submit(now time.Duration, cmd shard.Command, raw []byte) error
 		return nil // nothing can be appended for now; its client asks again
 	}
 	if c, fixes := cmd.(shard.Fix); fixes && r.table.Expects(id, number) {
-		g.leases.claimed(id, r.now, c.Hold, number)
+		g.leases.fixing(id, r.now, c.Hold, number)
 	}
 	r.batch.add(raw, Dropped{id, number})
 	if r.batch.fillsEntry() {
@@ -132,11 +132,11 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	if !g.serving {
 		return ErrNotServing
 	}
-	orphans, bytes := r.orphans(q)
+	abandoned, bytes := r.abandoned(q)
 	if !r.batch.fits(bytes) || !g.leases.hear(q.Session, now) {
 		return nil // without room for them the session is not renewed (P12)
 	}
-	for _, a := range orphans {
+	for _, a := range abandoned {
 		_ = r.Submit(r.now, a.Command, a.Raw) // it serves
 	}
 	q.Abandoned = nil
@@ -145,10 +145,10 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	return nil
 }
 
-// orphans returns what a renewal names as abandoned and the table has not seen, and its
+// abandoned returns what a renewal names as abandoned and the table has not seen, and its
 // length. A session without a record has none: it is answered "unknown", and that ends
 // them all.
-func (r *Replica) orphans(q Renewal) (unseen []Abandoned, bytes int) {
+func (r *Replica) abandoned(q Renewal) (unseen []Abandoned, bytes int) {
 	for _, a := range q.Abandoned {
 		if id, number := shard.ClientOf(a.Command); id == q.Session && r.table.Expects(id, number) {
 			unseen, bytes = append(unseen, a), bytes+len(a.Raw)
@@ -184,7 +184,7 @@ func (r *Replica) propose() {
 		data = append(data, commands...)
 		if err := r.rn.Propose(data); err != nil {
 			if !errors.Is(err, raft.ErrProposalDropped) {
-				r.log.Warn("propose", "error", err)
+				r.log.Warn("proposal failed", "error", err)
 			}
 			return
 		}
@@ -280,7 +280,7 @@ func (r *Replica) becomeLeader(out *Output) {
 	}
 	out.Serving = true
 	r.served(true)
-	r.log.Debug("leads", "term", r.term, "revision", r.table.Revision())
+	r.log.Debug("became leader", "term", r.term, "revision", r.table.Revision())
 }
 
 // stepDown ends a leadership. What was not appended goes back to its clients.
@@ -299,7 +299,7 @@ func (r *Replica) served(serving bool) {
 	}
 }
 
-// note keeps the leases in step with what the table just did.
+// note keeps the leases up to date with what the table just did.
 func (r *Replica) note(events []shard.Event, out *Output) {
 	ls := &r.leading.leases
 	for _, e := range events {

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	learnerPatience = time.Minute // a learner that gets nowhere for so long is removed (P40)
+	learnerPatience = time.Minute // a learner that makes no progress for so long is removed (P40)
 
 	// A learner that got no further for so long is passed over (P31). A silent node's
 	// replicas are replaced as late: by then gossip has had its time to notice, and the
@@ -14,17 +14,17 @@ const (
 	learnerGrace = 5 * time.Second
 )
 
-// learners is how a leader's learners get on: each must catch up in time (P40), and one that does
-// not get on at all is passed over (P31).
+// learners is the progress of a leader's learners: each must catch up in time (P40), and one that
+// makes no progress at all is passed over (P31).
 type learners map[uint64]learner
 
 // learner is what a leader knows of a learner. The times begin when it first saw it.
 type learner struct {
-	follows time.Duration // when it last followed the log, or got more of a snapshot than ever before
-	gotOn   time.Duration // when it last did that; or answered, and was ready to vote or got more of the log
-	match   uint64        // how far it was then
-	got     int           // the most bytes of a snapshot that it ever had
-	excused bool          // a stall has moved these times since
+	follows    time.Duration // when it last followed the log, or got more of a snapshot than ever before
+	progressed time.Duration // when it last did that; or answered, and was ready to vote or got more of the log
+	match      uint64        // how far it was then
+	got        int           // the most bytes of a snapshot that it ever had
+	excused    bool          // a stall has moved these times since
 }
 
 // standing is how far a learner is at one moment.
@@ -38,10 +38,10 @@ type standing struct {
 	sends      bool // a snapshot is sent to another replica
 }
 
-// note notes how learner id gets on. To speak is not enough, for a learner that hears nothing asks
+// note notes the progress of learner id. To speak is not enough, for a learner that hears nothing asks
 // whether it is one still. While a snapshot is sent to another replica, it may have to wait for its
 // own. What it gets of a snapshot counts if it is more than it ever had: one that begins again and
-// again gets nowhere.
+// again makes no progress.
 func (ls learners) note(id uint64, now time.Duration, s standing) {
 	l, seen := ls[id]
 	more, waits := false, false
@@ -58,7 +58,7 @@ func (ls learners) note(id uint64, now time.Duration, s standing) {
 		l.follows = now
 	}
 	if !seen || more || waits || s.ready || s.answers && s.match > l.match {
-		l.gotOn, l.match, l.excused = now, s.match, false
+		l.progressed, l.match, l.excused = now, s.match, false
 	}
 	ls[id] = l
 }
@@ -72,10 +72,10 @@ func (ls learners) keep(ids []uint64) {
 	}
 }
 
-// stuck reports whether learner id has not got on for so long that it is passed over.
+// stuck reports whether learner id made no progress for so long that it is passed over.
 func (ls learners) stuck(id uint64, now time.Duration) bool {
 	l, seen := ls[id]
-	return seen && now-l.gotOn > learnerGrace
+	return seen && now-l.progressed > learnerGrace
 }
 
 // lapsed reports whether learner id has not followed for so long that it is removed.
@@ -95,7 +95,7 @@ func (ls learners) stalled(now, d time.Duration) {
 // stalled: the leader stood still for d, and may not have heard the learner: see excused.
 func (l *learner) stalled(now, d time.Duration) {
 	if !l.excused {
-		follows, gotOn := excused(d, now-l.follows, learnerPatience), excused(d, now-l.gotOn, learnerGrace)
-		l.follows, l.gotOn, l.excused = l.follows+follows, l.gotOn+gotOn, follows+gotOn > 0
+		follows, progressed := excused(d, now-l.follows, learnerPatience), excused(d, now-l.progressed, learnerGrace)
+		l.follows, l.progressed, l.excused = l.follows+follows, l.progressed+progressed, follows+progressed > 0
 	}
 }

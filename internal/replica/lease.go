@@ -12,8 +12,8 @@ import (
 const unlogged = ElectionTimeout / 2
 
 // leases are a serving leader's clocks of all sessions that have a record in its table. They are
-// told what was heard and what the table did, and say whose silence is to be logged, and whose
-// lease is over.
+// told what was heard and what the table did, and say which sessions' silence is to be logged, and which
+// leases are over.
 type leases struct {
 	byID  map[shard.SessionID]*lease
 	order list.List     // of *lease, in the order in which they were opened
@@ -25,7 +25,7 @@ type leases struct {
 type lease struct {
 	id         shard.SessionID
 	ttl        time.Duration
-	fixed      bool          // claimed: nothing that the session says moves its end (P7)
+	fixed      bool          // a Fix set its end: nothing else that the session says moves it (P7)
 	heard      time.Duration // when it last spoke, or this leader began to serve
 	before     time.Duration // how long it had been silent by then (P5)
 	excused    bool          // a stall has moved its end since: see stalled
@@ -36,7 +36,7 @@ type lease struct {
 	asked      time.Duration // when a round for its expiry began; zero: none did
 	expiring   bool          // an Expire is in the log (P4)
 	element    *list.Element // of leases.order
-	claim      uint64        // the number of the claim that is on its way, or was the last: see claimed
+	fixNumber  uint64        // the number of the Fix that is under way, or was the last: see fixing
 }
 
 // silence is for how long a session was not heard.
@@ -115,23 +115,23 @@ func (ls *leases) hear(id shard.SessionID, now time.Duration) bool {
 	return true
 }
 
-// claimed notes that a session's claim is on its way into the log.
-func (ls *leases) claimed(id shard.SessionID, now, hold time.Duration, number uint64) {
+// fixing notes that a session's Fix is on its way into the log.
+func (ls *leases) fixing(id shard.SessionID, now, hold time.Duration, number uint64) {
 	if l := ls.get(id); l != nil {
-		l.claimed(now, hold, number)
+		l.fixing(now, hold, number)
 		ls.spoke(l)
 	}
 }
 
-// refused notes that a command was refused: perhaps the claim, and no late copy of anything before
-// it. The lease is as long again as its record says.
+// refused notes that a command was refused: if it was the Fix under way, and not a late copy of an
+// older command, the lease is as long again as its record says.
 func (ls *leases) refused(id shard.SessionID, number uint64, ttl time.Duration) {
-	if l := ls.get(id); l != nil && l.claim == number {
+	if l := ls.get(id); l != nil && l.fixNumber == number {
 		l.ttl = ttl
 	}
 }
 
-// fix notes that a claim took effect.
+// fix notes that a Fix took effect.
 func (ls *leases) fix(id shard.SessionID, now, hold time.Duration) {
 	if l := ls.get(id); l != nil {
 		l.fix(now, hold)
@@ -172,8 +172,8 @@ func (ls *leases) confirmed(q Renewal) (answer, recall bool) {
 // due reports whether it is time for a review.
 func (ls *leases) due(now time.Duration) bool { return now >= ls.next }
 
-// review looks at every lease. It returns whose silence is to be logged, and who was silent for so
-// long that a majority is to be asked before the session ends. Where early says so, a silence is
+// review looks at every lease. It returns the silences to be logged, and the sessions that were
+// silent for so long that a majority is to be asked before they end. Where early says so, a silence is
 // logged a quarter of the TTL before its time.
 func (ls *leases) review(now time.Duration, early func() bool) (silent []silence, over []shard.SessionID) {
 	ls.next = never
@@ -210,8 +210,8 @@ func (ls *leases) expire(id shard.SessionID, now time.Duration) bool {
 	return true
 }
 
-// handOver returns whose silence is to be logged before another leader counts from nothing (P5):
-// of those that hold or wait.
+// handOver returns the silences to be logged before another leader counts from nothing (P5): those
+// of sessions that hold or wait.
 func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (silent []silence) {
 	for l := range ls.all() {
 		s := l.silence(now)
@@ -258,11 +258,12 @@ func (l *lease) hear(now time.Duration) {
 	}
 }
 
-// claimed: a claim is on its way into the log. Entries behind it must not rely on silence from
-// before it, nor end the lease before what it claims is over. If it is refused, see refused; if it
-// is lost, so is this leader's word, or its session lives for as long as it might have.
-func (l *lease) claimed(now, hold time.Duration, number uint64) {
-	l.heard, l.before, l.excused, l.claim = now, 0, false, number
+// fixing: a Fix is on its way into the log. Entries behind it must not rely on silence seen before
+// it, nor end the lease before the time that it fixes. If it is refused, refused restores the lease's
+// length. If it is lost, leadership is lost with it as a rule, and this lease is forgotten; at worst
+// the session lives for as long as the Fix would have let it.
+func (l *lease) fixing(now, hold time.Duration, number uint64) {
+	l.heard, l.before, l.excused, l.fixNumber = now, 0, false, number
 	l.ttl = max(l.ttl, hold)
 }
 

@@ -14,9 +14,9 @@ import (
 
 const ttl = 10 * time.Second
 
-// fixed returns a trio whose first replica serves, a claim that fixed a lease of ten seconds
-// there, and how to claim anew.
-func fixed(t *testing.T) (w *trio, leader *Replica, claim func(number uint64, hold time.Duration)) {
+// fixed returns a trio whose first replica serves, a Fix that set a lease of ten seconds
+// there, and how to submit another.
+func fixed(t *testing.T) (w *trio, leader *Replica, fix func(number uint64, hold time.Duration)) {
 	t.Helper()
 	w, leader = led(t)
 	a, raw := ask(1, "k")
@@ -30,16 +30,16 @@ func fixed(t *testing.T) (w *trio, leader *Replica, claim func(number uint64, ho
 			token = g.Token
 		}
 	}
-	claim = func(number uint64, hold time.Duration) {
+	fix = func(number uint64, hold time.Duration) {
 		t.Helper()
 		c := shard.Fix{Call: shard.Call{Session: a.Session, Number: number, Since: a.Since}, Key: a.Key, Token: token, Hold: hold}
 		if err := leader.Submit(w.now, c, shard.AppendCommand(nil, c)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	claim(2, 10*time.Second)
+	fix(2, 10*time.Second)
 	w.run(t, 1)
-	return w, leader, claim
+	return w, leader, fix
 }
 
 // lasts returns for how long the session lives from now on.
@@ -188,13 +188,13 @@ func TestWhoSpeaksAfterAStallKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// Promise: G5, P7: a lease of fixed length lasts as long as its last claim says.
+// Promise: G5, P7: a lease of fixed length lasts as long as its last Fix says.
 // Method: the lease is extended, and before that is committed its leader hands over, and
 // logs for how long it did not hear the session.
 func TestAnExtensionOutlivesAHandover(t *testing.T) {
-	w, leader, claim := fixed(t)
+	w, leader, fix := fixed(t)
 	w.run(t, int(6*time.Second/TickInterval))
-	claim(3, 10*time.Second)
+	fix(3, 10*time.Second)
 	leader.Handover(w.now, 102, leader.Term())
 	if d := w.lasts(t, shard.SessionID{Node: 7, Number: 1}); d < 10*time.Second || d > 11*time.Second {
 		t.Errorf("the lease ends %v after it was extended by 10s", d)
@@ -238,20 +238,20 @@ func TestAHandoverLogsNothingOfTheIdle(t *testing.T) {
 	}
 }
 
-// Promise: G5, P7: a lease is over when its last claim says, also one that is much shorter than
+// Promise: G5, P7: a lease is over when its last Fix says, also one that is much shorter than
 // what the leader last planned for.
-func TestAShortClaimEndsInTime(t *testing.T) {
-	w, _, claim := fixed(t)
+func TestAShortFixEndsInTime(t *testing.T) {
+	w, _, fix := fixed(t)
 	w.run(t, int(time.Second/TickInterval))
-	claim(3, time.Second)
+	fix(3, time.Second)
 	if d := w.lasts(t, shard.SessionID{Node: 7, Number: 1}); d < time.Second || d > 2*time.Second {
-		t.Errorf("the lease ends %v after its claim of a second", d)
+		t.Errorf("the lease ends %v after its Fix of a second", d)
 	}
 }
 
-// Promise: P7 and P5: a claim that takes effect is a word like any other: no silence from before counts,
+// Promise: P7 and P5: a Fix that takes effect is a word like any other: no silence from before counts,
 // nor is on its way into the log.
-func TestAClaimUndoesTheSilence(t *testing.T) {
+func TestAFixUndoesTheSilence(t *testing.T) {
 	l := lease{ttl: ttl, heard: 1, before: 2, excused: true, silent: true, recalled: true, checkpoint: 3}
 	l.fix(time.Hour, time.Minute)
 	if l.ttl != time.Minute || !l.fixed || l.heard != time.Hour || l.before != 0 || l.excused || l.silent || l.recalled || l.checkpoint != 0 {
@@ -262,10 +262,10 @@ func TestAClaimUndoesTheSilence(t *testing.T) {
 // Promise: G5, P7: as above.
 // Method: the lease is extended just before its end, and that is committed only after it.
 func TestAnExtensionOutlivesTheEnd(t *testing.T) {
-	w, _, claim := fixed(t)
+	w, _, fix := fixed(t)
 	w.run(t, int(10*time.Second/TickInterval)-3)
 	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 } // appends are lost, heartbeats are not
-	claim(3, 10*time.Second)
+	fix(3, 10*time.Second)
 	start := w.now
 	w.run(t, 8)
 	w.loses = nil
@@ -275,13 +275,13 @@ func TestAnExtensionOutlivesTheEnd(t *testing.T) {
 }
 
 // Promise: G5, P7: as above.
-// Method: a claim of half a minute is on its way for longer than the ten seconds that it
+// Method: a Fix of half a minute is on its way for longer than the ten seconds that it
 // extends; then those would be over. It reaches who leads by then, or nobody: in both
 // cases its holder may believe in it.
 func TestALongExtensionOnItsWay(t *testing.T) {
-	w, leader, claim := fixed(t)
+	w, leader, fix := fixed(t)
 	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 }
-	claim(3, 30*time.Second)
+	fix(3, 30*time.Second)
 	w.run(t, int(12*time.Second/TickInterval))
 	w.loses = nil
 	if !leader.Serving() {
@@ -293,8 +293,8 @@ func TestALongExtensionOnItsWay(t *testing.T) {
 	}
 }
 
-// Promise: G5: a claim that is refused changes nothing.
-func TestARefusedClaimExtendsNothing(t *testing.T) {
+// Promise: G5: a Fix that is refused changes nothing.
+func TestARefusedFixExtendsNothing(t *testing.T) {
 	w, leader := led(t)
 	a, raw := ask(1, "k")
 	if err := leader.Submit(w.now, a, raw); err != nil {
@@ -311,11 +311,11 @@ func TestARefusedClaimExtendsNothing(t *testing.T) {
 	}
 }
 
-// Promise: G5, P7: a lease of fixed length lasts as long as its last claim says.
-// Method: as in TestALongExtensionOnItsWay; but while the long claim waits for the entry
+// Promise: G5, P7: a lease of fixed length lasts as long as its last Fix says.
+// Method: as in TestALongExtensionOnItsWay; but while the long Fix waits for the entry
 // before it, that entry repeats an acknowledged command of the session, and is refused as stale.
 func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
-	w, leader, claim := fixed(t)
+	w, leader, fix := fixed(t)
 	acked := shard.Fix{Call: shard.Call{Session: shard.SessionID{Node: 7, Number: 1}, Number: 3, Since: 1 << 20, Acked: []uint64{1, 2}}, Key: "k", Token: tokenOf(t, w), Hold: 10 * time.Second}
 	if err := leader.Submit(w.now, acked, shard.AppendCommand(nil, acked)); err != nil {
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
 	}
 	var out Output
 	leader.Ready(w.now, &out) // the copy is on its way
-	claim(4, 30*time.Second)  // and the claim gathers
+	fix(4, 30*time.Second)    // and the Fix gathers
 	w.deliver(t, &out)
 	late = true
 	w.run(t, int(12*time.Second/TickInterval))
@@ -350,17 +350,17 @@ func TestAStaleCopyDoesNotShortenAnExtension(t *testing.T) {
 	}
 }
 
-// Promise: G5 and G6, P7: a claim extends its lease once, also if its network brings it twice.
-// Method: a copy of a claim of ten seconds comes six seconds after it.
-func TestALateCopyOfAClaimExtendsNothing(t *testing.T) {
-	w, _, claim := fixed(t)
+// Promise: G5 and G6, P7: a Fix extends its lease once, also if its network brings it twice.
+// Method: a copy of a Fix of ten seconds comes six seconds after it.
+func TestALateCopyOfAFixExtendsNothing(t *testing.T) {
+	w, _, fix := fixed(t)
 	start := w.now
-	claim(3, 10*time.Second)
+	fix(3, 10*time.Second)
 	w.run(t, int(6*time.Second/TickInterval))
-	claim(3, 10*time.Second)
+	fix(3, 10*time.Second)
 	w.lasts(t, shard.SessionID{Node: 7, Number: 1})
 	if d := w.now - start; d < 10*time.Second || d > 11*time.Second {
-		t.Errorf("the lease ends %v after its last claim, want 10s", d)
+		t.Errorf("the lease ends %v after its last Fix, want 10s", d)
 	}
 }
 
@@ -392,9 +392,9 @@ func (w *trio) deliver(t *testing.T, out *Output) {
 	}
 }
 
-// Promise: P7: from a claim on nothing but another claim moves the lease's end.
+// Promise: P7: from a Fix on nothing but another Fix moves the lease's end.
 // Method: half of the fixed lease passes, and its silence is logged; leadership moves; a
-// renewal that was sent before the claim arrives late.
+// renewal that was sent before the Fix arrives late.
 func TestALateRenewalDoesNotMoveAFixedEndOfASilentOne(t *testing.T) {
 	w, leader, _ := fixed(t)
 	start := w.now
@@ -670,7 +670,7 @@ func TestSilenceIsCountedThroughAllLeaderships(t *testing.T) {
 // Method: a session is silent for its TTL. The round that is to confirm its end is held up, and
 // meanwhile it says something.
 func TestAWordAvertsTheEndUnderWay(t *testing.T) {
-	claim := func(hold time.Duration) func(*Replica, shard.Call, uint64) error {
+	fix := func(hold time.Duration) func(*Replica, shard.Call, uint64) error {
 		return func(r *Replica, c shard.Call, token uint64) error {
 			cl := shard.Fix{Call: c, Key: "k", Token: token, Hold: hold}
 			return r.Submit(r.now, cl, shard.AppendCommand(nil, cl))
@@ -689,8 +689,8 @@ func TestAWordAvertsTheEndUnderWay(t *testing.T) {
 			a := shard.Acquire{Call: c, TTL: ttl, Name: "n", Key: "another", Weight: shard.Whole, Capacity: shard.Whole}
 			return r.Submit(r.now, a, shard.AppendCommand(nil, a))
 		}, ttl},
-		{"a claim", claim(30 * time.Second), 30 * time.Second},
-		{"a claim that is over before anybody would be asked again", claim(ElectionTimeout / 4), ElectionTimeout / 4},
+		{"a Fix", fix(30 * time.Second), 30 * time.Second},
+		{"a Fix that is over before anybody would be asked again", fix(ElectionTimeout / 4), ElectionTimeout / 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

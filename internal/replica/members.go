@@ -18,21 +18,21 @@ const maxFormer = 16
 // members are the replicas of a shard, as far as one of them has applied the log: which of them
 // vote, where each lives, and which were removed.
 type members struct {
-	self      uint64
-	conf      *raftpb.ConfState
-	peers     map[uint64]Peer   // replica ID -> where it lives
-	strangers map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
-	highest   uint64            // the highest replica ID that was ever configured (P24)
-	founders  uint64            // replicas up to this ID were made by the founding act (P26)
-	former    []Peer            // removed replicas whose votes some voters may still count
-	young     []uint64          // those that the last change removed
-	blind     bool              // the last change came by a snapshot: it is not known whom it removed
-	declined  []uint64          // learners that asked for no vote, for good
+	self            uint64
+	conf            *raftpb.ConfState
+	peers           map[uint64]Peer   // replica ID -> where it lives
+	unconfirmed     map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
+	highest         uint64            // the highest replica ID that was ever configured (P24)
+	founders        uint64            // replicas up to this ID were made by the founding act (P26)
+	former          []Peer            // removed replicas whose votes some voters may still count
+	justRemoved     []uint64          // those that the last change removed
+	removalsUnknown bool              // the last change came by a snapshot: it is not known which replicas it removed
+	declined        []uint64          // learners that asked for no vote, for good
 }
 
 // newMembers returns the members that cfg founds a shard with, or none.
 func newMembers(cfg *Config) members {
-	m := members{self: cfg.ID, conf: &raftpb.ConfState{}, peers: make(map[uint64]Peer), strangers: make(map[uint64]uint64)}
+	m := members{self: cfg.ID, conf: &raftpb.ConfState{}, peers: make(map[uint64]Peer), unconfirmed: make(map[uint64]uint64)}
 	if cfg.Founders != nil {
 		m.add(cfg.Peers)
 		m.founders = m.highest
@@ -45,7 +45,7 @@ func (m *members) add(peers map[uint64]Peer) {
 	for id, p := range peers { // order-free: one map is copied into another
 		m.peers[id] = p
 		m.highest = max(m.highest, id)
-		delete(m.strangers, id)
+		delete(m.unconfirmed, id)
 	}
 }
 
@@ -107,16 +107,16 @@ func (m *members) peer(id uint64) (Peer, bool) {
 // address returns where to send what is for replica id. Of one that only spoke, the node is known.
 func (m *members) address(id uint64) (p Peer, known bool) {
 	if p, known = m.peers[id]; !known {
-		p.Node, known = m.strangers[id]
+		p.Node, known = m.unconfirmed[id]
 	}
 	return p, known
 }
 
-// meet notes that replica id spoke from node. A stranger was added by an entry that this replica
-// has yet to apply.
+// meet notes that replica id spoke from node. One that is not known was added by an entry
+// that this replica has yet to apply.
 func (m *members) meet(id, node uint64) {
 	if _, known := m.peers[id]; !known {
-		m.strangers[id] = node
+		m.unconfirmed[id] = node
 	}
 }
 
@@ -128,7 +128,9 @@ func (m *members) removed(id uint64) bool {
 
 // removalKnown reports whether a majority knows that replica id was removed, as far as a follower
 // can tell: a leader proposes a change of replicas only after it has applied the one before.
-func (m *members) removalKnown(id uint64) bool { return !m.blind && !slices.Contains(m.young, id) }
+func (m *members) removalKnown(id uint64) bool {
+	return !m.removalsUnknown && !slices.Contains(m.justRemoved, id)
+}
 
 // known returns the IDs of all replicas, ascending.
 func (m *members) known() []uint64 { return slices.Sorted(maps.Keys(m.peers)) }
@@ -184,14 +186,14 @@ func (m *members) declines(id uint64) bool { return slices.Contains(m.declined, 
 func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed []Removed) {
 	m.add(added)
 	m.conf = conf
-	m.young, m.blind = m.young[:0], false
+	m.justRemoved, m.removalsUnknown = m.justRemoved[:0], false
 	for _, id := range m.known() {
 		if m.configured(id) {
 			continue
 		}
 		if id != m.self {
 			removed = append(removed, Removed{Node: m.peers[id].Node, ID: id})
-			m.young = append(m.young, id)
+			m.justRemoved = append(m.justRemoved, id)
 		}
 		m.former = append(m.former, m.peers[id])
 		delete(m.peers, id)
@@ -204,8 +206,8 @@ func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed
 // restore takes over what a snapshot says.
 func (m *members) restore(conf *raftpb.ConfState, h *history) {
 	m.conf, m.peers, m.highest, m.founders = conf, h.homes, h.highest, h.founders
-	m.young, m.blind = nil, true
-	clear(m.strangers)
+	m.justRemoved, m.removalsUnknown = nil, true
+	clear(m.unconfirmed)
 }
 
 // history returns what a snapshot has to say.

@@ -231,7 +231,7 @@ func TestAtTheLimitItself(t *testing.T) {
 		{"a learner is passed over", false, func(t *testing.T, off int) bool {
 			w, r := placed(t)
 			l := r.leading.learners[4]
-			l.gotOn = w.now - learnerGrace - time.Duration(off)
+			l.progressed = w.now - learnerGrace - time.Duration(off)
 			r.leading.learners[4] = l
 			return r.leading.learners.stuck(4, r.now)
 		}},

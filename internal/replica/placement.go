@@ -162,13 +162,14 @@ func (o *offers) make(now time.Duration, offer Offer, leaving bool) bool {
 // any reports whether there was an offer.
 func (o *offers) any() bool { return o.made != 0 }
 
-// forgo counts as an offer of which nobody is told.
-func (o *offers) forgo(now time.Duration) { o.made = now - 1 }
+// skip counts as an offer that is not sent: any sees one, but current does not, for it was not made
+// at this moment.
+func (o *offers) skip(now time.Duration) { o.made = now - 1 }
 
 // current returns the offer that is made just now, if any is.
 func (o *offers) current(now time.Duration) (Offer, bool) { return o.last, o.made == now && o.any() }
 
-// SetTarget tells the replica where the ring wants it and its fellows to be.
+// SetTarget tells the replica where the ring wants the shard's replicas to be.
 func (r *Replica) SetTarget(t Target) {
 	r.target = t
 	r.leading.placing.disturb()
@@ -204,7 +205,7 @@ func (r *Replica) Moving() bool {
 	}))
 }
 
-// AtRest reports whether the shard has the voters that its target allows, all in step.
+// AtRest reports whether the shard has the voters that its target allows, all up to date.
 func (r *Replica) AtRest() bool {
 	g, wanted := &r.leading, len(r.target.Nodes)
 	if !g.serving || r.Joint() || g.placing.proposed() || wanted == 0 {
@@ -227,8 +228,8 @@ func (r *Replica) AtRest() bool {
 }
 
 // Counted returns where the replicas live that some voter may count in an election: those
-// that vote now, as far as this one knows, and those that did until a moment ago, of whom
-// only a leader knows when all have forgotten them.
+// that vote now, as far as this one knows, and those that did until a moment ago. Only a
+// leader knows when no voter counts these any more.
 func (r *Replica) Counted() []Peer { return r.members.counted(r.Serving()) }
 
 // Fellows reports whether the shard has a replica on another node that has not departed.
@@ -346,7 +347,7 @@ func without(ids []uint64, id uint64) []uint64 {
 	return slices.DeleteFunc(slices.Clone(ids), func(x uint64) bool { return x == id })
 }
 
-// noteLearners notes how each learner gets on.
+// noteLearners notes each learner's progress.
 func (r *Replica) noteLearners(progress map[uint64]tracker.Progress) {
 	ids := r.members.learners()
 	for _, id := range ids {
@@ -372,9 +373,9 @@ func (r *Replica) addLearner(p Peer) {
 // swap changes the voters in one joint step. A leader never removes itself: it adds its
 // successors, hands over, and is removed by the next one (P19).
 //
-// A majority of the voters, of now and then, must have answered since the change was first wanted.
-// A change that is appended stays in the log. A voter that comes back, perhaps the removed one, would
-// help to commit it, and the shard would then need others that have died meanwhile (P30).
+// A majority of both the current and the new voters must have answered since the change was first
+// wanted. A proposed change stays in the log: it could commit later, when a voter returns, perhaps the
+// removed one, and then require replicas that have died since (P30).
 func (r *Replica) swap(c placement.ChangeVoters) {
 	var changes []*raftpb.ConfChangeSingle
 	for _, id := range c.Promote {
@@ -409,7 +410,7 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
 	}
 	if err := r.rn.ProposeConfChange(cc); err != nil {
 		if !errors.Is(err, raft.ErrProposalDropped) {
-			r.log.Warn("change of replicas", "error", err)
+			r.log.Warn("change of replicas failed", "error", err)
 		}
 		return
 	}
@@ -429,7 +430,7 @@ func (r *Replica) offer(to uint64) {
 func (r *Replica) stray() {
 	others := without(r.members.incoming(), r.cfg.ID)
 	if o := &r.leading.offers; !o.any() && len(others) > 0 && r.cfg.Points.Taken(point.StrayTransfer) {
-		o.forgo(r.now)
+		o.skip(r.now)
 		p, _ := r.Peer(others[0])
 		r.Handover(r.now, p.Node, r.term)
 	}

@@ -89,7 +89,7 @@ func TestASpareStepsInForWhoDoesNotAnswer(t *testing.T) {
 		t.Fatalf("voters %v, want the spare replica 5 in place of 3", got)
 	}
 	if leader.Moving() {
-		t.Error("who cannot be reached counts as a move for ever")
+		t.Error("who cannot be reached counts as a move forever")
 	}
 
 	// Who is reached at last follows, and nothing moves back.
@@ -386,21 +386,21 @@ func TestASecondSnapshotIsAnotherOne(t *testing.T) {
 		return ls[9]
 	}
 	for _, got := range []int{1, 100} {
-		if l := note(false, got); l.gotOn != now {
-			t.Errorf("with %d bytes of the first snapshot it gets on since %v", got, l.gotOn)
+		if l := note(false, got); l.progressed != now {
+			t.Errorf("with %d bytes of the first snapshot it gets on since %v", got, l.progressed)
 		}
 	}
-	if l := note(false, 100); l.gotOn == now {
+	if l := note(false, 100); l.progressed == now {
 		t.Error("it gets on with nothing")
 	}
 	note(true, 100) // the log was enough, and the snapshot is under way still
-	if l := note(true, 100); l.gotOn == now {
+	if l := note(true, 100); l.progressed == now {
 		t.Error("it gets on with nothing, for raft sends it the log")
 	}
 	note(true, 0)
 	for _, got := range []int{1, 2} {
-		if l := note(false, got); l.gotOn != now || l.follows != now {
-			t.Errorf("with %d bytes of the second snapshot it gets on since %v", got, l.gotOn)
+		if l := note(false, got); l.progressed != now || l.follows != now {
+			t.Errorf("with %d bytes of the second snapshot it gets on since %v", got, l.progressed)
 		}
 	}
 }
@@ -408,13 +408,13 @@ func TestASecondSnapshotIsAnotherOne(t *testing.T) {
 // Promise: P10: a stall moves a learner's times once, and one that moves nothing leaves that to the next.
 func TestALearnersStallIsExcusedOnce(t *testing.T) {
 	now := time.Hour
-	l := learner{follows: now, gotOn: now}
-	if l.stalled(now, time.Second); l.excused || l.follows != now || l.gotOn != now {
+	l := learner{follows: now, progressed: now}
+	if l.stalled(now, time.Second); l.excused || l.follows != now || l.progressed != now {
 		t.Errorf("%+v, and it was heard a moment ago", l)
 	}
-	was := learner{follows: now - learnerPatience, gotOn: now - learnerGrace}
+	was := learner{follows: now - learnerPatience, progressed: now - learnerGrace}
 	l = was
-	if l.stalled(now, time.Second); !l.excused || l.follows != was.follows+time.Second || l.gotOn != was.gotOn+time.Second {
+	if l.stalled(now, time.Second); !l.excused || l.follows != was.follows+time.Second || l.progressed != was.progressed+time.Second {
 		t.Errorf("%+v of %+v", l, was)
 	}
 	was = l
@@ -656,8 +656,8 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 
 	w.fill(t, leader)
 	delete(w.cut, 3)
-	if w.run(t, 4*HeartbeatTicks); w.replicas[2].applied.index != leader.applied.index || !w.replicas[2].members.blind {
-		t.Fatalf("at entry %d of %d, by a snapshot: %v", w.replicas[2].applied.index, leader.applied.index, w.replicas[2].members.blind)
+	if w.run(t, 4*HeartbeatTicks); w.replicas[2].applied.index != leader.applied.index || !w.replicas[2].members.removalsUnknown {
+		t.Fatalf("at entry %d of %d, by a snapshot: %v", w.replicas[2].applied.index, leader.applied.index, w.replicas[2].members.removalsUnknown)
 	}
 	tells("who knows it by a snapshot", w.replicas[2], false)
 	leader.addLearner(Peer{Node: 105, Name: "n5", Addr: "n5:1"})
@@ -891,7 +891,7 @@ func TestPlacement(t *testing.T) {
 			for _, id := range tt.stuck {
 				leader.leading.contacts.heard[id] = w.now - learnerGrace
 				l := leader.leading.learners[id]
-				l.gotOn = w.now - learnerGrace - 1
+				l.progressed = w.now - learnerGrace - 1
 				leader.leading.learners[id] = l
 			}
 			for _, id := range tt.slow {

@@ -155,7 +155,7 @@ func (f *Frame) protobuf(c *wire.Codec) {
 		c.Fail("raft message: " + err.Error())
 		return
 	}
-	c.Check(m.GetFrom() == f.From && m.GetTo() == f.To, "a raft message under a false name")
+	c.Check(m.GetFrom() == f.From && m.GetTo() == f.To, "a raft message whose sender or receiver is not that of its frame")
 	switch m.GetType() {
 	case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
 		c.Check(m.GetTerm() != 0, "a vote without a term")

@@ -388,7 +388,7 @@ func TestMalformedFrames(t *testing.T) {
 	}
 }
 
-// guarded runs what a lane runs, as a lane does, and reports whether r lives.
+// guarded runs what a shard loop runs, as that does, and reports whether r lives.
 func guarded(r *Replica, f func()) (lives bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -400,7 +400,7 @@ func guarded(r *Replica, f func()) (lives bool) {
 	return
 }
 
-// after does to a replica, dead or alive, whatever a lane may still do to it. That is
+// after does to a replica, dead or alive, whatever a shard loop may still do to it. That is
 // guarded for the living only.
 func after(r *Replica, now time.Duration) {
 	for range 3 {

@@ -35,7 +35,7 @@ func (f *farewells) restart() { f.told, f.next = 0, 0 }
 // due reports whether they are to hear of it.
 func (f *farewells) due(now time.Duration) bool { return len(f.gone) > 0 && now >= f.next }
 
-// tell returns who is to be told now. Highest is the highest replica ID that was ever configured.
+// tell returns the replicas that are to be told now. Highest is the highest replica ID that was ever configured.
 func (f *farewells) tell(now time.Duration, highest uint64) []Removed {
 	told := f.gone
 	for i := range told {

@@ -94,8 +94,8 @@ type Watch struct {
 // messages, commands and ticks with the time, calls [Replica.Ready], and carries out
 // the Output. One goroutine at a time may use it.
 //
-// It composes its parts, each of which knows nothing of the others: what comes from outside, and
-// what raft says, it tells those whom it concerns, and it does what they say is to be done.
+// It composes its parts, each of which knows nothing of the others: it passes on what
+// comes from outside, and what raft says, to the parts concerned, and does what they ask for.
 type Replica struct {
 	cfg   Config
 	log   *slog.Logger
@@ -306,7 +306,7 @@ func (r *Replica) Voters() []uint64 { return r.members.voters() }
 
 // Configuration returns the nodes that vote in the two halves of the shard's
 // configuration, as far as this replica has applied its log, and whether the log holds
-// a change of voters that it has not applied: then also who votes after that. The second half
+// a change of voters that it has not applied: then also which nodes vote after that. The second half
 // is empty unless the voters change. A node that this replica does not know is zero.
 func (r *Replica) Configuration() (incoming, outgoing, coming []uint64, unsettled bool) {
 	m := &r.members
@@ -354,7 +354,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 	r.members.meet(f.From, node)
 	m := f.Message
 	if asks {
-		return nil // it must not depose a leader, nor keep one in office that no majority hears
+		return nil // it must not depose a leader, nor keep one that no majority hears
 	}
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
@@ -439,6 +439,9 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 	r.compact()
 }
 
+// take carries out what one Ready of raft says: it notes term and role, stores the snapshot and the
+// entries, sends the messages, applies the committed entries, and ends the confirmed rounds. Once the
+// replica has stopped itself, nothing more is applied.
 func (r *Replica) take(rd raft.Ready, out *Output) {
 	if rd.HardState != nil && rd.HardState.GetTerm() != r.term {
 		r.term = rd.HardState.GetTerm()
@@ -553,7 +556,7 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 			var err error
 			if unasked, err = r.applyBatch(e, out); err != nil {
 				// A command that this version does not know. Skipping it would make
-				// this table another one than its fellows' (P41).
+				// this table differ from the other replicas' (P41).
 				r.stop(fmt.Errorf("entry %d: %w", e.GetIndex(), err))
 				return
 			}
@@ -581,10 +584,12 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		r.batch.unblock()
 	}
 	// Only the leader that appended the entry, in its term, tells what comes of it. An older
-	// entry's client asks again, and gets its answer from a confirmed leader (P6).
+	// entry's client asks again, and gets its answer from a confirmed leader (P6). A serving leader has
+	// applied an entry of its term, so this one is of that term as well.
+	tells := r.role == raft.StateLeader && (r.Serving() || e.GetTerm() == r.term)
 	told := &out.Events
 	var unheard []shard.Event
-	if !r.Serving() && e.GetTerm() != r.term || r.role != raft.StateLeader {
+	if !tells {
 		told = &unheard
 	}
 	for rd.Len() > 0 {
@@ -645,7 +650,7 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 	r.leading.placing.apply()
 	r.dirty = true
 	c := r.members.state()
-	r.log.Debug("replicas", "voters", c.Voters, "outgoing", c.VotersOutgoing, "learners", c.Learners)
+	r.log.Debug("replicas changed", "voters", c.Voters, "outgoing", c.VotersOutgoing, "learners", c.Learners)
 }
 
 // emit adds to out what the replica wants of other nodes beside what raft does.
@@ -726,7 +731,8 @@ func (r *Replica) compact() {
 	r.applied.cut()
 }
 
-// quiet passes on what raft says of trouble. Its chatter about elections is ours to tell.
+// quiet passes on raft's errors, as warnings, and panics where raft would exit. It drops everything
+// else, raft's warnings too: most of it is about elections, which a replica reports by itself.
 type quiet struct{ log *slog.Logger }
 
 func (quiet) Debug(...any)            {}

@@ -101,7 +101,7 @@ func (s *sender) begin(now time.Duration, head Chunk, cut *shard.Cut, meta []byt
 // busy reports whether a snapshot is under way.
 func (s *sender) busy() bool { return s.transfer != nil }
 
-// to returns who gets the snapshot that is under way, zero if none is.
+// to returns the replica that gets the snapshot under way, zero if there is none.
 func (s *sender) to() uint64 {
 	if s.transfer == nil {
 		return 0

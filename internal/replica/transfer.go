@@ -82,7 +82,7 @@ func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
 	}
 	whole, taken, err := r.receiver.add(node, c)
 	if err != nil {
-		r.log.Warn("snapshot", "error", err)
+		r.log.Warn("malformed snapshot", "error", err)
 	}
 	if whole != nil {
 		if err := r.stepRaft(whole); err != nil {

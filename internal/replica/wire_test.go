@@ -13,7 +13,7 @@ func decode[T any](r *wire.Reader) (m T) {
 	return m
 }
 
-// appendFrame and readFrame do so for frames, as fast as a lane does.
+// appendFrame and readFrame do so for frames, as fast as a shard loop does.
 func appendFrame(b []byte, f Frame) []byte {
 	c := wire.Writing(b)
 	f.Fields(&c)
