@@ -30,8 +30,8 @@ func (s *shardTold) decided(what env.DecisionKind, revision uint64) {
 
 func (s *shardTold) freed() { s.decided(env.Released, 9) }
 
-// reigns lets the nodes 1 and 2 lead by turns, each for d, until there were n of them.
-func (s *shardTold) reigns(n int, d time.Duration, between func(from, to transport.ID)) {
+// leaderships lets the nodes 1 and 2 lead by turns, each for d, until there were n of them.
+func (s *shardTold) leaderships(n int, d time.Duration, between func(from, to transport.ID)) {
 	for i := range n {
 		from, to := transport.ID(1+i%2), transport.ID(1+(i+1)%2)
 		s.pass(d)
@@ -77,13 +77,13 @@ func TestLate(t *testing.T) {
 			s.pass(13 * sec)
 			s.freed()
 		}, true},
-		{"leaders that are there for half a TTL", func(s *shardTold) { s.reigns(40, 5*sec, nil); s.pass(15 * sec); s.freed() }, false},
-		{"leaders that are there for longer", func(s *shardTold) { s.reigns(2, 8*sec, nil); s.pass(8 * sec); s.freed() }, false},
-		{"leaders that do not remember", func(s *shardTold) { s.reigns(4, 8*sec, nil) }, true},
-		{"leaders that hand over", func(s *shardTold) { s.reigns(3, 4*sec, handOver(s)); s.pass(3 * sec); s.freed() }, false},
-		{"leaders that hand over nothing", func(s *shardTold) { s.reigns(5, 4*sec, handOver(s)); s.freed() }, true},
+		{"leaders that are there for half a TTL", func(s *shardTold) { s.leaderships(40, 5*sec, nil); s.pass(15 * sec); s.freed() }, false},
+		{"leaders that are there for longer", func(s *shardTold) { s.leaderships(2, 8*sec, nil); s.pass(8 * sec); s.freed() }, false},
+		{"leaders that do not remember", func(s *shardTold) { s.leaderships(4, 8*sec, nil) }, true},
+		{"leaders that hand over", func(s *shardTold) { s.leaderships(3, 4*sec, handOver(s)); s.pass(3 * sec); s.freed() }, false},
+		{"leaders that hand over nothing", func(s *shardTold) { s.leaderships(5, 4*sec, handOver(s)); s.freed() }, true},
 		{"leaders that cannot hand over", func(s *shardTold) {
-			s.reigns(10, 2*sec, func(from, to transport.ID) { handOver(s)(from, to); s.pass(2 * sec) })
+			s.leaderships(10, 2*sec, func(from, to transport.ID) { handOver(s)(from, to); s.pass(2 * sec) })
 		}, false},
 		{"a leader that is paused", func(s *shardTold) {
 			s.pass(9 * sec)

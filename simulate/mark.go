@@ -98,7 +98,7 @@ var markNames = [endOfMarks]string{
 	silenceLogged:    "a session's silence is logged",
 	heardLogged:      "a silent session is heard again, through the log",
 	settled:          "a young table begins to grant",
-	legacySilence:    "a leader begins to serve, and knows of a silence from before its reign",
+	legacySilence:    "a leader begins to serve, and knows of a silence from before its leadership",
 	campaignsMeet:    "two replicas campaign at once",
 	earlyWon:         "a leader is elected before the election timeout of the dead one is over",
 	toldToLead:       "a leader hands over to another replica",

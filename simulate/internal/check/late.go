@@ -29,10 +29,10 @@ type late struct {
 
 // offices are what is known of one shard.
 type offices struct {
-	shard  int
-	reigns []*reign
-	lives  map[sessionName]life // looked up, never ranged over
-	held   []requestHeld
+	shard       int
+	leaderships []*leadership
+	lives       map[sessionName]life // looked up, never ranged over
+	held        []requestHeld
 }
 
 type sessionName struct {
@@ -42,9 +42,9 @@ type sessionName struct {
 
 // life is the latest sign of life of a session.
 type life struct {
-	reign int // in which it was taken
-	read  time.Duration
-	ttl   time.Duration
+	leadership int // in which it was taken
+	read       time.Duration
+	ttl        time.Duration
 }
 
 type requestHeld struct {
@@ -52,20 +52,20 @@ type requestHeld struct {
 	key string
 }
 
-// reign is one leader's time in office.
-type reign struct {
+// leadership is one leader's time in office.
+type leadership struct {
 	leader   transport.ID
 	process  Process
 	loop     Loop
-	from, to time.Duration // as read: see reign.reads
+	from, to time.Duration // as read: see leadership.reads
 	over     bool
 	heir     transport.ID // the node to which it began to hand over
 	bequest  time.Duration
 }
 
-// handedOver reports whether the reign ended since its leader handed over to its successor: raft
+// handedOver reports whether the leadership ended since its leader handed over to its successor: raft
 // gives up if that takes E.
-func (r *reign) handedOver(successor transport.ID) bool {
+func (r *leadership) handedOver(successor transport.ID) bool {
 	return r.heir == successor && r.to-r.bequest < electionTimeout && !r.process.Dead()
 }
 
@@ -73,7 +73,7 @@ func (r *reign) handedOver(successor transport.ID) bool {
 const electionTimeout = time.Second
 
 // reads returns how long the leader's shard loop has worked, by its own clock, since some time.
-func (r *reign) reads() time.Duration {
+func (r *leadership) reads() time.Duration {
 	now := r.process.Now()
 	if l := r.loop; l != nil {
 		now = l.Works(now) - l.Stood()
@@ -91,10 +91,10 @@ func (l *late) of(shard ShardName) *offices {
 	return s
 }
 
-// current returns the reign that goes on, or nil.
-func (s *offices) current() *reign {
-	if n := len(s.reigns); n > 0 && !s.reigns[n-1].over {
-		return s.reigns[n-1]
+// current returns the leadership that goes on, or nil.
+func (s *offices) current() *leadership {
+	if n := len(s.leaderships); n > 0 && !s.leaderships[n-1].over {
+		return s.leaderships[n-1]
 	}
 	return nil
 }
@@ -111,9 +111,9 @@ func (l *late) served(shard ShardName, v env.Served) {
 		s.end()
 	}
 	if v.Serving {
-		r := &reign{leader: v.Replica, process: l.world.Process(v.Replica), loop: l.world.Loop()}
+		r := &leadership{leader: v.Replica, process: l.world.Process(v.Replica), loop: l.world.Loop()}
 		r.from = r.reads()
-		s.reigns = append(s.reigns, r)
+		s.leaderships = append(s.leaderships, r)
 		for _, h := range s.held {
 			l.judge(s, h)
 		}
@@ -129,7 +129,7 @@ func (l *late) handsOver(shard ShardName, v env.Served, to transport.ID) {
 func (l *late) heard(shard ShardName, v env.Heard) {
 	s := l.of(shard)
 	if r := s.current(); r != nil && r.leader == v.Replica {
-		s.lives[sessionName{v.Owner, v.Session}] = life{len(s.reigns) - 1, r.reads(), v.TTL}
+		s.lives[sessionName{v.Owner, v.Session}] = life{len(s.leaderships) - 1, r.reads(), v.TTL}
 	}
 }
 
@@ -166,7 +166,7 @@ func (l *late) calm() {
 	for _, s := range l.order {
 		for name, v := range s.lives { // order-free: each is treated alike
 			if r := s.current(); r != nil {
-				s.lives[name] = life{len(s.reigns) - 1, r.reads(), v.ttl}
+				s.lives[name] = life{len(s.leaderships) - 1, r.reads(), v.ttl}
 			} else {
 				delete(s.lives, name)
 			}
@@ -221,7 +221,7 @@ func (l *late) over(s *offices, since life) time.Duration {
 	var logged time.Duration
 	worst := -since.ttl
 	known := time.Duration(0)
-	for i, r := range s.reigns[since.reign:] {
+	for i, r := range s.leaderships[since.leadership:] {
 		from := r.from
 		if i == 0 {
 			from = since.read
@@ -231,7 +231,7 @@ func (l *late) over(s *offices, since life) time.Duration {
 		}
 		sure := known + max(0, r.to-from-unheard)
 		worst = max(worst, sure-since.ttl)
-		if next := since.reign + i + 1; next < len(s.reigns) && r.handedOver(s.reigns[next].leader) && r.bequest > from {
+		if next := since.leadership + i + 1; next < len(s.leaderships) && r.handedOver(s.leaderships[next].leader) && r.bequest > from {
 			logged = max(logged, known+r.bequest-from-electionTimeout/2)
 		}
 		if sure >= since.ttl/2 {
