@@ -31,7 +31,7 @@ var (
 	ErrInvalidKey = errors.New("mesh: invalid key")
 	// ErrInvalidOption: an argument or an option is out of range, or differs from what the
 	// mesh was founded with. The text names it, its value and its range.
-	ErrInvalidOption = node.ErrInvalidOption
+	ErrInvalidOption = fault.ErrInvalidOption
 	// ErrSelfDeadlock: the context comes from a lock of the same key and session, so the
 	// call would wait for its own caller. See [Reentrant].
 	ErrSelfDeadlock = errors.New("mesh: the context holds the key already")
@@ -43,25 +43,25 @@ var (
 // Errors of calls, for errors.Is.
 var (
 	// ErrLocked: TryLock and its like would have had to wait.
-	ErrLocked = node.ErrLocked
+	ErrLocked = fault.ErrLocked
 	// ErrCapacityMismatch: the key is in use as something else: as a lock instead of a
 	// semaphore or the reverse, or as a semaphore with another capacity.
-	ErrCapacityMismatch = node.ErrCapacity
+	ErrCapacityMismatch = fault.ErrCapacity
 	// ErrTooManyWaiters: 65,536 requests already wait for the key.
-	ErrTooManyWaiters = node.ErrTooManyWaiters
+	ErrTooManyWaiters = fault.ErrTooManyWaiters
 	// ErrNoQuorum: no majority of the key's replicas answers.
-	ErrNoQuorum = node.ErrNoQuorum
+	ErrNoQuorum = fault.ErrNoQuorum
 	// ErrLost: the lease ended before Unlock, for example while this node was cut off.
 	// Another caller may hold the key by now.
-	ErrLost = node.ErrLost
+	ErrLost = fault.ErrLost
 	// ErrUnconfirmed: the release was sent, and no answer came. The node keeps retrying, also
 	// with each renewal of the session, until the release is confirmed or the lease has ended.
 	// The key is free at the latest when the lease ends: soon after the lock's Deadline or, if
 	// an Extend was not answered, after the later of the old and the new end.
-	ErrUnconfirmed = node.ErrUnconfirmed
+	ErrUnconfirmed = fault.ErrUnconfirmed
 	// ErrClosed: the lock was unlocked, its session was closed, or the call came after its node
 	// had ended. Locks that a node holds when it is closed are ErrLost.
-	ErrClosed = node.ErrClosed
+	ErrClosed = fault.ErrClosed
 	// ErrLeft: the node has left the mesh.
 	ErrLeft = node.ErrLeft
 	// ErrEjected: the node had founded a mesh of one, and was found by another mesh that lists

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 const fakeMaxTTL = time.Minute
@@ -80,10 +80,10 @@ func (h *fakeHold) Err() error {
 }
 
 func (h *fakeHold) Release(context.Context) error {
-	if h.Err() == node.ErrLost {
-		return node.ErrLost
+	if h.Err() == fault.ErrLost {
+		return fault.ErrLost
 	}
-	h.end(node.ErrClosed)
+	h.end(fault.ErrClosed)
 	if h.during != nil {
 		h.during()
 	}
@@ -136,7 +136,7 @@ func (h *fakeHold) end(cause error) {
 	}
 }
 
-func (h *fakeHold) lose() { h.end(node.ErrLost) }
+func (h *fakeHold) lose() { h.end(fault.ErrLost) }
 
 func (h *fakeHold) Shared(int) {}
 

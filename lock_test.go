@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 type userKey struct{}
@@ -254,7 +254,7 @@ func TestContextsEndBeforeTheReleaseIsSent(t *testing.T) {
 func TestUnlockPassesOnWhatTheCoreSays(t *testing.T) {
 	s, fake := newFakeSession(t)
 	l := mustLock(t, s, context.Background(), "a")
-	fake.holds[0].result = node.ErrUnconfirmed
+	fake.holds[0].result = fault.ErrUnconfirmed
 	if err := l.Unlock(context.Background()); !errors.Is(err, ErrUnconfirmed) {
 		t.Errorf("Unlock = %v, want ErrUnconfirmed", err)
 	}
@@ -338,13 +338,13 @@ func TestWaitError(t *testing.T) {
 		},
 		{
 			name: "a try is refused",
-			ctx:  context.Background(), fail: node.ErrLocked,
+			ctx:  context.Background(), fail: fault.ErrLocked,
 			info: client.WaitInfo{Holder: "n3", Token: 17, Quorum: true},
 			text: `mesh: key "a" (shard 5): locked by another; held by n3 with token 17`,
 		},
 		{
 			name: "the node is closed",
-			ctx:  context.Background(), fail: node.ErrClosed,
+			ctx:  context.Background(), fail: fault.ErrClosed,
 			text: `mesh: key "a" (shard 5): closed`,
 		},
 	}
@@ -463,7 +463,7 @@ func TestDo(t *testing.T) {
 	})
 	t.Run("it is not called without the lock", func(t *testing.T) {
 		s, fake := newFakeSession(t)
-		fake.fail = node.ErrClosed
+		fake.fail = fault.ErrClosed
 		err := s.Do(ctx, "a", func(context.Context, *Lock) error { t.Error("called"); return nil })
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("Do = %v, want ErrClosed", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
@@ -101,7 +102,7 @@ func (b *bench) step(in Input) {
 		case End:
 			e.Hold.End(env.Never, e.Cause)
 		case SessionLost:
-			if b.lost[e.Session] || e.Session.Err() != ErrLost || e.Session.Own {
+			if b.lost[e.Session] || e.Session.Err() != fault.ErrLost || e.Session.Own {
 				b.tb.Fatalf("a session is lost that was lost before, or is none of a user's: %v", e.Session.Err())
 			}
 			b.lost[e.Session] = true
@@ -242,7 +243,7 @@ func (b *bench) asksOf(shard int, s *Session, q Request) *Call {
 // unlocks ends the belief in a hold, and then starts its Unlock.
 func (b *bench) unlocks(h *Hold) *Call {
 	b.tb.Helper()
-	h.End(env.Never, ErrClosed)
+	h.End(env.Never, fault.ErrClosed)
 	c := &Call{Kind: Unlock, Shard: h.Shard, Hold: h}
 	b.do(Start{c})
 	return c
@@ -273,7 +274,7 @@ func (b *bench) holds(s *Session, q Request, token uint64) *Hold {
 // closes closes a session, and returns the calls that close its leases.
 func (b *bench) closes(s *Session) (calls []*Call) {
 	b.tb.Helper()
-	s.End(ErrClosed)
+	s.End(fault.ErrClosed)
 	b.happened()
 	b.do(CloseSession{s})
 	for _, e := range b.events {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
@@ -123,13 +124,13 @@ func (CancelWaiters) isInput() {}
 func (Lapse) isInput()         {}
 func (Shut) isInput()          {}
 
-// Output is what a Step wants done: messages to send, and events, each in their order.
+// Output is what a Step wants done: the events, in their order, and then the messages, in theirs.
 type Output struct {
 	Sends  []Send
 	Events []Event
 }
 
-// Reset empties o, and keeps its room.
+// Reset empties o, and keeps its capacity.
 func (o *Output) Reset() {
 	clear(o.Sends)
 	clear(o.Events)
@@ -152,7 +153,7 @@ type (
 	// Finished: the call has its result.
 	Finished struct{ *Call }
 
-	// End: the belief in a hold is over, unless it was over before.
+	// End: the belief in a hold is to end before anything is sent, unless it is over.
 	End struct {
 		*Hold
 		Cause error
@@ -220,7 +221,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 	case Lapse:
 		c.each(func(l *lease) { l.lapse() })
 	case Shut:
-		c.each(func(l *lease) { l.drop(ErrClosed) })
+		c.each(func(l *lease) { l.drop(fault.ErrClosed) })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // A hold of fixed length (MaxHold, P7) has a lease of its own, which is not renewed: a Fix tells
@@ -92,8 +93,8 @@ func (l *lease) fixConfirmed(c *Call, err error) {
 // extended it, or may have: nothing brings a lost lock back, and until then the key would be
 // taken for nothing. C is the Fix under way.
 func (l *lease) giveUpFixed(c *Call) {
-	l.client.emit(End{c.Hold, ErrLost})
-	l.dropFixes(ErrLost)
+	l.client.emit(End{c.Hold, fault.ErrLost})
+	l.dropFixes(fault.ErrLost)
 	l.forget(c.Hold)
 	l.close()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -42,7 +43,7 @@ func TestAHoldOfFixedLength(t *testing.T) {
 	if b.expects(); c.Hold.Err() != nil {
 		t.Error("the hold ends too early")
 	}
-	if b.pass(1); c.Hold.Err() != ErrLost {
+	if b.pass(1); c.Hold.Err() != fault.ErrLost {
 		t.Errorf("the hold: %v", c.Hold.Err())
 	}
 }
@@ -60,8 +61,8 @@ func TestAFirstFixThatFails(t *testing.T) {
 			b.until(sent + believed(3*time.Second))
 			b.takes()
 			b.hears(nodeB, done(fix, 8))
-		}, ErrLost, false},
-		{"it is refused", func(b *bench, fix Send, _ time.Duration) { b.hears(nodeB, refused(fix, shard.Lost, 8)) }, ErrLost, false},
+		}, fault.ErrLost, false},
+		{"it is refused", func(b *bench, fix Send, _ time.Duration) { b.hears(nodeB, refused(fix, shard.Lost, 8)) }, fault.ErrLost, false},
 		{"the record is gone", func(b *bench, fix Send, _ time.Duration) { b.hears(nodeB, refused(fix, shard.Reopen, 8)) }, nil, true},
 		{"the record is gone, at the revision of the grant", func(b *bench, fix Send, _ time.Duration) { b.hears(nodeB, refused(fix, shard.Reopen, 7)) }, nil, true},
 		{"the record is said to be gone, by an old answer", func(b *bench, fix Send, _ time.Duration) {
@@ -151,7 +152,7 @@ func TestTheAnswerToAFixComesAtItsEnd(t *testing.T) {
 			}
 			continue
 		}
-		if b.expect("2: close"); !c.over || c.Err != ErrLost || h.Err() != ErrLost {
+		if b.expect("2: close"); !c.over || c.Err != fault.ErrLost || h.Err() != fault.ErrLost {
 			t.Errorf("%v late: %v, %v; the hold: %v", late, c.over, c.Err, h.Err())
 		}
 	}
@@ -169,7 +170,7 @@ func TestAFixThatWaitsCountsAtOnce(t *testing.T) {
 		t.Error("it ends too early")
 	}
 	b.pass(1)
-	if b.expect("2: close"); h.Err() != ErrLost {
+	if b.expect("2: close"); h.Err() != fault.ErrLost {
 		t.Errorf("the hold: %v", h.Err())
 	}
 }
@@ -209,16 +210,16 @@ func TestExtendMeets(t *testing.T) {
 		leases  int
 		forgets bool // the lease is kept for its Close until the record may last no longer
 	}{
-		{"an Unlock", func(b *bench, h *Hold, _ Send) { b.unlocks(h) }, ErrClosed, ErrClosed, []string{"2: close"}, 1, true},
-		{"the end of its session", func(b *bench, h *Hold, _ Send) { b.do(CloseSession{b.own}) }, ErrClosed, ErrClosed, []string{"2: close"}, 1, true},
-		{"the old end, and no answer", func(b *bench, h *Hold, _ Send) { b.stall(h.Deadline() - b.now) }, ErrLost, ErrLost, []string{"2: close"}, 1, true},
+		{"an Unlock", func(b *bench, h *Hold, _ Send) { b.unlocks(h) }, fault.ErrClosed, fault.ErrClosed, []string{"2: close"}, 1, true},
+		{"the end of its session", func(b *bench, h *Hold, _ Send) { b.do(CloseSession{b.own}) }, fault.ErrClosed, fault.ErrClosed, []string{"2: close"}, 1, true},
+		{"the old end, and no answer", func(b *bench, h *Hold, _ Send) { b.stall(h.Deadline() - b.now) }, fault.ErrLost, fault.ErrLost, []string{"2: close"}, 1, true},
 		{"the old end, which its holder sees, and then the answer", func(b *bench, h *Hold, fix Send) {
 			b.now = h.Deadline()
-			h.End(b.now, ErrLost)
+			h.End(b.now, fault.ErrLost)
 			b.hears(nodeB, done(fix, 8))
-		}, ErrLost, ErrLost, []string{"2: close"}, 1, true},
-		{"a refusal", func(b *bench, h *Hold, fix Send) { b.hears(nodeB, refused(fix, shard.Lost, 8)) }, ErrLost, ErrLost, nil, 0, false},
-		{"the end of the node", func(b *bench, h *Hold, _ Send) { b.do(Shut{}) }, ErrClosed, ErrLost, nil, 0, false},
+		}, fault.ErrLost, fault.ErrLost, []string{"2: close"}, 1, true},
+		{"a refusal", func(b *bench, h *Hold, fix Send) { b.hears(nodeB, refused(fix, shard.Lost, 8)) }, fault.ErrLost, fault.ErrLost, nil, 0, false},
+		{"the end of the node", func(b *bench, h *Hold, _ Send) { b.do(Shut{}) }, fault.ErrClosed, fault.ErrLost, nil, 0, false},
 	} {
 		for _, two := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, two are under way: %t", tt.name, two), func(t *testing.T) {
@@ -246,7 +247,7 @@ func TestExtendMeets(t *testing.T) {
 				if h.Err() != tt.hold || h.Deadline() != end {
 					t.Errorf("the hold: %v, want %v; it was believed in until %v, want %v", h.Err(), tt.hold, h.Deadline(), end)
 				}
-				if n := b.client.Held(); n != 0 && tt.hold == ErrLost {
+				if n := b.client.Held(); n != 0 && tt.hold == fault.ErrLost {
 					t.Errorf("%d holds are waited for", n)
 				}
 				b.sent = slices.DeleteFunc(b.takes(), func(p Send) bool { return words(p) == "fix k token 7" && tt.name == "the old end, and no answer" })
@@ -254,7 +255,7 @@ func TestExtendMeets(t *testing.T) {
 				if n := b.leases(); n != tt.leases {
 					t.Errorf("%d leases are left", n)
 				}
-				if third := b.extends(h, time.Second); tt.hold == ErrLost && third.Err != ErrLost || third.Err != ErrLost && third.Err != ErrClosed || !third.over {
+				if third := b.extends(h, time.Second); tt.hold == fault.ErrLost && third.Err != fault.ErrLost || third.Err != fault.ErrLost && third.Err != fault.ErrClosed || !third.over {
 					t.Errorf("another Fix: %v, %v", third.over, third.Err)
 				}
 				if !tt.forgets {

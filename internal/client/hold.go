@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // Hold is the belief in one grant: until when its holder may take the key for held (P1). The
@@ -44,7 +46,8 @@ func (h *Hold) Err() error {
 }
 
 // End ends the belief if its deadline has passed at the time now, and reports whether this call
-// ended it. No answer from the shard moves the deadline meanwhile.
+// ended it. No answer to a Fix moves the deadline meanwhile. One to a renewal may: then the next answer
+// finds the hold lost, and the lease is given up.
 func (h *Hold) End(now time.Duration, cause error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,14 +65,14 @@ func (h *Hold) Forsake() { h.forsaken.Store(true) }
 // Forsaken reports whether Forsake was called.
 func (h *Hold) Forsaken() bool { return h.forsaken.Load() }
 
-func (h *Hold) lost() bool { return h.Err() == ErrLost }
+func (h *Hold) lost() bool { return h.Err() == fault.ErrLost }
 
 // fix moves the deadline of a hold of fixed length, and reports whether its holder may use it:
 // not if it was told of a loss.
 func (h *Hold) fix(to time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.cause == ErrLost {
+	if h.cause == fault.ErrLost {
 		return false
 	}
 	h.deadline.Store(int64(to))

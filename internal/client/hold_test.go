@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // Promise: G5, P8: the belief in a hold ends once, and the first cause counts. Whoever looks at the clock ends it only if its
@@ -11,13 +13,13 @@ import (
 func TestABeliefEndsOnce(t *testing.T) {
 	b := newBench(t)
 	h := b.holds(b.own, Request{Key: "k"}, 7)
-	if h.End(h.Deadline()-1, ErrLost) || h.Err() != nil {
+	if h.End(h.Deadline()-1, fault.ErrLost) || h.Err() != nil {
 		t.Errorf("before its deadline: %v", h.Err())
 	}
-	if !h.End(h.Deadline(), ErrClosed) || h.Err() != ErrClosed {
+	if !h.End(h.Deadline(), fault.ErrClosed) || h.Err() != fault.ErrClosed {
 		t.Errorf("at its deadline: %v", h.Err())
 	}
-	if h.End(h.Deadline()+time.Second, ErrLost) || h.Err() != ErrClosed {
+	if h.End(h.Deadline()+time.Second, fault.ErrLost) || h.Err() != fault.ErrClosed {
 		t.Errorf("ended again: %v", h.Err())
 	}
 }
@@ -25,7 +27,7 @@ func TestABeliefEndsOnce(t *testing.T) {
 // Promise: P9: a session ends once, and the first cause counts.
 func TestASessionEndsOnce(t *testing.T) {
 	s, cause := NewSession(false, time.Second), errors.New("first")
-	if s.Err() != nil || !s.End(cause) || s.End(ErrLost) || s.Err() != cause {
+	if s.Err() != nil || !s.End(cause) || s.End(fault.ErrLost) || s.Err() != cause {
 		t.Errorf("it ended with %v", s.Err())
 	}
 }

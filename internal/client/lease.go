@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/shard"
@@ -265,7 +266,7 @@ func (l *lease) forget(h *Hold) {
 func (l *lease) loseHolds() {
 	for _, h := range l.holds {
 		if h.pending == nil {
-			l.client.emit(End{h, ErrLost})
+			l.client.emit(End{h, fault.ErrLost})
 		}
 	}
 }
@@ -298,7 +299,7 @@ func (l *lease) sendAbandoned(c *Call) {
 // until then the Close is repeated, and no fixed time is asked for any more.
 func (l *lease) outlast() {
 	l.until = max(l.until, l.lasts)
-	l.dropFixes(ErrClosed)
+	l.dropFixes(fault.ErrClosed)
 }
 
 // lose gives the lease up: its holds are lost, and a Lock that waited in it is asked for anew, in
@@ -307,24 +308,24 @@ func (l *lease) outlast() {
 func (l *lease) lose(gone bool) {
 	c := l.client
 	l.shard.withdraw(l)
-	if !l.session.Own && !l.fixed && l.opened != neverShown && l.session.End(ErrLost) {
+	if !l.session.Own && !l.fixed && l.opened != neverShown && l.session.End(fault.ErrLost) {
 		c.emit(SessionLost{l.session})
 	}
 	l.loseHolds()
-	l.dropFixes(ErrLost)
+	l.dropFixes(fault.ErrLost)
 	var again []*Call
 	for _, call := range l.inOrder() {
 		switch {
 		case call.Kind == Lock && l.session.Err() == nil && (gone || !call.fixing):
 			if !gone && call.Request.Try {
-				c.finish(call, ErrNoQuorum) // it may have been granted: a second Try would be refused because of the first (P16)
+				c.finish(call, fault.ErrNoQuorum) // it may have been granted: a second Try would be refused because of the first (P16)
 			} else {
 				again = append(again, call)
 			}
 		case call.Kind == Unlock || call.Kind == Close:
-			c.finish(call, ErrUnconfirmed)
+			c.finish(call, fault.ErrUnconfirmed)
 		default:
-			c.finish(call, ErrLost)
+			c.finish(call, fault.ErrLost)
 		}
 	}
 	for _, call := range again {
@@ -340,7 +341,7 @@ func (l *lease) drop(why error) {
 	l.dropFixes(why)
 	for _, c := range l.inOrder() {
 		if c.Kind == Unlock || c.Kind == Close {
-			l.client.finish(c, ErrUnconfirmed)
+			l.client.finish(c, fault.ErrUnconfirmed)
 		} else {
 			l.client.finish(c, why)
 		}
@@ -361,9 +362,9 @@ func (l *lease) finishLocks(why error) {
 func (l *lease) closeForSession() {
 	for _, h := range l.holds {
 		l.client.emit(Unlocking{h})
-		l.client.emit(End{h, ErrClosed})
+		l.client.emit(End{h, fault.ErrClosed})
 	}
-	l.finishLocks(ErrClosed)
+	l.finishLocks(fault.ErrClosed)
 	l.outlast()
 	c := &Call{Kind: Close, Shard: l.shard.shard}
 	l.client.emit(Closing{c})
@@ -375,7 +376,7 @@ func (l *lease) closeForSession() {
 // lapses or, if it is of fixed length, is closed.
 func (l *lease) loseForSession() {
 	if !l.fixed {
-		l.drop(ErrLost)
+		l.drop(fault.ErrLost)
 		return
 	}
 	l.loseHolds()
@@ -383,8 +384,8 @@ func (l *lease) loseForSession() {
 		l.client.emit(Unlocking{h})
 	}
 	l.holds = nil // Leave need not wait for them
-	l.dropFixes(ErrLost)
-	l.finishLocks(ErrLost)
+	l.dropFixes(fault.ErrLost)
+	l.finishLocks(fault.ErrLost)
 	if len(l.calls) == 0 { // else its Close is under way
 		l.close()
 	}
@@ -394,7 +395,7 @@ func (l *lease) loseForSession() {
 func (l *lease) cancelWaiters() {
 	for _, c := range l.inOrder() {
 		if c.Kind == Lock && !l.isDone(c) {
-			l.shard.abandon(c, ErrClosed)
+			l.shard.abandon(c, fault.ErrClosed)
 		}
 	}
 }
@@ -407,7 +408,7 @@ func (l *lease) lapse() {
 		l.put(c)
 		l.shard.send(c)
 	} else {
-		l.drop(ErrClosed)
+		l.drop(fault.ErrClosed)
 	}
 }
 
@@ -451,7 +452,7 @@ func (l *lease) retry() (next time.Duration) {
 		}
 		tries := c.Kind == Lock && c.Request.Try
 		if tries && now-c.first >= silence {
-			l.shard.abandon(c, ErrNoQuorum)
+			l.shard.abandon(c, fault.ErrNoQuorum)
 			continue
 		}
 		if now >= c.retryAt {

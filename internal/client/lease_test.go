@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
@@ -84,7 +85,7 @@ func TestALeaseCountsFromTheSending(t *testing.T) {
 	}
 	b.pass(time.Second)
 	b.hears(nodeB, unknown(b.expect("2: renewal"), 6))
-	if h.Err() != ErrLost {
+	if h.Err() != fault.ErrLost {
 		t.Errorf("the hold: %v", h.Err())
 	}
 	b.pass(time.Minute)
@@ -249,11 +250,11 @@ func TestAnAnswerComesAfterItsHolderStopped(t *testing.T) {
 	b.pass(benchTTL / 3)
 	q := b.expect("2: renewal")
 	b.now = h.Deadline()
-	if !h.End(b.now, ErrLost) {
+	if !h.End(b.now, fault.ErrLost) {
 		t.Fatal("its holder does not see the end")
 	}
 	b.hears(nodeB, alive(q, 9))
-	if h.Deadline() != b.now || other.Err() != ErrLost || b.leases() != 0 {
+	if h.Deadline() != b.now || other.Err() != fault.ErrLost || b.leases() != 0 {
 		t.Errorf("it ends at %v, and it is %v; another hold: %v; %d leases", h.Deadline(), b.now, other.Err(), b.leases())
 	}
 	b.pass(time.Minute)
@@ -293,7 +294,7 @@ func TestATryMeetsTheEndOfItsLease(t *testing.T) {
 		want error
 		anew bool
 	}{
-		{"the belief has ended", func(b *bench, _ Send) { b.stall(time.Second) }, ErrNoQuorum, false},
+		{"the belief has ended", func(b *bench, _ Send) { b.stall(time.Second) }, fault.ErrNoQuorum, false},
 		{"the record is gone", func(b *bench, q Send) { b.hears(nodeB, unknown(q, 9)) }, nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -307,7 +308,7 @@ func TestATryMeetsTheEndOfItsLease(t *testing.T) {
 			b.expect("2: lock k")
 			tt.when(b, q)
 			again := slices.DeleteFunc(b.takes(), func(p Send) bool { return words(p) != "lock k" || sessionOf(p) == h.lease.id })
-			if c.over == tt.anew || c.Err != tt.want || (len(again) > 0) != tt.anew || h.Err() != ErrLost {
+			if c.over == tt.anew || c.Err != tt.want || (len(again) > 0) != tt.anew || h.Err() != fault.ErrLost {
 				t.Errorf("the Try: %v, %v; it is asked for again: %q; the hold: %v", c.over, c.Err, inWords(again), h.Err())
 			}
 		})
@@ -365,7 +366,7 @@ func TestAWaitingSessionThatIsLost(t *testing.T) {
 		}
 		b.takes()
 		b.pass(1)
-		if lost := s.Err() == ErrLost; lost != shown || c.over != shown {
+		if lost := s.Err() == fault.ErrLost; lost != shown || c.over != shown {
 			t.Errorf("its record was shown: %t; the Lock: %v, %v; the session: %v", shown, c.over, c.Err, s.Err())
 		}
 		if sent := b.takes(); !shown && (len(sent) != 1 || words(sent[0]) != "lock k" || sessionOf(sent[0]).Number != 2) {
@@ -482,14 +483,14 @@ func TestALeaseThatEnds(t *testing.T) {
 		}
 		b.takes()
 		b.pass(1)
-		if h.Err() != ErrLost || s.Err() == nil == user {
+		if h.Err() != fault.ErrLost || s.Err() == nil == user {
 			t.Errorf("the hold: %v, the session: %v", h.Err(), s.Err())
 		}
 		if (elsewhere.Hold.Err() == nil) == user {
 			t.Errorf("of a user: %t; the hold in another shard: %v", user, elsewhere.Hold.Err())
 		}
 		if user {
-			if s.Err() != ErrLost || waits.Err != ErrLost || !waits.over {
+			if s.Err() != fault.ErrLost || waits.Err != fault.ErrLost || !waits.over {
 				t.Errorf("the session: %v, the waiting Lock: %v", s.Err(), waits.Err)
 			}
 			if slices.Contains(b.events, Event(Unlocking{elsewhere.Hold})) {
@@ -500,7 +501,7 @@ func TestALeaseThatEnds(t *testing.T) {
 			}
 			continue
 		}
-		if !try.over || try.Err != ErrNoQuorum {
+		if !try.over || try.Err != fault.ErrNoQuorum {
 			t.Errorf("a Try ends with %v", try.Err)
 		}
 		again := slices.DeleteFunc(b.takes(), func(p Send) bool { return words(p) != "lock w" })
@@ -531,7 +532,7 @@ func TestNothingIsSentForALeaseThatIsOver(t *testing.T) {
 			t.Errorf("%q is sent for it", words(p))
 		}
 	}
-	if h.Err() != ErrLost || !u.over || u.Err != ErrUnconfirmed || c.over {
+	if h.Err() != fault.ErrLost || !u.over || u.Err != fault.ErrUnconfirmed || c.over {
 		t.Errorf("the hold: %v; the Unlock: %v, %v; the Lock: %v", h.Err(), u.over, u.Err, c.over)
 	}
 }
@@ -552,7 +553,7 @@ func TestWhichLeasesEndASession(t *testing.T) {
 			count++
 		}
 	}
-	if s.Err() != ErrLost || count != 1 {
+	if s.Err() != fault.ErrLost || count != 1 {
 		t.Errorf("the session: %v; that is told %d times", s.Err(), count)
 	}
 
@@ -563,7 +564,7 @@ func TestWhichLeasesEndASession(t *testing.T) {
 	b.takes()
 	f := b.holds(s, Request{Key: "f", MaxHold: 2 * benchTTL}, 9)
 	b.pass(3 * benchTTL)
-	if s.Err() != nil || f.Err() != ErrLost || b.leases() != 0 {
+	if s.Err() != nil || f.Err() != fault.ErrLost || b.leases() != 0 {
 		t.Errorf("an idle session: %v; its hold of fixed length: %v; %d leases", s.Err(), f.Err(), b.leases())
 	}
 	b.takes()

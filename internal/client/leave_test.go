@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -26,7 +27,7 @@ func TestWaitersAreCancelled(t *testing.T) {
 	b.takes()
 	b.do(CancelWaiters{})
 	for i, c := range []*Call{asked, waits, fixed} {
-		if !c.over || c.Err != ErrClosed || c.Hold != nil {
+		if !c.over || c.Err != fault.ErrClosed || c.Hold != nil {
 			t.Errorf("call %d: %v, %v", i, c.over, c.Err)
 		}
 	}
@@ -91,11 +92,11 @@ func TestLapse(t *testing.T) {
 		{"a hold of fixed length, and an Extend", func(b *bench) (*Hold, []*Call) {
 			h := b.holds(b.own, Request{Key: "k", MaxHold: time.Minute}, 7)
 			return h, []*Call{b.extends(h, 2*time.Minute)}
-		}, []error{ErrClosed}, nil, false},
+		}, []error{fault.ErrClosed}, nil, false},
 		{"an Unlock beside a hold", func(b *bench) (*Hold, []*Call) {
 			h := b.holds(b.own, Request{Key: "k"}, 7)
 			return h, []*Call{b.unlocks(b.holds(b.own, Request{Key: "m"}, 8))}
-		}, []error{ErrUnconfirmed}, nil, false},
+		}, []error{fault.ErrUnconfirmed}, nil, false},
 		{"an idle lease", func(b *bench) (*Hold, []*Call) {
 			u := b.unlocks(b.holds(b.own, Request{Key: "k"}, 7))
 			b.hears(nodeB, done(sending(u), 8))
@@ -112,7 +113,7 @@ func TestLapse(t *testing.T) {
 			h, calls := tt.given(b)
 			b.takes()
 			b.do(Lapse{})
-			if h != nil && h.Err() != ErrLost {
+			if h != nil && h.Err() != fault.ErrLost {
 				t.Errorf("the hold: %v", h.Err())
 			}
 			for i, c := range calls {
@@ -149,13 +150,13 @@ func TestShut(t *testing.T) {
 	closes := b.closes(closing)[0]
 	b.takes()
 	b.do(Shut{})
-	if h.Err() != ErrLost || f.Err() != ErrLost {
+	if h.Err() != fault.ErrLost || f.Err() != fault.ErrLost {
 		t.Errorf("the holds: %v, %v", h.Err(), f.Err())
 	}
 	for i, tt := range []struct {
 		call *Call
 		want error
-	}{{u, ErrUnconfirmed}, {closes, ErrUnconfirmed}, {extend, ErrClosed}, {waits, ErrClosed}} {
+	}{{u, fault.ErrUnconfirmed}, {closes, fault.ErrUnconfirmed}, {extend, fault.ErrClosed}, {waits, fault.ErrClosed}} {
 		if !tt.call.over || tt.call.Err != tt.want {
 			t.Errorf("call %d: %v, %v, want %v", i, tt.call.over, tt.call.Err, tt.want)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -37,18 +38,18 @@ func TestResults(t *testing.T) {
 	}{
 		{"a Lock is granted", locks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{true, nil, true, ""}},
 		{"a Lock is queued", locks, message.Result{Outcome: message.Queued, Ahead: 2, Holder: "h", Token: 4, Revision: 6}, result{}},
-		{"a Lock finds its key taken", locks, refuse(shard.Locked), result{true, ErrLocked, true, ""}},
-		{"a Lock finds its key with another capacity", locks, refuse(shard.Capacity), result{true, ErrCapacity, true, ""}},
-		{"a Lock finds too many waiters", locks, refuse(shard.Crowded), result{true, ErrTooManyWaiters, true, ""}},
-		{"a Lock has an old number", locks, refuse(shard.Stale), result{true, ErrLost, true, ""}},
-		{"a Lock is gone", locks, refuse(shard.Lost), result{true, ErrLost, true, ""}},
+		{"a Lock finds its key taken", locks, refuse(shard.Locked), result{true, fault.ErrLocked, true, ""}},
+		{"a Lock finds its key with another capacity", locks, refuse(shard.Capacity), result{true, fault.ErrCapacity, true, ""}},
+		{"a Lock finds too many waiters", locks, refuse(shard.Crowded), result{true, fault.ErrTooManyWaiters, true, ""}},
+		{"a Lock has an old number", locks, refuse(shard.Stale), result{true, fault.ErrLost, true, ""}},
+		{"a Lock is gone", locks, refuse(shard.Lost), result{true, fault.ErrLost, true, ""}},
 		{"the record was opened by a client that knew more", locks, refuse(shard.Behind), result{}},
 		{"there is no record", locks, refuse(shard.Reopen), result{false, nil, false, "2: lock k"}},
-		{"a Lock was cancelled", locks, message.Result{Outcome: message.Done, Revision: 6}, result{true, ErrLost, false, "2: cancel"}},
+		{"a Lock was cancelled", locks, message.Result{Outcome: message.Done, Revision: 6}, result{true, fault.ErrLost, false, "2: cancel"}},
 		{"an Unlock is done", unlocks, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
-		{"an Unlock was done before", unlocks, refuse(shard.Lost), result{true, ErrLost, true, ""}},
+		{"an Unlock was done before", unlocks, refuse(shard.Lost), result{true, fault.ErrLost, true, ""}},
 		{"an Unlock is granted", unlocks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
-		{"a Lock of fixed length finds its key taken", locksFor, refuse(shard.Locked), result{true, ErrLocked, false, "2: close"}},
+		{"a Lock of fixed length finds its key taken", locksFor, refuse(shard.Locked), result{true, fault.ErrLocked, false, "2: close"}},
 		{"a Fix is done", fixes, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
 		{"a Fix is granted", fixes, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
 	} {
@@ -232,14 +233,14 @@ func TestATryDoesNotWaitForLong(t *testing.T) {
 	if b.pass(silence - 1); c.over {
 		t.Error("a Try ends too early")
 	}
-	if b.pass(1); !c.over || c.Err != ErrNoQuorum || c.Info.Quorum {
+	if b.pass(1); !c.over || c.Err != fault.ErrNoQuorum || c.Info.Quorum {
 		t.Errorf("a Try without an answer: %v, %v", c.over, c.Err)
 	}
 	b = newBench(t)
 	c = b.asks(b.own, Request{Key: "k", Try: true})
 	b.expect("2: lock k")
 	b.stall(silence) // also if it is due to be repeated
-	if b.expectTo("cancel"); !c.over || c.Err != ErrNoQuorum {
+	if b.expectTo("cancel"); !c.over || c.Err != fault.ErrNoQuorum {
 		t.Errorf("a Try without an answer, after a stall: %v, %v", c.over, c.Err)
 	}
 }
@@ -254,7 +255,7 @@ func TestATryOfFixedLengthWithoutAnAnswer(t *testing.T) {
 		t.Error("it ends too early")
 	}
 	b.pass(1)
-	if b.expect("2: close"); !c.over || c.Err != ErrNoQuorum {
+	if b.expect("2: close"); !c.over || c.Err != fault.ErrNoQuorum {
 		t.Errorf("%v, %v", c.over, c.Err)
 	}
 	stalled := newBench(t)
@@ -262,7 +263,7 @@ func TestATryOfFixedLengthWithoutAnAnswer(t *testing.T) {
 	stalled.hears(nodeB, granted(stalled.expect("2: lock k"), 7))
 	stalled.expect("2: fix k token 7")
 	stalled.stall(silence) // also if its Fix is due to be repeated
-	if stalled.expect("2: close"); !c.over || c.Err != ErrNoQuorum {
+	if stalled.expect("2: close"); !c.over || c.Err != fault.ErrNoQuorum {
 		t.Errorf("after a stall: %v, %v", c.over, c.Err)
 	}
 	b.pass(time.Second)

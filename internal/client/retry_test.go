@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 )
 
@@ -173,10 +174,10 @@ func TestACallIsFinishedOnce(t *testing.T) {
 	p := b.expect("2: unlock k token 3")
 	b.hears(nodeB, done(p, 4))
 	b.happened()
-	b.do(Abandon{c, ErrLost})
+	b.do(Abandon{c, fault.ErrLost})
 	b.hears(nodeB, done(p, 4))
 	b.client.out = &Output{}
-	if b.client.finish(c, ErrLost); !c.over || c.Err != nil || len(b.happened())+len(b.client.out.Events) > 0 {
+	if b.client.finish(c, fault.ErrLost); !c.over || c.Err != nil || len(b.happened())+len(b.client.out.Events) > 0 {
 		t.Errorf("over: %t, %v", c.over, c.Err)
 	}
 }
@@ -185,8 +186,8 @@ func TestACallIsFinishedOnce(t *testing.T) {
 func TestACallThatIsAbandonedBeforeItsStart(t *testing.T) {
 	b := newBench(t)
 	c := &Call{Kind: Lock, Session: b.own, Request: Request{Key: "k"}}
-	b.do(Abandon{c, ErrClosed})
-	if b.expects(); !c.over || c.Err != ErrClosed || b.client.Counters().Locks.Load() != 0 {
+	b.do(Abandon{c, fault.ErrClosed})
+	if b.expects(); !c.over || c.Err != fault.ErrClosed || b.client.Counters().Locks.Load() != 0 {
 		t.Errorf("over: %t, %v; %d are counted", c.over, c.Err, b.client.Counters().Locks.Load())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -19,7 +20,7 @@ func TestCloseOfASession(t *testing.T) {
 		want    []error // of the Closes, by shard
 	}{
 		{"both shards answer", []int{0, 1}, []error{nil, nil}},
-		{"one of them does", []int{1}, []error{ErrUnconfirmed, nil}},
+		{"one of them does", []int{1}, []error{fault.ErrUnconfirmed, nil}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, 2)
@@ -43,11 +44,11 @@ func TestCloseOfASession(t *testing.T) {
 			if len(calls) != 2 || calls[0].Shard != 0 || calls[1].Shard != 1 {
 				t.Fatalf("the calls %+v close its leases", calls)
 			}
-			if !waits.over || waits.Err != ErrClosed {
+			if !waits.over || waits.Err != fault.ErrClosed {
 				t.Errorf("the Lock that waits in it: %v, %v", waits.over, waits.Err)
 			}
 			for _, h := range holds {
-				if h.Err() != ErrClosed || !slices.Contains(b.events, Event(Unlocking{h})) {
+				if h.Err() != fault.ErrClosed || !slices.Contains(b.events, Event(Unlocking{h})) {
 					t.Errorf("a hold of it: %v; events: %+v", h.Err(), b.events)
 				}
 			}
@@ -57,7 +58,7 @@ func TestCloseOfASession(t *testing.T) {
 				}
 			}
 			late := b.asks(s, Request{Key: "n"})
-			if b.expects(); !late.over || late.Err != ErrClosed {
+			if b.expects(); !late.over || late.Err != fault.ErrClosed {
 				t.Errorf("a Lock that comes after the end: %v, %v", late.over, late.Err)
 			}
 			if keep.Err() != nil {
@@ -93,11 +94,11 @@ func TestCloseOfASessionInWhichALockOfFixedLengthWaits(t *testing.T) {
 			b.hears(nodeB, queued(sending(c), 6))
 		}
 		calls := b.closes(s)
-		if !c.over || c.Err != ErrClosed || len(calls) != 1 {
+		if !c.over || c.Err != fault.ErrClosed || len(calls) != 1 {
 			t.Fatalf("the Lock: %v, %v; %d calls", c.over, c.Err, len(calls))
 		}
 		b.pass(benchTTL)
-		if !calls[0].over || calls[0].Err != ErrUnconfirmed || b.leases() > 0 {
+		if !calls[0].over || calls[0].Err != fault.ErrUnconfirmed || b.leases() > 0 {
 			t.Errorf("the Close: %v, %v; %d leases", calls[0].over, calls[0].Err, b.leases())
 		}
 	}
@@ -112,7 +113,7 @@ func TestAnUnlockMeetsTheEnd(t *testing.T) {
 			h := b.holds(b.own, Request{Key: "k", MaxHold: length}, 7)
 			b.do(Shut{})
 			for range 2 {
-				if c := b.unlocks(h); !c.over || c.Err != ErrUnconfirmed {
+				if c := b.unlocks(h); !c.over || c.Err != fault.ErrUnconfirmed {
 					t.Errorf("after the end: %v, %v", c.over, c.Err)
 				}
 			}
@@ -171,14 +172,14 @@ func TestALostSessionEndsEverywhere(t *testing.T) {
 		}
 	}
 	b.stall(h.Deadline() - b.now)
-	if s.Err() != ErrLost || h.Err() != ErrLost || fixed.Err() != ErrLost {
+	if s.Err() != fault.ErrLost || h.Err() != fault.ErrLost || fixed.Err() != fault.ErrLost {
 		t.Errorf("the session: %v, its holds: %v, %v", s.Err(), h.Err(), fixed.Err())
 	}
 	if !slices.Contains(b.events, Event(Unlocking{fixed})) || slices.Contains(b.events, Event(Unlocking{h})) {
 		t.Error("it is not said that the key of a fixed hold alone may be free before its lease is over")
 	}
 	for i, c := range []*Call{waits, alone, fixing} {
-		if !c.over || c.Err != ErrLost {
+		if !c.over || c.Err != fault.ErrLost {
 			t.Errorf("call %d: %v, %v", i, c.over, c.Err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
@@ -212,7 +213,7 @@ func (s *shardClient) replied(p message.Result) {
 		}
 	case message.Done:
 		if c.Kind == Lock {
-			s.abandon(c, ErrLost) // nothing grants it any more
+			s.abandon(c, fault.ErrLost) // nothing grants it any more
 			return
 		}
 		l.acknowledge(p.Number)
@@ -242,13 +243,13 @@ func (s *shardClient) refused(c *Call, p message.Result) {
 func errorOf(r shard.Reason) error {
 	switch r {
 	case shard.Locked:
-		return ErrLocked
+		return fault.ErrLocked
 	case shard.Capacity:
-		return ErrCapacity
+		return fault.ErrCapacity
 	case shard.Crowded:
-		return ErrTooManyWaiters
+		return fault.ErrTooManyWaiters
 	}
-	return ErrLost
+	return fault.ErrLost
 }
 
 // answered takes a confirmed leader's answer to a renewal.
@@ -370,7 +371,7 @@ func (s *shardClient) unlock(c *Call) {
 	if !l.kept() {
 		// The lease ended between the caller's look at the clock and now, or the
 		// node is closing: what it held lapses.
-		s.client.finish(c, ErrUnconfirmed)
+		s.client.finish(c, fault.ErrUnconfirmed)
 		return
 	}
 	if l.fixed {
@@ -386,9 +387,9 @@ func (s *shardClient) fix(c *Call) {
 	l := c.Hold.lease
 	switch {
 	case !l.kept() || c.Hold.lost():
-		s.client.finish(c, ErrLost)
+		s.client.finish(c, fault.ErrLost)
 	case c.Hold.Err() != nil:
-		s.client.finish(c, ErrClosed) // its Close is on its way
+		s.client.finish(c, fault.ErrClosed) // its Close is on its way
 	default:
 		l.extend(c)
 	}

@@ -27,4 +27,12 @@ var (
 	ErrLost = errors.New("mesh: lock lost")
 	// ErrNoQuorum: no majority of the shard's replicas answers.
 	ErrNoQuorum = errors.New("mesh: no majority of the shard's replicas answers")
+	// ErrClosed: the lock was unlocked, or its session or node was closed.
+	ErrClosed = errors.New("mesh: closed")
+	// ErrCapacity: the key is in use with another kind or capacity.
+	ErrCapacity = errors.New("mesh: the key is in use with another kind or capacity")
+	// ErrTooManyWaiters: no more requests may wait for the key.
+	ErrTooManyWaiters = errors.New("mesh: too many waiters for the key")
+	// ErrUnconfirmed: a release was sent, and not confirmed.
+	ErrUnconfirmed = errors.New("mesh: release sent, not confirmed")
 )

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -18,13 +19,13 @@ func (n *Node) await(ctx context.Context, c *client.Call) error {
 		c.Parker.Park(context.WithoutCancel(ctx), env.Never)
 		return c.Err
 	}
-	return ErrClosed
+	return fault.ErrClosed
 }
 
 // lock begins a caller's Lock, unless the node is to go.
 func (l *shardLoop) lock(c *client.Call) {
 	if l.node.closing() {
-		l.step(client.Abandon{Call: c, Cause: ErrClosed})
+		l.step(client.Abandon{Call: c, Cause: fault.ErrClosed})
 	} else {
 		l.step(client.Start{Call: c})
 	}
@@ -37,7 +38,8 @@ func (l *shardLoop) closeLeases(s *client.Session) []*client.Call {
 	return l.closing
 }
 
-// step gives the client one input, and carries out what comes of it.
+// step gives the client one input, and carries out what comes of it: the events first, so that a
+// belief ends before anything is sent (P8).
 func (l *shardLoop) step(in client.Input) {
 	o := &l.clientOut
 	l.client.Step(l.now, in, o)
@@ -64,10 +66,8 @@ func (l *shardLoop) tellCaller(e client.Event) {
 	case client.Finished:
 		l.finished(e.Call)
 	case client.End:
-		if h, known := e.Hold.Owner.(*Hold); known {
+		if h, known := e.Hold.Owner.(*Hold); known { // else no caller has it, nor will
 			h.end(env.Never, e.Cause)
-		} else {
-			e.Hold.End(env.Never, e.Cause) // no caller has it yet
 		}
 	case client.Extended:
 		if h, known := e.Hold.Owner.(*Hold); known && h.holder != nil {

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -66,7 +69,7 @@ func TestALeavingNodeAsksForNothing(t *testing.T) {
 	b.node.status = leaving
 	c := b.asks(b.node.Session(), client.Request{Key: "k"})
 	b.expects()
-	if !isOver(c) || c.Err != ErrClosed || b.node.Stats().Acquires != 0 {
+	if !isOver(c) || c.Err != fault.ErrClosed || b.node.Stats().Acquires != 0 {
 		t.Errorf("over: %t, %v; %d are counted", isOver(c), c.Err, b.node.Stats().Acquires)
 	}
 }
@@ -85,7 +88,7 @@ func TestAContextThatEnds(t *testing.T) {
 			b.mail(nodeB, told(p, message.Result{Outcome: message.Queued, Ahead: 2, Revision: 6}))
 		}, context.Canceled, "2: cancel"},
 		{"when the grant is in the mailbox", func(b *bench, p parcel) { b.mail(nodeB, grant(p, 7)) }, nil, ""},
-		{"when the shard loop has ended", func(b *bench, _ parcel) { b.node.shards.box.close() }, ErrClosed, ""},
+		{"when the shard loop has ended", func(b *bench, _ parcel) { b.node.shards.box.close() }, fault.ErrClosed, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
@@ -109,7 +112,7 @@ func TestAContextThatEnds(t *testing.T) {
 			if h != nil && (h.Err() != nil || h.Token() != 7) {
 				t.Errorf("the hold: %v, token %d", h.Err(), h.Token())
 			}
-			if st := b.node.Stats(); tt.want != ErrClosed && (st.Acquires != 1 || (st.Grants == 1) != (h != nil)) {
+			if st := b.node.Stats(); tt.want != fault.ErrClosed && (st.Acquires != 1 || (st.Grants == 1) != (h != nil)) {
 				t.Errorf("%+v", st)
 			}
 		})
@@ -133,8 +136,8 @@ func TestACallerThatStoodStill(t *testing.T) {
 		asked int
 	}{
 		{"for a Lock", client.Request{Key: "k"}, nil, 2},
-		{"for a Try", client.Request{Key: "k", Try: true}, ErrLost, 1},
-		{"for a hold of fixed length", client.Request{Key: "k", MaxHold: benchTTL}, ErrLost, 1},
+		{"for a Try", client.Request{Key: "k", Try: true}, fault.ErrLost, 1},
+		{"for a hold of fixed length", client.Request{Key: "k", MaxHold: benchTTL}, fault.ErrLost, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{})
@@ -166,7 +169,7 @@ func TestAnExtendThatStoodStill(t *testing.T) {
 	h := b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: benchTTL}, 7)
 	b.play = func(p parcel) { b.mail(nodeB, told(p, message.Result{Outcome: message.Done, Revision: 8})) }
 	b.late = benchTTL
-	if err := h.Extend(t.Context(), time.Second); err != ErrLost {
+	if err := h.Extend(t.Context(), time.Second); err != fault.ErrLost {
 		t.Errorf("Extend: %v", err)
 	}
 }
@@ -176,7 +179,7 @@ func TestAnExtendThatStoodStill(t *testing.T) {
 func TestHoldExtend(t *testing.T) {
 	b := newBench(t, Config{})
 	renewed := b.holds(b.node.Session(), client.Request{Key: "r"}, 6)
-	if err := renewed.Extend(t.Context(), time.Second); err != ErrInvalidOption {
+	if err := renewed.Extend(t.Context(), time.Second); err != fault.ErrInvalidOption {
 		t.Errorf("a hold that is renewed: %v", err)
 	}
 	b.expects()
@@ -217,19 +220,19 @@ func TestHoldExtend(t *testing.T) {
 	if h.Over() || cause != nil {
 		t.Error("it ends too early")
 	}
-	if b.pass(1); !h.Over() || cause != ErrLost {
+	if b.pass(1); !h.Over() || cause != fault.ErrLost {
 		t.Errorf("it has ended: %t, %v", h.Over(), cause)
 	}
 	if n := b.node.Stats().Losses; n != 0 {
 		t.Errorf("%d losses are counted, though it lasted as long as it was to", n)
 	}
-	if err := h.Extend(t.Context(), time.Second); err != ErrLost {
+	if err := h.Extend(t.Context(), time.Second); err != fault.ErrLost {
 		t.Errorf("after its end: %v", err)
 	}
 	b = newBench(t, Config{})
 	h = b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: 30 * time.Second}, 7)
 	b.node.shards.box.close()
-	if err := h.Extend(t.Context(), time.Second); err != ErrClosed {
+	if err := h.Extend(t.Context(), time.Second); err != fault.ErrClosed {
 		t.Errorf("when the shard loop has ended: %v", err)
 	}
 }
@@ -239,12 +242,87 @@ func TestALossIsCounted(t *testing.T) {
 	b := newBench(t, Config{})
 	h := b.holds(b.node.Session(), client.Request{Key: "k"}, 7)
 	var told []string
-	h.OnEnd(func(err error) { told = append(told, fmt.Sprint("first ", err == ErrLost)) })
+	h.OnEnd(func(err error) { told = append(told, fmt.Sprint("first ", err == fault.ErrLost)) })
 	stop := h.OnEnd(func(error) { told = append(told, "stopped") })
 	stop()
 	b.pass(h.belief.Deadline() - b.now)
-	h.OnEnd(func(err error) { told = append(told, fmt.Sprint("late ", err == ErrLost)) })
-	if fmt.Sprint(told) != "[first true late true]" || h.Err() != ErrLost || b.node.Stats().Losses != 1 {
+	h.OnEnd(func(err error) { told = append(told, fmt.Sprint("late ", err == fault.ErrLost)) })
+	if fmt.Sprint(told) != "[first true late true]" || h.Err() != fault.ErrLost || b.node.Stats().Losses != 1 {
 		t.Errorf("told %v; %v; %d losses", told, h.Err(), b.node.Stats().Losses)
 	}
 }
+
+// Promise: G1, P8: when a session is closed, the belief in all that it holds has ended before the first Close leaves, also
+// where a frame leaves in the middle of a run.
+func TestABeliefEndsBeforeItsCloseIsSent(t *testing.T) {
+	b := newBench(t, Config{Shards: 2})
+	b.node.points = &point.Points{Take: func(s point.Site) bool { return s == point.SplitFrame }}
+	s, err := b.node.NewSession(benchTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := serves(benchTerm)
+	m.shard = 1
+	b.hears(nodeB, m)
+	var holds []*Hold
+	for sh := range 2 {
+		c := b.asksOf(sh, s, client.Request{Key: "k"})
+		g := grant(b.expect("2: lock k"), 7)
+		g.shard = sh
+		b.hears(nodeB, g)
+		holds = append(holds, c.Hold.Owner.(*Hold))
+	}
+	closes := 0
+	b.play = func(p parcel) {
+		if closes++; !holds[0].Over() || !holds[1].Over() {
+			t.Errorf("%s leaves while the holds are over: %t, %t", p.words(), holds[0].Over(), holds[1].Over())
+		}
+	}
+	b.do(func(l *shardLoop) { l.closeLeases(s.life) })
+	if closes != 2 {
+		t.Errorf("%d messages leave, want a Close for each lease", closes)
+	}
+}
+
+// Promise: G5, P1, P7: an Extend to an earlier end is watched from its sending on, also if the shard loop then hangs.
+func TestAnEarlierEndIsWatched(t *testing.T) {
+	b := newBench(t, Config{})
+	c := b.asks(b.node.Session(), client.Request{Key: "k", MaxHold: time.Minute})
+	b.hears(nodeB, grant(b.expect("2: lock k"), 7))
+	b.hears(nodeB, told(b.expect("2: fix k token 7"), message.Result{Outcome: message.Done, Revision: 8}))
+	h := c.Hold.Owner.(*Hold)
+	b.node.shards.step(client.Start{Call: &client.Call{Kind: client.Fix, Hold: h.belief, Length: 2 * time.Second}})
+	for _, l := range b.loops {
+		l.over = l.over || l.name == "shards" // it hangs from now on
+	}
+	if b.pass(2 * time.Second); !h.Over() {
+		t.Errorf("after 2 s the hold, which ends at %v, is not over at %v", h.belief.Deadline(), b.now)
+	}
+}
+
+// A hold that was given back is watched no more, and the observer of one that is held hears when its end moves.
+func TestWhatAHoldLeavesBehind(t *testing.T) {
+	b := newBench(t, Config{})
+	h := b.holds(b.node.Session(), client.Request{Key: "k"}, 7)
+	renewed := 0
+	h.holder = holder{renewed: &renewed}
+	b.pass(benchTTL / 3)
+	q := b.expect("2: renewal")
+	b.hears(nodeB, alive(q, 8))
+	if renewed != 1 {
+		t.Errorf("of one renewal the observer hears %d times", renewed)
+	}
+	h.holder = nil
+	b.unlocks(h)
+	if n := len(b.node.watch.holds); n != 0 {
+		t.Errorf("%d holds are watched after the Unlock", n)
+	}
+}
+
+// holder counts renewals.
+type holder struct {
+	env.Holder
+	renewed *int
+}
+
+func (h holder) Renewed() { *h.renewed++ }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
@@ -408,7 +409,7 @@ func (b *bench) asksOf(sh int, s *Session, req client.Request) *client.Call {
 // unlocks makes a call of a holder's, as Hold.Release does.
 func (b *bench) unlocks(h *Hold) *client.Call {
 	c := &client.Call{Kind: client.Unlock, Hold: h.belief, Parker: b.NewParker()}
-	h.end(env.Never, ErrClosed)
+	h.end(env.Never, fault.ErrClosed)
 	b.do(func(l *shardLoop) { l.step(client.Start{Call: c}) })
 	return c
 }

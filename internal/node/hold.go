@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // Hold is one granted request, as its holder sees it. Its methods are safe for concurrent use.
@@ -58,7 +59,7 @@ func (h *Hold) Over() bool { return h.belief.Err() != nil }
 // expire ends a hold whose deadline has passed by now, and with it a user's session: as its
 // client does, or in its place. It reports false if the hold goes on, or had ended before.
 func (h *Hold) expire(now time.Duration) bool {
-	if !h.end(now, ErrLost) {
+	if !h.end(now, fault.ErrLost) {
 		return false
 	}
 	if !h.session.life.Own && !h.belief.Fixed() {
@@ -78,7 +79,7 @@ func (h *Hold) end(now time.Duration, cause error) bool {
 
 // over tells of the end of the belief.
 func (h *Hold) over(cause error) {
-	if cause == ErrLost && !h.spent() {
+	if cause == fault.ErrLost && !h.spent() {
 		h.node.losses.Add(1)
 	}
 	h.node.watch.drop(h)
@@ -159,8 +160,8 @@ func (h *Hold) Release(ctx context.Context) error {
 
 func (h *Hold) release(ctx context.Context) error {
 	w := h.node.env
-	if h.Err() == ErrLost {
-		return ErrLost
+	if h.Err() == fault.ErrLost {
+		return fault.ErrLost
 	}
 	limit := env.Never
 	if ctx.Err() != nil {
@@ -178,16 +179,16 @@ func (h *Hold) release(ctx context.Context) error {
 	h.releasing = c
 	h.mu.Unlock()
 
-	h.end(env.Never, ErrClosed)
+	h.end(env.Never, fault.ErrClosed)
 	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
-		h.settled(ErrUnconfirmed)
-		return ErrClosed
+		h.settled(fault.ErrUnconfirmed)
+		return fault.ErrClosed
 	}
 	if c.Parker.Park(ctx, limit) == env.Unparked {
 		return c.Err
 	}
 	h.node.shards.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
-	return ErrUnconfirmed
+	return fault.ErrUnconfirmed
 }
 
 // await waits, as a later caller of Release, for what the first one's comes to. It is
@@ -205,7 +206,7 @@ func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 	if h.confirmed {
 		return h.result
 	}
-	return ErrUnconfirmed
+	return fault.ErrUnconfirmed
 }
 
 // settled notes what the shard said of the release; or, if that is ErrUnconfirmed, that it
@@ -213,7 +214,7 @@ func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 func (h *Hold) settled(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err == ErrUnconfirmed {
+	if err == fault.ErrUnconfirmed {
 		h.given = true
 	} else {
 		h.result, h.confirmed = err, true
@@ -227,7 +228,7 @@ func (h *Hold) settled(err error) {
 // other holds it fails with ErrInvalidOption.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if !h.belief.Fixed() {
-		return ErrInvalidOption
+		return fault.ErrInvalidOption
 	}
 	if h.holder == nil {
 		return h.extend(ctx, d)
@@ -244,7 +245,7 @@ func (h *Hold) extend(ctx context.Context, d time.Duration) error {
 	}
 	c := &client.Call{Kind: client.Fix, Shard: h.belief.Shard, Hold: h.belief, Length: d, Parker: h.node.env.NewParker()}
 	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
-		return ErrClosed
+		return fault.ErrClosed
 	}
 	if err := h.node.await(ctx, c); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 )
 
@@ -32,24 +33,24 @@ func TestRelease(t *testing.T) {
 	}{
 		{name: "the shard confirms it", shard: confirms},
 		{name: "it does although ctx has ended", ctx: over, shard: confirms},
-		{name: "the grant is gone", shard: refuses, want: ErrLost, again: ErrLost},
-		{name: "no answer, and ctx has ended", ctx: over, shard: silent, want: ErrUnconfirmed, again: ErrUnconfirmed, takes: lateRelease},
-		{name: "no answer", shard: silent, want: ErrUnconfirmed, again: ErrUnconfirmed, takes: benchTTL},
+		{name: "the grant is gone", shard: refuses, want: fault.ErrLost, again: fault.ErrLost},
+		{name: "no answer, and ctx has ended", ctx: over, shard: silent, want: fault.ErrUnconfirmed, again: fault.ErrUnconfirmed, takes: lateRelease},
+		{name: "no answer", shard: silent, want: fault.ErrUnconfirmed, again: fault.ErrUnconfirmed, takes: benchTTL},
 		{
 			name: "the lease is over, and no timer has fired", before: func(b *bench, _ *Session, h *Hold) { b.now = h.belief.Deadline() },
-			want: ErrLost, again: ErrLost, unasked: true, losses: 1,
+			want: fault.ErrLost, again: fault.ErrLost, unasked: true, losses: 1,
 		},
 		{
 			name: "a moment before that", before: func(b *bench, _ *Session, h *Hold) { b.now = h.belief.Deadline() - 1 },
-			shard: silent, want: ErrUnconfirmed, again: ErrUnconfirmed, takes: 1,
+			shard: silent, want: fault.ErrUnconfirmed, again: fault.ErrUnconfirmed, takes: 1,
 		},
 		{
 			name: "the session was closed", before: func(b *bench, s *Session, h *Hold) { b.do(func(l *shardLoop) { l.closeLeases(s.life) }); b.take() },
-			want: ErrClosed, again: ErrClosed, unasked: true,
+			want: fault.ErrClosed, again: fault.ErrClosed, unasked: true,
 		},
 		{
 			name: "the node has ended, and its loop does not run any more", before: func(b *bench, _ *Session, h *Hold) { b.node.shards.box.close() },
-			want: ErrClosed, again: ErrUnconfirmed, unasked: true,
+			want: fault.ErrClosed, again: fault.ErrUnconfirmed, unasked: true,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestReleaseByTwo(t *testing.T) {
 	})
 	errs[1] = h.Release(first)
 	errs[2] = h.Release(context.Background())
-	if want := [3]error{ErrUnconfirmed, ErrUnconfirmed, nil}; errs != want {
+	if want := [3]error{fault.ErrUnconfirmed, fault.ErrUnconfirmed, nil}; errs != want {
 		t.Errorf("%v, want %v", errs, want)
 	}
 	if st := b.node.Stats(); st.Releases != 1 || st.Losses != 0 {
@@ -130,7 +131,7 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 		h := b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: length}, 7)
 		b.node.shards.post(func(l *shardLoop) { l.step(client.Shut{}) })
 		for range 2 {
-			if err := h.Release(t.Context()); err != ErrUnconfirmed {
+			if err := h.Release(t.Context()); err != fault.ErrUnconfirmed {
 				t.Errorf("after the end: %v", err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -33,7 +34,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		return nil
 	case starting, leaving:
 		n.mu.Unlock()
-		return ErrClosed
+		return fault.ErrClosed
 	}
 	n.status = leaving
 	n.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // Promise: G9, P32: Leave waits until locks are unlocked, for 20 s or until its context ends; then holders are told that
@@ -57,7 +58,7 @@ func TestLeave(t *testing.T) {
 				}
 				begun = b.now
 				b.at(begun+tt.unlocks, func() {
-					h.end(env.Never, ErrClosed)
+					h.end(env.Never, fault.ErrClosed)
 					unlock := &client.Call{Kind: client.Unlock, Hold: h.belief, Parker: b.NewParker()}
 					b.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: unlock}) })
 				})

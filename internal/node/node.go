@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
@@ -141,7 +142,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	case ok:
 		return n, nil
 	default:
-		err = fmt.Errorf("mesh: join: %w", ErrClosed)
+		err = fmt.Errorf("mesh: join: %w", fault.ErrClosed)
 		if wake == env.ContextEnded {
 			err = fmt.Errorf("mesh: join: %w, %s", ctx.Err(), n.membership.waitsFor())
 		}
@@ -247,7 +248,7 @@ func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.status >= leaving {
-		return nil, ErrClosed
+		return nil, fault.ErrClosed
 	}
 	n.sessions[s] = true
 	return s, nil
@@ -266,10 +267,10 @@ func (n *Node) endSessions() {
 	all := slices.Collect(maps.Keys(n.sessions)) // order-free: each is ended alone
 	n.mu.Unlock()
 	for _, s := range all {
-		s.end(ErrClosed)
+		s.end(fault.ErrClosed)
 	}
 	if n.own != nil {
-		n.own.end(ErrClosed)
+		n.own.end(fault.ErrClosed)
 	}
 }
 
@@ -353,7 +354,7 @@ func (n *Node) shut() {
 // Close stops the node at once. What it held lapses with its leases. It returns nil;
 // closing a node twice does nothing.
 func (n *Node) Close() error {
-	n.fail(ErrClosed)
+	n.fail(fault.ErrClosed)
 	n.shut()
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -67,7 +68,7 @@ func TestClose(t *testing.T) {
 	}
 	var left error
 	b.at(b.now+time.Millisecond, func() { n.Close(); left = n.Leave(t.Context()) })
-	if _, _, err := s.Acquire(t.Context(), client.Request{Key: "k"}); err != ErrClosed {
+	if _, _, err := s.Acquire(t.Context(), client.Request{Key: "k"}); err != fault.ErrClosed {
 		t.Errorf("who waits is told %v", err)
 	}
 	if err := n.Close(); err != nil || left != nil {
@@ -78,13 +79,13 @@ func TestClose(t *testing.T) {
 	default:
 		t.Error("it is not done")
 	}
-	if n.Err() != ErrClosed || n.Mesh() != 0 || s.Err() != ErrClosed || n.Session().Err() != ErrClosed || h.Err() != ErrLost || !isOver(waits) || waits.Err != ErrClosed {
+	if n.Err() != fault.ErrClosed || n.Mesh() != 0 || s.Err() != fault.ErrClosed || n.Session().Err() != fault.ErrClosed || h.Err() != fault.ErrLost || !isOver(waits) || waits.Err != fault.ErrClosed {
 		t.Errorf("the node: %v; sessions: %v, %v; the hold: %v; who waits: %v", n.Err(), s.Err(), n.Session().Err(), h.Err(), waits.Err)
 	}
-	if _, err := n.NewSession(benchTTL); err != ErrClosed {
+	if _, err := n.NewSession(benchTTL); err != fault.ErrClosed {
 		t.Errorf("a new session: %v", err)
 	}
-	if err := n.WaitHealthy(t.Context()); err != ErrClosed {
+	if err := n.WaitHealthy(t.Context()); err != fault.ErrClosed {
 		t.Errorf("WaitHealthy: %v", err)
 	}
 	for _, l := range b.loops {

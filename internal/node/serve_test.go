@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
@@ -306,7 +307,7 @@ func TestALeaderAnnouncesItself(t *testing.T) {
 	}
 	c = b.asks(b.node.Session(), client.Request{Key: "k"})
 	b.pass(time.Second)
-	if b.do(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: ErrClosed}) }); !isOver(c) || c.Info.Leader != "a" {
+	if b.do(func(l *shardLoop) { l.step(client.Abandon{Call: c, Cause: fault.ErrClosed}) }); !isOver(c) || c.Info.Leader != "a" {
 		t.Errorf("in a mesh of one %q leads", c.Info.Leader)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -76,7 +77,7 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	sh := ring.Shard(req.Key, s.node.params.Shards)
 	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
 	if !s.node.shards.post(func(l *shardLoop) { l.lock(c) }) {
-		return nil, &c.Info, ErrClosed
+		return nil, &c.Info, fault.ErrClosed
 	}
 	if err := s.node.await(ctx, c); err != nil {
 		return nil, &c.Info, err
@@ -86,7 +87,7 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	switch {
 	case err == nil:
 		return h, &c.Info, nil
-	case err == ErrLost && req.MaxHold == 0 && !req.Try:
+	case err == fault.ErrLost && req.MaxHold == 0 && !req.Try:
 		return s.acquire(ctx, req)
 	}
 	// This goroutine, or all, stood still until it was over (P1): for longer than the lease,
@@ -98,7 +99,7 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *clie
 // confirmed it. It returns nil then, and ErrUnconfirmed if ctx ends first; what was not
 // confirmed lapses with its lease.
 func (s *Session) Close(ctx context.Context) error {
-	if !s.end(ErrClosed) {
+	if !s.end(fault.ErrClosed) {
 		return nil
 	}
 	w := s.node.env
@@ -116,7 +117,7 @@ func (s *Session) Close(ctx context.Context) error {
 		switch {
 		case c.Parker.Park(ctx, limit) != env.Unparked:
 			l.post(func(l *shardLoop) { l.step(client.Abandon{Call: c}) })
-			err = ErrUnconfirmed
+			err = fault.ErrUnconfirmed
 		case c.Err != nil && err == nil:
 			err = c.Err
 		}
@@ -126,7 +127,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // lose ends a user's session that lost a lease in one shard, in all others (P9).
 func (s *Session) lose() {
-	if s.life.End(ErrLost) {
+	if s.life.End(fault.ErrLost) {
 		s.lost()
 	}
 }

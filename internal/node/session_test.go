@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 )
 
@@ -24,8 +25,8 @@ func TestCloseOfASession(t *testing.T) {
 	}{
 		{"both shards answer", context.Background(), []int{0, 1}, nil, 0},
 		{"they do although ctx has ended", over, []int{0, 1}, nil, 0},
-		{"one of them does, and ctx has ended", over, []int{1}, ErrUnconfirmed, lateRelease},
-		{"one of them does", context.Background(), []int{0}, ErrUnconfirmed, believed(benchTTL)},
+		{"one of them does, and ctx has ended", over, []int{1}, fault.ErrUnconfirmed, lateRelease},
+		{"one of them does", context.Background(), []int{0}, fault.ErrUnconfirmed, believed(benchTTL)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{Shards: 2})
@@ -64,7 +65,7 @@ func TestCloseOfASession(t *testing.T) {
 			if b.now-begun != tt.takes {
 				t.Errorf("it takes %v, want %v", b.now-begun, tt.takes)
 			}
-			if s.Err() != ErrClosed || !isOver(waits) || waits.Err != ErrClosed {
+			if s.Err() != fault.ErrClosed || !isOver(waits) || waits.Err != fault.ErrClosed {
 				t.Errorf("the session: %v, who waits in it: %v, %v", s.Err(), isOver(waits), waits.Err)
 			}
 			select {
@@ -73,7 +74,7 @@ func TestCloseOfASession(t *testing.T) {
 				t.Error("it is not done")
 			}
 			for _, h := range holds {
-				if h.Err() != ErrClosed {
+				if h.Err() != fault.ErrClosed {
 					t.Errorf("a hold of it: %v", h.Err())
 				}
 			}
@@ -84,10 +85,10 @@ func TestCloseOfASession(t *testing.T) {
 				t.Errorf("Close again: %v", err)
 			}
 			c := b.asks(s, client.Request{Key: "n"})
-			if !isOver(c) || c.Err != ErrClosed {
+			if !isOver(c) || c.Err != fault.ErrClosed {
 				t.Errorf("a call that was under way: %v, %v", isOver(c), c.Err)
 			}
-			if _, info, err := s.Acquire(t.Context(), client.Request{Key: "n"}); err != ErrClosed || !info.Quorum {
+			if _, info, err := s.Acquire(t.Context(), client.Request{Key: "n"}); err != fault.ErrClosed || !info.Quorum {
 				t.Errorf("a new call: %v, %+v", err, info)
 			}
 			if len(b.node.sessions) > 0 {
@@ -120,7 +121,7 @@ func TestALostSessionEndsOnEveryLane(t *testing.T) {
 		t.Fatal("a hold ends before its deadline")
 	}
 	b.pass(1)
-	if h.Err() != ErrLost || elsewhere.Err() != ErrLost || s.Err() != ErrLost || !isOver(waits) || waits.Err != ErrLost {
+	if h.Err() != fault.ErrLost || elsewhere.Err() != fault.ErrLost || s.Err() != fault.ErrLost || !isOver(waits) || waits.Err != fault.ErrLost {
 		t.Errorf("the hold: %v, one in another shard: %v, the session: %v, a call that waits there: %v", h.Err(), elsewhere.Err(), s.Err(), waits.Err)
 	}
 	select {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/realenv"
 	"github.com/lockmesh/mesh/internal/replica"
@@ -84,7 +85,7 @@ func TestABeliefEndsThoughTheShardLoopHangs(t *testing.T) {
 			if left := h.belief.Deadline() - n.env.Now(); left > 0 {
 				t.Errorf("hold %d ended %v before its deadline", i, left)
 			}
-			if cause != ErrLost {
+			if cause != fault.ErrLost {
 				t.Errorf("hold %d ended with %v", i, cause)
 			}
 		case <-late:
@@ -92,7 +93,7 @@ func TestABeliefEndsThoughTheShardLoopHangs(t *testing.T) {
 		}
 	}
 	<-session.Done()
-	if err := session.Err(); err != ErrLost {
+	if err := session.Err(); err != fault.ErrLost {
 		t.Errorf("the session ended with %v", err)
 	}
 	if n.Stats().Losses != 2 {
@@ -191,7 +192,7 @@ func TestAHolderEndsItsSession(t *testing.T) {
 		own, fixed bool
 		want       error
 	}{
-		{"a user's session", false, false, ErrLost},
+		{"a user's session", false, false, fault.ErrLost},
 		{"the node's own", true, false, nil},
 		{"a hold of fixed length", false, true, nil},
 	} {
@@ -204,7 +205,7 @@ func TestAHolderEndsItsSession(t *testing.T) {
 			h.belief = bs.renewed(7, w.Now())
 		}
 		n.watch.add(h)
-		if err := h.Err(); err != ErrLost {
+		if err := h.Err(); err != fault.ErrLost {
 			t.Errorf("%s: the hold is over with %v", tt.name, err)
 		}
 		if err := h.session.Err(); err != tt.want {
