@@ -99,7 +99,7 @@ func TestCloseOfASession(t *testing.T) {
 }
 
 // Promise: G5, P9: a user's session that lost its lease in one shard ends in every shard.
-func TestALostSessionEndsOnEveryLane(t *testing.T) {
+func TestALostSessionEndsInEveryShard(t *testing.T) {
 	b := newBench(t, Config{Shards: 2})
 	s, err := b.node.NewSession(benchTTL)
 	if err != nil {
