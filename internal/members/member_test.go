@@ -114,6 +114,22 @@ func TestThePredecessorIsProvenDead(t *testing.T) {
 	}
 }
 
+// Promise: P30: gossip does not bring back a node that is proven dead: it calls the dead alive and dead by turns until all
+// have heard of the next incarnation.
+func TestTheProvenDeadStayDead(t *testing.T) {
+	b := newBench(t, 1)
+	m := node("b", 2)
+	b.comes(m)
+	b.parts(m, transport.Replaced)
+	b.pass(grace)
+	b.words = nil
+	b.gossips(m, env.Dead)
+	b.gossips(m, env.Alive)
+	if b.expect(); b.view().Has(2) || b.liveness(2) != placement.Departed {
+		t.Errorf("its liveness is %d; those with a place: %+v", b.liveness(2), b.view().Members())
+	}
+}
+
 // Gossip about this node itself changes nothing: it knows better.
 func TestNewsOfItselfIsIgnored(t *testing.T) {
 	b := newBench(t, 1)

@@ -206,6 +206,7 @@ func TestAnExtensionOutlivesAHandover(t *testing.T) {
 
 // Promise: P5: a leader that hands over logs how long those were silent that hold or wait, and
 // nothing of the idle: their number has no bound, and nobody waits for their end.
+// Method: the leader hands over while an entry is in flight.
 func TestAHandoverLogsNothingOfTheIdle(t *testing.T) {
 	w, leader := led(t)
 	busy, raw := ask(1, "k")
@@ -225,8 +226,19 @@ func TestAHandoverLogsNothingOfTheIdle(t *testing.T) {
 	}
 	w.settle(t)
 	w.run(t, int(2*unlogged/TickInterval))
+	third, _ := ask(1, "third")
+	third.Session.Node += 2
+	if err := leader.Submit(w.now, third, shard.AppendCommand(nil, third)); err != nil {
+		t.Fatal(err)
+	}
+	var inFlight Output
+	leader.Ready(w.now, &inFlight)
 	leader.Handover(w.now, 102, leader.Term())
+	w.deliver(t, &inFlight)
 	w.run(t, HeartbeatTicks)
+	if !w.replicas[1].Serving() {
+		t.Fatal("leadership did not move")
+	}
 	for _, tt := range []struct {
 		id     shard.SessionID
 		logged bool
@@ -909,6 +921,43 @@ func TestNothingIsToldBeforeItIsCommitted(t *testing.T) {
 		if g, is := e.(shard.Granted); is && g.Number != 1 {
 			t.Errorf("%+v is told, and nobody else has it", g)
 		}
+	}
+}
+
+// Promise: P6: only the leader that appended an entry tells what comes of it. A client that hears nothing
+// asks again, and gets its answer from the next leader.
+// Method: a request reaches both followers, its leader is lost, and the next one commits it.
+func TestALaterLeaderTellsNothingUnasked(t *testing.T) {
+	w, leader := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	a, raw := ask(1, "k")
+	w.loses = func(f Frame) bool { return f.To == 1 }
+	if err := leader.Submit(w.now, a, raw); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(t)
+	w.cut[1], w.loses = true, nil
+	granted := func() bool {
+		return slices.ContainsFunc(w.events, func(e shard.Event) bool { g, is := e.(shard.Granted); return is && g.Number == a.Number })
+	}
+	for n := 0; !w.replicas[1].Serving() && !w.replicas[2].Serving(); n++ {
+		if w.run(t, 1); n > 10*electionTicks {
+			t.Fatal("nobody leads")
+		}
+	}
+	next := w.replicas[1]
+	if !next.Serving() {
+		next = w.replicas[2]
+	}
+	w.run(t, 2*HeartbeatTicks)
+	if leader.Table().Has(a.Session) || !next.Table().Has(a.Session) || granted() {
+		t.Errorf("the next leader has applied the request: %v; events %+v", next.Table().Has(a.Session), w.events)
+	}
+	if err := next.Submit(w.now, a, raw); err != nil {
+		t.Fatal(err)
+	}
+	if w.run(t, 2*HeartbeatTicks); !granted() {
+		t.Error("the client asks again, and is not told of its grant")
 	}
 }
 

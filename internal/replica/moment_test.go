@@ -338,6 +338,23 @@ func TestAtTheLimitItself(t *testing.T) {
 			r.compact()
 			return r.applied.cutAt == r.applied.index
 		}},
+		{"a heartbeat's commit is beyond the log, and it counts for nothing", false, func(t *testing.T, off int) bool {
+			r := follower(t)
+			last, err := r.store.LastIndex()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &raftpb.Message{
+				Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(1), To: proto.Uint64(2), Term: proto.Uint64(r.term),
+				Commit: proto.Uint64(last + uint64(off)),
+			}
+			now := r.now + TickInterval
+			r.Step(now, 101, Frame{Generation: 1, From: 1, To: 2, Message: m})
+			if r.Err() != nil {
+				t.Errorf("it stops itself: %v", r.Err())
+			}
+			return r.election.contact != now
+		}},
 		{"a stranger is one that was removed", true, func(t *testing.T, off int) bool {
 			_, r := serving(t)
 			r.members.highest = uint64(9 + off)

@@ -129,6 +129,9 @@ func TestLeasesAlone(t *testing.T) {
 	if answer, recall := ls.confirmed(Renewal{Session: id, Ref: 1}); answer || !recall {
 		t.Errorf("a silent session is answered: %v, and its silence undone: %v", answer, recall)
 	}
+	if silent, _ := ls.review(ttl-1, late); silent != nil {
+		t.Errorf("while its silence is being undone %v is logged", silent)
+	}
 	if got := ls.reheard(id); len(got) != 1 || got[0].Ref != 1 {
 		t.Errorf("then %+v is answered", got)
 	}
@@ -141,6 +144,10 @@ func TestLeasesAlone(t *testing.T) {
 	ls.end(id)
 	if answer, _ := ls.confirmed(Renewal{Session: id}); !answer || !ls.hear(id, 0) {
 		t.Error("a session without a record is not answered")
+	}
+	ls.open(id, ttl, 0)
+	if ls.fixing(id, 0, ttl/2, 1); ls.get(id).ttl != ttl {
+		t.Errorf("a shorter Fix on its way makes the lease %v long", ls.get(id).ttl)
 	}
 }
 

@@ -166,6 +166,22 @@ func TestTheDeafGetNoVote(t *testing.T) {
 	}
 }
 
+// Promise: P30: only an answer of the leader's own term shows that its sender hears this leader.
+func TestAnswersAreOfTheLeadersTerm(t *testing.T) {
+	for off, want := range map[int]bool{-1: false, 0: true, 1: false} {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		leader.leading.contacts.forget(2)
+		m := &raftpb.Message{
+			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(2), To: proto.Uint64(1), Term: proto.Uint64(leader.term + uint64(off)),
+		}
+		leader.Step(w.now, 102, Frame{Generation: 1, From: 2, To: 1, Message: m})
+		if got := leader.answers(2); got != want {
+			t.Errorf("an answer of term %d to the leader of term %d counts: %v", m.GetTerm(), leader.term, got)
+		}
+	}
+}
+
 // Promise: G6, P30: a leader takes out nobody who answers it, whatever its view lacks.
 // Method: the leader has joined a while ago, and has heard of itself and of one node that is
 // gone. Its voters answer; then one of them does not any more.

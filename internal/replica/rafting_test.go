@@ -244,6 +244,31 @@ func TestWhatGathersDuringATransferFitsIntoEntries(t *testing.T) {
 	}
 }
 
+// Clients may ask for more at once than a batch holds: full entries are appended meanwhile.
+func TestABurstIsAppended(t *testing.T) {
+	const burst = 2 * maxHeld
+	w, r := led(t)
+	w.run(t, 2*HeartbeatTicks)
+	asked := 0
+	for bytes := 0; bytes < burst; asked++ {
+		a, raw := ask(uint64(asked)+1, fmt.Sprint("k", asked))
+		if err := r.Submit(w.now, a, raw); err != nil {
+			t.Fatal(err)
+		}
+		bytes += len(raw)
+	}
+	w.run(t, 2*HeartbeatTicks)
+	granted := 0
+	for _, e := range w.events {
+		if _, ok := e.(shard.Granted); ok {
+			granted++
+		}
+	}
+	if granted != asked {
+		t.Errorf("%d of %d commands took effect", granted, asked)
+	}
+}
+
 // frames returns one of each kind of raft message.
 func frames() []Frame {
 	entry := func(kind raftpb.EntryType, term uint64, data string) *raftpb.Entry {
