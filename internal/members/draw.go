@@ -10,10 +10,9 @@ import (
 	"github.com/lockmesh/mesh/ring"
 )
 
-// draw makes a new view.
+// draw makes a new view, and forgets the nodes that were gone for long.
 func (m *Machine) draw() {
 	m.stale, m.drawAt = false, env.Never
-	m.forget()
 	// A node that joined just now has not heard of all others. Later, one that it does not
 	// know is gone.
 	unknown := placement.Silent
@@ -24,6 +23,11 @@ func (m *Machine) draw() {
 	bearers := make(map[string]*member) // by name
 	placed := make(map[string]*member)  // those with a place on the ring
 	for _, o := range m.sorted() {
+		if o.state != env.Alive && m.now-o.since > forgetAfter || o.proven && m.now-o.since > forgetProven {
+			delete(m.members, o.ID)
+			m.emit(Disconnect{ID: o.ID})
+			continue
+		}
 		l, until := m.liveness(o)
 		liveness[uint64(o.ID)] = l
 		m.drawAt = min(m.drawAt, until)
@@ -50,16 +54,6 @@ func (m *Machine) draw() {
 	v := NewView(m.leaving, m.place(placed), m.table)
 	v.liveness, v.unknown = liveness, unknown
 	m.emit(Drawn{View: v, Members: shown})
-}
-
-// forget drops the nodes that were gone for long.
-func (m *Machine) forget() {
-	for _, o := range m.sorted() {
-		if o.state != env.Alive && m.now-o.since > forgetAfter || o.proven && m.now-o.since > forgetProven {
-			delete(m.members, o.ID)
-			m.emit(Disconnect{ID: o.ID})
-		}
-	}
 }
 
 // place makes the ring over these members, and returns them sorted by name. A ring over the same

@@ -106,8 +106,7 @@ func (m *Machine) arrive() {
 		m.statusAt = min(m.statusAt, m.now+100*time.Millisecond)
 		return
 	}
-	m.ready = true
-	m.assess()
+	m.ready, m.health.Ready = true, true
 	m.emit(Ready{})
 }
 

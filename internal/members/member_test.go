@@ -182,13 +182,17 @@ func TestTheGoneAreForgotten(t *testing.T) {
 			knows bool
 		}{{tt.after, true}, {1, false}} {
 			b.now += step.more
-			b.words = nil
+			b.clear()
 			b.connects(node("c", 3)) // something changes, so that a view is drawn
 			b.gossips(node("c", 3), env.Alive)
 			b.parts(node("c", 3), transport.Lost)
 			known, _ := b.view().Liveness()
 			if _, knows := known[2]; knows != step.knows || b.asked("disconnect 2") == step.knows {
 				t.Errorf("%s: after %v it knows of it: %t; %v", tt.name, tt.after, knows, b.words)
+			}
+			known, _ = b.drawn[0].View.Liveness()
+			if _, knows := known[2]; knows != step.knows {
+				t.Errorf("%s: after %v the first view knows of it: %t", tt.name, tt.after, knows)
 			}
 		}
 	}

@@ -59,7 +59,8 @@ func (b *batch) full() bool { return len(b.data) >= maxHeld }
 // fits reports whether there is room for so many bytes.
 func (b *batch) fits(bytes int) bool { return bytes == 0 || len(b.data)+bytes <= maxHeld }
 
-// fillsEntry reports whether an entry need not gather any more.
+// fillsEntry reports whether an entry need not gather any more. It is appended at once, so that a
+// burst between two Readys is not discarded by full.
 func (b *batch) fillsEntry() bool { return len(b.data) >= maxBatch }
 
 // next returns the commands of the next entry: nil while an entry is in flight, unless the next
@@ -92,7 +93,8 @@ func (b *batch) appended() {
 	b.commands += uint64(p.clients)
 }
 
-// unblock lets the next entry be appended: the one in flight is applied, or need not be waited for.
+// unblock lets the next entry be appended. It is called at each applied entry, and when the one in
+// flight need not be waited for.
 func (b *batch) unblock() { b.inFlight = false }
 
 // reset empties the batch at the end of a leadership. It returns whose commands were not appended.

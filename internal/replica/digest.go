@@ -87,15 +87,12 @@ func (s *sums) tell(now time.Duration) (latest checksum, due bool) {
 
 // comparison is what a leader knows of the voters' tables.
 type comparison struct {
-	self    uint64
 	words   map[uint64]checksum // replica ID -> what it said last of its table
 	checked uint64              // the entry that this leader's last Check is for
 	doubted uint64              // the entry after which two tables were last seen to differ
 }
 
-func newComparison(self uint64) comparison {
-	return comparison{self: self, words: make(map[uint64]checksum)}
-}
+func newComparison() comparison { return comparison{words: make(map[uint64]checksum)} }
 
 // hear takes a voter's word on its table.
 func (c *comparison) hear(id uint64, sum checksum) { c.words[id] = sum }
@@ -148,7 +145,7 @@ func (c *comparison) compare(own *sums, m *members) (f findings) {
 // by the configuration before as well as by the one to come.
 func (c *comparison) mostHave(sum checksum, own *sums, m *members) bool {
 	return m.agree(func(id uint64) bool {
-		if id == c.self {
+		if id == m.self {
 			return slices.Contains(own.kept, sum)
 		}
 		return c.words[id] == sum

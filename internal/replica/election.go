@@ -72,12 +72,6 @@ func (e *election) takeEarly(now time.Duration) bool {
 // wakeAt returns when it is time for either.
 func (e *election) wakeAt() time.Duration { return min(e.early, e.campaign) }
 
-// forget notes that the silent leader is given up.
-func (e *election) forget() { e.forgot = true }
-
-// forgotten reports whether it was.
-func (e *election) forgotten() bool { return e.forgot }
-
 // stand draws the deadline of the next attempt, and returns for how long nothing was heard of a
 // leader. The silence keeps counting. If patient is set, one more stall may be excused: the leader
 // of a non-voter may live, its messages unread after a stall. A voter that stands has no leader that
@@ -123,7 +117,7 @@ func (r *Replica) electionTick() {
 
 // forgetLeader gives up the silent leader, so that this replica's vote is free (P20).
 func (r *Replica) forgetLeader() {
-	r.election.forget()
+	r.election.forgot = true
 	if err := r.rn.ForgetLeader(); err != nil {
 		r.log.Debug("forgetting the leader failed", "error", err)
 	}
@@ -133,7 +127,7 @@ func (r *Replica) forgetLeader() {
 // stand campaigns, and asks whether this replica is still one of the shard's: one without a
 // vote does only that.
 func (r *Replica) stand() {
-	if !r.election.forgotten() {
+	if !r.election.forgot {
 		r.forgetLeader() // no tick came between E and the deadline; a learner does not campaign, and would not forget
 	}
 	votes := r.members.votes(r.cfg.ID)

@@ -272,7 +272,7 @@ func (r *Replica) becomeLeader(out *Output) {
 	r.leading = leadership{
 		serving: true, began: r.now, base: r.table.Now(),
 		leases: newLeases(r.cfg.Watch.Heard), reads: newReads(), contacts: newContacts(),
-		learners: make(learners), comparison: newComparison(r.cfg.ID),
+		learners: make(learners), comparison: newComparison(),
 	}
 	r.farewells.restart()
 	for _, s := range r.table.Leases() {
@@ -331,8 +331,8 @@ func (r *Replica) supervise() {
 	if g.startSettle(r.table.Settles(), r.now) {
 		r.appendOwn(shard.Settle{Term: r.term})
 	}
-	if r.members.hasFormer() && r.sealed() {
-		r.members.forgetFormer()
+	if len(r.members.former) > 0 && r.sealed() {
+		r.members.former = nil
 	}
 	if r.role == raft.StateLeader {
 		r.place()

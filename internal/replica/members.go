@@ -213,12 +213,6 @@ func (m *members) restore(conf *raftpb.ConfState, h *history) {
 // history returns what a snapshot has to say.
 func (m *members) history() history { return history{m.peers, m.highest, m.founders} }
 
-// hasFormer reports whether some voter may count the votes of removed replicas.
-func (m *members) hasFormer() bool { return len(m.former) > 0 }
-
-// forgetFormer notes that no voter counts the votes of removed replicas any more.
-func (m *members) forgetFormer() { m.former = nil }
-
 // nodes returns the nodes of replicas; zero for one that is not known.
 func (m *members) nodes(ids []uint64) (nodes []uint64) {
 	for _, id := range ids {

@@ -29,7 +29,7 @@ func TestMembersChange(t *testing.T) {
 	if got := m.added(); !slices.Equal(got, []Hosted{{Peer{Node: 104}, 4}}) {
 		t.Errorf("added %+v", got)
 	}
-	if !m.hasFormer() || len(m.counted(true)) != 3 || len(m.counted(false)) != 2 {
+	if len(m.former) == 0 || len(m.counted(true)) != 3 || len(m.counted(false)) != 2 {
 		t.Errorf("counted: %+v, and %+v", m.counted(true), m.counted(false))
 	}
 	m.change(m.state(), nil)

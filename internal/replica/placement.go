@@ -121,9 +121,6 @@ func (pl *placing) miss(id uint64) bool {
 	return true
 }
 
-// misses reports whether replica id is.
-func (pl *placing) misses(id uint64) bool { return pl.missing[id] }
-
 const (
 	firstBackoff  = time.Second
 	longestOffers = time.Minute
@@ -330,7 +327,7 @@ func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 	g := &r.leading
 	p, _ := r.Peer(id)
 	return placement.Replica{
-		ID: id, Node: p.Node, Liveness: r.target.liveness(p.Node), Missing: g.placing.misses(id),
+		ID: id, Node: p.Node, Liveness: r.target.liveness(p.Node), Missing: g.placing.missing[id],
 		Recent: g.contacts.silence(id, r.now) < 2*ElectionTimeout, Answers: r.answers(id),
 		Ready: r.ready(id, pr), Doubted: r.doubted(id),
 		Stuck: g.learners.stuck(id, r.now), Lapsed: g.learners.lapsed(id, r.now),

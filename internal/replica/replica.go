@@ -580,18 +580,7 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		return 0, fmt.Errorf("unknown version %d", v)
 	}
 	r.table.Enter(e.GetTerm(), time.Duration(rd.Uint(math.MaxInt64)))
-	if e.GetTerm() == r.term {
-		r.batch.unblock()
-	}
-	// Only the leader that appended the entry, in its term, tells what comes of it. An older
-	// entry's client asks again, and gets its answer from a confirmed leader (P6). A serving leader has
-	// applied an entry of its term, so this one is of that term as well.
-	tells := r.role == raft.StateLeader && (r.Serving() || e.GetTerm() == r.term)
-	told := &out.Events
-	var unheard []shard.Event
-	if !tells {
-		told = &unheard
-	}
+	r.batch.unblock()
 	for rd.Len() > 0 {
 		cmd := shard.ReadCommand(rd)
 		if rd.Err() != nil {
@@ -600,16 +589,21 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		if c, ok := cmd.(shard.Check); ok && c.Term == e.GetTerm() && !r.sums.check(c) {
 			return unasked, errDiverged
 		}
-		first := len(*told)
-		*told = r.table.Step(cmd, *told)
+		before := len(out.Events)
+		out.Events = r.table.Step(cmd, out.Events)
+		told := out.Events[before:]
 		if r.cfg.Watch.Applied != nil {
-			unasked += max(0, answers((*told)[first:])-1)
+			unasked += max(0, answers(told)-1)
 		}
 		if r.cfg.Watch.Stepped != nil {
-			r.cfg.Watch.Stepped(r.applied.last(), cmd, (*told)[first:])
+			r.cfg.Watch.Stepped(r.applied.last(), cmd, told)
 		}
+		// Only the leader that appended the entry, in its term, tells what comes of it. An older
+		// entry's client asks again, and gets its answer from a confirmed leader (P6).
 		if r.Serving() {
-			r.note((*told)[first:], out)
+			r.note(told, out)
+		} else {
+			out.Events = out.Events[:before]
 		}
 	}
 	return unasked, rd.Err()
