@@ -344,7 +344,7 @@ func readNumbers(r *wire.Reader) numbers {
 	return s
 }
 
-// shell makes the session id, whose record comes now or later.
+// placeholder makes a session that is only named so far; its record follows.
 func (rs *Restore) placeholder(id SessionID) *session {
 	s := &session{id: id, requests: make(map[uint64]*request), holds: make(map[uint64]*request)}
 	rs.t.sessions[id] = s

@@ -60,7 +60,7 @@ func node(name string, id transport.ID) env.Member {
 	return env.Member{ID: id, Name: name, Addr: name + ":1", Zone: "z" + name}
 }
 
-// led is the report of a lane that leads shards from 0 on, all in step.
+// led is the report of a node that leads shards from 0 on, all in step.
 func led(shards int) (r Report) {
 	for sh := range shards {
 		r.Led, r.Rest = append(r.Led, sh), append(r.Rest, sh)

@@ -67,7 +67,7 @@ type (
 	}
 	// Ready tells, once, that this node can serve: see Waiting.
 	Ready struct{}
-	// Drop tells that a peer sent what is no message of ours: the connection must go.
+	// Drop tells that a peer sent a malformed message: its connection must end.
 	Drop struct {
 		Peer transport.ID
 		Err  error
@@ -163,7 +163,8 @@ func (m *Machine) Joined(now time.Duration, mesh Mesh, members []env.Member, out
 		if len(others) > 0 {
 			m.emit(Join{Members: others})
 		}
-		for _, id := range slices.Sorted(maps.Keys(m.connected)) { // before they were in no mesh of this node's
+		// Until now this node was in no mesh, and introduce ignored them.
+		for _, id := range slices.Sorted(maps.Keys(m.connected)) {
 			m.introduce(m.connected[id])
 		}
 	})

@@ -44,14 +44,14 @@ func (r *Report) check(shards int) error {
 	for _, list := range [][]int{r.Led, r.Rest, r.Follows} {
 		for _, sh := range list {
 			if sh < 0 || sh >= shards || len(list) > shards {
-				return fmt.Errorf("%w: a status of a shard that there is not", wire.ErrMalformed)
+				return fmt.Errorf("%w: a status names an unknown shard", wire.ErrMalformed)
 			}
 		}
 	}
 	for _, list := range [][]Voter{r.Voters, r.Counted} {
 		for _, v := range list {
 			if v.Node == 0 || len(v.Name) > shard.MaxName || len(list) > maxVoters {
-				return fmt.Errorf("%w: a status with a vote of nobody's", wire.ErrMalformed)
+				return fmt.Errorf("%w: a status names an invalid voter", wire.ErrMalformed)
 			}
 		}
 	}
@@ -100,6 +100,7 @@ func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out 
 		_, before := m.statuses[from]
 		m.statuses[from] = status{r, now}
 		m.assess()
+		// assess has dropped it if its sender is no connected member, or if this node's own status is long overdue.
 		if _, counts := m.statuses[from]; counts && !before {
 			m.emit(SendStatus{To: from, Body: m.status()}) // the peer is new here, and waits for it
 		}

@@ -51,7 +51,7 @@ func (e *election) stalled(now, d time.Duration) {
 	}
 }
 
-// silent reports whether nothing was heard of a leader for so long, and it was not given up yet.
+// silent reports whether nothing was heard of a leader for that long, and it was not given up yet.
 func (e *election) silent(now, length time.Duration) bool {
 	return now-e.contact >= length && !e.forgot
 }

@@ -261,7 +261,7 @@ func (l *lease) hear(now time.Duration) {
 // fixing: a Fix is on its way into the log. Entries behind it must not rely on silence seen before
 // it, nor end the lease before the time that it fixes. If it is refused, refused restores the lease's
 // length. If it is lost, leadership is lost with it as a rule, and this lease is forgotten; at worst
-// the session lives for as long as the Fix would have let it.
+// the session lives for the longer of its old length and the Fix's, from now.
 func (l *lease) fixing(now, hold time.Duration, number uint64) {
 	l.heard, l.before, l.excused, l.fixNumber = now, 0, false, number
 	l.ttl = max(l.ttl, hold)

@@ -178,7 +178,7 @@ func (m *members) decline(id uint64) {
 	}
 }
 
-// declines reports whether it is.
+// declines reports whether learner id asked for no vote.
 func (m *members) declines(id uint64) bool { return slices.Contains(m.declined, id) }
 
 // change takes over a configuration that the log committed, and where its new replicas live. It

@@ -80,7 +80,7 @@ type Watch struct {
 	Served func(serving bool)
 	// HandsOver: it has begun to hand over leadership.
 	HandsOver func(node uint64)
-	// Heard: as the leader it has taken a sign of life, from which the session's lease counts.
+	// Heard: as the leader it has received a sign of life, from which the session's lease counts.
 	Heard func(id shard.SessionID, ttl time.Duration)
 	// Configured: after the entry at index the shard's replicas are these, by ID.
 	Configured func(index uint64, replicas []Hosted)
