@@ -3,5 +3,5 @@
 // the packages that drive a browser.
 //
 // Its tests need Chromium or Chrome, under a usual name in PATH or named by $CHROMIUM. Without one
-// they are skipped; with LOCKMESH_BROWSER=required, as in .ci/run, they fail.
+// they fail.
 package browsertest
