@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestCompare(t *testing.T) {
@@ -74,36 +71,5 @@ func TestBadArguments(t *testing.T) {
 		if _, err := run(t.Context(), strings.Fields(args), io.Discard); err == nil {
 			t.Errorf("%s: no error", args)
 		}
-	}
-}
-
-// What ends the tool ends all that it has started.
-func TestNothingIsLeftRunning(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("it needs /proc")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	begun := make(chan struct{})
-	go func() {
-		_, _ = r.Read(make([]byte, 1))
-		close(begun)
-		cancel()
-	}()
-	// The child holds the pipe open for as long as it lives.
-	_, err = output(ctx, "", "sh", "-c", fmt.Sprintf("(echo; exec sleep 60) >/proc/%d/fd/%d & wait", os.Getpid(), w.Fd()))
-	if err == nil {
-		t.Error("it was not interrupted")
-	}
-	<-begun
-	w.Close()
-	_ = r.SetReadDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.Copy(io.Discard, r); err != nil {
-		t.Errorf("a child lives on: %v", err)
 	}
 }
