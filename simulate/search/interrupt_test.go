@@ -74,10 +74,12 @@ func TestShrinkIsInterrupted(t *testing.T) {
 	for _, at := range []int32{1, 12, 40} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var runs atomic.Int32
+		var went atomic.Bool // on, after the cancel
 		s := Plan{Workers: 1, Play: func(w *simulate.World) error {
 			n := w.Pick("n", 0, 1<<40)
 			m := w.Pick("m", 0, 1<<40)
 			if runs.Add(1) == at+1 { // the first one finds it
+				w.At(2*time.Second, func() { went.Store(true) })
 				return ages(cancel)(w)
 			}
 			if n > 100 {
@@ -89,6 +91,9 @@ func TestShrinkIsInterrupted(t *testing.T) {
 		shrunk := s.Shrink(ctx, first)
 		if !shrunk.Interrupted || shrunk.Confirmed || runs.Load() != at+1 || !strings.HasPrefix(shrunk.After.Err.Error(), "broken: ") || !strings.Contains(shrunk.String(), ", and interrupted: ") || strings.Contains(shrunk.String(), "something other") {
 			t.Errorf("interrupted in run %d: %v, after %d runs, %v", at, shrunk, runs.Load(), shrunk.After.Err)
+		}
+		if went.Load() {
+			t.Errorf("interrupted in run %d: its world went on", at)
 		}
 		if smaller := len(shrunk.After.Case.Set) > 0; smaller != (at > 1) {
 			t.Errorf("interrupted in run %d: %v", at, shrunk.After.Case)

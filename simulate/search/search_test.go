@@ -192,6 +192,11 @@ func TestSearchDemandsProperties(t *testing.T) {
 	if got := missing(Plan{Seeds: 100, Wanted: true}); !slices.Equal(got, []string{"never"}) {
 		t.Errorf("100 seeds miss %q", got)
 	}
+	// Most seeds only expect "rare": the one that met it says of what kind it is.
+	properties := search(t, Plan{Seeds: 100, Wanted: true, Play: play}).Properties
+	if i := slices.IndexFunc(properties, func(p simulate.Property) bool { return p.Name == "rare" }); i < 0 || properties[i].Kind != simulate.Sometimes || properties[i].Met != 1 {
+		t.Errorf("after 100 seeds: %v", properties)
+	}
 	if got := missing(Plan{Seeds: 50}); got != nil {
 		t.Errorf("without Wanted, %q are missing", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +111,11 @@ func TestShrink(t *testing.T) {
 		if len(x.After.Faults) != 3 || len(x.After.Case.Only) != 3 || got["hosts"] != 3 || got["noise"] != 12 || got["idle"] != 0 || !x.Confirmed {
 			t.Errorf("%v\n%v", x, x.After.Case)
 		}
+		// A ceiling just above what it takes, so that no part of the strategy is lost unnoticed.
+		const smallest, most = "seed=1 profile=hostile set=*=least,hosts=3,noise=12 only=pause/25,isolate/3,pause/34", 172
+		if x.After.Case.String() != smallest || x.Runs > most {
+			t.Errorf("%d workers: shrunk in %d runs to %v, want at most %d to %s", workers, x.Runs, x.After.Case, most, smallest)
+		}
 		if !strings.HasPrefix(x.After.Err.Error(), "broken: after 2 pauses") {
 			t.Errorf("shrunk into another failure: %v", x.After.Err)
 		}
@@ -123,6 +129,20 @@ func TestShrink(t *testing.T) {
 		}
 		if o := s.Replay(again, true); o.Hash != x.After.Hash || errors.Unwrap(o.Err).Error() != errors.Unwrap(x.After.Err).Error() || o.Timeline == nil {
 			t.Errorf("the case's text is another run: %v", o.Err)
+		}
+	}
+}
+
+// A change that leaves out many things at once is tried in more courses of events.
+func TestCourses(t *testing.T) {
+	x := &shrinker{variants: 2, budget: Budget{Variants: 5}, best: Outcome{Case: Case{Variant: 1}}}
+	for size, want := range map[int][]uint64{
+		1:   {1, 0},
+		12:  {1, 0, 2, 3},
+		300: {1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14},
+	} {
+		if got := x.courses(size); !slices.Equal(got, want) {
+			t.Errorf("a change of %d things is tried in the courses %d, want %d", size, got, want)
 		}
 	}
 }
@@ -185,6 +205,36 @@ func TestShrinkOfWhatDidNotFail(t *testing.T) {
 	s := Plan{Play: fails()}
 	if x := s.Shrink(t.Context(), s.Replay(s.Case(1), false)); x.Runs != 0 || x.After.Err != nil {
 		t.Errorf("%+v", x)
+	}
+}
+
+// A failure whose smallest run does not repeat, in its events or in what it says, is not confirmed,
+// and the text says so.
+func TestShrinkOfWhatDoesNotRepeat(t *testing.T) {
+	for name, play := range map[string]func(w *simulate.World, run int64) error{
+		"events": func(w *simulate.World, run int64) error {
+			w.At(time.Duration(run), func() {})
+			if err := w.Run(time.Second); err != nil {
+				return err
+			}
+			return errors.New("broken: same")
+		},
+		"text": func(w *simulate.World, run int64) error {
+			if err := w.Run(time.Second); err != nil {
+				return err
+			}
+			return fmt.Errorf("broken: in run %d", run)
+		},
+	} {
+		var runs atomic.Int64
+		s := Plan{Workers: 1, Play: func(w *simulate.World) error {
+			w.Pick("n", 0, 9)
+			return play(w, runs.Add(1))
+		}}
+		x := s.Shrink(t.Context(), s.Replay(s.Case(1), false))
+		if x.Confirmed || x.Interrupted || !strings.Contains(x.String(), "something other than the seed decides") {
+			t.Errorf("%s: confirmed %v, %v", name, x.Confirmed, x)
+		}
 	}
 }
 
