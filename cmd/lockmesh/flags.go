@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/shell"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/drill"
 	"github.com/lockmesh/mesh/simulate/search"
@@ -55,8 +56,8 @@ type settings struct {
 	mutants []string // that are not in this program, and are to be built into another
 }
 
-// account reports whether the timeline of a run is wanted.
-func (s *settings) account() bool { return s.page != "" || s.log != "" || s.text || s.mermaid }
+// wantsTimeline reports whether the timeline of a run is wanted.
+func (s *settings) wantsTimeline() bool { return s.page != "" || s.log != "" || s.text || s.mermaid }
 
 // parse reads the flags. Its error says what is wrong with them; flag.ErrHelp, that the
 // usage was asked for, which goes to out.
@@ -302,42 +303,9 @@ func commandLine(c search.Case) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(thisCommand))
 	for _, w := range c.Words() {
-		fmt.Fprintf(&b, " -%s %s", w[0], quoted(w[1]))
+		fmt.Fprintf(&b, " -%s %s", w[0], shell.Word(w[1]))
 	}
 	return b.String()
-}
-
-// quoted makes one word for a shell of s.
-func quoted(s string) string {
-	if s != "" && !strings.ContainsAny(s, " \t\n*?[]{}()<>|&;$`\"'\\~#!") {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// unquoted takes a line apart that is made of words and of what quoted returned.
-func unquoted(line string) (words []string) {
-	word, begun, inside := "", false, false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '\'':
-			begun, inside = true, !inside
-		case c == ' ' && !inside:
-			if begun {
-				words = append(words, word)
-			}
-			word, begun = "", false
-		default:
-			if c == '\\' && !inside && i+1 < len(line) {
-				i++
-			}
-			word, begun = word+string(line[i]), true
-		}
-	}
-	if begun {
-		words = append(words, word)
-	}
-	return words
 }
 
 // repeated returns the flags of the run that an event log is about.
@@ -355,16 +323,18 @@ func repeated(file string) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("-replay %s: it is about something else, to be repeated with\n\t%s", file, t.Repeat)
 	}
-	return unquoted(args), nil
+	return shell.Split(args), nil
 }
 
-// trim takes the package's name off an error's message: here it says nothing.
+// trim takes the name of the package that made an error off its message: here it says nothing.
 func trim(err error) error {
 	if err == nil {
 		return nil
 	}
-	if message, ok := strings.CutPrefix(err.Error(), "simulate: "); ok {
-		return errors.New(message)
+	for _, pkg := range []string{"simulate: ", "search: "} {
+		if message, ok := strings.CutPrefix(err.Error(), pkg); ok {
+			return errors.New(message)
+		}
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,6 +94,9 @@ func TestBadFlags(t *testing.T) {
 		code, out, err := lockmesh(t, append([]string{"simulate", "-timeline", page}, strings.Fields(tt.args)...)...)
 		if code != exitUsage || out != "" || !strings.Contains(err, tt.want) || !strings.Contains(err, "-help") {
 			t.Errorf("%s: code %d\n%s\n%s\nwant an error that names %s", tt.args, code, out, err, tt.want)
+		}
+		if said := strings.TrimPrefix(err, "lockmesh simulate: "); strings.Contains(said, "simulate: ") || strings.Contains(said, "search: ") {
+			t.Errorf("%s: the message names a package: %s", tt.args, err)
 		}
 		if _, err := os.Stat(page); err == nil {
 			t.Fatalf("%s: a page was written", tt.args)
@@ -345,16 +347,5 @@ func TestThousands(t *testing.T) {
 		if got := thousands(n); got != want {
 			t.Errorf("thousands(%d) = %q", n, got)
 		}
-	}
-}
-
-func TestQuoted(t *testing.T) {
-	words := []string{"simulate", "*=least", "a b", "it's", "", `\`, "'"}
-	var line string
-	for _, w := range words {
-		line += " " + quoted(w)
-	}
-	if got := unquoted(line); !slices.Equal(got, words) {
-		t.Errorf("%s is read as %q, not %q", line, got, words)
 	}
 }

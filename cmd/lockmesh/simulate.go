@@ -45,7 +45,7 @@ type simulation struct {
 
 // stop plays one seed as far as -until says.
 func (r *simulation) stop() int {
-	o := r.search.Replay(r.search.Case(r.search.Options.Seed), r.account())
+	o := r.search.Replay(r.search.Case(r.search.Options.Seed), r.wantsTimeline())
 	if stopped, ok := errors.AsType[*simulate.Stopped](o.Err); ok {
 		fmt.Fprint(r.out, stopped.State)
 		if stopped.Interrupted {
@@ -97,7 +97,7 @@ func (r *simulation) run(ctx context.Context) int {
 		fmt.Fprintln(r.out, "no failure")
 	}
 	switch {
-	case !r.account():
+	case !r.wantsTimeline():
 	case r.one && report.Seeds == 1:
 		o := r.search.Replay(r.search.Case(r.search.Options.Seed), true)
 		if interrupted(o) {
@@ -195,12 +195,12 @@ func (r *simulation) failures(ctx context.Context, report *search.Report) {
 	switch {
 	case !interrupted(told):
 		o = told
-	case r.account():
+	case r.wantsTimeline():
 		notes += "interrupted: no timeline\n"
 	}
 	fmt.Fprintf(r.out, "FAILED, %s: %v\n%s", count(f.Seeds, "seed"), o.Err, notes)
 	r.others(f)
-	if r.account() {
+	if r.wantsTimeline() {
 		r.show(o)
 	}
 }

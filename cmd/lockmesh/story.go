@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/lockmesh/mesh/internal/shell"
 	"github.com/lockmesh/mesh/simulate/search"
 	"github.com/lockmesh/mesh/simulate/story"
 )
@@ -20,7 +21,7 @@ func (s *settings) tell(file string) error {
 	}
 	s.search.Play = st.Perform
 	s.search.Options.Link = story.Link()
-	s.search.Repeat = func(c search.Case) string { return commandLine(c) + " -story " + quoted(file) }
+	s.search.Repeat = func(c search.Case) string { return commandLine(c) + " -story " + shell.Word(file) }
 	s.shrink = false // there is nothing to leave out
 	return nil
 }

@@ -94,11 +94,11 @@ func ParseCase(s string) (Case, error) {
 	for _, word := range strings.Fields(s) {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
-			return Case{}, fmt.Errorf("simulate: %q is not of the form name=value", word)
+			return Case{}, fmt.Errorf("search: %q is not of the form name=value", word)
 		}
 		known, err := c.Take(name, value)
 		if err == nil && !known {
-			err = fmt.Errorf("simulate: no %q in a case: there are seed, profile, set, only, variant and bug", name)
+			err = fmt.Errorf("search: no %q in a case: there are seed, profile, set, only, variant and bug", name)
 		}
 		if err != nil {
 			return Case{}, err
@@ -111,7 +111,7 @@ func ParseCase(s string) (Case, error) {
 func (c *Case) Take(name, value string) (known bool, err error) {
 	number := func(what string) (n uint64) {
 		if n, err = strconv.ParseUint(value, 10, 64); err != nil {
-			err = fmt.Errorf("simulate: %s %q is not a number of at most 64 bits", what, value)
+			err = fmt.Errorf("search: %s %q is not a number of at most 64 bits", what, value)
 		}
 		return n
 	}
@@ -143,7 +143,7 @@ func (c *Case) Take(name, value string) (known bool, err error) {
 func checkMutants(names, active []string) error {
 	for _, name := range names {
 		if !slices.Contains(active, name) {
-			return fmt.Errorf("simulate: no bug %q in this program: simulate/mutants/README.md tells how to build one with a mutant", name)
+			return fmt.Errorf("search: no bug %q in this program: simulate/mutants/README.md tells how to build one with a mutant", name)
 		}
 	}
 	return nil
@@ -158,10 +158,10 @@ func parseSet(s string) (map[string]int64, error) {
 			n, err = simulate.Least, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("simulate: %q in set is not of the form parameter=number or parameter=least", part)
+			return nil, fmt.Errorf("search: %q in set is not of the form parameter=number or parameter=least", part)
 		}
 		if _, twice := set[name]; twice {
-			return nil, fmt.Errorf("simulate: parameter %q is set twice", name)
+			return nil, fmt.Errorf("search: parameter %q is set twice", name)
 		}
 		set[name] = n
 	}

@@ -81,6 +81,7 @@ func TestClasses(t *testing.T) {
 		{"G6: after all faults ended; simulate: not within 3s", "G6"},
 		{"simulate: not within 1m30s what was waited for", "not within #m#s what was waited for"},
 		{"order 17 of \"ann\" was shipped 2 times\nmore", "order # of \"…\" was shipped # times"},
+		{"search: parameter \"hosts\" is set twice", "parameter \"…\" is set twice"},
 		{"simulate: actor a/worker panicked: index out of range [3]", "panic"},
 		{"node n2 is lost", "node n2 is lost"},
 	} {
@@ -108,7 +109,7 @@ func TestClasses(t *testing.T) {
 }
 
 func FuzzParseCase(f *testing.F) {
-	f.Add("seed=1 profile=hostile set=*=least,hosts=3 only=crash/1,2:pair/3 variant=3 bug=GrantBeforeCommit")
+	f.Add("seed=1 profile=hostile set=*=least,hosts=3 only=crash/1,2:pair/3 variant=3")
 	f.Add("seed=18446744073709551615 only=none")
 	f.Add("set==,")
 	f.Fuzz(func(t *testing.T, s string) {

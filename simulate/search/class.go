@@ -27,7 +27,9 @@ func classOf(err error) string {
 	if strings.Contains(message, " panicked: ") {
 		return "panic"
 	}
-	message = strings.TrimPrefix(message, "simulate: ")
+	for _, pkg := range []string{"simulate: ", "search: "} {
+		message = strings.TrimPrefix(message, pkg)
+	}
 	message, _, _ = strings.Cut(message, ":")
 	return withoutValues(message)
 }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// exitInterrupted is how a test's process ends that was told to.
+// exitInterrupted is the exit status of a test process that a signal ended.
 const exitInterrupted = 130
 
 // caught is what the calls of Test in this process have in common.
@@ -72,8 +72,8 @@ func catch(t T) (ctx context.Context, over func()) {
 	})
 }
 
-// told reports whether a signal has ended the context.
-func told(ctx context.Context) bool {
+// signalled reports whether a signal has ended the context.
+func signalled(ctx context.Context) bool {
 	_, ok := context.Cause(ctx).(errSignal)
 	return ok
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/shell"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
@@ -109,7 +110,7 @@ func (s Plan) testCase(ctx context.Context, t T, over func(), c Case) {
 	where := keep(t, o.Timeline)
 	_, stopped := errors.AsType[*simulate.Stopped](o.Err)
 	switch {
-	case told(ctx) && interrupted(o.Err):
+	case signalled(ctx) && interrupted(o.Err):
 		giveUp(ctx, t, over, fmt.Sprintf("%v\n%s%s", o.Err, stateOf(o.Err), where))
 	case stopped:
 		t.Logf("%v\n%s%s", o.Err, stateOf(o.Err), where)
@@ -134,7 +135,7 @@ func (s Plan) testSearch(ctx context.Context, t T, over func()) {
 		text = s.failure(ctx, t, x, report)
 	}
 	switch {
-	case told(ctx):
+	case signalled(ctx):
 		giveUp(ctx, t, over, s.soFar(report)+text)
 	case text != "":
 		t.Fatalf("%s", text)
@@ -400,12 +401,9 @@ func testLine(test, pkg string, search int) func(Case) string {
 		if search > 1 {
 			words += fmt.Sprintf(" search=%d", search)
 		}
-		return fmt.Sprintf("%s=%s go test -count 1 -run %s %s", Environment, quoted(words), quoted(strings.Join(pattern, "/")), pkg)
+		return fmt.Sprintf("%s=%s go test -count 1 -run %s %s", Environment, shell.Quote(words), shell.Quote(strings.Join(pattern, "/")), pkg)
 	}
 }
-
-// quoted makes one word for a shell of s.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // testPackage finds the import path of the test that runs, which calls this: a function
 // of the test's name, or one inside of it. If it finds none, it is the directory at hand.
