@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"fmt"
 	"iter"
 	"time"
 
@@ -163,12 +162,7 @@ func (p *process) Called(node transport.ID, ask env.Ask) env.Caller {
 }
 
 // hostOf returns the host that a node lives on, or lived on.
-func (w *World) hostOf(node transport.ID) string {
-	if p := w.nodes[node]; p != nil {
-		return p.host.name
-	}
-	return fmt.Sprintf("node %x", uint64(node))
-}
+func (w *World) hostOf(node transport.ID) string { return check.HostOf(judged{w}, node) }
 
 // observer is what the nodes of a world tell it: the checkers hear of it, and the marks.
 type observer struct {

@@ -111,7 +111,7 @@ func (o *Options) setting(name string) (int64, bool) {
 	return 0, false
 }
 
-// plainName reports whether name can stand in a [Case] as it is.
+// plainName reports whether name can stand in a case (see package search) as it is.
 func plainName(name string) bool {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._/", r) {

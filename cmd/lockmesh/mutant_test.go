@@ -96,8 +96,7 @@ func TestSimulateBuildsMutants(t *testing.T) {
 	}
 }
 
-// A replica that panics fails the run at that moment, and whoever reads of the failure, also on the page,
-// reads what the panic said.
+// A replica that panics fails the run, and both the report and the page have what the panic said.
 func TestAPanicEndsTheRun(t *testing.T) {
 	const said = "panic: tocommit(" // raft's own words
 	page := filepath.Join(t.TempDir(), "run.html")

@@ -16,7 +16,7 @@ const (
 	ForgetLeader
 	// LateAcks: a command carries no acknowledgements. They ride on later ones (P11).
 	LateAcks
-	// FreshSeat: an idle seat is given up for a new one. Once it is old, that is done
+	// FreshSeat: an idle lease is given up for a new one. Once it is old, that is done
 	// anyway.
 	FreshSeat
 

@@ -170,9 +170,9 @@ func TestFramesGoWhereTheyBelong(t *testing.T) {
 	r := &router{Handler: ear}
 	r.Receive(1, transport.KindGossip, []byte("nobody gossips yet"))
 	r.Receive(1, transport.KindControl, []byte("control"))
-	r.Receive(1, transport.KindShard, []byte("lane"))
+	r.Receive(1, transport.KindShard, []byte("shard"))
 	close(ear.received)
-	if got := slices.Collect(all(ear.received)); !slices.Equal(got, []string{"control", "lane"}) {
+	if got := slices.Collect(all(ear.received)); !slices.Equal(got, []string{"control", "shard"}) {
 		t.Errorf("the node received %q", got)
 	}
 	r.Down(1, transport.Lost)

@@ -101,7 +101,7 @@ func keyOf(shard, shards int) string {
 	}
 }
 
-// Play is a drill as a scenario of [search.Plan].
+// Play is a drill as a scenario for a Plan of package search.
 func Play(w *simulate.World) error { return New(w).Run() }
 
 // Run plays the drill, and returns the first promise that it saw broken.

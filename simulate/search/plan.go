@@ -49,8 +49,8 @@ type Plan struct {
 	// Shrinking is called after each run of Shrink, one call at a time, with the number of
 	// runs and the smallest failure so far.
 	Shrinking func(Shrunk)
-	// Found is called for each new way in which a seed failed, as soon as one did. That need not
-	// be the lowest seed, which the report has.
+	// Found is called for each new way in which a seed failed, as soon as one did. It need not be
+	// the lowest such seed; the report has that one.
 	Found func(Finding)
 	// Budget is what Shrink may spend.
 	Budget Budget

@@ -24,7 +24,7 @@ type Shrunk struct {
 	Before, After Outcome
 	// Runs is what it cost.
 	Runs int
-	// Confirmed is true if After was seen twice, with the same hash and error.
+	// Confirmed is true if After was played twice, with the same hash and error.
 	Confirmed bool
 	// Interrupted is true if the context ended first: After is the smallest so far, and was
 	// seen once.

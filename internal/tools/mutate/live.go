@@ -19,8 +19,7 @@ const (
 )
 
 // facts is what holds in every production program: which conditions never change, and
-// which code never runs or has no effect because it belongs to deliberate bugs, to fault
-// points or to observers.
+// which code never runs or has no effect because it belongs to fault points or to observers.
 type facts struct {
 	packages []*load.Package
 	values   map[types.Object]truth // variables and unexported fields that never change

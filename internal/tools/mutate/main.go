@@ -11,8 +11,8 @@
 //	go run ./internal/tools/mutate -o results.txt -again    retry the survivors, with new tests
 //
 // The file operators.go lists the kinds of changes, and rules.go the packages. It also
-// lists what is not mutated because it cannot matter in production: deliberate bugs, fault
-// points, logs, texts and assertions. Counters of Stats are mutated, as they are part of
+// lists what is not mutated because it cannot matter in production: fault points, observers,
+// logs, texts and assertions. Counters of Stats are mutated, as they are part of
 // the API.
 //
 // A mutant's name consists of its package, function and operator and a hash of the change,

@@ -54,7 +54,7 @@ type shardKey struct {
 type keyQueue struct {
 	key     string
 	place   map[requestName]place // of those that wait
-	seats   int                   // that were ever taken
+	ranks   int                   // that were ever given
 	held    map[requestName]grant // of those that hold
 	used    int64                 // the sum of their weights
 	granted place                 // the latest in the queue of those that were granted
@@ -71,12 +71,12 @@ type grant struct {
 
 type place struct {
 	revision uint64
-	seat     int           // among those of one revision
-	at       time.Duration // when it was taken
+	rank     int           // among those of one revision
+	at       time.Duration // when it was given
 }
 
 func (p place) compare(q place) int {
-	return cmp.Or(cmp.Compare(p.revision, q.revision), p.seat-q.seat)
+	return cmp.Or(cmp.Compare(p.revision, q.revision), p.rank-q.rank)
 }
 
 func (f *fifo) decided(shard ShardName, d env.Decision) {
@@ -87,7 +87,7 @@ func (f *fifo) decided(shard ShardName, d env.Decision) {
 		case first.revision != d.Revision:
 			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", d.Shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
 		case first.token != d.Token:
-			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", d.Shard, hostOf(f.world, d.Replica), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
+			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", d.Shard, HostOf(f.world, d.Replica), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
 		}
 		return
 	}
@@ -100,8 +100,8 @@ func (f *fifo) decided(shard ShardName, d env.Decision) {
 	}
 	switch d.What {
 	case env.Queued:
-		k.seats++
-		k.place[r] = place{d.Revision, k.seats, f.world.Now()}
+		k.ranks++
+		k.place[r] = place{d.Revision, k.ranks, f.world.Now()}
 	case env.Dropped:
 		delete(k.place, r)
 		f.dropped[ownerName{d.Key, d.Owner}]++
@@ -161,5 +161,5 @@ var verbs = [...]string{env.Queued: "queued", env.Granted: "granted", env.Releas
 
 // named says whose request it is.
 func (f *fifo) named(r requestName) string {
-	return fmt.Sprintf("request %d of session %d on %s", r.request, r.session, hostOf(f.world, r.owner))
+	return fmt.Sprintf("request %d of session %d on %s", r.request, r.session, HostOf(f.world, r.owner))
 }

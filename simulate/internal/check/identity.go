@@ -59,12 +59,12 @@ func (i *identity) born(p Process, id transport.ID) {
 func (i *identity) made(shard ShardName, m env.Hosted) {
 	w, name := i.world, replicaName{shard, m.ID}
 	if before, is := i.hosted[name]; is {
-		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, and was made on %s before", m.ID, m.Shard, hostOf(w, m.Replica), hostOf(w, before)))
+		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, and was made on %s before", m.ID, m.Shard, HostOf(w, m.Replica), HostOf(w, before)))
 	}
 	i.hosted[name] = m.Replica
 	at := nodeShard{shard, m.Replica}
 	if m.ID <= i.latest[at] {
-		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, which had replica %d before", m.ID, m.Shard, hostOf(w, m.Replica), i.latest[at]))
+		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, which had replica %d before", m.ID, m.Shard, HostOf(w, m.Replica), i.latest[at]))
 	}
 	i.latest[at] = m.ID
 }
@@ -86,11 +86,11 @@ func (i *identity) configured(shard ShardName, c env.Configured) {
 		node, known := r.nodes[p.ID]
 		switch {
 		case known && node != p.Node:
-			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is on %s, and was another node's, on %s", p.ID, c.Shard, hostOf(w, p.Node), hostOf(w, node)))
+			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is on %s, and was another node's, on %s", p.ID, c.Shard, HostOf(w, p.Node), HostOf(w, node)))
 		case known && !slices.ContainsFunc(before, func(b env.Placed) bool { return b.ID == p.ID }):
-			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d was removed, and is there again, on %s", p.ID, c.Shard, hostOf(w, p.Node)))
+			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d was removed, and is there again, on %s", p.ID, c.Shard, HostOf(w, p.Node)))
 		case !known && p.ID <= highest:
-			w.Fail(fmt.Errorf("G1 identity: the new replica of shard %d on %s has ID %d, and there was %d before", c.Shard, hostOf(w, p.Node), p.ID, highest))
+			w.Fail(fmt.Errorf("G1 identity: the new replica of shard %d on %s has ID %d, and there was %d before", c.Shard, HostOf(w, p.Node), p.ID, highest))
 		}
 		r.nodes[p.ID], r.highest = p.Node, max(r.highest, p.ID)
 	}
@@ -101,7 +101,7 @@ func (i *identity) led(shard ShardName, replica transport.ID) {
 	name := meshShard{shard.mesh, shard.shard}
 	if shard.generation < i.reached[name] {
 		i.world.Fail(fmt.Errorf("G1 identity: the node on %s leads shard %d in generation %d, and there was generation %d before",
-			hostOf(i.world, replica), shard.shard, shard.generation, i.reached[name]))
+			HostOf(i.world, replica), shard.shard, shard.generation, i.reached[name]))
 	}
 	i.reached[name] = max(i.reached[name], shard.generation)
 }

@@ -204,7 +204,7 @@ func (l *late) judge(s *offices, h requestHeld) {
 	}
 	if over > grace {
 		l.world.Fail(fmt.Errorf("G5 late: shard %d keeps %q for the node on %s, which is silent: its leaders know of that for %v, and its lease lasts %v",
-			s.shard, h.key, hostOf(l.world, h.owner), heard.ttl+over, heard.ttl))
+			s.shard, h.key, HostOf(l.world, h.owner), heard.ttl+over, heard.ttl))
 	}
 }
 

@@ -23,13 +23,13 @@ type termName struct {
 
 func (l *leaders) became(shard ShardName, b env.Became) {
 	w := l.world
-	w.Record(timeline.Moment{Kind: timeline.Role, Host: hostOf(w, b.Replica), Shard: b.Shard, Role: b.Role, Term: b.Term})
+	w.Record(timeline.Moment{Kind: timeline.Role, Host: HostOf(w, b.Replica), Shard: b.Shard, Role: b.Role, Term: b.Term})
 	if b.Role != "leader" {
 		return
 	}
 	name := termName{shard, b.Term}
 	if first, ok := l.terms[name]; ok && first != b.Replica {
-		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, b.Shard, hostOf(w, first), hostOf(w, b.Replica)))
+		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, b.Shard, HostOf(w, first), HostOf(w, b.Replica)))
 	}
 	l.terms[name] = b.Replica
 	if b.Term >= l.now[shard].Term {
@@ -38,4 +38,4 @@ func (l *leaders) became(shard ShardName, b env.Became) {
 }
 
 // host returns where a shard's latest leader lives.
-func (l *leaders) host(shard ShardName) string { return hostOf(l.world, l.now[shard].Replica) }
+func (l *leaders) host(shard ShardName) string { return HostOf(l.world, l.now[shard].Replica) }

@@ -48,7 +48,7 @@ func (o *Observer) Left(node transport.ID, handed bool) {
 	}
 	for p, n := range w.Living() {
 		if n.ID != node && n.Ready() && !w.Ailed() {
-			w.Fail(fmt.Errorf("G9 leave: nothing ailed the world, and the node on %s left without having handed its replicas over, though there is one on %s", hostOf(w, node), p.Host()))
+			w.Fail(fmt.Errorf("G9 leave: nothing ailed the world, and the node on %s left without having handed its replicas over, though there is one on %s", HostOf(w, node), p.Host()))
 		}
 	}
 	w.Ail()

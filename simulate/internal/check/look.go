@@ -35,11 +35,11 @@ func (o *Observer) Queue(key string) (holders, waiting []string) {
 		}
 		byToken := func(a, b requestName) int { return cmp.Compare(k.held[a].token, k.held[b].token) }
 		for _, r := range slices.SortedFunc(maps.Keys(k.held), byToken) { // order-free: sorted
-			holders = append(holders, hostOf(o.world, r.owner))
+			holders = append(holders, HostOf(o.world, r.owner))
 		}
 		byPlace := func(a, b requestName) int { return k.place[a].compare(k.place[b]) }
 		for _, r := range slices.SortedFunc(maps.Keys(k.place), byPlace) { // order-free: sorted
-			waiting = append(waiting, hostOf(o.world, r.owner))
+			waiting = append(waiting, HostOf(o.world, r.owner))
 		}
 	}
 	return holders, waiting

@@ -112,7 +112,7 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 			continue
 		}
 		if seen = append(seen, id); len(seen) > max(1, w.Meshes()) {
-			w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", hostOf(w, node), mesh, p.Host(), id))
+			w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", HostOf(w, node), mesh, p.Host(), id))
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 // without it is no excuse: what happened to one replica may happen to the next.
 func (o *Observer) Stopped(s env.Stopped) {
 	if !errors.Is(s.Err, env.ErrBroken) && !o.state.astray[tableName{s.Replica, s.Shard}] {
-		o.world.Fail(fmt.Errorf("P23 stopped: the replica of shard %d on %s has stopped itself: %w", s.Shard, hostOf(o.world, s.Replica), s.Err))
+		o.world.Fail(fmt.Errorf("P23 stopped: the replica of shard %d on %s has stopped itself: %w", s.Shard, HostOf(o.world, s.Replica), s.Err))
 	}
 }
 
@@ -138,8 +138,8 @@ func (o *Observer) Ended(node transport.ID, err error) {
 	}
 	switch {
 	case w.Meshes() <= 1:
-		w.Fail(fmt.Errorf("P28 ended: the node on %s has ended itself: %w", hostOf(w, node), err))
+		w.Fail(fmt.Errorf("P28 ended: the node on %s has ended itself: %w", HostOf(w, node), err))
 	case fellow != "":
-		w.Fail(fmt.Errorf("P28 ended: the node on %s has ended itself, though its mesh has another one, on %s: %w", hostOf(w, node), fellow, err))
+		w.Fail(fmt.Errorf("P28 ended: the node on %s has ended itself, though its mesh has another one, on %s: %w", HostOf(w, node), fellow, err))
 	}
 }

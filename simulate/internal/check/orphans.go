@@ -38,7 +38,7 @@ func (h *History) Orphans() []string {
 			p := w.Process(s.Owner)
 			alive := p != nil && h.member(p, s.Owner)
 			if !alive || len(s.Requests) == 0 && !busy[p] {
-				orphans = append(orphans, fmt.Sprintf("shard %d keeps the session %d of the node on %s, which knows nothing of it", t.Shard, s.Number, hostOf(w, s.Owner)))
+				orphans = append(orphans, fmt.Sprintf("shard %d keeps the session %d of the node on %s, which knows nothing of it", t.Shard, s.Number, HostOf(w, s.Owner)))
 			}
 			for _, r := range s.Requests {
 				name := claimName{p, r.Key, r.Token}
@@ -46,9 +46,9 @@ func (h *History) Orphans() []string {
 				case alive && claimed[name] > 0:
 					claimed[name]--
 				case r.Token == 0:
-					orphans = append(orphans, fmt.Sprintf("%q is waited for on %s by nobody", r.Key, hostOf(w, s.Owner)))
+					orphans = append(orphans, fmt.Sprintf("%q is waited for on %s by nobody", r.Key, HostOf(w, s.Owner)))
 				default:
-					orphans = append(orphans, fmt.Sprintf("%q is held on %s with token %d by nobody", r.Key, hostOf(w, s.Owner), r.Token))
+					orphans = append(orphans, fmt.Sprintf("%q is held on %s with token %d by nobody", r.Key, HostOf(w, s.Owner), r.Token))
 				}
 			}
 		}

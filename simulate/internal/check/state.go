@@ -30,7 +30,7 @@ type digests [1024]struct {
 
 func (s *state) applied(name ShardName, a env.Applied) {
 	if a.Unasked > 0 {
-		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, hostOf(s.world, a.Replica), a.Unasked))
+		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, HostOf(s.world, a.Replica), a.Unasked))
 	}
 	if s.astray[tableName{a.Replica, a.Shard}] {
 		return
@@ -45,7 +45,7 @@ func (s *state) applied(name ShardName, a env.Applied) {
 		d.index, d.digest, d.replica = a.Index, a.Digest, a.Replica
 	case d.index == a.Index && d.digest != a.Digest:
 		s.world.Fail(fmt.Errorf("G1 replicas: after entry %d of shard %d, the table on %s differs from the one on %s",
-			a.Index, a.Shard, hostOf(s.world, a.Replica), hostOf(s.world, d.replica)))
+			a.Index, a.Shard, HostOf(s.world, a.Replica), HostOf(s.world, d.replica)))
 	}
 }
 

@@ -97,8 +97,8 @@ type Loop interface {
 	Stood() time.Duration
 }
 
-// hostOf returns the host that a node lives on, or lived on.
-func hostOf(w World, node transport.ID) string {
+// HostOf returns the host that a node lives on, or lived on.
+func HostOf(w World, node transport.ID) string {
 	if p := w.Process(node); p != nil {
 		return p.Host()
 	}
