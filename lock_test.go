@@ -340,7 +340,7 @@ func TestWaitError(t *testing.T) {
 			name: "a try is refused",
 			ctx:  context.Background(), fail: fault.ErrLocked,
 			info: client.WaitInfo{Holder: "n3", Token: 17, Quorum: true},
-			text: `mesh: key "a" (shard 5): locked by another; held by n3 with token 17`,
+			text: `mesh: key "a" (shard 5): the call would have to wait; held by n3 with token 17`,
 		},
 		{
 			name: "the node is closed",

@@ -22,7 +22,7 @@ var (
 // Errors of calls.
 var (
 	// ErrLocked: a call that does not wait would have had to.
-	ErrLocked = errors.New("mesh: locked by another")
+	ErrLocked = errors.New("mesh: the call would have to wait")
 	// ErrLost: the lease ended before the release.
 	ErrLost = errors.New("mesh: lock lost")
 	// ErrNoQuorum: no majority of the shard's replicas answers.
