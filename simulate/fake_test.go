@@ -225,7 +225,7 @@ func (s *fakeServer) step(now time.Duration, m fakeMsg) {
 			s.answer(x, fakeMsg{kind: fakeLocked, epoch: m.epoch, request: m.request})
 			return
 		}
-		s.decided(env.Queued, e)
+		s.decided(shard.Entered, e)
 		if s.bugs.jumpers {
 			k.queue = append([]*fakeEntry{e}, k.queue...)
 		} else {
@@ -270,14 +270,16 @@ func (s *fakeServer) grant(name string) {
 		s.revision++
 		e.token = s.revision
 		k.holders = append(k.holders, e)
-		s.decided(env.Granted, e)
+		s.decided(shard.Admitted, e)
 		s.answer(e.session, fakeMsg{kind: fakeGranted, epoch: e.msg.epoch, request: e.msg.request, token: e.token})
 	}
 }
 
-func (s *fakeServer) decided(what env.DecisionKind, e *fakeEntry) {
-	s.observer.Decided(env.Decision{Revision: s.revision, Replica: s.id, What: what, Key: e.msg.key,
-		Owner: e.session.id, Session: e.session.epoch, Request: e.msg.request, Token: e.token})
+func (s *fakeServer) decided(what shard.DecisionKind, e *fakeEntry) {
+	s.observer.Observe(env.At{Node: s.id}, shard.Decision{
+		Revision: s.revision, What: what, Key: e.msg.key,
+		Session: shard.SessionID{Node: uint64(e.session.id), Number: e.session.epoch}, Number: e.msg.request, Token: e.token,
+	})
 }
 
 // fakeClient is a Node.

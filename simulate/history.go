@@ -174,44 +174,11 @@ var _ env.Observer = observer{}
 
 func (w *World) observer() observer { return observer{w.history.checks.Observer(), w.marks} }
 
-// Decided implements env.Observer, like those that follow.
-func (o observer) Decided(d env.Decision) {
-	o.Observer.Decided(d)
-	o.marks.rules(o.Name(d.Replica, d.Generation, d.Shard), d)
-}
-
-func (o observer) Stepped(s env.Stepped) {
-	o.marks.stepped(o.Name(s.Replica, s.Generation, s.Shard), s)
-}
-
-func (o observer) Applied(a env.Applied) {
-	o.Observer.Applied(a)
-	o.marks.entered(a)
-}
-
-func (o observer) Became(b env.Became) {
-	o.marks.became(o.Name(b.Replica, b.Generation, b.Shard), b)
-	o.Observer.Became(b)
-}
-
-func (o observer) Served(v env.Served) {
-	o.Observer.Served(v)
-	o.marks.served(o.Name(v.Replica, v.Generation, v.Shard), v)
-}
-
-func (o observer) HandsOver(v env.Served, to transport.ID) {
-	o.Observer.HandsOver(v, to)
-	o.marks.of(o.Name(v.Replica, v.Generation, v.Shard)).heir = to
-}
-
-func (o observer) Hosted(m env.Hosted) {
-	o.marks.hosted(o.Name(m.Replica, m.Generation, m.Shard), m)
-	o.Observer.Hosted(m)
-}
-
-func (o observer) Configured(c env.Configured) {
-	o.Observer.Configured(c)
-	o.marks.configured(o.Name(c.Replica, c.Generation, c.Shard), c)
+// Observe implements env.Observer, like those that follow.
+func (o observer) Observe(at env.At, fact any) {
+	o.marks.before(at, fact)
+	o.Observer.Observe(at, fact)
+	o.marks.after(at, fact)
 }
 
 func (o observer) Founded(node transport.ID, mesh uint64) {

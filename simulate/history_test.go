@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -75,10 +76,16 @@ func (s *story) refused(name string) {
 	s.holds[name].call.Returned(nil, fmt.Errorf("try: %w", fault.ErrLocked))
 }
 
+// decided lets the replica on a node tell what it decided on a request for key k of owner's session 1.
+func (s *story) decided(node transport.ID, owner uint64, d shard.Decision) {
+	d.Key, d.Session = "k", shard.SessionID{Node: owner, Number: 1}
+	s.w.history.checks.Observer().Observe(env.At{Node: node}, d)
+}
+
 // nobodys is a grant of the table to the node of host b that no call returns with.
 func (s *story) nobodys(token uint64) {
-	for _, what := range []env.DecisionKind{env.Queued, env.Granted} {
-		s.w.history.checks.Observer().Decided(env.Decision{Revision: token, Replica: 1, What: what, Key: "k", Owner: 8, Session: 1, Request: token, Token: token})
+	for _, what := range []shard.DecisionKind{shard.Entered, shard.Admitted} {
+		s.decided(1, 8, shard.Decision{Revision: token, What: what, Number: token, Token: token})
 	}
 }
 
@@ -125,8 +132,8 @@ func (s *story) left(handed bool) { s.w.history.checks.Observer().Left(7, handed
 func (s *story) dropped(n uint64) {
 	for request := range n {
 		for replica := range transport.ID(3) {
-			for _, what := range []env.DecisionKind{env.Queued, env.Dropped} {
-				s.w.history.checks.Observer().Decided(env.Decision{Revision: 10*request + uint64(what), Replica: replica + 1, What: what, Key: "k", Owner: 7, Session: 1, Request: request + 1})
+			for _, what := range []shard.DecisionKind{shard.Entered, shard.Withdrawn} {
+				s.decided(replica+1, 7, shard.Decision{Revision: 10*request + uint64(what), What: what, Number: request + 1})
 			}
 		}
 	}
@@ -135,7 +142,7 @@ func (s *story) dropped(n uint64) {
 // freed lets the table end the hold of that name, of the node on host a.
 func (s *story) freed(name string) {
 	s.w.nodes[7] = s.holds[name].process
-	s.w.history.checks.Observer().Decided(env.Decision{Revision: 100, Replica: 1, What: env.Released, Key: "k", Owner: 7, Session: 1, Request: 1, Token: s.holds[name].token})
+	s.decided(1, 7, shard.Decision{Revision: 100, What: shard.Finished, Number: 1, Token: s.holds[name].token})
 }
 
 // stall lets host a lock, and its shard loop stand still for d.
@@ -766,58 +773,63 @@ func TestAGoodDay(t *testing.T) {
 }
 
 func TestQueueOrder(t *testing.T) {
-	decided := func(revision uint64, what env.DecisionKind, request, token uint64, replica transport.ID) env.Decision {
-		return env.Decision{Revision: revision, Replica: replica, What: what, Key: "k", Owner: 1, Session: 1, Request: request, Token: token}
+	type decision struct {
+		node transport.ID
+		shard.Decision
 	}
-	const queued, granted, dropped, released, refused = env.Queued, env.Granted, env.Dropped, env.Released, env.Refused
-	all := func(d env.Decision) env.Decision { d.Weight, d.Capacity = 3, 3; return d }
-	one := func(d env.Decision) env.Decision { d.Weight, d.Capacity = 1, 3; return d }
+	decided := func(revision uint64, what shard.DecisionKind, request, token uint64, node transport.ID) decision {
+		session := shard.SessionID{Node: 1, Number: 1}
+		return decision{node, shard.Decision{Revision: revision, What: what, Key: "k", Session: session, Number: request, Token: token}}
+	}
+	const queued, granted, dropped, released, refused = shard.Entered, shard.Admitted, shard.Withdrawn, shard.Finished, shard.Declined
+	all := func(d decision) decision { d.Weight, d.Capacity = 3, 3; return d }
+	one := func(d decision) decision { d.Weight, d.Capacity = 1, 3; return d }
 	tests := []struct {
 		name string
-		told []env.Decision
+		told []decision
 		want string
 	}{
-		{"in order, from two replicas", []env.Decision{
+		{"in order, from two replicas", []decision{
 			decided(1, queued, 1, 0, 1), decided(2, granted, 1, 2, 1), decided(3, queued, 2, 0, 1), decided(1, queued, 1, 0, 2),
 			decided(2, granted, 1, 2, 2), decided(5, granted, 2, 5, 1), decided(5, granted, 2, 5, 2),
 		}, ""},
-		{"overtaken", []env.Decision{
+		{"overtaken", []decision{
 			decided(1, queued, 1, 0, 1), decided(2, queued, 2, 0, 1), decided(3, granted, 2, 3, 1), decided(4, granted, 1, 4, 1),
 		}, "G3"},
-		{"one that left was not overtaken", []env.Decision{
+		{"one that left was not overtaken", []decision{
 			decided(1, queued, 1, 0, 1), decided(2, queued, 2, 0, 1), decided(3, dropped, 1, 0, 1), decided(4, granted, 2, 4, 1),
 		}, ""},
-		{"granted again when it is free", []env.Decision{
+		{"granted again when it is free", []decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, released, 1, 2, 1)),
 			all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
 		}, ""},
-		{"one permit too many", []env.Decision{
+		{"one permit too many", []decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), one(decided(4, queued, 2, 0, 1)), one(decided(5, granted, 2, 5, 1)),
 		}, "G1 table"},
-		{"overtaken within a revision", []env.Decision{
+		{"overtaken within a revision", []decision{
 			decided(1, queued, 1, 0, 1), decided(1, queued, 2, 0, 1), decided(2, granted, 2, 2, 1), decided(3, granted, 1, 3, 1),
 		}, "G3 order"},
-		{"granted twice", []env.Decision{
+		{"granted twice", []decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(4, queued, 2, 0, 1)), all(decided(5, granted, 2, 5, 1)),
 		}, "G1 table"},
-		{"a try that met a holder", []env.Decision{
+		{"a try that met a holder", []decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, refused, 2, 0, 1)),
 		}, ""},
-		{"a try that met nobody", []env.Decision{
+		{"a try that met nobody", []decision{
 			all(decided(1, queued, 1, 0, 1)), all(decided(2, granted, 1, 2, 1)), all(decided(3, released, 1, 2, 1)), all(decided(4, refused, 2, 0, 1)),
 		}, "G3 try"},
-		{"granted unasked", []env.Decision{decided(1, granted, 1, 1, 1)}, "G3"},
-		{"replicas disagree", []env.Decision{
+		{"granted unasked", []decision{decided(1, granted, 1, 1, 1)}, "G3"},
+		{"replicas disagree", []decision{
 			decided(1, queued, 1, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 1, 3, 2),
 		}, "disagree"},
-		{"tokens fall", []env.Decision{
+		{"tokens fall", []decision{
 			decided(1, queued, 1, 0, 1), decided(1, queued, 2, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 2, 1, 1),
 		}, "G2"},
 	}
 	for _, tt := range tests {
 		w := New(Options{})
 		for _, d := range tt.told {
-			w.history.checks.Observer().Decided(d)
+			w.history.checks.Observer().Observe(env.At{Node: d.node}, d.Decision)
 		}
 		if err := w.Err(); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -16,19 +17,27 @@ type shardTold struct{ w *World }
 
 func (s *shardTold) pass(d time.Duration) { _ = s.w.Run(d) }
 
+// tells lets the replica on a node tell a fact.
+func (s *shardTold) tells(node transport.ID, fact any) {
+	s.w.history.checks.Observer().Observe(env.At{Generation: 1, Node: node}, fact)
+}
+
 func (s *shardTold) serves(node transport.ID, serving bool) {
-	s.w.history.checks.Observer().Served(env.Served{Generation: 1, Replica: node, Serving: serving})
+	s.tells(node, env.Served{Serving: serving})
 }
 
 func (s *shardTold) heard(node transport.ID) {
-	s.w.history.checks.Observer().Heard(env.Heard{Generation: 1, Replica: node, Owner: 9, Session: 1, TTL: 10 * time.Second})
+	s.tells(node, env.Heard{Session: shard.SessionID{Node: 9, Number: 1}, TTL: 10 * time.Second})
 }
 
-func (s *shardTold) decided(what env.DecisionKind, revision uint64) {
-	s.w.history.checks.Observer().Decided(env.Decision{Generation: 1, Revision: revision, Replica: 1, What: what, Key: "k", Owner: 9, Session: 1, Request: 1, Token: 7, Weight: 1, Capacity: 1})
+func (s *shardTold) decided(what shard.DecisionKind, revision uint64) {
+	s.tells(1, shard.Decision{
+		Revision: revision, What: what, Key: "k", Session: shard.SessionID{Node: 9, Number: 1}, Number: 1,
+		Token: 7, Weight: 1, Capacity: 1,
+	})
 }
 
-func (s *shardTold) freed() { s.decided(env.Released, 9) }
+func (s *shardTold) freed() { s.decided(shard.Finished, 9) }
 
 // leaderships lets the nodes 1 and 2 lead by turns, each for d, until there were n of them.
 func (s *shardTold) leaderships(n int, d time.Duration, between func(from, to transport.ID)) {
@@ -48,7 +57,7 @@ func TestLate(t *testing.T) {
 	const sec = time.Second
 	handOver := func(s *shardTold) func(from, to transport.ID) {
 		return func(from, to transport.ID) {
-			s.w.history.checks.Observer().HandsOver(env.Served{Generation: 1, Replica: from, Serving: true}, to)
+			s.tells(from, env.Handover{To: to})
 		}
 	}
 	for _, tt := range []struct {
@@ -127,8 +136,8 @@ func TestLate(t *testing.T) {
 			w.turn = w.nodes[1].loops[0]
 			s.serves(1, true)
 			w.turn = nil
-			s.decided(env.Queued, 1)
-			s.decided(env.Granted, 2)
+			s.decided(shard.Entered, 1)
+			s.decided(shard.Admitted, 2)
 			s.heard(1)
 			tt.tell(s)
 			if w.Err() == nil {

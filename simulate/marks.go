@@ -41,8 +41,10 @@ type situation struct {
 	first    transport.ID
 	sessions map[shard.SessionID]*lease // of the records in the table; looked up, never ranged over
 	silent   int                        // how many of them are silent
-	latest   env.Became                 // campaign
 	heir     transport.ID               // the node to which a leader began to hand over
+
+	campaign  uint64 // the term of the latest one, and the node that began it
+	candidate transport.ID
 
 	change   uint64 // the index of the latest change of replicas
 	joint    bool
@@ -54,7 +56,7 @@ type lease struct{ fixed, silent bool }
 
 // ruling is a decision, and how its key's queue was right after it.
 type ruling struct {
-	env.Decision
+	shard.Decision
 	depth int  // of the queue
 	fits  bool // there was room for it
 }
@@ -127,24 +129,53 @@ func (k *marks) settle() {
 	k.looks = k.looks[:0]
 }
 
-// rules hears of each decision after the checker of queues has.
-func (k *marks) rules(name check.ShardName, d env.Decision) {
+// before hears of what a replica tells before the checkers do.
+func (k *marks) before(at env.At, fact any) {
+	switch f := fact.(type) {
+	case env.Became:
+		k.became(at, f)
+	case env.Hosted:
+		k.hosted(at)
+	}
+}
+
+// after hears of it when they have.
+func (k *marks) after(at env.At, fact any) {
+	name := k.told().Name(at)
+	switch f := fact.(type) {
+	case shard.Decision:
+		k.rules(name, f)
+	case env.Stepped:
+		k.stepped(name, at.Node, f)
+	case env.Applied:
+		k.entered(at, f)
+	case env.Served:
+		k.served(name, at, f)
+	case env.Handover:
+		k.of(name).heir = f.To
+	case env.Configured:
+		k.configured(name, at, f)
+	}
+}
+
+// rules hears of each decision.
+func (k *marks) rules(name check.ShardName, d shard.Decision) {
 	depth, fits := k.told().Room(name, d)
 	k.decided = append(k.decided, ruling{d, depth, fits})
 }
 
 // stepped hears of each command, after its decisions.
-func (k *marks) stepped(name check.ShardName, s env.Stepped) {
+func (k *marks) stepped(name check.ShardName, node transport.ID, s env.Stepped) {
 	decided := k.decided
 	k.decided = k.decided[:0]
 	x := k.of(name)
 	if s.Index > x.index {
-		x.index, x.first = s.Index, s.Replica
+		x.index, x.first = s.Index, node
 	}
-	if s.Index < x.index || s.Replica != x.first {
+	if s.Index < x.index || node != x.first {
 		return
 	}
-	h := k.host(s.Replica)
+	h := k.host(node)
 	k.command(h, name, x, s, decided)
 	k.decisions(h, s.Command, decided)
 	for _, e := range s.Told {
@@ -170,25 +201,25 @@ func (k *marks) stepped(name check.ShardName, s env.Stepped) {
 
 // command looks at a command and what it led to.
 func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepped, decided []ruling) {
-	did := func(what env.DecisionKind) func(ruling) bool {
+	did := func(what shard.DecisionKind) func(ruling) bool {
 		return func(d ruling) bool { return d.What == what }
 	}
 	switch c := s.Command.(type) {
 	case shard.Acquire:
 		granted := func(e shard.Event) bool { g, ok := e.(shard.Granted); return ok && g.Number == c.Number }
-		if slices.ContainsFunc(s.Told, granted) && !slices.ContainsFunc(decided, did(env.Granted)) {
+		if slices.ContainsFunc(s.Told, granted) && !slices.ContainsFunc(decided, did(shard.Admitted)) {
 			k.meet(h, repeatedGrant)
 		}
 	case shard.Cancel:
-		if !k.told().Queued(name, transport.ID(c.Session.Node), c.Session.Number, c.Target) {
+		if !k.told().Queued(name, c.Session, c.Target) {
 			k.meet(h, cancelOvertakes)
 		}
-		if slices.ContainsFunc(decided, did(env.Released)) {
+		if slices.ContainsFunc(decided, did(shard.Finished)) {
 			k.meet(h, cancelAfterGrant)
 		}
 	case shard.Release:
 		again := func(e shard.Event) bool { d, ok := e.(shard.Done); return ok && d.Number == c.Number }
-		if len(decided) == 0 && slices.ContainsFunc(s.Told, again) && k.told().HoldsSince(name, c.Key, transport.ID(c.Session.Node), c.Session.Number, c.Token) {
+		if len(decided) == 0 && slices.ContainsFunc(s.Told, again) && k.told().HoldsSince(name, c.Key, c.Session, c.Token) {
 			k.meet(h, lateUnlock)
 		}
 	case shard.Fix:
@@ -231,22 +262,22 @@ func (k *marks) decisions(h *Host, cmd shard.Command, decided []ruling) {
 	}
 	for i, d := range decided {
 		switch {
-		case d.What == env.Queued:
+		case d.What == shard.Entered:
 			if d.depth == 10 {
 				k.meet(h, deepQueue)
 			}
 			k.asked(h, d)
-		case d.What == env.Granted && i > 0 && decided[i-1].What == env.Granted && decided[i-1].Key == d.Key:
+		case d.What == shard.Admitted && i > 0 && decided[i-1].What == shard.Admitted && decided[i-1].Key == d.Key:
 			if d.Capacity == shard.Whole {
 				k.meet(h, readersTogether)
 			} else {
 				k.meet(h, permitsTogether)
 			}
-		case d.What == env.Refused && !d.Settling && d.fits:
+		case d.What == shard.Declined && !d.Settling && d.fits:
 			k.meet(h, tryPassesNobody)
-		case d.What == env.Dropped && ends:
+		case d.What == shard.Withdrawn && ends:
 			k.meet(h, lostWaiting)
-		case d.What == env.Released && ends && d.depth > 0:
+		case d.What == shard.Finished && ends && d.depth > 0:
 			k.meet(h, lostHolding)
 		}
 	}
@@ -275,29 +306,30 @@ func (k *marks) returned(node transport.ID, key string) {
 
 // asked: a call that waits has come into a queue.
 func (k *marks) asked(h *Host, d ruling) {
-	if c := k.waiting[ownerName{d.Key, d.Owner}]; c != nil && !c.several {
-		if c.session != 0 && c.session != d.Session {
+	if c := k.waiting[ownerName{d.Key, transport.ID(d.Session.Node)}]; c != nil && !c.several {
+		if c.session != 0 && c.session != d.Session.Number {
 			k.meet(h, askedAnew)
 		}
-		c.session = d.Session
+		c.session = d.Session.Number
 	}
 }
 
-// became hears of each role, before the checker of leaders does.
-func (k *marks) became(name check.ShardName, b env.Became) {
-	x, h := k.of(name), k.host(b.Replica)
+// became hears of each role.
+func (k *marks) became(at env.At, b env.Became) {
+	name := k.told().Name(at)
+	x, h := k.of(name), k.host(at.Node)
 	switch b.Role {
 	case "candidate":
-		if x.latest.Term == b.Term && x.latest.Replica != b.Replica && x.latest.Replica != 0 {
+		if x.campaign == b.Term && x.candidate != at.Node && x.candidate != 0 {
 			k.meet(h, campaignsMeet)
 		}
-		x.latest = b
+		x.campaign, x.candidate = b.Term, at.Node
 	case "leader":
 		before := k.world.nodes[k.told().Leader(name)]
 		if before != nil && before.dead && k.world.now-before.ended < electionTimeout {
 			k.meet(h, earlyWon)
 		}
-		if x.heir == b.Replica {
+		if x.heir == at.Node {
 			k.meet(h, toldToLead)
 		}
 		x.heir = 0
@@ -305,16 +337,16 @@ func (k *marks) became(name check.ShardName, b env.Became) {
 }
 
 // served hears of each leader that begins to serve.
-func (k *marks) served(name check.ShardName, v env.Served) {
+func (k *marks) served(name check.ShardName, at env.At, v env.Served) {
 	if !v.Serving {
 		return
 	}
-	h := k.host(v.Replica)
+	h := k.host(at.Node)
 	if k.of(name).silent > 0 {
 		k.meet(h, legacySilence)
 	}
 	k.looks = append(k.looks, func() {
-		if r, ok := k.replica(v.Replica, v.Shard); ok && r.Serving && len(r.Outgoing) > 0 {
+		if r, ok := k.replica(at.Node, at.Shard); ok && r.Serving && len(r.Outgoing) > 0 {
 			k.meet(h, leaderInJoint)
 		}
 	})
@@ -337,18 +369,18 @@ func (k *marks) replica(node transport.ID, shard int) (env.Replica, bool) {
 }
 
 // configured hears of each change of a shard's replicas.
-func (k *marks) configured(name check.ShardName, c env.Configured) {
+func (k *marks) configured(name check.ShardName, at env.At, c env.Configured) {
 	x := k.of(name)
 	if c.Index <= x.change {
 		return
 	}
 	x.change = c.Index
 	k.looks = append(k.looks, func() {
-		r, ok := k.replica(c.Replica, c.Shard)
+		r, ok := k.replica(at.Node, at.Shard)
 		if !ok {
 			return
 		}
-		h, joint := k.host(c.Replica), len(r.Outgoing) > 0
+		h, joint := k.host(at.Node), len(r.Outgoing) > 0
 		switch {
 		case joint && !x.joint:
 			k.meet(h, jointEntered)
@@ -375,21 +407,21 @@ func (k *marks) configured(name check.ShardName, c env.Configured) {
 	})
 }
 
-// hosted hears of each replica that is made, before the checker of identities does.
-func (k *marks) hosted(name check.ShardName, m env.Hosted) {
-	delete(k.applied, tableName{m.Replica, m.Shard})
-	if k.told().Replaced(name, m.Replica) {
-		k.meet(k.host(m.Replica), newcomerReplaces)
+// hosted hears of each replica that is made.
+func (k *marks) hosted(at env.At) {
+	delete(k.applied, tableName{at.Node, at.Shard})
+	if k.told().Replaced(k.told().Name(at), at.Node) {
+		k.meet(k.host(at.Node), newcomerReplaces)
 	}
 }
 
 // entered hears of each log entry that a replica applies.
-func (k *marks) entered(a env.Applied) {
-	at := tableName{a.Replica, a.Shard}
-	if last := k.applied[at]; last > 0 && a.Index > last+1 {
-		k.meet(k.host(a.Replica), snapshotOverLog)
+func (k *marks) entered(at env.At, a env.Applied) {
+	name := tableName{at.Node, at.Shard}
+	if last := k.applied[name]; last > 0 && a.Index > last+1 {
+		k.meet(k.host(at.Node), snapshotOverLog)
 	}
-	k.applied[at] = a.Index
+	k.applied[name] = a.Index
 }
 
 // founded hears of each node that has a mesh.

@@ -12,23 +12,13 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// kinds are the decisions of a table, as a node tells of them.
-var kinds = map[shard.DecisionKind]env.DecisionKind{
-	shard.Entered: env.Queued, shard.Admitted: env.Granted, shard.Finished: env.Released, shard.Withdrawn: env.Dropped, shard.Declined: env.Refused,
-}
-
-// steps lets a table take commands, one in each entry, and the observer hear of it.
-func (o observer) steps(t *shard.Table, decisions *[]shard.Decision, replica transport.ID, commands []shard.Command) {
+// steps lets the table of a node's replica take commands, one in each entry, and the observer hear of it.
+func (o observer) steps(node transport.ID, commands []shard.Command) {
+	at := env.At{Node: node}
+	t := shard.NewTable(shard.Founding{Check: true, Observe: func(d shard.Decision) { o.Observe(at, d) }})
 	for i, cmd := range commands {
-		*decisions = nil
 		told := t.Step(cmd, nil)
-		for _, d := range *decisions {
-			o.Decided(env.Decision{
-				Revision: d.Revision, Replica: replica, What: kinds[d.What], Key: d.Key, Owner: transport.ID(d.Session.Node), Session: d.Session.Number,
-				Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
-			})
-		}
-		o.Stepped(env.Stepped{Replica: replica, Index: uint64(i + 1), Command: cmd, Told: told})
+		o.Observe(at, env.Stepped{Index: uint64(i + 1), Command: cmd, Told: told})
 	}
 }
 
@@ -99,9 +89,7 @@ func TestMarksOfTables(t *testing.T) {
 		w := New(Options{})
 		o := w.observer()
 		for replica := transport.ID(1); replica <= 2; replica++ { // the second one's word adds nothing
-			var decisions []shard.Decision
-			table := shard.NewTable(shard.Founding{Check: true, Observe: func(d shard.Decision) { decisions = append(decisions, d) }})
-			o.steps(table, &decisions, replica, tt.commands)
+			o.steps(replica, tt.commands)
 		}
 		if err := w.Err(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -137,23 +125,20 @@ func names(all []mark) string {
 // TestMarksOfReplicas: so it is with what replicas and nodes tell.
 func TestMarksOfReplicas(t *testing.T) {
 	var w *World
+	tell := func(node transport.ID, fact any) func(observer) {
+		return func(o observer) { o.Observe(env.At{Node: node}, fact) }
+	}
 	became := func(node transport.ID, role string, term uint64) func(observer) {
-		return func(o observer) { o.Became(env.Became{Replica: node, Role: role, Term: term}) }
+		return tell(node, env.Became{Role: role, Term: term})
 	}
-	served := func(node transport.ID) func(observer) {
-		return func(o observer) { o.Served(env.Served{Replica: node, Serving: true}) }
-	}
-	hands := func(from, to transport.ID) func(observer) {
-		return func(o observer) { o.HandsOver(env.Served{Replica: from, Serving: true}, to) }
-	}
-	hosted := func(node transport.ID, id uint64) func(observer) {
-		return func(o observer) { o.Hosted(env.Hosted{Replica: node, ID: id}) }
-	}
+	served := func(node transport.ID) func(observer) { return tell(node, env.Served{Serving: true}) }
+	hands := func(from, to transport.ID) func(observer) { return tell(from, env.Handover{To: to}) }
+	hosted := func(node transport.ID, id uint64) func(observer) { return tell(node, env.Hosted{ID: id}) }
 	applied := func(node transport.ID, index uint64) func(observer) {
-		return func(o observer) { o.Applied(env.Applied{Replica: node, Index: index, Digest: index}) }
+		return tell(node, env.Applied{Index: index, Digest: index})
 	}
 	step := func(index uint64, cmd shard.Command, told ...shard.Event) func(observer) {
-		return func(o observer) { o.Stepped(env.Stepped{Replica: 1, Index: index, Command: cmd, Told: told}) }
+		return tell(1, env.Stepped{Index: index, Command: cmd, Told: told})
 	}
 	// The voters, and those that were voters before, while the shard's replicas live on the first n nodes.
 	configured := func(index uint64, n int, voters, outgoing []transport.ID) func(observer) {
@@ -165,7 +150,7 @@ func TestMarksOfReplicas(t *testing.T) {
 			for _, p := range w.nodes[1].nodes {
 				p.node.(*looked).replicas = []env.Replica{{Voters: voters, Outgoing: outgoing, Serving: true}}
 			}
-			o.Configured(env.Configured{Replica: 1, Index: index, Replicas: all})
+			o.Observe(env.At{Node: 1}, env.Configured{Index: index, Replicas: all})
 			o.marks.settle()
 		}
 	}
@@ -174,7 +159,10 @@ func TestMarksOfReplicas(t *testing.T) {
 	ann := shard.SessionID{Node: 1, Number: 1}
 	queued := func(session uint64) func(observer) {
 		return func(o observer) {
-			o.Decided(env.Decision{Replica: 1, What: env.Queued, Key: "k", Owner: 2, Session: session, Request: 1, Revision: session, Weight: 1, Capacity: 1})
+			tell(1, shard.Decision{
+				What: shard.Entered, Key: "k", Session: shard.SessionID{Node: 2, Number: session}, Number: 1,
+				Revision: session, Weight: 1, Capacity: 1,
+			})(o)
 			step(session, shard.Acquire{})(o)
 		}
 	}
@@ -231,8 +219,8 @@ func TestMarksOfReplicas(t *testing.T) {
 		for i := range 3 {
 			w.Host(string(rune('a'+i))).process.Inspect(transport.ID(i+1), &looked{})
 		}
-		for _, tell := range tt.told {
-			tell(w.observer())
+		for _, tells := range tt.told {
+			tells(w.observer())
 		}
 		if err := w.Err(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)

@@ -13,20 +13,17 @@ import (
 
 // TestObservers tells what hears the replicas what is right, and what is wrong.
 func TestObservers(t *testing.T) {
-	leads := func(replica transport.ID, shard int, generation, term uint64) func(observer) {
-		return func(o observer) {
-			o.Became(env.Became{Shard: shard, Generation: generation, Replica: replica, Term: term, Role: "leader"})
-		}
+	tells := func(node transport.ID, shard int, generation uint64, fact any) func(observer) {
+		return func(o observer) { o.Observe(env.At{Shard: shard, Generation: generation, Node: node}, fact) }
 	}
-	follows := func(o observer) { o.Became(env.Became{Replica: 2, Generation: 1, Term: 3, Role: "follower"}) }
-	applied := func(replica transport.ID, shard int, index, digest uint64) func(observer) {
-		return func(o observer) {
-			o.Applied(env.Applied{Shard: shard, Generation: 1, Replica: replica, Index: index, Digest: digest})
-		}
+	leads := func(node transport.ID, shard int, generation, term uint64) func(observer) {
+		return tells(node, shard, generation, env.Became{Term: term, Role: "leader"})
 	}
-	stopped := func(err error) func(observer) {
-		return func(o observer) { o.Stopped(env.Stopped{Shard: 3, Replica: 1, Err: err}) }
+	follows := tells(2, 0, 1, env.Became{Term: 3, Role: "follower"})
+	applied := func(node transport.ID, shard int, index, digest uint64) func(observer) {
+		return tells(node, shard, 1, env.Applied{Index: index, Digest: digest})
 	}
+	stopped := func(err error) func(observer) { return tells(1, 3, 1, env.Stopped{Err: err}) }
 	// Of two meshes, the node that is alone in its own gives way.
 	given := errors.New("another mesh lists this node")
 	meshes := func(n int, ids ...uint64) func(observer) {
@@ -42,9 +39,7 @@ func TestObservers(t *testing.T) {
 	}
 	ends := func(node transport.ID) func(observer) { return func(o observer) { o.Ended(node, given) } }
 	made := func(node transport.ID, shard int, generation, id uint64) func(observer) {
-		return func(o observer) {
-			o.Hosted(env.Hosted{Shard: shard, Generation: generation, Replica: node, ID: id})
-		}
+		return tells(node, shard, generation, env.Hosted{ID: id})
 	}
 	// By turns the ID of a replica and its node.
 	configured := func(index uint64, replicas ...uint64) func(observer) {
@@ -52,9 +47,7 @@ func TestObservers(t *testing.T) {
 		for i := 0; i < len(replicas); i += 2 {
 			placed = append(placed, env.Placed{ID: replicas[i], Node: transport.ID(replicas[i+1])})
 		}
-		return func(o observer) {
-			o.Configured(env.Configured{Generation: 1, Replica: 1, Index: index, Replicas: placed})
-		}
+		return tells(1, 0, 1, env.Configured{Index: index, Replicas: placed})
 	}
 	born := func(host string, node transport.ID) func(observer) {
 		return func(o observer) { o.marks.world.Host(host).process.Inspect(node, &looked{}) }
@@ -71,7 +64,7 @@ func TestObservers(t *testing.T) {
 		{"two leaders in one term", told{leads(1, 0, 1, 3), leads(2, 0, 1, 3)}, "G1 leaders"},
 		{"like tables", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 80)}, ""},
 		{"one table that went its own way", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 81)}, "G1 replicas"},
-		{"who waits for nothing new is told", told{func(o observer) { o.Applied(env.Applied{Generation: 1, Replica: 1, Index: 7, Unasked: 1}) }}, "G3 wake"},
+		{"who waits for nothing new is told", told{tells(1, 0, 1, env.Applied{Index: 7, Unasked: 1})}, "G3 wake"},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
 		{"a replica that panics", told{stopped(errors.New("panic: a table broke its rule\ngoroutine 7 [running]"))}, "P23 stopped: the replica of shard 3 on node 1 has stopped itself: panic: a table broke its rule"},
 		{"a replica that is to stop", told{stopped(fmt.Errorf("panic: %w", env.ErrBroken))}, ""},

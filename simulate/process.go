@@ -80,9 +80,7 @@ func (p *process) Seed() uint64 {
 func (p *process) Points() *point.Points { return p.points }
 
 // Observer implements env.Instrumented.
-func (p *process) Observer() env.Observer {
-	return observer{p.world.history.checks.Observer(), p.world.marks}
-}
+func (p *process) Observer() env.Observer { return p.world.observer() }
 
 // Clients implements env.Instrumented.
 func (p *process) Clients() env.Clients { return p }

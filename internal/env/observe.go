@@ -111,31 +111,14 @@ type Request struct {
 	Token uint64 // zero: it waits
 }
 
-// Observer is called by every replica, so most decisions are reported several times. It is called from the replica's shard loop, or the node's membership loop, must not block, and
-// must not call the node.
+// Observer hears what nodes and their replicas do. Every replica tells what it does, so most decisions are
+// told several times. It is called from a node's shard loop or its membership loop, must not block, and must
+// not call the node.
 type Observer interface {
-	// Decided: a table has decided on a request.
-	Decided(Decision)
-	// Stepped: a table has taken in a command, and decided on it. It must be read at once.
-	Stepped(Stepped)
-	// Applied: a table has taken in a log entry.
-	Applied(Applied)
-	// Became: a replica has another role, or its old one in another term.
-	Became(Became)
+	// Observe hears a fact from a replica: a [shard.Decision] of its table, or one of the types below.
+	Observe(at At, fact any)
 	// Founded: a node has learned of which mesh it is.
 	Founded(node transport.ID, mesh uint64)
-	// Served: a replica has begun to serve as its shard's leader, or ceased to.
-	Served(Served)
-	// HandsOver: a leader has begun to hand its office over to another node.
-	HandsOver(office Served, to transport.ID)
-	// Heard: a leader has received a sign of life, from which a session's lease counts.
-	Heard(Heard)
-	// Hosted: a node has made a replica, which knows nothing yet, or what the founding says.
-	Hosted(Hosted)
-	// Configured: a replica has applied a change of its shard's replicas.
-	Configured(Configured)
-	// Stopped: a replica has stopped itself, since it panicked or met what it must not go on with.
-	Stopped(Stopped)
 	// Ended: a node that served has ended itself, which nobody had asked it for.
 	Ended(node transport.ID, err error)
 	// Leaving: Leave was called with ctx, and waits for the locks that are held on the node.
@@ -146,39 +129,55 @@ type Observer interface {
 	Closed(node transport.ID)
 }
 
-// Served is a leader in office.
-type Served struct {
+// At says which replica tells a fact.
+type At struct {
 	Shard      int
 	Generation uint64
-	Replica    transport.ID
-	Serving    bool
+	Node       transport.ID // on which it lives
 }
 
-// Heard is a sign of life of a session.
+// Stepped: the table has taken in a command of a log entry, and tells this of it. The events must be read
+// at once.
+type Stepped struct {
+	Index   uint64 // of the entry
+	Command shard.Command
+	Told    []shard.Event
+}
+
+// Applied: the table has taken in the log entry at Index.
+type Applied struct {
+	Index   uint64
+	Digest  uint64 // of all that happened to the table
+	Unasked int    // sessions with an event that neither asked for anything nor were granted it
+}
+
+// Became: the replica has another role, or its old one in another term.
+type Became struct {
+	Term uint64
+	Role string // "leader", "candidate", "follower", "learner", or "none"
+}
+
+// Served: the replica has begun to serve as its shard's leader, or ceased to.
+type Served struct{ Serving bool }
+
+// Handover: the leader has begun to hand its office over to another node.
+type Handover struct{ To transport.ID }
+
+// Heard: the leader has received a sign of life, from which a session's lease counts.
 type Heard struct {
-	Shard      int
-	Generation uint64
-	Replica    transport.ID // of the leader
-	Owner      transport.ID // the session's node
-	Session    uint64       // the session's number
-	TTL        time.Duration
+	Session shard.SessionID
+	TTL     time.Duration
 }
 
-// Hosted is a replica that was made.
+// Hosted: the replica was made. It knows nothing yet, or what the founding says.
 type Hosted struct {
-	Shard      int
-	Generation uint64
-	Replica    transport.ID
-	ID         uint64 // the replica's own in its shard
+	ID uint64 // the replica's own in its shard
 }
 
-// Configured is who a shard's replicas are, voters or not, after the entry at Index.
+// Configured: after the entry at Index, these are the shard's replicas, voters or not.
 type Configured struct {
-	Shard      int
-	Generation uint64
-	Replica    transport.ID // the node that applied it
-	Index      uint64
-	Replicas   []Placed // by ID
+	Index    uint64
+	Replicas []Placed // by ID
 }
 
 // Placed says on which node a replica lives.
@@ -187,71 +186,9 @@ type Placed struct {
 	Node transport.ID
 }
 
-// Stopped is a replica that has stopped itself, and why: of a panic, Err has the stack,
-// too. It wraps ErrBroken if it was asked for.
-type Stopped struct {
-	Shard   int
-	Replica transport.ID
-	Err     error
-}
+// Stopped: the replica has stopped itself, since it panicked or met what it must not go on with. Of a panic,
+// Err has the stack, too. It wraps ErrBroken if it was asked for.
+type Stopped struct{ Err error }
 
 // ErrBroken is what a replica panics with that Inspected.Break was called for.
 var ErrBroken = errors.New("broken by a simulation")
-
-// Stepped is one command of a log entry, and what the table has to tell of it.
-type Stepped struct {
-	Shard      int
-	Generation uint64
-	Replica    transport.ID
-	Index      uint64 // of the entry
-	Command    shard.Command
-	Told       []shard.Event
-}
-
-// Applied is where a replica's table is.
-type Applied struct {
-	Shard      int
-	Generation uint64
-	Replica    transport.ID
-	Index      uint64
-	Digest     uint64 // of all that happened to the table
-	Unasked    int    // sessions with an event that neither asked for anything nor were granted it
-}
-
-// Became is a replica's role.
-type Became struct {
-	Shard      int
-	Generation uint64
-	Replica    transport.ID
-	Term       uint64
-	Role       string // "leader", "candidate", "follower", "learner", or "none"
-}
-
-// Decision is what the table did with one request.
-type Decision struct {
-	Shard      int
-	Generation uint64
-	Revision   uint64       // of the table when it decided; with What, Owner, Session and Request, the decision's name
-	Replica    transport.ID // the node that applied it
-	What       DecisionKind
-	Key        string
-	Owner      transport.ID // the session's node
-	Session    uint64       // the session's number
-	Request    uint64       // the request's number
-	Token      uint64       // Granted and Released
-	Weight     int64        // how much of the key was asked for
-	Capacity   int64        // and how much there is of it
-	Settling   bool         // the table is young, and grants nothing to anybody
-}
-
-// DecisionKind says what the table did.
-type DecisionKind uint8
-
-// The kinds of decisions.
-const (
-	Queued   DecisionKind = iota + 1 // the request entered the key's queue, or was granted at once
-	Granted                          // it holds the key
-	Released                         // it holds it no more: unlocked, expired or forced
-	Dropped                          // it left the queue without a grant: cancelled or expired
-	Refused                          // it did not want to wait, and would have had to
-)

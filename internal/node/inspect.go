@@ -1,8 +1,6 @@
 package node
 
 import (
-	"time"
-
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/message"
@@ -11,42 +9,16 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// watch lets those who watch a simulation hear of a replica.
+// watch lets the observer of a simulation hear of a replica.
 func (l *shardLoop) watch(cfg *replica.Config) {
-	o, self := l.node.observer, transport.ID(l.node.id)
+	o := l.node.observer
 	if o == nil {
 		return
 	}
-	sh, generation := cfg.Shard, cfg.Generation
-	cfg.Watch.Applied = func(index, digest uint64, unasked int) {
-		o.Applied(env.Applied{Shard: sh, Generation: generation, Replica: self, Index: index, Digest: digest, Unasked: unasked})
-	}
-	cfg.Watch.Stepped = func(index uint64, cmd shard.Command, told []shard.Event) {
-		o.Stepped(env.Stepped{Shard: sh, Generation: generation, Replica: self, Index: index, Command: cmd, Told: told})
-	}
-	cfg.Watch.Became = func(term uint64, role string) {
-		o.Became(env.Became{Shard: sh, Generation: generation, Replica: self, Term: term, Role: role})
-	}
-	office := env.Served{Shard: sh, Generation: generation, Replica: self, Serving: true}
-	cfg.Watch.Served = func(serving bool) {
-		office := office
-		office.Serving = serving
-		o.Served(office)
-	}
-	cfg.Watch.HandsOver = func(node uint64) { o.HandsOver(office, transport.ID(node)) }
-	cfg.Watch.Heard = func(id shard.SessionID, ttl time.Duration) {
-		o.Heard(env.Heard{Shard: sh, Generation: generation, Replica: self, Owner: transport.ID(id.Node), Session: id.Number, TTL: ttl})
-	}
-	cfg.Watch.Configured = func(index uint64, replicas []replica.Hosted) {
-		placed := make([]env.Placed, len(replicas))
-		for i, h := range replicas {
-			placed[i] = env.Placed{ID: h.ID, Node: transport.ID(h.Peer.Node)}
-		}
-		o.Configured(env.Configured{Shard: sh, Generation: generation, Replica: self, Index: index, Replicas: placed})
-	}
-	cfg.Watch.Stopped = func(err error) {
-		o.Stopped(env.Stopped{Shard: sh, Replica: self, Err: err})
-	}
+	at := env.At{Shard: cfg.Shard, Generation: cfg.Generation, Node: transport.ID(l.node.id)}
+	cfg.Watch = func(fact any) { o.Observe(at, fact) }
+	cfg.Founding.Observe = func(d shard.Decision) { o.Observe(at, d) }
+	o.Observe(at, env.Hosted{ID: cfg.ID})
 }
 
 // Replicas implements env.Inspected.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
@@ -60,8 +59,7 @@ func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 		if mine == 0 {
 			continue
 		}
-		f := l.founding(sh, v.Epoch)
-		f.Revision = v.Founded << 10
+		f := shard.Founding{Revision: v.Founded << 10}
 		if v.Grace {
 			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
 		}
@@ -71,21 +69,6 @@ func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
 		})
 	}
-}
-
-// founding returns the switches of a shard's tables.
-func (l *shardLoop) founding(sh int, generation uint64) shard.Founding {
-	f := shard.Founding{Check: l.node.check}
-	if l.node.observer != nil {
-		f.Observe = func(d shard.Decision) {
-			l.node.observer.Decided(env.Decision{
-				Shard: sh, Generation: generation, Revision: d.Revision, Replica: transport.ID(l.node.id),
-				What: env.DecisionKind(d.What), Key: d.Key, Owner: transport.ID(d.Session.Node),
-				Session: d.Session.Number, Request: d.Number, Token: d.Token, Weight: d.Weight, Capacity: d.Capacity, Settling: d.Settling,
-			})
-		}
-	}
-	return f
 }
 
 // host creates the replica that a leader asked for. Never twice the same, and never one
@@ -108,16 +91,13 @@ func (l *shardLoop) host(sh int, generation, id uint64) {
 	l.add(replica.Config{
 		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.rho(),
 		Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
-		Founding: l.founding(sh, generation),
 	})
 }
 
 func (l *shardLoop) add(cfg replica.Config) {
 	i, _ := l.search(cfg.Shard)
+	cfg.Founding.Check = l.node.check
 	l.watch(&cfg)
-	if o := l.node.observer; o != nil {
-		o.Hosted(env.Hosted{Shard: cfg.Shard, Generation: cfg.Generation, Replica: transport.ID(l.node.id), ID: cfg.ID})
-	}
 	r := replica.New(cfg, l.now)
 	l.replicas = slices.Insert(l.replicas, i, r)
 	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)

@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockmesh/mesh/internal/env"
 )
 
 // Checkers hear of each role that a replica takes, once, with its term (P19, P20).
@@ -17,7 +19,11 @@ func TestRolesAreTold(t *testing.T) {
 	w.add(1)
 	told := make(map[uint64][]string)
 	for _, r := range w.replicas {
-		r.cfg.Watch.Became = func(term uint64, role string) { told[r.ID()] = append(told[r.ID()], fmt.Sprint(role, " ", term)) }
+		r.cfg.Watch = func(fact any) {
+			if b, is := fact.(env.Became); is {
+				told[r.ID()] = append(told[r.ID()], fmt.Sprint(b.Role, " ", b.Term))
+			}
+		}
 	}
 	w.run(t, 3)
 	leader := w.replicas[0]

@@ -9,16 +9,26 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/shard"
 )
+
+// handsOver hears to which nodes a replica hands its office over.
+func handsOver(to func(node uint64)) func(fact any) {
+	return func(fact any) {
+		if h, is := fact.(env.Handover); is {
+			to(uint64(h.To))
+		}
+	}
+}
 
 func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 	for silent, want := range map[time.Duration]bool{answerTime: true, answerTime + 1: false} {
 		w, leader := led(t)
 		w.run(t, 2*HeartbeatTicks)
 		handed := false
-		leader.cfg.Watch.HandsOver = func(node uint64) { handed = node == 102 }
+		leader.cfg.Watch = handsOver(func(node uint64) { handed = node == 102 })
 		w.cut[2] = true
 		w.run(t, int(silent/TickInterval))
 		leader.Handover(w.now+silent%TickInterval, 102, leader.Term())
@@ -71,11 +81,11 @@ func TestOffersAndHandovers(t *testing.T) {
 			w.run(t, 4*HeartbeatTicks)
 			var handed []uint64
 			for _, r := range w.replicas {
-				r.cfg.Watch.HandsOver = func(node uint64) {
+				r.cfg.Watch = handsOver(func(node uint64) {
 					if r == leader {
 						handed = append(handed, node)
 					}
-				}
+				})
 			}
 			leader.SetTarget(Target{Nodes: tt.nodes, Liveness: tt.fates})
 			var at []time.Duration
@@ -119,7 +129,7 @@ func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 		}
 	}
 	var handed []time.Duration
-	leader.cfg.Watch.HandsOver = func(uint64) { handed = append(handed, w.now) }
+	leader.cfg.Watch = handsOver(func(uint64) { handed = append(handed, w.now) })
 	w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgTimeoutNow }
 	target.Liveness[101] = placement.Departed
 	leader.SetTarget(target)
@@ -163,7 +173,7 @@ func TestWhenTheOfficeIsHandedOver(t *testing.T) {
 			w.run(t, 2*HeartbeatTicks)
 			handsTo := uint64(0)
 			for _, r := range w.replicas {
-				r.cfg.Watch.HandsOver = func(node uint64) { handsTo = node }
+				r.cfg.Watch = handsOver(func(node uint64) { handsTo = node })
 			}
 			tt.before(w, leader)
 			w.replicas[tt.from-1].Handover(w.now, tt.node, leader.Term()+tt.term)

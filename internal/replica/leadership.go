@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -271,7 +272,7 @@ func (r *Replica) serve(out *Output) {
 func (r *Replica) becomeLeader(out *Output) {
 	r.leading = leadership{
 		serving: true, began: r.now, base: r.table.Now(),
-		leases: newLeases(r.cfg.Watch.Heard), reads: newReads(), contacts: newContacts(),
+		leases: newLeases(r.cfg.Watch), reads: newReads(), contacts: newContacts(),
 		learners: make(learners), comparison: newComparison(),
 	}
 	r.farewells.restart()
@@ -279,23 +280,16 @@ func (r *Replica) becomeLeader(out *Output) {
 		r.leading.leases.inherit(s, r.now, r.cfg.Rho)
 	}
 	out.Serving = true
-	r.served(true)
+	r.tell(env.Served{Serving: true})
 	r.log.Debug("became leader", "term", r.term, "revision", r.table.Revision())
 }
 
 // stepDown ends a leadership. What was not appended goes back to its clients.
 func (r *Replica) stepDown(out *Output) {
 	if r.leading.serving {
-		r.served(false)
+		r.tell(env.Served{Serving: false})
 		out.Dropped = append(out.Dropped, r.batch.reset()...)
 		r.leading = leadership{}
-	}
-}
-
-// served tells Watch that this leader begins to serve, or ceases to.
-func (r *Replica) served(serving bool) {
-	if r.cfg.Watch.Served != nil {
-		r.cfg.Watch.Served(serving)
 	}
 }
 

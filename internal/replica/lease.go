@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -16,9 +17,9 @@ const unlogged = ElectionTimeout / 2
 // leases are over.
 type leases struct {
 	byID  map[shard.SessionID]*lease
-	order list.List     // of *lease, in the order in which they were opened
-	next  time.Duration // no lease needs a look before; a lower bound
-	heard func(id shard.SessionID, ttl time.Duration)
+	order list.List      // of *lease, in the order in which they were opened
+	next  time.Duration  // no lease needs a look before; a lower bound
+	watch func(fact any) // see Config
 }
 
 // lease is what a serving leader knows of a session's life. Times are the leader's.
@@ -45,9 +46,9 @@ type silence struct {
 	length time.Duration
 }
 
-// newLeases returns no leases. Heard is told of each sign of life; it may be nil.
-func newLeases(heard func(shard.SessionID, time.Duration)) leases {
-	return leases{byID: make(map[shard.SessionID]*lease), next: never, heard: heard}
+// newLeases returns no leases. Watch is told of each sign of life; it may be nil.
+func newLeases(watch func(fact any)) leases {
+	return leases{byID: make(map[shard.SessionID]*lease), next: never, watch: watch}
 }
 
 // all yields the leases in the order in which they were opened.
@@ -61,8 +62,8 @@ func (ls *leases) all() iter.Seq[*lease] {
 func (ls *leases) get(id shard.SessionID) *lease { return ls.byID[id] }
 
 func (ls *leases) spoke(l *lease) {
-	if ls.heard != nil {
-		ls.heard(l.id, l.ttl)
+	if ls.watch != nil {
+		ls.watch(env.Heard{Session: l.id, TTL: l.ttl})
 	}
 }
 

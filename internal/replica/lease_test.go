@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -838,7 +839,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 		t.Fatalf("its end is not on its way into the log: %+v", l)
 	}
 	heard := 0
-	leader.cfg.Watch.Heard = func(shard.SessionID, time.Duration) { heard++ }
+	leader.leading.leases.watch = func(any) { heard++ }
 	w.events, w.answers = nil, nil
 	commands := leader.batch.commands
 	release := shard.Release{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: "k", Token: 1}
@@ -865,7 +866,11 @@ func TestReignsAreTold(t *testing.T) {
 	w := newTrio()
 	told := make(map[uint64][]bool)
 	for _, r := range w.replicas {
-		r.cfg.Watch.Served = func(serving bool) { told[r.ID()] = append(told[r.ID()], serving) }
+		r.cfg.Watch = func(fact any) {
+			if s, is := fact.(env.Served); is {
+				told[r.ID()] = append(told[r.ID()], s.Serving)
+			}
+		}
 	}
 	serving := func() *Replica {
 		t.Helper()

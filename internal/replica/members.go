@@ -8,8 +8,10 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // maxFormer is how many former voters a replica remembers.
@@ -144,6 +146,14 @@ func (m *members) on(node uint64) []uint64 {
 func (m *members) hosted() (all []Hosted) {
 	for _, id := range m.known() {
 		all = append(all, Hosted{m.peers[id], id})
+	}
+	return all
+}
+
+// placed returns the same for an observer.
+func (m *members) placed() (all []env.Placed) {
+	for _, h := range m.hosted() {
+		all = append(all, env.Placed{ID: h.ID, Node: transport.ID(h.Peer.Node)})
 	}
 	return all
 }

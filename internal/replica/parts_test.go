@@ -117,7 +117,7 @@ func TestReadsConfirmWhatCameBefore(t *testing.T) {
 func TestLeasesAlone(t *testing.T) {
 	id := shard.SessionID{Node: 7, Number: 1}
 	heard := 0
-	ls := newLeases(func(shard.SessionID, time.Duration) { heard++ })
+	ls := newLeases(func(any) { heard++ })
 	late := func() bool { return false }
 	ls.open(id, ttl, 0)
 	if silent, over := ls.review(ttl/2-1, late); silent != nil || over != nil || ls.due(ttl/2-1) || !ls.due(ttl/2) {

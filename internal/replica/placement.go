@@ -10,9 +10,11 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Target is where the ring wants a shard's replicas.
@@ -444,9 +446,7 @@ func (r *Replica) Handover(now time.Duration, node, term uint64) {
 	}
 	for _, id := range r.members.incoming() {
 		if p, _ := r.Peer(id); p.Node == node && r.answers(id) {
-			if r.cfg.Watch.HandsOver != nil {
-				r.cfg.Watch.HandsOver(node)
-			}
+			r.tell(env.Handover{To: transport.ID(node)})
 			r.recordSilence()
 			r.rn.TransferLeader(id)
 			r.dirty = true

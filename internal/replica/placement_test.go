@@ -786,7 +786,7 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 func decides(t *testing.T, w *trio, leader *Replica) string {
 	t.Helper()
 	var did []string
-	leader.cfg.Watch.HandsOver = func(node uint64) { did = append(did, fmt.Sprint("hands over to ", node-100)) }
+	leader.cfg.Watch = handsOver(func(node uint64) { did = append(did, fmt.Sprint("hands over to ", node-100)) })
 	g := &leader.leading
 	g.placing.rests, g.contacts.asked, g.contacts.patience = false, w.now-1, time.Second
 	last := lastIndex(t, leader)

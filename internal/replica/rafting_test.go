@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
@@ -724,7 +725,11 @@ func TestAStoppedReplicaDoesNothingMore(t *testing.T) {
 	w.run(t, 2*HeartbeatTicks)
 	applied := make(map[uint64]uint64)
 	for _, r := range w.replicas {
-		r.cfg.Watch.Applied = func(index, _ uint64, _ int) { applied[r.ID()] = index }
+		r.cfg.Watch = func(fact any) {
+			if a, is := fact.(env.Applied); is {
+				applied[r.ID()] = a.Index
+			}
+		}
 	}
 	last := lastIndex(t, leader)
 	w.events = nil

@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
@@ -63,30 +64,7 @@ type Config struct {
 	Seed     uint64
 	Logger   *slog.Logger
 	Points   *point.Points
-	Watch    Watch
-}
-
-// Watch hears what a replica does, in simulations. Its functions may be nil.
-type Watch struct {
-	// Applied: an entry, the table's digest after it, and how many sessions were told something that
-	// they had neither asked for nor been granted.
-	Applied func(index, digest uint64, unasked int)
-	// Stepped: the table has taken in a command of that entry, before Applied, and tells this. The
-	// events are to be read at once.
-	Stepped func(index uint64, cmd shard.Command, told []shard.Event)
-	// Became: its role, or the term of its role, is another one.
-	Became func(term uint64, role string)
-	// Served: it has begun to serve, or ceased to.
-	Served func(serving bool)
-	// HandsOver: it has begun to hand over leadership.
-	HandsOver func(node uint64)
-	// Heard: as the leader it has received a sign of life, from which the session's lease counts.
-	Heard func(id shard.SessionID, ttl time.Duration)
-	// Configured: after the entry at index the shard's replicas are these, by ID.
-	Configured func(index uint64, replicas []Hosted)
-	// Stopped: it stopped itself because of an error. A replica that gives up because it never
-	// received anything is not reported here: it only becomes "none".
-	Stopped func(err error)
+	Watch    func(fact any) // hears in simulations what the replica does: see env.Observer; nil in programs
 }
 
 // Replica is one member of a shard's raft group: the log, the table that it feeds,
@@ -122,10 +100,10 @@ type Replica struct {
 	target    Target     // where the ring wants the shard's replicas
 	limited   bool       // too many shards are moving already
 
-	inquires bool // it wants to know whether it is still one of the shard's: see inquire
-	aligned  bool // a leader's raft is ticked from a beat on
-	told     told // what Watch.Became heard last
-	dirty    bool // Ready has something to do
+	inquires bool       // it wants to know whether it is still one of the shard's: see inquire
+	aligned  bool       // a leader's raft is ticked from a beat on
+	told     env.Became // what Watch heard last of the role
+	dirty    bool       // Ready has something to do
 	stopped  error
 }
 
@@ -484,31 +462,32 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 	r.became()
 }
 
-// told is what was said of a replica's role.
-type told struct {
-	term uint64
-	role string
-}
-
-// became tells Watch of a new role.
+// became tells of a new role.
 func (r *Replica) became() {
-	if r.cfg.Watch.Became == nil {
+	if r.cfg.Watch == nil {
 		return
 	}
-	now := told{r.term, "follower"}
+	now := env.Became{Term: r.term, Role: "follower"}
 	switch {
 	case r.stopped != nil:
-		now.role = "none"
+		now.Role = "none"
 	case r.role == raft.StateLeader:
-		now.role = "leader"
+		now.Role = "leader"
 	case r.role != raft.StateFollower:
-		now.role = "candidate"
+		now.Role = "candidate"
 	case !r.members.votes(r.cfg.ID):
-		now.role = "learner"
+		now.Role = "learner"
 	}
 	if now != r.told {
 		r.told = now
-		r.cfg.Watch.Became(now.term, now.role)
+		r.tell(now)
+	}
+}
+
+// tell lets Watch hear a fact.
+func (r *Replica) tell(fact any) {
+	if r.cfg.Watch != nil {
+		r.cfg.Watch(fact)
 	}
 }
 
@@ -567,8 +546,8 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 			return
 		}
 	}
-	if r.cfg.Watch.Applied != nil {
-		r.cfg.Watch.Applied(r.applied.last(), r.table.Digest(), unasked)
+	if r.cfg.Watch != nil {
+		r.tell(env.Applied{Index: r.applied.last(), Digest: r.table.Digest(), Unasked: unasked})
 	}
 }
 
@@ -592,11 +571,9 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 		before := len(out.Events)
 		out.Events = r.table.Step(cmd, out.Events)
 		told := out.Events[before:]
-		if r.cfg.Watch.Applied != nil {
+		if r.cfg.Watch != nil {
 			unasked += max(0, answers(told)-1)
-		}
-		if r.cfg.Watch.Stepped != nil {
-			r.cfg.Watch.Stepped(r.applied.last(), cmd, told)
+			r.tell(env.Stepped{Index: r.applied.last(), Command: cmd, Told: told})
 		}
 		// Only the leader that appended the entry, in its term, tells what comes of it. An older
 		// entry's client asks again, and gets its answer from a confirmed leader (P6).
@@ -637,9 +614,7 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 	for _, g := range gone {
 		r.leading.contacts.forget(g.ID)
 	}
-	if r.cfg.Watch.Configured != nil {
-		r.cfg.Watch.Configured(r.applied.last(), r.members.hosted())
-	}
+	r.tell(env.Configured{Index: r.applied.last(), Replicas: r.members.placed()})
 	r.leading.seal = seal{}
 	r.leading.placing.apply()
 	r.dirty = true
@@ -677,13 +652,11 @@ func (r *Replica) emit(out *Output) {
 func (r *Replica) stop(err error) {
 	r.stopped = err
 	if r.Serving() {
-		r.served(false)
+		r.tell(env.Served{Serving: false})
 	}
 	r.leading = leadership{}
 	r.batch.reset()
-	if r.cfg.Watch.Stopped != nil {
-		r.cfg.Watch.Stopped(err)
-	}
+	r.tell(env.Stopped{Err: err})
 	r.became()
 	r.log.Error("the replica stops itself", "error", err)
 }

@@ -62,19 +62,19 @@ var watchers = map[string]bool{
 
 // hooks lists observers' functions by struct and field, which are nil in production.
 var hooks = map[string]bool{
-	module + "/internal/replica.Watch.Applied": true,
-	module + "/internal/replica.Watch.Became":  true,
-	module + "/internal/replica.Watch.Stepped": true,
-	module + "/shard.Table.observe":            true,
-	module + "/shard.Founding.Observe":         true,
+	module + "/internal/replica.Config.Watch": true,
+	module + "/internal/replica.leases.watch": true,
+	module + "/shard.Table.observe":           true,
+	module + "/shard.Founding.Observe":        true,
 }
 
-// mute matches functions that correctness does not depend on: those that log, and those
-// that make texts. Neither their calls nor their arguments are mutated.
+// mute matches functions that correctness does not depend on: those that log, those
+// that make texts, and those that tell observers. Neither their calls nor their arguments are mutated.
 var mute = regexp.MustCompile(`^(` +
 	`\(\*log/slog\.Logger\)\..*|log/slog\..*|fmt\..*|errors\.New|strconv\.Quote|` + // callers compare errors by what they wrap
 	`\(\*` + regexp.QuoteMeta(module) + `/shard\.Table\)\.decided|` +
 	`\(\*` + regexp.QuoteMeta(module) + `/internal/founding\.Machine\)\.log|` +
+	`\(\*` + regexp.QuoteMeta(module) + `/internal/replica\.Replica\)\.tell|` +
 	`\(` + regexp.QuoteMeta(module) + `/internal/env\.(Observer|Clients|Caller|Holder)\)\..*|` +
 	regexp.QuoteMeta(module) + `\.invalid|` + // the text of ErrInvalidOption
 	`\(\*?sync\.(RW)?Mutex\)\..*` + // without one nothing works, or only -race notices
@@ -86,9 +86,8 @@ var idle = regexp.MustCompile(`^(slices\.(Grow|Clip)|` + regexp.QuoteMeta(module
 // switches lists types of settings that correctness does not depend on. Code that sets one
 // is not mutated.
 var switches = map[string]bool{
-	module + "/internal/point.Points":  true,
-	module + "/internal/replica.Watch": true,
-	"log/slog.Logger":                  true,
+	module + "/internal/point.Points": true,
+	"log/slog.Logger":                 true,
 }
 
 // even matches functions whose arguments are not swapped, because a swap changes nothing or

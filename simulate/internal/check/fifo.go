@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -33,7 +33,7 @@ type ownerName struct {
 
 type decisionName struct {
 	ShardName
-	what    env.DecisionKind
+	what    shard.DecisionKind
 	request requestName
 }
 
@@ -41,9 +41,11 @@ type decisionName struct {
 type decision struct{ revision, token uint64 }
 
 type requestName struct {
-	owner            transport.ID
-	session, request uint64
+	session shard.SessionID
+	request uint64
 }
+
+func (r requestName) owner() transport.ID { return transport.ID(r.session.Node) }
 
 type shardKey struct {
 	ShardName
@@ -79,87 +81,90 @@ func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.revision, q.revision), p.rank-q.rank)
 }
 
-func (f *fifo) decided(shard ShardName, d env.Decision) {
-	r := requestName{d.Owner, d.Session, d.Request}
-	name := decisionName{shard, d.What, r}
-	if first, ok := f.seen[name]; ok {
+func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
+	r := requestName{d.Session, d.Number}
+	first, again := f.seen[decisionName{name, d.What, r}]
+	if again {
 		switch {
 		case first.revision != d.Revision:
-			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", d.Shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
+			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", name.shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
 		case first.token != d.Token:
-			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", d.Shard, HostOf(f.world, d.Replica), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
+			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", name.shard, HostOf(f.world, node), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
 		}
 		return
 	}
-	f.seen[name] = decision{d.Revision, d.Token}
-	k := f.keys[shardKey{shard, d.Key}]
+	f.seen[decisionName{name, d.What, r}] = decision{d.Revision, d.Token}
+	k := f.keys[shardKey{name, d.Key}]
 	if k == nil {
 		k = &keyQueue{key: d.Key, place: make(map[requestName]place), held: make(map[requestName]grant)}
-		f.keys[shardKey{shard, d.Key}] = k
+		f.keys[shardKey{name, d.Key}] = k
 		f.order = append(f.order, k)
 	}
 	switch d.What {
-	case env.Queued:
+	case shard.Entered:
 		k.ranks++
 		k.place[r] = place{d.Revision, k.ranks, f.world.Now()}
-	case env.Dropped:
+	case shard.Withdrawn:
 		delete(k.place, r)
-		f.dropped[ownerName{d.Key, d.Owner}]++
-	case env.Released:
-		f.h.inside.late.released(shard, r)
-		f.h.checkFreed(d)
+		f.dropped[ownerName{d.Key, r.owner()}]++
+	case shard.Finished:
+		f.h.inside.late.released(name, r)
+		f.h.checkFreed(name, d)
 		k.used -= k.held[r].weight
 		if t := k.held[r].told; t != nil {
 			t.to = f.world.Now()
 		}
 		delete(k.held, r)
-	case env.Refused:
+	case shard.Declined:
 		if d.Settling {
 			if c := f.h.keys[d.Key]; c != nil {
 				c.settling = append(c.settling, f.world.Now())
 			}
 		} else if len(k.place) == 0 && k.used+d.Weight <= d.Capacity {
 			f.world.Fail(fmt.Errorf("G3 try: shard %d refused %d of %q to %s, and nobody waits, and %d of %d are in use",
-				d.Shard, d.Weight, d.Key, f.named(r), k.used, d.Capacity))
+				name.shard, d.Weight, d.Key, f.named(r), k.used, d.Capacity))
 		}
-	case env.Granted:
+	case shard.Admitted:
 		p, ok := k.place[r]
 		if !ok {
-			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", d.Shard, d.Key, f.named(r)))
+			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", name.shard, d.Key, f.named(r)))
 			return
 		}
 		delete(k.place, r)
 		if p.compare(k.granted) < 0 {
 			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s (queued at %d, token %d) after %s (queued at %d, token %d)",
-				d.Shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
+				name.shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
 		}
 		if d.Token <= k.token {
-			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", d.Shard, d.Key, d.Token, k.token))
+			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", name.shard, d.Key, d.Token, k.token))
 		}
 		k.granted, k.token, k.who = p, d.Token, r
 		g := grant{token: d.Token, weight: d.Weight}
 		if c := f.h.keys[d.Key]; c != nil {
-			g.told = &tableGrant{token: d.Token, owner: d.Owner, queued: p.at, from: f.world.Now(), to: running}
+			g.told = &tableGrant{token: d.Token, owner: r.owner(), queued: p.at, from: f.world.Now(), to: running}
 			c.granted = append(c.granted, g.told)
 		}
 		k.held[r] = g
-		f.h.inside.late.granted(shard, d.Key, r)
+		f.h.inside.late.granted(name, d.Key, r)
 		if k.used += d.Weight; k.used > d.Capacity {
-			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", d.Shard, d.Key, f.named(r), k.used, d.Capacity))
+			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.shard, d.Key, f.named(r), k.used, d.Capacity))
 		}
 	}
 	if depth := len(k.place); depth != k.depth {
 		k.depth = depth
 		f.world.Record(timeline.Moment{
-			Kind: timeline.Depth, Host: f.h.inside.leaders.host(shard),
-			Shard: d.Shard, Key: d.Key, Depth: depth,
+			Kind: timeline.Depth, Host: f.h.inside.leaders.host(name),
+			Shard: name.shard, Key: d.Key, Depth: depth,
 		})
 	}
 }
 
-var verbs = [...]string{env.Queued: "queued", env.Granted: "granted", env.Released: "released", env.Dropped: "dropped", env.Refused: "refused"}
+var verbs = [...]string{
+	shard.Entered: "queued", shard.Admitted: "granted", shard.Finished: "released", shard.Withdrawn: "dropped",
+	shard.Declined: "refused",
+}
 
 // named says whose request it is.
 func (f *fifo) named(r requestName) string {
-	return fmt.Sprintf("request %d of session %d on %s", r.request, r.session, HostOf(f.world, r.owner))
+	return fmt.Sprintf("request %d of session %d on %s", r.request, r.session.Number, HostOf(f.world, r.owner()))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -31,13 +32,8 @@ type late struct {
 type offices struct {
 	shard       int
 	leaderships []*leadership
-	lives       map[sessionName]life // looked up, never ranged over
+	lives       map[shard.SessionID]life // looked up, never ranged over
 	held        []requestHeld
-}
-
-type sessionName struct {
-	owner   transport.ID
-	session uint64
 }
 
 // life is the latest sign of life of a session.
@@ -81,11 +77,11 @@ func (r *leadership) reads() time.Duration {
 	return now - r.process.Waited()
 }
 
-func (l *late) of(shard ShardName) *offices {
-	s := l.shards[shard]
+func (l *late) of(name ShardName) *offices {
+	s := l.shards[name]
 	if s == nil {
-		s = &offices{shard: shard.shard, lives: make(map[sessionName]life)}
-		l.shards[shard] = s
+		s = &offices{shard: name.shard, lives: make(map[shard.SessionID]life)}
+		l.shards[name] = s
 		l.order = append(l.order, s)
 	}
 	return s
@@ -105,13 +101,13 @@ func (s *offices) end() {
 	}
 }
 
-func (l *late) served(shard ShardName, v env.Served) {
-	s := l.of(shard)
-	if r := s.current(); v.Serving || r != nil && r.leader == v.Replica {
+func (l *late) served(name ShardName, node transport.ID, v env.Served) {
+	s := l.of(name)
+	if r := s.current(); v.Serving || r != nil && r.leader == node {
 		s.end()
 	}
 	if v.Serving {
-		r := &leadership{leader: v.Replica, process: l.world.Process(v.Replica), loop: l.world.Loop()}
+		r := &leadership{leader: node, process: l.world.Process(node), loop: l.world.Loop()}
 		r.from = r.reads()
 		s.leaderships = append(s.leaderships, r)
 		for _, h := range s.held {
@@ -120,26 +116,26 @@ func (l *late) served(shard ShardName, v env.Served) {
 	}
 }
 
-func (l *late) handsOver(shard ShardName, v env.Served, to transport.ID) {
-	if r := l.of(shard).current(); r != nil && r.leader == v.Replica {
-		r.heir, r.bequest = to, r.reads()
+func (l *late) handsOver(name ShardName, node transport.ID, h env.Handover) {
+	if r := l.of(name).current(); r != nil && r.leader == node {
+		r.heir, r.bequest = h.To, r.reads()
 	}
 }
 
-func (l *late) heard(shard ShardName, v env.Heard) {
-	s := l.of(shard)
-	if r := s.current(); r != nil && r.leader == v.Replica {
-		s.lives[sessionName{v.Owner, v.Session}] = life{len(s.leaderships) - 1, r.reads(), v.TTL}
+func (l *late) heard(name ShardName, node transport.ID, v env.Heard) {
+	s := l.of(name)
+	if r := s.current(); r != nil && r.leader == node {
+		s.lives[v.Session] = life{len(s.leaderships) - 1, r.reads(), v.TTL}
 	}
 }
 
-func (l *late) granted(shard ShardName, key string, r requestName) {
-	s := l.of(shard)
+func (l *late) granted(name ShardName, key string, r requestName) {
+	s := l.of(name)
 	s.held = append(s.held, requestHeld{r, key})
 }
 
-func (l *late) released(shard ShardName, r requestName) {
-	s := l.of(shard)
+func (l *late) released(name ShardName, r requestName) {
+	s := l.of(name)
 	for i, h := range s.held {
 		if h.requestName == r {
 			l.judge(s, h)
@@ -164,11 +160,11 @@ func (l *late) calm() {
 		return
 	}
 	for _, s := range l.order {
-		for name, v := range s.lives { // order-free: each is treated alike
+		for id, v := range s.lives { // order-free: each is treated alike
 			if r := s.current(); r != nil {
-				s.lives[name] = life{len(s.leaderships) - 1, r.reads(), v.ttl}
+				s.lives[id] = life{len(s.leaderships) - 1, r.reads(), v.ttl}
 			} else {
-				delete(s.lives, name)
+				delete(s.lives, id)
 			}
 		}
 	}
@@ -194,7 +190,7 @@ func (l *late) all() {
 
 // judge fails the run if a request holds its key for too long.
 func (l *late) judge(s *offices, h requestHeld) {
-	heard, is := s.lives[sessionName{h.owner, h.session}]
+	heard, is := s.lives[h.session]
 	if !is || l.disturbed() {
 		return
 	}
@@ -204,7 +200,7 @@ func (l *late) judge(s *offices, h requestHeld) {
 	}
 	if over > grace {
 		l.world.Fail(fmt.Errorf("G5 late: shard %d keeps %q for the node on %s, which is silent: its leaders know of that for %v, and its lease lasts %v",
-			s.shard, h.key, HostOf(l.world, h.owner), heard.ttl+over, heard.ttl))
+			s.shard, h.key, HostOf(l.world, h.owner()), heard.ttl+over, heard.ttl))
 	}
 }
 

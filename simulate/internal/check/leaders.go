@@ -13,7 +13,12 @@ import (
 type leaders struct {
 	world World
 	terms map[termName]transport.ID // looked up, never ranged over
-	now   map[ShardName]env.Became  // the latest leader
+	now   map[ShardName]leader      // the latest one
+}
+
+type leader struct {
+	term uint64
+	node transport.ID
 }
 
 type termName struct {
@@ -21,21 +26,21 @@ type termName struct {
 	term uint64
 }
 
-func (l *leaders) became(shard ShardName, b env.Became) {
+func (l *leaders) became(name ShardName, node transport.ID, b env.Became) {
 	w := l.world
-	w.Record(timeline.Moment{Kind: timeline.Role, Host: HostOf(w, b.Replica), Shard: b.Shard, Role: b.Role, Term: b.Term})
+	w.Record(timeline.Moment{Kind: timeline.Role, Host: HostOf(w, node), Shard: name.shard, Role: b.Role, Term: b.Term})
 	if b.Role != "leader" {
 		return
 	}
-	name := termName{shard, b.Term}
-	if first, ok := l.terms[name]; ok && first != b.Replica {
-		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, b.Shard, HostOf(w, first), HostOf(w, b.Replica)))
+	term := termName{name, b.Term}
+	if first, ok := l.terms[term]; ok && first != node {
+		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, name.shard, HostOf(w, first), HostOf(w, node)))
 	}
-	l.terms[name] = b.Replica
-	if b.Term >= l.now[shard].Term {
-		l.now[shard] = b
+	l.terms[term] = node
+	if b.Term >= l.now[name].term {
+		l.now[name] = leader{b.Term, node}
 	}
 }
 
 // host returns where a shard's latest leader lives.
-func (l *leaders) host(shard ShardName) string { return HostOf(l.world, l.now[shard].Replica) }
+func (l *leaders) host(name ShardName) string { return HostOf(l.world, l.now[name].node) }

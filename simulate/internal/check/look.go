@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -35,36 +36,36 @@ func (o *Observer) Queue(key string) (holders, waiting []string) {
 		}
 		byToken := func(a, b requestName) int { return cmp.Compare(k.held[a].token, k.held[b].token) }
 		for _, r := range slices.SortedFunc(maps.Keys(k.held), byToken) { // order-free: sorted
-			holders = append(holders, HostOf(o.world, r.owner))
+			holders = append(holders, HostOf(o.world, r.owner()))
 		}
 		byPlace := func(a, b requestName) int { return k.place[a].compare(k.place[b]) }
 		for _, r := range slices.SortedFunc(maps.Keys(k.place), byPlace) { // order-free: sorted
-			waiting = append(waiting, HostOf(o.world, r.owner))
+			waiting = append(waiting, HostOf(o.world, r.owner()))
 		}
 	}
 	return holders, waiting
 }
 
 // Room returns how many wait for the key of a decision, and whether its request fits beside the holds.
-func (o *Observer) Room(shard ShardName, d env.Decision) (waiting int, fits bool) {
-	k := o.queue.keys[shardKey{shard, d.Key}]
+func (o *Observer) Room(name ShardName, d shard.Decision) (waiting int, fits bool) {
+	k := o.queue.keys[shardKey{name, d.Key}]
 	return len(k.place), k.used+d.Weight <= d.Capacity
 }
 
 // Queued reports whether a request was ever in a queue of the shard.
-func (o *Observer) Queued(shard ShardName, owner transport.ID, session, request uint64) bool {
-	_, queued := o.queue.seen[decisionName{shard, env.Queued, requestName{owner, session, request}}]
+func (o *Observer) Queued(name ShardName, session shard.SessionID, request uint64) bool {
+	_, queued := o.queue.seen[decisionName{name, shard.Entered, requestName{session, request}}]
 	return queued
 }
 
 // HoldsSince reports whether a session holds the key with a later token.
-func (o *Observer) HoldsSince(shard ShardName, key string, owner transport.ID, session, token uint64) bool {
-	k := o.queue.keys[shardKey{shard, key}]
+func (o *Observer) HoldsSince(name ShardName, key string, session shard.SessionID, token uint64) bool {
+	k := o.queue.keys[shardKey{name, key}]
 	if k == nil {
 		return false
 	}
 	for r, g := range k.held { // order-free: whether there is any
-		if r.owner == owner && r.session == session && g.token > token {
+		if r.session == session && g.token > token {
 			return true
 		}
 	}
@@ -72,11 +73,11 @@ func (o *Observer) HoldsSince(shard ShardName, key string, owner transport.ID, s
 }
 
 // Leader returns the shard's latest leader.
-func (o *Observer) Leader(shard ShardName) transport.ID { return o.leaders.now[shard].Replica }
+func (o *Observer) Leader(name ShardName) transport.ID { return o.leaders.now[name].node }
 
 // Replaced reports whether a node has had a replica of the shard before.
-func (o *Observer) Replaced(shard ShardName, node transport.ID) bool {
-	return o.identity.latest[nodeShard{shard, node}] > 0
+func (o *Observer) Replaced(name ShardName, node transport.ID) bool {
+	return o.identity.latest[nodeShard{name, node}] > 0
 }
 
 // Corrupted notes that a test has corrupted a node's table: no checker compares it until its replica has

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -31,7 +32,7 @@ func newObserver(h *History) Observer {
 		world:    w,
 		meshes:   make(map[transport.ID]uint64),
 		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int)},
-		leaders:  leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[ShardName]env.Became)},
+		leaders:  leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[ShardName]leader)},
 		state:    state{world: w, recent: make(map[ShardName]*digests), astray: make(map[tableName]bool)},
 		identity: newIdentity(w),
 		late:     late{world: w, shards: make(map[ShardName]*offices)},
@@ -45,59 +46,50 @@ type ShardName struct {
 	shard      int
 }
 
-// Name returns the name of the shard of which a node's replica tells.
-func (o *Observer) Name(node transport.ID, generation uint64, shard int) ShardName {
-	return ShardName{o.meshes[node], generation, shard}
+// Name returns the name of the shard of which a replica tells.
+func (o *Observer) Name(at env.At) ShardName {
+	return ShardName{o.meshes[at.Node], at.Generation, at.Shard}
 }
 
-// Decided implements env.Observer.
-func (o *Observer) Decided(d env.Decision) {
-	o.queue.decided(o.Name(d.Replica, d.Generation, d.Shard), d)
-}
-
-// Stepped implements env.Observer.
-func (o *Observer) Stepped(env.Stepped) {}
-
-// Applied implements env.Observer.
-func (o *Observer) Applied(a env.Applied) {
-	o.state.applied(o.Name(a.Replica, a.Generation, a.Shard), a)
-}
-
-// Became implements env.Observer.
-func (o *Observer) Became(b env.Became) {
-	name := o.Name(b.Replica, b.Generation, b.Shard)
-	if b.Role == "none" {
-		delete(o.state.astray, tableName{b.Replica, b.Shard}) // the node may get another one
+// Observe implements env.Observer.
+func (o *Observer) Observe(at env.At, fact any) {
+	name := o.Name(at)
+	switch f := fact.(type) {
+	case shard.Decision:
+		o.queue.decided(name, at.Node, f)
+	case env.Applied:
+		o.state.applied(name, at.Node, f)
+	case env.Became:
+		if f.Role == "none" {
+			delete(o.state.astray, tableName{at.Node, at.Shard}) // the node may get another one
+		}
+		o.leaders.became(name, at.Node, f)
+		if f.Role == "leader" {
+			o.identity.led(name, at.Node)
+		}
+	case env.Served:
+		o.late.served(name, at.Node, f)
+	case env.Handover:
+		o.late.handsOver(name, at.Node, f)
+	case env.Heard:
+		o.late.heard(name, at.Node, f)
+	case env.Hosted:
+		o.identity.made(name, at.Node, f)
+	case env.Configured:
+		o.identity.configured(name, f)
+	case env.Stopped:
+		o.stopped(at, f)
 	}
-	o.leaders.became(name, b)
-	if b.Role == "leader" {
-		o.identity.led(name, b.Replica)
+}
+
+// stopped: no replica stops itself unless BreakReplica has asked it to, or a test has corrupted its table
+// (P23, P41). That the mesh goes on without it is no excuse: what happened to one replica may happen to
+// the next.
+func (o *Observer) stopped(at env.At, s env.Stopped) {
+	if !errors.Is(s.Err, env.ErrBroken) && !o.state.astray[tableName{at.Node, at.Shard}] {
+		o.world.Fail(fmt.Errorf("P23 stopped: the replica of shard %d on %s has stopped itself: %w",
+			at.Shard, HostOf(o.world, at.Node), s.Err))
 	}
-}
-
-// Served implements env.Observer.
-func (o *Observer) Served(v env.Served) {
-	o.late.served(o.Name(v.Replica, v.Generation, v.Shard), v)
-}
-
-// HandsOver implements env.Observer.
-func (o *Observer) HandsOver(v env.Served, to transport.ID) {
-	o.late.handsOver(o.Name(v.Replica, v.Generation, v.Shard), v, to)
-}
-
-// Heard implements env.Observer.
-func (o *Observer) Heard(v env.Heard) {
-	o.late.heard(o.Name(v.Replica, v.Generation, v.Shard), v)
-}
-
-// Hosted implements env.Observer.
-func (o *Observer) Hosted(m env.Hosted) {
-	o.identity.made(o.Name(m.Replica, m.Generation, m.Shard), m)
-}
-
-// Configured implements env.Observer.
-func (o *Observer) Configured(c env.Configured) {
-	o.identity.configured(o.Name(c.Replica, c.Generation, c.Shard), c)
 }
 
 // Founded implements env.Observer: there is one mesh in a world (P25), unless the
@@ -114,15 +106,6 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 		if seen = append(seen, id); len(seen) > max(1, w.Meshes()) {
 			w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", HostOf(w, node), mesh, p.Host(), id))
 		}
-	}
-}
-
-// Stopped implements env.Observer: no replica stops itself unless BreakReplica has asked
-// it to, or a test has corrupted its table (P23, P41). That the mesh goes on
-// without it is no excuse: what happened to one replica may happen to the next.
-func (o *Observer) Stopped(s env.Stopped) {
-	if !errors.Is(s.Err, env.ErrBroken) && !o.state.astray[tableName{s.Replica, s.Shard}] {
-		o.world.Fail(fmt.Errorf("P23 stopped: the replica of shard %d on %s has stopped itself: %w", s.Shard, HostOf(o.world, s.Replica), s.Err))
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"sort"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // checkExclusion (G1): at this moment, the holds that are believed in must fit into the
@@ -126,17 +127,17 @@ func (h *History) checkLeases(k *keyHistory, x *Hold) {
 // whether or not another caller asks for the key: by then no clock that keeps to the bound shows the
 // holder a lease. Clients notice a lease that ends too early only if another one waits, hears of its grant
 // within the time that is missing, and the clocks are at their worst.
-func (h *History) checkFreed(d env.Decision) {
+func (h *History) checkFreed(name ShardName, d shard.Decision) {
 	k := h.keys[d.Key]
 	if k == nil {
 		return
 	}
 	x := k.tokens[d.Token]
-	if x == nil || x.unlocking != running || x.call.process != h.world.Process(d.Owner) {
+	if x == nil || x.unlocking != running || x.call.process != h.world.Process(transport.ID(d.Session.Node)) {
 		return
 	}
 	if until := x.leasedUntil(); until > h.world.Now() {
-		h.world.Fail(fmt.Errorf("G5 lease: shard %d frees %q, and %v is leased until %v", d.Shard, d.Key, x, until))
+		h.world.Fail(fmt.Errorf("G5 lease: shard %d frees %q, and %v is leased until %v", name.shard, d.Key, x, until))
 	}
 }
 

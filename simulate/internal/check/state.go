@@ -28,11 +28,11 @@ type digests [1024]struct {
 	replica       transport.ID
 }
 
-func (s *state) applied(name ShardName, a env.Applied) {
+func (s *state) applied(name ShardName, node transport.ID, a env.Applied) {
 	if a.Unasked > 0 {
-		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, a.Shard, HostOf(s.world, a.Replica), a.Unasked))
+		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new", a.Index, name.shard, HostOf(s.world, node), a.Unasked))
 	}
-	if s.astray[tableName{a.Replica, a.Shard}] {
+	if s.astray[tableName{node, name.shard}] {
 		return
 	}
 	r := s.recent[name]
@@ -42,10 +42,10 @@ func (s *state) applied(name ShardName, a env.Applied) {
 	}
 	switch d := &r[a.Index%uint64(len(r))]; {
 	case d.index < a.Index:
-		d.index, d.digest, d.replica = a.Index, a.Digest, a.Replica
+		d.index, d.digest, d.replica = a.Index, a.Digest, node
 	case d.index == a.Index && d.digest != a.Digest:
 		s.world.Fail(fmt.Errorf("G1 replicas: after entry %d of shard %d, the table on %s differs from the one on %s",
-			a.Index, a.Shard, HostOf(s.world, a.Replica), HostOf(s.world, d.replica)))
+			a.Index, name.shard, HostOf(s.world, node), HostOf(s.world, d.replica)))
 	}
 }
 
