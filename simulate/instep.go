@@ -62,12 +62,12 @@ func (s *inStep) behind() (all []string) {
 	up := make(map[transport.ID]*Host)
 	for h, n := range w.living() {
 		up[n.id] = h
-		for _, t := range n.node.Tables() {
-			name := shardName{n.node.Mesh(), t.Generation, t.Shard}
+		for _, r := range n.node.Replicas() {
+			name := shardName{n.node.Mesh(), r.Generation, r.Shard}
 			if !slices.Contains(shards, name) {
 				shards = append(shards, name)
 			}
-			applied[replica{name, n.id}] = t.Applied
+			applied[replica{name, n.id}] = r.Applied
 		}
 	}
 	for h, n := range w.living() {

@@ -19,7 +19,7 @@ func TestInStep(t *testing.T) {
 		*World
 		nodes []*looked // of hosts 1, 2, 3; the first one leads
 	}
-	has := func(n *looked, applied uint64) { n.tables[0].Applied = applied }
+	has := func(n *looked, applied uint64) { n.replicas[0].Applied = applied }
 	for _, tt := range []struct {
 		name string
 		core []string // nil: all are judged
@@ -39,12 +39,12 @@ func TestInStep(t *testing.T) {
 			has(f.nodes[2], 4)
 			f.At(5*time.Second, func() { has(f.nodes[2], 9) })
 		}, `["the voter of shard 3 on host3 has applied 9 entries of 10"]`},
-		{"a voter has no replica", nil, func(f fleet) { f.nodes[1].replicas, f.nodes[1].tables = nil, nil }, `["the node on host2 has no replica of shard 3, and is a voter"]`},
+		{"a voter has no replica", nil, func(f fleet) { f.nodes[1].replicas = nil }, `["the node on host2 has no replica of shard 3, and is a voter"]`},
 		{"a voter is gone", nil, func(f fleet) { f.Host("host3").Crash() }, `["the voter of shard 3 on host3 is gone"]`},
 		{"nobody leads", nil, func(f fleet) { f.nodes[0].replicas[0].Serving = false }, `["nobody leads shard 3"]`},
 		{"voters that go on changing", nil, func(f fleet) { f.nodes[0].replicas[0].Outgoing = []transport.ID{1} }, `["the voters of shard 3 are changing"]`},
 		{"one of another generation", nil, func(f fleet) {
-			f.nodes[2].replicas[0].Generation, f.nodes[2].tables[0].Generation = 2, 2
+			f.nodes[2].replicas[0].Generation = 2
 		}, `["the node on host3 has no replica of shard 3, and is a voter" "nobody leads shard 3"]`},
 		{"an outsider stays behind", []string{"host1", "host2"}, func(f fleet) { has(f.nodes[2], 4) }, ""},
 		{"an outsider is gone", []string{"host1", "host2"}, func(f fleet) { f.Host("host3").Crash() }, ""},
@@ -58,8 +58,7 @@ func TestInStep(t *testing.T) {
 			for i := range 3 {
 				n := &looked{
 					mesh:     7,
-					replicas: []env.Replica{{Shard: shard, Generation: 1, Voters: []transport.ID{1, 2, 3}, Serving: i == 0}},
-					tables:   []env.Table{{Shard: shard, Generation: 1, Applied: 10, Serving: i == 0}},
+					replicas: []env.Replica{{Shard: shard, Generation: 1, Voters: []transport.ID{1, 2, 3}, Serving: i == 0, Applied: 10}},
 				}
 				w.Host(fmt.Sprint("host", i+1)).process.Inspect(transport.ID(i+1), n)
 				f.nodes = append(f.nodes, n)

@@ -100,12 +100,10 @@ func TestObservers(t *testing.T) {
 type looked struct {
 	mesh     uint64
 	replicas []env.Replica
-	tables   []env.Table
 }
 
 func (n *looked) Mesh() uint64            { return n.mesh }
 func (n *looked) Replicas() []env.Replica { return n.replicas }
-func (n *looked) Tables() []env.Table     { return n.tables }
 func (*looked) Ready() bool               { return true }
 
 func (*looked) Messages(transport.Kind, []byte, transport.ID, env.Asked) []string { return nil }

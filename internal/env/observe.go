@@ -32,8 +32,6 @@ type Inspected interface {
 	// Replicas returns the node's replicas, by shard. Nothing else of the node may run
 	// meanwhile.
 	Replicas() []Replica
-	// Tables returns what is in the tables of those replicas.
-	Tables() []Table
 	// Mesh names the mesh that the node belongs to; zero: none yet, or no more.
 	Mesh() uint64
 	// Ready reports whether the node has arrived in its mesh, and does not leave it.
@@ -76,7 +74,7 @@ const (
 // Asked returns the command that a node sent under a number: see Inspected.
 type Asked func(node transport.ID, shard int, session, number uint64) string
 
-// Replica is what one replica's log says of its shard's voters, as far as it has applied it.
+// Replica is what one replica knows, as far as it has applied its log.
 type Replica struct {
 	Shard      int
 	Generation uint64
@@ -86,29 +84,10 @@ type Replica struct {
 	Coming     []transport.ID // and those that vote after it; none while its log is applied
 	Serving    bool           // it leads, and takes commands
 	Missed     []transport.ID // those of the voters that it does not hear while it serves, or believes gone
-}
 
-// Table is what is in one replica's table.
-type Table struct {
-	Shard      int
-	Generation uint64
-	Applied    uint64           // the log's index up to which it was made
-	Serving    bool             // its replica leads, and takes commands
-	Sum        func() uint64    // a hash of everything in it
-	Sessions   func() []Session // the records in it
-}
-
-// Session is one session's record in a table.
-type Session struct {
-	Owner    transport.ID
-	Number   uint64
-	Requests []Request
-}
-
-// Request is a place in a key's queue, or a hold.
-type Request struct {
-	Key   string
-	Token uint64 // zero: it waits
+	Applied uint64                // the log's index up to which its table was made
+	Sum     func() uint64         // a hash of everything in the table
+	Records func() []shard.Record // the sessions in it
 }
 
 // Observer hears what nodes and their replicas do. Every replica tells what it does, so most decisions are

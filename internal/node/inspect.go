@@ -38,7 +38,7 @@ func (n *Node) Replicas() []env.Replica {
 		all = append(all, env.Replica{
 			Shard: r.Shard(), Generation: r.Generation(),
 			Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
-			Missed: ids(r.Missed()),
+			Missed: ids(r.Missed()), Applied: r.Applied(), Sum: r.Table().Sum, Records: r.Table().Records,
 		})
 	}
 	return all
@@ -60,32 +60,6 @@ func (n *Node) Corrupt(sh int) {
 			r.Corrupt()
 		}
 	})
-}
-
-// Tables implements env.Inspected.
-func (n *Node) Tables() []env.Table {
-	var all []env.Table
-	if n.shards == nil {
-		return nil
-	}
-	for _, r := range n.shards.replicas {
-		all = append(all, env.Table{
-			Shard: r.Shard(), Generation: r.Generation(), Applied: r.Applied(), Serving: r.Serving(),
-			Sum: r.Table().Sum, Sessions: func() []env.Session { return sessionsOf(r.Table()) },
-		})
-	}
-	return all
-}
-
-func sessionsOf(t *shard.Table) (all []env.Session) {
-	for _, rec := range t.Records() {
-		s := env.Session{Owner: transport.ID(rec.Session.Node), Number: rec.Session.Number}
-		for _, p := range rec.Requests {
-			s.Requests = append(s.Requests, env.Request(p))
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 // Ready implements env.Inspected.

@@ -33,22 +33,24 @@ func (h *History) Orphans() []string {
 		}
 	}
 	var orphans []string
-	for _, t := range h.serving() {
-		for _, s := range t.Sessions() {
-			p := w.Process(s.Owner)
-			alive := p != nil && h.member(p, s.Owner)
-			if !alive || len(s.Requests) == 0 && !busy[p] {
-				orphans = append(orphans, fmt.Sprintf("shard %d keeps the session %d of the node on %s, which knows nothing of it", t.Shard, s.Number, HostOf(w, s.Owner)))
+	for _, r := range h.serving() {
+		for _, rec := range r.Records() {
+			owner := transport.ID(rec.Session.Node)
+			p, host := w.Process(owner), HostOf(w, owner)
+			alive := p != nil && h.member(p, owner)
+			if !alive || len(rec.Requests) == 0 && !busy[p] {
+				orphans = append(orphans, fmt.Sprintf("shard %d keeps the session %d of the node on %s, which knows nothing of it",
+					r.Shard, rec.Session.Number, host))
 			}
-			for _, r := range s.Requests {
-				name := claimName{p, r.Key, r.Token}
+			for _, q := range rec.Requests {
+				name := claimName{p, q.Key, q.Token}
 				switch {
 				case alive && claimed[name] > 0:
 					claimed[name]--
-				case r.Token == 0:
-					orphans = append(orphans, fmt.Sprintf("%q is waited for on %s by nobody", r.Key, HostOf(w, s.Owner)))
+				case q.Token == 0:
+					orphans = append(orphans, fmt.Sprintf("%q is waited for on %s by nobody", q.Key, host))
 				default:
-					orphans = append(orphans, fmt.Sprintf("%q is held on %s with token %d by nobody", r.Key, HostOf(w, s.Owner), r.Token))
+					orphans = append(orphans, fmt.Sprintf("%q is held on %s with token %d by nobody", q.Key, host, q.Token))
 				}
 			}
 		}
@@ -88,12 +90,12 @@ func (h *History) member(p Process, id transport.ID) bool {
 	return false
 }
 
-// serving returns the tables of the replicas that serve.
-func (h *History) serving() (all []env.Table) {
+// serving returns the replicas that serve.
+func (h *History) serving() (all []env.Replica) {
 	for _, n := range h.world.Living() {
-		for _, t := range n.Tables() {
-			if t.Serving {
-				all = append(all, t)
+		for _, r := range n.Replicas() {
+			if r.Serving {
+				all = append(all, r)
 			}
 		}
 	}

@@ -62,13 +62,13 @@ func (s *state) equal() error {
 	}
 	first := make(map[version]copyOf)
 	for p, n := range s.world.Living() {
-		for _, t := range n.Tables() {
-			v := version{ShardName{n.Mesh(), t.Generation, t.Shard}, t.Applied}
+		for _, r := range n.Replicas() {
+			v := version{ShardName{n.Mesh(), r.Generation, r.Shard}, r.Applied}
 			c, ok := first[v]
 			if !ok {
-				first[v] = copyOf{t.Sum(), p.Host()}
-			} else if c.sum != t.Sum() {
-				return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", t.Applied, t.Shard, p.Host(), c.host)
+				first[v] = copyOf{r.Sum(), p.Host()}
+			} else if c.sum != r.Sum() {
+				return fmt.Errorf("G1 replicas: at entry %d of shard %d, the table on %s is not like the one on %s", r.Applied, r.Shard, p.Host(), c.host)
 			}
 		}
 	}
