@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -64,7 +65,12 @@ func TestObservers(t *testing.T) {
 		{"two leaders in one term", told{leads(1, 0, 1, 3), leads(2, 0, 1, 3)}, "G1 leaders"},
 		{"like tables", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 80)}, ""},
 		{"one table that went its own way", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 81)}, "G1 replicas"},
-		{"who waits for nothing new is told", told{tells(1, 0, 1, env.Applied{Index: 7, Unasked: 1})}, "G3 wake"},
+		{"who waits for nothing new is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Release{}, Told: []shard.Event{
+			shard.Done{}, shard.Granted{}, shard.Queued{},
+		}})}, "G3 wake"},
+		{"who asked, and who is let in", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Release{}, Told: []shard.Event{
+			shard.Done{}, shard.Granted{}, shard.Granted{},
+		}})}, ""},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
 		{"a replica that panics", told{stopped(errors.New("panic: a table broke its rule\ngoroutine 7 [running]"))}, "P23 stopped: the replica of shard 3 on node 1 has stopped itself: panic: a table broke its rule"},
 		{"a replica that is to stop", told{stopped(fmt.Errorf("panic: %w", env.ErrBroken))}, ""},

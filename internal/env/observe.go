@@ -125,9 +125,8 @@ type Stepped struct {
 
 // Applied: the table has taken in the log entry at Index.
 type Applied struct {
-	Index   uint64
-	Digest  uint64 // of all that happened to the table
-	Unasked int    // sessions with an event that neither asked for anything nor were granted it
+	Index  uint64
+	Digest uint64 // of all that happened to the table
 }
 
 // Became: the replica has another role, or its old one in another term.

@@ -526,14 +526,12 @@ func (r *Replica) sendTo(node uint64, m *raftpb.Message, out *Output) {
 // apply takes one committed entry.
 func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 	r.applied.apply(e.GetIndex(), e.GetTerm(), len(e.Data))
-	unasked := 0
 	switch e.GetType() {
 	case raftpb.EntryConfChange, raftpb.EntryConfChangeV2:
 		r.applyChange(e)
 	default:
 		if len(e.Data) > 0 {
-			var err error
-			if unasked, err = r.applyBatch(e, out); err != nil {
+			if err := r.applyBatch(e, out); err != nil {
 				// A command that this version does not know. Skipping it would make
 				// this table differ from the other replicas' (P41).
 				r.stop(fmt.Errorf("entry %d: %w", e.GetIndex(), err))
@@ -547,32 +545,30 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 		}
 	}
 	if r.cfg.Watch != nil {
-		r.tell(env.Applied{Index: r.applied.last(), Digest: r.table.Digest(), Unasked: unasked})
+		r.tell(env.Applied{Index: r.applied.last(), Digest: r.table.Digest()})
 	}
 }
 
-// applyBatch takes the commands of an entry. It counts what the table says to sessions other than
-// those that sent them, beside grants (G3: one release wakes only those that it lets in).
-func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err error) {
+// applyBatch takes the commands of an entry.
+func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 	rd := wire.NewReader(e.Data)
 	if v := rd.Uint(math.MaxUint64); rd.Err() == nil && v != entryVersion {
-		return 0, fmt.Errorf("unknown version %d", v)
+		return fmt.Errorf("unknown version %d", v)
 	}
 	r.table.Enter(e.GetTerm(), time.Duration(rd.Uint(math.MaxInt64)))
 	r.batch.unblock()
 	for rd.Len() > 0 {
 		cmd := shard.ReadCommand(rd)
 		if rd.Err() != nil {
-			return unasked, rd.Err()
+			return rd.Err()
 		}
 		if c, ok := cmd.(shard.Check); ok && c.Term == e.GetTerm() && !r.sums.check(c) {
-			return unasked, errDiverged
+			return errDiverged
 		}
 		before := len(out.Events)
 		out.Events = r.table.Step(cmd, out.Events)
 		told := out.Events[before:]
 		if r.cfg.Watch != nil {
-			unasked += max(0, answers(told)-1)
 			r.tell(env.Stepped{Index: r.applied.last(), Command: cmd, Told: told})
 		}
 		// Only the leader that appended the entry, in its term, tells what comes of it. An older
@@ -583,18 +579,7 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) (unasked int, err err
 			out.Events = out.Events[:before]
 		}
 	}
-	return unasked, rd.Err()
-}
-
-// answers counts the events that answer a command.
-func answers(events []shard.Event) (n int) {
-	for _, e := range events {
-		switch e.(type) {
-		case shard.Queued, shard.Done, shard.Refused:
-			n++
-		}
-	}
-	return n
+	return rd.Err()
 }
 
 // applyChange takes a committed configuration change.

@@ -57,6 +57,8 @@ func (o *Observer) Observe(at env.At, fact any) {
 	switch f := fact.(type) {
 	case shard.Decision:
 		o.queue.decided(name, at.Node, f)
+	case env.Stepped:
+		o.state.stepped(name, at.Node, f)
 	case env.Applied:
 		o.state.applied(name, at.Node, f)
 	case env.Became:
