@@ -6,24 +6,18 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
-
-// shardName names a shard's history.
-type shardName struct {
-	mesh       uint64
-	generation uint64
-	shard      int
-}
 
 // inStep watches, once all faults are over, whether every voter of every shard comes to have
 // what its leader has, and not just some majority: with one that stays behind, the next fault
 // takes the shard.
 type inStep struct {
 	world *World
-	hosts []string             // whose leaders and voters are judged; nil: all
-	upTo  map[shardName]uint64 // what each shard's leader had applied when it was first looked at
-	over  bool                 // they all were
+	hosts []string                   // whose leaders and voters are judged; nil: all
+	upTo  map[check.ShardName]uint64 // what each shard's leader had applied when it was first looked at
+	over  bool                       // they all were
 }
 
 // stepLook is how often it looks.
@@ -47,76 +41,68 @@ func (s *inStep) within(d time.Duration) {
 	look()
 }
 
+// replica is one of a node that lives.
+type replica struct {
+	env.Replica
+	shard check.ShardName
+	host  *Host
+	node  transport.ID
+}
+
 // behind returns a description of each voter that has not applied what its leader had at
 // the first look, of each shard without a leader, and of each whose voters are changing. A
 // leader outside of the hosts that are judged may not reach all of them: its shard is not judged.
 func (s *inStep) behind() (all []string) {
-	type replica struct {
-		shardName
-		node transport.ID
-	}
-	w := s.world
-	var shards []shardName
-	led := make(map[shardName]bool)
-	applied := make(map[replica]uint64)
+	var replicas []replica
 	up := make(map[transport.ID]*Host)
-	for h, n := range w.living() {
+	for h, n := range s.world.living() {
 		up[n.id] = h
 		for _, r := range n.node.Replicas() {
-			name := shardName{n.node.Mesh(), r.Generation, r.Shard}
-			if !slices.Contains(shards, name) {
-				shards = append(shards, name)
-			}
-			applied[replica{name, n.id}] = r.Applied
+			name := check.ShardName{Mesh: n.node.Mesh(), Generation: r.Generation, Shard: r.Shard}
+			replicas = append(replicas, replica{r, name, h, n.id})
 		}
 	}
-	for h, n := range w.living() {
-		for _, r := range n.node.Replicas() {
-			name := shardName{n.node.Mesh(), r.Generation, r.Shard}
-			if !r.Serving {
+	led := make(map[check.ShardName]bool)
+	for _, r := range replicas {
+		if !r.Serving {
+			continue
+		}
+		led[r.shard] = true
+		target, looked := s.upTo[r.shard]
+		switch {
+		case !s.judges(r.host):
+			continue
+		case !looked:
+			s.upTo[r.shard] = r.Applied
+			all = append(all, fmt.Sprintf("shard %d has only now a leader", r.Shard))
+			continue
+		case len(r.Outgoing) > 0 && s.hosts == nil:
+			all = append(all, fmt.Sprintf("the voters of shard %d are changing", r.Shard))
+			continue
+		}
+		for _, v := range r.Voters {
+			if up[v] != nil && !s.judges(up[v]) || up[v] == nil && s.hosts != nil {
 				continue
 			}
-			led[name] = true
-			target, looked := s.upTo[name]
-			switch {
-			case !s.judges(h):
-			case !looked:
-				s.upTo[name] = applied[replica{name, n.id}]
-				all = append(all, fmt.Sprintf("shard %d has only now a leader", r.Shard))
-			case len(r.Outgoing) > 0 && s.hosts == nil:
-				all = append(all, fmt.Sprintf("the voters of shard %d are changing", r.Shard))
-			default:
-				all = append(all, s.late(r, target, up, func(v transport.ID) (uint64, bool) {
-					has, is := applied[replica{name, v}]
-					return has, is
-				})...)
+			i := slices.IndexFunc(replicas, func(o replica) bool { return o.shard == r.shard && o.node == v })
+			switch host := s.world.hostOf(v); {
+			case up[v] == nil:
+				all = append(all, fmt.Sprintf("the voter of shard %d on %s is gone", r.Shard, host))
+			case i < 0:
+				all = append(all, fmt.Sprintf("the node on %s has no replica of shard %d, and is a voter", host, r.Shard))
+			case replicas[i].Applied < target:
+				all = append(all, fmt.Sprintf("the voter of shard %d on %s has applied %d entries of %d",
+					r.Shard, host, replicas[i].Applied, target))
 			}
 		}
 	}
-	for _, name := range shards {
-		if !led[name] {
-			all = append(all, fmt.Sprintf("nobody leads shard %d", name.shard))
+	for _, r := range replicas {
+		if !led[r.shard] {
+			led[r.shard] = true
+			all = append(all, fmt.Sprintf("nobody leads shard %d", r.Shard))
 		}
 	}
 	return all
 }
 
 func (s *inStep) judges(h *Host) bool { return s.hosts == nil || slices.Contains(s.hosts, h.name) }
-
-// late returns those of a leader's voters that have applied less than target.
-func (s *inStep) late(r env.Replica, target uint64, up map[transport.ID]*Host, applied func(transport.ID) (uint64, bool)) (all []string) {
-	for _, v := range r.Voters {
-		if up[v] != nil && !s.judges(up[v]) || up[v] == nil && s.hosts != nil {
-			continue
-		}
-		switch has, is := applied(v); {
-		case up[v] == nil:
-			all = append(all, fmt.Sprintf("the voter of shard %d on %s is gone", r.Shard, s.world.hostOf(v)))
-		case !is:
-			all = append(all, fmt.Sprintf("the node on %s has no replica of shard %d, and is a voter", s.world.hostOf(v), r.Shard))
-		case has < target:
-			all = append(all, fmt.Sprintf("the voter of shard %d on %s has applied %d entries of %d", r.Shard, s.world.hostOf(v), has, target))
-		}
-	}
-	return all
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -64,7 +65,7 @@ func TestInStep(t *testing.T) {
 				f.nodes = append(f.nodes, n)
 			}
 			tt.tell(f)
-			s := &inStep{world: w, hosts: tt.core, upTo: make(map[shardName]uint64)}
+			s := &inStep{world: w, hosts: tt.core, upTo: make(map[check.ShardName]uint64)}
 			s.within(10 * time.Second)
 			err := w.Run(20 * time.Second)
 			if want := "G6 step: 10s after all faults ended, not every voter is in step: "; tt.want == "" && err != nil ||

@@ -154,7 +154,7 @@ func (l *Lockers) Settle() error {
 	if hosts == nil {
 		hosts = l.Hosts
 	}
-	steps := &inStep{world: w, hosts: l.core, upTo: make(map[shardName]uint64)}
+	steps := &inStep{world: w, hosts: l.core, upTo: make(map[check.ShardName]uint64)}
 	steps.within(l.Bound)
 	settled := func() bool {
 		for _, host := range hosts {

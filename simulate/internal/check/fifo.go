@@ -87,9 +87,9 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 	if again {
 		switch {
 		case first.revision != d.Revision:
-			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", name.shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
+			f.world.Fail(fmt.Errorf("G4 once: shard %d %s %s for %q at revision %d and at %d", name.Shard, verbs[d.What], f.named(r), d.Key, first.revision, d.Revision))
 		case first.token != d.Token:
-			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", name.shard, HostOf(f.world, node), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
+			f.world.Fail(fmt.Errorf("replicas of shard %d disagree: the one on %s %s %s for %q with token %d, another one %d", name.Shard, HostOf(f.world, node), verbs[d.What], f.named(r), d.Key, d.Token, first.token))
 		}
 		return
 	}
@@ -122,21 +122,21 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			}
 		} else if len(k.place) == 0 && k.used+d.Weight <= d.Capacity {
 			f.world.Fail(fmt.Errorf("G3 try: shard %d refused %d of %q to %s, and nobody waits, and %d of %d are in use",
-				name.shard, d.Weight, d.Key, f.named(r), k.used, d.Capacity))
+				name.Shard, d.Weight, d.Key, f.named(r), k.used, d.Capacity))
 		}
 	case shard.Admitted:
 		p, ok := k.place[r]
 		if !ok {
-			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", name.shard, d.Key, f.named(r)))
+			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s, which never queued", name.Shard, d.Key, f.named(r)))
 			return
 		}
 		delete(k.place, r)
 		if p.compare(k.granted) < 0 {
 			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s (queued at %d, token %d) after %s (queued at %d, token %d)",
-				name.shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
+				name.Shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
 		}
 		if d.Token <= k.token {
-			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", name.shard, d.Key, d.Token, k.token))
+			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", name.Shard, d.Key, d.Token, k.token))
 		}
 		k.granted, k.token, k.who = p, d.Token, r
 		g := grant{token: d.Token, weight: d.Weight}
@@ -147,14 +147,14 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 		k.held[r] = g
 		f.h.inside.late.granted(name, d.Key, r)
 		if k.used += d.Weight; k.used > d.Capacity {
-			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.shard, d.Key, f.named(r), k.used, d.Capacity))
+			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.Shard, d.Key, f.named(r), k.used, d.Capacity))
 		}
 	}
 	if depth := len(k.place); depth != k.depth {
 		k.depth = depth
 		f.world.Record(timeline.Moment{
 			Kind: timeline.Depth, Host: f.h.inside.leaders.host(name),
-			Shard: name.shard, Key: d.Key, Depth: depth,
+			Shard: name.Shard, Key: d.Key, Depth: depth,
 		})
 	}
 }

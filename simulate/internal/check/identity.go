@@ -59,12 +59,12 @@ func (i *identity) born(p Process, id transport.ID) {
 func (i *identity) made(name ShardName, node transport.ID, m env.Hosted) {
 	w, id := i.world, replicaName{name, m.ID}
 	if before, is := i.hosted[id]; is {
-		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, and was made on %s before", m.ID, name.shard, HostOf(w, node), HostOf(w, before)))
+		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, and was made on %s before", m.ID, name.Shard, HostOf(w, node), HostOf(w, before)))
 	}
 	i.hosted[id] = node
 	at := nodeShard{name, node}
 	if m.ID <= i.latest[at] {
-		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, which had replica %d before", m.ID, name.shard, HostOf(w, node), i.latest[at]))
+		w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is made on %s, which had replica %d before", m.ID, name.Shard, HostOf(w, node), i.latest[at]))
 	}
 	i.latest[at] = m.ID
 }
@@ -86,11 +86,11 @@ func (i *identity) configured(name ShardName, c env.Configured) {
 		node, known := r.nodes[p.ID]
 		switch {
 		case known && node != p.Node:
-			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is on %s, and was another node's, on %s", p.ID, name.shard, HostOf(w, p.Node), HostOf(w, node)))
+			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d is on %s, and was another node's, on %s", p.ID, name.Shard, HostOf(w, p.Node), HostOf(w, node)))
 		case known && !slices.ContainsFunc(before, func(b env.Placed) bool { return b.ID == p.ID }):
-			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d was removed, and is there again, on %s", p.ID, name.shard, HostOf(w, p.Node)))
+			w.Fail(fmt.Errorf("G1 identity: replica %d of shard %d was removed, and is there again, on %s", p.ID, name.Shard, HostOf(w, p.Node)))
 		case !known && p.ID <= highest:
-			w.Fail(fmt.Errorf("G1 identity: the new replica of shard %d on %s has ID %d, and there was %d before", name.shard, HostOf(w, p.Node), p.ID, highest))
+			w.Fail(fmt.Errorf("G1 identity: the new replica of shard %d on %s has ID %d, and there was %d before", name.Shard, HostOf(w, p.Node), p.ID, highest))
 		}
 		r.nodes[p.ID], r.highest = p.Node, max(r.highest, p.ID)
 	}
@@ -98,10 +98,10 @@ func (i *identity) configured(name ShardName, c env.Configured) {
 
 // led hears of each leader.
 func (i *identity) led(name ShardName, node transport.ID) {
-	at := meshShard{name.mesh, name.shard}
-	if name.generation < i.reached[at] {
+	at := meshShard{name.Mesh, name.Shard}
+	if name.Generation < i.reached[at] {
 		i.world.Fail(fmt.Errorf("G1 identity: the node on %s leads shard %d in generation %d, and there was generation %d before",
-			HostOf(i.world, node), name.shard, name.generation, i.reached[at]))
+			HostOf(i.world, node), name.Shard, name.Generation, i.reached[at]))
 	}
-	i.reached[at] = max(i.reached[at], name.generation)
+	i.reached[at] = max(i.reached[at], name.Generation)
 }

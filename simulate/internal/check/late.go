@@ -80,7 +80,7 @@ func (r *leadership) reads() time.Duration {
 func (l *late) of(name ShardName) *offices {
 	s := l.shards[name]
 	if s == nil {
-		s = &offices{shard: name.shard, lives: make(map[shard.SessionID]life)}
+		s = &offices{shard: name.Shard, lives: make(map[shard.SessionID]life)}
 		l.shards[name] = s
 		l.order = append(l.order, s)
 	}

@@ -28,13 +28,13 @@ type termName struct {
 
 func (l *leaders) became(name ShardName, node transport.ID, b env.Became) {
 	w := l.world
-	w.Record(timeline.Moment{Kind: timeline.Role, Host: HostOf(w, node), Shard: name.shard, Role: b.Role, Term: b.Term})
+	w.Record(timeline.Moment{Kind: timeline.Role, Host: HostOf(w, node), Shard: name.Shard, Role: b.Role, Term: b.Term})
 	if b.Role != "leader" {
 		return
 	}
 	term := termName{name, b.Term}
 	if first, ok := l.terms[term]; ok && first != node {
-		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, name.shard, HostOf(w, first), HostOf(w, node)))
+		w.Fail(fmt.Errorf("G1 leaders: in term %d, shard %d is led by the node on %s, and by the one on %s", b.Term, name.Shard, HostOf(w, first), HostOf(w, node)))
 	}
 	l.terms[term] = node
 	if b.Term >= l.now[name].term {

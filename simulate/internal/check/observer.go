@@ -41,9 +41,9 @@ func newObserver(h *History) Observer {
 
 // ShardName names a shard's history.
 type ShardName struct {
-	mesh       uint64
-	generation uint64
-	shard      int
+	Mesh       uint64
+	Generation uint64
+	Shard      int
 }
 
 // Name returns the name of the shard of which a replica tells.

@@ -137,7 +137,7 @@ func (h *History) checkFreed(name ShardName, d shard.Decision) {
 		return
 	}
 	if until := x.leasedUntil(); until > h.world.Now() {
-		h.world.Fail(fmt.Errorf("G5 lease: shard %d frees %q, and %v is leased until %v", name.shard, d.Key, x, until))
+		h.world.Fail(fmt.Errorf("G5 lease: shard %d frees %q, and %v is leased until %v", name.Shard, d.Key, x, until))
 	}
 }
 

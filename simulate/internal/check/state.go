@@ -40,12 +40,12 @@ func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
 	}
 	if answers > 1 {
 		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new",
-			c.Index, name.shard, HostOf(s.world, node), answers-1))
+			c.Index, name.Shard, HostOf(s.world, node), answers-1))
 	}
 }
 
 func (s *state) applied(name ShardName, node transport.ID, a env.Applied) {
-	if s.astray[tableName{node, name.shard}] {
+	if s.astray[tableName{node, name.Shard}] {
 		return
 	}
 	r := s.recent[name]
@@ -58,7 +58,7 @@ func (s *state) applied(name ShardName, node transport.ID, a env.Applied) {
 		d.index, d.digest, d.replica = a.Index, a.Digest, node
 	case d.index == a.Index && d.digest != a.Digest:
 		s.world.Fail(fmt.Errorf("G1 replicas: after entry %d of shard %d, the table on %s differs from the one on %s",
-			a.Index, name.shard, HostOf(s.world, node), HostOf(s.world, d.replica)))
+			a.Index, name.Shard, HostOf(s.world, node), HostOf(s.world, d.replica)))
 	}
 }
 
