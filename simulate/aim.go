@@ -1,10 +1,10 @@
 package simulate
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -31,20 +31,27 @@ type aim struct {
 // target is what an aim waits for.
 type target struct {
 	name     string
-	what     env.Moment
-	answer   env.Moment // to it; zero: it is an answer itself
+	what     *regexp.Regexp // by the name of a message; nil: it waits for none
+	answer   *regexp.Regexp // to it; nil: it is an answer itself
 	mostSkip int64
 	mark     mark
 }
 
 var targets = [...]target{
-	{"a renewal", env.Renews, env.Renewed, 8, struckRenewal},
-	{"a Fix", env.Fixes, env.Answers, 3, struckFix},
-	{"a grant", env.Grants, 0, 12, struckGrant},
-	{"a change of replicas", env.Changes, env.Appended, 3, struckChange},
-	{"the beginning of a snapshot", env.Begins, env.Received, 1, struckSnapshot},
-	{"a word of handing over", env.HandsOver, env.HandsOver, 2, struckHandover},
-	{"a rare situation", 0, 0, 40, struckRare},
+	{"a renewal", begins(`renewal$`), begins(`renewal answered`), 8, struckRenewal},
+	{"a Fix", begins(`fix `), begins(`granted|queued|refused|done`), 3, struckFix},
+	{"a grant", begins(`granted`), nil, 12, struckGrant},
+	{"a change of replicas", begins(`append \d+ with a change`), begins(`appended`), 3, struckChange},
+	{"the beginning of a snapshot", begins(`snapshot chunk 0`), begins(`chunk received`), 1, struckSnapshot},
+	{"a word of handing over", begins(handsOver), begins(handsOver), 2, struckHandover},
+	{"a rare situation", nil, nil, 40, struckRare},
+}
+
+const handsOver = `will you lead|I will lead|campaign now`
+
+// begins matches the beginnings of messages' names, passed on or not.
+func begins(pattern string) *regexp.Regexp {
+	return regexp.MustCompile("^(" + passedOn + ")?(" + pattern + ")")
 }
 
 // rarely is how often a situation is rare in a world: its first times.
@@ -89,7 +96,7 @@ func (c *Chaos) aimed(s *stream, d time.Duration) bool {
 		length: d,
 	}
 	a.skip, a.other = s.below(a.target.mostSkip+1), s.below(mostRank)
-	if a.target.what == 0 && a.blow.strike == nil {
+	if a.target.what == nil && a.blow.strike == nil {
 		a.blow = blows[0] // no message, no answer
 	}
 	// At once, so that the message is still on its way; or about when it arrives, or its answer does.
@@ -107,24 +114,23 @@ func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 	if kind != transport.KindShard || from == to {
 		return Pass
 	}
-	var holds env.Moment
-	known := false
+	var names []string
 	for i, a := range n.aims {
-		if a.target.what == 0 || a.striking || a.losing && (a.from != to || a.to != from) || !slices.Contains(a.storm.hosts, from) || !slices.Contains(a.storm.hosts, to) {
+		if a.target.what == nil || a.striking || a.losing && (a.from != to || a.to != from) || !slices.Contains(a.storm.hosts, from) || !slices.Contains(a.storm.hosts, to) {
 			continue
 		}
-		if !known {
-			holds, known = c.moments(side, kind, body), true
+		if names == nil {
+			names = c.named(side, kind, body, unasked)
 		}
 		if a.losing {
-			if holds&a.target.answer != 0 {
+			if slices.ContainsFunc(names, a.target.answer.MatchString) {
 				n.aims = slices.Delete(n.aims, i, i+1)
 				a.lose(c, from, to)
 				return Drop
 			}
 			continue
 		}
-		if holds&a.target.what == 0 {
+		if !slices.ContainsFunc(names, a.target.what.MatchString) {
 			continue
 		}
 		if a.skip--; a.skip >= 0 {
@@ -135,7 +141,7 @@ func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 		case a.blow.strike != nil:
 			a.striking = true
 			n.world.after(a.late, nil, a.strike)
-		case a.target.answer == 0:
+		case a.target.answer == nil:
 			n.aims = slices.Delete(n.aims, i, i+1)
 			a.lose(c, from, to)
 			return Drop
@@ -150,7 +156,7 @@ func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 // meet shows the aims a situation that has come about on a host.
 func (n *Net) meet(h *Host, m mark) {
 	for _, a := range n.aims {
-		if a.target.what != 0 || a.striking || len(a.storm.hosts) < 2 || !slices.Contains(a.storm.hosts, h) {
+		if a.target.what != nil || a.striking || len(a.storm.hosts) < 2 || !slices.Contains(a.storm.hosts, h) {
 			continue
 		}
 		if a.skip--; a.skip >= 0 {
@@ -195,21 +201,11 @@ func (a *aim) happened() {
 		c.last = max(c.last, c.world.now+a.length)
 	}
 	c.world.came(a.target.mark)
-	if a.target.what == 0 {
+	if a.target.what == nil {
 		c.world.struck(lab, "%s: on %s, %v, and %s; the receiver is %s", f.Name, a.from.name, a.rare, a.blow.name, a.to.name)
 	} else {
 		c.world.struck(lab, "%s: after %s from %s to %s, %s", f.Name, a.target.name, a.from.name, a.to.name, a.blow.name)
 	}
-}
-
-// moments tells what hangs on a frame that one end sends.
-func (c *conn) moments(side int, kind transport.Kind, body []byte) env.Moment {
-	for _, n := range c.ends[side].process.nodes {
-		if n.id == c.hellos[side].ID {
-			return n.node.Moments(kind, body)
-		}
-	}
-	return 0
 }
 
 // outlast cuts hosts off for longer than anything that is timed takes: leases, elections, the

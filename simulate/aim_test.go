@@ -20,8 +20,8 @@ var words = map[string][]string{
 	"a renewal":                   {"renewal"},
 	"a Fix":                       {"fix "},
 	"a grant":                     {"granted "},
-	"a change of replicas":        {"append "},
-	"the beginning of a snapshot": {"snapshot chunk"},
+	"a change of replicas":        {"with a change of replicas"},
+	"the beginning of a snapshot": {"snapshot chunk 0"},
 	"a word of handing over":      {"will you lead", "I will lead", "campaign now"},
 }
 

@@ -116,5 +116,4 @@ func (*looked) Messages(transport.Kind, []byte, transport.ID, env.Asked) []strin
 func (*looked) Asked(int, uint64, uint64) string                                  { return "" }
 func (*looked) Break(int)                                                         {}
 func (*looked) Corrupt(int)                                                       {}
-func (*looked) Moments(transport.Kind, []byte) env.Moment                         { return 0 }
 func (*looked) Leave(context.Context) error                                       { return nil }

@@ -22,9 +22,10 @@ type Frame struct {
 
 // Messages names the messages in the frame, in plain words: "lock orders/42", "granted
 // orders/42 token 7", "unlock orders/42 token 7", "unlocked orders/42 token 7",
-// "renewal", "renewal answered", "append 2", "appended", "heartbeat", "vote term 3". What
-// one node sends for another is "pass on: …"; what an actor sends is "port body" (see
-// [Send]). It is nil for frames of what is no node of a mesh.
+// "renewal", "renewal answered", "append 2", "append 1 with a change of replicas",
+// "appended", "heartbeat", "vote term 3", "snapshot chunk 0". What one node sends for another
+// is "pass on: …"; what an actor sends is "port body" (see [Send]). It is nil for frames of
+// what is no node of a mesh.
 func (f Frame) Messages() []string {
 	if f.conn == nil {
 		return nil

@@ -45,7 +45,7 @@ var sieveKinds = [...]struct {
 	{"appended", []string{"appended"}},
 	{"heartbeats", []string{"heartbeat", "heartbeat answered"}},
 	{"votes", []string{"vote", "prevote"}},
-	{"chunks", []string{"snapshot chunk"}},
+	{"chunks", []string{"snapshot"}},
 	{"received", []string{"chunk received"}},
 	{"status", []string{"status"}},
 	{"leaving", []string{"leaving"}},

@@ -39,8 +39,6 @@ type Inspected interface {
 	// Messages names the messages in a frame that the node sends to another: "lock k",
 	// "granted k token 7", "heartbeat". It asks asked for what a reply replies to.
 	Messages(kind transport.Kind, body []byte, to transport.ID, asked Asked) []string
-	// Moments tells what hangs on a frame that the node sends to another.
-	Moments(kind transport.Kind, body []byte) Moment
 	// Asked names the command that the node sent to a shard under this number, if it
 	// still waits for the answer: "unlock k token 7".
 	Asked(shard int, session, number uint64) string
@@ -53,23 +51,6 @@ type Inspected interface {
 	// calls it.
 	Leave(ctx context.Context) error
 }
-
-// Moment is a set of kinds of messages on which much hangs, and of the answers to them.
-type Moment uint16
-
-// The moments.
-const (
-	Renews    Moment = 1 << iota // a session asks whether it lives
-	Renewed                      // it is told
-	Fixes                        // the end of a hold of fixed length is fixed, or moved
-	Answers                      // a request is answered, in whatever way
-	Grants                       // and granted
-	Changes                      // a leader passes on a change of its shard's replicas
-	Appended                     // a follower answers to entries
-	Begins                       // the first part of a snapshot
-	Received                     // a part of a snapshot is acknowledged
-	HandsOver                    // leadership is offered, accepted, or passed on
-)
 
 // Asked returns the command that a node sent under a number: see Inspected.
 type Asked func(node transport.ID, shard int, session, number uint64) string

@@ -208,7 +208,7 @@ func TestNames(t *testing.T) {
 		return "lock k"
 	}
 	want := map[string]string{
-		"raft": "heartbeat", "chunk": "snapshot chunk", "ack of a chunk": "chunk received", "sum": "table's digest",
+		"raft": "heartbeat", "chunk": "snapshot chunk 2", "ack of a chunk": "chunk received", "sum": "table's digest",
 		"host": "host a replica", "removed": "you are removed", "offer": "will you lead", "accept": "I will lead",
 		"request": "lock k", "reply": "queued k", "reply of a former leader": "queued k", "redirect": "not here",
 		"renewal": "renewal", "renewal with orphans": "renewal", "answer": "renewal answered", "answer without results": "renewal answered",

@@ -7,7 +7,6 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -24,7 +23,7 @@ func Name(m Message, to transport.ID, asked Asked) string {
 	case *replica.Frame:
 		return raftName(m.Message)
 	case *replica.Chunk:
-		return "snapshot chunk"
+		return fmt.Sprintf("snapshot chunk %d", m.Number)
 	case *replica.ChunkAck:
 		return "chunk received"
 	case *replica.Sum:
@@ -98,7 +97,11 @@ func raftName(m *raftpb.Message) string {
 	kind := strings.TrimPrefix(m.GetType().String(), "Msg")
 	switch kind {
 	case "App":
-		return fmt.Sprintf("append %d", len(m.Entries))
+		name := fmt.Sprintf("append %d", len(m.Entries))
+		if slices.ContainsFunc(m.Entries, func(e *raftpb.Entry) bool { return e.GetType() != raftpb.EntryNormal }) {
+			name += " with a change of replicas"
+		}
+		return name
 	case "AppResp":
 		return "appended"
 	case "Heartbeat":
@@ -117,45 +120,4 @@ func raftName(m *raftpb.Message) string {
 		return "campaign now"
 	}
 	return strings.ToLower(kind)
-}
-
-// Moments returns the critical moments of which a message is part, for a simulation's faults.
-func Moments(m Message) env.Moment {
-	switch m := m.(type) {
-	case *Forward:
-		return Moments(m.Inside)
-	case *Renewal:
-		return env.Renews
-	case *Answer:
-		return env.Renewed
-	case *Request:
-		if _, fixes := m.Command.(shard.Fix); fixes {
-			return env.Fixes
-		}
-	case *Reply:
-		if m.Outcome == Granted {
-			return env.Grants | env.Answers
-		}
-		return env.Answers
-	case *replica.Chunk:
-		if m.Number == 0 {
-			return env.Begins
-		}
-	case *replica.ChunkAck:
-		return env.Received
-	case *Offer, *Accept:
-		return env.HandsOver
-	case *replica.Frame:
-		switch m.Message.GetType() {
-		case raftpb.MsgTimeoutNow:
-			return env.HandsOver
-		case raftpb.MsgAppResp:
-			return env.Appended
-		case raftpb.MsgApp:
-			if slices.ContainsFunc(m.Message.Entries, func(e *raftpb.Entry) bool { return e.GetType() != raftpb.EntryNormal }) {
-				return env.Changes
-			}
-		}
-	}
-	return 0
 }

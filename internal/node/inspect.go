@@ -100,18 +100,6 @@ func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, aske
 	return names
 }
 
-// Moments implements env.Inspected.
-func (n *Node) Moments(kind transport.Kind, frame []byte) (all env.Moment) {
-	if kind != transport.KindShard {
-		return 0
-	}
-	var r message.Reader
-	for r.Reset(frame, n.params.Shards); r.Next(); {
-		all |= message.Moments(r.Message)
-	}
-	return all
-}
-
 // Asked implements env.Inspected.
 func (n *Node) Asked(sh int, session, number uint64) string {
 	if n.shards == nil {

@@ -108,7 +108,7 @@ var exceptions = []exception{
 	{"shard", regexp.MustCompile(`^shrink$`), "capacity"},
 	{"internal/replica", regexp.MustCompile(`^squeeze$`), "fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for inspecting a simulation"},
-	{"internal/node", regexp.MustCompile(`^(Node\.(Replicas|Break|Ready|Mesh|Messages|Asked|Moments)|shardLoop\.watch)$`), "for inspecting a simulation"},
-	{"internal/message", regexp.MustCompile(`^(Name|CommandName|raftName|Result\.name|Moments)$`), "for inspecting a simulation"},
+	{"internal/node", regexp.MustCompile(`^(Node\.(Replicas|Break|Ready|Mesh|Messages|Asked)|shardLoop\.watch)$`), "for inspecting a simulation"},
+	{"internal/message", regexp.MustCompile(`^(Name|CommandName|raftName|Result\.name)$`), "for inspecting a simulation"},
 	{".", regexp.MustCompile(`^(brief|handle\.takenAt)$`), "texts of errors and of the log"},
 }
