@@ -26,23 +26,21 @@ func (w *World) drawSites() {
 }
 
 // newPoints returns what the nodes of a process ask at their fault points.
-func (p *process) newPoints() *point.Points {
+func (p *process) newPoints() point.Points {
 	w := p.world
 	chances := make([]*stream, len(w.sites)) // a stream for each site, made when it is first asked
-	return &point.Points{
-		Take: func(s point.Site) bool {
-			if w.sites[s] == 0 {
-				return false
-			}
-			if chances[s] == nil {
-				chances[s] = w.stream(siteStream<<56 ^ xxhash.Sum64String(fmt.Sprintf("%v/%d", s, p.id))>>8)
-			}
-			if !chances[s].chance(w.sites[s]*million/100) || w.faultless {
-				return false
-			}
-			w.taken[s]++
-			w.note(timeline.Site, p.host.name, "%v", s)
-			return true
-		},
+	return func(s point.Site) bool {
+		if w.sites[s] == 0 {
+			return false
+		}
+		if chances[s] == nil {
+			chances[s] = w.stream(siteStream<<56 ^ xxhash.Sum64String(fmt.Sprintf("%v/%d", s, p.id))>>8)
+		}
+		if !chances[s].chance(w.sites[s]*million/100) || w.faultless {
+			return false
+		}
+		w.taken[s]++
+		w.note(timeline.Site, p.host.name, "%v", s)
+		return true
 	}
 }

@@ -35,7 +35,7 @@ type process struct {
 	endpoints []*endpoint
 	members   []*member
 	nodes     []inspected
-	points    *point.Points
+	points    point.Points
 
 	inboxes map[string]*inbox  // of the actors, by port; looked up, never ranged over
 	lines   map[*process]*conn // for their messages; looked up, never ranged over
@@ -77,7 +77,7 @@ func (p *process) Seed() uint64 {
 }
 
 // Points implements env.Instrumented.
-func (p *process) Points() *point.Points { return p.points }
+func (p *process) Points() point.Points { return p.points }
 
 // Observer implements env.Instrumented.
 func (p *process) Observer() env.Observer { return p.world.observer() }

@@ -27,12 +27,12 @@ import (
 
 // Config is what a Client knows of its node.
 type Config struct {
-	Node   uint64        // its ID
-	Name   string        // its name, which the callers learn that wait for its locks
-	Shards int           // of the mesh, at least 1
-	Rho    float64       // the bound on the rates of clocks (P1)
-	Rand   *rand.Rand    // for the jitter of retries
-	Points *point.Points // nil outside simulations
+	Node   uint64       // its ID
+	Name   string       // its name, which the callers learn that wait for its locks
+	Shards int          // of the mesh, at least 1
+	Rho    float64      // the bound on the rates of clocks (P1)
+	Rand   *rand.Rand   // for the jitter of retries
+	Points point.Points // nil outside simulations
 }
 
 // Client is the client side of one node, for all shards. One goroutine at a time may use it, its

@@ -310,7 +310,7 @@ func TestWordsOfWhatIsOver(t *testing.T) {
 func TestFaultPoints(t *testing.T) {
 	at := func(site point.Site) *bench {
 		b := newBench(t)
-		b.client.cfg.Points = &point.Points{Take: func(s point.Site) bool { return s == site }}
+		b.client.cfg.Points = func(s point.Site) bool { return s == site }
 		return b
 	}
 	b := at(point.HastyRelay)

@@ -20,7 +20,7 @@ type Instrumented interface {
 	// Clients hears what the nodes' callers are told, or is nil.
 	Clients() Clients
 	// Points decides on the nodes' fault points, or is nil.
-	Points() *point.Points
+	Points() point.Points
 	// Logger is where nodes log that were not given a logger.
 	Logger() *slog.Logger
 	// Inspect passes on an access to the state of a node that was started here.

@@ -40,7 +40,7 @@ type Config struct {
 	// stands for the founders.
 	Members func() []Member
 
-	Points *point.Points
+	Points point.Points
 }
 
 // Output is something to do now, in order: Dial, Send, Drop, Log, Done, Failed or Disband.

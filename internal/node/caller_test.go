@@ -256,7 +256,7 @@ func TestALossIsCounted(t *testing.T) {
 // where a frame leaves in the middle of a run.
 func TestABeliefEndsBeforeItsCloseIsSent(t *testing.T) {
 	b := newBench(t, Config{Shards: 2})
-	b.node.points = &point.Points{Take: func(s point.Site) bool { return s == point.SplitFrame }}
+	b.node.points = func(s point.Site) bool { return s == point.SplitFrame }
 	s, err := b.node.NewSession(benchTTL)
 	if err != nil {
 		t.Fatal(err)

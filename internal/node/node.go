@@ -47,7 +47,7 @@ type Node struct {
 	cfg      Config
 	env      env.Env
 	log      *slog.Logger
-	points   *point.Points
+	points   point.Points
 	check    bool
 	observer env.Observer
 	clients  env.Clients

@@ -13,7 +13,7 @@ func TestEveryPointHasAName(t *testing.T) {
 }
 
 func TestWithoutASimulationNothingIsTaken(t *testing.T) {
-	var p *Points
+	var p Points
 	for _, s := range Sites() {
 		if p.Taken(s) {
 			t.Errorf("%v is taken", s)
@@ -22,7 +22,7 @@ func TestWithoutASimulationNothingIsTaken(t *testing.T) {
 }
 
 func BenchmarkTaken(b *testing.B) {
-	var p *Points
+	var p Points
 	for b.Loop() {
 		if p.Taken(CompactEarly) {
 			b.Fatal("taken")

@@ -19,7 +19,7 @@ type batch struct {
 	data    []byte    // commands in their wire form
 	clients []Dropped // whose they are; a leader's own have none
 	pieces  []piece   // the first parts of data, each a full entry
-	points  *point.Points
+	points  point.Points
 
 	inFlight bool // an entry is appended and not applied yet
 

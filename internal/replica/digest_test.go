@@ -27,7 +27,7 @@ func compared(t *testing.T) (*trio, *Replica) {
 }
 
 func (r *Replica) compareOften() {
-	r.cfg.Points = &point.Points{Take: func(s point.Site) bool { return s == point.CheckOften }}
+	r.cfg.Points = func(s point.Site) bool { return s == point.CheckOften }
 }
 
 // work lets whoever leads append n entries.

@@ -63,7 +63,7 @@ type Config struct {
 	Rho      float64 // the bound on clock rates: 0.01 means 1 %
 	Seed     uint64
 	Logger   *slog.Logger
-	Points   *point.Points
+	Points   point.Points
 	Watch    func(fact any) // hears in simulations what the replica does: see env.Observer; nil in programs
 }
 
@@ -224,7 +224,7 @@ func (r *Replica) settings() *raft.Config {
 // squeeze makes raft's settings small where a fault point is taken. Single entries and a window
 // of one message together would be one entry per round trip, which is less than clients ask for
 // again where links are slow: such a shard would never catch up.
-func squeeze(settings *raft.Config, p *point.Points) {
+func squeeze(settings *raft.Config, p point.Points) {
 	single := p.Taken(point.SmallAppends)
 	if single {
 		settings.MaxSizePerMsg, settings.MaxCommittedSizePerReady = 1, maxAppend

@@ -13,7 +13,7 @@ import (
 
 type machine struct {
 	log      *slog.Logger
-	points   *point.Points
+	points   point.Points
 	observer env.Observer
 	count    int
 	haunted  bool // only a fault point sets it
@@ -21,7 +21,7 @@ type machine struct {
 	late     bool
 }
 
-func newMachine(log *slog.Logger, points *point.Points, late bool) *machine {
+func newMachine(log *slog.Logger, points point.Points, late bool) *machine {
 	return &machine{
 		log: log, points: points,
 		late: late, // want forget
