@@ -21,7 +21,7 @@ func (t *Transport) listen() {
 	for {
 		raw, err := t.listener.Accept()
 		if err != nil {
-			if t.ctx.Err() != nil {
+			if errors.Is(err, net.ErrClosed) {
 				return
 			}
 			// Most likely out of file descriptors, which may pass.
@@ -35,10 +35,6 @@ func (t *Transport) listen() {
 			continue
 		}
 		pause = 0
-		if !t.sockets.add(raw) {
-			raw.Close()
-			return
-		}
 		tune(raw)
 		c := t.newConn(raw, false)
 		t.lobby.enter(c)
@@ -54,9 +50,7 @@ func (t *Transport) serve(c *conn) {
 		return
 	}
 	c.shut(err)
-	if c.err != nil {
-		err = c.err // shut had been called before: this is the cause
-	}
+	err = context.Cause(c.ctx) // if shut had been called before, err is only its consequence
 	var refusal *RefusedError
 	remote := c.raw.RemoteAddr()
 	switch {
@@ -141,38 +135,4 @@ func (l *lobby) leave(c *conn) bool {
 		l.conns = slices.Delete(l.conns, i, i+1)
 	}
 	return i >= 0
-}
-
-// sockets are the open sockets, which Close closes.
-type sockets struct {
-	mu     sync.Mutex
-	open   map[net.Conn]struct{}
-	closed bool
-}
-
-// add returns false after close.
-func (s *sockets) add(c net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.open[c] = struct{}{}
-	return true
-}
-
-func (s *sockets) remove(c net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, c)
-}
-
-func (s *sockets) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for c := range s.open {
-		c.Close()
-	}
-	clear(s.open)
 }

@@ -34,13 +34,13 @@ type conn struct {
 	began time.Time
 	out   queue
 
-	announced chan struct{} // closed when Up was reported, for this connection or an earlier one
-	over      chan struct{} // closed by shut
-	written   chan struct{} // closed when the writer has ended
-	once      sync.Once
-	err       error       // why shut was called; read after over
-	muted     atomic.Bool // no more frames are delivered
-	readLock  sync.Mutex  // held by the goroutine that reads
+	ctx       context.Context         // ends with the connection; its cause says why
+	end       context.CancelCauseFunc // ends ctx
+	detach    func() bool             // Close no longer closes the socket
+	announced chan struct{}           // closed when Up was reported, for this connection or an earlier one
+	written   chan struct{}           // closed when the writer has ended
+	muted     atomic.Bool             // no more frames are delivered
+	readLock  sync.Mutex              // held by the goroutine that reads
 
 	// For the pulse.
 	reading  atomic.Bool // in a system call
@@ -54,9 +54,11 @@ type conn struct {
 func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
 	c := &conn{
 		t: t, raw: raw, stream: raw, dialled: dialled,
-		announced: make(chan struct{}), over: make(chan struct{}), written: make(chan struct{}),
+		announced: make(chan struct{}), written: make(chan struct{}),
 	}
 	c.out.init()
+	c.ctx, c.end = context.WithCancelCause(context.Background())
+	c.detach = context.AfterFunc(t.ctx, func() { c.close(errClosed) })
 	c.in = bufio.NewReaderSize(c, readBuffer)
 	return c
 }
@@ -152,30 +154,23 @@ func (c *conn) write() {
 
 // shut ends the connection without a goodbye.
 func (c *conn) shut(why error) {
-	c.once.Do(func() {
-		c.err = why
-		close(c.over)
-		c.out.close()
-		c.raw.Close()
-		c.t.sockets.remove(c.raw)
-	})
+	c.detach()
+	c.close(why)
 }
 
-// ended reports whether shut was called.
-func (c *conn) ended() bool {
-	select {
-	case <-c.over:
-		return true
-	default:
-		return false
-	}
+func (c *conn) close(why error) {
+	c.end(why)
+	c.out.close()
+	c.raw.Close()
 }
+
+// ended reports whether shut or Close ended the connection.
+func (c *conn) ended() bool { return c.ctx.Err() != nil }
 
 // leave starts to end the connection with a goodbye; linger completes it.
 func (c *conn) leave() {
 	c.muted.Store(true)
-	// Close must not cut a goodbye short, so it must not close this socket.
-	c.t.sockets.remove(c.raw)
+	c.detach() // Close must not cut the goodbye short
 	now := time.Now()
 	c.raw.SetWriteDeadline(now.Add(c.t.timing.leave))
 	c.raw.SetReadDeadline(now) // wakes the reader

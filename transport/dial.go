@@ -47,10 +47,6 @@ func (t *Transport) greet(ctx context.Context, addr string) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	if !t.sockets.add(raw) {
-		raw.Close()
-		return nil, errClosed
-	}
 	tune(raw)
 	c := t.newConn(raw, true)
 	err = c.until(ctx, func() error { return t.exchangeOpenings(ctx, c, addr) })
@@ -175,9 +171,9 @@ func (t *Transport) waitUp(id ID) {
 		}
 		adopted := t.adopted
 		t.mu.Unlock()
-		var announced, over chan struct{}
+		var announced, over <-chan struct{}
 		if c != nil {
-			announced, over = c.announced, c.over
+			announced, over = c.announced, c.ctx.Done()
 		}
 		select {
 		case <-announced:

@@ -34,7 +34,7 @@ func TestAPeerThatIsGoneRefuses(t *testing.T) {
 			if b.count(downs) != 0 {
 				t.Error("Down at the closed end")
 			}
-			eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
+			eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.open.Count() == 0 })
 		})
 	}
 }
@@ -55,7 +55,7 @@ func TestDisconnectSaysGoodbye(t *testing.T) {
 	if cause := b.awaitDown(a.id); cause != transport.Goodbye {
 		t.Errorf("cause %d, want Goodbye", cause)
 	}
-	eventually(t, "nothing is left", func() bool { return a.Sockets()+b.Sockets()+a.Peers()+b.Peers() == 0 })
+	eventually(t, "nothing is left", func() bool { return a.open.Count()+b.open.Count()+a.Peers()+b.Peers() == 0 })
 	if cause := a.awaitDown(b.id); cause != transport.Disconnected || a.count(downs) != 1 {
 		t.Errorf("cause %d at this end, %d times Down, want Disconnected once", cause, a.count(downs))
 	}
@@ -253,7 +253,7 @@ func TestDisconnectDuringUp(t *testing.T) {
 	if cause := a.awaitDown(b.id); cause != transport.Disconnected {
 		t.Errorf("cause %d, want Disconnected", cause)
 	}
-	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
+	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.open.Count() == 0 })
 }
 
 func TestDisconnectDuringARedial(t *testing.T) {
@@ -268,7 +268,7 @@ func TestDisconnectDuringARedial(t *testing.T) {
 	pb.cut() // a's redial meets silence
 	eventually(t, "the connection is gone", func() bool { return !a.Send(b.id, transport.KindShard, transport.Normal, nil) })
 	a.Disconnect(b.id)
-	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.Sockets() == 0 })
+	eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.open.Count() == 0 })
 	if cause := a.awaitDown(b.id); cause != transport.Disconnected || a.count(downs) != 1 {
 		t.Errorf("cause %d, %d times Down, want Disconnected once", cause, a.count(downs))
 	}

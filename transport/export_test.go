@@ -2,8 +2,11 @@ package transport
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,11 +42,52 @@ func (t *Transport) BoundAddr() string {
 	return t.listener.Addr().String()
 }
 
-// Sockets counts the open sockets, those in a handshake included.
-func (t *Transport) Sockets() int {
-	t.sockets.mu.Lock()
-	defer t.sockets.mu.Unlock()
-	return len(t.sockets.open)
+// CountedSockets are TCP sockets, which count those that are open.
+type CountedSockets struct {
+	tcp
+	open atomic.Int64
+}
+
+// Count returns how many sockets are open, those in a handshake included.
+func (s *CountedSockets) Count() int { return int(s.open.Load()) }
+
+// Listen implements Sockets.
+func (s *CountedSockets) Listen(addr string) (net.Listener, error) {
+	l, err := s.tcp.Listen(addr)
+	if err != nil {
+		return nil, err
+	}
+	return countedListener{l, s}, nil
+}
+
+// Dial implements Sockets.
+func (s *CountedSockets) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return s.count(s.tcp.Dial(ctx, addr))
+}
+
+func (s *CountedSockets) count(c net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	s.open.Add(1)
+	return &countedConn{TCPConn: c.(*net.TCPConn), closed: sync.OnceFunc(func() { s.open.Add(-1) })}, nil
+}
+
+type countedListener struct {
+	net.Listener
+	sockets *CountedSockets
+}
+
+func (l countedListener) Accept() (net.Conn, error) { return l.sockets.count(l.Listener.Accept()) }
+
+type countedConn struct {
+	*net.TCPConn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.TCPConn.Close()
 }
 
 // Peers counts the peers that have a goroutine.

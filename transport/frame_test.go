@@ -3,6 +3,7 @@ package transport
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -310,8 +311,7 @@ func TestQueueIsBounded(t *testing.T) {
 }
 
 func TestPulse(t *testing.T) {
-	tr := &Transport{timing: defaultTiming()}
-	tr.sockets.open = make(map[net.Conn]struct{})
+	tr := &Transport{timing: defaultTiming(), ctx: t.Context()}
 	fresh := func() (*conn, net.Conn) {
 		a, b := net.Pipe()
 		return tr.newConn(a, true), b
@@ -345,8 +345,8 @@ func TestPulse(t *testing.T) {
 	for range tr.timing.silence {
 		c.beat()
 	}
-	if !c.ended() || c.err != errSilent {
-		t.Errorf("after %d silent pulses: %v", tr.timing.silence, c.err)
+	if err := context.Cause(c.ctx); err != errSilent {
+		t.Errorf("after %d silent pulses: %v", tr.timing.silence, err)
 	}
 
 	c, other = fresh()
@@ -356,8 +356,8 @@ func TestPulse(t *testing.T) {
 		c.didRead.Store(true)
 		c.beat()
 	}
-	if !c.ended() || c.err != errStuck {
-		t.Errorf("after %d pulses in one write: %v", tr.timing.stuck, c.err)
+	if err := context.Cause(c.ctx); err != errStuck {
+		t.Errorf("after %d pulses in one write: %v", tr.timing.stuck, err)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestForeignMeshesRefuseEachOther(t *testing.T) {
 				if !errors.As(e.err, &refusal) || refusal.Remote != tt.remote || refusal.Reason != tt.reason || refusal.Peer.ID != b.id || e.hello.ID != b.id {
 					t.Fatalf("%s, %+v", e, refusal)
 				}
-				eventually(t, "nothing is left", func() bool { return a.Sockets()+b.Sockets()+a.Peers()+b.Peers() == 0 })
+				eventually(t, "nothing is left", func() bool { return a.open.Count()+b.open.Count()+a.Peers()+b.Peers() == 0 })
 				eventually(t, "the reason is logged", func() bool { return b.logged(tt.reason) })
 				if a.count(ups)+b.count(ups) != 0 {
 					t.Error("Up in spite of the refusal")
@@ -236,7 +236,7 @@ func TestSilentConnectionsDoNotKeepNodesOut(t *testing.T) {
 	if _, err := crowd[0].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reading from the oldest: %v, want it closed", err)
 	}
-	eventually(t, "a limited crowd", func() bool { return b.Sockets() <= 128 })
+	eventually(t, "a limited crowd", func() bool { return b.open.Count() <= 128 })
 	a := start(t, 1)
 	a.Connect(b.id, b.Addr())
 	deliver(a, b, "through")

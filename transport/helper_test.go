@@ -55,7 +55,8 @@ type node struct {
 	*transport.Transport
 	t     testing.TB
 	id    transport.ID
-	bound string      // the address at which it listens; it may advertise another
+	bound string // the address at which it listens; it may advertise another
+	open  transport.CountedSockets
 	hook  func(event) // called within the handler's methods
 	quiet bool        // do not record received frames
 
@@ -244,7 +245,7 @@ func start(t testing.TB, id transport.ID, settings ...setting) *node {
 func startWith(t testing.TB, listen func(transport.Config, transport.Handler) (*transport.Transport, error), id transport.ID, settings ...setting) *node {
 	t.Helper()
 	n := &node{t: t, id: id, news: make(chan struct{}), up: make(map[transport.ID]bool), busy: make(map[transport.ID]bool)}
-	cfg := transport.Config{Bind: "127.0.0.1:0", Hello: hello(id)}
+	cfg := transport.Config{Bind: "127.0.0.1:0", Hello: hello(id), Sockets: &n.open}
 	cfg.Logger = slog.New(slog.NewTextHandler(n, nil))
 	for _, s := range settings {
 		s(&cfg, n)

@@ -29,7 +29,6 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 		id: cfg.Hello.ID, handler: h, accept: cfg.Accept, log: cfg.Logger, timing: timing,
 		peers: make(map[ID]*peer), awaited: make(map[ID][]dial), adopted: make(chan struct{}),
 	}
-	t.sockets.open = make(map[net.Conn]struct{})
 	t.routes.Store(&map[ID]*conn{})
 	var err error
 	if t.serverTLS, t.clientTLS, err = splitTLS(cfg.TLS, cfg.Bind != ""); err != nil {

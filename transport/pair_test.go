@@ -77,7 +77,7 @@ func TestDialReportsTheNodeThatAnswers(t *testing.T) {
 	a.await("second dialed", func(e event) bool { return a.count(func(e event) bool { return e.what == "dialed" }) == 2 })
 	deliver(a, b, "there")
 	deliver(b, a, "back")
-	eventually(t, "one connection", func() bool { return a.Sockets() == 1 && b.Sockets() == 1 })
+	eventually(t, "one connection", func() bool { return a.open.Count() == 1 && b.open.Count() == 1 })
 	if n := a.count(ups) + b.count(ups); n != 2 {
 		t.Errorf("%d times Up, want 2", n)
 	}
@@ -102,7 +102,7 @@ func TestDialOfOwnAddressIsRecognised(t *testing.T) {
 	if e := a.awaitDialed(a.Addr()); e.err != transport.ErrSelf || e.hello.ID != a.id {
 		t.Errorf("%s, want ErrSelf and the own Hello", e)
 	}
-	eventually(t, "no connection", func() bool { return a.Sockets() == 0 && a.Peers() == 0 })
+	eventually(t, "no connection", func() bool { return a.open.Count() == 0 && a.Peers() == 0 })
 	a.Connect(a.id, a.Addr()) // ignored
 	if a.Peers() != 0 {
 		t.Error("connected to itself")
@@ -190,7 +190,7 @@ func TestSimultaneousDialsMakeOneConnection(t *testing.T) {
 			}
 		}
 		for _, n := range all {
-			eventually(t, "one connection per pair", func() bool { return n.Sockets() == nodes-1 })
+			eventually(t, "one connection per pair", func() bool { return n.open.Count() == nodes-1 })
 			if got := n.count(downs); got != 0 {
 				t.Errorf("round %d: %d times Down", round, got)
 			}

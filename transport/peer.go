@@ -170,7 +170,7 @@ func (p *peer) serve(c *conn) {
 	}
 	c.shut(err)
 	if err != errGoodbye {
-		err = c.err // if shut had been called before, err is only its consequence
+		err = context.Cause(c.ctx) // if shut had been called before, err is only its consequence
 	}
 	t.mu.Lock()
 	current := p.conn == c

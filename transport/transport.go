@@ -34,11 +34,10 @@ type Transport struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup // every goroutine
 	routes  atomic.Pointer[map[ID]*conn]
-	sockets sockets
 	lobby   lobby
 	limiter limiter
 
-	// The order of locks is mu, then those of lobby, sockets and a conn's queue.
+	// The order of locks is mu, then those of the lobby and a conn's queue.
 	// None is held while the Handler or Accept is called.
 	mu       sync.Mutex
 	closed   bool
@@ -110,7 +109,6 @@ func (t *Transport) Close() {
 	t.closed = true
 	t.mu.Unlock()
 	if first {
-		t.cancel()
 		// The listener first: a peer whose connection breaks redials at once, and must be
 		// refused instead of waiting in the backlog.
 		if t.listener != nil {
@@ -119,7 +117,7 @@ func (t *Transport) Close() {
 		for _, c := range *t.routes.Load() {
 			c.muted.Store(true)
 		}
-		t.sockets.close()
+		t.cancel() // closes the sockets
 	}
 	t.wg.Wait()
 }
