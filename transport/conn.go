@@ -34,13 +34,12 @@ type conn struct {
 	began time.Time
 	out   queue
 
-	ctx       context.Context         // ends with the connection; its cause says why
-	end       context.CancelCauseFunc // ends ctx
-	detach    func() bool             // Close no longer closes the socket
-	announced chan struct{}           // closed when Up was reported, for this connection or an earlier one
-	written   chan struct{}           // closed when the writer has ended
-	muted     atomic.Bool             // no more frames are delivered
-	readLock  sync.Mutex              // held by the goroutine that reads
+	ctx      context.Context         // ends with the connection; its cause says why
+	end      context.CancelCauseFunc // ends ctx
+	detach   func() bool             // Close no longer closes the socket
+	written  chan struct{}           // closed when the writer has ended
+	muted    atomic.Bool             // no more frames are delivered
+	readLock sync.Mutex              // held by the goroutine that reads
 
 	// For the pulse.
 	reading  atomic.Bool // in a system call
@@ -54,7 +53,7 @@ type conn struct {
 func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
 	c := &conn{
 		t: t, raw: raw, stream: raw, dialled: dialled,
-		announced: make(chan struct{}), written: make(chan struct{}),
+		written: make(chan struct{}),
 	}
 	c.out.init()
 	c.ctx, c.end = context.WithCancelCause(context.Background())

@@ -135,7 +135,7 @@ func (t *Transport) judge(mine, theirs Hello) string {
 
 // Dial dials addr once to learn which node answers, and reports the outcome to
 // Handler.Dialed: once, unless Close comes first. If the pair has no connection yet,
-// the new one is kept, and Up comes before Dialed; else the existing one is kept.
+// the new one is kept, and Up comes before or after Dialed; else the existing one is kept.
 // If this node itself answers, Dialed gets its own Hello and ErrSelf. If either end
 // refuses the connection, Dialed gets a *RefusedError.
 func (t *Transport) Dial(addr string) {
@@ -146,8 +146,7 @@ func (t *Transport) Dial(addr string) {
 	}
 	t.wg.Go(func() {
 		o := t.attempt(t.ctx, addr, 0)
-		if o.err == nil || o.err == errDuplicate {
-			t.waitUp(o.peer.ID)
+		if o.err == errDuplicate {
 			o.err = nil
 		}
 		if t.ctx.Err() != nil {
@@ -156,35 +155,4 @@ func (t *Transport) Dial(addr string) {
 		t.log.Debug("dialled", "addr", addr, "peer", o.peer.Name, "err", o.err)
 		t.handler.Dialed(addr, o.peer, o.err)
 	})
-}
-
-// waitUp waits until Up was reported for a peer with which there is a connection, or
-// soon will be.
-func (t *Transport) waitUp(id ID) {
-	limit := time.NewTimer(t.timing.duplicate)
-	defer limit.Stop()
-	for {
-		t.mu.Lock()
-		var c *conn
-		if p := t.peers[id]; p != nil {
-			c = p.conn
-		}
-		adopted := t.adopted
-		t.mu.Unlock()
-		var announced, over <-chan struct{}
-		if c != nil {
-			announced, over = c.announced, c.ctx.Done()
-		}
-		select {
-		case <-announced:
-			return
-		case <-over: // the peer's goroutine may not have noticed yet
-			return
-		case <-adopted:
-		case <-limit.C:
-			return
-		case <-t.ctx.Done():
-			return
-		}
-	}
 }

@@ -29,7 +29,6 @@ func ListenPatient(cfg Config, h Handler) (*Transport, error) {
 	t.dial = 20 * time.Second
 	t.handshake = 20 * time.Second
 	t.probe = 20 * time.Second
-	t.duplicate = 20 * time.Second
 	t.silence = 30
 	return listen(cfg, h, t)
 }

@@ -66,11 +66,7 @@ func TestDialReportsTheNodeThatAnswers(t *testing.T) {
 		if e.err != nil || e.hello.ID != n.to.id || e.hello.Addr != n.to.Addr() || e.hello.Name != hello(n.to.id).Name {
 			t.Errorf("%s, %+v", e, e.hello)
 		}
-		n.from.mu.Lock()
-		if !n.from.up[n.to.id] {
-			t.Error("Dialed before Up")
-		}
-		n.from.mu.Unlock()
+		n.from.awaitUp(n.to.id)
 	}
 	// A third dial finds the existing connection, and keeps it.
 	a.Dial(b.Addr())

@@ -162,7 +162,6 @@ func (p *peer) serve(c *conn) {
 		t.log.Debug("connection is up", "peer", c.theirs.Name, "id", p.id, "addr", c.theirs.Addr)
 		t.handler.Up(c.theirs)
 	}
-	close(c.announced)
 	p.last = c.theirs.Addr
 	err := c.receive(t.handler)
 	if c.muted.Load() {

@@ -124,8 +124,6 @@ func (t *Transport) adoptLocked(c *conn) bool {
 	t.routeLocked(p.id, c)
 	t.wg.Go(c.write)
 	p.signal()
-	close(t.adopted)
-	t.adopted = make(chan struct{})
 	if old != nil {
 		old.shut(errReplace)
 	}

@@ -17,7 +17,6 @@ type timing struct {
 	stable    time.Duration // a connection that breaks sooner counts as a flap
 	backoff   time.Duration // before the second dial to a peer that Connect keeps, doubled each time
 	maxWait   time.Duration // between two dials
-	duplicate time.Duration // for a connection that only the peer knows of to appear here
 	leave     time.Duration // for each step of a goodbye
 	grace     time.Duration // for the goodbyes under way at Close
 }
@@ -41,7 +40,6 @@ func defaultTiming() timing {
 		stable:    time.Second,
 		backoff:   50 * time.Millisecond,
 		maxWait:   5 * time.Second,
-		duplicate: time.Second,
 		leave:     time.Second,
 		grace:     100 * time.Millisecond,
 	}

@@ -44,7 +44,6 @@ type Transport struct {
 	hello    Hello
 	peers    map[ID]*peer
 	awaited  map[ID][]dial // the handshakes that wait for the peer's decision
-	adopted  chan struct{} // closed, and replaced, when a connection is adopted
 	epoch    uint64        // the last one assigned
 	attempts uint64        // dials so far
 	reports  uint64        // sent so far, as the following end
