@@ -10,19 +10,18 @@ import (
 
 // outcome is the result of a dial.
 type outcome struct {
-	peer  Hello // the node that answered; zero: none did
-	err   error
-	other *conn // a connection with another node than the wanted one: to finish or to shut
-	cut   bool  // the connection was accepted, and dropped before a Hello arrived
+	peer Hello // the node that answered; zero: none did
+	err  error // nil: the connection was adopted
+	cut  bool  // the connection was accepted, and dropped before a Hello arrived
 }
 
 // replaced reports whether another node than want answered, even if one end then
 // refused the connection.
 func (o *outcome) replaced(want ID) bool { return o.peer.ID != 0 && o.peer.ID != want }
 
-// attempt dials addr once. A connection with want (with any node if want is zero)
-// is adopted, unless the pair already has one.
-func (t *Transport) attempt(ctx context.Context, addr string, want ID) outcome {
+// attempt dials addr once. The connection with the node that answers is adopted, unless
+// the pair already has one.
+func (t *Transport) attempt(ctx context.Context, addr string) outcome {
 	c, err := t.greet(ctx, addr)
 	if err != nil {
 		o := outcome{err: err}
@@ -31,9 +30,6 @@ func (t *Transport) attempt(ctx context.Context, addr string, want ID) outcome {
 		}
 		o.cut = o.peer.ID == 0 && isCut(err)
 		return o
-	}
-	if want != 0 && c.theirs.ID != want {
-		return outcome{peer: c.theirs, other: c}
 	}
 	return outcome{peer: c.theirs, err: t.finishDialled(ctx, c)}
 }
@@ -145,7 +141,7 @@ func (t *Transport) Dial(addr string) {
 		return
 	}
 	t.wg.Go(func() {
-		o := t.attempt(t.ctx, addr, 0)
+		o := t.attempt(t.ctx, addr)
 		if o.err == errDuplicate {
 			o.err = nil
 		}

@@ -224,11 +224,9 @@ func (p *peer) probe(addr string) {
 		o, ok := p.attempt(ctx, addr)
 		switch {
 		case !ok || p.changed():
-			t.abandon(o)
 			return
 		case o.replaced(p.id):
 			p.down(Replaced)
-			t.adoptOther(o)
 			return
 		case o.err != nil && isRefused(o.err):
 			p.down(Refused)
@@ -256,7 +254,6 @@ func (p *peer) redial(addr string) {
 	}
 	o, ok := p.attempt(t.ctx, addr)
 	if !ok || p.changed() {
-		t.abandon(o)
 		return
 	}
 	p.tries++
@@ -265,7 +262,6 @@ func (p *peer) redial(addr string) {
 		p.replaced = true
 		t.handler.Down(p.id, Replaced)
 	}
-	t.adoptOther(o)
 }
 
 // attempt dials once. When something changes that look must take note of, it gives up
@@ -274,7 +270,7 @@ func (p *peer) attempt(ctx context.Context, addr string) (outcome, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := make(chan outcome, 1)
-	p.t.wg.Go(func() { result <- p.t.attempt(ctx, addr, p.id) })
+	p.t.wg.Go(func() { result <- p.t.attempt(ctx, addr) })
 	for {
 		select {
 		case o := <-result:
@@ -287,19 +283,6 @@ func (p *peer) attempt(ctx context.Context, addr string) (outcome, bool) {
 		case <-p.t.ctx.Done():
 			return <-result, false
 		}
-	}
-}
-
-// adoptOther finishes the handshake with a node other than the wanted one.
-func (t *Transport) adoptOther(o outcome) {
-	if c := o.other; c != nil {
-		t.wg.Go(func() { t.finishDialled(t.ctx, c) })
-	}
-}
-
-func (t *Transport) abandon(o outcome) {
-	if o.other != nil {
-		o.other.shut(errClosed)
 	}
 }
 
