@@ -81,11 +81,8 @@ func (c *Chaos) later(d time.Duration, end func()) {
 	})
 }
 
-// pick draws a host.
+// pick draws a host. A storm has at least one.
 func (c *Chaos) pick(s *stream) *Host {
-	if len(c.hosts) == 0 {
-		return nil
-	}
 	return c.hosts[s.below(int64(len(c.hosts)))]
 }
 
@@ -120,18 +117,11 @@ func (c *Chaos) cut(x *cut, d time.Duration) bool {
 }
 
 func (c *Chaos) isolate(s *stream, d time.Duration) bool {
-	h := c.pick(s)
-	if h == nil {
-		return false
-	}
-	return c.cut(c.world.Net.partition([]string{h.name}), d)
+	return c.cut(c.world.Net.partition([]string{c.pick(s).name}), d)
 }
 
 func (c *Chaos) oneWay(s *stream, d time.Duration) bool {
 	h := c.pick(s)
-	if h == nil {
-		return false
-	}
 	from, to := []string{h.name}, c.others(h)
 	if s.below(2) == 0 {
 		from, to = to, from
@@ -202,7 +192,7 @@ func (c *Chaos) halt(h *Host, d time.Duration) bool {
 
 func (c *Chaos) clockRate(s *stream, _ time.Duration) bool {
 	h, most := c.pick(s), c.world.opts.ClockRate
-	if h == nil || most == 0 {
+	if most == 0 {
 		return false
 	}
 	h.Clock.SetRate(s.below(2*most+1) - most)
@@ -211,9 +201,6 @@ func (c *Chaos) clockRate(s *stream, _ time.Duration) bool {
 
 func (c *Chaos) clockStep(s *stream, _ time.Duration) bool {
 	h := c.pick(s)
-	if h == nil {
-		return false
-	}
 	step := s.between(-time.Hour, time.Hour)
 	if step < 0 && c.world.fresh {
 		return false // tokens of the second mesh may be below those of the first, then
@@ -303,9 +290,6 @@ func (c *Chaos) tail(s *stream, d time.Duration) bool {
 
 func (c *Chaos) slow(s *stream, d time.Duration) bool {
 	h := c.pick(s)
-	if h == nil {
-		return false
-	}
 	h.Slow(1 << s.between(3, 9))
 	c.later(d, func() { h.Slow(1) })
 	return true
@@ -341,9 +325,6 @@ func (c *Chaos) swizzle(s *stream, d time.Duration) bool {
 
 func (c *Chaos) lateNews(s *stream, d time.Duration) bool {
 	h, late := c.pick(s), s.between(time.Second, 20*time.Second)
-	if h == nil {
-		return false
-	}
 	h.DelayGossip(late)
 	c.later(d, func() { h.RestoreGossip() })
 	return true
@@ -351,9 +332,6 @@ func (c *Chaos) lateNews(s *stream, d time.Duration) bool {
 
 func (c *Chaos) noNews(s *stream, d time.Duration) bool {
 	h := c.pick(s)
-	if h == nil {
-		return false
-	}
 	h.SilenceGossip()
 	c.later(d, func() { h.RestoreGossip() })
 	return true
@@ -477,7 +455,7 @@ func (c *Chaos) stall(s *stream, d time.Duration) bool {
 	if s.below(3) == 0 {
 		loop = "membership"
 	}
-	if h == nil || h.process == nil {
+	if h.process == nil {
 		return false
 	}
 	return c.world.stallLoop(h, loop, d)
@@ -486,7 +464,7 @@ func (c *Chaos) stall(s *stream, d time.Duration) bool {
 func (c *Chaos) clockWave(s *stream, _ time.Duration) bool {
 	h, most := c.pick(s), c.world.opts.ClockRate
 	ppm, period := s.below(most+1), s.between(time.Second, 30*time.Second)
-	if h == nil || most == 0 {
+	if most == 0 {
 		return false
 	}
 	h.Clock.Wave(ppm, period)
@@ -496,7 +474,7 @@ func (c *Chaos) clockWave(s *stream, _ time.Duration) bool {
 func (c *Chaos) clockNoise(s *stream, _ time.Duration) bool {
 	h, most := c.pick(s), c.world.opts.ClockRate
 	ppm := s.below(most + 1)
-	if h == nil || most == 0 {
+	if most == 0 {
 		return false
 	}
 	h.Clock.Noise(ppm)
