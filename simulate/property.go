@@ -30,21 +30,16 @@ func (p Property) String() string {
 }
 
 // PropertyKind says what is claimed.
-type PropertyKind uint8
-
-//go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=PropertyKind -linecomment
+type PropertyKind string
 
 // The kinds of properties. Always and Sometimes are claimed by the methods of [World] of the
 // same name.
 const (
-	// Named by [World.Expect], and not met yet.
-	Expected  PropertyKind = iota // expected
-	Always                        // always
-	Sometimes                     // sometimes
-	// A rare situation in a mesh.
-	Mark // mark
-	// A [Register] refuses a write: Asked counts all writes to it.
-	Fence // fence
+	Expected  PropertyKind = "expected" // named by [World.Expect], and not met yet
+	Always    PropertyKind = "always"
+	Sometimes PropertyKind = "sometimes"
+	Mark      PropertyKind = "mark"  // a rare situation in a mesh
+	Fence     PropertyKind = "fence" // a [Register] refuses a write: Asked counts all writes to it
 )
 
 // Always states that ok holds whenever it is called, and otherwise fails the run at once.
