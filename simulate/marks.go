@@ -14,7 +14,7 @@ import (
 // from the frames that are looked into.
 type marks struct {
 	world   *World
-	met     [endOfMarks]uint64
+	met     []uint64                       // by mark
 	shards  map[check.ShardName]*situation // looked up, never ranged over
 	decided []ruling                       // by the command that is being stepped
 	applied map[tableName]uint64           // the index of each table's latest entry; looked up, never ranged over
@@ -70,7 +70,8 @@ type waiting struct {
 
 func newMarks(w *World) *marks {
 	return &marks{
-		world: w, shards: make(map[check.ShardName]*situation), applied: make(map[tableName]uint64),
+		world: w, met: make([]uint64, len(markNames)),
+		shards: make(map[check.ShardName]*situation), applied: make(map[tableName]uint64),
 		waiting: make(map[ownerName]*waiting), closed: make(map[transport.ID]bool),
 	}
 }

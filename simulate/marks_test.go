@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -246,10 +245,10 @@ func TestMarksOfMessages(t *testing.T) {
 
 func TestEveryMarkHasAName(t *testing.T) {
 	seen := make(map[string]bool)
-	for m := mark(1); m < endOfMarks; m++ {
-		if seen[m.String()] || m.String() == "" {
-			t.Errorf("%s: its name is %q", fmt.Sprintf("%d", m), m)
+	for m, name := range markNames {
+		if seen[name] || name == "" {
+			t.Errorf("%d: its name is %q", m, name)
 		}
-		seen[m.String()] = true
+		seen[name] = true
 	}
 }

@@ -75,7 +75,7 @@ func (w *World) Expect(names ...string) {
 // in the order in which they came up, its registers, by name, and then the library's own
 // marks, met or not.
 func (w *World) properties() []Property {
-	all := make([]Property, 0, len(w.claims)+len(w.registers)+int(endOfMarks))
+	all := make([]Property, 0, len(w.claims)+len(w.registers)+len(markNames))
 	for _, p := range w.claims {
 		all = append(all, *p)
 	}
@@ -84,9 +84,7 @@ func (w *World) properties() []Property {
 		all = append(all, Property{fmt.Sprintf("register %q", name), Fence, uint64(r.Writes), uint64(r.Refused)})
 	}
 	for m, met := range w.marks.met {
-		if m > 0 {
-			all = append(all, Property{mark(m).String(), Mark, met, met})
-		}
+		all = append(all, Property{mark(m).String(), Mark, met, met})
 	}
 	return all
 }
