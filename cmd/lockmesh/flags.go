@@ -32,7 +32,7 @@ A failure is made small, and shown with the line that repeats it.
   lockmesh simulate -seed 42 -profile flaky -until 12.5s
   lockmesh simulate -bug NoDedup                    see a bug being noticed
   lockmesh simulate -list                           names for -set, -only, -bug and -profile
-  lockmesh simulate -story partition.txt            a story of your own: go doc ./simulate/story
+  lockmesh simulate -story partition.txt            a story of your own: simulate/story/MANUAL.md
 
 SIGINT and SIGTERM end the worlds under way, or the shrinking, and the command reports what
 it has found so far. A second signal ends it at once. The exit status is 0 if nothing failed,

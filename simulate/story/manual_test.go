@@ -7,21 +7,26 @@ import (
 )
 
 // TestTheManualIsComplete: every form of a sentence and of a condition, and every kind of
-// message, stands in the package's documentation, as it is in the code.
+// message, stands in the manual, as it is in the code.
 func TestTheManualIsComplete(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
+	text, err := os.ReadFile("MANUAL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := make(map[string]bool)
 	words := make(map[string]bool)
+	fenced := false
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\n")
+		if line == "```text" || line == "```" {
+			fenced = line != "```"
+		}
+		if !fenced {
+			continue
+		}
 		lines[line] = true
-		if rest, ok := strings.CutPrefix(line, "//\t"); ok {
-			for _, word := range strings.Split(strings.TrimSuffix(rest, ","), ", ") {
-				words[word] = true
-			}
+		for word := range strings.SplitSeq(strings.TrimSuffix(line, ","), ", ") {
+			words[word] = true
 		}
 	}
 	want := []string{meshForm, options}
@@ -32,13 +37,13 @@ func TestTheManualIsComplete(t *testing.T) {
 		want = append(want, s.text)
 	}
 	for _, form := range append(want, "{messages} are sent", "at most {n} {messages} are sent") {
-		if !lines["//\t"+form] {
-			t.Errorf("doc.go lacks the line\n\t%s", form)
+		if !lines[form] {
+			t.Errorf("MANUAL.md lacks the line\n\t%s", form)
 		}
 	}
 	for _, v := range vocabulary {
 		if !words[v.name] {
-			t.Errorf("doc.go lacks the messages %q", v.name)
+			t.Errorf("MANUAL.md lacks the messages %q", v.name)
 		}
 	}
 }
