@@ -25,7 +25,7 @@ type actor struct {
 	stop    func()
 	yield   func(struct{}) bool
 
-	goroutine atomic.Uint64 // its number; 0: it has not begun
+	goroutine atomic.Pointer[string] // its name; nil: it has not begun
 
 	started, finished, dying bool
 	refused                  int // parks refused since dying
@@ -57,7 +57,8 @@ func (a *actor) String() string { return a.process.host.name + "/" + a.name }
 
 func (a *actor) body(yield func(struct{}) bool) {
 	a.yield = yield
-	a.goroutine.Store(thisGoroutine())
+	goroutine := thisGoroutine()
+	a.goroutine.Store(&goroutine)
 	returned := false
 	defer func() {
 		w := a.process.world

@@ -42,7 +42,7 @@ func TestTheWatchdogSeesTheEnd(t *testing.T) {
 		close(free)
 		t.Fatal("nobody says anything")
 	}
-	if report := <-said; !strings.Contains(report, "actor a/x blocks") {
+	if report := <-said; !strings.Contains(report, "actor a/x does not go on") {
 		t.Error(report)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Loads of thousands. Whatever costs the square of their number shows here as time: the
-// watchdog of a world ends an event of ten seconds, and the tests' own are bounded.
+// watchdog of a world ends an event of a minute, and the tests' own are bounded.
 
 // crowd is many callers that want one key each, once.
 type crowd struct {

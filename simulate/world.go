@@ -53,10 +53,10 @@ type Options struct {
 	// Repeat is printed with a failure, and says how to repeat the run. The default
 	// names the seed.
 	Repeat string
-	// Stalled is called for an actor that blocks outside of the simulation, on a channel, a mutex
-	// or a clock, for ten seconds of real time, and for one that uses a minute of processor time
-	// without waiting. It is called on a goroutine of its own, with the actor's stack in the
-	// report, and again if that goes on. The default panics.
+	// Stalled is called for an actor that does not return to the simulation for a minute of real
+	// time: it blocks on a channel, a mutex or a clock, or computes. It is called on a goroutine
+	// of its own, with the actor's stack in the report, and again if that goes on. The default
+	// panics.
 	Stalled func(report string)
 }
 
