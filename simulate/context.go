@@ -81,12 +81,6 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 	return c, func() { c.cancel(context.Canceled) }
 }
 
-// WithDeadline is context.WithDeadline in virtual time: t is a time of day as Wall
-// tells it.
-func WithDeadline(parent context.Context, t time.Time) (context.Context, context.CancelFunc) {
-	return WithTimeout(parent, t.Sub(Wall(parent)))
-}
-
 func newContext(parent context.Context, p *process) *simContext {
 	c := &simContext{source: &source{Context: parent, done: make(chan struct{})}, process: p, timer: -1}
 	c.Context, c.release = context.WithCancel(c.source)
@@ -217,7 +211,8 @@ func checkDeadline(a *actor, ctx context.Context) {
 		return
 	}
 	if c := nearest(ctx); c == nil || !c.deadline.Equal(t) { // to name t would make each run another one
-		panic(fmt.Sprintf("simulate: actor %v waits with a deadline of the real clock: use simulate.WithTimeout or simulate.WithDeadline in place of the context package's", a))
+		panic(fmt.Sprintf("simulate: actor %v waits with a deadline of the real clock: "+
+			"use simulate.WithTimeout in place of the context package's functions", a))
 	}
 }
 

@@ -75,7 +75,7 @@ func TestDeadlines(t *testing.T) {
 		if got, ok := inner.Deadline(); !ok || !got.Equal(want) {
 			t.Errorf("inner's deadline is %v, want its parent's, %v", got, want)
 		}
-		sooner, cancel := WithDeadline(outer, Wall(ctx).Add(time.Millisecond))
+		sooner, cancel := WithTimeout(outer, time.Millisecond)
 		defer cancel()
 		std, cancel := context.WithCancel(context.WithValue(inner, keyOne{}, 1))
 		defer cancel()

@@ -56,7 +56,7 @@
 //   - the network: Partition, PartitionOneWay, Isolate, Swizzle, Heal; Hold, Release,
 //     InFlight, Rule for single messages; SetLink, SetLinkOneWay, SetLinks; Reset
 //   - hosts: Crash, PowerOff, Restart, Leave; Pause, Resume; Slow, Stall; BreakReplica
-//   - clocks: SetRate, Wave, Noise, Step, SetOffset
+//   - clocks: SetRate, Wave, Noise, Step
 //   - failure detectors: DelayGossip, SilenceGossip, RestoreGossip, LieDead
 //   - the end of all faults, for a World: HealAll; HealCore and HealSomeCore, after which the rest stays broken
 //

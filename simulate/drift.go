@@ -46,17 +46,6 @@ func (c *Clock) Step(d time.Duration) {
 	h.clock.offset += d
 }
 
-// SetOffset makes a host's time of day differ from the true one by d, as of now. Its
-// monotonic clock stays.
-//
-//	w.Host("a").Clock.SetOffset(0) // as a good NTP server would
-func (c *Clock) SetOffset(d time.Duration) {
-	h := c.host
-	h.exists()
-	now := h.world.now
-	c.Step(now + d - (h.clock.at(now) - h.clock.zero + h.clock.offset))
-}
-
 // Wave makes a host's clocks gain and lose in turn, up to ppm millionths, in waves
 // of the period given, as a clock does that is steered too hard, or that feels day and
 // night. It goes on until SetRate.

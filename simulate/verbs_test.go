@@ -82,26 +82,6 @@ func TestVerbsNameBadInput(t *testing.T) {
 	}
 }
 
-func TestStep(t *testing.T) {
-	w := New(Options{})
-	defer w.Close()
-	if err := w.Step(); err != nil || w.Now() != 0 || w.Events() != 0 {
-		t.Errorf("a step of an empty world: %v, at %v after %d events", err, w.Now(), w.Events())
-	}
-	var said []string
-	w.At(2*time.Second, func() { said = append(said, "two") })
-	w.At(time.Second, func() { said = append(said, "one") })
-	w.At(3*time.Second, func() { panic("three") })
-	for i := range 2 {
-		if err := w.Step(); err != nil || len(said) != i+1 || w.Now() != time.Duration(i+1)*time.Second {
-			t.Fatalf("step %d: %v, %q at %v", i+1, err, said, w.Now())
-		}
-	}
-	if err := w.Step(); err == nil || !strings.Contains(err.Error(), "three") || w.Step() != err {
-		t.Errorf("Step = %v", err)
-	}
-}
-
 func TestRunUntil(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()
@@ -549,17 +529,6 @@ func TestClockWaveAndNoise(t *testing.T) {
 			t.Errorf("%s goes on after ClockRate", name)
 		}
 		w.Close()
-	}
-}
-
-func TestClockOffset(t *testing.T) {
-	w := New(Options{ClockOffset: time.Hour, ClockRate: 10_000})
-	defer w.Close()
-	h := w.Host("a")
-	run(t, w, time.Minute)
-	w.Host("a").Clock.SetOffset(3 * time.Second)
-	if got := h.process.Wall().Sub(epoch) - w.Now(); got != 3*time.Second {
-		t.Errorf("the time of day is ahead by %v", got)
 	}
 }
 

@@ -202,20 +202,6 @@ func (w *World) RunUntil(cond func() bool, d time.Duration) error {
 // ErrNotWithin is the failure of [World.RunUntil]. What it waited for, only the scenario can say.
 var ErrNotWithin = errors.New("simulate: not within")
 
-// Step lets time pass until the next event, and lets that happen. It returns the first failure, as Run
-// does. Without any event to come it does nothing.
-//
-//	for w.Step() == nil && w.Now() < time.Minute {
-//		fmt.Println(w.Now(), len(w.Net.InFlight()))
-//	}
-func (w *World) Step() error {
-	if len(w.queue.heap) == 0 {
-		return w.failure
-	}
-	first := w.trace.events
-	return w.run(w.queue.heap[0].at, func() bool { return w.trace.events > first })
-}
-
 func (w *World) run(until time.Duration, cond func() bool) (err error) {
 	if until < w.now {
 		panic(fmt.Sprintf("simulate: Run for %v: time does not go back", until-w.now))
