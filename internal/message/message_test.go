@@ -3,7 +3,10 @@ package message_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/message"
-	"github.com/lockmesh/mesh/internal/message/messagetest"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
@@ -25,25 +27,25 @@ const kinds = 17
 // Each message is read as it was written, and its wire form is that of a msgpack library.
 func TestMessagesTravel(t *testing.T) {
 	seen := make(map[int]bool)
-	for _, s := range messagetest.Samples() {
-		t.Run(s.Name, func(t *testing.T) {
-			seen[s.Kind] = true
-			b := s.Bytes()
-			if want := wiretest.Encode(t, append([]any{s.Kind, 3}, s.Elements...)); !bytes.Equal(b, want) {
+	for _, s := range samples() {
+		t.Run(s.name, func(t *testing.T) {
+			seen[s.kind] = true
+			b := s.bytes()
+			if want := wiretest.Encode(t, append([]any{s.kind, 3}, s.elements...)); !bytes.Equal(b, want) {
 				t.Errorf("written as %x, want %x", b, want)
 			}
 			r := read(b)
 			if !r.Next() || r.Shard != 3 {
 				t.Fatalf("about shard %d: %v", r.Shard, r.Err())
 			}
-			if got := r.Message; !equal(got, s.Message) {
-				t.Errorf("came back as %+v\nwant %+v", got, s.Message)
+			if got := r.Message; !equal(got, s.message) {
+				t.Errorf("came back as %+v\nwant %+v", got, s.message)
 			}
 			// A message that was read is written in the same form: nodes pass messages on.
 			if again := message.Append(nil, 3, r.Message); !bytes.Equal(again, b) {
 				t.Errorf("passed on as %x, want %x", again, b)
 			}
-			got, zero := r.Message, reflect.New(reflect.TypeOf(s.Message).Elem()).Interface()
+			got, zero := r.Message, reflect.New(reflect.TypeOf(s.message).Elem()).Interface()
 			if r.Next() || r.Err() != nil || r.Message != nil {
 				t.Errorf("behind it comes %+v, %v", r.Message, r.Err())
 			}
@@ -57,9 +59,38 @@ func TestMessagesTravel(t *testing.T) {
 	}
 }
 
+var updateFlag = flag.Bool("update", false, "rewrite testdata, from which other packages' tests read the messages")
+
+// The wire form of the messages does not change: nodes of all releases 1.x understand each other.
+//
+//	go test ./internal/message -run '^TestWireForm$' -update
+//
+// rewrites the files, after new messages.
+func TestWireForm(t *testing.T) {
+	var formed, malformed bytes.Buffer
+	for _, s := range samples() {
+		fmt.Fprintf(&formed, "%s: %x\n", s.name, s.bytes())
+	}
+	for _, w := range wrongs(t) {
+		fmt.Fprintf(&malformed, "%s: %x\n", w.name, w.bytes)
+	}
+	for file, now := range map[string][]byte{"messages.txt": formed.Bytes(), "malformed.txt": malformed.Bytes()} {
+		path := filepath.Join("testdata", file)
+		if *updateFlag {
+			if err := os.WriteFile(path, now, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, err := os.ReadFile(path)
+		if err != nil || !bytes.Equal(before, now) {
+			t.Errorf("%s has\n%s, %v, but the messages are\n%s", path, before, err, now)
+		}
+	}
+}
+
 func read(messages ...[]byte) *message.Reader {
 	r := &message.Reader{}
-	r.Reset(append(message.AppendHeader(nil, 0), slices.Concat(messages...)...), messagetest.Shards)
+	r.Reset(append(message.AppendHeader(nil, 0), slices.Concat(messages...)...), shards)
 	return r
 }
 
@@ -105,11 +136,11 @@ func TestMessagesLast(t *testing.T) {
 		}
 	}
 	// Nothing of the previous message is left in a message.
-	many := messagetest.Samples()
+	many := samples()
 	for _, s := range many {
-		zero := reflect.New(reflect.TypeOf(s.Message).Elem()).Interface().(message.Message)
+		zero := reflect.New(reflect.TypeOf(s.message).Elem()).Interface().(message.Message)
 		if a, ok := zero.(*message.Answer); ok {
-			r := read(s.Bytes(), message.Append(nil, 3, a))
+			r := read(s.bytes(), message.Append(nil, 3, a))
 			if r.Next(); !r.Next() || !reflect.DeepEqual(r.Message, a) {
 				t.Errorf("%+v came back as %+v, %v", a, r.Message, r.Err())
 			}
@@ -121,22 +152,22 @@ func TestMessagesLast(t *testing.T) {
 func TestHotMessagesAreNotAllocated(t *testing.T) {
 	var r message.Reader
 	room := make([]byte, 0, 1<<12)
-	for _, s := range messagetest.Samples() {
-		whole := append(message.AppendHeader(nil, 0), s.Bytes()...)
+	for _, s := range samples() {
+		whole := append(message.AppendHeader(nil, 0), s.bytes()...)
 		want := map[string]float64{
 			"raft":    1,                                // which lives as long as the log
 			"request": 5,                                // the command, its strings, and its list
 			"reply":   1, "reply of a former leader": 1, // the holder's name
 			"renewal with orphans": 9, "answer": 2, "forward": 4,
-		}[s.Name]
+		}[s.name]
 		if got := testing.AllocsPerRun(100, func() {
-			for r.Reset(whole, messagetest.Shards); r.Next(); {
+			for r.Reset(whole, shards); r.Next(); {
 			}
 		}); got > want || r.Err() != nil {
-			t.Errorf("%s: %v allocations to read it, want %v; %v", s.Name, got, want, r.Err())
+			t.Errorf("%s: %v allocations to read it, want %v; %v", s.name, got, want, r.Err())
 		}
-		if got := testing.AllocsPerRun(100, func() { room = message.Append(room[:0], 3, s.Message) }); got > 0 {
-			t.Errorf("%s: %v allocations to write it", s.Name, got)
+		if got := testing.AllocsPerRun(100, func() { room = message.Append(room[:0], 3, s.message) }); got > 0 {
+			t.Errorf("%s: %v allocations to write it", s.name, got)
 		}
 	}
 }
@@ -145,11 +176,11 @@ func TestHotMessagesAreNotAllocated(t *testing.T) {
 // could be forgotten, or be put in that one's place.
 func TestSamplesHaveEveryField(t *testing.T) {
 	whole := make(map[reflect.Type]string) // what is wrong with the best sample of each type
-	for _, s := range messagetest.Samples() {
-		if s.Kind == 1 || s.Kind == 14 { // tested in package shard; written otherwise
+	for _, s := range samples() {
+		if s.kind == 1 || s.kind == 14 { // tested in package shard; written otherwise
 			continue
 		}
-		v := reflect.ValueOf(s.Message).Elem()
+		v := reflect.ValueOf(s.message).Elem()
 		lacks, values := "", make(map[string]string)
 		var look func(v reflect.Value)
 		look = func(v reflect.Value) {
@@ -184,16 +215,13 @@ func TestSamplesHaveEveryField(t *testing.T) {
 }
 
 func TestMalformedMessages(t *testing.T) {
-	for _, tt := range messagetest.Wrongs(t) {
-		if tt.Name == "nothing" {
-			continue
-		}
-		t.Run(tt.Name, func(t *testing.T) {
-			r := read(tt.Bytes)
+	for _, tt := range wrongs(t) {
+		t.Run(tt.name, func(t *testing.T) {
+			r := read(tt.bytes)
 			for r.Next() {
 			}
-			if err := r.Err(); r.Next() || r.Err() != err || !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), tt.Says) {
-				t.Errorf("error %q, want one that says %q", err, tt.Says)
+			if err := r.Err(); r.Next() || r.Err() != err || !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %q, want one that says %q", err, tt.says)
 			}
 		})
 	}
@@ -215,10 +243,10 @@ func TestNames(t *testing.T) {
 		"answer about a dead session": "renewal answered", "serving": "I lead", "forward": "pass on: not here", "missing": "no such replica",
 		"decline": "no vote for me",
 	}
-	for _, s := range messagetest.Samples() {
-		r := read(s.Bytes())
-		if r.Next(); message.Name(r.Message, 7, asked) != want[s.Name] {
-			t.Errorf("%s is called %q, want %q", s.Name, message.Name(r.Message, 7, asked), want[s.Name])
+	for _, s := range samples() {
+		r := read(s.bytes())
+		if r.Next(); message.Name(r.Message, 7, asked) != want[s.name] {
+			t.Errorf("%s is called %q, want %q", s.name, message.Name(r.Message, 7, asked), want[s.name])
 		}
 	}
 }
@@ -226,17 +254,18 @@ func TestNames(t *testing.T) {
 // FuzzReader reads arbitrary bytes from a peer. Each message has exactly one form.
 func FuzzReader(f *testing.F) {
 	formed := []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp}
-	for _, s := range messagetest.Samples() {
-		f.Add(s.Bytes())
+	for _, s := range samples() {
+		f.Add(s.bytes())
 	}
-	for _, w := range messagetest.Wrongs(f) {
-		f.Add(w.Bytes)
+	for _, w := range wrongs(f) {
+		f.Add(w.bytes)
 	}
+	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := read(data)
 		var again []byte
 		for r.Next() {
-			if r.Shard < 0 || r.Shard >= messagetest.Shards || r.Message == nil {
+			if r.Shard < 0 || r.Shard >= shards || r.Message == nil {
 				t.Fatalf("%+v", r)
 			}
 			if m, ok := r.Message.(*message.Forward); ok {

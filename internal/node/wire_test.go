@@ -2,8 +2,12 @@ package node
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,13 +16,35 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/message"
-	"github.com/lockmesh/mesh/internal/message/messagetest"
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/transport"
 )
 
-const testShards = messagetest.Shards
+// testShards is the number of shards for which package message's test data are written.
+const testShards = 4
+
+// written is a message in its wire form, formed or malformed.
+type written struct {
+	name  string
+	bytes []byte
+}
+
+// messages returns the messages in a file of package message's test data.
+func messages(tb testing.TB, file string) (all []written) {
+	tb.Helper()
+	data, err := os.ReadFile(filepath.Join("../message/testdata", file))
+	for line := range strings.Lines(string(data)) {
+		name, code, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		b, wrong := hex.DecodeString(code)
+		err = errors.Join(err, wrong)
+		all = append(all, written{name, b})
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
 
 // solo is a mesh of one in a simulated world, which holds the key "k", and a page for
 // what it logs.
@@ -103,10 +129,8 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	for _, w := range messagetest.Wrongs(t) {
-		if w.Name != "nothing" {
-			refuse(w.Name, transport.KindShard, s.frame(w.Bytes))
-		}
+	for _, m := range messages(t, "malformed.txt") {
+		refuse(m.name, transport.KindShard, s.frame(m.bytes))
 	}
 	serving := message.Append(nil, 1, &message.Serving{Term: 1})
 	refuse("an empty frame", transport.KindShard, nil)
@@ -122,7 +146,7 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 		refuse(name, transport.KindControl, body)
 	}
 	// A good message before a bad one in a frame counts; the bad one ends the frame.
-	s.receive(t, transport.KindShard, s.frame(messagetest.Samples()[0].Bytes(), []byte{1}, serving))
+	s.receive(t, transport.KindShard, s.frame(messages(t, "messages.txt")[0].bytes, []byte{1}, serving))
 	if s.hold.Err() != nil {
 		t.Error("the hold is lost")
 	}
@@ -133,9 +157,9 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 // tables.
 func FuzzShardFrame(f *testing.F) {
 	s := newSolo(f)
-	for _, m := range messagetest.Samples() {
-		f.Add(true, m.Bytes())
-		f.Add(false, s.frame(m.Bytes()))
+	for _, m := range messages(f, "messages.txt") {
+		f.Add(true, m.bytes)
+		f.Add(false, s.frame(m.bytes))
 	}
 	f.Add(true, []byte{0x94, 4, 1, 1})
 	f.Fuzz(func(t *testing.T, header bool, body []byte) {

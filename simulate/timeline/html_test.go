@@ -1,8 +1,10 @@
 package timeline
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"html"
+	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -10,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/message"
-	"github.com/lockmesh/mesh/internal/message/messagetest"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -124,9 +125,18 @@ func TestThePagesData(t *testing.T) {
 
 // No kind of message is new here.
 func TestEveryMessageHasAClass(t *testing.T) {
-	for _, m := range messagetest.Samples() {
+	data, err := os.ReadFile("../../internal/message/testdata/messages.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		_, code, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		m, err := hex.DecodeString(code)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var r message.Reader
-		r.Reset(append(message.AppendHeader(nil, 0), m.Bytes()...), messagetest.Shards)
+		r.Reset(append(message.AppendHeader(nil, 0), m...), 4)
 		if !r.Next() {
 			t.Fatal(r.Err())
 		}

@@ -1,5 +1,4 @@
-// Package messagetest has messages of each kind, and malformed messages, for tests.
-package messagetest
+package message_test
 
 import (
 	"slices"
@@ -14,19 +13,19 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Shards is the number of shards in the mesh of the messages.
-const Shards = 4
+// shards is the number of shards in the mesh of the messages. Those who read testdata count on it.
+const shards = 4
 
-// Sample is a message about shard 3, and its wire form: the elements after kind and shard.
-type Sample struct {
-	Name     string
-	Kind     int
-	Message  message.Message
-	Elements []any
+// sample is a message about shard 3, and its wire form: the elements after kind and shard.
+type sample struct {
+	name     string
+	kind     int
+	message  message.Message
+	elements []any
 }
 
-// Bytes returns the wire form of the message.
-func (s Sample) Bytes() []byte { return message.Append(nil, 3, s.Message) }
+// bytes returns the wire form of the message.
+func (s sample) bytes() []byte { return message.Append(nil, 3, s.message) }
 
 // The session and the leader of the samples.
 var (
@@ -34,23 +33,23 @@ var (
 	by      = message.Leadership{Leader: 11, Term: 6}
 )
 
-// Samples returns messages of each kind.
-func Samples() []Sample {
+// samples returns messages of each kind.
+func samples() []sample {
 	all := slices.Concat(replication(), requests(), renewals())
 	for i, s := range all {
-		if s.Elements == nil { // one for each field of the type
-			all[i].Elements = wiretest.Elements(s.Message, "Node")
+		if s.elements == nil { // one for each field of the type
+			all[i].elements = wiretest.Elements(s.message, "Node")
 		}
 	}
 	return all
 }
 
 // replication returns messages between the replicas of a shard.
-func replication() []Sample {
+func replication() []sample {
 	heartbeat := replica.Frame{Generation: 1, From: 2, To: 1, Message: &raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(2), To: proto.Uint64(1), Term: proto.Uint64(5), Commit: proto.Uint64(4),
 	}}
-	return []Sample{
+	return []sample{
 		{"raft", 1, &heartbeat, []any{1, 2, 1, 3, []any{5, 4, []byte{}}}},
 		{"chunk", 2, &replica.Chunk{Generation: 5, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}, nil},
 		{"ack of a chunk", 3, &replica.ChunkAck{Generation: 5, From: 4, To: 1, Transfer: 9, Next: 3}, nil},
@@ -68,7 +67,7 @@ var result = message.Result{
 }
 
 // requests returns messages that carry requests, or say where to send them.
-func requests() []Sample {
+func requests() []sample {
 	command := shard.Acquire{
 		Call: shard.Call{Session: session, Number: 4, Since: 5, Acked: []uint64{1, 2}}, TTL: time.Second, Name: "n", Key: "k",
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
@@ -76,7 +75,7 @@ func requests() []Sample {
 	replies := func(m message.Reply) []any { return append(onWire(m.Result), m.Leader, m.Term) }
 	reply, late := message.Reply{Result: result, Leadership: by}, message.Reply{Result: result}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
-	return []Sample{
+	return []sample{
 		{"offer", 6, &message.Offer{Term: 5}, nil},
 		{"accept", 7, &message.Accept{Term: 5}, nil},
 		{"serving", 13, &message.Serving{Term: 5}, nil},
@@ -89,7 +88,7 @@ func requests() []Sample {
 }
 
 // renewals returns renewals of sessions, and their answers.
-func renewals() []Sample {
+func renewals() []sample {
 	renewal := message.Renewal{Session: session, Ref: 8, After: 300, Relay: true}
 	closing := shard.Close{Session: session, Number: 8}
 	unlock := shard.Release{Call: shard.Call{Session: session, Number: 7, Since: 5, Acked: []uint64{6}}, Key: "k", Token: 99}
@@ -113,7 +112,7 @@ func renewals() []Sample {
 		}
 		return []any{a.Session, a.Ref, a.Alive, a.Revision, results, a.More, a.Leader, a.Term}
 	}
-	return []Sample{
+	return []sample{
 		{"renewal", 11, &renewal, orphans()},
 		{"renewal with orphans", 11, &named, orphans(onWireCommand(2, cancel), onWireCommand(3, unlock), onWireCommand(5, closing))},
 		{"answer", 12, &answer, answers(answer)},
