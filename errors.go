@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/node"
 )
 
 // Errors of Join, for errors.Is. The texts may change.
@@ -63,10 +62,10 @@ var (
 	// had ended. Locks that a node holds when it is closed are ErrLost.
 	ErrClosed = fault.ErrClosed
 	// ErrLeft: the node has left the mesh.
-	ErrLeft = node.ErrLeft
+	ErrLeft = fault.ErrLeft
 	// ErrEjected: the node had founded a mesh of one, and was found by another mesh that lists
 	// its address as a seed. Join that mesh.
-	ErrEjected = node.ErrEjected
+	ErrEjected = fault.ErrEjected
 )
 
 // WaitError is the error of Lock, TryLock and the other acquiring calls when their context

@@ -100,7 +100,7 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shardOf: shardOf(p.Shards),
 		reportDropped: !simulated, // the garbage collector keeps no virtual time
 	}
-	return &Node{node: c, own: &Session{backend: nodeSession{c.Session()}, config: config, ttl: p.LeaseTTL}}, nil
+	return &Node{node: c, own: &Session{backend: nodeSession{c.Session()}, config: config, ttl: c.Session().TTL()}}, nil
 }
 
 // Name returns the node's name, which determines its place on the ring.
@@ -225,7 +225,7 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	case n.isZero():
 		return nil, ErrClosed
 	}
-	ttl, err := n.own.config.sessionTTL(n.node.Params().LeaseTTL, opts)
+	ttl, err := n.own.config.sessionTTL(n.own.ttl, opts)
 	if err == nil {
 		err = ctx.Err()
 	}

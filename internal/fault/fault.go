@@ -19,6 +19,14 @@ var (
 	ErrUnreachable = errors.New("mesh: not reachable at the advertised address")
 )
 
+// What a node ends with, beside ErrClosed.
+var (
+	// ErrLeft: the node left the mesh.
+	ErrLeft = errors.New("mesh: node left the mesh")
+	// ErrEjected: the node's mesh of one gave way to another one.
+	ErrEjected = errors.New("mesh: node was ejected from the mesh")
+)
+
 // Errors of calls.
 var (
 	// ErrLocked: a call that does not wait would have had to.

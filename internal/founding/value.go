@@ -61,6 +61,9 @@ type Mesh struct {
 	Roster []Member
 }
 
+// Rho returns the bound on clock rates as a fraction: 0.01 means 1 %.
+func (v *Mesh) Rho() float64 { return float64(v.Params.Rho) / 10000 }
+
 // founder reports whether id is in the roster.
 func (v *Mesh) founder(id transport.ID) bool {
 	return slices.ContainsFunc(v.Roster, func(m Member) bool { return m.ID == id })

@@ -27,14 +27,6 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Params are the mesh's founding values (P29), the same on every member, and this node's LeaseTTL.
-type Params struct {
-	Shards   int
-	Replicas int
-	MaxTTL   time.Duration
-	LeaseTTL time.Duration // this node's own default
-}
-
 // Member is one node of the mesh, and Health is how its shards are, as this node knows.
 type (
 	Member = members.Member

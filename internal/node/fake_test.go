@@ -139,7 +139,7 @@ func (b *bench) views(leaving bool, all []replica.Peer) {
 	for _, m := range all {
 		names = append(names, ring.Member{Name: m.Name})
 	}
-	v := members.NewView(leaving, all, ring.New(names, b.node.params.Shards, 3))
+	v := members.NewView(leaving, all, ring.New(names, b.node.mesh.Params.Shards, 3))
 	b.node.shards.post(func(l *shardLoop) { l.look(v) })
 	b.run()
 }
@@ -190,7 +190,7 @@ func (b *bench) Send(id transport.ID, kind transport.Kind, class transport.Class
 	}
 	b.frames++
 	var r message.Reader
-	for r.Reset(body, b.node.params.Shards); r.Next(); r.Keep() {
+	for r.Reset(body, b.node.mesh.Params.Shards); r.Next(); r.Keep() {
 		b.post(parcel{to: uint64(id), class: class, letter: letter{r.Shard, r.Message}})
 	}
 	if r.Err() != nil {

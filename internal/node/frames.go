@@ -79,7 +79,7 @@ func (l *shardLoop) send(f *outFrame) {
 
 func (l *shardLoop) loopBack(body []byte) {
 	var r message.Reader
-	for r.Reset(body, l.node.params.Shards); r.Next(); r.Keep() {
+	for r.Reset(body, l.node.mesh.Params.Shards); r.Next(); r.Keep() {
 		l.local = append(l.local, letter{r.Shard, r.Message})
 		l.loop.Wake()
 	}

@@ -92,7 +92,7 @@ func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, aske
 		return []string{"gossip"}
 	}
 	var r message.Reader
-	for r.Reset(frame, n.params.Shards); r.Next(); {
+	for r.Reset(frame, n.mesh.Params.Shards); r.Next(); {
 		names = append(names, message.Name(r.Message, to, func(to transport.ID, session, number uint64) string {
 			return asked(to, r.Shard, session, number)
 		}))

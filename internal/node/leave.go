@@ -71,7 +71,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	if n.observer != nil {
 		n.observer.Left(transport.ID(n.id), over)
 	}
-	n.fail(ErrLeft)
+	n.fail(fault.ErrLeft)
 	n.shut()
 	return left
 }

@@ -78,7 +78,7 @@ func TestLeave(t *testing.T) {
 			if tt.lost > 0 && (lost < tt.lost || lost > tt.lost+pause) {
 				t.Errorf("the lock is lost after %v, want %v", lost, tt.lost)
 			}
-			if b.node.Err() != ErrLeft || slices.Contains(b.words, "leaving to 2") != tt.fellow || slices.Contains(b.words, "disconnect 2") != tt.fellow || !slices.Contains(b.words, "gossip leaves") {
+			if b.node.Err() != fault.ErrLeft || slices.Contains(b.words, "leaving to 2") != tt.fellow || slices.Contains(b.words, "disconnect 2") != tt.fellow || !slices.Contains(b.words, "gossip leaves") {
 				t.Errorf("the node: %v; it says %v", b.node.Err(), b.words)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -177,7 +178,7 @@ func (m *membership) carryOutFounding() {
 			case founding.Failed:
 				m.eject(fmt.Errorf("mesh: join: %w", o.Err))
 			case founding.Disband:
-				m.eject(fmt.Errorf("%w: %w: %s is at %s", ErrEjected, errDisband, o.By.Name, o.By.Addr))
+				m.eject(fmt.Errorf("%w: %w: %s is at %s", fault.ErrEjected, errDisband, o.By.Name, o.By.Addr))
 			}
 		}
 	}
@@ -210,7 +211,7 @@ func (m *membership) enter(d founding.Done) {
 		return
 	}
 	n.gossip = g
-	params := members.Mesh{ID: d.Mesh.MeshID, Shards: n.params.Shards, Replicas: n.params.Replicas}
+	params := members.Mesh{ID: d.Mesh.MeshID, Shards: n.mesh.Params.Shards, Replicas: n.mesh.Params.Replicas}
 	m.carryOut(m.members.Joined(m.now, params, all, m.out))
 }
 

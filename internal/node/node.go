@@ -7,6 +7,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,11 +38,6 @@ const (
 // ringHash is the ring's fingerprint, for which 12 rings are built: once per process.
 var ringHash = sync.OnceValue(ring.Fingerprint)
 
-// mesh is what the node's mesh was founded with.
-type mesh struct{ founding.Mesh }
-
-func (m *mesh) rho() float64 { return float64(m.Params.Rho) / 10000 }
-
 // Node is one member of a mesh. Its methods are safe for concurrent use.
 type Node struct {
 	cfg      Config
@@ -59,8 +55,7 @@ type Node struct {
 
 	membership *membership
 
-	mesh    mesh // set before the shard loop runs
-	params  Params
+	mesh    founding.Mesh             // set before the shard loop runs
 	shards  *shardLoop                // nil until the mesh is known
 	watch   *watch                    // made with it
 	up      atomic.Pointer[shardLoop] // the same, for frames, which may come before
@@ -235,8 +230,8 @@ func (n *Node) Name() string { return n.name }
 // Addr returns the address at which others reach the node.
 func (n *Node) Addr() string { return n.addr }
 
-// Params returns what the mesh was founded with, and this node's LeaseTTL.
-func (n *Node) Params() Params { return n.params }
+// Params returns what the mesh was founded with.
+func (n *Node) Params() founding.Params { return n.mesh.Params }
 
 // Session returns the node's own session.
 func (n *Node) Session() *Session { return n.own }
@@ -306,8 +301,8 @@ func (n *Node) Stats() Stats {
 		s.Releases += c.Unlocks.Load()
 		s.Retries += c.Retries.Load()
 		s.Renewals += c.Renewals.Load()
-		s.Entries += l.entries.Load()
-		s.Commands += l.commands.Load()
+		s.Entries += l.appended.Entries.Load()
+		s.Commands += l.appended.Commands.Load()
 	}
 	return s
 }
@@ -322,7 +317,7 @@ func (n *Node) fail(err error) {
 	}
 	n.starter.Unpark()
 	n.mu.Unlock()
-	if first && err != ErrLeft && n.observer != nil {
+	if first && err != fault.ErrLeft && n.observer != nil {
 		n.observer.Closed(transport.ID(n.id))
 	}
 }
@@ -361,20 +356,13 @@ func (n *Node) Close() error {
 
 // found makes the shard loop, once the mesh is known; the founders' also their replicas (P26).
 func (n *Node) found(v founding.Mesh) {
-	n.mesh = mesh{v}
-	ttl := n.cfg.LeaseTTL
-	if ttl == 0 {
-		ttl = founding.DefaultLeaseTTL
-	}
-	n.params = Params{
-		Shards: v.Params.Shards, Replicas: v.Params.Replicas,
-		MaxTTL: v.Params.MaxTTL, LeaseTTL: min(ttl, v.Params.MaxTTL),
-	}
-	if n.params.LeaseTTL < 3*slowElection {
+	n.mesh = v
+	ttl := min(cmp.Or(n.cfg.LeaseTTL, founding.DefaultLeaseTTL), v.Params.MaxTTL)
+	if ttl < 3*slowElection {
 		n.log.Warn("the lease TTL is short: a leader that falls silent may cost locks before another one is elected",
-			"ttl", n.params.LeaseTTL, "safe", 3*slowElection)
+			"ttl", ttl, "safe", 3*slowElection)
 	}
-	n.own = newSession(n, true, n.params.LeaseTTL)
+	n.own = newSession(n, true, ttl)
 	n.shards = newShardLoop(n)
 	n.watch = newWatch(n)
 	n.watch.loop = n.env.NewLoop("watch", n.watch.run)

@@ -61,12 +61,12 @@ func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 		}
 		f := shard.Founding{Revision: v.Founded << 10}
 		if v.Grace {
-			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*l.node.mesh.rho()))
+			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*v.Rho()))
 		}
 		l.add(replica.Config{
 			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
 			Founders: voters, Learners: learners, Peers: peers, Founding: f,
-			Rho: l.node.mesh.rho(), Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
+			Rho: l.node.mesh.Rho(), Seed: l.rand.Uint64(), Logger: l.log, Counters: &l.appended, Points: l.node.points,
 		})
 	}
 }
@@ -89,8 +89,8 @@ func (l *shardLoop) host(sh int, generation, id uint64) {
 		l.drop(r)
 	}
 	l.add(replica.Config{
-		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.rho(),
-		Seed: l.rand.Uint64(), Logger: l.log, Points: l.node.points,
+		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.Rho(),
+		Seed: l.rand.Uint64(), Logger: l.log, Counters: &l.appended, Points: l.node.points,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/replica"
 )
@@ -18,7 +19,7 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	self := replica.Peer{Node: 9, Name: "a", Addr: "a:1"}
 	r := replica.New(replica.Config{
 		ID: 1, Self: self, Founders: []uint64{1}, Peers: map[uint64]replica.Peer{1: self},
-		Rho: 0.01, Logger: slog.New(slog.DiscardHandler),
+		Rho: 0.01, Logger: slog.New(slog.DiscardHandler), Counters: &replica.Counters{},
 	}, time.Second)
 	r.Wake(time.Second)
 	r.Ready(time.Second, &replica.Output{})
@@ -50,5 +51,21 @@ func TestWhatTheShardLoopReports(t *testing.T) {
 		if tt.bench.do((*shardLoop).observe); !reflect.DeepEqual(tt.bench.node.shards.reported, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.name, tt.bench.node.shards.reported, tt.want)
 		}
+	}
+}
+
+// Stats are counters: a replica that leaves the node takes nothing of them along.
+func TestStatsDoNotFall(t *testing.T) {
+	b := newLeader(t, Config{Shards: 2})
+	b.asks(b.node.Session(), client.Request{Key: "k"})
+	b.pass(time.Second)
+	before := b.node.Stats()
+	if before.Entries == 0 || before.Commands != 1 {
+		t.Errorf("after one command: %+v", before)
+	}
+	b.do(func(l *shardLoop) { l.drop(l.replica(0)) })
+	b.pass(time.Second)
+	if after := b.node.Stats(); after.Entries < before.Entries || after.Commands < before.Commands {
+		t.Errorf("without one replica the node has %+v, and had %+v before", after, before)
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/message"
@@ -13,45 +14,46 @@ import (
 // request takes a client's command that came from a peer, or from this node's own client.
 func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 	client, number := shard.ClientOf(m.Command)
+	relay := m.Relay
+	m.Relay = false // once
+	l.serve(from, sh, client, number, relay, transport.Normal, m, func(r *replica.Replica) error {
+		return r.Submit(l.now, m.Command, m.Raw)
+	})
+}
+
+// renew takes a renewal.
+func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
+	relay := m.Relay
+	m.Relay = false // once
+	l.serve(from, sh, m.Session, 0, relay, transport.Urgent, m, func(r *replica.Replica) error {
+		q := replica.Renewal{Session: m.Session, Ref: m.Ref, After: m.After, Abandoned: m.Abandoned}
+		return r.Renew(l.now, q)
+	})
+}
+
+// serve gives m, a request or a renewal (number zero), to the replica here that leads its shard. If
+// none leads, or it does not accept m, its client is told who does; or m is relayed to the leader.
+func (l *shardLoop) serve(
+	from uint64, sh int, client shard.SessionID, number uint64,
+	relay bool, class transport.Class, m message.Message, accept func(*replica.Replica) error,
+) {
 	r := l.replica(sh)
 	if r != nil && r.Serving() {
 		l.comesThrough(client.Node, from)
 		l.guard(r, func() {
-			if r.Submit(l.now, m.Command, m.Raw) != nil {
+			if accept(r) != nil {
 				l.refer(from, client, number, sh, r)
 			}
 		})
 		return
 	}
-	if m.Relay && r != nil {
+	if relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
-			l.say(p.Node, transport.Normal, sh, &message.Request{Command: m.Command, Raw: m.Raw})
+			l.say(p.Node, class, sh, m)
 			return
 		}
 	}
 	l.refer(from, client, number, sh, r)
-}
-
-// renew takes a renewal.
-func (l *shardLoop) renew(from uint64, sh int, q message.Renewal) {
-	r := l.replica(sh)
-	if r != nil && r.Serving() {
-		l.comesThrough(q.Session.Node, from)
-		l.guard(r, func() {
-			if r.Renew(l.now, replica.Renewal{Session: q.Session, Ref: q.Ref, After: q.After, Abandoned: q.Abandoned}) != nil {
-				l.refer(from, q.Session, 0, sh, r)
-			}
-		})
-		return
-	}
-	if q.Relay && r != nil {
-		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
-			q.Relay = false
-			l.say(p.Node, transport.Urgent, sh, &q)
-			return
-		}
-	}
-	l.refer(from, q.Session, 0, sh, r)
 }
 
 // comesThrough remembers by which way a client's latest request came: its replies go back that way.
@@ -196,20 +198,11 @@ func (l *shardLoop) announce(r *replica.Replica) {
 			nodes[m.Node] = true
 		}
 	}
-	for _, node := range sortedNodes(nodes) {
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		if node == l.node.id {
 			l.local = append(l.local, letter{r.Shard(), &message.Serving{Term: r.Term()}})
 			continue
 		}
 		l.say(node, transport.Normal, r.Shard(), &message.Serving{Term: r.Term()})
 	}
-}
-
-func sortedNodes(set map[uint64]bool) []uint64 {
-	nodes := make([]uint64, 0, len(set))
-	for n := range set { // order-free: sorted below
-		nodes = append(nodes, n)
-	}
-	slices.Sort(nodes)
-	return nodes
 }

@@ -24,6 +24,9 @@ func newSession(n *Node, own bool, ttl time.Duration) *Session {
 	return s
 }
 
+// TTL returns the TTL of the session's leases.
+func (s *Session) TTL() time.Duration { return s.life.TTL }
+
 // Done is closed when the session has ended: closed, or lost with one of its leases, or
 // with its node.
 func (s *Session) Done() <-chan struct{} { return s.done }
@@ -74,7 +77,7 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	if err := s.Err(); err != nil {
 		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
-	sh := ring.Shard(req.Key, s.node.params.Shards)
+	sh := ring.Shard(req.Key, s.node.mesh.Params.Shards)
 	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
 	if !s.node.shards.post(func(l *shardLoop) { l.lock(c) }) {
 		return nil, &c.Info, fault.ErrClosed

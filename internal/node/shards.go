@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
@@ -51,8 +50,7 @@ type shardLoop struct {
 	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
 	reported members.Report
 	ticks    uint64
-	entries  atomic.Uint64 // that leaders on this node appended
-	commands atomic.Uint64 // in them
+	appended replica.Counters
 }
 
 func newShardLoop(n *Node) *shardLoop {
@@ -64,7 +62,7 @@ func newShardLoop(n *Node) *shardLoop {
 		view: &members.View{},
 	}
 	l.client = client.New(client.Config{
-		Node: n.id, Name: n.name, Shards: n.params.Shards, Rho: n.mesh.rho(), Rand: l.rand, Points: n.points,
+		Node: n.id, Name: n.name, Shards: n.mesh.Params.Shards, Rho: n.mesh.Rho(), Rand: l.rand, Points: n.points,
 	})
 	return l
 }
@@ -124,7 +122,7 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 const reportTicks = 4
 
 func (l *shardLoop) tick() {
-	moving, entries, commands := 0, uint64(0), uint64(0)
+	moving := 0
 	for _, r := range l.replicas {
 		if r.Moving() {
 			moving++
@@ -133,14 +131,10 @@ func (l *shardLoop) tick() {
 	for _, r := range l.replicas {
 		r.Limit(moving >= maxMoves && !r.Moving())
 		l.guard(r, func() { r.Tick(l.now, l.ticks%replica.HeartbeatTicks == 0) })
-		e, c := r.Batches()
-		entries, commands = entries+e, commands+c
 	}
 	// One that stopped itself is destroyed: its leader hears that it is missing, and
 	// replaces it (P41).
 	l.replicas = slices.DeleteFunc(l.replicas, func(r *replica.Replica) bool { return r.Err() != nil })
-	l.entries.Store(entries)
-	l.commands.Store(commands)
 	l.emptied()
 	if l.ticks++; l.ticks%reportTicks == 0 {
 		l.observe()
@@ -189,7 +183,7 @@ func (l *shardLoop) guard(r *replica.Replica, f func()) {
 
 // receive takes a frame from a peer.
 func (l *shardLoop) receive(from transport.ID, frame []byte) {
-	for l.in.Reset(frame, l.node.params.Shards); l.in.Next(); { // Node.route has looked at the header
+	for l.in.Reset(frame, l.node.mesh.Params.Shards); l.in.Next(); { // Node.route has looked at the header
 		l.take(uint64(from), l.in.Shard, l.in.Message)
 	}
 	if err := l.in.Err(); err != nil {
@@ -254,7 +248,7 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 	case *message.Request:
 		l.request(from, sh, m)
 	case *message.Renewal:
-		l.renew(from, sh, *m)
+		l.renew(from, sh, m)
 	case *message.Forward:
 		l.forward(from, sh, m)
 	case *message.Reply, *message.Answer, *message.Redirect, *message.Serving:

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/shard"
@@ -16,14 +17,18 @@ const (
 // flight, commands gather for the next one: the log commits in order, so this delays nothing, and
 // one entry carries many commands.
 type batch struct {
-	data    []byte    // commands in their wire form
-	clients []Dropped // whose they are; a leader's own have none
-	pieces  []piece   // the first parts of data, each a full entry
-	points  point.Points
+	data     []byte    // commands in their wire form
+	clients  []Dropped // whose they are; a leader's own have none
+	pieces   []piece   // the first parts of data, each a full entry
+	inFlight bool      // an entry is appended and not applied yet
+	points   point.Points
+	counters *Counters
+}
 
-	inFlight bool // an entry is appended and not applied yet
-
-	entries, commands uint64 // that were ever appended, and clients' commands in them
+// Counters count what leaders appended. They may be read at any time.
+type Counters struct {
+	Entries  atomic.Uint64
+	Commands atomic.Uint64 // of clients, in the entries
 }
 
 // piece is a part of the batch that will be one entry.
@@ -89,8 +94,8 @@ func (b *batch) appended() {
 	b.clients = append(b.clients[:0], b.clients[p.clients:]...)
 	b.pieces = b.pieces[min(1, len(b.pieces)):]
 	b.inFlight = true
-	b.entries++
-	b.commands += uint64(p.clients)
+	b.counters.Entries.Add(1)
+	b.counters.Commands.Add(uint64(p.clients))
 }
 
 // unblock lets the next entry be appended. It is called at each applied entry, and when the one in
@@ -100,9 +105,6 @@ func (b *batch) unblock() { b.inFlight = false }
 // reset empties the batch at the end of a leadership. It returns whose commands were not appended.
 func (b *batch) reset() []Dropped {
 	dropped := slices.Clone(b.clients)
-	*b = batch{points: b.points, entries: b.entries, commands: b.commands}
+	*b = batch{points: b.points, counters: b.counters}
 	return dropped
 }
-
-// totals returns how many entries were appended, and how many clients' commands were in them.
-func (b *batch) totals() (entries, commands uint64) { return b.entries, b.commands }

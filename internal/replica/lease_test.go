@@ -485,9 +485,9 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 	if !renew(cancel, stranger) || !slices.Equal(keys(), []string{"own", "k"}) || !leader.Table().Has(others) {
 		t.Errorf("a renewal that names a cancel: %+v, and the session's requests are %q", w.answers, keys())
 	}
-	before := leader.batch.commands
-	if !renew(cancel) || leader.batch.commands != before {
-		t.Errorf("a renewal that names a cancel again: %+v, and %d commands more in the log", w.answers, leader.batch.commands-before)
+	before := leader.cfg.Counters.Commands.Load()
+	if !renew(cancel) || leader.cfg.Counters.Commands.Load() != before {
+		t.Errorf("a renewal that names a cancel again: %+v, and %d commands more in the log", w.answers, leader.cfg.Counters.Commands.Load()-before)
 	}
 
 	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 } // appends are lost, heartbeats are not
@@ -841,7 +841,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 	heard := 0
 	leader.leading.leases.watch = func(any) { heard++ }
 	w.events, w.answers = nil, nil
-	commands := leader.batch.commands
+	commands := leader.cfg.Counters.Commands.Load()
 	release := shard.Release{Call: shard.Call{Session: a.Session, Number: 2, Since: a.Since}, Key: "k", Token: 1}
 	cl := shard.Fix{Call: shard.Call{Session: a.Session, Number: 3, Since: a.Since}, Key: "k", Token: 1, Hold: time.Hour}
 	for _, cmd := range []shard.Command{release, cl} {
@@ -855,8 +855,8 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 	w.run(t, 2*HeartbeatTicks)
 	w.loses = nil
 	w.run(t, 2*HeartbeatTicks)
-	if leader.Table().Has(a.Session) || leader.batch.commands != commands || len(w.answers) > 0 || heard > 0 {
-		t.Errorf("it lives: %v; the log has %d commands more, and it was told %+v", leader.Table().Has(a.Session), leader.batch.commands-commands, w.answers)
+	if leader.Table().Has(a.Session) || leader.cfg.Counters.Commands.Load() != commands || len(w.answers) > 0 || heard > 0 {
+		t.Errorf("it lives: %v; the log has %d commands more, and it was told %+v", leader.Table().Has(a.Session), leader.cfg.Counters.Commands.Load()-commands, w.answers)
 	}
 }
 

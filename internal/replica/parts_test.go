@@ -56,7 +56,7 @@ func TestMembersAgreeInBothHalves(t *testing.T) {
 }
 
 func TestBatchGathersWhileAnEntryFlies(t *testing.T) {
-	var b batch
+	b := batch{counters: &Counters{}}
 	one := []byte("one")
 	b.add(one, Dropped{Number: 1})
 	if got := b.next(); string(got) != "one" {
@@ -77,7 +77,7 @@ func TestBatchGathersWhileAnEntryFlies(t *testing.T) {
 	if b.next() != nil || !slices.Equal(b.reset(), []Dropped{{Number: 4}}) || b.pending() {
 		t.Errorf("left of it: %+v", b)
 	}
-	if entries, commands := b.totals(); entries != 2 || commands != 3 {
+	if entries, commands := b.counters.Entries.Load(), b.counters.Commands.Load(); entries != 2 || commands != 3 {
 		t.Errorf("%d entries with %d commands", entries, commands)
 	}
 }

@@ -26,7 +26,7 @@ import (
 func newReplica(id uint64, now time.Duration) *Replica {
 	cfg := Config{
 		Shard: 3, Generation: 1, ID: id, Self: Peer{Node: 100 + id, Name: fmt.Sprint("n", id), Addr: fmt.Sprint("n", id, ":1")},
-		Founding: shard.Founding{Check: true, Revision: 1 << 20}, Rho: 0.01, Seed: id, Logger: slog.New(slog.DiscardHandler),
+		Founding: shard.Founding{Check: true, Revision: 1 << 20}, Rho: 0.01, Seed: id, Logger: slog.New(slog.DiscardHandler), Counters: &Counters{},
 	}
 	if id <= 3 {
 		cfg.Founders = []uint64{1, 2, 3}

@@ -63,6 +63,7 @@ type Config struct {
 	Rho      float64 // the bound on clock rates: 0.01 means 1 %
 	Seed     uint64
 	Logger   *slog.Logger
+	Counters *Counters // which several replicas may share
 	Points   point.Points
 	Watch    func(fact any) // hears in simulations what the replica does: see env.Observer; nil in programs
 }
@@ -173,7 +174,7 @@ func New(cfg Config, now time.Duration) *Replica {
 		now:      now,
 		members:  newMembers(&cfg),
 		election: election{rand: random},
-		batch:    batch{points: cfg.Points},
+		batch:    batch{points: cfg.Points, counters: cfg.Counters},
 		receiver: receiver{generation: cfg.Generation, self: cfg.ID, founding: cfg.Founding},
 	}
 	if cfg.Founders != nil {
@@ -248,10 +249,6 @@ func (r *Replica) Shard() int { return r.cfg.Shard }
 
 // Fail stops the replica, after a panic in one of its methods for example.
 func (r *Replica) Fail(err error) { r.stop(err) }
-
-// Batches returns how many entries this replica proposed, and how many clients' commands
-// were in them.
-func (r *Replica) Batches() (entries, commands uint64) { return r.batch.totals() }
 
 // Revision returns the table's revision, as far as this replica has applied the log.
 func (r *Replica) Revision() uint64 { return r.table.Revision() }

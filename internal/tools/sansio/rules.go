@@ -70,7 +70,7 @@ var exceptions = []exception{
 	// wait.
 	{"internal/node", "mailbox.go", ruleSync, "anyone posts, the shard loop drains"},
 	{"internal/node", "membership.go", ruleSync, "frames and news arrive on the network's goroutines"},
-	{"internal/node", "shards.go", ruleSync, "counters for Stats"},
+	{"internal/replica", "batch.go", ruleSync, "counters for Stats"},
 	{"internal/node", "node.go", ruleSync, "users' goroutines ask for state and counters"},
 	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and the shard loop brings them"},
 	{"internal/node", "hold.go", ruleSync, "users' goroutines share a lock"},
