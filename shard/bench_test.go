@@ -24,7 +24,7 @@ func BenchmarkTable(b *testing.B) {
 			}
 			out = table.Step(a, out[:0])
 			acks[0] = a.Number
-			r.Number, r.Acked, r.Token = a.Number+1, acks, out[len(out)-1].(Granted).Token
+			r.Number, r.Acked, r.Token = a.Number+1, acks, out[len(out)-1].Token
 			out = table.Step(r, out[:0])
 		}
 	})
@@ -45,12 +45,12 @@ func BenchmarkTable(b *testing.B) {
 			return Acquire{Call: stamp(id, c), TTL: ttl, Name: "node", Key: "orders/42", Weight: Whole, Capacity: Whole}
 		}
 		var out []Event
-		var holder Granted
+		var holder Event
 		for n := range uint64(17) {
 			id, c := SessionID{1, n + 1}, &client{acks: make([]uint64, 0, 2)}
 			clients[id] = c
 			out = table.Step(ask(id, c), out[:0])
-			if g, ok := out[len(out)-1].(Granted); ok {
+			if g := out[len(out)-1]; g.What == Granted {
 				holder = g
 			}
 		}
@@ -60,7 +60,7 @@ func BenchmarkTable(b *testing.B) {
 			c.acks = append(c.acks[:0], holder.Number)
 			out = table.Step(Release{Call: stamp(id, c), Key: "orders/42", Token: holder.Token}, out[:0])
 			c.acks = append(c.acks[:0], c.next)
-			holder = out[len(out)-1].(Granted)
+			holder = out[len(out)-1]
 			out = table.Step(ask(id, c), out[:0])
 		}
 	})
@@ -121,7 +121,7 @@ func BenchmarkThousands(b *testing.B) {
 					var page []Event
 					page, more = table.Results(id("ann"), 64, after)
 					told += len(page)
-					after = page[len(page)-1].(Granted).Number
+					after = page[len(page)-1].Number
 				}
 				if told != n {
 					b.Fatalf("%d of %d results are told", told, n)

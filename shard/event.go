@@ -2,73 +2,49 @@ package shard
 
 import "time"
 
-// Event is a message that the shard's leader must now send to the session's node, or a
-// change of which the leader must keep track. Followers drop events.
-type Event interface{ isEvent() }
-
-// Granted: the request holds its key.
-type Granted struct {
+// Event is what a step tells of a session: an answer to a command of it, which the shard's leader
+// must now send to the session's node, or a change of which the leader must keep track. Followers
+// drop events.
+type Event struct {
+	What    EventKind
 	Session SessionID
-	Number  uint64
-	Token   uint64
+	Number  uint64 // of the command that is answered
+
+	Token  uint64        // Granted: the grant's; Queued and Refused: of one that holds the key, if any does
+	Holder string        // Queued and Refused: the name of that one's node
+	Ahead  int           // Queued: how many requests are before it (-1: too many to count again)
+	Reason Reason        // Refused
+	TTL    time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
 }
 
-// Queued: the request waits. Ahead counts the requests before it (-1: too many to
-// count again), and Holder is the node name of one that holds the key, with its token.
-type Queued struct {
-	Session SessionID
-	Number  uint64
-	Ahead   int
-	Holder  string
-	Token   uint64
-}
+// EventKind says what happened.
+type EventKind uint8
 
-// Done: a Cancel, Release, Fix or Close took effect, now or earlier.
-type Done struct {
-	Session SessionID
-	Number  uint64
-}
+// The kinds of events. The numbers of those that answer a command are sent over the network: append
+// no more of them.
+const (
+	// The request holds its key.
+	Granted EventKind = iota + 1
+	// The request waits.
+	Queued
+	// A Cancel, Release, Fix or Close took effect, now or earlier.
+	Done
+	// The command did not take effect, and never will under this number (except with Reopen and
+	// Behind: then the command was not examined).
+	Refused
 
-// Refused: the command did not take effect, and never will under this number
-// (except with Reopen and Behind: then the command was not examined).
-type Refused struct {
-	Session SessionID
-	Number  uint64
-	Reason  Reason
-	Holder  string // of a Locked: the node of one that holds the key, and its token
-	Token   uint64
-}
+	// The session now has a record.
+	Opened
+	// The end of the session's lease is fixed, and no renewal moves it.
+	Fixed
+	// The session's record is gone.
+	Ended
+	// The session's silence is over (P5).
+	Reheard
+)
 
-// Opened: the session now has a record.
-type Opened struct {
-	Session SessionID
-	TTL     time.Duration
-}
-
-// Fixed: the session's lease ends For after now, and no renewal moves that end.
-type Fixed struct {
-	Session SessionID
-	For     time.Duration
-}
-
-// Ended: the session's record is gone.
-type Ended struct {
-	Session SessionID
-}
-
-// Reheard: a session's silence is over (P5).
-type Reheard struct {
-	Session SessionID
-}
-
-func (Granted) isEvent() {}
-func (Queued) isEvent()  {}
-func (Done) isEvent()    {}
-func (Refused) isEvent() {}
-func (Opened) isEvent()  {}
-func (Fixed) isEvent()   {}
-func (Ended) isEvent()   {}
-func (Reheard) isEvent() {}
+// Answers reports whether the event answers a command.
+func (e *Event) Answers() bool { return e.What <= Refused }
 
 // Reason is why a command was refused. The numbers are sent over the network: append only.
 type Reason uint8

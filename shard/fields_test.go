@@ -102,7 +102,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step := func(cmd Command) uint64 {
 		t.Helper()
 		for _, e := range table.Step(cmd, nil) {
-			switch e := e.(type) {
+			switch e.What {
 			case Granted:
 				return e.Token
 			case Refused:

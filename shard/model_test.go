@@ -97,7 +97,7 @@ func (m *model) grant(key string) (out []Event) {
 		w.token = m.revision
 		s := m.find(w.Session)
 		s.results = append(s.results, outcome{w.Number, w.token, 0})
-		out = append(out, Granted{w.Session, w.Number, w.token})
+		out = append(out, granted(w.Session, w.Number, w.token))
 	}
 	return out
 }
@@ -136,12 +136,12 @@ func (m *model) end(id SessionID) []Event {
 	}
 	m.delete(id)
 	m.records = slices.DeleteFunc(m.records, func(s record) bool { return s.id == id })
-	return append([]Event{Ended{id}}, m.remove(func(w wish) bool { return w.Session == id })...)
+	return append([]Event{ended(id)}, m.remove(func(w wish) bool { return w.Session == id })...)
 }
 
 // queued returns the event of a waiting request: how many requests are ahead, and a holder.
-func (m *model) queued(c Call, key string) Queued {
-	q := Queued{Session: c.Session, Number: c.Number}
+func (m *model) queued(c Call, key string) Event {
+	q := Event{What: Queued, Session: c.Session, Number: c.Number}
 	q.Ahead = slices.IndexFunc(m.waiters(key), func(w wish) bool {
 		return w.Session == c.Session && w.Number == c.Number
 	})
@@ -152,14 +152,13 @@ func (m *model) queued(c Call, key string) Queued {
 }
 
 func (m *model) finish(s *record, number uint64, e Event) []Event {
-	r, _ := e.(Refused)
-	s.results = append(s.results, outcome{number, 0, r.Reason})
+	s.results = append(s.results, outcome{number, 0, e.Reason})
 	return []Event{e}
 }
 
 // arrive does what all commands of clients have in common. If it returns no record, out is the answer.
 func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *record, out []Event) {
-	refused := Refused{Session: c.Session, Number: c.Number}
+	refused := Event{What: Refused, Session: c.Session, Number: c.Number}
 	s = m.find(c.Session)
 	switch {
 	case s == nil && c.Since < m.deletion(c.Session):
@@ -173,7 +172,7 @@ func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *r
 		return nil, []Event{refused}
 	case s == nil:
 		m.records = append(m.records, record{id: c.Session, name: name, ttl: ttl, birth: m.deletion(c.Session)})
-		s, out = m.find(c.Session), []Event{Opened{c.Session, ttl}}
+		s, out = m.find(c.Session), []Event{opened(c.Session, ttl)}
 	}
 	s.results = slices.DeleteFunc(s.results, func(o outcome) bool {
 		return o.number != c.Number && slices.Contains(c.Acked, o.number)
@@ -191,12 +190,12 @@ func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *r
 		switch {
 		case o.number != c.Number:
 		case o.token != 0:
-			return nil, append(out, Granted{c.Session, c.Number, o.token})
+			return nil, append(out, granted(c.Session, c.Number, o.token))
 		case o.refused != 0:
 			refused.Reason = o.refused
 			return nil, append(out, refused)
 		default:
-			return nil, append(out, Done{c.Session, c.Number})
+			return nil, append(out, done(c.Session, c.Number))
 		}
 	}
 	refused.Reason = Stale
@@ -211,7 +210,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		if s == nil {
 			return out
 		}
-		refused := Refused{Session: c.Session, Number: c.Number}
+		refused := Event{What: Refused, Session: c.Session, Number: c.Number}
 		if h := m.holders(c.Key); len(h) > 0 {
 			refused.Holder, refused.Token = h[0].Name, h[0].token
 		}
@@ -240,7 +239,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 		out = append(out, m.remove(func(w wish) bool { return w.Session == c.Session && w.Number == c.Target })...)
 		s.results = slices.DeleteFunc(s.results, func(o outcome) bool { return o.number == c.Target })
-		return append(out, m.finish(s, c.Number, Done{c.Session, c.Number})...)
+		return append(out, m.finish(s, c.Number, done(c.Session, c.Number))...)
 	case Release:
 		s, out := m.arrive(c.Call, false, 0, "")
 		if s == nil {
@@ -250,9 +249,9 @@ func (m *model) step(cmd Command) (out []Event) {
 			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0
 		}
 		if !slices.ContainsFunc(m.wishes, named) {
-			return m.finish(s, c.Number, Refused{Session: c.Session, Number: c.Number, Reason: Lost})
+			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
-		return append(m.finish(s, c.Number, Done{c.Session, c.Number}), m.remove(named)...)
+		return append(m.finish(s, c.Number, done(c.Session, c.Number)), m.remove(named)...)
 	case Fix:
 		s, out := m.arrive(c.Call, false, 0, "")
 		if s == nil {
@@ -262,15 +261,15 @@ func (m *model) step(cmd Command) (out []Event) {
 			return w.Session == c.Session && w.Key == c.Key && w.token == c.Token && w.token != 0
 		}
 		if !slices.ContainsFunc(m.wishes, named) {
-			return m.finish(s, c.Number, Refused{Session: c.Session, Number: c.Number, Reason: Lost})
+			return m.finish(s, c.Number, refused(c.Session, c.Number, Lost))
 		}
 		s.ttl, s.fixed, s.silent = c.Hold, true, 0
-		return append([]Event{Fixed{c.Session, c.Hold}}, m.finish(s, c.Number, Done{c.Session, c.Number})...)
+		return append([]Event{fixed(c.Session, c.Hold)}, m.finish(s, c.Number, done(c.Session, c.Number))...)
 	case Close:
 		if m.find(c.Session) == nil {
 			m.delete(c.Session)
 		}
-		return append(m.end(c.Session), Done(c))
+		return append(m.end(c.Session), done(c.Session, c.Number))
 	case Expire:
 		if c.Term == m.term {
 			return m.end(c.Session)
@@ -282,7 +281,7 @@ func (m *model) step(cmd Command) (out []Event) {
 	case Heard:
 		if s := m.find(c.Session); s != nil && c.Term == m.term {
 			s.silent = 0
-			return []Event{Reheard{c.Session}}
+			return []Event{reheard(c.Session)}
 		}
 	case Settle:
 		if c.Term == m.term && m.settles != 0 {
@@ -542,8 +541,9 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 }
 
 func kindOf(e Event) string {
-	if r, ok := e.(Refused); ok {
-		return fmt.Sprintf("Refused %d", r.Reason)
+	names := []string{"", "Granted", "Queued", "Done", "Refused", "Opened", "Fixed", "Ended", "Reheard"}
+	if e.What == Refused {
+		return fmt.Sprintf("Refused %d", e.Reason)
 	}
-	return strings.TrimPrefix(fmt.Sprintf("%T", e), "shard.")
+	return names[e.What]
 }

@@ -52,11 +52,11 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 		if s != nil {
 			why = Behind
 		}
-		return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: why})
+		return nil, append(out, Event{What: Refused, Session: c.Session, Number: c.Number, Reason: why})
 	}
 	if s == nil {
 		if open == nil {
-			return nil, append(out, Refused{Session: c.Session, Number: c.Number, Reason: Lost})
+			return nil, append(out, Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Lost})
 		}
 		s = &session{
 			id: c.Session, name: open.name, ttl: open.ttl, birth: birth,
@@ -67,7 +67,7 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 		s.born = t.revision
 		t.sessions[s.id] = s
 		t.records.push(s, &s.place)
-		out = append(out, Opened{s.id, s.ttl})
+		out = append(out, Event{What: Opened, Session: s.id, TTL: s.ttl})
 	}
 	t.keepSession(s)
 	for _, n := range c.Acked {
@@ -96,13 +96,13 @@ func (t *Table) resultOf(s *session, number uint64) Event {
 	switch res, ok := s.results[number]; {
 	case !ok:
 		// Acknowledged before, or cancelled before it arrived.
-		return Refused{Session: s.id, Number: number, Reason: Stale}
+		return Event{What: Refused, Session: s.id, Number: number, Reason: Stale}
 	case res.token != 0:
-		return Granted{s.id, number, res.token}
+		return Event{What: Granted, Session: s.id, Number: number, Token: res.token}
 	case res.refused != 0:
-		return Refused{Session: s.id, Number: number, Reason: res.refused}
+		return Event{What: Refused, Session: s.id, Number: number, Reason: res.refused}
 	}
-	return Done{s.id, number}
+	return Event{What: Done, Session: s.id, Number: number}
 }
 
 // end deletes s, and grants what it held to the waiters. Its requests are removed in the
@@ -113,7 +113,7 @@ func (t *Table) end(s *session, out []Event) []Event {
 	t.sessions = shrink(t.sessions, &t.peaks.sessions)
 	t.records.remove(&s.place)
 	t.deleted.note(s.id, t.revision)
-	out = append(out, Ended{s.id})
+	out = append(out, Event{What: Ended, Session: s.id})
 	gone := make([]*request, 0, len(s.requests))
 	for _, r := range s.requests { // order-free: sorted below
 		gone = append(gone, r)

@@ -430,7 +430,7 @@ func TestALargeSnapshotIsTakenInBoundedSteps(t *testing.T) {
 		out = table.Step(Acquire{
 			Call: stamp(i), TTL: ttl, Name: "node", Key: key, Weight: Whole, Capacity: Whole, Value: []byte("value"),
 		}, out[:0])
-		return out[len(out)-1].(Granted).Token
+		return out[len(out)-1].Token
 	}
 	for i := range keys {
 		tokens[i] = hold(i, fmt.Sprintf("key-%05d", i))

@@ -134,7 +134,7 @@ func (t *Table) Enter(term uint64, now time.Duration) {
 
 // Step applies cmd and appends its events to out, in the order of delivery. Equal
 // commands in equal order give equal events on every replica. Step has no error:
-// a command that cannot be carried out yields a Refused. It may open the record of its session, and
+// a command that cannot be carried out is Refused. It may open the record of its session, and
 // is remembered there, but changes no key.
 func (t *Table) Step(cmd Command, out []Event) []Event {
 	t.revision++
@@ -163,7 +163,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
 			t.keepSession(s)
 			s.silent = 0
-			out = append(out, Reheard{cmd.Session})
+			out = append(out, Event{What: Reheard, Session: cmd.Session})
 		}
 	case Settle:
 		if t.settles != 0 && t.isCurrentTerm(cmd.Term) {
@@ -176,8 +176,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	}
 	t.digest = mix(t.digest, t.revision)
 	for _, e := range out[before:] {
-		if g, ok := e.(Granted); ok {
-			t.digest = mix(mix(t.digest, g.Session.Node^g.Session.Number), g.Token)
+		if e.What == Granted {
+			t.digest = mix(mix(t.digest, e.Session.Node^e.Session.Number), e.Token)
 		}
 	}
 	if t.check {
@@ -258,7 +258,7 @@ func (t *Table) grant(e *entry, out []Event) []Event {
 		r.session.holds[r.token] = r
 		r.session.results[r.number] = result{token: r.token}
 		t.report(Admitted, r)
-		out = append(out, Granted{r.session.id, r.number, r.token})
+		out = append(out, Event{What: Granted, Session: r.session.id, Number: r.number, Token: r.token})
 	}
 	return out
 }
@@ -282,7 +282,7 @@ func (t *Table) cancel(c Cancel, out []Event) []Event {
 	}
 	s.forget(c.Target)
 	s.results[c.Number] = result{}
-	return append(out, Done{s.id, c.Number})
+	return append(out, Event{What: Done, Session: s.id, Number: c.Number})
 }
 
 func (t *Table) release(c Release, out []Event) []Event {
@@ -295,7 +295,7 @@ func (t *Table) release(c Release, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Lost, nil))
 	}
 	s.results[c.Number] = result{}
-	out = append(out, Done{s.id, c.Number})
+	out = append(out, Event{What: Done, Session: s.id, Number: c.Number})
 	return t.drop(r, out)
 }
 
@@ -311,7 +311,7 @@ func (t *Table) fix(c Fix, out []Event) []Event {
 	s.ttl, s.fixed = c.Hold, true
 	s.silent = 0
 	s.results[c.Number] = result{}
-	return append(out, Fixed{s.id, c.Hold}, Done{s.id, c.Number})
+	return append(out, Event{What: Fixed, Session: s.id, TTL: c.Hold}, Event{What: Done, Session: s.id, Number: c.Number})
 }
 
 func (t *Table) close(c Close, out []Event) []Event {
@@ -320,7 +320,7 @@ func (t *Table) close(c Close, out []Event) []Event {
 	} else {
 		t.deleted.note(c.Session, t.revision) // its Acquire may come late, and must not open it (P12)
 	}
-	return append(out, Done(c))
+	return append(out, Event{What: Done, Session: c.Session, Number: c.Number})
 }
 
 // drop removes r, and grants the key to the requests that now fit.
@@ -374,8 +374,8 @@ func (t *Table) settle(out []Event) []Event {
 }
 
 // queued returns the event of a request that waits.
-func (t *Table) queued(r *request) Queued {
-	q := Queued{Session: r.session.id, Number: r.number, Ahead: -1}
+func (t *Table) queued(r *request) Event {
+	q := Event{What: Queued, Session: r.session.id, Number: r.number, Ahead: -1}
 	switch {
 	case r.place.next() == nil:
 		q.Ahead = r.entry.queue.len - 1
@@ -396,9 +396,9 @@ const maxCounted = 128
 
 // refused records that a command is refused, and returns the event. With e, the event names
 // a holder.
-func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Refused {
+func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Event {
 	s.results[number] = result{refused: why}
-	r := Refused{Session: s.id, Number: number, Reason: why}
+	r := Event{What: Refused, Session: s.id, Number: number, Reason: why}
 	if e != nil {
 		if h := e.holders.first(); h != nil {
 			r.Holder, r.Token = h.session.name, h.token

@@ -15,6 +15,33 @@ const ttl = 10 * time.Second
 // id returns the one session of the client with that name.
 func id(who string) SessionID { return SessionID{Node: uint64(who[0]), Number: 1} }
 
+// The events, each with the fields that matter to it.
+func granted(id SessionID, number, token uint64) Event {
+	return Event{What: Granted, Session: id, Number: number, Token: token}
+}
+
+func queued(id SessionID, number uint64, ahead int, holder string, token uint64) Event {
+	return Event{What: Queued, Session: id, Number: number, Ahead: ahead, Holder: holder, Token: token}
+}
+
+func done(id SessionID, number uint64) Event { return Event{What: Done, Session: id, Number: number} }
+
+func refused(id SessionID, number uint64, why Reason) Event {
+	return Event{What: Refused, Session: id, Number: number, Reason: why}
+}
+
+func opened(id SessionID, ttl time.Duration) Event {
+	return Event{What: Opened, Session: id, TTL: ttl}
+}
+
+func fixed(id SessionID, length time.Duration) Event {
+	return Event{What: Fixed, Session: id, TTL: length}
+}
+
+func ended(id SessionID) Event { return Event{What: Ended, Session: id} }
+
+func reheard(id SessionID) Event { return Event{What: Reheard, Session: id} }
+
 // always is a Since above every deletion.
 const always = 1 << 52
 
@@ -106,42 +133,42 @@ func TestTable(t *testing.T) {
 		{
 			name: "a free key is granted at once, with a token of its own",
 			when: lock("ann", 1, "a"),
-			want: []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 1, 2}},
+			want: []Event{opened(id("ann"), ttl), granted(id("ann"), 1, 2)},
 			keys: "a: ann=2",
 		},
 		{
 			name:  "the second request waits, and learns the holder",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("bob", 1, "a"),
-			want:  []Event{Opened{id("bob"), ttl}, Queued{id("bob"), 1, 0, "ann", 2}},
+			want:  []Event{opened(id("bob"), ttl), queued(id("bob"), 1, 0, "ann", 2)},
 			keys:  "a: ann=2 | bob",
 		},
 		{
 			name:  "a release wakes only the longest waiter, with a larger token",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
 			when:  release("ann", 2, "a", 2),
-			want:  []Event{Done{id("ann"), 2}, Granted{id("bob"), 1, 6}},
+			want:  []Event{done(id("ann"), 2), granted(id("bob"), 1, 6)},
 			keys:  "a: bob=6 | eve",
 		},
 		{
 			name:  "keys do not disturb each other",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("bob", 1, "b"),
-			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			want:  []Event{opened(id("bob"), ttl), granted(id("bob"), 1, 4)},
 			keys:  "a: ann=2; b: bob=4",
 		},
 		{
 			name:  "one session may wait for what it holds: its handles exclude each other",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("ann", 2, "a"),
-			want:  []Event{Queued{id("ann"), 2, 0, "ann", 2}},
+			want:  []Event{queued(id("ann"), 2, 0, "ann", 2)},
 			keys:  "a: ann=2 | ann",
 		},
 		{
 			name:  "the last release leaves nothing of the key",
 			given: []Command{lock("ann", 1, "a")},
 			when:  release("ann", 2, "a", 2),
-			want:  []Event{Done{id("ann"), 2}},
+			want:  []Event{done(id("ann"), 2)},
 		},
 
 		// Readers and writers.
@@ -149,21 +176,21 @@ func TestTable(t *testing.T) {
 			name:  "readers share, each with a token of its own",
 			given: []Command{read("ann", 1, "a")},
 			when:  read("bob", 1, "a"),
-			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			want:  []Event{opened(id("bob"), ttl), granted(id("bob"), 1, 4)},
 			keys:  "a: ann=2 bob=4",
 		},
 		{
 			name:  "a writer waits for every reader",
 			given: []Command{read("ann", 1, "a"), read("bob", 1, "a"), lock("eve", 1, "a")},
 			when:  release("ann", 2, "a", 2),
-			want:  []Event{Done{id("ann"), 2}},
+			want:  []Event{done(id("ann"), 2)},
 			keys:  "a: bob=4 | eve",
 		},
 		{
 			name:  "a reader does not pass a writer that waits, so the writer is not starved",
 			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  read("eve", 1, "a"),
-			want:  []Event{Opened{id("eve"), ttl}, Queued{id("eve"), 1, 1, "ann", 2}},
+			want:  []Event{opened(id("eve"), ttl), queued(id("eve"), 1, 1, "ann", 2)},
 			keys:  "a: ann=2 | bob eve",
 		},
 		{
@@ -174,7 +201,7 @@ func TestTable(t *testing.T) {
 			},
 			when: release("ann", 2, "a", 2),
 			want: []Event{
-				Done{id("ann"), 2}, Granted{id("bob"), 1, 9}, Granted{id("cid"), 1, 10}, Granted{id("dan"), 1, 11},
+				done(id("ann"), 2), granted(id("bob"), 1, 9), granted(id("cid"), 1, 10), granted(id("dan"), 1, 11),
 			},
 			keys: "a: bob=9 cid=10 dan=11 | eve fay",
 		},
@@ -184,14 +211,14 @@ func TestTable(t *testing.T) {
 			name:  "a semaphore lets in as much as fits",
 			given: []Command{permits("ann", 1, "s", 2, 3)},
 			when:  permits("bob", 1, "s", 1, 3),
-			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			want:  []Event{opened(id("bob"), ttl), granted(id("bob"), 1, 4)},
 			keys:  "s: ann=2 bob=4",
 		},
 		{
 			name:  "a small request does not pass a large one",
 			given: []Command{permits("ann", 1, "s", 2, 3), permits("bob", 1, "s", 3, 3)},
 			when:  permits("eve", 1, "s", 1, 3),
-			want:  []Event{Opened{id("eve"), ttl}, Queued{id("eve"), 1, 1, "ann", 2}},
+			want:  []Event{opened(id("eve"), ttl), queued(id("eve"), 1, 1, "ann", 2)},
 			keys:  "s: ann=2 | bob eve",
 		},
 		{
@@ -201,7 +228,7 @@ func TestTable(t *testing.T) {
 				permits("dan", 1, "s", 2, 3), permits("eve", 1, "s", 1, 3),
 			},
 			when: release("ann", 2, "s", 2),
-			want: []Event{Done{id("ann"), 2}, Granted{id("bob"), 1, 8}, Granted{id("cid"), 1, 9}},
+			want: []Event{done(id("ann"), 2), granted(id("bob"), 1, 8), granted(id("cid"), 1, 9)},
 			keys: "s: bob=8 cid=9 | dan eve",
 		},
 
@@ -209,14 +236,15 @@ func TestTable(t *testing.T) {
 		{
 			name: "a try takes what is free",
 			when: try(lock("ann", 1, "a")),
-			want: []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 1, 2}},
+			want: []Event{opened(id("ann"), ttl), granted(id("ann"), 1, 2)},
 			keys: "a: ann=2",
 		},
 		{
 			name:  "a try for what is held is refused, names the holder and leaves no trace",
 			given: []Command{lock("ann", 1, "a")},
 			when:  try(lock("bob", 1, "a")),
-			want: []Event{Opened{id("bob"), ttl}, Refused{
+			want: []Event{opened(id("bob"), ttl), {
+				What:    Refused,
 				Session: id("bob"), Number: 1, Reason: Locked, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2",
@@ -225,7 +253,8 @@ func TestTable(t *testing.T) {
 			name:  "a try that would fit is refused if a request waits",
 			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  try(read("eve", 1, "a")),
-			want: []Event{Opened{id("eve"), ttl}, Refused{
+			want: []Event{opened(id("eve"), ttl), {
+				What:    Refused,
 				Session: id("eve"), Number: 1, Reason: Locked, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2 | bob",
@@ -236,7 +265,8 @@ func TestTable(t *testing.T) {
 			name:  "a key that is held as a lock is not a semaphore",
 			given: []Command{lock("ann", 1, "a")},
 			when:  permits("bob", 1, "a", 1, 3),
-			want: []Event{Opened{id("bob"), ttl}, Refused{
+			want: []Event{opened(id("bob"), ttl), {
+				What:    Refused,
 				Session: id("bob"), Number: 1, Reason: Capacity, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2",
@@ -245,7 +275,8 @@ func TestTable(t *testing.T) {
 			name:  "a semaphore of the size of a lock is still no lock",
 			given: []Command{permits("ann", 1, "a", 1, Whole)},
 			when:  read("bob", 1, "a"),
-			want: []Event{Opened{id("bob"), ttl}, Refused{
+			want: []Event{opened(id("bob"), ttl), {
+				What:    Refused,
 				Session: id("bob"), Number: 1, Reason: Capacity, Holder: "ann", Token: 2,
 			}},
 			keys: "a: ann=2",
@@ -254,7 +285,8 @@ func TestTable(t *testing.T) {
 			name:  "another capacity is refused, also to a try",
 			given: []Command{permits("ann", 1, "s", 1, 3)},
 			when:  try(permits("bob", 1, "s", 1, 4)),
-			want: []Event{Opened{id("bob"), ttl}, Refused{
+			want: []Event{opened(id("bob"), ttl), {
+				What:    Refused,
 				Session: id("bob"), Number: 1, Reason: Capacity, Holder: "ann", Token: 2,
 			}},
 			keys: "s: ann=2",
@@ -263,7 +295,7 @@ func TestTable(t *testing.T) {
 			name:  "a key that was freed may become anything",
 			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2)},
 			when:  permits("bob", 1, "a", 1, 3),
-			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 5}},
+			want:  []Event{opened(id("bob"), ttl), granted(id("bob"), 1, 5)},
 			keys:  "a: bob=5",
 		},
 
@@ -272,48 +304,48 @@ func TestTable(t *testing.T) {
 			name:  "a repeated request that was granted gets the same grant",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("ann", 1, "a"),
-			want:  []Event{Granted{id("ann"), 1, 2}},
+			want:  []Event{granted(id("ann"), 1, 2)},
 			keys:  "a: ann=2",
 		},
 		{
 			name:  "a repeated request that waits keeps its place",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
 			when:  lock("bob", 1, "a"),
-			want:  []Event{Queued{id("bob"), 1, 0, "ann", 2}},
+			want:  []Event{queued(id("bob"), 1, 0, "ann", 2)},
 			keys:  "a: ann=2 | bob eve",
 		},
 		{
 			name:  "a repeated release is done, and frees nothing twice",
 			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2), lock("bob", 1, "a")},
 			when:  release("ann", 2, "a", 2),
-			want:  []Event{Done{id("ann"), 2}},
+			want:  []Event{done(id("ann"), 2)},
 			keys:  "a: bob=5",
 		},
 		{
 			name:  "a repeated try is refused again, though the key is free by now",
 			given: []Command{lock("ann", 1, "a"), try(lock("bob", 1, "a")), release("ann", 2, "a", 2)},
 			when:  try(lock("bob", 1, "a")),
-			want:  []Event{Refused{Session: id("bob"), Number: 1, Reason: Locked}},
+			want:  []Event{refused(id("bob"), 1, Locked)},
 		},
 		{
 			name:  "a repeated request whose result was acknowledged is stale",
 			given: []Command{lock("ann", 1, "a"), acked(lock("ann", 2, "b"), 1)},
 			when:  lock("ann", 1, "a"),
-			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale}},
+			want:  []Event{refused(id("ann"), 1, Stale)},
 			keys:  "a: ann=2; b: ann=4",
 		},
 		{
 			name:  "an acknowledgement of the command that carries it is ignored",
 			given: []Command{acked(lock("ann", 1, "a"), 1)},
 			when:  acked(lock("ann", 1, "a"), 1),
-			want:  []Event{Granted{id("ann"), 1, 2}},
+			want:  []Event{granted(id("ann"), 1, 2)},
 			keys:  "a: ann=2",
 		},
 		{
 			name:  "the same number in another session is another request",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("bob", 1, "b"),
-			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 4}},
+			want:  []Event{opened(id("bob"), ttl), granted(id("bob"), 1, 4)},
 			keys:  "a: ann=2; b: bob=4",
 		},
 
@@ -322,20 +354,20 @@ func TestTable(t *testing.T) {
 			name:  "a request older than the deletion of its record opens none",
 			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}},
 			when:  since(lock("ann", 2, "a"), 2),
-			want:  []Event{Refused{Session: id("ann"), Number: 2, Reason: Reopen}},
+			want:  []Event{refused(id("ann"), 2, Reopen)},
 		},
 		{
 			name:  "the deletion of another session's record has no effect",
 			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}},
 			when:  since(lock("bob", 1, "a"), 2),
-			want:  []Event{Opened{id("bob"), ttl}, Granted{id("bob"), 1, 5}},
+			want:  []Event{opened(id("bob"), ttl), granted(id("bob"), 1, 5)},
 			keys:  "a: bob=5",
 		},
 		{
 			name:  "sent again with the revision that was named, it does",
 			given: []Command{lock("ann", 1, "a"), Expire{id("ann"), thisTerm}, since(lock("ann", 2, "a"), 2)},
 			when:  since(lock("ann", 2, "a"), 4),
-			want:  []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 2, 6}},
+			want:  []Event{opened(id("ann"), ttl), granted(id("ann"), 2, 6)},
 			keys:  "a: ann=6",
 		},
 		{
@@ -344,7 +376,7 @@ func TestTable(t *testing.T) {
 				since(lock("ann", 1, "a"), 0), Expire{id("ann"), thisTerm}, since(lock("ann", 5, "b"), 3),
 			},
 			when: since(lock("ann", 2, "a"), 2),
-			want: []Event{Refused{Session: id("ann"), Number: 2, Reason: Behind}},
+			want: []Event{refused(id("ann"), 2, Behind)},
 			keys: "b: ann=5",
 		},
 		{
@@ -353,18 +385,18 @@ func TestTable(t *testing.T) {
 				since(lock("ann", 1, "a"), 0), lock("bob", 1, "b"), Expire{id("bob"), thisTerm},
 			},
 			when: since(lock("ann", 2, "b"), 2),
-			want: []Event{Granted{id("ann"), 2, 7}},
+			want: []Event{granted(id("ann"), 2, 7)},
 			keys: "a: ann=2; b: ann=7",
 		},
 		{
 			name: "a release opens no record",
 			when: release("ann", 1, "a", 2),
-			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost}},
+			want: []Event{refused(id("ann"), 1, Lost)},
 		},
 		{
 			name: "a Fix opens no record",
 			when: fix("ann", 1, "a", 2, time.Minute),
-			want: []Event{Refused{Session: id("ann"), Number: 1, Reason: Lost}},
+			want: []Event{refused(id("ann"), 1, Lost)},
 		},
 
 		// Cancel.
@@ -372,45 +404,45 @@ func TestTable(t *testing.T) {
 			name:  "a cancelled waiter leaves the queue",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
 			when:  cancel("bob", 2, 1),
-			want:  []Event{Done{id("bob"), 2}},
+			want:  []Event{done(id("bob"), 2)},
 			keys:  "a: ann=2 | eve",
 		},
 		{
 			name:  "a cancelled writer lets in the readers behind it",
 			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a"), read("eve", 1, "a")},
 			when:  cancel("bob", 2, 1),
-			want:  []Event{Granted{id("eve"), 1, 6}, Done{id("bob"), 2}},
+			want:  []Event{granted(id("eve"), 1, 6), done(id("bob"), 2)},
 			keys:  "a: ann=2 eve=6",
 		},
 		{
 			name:  "a cancel that comes after the grant gives it back",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), release("ann", 2, "a", 2)},
 			when:  cancel("bob", 2, 1),
-			want:  []Event{Done{id("bob"), 2}},
+			want:  []Event{done(id("bob"), 2)},
 		},
 		{
 			name:  "a cancel of a grant hands it on",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  cancel("ann", 2, 1),
-			want:  []Event{Granted{id("bob"), 1, 5}, Done{id("ann"), 2}},
+			want:  []Event{granted(id("bob"), 1, 5), done(id("ann"), 2)},
 			keys:  "a: bob=5",
 		},
 		{
 			name:  "a request that arrives after its cancel does nothing",
 			given: []Command{cancel("ann", 2, 1)},
 			when:  lock("ann", 1, "a"),
-			want:  []Event{Refused{Session: id("ann"), Number: 1, Reason: Stale}},
+			want:  []Event{refused(id("ann"), 1, Stale)},
 		},
 		{
 			name: "a cancel opens the record, so that the late request finds its number used",
 			when: cancel("ann", 2, 1),
-			want: []Event{Opened{id("ann"), ttl}, Done{id("ann"), 2}},
+			want: []Event{opened(id("ann"), ttl), done(id("ann"), 2)},
 		},
 		{
 			name:  "a repeated cancel is done",
 			given: []Command{lock("ann", 1, "a"), cancel("ann", 2, 1), lock("ann", 3, "a")},
 			when:  cancel("ann", 2, 1),
-			want:  []Event{Done{id("ann"), 2}},
+			want:  []Event{done(id("ann"), 2)},
 			keys:  "a: ann=5",
 		},
 
@@ -421,28 +453,28 @@ func TestTable(t *testing.T) {
 				lock("ann", 1, "a"), release("ann", 2, "a", 2), lock("ann", 3, "a"),
 			},
 			when: release("ann", 4, "a", 2),
-			want: []Event{Refused{Session: id("ann"), Number: 4, Reason: Lost}},
+			want: []Event{refused(id("ann"), 4, Lost)},
 			keys: "a: ann=5",
 		},
 		{
 			name:  "a session cannot release another session's grant",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  release("bob", 2, "a", 2),
-			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost}},
+			want:  []Event{refused(id("bob"), 2, Lost)},
 			keys:  "a: ann=2 | bob",
 		},
 		{
 			name:  "a release whose key and token do not belong together changes nothing",
 			given: []Command{lock("ann", 1, "a"), lock("ann", 2, "b")},
 			when:  release("ann", 3, "a", 4),
-			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost}},
+			want:  []Event{refused(id("ann"), 3, Lost)},
 			keys:  "a: ann=2; b: ann=4",
 		},
 		{
 			name:  "a waiter has no token to release, not even zero",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  release("bob", 2, "a", 0),
-			want:  []Event{Refused{Session: id("bob"), Number: 2, Reason: Lost}},
+			want:  []Event{refused(id("bob"), 2, Lost)},
 			keys:  "a: ann=2 | bob",
 		},
 
@@ -451,28 +483,28 @@ func TestTable(t *testing.T) {
 			name:  "a Fix sets the end of the lease, from now on",
 			given: []Command{lock("ann", 1, "a")},
 			when:  fix("ann", 2, "a", 2, time.Minute),
-			want:  []Event{Fixed{id("ann"), time.Minute}, Done{id("ann"), 2}},
+			want:  []Event{fixed(id("ann"), time.Minute), done(id("ann"), 2)},
 			keys:  "a: ann=2",
 		},
 		{
 			name:  "a later Fix moves that end",
 			given: []Command{lock("ann", 1, "a"), fix("ann", 2, "a", 2, time.Minute)},
 			when:  fix("ann", 3, "a", 2, time.Hour),
-			want:  []Event{Fixed{id("ann"), time.Hour}, Done{id("ann"), 3}},
+			want:  []Event{fixed(id("ann"), time.Hour), done(id("ann"), 3)},
 			keys:  "a: ann=2",
 		},
 		{
 			name:  "a repeated Fix moves nothing",
 			given: []Command{lock("ann", 1, "a"), fix("ann", 2, "a", 2, time.Minute)},
 			when:  fix("ann", 2, "a", 2, time.Minute),
-			want:  []Event{Done{id("ann"), 2}},
+			want:  []Event{done(id("ann"), 2)},
 			keys:  "a: ann=2",
 		},
 		{
 			name:  "a Fix of what is no longer held is refused",
 			given: []Command{lock("ann", 1, "a"), release("ann", 2, "a", 2)},
 			when:  fix("ann", 3, "a", 2, time.Minute),
-			want:  []Event{Refused{Session: id("ann"), Number: 3, Reason: Lost}},
+			want:  []Event{refused(id("ann"), 3, Lost)},
 		},
 
 		// Expiry, and the other commands of a leader (P3).
@@ -480,21 +512,21 @@ func TestTable(t *testing.T) {
 			name:  "an expiry hands on what the session held",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  Expire{id("ann"), thisTerm},
-			want:  []Event{Ended{id("ann")}, Granted{id("bob"), 1, 5}},
+			want:  []Event{ended(id("ann")), granted(id("bob"), 1, 5)},
 			keys:  "a: bob=5",
 		},
 		{
 			name:  "an expiry removes the session's own waiters, and grants them nothing",
 			given: []Command{lock("ann", 1, "a"), lock("ann", 2, "a"), lock("bob", 1, "a")},
 			when:  Expire{id("ann"), thisTerm},
-			want:  []Event{Ended{id("ann")}, Granted{id("bob"), 1, 6}},
+			want:  []Event{ended(id("ann")), granted(id("bob"), 1, 6)},
 			keys:  "a: bob=6",
 		},
 		{
 			name:  "an expired writer does not let in a reader of the same session behind it",
 			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a"), read("bob", 2, "a"), read("eve", 1, "a")},
 			when:  Expire{id("bob"), thisTerm},
-			want:  []Event{Ended{id("bob")}, Granted{id("eve"), 1, 7}},
+			want:  []Event{ended(id("bob")), granted(id("eve"), 1, 7)},
 			keys:  "a: ann=2 eve=7",
 		},
 		{
@@ -503,7 +535,7 @@ func TestTable(t *testing.T) {
 				lock("ann", 1, "b"), lock("ann", 2, "a"), lock("bob", 1, "a"), lock("eve", 1, "b"),
 			},
 			when: Expire{id("ann"), thisTerm},
-			want: []Event{Ended{id("ann")}, Granted{id("eve"), 1, 8}, Granted{id("bob"), 1, 9}},
+			want: []Event{ended(id("ann")), granted(id("eve"), 1, 8), granted(id("bob"), 1, 9)},
 			keys: "a: bob=9; b: eve=8",
 		},
 		{
@@ -520,7 +552,7 @@ func TestTable(t *testing.T) {
 			name:  "a session that is heard again gets a Reheard",
 			given: []Command{lock("ann", 1, "a"), Silent{id("ann"), 6 * time.Second, thisTerm}},
 			when:  Heard{id("ann"), thisTerm},
-			want:  []Event{Reheard{id("ann")}},
+			want:  []Event{reheard(id("ann"))},
 			keys:  "a: ann=2",
 		},
 		{
@@ -535,14 +567,15 @@ func TestTable(t *testing.T) {
 			name:     "a young table lets queues form and grants nothing",
 			unsettle: time.Minute,
 			when:     lock("ann", 1, "a"),
-			want:     []Event{Opened{id("ann"), ttl}, Queued{id("ann"), 1, 0, "", 0}},
+			want:     []Event{opened(id("ann"), ttl), queued(id("ann"), 1, 0, "", 0)},
 			keys:     "a: | ann",
 		},
 		{
 			name:     "a young table refuses a try",
 			unsettle: time.Minute,
 			when:     try(lock("ann", 1, "a")),
-			want: []Event{Opened{id("ann"), ttl}, Refused{
+			want: []Event{opened(id("ann"), ttl), {
+				What:    Refused,
 				Session: id("ann"), Number: 1, Reason: Locked,
 			}},
 		},
@@ -551,7 +584,7 @@ func TestTable(t *testing.T) {
 			unsettle: time.Minute,
 			given:    []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
 			when:     cancel("ann", 2, 1),
-			want:     []Event{Done{id("ann"), 2}},
+			want:     []Event{done(id("ann"), 2)},
 			keys:     "a: | bob",
 		},
 		{
@@ -559,7 +592,7 @@ func TestTable(t *testing.T) {
 			unsettle: time.Minute,
 			given:    []Command{lock("ann", 1, "b"), lock("bob", 1, "b"), read("eve", 1, "a"), read("fay", 1, "a")},
 			when:     Settle{thisTerm},
-			want:     []Event{Granted{id("eve"), 1, 6}, Granted{id("fay"), 1, 7}, Granted{id("ann"), 1, 8}},
+			want:     []Event{granted(id("eve"), 1, 6), granted(id("fay"), 1, 7), granted(id("ann"), 1, 8)},
 			keys:     "a: eve=6 fay=7; b: ann=8 | bob",
 		},
 		{
@@ -582,13 +615,13 @@ func TestTable(t *testing.T) {
 			name:  "a close frees what the session holds and cancels what it waits for",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("bob", 2, "b"), lock("ann", 2, "b")},
 			when:  Close{id("ann"), 9},
-			want:  []Event{Ended{id("ann")}, Granted{id("bob"), 1, 8}, Done{id("ann"), 9}},
+			want:  []Event{ended(id("ann")), granted(id("bob"), 1, 8), done(id("ann"), 9)},
 			keys:  "a: bob=8; b: bob=5",
 		},
 		{
 			name: "a close of an unknown session is done",
 			when: Close{id("ann"), 9},
-			want: []Event{Done{id("ann"), 9}},
+			want: []Event{done(id("ann"), 9)},
 		},
 	}
 	for _, tt := range tests {
@@ -655,9 +688,9 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 	table.Step(try(lock("ann", 2, "a")), nil)
 	table.Step(release("ann", 3, "a", 2), nil)
 	want := []Event{
-		Granted{id("ann"), 1, 2},
-		Refused{Session: id("ann"), Number: 2, Reason: Locked},
-		Done{id("ann"), 3},
+		granted(id("ann"), 1, 2),
+		refused(id("ann"), 2, Locked),
+		done(id("ann"), 3),
 	}
 	for _, tt := range []struct {
 		limit int
@@ -682,8 +715,8 @@ func TestResultsAreKeptUntilAcknowledged(t *testing.T) {
 	// One long waiter does not hold back what came after it.
 	table.Step(acked(lock("ann", 5, "b"), 1, 3), nil)
 	want = []Event{
-		Refused{Session: id("ann"), Number: 2, Reason: Locked},
-		Granted{id("ann"), 5, 6},
+		refused(id("ann"), 2, Locked),
+		granted(id("ann"), 5, 6),
 	}
 	if got, _ := table.Results(id("ann"), 9, 0); !slices.Equal(got, want) {
 		t.Errorf("after acknowledging 1 and 3: Results = %+v, want %+v", got, want)
@@ -697,7 +730,7 @@ func TestTokensStartAtTheFoundingRevision(t *testing.T) {
 	const founded = uint64(1_790_000_000_000) << 10
 	table := NewTable(Founding{Revision: founded, Check: true})
 	got := table.Step(lock("ann", 1, "a"), nil)
-	if want := []Event{Opened{id("ann"), ttl}, Granted{id("ann"), 1, founded + 2}}; !slices.Equal(got, want) {
+	if want := []Event{opened(id("ann"), ttl), granted(id("ann"), 1, founded+2)}; !slices.Equal(got, want) {
 		t.Errorf("Step = %+v, want %+v", got, want)
 	}
 }
@@ -718,11 +751,11 @@ func TestAFullQueueRefusesOneMoreAndDropsNoWaiter(t *testing.T) {
 	for n := range uint64(MaxWaiters) {
 		out = table.Step(lock("bob", n+1, "a"), out[:0])
 	}
-	if q, ok := out[0].(Queued); !ok || q.Ahead != MaxWaiters-1 {
+	if q := out[0]; q.What != Queued || q.Ahead != MaxWaiters-1 {
 		t.Fatalf("the last that fits got %+v", out)
 	}
 	out = table.Step(lock("eve", 1, "a"), out[:0])
-	if r, ok := out[1].(Refused); !ok || r.Reason != Crowded {
+	if r := out[1]; r.What != Refused || r.Reason != Crowded {
 		t.Errorf("one more got %+v, want Crowded", out)
 	}
 	if n := table.keys["a"].queue.len; n != MaxWaiters {
@@ -730,7 +763,7 @@ func TestAFullQueueRefusesOneMoreAndDropsNoWaiter(t *testing.T) {
 	}
 	// A place deep in a long queue is not counted again.
 	out = table.Step(lock("bob", 7, "a"), out[:0])
-	if q, ok := out[0].(Queued); !ok || q.Ahead != -1 {
+	if q := out[0]; q.What != Queued || q.Ahead != -1 {
 		t.Errorf("repeated in a long queue: %+v, want Ahead -1", out)
 	}
 }
@@ -780,12 +813,12 @@ func TestAMillionKeysLeaveNothing(t *testing.T) {
 					out = table.Step(Acquire{
 						Call: stamp(), TTL: ttl, Key: fmt.Sprintf("key-%d", at+i), Weight: Whole, Capacity: Whole,
 					}, out[:0])
-					tokens[i] = out[0].(Granted).Token
+					tokens[i] = out[0].Token
 					ack = append(ack[:0], next)
 				}
 				for i := range held {
 					out = table.Step(Release{Call: stamp(), Key: fmt.Sprintf("key-%d", at+i), Token: tokens[i]}, out[:0])
-					if _, ok := out[0].(Done); !ok {
+					if out[0].What != Done {
 						t.Fatalf("release: %+v", out)
 					}
 					ack = append(ack[:0], next)
@@ -837,7 +870,7 @@ func TestResultsThatFitAreAllRepeated(t *testing.T) {
 	numbers := func(limit int, after uint64) (all []uint64) {
 		results, _ := table.Results(id("ann"), limit, after)
 		for _, e := range results {
-			all = append(all, e.(Granted).Number)
+			all = append(all, e.Number)
 		}
 		return all
 	}

@@ -180,7 +180,7 @@ func (k *marks) stepped(name check.ShardName, node transport.ID, s env.Stepped) 
 	k.command(h, name, x, s, decided)
 	k.decisions(h, s.Command, decided)
 	for _, e := range s.Told {
-		switch e := e.(type) {
+		switch e.What {
 		case shard.Refused:
 			switch e.Reason {
 			case shard.Stale:
@@ -207,7 +207,7 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 	}
 	switch c := s.Command.(type) {
 	case shard.Acquire:
-		granted := func(e shard.Event) bool { g, ok := e.(shard.Granted); return ok && g.Number == c.Number }
+		granted := func(e shard.Event) bool { return e.What == shard.Granted && e.Number == c.Number }
 		if slices.ContainsFunc(s.Told, granted) && !slices.ContainsFunc(decided, did(shard.Admitted)) {
 			k.meet(h, repeatedGrant)
 		}
@@ -219,13 +219,13 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 			k.meet(h, cancelAfterGrant)
 		}
 	case shard.Release:
-		again := func(e shard.Event) bool { d, ok := e.(shard.Done); return ok && d.Number == c.Number }
+		again := func(e shard.Event) bool { return e.What == shard.Done && e.Number == c.Number }
 		if len(decided) == 0 && slices.ContainsFunc(s.Told, again) && k.told().HoldsSince(name, c.Key, c.Session, c.Token) {
 			k.meet(h, lateUnlock)
 		}
 	case shard.Fix:
 		for _, e := range s.Told {
-			switch e := e.(type) {
+			switch e.What {
 			case shard.Fixed:
 				if x.lease(c.Session).fixed {
 					k.meet(h, extended)

@@ -181,15 +181,15 @@ func TestMarksOfReplicas(t *testing.T) {
 		{"a leader hands over", tells{became(1, "leader", 3), hands(1, 2), became(2, "leader", 4), became(1, "leader", 5), became(2, "leader", 6)}, []mark{toldToLead}},
 		{"another one leads", tells{became(1, "leader", 3), hands(1, 2), became(3, "leader", 4)}, nil},
 		{"a silence is known", tells{
-			step(1, shard.Acquire{}, shard.Opened{Session: ann}), step(2, shard.Silent{Session: ann}), served(1),
+			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann}), served(1),
 		}, []mark{silenceLogged, legacySilence}},
 		{"a silence is over", tells{
-			step(1, shard.Acquire{}, shard.Opened{Session: ann}), step(2, shard.Silent{Session: ann}),
-			step(3, shard.Heard{Session: ann}, shard.Reheard{Session: ann}), served(1),
+			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann}),
+			step(3, shard.Heard{Session: ann}, shard.Event{What: shard.Reheard, Session: ann}), served(1),
 		}, []mark{silenceLogged, heardLogged}},
 		{"a silent session ends", tells{
-			step(1, shard.Acquire{}, shard.Opened{Session: ann}), step(2, shard.Silent{Session: ann}),
-			step(3, shard.Expire{Session: ann}, shard.Ended{Session: ann}), step(4, shard.Silent{Session: ann}), served(1),
+			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann}),
+			step(3, shard.Expire{Session: ann}, shard.Event{What: shard.Ended, Session: ann}), step(4, shard.Silent{Session: ann}), served(1),
 		}, []mark{silenceLogged, silenceLogged}},
 		{"a learner gets a vote", tells{
 			configured(5, 3, ids(1, 2), nil), configured(6, 3, ids(1, 3), ids(1, 2)), configured(7, 3, ids(1, 3), nil), configured(7, 3, ids(1, 3), nil),

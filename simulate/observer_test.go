@@ -66,10 +66,10 @@ func TestObservers(t *testing.T) {
 		{"like tables", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 80)}, ""},
 		{"one table that went its own way", told{applied(1, 0, 7, 70), applied(1, 0, 8, 80), applied(2, 0, 7, 70), applied(2, 0, 8, 81)}, "G1 replicas"},
 		{"who waits for nothing new is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Release{}, Told: []shard.Event{
-			shard.Done{}, shard.Granted{}, shard.Queued{},
+			{What: shard.Done}, {What: shard.Granted}, {What: shard.Queued},
 		}})}, "G3 wake"},
 		{"who asked, and who is let in", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Release{}, Told: []shard.Event{
-			shard.Done{}, shard.Granted{}, shard.Granted{},
+			{What: shard.Done}, {What: shard.Granted}, {What: shard.Granted},
 		}})}, ""},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
 		{"a replica that panics", told{stopped(errors.New("panic: a table broke its rule\ngoroutine 7 [running]"))}, "P23 stopped: the replica of shard 3 on node 1 has stopped itself: panic: a table broke its rule"},

@@ -423,10 +423,10 @@ func TestNoRenewalBeforeTheRecordIsShown(t *testing.T) {
 		when message.Result
 		want bool // it is renewed
 	}{
-		{"queued", message.Result{Outcome: message.Queued, Revision: 3}, true},
-		{"refused, for the key is taken", message.Result{Outcome: message.Refused, Reason: shard.Locked, Revision: 3}, true},
-		{"behind", message.Result{Outcome: message.Refused, Reason: shard.Behind, Revision: 3}, false},
-		{"lost", message.Result{Outcome: message.Refused, Reason: shard.Lost, Revision: 3}, false},
+		{"queued", message.Result{Event: shard.Event{What: shard.Queued}, Revision: 3}, true},
+		{"refused, for the key is taken", message.Result{Event: shard.Event{What: shard.Refused, Reason: shard.Locked}, Revision: 3}, true},
+		{"behind", message.Result{Event: shard.Event{What: shard.Refused, Reason: shard.Behind}, Revision: 3}, false},
+		{"lost", message.Result{Event: shard.Event{What: shard.Refused, Reason: shard.Lost}, Revision: 3}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)

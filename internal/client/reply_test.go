@@ -22,7 +22,7 @@ func TestResults(t *testing.T) {
 		return b.extends(b.holds(b.own, Request{Key: "k", MaxHold: time.Minute}, 3), time.Second)
 	}
 	refuse := func(why shard.Reason) message.Result {
-		return message.Result{Outcome: message.Refused, Reason: why, Holder: "h", Token: 4, Revision: 6}
+		return message.Result{Event: shard.Event{What: shard.Refused, Reason: why, Holder: "h", Token: 4}, Revision: 6}
 	}
 	type result struct {
 		over  bool
@@ -36,8 +36,8 @@ func TestResults(t *testing.T) {
 		when  message.Result
 		want  result
 	}{
-		{"a Lock is granted", locks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{true, nil, true, ""}},
-		{"a Lock is queued", locks, message.Result{Outcome: message.Queued, Ahead: 2, Holder: "h", Token: 4, Revision: 6}, result{}},
+		{"a Lock is granted", locks, message.Result{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{true, nil, true, ""}},
+		{"a Lock is queued", locks, message.Result{Event: shard.Event{What: shard.Queued, Ahead: 2, Holder: "h", Token: 4}, Revision: 6}, result{}},
 		{"a Lock finds its key taken", locks, refuse(shard.Locked), result{true, fault.ErrLocked, true, ""}},
 		{"a Lock finds its key with another capacity", locks, refuse(shard.Capacity), result{true, fault.ErrCapacity, true, ""}},
 		{"a Lock finds too many waiters", locks, refuse(shard.Crowded), result{true, fault.ErrTooManyWaiters, true, ""}},
@@ -45,13 +45,13 @@ func TestResults(t *testing.T) {
 		{"a Lock is gone", locks, refuse(shard.Lost), result{true, fault.ErrLost, true, ""}},
 		{"the record was opened by a client that knew more", locks, refuse(shard.Behind), result{}},
 		{"there is no record", locks, refuse(shard.Reopen), result{false, nil, false, "2: lock k"}},
-		{"a Lock was cancelled", locks, message.Result{Outcome: message.Done, Revision: 6}, result{true, fault.ErrLost, false, "2: cancel"}},
-		{"an Unlock is done", unlocks, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
+		{"a Lock was cancelled", locks, message.Result{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, fault.ErrLost, false, "2: cancel"}},
+		{"an Unlock is done", unlocks, message.Result{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, nil, true, ""}},
 		{"an Unlock was done before", unlocks, refuse(shard.Lost), result{true, fault.ErrLost, true, ""}},
-		{"an Unlock is granted", unlocks, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
+		{"an Unlock is granted", unlocks, message.Result{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{}},
 		{"a Lock of fixed length finds its key taken", locksFor, refuse(shard.Locked), result{true, fault.ErrLocked, false, "2: close"}},
-		{"a Fix is done", fixes, message.Result{Outcome: message.Done, Revision: 6}, result{true, nil, true, ""}},
-		{"a Fix is granted", fixes, message.Result{Outcome: message.Granted, Token: 7, Revision: 7}, result{}},
+		{"a Fix is done", fixes, message.Result{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, nil, true, ""}},
+		{"a Fix is granted", fixes, message.Result{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
@@ -62,13 +62,13 @@ func TestResults(t *testing.T) {
 			if c.over != tt.want.over || c.Err != tt.want.err {
 				t.Errorf("%v, %v; want %v, %v", c.over, c.Err, tt.want.over, tt.want.err)
 			}
-			isQueued := tt.when.Outcome == message.Queued
-			if isQueued || tt.when.Outcome == message.Refused && tt.want.over && c.Kind == Lock {
+			isQueued := tt.when.What == shard.Queued
+			if isQueued || tt.when.What == shard.Refused && tt.want.over && c.Kind == Lock {
 				if c.Info.Holder != "h" || c.Info.Token != 4 || c.Info.Queued != isQueued || c.Info.Ahead != tt.when.Ahead {
 					t.Errorf("what is known: %+v", c.Info)
 				}
 			}
-			if tt.when.Outcome == message.Refused && tt.want.over && c.Kind == Lock && (c.Info.Leader != "b" || !c.Info.Quorum) {
+			if tt.when.What == shard.Refused && tt.want.over && c.Kind == Lock && (c.Info.Leader != "b" || !c.Info.Quorum) {
 				t.Errorf("what is known of the shard: %+v", c.Info)
 			}
 			if tt.want.sends == "" {
@@ -173,7 +173,7 @@ func TestAcknowledgementsOfAnAnsweredCommand(t *testing.T) {
 // Promise: G7: a caller that gives up learns whether a majority answered in the last 2·E, or since it was asked,
 // and which node leads as far as is known.
 func TestWhatIsKnown(t *testing.T) {
-	another := &message.Reply{Result: message.Result{Session: 99, Number: 1, Outcome: message.Done}, Leadership: byB}
+	another := &message.Reply{Result: message.Result{Event: shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}}, Leadership: byB}
 	for _, tt := range []struct {
 		name   string
 		when   func(b *bench, p Send)
@@ -368,7 +368,7 @@ func TestWhichResultsARenewalAsksFor(t *testing.T) {
 	b.takes()
 	b.pass(benchTTL / 3)
 	q := b.expect("2: renewal")
-	second := message.Result{Session: 1, Number: 2, Outcome: message.Granted, Token: 10, Revision: 20}
+	second := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Granted, Token: 10}, Revision: 20}
 	m := alive(q, 20, second)
 	m.More = true
 	b.hears(nodeB, m)
@@ -404,7 +404,7 @@ func TestResultsInTurnThroughARelay(t *testing.T) {
 	}
 	b.pass(benchTTL / 3)
 	m := alive(b.expect("2: renewal"), 20, message.Result{
-		Session: calls[0].lease.id.Number, Number: 1, Outcome: message.Granted, Token: 10, Revision: 20,
+		Event: shard.Event{Session: shard.SessionID{Number: calls[0].lease.id.Number}, Number: 1, What: shard.Granted, Token: 10}, Revision: 20,
 	})
 	m.More = true
 	b.hears(nodeC, m)
@@ -423,7 +423,7 @@ func TestAnAnswerThatEndsItsLease(t *testing.T) {
 	c := b.closes(s)[0]
 	u := b.unlocks(h) // which came just before, and runs only now
 	b.expects("2: close", "2: unlock k token 7")
-	m := alive(q, 9, message.Result{Session: h.lease.id.Number, Number: c.number, Outcome: message.Done, Revision: 9})
+	m := alive(q, 9, message.Result{Event: shard.Event{Session: shard.SessionID{Number: h.lease.id.Number}, Number: c.number, What: shard.Done}, Revision: 9})
 	m.More = true
 	b.hears(nodeB, m)
 	if !u.over || u.Err != nil {
@@ -450,7 +450,7 @@ func TestResultsInTurn(t *testing.T) {
 	grants := func(from, to int) (all []message.Result) { // of the calls from from to to
 		for i := from; i < to; i++ {
 			all = append(all, message.Result{
-				Session: calls[i].lease.id.Number, Number: uint64(i + 1), Outcome: message.Granted, Token: uint64(10 + i), Revision: 20,
+				Event: shard.Event{Session: shard.SessionID{Number: calls[i].lease.id.Number}, Number: uint64(i + 1), What: shard.Granted, Token: uint64(10 + i)}, Revision: 20,
 			})
 		}
 		return all

@@ -190,11 +190,11 @@ func (s *shardClient) spoke(from uint64, o message.Leadership) {
 // replied takes what a leader says of a call.
 func (s *shardClient) replied(p message.Result) {
 	s.learn(p.Revision)
-	l := s.byNumber[p.Session]
+	l := s.byNumber[p.Session.Number]
 	if l == nil {
 		return
 	}
-	if p.Outcome != message.Refused || p.Reason != shard.Reopen && p.Reason != shard.Behind && p.Reason != shard.Lost {
+	if p.What != shard.Refused || p.Reason != shard.Reopen && p.Reason != shard.Behind && p.Reason != shard.Lost {
 		l.opened = min(l.opened, p.Revision)
 	}
 	defer l.renewSoon() // its record was shown, or what kept it from being renewed is answered
@@ -203,22 +203,22 @@ func (s *shardClient) replied(p message.Result) {
 		l.acknowledge(p.Number) // of a call that was abandoned, or told twice
 		return
 	}
-	switch p.Outcome {
-	case message.Queued:
+	switch p.What {
+	case shard.Queued:
 		c.queued, c.retryAt, c.acks = true, env.Never, nil
 		c.Info.Queued, c.Info.Ahead, c.Info.Holder, c.Info.Token = true, p.Ahead, p.Holder, p.Token
-	case message.Granted:
+	case shard.Granted:
 		if c.Kind == Lock {
 			l.granted(c, p)
 		}
-	case message.Done:
+	case shard.Done:
 		if c.Kind == Lock {
 			s.abandon(c, fault.ErrLost) // nothing grants it any more
 			return
 		}
 		l.acknowledge(p.Number)
 		l.confirmed(c, nil)
-	case message.Refused:
+	case shard.Refused:
 		s.refused(c, p)
 	}
 }

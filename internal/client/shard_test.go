@@ -185,7 +185,7 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 // Promise: G6, P15: every word of a leader shows which node leads and by which way it comes.
 func TestEveryWordOfALeaderCounts(t *testing.T) {
 	later := message.Leadership{Leader: 9, Term: benchTerm + 1}
-	result := message.Result{Session: 99, Number: 1, Outcome: message.Done}
+	result := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}}
 	for _, tt := range []struct {
 		name                  string
 		from                  uint64
@@ -279,7 +279,7 @@ func TestNoNodeIsKnown(t *testing.T) {
 // What is said of a session or a call that is over changes nothing.
 func TestWordsOfWhatIsOver(t *testing.T) {
 	result := func(session uint64) message.Result {
-		return message.Result{Session: session, Number: 99, Outcome: message.Done, Revision: 3}
+		return message.Result{Event: shard.Event{Session: shard.SessionID{Number: session}, Number: 99, What: shard.Done}, Revision: 3}
 	}
 	for _, tt := range []struct {
 		name string

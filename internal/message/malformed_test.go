@@ -65,20 +65,20 @@ func wrongHeads(t testing.TB) []wrong {
 // wrongReplies returns malformed replies and answers.
 func wrongReplies(t testing.TB) []wrong {
 	reply := func(change func(*message.Result)) []byte {
-		p := message.Result{Session: 3, Number: 4, Outcome: message.Granted, Token: 1, Ahead: -1}
+		p := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Granted, Token: 1, Ahead: -1}}
 		change(&p)
 		return about(1, &message.Reply{Result: p})
 	}
 	answer := func(results ...any) []byte {
 		return encode(t, 12, 3, 8, true, 99, append([]any{}, results...), false, 0, 0)
 	}
-	done := onWire(message.Result{Outcome: message.Done})
+	done := onWire(message.Result{Event: shard.Event{What: shard.Done}})
 	// An answer that is cut off after the header of a list of results, which is too long.
 	begun := encode(t, 12, 3, 8, true, 99, []any{})
 	begun = append(begun[:len(begun)-1], 0xdc, 4, 1, 0)
 	return []wrong{
-		{"an unknown outcome", reply(func(p *message.Result) { p.Outcome = message.Refused + 1 }), "number too large"},
-		{"a reply without an outcome", reply(func(p *message.Result) { p.Outcome = 0 }), "outcome"},
+		{"an unknown outcome", reply(func(p *message.Result) { p.What = shard.Refused + 1 }), "number too large"},
+		{"a reply without an outcome", reply(func(p *message.Result) { p.What = 0 }), "outcome"},
 		{"an unknown reason", encode(t, 9, 3, 4, 1, 1, 256, 0, "", 0, 0, 0), "number too large"},
 		{"a long holder", reply(func(p *message.Result) { p.Holder = long(256) }), "too long"},
 		{"an answer with too many results", begun, "too many"},

@@ -115,26 +115,10 @@ type (
 	}
 )
 
-// Outcome is the state of a request in a Result.
-type Outcome uint8
-
-// The outcomes.
-const (
-	Granted Outcome = iota + 1
-	Queued
-	Done
-	Refused
-)
-
-// Result is what a shard's leader reports to a client about one request.
+// Result is what a shard's leader reports to a client about one request: an event that answers it.
+// The session's node is the receiver, and not on the wire.
 type Result struct {
-	Session  uint64 // the session's number; its node is the receiver
-	Number   uint64
-	Outcome  Outcome
-	Token    uint64 // granted: the grant's; queued and refused: a holder's
-	Reason   shard.Reason
-	Ahead    int
-	Holder   string
+	shard.Event
 	Revision uint64 // of the shard
 }
 
@@ -203,10 +187,10 @@ func (m *Reply) Fields(c *wire.Codec) {
 }
 
 func (p *Result) Fields(c *wire.Codec) {
-	c.Uint(&p.Session, anyUint)
+	c.Uint(&p.Session.Number, anyUint)
 	c.Uint(&p.Number, anyUint)
-	wire.Number(c, &p.Outcome, uint64(Refused))
-	c.Check(p.Outcome != 0, "a reply without an outcome")
+	wire.Number(c, &p.What, uint64(shard.Refused))
+	c.Check(p.What != 0, "a reply without an outcome")
 	c.Uint(&p.Token, anyUint)
 	wire.Number(c, &p.Reason, math.MaxUint8)
 	ahead := p.Ahead + 1

@@ -39,7 +39,7 @@ func Name(m Message, to transport.ID, asked Asked) string {
 	case *Request:
 		return CommandName(m.Command)
 	case *Reply:
-		return m.name(asked(to, m.Session, m.Number))
+		return m.name(asked(to, m.Session.Number, m.Number))
 	case *Redirect:
 		return "not here"
 	case *Renewal:
@@ -76,13 +76,13 @@ func CommandName(cmd shard.Command) string {
 func (p *Result) name(request string) string {
 	what, rest, _ := strings.Cut(request, " ")
 	switch {
-	case p.Outcome == Granted && what == "lock":
+	case p.What == shard.Granted && what == "lock":
 		return fmt.Sprintf("granted %s token %d", rest, p.Token)
-	case p.Outcome == Granted:
+	case p.What == shard.Granted:
 		return fmt.Sprintf("granted token %d", p.Token)
-	case p.Outcome == Queued:
+	case p.What == shard.Queued:
 		return strings.TrimSpace("queued " + rest)
-	case p.Outcome == Refused:
+	case p.What == shard.Refused:
 		return strings.TrimSpace("refused "+request) + ": " + p.Reason.String()
 	case past[what] != "":
 		return strings.TrimSpace(past[what] + " " + rest)

@@ -63,7 +63,7 @@ func replication() []sample {
 
 // result has a value in every field.
 var result = message.Result{
-	Session: 3, Number: 4, Outcome: message.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Revision: 99,
+	Event: shard.Event{Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n"}, Revision: 99,
 }
 
 // requests returns messages that carry requests, or say where to send them.
@@ -101,7 +101,7 @@ func renewals() []sample {
 		return []any{7, 3, 8, 300, true, append([]any{}, list...)}
 	}
 
-	many := message.Result{Session: 3, Number: 5, Outcome: message.Queued, Ahead: -1, Revision: 99}
+	many := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 3}, Number: 5, What: shard.Queued, Ahead: -1}, Revision: 99}
 	answer := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Results: []message.Result{result, many}, More: true, Leadership: by}
 	empty := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Leadership: by}
 	dead := message.Answer{Session: 3, Ref: 8, Revision: 99, Leadership: by}
@@ -128,5 +128,5 @@ func onWireCommand(kind int, cmd shard.Command) []any {
 
 // onWire returns the elements of a result on the wire.
 func onWire(p message.Result) []any {
-	return []any{p.Session, p.Number, int(p.Outcome), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Revision}
+	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Revision}
 }

@@ -371,13 +371,13 @@ var byB = message.Leadership{Leader: nodeB, Term: benchTerm}
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
 func told(request parcel, p message.Result) letter {
 	id, number := shard.ClientOf(request.command())
-	p.Session, p.Number = id.Number, number
+	p.Session.Number, p.Number = id.Number, number
 	return letter{0, &message.Reply{Result: p, Leadership: byB}}
 }
 
 // grant grants a request at the revision that is the token.
 func grant(request parcel, token uint64) letter {
-	return told(request, message.Result{Outcome: message.Granted, Token: token, Revision: token})
+	return told(request, message.Result{Event: shard.Event{What: shard.Granted, Token: token}, Revision: token})
 }
 
 // alive answers a renewal: the session lives at that revision, and was told results.
@@ -423,7 +423,7 @@ func (b *bench) holds(s *Session, req client.Request, token uint64) *Hold {
 	c := b.asks(s, req)
 	b.hears(nodeB, grant(b.expect("2: lock "+req.Key), token))
 	if req.MaxHold > 0 {
-		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: fix %s token %d", req.Key, token)), message.Result{Outcome: message.Done, Revision: token}))
+		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: fix %s token %d", req.Key, token)), message.Result{Event: shard.Event{What: shard.Done}, Revision: token}))
 	}
 	if !isOver(c) || c.Err != nil || c.Hold == nil {
 		b.tb.Fatalf("%+v is not granted: %v, %v", req, isOver(c), c.Err)

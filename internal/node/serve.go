@@ -127,39 +127,17 @@ func (l *shardLoop) leadership(r *replica.Replica) message.Leadership {
 
 // tell sends one of the table's events to the client that it is for.
 func (l *shardLoop) tell(r *replica.Replica, e shard.Event) {
-	node, p, ok := resultOf(e)
-	if !ok {
+	if !e.Answers() {
 		return
 	}
-	p.Revision = r.Revision()
-	m := message.Reply{Result: p, Leadership: l.leadership(r)}
+	node := e.Session.Node
+	m := message.Reply{Result: message.Result{Event: e, Revision: r.Revision()}, Leadership: l.leadership(r)}
 	if node == l.node.id {
 		own := m
 		l.local = append(l.local, letter{r.Shard(), &own})
 		return
 	}
 	l.toClient(node, transport.Normal, r.Shard(), &m)
-}
-
-// resultOf turns an event of the table into the result that tells it, if it is for a client.
-func resultOf(e shard.Event) (node uint64, p message.Result, ok bool) {
-	switch e := e.(type) {
-	case shard.Granted:
-		return e.Session.Node, message.Result{Session: e.Session.Number, Number: e.Number, Outcome: message.Granted, Token: e.Token}, true
-	case shard.Queued:
-		return e.Session.Node, message.Result{
-			Session: e.Session.Number, Number: e.Number, Outcome: message.Queued,
-			Ahead: e.Ahead, Holder: e.Holder, Token: e.Token,
-		}, true
-	case shard.Done:
-		return e.Session.Node, message.Result{Session: e.Session.Number, Number: e.Number, Outcome: message.Done}, true
-	case shard.Refused:
-		return e.Session.Node, message.Result{
-			Session: e.Session.Number, Number: e.Number, Outcome: message.Refused, Reason: e.Reason,
-			Holder: e.Holder, Token: e.Token,
-		}, true
-	}
-	return 0, message.Result{}, false
 }
 
 // answer sends what came of a renewal.
@@ -169,10 +147,7 @@ func (l *shardLoop) answer(r *replica.Replica, a replica.Answer) {
 		Revision: a.Revision, More: a.More, Leadership: l.leadership(r),
 	}
 	for _, e := range a.Results {
-		if _, p, ok := resultOf(e); ok {
-			p.Revision = m.Revision
-			m.Results = append(m.Results, p)
-		}
+		m.Results = append(m.Results, message.Result{Event: e, Revision: m.Revision})
 	}
 	if a.Session.Node == l.node.id {
 		own := m

@@ -112,14 +112,14 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b.hears(outsider, requests(1, "k", false))
 	settle()
 	first := sentTo[*message.Reply](b, outsider, transport.Normal, false)
-	if first.Session != 1 || first.Number != 1 || first.Outcome != message.Granted || first.Token == 0 || first.Revision != first.Token || first.Leadership != as {
+	if first.Session.Number != 1 || first.Number != 1 || first.What != shard.Granted || first.Token == 0 || first.Revision != first.Token || first.Leadership != as {
 		t.Errorf("the reply is %+v", first)
 	}
 	b.hears(helper, requests(2, "k", false))
 	settle()
 	second := sentTo[*message.Reply](b, helper, transport.Normal, true)
 	want := message.Reply{Result: message.Result{
-		Session: 1, Number: 2, Outcome: message.Queued, Holder: "x", Token: first.Token, Revision: first.Token + 1,
+		Event: shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Queued, Holder: "x", Token: first.Token}, Revision: first.Token + 1,
 	}, Leadership: as}
 	if *second != want {
 		t.Errorf("the reply is %+v, want %+v", second, want)

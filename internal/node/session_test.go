@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/shard"
 )
 
 // Promise: G5, P8, P9: Close ends what the session holds and waits for before anything is sent, closes its
@@ -53,7 +54,7 @@ func TestCloseOfASession(t *testing.T) {
 					t.Errorf("%q is sent, while the holds have ended: %v, %v", p.words(), holds[0].Over(), holds[1].Over())
 				}
 				if slices.Contains(tt.answers, p.shard) {
-					m := told(p, message.Result{Outcome: message.Done, Revision: 8})
+					m := told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 8})
 					m.shard = p.shard
 					b.mail(nodeB, m)
 				}

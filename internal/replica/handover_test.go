@@ -37,7 +37,7 @@ func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle(t)
-		granted := slices.ContainsFunc(w.events, func(e shard.Event) bool { _, is := e.(shard.Granted); return is })
+		granted := slices.ContainsFunc(w.events, func(e shard.Event) bool { return e.What == shard.Granted })
 		if handed != want || granted == want {
 			t.Errorf("silent for %v, it is handed the office: %v, and meanwhile a lock is granted: %v", silent, handed, granted)
 		}

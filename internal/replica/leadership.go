@@ -297,7 +297,7 @@ func (r *Replica) stepDown(out *Output) {
 func (r *Replica) note(events []shard.Event, out *Output) {
 	ls := &r.leading.leases
 	for _, e := range events {
-		switch e := e.(type) {
+		switch e.What {
 		case shard.Opened:
 			ls.open(e.Session, e.TTL, r.now)
 		case shard.Ended:
@@ -306,7 +306,7 @@ func (r *Replica) note(events []shard.Event, out *Output) {
 			record, _ := r.table.Lease(e.Session)
 			ls.refused(e.Session, e.Number, record.TTL)
 		case shard.Fixed:
-			ls.fix(e.Session, r.now, e.For)
+			ls.fix(e.Session, r.now, e.TTL)
 		case shard.Reheard:
 			for _, q := range ls.reheard(e.Session) {
 				r.answer(q, out)

@@ -26,8 +26,8 @@ func fixed(t *testing.T) (w *trio, leader *Replica, fix func(number uint64, hold
 	}
 	w.settle(t)
 	var token uint64
-	for _, e := range w.events {
-		if g, ok := e.(shard.Granted); ok {
+	for _, g := range w.events {
+		if g.What == shard.Granted {
 			token = g.Token
 		}
 	}
@@ -379,8 +379,8 @@ func TestALateCopyOfAFixExtendsNothing(t *testing.T) {
 
 // tokenOf returns the token of the last grant.
 func tokenOf(t *testing.T, w *trio) uint64 {
-	for _, e := range slices.Backward(w.events) {
-		if g, ok := e.(shard.Granted); ok {
+	for _, g := range slices.Backward(w.events) {
+		if g.What == shard.Granted {
 			return g.Token
 		}
 	}
@@ -447,8 +447,8 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 	}
 	w.settle(t)
 	var token uint64
-	for _, e := range w.events {
-		if g, ok := e.(shard.Granted); ok && g.Session == mine {
+	for _, g := range w.events {
+		if g.What == shard.Granted && g.Session == mine {
 			token = g.Token
 		}
 	}
@@ -922,8 +922,8 @@ func TestNothingIsToldBeforeItIsCommitted(t *testing.T) {
 		}
 		w.settle(t)
 	}
-	for _, e := range w.events {
-		if g, is := e.(shard.Granted); is && g.Number != 1 {
+	for _, g := range w.events {
+		if g.What == shard.Granted && g.Number != 1 {
 			t.Errorf("%+v is told, and nobody else has it", g)
 		}
 	}
@@ -943,7 +943,7 @@ func TestALaterLeaderTellsNothingUnasked(t *testing.T) {
 	w.settle(t)
 	w.cut[1], w.loses = true, nil
 	granted := func() bool {
-		return slices.ContainsFunc(w.events, func(e shard.Event) bool { g, is := e.(shard.Granted); return is && g.Number == a.Number })
+		return slices.ContainsFunc(w.events, func(e shard.Event) bool { return e.What == shard.Granted && e.Number == a.Number })
 	}
 	for n := 0; !w.replicas[1].Serving() && !w.replicas[2].Serving(); n++ {
 		if w.run(t, 1); n > 10*electionTicks {

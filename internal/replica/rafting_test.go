@@ -199,9 +199,9 @@ func TestAThreeFoldShardGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run(t, 4)
-	var got shard.Granted
-	for _, e := range w.events {
-		if g, ok := e.(shard.Granted); ok {
+	var got shard.Event
+	for _, g := range w.events {
+		if g.What == shard.Granted {
 			got = g
 		}
 	}
@@ -236,7 +236,7 @@ func TestWhatGathersDuringATransferFitsIntoEntries(t *testing.T) {
 	}
 	granted := 0
 	for _, e := range w.events {
-		if _, ok := e.(shard.Granted); ok {
+		if e.What == shard.Granted {
 			granted++
 		}
 	}
@@ -261,7 +261,7 @@ func TestABurstIsAppended(t *testing.T) {
 	w.run(t, 2*HeartbeatTicks)
 	granted := 0
 	for _, e := range w.events {
-		if _, ok := e.(shard.Granted); ok {
+		if e.What == shard.Granted {
 			granted++
 		}
 	}

@@ -76,8 +76,8 @@ func BenchmarkReplicas(b *testing.B) {
 				submit(r)
 			}
 			w.settle(b)
-			for _, e := range w.events {
-				if g, ok := e.(shard.Granted); ok {
+			for _, g := range w.events {
+				if g.What == shard.Granted {
 					r.Token = g.Token
 					granted++
 				}

@@ -33,8 +33,7 @@ type digests [1024]struct {
 func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
 	answers := 0
 	for _, e := range c.Told {
-		switch e.(type) {
-		case shard.Queued, shard.Done, shard.Refused:
+		if e.Answers() && e.What != shard.Granted {
 			answers++
 		}
 	}
