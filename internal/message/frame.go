@@ -42,13 +42,13 @@ func Append(b []byte, sh int, m Message) []byte {
 		m.Fields(head(kindChunkAck))
 	case *replica.Sum:
 		m.Fields(head(kindSum))
-	case *Host:
+	case *replica.Host:
 		m.Fields(head(kindHost))
-	case *Removed:
+	case *replica.Removed:
 		m.Fields(head(kindRemoved))
-	case *Offer:
+	case *replica.Offer:
 		m.Fields(head(kindOffer))
-	case *Accept:
+	case *replica.Accept:
 		m.Fields(head(kindAccept))
 	case *Request:
 		m.Fields(head(kindRequest))
@@ -64,9 +64,9 @@ func Append(b []byte, sh int, m Message) []byte {
 		m.Fields(head(kindServing))
 	case *Forward:
 		m.Fields(head(kindForward))
-	case *Missing:
+	case *replica.Missing:
 		m.Fields(head(kindMissing))
-	case *Decline:
+	case *replica.Decline:
 		m.Fields(head(kindDecline))
 	default:
 		panic("message: this type has no wire form")
@@ -82,10 +82,10 @@ var kinds = [...]func(*wire.Codec, Message) Message{
 	kindRaft:     into[replica.Frame],
 	kindChunk:    into[replica.Chunk],
 	kindChunkAck: into[replica.ChunkAck],
-	kindHost:     into[Host],
-	kindRemoved:  into[Removed],
-	kindOffer:    into[Offer],
-	kindAccept:   into[Accept],
+	kindHost:     into[replica.Host],
+	kindRemoved:  into[replica.Removed],
+	kindOffer:    into[replica.Offer],
+	kindAccept:   into[replica.Accept],
 	kindRequest:  into[Request],
 	kindReply:    into[Reply],
 	kindRedirect: into[Redirect],
@@ -93,8 +93,8 @@ var kinds = [...]func(*wire.Codec, Message) Message{
 	kindAnswer:   into[Answer],
 	kindServing:  into[Serving],
 	kindForward:  into[Forward],
-	kindMissing:  into[Missing],
-	kindDecline:  into[Decline],
+	kindMissing:  into[replica.Missing],
+	kindDecline:  into[replica.Decline],
 	kindSum:      into[replica.Sum],
 }
 

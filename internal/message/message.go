@@ -11,8 +11,7 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// Message is one of the types of this package, or one that a shard's replicas send each other:
-// *replica.Frame, *replica.Chunk, *replica.ChunkAck or *replica.Sum.
+// Message is one of the types of this package, or one of package replica.
 type Message interface{ wire.Message }
 
 // The numbers of the kinds on the wire. They must not change: append only.
@@ -20,10 +19,10 @@ const (
 	kindRaft     = iota + 1 // *replica.Frame
 	kindChunk               // *replica.Chunk
 	kindChunkAck            // *replica.ChunkAck
-	kindHost
-	kindRemoved
-	kindOffer
-	kindAccept
+	kindHost                // *replica.Host
+	kindRemoved             // *replica.Removed
+	kindOffer               // *replica.Offer
+	kindAccept              // *replica.Accept
 	kindRequest
 	kindReply
 	kindRedirect
@@ -31,37 +30,16 @@ const (
 	kindAnswer
 	kindServing
 	kindForward
-	kindMissing
-	kindDecline
-	kindSum  // *replica.Sum
-	lastKind = kindSum
+	kindMissing // *replica.Missing
+	kindDecline // *replica.Decline
+	kindSum     // *replica.Sum
+	lastKind    = kindSum
 )
 
 // MaxForward is the size of the largest message that a Forward may carry.
 const MaxForward = 600 << 10
 
 type (
-	// Host tells a node to create a replica.
-	Host struct{ Generation, ID uint64 }
-
-	// Removed tells a replica that it was removed from its shard. Highest is the largest ID
-	// that the sender's table knows.
-	Removed struct{ Generation, ID, Highest uint64 }
-
-	// Missing tells a sender that the replica to which it sent was on this node, and no
-	// longer exists (P41).
-	Missing struct{ Generation, ID uint64 }
-
-	// Decline asks the leader to give the sender's replica no vote, as its node leaves soon
-	// (P32).
-	Decline struct{ Generation, ID uint64 }
-
-	// Offer asks a replica whether it would lead. Term is the offering leader's.
-	Offer struct{ Term uint64 }
-
-	// Accept says that the sender would lead.
-	Accept struct{ Term uint64 }
-
 	// Serving says that the sender leads this shard now.
 	Serving struct{ Term uint64 }
 
@@ -134,31 +112,6 @@ const (
 	maxAhead     = 1 << 32
 	anyUint      = math.MaxUint64
 )
-
-func (m *Host) Fields(c *wire.Codec) {
-	c.Uint(&m.Generation, anyUint)
-	replica.ReplicaID(c, &m.ID)
-}
-
-func (m *Removed) Fields(c *wire.Codec) {
-	c.Uint(&m.Generation, anyUint)
-	c.Uint(&m.ID, anyUint)
-	c.Uint(&m.Highest, anyUint)
-}
-
-func (m *Missing) Fields(c *wire.Codec) {
-	c.Uint(&m.Generation, anyUint)
-	replica.ReplicaID(c, &m.ID)
-}
-
-func (m *Decline) Fields(c *wire.Codec) {
-	c.Uint(&m.Generation, anyUint)
-	replica.ReplicaID(c, &m.ID)
-}
-
-func (m *Offer) Fields(c *wire.Codec) { c.Uint(&m.Term, anyUint) }
-
-func (m *Accept) Fields(c *wire.Codec) { c.Uint(&m.Term, anyUint) }
 
 func (m *Serving) Fields(c *wire.Codec) { c.Uint(&m.Term, anyUint) }
 

@@ -122,7 +122,7 @@ func TestHeadersTravel(t *testing.T) {
 
 // A Reader reuses the memory of a message, unless Keep was called.
 func TestMessagesLast(t *testing.T) {
-	one, two := message.Append(nil, 1, &message.Offer{Term: 1}), message.Append(nil, 2, &message.Offer{Term: 2})
+	one, two := message.Append(nil, 1, &replica.Offer{Term: 1}), message.Append(nil, 2, &replica.Offer{Term: 2})
 	for _, keep := range []bool{false, true} {
 		r := read(one, two)
 		r.Next()
@@ -131,7 +131,7 @@ func TestMessagesLast(t *testing.T) {
 			r.Keep()
 		}
 		r.Next()
-		if want := map[bool]uint64{false: 2, true: 1}[keep]; first.(*message.Offer).Term != want || r.Message.(*message.Offer).Term != 2 || r.Shard != 2 {
+		if want := map[bool]uint64{false: 2, true: 1}[keep]; first.(*replica.Offer).Term != want || r.Message.(*replica.Offer).Term != 2 || r.Shard != 2 {
 			t.Errorf("kept %v: the first is %+v, the second %+v", keep, first, r.Message)
 		}
 	}

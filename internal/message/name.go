@@ -28,13 +28,13 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "chunk received"
 	case *replica.Sum:
 		return "table's digest"
-	case *Host:
+	case *replica.Host:
 		return "host a replica"
-	case *Removed:
+	case *replica.Removed:
 		return "you are removed"
-	case *Offer:
+	case *replica.Offer:
 		return "will you lead"
-	case *Accept:
+	case *replica.Accept:
 		return "I will lead"
 	case *Request:
 		return CommandName(m.Command)
@@ -50,9 +50,9 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "I lead"
 	case *Forward:
 		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
-	case *Missing:
+	case *replica.Missing:
 		return "no such replica"
-	case *Decline:
+	case *replica.Decline:
 		return "no vote for me"
 	}
 	return fmt.Sprintf("%T", m)

@@ -54,10 +54,10 @@ func replication() []sample {
 		{"chunk", 2, &replica.Chunk{Generation: 5, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}, nil},
 		{"ack of a chunk", 3, &replica.ChunkAck{Generation: 5, From: 4, To: 1, Transfer: 9, Next: 3}, nil},
 		{"sum", 17, &replica.Sum{Generation: 1, From: 4, To: 2, Index: 4096, Digest: 1<<64 - 1}, nil},
-		{"host", 4, &message.Host{Generation: 1, ID: 4}, nil},
-		{"removed", 5, &message.Removed{Generation: 1, ID: 4, Highest: 6}, nil},
-		{"missing", 15, &message.Missing{Generation: 1, ID: 4}, nil},
-		{"decline", 16, &message.Decline{Generation: 1, ID: 4}, nil},
+		{"host", 4, &replica.Host{Generation: 1, ID: 4}, nil},
+		{"removed", 5, &replica.Removed{Generation: 1, ID: 4, Highest: 6}, nil},
+		{"missing", 15, &replica.Missing{Generation: 1, ID: 4}, nil},
+		{"decline", 16, &replica.Decline{Generation: 1, ID: 4}, nil},
 	}
 }
 
@@ -76,8 +76,8 @@ func requests() []sample {
 	reply, late := message.Reply{Result: result, Leadership: by}, message.Reply{Result: result}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []sample{
-		{"offer", 6, &message.Offer{Term: 5}, nil},
-		{"accept", 7, &message.Accept{Term: 5}, nil},
+		{"offer", 6, &replica.Offer{Term: 5}, nil},
+		{"accept", 7, &replica.Accept{Term: 5}, nil},
 		{"serving", 13, &message.Serving{Term: 5}, nil},
 		{"request", 8, &message.Request{Relay: true, Command: command, Raw: shard.AppendCommand(nil, command)}, []any{true, onWireCommand(1, command)}},
 		{"reply", 9, &reply, replies(reply)},

@@ -156,30 +156,12 @@ func (l *shardLoop) target(r *replica.Replica) {
 func (l *shardLoop) carryOut(r *replica.Replica) {
 	o := &l.out
 	sh := r.Shard()
-	for _, f := range o.Frames {
+	for _, s := range o.Sends {
 		class := transport.Normal
-		if f.Urgent {
+		if f, is := s.Message.(*replica.Frame); is && f.Urgent() {
 			class = transport.Urgent
 		}
-		l.say(f.Node, class, sh, &f.Frame)
-	}
-	for _, c := range o.Chunks {
-		l.say(c.Node, transport.Normal, sh, &c)
-	}
-	for _, a := range o.Acks {
-		l.say(a.Node, transport.Normal, sh, &a)
-	}
-	for _, s := range o.Sums {
-		l.say(s.Node, transport.Normal, sh, &s)
-	}
-	for _, h := range o.Hosts {
-		l.say(h.Peer.Node, transport.Normal, sh, &message.Host{Generation: r.Generation(), ID: h.ID})
-	}
-	for _, of := range o.Offers {
-		l.say(of.Node, transport.Normal, sh, &message.Offer{Term: of.Term})
-	}
-	for _, g := range o.Removed {
-		l.say(g.Node, transport.Normal, sh, &message.Removed{Generation: r.Generation(), ID: g.ID, Highest: g.Highest})
+		l.say(s.Node, class, sh, s.Message)
 	}
 	for _, e := range o.Events {
 		l.tell(r, e)
@@ -213,6 +195,6 @@ func (l *shardLoop) declineAll() {
 func (l *shardLoop) decline(r *replica.Replica) {
 	if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
 		l.declined[r.Shard()] = r.Term()
-		l.say(p.Node, transport.Normal, r.Shard(), &message.Decline{Generation: r.Generation(), ID: r.ID()})
+		l.say(p.Node, transport.Normal, r.Shard(), &replica.Decline{Generation: r.Generation(), ID: r.ID()})
 	}
 }

@@ -195,55 +195,18 @@ func (l *shardLoop) receive(from transport.ID, frame []byte) {
 func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 	r := l.replica(sh)
 	switch m := m.(type) {
-	case *replica.Frame:
-		if r == nil {
-			if m.To <= l.hosted[sh] {
-				l.say(from, transport.Normal, sh, &message.Missing{Generation: m.Generation, ID: m.To})
-			}
-			return
-		}
-		l.guard(r, func() {
-			if gone := r.Step(l.now, from, *m); gone != nil {
-				l.out.Removed = append(l.out.Removed, *gone)
-				l.carryOut(r)
-			}
-		})
-	case *replica.Chunk:
-		if r != nil {
-			l.guard(r, func() { r.StepChunk(l.now, from, *m) })
-		}
-	case *replica.ChunkAck:
-		if r != nil {
-			l.guard(r, func() { r.StepAck(l.now, *m) })
-		}
-	case *replica.Sum:
-		if r != nil {
-			l.guard(r, func() { r.StepSum(l.now, from, *m) })
-		}
-	case *message.Host:
+	case *replica.Host:
 		l.host(sh, m.Generation, m.ID)
-	case *message.Removed:
+	case *replica.Removed:
 		// True only from a table that knows this replica's ID and lacks it (P24).
 		if r != nil && r.Generation() == m.Generation && r.ID() == m.ID && m.Highest >= r.ID() {
 			l.drop(r)
 		}
-	case *message.Missing:
-		if r != nil && r.Generation() == m.Generation {
-			r.Missing(from, m.ID)
-		}
-	case *message.Decline:
-		if r != nil && r.Generation() == m.Generation {
-			r.Decline(m.ID)
-		}
-	case *message.Offer:
+	case *replica.Offer:
 		target := l.view.Target(sh)
 		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id
 		if r != nil && agrees && r.Term() == m.Term {
-			l.say(from, transport.Normal, sh, &message.Accept{Term: m.Term})
-		}
-	case *message.Accept:
-		if r != nil {
-			l.guard(r, func() { r.Handover(l.now, from, m.Term) })
+			l.say(from, transport.Normal, sh, &replica.Accept{Term: m.Term})
 		}
 	case *message.Request:
 		l.request(from, sh, m)
@@ -253,5 +216,15 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 		l.forward(from, sh, m)
 	case *message.Reply, *message.Answer, *message.Redirect, *message.Serving:
 		l.step(client.Received{Shard: sh, From: from, Message: m})
+	default: // from a replica to another
+		if r != nil {
+			l.guard(r, func() {
+				if answer := r.Receive(l.now, from, m); answer != nil {
+					l.say(from, transport.Normal, sh, answer)
+				}
+			})
+		} else if f, is := m.(*replica.Frame); is && f.To <= l.hosted[sh] {
+			l.say(from, transport.Normal, sh, &replica.Missing{Generation: f.Generation, ID: f.To})
+		}
 	}
 }

@@ -33,11 +33,11 @@ func TestWordsOfReplicas(t *testing.T) {
 		b.node.status = leaving
 		return b
 	}
-	host := func(generation, id uint64) message.Message { return &message.Host{Generation: generation, ID: id} }
+	host := func(generation, id uint64) message.Message { return &replica.Host{Generation: generation, ID: id} }
 	removed := func(generation, id, highest uint64) message.Message {
-		return &message.Removed{Generation: generation, ID: id, Highest: highest}
+		return &replica.Removed{Generation: generation, ID: id, Highest: highest}
 	}
-	offer := func(term uint64) message.Message { return &message.Offer{Term: term} }
+	offer := func(term uint64) message.Message { return &replica.Offer{Term: term} }
 	raft := func(generation, to uint64) message.Message {
 		return &replica.Frame{Generation: generation, From: 9, To: to, Message: &raftpb.Message{
 			Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(9), To: proto.Uint64(to), Term: proto.Uint64(2),
@@ -85,12 +85,12 @@ func TestWordsOfReplicas(t *testing.T) {
 				t.Errorf("replica %d is there, want %d", id, tt.id)
 			}
 			for _, p := range b.expects(tt.sent...) {
-				m, frame := p.Message.(*message.Missing), tt.says.(*replica.Frame)
-				if *m != (message.Missing{Generation: frame.Generation, ID: frame.To}) {
+				m, frame := p.Message.(*replica.Missing), tt.says.(*replica.Frame)
+				if *m != (replica.Missing{Generation: frame.Generation, ID: frame.To}) {
 					t.Errorf("it says that there is no %+v", m)
 				}
 			}
-			if r := b.node.shards.replica(0); r != nil && id != own && r.Generation() != tt.says.(*message.Host).Generation {
+			if r := b.node.shards.replica(0); r != nil && id != own && r.Generation() != tt.says.(*replica.Host).Generation {
 				t.Errorf("it is of generation %d", r.Generation())
 			}
 		})
@@ -112,7 +112,7 @@ func TestWordsOfReplicas(t *testing.T) {
 		b.take()
 		b.hears(nodeB, letter{0, offer(2)})
 		sent := b.take()
-		if accepts := len(sent) == 1 && sent[0].to == nodeB && reflect.DeepEqual(sent[0].Message, &message.Accept{Term: 2}); accepts != tt.accepts || !accepts && len(sent) > 0 {
+		if accepts := len(sent) == 1 && sent[0].to == nodeB && reflect.DeepEqual(sent[0].Message, &replica.Accept{Term: 2}); accepts != tt.accepts || !accepts && len(sent) > 0 {
 			t.Errorf("%s: sent %+v", tt.name, sent)
 		}
 	}
@@ -237,11 +237,11 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 func TestTheShardLoopHearsItselfTwice(t *testing.T) {
 	l := newFollower(t).node.shards
 	for id := range uint64(2) {
-		l.say(nodeA, transport.Urgent, 0, &message.Host{Generation: 1, ID: id + 1})
+		l.say(nodeA, transport.Urgent, 0, &replica.Host{Generation: 1, ID: id + 1})
 	}
 	l.flush()
 	for i, m := range l.local {
-		if h, ok := m.Message.(*message.Host); !ok || h.ID != uint64(i)+1 {
+		if h, ok := m.Message.(*replica.Host); !ok || h.ID != uint64(i)+1 {
 			t.Errorf("message %d is %+v", i, m.Message)
 		}
 	}

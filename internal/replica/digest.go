@@ -15,7 +15,6 @@ import (
 
 // Sum is a voter's word to its leader: its table's digest after the entry at Index.
 type Sum struct {
-	Node       uint64 // where it goes; not on the wire
 	Generation uint64
 	From, To   uint64
 	Index      uint64
@@ -167,9 +166,8 @@ func (r *Replica) addSum() {
 	r.compare()
 }
 
-// StepSum takes a voter's word on its table.
-func (r *Replica) StepSum(now time.Duration, node uint64, s Sum) {
-	r.now = now
+// hearSum takes a voter's word on its table.
+func (r *Replica) hearSum(node uint64, s Sum) {
 	p, known := r.Peer(s.From)
 	if !r.Serving() || s.Generation != r.cfg.Generation || s.To != r.cfg.ID || !known || p.Node != node {
 		return
@@ -203,8 +201,8 @@ func (r *Replica) tellSum(out *Output) {
 		return
 	}
 	if sum, due := r.sums.tell(r.now); due {
-		out.Sums = append(out.Sums, Sum{
-			Node: leader.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: r.lead, Index: sum.index, Digest: sum.digest,
+		out.send(leader.Node, &Sum{
+			Generation: r.cfg.Generation, From: r.cfg.ID, To: r.lead, Index: sum.index, Digest: sum.digest,
 		})
 	}
 }

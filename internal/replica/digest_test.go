@@ -129,7 +129,7 @@ func TestAWordOnATableIsRepeated(t *testing.T) {
 		} {
 			forged, before := s, fmt.Sprint(leader.leading.comparison.words)
 			forge(&forged)
-			if leader.StepSum(w.now, 100+s.From, forged); fmt.Sprint(leader.leading.comparison.words) != before {
+			if leader.Receive(w.now, 100+s.From, &forged); fmt.Sprint(leader.leading.comparison.words) != before {
 				t.Errorf("the leader takes %+v from node %d", forged, 100+s.From)
 			}
 		}
@@ -224,7 +224,7 @@ func TestAnEntryIsCheckedOnce(t *testing.T) {
 	doubts := func(index, digest uint64) (checks, doubts int) {
 		for range 2 {
 			for id := uint64(2); id <= 3; id++ {
-				leader.StepSum(w.now, 100+id, Sum{Generation: 1, From: id, To: 1, Index: index, Digest: digest + id})
+				leader.Receive(w.now, 100+id, &Sum{Generation: 1, From: id, To: 1, Index: index, Digest: digest + id})
 			}
 		}
 		for rd := wire.NewReader(leader.batch.data); rd.Len() > 0; checks++ {

@@ -29,7 +29,7 @@ func TestRolesAreTold(t *testing.T) {
 	leader := w.replicas[0]
 	leader.addLearner(w.replicas[3].cfg.Self)
 	w.run(t, 4*HeartbeatTicks)
-	leader.Handover(w.now, 102, leader.Term())
+	leader.Receive(w.now, 102, &Accept{leader.Term()})
 	w.run(t, 2*HeartbeatTicks)
 	w.cut[3] = true
 	for n := 0; w.replicas[2].role == raft.StateFollower; n++ {
@@ -91,7 +91,7 @@ func TestCampaignsBeginAtTheirMoment(t *testing.T) {
 	var out Output
 	r.Wake(r.WakeAt())
 	r.Ready(r.now, &out)
-	if !slices.ContainsFunc(out.Frames, func(o Outgoing) bool { return o.Frame.Message.GetType() == raftpb.MsgPreVote }) {
+	if !slices.ContainsFunc(sent[*Frame](&out), func(f *Frame) bool { return f.Message.GetType() == raftpb.MsgPreVote }) {
 		t.Errorf("at %v, after the tick at %v and before the next, it does not stand", r.now, w.now)
 	}
 }
@@ -211,7 +211,7 @@ func TestEachSignBeginsTheTimerAnew(t *testing.T) {
 			e.campaign, e.early, e.excused = campaign, early, true
 			term := leader.Term() + tt.term
 			m := &raftpb.Message{Type: tt.kind.Enum(), From: &tt.from, To: &r.cfg.ID, Term: &term, Index: &last, LogTerm: &logTerm}
-			r.Step(w.now, 100+tt.from, Frame{Generation: 1, From: tt.from, To: r.ID(), Message: m})
+			r.Receive(w.now, 100+tt.from, &Frame{Generation: 1, From: tt.from, To: r.ID(), Message: m})
 			w.settle(t)
 			anew := e.contact == w.now && e.campaign >= w.now+ElectionTimeout && e.early == never && !e.excused && !e.forgot
 			asItWas := e.contact == contact && e.campaign == campaign && e.early == early && e.excused && e.forgot
@@ -248,7 +248,7 @@ func TestWhoWinsNothingStandsAgain(t *testing.T) {
 			from := tt.id%3 + 1
 			m := &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: &from, To: &r.cfg.ID, Term: &tt.term}
 			if tt.term > 1 {
-				r.Step(r.now, 100+from, Frame{Generation: 1, From: from, To: tt.id, Message: m})
+				r.Receive(r.now, 100+from, &Frame{Generation: 1, From: from, To: tt.id, Message: m})
 			}
 			var out Output
 			r.Ready(r.now, &out)
@@ -315,7 +315,7 @@ func TestTheLeadersNodeIsGone(t *testing.T) {
 			stood := func() bool {
 				var out Output
 				r.Ready(r.now, &out)
-				return slices.ContainsFunc(out.Frames, func(o Outgoing) bool { return o.Frame.Message.GetType() == raftpb.MsgPreVote })
+				return slices.ContainsFunc(sent[*Frame](&out), func(f *Frame) bool { return f.Message.GetType() == raftpb.MsgPreVote })
 			}
 			r.NodeGone(now, tt.gone)
 			if got := stood(); got != (tt.after == 0) {
@@ -411,8 +411,8 @@ func TestWhoGetsNothingIsGivenUp(t *testing.T) {
 			r.Wake(r.WakeAt())
 			var out Output
 			r.Ready(r.now, &out)
-			for _, o := range out.Frames {
-				if string(o.Frame.Message.Context) == question {
+			for _, f := range sent[*Frame](&out) {
+				if string(f.Message.Context) == question {
 					questions++
 					break
 				}

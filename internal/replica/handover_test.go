@@ -31,7 +31,7 @@ func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 		leader.cfg.Watch = handsOver(func(node uint64) { handed = node == 102 })
 		w.cut[2] = true
 		w.run(t, int(silent/TickInterval))
-		leader.Handover(w.now+silent%TickInterval, 102, leader.Term())
+		leader.Receive(w.now+silent%TickInterval, 102, &Accept{leader.Term()})
 		a, raw := ask(1, "k")
 		if err := leader.Submit(w.now, a, raw); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestOffersAndHandovers(t *testing.T) {
 				return // its successor may be told as well
 			}
 			for _, o := range w.offers {
-				if o != (Offer{tt.to, leader.term}) {
+				if o != (offer{tt.to, leader.term}) {
 					t.Errorf("it makes the offer %+v in term %d, want one to %d", o, leader.term, tt.to)
 				}
 			}
@@ -176,7 +176,7 @@ func TestWhenTheOfficeIsHandedOver(t *testing.T) {
 				r.cfg.Watch = handsOver(func(node uint64) { handsTo = node })
 			}
 			tt.before(w, leader)
-			w.replicas[tt.from-1].Handover(w.now, tt.node, leader.Term()+tt.term)
+			w.replicas[tt.from-1].Receive(w.now, tt.node, &Accept{leader.Term() + tt.term})
 			w.settle(t) // without a tick
 			if handsTo != tt.handsTo || leader.Serving() != tt.stillIts {
 				t.Errorf("it hands over to %d, want %d; the first replica serves: %v", handsTo, tt.handsTo, leader.Serving())

@@ -196,7 +196,7 @@ func TestAnExtensionOutlivesAHandover(t *testing.T) {
 	w, leader, fix := fixed(t)
 	w.run(t, int(6*time.Second/TickInterval))
 	fix(3, 10*time.Second)
-	leader.Handover(w.now, 102, leader.Term())
+	leader.Receive(w.now, 102, &Accept{leader.Term()})
 	if d := w.lasts(t, shard.SessionID{Node: 7, Number: 1}); d < 10*time.Second || d > 11*time.Second {
 		t.Errorf("the lease ends %v after it was extended by 10s", d)
 	}
@@ -234,7 +234,7 @@ func TestAHandoverLogsNothingOfTheIdle(t *testing.T) {
 	}
 	var inFlight Output
 	leader.Ready(w.now, &inFlight)
-	leader.Handover(w.now, 102, leader.Term())
+	leader.Receive(w.now, 102, &Accept{leader.Term()})
 	w.deliver(t, &inFlight)
 	w.run(t, HeartbeatTicks)
 	if !w.replicas[1].Serving() {
@@ -392,15 +392,15 @@ func tokenOf(t *testing.T, w *trio) uint64 {
 func (w *trio) deliver(t *testing.T, out *Output) {
 	t.Helper()
 	w.events = append(w.events, out.Events...)
-	for _, f := range out.Frames {
-		w.replicas[f.Frame.To-1].Step(w.now, 100+f.Frame.From, f.Frame)
+	for _, f := range sent[*Frame](out) {
+		w.replicas[f.To-1].Receive(w.now, 100+f.From, f)
 	}
 	// only the followers' answers, and the leader's application of them
 	for _, i := range []int{1, 2} {
 		var o Output
 		w.replicas[i].Ready(w.now, &o)
-		for _, f := range o.Frames {
-			w.replicas[f.Frame.To-1].Step(w.now, 100+f.Frame.From, f.Frame)
+		for _, f := range sent[*Frame](&o) {
+			w.replicas[f.To-1].Receive(w.now, 100+f.From, f)
 		}
 	}
 }
@@ -412,7 +412,7 @@ func TestALateRenewalDoesNotMoveAFixedEndOfASilentOne(t *testing.T) {
 	w, leader, _ := fixed(t)
 	start := w.now
 	w.run(t, int(8*time.Second/TickInterval))
-	leader.Handover(w.now, 102, leader.Term())
+	leader.Receive(w.now, 102, &Accept{leader.Term()})
 	w.run(t, 10)
 	next := w.replicas[1]
 	if !next.Serving() {
@@ -562,7 +562,7 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 	w.run(t, 1)
 	leader.appendOwn(shard.Silent{Session: silent, For: 6 * time.Second, Term: leader.term})
 	w.run(t, 2*HeartbeatTicks)
-	leader.Handover(w.now, 102, leader.term)
+	leader.Receive(w.now, 102, &Accept{leader.term})
 	w.settle(t)
 	next := w.replicas[1]
 	if !next.Serving() {
@@ -660,7 +660,7 @@ func TestSilenceIsCountedThroughAllLeaderships(t *testing.T) {
 				clear(w.cut)
 				w.cut[leader.ID()] = true
 			} else {
-				leader.Handover(w.now, w.replicas[leader.ID()%3].cfg.Self.Node, leader.Term())
+				leader.Receive(w.now, w.replicas[leader.ID()%3].cfg.Self.Node, &Accept{leader.Term()})
 			}
 			for leader = nil; leader == nil; w.run(t, 1) {
 				for _, r := range w.replicas {
@@ -754,7 +754,7 @@ func TestTableTimeGoesOnWithEachLeader(t *testing.T) {
 			t.Fatalf("in leadership %d the table's time is %v, and the shard was led for %v", n+1, got, ledFor)
 		}
 		next := w.replicas[leader.ID()%3]
-		leader.Handover(w.now, next.cfg.Self.Node, leader.Term())
+		leader.Receive(w.now, next.cfg.Self.Node, &Accept{leader.Term()})
 		if w.run(t, 1); !next.Serving() {
 			t.Fatal("leadership did not move")
 		}
@@ -882,7 +882,7 @@ func TestReignsAreTold(t *testing.T) {
 	}
 	w.run(t, 3)
 	for _, next := range []uint64{2, 3, 1, 2} {
-		serving().Handover(w.now, 100+next, serving().Term())
+		serving().Receive(w.now, 100+next, &Accept{serving().Term()})
 		if w.run(t, HeartbeatTicks); serving().ID() != next {
 			t.Fatal("leadership did not move")
 		}

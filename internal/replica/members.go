@@ -193,7 +193,7 @@ func (m *members) declines(id uint64) bool { return slices.Contains(m.declined, 
 
 // change takes over a configuration that the log committed, and where its new replicas live. It
 // returns the other replicas that it removed.
-func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed []Removed) {
+func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed []Hosted) {
 	m.add(added)
 	m.conf = conf
 	m.justRemoved, m.removalsUnknown = m.justRemoved[:0], false
@@ -202,7 +202,7 @@ func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed
 			continue
 		}
 		if id != m.self {
-			removed = append(removed, Removed{Node: m.peers[id].Node, ID: id})
+			removed = append(removed, Hosted{m.peers[id], id})
 			m.justRemoved = append(m.justRemoved, id)
 		}
 		m.former = append(m.former, m.peers[id])

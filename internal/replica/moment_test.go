@@ -171,15 +171,15 @@ func TestAtTheLimitItself(t *testing.T) {
 		}},
 		{"the removed are told again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
-			r.farewells.gone, r.farewells.next = []Removed{{Node: 9, ID: 9}}, w.now-time.Duration(off)
+			r.farewells.gone, r.farewells.next = []Hosted{{Peer{Node: 9}, 9}}, w.now-time.Duration(off)
 			var out Output
 			r.emit(&out)
-			return len(out.Removed) == 1
+			return len(sent[*Removed](&out)) == 1
 		}},
 		{"the removed are told no more", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
-			r.farewells.gone, r.farewells.told = []Removed{{Node: 9, ID: 9}}, farewellTimes-1+off
-			r.farewells.tell(w.now, 9)
+			r.farewells.gone, r.farewells.told = []Hosted{{Peer{Node: 9}, 9}}, farewellTimes-1+off
+			r.farewells.tell(w.now)
 			return r.farewells.gone == nil
 		}},
 		{"who answered does not any more", false, func(t *testing.T, off int) bool {
@@ -257,14 +257,14 @@ func TestAtTheLimitItself(t *testing.T) {
 			r.leading.placing.hostAt = w.now - time.Duration(off)
 			var out Output
 			r.emit(&out)
-			return len(out.Hosts) == 1
+			return len(sent[*Host](&out)) == 1
 		}},
 		{"a silent one is", false, func(t *testing.T, off int) bool {
 			w, r := placed(t)
 			r.leading.contacts.heard[4], r.leading.placing.hostAt = w.now-ElectionTimeout-time.Duration(off), 0
 			var out Output
 			r.emit(&out)
-			return len(out.Hosts) == 1
+			return len(sent[*Host](&out)) == 1
 		}},
 		{"leadership is offered again", true, func(t *testing.T, off int) bool {
 			w, r := placed(t)
@@ -301,7 +301,7 @@ func TestAtTheLimitItself(t *testing.T) {
 			r.beginTransfer(&raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(3), From: proto.Uint64(1), Term: proto.Uint64(r.term)}, Peer{Node: 103})
 			r.now = w.now + resendAfter + time.Duration(off)
 			r.transferTick()
-			return len(r.sender.chunks) == 2
+			return len(r.sender.sends) == 2
 		}},
 		{"a chunk takes too long for one more", false, func(t *testing.T, off int) bool {
 			w, r := serving(t)
@@ -309,7 +309,7 @@ func TestAtTheLimitItself(t *testing.T) {
 			tr := r.sender.transfer
 			tr.quickest = 2 * time.Millisecond
 			tr.flight = append(tr.flight, flying{Chunk: Chunk{Number: 1}})
-			r.StepAck(w.now+2*tr.quickest+time.Duration(off), ChunkAck{Generation: 1, From: 3, To: 1, Transfer: tr.head.Transfer, Next: 1})
+			r.Receive(w.now+2*tr.quickest+time.Duration(off), 0, &ChunkAck{Generation: 1, From: 3, To: 1, Transfer: tr.head.Transfer, Next: 1})
 			return tr.window == 1
 		}},
 		{"the leader hears of a digest again", true, func(t *testing.T, off int) bool {
@@ -349,7 +349,7 @@ func TestAtTheLimitItself(t *testing.T) {
 				Commit: proto.Uint64(last + uint64(off)),
 			}
 			now := r.now + TickInterval
-			r.Step(now, 101, Frame{Generation: 1, From: 1, To: 2, Message: m})
+			r.Receive(now, 101, &Frame{Generation: 1, From: 1, To: 2, Message: m})
 			if r.Err() != nil {
 				t.Errorf("it stops itself: %v", r.Err())
 			}
@@ -359,7 +359,7 @@ func TestAtTheLimitItself(t *testing.T) {
 			_, r := serving(t)
 			r.members.highest = uint64(9 + off)
 			m := &raftpb.Message{Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(9), To: proto.Uint64(1), Term: proto.Uint64(r.term)}
-			return r.Step(r.now, 109, Frame{Generation: 1, From: 9, To: 1, Message: m}) != nil
+			return r.Receive(r.now, 109, &Frame{Generation: 1, From: 9, To: 1, Message: m}) != nil
 		}},
 	}
 	for _, tt := range tests {

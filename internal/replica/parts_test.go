@@ -23,7 +23,7 @@ func TestMembersChange(t *testing.T) {
 		t.Errorf("a stranger that spoke lives at %+v, %v, and was removed: %v", p, known, m.removed(4))
 	}
 	gone := m.change(&raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{4}}, map[uint64]Peer{4: {Node: 104}})
-	if !slices.Equal(gone, []Removed{{Node: 103, ID: 3}}) || !m.removed(3) || m.removalKnown(3) || m.votes(4) || m.next() != 5 {
+	if !slices.Equal(gone, []Hosted{{Peer{Node: 103}, 3}}) || !m.removed(3) || m.removalKnown(3) || m.votes(4) || m.next() != 5 {
 		t.Errorf("removed %+v; %+v", gone, m)
 	}
 	if got := m.added(); !slices.Equal(got, []Hosted{{Peer{Node: 104}, 4}}) {
@@ -175,13 +175,13 @@ func TestAppliedLogKeepsWhatIsRecent(t *testing.T) {
 
 func TestFarewellsAreRepeated(t *testing.T) {
 	var f farewells
-	f.add([]Removed{{Node: 104, ID: 4}})
+	f.add([]Hosted{{Peer{Node: 104}, 4}})
 	now := time.Hour
 	for n := range farewellTimes {
 		if !f.due(now) {
 			t.Fatalf("farewell %d is not due", n+1)
 		}
-		if got := f.tell(now, 9); !slices.Equal(got, []Removed{{Node: 104, ID: 4, Highest: 9}}) {
+		if got := f.tell(now); !slices.Equal(got, []Hosted{{Peer{Node: 104}, 4}}) {
 			t.Errorf("farewell %d: %+v", n+1, got)
 		}
 		if f.due(now + farewellInterval - 1) {

@@ -128,22 +128,19 @@ const (
 	longestOffers = time.Minute
 )
 
-// Offer asks the node of a voter whether it would lead the shard (P22).
-type Offer struct {
-	Node uint64
-	Term uint64
-}
+// offer is an Offer to a node.
+type offer struct{ node, term uint64 }
 
 // offers are a leader's offers of leadership, with growing pauses between them.
 type offers struct {
-	last    Offer
+	last    offer
 	made    time.Duration // when; zero: never
 	backoff time.Duration // until it is again
 }
 
 // make makes an offer, unless the last one is too recent, and reports whether it did. A leader that
 // leaves asks soon again, however often it was refused before.
-func (o *offers) make(now time.Duration, offer Offer, leaving bool) bool {
+func (o *offers) make(now time.Duration, next offer, leaving bool) bool {
 	pause := o.backoff
 	if leaving {
 		pause = min(pause, firstBackoff)
@@ -151,7 +148,7 @@ func (o *offers) make(now time.Duration, offer Offer, leaving bool) bool {
 	if now-o.made < pause && o.any() {
 		return false
 	}
-	o.last, o.made = offer, now
+	o.last, o.made = next, now
 	if o.backoff = min(max(2*o.backoff, firstBackoff), longestOffers); leaving {
 		o.backoff = firstBackoff
 	}
@@ -166,7 +163,7 @@ func (o *offers) any() bool { return o.made != 0 }
 func (o *offers) skip(now time.Duration) { o.made = now - 1 }
 
 // current returns the offer that is made just now, if any is.
-func (o *offers) current(now time.Duration) (Offer, bool) { return o.last, o.made == now && o.any() }
+func (o *offers) current(now time.Duration) (offer, bool) { return o.last, o.made == now && o.any() }
 
 // SetTarget tells the replica where the ring wants the shard's replicas to be.
 func (r *Replica) SetTarget(t Target) {
@@ -177,16 +174,13 @@ func (r *Replica) SetTarget(t Target) {
 // Limit tells a leader whether too many shards are moving already to begin with another.
 func (r *Replica) Limit(limited bool) { r.limited = limited }
 
-// Missing tells a leader that replica id, which it counts on node, is gone from there for
+// missing tells a leader that replica id, which it counts on node, is gone from there for
 // good: no node ever hosts an ID again (P24). It is replaced like one of a dead node.
-func (r *Replica) Missing(node, id uint64) {
+func (r *Replica) missing(node, id uint64) {
 	if p, known := r.Peer(id); r.Serving() && known && p.Node == node && r.leading.placing.miss(id) {
 		r.log.Warn("a replica stopped itself, and will be replaced", "gone", id)
 	}
 }
-
-// Decline tells a leader that learner id had better get no vote: its node is to go soon (P32).
-func (r *Replica) Decline(id uint64) { r.members.decline(id) }
 
 // livenessOf returns what the view says of replica id's node.
 func (r *Replica) livenessOf(id uint64) placement.Liveness {
@@ -420,8 +414,8 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
 // answer.
 func (r *Replica) offer(to uint64) {
 	p, _ := r.Peer(to)
-	if r.leading.offers.make(r.now, Offer{p.Node, r.term}, r.leaving()) && r.leaving() {
-		r.Handover(r.now, p.Node, r.term)
+	if r.leading.offers.make(r.now, offer{p.Node, r.term}, r.leaving()) && r.leaving() {
+		r.handover(p.Node, r.term)
 	}
 }
 
@@ -431,16 +425,15 @@ func (r *Replica) stray() {
 	if o := &r.leading.offers; !o.any() && len(others) > 0 && r.cfg.Points.Taken(point.StrayTransfer) {
 		o.skip(r.now)
 		p, _ := r.Peer(others[0])
-		r.Handover(r.now, p.Node, r.term)
+		r.handover(p.Node, r.term)
 	}
 }
 
 // leaving reports whether the replica's node leaves.
 func (r *Replica) leaving() bool { return r.target.liveness(r.cfg.Self.Node) == placement.Departed }
 
-// Handover moves leadership to the voter at node, which said in term that it would lead.
-func (r *Replica) Handover(now time.Duration, node, term uint64) {
-	r.now = now
+// handover moves leadership to the voter at node, which said in term that it would lead.
+func (r *Replica) handover(node, term uint64) {
 	if !r.Serving() || r.term != term || r.Joint() {
 		return
 	}

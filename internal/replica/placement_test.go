@@ -175,7 +175,7 @@ func TestAnswersAreOfTheLeadersTerm(t *testing.T) {
 		m := &raftpb.Message{
 			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(2), To: proto.Uint64(1), Term: proto.Uint64(leader.term + uint64(off)),
 		}
-		leader.Step(w.now, 102, Frame{Generation: 1, From: 2, To: 1, Message: m})
+		leader.Receive(w.now, 102, &Frame{Generation: 1, From: 2, To: 1, Message: m})
 		if got := leader.answers(2); got != want {
 			t.Errorf("an answer of term %d to the leader of term %d counts: %v", m.GetTerm(), leader.term, got)
 		}
@@ -243,7 +243,7 @@ func TestARemovedVoterAsksWhomItNeverKnew(t *testing.T) {
 			Liveness: map[uint64]placement.Liveness{103: placement.Silent},
 		})
 		w.run(t, 2*electionTicks+4*placeEvery) // as above
-		leader.Handover(w.now, 104, leader.term)
+		leader.Receive(w.now, 104, &Accept{leader.term})
 		w.run(t, 2*HeartbeatTicks)
 		if next := w.replicas[3]; !next.Serving() || !slices.Equal(next.Voters(), []uint64{1, 2, 4}) {
 			t.Fatalf("4 does not lead, or voters %v", next.Voters())
@@ -255,7 +255,7 @@ func TestARemovedVoterAsksWhomItNeverKnew(t *testing.T) {
 		}
 		w.replicas[2].SetTarget(target)
 		w.run(t, 4*electionTicks)
-		if len(w.ended) == 0 || w.ended[0] != (Removed{Node: 103, ID: 3, Highest: 4}) {
+		if len(w.ended) == 0 || w.ended[0] != (Removed{Generation: 1, ID: 3, Highest: 4}) {
 			t.Errorf("it heard %v, when its node leaves: %v", w.ended, leaves)
 		}
 	}
@@ -282,7 +282,7 @@ func TestAQuestionDeposesNobody(t *testing.T) {
 func TestOnlyQuestionsAreForAnybody(t *testing.T) {
 	w, leader := led(t)
 	for _, kind := range []raftpb.MessageType{raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgVote} {
-		leader.Step(w.now, 102, Frame{Generation: 1, From: 2, To: anybody, Message: &raftpb.Message{
+		leader.Receive(w.now, 102, &Frame{Generation: 1, From: 2, To: anybody, Message: &raftpb.Message{
 			Type: kind.Enum(), From: proto.Uint64(2), To: proto.Uint64(anybody), Term: proto.Uint64(leader.term + 1),
 		}})
 	}
@@ -651,8 +651,8 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 			Type: raftpb.MsgHeartbeatResp.Enum(), From: proto.Uint64(4), To: proto.Uint64(anybody),
 			Term: proto.Uint64(removed.term), Context: []byte(question),
 		}
-		got := r.Step(w.now, 104, Frame{Generation: 1, From: 4, To: anybody, Message: m})
-		if want && (got == nil || *got != Removed{Node: 104, ID: 4, Highest: r.members.highest}) || !want && got != nil {
+		got := r.Receive(w.now, 104, &Frame{Generation: 1, From: 4, To: anybody, Message: m})
+		if want && (got == nil || *got.(*Removed) != Removed{Generation: 1, ID: 4, Highest: r.members.highest}) || !want && got != nil {
 			t.Errorf("%s tells it %v", name, got)
 		}
 	}
@@ -701,7 +701,7 @@ func TestWhenAShardIsAtRest(t *testing.T) {
 	}{
 		{"three voters and a learner", nothing, true},
 		{"the leader leads no more", func(_ *testing.T, w *trio, r *Replica) {
-			r.Handover(w.now, 102, r.Term())
+			r.Receive(w.now, 102, &Accept{r.Term()})
 		}, false},
 		{"the voters change", func(_ *testing.T, _ *trio, r *Replica) { r.members.conf.VotersOutgoing = []uint64{1, 2, 3} }, false},
 		{"a replica is being added", func(_ *testing.T, w *trio, r *Replica) {
@@ -917,10 +917,10 @@ func TestPlacement(t *testing.T) {
 				leader.leading.learners[id] = l
 			}
 			for _, id := range tt.declined {
-				leader.Decline(id)
+				leader.members.decline(id)
 			}
 			for _, id := range tt.missing {
-				leader.Missing(100+id, id)
+				leader.missing(100+id, id)
 			}
 			if tt.before != nil {
 				tt.before(leader)

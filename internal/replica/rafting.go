@@ -237,9 +237,9 @@ func (b *raftMessage) number(c *wire.Codec, n **uint64) {
 	c.Uint(&v, math.MaxUint64)
 }
 
-// urgent reports whether a raft message must not wait behind lock traffic (P16).
-func urgent(m *raftpb.Message) bool {
-	switch m.GetType() {
+// Urgent reports whether the frame must not wait behind lock traffic (P16).
+func (f *Frame) Urgent() bool {
+	switch f.Message.GetType() {
 	case raftpb.MsgApp, raftpb.MsgAppResp:
 		return false
 	}

@@ -71,7 +71,7 @@ type trio struct {
 	events   []shard.Event
 	answers  []Answer
 	dropped  []Dropped
-	offers   []Offer
+	offers   []offer
 	ended    []Removed // what those said who were asked
 }
 
@@ -112,49 +112,68 @@ func (w *trio) settle(tb testing.TB) {
 			var out Output
 			r.Ready(w.now, &out)
 			w.events, w.dropped = append(w.events, out.Events...), append(w.dropped, out.Dropped...)
-			w.answers, w.offers = append(w.answers, out.Answers...), append(w.offers, out.Offers...)
-			for _, f := range out.Frames {
-				rd := wire.NewReader(appendFrame(nil, f.Frame))
-				got := readFrame(rd)
-				if err := rd.End(); err != nil {
-					tb.Fatalf("%v from %d to %d: %v", f.Frame.Message.GetType(), f.Frame.From, f.Frame.To, err)
-				}
-				seen := got
-				seen.To = f.Node - 100 // also if it is for anybody there
-				if to := w.reached(seen.From, seen.To); to != nil && (w.loses == nil || !w.loses(seen)) {
-					if gone := to.Step(w.now, 100+got.From, got); gone != nil {
-						w.ended = append(w.ended, *gone)
-					}
-				}
-			}
-			for _, h := range out.Hosts {
-				if to := w.reached(r.ID(), h.ID); to != nil && w.asleep[h.ID] {
-					delete(w.asleep, h.ID)
-					to.election.arm(w.now)
-				}
-			}
-			for _, c := range out.Chunks {
-				if to := w.reached(c.From, c.To); to != nil && (w.misses == nil || !w.misses(c)) {
-					to.StepChunk(w.now, 100+c.From, c)
-				}
-			}
-			for _, s := range out.Sums {
-				rd := wire.NewReader(encode(nil, s))
-				got := decode[Sum](rd)
-				if err := rd.End(); err != nil || s.Node != 100+s.To {
-					tb.Fatalf("%+v came back as %+v: %v", s, got, err)
-				}
-				if to := w.reached(s.From, s.To); to != nil && (w.unsaid == nil || !w.unsaid(s)) {
-					to.StepSum(w.now, 100+s.From, got)
-				}
-			}
-			for _, a := range out.Acks {
-				if to := w.reached(a.From, a.To); to != nil {
-					to.StepAck(w.now, a)
-				}
+			w.answers = append(w.answers, out.Answers...)
+			for _, s := range out.Sends {
+				w.bring(tb, r, s)
 			}
 		}
 	}
+}
+
+// bring brings a message of r's to its replica.
+func (w *trio) bring(tb testing.TB, r *Replica, s Send) {
+	tb.Helper()
+	id := s.Node - 100
+	to := w.reached(r.ID(), id)
+	switch m := s.Message.(type) {
+	case *Frame:
+		rd := wire.NewReader(appendFrame(nil, *m))
+		got := readFrame(rd)
+		if err := rd.End(); err != nil {
+			tb.Fatalf("%v from %d to %d: %v", m.Message.GetType(), m.From, m.To, err)
+		}
+		seen := got
+		seen.To = id // also if it is for anybody there
+		if to != nil && (w.loses == nil || !w.loses(seen)) {
+			if gone := to.Receive(w.now, 100+got.From, &got); gone != nil {
+				w.ended = append(w.ended, *gone.(*Removed))
+			}
+		}
+	case *Host:
+		if to := w.reached(r.ID(), m.ID); to != nil && w.asleep[m.ID] {
+			delete(w.asleep, m.ID)
+			to.election.arm(w.now)
+		}
+	case *Offer:
+		w.offers = append(w.offers, offer{s.Node, m.Term})
+	case *Chunk:
+		if to != nil && (w.misses == nil || !w.misses(*m)) {
+			to.Receive(w.now, 100+m.From, m)
+		}
+	case *Sum:
+		rd := wire.NewReader(encode(nil, *m))
+		got := decode[Sum](rd)
+		if err := rd.End(); err != nil || id != m.To {
+			tb.Fatalf("%+v came back as %+v: %v", m, got, err)
+		}
+		if to != nil && (w.unsaid == nil || !w.unsaid(*m)) {
+			to.Receive(w.now, 100+m.From, &got)
+		}
+	case *ChunkAck:
+		if to != nil {
+			to.Receive(w.now, 100+m.From, m)
+		}
+	}
+}
+
+// sent returns the messages of one type that are to be sent.
+func sent[M wire.Message](out *Output) (all []M) {
+	for _, s := range out.Sends {
+		if m, is := s.Message.(M); is {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // run lets ticks pass.
@@ -222,7 +241,7 @@ func TestWhatGathersDuringATransferFitsIntoEntries(t *testing.T) {
 	w, r := led(t)
 	w.run(t, 2*HeartbeatTicks)
 	w.cut[2] = true
-	r.Handover(w.now, 102, r.Term())
+	r.Receive(w.now, 102, &Accept{r.Term()})
 	w.settle(t)
 	for n := range uint64(400) {
 		a, raw := ask(n+1, fmt.Sprint("k", n))
@@ -440,8 +459,8 @@ func after(r *Replica, now time.Duration) {
 			a, raw := ask(1, "k")
 			_ = r.Submit(now, a, raw)
 			_ = r.Renew(now, Renewal{})
-			r.Handover(now, 102, r.Term())
-			r.StepAck(now, ChunkAck{Generation: 1, To: r.ID()})
+			r.Receive(now, 102, &Accept{r.Term()})
+			r.Receive(now, 0, &ChunkAck{Generation: 1, To: r.ID()})
 			r.Ready(now, &out)
 		}
 		if r.Err() == nil {
@@ -485,7 +504,7 @@ func FuzzReadFrame(f *testing.F) {
 			fr.Generation, fr.To = 1, to.ID()
 			fr.Message.To = proto.Uint64(to.ID())
 			guarded(to, func() {
-				to.Step(w.now, 102, fr)
+				to.Receive(w.now, 102, &fr)
 				var out Output
 				to.Ready(w.now, &out)
 			})
@@ -513,7 +532,11 @@ func sentSnapshot(tb testing.TB, keys int) []Chunk {
 	r.beginTransfer(&raftpb.Message{
 		Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(4), From: proto.Uint64(r.ID()), Term: proto.Uint64(r.Term()),
 	}, Peer{Node: 104})
-	return r.sender.chunks
+	var chunks []Chunk
+	for _, s := range r.sender.sends {
+		chunks = append(chunks, *s.Message.(*Chunk))
+	}
+	return chunks
 }
 
 // formerReplica is the highest ID that the shard of sentSnapshot ever gave, to a replica that
@@ -524,7 +547,7 @@ func TestChunksTravel(t *testing.T) {
 	for _, c := range sentSnapshot(t, 1) {
 		r := wire.NewReader(encode(nil, c))
 		got := decode[Chunk](r)
-		if c.Node = 0; r.End() != nil || fmt.Sprint(got) != fmt.Sprint(c) {
+		if r.End() != nil || fmt.Sprint(got) != fmt.Sprint(c) {
 			t.Errorf("%+v came back as %+v, %v", c, got, r.Err())
 		}
 	}
@@ -540,7 +563,7 @@ func TestChunksTravel(t *testing.T) {
 func TestASnapshotArrives(t *testing.T) {
 	r := newReplica(4, time.Second)
 	for _, c := range sentSnapshot(t, 1) {
-		r.StepChunk(time.Second, 101, c)
+		r.Receive(time.Second, 101, &c)
 	}
 	var out Output
 	r.Ready(time.Second, &out)
@@ -565,7 +588,7 @@ func TestTwoSnapshotsArriveAtOnce(t *testing.T) {
 			} else if first != (i < len(newer)) {
 				continue
 			}
-			r.StepChunk(time.Second, 101, c)
+			r.Receive(time.Second, 101, &c)
 		}
 		var out Output
 		r.Ready(time.Second, &out)
@@ -599,7 +622,7 @@ func FuzzReadChunk(f *testing.F) {
 			t.Fatalf("%+v was read from %x and is written as %x", c, used, encode(nil, c))
 		}
 		r := newReplica(4, time.Second)
-		r.StepChunk(time.Second, 101, c)
+		r.Receive(time.Second, 101, &c)
 		var out Output
 		r.Ready(time.Second, &out)
 		after(r, time.Second)
@@ -615,11 +638,11 @@ func FuzzMeta(f *testing.F) {
 	f.Fuzz(func(t *testing.T, meta []byte) {
 		r := newReplica(4, time.Second)
 		for _, c := range chunks[:len(chunks)-1] {
-			r.StepChunk(time.Second, 101, c)
+			r.Receive(time.Second, 101, &c)
 		}
 		c := last
 		c.Meta = meta
-		r.StepChunk(time.Second, 101, c)
+		r.Receive(time.Second, 101, &c)
 		var out Output
 		r.Ready(time.Second, &out)
 		after(r, time.Second)
@@ -643,9 +666,9 @@ func TestAMissingReplicaIsReplaced(t *testing.T) {
 	w.run(t, 2*placeEvery)
 	lost, _ := r.Peer(3)
 	w.cut[3] = true
-	r.Missing(lost.Node+1, 3)           // not that node's to say
-	r.Missing(lost.Node, 9)             // no replica of the shard's
-	w.replicas[1].Missing(lost.Node, 3) // it leads nobody
+	r.missing(lost.Node+1, 3)           // not that node's to say
+	r.missing(lost.Node, 9)             // no replica of the shard's
+	w.replicas[1].missing(lost.Node, 3) // it leads nobody
 	w.run(t, 2*placeEvery)
 	if len(r.Learners()) != 0 || len(r.leading.placing.missing) != 0 {
 		t.Fatal("replaced on a stranger's word")
@@ -653,11 +676,11 @@ func TestAMissingReplicaIsReplaced(t *testing.T) {
 	for r.leading.placing.skipped != 0 { // it looked a moment ago, and need not do so soon
 		w.run(t, 1)
 	}
-	r.Missing(lost.Node, 3)
+	r.missing(lost.Node, 3)
 	w.run(t, 1)
 	rests := r.leading.placing.rests
 	r.leading.placing.rests = true
-	if r.Missing(lost.Node, 3); !r.leading.placing.rests { // nodes repeat it
+	if r.missing(lost.Node, 3); !r.leading.placing.rests { // nodes repeat it
 		t.Error("what is repeated is news")
 	}
 	r.leading.placing.rests = rests
@@ -761,8 +784,8 @@ func TestAStoppedReplicaDoesNothingMore(t *testing.T) {
 	leader.Wake(w.now + 4*ElectionTimeout)
 	leader.Tick(w.now+4*ElectionTimeout, true)
 	var out Output
-	if leader.Ready(leader.now, &out); !leader.Rests() || leader.WakeAt() != never || len(out.Frames) > 0 {
-		t.Errorf("it rests: %v, and wakes at %v, after the frames %v", leader.Rests(), leader.WakeAt(), out.Frames)
+	if leader.Ready(leader.now, &out); !leader.Rests() || leader.WakeAt() != never || len(out.Sends) > 0 {
+		t.Errorf("it rests: %v, and wakes at %v, after the frames %v", leader.Rests(), leader.WakeAt(), out.Sends)
 	}
 }
 

@@ -20,7 +20,7 @@ type receiver struct {
 	founding         shard.Founding
 	incoming         *incoming   // the latest snapshot, or nil
 	whole            []*incoming // those that arrived whole, until raft has taken or left them
-	acks             []ChunkAck  // to be sent
+	acks             []Send      // to be sent
 }
 
 // incoming is a snapshot that a replica receives.
@@ -60,9 +60,9 @@ func (rc *receiver) add(node uint64, c Chunk) (whole *raftpb.Message, taken bool
 			rc.whole = append(rc.whole, in) // there may be more, of other leaders, before raft's answer is seen
 		}
 	}
-	rc.acks = append(rc.acks, ChunkAck{
-		Node: node, Generation: rc.generation, From: rc.self, To: c.From, Transfer: c.Transfer, Next: in.next,
-	})
+	rc.acks = append(rc.acks, Send{node, &ChunkAck{
+		Generation: rc.generation, From: rc.self, To: c.From, Transfer: c.Transfer, Next: in.next,
+	}})
 	return whole, true, nil
 }
 
@@ -126,10 +126,3 @@ func (rc *receiver) accepted(index, term uint64) (*shard.Table, *history) {
 
 // settled notes that raft has taken or left all that arrived.
 func (rc *receiver) settled() { rc.whole = nil }
-
-// take adds to out what is to be sent.
-func (rc *receiver) take(out []ChunkAck) []ChunkAck {
-	out = append(out, rc.acks...)
-	rc.acks = rc.acks[:0]
-	return out
-}

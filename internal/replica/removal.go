@@ -17,13 +17,13 @@ const (
 
 // farewells are how removed replicas hear of their end, so that they are destroyed.
 type farewells struct {
-	gone []Removed     // they may not know of it
+	gone []Hosted      // they may not know of it
 	told int           // how often this leader told them
 	next time.Duration // when they may hear of it again
 }
 
 // add takes in replicas that a change removed.
-func (f *farewells) add(gone []Removed) {
+func (f *farewells) add(gone []Hosted) {
 	f.gone = append(f.gone, gone...)
 	f.gone = f.gone[max(0, len(f.gone)-maxFormer):]
 	f.told = 0
@@ -35,12 +35,9 @@ func (f *farewells) restart() { f.told, f.next = 0, 0 }
 // due reports whether they are to hear of it.
 func (f *farewells) due(now time.Duration) bool { return len(f.gone) > 0 && now >= f.next }
 
-// tell returns the replicas that are to be told now. Highest is the highest replica ID that was ever configured.
-func (f *farewells) tell(now time.Duration, highest uint64) []Removed {
+// tell returns the replicas that are to be told now.
+func (f *farewells) tell(now time.Duration) []Hosted {
 	told := f.gone
-	for i := range told {
-		told[i].Highest = highest
-	}
 	f.next = now + farewellInterval
 	if f.told++; f.told >= farewellTimes {
 		f.gone = nil
@@ -53,8 +50,11 @@ func (f *farewells) tell(now time.Duration, highest uint64) []Removed {
 // the votes of the removed, and need them. If the leader is lost before it tells a replica, the next
 // leader does.
 func (r *Replica) farewell(out *Output) {
-	if r.farewells.due(r.now) && r.sealed() {
-		out.Removed = append(out.Removed, r.farewells.tell(r.now, r.members.latest())...)
+	if !r.farewells.due(r.now) || !r.sealed() {
+		return
+	}
+	for _, gone := range r.farewells.tell(r.now) {
+		out.send(gone.Peer.Node, &Removed{r.cfg.Generation, gone.ID, r.members.latest()})
 	}
 }
 

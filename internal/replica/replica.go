@@ -110,24 +110,17 @@ type Replica struct {
 
 // Output is what a replica wants done. Its owner carries it out and may then reuse it.
 type Output struct {
-	Frames  []Outgoing
+	Sends   []Send        // in this order
 	Events  []shard.Event // for the sessions' nodes; only from a serving leader
 	Answers []Answer      // to renewals
 	Dropped []Dropped
-	Hosts   []Hosted  // replicas that shall be created
-	Removed []Removed // replicas that may not know of their end
-	Chunks  []Chunk
-	Acks    []ChunkAck
-	Sums    []Sum
-	Offers  []Offer
 	Serving bool // this replica has just begun to serve
 }
 
-// Outgoing is a raft message and where it goes.
-type Outgoing struct {
-	Node   uint64
-	Urgent bool
-	Frame  Frame
+// Send is a message about the shard's replicas, and the node to which it goes.
+type Send struct {
+	Node    uint64
+	Message wire.Message
 }
 
 // Dropped is a command that was accepted and then not appended: it is to be sent to another leader.
@@ -136,26 +129,22 @@ type Dropped struct {
 	Number  uint64
 }
 
-// Hosted says that peer's node shall host replica ID of this shard.
+// Hosted is a replica of the shard, and where it lives.
 type Hosted struct {
 	Peer Peer
 	ID   uint64
 }
 
-// Removed says that the node's replica ID is no longer one of this shard's.
-type Removed struct {
-	Node    uint64
-	ID      uint64
-	Highest uint64
-}
-
 // Reset empties out for its next use.
 func (out *Output) Reset() {
 	*out = Output{
-		Frames: out.Frames[:0], Events: out.Events[:0], Answers: out.Answers[:0], Dropped: out.Dropped[:0],
-		Hosts: out.Hosts[:0], Removed: out.Removed[:0], Chunks: out.Chunks[:0], Acks: out.Acks[:0],
-		Sums: out.Sums[:0], Offers: out.Offers[:0],
+		Sends: out.Sends[:0], Events: out.Events[:0], Answers: out.Answers[:0], Dropped: out.Dropped[:0],
 	}
+}
+
+// send adds a message for a node.
+func (out *Output) send(node uint64, m wire.Message) {
+	out.Sends = append(out.Sends, Send{node, m})
 }
 
 // firstIndex is the log index of the founding act: the snapshot from which every
@@ -309,11 +298,41 @@ func (r *Replica) Err() error { return r.stopped }
 // ErrNotServing: this replica does not lead, or not yet.
 var ErrNotServing = errors.New("replica: not the leader")
 
-// Step takes a raft message that came from node. If it came from a replica that does not
-// know of its end, Step says so.
-func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Removed) {
+// Receive takes a message that came from node. The answer, if there is one, is to go there at once.
+func (r *Replica) Receive(now time.Duration, node uint64, m wire.Message) (answer wire.Message) {
 	r.now = now
-	if r.stopped != nil || f.Generation != r.cfg.Generation {
+	if r.stopped != nil {
+		return nil
+	}
+	switch m := m.(type) {
+	case *Frame:
+		if gone := r.step(node, *m); gone != nil {
+			return gone
+		}
+	case *Chunk:
+		r.addChunk(node, *m)
+	case *ChunkAck:
+		r.ack(*m)
+	case *Sum:
+		r.hearSum(node, *m)
+	case *Missing:
+		if m.Generation == r.cfg.Generation {
+			r.missing(node, m.ID)
+		}
+	case *Decline:
+		if m.Generation == r.cfg.Generation {
+			r.members.decline(m.ID)
+		}
+	case *Accept:
+		r.handover(node, m.Term)
+	}
+	return nil
+}
+
+// step takes a raft message that came from node. If it came from a replica that does not
+// know of its end, step says so.
+func (r *Replica) step(node uint64, f Frame) (removed *Removed) {
+	if f.Generation != r.cfg.Generation {
 		return nil
 	}
 	asks := string(f.Message.Context) == question
@@ -324,7 +343,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		if !r.mayTell(f.From) {
 			return nil
 		}
-		return &Removed{Node: node, ID: f.From, Highest: r.members.latest()}
+		return &Removed{Generation: r.cfg.Generation, ID: f.From, Highest: r.members.latest()}
 	}
 	r.members.meet(f.From, node)
 	m := f.Message
@@ -341,7 +360,7 @@ func (r *Replica) Step(now time.Duration, node uint64, f Frame) (removed *Remove
 		return nil // nothing takes effect by being forwarded (P3)
 	}
 	if r.Serving() && r.isAnswer(m) {
-		r.leading.contacts.hear(f.From, now)
+		r.leading.contacts.hear(f.From, r.now)
 	}
 	if err := r.stepRaft(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		r.log.Debug("raft refused a message", "type", m.GetType(), "error", err)
@@ -515,9 +534,7 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 
 // sendTo sends m to a node.
 func (r *Replica) sendTo(node uint64, m *raftpb.Message, out *Output) {
-	out.Frames = append(out.Frames, Outgoing{node, urgent(m), Frame{
-		Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Message: m,
-	}})
+	out.send(node, &Frame{Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Message: m})
 }
 
 // apply takes one committed entry.
@@ -606,7 +623,8 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 
 // emit adds to out what the replica wants of other nodes beside what raft does.
 func (r *Replica) emit(out *Output) {
-	out.Chunks, out.Acks = r.sender.take(out.Chunks), r.receiver.take(out.Acks)
+	out.Sends = append(append(out.Sends, r.sender.sends...), r.receiver.acks...)
+	r.sender.sends, r.receiver.acks = nil, nil
 	if r.inquires {
 		r.inquires = false
 		r.inquire(out)
@@ -618,14 +636,14 @@ func (r *Replica) emit(out *Output) {
 	}
 	r.farewell(out)
 	if o, made := g.offers.current(r.now); made {
-		out.Offers = append(out.Offers, o)
+		out.send(o.node, &Offer{o.term})
 	}
 	if !g.placing.askHosts(r.now) {
 		return
 	}
 	for _, h := range r.members.added() {
 		if g.contacts.silence(h.ID, r.now) > ElectionTimeout {
-			out.Hosts = append(out.Hosts, h)
+			out.send(h.Peer.Node, &Host{r.cfg.Generation, h.ID})
 		}
 	}
 }

@@ -19,7 +19,6 @@ const (
 // Chunk is a part of a snapshot on its way to a replica. The last one carries Meta:
 // the raft message that the snapshot belongs to and the shard's replicas.
 type Chunk struct {
-	Node       uint64 // where it goes; not on the wire
 	Generation uint64
 	From, To   uint64
 	Transfer   uint64
@@ -46,7 +45,6 @@ func (m *snapshotMeta) Fields(c *wire.Codec) {
 
 // ChunkAck says how many chunks of a transfer arrived in order.
 type ChunkAck struct {
-	Node       uint64 // where it goes; not on the wire
 	Generation uint64
 	From, To   uint64
 	Transfer   uint64
@@ -54,14 +52,15 @@ type ChunkAck struct {
 }
 
 // sender sends a snapshot to one replica at a time, chunk by chunk, while the table goes on. It is
-// told of acks and ticks, and what it wants sent is fetched by take.
+// told of acks and ticks.
 type sender struct {
 	transfer *transfer // under way, or nil
-	chunks   []Chunk   // to be sent
+	sends    []Send    // chunks to be sent, also of a transfer that has ended
 }
 
 // transfer is a snapshot on its way.
 type transfer struct {
+	node     uint64
 	head     Chunk // what its chunks have in common
 	cut      *shard.Cut
 	meta     []byte
@@ -88,11 +87,13 @@ type flying struct {
 	again bool          // and once more since
 }
 
-// begin begins to send a cut of the table, in chunks of as many bytes as most and with as many as
+// begin begins to send a cut of the table to node, in chunks of as many bytes as most and with as many as
 // widest on their way. Raft goes on from the entry at index.
-func (s *sender) begin(now time.Duration, head Chunk, cut *shard.Cut, meta []byte, index uint64, most, widest int) {
+func (s *sender) begin(
+	now time.Duration, node uint64, head Chunk, cut *shard.Cut, meta []byte, index uint64, most, widest int,
+) {
 	s.transfer = &transfer{
-		head: head, cut: cut, meta: meta, index: index, most: most, widest: widest,
+		node: node, head: head, cut: cut, meta: meta, index: index, most: most, widest: widest,
 		window: 1, progress: now, quickest: never, patience: resendAfter,
 	}
 	s.fill(now)
@@ -136,7 +137,8 @@ func (s *sender) fill(now time.Duration) {
 			t.next++
 			t.flight = append(t.flight, flying{Chunk: c, first: now})
 		}
-		s.chunks = append(s.chunks, t.flight[t.away].Chunk)
+		c := t.flight[t.away].Chunk
+		s.sends = append(s.sends, Send{t.node, &c})
 		t.away++
 		t.sent = now
 	}
@@ -194,17 +196,10 @@ func (s *sender) resend(now time.Duration) bool {
 	return true
 }
 
-// end ends the transfer. Chunks that wait to be fetched are sent nevertheless.
+// end ends the transfer.
 func (s *sender) end() {
 	s.transfer.cut.Stop()
 	s.transfer = nil
-}
-
-// take adds to out what is to be sent.
-func (s *sender) take(out []Chunk) []Chunk {
-	out = append(out, s.chunks...)
-	s.chunks = s.chunks[:0]
-	return out
 }
 
 // Fields is the chunk's wire form, seven elements.

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"fmt"
-	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -37,18 +36,17 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	if r.cfg.Points.Taken(point.SmallChunks) {
 		most = 16
 	}
-	head := Chunk{Node: to.Node, Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Transfer: r.rand.Uint64()}
-	r.sender.begin(r.now, head, r.table.Cut(), meta, named, most, widest)
+	head := Chunk{Generation: r.cfg.Generation, From: r.cfg.ID, To: m.GetTo(), Transfer: r.rand.Uint64()}
+	r.sender.begin(r.now, to.Node, head, r.table.Cut(), meta, named, most, widest)
 	r.dirty = true
 }
 
-// StepAck takes the receiver's word on how far it is.
-func (r *Replica) StepAck(now time.Duration, a ChunkAck) {
-	r.now = now
+// ack takes the receiver's word on how far it is.
+func (r *Replica) ack(a ChunkAck) {
 	if !r.sender.expects(a) {
 		return
 	}
-	if r.sender.ack(now, a) {
+	if r.sender.ack(r.now, a) {
 		r.endTransfer(raft.SnapshotFinish)
 	}
 	r.dirty = true
@@ -74,10 +72,9 @@ func (r *Replica) endTransfer(how raft.SnapshotStatus) {
 	r.dirty = true
 }
 
-// StepChunk takes a part of a snapshot.
-func (r *Replica) StepChunk(now time.Duration, node uint64, c Chunk) {
-	r.now = now
-	if r.stopped != nil || c.Generation != r.cfg.Generation || c.To != r.cfg.ID {
+// addChunk takes a part of a snapshot.
+func (r *Replica) addChunk(node uint64, c Chunk) {
+	if c.Generation != r.cfg.Generation || c.To != r.cfg.ID {
 		return
 	}
 	whole, taken, err := r.receiver.add(node, c)

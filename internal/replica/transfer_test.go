@@ -161,7 +161,8 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 			busy, next, away, again := w.now, uint64(0), 0, 0
 			seen := make(map[uint64]bool)
 			send := func() {
-				for _, c := range leader.sender.chunks {
+				for _, s := range leader.sender.sends {
+					c := s.Message.(*Chunk)
 					if seen[c.Number] {
 						again++
 					}
@@ -172,12 +173,12 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 					}
 					acks = append(acks, event{busy + tt.latency, next})
 				}
-				leader.sender.chunks = leader.sender.chunks[:0]
+				leader.sender.sends = nil
 			}
 			for end := w.now + 10*time.Minute; w.now < end; w.now += time.Millisecond {
 				send()
 				for len(acks) > 0 && acks[0].at <= w.now {
-					leader.StepAck(w.now, ChunkAck{Generation: 1, From: 4, To: 1, Transfer: number, Next: acks[0].ack})
+					leader.Receive(w.now, 0, &ChunkAck{Generation: 1, From: 4, To: 1, Transfer: number, Next: acks[0].ack})
 					acks = acks[1:]
 					send()
 				}

@@ -289,12 +289,12 @@ var vocabulary = []struct {
 	{"conclusions", func(w word) bool { return concludes(w.change) }},
 	{"snapshots", is[*replica.Chunk]},
 	{"snapshot answers", is[*replica.ChunkAck]},
-	{"orders", is[*message.Host]},
-	{"missing replicas", is[*message.Missing]},
-	{"declined votes", is[*message.Decline]},
+	{"orders", is[*replica.Host]},
+	{"missing replicas", is[*replica.Missing]},
+	{"declined votes", is[*replica.Decline]},
 	{"digests", is[*replica.Sum]},
-	{"removals", is[*message.Removed]},
-	{"offers", func(w word) bool { return is[*message.Offer](w) || is[*message.Accept](w) }},
+	{"removals", is[*replica.Removed]},
+	{"offers", func(w word) bool { return is[*replica.Offer](w) || is[*replica.Accept](w) }},
 	{"founding messages", func(w word) bool {
 		return w.message == nil && w.name != "status" && w.name != "leaving"
 	}},
