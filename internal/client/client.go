@@ -141,7 +141,6 @@ func (o *Output) Reset() {
 type Send struct {
 	To      uint64
 	Shard   int
-	Urgent  bool // before what waits in line
 	Message message.Message
 }
 

@@ -48,7 +48,7 @@ func (l *lease) renew() {
 	l.attempt++
 	q := &message.Renewal{Session: l.id, Ref: l.refs, After: l.after, Relay: relay, Abandoned: l.named()}
 	if to != 0 {
-		l.shard.post(to, true, q)
+		l.shard.post(to, q)
 	}
 }
 

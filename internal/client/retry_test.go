@@ -18,7 +18,7 @@ func TestRequestsAreRepeated(t *testing.T) {
 	for attempt, pause := range []time.Duration{200, 400, 800, 1600, 1600, 1600, 1600} {
 		begun := b.now
 		p := b.expectTo("lock k")
-		if sessionOf(p) != c.lease.id || numberOf(commandOf(p)) != c.number || p.Urgent || p.Shard != 0 {
+		if sessionOf(p) != c.lease.id || numberOf(commandOf(p)) != c.number || p.Shard != 0 {
 			t.Errorf("attempt %d is %+v", attempt, p)
 		}
 		if relayed(p) != (attempt >= 2) || attempt < 2 && p.To != nodeB {

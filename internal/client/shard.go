@@ -110,13 +110,13 @@ func (s *shardClient) send(c *Call) {
 	c.retryAt = s.client.now + pause/2 + time.Duration(s.client.cfg.Rand.Int64N(int64(pause/2)+1))
 	s.client.wakeAt(c.retryAt)
 	if to, relay := s.route(c.attempt); to != 0 {
-		s.post(to, false, &message.Request{Relay: relay, Command: c.command, Raw: c.raw})
+		s.post(to, &message.Request{Relay: relay, Command: c.command, Raw: c.raw})
 	}
 }
 
 // post leaves a message for a node in the output.
-func (s *shardClient) post(to uint64, urgent bool, m message.Message) {
-	s.client.out.Sends = append(s.client.out.Sends, Send{To: to, Shard: s.shard, Urgent: urgent, Message: m})
+func (s *shardClient) post(to uint64, m message.Message) {
+	s.client.out.Sends = append(s.client.out.Sends, Send{To: to, Shard: s.shard, Message: m})
 }
 
 // route returns where an attempt goes, and whether the receiver is asked to relay it (P15). Zero:

@@ -88,7 +88,7 @@ type (
 	// reach (P15). See NewForward.
 	Forward struct {
 		To     uint64
-		Inside Message // as read by a Reader: a Reply, a Redirect or an Answer, about the same shard
+		Inside Message // a Reply, a Redirect or an Answer, about the same shard
 		inner  []byte  // its wire form
 	}
 )
@@ -206,7 +206,7 @@ func (m *Answer) Fields(c *wire.Codec) {
 
 // NewForward returns a Forward that carries m, about a shard, to the node to.
 func NewForward(to uint64, sh int, m Message) *Forward {
-	return &Forward{To: to, inner: Append(nil, sh, m)}
+	return &Forward{To: to, Inside: m, inner: Append(nil, sh, m)}
 }
 
 // Fields does not read the message inside: a Reader does.

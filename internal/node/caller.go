@@ -6,7 +6,6 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/transport"
 )
 
 // await blocks until c has its result, or until ctx ends and the shard loop has taken note of it:
@@ -47,15 +46,7 @@ func (l *shardLoop) step(in client.Input) {
 		l.tellCaller(e)
 	}
 	for _, s := range o.Sends {
-		class := transport.Normal
-		if s.Urgent {
-			class = transport.Urgent
-		}
-		if s.To == l.node.id {
-			l.local = append(l.local, letter{s.Shard, s.Message})
-		} else {
-			l.say(s.To, class, s.Shard, s.Message)
-		}
+		l.say(s.To, s.Shard, s.Message)
 	}
 	o.Reset()
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -51,10 +52,32 @@ func (l *shardLoop) frame(node uint64, class transport.Class) *outFrame {
 	return f
 }
 
-// say puts a message about a shard into the frame for node.
-func (l *shardLoop) say(node uint64, class transport.Class, sh int, m message.Message) {
+// say sends a message about a shard to a node: in a frame, or to the loop itself, which keeps m until
+// it has settled.
+func (l *shardLoop) say(node uint64, sh int, m message.Message) {
+	if node == l.node.id {
+		l.local = append(l.local, letter{sh, m})
+		return
+	}
+	class := transport.Normal
+	if urgent(m) {
+		class = transport.Urgent
+	}
 	f := l.frame(node, class)
 	f.body = message.Append(f.body, sh, m)
+}
+
+// urgent reports whether a message must not wait behind lock traffic (P16).
+func urgent(m message.Message) bool {
+	switch m := m.(type) {
+	case *message.Renewal, *message.Answer:
+		return true
+	case *message.Forward:
+		return urgent(m.Inside)
+	case *replica.Frame:
+		return m.Urgent()
+	}
+	return false
 }
 
 // keptRoom is how large a frame's room may be to be kept for the next.
@@ -64,25 +87,11 @@ func (l *shardLoop) send(f *outFrame) {
 	if len(f.body) == 0 {
 		return
 	}
-	if f.to == l.node.id {
-		// Rare: what a node has to say to itself goes by function calls, a few
-		// cold messages aside.
-		l.loopBack(slices.Clone(f.body))
-	} else {
-		l.node.net.Send(transport.ID(f.to), transport.KindShard, f.class, slices.Clone(f.body))
-	}
+	l.node.net.Send(transport.ID(f.to), transport.KindShard, f.class, slices.Clone(f.body))
 	if cap(f.body) > keptRoom {
 		f.body = nil
 	}
 	f.body = f.body[:0]
-}
-
-func (l *shardLoop) loopBack(body []byte) {
-	var r message.Reader
-	for r.Reset(body, l.node.mesh.Params.Shards); r.Next(); r.Keep() {
-		l.local = append(l.local, letter{r.Shard, r.Message})
-		l.loop.Wake()
-	}
 }
 
 // flush sends what the run has gathered.

@@ -11,7 +11,6 @@ import (
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
-	"github.com/lockmesh/mesh/transport"
 )
 
 // maxMoves is how many shards one node's leaders move at a time, so that a restart storm
@@ -157,11 +156,7 @@ func (l *shardLoop) carryOut(r *replica.Replica) {
 	o := &l.out
 	sh := r.Shard()
 	for _, s := range o.Sends {
-		class := transport.Normal
-		if f, is := s.Message.(*replica.Frame); is && f.Urgent() {
-			class = transport.Urgent
-		}
-		l.say(s.Node, class, sh, s.Message)
+		l.say(s.Node, sh, s.Message)
 	}
 	for _, e := range o.Events {
 		l.tell(r, e)
@@ -170,7 +165,7 @@ func (l *shardLoop) carryOut(r *replica.Replica) {
 		l.answer(r, a)
 	}
 	for _, d := range o.Dropped {
-		l.redirectClient(d.Session.Node, sh, message.Redirect{Session: d.Session.Number, Number: d.Number})
+		l.toClient(d.Session.Node, sh, &message.Redirect{Session: d.Session.Number, Number: d.Number})
 	}
 	if o.Serving {
 		l.announce(r)
@@ -195,6 +190,6 @@ func (l *shardLoop) declineAll() {
 func (l *shardLoop) decline(r *replica.Replica) {
 	if p, ok := r.Leader(); ok && !slices.Contains(r.Voters(), r.ID()) {
 		l.declined[r.Shard()] = r.Term()
-		l.say(p.Node, transport.Normal, r.Shard(), &replica.Decline{Generation: r.Generation(), ID: r.ID()})
+		l.say(p.Node, r.Shard(), &replica.Decline{Generation: r.Generation(), ID: r.ID()})
 	}
 }

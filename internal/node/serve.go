@@ -8,7 +8,6 @@ import (
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
-	"github.com/lockmesh/mesh/transport"
 )
 
 // request takes a client's command that came from a peer, or from this node's own client.
@@ -16,7 +15,7 @@ func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 	client, number := shard.ClientOf(m.Command)
 	relay := m.Relay
 	m.Relay = false // once
-	l.serve(from, sh, client, number, relay, transport.Normal, m, func(r *replica.Replica) error {
+	l.serve(from, sh, client, number, relay, m, func(r *replica.Replica) error {
 		return r.Submit(l.now, m.Command, m.Raw)
 	})
 }
@@ -25,7 +24,7 @@ func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
 	relay := m.Relay
 	m.Relay = false // once
-	l.serve(from, sh, m.Session, 0, relay, transport.Urgent, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Session, 0, relay, m, func(r *replica.Replica) error {
 		q := replica.Renewal{Session: m.Session, Ref: m.Ref, After: m.After, Abandoned: m.Abandoned}
 		return r.Renew(l.now, q)
 	})
@@ -35,7 +34,7 @@ func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
 // none leads, or it does not accept m, its client is told who does; or m is relayed to the leader.
 func (l *shardLoop) serve(
 	from uint64, sh int, client shard.SessionID, number uint64,
-	relay bool, class transport.Class, m message.Message, accept func(*replica.Replica) error,
+	relay bool, m message.Message, accept func(*replica.Replica) error,
 ) {
 	r := l.replica(sh)
 	if r != nil && r.Serving() {
@@ -49,7 +48,7 @@ func (l *shardLoop) serve(
 	}
 	if relay && r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id && p.Node != from {
-			l.say(p.Node, class, sh, m)
+			l.say(p.Node, sh, m)
 			return
 		}
 	}
@@ -68,7 +67,7 @@ func (l *shardLoop) comesThrough(client, from uint64) {
 // refer tells a client which node leads the shard. The answer takes the way by which the request
 // came: to the client itself, or to the node that relayed it and passes the answer on.
 func (l *shardLoop) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
-	d := message.Redirect{Session: client.Number, Number: number}
+	d := &message.Redirect{Session: client.Number, Number: number}
 	if r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
 			d.Leadership = message.Leadership{Leader: p.Node, Term: r.Term()}
@@ -80,25 +79,16 @@ func (l *shardLoop) refer(from uint64, client shard.SessionID, number uint64, sh
 		}
 	}
 	l.comesThrough(client.Node, from)
-	l.redirectClient(client.Node, sh, d)
-}
-
-func (l *shardLoop) redirectClient(node uint64, sh int, d message.Redirect) {
-	if node == l.node.id {
-		own := d
-		l.local = append(l.local, letter{sh, &own})
-		return
-	}
-	l.toClient(node, transport.Normal, sh, &d)
+	l.toClient(client.Node, sh, d)
 }
 
 // toClient sends a message to a client's node, the way that its requests came.
-func (l *shardLoop) toClient(node uint64, class transport.Class, sh int, m message.Message) {
-	if via, relayed := l.via[node]; relayed {
-		l.say(via, class, sh, message.NewForward(node, sh, m))
+func (l *shardLoop) toClient(node uint64, sh int, m message.Message) {
+	if via, relayed := l.via[node]; relayed && node != l.node.id {
+		l.say(via, sh, message.NewForward(node, sh, m))
 		return
 	}
-	l.say(node, class, sh, m)
+	l.say(node, sh, m)
 }
 
 // forward passes a message on to the client that asked through this node, as it is.
@@ -110,11 +100,7 @@ func (l *shardLoop) forward(from uint64, sh int, m *message.Forward) {
 		l.take(from, sh, m.Inside)
 		return
 	}
-	class := transport.Normal
-	if _, answers := m.Inside.(*message.Answer); answers {
-		class = transport.Urgent
-	}
-	l.say(m.To, class, sh, m.Inside)
+	l.say(m.To, sh, m.Inside)
 }
 
 // leadership names this node as the shard's leader, if it is.
@@ -130,31 +116,21 @@ func (l *shardLoop) tell(r *replica.Replica, e shard.Event) {
 	if !e.Answers() {
 		return
 	}
-	node := e.Session.Node
-	m := message.Reply{Result: message.Result{Event: e, Revision: r.Revision()}, Leadership: l.leadership(r)}
-	if node == l.node.id {
-		own := m
-		l.local = append(l.local, letter{r.Shard(), &own})
-		return
-	}
-	l.toClient(node, transport.Normal, r.Shard(), &m)
+	l.toClient(e.Session.Node, r.Shard(), &message.Reply{
+		Result: message.Result{Event: e, Revision: r.Revision()}, Leadership: l.leadership(r),
+	})
 }
 
 // answer sends what came of a renewal.
 func (l *shardLoop) answer(r *replica.Replica, a replica.Answer) {
-	m := message.Answer{
+	m := &message.Answer{
 		Session: a.Session.Number, Ref: a.Ref, Alive: a.Alive,
 		Revision: a.Revision, More: a.More, Leadership: l.leadership(r),
 	}
 	for _, e := range a.Results {
 		m.Results = append(m.Results, message.Result{Event: e, Revision: m.Revision})
 	}
-	if a.Session.Node == l.node.id {
-		own := m
-		l.local = append(l.local, letter{r.Shard(), &own})
-		return
-	}
-	l.toClient(a.Session.Node, transport.Urgent, r.Shard(), &m)
+	l.toClient(a.Session.Node, r.Shard(), m)
 }
 
 // announceLimit is the largest mesh in which a new leader tells everybody. In a larger one
@@ -174,10 +150,6 @@ func (l *shardLoop) announce(r *replica.Replica) {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		if node == l.node.id {
-			l.local = append(l.local, letter{r.Shard(), &message.Serving{Term: r.Term()}})
-			continue
-		}
-		l.say(node, transport.Normal, r.Shard(), &message.Serving{Term: r.Term()})
+		l.say(node, r.Shard(), &message.Serving{Term: r.Term()})
 	}
 }

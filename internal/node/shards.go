@@ -206,7 +206,7 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 		target := l.view.Target(sh)
 		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id
 		if r != nil && agrees && r.Term() == m.Term {
-			l.say(from, transport.Normal, sh, &replica.Accept{Term: m.Term})
+			l.say(from, sh, &replica.Accept{Term: m.Term})
 		}
 	case *message.Request:
 		l.request(from, sh, m)
@@ -220,11 +220,11 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 		if r != nil {
 			l.guard(r, func() {
 				if answer := r.Receive(l.now, from, m); answer != nil {
-					l.say(from, transport.Normal, sh, answer)
+					l.say(from, sh, answer)
 				}
 			})
 		} else if f, is := m.(*replica.Frame); is && f.To <= l.hosted[sh] {
-			l.say(from, transport.Normal, sh, &replica.Missing{Generation: f.Generation, ID: f.To})
+			l.say(from, sh, &replica.Missing{Generation: f.Generation, ID: f.To})
 		}
 	}
 }

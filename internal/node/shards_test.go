@@ -232,20 +232,42 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 	}
 }
 
-// The shard loop has what it says to itself, also two messages of one kind in one frame: its reader
-// decodes both into the same memory.
-func TestTheShardLoopHearsItselfTwice(t *testing.T) {
-	l := newFollower(t).node.shards
-	for id := range uint64(2) {
-		l.say(nodeA, transport.Urgent, 0, &replica.Host{Generation: 1, ID: id + 1})
-	}
-	l.flush()
-	for i, m := range l.local {
-		if h, ok := m.Message.(*replica.Host); !ok || h.ID != uint64(i)+1 {
-			t.Errorf("message %d is %+v", i, m.Message)
+// What the shard loop says to itself is taken in the same run, and in its order.
+func TestTheShardLoopHearsItself(t *testing.T) {
+	b := newBench(t, Config{})
+	b.do(func(l *shardLoop) {
+		for id := range uint64(2) {
+			l.say(nodeA, 0, &replica.Host{Generation: 1, ID: id + 1})
 		}
+	})
+	if r := b.node.shards.replica(0); r == nil || r.ID() != 2 || len(b.take()) > 0 {
+		t.Errorf("it hosts %+v", r)
 	}
-	if len(l.local) != 2 {
-		t.Errorf("%d messages, want 2", len(l.local))
+}
+
+// Promise: P16: the words on which leases and elections depend do not wait behind lock traffic, on no part of
+// their way.
+func TestWhatIsUrgent(t *testing.T) {
+	raft := func(kind raftpb.MessageType) message.Message {
+		return &replica.Frame{Message: &raftpb.Message{Type: kind.Enum()}}
+	}
+	for _, tt := range []struct {
+		name    string
+		message message.Message
+		want    bool
+	}{
+		{"a renewal", &message.Renewal{}, true},
+		{"an answer", &message.Answer{}, true},
+		{"an answer that is passed on", message.NewForward(outsider, 0, &message.Answer{}), true},
+		{"a heartbeat", raft(raftpb.MsgHeartbeat), true},
+		{"a vote", raft(raftpb.MsgVoteResp), true},
+		{"an append", raft(raftpb.MsgApp), false},
+		{"a request", &message.Request{}, false},
+		{"a reply that is passed on", message.NewForward(outsider, 0, &message.Reply{}), false},
+		{"a chunk", &replica.Chunk{}, false},
+	} {
+		if got := urgent(tt.message); got != tt.want {
+			t.Errorf("%s is urgent: %t", tt.name, got)
+		}
 	}
 }
