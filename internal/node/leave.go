@@ -133,17 +133,15 @@ func (l *shardLoop) shut() {
 	if l.post(func(l *shardLoop) { l.close(p) }) {
 		p.Park(context.Background(), env.Never)
 	}
-	l.loop.Stop()
+	l.box.loop.Stop()
 }
 
 // close is the loop's last act.
 func (l *shardLoop) close(p env.Parker) {
 	l.step(client.Shut{})
 	l.replicas = nil
-	for _, in := range l.box.close() {
-		if in.do != nil {
-			in.do(l) // its caller waits for an answer, and gets ErrClosed
-		}
+	for _, do := range l.box.close() {
+		do(l) // its caller waits for an answer, and gets ErrClosed
 	}
 	p.Unpark()
 }

@@ -3,48 +3,54 @@ package node
 import (
 	"sync"
 
-	"github.com/lockmesh/mesh/transport"
+	"github.com/lockmesh/mesh/internal/env"
 )
 
-// input is one thing that comes into the shard loop: a frame, or something to do there.
-type input struct {
-	from  transport.ID
-	frame []byte
-	do    func(*shardLoop)
-}
-
-// mailbox is where other goroutines leave what the shard loop is to take in. The loop drains it
-// whole: the more has gathered, the larger the batches.
-type mailbox struct {
+// mailbox is where other goroutines leave what a loop is to do, with what the loop owns. The loop
+// drains it whole: the more has gathered, the larger the batches.
+type mailbox[T any] struct {
 	mu     sync.Mutex
-	inputs []input
+	loop   env.Loop // nil before start
+	todo   []func(T)
 	closed bool
 }
 
-// put adds in and reports whether the mailbox is open.
-func (b *mailbox) put(in input) bool {
+// start tells which loop drains the mailbox. It is not woken yet for what came before.
+func (b *mailbox[T]) start(loop env.Loop) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed {
-		b.inputs = append(b.inputs, in)
-	}
-	return !b.closed
+	b.loop = loop
 }
 
-// drain returns everything, and takes spare for what comes next.
-func (b *mailbox) drain(spare []input) []input {
+// post makes the loop run do. It reports false if the mailbox is closed.
+func (b *mailbox[T]) post(do func(T)) bool {
+	b.mu.Lock()
+	loop, open := b.loop, !b.closed
+	if open {
+		b.todo = append(b.todo, do)
+	}
+	b.mu.Unlock()
+	if open && loop != nil {
+		loop.Wake()
+	}
+	return open
+}
+
+// drain returns everything, and takes spare for what comes next. It reports false if the mailbox is
+// closed.
+func (b *mailbox[T]) drain(spare []func(T)) (all []func(T), open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := b.inputs
-	b.inputs = spare[:0]
-	return all
+	all = b.todo
+	b.todo = spare[:0]
+	return all, !b.closed
 }
 
 // close ends the mailbox, and returns what was left in it: nothing stays for a later run.
-func (b *mailbox) close() []input {
+func (b *mailbox[T]) close() []func(T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := b.inputs
-	b.inputs, b.closed = nil, true
+	all := b.todo
+	b.todo, b.closed = nil, true
 	return all
 }

@@ -20,7 +20,7 @@ func (still) Stop() {}
 // What is left in the shard loop's mailbox when the shard loop ends is done once, though the loop may run
 // once more before it is stopped; and what comes later is refused.
 func TestAClosedMailboxIsEmpty(t *testing.T) {
-	l := &shardLoop{node: &Node{}, env: still{}, loop: still{}, client: client.New(client.Config{Shards: 1}), view: &members.View{}}
+	l := &shardLoop{node: &Node{}, env: still{}, client: client.New(client.Config{Shards: 1}), view: &members.View{}}
 	done, late := 0, 0
 	l.post(func(l *shardLoop) {
 		l.post(func(*shardLoop) { done++ })

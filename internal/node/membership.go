@@ -23,12 +23,10 @@ import (
 // Only its loop touches them.
 type membership struct {
 	node *Node
-	loop env.Loop
 	rand *rand.Rand
+	box  mailbox[*membership]
 
 	mu     sync.Mutex
-	todo   []func(*membership)
-	over   bool
 	waits  string   // what Start waits for
 	shown  []Member // what Members returns
 	health Health
@@ -50,7 +48,9 @@ const (
 )
 
 func newMembership(n *Node) *membership {
-	return &membership{node: n, rand: rand.New(rand.NewPCG(n.env.Seed(), 0))}
+	m := &membership{node: n, rand: rand.New(rand.NewPCG(n.env.Seed(), 0))}
+	m.post(func(m *membership) { m.outputs = m.founding.Start(m.now, m.outputs) }) // before anything else
+	return m
 }
 
 func (m *membership) start() {
@@ -72,11 +72,8 @@ func (m *membership) start() {
 		Named: m.members.Named, Members: m.members.Alive,
 	})
 	// The loop exists only once there is something for it to run; what came before waits.
-	m.mu.Lock()
-	m.todo = append([]func(*membership){func(m *membership) { m.outputs = m.founding.Start(m.now, m.outputs) }}, m.todo...)
-	m.loop = n.env.NewLoop("membership", m.run)
-	m.mu.Unlock()
-	m.loop.Wake()
+	m.box.start(n.env.NewLoop("membership", m.run))
+	m.box.loop.Wake()
 }
 
 func (n *Node) self() env.Member {
@@ -93,35 +90,17 @@ func isLoopback(addr string) bool {
 }
 
 // post leaves something to do in the loop.
-func (m *membership) post(do func(*membership)) {
-	m.mu.Lock()
-	loop := m.loop
-	if !m.over {
-		m.todo = append(m.todo, do)
-	}
-	m.mu.Unlock()
-	if loop != nil {
-		loop.Wake()
-	}
-}
+func (m *membership) post(do func(*membership)) { m.box.post(do) }
 
 func (m *membership) shut() {
-	m.mu.Lock()
-	m.over = true
-	loop := m.loop
-	m.mu.Unlock()
-	if loop != nil {
-		loop.Stop()
-	}
+	m.box.close()
+	m.box.loop.Stop()
 }
 
 // run is one turn of the loop.
 func (m *membership) run(now time.Duration) time.Duration {
-	m.mu.Lock()
-	todo, over := m.todo, m.over
-	m.todo = nil
-	m.mu.Unlock()
-	if over {
+	todo, open := m.box.drain(nil)
+	if !open {
 		return env.Never
 	}
 	m.now = now
@@ -346,9 +325,7 @@ func (m *membership) eject(err error) {
 	n.shards.post(func(l *shardLoop) { l.close(n.env.NewParker()) })
 	n.gossip.Close()
 	m.ended = true
-	m.mu.Lock()
-	m.over = true
-	m.mu.Unlock()
+	m.box.close()
 }
 
 func (m *membership) waitsFor() string {

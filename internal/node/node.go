@@ -199,9 +199,7 @@ func (n *Node) route(from transport.ID, body []byte) {
 		n.refuse(from, "frame", err)
 		return
 	}
-	if l.box.put(input{from: from, frame: body}) {
-		l.loop.Wake()
-	}
+	l.post(func(l *shardLoop) { l.receive(from, body) })
 }
 
 // refuse ends the connection with a peer that sent something malformed. It logs at most one warning
@@ -366,7 +364,7 @@ func (n *Node) found(v founding.Mesh) {
 	n.shards = newShardLoop(n)
 	n.watch = newWatch(n)
 	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
-	n.shards.loop = n.env.NewLoop("shards", n.shards.run)
+	n.shards.box.start(n.env.NewLoop("shards", n.shards.run))
 	first := founders(v)
 	for _, m := range v.Roster {
 		if uint64(m.ID) == n.id {

@@ -27,9 +27,8 @@ type shardLoop struct {
 	env   env.Env
 	log   *slog.Logger
 	rand  *rand.Rand
-	loop  env.Loop
-	box   mailbox
-	spare []input
+	box   mailbox[*shardLoop]
+	spare []func(*shardLoop)
 
 	now      time.Duration
 	ticked   time.Duration
@@ -68,30 +67,20 @@ func newShardLoop(n *Node) *shardLoop {
 }
 
 // post makes the loop run do. It reports false if the loop has ended.
-func (l *shardLoop) post(do func(*shardLoop)) bool {
-	ok := l.box.put(input{do: do})
-	if ok {
-		l.loop.Wake()
-	}
-	return ok
-}
+func (l *shardLoop) post(do func(*shardLoop)) bool { return l.box.post(do) }
 
 // run is one turn of the loop.
 func (l *shardLoop) run(time.Duration) time.Duration {
-	inputs := l.box.drain(l.spare)
+	todo, _ := l.box.drain(l.spare)
 	// After the mailbox: a stall between the two must not make anything look heard, or
 	// sent, earlier than it was (P1).
 	l.now = l.env.Now()
 	now := l.now
-	for _, in := range inputs {
-		if in.do != nil {
-			in.do(l)
-		} else {
-			l.receive(in.from, in.frame)
-		}
+	for _, do := range todo {
+		do(l)
 	}
-	clear(inputs)
-	l.spare = inputs
+	clear(todo)
+	l.spare = todo
 	l.settle()
 	// The mailbox comes before any timer: what arrived during a stall counts (P10).
 	if now-l.ticked >= replica.TickInterval {

@@ -196,7 +196,7 @@ func TestAHolderEndsItsSession(t *testing.T) {
 		{"the node's own", true, false, nil},
 		{"a hold of fixed length", false, true, nil},
 	} {
-		n := &Node{env: still{}, shards: &shardLoop{loop: still{}}}
+		n := &Node{env: still{}, shards: &shardLoop{}}
 		n.watch = newWatch(n)
 		n.watch.loop = counted{new(int)}
 		bs, w := newBeliefs(), still{} // in which it is one second past

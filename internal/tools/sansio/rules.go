@@ -68,8 +68,8 @@ var exceptions = []exception{
 	// The node's edge. Its loops step on one input at a time, but their inboxes are filled, and their
 	// state is looked at, from users' goroutines and the network's. A mutex there is never held over a
 	// wait.
-	{"internal/node", "mailbox.go", ruleSync, "anyone posts, the shard loop drains"},
-	{"internal/node", "membership.go", ruleSync, "frames and news arrive on the network's goroutines"},
+	{"internal/node", "mailbox.go", ruleSync, "anyone posts, the loop drains"},
+	{"internal/node", "membership.go", ruleSync, "users' goroutines ask for members and health"},
 	{"internal/replica", "batch.go", ruleSync, "counters for Stats"},
 	{"internal/node", "node.go", ruleSync, "users' goroutines ask for state and counters"},
 	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and the shard loop brings them"},
