@@ -205,7 +205,8 @@ func (r *Replica) settings() *raft.Config {
 		ReadOnlyOption:            raft.ReadOnlySafe,
 		DisableProposalForwarding: true,
 		StepDownOnRemoval:         true,
-		Logger:                    quiet{r.log},
+		// Most of what raft says is about elections, which a replica reports by itself. Its panics stay.
+		Logger: &raft.DefaultLogger{Logger: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)},
 	}
 	squeeze(settings, r.cfg.Points)
 	return settings
@@ -697,22 +698,3 @@ func (r *Replica) compact() {
 	}
 	r.applied.cut()
 }
-
-// quiet passes on raft's errors, as warnings, and panics where raft would exit. It drops everything
-// else, raft's warnings too: most of it is about elections, which a replica reports by itself.
-type quiet struct{ log *slog.Logger }
-
-func (quiet) Debug(...any)            {}
-func (quiet) Debugf(string, ...any)   {}
-func (quiet) Info(...any)             {}
-func (quiet) Infof(string, ...any)    {}
-func (quiet) Warning(...any)          {}
-func (quiet) Warningf(string, ...any) {}
-func (q quiet) Error(v ...any)        { q.log.Warn("raft", "error", fmt.Sprint(v...)) }
-func (q quiet) Errorf(f string, v ...any) {
-	q.log.Warn("raft", "error", fmt.Sprintf(f, v...))
-}
-func (quiet) Fatal(v ...any)            { panic(fmt.Sprint(v...)) }
-func (quiet) Fatalf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }
-func (quiet) Panic(v ...any)            { panic(fmt.Sprint(v...)) }
-func (quiet) Panicf(f string, v ...any) { panic(fmt.Sprintf(f, v...)) }
