@@ -1,6 +1,9 @@
 package shard
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Event is what a step tells of a session: an answer to a command of it, which the shard's leader
 // must now send to the session's node, or a change of which the leader must keep track. Followers
@@ -49,24 +52,24 @@ func (e *Event) Answers() bool { return e.What <= Refused }
 // Reason is why a command was refused. The numbers are sent over the network: append only.
 type Reason uint8
 
-//go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=Reason -linecomment
-
 // The reasons.
 const (
-	// A Try that would have to wait.
-	Locked Reason = iota + 1 // locked
-	// The session or the grant is gone.
-	Lost // lost
-	// There is no record, and the command's revision is too old to open one (P12).
-	Reopen // reopen
-	// The key is in use with another kind or capacity (P38).
-	Capacity // capacity
-	// MaxWaiters requests wait already.
-	Crowded // crowded
-	// A late copy: the number was finished and acknowledged, or cancelled, before.
-	Stale // stale
-	// There is a record, opened by a command that knew of a later revision (P12).
-	Behind // behind
+	Locked   Reason = iota + 1 // a Try that would have to wait
+	Lost                       // the session or the grant is gone
+	Reopen                     // there is no record, and the command's revision is too old to open one (P12)
+	Capacity                   // the key is in use with another kind or capacity (P38)
+	Crowded                    // MaxWaiters requests wait already
+	Stale                      // a late copy: the number was finished and acknowledged, or cancelled, before
+	Behind                     // there is a record, opened by a command that knew of a later revision (P12)
 
 	lastReason = Behind
 )
+
+var reasons = [...]string{"none", "locked", "lost", "reopen", "capacity", "crowded", "stale", "behind"}
+
+func (r Reason) String() string {
+	if r > lastReason {
+		return fmt.Sprintf("Reason(%d)", uint8(r))
+	}
+	return reasons[r]
+}
