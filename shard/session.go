@@ -2,6 +2,7 @@ package shard
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -207,21 +208,10 @@ func (s *session) page(limit int, after uint64) (page []uint64, more bool) {
 		}
 		page = append(page, n)
 	}
-	page = page[:0]
-	for n := range s.results { // order-free: the lowest are kept, in order
-		if n <= after {
-			continue
-		}
-		if len(page) == limit {
-			if more = true; n > page[limit-1] {
-				continue
-			}
-			page = page[:limit-1]
-		}
-		i, _ := slices.BinarySearch(page, n)
-		page = slices.Insert(page, i, n)
-	}
-	return page, more
+	page = slices.Sorted(maps.Keys(s.results))
+	first, _ := slices.BinarySearch(page, after+1)
+	page = page[first:]
+	return page[:min(limit, len(page))], len(page) > limit
 }
 
 // deletions has, for each of 1024 parts of all sessions, the revision of the last deletion of
