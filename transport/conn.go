@@ -14,9 +14,9 @@ import (
 // dozens of typical frames. A larger frame is read straight into its body.
 const readBuffer = 32 << 10
 
-// copyLimit is the size up to which a body is copied into the write buffer. For a
-// larger body, an entry of writev costs less than the copy.
-const copyLimit = 8 << 10
+// writeBuffer gathers small frames for one system call. A larger body is written from
+// where it is.
+const writeBuffer = 32 << 10
 
 // conn is one connection. Its peer's goroutine reads from it, and a goroutine of
 // its own writes to it.
@@ -101,52 +101,28 @@ func (c *conn) receive(h Handler) error {
 // write sends the queued frames until the connection ends.
 func (c *conn) write() {
 	defer close(c.written)
-	small := copyLimit
-	if c.stream != c.raw {
-		small = batchBytes // TLS copies anyway, and writes each piece on its own
-	}
-	var (
-		batch  []outgoing
-		buf    []byte
-		pieces [][]byte
-		vector net.Buffers
-	)
+	w := bufio.NewWriterSize(c.stream, writeBuffer)
+	var batch []outgoing
+	var header []byte
 	for {
 		var ok bool
 		if batch, ok = c.out.take(batch[:0]); !ok {
 			return
 		}
-		buf, pieces = buf[:0], pieces[:0]
-		start := 0
-		for i, f := range batch {
-			buf = appendFrameHeader(buf, f.kind, f.body)
-			if len(f.body) <= small {
-				buf = append(buf, f.body...)
-			} else {
-				// If buf grows later, this piece keeps its old and unchanged array.
-				pieces = append(pieces, buf[start:len(buf):len(buf)], f.body)
-				start = len(buf)
-			}
-			batch[i] = outgoing{}
-		}
 		c.writing.Store(true)
-		var err error
-		if len(pieces) == 0 {
-			_, err = c.stream.Write(buf)
-		} else {
-			if start < len(buf) {
-				pieces = append(pieces, buf[start:])
-			}
-			vector = pieces
-			_, err = vector.WriteTo(c.stream)
-			clear(pieces)
+		for _, f := range batch {
+			header = appendFrameHeader(header[:0], f.kind, f.body)
+			w.Write(header)
+			w.Write(f.body)
 		}
+		err := w.Flush() // or the first error of Write
 		c.writing.Store(false)
 		if err != nil {
 			// The reader then finds the socket closed, unless it fails first.
 			c.shut(err)
 			return
 		}
+		clear(batch)
 		c.didWrite.Store(true)
 	}
 }
