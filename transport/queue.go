@@ -28,7 +28,6 @@ type queue struct {
 	mu     sync.Mutex
 	more   sync.Cond
 	fifos  [2]fifo // by Class
-	idle   bool    // the writer waits
 	closed bool    // push adds no more
 	last   bool    // a goodbye is to follow the frames that are left
 }
@@ -57,10 +56,7 @@ func (q *queue) push(class Class, f outgoing) bool {
 	}
 	l.frames = append(l.frames, f)
 	l.bytes += len(f.body)
-	if q.idle {
-		q.idle = false
-		q.more.Signal()
-	}
+	q.more.Signal()
 	return true
 }
 
@@ -70,7 +66,6 @@ func (q *queue) take(batch []outgoing) ([]outgoing, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.empty() && !q.closed {
-		q.idle = true
 		q.more.Wait()
 	}
 	room := batchBytes
@@ -109,7 +104,7 @@ func (q *queue) finish() {
 	defer q.mu.Unlock()
 	if !q.closed {
 		q.closed, q.last = true, true
-		q.wakeLocked()
+		q.more.Signal()
 	}
 }
 
@@ -119,10 +114,5 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed, q.last = true, false
 	q.fifos = [2]fifo{}
-	q.wakeLocked()
-}
-
-func (q *queue) wakeLocked() {
-	q.idle = false
 	q.more.Signal()
 }
