@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"net"
 	"reflect"
 	"strings"
 	"testing"
@@ -185,13 +186,13 @@ func TestMetadataComesBackAsItWas(t *testing.T) {
 
 func TestForeignMembersAreIgnored(t *testing.T) {
 	n := newNews(1, func(e env.MemberEvent) { t.Errorf("event %+v", e) })
-	good := memberlist.Node{Name: member(2).ID.String(), Addr: addressOf(2).ip(), Port: port, Meta: appendMeta(nil, member(2), false)}
+	good := memberlist.Node{Name: member(2).ID.String(), Addr: ip, Port: port, Meta: appendMeta(nil, member(2), false)}
 	if err := n.NotifyAlive(&good); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*memberlist.Node){
 		"name":     func(n *memberlist.Node) { n.Name = "consul-1" },
-		"address":  func(n *memberlist.Node) { n.Addr = addressOf(3).ip() },
+		"address":  func(n *memberlist.Node) { n.Addr = net.IPv4(10, 0, 0, 3) },
 		"port":     func(n *memberlist.Node) { n.Port = 7946 },
 		"metadata": func(n *memberlist.Node) { n.Meta = []byte("dc1") },
 	} {

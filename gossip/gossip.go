@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,7 +131,7 @@ func New(cfg Config) (*Gossip, error) {
 	}
 	g.list = list
 	g.joiner = newJoiner(func(id transport.ID) {
-		_, _ = list.Join([]string{id.String() + "/" + addressOf(id).String()}) // memberlist logs failures
+		_, _ = list.Join([]string{id.String() + "/" + net.JoinHostPort(ip.String(), strconv.Itoa(port))}) // memberlist logs failures
 	}, g.news.alive)
 	return g, nil
 }

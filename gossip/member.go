@@ -51,41 +51,14 @@ func parseID(s string) (transport.ID, error) {
 	return 0, fmt.Errorf("gossip: %q is not a node ID", s)
 }
 
-// address is a member's address in memberlist: private, made of the node ID, and never
-// dialled. One ID has one address, so memberlist sees no conflicts.
+// Memberlist wants an IP and a port of each member. All have these: members are addressed
+// by their names (RequireNodeNames), and one address for all causes no conflicts.
+var ip = net.IP{0xfd, 'l', 'o', 'c', 'k', 'm', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}
+
+const port = 1
+
+// address says in memberlist's log where a packet or a stream comes from.
 type address transport.ID
 
-const port = 1 // memberlist requires one
-
-func addressOf(id transport.ID) address { return address(id) }
-
-func (a address) ip() net.IP {
-	return net.IP{
-		0xfd, 'l', 'o', 'c', 'k', 'm', 0, 0,
-		byte(a >> 56), byte(a >> 48), byte(a >> 40), byte(a >> 32), byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a),
-	}
-}
-
 func (a address) Network() string { return "lockmesh" }
-func (a address) String() string  { return net.JoinHostPort(a.ip().String(), strconv.Itoa(port)) }
-
-// target returns the ID of the node that has an address of memberlist.
-func target(a memberlist.Address) (transport.ID, error) {
-	if a.Name != "" {
-		return parseID(a.Name)
-	}
-	host, _, err := net.SplitHostPort(a.Addr)
-	if err != nil {
-		return 0, fmt.Errorf("gossip: %q is not an address: %w", a.Addr, err)
-	}
-	var id address
-	if ip := net.ParseIP(host); len(ip) == net.IPv6len {
-		for _, b := range ip[8:] {
-			id = id<<8 | address(b)
-		}
-		if id != 0 && id.ip().Equal(ip) {
-			return transport.ID(id), nil
-		}
-	}
-	return 0, fmt.Errorf("gossip: %q is not a node's address", a.Addr)
-}
+func (a address) String() string  { return transport.ID(a).String() }

@@ -88,7 +88,7 @@ func (m *mux) receive(from transport.ID, body []byte) (leaves bool) {
 			return false
 		}
 		select {
-		case m.packets <- &memberlist.Packet{Buf: f.data, From: addressOf(from), Timestamp: time.Now()}:
+		case m.packets <- &memberlist.Packet{Buf: f.data, From: address(from), Timestamp: time.Now()}:
 		default: // packets may be lost
 		}
 	case frameOpen:
@@ -161,7 +161,7 @@ func (m *mux) breakAll(err error, which func(streamKey) bool) {
 
 // FinalAdvertiseAddr implements memberlist.Transport.
 func (m *mux) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return addressOf(m.self).ip(), port, nil
+	return ip, port, nil
 }
 
 // PacketCh implements memberlist.Transport.
@@ -170,15 +170,15 @@ func (m *mux) PacketCh() <-chan *memberlist.Packet { return m.packets }
 // StreamCh implements memberlist.Transport.
 func (m *mux) StreamCh() <-chan net.Conn { return m.accepts }
 
-// WriteTo implements memberlist.Transport.
-func (m *mux) WriteTo(b []byte, addr string) (time.Time, error) {
-	return m.WriteToAddress(b, memberlist.Address{Addr: addr})
+// WriteTo implements memberlist.Transport. It takes a member's name.
+func (m *mux) WriteTo(b []byte, name string) (time.Time, error) {
+	return m.WriteToAddress(b, memberlist.Address{Name: name})
 }
 
 // WriteToAddress implements memberlist.NodeAwareTransport. Without a connection the
 // packet is lost without an error, as with UDP.
 func (m *mux) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, error) {
-	id, err := target(addr)
+	id, err := parseID(addr.Name)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -189,15 +189,15 @@ func (m *mux) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, erro
 	return time.Now(), nil
 }
 
-// DialTimeout implements memberlist.Transport.
-func (m *mux) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return m.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+// DialTimeout implements memberlist.Transport. It takes a member's name.
+func (m *mux) DialTimeout(name string, timeout time.Duration) (net.Conn, error) {
+	return m.DialAddressTimeout(memberlist.Address{Name: name}, timeout)
 }
 
 // DialAddressTimeout implements memberlist.NodeAwareTransport. It does not wait for the
 // peer: a refusal shows at the first read.
 func (m *mux) DialAddressTimeout(addr memberlist.Address, _ time.Duration) (net.Conn, error) {
-	id, err := target(addr)
+	id, err := parseID(addr.Name)
 	if err != nil {
 		return nil, err
 	}

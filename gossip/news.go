@@ -80,7 +80,7 @@ func (n *news) NotifyAlive(node *memberlist.Node) error {
 	if err != nil {
 		return err
 	}
-	if node.Port != port || !node.Addr.Equal(addressOf(id).ip()) {
+	if node.Port != port || !node.Addr.Equal(ip) {
 		return fmt.Errorf("gossip: %s has the address %s", id, node.Address())
 	}
 	_, _, err = readMeta(id, node.Meta)

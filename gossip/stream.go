@@ -188,10 +188,10 @@ func (s *stream) Close() error {
 }
 
 // LocalAddr implements net.Conn.
-func (s *stream) LocalAddr() net.Addr { return addressOf(s.mux.self) }
+func (s *stream) LocalAddr() net.Addr { return address(s.mux.self) }
 
 // RemoteAddr implements net.Conn.
-func (s *stream) RemoteAddr() net.Addr { return addressOf(s.peer()) }
+func (s *stream) RemoteAddr() net.Addr { return address(s.peer()) }
 
 func (s *stream) peer() transport.ID { return s.key.peer }
 

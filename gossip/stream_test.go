@@ -174,7 +174,7 @@ func TestAStreamEndsWithItsConnection(t *testing.T) {
 		if err := there.SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("SetDeadline = %v, want ErrClosed", err)
 		}
-		if c, err := p.muxes[1].DialTimeout(addressOf(1).String(), time.Second); err == nil {
+		if c, err := p.muxes[1].DialTimeout(address(1).String(), time.Second); err == nil {
 			t.Errorf("DialTimeout without a connection = %v", c)
 		}
 		for i, m := range p.muxes {
@@ -191,7 +191,7 @@ func TestAPeersStreamsAreBounded(t *testing.T) {
 		defer p.close()
 		refused := 0
 		for range 3 * maxPeerStreams {
-			c, err := p.muxes[0].DialTimeout(addressOf(2).String(), time.Second)
+			c, err := p.muxes[0].DialTimeout(address(2).String(), time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ func TestPacketsBeyondTheBoundAreDropped(t *testing.T) {
 		p := newPair()
 		defer p.close()
 		for range 2 * maxPackets {
-			if _, err := p.muxes[0].WriteTo([]byte("ping"), addressOf(2).String()); err != nil {
+			if _, err := p.muxes[0].WriteTo([]byte("ping"), address(2).String()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -228,7 +228,7 @@ func TestPacketsBeyondTheBoundAreDropped(t *testing.T) {
 			t.Errorf("%d packets wait, want %d", got, maxPackets)
 		}
 		first := <-p.muxes[1].packets
-		if string(first.Buf) != "ping" || first.From != net.Addr(addressOf(1)) {
+		if string(first.Buf) != "ping" || first.From != net.Addr(address(1)) {
 			t.Errorf("the first packet is %q from %v", first.Buf, first.From)
 		}
 	})
@@ -255,7 +255,7 @@ func TestBadTargetsAreRefused(t *testing.T) {
 		}
 	}
 	for _, size := range []int{0, maxPacket + 1} {
-		if _, err := m.WriteTo(make([]byte, size), addressOf(2).String()); err == nil {
+		if _, err := m.WriteTo(make([]byte, size), address(2).String()); err == nil {
 			t.Errorf("a packet of %d bytes is sent", size)
 		}
 	}
