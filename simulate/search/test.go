@@ -5,11 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,7 +74,7 @@ func Test(t T, s Plan) {
 	t.Helper()
 	number := numbered(t)
 	if s.Repeat == nil {
-		s.Repeat = testLine(t.Name(), testPackage(t.Name()), number)
+		s.Repeat = testLine(t.Name(), testPackage(), number)
 	}
 	asked, err := s.request(os.Getenv(Environment))
 	if err != nil {
@@ -405,26 +404,13 @@ func testLine(test, pkg string, search int) func(Case) string {
 	}
 }
 
-// testPackage finds the import path of the test that runs, which calls this: a function
-// of the test's name, or one inside of it. If it finds none, it is the directory at hand.
-func testPackage(test string) string {
-	root, _, _ := strings.Cut(test, "/")
-	callers := make([]uintptr, 64)
-	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
-	for {
-		frame, more := frames.Next()
-		dir, rest := frame.Function, ""
-		if i := strings.IndexByte(dir[strings.LastIndexByte(dir, '/')+1:], '.'); i >= 0 {
-			i += strings.LastIndexByte(dir, '/') + 1
-			dir, rest = dir[:i], dir[i+1:]
-		}
-		if rest == root || strings.HasPrefix(rest, root+".") {
-			if path, err := url.PathUnescape(dir); err == nil { // dots in the last part are escaped
-				return strings.TrimSuffix(path, "_test")
-			}
-		}
-		if !more {
-			return "."
+// testPackage returns the import path of the package whose tests this program runs. If it
+// is not known, that is the directory at hand.
+func testPackage() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if path, ok := strings.CutSuffix(info.Path, ".test"); ok {
+			return path
 		}
 	}
+	return "."
 }
