@@ -79,7 +79,7 @@ func TestClasses(t *testing.T) {
 	for _, tt := range []struct{ message, want string }{
 		{"G1 exclusion: at 3s, more than \"k\" allows", "G1 exclusion"},
 		{"G6: after all faults ended; simulate: not within 3s", "G6"},
-		{"simulate: not within 1m30s what was waited for", "not within #m#s what was waited for"},
+		{"simulate: not within 1m30s what was waited for", "not within # what was waited for"},
 		{"order 17 of \"ann\" was shipped 2 times\nmore", "order # of \"…\" was shipped # times"},
 		{"search: parameter \"hosts\" is set twice", "parameter \"…\" is set twice"},
 		{"simulate: actor a/worker panicked: index out of range [3]", "panic"},

@@ -2,8 +2,8 @@ package search
 
 import (
 	"errors"
+	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/lockmesh/mesh/simulate"
 )
@@ -34,28 +34,12 @@ func classOf(err error) string {
 	return withoutValues(message)
 }
 
+var (
+	quoted = regexp.MustCompile(`"[^"]*("|$)`)
+	number = regexp.MustCompile(`\b\d[\w.]*`) // or a duration
+)
+
 // withoutValues replaces each number in a message by #, and each text in quotes by "…".
 func withoutValues(message string) string {
-	var b strings.Builder
-	quoted, word, number := false, false, false // inside of what
-	for _, r := range message {
-		switch {
-		case r == '"':
-			if quoted = !quoted; quoted {
-				b.WriteString(`"…"`)
-			}
-		case quoted:
-		case unicode.IsDigit(r) && !word:
-			if !strings.HasSuffix(b.String(), "#") {
-				b.WriteByte('#')
-			}
-			number = true
-		default:
-			b.WriteRune(r)
-		}
-		other := !unicode.IsLetter(r) && !unicode.IsDigit(r)
-		word = !other && !number
-		number = number && !other
-	}
-	return b.String()
+	return number.ReplaceAllString(quoted.ReplaceAllString(message, `"…"`), "#")
 }
