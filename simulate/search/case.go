@@ -77,7 +77,7 @@ func (c Case) Words() [][2]string {
 	return words
 }
 
-// String returns the case in the form that ParseCase reads:
+// String returns the case as [Environment] takes it:
 //
 //	seed=42 profile=flaky set=hosts=3,shards=1 only=crash/1,pair/3
 func (c Case) String() string {
@@ -86,25 +86,6 @@ func (c Case) String() string {
 		words = append(words, w[0]+"="+w[1])
 	}
 	return strings.Join(words, " ")
-}
-
-// ParseCase reads what Case.String returns.
-func ParseCase(s string) (Case, error) {
-	var c Case
-	for _, word := range strings.Fields(s) {
-		name, value, ok := strings.Cut(word, "=")
-		if !ok {
-			return Case{}, fmt.Errorf("search: %q is not of the form name=value", word)
-		}
-		known, err := c.Take(name, value)
-		if err == nil && !known {
-			err = fmt.Errorf("search: no %q in a case: there are seed, profile, set, only, variant and bug", name)
-		}
-		if err != nil {
-			return Case{}, err
-		}
-	}
-	return c, nil
 }
 
 // Take sets what one word of a case says. It reports whether there is such a word.

@@ -22,9 +22,9 @@ func TestCaseText(t *testing.T) {
 		{"seed=1 only=none", Case{Seed: 1, Only: []string{}}},
 		{"seed=1 only=crash/1,2:pause/13 variant=7", Case{Seed: 1, Only: []string{"crash/1", "2:pause/13"}, Variant: 7}},
 	} {
-		got, err := ParseCase(tt.text)
+		got, err := parseCase(tt.text)
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("ParseCase(%q) = %+v, %v, want %+v", tt.text, got, err, tt.want)
+			t.Errorf("parseCase(%q) = %+v, %v, want %+v", tt.text, got, err, tt.want)
 		}
 		if again := tt.want.String(); again != tt.text {
 			t.Errorf("%+v: String() = %q, want %q", tt.want, again, tt.text)
@@ -68,9 +68,9 @@ func TestBadCases(t *testing.T) {
 		{"bug=Heisenbug", "Heisenbug"},
 		{"bug=none", "none"},
 	} {
-		c, err := ParseCase(tt.text)
+		c, err := parseCase(tt.text)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("ParseCase(%q) = %+v, %v, want an error that names %s", tt.text, c, err, tt.want)
+			t.Errorf("parseCase(%q) = %+v, %v, want an error that names %s", tt.text, c, err, tt.want)
 		}
 	}
 }
@@ -113,13 +113,32 @@ func FuzzParseCase(f *testing.F) {
 	f.Add("seed=18446744073709551615 only=none")
 	f.Add("set==,")
 	f.Fuzz(func(t *testing.T, s string) {
-		c, err := ParseCase(s)
+		c, err := parseCase(s)
 		if err != nil {
 			return
 		}
-		again, err := ParseCase(c.String())
+		again, err := parseCase(c.String())
 		if err != nil || again.String() != c.String() {
-			t.Errorf("ParseCase(%q) = %q, which is read as %q, %v", s, c, again, err)
+			t.Errorf("parseCase(%q) = %q, which is read as %q, %v", s, c, again, err)
 		}
 	})
+}
+
+// parseCase reads what Case.String returns.
+func parseCase(s string) (Case, error) {
+	var c Case
+	for _, word := range strings.Fields(s) {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return Case{}, fmt.Errorf("search: %q is not of the form name=value", word)
+		}
+		known, err := c.Take(name, value)
+		if err == nil && !known {
+			err = fmt.Errorf("search: no %q in a case: there are seed, profile, set, only, variant and bug", name)
+		}
+		if err != nil {
+			return Case{}, err
+		}
+	}
+	return c, nil
 }

@@ -123,7 +123,7 @@ func TestShrink(t *testing.T) {
 			t.Errorf("with other workers, another case:\n%v, %d runs\n%v, %d runs", before.After.Case, before.Runs, x.After.Case, x.Runs)
 		}
 		before = x
-		again, err := ParseCase(x.After.Case.String())
+		again, err := parseCase(x.After.Case.String())
 		if err != nil {
 			t.Fatal(err)
 		}
