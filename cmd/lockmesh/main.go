@@ -29,18 +29,6 @@ type console struct {
 	terminal bool // err is one
 }
 
-// command is one tool.
-type command struct {
-	name, summary string
-	run           func(ctx context.Context, args []string, c console) int
-}
-
-func commands() []command {
-	return []command{
-		{"simulate", "play a mesh in simulated worlds, look for seeds that fail, and repeat them", runSimulate},
-	}
-}
-
 // collectAt is the GOGC of this command, unless the environment says another: worlds make
 // much garbage and are small, and rarer collections make them a third faster.
 const collectAt = 400
@@ -68,11 +56,8 @@ func run(ctx context.Context, args []string, c console) int {
 	case "help", "-h", "-help", "--help":
 		usage(c.out)
 		return exitOK
-	}
-	for _, cmd := range commands() {
-		if cmd.name == args[0] {
-			return cmd.run(ctx, args[1:], c)
-		}
+	case "simulate":
+		return runSimulate(ctx, args[1:], c)
 	}
 	fmt.Fprintf(c.err, "lockmesh: no command %q\n", args[0])
 	usage(c.err)
@@ -80,9 +65,10 @@ func run(ctx context.Context, args []string, c console) int {
 }
 
 func usage(w io.Writer) {
-	fmt.Fprintf(w, "usage: lockmesh <command> [flags]\n\n")
-	for _, cmd := range commands() {
-		fmt.Fprintf(w, "  %-10s %s\n", cmd.name, cmd.summary)
-	}
-	fmt.Fprintf(w, "\nlockmesh <command> -help lists the flags.\n")
+	fmt.Fprint(w, `usage: lockmesh <command> [flags]
+
+  simulate   play a mesh in simulated worlds, look for seeds that fail, and repeat them
+
+lockmesh <command> -help lists the flags.
+`)
 }

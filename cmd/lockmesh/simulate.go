@@ -258,20 +258,8 @@ func (r *simulation) show(o search.Outcome) int {
 // version says which code this is: a seed is worth nothing without it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return ""
 	}
-	text, changed := info.Main.Version, ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			text = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = ", changed since"
-		}
-	}
-	if text == "" || text == "(devel)" {
-		return ""
-	}
-	return fmt.Sprintf(" (version %s%s)", text, changed)
+	return fmt.Sprintf(" (version %s)", info.Main.Version)
 }
