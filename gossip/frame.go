@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// frameKind is the first element of a frame. Append only: it is the wire form.
+// frameKind says what a frame is about. Append only: it is the wire form.
 type frameKind uint8
 
 const (
@@ -23,62 +23,40 @@ const (
 const (
 	maxPacket = 4 << 10  // memberlist makes packets of up to 1,400 bytes
 	maxData   = 16 << 10 // of a stream in one frame
+
+	frameFields = 5
+	maxFrame    = maxData + 32
 )
 
 // frame is one gossip message between two nodes. A stream is identified by the node
 // that opened it, and by the number that this node gave it.
 type frame struct {
-	kind   frameKind
-	stream uint64
-	opener bool   // the sender opened the stream
-	offset uint64 // in the stream: where data belongs; how far the other end may send
-	data   []byte
+	Kind   frameKind
+	Stream uint64
+	Opener bool   // the sender opened the stream
+	Offset uint64 // in the stream: where data belongs; how far the other end may send
+	Data   []byte
 }
 
 func (f frame) String() string {
-	return fmt.Sprintf("{kind %d, stream %d, opener %t, offset %d, %d bytes}", f.kind, f.stream, f.opener, f.offset, len(f.data))
+	return fmt.Sprintf("{kind %d, stream %d, opener %t, offset %d, %d bytes}", f.Kind, f.Stream, f.Opener, f.Offset, len(f.Data))
 }
 
-// Fields is the frame's wire form: an array of its kind and the fields of that kind.
-func (f *frame) Fields(c *wire.Codec) {
-	t := c.Begin()
-	wire.Number(c, &f.kind, uint64(frameLeave))
-	switch f.kind {
-	case framePacket:
-		f.content(c, maxPacket)
-	case frameOpen:
-		c.Uint(&f.stream, math.MaxUint64)
-		f.opener = f.opener || c.Reads()
-	case frameData, frameWindow, frameClose:
-		c.Uint(&f.stream, math.MaxUint64)
-		if c.Bool(&f.opener); f.kind == frameClose {
-			break
-		}
-		if c.Uint(&f.offset, math.MaxInt64); f.kind == frameData {
-			f.content(c, maxData)
-		}
-	}
-	c.End(t)
-}
-
-func (f *frame) content(c *wire.Codec, limit int) {
-	c.Bytes(&f.data, limit)
-	c.Check(len(f.data) > 0, "no data")
-}
-
-func appendFrame(b []byte, f frame) []byte {
-	c := wire.Writing(b)
-	f.Fields(&c)
-	return c.Written()
-}
-
-// readFrame reads one frame that fills b. Its data is part of b.
+// readFrame reads one frame that fills b.
 func readFrame(b []byte) (frame, error) {
 	var f frame
-	c := wire.Reading(wire.NewReader(b))
-	f.Fields(&c)
-	if err := c.Reader.End(); err != nil {
+	if err := wire.Unmarshal(b, &f, maxFrame, frameFields); err != nil {
 		return frame{}, err
+	}
+	least, most := 0, 0 // bytes of data
+	switch f.Kind {
+	case framePacket:
+		least, most = 1, maxPacket
+	case frameData:
+		least, most = 1, maxData
+	}
+	if n := len(f.Data); f.Kind > frameLeave || f.Offset > math.MaxInt64 || n < least || n > most {
+		return frame{}, fmt.Errorf("%w: gossip frame %v", wire.ErrMalformed, f)
 	}
 	return f, nil
 }

@@ -19,19 +19,19 @@ import (
 )
 
 var goodFrames = []frame{
-	{kind: framePacket, data: []byte("ping")},
-	{kind: framePacket, data: bytes.Repeat([]byte("p"), maxPacket)},
-	{kind: frameOpen, stream: 7, opener: true},
-	{kind: frameData, stream: math.MaxUint64, opener: true, offset: 1 << 40, data: []byte{0}},
-	{kind: frameData, stream: 7, data: bytes.Repeat([]byte("d"), maxData)},
-	{kind: frameWindow, stream: 7, opener: true, offset: math.MaxInt64},
-	{kind: frameClose, stream: 1},
-	{kind: frameLeave},
+	{Kind: framePacket, Data: []byte("ping")},
+	{Kind: framePacket, Data: bytes.Repeat([]byte("p"), maxPacket)},
+	{Kind: frameOpen, Stream: 7},
+	{Kind: frameData, Stream: math.MaxUint64, Opener: true, Offset: 1 << 40, Data: []byte{0}},
+	{Kind: frameData, Stream: 7, Data: bytes.Repeat([]byte("d"), maxData)},
+	{Kind: frameWindow, Stream: 7, Opener: true, Offset: math.MaxInt64},
+	{Kind: frameClose, Stream: 1},
+	{Kind: frameLeave},
 }
 
 func TestFramesComeBackAsTheyWere(t *testing.T) {
 	for _, want := range goodFrames {
-		got, err := readFrame(appendFrame(nil, want))
+		got, err := readFrame(wire.Marshal(want))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v came back as %v, %v", want, got, err)
 		}
@@ -41,20 +41,8 @@ func TestFramesComeBackAsTheyWere(t *testing.T) {
 // TestFramesAreMsgpack compares frames with a msgpack library's encoding of their fields.
 func TestFramesAreMsgpack(t *testing.T) {
 	for _, f := range goodFrames {
-		want := []any{int(f.kind)}
-		switch f.kind {
-		case framePacket:
-			want = append(want, f.data)
-		case frameOpen:
-			want = append(want, f.stream)
-		case frameData:
-			want = append(want, f.stream, f.opener, f.offset, f.data)
-		case frameWindow:
-			want = append(want, f.stream, f.opener, f.offset)
-		case frameClose:
-			want = append(want, f.stream, f.opener)
-		}
-		if got, want := appendFrame(nil, f), wiretest.Encode(t, want); !bytes.Equal(got, want) {
+		want := []any{int(f.Kind), f.Stream, f.Opener, f.Offset, f.Data}
+		if got, want := wire.Marshal(f), wiretest.Encode(t, want); !bytes.Equal(got, want) {
 			t.Errorf("%v is written as %x, want %x", f, got, want)
 		}
 	}
@@ -70,21 +58,21 @@ func TestMalformedFramesAreErrors(t *testing.T) {
 		{"an empty array", []byte{0x90}},
 		{"an array that promises more", []byte{0x92, 0x00}},
 		{"an array of a thousand", []byte{0xdc, 0x03, 0xe8, 0x00}},
-		{"an unknown kind", []byte{0x91, 0x06}},
-		{"a kind that is not a number", []byte{0x91, 0xc3}},
-		{"leave with a field", []byte{0x92, 0x05, 0x00}},
-		{"leave with bytes after it", []byte{0x91, 0x05, 0x00}},
-		{"a packet without data", []byte{0x92, 0x00, 0xc4, 0x00}},
-		{"a packet that is too long", appendFrame(nil, frame{kind: framePacket, data: make([]byte, maxPacket+1)})},
-		{"a packet that promises a gigabyte", []byte{0x92, 0x00, 0xc6, 0x40, 0, 0, 0}},
-		{"open without a number", []byte{0x91, 0x01}},
-		{"open with a number too many", []byte{0x93, 0x01, 0x01, 0x01}},
-		{"data that is empty", []byte{0x95, 0x02, 0x01, 0xc3, 0x00, 0xc4, 0x00}},
-		{"data that is too long", appendFrame(nil, frame{kind: frameData, data: make([]byte, maxData+1)})},
-		{"data with an offset beyond all bounds", appendFrame(nil, frame{kind: frameData, offset: 1 << 63, data: []byte{0}})},
-		{"data from an opener that is a number", []byte{0x95, 0x02, 0x01, 0x01, 0x00, 0xc4, 0x01, 0x00}},
-		{"window without an offset", []byte{0x93, 0x03, 0x01, 0xc3}},
-		{"close cut short", []byte{0x93, 0x04, 0x01}},
+		{"an array of four", []byte{0x94, 0x05, 0x00, 0xc2, 0x00}},
+		{"an unknown kind", wire.Marshal(frame{Kind: frameLeave + 1})},
+		{"a kind that is not a number", []byte{0x95, 0xc3, 0x00, 0xc2, 0x00, 0xc0}},
+		{"an opener that is a number", []byte{0x95, 0x04, 0x01, 0x01, 0x00, 0xc0}},
+		{"a number in a long form", []byte{0x95, 0x04, 0xcc, 0x01, 0xc2, 0x00, 0xc0}},
+		{"leave with data", wire.Marshal(frame{Kind: frameLeave, Data: []byte{0}})},
+		{"leave with bytes after it", append(wire.Marshal(frame{Kind: frameLeave}), 0x00)},
+		{"a packet without data", wire.Marshal(frame{Kind: framePacket})},
+		{"a packet that is too long", wire.Marshal(frame{Kind: framePacket, Data: make([]byte, maxPacket+1)})},
+		{"a packet that promises a gigabyte", []byte{0x95, 0x00, 0x00, 0xc2, 0x00, 0xc6, 0x40, 0, 0, 0}},
+		{"data that is empty", wire.Marshal(frame{Kind: frameData, Stream: 1, Opener: true, Data: []byte{}})},
+		{"data that is too long", wire.Marshal(frame{Kind: frameData, Data: make([]byte, maxData+1)})},
+		{"data with an offset beyond all bounds", wire.Marshal(frame{Kind: frameData, Offset: 1 << 63, Data: []byte{0}})},
+		{"a frame that is too long", wire.Marshal(frame{Kind: frameData, Data: make([]byte, maxFrame)})},
+		{"close cut short", []byte{0x95, 0x04, 0x01}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,14 +85,14 @@ func TestMalformedFramesAreErrors(t *testing.T) {
 
 func FuzzReadFrame(f *testing.F) {
 	for _, good := range goodFrames {
-		f.Add(appendFrame(nil, good))
+		f.Add(wire.Marshal(good))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, err := readFrame(body)
 		if err != nil {
 			return
 		}
-		if again := appendFrame(nil, got); !bytes.Equal(again, body) {
+		if again := wire.Marshal(got); !bytes.Equal(again, body) {
 			t.Errorf("%x was read as %v, which is written %x", body, got, again)
 		}
 	})
@@ -114,7 +102,7 @@ func FuzzReadFrame(f *testing.F) {
 func FuzzReceive(f *testing.F) {
 	var all []byte
 	for _, good := range goodFrames {
-		body := appendFrame(nil, good)
+		body := wire.Marshal(good)
 		if len(body) < 256 {
 			all = append(append(all, byte(len(body))), body...)
 		}
@@ -153,11 +141,11 @@ func FuzzMemberlist(f *testing.F) {
 			defer p.close()
 			n := p.nodes[1]
 			if stream {
-				n.Receive(2, appendFrame(nil, frame{kind: frameOpen, stream: 1}))
-				n.Receive(2, appendFrame(nil, frame{kind: frameData, stream: 1, opener: true, data: data}))
-				n.Receive(2, appendFrame(nil, frame{kind: frameClose, stream: 1, opener: true}))
+				n.Receive(2, wire.Marshal(frame{Kind: frameOpen, Stream: 1}))
+				n.Receive(2, wire.Marshal(frame{Kind: frameData, Stream: 1, Opener: true, Data: data}))
+				n.Receive(2, wire.Marshal(frame{Kind: frameClose, Stream: 1, Opener: true}))
 			} else {
-				n.Receive(2, appendFrame(nil, frame{kind: framePacket, data: data}))
+				n.Receive(2, wire.Marshal(frame{Kind: framePacket, Data: data}))
 			}
 			synctest.Wait()
 		})

@@ -160,7 +160,7 @@ func (g *Gossip) Leave() {
 		return
 	}
 	for _, id := range g.news.living() {
-		g.mux.send(id, frame{kind: frameLeave})
+		g.mux.send(id, frame{Kind: frameLeave})
 	}
 	_ = g.list.UpdateNode(time.Nanosecond) // spreads the new NodeMeta; does not wait for that
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -279,7 +280,7 @@ func TestASilentPeerDoesNotHoldUpJoins(t *testing.T) {
 		n.Close()
 		n.Join([]env.Member{member(2)})
 		n.Leave()
-		n.Receive(2, appendFrame(nil, frame{kind: frameOpen, stream: 1}))
+		n.Receive(2, wire.Marshal(frame{Kind: frameOpen, Stream: 1}))
 		n.Down(2)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -62,11 +63,10 @@ func newMux(self transport.ID, network env.Network, logger *slog.Logger) *mux {
 // small.
 func (m *mux) send(to transport.ID, f frame) bool {
 	class := transport.Normal
-	if f.kind == framePacket || f.kind == frameLeave {
+	if f.Kind == framePacket || f.Kind == frameLeave {
 		class = transport.Urgent
 	}
-	size := 32 + len(f.data)
-	return m.network.Send(to, transport.KindGossip, class, appendFrame(make([]byte, 0, size), f))
+	return m.network.Send(to, transport.KindGossip, class, wire.Marshal(f))
 }
 
 // receive processes one frame. The result reports that the frame is the sender's
@@ -77,7 +77,7 @@ func (m *mux) receive(from transport.ID, body []byte) (leaves bool) {
 		m.logger.Warn("gossip: dropped a frame", "from", from, "error", err)
 		return false
 	}
-	switch f.kind {
+	switch f.Kind {
 	case frameLeave:
 		return true
 	case framePacket:
@@ -88,16 +88,16 @@ func (m *mux) receive(from transport.ID, body []byte) (leaves bool) {
 			return false
 		}
 		select {
-		case m.packets <- &memberlist.Packet{Buf: f.data, From: address(from), Timestamp: time.Now()}:
+		case m.packets <- &memberlist.Packet{Buf: f.Data, From: address(from), Timestamp: time.Now()}:
 		default: // packets may be lost
 		}
 	case frameOpen:
-		if !m.accept(from, f.stream) {
-			m.send(from, frame{kind: frameClose, stream: f.stream})
+		if !m.accept(from, f.Stream) {
+			m.send(from, frame{Kind: frameClose, Stream: f.Stream})
 		}
 	default:
 		m.mu.Lock()
-		s := m.streams[streamKey{peer: from, number: f.stream, ours: !f.opener}]
+		s := m.streams[streamKey{peer: from, number: f.Stream, ours: !f.Opener}]
 		m.mu.Unlock()
 		if s != nil { // else the stream is over
 			s.receive(f)
@@ -185,7 +185,7 @@ func (m *mux) WriteToAddress(b []byte, addr memberlist.Address) (time.Time, erro
 	if len(b) == 0 || len(b) > maxPacket {
 		return time.Time{}, fmt.Errorf("gossip: a packet of %d bytes", len(b))
 	}
-	m.send(id, frame{kind: framePacket, data: b})
+	m.send(id, frame{Kind: framePacket, Data: b})
 	return time.Now(), nil
 }
 
@@ -211,7 +211,7 @@ func (m *mux) DialAddressTimeout(addr memberlist.Address, _ time.Duration) (net.
 	s := newStream(m, key)
 	m.streams[key] = s
 	m.mu.Unlock()
-	if !m.send(id, frame{kind: frameOpen, stream: key.number}) {
+	if !m.send(id, frame{Kind: frameOpen, Stream: key.number}) {
 		m.forget(key)
 		return nil, fmt.Errorf("gossip: no connection with %s", id)
 	}

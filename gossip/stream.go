@@ -69,7 +69,7 @@ func newStream(m *mux, key streamKey) *stream {
 }
 
 func (s *stream) send(f frame) bool {
-	f.stream, f.opener = s.key.number, s.key.ours
+	f.Stream, f.Opener = s.key.number, s.key.ours
 	return s.mux.send(s.key.peer, f)
 }
 
@@ -80,17 +80,17 @@ func (s *stream) receive(f frame) {
 	if s.err != nil || s.eof {
 		return
 	}
-	switch f.kind {
+	switch f.Kind {
 	case frameData:
-		if f.offset != s.received || s.received+uint64(len(f.data)) > s.granted {
-			s.send(frame{kind: frameClose})
+		if f.Offset != s.received || s.received+uint64(len(f.Data)) > s.granted {
+			s.send(frame{Kind: frameClose})
 			s.end(errGap)
 			return
 		}
-		s.in = append(s.in, f.data...)
-		s.received += uint64(len(f.data))
+		s.in = append(s.in, f.Data...)
+		s.received += uint64(len(f.Data))
 	case frameWindow:
-		s.allowed = max(s.allowed, min(f.offset, s.sent+window))
+		s.allowed = max(s.allowed, min(f.Offset, s.sent+window))
 	case frameClose:
 		s.eof = true
 		s.mux.forget(s.key)
@@ -144,7 +144,7 @@ func (s *stream) Read(b []byte) (int, error) {
 func (s *stream) grant() {
 	if next := s.received - uint64(len(s.in)) + window; !s.eof && next >= s.granted+window/2 {
 		s.granted = next
-		s.send(frame{kind: frameWindow, offset: next})
+		s.send(frame{Kind: frameWindow, Offset: next})
 	}
 }
 
@@ -164,7 +164,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 			return n, nil
 		case s.sent < s.allowed:
 			part := b[n:min(len(b), n+min(maxData, int(s.allowed-s.sent)))]
-			if !s.send(frame{kind: frameData, offset: s.sent, data: part}) {
+			if !s.send(frame{Kind: frameData, Offset: s.sent, Data: part}) {
 				s.end(net.ErrClosed)
 				return n, s.err
 			}
@@ -181,7 +181,7 @@ func (s *stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil && !s.eof {
-		s.send(frame{kind: frameClose})
+		s.send(frame{Kind: frameClose})
 	}
 	s.end(net.ErrClosed)
 	return nil
