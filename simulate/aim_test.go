@@ -100,7 +100,7 @@ func TestACutOutlastsAllThatIsTimed(t *testing.T) {
 		if err := drill.Play(w); err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range w.Storms()[0].Faults() {
+		for _, f := range w.Storm().Faults() {
 			if !strings.HasPrefix(f.Name, "outlast/") || !f.Happened {
 				continue
 			}

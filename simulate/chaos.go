@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -41,8 +40,6 @@ type ChaosOptions struct {
 type Chaos struct {
 	world   *World
 	opts    ChaosOptions
-	number  uint64 // of the world's storms
-	prefix  string // of its faults' names
 	until   time.Duration
 	kinds   []*kind
 	faults  []Fault
@@ -56,9 +53,7 @@ type Chaos struct {
 
 // Fault is one fault of a storm.
 type Fault struct {
-	// Name is the fault's kind, and its number among those of its kind: "crash/3".
-	// A second storm's begins with "2:".
-	Name    string
+	Name    string        // its kind, and its number among those of its kind: "crash/3"
 	At, For time.Duration // For is zero for what happens in a moment; one that is aimed waits from At on
 	// Happened is false if it could not be: its host was down already, no majority would
 	// have been left, or the message that it was aimed at never came.
@@ -67,7 +62,7 @@ type Fault struct {
 
 // Chaos begins a storm of faults, as the world's profile has it; without a profile, one with
 // every kind of fault. It strikes the hosts that exist, of which there must be some,
-// and ends by itself, with HealAll.
+// and ends by itself, with HealAll. A world has one storm at most.
 //
 //	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute})
 //	err := w.Run(time.Minute + 30*time.Second)
@@ -79,28 +74,26 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	if opts.Longest < 0 {
 		panic(fmt.Sprintf("simulate: Chaos: Longest is %v", opts.Longest))
 	}
-	if len(w.Hosts()) == 0 {
+	switch {
+	case len(w.Hosts()) == 0:
 		panic("simulate: Chaos: there is no host in this world yet")
+	case w.storm != nil:
+		panic("simulate: Chaos: this world has had its storm")
 	}
 	opts.Longest = cmp.Or(opts.Longest, 10*time.Second)
 	c := &Chaos{world: w, opts: opts, until: w.now + opts.For, kinds: faultKinds(), hosts: w.Hosts()}
 	c.check(opts.Without)
 	w.faultless = false
 	w.Net.expose()
-	w.storms = append(w.storms, c)
-	if c.number = uint64(len(w.storms)); c.number > 1 {
-		c.prefix = fmt.Sprintf("%d:", len(w.storms))
-	}
+	w.storm = c
 	if w.opts.Only != nil {
 		c.waiting = make(map[string]bool)
 		for _, name := range w.opts.Only {
-			if strings.Contains(name, ":") == (c.prefix != "") && strings.HasPrefix(name, c.prefix) {
-				c.waiting[name] = true
-			}
+			c.waiting[name] = true
 		}
 	}
 	for i, k := range c.kinds {
-		k.times = w.stream(chaosStream<<48 | c.number<<40 | uint64(i)<<32)
+		k.times = w.stream(chaosStream<<48 | 1<<40 | uint64(i)<<32)
 		k.mean = k.mean/4 + k.times.exponential(k.mean)
 		if k.times.chance(million/3) || !c.may(k) {
 			continue // swarm: each world lacks some kinds
@@ -140,8 +133,8 @@ func (c *Chaos) next(k *kind, index uint64) {
 			return
 		}
 		k.drawn++
-		f := Fault{Name: fmt.Sprintf("%s%s/%d", c.prefix, k.name, k.drawn), At: w.now}
-		s := w.stream(chaosStream<<48 | c.number<<40 | index<<32 | k.drawn)
+		f := Fault{Name: fmt.Sprintf("%s/%d", k.name, k.drawn), At: w.now}
+		s := w.stream(chaosStream<<48 | 1<<40 | index<<32 | k.drawn)
 		if f.For = c.length(s, k.most); k.long {
 			f.For += timers + c.opts.Longest
 		}

@@ -36,16 +36,14 @@ func TestEveryKindOfFaultHappens(t *testing.T) {
 			if d.Lockers.Core() != nil {
 				cores++
 			}
-			for _, s := range w.Storms() {
-				for _, f := range s.Faults() {
-					kind, _, _ := strings.Cut(f.Name, "/")
-					drawn[kind]++
-					if f.Happened {
-						happened[kind]++
-					}
-					if profile == simulate.Calm && kind != "leave" && kind != "join" {
-						t.Errorf("a calm world has %s", f.Name)
-					}
+			for _, f := range w.Storm().Faults() {
+				kind, _, _ := strings.Cut(f.Name, "/")
+				drawn[kind]++
+				if f.Happened {
+					happened[kind]++
+				}
+				if profile == simulate.Calm && kind != "leave" && kind != "join" {
+					t.Errorf("a calm world has %s", f.Name)
 				}
 			}
 		}
@@ -72,7 +70,7 @@ func TestStormsDrawTheSameWhateverHappens(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := make(map[string]simulate.Fault)
-		for _, f := range w.Storms()[0].Faults() {
+		for _, f := range w.Storm().Faults() {
 			f.Happened = false
 			all[f.Name] = f
 		}

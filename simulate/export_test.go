@@ -21,8 +21,8 @@ func (w *World) WallOf(host string, t time.Time) time.Duration {
 	return p.host.clock.truth(p.Now() + t.Sub(p.Wall()) - p.base)
 }
 
-// Storms returns the world's storms, in the order in which they began.
-func (w *World) Storms() []*Chaos { return w.storms }
+// Storm returns the world's storm, if it has one.
+func (w *World) Storm() *Chaos { return w.storm }
 
 // Events returns how many events have happened.
 func (w *World) Events() uint64 { return w.trace.events }

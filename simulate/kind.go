@@ -368,9 +368,6 @@ func (c *Chaos) join(*stream, time.Duration) bool {
 	}
 	c.joined++
 	name := fmt.Sprintf("new%d", c.joined)
-	if c.prefix != "" {
-		name += fmt.Sprintf("-%d", c.number)
-	}
 	c.world.change(timeline.Struck, lab, "%s is new", name)
 	c.opts.Join(name)
 	return true
@@ -500,16 +497,9 @@ func (c *Chaos) double(s *stream, d time.Duration) bool {
 	return happened
 }
 
-// checkFault tells what is wrong with the name of a fault: "crash/3", "2:crash/3".
+// checkFault tells what is wrong with the name of a fault: "crash/3".
 func checkFault(name string) error {
-	storm, rest, ok := strings.Cut(name, ":")
-	if n, err := strconv.ParseUint(storm, 10, 16); ok && (err != nil || n < 2) {
-		return fmt.Errorf("simulate: fault %q: its storm is not a number from 2 on", name)
-	}
-	if !ok {
-		rest = name
-	}
-	kind, number, _ := strings.Cut(rest, "/")
+	kind, number, _ := strings.Cut(name, "/")
 	if n, err := strconv.ParseUint(number, 10, 32); err != nil || n == 0 {
 		return fmt.Errorf("simulate: fault %q is not of the form kind/number", name)
 	}

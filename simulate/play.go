@@ -18,7 +18,7 @@ type Outcome struct {
 	Hash       uint64
 	Time       time.Duration // simulated
 	Events     uint64
-	Faults     []Fault // that happened, of all storms
+	Faults     []Fault // that happened, of the storm
 	Parameters []Parameter
 	Properties []Property
 	Calls      int // of lockers, or whatever else the world's history was told of
@@ -36,8 +36,8 @@ func Play(opts Options, scenario func(w *World) error) Outcome {
 	o := Outcome{Err: w.play(scenario)}
 	o.Hash, o.Time, o.Events = w.Hash(), w.Now(), w.trace.events
 	o.Parameters, o.Properties, o.Timeline = w.Parameters(), w.properties(), w.Timeline()
-	for _, c := range w.storms {
-		for _, f := range c.faults {
+	if w.storm != nil {
+		for _, f := range w.storm.faults {
 			if f.Happened {
 				o.Faults = append(o.Faults, f)
 			}

@@ -49,7 +49,7 @@ func TestFreshSeeds(t *testing.T) {
 				return err
 			}
 			calls, _ := w.History().Calls()
-			if faults := w.Storms()[0].Total(); calls < fewestCalls || faults < fewestFaults {
+			if faults := w.Storm().Total(); calls < fewestCalls || faults < fewestFaults {
 				return fmt.Errorf("a tame world: %d calls, %d faults", calls, faults)
 			}
 			return nil

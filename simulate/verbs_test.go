@@ -55,6 +55,7 @@ func TestVerbsNameBadInput(t *testing.T) {
 		{"Slow: factor 0", func(w *World) { w.Host("a").Slow(0) }},
 		{"Stall: -1s is negative", func(w *World) { w.Host("a").Stall("membership", -time.Second) }},
 		{"DelayGossip: -1s is negative", func(w *World) { w.Host("a").DelayGossip(-time.Second) }},
+		{"Chaos: this world has had its storm", func(w *World) { w.Chaos(ChaosOptions{}); w.Chaos(ChaosOptions{}) }},
 		{"Chaos: 0 faults or more in -1s", func(w *World) { w.Chaos(ChaosOptions{For: -time.Second}) }},
 		{`no kind of fault "flood"`, func(w *World) { w.Chaos(ChaosOptions{Without: []string{"flood"}}) }},
 	}

@@ -81,12 +81,12 @@ type World struct {
 	parameters []Parameter
 	sites      []int64       // by point.Site: how often it is taken, in percent
 	taken      []uint64      // by point.Site: how often it was taken
-	faultless  bool          // HealAll: no fault point is taken, and the sieve rests, until the next storm
+	faultless  bool          // HealAll: no fault point is taken, and the sieve rests, until the storm
 	healed     time.Duration // the latest HealAll; zero: there was a fault since
 	ailed      bool          // something was ever worse than on a good day
-	storms     []*Chaos
-	backwards  bool // a host's time of day went back
-	fresh      bool // all processes were ended at once: a second mesh is founded
+	storm      *Chaos        // nil: none yet
+	backwards  bool          // a host's time of day went back
+	fresh      bool          // all processes were ended at once: a second mesh is founded
 
 	hosts     []*Host // the first is the lab, where World.Go's actors run
 	byName    map[string]*Host
