@@ -335,8 +335,7 @@ func (r *Replica) supervise() {
 
 // review logs the silences that are due, and asks a majority about the leases that ran out.
 func (r *Replica) review() {
-	early := func() bool { return r.cfg.Points.Taken(point.EarlySilence) }
-	silent, over := r.leading.leases.review(r.now, early)
+	silent, over := r.leading.leases.review(r.now, r.cfg.Points.Taken(point.EarlySilence))
 	r.leading.reads.expiry(over...)
 	r.logSilence(silent)
 }

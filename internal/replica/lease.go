@@ -1,8 +1,7 @@
 package replica
 
 import (
-	"container/list"
-	"iter"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -17,7 +16,6 @@ const unlogged = ElectionTimeout / 2
 // leases are over.
 type leases struct {
 	byID  map[shard.SessionID]*lease
-	order list.List      // of *lease, in the order in which they were opened
 	next  time.Duration  // no lease needs a look before; a lower bound
 	watch func(fact any) // see Config
 }
@@ -36,7 +34,6 @@ type lease struct {
 	awaiting   []Renewal     // to be answered when the Heard is applied
 	asked      time.Duration // when a round for its expiry began; zero: none did
 	expiring   bool          // an Expire is in the log (P4)
-	element    *list.Element // of leases.order
 	fixNumber  uint64        // the number of the Fix that is under way, or was the last: see fixing
 }
 
@@ -50,16 +47,6 @@ type silence struct {
 func newLeases(watch func(fact any)) leases {
 	return leases{byID: make(map[shard.SessionID]*lease), next: never, watch: watch}
 }
-
-// all yields the leases in the order in which they were opened.
-func (ls *leases) all() iter.Seq[*lease] {
-	return func(yield func(*lease) bool) {
-		for e := ls.order.Front(); e != nil && yield(e.Value.(*lease)); e = e.Next() {
-		}
-	}
-}
-
-func (ls *leases) get(id shard.SessionID) *lease { return ls.byID[id] }
 
 func (ls *leases) spoke(l *lease) {
 	if ls.watch != nil {
@@ -84,18 +71,12 @@ func (ls *leases) open(id shard.SessionID, ttl, now time.Duration) { ls.spoke(ls
 func (ls *leases) start(id shard.SessionID, ttl, now time.Duration) *lease {
 	l := &lease{id: id, ttl: ttl, heard: now}
 	ls.byID[id] = l
-	l.element = ls.order.PushBack(l)
 	ls.reviewAt(now)
 	return l
 }
 
 // end forgets a session whose record is gone.
-func (ls *leases) end(id shard.SessionID) {
-	if l := ls.byID[id]; l != nil {
-		delete(ls.byID, id)
-		ls.order.Remove(l.element)
-	}
-}
+func (ls *leases) end(id shard.SessionID) { delete(ls.byID, id) }
 
 // reviewAt makes the next review due by then.
 func (ls *leases) reviewAt(at time.Duration) { ls.next = min(ls.next, at) }
@@ -103,23 +84,31 @@ func (ls *leases) reviewAt(at time.Duration) { ls.next = min(ls.next, at) }
 // hear notes that a session spoke, and reports whether its leader still listens to it: not from
 // the append of its Expire on (P4).
 func (ls *leases) hear(id shard.SessionID, now time.Duration) bool {
-	l := ls.get(id)
+	l := ls.byID[id]
 	switch {
 	case l == nil:
 		return true
 	case l.expiring:
 		return false
+	case l.fixed:
+		return true // no word moves its end (P7)
 	}
-	if l.hear(now); !l.fixed {
-		ls.spoke(l)
+	l.heard, l.before, l.excused = now, 0, false
+	if !l.silent {
+		l.checkpoint = 0
 	}
+	ls.spoke(l)
 	return true
 }
 
-// fixing notes that a session's Fix is on its way into the log.
+// fixing notes that a session's Fix is on its way into the log. Entries behind it must not rely on
+// silence seen before it, nor end the lease before the time that it fixes. If it is refused, refused
+// restores the lease's length. If it is lost, leadership is lost with it as a rule, and this lease is
+// forgotten; at worst the session lives for the longer of its old length and the Fix's, from now.
 func (ls *leases) fixing(id shard.SessionID, now, hold time.Duration, number uint64) {
-	if l := ls.get(id); l != nil {
-		l.fixing(now, hold, number)
+	if l := ls.byID[id]; l != nil {
+		l.heard, l.before, l.excused, l.fixNumber = now, 0, false, number
+		l.ttl = max(l.ttl, hold)
 		ls.spoke(l)
 	}
 }
@@ -127,15 +116,17 @@ func (ls *leases) fixing(id shard.SessionID, now, hold time.Duration, number uin
 // refused notes that a command was refused: if it was the Fix under way, and not a late copy of an
 // older command, the lease is as long again as its record says.
 func (ls *leases) refused(id shard.SessionID, number uint64, ttl time.Duration) {
-	if l := ls.get(id); l != nil && l.fixNumber == number {
+	if l := ls.byID[id]; l != nil && l.fixNumber == number {
 		l.ttl = ttl
 	}
 }
 
 // fix notes that a Fix took effect.
 func (ls *leases) fix(id shard.SessionID, now, hold time.Duration) {
-	if l := ls.get(id); l != nil {
-		l.fix(now, hold)
+	if l := ls.byID[id]; l != nil {
+		l.fixed, l.ttl = true, hold
+		l.heard, l.before, l.excused = now, 0, false
+		l.silent, l.checkpoint, l.recalled = false, 0, false
 		ls.spoke(l)
 		ls.reviewAt(now)
 	}
@@ -144,7 +135,7 @@ func (ls *leases) fix(id shard.SessionID, now, hold time.Duration) {
 // reheard notes that the log undid a session's silence, and returns the renewals that waited for
 // that.
 func (ls *leases) reheard(id shard.SessionID) (answerable []Renewal) {
-	if l := ls.get(id); l != nil {
+	if l := ls.byID[id]; l != nil {
 		l.silent, l.recalled, l.checkpoint, l.before = false, false, 0, 0
 		answerable, l.awaiting = l.awaiting, nil
 	}
@@ -155,7 +146,7 @@ func (ls *leases) reheard(id shard.SessionID) (answerable []Renewal) {
 // it is answered at once. Recall: the log is to undo the session's silence first (P5). To a lease
 // of fixed length a renewal means nothing, and undoes no silence (P7).
 func (ls *leases) confirmed(q Renewal) (answer, recall bool) {
-	l := ls.get(q.Session)
+	l := ls.byID[q.Session]
 	switch {
 	case l == nil:
 		return true, false
@@ -174,11 +165,11 @@ func (ls *leases) confirmed(q Renewal) (answer, recall bool) {
 func (ls *leases) due(now time.Duration) bool { return now >= ls.next }
 
 // review looks at every lease. It returns the silences to be logged, and the sessions that were
-// silent for so long that a majority is to be asked before they end. Where early says so, a silence is
-// logged a quarter of the TTL before its time.
-func (ls *leases) review(now time.Duration, early func() bool) (silent []silence, over []shard.SessionID) {
+// silent for so long that a majority is to be asked before they end, each in the order of their IDs. If
+// early is set, silences are logged a quarter of the TTL before their time.
+func (ls *leases) review(now time.Duration, early bool) (silent []silence, over []shard.SessionID) {
 	ls.next = never
-	for l := range ls.all() {
+	for _, l := range ls.byID { // order-free: what is found is sorted below
 		s := l.silence(now)
 		switch due := l.nextCheckpoint(); {
 		case l.expiring:
@@ -187,19 +178,20 @@ func (ls *leases) review(now time.Duration, early func() bool) (silent []silence
 				l.asked = now
 				over = append(over, l.id)
 			}
-		case (s >= due || s >= due-l.ttl/4 && early()) && !l.recalled:
+		case (s >= due || s >= due-l.ttl/4 && early) && !l.recalled:
 			l.silent, l.checkpoint = true, s
 			silent = append(silent, silence{l.id, s})
 		}
 		ls.next = min(ls.next, now+l.nextCheckpoint()-s, now+max(l.ttl-s, TickInterval))
 	}
-	return silent, over
+	slices.SortFunc(over, shard.SessionID.Compare)
+	return sorted(silent), over
 }
 
 // expire reports whether a session's Expire is to be logged, now that a majority has confirmed its
 // leader. From then on the leader does not listen to it (P4).
 func (ls *leases) expire(id shard.SessionID, now time.Duration) bool {
-	l := ls.get(id)
+	l := ls.byID[id]
 	if l == nil {
 		return false
 	}
@@ -214,7 +206,7 @@ func (ls *leases) expire(id shard.SessionID, now time.Duration) bool {
 // handOver returns the silences to be logged before another leader counts from nothing (P5): those
 // of sessions that hold or wait.
 func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (silent []silence) {
-	for l := range ls.all() {
+	for _, l := range ls.byID { // order-free: what is found is sorted below
 		s := l.silence(now)
 		logged := time.Duration(0)
 		if l.silent {
@@ -226,12 +218,18 @@ func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (
 		l.silent, l.checkpoint = true, s
 		silent = append(silent, silence{l.id, s})
 	}
-	return silent
+	return sorted(silent)
+}
+
+// sorted sorts silences by their sessions, since they are logged in this order.
+func sorted(all []silence) []silence {
+	slices.SortFunc(all, func(a, b silence) int { return a.id.Compare(b.id) })
+	return all
 }
 
 // stalled: the leader stood still for d.
 func (ls *leases) stalled(now, d time.Duration) {
-	for l := range ls.all() {
+	for _, l := range ls.byID { // order-free: each is treated alike
 		l.stalled(now, d)
 		l.asked = 0
 	}
@@ -247,31 +245,6 @@ func (l *lease) nextCheckpoint() time.Duration {
 		return l.ttl / 2
 	}
 	return l.checkpoint + l.ttl/4
-}
-
-func (l *lease) hear(now time.Duration) {
-	if l.fixed {
-		return
-	}
-	l.heard, l.before, l.excused = now, 0, false
-	if !l.silent {
-		l.checkpoint = 0
-	}
-}
-
-// fixing: a Fix is on its way into the log. Entries behind it must not rely on silence seen before
-// it, nor end the lease before the time that it fixes. If it is refused, refused restores the lease's
-// length. If it is lost, leadership is lost with it as a rule, and this lease is forgotten; at worst
-// the session lives for the longer of its old length and the Fix's, from now.
-func (l *lease) fixing(now, hold time.Duration, number uint64) {
-	l.heard, l.before, l.excused, l.fixNumber = now, 0, false, number
-	l.ttl = max(l.ttl, hold)
-}
-
-func (l *lease) fix(now, hold time.Duration) {
-	l.fixed, l.ttl = true, hold
-	l.heard, l.before, l.excused = now, 0, false
-	l.silent, l.checkpoint, l.recalled = false, 0, false
 }
 
 // stalled: the leader stood still for d. That moves the lease's end once between two words of

@@ -150,7 +150,10 @@ func TestAStallLeavesATimerAThird(t *testing.T) {
 			if l.stalled(now+tt.stall, tt.stall); excused && l.heard != was {
 				t.Errorf("a second stall moved it by %v", l.heard-was)
 			}
-			if l.hear(now + 1); l.excused || l.heard != now+1 {
+			id := shard.SessionID{Node: 7, Number: 1}
+			ls := newLeases(nil)
+			ls.byID[id] = &l
+			if ls.hear(id, now+1); l.excused || l.heard != now+1 {
 				t.Errorf("after a word: %+v", l)
 			}
 			l = lease{ttl: tt.length, heard: now - tt.silence, fixed: true}
@@ -265,8 +268,11 @@ func TestAShortFixEndsInTime(t *testing.T) {
 // Promise: P7 and P5: a Fix that takes effect is a word like any other: no silence from before counts,
 // nor is on its way into the log.
 func TestAFixUndoesTheSilence(t *testing.T) {
+	id := shard.SessionID{Node: 7, Number: 1}
 	l := lease{ttl: ttl, heard: 1, before: 2, excused: true, silent: true, recalled: true, checkpoint: 3}
-	l.fix(time.Hour, time.Minute)
+	ls := newLeases(nil)
+	ls.byID[id] = &l
+	ls.fix(id, time.Hour, time.Minute)
 	if l.ttl != time.Minute || !l.fixed || l.heard != time.Hour || l.before != 0 || l.excused || l.silent || l.recalled || l.checkpoint != 0 {
 		t.Errorf("%+v", l)
 	}
@@ -498,14 +504,14 @@ func TestARenewalNamesWhatIsAbandoned(t *testing.T) {
 		leader.batch.split()
 	}
 	leader.dirty = false // nothing is appended: leadership moves, say
-	heard := leader.leading.leases.get(mine).heard
+	heard := leader.leading.leases.byID[mine].heard
 	if err := leader.Renew(w.now+time.Millisecond, Renewal{Session: mine, Ref: 99, Abandoned: []Abandoned{{release, shard.AppendCommand(nil, release)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(leader.leading.reads.waiting.renewals); n > 0 {
 		t.Error("a session is renewed whose leader has no room for what it has abandoned")
 	}
-	if leader.leading.leases.get(mine).heard != heard {
+	if leader.leading.leases.byID[mine].heard != heard {
 		t.Error("and that leader takes the renewal for a sign of life")
 	}
 	full := leader.batch.data
@@ -568,7 +574,7 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 	if !next.Serving() {
 		t.Fatal("leadership did not move")
 	}
-	a, b := next.leading.leases.get(silent), next.leading.leases.get(other)
+	a, b := next.leading.leases.byID[silent], next.leading.leases.byID[other]
 	if !a.silent || a.checkpoint != 6*time.Second || a.before != 6*time.Second*98/100 || a.silence(next.leading.began) != a.before {
 		t.Errorf("who was silent for 6s: %+v", a)
 	}
@@ -600,7 +606,7 @@ func TestRoundsOfBeforeAStall(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.run(t, 1)
-		l := leader.leading.leases.get(a.Session)
+		l := leader.leading.leases.byID[a.Session]
 		r := &round{begun: w.now, expiries: []shard.SessionID{a.Session}}
 		leader.leading.reads.rounds[99], l.asked = r, w.now
 		leader.Tick(w.now+gap, true)
@@ -713,7 +719,7 @@ func TestAWordAvertsTheEndUnderWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.settle(t)
-			l := leader.leading.leases.get(a.Session)
+			l := leader.leading.leases.byID[a.Session]
 			for ; l.silence(w.now) < ttl-TickInterval; w.run(t, 1) {
 			}
 			w.loses = func(f Frame) bool { return f.From != 1 }
@@ -794,7 +800,7 @@ func TestWhatARoundConfirms(t *testing.T) {
 			}
 			w.settle(t)
 			g := &leader.leading
-			g.leases.get(silent.Session).heard -= ttl
+			g.leases.byID[silent.Session].heard -= ttl
 			for _, number := range []uint64{98, 99} {
 				g.reads.rounds[number] = &round{w.now, []Renewal{{Session: other.Session}}, []shard.SessionID{silent.Session}}
 			}
@@ -830,7 +836,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.settle(t)
-	l := leader.leading.leases.get(a.Session)
+	l := leader.leading.leases.byID[a.Session]
 	for ; l.silence(w.now) < ttl-TickInterval; w.run(t, 1) {
 	}
 	w.loses = func(f Frame) bool { return len(f.Message.Entries) > 0 }

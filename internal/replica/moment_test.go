@@ -35,7 +35,7 @@ func TestAtTheLimitItself(t *testing.T) {
 		}
 		w.settle(t)
 		leader.batch.data, leader.batch.clients = nil, nil
-		return w, leader, leader.leading.leases.get(a.Session)
+		return w, leader, leader.leading.leases.byID[a.Session]
 	}
 	// placed returns a leader who is where the ring wants it, with one learner.
 	placed := func(t *testing.T) (*trio, *Replica) {

@@ -118,25 +118,24 @@ func TestLeasesAlone(t *testing.T) {
 	id := shard.SessionID{Node: 7, Number: 1}
 	heard := 0
 	ls := newLeases(func(any) { heard++ })
-	late := func() bool { return false }
 	ls.open(id, ttl, 0)
-	if silent, over := ls.review(ttl/2-1, late); silent != nil || over != nil || ls.due(ttl/2-1) || !ls.due(ttl/2) {
+	if silent, over := ls.review(ttl/2-1, false); silent != nil || over != nil || ls.due(ttl/2-1) || !ls.due(ttl/2) {
 		t.Errorf("before half of its time: %v, %v, and then at %v", silent, over, ls.next)
 	}
-	if silent, _ := ls.review(ttl/2, late); !slices.Equal(silent, []silence{{id, ttl / 2}}) {
+	if silent, _ := ls.review(ttl/2, false); !slices.Equal(silent, []silence{{id, ttl / 2}}) {
 		t.Errorf("after half of its time %v is logged", silent)
 	}
 	if answer, recall := ls.confirmed(Renewal{Session: id, Ref: 1}); answer || !recall {
 		t.Errorf("a silent session is answered: %v, and its silence undone: %v", answer, recall)
 	}
-	if silent, _ := ls.review(ttl-1, late); silent != nil {
+	if silent, _ := ls.review(ttl-1, false); silent != nil {
 		t.Errorf("while its silence is being undone %v is logged", silent)
 	}
 	if got := ls.reheard(id); len(got) != 1 || got[0].Ref != 1 {
 		t.Errorf("then %+v is answered", got)
 	}
 	if !ls.hear(id, ttl) || heard != 2 || ls.expire(id, 2*ttl-1) || !ls.expire(id, 2*ttl) || ls.hear(id, 2*ttl) {
-		t.Errorf("heard %d times: %+v", heard, ls.get(id))
+		t.Errorf("heard %d times: %+v", heard, ls.byID[id])
 	}
 	if answer, recall := ls.confirmed(Renewal{Session: id}); answer || recall {
 		t.Error("a session that expires is answered")
@@ -146,8 +145,8 @@ func TestLeasesAlone(t *testing.T) {
 		t.Error("a session without a record is not answered")
 	}
 	ls.open(id, ttl, 0)
-	if ls.fixing(id, 0, ttl/2, 1); ls.get(id).ttl != ttl {
-		t.Errorf("a shorter Fix on its way makes the lease %v long", ls.get(id).ttl)
+	if ls.fixing(id, 0, ttl/2, 1); ls.byID[id].ttl != ttl {
+		t.Errorf("a shorter Fix on its way makes the lease %v long", ls.byID[id].ttl)
 	}
 }
 

@@ -17,7 +17,7 @@ func narrow(t *testing.T, perSecond, learners int) (*trio, *Replica) {
 	w.run(t, 2*HeartbeatTicks)
 	w.add(learners + 1)
 	w.fill(t, leader)
-	for l := range leader.leading.leases.all() {
+	for _, l := range leader.leading.leases.byID {
 		l.ttl = time.Hour // nobody renews it
 	}
 	second, passed := w.now, 0
