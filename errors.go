@@ -12,9 +12,9 @@ import (
 
 // Errors of Join, for errors.Is. The texts may change.
 var (
-	// ErrNoSeeds: no seed was listed, or only blank ones, and the node's address is not a
-	// loopback address, nor was WithFound given. Without seeds, every node of a fleet would
-	// found a mesh of its own.
+	// ErrNoSeeds: no seed was listed, or only blank ones, the node's address is not a loopback
+	// address, and WithFound was not given. Without seeds, every node of a fleet would found a
+	// mesh of its own.
 	ErrNoSeeds = fault.ErrNoSeeds
 	// ErrForeignMesh: the seeds belong to a mesh with another name, or to several meshes.
 	ErrForeignMesh = fault.ErrForeignMesh
@@ -63,8 +63,9 @@ var (
 	ErrClosed = fault.ErrClosed
 	// ErrLeft: the node has left the mesh.
 	ErrLeft = fault.ErrLeft
-	// ErrEjected: the node had founded a mesh of one, and was found by another mesh that lists
-	// its address as a seed. Join that mesh.
+	// ErrEjected: the node had founded a mesh of one without seeds, and a node of another mesh
+	// dialled it: that mesh lists its address as a seed, or remembers a member that was there.
+	// Join that mesh.
 	ErrEjected = fault.ErrEjected
 )
 

@@ -80,13 +80,16 @@ func (noHold) Forsake()                                    {}
 func (l *Lock) Key() string { return l.of().grant.key }
 
 // Token returns the fencing token of the grant, from 1 to 2^53 − 1. Of two grants of a
-// key the later has the larger token, whatever fails in between. So a resource that
-// remembers the largest token it has seen can refuse a holder that does not yet know that
-// it lost the lock. A lock entered again by [Reentrant] has the token of the first.
+// key in one mesh the later has the larger token. So has a grant of a mesh that was founded
+// after all nodes of an earlier mesh had stopped, unless the time of day went back in between.
+// So a resource that remembers the largest token it has seen can refuse a holder that does
+// not yet know that it lost the lock. A lock entered again by [Reentrant] has the token of
+// the first.
 func (l *Lock) Token() uint64 { return l.of().grant.hold.Token() }
 
-// Deadline returns the confirmed end of the lease, as a time of day. Every renewal moves
-// it; when the hold has ended, it stays as it was.
+// Deadline returns until when the lock is held as far as renewals have confirmed it, as a
+// time of day. Every confirmed renewal moves it; when the hold has ended, it stays as it was.
+// If the lock is lost, its key is free soon after that time.
 func (l *Lock) Deadline() time.Time { return l.of().grant.hold.Deadline() }
 
 // Err returns nil while the lock is held, by the clock at this call: call it right before
@@ -175,8 +178,9 @@ func (l *Lock) Lost() <-chan struct{} {
 
 // Extend makes a lock with MaxHold end d after this call has sent its request, however
 // much time was left before. d has the range of MaxHold. Other locks are renewed and need
-// no extension: for them Extend returns ErrInvalidOption. If ctx ends first, either the old
-// or the new end holds; Deadline returns which. ErrLost or ErrClosed: the lock had ended.
+// no extension: for them Extend returns ErrInvalidOption. If ctx ends first, the old or the
+// new end holds. Until the answer comes, Deadline returns the earlier of the two, and the key
+// may stay held until the later. ErrLost or ErrClosed: the lock had ended.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case ctx == nil:

@@ -16,15 +16,15 @@
 //
 // In the whole mesh a key has at most one exclusive holder at a time, or only readers, as long as
 // no clock runs more than 1 % fast or slow. Every grant carries a token that is larger than all
-// earlier tokens of its key ([Lock.Token]): a resource that refuses tokens smaller than
-// the largest it has seen is safe even if a clock is off by more. A holder that loses its
+// earlier tokens of its key in this mesh ([Lock.Token]): a resource that refuses tokens smaller
+// than the largest it has seen is safe even if a clock is off by more. A holder that loses its
 // lock, for example because its machine was cut off, is told before the key can be
 // granted again: [Lock.Context] ends with the cause [ErrLost].
 //
 // There are also read locks ([Node.RLock]) and semaphores ([Node.Acquire]). Requests for
 // a key are served first come, first served.
 //
-// Every function that waits takes a context ([Join] has [JoinContext]). The context
+// Every function that waits takes a context ([Join] has the variant [JoinContext]). The context
 // bounds the wait and never the hold; only [Node.Do] and [Session.Do] pass its end on to
 // the work. All functions and methods may be called from several goroutines at once.
 package mesh
@@ -56,10 +56,11 @@ const joinTimeout = time.Minute
 // with the same list: no mesh is founded while one of them is missing.
 //
 // A seed is "host:port", or a host alone, which means port 7300. Every node of a fleet may
-// have the same list and be on it itself. Blank seeds are dropped; if all seeds are blank,
-// for example because a variable is unset, Join returns ErrNoSeeds. Join(nil) founds a mesh
-// of one on loopback, for tests and for a single process. WithBind chooses another address
-// for that mesh; an address outside loopback also needs WithFound.
+// have the same list and be on it itself. Blank seeds are dropped; if all are blank, for
+// example because a variable is unset, Join returns ErrNoSeeds, unless WithFound is given or
+// WithBind names a loopback address. Join(nil) founds a mesh of one on loopback, for tests and
+// for a single process. WithBind chooses another address for that mesh; an address outside
+// loopback also needs WithFound.
 //
 // Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable,
 // context.DeadlineExceeded, or the network's error. Call Leave or Close when done.
@@ -192,10 +193,13 @@ func (n *Node) Stats() Stats {
 // garbage-collected, because the program can no longer unlock it; but it does wait if
 // Context, WithContext or Lost of that lock was called.
 //
-// Handing over takes up to another 20 s, even if ctx has ended. Leave returns nil if nothing
-// was left behind, else an error that says what was: locks that were still held or, if there were
-// none, replicas that no other node took over. If another call of Leave is under way it returns
-// [ErrClosed] at once, after Close it returns nil, and if the node ends meanwhile, the reason.
+// Handing over takes up to another 20 s, even if ctx has ended. Leave returns
+//
+//   - nil if nothing was left behind, or if the node had ended before
+//   - an error that says what was left behind: locks that were still held or, if there were
+//     none, replicas that no other node took over
+//   - [ErrClosed] at once if another call of Leave is under way
+//   - the reason, if the node ends meanwhile
 func (n *Node) Leave(ctx context.Context) error {
 	switch {
 	case ctx == nil:

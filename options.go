@@ -103,10 +103,10 @@ func WithAdvertise(addr string) Option {
 	}
 }
 
-// WithShards sets into how many shards the mesh divides its keys, 1 to 4096. Each shard is
-// a replicated table with its own leader: more shards spread the load more evenly, and cost
-// more heartbeats. The number is fixed when the mesh is founded; a node that later
-// asks for another number is refused. Default 16.
+// WithShards sets the number of shards into which the mesh divides its keys, 1 to 4096. Each
+// shard is a replicated table with its own leader: more shards spread the load more evenly, and
+// cost more heartbeats. The number is fixed when the mesh is founded; a node that later asks for
+// another number is refused. Default 16.
 func WithShards(n int) Option {
 	return func(o *options) {
 		if n < 1 || n > maxShards {
@@ -116,7 +116,7 @@ func WithShards(n int) Option {
 	}
 }
 
-// WithReplicas sets on how many nodes each shard is replicated: 1, 3, 5 or 7. A shard serves
+// WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7. A shard serves
 // as long as more than half of its replicas do. The number is fixed when the mesh is founded;
 // a node that later asks for another number is refused. Default 3, of which one may fail.
 func WithReplicas(n int) Option {
@@ -146,8 +146,8 @@ func WithLeaseTTL(d time.Duration) Option {
 // WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and
 // Extend. The bound is fixed when the mesh is founded; a node that later asks for another bound
 // is refused. A new mesh grants nothing for this time, because holders of locks of an
-// earlier mesh may still believe that they hold them; a mesh that is entirely on loopback
-// does not wait. Default: the longest of the founders' lease TTLs.
+// earlier mesh may still believe that they hold them; as a rule, a mesh that is entirely on
+// loopback does not wait. Default: the longest of the founders' lease TTLs.
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxMaxTTL {
@@ -348,15 +348,16 @@ func Reentrant() LockOption {
 }
 
 // Value attaches up to 4096 bytes to the hold. Every replica keeps them with the hold, for
-// other programs to read; no call reads them yet.
+// other programs to read. There is no call to read them yet.
 func Value(value []byte) LockOption {
 	return func(o *lockOptions) { o.value = value }
 }
 
-// MaxHold makes the lock end by itself d after it was granted, from 100ms to the mesh's
-// MaxTTL. It is not renewed. The time starts when the node, having received the grant, fixes
-// the end with the shard. [Lock.Extend] moves the end. At the end the lock becomes ErrLost for its
-// holder; [Stats] do not count this as a loss. The lock need not be unlocked.
+// MaxHold makes the lock end by itself after the time d, from 100ms to the mesh's MaxTTL. The
+// lock is not renewed. The time starts when the node has received the grant and tells the shard
+// when the lock is to end; Lock returns after the shard's answer. [Lock.Extend] moves the end. At
+// the end the lock becomes ErrLost for its holder; [Stats] do not count this as a loss. The lock
+// need not be unlocked.
 func MaxHold(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.hold, o.fixed = d, true }
 }

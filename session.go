@@ -27,7 +27,7 @@ type sessionConfig struct {
 	log           *slog.Logger
 	maxTTL        time.Duration
 	shardOf       func(key string) int
-	reportDropped bool // log handles that are garbage-collected while they hold
+	reportDropped bool // log a Lock that is garbage-collected while it is held
 }
 
 // backend is the part of the node that a Session uses.
@@ -86,7 +86,8 @@ func (s *Session) TTL() time.Duration {
 // Close ends the session. The contexts of its locks end first; then the locks are
 // released, and waiting calls return ErrClosed. Ctx bounds only the wait for the
 // confirmation: if ctx ends first, Close returns ErrUnconfirmed, and a key whose release was
-// not confirmed is free when its lease ends. A second Close does nothing.
+// not confirmed is free when its lease ends. If ctx has already ended, Close waits up to 1 s.
+// A second Close does nothing.
 func (s *Session) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:

@@ -66,9 +66,11 @@ func memberOf(m node.Member) Member {
 // Health is the state of the mesh's shards, as far as this node has heard.
 type Health struct {
 	Ready           bool  // this node can serve calls
-	FullyReplicated bool  // every shard has as many up-to-date replicas as the members allow
-	NoMajority      []int // shards that do not answer
-	UnderReplicated []int // shards that have fewer up-to-date replicas than they should
+	FullyReplicated bool  // both lists are empty, and every voter is connected to this node
+	NoMajority      []int // shards without a leader that this node has heard of
+	// UnderReplicated are shards that have fewer up-to-date replicas than the members allow, or
+	// whose replicas are being moved or disagree.
+	UnderReplicated []int
 }
 
 // Stats are counters of one node since it joined.
