@@ -13,7 +13,7 @@ type Kind uint8
 // The kinds of calls. A caller makes a Lock, an Unlock or a Fix.
 const (
 	Lock   Kind = iota // wait for a key
-	Cancel             // take a Lock back whose caller has given up
+	Cancel             // undo a Lock whose caller has given up
 	Unlock             // give a hold back
 	Fix                // make a hold of fixed length end Length from now (P7)
 	Close              // end a lease, with all that it holds

@@ -28,7 +28,7 @@ import (
 // Config is what a Client knows of its node.
 type Config struct {
 	Node   uint64       // its ID
-	Name   string       // its name, which the callers learn that wait for its locks
+	Name   string       // its name, as callers that wait for its locks are told it
 	Shards int          // of the mesh, at least 1
 	Rho    float64      // the bound on the rates of clocks (P1)
 	Rand   *rand.Rand   // for the jitter of retries
@@ -38,18 +38,18 @@ type Config struct {
 // Client is the client side of one node, for all shards. One goroutine at a time may use it, its
 // Counters apart.
 type Client struct {
-	cfg      Config
-	shards   []*shardClient // by shard; nil: not used yet
-	view     *members.View
-	sessions uint64 // the number of the last lease
-	counters Counters
+	cfg       Config
+	shards    []*shardClient // by shard; nil: not used yet
+	view      *members.View
+	lastLease uint64 // the number of the last lease
+	counters  Counters
 
 	now      time.Duration // of the Step under way
 	out      *Output       // of the Step under way
 	deadline time.Duration // no Tick has anything to do before; a lower bound
 }
 
-// Counters are what a client has done so far. They may be read at any time.
+// Counters count what a client has done so far. They may be read at any time.
 type Counters struct {
 	Locks    atomic.Uint64 // calls for a lock
 	Grants   atomic.Uint64 // of them, those that ended with a hold
@@ -92,7 +92,7 @@ type (
 	// Viewed: the node's view of its mesh has changed.
 	Viewed struct{ View *members.View }
 
-	// Tick does what the time asks for. It is due at Deadline.
+	// Tick does what is due. It must come at Deadline.
 	Tick struct{}
 
 	// CloseSession closes every lease of a session that has ended. Closing names the calls.
@@ -101,7 +101,7 @@ type (
 	// LoseSession gives up every lease of a session that was lost in one shard (P9).
 	LoseSession struct{ *Session }
 
-	// CancelWaiters finishes every Lock that has not been granted with ErrClosed.
+	// CancelWaiters finishes, with ErrClosed, every Lock whose caller does not have its hold yet.
 	CancelWaiters struct{}
 
 	// Lapse ends the belief in all holds, and renews nothing any more. Leases without holds are
@@ -164,7 +164,7 @@ type (
 	// Shortened: it ends earlier than was said before.
 	Shortened struct{ *Hold }
 
-	// Unlocking: the key of a hold may be free before its lease is over, without an Unlock.
+	// Unlocking: a hold is given back without an Unlock: its key may be free before its lease is over.
 	Unlocking struct{ *Hold }
 
 	// Closing: the call closes a lease of the session that CloseSession named.

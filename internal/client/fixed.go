@@ -41,15 +41,17 @@ func (l *lease) sendFix(c *Call) {
 	l.shard.send(c)
 }
 
-// forgetFix takes a Fix out of those that wait, or the one under way out.
+// forgetFix removes a Fix, waiting or under way, from the lease.
 func (l *lease) forgetFix(c *Call) {
 	l.fixes = slices.DeleteFunc(l.fixes, func(o *Call) bool { return o == c })
 }
 
-// fixConfirmed takes the answer to a Fix. Three ends must be told apart: until is when the hold that
-// was asked for ends, counted from the sending of the Fix; believed is the earlier of that and of what
-// the Fixes that wait allow, and the holder goes by it; lasts is the latest time at which the record
-// may still exist in the table.
+// fixConfirmed handles the answer to a Fix. Three ends must be told apart:
+//
+//   - until: when the fixed time is over, counted from the sending of the Fix.
+//   - believed: the earlier of until and of what the waiting Fixes allow. The holder goes by it.
+//   - lasts: until when the client reckons with the record, counted from this answer. The record may
+//     exist a little longer in the table (2ρ of the fixed time), and then ends by itself.
 func (l *lease) fixConfirmed(c *Call, err error) {
 	h, now := c.Hold, l.client.now
 	waiting := h.pending
@@ -86,12 +88,12 @@ func (l *lease) fixConfirmed(c *Call, err error) {
 		l.lose(false)
 		return
 	}
-	l.held(waiting)
+	l.deliver(waiting)
 }
 
 // giveUpFixed closes the record of a hold that is over for its holder, while the table has
-// extended it, or may have: nothing brings a lost lock back, and until then the key would be
-// taken for nothing. C is the Fix under way.
+// extended it, or may have: nothing brings a lost lock back, and without the Close the key would
+// stay blocked without a holder. C is the Fix under way.
 func (l *lease) giveUpFixed(c *Call) {
 	l.client.emit(End{c.Hold, fault.ErrLost})
 	l.dropFixes(fault.ErrLost)

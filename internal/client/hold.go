@@ -8,9 +8,9 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 )
 
-// Hold is the belief in one grant: until when its holder may take the key for held (P1). The
-// client moves the deadline. The belief ends once, at the hands of the client, of the holder, or
-// of the node's watch, which looks at the clock.
+// Hold is one grant as the client sees it: the belief in it, that is, until when its holder may
+// count on the key (P1). The client moves the deadline. The belief ends once: the client ends it,
+// or the holder, or the node's watch, which looks at the clock.
 //
 // Its methods are safe for concurrent use.
 type Hold struct {
@@ -26,12 +26,12 @@ type Hold struct {
 	cause error // why the belief is over; nil while it lasts
 
 	// The client's:
-	lease   *lease // it may be given up
+	lease   *lease // the client may have given it up since
 	pending *Call  // the Lock, until its caller knows of the grant
 	fixed   bool   // of fixed length, and so not renewed; written before the holder has the hold
 }
 
-// Deadline returns the end of the lease, as far as it is confirmed, on the environment's clock.
+// Deadline returns the end of the belief, as far as it is confirmed, on the environment's clock.
 func (h *Hold) Deadline() time.Duration { return time.Duration(h.deadline.Load()) }
 
 // Fixed reports whether the hold is of fixed length (P7).
@@ -46,8 +46,8 @@ func (h *Hold) Err() error {
 }
 
 // End ends the belief if its deadline has passed at the time now, and reports whether this call
-// ended it. No answer to a Fix moves the deadline meanwhile. One to a renewal may: then the next answer
-// finds the hold lost, and the lease is given up.
+// ended it. The answer to a Fix cannot move the deadline meanwhile: fix takes the mutex. The answer to
+// a renewal can. Then the next answer finds the hold lost, and the lease is given up.
 func (h *Hold) End(now time.Duration, cause error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

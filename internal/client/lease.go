@@ -23,23 +23,23 @@ type lease struct {
 	ttl     time.Duration
 	fixed   bool // for one hold of fixed length (P7)
 
-	since  uint64        // the shard's revision, as far as it was known when the lease was made: every command names it (P12)
+	since  uint64        // the shard's revision, as far as it was known when the lease was made: see shard.Call (P12)
 	opened uint64        // the lowest revision that showed its record
 	begun  bool          // something was sent
 	until  time.Duration // the end of the belief: from the first sending, or the last confirmed renewal (P6)
-	lasts  time.Duration // until when the record may last by the fixed times that were asked for: longer than is believed (P7)
+	lasts  time.Duration // until when the client reckons with the record, by all fixed times that were asked for (P7)
 
 	number    uint64           // of the last call
 	calls     map[uint64]*Call // without a result, by number
 	open      []*Call          // those of calls that may need another sending
-	abandoned []*Call          // those that no caller waits for, the earliest first: that one is not done
+	abandoned []*Call          // calls that no caller waits for, by number: the first is not done, later ones may be
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
 
 	renewAt time.Duration // when the next renewal is due
 	refs    uint64        // of the last renewal
-	after   uint64        // the next answer shall repeat results from behind this one on; zero: from the first that is missed
+	after   uint64        // the next answer shall repeat the results after this number; zero: from the first that is missing
 	asked   []question    // renewals without an answer, the latest last
 	attempt int
 	jumps   int
@@ -57,10 +57,10 @@ type question struct {
 
 func newLease(s *shardClient, session *Session, fixed bool) *lease {
 	c := s.client
-	c.sessions++
+	c.lastLease++
 	return &lease{
 		client: c, shard: s, session: session, ttl: session.TTL, fixed: fixed, since: s.revision, opened: neverShown,
-		id: shard.SessionID{Node: c.cfg.Node, Number: c.sessions}, calls: make(map[uint64]*Call), renewAt: env.Never,
+		id: shard.SessionID{Node: c.cfg.Node, Number: c.lastLease}, calls: make(map[uint64]*Call), renewAt: env.Never,
 	}
 }
 
@@ -75,8 +75,8 @@ func (l *lease) believable(ttl time.Duration) time.Duration {
 }
 
 // fresh reports whether a new Lock should still go into this lease. One that lay idle
-// until it is about to end would lose what it is granted; and from half of it on, the
-// leader has logged its silence, and answers its next renewal a log entry later (P5).
+// until it is about to end would lose what it is granted; and once half of its TTL has passed,
+// the leader has logged its silence, and answers its next renewal a log entry later (P5).
 func (l *lease) fresh() bool {
 	if l.expired() {
 		return false
@@ -95,12 +95,12 @@ func (l *lease) expired() bool {
 		(len(l.abandoned) > 0 || !goesOn && len(l.calls) > 0 || slices.ContainsFunc(l.holds, told))
 }
 
-// isDone reports whether nothing is to be said of a call any more: it was answered, or given up.
+// isDone reports whether nothing remains to be done about a call: it was answered, or given up.
 func (l *lease) isDone(c *Call) bool { return l.calls[c.number] != c }
 
-// lapses reports whether the lease is not to be renewed. That is so for one of fixed length with an
+// runsOut reports whether the lease is not to be renewed. That is so for one of fixed length with an
 // abandoned call: nothing else depends on the lease, and its record ends with it.
-func (l *lease) lapses() bool {
+func (l *lease) runsOut() bool {
 	return l.fixed && len(l.abandoned) > 0
 }
 
@@ -122,7 +122,7 @@ func (l *lease) put(c *Call) {
 // remove takes c out of the lease.
 func (l *lease) remove(c *Call) {
 	delete(l.calls, c.number)
-	for _, n := range c.acks { // unless its command is known to be applied
+	for _, n := range c.acks { // c may never be applied; a call that was applied has none left
 		l.acknowledge(n)
 	}
 	c.acks = nil
@@ -171,7 +171,7 @@ func (l *lease) acknowledge(number uint64) {
 func (l *lease) granted(c *Call, p message.Result) {
 	now := l.client.now
 	if c.fixing {
-		return // told again
+		return // a repeated Granted
 	}
 	i, known := slices.BinarySearchFunc(l.holds, p.Token, byToken)
 	if known {
@@ -190,14 +190,14 @@ func (l *lease) granted(c *Call, p message.Result) {
 			l.renew()
 		}
 	default:
-		l.held(c)
+		l.deliver(c)
 	}
 }
 
 func byToken(h *Hold, token uint64) int { return cmp.Compare(h.Token, token) }
 
-// held tells the caller of a Lock that it holds its key.
-func (l *lease) held(c *Call) {
+// deliver tells the caller of a Lock that it holds its key.
+func (l *lease) deliver(c *Call) {
 	l.acknowledge(c.number)
 	c.acks = nil // the command that carried them is applied
 	c.Hold.pending = nil
@@ -234,8 +234,8 @@ func (l *lease) confirmed(c *Call, err error) {
 	}
 }
 
-// gone: the table has no record, and opens none any more. If it was to be closed, this says
-// that it is, before the Close's own answer.
+// gone: the table has no record, and never opens one under this number again. If the record was to be
+// closed, this says that it is closed, before the Close's own answer.
 func (l *lease) gone() {
 	if i := slices.IndexFunc(l.unanswered(), func(c *Call) bool { return c.Kind == Close }); i >= 0 {
 		l.confirmed(l.open[i], nil)
@@ -303,8 +303,8 @@ func (l *lease) outlast() {
 }
 
 // lose gives the lease up: its holds are lost, and a Lock that waited in it is asked for anew, in
-// a new lease; a user's session ends with it. Gone: the table has no record of it any more, and
-// opens none.
+// a new lease; a user's session ends with it. Gone: the table has no record of it, and never opens
+// one under this number again.
 func (l *lease) lose(gone bool) {
 	c := l.client
 	l.shard.withdraw(l)
@@ -334,7 +334,7 @@ func (l *lease) lose(gone bool) {
 	}
 }
 
-// drop ends the lease for good, without a word to the shard.
+// drop ends the lease without telling the shard.
 func (l *lease) drop(why error) {
 	l.shard.withdraw(l)
 	l.loseHolds()
@@ -348,7 +348,7 @@ func (l *lease) drop(why error) {
 	}
 }
 
-// finishLocks finishes every Lock that has not been granted.
+// finishLocks finishes every Lock whose caller does not have its hold yet.
 func (l *lease) finishLocks(why error) {
 	for _, c := range l.inOrder() {
 		if c.Kind == Lock {
@@ -373,7 +373,7 @@ func (l *lease) closeForSession() {
 }
 
 // loseForSession gives up the lease of a session that was lost in another shard (P9). Its record
-// lapses or, if it is of fixed length, is closed.
+// expires or, if it is of fixed length, is closed.
 func (l *lease) loseForSession() {
 	if !l.fixed {
 		l.drop(fault.ErrLost)
@@ -391,7 +391,7 @@ func (l *lease) loseForSession() {
 	}
 }
 
-// cancelWaiters cancels every Lock that has not been granted.
+// cancelWaiters cancels every Lock whose caller does not have its hold yet.
 func (l *lease) cancelWaiters() {
 	for _, c := range l.inOrder() {
 		if c.Kind == Lock && !l.isDone(c) {
@@ -412,7 +412,7 @@ func (l *lease) lapse() {
 	}
 }
 
-// tick does what the time asks of this lease.
+// tick does what is due.
 func (l *lease) tick() {
 	now := l.client.now
 	switch {
@@ -451,7 +451,7 @@ func (l *lease) retry() (next time.Duration) {
 			continue // what was done for the one before ended it
 		}
 		tries := c.Kind == Lock && c.Request.Try
-		if tries && now-c.first >= silence {
+		if tries && now-c.first >= noQuorumAfter {
 			l.shard.abandon(c, fault.ErrNoQuorum)
 			continue
 		}
@@ -463,7 +463,7 @@ func (l *lease) retry() (next time.Duration) {
 		}
 		next = min(next, c.retryAt)
 		if tries {
-			next = min(next, c.first+silence)
+			next = min(next, c.first+noQuorumAfter)
 		}
 	}
 	return next

@@ -13,10 +13,10 @@ const (
 	maxAbandonedBytes = 32 << 10 // how many bytes of abandoned commands a renewal names, the earliest
 )
 
-// renewable reports whether the lease is to be kept: something hangs on it, and it is
-// not to lapse.
+// renewable reports whether the lease is to be renewed: its record was shown, something depends
+// on it, and it is not to run out.
 func (l *lease) renewable() bool {
-	if l.opened == neverShown || l.lapses() || len(l.calls) == 0 && len(l.holds) == 0 {
+	if l.opened == neverShown || l.runsOut() || len(l.calls) == 0 && len(l.holds) == 0 {
 		return false
 	}
 	return len(l.holds) == 0 || !l.holds[0].fixed
@@ -53,8 +53,8 @@ func (l *lease) renew() {
 }
 
 // named returns what a renewal says of the abandoned calls: the earliest, as many as it has
-// room for, and the others once these are answered. So no session is renewed whose leader
-// hears of none of them (P12).
+// room for, and the others once these are answered. So a session is renewed only if its leader
+// has heard of the earliest of them (P12).
 func (l *lease) named() (named []replica.Abandoned) {
 	l.abandoned = slices.DeleteFunc(l.abandoned, l.isDone)
 	room := maxAbandonedBytes
@@ -77,7 +77,7 @@ func (l *lease) redirected(news bool) {
 	}
 }
 
-// answered takes the word of a confirmed leader. It counts from the sending of the
+// answered handles the answer of a confirmed leader. It counts from the sending of the
 // question (P1); "unknown" says nothing of a record that was opened after its revision (P13).
 func (l *lease) answered(a message.Answer) {
 	q, ok := l.question(a.Ref)
@@ -110,7 +110,7 @@ func (l *lease) answered(a message.Answer) {
 	// Grants that came too late to be believed are believed now.
 	for _, h := range slices.Clone(l.holds) {
 		if c := h.pending; c != nil && !c.fixing && l.client.now < h.Deadline() {
-			l.held(c)
+			l.deliver(c)
 		}
 	}
 	l.client.wakeAt(min(l.renewAt, l.until))
@@ -145,8 +145,8 @@ func (l *lease) extendTo(sent time.Duration) {
 	}
 }
 
-// goOn asks for what a's results are followed by, at once, if something is missed that may be
-// among it. Each question goes further than the one before, so that they come to an end.
+// goOn asks at once for the results after a's last one, if there are more and a call still misses its
+// result. Each question goes further than the one before, so that they come to an end.
 func (l *lease) goOn(a message.Answer) {
 	asked := l.after
 	l.after = 0

@@ -180,36 +180,36 @@ func TestWhatIsKnown(t *testing.T) {
 		quorum bool
 		leader string
 	}{
-		{"it was asked for just now", func(b *bench, _ Send) { b.pass(silence - 1) }, true, "b"},
-		{"it was asked for long ago", func(b *bench, _ Send) { b.pass(silence) }, false, "b"},
+		{"it was asked for just now", func(b *bench, _ Send) { b.pass(noQuorumAfter - 1) }, true, "b"},
+		{"it was asked for long ago", func(b *bench, _ Send) { b.pass(noQuorumAfter) }, false, "b"},
 		{"another call was answered since", func(b *bench, _ Send) {
-			b.pass(silence / 2)
+			b.pass(noQuorumAfter / 2)
 			b.hears(nodeB, another)
-			b.pass(silence - 1)
+			b.pass(noQuorumAfter - 1)
 		}, true, "b"},
 		{"another session's renewal was answered since", func(b *bench, _ Send) {
-			b.pass(silence / 2)
+			b.pass(noQuorumAfter / 2)
 			b.hears(nodeB, &message.Answer{Session: 99, Ref: 1, Leadership: byB})
-			b.pass(silence - 1)
+			b.pass(noQuorumAfter - 1)
 		}, true, "b"},
 		{"another call was answered long ago", func(b *bench, _ Send) {
 			b.hears(nodeB, another)
-			b.pass(silence)
+			b.pass(noQuorumAfter)
 		}, false, "b"},
 		{"it waits in the queue, and nothing was asked since", func(b *bench, p Send) {
 			b.hears(nodeB, queued(p, 3))
-			b.pass(silence + time.Second)
+			b.pass(noQuorumAfter + time.Second)
 		}, true, "b"},
 		{"it waits in the queue, and a renewal is not answered", func(b *bench, p Send) {
 			b.hears(nodeB, queued(p, 3))
-			b.pass(benchTTL/3 + silence)
+			b.pass(benchTTL/3 + noQuorumAfter)
 		}, false, "b"},
 		{"it waits in the queue, and a renewal was answered", func(b *bench, p Send) {
 			b.hears(nodeB, queued(p, 3))
 			b.takes()
 			b.pass(benchTTL / 3)
 			b.hears(nodeB, alive(b.expect("2: renewal"), 3))
-			b.pass(silence + time.Second)
+			b.pass(noQuorumAfter + time.Second)
 		}, true, "b"},
 		{"the leader is gone", func(b *bench, _ Send) { b.do(NodeGone{nodeB}) }, true, ""},
 		{"another node leads", func(b *bench, _ Send) { b.hears(nodeC, serves(benchTerm+1)) }, true, "c"},
@@ -230,7 +230,7 @@ func TestWhatIsKnown(t *testing.T) {
 func TestATryDoesNotWaitForLong(t *testing.T) {
 	b := newBench(t)
 	c := b.asks(b.own, Request{Key: "k", Try: true})
-	if b.pass(silence - 1); c.over {
+	if b.pass(noQuorumAfter - 1); c.over {
 		t.Error("a Try ends too early")
 	}
 	if b.pass(1); !c.over || c.Err != fault.ErrNoQuorum || c.Info.Quorum {
@@ -239,7 +239,7 @@ func TestATryDoesNotWaitForLong(t *testing.T) {
 	b = newBench(t)
 	c = b.asks(b.own, Request{Key: "k", Try: true})
 	b.expect("2: lock k")
-	b.stall(silence) // also if it is due to be repeated
+	b.stall(noQuorumAfter) // also if it is due to be repeated
 	if b.expectTo("cancel"); !c.over || c.Err != fault.ErrNoQuorum {
 		t.Errorf("a Try without an answer, after a stall: %v, %v", c.over, c.Err)
 	}
@@ -250,7 +250,7 @@ func TestATryOfFixedLengthWithoutAnAnswer(t *testing.T) {
 	b := newBench(t)
 	c := b.asks(b.own, Request{Key: "k", MaxHold: time.Minute, Try: true})
 	b.hears(nodeB, granted(b.expect("2: lock k"), 7))
-	b.pass(silence - 1)
+	b.pass(noQuorumAfter - 1)
 	if b.takes(); c.over {
 		t.Error("it ends too early")
 	}
@@ -262,7 +262,7 @@ func TestATryOfFixedLengthWithoutAnAnswer(t *testing.T) {
 	c = stalled.asks(stalled.own, Request{Key: "k", MaxHold: time.Minute, Try: true})
 	stalled.hears(nodeB, granted(stalled.expect("2: lock k"), 7))
 	stalled.expect("2: fix k token 7")
-	stalled.stall(silence) // also if its Fix is due to be repeated
+	stalled.stall(noQuorumAfter) // also if its Fix is due to be repeated
 	if stalled.expect("2: close"); !c.over || c.Err != fault.ErrNoQuorum {
 		t.Errorf("after a stall: %v, %v", c.over, c.Err)
 	}

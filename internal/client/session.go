@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Session is the life of several holds: the node's own session, or a user's. In each shard it has
-// a lease. The node's own session loses, in a shard, what it holds there, and goes on; a user's has
-// one fate: a lease lost in one shard ends it in all (P9).
+// Session groups several holds: the node's own session, or a user's. In each shard it has a lease.
+// The node's own session, if it loses the lease of a shard, loses what it holds there, and goes on.
+// A user's session ends as a whole: a lease lost in one shard ends it in all (P9).
 //
 // Its methods are safe for concurrent use.
 type Session struct {

@@ -19,11 +19,11 @@ type shardClient struct {
 	shard    int
 	leader   uint64        // the node that is believed to lead; zero: unknown
 	term     uint64        // the latest in which a node is known to have led
-	relay    uint64        // the node that passed the leader's last word on; zero: none did (P15)
+	relay    uint64        // the node that relayed the leader's last message; zero: none did (P15)
 	revision uint64        // the highest that an answer named (P12)
-	heard    time.Duration // when a leader's last word came
+	heard    time.Duration // when a leader's last message came
 	leases   []*lease
-	byNumber map[uint64]*lease // by session number
+	byNumber map[uint64]*lease // by their numbers
 	current  map[*Session]*lease
 }
 
@@ -34,8 +34,8 @@ const (
 	maxJumps     = 8 // redirects that are followed at once
 )
 
-// silence is how long a request may stay unanswered before the shard counts as having no majority.
-const silence = 2 * replica.ElectionTimeout
+// noQuorumAfter is how long a request may stay unanswered before the shard counts as having no majority.
+const noQuorumAfter = 2 * replica.ElectionTimeout
 
 func newShardClient(c *Client, number int) *shardClient {
 	return &shardClient{
@@ -165,8 +165,8 @@ func (s *shardClient) learn(revision uint64) {
 	s.heard = s.client.now
 }
 
-// follow takes a node for the leader, unless one of a later term is known, and reports whether it
-// does.
+// follow accepts a node as the leader, unless a leader of a later term is known. It reports whether
+// it did.
 func (s *shardClient) follow(o message.Leadership) bool {
 	if o.Leader == 0 || o.Term < s.term {
 		return false
@@ -175,8 +175,8 @@ func (s *shardClient) follow(o message.Leadership) bool {
 	return true
 }
 
-// spoke: a leader's word came from a node. If that is another one, it has passed the word on, and
-// may do so again (P15).
+// spoke: a leader's message came from a node. If that is not the leader, it has relayed the message,
+// and may do so again (P15).
 func (s *shardClient) spoke(from uint64, o message.Leadership) {
 	switch {
 	case !s.follow(o):
@@ -187,7 +187,7 @@ func (s *shardClient) spoke(from uint64, o message.Leadership) {
 	}
 }
 
-// replied takes what a leader says of a call.
+// replied handles what a leader says of a call.
 func (s *shardClient) replied(p message.Result) {
 	s.learn(p.Revision)
 	l := s.byNumber[p.Session.Number]
@@ -252,7 +252,7 @@ func errorOf(r shard.Reason) error {
 	return fault.ErrLost
 }
 
-// answered takes a confirmed leader's answer to a renewal.
+// answered handles a confirmed leader's answer to a renewal.
 func (s *shardClient) answered(a message.Answer) {
 	s.learn(a.Revision)
 	if l := s.byNumber[a.Session]; l != nil {
@@ -349,8 +349,8 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	}
 }
 
-// fill tells c what is known of the shard: there was a majority, unless a question that
-// went to it has had no answer for 2·E.
+// fill notes in c what is known of the shard: its leader, and whether it seemed to have a majority,
+// which it did not if something sent to it has been unanswered for 2·E.
 func (s *shardClient) fill(c *Call) {
 	asked := max(s.heard, c.first)
 	if c.queued {
@@ -359,7 +359,7 @@ func (s *shardClient) fill(c *Call) {
 			asked = c.lease.asked[0].at
 		}
 	}
-	c.Info.Quorum = s.client.now-asked < silence
+	c.Info.Quorum = s.client.now-asked < noQuorumAfter
 	if name, ok := s.client.view.Name(s.leader); ok {
 		c.Info.Leader = name
 	}
@@ -370,7 +370,7 @@ func (s *shardClient) unlock(c *Call) {
 	l := c.Hold.lease
 	if !l.kept() {
 		// The lease ended between the caller's look at the clock and now, or the
-		// node is closing: what it held lapses.
+		// node is closing: the record expires, and what it held is free.
 		s.client.finish(c, fault.ErrUnconfirmed)
 		return
 	}
