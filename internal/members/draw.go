@@ -37,8 +37,8 @@ func (m *Machine) draw() {
 				bearers[o.Name] = o
 			}
 		case o.proven && !o.leaving && m.now-o.since < grace:
-			// Its next incarnation answers already, and will be here in a moment: no
-			// shard should make do with fewer voters for that.
+			// Another node answers at its address already, and will be here in a moment: no
+			// shard should shrink to fewer voters for that.
 			placed[o.Name] = o
 			m.drawAt = min(m.drawAt, o.since+grace)
 		}

@@ -8,31 +8,31 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Health is how the shards of the mesh are, as far as a node has heard.
+// Health is the state of the shards of the mesh, as far as a node has heard.
 type Health struct {
 	Ready           bool  // this node can serve calls
-	FullyReplicated bool  // every shard has as many up-to-date replicas as the members allow, and every voter is connected
+	FullyReplicated bool  // both lists are empty, and every voter is connected
 	NoMajority      []int // shards without a leader that this node has heard of
-	UnderReplicated []int // shards with fewer up-to-date replicas than the members allow
+	UnderReplicated []int // the other shards that do not have, in step, as many replicas as the members allow
 }
 
 // shardState is what this node has heard of a shard.
 type shardState struct {
-	heard bool // its leader serves, and this node hears it
-	led   bool // the same, or a node that this node hears does
-	rests bool // and it has all replicas that it should, in step
+	heard  bool // its leader serves, and reports to this node
+	led    bool // heard; or a node that reports to this node hears the leader
+	inStep bool // heard; and its leader reports all replicas that it should have, in step
 }
 
-// Health returns how the shards are. The caller must not change its lists.
+// Health returns the state of the shards. The caller must not change its lists.
 func (m *Machine) Health() Health { return m.health }
 
 // assess makes Health of what the leaders last said, and forgets what they said too long ago.
 func (m *Machine) assess() {
-	// Every status that comes leads here: the room is used again.
+	// Every status that comes leads here: the slice is reused.
 	m.shards = slices.Grow(m.shards[:0], m.mesh.Shards)[:m.mesh.Shards]
 	clear(m.shards)
 	own := m.own
-	own.Follows = nil // their leaders' word is to come from themselves, or from other nodes
+	own.Follows = nil // whether these have leaders is to be heard from the leaders, or from other nodes
 	m.count(own)
 	lost := m.missesVoter(own)
 	for id, s := range m.statuses { // order-free: sets are filled
@@ -49,7 +49,7 @@ func (m *Machine) assess() {
 		switch {
 		case !s.led:
 			health.NoMajority = append(health.NoMajority, sh)
-		case !s.rests:
+		case !s.inStep:
 			health.UnderReplicated = append(health.UnderReplicated, sh)
 		}
 	}
@@ -66,7 +66,7 @@ func (m *Machine) count(r Report) {
 		m.shards[sh].led = true
 	}
 	for _, sh := range r.Rest {
-		m.shards[sh].rests = true
+		m.shards[sh].inStep = true
 	}
 }
 
@@ -79,8 +79,8 @@ func (m *Machine) missesVoter(r Report) bool {
 }
 
 // predecessorVotes reports whether some shard still counts an earlier incarnation of this node
-// as a voter (P30). What other nodes say of leaders is older than what those say themselves,
-// and only of use for those that are not heard.
+// as a voter (P30). A leader's own report is newer than what other nodes pass on: that is used
+// only while some shard's leader does not report to this node.
 func (m *Machine) predecessorVotes() bool {
 	deaf := slices.ContainsFunc(m.shards, func(s shardState) bool { return !s.heard })
 	earlier := func(v Voter) bool { return v.Name == m.cfg.Self.Name && transport.ID(v.Node) != m.cfg.Self.ID }

@@ -18,12 +18,13 @@ type Config struct {
 	Self     env.Member
 	RingHash uint64 // of the ring that this node computes
 
-	// Seeds are addresses outside the mesh that are to be dialled. All members together dial
-	// each of them about once in ContactEvery, which is positive.
+	// Seeds are the listed seeds. Those at which no connected member is are dialled, and so are
+	// the addresses of lost members: all members together dial each of them about once in
+	// ContactEvery, which is positive.
 	Seeds        []string
 	ContactEvery time.Duration
 
-	Rand *rand.Rand // draws which address is dialled, and when
+	Rand *rand.Rand // chooses which address is dialled, and when
 }
 
 // Mesh is what the founding of a mesh has fixed.
@@ -54,7 +55,7 @@ type (
 		To   transport.ID
 		Body []byte
 	}
-	// SendLeaving is a message that this node leaves, for Leaves. It may be lost.
+	// SendLeaving is a message saying that this node is leaving, for Leaves. It may be lost.
 	SendLeaving struct{ To transport.ID }
 	// Join tells gossip of members that it may not know of.
 	Join struct{ Members []env.Member }
@@ -116,7 +117,7 @@ type Machine struct {
 	connected  map[transport.ID]transport.Hello // all connected nodes, members or not
 	ringWarned bool
 
-	stale  bool          // the view is to be drawn anew
+	stale  bool          // a new view is to be made
 	drawAt time.Duration // and at this time at the latest
 	table  *ring.Table   // of the view
 	names  string        // those that table was made of
@@ -226,7 +227,7 @@ func (m *Machine) Down(now time.Duration, id transport.ID, cause transport.Cause
 	})
 }
 
-// Leaves reports that a node says that it leaves.
+// Leaves reports a node's announcement that it is leaving.
 func (m *Machine) Leaves(now time.Duration, from transport.ID, out []Output) []Output {
 	return m.input(now, out, func() {
 		if o := m.members[from]; o != nil && !o.leaving {
@@ -235,7 +236,7 @@ func (m *Machine) Leaves(now time.Duration, from transport.ID, out []Output) []O
 	})
 }
 
-// Leave makes this node say that it leaves.
+// Leave announces that this node is leaving.
 func (m *Machine) Leave(now time.Duration, out []Output) []Output {
 	return m.input(now, out, func() {
 		m.leaving, m.stale = true, true

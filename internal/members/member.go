@@ -16,14 +16,14 @@ type member struct {
 	state     env.MemberState // as gossip says
 	since     time.Duration   // of state, or of the proof
 	leaving   bool            // it said so itself
-	proven    bool            // dead: its address is answered by its next incarnation (P30)
+	proven    bool            // dead: another node answers at its address (P30)
 	connected bool
 }
 
 // grace is for how long a node may be silent before its replicas are replaced.
 const grace = 5 * time.Second
 
-// For how long a node remembers the silent, to look for them again, and those that are proven
+// For how long a node remembers silent nodes, to look for them again, and those that are proven
 // dead, so that late gossip does not bring them back.
 const (
 	forgetAfter  = 24 * time.Hour
@@ -59,7 +59,7 @@ func (m *Machine) believe(said env.Member, state env.MemberState) {
 	}
 }
 
-// prove takes it for proven that a node is dead: another incarnation answers at its address (P30).
+// prove records as proven that a node is dead: another node answers at its address (P30).
 func (m *Machine) prove(o *member) {
 	if o.proven {
 		return
@@ -70,7 +70,7 @@ func (m *Machine) prove(o *member) {
 }
 
 // introduce tells gossip of a node of this mesh that answers, if gossip does not believe that
-// it lives: gossip gives the long lost up, and its rumours miss a node now and then.
+// it lives: gossip gives up nodes that were lost long ago, and its rumours miss a node now and then.
 func (m *Machine) introduce(peer transport.Hello) {
 	if !m.joined || peer.ID == m.cfg.Self.ID || peer.MeshID != m.mesh.ID {
 		return
@@ -95,7 +95,8 @@ func (m *Machine) peers() []*member {
 	return slices.DeleteFunc(m.sorted(), func(o *member) bool { return !o.connected || o.ID == m.cfg.Self.ID })
 }
 
-// Named returns the member that bears a name, other than the node except.
+// Named returns the living member with that name, other than the node except. A member that leaves
+// does not count.
 func (m *Machine) Named(name string, except transport.ID) (env.Member, bool) {
 	for _, o := range m.sorted() {
 		if o.Name == name && o.ID != except && o.state == env.Alive && !o.proven && !o.leaving {
@@ -134,13 +135,13 @@ func (m *Machine) liveness(o *member) (l placement.Liveness, until time.Duration
 }
 
 // prefer reports whether o rather than p is the node that now bears their name. Gossip still
-// speaks of a node that was killed when its next incarnation is here already.
+// speaks of a node that was killed when its successor is here already.
 func (m *Machine) prefer(o, p *member) bool {
 	is, was := m.standing(o), m.standing(p)
 	return is > was || is == was && o.since > p.since
 }
 
-// standing is how much speaks for a node among those that bore its name.
+// standing is how strong a node's claim to its name is.
 func (m *Machine) standing(o *member) int {
 	switch l, _ := m.liveness(o); {
 	case l != placement.Present:

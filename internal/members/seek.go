@@ -7,13 +7,13 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 )
 
-// seek dials an address at which a node may be that is not in the mesh as this node sees it: a
-// seed, or that of a member that was lost. All members together try each address about once in
-// ContactEvery, so that halves of a healed network find each other, and a node that starts is
-// found.
+// seek dials an address at which there may be a node that this node does not see in the mesh: a
+// seed's, or a lost member's. All members together try each address about once in ContactEvery, at
+// random times, so that halves of a healed network find each other, and a node that starts is
+// found. If there are more than four such addresses for each member, each is tried less often.
 func (m *Machine) seek() {
 	alive := 0
-	present := make(map[string]bool) // the addresses of those
+	present := make(map[string]bool) // the addresses of those alive
 	var lost []string
 	for _, o := range m.sorted() {
 		switch {

@@ -17,9 +17,9 @@ import (
 type Report struct {
 	Led     []int   // shards whose leader serves here
 	Rest    []int   // of them, those that have all replicas that they should, in step
-	Follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are passed on (P15)
+	Follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are relayed (P15)
 	Voters  []Voter // the nodes that have a vote in any of all these, by ID
-	Counted []Voter // in a status: those that, by their own word, the leaders of what it follows count
+	Counted []Voter // in a status: the voters that the leaders of the shards in Follows have reported to this node
 }
 
 // Voter is a node that has a vote in some shard, and its name.
@@ -34,7 +34,7 @@ const (
 	maxVoters = 1 << 15
 )
 
-// Equal reports whether two reports of one node say the same.
+// Equal reports whether two reports of one node say the same, Counted apart, which only a status has.
 func (r Report) Equal(o Report) bool {
 	return slices.Equal(r.Led, o.Led) && slices.Equal(r.Rest, o.Rest) && slices.Equal(r.Follows, o.Follows) && slices.Equal(r.Voters, o.Voters)
 }

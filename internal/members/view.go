@@ -35,8 +35,8 @@ func NewView(leaving bool, members []replica.Peer, table *ring.Table) *View {
 // Leaving reports whether this node leaves the mesh. Then it is not among the members.
 func (v *View) Leaving() bool { return v.leaving }
 
-// Members returns the nodes that have a place on the ring, this node included, sorted by name.
-// The caller must not change them.
+// Members returns the nodes that have a place on the ring, sorted by name: fewer than the Machine
+// knows, and this node among them unless it leaves. The caller must not change them.
 func (v *View) Members() []replica.Peer { return v.members }
 
 // Target returns the nodes on which the ring wants the shard's replicas, its owner first.

@@ -41,7 +41,7 @@ type State struct {
 	Learners []Replica
 	Target   []uint64 // the nodes that the ring names for the shard, its owner first; never empty
 	Standby  []uint64 // all other nodes that are present, in the order in which they step in
-	Limited  bool     // too many shards move already to begin with another
+	Limited  bool     // too many shards are moving already to start another move
 }
 
 // Action is what the leader does: one of [AddLearner], [RemoveLearner], [ChangeVoters] and
@@ -65,12 +65,12 @@ func (RemoveLearner) isAction() {}
 func (ChangeVoters) isAction()  {}
 func (HandOver) isAction()      {}
 
-// Next returns the next step towards the target. It is settled if nothing but a hand-over is left
-// to do until something changes.
-func Next(s *State) (a Action, settled bool) {
-	// A node that leaves waits for the end of its learner, which need not wait until a lost voter is
-	// replaced. Where the target names the node still, its next incarnation comes in a moment, and
-	// would get a learner at once.
+// Next returns the next step towards the target. Done: nothing but a hand-over is left until
+// something changes.
+func Next(s *State) (a Action, done bool) {
+	// A node that leaves waits until its learners are removed. That is done first, not after lost
+	// voters are replaced. Where the target still names the node, its successor comes in a moment,
+	// and would get a learner again.
 	departed := func(l *Replica) bool {
 		return l.Liveness == Departed && !s.targets(l.Node)
 	}
@@ -109,8 +109,8 @@ type census struct {
 	learners map[uint64]*Replica // by node
 }
 
-// count takes the census. A replica that is missing is as good as on a departed node, but the node
-// may get another one. A voter that answers lives, whatever the view says or lacks.
+// count takes the census. A missing replica counts like one on a departed node; but its node may
+// get a new replica. A voter that answers lives, whatever the view says or lacks.
 func (s *State) count() census {
 	c := census{sure: true, voters: make(map[uint64]bool), learners: make(map[uint64]*Replica)}
 	for i := range s.Voters {
@@ -154,8 +154,8 @@ func (s *State) replace(need int, c *census) Action {
 	}
 	lost := c.lost
 	if len(promote) < need {
-		// Some are passed over, and there is nobody else. Each of the others takes a lost voter's
-		// place nevertheless (P31). The number of voters stays odd, or becomes so.
+		// Some are passed over, and no other node is left. Each of the others replaces a lost voter
+		// nevertheless (P31). The number of voters stays odd, or becomes so.
 		odd := len(s.Voters) % 2
 		lost = departedFirst(lost)
 		promote = promote[:min(len(promote), len(lost)+1-odd)]
@@ -173,11 +173,11 @@ func (s *State) replace(need int, c *census) Action {
 	return ChangeVoters{Promote: ids(promote), Remove: ids(lost)}
 }
 
-// shrink removes lost voters of which there are more than the shard needs, and demotes as many
-// others as are then over, from the last that the target names on. On silence alone nothing shrinks
-// below what there should be (P30); a node that left is not waited for. A leader that leaves does not remove
-// the silent: its successor removes both at once, and if there is none in time, the silent may come
-// back and make a majority. It returns nil if there is nothing to remove.
+// shrink removes the lost voters once enough others are there, and demotes the surplus among these,
+// beginning with the last node of the target. On silence alone nothing shrinks below what there
+// should be (P30); a node that left is not waited for. A leader that leaves does not remove silent
+// voters: its successor removes it and them in one step; and if there is none in time, the silent
+// ones may come back and make a majority. It returns nil if there is nothing to remove.
 func (s *State) shrink(over int, c *census) Action {
 	if exact := over == 0 && !(c.silent && s.Leaving); len(c.lost) == 0 || !exact && (c.silent || !c.sure) {
 		return nil
@@ -196,7 +196,7 @@ func (s *State) shrink(over int, c *census) Action {
 // Those that the target names come first. For each of them that is passed over, a standby may step
 // in: a voter that is gone must not stay one for ever (P31).
 func (s *State) recruit(need int, c *census) (promote []*Replica, newcomer uint64) {
-	// A voter that leaves waits until its place is taken, be it for a short time.
+	// A voter that leaves waits until it is replaced, if only for a short time.
 	waits := slices.ContainsFunc(s.Voters, func(v Replica) bool {
 		return v.Liveness == Departed && (v.ID == s.Leader || v.Answers)
 	})
@@ -301,5 +301,5 @@ func ids(replicas []*Replica) (all []uint64) {
 	return all
 }
 
-// OddUpTo is the largest odd number up to n: voters at rest are odd (P30).
+// OddUpTo is the largest odd number up to n: so many voters a shard is to have on n nodes (P30).
 func OddUpTo(n int) int { return n - 1 + n%2 }

@@ -180,8 +180,8 @@ func TestSettled(t *testing.T) {
 	for _, tt := range tests {
 		s := &State{Leader: 1, Node: 1, Voters: voters(), Target: []uint64{1, 2, 3}}
 		tt.change(s)
-		if a, settled := Next(s); settled != tt.want {
-			t.Errorf("%s: it %q, and is settled: %v", tt.name, text(a), settled)
+		if a, done := Next(s); done != tt.want {
+			t.Errorf("%s: it %q, and is done: %v", tt.name, text(a), done)
 		}
 	}
 }
