@@ -23,8 +23,9 @@ const (
 	MaxDuration = 365 * 24 * time.Hour
 )
 
-// SessionID identifies a session: by the node incarnation that it belongs to, and by a
-// number that the node never uses again.
+// SessionID identifies a session: by the node that it belongs to, and by a number that the
+// node never uses again. What a client calls a lease is to the table a session of its own: see
+// package client.
 type SessionID struct {
 	Node   uint64
 	Number uint64
@@ -49,15 +50,17 @@ const (
 // Whole is the capacity of a read/write lock, and a writer's weight.
 const Whole = MaxWeight
 
-// Command is one operation on the table. A log entry has one or more.
+// Command is one operation on the table. A log entry has any number of them.
 type Command interface{ isCommand() }
 
-// Call has the fields that each command of a client begins with.
+// Call has the fields with which every command of a client begins, except Close.
 type Call struct {
 	Session SessionID
-	Number  uint64   // counts the client's commands in this session and shard from 1
-	Since   uint64   // the highest revision of the shard that the client knew when it sent this (P12)
-	Acked   []uint64 // numbers whose results the client has, so that the table can forget them (P11)
+	Number  uint64 // counts the client's commands in this session and shard from 1
+	// Since is the highest revision of the shard that the client knew when it made this lease: the
+	// same in all commands of the lease (P12).
+	Since uint64
+	Acked []uint64 // numbers whose results the client has, so that the table can forget them (P11)
 }
 
 func (a Call) client() (SessionID, uint64) { return a.Session, a.Number }

@@ -6,7 +6,7 @@ import (
 )
 
 // Event is what a step tells of a session: an answer to a command of it, which the shard's leader
-// must now send to the session's node, or a change of which the leader must keep track. Followers
+// must now send to the session's node, or a change that the leader must keep track of. Followers
 // drop events.
 type Event struct {
 	What    EventKind

@@ -135,7 +135,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 			t.Errorf("%s is zero everywhere: nothing would notice if it were lost", name)
 		}
 	}
-	for _, name := range []string{"session.birth", "session.silent", "session.fixed", "request.value", "Table.deleted"} {
+	for _, name := range []string{"session.minSince", "session.silent", "session.fixed", "request.value", "Table.deleted"} {
 		if !was.seen[name] {
 			t.Errorf("%s was not looked at", name)
 		}

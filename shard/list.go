@@ -3,7 +3,7 @@ package shard
 // list is a doubly linked list whose links lie in its elements, so that an element
 // is removed from the middle of a long queue in one step and without a search.
 // The zero list is empty. It may change during a walk, but the current element
-// must not be removed before next was called on it.
+// must not be removed until next has been called on it.
 type list[T any] struct {
 	head, tail *place[T]
 	len        int

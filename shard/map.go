@@ -1,7 +1,7 @@
 package shard
 
 // shrink is called after a deletion from m, and returns m or a smaller copy of it: a
-// Go map keeps the room of the largest size that it ever had, which peak remembers.
+// Go map keeps the memory of its largest size, which is kept in peak.
 // It copies so late that the copy costs little beside the deletions before it.
 func shrink[K comparable, V any](m map[K]V, peak *int) map[K]V {
 	*peak = max(*peak, len(m)+1)

@@ -21,14 +21,14 @@ type model struct {
 }
 
 type record struct {
-	id      SessionID
-	name    string
-	ttl     time.Duration
-	fixed   bool
-	silent  time.Duration
-	birth   uint64
-	seen    []uint64
-	results []outcome
+	id       SessionID
+	name     string
+	ttl      time.Duration
+	fixed    bool
+	silent   time.Duration
+	minSince uint64
+	seen     []uint64
+	results  []outcome
 }
 
 type outcome struct {
@@ -164,14 +164,14 @@ func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *r
 	case s == nil && c.Since < m.deletion(c.Session):
 		refused.Reason = Reopen
 		return nil, []Event{refused}
-	case s != nil && c.Since < s.birth:
+	case s != nil && c.Since < s.minSince:
 		refused.Reason = Behind
 		return nil, []Event{refused}
 	case s == nil && !opens:
 		refused.Reason = Lost
 		return nil, []Event{refused}
 	case s == nil:
-		m.records = append(m.records, record{id: c.Session, name: name, ttl: ttl, birth: m.deletion(c.Session)})
+		m.records = append(m.records, record{id: c.Session, name: name, ttl: ttl, minSince: m.deletion(c.Session)})
 		s, out = m.find(c.Session), []Event{opened(c.Session, ttl)}
 	}
 	s.results = slices.DeleteFunc(s.results, func(o outcome) bool {
@@ -307,8 +307,8 @@ func (m *model) dump() string {
 	for _, s := range m.records {
 		slices.Sort(s.seen)
 		slices.SortFunc(s.results, func(a, b outcome) int { return cmp.Compare(a.number, b.number) })
-		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v birth %d seen %v results %v\n",
-			s.id, s.name, s.ttl, s.fixed, s.silent, s.birth, s.seen, s.results)
+		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v since %d seen %v results %v\n",
+			s.id, s.name, s.ttl, s.fixed, s.silent, s.minSince, s.seen, s.results)
 	}
 	keys := []string{}
 	for _, w := range m.wishes {
@@ -360,8 +360,8 @@ func (t *Table) dump() string {
 			results = append(results, outcome{n, r.token, r.refused})
 		}
 		slices.SortFunc(results, func(a, b outcome) int { return cmp.Compare(a.number, b.number) })
-		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v birth %d seen %v results %v\n",
-			s.id, s.name, s.ttl, s.fixed, s.silent, s.birth, seen, results)
+		fmt.Fprintf(&b, "%v %s ttl %v fixed %v silent %v since %d seen %v results %v\n",
+			s.id, s.name, s.ttl, s.fixed, s.silent, s.minSince, seen, results)
 	}
 	keys := []string{}
 	for key := range t.keys {

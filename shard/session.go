@@ -18,7 +18,7 @@ type session struct {
 	ttl      time.Duration
 	fixed    bool              // by a Fix: the lease is not renewed (P7)
 	silent   time.Duration     // how long its silence was at the last checkpoint (P5)
-	birth    uint64            // the last deletion when it was opened: an older command is for an earlier record (P12)
+	minSince uint64            // the last deletion when it was opened: a command with a smaller Since is for an earlier record (P12)
 	seen     numbers           // the numbers of all commands that arrived (P11)
 	results  map[uint64]result // of finished commands, until the client acknowledges them
 	requests map[uint64]*request
@@ -44,11 +44,11 @@ type opening struct {
 // it appended to out are the whole answer.
 func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 	s := t.sessions[c.Session]
-	birth := t.deleted.last(c.Session)
+	minSince := t.deleted.last(c.Session)
 	if s != nil {
-		birth = s.birth
+		minSince = s.minSince
 	}
-	if c.Since < birth {
+	if c.Since < minSince {
 		why := Reopen
 		if s != nil {
 			why = Behind
@@ -60,7 +60,7 @@ func (t *Table) begin(c Call, open *opening, out []Event) (*session, []Event) {
 			return nil, append(out, Event{What: Refused, Session: c.Session, Number: c.Number, Reason: Lost})
 		}
 		s = &session{
-			id: c.Session, name: open.name, ttl: open.ttl, birth: birth,
+			id: c.Session, name: open.name, ttl: open.ttl, minSince: minSince,
 			results:  make(map[uint64]result),
 			requests: make(map[uint64]*request),
 			holds:    make(map[uint64]*request),
@@ -174,9 +174,9 @@ func (t *Table) Expects(id SessionID, number uint64) bool {
 
 // Results returns the results of the session's finished commands that the session has not
 // acknowledged, in the order of their numbers, at most limit of them. If there are more than
-// limit, it begins behind the number after, or at the first if none is behind it. So a caller
-// that continues from the last number returned gets all of them. More reports whether there
-// are some behind the last.
+// limit, it begins with the first number above after, or with the lowest if none is above it. So
+// a caller that continues from the last number returned gets all of them. More reports whether
+// there are some after the last.
 func (t *Table) Results(id SessionID, limit int, after uint64) (events []Event, more bool) {
 	s := t.sessions[id]
 	if s == nil {
@@ -215,16 +215,17 @@ func (s *session) page(limit int, after uint64) (page []uint64, more bool) {
 }
 
 // deletions has, for each of 1024 parts of all sessions, the revision of the last deletion of
-// a record. An ended session must not be opened again, and cannot be remembered for ever. One
-// revision for all sessions would do. But where near clients end their sessions all the time,
-// no far client could open a record then: each revision that it names is old when it arrives.
+// a record. An ended session must not be opened again, and the table cannot remember it for ever.
+// One revision for all sessions would be safe; but while nearby clients end sessions all the time,
+// no distant client could open a record: each revision that it names is old when it arrives.
 type deletions [1024]uint64 // revisions; zero: never
 
 func (d *deletions) part(id SessionID) int {
 	return int(mix(mix(0, id.Node), id.Number) % uint64(len(d)))
 }
 
-// last returns the revision after which a command must have been sent to open the record.
+// last returns the revision that the Since of a command must reach for the command to open the
+// record.
 func (d *deletions) last(id SessionID) uint64 { return d[d.part(id)] }
 
 func (d *deletions) note(id SessionID, revision uint64) { d[d.part(id)] = revision }

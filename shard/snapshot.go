@@ -46,7 +46,7 @@ func (t *Table) Cut() *Cut {
 }
 
 // Next returns the next bytes of the snapshot, at most limit of them, and whether they
-// are the last. It must not be called once the snapshot was stopped.
+// are the last. It must not be called once the snapshot has been stopped.
 func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 	if !c.done && c.t.cut != c {
 		panic("shard: Next of a snapshot that was stopped")
@@ -139,7 +139,7 @@ func appendRecord(b []byte, s *session) []byte {
 	b = appendDuration(b, s.ttl)
 	b = wire.AppendBool(b, s.fixed)
 	b = appendDuration(b, s.silent)
-	b = wire.AppendUint(b, s.birth)
+	b = wire.AppendUint(b, s.minSince)
 	b = wire.AppendArray(b, 1+2*len(s.seen.ranges))
 	b = wire.AppendUint(b, s.seen.floor)
 	for _, r := range s.seen.ranges {
@@ -237,11 +237,11 @@ func (rs *Restore) read() {
 	}
 }
 
-// maxImage is more than the largest entry takes: MaxWaiters requests that wait and
-// as many that hold, with a value each, would be more than a frame can bring in.
+// maxImage bounds an image that is not complete yet. A key with MaxWaiters waiters and as many
+// holders, all with the largest value, takes half of it.
 const maxImage = 1 << 30
 
-// Table returns the restored table, once all chunks were added.
+// Table returns the restored table, once all chunks have been added.
 func (rs *Restore) Table() (*Table, error) {
 	rs.read()
 	if rs.err == nil && (!rs.ended || rs.placeholders != 0) {
@@ -289,7 +289,7 @@ func (rs *Restore) next(r *wire.Reader) {
 func (rs *Restore) record(r *wire.Reader) {
 	id := readSession(r)
 	name, ttl, fixed := r.String(MaxName), readDuration(r), r.Bool()
-	silent, birth := readDuration(r), r.Uint(anyUint)
+	silent, minSince := readDuration(r), r.Uint(anyUint)
 	seen := readNumbers(r)
 	n := r.Array(1 << 22)
 	if n%3 != 0 {
@@ -322,7 +322,7 @@ func (rs *Restore) record(r *wire.Reader) {
 			}
 		}
 	}
-	s.name, s.ttl, s.fixed, s.silent, s.birth, s.seen, s.results = name, ttl, fixed, silent, birth, seen, results
+	s.name, s.ttl, s.fixed, s.silent, s.minSince, s.seen, s.results = name, ttl, fixed, silent, minSince, seen, results
 	rs.records++
 }
 

@@ -28,7 +28,7 @@ type Table struct {
 	deleted  deletions     // the last deletions of records (P12)
 	now      time.Duration // table time (P18), never a date
 	term     uint64        // of the entry that is being applied (P3)
-	settles  time.Duration // nothing is granted before the Settle that is due at this time; zero: settled (P27)
+	settles  time.Duration // nothing is granted before the Settle that is due at this time; zero: the table may grant (P27)
 	digest   uint64        // over revisions and grants; equal on all replicas (P41)
 
 	peaks struct{ keys, sessions int } // for shrink
@@ -90,7 +90,7 @@ func NewTable(f Founding) *Table {
 	}
 }
 
-// entry is one key in use. An entry without a holder and a waiter is deleted.
+// entry is one key in use, not an entry of the log. With neither holder nor waiter it is deleted.
 type entry struct {
 	place[*entry]
 	key      string
@@ -123,7 +123,7 @@ func (t *Table) Digest() uint64 { return t.digest }
 // Now is the table's time: how long the shard has been led, as its leaders counted.
 func (t *Table) Now() time.Duration { return t.now }
 
-// Settles returns when a new table is due for its Settle, in table time; zero: it is settled.
+// Settles returns when a new table is due for its Settle, in table time; zero: it may grant already.
 func (t *Table) Settles() time.Duration { return t.settles }
 
 // Enter begins an entry of the log: its term, and its leader's reading of table time.
@@ -133,9 +133,10 @@ func (t *Table) Enter(term uint64, now time.Duration) {
 }
 
 // Step applies cmd and appends its events to out, in the order of delivery. Equal
-// commands in equal order give equal events on every replica. Step has no error:
-// a command that cannot be carried out is Refused. It may open the record of its session, and
-// is remembered there, but changes no key.
+// commands in equal order give equal events on every replica. Step has no error: a client's
+// command that cannot be carried out is Refused, and changes no key. If there is a record of
+// its session, which the command may have opened, the record remembers it, unless it was not
+// examined (see Refused). A leader's command without effect yields nothing.
 func (t *Table) Step(cmd Command, out []Event) []Event {
 	t.revision++
 	before := len(out)
