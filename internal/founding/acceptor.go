@@ -26,7 +26,7 @@ func (m *Machine) prepare(now time.Duration, from transport.ID, p prepare) {
 	if p.Ballot.ID != from || len(p.Roster) != len(p.Seeds) || !m.lists(p.Seeds) ||
 		!slices.Contains(p.Roster, from) || !slices.Contains(p.Roster, m.self.ID) ||
 		slices.Contains(p.Roster, 0) {
-		return // checkAgreement reports how the two nodes disagree
+		return // malformed, or for other seeds, which checkAgreement reports
 	}
 	if p.Ballot == a.promised {
 		if slices.Equal(p.Roster, a.roster) {
@@ -70,10 +70,10 @@ func (m *Machine) omittedFounder(roster []transport.ID) transport.ID {
 	return 0
 }
 
-// contested returns a seed at which two connected nodes answer in turn, or "".
+// contested returns a seed at which two connected nodes answer alternately, or "".
 func (m *Machine) contested() string {
 	for _, s := range m.seeds {
-		if s.rival != 0 {
+		if s.former != 0 {
 			return s.addr
 		}
 	}

@@ -1,7 +1,7 @@
 // Package founding makes a starting node part of a mesh: the node finds a living mesh
-// and joins it, or founds one together with all the listed seeds. The package also holds
-// a member's answers to nodes that start later. A [Machine] is one node's part in that, a
-// plain state machine.
+// and joins it, or founds one together with all the listed seeds. The package also answers,
+// for a member, nodes that start later. A [Machine] is one node's part in that, a plain state
+// machine.
 //
 // # The steps of a node
 //
@@ -40,35 +40,45 @@
 //
 // (2) Let v be accepted by all of the roster B of ballot b. Then every value that is
 // proposed at a higher ballot c, whose roster C shares a node with B, has the MeshID of
-// v, and is v or has a larger Epoch. By induction over c: a node X in both B and C accepted
-// at b before it promised c, so X reports b or a higher ballot. Take the highest ballot that
-// is reported: d, with roster D, reported by a node Y. If D shares a node with B, the
-// induction does the rest. If not, then by (1) all of one of B and D was dead at the other's
-// instant. Say that B was dead at the instant of d. Then X promised c before that instant,
-// and Y after it, since Y accepted at d first. So the proposer of c lived at the instant
-// of d, and was in D by the assumption. But it had promised c to itself before any other
-// node did, and never promised the lower d: phase one of d cannot have ended. If D was dead
-// at the instant of b, the same holds with X and Y exchanged, and b for d.
+// v, and is v or has a larger Epoch. By induction over c:
+//
+//   - (a) Let X be a node in both B and C. It accepted at b before it promised c, so its promise
+//     of c reports b or a higher ballot. Let d be the highest ballot that a promise of c reports,
+//     D its roster, and Y a node that reports it.
+//   - (b) If D shares a node with B, the induction does the rest. If not, then by (1) all of one
+//     of B and D was dead at the instant of the other's ballot.
+//   - (c) Say that B was dead at the instant of d. Then X promised c before that instant. Y
+//     promised c after that instant, since Y accepted at d first. So the proposer of c lived at
+//     the instant of d, and was in D by the assumption. But it had promised c to itself before
+//     any other node did, and never promised the lower d: phase one of d cannot have ended.
+//   - (d) Say that D was dead at the instant of b. Then Y promised c before that instant, and X
+//     after it, since X accepted at b first. So, as in (c), the proposer of c was in B and never
+//     promised the lower b: phase one of b cannot have ended.
 //
 // So all values ever decided while a node of their rosters lives are one mesh, with
 // Epochs that never repeat: for two MeshIDs, every founder of one must be dead at the
 // instant of the other. If all the founders of a mesh are dead, only the nodes that joined
-// it still know of it. They contact the seeds all the time, which is why a founder listens
-// first; P27's grace covers the case that they cannot reach the seeds.
+// it still know of it. They contact the seeds again and again, which is why a founder listens
+// first. If they cannot reach the seeds, a second mesh is founded: that is the limit that P25
+// names. P27's waiting time covers the locks of shards that ended with the founders.
 //
 // (3) A larger Epoch exists only if a founder was replaced by a new incarnation after
 // some founder had accepted. Did the dead founder learn the decision, and serve? The
-// survivors cannot know, and need not. If phase one of ballot c ends, no living node knows
-// of a decision at a lower ballot b, nor ever will. Each node of C promised while it knew
-// of no decision. It will not decide a lower ballot of its own, since its promise ended
-// that ballot. It believes a lower decision only as the answer to a question asked after
-// the promise, and so from a node that lived then and knew of the decision. The first node
-// Z of C to learn in that way would learn from a node outside C. No node joins through a
-// founder before each founder knows of the mesh or was replaced, so that node is a founder,
-// and by the assumption started after the instant of c. Then the instant of b is later
-// still; Z lived at it, was in B, and promised b before it promised the higher c. Had the
-// proposer of c lived then, it would have been in B too, and it had promised c already; so
-// it was dead before Z promised c, and phase one of c cannot have ended.
+// survivors cannot know, and need not: if phase one of ballot c ends, no living node knows
+// of a decision at a lower ballot b, nor ever will.
+//
+//   - (a) Each node of C promised while it knew of no decision. It will not decide a lower
+//     ballot of its own, since its promise ended that ballot. It believes a lower decision only
+//     as the answer to a question asked after the promise, and so from a node that lived then
+//     and knew of the decision.
+//   - (b) Let Z be the first node of C to learn in that way. It would learn from a node outside
+//     C. No node joins through a founder before each founder knows of the mesh or was replaced.
+//     So the node outside C is a founder, and by the assumption it started after the instant of
+//     c. Then the instant of b is later still.
+//   - (c) Z lived at the instant of b, was in B, and promised b before it promised the higher c.
+//     Had the proposer of c lived at the instant of b, it would have been in B too, and it had
+//     promised c already. So it was dead before Z promised c, and phase one of c cannot have
+//     ended.
 //
 // So every node that may have acted on the smaller Epoch is dead, and the locks that its
 // tables granted end with their leases. The new Epoch's tables wait for that (Grace), and

@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	joinEvery    = 500 * time.Millisecond // between two requests to one member
-	joinPatience = 6 * time.Second        // then another member is asked; longer than an admission
-	maxRefusals  = 3                      // unreachable this often in a row, and Join fails
+	joinEvery = 500 * time.Millisecond // between two requests to one member
+	// Then another member is asked. An admission takes up to admitIn, or twice that if a member may
+	// have the joiner's name.
+	joinPatience = 6 * time.Second
+	maxRefusals  = 3 // unreachable this often, for all members together, and Join fails
 )
 
 // joining is a join as the joiner sees it.
@@ -24,7 +26,7 @@ type joining struct {
 	since   time.Duration
 	next    time.Duration
 	why     string // the text of a member that refuses for now
-	refused int    // how often in a row a member could not reach this node's address
+	refused int    // how often members could not reach this node's address
 }
 
 func (j *joining) deadline() time.Duration {
@@ -116,7 +118,7 @@ func (m *Machine) refused(now time.Duration, from transport.ID, r refuse) {
 		if j.refused++; j.refused >= maxRefusals {
 			m.fail(&refusalError{fault.ErrUnreachable, r.Text})
 		}
-		j.since, j.next = now-joinPatience, now+joinEvery // another member may reach it
+		j.since, j.next = now-joinPatience, now+joinEvery // another member may reach this node
 	case refusedForNow:
 		j.since, j.next = now, now+joinEvery
 	}

@@ -15,8 +15,9 @@ import (
 
 // Config describes the Machine's node. Strings are at most 255 bytes long.
 type Config struct {
-	// Self is this node; its ID is new at every start. Without an Addr it is a client: it
-	// cannot be dialled, founds nothing, and is let in without a check of its name.
+	// Self is this node; its ID is new at every start. Without an Addr it is a client-only node
+	// (package mesh has none yet): it cannot be dialled, founds nothing, and is let in without a
+	// check of its name.
 	Self Member
 
 	// Seeds are the addresses where a mesh may be found, at most 64, blanks dropped.
@@ -73,11 +74,11 @@ type (
 		Mesh    Mesh
 		Members []Member
 	}
-	// Failed ends the Machine: waiting any longer is of no use.
+	// Failed ends the Machine: waiting longer would not help.
 	Failed struct{ Err error }
-	// Disband reports that a mesh that lists this node's address has dialled it (P28). This
-	// node's mesh of one was founded without seeds. The node ends that mesh with an error in
-	// its log, and starts again under a new ID with By.Addr as its seed. The Machine has ended.
+	// Disband reports that a node of another mesh has dialled this node, whose mesh of one was
+	// founded without seeds (P28). The node must end with ErrEjected; its program may then join
+	// By's mesh. The Machine has ended.
 	Disband struct{ By transport.Hello }
 )
 
@@ -126,7 +127,7 @@ type Machine struct {
 	mesh        Mesh
 	decidedAt   ballot
 	since       time.Duration  // when this node became a member
-	solo        bool           // founded without seeds, and no other node was ever let in
+	solo        bool           // founded without seeds, and no node with an address was ever let in
 	uninformed  []transport.ID // founders that may not know of the mesh yet, sorted
 	informUntil time.Duration  // until then they keep other nodes from joining
 	nextInform  time.Duration
@@ -241,8 +242,8 @@ func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Outpu
 }
 
 // Foreign reports a connection that CheckHello refused. It matters to a mesh of one that was
-// founded without seeds and dials no other node. A mesh that dials this node lists its
-// address, and so the node gives up its own mesh (P28).
+// founded without seeds and dials no other node. So the other mesh has dialled this node: it
+// lists the node's address, or has lost a member there. The node gives up its own mesh (P28).
 func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output) []Output {
 	return m.input(now, out, func() {
 		if m.phase != member || !m.solo || peer.MeshID == 0 || peer.MeshID == m.mesh.MeshID || peer.Addr == "" {
@@ -391,7 +392,8 @@ func (m *Machine) between(from, to time.Duration) time.Duration {
 // node's clock, nor below the tokens that it knows of. If this node accepted a value, another
 // node may have served that mesh since; then it is not below a time that no token of that
 // mesh has reached. A table's revision grows by less than 1024 a millisecond in the long run,
-// and a margin of 2^30 covers the short run (P34).
+// for which twice the time is allowed. A margin of 2^20 ms, which is 2^30 revisions, covers the
+// short run (P17).
 func (m *Machine) floor(now time.Duration) uint64 {
 	wall := m.cfg.Wall.Add(now - m.start).UnixMilli()
 	floor := max(uint64(max(wall, 1)), m.cfg.Floor)

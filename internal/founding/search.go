@@ -15,7 +15,7 @@ import (
 const (
 	dialMin    = 300 * time.Millisecond // between two attempts at one address, at random; loopback: a sixth
 	dialMax    = 1000 * time.Millisecond
-	meshMemory = 10 * time.Second // for so long a mesh counts as living after its last sign of life
+	meshMemory = 10 * time.Second // how long a mesh counts as living after its last sign of life
 	maxTargets = 64
 )
 
@@ -28,7 +28,7 @@ type seed struct {
 	card  card
 	// reached: the node also answers at the address that it advertises (P31).
 	reached bool
-	rival   transport.ID // answered before id and is still connected
+	former  transport.ID // answered before id and is still connected; zero: none
 	err     string       // why the last attempt failed
 
 	next time.Duration
@@ -50,8 +50,8 @@ type target struct {
 func (m *Machine) search(now time.Duration) {
 	for i := range m.seeds {
 		s := &m.seeds[i]
-		if !m.isUp(s.rival) {
-			s.rival = 0
+		if !m.isUp(s.former) {
+			s.former = 0
 		}
 		if now < s.next {
 			continue
@@ -143,9 +143,9 @@ func (m *Machine) seedDialed(now time.Duration, addr string, peer transport.Hell
 				if s.id != 0 {
 					m.log(slog.LevelInfo, "another node answers at a seed",
 						slog.String("seed", addr), slog.String("node", peer.Name), slog.String("id", peer.ID.String()))
-					s.rival = 0
+					s.former = 0
 					if m.isUp(s.id) {
-						s.rival = s.id
+						s.former = s.id
 					}
 					// Its predecessor must be dead; what was known of it does not count any more.
 					old := s.id
@@ -232,9 +232,9 @@ func (m *Machine) hint() string {
 
 // usable reports whether t is in a mesh that this node would join.
 //
-// A node that has accepted a value must not abandon it, since it may have been decided: the
-// node joins no other mesh, unless a seed is in that mesh. For then a founder of the value
-// has either gone for ever, or given the value up by joining.
+// A node that has accepted a value must not give it up, since it may have been decided: the
+// node joins no other mesh, unless a seed is in that mesh. Then the founder that was at that
+// seed is dead, or has itself given the value up by joining that mesh.
 func (m *Machine) usable(t target) bool {
 	a := &m.acceptor
 	return t.mesh != 0 &&
@@ -342,7 +342,7 @@ func (m *Machine) ready(now time.Duration) (bool, time.Duration) {
 	agree := 0
 	quiet := m.start
 	for i, s := range m.seeds {
-		if !m.answered(&s) || !s.known || !s.reached || s.rival != 0 {
+		if !m.answered(&s) || !s.known || !s.reached || s.former != 0 {
 			continue
 		}
 		agree++

@@ -39,11 +39,12 @@ type Mesh struct {
 	// MeshID names the mesh: random, never zero.
 	MeshID uint64
 
-	// Epoch counts the rosters of this founding, from 1. It is above 1 only if a
-	// founder died after it accepted a value and before all knew the decision. Then the
-	// survivors and its successor are the founders, and all that the dead founder may have
-	// done alone is void. Of two values with one MeshID the one with the larger Epoch counts;
-	// tables and frames of a smaller one are dropped. Shards begin in the generation Epoch.
+	// Epoch counts the rosters of this founding, from 1. It is above 1 only if a founder was
+	// replaced by a new incarnation after some founder had accepted a value and before all knew
+	// the decision. Then the survivors and the successor of the dead founder are the founders,
+	// and all that the dead founder may have done alone is void. Of two values with one MeshID
+	// the one with the larger Epoch counts; tables and raft messages of a smaller one are
+	// dropped. Shards begin in the generation Epoch.
 	Epoch uint64
 
 	Params Params
@@ -150,8 +151,8 @@ func params(cards []card) (Params, error) {
 
 // CheckHello checks whether two nodes may talk at all. If they belong to two meshes, or ask
 // for different mesh names, it returns an error that wraps ErrForeignMesh and names both. A
-// node that is in no mesh yet may talk to every node with the same mesh name; a node that
-// asks for no name may talk to all.
+// node that is in no mesh yet may talk to every node whose mesh name does not differ from the
+// one that it asks for; if it asks for none, to all.
 func CheckHello(mine, theirs transport.Hello) error {
 	if mine.MeshName != "" && theirs.MeshName != "" && mine.MeshName != theirs.MeshName {
 		return fmt.Errorf("%w: node %q is for mesh %q, node %q at %s for mesh %q",
@@ -173,7 +174,7 @@ func normalise(seeds []string) []string {
 	return slices.Compact(seeds)
 }
 
-// allLoopback reports whether every seed is an address of this very machine.
+// allLoopback reports whether every seed is an address of this machine.
 func allLoopback(seeds []string) bool {
 	return !slices.ContainsFunc(seeds, func(s string) bool {
 		host := s[:max(0, strings.LastIndexByte(s, ':'))]
@@ -189,11 +190,13 @@ func allLoopback(seeds []string) bool {
 // Listen returns how long a founder listens for a living mesh before it takes part
 // in a founding with these seeds.
 //
-// The members of a living mesh, all together, contact each seed at intervals: see
-// [ContactEvery]. Listen is twice the longest interval, so that one lost attempt does no
-// harm. Where every seed is a loopback address, nothing is lost between the nodes and
-// contact costs nothing. There, members contact a seed ten times a second, and a founder on
-// a developer's machine waits for 300 ms.
+// The members of a living mesh, all together, contact each seed that is not a member once in
+// [ContactEvery] on average, at random moments (see members.Machine); and each of them redials
+// the members whose connections broke. Listen is twice that average. So one founder alone may
+// hear of no mesh in that time; but a founding needs every listed seed, and a founder that
+// has heard of a mesh refuses. Where every seed is a loopback address, nothing is lost between
+// the nodes and contact costs nothing. There, members contact a seed about ten times a second,
+// and a founder on a developer's machine waits for 300 ms.
 func Listen(seeds []string) time.Duration {
 	if allLoopback(seeds) {
 		return 300 * time.Millisecond
@@ -201,7 +204,7 @@ func Listen(seeds []string) time.Duration {
 	return 2 * time.Second
 }
 
-// ContactEvery returns how often the members of a mesh, all together, must contact
+// ContactEvery returns how often, on average, the members of a mesh, all together, are to contact
 // each seed that is not a member, for [Listen] to be long enough.
 func ContactEvery(seeds []string) time.Duration {
 	if allLoopback(seeds) {

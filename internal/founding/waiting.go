@@ -7,7 +7,7 @@ import (
 )
 
 // Waiting describes what this node waits for, for the error of a Join whose context ends:
-// "2 of 3 seeds answered; no answer from 10.0.0.3:7946". It is "" if the node no longer
+// "2 of 3 seeds answered; no answer from 10.0.0.3:7300". It is "" if the node no longer
 // waits.
 func (m *Machine) Waiting() string {
 	if m.phase != searching {
@@ -55,7 +55,7 @@ func (m *Machine) waitingForSeeds() (parts []string, ready bool) {
 			silent = append(silent, s.addr+" ("+s.err+")")
 		case !m.answered(s):
 			silent = append(silent, s.addr)
-		case s.rival != 0:
+		case s.former != 0:
 			unclear = append(unclear, fmt.Sprintf("two nodes answer at %s", s.addr))
 		case !s.known:
 			unclear = append(unclear, fmt.Sprintf("%s has not introduced itself", s.addr))
