@@ -194,7 +194,7 @@ func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Ou
 			m.ringWarned = true
 			m.emit(Log{
 				Level: slog.LevelWarn,
-				Text:  "another node computes another ring, so that leadership may not settle: run one version of the ring's libraries",
+				Text:  "another node computes a different ring, so that leadership may move to and fro: run one version of the ring's libraries",
 				Attrs: []slog.Attr{slog.String("peer", peer.Name), slog.String("ring", fmt.Sprintf("%016x", peer.RingHash)), slog.String("mine", fmt.Sprintf("%016x", mine))},
 			})
 		}

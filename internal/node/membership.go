@@ -296,7 +296,7 @@ func (m *membership) receive(from transport.ID, body []byte) {
 // leave tells all others that this node leaves.
 func (m *membership) leave() { m.carryOut(m.members.Leave(m.now, m.out)) }
 
-// goodbye ends gossip and connections with a word.
+// goodbye ends gossip and connections, and says so to the other nodes.
 func (m *membership) goodbye() {
 	if m.node.gossip != nil {
 		m.node.gossip.Leave()

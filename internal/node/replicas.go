@@ -48,7 +48,7 @@ func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 			if p.Node == l.node.id {
 				mine = id
 			}
-			// Voters at rest are odd: of two, the second learns (P30).
+			// The number of voters is odd: of two replicas, the second is a learner (P30).
 			if i < len(first[sh])-1+len(first[sh])%2 {
 				voters = append(voters, id)
 			} else {

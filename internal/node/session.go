@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Session is the life of several holds, as their callers see it: see client.Session.
+// Session groups several holds, as their callers see it: see client.Session.
 type Session struct {
 	node *Node
 	life *client.Session

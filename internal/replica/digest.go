@@ -13,7 +13,7 @@ import (
 // Replicas that have applied the same entries have equal tables, unless there is a bug or a
 // fault of memory. So they compare digests now and then, and what most voters have counts (P41).
 
-// Sum is a voter's word to its leader: its table's digest after the entry at Index.
+// Sum is a voter's message to its leader: its table's digest after the entry at Index.
 type Sum struct {
 	Generation uint64
 	From, To   uint64
@@ -66,7 +66,7 @@ func (s *sums) contradict(other checksum) bool {
 }
 
 // remind makes the leader hear again of a digest that no Check was applied for, and reports
-// whether there is one: the first word may be lost, or was for another leader.
+// whether there is one: the first Sum may be lost, or was for another leader.
 func (s *sums) remind(now time.Duration) bool {
 	if len(s.kept) == 0 || now-s.told < ElectionTimeout {
 		return false
@@ -93,7 +93,7 @@ type comparison struct {
 
 func newComparison() comparison { return comparison{words: make(map[uint64]checksum)} }
 
-// hear takes a voter's word on its table.
+// hear handles what a voter says of its table.
 func (c *comparison) hear(id uint64, sum checksum) { c.words[id] = sum }
 
 // contradicts reports whether replica id has told of another table than the leader's.
@@ -166,7 +166,7 @@ func (r *Replica) addSum() {
 	r.compare()
 }
 
-// hearSum takes a voter's word on its table.
+// hearSum handles what a voter says of its table.
 func (r *Replica) hearSum(node uint64, s Sum) {
 	p, known := r.Peer(s.From)
 	if !r.Serving() || s.Generation != r.cfg.Generation || s.To != r.cfg.ID || !known || p.Node != node {

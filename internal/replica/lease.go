@@ -247,9 +247,9 @@ func (l *lease) nextCheckpoint() time.Duration {
 	return l.checkpoint + l.ttl/4
 }
 
-// stalled: the leader stood still for d. That moves the lease's end once between two words of
+// stalled: the leader stood still for d. That moves the lease's end once between two messages of
 // its session, or a host that stalls again and again would keep the keys of the dead; and not
-// that of a lease of fixed length, which no word moves either (P10).
+// that of a lease of fixed length, which no message moves either (P10).
 func (l *lease) stalled(now, d time.Duration) {
 	if l.fixed || l.excused {
 		return

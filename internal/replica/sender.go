@@ -150,7 +150,7 @@ func (s *sender) expects(a ChunkAck) bool {
 	return t != nil && a.Generation == t.head.Generation && a.To == t.head.From && a.From == t.head.To && a.Transfer == t.head.Transfer
 }
 
-// ack takes the receiver's word on how far it is, and reports whether it has all. With each chunk
+// ack handles what the receiver says of how far it is, and reports whether it has all. With each chunk
 // that took less than twice as long as the quickest, one more may be on its way: a narrow link is
 // filled, and what else is to be said to the receiver does not wait behind a megabyte.
 func (s *sender) ack(now time.Duration, a ChunkAck) (done bool) {

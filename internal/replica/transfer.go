@@ -41,7 +41,7 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	r.dirty = true
 }
 
-// ack takes the receiver's word on how far it is.
+// ack handles what the receiver says of how far it is.
 func (r *Replica) ack(a ChunkAck) {
 	if !r.sender.expects(a) {
 		return
