@@ -273,8 +273,8 @@ type numbers struct {
 
 type span struct{ first, last uint64 }
 
-// place returns the index of the first range that does not end below n.
-func (s *numbers) place(n uint64) int {
+// find returns the index of the first range that does not end below n.
+func (s *numbers) find(n uint64) int {
 	i, _ := slices.BinarySearchFunc(s.ranges, n, func(r span, n uint64) int { return cmp.Compare(r.last, n) })
 	return i
 }
@@ -283,7 +283,7 @@ func (s *numbers) has(n uint64) bool {
 	if n <= s.floor {
 		return true
 	}
-	i := s.place(n)
+	i := s.find(n)
 	return i < len(s.ranges) && s.ranges[i].first <= n
 }
 
@@ -291,7 +291,7 @@ func (s *numbers) add(n uint64) {
 	if s.has(n) {
 		return
 	}
-	i := s.place(n)
+	i := s.find(n)
 	// n lies in the gap before ranges[i]: it may touch that one, the one before, or both.
 	below := i > 0 && s.ranges[i-1].last+1 == n
 	above := i < len(s.ranges) && s.ranges[i].first == n+1

@@ -51,14 +51,14 @@ func (m *Machine) draw() {
 			placed[name] = o
 		}
 	}
-	v := NewView(m.leaving, m.place(placed), m.table)
+	v := NewView(m.leaving, m.ringOver(placed), m.table)
 	v.liveness, v.unknown = liveness, unknown
 	m.emit(Drawn{View: v, Members: shown})
 }
 
-// place makes the ring over these members, and returns them sorted by name. A ring over the same
+// ringOver makes the ring over these members, and returns them sorted by name. A ring over the same
 // names and zones is not made again.
-func (m *Machine) place(members map[string]*member) []replica.Peer {
+func (m *Machine) ringOver(members map[string]*member) []replica.Peer {
 	var peers []replica.Peer
 	var positions []ring.Member
 	key := ""
