@@ -7,7 +7,6 @@
 package gossip
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -21,9 +20,6 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
-
-// ErrInvalidConfig: the Config given to New is not valid.
-var ErrInvalidConfig = errors.New("gossip: invalid config")
 
 // Intervals. A member that stops answering is probed by some node within about one
 // probeInterval, and that probe fails after one more. Then the member is suspect, and
@@ -50,7 +46,7 @@ const (
 	retransmits = 8
 )
 
-// Config configures New. All fields but Logger must be set.
+// Config configures New. All fields must be set.
 type Config struct {
 	// Self describes this node to the others: name, address and zone together have at
 	// most env.MaxMember bytes.
@@ -62,7 +58,7 @@ type Config struct {
 	// description, then with Dead or Left at most once. It must not block, nor call the
 	// Gossip. It is not called once Close has returned.
 	Events func(env.MemberEvent)
-	Logger *slog.Logger // nil: nothing is logged
+	Logger *slog.Logger
 }
 
 // Gossip runs gossip for one node. Its methods may be called from any goroutine.
@@ -80,28 +76,12 @@ type Gossip struct {
 
 var _ env.Membership = (*Gossip)(nil)
 
-// New starts gossip for cfg.Self, which knows no other member until Join. If cfg is not
-// valid, the error wraps ErrInvalidConfig. Close ends the gossip.
+// New starts gossip for cfg.Self, which knows no other member until Join. Close ends the
+// gossip.
 func New(cfg Config) (*Gossip, error) {
-	switch {
-	case cfg.Self.ID == 0:
-		return nil, fmt.Errorf("%w: no node ID", ErrInvalidConfig)
-	case cfg.Network == nil:
-		return nil, fmt.Errorf("%w: no network", ErrInvalidConfig)
-	case cfg.Events == nil:
-		return nil, fmt.Errorf("%w: no events", ErrInvalidConfig)
-	}
-	if n := len(cfg.Self.Name) + len(cfg.Self.Addr) + len(cfg.Self.Zone); n > env.MaxMember {
-		return nil, fmt.Errorf("%w: name, address and zone have %d bytes, more than %d", ErrInvalidConfig, n, env.MaxMember)
-	}
-	logger := cfg.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-
 	g := &Gossip{
 		self: cfg.Self,
-		mux:  newMux(cfg.Self.ID, cfg.Network, logger),
+		mux:  newMux(cfg.Self.ID, cfg.Network, cfg.Logger),
 		news: newNews(cfg.Self.ID, cfg.Events),
 	}
 	mc := memberlist.DefaultLANConfig()
@@ -111,7 +91,7 @@ func New(cfg Config) (*Gossip, error) {
 	mc.Delegate = &delegate{g}
 	mc.Alive = g.news
 	mc.Events = g.news
-	mc.Logger = newLogger(logger)
+	mc.Logger = newLogger(cfg.Logger)
 	mc.ProbeInterval = probeInterval
 	mc.ProbeTimeout = probeTimeout
 	mc.GossipInterval = gossipInterval

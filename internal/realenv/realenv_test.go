@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/gossip"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -158,10 +157,6 @@ func TestNewMembershipRefuses(t *testing.T) {
 	none := func(env.MemberEvent) {}
 	if m, err := w.NewMembership(env.Member{ID: 1}, nowhere{}, none); m != nil || !errors.Is(err, ErrForeignNetwork) {
 		t.Errorf("over a foreign network: %v, %v", m, err)
-	}
-	n := &network{Network: nowhere{}, router: &router{Handler: newEar()}}
-	if m, err := w.NewMembership(env.Member{}, n, none); m != nil || !errors.Is(err, gossip.ErrInvalidConfig) {
-		t.Errorf("without an ID: %v, %v", m, err)
 	}
 }
 
