@@ -11,7 +11,7 @@ import (
 type parker struct {
 	now   func() time.Duration
 	token chan struct{}
-	timer *time.Timer // made by the first Park with a limit; stopped between calls
+	timer *time.Timer // made by the first Park with a limit
 }
 
 func newParker(now func() time.Duration) *parker {
@@ -27,49 +27,37 @@ func (p *parker) Unpark() {
 }
 
 // Park implements env.Parker.
-func (p *parker) Park(ctx context.Context, until time.Duration) env.Wake {
-	var wake env.Wake
-	if until == env.Never {
+func (p *parker) Park(ctx context.Context, until time.Duration) (wake env.Wake) {
+	for {
+		var timeout <-chan time.Time
+		if until != env.Never {
+			timeout = p.after(until - p.now())
+		}
 		select {
 		case <-p.token:
 			return env.Unparked
 		case <-ctx.Done():
 			wake = env.ContextEnded
+		case <-timeout:
+			if p.now() < until {
+				continue // timers run on another clock than ours and may be early by a little
+			}
+			wake = env.TimedOut
 		}
-	} else {
-		wake = p.parkUntil(ctx, until)
-	}
-	select {
-	case <-p.token: // came at the same time, and is told first
-		return env.Unparked
-	default:
-		return wake
+		select {
+		case <-p.token: // came at the same time, and is told first
+			return env.Unparked
+		default:
+			return wake
+		}
 	}
 }
 
-func (p *parker) parkUntil(ctx context.Context, until time.Duration) env.Wake {
-	left := until - p.now()
-	if left <= 0 {
-		return env.TimedOut
-	}
+func (p *parker) after(d time.Duration) <-chan time.Time {
 	if p.timer == nil {
-		p.timer = time.NewTimer(left)
+		p.timer = time.NewTimer(d)
 	} else {
-		p.timer.Reset(left)
+		p.timer.Reset(d)
 	}
-	defer p.timer.Stop()
-	for {
-		select {
-		case <-p.token:
-			return env.Unparked
-		case <-ctx.Done():
-			return env.ContextEnded
-		case <-p.timer.C:
-		}
-		// Timers run on another clock than ours and may be early by a little.
-		if left = until - p.now(); left <= 0 {
-			return env.TimedOut
-		}
-		p.timer.Reset(left)
-	}
+	return p.timer.C
 }

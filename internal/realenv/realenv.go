@@ -5,17 +5,13 @@ package realenv
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/lockmesh/mesh/gossip"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
-
-// ErrForeignNetwork: NewMembership was given a network that Listen did not return.
-var ErrForeignNetwork = errors.New("realenv: not a network of this environment")
 
 // Env implements env.Env. It has no goroutines of its own.
 type Env struct {
@@ -71,23 +67,26 @@ func (w *Env) NewLoop(_ string, run func(now time.Duration) (next time.Duration)
 
 // Listen implements env.Env.
 func (w *Env) Listen(cfg transport.Config, h transport.Handler) (env.Network, error) {
-	r := &router{Handler: h}
+	n := &network{Handler: h}
 	if cfg.Sockets == nil {
 		cfg.Sockets = w.sockets
 	}
-	t, err := transport.Listen(cfg, r)
+	t, err := transport.Listen(cfg, n)
 	if err != nil {
 		return nil, err
 	}
-	return &network{Network: t, router: r}, nil
+	n.Network = t
+	return n, nil
 }
 
-// NewMembership implements env.Env. The network is one that Listen returned, of
-// this world or another; there is one membership on it at a time.
+// NewMembership implements env.Env. The network must be one that Listen returned; there is
+// one membership on it at a time.
 func (w *Env) NewMembership(self env.Member, net env.Network, events func(env.MemberEvent)) (env.Membership, error) {
-	n, ok := net.(*network)
-	if !ok {
-		return nil, fmt.Errorf("%w: %T", ErrForeignNetwork, net)
+	n := net.(*network)
+	g, err := gossip.New(gossip.Config{Self: self, Network: n, Events: events, Logger: w.logger})
+	if err != nil {
+		return nil, err
 	}
-	return n.router.join(self, n, events, w.logger)
+	n.gossip.Store(g)
+	return g, nil
 }

@@ -2,7 +2,6 @@ package realenv
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"testing"
@@ -150,19 +149,9 @@ func TestListenPassesErrorsOn(t *testing.T) {
 	}
 }
 
-type nowhere struct{ env.Network }
-
-func TestNewMembershipRefuses(t *testing.T) {
-	w := New(nil)
-	none := func(env.MemberEvent) {}
-	if m, err := w.NewMembership(env.Member{ID: 1}, nowhere{}, none); m != nil || !errors.Is(err, ErrForeignNetwork) {
-		t.Errorf("over a foreign network: %v, %v", m, err)
-	}
-}
-
 func TestFramesGoWhereTheyBelong(t *testing.T) {
 	ear := newEar()
-	r := &router{Handler: ear}
+	r := &network{Handler: ear}
 	r.Receive(1, transport.KindGossip, []byte("nobody gossips yet"))
 	r.Receive(1, transport.KindControl, []byte("control"))
 	r.Receive(1, transport.KindShard, []byte("shard"))
