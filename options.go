@@ -92,7 +92,7 @@ func WithBind(addr string) Option {
 func WithAdvertise(addr string) Option {
 	return func(o *options) {
 		host, err := splitAddr(addr)
-		if err == nil && isWildcard(host) {
+		if err == nil && transport.IsWildcard(host) {
 			err = errors.New("a host that other nodes can dial")
 		}
 		if err != nil {
@@ -275,7 +275,7 @@ func (o *options) checkIdentity() {
 	if err != nil {
 		return // WithBind or WithAdvertise has reported it
 	}
-	if isWildcard(host) {
+	if transport.IsWildcard(host) {
 		host = longestIP
 	}
 	if n, _ := strconv.Atoi(port); n == 0 {
@@ -295,12 +295,6 @@ func (o *options) checkIdentity() {
 
 // longestIP is as long as any IP that the system may choose for a wildcard.
 const longestIP = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
-
-// isWildcard reports whether a host means all interfaces.
-func isWildcard(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "" || err == nil && ip.IsUnspecified()
-}
 
 // seedAddr returns a seed as host:port.
 func seedAddr(s string) (string, error) {

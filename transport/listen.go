@@ -40,7 +40,7 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 	if t.listener, t.addr, err = bind(t.sources, cfg.Bind, cfg.Advertise); err != nil {
 		return nil, err
 	}
-	if host, _, _ := net.SplitHostPort(cfg.Bind); cfg.Bind != "" && isWildcard(host) && isLoopback(t.addr) && cfg.Advertise == "" {
+	if host, _, _ := net.SplitHostPort(cfg.Bind); cfg.Bind != "" && IsWildcard(host) && isLoopback(t.addr) && cfg.Advertise == "" {
 		t.log.Warn("this machine has no private IP: other machines cannot dial the advertised address", "addr", t.addr)
 	}
 	t.hello = cfg.Hello
@@ -73,7 +73,7 @@ func bind(sockets Sockets, bind, advertise string) (net.Listener, string, error)
 	}
 	advertised, port := "", 0
 	if advertise != "" {
-		if advertised, port, err = splitAddr(advertise); err == nil && isWildcard(advertised) {
+		if advertised, port, err = splitAddr(advertise); err == nil && IsWildcard(advertised) {
 			err = errors.New("other nodes cannot dial a wildcard, want a host name or an IP")
 		}
 		if err != nil {
@@ -91,9 +91,9 @@ func bind(sockets Sockets, bind, advertise string) (net.Listener, string, error)
 	}
 	switch {
 	case advertised != "":
-	case !isWildcard(host):
+	case !IsWildcard(host):
 		advertised = host
-	case isWildcard(bound):
+	case IsWildcard(bound):
 		advertised = routable()
 	default:
 		advertised = bound
@@ -116,8 +116,8 @@ func splitAddr(addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// isWildcard reports whether a host stands for all interfaces.
-func isWildcard(host string) bool {
+// IsWildcard reports whether a host stands for all interfaces.
+func IsWildcard(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
 }
