@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -17,7 +16,7 @@ type loop struct {
 	until   time.Duration // by the process's clock: what run returned
 	free    time.Duration // true time: the last run is over
 	woken   bool
-	due     []int // the moments that woke it
+	due     int // the latest moment that woke it
 	running bool
 	stopped bool
 
@@ -30,12 +29,7 @@ func (l *loop) Wake() {
 	if l.stopped || l.process.dead {
 		return
 	}
-	if l.process.world.timeline != nil {
-		if !l.woken && !l.running && l.ev.slot != idle {
-			l.dueTo(l.ev.due) // what the clock brings about runs with it
-		}
-		l.dueTo(l.process.world.why.due())
-	}
+	l.due = l.process.world.why.due()
 	if l.woken {
 		if !l.running {
 			l.ev.due = l.due
@@ -56,8 +50,7 @@ func (l *loop) Stop() {
 
 func (l *loop) fire() {
 	p := l.process
-	p.world.why.timer = !l.woken
-	l.woken, l.running, l.due = false, true, nil
+	l.woken, l.running = false, true
 	l.ticks()
 	p.world.turn = l
 	l.until = l.run(p.Now())
@@ -97,19 +90,9 @@ func (l *loop) arm() {
 		return
 	}
 	w.schedule(&l.ev, max(at, l.free))
-	if l.ev.due = nil; l.woken { // of the clock it is not known what set it
+	if l.ev.due = 0; l.woken { // of the clock it is not known what set it
 		l.ev.due = l.due
 	}
-}
-
-// dueTo adds to the reasons for the next run.
-func (l *loop) dueTo(more []int) {
-	for _, id := range more {
-		if !slices.Contains(l.due, id) {
-			l.due = append(slices.Clip(l.due), id)
-		}
-	}
-	slices.Sort(l.due)
 }
 
 // stall keeps the loop from running before the true time t.

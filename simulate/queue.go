@@ -22,7 +22,7 @@ type event struct {
 	at    time.Duration // true time
 	seq   uint64        // order among equals
 	slot  int           // index in the heap, or one of the constants below
-	due   []int         // the moments that brought it about
+	due   int           // the latest moment that brought it about; 0: none is known
 	owner *process      // happens only while this one lives and is not paused; nil: always
 
 	fn      func()

@@ -134,7 +134,7 @@ func New(opts Options) *World {
 	w.opts.check()
 	w.drawSites()
 	if opts.Timeline {
-		w.timeline, w.why = &timeline.Timeline{}, newWhy()
+		w.timeline, w.why.holds = &timeline.Timeline{}, make(map[actorAt][]int)
 	}
 	w.Net = newNetwork(w, w.opts.Link)
 	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0 || w.Net.sieve.on
@@ -224,7 +224,7 @@ func (w *World) run(until time.Duration, cond func() bool) (err error) {
 			err = w.failure
 		}
 		w.running, w.current = false, nil // an actor may have ended this goroutine
-		w.why.begin(nil)
+		w.why.begin(0)
 	}()
 	w.settle()
 	for w.failure == nil {
