@@ -2,6 +2,7 @@ package members
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,10 +27,11 @@ type bench struct {
 	t     *testing.T
 	m     *Machine
 	now   time.Duration
-	words []string // Connect, Disconnect, Dial, Join, NodeGone, Drop, Log and SendLeaving
+	words []string // Connect, Disconnect, Dial, Join, NodeGone and SendLeaving; and errors of Status
 	drawn []Drawn
 	sent  []SendStatus
 	ready int
+	log   strings.Builder
 }
 
 // newBench makes a Machine that has joined a mesh of so many shards, two seconds ago, and is
@@ -45,14 +47,16 @@ func newBench(t *testing.T, shards int, configure ...func(*Config)) *bench {
 
 // alone makes a Machine that is in no mesh.
 func alone(t *testing.T, configure ...func(*Config)) *bench {
+	b := &bench{t: t, now: time.Minute}
 	cfg := Config{
 		Self: node("a", self), RingHash: testRing, ContactEvery: time.Second,
-		Rand: rand.New(rand.NewPCG(1, 2)),
+		Rand: rand.New(rand.NewPCG(1, 2)), Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
 	}
 	for _, f := range configure {
 		f(&cfg)
 	}
-	return &bench{t: t, m: New(cfg), now: time.Minute}
+	b.m = New(cfg)
+	return b
 }
 
 // node is the node of a name: "b" is at the address "b:1", in the zone "zb".
@@ -97,10 +101,6 @@ func (b *bench) note(out []Output) {
 			b.say("gone %d", o.ID)
 		case SendLeaving:
 			b.say("leaving to %d", o.To)
-		case Drop:
-			b.say("drop %d: %v", o.Peer, o.Err)
-		case Log:
-			b.say("log %s %v", o.Text, o.Attrs)
 		case SendStatus:
 			b.sent = append(b.sent, o)
 		case Drawn:
@@ -199,7 +199,15 @@ func (b *bench) reports(r Report) { b.take(b.m.Reported(b.now, r, nil)) }
 
 // hears takes in the status of another node.
 func (b *bench) hears(m env.Member, r Report) {
-	b.take(b.m.Status(b.now, m.ID, wire.Marshal(r), nil))
+	b.status(m.ID, wire.Marshal(r))
+}
+
+// status takes in the body of a status.
+func (b *bench) status(from transport.ID, body []byte) {
+	out, err := b.m.Status(b.now, from, body, nil)
+	if b.take(out); err != nil {
+		b.say("drop %d: %v", from, err)
+	}
 }
 
 // waits is what the machine says that it waits for, or "" once it is ready.

@@ -24,7 +24,8 @@ type Config struct {
 	Seeds        []string
 	ContactEvery time.Duration
 
-	Rand *rand.Rand // chooses which address is dialled, and when
+	Rand   *rand.Rand // chooses which address is dialled, and when
+	Logger *slog.Logger
 }
 
 // Mesh is what the founding of a mesh has fixed.
@@ -35,7 +36,7 @@ type Mesh struct {
 }
 
 // Output is something to do now, in order: Connect, Disconnect, Dial, SendStatus, SendLeaving,
-// Join, NodeGone, Drawn, Ready, Drop or Log.
+// Join, NodeGone, Drawn or Ready.
 type Output interface{ isOutput() }
 
 type (
@@ -68,17 +69,6 @@ type (
 	}
 	// Ready tells, once, that this node can serve: see Waiting.
 	Ready struct{}
-	// Drop tells that a peer sent a malformed message: its connection must end.
-	Drop struct {
-		Peer transport.ID
-		Err  error
-	}
-	// Log is a line for the log.
-	Log struct {
-		Level slog.Level
-		Text  string
-		Attrs []slog.Attr
-	}
 )
 
 func (Connect) isOutput()     {}
@@ -90,8 +80,6 @@ func (Join) isOutput()        {}
 func (NodeGone) isOutput()    {}
 func (Drawn) isOutput()       {}
 func (Ready) isOutput()       {}
-func (Drop) isOutput()        {}
-func (Log) isOutput()         {}
 
 // Member is a node as users are shown it.
 type Member struct {
@@ -192,11 +180,8 @@ func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Ou
 		if mine := m.cfg.RingHash; peer.RingHash != mine && !m.ringWarned {
 			// Legal, since the ring is a hint: shards stay where they are (P29).
 			m.ringWarned = true
-			m.emit(Log{
-				Level: slog.LevelWarn,
-				Text:  "another node computes a different ring, so that leadership may move to and fro: run one version of the ring's libraries",
-				Attrs: []slog.Attr{slog.String("peer", peer.Name), slog.String("ring", fmt.Sprintf("%016x", peer.RingHash)), slog.String("mine", fmt.Sprintf("%016x", mine))},
-			})
+			m.cfg.Logger.Warn("another node computes a different ring, so that leadership may move to and fro: run one version of the ring's libraries",
+				"peer", peer.Name, "ring", fmt.Sprintf("%016x", peer.RingHash), "mine", fmt.Sprintf("%016x", mine))
 		}
 		if o := m.members[peer.ID]; o != nil {
 			o.connected, m.stale = true, true

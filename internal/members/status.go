@@ -82,17 +82,16 @@ func (m *Machine) Reported(now time.Duration, r Report, out []Output) []Output {
 	return m.input(now, out, func() { m.own, m.statusAt = r, now })
 }
 
-// Status takes in the body of another node's SendStatus.
-func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out []Output) []Output {
+// Status takes in the body of another node's SendStatus. It fails if that is malformed.
+func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out []Output) ([]Output, error) {
+	if !m.joined {
+		return out, nil // the sender is a founder that was faster, and sends it again
+	}
+	r, err := readStatus(body, m.mesh.Shards)
+	if err != nil {
+		return out, err
+	}
 	return m.input(now, out, func() {
-		if !m.joined {
-			return // the sender is a founder that was faster, and sends it again
-		}
-		r, err := readStatus(body, m.mesh.Shards)
-		if err != nil {
-			m.emit(Drop{Peer: from, Err: err})
-			return
-		}
 		if peer, connected := m.connected[from]; connected {
 			peer.MeshID = m.mesh.ID // only members report, whatever the peer said before it was one
 			m.introduce(peer)
@@ -104,7 +103,7 @@ func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out 
 		if _, counts := m.statuses[from]; counts && !before {
 			m.emit(SendStatus{To: from, Body: m.status()}) // the peer is new here, and waits for it
 		}
-	})
+	}), nil
 }
 
 // sendStatus sends this node's status to all connected members.

@@ -62,7 +62,7 @@ func TestMalformedStatuses(t *testing.T) {
 		b.comes(node("b", 2))
 		b.clear()
 		before := b.m.Health()
-		b.take(b.m.Status(b.now, 2, body, nil))
+		b.status(2, body)
 		if len(b.words) != 1 || !strings.HasPrefix(b.words[0], "drop 2: ") || !strings.Contains(b.words[0], wire.ErrMalformed.Error()) {
 			t.Errorf("%s: it asks for %q", wrong, b.words)
 		}
@@ -87,7 +87,7 @@ func FuzzStatus(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		b := newBench(t, testShards)
 		b.comes(node("b", 2))
-		b.take(b.m.Status(b.now, 2, body, nil))
+		b.status(2, body)
 		b.pass(time.Second)
 		if r, err := readStatus(body, testShards); err == nil && !slices.Equal(wire.Marshal(r), body) {
 			t.Errorf("%x is read as %+v", body, r)

@@ -58,7 +58,7 @@ func (m *membership) start() {
 	m.members = members.New(members.Config{
 		Self: n.self(), RingHash: n.hello.RingHash,
 		Seeds: n.cfg.Seeds, ContactEvery: founding.ContactEvery(n.cfg.Seeds),
-		Rand: m.rand,
+		Rand: m.rand, Logger: n.log,
 	})
 	m.founding = founding.New(founding.Config{
 		Self:  n.self(),
@@ -225,10 +225,6 @@ func (m *membership) carryOut(out []members.Output) {
 			n.shards.post(func(l *shardLoop) { l.look(o.View) })
 		case members.Ready:
 			m.arrive()
-		case members.Drop:
-			n.refuse(o.Peer, "status", o.Err)
-		case members.Log:
-			n.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
 		}
 	}
 	clear(out)
@@ -281,7 +277,10 @@ func (m *membership) receive(from transport.ID, body []byte) {
 	case ctlFounding:
 		m.outputs = m.founding.Message(m.now, from, body, m.outputs)
 	case ctlStatus:
-		m.carryOut(m.members.Status(m.now, from, body, m.out))
+		out, err := m.members.Status(m.now, from, body, m.out)
+		if m.carryOut(out); err != nil {
+			m.node.refuse(from, "status", err)
+		}
 	case ctlLeaving:
 		if err := wire.NewReader(body).End(); err != nil {
 			m.node.refuse(from, "message", err)
