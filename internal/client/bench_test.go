@@ -350,36 +350,37 @@ func sending(c *Call) Send { return Send{Message: &message.Request{Command: c.co
 func serves(term uint64) message.Message { return &message.Serving{Term: term} }
 
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
-func told(request Send, p message.Result) message.Message {
+func told(request Send, p message.Reply) message.Message {
 	id, number := shard.ClientOf(commandOf(request))
 	p.Session.Number, p.Number = id.Number, number
-	return &message.Reply{Result: p, Leadership: byB}
+	p.Leadership = byB
+	return &p
 }
 
 // granted is the grant of a request at the revision that is the token.
 func granted(request Send, token uint64) message.Message {
-	return told(request, message.Result{Event: shard.Event{What: shard.Granted, Token: token}, Revision: token})
+	return told(request, message.Reply{Event: shard.Event{What: shard.Granted, Token: token}, Revision: token})
 }
 
 // queued is the word that a request waits in the queue.
 func queued(request Send, revision uint64) message.Message {
-	return told(request, message.Result{Event: shard.Event{What: shard.Queued}, Revision: revision})
+	return told(request, message.Reply{Event: shard.Event{What: shard.Queued}, Revision: revision})
 }
 
 // done is the word that a command is done.
 func done(request Send, revision uint64) message.Message {
-	return told(request, message.Result{Event: shard.Event{What: shard.Done}, Revision: revision})
+	return told(request, message.Reply{Event: shard.Event{What: shard.Done}, Revision: revision})
 }
 
 // refused is the refusal of a command.
 func refused(request Send, why shard.Reason, revision uint64) message.Message {
-	return told(request, message.Result{Event: shard.Event{What: shard.Refused, Reason: why}, Revision: revision})
+	return told(request, message.Reply{Event: shard.Event{What: shard.Refused, Reason: why}, Revision: revision})
 }
 
 // alive answers a renewal: the session lives at that revision, and was told results.
-func alive(renewal Send, revision uint64, results ...message.Result) *message.Answer {
+func alive(renewal Send, revision uint64, results ...shard.Event) *message.Answer {
 	q := renewalOf(renewal)
-	return &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Leadership: byB}
+	return &message.Answer{Answer: replica.Answer{Session: q.Session, Ref: q.Ref, Alive: true, Revision: revision, Results: results}, Leadership: byB}
 }
 
 // unknown answers a renewal: there is no such session at that revision.

@@ -290,7 +290,7 @@ func (c *Client) received(in Received) {
 	switch m := in.Message.(type) {
 	case *message.Reply:
 		s.spoke(in.From, m.Leadership)
-		s.replied(m.Result)
+		s.replied(m.Event, m.Revision)
 	case *message.Answer:
 		s.spoke(in.From, m.Leadership)
 		s.answered(*m)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -81,9 +82,9 @@ func TestCommands(t *testing.T) {
 func TestALeaseNamesTheHighestRevision(t *testing.T) {
 	b := newBench(t)
 	other := func(revision uint64) message.Message {
-		return &message.Reply{Result: message.Result{Event: shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}, Revision: revision}, Leadership: byB}
+		return &message.Reply{Event: shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}, Revision: revision, Leadership: byB}
 	}
-	b.hears(nodeB, other(7), other(9), &message.Answer{Session: 99, Revision: 8, Leadership: byB})
+	b.hears(nodeB, other(7), other(9), &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 99}, Revision: 8}, Leadership: byB})
 	b.asks(b.own, Request{Key: "k"})
 	b.hears(nodeB, other(12))
 	b.asks(b.own, Request{Key: "m"})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/shard"
 )
@@ -168,16 +167,16 @@ func (l *lease) acknowledge(number uint64) {
 }
 
 // granted: the table has granted a Lock.
-func (l *lease) granted(c *Call, p message.Result) {
+func (l *lease) granted(c *Call, token uint64) {
 	now := l.client.now
 	if c.fixing {
 		return // a repeated Granted
 	}
-	i, known := slices.BinarySearchFunc(l.holds, p.Token, byToken)
+	i, known := slices.BinarySearchFunc(l.holds, token, byToken)
 	if known {
 		return
 	}
-	h := &Hold{Key: c.Request.Key, Token: p.Token, Shard: l.shard.shard, lease: l, pending: c}
+	h := &Hold{Key: c.Request.Key, Token: token, Shard: l.shard.shard, lease: l, pending: c}
 	h.deadline.Store(int64(l.until))
 	l.holds = slices.Insert(l.holds, i, h)
 	c.Hold = h

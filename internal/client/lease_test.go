@@ -420,13 +420,13 @@ func TestAnIdleLease(t *testing.T) {
 func TestNoRenewalBeforeTheRecordIsShown(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		when message.Result
+		when message.Reply
 		want bool // it is renewed
 	}{
-		{"queued", message.Result{Event: shard.Event{What: shard.Queued}, Revision: 3}, true},
-		{"refused, for the key is taken", message.Result{Event: shard.Event{What: shard.Refused, Reason: shard.Locked}, Revision: 3}, true},
-		{"behind", message.Result{Event: shard.Event{What: shard.Refused, Reason: shard.Behind}, Revision: 3}, false},
-		{"lost", message.Result{Event: shard.Event{What: shard.Refused, Reason: shard.Lost}, Revision: 3}, false},
+		{"queued", message.Reply{Event: shard.Event{What: shard.Queued}, Revision: 3}, true},
+		{"refused, for the key is taken", message.Reply{Event: shard.Event{What: shard.Refused, Reason: shard.Locked}, Revision: 3}, true},
+		{"behind", message.Reply{Event: shard.Event{What: shard.Refused, Reason: shard.Behind}, Revision: 3}, false},
+		{"lost", message.Reply{Event: shard.Event{What: shard.Refused, Reason: shard.Lost}, Revision: 3}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)

@@ -46,7 +46,9 @@ func (l *lease) renew() {
 	c.wakeAt(l.renewAt)
 	to, relay := l.shard.route(l.attempt)
 	l.attempt++
-	q := &message.Renewal{Session: l.id, Ref: l.refs, After: l.after, Relay: relay, Abandoned: l.named()}
+	q := &message.Renewal{
+		Renewal: replica.Renewal{Session: l.id, Ref: l.refs, After: l.after, Abandoned: l.named()}, Relay: relay,
+	}
 	if to != 0 {
 		l.shard.post(to, q)
 	}
@@ -98,8 +100,8 @@ func (l *lease) answered(a message.Answer) {
 		return
 	}
 	l.extendTo(q.at)
-	for _, p := range a.Results {
-		l.shard.replied(p)
+	for _, e := range a.Results {
+		l.shard.replied(e, a.Revision)
 		if !l.kept() {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -21,8 +22,8 @@ func TestResults(t *testing.T) {
 	fixes := func(b *bench) *Call {
 		return b.extends(b.holds(b.own, Request{Key: "k", MaxHold: time.Minute}, 3), time.Second)
 	}
-	refuse := func(why shard.Reason) message.Result {
-		return message.Result{Event: shard.Event{What: shard.Refused, Reason: why, Holder: "h", Token: 4}, Revision: 6}
+	refuse := func(why shard.Reason) message.Reply {
+		return message.Reply{Event: shard.Event{What: shard.Refused, Reason: why, Holder: "h", Token: 4}, Revision: 6}
 	}
 	type result struct {
 		over  bool
@@ -33,11 +34,11 @@ func TestResults(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		given func(*bench) *Call
-		when  message.Result
+		when  message.Reply
 		want  result
 	}{
-		{"a Lock is granted", locks, message.Result{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{true, nil, true, ""}},
-		{"a Lock is queued", locks, message.Result{Event: shard.Event{What: shard.Queued, Ahead: 2, Holder: "h", Token: 4}, Revision: 6}, result{}},
+		{"a Lock is granted", locks, message.Reply{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{true, nil, true, ""}},
+		{"a Lock is queued", locks, message.Reply{Event: shard.Event{What: shard.Queued, Ahead: 2, Holder: "h", Token: 4}, Revision: 6}, result{}},
 		{"a Lock finds its key taken", locks, refuse(shard.Locked), result{true, fault.ErrLocked, true, ""}},
 		{"a Lock finds its key with another capacity", locks, refuse(shard.Capacity), result{true, fault.ErrCapacity, true, ""}},
 		{"a Lock finds too many waiters", locks, refuse(shard.Crowded), result{true, fault.ErrTooManyWaiters, true, ""}},
@@ -45,13 +46,13 @@ func TestResults(t *testing.T) {
 		{"a Lock is gone", locks, refuse(shard.Lost), result{true, fault.ErrLost, true, ""}},
 		{"the record was opened by a client that knew more", locks, refuse(shard.Behind), result{}},
 		{"there is no record", locks, refuse(shard.Reopen), result{false, nil, false, "2: lock k"}},
-		{"a Lock was cancelled", locks, message.Result{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, fault.ErrLost, false, "2: cancel"}},
-		{"an Unlock is done", unlocks, message.Result{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, nil, true, ""}},
+		{"a Lock was cancelled", locks, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, fault.ErrLost, false, "2: cancel"}},
+		{"an Unlock is done", unlocks, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, nil, true, ""}},
 		{"an Unlock was done before", unlocks, refuse(shard.Lost), result{true, fault.ErrLost, true, ""}},
-		{"an Unlock is granted", unlocks, message.Result{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{}},
+		{"an Unlock is granted", unlocks, message.Reply{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{}},
 		{"a Lock of fixed length finds its key taken", locksFor, refuse(shard.Locked), result{true, fault.ErrLocked, false, "2: close"}},
-		{"a Fix is done", fixes, message.Result{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, nil, true, ""}},
-		{"a Fix is granted", fixes, message.Result{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{}},
+		{"a Fix is done", fixes, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 6}, result{true, nil, true, ""}},
+		{"a Fix is granted", fixes, message.Reply{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
@@ -173,7 +174,7 @@ func TestAcknowledgementsOfAnAnsweredCommand(t *testing.T) {
 // Promise: G7: a caller that gives up learns whether a majority answered in the last 2·E, or since it was asked,
 // and which node leads as far as is known.
 func TestWhatIsKnown(t *testing.T) {
-	another := &message.Reply{Result: message.Result{Event: shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}}, Leadership: byB}
+	another := &message.Reply{Event: shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}, Leadership: byB}
 	for _, tt := range []struct {
 		name   string
 		when   func(b *bench, p Send)
@@ -189,7 +190,7 @@ func TestWhatIsKnown(t *testing.T) {
 		}, true, "b"},
 		{"another session's renewal was answered since", func(b *bench, _ Send) {
 			b.pass(noQuorumAfter / 2)
-			b.hears(nodeB, &message.Answer{Session: 99, Ref: 1, Leadership: byB})
+			b.hears(nodeB, &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 99}, Ref: 1}, Leadership: byB})
 			b.pass(noQuorumAfter - 1)
 		}, true, "b"},
 		{"another call was answered long ago", func(b *bench, _ Send) {
@@ -368,7 +369,7 @@ func TestWhichResultsARenewalAsksFor(t *testing.T) {
 	b.takes()
 	b.pass(benchTTL / 3)
 	q := b.expect("2: renewal")
-	second := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Granted, Token: 10}, Revision: 20}
+	second := shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Granted, Token: 10}
 	m := alive(q, 20, second)
 	m.More = true
 	b.hears(nodeB, m)
@@ -403,8 +404,8 @@ func TestResultsInTurnThroughARelay(t *testing.T) {
 		b.hears(nodeB, queued(p, 4))
 	}
 	b.pass(benchTTL / 3)
-	m := alive(b.expect("2: renewal"), 20, message.Result{
-		Event: shard.Event{Session: shard.SessionID{Number: calls[0].lease.id.Number}, Number: 1, What: shard.Granted, Token: 10}, Revision: 20,
+	m := alive(b.expect("2: renewal"), 20, shard.Event{
+		Session: shard.SessionID{Number: calls[0].lease.id.Number}, Number: 1, What: shard.Granted, Token: 10,
 	})
 	m.More = true
 	b.hears(nodeC, m)
@@ -423,7 +424,7 @@ func TestAnAnswerThatEndsItsLease(t *testing.T) {
 	c := b.closes(s)[0]
 	u := b.unlocks(h) // which came just before, and runs only now
 	b.expects("2: close", "2: unlock k token 7")
-	m := alive(q, 9, message.Result{Event: shard.Event{Session: shard.SessionID{Number: h.lease.id.Number}, Number: c.number, What: shard.Done}, Revision: 9})
+	m := alive(q, 9, shard.Event{Session: shard.SessionID{Number: h.lease.id.Number}, Number: c.number, What: shard.Done})
 	m.More = true
 	b.hears(nodeB, m)
 	if !u.over || u.Err != nil {
@@ -447,15 +448,15 @@ func TestResultsInTurn(t *testing.T) {
 	for _, p := range sent {
 		b.hears(nodeB, queued(p, 4))
 	}
-	grants := func(from, to int) (all []message.Result) { // of the calls from from to to
+	grants := func(from, to int) (all []shard.Event) { // of the calls from from to to
 		for i := from; i < to; i++ {
-			all = append(all, message.Result{
-				Event: shard.Event{Session: shard.SessionID{Number: calls[i].lease.id.Number}, Number: uint64(i + 1), What: shard.Granted, Token: uint64(10 + i)}, Revision: 20,
+			all = append(all, shard.Event{
+				Session: shard.SessionID{Number: calls[i].lease.id.Number}, Number: uint64(i + 1), What: shard.Granted, Token: uint64(10 + i),
 			})
 		}
 		return all
 	}
-	more := func(p Send, results []message.Result) message.Message {
+	more := func(p Send, results []shard.Event) message.Message {
 		m := alive(p, 20, results...)
 		m.More = true
 		return m

@@ -206,20 +206,20 @@ func TestALostSessionEndsEverywhere(t *testing.T) {
 // Promise: P12: a caller that gives up leaves no grant behind: a Cancel is repeated until it is answered, and each
 // renewal names it; for a hold of fixed length the record is closed instead.
 func TestACallerThatGivesUp(t *testing.T) {
-	inQueue := message.Result{Event: shard.Event{What: shard.Queued}, Revision: 6}
+	inQueue := message.Reply{Event: shard.Event{What: shard.Queued}, Revision: 6}
 	for _, tt := range []struct {
 		name   string
 		hold   time.Duration
-		given  []message.Result // before it gives up
-		want   string           // is sent
+		given  []message.Reply // before it gives up
+		want   string          // is sent
 		closed bool
 	}{
 		{name: "its Lock was not answered", want: "2: cancel"},
-		{name: "its Lock was queued", given: []message.Result{inQueue}, want: "2: cancel"},
+		{name: "its Lock was queued", given: []message.Reply{inQueue}, want: "2: cancel"},
 		{name: "its Lock was not answered, and the time would be fixed", hold: time.Minute, want: "2: close", closed: true},
-		{name: "its Lock was queued, and the time would be fixed", hold: time.Minute, given: []message.Result{inQueue}, want: "2: close", closed: true},
+		{name: "its Lock was queued, and the time would be fixed", hold: time.Minute, given: []message.Reply{inQueue}, want: "2: close", closed: true},
 		{
-			name: "its time is being fixed", hold: time.Minute, given: []message.Result{inQueue, {Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}},
+			name: "its time is being fixed", hold: time.Minute, given: []message.Reply{inQueue, {Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}},
 			want: "2: close", closed: true,
 		},
 	} {

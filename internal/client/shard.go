@@ -187,56 +187,56 @@ func (s *shardClient) spoke(from uint64, o message.Leadership) {
 	}
 }
 
-// replied handles what a leader says of a call.
-func (s *shardClient) replied(p message.Result) {
-	s.learn(p.Revision)
-	l := s.byNumber[p.Session.Number]
+// replied handles what a leader says of a call, at a revision of the shard.
+func (s *shardClient) replied(e shard.Event, revision uint64) {
+	s.learn(revision)
+	l := s.byNumber[e.Session.Number]
 	if l == nil {
 		return
 	}
-	if p.What != shard.Refused || p.Reason != shard.Reopen && p.Reason != shard.Behind && p.Reason != shard.Lost {
-		l.opened = min(l.opened, p.Revision)
+	if e.What != shard.Refused || e.Reason != shard.Reopen && e.Reason != shard.Behind && e.Reason != shard.Lost {
+		l.opened = min(l.opened, revision)
 	}
 	defer l.renewSoon() // its record was shown, or what kept it from being renewed is answered
-	c := l.calls[p.Number]
+	c := l.calls[e.Number]
 	if c == nil {
-		l.acknowledge(p.Number) // of a call that was abandoned, or told twice
+		l.acknowledge(e.Number) // of a call that was abandoned, or told twice
 		return
 	}
-	switch p.What {
+	switch e.What {
 	case shard.Queued:
 		c.queued, c.retryAt, c.acks = true, env.Never, nil
-		c.Info.Queued, c.Info.Ahead, c.Info.Holder, c.Info.Token = true, p.Ahead, p.Holder, p.Token
+		c.Info.Queued, c.Info.Ahead, c.Info.Holder, c.Info.Token = true, e.Ahead, e.Holder, e.Token
 	case shard.Granted:
 		if c.Kind == Lock {
-			l.granted(c, p)
+			l.granted(c, e.Token)
 		}
 	case shard.Done:
 		if c.Kind == Lock {
 			s.abandon(c, fault.ErrLost) // nothing grants it any more
 			return
 		}
-		l.acknowledge(p.Number)
+		l.acknowledge(e.Number)
 		l.confirmed(c, nil)
 	case shard.Refused:
-		s.refused(c, p)
+		s.refused(c, e, revision)
 	}
 }
 
-func (s *shardClient) refused(c *Call, p message.Result) {
+func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	l := c.lease
 	switch {
-	case p.Reason == shard.Reopen && (l.opened == neverShown || p.Revision >= l.opened):
+	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):
 		// The record is gone, or never was. Its number is never used again: what this
 		// lease asked for may have happened under it.
 		l.gone()
 		return
-	case p.Reason == shard.Reopen || p.Reason == shard.Behind:
+	case e.Reason == shard.Reopen || e.Reason == shard.Behind:
 		return // an old answer, or one to an old command of a lease that had this number (P13)
 	}
-	l.acknowledge(p.Number)
-	c.Info.Holder, c.Info.Token = p.Holder, p.Token
-	l.confirmed(c, errorOf(p.Reason))
+	l.acknowledge(e.Number)
+	c.Info.Holder, c.Info.Token = e.Holder, e.Token
+	l.confirmed(c, errorOf(e.Reason))
 }
 
 // errorOf returns the error by which a caller learns why it was refused.
@@ -255,7 +255,7 @@ func errorOf(r shard.Reason) error {
 // answered handles a confirmed leader's answer to a renewal.
 func (s *shardClient) answered(a message.Answer) {
 	s.learn(a.Revision)
-	if l := s.byNumber[a.Session]; l != nil {
+	if l := s.byNumber[a.Session.Number]; l != nil {
 		l.answered(a)
 	}
 }

@@ -185,18 +185,18 @@ func TestWhoLeadsByTheLatestTerm(t *testing.T) {
 // Promise: G6, P15: every word of a leader shows which node leads and by which way it comes.
 func TestEveryWordOfALeaderCounts(t *testing.T) {
 	later := message.Leadership{Leader: 9, Term: benchTerm + 1}
-	result := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}}
+	result := shard.Event{Session: shard.SessionID{Number: 99}, Number: 1, What: shard.Done}
 	for _, tt := range []struct {
 		name                  string
 		from                  uint64
 		when                  message.Message
 		wantLeader, wantRelay uint64
 	}{
-		{"a reply", 9, &message.Reply{Result: result, Leadership: later}, 9, 0},
-		{"a reply through a relay", nodeC, &message.Reply{Result: result, Leadership: later}, 9, nodeC},
-		{"a reply that this node has passed on", 0, &message.Reply{Result: result, Leadership: later}, 9, 0},
-		{"an answer", 9, &message.Answer{Session: 99, Leadership: later}, 9, 0},
-		{"an answer through a relay", nodeC, &message.Answer{Session: 99, Leadership: later}, 9, nodeC},
+		{"a reply", 9, &message.Reply{Event: result, Leadership: later}, 9, 0},
+		{"a reply through a relay", nodeC, &message.Reply{Event: result, Leadership: later}, 9, nodeC},
+		{"a reply that this node has passed on", 0, &message.Reply{Event: result, Leadership: later}, 9, 0},
+		{"an answer", 9, &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 99}}, Leadership: later}, 9, 0},
+		{"an answer through a relay", nodeC, &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 99}}, Leadership: later}, 9, nodeC},
 		{"an announcement", 9, serves(benchTerm + 1), 9, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -278,16 +278,16 @@ func TestNoNodeIsKnown(t *testing.T) {
 
 // What is said of a session or a call that is over changes nothing.
 func TestWordsOfWhatIsOver(t *testing.T) {
-	result := func(session uint64) message.Result {
-		return message.Result{Event: shard.Event{Session: shard.SessionID{Number: session}, Number: 99, What: shard.Done}, Revision: 3}
+	result := func(session uint64) shard.Event {
+		return shard.Event{Session: shard.SessionID{Number: session}, Number: 99, What: shard.Done}
 	}
 	for _, tt := range []struct {
 		name string
 		when message.Message
 	}{
-		{"a reply to another session", &message.Reply{Result: result(99), Leadership: byB}},
-		{"an answer to another session", &message.Answer{Session: 99, Alive: true, Revision: 3, Results: []message.Result{result(1)}, Leadership: byB}},
-		{"an answer to a renewal that was not sent", &message.Answer{Session: 1, Ref: 99, Revision: 9, Leadership: byB}},
+		{"a reply to another session", &message.Reply{Event: result(99), Revision: 3, Leadership: byB}},
+		{"an answer to another session", &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 99}, Alive: true, Revision: 3, Results: []shard.Event{result(1)}}, Leadership: byB}},
+		{"an answer to a renewal that was not sent", &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 1}, Ref: 99, Revision: 9}, Leadership: byB}},
 		{"a redirect in another session", &message.Redirect{Session: 99, Number: 1, Leadership: message.Leadership{Leader: nodeC, Term: 9}}},
 		{"a redirect of another call", &message.Redirect{Session: 1, Number: 99, Leadership: byB}},
 		{"a redirect of a call that waits in the queue", &message.Redirect{Session: 1, Number: 2, Leadership: byB}},

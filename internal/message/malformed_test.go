@@ -64,25 +64,25 @@ func wrongHeads(t testing.TB) []wrong {
 
 // wrongReplies returns malformed replies and answers.
 func wrongReplies(t testing.TB) []wrong {
-	reply := func(change func(*message.Result)) []byte {
-		p := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Granted, Token: 1, Ahead: -1}}
+	reply := func(change func(*message.Reply)) []byte {
+		p := message.Reply{Event: shard.Event{Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Granted, Token: 1, Ahead: -1}}
 		change(&p)
-		return about(1, &message.Reply{Result: p})
+		return about(1, &p)
 	}
 	answer := func(results ...any) []byte {
 		return encode(t, 12, 3, 8, true, 99, append([]any{}, results...), false, 0, 0)
 	}
-	done := onWire(message.Result{Event: shard.Event{What: shard.Done}})
+	done := onWire(shard.Event{What: shard.Done})
 	// An answer that is cut off after the header of a list of results, which is too long.
 	begun := encode(t, 12, 3, 8, true, 99, []any{})
 	begun = append(begun[:len(begun)-1], 0xdc, 4, 1, 0)
 	return []wrong{
-		{"an unknown outcome", reply(func(p *message.Result) { p.What = shard.Refused + 1 }), "number too large"},
-		{"a reply without an outcome", reply(func(p *message.Result) { p.What = 0 }), "outcome"},
+		{"an unknown outcome", reply(func(p *message.Reply) { p.What = shard.Refused + 1 }), "number too large"},
+		{"a reply without an outcome", reply(func(p *message.Reply) { p.What = 0 }), "outcome"},
 		{"an unknown reason", encode(t, 9, 3, 4, 1, 1, 256, 0, "", 0, 0, 0), "number too large"},
-		{"a long holder", reply(func(p *message.Result) { p.Holder = long(256) }), "too long"},
+		{"a long holder", reply(func(p *message.Reply) { p.Holder = long(256) }), "too long"},
 		{"an answer with too many results", begun, "too many"},
-		{"an answer with half a result", answer(done[:7]), "not a number"},
+		{"an answer with half a result", answer(done[:6]), "not a string"},
 		{"an answer with a result that is too long", answer(append(done, 0)), "fields"},
 	}
 }
@@ -122,14 +122,14 @@ func wrongRequests() []wrong {
 // wrongRenewals returns renewals without a node, or with orphans that are not allowed.
 func wrongRenewals() []wrong {
 	orphans := func(commands ...shard.Command) []byte {
-		q := message.Renewal{Session: session}
+		q := message.Renewal{Renewal: replica.Renewal{Session: session}}
 		for _, cmd := range commands {
 			q.Abandoned = append(q.Abandoned, replica.Abandoned{Raw: shard.AppendCommand(nil, cmd)})
 		}
 		return about(1, &q)
 	}
 	return []wrong{
-		{"a renewal without a node", about(1, &message.Renewal{Session: shard.SessionID{Number: 3}}), "without a session"},
+		{"a renewal without a node", about(1, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Number: 3}}}), "without a session"},
 		{"a renewal with an abandoned request", orphans(acquire), "cannot be abandoned"},
 		{"a renewal with an abandoned expiry", orphans(shard.Expire{Session: session, Term: 1}), "cannot be abandoned"},
 		{"a renewal with an orphan of another session", orphans(shard.Close{Session: shard.SessionID{Node: 7, Number: 4}, Number: 1}), "another session"},

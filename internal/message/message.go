@@ -50,10 +50,12 @@ type (
 		Raw     []byte
 	}
 
-	// Reply carries the result of a request, or of an earlier one.
+	// Reply carries the event that answers a request, or answered an earlier one. The session's node
+	// is the receiver.
 	Reply struct {
-		Result
-		Leadership // of the leader that replies
+		shard.Event
+		Revision   uint64 // of the shard
+		Leadership        // of the leader that replies
 	}
 
 	// Redirect tells a client that its request was not accepted here, and which node leads,
@@ -66,22 +68,14 @@ type (
 
 	// Renewal is a client's question whether its session is alive.
 	Renewal struct {
-		Session   shard.SessionID
-		Ref       uint64
-		After     uint64 // the answer shall repeat the results after this one (P13)
-		Relay     bool   // as in Request
-		Abandoned []replica.Abandoned
+		replica.Renewal
+		Relay bool // as in Request
 	}
 
-	// Answer is a confirmed leader's answer to a Renewal.
+	// Answer is a confirmed leader's answer to a Renewal. The session's node is the receiver.
 	Answer struct {
-		Session    uint64
-		Ref        uint64
-		Alive      bool
-		Revision   uint64
-		Results    []Result
-		More       bool // there are results after the last of these
-		Leadership      // of the leader that answers
+		replica.Answer
+		Leadership // of the leader that answers
 	}
 
 	// Forward asks a node to pass a message on to another node, which the sender cannot
@@ -92,13 +86,6 @@ type (
 		inner  []byte  // its wire form
 	}
 )
-
-// Result is what a shard's leader reports to a client about one request: an event that answers it.
-// The session's node is the receiver, and not on the wire.
-type Result struct {
-	shard.Event
-	Revision uint64 // of the shard
-}
 
 // Leadership identifies the leader from which a message comes, and its term; another node may have
 // passed the message on. The zero Leadership means that the message comes from a former leader, about
@@ -135,22 +122,23 @@ func command(c *wire.Codec, cmd *shard.Command, raw *[]byte) {
 }
 
 func (m *Reply) Fields(c *wire.Codec) {
-	m.Result.Fields(c)
+	event(c, &m.Event)
+	c.Uint(&m.Revision, anyUint)
 	m.Leadership.Fields(c)
 }
 
-func (p *Result) Fields(c *wire.Codec) {
-	c.Uint(&p.Session.Number, anyUint)
-	c.Uint(&p.Number, anyUint)
-	wire.Number(c, &p.What, uint64(shard.Refused))
-	c.Check(p.What != 0, "a reply without an outcome")
-	c.Uint(&p.Token, anyUint)
-	wire.Number(c, &p.Reason, math.MaxUint8)
-	ahead := p.Ahead + 1
+// event writes or reads an event that answers a command.
+func event(c *wire.Codec, e *shard.Event) {
+	c.Uint(&e.Session.Number, anyUint)
+	c.Uint(&e.Number, anyUint)
+	wire.Number(c, &e.What, uint64(shard.Refused))
+	c.Check(e.What != 0, "a reply without an outcome")
+	c.Uint(&e.Token, anyUint)
+	wire.Number(c, &e.Reason, math.MaxUint8)
+	ahead := e.Ahead + 1
 	wire.Number(c, &ahead, maxAhead)
-	p.Ahead = ahead - 1
-	c.String(&p.Holder, shard.MaxName)
-	c.Uint(&p.Revision, anyUint)
+	e.Ahead = ahead - 1
+	c.String(&e.Holder, shard.MaxName)
 }
 
 func (o *Leadership) Fields(c *wire.Codec) {
@@ -188,16 +176,16 @@ func (m *Renewal) Fields(c *wire.Codec) {
 }
 
 func (m *Answer) Fields(c *wire.Codec) {
-	c.Uint(&m.Session, anyUint)
+	c.Uint(&m.Session.Number, anyUint)
 	c.Uint(&m.Ref, anyUint)
 	c.Bool(&m.Alive)
 	c.Uint(&m.Revision, anyUint)
 	if n := c.Array(len(m.Results), maxResults); c.Reads() && n > 0 {
-		m.Results = make([]Result, n)
+		m.Results = make([]shard.Event, n)
 	}
 	for i := range m.Results {
 		t := c.Begin()
-		m.Results[i].Fields(c)
+		event(c, &m.Results[i])
 		c.End(t)
 	}
 	c.Bool(&m.More)

@@ -39,7 +39,7 @@ func Name(m Message, to transport.ID, asked Asked) string {
 	case *Request:
 		return CommandName(m.Command)
 	case *Reply:
-		return m.name(asked(to, m.Session.Number, m.Number))
+		return resultName(&m.Event, asked(to, m.Session.Number, m.Number))
 	case *Redirect:
 		return "not here"
 	case *Renewal:
@@ -71,19 +71,19 @@ func CommandName(cmd shard.Command) string {
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", cmd), "shard."))
 }
 
-// name names a result after its request: "unlocked k token 7" for "unlock k token 7". The request
+// resultName names a result after its request: "unlocked k token 7" for "unlock k token 7". The request
 // is empty if the client no longer waits for it, as an earlier answer arrived.
-func (p *Result) name(request string) string {
+func resultName(e *shard.Event, request string) string {
 	what, rest, _ := strings.Cut(request, " ")
 	switch {
-	case p.What == shard.Granted && what == "lock":
-		return fmt.Sprintf("granted %s token %d", rest, p.Token)
-	case p.What == shard.Granted:
-		return fmt.Sprintf("granted token %d", p.Token)
-	case p.What == shard.Queued:
+	case e.What == shard.Granted && what == "lock":
+		return fmt.Sprintf("granted %s token %d", rest, e.Token)
+	case e.What == shard.Granted:
+		return fmt.Sprintf("granted token %d", e.Token)
+	case e.What == shard.Queued:
 		return strings.TrimSpace("queued " + rest)
-	case p.What == shard.Refused:
-		return strings.TrimSpace("refused "+request) + ": " + p.Reason.String()
+	case e.What == shard.Refused:
+		return strings.TrimSpace("refused "+request) + ": " + e.Reason.String()
 	case past[what] != "":
 		return strings.TrimSpace(past[what] + " " + rest)
 	}

@@ -62,8 +62,8 @@ func replication() []sample {
 }
 
 // result has a value in every field.
-var result = message.Result{
-	Event: shard.Event{Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n"}, Revision: 99,
+var result = shard.Event{
+	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n",
 }
 
 // requests returns messages that carry requests, or say where to send them.
@@ -72,8 +72,8 @@ func requests() []sample {
 		Call: shard.Call{Session: session, Number: 4, Since: 5, Acked: []uint64{1, 2}}, TTL: time.Second, Name: "n", Key: "k",
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
 	}
-	replies := func(m message.Reply) []any { return append(onWire(m.Result), m.Leader, m.Term) }
-	reply, late := message.Reply{Result: result, Leadership: by}, message.Reply{Result: result}
+	replies := func(m message.Reply) []any { return append(onWire(m.Event), m.Revision, m.Leader, m.Term) }
+	reply, late := message.Reply{Event: result, Revision: 99, Leadership: by}, message.Reply{Event: result, Revision: 99}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []sample{
 		{"offer", 6, &replica.Offer{Term: 5}, nil},
@@ -89,7 +89,7 @@ func requests() []sample {
 
 // renewals returns renewals of sessions, and their answers.
 func renewals() []sample {
-	renewal := message.Renewal{Session: session, Ref: 8, After: 300, Relay: true}
+	renewal := message.Renewal{Renewal: replica.Renewal{Session: session, Ref: 8, After: 300}, Relay: true}
 	closing := shard.Close{Session: session, Number: 8}
 	unlock := shard.Release{Call: shard.Call{Session: session, Number: 7, Since: 5, Acked: []uint64{6}}, Key: "k", Token: 99}
 	cancel := shard.Cancel{Call: shard.Call{Session: session, Number: 6, Since: 5}, TTL: time.Second, Name: "n", Target: 4}
@@ -101,16 +101,16 @@ func renewals() []sample {
 		return []any{7, 3, 8, 300, true, append([]any{}, list...)}
 	}
 
-	many := message.Result{Event: shard.Event{Session: shard.SessionID{Number: 3}, Number: 5, What: shard.Queued, Ahead: -1}, Revision: 99}
-	answer := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Results: []message.Result{result, many}, More: true, Leadership: by}
-	empty := message.Answer{Session: 3, Ref: 8, Alive: true, Revision: 99, Leadership: by}
-	dead := message.Answer{Session: 3, Ref: 8, Revision: 99, Leadership: by}
+	many := shard.Event{Session: shard.SessionID{Number: 3}, Number: 5, What: shard.Queued, Ahead: -1}
+	answer := message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Alive: true, Revision: 99, Results: []shard.Event{result, many}, More: true}, Leadership: by}
+	empty := message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Alive: true, Revision: 99}, Leadership: by}
+	dead := message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: 3}, Ref: 8, Revision: 99}, Leadership: by}
 	answers := func(a message.Answer) []any {
 		results := []any{}
 		for _, r := range a.Results {
 			results = append(results, onWire(r))
 		}
-		return []any{a.Session, a.Ref, a.Alive, a.Revision, results, a.More, a.Leader, a.Term}
+		return []any{a.Session.Number, a.Ref, a.Alive, a.Revision, results, a.More, a.Leader, a.Term}
 	}
 	return []sample{
 		{"renewal", 11, &renewal, orphans()},
@@ -126,7 +126,7 @@ func onWireCommand(kind int, cmd shard.Command) []any {
 	return append([]any{kind}, wiretest.Elements(cmd)...)
 }
 
-// onWire returns the elements of a result on the wire.
-func onWire(p message.Result) []any {
-	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Revision}
+// onWire returns the elements of an event on the wire.
+func onWire(p shard.Event) []any {
+	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder}
 }

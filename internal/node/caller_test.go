@@ -85,7 +85,7 @@ func TestAContextThatEnds(t *testing.T) {
 	}{
 		{"without an answer", func(*bench, parcel) {}, context.Canceled, "2: cancel"},
 		{"in the queue", func(b *bench, p parcel) {
-			b.mail(nodeB, told(p, message.Result{Event: shard.Event{What: shard.Queued, Ahead: 2}, Revision: 6}))
+			b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Queued, Ahead: 2}, Revision: 6}))
 		}, context.Canceled, "2: cancel"},
 		{"when the grant is in the mailbox", func(b *bench, p parcel) { b.mail(nodeB, grant(p, 7)) }, nil, ""},
 		{"when the shard loop has ended", func(b *bench, _ parcel) { b.node.shards.box.close() }, fault.ErrClosed, ""},
@@ -148,7 +148,7 @@ func TestACallerThatStoodStill(t *testing.T) {
 					asked++
 					b.mail(nodeB, grant(p, uint64(6+asked)))
 				case shard.Fix:
-					b.mail(nodeB, told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 8}))
+					b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 8}))
 				}
 			}
 			b.late = benchTTL
@@ -168,7 +168,7 @@ func TestAnExtendThatStoodStill(t *testing.T) {
 	b := newBench(t, Config{})
 	h := b.holds(b.node.Session(), client.Request{Key: "k", MaxHold: benchTTL}, 7)
 	b.play = func(p parcel) {
-		b.mail(nodeB, told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 8}))
+		b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 8}))
 	}
 	b.late = benchTTL
 	if err := h.Extend(t.Context(), time.Second); err != fault.ErrLost {
@@ -195,7 +195,7 @@ func TestHoldExtend(t *testing.T) {
 				t.Errorf("%+v is sent", p)
 			}
 			if answered {
-				b.mail(nodeB, told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 8}))
+				b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 8}))
 			} else {
 				cancel()
 			}
@@ -291,7 +291,7 @@ func TestAnEarlierEndIsWatched(t *testing.T) {
 	b := newBench(t, Config{})
 	c := b.asks(b.node.Session(), client.Request{Key: "k", MaxHold: time.Minute})
 	b.hears(nodeB, grant(b.expect("2: lock k"), 7))
-	b.hears(nodeB, told(b.expect("2: fix k token 7"), message.Result{Event: shard.Event{What: shard.Done}, Revision: 8}))
+	b.hears(nodeB, told(b.expect("2: fix k token 7"), message.Reply{Event: shard.Event{What: shard.Done}, Revision: 8}))
 	h := c.Hold.Owner.(*Hold)
 	b.node.shards.step(client.Start{Call: &client.Call{Kind: client.Fix, Hold: h.belief, Length: 2 * time.Second}})
 	for _, l := range b.loops {

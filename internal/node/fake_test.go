@@ -369,21 +369,22 @@ func serves(term uint64) letter { return letter{0, &message.Serving{Term: term}}
 var byB = message.Leadership{Leader: nodeB, Term: benchTerm}
 
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
-func told(request parcel, p message.Result) letter {
+func told(request parcel, p message.Reply) letter {
 	id, number := shard.ClientOf(request.command())
 	p.Session.Number, p.Number = id.Number, number
-	return letter{0, &message.Reply{Result: p, Leadership: byB}}
+	p.Leadership = byB
+	return letter{0, &p}
 }
 
 // grant grants a request at the revision that is the token.
 func grant(request parcel, token uint64) letter {
-	return told(request, message.Result{Event: shard.Event{What: shard.Granted, Token: token}, Revision: token})
+	return told(request, message.Reply{Event: shard.Event{What: shard.Granted, Token: token}, Revision: token})
 }
 
 // alive answers a renewal: the session lives at that revision, and was told results.
-func alive(renewal parcel, revision uint64, results ...message.Result) letter {
+func alive(renewal parcel, revision uint64, results ...shard.Event) letter {
 	q := renewal.renewal()
-	return letter{0, &message.Answer{Session: q.Session.Number, Ref: q.Ref, Alive: true, Revision: revision, Results: results, Leadership: byB}}
+	return letter{0, &message.Answer{Answer: replica.Answer{Session: shard.SessionID{Number: q.Session.Number}, Ref: q.Ref, Alive: true, Revision: revision, Results: results}, Leadership: byB}}
 }
 
 // redirected is what a node says of a request or a renewal: not here, but there.
@@ -423,7 +424,7 @@ func (b *bench) holds(s *Session, req client.Request, token uint64) *Hold {
 	c := b.asks(s, req)
 	b.hears(nodeB, grant(b.expect("2: lock "+req.Key), token))
 	if req.MaxHold > 0 {
-		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: fix %s token %d", req.Key, token)), message.Result{Event: shard.Event{What: shard.Done}, Revision: token}))
+		b.hears(nodeB, told(b.expect(fmt.Sprintf("2: fix %s token %d", req.Key, token)), message.Reply{Event: shard.Event{What: shard.Done}, Revision: token}))
 	}
 	if !isOver(c) || c.Err != nil || c.Hold == nil {
 		b.tb.Fatalf("%+v is not granted: %v, %v", req, isOver(c), c.Err)

@@ -18,10 +18,10 @@ func TestRelease(t *testing.T) {
 	cancel()
 	silent := func(*bench, parcel) {}
 	confirms := func(b *bench, p parcel) {
-		b.mail(nodeB, told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 9}))
+		b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 9}))
 	}
 	refuses := func(b *bench, p parcel) {
-		b.mail(nodeB, told(p, message.Result{Event: shard.Event{What: shard.Refused, Reason: 2}, Revision: 9}))
+		b.mail(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Refused, Reason: 2}, Revision: 9}))
 	}
 	for _, tt := range []struct {
 		name    string
@@ -114,7 +114,7 @@ func TestReleaseByTwo(t *testing.T) {
 		cancelSecond()
 		errs[0] = h.Release(second)
 		cancelFirst()
-		b.mail(nodeB, told(sent, message.Result{Event: shard.Event{What: shard.Done}, Revision: 9}))
+		b.mail(nodeB, told(sent, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 9}))
 	})
 	errs[1] = h.Release(first)
 	errs[2] = h.Release(context.Background())
@@ -152,7 +152,7 @@ func TestReleaseMeetsTheEnd(t *testing.T) {
 			if p.words() != "close" {
 				t.Errorf("%q is sent", p.words())
 			}
-			b.hears(nodeB, told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 9}))
+			b.hears(nodeB, told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 9}))
 		}
 		for _, c := range append(calls, c) {
 			if !isOver(c) || c.Err != nil {

@@ -25,8 +25,7 @@ func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
 	relay := m.Relay
 	m.Relay = false // once
 	l.serve(from, sh, m.Session, 0, relay, m, func(r *replica.Replica) error {
-		q := replica.Renewal{Session: m.Session, Ref: m.Ref, After: m.After, Abandoned: m.Abandoned}
-		return r.Renew(l.now, q)
+		return r.Renew(l.now, m.Renewal)
 	})
 }
 
@@ -116,21 +115,12 @@ func (l *shardLoop) tell(r *replica.Replica, e shard.Event) {
 	if !e.Answers() {
 		return
 	}
-	l.toClient(e.Session.Node, r.Shard(), &message.Reply{
-		Result: message.Result{Event: e, Revision: r.Revision()}, Leadership: l.leadership(r),
-	})
+	l.toClient(e.Session.Node, r.Shard(), &message.Reply{Event: e, Revision: r.Revision(), Leadership: l.leadership(r)})
 }
 
 // answer sends what came of a renewal.
 func (l *shardLoop) answer(r *replica.Replica, a replica.Answer) {
-	m := &message.Answer{
-		Session: a.Session.Number, Ref: a.Ref, Alive: a.Alive,
-		Revision: a.Revision, More: a.More, Leadership: l.leadership(r),
-	}
-	for _, e := range a.Results {
-		m.Results = append(m.Results, message.Result{Event: e, Revision: m.Revision})
-	}
-	l.toClient(a.Session.Node, r.Shard(), m)
+	l.toClient(a.Session.Node, r.Shard(), &message.Answer{Answer: a, Leadership: l.leadership(r)})
 }
 
 // announceLimit is the largest mesh in which a new leader tells everybody. In a larger one

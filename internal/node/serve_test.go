@@ -73,7 +73,7 @@ func requests(number uint64, key string, relay bool) letter {
 }
 
 func renews(ref uint64, relay bool) letter {
-	return letter{0, &message.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: ref, Relay: relay}}
+	return letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: ref}, Relay: relay}}
 }
 
 // sentTo returns what the node sent, which is one message to a node, perhaps inside of a forward,
@@ -118,31 +118,30 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b.hears(helper, requests(2, "k", false))
 	settle()
 	second := sentTo[*message.Reply](b, helper, transport.Normal, true)
-	want := message.Reply{Result: message.Result{
-		Event: shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Queued, Holder: "x", Token: first.Token}, Revision: first.Token + 1,
-	}, Leadership: as}
+	want := message.Reply{
+		Event:    shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Queued, Holder: "x", Token: first.Token},
+		Revision: first.Token + 1, Leadership: as,
+	}
 	if *second != want {
 		t.Errorf("the reply is %+v, want %+v", second, want)
 	}
 	b.hears(helper, renews(5, false))
 	settle()
 	a := sentTo[*message.Answer](b, helper, transport.Urgent, true)
-	if a.Session != 1 || a.Ref != 5 || !a.Alive || a.More || a.Revision != second.Revision || len(a.Results) != 1 || a.Leadership != as {
+	if a.Session.Number != 1 || a.Ref != 5 || !a.Alive || a.More || a.Revision != second.Revision || len(a.Results) != 1 || a.Leadership != as {
 		t.Errorf("the answer is %+v", a)
 	}
-	again := first.Result
-	again.Revision = a.Revision
-	if !slices.Equal(a.Results, []message.Result{again}) {
-		t.Errorf("it repeats %+v, want %+v", a.Results, again)
+	if !slices.Equal(a.Results, []shard.Event{first.Event}) {
+		t.Errorf("it repeats %+v, want %+v", a.Results, first)
 	}
 	b.hears(outsider, renews(6, false))
 	settle()
 	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Ref != 6 || a.Leadership != as {
 		t.Errorf("the answer is %+v", a)
 	}
-	b.hears(outsider, letter{0, &message.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}})
+	b.hears(outsider, letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}}})
 	settle()
-	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Alive || a.Session != 2 || a.Leadership != as {
+	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Alive || a.Session.Number != 2 || a.Leadership != as {
 		t.Errorf("the answer to one without a record is %+v", a)
 	}
 	// The way to a client that is gone is forgotten with it.
@@ -201,7 +200,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			}
 			number, term := uint64(0), uint64(2)
 			class := transport.Urgent
-			want := letter{0, &message.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: 1}}
+			want := letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: 1}}}
 			if is[*message.Request](parcel{letter: tt.hears}) {
 				number, class, want = 1, transport.Normal, requests(1, "k", false)
 			}

@@ -54,7 +54,7 @@ func TestCloseOfASession(t *testing.T) {
 					t.Errorf("%q is sent, while the holds have ended: %v, %v", p.words(), holds[0].Over(), holds[1].Over())
 				}
 				if slices.Contains(tt.answers, p.shard) {
-					m := told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 8})
+					m := told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 8})
 					m.shard = p.shard
 					b.mail(nodeB, m)
 				}

@@ -244,7 +244,7 @@ func (b *beliefs) answers(token ...uint64) {
 		b.out.Sends = nil
 		for _, s := range sent {
 			p := parcel{letter: letter{0, s.Message}}
-			m := told(p, message.Result{Event: shard.Event{What: shard.Done}, Revision: 1})
+			m := told(p, message.Reply{Event: shard.Event{What: shard.Done}, Revision: 1})
 			if _, locks := p.command().(shard.Acquire); locks {
 				m = grant(p, token[0])
 			}

@@ -86,7 +86,8 @@ type Abandoned struct {
 
 // Answer says what a confirmed leader knows of a session.
 type Answer struct {
-	Renewal
+	Session  shard.SessionID
+	Ref      uint64 // the Renewal's
 	Alive    bool
 	Revision uint64        // it says nothing of later grants (P13)
 	Results  []shard.Event // what the session was told and has not acknowledged, from behind After on
@@ -253,7 +254,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 	}
 	results, more := r.table.Results(q.Session, most, q.After)
 	out.Answers = append(out.Answers, Answer{
-		Renewal: q, Alive: r.table.Has(q.Session), Revision: r.table.Revision(), Results: results, More: more,
+		Session: q.Session, Ref: q.Ref, Alive: r.table.Has(q.Session), Revision: r.table.Revision(), Results: results, More: more,
 	})
 }
 
