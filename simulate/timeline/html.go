@@ -90,9 +90,11 @@ type pageData struct {
 	Hosts    []string      `json:"hosts"`
 	Kinds    []string      `json:"kinds"` // from 1
 	Texts    []string      `json:"texts"`
-	Moments  columns       `json:"moments"`
-	Faults   [][]int       `json:"faults"` // begin, end, lanes
-	Holds    [][3]int      `json:"holds"`  // begin, end, slot
+	Fields   []string      `json:"fields"`
+	Waits    []int64       `json:"waits"`   // of each moment: since the one before
+	Moments  [][]int       `json:"moments"` // the fields of each
+	Faults   [][]int       `json:"faults"`  // begin, end, lanes
+	Holds    [][3]int      `json:"holds"`   // begin, end, slot
 	// Violation is the moment to look at first if something went wrong, or 0, and then
 	// the holds that it is about.
 	Violation []int `json:"violation"`
@@ -101,46 +103,36 @@ type pageData struct {
 	Excerpt   []int `json:"excerpt"`  // how it came to that, as Excerpt tells it
 }
 
-// columns has an item for each moment in each of its fields.
-type columns struct {
-	Wait  []time.Duration `json:"wait"` // since the one before
-	Kind  []int           `json:"kind"`
-	Host  []int           `json:"host"`
-	Peer  []int           `json:"peer"` // -2: none
-	Cause []int           `json:"cause"`
-	Link  []int           `json:"link"` // Frame or Begin
-	Shard []int           `json:"shard"`
-	Actor []int           `json:"actor"`
-	Key   []int           `json:"key"`
-	Says  []int           `json:"says"`  // what happened, in words
-	Class []int           `json:"class"` // frames: what is in them
-	Small []int           `json:"small"` // 1: routine
-	Term  []int           `json:"term"`  // a text
-	Token []int           `json:"token"` // a text
-	Value []int           `json:"value"` // Depth: how many; Role: which, from 0
-}
-
-// emptyColumns has lists without items, where JSON would have null for none.
-func emptyColumns() columns {
-	none := func() []int { return []int{} }
-	return columns{
-		Wait: []time.Duration{}, Kind: none(), Host: none(), Peer: none(), Cause: none(), Link: none(), Shard: none(), Actor: none(),
-		Key: none(), Says: none(), Class: none(), Small: none(), Term: none(), Token: none(), Value: none(),
-	}
+// fields names what the page is told of each moment. Actors, keys, words, terms and tokens are places in
+// pageData.Texts.
+var fields = []string{
+	"kind",
+	"host", "peer", // lanes; -2: none
+	"cause", "link", // the latter is Frame or Begin
+	"shard", "actor", "key",
+	"says",  // what happened, in words
+	"class", // frames: what is in them
+	"small", // 1: routine
+	"term", "token",
+	"value", // Depth: how many; Role: which, from 0
 }
 
 func (t *Timeline) pageData() *pageData {
 	d := &pageData{
 		Title: plain(t.Title), Repeat: plain(t.Repeat), Seed: strconv.FormatUint(t.Seed, 10),
-		Duration: t.Duration, End: t.end(), Hosts: []string{}, Kinds: kindNames[1:],
+		Duration: t.Duration, End: t.end(), Hosts: []string{}, Kinds: kindNames[1:], Fields: fields, Waits: []int64{},
 		Faults: [][]int{}, Holds: [][3]int{}, Violation: []int{0}, Verdicts: []int{}, Excerpt: []int{},
 	}
 	for _, host := range t.Hosts {
 		d.Hosts = append(d.Hosts, plain(host))
 	}
-	d.Moments, d.Texts = t.columns()
+	d.Moments, d.Texts = t.rows()
+	var before time.Duration
 	for i := range t.Moments {
-		if m := &t.Moments[i]; m.broken() {
+		m := &t.Moments[i]
+		d.Waits = append(d.Waits, int64(m.At-before))
+		before = m.At
+		if m.broken() {
 			d.Verdicts = append(d.Verdicts, m.ID)
 		}
 	}
@@ -158,15 +150,14 @@ func (t *Timeline) pageData() *pageData {
 	return d
 }
 
-// columns returns the columns of all moments, and the texts that these refer to.
-func (t *Timeline) columns() (columns, []string) {
-	c := emptyColumns()
+// rows returns the fields of all moments, and the texts that these refer to.
+func (t *Timeline) rows() (rows [][]int, all []string) {
+	rows = make([][]int, 0, len(t.Moments))
 	texts := newTextTable()
 	lanes := map[string]int{Lab: -1, "": -2}
 	for i, host := range t.Hosts {
 		lanes[host] = i
 	}
-	var before time.Duration
 	for i := range t.Moments {
 		m := &t.Moments[i]
 		key, small := 0, 0
@@ -176,27 +167,17 @@ func (t *Timeline) columns() (columns, []string) {
 		if t.Routine(m) {
 			small = 1
 		}
-		c.Wait = append(c.Wait, m.At-before)
-		before = m.At
-		c.Kind = append(c.Kind, int(m.Kind))
-		c.Host = append(c.Host, lanes[m.Host])
-		c.Peer = append(c.Peer, lanes[m.Peer])
-		c.Cause = append(c.Cause, m.Cause)
-		c.Link = append(c.Link, max(m.Frame, m.Begin))
-		c.Shard = append(c.Shard, m.Shard)
-		c.Actor = append(c.Actor, texts.add(plain(m.Actor)))
-		c.Key = append(c.Key, key)
-		c.Says = append(c.Says, texts.add(t.says(m)))
-		c.Class = append(c.Class, int(t.classOf(m)))
-		c.Small = append(c.Small, small)
-		c.Term = append(c.Term, texts.addNumber(m.Term))
-		c.Token = append(c.Token, texts.addNumber(t.token(m)))
-		c.Value = append(c.Value, m.value())
+		rows = append(rows, []int{
+			int(m.Kind), lanes[m.Host], lanes[m.Peer],
+			m.Cause, max(m.Frame, m.Begin), m.Shard, texts.add(plain(m.Actor)), key,
+			texts.add(t.says(m)), int(t.classOf(m)), small,
+			texts.addNumber(m.Term), texts.addNumber(t.token(m)), m.value(),
+		})
 	}
-	return c, texts.all
+	return rows, texts.all
 }
 
-// value is what the column Value has for m.
+// value is the field of that name.
 func (m *Moment) value() int {
 	switch m.Kind {
 	case Depth:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,10 +115,10 @@ func TestThePagesData(t *testing.T) {
 	}
 	at := time.Duration(0)
 	for i, m := range account().Moments {
-		at += got.Moments.Wait[i]
-		c := got.Moments
-		if at != m.At || c.Kind[i] != int(m.Kind) || c.Cause[i] != m.Cause || c.Link[i] != max(m.Frame, m.Begin) || c.Shard[i] != m.Shard ||
-			got.Texts[c.Says[i]] != account().says(&m) || got.Texts[c.Actor[i]] != m.Actor {
+		field := func(name string) int { return got.Moments[i][slices.Index(got.Fields, name)] }
+		at += time.Duration(got.Waits[i])
+		if at != m.At || field("kind") != int(m.Kind) || field("cause") != m.Cause || field("link") != max(m.Frame, m.Begin) ||
+			field("shard") != m.Shard || got.Texts[field("says")] != account().says(&m) || got.Texts[field("actor")] != m.Actor {
 			t.Errorf("moment %d is not the one that was given", m.ID)
 		}
 	}

@@ -2,7 +2,7 @@
 
 const byID = name => document.getElementById(name);
 const data = JSON.parse(byID("data").textContent);
-const M = data.moments;
+const M = Object.fromEntries(data.fields.map((name, i) => [name, data.moments.map(row => row[i])]));
 const count = M.kind.length;
 const hosts = data.hosts;
 
@@ -17,7 +17,7 @@ const text = place => data.texts[place];
 
 // at[id] is when a moment happened, in nanoseconds; IDs count from 1.
 const at = new Float64Array(count + 1);
-for (let id = 1; id <= count; id++) at[id] = at[id - 1] + M.wait[id - 1];
+for (let id = 1; id <= count; id++) at[id] = at[id - 1] + data.waits[id - 1];
 const END = data.end;
 const OPEN = END * 1.02; // where things end that have no end
 
