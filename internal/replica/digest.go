@@ -39,15 +39,15 @@ type checksum struct{ index, digest uint64 }
 type sums struct {
 	kept    []checksum    // that no Check was applied for, the latest last
 	checked uint64        // the entry that the latest applied Check is for
-	due     bool          // the leader is to hear of the latest
-	told    time.Duration // when it last was told
+	fresh   bool          // the leader was not told of the latest
+	told    time.Duration // when it last was told of one
 }
 
 // add takes the table's digest after an entry that was just applied.
 func (s *sums) add(index, digest uint64) {
 	s.kept = append(s.kept, checksum{index, digest})
 	s.kept = s.kept[max(0, len(s.kept)-maxSums):]
-	s.due = true
+	s.fresh = true
 }
 
 // check takes a Check that counts. It reports whether the replica's own table is like that.
@@ -65,23 +65,10 @@ func (s *sums) contradict(other checksum) bool {
 	return slices.ContainsFunc(s.kept, func(own checksum) bool { return own.index == other.index && own.digest != other.digest })
 }
 
-// remind makes the leader hear again of a digest that no Check was applied for, and reports
-// whether there is one: the first Sum may be lost, or was for another leader.
-func (s *sums) remind(now time.Duration) bool {
-	if len(s.kept) == 0 || now-s.told < ElectionTimeout {
-		return false
-	}
-	s.due = true
-	return true
-}
-
-// tell returns the digest that the leader is to hear of, if one is due.
-func (s *sums) tell(now time.Duration) (latest checksum, due bool) {
-	if !s.due || len(s.kept) == 0 {
-		return checksum{}, false
-	}
-	s.due, s.told = false, now
-	return s.kept[len(s.kept)-1], true
+// due reports whether the leader is to hear of the latest digest. It hears again of one that no Check was
+// applied for: the first Sum may be lost, or was for another leader.
+func (s *sums) due(now time.Duration) bool {
+	return len(s.kept) > 0 && (s.fresh || now-s.told >= ElectionTimeout)
 }
 
 // comparison is what a leader knows of the voters' tables.
@@ -89,66 +76,6 @@ type comparison struct {
 	words   map[uint64]checksum // replica ID -> what it said last of its table
 	checked uint64              // the entry that this leader's last Check is for
 	doubted uint64              // the entry after which two tables were last seen to differ
-}
-
-func newComparison() comparison { return comparison{words: make(map[uint64]checksum)} }
-
-// hear handles what a voter says of its table.
-func (c *comparison) hear(id uint64, sum checksum) { c.words[id] = sum }
-
-// contradicts reports whether replica id has told of another table than the leader's.
-func (c *comparison) contradicts(id uint64, own *sums) bool { return own.contradict(c.words[id]) }
-
-// findings is what a comparison came to.
-type findings struct {
-	checks   []checksum // most voters have these: a replica that differs is to stop
-	doubts   []doubt    // two tables differ, and there is no majority for either
-	diverged bool       // most voters have another table than this leader
-}
-
-// doubt is an entry after which replica other had another table than this leader.
-type doubt struct{ entry, other uint64 }
-
-// compare looks whether most voters have told of a digest like this leader's, or of another one.
-// While neither is so, no replica stops: nothing tells which of two tables is right, and without
-// either voter there may be no majority for anything. What was found once is not found again.
-func (c *comparison) compare(own *sums, m *members) (f findings) {
-	for _, sum := range own.kept {
-		if sum.index <= max(c.checked, own.checked) {
-			continue
-		}
-		if c.mostHave(sum, own, m) {
-			c.checked = sum.index
-			f.checks = append(f.checks, sum)
-			continue
-		}
-		for _, id := range m.voters() {
-			w := c.words[id]
-			if w.index != sum.index || w.digest == sum.digest {
-				continue
-			}
-			if c.mostHave(w, own, m) {
-				f.diverged = true
-				return f
-			}
-			if c.doubted < sum.index {
-				c.doubted = sum.index
-				f.doubts = append(f.doubts, doubt{sum.index, id})
-			}
-		}
-	}
-	return f
-}
-
-// mostHave reports whether a majority of the voters, this leader among them, has that digest,
-// by the configuration before as well as by the one to come.
-func (c *comparison) mostHave(sum checksum, own *sums, m *members) bool {
-	return m.agree(func(id uint64) bool {
-		if id == m.self {
-			return slices.Contains(own.kept, sum)
-		}
-		return c.words[id] == sum
-	})
 }
 
 // Fields is the digest's wire form, five elements.
@@ -172,27 +99,55 @@ func (r *Replica) hearSum(node uint64, s Sum) {
 	if !r.Serving() || s.Generation != r.cfg.Generation || s.To != r.cfg.ID || !known || p.Node != node {
 		return
 	}
-	r.leading.comparison.hear(s.From, checksum{s.Index, s.Digest})
+	r.leading.comparison.words[s.From] = checksum{s.Index, s.Digest}
 	r.compare()
 }
 
-// compare logs a Check if most voters have this leader's table: a replica that differs stops itself. If
-// most have another one, this leader stops.
+// compare looks whether most voters have told of a digest like this leader's, or of another one. In the
+// first case it logs a Check, by which a replica that differs stops itself; in the second this leader stops.
+// While neither is so, no replica stops: nothing tells which of two tables is right, and without
+// either voter there may be no majority for anything. What was found once is not found again.
 func (r *Replica) compare() {
 	if !r.Serving() {
 		return
 	}
-	found := r.leading.comparison.compare(&r.sums, &r.members)
-	for _, c := range found.checks {
-		r.appendOwn(shard.Check{Index: c.index, Digest: c.digest, Term: r.term})
-	}
-	for _, d := range found.doubts {
-		r.log.Error("two replicas have different tables, and there is no majority for either", "entry", d.entry, "other", d.other)
-	}
-	if found.diverged {
-		r.stop(errDiverged)
+	c := &r.leading.comparison
+	for _, sum := range r.sums.kept {
+		if sum.index <= max(c.checked, r.sums.checked) {
+			continue
+		}
+		if r.mostHave(sum) {
+			c.checked = sum.index
+			r.appendOwn(shard.Check{Index: sum.index, Digest: sum.digest, Term: r.term})
+			continue
+		}
+		for _, id := range r.members.voters() {
+			switch w := c.words[id]; {
+			case w.index != sum.index || w.digest == sum.digest:
+			case r.mostHave(w):
+				r.stop(errDiverged)
+				return
+			case c.doubted < sum.index:
+				c.doubted = sum.index
+				r.log.Error("two replicas have different tables, and there is no majority for either", "entry", sum.index, "other", id)
+			}
+		}
 	}
 }
+
+// mostHave reports whether a majority of the voters, this leader among them, has that digest,
+// by the configuration before as well as by the one to come.
+func (r *Replica) mostHave(sum checksum) bool {
+	return r.members.agree(func(id uint64) bool {
+		if id == r.cfg.ID {
+			return slices.Contains(r.sums.kept, sum)
+		}
+		return r.leading.comparison.words[id] == sum
+	})
+}
+
+// doubted reports whether replica id has told this leader of another table than the leader's.
+func (r *Replica) doubted(id uint64) bool { return r.sums.contradict(r.leading.comparison.words[id]) }
 
 // tellSum tells the leader of the latest digest, if that is due.
 func (r *Replica) tellSum(out *Output) {
@@ -200,11 +155,14 @@ func (r *Replica) tellSum(out *Output) {
 	if !known || r.lead == r.cfg.ID || !r.members.votes(r.cfg.ID) {
 		return
 	}
-	if sum, due := r.sums.tell(r.now); due {
-		out.send(leader.Node, &Sum{
-			Generation: r.cfg.Generation, From: r.cfg.ID, To: r.lead, Index: sum.index, Digest: sum.digest,
-		})
+	if !r.sums.due(r.now) {
+		return
 	}
+	r.sums.fresh, r.sums.told = false, r.now
+	latest := r.sums.kept[len(r.sums.kept)-1]
+	out.send(leader.Node, &Sum{
+		Generation: r.cfg.Generation, From: r.cfg.ID, To: r.lead, Index: latest.index, Digest: latest.digest,
+	})
 }
 
 // Corrupt makes the table differ from those of the other replicas: see Table.Corrupt.

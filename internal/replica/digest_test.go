@@ -207,7 +207,7 @@ func TestLearnersAndJointMajorities(t *testing.T) {
 		for _, id := range tt.with {
 			leader.leading.comparison.words[id] = sum
 		}
-		if got := leader.leading.comparison.mostHave(sum, &leader.sums, &leader.members); got != tt.want {
+		if got := leader.mostHave(sum); got != tt.want {
 			t.Errorf("of %v and %v, %v beside the leader have it: most %v", tt.voters, tt.outgoing, tt.with, got)
 		}
 	}

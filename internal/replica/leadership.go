@@ -274,7 +274,7 @@ func (r *Replica) becomeLeader(out *Output) {
 	r.leading = leadership{
 		serving: true, began: r.now, base: r.table.Now(),
 		leases: newLeases(r.cfg.Watch), reads: newReads(), contacts: newContacts(),
-		learners: make(learners), comparison: newComparison(),
+		learners: make(learners), comparison: comparison{words: make(map[uint64]checksum)},
 	}
 	r.farewells.restart()
 	for _, s := range r.table.Leases() {

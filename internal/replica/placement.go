@@ -253,9 +253,6 @@ func (r *Replica) replicates(id uint64) bool { return r.confirmedUpTo(id, 0) }
 // answers reports whether replica id answered the last heartbeats.
 func (r *Replica) answers(id uint64) bool { return r.leading.contacts.answers(id, r.now) }
 
-// doubted reports whether replica id has told this leader of another table than the leader's.
-func (r *Replica) doubted(id uint64) bool { return r.leading.comparison.contradicts(id, &r.sums) }
-
 // Missed returns the nodes of the voters that a serving leader does not hear, or believes gone:
 // they may soon have no vote.
 func (r *Replica) Missed() (nodes []uint64) {

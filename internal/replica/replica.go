@@ -401,7 +401,7 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		}
 	} else {
 		r.electionTick()
-		if r.lead != 0 && r.sums.remind(now) {
+		if r.lead != 0 && r.sums.due(now) {
 			r.dirty = true
 		}
 	}
