@@ -39,23 +39,8 @@ func founders(v founding.Mesh) [][]replica.Peer {
 // foundReplicas creates the founding replicas that live on this node.
 func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 	for sh := range v.Params.Shards {
-		peers := make(map[uint64]replica.Peer)
-		var voters, learners []uint64
-		mine := uint64(0)
-		for i, p := range first[sh] {
-			id := uint64(i + 1)
-			peers[id] = p
-			if p.Node == l.node.id {
-				mine = id
-			}
-			// The number of voters is odd: of two replicas, the second is a learner (P30).
-			if i < len(first[sh])-1+len(first[sh])%2 {
-				voters = append(voters, id)
-			} else {
-				learners = append(learners, id)
-			}
-		}
-		if mine == 0 {
+		mine := slices.IndexFunc(first[sh], func(p replica.Peer) bool { return p.Node == l.node.id })
+		if mine < 0 {
 			continue
 		}
 		f := shard.Founding{Revision: v.Founded << 10}
@@ -63,8 +48,8 @@ func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*v.Rho()))
 		}
 		l.add(replica.Config{
-			Shard: sh, Generation: v.Epoch, ID: mine, Self: l.node.peer(),
-			Founders: voters, Learners: learners, Peers: peers, Founding: f,
+			Shard: sh, Generation: v.Epoch, ID: uint64(mine + 1), Self: l.node.peer(),
+			Founders: first[sh], Founding: f,
 			Rho: l.node.mesh.Rho(), Seed: l.rand.Uint64(), Logger: l.log, Counters: &l.appended, Points: l.node.points,
 		})
 	}

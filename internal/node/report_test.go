@@ -18,7 +18,7 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	n.membership = &membership{node: n}
 	self := replica.Peer{Node: 9, Name: "a", Addr: "a:1"}
 	r := replica.New(replica.Config{
-		ID: 1, Self: self, Founders: []uint64{1}, Peers: map[uint64]replica.Peer{1: self},
+		ID: 1, Self: self, Founders: []replica.Peer{self},
 		Rho: 0.01, Logger: slog.New(slog.DiscardHandler), Counters: &replica.Counters{},
 	}, time.Second)
 	r.Wake(time.Second)

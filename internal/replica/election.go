@@ -132,7 +132,7 @@ func (r *Replica) stand() {
 	}
 	votes := r.members.votes(r.cfg.ID)
 	silence := r.election.stand(r.now, !votes)
-	if f := r.cfg.Founders; len(f) > 0 && f[0] == r.cfg.ID && r.term == 1 {
+	if r.cfg.ID == 1 && r.term == 1 {
 		// The shard was founded a moment ago, and the others may not know yet: there is
 		// no leader to be patient with.
 		r.election.hurry(r.now + 2*TickInterval)

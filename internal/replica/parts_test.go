@@ -13,7 +13,7 @@ import (
 // Each part of a Replica alone: what it is told, and what it says is to be done.
 
 func TestMembersChange(t *testing.T) {
-	cfg := Config{ID: 1, Founders: []uint64{1, 2, 3}, Peers: map[uint64]Peer{1: {Node: 101}, 2: {Node: 102}, 3: {Node: 103}}}
+	cfg := Config{ID: 1, Founders: []Peer{{Node: 101}, {Node: 102}, {Node: 103}}}
 	m := newMembers(&cfg)
 	if m.next() != 4 || len(m.added()) != 0 || m.joint() || !m.votes(3) {
 		t.Errorf("founded as %+v", m)

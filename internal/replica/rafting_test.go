@@ -29,10 +29,8 @@ func newReplica(id uint64, now time.Duration) *Replica {
 		Founding: shard.Founding{Check: true, Revision: 1 << 20}, Rho: 0.01, Seed: id, Logger: slog.New(slog.DiscardHandler), Counters: &Counters{},
 	}
 	if id <= 3 {
-		cfg.Founders = []uint64{1, 2, 3}
-		cfg.Peers = make(map[uint64]Peer)
 		for i := uint64(1); i <= 3; i++ {
-			cfg.Peers[i] = Peer{Node: 100 + i, Name: fmt.Sprint("n", i), Addr: fmt.Sprint("n", i, ":1")}
+			cfg.Founders = append(cfg.Founders, Peer{Node: 100 + i, Name: fmt.Sprint("n", i), Addr: fmt.Sprint("n", i, ":1")})
 		}
 	}
 	return New(cfg, now)

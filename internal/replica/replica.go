@@ -54,11 +54,10 @@ type Config struct {
 	Generation uint64
 	ID         uint64 // this replica's, never used before in its shard
 	Self       Peer
-	// Founders are the shard's first replicas, voters unless they are Learners; nil if
-	// this replica was added later and learns everything from a snapshot.
-	Founders []uint64
-	Learners []uint64
-	Peers    map[uint64]Peer // where the founders live
+	// Founders are where the shard's first replicas live, whose IDs are 1, 2 and so on: the owner's
+	// is 1. They vote, but of an even number the last one learns (P30). Nil if this replica was added
+	// later and learns everything from a snapshot.
+	Founders []Peer
 	Founding shard.Founding
 	Rho      float64 // the bound on clock rates: 0.01 means 1 %
 	Seed     uint64
@@ -183,7 +182,7 @@ func New(cfg Config, now time.Duration) *Replica {
 	}
 	r.rn = rn
 	r.election.arm(now)
-	if len(cfg.Founders) > 0 && cfg.Founders[0] == cfg.ID {
+	if cfg.ID == 1 {
 		r.election.hurry(now) // the owner, at once: nobody led before
 	}
 	return r
