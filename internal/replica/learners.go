@@ -3,6 +3,8 @@ package replica
 import (
 	"slices"
 	"time"
+
+	"go.etcd.io/raft/v3/tracker"
 )
 
 const (
@@ -27,38 +29,28 @@ type learner struct {
 	excused    bool          // a stall has moved these times since
 }
 
-// standing is how far a learner is at one moment.
-type standing struct {
-	replicates bool   // it follows the log
-	match      uint64 // it has the log up to this entry
-	ready      bool   // it has nearly all of it
-	answers    bool
-	receives   bool // a snapshot is sent to it
-	got        int  // bytes of that which it has confirmed
-	sends      bool // a snapshot is sent to another replica
-}
-
-// note notes the progress of learner id. To speak is not enough, for a learner that hears nothing asks
-// whether it is one still. While a snapshot is sent to another replica, it may have to wait for its
-// own. What it gets of a snapshot counts if it is more than it ever had: one that begins again and
-// again makes no progress.
-func (ls learners) note(id uint64, now time.Duration, s standing) {
+// note notes the progress of learner id: what raft knows of it, whether it is ready to vote, whether it
+// answers, and what s sends. To speak is not enough, for a learner that hears nothing asks whether it is
+// one still. While a snapshot is sent to another replica, it may have to wait for its own. What it gets
+// of a snapshot counts if it is more than it ever had: one that begins again and again makes no progress.
+func (ls learners) note(id uint64, now time.Duration, pr tracker.Progress, ready, answers bool, s *sender) {
 	l, seen := ls[id]
+	replicates := pr.State == tracker.StateReplicate
 	more, waits := false, false
-	if s.receives {
-		more = s.got > l.got
-		l.got = max(l.got, s.got)
+	if s.to() == id {
+		more = s.got() > l.got
+		l.got = max(l.got, s.got())
 	} else {
-		waits = s.sends && s.answers
-		if s.replicates {
+		waits = s.busy() && answers
+		if replicates {
 			l.got = 0 // its next snapshot is another one
 		}
 	}
-	if !seen || s.replicates || more || waits {
+	if !seen || replicates || more || waits {
 		l.follows = now
 	}
-	if !seen || more || waits || s.ready || s.answers && s.match > l.match {
-		l.progressed, l.match, l.excused = now, s.match, false
+	if !seen || more || waits || ready || answers && pr.Match > l.match {
+		l.progressed, l.match, l.excused = now, pr.Match, false
 	}
 	ls[id] = l
 }

@@ -342,10 +342,7 @@ func (r *Replica) noteLearners(progress map[uint64]tracker.Progress) {
 	ids := r.members.learners()
 	for _, id := range ids {
 		pr := progress[id]
-		r.leading.learners.note(id, r.now, standing{
-			replicates: pr.State == tracker.StateReplicate, match: pr.Match, ready: r.ready(id, pr), answers: r.answers(id),
-			receives: r.sender.to() == id, got: r.sender.got(), sends: r.sender.busy(),
-		})
+		r.leading.learners.note(id, r.now, pr, r.ready(id, pr), r.answers(id), &r.sender)
 	}
 	r.leading.learners.keep(ids)
 }

@@ -398,7 +398,14 @@ func TestASecondSnapshotIsAnotherOne(t *testing.T) {
 	ls, now := make(learners), time.Hour
 	note := func(replicates bool, got int) learner {
 		now += TickInterval
-		ls.note(9, now, standing{replicates: replicates, receives: got > 0, got: got, sends: got > 0})
+		pr, s := tracker.Progress{State: tracker.StateSnapshot}, sender{}
+		if replicates {
+			pr.State = tracker.StateReplicate
+		}
+		if got > 0 {
+			s.transfer = &transfer{head: Chunk{To: 9}, got: got}
+		}
+		ls.note(9, now, pr, false, false, &s)
 		return ls[9]
 	}
 	for _, got := range []int{1, 100} {
