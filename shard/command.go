@@ -3,7 +3,6 @@ package shard
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/wire"
@@ -362,24 +361,4 @@ func ReadCommand(r *wire.Reader) Command {
 	c.End(t)
 	*r = c.Reader
 	return cmd
-}
-
-// readDuration and readTime read parts of a snapshot or of an entry. A shard may be led for
-// longer than any lease lasts: table time has no limit.
-func readDuration(r *wire.Reader) time.Duration { return time.Duration(r.Uint(uint64(MaxDuration))) }
-
-func readTime(r *wire.Reader) time.Duration { return time.Duration(r.Uint(math.MaxInt64)) }
-
-func appendDuration(b []byte, d time.Duration) []byte { return wire.AppendUint(b, uint64(d)) }
-
-func readSession(r *wire.Reader) SessionID {
-	return SessionID{Node: r.Uint(anyUint), Number: r.Uint(anyUint)}
-}
-
-func readKey(r *wire.Reader) string {
-	k := r.String(MaxKey)
-	if k == "" {
-		r.Fail("empty key")
-	}
-	return k
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/lockmesh/mesh/internal/wire"
 )
 
 // Sum is a hash over everything in the table: equal on all replicas that have applied
@@ -13,7 +15,7 @@ import (
 func (t *Table) Sum() uint64 {
 	b := make([]byte, 0, 4096)
 	for _, s := range t.ordered() {
-		b = appendRecord(b, s)
+		b = appendImage(b, imageRecord, s)
 	}
 	keys := make([]*entry, 0, len(t.keys))
 	for e := t.entries.first(); e != nil; e = e.place.next() {
@@ -21,11 +23,9 @@ func (t *Table) Sum() uint64 {
 	}
 	slices.SortFunc(keys, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
 	for _, e := range keys {
-		b = appendEntry(b, e)
+		b = appendImage(b, imageEntry, &entryImage{entry: e})
 	}
-	b = t.deleted.append(b)
-	sum := mix(xxhash.Sum64(b), t.revision)
-	return mix(mix(mix(sum, uint64(t.now)), uint64(t.settles)), t.digest)
+	return xxhash.Sum64(wire.Append(b, (*header)(t)))
 }
 
 // Corrupt changes the table's digest, as a memory fault would. It is for simulations.

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/lockmesh/mesh/internal/wire"
 )
 
 // session is the record of one session in this shard: the requests that it holds and waits
@@ -229,40 +227,6 @@ func (d *deletions) part(id SessionID) int {
 func (d *deletions) last(id SessionID) uint64 { return d[d.part(id)] }
 
 func (d *deletions) note(id SessionID, revision uint64) { d[d.part(id)] = revision }
-
-// append appends the parts that had a deletion, each with its revision, in order.
-func (d *deletions) append(b []byte) []byte {
-	n := 0
-	for _, revision := range d {
-		if revision != 0 {
-			n++
-		}
-	}
-	b = wire.AppendArray(b, 2*n)
-	for part, revision := range d {
-		if revision != 0 {
-			b = wire.AppendUint(wire.AppendUint(b, uint64(part)), revision)
-		}
-	}
-	return b
-}
-
-// readDeletions reads what append wrote; none is after the revision latest.
-func readDeletions(r *wire.Reader, latest uint64) (d deletions) {
-	n := r.Array(2 * len(d))
-	if n%2 != 0 {
-		r.Fail("part of a deletion")
-	}
-	after := -1
-	for range n / 2 {
-		part, revision := int(r.Uint(uint64(len(d)-1))), r.Uint(anyUint)
-		if part <= after || revision == 0 || revision > latest {
-			r.Fail("a deletion out of place")
-		}
-		after, d[part] = part, revision
-	}
-	return d
-}
 
 // numbers is a set of request numbers. Clients number requests in order, and they arrive
 // nearly in order: a floor and a few ranges above it represent any number of them.

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"errors"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/wire"
@@ -25,8 +27,7 @@ type Cut struct {
 	buf     []byte
 	entry   *place[*entry] // the next to visit, skipped if it is younger than the cut
 	record  *place[*session]
-	entries int // images written
-	records int
+	written counts
 	done    bool
 }
 
@@ -34,13 +35,7 @@ type Cut struct {
 // finished is stopped.
 func (t *Table) Cut() *Cut {
 	c := &Cut{t: t, at: t.revision, entry: t.entries.head, record: t.records.head}
-	b := wire.AppendArray(nil, 6)
-	b = wire.AppendUint(b, tableVersion)
-	b = wire.AppendUint(b, t.revision)
-	b = t.deleted.append(b)
-	b = appendDuration(b, t.now)
-	b = appendDuration(b, t.settles)
-	c.buf = wire.AppendUint(b, t.digest)
+	c.buf = wire.Append(nil, (*header)(t))
 	t.cut = c
 	return c
 }
@@ -63,10 +58,7 @@ func (c *Cut) Next(limit int) (chunk []byte, last bool) {
 	}
 	if c.record == nil && c.entry == nil && !c.done {
 		c.done = true
-		c.buf = wire.AppendArray(c.buf, 3)
-		c.buf = wire.AppendUint(c.buf, imageEnd)
-		c.buf = wire.AppendUint(c.buf, uint64(c.records))
-		c.buf = wire.AppendUint(c.buf, uint64(c.entries))
+		c.buf = appendImage(c.buf, imageEnd, &c.written)
 		if c.t.cut == c {
 			c.t.cut = nil
 		}
@@ -99,8 +91,8 @@ func (t *Table) keepEntry(e *entry) {
 	}
 	e.kept = c
 	if e.born <= c.at {
-		c.entries++
-		c.buf = appendEntry(c.buf, e)
+		c.written.entries++
+		c.buf = appendImage(c.buf, imageEntry, &entryImage{entry: e})
 	}
 }
 
@@ -118,71 +110,147 @@ func (t *Table) keepSession(s *session) {
 	}
 	s.kept = c
 	if s.born <= c.at {
-		c.records++
-		c.buf = appendRecord(c.buf, s)
+		c.written.records++
+		c.buf = appendImage(c.buf, imageRecord, s)
 	}
 }
 
-// The kinds of images in a snapshot.
+// header is the beginning of a snapshot.
+type header Table
+
+// Fields is its wire form, an array.
+func (h *header) Fields(c *wire.Codec) {
+	version := uint64(tableVersion)
+	t := c.Begin()
+	c.Uint(&version, anyUint)
+	c.Check(version == tableVersion, "unknown version of the table")
+	c.Uint(&h.revision, maxRevision)
+	n := c.Array(len(h.deleted), len(h.deleted))
+	c.Check(n == len(h.deleted), "deletions are missing")
+	for i := range h.deleted {
+		c.Uint(&h.deleted[i], h.revision)
+	}
+	wire.Number(c, &h.now, math.MaxInt64) // a shard may be led for longer than any lease lasts
+	wire.Number(c, &h.settles, math.MaxInt64)
+	c.Uint(&h.digest, anyUint)
+	c.End(t)
+}
+
+// The kinds of images in a snapshot. Each is an array that begins with its kind.
 const (
 	imageRecord = iota + 1
 	imageEntry
 	imageEnd
 )
 
-func appendRecord(b []byte, s *session) []byte {
-	b = wire.AppendArray(b, 10)
-	b = wire.AppendUint(b, imageRecord)
-	b = wire.AppendUint(b, s.id.Node)
-	b = wire.AppendUint(b, s.id.Number)
-	b = wire.AppendString(b, s.name)
-	b = appendDuration(b, s.ttl)
-	b = wire.AppendBool(b, s.fixed)
-	b = appendDuration(b, s.silent)
-	b = wire.AppendUint(b, s.minSince)
-	b = wire.AppendArray(b, 1+2*len(s.seen.ranges))
-	b = wire.AppendUint(b, s.seen.floor)
-	for _, r := range s.seen.ranges {
-		b = wire.AppendUint(wire.AppendUint(b, r.first), r.last)
-	}
-	order := make([]uint64, 0, len(s.results))
-	for n := range s.results { // order-free: sorted below
-		order = append(order, n)
-	}
-	slices.Sort(order)
-	b = wire.AppendArray(b, 3*len(order))
-	for _, n := range order {
-		b = wire.AppendUint(b, n)
-		b = wire.AppendUint(b, s.results[n].token)
-		b = wire.AppendUint(b, uint64(s.results[n].refused))
-	}
-	return b
+func appendImage(b []byte, kind uint64, m wire.Message) []byte {
+	c := wire.Writing(b)
+	t := c.Begin()
+	c.Uint(&kind, anyUint)
+	m.Fields(&c)
+	c.End(t)
+	return c.Written()
 }
 
-func appendEntry(b []byte, e *entry) []byte {
-	b = wire.AppendArray(b, 5)
-	b = wire.AppendUint(b, imageEntry)
-	b = wire.AppendString(b, e.key)
-	b = wire.AppendUint(b, uint64(e.kind))
-	b = wire.AppendUint(b, uint64(e.capacity))
-	b = wire.AppendArray(b, e.holders.len+e.queue.len)
-	for r := e.holders.first(); r != nil; r = r.place.next() {
-		b = appendRequest(b, r)
+// Fields is the record's part of a snapshot.
+func (s *session) Fields(c *wire.Codec) {
+	s.id.Fields(c)
+	c.String(&s.name, MaxName)
+	duration(c, &s.ttl)
+	c.Bool(&s.fixed)
+	duration(c, &s.silent)
+	c.Uint(&s.minSince, anyUint)
+	s.seen.fields(c)
+	order := slices.Sorted(maps.Keys(s.results))
+	n := c.Array(3*len(order), 1<<22)
+	c.Check(n%3 == 0, "part of a result")
+	if c.Reads() {
+		order, s.results = make([]uint64, n/3), make(map[uint64]result, n/3)
 	}
-	for r := e.queue.first(); r != nil; r = r.place.next() {
-		b = appendRequest(b, r)
+	for _, number := range order {
+		res := s.results[number]
+		c.Uint(&number, anyUint)
+		c.Uint(&res.token, anyUint)
+		wire.Number(c, &res.refused, uint64(lastReason))
+		c.Check(s.seen.has(number), "a result of a number that never came")
+		if c.Reads() {
+			s.results[number] = res
+		}
 	}
-	return b
+	c.Check(len(s.results) == len(order), "a result twice")
 }
 
-func appendRequest(b []byte, r *request) []byte {
-	b = wire.AppendArray(b, 6)
-	b = wire.AppendUint(b, r.session.id.Node)
-	b = wire.AppendUint(b, r.session.id.Number)
-	b = wire.AppendUint(b, r.number)
-	b = wire.AppendUint(b, uint64(r.weight))
-	b = wire.AppendUint(b, r.token)
-	return wire.AppendBytes(b, r.value)
+func (s *numbers) fields(c *wire.Codec) {
+	n := c.Array(1+2*len(s.ranges), 1<<20)
+	c.Check(n%2 == 1, "part of a range")
+	c.Uint(&s.floor, anyUint)
+	if c.Reads() {
+		s.ranges = make([]span, n/2)
+	}
+	last := s.floor
+	for i := range s.ranges {
+		p := &s.ranges[i]
+		c.Uint(&p.first, anyUint)
+		c.Uint(&p.last, anyUint)
+		c.Check(p.first <= p.last && p.first > last && p.first-last >= 2, "ranges out of order")
+		last = p.last
+	}
+}
+
+// entryImage is an entry with its requests: the holders, then the queue.
+type entryImage struct {
+	*entry
+	requests []requestImage
+}
+
+// requestImage is a request and, since its session may not be there yet, whose it is.
+type requestImage struct {
+	*request
+	id SessionID
+}
+
+// Fields is the entry's part of a snapshot.
+func (e *entryImage) Fields(c *wire.Codec) {
+	key(c, &e.key)
+	wire.Number(c, &e.kind, uint64(Semaphore))
+	wire.Number(c, &e.capacity, MaxWeight)
+	n := c.Array(e.holders.len+e.queue.len, 1<<22)
+	if c.Reads() {
+		for range n {
+			q := requestImage{request: &request{entry: e.entry}}
+			if q.fields(c); c.Err() != nil {
+				return
+			}
+			q.value = slices.Clone(q.value)
+			e.requests = append(e.requests, q)
+		}
+		return
+	}
+	for _, l := range []list[*request]{e.holders, e.queue} {
+		for r := l.first(); r != nil; r = r.place.next() {
+			q := requestImage{r, r.session.id}
+			q.fields(c)
+		}
+	}
+}
+
+func (q *requestImage) fields(c *wire.Codec) {
+	t := c.Begin()
+	q.id.Fields(c)
+	c.Uint(&q.number, anyUint)
+	wire.Number(c, &q.weight, MaxWeight)
+	c.Uint(&q.token, anyUint)
+	c.Bytes(&q.value, MaxValue)
+	c.End(t)
+}
+
+// counts is how many images a snapshot has. They are its end.
+type counts struct{ records, entries int }
+
+// Fields is the end of a snapshot.
+func (n *counts) Fields(c *wire.Codec) {
+	wire.Number(c, &n.records, math.MaxInt64)
+	wire.Number(c, &n.entries, math.MaxInt64)
 }
 
 // maxRevision is the largest number that JSON and JavaScript keep exactly (P17).
@@ -192,12 +260,10 @@ const maxRevision = 1<<53 - 1
 type Restore struct {
 	t            *Table
 	rest         []byte // bytes of an image that has not arrived completely
-	at           uint64 // the revision of the snapshot
 	begun        bool
 	ended        bool
 	placeholders int // sessions that an entry named and whose record has not come yet
-	records      int
-	entries      int
+	taken        counts
 	retryAt      int // rest is read again once it is this long
 	err          error
 }
@@ -253,95 +319,63 @@ func (rs *Restore) Table() (*Table, error) {
 	return rs.t, nil
 }
 
+// next reads one image, and takes it over once it is complete.
 func (rs *Restore) next(r *wire.Reader) {
-	t := rs.t
+	c := wire.Reading(r)
 	if !rs.begun {
-		r.Tuple(6)
-		if v := r.Uint(anyUint); r.Err() == nil && v != tableVersion {
-			r.Fail("unknown version of the table")
-		}
-		revision := r.Uint(maxRevision)
-		deleted := readDeletions(r, revision)
-		now, settles, digest := readTime(r), readTime(r), r.Uint(anyUint)
-		if r.Err() == nil {
-			rs.begun, rs.at = true, revision
-			t.revision, t.deleted, t.now, t.settles, t.digest = revision, deleted, now, settles, digest
-		}
-		return
+		(*header)(rs.t).Fields(&c)
+		rs.begun = c.Err() == nil
+	} else {
+		rs.image(&c)
 	}
-	n := r.Array(10)
-	switch kind := r.Uint(anyUint); {
-	case r.Err() != nil:
-	case kind == imageRecord && n == 10:
-		rs.record(r)
-	case kind == imageEntry && n == 5:
-		rs.entry(r)
-	case kind == imageEnd && n == 3:
-		if r.Uint(anyUint) != uint64(rs.records) || r.Uint(anyUint) != uint64(rs.entries) {
-			r.Fail("an image is missing")
-		}
-		rs.ended = r.Err() == nil
-	default:
-		r.Fail("unknown image")
-	}
+	*r = c.Reader
 }
 
-func (rs *Restore) record(r *wire.Reader) {
-	id := readSession(r)
-	name, ttl, fixed := r.String(MaxName), readDuration(r), r.Bool()
-	silent, minSince := readDuration(r), r.Uint(anyUint)
-	seen := readNumbers(r)
-	n := r.Array(1 << 22)
-	if n%3 != 0 {
-		r.Fail("part of a result")
-	}
-	results := make(map[uint64]result, n/3)
-	for range n / 3 {
-		number, res := r.Uint(anyUint), result{r.Uint(anyUint), Reason(r.Uint(uint64(lastReason)))}
-		if _, twice := results[number]; twice || !seen.has(number) || res.token > rs.at {
-			r.Fail("a result out of place")
+func (rs *Restore) image(c *wire.Codec) {
+	t := c.Begin()
+	var kind uint64
+	c.Uint(&kind, anyUint)
+	switch kind {
+	case imageRecord:
+		s := &session{}
+		if s.Fields(c); c.Err() == nil {
+			rs.record(c, s)
 		}
-		results[number] = res
+	case imageEntry:
+		e := &entryImage{entry: &entry{}}
+		if e.Fields(c); c.Err() == nil {
+			rs.entry(c, e)
+		}
+	case imageEnd:
+		var all counts
+		all.Fields(c)
+		c.Check(all == rs.taken, "an image is missing")
+		rs.ended = c.Err() == nil
+	default:
+		c.Fail("unknown image")
 	}
-	if r.Err() != nil {
-		return
+	c.End(t)
+}
+
+func (rs *Restore) record(c *wire.Codec, read *session) {
+	for _, res := range read.results { // order-free: each is judged alone
+		c.Check(res.token <= rs.t.revision, "a result of the future")
 	}
-	s := rs.t.sessions[id]
+	s := rs.t.sessions[read.id]
 	switch {
 	case s == nil:
-		s = rs.placeholder(id)
+		s = rs.placeholder(read.id)
 	case s.results != nil:
-		r.Fail("a session twice")
-		return
+		c.Fail("a session twice")
 	default:
 		rs.placeholders--
 		for n := range s.requests { // order-free: each is judged alone
-			if !seen.has(n) {
-				r.Fail("a request that never arrived")
-				return
-			}
+			c.Check(read.seen.has(n), "a request that never arrived")
 		}
 	}
-	s.name, s.ttl, s.fixed, s.silent, s.minSince, s.seen, s.results = name, ttl, fixed, silent, minSince, seen, results
-	rs.records++
-}
-
-func readNumbers(r *wire.Reader) numbers {
-	n := r.Array(1 << 20)
-	if n%2 != 1 {
-		r.Fail("part of a range")
-		return numbers{}
-	}
-	s := numbers{floor: r.Uint(anyUint), ranges: make([]span, n/2)}
-	last := s.floor
-	for i := range s.ranges {
-		p := span{r.Uint(anyUint), r.Uint(anyUint)}
-		if p.last < p.first || p.first <= last || p.first-last < 2 {
-			r.Fail("ranges out of order")
-		}
-		s.ranges[i], last = p, p.last
-	}
-	return s
+	s.name, s.ttl, s.fixed, s.silent, s.minSince = read.name, read.ttl, read.fixed, read.silent, read.minSince
+	s.seen, s.results = read.seen, read.results
+	rs.taken.records++
 }
 
 // placeholder makes a session that is only named so far; its record follows.
@@ -352,60 +386,41 @@ func (rs *Restore) placeholder(id SessionID) *session {
 	return s
 }
 
-func (rs *Restore) entry(r *wire.Reader) {
-	e := &entry{key: readKey(r), kind: Kind(r.Uint(uint64(Semaphore))), capacity: int64(r.Uint(MaxWeight))}
-	n := r.Array(1 << 22)
-	type line struct {
-		id SessionID
-		r  *request
-	}
-	lines := make([]line, 0, min(n, 1024))
-	for range n {
-		r.Tuple(6)
-		lines = append(lines, line{readSession(r), &request{
-			entry: e, number: r.Uint(anyUint), weight: int64(r.Uint(MaxWeight)), token: r.Uint(anyUint),
-			value: slices.Clone(r.Bytes(MaxValue)),
-		}})
-		if r.Err() != nil {
-			return
-		}
-	}
-	if r.Err() != nil {
-		return
-	}
+func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
+	e := read.entry
 	if rs.t.keys[e.key] != nil {
-		r.Fail("a key twice")
+		c.Fail("a key twice")
 		return
 	}
-	for _, l := range lines {
-		s := rs.t.sessions[l.id]
+	for _, q := range read.requests {
+		s := rs.t.sessions[q.id]
 		if s == nil {
-			s = rs.placeholder(l.id)
+			s = rs.placeholder(q.id)
 			rs.placeholders++
 		}
-		if !rs.fits(e, s, l.r) {
-			r.Fail("a request out of place")
+		if !rs.fits(e, s, q.request) {
+			c.Fail("a request out of place")
 			return
 		}
-		l.r.session = s
-		s.requests[l.r.number] = l.r
-		if l.r.token != 0 {
-			s.holds[l.r.token] = l.r
-			e.used += l.r.weight
-			e.holders.push(l.r, &l.r.place)
+		q.session = s
+		s.requests[q.number] = q.request
+		if q.token != 0 {
+			s.holds[q.token] = q.request
+			e.used += q.weight
+			e.holders.push(q.request, &q.place)
 		} else {
-			e.queue.push(l.r, &l.r.place)
+			e.queue.push(q.request, &q.place)
 		}
 	}
 	head := e.queue.first()
-	if n == 0 || e.kind == RW && e.capacity != Whole ||
+	if len(read.requests) == 0 || e.kind == RW && e.capacity != Whole ||
 		head != nil && rs.t.settles == 0 && e.used+head.weight <= e.capacity {
-		r.Fail("a key out of place")
+		c.Fail("a key out of place")
 		return
 	}
 	rs.t.keys[e.key] = e
 	rs.t.entries.push(e, &e.place)
-	rs.entries++
+	rs.taken.entries++
 }
 
 // fits reports whether q may come next in e: the holders in the order of their
@@ -422,6 +437,6 @@ func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 	case q.token == 0:
 		return e.queue.len < MaxWaiters
 	}
-	return e.queue.len == 0 && q.token > last && q.token <= rs.at && s.holds[q.token] == nil &&
+	return e.queue.len == 0 && q.token > last && q.token <= rs.t.revision && s.holds[q.token] == nil &&
 		e.used+q.weight <= e.capacity
 }

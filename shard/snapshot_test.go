@@ -293,7 +293,18 @@ func forge(b []byte, fields ...any) []byte {
 
 func TestMalformedSnapshots(t *testing.T) {
 	type fields = []any
-	head := fields{1, 100, fields{}, 0, 0, 0}
+	deleted := func(parts int, change ...int) fields { // part, revision
+		f := make(fields, parts)
+		for i := range f {
+			f[i] = 0
+		}
+		for i := 0; i < len(change); i += 2 {
+			f[change[i]] = change[i+1]
+		}
+		return f
+	}
+	none := deleted(1024)
+	head := fields{1, 100, none, 0, 0, 0}
 	ann := func(change ...any) fields { // position, value
 		f := fields{1, 1, 1, "ann", 5, false, 0, 0, fields{9}, fields{}}
 		for i := 0; i < len(change); i += 2 {
@@ -315,16 +326,13 @@ func TestMalformedSnapshots(t *testing.T) {
 		name   string
 		images []fields
 	}{
-		{"another version", []fields{{2, 100, fields{}, 0, 0, 0}, {3, 0, 0}}},
-		{"a header that is too long", []fields{{1, 100, fields{}, 0, 0, 0, 0}, {3, 0, 0}}},
-		{"a revision beyond what JSON can hold", []fields{{1, uint64(1 << 53), fields{}, 0, 0, 0}, {3, 0, 0}}},
-		{"a deletion after the last revision", []fields{{1, 100, fields{0, 101}, 0, 0, 0}, {3, 0, 0}}},
-		{"half a deletion", []fields{{1, 100, fields{0}, 0, 0, 0}, {3, 0, 0}}},
-		{"a deletion that never was", []fields{{1, 100, fields{0, 0}, 0, 0, 0}, {3, 0, 0}}},
-		{"deletions out of order", []fields{{1, 100, fields{1, 5, 0, 5}, 0, 0, 0}, {3, 0, 0}}},
-		{"a deletion twice", []fields{{1, 100, fields{0, 5, 0, 6}, 0, 0, 0}, {3, 0, 0}}},
-		{"a deletion in no part", []fields{{1, 100, fields{1024, 5}, 0, 0, 0}, {3, 0, 0}}},
-		{"a time that no clock shows", []fields{{1, 100, fields{}, uint64(1 << 63), 0, 0}, {3, 0, 0}}},
+		{"another version", []fields{{2, 100, none, 0, 0, 0}, {3, 0, 0}}},
+		{"a header that is too long", []fields{{1, 100, none, 0, 0, 0, 0}, {3, 0, 0}}},
+		{"a revision beyond what JSON can hold", []fields{{1, uint64(1 << 53), none, 0, 0, 0}, {3, 0, 0}}},
+		{"a deletion after the last revision", []fields{{1, 100, deleted(1024, 0, 101), 0, 0, 0}, {3, 0, 0}}},
+		{"a deletion is missing", []fields{{1, 100, deleted(1023), 0, 0, 0}, {3, 0, 0}}},
+		{"a deletion too many", []fields{{1, 100, deleted(1025), 0, 0, 0}, {3, 0, 0}}},
+		{"a time that no clock shows", []fields{{1, 100, none, uint64(1 << 63), 0, 0}, {3, 0, 0}}},
 		{"an image of an unknown kind", []fields{head, {4, 0, 0}}},
 		{"an end with another count of sessions", []fields{head, ann(), {3, 2, 0}}},
 		{"an end with another count of keys", []fields{head, ann(), key(1, 3, ask(1, 1, 7)), {3, 1, 2}}},
@@ -387,7 +395,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		{head, key(0, uint64(Whole), ask(1, 1, 7)), ann(), end},
 		{head, ann(8, fields{MaxWaiters + 2}), key(1, 1, waiting(MaxWaiters)...), end},
 		{head, ann(), ann(2, 2), key(1, 3, ask(1, 1, 7), fields{1, 2, 1, 1, 8, []byte(nil)}), {3, 2, 1}},
-		{{1, uint64(maxRevision), fields{0, 1, 1023, uint64(maxRevision)}, 0, 0, 0}, {3, 0, 0}},
+		{{1, uint64(maxRevision), deleted(1024, 0, 1, 1023, maxRevision), 0, 0, 0}, {3, 0, 0}},
 		{head, ann(9, fields{9, 100, 0}), key(1, 3, ask(1, 3, 100), ask(2, 1, 0)), end},
 		{head, ann(4, uint64(MaxDuration), 8, fields{9, 11, 11, 13, 13}), key(1, uint64(MaxWeight), ask(1, uint64(MaxWeight), 7), ask(13, 1, 0)), end},
 	} {
@@ -447,7 +455,7 @@ func TestALargeSnapshotIsTakenInBoundedSteps(t *testing.T) {
 			hold(i, fmt.Sprintf("new-%d", locked))
 			locked++
 		}
-		before, images := len(cut.buf), cut.entries+cut.records
+		before, images := len(cut.buf), cut.written.entries+cut.written.records
 		var chunk []byte
 		chunk, last = cut.Next(limit)
 		if len(chunk) > limit {
@@ -456,7 +464,7 @@ func TestALargeSnapshotIsTakenInBoundedSteps(t *testing.T) {
 		if !last && len(chunk) < limit {
 			t.Fatalf("a chunk of only %d bytes", len(chunk))
 		}
-		busiest = max(busiest, cut.entries+cut.records-images)
+		busiest = max(busiest, cut.written.entries+cut.written.records-images)
 		if before < limit && len(cut.buf) > 4096 {
 			t.Fatalf("a step made %d bytes more than were asked for", len(cut.buf))
 		}
