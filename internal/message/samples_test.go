@@ -48,9 +48,10 @@ func samples() []sample {
 func replication() []sample {
 	heartbeat := replica.Frame{Generation: 1, From: 2, To: 1, Message: &raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(2), To: proto.Uint64(1), Term: proto.Uint64(5), Commit: proto.Uint64(4),
+		LogTerm: proto.Uint64(0), Index: proto.Uint64(0), Reject: proto.Bool(false), RejectHint: proto.Uint64(0),
 	}}
 	return []sample{
-		{"raft", 1, &heartbeat, []any{1, 2, 1, 3, []any{5, 4, []byte{}}}},
+		{"raft", 1, &heartbeat, []any{1, 2, 1, []any{int(raftpb.MsgHeartbeat), 5, 0, 0, 4, false, 0, []byte{}, []any{}}}},
 		{"chunk", 2, &replica.Chunk{Generation: 5, From: 1, To: 4, Transfer: 9, Number: 2, Data: []byte("data"), Meta: []byte("meta")}, nil},
 		{"ack of a chunk", 3, &replica.ChunkAck{Generation: 5, From: 4, To: 1, Transfer: 9, Next: 3}, nil},
 		{"sum", 17, &replica.Sum{Generation: 1, From: 4, To: 2, Index: 4096, Digest: 1<<64 - 1}, nil},

@@ -7,7 +7,6 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/wire"
 )
@@ -19,41 +18,17 @@ type Frame struct {
 	Message    *raftpb.Message
 }
 
-// The wire numbers of raft messages. The four that every lock costs have a form of
-// their own; the rest travel as protobuf.
 const (
-	wireAppend = iota + 1
-	wireAppendResp
-	wireHeartbeat
-	wireHeartbeatResp
-	wireProtobuf
+	maxEntries     = 1 << 14 // of one append
+	maxEntry       = 1 << 19 // bytes of one entry
+	maxRaftMessage = 1 << 16 // bytes of the message that comes with a snapshot, in protobuf
+	roundSize      = 8       // bytes of a ReadIndex round's number
+	maxContext     = 64      // bytes; raft's mark of a campaign after a hand-over has 16
 )
 
-const (
-	maxEntries   = 1 << 14 // of one append
-	maxEntry     = 1 << 19 // bytes of one entry
-	maxRaftOther = 1 << 16 // bytes of a message in protobuf
-	roundSize    = 8       // bytes of a ReadIndex round's number
-)
-
-// wireNumber is the wire number of a kind of raft messages.
-func wireNumber(kind raftpb.MessageType) uint64 {
-	switch kind {
-	case raftpb.MsgApp:
-		return wireAppend
-	case raftpb.MsgAppResp:
-		return wireAppendResp
-	case raftpb.MsgHeartbeat:
-		return wireHeartbeat
-	case raftpb.MsgHeartbeatResp:
-		return wireHeartbeatResp
-	}
-	return wireProtobuf
-}
-
-// Fields is the frame's wire form, five elements, the last of them the message. Entries that
-// are read live as long as the log, and none of them keeps much more memory than its own from
-// being freed: see lasting.
+// Fields is the frame's wire form, four elements, the last of them the message: an array of all fields
+// that any message between two replicas has. Entries that are read live as long as the log, and none of
+// them keeps much more memory than its own from being freed: see lasting.
 func (f *Frame) Fields(c *wire.Codec) {
 	c.Uint(&f.Generation, math.MaxUint64)
 	ReplicaID(c, &f.From)
@@ -62,51 +37,39 @@ func (f *Frame) Fields(c *wire.Codec) {
 	var b *raftMessage
 	if c.Reads() {
 		b = &raftMessage{from: f.From, to: f.To}
-		b.Message.From, b.Message.To = &b.from, &b.to
+		b.Type, b.From, b.To, b.Reject = &b.kind, &b.from, &b.to, &b.reject
 		f.Message = &b.Message
 	}
 	m := f.Message
-	number := wireNumber(m.GetType())
-	c.Uint(&number, wireProtobuf)
-	switch number {
-	case wireAppend:
-		b.is(raftpb.MsgApp)
-		t := c.Begin()
-		b.number(c, &m.Term)
-		b.number(c, &m.LogTerm)
-		b.number(c, &m.Index)
-		b.number(c, &m.Commit)
-		entries(c, m)
-		c.End(t)
-	case wireAppendResp:
-		b.is(raftpb.MsgAppResp)
-		t := c.Begin()
-		b.number(c, &m.Term)
-		b.number(c, &m.Index)
-		reject := m.GetReject()
-		if c.Bool(&reject); reject && c.Reads() {
-			m.Reject = proto.Bool(true)
-		}
-		b.number(c, &m.RejectHint)
-		b.number(c, &m.LogTerm)
-		c.End(t)
-	case wireHeartbeat:
-		b.is(raftpb.MsgHeartbeat)
-		t := c.Begin()
-		b.number(c, &m.Term)
-		b.number(c, &m.Commit)
-		roundNumber(c, &m.Context)
-		c.End(t)
-	case wireHeartbeatResp:
-		b.is(raftpb.MsgHeartbeatResp)
-		t := c.Begin()
-		b.number(c, &m.Term)
-		roundNumber(c, &m.Context)
-		c.End(t)
-	case wireProtobuf:
-		f.protobuf(c)
+	kind, reject := m.GetType(), m.GetReject()
+	t := c.Begin()
+	wire.Number(c, &kind, math.MaxInt32)
+	b.number(c, &m.Term)
+	b.number(c, &m.LogTerm)
+	b.number(c, &m.Index)
+	b.number(c, &m.Commit)
+	c.Bool(&reject)
+	b.number(c, &m.RejectHint)
+	c.Bytes(&m.Context, maxContext)
+	entries(c, m)
+	c.End(t)
+	if b != nil {
+		b.kind, b.reject = kind, reject
+		admit(c, m)
+	}
+}
+
+// admit checks a message of a peer: raft panics on some that no peer sends.
+func admit(c *wire.Codec, m *raftpb.Message) {
+	switch m.GetType() {
+	case raftpb.MsgApp, raftpb.MsgAppResp:
+	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp: // for a ReadIndex round, or for none
+		c.Check(len(m.Context) == 0 || len(m.Context) == roundSize, "part of a round's number")
+	case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
+		c.Check(m.GetTerm() != 0, "a vote without a term")
+	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // dropped by Step (P3)
 	default:
-		c.Fail("unknown raft message")
+		c.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
 	}
 }
 
@@ -138,33 +101,6 @@ func entries(c *wire.Codec, m *raftpb.Message) {
 	}
 }
 
-// protobuf is a message that has no form of its own.
-func (f *Frame) protobuf(c *wire.Codec) {
-	var data []byte
-	if !c.Reads() {
-		var err error
-		if data, err = (proto.MarshalOptions{Deterministic: true}).Marshal(f.Message); err != nil {
-			panic(fmt.Sprintf("replica: raft message %v: %v", f.Message.GetType(), err))
-		}
-	}
-	if c.Bytes(&data, maxRaftOther); !c.Reads() || c.Err() != nil {
-		return
-	}
-	m := f.Message
-	if err := proto.Unmarshal(data, m); err != nil {
-		c.Fail("raft message: " + err.Error())
-		return
-	}
-	c.Check(m.GetFrom() == f.From && m.GetTo() == f.To, "a raft message whose sender or receiver is not that of its frame")
-	switch m.GetType() {
-	case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
-		c.Check(m.GetTerm() != 0, "a vote without a term")
-	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // dropped by Step (P3)
-	default:
-		c.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
-	}
-}
-
 // smallFrame is how large a frame may be that any entry keeps in memory.
 const smallFrame = 4 << 10
 
@@ -176,13 +112,6 @@ func lasting(c *wire.Codec, data []byte) []byte {
 		return bytes.Clone(data)
 	}
 	return data
-}
-
-// roundNumber is the number of the last ReadIndex round that a heartbeat is for, if it is for any.
-// Raft panics on one that is too short.
-func roundNumber(c *wire.Codec, n *[]byte) {
-	c.Bytes(n, roundSize)
-	c.Check(len(*n) == 0 || len(*n) == roundSize, "part of a round's number")
 }
 
 // maxID is the largest ID of a replica: raft keeps those above for itself.
@@ -206,23 +135,17 @@ type raftEntry struct {
 	index uint64
 }
 
-// raftMessage is a message with the numbers that it points to, in one allocation.
+// raftMessage is a message with the values that it points to, in one allocation.
 type raftMessage struct {
 	raftpb.Message
 	kind     raftpb.MessageType
+	reject   bool
 	from, to uint64
-	numbers  [4]uint64
+	numbers  [5]uint64
 	used     int
 }
 
-// is notes the kind of a message that is read; of one that is written, b is nil.
-func (b *raftMessage) is(kind raftpb.MessageType) {
-	if b != nil {
-		b.kind, b.Type = kind, &b.kind
-	}
-}
-
-// number is one of the message's numbers. Absent ones are zero.
+// number is one of the message's numbers; of a message that is written, b is nil. Absent ones are zero.
 func (b *raftMessage) number(c *wire.Codec, n **uint64) {
 	if b != nil {
 		*n = &b.numbers[b.used]

@@ -326,24 +326,14 @@ func frames() []Frame {
 // elements are what a frame should have on the wire.
 func elements(f Frame) []any {
 	m := f.Message
-	number, body := uint64(wireProtobuf), any(nil)
-	switch m.GetType() {
-	case raftpb.MsgApp:
-		entries := []any{}
-		for _, e := range m.Entries {
-			entries = append(entries, uint64(e.GetType()), e.GetTerm(), append([]byte{}, e.Data...))
-		}
-		number, body = wireAppend, []any{m.GetTerm(), m.GetLogTerm(), m.GetIndex(), m.GetCommit(), entries}
-	case raftpb.MsgAppResp:
-		number, body = wireAppendResp, []any{m.GetTerm(), m.GetIndex(), m.GetReject(), m.GetRejectHint(), m.GetLogTerm()}
-	case raftpb.MsgHeartbeat:
-		number, body = wireHeartbeat, []any{m.GetTerm(), m.GetCommit(), append([]byte{}, m.Context...)}
-	case raftpb.MsgHeartbeatResp:
-		number, body = wireHeartbeatResp, []any{m.GetTerm(), append([]byte{}, m.Context...)}
-	default:
-		body, _ = proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	entries := []any{}
+	for _, e := range m.Entries {
+		entries = append(entries, uint64(e.GetType()), e.GetTerm(), append([]byte{}, e.Data...))
 	}
-	return []any{f.Generation, f.From, f.To, number, body}
+	return []any{f.Generation, f.From, f.To, []any{
+		uint64(m.GetType()), m.GetTerm(), m.GetLogTerm(), m.GetIndex(), m.GetCommit(), m.GetReject(), m.GetRejectHint(),
+		append([]byte{}, m.Context...), entries,
+	}}
 }
 
 func TestFramesTravel(t *testing.T) {
@@ -358,11 +348,13 @@ func TestFramesTravel(t *testing.T) {
 			if err := r.End(); err != nil {
 				t.Fatal(err)
 			}
-			want := proto.Clone(f.Message).(*raftpb.Message)
-			if f.Message.GetType() == raftpb.MsgApp {
-				for i, e := range want.Entries {
-					e.Index = proto.Uint64(f.Message.GetIndex() + 1 + uint64(i))
-				}
+			want := &raftpb.Message{
+				Term: proto.Uint64(0), LogTerm: proto.Uint64(0), Index: proto.Uint64(0), Commit: proto.Uint64(0),
+				Reject: proto.Bool(false), RejectHint: proto.Uint64(0),
+			}
+			proto.Merge(want, f.Message)
+			for i, e := range want.Entries {
+				e.Index = proto.Uint64(f.Message.GetIndex() + 1 + uint64(i))
 			}
 			if got.Generation != f.Generation || got.From != f.From || got.To != f.To || got.Message.String() != want.String() {
 				t.Errorf("%v came back as %+v", f, got)
@@ -372,54 +364,60 @@ func TestFramesTravel(t *testing.T) {
 }
 
 func TestMalformedFrames(t *testing.T) {
-	head := func(from, to, kind uint64) []byte {
-		b := wire.AppendUint(wire.AppendUint(wire.AppendUint(nil, 1), from), to)
-		return wire.AppendUint(b, kind)
-	}
-	asProtobuf := func(m *raftpb.Message) []byte {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
+	type list = []any
+	type kind = raftpb.MessageType
+	// message is one in term 1, but for what is changed: position, value.
+	message := func(k kind, change ...any) list {
+		m := list{uint64(k), uint64(1), uint64(1), uint64(1), uint64(1), false, uint64(0), []byte{}, list{}}
+		for i := 0; i < len(change); i += 2 {
+			m[change[i].(int)] = change[i+1]
 		}
-		return wire.AppendBytes(head(2, 1, wireProtobuf), b)
+		return m
 	}
-	numbers := func(b []byte, n ...uint64) []byte {
-		for _, v := range n {
-			b = wire.AppendUint(b, v)
-		}
-		return b
-	}
-	message := func(kind raftpb.MessageType, from, to uint64) *raftpb.Message {
-		return &raftpb.Message{Type: kind.Enum(), From: proto.Uint64(from), To: proto.Uint64(to)}
-	}
+	frame := func(from, to uint64, m list) []byte { return wiretest.Encode(t, uint64(1), from, to, m) }
+	entries := func(e ...any) []byte { return frame(2, 1, message(raftpb.MsgApp, 8, list(e))) }
+	round := func(k kind, size int) []byte { return frame(2, 1, message(k, 7, make([]byte, size))) }
+	withoutTerm := func(k kind) []byte { return frame(2, 1, message(k, 1, uint64(0))) }
+	unsaid := func(k kind) []byte { return frame(2, 1, message(k)) }
+	long := entries(uint64(0), uint64(1))
 	tests := []struct {
 		name  string
 		bytes []byte
 	}{
 		{"nothing", nil},
 		{"half", appendFrame(nil, frames()[0])[:20]},
-		{"from replica zero", numbers(wire.AppendArray(head(0, 1, wireHeartbeatResp), 2), 1)},
-		{"to replica zero", numbers(wire.AppendArray(head(1, 0, wireHeartbeatResp), 2), 1)},
-		{"from a replica that raft keeps for itself", wire.AppendBytes(numbers(wire.AppendArray(head(raft.LocalApplyThread, 1, wireHeartbeatResp), 2), 1), nil)},
-		{"from a replica to itself", wire.AppendBytes(numbers(wire.AppendArray(head(1, 1, wireHeartbeatResp), 2), 1), nil)},
-		{"a vote without a term", asProtobuf(message(raftpb.MsgVote, 2, 1))},
-		{"a kind that there is not", head(2, 1, wireProtobuf+1)},
-		{"kind zero", head(2, 1, 0)},
-		{"an append with a field too few", numbers(wire.AppendArray(head(2, 1, wireAppend), 4), 1, 1, 1, 1)},
-		{"part of an entry", numbers(wire.AppendArray(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 2), 0, 1)},
-		{"an entry of an unknown type", wire.AppendBytes(numbers(wire.AppendArray(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 3), 3, 1), nil)},
-		{"more entries than there is room for", append(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 0xdd, 0, 1, 0, 0)},
-		{"an entry that is too long", append(numbers(wire.AppendArray(numbers(wire.AppendArray(head(2, 1, wireAppend), 5), 1, 1, 1, 1), 3), 0, 1), 0xc6, 0xff, 0, 0, 0)},
-		{"a long round", wire.AppendBytes(numbers(wire.AppendArray(head(2, 1, wireHeartbeat), 3), 1, 1), make([]byte, roundSize+1))},
-		{"a short round", wire.AppendBytes(numbers(wire.AppendArray(head(2, 1, wireHeartbeatResp), 2), 1), make([]byte, roundSize-1))},
-		{"no protobuf", wire.AppendBytes(head(2, 1, wireProtobuf), []byte{0xff})},
-		{"a long protobuf", wire.AppendBytes(head(2, 1, wireProtobuf), make([]byte, maxRaftOther+1))},
-		{"protobuf under a false name", asProtobuf(message(raftpb.MsgVote, 3, 1))},
-		{"protobuf for somebody else", asProtobuf(message(raftpb.MsgVote, 2, 3))},
-		{"a snapshot that is not in chunks", asProtobuf(message(raftpb.MsgSnap, 2, 1))},
-		{"an append in protobuf", asProtobuf(message(raftpb.MsgApp, 2, 1))},
-		{"a message that only a replica says to itself", asProtobuf(message(raftpb.MsgHup, 2, 1))},
-		{"a wish to lead that was forwarded", asProtobuf(message(raftpb.MsgTransferLeader, 2, 1))},
+		{"from replica zero", frame(0, 1, message(raftpb.MsgApp))},
+		{"to replica zero", frame(1, 0, message(raftpb.MsgApp))},
+		{"from a replica that raft keeps for itself", frame(raft.LocalApplyThread, 1, message(raftpb.MsgApp))},
+		{"from a replica to itself", frame(1, 1, message(raftpb.MsgApp))},
+		{"a field too few", frame(2, 1, message(raftpb.MsgApp)[:8])},
+		{"a field too many", frame(2, 1, append(message(raftpb.MsgApp), uint64(0)))},
+		{"part of an entry", long},
+		{"an entry of an unknown type", entries(uint64(3), uint64(1), []byte{})},
+		{"more entries than there is room for", append(long[:len(long)-3], 0xdd, 0, 1, 0, 0)},
+		{"an entry that is too long", entries(uint64(0), uint64(1), make([]byte, maxEntry+1))},
+		{"a long round", round(raftpb.MsgHeartbeat, roundSize+1)},
+		{"a short round", round(raftpb.MsgHeartbeatResp, roundSize-1)},
+		{"a long context", round(raftpb.MsgVote, maxContext+1)},
+		{"a vote without a term", withoutTerm(raftpb.MsgVote)},
+		{"an answer to a vote without a term", withoutTerm(raftpb.MsgVoteResp)},
+		{"a prevote without a term", withoutTerm(raftpb.MsgPreVote)},
+		{"an answer to a prevote without a term", withoutTerm(raftpb.MsgPreVoteResp)},
+		{"a call to stand without a term", withoutTerm(raftpb.MsgTimeoutNow)},
+		{"a kind that there is not", unsaid(100)},
+		{"a snapshot that is not in chunks", unsaid(raftpb.MsgSnap)},
+		{"a message that only a replica says to itself", unsaid(raftpb.MsgHup)},
+		{"a wish to lead that was forwarded", unsaid(raftpb.MsgTransferLeader)},
+	}
+	for _, k := range []kind{raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgVote, raftpb.MsgProp} {
+		if r := wire.NewReader(unsaid(k)); readFrame(r).Message.GetType() != k || r.End() != nil {
+			t.Errorf("a sound message %v: %v", k, r.Err())
+		}
+	}
+	for _, k := range []kind{raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp} {
+		if r := wire.NewReader(round(k, roundSize)); readFrame(r).Message.GetType() != k || r.End() != nil {
+			t.Errorf("a sound message %v: %v", k, r.Err())
+		}
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -486,12 +484,8 @@ func FuzzReadFrame(f *testing.F) {
 			}
 			return
 		}
-		// What has a form of our own has one only.
-		switch fr.Message.GetType() {
-		case raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp:
-			if used := data[:len(data)-r.Len()]; !bytes.Equal(appendFrame(nil, fr), used) {
-				t.Fatalf("%+v was read from %x and is written as %x", fr, used, appendFrame(nil, fr))
-			}
+		if used := data[:len(data)-r.Len()]; !bytes.Equal(appendFrame(nil, fr), used) {
+			t.Fatalf("%+v was read from %x and is written as %x", fr, used, appendFrame(nil, fr))
 		}
 		// Replicas of all ranks take it, or it ends that replica alone.
 		w, leader := led(t)

@@ -36,7 +36,7 @@ type snapshotMeta struct {
 // Fields is its wire form, an array.
 func (m *snapshotMeta) Fields(c *wire.Codec) {
 	t := c.Begin()
-	c.Bytes(&m.message, maxRaftOther)
+	c.Bytes(&m.message, maxRaftMessage)
 	m.homes.Fields(c)
 	c.Uint(&m.highest, math.MaxUint64)
 	c.Uint(&m.founders, math.MaxUint64)
@@ -210,7 +210,7 @@ func (k *Chunk) Fields(c *wire.Codec) {
 	c.Uint(&k.Transfer, math.MaxUint64)
 	c.Uint(&k.Number, math.MaxUint64)
 	c.Bytes(&k.Data, chunkBytes)
-	c.Bytes(&k.Meta, maxRaftOther)
+	c.Bytes(&k.Meta, maxRaftMessage)
 }
 
 // Fields is the ack's wire form, five elements.
