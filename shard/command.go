@@ -127,16 +127,10 @@ type Expire struct {
 	Term    uint64
 }
 
-// Silent records how long a session has been silent (P5).
+// Silent records how long a session has been silent; zero: it was heard again (P5).
 type Silent struct {
 	Session SessionID
 	For     time.Duration
-	Term    uint64
-}
-
-// Heard records that a silent session gave a sign of life (P5).
-type Heard struct {
-	Session SessionID
 	Term    uint64
 }
 
@@ -160,7 +154,6 @@ func (Fix) isCommand()     {}
 func (Close) isCommand()   {}
 func (Expire) isCommand()  {}
 func (Silent) isCommand()  {}
-func (Heard) isCommand()   {}
 func (Settle) isCommand()  {}
 func (Check) isCommand()   {}
 
@@ -173,7 +166,6 @@ const (
 	wireClose
 	wireExpire
 	wireSilent
-	wireHeard
 	wireSettle
 	wireCheck
 )
@@ -224,11 +216,6 @@ func (a *Expire) fields(c *wire.Codec) {
 func (a *Silent) fields(c *wire.Codec) {
 	a.Session.Fields(c)
 	duration(c, &a.For)
-	c.Uint(&a.Term, anyUint)
-}
-
-func (a *Heard) fields(c *wire.Codec) {
-	a.Session.Fields(c)
 	c.Uint(&a.Term, anyUint)
 }
 
@@ -287,8 +274,6 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireExpire))
 	case Silent:
 		cmd.fields(as(&c, wireSilent))
-	case Heard:
-		cmd.fields(as(&c, wireHeard))
 	case Settle:
 		cmd.fields(as(&c, wireSettle))
 	case Check:
@@ -341,10 +326,6 @@ func ReadCommand(r *wire.Reader) Command {
 		cmd = a
 	case wireSilent:
 		var a Silent
-		a.fields(&c)
-		cmd = a
-	case wireHeard:
-		var a Heard
 		a.fields(&c)
 		cmd = a
 	case wireSettle:

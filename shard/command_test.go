@@ -32,7 +32,6 @@ func commands() []Command {
 		Close{}, Close{SessionID{1, 2}, 3},
 		Expire{}, Expire{SessionID{1, 2}, 3},
 		Silent{}, Silent{SessionID{1, 2}, time.Second, 3},
-		Heard{}, Heard{SessionID{1, 2}, 3},
 		Settle{}, Settle{1},
 		Check{}, Check{1, 1<<64 - 1, 3},
 	}

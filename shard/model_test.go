@@ -276,12 +276,9 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 	case Silent:
 		if s := m.find(c.Session); s != nil && c.Term == m.term {
-			s.silent = c.For
-		}
-	case Heard:
-		if s := m.find(c.Session); s != nil && c.Term == m.term {
-			s.silent = 0
-			return []Event{reheard(c.Session)}
+			if s.silent = c.For; c.For == 0 {
+				return []Event{reheard(c.Session)}
+			}
 		}
 	case Settle:
 		if c.Term == m.term && m.settles != 0 {
@@ -437,7 +434,7 @@ func (s *script) make(t *Table) Command {
 	case 1:
 		return Silent{id(who), time.Duration(r.IntN(9)) * time.Second, term}
 	case 2:
-		return Heard{id(who), term}
+		return Silent{id(who), 0, term}
 	case 3:
 		return Settle{term}
 	case 4:

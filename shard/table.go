@@ -158,13 +158,9 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 	case Silent:
 		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
 			t.keepSession(s)
-			s.silent = cmd.For
-		}
-	case Heard:
-		if s := t.sessions[cmd.Session]; s != nil && t.isCurrentTerm(cmd.Term) {
-			t.keepSession(s)
-			s.silent = 0
-			out = append(out, Event{What: Reheard, Session: cmd.Session})
+			if s.silent = cmd.For; s.silent == 0 {
+				out = append(out, Event{What: Reheard, Session: cmd.Session})
+			}
 		}
 	case Settle:
 		if t.settles != 0 && t.isCurrentTerm(cmd.Term) {

@@ -551,14 +551,14 @@ func TestTable(t *testing.T) {
 		{
 			name:  "a session that is heard again gets a Reheard",
 			given: []Command{lock("ann", 1, "a"), Silent{id("ann"), 6 * time.Second, thisTerm}},
-			when:  Heard{id("ann"), thisTerm},
+			when:  Silent{id("ann"), 0, thisTerm},
 			want:  []Event{reheard(id("ann"))},
 			keys:  "a: ann=2",
 		},
 		{
 			name:  "a heard that another term decided is void",
 			given: []Command{lock("ann", 1, "a"), Silent{id("ann"), 6 * time.Second, thisTerm}},
-			when:  Heard{id("ann"), thisTerm + 1},
+			when:  Silent{id("ann"), 0, thisTerm + 1},
 			keys:  "a: ann=2",
 		},
 
@@ -657,7 +657,7 @@ func TestLeases(t *testing.T) {
 	table.Step(fix("bob", 2, "a", 2, time.Minute), nil)               // another session's
 	table.Step(lock("fay", 1, "d"), nil)                              // silent, then heard
 	table.Step(Silent{id("fay"), time.Second, thisTerm}, nil)         //
-	table.Step(Heard{id("fay"), thisTerm}, nil)                       //
+	table.Step(Silent{id("fay"), 0, thisTerm}, nil)                   //
 	table.Step(cancel("fay", 2, 1), nil)
 	want := []Lease{
 		{Session: id("ann"), TTL: ttl, Silent: 6 * time.Second, Busy: true},

@@ -239,16 +239,18 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 			}
 		}
 	case shard.Silent:
+		if c.For == 0 {
+			if len(s.Told) > 0 {
+				x.hear(c.Session)
+				k.meet(h, heardLogged)
+			}
+			return
+		}
 		if l := x.lease(c.Session); !l.silent && x.sessions[c.Session] == l {
 			l.silent = true
 			x.silent++
 		}
 		k.meet(h, silenceLogged)
-	case shard.Heard:
-		if len(s.Told) > 0 {
-			x.hear(c.Session)
-			k.meet(h, heardLogged)
-		}
 	case shard.Settle:
 		k.meet(h, settled)
 	}

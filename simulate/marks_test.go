@@ -81,8 +81,8 @@ func TestMarksOfTables(t *testing.T) {
 		{"permits", []shard.Command{permits(ann, 1, 5), permits(bob, 1, 2), permits(eve, 1, 3), shard.Release{Call: call(ann, 2), Key: "k", Token: 2}}, []mark{permitsTogether}},
 		{"a try that passes nobody", []shard.Command{permits(ann, 1, 3), permits(bob, 1, 4), try(permits(eve, 1, 2))}, []mark{tryPassesNobody}},
 		{"a try that does not fit", []shard.Command{permits(ann, 1, 3), try(permits(eve, 1, 4))}, nil},
-		{"silence", []shard.Command{lock(ann, 1), shard.Silent{Session: ann}}, []mark{silenceLogged}},
-		{"silence that ends", []shard.Command{lock(ann, 1), shard.Silent{Session: ann}, shard.Heard{Session: ann}}, []mark{silenceLogged, heardLogged}},
+		{"silence", []shard.Command{lock(ann, 1), shard.Silent{Session: ann, For: 1}}, []mark{silenceLogged}},
+		{"silence that ends", []shard.Command{lock(ann, 1), shard.Silent{Session: ann, For: 1}, shard.Silent{Session: ann}}, []mark{silenceLogged, heardLogged}},
 		{"a settle", []shard.Command{shard.Settle{}}, []mark{settled}},
 	} {
 		w := New(Options{})
@@ -181,15 +181,15 @@ func TestMarksOfReplicas(t *testing.T) {
 		{"a leader hands over", tells{became(1, "leader", 3), hands(1, 2), became(2, "leader", 4), became(1, "leader", 5), became(2, "leader", 6)}, []mark{toldToLead}},
 		{"another one leads", tells{became(1, "leader", 3), hands(1, 2), became(3, "leader", 4)}, nil},
 		{"a silence is known", tells{
-			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann}), served(1),
+			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann, For: 1}), served(1),
 		}, []mark{silenceLogged, legacySilence}},
 		{"a silence is over", tells{
-			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann}),
-			step(3, shard.Heard{Session: ann}, shard.Event{What: shard.Reheard, Session: ann}), served(1),
+			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann, For: 1}),
+			step(3, shard.Silent{Session: ann}, shard.Event{What: shard.Reheard, Session: ann}), served(1),
 		}, []mark{silenceLogged, heardLogged}},
 		{"a silent session ends", tells{
-			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann}),
-			step(3, shard.Expire{Session: ann}, shard.Event{What: shard.Ended, Session: ann}), step(4, shard.Silent{Session: ann}), served(1),
+			step(1, shard.Acquire{}, shard.Event{What: shard.Opened, Session: ann}), step(2, shard.Silent{Session: ann, For: 1}),
+			step(3, shard.Expire{Session: ann}, shard.Event{What: shard.Ended, Session: ann}), step(4, shard.Silent{Session: ann, For: 1}), served(1),
 		}, []mark{silenceLogged, silenceLogged}},
 		{"a learner gets a vote", tells{
 			configured(5, 3, ids(1, 2), nil), configured(6, 3, ids(1, 3), ids(1, 2)), configured(7, 3, ids(1, 3), nil), configured(7, 3, ids(1, 3), nil),

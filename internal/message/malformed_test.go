@@ -113,7 +113,6 @@ func wrongRequests() []wrong {
 		{"a request with many acknowledgements", changed(func(a *shard.Acquire) { a.Acked = make([]uint64, shard.MaxAcked+1) }), "too many"},
 		{"an expiry, from a peer", request(shard.Expire{Session: session, Term: 1}), "not a client's command"},
 		{"a silence, from a peer", request(shard.Silent{Session: session, For: 1, Term: 1}), "not a client's command"},
-		{"the end of a silence, from a peer", request(shard.Heard{Session: session, Term: 1}), "not a client's command"},
 		{"a settlement, from a peer", request(shard.Settle{Term: 1}), "not a client's command"},
 		{"a check, from a peer", request(shard.Check{Index: 1, Term: 1}), "not a client's command"},
 	}

@@ -36,7 +36,7 @@ func (w *trio) work(t *testing.T, n int) {
 	for range n {
 		for _, r := range w.replicas {
 			if r.Serving() && !w.cut[r.ID()] {
-				r.appendOwn(shard.Heard{Term: r.term})
+				r.appendOwn(shard.Silent{Term: r.term})
 			}
 		}
 		w.run(t, 1)

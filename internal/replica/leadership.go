@@ -236,7 +236,7 @@ func (r *Replica) confirmed(ctx []byte, out *Output) {
 			r.answer(q, out)
 		}
 		if recall {
-			r.appendOwn(shard.Heard{Session: q.Session, Term: r.term})
+			r.appendOwn(shard.Silent{Session: q.Session, For: 0, Term: r.term})
 		}
 	}
 	for _, id := range done.expiries {

@@ -231,8 +231,6 @@ func sessionOf(c shard.Command) shard.SessionID {
 		return c.Session
 	case shard.Silent:
 		return c.Session
-	case shard.Heard:
-		return c.Session
 	}
 	return shard.SessionID{}
 }
