@@ -14,9 +14,6 @@ type contacts struct {
 
 func newContacts() contacts { return contacts{heard: make(map[uint64]time.Duration)} }
 
-// hear notes an answer of replica id.
-func (c *contacts) hear(id uint64, now time.Duration) { c.heard[id] = now }
-
 // forget drops what is known of replicas.
 func (c *contacts) forget(ids ...uint64) {
 	for _, id := range ids {
@@ -55,6 +52,3 @@ func (c *contacts) ask(now time.Duration) bool {
 
 // answered reports whether replica id has answered since all were asked.
 func (c *contacts) answered(id uint64) bool { return c.heard[id] > c.asked }
-
-// stopAsking ends the wait for signs.
-func (c *contacts) stopAsking() { c.asked = 0 }

@@ -89,7 +89,7 @@ func (s *Sum) Fields(c *wire.Codec) {
 
 // addSum takes the table's digest after the entry that was just applied.
 func (r *Replica) addSum() {
-	r.sums.add(r.applied.last(), r.table.Digest())
+	r.sums.add(r.applied.index, r.table.Digest())
 	r.compare()
 }
 

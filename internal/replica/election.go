@@ -38,9 +38,6 @@ func (e *election) arm(now time.Duration) {
 	e.early = never
 }
 
-// hurry makes a replica stand at that time.
-func (e *election) hurry(at time.Duration) { e.campaign = at }
-
 // stalled: the replica stood still for d. That moves its deadlines once after each sign of a
 // leader, so that one which lives can be heard, and not by more than that takes (P10).
 func (e *election) stalled(now, d time.Duration) {
@@ -135,7 +132,7 @@ func (r *Replica) stand() {
 	if r.cfg.ID == 1 && r.term == 1 {
 		// The shard was founded a moment ago, and the others may not know yet: there is
 		// no leader to be patient with.
-		r.election.hurry(r.now + 2*TickInterval)
+		r.election.campaign = r.now + 2*TickInterval
 	}
 	r.dirty = true
 	// A replica that believes it has a vote asks, too: it may have been removed while it stood

@@ -58,9 +58,6 @@ func (s *seal) entry() (index uint64, logged bool) { return s.index, s.index != 
 // wanted reports whether an entry is to be appended for it.
 func (s *seal) wanted() bool { return !s.asked && s.index == 0 }
 
-// ask notes that an entry is on its way.
-func (s *seal) ask() { s.asked = true }
-
 // appended notes the first entry that was appended since the change.
 func (s *seal) appended(index uint64) {
 	if s.index == 0 {
@@ -175,7 +172,7 @@ func (r *Replica) logSilence(all []silence) {
 // propose appends the batch. While leadership moves it is held (P22).
 func (r *Replica) propose() {
 	g := &r.leading
-	if g.serving && r.members.joint() && !slices.Contains(r.members.incoming(), r.cfg.ID) {
+	if g.serving && r.members.joint() && !slices.Contains(r.members.conf.Voters, r.cfg.ID) {
 		// It was elected during a change of voters that takes its own vote. Those that stay may
 		// need its vote to finish the change, and would not get it if its log were longer.
 		return
@@ -191,10 +188,10 @@ func (r *Replica) propose() {
 			return
 		}
 		r.batch.appended()
-		g.seal.ask()
+		g.seal.asked = true
 	}
 	if g.serving && !r.batch.pending() && g.seal.wanted() && !r.cfg.Points.Taken(point.LateSeal) && r.rn.Propose(nil) == nil {
-		g.seal.ask() // else at the next tick
+		g.seal.asked = true // else at the next tick
 	}
 }
 
@@ -261,7 +258,7 @@ func (r *Replica) answer(q Renewal, out *Output) {
 // serve lets a leader serve, if it may by now: an entry of its own term is applied (P19).
 func (r *Replica) serve(out *Output) {
 	switch {
-	case r.role != raft.StateLeader || r.leading.serving || r.applied.lastTerm() != r.term:
+	case r.role != raft.StateLeader || r.leading.serving || r.applied.term != r.term:
 	case r.cfg.Points.Taken(point.LateAccession):
 		r.dirty = true // raft may have nothing more to say
 	default:

@@ -32,12 +32,6 @@ func (a *appliedLog) restore(index, term uint64) {
 	a.index, a.term, a.cutAt, a.bytes, a.marks = index, term, index, 0, nil
 }
 
-// last returns the index of the last entry.
-func (a *appliedLog) last() uint64 { return a.index }
-
-// lastTerm returns its term.
-func (a *appliedLog) lastTerm() uint64 { return a.term }
-
 // long reports whether so much was applied since the last cut that the log is to be cut again.
 func (a *appliedLog) long() bool { return a.index-a.cutAt >= compactEntries || a.bytes >= compactBytes }
 

@@ -22,7 +22,7 @@ const maxFormer = 16
 // vote, where each lives, and which were removed.
 type members struct {
 	self            uint64
-	conf            *raftpb.ConfState
+	conf            *raftpb.ConfState // to be read only; its Voters remain when a change of voters is over
 	peers           map[uint64]Peer   // replica ID -> where it lives
 	unconfirmed     map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
 	highest         uint64            // the highest replica ID that was ever configured (P24)
@@ -57,9 +57,6 @@ func (m *members) add(peers map[uint64]Peer) {
 	}
 }
 
-// state returns the configuration as raft has it, to be read only.
-func (m *members) state() *raftpb.ConfState { return m.conf }
-
 // voters returns the replicas that elections count, in both halves of a joint configuration,
 // ascending.
 func (m *members) voters() []uint64 {
@@ -75,15 +72,6 @@ func (m *members) joint() bool { return len(m.conf.VotersOutgoing) > 0 }
 func (m *members) votes(id uint64) bool {
 	return slices.Contains(m.conf.Voters, id) || slices.Contains(m.conf.VotersOutgoing, id)
 }
-
-// incoming returns the replicas that vote, and go on to when a change of voters is over.
-func (m *members) incoming() []uint64 { return m.conf.Voters }
-
-// outgoing returns the replicas that voted before a change of voters; none if there is none.
-func (m *members) outgoing() []uint64 { return m.conf.VotersOutgoing }
-
-// learners returns the replicas that follow without a vote.
-func (m *members) learners() []uint64 { return m.conf.Learners }
 
 func (m *members) configured(id uint64) bool {
 	return m.votes(id) || slices.Contains(m.conf.Learners, id) || slices.Contains(m.conf.LearnersNext, id)
@@ -168,9 +156,6 @@ func (m *members) placed() (all []env.Placed) {
 func (m *members) added() []Hosted {
 	return slices.DeleteFunc(m.hosted(), func(h Hosted) bool { return h.ID <= m.founders || h.ID == m.self })
 }
-
-// latest returns the highest ID that a replica ever had.
-func (m *members) latest() uint64 { return m.highest }
 
 // next returns the ID of the next replica. The shard never used it (P24).
 func (m *members) next() uint64 { return m.highest + 1 }

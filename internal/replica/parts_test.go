@@ -32,12 +32,12 @@ func TestMembersChange(t *testing.T) {
 	if len(m.former) == 0 || len(m.counted(true)) != 3 || len(m.counted(false)) != 2 {
 		t.Errorf("counted: %+v, and %+v", m.counted(true), m.counted(false))
 	}
-	m.change(m.state(), nil)
+	m.change(m.conf, nil)
 	if !m.removalKnown(3) {
 		t.Error("a change that follows does not seal the one before")
 	}
 	h := m.history()
-	m.restore(m.state(), &h)
+	m.restore(m.conf, &h)
 	if m.removalKnown(3) {
 		t.Error("a snapshot tells whom the last change removed")
 	}
@@ -105,7 +105,7 @@ func TestReadsConfirmWhatCameBefore(t *testing.T) {
 	if got := rs.end(second, term); got.expiries != nil {
 		t.Errorf("a round of before a stall ends %v", got.expiries)
 	}
-	rs.askAll()
+	rs.sign = true
 	third, begun := rs.begin(0, term)
 	rs.renewal(Renewal{Ref: 2})
 	rs.giveUp(ElectionTimeout)
@@ -159,13 +159,13 @@ func TestAppliedLogKeepsWhatIsRecent(t *testing.T) {
 		}
 		a.apply(101+i, 4, 10)
 	}
-	if !a.long() || !a.exceeds(compactEntries-1) || a.exceeds(compactEntries) || a.last() != 100+compactEntries || a.lastTerm() != 4 {
+	if !a.long() || !a.exceeds(compactEntries-1) || a.exceeds(compactEntries) || a.index != 100+compactEntries || a.term != 4 {
 		t.Errorf("%+v", a)
 	}
 	if a.cut(); a.long() || a.excess() != 0 {
 		t.Errorf("after a cut: %+v", a)
 	}
-	at := a.last()
+	at := a.index
 	a.apply(at+1, 4, mostKept)
 	if got := a.excess(); got != at {
 		t.Errorf("the log is too long by all up to %d, want %d", got, at)

@@ -87,17 +87,8 @@ func (pl *placing) look(now time.Duration) bool {
 	return true
 }
 
-// settle notes that nothing is to be done until something changes.
-func (pl *placing) settle() { pl.rests = true }
-
-// disturb notes that something changed.
-func (pl *placing) disturb() { pl.rests = false }
-
 // propose notes that a change of replicas is on its way.
 func (pl *placing) propose(now time.Duration) { pl.pending, pl.changed = true, now }
-
-// proposed reports whether one is.
-func (pl *placing) proposed() bool { return pl.pending }
 
 // apply notes that one was applied.
 func (pl *placing) apply() { pl.pending, pl.rests, pl.hostAt = false, false, 0 }
@@ -168,7 +159,7 @@ func (o *offers) current(now time.Duration) (offer, bool) { return o.last, o.mad
 // SetTarget tells the replica where the ring wants the shard's replicas to be.
 func (r *Replica) SetTarget(t Target) {
 	r.target = t
-	r.leading.placing.disturb()
+	r.leading.placing.rests = false
 }
 
 // Limit tells a leader whether too many shards are moving already to begin with another.
@@ -193,7 +184,7 @@ func (r *Replica) livenessOf(id uint64) placement.Liveness {
 // neither is a move.
 func (r *Replica) Moving() bool {
 	g := &r.leading
-	return g.serving && (r.Joint() || g.placing.proposed() || slices.ContainsFunc(r.members.learners(), func(id uint64) bool {
+	return g.serving && (r.Joint() || g.placing.pending || slices.ContainsFunc(r.members.conf.Learners, func(id uint64) bool {
 		return r.livenessOf(id) == placement.Present && !g.learners.stuck(id, r.now) && !r.replicates(id)
 	}))
 }
@@ -201,10 +192,10 @@ func (r *Replica) Moving() bool {
 // AtRest reports whether the shard has the voters that its target allows, all up to date.
 func (r *Replica) AtRest() bool {
 	g, wanted := &r.leading, len(r.target.Nodes)
-	if !g.serving || r.Joint() || g.placing.proposed() || wanted == 0 {
+	if !g.serving || r.Joint() || g.placing.pending || wanted == 0 {
 		return false
 	}
-	voters, learners := len(r.members.incoming()), len(r.members.learners())
+	voters, learners := len(r.members.conf.Voters), len(r.members.conf.Learners)
 	if voters < placement.OddUpTo(wanted) || voters+learners < wanted {
 		return false
 	}
@@ -259,7 +250,7 @@ func (r *Replica) Missed() (nodes []uint64) {
 	if !r.Serving() {
 		return nil
 	}
-	return r.members.nodes(slices.DeleteFunc(without(r.members.incoming(), r.cfg.ID), func(id uint64) bool {
+	return r.members.nodes(slices.DeleteFunc(without(r.members.conf.Voters, r.cfg.ID), func(id uint64) bool {
 		return r.livenessOf(id) == placement.Present && r.answers(id)
 	}))
 }
@@ -274,7 +265,7 @@ func (r *Replica) place() {
 	r.noteLearners(progress)
 	action, settled := placement.Next(r.placement(progress))
 	if settled {
-		pl.settle()
+		pl.rests = true
 	}
 	switch a := action.(type) {
 	case placement.AddLearner:
@@ -302,7 +293,7 @@ func (r *Replica) placement(progress map[uint64]tracker.Progress) *placement.Sta
 	}
 	s := &placement.State{
 		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Leaving: r.leaving(),
-		Voters: describe(r.members.incoming()), Learners: describe(r.members.learners()), Limited: r.limited,
+		Voters: describe(r.members.conf.Voters), Learners: describe(r.members.conf.Learners), Limited: r.limited,
 	}
 	for _, p := range r.target.Nodes {
 		s.Target = append(s.Target, p.Node)
@@ -330,7 +321,7 @@ func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 
 // ready reports whether replica id answers, follows, and has nearly the whole log.
 func (r *Replica) ready(id uint64, pr tracker.Progress) bool {
-	return pr.State == tracker.StateReplicate && pr.Match+caughtUp >= r.applied.last() && r.answers(id)
+	return pr.State == tracker.StateReplicate && pr.Match+caughtUp >= r.applied.index && r.answers(id)
 }
 
 func without(ids []uint64, id uint64) []uint64 {
@@ -339,7 +330,7 @@ func without(ids []uint64, id uint64) []uint64 {
 
 // noteLearners notes each learner's progress.
 func (r *Replica) noteLearners(progress map[uint64]tracker.Progress) {
-	ids := r.members.learners()
+	ids := r.members.conf.Learners
 	for _, id := range ids {
 		pr := progress[id]
 		r.leading.learners.note(id, r.now, pr, r.ready(id, pr), r.answers(id), &r.sender)
@@ -374,17 +365,17 @@ func (r *Replica) swap(c placement.ChangeVoters) {
 	for _, id := range c.Demote {
 		changes = append(changes, single(raftpb.ConfChangeAddLearnerNode, id))
 	}
-	voters := r.members.incoming()
+	voters := r.members.conf.Voters
 	next := slices.DeleteFunc(append(slices.Clone(voters), c.Promote...), func(id uint64) bool {
 		return slices.Contains(c.Demote, id) || slices.Contains(c.Remove, id)
 	})
 	ct := &r.leading.contacts
 	if ct.ask(r.now) {
-		r.leading.reads.askAll()
+		r.leading.reads.sign = true
 	}
 	lives := func(id uint64) bool { return id == r.cfg.ID || ct.answered(id) }
 	if majority(voters, lives) && majority(next, lives) {
-		ct.stopAsking()
+		ct.asked = 0
 		r.change(changes, nil)
 	}
 }
@@ -415,7 +406,7 @@ func (r *Replica) offer(to uint64) {
 
 // stray hands leadership over though this replica shall lead, once in a leadership (a fault point).
 func (r *Replica) stray() {
-	others := without(r.members.incoming(), r.cfg.ID)
+	others := without(r.members.conf.Voters, r.cfg.ID)
 	if o := &r.leading.offers; !o.any() && len(others) > 0 && r.cfg.Points.Taken(point.StrayTransfer) {
 		o.skip(r.now)
 		p, _ := r.Peer(others[0])
@@ -431,7 +422,7 @@ func (r *Replica) handover(node, term uint64) {
 	if !r.Serving() || r.term != term || r.Joint() {
 		return
 	}
-	for _, id := range r.members.incoming() {
+	for _, id := range r.members.conf.Voters {
 		if p, _ := r.Peer(id); p.Node == node && r.answers(id) {
 			r.tell(env.Handover{To: transport.ID(node)})
 			r.recordSilence()

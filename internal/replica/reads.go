@@ -34,9 +34,6 @@ func (rs *reads) expiry(ids ...shard.SessionID) {
 	rs.waiting.expiries = append(rs.waiting.expiries, ids...)
 }
 
-// askAll makes the next round begin though nothing waits for it: it asks for a sign of life.
-func (rs *reads) askAll() { rs.sign = true }
-
 // begin begins a round for what came since the last one began, if anything did. It returns the
 // context for raft.
 func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) {

@@ -54,7 +54,7 @@ func (r *Replica) farewell(out *Output) {
 		return
 	}
 	for _, gone := range r.farewells.tell(r.now) {
-		out.send(gone.Peer.Node, &Removed{r.cfg.Generation, gone.ID, r.members.latest()})
+		out.send(gone.Peer.Node, &Removed{r.cfg.Generation, gone.ID, r.members.highest})
 	}
 }
 

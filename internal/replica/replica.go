@@ -167,7 +167,7 @@ func New(cfg Config, now time.Duration) *Replica {
 	}
 	if cfg.Founders != nil {
 		err := r.store.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-			ConfState: r.members.state(), Index: proto.Uint64(firstIndex), Term: proto.Uint64(1),
+			ConfState: r.members.conf, Index: proto.Uint64(firstIndex), Term: proto.Uint64(1),
 		}})
 		if err != nil {
 			panic(fmt.Sprintf("replica: founding snapshot: %v", err))
@@ -183,7 +183,7 @@ func New(cfg Config, now time.Duration) *Replica {
 	r.rn = rn
 	r.election.arm(now)
 	if cfg.ID == 1 {
-		r.election.hurry(now) // the owner, at once: nobody led before
+		r.election.campaign = now // the owner, at once: nobody led before
 	}
 	return r
 }
@@ -195,7 +195,7 @@ func (r *Replica) settings() *raft.Config {
 		ElectionTick:              electionTicks,
 		HeartbeatTick:             HeartbeatTicks,
 		Storage:                   r.store,
-		Applied:                   r.applied.last(),
+		Applied:                   r.applied.index,
 		MaxSizePerMsg:             maxAppend,
 		MaxUncommittedEntriesSize: maxUncommitted,
 		MaxInflightMsgs:           256,
@@ -252,7 +252,7 @@ func (r *Replica) Generation() uint64 { return r.cfg.Generation }
 func (r *Replica) Term() uint64 { return r.term }
 
 // Applied returns the index of the last entry that was applied.
-func (r *Replica) Applied() uint64 { return r.applied.last() }
+func (r *Replica) Applied() uint64 { return r.applied.index }
 
 // Leader returns where the leader lives, as far as this replica knows.
 func (r *Replica) Leader() (Peer, bool) {
@@ -275,19 +275,19 @@ func (r *Replica) Voters() []uint64 { return r.members.voters() }
 func (r *Replica) Configuration() (incoming, outgoing, coming []uint64, unsettled bool) {
 	m := &r.members
 	last, _ := r.store.LastIndex()
-	if last > r.applied.last() {
-		entries, err := r.store.Entries(r.applied.last()+1, last+1, 1<<30)
+	if last > r.applied.index {
+		entries, err := r.store.Entries(r.applied.index+1, last+1, 1<<30)
 		unsettled = err != nil || slices.ContainsFunc(entries, m.movedBy)
 		coming = m.nodes(m.after(entries))
 	}
-	return m.nodes(m.incoming()), m.nodes(m.outgoing()), coming, unsettled
+	return m.nodes(m.conf.Voters), m.nodes(m.conf.VotersOutgoing), coming, unsettled
 }
 
 // Joint reports whether the shard is changing its voters.
 func (r *Replica) Joint() bool { return r.members.joint() }
 
 // Learners returns the replica IDs that follow without a vote.
-func (r *Replica) Learners() []uint64 { return slices.Clone(r.members.learners()) }
+func (r *Replica) Learners() []uint64 { return slices.Clone(r.members.conf.Learners) }
 
 // Peer returns where a replica lives.
 func (r *Replica) Peer(id uint64) (Peer, bool) { return r.members.peer(id) }
@@ -343,7 +343,7 @@ func (r *Replica) step(node uint64, f Frame) (removed *Removed) {
 		if !r.mayTell(f.From) {
 			return nil
 		}
-		return &Removed{Generation: r.cfg.Generation, ID: f.From, Highest: r.members.latest()}
+		return &Removed{Generation: r.cfg.Generation, ID: f.From, Highest: r.members.highest}
 	}
 	r.members.meet(f.From, node)
 	m := f.Message
@@ -360,7 +360,7 @@ func (r *Replica) step(node uint64, f Frame) (removed *Removed) {
 		return nil // nothing takes effect by being forwarded (P3)
 	}
 	if r.Serving() && r.isAnswer(m) {
-		r.leading.contacts.hear(f.From, r.now)
+		r.leading.contacts.heard[f.From] = r.now
 	}
 	if err := r.stepRaft(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		r.log.Debug("raft refused a message", "type", m.GetType(), "error", err)
@@ -553,13 +553,13 @@ func (r *Replica) apply(e *raftpb.Entry, out *Output) {
 			}
 		}
 	}
-	if i := r.applied.last(); i%checkedEntries == 0 || i%8 == 0 && r.cfg.Points.Taken(point.CheckOften) {
+	if i := r.applied.index; i%checkedEntries == 0 || i%8 == 0 && r.cfg.Points.Taken(point.CheckOften) {
 		if r.addSum(); r.stopped != nil {
 			return
 		}
 	}
 	if r.cfg.Watch != nil {
-		r.tell(env.Applied{Index: r.applied.last(), Digest: r.table.Digest()})
+		r.tell(env.Applied{Index: r.applied.index, Digest: r.table.Digest()})
 	}
 }
 
@@ -583,7 +583,7 @@ func (r *Replica) applyBatch(e *raftpb.Entry, out *Output) error {
 		out.Events = r.table.Step(cmd, out.Events)
 		told := out.Events[before:]
 		if r.cfg.Watch != nil {
-			r.tell(env.Stepped{Index: r.applied.last(), Command: cmd, Told: told})
+			r.tell(env.Stepped{Index: r.applied.index, Command: cmd, Told: told})
 		}
 		// Only the leader that appended the entry, in its term, tells what comes of it. An older
 		// entry's client asks again, and gets its answer from a confirmed leader (P6).
@@ -613,11 +613,11 @@ func (r *Replica) applyChange(e *raftpb.Entry) {
 	for _, g := range gone {
 		r.leading.contacts.forget(g.ID)
 	}
-	r.tell(env.Configured{Index: r.applied.last(), Replicas: r.members.placed()})
+	r.tell(env.Configured{Index: r.applied.index, Replicas: r.members.placed()})
 	r.leading.seal = seal{}
 	r.leading.placing.apply()
 	r.dirty = true
-	c := r.members.state()
+	c := r.members.conf
 	r.log.Debug("replicas changed", "voters", c.Voters, "outgoing", c.VotersOutgoing, "learners", c.Learners)
 }
 
@@ -675,7 +675,7 @@ func (r *Replica) compact() {
 	if !r.applied.exceeds(kept) {
 		return
 	}
-	to := r.applied.last() - kept
+	to := r.applied.index - kept
 	if r.role == raft.StateLeader {
 		r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 			if pr.State == tracker.StateReplicate && r.answers(id) {
@@ -689,7 +689,7 @@ func (r *Replica) compact() {
 	if to = max(to, r.applied.excess()); r.sender.busy() && to > r.sender.index() {
 		r.endTransfer(raft.SnapshotFailure)
 	}
-	if _, err := r.store.CreateSnapshot(r.applied.last(), r.members.state(), nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
+	if _, err := r.store.CreateSnapshot(r.applied.index, r.members.conf, nil); err != nil && !errors.Is(err, raft.ErrSnapOutOfDate) {
 		panic(fmt.Sprintf("replica: snapshot: %v", err))
 	}
 	if err := r.store.Compact(to); err != nil && !errors.Is(err, raft.ErrCompacted) {

@@ -22,7 +22,7 @@ func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	// and what is sent is the table.
 	named := m.GetSnapshot().GetMetadata().GetIndex()
 	m.Snapshot = &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-		ConfState: r.members.state(), Index: proto.Uint64(r.applied.last()), Term: proto.Uint64(r.applied.lastTerm()),
+		ConfState: r.members.conf, Index: proto.Uint64(r.applied.index), Term: proto.Uint64(r.applied.term),
 	}}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -100,5 +100,5 @@ func (r *Replica) install(s *raftpb.Snapshot) {
 	r.members.restore(meta.GetConfState(), history)
 	r.applied.restore(meta.GetIndex(), meta.GetTerm())
 	r.sums = sums{}
-	r.log.Debug("installed a snapshot", "index", r.applied.last(), "revision", r.table.Revision())
+	r.log.Debug("installed a snapshot", "index", r.applied.index, "revision", r.table.Revision())
 }
