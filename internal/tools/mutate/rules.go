@@ -104,7 +104,6 @@ type exception struct {
 var exceptions = []exception{
 	{"*", regexp.MustCompile(`(^|\.)(String|Error|describe\w*|Describe)$`), "texts"},
 	{"shard", regexp.MustCompile(`^Table\.check(Command|Entry|Session)$`), "assertions, which only run in tests"},
-	{"internal/replica", regexp.MustCompile(`^quiet\.`), "raft's log"},
 	{"shard", regexp.MustCompile(`^shrink$`), "capacity"},
 	{"internal/replica", regexp.MustCompile(`^squeeze$`), "fault points"},
 	{"shard", regexp.MustCompile(`^Table\.(Sum|Records)$`), "for tests and for inspecting a simulation"},
