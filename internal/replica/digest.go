@@ -39,7 +39,7 @@ type checksum struct{ index, digest uint64 }
 type sums struct {
 	kept    []checksum    // that no Check was applied for, the latest last
 	checked uint64        // the entry that the latest applied Check is for
-	fresh   bool          // the leader was not told of the latest
+	fresh   bool          // the leader is to hear of the latest
 	told    time.Duration // when it last was told of one
 }
 
@@ -65,10 +65,10 @@ func (s *sums) contradict(other checksum) bool {
 	return slices.ContainsFunc(s.kept, func(own checksum) bool { return own.index == other.index && own.digest != other.digest })
 }
 
-// due reports whether the leader is to hear of the latest digest. It hears again of one that no Check was
-// applied for: the first Sum may be lost, or was for another leader.
-func (s *sums) due(now time.Duration) bool {
-	return len(s.kept) > 0 && (s.fresh || now-s.told >= ElectionTimeout)
+// overdue reports whether the leader is to hear again of a digest that no Check was applied for: the first
+// Sum may be lost, or was for another leader.
+func (s *sums) overdue(now time.Duration) bool {
+	return len(s.kept) > 0 && now-s.told >= ElectionTimeout
 }
 
 // comparison is what a leader knows of the voters' tables.
@@ -155,7 +155,7 @@ func (r *Replica) tellSum(out *Output) {
 	if !known || r.lead == r.cfg.ID || !r.members.votes(r.cfg.ID) {
 		return
 	}
-	if !r.sums.due(r.now) {
+	if !r.sums.fresh || len(r.sums.kept) == 0 {
 		return
 	}
 	r.sums.fresh, r.sums.told = false, r.now

@@ -315,7 +315,7 @@ func TestAtTheLimitItself(t *testing.T) {
 		{"the leader hears of a digest again", true, func(t *testing.T, off int) bool {
 			r := follower(t)
 			r.sums.kept, r.sums.told = []checksum{{8, 8}}, r.now-ElectionTimeout-time.Duration(off)
-			return r.sums.due(r.now)
+			return r.sums.overdue(r.now)
 		}},
 		{"the log is cut, for its entries", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)

@@ -400,8 +400,8 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		}
 	} else {
 		r.electionTick()
-		if r.lead != 0 && r.sums.due(now) {
-			r.dirty = true
+		if r.lead != 0 && r.sums.overdue(now) {
+			r.sums.fresh, r.dirty = true, true
 		}
 	}
 	r.transferTick()
