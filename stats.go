@@ -17,40 +17,14 @@ type Member struct {
 }
 
 // MemberState is a member's state as gossip knows it. It may be late, and it may be wrong.
-// In JSON, and wherever [encoding.TextMarshaler] is used, it is what String returns:
-// "alive", "dead" or "left".
-type MemberState uint8
-
-//go:generate go run golang.org/x/tools/cmd/stringer@v0.52.0 -type=MemberState -linecomment
+type MemberState string
 
 // The states of a member.
 const (
-	MemberAlive MemberState = iota // alive
-	// The member does not answer.
-	MemberDead // dead
-	// The member has announced that it leaves.
-	MemberLeft // left
+	MemberAlive MemberState = "alive"
+	MemberDead  MemberState = "dead" // it does not answer
+	MemberLeft  MemberState = "left" // it has announced that it leaves
 )
-
-// MarshalText returns what String returns, or ErrInvalidOption if s is not one of the states.
-func (s MemberState) MarshalText() ([]byte, error) {
-	if s > MemberLeft {
-		return nil, invalid("the member state", uint8(s), fmt.Sprintf("0 to %d", MemberLeft))
-	}
-	return []byte(s.String()), nil
-}
-
-// UnmarshalText accepts what MarshalText returns. For any other text it returns
-// ErrInvalidOption and leaves s unchanged.
-func (s *MemberState) UnmarshalText(text []byte) error {
-	for state := range MemberLeft + 1 {
-		if state.String() == string(text) {
-			*s = state
-			return nil
-		}
-	}
-	return invalid("the member state", fmt.Sprintf("%q", brief(string(text))), `"alive", "dead" or "left"`)
-}
 
 func memberOf(m node.Member) Member {
 	state := MemberAlive

@@ -2,36 +2,23 @@ package mesh
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"testing"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/node"
 )
 
+// What gossip says of a member is read as text, in logs and in JSON.
 func TestAMemberStateIsText(t *testing.T) {
-	for state, text := range map[MemberState]string{MemberAlive: "alive", MemberDead: "dead", MemberLeft: "left"} {
-		b, err := json.Marshal(Member{Name: "ann", State: state})
-		if want := `{"ID":"","Name":"ann","Addr":"","Zone":"","State":"` + text + `"}`; err != nil || string(b) != want {
-			t.Errorf("a member that is %v: %s, %v, want %s", state, b, err, want)
+	for state, text := range map[env.MemberState]string{env.Alive: "alive", env.Dead: "dead", env.Left: "left"} {
+		m := memberOf(node.Member{Member: env.Member{ID: 10, Name: "ann"}, State: state})
+		if fmt.Sprint(m.State) != text {
+			t.Errorf("%v is shown as %v, want %s", state, m.State, text)
 		}
-		m := Member{State: 99}
-		if err := json.Unmarshal(b, &m); err != nil || m.State != state || state.String() != text {
-			t.Errorf("read again: %v, %v, want %v", m.State, err, text)
+		b, err := json.Marshal(m)
+		if want := `{"ID":"000000000000000a","Name":"ann","Addr":"","Zone":"","State":"` + text + `"}`; err != nil || string(b) != want {
+			t.Errorf("a member that is %v: %s, %v, want %s", text, b, err, want)
 		}
-		counts := map[MemberState]int{state: 3}
-		b, err = json.Marshal(counts)
-		if want := `{"` + text + `":3}`; err != nil || string(b) != want {
-			t.Errorf("as a key: %s, %v, want %s", b, err, want)
-		}
-	}
-	if _, err := json.Marshal(MemberState(3)); !errors.Is(err, ErrInvalidOption) || MemberState(3).String() != "MemberState(3)" {
-		t.Errorf("%v in JSON: %v, want ErrInvalidOption", MemberState(3), err)
-	}
-	for _, text := range []string{"", "Alive", "alive ", "MemberState(3)", "1"} {
-		s := MemberDead
-		if err := s.UnmarshalText([]byte(text)); !errors.Is(err, ErrInvalidOption) || s != MemberDead {
-			t.Errorf("UnmarshalText(%q) = %v, and the state is %v", text, err, s)
-		}
-	}
-	if err := json.Unmarshal([]byte("1"), new(MemberState)); err == nil {
-		t.Error("a number was read as a state")
 	}
 }
