@@ -124,3 +124,38 @@ var halfSnapshot = scenario{ttl: 10 * time.Second, story: func(s *stage) {
 		}
 	}
 }}
+
+// Promise: G6 and P40: a replica that stops itself while it gets a snapshot keeps nobody else from getting one.
+// Method: the heir is lost, and its successor is slow to acknowledge the first part of its snapshot, so that the
+// leader is patient with it. Then the successor stops itself.
+func TestASnapshotForTheStopped(t *testing.T) {
+	t.Parallel()
+	prove(t, stoppedReceiver)
+}
+
+var stoppedReceiver = scenario{ttl: time.Minute, story: func(s *stage) {
+	for i := range 60 {
+		var err error
+		s.on(s.ann, func(ctx context.Context, n *mesh.Node) { _, err = n.Lock(ctx, strings.Repeat("k", 1000)+fmt.Sprint(i)) })
+		s.must(err == nil, "Lock: %v", err)
+	}
+	to := ""
+	s.rule(simulate.Pass, func(f simulate.Frame) bool {
+		if f.From == s.owner && f.Says("snapshot chunk") {
+			to = f.To
+		}
+		return false
+	})
+	const late = 3500 * time.Millisecond // a little more, and the snapshot is given up
+	acks := func(f simulate.Frame) bool { return f.To == s.owner && f.Says("chunk received") }
+	slow := s.rule(simulate.Verdict(late), acks)
+	s.Host(s.heir).Crash()
+	s.within(15*time.Second, "a snapshot is sent", func() bool { return to != "" })
+	s.sleep(late + s.draw(100*time.Millisecond, 400*time.Millisecond))
+	lost := s.rule(simulate.Drop, acks)
+	slow()
+	s.sleep(s.draw(0, 2*time.Second))
+	s.Host(to).BreakReplica(0)
+	lost()
+	s.within(8*time.Second, "the heir is replaced", func() bool { return s.nodes[s.owner].Health().FullyReplicated })
+}}

@@ -56,13 +56,18 @@ func (r *Replica) transferTick() {
 	if !r.sender.busy() {
 		return
 	}
-	_, there := r.Peer(r.sender.to())
 	switch {
-	case r.role != raft.StateLeader || !there || r.sender.overdue(r.now):
+	case r.role != raft.StateLeader || r.gone(r.sender.to()) || r.sender.overdue(r.now):
 		r.endTransfer(raft.SnapshotFailure)
 	case r.sender.resend(r.now):
 		r.dirty = true
 	}
+}
+
+// gone reports whether replica id is no more. While a snapshot is sent to it, all others wait for theirs.
+func (r *Replica) gone(id uint64) bool {
+	_, there := r.Peer(id)
+	return !there || r.leading.placing.missing[id]
 }
 
 func (r *Replica) endTransfer(how raft.SnapshotStatus) {

@@ -201,6 +201,27 @@ func TestChunksGoAtThePaceOfTheLink(t *testing.T) {
 	}
 }
 
+// Promise: G6, P40: while a snapshot is sent, the other learners wait. So it ends at once if its receiver is
+// gone, however slow that was before.
+func TestASnapshotForOneThatIsGoneEnds(t *testing.T) {
+	for _, missing := range []bool{true, false} {
+		w, leader := narrow(t, 1, 2)
+		for leader.sender.transfer == nil || leader.sender.transfer.gap < time.Second {
+			w.run(t, 1)
+		}
+		s := leader.sender.transfer
+		s.gap = longestGap
+		id := s.head.To
+		if w.cut[id] = true; missing {
+			leader.missing(100+id, id)
+		}
+		w.run(t, 2)
+		if ended := leader.sender.transfer != s; ended != missing {
+			t.Errorf("its node says that it is missing: %v; the snapshot has ended: %v", missing, ended)
+		}
+	}
+}
+
 // Promise: G6, P40: a snapshot that did not arrive is sent once more.
 // Method: all chunks are lost until the leader has given up.
 func TestALostSnapshotIsSentAnew(t *testing.T) {
