@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -71,10 +72,7 @@ func (s *Session) Acquire(ctx context.Context, req client.Request) (*Hold, *clie
 }
 
 func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *client.WaitInfo, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
-	}
-	if err := s.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
 		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
 	sh := ring.Shard(req.Key, s.node.mesh.Params.Shards)
@@ -99,7 +97,8 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *clie
 }
 
 // Close ends the session: what it holds is free for others once the shards have
-// confirmed it. It returns nil then, and ErrUnconfirmed if ctx ends first; what was not
+// confirmed it. It returns nil then, or if the session had ended before. It returns ErrUnconfirmed if
+// ctx ends first, or after a second if ctx had ended already, or if the node has ended; what was not
 // confirmed lapses with its lease.
 func (s *Session) Close(ctx context.Context) error {
 	if !s.end(fault.ErrClosed) {
@@ -112,9 +111,10 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	l, p := s.node.shards, w.NewParker()
 	var calls []*client.Call
-	if l.post(func(l *shardLoop) { calls = l.closeLeases(s.life); p.Unpark() }) {
-		p.Park(context.WithoutCancel(ctx), env.Never) // the loop is quick
+	if !l.post(func(l *shardLoop) { calls = l.closeLeases(s.life); p.Unpark() }) {
+		return fault.ErrUnconfirmed // the node has ended
 	}
+	p.Park(context.WithoutCancel(ctx), env.Never) // the loop is quick
 	var err error
 	for _, c := range calls {
 		switch {

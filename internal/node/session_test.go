@@ -99,6 +99,20 @@ func TestCloseOfASession(t *testing.T) {
 	}
 }
 
+// Promise: P9: Close does not say that the shards confirmed anything if the node ended before they were asked.
+func TestCloseOnANodeThatHasEnded(t *testing.T) {
+	b := newBench(t, Config{})
+	s, err := b.node.NewSession(benchTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.holds(s, client.Request{Key: "k"}, 7)
+	b.node.shards.box.close()
+	if err := s.Close(t.Context()); err != fault.ErrUnconfirmed {
+		t.Errorf("Close: %v, want %v", err, fault.ErrUnconfirmed)
+	}
+}
+
 // Promise: G5, P9: a user's session that lost its lease in one shard ends in every shard.
 func TestALostSessionEndsInEveryShard(t *testing.T) {
 	b := newBench(t, Config{Shards: 2})
