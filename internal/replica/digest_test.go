@@ -181,7 +181,15 @@ func TestLearnersAndJointMajorities(t *testing.T) {
 	w.replicas[3].compareOften()
 	leader.addLearner(w.replicas[3].cfg.Self)
 	w.run(t, 4*HeartbeatTicks)
-	w.replicas[3].Corrupt()
+	learner := w.replicas[3]
+	w.work(t, 9)
+	learner.sums.kept = append(learner.sums.kept, checksum{learner.applied.index, learner.table.Digest()})
+	learner.sums.told = learner.now - ElectionTimeout
+	learner.Ready(learner.now, &Output{})
+	if learner.Tick(learner.now+TickInterval, false); !learner.Rests() {
+		t.Error("a learner, which has nothing to tell, is to be made ready at each tick")
+	}
+	learner.Corrupt()
 	said := false
 	w.unsaid = func(s Sum) bool { said = said || s.From == 4; return false }
 	w.work(t, 20)

@@ -72,7 +72,7 @@ type Config struct {
 // messages, commands and ticks with the time, calls [Replica.Ready], and carries out
 // the Output. One goroutine at a time may use it.
 //
-// It composes its parts, each of which knows nothing of the others: it passes on what
+// It composes its parts, which know next to nothing of each other: it passes on what
 // comes from outside, and what raft says, to the parts concerned, and does what they ask for.
 type Replica struct {
 	cfg   Config
@@ -400,7 +400,7 @@ func (r *Replica) Tick(now time.Duration, beat bool) {
 		}
 	} else {
 		r.electionTick()
-		if r.lead != 0 && r.sums.overdue(now) {
+		if r.lead != 0 && r.members.votes(r.cfg.ID) && r.sums.overdue(now) {
 			r.sums.fresh, r.dirty = true, true
 		}
 	}
