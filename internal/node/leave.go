@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,11 +98,12 @@ func (n *Node) ask(f func(*shardLoop) int) int {
 	return result
 }
 
-// wanted counts the replicas here that other nodes must take over. If there are other members, that
-// is all of them. Else it is those whose fellows are silent: if all fellows left, no node is left to
-// take anything over. A replica without a vote counts as well: a leader that does not yet know that
-// this node leaves may be about to give it one. It goes when a leader says that it was removed, and
-// asks for that if it does not hear it. An unreachable replica cannot learn of its removal.
+// wanted counts the replicas here that other nodes must still take over. If the mesh has other
+// members, each replica counts. Else a replica counts if another node with a replica of its shard has
+// not departed, and so is only silent: if all departed, no node is left to take anything over. A
+// replica without a vote counts as well: a leader that does not yet know that this node leaves may be
+// about to give it one. A replica goes when a leader tells it that it was removed; if it hears
+// nothing, it asks. An unreachable replica cannot learn of its removal.
 func (l *shardLoop) wanted() int {
 	if slices.ContainsFunc(l.view.Members(), func(p replica.Peer) bool { return p.Node != l.node.id }) {
 		if !l.view.Leaving() {
@@ -124,7 +126,7 @@ func (l *shardLoop) nodeGone(node uint64) {
 		l.guard(r, func() { r.NodeGone(l.now, node) })
 	}
 	l.step(client.NodeGone{Node: node})
-	delete(l.via, node)
+	maps.DeleteFunc(l.via, func(client, by uint64) bool { return client == node || by == node }) // order-free: each is judged alone
 }
 
 // shut ends the loop: every call on it fails with ErrClosed, and holds are lost.

@@ -57,8 +57,8 @@ type Node struct {
 
 	mesh    founding.Mesh             // set before the shard loop runs
 	shards  *shardLoop                // nil until the mesh is known
-	watch   *watch                    // made with it
-	up      atomic.Pointer[shardLoop] // the same, for frames, which may come before
+	watch   *watch                    // made together with shards
+	up      atomic.Pointer[shardLoop] // shards, for goroutines that may run before it is made
 	own     *Session
 	losses  atomic.Uint64 // locks that were lost
 	refused atomic.Int64  // malformed frames that no warning has told of
@@ -95,14 +95,11 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg: cfg, env: cfg.Env, log: cfg.Logger, check: cfg.Check,
 		done: make(chan struct{}), starter: cfg.Env.NewParker(), sessions: make(map[*Session]bool),
 	}
-	if w, ok := cfg.Env.(env.Instrumented); ok {
-		n.points, n.observer, n.check = w.Points(), w.Observer(), true
-		n.clients = w.Clients()
-	}
 	for n.id == 0 {
 		n.id = cfg.Env.Seed()
 	}
 	if w, ok := cfg.Env.(env.Instrumented); ok {
+		n.points, n.observer, n.clients, n.check = w.Points(), w.Observer(), w.Clients(), true
 		w.Inspect(transport.ID(n.id), n)
 	}
 	n.hello = transport.Hello{
@@ -234,8 +231,8 @@ func (n *Node) Params() founding.Params { return n.mesh.Params }
 // Session returns the node's own session.
 func (n *Node) Session() *Session { return n.own }
 
-// NewSession returns a session of its own, whose locks outlive its last confirmed
-// renewal by ttl.
+// NewSession returns a new session of a user. Its locks end ttl after its last confirmed renewal was
+// sent (for their holders, a little earlier: P1).
 func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
 	s := newSession(n, false, ttl)
 	n.mu.Lock()
@@ -291,18 +288,16 @@ type Stats struct {
 
 // Stats returns the node's counters.
 func (n *Node) Stats() Stats {
-	s := Stats{Losses: n.losses.Load()}
-	if l := n.up.Load(); l != nil {
-		c := l.client.Counters()
-		s.Acquires += c.Locks.Load()
-		s.Grants += c.Grants.Load()
-		s.Releases += c.Unlocks.Load()
-		s.Retries += c.Retries.Load()
-		s.Renewals += c.Renewals.Load()
-		s.Entries += l.appended.Entries.Load()
-		s.Commands += l.appended.Commands.Load()
+	l := n.up.Load()
+	if l == nil {
+		return Stats{Losses: n.losses.Load()}
 	}
-	return s
+	c := l.client.Counters()
+	return Stats{
+		Acquires: c.Locks.Load(), Grants: c.Grants.Load(), Releases: c.Unlocks.Load(), Losses: n.losses.Load(),
+		Retries: c.Retries.Load(), Renewals: c.Renewals.Load(),
+		Entries: l.appended.Entries.Load(), Commands: l.appended.Commands.Load(),
+	}
 }
 
 // fail ends the node's life for the given reason. The first counts.
@@ -352,7 +347,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// found makes the shard loop, once the mesh is known; the founders' also their replicas (P26).
+// found makes the shard loop, once the mesh is known. On a founder it also makes the first replicas (P26).
 func (n *Node) found(v founding.Mesh) {
 	n.mesh = v
 	ttl := min(cmp.Or(n.cfg.LeaseTTL, founding.DefaultLeaseTTL), v.Params.MaxTTL)
@@ -365,11 +360,9 @@ func (n *Node) found(v founding.Mesh) {
 	n.watch = newWatch(n)
 	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
 	n.shards.box.start(n.env.NewLoop("shards", n.shards.run))
-	first := founders(v)
-	for _, m := range v.Roster {
-		if uint64(m.ID) == n.id {
-			n.shards.post(func(l *shardLoop) { l.foundReplicas(v, first) })
-		}
+	if slices.ContainsFunc(v.Roster, func(m founding.Member) bool { return uint64(m.ID) == n.id }) {
+		first := founders(v)
+		n.shards.post(func(l *shardLoop) { l.foundReplicas(first) })
 	}
 	n.up.Store(n.shards)
 	if n.observer != nil {

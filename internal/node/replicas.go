@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -37,7 +38,8 @@ func founders(v founding.Mesh) [][]replica.Peer {
 }
 
 // foundReplicas creates the founding replicas that live on this node.
-func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
+func (l *shardLoop) foundReplicas(first [][]replica.Peer) {
+	v := l.node.mesh
 	for sh := range v.Params.Shards {
 		mine := slices.IndexFunc(first[sh], func(p replica.Peer) bool { return p.Node == l.node.id })
 		if mine < 0 {
@@ -47,11 +49,7 @@ func (l *shardLoop) foundReplicas(v founding.Mesh, first [][]replica.Peer) {
 		if v.Grace {
 			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*v.Rho()))
 		}
-		l.add(replica.Config{
-			Shard: sh, Generation: v.Epoch, ID: uint64(mine + 1), Self: l.node.peer(),
-			Founders: first[sh], Founding: f,
-			Rho: l.node.mesh.Rho(), Seed: l.rand.Uint64(), Logger: l.log, Counters: &l.appended, Points: l.node.points,
-		})
+		l.add(replica.Config{Shard: sh, Generation: v.Epoch, ID: uint64(mine + 1), Founders: first[sh], Founding: f})
 	}
 }
 
@@ -72,14 +70,14 @@ func (l *shardLoop) host(sh int, generation, id uint64) {
 		// log, that the earlier one is removed.
 		l.drop(r)
 	}
-	l.add(replica.Config{
-		Shard: sh, Generation: generation, ID: id, Self: l.node.peer(), Rho: l.node.mesh.Rho(),
-		Seed: l.rand.Uint64(), Logger: l.log, Counters: &l.appended, Points: l.node.points,
-	})
+	l.add(replica.Config{Shard: sh, Generation: generation, ID: id})
 }
 
+// add creates the replica that cfg describes, of which the node itself is filled in.
 func (l *shardLoop) add(cfg replica.Config) {
 	i, _ := l.search(cfg.Shard)
+	cfg.Self, cfg.Rho, cfg.Seed = l.node.peer(), l.node.mesh.Rho(), l.rand.Uint64()
+	cfg.Logger, cfg.Counters, cfg.Points = l.log, &l.appended, l.node.points
 	cfg.Founding.Check = l.node.check
 	l.watch(&cfg)
 	r := replica.New(cfg, l.now)
@@ -96,7 +94,7 @@ func (l *shardLoop) drop(r *replica.Replica) {
 	}
 }
 
-// emptied tells of the last replica that it is gone: the loop ticks no more.
+// emptied reports at once when the last replica is gone, since no tick comes any more that would.
 func (l *shardLoop) emptied() {
 	if len(l.replicas) == 0 {
 		l.observe()
@@ -128,6 +126,7 @@ func (l *shardLoop) look(v *members.View) {
 			delete(l.framed, key)
 		}
 	}
+	maps.DeleteFunc(l.via, func(client, _ uint64) bool { return !v.Has(client) }) // order-free: each is judged alone
 }
 
 func (l *shardLoop) target(r *replica.Replica) {

@@ -153,6 +153,27 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	}
 }
 
+// Promise: P15, P21: the way to a client is forgotten when the client or the relay is gone, and when the
+// client is no member any more.
+func TestWaysAreForgotten(t *testing.T) {
+	for name, then := range map[string]func(*bench){
+		"the relay is gone":      func(b *bench) { b.do(func(l *shardLoop) { l.nodeGone(helper) }) },
+		"the client is gone":     func(b *bench) { b.do(func(l *shardLoop) { l.nodeGone(nodeB) }) },
+		"the client is unlisted": func(b *bench) { b.looks(benchMembers[0], benchMembers[2]) },
+	} {
+		b := newLeader(t, Config{})
+		b.do(func(l *shardLoop) { l.via[nodeB], l.via[nodeC] = helper, nodeA })
+		b.looks(benchMembers...)
+		if got := b.node.shards.via; len(got) != 2 {
+			t.Errorf("%s: ways %v before", name, got)
+		}
+		then(b)
+		if got := b.node.shards.via; len(got) != 1 || got[nodeC] != nodeA {
+			t.Errorf("%s: ways %v", name, got)
+		}
+	}
+}
+
 // Promise: G6, P15: who does not lead passes a request on to the leader, once, if it is asked to, and else says
 // who leads.
 func TestWhoDoesNotLead(t *testing.T) {

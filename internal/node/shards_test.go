@@ -195,7 +195,7 @@ func TestFounders(t *testing.T) {
 		v.Roster = append(v.Roster, env.Member{ID: transport.ID(m.Node), Name: m.Name, Addr: m.Addr})
 	}
 	b := newBench(t, Config{Shards: 64})
-	b.do(func(l *shardLoop) { l.foundReplicas(v, founders(v)) })
+	b.do(func(l *shardLoop) { l.node.mesh = v; l.foundReplicas(founders(v)) })
 	if n := len(b.node.shards.replicas); n < 5 || n > 50 {
 		t.Errorf("of 64 shards with one replica each a founder of three has %d", n)
 	}
@@ -222,7 +222,7 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 		Roster: []env.Member{{ID: nodeA, Name: "a", Addr: "a:1"}},
 	}
 	begun := b.now
-	b.do(func(l *shardLoop) { l.foundReplicas(v, founders(v)) })
+	b.do(func(l *shardLoop) { l.node.mesh = v; l.foundReplicas(founders(v)) })
 	c := b.asks(b.node.Session(), client.Request{Key: "k"})
 	for !isOver(c) && b.now < begun+time.Minute {
 		b.pass(10 * time.Millisecond)
