@@ -2,7 +2,7 @@
 // threads of control, the network, and news of members.
 //
 // Everything else in a node is a function of what comes in through here. The
-// real one (internal/realenv: goroutines, TCP and memberlist) and the simulator
+// real environment (internal/realenv: goroutines, TCP and memberlist) and the simulator
 // (virtual time, one event at a time) each implement it once; the same node and
 // the same public API run over both.
 package env

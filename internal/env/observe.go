@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Instrumented is an environment that the project's own tests look into. The real one
-// is none, and a node asks once, when it starts.
+// Instrumented is an environment that the project's own tests look into. The real
+// environment is not one. A node asks whether its environment is one when it starts.
 type Instrumented interface {
 	Env
 	// Observer hears what the nodes' replicas do, or is nil.

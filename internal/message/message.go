@@ -36,8 +36,8 @@ const (
 	lastKind    = kindSum
 )
 
-// MaxForward is the size of the largest message that a Forward may carry.
-const MaxForward = 600 << 10
+// maxForward is the size of the largest message that a Forward may carry.
+const maxForward = 600 << 10
 
 type (
 	// Serving says that the sender leads this shard now.
@@ -200,5 +200,5 @@ func NewForward(to uint64, sh int, m Message) *Forward {
 // Fields does not read the message inside: a Reader does.
 func (m *Forward) Fields(c *wire.Codec) {
 	c.Uint(&m.To, anyUint)
-	c.Bytes(&m.inner, MaxForward)
+	c.Bytes(&m.inner, maxForward)
 }
