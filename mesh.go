@@ -88,7 +88,6 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 			cfg.Logger = w.Logger()
 		}
 	}
-	cfg.Transport.Logger = cfg.Logger
 	if !simulated {
 		cfg.Env = realenv.New(cfg.Logger)
 	}

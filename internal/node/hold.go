@@ -17,14 +17,14 @@ type Hold struct {
 	session *Session
 	node    *Node
 
-	mu        sync.Mutex
-	told      bool // the watchers have been told of the end
-	watchers  []*watcher
-	releasing *client.Call
-	waiting   []env.Parker // other callers of Release
-	result    error        // of the release, once confirmed
-	confirmed bool
-	given     bool // nothing more will be said of the release
+	mu          sync.Mutex
+	told        bool // the watchers have been told of the end
+	watchers    []*watcher
+	releasing   *client.Call
+	waiting     []env.Parker // other callers of Release
+	result      error        // of the release, once confirmed
+	confirmed   bool
+	unconfirmed bool // the release will get no result any more
 
 	place  int        // the watch's
 	holder env.Holder // hears of its fate in a simulation, else nil
@@ -68,7 +68,8 @@ func (h *Hold) expire(now time.Duration) bool {
 	return true
 }
 
-// end ends the belief if its deadline has passed by now, and reports whether it did.
+// end ends the belief if its deadline is not after now (env.Never: in any case), tells of that, and
+// reports whether this call did.
 func (h *Hold) end(now time.Duration, cause error) bool {
 	if !h.belief.End(now, cause) {
 		return false
@@ -194,7 +195,7 @@ func (h *Hold) release(ctx context.Context) error {
 // await waits, as a later caller of Release, for what the first one's comes to. It is
 // called with the mutex, which it unlocks.
 func (h *Hold) await(ctx context.Context, limit time.Duration) error {
-	if !h.confirmed && !h.given {
+	if !h.confirmed && !h.unconfirmed {
 		p := h.node.env.NewParker()
 		h.waiting = append(h.waiting, p)
 		h.mu.Unlock()
@@ -215,7 +216,7 @@ func (h *Hold) settled(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == fault.ErrUnconfirmed {
-		h.given = true
+		h.unconfirmed = true
 	} else {
 		h.result, h.confirmed = err, true
 	}

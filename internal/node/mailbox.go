@@ -6,8 +6,9 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 )
 
-// mailbox is where other goroutines leave what a loop is to do, with what the loop owns. The loop
-// drains it whole: the more has gathered, the larger the batches.
+// mailbox is where other goroutines leave functions for a loop to call. Each gets the loop's state, a
+// T, to which only the loop has access. The loop drains it whole: the more has gathered, the larger
+// the batches.
 type mailbox[T any] struct {
 	mu     sync.Mutex
 	loop   env.Loop // nil before start

@@ -308,8 +308,8 @@ func (m *membership) reported(r members.Report) {
 	m.carryOut(m.members.Reported(m.now, r, m.out))
 }
 
-// eject ends a node that was serving, from within. Nothing is held, promised or answered here
-// any more; only Close stops the loops.
+// eject ends the node from within. If Start still waits, Start cleans up. Else nothing is held,
+// promised or answered here any more, and Close only stops the loops.
 func (m *membership) eject(err error) {
 	n := m.node
 	n.fail(err)

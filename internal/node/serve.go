@@ -29,8 +29,8 @@ func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
 	})
 }
 
-// serve gives m, a request or a renewal (number zero), to the replica here that leads its shard. If
-// none leads, or it does not accept m, its client is told who does; or m is relayed to the leader.
+// serve gives m, a request or a renewal (number zero), to the replica here, if it leads its shard. Else
+// its client is told which node does; or m is relayed to the leader.
 func (l *shardLoop) serve(
 	from uint64, sh int, client shard.SessionID, number uint64,
 	relay bool, m message.Message, accept func(*replica.Replica) error,
@@ -38,11 +38,7 @@ func (l *shardLoop) serve(
 	r := l.replica(sh)
 	if r != nil && r.Serving() {
 		l.comesThrough(client.Node, from)
-		l.guard(r, func() {
-			if accept(r) != nil {
-				l.refer(from, client, number, sh, r)
-			}
-		})
+		l.guard(r, func() { _ = accept(r) }) // it serves, so it accepts
 		return
 	}
 	if relay && r != nil {
@@ -90,11 +86,12 @@ func (l *shardLoop) toClient(node uint64, sh int, m message.Message) {
 	l.say(node, sh, m)
 }
 
-// forward passes a message on to the client that asked through this node, as it is.
+// forward takes a message that a relay passed on to this node's client; or, as the relay, passes one
+// on to the client's node as it is.
 func (l *shardLoop) forward(from uint64, sh int, m *message.Forward) {
 	if m.To == l.node.id {
 		if _, redirects := m.Inside.(*message.Redirect); !redirects {
-			from = 0 // the leader speaks through it
+			from = 0 // the leader speaks, not the relay: see client.Received
 		}
 		l.take(from, sh, m.Inside)
 		return

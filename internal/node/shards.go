@@ -131,7 +131,8 @@ func (l *shardLoop) tick() {
 	}
 }
 
-// settle lets the replicas and the client talk until neither has more to say.
+// settle lets the replicas speak, and passes on what this node says to itself, until it says nothing
+// more to itself.
 func (l *shardLoop) settle() {
 	for {
 		for _, r := range l.replicas {

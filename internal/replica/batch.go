@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/lockmesh/mesh/internal/point"
@@ -10,7 +9,7 @@ import (
 
 const (
 	maxBatch = 128 << 10 // bytes of commands in one entry
-	maxHeld  = 1 << 20   // bytes of clients' commands that wait while leadership moves
+	maxHeld  = 1 << 20   // bytes of commands that wait to be appended; beyond that no client's is taken
 )
 
 // batch is what a leader is about to append, in the order in which it came. While an entry is in
@@ -104,7 +103,7 @@ func (b *batch) unblock() { b.inFlight = false }
 
 // reset empties the batch at the end of a leadership. It returns whose commands were not appended.
 func (b *batch) reset() []Dropped {
-	dropped := slices.Clone(b.clients)
+	dropped := b.clients
 	*b = batch{points: b.points, counters: b.counters}
 	return dropped
 }

@@ -21,9 +21,9 @@ const earlyStep = 20 * time.Millisecond
 // here.
 type election struct {
 	rand      *rand.Rand
-	contact   time.Duration // the last sign of this term's leader, or of a vote
+	contact   time.Duration // the last sign of this term's leader, a vote that was given, or the term's beginning
 	campaign  time.Duration // when to stand for election, E to 2E after contact
-	excused   bool          // a stall has moved both since they were set
+	excused   bool          // a stall has moved contact and campaign since they were set
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
 	earlyTerm uint64        // the term in which that was planned: once in each

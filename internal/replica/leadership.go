@@ -224,7 +224,7 @@ func (r *Replica) readIndex() {
 	}
 }
 
-// confirmed ends a round: a majority had this leader after the round began.
+// confirmed ends a round: a majority still followed this leader after the round began.
 func (r *Replica) confirmed(ctx []byte, out *Output) {
 	done := r.leading.reads.end(ctx, r.term)
 	for _, q := range done.renewals {
@@ -326,9 +326,7 @@ func (r *Replica) supervise() {
 	if len(r.members.former) > 0 && r.sealed() {
 		r.members.former = nil
 	}
-	if r.role == raft.StateLeader {
-		r.place()
-	}
+	r.place()
 }
 
 // review logs the silences that are due, and asks a majority about the leases that ran out.

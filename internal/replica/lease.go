@@ -28,12 +28,12 @@ type lease struct {
 	heard      time.Duration // when it last spoke, or this leader began to serve
 	before     time.Duration // how long it had been silent by then (P5)
 	excused    bool          // a stall has moved its end since: see stalled
-	silent     bool          // a Silent is in the log and none of zero after it
+	silent     bool          // a Silent is in the log, or about to be, and none of zero after it
 	recalled   bool          // a Silent of zero is on its way
 	checkpoint time.Duration // the silence that was logged last
 	awaiting   []Renewal     // to be answered when that is applied
 	asked      time.Duration // when a round for its expiry began; zero: none did
-	expiring   bool          // an Expire is in the log (P4)
+	expiring   bool          // an Expire is in the log, or about to be (P4)
 	fixNumber  uint64        // the number of the Fix that is under way, or was the last: see fixing
 }
 

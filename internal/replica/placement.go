@@ -62,11 +62,12 @@ type placing struct {
 	pending bool            // and it is not applied yet
 	hostAt  time.Duration   // when Hosts may be asked for again
 	missing map[uint64]bool // replicas whose nodes say that they are gone for good
-	rests   bool            // there was nothing to do, and nothing changed since
+	rests   bool            // nothing but a hand-over was left to do, and nothing changed since
 	skipped int             // ticks since the last look
 }
 
-// placeEvery is how many ticks pass between two looks at a shard that is where it shall be.
+// placeEvery is how many ticks pass between two looks at a shard for which nothing but a hand-over is
+// left to do.
 const placeEvery = 8
 
 const (

@@ -67,7 +67,7 @@ func admit(c *wire.Codec, m *raftpb.Message) {
 		c.Check(len(m.Context) == 0 || len(m.Context) == roundSize, "part of a round's number")
 	case raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
 		c.Check(m.GetTerm() != 0, "a vote without a term")
-	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // dropped by Step (P3)
+	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp: // dropped by Replica.step (P3)
 	default:
 		c.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
 	}

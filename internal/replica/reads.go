@@ -26,10 +26,10 @@ type round struct {
 
 func newReads() reads { return reads{rounds: make(map[uint64]*round)} }
 
-// renewal waits for a round with q.
+// renewal has q answered after the next round.
 func (rs *reads) renewal(q Renewal) { rs.waiting.renewals = append(rs.waiting.renewals, q) }
 
-// expiry waits for a round with the end of leases.
+// expiry has the end of these leases decided after the next round.
 func (rs *reads) expiry(ids ...shard.SessionID) {
 	rs.waiting.expiries = append(rs.waiting.expiries, ids...)
 }
@@ -47,8 +47,8 @@ func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) 
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), rs.last), true
 }
 
-// end ends the round with that context: a majority had this leader after it began. A round of
-// another term, or one that was given up, confirms nothing (P2).
+// end ends the round with that context: a majority still followed this leader after it began. A
+// round of another term, or one that was given up, confirms nothing (P2).
 func (rs *reads) end(ctx []byte, term uint64) (done round) {
 	number := binary.BigEndian.Uint64(ctx[8:])
 	if rd := rs.rounds[number]; rd != nil && binary.BigEndian.Uint64(ctx) == term {

@@ -28,10 +28,10 @@ type incoming struct {
 	from     uint64
 	transfer uint64
 	next     uint64
-	restore  *shard.Restore // nil once it is whole
-	table    *shard.Table   // then; it is of this entry
-	index    uint64
-	term     uint64
+	restore  *shard.Restore // nil once the snapshot is whole
+	table    *shard.Table   // nil until then
+	index    uint64         // the table's last entry
+	term     uint64         // and that entry's term
 	history
 }
 

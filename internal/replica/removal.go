@@ -29,7 +29,7 @@ func (f *farewells) add(gone []Hosted) {
 	f.told = 0
 }
 
-// restart lets another leader begin.
+// restart: this replica begins to lead, and tells them all again.
 func (f *farewells) restart() { f.told, f.next = 0, 0 }
 
 // due reports whether they are to hear of it.

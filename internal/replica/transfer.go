@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/mesh/internal/wire"
 )
 
-// beginTransfer answers raft's wish to send a snapshot. Each such wish ends in exactly
-// one report (P40): at the last ack, or when the receiver stays silent.
+// beginTransfer answers raft's wish to send a snapshot. Each such wish ends in exactly one report
+// (P40): at once, if another snapshot is under way; at the last ack; or when the snapshot is given up.
 func (r *Replica) beginTransfer(m *raftpb.Message, to Peer) {
 	if r.sender.busy() {
 		r.rn.ReportSnapshot(m.GetTo(), raft.SnapshotFailure) // one at a time; raft asks again
