@@ -86,7 +86,7 @@ func (l *shardLoop) finished(c *client.Call) {
 		c.Hold.Owner = h
 		l.node.watch.add(h)
 	case (c.Kind == client.Unlock || c.Kind == client.Close) && c.Hold != nil:
-		c.Hold.Owner.(*Hold).settled(c.Err)
+		c.Hold.Owner.(*Hold).released(c.Err)
 	}
 	if c.Parker != nil {
 		c.Parker.Unpark()

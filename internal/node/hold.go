@@ -182,7 +182,7 @@ func (h *Hold) release(ctx context.Context) error {
 
 	h.end(env.Never, fault.ErrClosed)
 	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
-		h.settled(fault.ErrUnconfirmed)
+		h.released(fault.ErrUnconfirmed)
 		return fault.ErrClosed
 	}
 	if c.Parker.Park(ctx, limit) == env.Unparked {
@@ -210,9 +210,9 @@ func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 	return fault.ErrUnconfirmed
 }
 
-// settled notes what the shard said of the release; or, if that is ErrUnconfirmed, that it
+// released notes what the shard said of the release; or, if that is ErrUnconfirmed, that it
 // will say nothing.
-func (h *Hold) settled(err error) {
+func (h *Hold) released(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == fault.ErrUnconfirmed {

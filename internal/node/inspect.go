@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// watch lets the observer of a simulation hear of a replica.
-func (l *shardLoop) watch(cfg *replica.Config) {
+// observe lets the observer of a simulation hear of a replica.
+func (l *shardLoop) observe(cfg *replica.Config) {
 	o := l.node.observer
 	if o == nil {
 		return

@@ -79,7 +79,7 @@ func (l *shardLoop) add(cfg replica.Config) {
 	cfg.Self, cfg.Rho, cfg.Seed = l.node.peer(), l.node.mesh.Rho(), l.rand.Uint64()
 	cfg.Logger, cfg.Counters, cfg.Points = l.log, &l.appended, l.node.points
 	cfg.Founding.Check = l.node.check
-	l.watch(&cfg)
+	l.observe(&cfg)
 	r := replica.New(cfg, l.now)
 	l.replicas = slices.Insert(l.replicas, i, r)
 	l.hosted[cfg.Shard] = max(l.hosted[cfg.Shard], cfg.ID)
@@ -97,7 +97,7 @@ func (l *shardLoop) drop(r *replica.Replica) {
 // emptied reports at once when the last replica is gone, since no tick comes any more that would.
 func (l *shardLoop) emptied() {
 	if len(l.replicas) == 0 {
-		l.observe()
+		l.report()
 	}
 }
 

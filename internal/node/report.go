@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/mesh/internal/members"
 )
 
-// observe reports what this node leads to the membership loop, if it changed.
-func (l *shardLoop) observe() {
+// report tells the membership loop what this node leads and follows, if that changed.
+func (l *shardLoop) report() {
 	var r members.Report
 	voters := make(map[uint64]string)
 	for _, rep := range l.replicas {

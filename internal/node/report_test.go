@@ -24,7 +24,7 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	r.Wake(time.Second)
 	r.Ready(time.Second, &replica.Output{})
 	l := &shardLoop{node: n, replicas: []*replica.Replica{r}}
-	if l.observe(); len(l.reported.Led) != 1 {
+	if l.report(); len(l.reported.Led) != 1 {
 		t.Fatalf("the report of one that leads is %+v", l.reported)
 	}
 	if l.drop(r); len(l.reported.Led) > 0 {
@@ -48,7 +48,7 @@ func TestWhatTheShardLoopReports(t *testing.T) {
 		{"it knows no leader", newBench(t, Config{}, nodeA, nodeB, nodeC), members.Report{}},
 		{"it has no replica", newBench(t, Config{}), members.Report{}},
 	} {
-		if tt.bench.do((*shardLoop).observe); !reflect.DeepEqual(tt.bench.node.shards.reported, tt.want) {
+		if tt.bench.do((*shardLoop).report); !reflect.DeepEqual(tt.bench.node.shards.reported, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.name, tt.bench.node.shards.reported, tt.want)
 		}
 	}

@@ -126,7 +126,7 @@ func (l *shardLoop) tick() {
 	l.replicas = slices.DeleteFunc(l.replicas, func(r *replica.Replica) bool { return r.Err() != nil })
 	l.emptied()
 	if l.ticks++; l.ticks%reportTicks == 0 {
-		l.observe()
+		l.report()
 		l.declineAll()
 	}
 }

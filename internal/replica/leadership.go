@@ -19,7 +19,7 @@ type leadership struct {
 	serving    bool
 	began      time.Duration // when serving began
 	base       time.Duration // table time then (P18)
-	settled    time.Duration // when a Settle was last proposed
+	settleAt   time.Duration // when a Settle was last proposed
 	seal       seal          // whether the others know which replicas there are
 	leases     leases        // the sessions' clocks
 	reads      reads         // what waits until a majority confirms the leader
@@ -35,10 +35,10 @@ func (g *leadership) tableTime(now time.Duration) time.Duration { return g.base 
 
 // startSettle reports whether a young table is to be told now that it may grant, since due has come.
 func (g *leadership) startSettle(due, now time.Duration) bool {
-	if due == 0 || g.tableTime(now) < due || g.settled != 0 && now-g.settled < ElectionTimeout {
+	if due == 0 || g.tableTime(now) < due || g.settleAt != 0 && now-g.settleAt < ElectionTimeout {
 		return false
 	}
-	g.settled = now
+	g.settleAt = now
 	return true
 }
 

@@ -160,14 +160,14 @@ func TestAtTheLimitItself(t *testing.T) {
 			w, r := serving(t)
 			r.table = shard.NewTable(shard.Founding{Settles: r.leading.base + w.now - r.leading.began - time.Duration(off)})
 			r.supervise()
-			return r.leading.settled != 0
+			return r.leading.settleAt != 0
 		}},
 		{"and again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			was := w.now - ElectionTimeout - time.Duration(off)
-			r.table, r.leading.settled = shard.NewTable(shard.Founding{Settles: 1}), was
+			r.table, r.leading.settleAt = shard.NewTable(shard.Founding{Settles: 1}), was
 			r.supervise()
-			return r.leading.settled != was
+			return r.leading.settleAt != was
 		}},
 		{"the removed are told again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)

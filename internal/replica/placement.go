@@ -264,8 +264,8 @@ func (r *Replica) place() {
 	}
 	progress := r.progress()
 	r.noteLearners(progress)
-	action, settled := placement.Next(r.placement(progress))
-	if settled {
+	action, done := placement.Next(r.placement(progress))
+	if done {
 		pl.rests = true
 	}
 	switch a := action.(type) {
@@ -278,7 +278,7 @@ func (r *Replica) place() {
 	case placement.HandOver:
 		r.offer(a.To)
 	case nil:
-		if settled && r.target.Nodes[0].Node == r.cfg.Self.Node && !r.leaving() {
+		if done && r.target.Nodes[0].Node == r.cfg.Self.Node && !r.leaving() {
 			r.stray()
 		}
 	}

@@ -124,5 +124,5 @@ func (rc *receiver) accepted(index, term uint64) (*shard.Table, *history) {
 	return table, &in.history
 }
 
-// settled notes that raft has taken or left all that arrived.
-func (rc *receiver) settled() { rc.whole = nil }
+// decided notes that raft has taken or left all that arrived.
+func (rc *receiver) decided() { rc.whole = nil }

@@ -428,7 +428,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		r.propose() // what applying made the leader say
 		r.readIndex()
 	}
-	r.receiver.settled()
+	r.receiver.decided()
 	r.emit(out)
 	r.compact()
 }
