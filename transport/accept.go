@@ -50,7 +50,7 @@ func (t *Transport) serve(c *conn) {
 		return
 	}
 	c.shut(err)
-	err = context.Cause(c.ctx) // if shut had been called before, err is only its consequence
+	err = context.Cause(c.ctx) // if the connection had been ended before, err is only the consequence
 	var refusal *RefusedError
 	remote := c.raw.RemoteAddr()
 	switch {

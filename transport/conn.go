@@ -14,8 +14,8 @@ import (
 // dozens of typical frames. A larger frame is read straight into its body.
 const readBuffer = 32 << 10
 
-// writeBuffer gathers small frames for one system call. A larger body is written from
-// where it is.
+// writeBuffer gathers frames for one system call. Of a body that does not fit, what
+// exceeds the buffer by more than its size is written from where it is.
 const writeBuffer = 32 << 10
 
 // conn is one connection. Its peer's goroutine reads from it, and a goroutine of
@@ -36,7 +36,7 @@ type conn struct {
 
 	ctx      context.Context         // ends with the connection; its cause says why
 	end      context.CancelCauseFunc // ends ctx
-	detach   func() bool             // Close no longer closes the socket
+	detach   func() bool             // makes Close leave the socket to its owner
 	written  chan struct{}           // closed when the writer has ended
 	muted    atomic.Bool             // no more frames are delivered
 	readLock sync.Mutex              // held by the goroutine that reads
@@ -44,10 +44,10 @@ type conn struct {
 	// For the pulse.
 	reading  atomic.Bool // in a system call
 	didRead  atomic.Bool // bytes were read since the last pulse
-	writing  atomic.Bool // in a system call
+	writing  atomic.Bool // a batch
 	didWrite atomic.Bool // bytes were written since the last pulse
 	silent   int         // consecutive pulses without a byte read; used by the pulse only
-	stuck    int         // consecutive pulses within one write; used by the pulse only
+	stuck    int         // consecutive pulses within one batch; used by the pulse only
 }
 
 func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
@@ -57,7 +57,7 @@ func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
 	}
 	c.out.init()
 	c.ctx, c.end = context.WithCancelCause(context.Background())
-	c.detach = context.AfterFunc(t.ctx, func() { c.close(errClosed) })
+	c.detach = afterEnd(t.ctx, func() { c.close(errClosed) })
 	c.in = bufio.NewReaderSize(c, readBuffer)
 	return c
 }
@@ -133,10 +133,28 @@ func (c *conn) shut(why error) {
 	c.close(why)
 }
 
+// close is shut for Close itself: detach has nothing to stop there.
 func (c *conn) close(why error) {
 	c.end(why)
 	c.out.close()
 	c.raw.Close()
+}
+
+// afterEnd calls fn on a goroutine of its own once ctx has ended, unless stop is called first: stop
+// reports that. It waits for fn if it came too late, so that no goroutine outlives Close.
+func afterEnd(ctx context.Context, fn func()) (stop func() bool) {
+	done := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(done)
+		fn()
+	})
+	return sync.OnceValue(func() bool {
+		if cancel() {
+			return true
+		}
+		<-done
+		return false
+	})
 }
 
 // ended reports whether shut or Close ended the connection.
@@ -156,7 +174,7 @@ func (c *conn) leave() {
 // a socket with unread bytes resets the connection, which may discard data in flight.
 func (c *conn) linger() {
 	t := c.t
-	stop := context.AfterFunc(t.ctx, func() { c.raw.SetDeadline(time.Now().Add(t.timing.grace)) })
+	stop := afterEnd(t.ctx, func() { c.raw.SetDeadline(time.Now().Add(t.timing.grace)) })
 	defer stop()
 	defer c.shut(errLeaving)
 	<-c.written

@@ -12,7 +12,7 @@ import (
 type outcome struct {
 	peer Hello // the node that answered; zero: none did
 	err  error // nil: the connection was adopted
-	cut  bool  // the connection was accepted, and dropped before a Hello arrived
+	cut  bool  // the connection was accepted, and dropped before a Hello and a verdict had arrived
 }
 
 // replaced reports whether another node than want answered, even if one end then
@@ -35,7 +35,7 @@ func (t *Transport) attempt(ctx context.Context, addr string) outcome {
 }
 
 // greet dials addr and exchanges openings. On an error the connection is shut, and
-// returned only if the other end's Hello arrived.
+// returned only if the other end's Hello and verdict arrived.
 func (t *Transport) greet(ctx context.Context, addr string) (*conn, error) {
 	within, cancel := context.WithTimeout(ctx, t.timing.dial)
 	raw, err := t.sources.Dial(within, addr)
@@ -130,10 +130,10 @@ func (t *Transport) judge(mine, theirs Hello) string {
 }
 
 // Dial dials addr once to learn which node answers, and reports the outcome to
-// Handler.Dialed: once, unless Close comes first. If the pair has no connection yet,
-// the new one is kept, and Up comes before or after Dialed; else the existing one is kept.
-// If this node itself answers, Dialed gets its own Hello and ErrSelf. If either end
-// refuses the connection, Dialed gets a *RefusedError.
+// Handler.Dialed: once, unless Close comes first. If both ends have a connection of the
+// pair, that is kept; else the new one is, and Up, if it comes, comes before or after
+// Dialed. If this node itself answers, Dialed gets its own Hello and ErrSelf. If either
+// end refuses the connection, Dialed gets a *RefusedError.
 func (t *Transport) Dial(addr string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

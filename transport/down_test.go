@@ -1,8 +1,10 @@
 package transport_test
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -304,4 +306,62 @@ func TestCloseLeavesNothing(t *testing.T) {
 		quiet.Close()
 	}
 	goleak.VerifyNone(t, others)
+}
+
+// slowSockets are TCP sockets whose first Close takes long.
+type slowSockets struct {
+	transport.CountedSockets
+	calls, closing atomic.Int64
+}
+
+func (s *slowSockets) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	c, err := s.CountedSockets.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &slowConn{Conn: c, sockets: s}, nil
+}
+
+type slowConn struct {
+	net.Conn
+	sockets *slowSockets
+}
+
+func (c *slowConn) Close() error {
+	c.sockets.closing.Add(1)
+	defer c.sockets.closing.Add(-1)
+	first := c.sockets.calls.Add(1) == 1
+	err := c.Conn.Close()
+	if first {
+		time.Sleep(200 * time.Millisecond)
+	}
+	return err
+}
+
+func TestCloseWaitsForTheSockets(t *testing.T) {
+	quiet, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer quiet.Close()
+	for _, connected := range []bool{true, false} {
+		var sockets slowSockets
+		a := start(t, 1, func(c *transport.Config, _ *node) { c.Sockets = &sockets })
+		if connected {
+			b := start(t, 2)
+			a.Connect(b.id, b.Addr())
+			a.awaitUp(b.id)
+		} else {
+			a.Dial(quiet.Addr().String())
+			eventually(t, "the dial has a socket", func() bool { return sockets.Count() == 1 })
+			time.Sleep(10 * time.Millisecond) // it reads
+		}
+		a.Close()
+		if n := sockets.closing.Load(); n != 0 {
+			t.Errorf("connected is %v: when Close had returned, %d sockets were being closed", connected, n)
+		}
+		if sockets.calls.Load() == 0 {
+			t.Errorf("connected is %v: no socket was closed", connected)
+		}
+	}
 }

@@ -23,7 +23,7 @@ const (
 	maxName      = 512
 	maxReason    = 1024
 	maxExtra     = 1024
-	maxAwaited   = 64 // usually none or one
+	maxAwaited   = 64 // usually none or one; also bounds the fields of a greeting
 	maxHandshake = 6 << 10
 )
 

@@ -7,8 +7,8 @@ import (
 )
 
 // peer is another node, while there is a connection with it, or Connect asked to keep
-// one. One goroutine per peer makes all calls of the Handler about this peer, so they
-// are in order. It also reads from the peer's connection, and redials. It ends when
+// one. One goroutine per peer makes all calls of Up, Down and Receive for this peer, so
+// they are in order. It also reads from the peer's connection, and redials. It ends when
 // nothing is left to do, or with Close.
 type peer struct {
 	t    *Transport
@@ -169,7 +169,7 @@ func (p *peer) serve(c *conn) {
 	}
 	c.shut(err)
 	if err != errGoodbye {
-		err = context.Cause(c.ctx) // if shut had been called before, err is only its consequence
+		err = context.Cause(c.ctx) // if the connection had been ended before, err is only the consequence
 	}
 	t.mu.Lock()
 	current := p.conn == c

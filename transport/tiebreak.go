@@ -202,7 +202,7 @@ func (c *conn) send(v verdict) error {
 
 // until calls fn, which uses the socket, and makes it fail once ctx ends.
 func (c *conn) until(ctx context.Context, fn func() error) error {
-	stop := context.AfterFunc(ctx, func() { c.raw.Close() })
+	stop := afterEnd(ctx, func() { c.raw.Close() })
 	err := fn()
 	if !stop() {
 		return context.Cause(ctx) // even if fn succeeded: the socket is closed

@@ -13,7 +13,7 @@ type timing struct {
 	retry     time.Duration // between such redials, doubled each time
 	pulse     time.Duration // between two checks of the connections
 	silence   int           // pulses without a byte, after which a connection is shut
-	stuck     int           // pulses that one write may take
+	stuck     int           // pulses that one batch may take
 	stable    time.Duration // a connection that breaks sooner counts as a flap
 	backoff   time.Duration // before the second dial to a peer that Connect keeps, doubled each time
 	maxWait   time.Duration // between two dials
@@ -45,7 +45,7 @@ func defaultTiming() timing {
 	}
 }
 
-// wait returns how long to wait before dial number tries (from 1), with jitter.
+// wait returns how long to wait after so many dials (from 1), with jitter.
 func (t timing) wait(tries int) time.Duration {
 	d := t.maxWait
 	if tries < 16 {

@@ -15,9 +15,10 @@ import (
 // goroutine, and all but Close also from within the Handler's methods.
 //
 // Its goroutines: listen accepts connections; pulse looks for silent ones; peer.run,
-// one per peer, reads from its connection, redials, and calls the Handler; conn.write,
-// one per connection, writes. Each handshake and each dial has a goroutine, and so has
-// each goodbye (conn.linger). Close ends them all.
+// one per peer, reads from its connection, redials, and calls Up, Down and Receive;
+// conn.write, one per connection, writes. Each handshake and each dial has a goroutine
+// (Dial's calls Dialed), and so have each goodbye (conn.linger) and, in Close, the closing
+// of each connection. Close ends them all.
 type Transport struct {
 	id        ID
 	handler   Handler

@@ -80,25 +80,28 @@ type Cause uint8
 
 // The causes of Down.
 const (
-	Lost         Cause = iota // broken, and no node answered a redial: the peer may live
+	Lost         Cause = iota // broken, and the redial brought no other news: the peer may live
 	Goodbye                   // the peer closed it on purpose
 	Refused                   // broken, and an immediate redial was refused: no process listens there
 	Replaced                  // broken, and another incarnation answers at its address
 	Disconnected              // this end called Disconnect
 )
 
-// Handler receives the events of a node's connections. Calls for one peer come in
-// order; its methods must not block.
+// Handler receives the events of a node's connections. Calls of Up, Down and Receive for
+// one peer come in order; Dialed may come at any time, also during such a call. Its
+// methods must not block.
 type Handler interface {
 	// Dialed reports the outcome of Dial(addr): the node that answered, or an error. Both
-	// are set if this node itself answered (ErrSelf) or one end refused.
+	// are set if a node answered and the connection did not come about: this node itself
+	// answered (ErrSelf), one end refused (*RefusedError), or the handshake broke off.
 	Dialed(addr string, peer Hello, err error)
 	// Up reports a new connection with peer, whichever end dialled. A connection that
 	// replaces another one of the same pair is not reported again. Each Up is followed
 	// by one Down, whichever end ends the connection, unless Close comes first.
 	Up(peer Hello)
-	// Down reports that the connection is gone and an immediate redial did not bring it back.
-	// For Refused, Replaced and Disconnected it comes at once.
+	// Down reports that the connection is gone. For Goodbye and Disconnected there is no
+	// redial; in all other cases the cause is what an immediate redial found. Replaced may
+	// also come without an Up before it: see Transport.Connect.
 	Down(peer ID, cause Cause)
 	// Receive delivers one frame. The handler owns body.
 	Receive(from ID, kind Kind, body []byte)
@@ -107,7 +110,7 @@ type Handler interface {
 // RefusedError: one end refused the connection, by its Accept or since the versions or
 // IDs do not fit.
 type RefusedError struct {
-	Peer   Hello  // the node that answered; zero if its Hello did not arrive
+	Peer   Hello  // the node that answered
 	Reason string // as the refusing end states it
 	Remote bool   // the other end refused
 }
