@@ -9,8 +9,6 @@ package gossip
 import (
 	"fmt"
 	"log/slog"
-	"net"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,7 +109,7 @@ func New(cfg Config) (*Gossip, error) {
 	}
 	g.list = list
 	g.joiner = newJoiner(func(id transport.ID) {
-		_, _ = list.Join([]string{id.String() + "/" + net.JoinHostPort(ip.String(), strconv.Itoa(port))}) // memberlist logs failures
+		_, _ = list.Join([]string{id.String() + "/" + hostPort}) // memberlist logs failures
 	}, g.news.alive)
 	return g, nil
 }

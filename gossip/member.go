@@ -57,6 +57,8 @@ var ip = net.IP{0xfd, 'l', 'o', 'c', 'k', 'm', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}
 
 const port = 1
 
+var hostPort = net.JoinHostPort(ip.String(), strconv.Itoa(port))
+
 // address says in memberlist's log where a packet or a stream comes from.
 type address transport.ID
 

@@ -7,8 +7,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/lockmesh/mesh/transport"
 )
 
 // window is the number of bytes of a stream that one end may send before the other has
@@ -191,9 +189,7 @@ func (s *stream) Close() error {
 func (s *stream) LocalAddr() net.Addr { return address(s.mux.self) }
 
 // RemoteAddr implements net.Conn.
-func (s *stream) RemoteAddr() net.Addr { return address(s.peer()) }
-
-func (s *stream) peer() transport.ID { return s.key.peer }
+func (s *stream) RemoteAddr() net.Addr { return address(s.key.peer) }
 
 // SetDeadline implements net.Conn.
 func (s *stream) SetDeadline(t time.Time) error { return s.setDeadlines(t, &s.readBy, &s.writeBy) }
