@@ -56,8 +56,8 @@ const (
 	Drop  Verdict = -1 // it is lost
 	Keep  Verdict = -2 // it waits for Release
 	Twice Verdict = -3 // it arrives, and once more some milliseconds later
-	// Garble: it arrives without its last byte, as if its sender had made a mistake. The
-	// receiver ends the connection.
+	// Garble: it arrives without its last byte, as if its sender had made a mistake. A node
+	// that receives it ends the connection, unless it is gossip.
 	Garble Verdict = -4
 )
 
