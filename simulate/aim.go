@@ -239,9 +239,9 @@ func (c *Chaos) outlast(s *stream, d time.Duration) bool {
 	return c.cut(x, d)
 }
 
-// timers is longer than all that is timed in a mesh, and does not depend on its leases, takes
-// together: gossip forgets the dead after 30 s, and finds them in three; replicas are replaced
-// 5 s later; elections take two at a time.
+// timers is longer than everything together that is timed in a mesh and does not depend on its
+// leases: gossip finds the dead in three seconds and forgets them after 30; replicas are replaced
+// 5 s later; two elections in a row take some seconds.
 const timers = 45 * time.Second
 
 // pauseAll stops all hosts at once. They go on one by one.

@@ -82,7 +82,7 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 	}
 	opts.Longest = cmp.Or(opts.Longest, 10*time.Second)
 	c := &Chaos{world: w, opts: opts, until: w.now + opts.For, kinds: faultKinds(), hosts: w.Hosts()}
-	c.check(opts.Without)
+	checkKinds(opts.Without)
 	w.faultless = false
 	w.Net.expose()
 	w.storm = c
@@ -93,6 +93,7 @@ func (w *World) Chaos(opts ChaosOptions) *Chaos {
 		}
 	}
 	for i, k := range c.kinds {
+		// The 1 was once the number of the storm; without it every world's faults would be others.
 		k.times = w.stream(chaosStream<<48 | 1<<40 | uint64(i)<<32)
 		k.mean = k.mean/4 + k.times.exponential(k.mean)
 		if k.times.chance(million/3) || !c.may(k) {
@@ -135,7 +136,7 @@ func (c *Chaos) next(k *kind, index uint64) {
 		k.drawn++
 		f := Fault{Name: fmt.Sprintf("%s/%d", k.name, k.drawn), At: w.now}
 		s := w.stream(chaosStream<<48 | 1<<40 | index<<32 | k.drawn)
-		if f.For = c.length(s, k.most); k.long {
+		if f.For = lengthOf(s, k.most); k.long {
 			f.For += timers + c.opts.Longest
 		}
 		if c.waiting == nil || c.waiting[f.Name] {
@@ -149,8 +150,8 @@ func (c *Chaos) next(k *kind, index uint64) {
 	})
 }
 
-// length draws how long a fault lasts: as often some milliseconds as some seconds.
-func (c *Chaos) length(s *stream, most time.Duration) time.Duration {
+// lengthOf draws how long a fault lasts: as often some milliseconds as some seconds.
+func lengthOf(s *stream, most time.Duration) time.Duration {
 	if most == 0 {
 		return 0
 	}
@@ -162,8 +163,7 @@ func (c *Chaos) length(s *stream, most time.Duration) time.Duration {
 func (c *Chaos) Stop() {
 	if !c.over {
 		c.over = true
-		n := c.world.Net
-		n.aims = slices.DeleteFunc(n.aims, func(a *aim) bool { return a.storm == c })
+		c.world.Net.aims = nil
 		if !c.opts.Unhealed {
 			c.world.HealAll()
 		}

@@ -9,25 +9,25 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// conn is one connection. Its two ends learn of its end on their own: that one of
-// them has given it up does not mean that the other one knows.
+// conn is one connection. Each of its two sides learns for itself that it is over: that
+// one of them has given it up does not mean that the other one knows.
 type conn struct {
 	net     *Net
 	ends    [2]*endpoint // the dialler first
 	hellos  [2]transport.Hello
-	open    [2]bool // what each end believes
+	open    [2]bool // what each side believes
 	pending bool    // the last step of the handshake is on its way
 	forgets bool    // frames that meet a cut are gone, not only late
 	line    bool    // for the messages of actors
 
-	since   [2]time.Duration    // nothing arrives at that end before
+	since   [2]time.Duration    // nothing arrives at that side before
 	last    [2][2]time.Duration // by sender and class: the last arrival
 	frames  [2]int              // by sender: on their way
 	bytes   [2]int
 	held    [2][]*frame // by sender: waiting for a cut to end, in order
-	silence [2]event    // by end: gives up then
-	reset   [2]bool     // by end: news of the other's end is on its way
-	bye     [2]*event   // by end: the other's goodbye, if that was sent
+	silence [2]event    // by side: gives up then
+	reset   [2]bool     // by side: news that the other gave up is on its way
+	bye     [2]*event   // by side: the other's goodbye, if that was sent
 }
 
 func (n *Net) newConn(dialler, acceptor *endpoint, hellos [2]transport.Hello) *conn {

@@ -216,9 +216,8 @@ func checkDeadline(a *actor, ctx context.Context) {
 	}
 }
 
-// watch is a channel whose end is awaited, and that cannot tell when it is
-// closed: the Done of a context of the standard library. It is asked after each
-// event.
+// watch waits for a channel to be closed that cannot call anybody: the Done of a
+// context of the standard library. The world looks at it after each event.
 type watch struct {
 	ch      <-chan struct{}
 	actor   *actor      // to wake
@@ -272,5 +271,3 @@ func (w *World) poll() {
 		}
 	}
 }
-
-var _ context.Context = (*simContext)(nil)

@@ -28,9 +28,9 @@ type attempt struct {
 	timer *event
 }
 
-// dial tries addr once, and calls done with who answered, or why nobody did. A
-// connection that comes of it is adopted before, if it leads to whom it was meant
-// for.
+// dial tries addr once, and calls done with who answered, or why nobody did. The
+// connection with the node that answers is adopted: before done is called if it is the node
+// that the dial was meant for, or if that was any. The real transport keeps no such order.
 func (e *endpoint) dial(addr string, want transport.ID, done func(transport.Hello, error)) {
 	n := e.net
 	a := &attempt{net: n, from: e, want: want, done: done}
@@ -118,7 +118,7 @@ func (a *attempt) answered(l *endpoint, mine, theirs transport.Hello) {
 		return
 	}
 	if a.want != 0 && a.want != theirs.ID {
-		a.end(theirs, nil) // Down(Replaced) comes before Up
+		a.end(theirs, nil) // Down(Replaced) comes before Up; in the real transport Up may come first
 		if e.gone {
 			return
 		}

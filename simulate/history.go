@@ -32,8 +32,8 @@ func (h *History) Calls() (begun, held int) { return h.checks.Calls() }
 
 // Finish checks what only the end can tell. Every call has ended (G4); no hold was lost before its
 // time (G5) or, in a world without faults, at all; each key's history is linearizable; and all replicas
-// have the same tables. Call it when all actors have ended. [Play] by itself checks the same, but that
-// every call has ended.
+// have the same tables. Call it when all actors have ended. [Play] checks all of this by itself,
+// except that every call has ended.
 func (h *History) Finish() error { return h.checks.Finish() }
 
 // Orphans describes everything in the shards' tables that no living client believes in (holds, waiters

@@ -155,8 +155,8 @@ func (h *Host) Boot(name string, fn func(ctx context.Context)) {
 	h.Go(name, fn)
 }
 
-// Do runs fn as an actor on the host, waits until it has ended, and tells whether
-// it ran to its end, which it does not if the host crashes. It returns early when
+// Do runs fn as an actor on the host, waits until it has ended, and reports whether
+// fn returned: it does not if the host crashes. Do returns early when
 // ctx, which is the caller's own, ends.
 func (h *Host) Do(ctx context.Context, name string, fn func(ctx context.Context)) bool {
 	ended := false

@@ -41,7 +41,7 @@ func (s *inStep) within(d time.Duration) {
 	look()
 }
 
-// replica is one of a node that lives.
+// replica is a replica on a node that lives.
 type replica struct {
 	env.Replica
 	shard check.ShardName

@@ -63,8 +63,8 @@ func faultKinds() []*kind {
 	}
 }
 
-// check panics if one of names is no kind's.
-func (c *Chaos) check(names []string) {
+// checkKinds panics if one of names is no kind's.
+func checkKinds(names []string) {
 	for _, name := range names {
 		if !slices.Contains(FaultKinds(), name) {
 			panic(fmt.Sprintf("simulate: no kind of fault %q: the kinds are %q", name, FaultKinds()))
@@ -481,7 +481,7 @@ func (c *Chaos) clockNoise(s *stream, _ time.Duration) bool {
 // double is the name of what double does.
 const double = "double"
 
-// double begins two faults of different kinds in the same instant.
+// double begins up to three faults of different kinds in the same instant.
 func (c *Chaos) double(s *stream, d time.Duration) bool {
 	happened := false
 	for _, i := range s.shuffle(len(c.kinds))[:3] {

@@ -16,7 +16,7 @@ type loop struct {
 	until   time.Duration // by the process's clock: what run returned
 	free    time.Duration // true time: the last run is over
 	woken   bool
-	due     int // the latest moment that woke it
+	due     int // the latest moment that woke it, of those that are known
 	running bool
 	stopped bool
 
@@ -29,7 +29,9 @@ func (l *loop) Wake() {
 	if l.stopped || l.process.dead {
 		return
 	}
-	l.due = l.process.world.why.due()
+	if due := l.process.world.why.due(); due != 0 || !l.woken {
+		l.due = due
+	}
 	if l.woken {
 		if !l.running {
 			l.ev.due = l.due

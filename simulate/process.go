@@ -23,7 +23,7 @@ type process struct {
 	id      int
 	dead    bool
 	ended   time.Duration // when it died
-	leaving bool          // World.Leave is under way
+	leaving bool          // Host.Leave is under way
 	hung    time.Duration // the latest end of a stall of one of its loops
 	base    time.Duration // Now's zero: of no meaning outside of the process
 	seeds   uint64

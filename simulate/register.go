@@ -1,8 +1,8 @@
 package simulate
 
 // Register is a resource that is guarded by fencing tokens: it refuses a token
-// lower than the highest that it has seen. A search tells of one that had nothing to refuse:
-// see [Fence].
+// lower than the highest that it has seen. A search names each register that never had
+// anything to refuse: see [Fence].
 //
 //	if !w.Register("disk").Write(l.Token()) { … } // another caller has the lock by now
 type Register struct {

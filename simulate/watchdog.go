@@ -16,8 +16,8 @@ const (
 	looks = 8
 )
 
-// watchdog is the only goroutine beside the simulation. It reads two atomics and the stack
-// of a goroutine, so it cannot change what happens.
+// watchdog is a goroutine beside the simulation. It reads atomics, and stacks once it
+// reports, so it cannot change what happens.
 //
 // It counts its looks and not the time: a process that was stopped meanwhile has looked once.
 type watchdog struct {
@@ -64,6 +64,14 @@ func (d *watchdog) watch(quit chan struct{}, limit time.Duration, runs string, s
 			"actor, wait with simulate.Sleep, simulate.Wait and the mesh only (joined by mesh.JoinContext with the "+
 			"actor's context), also in a loop, and lock no mutex across them\nrepeat: %s\n%s",
 			who, repeat, stackOf(goroutine))
+		select {
+		case <-quit:
+			return
+		default:
+		}
+		if d.progress.Load() != progress {
+			continue // it went on meanwhile, and the stack may be of another turn: the next look sees that
+		}
 		if stalled == nil {
 			panic(report)
 		}

@@ -53,10 +53,10 @@ type Options struct {
 	// Repeat is printed with a failure, and says how to repeat the run. The default
 	// names the seed.
 	Repeat string
-	// Stalled is called for an actor that does not return to the simulation for a minute of real
-	// time: it blocks on a channel, a mutex or a clock, or computes. It is called on a goroutine
-	// of its own, with the actor's stack in the report, and again if that goes on. The default
-	// panics.
+	// Stalled is called if code in the world does not return to the simulation for a minute of
+	// real time: an actor, a function of World.At, a condition of RunUntil. It blocks on a channel,
+	// a mutex or a clock, or computes. Stalled is called on a goroutine of its own, with the stack
+	// of that code in the report, and again if that goes on. The default panics.
 	Stalled func(report string)
 }
 
@@ -81,8 +81,8 @@ type World struct {
 	parameters []Parameter
 	sites      []int64       // by point.Site: how often it is taken, in percent
 	taken      []uint64      // by point.Site: how often it was taken
-	faultless  bool          // HealAll: no fault point is taken, and the sieve rests, until the storm
-	healed     time.Duration // the latest HealAll; zero: there was a fault since
+	faultless  bool          // HealAll or HealCore: no fault point is taken, and the sieve rests, until the storm
+	healed     time.Duration // the latest HealAll; zero: there was a fault since, or a node left or joined
 	ailed      bool          // something was ever worse than on a good day
 	storm      *Chaos        // nil: none yet
 	backwards  bool          // a host's time of day went back

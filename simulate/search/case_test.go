@@ -108,7 +108,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-func FuzzParseCase(f *testing.F) {
+func FuzzCaseString(f *testing.F) {
 	f.Add("seed=1 profile=hostile set=*=least,hosts=3 only=crash/1,pair/3 variant=3")
 	f.Add("seed=18446744073709551615 only=none")
 	f.Add("set==,")

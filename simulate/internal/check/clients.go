@@ -34,7 +34,7 @@ func (h *History) Called(p Process, node transport.ID, ask env.Ask) env.Caller {
 		}
 	}
 	c := h.call(p, want)
-	c.node, c.silent = node, true
+	c.node, c.unreported = node, true
 	return (*recorder)(c)
 }
 
@@ -49,10 +49,10 @@ func (r *recorder) Returned(l env.Hold, err error) env.Holder {
 	}
 	switch {
 	case c.process.Dead(): // its actor is being unwound
-	case !c.silent && err != nil && a != nil:
+	case !c.unreported && err != nil && a != nil:
 		c.by = a // it may well try again, before it reports
 		c.history.reports[a] = append(c.history.reports[a], c)
-	case !c.silent:
+	case !c.unreported:
 		c.core = l
 	default:
 		c.end(l, err)
@@ -117,7 +117,7 @@ func (r *recorder) Unlocked(err error) {
 	if n := len(x.shares); n > 0 && x.shares[n-1].handles > 0 {
 		r.history.world.Fail(fmt.Errorf("G4 re-entrance: %v is released, and %d handles share it", x, x.shares[n-1].handles))
 	}
-	if r.silent {
+	if r.unreported {
 		x.Unlocked(err)
 	}
 }

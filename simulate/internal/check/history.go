@@ -130,23 +130,23 @@ func (w Want) String() string {
 
 // Call is what a History knows of one call, which may end in a hold.
 type Call struct {
-	history *History
-	process Process
-	node    transport.ID // zero: no node was asked
-	who     string
-	actor   string
-	by      Actor    // that reports it, until its end is reported
-	silent  bool     // no actor reports it: the nodes tell
-	core    env.Hold // what the node tells of a call that is reported
-	excused bool     // its hold ended before it was reported, and might
-	left    bool     // and since its node had waited for it while it left
-	moment  int      // of its begin
-	want    Want
-	began   time.Duration
-	ended   time.Duration // running: not yet
-	held    *Hold
-	err     error // it has no hold
-	refused bool  // it would have had to wait, and did not want to
+	history    *History
+	process    Process
+	node       transport.ID // zero: no node was asked
+	who        string
+	actor      string
+	by         Actor    // that reports it, until its end is reported
+	unreported bool     // no actor reports it: the nodes tell
+	core       env.Hold // what the node tells of a call that is reported
+	excused    bool     // its hold ended before it was reported, and might
+	left       bool     // and since its node had waited for it while it left
+	moment     int      // of its begin
+	want       Want
+	began      time.Duration
+	ended      time.Duration // running: not yet
+	held       *Hold
+	err        error // it has no hold
+	refused    bool  // it would have had to wait, and did not want to
 }
 
 // running is the time of what has not happened.

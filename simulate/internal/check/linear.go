@@ -52,7 +52,8 @@ func compare(ops []porcupine.Operation) porcupine.CheckResult {
 
 // witness tries the one order that explains most: each hold begins as late and ends as early
 // as it may. If the model accepts that, no other order need be searched, at the cost of the square
-// of the number of holds. It reports false for histories with more than takes and ends.
+// of the number of holds. It reports false if the model refuses that order,
+// and for histories with more than takes and ends.
 func (s lockState) witness(ops []porcupine.Operation) bool {
 	type moment struct {
 		at, order int64 // ends before takes, and a take's own end behind it

@@ -93,12 +93,8 @@ func (h *History) checkLeases(k *keyHistory, x *Hold) {
 	now := h.world.Now()
 	k.settle()
 	var sum int64
-	var first *Hold
 	for _, y := range k.lapsed {
 		sum += y.call.want.Weight
-		if first == nil {
-			first = y
-		}
 	}
 	if sum+k.weight <= x.call.want.Capacity {
 		return // all fit in together
@@ -108,7 +104,8 @@ func (h *History) checkLeases(k *keyHistory, x *Hold) {
 			sum += y.call.want.Weight
 		}
 	}
-	if first != nil && sum > x.call.want.Capacity {
+	if len(k.lapsed) > 0 && sum > x.call.want.Capacity {
+		first := k.lapsed[0]
 		h.world.Fail(fmt.Errorf("G5 lease: %v was granted, and %v is leased until %v", x, first, first.leasedUntil()))
 		return
 	}

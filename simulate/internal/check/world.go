@@ -40,7 +40,7 @@ type World interface {
 	// Ailed reports whether anything was ever worse than on a good day, and Ail says that it was.
 	Ailed() bool
 	Ail()
-	// Healed returns when the latest fault ended; 0 while there is one.
+	// Healed returns when HealAll was last called; 0 if there was a fault since, or a node left or joined.
 	Healed() time.Duration
 	// Noisy reports whether fault points are taken, and messages lost for what they are, in this world;
 	// and whether they still are.
@@ -91,8 +91,8 @@ type Actor interface {
 
 // Loop is a loop of a node.
 type Loop interface {
-	// Works returns when it has last worked, by its process's clock, if that is now, and Stood
-	// for how long it has stood still until then.
+	// Works returns the time until which the loop has worked, by its process's clock, which shows
+	// now: now itself, unless the loop stands still. Stood returns for how long it stood still before.
 	Works(now time.Duration) time.Duration
 	Stood() time.Duration
 }
