@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -126,7 +125,7 @@ func (l *shardLoop) nodeGone(node uint64) {
 		l.guard(r, func() { r.NodeGone(l.now, node) })
 	}
 	l.step(client.NodeGone{Node: node})
-	maps.DeleteFunc(l.via, func(client, by uint64) bool { return client == node || by == node }) // order-free: each is judged alone
+	delete(l.via, node)
 }
 
 // shut ends the loop: every call on it fails with ErrClosed, and holds are lost.

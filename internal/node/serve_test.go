@@ -153,11 +153,10 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	}
 }
 
-// Promise: P15, P21: the way to a client is forgotten when the client or the relay is gone, and when the
+// Promise: P15, P21: the way to a client is forgotten when the client is gone, and when the
 // client is no member any more.
 func TestWaysAreForgotten(t *testing.T) {
 	for name, then := range map[string]func(*bench){
-		"the relay is gone":      func(b *bench) { b.do(func(l *shardLoop) { l.nodeGone(helper) }) },
 		"the client is gone":     func(b *bench) { b.do(func(l *shardLoop) { l.nodeGone(nodeB) }) },
 		"the client is unlisted": func(b *bench) { b.looks(benchMembers[0], benchMembers[2]) },
 	} {
