@@ -252,7 +252,7 @@ func (m *Machine) Foreign(now time.Duration, peer transport.Hello, out []Output)
 		if w := m.cfg.Wants.MeshName; w != "" && peer.MeshName != w {
 			return
 		}
-		m.log(slog.LevelError, "a mesh lists this node's address: this mesh of one gives way to it",
+		m.log(slog.LevelError, "a node of another mesh has dialled this node: this mesh of one gives way to that mesh",
 			slog.String("mesh", peer.MeshName), slog.String("member", peer.Name), slog.String("addr", peer.Addr))
 		m.phase = ended
 		m.emit(Disband{By: peer})

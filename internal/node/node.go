@@ -373,4 +373,4 @@ func (n *Node) found(v founding.Mesh) {
 // errDisband is why a mesh of one ends when a node of another mesh has dialled it (P28). That
 // mesh lists its address, or remembers a member there. The program's handle of this node is
 // over, as its mesh is: it takes a new Join to be part of the other one.
-var errDisband = errors.New("another mesh lists this node's address, and this mesh of one gives way to it: Close, and Join with that mesh's addresses as seeds")
+var errDisband = errors.New("a node of another mesh has dialled this node, and this mesh of one gives way to that mesh: Close, and Join with its addresses as seeds")

@@ -25,12 +25,14 @@ func TestFramesOfItsMeshAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		frame []byte
-		taken bool
+		taken bool // by the shard loop
+		ends  bool // the connection with its sender
 	}{
-		{"of its mesh", frame(77), true},
-		{"of another mesh", frame(78), false},
-		{"empty", nil, false},
-		{"half a number", message.AppendHeader(nil, 1<<40)[:2], false},
+		{"of its mesh", frame(77), true, false},
+		{"of its mesh, with half a message", frame(77)[:len(frame(77))-1], true, true},
+		{"of another mesh", frame(78), false, true},
+		{"empty", nil, false, true},
+		{"half a number", message.AppendHeader(nil, 1<<40)[:2], false, true},
 	} {
 		b.words = nil
 		b.node.Receive(nodeB, transport.KindShard, tt.frame)
@@ -38,6 +40,12 @@ func TestFramesOfItsMeshAlone(t *testing.T) {
 		taken := len(in) == 1
 		if taken != tt.taken || slices.Contains(b.words, "disconnect 2") == tt.taken {
 			t.Errorf("a frame %s: taken: %t; the connection: %v", tt.name, taken, b.words)
+		}
+		for _, do := range in {
+			b.do(do)
+		}
+		if ends := slices.Contains(b.words, "disconnect 2"); ends != tt.ends {
+			t.Errorf("a frame %s: the connection with its sender ends: %t", tt.name, ends)
 		}
 	}
 	b.node.up.Store(nil)
