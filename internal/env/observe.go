@@ -119,7 +119,7 @@ type Became struct {
 // Served: the replica has begun to serve as its shard's leader, or ceased to.
 type Served struct{ Serving bool }
 
-// Handover: the leader has begun to hand its office over to another node.
+// Handover: the leader has begun to hand leadership over to another node.
 type Handover struct{ To transport.ID }
 
 // Heard: the leader has received a sign of life, from which a session's lease counts.
