@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -308,60 +309,92 @@ func TestCloseLeavesNothing(t *testing.T) {
 	goleak.VerifyNone(t, others)
 }
 
-// slowSockets are TCP sockets whose first Close takes long.
-type slowSockets struct {
-	transport.CountedSockets
-	calls, closing atomic.Int64
+// pipes are sockets in memory. Of those that are dialled, the first call of Close returns when free is
+// closed, long after the connection has ended.
+type pipes struct {
+	queue chan net.Conn
+	free  chan struct{}
+	calls atomic.Int64 // of Close
 }
 
-func (s *slowSockets) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	c, err := s.CountedSockets.Dial(ctx, addr)
-	if err != nil {
-		return nil, err
+func (p *pipes) Listen(string) (net.Listener, error) { return p, nil }
+
+func (p *pipes) Dial(ctx context.Context, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.queue <- there:
+		return &slowConn{here, p}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return &slowConn{Conn: c, sockets: s}, nil
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p.queue; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+func (p *pipes) Close() error {
+	close(p.queue)
+	return nil
 }
 
 type slowConn struct {
 	net.Conn
-	sockets *slowSockets
+	sockets *pipes
 }
 
 func (c *slowConn) Close() error {
-	c.sockets.closing.Add(1)
-	defer c.sockets.closing.Add(-1)
 	first := c.sockets.calls.Add(1) == 1
 	err := c.Conn.Close()
 	if first {
-		time.Sleep(200 * time.Millisecond)
+		<-c.sockets.free
 	}
 	return err
 }
 
 func TestCloseWaitsForTheSockets(t *testing.T) {
-	quiet, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer quiet.Close()
-	for _, connected := range []bool{true, false} {
-		var sockets slowSockets
-		a := start(t, 1, func(c *transport.Config, _ *node) { c.Sockets = &sockets })
-		if connected {
-			b := start(t, 2)
+	for name, connect := range map[string]func(a *node, p *pipes){
+		"of a connection": func(a *node, p *pipes) {
+			b := start(a.t, 2, bindTo("127.0.0.1:1"), over(p))
 			a.Connect(b.id, b.Addr())
 			a.awaitUp(b.id)
-		} else {
-			a.Dial(quiet.Addr().String())
-			eventually(t, "the dial has a socket", func() bool { return sockets.Count() == 1 })
-			time.Sleep(10 * time.Millisecond) // it reads
-		}
-		a.Close()
-		if n := sockets.closing.Load(); n != 0 {
-			t.Errorf("connected is %v: when Close had returned, %d sockets were being closed", connected, n)
-		}
-		if sockets.calls.Load() == 0 {
-			t.Errorf("connected is %v: no socket was closed", connected)
-		}
+		},
+		"of a handshake": func(a *node, p *pipes) {
+			a.Dial("127.0.0.1:1")
+			<-p.queue // nobody answers
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // of several goroutines that close a socket, any may be the first
+				synctest.Test(t, func(t *testing.T) {
+					p := &pipes{queue: make(chan net.Conn), free: make(chan struct{})}
+					a := start(t, 1, bindTo(""), over(p))
+					connect(a, p)
+					synctest.Wait()
+					var closed atomic.Bool
+					go func() {
+						a.Close()
+						closed.Store(true)
+					}()
+					synctest.Wait()
+					if p.calls.Load() == 0 {
+						t.Error("Close does not close the socket")
+					}
+					if closed.Load() {
+						t.Error("Close has returned while the socket was being closed")
+					}
+					close(p.free)
+					synctest.Wait()
+					if !closed.Load() {
+						t.Error("Close does not return")
+					}
+				})
+			}
+		})
 	}
 }

@@ -263,6 +263,10 @@ func bindTo(addr string) setting  { return func(c *transport.Config, _ *node) { 
 func advertise(a string) setting  { return func(c *transport.Config, _ *node) { c.Advertise = a } }
 func hook(fn func(event)) setting { return func(_ *transport.Config, n *node) { n.hook = fn } }
 
+func over(s transport.Sockets) setting {
+	return func(c *transport.Config, _ *node) { c.Sockets = s }
+}
+
 func refuseAll(reason string) setting {
 	return func(c *transport.Config, _ *node) {
 		c.Accept = func(transport.Hello) error { return errors.New(reason) }
