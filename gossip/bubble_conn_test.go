@@ -31,9 +31,8 @@ func TestTheBubblesConnections(t *testing.T) {
 			b.Partition([]string{"a"})
 			for _, text := range []string{"one ", "two ", "three"} {
 				writes(t, here, text)
-				time.Sleep(time.Second)
+				silent(t, there)
 			}
-			silent(t, there)
 			b.Heal()
 			reads(t, there, "one two three")
 		}},
@@ -74,7 +73,7 @@ func TestTheBubblesConnections(t *testing.T) {
 		{"a reset is lost in a cut, and sent again for the next bytes", func(t *testing.T, b *bubble, here, there net.Conn) {
 			b.Partition([]string{"a"})
 			b.Crash("a")
-			time.Sleep(time.Second)
+			silent(t, there)
 			b.Heal()
 			silent(t, there)
 			writes(t, there, "is anybody there?")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -33,29 +34,37 @@ func TestWatchdogNamesTheActor(t *testing.T) {
 			for n := 0; !closed(free); n++ {
 			}
 		},
-		"sleep": func(free chan struct{}) {
+	} {
+		testWatchdog(t, state, block)
+	}
+	synctest.Test(t, func(t *testing.T) { // the bubble's clock does not wait for those that sleep
+		testWatchdog(t, "sleep", func(free chan struct{}) {
 			for !closed(free) {
 				time.Sleep(time.Second)
 			}
-		},
-	} {
-		free := make(chan struct{})
-		var report string
-		w := New(Options{Stalled: func(r string) {
-			if report == "" {
-				report = r
-				close(free)
-			}
-		}})
-		w.dog.limit = 80 * time.Millisecond
-		w.Host("a").Go("innocent", func(ctx context.Context) { _ = Sleep(ctx, time.Millisecond) })
-		w.Host("a").Go("guilty", func(context.Context) { block(free) })
-		run(t, w, time.Second)
-		w.Close()
-		if !strings.HasPrefix(report, "simulate: actor a/guilty does not go on") || !strings.Contains(report, " ["+state) ||
-			!strings.Contains(report, "watchdog_test.go") || !strings.Contains(report, "\nrepeat: simulate.Options.Seed = 0\n") {
-			t.Errorf("%s: report %q", state, report)
+		})
+	})
+}
+
+// testWatchdog plays a world with an actor that does not go on until free is closed.
+func testWatchdog(t *testing.T, state string, block func(free chan struct{})) {
+	t.Helper()
+	free := make(chan struct{})
+	var report string
+	w := New(Options{Stalled: func(r string) {
+		if report == "" {
+			report = r
+			close(free)
 		}
+	}})
+	w.dog.limit = 80 * time.Millisecond
+	w.Host("a").Go("innocent", func(ctx context.Context) { _ = Sleep(ctx, time.Millisecond) })
+	w.Host("a").Go("guilty", func(context.Context) { block(free) })
+	run(t, w, time.Second)
+	w.Close()
+	if !strings.HasPrefix(report, "simulate: actor a/guilty does not go on") || !strings.Contains(report, " ["+state) ||
+		!strings.Contains(report, "watchdog_test.go") || !strings.Contains(report, "\nrepeat: simulate.Options.Seed = 0\n") {
+		t.Errorf("%s: report %q", state, report)
 	}
 }
 
