@@ -14,8 +14,8 @@ import (
 // dozens of typical frames. A larger frame is read straight into its body.
 const readBuffer = 32 << 10
 
-// writeBuffer gathers frames for one system call. Of a body that does not fit, what
-// exceeds the buffer by more than its size is written from where it is.
+// writeBuffer gathers frames for one system call. A body that does not fit fills the buffer;
+// if the rest is larger than the buffer, it is written without being copied.
 const writeBuffer = 32 << 10
 
 // conn is one connection. Its peer's goroutine reads from it, and a goroutine of

@@ -14,11 +14,11 @@ const (
 // limit these are up to megabytes, which urgent frames cannot overtake. A failure has no
 // other effect, so it is ignored.
 func tune(c net.Conn) {
-	tcp, ok := c.(*net.TCPConn)
+	socket, ok := c.(syscall.Conn)
 	if !ok {
 		return
 	}
-	if raw, err := tcp.SyscallConn(); err == nil {
+	if raw, err := socket.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) {
 			syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotsentLowat, unsentBytes)
 		})
