@@ -243,9 +243,14 @@ func called[M message.Message](prefixes ...string) func(word) bool {
 	}
 }
 
-func logs[C shard.Command](w word) bool {
-	return slices.ContainsFunc(w.logged, func(c shard.Command) bool { _, ok := c.(C); return ok })
+func logs(what func(shard.Command) bool) func(word) bool {
+	return func(w word) bool { return slices.ContainsFunc(w.logged, what) }
 }
+
+func isExpiry(c shard.Command) bool { _, ok := c.(shard.Expire); return ok }
+
+// isSilence: a Silent for no time ends a silence.
+func isSilence(c shard.Command) bool { s, ok := c.(shard.Silent); return ok && s.For > 0 }
 
 // vocabulary is how stories call messages. Those that are about a session, in the log,
 // may be "of" a host; those with a key "of" a key.
@@ -281,8 +286,8 @@ var vocabulary = []struct {
 	{"heartbeats", func(w word) bool { return is[*replica.Frame](w) && w.name == "heartbeat" }},
 	{"heartbeat answers", called[*replica.Frame]("heartbeat answered")},
 	{"votes", called[*replica.Frame]("prevote", "vote")},
-	{"expiries", logs[shard.Expire]},
-	{"silences", logs[shard.Silent]},
+	{"expiries", logs(isExpiry)},
+	{"silences", logs(isSilence)},
 	{"promotions", func(w word) bool { return promotes(w.change) }},
 	{"conclusions", func(w word) bool { return concludes(w.change) }},
 	{"snapshots", is[*replica.Chunk]},

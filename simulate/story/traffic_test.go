@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -30,6 +32,27 @@ func TestTheKeyOfAMessage(t *testing.T) {
 	} {
 		if got := (word{message: tt.message, name: tt.name}).key(); got != tt.want {
 			t.Errorf("the key of %q is %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestWhatALogEntryIsCalled(t *testing.T) {
+	for _, tt := range []struct {
+		command shard.Command
+		want    []string
+	}{
+		{shard.Expire{}, []string{"expiries"}},
+		{shard.Silent{For: time.Second}, []string{"silences"}},
+		{shard.Silent{}, nil}, // the session was heard again
+	} {
+		var names []string
+		for _, v := range vocabulary {
+			if w := (word{logged: []shard.Command{tt.command}}); v.name != "founding messages" && v.what(w) {
+				names = append(names, v.name)
+			}
+		}
+		if !slices.Equal(names, tt.want) {
+			t.Errorf("%#v is called %q, want %q", tt.command, names, tt.want)
 		}
 	}
 }
