@@ -216,8 +216,8 @@ func checkDeadline(a *actor, ctx context.Context) {
 	}
 }
 
-// watch waits for a channel to be closed that cannot call anybody: the Done of a
-// context of the standard library. The world looks at it after each event.
+// watch waits until a channel is closed: the Done of a context of the standard library. Its
+// end wakes nobody in the simulation, so the world looks at the channel after each event.
 type watch struct {
 	ch      <-chan struct{}
 	actor   *actor      // to wake

@@ -32,14 +32,14 @@ func (w *World) living() iter.Seq2[*Host, inspected] {
 
 // MaySpare reports whether every shard keeps a majority of its real voters, with what
 // they remember, if the process on the host ends now: in each half of the configuration,
-// as each living replica knows it, and in the one to which a change of voters leads that is under way.
+// as each living replica knows it, and in the one that a change of voters under way leads to.
 // Hosts that are about to leave count as gone: they leave in the end, whether or not they could hand over.
 func (h *Host) MaySpare() bool {
 	return h.world.suffice(func(o *Host) bool { return o != h }, false)
 }
 
-// suffice reports whether every shard keeps such majorities if only the processes live on whose hosts
-// stays returns true for. If settled is set, no change of voters may be under way either.
+// suffice reports whether every shard keeps such majorities if all processes end except those on the hosts
+// for which stays returns true. If settled is set, no change of voters may be under way either.
 func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	alive := make(map[transport.ID]bool)
 	for h, n := range w.living() {
