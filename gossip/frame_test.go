@@ -24,6 +24,7 @@ var goodFrames = []frame{
 	{Kind: frameOpen, Stream: 7},
 	{Kind: frameData, Stream: math.MaxUint64, Opener: true, Offset: 1 << 40, Data: []byte{0}},
 	{Kind: frameData, Stream: 7, Data: bytes.Repeat([]byte("d"), maxData)},
+	{Kind: frameData, Stream: math.MaxUint64, Opener: true, Offset: math.MaxInt64, Data: make([]byte, maxData)},
 	{Kind: frameWindow, Stream: 7, Opener: true, Offset: math.MaxInt64},
 	{Kind: frameClose, Stream: 1},
 	{Kind: frameLeave},

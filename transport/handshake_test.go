@@ -237,6 +237,7 @@ func TestSilentConnectionsDoNotKeepNodesOut(t *testing.T) {
 		t.Errorf("reading from the oldest: %v, want it closed", err)
 	}
 	eventually(t, "a limited crowd", func() bool { return b.open.Count() <= 128 })
+	eventually(t, "the reason is logged", func() bool { return b.logged("too many connections") })
 	a := start(t, 1)
 	a.Connect(b.id, b.Addr())
 	deliver(a, b, "through")
