@@ -28,9 +28,8 @@ type lease struct {
 	heard      time.Duration // when it last spoke, or this leader began to serve
 	before     time.Duration // how long it had been silent by then (P5)
 	excused    bool          // a stall has moved its end since: see stalled
-	silent     bool          // a Silent is in the log, or about to be, and none of zero after it
 	recalled   bool          // a Silent of zero is on its way
-	checkpoint time.Duration // the silence that was logged last
+	checkpoint time.Duration // the silence that was logged last, or is about to be; zero: none, or it was heard again
 	awaiting   []Renewal     // to be answered when that is applied
 	asked      time.Duration // when a round for its expiry began; zero: none did
 	expiring   bool          // an Expire is in the log, or about to be (P4)
@@ -60,7 +59,7 @@ func (ls *leases) inherit(s shard.Lease, now time.Duration, rho float64) {
 	l := ls.start(s.Session, s.TTL, now)
 	l.fixed = s.Fixed
 	if s.Silent > 0 {
-		l.silent, l.checkpoint = true, s.Silent
+		l.checkpoint = s.Silent
 		l.before = time.Duration(float64(s.Silent) * (1 - 2*rho))
 	}
 }
@@ -94,9 +93,6 @@ func (ls *leases) hear(id shard.SessionID, now time.Duration) bool {
 		return true // no word moves its end (P7)
 	}
 	l.heard, l.before, l.excused = now, 0, false
-	if !l.silent {
-		l.checkpoint = 0
-	}
 	ls.spoke(l)
 	return true
 }
@@ -126,7 +122,7 @@ func (ls *leases) fix(id shard.SessionID, now, hold time.Duration) {
 	if l := ls.byID[id]; l != nil {
 		l.fixed, l.ttl = true, hold
 		l.heard, l.before, l.excused = now, 0, false
-		l.silent, l.checkpoint, l.recalled = false, 0, false
+		l.checkpoint, l.recalled = 0, false
 		ls.spoke(l)
 		ls.reviewAt(now)
 	}
@@ -136,7 +132,7 @@ func (ls *leases) fix(id shard.SessionID, now, hold time.Duration) {
 // that.
 func (ls *leases) reheard(id shard.SessionID) (answerable []Renewal) {
 	if l := ls.byID[id]; l != nil {
-		l.silent, l.recalled, l.checkpoint, l.before = false, false, 0, 0
+		l.recalled, l.checkpoint, l.before = false, 0, 0
 		answerable, l.awaiting = l.awaiting, nil
 	}
 	return answerable
@@ -152,7 +148,7 @@ func (ls *leases) confirmed(q Renewal) (answer, recall bool) {
 		return true, false
 	case l.expiring:
 		return false, false
-	case l.fixed || !l.silent:
+	case l.fixed || l.checkpoint == 0:
 		return true, false
 	}
 	l.awaiting = append(l.awaiting, q)
@@ -179,7 +175,7 @@ func (ls *leases) review(now time.Duration, early bool) (silent []silence, over 
 				over = append(over, l.id)
 			}
 		case (s >= due || s >= due-l.ttl/4 && early) && !l.recalled:
-			l.silent, l.checkpoint = true, s
+			l.checkpoint = s
 			silent = append(silent, silence{l.id, s})
 		}
 		ls.next = min(ls.next, now+l.nextCheckpoint()-s, now+max(l.ttl-s, TickInterval))
@@ -208,14 +204,10 @@ func (ls *leases) expire(id shard.SessionID, now time.Duration) bool {
 func (ls *leases) handOver(now time.Duration, busy func(shard.SessionID) bool) (silent []silence) {
 	for _, l := range ls.byID { // order-free: what is found is sorted below
 		s := l.silence(now)
-		logged := time.Duration(0)
-		if l.silent {
-			logged = l.checkpoint
-		}
-		if l.expiring || l.recalled || s-logged < unlogged || !busy(l.id) {
+		if l.expiring || l.recalled || s-l.checkpoint < unlogged || !busy(l.id) {
 			continue
 		}
-		l.silent, l.checkpoint = true, s
+		l.checkpoint = s
 		silent = append(silent, silence{l.id, s})
 	}
 	return sorted(silent)

@@ -269,11 +269,11 @@ func TestAShortFixEndsInTime(t *testing.T) {
 // nor is on its way into the log.
 func TestAFixUndoesTheSilence(t *testing.T) {
 	id := shard.SessionID{Node: 7, Number: 1}
-	l := lease{ttl: ttl, heard: 1, before: 2, excused: true, silent: true, recalled: true, checkpoint: 3}
+	l := lease{ttl: ttl, heard: 1, before: 2, excused: true, recalled: true, checkpoint: 3}
 	ls := newLeases(nil)
 	ls.byID[id] = &l
 	ls.fix(id, time.Hour, time.Minute)
-	if l.ttl != time.Minute || !l.fixed || l.heard != time.Hour || l.before != 0 || l.excused || l.silent || l.recalled || l.checkpoint != 0 {
+	if l.ttl != time.Minute || !l.fixed || l.heard != time.Hour || l.before != 0 || l.excused || l.recalled || l.checkpoint != 0 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -575,10 +575,10 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 		t.Fatal("leadership did not move")
 	}
 	a, b := next.leading.leases.byID[silent], next.leading.leases.byID[other]
-	if !a.silent || a.checkpoint != 6*time.Second || a.before != 6*time.Second*98/100 || a.silence(next.leading.began) != a.before {
+	if a.checkpoint != 6*time.Second || a.before != 6*time.Second*98/100 || a.silence(next.leading.began) != a.before {
 		t.Errorf("who was silent for 6s: %+v", a)
 	}
-	if b.silent || b.checkpoint != 0 || b.silence(next.leading.began) != 0 {
+	if b.checkpoint != 0 || b.silence(next.leading.began) != 0 {
 		t.Errorf("who was not: %+v", b)
 	}
 	before := next.applied.index
@@ -591,7 +591,7 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 	if err := next.Renew(w.now, Renewal{Session: silent, Ref: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if w.settle(t); next.applied.index == before || a.silent {
+	if w.settle(t); next.applied.index == before || a.checkpoint != 0 {
 		t.Error("the renewal of one who was silent was not logged")
 	}
 }
