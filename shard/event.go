@@ -23,8 +23,8 @@ type Event struct {
 // EventKind says what happened.
 type EventKind uint8
 
-// The kinds of events. The numbers of those that answer a command are sent over the network: append
-// no more of them.
+// The kinds of events. Those up to Refused answer a command; their numbers are sent over the network
+// and must not change.
 const (
 	// The request holds its key.
 	Granted EventKind = iota + 1
@@ -65,7 +65,9 @@ const (
 	lastReason = Behind
 )
 
-var reasons = [...]string{"none", "locked", "lost", "reopen", "capacity", "crowded", "stale", "behind"}
+var reasons = [lastReason + 1]string{
+	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind",
+}
 
 func (r Reason) String() string {
 	if r > lastReason {
