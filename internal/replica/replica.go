@@ -306,9 +306,7 @@ func (r *Replica) Receive(now time.Duration, node uint64, m wire.Message) (answe
 	}
 	switch m := m.(type) {
 	case *Frame:
-		if gone := r.step(node, *m); gone != nil {
-			return gone
-		}
+		return r.step(node, *m)
 	case *Chunk:
 		r.addChunk(node, *m)
 	case *ChunkAck:
@@ -330,8 +328,8 @@ func (r *Replica) Receive(now time.Duration, node uint64, m wire.Message) (answe
 }
 
 // step takes a raft message that came from node. If it came from a replica that does not
-// know of its end, step says so.
-func (r *Replica) step(node uint64, f Frame) (removed *Removed) {
+// know of its end, the answer says so.
+func (r *Replica) step(node uint64, f Frame) (answer wire.Message) {
 	if f.Generation != r.cfg.Generation {
 		return nil
 	}
