@@ -735,6 +735,18 @@ func TestTokensStartAtTheFoundingRevision(t *testing.T) {
 	}
 }
 
+// Promise: P41: the digest of a table tells who was granted what, even if the revisions are equal.
+func TestTheDigestTellsGrantsApart(t *testing.T) {
+	digest := func(who string) uint64 {
+		table := newTable()
+		table.Step(lock(who, 1, "a"), nil)
+		return table.Digest()
+	}
+	if ann, again, bob := digest("ann"), digest("ann"), digest("bob"); ann != again || ann == bob {
+		t.Errorf("of the tables in which ann, ann and bob hold the key: %x, %x and %x", ann, again, bob)
+	}
+}
+
 func TestTableTimeOnlyGrows(t *testing.T) {
 	table := newTable()
 	table.Enter(1, time.Minute)
