@@ -379,7 +379,7 @@ func TestMalformedFrames(t *testing.T) {
 	round := func(k kind, size int) []byte { return frame(2, 1, message(k, 7, make([]byte, size))) }
 	withoutTerm := func(k kind) []byte { return frame(2, 1, message(k, 1, uint64(0))) }
 	unsaid := func(k kind) []byte { return frame(2, 1, message(k)) }
-	long := entries(uint64(0), uint64(1))
+	half := entries(uint64(0), uint64(1))
 	tests := []struct {
 		name  string
 		bytes []byte
@@ -390,11 +390,11 @@ func TestMalformedFrames(t *testing.T) {
 		{"to replica zero", frame(1, 0, message(raftpb.MsgApp))},
 		{"from a replica that raft keeps for itself", frame(raft.LocalApplyThread, 1, message(raftpb.MsgApp))},
 		{"from a replica to itself", frame(1, 1, message(raftpb.MsgApp))},
-		{"a field too few", frame(2, 1, message(raftpb.MsgApp)[:8])},
+		{"a field too few", append(frame(2, 1, message(raftpb.MsgApp)[:8]), wiretest.Encode(t, list{})...)},
 		{"a field too many", frame(2, 1, append(message(raftpb.MsgApp), uint64(0)))},
-		{"part of an entry", long},
+		{"part of an entry", half},
 		{"an entry of an unknown type", entries(uint64(3), uint64(1), []byte{})},
-		{"more entries than there is room for", append(long[:len(long)-3], 0xdd, 0, 1, 0, 0)},
+		{"more entries than there is room for", slices.Concat(half[:len(half)-3], []byte{0xdd, 0, 1, 0, 0})},
 		{"an entry that is too long", entries(uint64(0), uint64(1), make([]byte, maxEntry+1))},
 		{"a long round", round(raftpb.MsgHeartbeat, roundSize+1)},
 		{"a short round", round(raftpb.MsgHeartbeatResp, roundSize-1)},
@@ -424,6 +424,9 @@ func TestMalformedFrames(t *testing.T) {
 			r := wire.NewReader(tt.bytes)
 			if f := readFrame(r); !errors.Is(r.Err(), wire.ErrMalformed) {
 				t.Errorf("read %+v, error %v", f, r.Err())
+			}
+			if cut := tt.name == "nothing" || tt.name == "half"; cut != errors.Is(r.Err(), wire.ErrShort) {
+				t.Errorf("error %v", r.Err())
 			}
 		})
 	}
@@ -641,6 +644,22 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
+// Promise: P23: what a node says of a replica of another generation counts for nothing.
+func TestOtherGenerationsAskForNothing(t *testing.T) {
+	for generation, want := range map[uint64]bool{1: true, 2: false} {
+		w, leader := led(t)
+		w.run(t, 2*HeartbeatTicks)
+		w.add(1)
+		leader.addLearner(w.replicas[3].cfg.Self)
+		w.run(t, 4*HeartbeatTicks)
+		leader.Receive(w.now, 104, &Decline{generation, 4})
+		leader.Receive(w.now, 103, &Missing{generation, 3})
+		if declines, missing := leader.members.declines(4), leader.leading.placing.missing[3]; declines != want || missing != want {
+			t.Errorf("said of generation %d: 4 declines a vote: %v, 3 is missing: %v", generation, declines, missing)
+		}
+	}
+}
+
 // A node says that a replica which it hosted is gone for good, after a panic for example:
 // the shard gets another replica there, under an ID that it never used (P24, P41).
 func TestAMissingReplicaIsReplaced(t *testing.T) {
@@ -771,6 +790,13 @@ func TestAStoppedReplicaDoesNothingMore(t *testing.T) {
 	}
 	if err := leader.Renew(w.now, Renewal{Session: a.Session}); !errors.Is(err, ErrNotServing) {
 		t.Errorf("a renewal: %v", err)
+	}
+	gone := &Frame{Generation: 1, From: 9, To: anybody, Message: &raftpb.Message{
+		Type: raftpb.MsgHeartbeatResp.Enum(), Term: proto.Uint64(leader.Term()), Context: []byte(question),
+	}}
+	leader.members.highest = 9
+	if got := leader.Receive(w.now, 109, gone); got != nil {
+		t.Errorf("it tells a removed replica %v", got)
 	}
 	leader.NodeGone(w.now, 102)
 	leader.Wake(w.now + 4*ElectionTimeout)
