@@ -23,6 +23,7 @@ func handsOver(to func(node uint64)) func(fact any) {
 	}
 }
 
+// Promise: G6, P22: nothing waits for a voter that does not answer to take the office over.
 func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 	for silent, want := range map[time.Duration]bool{answerTime: true, answerTime + 1: false} {
 		w, leader := led(t)

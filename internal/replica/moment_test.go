@@ -174,7 +174,11 @@ func TestAtTheLimitItself(t *testing.T) {
 			r.farewells.gone, r.farewells.next = []Hosted{{Peer{Node: 9}, 9}}, w.now-time.Duration(off)
 			var out Output
 			r.emit(&out)
-			return len(sent[*Removed](&out)) == 1
+			told := sent[*Removed](&out)
+			if len(told) == 1 && *told[0] != (Removed{Generation: 1, ID: 9, Highest: 3}) {
+				t.Errorf("it is told %+v", told[0])
+			}
+			return len(told) == 1
 		}},
 		{"the removed are told no more", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
@@ -205,6 +209,9 @@ func TestAtTheLimitItself(t *testing.T) {
 			r.leading.placing.rests = false
 			r.leading.contacts.heard[3] = w.now - 2*ElectionTimeout - time.Duration(off)
 			r.place()
+			if asked := r.leading.contacts.asked != 0; asked != r.leading.reads.sign {
+				t.Errorf("it waits for answers: %v, and asks for them: %v", asked, !asked)
+			}
 			return r.leading.contacts.asked != 0
 		}},
 		{"a learner that gets nowhere is removed", false, func(t *testing.T, off int) bool {

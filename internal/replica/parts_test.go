@@ -150,6 +150,25 @@ func TestLeasesAlone(t *testing.T) {
 	}
 }
 
+// What a leader logs and asks about does not depend on the order of a map.
+func TestLeasesAreReviewedInTheOrderOfTheirIDs(t *testing.T) {
+	ls := newLeases(nil)
+	for n := range uint64(16) {
+		ls.open(shard.SessionID{Node: 7, Number: 16 - n}, ttl, 0)
+	}
+	byID := func(a, b silence) int { return a.id.Compare(b.id) }
+	if silent, _ := ls.review(ttl/2, false); len(silent) != 16 || !slices.IsSortedFunc(silent, byID) {
+		t.Errorf("silences are logged in this order: %v", silent)
+	}
+	busy := func(shard.SessionID) bool { return true }
+	if silent := ls.handOver(ttl/2+unlogged, busy); len(silent) != 16 || !slices.IsSortedFunc(silent, byID) {
+		t.Errorf("at a hand-over they are logged in this order: %v", silent)
+	}
+	if _, over := ls.review(ttl, false); len(over) != 16 || !slices.IsSortedFunc(over, shard.SessionID.Compare) {
+		t.Errorf("a majority is asked in this order: %v", over)
+	}
+}
+
 func TestAppliedLogKeepsWhatIsRecent(t *testing.T) {
 	var a appliedLog
 	a.restore(100, 3)

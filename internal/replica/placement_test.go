@@ -640,7 +640,6 @@ func TestNothingElseBeginsWhileVotersChange(t *testing.T) {
 	}
 }
 
-// Promise: G6, P22: nothing waits for a voter that does not answer to take the office over.
 // Promise: G6, P24: a removed replica that asks hears of its end from who knows that most voters know
 // of it: a leader whose seal they have, or another replica when there was one more change.
 // Method: replica 4 is added and removed; the third follower gets all that by a snapshot.
@@ -833,6 +832,9 @@ func decides(t *testing.T, w *trio, leader *Replica) string {
 			default:
 				did = append(did, fmt.Sprint("demotes ", id))
 			}
+			if _, adds := added[id]; !adds && c.GetType() != raftpb.ConfChangeRemoveNode && g.contacts.asked != 0 {
+				t.Error("the answers that it has count for the next change of voters, too")
+			}
 		}
 	}
 	return strings.Join(did, ", ")
@@ -924,7 +926,7 @@ func TestPlacement(t *testing.T) {
 				leader.leading.learners[id] = l
 			}
 			for _, id := range tt.declined {
-				leader.members.decline(id)
+				leader.Receive(w.now, 100+id, &Decline{Generation: 1, ID: id})
 			}
 			for _, id := range tt.missing {
 				leader.missing(100+id, id)
