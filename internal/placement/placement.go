@@ -77,6 +77,12 @@ func Next(s *State) (a Action, done bool) {
 	if a := s.removeLearner(departed); a != nil {
 		return a, false
 	}
+	// The successor removes the leader together with other lost voters. If the leader replaced these
+	// first, there would be one voter more than there should be, and itself among them: the shard
+	// would stop if the leader were cut off now, and one of the new voters died (P32).
+	if a := s.handOver(); a != nil && s.Leaving {
+		return a, false
+	}
 	c := s.count()
 	need := OddUpTo(len(s.Target)) - c.kept
 	if need > 0 {
@@ -160,9 +166,6 @@ func (s *State) replace(need int, c *census) Action {
 		lost = departedFirst(lost)
 		promote = promote[:min(len(promote), len(lost)+1-odd)]
 		if len(promote) == 0 {
-			if s.Leaving {
-				return s.handOver() // perhaps another voter reaches them
-			}
 			return nil
 		}
 		lost = lost[:len(promote)-1+odd]

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// handsOver hears to which nodes a replica hands its office over.
+// handsOver hears to which nodes a replica hands leadership over.
 func handsOver(to func(node uint64)) func(fact any) {
 	return func(fact any) {
 		if h, is := fact.(env.Handover); is {
@@ -23,7 +23,7 @@ func handsOver(to func(node uint64)) func(fact any) {
 	}
 }
 
-// Promise: G6, P22: nothing waits for a voter that does not answer to take the office over.
+// Promise: G6, P22: nothing waits for a voter that does not answer to take leadership over.
 func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 	for silent, want := range map[time.Duration]bool{answerTime: true, answerTime + 1: false} {
 		w, leader := led(t)
@@ -40,7 +40,7 @@ func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 		w.settle(t)
 		granted := slices.ContainsFunc(w.events, func(e shard.Event) bool { return e.What == shard.Granted })
 		if handed != want || granted == want {
-			t.Errorf("silent for %v, it is handed the office: %v, and meanwhile a lock is granted: %v", silent, handed, granted)
+			t.Errorf("silent for %v, it is handed leadership: %v, and meanwhile a lock is granted: %v", silent, handed, granted)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestOffersAndHandovers(t *testing.T) {
 		ticks  int
 		offers []time.Duration // between them
 		to     uint64          // whom
-		handed []uint64        // to whom the office is handed over
+		handed []uint64        // to whom leadership is handed over
 	}{
 		{"it is the owner", peer(101, 102, 103), nil, 0, minute, nil, 0, nil},
 		{"another one is", peer(103, 101, 102), nil, 0, 5 * minute, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}, 103, nil},

@@ -599,8 +599,8 @@ func endsChange(f Frame) bool {
 	})
 }
 
-// Promise: G6, P19 and P22: while the voters change, a leader begins no further change, and offers its
-// office to nobody: raft would take neither, and its offers would be paid for with longer pauses.
+// Promise: G6, P19 and P22: while the voters change, a leader begins no further change, and offers
+// leadership to no voter: raft would take neither, and its offers would be paid for with longer pauses.
 func TestNothingElseBeginsWhileVotersChange(t *testing.T) {
 	for _, more := range []bool{true, false} { // the ring wants one more replica; or else another leader
 		w, leader := led(t)
@@ -688,11 +688,11 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 	tells("and who knew it by a snapshot", w.replicas[2], true)
 }
 
-// Promise: G6 and G9, P22: a leader offers its office to the ring's owner, again and again, with pauses
+// Promise: G6 and G9, P22: a leader offers leadership to the ring's owner, again and again, with pauses
 // that double from 1 s to 1 min. One whose node leaves asks nobody: it hands over to whoever can lead,
 // the owner if that is one, within 1 s of when somebody can.
 // Promise: G9, P22 and P32: who leaves does not wait for the end of a pause that its offers earned it,
-// and tries again each second to hand over to one that does not take the office.
+// and tries again each second to hand over to one that does not take it.
 // Promise: G6, P19 and P22: a leader hands over at once to a voter, in the term in which that said that
 // it would lead, and not while the voters change.
 // Promise: G6, P30: a shard is at rest, which is what Join and Leave of others wait for, if it has all

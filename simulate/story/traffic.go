@@ -298,6 +298,7 @@ var vocabulary = []struct {
 	{"digests", is[*replica.Sum]},
 	{"removals", is[*replica.Removed]},
 	{"offers", func(w word) bool { return is[*replica.Offer](w) || is[*replica.Accept](w) }},
+	{"transfers", called[*replica.Frame]("campaign")},
 	{"founding messages", func(w word) bool {
 		return w.message == nil && w.name != "status" && w.name != "leaving"
 	}},
