@@ -249,9 +249,12 @@ func TestALongPartitionHealsByJoining(t *testing.T) {
 }
 
 // A member that is suspected while it is cut off for less than a suspicion lasts refutes it. All
-// other members learn of that by rumours alone, as a full exchange is half a minute away.
+// other members learn of that by rumours alone, as a full exchange is half a minute away. Whom a
+// rumour reaches is memberlist's chance: it misses a member in one of some ten thousand worlds. With half
+// as many retransmissions it does so in one of a hundred.
 func TestAShortCutLeavesNoMemberDead(t *testing.T) {
-	for range 50 {
+	missed := 0
+	for range 300 {
 		synctest.Test(t, func(t *testing.T) {
 			p := met(t, 5)
 			defer p.close()
@@ -260,11 +263,14 @@ func TestAShortCutLeavesNoMemberDead(t *testing.T) {
 			p.hub.setCut(nil)
 			<-time.After(5 * time.Second) // for the refutations
 			for _, n := range p.nodes {
-				if got := len(n.news.living()); got != 4 {
-					t.Errorf("node %s believes that %d others live, want 4", n.self.ID, got)
+				if len(n.news.living()) != 4 {
+					missed++
 				}
 			}
 		})
+	}
+	if missed > 2 {
+		t.Errorf("%d members missed a refutation in 300 worlds", missed)
 	}
 }
 
