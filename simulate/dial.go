@@ -30,7 +30,7 @@ type attempt struct {
 
 // dial tries addr once, and calls done with who answered, or why nobody did. The
 // connection with the node that answers is adopted: before done is called if it is the node
-// that the dial was meant for, or if that was any. The real transport keeps no such order.
+// that the dial was meant for, else before or after, as the seed draws.
 func (e *endpoint) dial(addr string, want transport.ID, done func(transport.Hello, error)) {
 	n := e.net
 	a := &attempt{net: n, from: e, want: want, done: done}
@@ -117,8 +117,8 @@ func (a *attempt) answered(l *endpoint, mine, theirs transport.Hello) {
 		a.end(theirs, nil) // one connection is enough
 		return
 	}
-	if a.want != 0 && a.want != theirs.ID {
-		a.end(theirs, nil) // Down(Replaced) comes before Up; in the real transport Up may come first
+	if a.want != theirs.ID && n.dials.below(2) == 0 { // Dialed or Down(Replaced) comes before Up
+		a.end(theirs, nil)
 		if e.gone {
 			return
 		}
