@@ -356,7 +356,7 @@ func MaxHold(d time.Duration) LockOption {
 	return func(o *lockOptions) { o.hold, o.fixed = d, true }
 }
 
-// minHold is the shortest MaxHold: the table's clock ticks every 50 ms, and a shorter hold
+// minHold is the shortest MaxHold: the leader looks at the leases every 50 ms, and a shorter hold
 // would often end before Lock returned.
 const minHold = 100 * time.Millisecond
 

@@ -146,7 +146,10 @@ func (w *trial) apart(host string) (one, other string) {
 	return "", ""
 }
 
-func TestFates(t *testing.T) {
+// Promise: a session that is lost in one shard is lost as a whole, and its locks with it: those of fixed
+// length are free at once. The node's own session loses only the locks of that shard.
+// Method: a is cut off from all replicas of one shard, and not from those of the other.
+func TestWhatIsLostWithOneShard(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 14}, trialTTL, 8)
 	one, other := w.apart("a")
 	t.Logf("%v and %v", w.replicas(one), w.replicas(other))

@@ -23,16 +23,12 @@ type MemberState string
 const (
 	MemberAlive MemberState = "alive"
 	MemberDead  MemberState = "dead" // it does not answer
-	MemberLeft  MemberState = "left" // it has announced that it leaves
 )
 
 func memberOf(m node.Member) Member {
 	state := MemberAlive
-	switch m.State {
-	case env.Dead:
+	if m.State == env.Dead {
 		state = MemberDead
-	case env.Left:
-		state = MemberLeft
 	}
 	return Member{ID: fmt.Sprintf("%016x", uint64(m.ID)), Name: m.Name, Addr: m.Addr, Zone: m.Zone, State: state}
 }

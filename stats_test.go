@@ -11,7 +11,7 @@ import (
 
 // What gossip says of a member is read as text, in logs and in JSON.
 func TestAMemberStateIsText(t *testing.T) {
-	for state, text := range map[env.MemberState]string{env.Alive: "alive", env.Dead: "dead", env.Left: "left"} {
+	for state, text := range map[env.MemberState]string{env.Alive: "alive", env.Dead: "dead"} {
 		m := memberOf(node.Member{Member: env.Member{ID: 10, Name: "ann"}, State: state})
 		if fmt.Sprint(m.State) != text {
 			t.Errorf("%v is shown as %v, want %s", state, m.State, text)

@@ -94,7 +94,7 @@ func (t *Table) resultOf(s *session, number uint64) Event {
 	}
 	switch res, ok := s.results[number]; {
 	case !ok:
-		// Acknowledged before, or cancelled before it arrived.
+		// Acknowledged, or cancelled.
 		return Event{What: Refused, Session: s.id, Number: number, Reason: Stale}
 	case res.token != 0:
 		return Event{What: Granted, Session: s.id, Number: number, Token: res.token}
@@ -213,7 +213,7 @@ func (s *session) page(limit int, after uint64) (page []uint64, more bool) {
 }
 
 // deletions has, for each of 1024 parts of all sessions, the revision of the last deletion of
-// a record. An ended session must not be opened again, and the table cannot remember it for ever.
+// a record, or of the last Close that found none. An ended session must not be opened again, and the table cannot remember it for ever.
 // One revision for all sessions would be safe; but while nearby clients end sessions all the time,
 // no distant client could open a record: each revision that it names is old when it arrives.
 type deletions [1024]uint64 // revisions; zero: never

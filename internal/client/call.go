@@ -87,5 +87,5 @@ type WaitInfo struct {
 	Ahead  int    // requests before this one in the queue
 	Queued bool   // the request was in the queue
 	Leader string // the shard's leader, as far as known
-	Quorum bool   // an answer came from the shard within the last 2·E
+	Quorum bool   // nothing shows that the shard has no majority: see fill
 }

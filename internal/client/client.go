@@ -104,7 +104,7 @@ type (
 	// CancelWaiters finishes, with ErrClosed, every Lock whose caller does not have its hold yet.
 	CancelWaiters struct{}
 
-	// Lapse ends the belief in all holds, and renews nothing any more. Leases without holds are
+	// Lapse ends the belief in all holds, and gives up their leases. Leases without holds are
 	// closed, so that their records need not expire.
 	Lapse struct{}
 

@@ -31,7 +31,7 @@ type lease struct {
 	number    uint64           // of the last call
 	calls     map[uint64]*Call // without a result, by number
 	open      []*Call          // those of calls that may need another sending
-	abandoned []*Call          // calls that no caller waits for, by number: the first is not done, later ones may be
+	abandoned []*Call          // calls that no caller waits for, in the order in which they were given up: the first is not done, later ones may be
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
@@ -399,8 +399,8 @@ func (l *lease) cancelWaiters() {
 	}
 }
 
-// lapse ends the belief in what is held, and renews nothing any more. A lease without holds is
-// closed, so that its record need not expire.
+// lapse ends the belief in what is held, and gives the lease up. A lease without holds is closed, so that
+// its record need not expire; until that is answered it is renewed.
 func (l *lease) lapse() {
 	if len(l.holds) == 0 && l.opened != neverShown {
 		c := &Call{Kind: Close}

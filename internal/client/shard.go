@@ -232,7 +232,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 		l.gone()
 		return
 	case e.Reason == shard.Reopen || e.Reason == shard.Behind:
-		return // an old answer, or one to an old command of a lease that had this number (P13)
+		return // an old answer; Behind is none to this lease, whose commands all carry one Since (P12)
 	}
 	l.acknowledge(e.Number)
 	c.Info.Holder, c.Info.Token = e.Holder, e.Token
@@ -349,8 +349,9 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	}
 }
 
-// fill notes in c what is known of the shard: its leader, and whether it seemed to have a majority,
-// which it did not if something sent to it has been unanswered for 2·E.
+// fill notes in c what is known of the shard: its leader, and whether it seems to have a majority.
+// It does not if for 2·E there was no answer: for a queued call, to the oldest renewal of its lease; for
+// another, to any call since it was first sent.
 func (s *shardClient) fill(c *Call) {
 	asked := max(s.heard, c.first)
 	if c.queued {

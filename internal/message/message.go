@@ -87,9 +87,8 @@ type (
 	}
 )
 
-// Leadership identifies the leader from which a message comes, and its term; another node may have
-// passed the message on. The zero Leadership means that the message comes from a former leader, about
-// an event of its term.
+// Leadership names a shard's leader and its term. In a Reply or an Answer it is the leader from which
+// the message comes, whichever node passed it on; zero: a former leader, about an event of its term.
 type Leadership struct{ Leader, Term uint64 }
 
 // Limits of what a message may carry.

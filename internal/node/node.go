@@ -231,8 +231,9 @@ func (n *Node) Params() founding.Params { return n.mesh.Params }
 // Session returns the node's own session.
 func (n *Node) Session() *Session { return n.own }
 
-// NewSession returns a new session of a user. Its locks end ttl after its last confirmed renewal was
-// sent (for their holders, a little earlier: P1).
+// NewSession returns a new session of a user. For their holders its locks end a little less than ttl
+// after the last confirmed renewal was sent, for the table ttl after the session's last message
+// arrived (P1).
 func (n *Node) NewSession(ttl time.Duration) (*Session, error) {
 	s := newSession(n, false, ttl)
 	n.mu.Lock()

@@ -116,7 +116,7 @@ type census struct {
 }
 
 // count takes the census. A missing replica counts like one on a departed node; but its node may
-// get a new replica. A voter that answers lives, whatever the view says or lacks.
+// get a new replica. A voter that answers is not silent, whatever the view says or lacks.
 func (s *State) count() census {
 	c := census{sure: true, voters: make(map[uint64]bool), learners: make(map[uint64]*Replica)}
 	for i := range s.Voters {

@@ -167,6 +167,10 @@ func TestTheDoubtedAreNotAskedToLead(t *testing.T) {
 	if next() != nil {
 		t.Errorf("%v: its table differs", next())
 	}
+	leader.Receive(w.now, 103, &Accept{leader.Term()}) // to an earlier offer
+	if to := leader.rn.BasicStatus().LeadTransferee; to != 0 {
+		t.Errorf("leadership goes to %d, whose table differs", to)
+	}
 	delete(w.cut, 2)
 	if leader.AtRest() {
 		t.Error("two tables differ, and the shard is at rest")

@@ -146,7 +146,7 @@ func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 	}
 }
 
-func TestWhenTheOfficeIsHandedOver(t *testing.T) {
+func TestWhenLeadershipIsHandedOver(t *testing.T) {
 	nothing := func(*trio, *Replica) {}
 	tests := []struct {
 		name     string

@@ -66,8 +66,8 @@ func (s *seal) appended(index uint64) {
 }
 
 // Renewal is a client's question whether its session lives. Ref comes back in the Answer.
-// After is the last result that an answer has told it: see Table.Results. Abandoned are its
-// commands that nobody waits for, and that have had no answer: Cancel, Release or Close (P12).
+// After is the number before the first result that the client misses: see Table.Results. Abandoned
+// are its commands that nobody waits for, and that have had no answer: Cancel, Release or Close (P12).
 type Renewal struct {
 	Session   shard.SessionID
 	Ref       uint64
@@ -86,8 +86,8 @@ type Answer struct {
 	Session  shard.SessionID
 	Ref      uint64 // the Renewal's
 	Alive    bool
-	Revision uint64        // it says nothing of later grants (P13)
-	Results  []shard.Event // what the session was told and has not acknowledged, from behind After on
+	Revision uint64        // of the table; "unknown" says nothing of a record that was opened later (P13)
+	Results  []shard.Event // what the session was told and has not acknowledged: see Table.Results
 	More     bool          // there is more behind the last of them
 }
 

@@ -868,7 +868,7 @@ func TestWhoExpiresIsNotHeard(t *testing.T) {
 
 // Promise: G5, P5: who watches a shard hears of each leadership once when it begins, and once when it ends,
 // be it by a handover, for want of a majority, or since the leader stops.
-func TestReignsAreTold(t *testing.T) {
+func TestLeadershipsAreTold(t *testing.T) {
 	w := newTrio()
 	told := make(map[uint64][]bool)
 	for _, r := range w.replicas {

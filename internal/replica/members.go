@@ -27,7 +27,7 @@ type members struct {
 	unconfirmed     map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
 	highest         uint64            // the highest replica ID that was ever configured (P24)
 	founders        uint64            // replicas up to this ID were made by the founding act (P26)
-	former          []Peer            // removed replicas whose votes some voters may still count
+	former          []Peer            // of replicas whose votes some voters may still count
 	justRemoved     []uint64          // those that the last change removed
 	removalsUnknown bool              // the last change came by a snapshot: it is not known which replicas it removed
 	declined        []uint64          // learners that asked for no vote, for good
@@ -161,7 +161,7 @@ func (m *members) added() []Hosted {
 func (m *members) next() uint64 { return m.highest + 1 }
 
 // counted returns where the replicas live that some voter may count in an election: those that
-// vote now, and if former is set also those that were removed a moment ago.
+// vote now, and if former is set also those that lost their votes a moment ago.
 func (m *members) counted(former bool) (all []Peer) {
 	if former {
 		all = slices.Clone(m.former)
@@ -186,7 +186,13 @@ func (m *members) declines(id uint64) bool { return slices.Contains(m.declined, 
 // returns the other replicas that it removed.
 func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed []Hosted) {
 	m.add(added)
+	voters := m.voters()
 	m.conf = conf
+	for _, id := range voters {
+		if !m.votes(id) {
+			m.former = append(m.former, m.peers[id])
+		}
+	}
 	m.justRemoved, m.removalsUnknown = m.justRemoved[:0], false
 	for _, id := range m.known() {
 		if m.configured(id) {
@@ -196,7 +202,6 @@ func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed
 			removed = append(removed, Hosted{m.peers[id], id})
 			m.justRemoved = append(m.justRemoved, id)
 		}
-		m.former = append(m.former, m.peers[id])
 		delete(m.peers, id)
 	}
 	m.declined = slices.DeleteFunc(m.declined, func(id uint64) bool { return !m.configured(id) })

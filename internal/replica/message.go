@@ -17,7 +17,7 @@ type (
 	Removed struct{ Generation, ID, Highest uint64 }
 
 	// Missing tells a sender that the replica to which it sent was on this node, and no
-	// longer exists (P41).
+	// longer exists (P24, P41).
 	Missing Host
 
 	// Decline asks the leader to give the sender's replica no vote, as its node leaves soon

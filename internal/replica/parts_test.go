@@ -29,12 +29,22 @@ func TestMembersChange(t *testing.T) {
 	if got := m.added(); !slices.Equal(got, []Hosted{{Peer{Node: 104}, 4}}) {
 		t.Errorf("added %+v", got)
 	}
-	if len(m.former) == 0 || len(m.counted(true)) != 3 || len(m.counted(false)) != 2 {
-		t.Errorf("counted: %+v, and %+v", m.counted(true), m.counted(false))
+	counted := func(former bool) (nodes []uint64) {
+		for _, p := range m.counted(former) {
+			nodes = append(nodes, p.Node)
+		}
+		return nodes
+	}
+	if got := counted(true); !slices.Equal(got, []uint64{103, 101, 102}) || !slices.Equal(counted(false), []uint64{101, 102}) {
+		t.Errorf("counted: %v, and %v", got, counted(false))
 	}
 	m.change(m.conf, nil)
 	if !m.removalKnown(3) {
 		t.Error("a change that follows does not seal the one before")
+	}
+	m.change(&raftpb.ConfState{Voters: []uint64{1}, Learners: []uint64{2}}, nil)
+	if got := counted(true); !slices.Equal(got, []uint64{103, 102, 101}) {
+		t.Errorf("counted when 2 was demoted, and the learner 4 removed: %v", got)
 	}
 	h := m.history()
 	m.restore(m.conf, &h)

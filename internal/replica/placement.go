@@ -116,8 +116,8 @@ func (pl *placing) miss(id uint64) bool {
 }
 
 const (
-	firstBackoff  = time.Second
-	longestOffers = time.Minute
+	firstBackoff   = time.Second
+	longestBackoff = time.Minute
 )
 
 // offer is an Offer to a node.
@@ -141,7 +141,7 @@ func (o *offers) make(now time.Duration, next offer, leaving bool) bool {
 		return false
 	}
 	o.last, o.made = next, now
-	if o.backoff = min(max(2*o.backoff, firstBackoff), longestOffers); leaving {
+	if o.backoff = min(max(2*o.backoff, firstBackoff), longestBackoff); leaving {
 		o.backoff = firstBackoff
 	}
 	return true
@@ -213,7 +213,7 @@ func (r *Replica) AtRest() bool {
 }
 
 // Counted returns where the replicas live that some voter may count in an election: those
-// that vote now, as far as this one knows, and those that did until a moment ago. Only a
+// that vote now, as far as this one knows, and those that lost their votes a moment ago. Only a
 // leader knows when no voter counts these any more.
 func (r *Replica) Counted() []Peer { return r.members.counted(r.Serving()) }
 
@@ -349,11 +349,11 @@ func (r *Replica) addLearner(p Peer) {
 	r.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeAddLearnerNode, id)}, map[uint64]Peer{id: p})
 }
 
-// swap changes the voters in one joint step. A leader never removes itself: it adds its
-// successors, hands over, and is removed by the next one (P19).
+// swap changes the voters in one joint step. A leader never removes itself: it hands over, and is
+// removed by its successor (P19).
 //
-// A majority of both the current and the new voters must have answered since the change was first
-// wanted. A proposed change stays in the log: it could commit later, when a voter returns, perhaps the
+// A majority of both the current and the new voters must have answered since all were last asked for
+// a sign of life, which is after the change was wanted. A proposed change stays in the log: it could commit later, when a voter returns, perhaps the
 // removed one, and then require replicas that have died since (P30).
 func (r *Replica) swap(c placement.ChangeVoters) {
 	var changes []*raftpb.ConfChangeSingle
@@ -418,13 +418,14 @@ func (r *Replica) stray() {
 // leaving reports whether the replica's node leaves.
 func (r *Replica) leaving() bool { return r.target.liveness(r.cfg.Self.Node) == placement.Departed }
 
-// handover moves leadership to the voter at node, which said in term that it would lead.
+// handover moves leadership to the voter at node, which said in term that it would lead. Since it
+// was asked, its table may have proven to differ (P41).
 func (r *Replica) handover(node, term uint64) {
 	if !r.Serving() || r.term != term || r.Joint() {
 		return
 	}
 	for _, id := range r.members.conf.Voters {
-		if p, _ := r.Peer(id); p.Node == node && r.answers(id) {
+		if p, _ := r.Peer(id); p.Node == node && r.answers(id) && !r.doubted(id) {
 			r.tell(env.Handover{To: transport.ID(node)})
 			r.recordSilence()
 			r.rn.TransferLeader(id)

@@ -281,10 +281,3 @@ func (r *Reader) Array(limit int) int {
 	}
 	return int(n)
 }
-
-// Tuple reads the header of an array that must have n elements.
-func (r *Reader) Tuple(n int) {
-	if got := r.Array(n); r.err == nil && got != n {
-		r.Fail(fmt.Sprintf("%d fields, want %d", got, n))
-	}
-}
