@@ -73,7 +73,10 @@ func (m *member) Tell(e env.MemberEvent) {
 	m.events(e)
 }
 
-func (m *member) Fail(err error)                               { m.process.world.Fail(err) }
+func (m *member) Dropped(_ transport.ID, err error) {
+	m.process.world.note(timeline.Note, m.process.host.name, "WARN gossip: dropped a frame: %v", err)
+}
+
 func (m *member) Faults() swim.Faults                          { return m.faults }
 func (m *member) Below(n int64) int64                          { return m.below(n) }
 func (m *member) Chance(millionths int64) bool                 { return m.chance(millionths) }

@@ -3,11 +3,14 @@ package simulate_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/simulate/timeline"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // A rumour that reaches no node must not keep a node from its mesh: a node that has a
@@ -57,5 +60,54 @@ func TestAJoinerIsKnownThoughRumoursAreLost(t *testing.T) {
 			}
 		}
 		w.Close()
+	}
+}
+
+// A node drops gossip that it cannot read, as the real one does, and hears the news later.
+func TestGarbledGossipIsDropped(t *testing.T) {
+	t.Parallel()
+	w := simulate.New(simulate.Options{Seed: 1, Timeline: true})
+	defer w.Close()
+	names := []string{"a", "b", "c"}
+	nodes := make(map[string]*mesh.Node)
+	for _, name := range names {
+		w.Host(name).Boot("node", func(ctx context.Context) {
+			n, err := mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400"}, mesh.WithName(name),
+				mesh.WithBind(":7400"), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			nodes[name] = n
+		})
+	}
+	seen := 0
+	stop := w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
+		if f.Kind == transport.KindGossip {
+			if seen++; seen%2 == 1 {
+				return simulate.Garble
+			}
+		}
+		return simulate.Pass
+	})
+	if err := w.Run(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := w.Run(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if n := nodes[name]; n == nil || len(n.Members()) != len(names) {
+			t.Errorf("%s does not know all members", name)
+		}
+	}
+	dropped := 0
+	for _, m := range w.Timeline().Moments {
+		if m.Kind == timeline.Note && strings.Contains(m.Text, "gossip: dropped a frame") {
+			dropped++
+		}
+	}
+	if dropped == 0 {
+		t.Error("no node says that it dropped a frame")
 	}
 }

@@ -57,7 +57,7 @@ const (
 	Keep  Verdict = -2 // it waits for Release
 	Twice Verdict = -3 // it arrives, and once more some milliseconds later
 	// Garble: it arrives without its last byte, as if its sender had made a mistake. A node
-	// that receives it ends the connection, unless it is gossip.
+	// that receives it ends the connection, unless it is gossip, which it drops.
 	Garble Verdict = -4
 )
 

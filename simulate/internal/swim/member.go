@@ -22,7 +22,8 @@ type World interface {
 	Send(to transport.ID, class transport.Class, packet []byte) bool
 	// Tell tells the member's node of another one.
 	Tell(env.MemberEvent)
-	Fail(err error)
+	// Dropped hears that a packet was of no use.
+	Dropped(from transport.ID, err error)
 	Faults() Faults
 
 	// Sources of chance: numbers in [0, n), a yes so often in a million times, and times.
@@ -218,11 +219,11 @@ func (m *Member) send(to transport.ID, p packet) bool {
 	return m.world.Send(to, class, p.append(nil))
 }
 
-// Receive takes a packet.
+// Receive takes a packet. It drops one that it cannot read, as package gossip does.
 func (m *Member) Receive(from transport.ID, body []byte) {
 	p, err := readPacket(body)
 	if err != nil {
-		m.world.Fail(err)
+		m.world.Dropped(from, err)
 		return
 	}
 	if len(p.rumours) > 0 {
