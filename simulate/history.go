@@ -57,7 +57,7 @@ func (j judged) Ailed() bool                  { return j.ailed }
 func (j judged) Ail()                         { j.ailed = true }
 func (j judged) Healed() time.Duration        { return j.healed }
 func (j judged) Noisy() (ever, still bool) {
-	return j.climate.sites > 0, j.climate.sites > 0 && !j.faultless
+	return j.noisy, j.noisy && !j.faultless
 }
 func (j judged) Bound() time.Duration { return j.history.Bound }
 func (j judged) Meshes() int          { return j.history.Meshes }

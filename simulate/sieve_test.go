@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -73,6 +74,32 @@ func TestSieveKinds(t *testing.T) {
 				t.Errorf("%q is of two kinds", m)
 			}
 			all = append(all, m)
+		}
+	}
+}
+
+// A world is noisy if fault points or the sieve are on in it, whatever its profile is.
+func TestNoisy(t *testing.T) {
+	off := map[string]int64{sitePrefix + "*": Least, sievePrefix + "*": Least}
+	for _, tt := range []struct {
+		profile Profile
+		set     map[string]int64
+		want    bool
+	}{
+		{LAN, nil, false},
+		{LAN, map[string]int64{"net-lose-renewals-percent": 50}, true},
+		{LAN, map[string]int64{sitePrefix + point.Sites()[0].String() + "-percent": 1}, true},
+		{Hostile, map[string]int64{"net-double-appends-percent": 1}, true},
+		{Hostile, off, false},
+	} {
+		w := New(Options{Seed: 1, Profile: tt.profile, Set: tt.set})
+		defer w.Close()
+		if ever, still := (judged{w}).Noisy(); ever != tt.want || still != tt.want {
+			t.Errorf("%s, %v: noisy %t, and still %t, want %t", tt.profile, tt.set, ever, still, tt.want)
+		}
+		w.HealAll()
+		if ever, still := (judged{w}).Noisy(); ever != tt.want || still {
+			t.Errorf("%s, %v, healed: noisy %t, and still %t, want %t and false", tt.profile, tt.set, ever, still, tt.want)
 		}
 	}
 }

@@ -82,6 +82,7 @@ type World struct {
 	sites      []int64       // by point.Site: how often it is taken, in percent
 	taken      []uint64      // by point.Site: how often it was taken
 	faultless  bool          // HealAll or HealCore: no fault point is taken, and the sieve rests, until the storm
+	noisy      bool          // some fault points are taken, or the sieve does something, unless faultless
 	healed     time.Duration // the latest HealAll; zero: there was a fault since, or a node left or joined
 	ailed      bool          // something was ever worse than on a good day
 	storm      *Chaos        // nil: none yet
@@ -137,7 +138,8 @@ func New(opts Options) *World {
 		w.timeline, w.why.holds = &timeline.Timeline{}, make(map[actorAt][]int)
 	}
 	w.Net = newNetwork(w, w.opts.Link)
-	w.ailed = !w.opts.good() || slices.Max(w.sites) > 0 || w.Net.sieve.on
+	w.noisy = slices.Max(w.sites) > 0 || w.Net.sieve.on
+	w.ailed = !w.opts.good() || w.noisy
 	w.gossip = newGossip(w, w.opts.Gossip)
 	w.history.checks = check.New(judged{w})
 	w.marks = newMarks(w)
