@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -267,5 +268,14 @@ func TestShrinkTurnsFaultPointsOff(t *testing.T) {
 	}
 	if want := (Case{Seed: first.Case.Seed, Profile: simulate.Hostile, Set: map[string]int64{"*": simulate.Least}, Only: []string{}}).String(); x.After.Case.String() != want {
 		t.Errorf("shrunk to %v, want %s", x.After.Case, want)
+	}
+}
+
+// What is not shrunk is not called unrepeatable.
+func TestWhatIsNotShrunk(t *testing.T) {
+	s := Plan{Play: func(*simulate.World) error { runtime.Goexit(); return nil }, Seeds: 1}
+	x := s.Shrink(t.Context(), search(t, s).Findings[0].First)
+	if x.Runs != 0 || x.Confirmed || strings.Contains(x.String(), "differs") {
+		t.Errorf("confirmed: %t: %v", x.Confirmed, x)
 	}
 }

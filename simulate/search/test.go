@@ -349,7 +349,7 @@ func (s Shrunk) String() string {
 		text += fmt.Sprintf("fault points and lost messages off: %d, ", switches)
 	}
 	text += fmt.Sprintf("failing at %v -> %v", a.Time.Round(time.Millisecond), b.Time.Round(time.Millisecond))
-	if !s.Confirmed && !s.Interrupted {
+	if s.Runs > 0 && !s.Confirmed && !s.Interrupted {
 		text += "; its last run differs from the one before: something other than the seed decides"
 	}
 	return text
