@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -92,25 +93,55 @@ func runMutants(ctx context.Context, names, args []string, c console) int {
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "lockmesh")
 	on := strings.Join(append(mutant.Active(), names...), "+")
-	build := exec.CommandContext(ctx, "go", "run", "./internal/tools/mutants", "-with", on, "go", "build", "-o", file, "./cmd/lockmesh")
+	build := exec.Command("go", "run", "./internal/tools/mutants", "-with", on, "go", "build", "-o", file, "./cmd/lockmesh")
 	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return fail(fmt.Errorf("%w\n%s", err, bytes.TrimSpace(out)))
+	var out bytes.Buffer
+	build.Stdout, build.Stderr = &out, &out
+	if err := runAndSignal(ctx, build); err != nil {
+		return fail(fmt.Errorf("%w\n%s", err, bytes.TrimSpace(out.Bytes())))
 	}
 	cmd := exec.Command(file, append([]string{"simulate"}, args...)...)
 	cmd.Env = append(os.Environ(), "LOCKMESH_MUTANTS="+on)
+	return runBuilt(ctx, cmd, names, c)
+}
+
+// runBuilt runs a command that was built with mutants in it, and returns its exit code.
+func runBuilt(ctx context.Context, cmd *exec.Cmd, names []string, c console) int {
 	cmd.Stdout, cmd.Stderr = c.out, c.err
-	proc.Lead(cmd) // it hears of signals from here, once
-	if err := cmd.Start(); err != nil {
-		return fail(err)
-	}
-	over := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
-	defer over()
-	err = cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+	err := runAndSignal(ctx, cmd)
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return exitOK
+	case ok && exit.ExitCode() > 0:
 		return exit.ExitCode()
-	} else if err != nil {
-		return fail(err)
+	case ctx.Err() != nil:
+		return exitInterrupted
 	}
-	return exitOK
+	fmt.Fprintf(c.err, "lockmesh simulate: running with the mutants %s: %v\n", strings.Join(names, ", "), err)
+	return exitFailed
+}
+
+// runAndSignal runs a command in a process group of its own, and passes signals on to the group: the
+// first, which ends ctx, as SIGTERM, and the second as SIGKILL.
+func runAndSignal(ctx context.Context, cmd *exec.Cmd) error {
+	proc.Lead(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	defer close(over)
+	stop := context.AfterFunc(ctx, func() {
+		second := make(chan os.Signal, 1)
+		signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(second)
+		_ = proc.Signal(cmd, syscall.SIGTERM)
+		select {
+		case <-second:
+			_ = proc.Signal(cmd, syscall.SIGKILL)
+		case <-over:
+		}
+	})
+	defer stop()
+	return cmd.Wait()
 }

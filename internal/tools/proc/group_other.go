@@ -2,10 +2,13 @@
 
 package proc
 
-import "os/exec"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // Lead does nothing here: there are no process groups.
 func Lead(*exec.Cmd) {}
 
-// kill kills the command's process.
-func kill(cmd *exec.Cmd) error { return cmd.Process.Kill() }
+// Signal sends a signal to the command's process.
+func Signal(cmd *exec.Cmd, s syscall.Signal) error { return cmd.Process.Signal(s) }

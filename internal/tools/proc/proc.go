@@ -53,7 +53,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 			bound(cmd.Process.Pid, c.CPU)
 		}
 		err = cmd.Wait()
-		_ = kill(cmd) // what the command left behind
+		_ = Signal(cmd, syscall.SIGKILL) // what the command left behind
 		r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL {
 			err = ErrHangs // see bound
@@ -70,7 +70,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 // whole group.
 func Group(cmd *exec.Cmd) {
 	Lead(cmd)
-	cmd.Cancel = func() error { return kill(cmd) }
+	cmd.Cancel = func() error { return Signal(cmd, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 }
 
