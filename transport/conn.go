@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// readBuffer is the largest number of bytes that one read from a socket returns:
-// dozens of typical frames. A larger frame is read straight into its body.
+// readBuffer is how many bytes one read from a socket returns at most: dozens of typical
+// frames. Only the rest of a frame that is larger is read straight into its body, in reads that
+// may return more.
 const readBuffer = 32 << 10
 
 // writeBuffer gathers frames for one system call. A body that does not fit fills the buffer;

@@ -23,7 +23,7 @@ type timing struct {
 
 // defaultTiming is for real networks. An idle peer sends at least a ping every other
 // pulse, so five silent pulses mean that two or three pings in a row were lost. Lost is
-// reported 4 to 5 s after the last byte, plus the redial; a shorter limit would report
+// reported 5 to 6 s after the last byte, plus the redial; a shorter limit would report
 // peers as lost that their host only pauses. A redial is answered within a round trip
 // or two; 2 s allow for one lost SYN, which is repeated after 1 s. With the longest
 // wait of 5 s, a person notices no delay after a partition heals, and a dial per 5 s
