@@ -52,9 +52,9 @@ type Config struct {
 	// Network carries the frames. The node decides with which members it keeps
 	// connections.
 	Network env.Network
-	// Events is called for other members: with Alive when one appears or changes its
-	// description, then with Dead or Left at most once. It must not block, nor call the
-	// Gossip. It is not called once Close has returned.
+	// Events is called for other members: with Alive when one appears, comes back from the
+	// dead or changes its description, and after that with Dead or Left once, when it is gone.
+	// It must not block, nor call the Gossip. It is not called once Close has returned.
 	Events func(env.MemberEvent)
 	Logger *slog.Logger
 }
