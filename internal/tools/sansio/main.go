@@ -3,8 +3,9 @@
 //
 // In them there is no goroutine, channel, mutex, clock, global randomness, file or
 // network, and the order of no map reaches an output. What they may import of this
-// module is pure as well. In the packages of the simulator there is nothing that a seed
-// does not decide: no order of a map, no clock, no goroutine, no global randomness. Run it from anywhere in the module:
+// module is pure as well, but for the types of transport. In the packages of the simulator
+// there is nothing that a seed does not decide: no order of a map, no clock, no goroutine, no
+// global randomness. Run it from anywhere in the module:
 //
 //	go run ./internal/tools/sansio
 //

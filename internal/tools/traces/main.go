@@ -5,7 +5,7 @@
 //
 // plays the same worlds at that commit, in a work tree of its own, and lists each line that
 // differs. What a commit printed is kept in the user's cache directory. It is a wider net than
-// TestHashes, which plays twenty worlds, and takes some minutes. Run it in the module's root.
+// TestHashes, which plays twenty worlds, and takes a minute or two. Run it in the module's root.
 package main
 
 import (

@@ -76,7 +76,7 @@ feed:
 	return lines, context.Cause(ctx)
 }
 
-// playDrill plays a drill that is small, so that two thousand take minutes.
+// playDrill plays a drill that is small, so that two thousand take a minute or two.
 func playDrill(seed uint64) (string, error) {
 	profiles := simulate.Profiles()
 	opts := simulate.Options{
