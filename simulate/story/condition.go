@@ -36,8 +36,8 @@ var conditions = sync.OnceValue(func() []*state {
 	return states
 })
 
-// The conditions. Each may be denied: "does not hold", "is not free", "has not lost"; and
-// demanded: "must hold", "must not hold".
+// The conditions. Each but "{n} wait for {key}" may be denied: "does not hold", "is not free", "has not
+// lost"; and demanded: "must hold", "must not hold".
 var states = []*state{
 	{form{text: "{who} holds {key}"}, callTest(func(x *call) bool { return x.holds() })},
 	{form{text: "{who} waits for {key}"}, callTest(func(x *call) bool { return !x.answered && !x.crashed() })},

@@ -181,7 +181,8 @@ func (t *teller) founded(d time.Duration) {
 // table returns the hosts that hold a key and those that wait for it, as its shard knows.
 func (t *teller) table(key string) (holders, queue []string) { return t.Queue(t.plan.key(key)) }
 
-// well reports whether every host that is up has joined, and every shard is whole.
+// well reports whether every host that is up has joined, could not, or has ended its node, and
+// all nodes in the mesh say that every shard is whole.
 func (s *stage) well() bool {
 	for _, h := range s.Hosts() {
 		if !h.Up() || s.failed[h.Name()] != nil {
