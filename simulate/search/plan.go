@@ -17,9 +17,9 @@ import (
 
 // Plan says which scenario is played under which seeds, to look for those that fail.
 //
-// Every seed that fails is played twice, and so are the first seed and one in a hundred that
-// pass. If the two runs differ, the scenario or the mesh depends on something that the seed
-// does not decide: then that is reported.
+// Every seed that fails is played twice, unless it called t.Fatal, and so are the first seed and
+// one in a hundred that pass. If the two runs differ, the scenario or the mesh depends on
+// something that the seed does not decide: then that is reported.
 type Plan struct {
 	// Play is the scenario: it makes hosts and actors in a new world, lets time pass,
 	// and returns what failed. If nothing did, the world's history is judged: see [simulate.Play].

@@ -14,7 +14,7 @@ import (
 type Budget struct {
 	Runs     int           // of the scenario; default 1000
 	For      time.Duration // of real time; default 2 minutes. Only if it ends first, two machines may differ in what they find
-	Variants int           // courses of events that are tried with each change (see Options.Variant), and three times as many with a large one; default 5
+	Variants int           // courses of events that are tried with each change (see Options.Variant), once two have not been enough; up to three times as many with a large one; default 5
 }
 
 // Shrunk is a failure made small.

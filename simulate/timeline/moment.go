@@ -35,7 +35,7 @@ type Kind uint8
 const (
 	Sent      Kind = iota + 1 // a frame left Host for Peer; Text names the messages in it, separated by commas
 	Arrived                   // it came in at Host
-	Lost                      // it did not: Text says why ("link", "rule", "cut", "closed")
+	Lost                      // it did not: Text says why ("link", "rule", "cut", "closed", "down", "full")
 	Fault                     // a fault begins, and lasts; Host is Lab or the host it is about; Text says what: "partition a | b c", "pause b"
 	Ended                     // it is over (Begin)
 	Up                        // the host's process runs
@@ -43,14 +43,14 @@ const (
 	Paused                    // it stands still
 	Resumed                   // it goes on
 	Role                      // Host's replica of Shard took Role in Term
-	News                      // gossip told Host something
+	News                      // Host learned something of another one: from gossip, or that a connection is up, down, or garbled
 	Called                    // an actor asked for Key (Text: "lock", "read", "2 of 3")
 	Refused                   // and got an error (Begin = the Called)
 	Held                      // or holds Key with Token (Begin = the Called)
-	HoldEnded                 // a hold was lost (Begin = the Held; Text says why)
+	HoldEnded                 // a hold was lost (Begin = the Held); Text says why, if that was a crash
 	Unlocked                  // a hold was unlocked (Begin = the Held)
 	Depth                     // so many wait for Key now (Host = leader of its shard)
-	Note                      // a line an actor logged
+	Note                      // a line that an actor or a node logged, or a remark of the simulator's
 	Property                  // a user property was broken or reached; Text ends with "is broken", or does not
 	Site                      // a fault point in the code was taken
 	Failure                   // the run's failure: Text is the whole message
