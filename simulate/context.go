@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -190,12 +191,7 @@ func (c *simContext) cancel(err error) {
 
 // forget takes an actor off the list of those that wait.
 func (c *simContext) forget(a *actor) {
-	for i, other := range c.waiters {
-		if other == a {
-			c.waiters = append(c.waiters[:i], c.waiters[i+1:]...)
-			return
-		}
-	}
+	c.waiters = slices.DeleteFunc(c.waiters, func(other *actor) bool { return other == a })
 }
 
 // nearest returns the first simulated context on the way from ctx to the root.

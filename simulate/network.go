@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -201,12 +202,7 @@ func (e *endpoint) forget(p *peer) {
 		return
 	}
 	delete(e.peers, p.id)
-	for i := range e.order {
-		if e.order[i] == p {
-			e.order = append(e.order[:i], e.order[i+1:]...)
-			return
-		}
-	}
+	e.order = slices.DeleteFunc(e.order, func(q *peer) bool { return q == p })
 }
 
 // down reports the end of a connection, and goes on trying if it is to be kept.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -73,13 +74,8 @@ const (
 func (n *Net) Rule(f func(Frame) Verdict) (stop func()) {
 	r := &rule{judge: f}
 	n.rules = append(n.rules, r)
-	return func() {
-		for i := range n.rules {
-			if n.rules[i] == r {
-				n.rules = append(n.rules[:i:i], n.rules[i+1:]...)
-				return
-			}
-		}
+	return func() { // of a copy: a rule may end itself while it judges
+		n.rules = slices.DeleteFunc(slices.Clone(n.rules), func(o *rule) bool { return o == r })
 	}
 }
 
