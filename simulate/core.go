@@ -11,7 +11,8 @@ import (
 
 // HealCore ends every fault within a group of hosts, and lets all others go on: between
 // the hosts named, cuts, bad links and holds are over, they run, at their usual speed, and
-// hear the news. What ails the other hosts, and the ways to and from them, stays as it is.
+// hear the news. What ails the other hosts, and the ways to and from them, stays as it is; but
+// fault points, the sieve, and lost and false news (Gossip.Lost, Gossip.Lies) end everywhere.
 // A mesh must work in a core in which every shard has a majority of its voters, whatever
 // the rest of the world does (TigerBeetle's simulator demands the same of its replicas).
 //
@@ -64,14 +65,15 @@ func (w *World) HealCore(hosts ...string) {
 
 // HealSomeCore draws a core from the seed, heals it as HealCore does, and makes the rest of the
 // world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut off from
-// some or all, become slow, or stay as they are. They are some of those named, or of all if none
-// is, and at most half of these. A host out of the core that some of the core reach, and others
-// not, is cut off from all of it; and a node there that was leaving crashes. Either could lead a
-// shard, and move it, as it should, to hosts that the core does not reach. The core has on each
-// host a node that has joined, and a majority of each shard's voters, none of which a leader out of
-// it is about to replace, since it does not hear that one; and nobody out of it is about to get a
-// vote. It is returned; or nil, and nothing has happened, if nobody can be done without at the
-// moment: a change of voters may be on its way.
+// some or all, become slow, or stay as they are. The seed says how many are left out, up to half as
+// many as are named, or one: all hosts without a node that has joined and stays, even if these are
+// more, and then some of those named, or of all if none is. A host out of the core that only some of
+// the core reached before is first cut off from all of it; and a node there that was leaving crashes.
+// Either could lead a shard, and move it, as it should, to hosts that the core does not reach. The
+// core has on each host a node that has joined, and a majority of each shard's voters, none of which a
+// leader out of it is about to replace, since it does not hear that one; and nobody out of it is about
+// to get a vote. It is returned; or nil, and nothing has happened, if nobody can be done without at
+// the moment: a change of voters may be on its way.
 //
 //	core := w.HealSomeCore()
 //	for ; core == nil; core = w.HealSomeCore() {
@@ -107,7 +109,7 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 		return nil
 	}
 	w.HealCore(core...)
-	w.shutOut(in)
+	w.shutOut(in, core)
 	for i, h := range outside {
 		if !in[h] {
 			ailments[ails[i]](w, h, core)
@@ -122,13 +124,7 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 }
 
 // shutOut cuts those off from the core that only some of it reach.
-func (w *World) shutOut(in map[*Host]bool) {
-	var core []string
-	for _, h := range w.Hosts() {
-		if in[h] {
-			core = append(core, h.name)
-		}
-	}
+func (w *World) shutOut(in map[*Host]bool, core []string) {
 	for _, h := range w.Hosts() {
 		reached := 0
 		for _, name := range core {

@@ -11,8 +11,8 @@ import (
 )
 
 // History is what the callers of nodes did and believed, in true time. The checkers judge a mesh by its
-// promises alone: what callers were told, when, and with which tokens. The nodes tell all of it by
-// themselves. The first broken promise ends the run.
+// promises: by what callers were told, when, and with which tokens, and by what its replicas tell. The
+// nodes tell all of it by themselves. The first broken promise ends the run.
 type History struct {
 	// Bound is how long a call for a free key may wait once the world is healed. Lockers
 	// set it. Zero: for ever.

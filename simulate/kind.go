@@ -373,8 +373,8 @@ func (c *Chaos) join(*stream, time.Duration) bool {
 	return true
 }
 
-// crashAgain ends a process, and the next one right after it has started: the guard is
-// asked about the first, and the second has next to nothing to forget.
+// crashAgain ends a process, and the next one right after it has started: the storm's guard
+// is asked about the first; the second, which has next to nothing to forget, needs MaySpare only.
 func (c *Chaos) crashAgain(s *stream, d time.Duration) bool {
 	h, between := c.pick(s), s.exponential(500*time.Millisecond)
 	if !c.mayCrash(h) {

@@ -38,7 +38,7 @@ const (
 	Exponential Shape = iota // mostly less than the mean, and now and then several times as much
 	Fixed                    // always the mean
 	Uniform                  // anything from nothing to twice the mean
-	HeavyTail                // mostly a third of the mean, and one in thousands hundreds of times as much
+	HeavyTail                // mostly a third to two thirds of the mean, and one in thousands hundreds of times as much
 )
 
 func (l Link) harsh() bool { return l.Loss > 0 || l.Duplicate > 0 || l.Reorder > 0 }

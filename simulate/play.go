@@ -99,8 +99,8 @@ func exited(what string) error {
 	return fmt.Errorf("simulate: %s ended its goroutine: %w", what, ErrExited)
 }
 
-// guarded calls the scenario. It also returns if that panics; and if it ends the
-// goroutine, which t.Fatal does, it does so on one of its own.
+// guarded calls the scenario on a goroutine of its own. It returns also if the scenario panics,
+// or ends its goroutine, as t.Fatal does.
 func guarded(w *World, who string, scenario func(w *World) error) (err error) {
 	err = exited(who)
 	done := make(chan struct{})

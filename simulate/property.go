@@ -35,7 +35,7 @@ type PropertyKind string
 // The kinds of properties. Always and Sometimes are claimed by the methods of [World] of the
 // same name.
 const (
-	Expected  PropertyKind = "expected" // named by [World.Expect], and not met yet
+	Expected  PropertyKind = "expected" // named by [World.Expect], and no world has come to the claim yet
 	Always    PropertyKind = "always"
 	Sometimes PropertyKind = "sometimes"
 	Mark      PropertyKind = "mark"  // a rare situation in a mesh

@@ -27,8 +27,8 @@ const ttl = 3 * time.Second
 // port is where every node listens.
 const port = ":7400"
 
-// apart is the least time between two crashes: a founder that has not heard of the
-// founding yet is missing from what the others know.
+// apart is the least time between two crashes. MaySpare counts what nodes know, and a founder that
+// has not heard of the founding yet is missing from that: this gives it the time to hear.
 const apart = 6 * time.Second
 
 // Drill is one exercise.

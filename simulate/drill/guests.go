@@ -21,7 +21,7 @@ type guests struct {
 	patience   time.Duration // of a call, at most
 	crowd      int           // that come at a time where many come, at most
 	deeds      []deed        // each as often as it is done
-	errands    time.Duration // so many of each host per second, on average
+	errands    time.Duration // about three times as many of each host per second, where links are fast
 	quiet      func() bool
 }
 

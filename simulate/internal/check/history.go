@@ -14,8 +14,8 @@ import (
 )
 
 // History is what the clients of a world did and believed, in true time. The
-// checkers judge a mesh by its promises alone: what clients were told, when, and with
-// which tokens. The first broken promise ends the run.
+// checkers judge a mesh by its promises: by what clients were told, when, and with which
+// tokens, and by what its replicas tell (see [Observer]). The first broken promise ends the run.
 //
 // The nodes of a mesh tell of each call by themselves. Clients of another kind report theirs, and
 // clients that know more than their nodes do so, too:

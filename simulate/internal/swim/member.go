@@ -1,6 +1,7 @@
 // Package swim is a model of package gossip: the protocol of memberlist 0.7 with the settings of package
 // gossip, that is, the same probes, suspicions, rumours and exchanges at the same times, in frames over the
-// same connections. Package gossip's tests run both through the same scripts, and compare.
+// same connections. But rumours are told half as often, so that some members miss them. Package gossip's
+// tests run both through the same scripts, and compare.
 package swim
 
 import (
