@@ -27,6 +27,7 @@ var pure = []string{
 	"internal/client",
 	"internal/founding",
 	"internal/members",
+	"internal/core",
 	"internal/placement",
 	"internal/replica",
 	"internal/message",

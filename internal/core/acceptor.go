@@ -1,0 +1,258 @@
+package core
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Reasons for which an acceptor refuses. A refusal changes nothing.
+var (
+	errFenced  = errors.New("takes part in a later roll call")
+	errOutbid  = errors.New("promised a higher ballot")
+	errBehind  = errors.New("does not know that version of the core's table")
+	errAhead   = errors.New("knows a later version of the core's table")
+	errNoSeat  = errors.New("has no seat in that version of the core's table")
+	errLists   = errors.New("is configured with a list that differs in more than one entry")
+	errRefused = errors.New("refused that ballot, for another mesh lives")
+)
+
+// Acceptor is the memory of one incarnation: what it promised, what it accepted, and what it
+// knows to be decided. It is lost with the incarnation, which never acts again.
+type Acceptor struct {
+	self transport.ID
+	list []string // that this incarnation was started with
+
+	table *Table // the latest decision that it knows; nil: none, it is fresh
+
+	// Of the version after table.
+	promised Ballot
+	at       Ballot // of accepted; zero: none
+	accepted *Table
+
+	// Of roll calls.
+	roll     Ballot // the highest ballot promised
+	refused  Ballot // it answers no ballot up to this one
+	released Ballot // ballots that it promised up to this one are never decided
+	rollAt   Ballot // of proposed; zero: none
+	proposed *Table
+
+	cut map[int]Generation // by shard: replicas up to this generation are fenced, for its recovery
+}
+
+// NewAcceptor returns the memory of a fresh incarnation.
+func NewAcceptor(self transport.ID, list []string) *Acceptor {
+	return &Acceptor{self: self, list: list}
+}
+
+// Table returns the latest decision that this node knows, or nil.
+func (a *Acceptor) Table() *Table { return a.table }
+
+// Fenced reports whether this node has promised a roll call that is later than the mesh that
+// it knows. Until that roll call is decided or the node is released, neither the node nor
+// any replica on it votes, appends or answers.
+func (a *Acceptor) Fenced() bool { return a.table != nil && a.roll.Compare(a.table.Stamp.Roll) > 0 }
+
+// Fence fences this node's replicas of shard s up to generation g for ever, so that the shard can be recovered.
+func (a *Acceptor) Fence(s int, g Generation) {
+	if g.Compare(a.cut[s]) > 0 {
+		a.cut = maps.Clone(a.cut)
+		if a.cut == nil {
+			a.cut = make(map[int]Generation)
+		}
+		a.cut[s] = g
+	}
+}
+
+// Votes reports whether a replica of shard s in generation g on this node may vote, append and answer.
+// A node that knows of a later generation has none of g any more.
+func (a *Acceptor) Votes(s int, g Generation) bool {
+	return a.table != nil && !a.Fenced() && a.table.Shards[s].Generation == g && g.Compare(a.cut[s]) > 0
+}
+
+// Report is what an entry tells of itself. It binds nothing.
+type Report struct {
+	Node     transport.ID
+	List     []string
+	Table    *Table
+	At       Ballot
+	Accepted *Table // the version after Table, if it accepted one
+	Roll     Ballot
+	Refused  Ballot
+	Released Ballot
+	RollAt   Ballot
+	Proposed *Table
+}
+
+// Report returns what this node knows, promised and accepted.
+func (a *Acceptor) Report() Report {
+	return Report{
+		Node: a.self, List: a.list, Table: a.table, At: a.at, Accepted: a.accepted,
+		Roll: a.roll, Refused: a.refused, Released: a.released, RollAt: a.rollAt, Proposed: a.proposed,
+	}
+}
+
+// Call is phase one of a roll call: of the incarnations Roster, which answered at the entries List,
+// in the same order.
+type Call struct {
+	Ballot Ballot
+	List   []string
+	Roster []transport.ID
+}
+
+// Call promises to take part in no lower roll call, and fences this node.
+func (a *Acceptor) Call(c Call) (Report, error) {
+	switch {
+	case !slices.Contains(c.Roster, a.self):
+		return Report{}, errNoSeat
+	case c.Ballot.Compare(a.refused) <= 0:
+		return Report{}, errRefused
+	case c.Ballot.Compare(a.roll) < 0 || a.table != nil && c.Ballot.Compare(a.table.Stamp.Roll) <= 0:
+		return Report{}, errOutbid
+	case !a.agrees(c.List):
+		return Report{}, errLists
+	}
+	a.roll = c.Ballot
+	return a.Report(), nil
+}
+
+// agrees reports whether this node may answer a ballot for a list: neither its own list nor that of the
+// table that it knows has more than one entry outside it.
+func (a *Acceptor) agrees(list []string) bool {
+	return near(a.list, list) && (a.table == nil || near(a.table.list(), list))
+}
+
+// near reports whether at most one of a list's entries is outside another; none, if it has only one.
+func near(list, other []string) bool {
+	outside := 0
+	for _, e := range list {
+		if !slices.Contains(other, e) {
+			outside++
+		}
+	}
+	return outside == 0 || outside == 1 && len(list) > 1
+}
+
+// Propose accepts the value of a roll call, whose Stamp names the ballot. A node that has learned of a later
+// generation since it answered the call does not: it could not take the value over.
+func (a *Acceptor) Propose(t *Table) error {
+	if a.roll != t.Stamp.Roll || t.Stamp.Version != 0 || a.table != nil && a.table.Stamp.Roll.Compare(t.Stamp.Roll) > 0 {
+		return errOutbid
+	}
+	a.rollAt, a.proposed = t.Stamp.Roll, t
+	return nil
+}
+
+// Read is phase one of the version after Prev.
+type Read struct {
+	Ballot Ballot
+	Prev   Stamp
+}
+
+// Read promises to accept no lower ballot for the version after r.Prev. It returns what this node
+// accepted for it, and at which ballot.
+func (a *Acceptor) Read(r Read) (Ballot, *Table, error) {
+	if err := a.serves(r.Prev); err != nil {
+		return Ballot{}, nil, err
+	}
+	if r.Ballot.Compare(a.promised) < 0 {
+		return Ballot{}, nil, errOutbid
+	}
+	a.promised = r.Ballot
+	return a.at, a.accepted, nil
+}
+
+// Write accepts t as the version after prev.
+func (a *Acceptor) Write(b Ballot, prev Stamp, t *Table) error {
+	if err := a.serves(prev); err != nil {
+		return err
+	}
+	if b.Compare(a.promised) < 0 {
+		return errOutbid
+	}
+	a.promised, a.at, a.accepted = b, b, t
+	return nil
+}
+
+// serves returns why this node takes no part in the decision on the version after prev, or nil.
+func (a *Acceptor) serves(prev Stamp) error {
+	switch {
+	case a.table == nil || a.table.Stamp.Compare(prev) < 0:
+		return errBehind
+	case a.table.Stamp != prev:
+		return errAhead
+	case a.Fenced():
+		return errFenced
+	case !slices.Contains(a.table.bound(), a.self):
+		return errNoSeat
+	}
+	return nil
+}
+
+// mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only of tables in
+// which it has a seat: of any, if it knows none; of later versions of its generation; and of another generation if that
+// began with the roll call that it promised, or if it has no seat in its own. Of others it learns by Release: ballots
+// do not order generations of which one was founded without this entry.
+func (r *Report) mayLearn(t *Table) bool {
+	switch {
+	case !slices.Contains(t.bound(), r.Node):
+		return false
+	case r.Table == nil:
+		return true
+	case t.Stamp.Roll == r.Table.Stamp.Roll:
+		return t.Stamp.Version > r.Table.Stamp.Version
+	case t.Stamp.Roll == r.Roll:
+		return t.Stamp.Roll.Compare(r.Table.Stamp.Roll) > 0
+	}
+	return t.Stamp.Roll.Compare(r.Roll) > 0 && !slices.Contains(r.Table.bound(), r.Node)
+}
+
+// Learn takes over a decision, and reports whether it was news. A node that promised a later roll
+// call stays fenced, whatever it learns: the promise said what the node knew then.
+func (a *Acceptor) Learn(t *Table) bool {
+	if r := a.Report(); !r.mayLearn(t) {
+		return false
+	}
+	a.take(t)
+	return true
+}
+
+func (a *Acceptor) take(t *Table) {
+	a.table = t
+	a.promised, a.at, a.accepted = Ballot{}, Ballot{}, nil
+}
+
+// Confirm confirms that this node serves by t's generation, and refuses the ballot promised, which the
+// asking node is bound to, and all lower ones for ever. It reports whether it does.
+func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
+	if a.table == nil || a.table.Stamp.Roll != t.Stamp.Roll || a.Fenced() || !slices.Contains(t.bound(), a.self) {
+		return false
+	}
+	a.refused = later(a.refused, promised)
+	return true
+}
+
+// Release frees this node of the roll call that it promised last, and takes over t: a majority of t's seats has
+// confirmed t in answer to a question that named this promise. So that roll call cannot be decided any more: in
+// such a majority there is one of its roster, which refuses it. It reports whether the promise is still that.
+func (a *Acceptor) Release(t *Table, promised Ballot) bool {
+	if a.roll != promised {
+		return false
+	}
+	a.released = later(a.released, a.roll)
+	a.refused = later(a.refused, a.released)
+	a.roll, a.rollAt, a.proposed = t.Stamp.Roll, Ballot{}, nil
+	if a.table == nil || a.table.Stamp.Roll != t.Stamp.Roll || a.table.Stamp.Version < t.Stamp.Version {
+		a.take(t)
+	}
+	return true
+}
+
+func later(a, b Ballot) Ballot {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
+}

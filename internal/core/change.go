@@ -1,0 +1,195 @@
+package core
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Reasons for which a table may not change so.
+var (
+	errNoEntry  = errors.New("the list has no such entry")
+	errUnbound  = errors.New("a voter has no seat")
+	errFew      = errors.New("a shard needs more voters")
+	errMoving   = errors.New("the shard's voters are changing")
+	errNoMove   = errors.New("the shard is in no such change of voters")
+	errQuorum   = errors.New("a quorum of the shard's voters may be alive")
+	errNotLater = errors.New("the seat has that incarnation")
+	errSameList = errors.New("the list is the same")
+	errTooFar   = errors.New("the lists differ in more than one entry")
+	errOneEntry = errors.New("the only entry cannot be dropped")
+	errOngoing  = errors.New("the last change of the list is not complete")
+)
+
+// next returns a copy of t that is the next version, for its caller to change.
+func (t *Table) next() *Table {
+	n := *t
+	n.Stamp.Version++
+	n.Seats, n.Shards = slices.Clone(t.Seats), slices.Clone(t.Shards)
+	return &n
+}
+
+// Bind gives the seat of an entry to another incarnation. The one that had it must have ended. List is the
+// one that the new incarnation was started with.
+func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, error) {
+	i := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Entry == entry })
+	switch {
+	case i < 0:
+		return nil, errNoEntry
+	case t.Seats[i].Node.ID == node.ID:
+		return nil, errNotLater
+	}
+	n := t.next()
+	n.Seats[i].Node, n.Seats[i].Started = node, t.Seats[i].Started || slices.Equal(list, t.list())
+	return n, nil
+}
+
+// Start notes that the incarnation with the seat of an entry was started with the list of this table, or keeps it
+// where its next incarnation finds it.
+func (t *Table) Start(entry string, list []string) (*Table, error) {
+	i := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Entry == entry })
+	switch {
+	case i < 0:
+		return nil, errNoEntry
+	case t.Seats[i].Started || !slices.Equal(list, t.list()):
+		return nil, errSameList
+	}
+	n := t.next()
+	n.Seats[i].Started = true
+	return n, nil
+}
+
+// Relist changes the list: it adds an entry, drops one, or both. The change before must be complete.
+func (t *Table) Relist(list []string) (*Table, error) {
+	old := t.list()
+	switch {
+	case slices.Equal(list, old):
+		return nil, errSameList
+	case len(old) == 1 && !slices.Contains(list, old[0]):
+		return nil, errOneEntry
+	case len(list) == 0 || !near(old, list) || !near(list, old) && len(list) > 1:
+		return nil, errTooFar
+	case !t.complete():
+		return nil, errOngoing
+	}
+	n := t.next()
+	n.Seats = nil
+	for _, entry := range list {
+		seat := Seat{Entry: entry}
+		if i := slices.Index(old, entry); i >= 0 {
+			seat.Node = t.Seats[i].Node
+		}
+		n.Seats = append(n.Seats, seat)
+	}
+	for _, s := range t.Seats {
+		if !slices.Contains(list, s.Entry) {
+			n.Dropped = s.Node.ID
+		}
+	}
+	return n.forget(), nil
+}
+
+// complete reports whether the last change of the list is complete, so that another may follow: no incarnation of
+// this mesh will come back with an earlier list, and enough voters of each shard have a seat.
+func (t *Table) complete() bool {
+	bound := t.bound()
+	for _, s := range t.Shards {
+		n := 0
+		for _, id := range s.Voters {
+			if slices.Contains(bound, id) {
+				n++
+			}
+		}
+		if s.Next != nil || n < min(2, len(t.Seats)) {
+			return false
+		}
+	}
+	return t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == 0 || !s.Started })
+}
+
+// forget forgets the dropped incarnation if it votes in no shard any more.
+func (t *Table) forget() *Table {
+	votes := func(s Shard) bool { return slices.Contains(s.Voters, t.Dropped) || slices.Contains(s.Next, t.Dropped) }
+	if !slices.ContainsFunc(t.Shards, votes) {
+		t.Dropped = 0
+	}
+	return t
+}
+
+// Move allows shard s to change its voters. The shard makes one change at a time, by a joint
+// configuration; its leader says afterwards what came of it: see Settle.
+func (t *Table) Move(s int, to []transport.ID) (*Table, error) {
+	if t.Shards[s].Next != nil {
+		return nil, errMoving
+	}
+	if err := t.mayVote(to); err != nil {
+		return nil, err
+	}
+	n := t.next()
+	n.Shards[s].Next = to
+	n.Shards[s].Move++
+	return n, nil
+}
+
+// Settle ends the change of voters of this number in generation g of shard s: the shard's own log shows, committed,
+// that the voters changed, or else that they never will by this number.
+func (t *Table) Settle(s int, g Generation, move uint64, changed bool) (*Table, error) {
+	old := &t.Shards[s]
+	if old.Generation != g || old.Move != move || old.Next == nil {
+		return nil, errNoMove
+	}
+	n := t.next()
+	if changed {
+		n.Shards[s].Voters = old.Next
+	}
+	n.Shards[s].Next = nil
+	return n.forget(), nil
+}
+
+// Recover begins a new generation of shard s, with these voters, after those named were fenced. Every quorum of
+// the old voters, of those now and of those that they may be changing to, must have a member that was fenced
+// or has ended. A voter without a seat has ended, as its seat has another incarnation, unless it was dropped.
+func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
+	old := &t.Shards[s]
+	bound := t.bound()
+	able := func(id transport.ID) bool {
+		return (slices.Contains(bound, id) || id == t.Dropped) && !slices.Contains(fenced, id)
+	}
+	if quorum(old.Voters, able) || quorum(old.Next, able) {
+		return nil, errQuorum
+	}
+	if err := t.mayVote(voters); err != nil {
+		return nil, err
+	}
+	n := t.next()
+	n.Shards[s] = Shard{Generation: Generation{old.Generation.Core, old.Generation.Number + 1}, Voters: voters}
+	return n.forget(), nil
+}
+
+// mayVote returns nil if a shard may have these voters: nodes with a seat, and at least two of them if the list
+// has two entries.
+func (t *Table) mayVote(voters []transport.ID) error {
+	bound := t.bound()
+	for _, id := range voters {
+		if !slices.Contains(bound, id) {
+			return errUnbound
+		}
+	}
+	if len(voters) < min(2, len(t.Seats)) {
+		return errFew
+	}
+	return nil
+}
+
+// quorum reports whether is holds for a majority of voters. Of no voters it holds for none.
+func quorum(voters []transport.ID, is func(transport.ID) bool) bool {
+	n := 0
+	for _, id := range voters {
+		if is(id) {
+			n++
+		}
+	}
+	return n >= majority(len(voters))
+}

@@ -1,0 +1,224 @@
+package core
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+type ids = []transport.ID
+
+// serving returns a table of entries a, b, c and so on, which incarnations 1, 2, 3 have the seats of, and of one
+// shard with these voters.
+func serving(entries string, voters ...transport.ID) *Table {
+	t := &Table{Stamp: Stamp{Ballot{1, 1}, 4}, Mesh: 7, Shards: []Shard{{Generation: Generation{Ballot{1, 1}, 1}, Voters: voters}}}
+	for i, e := range strings.Split(entries, "") {
+		t.Seats = append(t.Seats, Seat{Entry: e, Node: env.Member{ID: transport.ID(i + 1)}, Started: true})
+	}
+	return t
+}
+
+// Promise: G1: what a decision may change in a table, and that the table before stays as it is.
+func TestChanges(t *testing.T) {
+	list := func(s string) []string { return strings.Split(s, "") }
+	node := func(id transport.ID) env.Member { return env.Member{ID: id} }
+	moving := func(t *Table) *Table {
+		t.Shards[0].Next, t.Shards[0].Move = ids{1, 2, 4}, 3
+		return t
+	}
+	dropped := func(t *Table) *Table {
+		t.Dropped = 9
+		return t
+	}
+	unstarted := func(t *Table) *Table {
+		t.Seats[1].Started = false
+		return t
+	}
+	tests := []struct {
+		name   string
+		table  *Table
+		change func(*Table) (*Table, error)
+		err    error
+		check  func(*Table) bool
+	}{
+		{"a seat gets another incarnation", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("abc")) }, nil,
+			func(n *Table) bool { return n.Seats[1].Node.ID == 8 && n.Seats[1].Started }},
+		{"which was started with a later list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("abd")) }, nil,
+			func(n *Table) bool { return n.Seats[1].Started }},
+		{"the first of a new entry", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("ab")) }, nil,
+			func(n *Table) bool { return !n.Seats[1].Started }},
+		{"the same incarnation", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(2), list("abc")) }, errNotLater, nil},
+		{"an entry that is not in the list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("d", node(8), list("abc")) }, errNoEntry, nil},
+
+		{"a node was started with the list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Start("b", list("abc")) }, nil,
+			func(n *Table) bool { return n.Seats[1].Started }},
+		{"as is known", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Start("b", list("abc")) }, errSameList, nil},
+		{"with another list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Start("b", list("abd")) }, errSameList, nil},
+		{"at no entry", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Start("d", list("abc")) }, errNoEntry, nil},
+
+		{"an entry is added", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, nil,
+			func(n *Table) bool {
+				return len(n.Seats) == 4 && n.Seats[3].Node.ID == 0 && !n.Seats[0].Started && n.Dropped == 0
+			}},
+		{"an entry is dropped", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
+			func(n *Table) bool { return len(n.Seats) == 2 && n.Dropped == 3 }},
+		{"one that votes in no shard", serving("abc", 1, 2), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
+			func(n *Table) bool { return n.Dropped == 0 }},
+		{"an entry is replaced", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("adc")) }, nil,
+			func(n *Table) bool { return n.Seats[1].Node.ID == 0 && n.Seats[2].Node.ID == 3 && n.Dropped == 2 }},
+		{"the list stays as it is", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errSameList, nil},
+		{"two entries are added", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abcde")) }, errTooFar, nil},
+		{"two entries are dropped", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("a")) }, errTooFar, nil},
+		{"all entries are dropped", serving("ab", 1, 2), func(t *Table) (*Table, error) { return t.Relist(nil) }, errTooFar, nil},
+		{"the only entry is replaced", serving("a", 1), func(t *Table) (*Table, error) { return t.Relist(list("b")) }, errOneEntry, nil},
+		{"the only entry is joined by another", serving("a", 1), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
+			func(n *Table) bool { return len(n.Seats) == 2 }},
+		{"two entries become one", serving("ab", 1, 2), func(t *Table) (*Table, error) { return t.Relist(list("a")) }, nil,
+			func(n *Table) bool { return len(n.Seats) == 1 }},
+		{"a node may come back with an earlier list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errOngoing, nil},
+		{"a voter was dropped before", dropped(serving("abc", 1, 2, 9)), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errOngoing, nil},
+		{"a shard's voters change", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errOngoing, nil},
+		{"most voters of a shard have ended", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errOngoing, nil},
+
+		{"the voters may change", serving("abcd", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, nil,
+			func(n *Table) bool { return slices.Equal(n.Shards[0].Next, ids{1, 2, 4}) && n.Shards[0].Move == 1 }},
+		{"while they change", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2}) }, errMoving, nil},
+		{"to one without a seat", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, errUnbound, nil},
+		{"to one alone", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1}) }, errFew, nil},
+		{"to one alone, of a list of one", serving("a", 9), func(t *Table) (*Table, error) { return t.Move(0, ids{1}) }, nil,
+			func(n *Table) bool { return n.Shards[0].Move == 1 }},
+
+		{"they have changed", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Settle(0, Generation{Ballot{1, 1}, 1}, 3, true) }, nil,
+			func(n *Table) bool { return slices.Equal(n.Shards[0].Voters, ids{1, 2, 4}) && n.Shards[0].Next == nil }},
+		{"they never will", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Settle(0, Generation{Ballot{1, 1}, 1}, 3, false) }, nil,
+			func(n *Table) bool { return slices.Equal(n.Shards[0].Voters, ids{1, 2, 3}) && n.Shards[0].Next == nil }},
+		{"an earlier change came to nothing", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Settle(0, Generation{Ballot{1, 1}, 1}, 2, false) }, errNoMove, nil},
+		{"a change of an earlier generation", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Settle(0, Generation{Ballot{1, 1}, 0}, 3, true) }, errNoMove, nil},
+		{"no change is under way", serving("abcd", 1, 2, 3), func(t *Table) (*Table, error) { return t.Settle(0, Generation{Ballot{1, 1}, 1}, 0, true) }, errNoMove, nil},
+		{"and with it the dropped one goes", dropped(moving(serving("abcd", 1, 2, 9))), func(t *Table) (*Table, error) { return t.Settle(0, Generation{Ballot{1, 1}, 1}, 3, true) }, nil,
+			func(n *Table) bool { return n.Dropped == 0 }},
+
+		{"two of three voters have ended", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 2, 3}) }, nil,
+			func(n *Table) bool {
+				s := n.Shards[0]
+				return s.Generation == Generation{Ballot{1, 1}, 2} && slices.Equal(s.Voters, ids{1, 2, 3}) && s.Next == nil
+			}},
+		{"one has, and one is fenced", serving("abc", 1, 2, 9), func(t *Table) (*Table, error) { return t.Recover(0, ids{2}, ids{1, 2, 3}) }, nil,
+			func(n *Table) bool { return n.Shards[0].Generation.Number == 2 }},
+		{"one has", serving("abc", 1, 2, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 2, 3}) }, errQuorum, nil},
+		{"the voters to come could go on", moving(serving("abcd", 1, 8, 9)), func(t *Table) (*Table, error) { return t.Recover(0, ids{3}, ids{1, 2, 3}) }, errQuorum, nil},
+		{"the voters of now could go on", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Recover(0, ids{4}, ids{1, 2, 3}) }, errQuorum, nil},
+		{"the dropped one may live", dropped(serving("abc", 1, 8, 9)), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 2, 3}) }, errQuorum, nil},
+		{"the dropped one is fenced", dropped(serving("abc", 1, 8, 9)), func(t *Table) (*Table, error) { return t.Recover(0, ids{9}, ids{1, 2, 3}) }, nil,
+			func(n *Table) bool { return n.Dropped == 0 }},
+		{"to voters without a seat", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 9}) }, errUnbound, nil},
+		{"to one voter", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1}) }, errFew, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := *tt.table
+			before.Seats, before.Shards = slices.Clone(before.Seats), slices.Clone(before.Shards)
+			got, err := tt.change(tt.table)
+			if !errors.Is(err, tt.err) || (err == nil) != (got != nil) {
+				t.Fatalf("%+v, error %v, want %v", got, err, tt.err)
+			}
+			if got != nil && (got.Stamp != Stamp{before.Stamp.Roll, before.Stamp.Version + 1} || got.Mesh != 7 || !tt.check(got)) {
+				t.Errorf("became %+v", *got)
+			}
+			same := func(a, b Shard) bool {
+				return a.Generation == b.Generation && a.Move == b.Move && slices.Equal(a.Voters, b.Voters) && slices.Equal(a.Next, b.Next)
+			}
+			if after := *tt.table; !slices.Equal(after.Seats, before.Seats) || !slices.EqualFunc(after.Shards, before.Shards, same) || after.Dropped != before.Dropped || after.Stamp != before.Stamp {
+				t.Errorf("the table before was changed: %+v", after)
+			}
+		})
+	}
+}
+
+// Promise: G1: what a node does next by what others tell.
+func TestNext(t *testing.T) {
+	list := strings.Split("abc", "")
+	now := serving("abc", 1, 2, 3)
+	fresh := func(id transport.ID) Report { return Report{Node: id, List: list} }
+	knows := func(id transport.ID, table *Table) Report {
+		return Report{Node: id, List: list, Table: table, Roll: table.Stamp.Roll}
+	}
+	promised := func(r Report, b Ballot) Report {
+		r.Roll = b
+		return r
+	}
+	lists := func(r Report, list string) Report {
+		r.List = strings.Split(list, "")
+		return r
+	}
+	later := *now
+	later.Stamp.Version++
+	replaced := *now
+	replaced.Seats = slices.Clone(now.Seats)
+	replaced.Seats[2].Node.ID = 9
+	tests := []struct {
+		name string
+		told []Report // of a, b and c; Node 0: no answer
+		want any      // the action, or a part of the error
+	}{
+		{"nobody remembers", []Report{fresh(1), fresh(2), fresh(3)}, Ballot{1, 1}},
+		{"one does not answer", []Report{fresh(1), fresh(2), {}}, "no answer at c"},
+		{"a call was promised", []Report{fresh(1), promised(fresh(2), Ballot{5, 2}), fresh(3)}, Ballot{6, 1}},
+		{"a ballot is refused", []Report{fresh(1), {Node: 2, List: list, Refused: Ballot{5, 2}}, fresh(3)}, Ballot{6, 1}},
+		{"a list is too far", []Report{fresh(1), lists(fresh(2), "bde"), fresh(3)}, "differs in more than one entry"},
+		{"a list differs in one entry", []Report{fresh(1), lists(fresh(2), "abd"), fresh(3)}, Ballot{1, 1}},
+		{"this node knows nothing yet", []Report{fresh(1), knows(2, now), knows(3, now)}, Learn{now}},
+		{"this node is behind", []Report{knows(1, now), knows(2, &later), knows(3, now)}, Learn{&later}},
+		{"all is well", []Report{knows(1, now), knows(2, now), knows(3, now)}, nil},
+		{"one does not answer, and most remember", []Report{knows(1, now), knows(2, now), {}}, nil},
+		{"one has another incarnation", []Report{knows(1, now), knows(2, now), fresh(9)}, Propose{&replaced}},
+		{"two have other incarnations", []Report{knows(1, now), fresh(8), fresh(9)}, Ballot{2, 1}},
+		{"two have, and one is silent", []Report{knows(1, now), fresh(8), {}}, "no answer at c"},
+		{"most are fenced", []Report{knows(1, now), promised(knows(2, now), Ballot{3, 2}), promised(knows(3, now), Ballot{3, 2})}, Ballot{4, 1}},
+		{"this node is fenced, and most are not", []Report{promised(knows(1, now), Ballot{3, 1}), knows(2, now), knows(3, now)}, Ask{now}},
+		{"this node has no seat", []Report{{Node: 9, List: list, Table: now, Roll: now.Stamp.Roll}, knows(2, now), knows(3, now)}, "no seat"},
+		{"this node was started with another list", []Report{lists(knows(1, now), "abd"), knows(2, now), knows(3, now)}, "abd"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			told := make(map[string]Report)
+			for i, r := range tt.told {
+				if r.Node != 0 {
+					told[list[i]] = r
+				}
+			}
+			action, err := Next(tt.told[0].Node, told)
+			switch want := tt.want.(type) {
+			case nil:
+				if action != nil || err != nil {
+					t.Errorf("it does %+v, error %v", action, err)
+				}
+			case string:
+				p, proposes := action.(Propose)
+				if proposes && strings.Join(p.Table.list(), "") == want {
+					break
+				}
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("it does %+v, error %v", action, err)
+				}
+			case Ballot:
+				if b, ok := action.(Begin); !ok || b.Call.Ballot != want || !slices.Equal(b.Call.List, list) || b.Call.Roster[0] != 1 || len(b.Call.Roster) != 3 {
+					t.Errorf("it does %+v, error %v", action, err)
+				}
+			case Propose:
+				p, ok := action.(Propose)
+				if !ok || !slices.Equal(p.Table.Seats, want.Table.Seats) {
+					t.Errorf("it does %+v, error %v", action, err)
+				}
+			default:
+				if action != want {
+					t.Errorf("it does %+v, error %v, want %+v", action, err, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Action is what a node does next for the core: one of [Learn], [Ask], [Begin] and [Propose]; nil if it waits.
+type Action interface{ isAction() }
+
+// Learn takes over a decision that another node showed.
+type Learn struct{ Table *Table }
+
+// Ask asks those that are bound in Table to confirm it, so that this node is released from the roll call that
+// it promised to take part in.
+type Ask struct{ Table *Table }
+
+// Begin begins a roll call.
+type Begin struct{ Call Call }
+
+// Propose proposes a table as the version after the one that this node knows.
+type Propose struct{ Table *Table }
+
+func (Learn) isAction()   {}
+func (Ask) isAction()     {}
+func (Begin) isAction()   {}
+func (Propose) isAction() {}
+
+// Next returns what node self does next, by what entries have told lately, itself among them: those of its own list, and
+// those of the mesh's. The error says what it waits for, if it does. Several nodes may be told to begin or to
+// propose the same: that is safe, and pauses of different lengths between their attempts let one of them finish.
+func Next(self transport.ID, told map[string]Report) (Action, error) {
+	var own Report
+	var all []Report
+	for _, entry := range slices.Sorted(maps.Keys(told)) {
+		all = append(all, told[entry])
+		if told[entry].Node == self {
+			own = told[entry]
+		}
+	}
+	latest := newest(all)
+	if latest == nil {
+		return begin(self, own.List, told)
+	}
+	if own.mayLearn(latest) {
+		return Learn{latest}, nil
+	}
+	serves := func(id transport.ID) bool {
+		i := slices.IndexFunc(all, func(r Report) bool { return r.Node == id })
+		return i >= 0 && all[i].Roll.Compare(latest.Stamp.Roll) <= 0
+	}
+	switch bound := latest.bound(); {
+	case !quorum(bound, serves):
+		if a, err := begin(self, own.List, told); err == nil {
+			return a, nil
+		}
+		return begin(self, latest.list(), told)
+	case own.Table == nil && own.Roll == Ballot{}:
+		return nil, errors.New("this node has no seat yet")
+	case own.Table == nil || own.Table.Stamp.Roll != latest.Stamp.Roll || !serves(self):
+		return Ask{latest}, nil
+	case !slices.Contains(bound, self):
+		return nil, errors.New("this node has no seat yet")
+	}
+	for _, entry := range latest.list() {
+		if r, ok := told[entry]; ok {
+			if t, err := latest.Bind(entry, env.Member{ID: r.Node}, r.List); err == nil {
+				return Propose{t}, nil
+			}
+			if t, err := latest.Start(entry, r.List); err == nil {
+				return Propose{t}, nil
+			}
+		}
+	}
+	if t, err := latest.Relist(own.List); err == nil {
+		return Propose{t}, nil
+	}
+	return nil, nil
+}
+
+// begin returns the roll call of a list that self may begin, or what it waits for. It needs an answer of every
+// entry: one that is silent may know of a mesh that lives on. The first to answer the call is self, so that
+// no other has its ballot.
+func begin(self transport.ID, list []string, told map[string]Report) (Action, error) {
+	c := Call{Ballot: Ballot{Round: 1, By: self}, List: list}
+	for _, entry := range list {
+		r, ok := told[entry]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("no answer at %s", entry)
+		case !near(r.List, list) || r.Table != nil && !near(r.Table.list(), list):
+			return nil, fmt.Errorf("%s %w", entry, errLists)
+		}
+		c.Roster = append(c.Roster, r.Node)
+		c.Ballot.Round = max(c.Ballot.Round, r.Roll.Round+1, r.Refused.Round+1)
+		if r.Table != nil {
+			c.Ballot.Round = max(c.Ballot.Round, r.Table.Stamp.Roll.Round+1)
+		}
+	}
+	if !slices.Contains(c.Roster, self) {
+		return nil, errNoSeat
+	}
+	return Begin{c}, nil
+}
+
+// newest returns the latest decision that somebody showed, or nil. Within one generation that is the one of the highest
+// version. Of two generations, that one counts of which most of the bound still act; it may have been founded
+// without an entry that remembers the other, and by a lower ballot. Else the later ballot counts.
+func newest(told []Report) *Table {
+	var latest *Table
+	alive := false
+	for _, r := range told {
+		t := r.Table
+		if t == nil {
+			continue
+		}
+		lives := t.lives(told)
+		switch {
+		case latest == nil, lives && !alive, lives == alive && t.Stamp.Compare(latest.Stamp) > 0:
+			latest, alive = t, lives
+		}
+	}
+	return latest
+}
+
+// lives reports whether most of those that are bound in t told, and know t's generation or accepted its roll call.
+func (t *Table) lives(told []Report) bool {
+	return quorum(t.bound(), func(id transport.ID) bool {
+		i := slices.IndexFunc(told, func(r Report) bool { return r.Node == id })
+		return i >= 0 && (told[i].RollAt == t.Stamp.Roll || told[i].Table != nil && told[i].Table.Stamp.Roll == t.Stamp.Roll)
+	})
+}
+
+// Recovered returns the table from which the mesh goes on, by the answers of a whole roster to a call. It is the
+// one, of all that were decided or may have been, whose generation may live on; of several that of the highest
+// ballot, and of this generation the latest version, or what was accepted after it. Nil: nobody remembers.
+//
+// Ballots alone do not order two generations of which one was founded without an entry that remembers the other. The
+// older of them has lost its majority by then: otherwise somebody in the roster of the younger had remembered it.
+func (c Call) Recovered(answers []Report) *Table {
+	var best *Table
+	alive := false
+	consider := func(t *Table) {
+		lives := c.mayLive(t)
+		if best == nil || lives && !alive || lives == alive && t.Stamp.Compare(best.Stamp) > 0 {
+			best, alive = t, lives
+		}
+	}
+	var released Ballot
+	for _, r := range answers {
+		released = later(released, r.Released)
+	}
+	for _, r := range answers {
+		switch accepted := r.RollAt.Compare(released) > 0; {
+		case accepted && (r.Table == nil || r.Table.Stamp.Roll.Compare(r.RollAt) < 0):
+			consider(r.Proposed) // made out of what this node knew, or of something later
+		case r.Table != nil:
+			consider(r.Table)
+		}
+	}
+	var at Ballot
+	value := best
+	for _, r := range answers {
+		if r.Accepted != nil && r.Table.Stamp == best.Stamp && r.At.Compare(at) > 0 {
+			at, value = r.At, r.Accepted
+		}
+	}
+	return value
+}
+
+// mayLive reports whether most of those that are bound in t may live: no other incarnation answered at their entry.
+func (c Call) mayLive(t *Table) bool {
+	return quorum(t.bound(), func(id transport.ID) bool {
+		at := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id })
+		i := slices.Index(c.List, t.Seats[at].Entry)
+		return i < 0 || c.Roster[i] == id
+	})
+}
+
+// Chosen returns the value that the proposer of version after prev must propose: what was accepted
+// at the highest ballot, or nil if it may propose its own.
+func Chosen(at []Ballot, accepted []*Table) *Table {
+	var highest Ballot
+	var value *Table
+	for i, b := range at {
+		if b.Compare(highest) > 0 {
+			highest, value = b, accepted[i]
+		}
+	}
+	return value
+}
+
+// seats returns the seats of a roll call's value.
+func (c Call) seats(answers []Report) []Seat {
+	s := make([]Seat, len(c.List))
+	for i, e := range c.List {
+		s[i] = Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, Started: slices.Equal(answers[i].List, c.List)}
+	}
+	return s
+}
+
+// Value makes the value of a roll call out of the answers of its whole roster. Each of its shards begins a new
+// generation, whose voters place chooses.
+func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
+	from := c.Recovered(answers)
+	if from == nil {
+		from = fresh()
+	}
+	t := *from
+	t.Stamp = Stamp{Roll: c.Ballot}
+	t.Seats, t.Dropped = c.seats(answers), 0
+	t.Shards = slices.Clone(t.Shards)
+	for i := range t.Shards {
+		s := &t.Shards[i]
+		s.Generation = Generation{c.Ballot, s.Generation.Number + 1}
+		s.Voters, s.Next = place(i), nil
+	}
+	return &t
+}

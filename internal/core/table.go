@@ -1,0 +1,93 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Ballot orders attempts to decide. The zero Ballot is below all others.
+type Ballot struct {
+	Round uint64
+	By    transport.ID // the proposer
+}
+
+// Compare orders ballots by round, then by proposer.
+func (b Ballot) Compare(o Ballot) int {
+	return cmp.Or(cmp.Compare(b.Round, o.Round), cmp.Compare(b.By, o.By))
+}
+
+// Stamp names a decision: Roll is the ballot of the roll call that began the core's
+// generation, and Version counts the decisions since, from 0, which is the roll call's own.
+type Stamp struct {
+	Roll    Ballot
+	Version uint64
+}
+
+// Compare orders stamps by generation, then by version.
+func (s Stamp) Compare(o Stamp) int {
+	return cmp.Or(s.Roll.Compare(o.Roll), cmp.Compare(s.Version, o.Version))
+}
+
+// Seat is the place of one entry in the core.
+type Seat struct {
+	Entry   string
+	Node    env.Member // the incarnation bound to it; ID zero: none yet
+	Started bool       // an incarnation of this seat was started with the list of this table: none comes back with an earlier one
+}
+
+// Generation names one life of a shard. Shards of different generations have nothing in common
+// but their floor. Core generations order first: two roll calls may count from the same number.
+type Generation struct {
+	Core   Ballot
+	Number uint64
+}
+
+// Compare orders generations.
+func (g Generation) Compare(o Generation) int {
+	return cmp.Or(g.Core.Compare(o.Core), cmp.Compare(g.Number, o.Number))
+}
+
+// Shard is what the core knows of one shard.
+type Shard struct {
+	Generation Generation
+	Voters     []transport.ID // the configuration that counts now, sorted
+	Next       []transport.ID // the one that the shard may change to; nil: none
+	Move       uint64         // the number of the latest change of voters in this generation, from 1
+}
+
+// Table is what the core decides on, as a whole: each decision is a new Table. A Table is never
+// changed once others may see it.
+type Table struct {
+	Stamp   Stamp
+	Mesh    uint64 // the mesh's ID: random, never zero
+	Seats   []Seat // of the entries of the list, in its order
+	Shards  []Shard
+	Dropped transport.ID // the incarnation whose entry the last change of the list dropped, while it is a voter; zero: none
+}
+
+// list returns the entries of the core.
+func (t *Table) list() []string {
+	list := make([]string, len(t.Seats))
+	for i, s := range t.Seats {
+		list[i] = s.Entry
+	}
+	return list
+}
+
+// bound returns the incarnations that decide on the next version, sorted.
+func (t *Table) bound() []transport.ID {
+	var ids []transport.ID
+	for _, s := range t.Seats {
+		if s.Node.ID != 0 {
+			ids = append(ids, s.Node.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// majority returns how many of n are more than half.
+func majority(n int) int { return n/2 + 1 }
