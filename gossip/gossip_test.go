@@ -263,14 +263,16 @@ func TestAShortCutLeavesNoMemberDead(t *testing.T) {
 			p.hub.setCut(nil)
 			<-time.After(5 * time.Second) // for the refutations
 			for _, n := range p.nodes {
-				if len(n.news.living()) != 4 {
+				if got := len(n.news.living()); got != 4 {
+					t.Logf("node %s believes that %d others live, want 4", n.self.ID, got)
 					missed++
+					break
 				}
 			}
 		})
 	}
-	if missed > 2 {
-		t.Errorf("%d members missed a refutation in 300 worlds", missed)
+	if missed > 1 {
+		t.Errorf("in %d of 300 worlds a member missed a refutation", missed)
 	}
 }
 

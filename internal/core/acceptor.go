@@ -35,16 +35,18 @@ type Acceptor struct {
 	// Of roll calls.
 	roll     Ballot // the highest ballot promised
 	refused  Ballot // it answers no ballot up to this one
-	released Ballot // ballots that it promised up to this one are never decided
+	released Ballot // no ballot up to this one with itself in the roster is decided, or will be
 	rollAt   Ballot // of proposed; zero: none
 	proposed *Table
 
-	cut map[int]Generation // by shard: replicas up to this generation are fenced, for its recovery
+	cut map[life]uint64 // replicas up to this number are fenced, for a recovery
 }
 
-// NewAcceptor returns the memory of a fresh incarnation.
+// NewAcceptor returns the memory of a fresh incarnation. In which order it lists the entries means nothing.
 func NewAcceptor(self transport.ID, list []string) *Acceptor {
-	return &Acceptor{self: self, list: list}
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return &Acceptor{self: self, list: slices.Compact(list)}
 }
 
 // Table returns the latest decision that this node knows, or nil.
@@ -55,21 +57,27 @@ func (a *Acceptor) Table() *Table { return a.table }
 // any replica on it votes, appends or answers.
 func (a *Acceptor) Fenced() bool { return a.table != nil && a.roll.Compare(a.table.Stamp.Roll) > 0 }
 
-// Fence fences this node's replicas of shard s up to generation g for ever, so that the shard can be recovered.
+// Fence fences this node's replicas of shard s up to generation g of its core for ever, so that the shard can be recovered.
 func (a *Acceptor) Fence(s int, g Generation) {
-	if g.Compare(a.cut[s]) > 0 {
+	if l := (life{s, g.Core}); g.Number > a.cut[l] {
 		a.cut = maps.Clone(a.cut)
 		if a.cut == nil {
-			a.cut = make(map[int]Generation)
+			a.cut = make(map[life]uint64)
 		}
-		a.cut[s] = g
+		a.cut[l] = g.Number
 	}
+}
+
+// life is a shard within one generation of the core.
+type life struct {
+	shard int
+	core  Ballot
 }
 
 // Votes reports whether a replica of shard s in generation g on this node may vote, append and answer.
 // A node that knows of a later generation has none of g any more.
 func (a *Acceptor) Votes(s int, g Generation) bool {
-	return a.table != nil && !a.Fenced() && a.table.Shards[s].Generation == g && g.Compare(a.cut[s]) > 0
+	return a.table != nil && !a.Fenced() && a.table.Shards[s].Generation == g && g.Number > a.cut[life{s, g.Core}]
 }
 
 // Report is what an entry tells of itself. It binds nothing.
@@ -168,6 +176,9 @@ func (a *Acceptor) Read(r Read) (Ballot, *Table, error) {
 func (a *Acceptor) Write(b Ballot, prev Stamp, t *Table) error {
 	if err := a.serves(prev); err != nil {
 		return err
+	}
+	if (t.Stamp != Stamp{prev.Roll, prev.Version + 1}) {
+		return errAhead
 	}
 	if b.Compare(a.promised) < 0 {
 		return errOutbid

@@ -19,6 +19,7 @@ var (
 	errNotLater = errors.New("the seat has that incarnation")
 	errSameList = errors.New("the list is the same")
 	errTooFar   = errors.New("the lists differ in more than one entry")
+	errReplaces = errors.New("a list of three entries or fewer grows before it drops one")
 	errOneEntry = errors.New("the only entry cannot be dropped")
 	errOngoing  = errors.New("the last change of the list is not complete")
 )
@@ -61,7 +62,9 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 	return n, nil
 }
 
-// Relist changes the list: it adds an entry, drops one, or both. The change before must be complete.
+// Relist changes the list: it adds an entry, drops one, or both. The change before must be complete. A list of three
+// or fewer does not do both at once: an entry that was dropped two changes ago may find a list that is one change behind,
+// and two of three that have been replaced by then would be a majority that it does not ask.
 func (t *Table) Relist(list []string) (*Table, error) {
 	old := t.list()
 	switch {
@@ -71,6 +74,8 @@ func (t *Table) Relist(list []string) (*Table, error) {
 		return nil, errOneEntry
 	case len(list) == 0 || !near(old, list) || !near(list, old) && len(list) > 1:
 		return nil, errTooFar
+	case len(old) <= 3 && !contains(old, list) && !contains(list, old):
+		return nil, errReplaces
 	case !t.complete():
 		return nil, errOngoing
 	}
@@ -89,6 +94,10 @@ func (t *Table) Relist(list []string) (*Table, error) {
 		}
 	}
 	return n.forget(), nil
+}
+
+func contains(list, part []string) bool {
+	return !slices.ContainsFunc(part, func(e string) bool { return !slices.Contains(list, e) })
 }
 
 // complete reports whether the last change of the list is complete, so that another may follow: no incarnation of

@@ -68,7 +68,7 @@ func TestChanges(t *testing.T) {
 			func(n *Table) bool { return len(n.Seats) == 2 && n.Dropped == 3 }},
 		{"one that votes in no shard", serving("abc", 1, 2), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
 			func(n *Table) bool { return n.Dropped == 0 }},
-		{"an entry is replaced", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("adc")) }, nil,
+		{"an entry is replaced", serving("abcd", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("aecd")) }, nil,
 			func(n *Table) bool { return n.Seats[1].Node.ID == 0 && n.Seats[2].Node.ID == 3 && n.Dropped == 2 }},
 		{"the list stays as it is", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errSameList, nil},
 		{"two entries are added", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abcde")) }, errTooFar, nil},
@@ -79,10 +79,11 @@ func TestChanges(t *testing.T) {
 			func(n *Table) bool { return len(n.Seats) == 2 }},
 		{"two entries become one", serving("ab", 1, 2), func(t *Table) (*Table, error) { return t.Relist(list("a")) }, nil,
 			func(n *Table) bool { return len(n.Seats) == 1 }},
-		{"a node may come back with an earlier list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errOngoing, nil},
-		{"a voter was dropped before", dropped(serving("abc", 1, 2, 9)), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errOngoing, nil},
+		{"one of three is replaced", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errReplaces, nil},
+		{"a node may come back with an earlier list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
+		{"a voter was dropped before", dropped(serving("abc", 1, 2, 9)), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
 		{"a shard's voters change", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errOngoing, nil},
-		{"most voters of a shard have ended", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errOngoing, nil},
+		{"most voters of a shard have ended", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
 
 		{"the voters may change", serving("abcd", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, nil,
 			func(n *Table) bool { return slices.Equal(n.Shards[0].Next, ids{1, 2, 4}) && n.Shards[0].Move == 1 }},
@@ -155,6 +156,8 @@ func TestNext(t *testing.T) {
 		r.List = strings.Split(list, "")
 		return r
 	}
+	other := serving("abc", 1, 2, 3)
+	other.Stamp.Roll = Ballot{1, 2}
 	later := *now
 	later.Stamp.Version++
 	replaced := *now
@@ -181,7 +184,10 @@ func TestNext(t *testing.T) {
 		{"most are fenced", []Report{knows(1, now), promised(knows(2, now), Ballot{3, 2}), promised(knows(3, now), Ballot{3, 2})}, Ballot{4, 1}},
 		{"this node is fenced, and most are not", []Report{promised(knows(1, now), Ballot{3, 1}), knows(2, now), knows(3, now)}, Ask{now}},
 		{"this node has no seat", []Report{{Node: 9, List: list, Table: now, Roll: now.Stamp.Roll}, knows(2, now), knows(3, now)}, "no seat"},
-		{"this node was started with another list", []Report{lists(knows(1, now), "abd"), knows(2, now), knows(3, now)}, "abd"},
+		{"this node was started with another list", []Report{lists(knows(1, now), "abcd"), knows(2, now), knows(3, now)}, "abcd"},
+		{"with one that the mesh cannot change to", []Report{lists(knows(1, now), "abd"), knows(2, now), knows(3, now)}, "to change the list"},
+		{"others that answer know less", []Report{knows(1, &later), knows(2, now), knows(3, now)}, nil},
+		{"one that has a seat knows another generation", []Report{knows(1, now), {Node: 2, List: list, Table: other, Roll: other.Stamp.Roll}, fresh(9)}, Ballot{2, 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,5 +226,26 @@ func TestNext(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Promise: G1: two decisions of one stamp are equal, and each version follows the one before.
+func TestWritesTheNextVersionAlone(t *testing.T) {
+	a := NewAcceptor(1, []string{"c", "a", "b", "a"})
+	now := serving("abc", 1, 2, 3)
+	if !a.Learn(now) || a.Learn(now) || !slices.Equal(a.Report().List, []string{"a", "b", "c"}) {
+		t.Fatalf("it knows %+v", a.Report())
+	}
+	other, err := now.Move(0, ids{1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := *other
+	same.Stamp = now.Stamp
+	if err := a.Write(Ballot{1, 1}, now.Stamp, &same); !errors.Is(err, errAhead) {
+		t.Errorf("a version that does not follow: %v", err)
+	}
+	if err := a.Write(Ballot{1, 1}, now.Stamp, other); err != nil || a.Report().Accepted != other {
+		t.Errorf("the one that does: %v", err)
 	}
 }

@@ -55,17 +55,23 @@
 //
 // # Why there is one mesh
 //
-// Assumption: at one entry, no older incarnation lives once a newer one answers.
+// This is an argument, not a proof: see below for what the model explores of it. It assumes that at one entry no older
+// incarnation lives once a newer one answers; that an operator sets no node's list back, and starts no node with a list
+// before the list ahead of it is in force.
 //
 //  1. Two decisions of one stamp are equal. For version 0 the ballot has one proposer, which proposes one value. For
 //     version k+1 it is Paxos among the bound of version k, of which there is one, by induction.
 //  2. When a roll call r of the mesh's list is decided, every incarnation that lives at an entry of it has promised r,
 //     and was not released from it: a release needs a confirmation by an incarnation of r's roster, which refuses
 //     r for ever. So no earlier generation can decide after r: a majority of its bound would have to live unfenced.
-//     The lists of the two may differ in one entry each. The one voter outside is no majority of two or more.
-//  3. A decision that any incarnation of r's roster knew when it answered is in r's value, or one made out
-//     of it; so is a roll call that was decided before, if one of its roster lives on in r's: it accepted
-//     that value before it promised r, and it shows it.
+//     Where lists differ, three of them count: the call's, those of the nodes that answer it, each one change behind at most,
+//     and the mesh's. So two changes may lie between the call and the mesh. In a list of four or more two entries
+//     are no majority; a list of three or fewer adds an entry or drops one, and two such changes leave fewer than
+//     a majority outside.
+//  3. Where there is one list, a decision that any incarnation of r's roster knew when it answered is in r's value, or one
+//     made out of it; so is a roll call that was decided before, if one of its roster lives on in r's: it accepted
+//     that value before it promised r, and it shows it. Where lists differ, that holds for a decision that most of its
+//     bound live to show.
 //
 // So of all generations the latest decided one alone can act, and it remembers whatever a living node of its roster
 // remembered. If nobody remembers, no node of an earlier mesh lives at any entry but one, and a new mesh is safe.
@@ -74,9 +80,8 @@
 //
 // TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with restarts, lost
 // answers, several roll calls and lists at once. A shard's raft is taken to be right. After each walk, and in one of
-// twenty states, all entries are up and connected, and the mesh must come to serve by Next. Time is not modelled: neither
-// the quiet time nor stalls; nor is an operator who changes two entries before the first change is in force.
-// What the walks broke, in the order in which they did:
+// twenty states, all entries are up and connected, and the mesh must come to serve by Next, if need be after the operator
+// has restarted those that have an earlier list than others. What was broken, by the walks and by readers:
 //
 //   - A release was taken for proof that its ballot is void, though the node that confirmed it had no part in that
 //     call: its list had another entry. Now only the released node says so.
@@ -86,9 +91,17 @@
 //     after that. Of one node the last thing counts.
 //   - A node took over an older generation, whose ballot was higher, from one that had been left out.
 //   - A fresh node learned of a generation that was over, then had a seat in the next, and waited for a confirmation
-//     that needed its own vote. Now a node learns only of tables in which it has a seat.
+//     that needed its own vote. Now a node learns only of tables in which it has a seat, or by a release.
 //   - A proposer learned of a higher ballot between its call and its value, and could not take over what it had decided.
 //   - A proposer began two calls under one ballot. Now it is the first to answer its own.
+//   - The list a, b, c became a, b, d and then e, b, d. A node that was a change behind, another fresh one, and c, which had been
+//     dropped two changes before, made a roll call of a, b, c while d and e were a majority. (A reader; see 2 above.)
+//   - An older version of a generation was taken for the latest, since more of its bound answered. (A reader.)
+//
+// What the model does not show yet: time, that is the quiet time and stalls; reports that are old, or missing, where a node
+// decides by Next; two changes of a list one after the other, which no walk is long enough for; that a list comes into
+// force once all nodes have it (a roll-out that is given up half-way cannot be set back); four and more entries
+// explored whole.
 //
 // # Three courses of events
 //

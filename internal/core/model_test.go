@@ -123,8 +123,11 @@ func newModel(l limits) *model {
 		m.names = append(m.names, string(rune('a'+e)))
 		m.lives = append(m.lives, 1)
 		m.files = append(m.files, 0)
-		if !strings.Contains(m.lists[0], m.names[e]) {
-			m.files[e] = slices.IndexFunc(m.lists, func(l string) bool { return strings.Contains(l, m.names[e]) })
+		if first := slices.IndexFunc(m.lists, func(l string) bool { return strings.Contains(l, m.names[e]) }); first > 0 {
+			m.files[e] = first - 1
+			if m.hasty {
+				m.files[e] = first
+			}
 		}
 	}
 	for e := range l.entries {
@@ -135,6 +138,9 @@ func newModel(l limits) *model {
 
 // file returns the list with which the next incarnation of an entry starts.
 func (m *model) file(e int) []string { return strings.Split(m.lists[m.files[e]], "") }
+
+// runs reports whether an entry is in the list that its incarnation was started with: else that is a client.
+func (m *model) runs(e int) bool { return slices.Contains(m.acc[e].list, m.names[e]) }
 
 // inForce reports whether the mesh has this list, and will let it be changed.
 func (m *model) inForce(list []string) bool {
@@ -186,6 +192,9 @@ func (m *model) steps(yield func(next *model, name func() string)) {
 			do(func() string { return fmt.Sprintf("%s is to start with the next list", m.names[e]) }, func(c *model) {
 				c.edits--
 				c.files[e]++
+				if !c.runs(e) {
+					c.acc[e] = NewAcceptor(id, c.file(e))
+				}
 			})
 		}
 		if m.restarts > 0 {
@@ -265,7 +274,9 @@ func (m *model) shown() (ts []*Table) {
 func (m *model) told() map[string]Report {
 	all := make(map[string]Report)
 	for e, a := range m.acc {
-		all[m.names[e]] = a.Report()
+		if m.runs(e) {
+			all[m.names[e]] = a.Report()
+		}
 	}
 	return all
 }
@@ -493,7 +504,7 @@ func (m *model) change(k kind, t *Table) *Table {
 	switch k {
 	case bind:
 		for _, seat := range t.Seats {
-			if e := slices.Index(m.names, seat.Entry); m.id(e) != seat.Node.ID && err != nil {
+			if e := slices.Index(m.names, seat.Entry); m.runs(e) && m.id(e) != seat.Node.ID && err != nil {
 				n, err = t.Bind(seat.Entry, env.Member{ID: m.id(e)}, m.acc[e].list)
 			}
 		}
@@ -518,7 +529,7 @@ func (m *model) change(k kind, t *Table) *Table {
 			n, err = t.Settle(0, s.Generation, s.Move, g.moved == s.Move)
 		}
 	case recovery:
-		n, err = t.Recover(0, m.fenced(s.Generation), m.voters(t))
+		n, err = t.Recover(0, m.fenced(s.Generation), m.others(t))
 	}
 	if err != nil {
 		return nil
@@ -539,10 +550,24 @@ func (m *model) voters(t *Table) []transport.ID {
 	return to
 }
 
+// others returns as many, but those that do not vote now first: the worst choice for a new generation.
+func (m *model) others(t *Table) []transport.ID {
+	to := t.bound()
+	slices.SortStableFunc(to, func(a, b transport.ID) int {
+		if was := slices.Contains(t.Shards[0].Voters, a); was != slices.Contains(t.Shards[0].Voters, b) {
+			return map[bool]int{false: -1, true: 1}[was]
+		}
+		return 0
+	})
+	to = to[:min(len(to), m.replicas)]
+	slices.Sort(to)
+	return to
+}
+
 // fenced returns the incarnations that live and have fenced their replicas of a generation.
 func (m *model) fenced(g Generation) (ids []transport.ID) {
 	for e, a := range m.acc {
-		if g.Compare(a.cut[0]) <= 0 {
+		if g.Number <= a.cut[life{0, g.Core}] {
 			ids = append(ids, m.id(e))
 		}
 	}
@@ -653,7 +678,7 @@ func (m *model) judge(t *Table) {
 			m.wrong = fmt.Sprintf("%v does not descend from %v", t.Stamp, o.Stamp)
 		}
 	}
-	if t.Stamp.Version > 0 {
+	if t.Stamp.Version > 0 || slices.ContainsFunc(m.past, func(o *Table) bool { return t.Stamp.Compare(o.Stamp) < 0 && descends(o, t) }) {
 		return
 	}
 	for _, id := range t.bound() {
@@ -723,8 +748,9 @@ func (m *model) comesToServe() string {
 	m = m.clone()
 	m.limits = limits{entries: m.entries, replicas: m.replicas, lists: m.lists, atOnce: true}
 	why := m.play()
-	for e := range m.names { // the operator brings every node to the last list
-		if m.files[e] = len(m.lists) - 1; why != "" && !slices.Equal(m.acc[e].list, m.file(e)) {
+	last := slices.Max(m.files)
+	for e := range m.names { // the operator brings every node to the last list that is in use
+		if m.files[e] = last; why != "" && !slices.Equal(m.acc[e].list, m.file(e)) {
 			m.lives[e]++
 			m.acc[e] = NewAcceptor(m.id(e), m.file(e))
 			why = m.play()
@@ -752,6 +778,9 @@ func (m *model) play() string {
 
 // act lets the incarnation at an entry do what it is to do next.
 func (m *model) act(e int) string {
+	if !m.runs(e) {
+		return "does not run"
+	}
 	id := m.id(e)
 	action, err := Next(id, m.told())
 	switch a := action.(type) {
@@ -840,7 +869,7 @@ func (m *model) tend() bool {
 	}
 	first := -1
 	for e, a := range m.acc {
-		if !slices.Contains(t.list(), m.names[e]) {
+		if !slices.Contains(t.list(), m.names[e]) || !m.runs(e) {
 			continue
 		}
 		if a.table != t || a.Fenced() || !slices.Contains(t.bound(), m.id(e)) {
@@ -917,8 +946,9 @@ func (m *model) hash() [2]uint64 {
 		ballot(a.refused)
 		ballot(a.rollAt)
 		table(a.proposed)
-		ballot(a.cut[0].Core)
-		num(int(a.cut[0].Number))
+		for _, g := range m.groups {
+			num(int(a.cut[life{0, g.generation.Core}]))
+		}
 	}
 	num(m.restarts)
 	num(m.edits)
@@ -1049,6 +1079,7 @@ var worlds = []struct {
 	{limits: limits{entries: 2, restarts: 1, calls: 2, registers: 1, asks: 1}, serving: true},
 	{limits: limits{entries: 3, calls: 2, asks: 2}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, fences: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 4, replicas: 3, restarts: 1, registers: 2, fences: 1, atOnce: true}, serving: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 2, registers: 3, fences: 1, atOnce: true}, serving: true, deep: true},
 	{limits: limits{entries: 3, restarts: 2, registers: 4, atOnce: true}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, fences: 1, atOnce: true}, serving: true, deep: true},

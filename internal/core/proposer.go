@@ -50,9 +50,13 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 	if own.mayLearn(latest) {
 		return Learn{latest}, nil
 	}
-	serves := func(id transport.ID) bool {
+	serves := func(id transport.ID) bool { // or will as soon as it has learned latest
 		i := slices.IndexFunc(all, func(r Report) bool { return r.Node == id })
-		return i >= 0 && all[i].Roll.Compare(latest.Stamp.Roll) <= 0
+		if i < 0 || all[i].Roll.Compare(latest.Stamp.Roll) > 0 {
+			return false
+		}
+		knows := all[i].Table != nil && all[i].Table.Stamp.Roll == latest.Stamp.Roll
+		return knows || all[i].mayLearn(latest)
 	}
 	switch bound := latest.bound(); {
 	case !quorum(bound, serves):
@@ -66,6 +70,8 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 		return Ask{latest}, nil
 	case !slices.Contains(bound, self):
 		return nil, errors.New("this node has no seat yet")
+	case own.Table.Stamp != latest.Stamp:
+		return nil, errors.New("this node knows a later version than those that answer")
 	}
 	for _, entry := range latest.list() {
 		if r, ok := told[entry]; ok {
@@ -77,10 +83,14 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 			}
 		}
 	}
-	if t, err := latest.Relist(own.List); err == nil {
+	t, err := latest.Relist(own.List)
+	switch {
+	case err == nil:
 		return Propose{t}, nil
+	case errors.Is(err, errSameList):
+		return nil, nil
 	}
-	return nil, nil
+	return nil, fmt.Errorf("to change the list: %w", err)
 }
 
 // begin returns the roll call of a list that self may begin, or what it waits for. It needs an answer of every
@@ -112,17 +122,34 @@ func begin(self transport.ID, list []string, told map[string]Report) (Action, er
 // version. Of two generations, that one counts of which most of the bound still act; it may have been founded
 // without an entry that remembers the other, and by a lower ballot. Else the later ballot counts.
 func newest(told []Report) *Table {
-	var latest *Table
-	alive := false
+	var known []*Table
 	for _, r := range told {
-		t := r.Table
-		if t == nil {
-			continue
+		if r.Table != nil {
+			known = append(known, r.Table)
 		}
-		lives := t.lives(told)
-		switch {
-		case latest == nil, lives && !alive, lives == alive && t.Stamp.Compare(latest.Stamp) > 0:
-			latest, alive = t, lives
+	}
+	return latestOf(known, func(t *Table) bool { return t.lives(told) })
+}
+
+// latestOf returns the latest of tables: of the generations that live, or of all if none does, that of the highest ballot,
+// and in it the highest version, by which it is judged.
+func latestOf(tables []*Table, lives func(*Table) bool) (latest *Table) {
+	heads := make(map[Ballot]*Table)
+	var rolls []Ballot
+	for _, t := range tables {
+		roll := t.Stamp.Roll
+		if head := heads[roll]; head == nil {
+			rolls = append(rolls, roll)
+			heads[roll] = t
+		} else if t.Stamp.Version > head.Stamp.Version {
+			heads[roll] = t
+		}
+	}
+	alive := false
+	for _, roll := range rolls {
+		t := heads[roll]
+		if l := lives(t); latest == nil || l && !alive || l == alive && roll.Compare(latest.Stamp.Roll) > 0 {
+			latest, alive = t, l
 		}
 	}
 	return latest
@@ -143,30 +170,26 @@ func (t *Table) lives(told []Report) bool {
 // Ballots alone do not order two generations of which one was founded without an entry that remembers the other. The
 // older of them has lost its majority by then: otherwise somebody in the roster of the younger had remembered it.
 func (c Call) Recovered(answers []Report) *Table {
-	var best *Table
-	alive := false
-	consider := func(t *Table) {
-		lives := c.mayLive(t)
-		if best == nil || lives && !alive || lives == alive && t.Stamp.Compare(best.Stamp) > 0 {
-			best, alive = t, lives
-		}
+	// A ballot is void if one of its roster was released from it.
+	void := func(t *Table) bool {
+		return slices.ContainsFunc(answers, func(r Report) bool {
+			return r.Released.Compare(t.Stamp.Roll) >= 0 && slices.Contains(t.bound(), r.Node)
+		})
 	}
-	var released Ballot
+	var shown []*Table
 	for _, r := range answers {
-		released = later(released, r.Released)
-	}
-	for _, r := range answers {
-		switch accepted := r.RollAt.Compare(released) > 0; {
+		switch accepted := r.Proposed != nil && !void(r.Proposed); {
 		case accepted && (r.Table == nil || r.Table.Stamp.Roll.Compare(r.RollAt) < 0):
-			consider(r.Proposed) // made out of what this node knew, or of something later
+			shown = append(shown, r.Proposed) // made out of what this node knew, or of something later
 		case r.Table != nil:
-			consider(r.Table)
+			shown = append(shown, r.Table)
 		}
 	}
+	best := latestOf(shown, c.mayLive)
 	var at Ballot
 	value := best
 	for _, r := range answers {
-		if r.Accepted != nil && r.Table.Stamp == best.Stamp && r.At.Compare(at) > 0 {
+		if r.Accepted != nil && best != nil && r.Table.Stamp == best.Stamp && r.At.Compare(at) > 0 {
 			at, value = r.At, r.Accepted
 		}
 	}
@@ -195,11 +218,14 @@ func Chosen(at []Ballot, accepted []*Table) *Table {
 	return value
 }
 
-// seats returns the seats of a roll call's value.
-func (c Call) seats(answers []Report) []Seat {
+// seats returns the seats of a roll call's value, which is made out of from.
+func (c Call) seats(answers []Report, from *Table) []Seat {
 	s := make([]Seat, len(c.List))
 	for i, e := range c.List {
 		s[i] = Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, Started: slices.Equal(answers[i].List, c.List)}
+		if slices.Equal(from.list(), c.List) {
+			s[i].Started = s[i].Started || from.Seats[i].Started
+		}
 	}
 	return s
 }
@@ -213,7 +239,7 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 	}
 	t := *from
 	t.Stamp = Stamp{Roll: c.Ballot}
-	t.Seats, t.Dropped = c.seats(answers), 0
+	t.Seats, t.Dropped = c.seats(answers, from), 0
 	t.Shards = slices.Clone(t.Shards)
 	for i := range t.Shards {
 		s := &t.Shards[i]

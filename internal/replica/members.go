@@ -189,8 +189,8 @@ func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed
 	voters := m.voters()
 	m.conf = conf
 	for _, id := range voters {
-		if !m.votes(id) {
-			m.former = append(m.former, m.peers[id])
+		if p, known := m.peers[id]; known && !m.votes(id) {
+			m.former = append(m.former, p)
 		}
 	}
 	m.justRemoved, m.removalsUnknown = m.justRemoved[:0], false
