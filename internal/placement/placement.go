@@ -30,6 +30,7 @@ type Replica struct {
 	Stuck    bool     // a learner: it has not got on for so long that it is passed over
 	Lapsed   bool     // a learner: it has not followed for so long that it is removed
 	Declined bool     // a learner: its node will leave soon, and asked for no vote
+	Failed   bool     // a voter: it was handed leadership a moment ago, and did not become leader
 }
 
 // State is all that the decision depends on.
@@ -240,7 +241,7 @@ func (s *State) handOver() Action {
 		return nil
 	}
 	ready := func(v *Replica) bool {
-		return v.ID != s.Leader && v.Ready && v.Liveness == Present && !v.Doubted
+		return v.ID != s.Leader && v.Ready && v.Liveness == Present && !v.Doubted && !v.Failed
 	}
 	for i := range s.Voters {
 		if v := &s.Voters[i]; v.Node == s.Target[0] && ready(v) {

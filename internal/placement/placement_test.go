@@ -48,6 +48,7 @@ func TestNext(t *testing.T) {
 		declined         ids
 		missing          ids
 		doubted          ids
+		failed           ids // voters that were handed leadership in vain
 		limited          bool
 		want             string
 	}{
@@ -94,6 +95,8 @@ func TestNext(t *testing.T) {
 		{name: "before it is replaced", voters: 3, learners: 1, target: ids{2, 3, 4}, liveness: liveness{1: Departed}, want: "hands over to 2"},
 		{name: "and before others that left are", voters: 3, learners: 2, target: ids{2, 4, 5}, liveness: liveness{1: Departed, 3: Departed}, want: "hands over to 2"},
 		{name: "but replaces them itself if nobody can take over", voters: 3, learners: 2, target: ids{2, 4, 5}, liveness: liveness{1: Departed, 3: Departed}, doubted: ids{2}, want: "promotes 4, promotes 5, removes 3"},
+		{name: "to another one if that failed", voters: 3, learners: 1, target: ids{2, 3, 4}, liveness: liveness{1: Departed}, failed: ids{2}, want: "hands over to 3"},
+		{name: "and is replaced if it failed with all", voters: 3, learners: 1, target: ids{2, 3, 4}, liveness: liveness{1: Departed}, failed: ids{2, 3}, want: "promotes 4"},
 		{name: "and only after learners that left are removed", voters: 3, learners: 1, target: ids{2, 3, 5}, liveness: liveness{1: Departed, 4: Departed}, want: "removes 4"},
 		{name: "and waits for no learner that gets nowhere", voters: 3, learners: 1, target: ids{2, 3, 4}, liveness: liveness{1: Departed}, stuck: ids{4}, want: "hands over to 2"},
 		{name: "and leaves silent voters to its successor", voters: 5, target: ids{2, 3, 4}, liveness: liveness{1: Departed, 5: Silent}, silent: ids{5}, want: "hands over to 2"},
@@ -138,7 +141,7 @@ func TestNext(t *testing.T) {
 				answers := !is(tt.silent) && !is(tt.stuck)
 				r := Replica{
 					ID: id, Node: id, Liveness: tt.liveness[id], Missing: is(tt.missing), Recent: answers, Answers: answers,
-					Ready: answers && !is(tt.lapsed), Doubted: is(tt.doubted), Stuck: is(tt.stuck), Lapsed: is(tt.lapsed), Declined: is(tt.declined),
+					Ready: answers && !is(tt.lapsed), Doubted: is(tt.doubted), Stuck: is(tt.stuck), Lapsed: is(tt.lapsed), Declined: is(tt.declined), Failed: is(tt.failed),
 				}
 				if int(id) <= tt.voters {
 					s.Voters = append(s.Voters, r)

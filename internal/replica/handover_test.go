@@ -119,6 +119,8 @@ func TestOffersAndHandovers(t *testing.T) {
 	}
 }
 
+// Promise: G9, P22 and P32: who leaves does not wait for the end of a pause that its offers earned it. If a voter does
+// not become leader, the leaver tries another one a second later, and that voter again after passOver.
 func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 	w, leader := led(t)
 	w.run(t, 2*HeartbeatTicks)
@@ -130,18 +132,22 @@ func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 		}
 	}
 	var handed []time.Duration
-	leader.cfg.Watch = handsOver(func(uint64) { handed = append(handed, w.now) })
+	var to []uint64
+	leader.cfg.Watch = handsOver(func(node uint64) { handed, to = append(handed, w.now), append(to, node) })
 	w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgTimeoutNow }
 	target.Liveness[101] = placement.Departed
 	leader.SetTarget(target)
 	start := w.now
-	w.run(t, 4*electionTicks)
-	if len(handed) < 3 || handed[0]-start > firstBackoff+placeEvery*TickInterval {
+	w.run(t, 5*electionTicks)
+	if len(handed) < 4 || handed[0]-start > firstBackoff+placeEvery*TickInterval {
 		t.Fatalf("after %v it hands over at %v", start, handed)
 	}
-	for i := range handed[1:] {
-		if pause := handed[i+1] - handed[i]; pause < firstBackoff || pause > firstBackoff+placeEvery*TickInterval {
-			t.Errorf("it tries again after %v, want %v", pause, firstBackoff)
+	if !slices.Equal(to[:4], []uint64{102, 103, 102, 103}) {
+		t.Errorf("it hands over to %v, want 102 and 103 in turns", to)
+	}
+	for i, want := range []time.Duration{firstBackoff, passOver - firstBackoff, firstBackoff} {
+		if pause := handed[i+1] - handed[i]; pause < want-placeEvery*TickInterval || pause > want+2*placeEvery*TickInterval {
+			t.Errorf("try %d comes %v after the one before, want %v", i+2, pause, want)
 		}
 	}
 }

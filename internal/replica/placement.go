@@ -116,6 +116,10 @@ func (pl *placing) miss(id uint64) bool {
 }
 
 const (
+	// For so long after a leader that leaves tried to hand over to a voter in vain, it tries others, and may
+	// replace voters if there are none.
+	passOver = 3 * time.Second
+
 	firstBackoff   = time.Second
 	longestBackoff = time.Minute
 )
@@ -128,6 +132,8 @@ type offers struct {
 	last    offer
 	made    time.Duration // when; zero: never
 	backoff time.Duration // until it is again
+
+	handed map[uint64]time.Duration // when a leader that leaves tried to hand over, by the node of the voter
 }
 
 // make makes an offer, unless the last one is too recent, and reports whether it did. A leader that
@@ -145,6 +151,13 @@ func (o *offers) make(now time.Duration, next offer, leaving bool) bool {
 		o.backoff = firstBackoff
 	}
 	return true
+}
+
+// failed reports whether leadership was handed to the voter on node a moment ago. That it is still offered
+// shows that it was in vain.
+func (o *offers) failed(node uint64, now time.Duration) bool {
+	at, tried := o.handed[node]
+	return tried && now > at && now-at < passOver
 }
 
 // any reports whether there was an offer.
@@ -316,7 +329,7 @@ func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 		Recent: g.contacts.silence(id, r.now) < 2*ElectionTimeout, Answers: r.answers(id),
 		Ready: r.ready(id, pr), Doubted: r.doubted(id),
 		Stuck: g.learners.stuck(id, r.now), Lapsed: g.learners.lapsed(id, r.now),
-		Declined: r.members.declines(id),
+		Declined: r.members.declines(id), Failed: g.offers.failed(p.Node, r.now),
 	}
 }
 
@@ -400,7 +413,11 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
 // answer.
 func (r *Replica) offer(to uint64) {
 	p, _ := r.Peer(to)
-	if r.leading.offers.make(r.now, offer{p.Node, r.term}, r.leaving()) && r.leaving() {
+	if o := &r.leading.offers; o.make(r.now, offer{p.Node, r.term}, r.leaving()) && r.leaving() {
+		if o.handed == nil {
+			o.handed = make(map[uint64]time.Duration)
+		}
+		o.handed[p.Node] = r.now
 		r.handover(p.Node, r.term)
 	}
 }

@@ -691,8 +691,6 @@ func TestWhoTellsTheRemoved(t *testing.T) {
 // Promise: G6 and G9, P22: a leader offers leadership to the ring's owner, again and again, with pauses
 // that double from 1 s to 1 min. One whose node leaves asks nobody: it hands over to whoever can lead,
 // the owner if that is one, within 1 s of when somebody can.
-// Promise: G9, P22 and P32: who leaves does not wait for the end of a pause that its offers earned it,
-// and tries again each second to hand over to one that does not take it.
 // Promise: G6, P19 and P22: a leader hands over at once to a voter, in the term in which that said that
 // it would lead, and not while the voters change.
 // Promise: G6, P30: a shard is at rest, which is what Join and Leave of others wait for, if it has all
