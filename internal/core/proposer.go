@@ -177,14 +177,19 @@ func (c Call) Recovered(answers []Report) *Table {
 		})
 	}
 	var shown []*Table
+	over := make(map[Ballot]bool) // generations after which a node accepted the roll call of another
 	for _, r := range answers {
 		switch accepted := r.Proposed != nil && !void(r.Proposed); {
-		case accepted && (r.Table == nil || r.Table.Stamp.Roll.Compare(r.RollAt) < 0):
+		case accepted && r.Table == nil:
+			shown = append(shown, r.Proposed)
+		case accepted && r.Table.Stamp.Roll.Compare(r.RollAt) < 0:
 			shown = append(shown, r.Proposed) // made out of what this node knew, or of something later
+			over[r.Table.Stamp.Roll] = true
 		case r.Table != nil:
 			shown = append(shown, r.Table)
 		}
 	}
+	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
 	best := latestOf(shown, c.mayLive)
 	var at Ballot
 	value := best
