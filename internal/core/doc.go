@@ -97,6 +97,8 @@
 //   - The list a, b, c became a, b, d and then e, b, d. A node that was a change behind, another fresh one, and c, which had been
 //     dropped two changes before, made a roll call of a, b, c while d and e were a majority. (A reader; see 2 above.)
 //   - An older version of a generation was taken for the latest, since more of its bound answered. (A reader.)
+//   - A roll call whose roster was out of date took a generation for over, as an incarnation of it was newer than the one
+//     in the roster. Now the order in which one node accepted counts first.
 //
 // What the model does not show yet: time, that is the quiet time and stalls; reports that are old, or missing, where a node
 // decides by Next; two changes of a list one after the other, which no walk is long enough for; that a list comes into
