@@ -667,7 +667,13 @@ func (m *model) judge(t *Table) {
 		remembers := func(id transport.ID) bool { return m.at(id) != nil && m.accepted(id, o) }
 		remembered := slices.ContainsFunc(t.bound(), remembers)
 		if len(m.lists) > 1 {
-			remembered = quorum(o.bound(), remembers) && quorum(t.bound(), func(id transport.ID) bool { return m.at(id) != nil })
+			remembered = quorum(o.bound(), remembers) && quorum(t.bound(), func(id transport.ID) bool {
+				if m.at(id) == nil {
+					return false
+				}
+				r := m.at(id).Report()
+				return r.mayLearn(t) || r.Table.Stamp.Roll == t.Stamp.Roll // else it acts by another generation
+			})
 		}
 		switch later := t.Stamp.Compare(o.Stamp); {
 		case later == 0:
