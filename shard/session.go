@@ -213,9 +213,10 @@ func (s *session) page(limit int, after uint64) (page []uint64, more bool) {
 }
 
 // deletions has, for each of 1024 parts of all sessions, the revision of the last deletion of
-// a record, or of the last Close that found none. An ended session must not be opened again, and the table cannot remember it for ever.
-// One revision for all sessions would be safe; but while nearby clients end sessions all the time,
-// no distant client could open a record: each revision that it names is old when it arrives.
+// a record, or of the last Close that found none. An ended session must not be opened again, and the
+// table cannot remember it for ever. One revision for all sessions would be safe; but while nearby
+// clients end sessions all the time, no distant client could open a record: each revision that it
+// names is old when it arrives.
 type deletions [1024]uint64 // revisions; zero: never
 
 func (d *deletions) part(id SessionID) int {

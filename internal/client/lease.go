@@ -31,7 +31,7 @@ type lease struct {
 	number    uint64           // of the last call
 	calls     map[uint64]*Call // without a result, by number
 	open      []*Call          // those of calls that may need another sending
-	abandoned []*Call          // calls that no caller waits for, in the order in which they were given up: the first is not done, later ones may be
+	abandoned []*Call          // calls that no caller waits for, earliest given up first: that is not done, later ones may be
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them

@@ -11,7 +11,7 @@ import (
 // Reasons for which an acceptor refuses. A refusal changes nothing.
 var (
 	errFenced  = errors.New("takes part in a later roll call")
-	errOutbid  = errors.New("promised a higher ballot")
+	errOutbid  = errors.New("promised a higher ballot, or knows its outcome")
 	errBehind  = errors.New("does not know that version of the core's table")
 	errAhead   = errors.New("knows a later version of the core's table")
 	errNoSeat  = errors.New("has no seat in that version of the core's table")
@@ -57,7 +57,8 @@ func (a *Acceptor) Table() *Table { return a.table }
 // any replica on it votes, appends or answers.
 func (a *Acceptor) Fenced() bool { return a.table != nil && a.roll.Compare(a.table.Stamp.Roll) > 0 }
 
-// Fence fences this node's replicas of shard s up to generation g of its core for ever, so that the shard can be recovered.
+// Fence fences this node's replicas of shard s up to generation g of its core for ever, so that the
+// shard can be recovered.
 func (a *Acceptor) Fence(s int, g Generation) {
 	if l := (life{s, g.Core}); g.Number > a.cut[l] {
 		a.cut = maps.Clone(a.cut)
@@ -134,17 +135,22 @@ func (a *Acceptor) agrees(list []string) bool {
 
 // near reports whether at most one of a list's entries is outside another; none, if it has only one.
 func near(list, other []string) bool {
-	outside := 0
-	for _, e := range list {
-		if !slices.Contains(other, e) {
-			outside++
-		}
-	}
-	return outside == 0 || outside == 1 && len(list) > 1
+	n := outside(list, other)
+	return n == 0 || n == 1 && len(list) > 1
 }
 
-// Propose accepts the value of a roll call, whose Stamp names the ballot. A node that has learned of a later
-// generation since it answered the call does not: it could not take the value over.
+// outside returns how many of a list's entries are not in another.
+func outside(list, other []string) (n int) {
+	for _, e := range list {
+		if !slices.Contains(other, e) {
+			n++
+		}
+	}
+	return n
+}
+
+// Propose accepts the value of a roll call, whose Stamp names the ballot. A node that has learned of a
+// later generation since it answered the call does not: it could not take the value over.
 func (a *Acceptor) Propose(t *Table) error {
 	if a.roll != t.Stamp.Roll || t.Stamp.Version != 0 || a.table != nil && a.table.Stamp.Roll.Compare(t.Stamp.Roll) > 0 {
 		return errOutbid
@@ -202,10 +208,11 @@ func (a *Acceptor) serves(prev Stamp) error {
 	return nil
 }
 
-// mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only of tables in
-// which it has a seat: of any, if it knows none; of later versions of its generation; and of another generation if that
-// began with the roll call that it promised, or if it has no seat in its own. Of others it learns by Release: ballots
-// do not order generations of which one was founded without this entry.
+// mayLearn reports whether t is news, and to be taken over without any confirmation. A node learns only
+// of tables in which it has a seat: of any, if it knows none; of later versions of its generation; and
+// of another generation if that began with the roll call that it promised, or if it has no seat in its
+// own. Of others it learns by Release: ballots do not order generations of which one was founded
+// without this entry.
 func (r *Report) mayLearn(t *Table) bool {
 	switch {
 	case !slices.Contains(t.bound(), r.Node):
@@ -245,9 +252,10 @@ func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
 	return true
 }
 
-// Release frees this node of the roll call that it promised last, and takes over t: a majority of t's seats has
-// confirmed t in answer to a question that named this promise. So that roll call cannot be decided any more: in
-// such a majority there is one of its roster, which refuses it. It reports whether the promise is still that.
+// Release frees this node of the roll call that it promised last, and takes over t: a majority of t's
+// seats has confirmed t in answer to a question that named this promise. So that roll call cannot be
+// decided any more: in such a majority there is one of its roster, which refuses it. It reports whether
+// the promise is still that.
 func (a *Acceptor) Release(t *Table, promised Ballot) bool {
 	if a.roll != promised {
 		return false

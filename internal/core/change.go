@@ -47,8 +47,8 @@ func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, erro
 	return n, nil
 }
 
-// Start notes that the incarnation with the seat of an entry was started with the list of this table, or keeps it
-// where its next incarnation finds it.
+// Start notes that the incarnation with the seat of an entry was started with the list of this table,
+// or keeps it where its next incarnation finds it.
 func (t *Table) Start(entry string, list []string) (*Table, error) {
 	i := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Entry == entry })
 	switch {
@@ -62,19 +62,21 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 	return n, nil
 }
 
-// Relist changes the list: it adds an entry, drops one, or both. The change before must be complete. A list of three
-// or fewer does not do both at once: an entry that was dropped two changes ago may find a list that is one change behind,
-// and two of three that have been replaced by then would be a majority that it does not ask.
+// Relist changes the list: it adds an entry, drops one, or both. The change before must be complete. A
+// list of three or fewer does not do both at once: an entry that was dropped two changes ago may find a
+// list that is one change behind, and two of three that have been replaced by then would be a majority
+// that it does not ask.
 func (t *Table) Relist(list []string) (*Table, error) {
 	old := t.list()
+	adds, drops := outside(list, old), outside(old, list)
 	switch {
-	case slices.Equal(list, old):
+	case adds == 0 && drops == 0:
 		return nil, errSameList
-	case len(old) == 1 && !slices.Contains(list, old[0]):
+	case len(old) == 1 && drops > 0:
 		return nil, errOneEntry
-	case len(list) == 0 || !near(old, list) || !near(list, old) && len(list) > 1:
+	case len(list) == 0 || adds > 1 || drops > 1:
 		return nil, errTooFar
-	case len(old) <= 3 && !contains(old, list) && !contains(list, old):
+	case len(old) <= 3 && adds > 0 && drops > 0:
 		return nil, errReplaces
 	case !t.complete():
 		return nil, errOngoing
@@ -96,12 +98,9 @@ func (t *Table) Relist(list []string) (*Table, error) {
 	return n.forget(), nil
 }
 
-func contains(list, part []string) bool {
-	return !slices.ContainsFunc(part, func(e string) bool { return !slices.Contains(list, e) })
-}
-
-// complete reports whether the last change of the list is complete, so that another may follow: no incarnation of
-// this mesh will come back with an earlier list, and enough voters of each shard have a seat.
+// complete reports whether the last change of the list is complete, so that another may follow: no
+// incarnation of this mesh will come back with an earlier list, and enough voters of each shard have a
+// seat.
 func (t *Table) complete() bool {
 	bound := t.bound()
 	for _, s := range t.Shards {
@@ -142,8 +141,8 @@ func (t *Table) Move(s int, to []transport.ID) (*Table, error) {
 	return n, nil
 }
 
-// Settle ends the change of voters of this number in generation g of shard s: the shard's own log shows, committed,
-// that the voters changed, or else that they never will by this number.
+// Settle ends the change of voters of this number in generation g of shard s: the shard's own log
+// shows, committed, that the voters changed, or else that they never will by this number.
 func (t *Table) Settle(s int, g Generation, move uint64, changed bool) (*Table, error) {
 	old := &t.Shards[s]
 	if old.Generation != g || old.Move != move || old.Next == nil {
@@ -157,9 +156,10 @@ func (t *Table) Settle(s int, g Generation, move uint64, changed bool) (*Table, 
 	return n.forget(), nil
 }
 
-// Recover begins a new generation of shard s, with these voters, after those named were fenced. Every quorum of
-// the old voters, of those now and of those that they may be changing to, must have a member that was fenced
-// or has ended. A voter without a seat has ended, as its seat has another incarnation, unless it was dropped.
+// Recover begins a new generation of shard s, with these voters, after those named were fenced. Every
+// quorum of the old voters, of those now and of those that they may be changing to, must have a member
+// that was fenced or has ended. A voter without a seat has ended, as its seat has another incarnation,
+// unless it was dropped.
 func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 	old := &t.Shards[s]
 	bound := t.bound()
@@ -177,8 +177,8 @@ func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 	return n.forget(), nil
 }
 
-// mayVote returns nil if a shard may have these voters: nodes with a seat, and at least two of them if the list
-// has two entries.
+// mayVote returns nil if a shard may have these voters: nodes with a seat, and at least two of them if
+// the list has two entries.
 func (t *Table) mayVote(voters []transport.ID) error {
 	bound := t.bound()
 	for _, id := range voters {

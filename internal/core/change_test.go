@@ -12,8 +12,8 @@ import (
 
 type ids = []transport.ID
 
-// serving returns a table of entries a, b, c and so on, which incarnations 1, 2, 3 have the seats of, and of one
-// shard with these voters.
+// serving returns a table of entries a, b, c and so on, which incarnations 1, 2, 3 have the seats of,
+// and of one shard with these voters.
 func serving(entries string, voters ...transport.ID) *Table {
 	t := &Table{Stamp: Stamp{Ballot{1, 1}, 4}, Mesh: 7, Shards: []Shard{{Generation: Generation{Ballot{1, 1}, 1}, Voters: voters}}}
 	for i, e := range strings.Split(entries, "") {

@@ -1,125 +1,137 @@
-// Package core decides which nodes a mesh consists of: which incarnation has the seat of each entry of the
-// list, which mesh it is, and in which generation each shard lives, with which voters. Nothing of that is on disk,
-// and still no two meshes can grant a key, however many nodes restart.
+// Package core decides which nodes a mesh consists of: which incarnation has the seat of each entry of
+// the list, which mesh it is, and in which generation each shard lives, with which voters. Nothing of
+// that is on disk, and still no two meshes can grant a key, however many nodes restart.
 //
-// The package has the memory of one incarnation, an [Acceptor], what a decision may change (the methods of
-// [Table]), and what a node does next ([Next]). It sends nothing and knows no time. The node does not use it yet:
-// package founding founds meshes. Its tests explore the rules as they stand here.
+// The package has the memory of one incarnation, an [Acceptor], what a decision may change (the methods
+// of [Table]), and what a node does next ([Next]). It sends nothing and knows no time. The node does
+// not use it yet: package founding founds meshes. Its tests explore the rules as they stand here.
 //
 // # What is decided
 //
 // The core's state is small (the seats, and a line for each shard), so each decision is a whole new
-// [Table]. A table's [Stamp] names it: the ballot of the roll call that began its generation, and the number
-// of decisions since.
+// [Table]. A table's [Stamp] names it: the ballot of the roll call that began its generation, and the
+// number of decisions since.
 //
 // There is no log and no leader. The decision on version k+1 is single-decree Paxos among the
-// incarnations that are bound in version k; the quorum is a majority of them. Nothing else is
-// needed for a change of seats: an acceptor of version k+1 is one that knows version k to be decided, so the
+// incarnations that are bound in version k; the quorum is a majority of them. Nothing else is needed
+// for a change of seats: an acceptor of version k+1 is one that knows version k to be decided, so the
 // acceptors of two versions never mix, and any number of seats may change in one decision (Lamport,
-// "Paxos Made Simple", §3, with a window of one). A group of raft was the alternative: its joint changes, learners,
-// snapshots and heartbeats, for a few decisions an hour.
+// "Paxos Made Simple", §3, with a window of one). A group of raft was the alternative: its joint
+// changes, learners, snapshots and heartbeats, for a few decisions an hour.
 //
-// An incarnation that restarts is another acceptor. It decides nothing until a majority of the others has bound
-// it, in the place of the one before it: so memory that is lost is never mistaken for memory that is empty.
+// An incarnation that restarts is another acceptor. It decides nothing until a majority of the others
+// has bound it, in the place of the one before it: so memory that is lost is never mistaken for memory
+// that is empty.
 //
 // # Roll call
 //
-// If fewer than a majority of the bound incarnations remember, no decision is possible any more. Then a roll
-// call begins a new generation. It is single-decree Paxos as well, among the incarnations that answer at all
-// entries of a list; the quorum of both phases is all of them. The founding of a mesh is the
-// roll call in which nobody remembers anything.
+// If fewer than a majority of the bound incarnations remember, no decision is possible any more. Then a
+// roll call begins a new generation. It is single-decree Paxos as well, among the incarnations that
+// answer at all entries of a list; the quorum of both phases is all of them. The founding of a mesh is
+// the roll call in which nobody remembers anything.
 //
-//   - Before the first phase every entry tells what it knows ([Report]), which binds nothing. The call begins only
-//     if all have told, and too few of the bound act ([Next]).
-//   - Who answers a [Call] is fenced: it takes no part in decisions of an earlier generation, and no replica on
-//     it votes, appends or answers.
-//   - The value goes on from what the answers show ([Call.Recovered]): the same mesh, a new generation of each shard.
-//     Its seats are those who answered this ballot, never those of an older value.
-//   - A node that promised a call which never ends is released by the mesh that lives on: when a majority of
-//     its bound incarnations confirms that it serves, and refuses that ballot for ever ([Acceptor.Confirm],
-//     [Acceptor.Release]). Nothing is released by time.
-//   - A node answers a call only if its own list, and that of the table that it knows, have at most one entry
-//     outside the call's: so a list that is half rolled out can found a mesh, and an entry that is gone for good can
-//     be left out.
+//   - Before the first phase every entry tells what it knows ([Report]), which binds nothing. The call
+//     begins only if all have told, and too few of the bound can decide ([Next]).
+//   - Who answers a [Call] is fenced: it takes no part in decisions of an earlier generation, and no
+//     replica on it votes, appends or answers.
+//   - The value goes on from what the answers show ([Call.Recovered]): the same mesh, a new generation
+//     of each shard. Its seats are those who answered this ballot, never those of an older value.
+//   - A node that promised a call which never ends is released by the mesh that lives on: when a
+//     majority of its bound incarnations confirms that it serves, and refuses that ballot for ever
+//     ([Acceptor.Confirm], [Acceptor.Release]). Nothing is released by time.
+//   - A node answers a call only if its own list, and that of the table that it knows, have at most one
+//     entry outside the call's: so a list that is half rolled out can found a mesh, and an entry that
+//     is gone for good can be left out.
 //
-// Rolls of two lists need not meet in a common acceptor. So ballots alone do not say which of two generations is the
-// later: a node that was left out may remember the higher ballot. [Call.Recovered] goes by who lives, and
-// [Acceptor.Learn] takes over another generation only if the node promised it, or a majority confirms it.
+// Roll calls of two lists need not meet in a common acceptor. So ballots alone do not say which of two
+// generations is the later: a node that was left out may remember the higher ballot. [Call.Recovered]
+// goes by who lives, and [Acceptor.Learn] takes over another generation only if the node promised it,
+// or a majority confirms it.
 //
 // # Shards
 //
-// A table allows a shard one change of voters at a time ([Table.Move], [Table.Settle]): raft makes it, by a joint configuration.
-// A shard that has lost its majority begins a new generation ([Table.Recover]) once every quorum of its voters, now and
-// next, has a member that ended or was fenced for that ([Acceptor.Fence]). What the new generation goes on from is
-// not decided here: with its holders' reports, after a quiet time.
+// A table allows a shard one change of voters at a time ([Table.Move], [Table.Settle]): raft makes it,
+// by a joint configuration. A shard that has lost its majority begins a new generation
+// ([Table.Recover]) once every quorum of its voters, now and next, has a member that ended or was
+// fenced for that ([Acceptor.Fence]). What the new generation goes on from is not decided here: with
+// its holders' reports, after a quiet time.
 //
 // # Why there is one mesh
 //
-// This is an argument, not a proof: see below for what the model explores of it. It assumes that at one entry no older
-// incarnation lives once a newer one answers; that an operator sets no node's list back, and starts no node with a list
-// before the list ahead of it is in force.
+// This is an argument, not a proof: see below for what the model explores of it. It assumes that at one
+// entry no older incarnation lives once a newer one answers; that an operator sets no node's list back,
+// and starts no node with a list before the one that it follows is in force.
 //
-//  1. Two decisions of one stamp are equal. For version 0 the ballot has one proposer, which proposes one value. For
-//     version k+1 it is Paxos among the bound of version k, of which there is one, by induction.
-//  2. When a roll call r of the mesh's list is decided, every incarnation that lives at an entry of it has promised r,
-//     and was not released from it: a release needs a confirmation by an incarnation of r's roster, which refuses
-//     r for ever. So no earlier generation can decide after r: a majority of its bound would have to live unfenced.
-//     Where lists differ, three of them count: the call's, those of the nodes that answer it, each one change behind at most,
-//     and the mesh's. So two changes may lie between the call and the mesh. In a list of four or more two entries
-//     are no majority; a list of three or fewer adds an entry or drops one, and two such changes leave fewer than
-//     a majority outside.
-//  3. Where there is one list, a decision that any incarnation of r's roster knew when it answered is in r's value, or one
-//     made out of it; so is a roll call that was decided before, if one of its roster lives on in r's: it accepted
-//     that value before it promised r, and it shows it. Where lists differ, that holds for a decision that most of its
-//     bound live to show.
+//  1. Two decisions of one stamp are equal. For version 0 the ballot has one proposer, which proposes
+//     one value. For version k+1 it is Paxos among the bound of version k, of which there is one, by
+//     induction.
+//  2. When a roll call r of the mesh's list is decided, every incarnation that lives at an entry of it
+//     has promised r, and was not released from it: a release needs a confirmation by an incarnation of
+//     r's roster, which refuses r for ever. So no earlier generation can decide after r: a majority of
+//     its bound would have to live unfenced. Where lists differ, three of them count: the call's, those
+//     of the nodes that answer it, each one change behind at most, and the mesh's. So two changes may
+//     lie between the call and the mesh. In a list of four or more two entries are no majority. A list
+//     of three or fewer adds an entry or drops one; and an entry that calls a list two changes behind
+//     has been dropped since, so that one entry was added at most, which is no majority of two or more.
+//  3. Where there is one list, a decision that any incarnation of r's roster knew when it answered is
+//     in r's value, or one made out of it; so is a roll call that was decided before, if one of its
+//     roster lives on in r's: it accepted that value before it promised r, and it shows it. Where lists
+//     differ, that holds for a decision that most of its bound live to show.
 //
-// So of all generations the latest decided one alone can act, and it remembers whatever a living node of its roster
-// remembered. If nobody remembers, no node of an earlier mesh lives at any entry but one, and a new mesh is safe.
+// So of all generations the latest decided one alone can act, and it remembers whatever a living node
+// of its roster remembered. If nobody remembers, no node of an earlier mesh lives at any entry but one,
+// and a new mesh is safe.
 //
 // # What the model found
 //
-// TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with restarts, lost
-// answers, several roll calls and lists at once. A shard's raft is taken to be right. After each walk, and in one of
-// twenty states, all entries are up and connected, and the mesh must come to serve by Next, if need be after the operator
-// has restarted those that have an earlier list than others. What was broken, by the walks and by readers:
+// TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with
+// restarts, lost answers, several roll calls and lists at once. A shard's raft is taken to be right.
+// After each walk, and in one of twenty states, all entries are up and connected, and the mesh must
+// come to serve by Next, if need be after the operator has restarted those that have an earlier list
+// than others. What was broken, by the walks and by readers:
 //
-//   - A release was taken for proof that its ballot is void, though the node that confirmed it had no part in that
-//     call: its list had another entry. Now only the released node says so.
-//   - The accepted value of the highest ballot displaced the mesh that serves: a node that had been left out came back
-//     with it. Now a generation counts for which most may live.
-//   - Then a node's own memory was taken apart: the decision that it knew counted for more than the value that it accepted
-//     after that. Of one node the last thing counts.
+//   - A release was taken for proof that its ballot is void, though the node that confirmed it had no
+//     part in that call: its list had another entry. Now only the released node says so.
+//   - The accepted value of the highest ballot displaced the mesh that serves: a node that had been
+//     left out came back with it. Now a generation counts for which most may live.
+//   - Then a node's own memory was taken apart: the decision that it knew counted for more than the
+//     value that it accepted after that. Of one node the last thing counts.
 //   - A node took over an older generation, whose ballot was higher, from one that had been left out.
-//   - A fresh node learned of a generation that was over, then had a seat in the next, and waited for a confirmation
-//     that needed its own vote. Now a node learns only of tables in which it has a seat, or by a release.
-//   - A proposer learned of a higher ballot between its call and its value, and could not take over what it had decided.
+//   - A fresh node learned of a generation that was over, then had a seat in the next, and waited for a
+//     confirmation that needed its own vote. Now a node learns only of tables in which it has a seat,
+//     or by a release.
+//   - A proposer learned of a higher ballot between its call and its value, and could not take over
+//     what it had decided.
 //   - A proposer began two calls under one ballot. Now it is the first to answer its own.
-//   - The list a, b, c became a, b, d and then e, b, d. A node that was a change behind, another fresh one, and c, which had been
-//     dropped two changes before, made a roll call of a, b, c while d and e were a majority. (A reader; see 2 above.)
-//   - An older version of a generation was taken for the latest, since more of its bound answered. (A reader.)
-//   - A roll call whose roster was out of date took a generation for over, as an incarnation of it was newer than the one
-//     in the roster. Now the order in which one node accepted counts first.
+//   - The list a, b, c became a, b, d and then e, b, d. A node that was a change behind, another fresh
+//     one, and c, which had been dropped two changes before, made a roll call of a, b, c while d and e
+//     were a majority. (A reader; see 2 above.)
+//   - An older version of a generation was taken for the latest, since more of its bound answered. (A
+//     reader.)
+//   - A roll call whose roster was out of date took a generation for over, as an incarnation of it was
+//     newer than the one in the roster. Now the order in which one node accepted counts first.
 //
-// What the model does not show yet: time, that is the quiet time and stalls; reports that are old, or missing, where a node
-// decides by Next; two changes of a list one after the other, which no walk is long enough for; that a list comes into
-// force once all nodes have it (a roll-out that is given up half-way cannot be set back); four and more entries
-// explored whole.
+// What the model does not show yet: time, that is the quiet time and stalls; reports that are old, or
+// missing, where a node decides by Next; two changes of a list one after the other, which no walk is
+// long enough for; that a list comes into force once all nodes have it (a roll-out that is given up
+// half-way cannot be set back); four and more entries explored whole.
 //
 // # Three courses of events
 //
 // Entries a, b, c; incarnations a1, a2 and so on.
 //
-// One restart. a1 is replaced by a2. b1 and c1 remember: a2's report shows nothing, theirs show version k.
-// No roll call begins (2 of 3 act). b1 proposes version k+1 with a2 in a's seat; b1 and c1 accept. a2 learns
-// k+1, and takes part in k+2.
+// One restart. a1 is replaced by a2. b1 and c1 remember: a2's report shows nothing, theirs show version
+// k. No roll call begins (2 of 3 can decide). b1 proposes version k+1 with a2 in a's seat; b1 and c1
+// accept. a2 learns k+1, and takes part in k+2.
 //
-// A cut. a1 is cut off from b1 and c1, which bind nothing new: a1 lives, and silence is no proof. b1 and c1 decide
-// without a1. a1 cannot: its reads reach nobody. When the cut heals, a1 learns the versions that it missed.
+// A cut. a1 is cut off from b1 and c1, which bind nothing new: a1 lives, and silence is no proof. b1
+// and c1 decide without a1. a1 cannot: its reads reach nobody. When the cut heals, a1 learns the
+// versions that it missed.
 //
-// Two restarts. b2 and c2 are fresh, a1 remembers version k. No majority: c2 gathers three reports, and calls with
-// ballot (r, c2). a1 is fenced as it answers. Its answer shows version k, so the value is the same mesh in generation
-// (r, c2), with a1, b2, c2 bound and every shard in a new generation. c2 stops before its proposal has reached
-// a1; c3 comes up, and calls with a higher ballot. a1 answers again, and b2 shows the value that it accepted, of which
-// c2 was one of three: two may live, so c3 goes on from it. Had it been decided, somebody would act by it only if it
-// knew: a1 and b2 do not.
+// Two restarts. b2 and c2 are fresh, a1 remembers version k. No majority: c2 gathers three reports, and
+// calls with ballot (r, c2). a1 is fenced as it answers. Its answer shows version k, so the value is
+// the same mesh in generation (r, c2), with a1, b2, c2 bound and every shard in a new generation. c2
+// stops before its proposal has reached a1; c3 comes up, and calls with a higher ballot. a1 answers
+// again, and b2 shows the value that it accepted, of which c2 was one of three: two may live, so c3
+// goes on from it. Had it been decided, somebody would act by it only if it knew: a1 and b2 do not.
 package core

@@ -22,10 +22,10 @@ var (
 	walk  = flag.Int("walk", 0, "the number of the first")
 )
 
-// model is the small world in which the acceptors and predicates of this package are explored: n entries, at
-// each of which one incarnation lives at a time. A message is delivered at any time, once or again, or never, and
-// also after its sender has ended. An answer arrives at once, or is lost: an answer that arrives later
-// than that is an answer that arrives at once, followed by a slower proposer.
+// model is the small world in which the acceptors and predicates of this package are explored: n
+// entries, at each of which one incarnation lives at a time. A message is delivered at any time, once
+// or again, or never, and also after its sender has ended. An answer arrives at once, or is lost: an
+// answer that arrives later than that is an answer that arrives at once, followed by a slower proposer.
 type model struct {
 	limits
 	names []string    // of all entries that there may be
@@ -49,17 +49,17 @@ type model struct {
 const every = 20
 
 // limits are the bounds of an exploration. The one shard has so many replicas.
-// If versions are at once, a register decides in one step, which begins and ends with no other in between.
 type limits struct {
 	entries, replicas, restarts, calls, registers, asks, fences int
-	atOnce                                                      bool
-	lists                                                       []string // a letter for each entry; the first is that of the founding
-	edits                                                       int      // how often an entry's file gets the next of lists
-	hasty                                                       bool     // the second list may be in use before the first is in force
+
+	atOnce bool     // a register decides in one step, which begins and ends with no other in between
+	lists  []string // a letter for each entry; the first is that of the founding
+	edits  int      // how often an entry's file gets the next of lists
+	hasty  bool     // the second list may be in use before the first is in force
 }
 
-// group is one generation of the shard. Its raft is taken to be right: a change of voters happens at one moment,
-// at which a majority of those before and one of those to come could vote.
+// group is one generation of the shard. Its raft is taken to be right: a change of voters happens at
+// one moment, at which a majority of those before and one of those to come could vote.
 type group struct {
 	generation Generation
 	voters     []transport.ID
@@ -139,7 +139,8 @@ func newModel(l limits) *model {
 // file returns the list with which the next incarnation of an entry starts.
 func (m *model) file(e int) []string { return strings.Split(m.lists[m.files[e]], "") }
 
-// runs reports whether an entry is in the list that its incarnation was started with: else that is a client.
+// runs reports whether an entry is in the list that its incarnation was started with: else that is a
+// client.
 func (m *model) runs(e int) bool { return slices.Contains(m.acc[e].list, m.names[e]) }
 
 // inForce reports whether the mesh has this list, and will let it be changed.
@@ -255,7 +256,8 @@ func (m *model) steps(yield func(next *model, name func() string)) {
 	}
 }
 
-// mayStart leaves out what changes nothing: a second call of the same incarnation without anything in between.
+// mayStart leaves out what changes nothing: a second call of the same incarnation without anything in
+// between.
 func mayStart(m *model, e int) bool {
 	return !slices.ContainsFunc(m.calls, func(c call) bool { return c.Ballot.By == m.id(e) && c.value == nil })
 }
@@ -497,7 +499,8 @@ func (m *model) registerSteps(i int, do func(func() string, func(*model))) {
 	}
 }
 
-// change returns the version after t that a proposer of this kind proposes, or nil if there is nothing to do.
+// change returns the version after t that a proposer of this kind proposes, or nil if there is nothing
+// to do.
 func (m *model) change(k kind, t *Table) *Table {
 	s := &t.Shards[0]
 	n, err := (*Table)(nil), errNoMove
@@ -662,8 +665,8 @@ func (m *model) vote(v vote) {
 // judge looks at a decision that was made in this moment.
 func (m *model) judge(t *Table) {
 	for _, o := range m.past {
-		// Where lists differ, a roll call may leave one entry out, and what that alone remembers; and that entry may
-		// complete a decision for which too few live.
+		// Where lists differ, a roll call may leave one entry out, and what that alone remembers; and
+		// that entry may complete a decision for which too few live.
 		remembers := func(id transport.ID) bool { return m.at(id) != nil && m.accepted(id, o) }
 		remembered := slices.ContainsFunc(t.bound(), remembers)
 		if len(m.lists) > 1 {
@@ -748,8 +751,8 @@ func (m *model) check() string {
 	return ""
 }
 
-// comesToServe plays on while all entries are up and connected, nothing is lost, and nodes act by Next, one at a time.
-// It returns why the mesh does not come to serve, or "".
+// comesToServe plays on while all entries are up and connected, nothing is lost, and nodes act by Next,
+// one at a time. It returns why the mesh does not come to serve, or "".
 func (m *model) comesToServe() string {
 	m = m.clone()
 	m.limits = limits{entries: m.entries, replicas: m.replicas, lists: m.lists, atOnce: true}
@@ -1164,6 +1167,25 @@ func names(lists []string) string {
 	return string(slices.Compact(all))
 }
 
+// what returns the kind of a version that was made out of another.
+func what(t, from *Table) string {
+	s, was := &t.Shards[0], &from.Shards[0]
+	started := func(s Seat) bool { return s.Started }
+	switch {
+	case !slices.Equal(t.list(), from.list()):
+		return kinds[relist]
+	case s.Generation != was.Generation:
+		return kinds[recovery]
+	case s.Move != was.Move:
+		return kinds[move]
+	case was.Next != nil && s.Next == nil:
+		return kinds[settle]
+	case slices.Equal(t.bound(), from.bound()) && slices.ContainsFunc(t.Seats, started):
+		return kinds[start]
+	}
+	return kinds[bind]
+}
+
 // TestWalks walks at random, far beyond what can be explored.
 func TestWalks(t *testing.T) {
 	longest := 0
@@ -1180,7 +1202,11 @@ func TestWalks(t *testing.T) {
 			l.edits, l.hasty = rng.IntN(2*l.entries*len(l.lists)), len(l.lists) == 2 && rng.IntN(2) == 0
 		}
 		l.replicas = 2 + rng.IntN(l.entries-1)
+		l.atOnce = rng.IntN(2) == 0
 		m := newModel(l)
+		if rng.IntN(2) == 0 {
+			m = newServing(l)
+		}
 		var names []string
 		rare := 1 << rng.IntN(6) // how much rarer what goes wrong is
 		for range 300 {
@@ -1215,17 +1241,21 @@ func TestWalks(t *testing.T) {
 			t.Fatalf("walk %d, %+v: %s", n, l, why)
 		}
 		longest = max(longest, len(names))
-		ds := m.past
-		met[fmt.Sprintf("%d decisions", len(ds))]++
-		for _, d := range ds {
+		met[fmt.Sprintf("%d decisions", len(m.past))]++
+		for _, d := range m.past {
 			if d.Stamp.Version > 0 {
-				met["a version"]++
+				met[what(d, parents[d])]++
 			}
 		}
 		for _, a := range m.acc {
 			if a.released != (Ballot{}) {
-				met["released"]++
+				met["a release"]++
 			}
+		}
+	}
+	for _, rare := range append(slices.Clone(kinds), "a release") {
+		if *walks >= 5000 && met[rare] == 0 {
+			t.Errorf("no walk met %s", rare)
 		}
 	}
 	t.Logf("%d walks, the longest of %d steps: %v", *walks, longest, met)

@@ -10,14 +10,15 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Action is what a node does next for the core: one of [Learn], [Ask], [Begin] and [Propose]; nil if it waits.
+// Action is what a node does next for the core: one of [Learn], [Ask], [Begin] and [Propose]; nil if it
+// waits.
 type Action interface{ isAction() }
 
 // Learn takes over a decision that another node showed.
 type Learn struct{ Table *Table }
 
-// Ask asks those that are bound in Table to confirm it, so that this node is released from the roll call that
-// it promised to take part in.
+// Ask asks those that are bound in Table to confirm it, so that this node is released from the roll
+// call that it promised last, and goes over to Table's generation.
 type Ask struct{ Table *Table }
 
 // Begin begins a roll call.
@@ -31,9 +32,10 @@ func (Ask) isAction()     {}
 func (Begin) isAction()   {}
 func (Propose) isAction() {}
 
-// Next returns what node self does next, by what entries have told lately, itself among them: those of its own list, and
-// those of the mesh's. The error says what it waits for, if it does. Several nodes may be told to begin or to
-// propose the same: that is safe, and pauses of different lengths between their attempts let one of them finish.
+// Next returns what node self does next, by what entries have told lately, itself among them: those of
+// its own list, and those of the mesh's. The error says what it waits for, if it does. Several nodes
+// may be told to begin or to propose the same: that is safe, and pauses of different lengths between
+// their attempts let one of them finish.
 func Next(self transport.ID, told map[string]Report) (Action, error) {
 	var own Report
 	var all []Report
@@ -93,9 +95,9 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 	return nil, fmt.Errorf("to change the list: %w", err)
 }
 
-// begin returns the roll call of a list that self may begin, or what it waits for. It needs an answer of every
-// entry: one that is silent may know of a mesh that lives on. The first to answer the call is self, so that
-// no other has its ballot.
+// begin returns the roll call of a list that self may begin, or what it waits for. It needs an answer
+// of every entry: one that is silent may know of a mesh that lives on. The first to answer the call is
+// self, so that no other has its ballot.
 func begin(self transport.ID, list []string, told map[string]Report) (Action, error) {
 	c := Call{Ballot: Ballot{Round: 1, By: self}, List: list}
 	for _, entry := range list {
@@ -118,9 +120,10 @@ func begin(self transport.ID, list []string, told map[string]Report) (Action, er
 	return Begin{c}, nil
 }
 
-// newest returns the latest decision that somebody showed, or nil. Within one generation that is the one of the highest
-// version. Of two generations, that one counts of which most of the bound still act; it may have been founded
-// without an entry that remembers the other, and by a lower ballot. Else the later ballot counts.
+// newest returns the latest decision that somebody showed, or nil. Within one generation that is the
+// one of the highest version. Of two generations, that one counts of which most of the bound still act;
+// it may have been founded without an entry that remembers the other, and by a lower ballot. Else the
+// later ballot counts.
 func newest(told []Report) *Table {
 	var known []*Table
 	for _, r := range told {
@@ -131,8 +134,8 @@ func newest(told []Report) *Table {
 	return latestOf(known, func(t *Table) bool { return t.lives(told) })
 }
 
-// latestOf returns the latest of tables: of the generations that live, or of all if none does, that of the highest ballot,
-// and in it the highest version, by which it is judged.
+// latestOf returns the latest of tables: of the generations that live, or of all if none does, that of
+// the highest ballot, and in it the highest version, by which it is judged.
 func latestOf(tables []*Table, lives func(*Table) bool) (latest *Table) {
 	heads := make(map[Ballot]*Table)
 	var rolls []Ballot
@@ -155,7 +158,8 @@ func latestOf(tables []*Table, lives func(*Table) bool) (latest *Table) {
 	return latest
 }
 
-// lives reports whether most of those that are bound in t told, and know t's generation or accepted its roll call.
+// lives reports whether most of those that are bound in t told, and know t's generation or accepted its
+// roll call.
 func (t *Table) lives(told []Report) bool {
 	return quorum(t.bound(), func(id transport.ID) bool {
 		i := slices.IndexFunc(told, func(r Report) bool { return r.Node == id })
@@ -163,12 +167,15 @@ func (t *Table) lives(told []Report) bool {
 	})
 }
 
-// Recovered returns the table from which the mesh goes on, by the answers of a whole roster to a call. It is the
-// one, of all that were decided or may have been, whose generation may live on; of several that of the highest
-// ballot, and of this generation the latest version, or what was accepted after it. Nil: nobody remembers.
+// Recovered returns the table from which the mesh goes on, by the answers of a whole roster to a call.
+// It is the one, of all that were decided or may have been, whose generation may live on; of several
+// that of the highest ballot, and of this generation the latest version, or what was accepted after it.
+// Nil: nobody remembers.
 //
-// Ballots alone do not order two generations of which one was founded without an entry that remembers the other. The
-// older of them has lost its majority by then: otherwise somebody in the roster of the younger had remembered it.
+// Ballots alone do not order two generations of which one was founded without an entry that remembers
+// the other. The older of them has lost its majority by then: otherwise somebody in the roster of the
+// younger would have remembered it. And a generation is over if a node knew it and then accepted the
+// roll call of another.
 func (c Call) Recovered(answers []Report) *Table {
 	// A ballot is void if one of its roster was released from it.
 	void := func(t *Table) bool {
@@ -201,7 +208,8 @@ func (c Call) Recovered(answers []Report) *Table {
 	return value
 }
 
-// mayLive reports whether most of those that are bound in t may live: no other incarnation answered at their entry.
+// mayLive reports whether most of those that are bound in t may live: no other incarnation answered at
+// their entry.
 func (c Call) mayLive(t *Table) bool {
 	return quorum(t.bound(), func(id transport.ID) bool {
 		at := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id })
@@ -235,8 +243,8 @@ func (c Call) seats(answers []Report, from *Table) []Seat {
 	return s
 }
 
-// Value makes the value of a roll call out of the answers of its whole roster. Each of its shards begins a new
-// generation, whose voters place chooses.
+// Value makes the value of a roll call out of the answers of its whole roster. Each of its shards
+// begins a new generation, whose voters place chooses.
 func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
 	from := c.Recovered(answers)
 	if from == nil {

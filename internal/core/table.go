@@ -35,19 +35,14 @@ func (s Stamp) Compare(o Stamp) int {
 type Seat struct {
 	Entry   string
 	Node    env.Member // the incarnation bound to it; ID zero: none yet
-	Started bool       // an incarnation of this seat was started with the list of this table: none comes back with an earlier one
+	Started bool       // one was started with the list of this table: none comes back with an earlier list
 }
 
-// Generation names one life of a shard. Shards of different generations have nothing in common
-// but their floor. Core generations order first: two roll calls may count from the same number.
+// Generation names one life of a shard. Shards of different generations have nothing in common but
+// their floor. Two roll calls may count from the same number.
 type Generation struct {
 	Core   Ballot
 	Number uint64
-}
-
-// Compare orders generations.
-func (g Generation) Compare(o Generation) int {
-	return cmp.Or(g.Core.Compare(o.Core), cmp.Compare(g.Number, o.Number))
 }
 
 // Shard is what the core knows of one shard.
@@ -65,7 +60,7 @@ type Table struct {
 	Mesh    uint64 // the mesh's ID: random, never zero
 	Seats   []Seat // of the entries of the list, in its order
 	Shards  []Shard
-	Dropped transport.ID // the incarnation whose entry the last change of the list dropped, while it is a voter; zero: none
+	Dropped transport.ID // the last change of the list dropped its entry, and it is a voter still; zero: none
 }
 
 // list returns the entries of the core.

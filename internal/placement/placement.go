@@ -81,8 +81,10 @@ func Next(s *State) (a Action, done bool) {
 	// The successor removes the leader together with other lost voters. If the leader replaced these
 	// first, there would be one voter more than there should be, and itself among them: the shard
 	// would stop if the leader were cut off now, and one of the new voters died (P32).
-	if a := s.handOver(); a != nil && s.Leaving {
-		return a, false
+	if s.Leaving {
+		if a := s.handOver(); a != nil {
+			return a, false
+		}
 	}
 	c := s.count()
 	need := OddUpTo(len(s.Target)) - c.kept

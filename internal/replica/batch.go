@@ -97,8 +97,8 @@ func (b *batch) appended() {
 	b.counters.Commands.Add(uint64(p.clients))
 }
 
-// unblock lets the next entry be appended. It is called at each applied entry that has commands, and when the one in
-// flight need not be waited for.
+// unblock lets the next entry be appended. It is called at each applied entry that has commands,
+// and when the one in flight need not be waited for.
 func (b *batch) unblock() { b.inFlight = false }
 
 // reset empties the batch at the end of a leadership. It returns whose commands were not appended.

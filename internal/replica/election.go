@@ -70,9 +70,9 @@ func (e *election) takeEarly(now time.Duration) bool {
 func (e *election) wakeAt() time.Duration { return min(e.early, e.campaign) }
 
 // stand draws the deadline of the next attempt, and returns for how long nothing was heard of a
-// leader. The silence keeps counting. If patient is set, a stall may still be excused, unless one was
-// since the leader was last heard: the leader of a non-voter may live, its messages unread after a stall. A voter that stands has no leader that
-// could be heard late.
+// leader. The silence keeps counting. If patient is set, a stall may still be excused, unless one
+// was since the leader was last heard: the leader of a non-voter may live, its messages unread after a
+// stall. A voter that stands has no leader that could be heard late.
 func (e *election) stand(now time.Duration, patient bool) (silence time.Duration) {
 	contact, excused := e.contact, e.excused
 	e.arm(now)

@@ -22,8 +22,8 @@ type learners map[uint64]learner
 
 // learner is what a leader knows of a learner. The times begin when it first saw it.
 type learner struct {
-	follows    time.Duration // when it last followed the log, got more of a snapshot than ever before, or waited for another's
-	progressed time.Duration // when it last did one of the latter two; or answered, and was ready to vote or got more of the log
+	follows    time.Duration // when it last followed the log, got more of a snapshot than ever, or waited for another's
+	progressed time.Duration // when it last did one of the latter two; or answered, and was ready or got more of the log
 	match      uint64        // how far it was then
 	got        int           // the most bytes of a snapshot that it ever had
 	excused    bool          // a stall has moved these times since

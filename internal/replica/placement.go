@@ -116,8 +116,8 @@ func (pl *placing) miss(id uint64) bool {
 }
 
 const (
-	// For so long after a leader that leaves tried to hand over to a voter in vain, it tries others, and may
-	// replace voters if there are none.
+	// passOver is for how long a leader that leaves passes over a voter to which it handed over in vain. It
+	// tries the others, and replaces voters if there are none.
 	passOver = 3 * time.Second
 
 	firstBackoff   = time.Second
@@ -133,7 +133,7 @@ type offers struct {
 	made    time.Duration // when; zero: never
 	backoff time.Duration // until it is again
 
-	handed map[uint64]time.Duration // when a leader that leaves tried to hand over, by the node of the voter
+	handed map[uint64]time.Duration // when a leader that leaves handed over to a voter, by its ID
 }
 
 // make makes an offer, unless the last one is too recent, and reports whether it did. A leader that
@@ -153,10 +153,9 @@ func (o *offers) make(now time.Duration, next offer, leaving bool) bool {
 	return true
 }
 
-// failed reports whether leadership was handed to the voter on node a moment ago. That it is still offered
-// shows that it was in vain.
-func (o *offers) failed(node uint64, now time.Duration) bool {
-	at, tried := o.handed[node]
+// failed reports whether leadership was handed to voter id a moment ago: in vain, for it is still here.
+func (o *offers) failed(id uint64, now time.Duration) bool {
+	at, tried := o.handed[id]
 	return tried && now > at && now-at < passOver
 }
 
@@ -329,7 +328,7 @@ func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 		Recent: g.contacts.silence(id, r.now) < 2*ElectionTimeout, Answers: r.answers(id),
 		Ready: r.ready(id, pr), Doubted: r.doubted(id),
 		Stuck: g.learners.stuck(id, r.now), Lapsed: g.learners.lapsed(id, r.now),
-		Declined: r.members.declines(id), Failed: g.offers.failed(p.Node, r.now),
+		Declined: r.members.declines(id), Failed: g.offers.failed(id, r.now),
 	}
 }
 
@@ -366,8 +365,9 @@ func (r *Replica) addLearner(p Peer) {
 // removed by its successor (P19).
 //
 // A majority of both the current and the new voters must have answered since all were last asked for
-// a sign of life, which is after the change was wanted. A proposed change stays in the log: it could commit later, when a voter returns, perhaps the
-// removed one, and then require replicas that have died since (P30).
+// a sign of life, which is after the change was wanted. A proposed change stays in the log: it could
+// commit later, when a voter returns, perhaps the removed one, and then require replicas that have died
+// since (P30).
 func (r *Replica) swap(c placement.ChangeVoters) {
 	var changes []*raftpb.ConfChangeSingle
 	for _, id := range c.Promote {
@@ -417,7 +417,7 @@ func (r *Replica) offer(to uint64) {
 		if o.handed == nil {
 			o.handed = make(map[uint64]time.Duration)
 		}
-		o.handed[p.Node] = r.now
+		o.handed[to] = r.now
 		r.handover(p.Node, r.term)
 	}
 }
