@@ -229,6 +229,66 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// Promise: G1: what a roll call goes on from, by the answers of its roster.
+func TestRecovered(t *testing.T) {
+	made := func(roll Ballot, version uint64, entries string, bound ...transport.ID) *Table {
+		n := &Table{Stamp: Stamp{roll, version}}
+		for i, e := range strings.Split(entries, "") {
+			n.Seats = append(n.Seats, Seat{Entry: e, Node: env.Member{ID: bound[i]}})
+		}
+		return n
+	}
+	old := made(Ballot{1, 1}, 0, "abc", 1, 2, 3)
+	next := made(Ballot{1, 1}, 1, "abc", 1, 2, 3)
+	higher := made(Ballot{5, 2}, 0, "abc", 1, 2, 3)
+	without := made(Ballot{2, 2}, 0, "abd", 7, 2, 4) // founded without c, when a had another incarnation
+	others := made(Ballot{2, 2}, 0, "abc", 7, 2, 9)
+	knows := func(id transport.ID, table *Table) Report { return Report{Node: id, Table: table} }
+	accepts := func(r Report, proposed *Table) Report {
+		r.RollAt, r.Proposed = proposed.Stamp.Roll, proposed
+		return r
+	}
+	writes := func(r Report, b Ballot, accepted *Table) Report {
+		r.At, r.Accepted = b, accepted
+		return r
+	}
+	released := func(r Report, b Ballot) Report {
+		r.Released = b
+		return r
+	}
+	tests := []struct {
+		name    string
+		list    string
+		answers []Report
+		want    *Table
+	}{
+		{"nobody remembers", "abc", []Report{knows(1, nil), knows(2, nil), knows(3, nil)}, nil},
+		{"one does", "abc", []Report{knows(7, nil), knows(8, nil), knows(3, old)}, old},
+		{"two know versions of one generation", "abc", []Report{knows(7, nil), knows(2, next), knows(3, old)}, next},
+		{"and the later version has lost more of its bound", "abc", []Report{knows(1, old), knows(7, made(Ballot{1, 1}, 1, "abc", 8, 9, 3)), knows(3, old)}, made(Ballot{1, 1}, 1, "abc", 8, 9, 3)},
+		{"the next version was accepted", "abc", []Report{knows(7, nil), writes(knows(2, old), Ballot{1, 2}, next), knows(3, old)}, next},
+		{"after a version that is not the latest", "abc", []Report{knows(1, next), writes(knows(2, old), Ballot{1, 2}, old), knows(3, old)}, next},
+		{"a roll call was accepted", "abc", []Report{knows(1, old), accepts(knows(2, old), higher), knows(3, old)}, higher},
+		{"by one that knows nothing", "abc", []Report{knows(7, nil), accepts(knows(2, nil), higher), knows(3, old)}, higher},
+		{"and one of its roster was released from it", "abc", []Report{released(knows(1, old), Ballot{5, 2}), accepts(knows(2, old), higher), knows(3, old)}, old},
+		{"and one that is not in its roster was released from a higher one", "abc", []Report{released(knows(9, old), Ballot{6, 1}), accepts(knows(2, old), higher), knows(3, old)}, higher},
+		{"one that was left out remembers a higher ballot", "abc", []Report{knows(7, without), knows(2, without), accepts(knows(9, nil), made(Ballot{5, 5}, 0, "abc", 5, 6, 9))}, without},
+		{"a node accepted another roll call, of whose roster most seem gone", "abc", []Report{knows(1, old), accepts(knows(2, old), others), knows(8, nil)}, others},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := Call{Ballot: Ballot{9, 9}, List: strings.Split(tt.list, "")}
+			for _, r := range tt.answers {
+				c.Roster = append(c.Roster, r.Node)
+			}
+			got := c.Recovered(tt.answers)
+			if (got == nil) != (tt.want == nil) || got != nil && (got.Stamp != tt.want.Stamp || !slices.Equal(got.Seats, tt.want.Seats)) {
+				t.Errorf("it goes on from %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
 // Promise: G1: two decisions of one stamp are equal, and each version follows the one before.
 func TestWritesTheNextVersionAlone(t *testing.T) {
 	a := NewAcceptor(1, []string{"c", "a", "b", "a"})

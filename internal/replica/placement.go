@@ -156,7 +156,7 @@ func (o *offers) make(now time.Duration, next offer, leaving bool) bool {
 // failed reports whether leadership was handed to voter id a moment ago: in vain, for it is still here.
 func (o *offers) failed(id uint64, now time.Duration) bool {
 	at, tried := o.handed[id]
-	return tried && now > at && now-at < passOver
+	return tried && now-at < passOver
 }
 
 // any reports whether there was an offer.

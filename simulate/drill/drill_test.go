@@ -51,15 +51,3 @@ func TestThousandsCome(t *testing.T) {
 		}
 	}
 }
-
-// Where the network loses messages for what they are, a leader may be late: here by parameters that are
-// set, in a profile without them.
-func TestALossyDrillIsExcused(t *testing.T) {
-	o := simulate.Play(simulate.Options{Seed: 53, Profile: simulate.LAN, Set: map[string]int64{
-		"net-lose-renewals-percent": 50, "net-lose-heartbeats-percent": 50, "net-lose-appended-percent": 50, "net-lose-appends-percent": 50,
-		"core": 0, "storm-s": 8, "calls": 0, "faults": 0, "thousands": 0,
-	}}, drill.Play)
-	if o.Err != nil {
-		t.Error(o.Err)
-	}
-}
