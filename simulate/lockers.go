@@ -182,7 +182,7 @@ func (l *Lockers) Settle() error {
 			}
 		})
 	}
-	if err := w.RunUntil(func() bool { return swept == len(hosts) }, 2*(l.TTL+l.Bound)); err != nil {
+	if err := w.RunUntil(func() bool { return swept == len(hosts) }, l.sweepBound()); err != nil {
 		return missed(err, "the keys cannot be locked from everywhere")
 	}
 	l.swept = true
@@ -239,6 +239,17 @@ func (l *Lockers) Beside(ctx context.Context, name string, step func(ctx context
 			step(ctx)
 		}
 	})
+}
+
+// sweepBound is how long a sweep may take. Each key has its own bound, of which a sweep may need two in
+// full. The rest is the time that frames take, for a sweep asks for one key after the other: where a
+// caller reaches the leader, and the leader a voter, through a third host, a grant takes eight trips
+// over links, and an unlock as many.
+func (l *Lockers) sweepBound() time.Duration {
+	const trips = 16
+	keys := len(keyKinds)*l.Keys + len(l.Everywhere)
+	link := l.world.opts.Link
+	return 2*(l.TTL+l.Bound) + time.Duration(keys)*trips*(link.Latency+link.Jitter)
 }
 
 // sweep locks every key once more.
