@@ -52,6 +52,9 @@ func NewAcceptor(self transport.ID, list []string) *Acceptor {
 // Table returns the latest decision that this node knows, or nil.
 func (a *Acceptor) Table() *Table { return a.table }
 
+// Promised returns the highest ballot that this node has promised for the version after Table.
+func (a *Acceptor) Promised() Ballot { return a.promised }
+
 // Fenced reports whether this node has promised a roll call that is later than the mesh that
 // it knows. Until that roll call is decided or the node is released, neither the node nor
 // any replica on it votes, appends or answers.
@@ -130,7 +133,7 @@ func (a *Acceptor) Call(c Call) (Report, error) {
 // agrees reports whether this node may answer a ballot for a list: neither its own list nor that of the
 // table that it knows has more than one entry outside it.
 func (a *Acceptor) agrees(list []string) bool {
-	return near(a.list, list) && (a.table == nil || near(a.table.list(), list))
+	return near(a.list, list) && (a.table == nil || near(a.table.List(), list))
 }
 
 // near reports whether at most one of a list's entries is outside another; none, if it has only one.
@@ -168,7 +171,7 @@ type Read struct {
 // Read promises to accept no lower ballot for the version after r.Prev. It returns what this node
 // accepted for it, and at which ballot.
 func (a *Acceptor) Read(r Read) (Ballot, *Table, error) {
-	if err := a.serves(r.Prev); err != nil {
+	if err := a.Serves(r.Prev); err != nil {
 		return Ballot{}, nil, err
 	}
 	if r.Ballot.Compare(a.promised) < 0 {
@@ -180,10 +183,10 @@ func (a *Acceptor) Read(r Read) (Ballot, *Table, error) {
 
 // Write accepts t as the version after prev.
 func (a *Acceptor) Write(b Ballot, prev Stamp, t *Table) error {
-	if err := a.serves(prev); err != nil {
+	if err := a.Serves(prev); err != nil {
 		return err
 	}
-	if (t.Stamp != Stamp{prev.Roll, prev.Version + 1}) {
+	if t.Stamp != prev.Next() {
 		return errAhead
 	}
 	if b.Compare(a.promised) < 0 {
@@ -193,8 +196,8 @@ func (a *Acceptor) Write(b Ballot, prev Stamp, t *Table) error {
 	return nil
 }
 
-// serves returns why this node takes no part in the decision on the version after prev, or nil.
-func (a *Acceptor) serves(prev Stamp) error {
+// Serves returns why this node takes no part in the decision on the version after prev, or nil.
+func (a *Acceptor) Serves(prev Stamp) error {
 	switch {
 	case a.table == nil || a.table.Stamp.Compare(prev) < 0:
 		return errBehind
@@ -202,7 +205,7 @@ func (a *Acceptor) serves(prev Stamp) error {
 		return errAhead
 	case a.Fenced():
 		return errFenced
-	case !slices.Contains(a.table.bound(), a.self):
+	case !slices.Contains(a.table.Bound(), a.self):
 		return errNoSeat
 	}
 	return nil
@@ -215,7 +218,7 @@ func (a *Acceptor) serves(prev Stamp) error {
 // without this entry.
 func (r *Report) mayLearn(t *Table) bool {
 	switch {
-	case !slices.Contains(t.bound(), r.Node):
+	case !slices.Contains(t.Bound(), r.Node):
 		return false
 	case r.Table == nil:
 		return true
@@ -224,7 +227,7 @@ func (r *Report) mayLearn(t *Table) bool {
 	case t.Stamp.Roll == r.Roll:
 		return t.Stamp.Roll.Compare(r.Table.Stamp.Roll) > 0
 	}
-	return t.Stamp.Roll.Compare(r.Roll) > 0 && !slices.Contains(r.Table.bound(), r.Node)
+	return t.Stamp.Roll.Compare(r.Roll) > 0 && !slices.Contains(r.Table.Bound(), r.Node)
 }
 
 // Learn takes over a decision, and reports whether it was news. A node that promised a later roll
@@ -245,7 +248,7 @@ func (a *Acceptor) take(t *Table) {
 // Confirm confirms that this node serves by t's generation, and refuses the ballot promised, which the
 // asking node is bound to, and all lower ones for ever. It reports whether it does.
 func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
-	if a.table == nil || a.table.Stamp.Roll != t.Stamp.Roll || a.Fenced() || !slices.Contains(t.bound(), a.self) {
+	if a.table == nil || a.table.Stamp.Roll != t.Stamp.Roll || a.Fenced() || !slices.Contains(t.Bound(), a.self) {
 		return false
 	}
 	a.refused = later(a.refused, promised)

@@ -43,7 +43,7 @@ func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, erro
 		return nil, errNotLater
 	}
 	n := t.next()
-	n.Seats[i].Node, n.Seats[i].Started = node, t.Seats[i].Started || slices.Equal(list, t.list())
+	n.Seats[i].Node, n.Seats[i].Started = node, t.Seats[i].Started || slices.Equal(list, t.List())
 	return n, nil
 }
 
@@ -54,7 +54,7 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 	switch {
 	case i < 0:
 		return nil, errNoEntry
-	case t.Seats[i].Started || !slices.Equal(list, t.list()):
+	case t.Seats[i].Started || !slices.Equal(list, t.List()):
 		return nil, errSameList
 	}
 	n := t.next()
@@ -67,7 +67,7 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 // list that is one change behind, and two of three that have been replaced by then would be a majority
 // that it does not ask.
 func (t *Table) Relist(list []string) (*Table, error) {
-	old := t.list()
+	old := t.List()
 	adds, drops := outside(list, old), outside(old, list)
 	switch {
 	case adds == 0 && drops == 0:
@@ -102,7 +102,7 @@ func (t *Table) Relist(list []string) (*Table, error) {
 // incarnation of this mesh will come back with an earlier list, and enough voters of each shard have a
 // seat.
 func (t *Table) complete() bool {
-	bound := t.bound()
+	bound := t.Bound()
 	for _, s := range t.Shards {
 		n := 0
 		for _, id := range s.Voters {
@@ -162,7 +162,7 @@ func (t *Table) Settle(s int, g Generation, move uint64, changed bool) (*Table, 
 // unless it was dropped.
 func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 	old := &t.Shards[s]
-	bound := t.bound()
+	bound := t.Bound()
 	able := func(id transport.ID) bool {
 		return (slices.Contains(bound, id) || id == t.Dropped) && !slices.Contains(fenced, id)
 	}
@@ -180,7 +180,7 @@ func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 // mayVote returns nil if a shard may have these voters: nodes with a seat, and at least two of them if
 // the list has two entries.
 func (t *Table) mayVote(voters []transport.ID) error {
-	bound := t.bound()
+	bound := t.Bound()
 	for _, id := range voters {
 		if !slices.Contains(bound, id) {
 			return errUnbound
@@ -200,5 +200,5 @@ func quorum(voters []transport.ID, is func(transport.ID) bool) bool {
 			n++
 		}
 	}
-	return n >= majority(len(voters))
+	return n >= Majority(len(voters))
 }

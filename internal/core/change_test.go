@@ -205,7 +205,7 @@ func TestNext(t *testing.T) {
 				}
 			case string:
 				p, proposes := action.(Propose)
-				if proposes && strings.Join(p.Table.list(), "") == want {
+				if proposes && strings.Join(p.Table.List(), "") == want {
 					break
 				}
 				if err == nil || !strings.Contains(err.Error(), want) {

@@ -149,7 +149,7 @@ func (m *model) inForce(list []string) bool {
 		return false
 	}
 	t := m.past[len(m.past)-1]
-	return slices.Equal(t.list(), list) && t.complete()
+	return slices.Equal(t.List(), list) && t.complete()
 }
 
 // id returns the incarnation that lives at an entry.
@@ -215,7 +215,7 @@ func (m *model) steps(yield func(next *model, name func() string)) {
 		}
 		if !m.atOnce && len(m.regs) < m.limits.registers {
 			for k := bind; k <= recovery; k++ {
-				if m.acc[e].table != nil && m.acc[e].serves(m.acc[e].table.Stamp) == nil && m.change(k, m.acc[e].table) != nil {
+				if m.acc[e].table != nil && m.acc[e].Serves(m.acc[e].table.Stamp) == nil && m.change(k, m.acc[e].table) != nil {
 					do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k) })
 				}
 			}
@@ -287,8 +287,8 @@ func (m *model) told() map[string]Report {
 func (m *model) callable(e int) (lists [][]string) {
 	a := m.acc[e]
 	lists = [][]string{a.list}
-	if a.table != nil && !slices.Equal(a.table.list(), a.list) {
-		lists = append(lists, a.table.list())
+	if a.table != nil && !slices.Equal(a.table.List(), a.list) {
+		lists = append(lists, a.table.List())
 	}
 	return slices.DeleteFunc(lists, func(list []string) bool {
 		_, err := begin(m.id(e), list, m.told())
@@ -387,10 +387,10 @@ func (m *model) startRegister(e int, k kind) {
 // decideAtOnce decides the version after that which an incarnation knows, by each majority that can.
 func (m *model) decideAtOnce(e int, do func(func() string, func(*model))) {
 	id, prev := m.id(e), m.acc[e].table
-	if prev == nil || m.acc[e].serves(prev.Stamp) != nil {
+	if prev == nil || m.acc[e].Serves(prev.Stamp) != nil {
 		return
 	}
-	bound := prev.bound()
+	bound := prev.Bound()
 	ballot := Ballot{uint64(m.versions + 1), id}
 	for set := range 1 << len(bound) {
 		var by []transport.ID
@@ -404,7 +404,7 @@ func (m *model) decideAtOnce(e int, do func(func() string, func(*model))) {
 				}
 			}
 		}
-		if len(by) != bits.OnesCount(uint(set)) || len(by) != majority(len(bound)) {
+		if len(by) != bits.OnesCount(uint(set)) || len(by) != Majority(len(bound)) {
 			continue
 		}
 		decide := func(what string, t *Table) {
@@ -460,7 +460,7 @@ func (m *model) registerSteps(i int, do func(func() string, func(*model))) {
 					n.answered = append(slices.Clone(n.answered), id)
 					n.at = append(slices.Clone(n.at), at)
 					n.accepted = append(slices.Clone(n.accepted), accepted)
-					if len(n.answered) >= majority(len(k.prev.bound())) {
+					if len(n.answered) >= Majority(len(k.prev.Bound())) {
 						if n.value = Chosen(n.at, n.accepted); n.value == nil {
 							n.value = c.change(k.kind, k.prev)
 						}
@@ -487,7 +487,7 @@ func (m *model) registerSteps(i int, do func(func() string, func(*model))) {
 					n := c.regs[i]
 					n.writes = append(slices.Clone(n.writes), id)
 					c.regs[i] = n
-					if len(n.writes) == majority(len(k.prev.bound())) {
+					if len(n.writes) == Majority(len(k.prev.Bound())) {
 						c.edit(k.by).Learn(k.value)
 						if !slices.Contains(c.sent, k.value) {
 							c.sent = append(c.sent, k.value)
@@ -542,7 +542,7 @@ func (m *model) change(k kind, t *Table) *Table {
 
 // voters returns those that are to vote by t: those of now that have a seat, then others that have one.
 func (m *model) voters(t *Table) []transport.ID {
-	bound := t.bound()
+	bound := t.Bound()
 	to := slices.DeleteFunc(slices.Clone(t.Shards[0].Voters), func(id transport.ID) bool { return !slices.Contains(bound, id) })
 	for _, id := range bound {
 		if len(to) < m.replicas && !slices.Contains(to, id) {
@@ -555,7 +555,7 @@ func (m *model) voters(t *Table) []transport.ID {
 
 // others returns as many, but those that do not vote now first: the worst choice for a new generation.
 func (m *model) others(t *Table) []transport.ID {
-	to := t.bound()
+	to := t.Bound()
 	slices.SortStableFunc(to, func(a, b transport.ID) int {
 		if was := slices.Contains(t.Shards[0].Voters, a); was != slices.Contains(t.Shards[0].Voters, b) {
 			return map[bool]int{false: -1, true: 1}[was]
@@ -623,10 +623,10 @@ func (m *model) groupSteps(i int, do func(func() string, func(*model))) {
 func (m *model) askSteps(i int, do func(func() string, func(*model))) {
 	k := &m.asks[i]
 	asker := m.at(k.by)
-	if asker == nil || asker.roll != k.promised || len(k.confirmed) >= majority(len(k.table.bound())) {
+	if asker == nil || asker.roll != k.promised || len(k.confirmed) >= Majority(len(k.table.Bound())) {
 		return
 	}
-	for _, id := range k.table.bound() {
+	for _, id := range k.table.Bound() {
 		a := m.at(id)
 		if a == nil || slices.Contains(k.confirmed, id) {
 			continue
@@ -640,7 +640,7 @@ func (m *model) askSteps(i int, do func(func() string, func(*model))) {
 			n := *k
 			n.confirmed = append(slices.Clone(n.confirmed), id)
 			c.asks[i] = n
-			if len(n.confirmed) == majority(len(k.table.bound())) {
+			if len(n.confirmed) == Majority(len(k.table.Bound())) {
 				c.edit(k.by).Release(k.table, k.promised)
 			}
 		})
@@ -668,9 +668,9 @@ func (m *model) judge(t *Table) {
 		// Where lists differ, a roll call may leave one entry out, and what that alone remembers; and
 		// that entry may complete a decision for which too few live.
 		remembers := func(id transport.ID) bool { return m.at(id) != nil && m.accepted(id, o) }
-		remembered := slices.ContainsFunc(t.bound(), remembers)
+		remembered := slices.ContainsFunc(t.Bound(), remembers)
 		if len(m.lists) > 1 {
-			remembered = quorum(o.bound(), remembers) && quorum(t.bound(), func(id transport.ID) bool {
+			remembered = quorum(o.Bound(), remembers) && quorum(t.Bound(), func(id transport.ID) bool {
 				if m.at(id) == nil {
 					return false
 				}
@@ -690,7 +690,7 @@ func (m *model) judge(t *Table) {
 	if t.Stamp.Version > 0 || slices.ContainsFunc(m.past, func(o *Table) bool { return t.Stamp.Compare(o.Stamp) < 0 && descends(o, t) }) {
 		return
 	}
-	for _, id := range t.bound() {
+	for _, id := range t.Bound() {
 		if a := m.at(id); a != nil && a.released.Compare(t.Stamp.Roll) >= 0 {
 			m.wrong = fmt.Sprintf("%v is decided, and %d was released from it", t.Stamp, id)
 		}
@@ -711,13 +711,13 @@ func (m *model) decided() (ts []*Table) {
 		var need []transport.ID
 		quorum := 0
 		if v.table.Stamp.Version == 0 {
-			need = v.table.bound()
+			need = v.table.Bound()
 			quorum = len(need)
 		} else {
 			for _, r := range m.regs {
 				if r.value == v.table {
-					need = r.prev.bound()
-					quorum = majority(len(need))
+					need = r.prev.Bound()
+					quorum = Majority(len(need))
 				}
 			}
 		}
@@ -799,12 +799,12 @@ func (m *model) act(e int) string {
 		m.edit(id).Learn(a.Table)
 	case Ask:
 		n := 0
-		for _, other := range a.Table.bound() {
+		for _, other := range a.Table.Bound() {
 			if m.at(other) != nil && m.edit(other).Confirm(a.Table, m.acc[e].roll) {
 				n++
 			}
 		}
-		if n < majority(len(a.Table.bound())) {
+		if n < Majority(len(a.Table.Bound())) {
 			return fmt.Sprintf("%d confirm", n)
 		}
 		m.edit(id).Release(a.Table, m.acc[e].roll)
@@ -843,7 +843,7 @@ func (m *model) decideNow(e int, t *Table) string {
 		round = max(round, a.promised.Round+1)
 	}
 	ballot := Ballot{round, m.id(e)}
-	for _, id := range prev.bound() {
+	for _, id := range prev.Bound() {
 		if m.at(id) == nil {
 			continue
 		}
@@ -851,8 +851,8 @@ func (m *model) decideNow(e int, t *Table) string {
 			by, at, accepted = append(by, id), append(at, b), append(accepted, v)
 		}
 	}
-	if len(by) < majority(len(prev.bound())) {
-		return fmt.Sprintf("%d of %d can decide", len(by), len(prev.bound()))
+	if len(by) < Majority(len(prev.Bound())) {
+		return fmt.Sprintf("%d of %d can decide", len(by), len(prev.Bound()))
 	}
 	if v := Chosen(at, accepted); v != nil {
 		t = v
@@ -878,10 +878,10 @@ func (m *model) tend() bool {
 	}
 	first := -1
 	for e, a := range m.acc {
-		if !slices.Contains(t.list(), m.names[e]) || !m.runs(e) {
+		if !slices.Contains(t.List(), m.names[e]) || !m.runs(e) {
 			continue
 		}
-		if a.table != t || a.Fenced() || !slices.Contains(t.bound(), m.id(e)) {
+		if a.table != t || a.Fenced() || !slices.Contains(t.Bound(), m.id(e)) {
 			return false
 		}
 		if first < 0 {
@@ -1063,7 +1063,7 @@ func newServing(l limits) *model {
 	l.calls++
 	m := newModel(l)
 	m.startCall(0, m.file(0))
-	for len(m.past) == 0 || slices.ContainsFunc(m.past[0].bound(), func(id transport.ID) bool { return m.at(id).table == nil }) {
+	for len(m.past) == 0 || slices.ContainsFunc(m.past[0].Bound(), func(id transport.ID) bool { return m.at(id).table == nil }) {
 		var next *model
 		m.steps(func(s *model, name func() string) {
 			if len(s.calls) == 1 && s.restarts == l.restarts && len(s.regs) == 0 && s.fences == 0 && !strings.Contains(name(), "lost") {
@@ -1172,7 +1172,7 @@ func what(t, from *Table) string {
 	s, was := &t.Shards[0], &from.Shards[0]
 	started := func(s Seat) bool { return s.Started }
 	switch {
-	case !slices.Equal(t.list(), from.list()):
+	case !slices.Equal(t.List(), from.List()):
 		return kinds[relist]
 	case s.Generation != was.Generation:
 		return kinds[recovery]
@@ -1180,7 +1180,7 @@ func what(t, from *Table) string {
 		return kinds[move]
 	case was.Next != nil && s.Next == nil:
 		return kinds[settle]
-	case slices.Equal(t.bound(), from.bound()) && slices.ContainsFunc(t.Seats, started):
+	case slices.Equal(t.Bound(), from.Bound()) && slices.ContainsFunc(t.Seats, started):
 		return kinds[start]
 	}
 	return kinds[bind]

@@ -60,12 +60,12 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 		knows := all[i].Table != nil && all[i].Table.Stamp.Roll == latest.Stamp.Roll
 		return knows || all[i].mayLearn(latest)
 	}
-	switch bound := latest.bound(); {
+	switch bound := latest.Bound(); {
 	case !quorum(bound, serves):
 		if a, err := begin(self, own.List, told); err == nil {
 			return a, nil
 		}
-		return begin(self, latest.list(), told)
+		return begin(self, latest.List(), told)
 	case own.Table == nil && own.Roll == Ballot{}:
 		return nil, errors.New("this node has no seat yet")
 	case own.Table == nil || own.Table.Stamp.Roll != latest.Stamp.Roll || !serves(self):
@@ -75,7 +75,7 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 	case own.Table.Stamp != latest.Stamp:
 		return nil, errors.New("this node knows a later version than those that answer")
 	}
-	for _, entry := range latest.list() {
+	for _, entry := range latest.List() {
 		if r, ok := told[entry]; ok {
 			if t, err := latest.Bind(entry, env.Member{ID: r.Node}, r.List); err == nil {
 				return Propose{t}, nil
@@ -105,7 +105,7 @@ func begin(self transport.ID, list []string, told map[string]Report) (Action, er
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("no answer at %s", entry)
-		case !near(r.List, list) || r.Table != nil && !near(r.Table.list(), list):
+		case !near(r.List, list) || r.Table != nil && !near(r.Table.List(), list):
 			return nil, fmt.Errorf("%s %w", entry, errLists)
 		}
 		c.Roster = append(c.Roster, r.Node)
@@ -161,7 +161,7 @@ func latestOf(tables []*Table, lives func(*Table) bool) (latest *Table) {
 // lives reports whether most of those that are bound in t told, and know t's generation or accepted its
 // roll call.
 func (t *Table) lives(told []Report) bool {
-	return quorum(t.bound(), func(id transport.ID) bool {
+	return quorum(t.Bound(), func(id transport.ID) bool {
 		i := slices.IndexFunc(told, func(r Report) bool { return r.Node == id })
 		return i >= 0 && (told[i].RollAt == t.Stamp.Roll || told[i].Table != nil && told[i].Table.Stamp.Roll == t.Stamp.Roll)
 	})
@@ -180,7 +180,7 @@ func (c Call) Recovered(answers []Report) *Table {
 	// A ballot is void if one of its roster was released from it.
 	void := func(t *Table) bool {
 		return slices.ContainsFunc(answers, func(r Report) bool {
-			return r.Released.Compare(t.Stamp.Roll) >= 0 && slices.Contains(t.bound(), r.Node)
+			return r.Released.Compare(t.Stamp.Roll) >= 0 && slices.Contains(t.Bound(), r.Node)
 		})
 	}
 	var shown []*Table
@@ -211,7 +211,7 @@ func (c Call) Recovered(answers []Report) *Table {
 // mayLive reports whether most of those that are bound in t may live: no other incarnation answered at
 // their entry.
 func (c Call) mayLive(t *Table) bool {
-	return quorum(t.bound(), func(id transport.ID) bool {
+	return quorum(t.Bound(), func(id transport.ID) bool {
 		at := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id })
 		i := slices.Index(c.List, t.Seats[at].Entry)
 		return i < 0 || c.Roster[i] == id
@@ -236,7 +236,7 @@ func (c Call) seats(answers []Report, from *Table) []Seat {
 	s := make([]Seat, len(c.List))
 	for i, e := range c.List {
 		s[i] = Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, Started: slices.Equal(answers[i].List, c.List)}
-		if slices.Equal(from.list(), c.List) {
+		if slices.Equal(from.List(), c.List) {
 			s[i].Started = s[i].Started || from.Seats[i].Started
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -30,6 +31,9 @@ type Stamp struct {
 func (s Stamp) Compare(o Stamp) int {
 	return cmp.Or(s.Roll.Compare(o.Roll), cmp.Compare(s.Version, o.Version))
 }
+
+// Next returns the stamp of the decision after s.
+func (s Stamp) Next() Stamp { return Stamp{s.Roll, s.Version + 1} }
 
 // Seat is the place of one entry in the core.
 type Seat struct {
@@ -58,13 +62,14 @@ type Shard struct {
 type Table struct {
 	Stamp   Stamp
 	Mesh    uint64 // the mesh's ID: random, never zero
+	Params  founding.Params
 	Seats   []Seat // of the entries of the list, in its order
 	Shards  []Shard
 	Dropped transport.ID // the last change of the list dropped its entry, and it is a voter still; zero: none
 }
 
-// list returns the entries of the core.
-func (t *Table) list() []string {
+// List returns the entries of the core.
+func (t *Table) List() []string {
 	list := make([]string, len(t.Seats))
 	for i, s := range t.Seats {
 		list[i] = s.Entry
@@ -72,8 +77,8 @@ func (t *Table) list() []string {
 	return list
 }
 
-// bound returns the incarnations that decide on the next version, sorted.
-func (t *Table) bound() []transport.ID {
+// Bound returns the incarnations that decide on the next version, sorted.
+func (t *Table) Bound() []transport.ID {
 	var ids []transport.ID
 	for _, s := range t.Seats {
 		if s.Node.ID != 0 {
@@ -84,5 +89,5 @@ func (t *Table) bound() []transport.ID {
 	return ids
 }
 
-// majority returns how many of n are more than half.
-func majority(n int) int { return n/2 + 1 }
+// Majority returns how many of n are more than half.
+func Majority(n int) int { return n/2 + 1 }

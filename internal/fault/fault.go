@@ -15,6 +15,8 @@ var (
 	ErrForeignMesh = errors.New("mesh: foreign mesh")
 	// ErrNameTaken: a living node answers to the wanted name.
 	ErrNameTaken = errors.New("mesh: name taken by a living node")
+	// ErrEntryTaken: another node answers at the node's entry in the list.
+	ErrEntryTaken = errors.New("mesh: entry taken by another node")
 	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
 	ErrUnreachable = errors.New("mesh: not reachable at the advertised address")
 )

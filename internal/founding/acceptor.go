@@ -123,7 +123,7 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg accept) {
 	if !slices.Equal(msg.Value.ids(), unique(a.roster)) {
 		return // not a value of this ballot
 	}
-	if err := m.cfg.Wants.fits(m.self.Name, msg.Value.Params); err != nil {
+	if err := m.cfg.Wants.Fits(m.self.Name, msg.Value.Params); err != nil {
 		m.fail(err)
 		return
 	}

@@ -193,10 +193,10 @@ func TestStartTakesWhatIsAllowed(t *testing.T) {
 	if err := failure(New(Config{Seeds: []string{"a:1"}, Wall: time.UnixMilli(maxFounded + 1)}).Start(0, nil)); !errors.Is(err, fault.ErrInvalidOption) {
 		t.Errorf("a clock that is a millisecond too fast: %v", err)
 	}
-	if err := (Options{LeaseTTL: time.Minute}).fits("n", Params{MaxTTL: time.Minute}); err != nil {
+	if err := (Options{LeaseTTL: time.Minute}).Fits("n", Params{MaxTTL: time.Minute}); err != nil {
 		t.Errorf("a lease as long as the longest: %v", err)
 	}
-	if err := (Options{LeaseTTL: time.Minute + 1}).fits("n", Params{MaxTTL: time.Minute}); !errors.Is(err, fault.ErrInvalidOption) {
+	if err := (Options{LeaseTTL: time.Minute + 1}).Fits("n", Params{MaxTTL: time.Minute}); !errors.Is(err, fault.ErrInvalidOption) {
 		t.Errorf("a lease longer than the longest: %v", err)
 	}
 }

@@ -81,7 +81,7 @@ func (m *Machine) welcomed(now time.Duration, from transport.ID, w welcome) {
 	if from != m.joining.member || w.Value.founder(m.self.ID) {
 		return
 	}
-	if err := m.cfg.Wants.fits(m.self.Name, w.Value.Params); err != nil {
+	if err := m.cfg.Wants.Fits(m.self.Name, w.Value.Params); err != nil {
 		m.fail(err)
 		return
 	}

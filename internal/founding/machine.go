@@ -138,7 +138,7 @@ type Machine struct {
 func New(cfg Config) *Machine {
 	m := &Machine{cfg: cfg, self: cfg.Self}
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
-	seeds := normalise(cfg.Seeds)
+	seeds := Normalise(cfg.Seeds)
 	m.card = card{
 		Name: cfg.Self.Name, Addr: cfg.Self.Addr, Zone: cfg.Self.Zone, Seeds: seeds, Wants: cfg.Wants,
 	}

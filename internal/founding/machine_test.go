@@ -437,8 +437,8 @@ func TestAllLoopback(t *testing.T) {
 		{"127.0.0.1:1", true}, {"127.9.0.1:1", true}, {"localhost:1", true}, {"[::1]:1", true},
 		{"10.0.0.1:1", false}, {"localhost.example:1", false}, {"127.0.0.1", false}, {"", false}, {"[::]:1", false},
 	} {
-		if got := allLoopback([]string{"127.0.0.1:7", tt.seed}); got != tt.want {
-			t.Errorf("allLoopback(%q) = %v", tt.seed, got)
+		if got := AllLoopback([]string{"127.0.0.1:7", tt.seed}); got != tt.want {
+			t.Errorf("AllLoopback(%q) = %v", tt.seed, got)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (m *Machine) join(now time.Duration, from transport.ID, c card) {
 		m.announceMesh(from)
 		return
 	}
-	if err := c.Wants.fits(c.Name, m.mesh.Params); err != nil {
+	if err := c.Wants.Fits(c.Name, m.mesh.Params); err != nil {
 		m.refuse(from, err)
 		return
 	}

@@ -201,7 +201,7 @@ func (m *Machine) proposeValue(now time.Duration) {
 		}
 		p.value = Mesh{
 			MeshID: m.newMeshID(), Epoch: 1, Params: ps, Founded: floor,
-			Grace: !allLoopback(m.card.Seeds), Roster: members,
+			Grace: !AllLoopback(m.card.Seeds), Roster: members,
 		}
 	case slices.Equal(value.ids(), unique(p.roster)):
 		p.value = value
@@ -216,7 +216,7 @@ func (m *Machine) proposeValue(now time.Duration) {
 		value.Grace = true
 		p.value = value
 	}
-	if err := m.cfg.Wants.fits(m.self.Name, p.value.Params); err != nil {
+	if err := m.cfg.Wants.Fits(m.self.Name, p.value.Params); err != nil {
 		m.fail(err)
 		return
 	}

@@ -96,7 +96,7 @@ func (m *Machine) searchDeadline() time.Duration {
 
 // pace draws the time until the next attempt at an address.
 func (m *Machine) pace() time.Duration {
-	if allLoopback(m.card.Seeds) {
+	if AllLoopback(m.card.Seeds) {
 		return m.between(dialMin/6, dialMax/6)
 	}
 	return m.between(dialMin, dialMax)
@@ -313,9 +313,9 @@ func (m *Machine) checkAgreement() {
 			continue // it is in a mesh by now, and that mesh's parameters count
 		}
 		c := s.card
-		err := m.cfg.Wants.agrees(m.self.Name, c.Wants, fmt.Sprintf("node %q", c.Name))
+		err := m.cfg.Wants.Agrees(m.self.Name, c.Wants, fmt.Sprintf("node %q", c.Name))
 		if err == nil {
-			err = c.Wants.agrees(c.Name, m.cfg.Wants, fmt.Sprintf("node %q", m.self.Name))
+			err = c.Wants.Agrees(c.Name, m.cfg.Wants, fmt.Sprintf("node %q", m.self.Name))
 		}
 		switch {
 		case !m.lists(c.Seeds):

@@ -90,17 +90,17 @@ type Options struct {
 	LeaseTTL time.Duration // not a parameter of the mesh, but bounded by MaxTTL
 }
 
-// fits returns why a node called name cannot be part of a mesh with the parameters p,
+// Fits returns why a node called name cannot be part of a mesh with the parameters p,
 // with the option and both values, or nil.
-func (o Options) fits(name string, p Params) error {
-	return o.agrees(name, Options{
+func (o Options) Fits(name string, p Params) error {
+	return o.Agrees(name, Options{
 		MeshName: p.MeshName, Shards: p.Shards, Replicas: p.Replicas, MaxTTL: p.MaxTTL,
 	}, fmt.Sprintf("mesh %q has", p.MeshName))
 }
 
-// agrees returns the first contradiction between the explicit options o of the node called
+// Agrees returns the first contradiction between the explicit options o of the node called
 // name and those of another node, or nil. The text has introduces the other node's value.
-func (o Options) agrees(name string, other Options, has string) error {
+func (o Options) Agrees(name string, other Options, has string) error {
 	differ := func(sentinel error, option string, mine, theirs any) error {
 		return fmt.Errorf("%w: node %q asks for %s %v, %s %v", sentinel, name, option, mine, has, theirs)
 	}
@@ -130,7 +130,7 @@ func params(cards []card) (Params, error) {
 	for i, c := range cards {
 		for _, d := range cards[:i] {
 			for _, pair := range [2][2]card{{c, d}, {d, c}} {
-				if err := pair[0].Wants.agrees(pair[0].Name, pair[1].Wants, fmt.Sprintf("node %q", pair[1].Name)); err != nil {
+				if err := pair[0].Wants.Agrees(pair[0].Name, pair[1].Wants, fmt.Sprintf("node %q", pair[1].Name)); err != nil {
 					return Params{}, err
 				}
 			}
@@ -166,16 +166,16 @@ func CheckHello(mine, theirs transport.Hello) error {
 	return nil
 }
 
-// normalise sorts seeds and removes duplicates. Two seeds are the same only if they
+// Normalise sorts seeds and removes duplicates. Two seeds are the same only if they
 // are written alike.
-func normalise(seeds []string) []string {
+func Normalise(seeds []string) []string {
 	seeds = slices.Clone(seeds)
 	slices.Sort(seeds)
 	return slices.Compact(seeds)
 }
 
-// allLoopback reports whether every seed is an address of this machine.
-func allLoopback(seeds []string) bool {
+// AllLoopback reports whether every seed is an address of this machine.
+func AllLoopback(seeds []string) bool {
 	return !slices.ContainsFunc(seeds, func(s string) bool {
 		host := s[:max(0, strings.LastIndexByte(s, ':'))]
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
@@ -198,7 +198,7 @@ func allLoopback(seeds []string) bool {
 // the nodes and contact costs nothing. There, members contact a seed about ten times a second,
 // and a founder on a developer's machine waits for 300 ms.
 func Listen(seeds []string) time.Duration {
-	if allLoopback(seeds) {
+	if AllLoopback(seeds) {
 		return 300 * time.Millisecond
 	}
 	return 2 * time.Second
@@ -207,7 +207,7 @@ func Listen(seeds []string) time.Duration {
 // ContactEvery returns how often, on average, the members of a mesh, all together, are to contact
 // each seed that is not a member, for [Listen] to be long enough.
 func ContactEvery(seeds []string) time.Duration {
-	if allLoopback(seeds) {
+	if AllLoopback(seeds) {
 		return 100 * time.Millisecond
 	}
 	return time.Second

@@ -34,13 +34,13 @@ func TestContradictions(t *testing.T) {
 			`mesh: foreign mesh: node "ann" asks for the mesh name "red", mesh "blue" has "blue"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := tt.wants.fits("ann", mesh)
+			err := tt.wants.Fits("ann", mesh)
 			if !errors.Is(err, tt.want) || err != nil && err.Error() != tt.says {
 				t.Errorf("fits = %v, want %s", err, tt.says)
 			}
 		})
 	}
-	if err := (Options{MaxTTL: time.Hour, LeaseTTL: time.Hour}).agrees("ann", Options{}, "node joe"); err != nil {
+	if err := (Options{MaxTTL: time.Hour, LeaseTTL: time.Hour}).Agrees("ann", Options{}, "node joe"); err != nil {
 		t.Errorf("what the other leaves open: %v", err)
 	}
 }

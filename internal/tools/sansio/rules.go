@@ -28,6 +28,7 @@ var pure = []string{
 	"internal/founding",
 	"internal/members",
 	"internal/core",
+	"internal/seat",
 	"internal/placement",
 	"internal/replica",
 	"internal/message",

@@ -1,0 +1,116 @@
+package seat
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// attempt is what this node tries to get decided: a roll call, a version, or its own release. The
+// messages of an attempt are sent again until they are answered, or it is over.
+type attempt interface {
+	// send sends what is not answered yet.
+	send(m *Machine)
+	// moot reports whether the attempt makes no sense any more.
+	moot(a *core.Acceptor) bool
+	// answered takes in one answer.
+	answered(m *Machine, now time.Duration, from transport.ID, msg message)
+	times() *clock
+}
+
+// clock is when to do something about an attempt.
+type clock struct{ again, until time.Duration }
+
+func (c *clock) times() *clock { return c }
+
+// begin begins an attempt.
+func (m *Machine) begin(now time.Duration, action core.Action) {
+	c := clock{again: now + 3*m.pace.unit, until: now + 20*m.pace.unit}
+	switch a := action.(type) {
+	case core.Ask:
+		m.attempt = &release{clock: c, table: a.Table, promised: m.acceptor.Report().Roll}
+	case core.Begin:
+		m.call(now, &rollCall{clock: c, call: a.Call, answers: make([]*answer, len(a.Call.Roster)), accepts: make([]bool, len(a.Call.Roster))})
+	case core.Propose:
+		m.round++
+		m.attempt = &version{
+			clock: c, ballot: core.Ballot{Round: m.round, By: m.cfg.Self.ID}, prev: m.acceptor.Table(), own: m.dress(a.Table),
+		}
+	}
+	if m.attempt != nil {
+		m.attempt.send(m)
+	}
+}
+
+// pursue ends an attempt that is over, and sends its messages again.
+func (m *Machine) pursue(now time.Duration) {
+	if m.attempt == nil {
+		return
+	}
+	switch c := m.attempt.times(); {
+	case m.attempt.moot(m.acceptor):
+		m.attempt = nil
+	case now >= c.until:
+		m.miss(now)
+	case now >= c.again:
+		c.again = now + 3*m.pace.unit
+		m.attempt.send(m)
+	}
+}
+
+// miss gives an attempt up. The pauses before the next ones grow.
+func (m *Machine) miss(now time.Duration) {
+	m.attempt = nil
+	m.misses = min(m.misses+1, 4)
+	m.yield(now, m.pace.unit<<m.misses)
+}
+
+// yield begins no attempt for a while: others may finish theirs.
+func (m *Machine) yield(now, d time.Duration) { m.rest = max(m.rest, now+m.upTo(d)) }
+
+// learn takes over a decision, and reports whether it was news.
+func (m *Machine) learn(now time.Duration, t *core.Table) bool {
+	before := m.acceptor.Table()
+	if !m.acceptor.Learn(t) {
+		return false
+	}
+	m.entered(now, before)
+	return true
+}
+
+// entered: this node knows another table than before.
+func (m *Machine) entered(now time.Duration, before *core.Table) {
+	t := m.acceptor.Table()
+	m.wants, m.misses = wish{}, 0
+	if before == nil || before.Stamp != t.Stamp {
+		m.round = 0
+	}
+	m.book.cover(t.List(), now)
+	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
+		m.log(slog.LevelInfo, "the core has a new generation",
+			slog.String("mesh", fmt.Sprintf("%016x", t.Mesh)), slog.Uint64("round", t.Stamp.Roll.Round), slog.String("by", t.Stamp.Roll.By.String()))
+	}
+	m.publish()
+}
+
+// decided: this node's attempt has come to a decision. All that it concerns are shown it.
+func (m *Machine) decided(now time.Duration, t *core.Table, others []transport.ID) {
+	m.attempt = nil
+	m.learn(now, t)
+	to := slices.Concat(t.Bound(), others)
+	for _, e := range m.book.entries {
+		if e.node != 0 {
+			to = append(to, e.node)
+		}
+	}
+	slices.Sort(to)
+	for _, id := range slices.Compact(to) {
+		if id != m.cfg.Self.ID {
+			m.send(id, shown{pack(t)})
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package seat
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// book is what a node has heard of the entries, and of the nodes at them.
+type book struct {
+	entries []entry // of this node's list, and of the mesh's, sorted
+	peers   map[transport.ID]*peer
+	shown   *core.Table // the last one that another node showed
+}
+
+// entry is one line of the list, and the node that answers there.
+type entry struct {
+	addr   string
+	node   transport.ID // answered last; zero: none yet
+	former transport.ID // answered before it, and is connected still
+	next   time.Duration
+	begun  time.Duration // of the dial under way
+	dials  bool
+	err    error // why the last dial failed
+}
+
+// peer is a node that is connected, or answers at an entry.
+type peer struct {
+	up    bool
+	told  told
+	at    time.Duration // of told
+	knows *core.Table   // that told names, once this node has it
+}
+
+// cover makes sure that these entries are in the book.
+func (b *book) cover(list []string, now time.Duration) {
+	for _, addr := range list {
+		if i, ok := slices.BinarySearchFunc(b.entries, addr, entry.compare); !ok {
+			b.entries = slices.Insert(b.entries, i, entry{addr: addr, next: now})
+		}
+	}
+}
+
+func (e entry) compare(addr string) int {
+	switch {
+	case e.addr < addr:
+		return -1
+	case e.addr > addr:
+		return 1
+	}
+	return 0
+}
+
+func (b *book) entry(addr string) *entry {
+	if i, ok := slices.BinarySearchFunc(b.entries, addr, entry.compare); ok {
+		return &b.entries[i]
+	}
+	return nil
+}
+
+// entryOf returns the entry at which a node answers, or nil.
+func (b *book) entryOf(id transport.ID) *entry {
+	if i := slices.IndexFunc(b.entries, func(e entry) bool { return e.node == id }); i >= 0 {
+		return &b.entries[i]
+	}
+	return nil
+}
+
+func (b *book) peer(id transport.ID) *peer {
+	p := b.peers[id]
+	if p == nil {
+		p = &peer{}
+		b.peers[id] = p
+	}
+	return p
+}
+
+func (b *book) down(now time.Duration, id transport.ID) {
+	e := b.entryOf(id)
+	if p := b.peers[id]; p != nil && e != nil {
+		p.up = false
+	} else {
+		delete(b.peers, id)
+	}
+	if e != nil {
+		e.next = now
+	}
+}
+
+// hurry dials an entry as soon as possible.
+func (b *book) hurry(now time.Duration, addr string) {
+	if e := b.entry(addr); e != nil {
+		e.next = now
+	}
+}
+
+func (b *book) deadline() time.Duration {
+	next := env.Never
+	for _, e := range b.entries {
+		if !e.dials {
+			next = min(next, e.next)
+		}
+	}
+	return next
+}
+
+// table returns the decision of a stamp, if this node has it.
+func (m *Machine) table(s core.Stamp) *core.Table {
+	for _, t := range [...]*core.Table{m.acceptor.Table(), m.book.shown} {
+		if t != nil && t.Stamp == s {
+			return t
+		}
+	}
+	for _, e := range m.book.entries {
+		if p := m.book.peers[e.node]; p != nil && p.knows != nil && p.knows.Stamp == s {
+			return p.knows
+		}
+	}
+	return nil
+}
+
+// contact dials the entries that it is time to dial.
+func (m *Machine) contact(now time.Duration) {
+	for i := range m.book.entries {
+		if e := &m.book.entries[i]; !e.dials && now >= e.next {
+			e.dials, e.begun = true, now
+			m.emit(Dial{Addr: e.addr})
+		}
+	}
+}
+
+func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, err error) {
+	e := m.book.entry(addr)
+	if e == nil || !e.dials {
+		return
+	}
+	e.dials, e.next, e.err = false, now+m.upTo(m.pace.contact), nil
+	if e.begun < m.surely && addr == m.own {
+		e.next = now // what it says may be as old as the dial
+	}
+	switch {
+	case peer.ID == m.cfg.Self.ID:
+		m.reached(e)
+	case err != nil:
+		e.err = err
+	case addr == m.own:
+		m.fail(fmt.Errorf("%w: node %q (%v) answers at %s, the entry of node %q", fault.ErrEntryTaken, peer.Name, peer.ID, addr, m.cfg.Self.Name))
+	default:
+		m.answered(e, peer)
+		m.tell(peer.ID)
+	}
+}
+
+// reached: a dial of e has reached this node itself.
+func (m *Machine) reached(e *entry) {
+	switch {
+	case m.own != "" && m.own != e.addr, m.cfg.Entry != "" && m.cfg.Entry != e.addr:
+		m.fail(fmt.Errorf("%w: node %q answers at both %s and %s: list every node once", fault.ErrInvalidOption, m.cfg.Self.Name, e.addr, m.own+m.cfg.Entry))
+	case e.begun >= m.surely:
+		m.own, m.sure = e.addr, true
+		e.node, e.former = m.cfg.Self.ID, 0
+		m.askToFence()
+	}
+}
+
+// answered: another node answers at e.
+func (m *Machine) answered(e *entry, peer transport.Hello) {
+	if e.node == peer.ID {
+		return
+	}
+	e.former = 0
+	if p := m.book.peers[e.node]; p != nil && p.up {
+		e.former = e.node
+	}
+	if e.node != 0 {
+		m.log(slog.LevelInfo, "another node answers at an entry",
+			slog.String("entry", e.addr), slog.String("node", peer.Name), slog.String("id", peer.ID.String()))
+	}
+	e.node = peer.ID
+	m.book.peer(peer.ID)
+}
+
+// tell tells another node what this one knows and promised.
+func (m *Machine) tell(id transport.ID) {
+	t := m.told()
+	p := m.book.peers[id]
+	t.Answer = m.own == "" || p == nil || !slices.Contains(p.told.List, m.own)
+	m.send(id, t)
+}
+
+func (m *Machine) told() told {
+	r := m.acceptor.Report()
+	t := told{card: m.card(), Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt}
+	if r.Table != nil {
+		t.Known = r.Table.Stamp
+	}
+	return t
+}
+
+// spread tells all entries what this node knows and promised, if that has changed.
+func (m *Machine) spread() {
+	t := m.told()
+	if o := m.brief; t.Roll == o.Roll && t.Refused == o.Refused && t.Released == o.Released && t.RollAt == o.RollAt && t.Known == o.Known {
+		return
+	}
+	m.brief = t
+	for _, e := range m.book.entries {
+		if p := m.book.peers[e.node]; p != nil && p.up {
+			m.tell(e.node)
+		}
+	}
+}
+
+// heard takes in what another node tells.
+func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
+	if t.Member.ID != from {
+		return
+	}
+	p := m.book.peer(from)
+	p.told, p.at = t, now
+	if p.knows = nil; t.Known != (core.Stamp{}) {
+		if p.knows = m.table(t.Known); p.knows == nil {
+			m.send(from, show{t.Known})
+		}
+	}
+	if t.Answer {
+		a := m.told()
+		m.send(from, a)
+	}
+}
+
+// saw takes in a decision that another node knows.
+func (m *Machine) saw(t *core.Table) {
+	m.book.shown = t
+	for _, e := range m.book.entries {
+		if p := m.book.peers[e.node]; p != nil && p.knows == nil && p.told.Known == t.Stamp {
+			p.knows = t
+		}
+	}
+}
+
+// reports returns what the entries have told lately. An entry does not count where two nodes answer.
+func (m *Machine) reports(now time.Duration) map[string]core.Report {
+	all := make(map[string]core.Report)
+	for _, e := range m.book.entries {
+		p := m.book.peers[e.node]
+		switch {
+		case e.node == m.cfg.Self.ID:
+			all[e.addr] = m.acceptor.Report()
+		case p == nil || m.former(e) || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
+		default:
+			t := p.told
+			all[e.addr] = core.Report{
+				Node: e.node, List: t.List, Table: p.knows,
+				Roll: t.Roll, Refused: t.Refused, Released: t.Released, RollAt: t.RollAt,
+			}
+		}
+	}
+	return all
+}
+
+// former reports whether the node that answered at e before is connected still.
+func (m *Machine) former(e entry) bool {
+	p := m.book.peers[e.former]
+	return e.former != 0 && p != nil && p.up
+}
+
+// dress completes the seats of a table, which was made of reports: they name a node by its ID.
+func (m *Machine) dress(t *core.Table) *core.Table {
+	for i := range t.Seats {
+		s := &t.Seats[i]
+		if p := m.book.peers[s.Node.ID]; p != nil && p.told.Member.ID == s.Node.ID {
+			s.Node = p.told.Member
+		} else if s.Node.ID == m.cfg.Self.ID {
+			s.Node = m.cfg.Self
+		}
+	}
+	return t
+}

@@ -1,0 +1,149 @@
+package seat
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Change is what a shard wants of the core: a [Move], [Settle] or [Recover]. It is proposed until it is
+// decided, or makes no sense any more; a State shows which. Its shard asks again if it must.
+type Change interface {
+	// apply returns the version after t, or why the change makes no sense: it may have been made.
+	apply(m *Machine, t *core.Table) (*core.Table, error)
+	// over reports whether it can never make sense again.
+	over(t *core.Table) bool
+}
+
+type (
+	// Move is a leader's: its shard is to have these voters, sorted.
+	Move struct {
+		Shard      int
+		Generation core.Generation
+		To         []transport.ID
+	}
+	// Settle is a leader's: the change of voters of this number was made, or never will be.
+	Settle struct {
+		Shard      int
+		Generation core.Generation
+		Move       uint64
+		Made       bool
+	}
+	// Recover is of any node with a seat: the shard has had no leader for long, and is to begin another
+	// generation. Its voters are asked to fence their replicas until no quorum of them is left.
+	Recover struct {
+		Shard      int
+		Generation core.Generation
+	}
+)
+
+// Cut asks for what a [Recover] wants of a voter: the replica of a shard on this node must never again vote,
+// append or answer in this generation or an earlier one, from before what follows.
+type Cut struct {
+	Shard      int
+	Generation core.Generation
+}
+
+func (Cut) isOutput() {}
+
+func (c Move) over(t *core.Table) bool {
+	s := t.Shards[c.Shard]
+	return s.Generation != c.Generation || s.Next != nil || slices.Equal(s.Voters, c.To)
+}
+
+func (c Move) apply(_ *Machine, t *core.Table) (*core.Table, error) { return t.Move(c.Shard, c.To) }
+
+func (c Settle) over(t *core.Table) bool {
+	s := t.Shards[c.Shard]
+	return s.Generation != c.Generation || s.Next == nil || s.Move != c.Move
+}
+
+func (c Settle) apply(_ *Machine, t *core.Table) (*core.Table, error) {
+	return t.Settle(c.Shard, c.Generation, c.Move, c.Made)
+}
+
+func (c Recover) over(t *core.Table) bool { return t.Shards[c.Shard].Generation != c.Generation }
+
+func (c Recover) apply(m *Machine, t *core.Table) (*core.Table, error) {
+	return t.Recover(c.Shard, m.cuts[c], m.cfg.Place(t.Seats, c.Shard, t.Params.Replicas))
+}
+
+// Change asks for a change of the table. A shard out of range is ignored.
+func (m *Machine) Change(now time.Duration, c Change, out []Output) []Output {
+	return m.input(now, out, func() {
+		t := m.acceptor.Table()
+		if t == nil || c.over(t) || slices.ContainsFunc(m.changes, func(o Change) bool { return same(o, c) }) {
+			return
+		}
+		m.changes = append(m.changes, c)
+		m.askToFence()
+	})
+}
+
+func same(a, b Change) bool {
+	x, ok := a.(Move)
+	y, also := b.(Move)
+	if ok || also {
+		return ok && also && x.Shard == y.Shard && x.Generation == y.Generation && slices.Equal(x.To, y.To)
+	}
+	return a == b
+}
+
+// nextChange returns the version that has all changes that are wanted, or nil.
+func (m *Machine) nextChange() core.Action {
+	t := m.acceptor.Table()
+	if len(m.changes) == 0 || t == nil || m.acceptor.Serves(t.Stamp) != nil {
+		return nil
+	}
+	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
+		if r, ok := c.(Recover); ok && c.over(t) {
+			delete(m.cuts, r)
+		}
+		return c.over(t)
+	})
+	n := t
+	for _, c := range m.changes {
+		if with, err := c.apply(m, n); err == nil {
+			n = with
+		}
+	}
+	if n == t {
+		return nil
+	}
+	n.Stamp = t.Stamp.Next()
+	return core.Propose{Table: n}
+}
+
+// askToFence asks the voters of the shards that are to be recovered to fence their replicas.
+func (m *Machine) askToFence() {
+	for _, c := range m.changes {
+		r, ok := c.(Recover)
+		if t := m.acceptor.Table(); ok && !c.over(t) {
+			for _, id := range slices.Concat(t.Shards[r.Shard].Voters, t.Shards[r.Shard].Next) {
+				if !slices.Contains(m.cuts[r], id) {
+					m.send(id, fence(r))
+				}
+			}
+		}
+	}
+}
+
+// fence fences the replica of a shard on this node, for another node that recovers the shard.
+func (m *Machine) fence(from transport.ID, f fence) {
+	t := m.acceptor.Table()
+	if t == nil || f.Shard >= len(t.Shards) || !slices.Contains(t.Bound(), from) {
+		return
+	}
+	m.acceptor.Fence(f.Shard, f.Generation)
+	m.emit(Cut(f))
+	m.send(from, fenced(f))
+}
+
+func (m *Machine) fenced(from transport.ID, f fenced) {
+	r := Recover(f)
+	if slices.Contains(m.changes, Change(r)) && !slices.Contains(m.cuts[r], from) {
+		m.cuts[r] = append(m.cuts[r], from)
+	}
+}

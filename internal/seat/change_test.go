@@ -1,0 +1,124 @@
+package seat
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+)
+
+// change gives an entry's node a change to propose, and waits until every entry knows of its effect.
+func (w *world) change(addr string, c Change, done func(t *core.Table) bool) {
+	w.t.Helper()
+	p := w.procs[addr]
+	w.do(p, func() []Output { return p.m.Change(w.now, c, nil) })
+	w.must(w.runUntil(5*time.Second, func() bool { return w.serves() && done(w.table()) }), "%+v has no effect", c)
+}
+
+// A shard's voters change in two decisions, of any two nodes.
+func TestMove(t *testing.T) {
+	w := founded(t, 5)
+	s := w.table().Shards[1]
+	equal(t, 3, len(s.Voters))
+	to := slices.Clone(w.table().Bound()[:3])
+	if slices.Equal(to, s.Voters) {
+		to = w.table().Bound()[1:4]
+	}
+	w.change(w.list[0], Move{1, s.Generation, to}, func(t *core.Table) bool { return slices.Equal(t.Shards[1].Next, to) })
+	w.change(w.list[1], Settle{1, s.Generation, 1, true}, func(t *core.Table) bool { return slices.Equal(t.Shards[1].Voters, to) })
+	holds(t, w.table().Shards[1].Next == nil, "it moves still")
+}
+
+// Many shards' changes are one decision.
+func TestChangesTogether(t *testing.T) {
+	w := founded(t, 5)
+	p, before := w.procs[w.list[0]], w.table()
+	for i, s := range before.Shards {
+		w.do(p, func() []Output { return p.m.Change(w.now, Move{i, s.Generation, before.Bound()}, nil) })
+	}
+	moves := func() bool {
+		return w.serves() && !slices.ContainsFunc(w.table().Shards, func(s core.Shard) bool { return s.Next == nil })
+	}
+	w.must(w.runUntil(5*time.Second, moves), "they do not move")
+	holds(t, w.table().Stamp.Version <= before.Stamp.Version+2, "versions:", w.table().Stamp.Version-before.Stamp.Version)
+}
+
+// A shard begins another generation only after enough of its voters have fenced their replicas.
+func TestRecover(t *testing.T) {
+	w := founded(t, 3)
+	g := w.table().Shards[0].Generation
+	w.change(w.list[2], Recover{0, g}, func(t *core.Table) bool { return t.Shards[0].Generation.Number == g.Number+1 })
+	cut := 0
+	for _, addr := range w.list {
+		if slices.Contains(w.procs[addr].cuts, Cut{0, g}) {
+			cut++
+		}
+		holds(t, !w.procs[addr].m.acceptor.Votes(0, g), "it votes in the old generation")
+	}
+	holds(t, cut >= 2, "cut:", cut)
+	equal(t, 0, len(w.procs[w.list[2]].m.changes))
+	equal(t, 0, len(w.procs[w.list[2]].m.cuts))
+}
+
+// A change that makes no sense, or no sense any more, is dropped.
+func TestMootChanges(t *testing.T) {
+	w := founded(t, 3)
+	p, s := w.procs[w.list[0]], w.table().Shards[0]
+	before := w.table()
+	for _, c := range []Change{
+		Move{0, s.Generation, s.Voters},
+		Move{0, core.Generation{Core: s.Generation.Core, Number: 9}, s.Voters[:2]},
+		Settle{0, s.Generation, 1, true},
+		Recover{0, core.Generation{}},
+	} {
+		w.do(p, func() []Output { return p.m.Change(w.now, c, nil) })
+	}
+	w.run(3 * time.Second)
+	equal(t, before, w.table())
+}
+
+// The list grows and shrinks by rolling restarts with the new one.
+func TestRollingLists(t *testing.T) {
+	w := founded(t, 3)
+	mesh := w.table().Mesh
+	for _, list := range [][]string{
+		{"10.0.0.1:7946", "10.0.0.2:7946", "10.0.0.3:7946", "10.0.0.4:7946"},
+		{"10.0.0.2:7946", "10.0.0.3:7946", "10.0.0.4:7946"},
+		{"10.0.0.2:7946", "10.0.0.3:7946", "10.0.0.4:7946", "10.0.0.5:7946"},
+	} {
+		gone := slices.DeleteFunc(slices.Clone(w.list), func(addr string) bool { return slices.Contains(list, addr) })
+		w.list = list
+		for _, addr := range gone {
+			w.kill(addr)
+			delete(w.procs, addr)
+		}
+		for _, addr := range list {
+			w.boot(addr)
+			w.run(5 * time.Second)
+		}
+		settled := func() bool { return w.serves() && w.settle() }
+		w.must(w.runUntil(20*time.Second, settled), "the list %v does not come into force", list)
+		equal(t, mesh, w.table().Mesh)
+	}
+}
+
+// settle does for the shards what their leaders would: voters without a seat are replaced. It reports
+// whether all is done.
+func (w *world) settle() bool {
+	t, p := w.table(), w.procs[w.list[0]]
+	done := true
+	for i, s := range t.Shards {
+		to := place(t.Seats, i, t.Params.Replicas)
+		switch {
+		case s.Next != nil:
+			w.do(p, func() []Output { return p.m.Change(w.now, Settle{i, s.Generation, s.Move, true}, nil) })
+		case !slices.Equal(s.Voters, to):
+			w.do(p, func() []Output { return p.m.Change(w.now, Move{i, s.Generation, to}, nil) })
+		default:
+			continue
+		}
+		done = false
+	}
+	return done
+}

@@ -1,0 +1,128 @@
+package seat
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// wish is what core.Next says that this node should try next, and when it is its turn: those that are
+// told the same take turns, in the order of their seats.
+type wish struct {
+	action core.Action
+	kind   string
+	turn   time.Duration
+}
+
+// decide does what comes next, and reports whether anything has changed by it.
+func (m *Machine) decide(now time.Duration) bool {
+	reports := m.reports(now)
+	if err := m.fits(reports); err != nil {
+		m.fail(err)
+		return false
+	}
+	if m.own == "" {
+		m.follow(reports)
+		return false
+	}
+	if !m.sure {
+		m.wants = wish{}
+		m.waiting.why = fmt.Errorf("a dial of this node's entry %s does not reach it", m.own)
+		return false
+	}
+	action, err := core.Next(m.cfg.Self.ID, reports)
+	m.waiting.why = err
+	if l, ok := action.(core.Learn); ok {
+		return m.learn(now, l.Table)
+	}
+	if action == nil {
+		action = m.nextChange()
+	}
+	m.wish(now, action)
+	if m.attempt != nil || m.wants.action == nil || now < max(m.rest, m.wants.turn) {
+		return false
+	}
+	m.begin(now, action)
+	return true
+}
+
+// fits returns why this node cannot be in one mesh with those that told, or nil.
+func (m *Machine) fits(reports map[string]core.Report) error {
+	name := m.cfg.Self.Name
+	for _, e := range m.book.entries {
+		r, ok := reports[e.addr]
+		if ok && r.Table != nil {
+			if err := m.cfg.Wants.Fits(name, r.Table.Params); err != nil {
+				return err
+			}
+		}
+	}
+	if m.acceptor.Table() != nil {
+		return nil
+	}
+	for _, e := range m.book.entries {
+		if r, ok := reports[e.addr]; ok && r.Table == nil && r.Node != m.cfg.Self.ID {
+			p := m.book.peers[e.node].told
+			for _, err := range []error{
+				m.cfg.Wants.Agrees(name, p.Wants, fmt.Sprintf("node %q", p.Member.Name)),
+				p.Wants.Agrees(p.Member.Name, m.cfg.Wants, fmt.Sprintf("node %q", name)),
+			} {
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// follow takes over the table of the generation that serves, where this node has no entry: a majority of
+// those that are bound in it know it, and take part in no later roll call.
+func (m *Machine) follow(reports map[string]core.Report) {
+	m.waiting.why = errors.New("no mesh serves that this node has heard of")
+	for _, e := range m.book.entries {
+		t := reports[e.addr].Table
+		if t == nil {
+			continue
+		}
+		n := 0
+		for _, o := range m.book.entries {
+			r := reports[o.addr]
+			if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(t.Bound(), r.Node) {
+				n++
+			}
+		}
+		if n < core.Majority(len(t.Bound())) {
+			continue
+		}
+		m.waiting.why = nil
+		if o := m.state.Table; o == nil || o.Stamp.Roll != t.Stamp.Roll || o.Stamp.Version < t.Stamp.Version {
+			m.state = State{Table: t}
+			m.book.cover(t.List(), 0)
+			m.emit(m.state)
+		}
+	}
+}
+
+// wish notes what this node should try, and whose turn it is.
+func (m *Machine) wish(now time.Duration, action core.Action) {
+	var kind string
+	var among []transport.ID
+	switch a := action.(type) {
+	case core.Ask:
+		kind = "ask"
+	case core.Begin:
+		kind, among = "begin", a.Call.Roster
+	case core.Propose:
+		kind, among = fmt.Sprint("propose ", a.Table.Stamp), m.acceptor.Table().Bound()
+	}
+	if kind != m.wants.kind {
+		turn := max(0, slices.Index(among, m.cfg.Self.ID))
+		m.wants = wish{kind: kind, turn: now + time.Duration(turn)*m.pace.unit}
+	}
+	m.wants.action = action
+}

@@ -1,0 +1,289 @@
+package seat
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Config describes the Machine's node. Strings are at most 255 bytes long.
+type Config struct {
+	Self  env.Member // its ID is new at every start
+	List  []string   // the entries of the core: host:port, 1 to 64 of them
+	Entry string     // the one of this node; "": the one at which a dial reaches it, or none
+	Wants founding.Options
+	Rand  uint64 // the seed of random values: mesh IDs and jitter
+
+	// Place returns the voters with which a shard begins a life: of those that have a seat, as many as
+	// the mesh has replicas, or all.
+	Place func(seats []core.Seat, shard, replicas int) []transport.ID
+}
+
+// Output is something to do now, in order: Dial, Send, Drop, Log, State or Failed.
+type Output interface{ isOutput() }
+
+type (
+	// Dial asks for one attempt to find out which node answers at Addr, and for exactly one
+	// call of Dialed with its outcome, however long that takes. The name is resolved anew. There is never
+	// more than one Dial under way for an address.
+	Dial struct{ Addr string }
+	// Send is one message, which may be lost.
+	Send struct {
+		To   transport.ID
+		Body []byte
+	}
+	// Drop reports that a peer sent a malformed message. The connection must be closed.
+	Drop struct {
+		Peer transport.ID
+		Err  error
+	}
+	// Log is a line for the log.
+	Log struct {
+		Level slog.Level
+		Text  string
+		Attrs []slog.Attr
+	}
+	// State is what the node knows of its mesh. While Fenced, no replica on this node may vote, append or
+	// answer; what follows a State must not be done before that holds. A Table is never nil again once
+	// there was one.
+	State struct {
+		Table  *core.Table
+		Fenced bool
+	}
+	// Failed ends the Machine: waiting longer would not help.
+	Failed struct{ Err error }
+)
+
+func (Dial) isOutput()   {}
+func (Send) isOutput()   {}
+func (Drop) isOutput()   {}
+func (Log) isOutput()    {}
+func (State) isOutput()  {}
+func (Failed) isOutput() {}
+
+// Machine is one node's part in the core of its mesh. It starts no goroutine and reads no clock: every
+// input carries the time, which never goes back. An input appends to out what must now be done, and
+// returns it. After each input, Deadline says when to call Tick. One goroutine at a time may use a
+// Machine.
+type Machine struct {
+	cfg   Config
+	pace  pace
+	rng   *rand.Rand
+	out   []Output
+	here  []message // from this node to itself
+	ended bool
+	due   time.Duration // the Deadline after the last input
+
+	acceptor *core.Acceptor
+	book     book
+	own      string        // the entry at which this node answers
+	sure     bool          // a dial of its entry has reached it, begun at surely or later
+	surely   time.Duration // the start, or the end of the last stall
+
+	attempt attempt       // of this node as a proposer; nil: none
+	round   uint64        // the highest that it has seen in ballots on versions
+	rest    time.Duration // no attempt begins before
+	misses  int           // attempts in a row that came to nothing
+	wants   wish
+	changes []Change
+	cuts    map[Recover][]transport.ID // those that have fenced their replicas
+
+	state   State
+	brief   told
+	waiting waiting
+}
+
+// pace is how fast a Machine goes. The first is drawn from half to all of it.
+type pace struct {
+	contact time.Duration // between two dials of an entry
+	fresh   time.Duration // for how long an entry counts as heard
+	unit    time.Duration // longer than an answer takes, as a rule
+}
+
+var (
+	afar     = pace{contact: time.Second, fresh: 3 * time.Second, unit: 100 * time.Millisecond}
+	loopback = pace{contact: 200 * time.Millisecond, fresh: time.Second, unit: 20 * time.Millisecond}
+)
+
+// stalled is after how long without an input, though one was due, the node must make sure that no other
+// has taken its entry: an election timeout (E).
+const stalled = time.Second
+
+// New returns a Machine that waits for Start.
+func New(cfg Config) *Machine {
+	cfg.List = founding.Normalise(cfg.List)
+	m := &Machine{cfg: cfg, pace: afar, due: env.Never, acceptor: core.NewAcceptor(cfg.Self.ID, cfg.List)}
+	if founding.AllLoopback(cfg.List) {
+		m.pace = loopback
+	}
+	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
+	m.book.peers = make(map[transport.ID]*peer)
+	m.cuts = make(map[Recover][]transport.ID)
+	return m
+}
+
+// Start begins. The Machine fails with an error that wraps ErrInvalidOption, or ErrNoSeeds if the list is
+// empty.
+func (m *Machine) Start(now time.Duration, out []Output) []Output {
+	return m.input(now, out, func() {
+		m.surely = now
+		if err := m.validate(); err != nil {
+			m.fail(err)
+			return
+		}
+		m.book.cover(m.cfg.List, now)
+	})
+}
+
+func (m *Machine) validate() error {
+	var l limits
+	switch l.list(m.cfg.List); {
+	case len(m.cfg.List) == 0:
+		return fmt.Errorf("%w: list at least one", fault.ErrNoSeeds)
+	case l.broken != "":
+		return fmt.Errorf("%w: %s", fault.ErrInvalidOption, l.broken)
+	case m.cfg.Entry != "" && !slices.Contains(m.cfg.List, m.cfg.Entry):
+		return fmt.Errorf("%w: WithEntry %q, which is none of %q", fault.ErrInvalidOption, m.cfg.Entry, m.cfg.List)
+	}
+	if m.card().check(&l); l.broken != "" {
+		return fmt.Errorf("%w: %s", fault.ErrInvalidOption, l.broken)
+	}
+	return nil
+}
+
+func (m *Machine) card() card {
+	return card{Member: m.cfg.Self, List: m.cfg.List, Wants: m.cfg.Wants}
+}
+
+// Tick does what is due.
+func (m *Machine) Tick(now time.Duration, out []Output) []Output {
+	return m.input(now, out, func() {})
+}
+
+// Dialed reports the outcome of a Dial. If this node reached itself, peer has its own ID, whatever err
+// is. A connection is reported by Up, before or after Dialed.
+func (m *Machine) Dialed(now time.Duration, addr string, peer transport.Hello, err error, out []Output) []Output {
+	return m.input(now, out, func() { m.dialed(now, addr, peer, err) })
+}
+
+// Up reports a connection with a peer, whichever of the two dialled.
+func (m *Machine) Up(now time.Duration, id transport.ID, out []Output) []Output {
+	return m.input(now, out, func() {
+		m.book.peer(id).up = true
+		if m.book.entryOf(id) != nil {
+			m.tell(id)
+		}
+	})
+}
+
+// Down reports that there is no connection with the peer any more.
+func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Output {
+	return m.input(now, out, func() { m.book.down(now, id) })
+}
+
+// Message handles one message, which is all of body.
+func (m *Machine) Message(now time.Duration, from transport.ID, body []byte, out []Output) []Output {
+	return m.input(now, out, func() {
+		msg, err := decode(body)
+		if err != nil {
+			m.emit(Drop{Peer: from, Err: err})
+			return
+		}
+		m.handle(now, from, msg)
+	})
+}
+
+// input runs one input, and then all that is due.
+func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
+	if m.ended {
+		return out
+	}
+	m.out = out
+	if m.due != env.Never && now > m.due+stalled {
+		m.sure, m.surely, m.attempt = false, now, nil
+		m.book.hurry(now, m.own)
+		m.publish()
+	}
+	do()
+	for again := true; again && !m.ended; {
+		m.pursue(now)
+		again = m.decide(now)
+		for len(m.here) > 0 && !m.ended {
+			msg := m.here[0]
+			m.here = m.here[1:]
+			m.handle(now, m.cfg.Self.ID, msg)
+			again = true
+		}
+	}
+	if !m.ended {
+		m.contact(now)
+		m.publish()
+		m.spread()
+		m.waiting.log(m, now)
+	}
+	m.due = m.Deadline()
+	out, m.out = m.out, nil
+	return out
+}
+
+// Deadline returns when to call Tick next, or env.Never.
+func (m *Machine) Deadline() time.Duration {
+	if m.ended {
+		return env.Never
+	}
+	next := min(m.book.deadline(), m.waiting.deadline())
+	switch {
+	case m.attempt != nil:
+		c := m.attempt.times()
+		next = min(next, c.until, c.again)
+	case m.wants.action != nil:
+		next = min(next, max(m.rest, m.wants.turn))
+	}
+	return next
+}
+
+// publish says what the node knows, if that has changed.
+func (m *Machine) publish() {
+	s := State{Table: m.acceptor.Table(), Fenced: m.acceptor.Fenced() || !m.sure}
+	if m.own == "" {
+		s = State{Table: m.state.Table} // a client's: see follow
+	}
+	if s != m.state && s.Table != nil {
+		m.state = s
+		m.emit(s)
+	}
+}
+
+func (m *Machine) emit(o Output) { m.out = append(m.out, o) }
+
+func (m *Machine) send(to transport.ID, msg message) {
+	if to == m.cfg.Self.ID {
+		m.here = append(m.here, msg)
+		return
+	}
+	m.emit(Send{To: to, Body: encode(msg)})
+}
+
+func (m *Machine) log(level slog.Level, text string, attrs ...slog.Attr) {
+	m.emit(Log{Level: level, Text: text, Attrs: attrs})
+}
+
+func (m *Machine) fail(err error) {
+	if !m.ended {
+		m.ended = true
+		m.emit(Failed{Err: err})
+	}
+}
+
+// upTo draws a duration from half of d to d.
+func (m *Machine) upTo(d time.Duration) time.Duration {
+	return d/2 + time.Duration(m.rng.Int64N(int64(d/2)))
+}

@@ -1,0 +1,323 @@
+package seat
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// founded returns a world of n entries that has a mesh.
+func founded(t *testing.T, n int) *world {
+	w := newWorld(t, uint64(n), n)
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	return w
+}
+
+// table returns the table that the first entry knows.
+func (w *world) table() *core.Table { return w.procs[w.list[0]].m.acceptor.Table() }
+
+// However far apart they start, the nodes at a list's entries found one mesh, in 3 s from the last start.
+func TestFounding(t *testing.T) {
+	for n := 1; n <= 7; n++ {
+		for seed := range uint64(20) {
+			w := newWorld(t, seed, n)
+			for _, addr := range w.list {
+				w.after(w.upTo(3*time.Second), func() { w.boot(addr) })
+			}
+			w.must(w.runUntil(6*time.Second, w.serves), "%d entries, seed %d: not founded", n, seed)
+			equal(t, 1, len(w.meshes))
+		}
+	}
+}
+
+// What restarts do to a mesh of three.
+func TestRestarts(t *testing.T) {
+	for _, tt := range []struct {
+		restarts                int
+		sameGeneration, sameOne bool
+	}{{1, true, true}, {2, false, true}, {3, false, false}} {
+		t.Run(fmt.Sprint(tt.restarts), func(t *testing.T) {
+			w := founded(t, 3)
+			before := w.table()
+			for _, addr := range w.list[:tt.restarts] {
+				w.boot(addr)
+			}
+			w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
+			after := w.table()
+			equal(t, tt.sameGeneration, after.Stamp.Roll == before.Stamp.Roll)
+			equal(t, tt.sameOne, after.Mesh == before.Mesh)
+			for i, s := range after.Shards {
+				equal(t, tt.sameGeneration, s.Generation == before.Shards[i].Generation)
+			}
+			for _, s := range after.Seats {
+				equal(t, s.Entry, s.Node.Addr, "the seat names its node in full")
+			}
+		})
+	}
+}
+
+// A node that is cut off decides nothing, and is not replaced; it learns afterwards what it has missed.
+func TestCutOff(t *testing.T) {
+	w := founded(t, 3)
+	a, b, c := w.list[0], w.list[1], w.list[2]
+	for _, o := range []string{b, c} {
+		w.cut[[2]string{a, o}], w.cut[[2]string{o, a}] = true, true
+		w.breakLink(a, o)
+	}
+	before := w.table()
+	w.run(5 * time.Second)
+	w.boot(c)
+	w.run(10 * time.Second)
+	equal(t, before, w.table(), "it is cut off")
+	equal(t, before, w.procs[b].m.acceptor.Table(), "one of three cannot bind c, for a may live")
+	holds(t, strings.Contains(w.procs[b].m.Waiting(), "no answer at "+a), "it waits for", w.procs[b].m.Waiting())
+	clear(w.cut)
+	w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
+	equal(t, before.Stamp.Roll, w.table().Stamp.Roll)
+}
+
+// All that can still be lost of a message is lost once: it is sent again.
+func TestLostMessages(t *testing.T) {
+	for _, kind := range []string{"call", "answer", "propose", "proposed", "read", "value", "write", "written", "shown", "show"} {
+		w := newWorld(t, 1, 3)
+		lost := 0
+		w.lose = func(name string) bool {
+			if name == kind && lost < 4 {
+				lost++
+				return true
+			}
+			return false
+		}
+		for _, addr := range w.list {
+			w.boot(addr)
+		}
+		w.must(w.runUntil(10*time.Second, w.serves), "%s: not founded", kind)
+		w.boot(w.list[0])
+		w.must(w.runUntil(10*time.Second, w.serves), "%s: not bound", kind)
+		if kind != "show" {
+			holds(t, lost > 0, kind)
+		}
+	}
+}
+
+// A node at no entry knows what the core knows, and asks it for nothing.
+func TestClient(t *testing.T) {
+	w := founded(t, 3)
+	client := w.boot("10.0.0.9:7946")
+	knows := func() bool { return client.state.Table != nil && client.state.Table.Stamp == w.table().Stamp }
+	w.must(w.runUntil(2*time.Second, knows), "the client knows no table")
+	holds(t, !client.state.Fenced, "a client is not fenced")
+	w.boot(w.list[1])
+	w.boot(w.list[2])
+	w.must(w.runUntil(5*time.Second, func() bool { return w.serves() && knows() }), "the client does not know the new generation")
+	equal(t, "", client.m.Waiting())
+}
+
+// A client does not follow a node that stands alone: its mesh may be over.
+func TestClientFollowsMost(t *testing.T) {
+	w := founded(t, 3)
+	for _, addr := range w.list[1:] {
+		w.cut[[2]string{"10.0.0.9:7946", addr}] = true
+	}
+	client := w.boot("10.0.0.9:7946")
+	w.run(3 * time.Second)
+	equal(t, State{}, client.state)
+	holds(t, client.m.Waiting() != "", "it waits")
+}
+
+// A node whose entry is answered by another one ends.
+func TestEntryTaken(t *testing.T) {
+	w := founded(t, 3)
+	old := w.procs[w.list[0]]
+	delete(w.procs, old.addr) // the address is another machine's now
+	w.boot(w.list[0])
+	w.run(2 * time.Second)
+	holds(t, errors.Is(old.failed, fault.ErrEntryTaken), old.failed)
+	w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
+}
+
+// After a stall a node answers nobody before a dial of its entry, begun after the stall, has reached it.
+func TestAfterAStall(t *testing.T) {
+	w := founded(t, 3)
+	p := w.procs[w.list[0]]
+	peer := w.procs[w.list[1]].id
+	now := w.now + 3*time.Second
+	read := encode(read{core.Read{Ballot: core.Ballot{Round: 9, By: peer}, Prev: w.table().Stamp}})
+	out := p.m.Message(now, peer, read, nil)
+	holds(t, slices.Contains(out, Output(State{Table: w.table(), Fenced: true})), "fenced")
+	equal(t, 0, sends(out, "value"))
+	out = p.m.Dialed(now, p.addr, transport.Hello{ID: p.id}, nil, nil)
+	if slices.Contains(out, Output(Dial{p.addr})) { // that dial was begun before
+		out = p.m.Dialed(now, p.addr, transport.Hello{ID: p.id}, nil, nil)
+	}
+	holds(t, slices.Contains(out, Output(State{Table: w.table()})), "no longer fenced")
+	equal(t, 1, sends(p.m.Message(now, peer, read, nil), "value"))
+}
+
+// sends counts the messages of a name.
+func sends(out []Output, name string) (n int) {
+	for _, o := range out {
+		if s, ok := o.(Send); ok && Describe(s.Body) == name {
+			n++
+		}
+	}
+	return n
+}
+
+// A node is fenced before it answers a roll call, and cut before it says so.
+func TestFencesFirst(t *testing.T) {
+	w := founded(t, 3)
+	p, o := w.procs[w.list[0]], w.procs[w.list[1]]
+	generation := w.table().Shards[2].Generation
+	out := p.m.Message(w.now, o.id, encode(fence{2, generation}), nil)
+	at := slices.Index(out, Output(Cut{2, generation}))
+	holds(t, at >= 0, out)
+	equal(t, 1, sends(out[at:], "fenced"))
+	holds(t, !p.m.acceptor.Votes(2, generation), "it votes")
+
+	b := core.Ballot{Round: 9, By: o.id}
+	roster := []transport.ID{p.id, o.id, w.procs[w.list[2]].id}
+	out = p.m.Message(w.now, o.id, encode(call{core.Call{Ballot: b, List: w.list, Roster: roster}}), nil)
+	at = slices.Index(out, Output(State{Table: w.table(), Fenced: true}))
+	holds(t, at >= 0, out)
+	equal(t, 1, sends(out[at:], "answer"))
+}
+
+// A node that promised a roll call which never ends, since its caller has ended, is released by the mesh
+// that lives on.
+func TestRelease(t *testing.T) {
+	w := founded(t, 5)
+	p, caller := w.procs[w.list[0]], w.procs[w.list[1]]
+	before := w.table()
+	c := core.Call{Ballot: core.Ballot{Round: 9, By: caller.id}, List: w.list}
+	for _, addr := range w.list {
+		c.Roster = append(c.Roster, w.procs[addr].id)
+	}
+	lost := false
+	w.lose = func(name string) bool {
+		is := !lost && name == "confirmed"
+		lost = lost || is
+		return is
+	}
+	w.do(p, func() []Output { return p.m.Message(w.now, caller.id, encode(call{c}), nil) })
+	holds(t, p.state.Fenced, "it promised")
+	w.boot(caller.addr)
+	w.must(w.runUntil(5*time.Second, w.serves), "it is not released")
+	holds(t, lost && !p.state.Fenced, "a confirmation is lost")
+	equal(t, before.Stamp.Roll, w.table().Stamp.Roll)
+	_, err := w.procs[w.list[2]].m.acceptor.Call(c)
+	holds(t, err != nil, "the others refuse that roll call for ever")
+}
+
+// Messages in another's name, and those of strangers, have no effect.
+func TestStrangers(t *testing.T) {
+	w := founded(t, 3)
+	p, o := w.procs[w.list[0]], w.procs[w.list[1]]
+	roster := []transport.ID{p.id, o.id, w.procs[w.list[2]].id}
+	before := p.m.acceptor.Report()
+	next := *w.table()
+	next.Stamp = core.Stamp{Roll: core.Ballot{Round: 9, By: o.id}}
+	for _, msg := range []message{
+		call{core.Call{Ballot: core.Ballot{Round: 9, By: o.id}, List: w.list, Roster: roster}},
+		propose{pack(&next)},
+		fence{0, w.table().Shards[0].Generation},
+		told{card: card{Member: env.Member{ID: o.id, Addr: "x"}, List: w.list}},
+		answer{Ballot: core.Ballot{Round: 9, By: p.id}, card: card{Member: env.Member{ID: 5}, List: w.list}},
+	} {
+		equal(t, 0, len(p.m.Message(w.now, 99, encode(msg), nil)))
+	}
+	equal(t, before, p.m.acceptor.Report())
+	equal(t, o.addr, p.m.book.peers[o.id].told.Member.Addr)
+}
+
+// Where two nodes are connected that answer at one entry, one after the other, it does not count: either
+// may be the older one.
+func TestTwoNodesAtAnEntry(t *testing.T) {
+	w := founded(t, 3)
+	p := w.procs[w.list[0]]
+	other := transport.Hello{ID: 7, Addr: w.list[1]}
+	p.m.Dialed(w.now, w.list[1], other, nil, nil) // perhaps no dial was under way
+	w.runUntil(time.Second, func() bool { return p.m.book.entry(w.list[1]).dials })
+	p.m.Up(w.now, 7, nil)
+	p.m.Dialed(w.now, w.list[1], other, nil, nil)
+	p.m.Message(w.now, 7, encode(told{card: card{Member: env.Member{ID: 7}, List: w.list}}), nil)
+	equal(t, 2, len(p.m.reports(w.now)))
+	p.m.Down(w.now, w.procs[w.list[1]].id, nil)
+	equal(t, 3, len(p.m.reports(w.now)))
+}
+
+// An entry that has not told anything for a while does not count.
+func TestOldReports(t *testing.T) {
+	w := founded(t, 3)
+	p := w.procs[w.list[0]]
+	equal(t, 3, len(p.m.reports(w.now)))
+	equal(t, 1, len(p.m.reports(w.now+p.m.pace.fresh+time.Second)))
+}
+
+func TestInput(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Config)
+		want   error
+		text   string
+	}{
+		{"no list", func(c *Config) { c.List = nil }, fault.ErrNoSeeds, ""},
+		{"an empty entry", func(c *Config) { c.List = append(c.List, "") }, fault.ErrInvalidOption, "empty entry"},
+		{"a long entry", func(c *Config) { c.List = []string{strings.Repeat("x", 300)} }, fault.ErrInvalidOption, "too long"},
+		{"many entries", func(c *Config) {
+			for i := range 65 {
+				c.List = append(c.List, fmt.Sprint("h", i, ":1"))
+			}
+		}, fault.ErrInvalidOption, "too many"},
+		{"another's entry", func(c *Config) { c.Entry = "10.0.0.77:1" }, fault.ErrInvalidOption, "WithEntry"},
+		{"its entry, but not the one", func(c *Config) { c.Entry = "10.0.0.2:7946" }, fault.ErrInvalidOption, "answers at both"},
+		{"other shards", func(c *Config) { c.Wants.Shards = 5 }, fault.ErrInvalidOption, "WithShards 5"},
+		{"another name", func(c *Config) { c.Wants.MeshName = "other" }, fault.ErrForeignMesh, "other"},
+		{"a negative TTL", func(c *Config) { c.Wants.MaxTTL = -1 }, fault.ErrInvalidOption, "negative"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := founded(t, 3)
+			p := w.boot(w.list[0], tt.change)
+			w.run(2 * time.Second)
+			holds(t, errors.Is(p.failed, tt.want) && strings.Contains(p.failed.Error(), tt.text), p.failed)
+		})
+	}
+}
+
+// Founders that contradict each other end, and say in what.
+func TestFoundersDisagree(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a := w.boot(w.list[0], func(c *Config) { c.Wants.Replicas = 2 })
+	b := w.boot(w.list[1], func(c *Config) { c.Wants.Replicas = 3 })
+	w.run(2 * time.Second)
+	err := errors.Join(a.failed, b.failed)
+	holds(t, errors.Is(err, fault.ErrInvalidOption) && strings.Contains(err.Error(), "WithReplicas"), err)
+}
+
+// A malformed message ends the connection that it came by.
+func TestMalformed(t *testing.T) {
+	w := founded(t, 1)
+	out := w.procs[w.list[0]].m.Message(w.now, 5, []byte{1, 2, 3}, nil)
+	_, dropped := out[0].(Drop)
+	holds(t, dropped, out)
+}
+
+// What a node waits for is logged after 2 s, and then every 10 s.
+func TestWaiting(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	p := w.boot(w.list[0])
+	w.run(25 * time.Second)
+	equal(t, 3, strings.Count(strings.Join(p.logs, "\n"), "the core waits"))
+	holds(t, strings.HasPrefix(p.m.Waiting(), "no answer at 10.0.0.2:7946"), p.m.Waiting())
+}

@@ -1,0 +1,448 @@
+package seat
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/wire"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Limits of what a message may carry.
+const (
+	maxBytes    = 1 << 20 // of a message: a frame. The largest, an answer with three tables, takes half of it
+	maxEntries  = 64
+	maxShards   = 4096
+	maxReplicas = 64
+	maxString   = 255 // bytes of a name, an address, a zone
+	maxText     = 1 << 10
+	maxNumber   = 1 << 53
+	maxElements = max(maxShards, maxIDs)
+	maxIDs      = 1 << 14 // distinct incarnations in a table; those that ended count while they are voters
+)
+
+// kind is the first element of a message. Numbers are never reused.
+type kind uint64
+
+const (
+	kindTold kind = iota + 1
+	kindShow
+	kindShown
+	kindCall
+	kindAnswer
+	kindPropose
+	kindProposed
+	kindRead
+	kindValue
+	kindWrite
+	kindWritten
+	kindConfirm
+	kindConfirmed
+	kindRefused
+	kindFence
+	kindFenced
+)
+
+// message is one of the types below. A msgpack library writes and reads it: see wire.Marshal.
+type message interface {
+	// check reports to l which fields exceed their limits.
+	check(l *limits)
+}
+
+// kinds has a message of each kind.
+var kinds = [...]message{
+	kindTold: told{}, kindShow: show{}, kindShown: shown{}, kindCall: call{}, kindAnswer: answer{},
+	kindPropose: propose{}, kindProposed: proposed{}, kindRead: read{}, kindValue: value{}, kindWrite: write{},
+	kindWritten: written{}, kindConfirm: confirm{}, kindConfirmed: confirmed{}, kindRefused: refused{},
+	kindFence: fence{}, kindFenced: fenced{},
+}
+
+// card is how a node introduces itself.
+type card struct {
+	Member env.Member
+	List   []string // with which it was started
+	Wants  founding.Options
+}
+
+type (
+	// told is a Report in brief, with the stamps of tables instead of the tables: what Next looks at.
+	told struct {
+		card
+		Answer                          bool // tell me, too
+		Roll, Refused, Released, RollAt core.Ballot
+		Known                           core.Stamp // of Table; zero: none
+	}
+	// show asks for the decision of a stamp, and shown is one.
+	show  struct{ Known core.Stamp }
+	shown struct{ Table packed }
+
+	call struct{ Call core.Call }
+	// answer answers a call. Report.Node is its sender.
+	answer struct {
+		Ballot core.Ballot
+		card
+		Report                    report
+		Table, Accepted, Proposed *packed
+	}
+	// propose proposes the value of a roll call, and proposed accepts it.
+	propose  struct{ Table packed }
+	proposed struct{ Ballot core.Ballot }
+
+	read  struct{ Read core.Read }
+	value struct {
+		Read     core.Read
+		At       core.Ballot
+		Accepted *packed
+	}
+	write struct {
+		Ballot core.Ballot
+		Prev   core.Stamp
+		Table  packed
+	}
+	written struct {
+		Ballot core.Ballot
+		Prev   core.Stamp
+	}
+
+	confirm struct {
+		Promised core.Ballot
+		Table    packed
+	}
+	confirmed struct {
+		Promised core.Ballot
+		Roll     core.Ballot // of the table's generation
+	}
+
+	// fence asks for a Cut, and fenced says that it was made.
+	fence struct {
+		Shard      int
+		Generation core.Generation
+	}
+	fenced fence
+
+	// refused says that the sender does not answer a ballot, and what it promised and knows instead.
+	refused struct {
+		Ballot   core.Ballot
+		Promised core.Ballot
+		Known    core.Stamp
+		Why      string
+	}
+)
+
+// report is a Report without its tables.
+type report struct{ Roll, Refused, Released, RollAt, At core.Ballot }
+
+// packed is a Table in its wire form: an incarnation, or a generation of the core, is named once, and
+// the shards count them.
+type packed struct {
+	Stamp   core.Stamp
+	Mesh    uint64
+	Params  founding.Params
+	Seats   []core.Seat
+	Dropped transport.ID
+	IDs     []transport.ID
+	Rolls   []core.Ballot
+	Shards  []packedShard
+}
+
+type packedShard struct {
+	Roll         uint64 // index of Rolls
+	Number       uint64
+	Voters, Next []uint64 // indexes of IDs
+	Move         uint64
+}
+
+// pack returns t in its wire form.
+func pack(t *core.Table) packed {
+	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Params: t.Params, Seats: t.Seats, Dropped: t.Dropped}
+	at := make(map[transport.ID]uint64)
+	index := func(ids []transport.ID) []uint64 {
+		if ids == nil {
+			return nil
+		}
+		all := make([]uint64, 0, len(ids))
+		for _, id := range ids {
+			i, ok := at[id]
+			if !ok {
+				i = uint64(len(p.IDs))
+				at[id], p.IDs = i, append(p.IDs, id)
+			}
+			all = append(all, i)
+		}
+		return all
+	}
+	for _, s := range t.Shards {
+		roll := slices.Index(p.Rolls, s.Generation.Core)
+		if roll < 0 {
+			roll, p.Rolls = len(p.Rolls), append(p.Rolls, s.Generation.Core)
+		}
+		p.Shards = append(p.Shards, packedShard{
+			Roll: uint64(roll), Number: s.Generation.Number, Voters: index(s.Voters), Next: index(s.Next), Move: s.Move,
+		})
+	}
+	return p
+}
+
+// packOrNone is pack for a table that may be nil.
+func packOrNone(t *core.Table) *packed {
+	if t == nil {
+		return nil
+	}
+	p := pack(t)
+	return &p
+}
+
+// unpack returns the table, which is valid if check found nothing.
+func (p *packed) unpack() *core.Table {
+	if p == nil {
+		return nil
+	}
+	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Params: p.Params, Seats: p.Seats, Dropped: p.Dropped}
+	ids := func(indexes []uint64) []transport.ID {
+		if indexes == nil {
+			return nil
+		}
+		all := make([]transport.ID, 0, len(indexes))
+		for _, i := range indexes {
+			all = append(all, p.IDs[i])
+		}
+		return all
+	}
+	for _, s := range p.Shards {
+		t.Shards = append(t.Shards, core.Shard{
+			Generation: core.Generation{Core: p.Rolls[s.Roll], Number: s.Number}, Voters: ids(s.Voters), Next: ids(s.Next), Move: s.Move,
+		})
+	}
+	return t
+}
+
+// encode returns a message's wire form: its kind, and its fields in an array.
+func encode(m message) []byte {
+	k := slices.IndexFunc(kinds[:], func(o message) bool { return reflect.TypeOf(o) == reflect.TypeOf(m) })
+	return append(wire.AppendUint(nil, uint64(k)), wire.Marshal(m)...)
+}
+
+// decode reads one message. What it returns shares no memory with body. Errors wrap
+// wire.ErrMalformed.
+func decode(body []byte) (message, error) {
+	r := wire.NewReader(body)
+	k := r.Uint(uint64(len(kinds)))
+	if r.Err() == nil && (k == 0 || k == uint64(len(kinds))) {
+		r.Fail(fmt.Sprintf("unknown message %d", k))
+	}
+	if r.Err() != nil {
+		return nil, fmt.Errorf("seat: %w", r.Err())
+	}
+	v := reflect.New(reflect.TypeOf(kinds[k]))
+	err := wire.Unmarshal(r.Rest(), v.Interface(), maxBytes, maxElements)
+	m := v.Elem().Interface().(message)
+	if l := (limits{}); err == nil {
+		if m.check(&l); l.broken != "" {
+			err = fmt.Errorf("%w: %s", wire.ErrMalformed, l.broken)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("seat: %w", err)
+	}
+	return m, nil
+}
+
+// Describe returns the name of the message in a frame, for the simulation's timeline.
+func Describe(body []byte) string {
+	m, err := decode(body)
+	if err != nil {
+		return "malformed"
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", m), "seat.")
+}
+
+// limits records the first limit that a message exceeds.
+type limits struct{ broken string }
+
+func (l *limits) require(ok bool, what string) {
+	if !ok && l.broken == "" {
+		l.broken = what
+	}
+}
+
+func (l *limits) texts(limit int, all ...string) {
+	for _, s := range all {
+		l.require(len(s) <= limit, "a text is too long")
+	}
+}
+
+// list requires that a list of entries is one that a node may be started with.
+func (l *limits) list(entries []string) {
+	l.texts(maxString, entries...)
+	l.require(len(entries) > 0 && len(entries) <= maxEntries, "a list without entries, or with too many")
+	for i, e := range entries {
+		l.require(e != "" && (i == 0 || entries[i-1] < e), "a list with an empty entry, or out of order")
+	}
+}
+
+func (l *limits) member(m env.Member) {
+	l.require(m.ID != 0, "a member without an ID")
+	l.texts(maxString, m.Name, m.Addr, m.Zone)
+}
+
+func (l *limits) ballot(b core.Ballot) {
+	l.require(b.Round != 0, "no ballot")
+	l.ballotOrNone(b)
+}
+
+func (l *limits) ballotOrNone(b core.Ballot) {
+	l.require((b.Round == 0) == (b.By == 0), "an incomplete ballot")
+	l.require(b.Round <= maxNumber, "a round out of range")
+}
+
+func (l *limits) stamp(s core.Stamp) {
+	l.ballot(s.Roll)
+	l.require(s.Version <= maxNumber, "a version out of range")
+}
+
+func (l *limits) stampOrNone(s core.Stamp) {
+	if s != (core.Stamp{}) {
+		l.stamp(s)
+	}
+}
+
+func (c card) check(l *limits) {
+	l.member(c.Member)
+	l.list(c.List)
+	w := c.Wants
+	l.texts(maxString, w.MeshName)
+	l.require(w.Shards >= 0 && w.Shards <= maxShards && w.Replicas >= 0 && w.Replicas <= maxReplicas, "too many shards or replicas")
+	l.require(w.MaxTTL >= 0 && w.LeaseTTL >= 0, "a negative time")
+}
+
+func (m told) check(l *limits) {
+	m.card.check(l)
+	for _, b := range [...]core.Ballot{m.Roll, m.Refused, m.Released, m.RollAt} {
+		l.ballotOrNone(b)
+	}
+	l.stampOrNone(m.Known)
+}
+
+func (m show) check(l *limits)  { l.stamp(m.Known) }
+func (m shown) check(l *limits) { m.Table.check(l) }
+
+func (m call) check(l *limits) {
+	c := m.Call
+	l.ballot(c.Ballot)
+	l.list(c.List)
+	l.require(len(c.Roster) == len(c.List), "a roster of another length than its list")
+	l.require(!slices.Contains(c.Roster, 0), "a member without an ID")
+}
+
+func (m answer) check(l *limits) {
+	l.ballot(m.Ballot)
+	m.card.check(l)
+	for _, b := range [...]core.Ballot{m.Report.Roll, m.Report.Refused, m.Report.Released, m.Report.RollAt, m.Report.At} {
+		l.ballotOrNone(b)
+	}
+	m.Table.checkOrNone(l)
+	m.Accepted.checkOrNone(l)
+	m.Proposed.checkOrNone(l)
+	l.require((m.Accepted != nil) == (m.Report.At != core.Ballot{}) && (m.Proposed != nil) == (m.Report.RollAt != core.Ballot{}), "a value without a ballot, or a ballot without a value")
+	l.require(m.Accepted == nil || m.Table != nil && m.Accepted.Stamp == m.Table.Stamp.Next(), "not the next version")
+}
+
+func (m propose) check(l *limits) {
+	m.Table.check(l)
+	l.require(m.Table.Stamp.Version == 0, "a roll call's value with a version")
+}
+
+func (m proposed) check(l *limits) { l.ballot(m.Ballot) }
+
+func (m read) check(l *limits) { l.read(m.Read) }
+
+func (l *limits) read(r core.Read) {
+	l.ballot(r.Ballot)
+	l.stamp(r.Prev)
+}
+
+func (m value) check(l *limits) {
+	l.read(m.Read)
+	l.ballotOrNone(m.At)
+	m.Accepted.checkOrNone(l)
+	l.require((m.Accepted != nil) == (m.At != core.Ballot{}), "a value without a ballot, or a ballot without a value")
+	l.require(m.Accepted == nil || m.Accepted.Stamp == m.Read.Prev.Next(), "not the next version")
+}
+
+func (m write) check(l *limits) {
+	l.ballot(m.Ballot)
+	l.stamp(m.Prev)
+	m.Table.check(l)
+	l.require(m.Table.Stamp == m.Prev.Next(), "not the next version")
+}
+
+func (m written) check(l *limits) {
+	l.ballot(m.Ballot)
+	l.stamp(m.Prev)
+}
+
+func (m confirm) check(l *limits) {
+	l.ballot(m.Promised)
+	m.Table.check(l)
+}
+
+func (m confirmed) check(l *limits) {
+	l.ballot(m.Promised)
+	l.ballot(m.Roll)
+}
+
+func (m fence) check(l *limits) {
+	l.require(m.Shard < maxShards && m.Generation.Number <= maxNumber, "a shard out of range")
+	l.ballot(m.Generation.Core)
+}
+
+func (m fenced) check(l *limits) { fence(m).check(l) }
+
+func (m refused) check(l *limits) {
+	l.ballot(m.Ballot)
+	l.ballotOrNone(m.Promised)
+	l.stampOrNone(m.Known)
+	l.texts(maxText, m.Why)
+}
+
+func (p *packed) checkOrNone(l *limits) {
+	if p != nil {
+		p.check(l)
+	}
+}
+
+func (p *packed) check(l *limits) {
+	l.stamp(p.Stamp)
+	a := p.Params
+	l.require(p.Mesh != 0, "a mesh without an ID")
+	l.texts(maxString, a.MeshName)
+	l.require(a.MeshName != "" && a.Replicas > 0 && a.Replicas <= maxReplicas && a.MaxTTL > 0, "a mesh lacks a parameter")
+	l.require(a.Shards == len(p.Shards) && a.Shards > 0 && a.Shards <= maxShards, "not as many shards as the mesh has")
+	l.require(len(p.Seats) > 0 && len(p.Seats) <= maxEntries, "a mesh without seats, or with too many")
+	for i, s := range p.Seats {
+		l.texts(maxString, s.Entry, s.Node.Name, s.Node.Addr, s.Node.Zone)
+		l.require(s.Entry != "" && (i == 0 || p.Seats[i-1].Entry < s.Entry), "seats out of order")
+	}
+	for i, id := range p.IDs {
+		l.require(id != 0 && !slices.Contains(p.IDs[:i], id), "an incarnation without an ID, or named twice")
+	}
+	for _, b := range p.Rolls {
+		l.ballot(b)
+	}
+	for _, s := range p.Shards {
+		s.check(l, p)
+	}
+}
+
+func (s packedShard) check(l *limits, p *packed) {
+	l.require(s.Roll < uint64(len(p.Rolls)) && s.Number <= maxNumber && s.Move <= maxNumber, "a shard out of range")
+	l.require(len(s.Voters) > 0 && len(s.Voters) <= maxReplicas && len(s.Next) <= maxReplicas, "a shard without voters, or with too many")
+	for _, at := range slices.Concat(s.Voters, s.Next) {
+		l.require(at < uint64(len(p.IDs)), "a voter out of range")
+	}
+}

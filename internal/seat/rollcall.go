@@ -1,0 +1,104 @@
+package seat
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// rollCall is an attempt to begin a generation of the core.
+type rollCall struct {
+	clock
+	call    core.Call
+	answers []*answer
+	value   *core.Table
+	accepts []bool
+}
+
+// call begins a roll call. Its proposer is the first to answer, so that no other has its ballot.
+func (m *Machine) call(now time.Duration, r *rollCall) {
+	report, err := m.acceptor.Call(r.call)
+	if err != nil {
+		m.miss(now) // what made it necessary has changed
+		return
+	}
+	m.publish()
+	m.attempt = r
+	m.here = append(m.here, m.answer(r.call.Ballot, report))
+}
+
+func (r *rollCall) moot(a *core.Acceptor) bool { return a.Report().Roll != r.call.Ballot }
+
+func (r *rollCall) send(m *Machine) {
+	for i, id := range r.call.Roster {
+		switch {
+		case r.value != nil && !r.accepts[i]:
+			m.send(id, propose{pack(r.value)})
+		case r.value == nil && r.answers[i] == nil && id != m.cfg.Self.ID:
+			m.send(id, call{r.call})
+		}
+	}
+}
+
+func (r *rollCall) answered(m *Machine, now time.Duration, from transport.ID, msg message) {
+	i := slices.Index(r.call.Roster, from)
+	if i < 0 {
+		return
+	}
+	switch msg := msg.(type) {
+	case answer:
+		if msg.Ballot == r.call.Ballot && msg.Member.ID == from && r.value == nil {
+			r.answers[i] = &msg
+			if !slices.Contains(r.answers, nil) {
+				r.propose(m, now)
+			}
+		}
+	case proposed:
+		if msg.Ballot == r.call.Ballot && r.value != nil {
+			r.accepts[i] = true
+			if !slices.Contains(r.accepts, false) {
+				m.decided(now, r.value, nil)
+			}
+		}
+	case refused:
+		if msg.Ballot == r.call.Ballot {
+			m.miss(now) // all must answer
+		}
+	}
+}
+
+// propose makes the value of the call, and proposes it.
+func (r *rollCall) propose(m *Machine, now time.Duration) {
+	reports := make([]core.Report, len(r.answers))
+	var wants founding.Options
+	seats := make([]core.Seat, len(r.answers))
+	for i, a := range r.answers {
+		reports[i] = a.unpack()
+		wants = together(wants, a.Wants)
+		seats[i] = core.Seat{Entry: r.call.List[i], Node: a.Member}
+	}
+	from := r.call.Recovered(reports)
+	if from == nil {
+		p := params(wants)
+		from = &core.Table{Mesh: m.meshID(), Params: p, Shards: make([]core.Shard, p.Shards)}
+	}
+	r.value = r.call.Value(reports, func() *core.Table { return from }, func(shard int) []transport.ID {
+		return m.cfg.Place(seats, shard, from.Params.Replicas)
+	})
+	for i := range r.value.Seats {
+		r.value.Seats[i].Node = r.answers[i].Member
+	}
+	r.until = now + 20*m.pace.unit
+	r.send(m)
+}
+
+func (m *Machine) meshID() uint64 {
+	for {
+		if id := m.rng.Uint64(); id != 0 {
+			return id
+		}
+	}
+}

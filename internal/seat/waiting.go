@@ -1,0 +1,43 @@
+package seat
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+)
+
+// waiting is what a node waits for, and since when.
+type waiting struct {
+	why   error
+	since time.Duration
+	next  time.Duration // when to log it; zero: not waiting
+}
+
+// log logs what the node waits for: after 2 s, and then every 10 s.
+func (w *waiting) log(m *Machine, now time.Duration) {
+	switch {
+	case w.why == nil:
+		w.next = 0
+	case w.next == 0:
+		w.since, w.next = now, now+2*time.Second
+	case now >= w.next:
+		w.next = now + 10*time.Second
+		m.log(slog.LevelInfo, "the core waits", slog.String("for", w.why.Error()), slog.Duration("since", now-w.since))
+	}
+}
+
+func (w *waiting) deadline() time.Duration {
+	if w.next == 0 {
+		return env.Never
+	}
+	return w.next
+}
+
+// Waiting returns what this node waits for, or "".
+func (m *Machine) Waiting() string {
+	if m.waiting.why == nil {
+		return ""
+	}
+	return m.waiting.why.Error()
+}

@@ -1,0 +1,399 @@
+package seat
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// world is a small network of processes in virtual time, all of it drawn from a seed. Each process runs
+// a Machine. Frames and dials take their time; frames are lost where a link is cut or a process ends, and
+// now and then without a reason.
+type world struct {
+	t      *testing.T
+	rng    *rand.Rand
+	now    time.Duration
+	events eventHeap
+	order  int
+	trace  []string
+
+	list                 []string
+	procs                map[string]*proc // by the address at which it answers
+	byID                 map[transport.ID]*proc
+	cut                  map[[2]string]bool // from, to: nothing gets through
+	loss                 int                // frames in a thousand
+	lose                 func(name string) bool
+	delay                time.Duration // of a frame, at most
+	decided              map[core.Stamp]string
+	meshes               map[uint64]bool
+	toldToo              bool
+	frames, bytes, dials int
+	busy                 int // events at this instant
+	err                  error
+}
+
+type proc struct {
+	id     transport.ID
+	addr   string
+	alive  bool
+	paused time.Duration // until then it does nothing
+	links  map[transport.ID]time.Duration
+	m      *Machine
+	tickAt time.Duration
+	state  State
+	cuts   []Cut
+	failed error
+	logs   []string
+	judged *core.Table
+}
+
+type event struct {
+	at    time.Duration
+	order int
+	do    func()
+}
+
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].order < h[j].order
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return e
+}
+
+func newWorld(t *testing.T, seed uint64, n int) *world {
+	w := &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), procs: map[string]*proc{}, byID: map[transport.ID]*proc{},
+		cut: map[[2]string]bool{}, decided: map[core.Stamp]string{}, meshes: map[uint64]bool{},
+		delay: 20 * time.Millisecond,
+	}
+	for i := range n {
+		w.list = append(w.list, fmt.Sprintf("10.0.0.%d:7946", i+1))
+	}
+	return w
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.order++
+	heap.Push(&w.events, event{w.now + d, w.order, do})
+}
+
+func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.rng.Int64N(int64(d))) + 1 }
+
+func (w *world) run(d time.Duration) {
+	w.runUntil(d, func() bool { return false })
+}
+
+// runUntil runs until ok, for at most d, and reports whether it is.
+func (w *world) runUntil(d time.Duration, ok func() bool) bool {
+	for until := w.now + d; w.err == nil && !ok(); {
+		if len(w.events) == 0 || w.events[0].at > until {
+			w.now = until
+			return ok()
+		}
+		e := heap.Pop(&w.events).(event)
+		if w.busy++; w.now != e.at {
+			w.busy = 0
+		}
+		if w.busy > 10_000 {
+			w.err = errors.New("time stands still")
+		}
+		w.now = e.at
+		e.do()
+		w.judge()
+	}
+	return w.err == nil
+}
+
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("%9.3fs ", w.now.Seconds())+fmt.Sprintf(format, args...))
+}
+
+// boot starts a process at an address, with the list, in place of the one that was there.
+func (w *world) boot(addr string, change ...func(*Config)) *proc {
+	w.kill(addr)
+	p := &proc{id: transport.ID(w.rng.Uint64() | 1), addr: addr, alive: true, links: map[transport.ID]time.Duration{}}
+	cfg := Config{
+		Self: env.Member{ID: p.id, Name: addr, Addr: addr}, List: slices.Clone(w.list), Rand: w.rng.Uint64(),
+		Wants: founding.Options{Shards: 4}, Place: place,
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	p.m = New(cfg)
+	w.procs[addr], w.byID[p.id] = p, p
+	w.note("%s boots as %v", addr, p.id)
+	w.do(p, func() []Output { return p.m.Start(w.now, nil) })
+	return p
+}
+
+// place gives a shard the first so many nodes from its number on.
+func place(seats []core.Seat, shard, replicas int) (ids []transport.ID) {
+	for i := range seats {
+		if s := seats[(shard+i)%len(seats)]; s.Node.ID != 0 && len(ids) < replicas {
+			ids = append(ids, s.Node.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// kill ends the process at an address. Those that are connected with it learn it soon, if a link is not cut.
+func (w *world) kill(addr string) {
+	if p := w.procs[addr]; p != nil && p.alive {
+		w.end(p)
+	}
+}
+
+func (w *world) end(p *proc) {
+	p.alive = false
+	w.note("%s ends", p.addr)
+	for _, id := range sorted(p.links) {
+		w.hangUp(w.byID[id], p, w.upTo(w.delay))
+	}
+}
+
+func sorted[V any](m map[transport.ID]V) []transport.ID {
+	var ids []transport.ID
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (w *world) hangUp(p, other *proc, d time.Duration) {
+	w.after(d, func() {
+		if _, ok := p.links[other.id]; ok && p.alive {
+			delete(p.links, other.id)
+			w.note("%s down %v", p.addr, other.id)
+			w.do(p, func() []Output { return p.m.Down(w.now, other.id, nil) })
+		}
+	})
+}
+
+// breakLink lets both ends of a connection know that it is gone, after a while.
+func (w *world) breakLink(a, b string) {
+	p, q := w.procs[a], w.procs[b]
+	if p != nil && q != nil && p != q {
+		w.hangUp(p, q, w.upTo(3*time.Second))
+		w.hangUp(q, p, w.upTo(3*time.Second))
+	}
+}
+
+// do gives a process an input, and carries out what it wants.
+func (w *world) do(p *proc, input func() []Output) {
+	if !p.alive {
+		return
+	}
+	if w.now < p.paused {
+		w.after(p.paused-w.now, func() { w.do(p, input) })
+		return
+	}
+	for _, o := range input() {
+		switch o := o.(type) {
+		case Dial:
+			w.dial(p, o.Addr)
+		case Send:
+			w.carry(p, o)
+		case Drop:
+			w.err = fmt.Errorf("%s drops %v: %w", p.addr, o.Peer, o.Err)
+		case Log:
+			p.logs = append(p.logs, o.Text)
+			w.note("%s: %s %v", p.addr, o.Text, o.Attrs)
+		case State:
+			p.state = o
+			w.note("%s: table %v, fenced %v", p.addr, o.Table.Stamp, o.Fenced)
+		case Cut:
+			p.cuts = append(p.cuts, o)
+		case Failed:
+			p.failed = o.Err
+			w.note("%s fails: %v", p.addr, o.Err)
+			w.end(p)
+		default:
+			w.err = fmt.Errorf("unknown output %T", o)
+		}
+	}
+	if at := p.m.Deadline(); at != env.Never && at != p.tickAt {
+		p.tickAt = at
+		w.after(max(0, at-w.now), func() {
+			if p.tickAt == at {
+				p.tickAt = 0
+				w.do(p, func() []Output { return p.m.Tick(w.now, nil) })
+			}
+		})
+	}
+}
+
+func (w *world) dial(p *proc, addr string) {
+	w.dials++
+	w.after(w.upTo(2*w.delay), func() {
+		o := w.procs[addr]
+		switch {
+		case !p.alive:
+		case o != nil && o == p:
+			w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{ID: p.id}, nil, nil) })
+		case o == nil || !o.alive || w.cut[[2]string{p.addr, addr}] || w.cut[[2]string{addr, p.addr}]:
+			w.after(w.upTo(time.Second), func() {
+				w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{}, errors.New("no answer"), nil) })
+			})
+		default:
+			up := func(a, b *proc) {
+				if _, ok := a.links[b.id]; !ok {
+					a.links[b.id] = w.now
+					w.note("%s up %v", a.addr, b.id)
+					w.do(a, func() []Output { return a.m.Up(w.now, b.id, nil) })
+				}
+			}
+			if w.rng.IntN(2) == 0 {
+				up(p, o)
+			}
+			w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{ID: o.id, Addr: addr}, nil, nil) })
+			up(p, o)
+			up(o, p)
+		}
+	})
+}
+
+// carry brings a frame to its receiver. Frames of a pair arrive in their order.
+func (w *world) carry(p *proc, s Send) {
+	o := w.byID[s.To]
+	if o == nil || p.links[s.To] == 0 || o.links[p.id] == 0 || w.rng.IntN(1000) < w.loss {
+		return
+	}
+	w.frames++
+	w.bytes += len(s.Body)
+	at := max(w.now+w.upTo(w.delay), p.links[s.To])
+	p.links[s.To] = at
+	name := Describe(s.Body)
+	if w.lose != nil && w.lose(name) {
+		return
+	}
+	if strings.HasPrefix(name, "malformed") {
+		m, err := decode(s.Body)
+		w.err = fmt.Errorf("%s sends %v: %v", p.addr, m, err)
+	}
+	w.after(at-w.now, func() {
+		if o.alive && !w.cut[[2]string{p.addr, o.addr}] && o.links[p.id] != 0 {
+			if name != "told" || w.toldToo {
+				w.note("%s -> %s: %s", p.addr, o.addr, name)
+			}
+			w.do(o, func() []Output { return o.m.Message(w.now, p.id, s.Body, nil) })
+		}
+	})
+}
+
+// judge looks whether two generations of the core can decide, or two tables bear one stamp.
+func (w *world) judge() {
+	able := map[core.Ballot]bool{}
+	for _, addr := range w.addrs() {
+		p := w.procs[addr]
+		t := p.m.acceptor.Table()
+		if t == nil {
+			continue
+		}
+		if t != p.judged {
+			p.judged = t
+			text := fmt.Sprint(*t)
+			if old, ok := w.decided[t.Stamp]; ok && old != text {
+				w.err = fmt.Errorf("two decisions are called %v:\n%s\n%s", t.Stamp, old, text)
+			}
+			w.decided[t.Stamp] = text
+			w.meshes[t.Mesh] = true
+		}
+		if p.alive && w.deciders(t) >= core.Majority(len(t.Bound())) {
+			able[t.Stamp.Roll] = true
+		}
+	}
+	if len(able) > 1 {
+		w.err = fmt.Errorf("two generations can decide: %v", able)
+	}
+}
+
+// deciders returns how many of those that are bound in t can decide the version after it.
+func (w *world) deciders(t *core.Table) (n int) {
+	for _, id := range t.Bound() {
+		if p := w.byID[id]; p != nil && p.alive && p.m.acceptor.Serves(t.Stamp) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) addrs() (all []string) {
+	for a := range w.procs {
+		all = append(all, a)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// serves reports whether all entries know one table, in which each has its seat, and none is fenced.
+func (w *world) serves() bool {
+	var one *core.Table
+	for _, addr := range w.list {
+		p := w.procs[addr]
+		if p == nil || !p.alive || p.state.Table == nil || p.state.Fenced || w.now < p.paused {
+			return false
+		}
+		if one == nil {
+			one = p.state.Table
+		}
+		if p.state.Table.Stamp != one.Stamp || !slices.Contains(one.Bound(), p.id) || !slices.Equal(one.List(), w.list) {
+			return false
+		}
+	}
+	return true
+}
+
+// must fails the test, with what happened, unless ok.
+func (w *world) must(ok bool, format string, args ...any) {
+	w.t.Helper()
+	if !ok || w.err != nil {
+		w.t.Fatalf("%s\n%s\nat %v: %v", strings.Join(w.trace[max(0, len(w.trace)-260):], "\n"), w.waits(), w.now, errors.Join(fmt.Errorf(format, args...), w.err))
+	}
+}
+
+func (w *world) waits() (all string) {
+	for _, addr := range w.addrs() {
+		if p := w.procs[addr]; p.alive {
+			all += fmt.Sprintf("%s: own %q, waits for %q, %v\n", addr, p.m.own, p.m.Waiting(), p.failed)
+			for _, e := range p.m.book.entries {
+				all += fmt.Sprintf("   %+v %+v\n", e, p.m.book.peers[e.node])
+			}
+		}
+	}
+	return all
+}
+
+func equal(t *testing.T, want, got any, what ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(want, got) {
+		t.Fatalf("%v, want %v %v", got, want, fmt.Sprint(what...))
+	}
+}
+
+func holds(t *testing.T, ok bool, what ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatal(what...)
+	}
+}
