@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // change gives an entry's node a change to propose, and waits until every entry knows of its effect.
@@ -121,4 +122,87 @@ func (w *world) settle() bool {
 		done = false
 	}
 	return done
+}
+
+// A voter is asked again to fence its replica.
+func TestLostFences(t *testing.T) {
+	w := founded(t, 3)
+	lost := 0
+	w.lose = func(name string) bool {
+		is := lost < 4 && (name == "fence" || name == "fenced")
+		if is {
+			lost++
+		}
+		return is
+	}
+	g := w.table().Shards[0].Generation
+	w.change(w.list[2], Recover{0, g}, func(t *core.Table) bool { return t.Shards[0].Generation.Number == g.Number+1 })
+	equal(t, 4, lost)
+}
+
+// ticks lets a machine go on by itself, with its messages lost, until it does what is wanted.
+func (w *world) ticks(p *proc, wanted func() bool) {
+	for from := w.now; !wanted(); w.now = p.m.Deadline() {
+		holds(w.t, w.now < from+30*time.Second, "it does not come to that")
+		for _, o := range p.m.Tick(w.now, nil) {
+			if d, ok := o.(Dial); ok && d.Addr == p.addr {
+				p.m.Dialed(w.now, p.addr, transport.Hello{ID: p.id}, nil, nil)
+			}
+		}
+		for _, addr := range w.list { // those that are silent would not count any more
+			if o := w.procs[addr]; o != p {
+				p.m.Message(w.now, o.id, encode(o.m.told()), nil)
+			}
+		}
+	}
+}
+
+// A version is proposed once a majority has answered, and decided once a majority has accepted. Each
+// attempt has another ballot.
+func TestVersionNeedsAMajority(t *testing.T) {
+	w := founded(t, 5)
+	p, before := w.procs[w.list[0]], w.table()
+	var v *version
+	proposes := func() bool { v, _ = p.m.attempt.(*version); return v != nil }
+	pauses := func() bool { return p.m.attempt == nil }
+	p.m.Change(w.now, Move{0, before.Shards[0].Generation, before.Bound()}, nil)
+	for last := uint64(0); last < 3; last = v.ballot.Round {
+		w.ticks(p, proposes)
+		holds(t, v.ballot.Round > last, "an old ballot:", v.ballot)
+		w.ticks(p, pauses)
+	}
+	w.ticks(p, proposes)
+	answers := func(msg message) (out []Output) {
+		for _, addr := range w.list[1:3] {
+			equal(t, 0, sends(out, "write")+sends(out, "shown"), "early")
+			out = p.m.Message(w.now, w.procs[addr].id, encode(msg), nil)
+		}
+		return out
+	}
+	holds(t, sends(answers(value{Read: core.Read{Ballot: v.ballot, Prev: before.Stamp}}), "write") > 0, "it does not propose")
+	holds(t, sends(answers(written{v.ballot, before.Stamp}), "shown") > 0, "it is not decided")
+}
+
+// A roll call has a value once all have answered, and is decided once all have accepted.
+func TestRollCallNeedsAll(t *testing.T) {
+	w := newWorld(t, 3, 3)
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	calls := func() bool { return w.procs[w.list[0]].m.attempt != nil }
+	w.must(w.runUntil(time.Second, calls), "no call")
+	p := w.procs[w.list[0]]
+	r := p.m.attempt.(*rollCall)
+	shown := 0
+	for _, msg := range []func(o *proc) message{
+		func(o *proc) message { return answer{Ballot: r.call.Ballot, card: o.m.card()} },
+		func(*proc) message { return proposed{r.call.Ballot} },
+	} {
+		for _, addr := range w.list[1:] {
+			equal(t, 0, shown, "decided early")
+			o := w.procs[addr]
+			shown += sends(p.m.Message(w.now, o.id, encode(msg(o)), nil), "shown")
+		}
+	}
+	holds(t, shown > 0, "it is not decided")
 }

@@ -368,7 +368,7 @@ func (w *world) serves() bool {
 func (w *world) must(ok bool, format string, args ...any) {
 	w.t.Helper()
 	if !ok || w.err != nil {
-		w.t.Fatalf("%s\n%s\nat %v: %v", strings.Join(w.trace[max(0, len(w.trace)-260):], "\n"), w.waits(), w.now, errors.Join(fmt.Errorf(format, args...), w.err))
+		w.t.Fatalf("%v, at %v\n%s\n%s", errors.Join(fmt.Errorf(format, args...), w.err), w.now, w.waits(), strings.Join(w.trace[max(0, len(w.trace)-200):], "\n"))
 	}
 }
 
