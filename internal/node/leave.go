@@ -125,7 +125,7 @@ func (l *shardLoop) nodeGone(node uint64) {
 		l.guard(r, func() { r.NodeGone(l.now, node) })
 	}
 	l.step(client.NodeGone{Node: node})
-	delete(l.via, node)
+	l.forgetWays(func(n uint64) bool { return n == node })
 }
 
 // shut ends the loop: every call on it fails with ErrClosed, and holds are lost.

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -126,7 +125,7 @@ func (l *shardLoop) look(v *members.View) {
 			delete(l.framed, key)
 		}
 	}
-	maps.DeleteFunc(l.via, func(client, _ uint64) bool { return !v.Has(client) }) // order-free: each is judged alone
+	l.forgetWays(func(node uint64) bool { return !v.Has(node) })
 }
 
 func (l *shardLoop) target(r *replica.Replica) {

@@ -59,6 +59,12 @@ func (l *shardLoop) comesThrough(client, from uint64) {
 	}
 }
 
+// forgetWays forgets the ways to clients that are gone, and the ways through relays that are. The next
+// message to such a relay's client goes to the client itself.
+func (l *shardLoop) forgetWays(gone func(node uint64) bool) {
+	maps.DeleteFunc(l.via, func(client, relay uint64) bool { return gone(client) || gone(relay) }) // order-free: each is judged alone
+}
+
 // refer tells a client which node leads the shard. The answer takes the way by which the request
 // came: to the client itself, or to the node that relayed it and passes the answer on.
 func (l *shardLoop) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {

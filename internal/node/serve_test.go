@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -153,22 +154,30 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	}
 }
 
-// Promise: P15, P21: the way to a client is forgotten when the client is gone, and when the
-// client is no member any more.
+// Promise: P15, P21: a way is forgotten when its client or its relay is gone, or is no member any more.
 func TestWaysAreForgotten(t *testing.T) {
-	for name, then := range map[string]func(*bench){
-		"the client is gone":     func(b *bench) { b.do(func(l *shardLoop) { l.nodeGone(nodeB) }) },
-		"the client is unlisted": func(b *bench) { b.looks(benchMembers[0], benchMembers[2]) },
+	const nodeD = 4
+	all := append(slices.Clone(benchMembers), replica.Peer{Node: nodeD, Name: "d", Addr: "d:1"})
+	for what, leave := range map[string]func(b *bench, node uint64){
+		"is gone": func(b *bench, node uint64) { b.do(func(l *shardLoop) { l.nodeGone(node) }) },
+		"is unlisted": func(b *bench, node uint64) {
+			b.looks(slices.DeleteFunc(slices.Clone(all), func(p replica.Peer) bool { return p.Node == node })...)
+		},
 	} {
-		b := newLeader(t, Config{})
-		b.do(func(l *shardLoop) { l.via[nodeB], l.via[nodeC] = helper, nodeA })
-		b.looks(benchMembers...)
-		if got := b.node.shards.via; len(got) != 2 {
-			t.Errorf("%s: ways %v before", name, got)
-		}
-		then(b)
-		if got := b.node.shards.via; len(got) != 1 || got[nodeC] != nodeA {
-			t.Errorf("%s: ways %v", name, got)
+		for node, want := range map[uint64]map[uint64]uint64{
+			nodeB: {nodeC: nodeD}, // a client
+			nodeD: {nodeB: nodeC}, // a relay
+		} {
+			b := newLeader(t, Config{})
+			b.do(func(l *shardLoop) { l.via[nodeB], l.via[nodeC] = nodeC, nodeD })
+			b.looks(all...)
+			if got := b.node.shards.via; len(got) != 2 {
+				t.Errorf("ways before %d %s: %v", node, what, got)
+			}
+			leave(b, node)
+			if got := b.node.shards.via; !maps.Equal(got, want) {
+				t.Errorf("%d %s: ways %v, want %v", node, what, got, want)
+			}
 		}
 	}
 }
