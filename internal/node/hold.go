@@ -112,7 +112,7 @@ func (h *Hold) OnEnd(f func(cause error)) (stop func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if i := slices.Index(h.watchers, w); i >= 0 {
-			h.watchers = append(h.watchers[:i:i], h.watchers[i+1:]...)
+			h.watchers = slices.Delete(h.watchers, i, i+1)
 		}
 	}
 }
