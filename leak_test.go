@@ -3,10 +3,11 @@ package mesh
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,94 +83,101 @@ func collected(t *testing.T, told func() bool) {
 	}
 }
 
-// A lock with MaxHold that the program drops ends by itself, as requested, so it is not logged.
-// The node is told that the program can no longer unlock it, except if another handle shares it,
-// or if a context or channel may still show its end.
-func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
-	s, fake := newFakeSession(t)
+// A node logs to its WithLogger. It warns there of each lock that the program dropped, and does not
+// release it.
+func TestADroppedLockIsReportedAndNotReleased(t *testing.T) {
 	log := &page{}
-	s.config.log, s.config.reportDropped = slog.New(slog.NewTextHandler(log, nil)), true
+	n := join(t, nil, WithName("one"), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 	ctx := context.Background()
+	unlocked := mustLock(t, n, ctx, "unlocked")
+	unlocked.Context()
+	unlocked.Unlock(ctx)
+	var lines []int
 	func() { // so that nothing on this frame refers to the locks
-		mustLock(t, s, ctx, "watched", MaxHold(time.Second)).Context()
-		mustLock(t, s, ctx, "heard of", MaxHold(time.Second)).Lost()
+		_, _, line, _ := runtime.Caller(0)
+		l, _ := n.Lock(ctx, "dropped") // line + 1
+		l.Context()
+		n.RLock(ctx, "dropped/read")                     // line + 3
+		n.own.TryAcquire(ctx, "dropped/semaphore", 1, 2) // line + 4
+		lines = append(lines, line+1, line+3, line+4)
 	}()
-	func() {
-		mustLock(t, s, ctx, "over", MaxHold(time.Second))
-		fake.holds[2].lose()
-	}()
-	kept := mustLock(t, s, ctx, "kept", MaxHold(time.Second))
-	func() {
-		mustLock(t, s, kept.WithContext(ctx), "kept", Reentrant()) // kept shares it
-	}()
-	func() {
-		mustLock(t, s, ctx, "dropped", MaxHold(time.Second))
-	}()
-	collected(t, fake.holds[4].forsaken.Load)
-	func() { mustLock(t, s, ctx, "logged") }()
-	collected(t, func() bool { return log.String() != "" })
-	for i, h := range fake.holds {
-		if h.forsaken.Load() != (i == 4) || h.releases > 0 {
-			t.Errorf("hold %d: forsaken %v, released %d times", i, h.forsaken.Load(), h.releases)
-		}
-	}
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "key=logged") {
-		t.Errorf("logged:\n%s", text)
-	}
-	if err := kept.Unlock(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
-// A node logs to its WithLogger, including the warning of a dropped lock.
-func TestWhereANodeLogs(t *testing.T) {
-	log := &page{}
-	n, err := Join(nil, WithName("one"), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	func() { // so that nothing on this frame refers to the lock
-		if _, err := n.Lock(context.Background(), "k"); err != nil {
-			t.Fatal(err)
-		}
-	}()
-	collected(t, func() bool { return strings.Contains(log.String(), "a lock was dropped") })
+	collected(t, func() bool { return strings.Count(log.String(), "a lock was dropped") == 3 })
 	text := log.String()
-	_, dropped, _ := strings.Cut(text, "a lock was dropped")
-	if !strings.Contains(text, "founded a mesh of one") || !strings.Contains(dropped, "node=one key=k") {
+	_, file, _, _ := runtime.Caller(0)
+	for i, key := range []string{"dropped", "dropped/read", "dropped/semaphore"} {
+		line := fmt.Sprintf("taken.line=%d", lines[i])
+		found := false
+		for _, s := range strings.Split(text, "\n") {
+			found = found || strings.Contains(s, "node=one key="+key+" ") && strings.Contains(s, line) && strings.Contains(s, filepath.Base(file))
+		}
+		if !found {
+			t.Errorf("no line for key %s with %s in\n%s", key, line, text)
+		}
+		if _, err := n.TryLock(ctx, key); err == nil || errors.Is(err, ErrSelfDeadlock) {
+			t.Errorf("TryLock(%q) = %v: what was dropped was released", key, err)
+		}
+	}
+	if !strings.Contains(text, "founded a mesh of one") || strings.Contains(text, "key=unlocked") {
 		t.Errorf("the log is\n%s", text)
 	}
 }
 
-// forsaken is a hold that records a call of Forsake.
-type forsaken struct {
-	hold
-	told atomic.Bool
-}
-
-func (f *forsaken) Forsake() {
-	f.hold.Forsake()
-	f.told.Store(true)
-}
-
-// Leave does not wait for a lock that the program can no longer unlock. The lock ends by its
-// MaxHold, which does not count as a loss.
-func TestLeaveDoesNotWaitForWhatNobodyHas(t *testing.T) {
-	n := join(t, nil, WithMaxTTL(time.Hour))
-	defer n.Close()
+// A lock with MaxHold that the program drops ends by itself, as requested, so it is not logged, and
+// its end does not count as a loss. Leave does not wait for it, since the program can no longer
+// unlock it; but it waits if another handle shares the lock, or if a context or channel may still
+// show its end.
+func TestADroppedLockOfFixedLengthIsForsaken(t *testing.T) {
+	log := &page{}
+	n := join(t, nil, WithMaxTTL(time.Hour), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 	ctx := context.Background()
-	told := &forsaken{}
-	func() { // so that nothing on this frame refers to the lock
-		l, err := n.Lock(ctx, "k", MaxHold(time.Hour))
+	var sessions []*Session
+	for range 2 {
+		s, err := n.NewSession(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told.hold, l.grant.hold = l.grant.hold, told
+		sessions = append(sessions, s)
+	}
+	early, late := sessions[0], sessions[1] // when they are closed
+	grants := make(map[string]*grant)
+	take := func(s locker, key string) *Lock {
+		l := mustLock(t, s, ctx, key, MaxHold(time.Hour))
+		grants[key] = l.grant
+		return l
+	}
+	kept := take(n, "kept")
+	func() { // so that nothing on this frame refers to the other locks
+		take(late, "watched").Context()
+		take(late, "heard of").Lost()
+		take(early, "over")
+		mustLock(t, n, kept.WithContext(ctx), "kept", Reentrant()) // kept shares it
+		take(n, "dropped")
+		if err := early.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}()
-	collected(t, told.told.Load)
-	if _, err := n.TryLock(ctx, "k"); !errors.Is(err, ErrLocked) {
+	forsaken := func(key string) bool {
+		g := grants[key]
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.entries == 0
+	}
+	collected(t, func() bool { return forsaken("dropped") })
+	func() { mustLock(t, late, ctx, "logged") }()
+	collected(t, func() bool { return strings.Contains(log.String(), "a lock was dropped") })
+	for key := range grants {
+		if forsaken(key) != (key == "dropped") {
+			t.Errorf("%s: forsaken %v", key, forsaken(key))
+		}
+	}
+	if text := log.String(); strings.Count(text, "a lock was dropped") != 1 || !strings.Contains(text, "key=logged") {
+		t.Errorf("logged:\n%s", text)
+	}
+	if _, err := n.TryLock(ctx, "dropped"); !errors.Is(err, ErrLocked) {
 		t.Errorf("TryLock = %v, want ErrLocked", err)
+	}
+	if err := errors.Join(kept.Unlock(ctx), late.Close(ctx)); err != nil {
+		t.Error(err)
 	}
 	start := time.Now()
 	if err := n.Leave(ctx); err != nil {

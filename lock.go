@@ -57,24 +57,12 @@ func newLock(ctx context.Context, g *grant) *Lock {
 // of returns l's handle: for a zero or nil Lock, a handle that has ended.
 func (l *Lock) of() *handle {
 	if l.isZero() {
-		return &handle{grant: &grant{hold: noHold{}}, base: context.Background(), ended: ErrClosed}
+		return &handle{grant: &grant{}, base: context.Background(), ended: ErrClosed}
 	}
 	return l.handle
 }
 
 func (l *Lock) isZero() bool { return l == nil || l.handle == nil }
-
-// noHold is the hold of a zero or nil Lock: it has ended.
-type noHold struct{}
-
-func (noHold) Token() uint64                               { return 0 }
-func (noHold) Err() error                                  { return ErrClosed }
-func (noHold) Deadline() time.Time                         { return time.Time{} }
-func (noHold) Release(context.Context) error               { return ErrClosed }
-func (noHold) Extend(context.Context, time.Duration) error { return ErrClosed }
-func (noHold) Shared(int)                                  {}
-func (noHold) OnEnd(func(error)) (stop func())             { return nil } // not called: the handle has ended
-func (noHold) Forsake()                                    {}
 
 // Key returns the locked key.
 func (l *Lock) Key() string { return l.of().grant.key }
@@ -85,18 +73,28 @@ func (l *Lock) Key() string { return l.of().grant.key }
 // So a resource that remembers the largest token it has seen can refuse a holder that does
 // not yet know that it lost the lock. A lock entered again by [Reentrant] has the token of
 // the first.
-func (l *Lock) Token() uint64 { return l.of().grant.hold.Token() }
+func (l *Lock) Token() uint64 {
+	if l.isZero() {
+		return 0
+	}
+	return l.grant.hold.Token()
+}
 
 // Deadline returns until when the lock is held as far as renewals have confirmed it, as a
 // time of day. Every confirmed renewal moves it; when the hold has ended, it stays as it was.
 // If the lock is lost, its key is free soon after that time.
-func (l *Lock) Deadline() time.Time { return l.of().grant.hold.Deadline() }
+func (l *Lock) Deadline() time.Time {
+	if l.isZero() {
+		return time.Time{}
+	}
+	return l.grant.hold.Deadline()
+}
 
 // Err returns nil while the lock is held, by the clock at this call: call it right before
 // a write. Afterwards it returns ErrLost, or ErrClosed after Unlock.
 func (l *Lock) Err() error {
 	h := l.of()
-	err := h.grant.hold.Err()
+	err := h.grant.err()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended != nil {
@@ -223,7 +221,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		return ErrClosed
 	}
 	h := l.handle
-	held := h.grant.hold.Err() // not under the mutex: it may end contexts
+	held := h.grant.err() // not under the mutex: it may end contexts
 	h.mu.Lock()
 	first := !h.unlocked
 	if first {
@@ -254,11 +252,11 @@ func (h *handle) arm() {
 	h.armed = true
 	h.mu.Unlock()
 	if armed {
-		_ = h.grant.hold.Err() // ends the hold if it is over by the clock: a timer may be late
+		_ = h.grant.err() // ends the hold if it is over by the clock: a timer may be late
 		return
 	}
 	stop := h.grant.hold.OnEnd(h.end)
-	_ = h.grant.hold.Err()
+	_ = h.grant.err()
 	h.mu.Lock()
 	h.stop = stop
 	h.mu.Unlock()
@@ -320,7 +318,7 @@ func dropped(h *handle) {
 	unlocked, watched := h.unlocked, h.armed
 	h.mu.Unlock()
 	switch {
-	case unlocked || h.grant.hold.Err() != nil:
+	case unlocked || h.grant.err() != nil:
 		return
 	case h.grant.fixed:
 		// A lock with MaxHold ends by itself, so a program may drop it. If Context, WithContext

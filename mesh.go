@@ -97,10 +97,10 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 	}
 	p := c.Params()
 	config := &sessionConfig{
-		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shardOf: shardOf(p.Shards),
+		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shards: p.Shards,
 		reportDropped: !simulated, // the garbage collector keeps no virtual time
 	}
-	return &Node{node: c, own: &Session{backend: nodeSession{c.Session()}, config: config, ttl: c.Session().TTL()}}, nil
+	return &Node{node: c, own: newSession(c.Session(), config)}, nil
 }
 
 // Name returns the node's name, which determines its place on the ring.
@@ -228,7 +228,7 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	case n.isZero():
 		return nil, ErrClosed
 	}
-	ttl, err := n.own.config.sessionTTL(n.own.ttl, opts)
+	ttl, err := n.own.config.sessionTTL(n.own.TTL(), opts)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -239,7 +239,7 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	if err != nil {
 		return nil, err
 	}
-	return &Session{backend: nodeSession{s}, config: n.own.config, ttl: ttl}, nil
+	return newSession(s, n.own.config), nil
 }
 
 // session returns the node's own session, or nil for a nil node.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,31 +170,48 @@ func TestALockOfFixedLength(t *testing.T) {
 	}
 }
 
-func TestAHoldIsExtendedByManyAtOnce(t *testing.T) {
+func TestAHoldMayBeUsedFromManyGoroutines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	l, err := join(t, nil).Lock(ctx, "a", MaxHold(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs := make(chan error)
+	n := join(t, nil)
+	l := mustLock(t, n, ctx, "a", MaxHold(time.Second))
+	var wg sync.WaitGroup
 	for range 4 {
-		go func() {
+		wg.Go(func() {
 			for range 20 {
-				errs <- l.Extend(ctx, 5*time.Second)
+				if err := l.Extend(ctx, 5*time.Second); err != nil {
+					t.Error(err)
+				}
 			}
-		}()
+		})
 	}
-	for range 4 * 20 {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
+	wg.Wait()
 	if left := time.Until(l.Deadline()); left < 4*time.Second {
 		t.Errorf("the lock ends in %v", left)
 	}
-	if err := l.Unlock(ctx); err != nil {
-		t.Error(err)
+	inside := l.Context()
+	for i := range 8 {
+		wg.Go(func() {
+			for range 50 {
+				inner, err := n.Lock(inside, "a", Reentrant())
+				if err != nil {
+					return // the lock was lost
+				}
+				inner.Context()
+				inner.WithContext(ctx)
+				inner.Lost()
+				inner.Err()
+				inner.Unlock(ctx)
+				if i == 0 {
+					l.WithContext(ctx)
+				}
+			}
+		})
+	}
+	wg.Go(func() { n.Close() })
+	wg.Wait()
+	if err := l.Unlock(ctx); !errors.Is(err, ErrLost) {
+		t.Errorf("Unlock = %v, want ErrLost", err)
 	}
 }
 

@@ -6,11 +6,12 @@ import (
 	"sync"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/node"
 )
 
 // grant is one hold and the handles that share it: more than one only after re-entrance.
 type grant struct {
-	hold     hold
+	hold     *node.Hold // nil only in the grant of a zero Lock
 	owner    *Session
 	key      string
 	mode     client.Mode
@@ -84,9 +85,17 @@ func (g *grant) admits(req *client.Request, allowed bool) error {
 	return nil
 }
 
+// err returns nil while the hold lasts, by the clock at this call. It ends a hold that is over.
+func (g *grant) err() error {
+	if g.hold == nil {
+		return ErrClosed
+	}
+	return g.hold.Err()
+}
+
 // living reports whether g is held, by the clock at this call. It ends a hold that is over.
 func (g *grant) living() bool {
-	if g.hold.Err() != nil { // not under the mutex: it may end contexts
+	if g.err() != nil { // not under the mutex: it may end contexts
 		return false
 	}
 	g.mu.Lock()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -17,37 +19,21 @@ import (
 // has a lease of its own, whose end does not end the session or its other locks. A zero or
 // nil Session behaves like a closed session.
 type Session struct {
-	backend backend
+	inner   *node.Session
+	acquire func(context.Context, client.Request) (*node.Hold, *client.WaitInfo, error) // inner's
 	config  *sessionConfig
-	ttl     time.Duration
+}
+
+func newSession(inner *node.Session, config *sessionConfig) *Session {
+	return &Session{inner: inner, acquire: inner.Acquire, config: config}
 }
 
 // sessionConfig is what all sessions of a node share.
 type sessionConfig struct {
 	log           *slog.Logger
 	maxTTL        time.Duration
-	shardOf       func(key string) int
+	shards        int
 	reportDropped bool // log a Lock that is garbage-collected while it is held
-}
-
-// backend is the part of the node that a Session uses.
-type backend interface {
-	Acquire(context.Context, client.Request) (hold, *client.WaitInfo, error)
-	Done() <-chan struct{}
-	Err() error
-	Close(context.Context) error
-}
-
-// hold is one grant by the node, as a Lock uses it.
-type hold interface {
-	Token() uint64
-	Err() error
-	Deadline() time.Time
-	Release(context.Context) error
-	Extend(context.Context, time.Duration) error
-	OnEnd(func(cause error)) (stop func())
-	Shared(handles int) // so many handles share it now; simulations record this
-	Forsake()           // the program can no longer release it, nor see its end
 }
 
 // Done returns a channel that is closed when the session has ended.
@@ -55,10 +41,10 @@ func (s *Session) Done() <-chan struct{} {
 	if s.isZero() {
 		return closedChannel()
 	}
-	return s.backend.Done()
+	return s.inner.Done()
 }
 
-func (s *Session) isZero() bool { return s == nil || s.backend == nil }
+func (s *Session) isZero() bool { return s == nil || s.inner == nil }
 
 // closedChannel returns the Done channel of a zero Node or Session.
 func closedChannel() <-chan struct{} {
@@ -72,7 +58,7 @@ func (s *Session) Err() error {
 	if s.isZero() {
 		return ErrClosed
 	}
-	return s.backend.Err()
+	return s.inner.Err()
 }
 
 // TTL returns how long the session's locks outlive its last confirmed renewal.
@@ -80,7 +66,7 @@ func (s *Session) TTL() time.Duration {
 	if s.isZero() {
 		return 0
 	}
-	return s.ttl
+	return s.inner.TTL()
 }
 
 // Close ends the session. The contexts of its locks end first; then the locks are
@@ -95,7 +81,7 @@ func (s *Session) Close(ctx context.Context) error {
 	case s.isZero():
 		return nil
 	}
-	return s.backend.Close(ctx)
+	return s.inner.Close(ctx)
 }
 
 // Lock waits until key is granted exclusively, and returns the lock.
@@ -185,16 +171,16 @@ func (s *Session) take(ctx context.Context, req client.Request, opts []LockOptio
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, newWaitError(req.Key, s.config.shardOf(req.Key), client.WaitInfo{Quorum: true}, err)
+		return nil, newWaitError(req.Key, ring.Shard(req.Key, s.config.shards), client.WaitInfo{Quorum: true}, err)
 	}
 	g, err := s.reenter(ctx, &req, reentrant)
 	if err != nil {
 		return nil, err
 	}
 	if g == nil {
-		h, info, err := s.backend.Acquire(ctx, req)
+		h, info, err := s.acquire(ctx, req)
 		if err != nil {
-			return nil, newWaitError(req.Key, s.config.shardOf(req.Key), *info, err)
+			return nil, newWaitError(req.Key, ring.Shard(req.Key, s.config.shards), *info, err)
 		}
 		g = &grant{
 			hold: h, owner: s, key: req.Key, mode: req.Mode, weight: req.Weight, capacity: req.Capacity,
