@@ -12,9 +12,8 @@ import (
 
 // Errors of Join, for errors.Is. The texts may change.
 var (
-	// ErrNoSeeds: no seed was listed, or only blank ones, the node's address is not a loopback
-	// address, and WithFound was not given. Without seeds, every node of a fleet would found a
-	// mesh of its own.
+	// ErrNoSeeds: no seed was listed, or only blank ones, and WithFound was not given. Without
+	// seeds, every node of a fleet would found a mesh of its own.
 	ErrNoSeeds = fault.ErrNoSeeds
 	// ErrForeignMesh: the seeds belong to a mesh with another name, or to several meshes.
 	ErrForeignMesh = fault.ErrForeignMesh
@@ -23,6 +22,10 @@ var (
 	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
 	ErrUnreachable = fault.ErrUnreachable
 )
+
+// ErrNotFounded: the node of [Start] cannot serve yet. Its mesh is not founded, or it has not joined it. The text
+// says what it waits for. Nothing was sent, and the next call may succeed.
+var ErrNotFounded = errors.New("mesh: not founded, or not joined yet")
 
 // Errors of arguments, for errors.Is. Nothing was sent and nothing has changed.
 var (

@@ -12,7 +12,7 @@ import (
 // A single process founds a mesh of one, which is enough to try everything. In a fleet all
 // processes pass the same list of seeds.
 func Example() {
-	node, err := mesh.Join(nil)
+	node, err := mesh.Solo()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,7 +38,7 @@ func Example() {
 // Do always unlocks, even after a panic. The context that it passes to the function ends if
 // the lock is lost.
 func ExampleNode_Do() {
-	node, err := mesh.Join(nil)
+	node, err := mesh.Solo()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -64,7 +64,7 @@ func ExampleNode_Do() {
 
 // The error of a refused TryLock names the holder.
 func ExampleNode_TryLock() {
-	node, err := mesh.Join(nil, mesh.WithName("ann"))
+	node, err := mesh.Solo(mesh.WithName("ann"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -89,7 +89,7 @@ func ExampleNode_TryLock() {
 
 // A semaphore lets at most three processes import at a time.
 func ExampleNode_Acquire() {
-	node, err := mesh.Join(nil)
+	node, err := mesh.Solo()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -110,7 +110,7 @@ func ExampleNode_Acquire() {
 // Two calls that lock one key exclude each other, unless the second is Reentrant and its context
 // comes from the first lock.
 func ExampleReentrant() {
-	node, err := mesh.Join(nil)
+	node, err := mesh.Solo()
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -98,7 +98,7 @@ func TestADroppedLockIsReportedAndNotReleased(t *testing.T) {
 		l, _ := n.Lock(ctx, "dropped") // line + 1
 		l.Context()
 		n.RLock(ctx, "dropped/read")                     // line + 3
-		n.own.TryAcquire(ctx, "dropped/semaphore", 1, 2) // line + 4
+		n.session().TryAcquire(ctx, "dropped/semaphore", 1, 2) // line + 4
 		lines = append(lines, line+1, line+3, line+4)
 	}()
 	collected(t, func() bool { return strings.Count(log.String(), "a lock was dropped") == 3 })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/node"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -48,7 +49,7 @@ type locker interface {
 
 func TestWhatIsAskedOfTheNode(t *testing.T) {
 	s, refused := newRefused()
-	for name, l := range map[string]locker{"a session": s, "a node": &Node{own: s}} {
+	for name, l := range map[string]locker{"a session": s, "a node": nodeOf(s)} {
 		refused.requests = nil
 		t.Run(name, func(t *testing.T) { testRequests(t, l, refused) })
 	}
@@ -477,4 +478,11 @@ func TestDo(t *testing.T) {
 			t.Errorf("Do = %v, want ErrLocked", err)
 		}
 	})
+}
+
+// nodeOf returns a node whose own session is s.
+func nodeOf(s *Session) *Node {
+	n := &Node{node: &node.Node{}}
+	n.own.Store(s)
+	return n
 }

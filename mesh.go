@@ -31,7 +31,11 @@ package mesh
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
@@ -43,8 +47,10 @@ import (
 // Node is one member of a mesh, embedded in this process. A zero or nil Node behaves like
 // a closed node without a name or members.
 type Node struct {
-	node *node.Node
-	own  *Session // the session of the node's own locks
+	node      *node.Node
+	log       *slog.Logger
+	simulated bool
+	own       atomic.Pointer[Session] // of the node's own locks; nil: not needed yet
 }
 
 // joinTimeout is how long Join tries.
@@ -53,14 +59,13 @@ const joinTimeout = time.Minute
 // Join makes this process a member of the mesh that its seeds belong to. It returns when
 // the node can serve, or after 60 s with an error that says what it waited for. If no
 // seed belongs to a mesh, the listed nodes found one together. All of them must take part,
-// with the same list: no mesh is founded while one of them is missing.
+// with the same list: no mesh is founded while one of them is missing. A process that must
+// do something meanwhile, such as answer the probes of its platform, calls [Start] instead.
 //
 // A seed is "host:port", or a host alone, which means port 7300. Every node of a fleet may
 // have the same list and be on it itself. Blank seeds are dropped; if all are blank, for
-// example because a variable is unset, Join returns ErrNoSeeds, unless WithFound is given or
-// WithBind names a loopback address. Join(nil) founds a mesh of one on loopback, for tests and
-// for a single process. WithBind chooses another address for that mesh; an address outside
-// loopback also needs WithFound.
+// example because a variable is unset, Join returns ErrNoSeeds, unless WithFound is given: else
+// each process of a fleet would found a mesh of its own. See [Solo] for a mesh of one.
 //
 // Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable,
 // context.DeadlineExceeded, or the network's error. Call Leave or Close when done.
@@ -73,6 +78,38 @@ func Join(seeds []string, opts ...Option) (*Node, error) {
 // JoinContext is Join, but it tries until ctx ends. If ctx ends after JoinContext has
 // returned, the node goes on.
 func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, error) {
+	n, err := StartContext(ctx, seeds, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.node.WaitReady(ctx); err != nil {
+		_ = n.Close()
+		if !strings.HasPrefix(err.Error(), "mesh: ") {
+			err = fmt.Errorf("mesh: join: %w", err)
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+// Solo makes a mesh of one on loopback, for tests and for a single process. It is Join without seeds, with
+// [WithFound], and with a loopback address unless WithBind names one.
+func Solo(opts ...Option) (*Node, error) {
+	return Join(nil, append(slices.Clip(opts), WithFound(), loopbackOnly)...)
+}
+
+// Start begins what Join does, and returns at once. The node looks for its mesh until it is closed;
+// [Node.WaitReady] waits for it. Until then Lock, RLock, Acquire, Do and NewSession wait, too,
+// and TryLock and its like return ErrNotFounded. Errors: ErrInvalidOption, ErrNoSeeds, or the
+// network's. What Join would find out later, such as ErrNameTaken, ends the node: see [Node.Err]. Call
+// Leave or Close when done.
+func Start(seeds []string, opts ...Option) (*Node, error) {
+	return StartContext(context.Background(), seeds, opts...)
+}
+
+// StartContext is Start in the simulated world that ctx belongs to, if it belongs to one. The node does
+// not end with ctx.
+func StartContext(ctx context.Context, seeds []string, opts ...Option) (*Node, error) {
 	if ctx == nil {
 		return nil, invalid("the context", "nil", "a context")
 	}
@@ -91,16 +128,11 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 	if !simulated {
 		cfg.Env = realenv.New(cfg.Logger)
 	}
-	c, err := node.Start(ctx, cfg)
+	c, err := node.Start(cfg)
 	if err != nil {
 		return nil, err
 	}
-	p := c.Params()
-	config := &sessionConfig{
-		log: cfg.Logger.With("node", c.Name()), maxTTL: p.MaxTTL, shards: p.Shards,
-		reportDropped: !simulated, // the garbage collector keeps no virtual time
-	}
-	return &Node{node: c, own: newSession(c.Session(), config)}, nil
+	return &Node{node: c, log: cfg.Logger.With("node", c.Name()), simulated: simulated}, nil
 }
 
 // Name returns the node's name, which determines its place on the ring.
@@ -220,15 +252,20 @@ func (n *Node) Close() error {
 }
 
 // NewSession returns a session with its own lease TTL. Close it when done. Errors:
-// ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended.
+// ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended; also ErrNotFounded if the node could
+// not serve before ctx ended.
 func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session, error) {
-	switch {
-	case ctx == nil:
+	if ctx == nil {
 		return nil, invalid("the context", "nil", "a context")
-	case n.isZero():
+	}
+	own, err := n.waitFor(ctx, "a session")
+	if err != nil {
+		return nil, err
+	}
+	if own == nil {
 		return nil, ErrClosed
 	}
-	ttl, err := n.own.config.sessionTTL(n.own.TTL(), opts)
+	ttl, err := own.config.sessionTTL(own.TTL(), opts)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -239,50 +276,108 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	if err != nil {
 		return nil, err
 	}
-	return newSession(s, n.own.config), nil
+	return newSession(s, own.config), nil
 }
 
-// session returns the node's own session, or nil for a nil node.
+// WaitReady waits until the node can serve, and returns nil. If ctx ends first, it returns an error that unwraps
+// to ctx.Err() and says what the node waits for, for example which seed does not answer; if the node ends first,
+// [Node.Err].
+func (n *Node) WaitReady(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return invalid("the context", "nil", "a context")
+	case n.isZero():
+		return ErrClosed
+	}
+	err := n.node.WaitReady(ctx)
+	if err != nil && n.node.Err() == nil && err != ErrClosed {
+		return fmt.Errorf("mesh: not ready: %w", err)
+	}
+	return err
+}
+
+// session returns the session of the node's own locks, or nil if the node cannot serve yet, or never could.
 func (n *Node) session() *Session {
-	if n == nil {
+	if n.isZero() {
 		return nil
 	}
-	return n.own
+	if s := n.own.Load(); s != nil {
+		return s
+	}
+	inner := n.node.Session()
+	if inner == nil {
+		return nil
+	}
+	p := n.node.Params()
+	n.own.CompareAndSwap(nil, newSession(inner, &sessionConfig{
+		log: n.log, maxTTL: p.MaxTTL, shards: p.Shards,
+		reportDropped: !n.simulated, // the garbage collector keeps no virtual time
+	}))
+	return n.own.Load()
+}
+
+// waitFor returns the node's own session as soon as the node can serve; nil if the node has ended.
+func (n *Node) waitFor(ctx context.Context, what string) (*Session, error) {
+	if s := n.session(); s != nil || n.isZero() {
+		return s, nil
+	}
+	if err := n.node.WaitReady(ctx); err != nil && n.node.Err() == nil && err != ErrClosed {
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotFounded, what, err)
+	}
+	return n.session(), nil
+}
+
+// take is Session.take, once the node can serve.
+func (n *Node) take(ctx context.Context, req client.Request, opts []LockOption) (*Lock, error) {
+	s := n.session()
+	if s == nil && ctx != nil && !n.isZero() && n.node.Starting() {
+		if _, err := checkRequest(&req, opts); err != nil {
+			return nil, err
+		}
+		if req.Try {
+			return nil, fmt.Errorf("%w: lock %q: %s", ErrNotFounded, brief(req.Key), n.node.Waiting())
+		}
+		var err error
+		if s, err = n.waitFor(ctx, fmt.Sprintf("lock %q", brief(req.Key))); err != nil {
+			return nil, err
+		}
+	}
+	return s.take(ctx, req, opts)
 }
 
 // Lock is [Session.Lock] in the node's own session. Unlike the sessions of NewSession, it
 // is not lost as a whole: if its lease is lost in one shard, only the locks of that shard
 // are lost.
 func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, client.Request{Key: key}, opts)
+	return n.take(ctx, client.Request{Key: key}, opts)
 }
 
 // TryLock is [Session.TryLock] in the node's own session.
 func (n *Node) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, client.Request{Key: key, Try: true}, opts)
+	return n.take(ctx, client.Request{Key: key, Try: true}, opts)
 }
 
 // RLock is [Session.RLock] in the node's own session.
 func (n *Node) RLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, client.Request{Key: key, Mode: client.Shared}, opts)
+	return n.take(ctx, client.Request{Key: key, Mode: client.Shared}, opts)
 }
 
 // TryRLock is [Session.TryRLock] in the node's own session.
 func (n *Node) TryRLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, client.Request{Key: key, Mode: client.Shared, Try: true}, opts)
+	return n.take(ctx, client.Request{Key: key, Mode: client.Shared, Try: true}, opts)
 }
 
 // Acquire is [Session.Acquire] in the node's own session.
 func (n *Node) Acquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity}, opts)
+	return n.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity}, opts)
 }
 
 // TryAcquire is [Session.TryAcquire] in the node's own session.
 func (n *Node) TryAcquire(ctx context.Context, key string, permits, capacity int64, opts ...LockOption) (*Lock, error) {
-	return n.session().take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
+	return n.take(ctx, client.Request{Key: key, Mode: client.Permits, Weight: permits, Capacity: capacity, Try: true}, opts)
 }
 
 // Do is [Session.Do] in the node's own session.
 func (n *Node) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
-	return n.session().do(ctx, key, fn, opts)
+	return do(ctx, n, key, fn, opts)
 }

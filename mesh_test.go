@@ -14,7 +14,7 @@ import (
 
 // quiet returns options for the node of a test: any loopback port, and no log.
 func quiet(more ...Option) []Option {
-	return append([]Option{WithBind("127.0.0.1:0"), WithLogger(slog.New(slog.DiscardHandler))}, more...)
+	return append([]Option{WithBind("127.0.0.1:0"), WithFound(), WithLogger(slog.New(slog.DiscardHandler))}, more...)
 }
 
 func join(t *testing.T, seeds []string, opts ...Option) *Node {
@@ -112,8 +112,8 @@ func TestASessionOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	usual, err := n.NewSession(ctx)
-	if err != nil || usual.TTL() != 10*time.Second || s.TTL() != 2*time.Second || n.own.TTL() != usual.TTL() {
-		t.Errorf("NewSession = %v; leases of %v, %v and %v", err, usual.TTL(), s.TTL(), n.own.TTL())
+	if err != nil || usual.TTL() != 10*time.Second || s.TTL() != 2*time.Second || n.session().TTL() != usual.TTL() {
+		t.Errorf("NewSession = %v; leases of %v, %v and %v", err, usual.TTL(), s.TTL(), n.session().TTL())
 	}
 	ended, end := context.WithCancel(ctx)
 	end()
@@ -310,8 +310,8 @@ func TestBlankSeeds(t *testing.T) {
 		{[]string{""}, nil, ErrNoSeeds},
 		{[]string{"", "  "}, []Option{WithBind(":0")}, ErrNoSeeds},
 		{nil, []Option{WithBind(":0")}, ErrNoSeeds},
-		{nil, nil, nil},
-		{[]string{""}, []Option{WithBind("127.0.0.1:0")}, nil},
+		{nil, nil, ErrNoSeeds},
+		{[]string{""}, []Option{WithBind("127.0.0.1:0")}, ErrNoSeeds},
 		{[]string{""}, []Option{WithBind("127.0.0.1:0"), WithFound()}, nil},
 	} {
 		n, err := Join(tt.seeds, append(tt.opts, WithLogger(slog.New(slog.DiscardHandler)))...)

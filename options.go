@@ -158,12 +158,19 @@ func WithMaxTTL(d time.Duration) Option {
 	}
 }
 
-// WithFound allows a node without seeds to found a mesh of one at an address that other
-// nodes can reach. Without WithFound, Join returns ErrNoSeeds there: a fleet whose list of
-// seeds was left empty by mistake must not become as many meshes as it has nodes. With seeds,
-// WithFound has no effect.
+// WithFound allows a node without seeds to found a mesh of one. Without WithFound, Join returns
+// ErrNoSeeds: a fleet whose list of seeds was left empty by mistake must not become as many meshes as
+// it has nodes. With seeds, WithFound has no effect.
 func WithFound() Option {
 	return func(o *options) { o.Found = true }
+}
+
+// loopbackOnly is an option of Solo.
+func loopbackOnly(o *options) {
+	host, _, err := net.SplitHostPort(o.Transport.Bind)
+	if ip, _ := netip.ParseAddr(host); err == nil && !ip.IsLoopback() && host != "localhost" {
+		o.fail("WithBind", fmt.Sprintf("%q", o.Transport.Bind), "a loopback address for Solo; Join(nil, WithFound()) makes a mesh of one elsewhere")
+	}
 }
 
 // WithZone names the failure domain of the node, at most 255 bytes. The replicas of a shard
@@ -251,13 +258,16 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 	if o.MaxTTL != 0 && o.LeaseTTL > o.MaxTTL {
 		o.fail("WithLeaseTTL", o.LeaseTTL, fmt.Sprintf("at most WithMaxTTL, which is %v", o.MaxTTL))
 	}
+	if len(o.Seeds) == 0 && !o.Found && len(o.errs) == 0 {
+		if len(seeds) == 0 {
+			return o.Config, fmt.Errorf("%w: none is listed; Solo makes a mesh of one", ErrNoSeeds)
+		}
+		return o.Config, fmt.Errorf("%w: all %d listed seeds are blank", ErrNoSeeds, len(seeds))
+	}
 	if o.Transport.Bind == "" {
 		o.Transport.Bind = "127.0.0.1:0"
 		if len(seeds) > 0 {
 			o.Transport.Bind = fmt.Sprintf(":%d", DefaultPort)
-			if len(o.Seeds) == 0 && !o.Found && len(o.errs) == 0 {
-				return o.Config, fmt.Errorf("%w: all %d listed seeds are blank", ErrNoSeeds, len(seeds))
-			}
 		}
 	}
 	o.checkIdentity()

@@ -108,7 +108,7 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// P28: with only blank seeds nothing is opened, unless WithBind or WithFound is given. Other invalid
+// P28: with only blank seeds nothing is opened, unless WithFound is given. Other invalid
 // options are reported first.
 func TestOnlyBlankSeeds(t *testing.T) {
 	blank := []string{"", " "}
@@ -122,16 +122,18 @@ func TestOnlyBlankSeeds(t *testing.T) {
 		{"nothing else is said", blank, nil, ErrNoSeeds, ""},
 		{"one of them is not", []string{"", "a"}, nil, nil, ":7300"},
 		{"it may found", blank, []Option{WithFound()}, nil, ":7300"},
-		{"it is bound elsewhere", blank, []Option{WithBind("127.0.0.1:0")}, nil, "127.0.0.1:0"},
+		{"it may found, elsewhere", blank, []Option{WithBind("127.0.0.1:0"), WithFound()}, nil, "127.0.0.1:0"},
+		{"it is bound to loopback", blank, []Option{WithBind("127.0.0.1:0")}, ErrNoSeeds, ""},
 		{"an option is wrong", blank, []Option{WithShards(0)}, ErrInvalidOption, ""},
-		{"there is no list", nil, nil, nil, "127.0.0.1:0"},
+		{"there is no list", nil, nil, ErrNoSeeds, ""},
+		{"there is no list, and it may found", nil, []Option{WithFound()}, nil, "127.0.0.1:0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg, err := configure(tt.seeds, tt.opts)
 			if !errors.Is(err, tt.want) || err == nil != (tt.want == nil) {
 				t.Errorf("configure = %v, want %v", err, tt.want)
 			}
-			if tt.want == ErrNoSeeds && !strings.HasSuffix(err.Error(), "all 2 listed seeds are blank") {
+			if tt.want == ErrNoSeeds && tt.seeds != nil && !strings.HasSuffix(err.Error(), "all 2 listed seeds are blank") {
 				t.Errorf("configure = %v, want it to say what is blank", err)
 			}
 			if err == nil && cfg.Transport.Bind != tt.bind {
@@ -176,10 +178,10 @@ func TestNameAddressAndZoneTogether(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := configure(nil, tt.opts(0)); err != nil {
+			if _, err := configure([]string{"a"}, tt.opts(0)); err != nil {
 				t.Errorf("the longest that fits: %v", err)
 			}
-			node, err := Join(nil, tt.opts(1)...)
+			node, err := Join([]string{"a"}, tt.opts(1)...)
 			if node != nil || !errors.Is(err, ErrInvalidOption) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("one byte more: Join = %v, %v, want ErrInvalidOption that says %q", node, err, tt.says)
 			}
@@ -210,7 +212,7 @@ func TestOptions(t *testing.T) {
 	}
 
 	// Unset options are left to the mesh, except for the address.
-	cfg, err = configure(nil, nil)
+	cfg, err = configure(nil, []Option{WithFound()})
 	if err != nil || cfg.Transport.Bind != "127.0.0.1:0" || cfg.Shards != 0 || cfg.MeshName != "" || cfg.LeaseTTL != 0 {
 		t.Errorf("without options: %+v, %v", cfg, err)
 	}

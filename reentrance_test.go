@@ -64,12 +64,12 @@ func TestReentrance(t *testing.T) {
 				" (a derived context)": func(l *Lock) context.Context { return context.WithValue(l.Context(), userKey{}, 1) },
 				" (WithContext)":       func(l *Lock) context.Context { return l.WithContext(ctx) },
 			} {
-				outer, err := tt.outer(n.own, ctx)
+				outer, err := tt.outer(n.session(), ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
 				sent := n.Stats().Acquires
-				inner, err := tt.inner(n.own, in(outer), tt.opts...)
+				inner, err := tt.inner(n.session(), in(outer), tt.opts...)
 				if (err == nil) != (len(tt.want) == 0) || (inner == nil) != (err != nil) {
 					t.Fatalf("inner = %v, %v, want %v: %s%s", inner, err, tt.want, tt.name, how)
 				}

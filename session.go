@@ -143,14 +143,17 @@ func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64,
 // Do returns Lock's error, or fn's error joined with Unlock's. So a lock that was lost
 // during fn is an error (ErrLost), even if fn returned nil.
 func (s *Session) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
-	return s.do(ctx, key, fn, opts)
+	return do(ctx, s, key, fn, opts)
 }
 
-func (s *Session) do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts []LockOption) (err error) {
+// do is Do, by the locks of a node or of a session.
+func do[L interface {
+	Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
+}](ctx context.Context, by L, key string, fn func(context.Context, *Lock) error, opts []LockOption) (err error) {
 	if fn == nil {
 		return invalid("the function", "nil", "a function")
 	}
-	l, err := s.take(ctx, client.Request{Key: key}, opts)
+	l, err := by.Lock(ctx, key, opts...)
 	if err != nil {
 		return err
 	}
@@ -199,6 +202,15 @@ func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOpt
 	case s.isZero():
 		return false, ErrClosed
 	}
+	reentrant, err = checkRequest(req, opts)
+	if err == nil && req.MaxHold > s.config.maxTTL {
+		err = s.config.invalidHold("MaxHold", req.MaxHold)
+	}
+	return reentrant, err
+}
+
+// checkRequest is that part of check for which no mesh is needed.
+func checkRequest(req *client.Request, opts []LockOption) (reentrant bool, err error) {
 	if n := len(req.Key); n == 0 || n > shard.MaxKey {
 		return false, fmt.Errorf("%w: %q has %d bytes, want 1 to %d", ErrInvalidKey, brief(req.Key), n, shard.MaxKey)
 	}
@@ -223,8 +235,8 @@ func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOpt
 	switch {
 	case len(o.value) > shard.MaxValue:
 		return false, invalid("Value", fmt.Sprintf("%d bytes", len(o.value)), fmt.Sprintf("at most %d", shard.MaxValue))
-	case o.fixed && (o.hold < minHold || o.hold > s.config.maxTTL):
-		return false, s.config.invalidHold("MaxHold", o.hold)
+	case o.fixed && o.hold < minHold:
+		return false, invalid("MaxHold", o.hold, fmt.Sprintf("%v to the mesh's MaxTTL", minHold))
 	}
 	req.Value, req.MaxHold = slices.Clone(o.value), o.hold
 	return o.reentrant, nil

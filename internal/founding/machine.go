@@ -25,7 +25,7 @@ type Config struct {
 
 	Wants    Options
 	Found    bool // found a mesh of one if there are no seeds
-	Loopback bool // this node's own address is a loopback address, which allows the same
+	Loopback bool // this node's own address is a loopback address
 
 	Rand uint64    // the seed of random values: mesh IDs and jitter
 	Wall time.Time // the time of day at Start (P17)
@@ -162,8 +162,8 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 		if len(m.seeds) > 0 {
 			return
 		}
-		if !m.cfg.Found && !m.cfg.Loopback || m.self.Addr == "" {
-			m.fail(fmt.Errorf("%w: list at least one, bind to loopback, or use WithFound to found a mesh of one", fault.ErrNoSeeds))
+		if !m.cfg.Found || m.self.Addr == "" {
+			m.fail(fmt.Errorf("%w: list at least one, or use WithFound to found a mesh of one", fault.ErrNoSeeds))
 			return
 		}
 		m.foundAlone(now)

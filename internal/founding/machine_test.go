@@ -120,9 +120,9 @@ func TestNoSeeds(t *testing.T) {
 		want  error
 		grace bool
 	}{
-		{"a node on loopback founds a mesh of one", Config{Loopback: true}, nil, false},
+		{"a node on loopback that may found waits for nothing", Config{Found: true, Loopback: true}, nil, false},
 		{"a node that may found does so anywhere", Config{Found: true}, nil, true},
-		{"any other fails", Config{}, fault.ErrNoSeeds, false},
+		{"any other fails", Config{Loopback: true}, fault.ErrNoSeeds, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(1, 0, 1, false)

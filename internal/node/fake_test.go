@@ -94,7 +94,7 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b.node = &Node{
 		cfg: cfg, env: b, log: cfg.Logger, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
-		done: make(chan struct{}), starter: b.NewParker(), sessions: make(map[*Session]bool), status: serving,
+		done: make(chan struct{}), sessions: make(map[*Session]bool), status: serving,
 	}
 	b.node.membership = newMembership(b.node)
 	mesh := founding.Mesh{
@@ -115,13 +115,26 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 	return b
 }
 
+// ready returns a node that can serve.
+func ready(ctx context.Context, cfg Config) (*Node, error) {
+	n, err := Start(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.WaitReady(ctx); err != nil {
+		_ = n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
 // start starts a node that founds a mesh of one, with a membership loop of its own.
 func start(tb testing.TB, cfg Config) *bench {
 	tb.Helper()
 	b := &bench{tb: tb, now: time.Minute}
 	cfg.Env, cfg.Name, cfg.Found, cfg.Shards, cfg.LeaseTTL, cfg.Check = b, "a", true, max(cfg.Shards, 1), benchTTL, true
 	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if _, err := Start(tb.Context(), cfg); err != nil {
+	if _, err := ready(tb.Context(), cfg); err != nil {
 		tb.Fatal(err)
 	}
 	b.pass(time.Second)

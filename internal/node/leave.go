@@ -32,12 +32,19 @@ func (n *Node) Leave(ctx context.Context) error {
 	case closed:
 		n.mu.Unlock()
 		return nil
-	case starting, leaving:
+	case leaving:
 		n.mu.Unlock()
 		return fault.ErrClosed
+	case starting:
+		if n.up.Load() == nil { // it is in no mesh yet
+			n.mu.Unlock()
+			return n.Close()
+		}
 	}
 	n.status = leaving
+	waiters := n.waiters
 	n.mu.Unlock()
+	unpark(waiters)
 	if n.observer != nil {
 		n.observer.Leaving(transport.ID(n.id), ctx)
 	}

@@ -27,11 +27,12 @@ type membership struct {
 	box  mailbox[*membership]
 
 	mu     sync.Mutex
-	waits  string   // what Start waits for
+	waits  string   // what WaitReady waits for
 	shown  []Member // what Members returns
 	health Health
 
 	now      time.Duration
+	logAt    time.Duration // when to log what the node waits for
 	founding *founding.Machine
 	outputs  []founding.Output
 	members  *members.Machine
@@ -117,18 +118,30 @@ func (m *membership) run(now time.Duration) time.Duration {
 	}
 	m.carryOut(m.members.Tick(now, m.out))
 	if !m.ready() {
-		waits := m.waiting()
-		m.mu.Lock()
-		m.waits = waits
-		m.mu.Unlock()
+		m.tellWaiting()
 	}
 	return min(m.founding.Deadline(), m.members.Deadline())
 }
 
-// ready reports whether Start has returned, or is about to.
+// tellWaiting notes what this node waits for, and logs it after 2 s, and then every 10 s.
+func (m *membership) tellWaiting() {
+	waits := m.waiting()
+	m.mu.Lock()
+	m.waits = waits
+	m.mu.Unlock()
+	switch {
+	case m.logAt == 0:
+		m.logAt = m.now + 2*time.Second
+	case m.now >= m.logAt:
+		m.logAt = m.now + 10*time.Second
+		m.node.log.Info("not ready yet", "because", waits)
+	}
+}
+
+// ready reports whether the node can serve, or could before it ended.
 func (m *membership) ready() bool { return m.members.Health().Ready }
 
-// waiting says what Start waits for.
+// waiting says what WaitReady waits for.
 func (m *membership) waiting() string {
 	if !m.in {
 		return m.founding.Waiting()
@@ -231,15 +244,16 @@ func (m *membership) carryOut(out []members.Output) {
 	m.out = out[:0]
 }
 
-// arrive lets Start return.
+// arrive lets WaitReady return.
 func (m *membership) arrive() {
 	n := m.node
 	n.mu.Lock()
 	if n.status == starting {
 		n.status = serving
 	}
+	waiters := n.waiters
 	n.mu.Unlock()
-	n.starter.Unpark()
+	unpark(waiters)
 }
 
 func (m *membership) dialed(addr string, peer transport.Hello, err error) {
@@ -308,21 +322,22 @@ func (m *membership) reported(r members.Report) {
 	m.carryOut(m.members.Reported(m.now, r, m.out))
 }
 
-// eject ends the node from within. If Start still waits, Start cleans up. Else nothing is held,
-// promised or answered here any more, and Close only stops the loops.
+// eject ends the node from within. Nothing is held, promised or answered here any more, and Close
+// only stops the loops.
 func (m *membership) eject(err error) {
 	n := m.node
 	n.fail(err)
-	if !m.ready() {
-		return // Start cleans up
-	}
-	if n.observer != nil {
+	if m.ready() && n.observer != nil {
 		n.observer.Ended(transport.ID(n.id), err)
 	}
 	n.net.Close()
 	n.endSessions()
-	n.shards.post(func(l *shardLoop) { l.close(n.env.NewParker()) })
-	n.gossip.Close()
+	if n.shards != nil {
+		n.shards.post(func(l *shardLoop) { l.close(n.env.NewParker()) })
+	}
+	if n.gossip != nil {
+		n.gossip.Close()
+	}
 	m.ended = true
 	m.box.close()
 }

@@ -69,7 +69,7 @@ type Node struct {
 	status  mood
 	err     error
 	done    chan struct{}
-	starter env.Parker
+	waiters []env.Parker // in WaitReady
 
 	sessions map[*Session]bool // the users', as long as they live
 	down     bool              // shut has been called
@@ -88,12 +88,11 @@ const (
 // slowElection is how long a silent leader's successor may take at worst (P10).
 const slowElection = 2 * replica.ElectionTimeout
 
-// Start makes a node and returns when it can serve, or when ctx ends, with an error that
-// says what it waited for.
-func Start(ctx context.Context, cfg Config) (*Node, error) {
+// Start makes a node, which looks for its mesh from now on: see WaitReady.
+func Start(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, env: cfg.Env, log: cfg.Logger, check: cfg.Check,
-		done: make(chan struct{}), starter: cfg.Env.NewParker(), sessions: make(map[*Session]bool),
+		done: make(chan struct{}), sessions: make(map[*Session]bool),
 	}
 	for n.id == 0 {
 		n.id = cfg.Env.Seed()
@@ -125,24 +124,43 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n.net.Update(hello)
 	n.membership.start()
 
-	wake := n.starter.Park(ctx, env.Never)
-	n.mu.Lock()
-	err, ok := n.err, n.status == serving
-	n.mu.Unlock()
-	switch {
-	case err != nil:
-	case ok:
-		return n, nil
-	default:
-		err = fmt.Errorf("mesh: join: %w", fault.ErrClosed)
-		if wake == env.ContextEnded {
-			err = fmt.Errorf("mesh: join: %w, %s", ctx.Err(), n.membership.waitsFor())
+	return n, nil
+}
+
+// WaitReady returns nil as soon as the node can serve, the reason if it has ended, or, when ctx ends, the
+// error of ctx with what the node waits for. Any number of callers may wait.
+func (n *Node) WaitReady(ctx context.Context) error {
+	p := n.env.NewParker()
+	for {
+		n.mu.Lock()
+		status, err := n.status, n.err
+		if status == starting && !slices.Contains(n.waiters, p) {
+			n.waiters = append(n.waiters, p)
+		}
+		n.mu.Unlock()
+		switch {
+		case status == leaving:
+			return fault.ErrClosed
+		case status != starting:
+			return err
+		case p.Park(ctx, env.Never) == env.ContextEnded && n.Starting():
+			n.mu.Lock()
+			n.waiters = slices.DeleteFunc(n.waiters, func(w env.Parker) bool { return w == p })
+			n.mu.Unlock()
+			return fmt.Errorf("%w, %s", ctx.Err(), n.membership.waitsFor())
 		}
 	}
-	n.fail(err)
-	n.shut()
-	return nil, err
 }
+
+// Starting reports whether the node cannot serve yet.
+func (n *Node) Starting() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.status == starting
+}
+
+// Waiting says what a node that cannot serve yet waits for.
+func (n *Node) Waiting() string { return n.membership.waitsFor() }
 
 // accept decides which nodes may connect (P29).
 func (n *Node) accept(theirs transport.Hello) error {
@@ -228,8 +246,13 @@ func (n *Node) Addr() string { return n.addr }
 // Params returns what the mesh was founded with.
 func (n *Node) Params() founding.Params { return n.mesh.Params }
 
-// Session returns the node's own session.
-func (n *Node) Session() *Session { return n.own }
+// Session returns the node's own session, or nil if the node cannot serve yet, or never could.
+func (n *Node) Session() *Session {
+	if n.Starting() || n.up.Load() == nil {
+		return nil
+	}
+	return n.own
+}
 
 // NewSession returns a new session of a user. For their holders its locks end a little less than ttl
 // after the last confirmed renewal was sent, for the table ttl after the session's last message
@@ -309,10 +332,17 @@ func (n *Node) fail(err error) {
 		n.status, n.err = closed, err
 		close(n.done)
 	}
-	n.starter.Unpark()
+	waiters := n.waiters
 	n.mu.Unlock()
+	unpark(waiters)
 	if first && err != fault.ErrLeft && n.observer != nil {
 		n.observer.Closed(transport.ID(n.id))
+	}
+}
+
+func unpark(all []env.Parker) {
+	for _, p := range all {
+		p.Unpark()
 	}
 }
 
@@ -327,7 +357,7 @@ func (n *Node) shut() {
 		return
 	}
 	n.net.Close()
-	n.membership.shut() // first: in a Join that is given up it may be making the shard loop and sessions
+	n.membership.shut() // first: a node that is given up may be making the shard loop and sessions
 	n.endSessions()
 	if n.shards != nil {
 		n.shards.shut()

@@ -119,7 +119,7 @@ func TestTheLogNamesTheNode(t *testing.T) {
 func TestStartWithoutGossip(t *testing.T) {
 	b := &bench{tb: t, deaf: true}
 	hello := transport.Hello{ID: nodeB, Name: "b", Addr: "b:1"}
-	_, err := Start(t.Context(), Config{Env: meeting{b, func() {
+	_, err := ready(t.Context(), Config{Env: meeting{b, func() {
 		hello.MeshID = b.node.mesh.MeshID
 		b.node.Up(hello)
 	}}, Name: "a", Found: true, Shards: 1, Logger: slog.New(slog.DiscardHandler)})

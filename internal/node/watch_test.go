@@ -42,9 +42,9 @@ func TestABeliefEndsThoughTheShardLoopHangs(t *testing.T) {
 	const ttl = time.Second
 	handler := &blocking{entered: make(chan struct{}), free: make(chan struct{})}
 	ctx := t.Context()
-	n, err := Start(ctx, Config{
+	n, err := ready(ctx, Config{
 		Env: realenv.New(nil), Transport: transport.Config{Bind: "127.0.0.1:0"}, Name: "a", Shards: 1, Replicas: 1,
-		LeaseTTL: ttl, MaxTTL: time.Minute, Logger: slog.New(handler),
+		LeaseTTL: ttl, MaxTTL: time.Minute, Found: true, Logger: slog.New(handler),
 	})
 	if err != nil {
 		t.Fatal(err)
