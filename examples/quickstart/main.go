@@ -43,13 +43,14 @@ func run() error {
 	defer cancel()
 	story := &story{start: time.Now()}
 
-	// The first node founds the mesh. The others join it through any node they know.
+	// The first node founds the mesh, for it has no seeds. The others join it through any node they know.
 	nodes := make(map[string]*mesh.Node)
 	var seeds []string
 	for _, name := range []string{"ann", "bob", "eve"} {
 		node, err := mesh.JoinContext(ctx, seeds,
 			mesh.WithName(name),
 			mesh.WithBind("127.0.0.1:0"),
+			mesh.WithFound(),
 			mesh.WithLeaseTTL(lease),
 			mesh.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {

@@ -25,11 +25,13 @@ func (m *Machine) draw() {
 	for _, o := range m.sorted() {
 		if o.state != env.Alive && m.now-o.since > forgetAfter || o.proven && m.now-o.since > forgetProven {
 			delete(m.members, o.ID)
+			delete(m.news.nodes, o.ID)
 			m.emit(Disconnect{ID: o.ID})
 			continue
 		}
 		l, until := m.liveness(o)
 		liveness[uint64(o.ID)] = l
+		m.tellOf(o, l)
 		m.drawAt = min(m.drawAt, until)
 		switch {
 		case !o.proven && o.state != env.Left:

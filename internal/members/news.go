@@ -1,0 +1,73 @@
+package members
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// news is what was logged last: one line an event.
+type news struct {
+	nodes      map[transport.ID]string
+	leaderless time.Duration // since when some shards have had no leader; zero: all have one
+	warned     bool          // of that
+}
+
+// The states of a node of which a line is logged.
+const (
+	nodeJoined = "a node joined"
+	nodeLeft   = "a node left"
+	nodeSilent = "a node is silent, and its replicas will be replaced"
+	nodeDied   = "a node died: another one answers at its address"
+	nodeBack   = "a silent node is back"
+)
+
+// tellOf logs what has become of another node. Those that were there when this one joined are not news.
+func (m *Machine) tellOf(o *member, l placement.Liveness) {
+	was := m.news.nodes[o.ID]
+	is := nodeJoined
+	switch {
+	case o.ID == m.cfg.Self.ID || l == placement.Suspect:
+		return
+	case o.state == env.Left || o.leaving:
+		is = nodeLeft
+	case o.proven:
+		is = nodeDied
+	case l == placement.Silent:
+		is = nodeSilent
+	case was == nodeSilent || was == nodeBack:
+		is = nodeBack
+	}
+	m.news.nodes[o.ID] = is
+	if is == was || was == "" && (is != nodeJoined || m.now < m.joinedAt+grace) {
+		return
+	}
+	level := slog.LevelInfo
+	if is == nodeSilent || is == nodeDied {
+		level = slog.LevelWarn
+	}
+	m.cfg.Logger.LogAttrs(context.Background(), level, is, slog.String("name", o.Name), slog.String("addr", o.Addr), slog.String("id", o.ID.String()))
+}
+
+// tellOfShards logs when shards have had no leader for the grace, and when all have one again.
+func (m *Machine) tellOfShards() {
+	switch without := m.health.NoMajority; {
+	case !m.ready:
+	case len(without) == 0:
+		if m.news.warned {
+			m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "all shards have leaders again", slog.Duration("after", m.now-m.news.leaderless))
+		}
+		m.news.leaderless, m.news.warned = 0, false
+	case m.news.leaderless == 0:
+		m.news.leaderless = m.now
+	case !m.news.warned && m.now-m.news.leaderless >= grace:
+		m.news.warned = true
+		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "shards have no leader that this node has heard of: their keys cannot be locked",
+			slog.Int("count", len(without)), slog.Any("shards", slices.Clone(without[:min(len(without), 16)])))
+	}
+}
