@@ -97,7 +97,7 @@ func TestADroppedLockIsReportedAndNotReleased(t *testing.T) {
 		_, _, line, _ := runtime.Caller(0)
 		l, _ := n.Lock(ctx, "dropped") // line + 1
 		l.Context()
-		n.RLock(ctx, "dropped/read")                     // line + 3
+		n.RLock(ctx, "dropped/read")                           // line + 3
 		n.session().TryAcquire(ctx, "dropped/semaphore", 1, 2) // line + 4
 		lines = append(lines, line+1, line+3, line+4)
 	}()

@@ -279,7 +279,7 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	return newSession(s, own.config), nil
 }
 
-// WaitReady waits until the node can serve, and returns nil. If ctx ends first, it returns an error that unwraps
+// WaitReady waits until the node can serve ([Health].Settled), and returns nil. If ctx ends first, it returns an error that unwraps
 // to ctx.Err() and says what the node waits for, for example which seed does not answer; if the node ends first,
 // [Node.Err].
 func (n *Node) WaitReady(ctx context.Context) error {

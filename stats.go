@@ -35,7 +35,10 @@ func memberOf(m node.Member) Member {
 
 // Health is the state of the mesh's shards, as far as this node has heard.
 type Health struct {
-	Ready           bool  // this node can serve calls
+	// Settled: this node has caught up with its mesh once, and stays so. A rolling restart waits for it, and a
+	// readiness probe should ask for it: what is down elsewhere is no reason to take this process away.
+	Settled         bool
+	Ready           bool  // Settled, and all keys can be locked: every shard has a leader that this node has heard of
 	FullyReplicated bool  // both lists are empty, and every voter is connected to this node
 	NoMajority      []int // shards without a leader that this node has heard of
 	// UnderReplicated are shards that have fewer up-to-date replicas than the members allow, or

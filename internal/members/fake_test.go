@@ -212,7 +212,7 @@ func (b *bench) status(from transport.ID, body []byte) {
 
 // waits is what the machine says that it waits for, or "" once it is ready.
 func (b *bench) waits() string {
-	if b.m.Health().Ready {
+	if b.m.Health().Settled {
 		return ""
 	}
 	return b.m.Waiting()

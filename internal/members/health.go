@@ -10,7 +10,8 @@ import (
 
 // Health is the state of the shards of the mesh, as far as a node has heard.
 type Health struct {
-	Ready           bool  // this node can serve calls
+	Settled         bool  // this node could serve calls once: see package mesh
+	Ready           bool  // it can now: every shard has a leader
 	FullyReplicated bool  // both lists are empty, and every voter is connected
 	NoMajority      []int // shards without a leader that this node has heard of
 	UnderReplicated []int // the other shards that do not have, in step, as many replicas as the members allow
@@ -44,7 +45,7 @@ func (m *Machine) assess() {
 		m.count(s.Report)
 		lost = lost || m.missesVoter(s.Report)
 	}
-	health := Health{Ready: m.ready}
+	health := Health{Settled: m.ready}
 	for sh, s := range m.shards {
 		switch {
 		case !s.led:
@@ -53,6 +54,7 @@ func (m *Machine) assess() {
 			health.UnderReplicated = append(health.UnderReplicated, sh)
 		}
 	}
+	health.Ready = health.Settled && len(health.NoMajority) == 0
 	health.FullyReplicated = len(health.NoMajority)+len(health.UnderReplicated) == 0 && !lost
 	m.health = health
 }
@@ -106,7 +108,7 @@ func (m *Machine) arrive() {
 		m.statusAt = min(m.statusAt, m.now+100*time.Millisecond)
 		return
 	}
-	m.ready, m.health.Ready = true, true
+	m.ready, m.health.Settled, m.health.Ready = true, true, true
 	m.emit(Ready{})
 }
 

@@ -141,3 +141,18 @@ func TestANodeThatWaitsReportsMoreOften(t *testing.T) {
 		t.Errorf("%d statuses in five seconds, once it is ready", n)
 	}
 }
+
+// A node that could serve is settled for good, but ready only while every shard has a leader.
+func TestReadyAndSettled(t *testing.T) {
+	b := newBench(t, 2)
+	for _, leads := range []int{2, 1, 0, 2} {
+		b.reports(led(leads))
+		b.pass(time.Second)
+		if h := b.m.Health(); !h.Settled || h.Ready != (leads == 2) {
+			t.Errorf("%d of 2 shards are led: %+v", leads, h)
+		}
+	}
+	if b := alone(t); b.m.Health().Settled || b.m.Health().Ready {
+		t.Error("a node without a mesh is ready")
+	}
+}

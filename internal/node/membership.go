@@ -139,7 +139,7 @@ func (m *membership) tellWaiting() {
 }
 
 // ready reports whether the node can serve, or could before it ended.
-func (m *membership) ready() bool { return m.members.Health().Ready }
+func (m *membership) ready() bool { return m.members.Health().Settled }
 
 // waiting says what WaitReady waits for.
 func (m *membership) waiting() string {
