@@ -1,6 +1,7 @@
 package members
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -38,8 +39,8 @@ func TestHealth(t *testing.T) {
 			b.hears(n, Report{Led: []int{1}, Rest: []int{1}})
 		}, true, nil, nil},
 		{"another says that it hears the leaders", func(b *bench) { b.hears(n, Report{Follows: []int{0, 1}}) }, false, nil, []int{0, 1}},
-		{"another leads all, and fell silent", func(b *bench) { b.hears(n, led(2)); b.pass(statusFresh + 2*statusEvery) }, false, []int{0, 1}, nil},
-		{"another leads all, and was silent for four seconds", func(b *bench) { b.hears(n, led(2)); b.pass(statusFresh + statusEvery) }, true, nil, nil},
+		{"another leads all, and fell silent", func(b *bench) { b.hears(n, led(2)); b.pass(5 * statusEvery) }, false, []int{0, 1}, nil},
+		{"another leads all, and was silent for four seconds", func(b *bench) { b.hears(n, led(2)); b.pass(4 * statusEvery) }, true, nil, nil},
 		{"another leads all, and its connection was lost", func(b *bench) { b.hears(n, led(2)); b.parts(n, transport.Lost) }, false, []int{0, 1}, nil},
 		{"another leads all, and is no member", func(b *bench) { b.hears(node("x", 9), led(2)) }, false, []int{0, 1}, nil},
 		{"another leads all, and says later that it does not", func(b *bench) { b.hears(n, led(2)); b.hears(n, led(1)) }, false, []int{1}, nil},
@@ -68,6 +69,26 @@ func TestHealth(t *testing.T) {
 		if h := b.m.Health(); h.FullyReplicated != tt.whole || !reflect.DeepEqual(h.NoMajority, tt.nobody) || !reflect.DeepEqual(h.UnderReplicated, tt.lacking) {
 			t.Errorf("%s: %+v", tt.name, h)
 		}
+	}
+}
+
+// In a mesh of 200 nodes, each of which reports every four seconds, a report counts for more than the three seconds for
+// which it counts in a small one.
+func TestHealthOfALargeMesh(t *testing.T) {
+	b := alone(t)
+	b.joins(2)
+	n, c := node("b", 2), node("c", 3)
+	b.comes(n)
+	b.comes(c)
+	for i := range transport.ID(198) {
+		b.connects(node(fmt.Sprint("x", i), 100+i))
+	}
+	b.hears(n, led(1))
+	for silent := time.Duration(0); silent < 8*time.Second; silent += 100 * time.Millisecond {
+		if b.hears(c, Report{Led: []int{1}, Rest: []int{1}}); !b.m.Health().FullyReplicated {
+			t.Fatalf("%v after the report of a leader: %+v", silent, b.m.Health())
+		}
+		b.pass(100 * time.Millisecond)
 	}
 }
 

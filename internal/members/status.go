@@ -72,10 +72,14 @@ type status struct {
 	at time.Duration
 }
 
-const (
-	statusEvery = time.Second
-	statusFresh = 3 * statusEvery
-)
+// statusEvery is the time between two statuses of a node with up to 50 connections.
+const statusEvery = time.Second
+
+// every returns the time between two statuses of this node; and of the others, which have as many
+// connections.
+func (m *Machine) every() time.Duration {
+	return max(statusEvery, time.Duration(len(m.connected))*20*time.Millisecond)
+}
 
 // Reported reports what this node's replicas are now. Other nodes are told of it at the next Tick.
 func (m *Machine) Reported(now time.Duration, r Report, out []Output) []Output {
@@ -108,7 +112,7 @@ func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out 
 
 // sendStatus sends this node's status to all connected members.
 func (m *Machine) sendStatus() {
-	m.statusAt = m.now + max(statusEvery, time.Duration(len(m.connected))*20*time.Millisecond)
+	m.statusAt = m.now + m.every()
 	body := m.status()
 	for _, o := range m.peers() {
 		m.emit(SendStatus{To: o.ID, Body: body})
