@@ -43,6 +43,10 @@ func (l *loop) Stop() {
 	<-l.done
 }
 
+// longestSleep is after how long a loop that waits for a time looks at the clock: timers stand still while
+// the machine sleeps, and the clock does not (P1).
+const longestSleep = 100 * time.Millisecond
+
 func (l *loop) work() {
 	defer close(l.done)
 	timer := time.NewTimer(env.Never)
@@ -58,7 +62,7 @@ func (l *loop) work() {
 		now := l.now()
 		if now < next {
 			if next != env.Never {
-				timer.Reset(next - now)
+				timer.Reset(min(next-now, longestSleep))
 			}
 			select {
 			case <-l.stop:

@@ -2,6 +2,7 @@ package realenv
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +158,28 @@ func TestALoopWaitsForTheClockNotTheTimer(t *testing.T) {
 		l.Stop()
 		if len(ran) != 2 || ran[1] < ran[0]+time.Second {
 			t.Errorf("ran at %v, want twice, a second apart", ran)
+		}
+	})
+}
+
+// Promise: P1: while a machine sleeps its timers stand still, and the clock does not.
+func TestALoopRunsSoonAfterASuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		awake, ran := virtual(), 0
+		var asleep atomic.Int64
+		l := startLoop(func() time.Duration { return awake() + time.Duration(asleep.Load()) }, func(now time.Duration) time.Duration {
+			if ran++; ran == 2 {
+				return env.Never
+			}
+			return now + time.Minute
+		})
+		l.Wake()
+		after(time.Second)
+		asleep.Store(int64(time.Hour))
+		after(time.Second)
+		l.Stop()
+		if ran != 2 {
+			t.Errorf("it ran %d times, want 2", ran)
 		}
 	})
 }
