@@ -310,7 +310,7 @@ const longestIP = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
 func seedAddr(s string) (string, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
 	if _, err := netip.ParseAddr(bare); err == nil || !strings.Contains(s, ":") {
-		return net.JoinHostPort(bare, strconv.Itoa(DefaultPort)), nil
+		s = net.JoinHostPort(bare, strconv.Itoa(DefaultPort))
 	}
 	host, port, err := net.SplitHostPort(s)
 	if n, portErr := strconv.Atoi(port); err != nil || host == "" || portErr != nil || n < 1 || n > 65535 || len(s) > maxName {

@@ -76,6 +76,8 @@ func TestWrongOptions(t *testing.T) {
 		{"a seed at port zero", []string{"a:0"}, nil, []string{`a seed is "a:0"`}},
 		{"a seed at a port too high", []string{"a:65536"}, nil, []string{`a seed is "a:65536"`}},
 		{"a seed that is too long", []string{long + ":1"}, nil, []string{"a seed"}},
+		{"a host alone that is too long", []string{long}, nil, []string{"a seed"}},
+		{"a seed of brackets alone", []string{"[]"}, nil, []string{`a seed is "[]"`}},
 		{"a seed with a service's name", []string{"a:http"}, nil, []string{"a seed"}},
 		{"a seed with two ports", []string{"a:1:2"}, nil, []string{"a seed"}},
 		{"a seed that is a URL", []string{"http://a:7300"}, nil, []string{"a seed"}},
