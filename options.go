@@ -313,7 +313,7 @@ func seedAddr(s string) (string, error) {
 		s = net.JoinHostPort(bare, strconv.Itoa(DefaultPort))
 	}
 	host, port, err := net.SplitHostPort(s)
-	if n, portErr := strconv.Atoi(port); err != nil || host == "" || portErr != nil || n < 1 || n > 65535 || len(s) > maxName {
+	if n, portErr := strconv.Atoi(port); err != nil || transport.IsWildcard(host) || portErr != nil || n < 1 || n > 65535 || len(s) > maxName {
 		return "", errors.New("host:port, or a host")
 	}
 	return s, nil

@@ -77,6 +77,7 @@ func TestWrongOptions(t *testing.T) {
 		{"a seed at a port too high", []string{"a:65536"}, nil, []string{`a seed is "a:65536"`}},
 		{"a seed that is too long", []string{long + ":1"}, nil, []string{"a seed"}},
 		{"a host alone that is too long", []string{long}, nil, []string{"a seed"}},
+		{"a seed that is a wildcard", []string{"0.0.0.0"}, nil, []string{"a seed"}},
 		{"a seed of brackets alone", []string{"[]"}, nil, []string{`a seed is "[]"`}},
 		{"a seed with a service's name", []string{"a:http"}, nil, []string{"a seed"}},
 		{"a seed with two ports", []string{"a:1:2"}, nil, []string{"a seed"}},
