@@ -69,12 +69,14 @@ func (n *Node) Leave(ctx context.Context) error {
 	if !over && left == nil {
 		left = errHandover
 	}
+	if n.Err() == nil {
+		n.membership.post(func(m *membership) { m.goodbye() })
+		p := n.env.NewParker()
+		p.Park(context.WithoutCancel(ctx), n.env.Now()+5*leavePause) // for the last words to go out
+	}
 	if err := n.Err(); err != nil {
 		return err // it was closed, or ejected, meanwhile
 	}
-	n.membership.post(func(m *membership) { m.goodbye() })
-	p := n.env.NewParker()
-	p.Park(context.WithoutCancel(ctx), n.env.Now()+5*leavePause) // for the last words to go out
 	if n.observer != nil {
 		n.observer.Left(transport.ID(n.id), over)
 	}

@@ -84,3 +84,14 @@ func TestLeave(t *testing.T) {
 		})
 	}
 }
+
+// A node that is closed while it leaves has not left, also if it has said goodbye already.
+func TestLeaveMeetsTheEnd(t *testing.T) {
+	for _, after := range []time.Duration{0, leavePause / 2, 4 * leavePause} {
+		b := start(t, Config{})
+		b.at(b.now+after, func() { b.node.Close() })
+		if err := b.node.Leave(t.Context()); err != fault.ErrClosed || b.node.Err() != fault.ErrClosed {
+			t.Errorf("closed after %v: Leave = %v, and the node: %v", after, err, b.node.Err())
+		}
+	}
+}
