@@ -207,9 +207,9 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 //
 //   - nil when the key is released
 //   - ErrLost if the lease or the node had ended before
-//   - ErrUnconfirmed if the wait ended first. The key is free at the latest when the lease
-//     ends: soon after Deadline or, if an Extend was not answered, after the later of the old
-//     and the new end
+//   - ErrUnconfirmed if the wait or the node ended first. The key is free at the latest when
+//     the lease ends: soon after Deadline or, if an Extend was not answered, after the later
+//     of the old and the new end
 //   - ErrClosed if the session had been closed before
 //
 // Later calls wait for the same confirmation and return its result.

@@ -183,7 +183,7 @@ func (h *Hold) release(ctx context.Context) error {
 	h.end(env.Never, fault.ErrClosed)
 	if !h.node.shards.post(func(l *shardLoop) { l.step(client.Start{Call: c}) }) {
 		h.released(fault.ErrUnconfirmed)
-		return fault.ErrClosed
+		return fault.ErrUnconfirmed
 	}
 	if c.Parker.Park(ctx, limit) == env.Unparked {
 		return c.Err

@@ -53,7 +53,7 @@ func TestRelease(t *testing.T) {
 		},
 		{
 			name: "the node has ended, and its loop does not run any more", before: func(b *bench, _ *Session, h *Hold) { b.node.shards.box.close() },
-			want: fault.ErrClosed, again: fault.ErrUnconfirmed, unasked: true,
+			want: fault.ErrUnconfirmed, again: fault.ErrUnconfirmed, unasked: true,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
