@@ -85,6 +85,19 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// A node that leaves, or has ended, is not ready.
+func TestHealthOfANodeThatEnds(t *testing.T) {
+	b := start(t, Config{})
+	b.at(b.now+leavePause/2, func() {
+		if b.node.Health().Ready {
+			t.Error("it is ready, and leaves")
+		}
+	})
+	if !b.node.Health().Ready || b.node.Leave(t.Context()) != nil || b.node.Health().Ready {
+		t.Errorf("it does not leave, or is ready: %+v", b.node.Health())
+	}
+}
+
 // A node that is closed while it leaves has not left, also if it has said goodbye already.
 func TestLeaveMeetsTheEnd(t *testing.T) {
 	for _, after := range []time.Duration{0, leavePause / 2, 4 * leavePause} {

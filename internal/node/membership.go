@@ -358,9 +358,11 @@ func (n *Node) Members() []Member {
 
 // Health returns how the mesh's shards are, as far as this node has heard.
 func (n *Node) Health() Health {
+	ready := n.Ready()
 	n.membership.mu.Lock()
 	defer n.membership.mu.Unlock()
 	h := n.membership.health
+	h.Ready = ready
 	h.NoMajority, h.UnderReplicated = slices.Clone(h.NoMajority), slices.Clone(h.UnderReplicated)
 	return h
 }
