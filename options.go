@@ -219,7 +219,8 @@ func WithTLS(cfg *tls.Config) Option {
 	}
 }
 
-// WithLogger sets the node's logger. Default: slog.Default(); in a simulation, the
+// WithLogger sets the node's logger. Its handler is called by the node's own goroutines, which
+// wait for it: it must not call the node. Default: slog.Default(); in a simulation, the
 // simulation's timeline.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) {
