@@ -49,7 +49,7 @@ const (
 )
 
 func newMembership(n *Node) *membership {
-	m := &membership{node: n, rand: rand.New(rand.NewPCG(n.env.Seed(), 0))}
+	m := &membership{node: n, rand: rand.New(rand.NewPCG(n.env.Seed(), 0)), waits: "waiting for nothing yet"}
 	m.post(func(m *membership) { m.outputs = m.founding.Start(m.now, m.outputs) }) // before anything else
 	return m
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -112,6 +113,16 @@ func TestTheLogNamesTheNode(t *testing.T) {
 	b.node.Receive(nodeB, transport.KindControl, []byte{0})
 	if b.run(); !strings.Contains(b.log.String(), " node=a ") {
 		t.Errorf("logged: %s", b.log.String())
+	}
+}
+
+// A context that has ended says so, before the node has begun to wait for anything.
+func TestStartWithAnEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Start(ctx, Config{Env: &bench{tb: t}, Name: "a", Shards: 1, Logger: slog.New(slog.DiscardHandler)})
+	if want := "mesh: join: context canceled, waiting for nothing yet"; !errors.Is(err, context.Canceled) || err.Error() != want {
+		t.Errorf("Start: %v, want %s", err, want)
 	}
 }
 
