@@ -228,9 +228,7 @@ func (m *membership) carryOut(out []members.Output) {
 		case members.Join:
 			n.gossip.Join(o.Members)
 		case members.NodeGone:
-			if n.shards != nil {
-				n.shards.post(func(l *shardLoop) { l.nodeGone(uint64(o.ID)) })
-			}
+			n.shards.post(func(l *shardLoop) { l.nodeGone(uint64(o.ID)) })
 		case members.Drawn:
 			m.mu.Lock()
 			m.shown = o.Members
@@ -311,9 +309,7 @@ func (m *membership) leave() { m.carryOut(m.members.Leave(m.now, m.out)) }
 
 // goodbye ends gossip and connections, and says so to the other nodes.
 func (m *membership) goodbye() {
-	if m.node.gossip != nil {
-		m.node.gossip.Leave()
-	}
+	m.node.gossip.Leave()
 	m.carryOut(m.members.Goodbye(m.now, m.out))
 }
 

@@ -312,10 +312,7 @@ type Stats struct {
 
 // Stats returns the node's counters.
 func (n *Node) Stats() Stats {
-	l := n.up.Load()
-	if l == nil {
-		return Stats{Losses: n.losses.Load()}
-	}
+	l := n.shards
 	c := l.client.Counters()
 	return Stats{
 		Acquires: c.Locks.Load(), Grants: c.Grants.Load(), Releases: c.Unlocks.Load(), Losses: n.losses.Load(),
