@@ -91,7 +91,7 @@ func (l *Lock) Deadline() time.Time {
 }
 
 // Err returns nil while the lock is held, by the clock at this call: call it right before
-// a write. Afterwards it returns ErrLost, or ErrClosed after Unlock.
+// a write. Afterwards it returns ErrLost, or ErrClosed if Unlock or the session's Close ended it.
 func (l *Lock) Err() error {
 	h := l.of()
 	err := h.grant.err()
@@ -104,8 +104,8 @@ func (l *Lock) Err() error {
 }
 
 // Context returns a context that ends with the hold: when the lock is lost, with
-// [context.Cause] ErrLost, else at Unlock. It carries the values of the context that the
-// lock was acquired with, but does not end with that context.
+// [context.Cause] ErrLost, else at Unlock or the session's Close. It carries the values of
+// the context that the lock was acquired with, but does not end with that context.
 func (l *Lock) Context() context.Context {
 	h := l.of()
 	h.arm()
@@ -176,9 +176,10 @@ func (l *Lock) Lost() <-chan struct{} {
 
 // Extend makes a lock with MaxHold end d after this call has sent its request, however
 // much time was left before. d has the range of MaxHold. Other locks are renewed and need
-// no extension: for them Extend returns ErrInvalidOption. If ctx ends first, the old or the
-// new end holds. Until the answer comes, Deadline returns the earlier of the two, and the key
-// may stay held until the later. ErrLost or ErrClosed: the lock had ended.
+// no extension: for them Extend returns ErrInvalidOption. If ctx ends first, Extend returns
+// ctx.Err(), and the old or the new end holds. Until the answer comes, Deadline returns the
+// earlier of the two, and the key may stay held until the later. ErrLost or ErrClosed: the
+// lock had ended, or ended before the answer came.
 func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case ctx == nil:

@@ -50,8 +50,8 @@ func (l *lease) forgetFix(c *Call) {
 //
 //   - until: when the fixed time is over, counted from the sending of the Fix.
 //   - believed: the earlier of until and of what the waiting Fixes allow. The holder goes by it.
-//   - lasts: until when the client reckons with the record, counted from this answer. The record may
-//     exist a little longer in the table (2ρ of the fixed time), and then ends by itself.
+//   - lasts: until when the table may keep the record, counted from this answer. It may keep it a
+//     little longer (2ρ of the fixed time); then the record ends by itself.
 func (l *lease) fixConfirmed(c *Call, err error) {
 	h, now := c.Hold, l.client.now
 	waiting := h.pending

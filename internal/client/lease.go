@@ -26,12 +26,12 @@ type lease struct {
 	opened uint64        // the lowest revision that showed its record
 	begun  bool          // something was sent
 	until  time.Duration // the end of the belief: from the first sending, or the last confirmed renewal (P6)
-	lasts  time.Duration // until when the client reckons with the record, by all fixed times that were asked for (P7)
+	lasts  time.Duration // until when the table may keep the record, by all fixed times that were asked for (P7)
 
 	number    uint64           // of the last call
 	calls     map[uint64]*Call // without a result, by number
 	open      []*Call          // those of calls that may need another sending
-	abandoned []*Call          // calls that no caller waits for, earliest given up first: that is not done, later ones may be
+	abandoned []*Call          // calls that no caller waits for, in the order in which they were given up; the first is not done, later ones may be
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them

@@ -232,7 +232,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 		l.gone()
 		return
 	case e.Reason == shard.Reopen || e.Reason == shard.Behind:
-		return // an old answer; Behind is none to this lease, whose commands all carry one Since (P12)
+		return // an old answer, or Behind, which cannot concern this lease: its commands all carry one Since (P12)
 	}
 	l.acknowledge(e.Number)
 	c.Info.Holder, c.Info.Token = e.Holder, e.Token

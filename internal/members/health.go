@@ -38,6 +38,7 @@ func (m *Machine) assess() {
 	lost := m.missesVoter(own)
 	for id, s := range m.statuses { // order-free: sets are filled
 		o := m.members[id]
+		// The longer this node's own status is overdue, the older others' may be that arrived meanwhile.
 		if o == nil || !o.connected || m.now-s.at > 3*m.every()+m.statusAt-m.now {
 			delete(m.statuses, id)
 			continue

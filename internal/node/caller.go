@@ -21,7 +21,7 @@ func (n *Node) await(ctx context.Context, c *client.Call) error {
 	return fault.ErrClosed
 }
 
-// lock begins a caller's Lock, unless the node is to go.
+// lock begins a caller's Lock, unless the node leaves or has ended.
 func (l *shardLoop) lock(c *client.Call) {
 	if l.node.closing() {
 		l.step(client.Abandon{Call: c, Cause: fault.ErrClosed})

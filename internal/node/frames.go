@@ -28,7 +28,7 @@ type outFrame struct {
 	queued bool // it is among the loop's frames
 }
 
-// maxFrame is when a frame is sent although the run goes on.
+// maxFrame is the size in bytes above which a frame is sent although the run goes on.
 const maxFrame = 512 << 10
 
 // frame returns the frame that gathers for node.
@@ -80,7 +80,7 @@ func urgent(m message.Message) bool {
 	return false
 }
 
-// keptRoom is how large a frame's room may be to be kept for the next.
+// keptRoom is the largest room of a frame, in bytes, that is kept for the next frame.
 const keptRoom = 16 << 10
 
 func (l *shardLoop) send(f *outFrame) {

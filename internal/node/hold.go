@@ -170,7 +170,7 @@ func (h *Hold) release(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	if h.releasing != nil {
-		return h.await(ctx, limit) // which unlocks
+		return h.await(ctx, limit) // which unlocks the mutex
 	}
 	if cause := h.belief.Err(); cause != nil {
 		h.mu.Unlock()
@@ -192,8 +192,8 @@ func (h *Hold) release(ctx context.Context) error {
 	return fault.ErrUnconfirmed
 }
 
-// await waits, as a later caller of Release, for what the first one's comes to. It is
-// called with the mutex, which it unlocks.
+// await waits, as a later caller of Release, for the result of the first. It is called with the
+// mutex held, and unlocks it.
 func (h *Hold) await(ctx context.Context, limit time.Duration) error {
 	if !h.confirmed && !h.unconfirmed {
 		p := h.node.env.NewParker()

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// membership is the loop at which a node deals with other nodes as such. It feeds two machines,
+// membership is the loop that finds a mesh and keeps track of its members. It feeds two machines,
 // founding's until the node is in a mesh, and beside it members', and does what they want done.
 // Only its loop touches them.
 type membership struct {

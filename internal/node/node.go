@@ -66,7 +66,7 @@ type Node struct {
 
 	mu      sync.Mutex
 	hello   transport.Hello
-	status  mood
+	status  phase
 	err     error
 	done    chan struct{}
 	waiters []env.Parker // in WaitReady
@@ -75,11 +75,11 @@ type Node struct {
 	down     bool              // shut has been called
 }
 
-// mood is how far a node is in its life.
-type mood uint8
+// phase is how far a node is in its life.
+type phase uint8
 
 const (
-	starting mood = iota
+	starting phase = iota
 	serving
 	leaving
 	closed
