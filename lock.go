@@ -81,8 +81,8 @@ func (l *Lock) Token() uint64 {
 }
 
 // Deadline returns until when the lock is held as far as renewals have confirmed it, as a
-// time of day. Every confirmed renewal moves it; when the hold has ended, it stays as it was.
-// If the lock is lost, its key is free soon after that time.
+// time of day. Every confirmed renewal moves it, also after an Unlock that is not confirmed
+// yet. If the lock is lost, its key is free soon after that time.
 func (l *Lock) Deadline() time.Time {
 	if l.isZero() {
 		return time.Time{}

@@ -51,7 +51,7 @@ func (t *Transport) greet(ctx context.Context, addr string) (*conn, error) {
 	}
 	c.shut(err)
 	if errors.Is(err, errMalformed) {
-		t.warn("the dialled address is not a lockmesh node", "addr", addr, "reason", err)
+		t.warn("no valid handshake with the dialled address", "addr", addr, "reason", err)
 	}
 	var refusal *RefusedError
 	switch {
