@@ -30,8 +30,8 @@ type peer struct {
 	flaps    int    // connections in a row that broke soon
 }
 
-// maxFlaps bounds the wait between redials of a connection that keeps breaking to
-// about a second.
+// maxFlaps bounds the wait between redials of a connection that keeps breaking, to less
+// than a second.
 const maxFlaps = 5
 
 func (p *peer) signal() {
@@ -54,8 +54,8 @@ func (t *Transport) peerLocked(id ID) *peer {
 }
 
 // Connect keeps a connection with the node id, last known at addr, until
-// Disconnect or Close: it dials now and, with exponential backoff and jitter, from
-// 50 ms to 5 s, whenever there is no connection. A later call with another address
+// Disconnect or Close: it dials now and whenever there is no connection, with pauses that
+// double from 50 ms to 5 s, each shortened at random by up to a half. A later call with another address
 // replaces the address, and dials again. With an empty addr it waits for the peer to
 // dial.
 //

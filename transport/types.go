@@ -99,9 +99,9 @@ type Handler interface {
 	// replaces another one of the same pair is not reported again. Each Up is followed
 	// by one Down, whichever end ends the connection, unless Close comes first.
 	Up(peer Hello)
-	// Down reports that the connection is gone. For Goodbye and Disconnected there is no
-	// redial; in all other cases the cause is what an immediate redial found. Replaced may
-	// also come without an Up before it: see Transport.Connect.
+	// Down reports that the connection is gone. Unless the cause is Goodbye or Disconnected,
+	// it is what an immediate redial found. Replaced may also come without an Up before it:
+	// see Transport.Connect.
 	Down(peer ID, cause Cause)
 	// Receive delivers one frame. The handler owns body.
 	Receive(from ID, kind Kind, body []byte)
