@@ -13,8 +13,8 @@ import (
 	"github.com/lockmesh/mesh/shard"
 )
 
-// maxMoves is how many shards one node's leaders move at a time, so that a restart storm
-// does not melt the fleet.
+// maxMoves: while a node's leaders move so many shards, no other one begins to move, so that a restart
+// storm does not melt the fleet. All that begin in the same tick may do so.
 const maxMoves = 4
 
 // founders returns each shard's first replicas: where the ring wants them among the
