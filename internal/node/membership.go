@@ -309,7 +309,9 @@ func (m *membership) leave() { m.carryOut(m.members.Leave(m.now, m.out)) }
 
 // goodbye ends gossip and connections, and says so to the other nodes.
 func (m *membership) goodbye() {
-	m.node.gossip.Leave()
+	if m.node.gossip != nil { // else it could not start
+		m.node.gossip.Leave()
+	}
 	m.carryOut(m.members.Goodbye(m.now, m.out))
 }
 
@@ -358,7 +360,7 @@ func (n *Node) Health() Health {
 	n.membership.mu.Lock()
 	defer n.membership.mu.Unlock()
 	h := n.membership.health
-	h.Ready = ready
+	h.Ready = h.Ready && ready
 	h.NoMajority, h.UnderReplicated = slices.Clone(h.NoMajority), slices.Clone(h.UnderReplicated)
 	return h
 }

@@ -312,7 +312,10 @@ type Stats struct {
 
 // Stats returns the node's counters.
 func (n *Node) Stats() Stats {
-	l := n.shards
+	l := n.up.Load()
+	if l == nil {
+		return Stats{} // it is in no mesh yet
+	}
 	c := l.client.Counters()
 	return Stats{
 		Acquires: c.Locks.Load(), Grants: c.Grants.Load(), Releases: c.Unlocks.Load(), Losses: n.losses.Load(),

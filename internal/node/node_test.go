@@ -120,9 +120,9 @@ func TestTheLogNamesTheNode(t *testing.T) {
 func TestStartWithAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Start(ctx, Config{Env: &bench{tb: t}, Name: "a", Shards: 1, Logger: slog.New(slog.DiscardHandler)})
-	if want := "mesh: join: context canceled, waiting for nothing yet"; !errors.Is(err, context.Canceled) || err.Error() != want {
-		t.Errorf("Start: %v, want %s", err, want)
+	_, err := ready(ctx, Config{Env: &bench{tb: t}, Name: "a", Shards: 1, Logger: slog.New(slog.DiscardHandler)})
+	if want := "context canceled, waiting for nothing yet"; !errors.Is(err, context.Canceled) || err.Error() != want {
+		t.Errorf("WaitReady: %v, want %s", err, want)
 	}
 }
 
