@@ -1,16 +1,11 @@
 package core
 
 import (
-	"encoding/binary"
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"math/bits"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"testing"
-	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
@@ -18,6 +13,7 @@ import (
 
 var (
 	deep  = flag.Bool("deep", false, "explore the model with larger bounds")
+	only  = flag.Int("world", -1, "explore the world of this number alone")
 	walks = flag.Int("walks", 5000, "how many random walks to take")
 	walk  = flag.Int("walk", 0, "the number of the first")
 )
@@ -40,6 +36,8 @@ type model struct {
 	past  []*Table // what was decided, in this order
 	wrong string   // what went wrong in the last step
 
+	tables *tables
+
 	groups   []group // the one shard's replicas: raft, as far as it matters here
 	fences   int     // so far
 	versions int     // decided at once, so far
@@ -56,6 +54,8 @@ type limits struct {
 	lists  []string // a letter for each entry; the first is that of the founding
 	edits  int      // how often an entry's file gets the next of lists
 	hasty  bool     // the second list may be in use before the first is in force
+	plain  bool     // states that renamings make of each other are explored each by itself
+	serve  int      // in one of how many states comesToServe is tried; zero: every
 }
 
 // group is one generation of the shard. Its raft is taken to be right: a change of voters happens at
@@ -133,11 +133,19 @@ func newModel(l limits) *model {
 	for e := range l.entries {
 		m.acc = append(m.acc, NewAcceptor(m.id(e), m.file(e)))
 	}
+	m.tables = newTables(m.names, m.lists)
 	return m
 }
 
 // file returns the list with which the next incarnation of an entry starts.
 func (m *model) file(e int) []string { return strings.Split(m.lists[m.files[e]], "") }
+
+// listed returns which of the lists this is.
+func (m *model) listed(list []string) int {
+	return slices.IndexFunc(m.lists, func(l string) bool {
+		return len(l) == len(list) && !slices.ContainsFunc(list, func(e string) bool { return !strings.Contains(l, e) })
+	})
+}
 
 // runs reports whether an entry is in the list that its incarnation was started with: else that is a
 // client.
@@ -207,7 +215,9 @@ func (m *model) steps(yield func(next *model, name func() string)) {
 		}
 		if len(m.calls) < m.limits.calls && mayStart(m, e) {
 			for _, list := range m.callable(e) {
-				do(func() string { return fmt.Sprintf("%d calls %v", id, list) }, func(c *model) { c.startCall(e, list) })
+				for _, round := range m.rounds(e, list) {
+					do(func() string { return fmt.Sprintf("%d calls %v in round %d", id, list, round) }, func(c *model) { c.startCall(e, list, round) })
+				}
 			}
 		}
 		if m.atOnce && m.versions < m.limits.registers {
@@ -215,7 +225,7 @@ func (m *model) steps(yield func(next *model, name func() string)) {
 		}
 		if !m.atOnce && len(m.regs) < m.limits.registers {
 			for k := bind; k <= recovery; k++ {
-				if m.acc[e].table != nil && m.acc[e].Serves(m.acc[e].table.Stamp) == nil && m.change(k, m.acc[e].table) != nil {
+				if m.acc[e].table != nil && m.acc[e].Serves(m.acc[e].table.Stamp) == nil && len(m.changes(k, m.acc[e].table)) > 0 {
 					do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k) })
 				}
 			}
@@ -296,14 +306,39 @@ func (m *model) callable(e int) (lists [][]string) {
 	})
 }
 
+// rounds returns the rounds in which an incarnation may begin a call of a list. It is told which round
+// is above all that it knows of. Where others had the same in mind, IDs tell which is the higher ballot,
+// and IDs are random: so each order is possible. For that a round is divided by the calls that there
+// may be. The last call need not leave any place to others.
+func (m *model) rounds(e int, list []string) (rounds []uint64) {
+	action, _ := begin(m.id(e), list, m.told())
+	const parts = 16
+	first := (action.(Begin).Call.Ballot.Round-1)/parts*parts + parts
+	taken := func(round uint64) bool {
+		return slices.ContainsFunc(m.calls, func(c call) bool { return c.Ballot.Round == round })
+	}
+	last := len(m.calls)+1 == m.limits.calls
+	gap := true
+	for round := first + 1; round <= first+uint64(m.limits.calls); round++ {
+		if taken(round) {
+			gap = true
+		} else if gap || !last {
+			rounds = append(rounds, round)
+			gap = false
+		}
+	}
+	return rounds
+}
+
 // startCall begins a roll call of those that live. Its proposer is the first to answer.
-func (m *model) startCall(e int, list []string) {
+func (m *model) startCall(e int, list []string, round uint64) {
 	action, _ := begin(m.id(e), list, m.told())
 	c := call{Call: action.(Begin).Call, answers: make([]*Report, len(list))}
+	c.Ballot.Round = round
 	if r, err := m.edit(m.id(e)).Call(c.Call); err == nil {
 		c.answers[slices.Index(c.Roster, m.id(e))] = &r
 		if len(list) == 1 {
-			c.value = m.value(c)
+			c.value = m.values(c)[0]
 		}
 	}
 	m.calls = append(m.calls, c)
@@ -320,16 +355,16 @@ func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 		try := *a
 		if k.value == nil && k.answers[p] == nil && alive {
 			if r, err := try.Call(k.Call); err == nil {
-				do(func() string { return fmt.Sprintf("%d answers call %v", id, k.Ballot) }, func(c *model) {
-					_, _ = c.edit(id).Call(k.Call)
-					n := *k
-					n.answers = slices.Clone(n.answers)
-					n.answers[p] = &r
-					if !slices.Contains(n.answers, nil) {
-						n.value = c.value(n)
-					}
-					c.calls[i] = n
-				})
+				n := *k
+				n.answers = slices.Clone(n.answers)
+				n.answers[p] = &r
+				for _, value := range m.values(n) {
+					do(func() string { return fmt.Sprintf("%d answers call %v", id, k.Ballot) }, func(c *model) {
+						_, _ = c.edit(id).Call(k.Call)
+						c.calls[i] = n
+						c.calls[i].value = value
+					})
+				}
 			}
 		}
 		try = *a
@@ -362,16 +397,39 @@ func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 	}
 }
 
-func (m *model) value(k call) *Table {
+// values returns the values of a call, by each choice of voters: nil alone while an answer is missing.
+func (m *model) values(k call) (values []*Table) {
+	if slices.Contains(k.answers, nil) {
+		return []*Table{nil}
+	}
 	answers := make([]Report, len(k.answers))
 	for i, r := range k.answers {
 		answers[i] = *r
 	}
-	fresh := func() *Table {
-		return &Table{Mesh: k.Ballot.Round<<8 | uint64(k.Ballot.By), Shards: make([]Shard, 1)}
+	fresh := func() *Table { return &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)} }
+	from := k.Call.Recovered(answers)
+	for _, voters := range sets(nil, k.Roster, m.replicas) {
+		values = append(values, m.tables.intern(k.Call.Value(answers, fresh, func(int) []transport.ID { return voters }), from))
 	}
-	t := k.Call.Value(answers, fresh, func(int) []transport.ID { return k.Roster[:min(m.replicas, len(k.Roster))] })
-	return intern(t, k.Call.Recovered(answers))
+	return values
+}
+
+// sets returns the sets of n that have all of some and otherwise of more, or all if there are fewer.
+func sets(some, more []transport.ID, n int) [][]transport.ID {
+	if len(some) >= n || len(more) == 0 {
+		return [][]transport.ID{sorted(some)}
+	}
+	with := sets(append(slices.Clone(some), more[0]), more[1:], n)
+	if len(some)+len(more) <= n {
+		return with
+	}
+	return append(with, sets(some, more[1:], n)...)
+}
+
+func sorted(ids []transport.ID) []transport.ID {
+	s := slices.Clone(ids)
+	slices.Sort(s)
+	return s
 }
 
 var kinds = []string{"bind", "start", "relist", "move", "settle", "recover"}
@@ -430,7 +488,7 @@ func (m *model) decideAtOnce(e int, do func(func() string, func(*model))) {
 			continue
 		}
 		for k := bind; k <= recovery; k++ {
-			if t := m.change(k, prev); t != nil {
+			for _, t := range m.changes(k, prev) {
 				decide(kinds[k], t)
 			}
 		}
@@ -454,19 +512,17 @@ func (m *model) registerSteps(i int, do func(func() string, func(*model))) {
 				})
 			}
 			if alive && !slices.Contains(k.answered, id) {
-				do(func() string { return fmt.Sprintf("%d answers read %v", id, k.ballot) }, func(c *model) {
-					_, _, _ = c.edit(id).Read(Read{k.ballot, k.prev.Stamp})
-					n := *k
-					n.answered = append(slices.Clone(n.answered), id)
-					n.at = append(slices.Clone(n.at), at)
-					n.accepted = append(slices.Clone(n.accepted), accepted)
-					if len(n.answered) >= Majority(len(k.prev.Bound())) {
-						if n.value = Chosen(n.at, n.accepted); n.value == nil {
-							n.value = c.change(k.kind, k.prev)
-						}
-					}
-					c.regs[i] = n
-				})
+				n := *k
+				n.answered = append(slices.Clone(n.answered), id)
+				n.at = append(slices.Clone(n.at), at)
+				n.accepted = append(slices.Clone(n.accepted), accepted)
+				for _, value := range m.proposals(n) {
+					do(func() string { return fmt.Sprintf("%d answers read %v", id, k.ballot) }, func(c *model) {
+						_, _, _ = c.edit(id).Read(Read{k.ballot, k.prev.Stamp})
+						c.regs[i] = n
+						c.regs[i].value = value
+					})
+				}
 			}
 		}
 		if k.value == nil {
@@ -499,83 +555,103 @@ func (m *model) registerSteps(i int, do func(func() string, func(*model))) {
 	}
 }
 
-// change returns the version after t that a proposer of this kind proposes, or nil if there is nothing
-// to do.
-func (m *model) change(k kind, t *Table) *Table {
+// proposals returns the values that the proposer of a register may propose by the answers to its
+// reads: nil alone if it has none.
+func (m *model) proposals(k register) []*Table {
+	if len(k.answered) < Majority(len(k.prev.Bound())) {
+		return []*Table{nil}
+	}
+	if t := Chosen(k.at, k.accepted); t != nil {
+		return []*Table{t}
+	}
+	if ts := m.changes(k.kind, k.prev); len(ts) > 0 {
+		return ts
+	}
+	return []*Table{nil}
+}
+
+// changes returns the versions after t that a proposer of this kind may propose.
+func (m *model) changes(k kind, t *Table) (ts []*Table) {
+	add := func(n *Table, err error) {
+		if err == nil {
+			ts = append(ts, m.tables.intern(n, t))
+		}
+	}
 	s := &t.Shards[0]
-	n, err := (*Table)(nil), errNoMove
 	switch k {
-	case bind:
+	case bind, start, relist:
 		for _, seat := range t.Seats {
-			if e := slices.Index(m.names, seat.Entry); m.runs(e) && m.id(e) != seat.Node.ID && err != nil {
-				n, err = t.Bind(seat.Entry, env.Member{ID: m.id(e)}, m.acc[e].list)
-			}
-		}
-	case start:
-		for _, seat := range t.Seats {
-			if e := slices.Index(m.names, seat.Entry); m.id(e) == seat.Node.ID && err != nil {
-				n, err = t.Start(seat.Entry, m.acc[e].list)
-			}
-		}
-	case relist:
-		for _, seat := range t.Seats {
-			if e := slices.Index(m.names, seat.Entry); m.id(e) == seat.Node.ID && err != nil {
-				n, err = t.Relist(m.acc[e].list)
+			e := slices.Index(m.names, seat.Entry)
+			switch id := m.id(e); {
+			case k == bind && m.runs(e):
+				add(t.Bind(seat.Entry, env.Member{ID: id}, m.acc[e].list))
+			case k == start && id == seat.Node.ID:
+				add(t.Start(seat.Entry, m.acc[e].list))
+			case k == relist && id == seat.Node.ID:
+				if n, err := t.Relist(m.acc[e].list); err == nil && !slices.Contains(ts, m.tables.intern(n, t)) {
+					add(n, nil)
+				}
 			}
 		}
 	case move:
-		if to := m.voters(t); !slices.Equal(to, s.Voters) {
-			n, err = t.Move(0, to)
+		for _, to := range m.voters(t) {
+			if !slices.Equal(to, s.Voters) {
+				add(t.Move(0, to))
+			}
 		}
 	case settle:
 		if g := m.group(s.Generation); g != nil && (g.moved == s.Move || g.void >= s.Move) {
-			n, err = t.Settle(0, s.Generation, s.Move, g.moved == s.Move)
+			add(t.Settle(0, s.Generation, s.Move, g.moved == s.Move))
 		}
 	case recovery:
-		n, err = t.Recover(0, m.fenced(s.Generation), m.others(t))
-	}
-	if err != nil {
-		return nil
-	}
-	return intern(n, t)
-}
-
-// voters returns those that are to vote by t: those of now that have a seat, then others that have one.
-func (m *model) voters(t *Table) []transport.ID {
-	bound := t.Bound()
-	to := slices.DeleteFunc(slices.Clone(t.Shards[0].Voters), func(id transport.ID) bool { return !slices.Contains(bound, id) })
-	for _, id := range bound {
-		if len(to) < m.replicas && !slices.Contains(to, id) {
-			to = append(to, id)
+		for _, to := range m.others(t) {
+			add(t.Recover(0, m.fenced(s.Generation), to))
 		}
 	}
-	slices.Sort(to)
-	return to
+	return ts
+}
+
+// voters returns those that may be to vote by t: those of now that have a seat, then others that have one.
+func (m *model) voters(t *Table) [][]transport.ID {
+	var stay, others []transport.ID
+	for _, id := range t.Bound() {
+		if slices.Contains(t.Shards[0].Voters, id) {
+			stay = append(stay, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	return sets(stay, others, m.replicas)
 }
 
 // others returns as many, but those that do not vote now first: the worst choice for a new generation.
-func (m *model) others(t *Table) []transport.ID {
-	to := t.Bound()
-	slices.SortStableFunc(to, func(a, b transport.ID) int {
-		if was := slices.Contains(t.Shards[0].Voters, a); was != slices.Contains(t.Shards[0].Voters, b) {
-			return map[bool]int{false: -1, true: 1}[was]
+func (m *model) others(t *Table) [][]transport.ID {
+	var were, others []transport.ID
+	for _, id := range t.Bound() {
+		if slices.Contains(t.Shards[0].Voters, id) {
+			were = append(were, id)
+		} else {
+			others = append(others, id)
 		}
-		return 0
-	})
-	to = to[:min(len(to), m.replicas)]
-	slices.Sort(to)
-	return to
+	}
+	if len(others) >= m.replicas {
+		return sets(nil, others, m.replicas)
+	}
+	return sets(others, were, m.replicas)
 }
 
 // fenced returns the incarnations that live and have fenced their replicas of a generation.
 func (m *model) fenced(g Generation) (ids []transport.ID) {
 	for e, a := range m.acc {
-		if g.Number <= a.cut[life{0, g.Core}] {
+		if g.Number <= a.cut[replica(g)] {
 			ids = append(ids, m.id(e))
 		}
 	}
 	return ids
 }
+
+// replica names the one shard within a generation of the core.
+func replica(g Generation) life { return life{0, g.Core} }
 
 // group returns the shard's replicas of a generation, or nil.
 func (m *model) group(g Generation) *group {
@@ -681,13 +757,13 @@ func (m *model) judge(t *Table) {
 		switch later := t.Stamp.Compare(o.Stamp); {
 		case later == 0:
 			m.wrong = fmt.Sprintf("two decisions are called %v", t.Stamp)
-		case later < 0 && remembered && !descends(o, t): // another roster may complete a decision that o was made out of
+		case later < 0 && remembered && !m.tables.descends(o, t): // another roster may complete a decision that o was made out of
 			m.wrong = fmt.Sprintf("%v is decided after %v", t.Stamp, o.Stamp)
-		case later > 0 && remembered && !descends(t, o):
+		case later > 0 && remembered && !m.tables.descends(t, o):
 			m.wrong = fmt.Sprintf("%v does not descend from %v", t.Stamp, o.Stamp)
 		}
 	}
-	if t.Stamp.Version > 0 || slices.ContainsFunc(m.past, func(o *Table) bool { return t.Stamp.Compare(o.Stamp) < 0 && descends(o, t) }) {
+	if t.Stamp.Version > 0 || slices.ContainsFunc(m.past, func(o *Table) bool { return t.Stamp.Compare(o.Stamp) < 0 && m.tables.descends(o, t) }) {
 		return
 	}
 	for _, id := range t.Bound() {
@@ -809,7 +885,7 @@ func (m *model) act(e int) string {
 		}
 		m.edit(id).Release(a.Table, m.acc[e].roll)
 	case Propose:
-		return m.decideNow(e, intern(a.Table, m.acc[e].table))
+		return m.decideNow(e, m.tables.intern(a.Table, m.acc[e].table))
 	case Begin:
 		k := call{Call: a.Call}
 		for _, other := range a.Call.Roster {
@@ -819,7 +895,7 @@ func (m *model) act(e int) string {
 			}
 			k.answers = append(k.answers, &r)
 		}
-		k.value = m.value(k)
+		k.value = m.values(k)[0]
 		m.calls = append(m.calls, k)
 		for _, other := range a.Call.Roster {
 			if err := m.edit(other).Propose(k.value); err != nil {
@@ -902,361 +978,42 @@ func (m *model) tend() bool {
 		}
 	}
 	for k := bind; k <= recovery; k++ {
-		if n := m.change(k, t); n != nil {
-			m.decideNow(first, n)
+		if ts := m.changes(k, t); len(ts) > 0 {
+			m.decideNow(first, ts[0])
 			return false
 		}
 	}
 	return quorum(g.voters, m.votes(g.generation))
 }
 
-var interned = make(map[string]*Table)
-
-var parents = make(map[*Table]*Table)
-
-// descends reports whether t was made out of o, directly or by way of others.
-func descends(t, o *Table) bool {
-	for ; t != nil; t = parents[t] {
-		if t == o {
-			return true
-		}
-	}
-	return false
-}
-
-// intern returns the one Table with t's content and parent, so that tables can be compared by address.
-func intern(t, parent *Table) *Table {
-	key := fmt.Sprint(*t, numbers[parent])
-	if o := interned[key]; o != nil {
-		return o
-	}
-	interned[key], parents[t] = t, parent
-	numbers[t] = len(numbers) + 1
-	return t
-}
-
-var numbers = make(map[*Table]int)
-
-var seed = maphash.MakeSeed()
-
-// hash returns a number for the state. Two states with one number are taken for one.
-func (m *model) hash() [2]uint64 {
-	var b []byte
-	num := func(n int) { b = binary.AppendUvarint(b, uint64(n)) }
-	ballot := func(x Ballot) { num(int(x.Round)); num(int(x.By)) }
-	table := func(t *Table) { num(numbers[t]) }
-	report := func(a *Acceptor) {
-		table(a.table)
-		ballot(a.promised)
-		ballot(a.at)
-		table(a.accepted)
-		ballot(a.roll)
-		ballot(a.released)
-		ballot(a.refused)
-		ballot(a.rollAt)
-		table(a.proposed)
-		for _, g := range m.groups {
-			num(int(a.cut[life{0, g.generation.Core}]))
-		}
-	}
-	num(m.restarts)
-	num(m.edits)
-	for _, f := range m.files {
-		num(f)
-	}
-	num(m.fences)
-	num(m.versions)
-	for _, g := range m.groups {
-		ballot(g.generation.Core)
-		num(int(g.generation.Number))
-		for _, id := range g.voters {
-			num(int(id))
-		}
-		num(int(g.moved))
-		num(int(g.void))
-	}
-	for e, a := range m.acc {
-		num(m.lives[e])
-		if len(a.list) > 0 {
-			num(slices.Index(m.lists, strings.Join(a.list, "")))
-		}
-		report(a)
-	}
-	for _, k := range m.calls {
-		ballot(k.Ballot)
-		num(slices.Index(m.lists, strings.Join(k.List, "")))
-		for p, id := range k.Roster {
-			num(int(id))
-			if r := k.answers[p]; r == nil {
-				num(0)
-			} else if k.value == nil {
-				num(1)
-				report(&Acceptor{table: r.Table, at: r.At, accepted: r.Accepted, roll: r.Roll, released: r.Released, refused: r.Refused, rollAt: r.RollAt, proposed: r.Proposed})
-			}
-		}
-		table(k.value)
-		num(int(k.accepts))
-	}
-	for _, k := range m.regs {
-		if m.atOnce {
-			break
-		}
-		num(int(k.kind))
-		num(int(k.by))
-		ballot(k.ballot)
-		table(k.prev)
-		table(k.value)
-		num(len(k.answered))
-		for i, id := range k.answered {
-			num(int(id))
-			if k.value == nil {
-				ballot(k.at[i])
-				table(k.accepted[i])
-			}
-		}
-		for _, id := range sorted(k.writes) {
-			num(int(id))
-		}
-	}
-	for _, k := range m.asks {
-		num(int(k.by))
-		ballot(k.promised)
-		table(k.table)
-		for _, id := range sorted(k.confirmed) {
-			num(int(id))
-		}
-	}
-	sent := make([]int, 0, len(m.sent))
-	for _, t := range m.sent {
-		sent = append(sent, numbers[t])
-	}
-	slices.Sort(sent)
-	for _, n := range sent {
-		num(n)
-	}
-	num(-1 & 0xffff)
-	vs := slices.Clone(m.voted)
-	slices.SortFunc(vs, func(a, b vote) int {
-		return slices.Compare([]int{int(a.by), int(a.at.Round), numbers[a.table]}, []int{int(b.by), int(b.at.Round), numbers[b.table]})
-	})
-	for _, v := range vs {
-		num(int(v.by))
-		ballot(v.at)
-		table(v.table)
-	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	_, _ = h.Write(b)
-	one := h.Sum64()
-	_ = h.WriteByte(1)
-	return [2]uint64{one, h.Sum64()}
-}
-
-func sorted(ids []transport.ID) []transport.ID {
-	s := slices.Clone(ids)
-	slices.Sort(s)
-	return s
-}
-
-// newServing returns a mesh that was founded, and that all know.
-func newServing(l limits) *model {
-	l.calls++
-	m := newModel(l)
-	m.startCall(0, m.file(0))
-	for len(m.past) == 0 || slices.ContainsFunc(m.past[0].Bound(), func(id transport.ID) bool { return m.at(id).table == nil }) {
-		var next *model
-		m.steps(func(s *model, name func() string) {
-			if len(s.calls) == 1 && s.restarts == l.restarts && len(s.regs) == 0 && s.fences == 0 && !strings.Contains(name(), "lost") {
-				next = s
-			}
-		})
-		m = next
-	}
-	return m
-}
-
-// worlds are small enough to be explored whole. Those that are deep take minutes.
-var worlds = []struct {
-	serving, deep bool
-	limits
-}{
-	{limits: limits{entries: 3, restarts: 1, calls: 2, asks: 1, lists: []string{"ab", "ac"}, hasty: true}},
-	{limits: limits{entries: 2, restarts: 2, calls: 2, registers: 1, asks: 1}},
-	{limits: limits{entries: 3, restarts: 1, calls: 2}, deep: true},
-	{limits: limits{entries: 3, restarts: 1, calls: 1, registers: 1}, serving: true},
-	{limits: limits{entries: 3, restarts: 1, registers: 2}, serving: true},
-	{limits: limits{entries: 2, restarts: 1, calls: 2, registers: 1, asks: 1}, serving: true},
-	{limits: limits{entries: 3, calls: 2, asks: 2}, serving: true, deep: true},
-	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, fences: 1, atOnce: true}, serving: true},
-	{limits: limits{entries: 4, replicas: 3, restarts: 1, registers: 2, fences: 1, atOnce: true}, serving: true},
-	{limits: limits{entries: 3, replicas: 2, restarts: 2, registers: 3, fences: 1, atOnce: true}, serving: true, deep: true},
-	{limits: limits{entries: 3, restarts: 2, registers: 4, atOnce: true}, serving: true, deep: true},
-	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, fences: 1, atOnce: true}, serving: true, deep: true},
-	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 1, registers: 2, atOnce: true, lists: []string{"ab", "ac"}, edits: 2}, serving: true},
-	{limits: limits{entries: 4, replicas: 2, restarts: 1, registers: 3, atOnce: true, lists: []string{"abc", "abd"}, edits: 2}, serving: true},
-}
-
-// TestModel explores every state within bounds.
-func TestModel(t *testing.T) {
-	for i, w := range worlds {
-		switch {
-		case w.deep && !*deep, i > 0 && testing.Short():
-		case w.serving:
-			explore(t, fmt.Sprintf("serving %+v", w.limits), newServing(w.limits))
-		default:
-			explore(t, fmt.Sprintf("founding %+v", w.limits), newModel(w.limits))
-		}
-	}
-}
-
-func explore(t *testing.T, name string, m *model) {
-	t.Helper()
-	begun, depth := time.Now(), 0
-	type node struct {
-		m    *model
-		from *node
-		name string
-	}
-	fail := func(n *node, why string) {
-		for ; n != nil; n = n.from {
-			t.Log(n.name)
-		}
-		t.Fatal(why)
-	}
-	visited := map[[2]uint64]bool{m.hash(): true}
-	level := []*node{{m: m}}
-	for ; len(level) > 0; depth++ {
-		var next []*node
-		for _, at := range level {
-			at.m.steps(func(s *model, name func() string) {
-				h := s.hash()
-				if visited[h] {
-					return
-				}
-				visited[h] = true
-				n := &node{s, at, name()}
-				if why := s.check(); why != "" {
-					fail(n, why)
-				}
-				if h[1]%every == 0 {
-					if why := s.comesToServe(); why != "" {
-						fail(n, why)
-					}
-				}
-				next = append(next, n)
-			})
-			at.m = nil
-		}
-		level = next
-	}
-	t.Logf("%s: %d states, %d steps deep, %v", name, len(visited), depth, time.Since(begun).Round(time.Millisecond))
-}
-
-// rolls are lists that follow each other.
-func rolls() [][]string {
-	return [][]string{
-		{"abc", "abd"}, {"abc", "abcd"}, {"abcd", "abc"}, {"abc", "abd", "aed"}, {"ab", "abc"}, {"ab", "ac"}, {"abc", "ab"}, {"abc", "abd", "abcd"},
-		{"abcde", "abcd", "abcf"}, {"abc", "abcd", "abcde"}, {"a", "ab", "b"}, {"abcd", "abce", "abfe"},
-	}
-}
-
-// names returns the entries of lists.
-func names(lists []string) string {
-	all := []rune(strings.Join(lists, ""))
-	slices.Sort(all)
-	return string(slices.Compact(all))
-}
-
-// what returns the kind of a version that was made out of another.
-func what(t, from *Table) string {
-	s, was := &t.Shards[0], &from.Shards[0]
-	started := func(s Seat) bool { return s.Started }
-	switch {
-	case !slices.Equal(t.List(), from.List()):
-		return kinds[relist]
-	case s.Generation != was.Generation:
-		return kinds[recovery]
-	case s.Move != was.Move:
-		return kinds[move]
-	case was.Next != nil && s.Next == nil:
-		return kinds[settle]
-	case slices.Equal(t.Bound(), from.Bound()) && slices.ContainsFunc(t.Seats, started):
-		return kinds[start]
-	}
-	return kinds[bind]
-}
-
-// TestWalks walks at random, far beyond what can be explored.
-func TestWalks(t *testing.T) {
-	longest := 0
-	met := make(map[string]int)
-	if testing.Short() {
-		*walks = min(*walks, 500)
-	}
-	for n := *walk; n < *walk+*walks; n++ {
-		rng := rand.New(rand.NewPCG(1, uint64(n)))
-		l := limits{entries: 2 + rng.IntN(4), restarts: rng.IntN(5), calls: 1 + rng.IntN(5), registers: rng.IntN(8), asks: rng.IntN(5), fences: rng.IntN(4)}
-		if rolls := rolls(); rng.IntN(2) == 0 {
-			l.lists = rolls[rng.IntN(len(rolls))]
-			l.entries = len(names(l.lists))
-			l.edits, l.hasty = rng.IntN(2*l.entries*len(l.lists)), len(l.lists) == 2 && rng.IntN(2) == 0
-		}
-		l.replicas = 2 + rng.IntN(l.entries-1)
-		l.atOnce = rng.IntN(2) == 0
+// newServing returns meshes that were founded, and that all know: one for each choice of voters. The
+// founding's ballot is nobody's, so that none of the entries is another than the others.
+func newServing(l limits) (ms []*model) {
+	for n := 0; ; n++ {
 		m := newModel(l)
-		if rng.IntN(2) == 0 {
-			m = newServing(l)
+		if n > 0 {
+			m.tables = ms[0].tables
 		}
-		var names []string
-		rare := 1 << rng.IntN(6) // how much rarer what goes wrong is
-		for range 300 {
-			var chosen *model
-			var name func() string
-			seen := 0
-			m.steps(func(s *model, nm func() string) {
-				weight := rare
-				if s.restarts < m.restarts || s.edits < m.edits || strings.Contains(nm(), "lost") || len(s.calls) > len(m.calls) {
-					weight = 1
-				}
-				if seen += weight; rng.IntN(seen) < weight {
-					chosen, name = s, nm
-				}
-			})
-			if chosen == nil {
-				break
-			}
-			names = append(names, name())
-			m = chosen
-			if why := m.check(); why != "" {
-				for _, s := range names {
-					t.Log(s)
-				}
-				t.Fatalf("walk %d, %+v: %s", n, l, why)
-			}
+		c := Call{Ballot: Ballot{Round: 1}, List: m.file(0)}
+		for _, entry := range c.List {
+			c.Roster = append(c.Roster, m.id(slices.Index(m.names, entry)))
 		}
-		if why := m.comesToServe(); why != "" && !l.hasty {
-			for _, s := range names {
-				t.Log(s)
-			}
-			t.Fatalf("walk %d, %+v: %s", n, l, why)
+		voters := sets(nil, c.Roster, m.replicas)
+		if n == len(voters) {
+			return ms
 		}
-		longest = max(longest, len(names))
-		met[fmt.Sprintf("%d decisions", len(m.past))]++
-		for _, d := range m.past {
-			if d.Stamp.Version > 0 {
-				met[what(d, parents[d])]++
-			}
+		k := call{Call: c}
+		for _, id := range c.Roster {
+			r, _ := m.at(id).Call(c)
+			k.answers = append(k.answers, &r)
 		}
-		for _, a := range m.acc {
-			if a.released != (Ballot{}) {
-				met["a release"]++
-			}
+		t := m.values(k)[n]
+		for _, id := range c.Roster {
+			_ = m.at(id).Propose(t)
+			m.vote(vote{id, c.Ballot, t})
+			m.at(id).Learn(t)
 		}
+		m.sent = []*Table{t}
+		ms = append(ms, m)
 	}
-	for _, rare := range append(slices.Clone(kinds), "a release") {
-		if *walks >= 5000 && met[rare] == 0 {
-			t.Errorf("no walk met %s", rare)
-		}
-	}
-	t.Logf("%d walks, the longest of %d steps: %v", *walks, longest, met)
 }

@@ -1,0 +1,235 @@
+package core
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// world is a small world to explore. Depth bounds the steps; zero: it is explored whole.
+type world struct {
+	serving, deep bool
+	depth         int
+	limits
+}
+
+// worlds are small enough to be explored whole. Those that are deep take minutes.
+var worlds = []world{
+	{limits: limits{entries: 3, restarts: 1, calls: 2, asks: 1, lists: []string{"ab", "ac"}, hasty: true}},
+	{limits: limits{entries: 2, restarts: 2, calls: 2, registers: 1, asks: 1}},
+	{limits: limits{entries: 3, restarts: 1, calls: 2}, deep: true},
+	{limits: limits{entries: 3, restarts: 1, calls: 1, registers: 1}, serving: true},
+	{limits: limits{entries: 3, restarts: 1, registers: 2}, serving: true},
+	{limits: limits{entries: 2, restarts: 1, calls: 2, registers: 1, asks: 1}, serving: true},
+	{limits: limits{entries: 3, calls: 2, asks: 2}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, fences: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 4, replicas: 3, restarts: 1, registers: 2, fences: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 2, registers: 3, fences: 1, atOnce: true}, serving: true, deep: true},
+	{limits: limits{entries: 3, restarts: 2, registers: 4, atOnce: true}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, fences: 1, atOnce: true}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 1, registers: 2, atOnce: true, lists: []string{"ab", "ac"}, edits: 2}, serving: true},
+	{limits: limits{entries: 4, replicas: 2, restarts: 1, registers: 3, atOnce: true, lists: []string{"abc", "abd"}, edits: 2}, serving: true},
+}
+
+// start returns the states in which a world begins.
+func (w *world) start() []*model {
+	if w.serving {
+		return newServing(w.limits)
+	}
+	return []*model{newModel(w.limits)}
+}
+
+func (w *world) String() string {
+	begin := "founding"
+	if w.serving {
+		begin = "serving"
+	}
+	l := w.limits
+	text := fmt.Sprintf("%s: %d entries", begin, l.entries)
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{l.replicas, "replicas"}, {l.restarts, "restarts"}, {l.calls, "calls"}, {l.registers, "registers"}, {l.asks, "asks"}, {l.fences, "fences"}, {l.edits, "edits"}} {
+		if n.n > 0 {
+			text += fmt.Sprintf(", %d %s", n.n, n.what)
+		}
+	}
+	if l.atOnce {
+		text += ", at once"
+	}
+	if l.lists != nil {
+		text += fmt.Sprintf(", lists %v", l.lists)
+	}
+	return text
+}
+
+// TestModel explores every state within bounds.
+func TestModel(t *testing.T) {
+	for i, w := range worlds {
+		if *only >= 0 && i != *only || *only < 0 && (w.deep && !*deep || i > 0 && testing.Short()) {
+			continue
+		}
+		w.explore(t)
+	}
+}
+
+// TestRenaming explores worlds with renamings and without: there must be as many states as the
+// renamings make of those explored.
+func TestRenaming(t *testing.T) {
+	for _, w := range worlds {
+		if !*deep && (w.deep || w.fences > 0) || w.entries > 3 || w.depth > 0 || testing.Short() {
+			continue // with fences, there are ten times as many
+		}
+		reduced, images := w.explore(t)
+		w.plain = true
+		if states, _ := w.explore(t); states != images {
+			t.Errorf("%v: %d states, and %d with their renamings, want %d", &w, reduced, images, states)
+		}
+	}
+}
+
+// search is an exploration, level by level.
+type search struct {
+	world  *world
+	shards [256]shelf // of the states that were met
+	starts []*model
+
+	once   sync.Once
+	failed atomic.Bool // then something is wrong in a state
+	why    string
+	at     uint64
+}
+
+// shelf has the states met whose fingerprints begin alike, each with the one that led to it.
+type shelf struct {
+	mu     sync.Mutex
+	from   map[uint64]uint64
+	images int
+}
+
+// meet notes a state, and reports whether it is new.
+func (s *search) meet(h, from uint64, images int) bool {
+	shelf := &s.shards[h>>56]
+	shelf.mu.Lock()
+	defer shelf.mu.Unlock()
+	if _, ok := shelf.from[h]; ok {
+		return false
+	}
+	shelf.from[h] = from
+	shelf.images += images
+	return true
+}
+
+// fail notes what is wrong in a state.
+func (s *search) fail(at uint64, why string) {
+	s.once.Do(func() {
+		s.at, s.why = at, why
+		s.failed.Store(true)
+	})
+}
+
+// expand returns the new states to which those of a level lead.
+func (s *search) expand(level []*model) (next []*model) {
+	var memory scratch
+	serve := uint64(max(s.world.serve, every))
+	for i, at := range level {
+		level[i] = nil // frees its memory
+		from, _ := at.fingerprint(&memory)
+		at.steps(func(n *model, _ func() string) {
+			h, images := n.fingerprint(&memory)
+			if s.failed.Load() || !s.meet(h, from, images) {
+				return
+			}
+			if why := n.check(); why != "" {
+				s.fail(h, why)
+			} else if h%serve == 0 {
+				if why := n.comesToServe(); why != "" {
+					s.fail(h, why)
+				}
+			}
+			next = append(next, n)
+		})
+	}
+	return next
+}
+
+// explore explores a world whole, and returns the number of states explored, and how many renamings
+// make of them.
+func (w *world) explore(t *testing.T) (states, images int) {
+	t.Helper()
+	begun, depth := time.Now(), 0
+	s := &search{world: w, starts: w.start()}
+	for i := range s.shards {
+		s.shards[i].from = make(map[uint64]uint64)
+	}
+	var level []*model
+	for _, m := range s.starts {
+		if h, n := m.fingerprint(new(scratch)); s.meet(h, 0, n) {
+			level = append(level, m)
+		}
+	}
+	for ; len(level) > 0 && (w.depth == 0 || depth < w.depth); depth++ {
+		level = s.deepen(level)
+		if s.failed.Load() {
+			s.tell(t)
+		}
+	}
+	for i := range s.shards {
+		states += len(s.shards[i].from)
+		images += s.shards[i].images
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	bound := ""
+	if len(level) > 0 {
+		bound = ", and no deeper"
+	}
+	t.Logf("%v: %d states (%d with renamings), %d steps deep%s, %v, %d MB", w, states, images, depth, bound, time.Since(begun).Round(time.Millisecond), memory.Sys>>20)
+	return states, images
+}
+
+// deepen expands a level, in two halves at once if it is large.
+func (s *search) deepen(level []*model) []*model {
+	if len(level) < 1000 {
+		return s.expand(level)
+	}
+	parts := slices.Collect(slices.Chunk(level, (len(level)+1)/2))
+	var wg sync.WaitGroup
+	for i := range parts {
+		wg.Go(func() { parts[i] = s.expand(parts[i]) })
+	}
+	wg.Wait()
+	return slices.Concat(parts...)
+}
+
+// tell plays the steps again that led to what is wrong.
+func (s *search) tell(t *testing.T) {
+	t.Helper()
+	var path []uint64
+	for h := s.at; h != 0; h = s.shards[h>>56].from[h] {
+		path = append(path, h)
+	}
+	slices.Reverse(path)
+	var memory scratch
+	var m *model
+	for _, start := range s.starts {
+		if h, _ := start.fingerprint(&memory); h == path[0] {
+			m = start
+		}
+	}
+	for _, want := range path[1:] {
+		var chosen *model
+		m.steps(func(n *model, name func() string) {
+			if h, _ := n.fingerprint(&memory); h == want && chosen == nil {
+				t.Log(name())
+				chosen = n
+			}
+		})
+		m = chosen
+	}
+	t.Fatal(s.why)
+}
