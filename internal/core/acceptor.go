@@ -96,6 +96,24 @@ type Report struct {
 	Released Ballot
 	RollAt   Ballot
 	Proposed *Table
+
+	Asked Mark // of the node that asked for this report, as it was then: the answer repeats it
+}
+
+// Mark names what a node knew and had promised at some moment. It goes with the question for a report,
+// and comes back with it: a report that was asked for under another mark is old.
+type Mark struct {
+	Known Stamp
+	Roll  Ballot
+}
+
+// Mark returns the node's mark when it reported.
+func (r *Report) Mark() Mark {
+	m := Mark{Roll: r.Roll}
+	if r.Table != nil {
+		m.Known = r.Table.Stamp
+	}
+	return m
 }
 
 // Report returns what this node knows, promised and accepted.

@@ -156,10 +156,18 @@ func TestNext(t *testing.T) {
 		r.List = strings.Split(list, "")
 		return r
 	}
+	first := serving("abc", 1, 2, 3)
+	first.Stamp.Version = 0
+	asked := func(r Report, by Report) Report {
+		r.Asked = by.Mark()
+		return r
+	}
 	other := serving("abc", 1, 2, 3)
 	other.Stamp.Roll = Ballot{1, 2}
 	later := *now
 	later.Stamp.Version++
+	unstarted := serving("abc", 1, 2, 3)
+	unstarted.Seats[2].Started = false
 	replaced := *now
 	replaced.Seats = slices.Clone(now.Seats)
 	replaced.Seats[2].Node.ID = 9
@@ -179,6 +187,9 @@ func TestNext(t *testing.T) {
 		{"all is well", []Report{knows(1, now), knows(2, now), knows(3, now)}, nil},
 		{"one does not answer, and most remember", []Report{knows(1, now), knows(2, now), {}}, nil},
 		{"one has another incarnation", []Report{knows(1, now), knows(2, now), fresh(9)}, Propose{&replaced}},
+		{"one that answered before this version, and has ended since", []Report{knows(1, now), knows(2, now), asked(fresh(9), knows(1, first))}, nil},
+		{"one that was started with the list before", []Report{knows(1, unstarted), knows(2, unstarted), asked(fresh(3), knows(1, first))}, nil},
+		{"others answered before this node promised a call", []Report{promised(knows(1, now), Ballot{3, 2}), asked(knows(2, now), knows(1, now)), asked(knows(3, now), knows(1, now))}, "no answer at b"},
 		{"two have other incarnations", []Report{knows(1, now), fresh(8), fresh(9)}, Ballot{2, 1}},
 		{"two have, and one is silent", []Report{knows(1, now), fresh(8), {}}, "no answer at c"},
 		{"most are fenced", []Report{knows(1, now), promised(knows(2, now), Ballot{3, 2}), promised(knows(3, now), Ballot{3, 2})}, Ballot{4, 1}},
@@ -193,6 +204,9 @@ func TestNext(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			told := make(map[string]Report)
 			for i, r := range tt.told {
+				if r.Asked == (Mark{}) {
+					r.Asked = tt.told[0].Mark()
+				}
 				if r.Node != 0 {
 					told[list[i]] = r
 				}

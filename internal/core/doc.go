@@ -31,7 +31,8 @@
 // the roll call in which nobody remembers anything.
 //
 //   - Before the first phase every entry tells what it knows ([Report]), which binds nothing. The call
-//     begins only if all have told, and too few of the bound can decide ([Next]).
+//     begins only if all have told, and too few of the bound can decide ([Next]). That a report is not
+//     older than what the asking node knows is told by its [Mark].
 //   - Who answers a [Call] is fenced: it takes no part in decisions of an earlier generation, and no
 //     replica on it votes, appends or answers.
 //   - The value goes on from what the answers show ([Call.Recovered]): the same mesh, a new generation
@@ -92,27 +93,39 @@
 //
 //   - A release was taken for proof that its ballot is void, though the node that confirmed it had no
 //     part in that call: its list had another entry. Now only the released node says so.
+//
 //   - The accepted value of the highest ballot displaced the mesh that serves: a node that had been
 //     left out came back with it. Now a generation counts for which most may live.
+//
 //   - Then a node's own memory was taken apart: the decision that it knew counted for more than the
 //     value that it accepted after that. Of one node the last thing counts.
+//
 //   - A node took over an older generation, whose ballot was higher, from one that had been left out.
+//
 //   - A fresh node learned of a generation that was over, then had a seat in the next, and waited for a
 //     confirmation that needed its own vote. Now a node learns only of tables in which it has a seat,
 //     or by a release.
+//
 //   - A proposer learned of a higher ballot between its call and its value, and could not take over
 //     what it had decided.
+//
 //   - A proposer began two calls under one ballot. Now it is the first to answer its own.
+//
 //   - The list a, b, c became a, b, d and then e, b, d. A node that was a change behind, another fresh
 //     one, and c, which had been dropped two changes before, made a roll call of a, b, c while d and e
 //     were a majority. (A reader; see 2 above.)
+//
 //   - An older version of a generation was taken for the latest, since more of its bound answered. (A
 //     reader.)
+//
 //   - A roll call whose roster was out of date took a generation for over, as an incarnation of it was
 //     newer than the one in the roster. Now the order in which one node accepted counts first.
 //
-// What the model does not show yet: time, that is the quiet time and stalls; reports that are old, or
-// missing, where a node decides by Next; two changes of a list one after the other, which no walk is
+//   - By an old report of an incarnation that had ended, a node gave it the seat of the one after it,
+//     which lived, and lost it; and by reports from before a roll call nodes called again and again. Now
+//     a report counts until the node that asked for it learns or promises something.
+//
+// What the model does not show yet: time, that is the quiet time and stalls; two changes of a list one after the other, which no walk is
 // long enough for; that a list comes into force once all nodes have it (a roll-out that is given up
 // half-way cannot be set back); four and more entries explored whole.
 //

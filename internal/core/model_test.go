@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/bits"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -38,9 +39,10 @@ type model struct {
 
 	tables *tables
 
-	groups   []group // the one shard's replicas: raft, as far as it matters here
-	fences   int     // so far
-	versions int     // decided at once, so far
+	heard    [][]*Report // what the incarnation at each entry heard last of each entry; nil: nodes decide without
+	groups   []group     // the one shard's replicas: raft, as far as it matters here
+	fences   int         // so far
+	versions int         // decided at once, so far
 }
 
 // every is in how many states comesToServe is tried once, as it takes longer than a step.
@@ -54,6 +56,7 @@ type limits struct {
 	lists  []string // a letter for each entry; the first is that of the founding
 	edits  int      // how often an entry's file gets the next of lists
 	hasty  bool     // the second list may be in use before the first is in force
+	hears  int      // how often a node hears another's report; zero: a node may do all that is allowed, by Next or not
 	plain  bool     // states that renamings make of each other are explored each by itself
 	serve  int      // in one of how many states comesToServe is tried; zero: every
 }
@@ -88,6 +91,7 @@ type call struct {
 
 type register struct {
 	kind     kind
+	want     *Table // what Next said; nil: as kind tells
 	by       transport.ID
 	ballot   Ballot
 	prev     *Table
@@ -133,7 +137,13 @@ func newModel(l limits) *model {
 	for e := range l.entries {
 		m.acc = append(m.acc, NewAcceptor(m.id(e), m.file(e)))
 	}
-	m.tables = newTables(m.names, m.lists)
+	m.tables = newTables(m.names, m.lists, m.plain)
+	if m.hears > 0 {
+		m.heard = make([][]*Report, l.entries)
+		for e := range m.heard {
+			m.heard[e] = make([]*Report, l.entries)
+		}
+	}
 	return m
 }
 
@@ -184,7 +194,7 @@ func (m *model) clone() *model {
 	c := *m
 	c.lives, c.acc, c.calls, c.regs = slices.Clone(m.lives), slices.Clone(m.acc), slices.Clone(m.calls), slices.Clone(m.regs)
 	c.asks, c.sent, c.voted, c.past = slices.Clone(m.asks), slices.Clone(m.sent), slices.Clone(m.voted), slices.Clone(m.past)
-	c.groups, c.files = slices.Clone(m.groups), slices.Clone(m.files)
+	c.groups, c.files, c.heard = slices.Clone(m.groups), slices.Clone(m.files), slices.Clone(m.heard)
 	return &c
 }
 
@@ -196,61 +206,13 @@ func (m *model) steps(yield func(next *model, name func() string)) {
 		yield(c, name)
 	}
 	for e := range m.names {
-		id := m.id(e)
-		if m.edits > 0 && m.files[e] < len(m.lists)-1 && (m.hasty || m.inForce(m.file(e))) {
-			do(func() string { return fmt.Sprintf("%s is to start with the next list", m.names[e]) }, func(c *model) {
-				c.edits--
-				c.files[e]++
-				if !c.runs(e) {
-					c.acc[e] = NewAcceptor(id, c.file(e))
-				}
-			})
+		m.operatorSteps(e, do)
+		if m.heard != nil {
+			m.hearSteps(e, do)
+		} else {
+			m.ownSteps(e, do)
 		}
-		if m.restarts > 0 {
-			do(func() string { return fmt.Sprintf("%s restarts", m.names[e]) }, func(c *model) {
-				c.restarts--
-				c.lives[e]++
-				c.acc[e] = NewAcceptor(c.id(e), c.file(e))
-			})
-		}
-		if len(m.calls) < m.limits.calls && mayStart(m, e) {
-			for _, list := range m.callable(e) {
-				for _, round := range m.rounds(e, list) {
-					do(func() string { return fmt.Sprintf("%d calls %v in round %d", id, list, round) }, func(c *model) { c.startCall(e, list, round) })
-				}
-			}
-		}
-		if m.atOnce && m.versions < m.limits.registers {
-			m.decideAtOnce(e, do)
-		}
-		if !m.atOnce && len(m.regs) < m.limits.registers {
-			for k := bind; k <= recovery; k++ {
-				if m.acc[e].table != nil && m.acc[e].Serves(m.acc[e].table.Stamp) == nil && len(m.changes(k, m.acc[e].table)) > 0 {
-					do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k) })
-				}
-			}
-		}
-		if t := m.acc[e].table; m.fences < m.limits.fences && t != nil && m.acc[e].Votes(0, t.Shards[0].Generation) {
-			do(func() string { return fmt.Sprintf("%d fences its replica", id) }, func(c *model) {
-				c.edit(id).Fence(0, t.Shards[0].Generation)
-				c.fences++
-			})
-		}
-		for i, t := range m.sent {
-			a := *m.acc[e]
-			if a.Learn(t) {
-				do(func() string { return fmt.Sprintf("%d learns %v", id, m.sent[i].Stamp) }, func(c *model) { c.edit(id).Learn(c.sent[i]) })
-			}
-		}
-		if a := m.acc[e]; len(m.asks) < m.limits.asks && a.roll != (Ballot{}) {
-			for _, t := range m.shown() {
-				if t.Stamp.Roll != a.roll {
-					do(func() string { return fmt.Sprintf("%d asks for %v", id, t.Stamp) }, func(c *model) {
-						c.asks = append(c.asks, question{by: id, promised: m.acc[e].roll, table: t})
-					})
-				}
-			}
-		}
+		m.nodeSteps(e, do)
 	}
 	for i := range m.groups {
 		m.groupSteps(i, do)
@@ -263,6 +225,188 @@ func (m *model) steps(yield func(next *model, name func() string)) {
 	}
 	for i := range m.asks {
 		m.askSteps(i, do)
+	}
+}
+
+// fresh starts the incarnation of an entry that has its number, without memory.
+func (m *model) fresh(e int) {
+	m.acc[e] = NewAcceptor(m.id(e), m.file(e))
+	if m.heard != nil {
+		m.heard[e] = make([]*Report, m.entries)
+	}
+}
+
+// operatorSteps are those that change lists and restart nodes.
+func (m *model) operatorSteps(e int, do func(func() string, func(*model))) {
+	if m.edits > 0 && m.files[e] < len(m.lists)-1 && (m.hasty || m.inForce(m.file(e))) {
+		do(func() string { return fmt.Sprintf("%s is to start with the next list", m.names[e]) }, func(c *model) {
+			c.edits--
+			c.files[e]++
+			if !c.runs(e) {
+				c.fresh(e)
+			}
+		})
+	}
+	if m.restarts > 0 {
+		do(func() string { return fmt.Sprintf("%s restarts", m.names[e]) }, func(c *model) {
+			c.restarts--
+			c.lives[e]++
+			c.fresh(e)
+		})
+	}
+}
+
+// ownSteps are what a node may decide by itself, whether or not Next would.
+func (m *model) ownSteps(e int, do func(func() string, func(*model))) {
+	id, a := m.id(e), m.acc[e]
+	if len(m.calls) < m.limits.calls && mayStart(m, e) {
+		for _, list := range m.callable(e) {
+			action, _ := begin(id, list, m.told(e))
+			m.callsOf(action.(Begin).Call, do)
+		}
+	}
+	if m.atOnce && m.versions < m.limits.registers {
+		m.decideAtOnce(e, func(prev *Table) (ts []*Table) {
+			for k := bind; k <= recovery; k++ {
+				ts = append(ts, m.changes(k, prev)...)
+			}
+			return ts
+		}, do)
+	}
+	if !m.atOnce && len(m.regs) < m.limits.registers && a.table != nil && a.Serves(a.table.Stamp) == nil {
+		for k := bind; k <= recovery; k++ {
+			if len(m.changes(k, a.table)) > 0 {
+				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
+			}
+		}
+	}
+	if len(m.asks) < m.limits.asks && a.roll != (Ballot{}) {
+		for _, t := range m.shown() {
+			if t.Stamp.Roll != a.roll {
+				m.asksFor(e, t, do)
+			}
+		}
+	}
+}
+
+func (m *model) asksFor(e int, t *Table, do func(func() string, func(*model))) {
+	do(func() string { return fmt.Sprintf("%d asks for %v", m.id(e), t.Stamp) }, func(c *model) {
+		c.asks = append(c.asks, question{by: m.id(e), promised: m.acc[e].roll, table: t})
+	})
+}
+
+// hearSteps are those of a node that does what Next says by what it has heard. That may be old, or of
+// an incarnation that has ended, and there may be nothing of some entry.
+func (m *model) hearSteps(e int, do func(func() string, func(*model))) {
+	if !m.runs(e) {
+		return
+	}
+	id := m.id(e)
+	for o := range m.names {
+		if r := m.reportTo(e, o); o != e && m.limits.hears > 0 && r != nil && !sameReport(r, m.heard[e][o]) {
+			do(func() string { return fmt.Sprintf("%d hears %d", id, m.id(o)) }, func(c *model) {
+				c.limits.hears--
+				c.hear(e, o)
+			})
+		}
+	}
+	action, _ := Next(id, m.heardBy(e))
+	switch a := action.(type) {
+	case Learn:
+		do(func() string { return fmt.Sprintf("%d learns %v", id, a.Table.Stamp) }, func(c *model) { c.edit(id).Learn(a.Table) })
+	case Ask:
+		if len(m.asks) < m.limits.asks {
+			m.asksFor(e, a.Table, do)
+		}
+	case Begin:
+		if len(m.calls) < m.limits.calls && mayStart(m, e) {
+			m.callsOf(a.Call, do)
+		}
+	}
+	t := m.acc[e].table
+	if t == nil || m.acc[e].Serves(t.Stamp) != nil {
+		return
+	}
+	var own []*Table
+	if a, ok := action.(Propose); ok {
+		own = []*Table{m.tables.intern(a.Table, t)}
+	}
+	if m.atOnce && m.versions < m.limits.registers {
+		m.decideAtOnce(e, func(prev *Table) []*Table {
+			return slices.Concat(own, m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev))
+		}, do)
+	}
+	if !m.atOnce && len(m.regs) < m.limits.registers {
+		for _, want := range own {
+			do(func() string { return fmt.Sprintf("%d proposes %v", id, want.Bound()) }, func(c *model) { c.startRegister(e, bind, want) })
+		}
+		for k := move; k <= recovery; k++ {
+			if len(m.changes(k, t)) > 0 {
+				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
+			}
+		}
+	}
+}
+
+// reportTo returns what an entry tells another, or nil.
+func (m *model) reportTo(e, o int) *Report {
+	if !m.runs(o) {
+		return nil
+	}
+	own, r := m.acc[e].Report(), m.acc[o].Report()
+	r.Asked = own.Mark()
+	return &r
+}
+
+func (m *model) hear(e, o int) {
+	if e == o {
+		return
+	}
+	m.heard[e] = slices.Clone(m.heard[e])
+	m.heard[e][o] = m.reportTo(e, o)
+}
+
+// heardBy returns what the node at an entry knows of others, and of itself.
+func (m *model) heardBy(e int) map[string]Report {
+	all := map[string]Report{m.names[e]: m.acc[e].Report()}
+	for o, r := range m.heard[e] {
+		if r != nil && o != e {
+			all[m.names[o]] = *r
+		}
+	}
+	return all
+}
+
+func sameReport(a, b *Report) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	x.List, y.List = nil, nil
+	return reflect.DeepEqual(x, y) && slices.Equal(a.List, b.List)
+}
+
+// nodeSteps are those that a node makes whatever it has heard.
+func (m *model) nodeSteps(e int, do func(func() string, func(*model))) {
+	id, a := m.id(e), m.acc[e]
+	for i, t := range m.sent {
+		if r := a.Report(); r.mayLearn(t) {
+			do(func() string { return fmt.Sprintf("%d learns %v", id, m.sent[i].Stamp) }, func(c *model) { c.edit(id).Learn(c.sent[i]) })
+		}
+	}
+	if t := a.table; m.fences < m.limits.fences && t != nil && a.Votes(0, t.Shards[0].Generation) {
+		do(func() string { return fmt.Sprintf("%d fences its replica", id) }, func(c *model) {
+			c.edit(id).Fence(0, t.Shards[0].Generation)
+			c.fences++
+		})
+	}
+}
+
+// callsOf begins a call, in each round that it may have.
+func (m *model) callsOf(call Call, do func(func() string, func(*model))) {
+	for _, round := range m.rounds(call.Ballot.Round) {
+		call.Ballot.Round = round
+		do(func() string { return fmt.Sprintf("%d calls %v in round %d", call.Ballot.By, call.List, round) }, func(c *model) { c.startCall(call) })
 	}
 }
 
@@ -282,12 +426,12 @@ func (m *model) shown() (ts []*Table) {
 	return ts
 }
 
-// told returns the reports of all that live.
-func (m *model) told() map[string]Report {
+// told returns the reports of all that live, if an entry asks now.
+func (m *model) told(e int) map[string]Report {
 	all := make(map[string]Report)
-	for e, a := range m.acc {
-		if m.runs(e) {
-			all[m.names[e]] = a.Report()
+	for o := range m.names {
+		if r := m.reportTo(e, o); r != nil {
+			all[m.names[o]] = *r
 		}
 	}
 	return all
@@ -301,7 +445,7 @@ func (m *model) callable(e int) (lists [][]string) {
 		lists = append(lists, a.table.List())
 	}
 	return slices.DeleteFunc(lists, func(list []string) bool {
-		_, err := begin(m.id(e), list, m.told())
+		_, err := begin(m.id(e), list, m.told(e))
 		return err != nil
 	})
 }
@@ -310,10 +454,9 @@ func (m *model) callable(e int) (lists [][]string) {
 // is above all that it knows of. Where others had the same in mind, IDs tell which is the higher ballot,
 // and IDs are random: so each order is possible. For that a round is divided by the calls that there
 // may be. The last call need not leave any place to others.
-func (m *model) rounds(e int, list []string) (rounds []uint64) {
-	action, _ := begin(m.id(e), list, m.told())
+func (m *model) rounds(told uint64) (rounds []uint64) {
 	const parts = 16
-	first := (action.(Begin).Call.Ballot.Round-1)/parts*parts + parts
+	first := (told-1)/parts*parts + parts
 	taken := func(round uint64) bool {
 		return slices.ContainsFunc(m.calls, func(c call) bool { return c.Ballot.Round == round })
 	}
@@ -331,13 +474,11 @@ func (m *model) rounds(e int, list []string) (rounds []uint64) {
 }
 
 // startCall begins a roll call of those that live. Its proposer is the first to answer.
-func (m *model) startCall(e int, list []string, round uint64) {
-	action, _ := begin(m.id(e), list, m.told())
-	c := call{Call: action.(Begin).Call, answers: make([]*Report, len(list))}
-	c.Ballot.Round = round
-	if r, err := m.edit(m.id(e)).Call(c.Call); err == nil {
-		c.answers[slices.Index(c.Roster, m.id(e))] = &r
-		if len(list) == 1 {
+func (m *model) startCall(of Call) {
+	c := call{Call: of, answers: make([]*Report, len(of.List))}
+	if r, err := m.edit(c.Ballot.By).Call(c.Call); err == nil {
+		c.answers[slices.Index(c.Roster, c.Ballot.By)] = &r
+		if len(c.List) == 1 {
 			c.value = m.values(c)[0]
 		}
 	}
@@ -434,16 +575,16 @@ func sorted(ids []transport.ID) []transport.ID {
 
 var kinds = []string{"bind", "start", "relist", "move", "settle", "recover"}
 
-func (m *model) startRegister(e int, k kind) {
+func (m *model) startRegister(e int, k kind, want *Table) {
 	var round uint64
 	for _, o := range m.regs {
 		round = max(round, o.ballot.Round)
 	}
-	m.regs = append(m.regs, register{kind: k, by: m.id(e), ballot: Ballot{round + 1, m.id(e)}, prev: m.acc[e].table})
+	m.regs = append(m.regs, register{kind: k, want: want, by: m.id(e), ballot: Ballot{round + 1, m.id(e)}, prev: m.acc[e].table})
 }
 
 // decideAtOnce decides the version after that which an incarnation knows, by each majority that can.
-func (m *model) decideAtOnce(e int, do func(func() string, func(*model))) {
+func (m *model) decideAtOnce(e int, own func(*Table) []*Table, do func(func() string, func(*model))) {
 	id, prev := m.id(e), m.acc[e].table
 	if prev == nil || m.acc[e].Serves(prev.Stamp) != nil {
 		return
@@ -487,10 +628,8 @@ func (m *model) decideAtOnce(e int, do func(func() string, func(*model))) {
 			decide("finish", t)
 			continue
 		}
-		for k := bind; k <= recovery; k++ {
-			for _, t := range m.changes(k, prev) {
-				decide(kinds[k], t)
-			}
+		for _, t := range own(prev) {
+			decide(what(t, prev), t)
 		}
 	}
 }
@@ -563,6 +702,9 @@ func (m *model) proposals(k register) []*Table {
 	}
 	if t := Chosen(k.at, k.accepted); t != nil {
 		return []*Table{t}
+	}
+	if k.want != nil {
+		return []*Table{k.want}
 	}
 	if ts := m.changes(k.kind, k.prev); len(ts) > 0 {
 		return ts
@@ -763,6 +905,14 @@ func (m *model) judge(t *Table) {
 			m.wrong = fmt.Sprintf("%v does not descend from %v", t.Stamp, o.Stamp)
 		}
 	}
+	if from := m.tables.parent(t); t.Stamp.Version > 0 {
+		for _, s := range t.Seats {
+			i := slices.IndexFunc(from.Seats, func(o Seat) bool { return o.Entry == s.Entry })
+			if i >= 0 && s.Node.ID < from.Seats[i].Node.ID { // a later incarnation of an entry has a higher ID here
+				m.wrong = fmt.Sprintf("%v gives the seat of %d to %d, which has ended", t.Stamp, from.Seats[i].Node.ID, s.Node.ID)
+			}
+		}
+	}
 	if t.Stamp.Version > 0 || slices.ContainsFunc(m.past, func(o *Table) bool { return t.Stamp.Compare(o.Stamp) < 0 && m.tables.descends(o, t) }) {
 		return
 	}
@@ -837,7 +987,7 @@ func (m *model) comesToServe() string {
 	for e := range m.names { // the operator brings every node to the last list that is in use
 		if m.files[e] = last; why != "" && !slices.Equal(m.acc[e].list, m.file(e)) {
 			m.lives[e]++
-			m.acc[e] = NewAcceptor(m.id(e), m.file(e))
+			m.fresh(e)
 			why = m.play()
 		}
 	}
@@ -849,7 +999,7 @@ func (m *model) play() string {
 	for range 8 * m.entries {
 		last = last[:0]
 		for e := range m.names {
-			last = append(last, fmt.Sprint(m.names[e], ": ", m.act(e)))
+			last = append(last, fmt.Sprint(m.names[e], ": ", m.turn(e)))
 		}
 		if m.tend() {
 			return m.check()
@@ -861,13 +1011,26 @@ func (m *model) play() string {
 	return fmt.Sprintf("the mesh does not come to serve: %q", last)
 }
 
+// turn lets the incarnation at an entry act, if it goes by what it has heard after it has heard of each
+// entry anew.
+func (m *model) turn(e int) (did string) {
+	if m.heard == nil || !m.runs(e) {
+		return m.act(e, m.told(e))
+	}
+	for o := range m.names {
+		m.hear(e, o)
+		did = m.act(e, m.heardBy(e))
+	}
+	return did
+}
+
 // act lets the incarnation at an entry do what it is to do next.
-func (m *model) act(e int) string {
+func (m *model) act(e int, told map[string]Report) string {
 	if !m.runs(e) {
 		return "does not run"
 	}
 	id := m.id(e)
-	action, err := Next(id, m.told())
+	action, err := Next(id, told)
 	switch a := action.(type) {
 	case nil:
 		return fmt.Sprint("waits: ", err)
@@ -889,6 +1052,9 @@ func (m *model) act(e int) string {
 	case Begin:
 		k := call{Call: a.Call}
 		for _, other := range a.Call.Roster {
+			if m.at(other) == nil {
+				return fmt.Sprintf("calls, and %d has ended", other)
+			}
 			r, err := m.edit(other).Call(a.Call)
 			if err != nil {
 				return fmt.Sprintf("calls, and %d %v", other, err)
@@ -1014,6 +1180,11 @@ func newServing(l limits) (ms []*model) {
 			m.at(id).Learn(t)
 		}
 		m.sent = []*Table{t}
+		for e := range m.heard { // all have told each other
+			for o := range m.names {
+				m.hear(e, o)
+			}
+		}
 		ms = append(ms, m)
 	}
 }

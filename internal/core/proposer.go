@@ -32,18 +32,16 @@ func (Ask) isAction()     {}
 func (Begin) isAction()   {}
 func (Propose) isAction() {}
 
-// Next returns what node self does next, by what entries have told lately, itself among them: those of
-// its own list, and those of the mesh's. The error says what it waits for, if it does. Several nodes
-// may be told to begin or to propose the same: that is safe, and pauses of different lengths between
-// their attempts let one of them finish.
+// Next returns what node self does next, by what entries have told last: those of its own list, and
+// those of the mesh's. Its own report must be of this moment. Others that it asked for before it last
+// learned or promised something do not count. The error says what it waits for, if it does. Several
+// nodes may be told to begin or to propose the same: that is safe, and pauses of different lengths
+// between their attempts let one of them finish.
 func Next(self transport.ID, told map[string]Report) (Action, error) {
-	var own Report
+	own, told := recent(self, told)
 	var all []Report
 	for _, entry := range slices.Sorted(maps.Keys(told)) {
 		all = append(all, told[entry])
-		if told[entry].Node == self {
-			own = told[entry]
-		}
 	}
 	latest := newest(all)
 	if latest == nil {
@@ -93,6 +91,20 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("to change the list: %w", err)
+}
+
+// recent returns the report of node self, and all those that count beside it. An older one may be of an
+// incarnation that has ended: then its entry's seat may have a later one by now, which would lose it.
+// And by reports from before a roll call nodes would call again, and again.
+func recent(self transport.ID, told map[string]Report) (own Report, count map[string]Report) {
+	for _, r := range told {
+		if r.Node == self {
+			own = r
+		}
+	}
+	count = maps.Clone(told)
+	maps.DeleteFunc(count, func(_ string, r Report) bool { return r.Node != self && r.Asked != own.Mark() })
+	return own, count
 }
 
 // begin returns the roll call of a list that self may begin, or what it waits for. It needs an answer

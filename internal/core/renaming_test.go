@@ -27,7 +27,7 @@ import (
 //     IDs are random. So the model gives each ballot a round of its own, and where two proposers have
 //     the same round in mind each order of them is a step: see ballots.
 //
-// TestRenaming compares the number of states with that of an exploration that renames nothing.
+// TestModel compares the number of states with that of an exploration that renames nothing.
 type tables struct {
 	names     []string
 	renamings []renaming // the first changes nothing
@@ -48,10 +48,13 @@ type fact struct {
 	renamed []atomic.Int32 // the number of the table that each renaming makes of it; zero: not known yet
 }
 
-func newTables(names, lists []string) *tables {
+func newTables(names, lists []string, plain bool) *tables {
 	ts := &tables{names: names, interned: make(map[string]*Table)}
 	var extend func(to []int)
 	extend = func(to []int) {
+		if plain && len(ts.renamings) > 0 {
+			return
+		}
 		if len(to) < len(names) {
 			for e := range names {
 				if !slices.Contains(to, e) {
@@ -216,9 +219,6 @@ var seed = maphash.MakeSeed()
 // how many those are. Two states of one number are taken for one: of a hundred million states, that
 // happens to any two with a probability of one in three thousand.
 func (m *model) fingerprint(s *scratch) (h uint64, images int) {
-	if m.plain {
-		return maphash.Bytes(seed, s.encode(m, 0)), 1
-	}
 	s.keys = s.keys[:0]
 	for e := range m.names {
 		s.keys = append(s.keys, s.signature(m, e))
@@ -275,7 +275,7 @@ type encoder struct {
 func (s *scratch) encode(m *model, i int) []byte {
 	e := encoder{s, m, i, &m.tables.renamings[i]}
 	s.b = s.b[:0]
-	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions} {
+	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions, m.limits.hears} {
 		s.num(n)
 	}
 	if len(m.lists) > 1 && len(m.past) > 0 {
@@ -283,6 +283,7 @@ func (s *scratch) encode(m *model, i int) []byte {
 	}
 	e.groups()
 	e.entries()
+	e.hearsay()
 	e.calls()
 	if !m.atOnce {
 		e.registers()
@@ -354,6 +355,27 @@ func (e *encoder) entries() {
 	}
 }
 
+func (e *encoder) hearsay() {
+	if e.m.heard == nil {
+		return
+	}
+	for _, by := range e.r.from {
+		for _, of := range e.r.from {
+			r := e.m.heard[by][of]
+			if r == nil {
+				e.num(0)
+				continue
+			}
+			e.id(r.Node)
+			e.num(e.m.listed(r.List))
+			e.report(r)
+			e.ballot(r.Asked.Roll)
+			e.ballot(r.Asked.Known.Roll)
+			e.num(int(r.Asked.Known.Version))
+		}
+	}
+}
+
 // byRound returns the order of calls by their ballots: in which order they began means nothing.
 func byRound(m *model) []int {
 	order := make([]int, len(m.calls))
@@ -390,6 +412,7 @@ func (e *encoder) calls() {
 func (e *encoder) registers() {
 	for _, k := range e.m.regs {
 		e.num(int(k.kind))
+		e.table(k.want)
 		e.id(k.by)
 		e.num(int(k.ballot.Round))
 		e.table(k.prev)
@@ -439,6 +462,14 @@ func (s *scratch) signature(m *model, entry int) uint64 {
 	}
 	for _, t := range [...]*Table{a.table, a.accepted, a.proposed} {
 		e.table(t)
+	}
+	if m.heard != nil {
+		s.sort(len(m.heard), func(by int) uint64 {
+			if r := m.heard[by][entry]; r != nil {
+				return uint64(e.life(r.Node))<<32 | r.Roll.Round
+			}
+			return 0
+		})
 	}
 	for _, g := range m.groups {
 		s.num(int(a.cut[replica(g.generation)]))

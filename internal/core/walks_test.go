@@ -51,7 +51,7 @@ func TestWalks(t *testing.T) {
 	}
 	for n := *walk; n < *walk+*walks; n++ {
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
-		l := limits{entries: 2 + rng.IntN(4), restarts: rng.IntN(5), calls: 1 + rng.IntN(5), registers: rng.IntN(8), asks: rng.IntN(5), fences: rng.IntN(4)}
+		l := limits{entries: 2 + rng.IntN(4), restarts: rng.IntN(5), calls: 1 + rng.IntN(5), plain: true, registers: rng.IntN(8), asks: rng.IntN(5), fences: rng.IntN(4)}
 		if rolls := rolls(); rng.IntN(2) == 0 {
 			l.lists = rolls[rng.IntN(len(rolls))]
 			l.entries = len(names(l.lists))
@@ -59,6 +59,9 @@ func TestWalks(t *testing.T) {
 		}
 		l.replicas = 2 + rng.IntN(l.entries-1)
 		l.atOnce = rng.IntN(2) == 0
+		if rng.IntN(4) == 0 {
+			l.hears = 5 + rng.IntN(40)
+		}
 		m := newModel(l)
 		if rng.IntN(2) == 0 {
 			all := newServing(l)
@@ -96,6 +99,9 @@ func TestWalks(t *testing.T) {
 				t.Log(s)
 			}
 			t.Fatalf("walk %d, %+v: %s", n, l, why)
+		}
+		if m.heard != nil {
+			met["by what was heard"]++
 		}
 		longest = max(longest, len(names))
 		met[fmt.Sprintf("%d decisions", len(m.past))]++
