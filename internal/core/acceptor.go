@@ -61,7 +61,7 @@ func (a *Acceptor) Promised() Ballot { return a.promised }
 func (a *Acceptor) Fenced() bool { return a.table != nil && a.roll.Compare(a.table.Stamp.Roll) > 0 }
 
 // Fence fences this node's replicas of shard s up to generation g of its core for ever, so that the
-// shard can be recovered.
+// shard can be recovered. Who fences one must see to that: it cannot vote in g even if g goes on.
 func (a *Acceptor) Fence(s int, g Generation) {
 	if l := (life{s, g.Core}); g.Number > a.cut[l] {
 		a.cut = maps.Clone(a.cut)

@@ -43,22 +43,22 @@ func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, erro
 		return nil, errNotLater
 	}
 	n := t.next()
-	n.Seats[i].Node, n.Seats[i].Started = node, t.Seats[i].Started || slices.Equal(list, t.List())
+	n.Seats[i].Node, n.Seats[i].List = node, named(list)
 	return n, nil
 }
 
-// Start notes that the incarnation with the seat of an entry was started with the list of this table,
-// or keeps it where its next incarnation finds it.
+// Start notes that the incarnation with the seat of an entry has another list than before, which it
+// keeps where its next incarnation finds it.
 func (t *Table) Start(entry string, list []string) (*Table, error) {
 	i := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Entry == entry })
 	switch {
 	case i < 0:
 		return nil, errNoEntry
-	case t.Seats[i].Started || !slices.Equal(list, t.List()):
+	case t.Seats[i].List == named(list):
 		return nil, errSameList
 	}
 	n := t.next()
-	n.Seats[i].Started = true
+	n.Seats[i].List = named(list)
 	return n, nil
 }
 
@@ -78,15 +78,15 @@ func (t *Table) Relist(list []string) (*Table, error) {
 		return nil, errTooFar
 	case len(old) <= 3 && adds > 0 && drops > 0:
 		return nil, errReplaces
-	case !t.complete():
+	case !t.complete(list):
 		return nil, errOngoing
 	}
 	n := t.next()
-	n.Seats = nil
+	n.Seats, n.Was = nil, named(old)
 	for _, entry := range list {
 		seat := Seat{Entry: entry}
 		if i := slices.Index(old, entry); i >= 0 {
-			seat.Node = t.Seats[i].Node
+			seat = t.Seats[i]
 		}
 		n.Seats = append(n.Seats, seat)
 	}
@@ -98,10 +98,10 @@ func (t *Table) Relist(list []string) (*Table, error) {
 	return n.forget(), nil
 }
 
-// complete reports whether the last change of the list is complete, so that another may follow: no
-// incarnation of this mesh will come back with an earlier list, and enough voters of each shard have a
-// seat.
-func (t *Table) complete() bool {
+// complete reports whether the last change of the list is complete, so that it may change to another:
+// every incarnation was started with the list of now, or with that one already, and enough voters of
+// each shard have a seat. The last change may be taken back once all that stay were started so.
+func (t *Table) complete(to []string) bool {
 	bound := t.Bound()
 	for _, s := range t.Shards {
 		n := 0
@@ -114,7 +114,13 @@ func (t *Table) complete() bool {
 			return false
 		}
 	}
-	return t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == 0 || !s.Started })
+	now, then := named(t.List()), named(to)
+	return t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s Seat) bool {
+		if then == t.Was {
+			return slices.Contains(to, s.Entry) && s.List != then
+		}
+		return s.Node.ID == 0 || s.List != now && s.List != then
+	})
 }
 
 // forget forgets the dropped incarnation if it votes in no shard any more.

@@ -17,7 +17,7 @@ type ids = []transport.ID
 func serving(entries string, voters ...transport.ID) *Table {
 	t := &Table{Stamp: Stamp{Ballot{1, 1}, 4}, Mesh: 7, Shards: []Shard{{Generation: Generation{Ballot{1, 1}, 1}, Voters: voters}}}
 	for i, e := range strings.Split(entries, "") {
-		t.Seats = append(t.Seats, Seat{Entry: e, Node: env.Member{ID: transport.ID(i + 1)}, Started: true})
+		t.Seats = append(t.Seats, Seat{Entry: e, Node: env.Member{ID: transport.ID(i + 1)}, List: strings.Join(strings.Split(entries, ""), " ")})
 	}
 	return t
 }
@@ -35,7 +35,22 @@ func TestChanges(t *testing.T) {
 		return t
 	}
 	unstarted := func(t *Table) *Table {
-		t.Seats[1].Started = false
+		t.Seats[1].List = "a b"
+		return t
+	}
+	back := func(t *Table) *Table { // to a list of a, b, c
+		for i := range t.Seats {
+			t.Seats[i].List = "a b c"
+		}
+		t.Was, t.Seats[3] = "a b c", Seat{Entry: "d"}
+		return t
+	}
+	forth := func(t *Table) *Table {
+		t.Seats[1].List = "a b c d"
+		return t
+	}
+	vacant := func(t *Table) *Table {
+		t.Seats[1].Node.ID = 0
 		return t
 	}
 	tests := []struct {
@@ -46,23 +61,20 @@ func TestChanges(t *testing.T) {
 		check  func(*Table) bool
 	}{
 		{"a seat gets another incarnation", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("abc")) }, nil,
-			func(n *Table) bool { return n.Seats[1].Node.ID == 8 && n.Seats[1].Started }},
-		{"which was started with a later list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("abd")) }, nil,
-			func(n *Table) bool { return n.Seats[1].Started }},
-		{"the first of a new entry", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("ab")) }, nil,
-			func(n *Table) bool { return !n.Seats[1].Started }},
+			func(n *Table) bool { return n.Seats[1].Node.ID == 8 && n.Seats[1].List == "a b c" }},
+		{"which was started with another list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("abd")) }, nil,
+			func(n *Table) bool { return n.Seats[1].List == "a b d" }},
 		{"the same incarnation", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(2), list("abc")) }, errNotLater, nil},
 		{"an entry that is not in the list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("d", node(8), list("abc")) }, errNoEntry, nil},
 
-		{"a node was started with the list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Start("b", list("abc")) }, nil,
-			func(n *Table) bool { return n.Seats[1].Started }},
-		{"as is known", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Start("b", list("abc")) }, errSameList, nil},
-		{"with another list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Start("b", list("abd")) }, errSameList, nil},
+		{"a node is given another list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Start("b", list("abd")) }, nil,
+			func(n *Table) bool { return n.Seats[1].List == "a b d" }},
+		{"the same list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Start("b", list("abc")) }, errSameList, nil},
 		{"at no entry", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Start("d", list("abc")) }, errNoEntry, nil},
 
 		{"an entry is added", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, nil,
 			func(n *Table) bool {
-				return len(n.Seats) == 4 && n.Seats[3].Node.ID == 0 && !n.Seats[0].Started && n.Dropped == 0
+				return len(n.Seats) == 4 && n.Seats[3].Node.ID == 0 && n.Seats[0].List == "a b c" && n.Dropped == 0
 			}},
 		{"an entry is dropped", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
 			func(n *Table) bool { return len(n.Seats) == 2 && n.Dropped == 3 }},
@@ -81,6 +93,12 @@ func TestChanges(t *testing.T) {
 			func(n *Table) bool { return len(n.Seats) == 1 }},
 		{"one of three is replaced", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abd")) }, errReplaces, nil},
 		{"a node may come back with an earlier list", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
+		{"a node has the next list already", unstarted(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
+			func(n *Table) bool { return n.Seats[1].List == "a b" && n.Was == "a b c" }},
+		{"a node has not come yet", vacant(serving("abc", 1, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
+		{"the last change is taken back", back(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, nil,
+			func(n *Table) bool { return len(n.Seats) == 3 && n.Was == "a b c d" }},
+		{"while a node has not been started so", forth(back(serving("abcd", 1, 2, 3))), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errOngoing, nil},
 		{"a voter was dropped before", dropped(serving("abc", 1, 2, 9)), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
 		{"a shard's voters change", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errOngoing, nil},
 		{"most voters of a shard have ended", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
@@ -167,7 +185,10 @@ func TestNext(t *testing.T) {
 	later := *now
 	later.Stamp.Version++
 	unstarted := serving("abc", 1, 2, 3)
-	unstarted.Seats[2].Started = false
+	unstarted.Seats[2].List = "a b"
+	relisted, far := *now, *now
+	relisted.Seats, far.Seats = slices.Clone(now.Seats), slices.Clone(now.Seats)
+	relisted.Seats[0].List, far.Seats[0].List = "a b c d", "a b d"
 	replaced := *now
 	replaced.Seats = slices.Clone(now.Seats)
 	replaced.Seats[2].Node.ID = 9
@@ -195,8 +216,9 @@ func TestNext(t *testing.T) {
 		{"most are fenced", []Report{knows(1, now), promised(knows(2, now), Ballot{3, 2}), promised(knows(3, now), Ballot{3, 2})}, Ballot{4, 1}},
 		{"this node is fenced, and most are not", []Report{promised(knows(1, now), Ballot{3, 1}), knows(2, now), knows(3, now)}, Ask{now}},
 		{"this node has no seat", []Report{{Node: 9, List: list, Table: now, Roll: now.Stamp.Roll}, knows(2, now), knows(3, now)}, "no seat"},
-		{"this node was started with another list", []Report{lists(knows(1, now), "abcd"), knows(2, now), knows(3, now)}, "abcd"},
-		{"with one that the mesh cannot change to", []Report{lists(knows(1, now), "abd"), knows(2, now), knows(3, now)}, "to change the list"},
+		{"this node has another list than is known", []Report{lists(knows(1, now), "abcd"), knows(2, now), knows(3, now)}, Propose{&relisted}},
+		{"this node was started with another list", []Report{lists(knows(1, &relisted), "abcd"), knows(2, &relisted), knows(3, &relisted)}, "abcd"},
+		{"with one that the mesh cannot change to", []Report{lists(knows(1, &far), "abd"), knows(2, &far), knows(3, &far)}, "to change the list"},
 		{"others that answer know less", []Report{knows(1, &later), knows(2, now), knows(3, now)}, nil},
 		{"one that has a seat knows another generation", []Report{knows(1, now), {Node: 2, List: list, Table: other, Roll: other.Stamp.Roll}, fresh(9)}, Ballot{2, 1}},
 	}

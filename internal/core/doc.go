@@ -60,8 +60,10 @@
 // # Why there is one mesh
 //
 // This is an argument, not a proof: see below for what the model explores of it. It assumes that at one
-// entry no older incarnation lives once a newer one answers; that an operator sets no node's list back,
-// and starts no node with a list before the one that it follows is in force.
+// entry no older incarnation lives once a newer one answers; that an operator starts no node with a list
+// before the one that it follows is in force, that is complete; and that he sets no node's list back
+// after that. Until then a change can be taken back, on all nodes: the mesh cannot see a node that was
+// set back and has no seat yet, and would let the list change a second time without it.
 //
 //  1. Two decisions of one stamp are equal. For version 0 the ballot has one proposer, which proposes
 //     one value. For version k+1 it is Paxos among the bound of version k, of which there is one, by
@@ -86,48 +88,44 @@
 // # What the model found
 //
 // TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with
-// restarts, lost answers, several roll calls and lists at once. A shard's raft is taken to be right.
-// After each walk, and in one of twenty states, all entries are up and connected, and the mesh must
-// come to serve by Next, if need be after the operator has restarted those that have an earlier list
-// than others. What was broken, by the walks and by readers:
+// restarts, lost answers, old reports, several roll calls, and one or two changes of the list, which the
+// operator may take back. A shard's raft is taken to be right. After each walk, and in one of twenty
+// states (in large worlds of five hundred), all entries are up and connected, and the mesh must come to
+// serve by Next, if need be after the operator has restarted those that have another list than the last
+// or, if he takes it back, than the one before. What was broken, by the walks and by readers:
 //
 //   - A release was taken for proof that its ballot is void, though the node that confirmed it had no
 //     part in that call: its list had another entry. Now only the released node says so.
-//
 //   - The accepted value of the highest ballot displaced the mesh that serves: a node that had been
 //     left out came back with it. Now a generation counts for which most may live.
-//
 //   - Then a node's own memory was taken apart: the decision that it knew counted for more than the
 //     value that it accepted after that. Of one node the last thing counts.
-//
 //   - A node took over an older generation, whose ballot was higher, from one that had been left out.
-//
 //   - A fresh node learned of a generation that was over, then had a seat in the next, and waited for a
 //     confirmation that needed its own vote. Now a node learns only of tables in which it has a seat,
 //     or by a release.
-//
 //   - A proposer learned of a higher ballot between its call and its value, and could not take over
 //     what it had decided.
-//
 //   - A proposer began two calls under one ballot. Now it is the first to answer its own.
-//
 //   - The list a, b, c became a, b, d and then e, b, d. A node that was a change behind, another fresh
 //     one, and c, which had been dropped two changes before, made a roll call of a, b, c while d and e
 //     were a majority. (A reader; see 2 above.)
-//
 //   - An older version of a generation was taken for the latest, since more of its bound answered. (A
 //     reader.)
-//
 //   - A roll call whose roster was out of date took a generation for over, as an incarnation of it was
 //     newer than the one in the roster. Now the order in which one node accepted counts first.
-//
 //   - By an old report of an incarnation that had ended, a node gave it the seat of the one after it,
 //     which lived, and lost it; and by reports from before a roll call nodes called again and again. Now
 //     a report counts until the node that asked for it learns or promises something.
 //
-// What the model does not show yet: time, that is the quiet time and stalls; two changes of a list one after the other, which no walk is
-// long enough for; that a list comes into force once all nodes have it (a roll-out that is given up
-// half-way cannot be set back); four and more entries explored whole.
+//   - A node had been started with the next list when the mesh was founded anew with the one before. It
+//     counted as one that may come back with an earlier list, and held up the change to its own for ever.
+//     And a change could not be taken back before it was complete. Now the table has the list of each
+//     incarnation, and the list before the last change ([Table.Relist]).
+//
+// What the model does not show yet: time, that is the quiet time and stalls; four entries and more with
+// changes of the list, beyond random walks. It explores whole worlds of up to five entries, and says of
+// each how far: see worlds in its test.
 //
 // # Three courses of events
 //

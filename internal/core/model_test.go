@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/bits"
@@ -57,6 +58,8 @@ type limits struct {
 	edits  int      // how often an entry's file gets the next of lists
 	hasty  bool     // the second list may be in use before the first is in force
 	hears  int      // how often a node hears another's report; zero: a node may do all that is allowed, by Next or not
+	back   bool     // a roll-out may be given up until its list is in force
+	live   bool     // a node may get the next list while it runs, and keep it
 	plain  bool     // states that renamings make of each other are explored each by itself
 	serve  int      // in one of how many states comesToServe is tried; zero: every
 }
@@ -161,13 +164,21 @@ func (m *model) listed(list []string) int {
 // client.
 func (m *model) runs(e int) bool { return slices.Contains(m.acc[e].list, m.names[e]) }
 
-// inForce reports whether the mesh has this list, and will let it be changed.
-func (m *model) inForce(list []string) bool {
+// inForce reports whether the mesh has a list, or the next, and let this one be changed.
+func (m *model) inForce(k int) bool {
 	if len(m.past) == 0 {
 		return false
 	}
-	t := m.past[len(m.past)-1]
-	return slices.Equal(t.List(), list) && t.complete()
+	now := m.listed(m.past[len(m.past)-1].List())
+	return (now == k || now == k+1) && slices.ContainsFunc(m.past, func(t *Table) bool {
+		return m.listed(t.List()) == k && t.complete(t.List())
+	})
+}
+
+// changeable reports whether the mesh may change to a list from the one before it.
+func (m *model) changeable(k int) bool {
+	was, to := strings.Split(m.lists[k-1], ""), strings.Split(m.lists[k], "")
+	return len(was) > 3 || outside(to, was) == 0 || outside(was, to) == 0
 }
 
 // id returns the incarnation that lives at an entry.
@@ -238,13 +249,26 @@ func (m *model) fresh(e int) {
 
 // operatorSteps are those that change lists and restart nodes.
 func (m *model) operatorSteps(e int, do func(func() string, func(*model))) {
-	if m.edits > 0 && m.files[e] < len(m.lists)-1 && (m.hasty || m.inForce(m.file(e))) {
+	if m.edits > 0 && m.files[e] < len(m.lists)-1 && (m.hasty || m.inForce(m.files[e])) {
 		do(func() string { return fmt.Sprintf("%s is to start with the next list", m.names[e]) }, func(c *model) {
 			c.edits--
 			c.files[e]++
 			if !c.runs(e) {
 				c.fresh(e)
 			}
+		})
+	}
+	if m.live && m.edits > 0 && m.files[e] < len(m.lists)-1 && m.inForce(m.files[e]) && m.runs(e) && strings.Contains(m.lists[m.files[e]+1], m.names[e]) {
+		do(func() string { return fmt.Sprintf("%s gets the next list", m.names[e]) }, func(c *model) {
+			c.edits--
+			c.files[e]++
+			c.edit(m.id(e)).list = NewAcceptor(0, c.file(e)).list
+		})
+	}
+	if m.edits > 0 && m.mayGoBack(e) {
+		do(func() string { return fmt.Sprintf("%s is to start with the list before", m.names[e]) }, func(c *model) {
+			c.edits--
+			c.files[e]--
 		})
 	}
 	if m.restarts > 0 {
@@ -254,6 +278,12 @@ func (m *model) operatorSteps(e int, do func(func() string, func(*model))) {
 			c.fresh(e)
 		})
 	}
+}
+
+// mayGoBack reports whether the operator may take the list back with which an entry is to start.
+func (m *model) mayGoBack(e int) bool {
+	f := m.files[e]
+	return m.back && f > 0 && strings.Contains(m.lists[f-1], m.names[e]) && !m.inForce(m.files[e])
 }
 
 // ownSteps are what a node may decide by itself, whether or not Next would.
@@ -888,13 +918,8 @@ func (m *model) judge(t *Table) {
 		remembers := func(id transport.ID) bool { return m.at(id) != nil && m.accepted(id, o) }
 		remembered := slices.ContainsFunc(t.Bound(), remembers)
 		if len(m.lists) > 1 {
-			remembered = quorum(o.Bound(), remembers) && quorum(t.Bound(), func(id transport.ID) bool {
-				if m.at(id) == nil {
-					return false
-				}
-				r := m.at(id).Report()
-				return r.mayLearn(t) || r.Table.Stamp.Roll == t.Stamp.Roll // else it acts by another generation
-			})
+			remembered = quorum(o.Bound(), func(id transport.ID) bool { return remembers(id) && m.actsBy(id, o) }) &&
+				quorum(t.Bound(), func(id transport.ID) bool { return m.actsBy(id, t) })
 		}
 		switch later := t.Stamp.Compare(o.Stamp); {
 		case later == 0:
@@ -921,6 +946,16 @@ func (m *model) judge(t *Table) {
 			m.wrong = fmt.Sprintf("%v is decided, and %d was released from it", t.Stamp, id)
 		}
 	}
+}
+
+// actsBy reports whether an incarnation lives and acts by a table, or may still: else it has gone over to
+// another generation.
+func (m *model) actsBy(id transport.ID, t *Table) bool {
+	if m.at(id) == nil {
+		return false
+	}
+	r := m.at(id).Report()
+	return r.mayLearn(t) || r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll
 }
 
 // accepted reports whether an incarnation has accepted o.
@@ -981,14 +1016,35 @@ func (m *model) check() string {
 // one at a time. It returns why the mesh does not come to serve, or "".
 func (m *model) comesToServe() string {
 	m = m.clone()
-	m.limits = limits{entries: m.entries, replicas: m.replicas, lists: m.lists, atOnce: true}
-	why := m.play()
+	m.limits = limits{entries: m.entries, replicas: m.replicas, lists: m.lists, atOnce: true, back: m.back, hasty: m.hasty}
 	last := slices.Max(m.files)
-	for e := range m.names { // the operator brings every node to the last list that is in use
-		if m.files[e] = last; why != "" && !slices.Equal(m.acc[e].list, m.file(e)) {
-			m.lives[e]++
-			m.fresh(e)
-			why = m.play()
+	if b := m.clone(); m.back && last > 0 && !m.inForce(last) {
+		if why := b.settles(last - 1); why != "" {
+			return why + ", after the operator went back"
+		}
+	}
+	return m.settles(last)
+}
+
+// settles plays on, and then restarts each node that has another list than this one with it: at last
+// those, too, that it drops.
+func (m *model) settles(list int) string {
+	why := m.play()
+	for _, dropped := range []bool{false, true} {
+		for e := range m.names {
+			if dropped != (m.files[e] < list && !strings.Contains(m.lists[list], m.names[e])) || dropped && why == "" {
+				continue
+			}
+			if m.files[e] = list; (why != "" || list > 0 && m.changeable(list)) && !slices.Equal(m.acc[e].list, m.file(e)) {
+				m.lives[e]++
+				m.fresh(e)
+				why = m.play()
+			}
+		}
+	}
+	if t := m.latest(); why == "" && t != nil && list > 0 && m.changeable(list) {
+		if _, err := t.Relist(strings.Split(m.lists[list], "")); errors.Is(err, errOngoing) || errors.Is(err, errSameList) && !t.complete(t.List()) {
+			return fmt.Sprintf("the change of the list stays incomplete: %+v", *t)
 		}
 	}
 	return why
@@ -1108,13 +1164,23 @@ func (m *model) decideNow(e int, t *Table) string {
 	return "decides"
 }
 
-// tend brings the shard forward where all know the same table, and reports whether all is well.
-func (m *model) tend() bool {
+// gone reports whether an incarnation does not run.
+func (m *model) gone(id transport.ID) bool {
+	return m.at(id) == nil || !m.runs(int(id-1)%m.entries)
+}
+
+// latest returns the latest decision that somebody knows.
+func (m *model) latest() *Table {
 	var all []Report
 	for _, a := range m.acc {
 		all = append(all, a.Report())
 	}
-	t := newest(all)
+	return newest(all)
+}
+
+// tend brings the shard forward where all know the same table, and reports whether all is well.
+func (m *model) tend() bool {
+	t := m.latest()
 	if t == nil {
 		return false
 	}
@@ -1132,19 +1198,32 @@ func (m *model) tend() bool {
 	}
 	s := &t.Shards[0]
 	g := m.group(s.Generation)
-	if !quorum(g.voters, m.votes(g.generation)) {
+	able := quorum(g.voters, m.votes(g.generation))
+	changes := s.Next != nil && s.Move > max(g.moved, g.void)
+	switch {
+	case able && changes && quorum(s.Next, m.votes(g.generation)):
+		g.voters, g.moved = s.Next, s.Move
+	case able && !changes:
+	default: // those that are fenced never vote in this generation: another must begin
+		if able {
+			g.void = s.Move
+		}
 		for e := range m.acc {
 			m.edit(m.id(e)).Fence(0, s.Generation)
 		}
-	} else if s.Next != nil && s.Move > max(g.moved, g.void) {
-		if quorum(s.Next, m.votes(g.generation)) {
-			g.voters, g.moved = s.Next, s.Move
-		} else {
-			g.void = s.Move
-		}
 	}
 	for k := bind; k <= recovery; k++ {
-		if ts := m.changes(k, t); len(ts) > 0 {
+		ts := slices.DeleteFunc(m.changes(k, t), func(n *Table) bool {
+			return k == move && (!able || slices.ContainsFunc(n.Shards[0].Next, m.gone))
+		})
+		if k == recovery {
+			run := slices.DeleteFunc(t.Bound(), m.gone)
+			n, err := t.Recover(0, m.fenced(s.Generation), run[:min(len(run), m.replicas)])
+			if ts = nil; err == nil {
+				ts = append(ts, m.tables.intern(n, t))
+			}
+		}
+		if len(ts) > 0 {
 			m.decideNow(first, ts[0])
 			return false
 		}

@@ -243,14 +243,11 @@ func Chosen(at []Ballot, accepted []*Table) *Table {
 	return value
 }
 
-// seats returns the seats of a roll call's value, which is made out of from.
-func (c Call) seats(answers []Report, from *Table) []Seat {
+// seats returns the seats of a roll call's value.
+func (c Call) seats(answers []Report) []Seat {
 	s := make([]Seat, len(c.List))
 	for i, e := range c.List {
-		s[i] = Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, Started: slices.Equal(answers[i].List, c.List)}
-		if slices.Equal(from.List(), c.List) {
-			s[i].Started = s[i].Started || from.Seats[i].Started
-		}
+		s[i] = Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, List: named(answers[i].List)}
 	}
 	return s
 }
@@ -264,7 +261,10 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 	}
 	t := *from
 	t.Stamp = Stamp{Roll: c.Ballot}
-	t.Seats, t.Dropped = c.seats(answers, from), 0
+	t.Seats, t.Dropped = c.seats(answers), 0
+	if !slices.Equal(from.List(), c.List) {
+		t.Was = named(from.List())
+	}
 	t.Shards = slices.Clone(t.Shards)
 	for i := range t.Shards {
 		s := &t.Shards[i]

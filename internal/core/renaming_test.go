@@ -127,13 +127,12 @@ func (ts *tables) key(t, parent *Table) []byte {
 	num(t.Stamp.Version)
 	num(t.Mesh)
 	num(uint64(t.Dropped))
+	b = append(b, t.Was...)
 	num(uint64(len(t.Seats)))
 	for _, s := range t.Seats {
 		b = append(b, s.Entry...)
 		num(uint64(s.Node.ID))
-		if s.Started {
-			num(1)
-		}
+		b = append(b, s.List...)
 		num(0)
 	}
 	for _, s := range t.Shards {
@@ -202,7 +201,7 @@ func (ts *tables) rename(t *Table, i int) *Table {
 	n.Seats = make([]Seat, len(t.Seats))
 	for p, s := range t.Seats {
 		e := slices.Index(ts.names, s.Entry)
-		n.Seats[p] = Seat{Entry: ts.names[r.to[e]], Node: env.Member{ID: r.id(s.Node.ID)}, Started: s.Started}
+		n.Seats[p] = Seat{Entry: ts.names[r.to[e]], Node: env.Member{ID: r.id(s.Node.ID)}, List: s.List}
 	}
 	slices.SortFunc(n.Seats, func(a, b Seat) int { return cmp.Compare(a.Entry, b.Entry) })
 	n.Shards = slices.Clone(t.Shards)
@@ -279,7 +278,7 @@ func (s *scratch) encode(m *model, i int) []byte {
 		s.num(n)
 	}
 	if len(m.lists) > 1 && len(m.past) > 0 {
-		e.table(m.past[len(m.past)-1]) // inForce looks at it
+		s.num(m.listed(m.past[len(m.past)-1].List())) // inForce looks at it
 	}
 	e.groups()
 	e.entries()

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
@@ -37,9 +38,9 @@ func (s Stamp) Next() Stamp { return Stamp{s.Roll, s.Version + 1} }
 
 // Seat is the place of one entry in the core.
 type Seat struct {
-	Entry   string
-	Node    env.Member // the incarnation bound to it; ID zero: none yet
-	Started bool       // one was started with the list of this table: none comes back with an earlier list
+	Entry string
+	Node  env.Member // the incarnation bound to it; ID zero: none yet
+	List  string     // that it was started with, or keeps where its next incarnation finds it: see named
 }
 
 // Generation names one life of a shard. Shards of different generations have nothing in common but
@@ -64,9 +65,13 @@ type Table struct {
 	Mesh    uint64 // the mesh's ID: random, never zero
 	Params  founding.Params
 	Seats   []Seat // of the entries of the list, in its order
+	Was     string // the list before the last change, see named
 	Shards  []Shard
 	Dropped transport.ID // the last change of the list dropped its entry, and it is a voter still; zero: none
 }
+
+// named returns a list in one string.
+func named(list []string) string { return strings.Join(list, " ") }
 
 // List returns the entries of the core.
 func (t *Table) List() []string {

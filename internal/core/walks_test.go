@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,7 +25,6 @@ func names(lists []string) string {
 // what returns the kind of a version that was made out of another.
 func what(t, from *Table) string {
 	s, was := &t.Shards[0], &from.Shards[0]
-	started := func(s Seat) bool { return s.Started }
 	switch {
 	case !slices.Equal(t.List(), from.List()):
 		return kinds[relist]
@@ -36,7 +34,7 @@ func what(t, from *Table) string {
 		return kinds[move]
 	case was.Next != nil && s.Next == nil:
 		return kinds[settle]
-	case slices.Equal(t.Bound(), from.Bound()) && slices.ContainsFunc(t.Seats, started):
+	case slices.Equal(t.Bound(), from.Bound()):
 		return kinds[start]
 	}
 	return kinds[bind]
@@ -51,75 +49,127 @@ func TestWalks(t *testing.T) {
 	}
 	for n := *walk; n < *walk+*walks; n++ {
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
-		l := limits{entries: 2 + rng.IntN(4), restarts: rng.IntN(5), calls: 1 + rng.IntN(5), plain: true, registers: rng.IntN(8), asks: rng.IntN(5), fences: rng.IntN(4)}
-		if rolls := rolls(); rng.IntN(2) == 0 {
-			l.lists = rolls[rng.IntN(len(rolls))]
-			l.entries = len(names(l.lists))
-			l.edits, l.hasty = rng.IntN(2*l.entries*len(l.lists)), len(l.lists) == 2 && rng.IntN(2) == 0
+		m := atRandom(rng)
+		l := m.limits
+		names, why := m.stroll(rng)
+		if why == "" && !l.hasty {
+			why = m.comesToServe()
 		}
-		l.replicas = 2 + rng.IntN(l.entries-1)
-		l.atOnce = rng.IntN(2) == 0
-		if rng.IntN(4) == 0 {
-			l.hears = 5 + rng.IntN(40)
-		}
-		m := newModel(l)
-		if rng.IntN(2) == 0 {
-			all := newServing(l)
-			m = all[rng.IntN(len(all))]
-		}
-		var names []string
-		rare := 1 << rng.IntN(6) // how much rarer what goes wrong is
-		for range 300 {
-			var chosen *model
-			var name func() string
-			seen := 0
-			m.steps(func(s *model, nm func() string) {
-				weight := rare
-				if s.restarts < m.restarts || s.edits < m.edits || strings.Contains(nm(), "lost") || len(s.calls) > len(m.calls) {
-					weight = 1
-				}
-				if seen += weight; rng.IntN(seen) < weight {
-					chosen, name = s, nm
-				}
-			})
-			if chosen == nil {
-				break
-			}
-			names = append(names, name())
-			m = chosen
-			if why := m.check(); why != "" {
-				for _, s := range names {
-					t.Log(s)
-				}
-				t.Fatalf("walk %d, %+v: %s", n, l, why)
-			}
-		}
-		if why := m.comesToServe(); why != "" && !l.hasty {
+		if why != "" {
 			for _, s := range names {
 				t.Log(s)
 			}
 			t.Fatalf("walk %d, %+v: %s", n, l, why)
 		}
-		if m.heard != nil {
-			met["by what was heard"]++
-		}
 		longest = max(longest, len(names))
-		met[fmt.Sprintf("%d decisions", len(m.past))]++
-		for _, d := range m.past {
-			if d.Stamp.Version > 0 {
-				met[what(d, m.tables.parent(d))]++
-			}
-		}
-		for _, a := range m.acc {
-			if a.released != (Ballot{}) {
-				met["a release"]++
-			}
-		}
+		m.count(met)
 	}
-	for _, rare := range append(slices.Clone(kinds), "a release") {
+	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list") {
 		if *walks >= 5000 && met[rare] == 0 {
 			t.Errorf("no walk met %s", rare)
 		}
 	}
 	t.Logf("%d walks, the longest of %d steps: %v", *walks, longest, met)
+}
+
+// atRandom returns a world in which a walk begins: before it is founded, as it serves, or while the
+// second or third of its lists is rolled out.
+func atRandom(rng *rand.Rand) *model {
+	l := limits{entries: 2 + rng.IntN(4), restarts: rng.IntN(5), calls: 1 + rng.IntN(5), plain: true, registers: rng.IntN(8), asks: rng.IntN(5), fences: rng.IntN(4)}
+	if rolls := rolls(); rng.IntN(2) == 0 {
+		l.lists = rolls[rng.IntN(len(rolls))]
+		l.entries = len(names(l.lists))
+		l.edits, l.hasty = rng.IntN(2*l.entries*len(l.lists)), len(l.lists) == 2 && rng.IntN(2) == 0
+	}
+	l.replicas = 2 + rng.IntN(l.entries-1)
+	l.atOnce = rng.IntN(2) == 0
+	if rng.IntN(4) == 0 {
+		l.hears = 5 + rng.IntN(40)
+	}
+	l.back, l.live = !l.hasty && len(l.lists) > 1 && rng.IntN(3) == 0, rng.IntN(3) == 0
+	begin := rng.IntN(4)
+	if begin < 2 {
+		return newModel(l)
+	}
+	all := newServing(l)
+	m := all[rng.IntN(len(all))]
+	if begin == 3 && !l.hasty {
+		for k := 1; k < len(m.lists) && m.inForce(k-1); k++ {
+			most := len(m.lists[k])
+			if k == len(m.lists)-1 {
+				most = rng.IntN(most)
+			}
+			m.rollOut(k, rng.Perm(l.entries), most)
+		}
+	}
+	return m
+}
+
+// rollOut starts so many nodes of a list anew with it, one after the other. The mesh goes on in
+// between. An entry that the list drops stays as it is.
+func (m *model) rollOut(k int, order []int, most int) {
+	for _, e := range order {
+		if most > 0 && strings.Contains(m.lists[k], m.names[e]) {
+			m.files[e] = k
+			m.lives[e]++
+			m.fresh(e)
+			_ = m.play() // it may have to wait for others
+			most--
+		}
+	}
+	m.calls, m.regs, m.sent = nil, nil, slices.Clone(m.past)
+}
+
+// stroll takes steps at random, and returns their names, and what is wrong.
+func (m *model) stroll(rng *rand.Rand) (names []string, why string) {
+	rare := 1 << rng.IntN(6) // how much rarer what goes wrong is
+	for range 300 {
+		var chosen *model
+		var name func() string
+		seen := 0
+		m.steps(func(s *model, nm func() string) {
+			weight := rare
+			if s.restarts < m.restarts || s.edits < m.edits || strings.Contains(nm(), "lost") || len(s.calls) > len(m.calls) {
+				weight = 1
+			}
+			if seen += weight; rng.IntN(seen) < weight {
+				chosen, name = s, nm
+			}
+		})
+		if chosen == nil {
+			break
+		}
+		names = append(names, name())
+		*m = *chosen
+		if why := m.check(); why != "" {
+			return names, why
+		}
+	}
+	return names, ""
+}
+
+// count notes what a walk met.
+func (m *model) count(met map[string]int) {
+	if m.heard != nil {
+		met["by what was heard"]++
+	}
+	met["decisions"] = max(met["decisions"], len(m.past))
+	changes := 0
+	for _, d := range m.past {
+		if d.Stamp.Version > 0 {
+			w := what(d, m.tables.parent(d))
+			met[w]++
+			if w == kinds[relist] {
+				changes++
+			}
+		}
+	}
+	if changes > 1 {
+		met["two changes of the list"]++
+	}
+	for _, a := range m.acc {
+		if a.released != (Ballot{}) {
+			met["a release"]++
+		}
+	}
 }
