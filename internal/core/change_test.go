@@ -220,6 +220,7 @@ func TestNext(t *testing.T) {
 		{"this node was started with another list", []Report{lists(knows(1, &relisted), "abcd"), knows(2, &relisted), knows(3, &relisted)}, "abcd"},
 		{"with one that the mesh cannot change to", []Report{lists(knows(1, &far), "abd"), knows(2, &far), knows(3, &far)}, "to change the list"},
 		{"others that answer know less", []Report{knows(1, &later), knows(2, now), knows(3, now)}, nil},
+		{"one alone knows a generation of a higher ballot, in which all have seats", []Report{knows(1, now), knows(2, now), knows(3, other)}, nil},
 		{"one that has a seat knows another generation", []Report{knows(1, now), {Node: 2, List: list, Table: other, Roll: other.Stamp.Roll}, fresh(9)}, Ballot{2, 1}},
 	}
 	for _, tt := range tests {
@@ -309,6 +310,7 @@ func TestRecovered(t *testing.T) {
 		{"and one of its roster was released from it", "abc", []Report{released(knows(1, old), Ballot{5, 2}), accepts(knows(2, old), higher), knows(3, old)}, old},
 		{"and one that is not in its roster was released from a higher one", "abc", []Report{released(knows(9, old), Ballot{6, 1}), accepts(knows(2, old), higher), knows(3, old)}, higher},
 		{"one that was left out remembers a higher ballot", "abc", []Report{knows(7, without), knows(2, without), accepts(knows(9, nil), made(Ballot{5, 5}, 0, "abc", 5, 6, 9))}, without},
+		{"most that are bound to the lower ballot may live, where nobody was asked", "abd", []Report{knows(7, nil), knows(2, old), knows(4, made(Ballot{5, 5}, 0, "abd", 5, 6, 4))}, old},
 		{"a node accepted another roll call, of whose roster most seem gone", "abc", []Report{knows(1, old), accepts(knows(2, old), others), knows(8, nil)}, others},
 	}
 	for _, tt := range tests {

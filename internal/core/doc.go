@@ -117,7 +117,6 @@
 //   - By an old report of an incarnation that had ended, a node gave it the seat of the one after it,
 //     which lived, and lost it; and by reports from before a roll call nodes called again and again. Now
 //     a report counts until the node that asked for it learns or promises something.
-//
 //   - A node had been started with the next list when the mesh was founded anew with the one before. It
 //     counted as one that may come back with an earlier list, and held up the change to its own for ever.
 //     And a change could not be taken back before it was complete. Now the table has the list of each

@@ -171,7 +171,8 @@ func latestOf(tables []*Table, lives func(*Table) bool) (latest *Table) {
 }
 
 // lives reports whether most of those that are bound in t told, and know t's generation or accepted its
-// roll call.
+// roll call. That is what a node acts by now. A roll call must look further, at who may live: it is not
+// answered by entries outside its list, and what they know must not be lost.
 func (t *Table) lives(told []Report) bool {
 	return quorum(t.Bound(), func(id transport.ID) bool {
 		i := slices.IndexFunc(told, func(r Report) bool { return r.Node == id })
