@@ -52,10 +52,10 @@
 // # Shards
 //
 // A table allows a shard one change of voters at a time ([Table.Move], [Table.Settle]): raft makes it,
-// by a joint configuration. A shard that has lost its majority begins a new generation
-// ([Table.Recover]) once every quorum of its voters, now and next, has a member that ended or was
-// fenced for that ([Acceptor.Fence]). What the new generation goes on from is not decided here: with
-// its holders' reports, after a quiet time.
+// by a joint configuration, also if one voter alone comes or goes. A shard that has lost its majority
+// begins a new generation ([Table.Recover]) once every quorum of its voters, now and next, has a member
+// that ended or was fenced for that ([Acceptor.Fence]). What the new generation goes on from is not
+// decided here: with its holders' reports, after a quiet time.
 //
 // # Why there is one mesh
 //
@@ -89,10 +89,11 @@
 //
 // TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with
 // restarts, lost answers, old reports, several roll calls, and one or two changes of the list, which the
-// operator may take back. A shard's raft is taken to be right. After each walk, and in one of twenty
-// states (in large worlds of five hundred), all entries are up and connected, and the mesh must come to
-// serve by Next, if need be after the operator has restarted those that have another list than the last
-// or, if he takes it back, than the one before. What was broken, by the walks and by readers:
+// operator may take back. A shard's raft is taken to be right; TestVotersChangeAtOneMoment asks raft.
+// After each walk, and in one of twenty states (in large worlds of five hundred), all entries are up and
+// connected, and the mesh must come to serve by Next, if need be after the operator has restarted those
+// that have another list than the last, or, if he takes that back, than the one before. What was broken,
+// by the walks and by readers:
 //
 //   - A release was taken for proof that its ballot is void, though the node that confirmed it had no
 //     part in that call: its list had another entry. Now only the released node says so.

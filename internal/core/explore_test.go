@@ -55,10 +55,10 @@ var worlds = []world{
 	{limits: limits{entries: 5, restarts: 1, calls: 1, registers: 1, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 5, restarts: 2, registers: 2, atOnce: true, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 5, replicas: 3, restarts: 1, registers: 2, fences: 1, atOnce: true, serve: 200}, serving: true, deep: true},
-	{limits: limits{entries: 4, restarts: 2, calls: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 12},
-	{limits: limits{entries: 4, replicas: 3, restarts: 1, calls: 1, registers: 2, atOnce: true, serve: 500}, serving: true, deep: true, depth: 12},
-	{limits: limits{entries: 5, restarts: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 16},
-	{limits: limits{entries: 5, restarts: 2, calls: 2, asks: 1, serve: 500}, deep: true, depth: 14},
+	{limits: limits{entries: 4, restarts: 2, calls: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 13},
+	{limits: limits{entries: 4, replicas: 3, restarts: 1, calls: 1, registers: 2, atOnce: true, serve: 500}, serving: true, deep: true, depth: 14},
+	{limits: limits{entries: 5, restarts: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 20},
+	{limits: limits{entries: 5, restarts: 2, calls: 2, asks: 1, serve: 500}, deep: true, depth: 15},
 }
 
 // start returns the states in which a world begins.

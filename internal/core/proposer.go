@@ -97,13 +97,16 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 // incarnation that has ended: then its entry's seat may have a later one by now, which would lose it.
 // And by reports from before a roll call nodes would call again, and again.
 func recent(self transport.ID, told map[string]Report) (own Report, count map[string]Report) {
-	for _, r := range told {
-		if r.Node == self {
-			own = r
+	entries := slices.Sorted(maps.Keys(told))
+	if i := slices.IndexFunc(entries, func(e string) bool { return told[e].Node == self }); i >= 0 {
+		own = told[entries[i]]
+	}
+	count = make(map[string]Report)
+	for _, e := range entries {
+		if r := told[e]; r.Node == self || r.Asked == own.Mark() {
+			count[e] = r
 		}
 	}
-	count = maps.Clone(told)
-	maps.DeleteFunc(count, func(_ string, r Report) bool { return r.Node != self && r.Asked != own.Mark() })
 	return own, count
 }
 
