@@ -16,7 +16,7 @@ import (
 var (
 	deep  = flag.Bool("deep", false, "explore the model with larger bounds")
 	only  = flag.Int("world", -1, "explore the world of this number alone")
-	walks = flag.Int("walks", 5000, "how many random walks to take")
+	walks = flag.Int("walks", 3000, "how many random walks to take")
 	walk  = flag.Int("walk", 0, "the number of the first")
 )
 
@@ -353,14 +353,19 @@ func (m *model) hearSteps(e int, do func(func() string, func(*model))) {
 			m.callsOf(a.Call, do)
 		}
 	}
-	t := m.acc[e].table
-	if t == nil || m.acc[e].Serves(t.Stamp) != nil {
-		return
+	if t := m.acc[e].table; t != nil && m.acc[e].Serves(t.Stamp) == nil {
+		var own []*Table
+		if a, ok := action.(Propose); ok {
+			own = []*Table{m.tables.intern(a.Table, t)}
+		}
+		m.proposeSteps(e, t, own, do)
 	}
-	var own []*Table
-	if a, ok := action.(Propose); ok {
-		own = []*Table{m.tables.intern(a.Table, t)}
-	}
+}
+
+// proposeSteps are those of a node that proposes the version after t: what Next says, or a change of the
+// shard.
+func (m *model) proposeSteps(e int, t *Table, own []*Table, do func(func() string, func(*model))) {
+	id := m.id(e)
 	if m.atOnce && m.versions < m.limits.registers {
 		m.decideAtOnce(e, func(prev *Table) []*Table {
 			return slices.Concat(own, m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev))
@@ -1197,21 +1202,7 @@ func (m *model) tend() bool {
 		}
 	}
 	s := &t.Shards[0]
-	g := m.group(s.Generation)
-	able := quorum(g.voters, m.votes(g.generation))
-	changes := s.Next != nil && s.Move > max(g.moved, g.void)
-	switch {
-	case able && changes && quorum(s.Next, m.votes(g.generation)):
-		g.voters, g.moved = s.Next, s.Move
-	case able && !changes:
-	default: // those that are fenced never vote in this generation: another must begin
-		if able {
-			g.void = s.Move
-		}
-		for e := range m.acc {
-			m.edit(m.id(e)).Fence(0, s.Generation)
-		}
-	}
+	able := m.tendShard(s)
 	for k := bind; k <= recovery; k++ {
 		ts := slices.DeleteFunc(m.changes(k, t), func(n *Table) bool {
 			return k == move && (!able || slices.ContainsFunc(n.Shards[0].Next, m.gone))
@@ -1228,7 +1219,29 @@ func (m *model) tend() bool {
 			return false
 		}
 	}
+	g := m.group(s.Generation)
 	return quorum(g.voters, m.votes(g.generation))
+}
+
+// tendShard lets a shard change its voters as it may, or fences those that are left if it cannot. It
+// reports whether it had a majority.
+func (m *model) tendShard(s *Shard) (able bool) {
+	g := m.group(s.Generation)
+	able = quorum(g.voters, m.votes(g.generation))
+	changes := s.Next != nil && s.Move > max(g.moved, g.void)
+	switch {
+	case able && changes && quorum(s.Next, m.votes(g.generation)):
+		g.voters, g.moved = s.Next, s.Move
+	case able && !changes:
+	default: // those that are fenced never vote in this generation: another must begin
+		if able {
+			g.void = s.Move
+		}
+		for e := range m.acc {
+			m.edit(m.id(e)).Fence(0, s.Generation)
+		}
+	}
+	return able
 }
 
 // newServing returns meshes that were founded, and that all know: one for each choice of voters. The

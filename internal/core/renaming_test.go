@@ -452,16 +452,7 @@ func (s *scratch) sort(n int, number func(int) uint64) {
 func (s *scratch) signature(m *model, entry int) uint64 {
 	s.b = s.b[:0]
 	e := signer{s, m, entry}
-	a := m.acc[entry]
-	for _, n := range [...]int{m.lives[entry], m.files[entry], m.listed(a.list)} {
-		s.num(n)
-	}
-	for _, b := range [...]Ballot{a.promised, a.at, a.roll, a.released, a.refused, a.rollAt} {
-		s.num(int(b.Round))
-	}
-	for _, t := range [...]*Table{a.table, a.accepted, a.proposed} {
-		e.table(t)
-	}
+	e.memory()
 	if m.heard != nil {
 		s.sort(len(m.heard), func(by int) uint64 {
 			if r := m.heard[by][entry]; r != nil {
@@ -471,7 +462,7 @@ func (s *scratch) signature(m *model, entry int) uint64 {
 		})
 	}
 	for _, g := range m.groups {
-		s.num(int(a.cut[replica(g.generation)]))
+		s.num(int(m.acc[entry].cut[replica(g.generation)]))
 		e.lives(g.voters)
 	}
 	for _, c := range byRound(m) {
@@ -501,6 +492,19 @@ type signer struct {
 	*scratch
 	m     *model
 	entry int
+}
+
+func (e *signer) memory() {
+	a := e.m.acc[e.entry]
+	for _, n := range [...]int{e.m.lives[e.entry], e.m.files[e.entry], e.m.listed(a.list)} {
+		e.num(n)
+	}
+	for _, b := range [...]Ballot{a.promised, a.at, a.roll, a.released, a.refused, a.rollAt} {
+		e.num(int(b.Round))
+	}
+	for _, t := range [...]*Table{a.table, a.accepted, a.proposed} {
+		e.table(t)
+	}
 }
 
 // life returns which incarnation of this entry that is, from 1; zero: it is of another.

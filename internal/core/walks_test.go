@@ -1,9 +1,12 @@
 package core
 
 import (
+	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -40,14 +43,52 @@ func what(t, from *Table) string {
 	return kinds[bind]
 }
 
+// walked is what walks met, and what the first of them that failed was and said.
+type walked struct {
+	met     map[string]int
+	longest int
+	failed  int
+	names   []string
+	why     string
+}
+
 // TestWalks walks at random, far beyond what can be explored.
 func TestWalks(t *testing.T) {
-	longest := 0
-	met := make(map[string]int)
 	if testing.Short() {
 		*walks = min(*walks, 500)
 	}
-	for n := *walk; n < *walk+*walks; n++ {
+	var halves [2]walked // the even and the odd, at once
+	var wg sync.WaitGroup
+	for i := range halves {
+		wg.Go(func() { halves[i] = walkEach(*walk+i, *walk+*walks, len(halves)) })
+	}
+	wg.Wait()
+	met, longest := make(map[string]int), 0
+	slices.SortFunc(halves[:], func(a, b walked) int { return cmp.Compare(a.failed, b.failed) })
+	for _, h := range halves {
+		if h.why != "" {
+			for _, s := range h.names {
+				t.Log(s)
+			}
+			t.Fatalf("walk %d: %s", h.failed, h.why)
+		}
+		for k, n := range h.met {
+			met[k] += n
+		}
+		longest = max(longest, h.longest)
+	}
+	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list") {
+		if *walks >= 3000 && met[rare] == 0 {
+			t.Errorf("no walk met %s", rare)
+		}
+	}
+	t.Logf("%d walks, the longest of %d steps: %v", *walks, longest, met)
+}
+
+// walkEach takes walks of these numbers, until one fails.
+func walkEach(from, to, step int) walked {
+	w := walked{met: make(map[string]int), failed: to}
+	for n := from; n < to; n += step {
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
 		m := atRandom(rng)
 		l := m.limits
@@ -56,20 +97,13 @@ func TestWalks(t *testing.T) {
 			why = m.comesToServe()
 		}
 		if why != "" {
-			for _, s := range names {
-				t.Log(s)
-			}
-			t.Fatalf("walk %d, %+v: %s", n, l, why)
+			w.failed, w.names, w.why = n, names, fmt.Sprintf("%+v: %s", l, why)
+			return w
 		}
-		longest = max(longest, len(names))
-		m.count(met)
+		w.longest = max(w.longest, len(names))
+		m.count(w.met)
 	}
-	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list") {
-		if *walks >= 5000 && met[rare] == 0 {
-			t.Errorf("no walk met %s", rare)
-		}
-	}
-	t.Logf("%d walks, the longest of %d steps: %v", *walks, longest, met)
+	return w
 }
 
 // atRandom returns a world in which a walk begins: before it is founded, as it serves, or while the
@@ -153,7 +187,7 @@ func (m *model) count(met map[string]int) {
 	if m.heard != nil {
 		met["by what was heard"]++
 	}
-	met["decisions"] = max(met["decisions"], len(m.past))
+	met["decisions"] += len(m.past)
 	changes := 0
 	for _, d := range m.past {
 		if d.Stamp.Version > 0 {
