@@ -123,9 +123,9 @@
 //     And a change could not be taken back before it was complete. Now the table has the list of each
 //     incarnation, and the list before the last change ([Table.Relist]).
 //
-// What the model does not show yet: time, that is the quiet time and stalls; four entries and more with
-// changes of the list, beyond random walks. It explores whole worlds of up to five entries, and says of
-// each how far: see worlds in its test.
+// What the model does not show yet: time, that is the quiet time and stalls. What random walks alone
+// show: a second change of the list, and roll calls while a list of three or more changes. Whole worlds
+// have up to five entries; four of the largest are explored to a depth only, see worlds in its test.
 //
 // # Three courses of events
 //

@@ -55,6 +55,7 @@ var worlds = []world{
 	{limits: limits{entries: 5, restarts: 1, calls: 1, registers: 1, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 5, restarts: 2, registers: 2, atOnce: true, serve: 200}, serving: true, deep: true},
 	{limits: limits{entries: 5, replicas: 3, restarts: 1, registers: 2, fences: 1, atOnce: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 4, replicas: 2, restarts: 1, registers: 3, atOnce: true, lists: []string{"abc", "abcd"}, edits: 3, back: true, serve: 500}, serving: true, deep: true},
 	{limits: limits{entries: 4, restarts: 2, calls: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 13},
 	{limits: limits{entries: 4, replicas: 3, restarts: 1, calls: 1, registers: 2, atOnce: true, serve: 500}, serving: true, deep: true, depth: 14},
 	{limits: limits{entries: 5, restarts: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 20},
