@@ -32,10 +32,11 @@ type entry struct {
 
 // peer is a node that is connected, or answers at an entry.
 type peer struct {
-	up    bool
-	told  told
-	at    time.Duration // of told
-	knows *core.Table   // that told names, once this node has it
+	up     bool
+	told   told
+	at     time.Duration // of told
+	echoed core.Mark     // that this node last told it to have heard
+	knows  *core.Table   // that told names, once this node has it
 }
 
 // cover makes sure that these entries are in the book.
@@ -186,13 +187,24 @@ func (m *Machine) answered(e *entry, peer transport.Hello) {
 	m.book.peer(peer.ID)
 }
 
-// tell tells another node what this one knows and promised.
+// tell tells another node what this one knows and promised, and asks it for the same if it does not tell
+// anyway.
 func (m *Machine) tell(id transport.ID) {
-	t := m.told()
 	p := m.book.peers[id]
-	t.Answer = m.own == "" || p == nil || !slices.Contains(p.told.List, m.own)
+	m.tellAnd(id, m.own == "" || p == nil || !slices.Contains(p.told.List, m.own))
+}
+
+func (m *Machine) tellAnd(id transport.ID, ask bool) {
+	t := m.told()
+	t.Answer = ask
+	if p := m.book.peers[id]; p != nil {
+		p.echoed = p.told.mark()
+		t.Heard = p.echoed
+	}
 	m.send(id, t)
 }
+
+func (m *told) mark() core.Mark { return core.Mark{Known: m.Known, Roll: m.Roll} }
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
@@ -229,9 +241,8 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 			m.send(from, show{t.Known})
 		}
 	}
-	if t.Answer {
-		a := m.told()
-		m.send(from, a)
+	if t.Answer || t.mark() != p.echoed {
+		m.tellAnd(from, false) // what it was told before does not count any more: see core.Next
 	}
 }
 
@@ -257,7 +268,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 		default:
 			t := p.told
 			all[e.addr] = core.Report{
-				Node: e.node, List: t.List, Table: p.knows,
+				Node: e.node, List: t.List, Table: p.knows, Asked: t.Heard,
 				Roll: t.Roll, Refused: t.Refused, Released: t.Released, RollAt: t.RollAt,
 			}
 		}

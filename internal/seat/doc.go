@@ -7,7 +7,8 @@
 // A node dials every entry of its own list, and of the mesh's, about once a second, its own entry as well; the
 // name is resolved anew. That tells which incarnation answers there. To that one it tells in brief what it
 // knows and promised; a decision that the other names and this node does not have, it asks to be shown. What
-// changes is told at once. An entry that has not told for 3 s does not count, nor does one at which two
+// changes is told at once, and what the others told before does not count any more: each report says after
+// which of this node's own it was made. An entry that has not told for 3 s does not count, nor does one at which two
 // nodes answer that are both connected.
 //
 // A node whose entry is answered by another one ends. After a stall of more than a second it answers nobody,

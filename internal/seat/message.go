@@ -19,7 +19,8 @@ const (
 	maxEntries  = 64
 	maxShards   = 4096
 	maxReplicas = 64
-	maxString   = 255 // bytes of a name, an address, a zone
+	maxString   = 255                          // bytes of a name, an address, a zone
+	maxList     = maxEntries * (maxString + 1) // of a list in one string
 	maxText     = 1 << 10
 	maxNumber   = 1 << 53
 	maxElements = max(maxShards, maxIDs)
@@ -76,6 +77,7 @@ type (
 		Answer                          bool // tell me, too
 		Roll, Refused, Released, RollAt core.Ballot
 		Known                           core.Stamp // of Table; zero: none
+		Heard                           core.Mark  // that the receiver told last
 	}
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
@@ -137,17 +139,25 @@ type (
 // report is a Report without its tables.
 type report struct{ Roll, Refused, Released, RollAt, At core.Ballot }
 
-// packed is a Table in its wire form: an incarnation, or a generation of the core, is named once, and
-// the shards count them.
+// packed is a Table in its wire form: a list, an incarnation, or a generation of the core, is named once,
+// and the seats and shards count them.
 type packed struct {
 	Stamp   core.Stamp
 	Mesh    uint64
 	Params  founding.Params
-	Seats   []core.Seat
+	Seats   []packedSeat
+	Was     string
 	Dropped transport.ID
+	Lists   []string
 	IDs     []transport.ID
 	Rolls   []core.Ballot
 	Shards  []packedShard
+}
+
+type packedSeat struct {
+	Entry string
+	Node  env.Member
+	List  uint64 // index of Lists
 }
 
 type packedShard struct {
@@ -159,7 +169,14 @@ type packedShard struct {
 
 // pack returns t in its wire form.
 func pack(t *core.Table) packed {
-	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Params: t.Params, Seats: t.Seats, Dropped: t.Dropped}
+	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Params: t.Params, Was: t.Was, Dropped: t.Dropped}
+	for _, s := range t.Seats {
+		list := slices.Index(p.Lists, s.List)
+		if list < 0 {
+			list, p.Lists = len(p.Lists), append(p.Lists, s.List)
+		}
+		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list)})
+	}
 	at := make(map[transport.ID]uint64)
 	index := func(ids []transport.ID) []uint64 {
 		if ids == nil {
@@ -202,7 +219,10 @@ func (p *packed) unpack() *core.Table {
 	if p == nil {
 		return nil
 	}
-	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Params: p.Params, Seats: p.Seats, Dropped: p.Dropped}
+	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Params: p.Params, Was: p.Was, Dropped: p.Dropped}
+	for _, s := range p.Seats {
+		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List]})
+	}
 	ids := func(indexes []uint64) []transport.ID {
 		if indexes == nil {
 			return nil
@@ -281,7 +301,8 @@ func (l *limits) list(entries []string) {
 	l.texts(maxString, entries...)
 	l.require(len(entries) > 0 && len(entries) <= maxEntries, "a list without entries, or with too many")
 	for i, e := range entries {
-		l.require(e != "" && (i == 0 || entries[i-1] < e), "a list with an empty entry, or out of order")
+		l.require(e != "" && !strings.Contains(e, " "), "a list with an empty entry, or one with a blank")
+		l.require(i == 0 || entries[i-1] < e, "a list out of order")
 	}
 }
 
@@ -326,6 +347,8 @@ func (m told) check(l *limits) {
 		l.ballotOrNone(b)
 	}
 	l.stampOrNone(m.Known)
+	l.stampOrNone(m.Heard.Known)
+	l.ballotOrNone(m.Heard.Roll)
 }
 
 func (m show) check(l *limits)  { l.stamp(m.Known) }
@@ -421,12 +444,14 @@ func (p *packed) check(l *limits) {
 	a := p.Params
 	l.require(p.Mesh != 0, "a mesh without an ID")
 	l.texts(maxString, a.MeshName)
+	l.texts(maxList, append(p.Lists, p.Was)...)
 	l.require(a.MeshName != "" && a.Replicas > 0 && a.Replicas <= maxReplicas && a.MaxTTL > 0, "a mesh lacks a parameter")
 	l.require(a.Shards == len(p.Shards) && a.Shards > 0 && a.Shards <= maxShards, "not as many shards as the mesh has")
 	l.require(len(p.Seats) > 0 && len(p.Seats) <= maxEntries, "a mesh without seats, or with too many")
 	for i, s := range p.Seats {
 		l.texts(maxString, s.Entry, s.Node.Name, s.Node.Addr, s.Node.Zone)
 		l.require(s.Entry != "" && (i == 0 || p.Seats[i-1].Entry < s.Entry), "seats out of order")
+		l.require(s.List < uint64(len(p.Lists)), "a list out of range")
 	}
 	for i, id := range p.IDs {
 		l.require(id != 0 && !slices.Contains(p.IDs[:i], id), "an incarnation without an ID, or named twice")

@@ -25,7 +25,7 @@ var (
 	someTable  = &core.Table{
 		Stamp: core.Stamp{Roll: core.Ballot{Round: 6, By: 2}}, Mesh: 1 << 63,
 		Params: founding.Params{MeshName: "blue", Shards: 2, Replicas: 2, MaxTTL: time.Minute, Rho: 100},
-		Seats:  []core.Seat{{Entry: "a:1", Node: env.Member{ID: 1, Name: "ann", Addr: "a:1"}, Started: true}, {Entry: "b:1"}},
+		Seats:  []core.Seat{{Entry: "a:1", Node: env.Member{ID: 1, Name: "ann", Addr: "a:1"}, List: "a:1 b:1"}, {Entry: "b:1"}}, Was: "a:1",
 		Shards: []core.Shard{
 			{Generation: core.Generation{Core: core.Ballot{Round: 6, By: 2}, Number: 4}, Voters: []transport.ID{1, 9}, Next: []transport.ID{1, 1 << 63}, Move: 3},
 			{Generation: core.Generation{Core: core.Ballot{Round: 5, By: 9}, Number: 1}, Voters: []transport.ID{9, 1}},
@@ -34,7 +34,7 @@ var (
 	}
 	nextTable    = func() *core.Table { t := *someTable; t.Stamp = t.Stamp.Next(); return &t }()
 	someMessages = []message{
-		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp},
+		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}},
 		told{card: someCard},
 		show{someTable.Stamp},
 		shown{pack(someTable)},
@@ -159,6 +159,9 @@ func TestLimits(t *testing.T) {
 		{shown{table(func(t *core.Table) { t.Shards[0].Voters = []transport.ID{0} })}, "without an ID"},
 		{shown{with(func(p *packed) { p.Shards[0].Voters = []uint64{77} })}, "a voter out of range"},
 		{shown{with(func(p *packed) { p.Shards[0].Roll = 77 })}, "a shard out of range"},
+		{shown{with(func(p *packed) { p.Seats[0].List = 77 })}, "a list out of range"},
+		{shown{table(func(t *core.Table) { t.Was = strings.Repeat("x", maxList+1) })}, "too long"},
+		{told{card: card{Member: env.Member{ID: 1}, List: []string{"a b"}}}, "one with a blank"},
 		{shown{with(func(p *packed) { p.IDs = append(p.IDs, p.IDs[0]) })}, "named twice"},
 	} {
 		_, err := decode(encode(tt.m))
