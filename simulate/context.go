@@ -18,7 +18,8 @@ type simContext struct {
 	done            <-chan struct{}
 	err             error
 	deadline        time.Time     // by the host's time of day when it was made; zero: none
-	until           time.Duration // by the process's clock
+	until           time.Duration // the same by the process's clock, which no step of the time of day moves
+	foreign         bool          // a context above has a deadline of the real clock
 	ev              event
 	timer           int // in process.timers, or -1
 
@@ -88,9 +89,14 @@ func newContext(parent context.Context, p *process) *simContext {
 	c.done = c.Context.Done()
 	c.ev = event{kind: contextEvent, slot: idle, owner: p, context: c}
 	c.watch = watch{context: c, slot: idle}
-	c.deadline, _ = parent.Deadline()
+	up := nearest(parent)
+	if t, ok := parent.Deadline(); ok {
+		if c.deadline, c.foreign = t, up == nil || up.foreign || !up.deadline.Equal(t); !c.foreign {
+			c.until = up.until
+		}
+	}
 	if done := parent.Done(); done != nil {
-		switch up := nearest(parent); {
+		switch {
 		case closed(done):
 			c.cancel(parent.Err())
 		case up != nil && up.done == done:
@@ -103,8 +109,8 @@ func newContext(parent context.Context, p *process) *simContext {
 }
 
 func (c *simContext) setDeadline(t time.Time, until time.Duration) {
-	if !c.deadline.IsZero() && !t.Before(c.deadline) {
-		return // the parent's comes first
+	if c.foreign || !c.deadline.IsZero() && until >= c.until {
+		return // the parent's comes first, or is refused: see checkDeadline
 	}
 	c.deadline, c.until = t, until
 	switch p := c.process; {
@@ -206,7 +212,7 @@ func checkDeadline(a *actor, ctx context.Context) {
 	if !ok {
 		return
 	}
-	if c := nearest(ctx); c == nil || !c.deadline.Equal(t) { // to name t would make each run another one
+	if c := nearest(ctx); c == nil || c.foreign || !c.deadline.Equal(t) { // to name t would make each run another one
 		panic(fmt.Sprintf("simulate: actor %v waits with a deadline of the real clock: "+
 			"use simulate.WithTimeout in place of the context package's functions", a))
 	}

@@ -104,6 +104,28 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
+// A step of the time of day moves no deadline: of two, that which comes first stays first.
+func TestDeadlinesOverASteppedClock(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		act(t, func(w *World, ctx context.Context) {
+			outer, cancel := WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			w.Host("a").Clock.Step(step)
+			sooner, cancel := WithTimeout(outer, time.Second)
+			defer cancel()
+			later, cancel := WithTimeout(outer, time.Minute)
+			defer cancel()
+			want, _ := outer.Deadline()
+			if got, _ := later.Deadline(); !got.Equal(want) {
+				t.Errorf("after a step of %v, the later deadline is %v, want its parent's, %v", step, got, want)
+			}
+			if err := Sleep(sooner, time.Hour); err != context.DeadlineExceeded || Now(ctx) > 2*time.Second {
+				t.Errorf("after a step of %v, the sooner deadline: %v at %v", step, err, Now(ctx))
+			}
+		})
+	}
+}
+
 func TestCancelReachesEverywhere(t *testing.T) {
 	act(t, func(w *World, ctx context.Context) {
 		goroutines := runtime.NumGoroutine()
@@ -165,6 +187,11 @@ func TestRealDeadlinesAreRefused(t *testing.T) {
 		"timeout within a simulated one": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, _ = WithTimeout(ctx, time.Second)
 			return context.WithTimeout(ctx, time.Minute)
+		},
+		"a simulated one within a timeout": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			inner, end := WithTimeout(ctx, time.Second)
+			return inner, func() { end(); cancel() }
 		},
 		"a simulated time of day": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithDeadline(ctx, Wall(ctx).Add(time.Second))
