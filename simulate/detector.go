@@ -34,7 +34,7 @@ func (n *untold) now() {
 }
 
 // DelayGossip makes the nodes of a host hear everything that gossip tells of others d
-// later, until RestoreGossip: their failure detector is slow. What they say is as ever.
+// later, until RestoreGossip: their failure detector is slow. What they say is as ever. Zero ends it.
 //
 //	w.Host("a").DelayGossip(20*time.Second)
 func (h *Host) DelayGossip(d time.Duration) {
@@ -42,7 +42,9 @@ func (h *Host) DelayGossip(d time.Duration) {
 	if d < 0 {
 		panic(fmt.Sprintf("simulate: DelayGossip: %v is negative", d))
 	}
-	h.RestoreGossip()
+	if h.RestoreGossip(); d == 0 {
+		return
+	}
 	h.detector.delay = d
 	h.detector.fault = h.world.fault(h.name, "news comes to %s %v late", h.name, d)
 }

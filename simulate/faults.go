@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/simulate/timeline"
@@ -143,6 +145,9 @@ func (h *Host) BreakReplica(shard int) {
 	}
 }
 
+// loops are those of a node.
+var loops = []string{"membership", "shards", "watch"}
+
 // Stall keeps one loop of a host's nodes from running for d: "membership", which deals
 // with other nodes as such; "shards", which has the locks; or "watch", which ends what is held on
 // time if the shard loop does not. Everything else on the host goes on, as when one thread hangs in
@@ -152,7 +157,10 @@ func (h *Host) BreakReplica(shard int) {
 func (h *Host) Stall(loop string, d time.Duration) {
 	h.exists()
 	w := h.world
-	if d < 0 {
+	switch {
+	case !slices.Contains(loops, loop):
+		panic(fmt.Sprintf("simulate: Stall: no loop %q: there are %s", loop, strings.Join(loops, ", ")))
+	case d < 0:
 		panic(fmt.Sprintf("simulate: Stall: %v is negative", d))
 	}
 	w.stallLoop(h, loop, d)

@@ -102,7 +102,7 @@ func (g Gossip) check() {
 func (o Options) check() {
 	o.Link.check()
 	o.Gossip.check()
-	checkRate("Options.ClockRate", o.ClockRate)
+	checkRate("Options.ClockRate", o.ClockRate, fastestClock)
 	if o.ClockRate < 0 || o.ClockOffset < 0 {
 		panic(fmt.Sprintf("simulate: Options: ClockRate %d or ClockOffset %v is negative", o.ClockRate, o.ClockOffset))
 	}

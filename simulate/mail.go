@@ -145,6 +145,6 @@ func (m postman) Receive(_ transport.ID, _ transport.Kind, frame []byte) {
 func mailText(frame []byte) string {
 	port, body, _ := bytes.Cut(frame, []byte{0})
 	const most = 80
-	text := strings.Trim(strconv.Quote(string(body[:min(len(body), most)])), `"`)
-	return strings.TrimSuffix(string(port)+" "+text, " ")
+	text := strconv.Quote(string(body[:min(len(body), most)]))
+	return strings.TrimSuffix(string(port)+" "+text[1:len(text)-1], " ")
 }

@@ -32,6 +32,9 @@ func (w *World) Pick(name string, least, most int64) int64 {
 //
 //	hosts := w.PickMostly("hosts", 3, 7, 20)
 func (w *World) PickMostly(name string, least, usual, most int64) int64 {
+	if usual < least || usual > most {
+		panic(fmt.Sprintf("simulate: parameter %q: usual is %d, which is not in [%d, %d]", name, usual, least, most))
+	}
 	return w.pick(name, least, most, func(s *stream) int64 {
 		if s.below(16) == 0 && usual < most {
 			return usual + 1 + s.below(most-usual)

@@ -213,6 +213,9 @@ func (n *Net) partition(groups ...[]string) *cut {
 func (n *Net) PartitionOneWay(from, to []string) { n.partitionOneWay(from, to) }
 
 func (n *Net) partitionOneWay(from, to []string) *cut {
+	for _, name := range slices.Concat(from, to) {
+		n.world.named(name)
+	}
 	var pairs [][2]int
 	for _, a := range from {
 		for _, b := range to {

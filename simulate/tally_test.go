@@ -2,6 +2,20 @@ package simulate
 
 import "testing"
 
+func TestMailIsNamedWhole(t *testing.T) {
+	for body, want := range map[string]string{
+		"":             "port",
+		"pay 17":       "port pay 17",
+		"say \"hi\"":   `port say \"hi\"`,
+		"\"\n":         `port \"\n`,
+		"a blank end ": "port a blank end",
+	} {
+		if got := mailText([]byte("port\x00" + body)); got != want {
+			t.Errorf("mailText of %q = %q, want %q", body, got, want)
+		}
+	}
+}
+
 func TestTallyNamesEachOnce(t *testing.T) {
 	for _, tt := range []struct {
 		names []string

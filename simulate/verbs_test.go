@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/simulate/timeline"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -22,6 +23,7 @@ func TestVerbsNameBadInput(t *testing.T) {
 		{`no host "x"`, func(w *World) { w.Host("x").Crash() }},
 		{`no host "x"`, func(w *World) { w.Net.Partition([]string{"a"}, []string{"x"}) }},
 		{`no host "x"`, func(w *World) { w.Net.PartitionOneWay([]string{"a"}, []string{"x"}) }},
+		{`no host "x"`, func(w *World) { w.Net.PartitionOneWay([]string{"x"}, nil) }},
 		{`no host "x"`, func(w *World) { w.Net.Isolate("x") }},
 		{`no host "x"`, func(w *World) { w.Net.Hold("a", "x") }},
 		{`no host "x"`, func(w *World) { w.Net.Release("x", "a") }},
@@ -50,10 +52,12 @@ func TestVerbsNameBadInput(t *testing.T) {
 		{"BreakReplica: shard -1", func(w *World) { w.Host("a").BreakReplica(-1) }},
 		{"SetRate: 1000001 ppm", func(w *World) { w.Host("a").Clock.SetRate(million + 1) }},
 		{"SetRate: -500001 ppm", func(w *World) { w.Host("a").Clock.SetRate(-million/2 - 1) }},
-		{"Noise: -600000 ppm", func(w *World) { w.Host("a").Clock.Noise(600_000) }},
+		{"Noise: 600000 ppm is not in [-500000, 500000]", func(w *World) { w.Host("a").Clock.Noise(600_000) }},
 		{"Wave: a period of 1ms", func(w *World) { w.Host("a").Clock.Wave(1, time.Millisecond) }},
 		{"Slow: factor 0", func(w *World) { w.Host("a").Slow(0) }},
+		{`Stall: no loop "shard": there are membership, shards, watch`, func(w *World) { w.Host("a").Stall("shard", time.Second) }},
 		{"Stall: -1s is negative", func(w *World) { w.Host("a").Stall("membership", -time.Second) }},
+		{`parameter "n": usual is 9, which is not in [1, 5]`, func(w *World) { w.PickMostly("n", 1, 9, 5) }},
 		{"DelayGossip: -1s is negative", func(w *World) { w.Host("a").DelayGossip(-time.Second) }},
 		{"Chaos: this world has had its storm", func(w *World) { w.Chaos(ChaosOptions{}); w.Chaos(ChaosOptions{}) }},
 		{"Chaos: 0 faults or more in -1s", func(w *World) { w.Chaos(ChaosOptions{For: -time.Second}) }},
@@ -538,25 +542,25 @@ func TestStallStopsOneLoop(t *testing.T) {
 	defer w.Close()
 	p := w.Host("a").process
 	last := make(map[string]time.Duration)
-	for _, name := range []string{"one", "two"} {
+	for _, name := range []string{"shards", "watch"} {
 		p.NewLoop(name, func(now time.Duration) time.Duration { last[name] = w.Now(); return now + 10*ms }).Wake()
 	}
 	run(t, w, time.Second)
-	w.Host("a").Stall("one", 5*time.Second)
-	w.Host("a").Stall("none", time.Hour)
+	w.Host("a").Stall("shards", 5*time.Second)
+	w.Host("a").Stall("membership", time.Hour) // there is none
 	run(t, w, 4*time.Second)
-	if last["one"] > time.Second || last["two"] < 4900*ms {
+	if last["shards"] > time.Second || last["watch"] < 4900*ms {
 		t.Errorf("they ran last at %v", last)
 	}
 	run(t, w, 2*time.Second)
-	if last["one"] < 6900*ms {
-		t.Errorf("the stalled loop ran last at %v", last["one"])
+	if last["shards"] < 6900*ms {
+		t.Errorf("the stalled loop ran last at %v", last["shards"])
 	}
-	w.Host("a").Stall("one", time.Hour)
+	w.Host("a").Stall("shards", time.Hour)
 	w.HealAll()
 	run(t, w, time.Second)
-	if last["one"] < 7900*ms {
-		t.Errorf("healed, it ran last at %v", last["one"])
+	if last["shards"] < 7900*ms {
+		t.Errorf("healed, it ran last at %v", last["shards"])
 	}
 }
 
@@ -580,6 +584,26 @@ func TestDetectors(t *testing.T) {
 	w.HealAll()
 	run(t, w, time.Second)
 	expectNews(t, probes["a"], "gone b")
+}
+
+func TestNoDelayOfGossipIsNoFault(t *testing.T) {
+	w := New(Options{Timeline: true})
+	defer w.Close()
+	w.Host("a")
+	w.Host("a").DelayGossip(time.Second)
+	w.Host("a").DelayGossip(0)
+	began, ended := 0, 0
+	for _, m := range w.Timeline().Moments {
+		switch m.Kind {
+		case timeline.Fault:
+			began++
+		case timeline.Ended:
+			ended++
+		}
+	}
+	if began != 1 || ended != 1 {
+		t.Errorf("%d faults began, and %d ended, want one each", began, ended)
+	}
 }
 
 // inspectedProbe is a node that can leave.
