@@ -16,8 +16,15 @@ import (
 // condition is something that is so or not.
 type condition struct {
 	text  string
-	begin func(t *teller) // before it is asked for the first time; nil: nothing to do
+	begin []func(t *teller) // before it is asked for the first time
 	holds func(t *teller) bool
+}
+
+// starts is called before the condition is asked for the first time.
+func (c *condition) starts(t *teller) {
+	for _, begin := range c.begin {
+		begin(t)
+	}
 }
 
 // test is what a form of a condition becomes.
@@ -173,14 +180,7 @@ func (p *parser) condition(text string) (*condition, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, c)
-	}
-	whole.begin = func(t *teller) {
-		for _, c := range parts {
-			if c.begin != nil {
-				c.begin(t)
-			}
-		}
+		parts, whole.begin = append(parts, c), append(whole.begin, c.begin...)
 	}
 	whole.holds = func(t *teller) bool {
 		return !slices.ContainsFunc(parts, func(c *condition) bool { return !c.holds(t) })
@@ -198,7 +198,7 @@ func (p *parser) simple(text string) (*condition, error) {
 		most, _ := strconv.Atoi(m[1])
 		return &condition{
 			text:  text,
-			begin: func(t *teller) { t.traffic.watches = append(t.traffic.watches, &watch{phrase: ph}) },
+			begin: []func(t *teller){func(t *teller) { t.traffic.watches = append(t.traffic.watches, &watch{phrase: ph}) }},
 			holds: func(t *teller) bool {
 				n := t.traffic.sent(ph)
 				return m[1] == "" && n > 0 || m[1] != "" && n <= most
@@ -248,7 +248,7 @@ func (c *clause) judged(usual string) (cond *condition, class string) {
 func (c *clause) until(d time.Duration) act {
 	cond, class := c.judged("G6 bound")
 	return func(t *teller) {
-		cond.begin(t)
+		cond.starts(t)
 		t.within(d, class, cond.text, func() bool { return cond.holds(t) })
 	}
 }

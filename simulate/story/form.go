@@ -3,6 +3,7 @@ package story
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,9 +87,13 @@ func (c *clause) who(name string) string {
 	return c.args[name]
 }
 
+// hosts returns the hosts of a list, or nil if none is given. "All" are those that the story has so far.
 func (c *clause) hosts(name string) []string {
-	if c.args[name] == "all" || c.args[name] == "" {
+	switch c.args[name] {
+	case "":
 		return nil
+	case "all":
+		return slices.Clone(c.parser.story.hosts)
 	}
 	all, err := c.parser.hostsOf(c.args[name])
 	c.fail(err)

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -98,8 +99,11 @@ func (p *parser) sentence(text string) (act, error) {
 	class, rest := classOf(text)
 	if cond, ok := asCondition(rest); ok {
 		c, err := p.condition(cond)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case len(c.begin) > 0:
+			return nil, errors.New(`"are sent" looks from the beginning of a sentence on, and "must" at one moment: say "until" or "throughout"`)
 		}
 		if c.text = rest; class == "" {
 			class = "story"

@@ -40,6 +40,7 @@ func TestParseErrors(t *testing.T) {
 		{"a link that there is not", opening + "links: colour red", `s.txt:5: a link has no "colour"`},
 		{"a part that is none", opening + "links: loss 101%", `s.txt:5: "101%" is not 0% to 100%`},
 		{"a promise where nothing is judged", opening + "pass 1s (G5)", `s.txt:5: "pass 1s (G5)" judges nothing`},
+		{"what is sent at one moment", opening + "ann asks for k\nann must hold k, and at most 3 renewals are sent", `s.txt:6: "are sent" looks from the beginning of a sentence on`},
 		{"an inner sentence that there is not", opening + "after 1s: dance", `s.txt:5: no sentence is like "dance"`},
 		{"an answer to nothing", opening + "----\nx", `s.txt:5: ---- with no sentence above it`},
 	} {
@@ -97,6 +98,9 @@ func TestPlay(t *testing.T) {
 		t.Errorf("another answer: %v\n%s", run.Err, run.Text)
 	}
 
+	if run := parse(opening + "cut all -> ann\nann locks k\n----\nann waits for k\n").Play(simulate.Options{Seed: 1}); run.Err != nil {
+		t.Errorf("cut off from all: %v", run.Err)
+	}
 	for _, tt := range []struct{ sentence, want string }{
 		{"bob must hold k (G3 order)", "G3 order: s.txt:10: it is not so: bob must hold k"},
 		{"ann must hold k, and ann must not hold k", "story: s.txt:10: it is not so: ann must hold k, and ann must not hold k"},

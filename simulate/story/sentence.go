@@ -34,7 +34,7 @@ var timeForms = []*form{
 		d := c.span("time")
 		cond, class := c.judged("story")
 		return func(t *teller) {
-			cond.begin(t)
+			cond.starts(t)
 			for end := t.Now() + d.draw(t); t.Now() < end; t.sleep(look) {
 				t.must(cond, class)
 			}
@@ -292,7 +292,7 @@ func (t *teller) result(err error, well, badly string, args ...any) {
 var nodeForms = []*form{
 	{text: "start {hosts}[ with seeds {hosts:seeds}]", make: func(c *clause) act {
 		hosts, seeds := c.hosts("hosts"), c.hosts("seeds")
-		if hosts == nil {
+		if c.args["hosts"] == "all" {
 			hosts = c.parser.story.plan.first
 		}
 		return func(t *teller) {
