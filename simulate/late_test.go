@@ -94,6 +94,24 @@ func TestLate(t *testing.T) {
 		{"leaders that cannot hand over", func(s *shardTold) {
 			s.leaderships(10, 2*sec, func(from, to transport.ID) { handOver(s)(from, to); s.pass(2 * sec) })
 		}, false},
+		{"nobody leads when the faults end", func(s *shardTold) {
+			s.w.noisy = true
+			s.pass(8 * sec)
+			s.serves(1, false)
+			s.w.HealAll()
+			s.serves(2, true)
+			s.pass(15 * sec)
+			s.freed()
+		}, false},
+		{"nobody leads when the faults end, and the next leader takes too long", func(s *shardTold) {
+			s.w.noisy = true
+			s.pass(8 * sec)
+			s.serves(1, false)
+			s.w.HealAll()
+			s.serves(2, true)
+			s.pass(17 * sec)
+			s.freed()
+		}, true},
 		{"a leader that is paused", func(s *shardTold) {
 			s.pass(9 * sec)
 			s.w.Host("host1").Pause()

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -154,18 +155,19 @@ func (l *late) disturbed() bool {
 	return still
 }
 
-// calm ends the disturbance. All sessions count as heard now.
+// calm ends the disturbance. All sessions count as heard now, or when the next leader serves if none does now.
 func (l *late) calm() {
 	if ever, _ := l.world.Noisy(); !ever {
 		return
 	}
 	for _, s := range l.order {
+		now := life{leadership: len(s.leaderships), read: math.MinInt64} // the beginning of the next leadership
+		if r := s.current(); r != nil {
+			now = life{leadership: len(s.leaderships) - 1, read: r.reads()}
+		}
 		for id, v := range s.lives { // order-free: each is treated alike
-			if r := s.current(); r != nil {
-				s.lives[id] = life{len(s.leaderships) - 1, r.reads(), v.ttl}
-			} else {
-				delete(s.lives, id)
-			}
+			now.ttl = v.ttl
+			s.lives[id] = now
 		}
 	}
 }
@@ -220,7 +222,7 @@ func (l *late) over(s *offices, since life) time.Duration {
 	for i, r := range s.leaderships[since.leadership:] {
 		from := r.from
 		if i == 0 {
-			from = since.read
+			from = max(from, since.read)
 		}
 		if !r.over {
 			return max(worst, known+r.reads()-from-since.ttl)
