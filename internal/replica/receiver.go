@@ -29,7 +29,7 @@ type incoming struct {
 	transfer uint64
 	next     uint64
 	restore  *shard.Restore // nil once the snapshot is whole
-	table    *shard.Table   // nil until then
+	table    *shard.Table   // from then on, until raft has decided
 	index    uint64         // the table's last entry
 	term     uint64         // and that entry's term
 	history
@@ -118,11 +118,14 @@ func (rc *receiver) accepted(index, term uint64) (*shard.Table, *history) {
 	if i < 0 {
 		panic("replica: raft accepted a snapshot that did not arrive")
 	}
-	in := rc.whole[i]
-	table := in.table
-	in.table = nil
-	return table, &in.history
+	return rc.whole[i].table, &rc.whole[i].history
 }
 
-// decided notes that raft has taken or left all that arrived.
-func (rc *receiver) decided() { rc.whole = nil }
+// decided notes that raft has taken or left all that arrived. The latest snapshot's chunks may still
+// come again, but nothing needs its table.
+func (rc *receiver) decided() {
+	for _, in := range rc.whole {
+		in.table = nil
+	}
+	rc.whole = nil
+}

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -219,6 +223,32 @@ func TestASnapshotForOneThatIsGoneEnds(t *testing.T) {
 		if ended := leader.sender.transfer != s; ended != missing {
 			t.Errorf("its node says that it is missing: %v; the snapshot has ended: %v", missing, ended)
 		}
+	}
+}
+
+// A snapshot that raft does not take leaves no table in memory. Its chunks are acknowledged still.
+func TestALeftSnapshotIsForgotten(t *testing.T) {
+	message, err := proto.Marshal(&raftpb.Message{
+		Type: raftpb.MsgSnap.Enum(), From: proto.Uint64(1), To: proto.Uint64(2),
+		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+			ConfState: &raftpb.ConfState{Voters: []uint64{1, 2}}, Index: proto.Uint64(9), Term: proto.Uint64(3),
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, _ := shard.NewTable(shard.Founding{}).Cut().Next(chunkBytes)
+	meta := wire.Append(nil, &snapshotMeta{message: message, history: history{homes: homes{1: {}, 2: {}}, highest: 2}})
+	rc, chunk := receiver{self: 2}, Chunk{From: 1, To: 2, Transfer: 5, Data: data, Meta: meta}
+	if whole, _, err := rc.add(1, chunk); whole == nil || rc.incoming.table == nil {
+		t.Fatalf("%v, error %v", whole, err)
+	}
+	rc.decided()
+	if rc.incoming.table != nil {
+		t.Error("its table is kept")
+	}
+	if whole, taken, err := rc.add(1, chunk); whole != nil || !taken || err != nil || len(rc.acks) != 2 {
+		t.Errorf("its chunk again: %v, taken: %v, error %v; %d acks", whole, taken, err, len(rc.acks))
 	}
 }
 
