@@ -163,6 +163,28 @@ func TestAnExceptionThatNothingNeedsIsAnError(t *testing.T) {
 	}
 }
 
+func TestEveryTellerExists(t *testing.T) {
+	var paths []string
+	for _, target := range mutated {
+		paths = append(paths, path(target.pkg))
+	}
+	packages, err := load.Packages("../../..", paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist := make(map[string]bool)
+	for _, p := range packages {
+		for _, fn := range functions(p) {
+			exist[nameOf(p, fn)] = true
+		}
+	}
+	for _, name := range tellers {
+		if !exist[name] || !mute.MatchString(name) {
+			t.Errorf("%s exists: %v; it is mute: %v", name, exist[name], mute.MatchString(name))
+		}
+	}
+}
+
 func TestEveryExceptionHasAReason(t *testing.T) {
 	for _, e := range exceptions {
 		if e.why == "" {

@@ -1,6 +1,9 @@
 package main
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 const module = "github.com/lockmesh/mesh"
 
@@ -68,15 +71,20 @@ var hooks = map[string]bool{
 	module + "/shard.Founding.Observe":        true,
 }
 
+// tellers lists the module's functions that only log, make texts or tell observers.
+var tellers = []string{
+	"(*" + module + "/shard.Table).report",
+	"(*" + module + "/internal/founding.Machine).log",
+	"(*" + module + "/internal/replica.Replica).tell",
+	module + ".invalid", // the text of ErrInvalidOption
+}
+
 // mute matches functions that correctness does not depend on: those that log, those
 // that make texts, and those that tell observers. Neither their calls nor their arguments are mutated.
 var mute = regexp.MustCompile(`^(` +
 	`\(\*log/slog\.Logger\)\..*|log/slog\..*|fmt\..*|errors\.New|strconv\.Quote|` + // callers compare errors by what they wrap
-	`\(\*` + regexp.QuoteMeta(module) + `/shard\.Table\)\.decided|` +
-	`\(\*` + regexp.QuoteMeta(module) + `/internal/founding\.Machine\)\.log|` +
-	`\(\*` + regexp.QuoteMeta(module) + `/internal/replica\.Replica\)\.tell|` +
+	strings.ReplaceAll(regexp.QuoteMeta(strings.Join(tellers, " ")), " ", "|") + `|` +
 	`\(` + regexp.QuoteMeta(module) + `/internal/env\.(Observer|Clients|Caller|Holder)\)\..*|` +
-	regexp.QuoteMeta(module) + `\.invalid|` + // the text of ErrInvalidOption
 	`\(\*?sync\.(RW)?Mutex\)\..*` + // without one nothing works, or only -race notices
 	`)$`)
 
