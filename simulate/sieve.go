@@ -41,6 +41,7 @@ var sieveKinds = [...]struct {
 	{"hosts", []string{"host"}},
 	{"removals", []string{"you are removed"}},
 	{"missing", []string{"no such replica"}},
+	{"digests", []string{"table's digest"}},
 	{"appends", []string{"append"}},
 	{"appended", []string{"appended"}},
 	{"heartbeats", []string{"heartbeat", "heartbeat answered"}},
@@ -48,7 +49,7 @@ var sieveKinds = [...]struct {
 	{"chunks", []string{"snapshot"}},
 	{"received", []string{"chunk received"}},
 	{"status", []string{"status"}},
-	{"leaving", []string{"leaving"}},
+	{"leaving", []string{"leaving", "no vote for me"}},
 	{"ballots", []string{"prepare", "promise", "nack", "accept", "accepted"}},
 	{"decisions", []string{"decide"}},
 	{"joins", []string{"join", "welcome", "refuse"}},
@@ -82,12 +83,7 @@ func (n *Net) sift(c *conn, side int, kind transport.Kind, body []byte) Verdict 
 	lost, doubled := &sifted{}, &sifted{} // the worst
 	for _, m := range c.named(side, kind, body, unasked) {
 		n.world.marks.message(c.host(side), m)
-		m = strings.TrimPrefix(m, passedOn)
-		x := v.kinds[m]
-		if x == nil {
-			word, _, _ := strings.Cut(m, " ")
-			x = v.kinds[word]
-		}
+		x := v.kindOf(m)
 		if x != nil && x.lose > lost.lose {
 			lost = x
 		}
@@ -104,6 +100,16 @@ func (n *Net) sift(c *conn, side int, kind transport.Kind, body []byte) Verdict 
 		return Twice
 	}
 	return Pass
+}
+
+// kindOf returns what befalls a message of that name; nil if nothing can.
+func (v *sieve) kindOf(name string) *sifted {
+	name = strings.TrimPrefix(name, passedOn)
+	if x := v.kinds[name]; x != nil {
+		return x
+	}
+	word, _, _ := strings.Cut(name, " ")
+	return v.kinds[word]
 }
 
 // unasked asks no node which command it sent: the kind of a message is enough.

@@ -1,13 +1,16 @@
 package simulate
 
 import (
+	"encoding/hex"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -74,6 +77,30 @@ func TestSieveKinds(t *testing.T) {
 				t.Errorf("%q is of two kinds", m)
 			}
 			all = append(all, m)
+		}
+	}
+}
+
+// Each message about a shard is of some kind.
+func TestTheSieveKnowsEachMessage(t *testing.T) {
+	data, err := os.ReadFile("../internal/message/testdata/messages.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := New(Options{}).Net.sieve
+	for line := range strings.Lines(string(data)) {
+		_, code, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		m, err := hex.DecodeString(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r message.Reader
+		if r.Reset(append(message.AppendHeader(nil, 0), m...), 4); !r.Next() {
+			t.Fatal(r.Err())
+		}
+		name := message.Name(r.Message, 0, func(transport.ID, uint64, uint64) string { return "lock k" })
+		if v.kindOf(name) == nil {
+			t.Errorf("%q is of no kind", name)
 		}
 	}
 }
