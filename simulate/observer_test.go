@@ -53,6 +53,7 @@ func TestObservers(t *testing.T) {
 	born := func(host string, node transport.ID) func(observer) {
 		return func(o observer) { o.marks.world.Host(host).process.Inspect(node, &looked{}) }
 	}
+	asks := shard.Acquire{Call: shard.Call{Session: shard.SessionID{Node: 9, Number: 1}, Number: 3}}
 	type told = []func(observer)
 	for _, tt := range []struct {
 		name string
@@ -71,6 +72,15 @@ func TestObservers(t *testing.T) {
 		{"who asked, and who is let in", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Release{}, Told: []shard.Event{
 			{What: shard.Done}, {What: shard.Granted}, {What: shard.Granted},
 		}})}, ""},
+		{"another session is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: asks, Told: []shard.Event{
+			{What: shard.Queued, Session: shard.SessionID{Node: 8, Number: 1}, Number: 3},
+		}})}, "G3 wake"},
+		{"another request is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: asks, Told: []shard.Event{
+			{What: shard.Queued, Session: asks.Session, Number: 4},
+		}})}, "G3 wake"},
+		{"a decision of the leader is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Settle{}, Told: []shard.Event{
+			{What: shard.Queued, Session: asks.Session, Number: 3},
+		}})}, "G3 wake"},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
 		{"a replica that panics", told{stopped(errors.New("panic: a table broke its rule\ngoroutine 7 [running]"))}, "P23 stopped: the replica of shard 3 on node 1 has stopped itself: panic: a table broke its rule"},
 		{"a replica that is to stop", told{stopped(fmt.Errorf("panic: %w", env.ErrBroken))}, ""},

@@ -29,17 +29,22 @@ type digests [1024]struct {
 	replica       transport.ID
 }
 
-// stepped (G3): of a command only the session that sent it is told anything, and those that it lets in.
+// stepped (G3): what comes of a command is told only to the request that it answers, and to those that it lets in.
 func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
-	answers := 0
+	client, number := shard.ClientOf(c.Command)
+	answered, others := false, 0
 	for _, e := range c.Told {
-		if e.Answers() && e.What != shard.Granted {
-			answers++
+		switch {
+		case !e.Answers() || e.What == shard.Granted:
+		case e.Session == client && e.Number == number && !answered:
+			answered = true
+		default:
+			others++
 		}
 	}
-	if answers > 1 {
+	if others > 0 {
 		s.world.Fail(fmt.Errorf("G3 wake: at entry %d of shard %d, %s tells %d who wait for nothing new",
-			c.Index, name.Shard, HostOf(s.world, node), answers-1))
+			c.Index, name.Shard, HostOf(s.world, node), others))
 	}
 }
 
