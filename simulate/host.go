@@ -50,13 +50,13 @@ type boot struct {
 }
 
 // Host returns the host of that name, and makes it, running, if there is none. The name is
-// what others dial: it has no colon and no space.
+// what others dial: it has no colon and no space, and is none by which each host finds itself, as "localhost".
 func (w *World) Host(name string) *Host {
 	if h := w.byName[name]; h != nil {
 		h.known = true
 		return h
 	}
-	if name == "" || name == lab || strings.ContainsAny(name, ": ") {
+	if name == lab || strings.ContainsAny(name, ": ") || isOwn(name) {
 		panic(fmt.Sprintf("simulate: Host: a host named %q cannot be dialled", name))
 	}
 	h := w.newHost(name)

@@ -417,13 +417,18 @@ func (n *Net) resolve(from *Host, addr string) (*Host, string, error) {
 		return nil, "", err
 	}
 	h := n.world.byName[name]
-	if name == "" || name == "0.0.0.0" || name == "::" || isLoopback(name) {
+	if isOwn(name) {
 		h = from
 	}
 	if h == nil {
 		return nil, "", errNoHost
 	}
 	return h, net.JoinHostPort(h.name, port), nil
+}
+
+// isOwn reports whether a name is one by which each host finds itself.
+func isOwn(name string) bool {
+	return name == "" || name == "0.0.0.0" || name == "::" || isLoopback(name)
 }
 
 // isLoopback reports whether a name is one by which only a host itself is found.

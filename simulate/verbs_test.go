@@ -49,6 +49,8 @@ func TestVerbsNameBadInput(t *testing.T) {
 		{`fault "crash"`, func(*World) { New(Options{Only: []string{"crash"}}) }},
 		{"Chaos: there is no host", func(*World) { New(Options{}).Chaos(ChaosOptions{For: time.Second}) }},
 		{`host named "a:7300"`, func(w *World) { w.Host("a:7300") }},
+		{`host named "localhost" cannot be dialled`, func(w *World) { w.Host("localhost") }},
+		{`host named "0.0.0.0" cannot be dialled`, func(w *World) { w.Host("0.0.0.0") }},
 		{"BreakReplica: shard -1", func(w *World) { w.Host("a").BreakReplica(-1) }},
 		{"SetRate: 1000001 ppm", func(w *World) { w.Host("a").Clock.SetRate(million + 1) }},
 		{"SetRate: -500001 ppm", func(w *World) { w.Host("a").Clock.SetRate(-million/2 - 1) }},
