@@ -101,6 +101,13 @@ func TestPlay(t *testing.T) {
 	if run := parse(opening + "cut all -> ann\nann locks k\n----\nann waits for k\n").Play(simulate.Options{Seed: 1}); run.Err != nil {
 		t.Errorf("cut off from all: %v", run.Err)
 	}
+	spaced, err := Parse("my story.txt", []byte(opening+"until ann leads, within 1s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spaced.Play(simulate.Options{Seed: 7}).Err; err == nil || !strings.Contains(err.Error(), "repeat: lockmesh simulate -story 'my story.txt' -seed 7") {
+		t.Errorf("a story with a blank in its name: %v", err)
+	}
 	for _, tt := range []struct{ sentence, want string }{
 		{"bob must hold k (G3 order)", "G3 order: s.txt:10: it is not so: bob must hold k"},
 		{"ann must hold k, and ann must not hold k", "story: s.txt:10: it is not so: ann must hold k, and ann must not hold k"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/shell"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
@@ -97,7 +98,7 @@ func (s *Story) Play(opts simulate.Options) *Run {
 		opts.Link = Link()
 	}
 	if opts.Repeat == "" {
-		opts.Repeat = fmt.Sprintf("lockmesh simulate -story %s -seed %d", s.name, opts.Seed)
+		opts.Repeat = fmt.Sprintf("lockmesh simulate -story %s -seed %d", shell.Word(s.name), opts.Seed)
 	}
 	w := simulate.New(opts)
 	defer w.Close()
