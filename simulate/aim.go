@@ -8,9 +8,9 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// aim is a fault that waits for a message on which much hangs, and strikes right after it was
-// sent; or for a rare situation. All that it draws is drawn when it begins
-// to wait.
+// aim is a fault that waits for its moment: for a message on which much hangs, and strikes right after
+// that was sent; or for a rare situation, and strikes right after that came about. All that it draws is
+// drawn when it begins to wait.
 type aim struct {
 	storm  *Chaos
 	fault  int // its place in storm.faults
@@ -54,7 +54,7 @@ func begins(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + passedOn + ")?(" + pattern + ")")
 }
 
-// rarely is how often a situation is rare in a world: its first times.
+// rarely is how often a situation counts as rare in a world: only its first times do.
 const rarely = 2
 
 // blow is what an aim does. It returns false if that cannot be now.

@@ -20,10 +20,10 @@ type ChaosOptions struct {
 	// MayCrashAll reports whether all processes may be ended now, at once, to start again within
 	// d: no lock survives that, and the mesh that is founded then is another one. The default is never.
 	MayCrashAll func(d time.Duration) bool
-	// Longest is the longest lease there may be, which cuts that outlast everything outlast,
-	// too. Default: 10 s.
+	// Longest is the longest lease that there may be. A fault of the kind "outlast", a cut that is longer
+	// than all that is timed, is longer than this, too. Default: 10 s.
 	Longest time.Duration
-	// Without names kinds of faults that shall not happen: see [FaultKinds].
+	// Without lists the kinds of faults that shall not happen: see [FaultKinds].
 	Without []string
 	// Join starts a host that is new, if one shall join in the midst of the storm.
 	Join func(host string)
@@ -60,9 +60,10 @@ type Fault struct {
 	Happened bool
 }
 
-// Chaos begins a storm of faults, as the world's profile has it; without a profile, one with
-// every kind of fault. It strikes the hosts that exist, of which there must be some,
-// and ends by itself, with HealAll. A world has one storm at most.
+// Chaos begins a storm of faults, as the world's profile has it. Without a profile it may have every
+// kind of fault; but each world lacks about a third of the kinds, which the seed draws. The storm strikes
+// the hosts that exist, of which there must be some, and ends by itself, with HealAll. A world has one
+// storm at most.
 //
 //	storm := w.Chaos(simulate.ChaosOptions{For: time.Minute})
 //	err := w.Run(time.Minute + 30*time.Second)

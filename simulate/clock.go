@@ -26,7 +26,7 @@ type clock struct {
 	since  time.Duration // true time of the last change
 	base   time.Duration // what the clock showed then
 	rate   int64         // gain in millionths
-	zero   time.Duration // what the clock shows at true time zero, more or less: the time of day's beginning
+	zero   time.Duration // what it would have shown at true time zero, had it been right: the time of day counts from it
 	offset time.Duration // of the time of day
 	past   []clock       // the lines before this one
 }

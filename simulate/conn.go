@@ -137,8 +137,8 @@ func (c *conn) notice() {
 	}
 }
 
-// lull lets an end give the connection up if it hears nothing from a time on for longer than its
-// patience is, since the next frame for it is late and lets none pass: no keep-alive either.
+// lull lets an end lose its patience while it waits for a late frame. Frames keep their order, so the end
+// hears nothing from the one time to the other, and no keep-alive either.
 func (c *conn) lull(f *frame, from, to time.Duration) {
 	n, side, number := c.net, 1-f.side, f.number
 	if at := from + n.dials.between(minSilence, maxSilence); at < to {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// simContext is a context in virtual time. It stands on one of the standard
-// library's, so that the library's own contexts may be its children without
-// starting a goroutine, and its parent, which is then asked after each event.
+// simContext is a context in virtual time. It wraps one of the standard library's, so that the library's
+// contexts can be its children without starting a goroutine. One of the library's can also be its parent:
+// then the world looks after each event whether that has ended.
 type simContext struct {
 	context.Context // *context.cancelCtx, a child of source
 	release         context.CancelFunc

@@ -63,17 +63,23 @@ func (w *World) HealCore(hosts ...string) {
 	n.refresh()
 }
 
-// HealSomeCore draws a core from the seed, heals it as HealCore does, and makes the rest of the
-// world as bad as it will ever be, for good: hosts that are left out crash, stop, are cut off from
-// some or all, become slow, or stay as they are. The seed says how many are left out, up to half as
-// many as are named, or one: all hosts without a node that has joined and stays, even if these are
-// more, and then some of those named, or of all if none is. A host out of the core that only some of
-// the core reached before is first cut off from all of it; and a node there that was leaving crashes.
-// Either could lead a shard, and move it, as it should, to hosts that the core does not reach. The
-// core has on each host a node that has joined, and a majority of each shard's voters, none of which a
-// leader out of it is about to replace, since it does not hear that one; and nobody out of it is about
-// to get a vote. It is returned; or nil, and nothing has happened, if nobody can be done without at
-// the moment: a change of voters may be on its way.
+// HealSomeCore draws a core from the seed, heals it as HealCore does, and returns its hosts. The other hosts
+// become as bad as they will ever be, for good: they crash, stop, are cut off from some or all, become slow,
+// or stay as they are.
+//
+// Each host of the core has a node that has joined and is not leaving, and together they have a majority of
+// each shard's voters. All hosts without such a node are left out. Then some of the hosts named, or of all if
+// none is named, are left out, until half as many as are named are out, or fewer, as the seed says, but at
+// least one.
+//
+// The core must not need a host out of it. So a host stays in if its node has a replica without a vote,
+// which may be about to get one, or leads a shard and does not hear a voter of the core, which it may be
+// about to replace. A host out of the core that reaches some of the core, but not all, is cut off from all of
+// it, and a node out of the core that was leaving crashes: either could lead a shard, and rightly move it to
+// hosts that the core does not reach.
+//
+// If there is no such core at the moment, or none without some host, since a change of voters is on its way
+// for example, nothing happens, and the result is nil.
 //
 //	core := w.HealSomeCore()
 //	for ; core == nil; core = w.HealSomeCore() {

@@ -60,7 +60,7 @@
 //   - failure detectors: DelayGossip, SilenceGossip, RestoreGossip, LieDead
 //   - the end of all faults, for a World: HealAll; HealCore and HealSomeCore, after which the rest stays broken
 //
-// A verb that names a host that does not exist, or a number out of its range, panics with
+// A verb that names a host or a loop that does not exist, or a number out of its range, panics with
 // a text that names it; within Run that fails the run. To crash a host that is down, to
 // resume one that runs, or to end a fault that has not begun does nothing.
 //

@@ -25,7 +25,7 @@ type Host struct {
 	sched *stream // delays of loops and actors
 	boots []boot
 
-	known    bool     // it was named before, has run something, or the world has
+	known    bool     // it was named a second time, has run something, or Run was called: see exists
 	process  *process // nil: down
 	started  int      // incarnations so far
 	born     time.Duration

@@ -22,8 +22,8 @@ type Lockers struct {
 	// Each is how many actors each host runs (default 3), and Keys how many
 	// keys of each kind they share (default 4).
 	Each, Keys int
-	// Everywhere are keys that every host locks in the end, beside those of the load: one of
-	// each shard, and no shard is left out.
+	// Everywhere are further keys that every host locks in the end. The load has few keys; with one key of
+	// each shard here, no shard is left out.
 	Everywhere []string
 	// TTL is the lease of their locks (default 10 s), and Bound how long a healthy
 	// mesh may take beyond it to grant what can be granted (default 15 s). Within Bound, too,
@@ -69,8 +69,8 @@ func (l *Lockers) node(host string) Node {
 // leader within Bound, and the whole history holds up.
 //
 // In half of the worlds it does not heal everything, but only a core of hosts in which
-// every shard has a majority of its voters: see [World.HealCore]. The faults of the other hosts
-// go on for good, and the core must keep the same promises in the same time: TTL, after which
+// every shard has a majority of its voters, if there can be one: see [World.HealSomeCore]. The faults of the
+// other hosts go on for good, and the core must keep the same promises in the same time: TTL, after which
 // a key that an outsider held is free, and Bound.
 //
 //	w := simulate.New(simulate.Options{Seed: seed, Profile: simulate.Flaky})
@@ -286,7 +286,7 @@ func (l *Lockers) locks(ctx context.Context, node Node, kind int, key string) bo
 	return err == nil
 }
 
-// keyKinds are the kinds of keys that are in use, and the names of theirs.
+// keyKinds are the kinds of keys that lockers use. The names of the keys begin with them.
 var keyKinds = [...]string{"lock", "semaphore"}
 
 // permits is the capacity of the lockers' semaphores.

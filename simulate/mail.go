@@ -30,7 +30,7 @@ const maxMail = 4096
 // of order where they are bad; a cut swallows it, and so does a process that dies before it
 // arrives. The sender does not learn of it. Rules see it as "port body", [Net.Hold] and the timeline as
 // any other frame. It panics if there is no such host, if port is empty or has a zero
-// byte, and if body is longer than a frame of a mesh may be.
+// byte, if body is longer than a frame of a mesh may be, and for an actor of World.Go, which has no address.
 //
 //	simulate.Send(ctx, "bank", "payments", []byte("pay 17"))
 //	answer, err := simulate.Receive(patience, "answers")

@@ -72,9 +72,9 @@ func (w *World) play(scenario func(w *World) error) error {
 	return w.failure
 }
 
-// said returns the error of a scenario in a world that has failed, with the line that
-// repeats it. What a checker saw broken counts, and not what the scenario makes of it,
-// unless it wraps that; but what was waited for, only the scenario can say.
+// said returns the error of a scenario in a world that has failed, with the line that repeats it. That is
+// the world's own failure, unless the scenario's error wraps it, or the world's only says that something was
+// waited for in vain: what that was, the scenario says.
 func (w *World) said(err error) error {
 	if strings.Contains(err.Error(), w.opts.Repeat) {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// errCrashed is the cause with which the contexts of a crashed process end.
+// errCrashed is what a node is told that still wants a network when its process has crashed.
 var errCrashed = errors.New("simulate: the host crashed")
 
 // process is one incarnation of a host: the env.Env of the nodes in it. It dies

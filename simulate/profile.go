@@ -57,7 +57,7 @@ type climate struct {
 	// often is how often storms do what they do, in percent of the usual; a kind that
 	// is not named has that of "".
 	often  map[string]int64
-	shapes int64 // how many of shapes links' jitter may have
+	shapes int64 // how many of the shapes the jitter of links may have
 	narrow int64 // how many times less than 100 MB per second links may carry
 	sites  int64 // percent of the fault points in the code that a world turns on
 	sieve  int64 // percent of the kinds of messages that its network loses, or doubles, for what they are

@@ -100,8 +100,8 @@ func (s *stream) exponential(mean time.Duration) time.Duration {
 }
 
 // heavyTail returns a duration with about the mean given, in integers only. How often it
-// is beyond x falls with x to the power of three halves: mostly it is a third to two
-// thirds of the mean, in one of a thousand draws thirty times the mean, and at most a thousand times.
+// is beyond x falls with x to the power of three halves. Mostly it is a third to two thirds of the mean;
+// in one of a thousand draws it is more than thirty times the mean; and it is 630 times the mean at most.
 func (s *stream) heavyTail(mean time.Duration) time.Duration {
 	if mean <= 0 {
 		return 0

@@ -61,7 +61,7 @@ func (d *watchdog) watch(quit chan struct{}, limit time.Duration, runs string, s
 			}
 		}
 		report := fmt.Sprintf("simulate: %s does not go on, and the simulation's time stands still. Inside of an "+
-			"actor, wait with simulate.Sleep, simulate.Wait and the mesh only (joined by mesh.JoinContext with the "+
+			"actor, wait with simulate.Sleep, Wait, Receive and the mesh only (joined by mesh.JoinContext with the "+
 			"actor's context), also in a loop, and lock no mutex across them\nrepeat: %s\n%s",
 			who, repeat, stackOf(goroutine))
 		select {

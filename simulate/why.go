@@ -31,7 +31,7 @@ func (y *why) due() int { return cmp.Or(y.step, y.root) }
 // goesOn returns the reason of what the actor that runs does later by itself.
 func (y *why) goesOn() int { return cmp.Or(y.own, y.root) }
 
-// isBroken ends the text of a property that is.
+// isBroken is the end of the text about a property that is broken.
 const isBroken = " is broken"
 
 // of returns the reason of a moment, or 0 if there is none.

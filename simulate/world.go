@@ -108,8 +108,8 @@ type World struct {
 
 	trace    trace
 	timeline *timeline.Timeline
-	why      why  // what happens now happens
-	moving   bool // events that are due already keep their reasons
+	why      why  // the reasons of what happens now
+	moving   bool // events are only moved to other times, and keep their reasons
 	failure  error
 	running  bool
 	closed   bool

@@ -131,7 +131,8 @@ func (d *Drill) knows(host string) bool {
 	return h.Up() && d.joined[host] == h.Incarnation()
 }
 
-// mayCrashAll allows that all crash at once, and that nobody does before a new mesh is founded.
+// mayCrashAll allows all hosts to crash at once. It then allows no other crash until a new mesh had the
+// time to be founded.
 func (d *Drill) mayCrashAll(within time.Duration) bool {
 	d.crashed = d.world.Now() + within
 	clear(d.joined)

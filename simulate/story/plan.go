@@ -146,7 +146,7 @@ func (p *plan) call(host string, fits func(wish []string) bool) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no name of a node places %s so", host)
+	return fmt.Errorf("found no name for the node of %s that gives it its place on the ring", host)
 }
 
 // The ways in which a node may join.

@@ -82,11 +82,11 @@ type rank uint8
 const (
 	unconcerned rank = iota
 	anything         // the run did not fail
-	earlier          // the same before what the failure is about began, or a word of others
-	aside            // a frame of those keys; what is sent all the time, on the way
-	akin             // a call for those keys, or a word of one who is involved
+	earlier          // like aside or akin, but before what the failure is about began; or what an uninvolved actor logged
+	aside            // a frame that speaks of the failure's keys; a routine frame on the way to the failure
+	akin             // a call for the failure's keys, or what an involved actor logged
 	way              // on the way to the failure, or to what it is about
-	fault            // a fault, or a new leader, meanwhile
+	fault            // a fault, or a new leader, since what the failure is about began
 	subject          // the failure, or what it is about
 )
 

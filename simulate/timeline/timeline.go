@@ -20,7 +20,7 @@ import (
 // Timeline is the account of one run. It is plain data: one goroutine at a time may
 // change it, and any number may write it while nobody does.
 type Timeline struct {
-	Title    string        // for example "seed 42, Hostile"
+	Title    string        // for example "seed 42, hostile"
 	Repeat   string        // the one line that repeats the run
 	Seed     uint64        // what the run was drawn from
 	Duration time.Duration // simulated

@@ -70,8 +70,8 @@ func (h *History) checkToken(k *keyHistory, x *Hold) {
 	}
 }
 
-// checkFence (G2): a resource that remembers the highest token of an excluding
-// hold, and for such holds of any, would let x's token in.
+// checkFence (G2): a resource would take x's token. Such a resource refuses a token below the highest of
+// the holds that exclude all others; and below the highest of any hold, if x itself excludes all others.
 func (h *History) checkFence(x *Hold) {
 	k := x.key
 	floor := k.exclusive
