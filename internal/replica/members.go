@@ -15,7 +15,8 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// maxFormer is how many former voters a replica remembers.
+// maxFormer is how many former voters a replica remembers, and how many removed replicas are to hear of their
+// removal.
 const maxFormer = 16
 
 // members are the replicas of a shard, as far as one of them has applied the log: which of them

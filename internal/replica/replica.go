@@ -660,8 +660,8 @@ func (r *Replica) stop(err error) {
 }
 
 // compact cuts the log, never past what a snapshot under way stands on (P40), nor past what
-// a follower that answers has yet to get; unless that would be more than mostKept. A follower that
-// cannot keep up with the log gets another snapshot, from further on.
+// a follower that answers, and follows without pause, has yet to get; unless that would be more than mostKept.
+// A follower that cannot keep up with the log gets another snapshot, from further on.
 func (r *Replica) compact() {
 	early, kept := r.cfg.Points.Taken(point.CompactEarly), uint64(keptEntries)
 	if !r.applied.long() && !early {
