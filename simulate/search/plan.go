@@ -199,12 +199,12 @@ func (s *Plan) check() error {
 	case s.Workers < 0:
 		return fmt.Errorf("search: Plan.Workers is %d", s.Workers)
 	}
-	profiles := s.Profiles
-	if len(profiles) == 0 && s.Options.Profile != "" {
-		profiles = []simulate.Profile{s.Options.Profile}
+	o, profiles := s.Options, s.Profiles
+	if len(profiles) == 0 {
+		profiles = []simulate.Profile{o.Profile}
 	}
-	for _, p := range profiles {
-		if _, err := simulate.ParseProfile(string(p)); err != nil {
+	for _, o.Profile = range profiles {
+		if err := possible(o); err != nil {
 			return err
 		}
 	}
@@ -214,6 +214,17 @@ func (s *Plan) check() error {
 	if s.Workers == 0 {
 		s.Workers = runtime.GOMAXPROCS(0)
 	}
+	return nil
+}
+
+// possible returns an error if there can be no world with these options.
+func possible(o simulate.Options) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	simulate.New(o).Close()
 	return nil
 }
 

@@ -235,6 +235,8 @@ func TestBadSearches(t *testing.T) {
 		{Plan{Play: fails(), Seeds: -1}, "Seeds"},
 		{Plan{Play: fails(), For: -1}, "For"},
 		{Plan{Play: fails(), Workers: -1}, "Workers"},
+		{Plan{Play: fails(), Options: simulate.Options{Only: []string{"crash"}}}, `fault "crash" is not of the form kind/number`},
+		{Plan{Play: fails(), Options: simulate.Options{Link: simulate.Link{Loss: -1}}}, "Link.Loss is -1"},
 		{Plan{Play: fails(), Profiles: []simulate.Profile{simulate.Calm, "dull"}}, "dull"},
 		{Plan{Play: fails(), Options: simulate.Options{Profile: "dull"}}, "dull"},
 	} {
