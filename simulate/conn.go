@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -258,7 +259,7 @@ func (n *Net) Reset(a, b string) {
 	w := n.world
 	x, y := w.named(a), w.named(b)
 	w.struck(lab, "reset %s - %s", a, b)
-	for _, c := range append([]*conn(nil), n.conns...) {
+	for _, c := range slices.Clone(n.conns) {
 		if c.alive() && !c.pending && (c.host(0) == x && c.host(1) == y || c.host(0) == y && c.host(1) == x) {
 			for side := range c.ends {
 				w.after(n.delays.exponential(time.Millisecond), c.ends[side].process, func() { c.broken(side) })

@@ -57,7 +57,7 @@ func (w *World) HealCore(hosts ...string) {
 		h := w.named(name)
 		w.healHost(h)
 		if h.process == nil {
-			w.Host(name).Restart()
+			h.Restart()
 		}
 	}
 	n.refresh()

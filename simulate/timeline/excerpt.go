@@ -285,12 +285,7 @@ func (x *tale) calledFor(id int) (from int) {
 
 // speaksOf reports whether the failure names a host, alone or with an actor on it.
 func (x *tale) speaksOf(host string) bool {
-	for word := range strings.FieldsFuncSeq(x.verdict.Text, func(r rune) bool { return strings.ContainsRune(" \n\t/,;:()", r) }) {
-		if word == host {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.FieldsFunc(x.verdict.Text, func(r rune) bool { return strings.ContainsRune(" \n\t/,;:()", r) }), host)
 }
 
 // requests ranks the frames that were sent because of the calls that the failure is about,

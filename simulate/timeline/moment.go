@@ -193,12 +193,10 @@ func (t *Timeline) checkMoment(m *Moment) error {
 		}
 		return nil
 	}
-	for _, role := range roles {
-		if m.Role == role {
-			return nil
-		}
+	if !slices.Contains(roles[:], m.Role) {
+		return fmt.Errorf("%q is no role", m.Role)
 	}
-	return fmt.Errorf("%q is no role", m.Role)
+	return nil
 }
 
 func frameOf(k Kind) Kind {

@@ -93,15 +93,13 @@ func shareOf(called *Moment) share {
 	return share{1, 1}
 }
 
+// number returns 0 for what is none.
 func number(s string) float64 {
-	var n float64
-	for _, r := range s {
-		if r < '0' || r > '9' || n > 1<<40 {
-			return 0
-		}
-		n = n*10 + float64(r-'0')
+	n, err := strconv.ParseUint(s, 10, 53)
+	if err != nil {
+		return 0
 	}
-	return n
+	return float64(n)
 }
 
 // holds returns all holds in the order in which they begin, and all overlaps.

@@ -384,12 +384,9 @@ func (x *Hold) ended() {
 // retire moves a hold from the living to the lapsed.
 func (x *Hold) retire() {
 	k := x.key
-	for i, y := range k.live {
-		if y == x {
-			k.live = append(k.live[:i], k.live[i+1:]...)
-			k.weight -= x.call.want.Weight
-			break
-		}
+	if i := slices.Index(k.live, x); i >= 0 {
+		k.live = append(k.live[:i], k.live[i+1:]...) // a walk from the end may be under way, and must find no nil
+		k.weight -= x.call.want.Weight
 	}
 	if x.unwatch != nil {
 		x.unwatch()

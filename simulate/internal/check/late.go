@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -137,14 +138,11 @@ func (l *late) granted(name ShardName, key string, r requestName) {
 
 func (l *late) released(name ShardName, r requestName) {
 	s := l.of(name)
-	for i, h := range s.held {
-		if h.requestName == r {
-			l.judge(s, h)
-			last := len(s.held) - 1
-			s.held[i] = s.held[last] // in no order: there may be thousands
-			s.held = s.held[:last]
-			return
-		}
+	if i := slices.IndexFunc(s.held, func(h requestHeld) bool { return h.requestName == r }); i >= 0 {
+		l.judge(s, s.held[i])
+		last := len(s.held) - 1
+		s.held[i] = s.held[last] // in no order: there may be thousands
+		s.held = s.held[:last]
 	}
 }
 
