@@ -20,6 +20,7 @@ func (h *Host) Crash() {
 	if h.process == nil {
 		return
 	}
+	w.ended(h.fault, h.name, "") // it was leaving
 	h.fault = w.fault(h.name, "crash %s", h.name)
 	h.process.kill()
 }
@@ -34,6 +35,7 @@ func (h *Host) PowerOff() {
 	if h.dark {
 		return
 	}
+	w.ended(h.fault, h.name, "") // it was leaving, or had crashed
 	h.fault = w.fault(h.name, "power off %s", h.name)
 	h.dark = true
 	w.Net.refresh()
@@ -54,7 +56,7 @@ func (h *Host) Restart() {
 		return
 	}
 	w.ended(h.fault, h.name, "restart %s", h.name)
-	h.dark = false
+	h.dark, h.fault = false, 0
 	h.start()
 	w.Net.refresh()
 }

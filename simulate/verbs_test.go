@@ -608,6 +608,37 @@ func TestNoDelayOfGossipIsNoFault(t *testing.T) {
 	}
 }
 
+// Of several faults that keep a host down one after the other, none lasts beyond the next restart.
+func TestEachOutageEnds(t *testing.T) {
+	for _, faults := range [][]func(*Host){
+		{(*Host).Crash}, {(*Host).PowerOff}, {(*Host).Crash, (*Host).PowerOff}, {(*Host).Leave, (*Host).Crash}, {(*Host).Leave, (*Host).PowerOff},
+	} {
+		w := New(Options{Timeline: true})
+		w.Host("a")
+		for range 2 {
+			for _, fault := range faults {
+				fault(w.Host("a"))
+			}
+			w.Host("a").Restart()
+		}
+		open := make(map[int]bool)
+		for _, m := range w.Timeline().Moments {
+			switch {
+			case m.Kind == timeline.Fault:
+				open[m.ID] = true
+			case m.Kind == timeline.Ended && !open[m.Begin]:
+				t.Errorf("%d faults: one ends twice", len(faults))
+			case m.Kind == timeline.Ended:
+				delete(open, m.Begin)
+			}
+		}
+		if len(open) > 0 {
+			t.Errorf("%d faults: %d of them do not end", len(faults), len(open))
+		}
+		w.Close()
+	}
+}
+
 // inspectedProbe is a node that can leave.
 type inspectedProbe struct {
 	env.Inspected
