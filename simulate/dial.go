@@ -17,8 +17,7 @@ const (
 // maxRetry is the longest wait between two dials.
 const maxRetry = 5 * time.Second
 
-// attempt is one dial: hello there, hello back, and the dialler's word that it
-// likes what it heard.
+// attempt is one dial: the dialler's hello, the listener's, and the dialler's confirmation.
 type attempt struct {
 	net   *Net
 	from  *endpoint

@@ -168,7 +168,7 @@ func (h *Host) Stall(loop string, d time.Duration) {
 	w.stallLoop(h, loop, d)
 }
 
-// stallLoop reports whether there was such a loop.
+// stallLoop is Stall. It reports whether there was such a loop.
 func (w *World) stallLoop(h *Host, loop string, d time.Duration) bool {
 	if h.process == nil {
 		return false

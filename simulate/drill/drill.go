@@ -48,8 +48,8 @@ type Drill struct {
 	joined   map[string]int // by host: the incarnation that has joined, and may not be ended yet
 }
 
-// usual is how many hosts there are at most in most worlds. What is beyond makes loads lighter and
-// storms shorter, so that such a world costs not much more than others.
+// usual is how many hosts there are at most in most worlds. Worlds with more have lighter loads and
+// shorter storms, so that they cost not much more than others.
 const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
