@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"time"
+	"weak"
 
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/simulate/internal/check"
@@ -62,6 +63,12 @@ func (w *World) CorruptTable(host string, shard int) (stopped func() bool) {
 	stopped = w.history.checks.Observer().Corrupted(n.id, shard)
 	n.node.Corrupt(shard)
 	return stopped
+}
+
+// NodeLives returns a function that reports whether memory still holds what a node on the host runs.
+func (w *World) NodeLives(host string) func() bool {
+	l := weak.Make(w.named(host).process.loops[0])
+	return func() bool { return l.Value() != nil }
 }
 
 // Parked returns the actors that wait for an answer of a node.

@@ -189,6 +189,9 @@ func (w *World) reap() {
 		}
 		p.actors, p.loops = nil, nil
 		w.history.checks.Crashed(p)
+		// The world knows for ever in which process a node lived, but not what was in it.
+		p.endpoints, p.members, p.nodes, p.lines = nil, nil, nil, nil
+		clear(p.inboxes)
 	}
 	w.reaping = nil
 }

@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -50,5 +51,37 @@ func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Host(victim).Restart()
+	}
+}
+
+// A world that runs for long with many crashes does not grow by each node that there was.
+func TestDeadNodesAreForgotten(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 1})
+	defer w.Close()
+	for _, name := range []string{"a", "b", "c"} {
+		w.Host(name).Boot("node", func(ctx context.Context) {
+			_, _ = mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400"}, mesh.WithName(name), mesh.WithBind(":7400"), mesh.WithShards(4))
+		})
+	}
+	run := func(d time.Duration) {
+		t.Helper()
+		if err := w.Run(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(10 * time.Second)
+	var dead []func() bool
+	for _, name := range []string{"a", "b", "c"} { // each shard has one of them for its leader
+		dead = append(dead, w.NodeLives(name))
+		w.Host(name).Crash()
+		run(2 * time.Second)
+		w.Host(name).Restart()
+		run(10 * time.Second)
+	}
+	runtime.GC()
+	for i, lives := range dead {
+		if lives() {
+			t.Errorf("the node that crashed as number %d is still in memory", i+1)
+		}
 	}
 }

@@ -54,7 +54,7 @@ type requestHeld struct {
 type leadership struct {
 	leader   transport.ID
 	process  Process
-	loop     Loop
+	loop     Loop          // nil: it is over, or the world of a test has no loops
 	from, to time.Duration // as read: see leadership.reads
 	over     bool
 	heir     transport.ID // the node to which it began to hand over
@@ -100,6 +100,7 @@ func (s *offices) current() *leadership {
 func (s *offices) end() {
 	if r := s.current(); r != nil {
 		r.to, r.over = r.reads(), true
+		r.loop = nil // the whole node is behind it
 	}
 }
 
