@@ -13,11 +13,19 @@ import (
 // Lock is one acquisition: of a key, of a reader's share in it, or of a semaphore's
 // permits. It is held until Unlock, or until it is lost with its lease. A Lock that is
 // garbage-collected while it is held is not released; a warning is logged, unless it has
-// [MaxHold]. A zero or nil Lock behaves like a lock that was unlocked: ErrClosed.
+// [MaxHold]. A zero or nil Lock behaves like a lock that was unlocked: ErrClosed. A Lock must not be
+// copied.
 type Lock struct {
+	_       noCopy
 	*handle // contexts and the node refer to the handle, so that they do not keep the Lock alive
 	cleanup runtime.Cleanup
 }
+
+// noCopy makes go vet report copies of what has it.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
 
 // handle is a Lock without the part that the garbage collector watches.
 type handle struct {

@@ -215,7 +215,7 @@ func (n *Node) Stats() Stats {
 }
 
 // Leave hands everything over to the other nodes and stops this one. New calls fail with
-// ErrClosed at once, and waiting calls are cancelled.
+// ErrClosed at once, except those that enter a lock again ([Reentrant]), and waiting calls are cancelled.
 //
 // Leave waits until the locks held here are unlocked or have ended by their [MaxHold], or
 // until ctx ends (20 s, if ctx has no deadline). Then the contexts of the remaining locks
