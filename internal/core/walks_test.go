@@ -78,7 +78,7 @@ func TestWalks(t *testing.T) {
 		longest = max(longest, h.longest)
 	}
 	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list") {
-		if *walks >= 3000 && met[rare] == 0 {
+		if *walks >= 1500 && met[rare] == 0 {
 			t.Errorf("no walk met %s", rare)
 		}
 	}
