@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -139,4 +140,23 @@ func ExampleReentrant() {
 	// true
 	// <nil> <nil>
 	// <nil>
+}
+
+// A process that has to answer probes before its mesh is founded starts its node, and goes on. Calls wait for
+// the mesh.
+func ExampleStart() {
+	node, err := mesh.Start(nil, mesh.WithFound(), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	fmt.Println("ready:", node.WaitReady(ctx))
+	fmt.Println("settled:", node.Health().Settled)
+	// Output:
+	// ready: <nil>
+	// settled: true
 }
