@@ -80,7 +80,8 @@ type Machine struct {
 	out   []Output
 	here  []message // from this node to itself
 	ended bool
-	due   time.Duration // the Deadline after the last input
+	last  time.Duration // of the last input
+	due   time.Duration // the Deadline after it
 
 	acceptor *core.Acceptor
 	book     book
@@ -229,6 +230,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.spread()
 		m.waiting.log(m, now)
 	}
+	m.last = now
 	m.due = m.Deadline()
 	out, m.out = m.out, nil
 	return out
@@ -239,7 +241,7 @@ func (m *Machine) Deadline() time.Duration {
 	if m.ended {
 		return env.Never
 	}
-	next := min(m.book.deadline(), m.waiting.deadline())
+	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline()) // a stall shows though nothing is due
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()

@@ -165,6 +165,21 @@ func TestAfterAStall(t *testing.T) {
 	equal(t, 1, sends(p.m.Message(now, peer, read, nil), "value"))
 }
 
+// A stall shows as well where all dials were under way when it began, so that nothing was due.
+func TestStallWhileDialling(t *testing.T) {
+	w := founded(t, 3)
+	p := w.procs[w.list[0]]
+	dialling := func() bool {
+		return !slices.ContainsFunc(p.m.book.entries, func(e entry) bool { return !e.dials })
+	}
+	for i := 0; i < 20 && !dialling(); i++ { // their answers take long
+		p.m.Tick(w.now+time.Duration(i)*100*time.Millisecond, nil)
+	}
+	holds(t, dialling(), "not all dials are under way")
+	out := p.m.Tick(w.now+time.Minute, nil)
+	holds(t, slices.Contains(out, Output(State{Table: w.table(), Fenced: true})), "not fenced")
+}
+
 // sends counts the messages of a name.
 func sends(out []Output, name string) (n int) {
 	for _, o := range out {
