@@ -90,6 +90,7 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 		m.round = 0
 	}
 	m.book.cover(t.List(), now)
+	m.book.seated(now, t)
 	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
 		m.log(slog.LevelInfo, "the core has a new generation",
 			slog.String("mesh", fmt.Sprintf("%016x", t.Mesh)), slog.Uint64("round", t.Stamp.Roll.Round), slog.String("by", t.Stamp.Roll.By.String()))
