@@ -2,8 +2,12 @@ package seat
 
 import (
 	"flag"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
 )
 
 var (
@@ -11,26 +15,34 @@ var (
 	first  = flag.Uint64("first", 1, "the seed of the first")
 )
 
-// Through restarts, stalls, cut links and lost frames no two generations can decide, and no two decisions
-// bear one stamp. After it all entries come to serve, in the time that follows from the pauses between
-// attempts and the time for which an entry counts as heard.
+// Through restarts, stalls, takeovers, cut links and frames that are lost, late or come twice, while shards
+// change their voters and are recovered, the judge of the world must find nothing. After it all entries come
+// to serve, in the time that follows from the pauses between attempts and the time for which an entry counts
+// as heard, and each shard gets a majority of its voters back.
 func TestStorms(t *testing.T) {
 	for seed := *first; seed < *first+uint64(*storms); seed++ {
-		w := newWorld(t, seed, 1+int(seed%7))
-		w.toldToo = *storms == 1
-		w.storm()
-		w.calm()
-		w.must(w.runUntil(20*time.Second, w.serves), "seed %d: the core does not come to serve", seed)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld(t, seed, 1+int(seed%7))
+			w.toldToo = *storms == 1
+			w.storm()
+			w.calm()
+			w.must(w.runUntil(20*time.Second, w.serves), "the core does not come to serve")
+			w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.lead() }), "the shards do not come to serve")
+		})
 	}
 }
 
 // storm starts all entries, and does to them what comes to pass in bad minutes.
 func (w *world) storm() {
-	w.loss = w.rng.IntN(100)
+	w.loss, w.twice, w.late = w.rng.IntN(100), w.rng.IntN(100), w.rng.IntN(50)
 	w.delay = w.upTo(100 * time.Millisecond)
 	for _, addr := range w.list {
 		w.after(w.upTo(5*time.Second), func() { w.boot(addr) })
 	}
+	w.after(w.upTo(20*time.Second), func() {
+		some := w.list[w.rng.IntN(len(w.list))]
+		w.clients = append(w.clients, w.boot("10.0.1.1:7946", func(c *Config) { c.List = []string{some} }))
+	})
 	often := 200*time.Millisecond + w.upTo(3*time.Second)
 	for at := time.Duration(0); at < 40*time.Second; at += w.upTo(2 * often) {
 		w.after(at, w.harm)
@@ -41,7 +53,7 @@ func (w *world) storm() {
 // harm does one bad thing.
 func (w *world) harm() {
 	a, b := w.list[w.rng.IntN(len(w.list))], w.list[w.rng.IntN(len(w.list))]
-	switch p := w.procs[a]; w.rng.IntN(10) {
+	switch p := w.procs[a]; w.rng.IntN(15) {
 	case 0, 1:
 		w.boot(a)
 	case 2:
@@ -68,17 +80,80 @@ func (w *world) harm() {
 			w.cut[[2]string{a, o}], w.cut[[2]string{o, a}] = a != o, a != o
 			w.breakLink(a, o)
 		}
+	case 7:
+		w.usurp(a)
+	case 8, 9, 10, 11:
+		if p != nil && p.alive && p.state.Table != nil {
+			c := w.someChange(p.state.Table)
+			w.note("%s wants %+v", a, c)
+			w.do(p, func() []Output { return p.m.Change(w.now, c, nil) })
+		}
 	default:
 		w.note("healed")
 		clear(w.cut)
 	}
 }
 
+// usurp starts another process at the address of one that stalls, for longer than a stall goes unnoticed.
+func (w *world) usurp(addr string) {
+	p := w.procs[addr]
+	if p == nil || !p.alive {
+		return
+	}
+	p.paused = w.now + 3*time.Second + w.upTo(5*time.Second)
+	w.note("%s stalls until %v, and another takes its address", addr, p.paused)
+	for _, id := range sorted(p.links) {
+		w.hangUp(w.byID[id], p, w.upTo(3*time.Second))
+	}
+	delete(w.procs, addr)
+	w.boot(addr)
+}
+
+// someChange is what a shard may want: its leader says that a change was made, or was not.
+func (w *world) someChange(t *core.Table) Change {
+	i := w.rng.IntN(len(t.Shards))
+	s := t.Shards[i]
+	switch to := t.Bound(); {
+	case w.rng.IntN(3) == 0:
+		return Recover{i, s.Generation}
+	case s.Next != nil:
+		return Settle{i, s.Generation, s.Move, w.rng.IntN(2) == 0}
+	default:
+		w.rng.Shuffle(len(to), func(i, j int) { to[i], to[j] = to[j], to[i] })
+		to = to[:min(len(to), 2+w.rng.IntN(2))]
+		slices.Sort(to)
+		return Move{i, s.Generation, to}
+	}
+}
+
+// lead does for the shards what their leaders would, or those that miss one: a generation without a
+// majority is recovered, and voters move to their places. It reports whether all is done.
+func (w *world) lead() bool {
+	t, p := w.table(), w.procs[w.list[0]]
+	done := true
+	for i, s := range t.Shards {
+		var c Change
+		switch to := place(t.Seats, i, t.Params.Replicas); {
+		case !w.commits(life{i, s.Generation}):
+			c = Recover{i, s.Generation}
+		case s.Next != nil:
+			c = Settle{i, s.Generation, s.Move, true}
+		case !slices.Equal(s.Voters, to):
+			c = Move{i, s.Generation, to}
+		default:
+			continue
+		}
+		done = false
+		w.do(p, func() []Output { return p.m.Change(w.now, c, nil) })
+	}
+	return done
+}
+
 // calm ends what is bad, and starts what does not run.
 func (w *world) calm() {
 	w.note("calm")
 	clear(w.cut)
-	w.loss = 0
+	w.loss, w.twice, w.late = 0, 0, 0
 	for _, addr := range w.list {
 		if p := w.procs[addr]; p == nil || !p.alive {
 			w.boot(addr)

@@ -32,19 +32,36 @@ type world struct {
 	procs                map[string]*proc // by the address at which it answers
 	byID                 map[transport.ID]*proc
 	cut                  map[[2]string]bool // from, to: nothing gets through
-	loss                 int                // frames in a thousand
+	loss, twice, late    int                // frames in a thousand: lost, come twice, come late and out of order
 	lose                 func(name string) bool
 	delay                time.Duration // of a frame, at most
-	decided              map[core.Stamp]string
+	decided              map[core.Stamp]*core.Table
+	texts                map[*core.Table]string
+	lines                map[life]line // the latest of each generation of each shard
+	living               []*proc
+	clients              []*proc
 	meshes               map[uint64]bool
 	toldToo              bool
 	frames, bytes, dials int
-	busy                 int // events at this instant
+	busy                 int  // events at this instant
+	changed              bool // what some process may do, since the last judgement
 	err                  error
+}
+
+// life is one generation of a shard, and line what the core last decided of it.
+type life struct {
+	shard      int
+	generation core.Generation
+}
+
+type line struct {
+	stamp core.Stamp
+	shard core.Shard
 }
 
 type proc struct {
 	id     transport.ID
+	born   int // in which order
 	addr   string
 	alive  bool
 	paused time.Duration // until then it does nothing
@@ -82,8 +99,8 @@ func (h *eventHeap) Pop() any {
 func newWorld(t *testing.T, seed uint64, n int) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), procs: map[string]*proc{}, byID: map[transport.ID]*proc{},
-		cut: map[[2]string]bool{}, decided: map[core.Stamp]string{}, meshes: map[uint64]bool{},
-		delay: 20 * time.Millisecond,
+		cut: map[[2]string]bool{}, decided: map[core.Stamp]*core.Table{}, texts: map[*core.Table]string{}, lines: map[life]line{},
+		meshes: map[uint64]bool{}, delay: 20 * time.Millisecond,
 	}
 	for i := range n {
 		w.list = append(w.list, fmt.Sprintf("10.0.0.%d:7946", i+1))
@@ -130,7 +147,7 @@ func (w *world) note(format string, args ...any) {
 // boot starts a process at an address, with the list, in place of the one that was there.
 func (w *world) boot(addr string, change ...func(*Config)) *proc {
 	w.kill(addr)
-	p := &proc{id: transport.ID(w.rng.Uint64() | 1), addr: addr, alive: true, links: map[transport.ID]time.Duration{}}
+	p := &proc{id: transport.ID(w.rng.Uint64() | 1), born: len(w.byID), addr: addr, alive: true, links: map[transport.ID]time.Duration{}}
 	cfg := Config{
 		Self: env.Member{ID: p.id, Name: addr, Addr: addr}, List: slices.Clone(w.list), Rand: w.rng.Uint64(),
 		Wants: founding.Options{Shards: 4}, Place: place,
@@ -140,6 +157,7 @@ func (w *world) boot(addr string, change ...func(*Config)) *proc {
 	}
 	p.m = New(cfg)
 	w.procs[addr], w.byID[p.id] = p, p
+	w.living = append(w.living, p)
 	w.note("%s boots as %v", addr, p.id)
 	w.do(p, func() []Output { return p.m.Start(w.now, nil) })
 	return p
@@ -165,6 +183,7 @@ func (w *world) kill(addr string) {
 
 func (w *world) end(p *proc) {
 	p.alive = false
+	w.living = slices.DeleteFunc(w.living, func(o *proc) bool { return o == p })
 	w.note("%s ends", p.addr)
 	for _, id := range sorted(p.links) {
 		w.hangUp(w.byID[id], p, w.upTo(w.delay))
@@ -208,6 +227,7 @@ func (w *world) do(p *proc, input func() []Output) {
 		w.after(p.paused-w.now, func() { w.do(p, input) })
 		return
 	}
+	w.changed = w.changed || p.paused != 0
 	for _, o := range input() {
 		switch o := o.(type) {
 		case Dial:
@@ -220,10 +240,10 @@ func (w *world) do(p *proc, input func() []Output) {
 			p.logs = append(p.logs, o.Text)
 			w.note("%s: %s %v", p.addr, o.Text, o.Attrs)
 		case State:
-			p.state = o
+			p.state, w.changed = o, true
 			w.note("%s: table %v, fenced %v", p.addr, o.Table.Stamp, o.Fenced)
 		case Cut:
-			p.cuts = append(p.cuts, o)
+			p.cuts, w.changed = append(p.cuts, o), true
 		case Failed:
 			p.failed = o.Err
 			w.note("%s fails: %v", p.addr, o.Err)
@@ -273,7 +293,7 @@ func (w *world) dial(p *proc, addr string) {
 	})
 }
 
-// carry brings a frame to its receiver. Frames of a pair arrive in their order.
+// carry brings a frame to its receiver. Frames of a pair arrive in their order, but for those that come late.
 func (w *world) carry(p *proc, s Send) {
 	o := w.byID[s.To]
 	if o == nil || p.links[s.To] == 0 || o.links[p.id] == 0 || w.rng.IntN(1000) < w.loss {
@@ -288,50 +308,140 @@ func (w *world) carry(p *proc, s Send) {
 		return
 	}
 	if strings.HasPrefix(name, "malformed") {
-		m, err := decode(s.Body)
-		w.err = fmt.Errorf("%s sends %v: %v", p.addr, m, err)
+		_, err := decode(s.Body)
+		w.err = fmt.Errorf("%s sends %x: %w", p.addr, s.Body, err)
 	}
 	w.after(at-w.now, func() {
-		if o.alive && !w.cut[[2]string{p.addr, o.addr}] && o.links[p.id] != 0 {
-			if name != "told" || w.toldToo {
-				w.note("%s -> %s: %s", p.addr, o.addr, name)
-			}
-			w.do(o, func() []Output { return o.m.Message(w.now, p.id, s.Body, nil) })
+		if o.links[p.id] != 0 {
+			w.deliver(p, o, name, s.Body)
 		}
 	})
+	if chance := w.rng.IntN(1000); chance < w.twice {
+		w.after(at-w.now+w.upTo(w.delay), func() { w.deliver(p, o, name, s.Body) })
+	} else if chance < w.twice+w.late { // also after the connection, and its sender, have ended
+		w.after(at-w.now+w.upTo(8*time.Second), func() { w.deliver(p, o, name, s.Body) })
+	}
 }
 
-// judge looks whether two generations of the core can decide, or two tables bear one stamp.
+func (w *world) deliver(p, o *proc, name string, body []byte) {
+	if o.alive && !w.cut[[2]string{p.addr, o.addr}] {
+		if name != "told" || w.toldToo {
+			w.note("%s -> %s: %s", p.addr, o.addr, name)
+		}
+		w.do(o, func() []Output { return o.m.Message(w.now, p.id, body, nil) })
+	}
+}
+
+// judge looks whether two generations of the core can decide, or two of a shard can commit; whether two
+// tables bear one stamp; and whether a seat goes back to an older incarnation.
 func (w *world) judge() {
-	able := map[core.Ballot]bool{}
-	for _, addr := range w.addrs() {
-		p := w.procs[addr]
+	able, seen := map[core.Ballot]bool{}, map[core.Stamp]bool{}
+	for _, p := range w.living {
 		t := p.m.acceptor.Table()
 		if t == nil {
 			continue
 		}
 		if t != p.judged {
 			p.judged = t
-			text := fmt.Sprint(*t)
-			if old, ok := w.decided[t.Stamp]; ok && old != text {
-				w.err = fmt.Errorf("two decisions are called %v:\n%s\n%s", t.Stamp, old, text)
-			}
-			w.decided[t.Stamp] = text
-			w.meshes[t.Mesh] = true
+			w.judgeTable(t)
 		}
-		if p.alive && w.deciders(t) >= core.Majority(len(t.Bound())) {
+		if seen[t.Stamp] {
+			continue
+		}
+		if seen[t.Stamp] = true; w.deciders(t) >= core.Majority(len(t.Bound())) {
 			able[t.Stamp.Roll] = true
 		}
 	}
 	if len(able) > 1 {
 		w.err = fmt.Errorf("two generations can decide: %v", able)
 	}
+	if w.changed {
+		w.changed = false
+		w.judgeShards()
+	}
+}
+
+// judgeTable takes in a decision that a node knows.
+func (w *world) judgeTable(t *core.Table) {
+	text := fmt.Sprint(*t)
+	if old := w.decided[t.Stamp]; old != nil {
+		if w.texts[old] != text {
+			w.err = fmt.Errorf("two decisions are called %v:\n%s\n%s", t.Stamp, w.texts[old], text)
+		}
+		return
+	}
+	w.decided[t.Stamp], w.texts[t] = t, text
+	w.meshes[t.Mesh] = true
+	for i, s := range t.Shards {
+		l := life{i, s.Generation}
+		if old, ok := w.lines[l]; !ok || old.stamp.Compare(t.Stamp) < 0 {
+			w.lines[l] = line{t.Stamp, s}
+		}
+	}
+	for _, s := range t.Seats {
+		before := w.decided[core.Stamp{Roll: t.Stamp.Roll, Version: t.Stamp.Version - 1}]
+		if before == nil || s.Node.ID == 0 {
+			continue
+		}
+		i := slices.IndexFunc(before.Seats, func(o core.Seat) bool { return o.Entry == s.Entry })
+		if i >= 0 && before.Seats[i].Node.ID != 0 && w.byID[before.Seats[i].Node.ID].born > w.byID[s.Node.ID].born {
+			w.err = fmt.Errorf("%v gives the seat of %s back to %v, which has ended", t.Stamp, s.Entry, s.Node.ID)
+		}
+	}
+}
+
+// judgeShards looks, by what the nodes were told to do, whether two generations of a shard have a majority
+// that may vote: of their voters, or of those that they may be changing to.
+func (w *world) judgeShards() {
+	able := map[int]core.Generation{}
+	seen := map[life]bool{}
+	for _, p := range w.living {
+		if p.state.Table == nil {
+			continue
+		}
+		for i, s := range p.state.Table.Shards {
+			l := life{i, s.Generation}
+			if seen[l] || !w.commits(l) {
+				continue
+			}
+			seen[l] = true
+			if g, ok := able[i]; ok {
+				w.err = fmt.Errorf("two generations of shard %d can commit: %v and %v", i, g, s.Generation)
+			}
+			able[i] = s.Generation
+		}
+	}
+}
+
+// commits reports whether a generation of a shard has a majority that may vote.
+func (w *world) commits(l life) bool {
+	most := func(voters []transport.ID) bool {
+		n := 0
+		for _, id := range voters {
+			if p := w.byID[id]; p != nil && p.votes(w.now, l) {
+				n++
+			}
+		}
+		return len(voters) > 0 && n >= core.Majority(len(voters))
+	}
+	s := w.lines[l].shard
+	return most(s.Voters) || most(s.Next)
+}
+
+// votes reports whether a process may vote in a generation of a shard, by its outputs.
+func (p *proc) votes(now time.Duration, l life) bool {
+	if !p.alive || now < p.paused || p.state.Table == nil || p.state.Fenced || p.state.Table.Shards[l.shard].Generation != l.generation {
+		return false
+	}
+	return !slices.ContainsFunc(p.cuts, func(c Cut) bool {
+		return c.Shard == l.shard && c.Generation.Core == l.generation.Core && c.Generation.Number >= l.generation.Number
+	})
 }
 
 // deciders returns how many of those that are bound in t can decide the version after it.
 func (w *world) deciders(t *core.Table) (n int) {
 	for _, id := range t.Bound() {
-		if p := w.byID[id]; p != nil && p.alive && p.m.acceptor.Serves(t.Stamp) == nil {
+		if p := w.byID[id]; p != nil && p.alive && w.now >= p.paused && p.m.sure && p.m.acceptor.Serves(t.Stamp) == nil {
 			n++
 		}
 	}
