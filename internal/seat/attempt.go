@@ -89,7 +89,7 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	if before == nil || before.Stamp != t.Stamp {
 		m.round = 0
 	}
-	m.book.cover(t.List(), now)
+	m.cover(now)
 	m.book.seated(now, t)
 	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
 		m.log(slog.LevelInfo, "the core has a new generation",

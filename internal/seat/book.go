@@ -51,6 +51,56 @@ func (b *book) cover(list []string, now time.Duration) {
 	}
 }
 
+// cover makes sure that the book has the entries that this node dials, and no others: those of its own list
+// and of the mesh's, and at no entry those of the meshes that its contact points show.
+func (m *Machine) cover(now time.Duration) {
+	lists := [][]string{m.cfg.List, {m.own}}
+	list := func(t *core.Table) {
+		if t != nil {
+			lists = append(lists, t.List())
+		}
+	}
+	list(m.acceptor.Table())
+	if m.own == "" {
+		lists = lists[:1]
+		list(m.state.Table)
+		for _, e := range m.book.entries {
+			if p := m.book.peers[e.node]; p != nil && slices.Contains(m.cfg.List, e.addr) {
+				list(p.knows)
+			}
+		}
+	}
+	for _, l := range lists {
+		m.book.cover(l, now)
+	}
+	var gone []transport.ID
+	m.book.entries = slices.DeleteFunc(m.book.entries, func(e entry) bool {
+		listed := func(l []string) bool { return slices.Contains(l, e.addr) }
+		if e.dials || slices.ContainsFunc(lists, listed) {
+			return false
+		}
+		gone = append(gone, e.node)
+		return true
+	})
+	for _, id := range gone {
+		m.book.forget(id)
+	}
+}
+
+// answers notes which node answers at an entry.
+func (b *book) answers(e *entry, id transport.ID) {
+	before := e.node
+	e.node = id
+	b.forget(before)
+}
+
+// forget forgets a node that is neither at an entry nor connected.
+func (b *book) forget(id transport.ID) {
+	if p := b.peers[id]; p != nil && !p.up && b.entryOf(id) == nil {
+		delete(b.peers, id)
+	}
+}
+
 func (e entry) compare(addr string) int {
 	switch {
 	case e.addr < addr:
@@ -144,6 +194,7 @@ func (m *Machine) table(s core.Stamp) *core.Table {
 
 // contact dials the entries that it is time to dial.
 func (m *Machine) contact(now time.Duration) {
+	m.cover(now)
 	for i := range m.book.entries {
 		if e := &m.book.entries[i]; !e.dials && now >= e.next {
 			e.dials, e.begun = true, now
@@ -184,7 +235,8 @@ func (m *Machine) reached(e *entry) {
 		m.fail(fmt.Errorf("%w: node %q answers at both %s and %s: list every node once", fault.ErrInvalidOption, m.cfg.Self.Name, e.addr, m.own+m.cfg.Entry))
 	case e.begun >= m.surely:
 		m.own, m.sure = e.addr, true
-		e.node, e.former = m.cfg.Self.ID, 0
+		m.book.answers(e, m.cfg.Self.ID)
+		e.former = 0
 		m.askToFence()
 	}
 }
@@ -202,8 +254,8 @@ func (m *Machine) answered(e *entry, peer transport.Hello) {
 		m.log(slog.LevelInfo, "another node answers at an entry",
 			slog.String("entry", e.addr), slog.String("node", peer.Name), slog.String("id", peer.ID.String()))
 	}
-	e.node = peer.ID
 	m.book.peer(peer.ID)
+	m.book.answers(e, peer.ID)
 }
 
 // tell tells another node what this one knows and promised, and asks it for the same if it does not tell
@@ -253,7 +305,10 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 	if t.Member.ID != from {
 		return
 	}
-	p := m.book.peer(from)
+	p := m.book.peers[from]
+	if p == nil {
+		return // its connection has ended
+	}
 	p.told, p.at = t, now
 	if p.knows = nil; t.Known != (core.Stamp{}) {
 		if p.knows = m.table(t.Known); p.knows == nil {
@@ -275,7 +330,8 @@ func (m *Machine) saw(t *core.Table) {
 	}
 }
 
-// reports returns what the entries have told lately. An entry does not count where two nodes answer.
+// reports returns what the entries have told lately. An entry does not count where two nodes answer, but to
+// a client.
 func (m *Machine) reports(now time.Duration) map[string]core.Report {
 	all := make(map[string]core.Report)
 	for _, e := range m.book.entries {
@@ -283,7 +339,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 		switch {
 		case e.node == m.cfg.Self.ID:
 			all[e.addr] = m.acceptor.Report()
-		case p == nil || m.former(e) || e.old() || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
+		case p == nil || m.own != "" && m.former(e) || e.old() || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
 		default:
 			t := p.told
 			all[e.addr] = core.Report{

@@ -89,20 +89,18 @@ func (m *Machine) follow(reports map[string]core.Report) {
 		if t == nil {
 			continue
 		}
-		n := 0
-		for _, o := range m.book.entries {
-			r := reports[o.addr]
+		serve := make(map[transport.ID]bool) // a node may answer at several entries
+		for _, r := range reports {
 			if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(t.Bound(), r.Node) {
-				n++
+				serve[r.Node] = true
 			}
 		}
-		if n < core.Majority(len(t.Bound())) {
+		if len(serve) < core.Majority(len(t.Bound())) {
 			continue
 		}
 		m.waiting.why = nil
 		if o := m.state.Table; o == nil || o.Stamp.Roll != t.Stamp.Roll || o.Stamp.Version < t.Stamp.Version {
 			m.state = State{Table: t}
-			m.book.cover(t.List(), 0)
 			m.emit(m.state)
 		}
 	}

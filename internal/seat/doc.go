@@ -15,8 +15,9 @@
 // and its replicas are fenced, until a dial of its entry, begun after the stall, has reached it: meanwhile
 // another one may have taken its place.
 //
-// A node at no entry is a client of the core. It takes over the table that a majority of those bound in it
-// stand by, and asks for nothing.
+// A node at no entry is a client of the core. Its list is of contact points only: several nodes may answer at
+// one, and it dials the entries of the mesh that they show. It takes over the table that a majority of those
+// bound in it stand by, and asks for nothing.
 //
 // # Attempts
 //

@@ -140,7 +140,7 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 			m.fail(err)
 			return
 		}
-		m.book.cover(m.cfg.List, now)
+		m.cover(now)
 	})
 }
 
@@ -190,7 +190,7 @@ func (m *Machine) Down(now time.Duration, id transport.ID, out []Output) []Outpu
 	return m.input(now, out, func() { m.book.down(now, id) })
 }
 
-// Message handles one message, which is all of body.
+// Message handles one message, which is all of body. It does not come before the Up of its connection.
 func (m *Machine) Message(now time.Duration, from transport.ID, body []byte, out []Output) []Output {
 	return m.input(now, out, func() {
 		msg, err := decode(body)

@@ -136,6 +136,58 @@ func TestClientFollowsMost(t *testing.T) {
 	holds(t, client.m.Waiting() != "", "it waits")
 }
 
+// A client's list is of contact points: one of three entries will do, or a name at which all answer in turn.
+func TestContactPoints(t *testing.T) {
+	w := founded(t, 3)
+	next := 0
+	w.resolve = func(p *proc, addr string) string {
+		if next++; addr == "core:7946" {
+			return w.list[next%3]
+		}
+		return addr
+	}
+	for i, list := range [][]string{{w.list[1]}, {"core:7946"}} {
+		client := w.boot(fmt.Sprintf("10.0.0.%d:7946", 50+i), func(c *Config) { c.List = list })
+		knows := func() bool { return client.state.Table != nil && client.state.Table.Stamp == w.table().Stamp }
+		w.must(w.runUntil(3*time.Second, knows), "the client of %v knows no table", list)
+	}
+}
+
+// A node at which two of a client's contact points end counts once.
+func TestContactPointsOfOneNode(t *testing.T) {
+	w := founded(t, 3)
+	w.resolve = func(p *proc, addr string) string {
+		if addr == "core:7946" {
+			return w.list[0]
+		}
+		return addr
+	}
+	for _, addr := range w.list[1:] {
+		w.cut[[2]string{"10.0.0.9:7946", addr}] = true
+	}
+	client := w.boot("10.0.0.9:7946", func(c *Config) { c.List = []string{"core:7946", w.list[0]} })
+	w.run(3 * time.Second)
+	equal(t, State{}, client.state)
+}
+
+// What a node remembers of others does not grow with their restarts, nor with changes of the list.
+func TestForgetsTheGone(t *testing.T) {
+	w := founded(t, 3)
+	p, o := w.procs[w.list[0]], w.procs[w.list[2]]
+	for range 5 {
+		w.boot(w.list[1])
+		w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
+	}
+	equal(t, 2, len(p.m.book.peers))
+	p.m.Message(w.now, 99, encode(told{card: card{Member: env.Member{ID: 99}, List: w.list}}), nil)
+	equal(t, 2, len(p.m.book.peers), "the connection of that one had ended")
+
+	p.m.book.cover([]string{"10.0.0.9:1"}, env.Never)
+	w.run(time.Second)
+	equal(t, 3, len(p.m.book.entries))
+	holds(t, p.m.book.peers[o.id] != nil, "the others are remembered")
+}
+
 // A node whose entry is answered by another one ends.
 func TestEntryTaken(t *testing.T) {
 	w := founded(t, 3)

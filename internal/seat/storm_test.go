@@ -18,7 +18,8 @@ var (
 // Through restarts, stalls, takeovers, cut links and frames that are lost, late or come twice, while shards
 // change their voters and are recovered, the judge of the world must find nothing. After it all entries come
 // to serve, in the time that follows from the pauses between attempts and the time for which an entry counts
-// as heard, and each shard gets a majority of its voters back.
+// as heard, each shard gets a majority of its voters back,
+// and a client knows the table.
 func TestStorms(t *testing.T) {
 	for seed := *first; seed < *first+uint64(*storms); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -28,6 +29,8 @@ func TestStorms(t *testing.T) {
 			w.calm()
 			w.must(w.runUntil(20*time.Second, w.serves), "the core does not come to serve")
 			w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.lead() }), "the shards do not come to serve")
+			w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.followed() }), "a client does not follow")
+			w.must(w.forgotten(), "a node remembers others that are gone")
 		})
 	}
 }
@@ -147,6 +150,25 @@ func (w *world) lead() bool {
 		w.do(p, func() []Output { return p.m.Change(w.now, c, nil) })
 	}
 	return done
+}
+
+// followed reports whether all clients know the table.
+func (w *world) followed() bool {
+	return !slices.ContainsFunc(w.clients, func(p *proc) bool {
+		return !p.alive || p.state.Table == nil || p.state.Table.Stamp != w.table().Stamp
+	})
+}
+
+// forgotten reports whether no node remembers more of others than their connections and its entries.
+func (w *world) forgotten() bool {
+	return !slices.ContainsFunc(w.living, func(p *proc) bool {
+		for id := range p.m.book.peers {
+			if _, ok := p.links[id]; !ok && p.m.book.entryOf(id) == nil && w.now >= p.paused {
+				return true
+			}
+		}
+		return len(p.m.book.entries) > len(w.list)
+	})
 }
 
 // calm ends what is bad, and starts what does not run.

@@ -34,7 +34,8 @@ type world struct {
 	cut                  map[[2]string]bool // from, to: nothing gets through
 	loss, twice, late    int                // frames in a thousand: lost, come twice, come late and out of order
 	lose                 func(name string) bool
-	delay                time.Duration // of a frame, at most
+	resolve              func(p *proc, addr string) string // for whom; nil: an address is its own
+	delay                time.Duration                     // of a frame, at most
 	decided              map[core.Stamp]*core.Table
 	texts                map[*core.Table]string
 	lines                map[life]line // the latest of each generation of each shard
@@ -266,12 +267,16 @@ func (w *world) do(p *proc, input func() []Output) {
 func (w *world) dial(p *proc, addr string) {
 	w.dials++
 	w.after(w.upTo(2*w.delay), func() {
-		o := w.procs[addr]
+		to := addr
+		if w.resolve != nil {
+			to = w.resolve(p, addr)
+		}
+		o := w.procs[to]
 		switch {
 		case !p.alive:
 		case o != nil && o == p:
 			w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{ID: p.id}, nil, nil) })
-		case o == nil || !o.alive || w.cut[[2]string{p.addr, addr}] || w.cut[[2]string{addr, p.addr}]:
+		case o == nil || !o.alive || w.cut[[2]string{p.addr, to}] || w.cut[[2]string{to, p.addr}]:
 			w.after(w.upTo(time.Second), func() {
 				w.do(p, func() []Output { return p.m.Dialed(w.now, addr, transport.Hello{}, errors.New("no answer"), nil) })
 			})
