@@ -18,7 +18,8 @@ type Change interface {
 }
 
 type (
-	// Move is a leader's: its shard is to have these voters, sorted.
+	// Move is a leader's: its shard is to have these voters, sorted. It takes the place of one that was asked
+	// for before, and is not decided yet.
 	Move struct {
 		Shard      int
 		Generation core.Generation
@@ -48,23 +49,34 @@ type Cut struct {
 
 func (Cut) isOutput() {}
 
+// another reports whether generation g of a shard is not the one that t has.
+func another(t *core.Table, shard int, g core.Generation) bool {
+	return shard < 0 || shard >= len(t.Shards) || t.Shards[shard].Generation != g
+}
+
 func (c Move) over(t *core.Table) bool {
+	if another(t, c.Shard, c.Generation) {
+		return true
+	}
 	s := t.Shards[c.Shard]
-	return s.Generation != c.Generation || s.Next != nil || slices.Equal(s.Voters, c.To)
+	return s.Next != nil || slices.Equal(s.Voters, c.To)
 }
 
 func (c Move) apply(_ *Machine, t *core.Table) (*core.Table, error) { return t.Move(c.Shard, c.To) }
 
 func (c Settle) over(t *core.Table) bool {
+	if another(t, c.Shard, c.Generation) {
+		return true
+	}
 	s := t.Shards[c.Shard]
-	return s.Generation != c.Generation || s.Next == nil || s.Move != c.Move
+	return s.Next == nil || s.Move != c.Move
 }
 
 func (c Settle) apply(_ *Machine, t *core.Table) (*core.Table, error) {
 	return t.Settle(c.Shard, c.Generation, c.Move, c.Made)
 }
 
-func (c Recover) over(t *core.Table) bool { return t.Shards[c.Shard].Generation != c.Generation }
+func (c Recover) over(t *core.Table) bool { return another(t, c.Shard, c.Generation) }
 
 func (c Recover) apply(m *Machine, t *core.Table) (*core.Table, error) {
 	return t.Recover(c.Shard, m.cuts[c], m.cfg.Place(t.Seats, c.Shard, t.Params.Replicas))
@@ -77,9 +89,17 @@ func (m *Machine) Change(now time.Duration, c Change, out []Output) []Output {
 		if t == nil || c.over(t) || slices.ContainsFunc(m.changes, func(o Change) bool { return same(o, c) }) {
 			return
 		}
+		m.changes = slices.DeleteFunc(m.changes, func(o Change) bool { return replaces(c, o) })
 		m.changes = append(m.changes, c)
 		m.askToFence()
 	})
+}
+
+// replaces reports whether a Move takes the place of another one.
+func replaces(c, old Change) bool {
+	x, ok := c.(Move)
+	y, also := old.(Move)
+	return ok && also && x.Shard == y.Shard
 }
 
 func same(a, b Change) bool {
@@ -105,6 +125,9 @@ func (m *Machine) nextChange() core.Action {
 	})
 	n := t
 	for _, c := range m.changes {
+		if c.over(n) { // by one before it
+			continue
+		}
 		if with, err := c.apply(m, n); err == nil {
 			n = with
 		}

@@ -72,11 +72,39 @@ func TestMootChanges(t *testing.T) {
 		Move{0, core.Generation{Core: s.Generation.Core, Number: 9}, s.Voters[:2]},
 		Settle{0, s.Generation, 1, true},
 		Recover{0, core.Generation{}},
+		Recover{99, s.Generation},
+		Move{-1, s.Generation, s.Voters},
+		Settle{4, s.Generation, 0, true},
 	} {
 		w.do(p, func() []Output { return p.m.Change(w.now, c, nil) })
 	}
 	w.run(3 * time.Second)
 	equal(t, before, w.table())
+}
+
+// A change is of one generation: none is made in the next one, which the same decision begins.
+func TestChangesOfOneGeneration(t *testing.T) {
+	w := founded(t, 5)
+	p, s := w.procs[w.list[0]], w.table().Shards[0]
+	w.lose = func(name string) bool { return name == "written" || name == "write" }
+	p.m.Change(w.now, Recover{0, s.Generation}, nil)
+	p.m.Change(w.now, Move{0, s.Generation, w.table().Bound()}, nil)
+	for _, id := range s.Voters {
+		p.m.Message(w.now, id, encode(fenced{0, s.Generation}), nil)
+	}
+	next := p.m.nextChange().(core.Propose).Table.Shards[0]
+	equal(t, s.Generation.Number+1, next.Generation.Number)
+	holds(t, next.Next == nil, "voters of the generation before may come in")
+}
+
+// A leader that has changed its mind is not taken at its former word.
+func TestMoveReplacesMove(t *testing.T) {
+	w := founded(t, 5)
+	p, s := w.procs[w.list[0]], w.table().Shards[0]
+	a, b := w.table().Bound()[:4], w.table().Bound()
+	p.m.Change(w.now, Move{0, s.Generation, a}, nil)
+	p.m.Change(w.now, Move{0, s.Generation, b}, nil)
+	equal(t, []Change{Move{0, s.Generation, b}}, p.m.changes)
 }
 
 // The list grows and shrinks by rolling restarts with the new one.
