@@ -289,6 +289,21 @@ func TestRelease(t *testing.T) {
 	holds(t, err != nil, "the others refuse that roll call for ever")
 }
 
+// A node that never promised a roll call goes over to the generation that was begun without it, too.
+func TestReleaseWithoutAPromise(t *testing.T) {
+	w := founded(t, 4)
+	d := w.boot(w.list[3])
+	w.must(w.runUntil(5*time.Second, w.serves), "it gets no seat")
+	equal(t, core.Ballot{}, d.m.acceptor.Report().Roll)
+	w.list = w.list[:3]
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "the core does not come back")
+	over := func() bool { return d.state.Table.Stamp.Roll == w.table().Stamp.Roll }
+	w.must(w.runUntil(5*time.Second, over), "it does not go over")
+}
+
 // Messages in another's name, and those of strangers, have no effect.
 func TestStrangers(t *testing.T) {
 	w := founded(t, 3)

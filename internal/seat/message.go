@@ -112,7 +112,7 @@ type (
 	}
 
 	confirm struct {
-		Promised core.Ballot
+		Promised core.Ballot // zero: none, but the sender has a seat in a generation that is over
 		Table    packed
 	}
 	confirmed struct {
@@ -410,12 +410,12 @@ func (m written) check(l *limits) {
 }
 
 func (m confirm) check(l *limits) {
-	l.ballot(m.Promised)
+	l.ballotOrNone(m.Promised)
 	m.Table.check(l)
 }
 
 func (m confirmed) check(l *limits) {
-	l.ballot(m.Promised)
+	l.ballotOrNone(m.Promised)
 	l.ballot(m.Roll)
 }
 
