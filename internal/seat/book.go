@@ -63,7 +63,7 @@ func (m *Machine) cover(now time.Duration) {
 	list(m.acceptor.Table())
 	if m.own == "" {
 		lists = lists[:1]
-		list(m.state.Table)
+		list(m.serving)
 		for _, e := range m.book.entries {
 			if p := m.book.peers[e.node]; p != nil && slices.Contains(m.cfg.List, e.addr) {
 				list(p.knows)

@@ -155,7 +155,7 @@ func (m *Machine) askToFence() {
 
 // fence fences the replica of a shard on this node, for another node that recovers the shard.
 func (m *Machine) fence(from transport.ID, f fence) {
-	t := m.acceptor.Table()
+	t := m.state.Table
 	if t == nil || f.Shard >= len(t.Shards) || !slices.Contains(t.Bound(), from) {
 		return
 	}

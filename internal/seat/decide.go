@@ -25,8 +25,8 @@ func (m *Machine) decide(now time.Duration) bool {
 		m.fail(err)
 		return false
 	}
+	m.follow(reports)
 	if m.own == "" {
-		m.follow(reports)
 		return false
 	}
 	if !m.sure {
@@ -80,8 +80,8 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 	return nil
 }
 
-// follow takes over the table of the generation that serves, where this node has no entry: a majority of
-// those that are bound in it know it, and take part in no later roll call.
+// follow notes the table of the generation that serves: a majority of those that are bound in it know it, and
+// take part in no later roll call.
 func (m *Machine) follow(reports map[string]core.Report) {
 	m.waiting.why = errors.New("no mesh serves that this node has heard of")
 	for _, e := range m.book.entries {
@@ -99,9 +99,8 @@ func (m *Machine) follow(reports map[string]core.Report) {
 			continue
 		}
 		m.waiting.why = nil
-		if o := m.state.Table; o == nil || o.Stamp.Roll != t.Stamp.Roll || o.Stamp.Version < t.Stamp.Version {
-			m.state = State{Table: t}
-			m.emit(m.state)
+		if o := m.serving; o == nil || o.Stamp.Roll != t.Stamp.Roll || o.Stamp.Version < t.Stamp.Version {
+			m.serving = t
 		}
 	}
 }

@@ -17,7 +17,8 @@
 //
 // A node at no entry is a client of the core. Its list is of contact points only: several nodes may answer at
 // one, and it dials the entries of the mesh that they show. It takes over the table that a majority of those
-// bound in it stand by, and asks for nothing.
+// bound in it stand by, and asks for nothing. So does a node whose entry has left the mesh's list, or is not
+// in it yet.
 //
 // # Attempts
 //

@@ -97,6 +97,7 @@ type Machine struct {
 	changes []Change
 	cuts    map[Recover][]transport.ID // those that have fenced their replicas
 
+	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State
 	brief   told
 	waiting waiting
@@ -256,7 +257,11 @@ func (m *Machine) Deadline() time.Duration {
 func (m *Machine) publish() {
 	s := State{Table: m.acceptor.Table(), Fenced: m.acceptor.Fenced() || !m.sure}
 	if m.own == "" {
-		s = State{Table: m.state.Table} // a client's: see follow
+		s = State{Table: m.serving}
+	} else if t := m.serving; t != nil && !slices.Contains(t.Bound(), m.cfg.Self.ID) {
+		if s.Table == nil || s.Table.Stamp.Roll == t.Stamp.Roll && s.Table.Stamp.Version < t.Stamp.Version {
+			s.Table = t // it has no seat yet, or no more: its acceptor learns of no such table
+		}
 	}
 	if s != m.state && s.Table != nil {
 		m.state = s

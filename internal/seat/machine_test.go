@@ -304,6 +304,29 @@ func TestReleaseWithoutAPromise(t *testing.T) {
 	w.must(w.runUntil(5*time.Second, over), "it does not go over")
 }
 
+// A node whose entry has left the list, and one whose entry is not in it yet, know what the core knows.
+func TestWithoutASeat(t *testing.T) {
+	w := founded(t, 4)
+	d := w.procs[w.list[3]]
+	fresh := w.boot("10.0.0.9:7946", func(c *Config) { c.List = append(c.List, "10.0.0.9:7946") })
+	w.list = w.list[:3]
+	for _, addr := range w.list {
+		w.boot(addr)
+		w.run(2 * time.Second)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "the new list is not in force")
+	w.boot(w.list[0])
+	w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
+	w.run(time.Second)
+	holds(t, fresh.m.own != "" && fresh.m.acceptor.Table() == nil && d.m.own != "", "it has an entry, but no seat")
+	for _, p := range []*proc{d, fresh} {
+		equal(t, w.table(), p.state.Table)
+		holds(t, !p.state.Fenced, "it may go on")
+	}
+	ask := encode(fence{0, w.table().Shards[0].Generation})
+	equal(t, 1, sends(d.m.Message(w.now, w.procs[w.list[0]].id, ask, nil), "fenced"), "a shard may have it as a voter still")
+}
+
 // Messages in another's name, and those of strangers, have no effect.
 func TestStrangers(t *testing.T) {
 	w := founded(t, 3)
