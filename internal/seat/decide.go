@@ -1,12 +1,14 @@
 package seat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -21,6 +23,7 @@ type wish struct {
 // decide does what comes next, and reports whether anything has changed by it.
 func (m *Machine) decide(now time.Duration) bool {
 	reports := m.reports(now)
+	foreign := m.leaveOut(reports)
 	if err := m.fits(reports); err != nil {
 		m.fail(err)
 		return false
@@ -35,7 +38,7 @@ func (m *Machine) decide(now time.Duration) bool {
 		return false
 	}
 	action, err := core.Next(m.cfg.Self.ID, reports)
-	m.waiting.why = err
+	m.waiting.why = cmp.Or(foreign, err)
 	if l, ok := action.(core.Learn); ok {
 		return m.learn(now, l.Table)
 	}
@@ -50,8 +53,35 @@ func (m *Machine) decide(now time.Duration) bool {
 	return true
 }
 
-// fits returns why this node cannot be in one mesh with those that told, or nil.
+// leaveOut leaves out the reports of nodes whose mesh cannot be that of this one, if it has a mesh: who
+// started them at these entries did that wrong, and the mesh must not end for it. It returns why.
+func (m *Machine) leaveOut(reports map[string]core.Report) (why error) {
+	own := m.acceptor.Table()
+	if own == nil {
+		return nil
+	}
+	for _, e := range m.book.entries {
+		t := reports[e.addr].Table
+		if t == nil || t.Mesh == own.Mesh {
+			continue
+		}
+		err := m.cfg.Wants.Fits(m.cfg.Self.Name, t.Params)
+		if t.Params.MeshName != own.Params.MeshName {
+			err = fmt.Errorf("%w: mesh %q answers at %s, an entry of mesh %q", fault.ErrForeignMesh, t.Params.MeshName, e.addr, own.Params.MeshName)
+		}
+		if err != nil {
+			delete(reports, e.addr)
+			why = cmp.Or(why, err)
+		}
+	}
+	return why
+}
+
+// fits returns why this node, which has no mesh yet, cannot be in one with those that told, or nil.
 func (m *Machine) fits(reports map[string]core.Report) error {
+	if m.acceptor.Table() != nil {
+		return nil
+	}
 	name := m.cfg.Self.Name
 	for _, e := range m.book.entries {
 		r, ok := reports[e.addr]
@@ -60,9 +90,6 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 				return err
 			}
 		}
-	}
-	if m.acceptor.Table() != nil {
-		return nil
 	}
 	for _, e := range m.book.entries {
 		if r, ok := reports[e.addr]; ok && r.Table == nil && r.Node != m.cfg.Self.ID {

@@ -11,6 +11,7 @@ import (
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -433,6 +434,32 @@ func TestFoundersDisagree(t *testing.T) {
 	w.run(2 * time.Second)
 	err := errors.Join(a.failed, b.failed)
 	holds(t, errors.Is(err, fault.ErrInvalidOption) && strings.Contains(err.Error(), "WithReplicas"), err)
+}
+
+// A mesh does not end for one node of another mesh that answers at one of its entries, nor does it bind it.
+func TestForeignMesh(t *testing.T) {
+	for _, tt := range []struct {
+		wants  founding.Options
+		change func(*core.Table)
+	}{
+		{founding.Options{}, func(o *core.Table) { o.Params.MeshName = "other" }},
+		{founding.Options{Shards: 5}, func(o *core.Table) { o.Params.Shards, o.Shards = 5, append(slices.Clone(o.Shards), o.Shards[0]) }},
+	} {
+		w := founded(t, 3)
+		a, b := w.procs[w.list[0]], w.procs[w.list[1]]
+		c := w.boot(w.list[2], func(c *Config) { c.Wants = tt.wants })
+		other := *w.table()
+		other.Mesh, other.Stamp = 5, core.Stamp{Roll: core.Ballot{Round: 9, By: 7}}
+		other.Seats = slices.Clone(other.Seats)
+		other.Seats[2].Node.ID = c.id
+		tt.change(&other)
+		c.m.acceptor.Learn(&other)
+		before := w.table()
+		w.run(5 * time.Second)
+		holds(t, a.alive && b.alive, a.failed, b.failed)
+		equal(t, before, w.table())
+		holds(t, a.m.Waiting() != "", "it says why it waits")
+	}
 }
 
 // A malformed message ends the connection that it came by.

@@ -435,7 +435,7 @@ func (w *world) commits(l life) bool {
 
 // votes reports whether a process may vote in a generation of a shard, by its outputs.
 func (p *proc) votes(now time.Duration, l life) bool {
-	if !p.alive || now < p.paused || p.state.Table == nil || p.state.Fenced || p.state.Table.Shards[l.shard].Generation != l.generation {
+	if !p.alive || now < p.paused || p.state.Table == nil || p.state.Fenced || another(p.state.Table, l.shard, l.generation) {
 		return false
 	}
 	return !slices.ContainsFunc(p.cuts, func(c Cut) bool {
