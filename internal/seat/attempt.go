@@ -86,9 +86,6 @@ func (m *Machine) learn(now time.Duration, t *core.Table) bool {
 func (m *Machine) entered(now time.Duration, before *core.Table) {
 	t := m.acceptor.Table()
 	m.wants, m.misses = wish{}, 0
-	if before == nil || before.Stamp != t.Stamp {
-		m.round = 0
-	}
 	m.cover(now)
 	m.book.seated(now, t)
 	if before == nil || before.Stamp.Roll != t.Stamp.Roll {

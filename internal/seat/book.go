@@ -167,6 +167,13 @@ func (b *book) seated(now time.Duration, t *core.Table) {
 // reached may be older, and must not get the seat back: its successor may be a voter by now.
 func (e *entry) old() bool { return e.seat != 0 && e.seat != e.node && e.found < e.since }
 
+// twice reports whether the node at e answers at another entry as well, and counts there: it can have one seat.
+func (b *book) twice(e entry) bool {
+	return slices.ContainsFunc(b.entries, func(o entry) bool {
+		return o.node == e.node && o.addr != e.addr && (o.seat == o.node || e.seat != e.node && o.addr < e.addr)
+	})
+}
+
 func (b *book) deadline() time.Duration {
 	next := env.Never
 	for _, e := range b.entries {
@@ -310,10 +317,9 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 		return // its connection has ended
 	}
 	p.told, p.at = t, now
-	if p.knows = nil; t.Known != (core.Stamp{}) {
-		if p.knows = m.table(t.Known); p.knows == nil {
-			m.send(from, show{t.Known})
-		}
+	known := m.table(t.Known) // perhaps no one else's
+	if p.knows = known; known == nil && t.Known != (core.Stamp{}) {
+		m.send(from, show{t.Known})
 	}
 	if t.Answer || t.mark() != p.echoed {
 		m.tellAnd(from, false) // what it was told before does not count any more: see core.Next
@@ -339,7 +345,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 		switch {
 		case e.node == m.cfg.Self.ID:
 			all[e.addr] = m.acceptor.Report()
-		case p == nil || m.own != "" && m.former(e) || e.old() || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
+		case p == nil || m.own != "" && m.former(e) || e.old() || m.book.twice(e) || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
 		default:
 			t := p.told
 			all[e.addr] = core.Report{

@@ -90,7 +90,7 @@ type Machine struct {
 	surely   time.Duration // the start, or the end of the last stall
 
 	attempt attempt       // of this node as a proposer; nil: none
-	round   uint64        // the highest that it has seen in ballots on versions
+	round   uint64        // the highest that it has seen in ballots on versions: it uses none twice
 	rest    time.Duration // no attempt begins before
 	misses  int           // attempts in a row that came to nothing
 	wants   wish

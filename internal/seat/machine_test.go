@@ -328,6 +328,56 @@ func TestWithoutASeat(t *testing.T) {
 	equal(t, 1, sends(d.m.Message(w.now, w.procs[w.list[0]].id, ask, nil), "fenced"), "a shard may have it as a voter still")
 }
 
+// A decision that one node alone names is asked for once, though other nodes name others.
+func TestShownOnce(t *testing.T) {
+	w := founded(t, 3)
+	p, before := w.procs[w.list[0]], w.table()
+	var out []Output
+	for range 3 {
+		for i, addr := range w.list[1:] {
+			o := *before
+			o.Stamp.Version += uint64(7 + i)
+			id := w.procs[addr].id
+			asked := sends(out, "show")
+			out = p.m.Message(w.now, id, encode(told{card: card{Member: env.Member{ID: id}, List: w.list}, Known: o.Stamp}), out)
+			if sends(out, "show") > asked {
+				p.m.Message(w.now, id, encode(shown{pack(&o)}), nil)
+			}
+		}
+	}
+	equal(t, 2, sends(out, "show"))
+}
+
+// Answers to an attempt on one version say nothing about one on the next, and who accepts a value must have
+// been told it.
+func TestAnswersOfOneAttempt(t *testing.T) {
+	w := founded(t, 3)
+	p := w.procs[w.list[0]].m
+	seen := map[core.Ballot]bool{}
+	for range 3 {
+		now, bound := w.now, w.table().Bound()
+		p.begin(now, core.Propose{Table: must(w.table().Move(0, bound))})
+		v := p.attempt.(*version)
+		holds(t, !seen[v.ballot], "a ballot is used again")
+		seen[v.ballot] = true
+		for _, id := range bound {
+			v.answered(p, now, id, written{v.ballot, v.prev.Stamp})
+		}
+		holds(t, p.attempt == attempt(v), "decided without a value")
+		p.attempt, p.here = nil, nil
+		w.run(2 * time.Second)
+		w.boot(w.list[1])
+		w.must(w.runUntil(5*time.Second, w.serves), "it is not bound")
+	}
+}
+
+func must(t *core.Table, err error) *core.Table {
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
 // Messages in another's name, and those of strangers, have no effect.
 func TestStrangers(t *testing.T) {
 	w := founded(t, 3)
@@ -386,6 +436,25 @@ func TestNoSeatGoesBack(t *testing.T) {
 		p.m.Dialed(w.now, w.list[0], transport.Hello{ID: w.procs[w.list[0]].id}, nil, nil)
 	}
 	equal(t, 3, len(p.m.reports(w.now)))
+}
+
+// A node that answers at another's entry as well gets no second seat.
+func TestOneSeatForOneNode(t *testing.T) {
+	for _, alias := range [][2]int{{0, 1}, {1, 0}} {
+		w := founded(t, 3)
+		node, other, p := w.procs[w.list[alias[0]]], w.procs[w.list[alias[1]]], w.procs[w.list[2]]
+		before := w.table()
+		w.kill(other.addr)
+		w.resolve = func(who *proc, addr string) string {
+			if addr == other.addr && who == p {
+				return node.addr
+			}
+			return addr
+		}
+		w.run(5 * time.Second)
+		equal(t, before, p.m.acceptor.Table())
+		equal(t, 2, len(p.m.reports(w.now)))
+	}
 }
 
 // An entry that has not told anything for a while does not count.

@@ -52,7 +52,7 @@ func (v *version) answered(m *Machine, now time.Duration, from transport.ID, msg
 			v.send(m)
 		}
 	case written:
-		if msg.Ballot != v.ballot || msg.Prev != v.prev.Stamp || slices.Contains(v.wrote, from) {
+		if msg.Ballot != v.ballot || msg.Prev != v.prev.Stamp || v.value == nil || slices.Contains(v.wrote, from) {
 			return
 		}
 		if v.wrote = append(v.wrote, from); len(v.wrote) >= core.Majority(len(bound)) {
