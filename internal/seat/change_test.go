@@ -132,6 +132,28 @@ func TestRollingLists(t *testing.T) {
 	}
 }
 
+// Some nodes have the next list already when a mesh is founded with the list before. The next one comes into
+// force all the same, once all have it: no node is ever started with the one before again.
+func TestFoundedWhileRolling(t *testing.T) {
+	w := newWorld(t, 1, 4)
+	four := w.list
+	w.list = four[:3]
+	for _, addr := range w.list {
+		w.boot(addr, func(c *Config) {
+			if addr != w.list[0] {
+				c.List = four
+			}
+		})
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	w.run(5 * time.Second)
+	holds(t, w.serves(), "the first still has the list before")
+	w.list = four
+	w.boot(four[3])
+	w.boot(four[0])
+	w.must(w.runUntil(20*time.Second, func() bool { return w.lead() && w.serves() }), "the list does not come into force")
+}
+
 // settle does for the shards what their leaders would: voters without a seat are replaced. It reports
 // whether all is done.
 func (w *world) settle() bool {

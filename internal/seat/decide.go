@@ -117,7 +117,8 @@ func (m *Machine) follow(reports map[string]core.Report) {
 			continue
 		}
 		serve := make(map[transport.ID]bool) // a node may answer at several entries
-		for _, r := range reports {
+		for _, o := range m.book.entries {
+			r := reports[o.addr]
 			if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(t.Bound(), r.Node) {
 				serve[r.Node] = true
 			}

@@ -35,9 +35,82 @@ func TestStorms(t *testing.T) {
 	}
 }
 
+// The list changes by rolling restarts, twice, while bad things come to pass: each node is started with the new
+// list at some time, and those that were missed are when the storm is over. An entry that goes is not asked:
+// its node lives on, or ends.
+func TestRollingStorms(t *testing.T) {
+	for seed := *first; seed < *first+uint64(*storms)/6; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWorld(t, seed, 1+int(seed%6))
+			w.toldToo = *storms == 6
+			w.lists = map[string][]string{}
+			for _, addr := range w.list {
+				w.boot(addr)
+			}
+			w.must(w.runUntil(10*time.Second, w.serves), "not founded")
+			for range 2 {
+				before := w.list
+				w.list = w.nextList()
+				w.roll(before)
+				w.must(w.runUntil(30*time.Second, w.inForce), "the list %v does not come into force after %v", w.list, before)
+			}
+		})
+	}
+}
+
+// nextList returns the list with one more entry, one less, or both.
+func (w *world) nextList() []string {
+	list := slices.Clone(w.list)
+	n := len(list)
+	add, drop := w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
+	if add = add || n == 1; drop && n > 1 && (!add || n > 3) {
+		i := w.rng.IntN(n)
+		list = slices.Delete(list, i, i+1)
+	} else {
+		add = true
+	}
+	if add {
+		list = append(list, fmt.Sprintf("10.0.0.%d:7946", 10+len(w.byID)))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// roll restarts all entries with the new list, in a storm.
+func (w *world) roll(before []string) {
+	w.note("roll from %v to %v", before, w.list)
+	for _, addr := range slices.Concat(before, w.list) {
+		if w.lists[addr] = before; !slices.Contains(before, addr) {
+			w.lists[addr] = w.list
+		}
+	}
+	for _, addr := range w.list {
+		w.after(w.upTo(15*time.Second), func() {
+			w.lists[addr] = w.list
+			w.boot(addr)
+		})
+	}
+	for _, addr := range before {
+		if !slices.Contains(w.list, addr) && w.rng.IntN(2) == 0 {
+			w.after(w.upTo(15*time.Second), func() { w.kill(addr) })
+		}
+	}
+	w.weather(15 * time.Second)
+	w.run(6 * time.Second) // what was begun may end
+	w.calm()
+}
+
+// inForce does for the shards what their leaders would, and reports whether a change of the list is complete.
+func (w *world) inForce() bool {
+	if led := w.lead(); !led || !w.serves() {
+		return false
+	}
+	t := w.table()
+	return t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s core.Seat) bool { return !s.Started })
+}
+
 // storm starts all entries, and does to them what comes to pass in bad minutes.
 func (w *world) storm() {
-	w.loss, w.twice, w.late = w.rng.IntN(100), w.rng.IntN(100), w.rng.IntN(50)
 	w.delay = w.upTo(100 * time.Millisecond)
 	for _, addr := range w.list {
 		w.after(w.upTo(5*time.Second), func() { w.boot(addr) })
@@ -46,11 +119,17 @@ func (w *world) storm() {
 		some := w.list[w.rng.IntN(len(w.list))]
 		w.clients = append(w.clients, w.boot("10.0.1.1:7946", func(c *Config) { c.List = []string{some} }))
 	})
+	w.weather(30 * time.Second)
+}
+
+// weather is bad for a while.
+func (w *world) weather(d time.Duration) {
+	w.loss, w.twice, w.late = w.rng.IntN(100), w.rng.IntN(100), w.rng.IntN(50)
 	often := 200*time.Millisecond + w.upTo(3*time.Second)
-	for at := time.Duration(0); at < 40*time.Second; at += w.upTo(2 * often) {
+	for at := time.Duration(0); at < d; at += w.upTo(2 * often) {
 		w.after(at, w.harm)
 	}
-	w.run(40 * time.Second)
+	w.run(d)
 }
 
 // harm does one bad thing.
@@ -130,9 +209,20 @@ func (w *world) someChange(t *core.Table) Change {
 }
 
 // lead does for the shards what their leaders would, or those that miss one: a generation without a
-// majority is recovered, and voters move to their places. It reports whether all is done.
+// majority is recovered, and voters move to their places, once in a second. It reports whether all is done.
 func (w *world) lead() bool {
-	t, p := w.table(), w.procs[w.list[0]]
+	var t *core.Table
+	var p *proc
+	for _, addr := range w.list {
+		o := w.procs[addr]
+		if own := o.m.acceptor.Table(); own != nil && o.m.acceptor.Serves(own.Stamp) == nil && (t == nil || own.Stamp.Compare(t.Stamp) > 0) {
+			t, p = own, o
+		}
+	}
+	if t == nil || w.now < w.led+time.Second {
+		return false
+	}
+	w.led = w.now
 	done := true
 	for i, s := range t.Shards {
 		var c Change

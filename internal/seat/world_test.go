@@ -29,7 +29,8 @@ type world struct {
 	trace  []string
 
 	list                 []string
-	procs                map[string]*proc // by the address at which it answers
+	lists                map[string][]string // with which one at an address starts instead
+	procs                map[string]*proc    // by the address at which it answers
 	byID                 map[transport.ID]*proc
 	cut                  map[[2]string]bool // from, to: nothing gets through
 	loss, twice, late    int                // frames in a thousand: lost, come twice, come late and out of order
@@ -44,8 +45,9 @@ type world struct {
 	meshes               map[uint64]bool
 	toldToo              bool
 	frames, bytes, dials int
-	busy                 int  // events at this instant
-	changed              bool // what some process may do, since the last judgement
+	led                  time.Duration // the last time
+	busy                 int           // events at this instant
+	changed              bool          // what some process may do, since the last judgement
 	err                  error
 }
 
@@ -153,6 +155,9 @@ func (w *world) boot(addr string, change ...func(*Config)) *proc {
 		Self: env.Member{ID: p.id, Name: addr, Addr: addr}, List: slices.Clone(w.list), Rand: w.rng.Uint64(),
 		Wants: founding.Options{Shards: 4}, Place: place,
 	}
+	if l := w.lists[addr]; l != nil {
+		cfg.List = slices.Clone(l)
+	}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -242,7 +247,7 @@ func (w *world) do(p *proc, input func() []Output) {
 			w.note("%s: %s %v", p.addr, o.Text, o.Attrs)
 		case State:
 			p.state, w.changed = o, true
-			w.note("%s: table %v, fenced %v", p.addr, o.Table.Stamp, o.Fenced)
+			w.note("%s: table %v of %v, fenced %v", p.addr, o.Table.Stamp, o.Table.List(), o.Fenced)
 		case Cut:
 			p.cuts, w.changed = append(p.cuts, o), true
 		case Failed:
@@ -483,8 +488,16 @@ func (w *world) serves() bool {
 func (w *world) must(ok bool, format string, args ...any) {
 	w.t.Helper()
 	if !ok || w.err != nil {
-		w.t.Fatalf("%v, at %v\n%s\n%s", errors.Join(fmt.Errorf(format, args...), w.err), w.now, w.waits(), strings.Join(w.trace[max(0, len(w.trace)-200):], "\n"))
+		w.t.Fatalf("%v, at %v\n%s\n%s", errors.Join(fmt.Errorf(format, args...), w.err), w.now, w.waits(), strings.Join(w.trace[max(0, len(w.trace)-w.last()):], "\n"))
 	}
+}
+
+// last returns how many lines of what happened are worth printing: all, if it is of one world only.
+func (w *world) last() int {
+	if w.toldToo {
+		return len(w.trace)
+	}
+	return 260
 }
 
 func (w *world) waits() (all string) {
