@@ -228,7 +228,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 	case err != nil:
 		e.err = err
 	case addr == m.own:
-		m.fail(fmt.Errorf("%w: node %q (%v) answers at %s, the entry of node %q", fault.ErrEntryTaken, peer.Name, peer.ID, addr, m.cfg.Self.Name))
+		m.fail(fmt.Errorf("%w: node %q (%v) answers at %s, the entry of node %q: list each by a name of its own", fault.ErrEntryTaken, peer.Name, peer.ID, addr, m.cfg.Self.Name))
 	default:
 		m.answered(e, peer)
 		m.tell(peer.ID)
@@ -253,9 +253,11 @@ func (m *Machine) answered(e *entry, peer transport.Hello) {
 	if e.node == peer.ID {
 		return
 	}
-	e.former = 0
-	if p := m.book.peers[e.node]; p != nil && p.up {
-		e.former = e.node
+	if e.former == peer.ID || !m.former(*e) {
+		e.former = 0
+		if p := m.book.peers[e.node]; p != nil && p.up {
+			e.former = e.node
+		}
 	}
 	if e.node != 0 {
 		m.log(slog.LevelInfo, "another node answers at an entry",
@@ -355,6 +357,16 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 		}
 	}
 	return all
+}
+
+// contested returns that two nodes answer at an entry, or nil.
+func (m *Machine) contested() error {
+	for _, e := range m.book.entries {
+		if m.former(e) {
+			return fmt.Errorf("%w: nodes %v and %v answer at %s: list each by a name of its own", fault.ErrEntryTaken, e.former, e.node, e.addr)
+		}
+	}
+	return nil
 }
 
 // former reports whether the node that answered at e before is connected still.

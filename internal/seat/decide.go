@@ -38,7 +38,7 @@ func (m *Machine) decide(now time.Duration) bool {
 		return false
 	}
 	action, err := core.Next(m.cfg.Self.ID, reports)
-	m.waiting.why = cmp.Or(foreign, err)
+	m.waiting.why = cmp.Or(foreign, m.contested(), err)
 	if l, ok := action.(core.Learn); ok {
 		return m.learn(now, l.Table)
 	}

@@ -411,6 +411,14 @@ func TestTwoNodesAtAnEntry(t *testing.T) {
 	p.m.Dialed(w.now, w.list[1], other, nil, nil)
 	p.m.Message(w.now, 7, encode(told{card: card{Member: env.Member{ID: 7}, List: w.list}}), nil)
 	equal(t, 2, len(p.m.reports(w.now)))
+	holds(t, strings.Contains(p.m.Waiting(), "list each by a name of its own"), p.m.Waiting())
+
+	p.m.Down(w.now, 7, nil) // and a third one comes: the first is connected still
+	other.ID = 8
+	p.m.Up(w.now, 8, nil)
+	p.m.Dialed(w.now, w.list[1], other, nil, nil)
+	p.m.Message(w.now, 8, encode(told{card: card{Member: env.Member{ID: 8}, List: w.list}}), nil)
+	equal(t, 2, len(p.m.reports(w.now)))
 	p.m.Down(w.now, w.procs[w.list[1]].id, nil)
 	equal(t, 3, len(p.m.reports(w.now)))
 }
