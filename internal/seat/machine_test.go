@@ -112,6 +112,51 @@ func TestLostMessages(t *testing.T) {
 	}
 }
 
+// Nothing is decided without the answers of others: not a roll call, nor a version.
+func TestNothingIsDecidedAlone(t *testing.T) {
+	for _, lost := range []string{"call", "answer", "propose", "proposed"} {
+		w := newWorld(t, 1, 3)
+		w.lose = func(name string) bool { return name == lost }
+		for _, addr := range w.list {
+			w.boot(addr)
+		}
+		w.run(5 * time.Second)
+		for _, addr := range w.list {
+			holds(t, w.procs[addr].m.acceptor.Table() == nil, "founded without any", lost)
+		}
+	}
+	for _, lost := range []string{"read", "value", "write", "written"} {
+		w := founded(t, 3)
+		before := w.table()
+		w.lose = func(name string) bool { return name == lost }
+		w.boot(w.list[2])
+		w.run(5 * time.Second)
+		equal(t, before, w.table(), "bound without any", lost)
+	}
+}
+
+// One of five cannot release a node, nor can two.
+func TestReleaseNeedsMost(t *testing.T) {
+	w := founded(t, 5)
+	p, caller := w.procs[w.list[0]], w.procs[w.list[1]]
+	c := core.Call{Ballot: core.Ballot{Round: 9, By: caller.id}, List: w.list}
+	for _, addr := range w.list {
+		c.Roster = append(c.Roster, w.procs[addr].id)
+	}
+	came := 0
+	w.lose = func(name string) bool {
+		if name == "confirmed" {
+			came++
+		}
+		return name == "confirmed" && came > 2
+	}
+	w.do(p, func() []Output { return p.m.Message(w.now, caller.id, encode(call{c}), nil) })
+	w.run(5 * time.Second)
+	holds(t, came > 2 && p.state.Fenced, "it is released")
+	w.lose = nil
+	w.must(w.runUntil(5*time.Second, w.serves), "it is not released")
+}
+
 // A node at no entry knows what the core knows, and asks it for nothing.
 func TestClient(t *testing.T) {
 	w := founded(t, 3)

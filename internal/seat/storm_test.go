@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
 )
 
 var (
@@ -124,12 +125,18 @@ func (w *world) storm() {
 
 // weather is bad for a while.
 func (w *world) weather(d time.Duration) {
+	w.place = w.anywhere
 	w.loss, w.twice, w.late = w.rng.IntN(100), w.rng.IntN(100), w.rng.IntN(50)
 	often := 200*time.Millisecond + w.upTo(3*time.Second)
 	for at := time.Duration(0); at < d; at += w.upTo(2 * often) {
 		w.after(at, w.harm)
 	}
 	w.run(d)
+}
+
+// anywhere is place with any voters: those of two generations need not be the same.
+func (w *world) anywhere(seats []core.Seat, _, replicas int) []transport.ID {
+	return place(seats, w.rng.IntN(len(seats)), replicas)
 }
 
 // harm does one bad thing.

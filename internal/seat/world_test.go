@@ -28,6 +28,7 @@ type world struct {
 	order  int
 	trace  []string
 
+	place                func(seats []core.Seat, shard, replicas int) []transport.ID // nil: place
 	list                 []string
 	lists                map[string][]string // with which one at an address starts instead
 	procs                map[string]*proc    // by the address at which it answers
@@ -154,6 +155,9 @@ func (w *world) boot(addr string, change ...func(*Config)) *proc {
 	cfg := Config{
 		Self: env.Member{ID: p.id, Name: addr, Addr: addr}, List: slices.Clone(w.list), Rand: w.rng.Uint64(),
 		Wants: founding.Options{Shards: 4}, Place: place,
+	}
+	if w.place != nil {
+		cfg.Place = w.place
 	}
 	if l := w.lists[addr]; l != nil {
 		cfg.List = slices.Clone(l)
