@@ -164,11 +164,7 @@ func (w *world) harm() {
 		w.cut[[2]string{a, b}] = a != b
 		w.breakLink(a, b)
 	case 6:
-		w.note("cut off: %s", a)
-		for _, o := range w.list {
-			w.cut[[2]string{a, o}], w.cut[[2]string{o, a}] = a != o, a != o
-			w.breakLink(a, o)
-		}
+		w.split()
 	case 7:
 		w.usurp(a)
 	case 8, 9, 10, 11:
@@ -180,6 +176,23 @@ func (w *world) harm() {
 	default:
 		w.note("healed")
 		clear(w.cut)
+	}
+}
+
+// split cuts some entries off from the others, but not from each other.
+func (w *world) split() {
+	some := map[string]bool{}
+	for range 1 + w.rng.IntN(1+len(w.list)/2) {
+		some[w.list[w.rng.IntN(len(w.list))]] = true
+	}
+	w.note("cut off: %v", some)
+	for _, a := range w.list {
+		for _, b := range w.list {
+			if some[a] && !some[b] {
+				w.cut[[2]string{a, b}], w.cut[[2]string{b, a}] = true, true
+				w.breakLink(a, b)
+			}
+		}
 	}
 }
 
