@@ -62,6 +62,37 @@ func TestRecover(t *testing.T) {
 	equal(t, 0, len(w.procs[w.list[2]].m.cuts))
 }
 
+// A shard does not begin another generation while most of its voters may live, cut off from those that
+// decide: they may commit.
+func TestRecoverWaitsForVoters(t *testing.T) {
+	w := newWorld(t, 1, 7)
+	others := 0
+	w.place = func(seats []core.Seat, shard, replicas int) []transport.ID {
+		return place(seats, shard+others, replicas)
+	}
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	s := w.table().Shards[0]
+	others = 4
+	for _, a := range w.list {
+		for _, b := range w.list {
+			if slices.Contains(s.Voters[:2], w.procs[a].id) && !slices.Contains(s.Voters[:2], w.procs[b].id) {
+				w.cut[[2]string{a, b}], w.cut[[2]string{b, a}] = true, true
+			}
+		}
+	}
+	i := slices.IndexFunc(w.list, func(addr string) bool { return !slices.Contains(s.Voters, w.procs[addr].id) })
+	p := w.procs[w.list[i]]
+	w.do(p, func() []Output { return p.m.Change(w.now, Recover{0, s.Generation}, nil) })
+	w.run(10 * time.Second)
+	w.must(p.state.Table.Shards[0].Generation == s.Generation, "it begins another generation")
+	clear(w.cut)
+	recovered := func() bool { return w.serves() && w.table().Shards[0].Generation.Number == s.Generation.Number+1 }
+	w.must(w.runUntil(10*time.Second, recovered), "it begins no other generation")
+}
+
 // A change that makes no sense, or no sense any more, is dropped.
 func TestMootChanges(t *testing.T) {
 	w := founded(t, 3)
