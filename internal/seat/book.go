@@ -167,13 +167,6 @@ func (b *book) seated(now time.Duration, t *core.Table) {
 // reached may be older, and must not get the seat back: its successor may be a voter by now.
 func (e *entry) old() bool { return e.seat != 0 && e.seat != e.node && e.found < e.since }
 
-// twice reports whether the node at e answers at another entry as well, and counts there: it can have one seat.
-func (b *book) twice(e entry) bool {
-	return slices.ContainsFunc(b.entries, func(o entry) bool {
-		return o.node == e.node && o.addr != e.addr && (o.seat == o.node || e.seat != e.node && o.addr < e.addr)
-	})
-}
-
 func (b *book) deadline() time.Duration {
 	next := env.Never
 	for _, e := range b.entries {
@@ -288,7 +281,7 @@ func (m *told) mark() core.Mark { return core.Mark{Known: m.Known, Roll: m.Roll}
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
-	t := told{card: m.card(), Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt}
+	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt}
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
@@ -298,7 +291,7 @@ func (m *Machine) told() told {
 // spread tells all entries what this node knows and promised, if that has changed.
 func (m *Machine) spread() {
 	t := m.told()
-	if o := m.brief; t.Roll == o.Roll && t.Refused == o.Refused && t.Released == o.Released && t.RollAt == o.RollAt && t.Known == o.Known {
+	if o := m.brief; t.Entry == o.Entry && t.Roll == o.Roll && t.Refused == o.Refused && t.Released == o.Released && t.RollAt == o.RollAt && t.Known == o.Known {
 		return
 	}
 	m.brief = t
@@ -338,8 +331,8 @@ func (m *Machine) saw(t *core.Table) {
 	}
 }
 
-// reports returns what the entries have told lately. An entry does not count where two nodes answer, but to
-// a client.
+// reports returns what the entries have told lately. An entry does not count where two nodes answer, or one
+// that has another entry, or none yet: a name may lead astray. To a client all count.
 func (m *Machine) reports(now time.Duration) map[string]core.Report {
 	all := make(map[string]core.Report)
 	for _, e := range m.book.entries {
@@ -347,7 +340,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 		switch {
 		case e.node == m.cfg.Self.ID:
 			all[e.addr] = m.acceptor.Report()
-		case p == nil || m.own != "" && m.former(e) || e.old() || m.book.twice(e) || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
+		case p == nil || m.own != "" && (m.former(e) || p.told.Entry != e.addr) || e.old() || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
 		default:
 			t := p.told
 			all[e.addr] = core.Report{
@@ -369,10 +362,10 @@ func (m *Machine) contested() error {
 	return nil
 }
 
-// former reports whether the node that answered at e before is connected still.
+// former reports whether the node that answered at e before, as at its own entry, is connected still.
 func (m *Machine) former(e entry) bool {
 	p := m.book.peers[e.former]
-	return e.former != 0 && p != nil && p.up
+	return e.former != 0 && p != nil && p.up && p.told.Entry == e.addr
 }
 
 // dress completes the seats of a table, which was made of reports: they name a node by its ID.

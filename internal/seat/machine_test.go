@@ -454,7 +454,7 @@ func TestTwoNodesAtAnEntry(t *testing.T) {
 	w.runUntil(time.Second, func() bool { return p.m.book.entry(w.list[1]).dials })
 	p.m.Up(w.now, 7, nil)
 	p.m.Dialed(w.now, w.list[1], other, nil, nil)
-	p.m.Message(w.now, 7, encode(told{card: card{Member: env.Member{ID: 7}, List: w.list}}), nil)
+	p.m.Message(w.now, 7, encode(told{card: card{Member: env.Member{ID: 7}, List: w.list}, Entry: w.list[1]}), nil)
 	equal(t, 2, len(p.m.reports(w.now)))
 	holds(t, strings.Contains(p.m.Waiting(), "list each by a name of its own"), p.m.Waiting())
 
@@ -462,7 +462,7 @@ func TestTwoNodesAtAnEntry(t *testing.T) {
 	other.ID = 8
 	p.m.Up(w.now, 8, nil)
 	p.m.Dialed(w.now, w.list[1], other, nil, nil)
-	p.m.Message(w.now, 8, encode(told{card: card{Member: env.Member{ID: 8}, List: w.list}}), nil)
+	p.m.Message(w.now, 8, encode(told{card: card{Member: env.Member{ID: 8}, List: w.list}, Entry: w.list[1]}), nil)
 	equal(t, 2, len(p.m.reports(w.now)))
 	p.m.Down(w.now, w.procs[w.list[1]].id, nil)
 	equal(t, 3, len(p.m.reports(w.now)))
@@ -476,7 +476,7 @@ func TestNoSeatGoesBack(t *testing.T) {
 	next, err := w.table().Bind(w.list[0], env.Member{ID: 77}, w.list)
 	holds(t, err == nil, err)
 	out := p.m.Message(w.now, b.id, encode(shown{pack(next)}), nil)
-	out = p.m.Message(w.now, b.id, encode(told{card: card{Member: env.Member{ID: b.id}, List: w.list}, Known: next.Stamp}), out)
+	out = p.m.Message(w.now, b.id, encode(told{card: card{Member: env.Member{ID: b.id}, List: w.list}, Entry: w.list[1], Known: next.Stamp}), out)
 	equal(t, next.Stamp, p.m.acceptor.Table().Stamp)
 	holds(t, p.m.book.entry(w.list[0]).dials, "it dials the entry")
 	for range 10 {
@@ -508,6 +508,26 @@ func TestOneSeatForOneNode(t *testing.T) {
 		equal(t, before, p.m.acceptor.Table())
 		equal(t, 2, len(p.m.reports(w.now)))
 	}
+}
+
+// A node that does not take an entry for its own gets no seat for it, though a name leads to it.
+func TestNameLeadsAstray(t *testing.T) {
+	w := founded(t, 3)
+	p, before := w.procs[w.list[0]], w.table()
+	client := w.boot("10.0.0.9:7946")
+	w.kill(w.list[1])
+	w.resolve = func(who *proc, addr string) string {
+		if addr == w.list[1] && who != client {
+			return client.addr
+		}
+		return addr
+	}
+	w.run(5 * time.Second)
+	equal(t, client.id, p.m.book.entry(w.list[1]).node)
+	equal(t, before, w.table())
+	w.resolve = nil
+	w.boot(w.list[1])
+	w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
 }
 
 // An entry that has not told anything for a while does not count.

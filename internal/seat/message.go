@@ -74,7 +74,8 @@ type (
 	// told is a Report in brief, with the stamps of tables instead of the tables: what Next looks at.
 	told struct {
 		card
-		Answer                          bool // tell me, too
+		Entry                           string // at which a dial has reached the sender itself; "": none yet, or a client
+		Answer                          bool   // tell me, too
 		Roll, Refused, Released, RollAt core.Ballot
 		Known                           core.Stamp // of Table; zero: none
 		Heard                           core.Mark  // that the receiver told last
@@ -343,6 +344,7 @@ func (c card) check(l *limits) {
 
 func (m told) check(l *limits) {
 	m.card.check(l)
+	l.texts(maxString, m.Entry)
 	for _, b := range [...]core.Ballot{m.Roll, m.Refused, m.Released, m.RollAt} {
 		l.ballotOrNone(b)
 	}
