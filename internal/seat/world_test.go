@@ -69,6 +69,7 @@ type proc struct {
 	addr   string
 	alive  bool
 	paused time.Duration // until then it does nothing
+	missed []func() []Output
 	links  map[transport.ID]time.Duration
 	m      *Machine
 	tickAt time.Duration
@@ -233,8 +234,32 @@ func (w *world) do(p *proc, input func() []Output) {
 	if !p.alive {
 		return
 	}
+	if w.now < p.paused || len(p.missed) > 0 {
+		p.missed = append(p.missed, input)
+		if len(p.missed) == 1 {
+			w.after(p.paused-w.now, func() { w.wake(p) })
+		}
+		return
+	}
+	w.input(p, input)
+}
+
+// wake gives a process that stalled what came meanwhile, in order.
+func (w *world) wake(p *proc) {
 	if w.now < p.paused {
-		w.after(p.paused-w.now, func() { w.do(p, input) })
+		w.after(p.paused-w.now, func() { w.wake(p) })
+		return
+	}
+	missed := p.missed
+	p.missed = nil
+	for _, input := range missed {
+		w.input(p, input)
+	}
+}
+
+// input carries out what a process wants after an input.
+func (w *world) input(p *proc, input func() []Output) {
+	if !p.alive {
 		return
 	}
 	w.changed = w.changed || p.paused != 0
