@@ -26,11 +26,8 @@ type entry struct {
 	former transport.ID // answered before it, and is connected still
 	next   time.Duration
 	begun  time.Duration // of the dial under way
-	found  time.Duration // when the dial was begun that reached node last
 	dials  bool
-	seat   transport.ID  // to which the mesh gave the entry's seat
-	since  time.Duration // when this node learned of that
-	err    error         // why the last dial failed
+	err    error // why the last dial failed
 }
 
 // peer is a node that is connected, or answers at an entry.
@@ -154,19 +151,6 @@ func (b *book) hurry(now time.Duration, addr string) {
 	}
 }
 
-// seated notes to whom a table gives the seats. An entry at which this node knows another one is dialled again.
-func (b *book) seated(now time.Duration, t *core.Table) {
-	for _, s := range t.Seats {
-		if e := b.entry(s.Entry); e != nil && e.seat != s.Node.ID {
-			e.seat, e.since, e.next = s.Node.ID, now, now
-		}
-	}
-}
-
-// old reports whether this node learned after it dialled e that the seat is another's. The one that it has
-// reached may be older, and must not get the seat back: its successor may be a voter by now.
-func (e *entry) old() bool { return e.seat != 0 && e.seat != e.node && e.found < e.since }
-
 func (b *book) deadline() time.Duration {
 	next := env.Never
 	for _, e := range b.entries {
@@ -209,10 +193,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 		return
 	}
 	e.dials, e.next, e.err = false, now+m.upTo(m.pace.contact), nil
-	if err == nil {
-		e.found = e.begun
-	}
-	if e.begun < m.surely && addr == m.own || e.begun < e.since {
+	if e.begun < m.surely && addr == m.own {
 		e.next = now // what it says may be as old as the dial
 	}
 	switch {
@@ -340,7 +321,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 		switch {
 		case e.node == m.cfg.Self.ID:
 			all[e.addr] = m.acceptor.Report()
-		case p == nil || m.own != "" && (m.former(e) || p.told.Entry != e.addr) || e.old() || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
+		case p == nil || m.own != "" && (m.former(e) || p.told.Entry != e.addr) || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
 		default:
 			t := p.told
 			all[e.addr] = core.Report{

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +108,7 @@ func (w *world) inForce() bool {
 		return false
 	}
 	t := w.table()
-	return t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s core.Seat) bool { return !s.Started })
+	return t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s core.Seat) bool { return s.List != strings.Join(w.list, " ") })
 }
 
 // storm starts all entries, and does to them what comes to pass in bad minutes.
