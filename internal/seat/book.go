@@ -321,8 +321,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 		switch {
 		case e.node == m.cfg.Self.ID:
 			all[e.addr] = m.acceptor.Report()
-		case p == nil || m.own != "" && (m.former(e) || p.told.Entry != e.addr) || p.told.Member.ID == 0 || now >= p.at+m.pace.fresh || p.told.Known != core.Stamp{} && p.knows == nil:
-		default:
+		case p != nil && m.counts(e, p, now):
 			t := p.told
 			all[e.addr] = core.Report{
 				Node: e.node, List: t.List, Table: p.knows, Asked: t.Heard,
@@ -341,6 +340,17 @@ func (m *Machine) contested() error {
 		}
 	}
 	return nil
+}
+
+// counts reports whether what the node p at e has told counts.
+func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
+	switch {
+	case p.told.Member.ID == 0 || now >= p.at+m.pace.fresh:
+		return false
+	case p.told.Known != core.Stamp{} && p.knows == nil:
+		return false // it has been asked to show that
+	}
+	return m.own == "" || p.told.Entry == e.addr && !m.former(e)
 }
 
 // former reports whether the node that answered at e before, as at its own entry, is connected still.
