@@ -43,4 +43,16 @@
 // Of three nodes at rest, each sends 2.6 frames of 146 bytes a second and dials 3.9 times (TestFigures). Where
 // frames take 10 ms on the average, a mesh of three is founded in 120 ms after the last one starts, and a
 // restarted node is bound in as much.
+//
+// # What is open
+//
+//   - One name that leads to several nodes, as the only entry, may found several meshes until each has found out.
+//     A list of one entry needs a word of the operator (WithFound) that Config does not have yet.
+//   - A node that brings along the table of another mesh of the same name, with parameters that fit, is given the
+//     seat at whose entry it answers.
+//   - A ballot of the highest round that there is leaves no room for others; any peer may send one.
+//   - A node tells after a dial that succeeds. While names cannot be resolved for long, no report is fresh, and
+//     the core decides nothing; shards go on.
+//   - One entry gone for good and a restart of another of three is waited for. (The shards could go on from what
+//     the third one knows.)
 package seat
