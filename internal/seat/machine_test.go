@@ -483,7 +483,7 @@ func TestNoSeatGoesBack(t *testing.T) {
 	tell()
 	equal(t, next.Stamp, p.m.acceptor.Table().Stamp)
 	tell() // and again, after what p knows now
-	for range 10 {
+	for range 40 {
 		w.now += 50 * time.Millisecond
 		out = p.m.Tick(w.now, out)
 	}
