@@ -18,9 +18,9 @@ import (
 // none in a calm one but nodes that leave and join.
 func TestEveryKindOfFaultHappens(t *testing.T) {
 	t.Parallel()
-	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 40, simulate.WAN: 40, simulate.Flaky: 45, simulate.Hostile: 0}
+	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 25, simulate.WAN: 25, simulate.Flaky: 30, simulate.Hostile: 0}
 	if !testing.Short() {
-		worlds[simulate.Hostile] = 25
+		worlds[simulate.Hostile] = 18
 	}
 	happened, drawn := make(map[string]int), make(map[string]int)
 	cores := 0
