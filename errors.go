@@ -79,7 +79,7 @@ type WaitError struct {
 	Key    string
 	Shard  int    // the shard that the key belongs to
 	Leader string // the name of the node that leads the shard; "" if not known
-	Holder string // the name of a node that holds the key; "" if not known
+	Holder string // the name of a node that held the key when the request was queued or refused; "" if not known
 	Token  uint64 // of that hold
 	Queued bool   // the request had entered the queue
 	Ahead  int    // requests ahead of it when it was queued; -1 if there were too many to count

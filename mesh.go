@@ -98,7 +98,7 @@ func Solo(opts ...Option) (*Node, error) {
 	return Join(nil, append(slices.Clip(opts), WithFound(), loopbackOnly)...)
 }
 
-// Start begins what Join does, and returns at once. The node looks for its mesh until it is closed;
+// Start begins what Join does, and returns at once. The node looks for its mesh until it is closed, or fails;
 // [Node.WaitReady] waits for it. Until then Lock, RLock, Acquire, Do and NewSession wait, too,
 // and TryLock and its like return ErrNotFounded. Errors: ErrInvalidOption, ErrNoSeeds, or the
 // network's. What Join would find out later, such as ErrNameTaken, ends the node: see [Node.Err]. Call
@@ -154,7 +154,7 @@ func (n *Node) Addr() string {
 }
 
 // Members returns the nodes of the mesh as this node knows them, itself included, sorted
-// by name. Each name is listed once, with its present node.
+// by name. Each name is listed once, with its present node. Before the node has joined there are none.
 func (n *Node) Members() []Member {
 	if n.isZero() {
 		return nil
@@ -198,7 +198,7 @@ func (n *Node) Done() <-chan struct{} {
 }
 
 // Err returns nil while the node runs, and afterwards why it ended: for example ErrClosed
-// after Close, ErrLeft after Leave, or ErrEjected.
+// after Close, ErrLeft after Leave of a node that had joined, or ErrEjected.
 func (n *Node) Err() error {
 	if n.isZero() {
 		return ErrClosed
@@ -279,8 +279,8 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	return newSession(s, own.config), nil
 }
 
-// WaitReady waits until the node can serve ([Health].Settled), and returns nil. If ctx ends first, it returns an error that unwraps
-// to ctx.Err() and says what the node waits for, for example which seed does not answer; if the node ends first,
+// WaitReady waits until the node can serve ([Health].Settled), and returns nil. If ctx ends first, it returns an
+// error that unwraps to ErrNotFounded and to ctx.Err(), and says what the node waits for, for example which seed does not answer; if the node ends first,
 // [Node.Err].
 func (n *Node) WaitReady(ctx context.Context) error {
 	switch {
@@ -291,7 +291,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 	}
 	err := n.node.WaitReady(ctx)
 	if err != nil && n.node.Err() == nil && err != ErrClosed {
-		return fmt.Errorf("mesh: not ready: %w", err)
+		return fmt.Errorf("%w: %w", ErrNotFounded, err)
 	}
 	return err
 }
@@ -347,12 +347,14 @@ func (n *Node) take(ctx context.Context, req client.Request, opts []LockOption) 
 
 // Lock is [Session.Lock] in the node's own session. Unlike the sessions of NewSession, it
 // is not lost as a whole: if its lease is lost in one shard, only the locks of that shard
-// are lost.
+// are lost. While a node of [Start] cannot serve yet, Lock waits; if ctx ends first, the error unwraps to
+// ErrNotFounded and to ctx.Err().
 func (n *Node) Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
 	return n.take(ctx, client.Request{Key: key}, opts)
 }
 
-// TryLock is [Session.TryLock] in the node's own session.
+// TryLock is [Session.TryLock] in the node's own session. It returns ErrNotFounded while a node of [Start] cannot
+// serve yet.
 func (n *Node) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {
 	return n.take(ctx, client.Request{Key: key, Try: true}, opts)
 }

@@ -96,7 +96,7 @@ func TestStartInOrder(t *testing.T) {
 			t.Errorf("%s = %v, want ErrNotFounded", name, r.err)
 		}
 	}
-	if !errors.Is(ready.err, context.DeadlineExceeded) || !strings.Contains(ready.err.Error(), "b:7400") {
+	if !errors.Is(ready.err, mesh.ErrNotFounded) || !errors.Is(ready.err, context.DeadlineExceeded) || !strings.Contains(ready.err.Error(), "b:7400") {
 		t.Errorf("WaitReady = %v, want it to say who does not answer", ready.err)
 	}
 	if n := s.nodes["a"]; n.Health().Ready || len(n.Members()) != 0 || n.Err() != nil || n.Name() != "a" || n.Stats() != (mesh.Stats{}) {
@@ -200,8 +200,10 @@ func TestStartThatFails(t *testing.T) {
 		s.start(host)
 	}
 	s.run(10 * time.Second)
+	var log strings.Builder
 	s.Host("d").Go("start", func(ctx context.Context) {
-		s.nodes["d"], _ = mesh.StartContext(ctx, []string{"a:7400"}, mesh.WithBind(":7400"), mesh.WithShards(3))
+		s.nodes["d"], _ = mesh.StartContext(ctx, []string{"a:7400"}, mesh.WithBind(":7400"), mesh.WithShards(3),
+			mesh.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	})
 	s.run(10 * time.Second)
 	r := s.call("d", time.Minute, func(ctx context.Context, n *mesh.Node) error { return n.WaitReady(ctx) })
@@ -210,6 +212,9 @@ func TestStartThatFails(t *testing.T) {
 	}
 	if r := s.call("d", time.Minute, lockK); !errors.Is(r.err, mesh.ErrClosed) {
 		t.Errorf("Lock = %v, want ErrClosed", r.err)
+	}
+	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "WithShards") {
+		t.Errorf("logged %s", log.String())
 	}
 	if err := s.nodes["d"].Close(); err != nil {
 		t.Errorf("Close = %v", err)

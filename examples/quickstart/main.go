@@ -7,8 +7,8 @@
 // It prints every grant with its token and ends after some seconds. It fails if two workers
 // ever hold the key together, or if a token is not larger than the one before.
 //
-// In production each node lives in a process of its own, on a machine of its own. Nothing
-// else in the code changes: see examples/fleet.
+// In production each node lives in a process of its own, on a machine of its own, and all have the same
+// list of seeds: see examples/fleet.
 package main
 
 import (

@@ -22,7 +22,7 @@ type news struct {
 const (
 	nodeJoined = "a node joined"
 	nodeLeft   = "a node left"
-	nodeSilent = "a node is silent, and its replicas will be replaced"
+	nodeSilent = "a node is silent: its replicas are replaced if another node can host them"
 	nodeDied   = "a node died: another one answers at its address"
 	nodeBack   = "a silent node is back"
 )

@@ -324,6 +324,7 @@ func (m *membership) reported(r members.Report) {
 // only stops the loops.
 func (m *membership) eject(err error) {
 	n := m.node
+	n.log.Error("the node has ended", "because", err)
 	n.fail(err)
 	if m.ready() && n.observer != nil {
 		n.observer.Ended(transport.ID(n.id), err)
@@ -379,6 +380,9 @@ func (n *Node) WaitHealthy(ctx context.Context) error {
 			return nil
 		}
 		if p.Park(ctx, n.env.Now()+healthEvery) == env.ContextEnded {
+			if n.Starting() {
+				return fmt.Errorf("mesh: %w: %s", ctx.Err(), n.Waiting())
+			}
 			h := n.Health()
 			if len(h.NoMajority)+len(h.UnderReplicated) == 0 {
 				return fmt.Errorf("mesh: %w: a voter is not connected", ctx.Err())
