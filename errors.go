@@ -23,9 +23,9 @@ var (
 	ErrUnreachable = fault.ErrUnreachable
 )
 
-// ErrNotFounded: the node of [Start] cannot serve yet. Its mesh is not founded, or it has not joined it. The text
-// says what it waits for. Nothing was sent, and the next call may succeed.
-var ErrNotFounded = errors.New("mesh: not founded, or not joined yet")
+// ErrNotFounded: the node cannot serve yet: its mesh is not founded, or it has not joined it. The text says
+// what it waits for. Nothing was sent, and the next call on a node of [Start] may succeed.
+var ErrNotFounded = fault.ErrNotFounded
 
 // Errors of arguments, for errors.Is. Nothing was sent and nothing has changed.
 var (

@@ -31,10 +31,10 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,10 +47,9 @@ import (
 // Node is one member of a mesh, embedded in this process. A zero or nil Node behaves like
 // a closed node without a name or members.
 type Node struct {
-	node      *node.Node
-	log       *slog.Logger
-	simulated bool
-	own       atomic.Pointer[Session] // of the node's own locks; nil: not needed yet
+	node   *node.Node
+	config sessionConfig           // of its sessions, without what only the mesh knows
+	own    atomic.Pointer[Session] // of the node's own locks; nil: not needed yet
 }
 
 // joinTimeout is how long Join tries.
@@ -67,8 +66,9 @@ const joinTimeout = time.Minute
 // example because a variable is unset, Join returns ErrNoSeeds, unless WithFound is given: else
 // each process of a fleet would found a mesh of its own. See [Solo] for a mesh of one.
 //
-// Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable,
-// context.DeadlineExceeded, or the network's error. Call Leave or Close when done.
+// Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable, or the network's
+// error; after 60 s one that unwraps to ErrNotFounded and to context.DeadlineExceeded. Call Leave or Close
+// when done.
 func Join(seeds []string, opts ...Option) (*Node, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
@@ -84,9 +84,6 @@ func JoinContext(ctx context.Context, seeds []string, opts ...Option) (*Node, er
 	}
 	if err := n.node.WaitReady(ctx); err != nil {
 		_ = n.Close()
-		if !strings.HasPrefix(err.Error(), "mesh: ") {
-			err = fmt.Errorf("mesh: join: %w", err)
-		}
 		return nil, err
 	}
 	return n, nil
@@ -132,7 +129,10 @@ func StartContext(ctx context.Context, seeds []string, opts ...Option) (*Node, e
 	if err != nil {
 		return nil, err
 	}
-	return &Node{node: c, log: cfg.Logger.With("node", c.Name()), simulated: simulated}, nil
+	return &Node{node: c, config: sessionConfig{
+		log:           cfg.Logger.With("node", c.Name()),
+		reportDropped: !simulated, // the garbage collector keeps no virtual time
+	}}, nil
 }
 
 // Name returns the node's name, which determines its place on the ring.
@@ -226,7 +226,7 @@ func (n *Node) Stats() Stats {
 //
 // Handing over takes up to another 20 s, even if ctx has ended. Leave returns
 //
-//   - nil if nothing was left behind, or if the node had ended before
+//   - nil if nothing was left behind, or if the node had ended before, or was in no mesh yet: then it is closed
 //   - an error that says what was left behind: locks that were still held or, if there were
 //     none, replicas that no other node took over
 //   - [ErrClosed] at once if another call of Leave is under way
@@ -258,7 +258,7 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 	if ctx == nil {
 		return nil, invalid("the context", "nil", "a context")
 	}
-	own, err := n.waitFor(ctx, "a session")
+	own, err := n.waitFor(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -280,8 +280,8 @@ func (n *Node) NewSession(ctx context.Context, opts ...SessionOption) (*Session,
 }
 
 // WaitReady waits until the node can serve ([Health].Settled), and returns nil. If ctx ends first, it returns an
-// error that unwraps to ErrNotFounded and to ctx.Err(), and says what the node waits for, for example which seed does not answer; if the node ends first,
-// [Node.Err].
+// error that unwraps to ErrNotFounded and to ctx.Err(), and says what the node waits for, for example which seed
+// does not answer; if the node ends first, [Node.Err].
 func (n *Node) WaitReady(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -289,11 +289,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 	case n.isZero():
 		return ErrClosed
 	}
-	err := n.node.WaitReady(ctx)
-	if err != nil && n.node.Err() == nil && err != ErrClosed {
-		return fmt.Errorf("%w: %w", ErrNotFounded, err)
-	}
-	return err
+	return n.node.WaitReady(ctx)
 }
 
 // session returns the session of the node's own locks, or nil if the node cannot serve yet, or never could.
@@ -308,21 +304,19 @@ func (n *Node) session() *Session {
 	if inner == nil {
 		return nil
 	}
-	p := n.node.Params()
-	n.own.CompareAndSwap(nil, newSession(inner, &sessionConfig{
-		log: n.log, maxTTL: p.MaxTTL, shards: p.Shards,
-		reportDropped: !n.simulated, // the garbage collector keeps no virtual time
-	}))
+	config, p := n.config, n.node.Params()
+	config.maxTTL, config.shards = p.MaxTTL, p.Shards
+	n.own.CompareAndSwap(nil, newSession(inner, &config))
 	return n.own.Load()
 }
 
 // waitFor returns the node's own session as soon as the node can serve; nil if the node has ended.
-func (n *Node) waitFor(ctx context.Context, what string) (*Session, error) {
+func (n *Node) waitFor(ctx context.Context) (*Session, error) {
 	if s := n.session(); s != nil || n.isZero() {
 		return s, nil
 	}
-	if err := n.node.WaitReady(ctx); err != nil && n.node.Err() == nil && err != ErrClosed {
-		return nil, fmt.Errorf("%w: %s: %w", ErrNotFounded, what, err)
+	if err := n.node.WaitReady(ctx); errors.Is(err, ErrNotFounded) {
+		return nil, err
 	}
 	return n.session(), nil
 }
@@ -335,10 +329,10 @@ func (n *Node) take(ctx context.Context, req client.Request, opts []LockOption) 
 			return nil, err
 		}
 		if req.Try {
-			return nil, fmt.Errorf("%w: lock %q: %s", ErrNotFounded, brief(req.Key), n.node.Waiting())
+			return nil, fmt.Errorf("%w: %s", ErrNotFounded, n.node.Waiting())
 		}
 		var err error
-		if s, err = n.waitFor(ctx, fmt.Sprintf("lock %q", brief(req.Key))); err != nil {
+		if s, err = n.waitFor(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -381,5 +375,5 @@ func (n *Node) TryAcquire(ctx context.Context, key string, permits, capacity int
 
 // Do is [Session.Do] in the node's own session.
 func (n *Node) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
-	return do(ctx, n, key, fn, opts)
+	return do(ctx, n.Lock, key, fn, opts)
 }

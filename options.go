@@ -167,9 +167,8 @@ func WithFound() Option {
 
 // loopbackOnly is an option of Solo.
 func loopbackOnly(o *options) {
-	host, _, err := net.SplitHostPort(o.Transport.Bind)
-	if ip, _ := netip.ParseAddr(host); err == nil && !ip.IsLoopback() && host != "localhost" {
-		o.fail("WithBind", fmt.Sprintf("%q", o.Transport.Bind), "a loopback address for Solo; Join(nil, WithFound()) makes a mesh of one elsewhere")
+	if b := o.Transport.Bind; b != "" && !node.IsLoopback(b) {
+		o.fail("WithBind", fmt.Sprintf("%q", b), "a loopback address for Solo; Join(nil, WithFound()) makes a mesh of one elsewhere")
 	}
 }
 

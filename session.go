@@ -143,17 +143,17 @@ func (s *Session) TryAcquire(ctx context.Context, key string, n, capacity int64,
 // Do returns Lock's error, or fn's error joined with Unlock's. So a lock that was lost
 // during fn is an error (ErrLost), even if fn returned nil.
 func (s *Session) Do(ctx context.Context, key string, fn func(context.Context, *Lock) error, opts ...LockOption) error {
-	return do(ctx, s, key, fn, opts)
+	return do(ctx, s.Lock, key, fn, opts)
 }
 
-// do is Do, by the locks of a node or of a session.
-func do[L interface {
-	Lock(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
-}](ctx context.Context, by L, key string, fn func(context.Context, *Lock) error, opts []LockOption) (err error) {
+type locking func(ctx context.Context, key string, opts ...LockOption) (*Lock, error)
+
+// do is Do, by the Lock of a node or of a session.
+func do(ctx context.Context, lock locking, key string, fn func(context.Context, *Lock) error, opts []LockOption) (err error) {
 	if fn == nil {
 		return invalid("the function", "nil", "a function")
 	}
-	l, err := by.Lock(ctx, key, opts...)
+	l, err := lock(ctx, key, opts...)
 	if err != nil {
 		return err
 	}

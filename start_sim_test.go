@@ -193,6 +193,34 @@ func TestEndBeforeTheMesh(t *testing.T) {
 	}
 }
 
+// A founder that leaves before it is ready leaves as others do: it hands over what it leads.
+func TestLeaveBeforeReady(t *testing.T) {
+	s := newStarts(t)
+	for _, host := range []string{"a", "b", "c"} {
+		s.start(host)
+	}
+	n := s.nodes["a"]
+	for len(n.Members()) == 0 {
+		s.run(100 * time.Microsecond)
+	}
+	if h := n.Health(); h.Settled {
+		t.Fatalf("it is ready as soon as the mesh is founded: %+v", h)
+	}
+	waits := s.call("a", time.Minute, lockK)
+	left := s.call("a", time.Minute, func(ctx context.Context, n *mesh.Node) error { return n.Leave(ctx) })
+	s.run(20 * time.Second)
+	if left.at < 0 || left.err != nil || !errors.Is(n.Err(), mesh.ErrLeft) || !errors.Is(waits.err, mesh.ErrClosed) {
+		t.Errorf("Leave = %v at %v, Err = %v, Lock = %v", left.err, left.at, n.Err(), waits.err)
+	}
+	if m := s.nodes["b"].Members(); len(m) != 2 {
+		t.Errorf("members afterwards: %+v", m)
+	}
+	r := s.call("b", 10*time.Second, lockK)
+	if s.run(10 * time.Second); r.at < 0 || r.err != nil {
+		t.Errorf("Lock = %v at %v", r.err, r.at)
+	}
+}
+
 // What Join would return ends a node that was started.
 func TestStartThatFails(t *testing.T) {
 	s := newStarts(t)

@@ -42,7 +42,7 @@ type Acceptor struct {
 	cut map[life]uint64 // replicas up to this number are fenced, for a recovery
 }
 
-// NewAcceptor returns the memory of a fresh incarnation. In which order it lists the entries means nothing.
+// NewAcceptor returns the memory of a fresh incarnation. The order of the list means nothing.
 func NewAcceptor(self transport.ID, list []string) *Acceptor {
 	list = slices.Clone(list)
 	slices.Sort(list)
@@ -61,7 +61,8 @@ func (a *Acceptor) Promised() Ballot { return a.promised }
 func (a *Acceptor) Fenced() bool { return a.table != nil && a.roll.Compare(a.table.Stamp.Roll) > 0 }
 
 // Fence fences this node's replicas of shard s up to generation g of its core for ever, so that the
-// shard can be recovered. Who fences one must see to that: it cannot vote in g even if g goes on.
+// shard can be recovered. The recovery must then be completed: these replicas never vote in g again, even if
+// g goes on without them.
 func (a *Acceptor) Fence(s int, g Generation) {
 	if l := (life{s, g.Core}); g.Number > a.cut[l] {
 		a.cut = maps.Clone(a.cut)

@@ -17,6 +17,8 @@ var (
 	ErrNameTaken = errors.New("mesh: name taken by a living node")
 	// ErrEntryTaken: another node answers at the node's entry in the list.
 	ErrEntryTaken = errors.New("mesh: entry taken by another node")
+	// ErrNotFounded: the node cannot serve yet.
+	ErrNotFounded = errors.New("mesh: not founded, or not joined yet")
 	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
 	ErrUnreachable = errors.New("mesh: not reachable at the advertised address")
 )

@@ -25,7 +25,6 @@ func (m *Machine) draw() {
 	for _, o := range m.sorted() {
 		if o.state != env.Alive && m.now-o.since > forgetAfter || o.proven && m.now-o.since > forgetProven {
 			delete(m.members, o.ID)
-			delete(m.news.nodes, o.ID)
 			m.emit(Disconnect{ID: o.ID})
 			continue
 		}

@@ -116,14 +116,15 @@ type Machine struct {
 	statusAt time.Duration // when this node's own is sent
 	shards   []shardState  // made by assess
 	health   Health
-	news     news
+
+	leaderless leaderless
 }
 
 // New returns a Machine that is in no mesh yet.
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg: cfg, members: make(map[transport.ID]*member), connected: make(map[transport.ID]transport.Hello),
-		statuses: make(map[transport.ID]status), news: news{nodes: make(map[transport.ID]string)},
+		statuses: make(map[transport.ID]status),
 	}
 }
 

@@ -18,6 +18,7 @@ type member struct {
 	leaving   bool            // it said so itself
 	proven    bool            // dead: another node answers at its address (P30)
 	connected bool
+	said      string // what was logged of it last: see tellOf
 }
 
 // grace is for how long a node may be silent before its replicas are replaced.

@@ -8,14 +8,12 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/placement"
-	"github.com/lockmesh/mesh/transport"
 )
 
-// news is what was logged last: one line an event.
-type news struct {
-	nodes      map[transport.ID]string
-	leaderless time.Duration // since when some shards have had no leader; zero: all have one
-	warned     bool          // of that
+// leaderless is for how long shards have had no leader, and what was logged of that.
+type leaderless struct {
+	since  time.Duration // zero: all have one
+	warned bool
 }
 
 // The states of a node of which a line is logged.
@@ -29,7 +27,7 @@ const (
 
 // tellOf logs what has become of another node. Those that were there when this one joined are not news.
 func (m *Machine) tellOf(o *member, l placement.Liveness) {
-	was := m.news.nodes[o.ID]
+	was := o.said
 	is := nodeJoined
 	switch {
 	case o.ID == m.cfg.Self.ID || l == placement.Suspect:
@@ -43,7 +41,7 @@ func (m *Machine) tellOf(o *member, l placement.Liveness) {
 	case was == nodeSilent || was == nodeBack:
 		is = nodeBack
 	}
-	m.news.nodes[o.ID] = is
+	o.said = is
 	if is == was || was == "" && (is != nodeJoined || m.now < m.joinedAt+grace) {
 		return
 	}
@@ -59,14 +57,14 @@ func (m *Machine) tellOfShards() {
 	switch without := m.health.NoMajority; {
 	case !m.ready:
 	case len(without) == 0:
-		if m.news.warned {
-			m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "all shards have leaders again", slog.Duration("after", m.now-m.news.leaderless))
+		if m.leaderless.warned {
+			m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "all shards have leaders again", slog.Duration("after", m.now-m.leaderless.since))
 		}
-		m.news.leaderless, m.news.warned = 0, false
-	case m.news.leaderless == 0:
-		m.news.leaderless = m.now
-	case !m.news.warned && m.now-m.news.leaderless >= grace:
-		m.news.warned = true
+		m.leaderless = leaderless{}
+	case m.leaderless.since == 0:
+		m.leaderless.since = m.now
+	case !m.leaderless.warned && m.now-m.leaderless.since >= grace:
+		m.leaderless.warned = true
 		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "shards have no leader that this node has heard of: their keys cannot be locked",
 			slog.Int("count", len(without)), slog.Any("shards", slices.Clone(without[:min(len(without), 16)])))
 	}

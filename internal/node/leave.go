@@ -42,9 +42,8 @@ func (n *Node) Leave(ctx context.Context) error {
 		}
 	}
 	n.status = leaving
-	waiters := n.waiters
 	n.mu.Unlock()
-	unpark(waiters)
+	n.wake()
 	if n.observer != nil {
 		n.observer.Leaving(transport.ID(n.id), ctx)
 	}

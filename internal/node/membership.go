@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -68,7 +67,7 @@ func (m *membership) start() {
 			MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas,
 			MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 		},
-		Found: n.cfg.Found, Loopback: isLoopback(n.addr),
+		Found: n.cfg.Found, Loopback: IsLoopback(n.addr),
 		Rand: n.env.Seed(), Wall: n.env.Wall(), Points: n.points,
 		Named: m.members.Named, Members: m.members.Alive,
 	})
@@ -81,14 +80,8 @@ func (n *Node) self() env.Member {
 	return env.Member{ID: transport.ID(n.id), Name: n.name, Addr: n.addr, Zone: n.cfg.Zone}
 }
 
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
+// IsLoopback reports whether an address is one of this machine alone.
+func IsLoopback(addr string) bool { return founding.AllLoopback([]string{addr}) }
 
 // post leaves something to do in the loop.
 func (m *membership) post(do func(*membership)) { m.box.post(do) }
@@ -249,9 +242,8 @@ func (m *membership) arrive() {
 	if n.status == starting {
 		n.status = serving
 	}
-	waiters := n.waiters
 	n.mu.Unlock()
-	unpark(waiters)
+	n.wake()
 }
 
 func (m *membership) dialed(addr string, peer transport.Hello, err error) {

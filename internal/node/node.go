@@ -127,8 +127,9 @@ func Start(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// WaitReady returns nil as soon as the node can serve, the reason if it has ended, or, when ctx ends, the
-// error of ctx with what the node waits for. Any number of callers may wait.
+// WaitReady returns nil as soon as the node can serve, and the reason if it has ended. If ctx ends first, the
+// error wraps ErrNotFounded and the error of ctx, and says what the node waits for. Any number of callers may
+// wait.
 func (n *Node) WaitReady(ctx context.Context) error {
 	p := n.env.NewParker()
 	for {
@@ -147,8 +148,19 @@ func (n *Node) WaitReady(ctx context.Context) error {
 			n.mu.Lock()
 			n.waiters = slices.DeleteFunc(n.waiters, func(w env.Parker) bool { return w == p })
 			n.mu.Unlock()
-			return fmt.Errorf("%w, %s", ctx.Err(), n.membership.waitsFor())
+			return fmt.Errorf("%w: %w, %s", fault.ErrNotFounded, ctx.Err(), n.Waiting())
 		}
+	}
+}
+
+// wake lets WaitReady look at the status again. It is called after each change of it.
+func (n *Node) wake() {
+	n.mu.Lock()
+	waiters := n.waiters
+	n.waiters = nil // from now on no caller that gives up can change what is read here
+	n.mu.Unlock()
+	for _, p := range waiters {
+		p.Unpark()
 	}
 }
 
@@ -332,17 +344,10 @@ func (n *Node) fail(err error) {
 		n.status, n.err = closed, err
 		close(n.done)
 	}
-	waiters := n.waiters
 	n.mu.Unlock()
-	unpark(waiters)
+	n.wake()
 	if first && err != fault.ErrLeft && n.observer != nil {
 		n.observer.Closed(transport.ID(n.id))
-	}
-}
-
-func unpark(all []env.Parker) {
-	for _, p := range all {
-		p.Unpark()
 	}
 }
 

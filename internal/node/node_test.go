@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/message"
+	"github.com/lockmesh/mesh/internal/realenv"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -121,7 +123,7 @@ func TestStartWithAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := ready(ctx, Config{Env: &bench{tb: t}, Name: "a", Shards: 1, Logger: slog.New(slog.DiscardHandler)})
-	if want := "context canceled, waiting for nothing yet"; !errors.Is(err, context.Canceled) || err.Error() != want {
+	if want := "mesh: not founded, or not joined yet: context canceled, waiting for nothing yet"; !errors.Is(err, context.Canceled) || err.Error() != want {
 		t.Errorf("WaitReady: %v, want %s", err, want)
 	}
 }
@@ -148,4 +150,35 @@ type meeting struct {
 func (m meeting) NewMembership(self env.Member, net env.Network, events func(env.MemberEvent)) (env.Membership, error) {
 	m.f()
 	return m.bench.NewMembership(self, net, events)
+}
+
+// Waiters whose contexts end while the node becomes ready leave those alone that are woken.
+func TestWaitersComeAndGo(t *testing.T) {
+	took := time.Duration(0) // the last node, until it was ready
+	for range 12 {
+		began := time.Now()
+		n, err := Start(Config{
+			Env: realenv.New(nil), Transport: transport.Config{Bind: "127.0.0.1:0"}, Name: "a", Found: true, Shards: 1, Replicas: 1,
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), took+time.Duration(i-500)*10*time.Microsecond)
+				defer cancel()
+				if err := n.WaitReady(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("WaitReady: %v", err)
+				}
+			})
+		}
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		took = time.Since(began)
+		wg.Wait()
+		_ = n.Close()
+	}
 }

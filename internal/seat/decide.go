@@ -53,8 +53,8 @@ func (m *Machine) decide(now time.Duration) bool {
 	return true
 }
 
-// leaveOut leaves out the reports of nodes whose mesh cannot be that of this one, if it has a mesh: who
-// started them at these entries did that wrong, and the mesh must not end for it. It returns why.
+// leaveOut leaves out the reports of nodes of other meshes, if this node has a mesh: they were started at these
+// entries by mistake, and this mesh must not end for that. It returns why.
 func (m *Machine) leaveOut(reports map[string]core.Report) (why error) {
 	own := m.acceptor.Table()
 	if own == nil {

@@ -455,8 +455,10 @@ func (p *packed) check(l *limits) {
 		l.require(s.Entry != "" && (i == 0 || p.Seats[i-1].Entry < s.Entry), "seats out of order")
 		l.require(s.List < uint64(len(p.Lists)), "a list out of range")
 	}
-	for i, id := range p.IDs {
-		l.require(id != 0 && !slices.Contains(p.IDs[:i], id), "an incarnation without an ID, or named twice")
+	named := make(map[transport.ID]bool)
+	for _, id := range p.IDs {
+		l.require(id != 0 && !named[id], "an incarnation without an ID, or named twice")
+		named[id] = true
 	}
 	for _, b := range p.Rolls {
 		l.ballot(b)
