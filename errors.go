@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/fault"
@@ -44,8 +45,12 @@ var (
 
 // Errors of calls, for errors.Is.
 var (
-	// ErrLocked: TryLock and its like would have had to wait.
+	// ErrLocked: TryLock and its like would have had to wait for other callers.
 	ErrLocked = fault.ErrLocked
+	// ErrQuiet: TryLock and its like asked a shard that grants nothing yet, because holders of
+	// locks of an earlier mesh may still believe that they hold them. It is not ErrLocked: nobody
+	// need hold the key or wait for it. See [WithMaxTTL].
+	ErrQuiet = fault.ErrQuiet
 	// ErrCapacityMismatch: the key is in use as something else: as a lock instead of a
 	// semaphore or the reverse, or as a semaphore with another capacity.
 	ErrCapacityMismatch = fault.ErrCapacity
@@ -74,7 +79,7 @@ var (
 
 // WaitError is the error of Lock, TryLock and the other acquiring calls when their context
 // ends or when they are refused. It unwraps to the context's error or, for example, to
-// ErrLocked; and also to ErrNoQuorum if the key's replicas did not answer.
+// ErrLocked or ErrQuiet; and also to ErrNoQuorum if the key's replicas did not answer.
 type WaitError struct {
 	Key    string
 	Shard  int    // the shard that the key belongs to
@@ -84,6 +89,11 @@ type WaitError struct {
 	Queued bool   // the request had entered the queue
 	Ahead  int    // requests ahead of it when it was queued; -1 if there were too many to count
 
+	// Quiet is for how much longer, from when the call failed, the shard is expected to grant nothing
+	// because the mesh is new: what the shard said, less the time since. Zero: it may grant, or it has
+	// not answered. See WithMaxTTL.
+	Quiet time.Duration
+
 	err      error
 	noQuorum bool
 }
@@ -91,7 +101,7 @@ type WaitError struct {
 func newWaitError(key string, shard int, info client.WaitInfo, err error) *WaitError {
 	e := &WaitError{
 		Key: key, Shard: shard, Leader: info.Leader, Holder: info.Holder, Token: info.Token,
-		Queued: info.Queued, Ahead: info.Ahead, err: err,
+		Queued: info.Queued, Ahead: info.Ahead, Quiet: info.Quiet, err: err,
 	}
 	waited := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	e.noQuorum = waited && !info.Quorum
@@ -121,6 +131,13 @@ func (e *WaitError) Error() string {
 		fmt.Fprintf(&b, "; %d ahead in the queue", e.Ahead)
 	case e.Queued:
 		b.WriteString("; many ahead in the queue")
+	}
+	if e.Quiet > 0 {
+		who := "the new mesh"
+		if errors.Is(e.err, ErrQuiet) {
+			who = "it" // which the cause has named
+		}
+		fmt.Fprintf(&b, "; %s grants nothing for another %v", who, e.Quiet.Round(time.Millisecond))
 	}
 	return b.String()
 }

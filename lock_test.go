@@ -356,6 +356,18 @@ func TestWaitError(t *testing.T) {
 			text: `mesh: key "a" (shard 11): the call would have to wait; held by n3 with token 17`,
 		},
 		{
+			name: "a try in the quiet time",
+			ctx:  context.Background(), fail: fault.ErrQuiet,
+			info: client.WaitInfo{Leader: "n1", Quorum: true, Quiet: 9183456 * time.Microsecond},
+			text: `mesh: key "a" (shard 11, led by n1): quiet time of a new mesh; it grants nothing for another 9.183s`,
+		},
+		{
+			name: "the context ends in the quiet time",
+			ctx:  context.Background(), fail: context.DeadlineExceeded,
+			info: client.WaitInfo{Queued: true, Quorum: true, Quiet: time.Second},
+			text: `mesh: key "a" (shard 11): context deadline exceeded; 0 ahead in the queue; the new mesh grants nothing for another 1s`,
+		},
+		{
 			name: "the node is closed",
 			ctx:  context.Background(), fail: fault.ErrClosed,
 			text: `mesh: key "a" (shard 11): closed`,
@@ -366,14 +378,15 @@ func TestWaitError(t *testing.T) {
 			refused.err, refused.info = tt.fail, tt.info
 			l, err := s.Lock(tt.ctx, "a")
 			var wait *WaitError
-			if l != nil || !errors.As(err, &wait) || !errors.Is(err, tt.fail) || errors.Is(err, ErrNoQuorum) != tt.noQuorum {
+			if l != nil || !errors.As(err, &wait) || !errors.Is(err, tt.fail) || errors.Is(err, ErrNoQuorum) != tt.noQuorum ||
+				errors.Is(err, ErrLocked) != (tt.fail == fault.ErrLocked) || errors.Is(err, ErrQuiet) != (tt.fail == fault.ErrQuiet) {
 				t.Fatalf("Lock = %v, %v, want a WaitError of %v, and of ErrNoQuorum: %v", l, err, tt.fail, tt.noQuorum)
 			}
 			if err.Error() != tt.text {
 				t.Errorf("text %q, want %q", err, tt.text)
 			}
 			if wait.Key != "a" || wait.Shard != 11 || wait.Holder != tt.info.Holder || wait.Token != tt.info.Token ||
-				wait.Ahead != tt.info.Ahead || wait.Queued != tt.info.Queued || wait.Leader != tt.info.Leader {
+				wait.Ahead != tt.info.Ahead || wait.Queued != tt.info.Queued || wait.Leader != tt.info.Leader || wait.Quiet != tt.info.Quiet {
 				t.Errorf("details %+v", wait)
 			}
 		})

@@ -105,7 +105,8 @@ func (s *Session) Lock(ctx context.Context, key string, opts ...LockOption) (*Lo
 }
 
 // TryLock is Lock without waiting for other holders: if the key is held, or requests wait
-// for it, it returns ErrLocked in a *[WaitError]. If the key's replicas do not answer, it
+// for it, it returns ErrLocked in a *[WaitError]; while the key's shard grants nothing because the
+// mesh is new, ErrQuiet (see [WithMaxTTL]). If the key's replicas do not answer, it
 // returns ErrNoQuorum after 2 s or when the lease ends. If this process was suspended for so
 // long that the lock had ended before it could be returned, it returns ErrLost.
 func (s *Session) TryLock(ctx context.Context, key string, opts ...LockOption) (*Lock, error) {

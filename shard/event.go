@@ -18,6 +18,7 @@ type Event struct {
 	Ahead  int           // Queued: how many requests are before it (-1: too many to count again)
 	Reason Reason        // Refused
 	TTL    time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
+	Quiet  time.Duration // Queued and Refused: for how much longer the table grants nothing; zero: it may grant (P27)
 }
 
 // EventKind says what happened.
@@ -54,19 +55,20 @@ type Reason uint8
 
 // The reasons.
 const (
-	Locked   Reason = iota + 1 // a Try that would have to wait
+	Locked   Reason = iota + 1 // a Try that would have to wait, in a table that may grant
 	Lost                       // the session or the grant is gone
 	Reopen                     // there is no record, and the command's revision is too old to open one (P12)
 	Capacity                   // the key is in use with another kind or capacity (P38)
 	Crowded                    // MaxWaiters requests wait already
 	Stale                      // a late copy: the number was finished and acknowledged, or cancelled, before
 	Behind                     // there is a record, opened by a command that knew of a later revision (P12)
+	Quiet                      // a Try, while the table grants nothing yet (P27)
 
-	lastReason = Behind
+	lastReason = Quiet
 )
 
 var reasons = [lastReason + 1]string{
-	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind",
+	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Quiet: "quiet",
 }
 
 func (r Reason) String() string {

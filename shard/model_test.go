@@ -141,7 +141,7 @@ func (m *model) end(id SessionID) []Event {
 
 // queued returns the event of a waiting request: how many requests are ahead, and a holder.
 func (m *model) queued(c Call, key string) Event {
-	q := Event{What: Queued, Session: c.Session, Number: c.Number}
+	q := Event{What: Queued, Session: c.Session, Number: c.Number, Quiet: m.quiet()}
 	q.Ahead = slices.IndexFunc(m.waiters(key), func(w wish) bool {
 		return w.Session == c.Session && w.Number == c.Number
 	})
@@ -149,6 +149,17 @@ func (m *model) queued(c Call, key string) Event {
 		q.Holder, q.Token = h[0].Name, h[0].token
 	}
 	return q
+}
+
+// quiet is for how much longer nothing is granted.
+func (m *model) quiet() time.Duration {
+	switch {
+	case m.settles == 0:
+		return 0
+	case m.settles-m.now < time.Millisecond:
+		return time.Millisecond
+	}
+	return m.settles - m.now
 }
 
 func (m *model) finish(s *record, number uint64, e Event) []Event {
@@ -192,7 +203,9 @@ func (m *model) arrive(c Call, opens bool, ttl time.Duration, name string) (s *r
 		case o.token != 0:
 			return nil, append(out, granted(c.Session, c.Number, o.token))
 		case o.refused != 0:
-			refused.Reason = o.refused
+			if refused.Reason = o.refused; o.refused == Quiet {
+				refused.Quiet = m.quiet()
+			}
 			return nil, append(out, refused)
 		default:
 			return nil, append(out, done(c.Session, c.Number))
@@ -210,7 +223,7 @@ func (m *model) step(cmd Command) (out []Event) {
 		if s == nil {
 			return out
 		}
-		refused := Event{What: Refused, Session: c.Session, Number: c.Number}
+		refused := Event{What: Refused, Session: c.Session, Number: c.Number, Quiet: m.quiet()}
 		if h := m.holders(c.Key); len(h) > 0 {
 			refused.Holder, refused.Token = h[0].Name, h[0].token
 		}
@@ -219,7 +232,11 @@ func (m *model) step(cmd Command) (out []Event) {
 			refused.Reason = Capacity
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		if c.Try && (m.settles != 0 || len(m.waiters(c.Key)) > 0 || !m.room(c.Key, c.Weight)) {
+		if c.Try && m.settles != 0 {
+			refused.Reason = Quiet
+			return append(out, m.finish(s, c.Number, refused)...)
+		}
+		if c.Try && (len(m.waiters(c.Key)) > 0 || !m.room(c.Key, c.Weight)) {
 			refused.Reason = Locked
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
@@ -529,7 +546,7 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 	// A script that never comes to something proves nothing about it.
 	for _, kind := range []string{
 		"Granted", "Queued", "Done", "Opened", "Ended", "Fixed", "Reheard",
-		"Refused 1", "Refused 2", "Refused 3", "Refused 4", "Refused 6", "Refused 7",
+		"Refused 1", "Refused 2", "Refused 3", "Refused 4", "Refused 6", "Refused 7", "Refused 8",
 	} {
 		if told[kind] < int(seeds) {
 			t.Errorf("only %d × %s in %d scripts", told[kind], kind, seeds)

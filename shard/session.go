@@ -98,6 +98,8 @@ func (t *Table) resultOf(s *session, number uint64) Event {
 		return Event{What: Refused, Session: s.id, Number: number, Reason: Stale}
 	case res.token != 0:
 		return Event{What: Granted, Session: s.id, Number: number, Token: res.token}
+	case res.refused == Quiet:
+		return Event{What: Refused, Session: s.id, Number: number, Reason: Quiet, Quiet: t.Quiet()}
 	case res.refused != 0:
 		return Event{What: Refused, Session: s.id, Number: number, Reason: res.refused}
 	}

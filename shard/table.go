@@ -126,6 +126,15 @@ func (t *Table) Now() time.Duration { return t.now }
 // Settles returns when a new table is due for its Settle, in table time; zero: it may grant already.
 func (t *Table) Settles() time.Duration { return t.settles }
 
+// Quiet returns for how much longer the table grants nothing; zero: it may grant (P27). It is at least
+// a millisecond until the Settle, which may come late.
+func (t *Table) Quiet() time.Duration {
+	if t.settles == 0 {
+		return 0
+	}
+	return max(t.settles-t.now, time.Millisecond)
+}
+
 // Enter begins an entry of the log: its term, and its leader's reading of table time.
 func (t *Table) Enter(term uint64, now time.Duration) {
 	t.term = term
@@ -204,13 +213,15 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	switch fits := t.fits(e, c.Weight); {
 	case e.kind != c.Kind || e.capacity != c.Capacity:
 		refuse = Capacity
+	case c.Try && t.settles != 0:
+		refuse = Quiet
 	case c.Try && !fits:
 		refuse = Locked
 	case !fits && e.queue.len >= MaxWaiters:
 		refuse = Crowded
 	}
 	if refuse != 0 {
-		if refuse == Locked && t.observe != nil {
+		if (refuse == Locked || refuse == Quiet) && t.observe != nil {
 			t.observe(Decision{Declined, t.revision, c.Key, s.id, c.Number, 0, c.Weight, e.capacity, t.settles != 0})
 		}
 		out = append(out, t.refused(s, c.Number, refuse, e))
@@ -372,7 +383,7 @@ func (t *Table) settle(out []Event) []Event {
 
 // queued returns the event of a request that waits.
 func (t *Table) queued(r *request) Event {
-	q := Event{What: Queued, Session: r.session.id, Number: r.number, Ahead: -1}
+	q := Event{What: Queued, Session: r.session.id, Number: r.number, Ahead: -1, Quiet: t.Quiet()}
 	switch {
 	case r.place.next() == nil:
 		q.Ahead = r.entry.queue.len - 1
@@ -392,11 +403,12 @@ func (t *Table) queued(r *request) Event {
 const maxCounted = 128
 
 // refused records that a command is refused, and returns the event. With e, the event names
-// a holder.
+// a holder, and says whether the table is quiet.
 func (t *Table) refused(s *session, number uint64, why Reason, e *entry) Event {
 	s.results[number] = result{refused: why}
 	r := Event{What: Refused, Session: s.id, Number: number, Reason: why}
 	if e != nil {
+		r.Quiet = t.Quiet()
 		if h := e.holders.first(); h != nil {
 			r.Holder, r.Token = h.session.name, h.token
 		}

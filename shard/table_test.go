@@ -124,6 +124,7 @@ func TestTable(t *testing.T) {
 	tests := []struct {
 		name     string
 		unsettle time.Duration
+		now      time.Duration // table time of when
 		given    []Command
 		when     Command
 		want     []Event
@@ -564,20 +565,77 @@ func TestTable(t *testing.T) {
 
 		// A young table (P27).
 		{
-			name:     "a young table lets queues form and grants nothing",
+			name:     "a young table lets queues form and grants nothing, and says for how long",
 			unsettle: time.Minute,
+			now:      20 * time.Second,
 			when:     lock("ann", 1, "a"),
-			want:     []Event{opened(id("ann"), ttl), queued(id("ann"), 1, 0, "", 0)},
-			keys:     "a: | ann",
+			want: []Event{opened(id("ann"), ttl), {
+				What: Queued, Session: id("ann"), Number: 1, Quiet: 40 * time.Second,
+			}},
+			keys: "a: | ann",
 		},
 		{
-			name:     "a young table refuses a try",
+			name:     "a young table refuses a try as quiet, not as locked",
 			unsettle: time.Minute,
+			now:      20 * time.Second,
 			when:     try(lock("ann", 1, "a")),
 			want: []Event{opened(id("ann"), ttl), {
-				What:    Refused,
-				Session: id("ann"), Number: 1, Reason: Locked,
+				What: Refused, Session: id("ann"), Number: 1, Reason: Quiet, Quiet: 40 * time.Second,
 			}},
+		},
+		{
+			name:     "a young table refuses a try as quiet though somebody waits",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a")},
+			when:     try(lock("bob", 1, "a")),
+			want: []Event{opened(id("bob"), ttl), {
+				What: Refused, Session: id("bob"), Number: 1, Reason: Quiet, Quiet: time.Minute,
+			}},
+			keys: "a: | ann",
+		},
+		{
+			name:     "a young table refuses another capacity, and says for how long it is quiet",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a")},
+			when:     try(permits("bob", 1, "a", 1, 5)),
+			want: []Event{opened(id("bob"), ttl), {
+				What: Refused, Session: id("bob"), Number: 1, Reason: Capacity, Quiet: time.Minute,
+			}},
+			keys: "a: | ann",
+		},
+		{
+			name:     "a try that is repeated in a young table hears of the time that is left",
+			unsettle: time.Minute,
+			given:    []Command{try(lock("ann", 1, "a"))},
+			now:      59 * time.Second,
+			when:     try(lock("ann", 1, "a")),
+			want:     []Event{{What: Refused, Session: id("ann"), Number: 1, Reason: Quiet, Quiet: time.Second}},
+		},
+		{
+			name:     "a young table is quiet until its settle, though that is late",
+			unsettle: time.Minute,
+			now:      time.Hour,
+			when:     try(lock("ann", 1, "a")),
+			want: []Event{opened(id("ann"), ttl), {
+				What: Refused, Session: id("ann"), Number: 1, Reason: Quiet, Quiet: time.Millisecond,
+			}},
+		},
+		{
+			name:     "a try that a young table refused stays refused when that may grant",
+			unsettle: time.Minute,
+			given:    []Command{try(lock("ann", 1, "a")), Settle{thisTerm}},
+			when:     try(lock("ann", 1, "a")),
+			want:     []Event{{What: Refused, Session: id("ann"), Number: 1, Reason: Quiet}},
+		},
+		{
+			name:     "a settled table refuses a try as locked",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a"), Settle{thisTerm}},
+			when:     try(lock("bob", 1, "a")),
+			want: []Event{opened(id("bob"), ttl), {
+				What: Refused, Session: id("bob"), Number: 1, Reason: Locked, Holder: "ann", Token: 3,
+			}},
+			keys: "a: ann=3",
 		},
 		{
 			name:     "a waiter that is cancelled does not make a young table grant",
@@ -632,6 +690,7 @@ func TestTable(t *testing.T) {
 				table.Step(cmd, nil)
 			}
 			before := table.Revision()
+			table.Enter(thisTerm, tt.now)
 			if got := table.Step(tt.when, nil); !slices.Equal(got, tt.want) {
 				t.Errorf("after %+v: Step(%+v) = %+v, want %+v", tt.given, tt.when, got, tt.want)
 			}

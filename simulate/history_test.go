@@ -541,6 +541,26 @@ func TestCheckers(t *testing.T) {
 			s.fails("2", context.DeadlineExceeded)
 			s.kept()
 		}, ""},
+		{"a try that a quiet shard refuses", func(s *story) {
+			s.call("1", "b", x)
+			s.decided(1, 8, shard.Decision{What: shard.Declined, Revision: 1, Number: 1, Weight: 1, Capacity: 1, Settling: true})
+			s.fails("1", fault.ErrQuiet)
+			s.kept()
+		}, ""},
+		{"a try that is told of quiet that is over", func(s *story) {
+			s.call("1", "b", x)
+			s.decided(1, 8, shard.Decision{What: shard.Declined, Revision: 1, Number: 1, Weight: 1, Capacity: 1, Settling: true})
+			s.fails("1", fault.ErrQuiet)
+			s.pass(sec)
+			s.call("2", "b", x)
+			s.fails("2", fault.ErrQuiet)
+		}, "G3 quiet"},
+		{"a try that is told of another one's hold in a quiet shard", func(s *story) {
+			s.call("1", "b", x)
+			s.decided(1, 8, shard.Decision{What: shard.Declined, Revision: 1, Number: 1, Weight: 1, Capacity: 1, Settling: true})
+			s.refused("1")
+			s.kept()
+		}, "G1, G2"},
 		{"a place in the queue that is lost because of a node that leaves", func(s *story) {
 			s.call("1", "a", x)
 			s.call("2", "a", x)

@@ -46,6 +46,8 @@ type Call struct {
 	queued  bool // it is in the shard's queue
 	fixing  bool // a Lock: it is granted, and its fixed time is asked for
 	over    bool // it has its result
+
+	quietUntil time.Duration // when the shard is expected to grant, as it last said (P27)
 }
 
 // Mode says how much of a key a request wants.
@@ -88,4 +90,6 @@ type WaitInfo struct {
 	Queued bool   // the request was in the queue
 	Leader string // the shard's leader, as far as known
 	Quorum bool   // nothing shows that the shard has no majority: see fill
+
+	Quiet time.Duration // for how much longer the shard is expected to grant nothing (P27)
 }

@@ -40,6 +40,8 @@ func TestResults(t *testing.T) {
 		{"a Lock is granted", locks, message.Reply{Event: shard.Event{What: shard.Granted, Token: 7}, Revision: 7}, result{true, nil, true, ""}},
 		{"a Lock is queued", locks, message.Reply{Event: shard.Event{What: shard.Queued, Ahead: 2, Holder: "h", Token: 4}, Revision: 6}, result{}},
 		{"a Lock finds its key taken", locks, refuse(shard.Locked), result{true, fault.ErrLocked, true, ""}},
+		{"a Lock finds its shard quiet", locks, refuse(shard.Quiet), result{true, fault.ErrQuiet, true, ""}},
+		{"a Lock of fixed length finds its shard quiet", locksFor, refuse(shard.Quiet), result{true, fault.ErrQuiet, false, "2: close"}},
 		{"a Lock finds its key with another capacity", locks, refuse(shard.Capacity), result{true, fault.ErrCapacity, true, ""}},
 		{"a Lock finds too many waiters", locks, refuse(shard.Crowded), result{true, fault.ErrTooManyWaiters, true, ""}},
 		{"a Lock has an old number", locks, refuse(shard.Stale), result{true, fault.ErrLost, true, ""}},
@@ -92,6 +94,43 @@ func TestResults(t *testing.T) {
 			}
 			if got := b.shard().revision; got != tt.when.Revision {
 				t.Errorf("the client knows revision %d", got)
+			}
+		})
+	}
+}
+
+// Promise: P27: a caller that is refused, or gives up, hears for how much longer its shard is expected to
+// grant nothing: as the shard last said, less the time since.
+func TestQuiet(t *testing.T) {
+	const said = 9 * time.Second
+	refuse := func(why shard.Reason, quiet time.Duration) shard.Event {
+		return shard.Event{What: shard.Refused, Reason: why, Quiet: quiet}
+	}
+	for _, tt := range []struct {
+		name   string
+		answer shard.Event
+		pass   time.Duration // until it gives up; zero: it is refused
+		err    error
+		want   time.Duration
+	}{
+		{"a try in quiet", refuse(shard.Quiet, said), 0, fault.ErrQuiet, said},
+		{"a try in a quiet that was over when it was told again", refuse(shard.Quiet, 0), 0, fault.ErrQuiet, 0},
+		{"a try of what is held", refuse(shard.Locked, 0), 0, fault.ErrLocked, 0},
+		{"a key with another capacity, in quiet", refuse(shard.Capacity, said), 0, fault.ErrCapacity, said},
+		{"a waiter gives up in quiet", shard.Event{What: shard.Queued, Quiet: said}, 2 * time.Second, context.Canceled, 7 * time.Second},
+		{"a waiter gives up after quiet", shard.Event{What: shard.Queued, Quiet: said}, said, context.Canceled, 0},
+		{"a waiter gives up that quiet has nothing to do with", shard.Event{What: shard.Queued}, 2 * time.Second, context.Canceled, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			c := b.asks(b.own, Request{Key: "k", Try: tt.answer.What == shard.Refused})
+			b.hears(nodeB, told(b.takes()[0], message.Reply{Event: tt.answer, Revision: 6}))
+			if tt.pass > 0 {
+				b.pass(tt.pass)
+				b.do(Abandon{c, context.Canceled})
+			}
+			if !c.over || c.Err != tt.err || c.Info.Quiet != tt.want {
+				t.Errorf("%v, %v, quiet for another %v; want %v, quiet for %v", c.over, c.Err, c.Info.Quiet, tt.err, tt.want)
 			}
 		})
 	}

@@ -207,6 +207,7 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 	case shard.Queued:
 		c.queued, c.retryAt, c.acks = true, env.Never, nil
 		c.Info.Queued, c.Info.Ahead, c.Info.Holder, c.Info.Token = true, e.Ahead, e.Holder, e.Token
+		c.quietUntil = s.client.now + e.Quiet
 	case shard.Granted:
 		if c.Kind == Lock {
 			l.granted(c, e.Token)
@@ -236,6 +237,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	}
 	l.acknowledge(e.Number)
 	c.Info.Holder, c.Info.Token = e.Holder, e.Token
+	c.quietUntil = s.client.now + e.Quiet
 	l.confirmed(c, errorOf(e.Reason))
 }
 
@@ -244,6 +246,8 @@ func errorOf(r shard.Reason) error {
 	switch r {
 	case shard.Locked:
 		return fault.ErrLocked
+	case shard.Quiet:
+		return fault.ErrQuiet
 	case shard.Capacity:
 		return fault.ErrCapacity
 	case shard.Crowded:
@@ -349,7 +353,8 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	}
 }
 
-// fill notes in c what is known of the shard: its leader, and whether it seems to have a majority.
+// fill notes in c what is known of the shard: its leader, for how long it is quiet, and whether it
+// seems to have a majority.
 // It does not if for 2·E there was no answer: for a queued call, to the oldest renewal of its lease; for
 // another, to any call since it was first sent.
 func (s *shardClient) fill(c *Call) {
@@ -361,6 +366,7 @@ func (s *shardClient) fill(c *Call) {
 		}
 	}
 	c.Info.Quorum = s.client.now-asked < noQuorumAfter
+	c.Info.Quiet = max(0, c.quietUntil-s.client.now)
 	if name, ok := s.client.view.Name(s.leader); ok {
 		c.Info.Leader = name
 	}

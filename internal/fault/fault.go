@@ -35,6 +35,8 @@ var (
 var (
 	// ErrLocked: a call that does not wait would have had to.
 	ErrLocked = errors.New("mesh: the call would have to wait")
+	// ErrQuiet: a call that does not wait, and its shard grants nothing yet.
+	ErrQuiet = errors.New("mesh: quiet time of a new mesh")
 	// ErrLost: the lease ended before the release.
 	ErrLost = errors.New("mesh: lock lost")
 	// ErrNoQuorum: no majority of the shard's replicas answers.

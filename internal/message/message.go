@@ -138,6 +138,7 @@ func event(c *wire.Codec, e *shard.Event) {
 	wire.Number(c, &ahead, maxAhead)
 	e.Ahead = ahead - 1
 	c.String(&e.Holder, shard.MaxName)
+	wire.Number(c, &e.Quiet, uint64(shard.MaxDuration))
 }
 
 func (o *Leadership) Fields(c *wire.Codec) {

@@ -64,7 +64,7 @@ func replication() []sample {
 
 // result has a value in every field.
 var result = shard.Event{
-	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n",
+	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Quiet: 9 * time.Second,
 }
 
 // requests returns messages that carry requests, or say where to send them.
@@ -129,5 +129,5 @@ func onWireCommand(kind int, cmd shard.Command) []any {
 
 // onWire returns the elements of an event on the wire.
 func onWire(p shard.Event) []any {
-	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder}
+	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Quiet}
 }

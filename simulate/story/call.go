@@ -219,6 +219,7 @@ var reasons = []struct {
 }{
 	{mesh.ErrNoQuorum, "no quorum"},
 	{mesh.ErrLocked, "locked"},
+	{mesh.ErrQuiet, "quiet"},
 	{mesh.ErrLost, "lost"},
 	{mesh.ErrUnconfirmed, "unconfirmed"},
 	{mesh.ErrCapacityMismatch, "another capacity"},

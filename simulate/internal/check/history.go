@@ -66,7 +66,7 @@ type keyHistory struct {
 	exclusive uint64 // the highest token that excludes all others
 	tokens    map[uint64]*Hold
 	freed     time.Duration   // when the latest of the holds that are over left the key free
-	settling  []time.Duration // when tries were refused since the shard was young (P27)
+	settling  []time.Duration // when tries were refused since the shard was quiet (P27)
 	granted   []*tableGrant   // by the table, in the order in which that was told
 }
 
@@ -146,7 +146,7 @@ type Call struct {
 	ended      time.Duration // running: not yet
 	held       *Hold
 	err        error // it has no hold
-	refused    bool  // it would have had to wait, and did not want to
+	refused    bool  // it would have had to wait, or its shard was quiet, and it did not want to
 }
 
 // running is the time of what has not happened.
@@ -255,7 +255,11 @@ func (c *Call) end(l env.Hold, err error) *Hold {
 	w := h.world
 	c.ended = w.Now()
 	if err != nil {
-		c.err, c.refused = err, errors.Is(err, fault.ErrLocked)
+		quiet := errors.Is(err, fault.ErrQuiet)
+		c.err, c.refused = err, quiet || errors.Is(err, fault.ErrLocked)
+		if quiet {
+			h.checkQuiet(c)
+		}
 		c.record(timeline.Refused, c.moment, 0, err.Error())
 		return nil
 	}

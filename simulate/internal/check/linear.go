@@ -2,12 +2,15 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/lockmesh/mesh/internal/fault"
 )
 
 // linearLimit is how much real time one piece of a key's history may take. What is known
@@ -192,7 +195,7 @@ func (k *keyHistory) operations() []porcupine.Operation {
 		switch {
 		case c.held != nil:
 			tokens = append(tokens, c.held.token)
-		case c.refused && !k.excused(c):
+		case c.refused && !errors.Is(c.err, fault.ErrQuiet) && !k.excused(c):
 			refused = append(refused, c)
 			add(i, c.began, c.ended, lockInput{what: refuses, weight: c.want.Weight, capacity: c.want.Capacity})
 		}
@@ -274,12 +277,9 @@ func (x *Hold) certain() bool {
 }
 
 // excused reports whether a refused try may have met something that is no operation:
-// a caller that waited; a call that failed; a hold that ended at an unknown time; a grant
-// without a holder; or a shard that was too young to grant anything.
+// a caller that waited; a call that failed; a hold that ended at an unknown time; or a grant
+// without a holder. That its shard was quiet is no excuse: then it is told so.
 func (k *keyHistory) excused(try *Call) bool {
-	if slices.ContainsFunc(k.settling, func(at time.Duration) bool { return try.began <= at && at <= try.ended }) {
-		return true
-	}
 	for _, g := range k.granted {
 		// Its own first request excuses no try (P16).
 		if k.tokens[g.token] == nil && (g.owner != try.node || g.queued < try.began) && g.from <= try.ended && (g.to == running || g.to >= try.began) {

@@ -182,6 +182,14 @@ func (h *History) kept() error {
 	return nil
 }
 
+// checkQuiet (P27): a try is told of quiet only if its shard was quiet when it refused it.
+func (h *History) checkQuiet(c *Call) {
+	during := func(at time.Duration) bool { return c.began <= at && at <= c.ended }
+	if !slices.ContainsFunc(h.keys[c.want.Key].settling, during) {
+		h.world.Fail(fmt.Errorf("G3 quiet: %s, who tried for %v since %v, was told of quiet, and no quiet shard had refused it", c.who, c.want, c.began))
+	}
+}
+
 // checkFixed (P7): a hold with a fixed end is believed in until then at the latest,
 // however often its session is renewed.
 func (x *Hold) checkFixed() {

@@ -1,0 +1,62 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh"
+)
+
+// Promise: P27: a new mesh off loopback grants nothing at first, and every caller that is refused or gives up
+// hears of that, and for how much longer; nobody is told that another one holds the key or waits.
+func TestQuietTime(t *testing.T) {
+	s := newStarts(t)
+	for _, host := range []string{"a", "b", "c"} {
+		s.start(host)
+	}
+	try := func(ctx context.Context, n *mesh.Node) error { _, err := n.TryLock(ctx, "k"); return err }
+	// tells checks what a call met, and returns for how much longer its shard is quiet.
+	tells := func(what string, r *result, want error) time.Duration {
+		t.Helper()
+		var wait *mesh.WaitError
+		if r.at < 0 || !errors.As(r.err, &wait) || !errors.Is(r.err, want) || errors.Is(r.err, mesh.ErrLocked) != (want == mesh.ErrLocked) {
+			t.Fatalf("%s: at %v: %v, want %v", what, r.at, r.err, want)
+		}
+		return wait.Quiet
+	}
+
+	ready := s.call("a", time.Minute, func(ctx context.Context, n *mesh.Node) error { return n.WaitReady(ctx) })
+	s.run(5 * time.Second)
+	if ready.err != nil || ready.at < 0 {
+		t.Fatalf("at %v: not ready: %v", ready.at, ready.err)
+	}
+	waits := s.call("b", time.Minute, lockK)
+	tried := s.call("a", time.Minute, try)
+	gaveUp := s.call("c", time.Second, lockK)
+	s.run(2 * time.Second)
+	first := tells("a try, and another caller waits", tried, mesh.ErrQuiet)
+	second := tells("a Lock that gives up", gaveUp, context.DeadlineExceeded)
+	if most := 10*time.Second + 200*time.Millisecond; first < 3*time.Second || first > most {
+		t.Errorf("quiet for another %v, want at most %v", first, most)
+	}
+	if waited := gaveUp.at - tried.at; second < first-waited-100*time.Millisecond || second > first-waited+100*time.Millisecond {
+		t.Errorf("quiet for another %v, and %v later for another %v", first, waited, second)
+	}
+	s.run(first)
+	if waits.err != nil || waits.at < 0 {
+		t.Fatalf("the waiter: %v", waits.err)
+	}
+	if end := tried.at + first; waits.at < end-200*time.Millisecond || waits.at > end+200*time.Millisecond {
+		t.Errorf("the waiter had its lock after %v, and quiet was to end after %v", waits.at, end)
+	}
+
+	s.call("b", time.Minute, func(ctx context.Context, n *mesh.Node) error { _, err := n.Lock(ctx, "k"); return err })
+	s.run(time.Second)
+	later := s.call("a", time.Minute, try)
+	s.run(time.Second)
+	if left := tells("a try of what is held", later, mesh.ErrLocked); left != 0 {
+		t.Errorf("quiet is over, and told for another %v", left)
+	}
+}
