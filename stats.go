@@ -54,6 +54,6 @@ type Stats struct {
 	Losses   uint64 // locks whose lease ended before Unlock, except those that reached the end of their MaxHold
 	Retries  uint64 // commands that were sent again
 	Renewals uint64 // lease renewals that were sent
-	Entries  uint64 // log entries that this node appended as a leader
+	Entries  uint64 // log entries with commands that this node appended as a leader
 	Commands uint64 // commands in them: Commands ÷ Entries is the mean batch
 }

@@ -20,6 +20,7 @@ type leadership struct {
 	began      time.Duration // when serving began
 	base       time.Duration // table time then (P18)
 	settleAt   time.Duration // when a Settle was last proposed
+	timeAt     time.Duration // when an entry with table time was last appended, or serving began
 	seal       seal          // whether the others know which replicas there are
 	leases     leases        // the sessions' clocks
 	reads      reads         // what waits until a majority confirms the leader
@@ -32,6 +33,15 @@ type leadership struct {
 
 // tableTime returns the table's time.
 func (g *leadership) tableTime(now time.Duration) time.Duration { return g.base + now - g.began }
+
+// quietTimeEvery is how often a leader logs table time, at least, while the table is quiet (P27).
+const quietTimeEvery = ElectionTimeout / 2
+
+// timeDue reports whether an entry is due that carries nothing but table time, so that leaders that
+// keep changing do not make the quiet time endless: each begins with the time that is logged.
+func (g *leadership) timeDue(quiet bool, now time.Duration) bool {
+	return g.serving && quiet && now-g.timeAt >= quietTimeEvery
+}
 
 // startSettle reports whether a young table is to be told now that it may grant, since due has come.
 func (g *leadership) startSettle(due, now time.Duration) bool {
@@ -178,21 +188,33 @@ func (r *Replica) propose() {
 		return
 	}
 	for commands := r.batch.next(); len(commands) > 0; commands = r.batch.next() {
-		data := wire.AppendUint(make([]byte, 0, len(commands)+12), entryVersion)
-		data = wire.AppendUint(data, uint64(g.tableTime(r.now)))
-		data = append(data, commands...)
-		if err := r.rn.Propose(data); err != nil {
-			if !errors.Is(err, raft.ErrProposalDropped) {
-				r.log.Warn("proposal failed", "error", err)
-			}
+		if !r.proposeEntry(commands) {
 			return
 		}
 		r.batch.appended()
-		g.seal.asked = true
+	}
+	if g.timeDue(r.table.Settles() != 0, r.now) && !r.proposeEntry(nil) {
+		return
 	}
 	if g.serving && !r.batch.pending() && g.seal.wanted() && !r.cfg.Points.Taken(point.LateSeal) && r.rn.Propose(nil) == nil {
 		g.seal.asked = true // else at the next tick
 	}
+}
+
+// proposeEntry appends an entry with table time and commands, of which there may be none.
+func (r *Replica) proposeEntry(commands []byte) (appended bool) {
+	g := &r.leading
+	data := wire.AppendUint(make([]byte, 0, len(commands)+12), entryVersion)
+	data = wire.AppendUint(data, uint64(g.tableTime(r.now)))
+	data = append(data, commands...)
+	if err := r.rn.Propose(data); err != nil {
+		if !errors.Is(err, raft.ErrProposalDropped) {
+			r.log.Warn("proposal failed", "error", err)
+		}
+		return false
+	}
+	g.seal.asked, g.timeAt = true, r.now
+	return true
 }
 
 // sealed reports whether a majority of the voters, in both halves of a joint configuration, knows
@@ -269,7 +291,7 @@ func (r *Replica) serve(out *Output) {
 // becomeLeader begins to serve.
 func (r *Replica) becomeLeader(out *Output) {
 	r.leading = leadership{
-		serving: true, began: r.now, base: r.table.Now(),
+		serving: true, began: r.now, base: r.table.Now(), timeAt: r.now,
 		leases: newLeases(r.cfg.Watch), reads: newReads(), contacts: newContacts(),
 		learners: make(learners), comparison: comparison{words: make(map[uint64]checksum)},
 	}

@@ -169,6 +169,14 @@ func TestAtTheLimitItself(t *testing.T) {
 			r.supervise()
 			return r.leading.settleAt != was
 		}},
+		{"a young table's time is logged", true, func(t *testing.T, off int) bool {
+			w, r := serving(t)
+			r.table = shard.NewTable(shard.Founding{Settles: time.Hour})
+			before := r.Applied()
+			r.leading.timeAt, r.dirty = w.now-quietTimeEvery-time.Duration(off), true
+			w.settle(t)
+			return r.Applied() != before
+		}},
 		{"the removed are told again", true, func(t *testing.T, off int) bool {
 			w, r := serving(t)
 			r.farewells.gone, r.farewells.next = []Hosted{{Peer{Node: 9}, 9}}, w.now-time.Duration(off)

@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/shard"
+)
+
+// newQuiet returns a trio whose tables grant nothing for d.
+func newQuiet(d time.Duration) *trio {
+	w := newTrio()
+	for _, r := range w.replicas {
+		r.table = shard.NewTable(shard.Founding{Check: true, Revision: 1 << 20, Settles: d})
+	}
+	return w
+}
+
+// leader lets ticks pass until a replica serves, other than the one with the ID not, and returns it.
+func (w *trio) leader(t *testing.T, not uint64) *Replica {
+	t.Helper()
+	for range 10 * electionTicks {
+		for _, r := range w.replicas {
+			if r.Serving() && r.ID() != not {
+				return r
+			}
+		}
+		w.run(t, 1)
+	}
+	t.Fatal("nobody serves")
+	return nil
+}
+
+// Promise: P27, P18: quiet time ends though leaders keep changing and no client asks for anything: what a reign
+// lasts counts, but for less than a second.
+func TestQuietEndsThoughLeadersChange(t *testing.T) {
+	const quiet = 10 * time.Second
+	const reign = 1500 * time.Millisecond // of which a second counts, at least
+	tests := []struct {
+		name   string
+		reigns int                            // at most; zero: one, for ever
+		depose func(w *trio, leader *Replica) // ends a reign
+	}{
+		{"one leader", 0, nil},
+		{"each hands over to the next", int(quiet/time.Second) + 1, func(w *trio, leader *Replica) {
+			next := leader.ID()%3 + 1
+			leader.Receive(w.now, 100+next, &Accept{leader.Term()})
+		}},
+		{"each falls silent", int(quiet/time.Second) + 1, func(w *trio, leader *Replica) {
+			clear(w.cut)
+			w.cut[leader.ID()] = true
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newQuiet(quiet)
+			leader := w.leader(t, 0)
+			began := w.now
+			over := func() bool { return leader.Serving() && leader.Table().Settles() == 0 }
+			if tt.depose == nil {
+				w.run(t, int((quiet+ElectionTimeout)/TickInterval))
+			}
+			reigns := 0
+			for ; reigns < tt.reigns && !over(); reigns++ {
+				w.run(t, int(reign/TickInterval))
+				if was := leader.ID(); !over() {
+					tt.depose(w, leader)
+					leader = w.leader(t, was)
+				}
+			}
+			if !over() || leader.Table().Now() < quiet || w.now-began < quiet {
+				t.Errorf("after %v and %d reigns the table's time is %v, and quiet is over: %v", w.now-began, reigns, leader.Table().Now(), over())
+			}
+		})
+	}
+}
+
+// Promise: P27: while the table is quiet, what its replicas know of table time is at most a second old. After that,
+// and in a table that never was quiet, time costs no entry.
+func TestTableTimeIsLoggedInQuiet(t *testing.T) {
+	for _, quiet := range []time.Duration{0, 5 * time.Second} {
+		w := newQuiet(quiet)
+		leader := w.leader(t, 0)
+		oldest, entries := time.Duration(0), leader.Applied()
+		for leader.Table().Settles() != 0 {
+			w.run(t, 1)
+			for _, r := range w.replicas {
+				if age := leader.leading.tableTime(w.now) - r.Table().Now(); r.Table().Settles() != 0 {
+					oldest = max(oldest, age)
+				}
+			}
+		}
+		if entries = leader.Applied() - entries; oldest > time.Second || entries > uint64(quiet/quietTimeEvery)+1 {
+			t.Errorf("quiet for %v: table time was %v old, with %d entries", quiet, oldest, entries)
+		}
+		before := leader.Applied()
+		if w.run(t, int(time.Minute/TickInterval)); leader.Applied() != before {
+			t.Errorf("quiet for %v: after it, %d entries in a minute", quiet, leader.Applied()-before)
+		}
+	}
+}
