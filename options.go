@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/node"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -129,10 +130,10 @@ func WithReplicas(n int) Option {
 }
 
 // WithLeaseTTL sets how long a lock outlives the last confirmed renewal of its session:
-// from 1s to 10m, and at most the mesh's MaxTTL. A renewal is sent every third of the TTL,
-// and more often while none is answered. With less than 6s, a silent leader may cost the
-// locks of its shard, because the next leader may be elected too late; the node logs a
-// warning of this when it joins. Default 10s, or the mesh's MaxTTL if that is shorter.
+// from 1s to 10m, and at most WithMaxTTL, which has to be set for more than 10s. A renewal is
+// sent every third of the TTL, and more often while none is answered. With less than 6s, a silent
+// leader may cost the locks of its shard, because the next leader may be elected too late; the
+// node logs a warning of this when it joins. Default 10s, or the mesh's MaxTTL if that is shorter.
 func WithLeaseTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxLeaseTTL {
@@ -145,9 +146,11 @@ func WithLeaseTTL(d time.Duration) Option {
 
 // WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and
 // Extend. The bound is fixed when the mesh is founded; a node that later asks for another bound
-// is refused. A new mesh grants nothing for this time, because holders of locks of an
-// earlier mesh may still believe that they hold them; as a rule, a mesh that is entirely on
-// loopback does not wait. Default: the longest of the founders' lease TTLs.
+// is refused. A new mesh is quiet for this time and 2 % more: it grants nothing, because holders
+// of locks of an earlier mesh may still believe that they hold them. Lock waits, and TryLock returns
+// ErrQuiet. It does not know the bound of the earlier mesh: if that was longer, found the new one
+// only when so much time has passed. As a rule, a mesh that is entirely on loopback is not quiet.
+// Default 10s, whatever the lease TTLs are.
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxMaxTTL {
@@ -255,8 +258,12 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 	if len(o.Seeds) > maxSeeds {
 		o.fail("the number of seeds", len(o.Seeds), fmt.Sprintf("at most %d", maxSeeds))
 	}
-	if o.MaxTTL != 0 && o.LeaseTTL > o.MaxTTL {
+	switch {
+	case o.LeaseTTL <= cmp.Or(o.MaxTTL, founding.DefaultMaxTTL):
+	case o.MaxTTL != 0:
 		o.fail("WithLeaseTTL", o.LeaseTTL, fmt.Sprintf("at most WithMaxTTL, which is %v", o.MaxTTL))
+	default:
+		o.fail("WithLeaseTTL", o.LeaseTTL, fmt.Sprintf("at most WithMaxTTL, which is %v unless it is set", founding.DefaultMaxTTL))
 	}
 	if len(o.Seeds) == 0 && !o.Found && len(o.errs) == 0 {
 		if len(seeds) == 0 {

@@ -21,7 +21,7 @@ func enter(ctx context.Context, host string) (*mesh.Node, error) {
 	ctx, cancel := simulate.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	return mesh.JoinContext(ctx, []string{"a", "b", "c"},
-		mesh.WithName(host), mesh.WithShards(8), mesh.WithLeaseTTL(3*time.Second),
+		mesh.WithName(host), mesh.WithShards(8), mesh.WithLeaseTTL(3*time.Second), mesh.WithMaxTTL(3*time.Second),
 		mesh.WithLogger(slog.New(slog.DiscardHandler)))
 }
 

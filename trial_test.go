@@ -57,7 +57,7 @@ func newTrialOf(t *testing.T, opts simulate.Options, ttl time.Duration, size, sh
 func (w *trial) join(ctx context.Context, host string, more ...mesh.Option) *mesh.Node {
 	opts := append([]mesh.Option{
 		mesh.WithName(host), mesh.WithBind(":7400"), mesh.WithShards(w.shards),
-		mesh.WithLeaseTTL(w.ttl), mesh.WithLogger(simulate.Logger(ctx)),
+		mesh.WithLeaseTTL(w.ttl), mesh.WithMaxTTL(w.ttl), mesh.WithLogger(simulate.Logger(ctx)),
 	}, more...)
 	n, err := mesh.JoinContext(ctx, w.seeds, opts...)
 	if err != nil {

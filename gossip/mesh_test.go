@@ -17,7 +17,7 @@ const ttl = 3 * time.Second
 // join starts a node on the host of ctx.
 func join(t *testing.T, ctx context.Context, name string) *mesh.Node {
 	n, err := mesh.JoinContext(ctx, []string{"a:7300", "b:7300", "c:7300"},
-		mesh.WithName(name), mesh.WithBind(":7300"), mesh.WithLeaseTTL(ttl), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+		mesh.WithName(name), mesh.WithBind(":7300"), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return nil

@@ -318,7 +318,7 @@ func TestALeaverTakesNoMajorityAlong(t *testing.T) {
 	for _, name := range names {
 		w.Host(name).Boot("node", func(ctx context.Context) {
 			n, err := mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400"}, mesh.WithName(name), mesh.WithBind(":7400"),
-				mesh.WithShards(1), mesh.WithLeaseTTL(2*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
+				mesh.WithShards(1), mesh.WithLeaseTTL(2*time.Second), mesh.WithMaxTTL(2*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
 			if err == nil {
 				nodes[name] = n
 			}

@@ -22,7 +22,7 @@ func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 	for _, name := range names {
 		w.Host(name).Boot("node", func(ctx context.Context) {
 			n, err := mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400"}, mesh.WithName(name), mesh.WithBind(":7400"),
-				mesh.WithLeaseTTL(2*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
+				mesh.WithLeaseTTL(2*time.Second), mesh.WithMaxTTL(2*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
 			if err != nil {
 				w.Fail(fmt.Errorf("%s: %w", name, err))
 				return

@@ -21,7 +21,7 @@ func TestBillsAreSentOnce(t *testing.T) {
 			for i := range w.Pick("hosts", 2, 5) {
 				w.Host(fmt.Sprint("app-", i)).Boot("billing", func(ctx context.Context) {
 					b := &Biller{Sleep: simulate.Sleep, Store: store}
-					node, err := mesh.JoinContext(ctx, []string{"app-0", "app-1"}, mesh.WithLeaseTTL(3*time.Second))
+					node, err := mesh.JoinContext(ctx, []string{"app-0", "app-1"}, mesh.WithLeaseTTL(3*time.Second), mesh.WithMaxTTL(3*time.Second))
 					for err == nil && simulate.Sleep(ctx, time.Second) == nil {
 						_, _ = b.Month(ctx, node, int(simulate.Now(ctx)/(10*time.Second)))
 					}

@@ -126,7 +126,7 @@ func (s *story) node(ctx context.Context, name string) {
 	// With five replicas the side of three has a majority of every shard. With three, the
 	// default, each side would have a majority of some shards.
 	node, err := mesh.JoinContext(ctx, s.seeds, mesh.WithName(name), mesh.WithBind(":7300"),
-		mesh.WithShards(shards), mesh.WithReplicas(5), mesh.WithLeaseTTL(lease), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+		mesh.WithShards(shards), mesh.WithReplicas(5), mesh.WithLeaseTTL(lease), mesh.WithMaxTTL(lease), mesh.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		simulate.Logf(ctx, "cannot join: %v", err)
 		return

@@ -104,7 +104,7 @@ func TestFounding(t *testing.T) {
 		w := newWorld(1, 3, 1, true)
 		w.tweak = func(i int, cfg *Config) {
 			cfg.Wants = []Options{
-				{MeshName: "blue"}, {Shards: 8, LeaseTTL: 3 * time.Second}, {Replicas: 1, Shards: 8, LeaseTTL: time.Minute}, {},
+				{MeshName: "blue"}, {Shards: 8, LeaseTTL: 3 * time.Second}, {Replicas: 1, Shards: 8, LeaseTTL: time.Minute, MaxTTL: time.Minute}, {},
 			}[i]
 		}
 		w.ok(t, w.start(3*time.Second, 0, 1, 2, 3), "nothing was founded")

@@ -149,7 +149,7 @@ func TestABallot(t *testing.T) {
 	v := m.proposer.value
 	want := Mesh{
 		MeshID: v.MeshID, Epoch: 1, Founded: 3_000_000, Grace: true,
-		Params: Params{MeshName: DefaultMeshName, Shards: DefaultShards, Replicas: DefaultReplicas, MaxTTL: DefaultLeaseTTL, Rho: DefaultRho},
+		Params: Params{MeshName: DefaultMeshName, Shards: DefaultShards, Replicas: DefaultReplicas, MaxTTL: DefaultMaxTTL, Rho: DefaultRho},
 		Roster: []Member{
 			{ID: ann, Name: "ann", Addr: trio[0], Zone: "of ann"},
 			{ID: bob, Name: "bob", Addr: trio[1], Zone: "west"},

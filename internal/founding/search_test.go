@@ -391,7 +391,7 @@ func TestFoundersMustAgree(t *testing.T) {
 		{"the seeds differ", hear(other), fault.ErrInvalidOption,
 			`founders must list the same seeds: node "bob" lists ["10.0.0.1:1" "10.0.0.2:1" "10.0.0.3:1"], node "eve" at 10.0.0.3:1 lists ["10.0.0.1:1" "10.0.0.2:1" "10.0.0.3:1" "10.0.0.9:1"]`},
 		{"a lease of the other is longer than this node allows", hear(longer), fault.ErrInvalidOption,
-			`node "eve" asks for WithLeaseTTL 1m0s, node "bob" a MaxTTL of 7s`},
+			`node "eve" asks for WithLeaseTTL 1m0s, node "bob" WithMaxTTL 7s`},
 		{"the names are the same", hear(namesake), fault.ErrNameTaken, `"bob", by the founder at 10.0.0.3:1`},
 		{"the names are the same, and options differ", hear(both), fault.ErrInvalidOption, "WithMaxTTL"},
 		{"the other is in a mesh", func(m *Machine) []Output {

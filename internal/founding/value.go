@@ -19,7 +19,8 @@ const (
 	DefaultShards   = 16
 	DefaultReplicas = 3
 	DefaultLeaseTTL = 10 * time.Second
-	DefaultRho      = 100 // clock rates differ by at most 1 %
+	DefaultMaxTTL   = 10 * time.Second // whatever the lease TTLs are
+	DefaultRho      = 100              // clock rates differ by at most 1 %
 )
 
 // Member is one node of a mesh.
@@ -114,7 +115,7 @@ func (o Options) Agrees(name string, other Options, has string) error {
 	case o.MaxTTL != 0 && other.MaxTTL != 0 && o.MaxTTL != other.MaxTTL:
 		return differ(fault.ErrInvalidOption, "WithMaxTTL", o.MaxTTL, other.MaxTTL)
 	case o.LeaseTTL != 0 && other.MaxTTL != 0 && o.LeaseTTL > other.MaxTTL:
-		return differ(fault.ErrInvalidOption, "WithLeaseTTL", o.LeaseTTL, fmt.Sprintf("a MaxTTL of %v", other.MaxTTL))
+		return differ(fault.ErrInvalidOption, "WithLeaseTTL", o.LeaseTTL, fmt.Sprintf("WithMaxTTL %v", other.MaxTTL))
 	}
 	return nil
 }
@@ -122,11 +123,10 @@ func (o Options) Agrees(name string, other Options, has string) error {
 func quoted(s string) string { return fmt.Sprintf("%q", s) }
 
 // params returns the parameters of a mesh that nodes with these options found, or the
-// first contradiction among them. Without an explicit MaxTTL, the MaxTTL is the longest of
-// the founders' lease TTLs, so that no founder's own is refused.
+// first contradiction among them. Package mesh checks that no node's own lease TTL exceeds its own
+// MaxTTL, or the default of it.
 func params(cards []card) (Params, error) {
 	p := Params{Rho: DefaultRho}
-	longest := time.Duration(0)
 	for i, c := range cards {
 		for _, d := range cards[:i] {
 			for _, pair := range [2][2]card{{c, d}, {d, c}} {
@@ -140,12 +140,11 @@ func params(cards []card) (Params, error) {
 		p.Shards = cmp.Or(p.Shards, w.Shards)
 		p.Replicas = cmp.Or(p.Replicas, w.Replicas)
 		p.MaxTTL = cmp.Or(p.MaxTTL, w.MaxTTL)
-		longest = max(longest, cmp.Or(w.LeaseTTL, DefaultLeaseTTL))
 	}
 	p.MeshName = cmp.Or(p.MeshName, DefaultMeshName)
 	p.Shards = cmp.Or(p.Shards, DefaultShards)
 	p.Replicas = cmp.Or(p.Replicas, DefaultReplicas)
-	p.MaxTTL = cmp.Or(p.MaxTTL, longest)
+	p.MaxTTL = cmp.Or(p.MaxTTL, DefaultMaxTTL)
 	return p, nil
 }
 

@@ -29,7 +29,7 @@ func TestContradictions(t *testing.T) {
 		{"the longest TTL", Options{MaxTTL: time.Hour}, fault.ErrInvalidOption,
 			`mesh: invalid option: node "ann" asks for WithMaxTTL 1h0m0s, mesh "blue" has 1m0s`},
 		{"a lease that is too long", Options{LeaseTTL: time.Hour}, fault.ErrInvalidOption,
-			`mesh: invalid option: node "ann" asks for WithLeaseTTL 1h0m0s, mesh "blue" has a MaxTTL of 1m0s`},
+			`mesh: invalid option: node "ann" asks for WithLeaseTTL 1h0m0s, mesh "blue" has WithMaxTTL 1m0s`},
 		{"all of it, and the name counts", Options{"red", 8, 5, time.Hour, time.Hour}, fault.ErrForeignMesh,
 			`mesh: foreign mesh: node "ann" asks for the mesh name "red", mesh "blue" has "blue"`},
 	} {
@@ -45,8 +45,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// P29: a mesh has what its founders ask for, and the default of what none asks for. A MaxTTL that none
-// asks for is the longest of their lease TTLs.
+// P29: a mesh has what its founders ask for, and the default of what none asks for. The default of
+// MaxTTL does not follow from their lease TTLs.
 func TestTheParametersOfAMesh(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -55,21 +55,19 @@ func TestTheParametersOfAMesh(t *testing.T) {
 		says string
 	}{
 		{name: "no founder asks for anything", give: []Options{{}, {}},
-			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultLeaseTTL, DefaultRho}},
+			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultMaxTTL, DefaultRho}},
 		{name: "each asks for something", give: []Options{{MeshName: "blue"}, {Shards: 8}, {Replicas: 1}, {MaxTTL: 5 * time.Second, LeaseTTL: time.Second}},
 			want: Params{"blue", 8, 1, 5 * time.Second, DefaultRho}},
-		{name: "some ask for longer leases", give: []Options{{LeaseTTL: time.Minute}, {LeaseTTL: time.Hour}, {LeaseTTL: time.Second}},
+		{name: "one asks for longer leases, with a bound", give: []Options{{LeaseTTL: time.Second}, {LeaseTTL: time.Minute, MaxTTL: time.Hour}, {}},
 			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, time.Hour, DefaultRho}},
 		{name: "all ask for shorter leases", give: []Options{{LeaseTTL: time.Second}, {LeaseTTL: 2 * time.Second}},
-			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, 2 * time.Second, DefaultRho}},
-		{name: "one asks for a shorter lease, and the others have the usual one", give: []Options{{}, {LeaseTTL: 2 * time.Second}, {}},
-			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultLeaseTTL, DefaultRho}},
+			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultMaxTTL, DefaultRho}},
 		{name: "a later one contradicts an earlier one", give: []Options{{Shards: 8}, {}, {Shards: 16}},
 			says: `mesh: invalid option: node "c" asks for WithShards 16, node "a" 8`},
 		{name: "a later lease is longer than allowed", give: []Options{{MaxTTL: time.Second}, {LeaseTTL: time.Minute}},
-			says: `mesh: invalid option: node "b" asks for WithLeaseTTL 1m0s, node "a" a MaxTTL of 1s`},
+			says: `mesh: invalid option: node "b" asks for WithLeaseTTL 1m0s, node "a" WithMaxTTL 1s`},
 		{name: "an earlier lease is longer than allowed", give: []Options{{LeaseTTL: time.Minute}, {MaxTTL: time.Second}},
-			says: `mesh: invalid option: node "a" asks for WithLeaseTTL 1m0s, node "b" a MaxTTL of 1s`},
+			says: `mesh: invalid option: node "a" asks for WithLeaseTTL 1m0s, node "b" WithMaxTTL 1s`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var cards []card

@@ -61,7 +61,7 @@ func newSolo(tb testing.TB) *solo {
 	tb.Cleanup(s.world.Close)
 	s.world.Host("a").Go("main", func(ctx context.Context) {
 		n, err := ready(ctx, Config{
-			Env: env.FromContext(ctx), Name: "a", Found: true, Shards: testShards, LeaseTTL: 3 * time.Second, Check: true,
+			Env: env.FromContext(ctx), Name: "a", Found: true, Shards: testShards, LeaseTTL: 3 * time.Second, MaxTTL: 3 * time.Second, Check: true,
 			Transport: transport.Config{Bind: ":7400"}, Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		})
 		if err != nil {

@@ -2,13 +2,9 @@ package seat
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/lockmesh/mesh/internal/founding"
 )
-
-// maxTTL is the MaxTTL of a mesh whose founders ask for none.
-const maxTTL = 10 * time.Second
 
 // together returns what two nodes ask for that do not contradict each other.
 func together(a, b founding.Options) founding.Options {
@@ -22,6 +18,6 @@ func together(a, b founding.Options) founding.Options {
 func params(o founding.Options) founding.Params {
 	return founding.Params{
 		MeshName: cmp.Or(o.MeshName, founding.DefaultMeshName), Shards: cmp.Or(o.Shards, founding.DefaultShards),
-		Replicas: cmp.Or(o.Replicas, founding.DefaultReplicas), MaxTTL: cmp.Or(o.MaxTTL, maxTTL), Rho: founding.DefaultRho,
+		Replicas: cmp.Or(o.Replicas, founding.DefaultReplicas), MaxTTL: cmp.Or(o.MaxTTL, founding.DefaultMaxTTL), Rho: founding.DefaultRho,
 	}
 }

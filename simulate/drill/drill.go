@@ -143,7 +143,7 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	n, err := mesh.JoinContext(patience, d.seeds, mesh.WithName(host), mesh.WithBind(port),
-		mesh.WithShards(d.shards), mesh.WithLeaseTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)))
+		mesh.WithShards(d.shards), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)))
 	if err != nil {
 		return nil, err
 	}
