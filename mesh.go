@@ -173,7 +173,11 @@ func (n *Node) Health() Health {
 	if n.isZero() {
 		return Health{}
 	}
-	return Health(n.node.Health())
+	h := n.node.Health()
+	return Health{
+		Settled: h.Settled, Ready: h.Ready, FullyReplicated: h.FullyReplicated,
+		NoMajority: h.NoMajority, UnderReplicated: h.UnderReplicated, QuietUntil: n.node.Date(h.QuietUntil),
+	}
 }
 
 // WaitHealthy waits until every shard is fully replicated, and returns nil. Call it before

@@ -3,10 +3,13 @@ package mesh_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // Promise: P27: a new mesh off loopback grants nothing at first, and every caller that is refused or gives up
@@ -58,5 +61,51 @@ func TestQuietTime(t *testing.T) {
 	s.run(time.Second)
 	if left := tells("a try of what is held", later, mesh.ErrLocked); left != 0 {
 		t.Errorf("quiet is over, and told for another %v", left)
+	}
+}
+
+// P27: every node says when quiet time is expected to end, also one without replicas, and one that comes in the
+// middle; and logs its beginning and its end once.
+func TestHealthInQuietTime(t *testing.T) {
+	s := newStarts(t)
+	logs := make(map[string]*strings.Builder)
+	start := func(host string) {
+		logs[host] = new(strings.Builder)
+		s.start(host, mesh.WithShards(1), mesh.WithReplicas(1), mesh.WithLogger(slog.New(slog.NewTextHandler(logs[host], nil))))
+	}
+	// ends returns in how long quiet is to end, as a node's Health says; zero: nothing is quiet.
+	ends := func(host string) (left time.Duration) {
+		s.Host(host).Go("health", func(ctx context.Context) {
+			if until := s.nodes[host].Health().QuietUntil; !until.IsZero() {
+				left = until.Sub(simulate.Wall(ctx))
+			}
+		})
+		s.run(time.Millisecond)
+		return left
+	}
+	for _, host := range []string{"a", "b", "c"} {
+		start(host)
+		if left := ends(host); left != 0 {
+			t.Errorf("%s, which is in no mesh, says that quiet ends in %v", host, left)
+		}
+	}
+	s.run(8 * time.Second)
+	start("d")
+	s.run(2 * time.Second)
+	first := ends("a")
+	for host := range logs {
+		if left := ends(host); left < time.Second || left > 9*time.Second || left < first-100*time.Millisecond || left > first+100*time.Millisecond {
+			t.Errorf("%s says that quiet ends in %v, and a says %v", host, left, first)
+		}
+	}
+	s.run(first + 2*time.Second)
+	for host, log := range logs {
+		if left := ends(host); left != 0 {
+			t.Errorf("%s says afterwards that quiet ends in %v", host, left)
+		}
+		begins, over := strings.Count(log.String(), "quiet time begins"), strings.Count(log.String(), "quiet time is over")
+		if begins != 1 || over != 1 {
+			t.Errorf("%s logs %d times that quiet begins, and %d times that it is over", host, begins, over)
+		}
 	}
 }

@@ -15,6 +15,10 @@ type Health struct {
 	FullyReplicated bool  // both lists are empty, and every voter is connected
 	NoMajority      []int // shards without a leader that this node has heard of
 	UnderReplicated []int // the other shards that do not have, in step, as many replicas as the members allow
+
+	// QuietUntil is when the last quiet shard is expected to grant, by this node's clock; zero: none is
+	// quiet (P27). What its leader last said of a shard counts, also when it has no leader any more.
+	QuietUntil time.Duration
 }
 
 // shardState is what this node has heard of a shard.
@@ -22,6 +26,8 @@ type shardState struct {
 	heard  bool // its leader serves, and reports to this node
 	led    bool // heard; or a node that reports to this node hears the leader
 	inStep bool // heard; and its leader reports all replicas that it should have, in step
+
+	quiet time.Duration // heard: when the shard is expected to grant; zero: it may
 }
 
 // Health returns the state of the shards. The caller must not change its lists.
@@ -54,6 +60,10 @@ func (m *Machine) assess() {
 		case !s.inStep:
 			health.UnderReplicated = append(health.UnderReplicated, sh)
 		}
+		if s.heard {
+			m.quiet[sh] = s.quiet
+		}
+		health.QuietUntil = max(health.QuietUntil, m.quiet[sh])
 	}
 	health.Ready = health.Settled && len(health.NoMajority) == 0
 	health.FullyReplicated = len(health.NoMajority)+len(health.UnderReplicated) == 0 && !lost
@@ -70,6 +80,10 @@ func (m *Machine) count(r Report) {
 	}
 	for _, sh := range r.Rest {
 		m.shards[sh].inStep = true
+	}
+	for _, q := range r.Quiet {
+		// Two nodes may lead in their own eyes: the later end counts, whichever report comes first.
+		m.shards[q.Shard].quiet = max(m.shards[q.Shard].quiet, q.Until)
 	}
 }
 

@@ -3,6 +3,7 @@ package members
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,6 +70,89 @@ func TestHealth(t *testing.T) {
 		if h := b.m.Health(); h.FullyReplicated != tt.whole || !reflect.DeepEqual(h.NoMajority, tt.nobody) || !reflect.DeepEqual(h.UnderReplicated, tt.lacking) {
 			t.Errorf("%s: %+v", tt.name, h)
 		}
+	}
+}
+
+// Promise: P27: what a leader last said of a quiet shard counts until a leader says otherwise, by this node's clock,
+// and for the shard whose end is last. Of two that lead in their own eyes, the later end counts.
+func TestQuietUntil(t *testing.T) {
+	n, c := node("b", 2), node("c", 3)
+	at := func(b *bench, d time.Duration) time.Duration { return b.now + d }
+	quiet := func(shards int, ends ...time.Duration) Report {
+		r := led(shards)
+		for sh, d := range ends {
+			r.Quiet = append(r.Quiet, Quiet{sh, d})
+		}
+		return r
+	}
+	const s = time.Second
+	for _, tt := range []struct {
+		name string
+		then func(b *bench)
+		want time.Duration // from the beginning; zero: nothing is quiet
+	}{
+		{"nothing is heard", func(b *bench) {}, 0},
+		{"no shard is quiet", func(b *bench) { b.hears(n, led(2)) }, 0},
+		{"another leads a quiet one", func(b *bench) { b.hears(n, quiet(2, 9*s)) }, 9 * s},
+		{"another leads two", func(b *bench) { b.hears(n, quiet(2, 9*s, 8*s)) }, 9 * s},
+		{"this node leads two", func(b *bench) { b.reports(quiet(2, at(b, 7*s), at(b, 8*s))) }, 8 * s},
+		{"two lead one each", func(b *bench) {
+			b.reports(quiet(1, at(b, 8*s)))
+			b.hears(n, Report{Led: []int{1}, Quiet: []Quiet{{1, 9 * s}}})
+		}, 9 * s},
+		{"it says so later", func(b *bench) { b.pass(2 * s); b.hears(n, quiet(2, 7*s)) }, 9 * s},
+		{"it corrects itself", func(b *bench) { b.hears(n, quiet(2, 7*s)); b.hears(n, quiet(2, 9*s)) }, 9 * s},
+		{"it says that it is over", func(b *bench) { b.hears(n, quiet(2, 9*s)); b.hears(n, led(2)) }, 0},
+		{"it says that one is over", func(b *bench) {
+			b.hears(n, quiet(2, 7*s, 9*s))
+			b.hears(n, quiet(2, 7*s))
+		}, 7 * s},
+		{"the next leader says that it is over", func(b *bench) {
+			b.hears(n, quiet(2, 9*s))
+			b.hears(n, Report{})
+			b.reports(led(2))
+		}, 0},
+		{"its leader is gone", func(b *bench) { b.hears(n, quiet(2, 9*s)); b.parts(n, transport.Lost) }, 9 * s},
+		{"its leader is silent", func(b *bench) { b.hears(n, quiet(2, 9*s)); b.pass(time.Minute) }, 9 * s},
+		{"who leads is not agreed on", func(b *bench) {
+			b.comes(c)
+			b.hears(n, quiet(2, 9*s))
+			b.hears(c, quiet(2, 7*s))
+		}, 9 * s},
+	} {
+		b := alone(t)
+		b.joins(2)
+		b.comes(n)
+		b.pass(statusEvery)
+		if tt.want != 0 {
+			tt.want += b.now
+		}
+		tt.then(b)
+		if got := b.m.Health().QuietUntil; got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// P27: what is said of a quiet shard is how long it is so from then on, and a millisecond once that is over.
+func TestAStatusSaysForHowLongAShardIsQuiet(t *testing.T) {
+	b := newBench(t, 2)
+	b.comes(node("b", 2))
+	report := led(2)
+	report.Quiet = []Quiet{{1, b.now + 1500*time.Millisecond}}
+	b.clear()
+	b.reports(report)
+	b.pass(2 * statusEvery)
+	var got []time.Duration
+	for _, s := range b.sent {
+		r, err := readStatus(s.Body, 2)
+		if err != nil || len(r.Quiet) != 1 || r.Quiet[0].Shard != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		got = append(got, r.Quiet[0].Until)
+	}
+	if want := []time.Duration{1500 * time.Millisecond, 500 * time.Millisecond, time.Millisecond}; !slices.Equal(got, want) {
+		t.Errorf("it is quiet for %v, want %v", got, want)
 	}
 }
 

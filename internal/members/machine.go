@@ -113,11 +113,13 @@ type Machine struct {
 
 	own      Report // what this node's replicas are
 	statuses map[transport.ID]status
-	statusAt time.Duration // when this node's own is sent
-	shards   []shardState  // made by assess
+	statusAt time.Duration   // when this node's own is sent
+	shards   []shardState    // made by assess
+	quiet    []time.Duration // by shard: when it is expected to grant, as its leader last said; zero: it may
 	health   Health
 
 	leaderless leaderless
+	quietSince time.Duration // since when a shard is known to be quiet; zero: none is
 }
 
 // New returns a Machine that is in no mesh yet.
@@ -142,6 +144,7 @@ func (m *Machine) emit(o Output) { m.out = append(m.out, o) }
 func (m *Machine) Joined(now time.Duration, mesh Mesh, members []env.Member, out []Output) []Output {
 	return m.input(now, out, func() {
 		m.mesh, m.joined, m.joinedAt, m.stale = mesh, true, now, true
+		m.quiet = make([]time.Duration, mesh.Shards)
 		m.dialAt, m.drawAt, m.statusAt = now, now, now
 		m.believe(m.cfg.Self, env.Alive)
 		var others []env.Member
@@ -261,6 +264,7 @@ func (m *Machine) Tick(now time.Duration, out []Output) []Output {
 			m.arrive()
 		}
 		m.tellOfShards()
+		m.tellOfQuiet()
 	})
 }
 

@@ -69,3 +69,17 @@ func (m *Machine) tellOfShards() {
 			slog.Int("count", len(without)), slog.Any("shards", slices.Clone(without[:min(len(without), 16)])))
 	}
 }
+
+// tellOfQuiet logs when quiet time begins, as far as this node knows, and when it ends.
+func (m *Machine) tellOfQuiet() {
+	switch until := m.health.QuietUntil; {
+	case until != 0 && m.quietSince == 0:
+		m.quietSince = m.now
+		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time begins: a new mesh grants nothing until the leases of an earlier one are over",
+			slog.Duration("for", max(until-m.now, 0).Round(time.Millisecond)))
+	case until == 0 && m.quietSince != 0:
+		m.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "quiet time is over: locks are granted",
+			slog.Duration("after", (m.now-m.quietSince).Round(time.Millisecond)))
+		m.quietSince = 0
+	}
+}

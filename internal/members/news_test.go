@@ -93,3 +93,33 @@ func TestShardsWithoutALeaderAreLogged(t *testing.T) {
 		t.Errorf("a short time is logged: %q", got)
 	}
 }
+
+// That quiet time begins, and that it ends, is one line each, whatever becomes of the leaders meanwhile.
+func TestQuietTimeIsLogged(t *testing.T) {
+	b := alone(t)
+	b.joins(2)
+	n := node("b", 2)
+	b.comes(n)
+	quiet := led(2)
+	quiet.Quiet = []Quiet{{0, 9 * time.Second}, {1, 10 * time.Second}}
+	b.log.Reset()
+	b.hears(n, quiet)
+	if log := b.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "INFO msg=\"quiet time begins") || !strings.Contains(log, "for=10s") {
+		t.Errorf("logged %s", log)
+	}
+	b.log.Reset()
+	b.pass(3 * time.Second)
+	b.hears(n, Report{}) // it leads no more
+	b.pass(3 * time.Second)
+	b.reports(Report{Led: []int{0, 1}, Quiet: []Quiet{{1, b.now + 5*time.Second}}})
+	b.pass(5 * time.Second)
+	if log := b.log.String(); strings.Contains(log, "quiet") {
+		t.Errorf("logged meanwhile: %s", log)
+	}
+	b.log.Reset()
+	b.reports(led(2))
+	b.pass(time.Minute)
+	if log := b.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "INFO msg=\"quiet time is over") || !strings.Contains(log, "after=11s") {
+		t.Errorf("logged %s", log)
+	}
+}

@@ -20,6 +20,14 @@ type Report struct {
 	Follows []int   // shards whose leader is elsewhere, and is heard here: requests to it are relayed (P15)
 	Voters  []Voter // the nodes that have a vote in any of all these, by ID
 	Counted []Voter // in a status: the voters that the leaders of the shards in Follows have reported to this node
+	Quiet   []Quiet // of Led: those that grant nothing yet (P27)
+}
+
+// Quiet is a shard that grants nothing yet. Until is when it is expected to, by the clock of the node
+// that keeps the report; in a status, how long that is from now.
+type Quiet struct {
+	Shard int
+	Until time.Duration
 }
 
 // Voter is a node that has a vote in some shard, and its name.
@@ -36,7 +44,7 @@ const (
 
 // Equal reports whether two reports of one node say the same, Counted apart, which only a status has.
 func (r Report) Equal(o Report) bool {
-	return slices.Equal(r.Led, o.Led) && slices.Equal(r.Rest, o.Rest) && slices.Equal(r.Follows, o.Follows) && slices.Equal(r.Voters, o.Voters)
+	return slices.Equal(r.Led, o.Led) && slices.Equal(r.Rest, o.Rest) && slices.Equal(r.Follows, o.Follows) && slices.Equal(r.Voters, o.Voters) && slices.Equal(r.Quiet, o.Quiet)
 }
 
 // check returns what of a report is beyond its limits, in a mesh of so many shards.
@@ -46,6 +54,11 @@ func (r *Report) check(shards int) error {
 			if sh < 0 || sh >= shards || len(list) > shards {
 				return fmt.Errorf("%w: a status names an unknown shard", wire.ErrMalformed)
 			}
+		}
+	}
+	for _, q := range r.Quiet {
+		if q.Shard < 0 || q.Shard >= shards || q.Until <= 0 || q.Until > shard.MaxDuration || len(r.Quiet) > shards {
+			return fmt.Errorf("%w: a status names an invalid quiet shard", wire.ErrMalformed)
 		}
 	}
 	for _, list := range [][]Voter{r.Voters, r.Counted} {
@@ -95,6 +108,9 @@ func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out 
 	if err != nil {
 		return out, err
 	}
+	for i := range r.Quiet {
+		r.Quiet[i].Until += now
+	}
 	return m.input(now, out, func() {
 		if peer, connected := m.connected[from]; connected {
 			peer.MeshID = m.mesh.ID // only members report, whatever the peer said before it was one
@@ -127,6 +143,10 @@ func (m *Machine) sendStatus() {
 func (m *Machine) status() []byte {
 	r := m.own
 	r.Follows, r.Counted = m.follows(r.Follows)
+	r.Quiet = slices.Clone(r.Quiet)
+	for i := range r.Quiet {
+		r.Quiet[i].Until = max(r.Quiet[i].Until-m.now, time.Millisecond) // it is late
+	}
 	return wire.Marshal(r)
 }
 

@@ -18,9 +18,9 @@ import (
 const testShards = 4
 
 func TestAStatusTravels(t *testing.T) {
-	want := Report{Led: []int{0, 3}, Rest: []int{3}, Follows: []int{1}, Voters: []Voter{{7, "a"}, {99, "b"}}, Counted: []Voter{{8, "c"}}}
+	want := Report{Led: []int{0, 3}, Rest: []int{3}, Follows: []int{1}, Voters: []Voter{{7, "a"}, {99, "b"}}, Counted: []Voter{{8, "c"}}, Quiet: []Quiet{{3, time.Minute}}}
 	voters := []any{[]any{7, "a"}, []any{99, "b"}}
-	body := wiretest.Encode(t, []any{[]any{0, 3}, []any{3}, []any{1}, voters, []any{[]any{8, "c"}}})
+	body := wiretest.Encode(t, []any{[]any{0, 3}, []any{3}, []any{1}, voters, []any{[]any{8, "c"}}, []any{[]any{3, uint64(time.Minute)}}})
 	if got, err := readStatus(body, testShards); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
@@ -39,23 +39,28 @@ func TestMalformedStatuses(t *testing.T) {
 		"empty":                        nil,
 		"nothing":                      {0xc0},
 		"no fields":                    {0x90},
-		"a field too many":             status(nil, nil, nil, nil, nil, nil),
-		"a field too few":              status(nil, nil, nil, nil),
-		"more behind it":               append(status(nil, nil, nil, nil, nil), 0xc0),
+		"a field too many":             status(nil, nil, nil, nil, nil, nil, nil),
+		"a field too few":              status(nil, nil, nil, nil, nil),
+		"more behind it":               append(status(nil, nil, nil, nil, nil, nil), 0xc0),
 		"a map":                        {0x81, 0xa3, 'L', 'e', 'd', 0xc0},
-		"another form of a number":     {0x95, 0x91, 0xcc, 1, 0xc0, 0xc0, 0xc0, 0xc0},
-		"a list that is not there":     {0x95, 0xc0, 0xc0, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff},
-		"it leads a shard too high":    status([]any{testShards}, nil, nil, nil, nil),
-		"it leads a shard below zero":  {0x95, 0x91, 0xff, 0xc0, 0xc0, 0xc0, 0xc0},
-		"it leads too many shards":     status(many(testShards+1, 0), nil, nil, nil, nil),
-		"one at rest is too high":      status(nil, []any{testShards}, nil, nil, nil),
-		"it follows a shard too high":  status(nil, nil, []any{testShards}, nil, nil),
-		"a vote of node zero":          status(nil, nil, nil, []any{[]any{0, ""}}, nil),
-		"half a vote":                  status(nil, nil, nil, []any{[]any{1}}, nil),
-		"a voter with a long name":     status(nil, nil, nil, []any{[]any{1, name}}, nil),
-		"one is counted of node zero":  status(nil, nil, nil, nil, []any{[]any{0, "b"}}),
-		"one is counted of long name":  status(nil, nil, nil, nil, []any{[]any{1, name}}),
-		"too many votes":               status(nil, nil, nil, many(maxVoters+1, []any{1, ""}), nil),
+		"another form of a number":     {0x96, 0x91, 0xcc, 1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"a list that is not there":     {0x96, 0xc0, 0xc0, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff},
+		"it leads a shard too high":    status([]any{testShards}, nil, nil, nil, nil, nil),
+		"it leads a shard below zero":  {0x96, 0x91, 0xff, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"it leads too many shards":     status(many(testShards+1, 0), nil, nil, nil, nil, nil),
+		"one at rest is too high":      status(nil, []any{testShards}, nil, nil, nil, nil),
+		"it follows a shard too high":  status(nil, nil, []any{testShards}, nil, nil, nil),
+		"a vote of node zero":          status(nil, nil, nil, []any{[]any{0, ""}}, nil, nil),
+		"half a vote":                  status(nil, nil, nil, []any{[]any{1}}, nil, nil),
+		"a voter with a long name":     status(nil, nil, nil, []any{[]any{1, name}}, nil, nil),
+		"one is counted of node zero":  status(nil, nil, nil, nil, []any{[]any{0, "b"}}, nil),
+		"one is counted of long name":  status(nil, nil, nil, nil, []any{[]any{1, name}}, nil),
+		"too many votes":               status(nil, nil, nil, many(maxVoters+1, []any{1, ""}), nil, nil),
+		"a quiet shard too high":       status(nil, nil, nil, nil, nil, []any{[]any{testShards, 1}}),
+		"a quiet shard below zero":     {0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 0xff, 1},
+		"it was quiet":                 status(nil, nil, nil, nil, nil, []any{[]any{1, 0}}),
+		"quiet for longer than any":    status(nil, nil, nil, nil, nil, []any{[]any{1, uint64(shard.MaxDuration) + 1}}),
+		"too many quiet shards":        status(nil, nil, nil, nil, nil, many(testShards+1, []any{1, 1})),
 		"more bytes than there may be": make([]byte, maxStatus+1),
 	} {
 		b := newBench(t, testShards)
@@ -71,9 +76,10 @@ func TestMalformedStatuses(t *testing.T) {
 		}
 	}
 	for right, body := range map[string][]byte{
-		"of all shards":     status(many(testShards, 0), many(testShards, testShards-1), many(testShards, 0), nil, nil),
-		"of a long name":    status(nil, nil, nil, nil, []any{[]any{1, name[1:]}}),
-		"of the most votes": status(nil, nil, nil, many(maxVoters, []any{1, ""}), many(maxVoters, []any{1, ""})),
+		"of all shards":     status(many(testShards, 0), many(testShards, testShards-1), many(testShards, 0), nil, nil, nil),
+		"of a long name":    status(nil, nil, nil, nil, []any{[]any{1, name[1:]}}, nil),
+		"of the most quiet": status(nil, nil, nil, nil, nil, many(testShards, []any{testShards - 1, uint64(shard.MaxDuration)})),
+		"of the most votes": status(nil, nil, nil, many(maxVoters, []any{1, ""}), many(maxVoters, []any{1, ""}), nil),
 	} {
 		if _, err := readStatus(body, testShards); err != nil {
 			t.Errorf("%s: %v", right, err)
@@ -83,7 +89,7 @@ func TestMalformedStatuses(t *testing.T) {
 
 // FuzzStatus feeds a machine with whatever a peer may send.
 func FuzzStatus(f *testing.F) {
-	f.Add(wiretest.Encode(f, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil}))
+	f.Add(wiretest.Encode(f, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil, []any{[]any{0, 1}}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		b := newBench(t, testShards)
 		b.comes(node("b", 2))

@@ -358,6 +358,14 @@ func (n *Node) Health() Health {
 	return h
 }
 
+// Date returns a moment of the node's clock as a time of day, and the zero time for zero.
+func (n *Node) Date(at time.Duration) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return n.env.Wall().Add(at - n.env.Now())
+}
+
 const healthEvery = 50 * time.Millisecond
 
 // WaitHealthy returns nil when every shard is fully replicated; else the error of ctx, or the reason

@@ -17,6 +17,9 @@ func (l *shardLoop) report() {
 			if rep.AtRest() {
 				r.Rest = append(r.Rest, rep.Shard())
 			}
+			if until := rep.QuietUntil(); until != 0 {
+				r.Quiet = append(r.Quiet, members.Quiet{Shard: rep.Shard(), Until: until})
+			}
 		} else if ok && p.Node != l.node.id {
 			r.Follows = append(r.Follows, rep.Shard())
 		} else {

@@ -12,6 +12,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/transport"
@@ -213,7 +214,8 @@ func TestFounders(t *testing.T) {
 	}
 }
 
-// Promise: P27: in a mesh that was founded over seeds nothing is granted for MaxTTL·(1+2ρ).
+// Promise: P27: in a mesh that was founded over seeds nothing is granted for MaxTTL·(1+2ρ), and the shard loop
+// reports until when.
 func TestAFreshMeshGrantsNothing(t *testing.T) {
 	b := newLeader(t, Config{})
 	b.do(func(l *shardLoop) { l.drop(l.replica(0)) })
@@ -224,11 +226,23 @@ func TestAFreshMeshGrantsNothing(t *testing.T) {
 	begun := b.now
 	b.do(func(l *shardLoop) { l.node.mesh = v; l.foundReplicas(founders(v)) })
 	c := b.asks(b.node.Session(), client.Request{Key: "k"})
+	b.pass(time.Second)
+	var quiet []members.Quiet
+	if b.do(func(l *shardLoop) { quiet = l.reported.Quiet }); len(quiet) != 1 || quiet[0].Shard != 0 {
+		t.Fatalf("it reports that these are quiet: %+v", quiet)
+	}
 	for !isOver(c) && b.now < begun+time.Minute {
 		b.pass(10 * time.Millisecond)
 	}
+	if late := b.now - quiet[0].Until; late < 0 || late > 2*replica.TickInterval {
+		t.Errorf("the first grant comes %v later than was reported", late)
+	}
 	if took, want := b.now-begun, 10200*time.Millisecond; took < want || took > want+2*time.Second || c.Err != nil {
 		t.Errorf("the first grant comes after %v, want %v; %v", took, want, c.Err)
+	}
+	b.pass(time.Second)
+	if b.do(func(l *shardLoop) { quiet = l.reported.Quiet }); len(quiet) > 0 {
+		t.Errorf("it reports that these are quiet still: %+v", quiet)
 	}
 }
 

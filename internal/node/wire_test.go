@@ -75,7 +75,7 @@ func newSolo(tb testing.TB) *solo {
 		}
 		s.node, s.hold = n, h
 	})
-	if err := s.world.RunUntil(func() bool { return s.hold != nil }, 10*time.Second); err != nil {
+	if err := s.world.RunUntil(func() bool { return s.hold != nil && s.node.Health().QuietUntil == 0 }, 10*time.Second); err != nil {
 		tb.Fatal(err)
 	}
 	return s

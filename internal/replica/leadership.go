@@ -34,6 +34,20 @@ type leadership struct {
 // tableTime returns the table's time.
 func (g *leadership) tableTime(now time.Duration) time.Duration { return g.base + now - g.began }
 
+// quietUntil returns when table time will be due, by the leader's clock: the same in its whole reign.
+func (g *leadership) quietUntil(due time.Duration) time.Duration {
+	return max(g.began+due-g.base, 1)
+}
+
+// QuietUntil returns when a leader's table is due to grant, by the owner's clock. It is zero if the
+// table may grant, or if this replica does not serve: only a leader knows table time (P27).
+func (r *Replica) QuietUntil() time.Duration {
+	if due := r.table.Settles(); due != 0 && r.Serving() {
+		return r.leading.quietUntil(due)
+	}
+	return 0
+}
+
 // quietTimeEvery is how often a leader logs table time, at least, while the table is quiet (P27).
 const quietTimeEvery = ElectionTimeout / 2
 

@@ -99,3 +99,45 @@ func TestTableTimeIsLoggedInQuiet(t *testing.T) {
 		}
 	}
 }
+
+// Promise: P27: only a leader says when quiet ends: the same all the time, until it does. The next leader says when
+// that is from where the log has brought table time: not earlier.
+func TestALeaderKnowsWhenQuietEnds(t *testing.T) {
+	w := newQuiet(5 * time.Second)
+	leader := w.leader(t, 0)
+	end := leader.QuietUntil()
+	if left := end - w.now; left > 5*time.Second || left < 5*time.Second-ElectionTimeout {
+		t.Errorf("at the beginning it is to end in %v", left)
+	}
+	for range 40 {
+		if w.run(t, 1); leader.QuietUntil() != end {
+			t.Fatalf("it is to end %v later", leader.QuietUntil()-end)
+		}
+		for _, r := range w.replicas[1:] {
+			if r.QuietUntil() != 0 {
+				t.Fatalf("follower %d says %v", r.ID(), r.QuietUntil())
+			}
+		}
+	}
+	w.cut[leader.ID()] = true
+	began := w.now
+	next := w.leader(t, leader.ID())
+	if later := next.QuietUntil() - end; later < w.now-began-TickInterval || later > w.now-began+time.Second {
+		t.Errorf("%v without a leader, and it is to end %v later", w.now-began, later)
+	}
+	end = next.QuietUntil()
+	for next.QuietUntil() != 0 && w.now < end+ElectionTimeout {
+		w.run(t, 1)
+	}
+	if late := w.now - end; next.QuietUntil() != 0 || late < 0 || late > 2*TickInterval {
+		t.Errorf("it ended %v late: %v", late, next.QuietUntil() == 0)
+	}
+}
+
+// A leader that is to tell of a quiet that is late says so, whatever its clock shows.
+func TestALateEndOfQuiet(t *testing.T) {
+	g := leadership{serving: true, began: time.Second, base: time.Hour}
+	if got := g.quietUntil(time.Minute); got != 1 {
+		t.Errorf("it was to end at %v", got)
+	}
+}
