@@ -242,7 +242,7 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	case e.Reason == shard.Late && c.Kind == Lock:
 		l.acknowledge(e.Number)
 		l.remove(c)
-		c.reports = false // it has lost its place
+		c.reports, c.raw = false, nil // it has lost its place
 		s.request(c, l)
 		return
 	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):

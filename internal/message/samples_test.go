@@ -73,7 +73,9 @@ func requests() []sample {
 		Call: shard.Call{Session: session, Number: 4, Since: 5, Acked: []uint64{1, 2}}, TTL: time.Second, Name: "n", Key: "k",
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
 	}
-	replies := func(m message.Reply) []any { return append(onWire(m.Event), m.Revision, m.Generation, m.Leader, m.Term) }
+	replies := func(m message.Reply) []any {
+		return append(onWire(m.Event), m.Revision, m.Generation, m.Leader, m.Term)
+	}
 	reply, late := message.Reply{Event: result, Revision: 99, Leadership: by}, message.Reply{Event: result, Revision: 99, Leadership: message.Leadership{Generation: 12}}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []sample{
