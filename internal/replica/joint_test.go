@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -274,4 +275,109 @@ func lastIndex(tb testing.TB, r *Replica) uint64 {
 		tb.Fatal(err)
 	}
 	return last
+}
+
+// Promise: G1, G6 and P30: any voters become any others, whoever is cut off meanwhile and whatever gets lost; each
+// time that is over, most of those who vote then have what a leader has applied, and in the end somebody leads.
+// Method: whoever leads a shard of one to four voters proposes changes at random, is asked for locks, and hands over
+// now and then, also while the voters change.
+func TestVotersChangeAtRandom(t *testing.T) {
+	for seed := range uint64(20) {
+		if changeAtRandom(t, seed); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func changeAtRandom(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	w, _ := led(t)
+	loss, request := random.IntN(20), uint64(0)
+	w.loses = func(Frame) bool { return random.IntN(100) < loss }
+	for range 400 {
+		switch random.IntN(30) {
+		case 0:
+			w.cut[1+random.Uint64N(uint64(len(w.replicas)))] = true
+		case 1, 2:
+			clear(w.cut)
+		}
+		for _, r := range w.replicas {
+			if !r.Serving() {
+				continue
+			}
+			if !r.Joint() && r.leading.placing.look(w.now) {
+				w.changeSome(r, random)
+			}
+			if voters := r.Voters(); random.IntN(20) == 0 {
+				r.Receive(w.now, 100+voters[random.IntN(len(voters))], &Accept{r.Term()})
+			}
+			for range random.IntN(3) {
+				request++
+				a, _ := ask(request, "k")
+				a.Value = nil
+				_ = r.Submit(w.now, a, shard.AppendCommand(nil, a)) // it serves
+			}
+		}
+		w.run(t, 1)
+		for _, r := range w.replicas {
+			if !r.Serving() {
+				continue
+			}
+			has := func(id uint64) bool { return w.replicas[id-1].Last() >= r.applied.index }
+			if c := r.members.conf; !majority(c.Voters, has) && (!r.Joint() || !majority(c.VotersOutgoing, has)) {
+				t.Errorf("at entry %d, the leader %d counts by %v, and no majority has what it has applied", r.applied.index, r.ID(), c)
+			}
+		}
+	}
+	clear(w.cut)
+	w.loses = nil
+	w.run(t, 10*electionTicks)
+	serving := slices.DeleteFunc(slices.Clone(w.replicas), func(r *Replica) bool { return !r.Serving() })
+	if len(serving) != 1 || serving[0].Joint() || !serving[0].members.votes(serving[0].ID()) {
+		t.Errorf("in the end %d lead", len(serving))
+		for _, r := range w.replicas {
+			t.Logf("%d: term %d, serves %v, of %v, last %d", r.ID(), r.Term(), r.Serving(), r.members.conf, r.Last())
+		}
+		return
+	}
+	for _, id := range serving[0].Voters() {
+		r := w.replicas[id-1]
+		if r.Last() < serving[0].Applied() || r.Applied() == serving[0].Applied() && r.Table().Sum() != serving[0].Table().Sum() {
+			t.Errorf("%d has %d entries, or another table, and the leader %d has applied %d", id, r.Last(), serving[0].ID(), serving[0].Applied())
+		}
+	}
+}
+
+// changeSome lets a leader change a voter or two, or add a learner.
+func (w *trio) changeSome(leader *Replica, random *rand.Rand) {
+	var c placement.ChangeVoters
+	voters, learners := slices.Clone(leader.members.conf.Voters), leader.Learners()
+	n := len(voters)
+	for _, id := range learners {
+		if random.IntN(2) == 0 && n < 4 && leader.replicates(id) {
+			c.Promote = append(c.Promote, id)
+			n++
+		}
+	}
+	for _, id := range voters {
+		switch {
+		case id == leader.ID() || n < 2:
+		case random.IntN(4) == 0:
+			c.Remove = append(c.Remove, id)
+			n--
+		case random.IntN(4) == 0:
+			c.Demote = append(c.Demote, id)
+			n--
+		}
+	}
+	if len(learners) < 2 && len(w.replicas) < 12 {
+		for uint64(len(w.replicas)) < leader.members.next() {
+			w.add(1)
+		}
+		leader.addLearner(w.replicas[leader.members.next()-1].cfg.Self)
+		return
+	}
+	if len(c.Promote)+len(c.Remove)+len(c.Demote) > 0 {
+		leader.swap(c)
+	}
 }
