@@ -168,6 +168,7 @@ const (
 	wireSilent
 	wireSettle
 	wireCheck
+	wireReport
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -180,7 +181,12 @@ func (a *Acquire) fields(c *wire.Codec) {
 	wire.Number(c, &a.Capacity, MaxWeight)
 	c.Bool(&a.Try)
 	c.Bytes(&a.Value, MaxValue)
-	c.Check(a.Weight >= 1 && a.Weight <= a.Capacity && (a.Kind != RW || a.Capacity == Whole), "weight and capacity do not fit")
+	c.Check(share(a.Kind, a.Weight, a.Capacity), "weight and capacity do not fit")
+}
+
+// share reports whether a request may ask for this weight of a key of that kind and capacity.
+func share(kind Kind, weight, capacity int64) bool {
+	return weight >= 1 && weight <= capacity && (kind != RW || capacity == Whole)
 }
 
 func (a *Cancel) fields(c *wire.Codec) {
@@ -194,6 +200,30 @@ func (a *Release) fields(c *wire.Codec) {
 	a.Call.fields(c)
 	key(c, &a.Key)
 	c.Uint(&a.Token, anyUint)
+}
+
+func (a *Report) fields(c *wire.Codec) {
+	a.Call.fields(c)
+	duration(c, &a.TTL)
+	c.String(&a.Name, MaxName)
+	key(c, &a.Key)
+	wire.Number(c, &a.Kind, uint64(Semaphore))
+	wire.Number(c, &a.Weight, MaxWeight)
+	wire.Number(c, &a.Capacity, MaxWeight)
+	c.Bytes(&a.Value, MaxValue)
+	a.Earlier.fields(c)
+	c.Check(share(a.Kind, a.Weight, a.Capacity), "weight and capacity do not fit")
+}
+
+func (a *Earlier) fields(c *wire.Codec) {
+	t := c.Begin()
+	c.Uint(&a.Token, anyUint)
+	c.Uint(&a.Entered, anyUint)
+	duration(c, &a.Hold)
+	c.Uint(&a.Known, maxKnown)
+	duration(c, &a.Quiet)
+	c.Check(a.Token <= a.Known && a.Entered <= a.Known, "a place that its client does not know of")
+	c.End(t)
 }
 
 func (a *Fix) fields(c *wire.Codec) {
@@ -278,6 +308,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireSettle))
 	case Check:
 		cmd.fields(as(&c, wireCheck))
+	case Report:
+		cmd.fields(as(&c, wireReport))
 	default:
 		panic("shard: a command without a wire form")
 	}
@@ -334,6 +366,10 @@ func ReadCommand(r *wire.Reader) Command {
 		cmd = a
 	case wireCheck:
 		var a Check
+		a.fields(&c)
+		cmd = a
+	case wireReport:
+		var a Report
 		a.fields(&c)
 		cmd = a
 	default:

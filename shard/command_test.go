@@ -34,6 +34,12 @@ func commands() []Command {
 		Silent{}, Silent{SessionID{1, 2}, time.Second, 3},
 		Settle{}, Settle{1},
 		Check{}, Check{1, 1<<64 - 1, 3},
+		Report{Call: least, Key: "k", Weight: 1, Capacity: Whole},
+		Report{
+			Call: most, TTL: MaxDuration, Name: text(MaxName), Key: text(MaxKey), Kind: Semaphore,
+			Weight: MaxWeight, Capacity: MaxWeight, Value: []byte(text(MaxValue)),
+			Earlier: Earlier{Token: maxKnown, Entered: maxKnown, Hold: MaxDuration, Known: maxKnown, Quiet: MaxDuration},
+		},
 	}
 }
 
@@ -56,8 +62,8 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if len(kinds) != wireCheck {
-		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireCheck)
+	if len(kinds) != wireReport {
+		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireReport)
 	}
 	r := wire.NewReader(all)
 	for _, cmd := range commands() {
@@ -85,12 +91,14 @@ func TestMalformedCommands(t *testing.T) {
 	release := fields{wireRelease, 1, 1, 1, 0, fields{}, "k", 7}
 	fix := fields{wireFix, 1, 1, 1, 0, fields{}, "k", 7, 5}
 	silent := fields{wireSilent, 1, 1, 5, 3}
+	earlier := fields{7, 6, 5, 8, 9}
+	report := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 1, 1, 3, []byte{}, earlier}
 	acks := make(fields, MaxAcked+1)
 	for i := range acks {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, fix, silent} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent, report} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -105,7 +113,7 @@ func TestMalformedCommands(t *testing.T) {
 		{"an empty array", forge(nil)},
 		{"an empty array before a zero", []byte{0x90, 0, 0x30, 0x30, 0x30}},
 		{"number zero", forge(nil, 0, 1, 1)},
-		{"an unknown number", forge(nil, wireCheck+1, 1, 1)},
+		{"an unknown number", forge(nil, wireReport+1, 1, 1)},
 		{"a huge number", forge(nil, uint64(1<<63), 1, 1)},
 		{"a name instead of a number", forge(nil, "acquire", 1, 1)},
 		{"a field too few", forge(nil, acquire[:13]...)},
@@ -135,6 +143,16 @@ func TestMalformedCommands(t *testing.T) {
 		{"a Fix of an empty key", forge(nil, with(fix, 6, "")...)},
 		{"a Fix for longer than any", forge(nil, with(fix, 8, uint64(MaxDuration)+1)...)},
 		{"a silence longer than any", forge(nil, with(silent, 3, uint64(MaxDuration)+1)...)},
+		{"a report of an empty key", forge(nil, with(report, 8, "")...)},
+		{"a report of no weight", forge(nil, with(report, 10, 0)...)},
+		{"a report of a lock with the capacity of a semaphore", forge(nil, with(report, 9, 0)...)},
+		{"a report of a value that is too long", forge(nil, with(report, 12, make([]byte, MaxValue+1))...)},
+		{"a report of nothing earlier", forge(nil, with(report, 13, fields{})...)},
+		{"a report of a token that its client does not know of", forge(nil, with(report, 13, with(earlier, 0, 9))...)},
+		{"a report of a place that its client does not know of", forge(nil, with(report, 13, with(earlier, 1, 9))...)},
+		{"a report of a hold longer than any", forge(nil, with(report, 13, with(earlier, 2, uint64(MaxDuration)+1))...)},
+		{"a report of a revision that leaves no room", forge(nil, with(report, 13, with(earlier, 3, uint64(maxKnown)+1))...)},
+		{"a report of a quiet time longer than any", forge(nil, with(report, 13, with(earlier, 4, uint64(MaxDuration)+1))...)},
 		{"a number in a longer form than it needs", []byte{0x92, wireSettle, 0xcc, 1}},
 		{"an array in a longer form than it needs", []byte{0xdc, 0, 2, wireSettle, 1}},
 		{"a signed number", []byte{0x92, wireSettle, 0xd0, 1}},

@@ -13,12 +13,13 @@ type Event struct {
 	Session SessionID
 	Number  uint64 // of the command that is answered
 
-	Token  uint64        // Granted: the grant's; Queued and Refused: of one that holds the key, if any does
-	Holder string        // Queued and Refused: the name of that one's node
-	Ahead  int           // Queued: how many requests are before it (-1: too many to count again)
-	Reason Reason        // Refused
-	TTL    time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
-	Quiet  time.Duration // Queued and Refused: for how much longer the table grants nothing; zero: it may grant (P27)
+	Token   uint64        // Granted: the grant's; Queued and Refused: of one that holds the key, if any does
+	Holder  string        // Queued and Refused: the name of that one's node
+	Ahead   int           // Queued: how many requests are before it (-1: too many to count again)
+	Entered uint64        // Queued: the revision at which it entered the queue, for a Report
+	Reason  Reason        // Refused
+	TTL     time.Duration // Opened: of the lease; Fixed: for how long it lasts from now on
+	Quiet   time.Duration // Queued and Refused: for how much longer the table grants nothing; zero: it may grant (P27)
 }
 
 // EventKind says what happened.
@@ -62,13 +63,14 @@ const (
 	Crowded                    // MaxWaiters requests wait already
 	Stale                      // a late copy: the number was finished and acknowledged, or cancelled, before
 	Behind                     // there is a record, opened by a command that knew of a later revision (P12)
+	Late                       // a Report to a table that may grant already
 	Quiet                      // a Try, while the table grants nothing yet (P27)
 
 	lastReason = Quiet
 )
 
 var reasons = [lastReason + 1]string{
-	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Quiet: "quiet",
+	0: "none", Locked: "locked", Lost: "lost", Reopen: "reopen", Capacity: "capacity", Crowded: "crowded", Stale: "stale", Behind: "behind", Late: "late", Quiet: "quiet",
 }
 
 func (r Reason) String() string {

@@ -20,7 +20,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 	last := uint64(10)
 	for kind, cmd := range []Command{
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
-		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{},
+		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{},
 	} {
 		if kind == 0 {
 			continue
@@ -30,13 +30,20 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 		if k := v.FieldByName("Kind"); k.IsValid() {
 			k.SetUint(uint64(Semaphore))
 		}
+		if k := v.FieldByName("Known"); k.IsValid() {
+			k.SetUint(1000 + last)
+		}
 		cmd = v.Interface().(Command)
 		b := AppendCommand(nil, cmd)
 		r := wire.NewReader(b)
 		if got := ReadCommand(r); r.End() != nil || !reflect.DeepEqual(got, cmd) {
 			t.Errorf("%+v came back as %+v, error %v", cmd, got, r.Err())
 		}
-		if want := wiretest.Encode(t, append([]any{kind}, wiretest.Elements(cmd)...)); !bytes.Equal(b, want) {
+		elements := append([]any{kind}, wiretest.Elements(cmd, "Earlier")...)
+		if p, ok := cmd.(Report); ok {
+			elements = append(elements, wiretest.Elements(p.Earlier)) // a list of its own
+		}
+		if want := wiretest.Encode(t, elements); !bytes.Equal(b, want) {
 			t.Errorf("%+v is written as %x, want %x", cmd, b, want)
 		}
 	}
@@ -127,6 +134,7 @@ func TestNoFieldIsLostInASnapshot(t *testing.T) {
 	step(lock("eve", 1, "k"))
 	step(read("eve", 4, "k"))
 	table.settles = 11 * time.Second
+	step(waited("fay", 1, "k", 1))
 
 	was, is := fields{make(map[string]bool)}, fields{make(map[string]bool)}
 	want := was.write(reflect.ValueOf(*table))

@@ -14,6 +14,8 @@ func (t *Table) checkCommand(cmd Command) {
 		key, id = c.Key, c.Session
 	case Fix:
 		key, id = c.Key, c.Session
+	case Report:
+		key, id = c.Key, c.Session
 	case Cancel:
 		id = c.Session
 	default:
@@ -39,7 +41,7 @@ func (t *Table) checkEntry(e *entry) {
 	last := uint64(0)
 	for r := e.holders.first(); r != nil; r = r.place.next() {
 		used += r.weight
-		if r.token <= last || r.token > t.revision {
+		if r.token <= last && t.settles == 0 || r.token > t.revision {
 			panic(fmt.Sprintf("shard: key %q: token %d after %d at revision %d", e.key, r.token, last, t.revision))
 		}
 		last = r.token

@@ -1,5 +1,7 @@
 package shard
 
+import "slices"
+
 // list is a doubly linked list whose links lie in its elements, so that an element
 // is removed from the middle of a long queue in one step and without a search.
 // The zero list is empty. It may change during a walk, but the current element
@@ -40,6 +42,19 @@ func (l *list[T]) remove(p *place[T]) {
 	}
 	p.prev, p.succ = nil, nil
 	l.len--
+}
+
+// sort orders the list. Equal elements stay in their order.
+func (l *list[T]) sort(compare func(a, b T) int) {
+	all := make([]*place[T], 0, l.len)
+	for p := l.head; p != nil; p = p.succ {
+		all = append(all, p)
+	}
+	slices.SortStableFunc(all, func(a, b *place[T]) int { return compare(a.value, b.value) })
+	*l = list[T]{}
+	for _, p := range all {
+		l.push(p.value, p)
+	}
 }
 
 // first returns the oldest element, or T's zero value.

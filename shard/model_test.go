@@ -38,7 +38,9 @@ type outcome struct {
 
 type wish struct {
 	Acquire
-	token uint64 // zero while it waits
+	token    uint64 // zero while it waits
+	entered  uint64
+	reported bool
 }
 
 func (m *model) find(id SessionID) *record {
@@ -50,7 +52,8 @@ func (m *model) find(id SessionID) *record {
 	return nil
 }
 
-// holders are the wishes of key that hold it, in the order of their tokens.
+// holders are the wishes of key that hold it, in the order of their tokens or, in a young table, of
+// their commands.
 func (m *model) holders(key string) []wish {
 	var held []wish
 	for _, w := range m.wishes {
@@ -58,7 +61,9 @@ func (m *model) holders(key string) []wish {
 			held = append(held, w)
 		}
 	}
-	slices.SortFunc(held, func(a, b wish) int { return cmp.Compare(a.token, b.token) })
+	if m.settles == 0 {
+		slices.SortFunc(held, func(a, b wish) int { return cmp.Compare(a.token, b.token) })
+	}
 	return held
 }
 
@@ -147,6 +152,9 @@ func (m *model) queued(c Call, key string) Event {
 	})
 	if h := m.holders(key); len(h) > 0 {
 		q.Holder, q.Token = h[0].Name, h[0].token
+	}
+	if q.Ahead >= 0 {
+		q.Entered = m.waiters(key)[q.Ahead].entered
 	}
 	return q
 }
@@ -240,7 +248,7 @@ func (m *model) step(cmd Command) (out []Event) {
 			refused.Reason = Locked
 			return append(out, m.finish(s, c.Number, refused)...)
 		}
-		m.wishes = append(m.wishes, wish{c, 0})
+		m.wishes = append(m.wishes, wish{c, 0, m.revision, false})
 		granted := m.grant(c.Key)
 		if granted == nil {
 			granted = []Event{m.queued(c.Call, c.Key)}
@@ -297,8 +305,11 @@ func (m *model) step(cmd Command) (out []Event) {
 				return []Event{reheard(c.Session)}
 			}
 		}
+	case Report:
+		return m.report(c)
 	case Settle:
 		if c.Term == m.term && m.settles != 0 {
+			out = m.order()
 			m.settles = 0
 			keys := make([]string, 0, len(m.wishes))
 			for _, w := range m.wishes {
@@ -309,6 +320,111 @@ func (m *model) step(cmd Command) (out []Event) {
 				out = append(out, m.grant(key)...)
 			}
 		}
+	}
+	return out
+}
+
+// report gives a session the place that it reports.
+func (m *model) report(c Report) []Event {
+	s, out := m.arrive(c.Call, true, c.TTL, c.Name)
+	if s == nil {
+		return out
+	}
+	refused := Event{What: Refused, Session: c.Session, Number: c.Number}
+	refuse := func(why Reason) []Event {
+		refused.Reason, refused.Quiet = why, m.quiet()
+		if h := m.holders(c.Key); len(h) > 0 && why != Late {
+			refused.Holder, refused.Token = h[0].Name, h[0].token
+		}
+		return append(out, m.finish(m.find(c.Session), c.Number, refused)...)
+	}
+	if m.settles == 0 {
+		return refuse(Late)
+	}
+	m.settles = max(m.settles, c.Quiet)
+	if c.Known >= m.revision {
+		m.revision = c.Known + floorJump
+	}
+	differs := func() bool {
+		i := slices.IndexFunc(m.wishes, func(w wish) bool { return w.Key == c.Key })
+		return i >= 0 && (m.wishes[i].Kind != c.Kind || m.wishes[i].Capacity != c.Capacity)
+	}
+	if c.Token == 0 {
+		if differs() {
+			return refuse(Capacity)
+		}
+	} else {
+		if slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Session == c.Session && w.token == c.Token }) {
+			return refuse(Lost)
+		}
+		for {
+			held := m.holders(c.Key)
+			if differs() && len(held) == 0 {
+				for _, w := range m.waiters(c.Key) {
+					e := Event{What: Refused, Session: w.Session, Number: w.Number, Reason: Capacity}
+					m.wishes = slices.DeleteFunc(m.wishes, func(o wish) bool { return o.Session == w.Session && o.Number == w.Number })
+					out = append(out, m.finish(m.find(w.Session), w.Number, e)...)
+				}
+			}
+			if !differs() && m.room(c.Key, c.Weight) {
+				break
+			}
+			low := slices.MinFunc(held, func(a, b wish) int { return cmp.Compare(a.token, b.token) })
+			if low.token >= c.Token || low.Session == c.Session {
+				return refuse(Lost)
+			}
+			out = append(out, m.end(low.Session)...)
+		}
+	}
+	a := Acquire{Call: c.Call, Name: c.Name, Key: c.Key, Kind: c.Kind, Weight: c.Weight, Capacity: c.Capacity, Value: c.Value}
+	m.wishes = append(m.wishes, wish{a, c.Token, c.Entered, true})
+	if c.Token == 0 {
+		return append(out, m.queued(c.Call, c.Key))
+	}
+	s = m.find(c.Session)
+	s.results = append(s.results, outcome{c.Number, c.Token, 0})
+	if c.Hold != 0 {
+		s.ttl, s.fixed = c.Hold, true
+		out = append(out, fixed(c.Session, c.Hold))
+	}
+	return append(out, granted(c.Session, c.Number, c.Token))
+}
+
+// order ends the sessions that reported a token that another one had reported, and puts the wishes in
+// the order of their turns.
+func (m *model) order() (out []Event) {
+	var keys []string // in the order in which they came into use
+	for _, w := range m.wishes {
+		if !slices.Contains(keys, w.Key) {
+			keys = append(keys, w.Key)
+		}
+	}
+	var ends []SessionID
+	for _, key := range keys {
+		held := m.holders(key)
+		slices.SortStableFunc(held, func(a, b wish) int { return cmp.Compare(a.token, b.token) })
+		for i := 1; i < len(held); i++ {
+			if held[i].token == held[i-1].token {
+				ends = append(ends, held[i].Session)
+			}
+		}
+	}
+	turn := func(w wish) (group int, at uint64) {
+		switch {
+		case w.reported && w.entered != 0:
+			return 1, w.entered
+		case w.reported:
+			return 2, 0
+		}
+		return 3, w.entered
+	}
+	slices.SortStableFunc(m.wishes, func(a, b wish) int {
+		ga, at := turn(a)
+		gb, bt := turn(b)
+		return cmp.Or(cmp.Compare(ga, gb), cmp.Compare(at, bt))
+	})
+	for _, id := range ends {
+		out = append(out, m.end(id)...)
 	}
 	return out
 }
@@ -333,7 +449,7 @@ func (m *model) dump() string {
 		i := slices.IndexFunc(m.wishes, func(w wish) bool { return w.Key == key })
 		fmt.Fprintf(&b, "%s kind %d capacity %d\n", key, m.wishes[i].Kind, m.wishes[i].Capacity)
 		for _, w := range append(m.holders(key), m.waiters(key)...) {
-			fmt.Fprintf(&b, "  %v %d weight %d token %d value %q\n", w.Session, w.Number, w.Weight, w.token, w.Value)
+			fmt.Fprintf(&b, "  %v %d weight %d token %d value %q entered %d %v\n", w.Session, w.Number, w.Weight, w.token, w.Value, w.entered, w.reported)
 		}
 	}
 	return b.String()
@@ -387,8 +503,8 @@ func (t *Table) dump() string {
 		fmt.Fprintf(&b, "%s kind %d capacity %d\n", key, e.kind, e.capacity)
 		for _, l := range []*list[*request]{&e.holders, &e.queue} {
 			for r := l.first(); r != nil; r = r.place.next() {
-				fmt.Fprintf(&b, "  %v %d weight %d token %d value %q\n",
-					r.session.id, r.number, r.weight, r.token, r.value)
+				fmt.Fprintf(&b, "  %v %d weight %d token %d value %q entered %d %v\n",
+					r.session.id, r.number, r.weight, r.token, r.value, r.entered, r.reported)
 			}
 		}
 	}
@@ -464,6 +580,9 @@ func (s *script) make(t *Table) Command {
 	for range r.IntN(3) {
 		c.Acked = append(c.Acked, 1+r.Uint64N(s.numbers[who]))
 	}
+	if t.settles != 0 && r.IntN(3) > 0 || r.IntN(40) == 0 {
+		return s.report(c, who)
+	}
 	key, token := s.held(t, who)
 	switch r.IntN(10) {
 	case 0:
@@ -483,6 +602,32 @@ func (s *script) make(t *Table) Command {
 		a.Value = []byte(who)
 	}
 	return a
+}
+
+// report reports a place in an earlier table, mostly one that there was.
+func (s *script) report(c Call, who string) Report {
+	r := s.rand
+	p := Report{Call: c, TTL: ttl, Name: who, Key: pick(r, "a", "b", "s", "t"), Weight: pick[int64](r, 1, Whole), Capacity: Whole}
+	if p.Key >= "s" && r.IntN(20) > 0 {
+		p.Kind, p.Capacity, p.Weight = Semaphore, 3, 1+r.Int64N(3)
+	}
+	switch r.IntN(4) {
+	case 0:
+		p.Entered = r.Uint64N(50)
+	case 1:
+		p.Hold = time.Duration(r.IntN(2)) * time.Second
+		fallthrough
+	default:
+		p.Token = 1 + r.Uint64N(100)
+	}
+	p.Known = max(p.Token, p.Entered) + r.Uint64N(20)
+	if r.IntN(10) == 0 {
+		p.Quiet = time.Duration(r.IntN(3000)) * time.Millisecond
+	}
+	if r.IntN(3) == 0 {
+		p.Value = []byte(who)
+	}
+	return p
 }
 
 // number gives out numbers in order, now and then with a gap.
@@ -519,7 +664,7 @@ func TestTableBehavesLikeTheModel(t *testing.T) {
 		s := newScript(seed)
 		f := Founding{Revision: 100 * seed, Check: true}
 		if seed%4 == 0 {
-			f.Settles = time.Second
+			f.Settles, f.Revision = time.Second, f.Revision/4
 		}
 		table := NewTable(f)
 		m := &model{revision: f.Revision, settles: f.Settles}

@@ -241,6 +241,8 @@ func (q *requestImage) fields(c *wire.Codec) {
 	wire.Number(c, &q.weight, MaxWeight)
 	c.Uint(&q.token, anyUint)
 	c.Bytes(&q.value, MaxValue)
+	c.Uint(&q.entered, maxRevision)
+	c.Bool(&q.reported)
 	c.End(t)
 }
 
@@ -423,8 +425,8 @@ func (rs *Restore) entry(c *wire.Codec, read *entryImage) {
 	rs.taken.entries++
 }
 
-// fits reports whether q may come next in e: the holders in the order of their
-// tokens, with room for each, and then the waiters.
+// fits reports whether q may come next in e: the holders in the order of their tokens, once the
+// table may grant, with room for each, and then the waiters.
 func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 	var last uint64
 	if e.holders.len > 0 {
@@ -437,6 +439,6 @@ func (rs *Restore) fits(e *entry, s *session, q *request) bool {
 	case q.token == 0:
 		return e.queue.len < MaxWaiters
 	}
-	return e.queue.len == 0 && q.token > last && q.token <= rs.t.revision && s.holds[q.token] == nil &&
+	return e.queue.len == 0 && (q.token > last || rs.t.settles != 0) && q.token <= rs.t.revision && s.holds[q.token] == nil &&
 		e.used+q.weight <= e.capacity
 }

@@ -304,7 +304,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		return f
 	}
 	none := deleted(1024)
-	head := fields{1, 100, none, 0, 0, 0}
+	head, young := fields{1, 100, none, 0, 0, 0}, fields{1, 100, none, 0, 5, 0}
 	ann := func(change ...any) fields { // position, value
 		f := fields{1, 1, 1, "ann", 5, false, 0, 0, fields{9}, fields{}}
 		for i := 0; i < len(change); i += 2 {
@@ -312,7 +312,9 @@ func TestMalformedSnapshots(t *testing.T) {
 		}
 		return f
 	}
-	ask := func(number, weight, token any) fields { return fields{1, 1, number, weight, token, []byte(nil)} }
+	ask := func(number, weight, token any) fields {
+		return fields{1, 1, number, weight, token, []byte(nil), 0, false}
+	}
 	key := func(kind, capacity any, asks ...any) fields { return fields{2, "a", kind, capacity, asks} }
 	waiting := func(n int) fields {
 		asks := fields{ask(1, 1, 7)}
@@ -366,7 +368,7 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a request that never arrived, before its session", []fields{head, key(1, 3, ask(10, 1, 7)), ann(), end}},
 		{"a request twice", []fields{head, ann(), key(1, 3, ask(1, 1, 7), ask(1, 1, 8)), end}},
 		{"a token twice", []fields{head, ann(), key(1, 3, ask(1, 1, 7), ask(2, 1, 7)), end}},
-		{"a token of two sessions", []fields{head, ann(), ann(2, 2), key(1, 3, ask(1, 1, 7), fields{1, 2, 1, 1, 7, []byte(nil)}), {3, 2, 1}}},
+		{"a token of two sessions", []fields{head, ann(), ann(2, 2), key(1, 3, ask(1, 1, 7), fields{1, 2, 1, 1, 7, []byte(nil), 0, false}), {3, 2, 1}}},
 		{"a waiter too many", []fields{head, ann(8, fields{MaxWaiters + 2}), key(1, 1, waiting(MaxWaiters+1)...), end}},
 		{"tokens that fall", []fields{head, ann(), key(1, 3, ask(1, 1, 8), ask(2, 1, 7)), end}},
 		{"a token of the future", []fields{head, ann(), key(1, 3, ask(1, 1, 101)), end}},
@@ -374,8 +376,10 @@ func TestMalformedSnapshots(t *testing.T) {
 		{"a holder behind a waiter", []fields{head, ann(), key(1, 3, ask(1, 3, 7), ask(2, 3, 0), ask(3, 1, 8)), end}},
 		{"a waiter that fits", []fields{head, ann(), key(1, 3, ask(1, 1, 7), ask(2, 1, 0)), end}},
 		{"a waiter that just fits", []fields{head, ann(), key(1, 3, ask(1, 1, 7), ask(2, 2, 0)), end}},
-		{"a value that is too long", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, make([]byte, MaxValue+1)}), end}},
-		{"a request with a field too many", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0}), end}},
+		{"a value that is too long", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, make([]byte, MaxValue+1), 0, false}), end}},
+		{"a place in a queue of no revision", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), uint64(1 << 53), false}), end}},
+		{"a number where a request says if it was reported", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, 1}), end}},
+		{"a request with a field too many", []fields{head, ann(), key(1, 3, fields{1, 1, 1, 1, 7, []byte(nil), 0, false, 0}), end}},
 	}
 	add := func(images []fields) (*Table, error) {
 		rs := NewRestore(Founding{Check: true})
@@ -394,7 +398,8 @@ func TestMalformedSnapshots(t *testing.T) {
 		{head, ann(8, fields{9, 12, 12, 14, 17}, 9, fields{1, 7, 0, 12, 0, 1}), key(1, 3, ask(1, 1, 7), ask(14, 3, 0)), end},
 		{head, key(0, uint64(Whole), ask(1, 1, 7)), ann(), end},
 		{head, ann(8, fields{MaxWaiters + 2}), key(1, 1, waiting(MaxWaiters)...), end},
-		{head, ann(), ann(2, 2), key(1, 3, ask(1, 1, 7), fields{1, 2, 1, 1, 8, []byte(nil)}), {3, 2, 1}},
+		{young, ann(), key(1, 3, ask(1, 1, 8), ask(2, 1, 7), ask(3, 1, 0)), end},
+		{head, ann(), ann(2, 2), key(1, 3, ask(1, 1, 7), fields{1, 2, 1, 1, 8, []byte(nil), 0, false}), {3, 2, 1}},
 		{{1, uint64(maxRevision), deleted(1024, 0, 1, 1023, maxRevision), 0, 0, 0}, {3, 0, 0}},
 		{head, ann(9, fields{9, 100, 0}), key(1, 3, ask(1, 3, 100), ask(2, 1, 0)), end},
 		{head, ann(4, uint64(MaxDuration), 8, fields{9, 11, 11, 13, 13}), key(1, uint64(MaxWeight), ask(1, uint64(MaxWeight), 7), ask(13, 1, 0)), end},

@@ -69,6 +69,7 @@ const (
 	Finished                          // it no longer holds the key
 	Withdrawn                         // it left the queue without a grant
 	Declined                          // it was a Try, and would have had to wait
+	Resumed                           // it holds the key as it did in an earlier table (C8)
 )
 
 // report calls the observer, if there is one.
@@ -111,6 +112,9 @@ type request struct {
 	weight  int64
 	token   uint64 // zero while it waits
 	value   []byte
+
+	entered  uint64 // the revision at which it entered the queue: its place, should it be reported (C8)
+	reported bool   // by its client: entered is a revision of an earlier table
 }
 
 // Revision is the number of the last command or grant.
@@ -158,6 +162,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		out = t.release(cmd, out)
 	case Fix:
 		out = t.fix(cmd, out)
+	case Report:
+		out = t.resume(cmd, out)
 	case Close:
 		out = t.close(cmd, out)
 	case Expire:
@@ -204,10 +210,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	e := t.keys[c.Key]
 	if e == nil {
-		e = &entry{key: c.Key, kind: c.Kind, capacity: c.Capacity}
-		e.born = t.revision
-		t.keys[c.Key] = e
-		t.entries.push(e, &e.place)
+		e = t.newEntry(c.Key, c.Kind, c.Capacity)
 	}
 	refuse := Reason(0)
 	switch fits := t.fits(e, c.Weight); {
@@ -229,7 +232,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 		return out
 	}
 	t.keepEntry(e)
-	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight}
+	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, entered: t.revision}
 	if len(c.Value) > 0 {
 		r.value = slices.Clone(c.Value)
 	}
@@ -241,6 +244,15 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 		out = append(out, t.queued(r))
 	}
 	return out
+}
+
+// newEntry returns the entry of a key that is not in use yet.
+func (t *Table) newEntry(key string, kind Kind, capacity int64) *entry {
+	e := &entry{key: key, kind: kind, capacity: capacity}
+	e.born = t.revision
+	t.keys[key] = e
+	t.entries.push(e, &e.place)
+	return e
 }
 
 // fits reports whether a request of this weight would be granted at once: there is
@@ -369,6 +381,7 @@ func (t *Table) sweep(e *entry) {
 }
 
 func (t *Table) settle(out []Event) []Event {
+	out = t.order(out)
 	t.settles = 0
 	keys := make([]string, 0, len(t.keys))
 	for key := range t.keys { // order-free: sorted below
@@ -383,7 +396,7 @@ func (t *Table) settle(out []Event) []Event {
 
 // queued returns the event of a request that waits.
 func (t *Table) queued(r *request) Event {
-	q := Event{What: Queued, Session: r.session.id, Number: r.number, Ahead: -1, Quiet: t.Quiet()}
+	q := Event{What: Queued, Session: r.session.id, Number: r.number, Ahead: -1, Entered: r.entered, Quiet: t.Quiet()}
 	switch {
 	case r.place.next() == nil:
 		q.Ahead = r.entry.queue.len - 1

@@ -20,8 +20,8 @@ func granted(id SessionID, number, token uint64) Event {
 	return Event{What: Granted, Session: id, Number: number, Token: token}
 }
 
-func queued(id SessionID, number uint64, ahead int, holder string, token uint64) Event {
-	return Event{What: Queued, Session: id, Number: number, Ahead: ahead, Holder: holder, Token: token}
+func queued(id SessionID, number uint64, ahead int, holder string, token, entered uint64) Event {
+	return Event{What: Queued, Session: id, Number: number, Ahead: ahead, Holder: holder, Token: token, Entered: entered}
 }
 
 func done(id SessionID, number uint64) Event { return Event{What: Done, Session: id, Number: number} }
@@ -141,7 +141,7 @@ func TestTable(t *testing.T) {
 			name:  "the second request waits, and learns the holder",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("bob", 1, "a"),
-			want:  []Event{opened(id("bob"), ttl), queued(id("bob"), 1, 0, "ann", 2)},
+			want:  []Event{opened(id("bob"), ttl), queued(id("bob"), 1, 0, "ann", 2, 3)},
 			keys:  "a: ann=2 | bob",
 		},
 		{
@@ -162,7 +162,7 @@ func TestTable(t *testing.T) {
 			name:  "one session may wait for what it holds: its handles exclude each other",
 			given: []Command{lock("ann", 1, "a")},
 			when:  lock("ann", 2, "a"),
-			want:  []Event{queued(id("ann"), 2, 0, "ann", 2)},
+			want:  []Event{queued(id("ann"), 2, 0, "ann", 2, 3)},
 			keys:  "a: ann=2 | ann",
 		},
 		{
@@ -191,7 +191,7 @@ func TestTable(t *testing.T) {
 			name:  "a reader does not pass a writer that waits, so the writer is not starved",
 			given: []Command{read("ann", 1, "a"), lock("bob", 1, "a")},
 			when:  read("eve", 1, "a"),
-			want:  []Event{opened(id("eve"), ttl), queued(id("eve"), 1, 1, "ann", 2)},
+			want:  []Event{opened(id("eve"), ttl), queued(id("eve"), 1, 1, "ann", 2, 4)},
 			keys:  "a: ann=2 | bob eve",
 		},
 		{
@@ -219,7 +219,7 @@ func TestTable(t *testing.T) {
 			name:  "a small request does not pass a large one",
 			given: []Command{permits("ann", 1, "s", 2, 3), permits("bob", 1, "s", 3, 3)},
 			when:  permits("eve", 1, "s", 1, 3),
-			want:  []Event{opened(id("eve"), ttl), queued(id("eve"), 1, 1, "ann", 2)},
+			want:  []Event{opened(id("eve"), ttl), queued(id("eve"), 1, 1, "ann", 2, 4)},
 			keys:  "s: ann=2 | bob eve",
 		},
 		{
@@ -312,7 +312,7 @@ func TestTable(t *testing.T) {
 			name:  "a repeated request that waits keeps its place",
 			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a"), lock("eve", 1, "a")},
 			when:  lock("bob", 1, "a"),
-			want:  []Event{queued(id("bob"), 1, 0, "ann", 2)},
+			want:  []Event{queued(id("bob"), 1, 0, "ann", 2, 3)},
 			keys:  "a: ann=2 | bob eve",
 		},
 		{
@@ -570,7 +570,7 @@ func TestTable(t *testing.T) {
 			now:      20 * time.Second,
 			when:     lock("ann", 1, "a"),
 			want: []Event{opened(id("ann"), ttl), {
-				What: Queued, Session: id("ann"), Number: 1, Quiet: 40 * time.Second,
+				What: Queued, Session: id("ann"), Number: 1, Entered: 1, Quiet: 40 * time.Second,
 			}},
 			keys: "a: | ann",
 		},
@@ -978,4 +978,18 @@ func (t *Table) checkAll() {
 	for s := t.records.first(); s != nil; s = s.place.next() {
 		t.checkSession(s)
 	}
+}
+
+// held and waited report a place in an earlier table.
+func held(who string, n uint64, key string, token uint64) Report {
+	return Report{
+		Call: call(who, n), TTL: ttl, Name: who, Key: key, Weight: Whole, Capacity: Whole,
+		Earlier: Earlier{Token: token, Known: token},
+	}
+}
+
+func waited(who string, n uint64, key string, entered uint64) Report {
+	r := held(who, n, key, 0)
+	r.Entered, r.Known = entered, entered
+	return r
 }

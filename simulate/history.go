@@ -179,6 +179,9 @@ func (o observer) Observe(at env.At, fact any) {
 	o.marks.before(at, fact)
 	o.Observer.Observe(at, fact)
 	o.marks.after(at, fact)
+	if c, changed := fact.(env.Configured); changed {
+		o.marks.looks = append(o.marks.looks, func() { o.Counts(at, c) })
+	}
 }
 
 func (o observer) Founded(node transport.ID, mesh uint64) {

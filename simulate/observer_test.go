@@ -127,3 +127,55 @@ func (*looked) Asked(int, uint64, uint64) string                                
 func (*looked) Break(int)                                                         {}
 func (*looked) Corrupt(int)                                                       {}
 func (*looked) Leave(context.Context) error                                       { return nil }
+
+// TestVotersHaveWhatIsApplied: what a leader has applied when it comes to count by a configuration is with most
+// of its voters (P30).
+func TestVotersHaveWhatIsApplied(t *testing.T) {
+	type ids = []transport.ID
+	for _, tt := range []struct {
+		name             string
+		voters, outgoing ids
+		last             []uint64 // of node 1, which leads and has applied entry 7, and of those that follow it; 0: it has no replica
+		follows          bool     // node 1 does not lead
+		again            ids      // which have had a replica before that one
+		fails            bool
+	}{
+		{"all have it", ids{1, 2, 3}, nil, []uint64{7, 7, 9}, false, nil, false},
+		{"two of three have it", ids{1, 2, 3}, nil, []uint64{7, 6, 7}, false, nil, false},
+		{"one of three has it", ids{1, 2, 3}, nil, []uint64{7, 6, 6}, false, nil, true},
+		{"one of two has it", ids{1, 2}, nil, []uint64{7, 6}, false, nil, true},
+		{"two of four have it", ids{1, 2, 3, 4}, nil, []uint64{8, 6, 7, 6}, false, nil, true},
+		{"one of two has it, and two of the three before", ids{1, 3}, ids{1, 2, 3}, []uint64{7, 7, 6}, false, nil, false},
+		{"two of two have it, and two of the four before", ids{1, 2}, ids{1, 2, 3, 4}, []uint64{7, 7, 6, 6}, false, nil, false},
+		{"one of two has it, and one of the three before", ids{1, 3}, ids{1, 2, 3}, []uint64{7, 6, 6}, false, nil, true},
+		{"a learner has it", ids{1, 2}, nil, []uint64{7, 6, 7}, false, nil, true},
+		{"a voter is gone", ids{1, 2}, nil, []uint64{7, 0}, false, nil, false},
+		{"it was on the node before", ids{1, 2}, nil, []uint64{7, 1}, false, ids{2}, false},
+		{"it does not lead", ids{1, 2}, nil, []uint64{7, 6}, true, nil, false},
+	} {
+		w := New(Options{})
+		var placed []env.Placed
+		for i, last := range tt.last {
+			id := transport.ID(i + 1)
+			n := &looked{mesh: 1}
+			if last > 0 {
+				n.replicas = []env.Replica{{Generation: 1, Voters: tt.voters, Outgoing: tt.outgoing, Last: last}}
+			}
+			if i == 0 {
+				n.replicas[0].Serving, n.replicas[0].Applied = !tt.follows, 7
+			}
+			w.Host(fmt.Sprint("host", i+1)).process.Inspect(id, n)
+			w.observer().Founded(id, 1)
+			placed = append(placed, env.Placed{ID: uint64(id), Node: id})
+		}
+		for _, node := range tt.again {
+			placed = append(placed, env.Placed{ID: uint64(len(placed) + 1), Node: node})
+		}
+		w.observer().Observe(env.At{Generation: 1, Node: 1}, env.Configured{Index: 7, Replicas: placed})
+		w.settle()
+		if err := w.Err(); (err != nil) != tt.fails || err != nil && !strings.HasPrefix(err.Error(), "P30 voters: at entry 7") {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		w.Close()
+	}
+}

@@ -17,6 +17,7 @@ const (
 	Unlock             // give a hold back
 	Fix                // make a hold of fixed length end Length from now (P7)
 	Close              // end a lease, with all that it holds
+	Report             // ask the table of a new generation for a hold (C8)
 )
 
 // Call is one command on its way to a shard and back. A caller fills in the first part, hands the
@@ -42,10 +43,12 @@ type Call struct {
 	first   time.Duration // when it was first sent
 	retryAt time.Duration
 	attempt int
-	jumps   int  // redirects that were followed since the last retry
-	queued  bool // it is in the shard's queue
-	fixing  bool // a Lock: it is granted, and its fixed time is asked for
-	over    bool // it has its result
+	entered uint64 // of a Lock: the revision at which it entered the queue, once it is known
+	jumps   int    // redirects that were followed since the last retry
+	queued  bool   // it is in the shard's queue
+	reports bool   // a Lock: it asks for the place that it had in an earlier generation
+	fixing  bool   // a Lock: it is granted, and its fixed time is asked for
+	over    bool   // it has its result
 
 	quietUntil time.Duration // when the shard is expected to grant, as it last said (P27)
 }

@@ -27,12 +27,13 @@ import (
 
 // Config is what a Client knows of its node.
 type Config struct {
-	Node   uint64       // its ID
-	Name   string       // its name, as callers that wait for its locks are told it
-	Shards int          // of the mesh, at least 1
-	Rho    float64      // the bound on the rates of clocks (P1)
-	Rand   *rand.Rand   // for the jitter of retries
-	Points point.Points // nil outside simulations
+	Node       uint64       // its ID
+	Name       string       // its name, as callers that wait for its locks are told it
+	Shards     int          // of the mesh, at least 1
+	Generation uint64       // in which all shards live, until a Generation names another
+	Rho        float64      // the bound on the rates of clocks (P1)
+	Rand       *rand.Rand   // for the jitter of retries
+	Points     point.Points // nil outside simulations
 }
 
 // Client is the client side of one node, for all shards. One goroutine at a time may use it, its
@@ -63,7 +64,7 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), view: &members.View{}, deadline: env.Never}
 }
 
-// Input is one thing that a client takes in: Start, Abandon, Received, NodeGone, Viewed, Tick,
+// Input is one thing that a client takes in: Start, Abandon, Received, Generation, NodeGone, Viewed, Tick,
 // CloseSession, LoseSession, CancelWaiters, Lapse or Shut.
 type Input interface{ isInput() }
 
@@ -84,6 +85,14 @@ type (
 		Shard   int
 		From    uint64
 		Message message.Message
+	}
+
+	// Generation: a shard lives in another one now, whose table began with nothing (C8). The client reports to it
+	// what its sessions hold and wait for, and takes no notice any more of messages of another one.
+	Generation struct {
+		Shard int
+		Name  uint64
+		Quiet time.Duration // for how long a new table must grant nothing, because of the leases until now
 	}
 
 	// NodeGone: no process answers for the node any more (P21).
@@ -115,6 +124,7 @@ type (
 func (Start) isInput()         {}
 func (Abandon) isInput()       {}
 func (Received) isInput()      {}
+func (Generation) isInput()    {}
 func (NodeGone) isInput()      {}
 func (Viewed) isInput()        {}
 func (Tick) isInput()          {}
@@ -192,6 +202,8 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		c.shard(in.Shard).abandon(in.Call, in.Cause)
 	case Received:
 		c.received(in)
+	case Generation:
+		c.shard(in.Shard).goOver(in.Name, in.Quiet)
 	case Viewed:
 		c.view = in.View
 	case Tick:
@@ -285,19 +297,28 @@ func (c *Client) start(call *Call) {
 	}
 }
 
+// received takes a message, unless it speaks of another generation of its shard.
 func (c *Client) received(in Received) {
 	s := c.shard(in.Shard)
 	switch m := in.Message.(type) {
 	case *message.Reply:
-		s.spoke(in.From, m.Leadership)
-		s.replied(m.Event, m.Revision)
+		if m.Generation == s.generation {
+			s.spoke(in.From, m.Leadership)
+			s.replied(m.Event, m.Revision)
+		}
 	case *message.Answer:
-		s.spoke(in.From, m.Leadership)
-		s.answered(*m)
+		if m.Generation == s.generation {
+			s.spoke(in.From, m.Leadership)
+			s.answered(*m)
+		}
 	case *message.Redirect:
-		s.redirected(in.From, *m)
+		if m.Generation == s.generation {
+			s.redirected(in.From, *m)
+		}
 	case *message.Serving:
-		s.served(message.Leadership{Leader: in.From, Term: m.Term})
+		if m.Generation == s.generation {
+			s.served(message.Leadership{Generation: m.Generation, Leader: in.From, Term: m.Term})
+		}
 	}
 }
 

@@ -26,9 +26,12 @@ type Hold struct {
 	cause error // why the belief is over; nil while it lasts
 
 	// The client's:
-	lease   *lease // the client may have given it up since
-	pending *Call  // the Lock, until its caller knows of the grant
-	fixed   bool   // of fixed length, and so not renewed; written before the holder has the hold
+	lease   *lease  // the client may have given it up since
+	pending *Call   // the Lock, until its caller knows of the grant
+	fixed   bool    // of fixed length, and so not renewed; written before the holder has the hold
+	request Request // of the Lock
+
+	unreported bool // its belief was over when the shard's generation changed
 }
 
 // Deadline returns the end of the belief, as far as it is confirmed, on the environment's clock.

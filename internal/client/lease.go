@@ -32,6 +32,7 @@ type lease struct {
 	calls     map[uint64]*Call // without a result, by number
 	open      []*Call          // those of calls that may need another sending
 	abandoned []*Call          // calls that no caller waits for, in the order in which they were given up; the first is not done, later ones may be
+	reports   int              // Reports without an answer: until they have it, the lease is not renewed, and nothing else is sent (C8)
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
@@ -105,6 +106,9 @@ func (l *lease) runsOut() bool {
 
 // put gives c a number in the lease.
 func (l *lease) put(c *Call) {
+	if c.Kind == Close {
+		l.dropReports()
+	}
 	l.number++
 	c.lease, c.number = l, l.number
 	if n := min(len(l.acks), shard.MaxAcked); n > 0 && !l.client.cfg.Points.Taken(point.LateAcks) {
@@ -176,7 +180,7 @@ func (l *lease) granted(c *Call, token uint64) {
 	if known {
 		return
 	}
-	h := &Hold{Key: c.Request.Key, Token: token, Shard: l.shard.shard, lease: l, pending: c}
+	h := &Hold{Key: c.Request.Key, Token: token, Shard: l.shard.shard, lease: l, pending: c, request: c.Request}
 	h.deadline.Store(int64(l.until))
 	l.holds = slices.Insert(l.holds, i, h)
 	c.Hold = h
@@ -230,6 +234,8 @@ func (l *lease) confirmed(c *Call, err error) {
 		}
 	case Fix:
 		l.fixConfirmed(c, err)
+	case Report:
+		l.lose(false)
 	}
 }
 
@@ -307,7 +313,7 @@ func (l *lease) outlast() {
 func (l *lease) lose(gone bool) {
 	c := l.client
 	l.shard.withdraw(l)
-	if !l.session.Own && !l.fixed && l.opened != neverShown && l.session.End(fault.ErrLost) {
+	if !l.session.Own && !l.fixed && (l.opened != neverShown || len(l.holds) > 0) && l.session.End(fault.ErrLost) {
 		c.emit(SessionLost{l.session})
 	}
 	l.loseHolds()

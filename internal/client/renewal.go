@@ -16,7 +16,7 @@ const (
 // renewable reports whether the lease is to be renewed: its record was shown, something depends
 // on it, and it is not to run out.
 func (l *lease) renewable() bool {
-	if l.opened == neverShown || l.runsOut() || len(l.calls) == 0 && len(l.holds) == 0 {
+	if l.reports > 0 || l.opened == neverShown || l.runsOut() || len(l.calls) == 0 && len(l.holds) == 0 {
 		return false
 	}
 	return len(l.holds) == 0 || !l.holds[0].fixed
@@ -47,7 +47,7 @@ func (l *lease) renew() {
 	to, relay := l.shard.route(l.attempt)
 	l.attempt++
 	q := &message.Renewal{
-		Renewal: replica.Renewal{Session: l.id, Ref: l.refs, After: l.after, Abandoned: l.named()}, Relay: relay,
+		Renewal: replica.Renewal{Session: l.id, Ref: l.refs, After: l.after, Abandoned: l.named()}, Generation: l.shard.generation, Relay: relay,
 	}
 	if to != 0 {
 		l.shard.post(to, q)

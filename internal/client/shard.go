@@ -15,12 +15,15 @@ import (
 // shardClient asks for the keys of one shard: it finds the shard's leader, and keeps the leases
 // that this node's sessions have there.
 type shardClient struct {
-	client   *Client
-	shard    int
+	client     *Client
+	shard      int
+	generation uint64        // the one that the shard lives in, as far as the client knows
+	earlier    shard.Earlier // what reports say of the generations before it: Known and Quiet
+
 	leader   uint64        // the node that is believed to lead; zero: unknown
 	term     uint64        // the latest in which a node is known to have led
 	relay    uint64        // the node that relayed the leader's last message; zero: none did (P15)
-	revision uint64        // the highest that an answer named (P12)
+	revision uint64        // the highest that an answer named in this generation (P12)
 	heard    time.Duration // when a leader's last message came
 	leases   []*lease
 	byNumber map[uint64]*lease // by their numbers
@@ -39,7 +42,7 @@ const noQuorumAfter = 2 * replica.ElectionTimeout
 
 func newShardClient(c *Client, number int) *shardClient {
 	return &shardClient{
-		client: c, shard: number, byNumber: make(map[uint64]*lease), current: make(map[*Session]*lease),
+		client: c, shard: number, generation: c.cfg.Generation, byNumber: make(map[uint64]*lease), current: make(map[*Session]*lease),
 	}
 }
 
@@ -83,6 +86,9 @@ func (s *shardClient) command(c *Call) shard.Command {
 	switch c.Kind {
 	case Lock:
 		q := &c.Request
+		if c.reports {
+			return s.report(c, base)
+		}
 		a := shard.Acquire{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Try: q.Try, Value: q.Value}
 		a.Weight, a.Capacity = q.Share()
 		if q.Mode == Permits {
@@ -95,6 +101,8 @@ func (s *shardClient) command(c *Call) shard.Command {
 		return shard.Release{Call: base, Key: c.Hold.Key, Token: c.Hold.Token}
 	case Fix:
 		return shard.Fix{Call: base, Key: c.Hold.Key, Token: c.Hold.Token, Hold: c.Length}
+	case Report:
+		return s.report(c, base)
 	}
 	return shard.Close{Session: l.id, Number: c.number}
 }
@@ -109,8 +117,8 @@ func (s *shardClient) send(c *Call) {
 	pause := min(firstRetry<<min(c.attempt, 3), longestRetry)
 	c.retryAt = s.client.now + pause/2 + time.Duration(s.client.cfg.Rand.Int64N(int64(pause/2)+1))
 	s.client.wakeAt(c.retryAt)
-	if to, relay := s.route(c.attempt); to != 0 {
-		s.post(to, &message.Request{Relay: relay, Command: c.command, Raw: c.raw})
+	if to, relay := s.route(c.attempt); to != 0 && !c.lease.defers(c) {
+		s.post(to, &message.Request{Generation: s.generation, Relay: relay, Command: c.command, Raw: c.raw})
 	}
 }
 
@@ -205,12 +213,15 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 	}
 	switch e.What {
 	case shard.Queued:
-		c.queued, c.retryAt, c.acks = true, env.Never, nil
+		c.queued, c.retryAt, c.acks, c.entered = true, env.Never, nil, e.Entered
 		c.Info.Queued, c.Info.Ahead, c.Info.Holder, c.Info.Token = true, e.Ahead, e.Holder, e.Token
 		c.quietUntil = s.client.now + e.Quiet
 	case shard.Granted:
-		if c.Kind == Lock {
+		switch c.Kind {
+		case Lock:
 			l.granted(c, e.Token)
+		case Report:
+			l.resumed(c)
 		}
 	case shard.Done:
 		if c.Kind == Lock {
@@ -227,6 +238,14 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	l := c.lease
 	switch {
+	case e.Reason == shard.Reopen && l.reopens(revision):
+		return
+	case e.Reason == shard.Late && c.Kind == Lock:
+		l.acknowledge(e.Number)
+		l.remove(c)
+		c.reports, c.raw = false, nil // it has lost its place
+		s.request(c, l)
+		return
 	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):
 		// The record is gone, or never was. Its number is never used again: what this
 		// lease asked for may have happened under it.
@@ -375,6 +394,11 @@ func (s *shardClient) fill(c *Call) {
 // unlock sends an Unlock. Its caller's belief has ended already.
 func (s *shardClient) unlock(c *Call) {
 	l := c.Hold.lease
+	if c.Hold.unreported {
+		s.client.counters.Unlocks.Add(1)
+		s.client.finish(c, nil) // the shard's table does not know of it (C8)
+		return
+	}
 	if !l.kept() {
 		// The lease ended between the caller's look at the clock and now, or the
 		// node is closing: the record expires, and what it held is free.

@@ -41,13 +41,15 @@ const maxForward = 600 << 10
 
 type (
 	// Serving says that the sender leads this shard now.
-	Serving struct{ Term uint64 }
+	Serving struct{ Generation, Term uint64 }
 
-	// Request is a client's command, with its wire form.
+	// Request is a client's command, with its wire form. It is for one life of the shard, and is refused
+	// in every other (C8).
 	Request struct {
-		Relay   bool // the receiver shall pass the request on to the leader, once (P15)
-		Command shard.Command
-		Raw     []byte
+		Generation uint64
+		Relay      bool // the receiver shall pass the request on to the leader, once (P15)
+		Command    shard.Command
+		Raw        []byte
 	}
 
 	// Reply carries the event that answers a request, or answered an earlier one. The session's node
@@ -69,7 +71,8 @@ type (
 	// Renewal is a client's question whether its session is alive.
 	Renewal struct {
 		replica.Renewal
-		Relay bool // as in Request
+		Generation uint64 // as in Request
+		Relay      bool   // as in Request
 	}
 
 	// Answer is a confirmed leader's answer to a Renewal. The session's node is the receiver.
@@ -87,9 +90,10 @@ type (
 	}
 )
 
-// Leadership names a shard's leader and its term. In a Reply or an Answer it is the leader from which
-// the message comes, whichever node passed it on; zero: a former leader, about an event of its term.
-type Leadership struct{ Leader, Term uint64 }
+// Leadership names a shard's leader and its term, in one generation of the shard. In a Reply or an Answer it
+// is the leader from which the message comes, whichever node passed it on; zero: a former leader, about an
+// event of its term.
+type Leadership struct{ Generation, Leader, Term uint64 }
 
 // Limits of what a message may carry.
 const (
@@ -99,9 +103,13 @@ const (
 	anyUint      = math.MaxUint64
 )
 
-func (m *Serving) Fields(c *wire.Codec) { c.Uint(&m.Term, anyUint) }
+func (m *Serving) Fields(c *wire.Codec) {
+	c.Uint(&m.Generation, anyUint)
+	c.Uint(&m.Term, anyUint)
+}
 
 func (m *Request) Fields(c *wire.Codec) {
+	c.Uint(&m.Generation, anyUint)
 	c.Bool(&m.Relay)
 	command(c, &m.Command, &m.Raw)
 	if c.Reads() {
@@ -138,10 +146,12 @@ func event(c *wire.Codec, e *shard.Event) {
 	wire.Number(c, &ahead, maxAhead)
 	e.Ahead = ahead - 1
 	c.String(&e.Holder, shard.MaxName)
+	c.Uint(&e.Entered, anyUint)
 	wire.Number(c, &e.Quiet, uint64(shard.MaxDuration))
 }
 
 func (o *Leadership) Fields(c *wire.Codec) {
+	c.Uint(&o.Generation, anyUint)
 	c.Uint(&o.Leader, anyUint)
 	c.Uint(&o.Term, anyUint)
 }
@@ -157,6 +167,7 @@ func (m *Renewal) Fields(c *wire.Codec) {
 	c.Check(m.Session.Node != 0, "a renewal without a session")
 	c.Uint(&m.Ref, anyUint)
 	c.Uint(&m.After, anyUint)
+	c.Uint(&m.Generation, anyUint)
 	c.Bool(&m.Relay)
 	if n := c.Array(len(m.Abandoned), MaxAbandoned); c.Reads() && n > 0 {
 		m.Abandoned = make([]replica.Abandoned, n)

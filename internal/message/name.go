@@ -65,6 +65,8 @@ func CommandName(cmd shard.Command) string {
 		return "lock " + c.Key
 	case shard.Release:
 		return fmt.Sprintf("unlock %s token %d", c.Key, c.Token)
+	case shard.Report:
+		return fmt.Sprintf("report %s token %d", c.Key, c.Token)
 	case shard.Fix:
 		return fmt.Sprintf("fix %s token %d", c.Key, c.Token)
 	}

@@ -30,7 +30,7 @@ func (s sample) bytes() []byte { return message.Append(nil, 3, s.message) }
 // The session and the leader of the samples.
 var (
 	session = shard.SessionID{Node: 7, Number: 3}
-	by      = message.Leadership{Leader: 11, Term: 6}
+	by      = message.Leadership{Generation: 12, Leader: 11, Term: 6}
 )
 
 // samples returns messages of each kind.
@@ -64,7 +64,7 @@ func replication() []sample {
 
 // result has a value in every field.
 var result = shard.Event{
-	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Quiet: 9 * time.Second,
+	Session: shard.SessionID{Number: 3}, Number: 4, What: shard.Queued, Token: 1 << 52, Reason: shard.Locked, Ahead: 5, Holder: "n", Entered: 1<<52 - 1, Quiet: 9 * time.Second,
 }
 
 // requests returns messages that carry requests, or say where to send them.
@@ -73,14 +73,16 @@ func requests() []sample {
 		Call: shard.Call{Session: session, Number: 4, Since: 5, Acked: []uint64{1, 2}}, TTL: time.Second, Name: "n", Key: "k",
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
 	}
-	replies := func(m message.Reply) []any { return append(onWire(m.Event), m.Revision, m.Leader, m.Term) }
-	reply, late := message.Reply{Event: result, Revision: 99, Leadership: by}, message.Reply{Event: result, Revision: 99}
+	replies := func(m message.Reply) []any {
+		return append(onWire(m.Event), m.Revision, m.Generation, m.Leader, m.Term)
+	}
+	reply, late := message.Reply{Event: result, Revision: 99, Leadership: by}, message.Reply{Event: result, Revision: 99, Leadership: message.Leadership{Generation: 12}}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
 	return []sample{
 		{"offer", 6, &replica.Offer{Term: 5}, nil},
 		{"accept", 7, &replica.Accept{Term: 5}, nil},
-		{"serving", 13, &message.Serving{Term: 5}, nil},
-		{"request", 8, &message.Request{Relay: true, Command: command, Raw: shard.AppendCommand(nil, command)}, []any{true, onWireCommand(1, command)}},
+		{"serving", 13, &message.Serving{Generation: 12, Term: 5}, nil},
+		{"request", 8, &message.Request{Generation: 12, Relay: true, Command: command, Raw: shard.AppendCommand(nil, command)}, []any{12, true, onWireCommand(1, command)}},
 		{"reply", 9, &reply, replies(reply)},
 		{"reply of a former leader", 9, &late, replies(late)},
 		{"redirect", 10, &redirect, nil},
@@ -90,7 +92,7 @@ func requests() []sample {
 
 // renewals returns renewals of sessions, and their answers.
 func renewals() []sample {
-	renewal := message.Renewal{Renewal: replica.Renewal{Session: session, Ref: 8, After: 300}, Relay: true}
+	renewal := message.Renewal{Renewal: replica.Renewal{Session: session, Ref: 8, After: 300}, Generation: 12, Relay: true}
 	closing := shard.Close{Session: session, Number: 8}
 	unlock := shard.Release{Call: shard.Call{Session: session, Number: 7, Since: 5, Acked: []uint64{6}}, Key: "k", Token: 99}
 	cancel := shard.Cancel{Call: shard.Call{Session: session, Number: 6, Since: 5}, TTL: time.Second, Name: "n", Target: 4}
@@ -99,7 +101,7 @@ func renewals() []sample {
 		named.Abandoned = append(named.Abandoned, replica.Abandoned{Command: cmd, Raw: shard.AppendCommand(nil, cmd)})
 	}
 	orphans := func(list ...any) []any {
-		return []any{7, 3, 8, 300, true, append([]any{}, list...)}
+		return []any{7, 3, 8, 300, 12, true, append([]any{}, list...)}
 	}
 
 	many := shard.Event{Session: shard.SessionID{Number: 3}, Number: 5, What: shard.Queued, Ahead: -1}
@@ -111,7 +113,7 @@ func renewals() []sample {
 		for _, r := range a.Results {
 			results = append(results, onWire(r))
 		}
-		return []any{a.Session.Number, a.Ref, a.Alive, a.Revision, results, a.More, a.Leader, a.Term}
+		return []any{a.Session.Number, a.Ref, a.Alive, a.Revision, results, a.More, a.Generation, a.Leader, a.Term}
 	}
 	return []sample{
 		{"renewal", 11, &renewal, orphans()},
@@ -129,5 +131,5 @@ func onWireCommand(kind int, cmd shard.Command) []any {
 
 // onWire returns the elements of an event on the wire.
 func onWire(p shard.Event) []any {
-	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Quiet}
+	return []any{p.Session.Number, p.Number, int(p.What), p.Token, int(p.Reason), p.Ahead + 1, p.Holder, p.Entered, p.Quiet}
 }

@@ -376,10 +376,10 @@ func (b *bench) hears(from uint64, messages ...letter) {
 }
 
 // serves is a new leader's word that it leads in a term.
-func serves(term uint64) letter { return letter{0, &message.Serving{Term: term}} }
+func serves(term uint64) letter { return letter{0, &message.Serving{Generation: 1, Term: term}} }
 
 // byB is how b speaks as the leader.
-var byB = message.Leadership{Leader: nodeB, Term: benchTerm}
+var byB = message.Leadership{Generation: 1, Leader: nodeB, Term: benchTerm}
 
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
 func told(request parcel, p message.Reply) letter {
@@ -406,7 +406,7 @@ func redirected(request parcel, to, term uint64) letter {
 	if is[*message.Renewal](request) {
 		id = request.renewal().Session
 	}
-	return letter{0, &message.Redirect{Session: id.Number, Number: number, Leadership: message.Leadership{Leader: to, Term: term}}}
+	return letter{0, &message.Redirect{Session: id.Number, Number: number, Leadership: message.Leadership{Generation: 1, Leader: to, Term: term}}}
 }
 
 // asks makes a call of a session in shard 0, as Session.Acquire does.

@@ -38,7 +38,7 @@ func (n *Node) Replicas() []env.Replica {
 		all = append(all, env.Replica{
 			Shard: r.Shard(), Generation: r.Generation(),
 			Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
-			Missed: ids(r.Missed()), Applied: r.Applied(), Sum: r.Table().Sum, Records: r.Table().Records,
+			Missed: ids(r.Missed()), Last: r.Last(), Applied: r.Applied(), Sum: r.Table().Sum, Records: r.Table().Records,
 		})
 	}
 	return all

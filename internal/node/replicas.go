@@ -148,7 +148,9 @@ func (l *shardLoop) carryOut(r *replica.Replica) {
 		l.answer(r, a)
 	}
 	for _, d := range o.Dropped {
-		l.toClient(d.Session.Node, sh, &message.Redirect{Session: d.Session.Number, Number: d.Number})
+		l.toClient(d.Session.Node, sh, &message.Redirect{
+			Session: d.Session.Number, Number: d.Number, Leadership: message.Leadership{Generation: r.Generation()},
+		})
 	}
 	if o.Serving {
 		l.announce(r)

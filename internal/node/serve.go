@@ -15,7 +15,7 @@ func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 	client, number := shard.ClientOf(m.Command)
 	relay := m.Relay
 	m.Relay = false // once
-	l.serve(from, sh, client, number, relay, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Generation, client, number, relay, m, func(r *replica.Replica) error {
 		return r.Submit(l.now, m.Command, m.Raw)
 	})
 }
@@ -24,18 +24,21 @@ func (l *shardLoop) request(from uint64, sh int, m *message.Request) {
 func (l *shardLoop) renew(from uint64, sh int, m *message.Renewal) {
 	relay := m.Relay
 	m.Relay = false // once
-	l.serve(from, sh, m.Session, 0, relay, m, func(r *replica.Replica) error {
+	l.serve(from, sh, m.Generation, m.Session, 0, relay, m, func(r *replica.Replica) error {
 		return r.Renew(l.now, m.Renewal)
 	})
 }
 
-// serve gives m, a request or a renewal (number zero), to the replica here, if it leads its shard. Else
-// its client is told which node does; or m is relayed to the leader.
+// serve gives m, a request or a renewal (number zero), to the replica here, if it leads its shard in the
+// generation that m is for. Else its client is told which node does; or m is relayed to the leader.
 func (l *shardLoop) serve(
-	from uint64, sh int, client shard.SessionID, number uint64,
+	from uint64, sh int, generation uint64, client shard.SessionID, number uint64,
 	relay bool, m message.Message, accept func(*replica.Replica) error,
 ) {
 	r := l.replica(sh)
+	if r != nil && r.Generation() != generation {
+		r = nil // what was asked of one life of the shard means nothing in another (C8)
+	}
 	if r != nil && r.Serving() {
 		l.comesThrough(client.Node, from)
 		l.guard(r, func() { _ = accept(r) }) // it serves, so it accepts
@@ -47,7 +50,7 @@ func (l *shardLoop) serve(
 			return
 		}
 	}
-	l.refer(from, client, number, sh, r)
+	l.refer(from, generation, client, number, sh, r)
 }
 
 // comesThrough remembers by which way a client's latest request came: its replies go back that way.
@@ -67,11 +70,12 @@ func (l *shardLoop) forgetWays(gone func(node uint64) bool) {
 
 // refer tells a client which node leads the shard. The answer takes the way by which the request
 // came: to the client itself, or to the node that relayed it and passes the answer on.
-func (l *shardLoop) refer(from uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
+func (l *shardLoop) refer(from, generation uint64, client shard.SessionID, number uint64, sh int, r *replica.Replica) {
 	d := &message.Redirect{Session: client.Number, Number: number}
+	d.Generation = generation
 	if r != nil {
 		if p, ok := r.Leader(); ok && p.Node != l.node.id {
-			d.Leadership = message.Leadership{Leader: p.Node, Term: r.Term()}
+			d.Leader, d.Term = p.Node, r.Term()
 		}
 	}
 	if l.node.points.Taken(point.StaleRedirect) {
@@ -107,10 +111,11 @@ func (l *shardLoop) forward(from uint64, sh int, m *message.Forward) {
 
 // leadership names this node as the shard's leader, if it is.
 func (l *shardLoop) leadership(r *replica.Replica) message.Leadership {
-	if !r.Serving() {
-		return message.Leadership{}
+	o := message.Leadership{Generation: r.Generation()}
+	if r.Serving() {
+		o.Leader, o.Term = l.node.id, r.Term()
 	}
-	return message.Leadership{Leader: l.node.id, Term: r.Term()}
+	return o
 }
 
 // tell sends one of the table's events to the client that it is for.
@@ -143,6 +148,6 @@ func (l *shardLoop) announce(r *replica.Replica) {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		l.say(node, r.Shard(), &message.Serving{Term: r.Term()})
+		l.say(node, r.Shard(), &message.Serving{Generation: r.Generation(), Term: r.Term()})
 	}
 }

@@ -70,11 +70,11 @@ func requests(number uint64, key string, relay bool) letter {
 		Call: shard.Call{Session: shard.SessionID{Node: outsider, Number: 1}, Number: number, Since: 1 << 40}, TTL: benchTTL, Name: "x", Key: key,
 		Weight: shard.Whole, Capacity: shard.Whole,
 	}
-	return letter{0, &message.Request{Relay: relay, Command: cmd, Raw: shard.AppendCommand(nil, cmd)}}
+	return letter{0, &message.Request{Generation: 1, Relay: relay, Command: cmd, Raw: shard.AppendCommand(nil, cmd)}}
 }
 
 func renews(ref uint64, relay bool) letter {
-	return letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: ref}, Relay: relay}}
+	return letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: ref}, Generation: 1, Relay: relay}}
 }
 
 // sentTo returns what the node sent, which is one message to a node, perhaps inside of a forward,
@@ -108,7 +108,7 @@ func unwrap(b *bench, p parcel) message.Message {
 // Promise: G6, P15: a leader's words go back by the way on which the client's latest request came.
 func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b := newLeader(t, Config{})
-	as := message.Leadership{Leader: nodeA, Term: b.node.shards.replica(0).Term()}
+	as := message.Leadership{Generation: 1, Leader: nodeA, Term: b.node.shards.replica(0).Term()}
 	settle := func() { b.pass(5 * time.Millisecond) }
 	b.hears(outsider, requests(1, "k", false))
 	settle()
@@ -120,7 +120,7 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	settle()
 	second := sentTo[*message.Reply](b, helper, transport.Normal, true)
 	want := message.Reply{
-		Event:    shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Queued, Holder: "x", Token: first.Token},
+		Event:    shard.Event{Session: shard.SessionID{Number: 1}, Number: 2, What: shard.Queued, Holder: "x", Token: first.Token, Entered: first.Token + 1},
 		Revision: first.Token + 1, Leadership: as,
 	}
 	if *second != want {
@@ -140,7 +140,7 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Ref != 6 || a.Leadership != as {
 		t.Errorf("the answer is %+v", a)
 	}
-	b.hears(outsider, letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}}})
+	b.hears(outsider, letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}, Generation: 1}})
 	settle()
 	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Alive || a.Session.Number != 2 || a.Leadership != as {
 		t.Errorf("the answer to one without a record is %+v", a)
@@ -229,7 +229,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			}
 			number, term := uint64(0), uint64(2)
 			class := transport.Urgent
-			want := letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: 1}}}
+			want := letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: 1}, Generation: 1}}
 			if is[*message.Request](parcel{letter: tt.hears}) {
 				number, class, want = 1, transport.Normal, requests(1, "k", false)
 			}
@@ -238,7 +238,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			}
 			if tt.says == "not here" {
 				class = transport.Normal
-				want.Message = &message.Redirect{Session: 1, Number: number, Leadership: message.Leadership{Leader: tt.leader, Term: term}}
+				want.Message = &message.Redirect{Session: 1, Number: number, Leadership: message.Leadership{Generation: 1, Leader: tt.leader, Term: term}}
 			}
 			if !reflect.DeepEqual(p.letter, want) || sent[0].class != class {
 				t.Errorf("it says %+v in class %d, want %+v in class %d", p.Message, sent[0].class, want.Message, class)

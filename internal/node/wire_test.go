@@ -132,7 +132,7 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 	for _, m := range messages(t, "malformed.txt") {
 		refuse(m.name, transport.KindShard, s.frame(m.bytes))
 	}
-	serving := message.Append(nil, 1, &message.Serving{Term: 1})
+	serving := message.Append(nil, 1, &message.Serving{Generation: 1, Term: 1})
 	refuse("an empty frame", transport.KindShard, nil)
 	refuse("a frame of another mesh", transport.KindShard, append(message.AppendHeader(nil, s.node.mesh.MeshID+1), serving...))
 	for name, body := range map[string][]byte{

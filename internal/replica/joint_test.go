@@ -1,12 +1,215 @@
 package replica
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/shard"
 )
+
+// voterChanges are changes of voters, of a shard whose replicas 1 to n vote, and 4 is a learner unless it votes.
+var voterChanges = []struct {
+	name   string
+	voters int
+	change placement.ChangeVoters
+	deaf   []uint64 // to whom no entry gets from the change on; the others are most of the voters before it
+	want   []uint64
+}{
+	{"one of three goes", 3, placement.ChangeVoters{Remove: []uint64{2}}, []uint64{3}, []uint64{1, 3}},
+	{"one of three is to learn", 3, placement.ChangeVoters{Demote: []uint64{2}}, []uint64{3}, []uint64{1, 3}},
+	{"a second one comes", 1, placement.ChangeVoters{Promote: []uint64{4}}, []uint64{4}, []uint64{1, 4}},
+	{"a third one comes", 2, placement.ChangeVoters{Promote: []uint64{4}}, []uint64{4}, []uint64{1, 2, 4}},
+	{"a fourth one comes", 3, placement.ChangeVoters{Promote: []uint64{4}}, []uint64{3, 4}, []uint64{1, 2, 3, 4}},
+	{"one of four goes", 4, placement.ChangeVoters{Remove: []uint64{2}}, []uint64{3}, []uint64{1, 3, 4}},
+	{"one of two goes", 2, placement.ChangeVoters{Remove: []uint64{2}}, nil, []uint64{1}},
+	{"one of two is replaced", 2, placement.ChangeVoters{Promote: []uint64{4}, Remove: []uint64{2}}, []uint64{4}, []uint64{1, 4}},
+	{"one of three is replaced", 3, placement.ChangeVoters{Promote: []uint64{4}, Remove: []uint64{2}}, []uint64{3, 4}, []uint64{1, 3, 4}},
+	{"two of four go", 4, placement.ChangeVoters{Remove: []uint64{2, 4}}, []uint64{3}, []uint64{1, 3}},
+}
+
+// voting returns a shard of which replicas 1 to n vote, and 4 is a learner at least.
+func voting(t *testing.T, n int) (*trio, *Replica) {
+	t.Helper()
+	w, leader := led(t)
+	w.add(1)
+	leader.addLearner(w.replicas[3].cfg.Self)
+	w.run(t, 4*HeartbeatTicks)
+	switch n {
+	case 1:
+		w.swap(t, leader, placement.ChangeVoters{Remove: []uint64{2, 3}})
+	case 2:
+		w.swap(t, leader, placement.ChangeVoters{Remove: []uint64{3}})
+	case 4:
+		w.swap(t, leader, placement.ChangeVoters{Promote: []uint64{4}})
+	}
+	w.run(t, 2*HeartbeatTicks)
+	if got := leader.Voters(); len(got) != n || leader.Joint() {
+		t.Fatalf("voters %v, want %d", got, n)
+	}
+	return w, leader
+}
+
+// swap makes the leader propose a change of voters, when those have answered who must.
+func (w *trio) swap(t *testing.T, leader *Replica, c placement.ChangeVoters) {
+	t.Helper()
+	leader.swap(c)
+	w.run(t, 2*HeartbeatTicks)
+	if leader.swap(c); !leader.leading.placing.pending {
+		t.Fatal("the leader does not propose the change")
+	}
+}
+
+// Promise: P30: whenever the voters are not being changed, most of them have what the leader has applied,
+// and told. So of two voters each has it, whatever came of the change before.
+// Method: a grant follows a change at once, and both get only to those whom the change does not need.
+func TestMostVotersHaveWhatIsBehindAChange(t *testing.T) {
+	for _, tt := range voterChanges {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := voting(t, tt.voters)
+			check := func() {
+				t.Helper()
+				has := func(id uint64) bool { return lastIndex(t, w.replicas[id-1]) >= leader.applied.index }
+				if c := leader.members.conf; !leader.Joint() && !majority(c.Voters, has) {
+					t.Errorf("of the voters %v no majority has what %v have", c.Voters, slices.DeleteFunc([]uint64{1, 2, 3, 4}, func(id uint64) bool { return !has(id) }))
+				}
+			}
+			c := tt.change
+			leader.swap(c)
+			w.run(t, 2*HeartbeatTicks)
+			w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgApp && slices.Contains(tt.deaf, f.To) }
+			leader.swap(c)
+			a, raw := ask(1, "k")
+			if err := leader.Submit(w.now, a, raw); err != nil {
+				t.Fatal(err)
+			}
+			w.settle(t)
+			if !slices.ContainsFunc(w.events, func(e shard.Event) bool { return e.What == shard.Granted }) {
+				t.Fatal("nothing is granted behind the change")
+			}
+			check()
+			w.run(t, electionTicks/2)
+			check()
+			w.loses = nil
+			w.run(t, 2*HeartbeatTicks)
+			check()
+			if got := leader.Voters(); leader.Joint() || !slices.Equal(got, tt.want) {
+				t.Errorf("voters %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Each change of voters is joint, also that of a single one. Learners come and go by simple ones.
+func TestEveryChangeOfVotersIsJoint(t *testing.T) {
+	joint := func(r *Replica, after uint64) (all []bool) { // for each change since
+		last := lastIndex(t, r)
+		entries, err := r.store.Entries(after+1, last+1, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			cc := &raftpb.ConfChangeV2{}
+			if e.GetType() != raftpb.EntryConfChangeV2 {
+				continue
+			}
+			if err := proto.Unmarshal(e.Data, cc); err != nil {
+				t.Fatal(err)
+			}
+			_, is := cc.EnterJoint()
+			all = append(all, is)
+		}
+		return all
+	}
+	for _, tt := range voterChanges {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := voting(t, tt.voters)
+			before := lastIndex(t, leader)
+			w.swap(t, leader, tt.change)
+			w.run(t, 2*HeartbeatTicks)
+			if got := joint(leader, before); !slices.Equal(got, []bool{true, false}) { // the second one is the end
+				t.Errorf("the changes are joint: %v", got)
+			}
+		})
+	}
+	t.Run("learners", func(t *testing.T) {
+		w, leader := voting(t, 3)
+		w.add(1)
+		before := lastIndex(t, leader)
+		leader.addLearner(w.replicas[4].cfg.Self)
+		w.run(t, 2*HeartbeatTicks)
+		leader.change([]*raftpb.ConfChangeSingle{single(raftpb.ConfChangeRemoveNode, 4)}, nil)
+		w.run(t, 2*HeartbeatTicks)
+		if got := joint(leader, before); !slices.Equal(got, []bool{false, false}) || !slices.Equal(leader.Learners(), []uint64{5}) {
+			t.Errorf("the changes are joint: %v, and the learners are %v", got, leader.Learners())
+		}
+	})
+}
+
+// Promise: G6, P30: a change of one voter that has begun is ended by whoever leads next, or by its leader when that
+// is back.
+// Method: the leader is lost when only it knows that the change has begun; or when the others know that, too.
+func TestAnotherLeaderEndsTheChange(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		voters int
+		change placement.ChangeVoters
+		other  uint64 // than the leader
+		want   []uint64
+	}{
+		{"one of three goes", 3, placement.ChangeVoters{Remove: []uint64{3}}, 2, []uint64{1, 2}},
+		{"one of three is to learn", 3, placement.ChangeVoters{Demote: []uint64{2}}, 2, []uint64{1, 3}},
+		{"a fourth one comes", 3, placement.ChangeVoters{Promote: []uint64{4}}, 4, []uint64{1, 2, 3, 4}},
+		{"one of four goes", 4, placement.ChangeVoters{Remove: []uint64{4}}, 4, []uint64{1, 2, 3}},
+		{"the old leader goes", 3, placement.ChangeVoters{Remove: []uint64{1}}, 3, []uint64{2, 3}},
+		{"one of two goes", 2, placement.ChangeVoters{Remove: []uint64{2}}, 2, []uint64{1}},
+		{"a second one comes", 1, placement.ChangeVoters{Promote: []uint64{4}}, 4, []uint64{1, 4}},
+	} {
+		for _, known := range []bool{false, true} {
+			w, leader := voting(t, tt.voters)
+			if tt.want[0] != 1 {
+				leader.Receive(w.now, 102, &Accept{leader.Term()})
+				if w.run(t, 2*HeartbeatTicks); !w.replicas[1].Serving() {
+					t.Fatal("2 does not lead")
+				}
+				leader = w.replicas[1]
+			}
+			leader.swap(tt.change)
+			w.run(t, 2*HeartbeatTicks)
+			leader.swap(tt.change)
+			before := lastIndex(t, leader)
+			w.loses = func(f Frame) bool { return endsChange(f) || !known && f.Message.GetCommit() > before }
+			w.run(t, 1)
+			if known {
+				w.run(t, HeartbeatTicks)
+			}
+			if other := w.replicas[tt.other-1]; !leader.Joint() || other.Joint() != known {
+				t.Fatalf("%s: to %d the change is under way: %v, and to %d: %v", tt.name, leader.ID(), leader.Joint(), tt.other, other.Joint())
+			}
+			w.cut[leader.ID()], w.loses = true, nil
+			w.run(t, 4*electionTicks)
+			w.cut[leader.ID()] = false
+			w.run(t, 4*electionTicks)
+			serving := 0
+			for _, id := range tt.want {
+				r := w.replicas[id-1]
+				if r.Serving() {
+					serving++
+				}
+				if got := r.Voters(); r.Joint() || !slices.Equal(got, tt.want) {
+					t.Errorf("%s, and others know of it: %v: to %d the voters are %v, want %v", tt.name, known, id, got, tt.want)
+				}
+			}
+			if serving != 1 {
+				t.Errorf("%s, and others know of it: %v: %d lead", tt.name, known, serving)
+			}
+		}
+	}
+}
 
 // Of three replicas one is gone. The second is elected while a change is on its way that
 // leaves only the first with a vote, and ends with that change; what it appended after
@@ -72,4 +275,109 @@ func lastIndex(tb testing.TB, r *Replica) uint64 {
 		tb.Fatal(err)
 	}
 	return last
+}
+
+// Promise: G1, G6 and P30: any voters become any others, whoever is cut off meanwhile and whatever gets lost; each
+// time that is over, most of those who vote then have what a leader has applied, and in the end somebody leads.
+// Method: whoever leads a shard of one to four voters proposes changes at random, is asked for locks, and hands over
+// now and then, also while the voters change.
+func TestVotersChangeAtRandom(t *testing.T) {
+	for seed := range uint64(20) {
+		if changeAtRandom(t, seed); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func changeAtRandom(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	w, _ := led(t)
+	loss, request := random.IntN(20), uint64(0)
+	w.loses = func(Frame) bool { return random.IntN(100) < loss }
+	for range 400 {
+		switch random.IntN(30) {
+		case 0:
+			w.cut[1+random.Uint64N(uint64(len(w.replicas)))] = true
+		case 1, 2:
+			clear(w.cut)
+		}
+		for _, r := range w.replicas {
+			if !r.Serving() {
+				continue
+			}
+			if !r.Joint() && r.leading.placing.look(w.now) {
+				w.changeSome(r, random)
+			}
+			if voters := r.Voters(); random.IntN(20) == 0 {
+				r.Receive(w.now, 100+voters[random.IntN(len(voters))], &Accept{r.Term()})
+			}
+			for range random.IntN(3) {
+				request++
+				a, _ := ask(request, "k")
+				a.Value = nil
+				_ = r.Submit(w.now, a, shard.AppendCommand(nil, a)) // it serves
+			}
+		}
+		w.run(t, 1)
+		for _, r := range w.replicas {
+			if !r.Serving() {
+				continue
+			}
+			has := func(id uint64) bool { return w.replicas[id-1].Last() >= r.applied.index }
+			if c := r.members.conf; !majority(c.Voters, has) && (!r.Joint() || !majority(c.VotersOutgoing, has)) {
+				t.Errorf("at entry %d, the leader %d counts by %v, and no majority has what it has applied", r.applied.index, r.ID(), c)
+			}
+		}
+	}
+	clear(w.cut)
+	w.loses = nil
+	w.run(t, 10*electionTicks)
+	serving := slices.DeleteFunc(slices.Clone(w.replicas), func(r *Replica) bool { return !r.Serving() })
+	if len(serving) != 1 || serving[0].Joint() || !serving[0].members.votes(serving[0].ID()) {
+		t.Errorf("in the end %d lead", len(serving))
+		for _, r := range w.replicas {
+			t.Logf("%d: term %d, serves %v, of %v, last %d", r.ID(), r.Term(), r.Serving(), r.members.conf, r.Last())
+		}
+		return
+	}
+	for _, id := range serving[0].Voters() {
+		r := w.replicas[id-1]
+		if r.Last() < serving[0].Applied() || r.Applied() == serving[0].Applied() && r.Table().Sum() != serving[0].Table().Sum() {
+			t.Errorf("%d has %d entries, or another table, and the leader %d has applied %d", id, r.Last(), serving[0].ID(), serving[0].Applied())
+		}
+	}
+}
+
+// changeSome lets a leader change a voter or two, or add a learner.
+func (w *trio) changeSome(leader *Replica, random *rand.Rand) {
+	var c placement.ChangeVoters
+	voters, learners := slices.Clone(leader.members.conf.Voters), leader.Learners()
+	n := len(voters)
+	for _, id := range learners {
+		if random.IntN(2) == 0 && n < 4 && leader.replicates(id) {
+			c.Promote = append(c.Promote, id)
+			n++
+		}
+	}
+	for _, id := range voters {
+		switch {
+		case id == leader.ID() || n < 2:
+		case random.IntN(4) == 0:
+			c.Remove = append(c.Remove, id)
+			n--
+		case random.IntN(4) == 0:
+			c.Demote = append(c.Demote, id)
+			n--
+		}
+	}
+	if len(learners) < 2 && len(w.replicas) < 12 {
+		for uint64(len(w.replicas)) < leader.members.next() {
+			w.add(1)
+		}
+		leader.addLearner(w.replicas[leader.members.next()-1].cfg.Self)
+		return
+	}
+	if len(c.Promote)+len(c.Remove)+len(c.Demote) > 0 {
+		leader.swap(c)
+	}
 }

@@ -256,7 +256,12 @@ func (m *members) movedBy(e *raftpb.Entry) bool {
 	if e.GetType() != raftpb.EntryConfChangeV2 || proto.Unmarshal(e.Data, cc) != nil {
 		return true
 	}
-	return len(cc.Changes) == 0 || slices.ContainsFunc(cc.Changes, func(c *raftpb.ConfChangeSingle) bool {
+	return len(cc.Changes) == 0 || m.revotes(cc.Changes)
+}
+
+// revotes reports whether changes give a vote or take one: a voter that is to be a learner loses it.
+func (m *members) revotes(changes []*raftpb.ConfChangeSingle) bool {
+	return slices.ContainsFunc(changes, func(c *raftpb.ConfChangeSingle) bool {
 		return c.GetType() == raftpb.ConfChangeAddNode || m.votes(c.GetNodeId())
 	})
 }

@@ -394,9 +394,17 @@ func (r *Replica) swap(c placement.ChangeVoters) {
 	}
 }
 
-// change proposes a new configuration. The context says where new replicas live.
+// change proposes a new configuration. It is joint if any replica gets a vote or loses one, also one alone
+// (P30). The context says where new replicas live.
 func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
 	cc := &raftpb.ConfChangeV2{Changes: changes}
+	if r.members.revotes(changes) {
+		// Raft counts by a configuration only once it has applied its entry: after a simple change from
+		// {1, 2, 3} to {2, 3}, a grant that was appended behind it may be committed by 1 and 2. A joint
+		// configuration ends with an entry that most of the new voters have, with all before it; while
+		// it lasts, what follows that needs them, too. No majority counts learners: theirs are simple.
+		cc.Transition = raftpb.ConfChangeTransitionJointImplicit.Enum()
+	}
 	if len(added) > 0 {
 		cc.Context = wire.Append(nil, &added)
 	}

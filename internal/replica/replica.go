@@ -254,6 +254,12 @@ func (r *Replica) Term() uint64 { return r.term }
 // Applied returns the index of the last entry that was applied.
 func (r *Replica) Applied() uint64 { return r.applied.index }
 
+// Last returns the index of the last entry of the log.
+func (r *Replica) Last() uint64 {
+	last, _ := r.store.LastIndex()
+	return last
+}
+
 // Leader returns where the leader lives, as far as this replica knows.
 func (r *Replica) Leader() (Peer, bool) {
 	p, ok := r.members.peer(r.lead)
@@ -274,8 +280,7 @@ func (r *Replica) Voters() []uint64 { return r.members.voters() }
 // is empty unless the voters change. A node that this replica does not know is zero.
 func (r *Replica) Configuration() (incoming, outgoing, coming []uint64, unsettled bool) {
 	m := &r.members
-	last, _ := r.store.LastIndex()
-	if last > r.applied.index {
+	if last := r.Last(); last > r.applied.index {
 		entries, err := r.store.Entries(r.applied.index+1, last+1, 1<<30)
 		unsettled = err != nil || slices.ContainsFunc(entries, m.movedBy)
 		coming = m.nodes(m.after(entries))

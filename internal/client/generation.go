@@ -1,0 +1,159 @@
+package client
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/shard"
+)
+
+// When a shard's replicas have lost its table, the shard goes on in another generation, with an empty
+// one (C8). Its clients know what it held: each reports its holds and its places in queues. The new table
+// grants nothing until all leases of the old one that nobody reports are over, so reports come in time.
+//
+// A hold is believed as long as before: its Report moves nothing, and renewals of its lease go on once all
+// Reports of the lease are confirmed. What was under way in the old generation is over there: an Unlock is
+// done, since the hold is not reported; a Lock is asked for again, and a Fix that was not answered is
+// sent again.
+
+// goOver takes the shard's leases over into another generation.
+func (s *shardClient) goOver(generation uint64, quiet time.Duration) {
+	if generation == s.generation {
+		return
+	}
+	s.earlier.Known, s.earlier.Quiet = max(s.earlier.Known, s.revision), quiet
+	s.generation, s.leader, s.term, s.relay, s.revision = generation, 0, 0, 0, 0
+	s.client.each(func(l *lease) {
+		if l.shard == s {
+			l.goOver()
+		}
+	})
+}
+
+// goOver reports what the lease holds and waits for.
+func (l *lease) goOver() {
+	if l.expired() {
+		l.lose(true)
+		return
+	}
+	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
+	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
+	for _, c := range l.inOrder() {
+		c.acks = nil
+		switch {
+		case c.Kind == Close:
+			l.confirmed(c, nil) // there is no record of the lease
+			return
+		case c.Kind == Unlock:
+			l.confirmed(c, nil)
+		case c.Kind == Lock:
+			if c.Hold != nil { // its caller does not have it yet
+				l.forget(c.Hold)
+			}
+			c.Hold, c.fixing, c.reports = nil, false, c.reports || c.entered != 0
+			c.askAgain()
+		case c.Kind == Fix && c.Hold.pending == nil:
+			c.askAgain()
+		default: // a Cancel, a Report, or the first Fix of a hold
+			l.forgetFix(c)
+			l.remove(c)
+		}
+	}
+	for _, h := range slices.Clone(l.holds) {
+		if h.Err() != nil {
+			h.unreported = true
+			l.forget(h)
+			continue
+		}
+		l.reports++
+		l.put(&Call{Kind: Report, Shard: l.shard.shard, Hold: h})
+	}
+	l.open = l.inOrder()
+	l.sendUnanswered()
+}
+
+// askAgain makes c a call that was not sent yet, under its number.
+func (c *Call) askAgain() { c.raw, c.queued, c.attempt, c.jumps = nil, false, 0, 0 }
+
+// sendUnanswered sends every call that may not have arrived.
+func (l *lease) sendUnanswered() {
+	for _, c := range slices.Clone(l.unanswered()) {
+		if !l.isDone(c) {
+			l.shard.send(c)
+		}
+	}
+}
+
+// defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
+// before its hold's Report would find nothing, and the Report would then make a hold that nobody has.
+func (l *lease) defers(c *Call) bool {
+	return l.reports > 0 && c.Kind != Report && !c.reports && c.Kind != Close
+}
+
+// report returns the command that asks for the place of a Report's hold, or of a Lock that waited.
+func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
+	r := shard.Report{Call: base, TTL: c.lease.ttl, Name: s.client.cfg.Name, Earlier: s.earlier}
+	q := &c.Request
+	if h := c.Hold; h != nil {
+		q, r.Token = &h.request, h.Token
+		if h.fixed {
+			r.Hold = c.lease.tableTime(h.Deadline() - s.client.now)
+		}
+	} else {
+		r.Entered = c.entered
+	}
+	r.Key, r.Value = q.Key, q.Value
+	r.Weight, r.Capacity = q.Share()
+	if q.Mode == Permits {
+		r.Kind = shard.Semaphore
+	}
+	return r
+}
+
+// tableTime is for how long the table must keep a hold so that its holder may believe in it for d: the
+// inverse of believable.
+func (l *lease) tableTime(d time.Duration) time.Duration {
+	rho := l.client.cfg.Rho
+	return time.Duration(float64(d)*(1+rho)/(1-rho)) + 1
+}
+
+// resumed: the table of the new generation has the hold that c reported.
+func (l *lease) resumed(c *Call) {
+	l.acknowledge(c.number)
+	l.remove(c)
+	if h := c.Hold; h.fixed {
+		l.lasts = max(l.lasts, l.client.now+l.tableTime(h.Deadline()-l.client.now))
+	}
+	if l.reports--; l.reports > 0 {
+		return
+	}
+	l.renewAt = l.client.now
+	l.sendUnanswered()
+}
+
+// reopens reports whether the lease tries again to open its record in the new generation: a Report was
+// refused since other leases have ended there (P12). Nothing has shown the record, and the belief lasts: so
+// none has been there and expired, and no copy of the Report can come after its end.
+func (l *lease) reopens(revision uint64) bool {
+	if l.reports == 0 || l.opened != neverShown || l.client.now >= l.until {
+		return false
+	}
+	if revision > l.since {
+		l.since = revision
+		for _, c := range l.unanswered() {
+			c.raw = nil
+		}
+		l.sendUnanswered()
+	}
+	return true
+}
+
+// dropReports forgets the Reports without an answer: the lease is to be closed.
+func (l *lease) dropReports() {
+	for _, c := range l.inOrder() {
+		if c.Kind == Report {
+			l.remove(c)
+		}
+	}
+	l.reports = 0
+}

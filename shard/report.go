@@ -1,0 +1,176 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Report asks a table for the place that a session had in an earlier table of the shard, which its
+// replicas have lost: a hold, or a place in a queue (C8). A table takes reports until it is told to
+// grant. It opens the session's record.
+//
+// What is reported was confirmed by the earlier table, and its session believed in it when the Report
+// was sent. It counts again once the Report is applied.
+type Report struct {
+	Call
+	TTL      time.Duration // of the session
+	Name     string        // of the client's node
+	Key      string
+	Kind     Kind
+	Weight   int64
+	Capacity int64
+	Value    []byte
+	Earlier
+}
+
+// Earlier is what a session knows of an earlier table.
+type Earlier struct {
+	Token   uint64        // of the hold; zero: the request waited
+	Entered uint64        // the revision at which the request entered its queue; zero: unknown
+	Hold    time.Duration // of a hold of fixed length: how much longer it lasts; zero: its lease is renewed
+	Known   uint64        // the highest revision that the client knows of
+	Quiet   time.Duration // for how long a new table must grant nothing, because of the leases of that time
+}
+
+const (
+	// floorJump is how far above a reported revision a table goes on whose first revision, a time of day, is
+	// not above it: other clients may know of later ones.
+	floorJump = 1 << 30
+	// maxKnown leaves a table a trillion revisions.
+	maxKnown = maxRevision - 1<<40
+)
+
+// resume gives a session the place that it reports.
+func (t *Table) resume(c Report, out []Event) []Event {
+	s, out := t.begin(c.Call, &opening{c.TTL, c.Name}, out)
+	if s == nil {
+		return out
+	}
+	if t.settles == 0 {
+		return append(out, t.refused(s, c.Number, Late, nil))
+	}
+	t.settles = max(t.settles, c.Quiet)
+	if c.Known >= t.revision {
+		t.revision = c.Known + floorJump
+	}
+	why := Reason(0)
+	if c.Token != 0 {
+		why, out = t.vacate(s, c, out)
+	}
+	e := t.keys[c.Key]
+	switch {
+	case why != 0:
+	case e == nil:
+		e = t.newEntry(c.Key, c.Kind, c.Capacity)
+	case e.kind != c.Kind || e.capacity != c.Capacity:
+		why = Capacity
+	case c.Token == 0 && e.queue.len >= MaxWaiters:
+		why = Crowded
+	}
+	if why != 0 {
+		return append(out, t.refused(s, c.Number, why, e))
+	}
+	t.keepEntry(e)
+	r := &request{entry: e, session: s, number: c.Number, weight: c.Weight, token: c.Token, entered: c.Entered, reported: true}
+	if len(c.Value) > 0 {
+		r.value = slices.Clone(c.Value)
+	}
+	s.requests[c.Number] = r
+	if c.Token == 0 {
+		e.queue.push(r, &r.place)
+		t.report(Entered, r)
+		return append(out, t.queued(r))
+	}
+	e.holders.push(r, &r.place)
+	e.used += c.Weight
+	s.holds[c.Token] = r
+	s.results[c.Number] = result{token: c.Token}
+	t.report(Resumed, r)
+	if c.Hold != 0 {
+		s.ttl, s.fixed = c.Hold, true
+		out = append(out, Event{What: Fixed, Session: s.id, TTL: c.Hold})
+	}
+	return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
+}
+
+// vacate makes room for a hold that s reports. Of holds that do not fit together the highest tokens
+// stay, and the sessions of the others end: if two believe in one place, the later grant is the valid
+// one. Requests that wait for the key as something else are refused. A reason says that there is no
+// room for the hold itself.
+func (t *Table) vacate(s *session, c Report, out []Event) (Reason, []Event) {
+	if s.holds[c.Token] != nil {
+		return Lost, out
+	}
+	for {
+		e := t.keys[c.Key]
+		if e == nil {
+			return 0, out
+		}
+		other := e.kind != c.Kind || e.capacity != c.Capacity
+		if other && e.holders.len == 0 {
+			return 0, t.refuseWaiters(e, Capacity, out)
+		}
+		if !other && e.used+c.Weight <= e.capacity {
+			return 0, out
+		}
+		lowest := e.holders.first() // there is one: the key is in use
+		for r := lowest; r != nil; r = r.place.next() {
+			if r.token < lowest.token {
+				lowest = r
+			}
+		}
+		if lowest.token >= c.Token || lowest.session == s {
+			return Lost, out
+		}
+		out = t.end(lowest.session, out)
+	}
+}
+
+// refuseWaiters refuses every request in e's queue, and deletes e, which has no holder.
+func (t *Table) refuseWaiters(e *entry, why Reason, out []Event) []Event {
+	for r := e.queue.first(); r != nil; r = e.queue.first() {
+		t.remove(r)
+		out = append(out, t.refused(r.session, r.number, why, nil))
+	}
+	t.sweep(e)
+	return out
+}
+
+// order puts the holders of each key in the order of their tokens, and the queues in that of their
+// places: those that were reported come first, those of an unknown place last of them. If two sessions
+// reported one token, the second ends.
+func (t *Table) order(out []Event) []Event {
+	var ends []*session
+	for e := t.entries.first(); e != nil; e = e.place.next() {
+		t.keepEntry(e)
+		e.holders.sort(func(a, b *request) int { return cmp.Compare(a.token, b.token) })
+		e.queue.sort(inTurn)
+		last := uint64(0)
+		for r := e.holders.first(); r != nil; r = r.place.next() {
+			if r.token == last {
+				ends = append(ends, r.session)
+			}
+			last = r.token
+		}
+	}
+	for _, s := range ends {
+		if t.sessions[s.id] == s {
+			out = t.end(s, out)
+		}
+	}
+	return out
+}
+
+// inTurn compares two requests that wait for one key by their turns.
+func inTurn(a, b *request) int {
+	switch {
+	case a.reported && !b.reported:
+		return -1
+	case b.reported && !a.reported:
+		return 1
+	}
+	return cmp.Compare(a.entered-1, b.entered-1) // zero, unknown, becomes the highest
+}
+
+func (Report) isCommand() {}
