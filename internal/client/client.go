@@ -254,6 +254,14 @@ func (c *Client) Held() (held int) {
 	return held
 }
 
+// Revision returns the highest revision of a shard that the client has heard of, in any generation.
+func (c *Client) Revision(shard int) uint64 {
+	if s := c.shards[shard]; s != nil {
+		return max(s.revision, s.earlier.Known)
+	}
+	return 0
+}
+
 // Pending returns the command that was sent to a shard under a number, or nil if its result is known.
 func (c *Client) Pending(shard int, session, number uint64) shard.Command {
 	if l := c.shard(shard).byNumber[session]; l != nil {

@@ -273,7 +273,7 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 	for i := range t.Shards {
 		s := &t.Shards[i]
 		s.Generation = Generation{c.Ballot, s.Generation.Number + 1}
-		s.Voters, s.Next = place(i), nil
+		s.Voters, s.Next, s.Move = place(i), nil, 0
 	}
 	return &t
 }

@@ -2,8 +2,12 @@ package core
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
@@ -50,12 +54,23 @@ type Generation struct {
 	Number uint64
 }
 
+// Name returns a number that no other generation has, but by an accident of 2^-64.
+func (g Generation) Name() uint64 {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 24), g.Core.Round)
+	b = binary.BigEndian.AppendUint64(b, uint64(g.Core.By))
+	return xxhash.Sum64(binary.BigEndian.AppendUint64(b, g.Number))
+}
+
 // Shard is what the core knows of one shard.
 type Shard struct {
 	Generation Generation
 	Voters     []transport.ID // the configuration that counts now, sorted
 	Next       []transport.ID // the one that the shard may change to; nil: none
 	Move       uint64         // the number of the latest change of voters in this generation, from 1
+
+	// What the generation's tables begin with, besides what holders report (C5, C8).
+	Revision uint64        // the first
+	Quiet    time.Duration // for how long they grant nothing, in table time
 }
 
 // Table is what the core decides on, as a whole: each decision is a new Table. A Table is never

@@ -43,6 +43,7 @@ type State struct {
 	Target   []uint64 // the nodes that the ring names for the shard, its owner first; never empty
 	Standby  []uint64 // all other nodes that are present, in the order in which they step in
 	Limited  bool     // too many shards are moving already to start another move
+	Exact    bool     // all of Target are to vote, and no others, by one change
 }
 
 // Action is what the leader does: one of [AddLearner], [RemoveLearner], [ChangeVoters] and
@@ -87,7 +88,7 @@ func Next(s *State) (a Action, done bool) {
 		}
 	}
 	c := s.count()
-	need := OddUpTo(len(s.Target)) - c.kept
+	need := s.votes() - c.kept
 	if need > 0 {
 		return s.replace(need, &c), false
 	}
@@ -165,6 +166,9 @@ func (s *State) replace(need int, c *census) Action {
 	if len(promote) < need {
 		// Some are passed over, and no other node is left. Each of the others replaces a lost voter
 		// nevertheless (P31). The number of voters stays odd, or becomes so.
+		if s.Exact {
+			return nil
+		}
 		odd := len(s.Voters) % 2
 		lost = departedFirst(lost)
 		promote = promote[:min(len(promote), len(lost)+1-odd)]
@@ -305,6 +309,14 @@ func ids(replicas []*Replica) (all []uint64) {
 		all = append(all, r.ID)
 	}
 	return all
+}
+
+// votes is how many voters there are to be.
+func (s *State) votes() int {
+	if s.Exact {
+		return len(s.Target)
+	}
+	return OddUpTo(len(s.Target))
 }
 
 // OddUpTo is the largest odd number up to n: so many voters a shard is to have on n nodes (P30).

@@ -38,6 +38,9 @@ type members struct {
 func newMembers(cfg *Config) members {
 	m := members{self: cfg.ID, conf: &raftpb.ConfState{}, peers: make(map[uint64]Peer), unconfirmed: make(map[uint64]uint64)}
 	voters := placement.OddUpTo(len(cfg.Founders))
+	if cfg.Exact {
+		voters = len(cfg.Founders)
+	}
 	for i, p := range cfg.Founders {
 		id := uint64(i + 1)
 		if m.peers[id] = p; i < voters {

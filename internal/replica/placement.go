@@ -23,6 +23,7 @@ type Target struct {
 	Standby  []Peer                        // all other members, in the order in which they step in
 	Liveness map[uint64]placement.Liveness // of every node that the view knows
 	Unknown  placement.Liveness            // of all others: Silent, once there was time to hear of them
+	Exact    bool                          // all of Nodes are to vote, an even number of them as well, and no others
 }
 
 func (t *Target) liveness(node uint64) placement.Liveness {
@@ -209,7 +210,7 @@ func (r *Replica) AtRest() bool {
 		return false
 	}
 	voters, learners := len(r.members.conf.Voters), len(r.members.conf.Learners)
-	if voters < placement.OddUpTo(wanted) || voters+learners < wanted {
+	if voters < placement.OddUpTo(wanted) || r.target.Exact && voters != wanted || voters+learners < wanted {
 		return false
 	}
 	seal, rests := g.seal.entry()
@@ -268,6 +269,22 @@ func (r *Replica) Missed() (nodes []uint64) {
 	}))
 }
 
+// Silent returns the nodes of the voters that a serving leader has not heard for d, since it serves.
+func (r *Replica) Silent(d time.Duration) (nodes []uint64) {
+	if !r.Serving() {
+		return nil
+	}
+	return r.members.nodes(slices.DeleteFunc(without(r.members.conf.Voters, r.cfg.ID), func(id uint64) bool {
+		return min(r.leading.contacts.silence(id, r.now), r.now-r.leading.began) < d
+	}))
+}
+
+// Changing reports whether the replicas are changing, or a change is in the log.
+func (r *Replica) Changing() bool {
+	_, _, _, unsettled := r.Configuration()
+	return r.Joint() || r.leading.placing.pending || unsettled
+}
+
 // place moves the shard one safe step towards the target, as package placement decides.
 func (r *Replica) place() {
 	pl := &r.leading.placing
@@ -306,7 +323,7 @@ func (r *Replica) placement(progress map[uint64]tracker.Progress) *placement.Sta
 	}
 	s := &placement.State{
 		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Leaving: r.leaving(),
-		Voters: describe(r.members.conf.Voters), Learners: describe(r.members.conf.Learners), Limited: r.limited,
+		Voters: describe(r.members.conf.Voters), Learners: describe(r.members.conf.Learners), Limited: r.limited, Exact: r.target.Exact,
 	}
 	for _, p := range r.target.Nodes {
 		s.Target = append(s.Target, p.Node)

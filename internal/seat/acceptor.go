@@ -93,6 +93,7 @@ func (m *Machine) answer(b core.Ballot, r core.Report) answer {
 		Ballot: b, card: m.card(),
 		Report: report{Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, At: r.At},
 		Table:  packOrNone(r.Table), Accepted: packOrNone(r.Accepted), Proposed: packOrNone(r.Proposed),
+		Floors: m.floors(),
 	}
 }
 

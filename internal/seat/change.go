@@ -49,6 +49,12 @@ type Cut struct {
 
 func (Cut) isOutput() {}
 
+// cut is what those said that have fenced their replicas.
+type cut struct {
+	by     []transport.ID
+	floors []floors
+}
+
 // another reports whether generation g of a shard is not the one that t has.
 func another(t *core.Table, shard int, g core.Generation) bool {
 	return shard < 0 || shard >= len(t.Shards) || t.Shards[shard].Generation != g
@@ -79,7 +85,11 @@ func (c Settle) apply(_ *Machine, t *core.Table) (*core.Table, error) {
 func (c Recover) over(t *core.Table) bool { return another(t, c.Shard, c.Generation) }
 
 func (c Recover) apply(m *Machine, t *core.Table) (*core.Table, error) {
-	return t.Recover(c.Shard, m.cuts[c], m.cfg.Place(t.Seats, c.Shard, t.Params.Replicas))
+	n, err := t.Recover(c.Shard, m.cuts[c].by, m.cfg.Place(t.Seats, c.Shard, t.Params.Replicas))
+	if err == nil {
+		m.endow(&n.Shards[c.Shard], &t.Shards[c.Shard], t.Params, 0, m.cuts[c].floors)
+	}
+	return n, err
 }
 
 // Change asks for a change of the table. A shard out of range is ignored.
@@ -145,7 +155,7 @@ func (m *Machine) askToFence() {
 		r, ok := c.(Recover)
 		if t := m.acceptor.Table(); ok && !c.over(t) {
 			for _, id := range slices.Concat(t.Shards[r.Shard].Voters, t.Shards[r.Shard].Next) {
-				if !slices.Contains(m.cuts[r], id) {
+				if !slices.Contains(m.cuts[r].by, id) {
 					m.send(id, fence(r))
 				}
 			}
@@ -161,12 +171,14 @@ func (m *Machine) fence(from transport.ID, f fence) {
 	}
 	m.acceptor.Fence(f.Shard, f.Generation)
 	m.emit(Cut(f))
-	m.send(from, fenced(f))
+	m.send(from, fenced{f.Shard, f.Generation, floors{m.clock(), []uint64{m.known(f.Shard)}}})
 }
 
 func (m *Machine) fenced(from transport.ID, f fenced) {
-	r := Recover(f)
-	if slices.Contains(m.changes, Change(r)) && !slices.Contains(m.cuts[r], from) {
-		m.cuts[r] = append(m.cuts[r], from)
+	r := Recover{f.Shard, f.Generation}
+	if slices.Contains(m.changes, Change(r)) && !slices.Contains(m.cuts[r].by, from) {
+		c := m.cuts[r]
+		c.by, c.floors = append(c.by, from), append(c.floors, f.Floors)
+		m.cuts[r] = c
 	}
 }

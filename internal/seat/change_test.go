@@ -121,7 +121,7 @@ func TestChangesOfOneGeneration(t *testing.T) {
 	p.m.Change(w.now, Recover{0, s.Generation}, nil)
 	p.m.Change(w.now, Move{0, s.Generation, w.table().Bound()}, nil)
 	for _, id := range s.Voters {
-		p.m.Message(w.now, id, encode(fenced{0, s.Generation}), nil)
+		p.m.Message(w.now, id, encode(fenced{0, s.Generation, floors{}}), nil)
 	}
 	next := p.m.nextChange().(core.Propose).Table.Shards[0]
 	equal(t, s.Generation.Number+1, next.Generation.Number)

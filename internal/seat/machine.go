@@ -20,7 +20,12 @@ type Config struct {
 	List  []string   // the entries of the core: host:port, 1 to 64 of them
 	Entry string     // the one of this node; "": the one at which a dial reaches it, or none
 	Wants founding.Options
-	Rand  uint64 // the seed of random values: mesh IDs and jitter
+	Rand  uint64    // the seed of random values: mesh IDs and jitter
+	Wall  time.Time // the time of day at Start
+
+	// Known returns the highest revision of a shard that the node has heard of, as its replica or as its client.
+	// It may be nil.
+	Known func(shard int) uint64
 
 	// Place returns the voters with which a shard begins a life: of those that have a seat, as many as
 	// the mesh has replicas, or all.
@@ -74,14 +79,15 @@ func (Failed) isOutput() {}
 // returns it. After each input, Deadline says when to call Tick. One goroutine at a time may use a
 // Machine.
 type Machine struct {
-	cfg   Config
-	pace  pace
-	rng   *rand.Rand
-	out   []Output
-	here  []message // from this node to itself
-	ended bool
-	last  time.Duration // of the last input
-	due   time.Duration // the Deadline after it
+	cfg     Config
+	pace    pace
+	rng     *rand.Rand
+	out     []Output
+	here    []message // from this node to itself
+	ended   bool
+	started time.Duration
+	last    time.Duration // of the last input
+	due     time.Duration // the Deadline after it
 
 	acceptor *core.Acceptor
 	book     book
@@ -95,7 +101,7 @@ type Machine struct {
 	misses  int           // attempts in a row that came to nothing
 	wants   wish
 	changes []Change
-	cuts    map[Recover][]transport.ID // those that have fenced their replicas
+	cuts    map[Recover]cut
 
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State
@@ -128,7 +134,7 @@ func New(cfg Config) *Machine {
 	}
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
-	m.cuts = make(map[Recover][]transport.ID)
+	m.cuts = make(map[Recover]cut)
 	return m
 }
 
@@ -136,7 +142,7 @@ func New(cfg Config) *Machine {
 // empty.
 func (m *Machine) Start(now time.Duration, out []Output) []Output {
 	return m.input(now, out, func() {
-		m.surely = now
+		m.surely, m.started, m.last = now, now, now
 		if err := m.validate(); err != nil {
 			m.fail(err)
 			return

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
@@ -91,6 +92,7 @@ type (
 		card
 		Report                    report
 		Table, Accepted, Proposed *packed
+		Floors                    floors
 	}
 	// propose proposes the value of a roll call, and proposed accepts it.
 	propose  struct{ Table packed }
@@ -126,7 +128,11 @@ type (
 		Shard      int
 		Generation core.Generation
 	}
-	fenced fence
+	fenced struct {
+		Shard      int
+		Generation core.Generation
+		Floors     floors // of this shard alone
+	}
 
 	// refused says that the sender does not answer a ballot, and what it promised and knows instead.
 	refused struct {
@@ -136,6 +142,12 @@ type (
 		Why      string
 	}
 )
+
+// floors are what a node knows of the revisions that shards have had (P17).
+type floors struct {
+	Clock uint64   // its time of day, as a revision
+	Known []uint64 // the highest revisions that it has heard of, by shard
+}
 
 // report is a Report without its tables.
 type report struct{ Roll, Refused, Released, RollAt, At core.Ballot }
@@ -166,6 +178,8 @@ type packedShard struct {
 	Number       uint64
 	Voters, Next []uint64 // indexes of IDs
 	Move         uint64
+	Revision     uint64
+	Quiet        time.Duration
 }
 
 // pack returns t in its wire form.
@@ -201,6 +215,7 @@ func pack(t *core.Table) packed {
 		}
 		p.Shards = append(p.Shards, packedShard{
 			Roll: uint64(roll), Number: s.Generation.Number, Voters: index(s.Voters), Next: index(s.Next), Move: s.Move,
+			Revision: s.Revision, Quiet: s.Quiet,
 		})
 	}
 	return p
@@ -237,6 +252,7 @@ func (p *packed) unpack() *core.Table {
 	for _, s := range p.Shards {
 		t.Shards = append(t.Shards, core.Shard{
 			Generation: core.Generation{Core: p.Rolls[s.Roll], Number: s.Number}, Voters: ids(s.Voters), Next: ids(s.Next), Move: s.Move,
+			Revision: s.Revision, Quiet: s.Quiet,
 		})
 	}
 	return t
@@ -373,6 +389,7 @@ func (m answer) check(l *limits) {
 	m.Table.checkOrNone(l)
 	m.Accepted.checkOrNone(l)
 	m.Proposed.checkOrNone(l)
+	m.Floors.check(l)
 	l.require((m.Accepted != nil) == (m.Report.At != core.Ballot{}) && (m.Proposed != nil) == (m.Report.RollAt != core.Ballot{}), "a value without a ballot, or a ballot without a value")
 	l.require(m.Accepted == nil || m.Table != nil && m.Accepted.Stamp == m.Table.Stamp.Next(), "not the next version")
 }
@@ -426,7 +443,17 @@ func (m fence) check(l *limits) {
 	l.ballot(m.Generation.Core)
 }
 
-func (m fenced) check(l *limits) { fence(m).check(l) }
+func (m fenced) check(l *limits) {
+	fence{m.Shard, m.Generation}.check(l)
+	m.Floors.check(l)
+}
+
+func (f floors) check(l *limits) {
+	l.require(len(f.Known) <= maxShards, "revisions of too many shards")
+	for _, r := range append([]uint64{f.Clock}, f.Known...) {
+		l.require(r <= maxNumber, "a revision out of range")
+	}
+}
 
 func (m refused) check(l *limits) {
 	l.ballot(m.Ballot)
@@ -470,6 +497,7 @@ func (p *packed) check(l *limits) {
 
 func (s packedShard) check(l *limits, p *packed) {
 	l.require(s.Roll < uint64(len(p.Rolls)) && s.Number <= maxNumber && s.Move <= maxNumber, "a shard out of range")
+	l.require(s.Revision <= maxNumber && s.Quiet >= 0, "a shard that begins out of range")
 	l.require(len(s.Voters) > 0 && len(s.Voters) <= maxReplicas && len(s.Next) <= maxReplicas, "a shard without voters, or with too many")
 	for _, at := range slices.Concat(s.Voters, s.Next) {
 		l.require(at < uint64(len(p.IDs)), "a voter out of range")

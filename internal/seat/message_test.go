@@ -55,7 +55,7 @@ var (
 		confirmed{someBallot, core.Ballot{Round: 8, By: 2}},
 		refused{Ballot: someBallot, Promised: someBallot, Known: someTable.Stamp, Why: "no"},
 		fence{3, someTable.Shards[0].Generation},
-		fenced{3, someTable.Shards[0].Generation},
+		fenced{3, someTable.Shards[0].Generation, floors{1 << 50, []uint64{5}}},
 	}
 )
 
@@ -149,7 +149,10 @@ func TestLimits(t *testing.T) {
 		{write{someBallot, someTable.Stamp, pack(someTable)}, "not the next version"},
 		{refused{Ballot: someBallot, Why: strings.Repeat("x", maxText+1)}, "too long"},
 		{fence{maxShards, someTable.Shards[0].Generation}, "a shard out of range"},
-		{fenced{3, core.Generation{Core: someBallot, Number: maxNumber + 1}}, "a shard out of range"},
+		{fenced{3, core.Generation{Core: someBallot, Number: maxNumber + 1}, floors{}}, "a shard out of range"},
+		{fenced{3, core.Generation{Core: someBallot, Number: 1}, floors{Clock: maxNumber + 1}}, "a revision out of range"},
+		{fenced{3, core.Generation{Core: someBallot, Number: 1}, floors{Known: []uint64{maxNumber + 1}}}, "a revision out of range"},
+		{fenced{3, core.Generation{Core: someBallot, Number: 1}, floors{Known: make([]uint64, maxShards+1)}}, "revisions of too many shards"},
 		{shown{table(func(t *core.Table) { t.Mesh = 0 })}, "a mesh without an ID"},
 		{shown{table(func(t *core.Table) { t.Params.MaxTTL = 0 })}, "lacks a parameter"},
 		{shown{table(func(t *core.Table) { t.Shards = t.Shards[:1] })}, "not as many shards"},

@@ -74,20 +74,29 @@ func (r *rollCall) answered(m *Machine, now time.Duration, from transport.ID, ms
 func (r *rollCall) propose(m *Machine, now time.Duration) {
 	reports := make([]core.Report, len(r.answers))
 	var wants founding.Options
+	var known []floors
 	seats := make([]core.Seat, len(r.answers))
 	for i, a := range r.answers {
 		reports[i] = a.unpack()
-		wants = together(wants, a.Wants)
+		wants, known = together(wants, a.Wants), append(known, a.Floors)
 		seats[i] = core.Seat{Entry: r.call.List[i], Node: a.Member}
 	}
 	from := r.call.Recovered(reports)
-	if from == nil {
+	founded := from == nil
+	if founded {
 		p := params(wants)
 		from = &core.Table{Mesh: m.meshID(), Params: p, Shards: make([]core.Shard, p.Shards)}
 	}
 	r.value = r.call.Value(reports, func() *core.Table { return from }, func(shard int) []transport.ID {
 		return m.cfg.Place(seats, shard, from.Params.Replicas)
 	})
+	for i := range r.value.Shards {
+		s := &r.value.Shards[i]
+		m.endow(s, &from.Shards[i], from.Params, i, known)
+		if founded && founding.AllLoopback(r.call.List) {
+			s.Quiet = 0 // as a rule nobody lives who remembers an earlier mesh on this machine
+		}
+	}
 	for i := range r.value.Seats {
 		r.value.Seats[i].Node = r.answers[i].Member
 	}

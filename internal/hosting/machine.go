@@ -1,0 +1,387 @@
+// Package hosting decides which replicas a node has, and where its shards' replicas are to be: a [Machine]
+// goes by the core's table (package seat) and by what the node's replicas see of each other. It sends
+// nothing, and makes no replica: its outputs say what the node is to do. The node does not use it yet:
+// the founding's replicas are placed by gossip.
+//
+//   - A generation of a shard begins with the replicas of its voters, which each of them makes as soon as
+//     it knows the table. Later ones are made by the shard's leader alone.
+//   - The leader asks the core for a change of voters (Move), makes the one change that the table then names,
+//     and tells the core what came of it (Settle). Where voters are to be follows from the ring of entries,
+//     from who has a seat, and from whom the leader hears (C3, C13).
+//   - A shard that can have no leader any more begins a new generation (Recover). Its tables are empty: the
+//     node's client reports to them what its sessions hold.
+package hosting
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/seat"
+	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// Output is something to do now, in order: Make, Drop, Aim, Ask or Begun.
+type Output interface{ isOutput() }
+
+type (
+	// Make a replica of a generation's first ones. The node fills in what it knows of itself.
+	Make struct{ replica.Config }
+	// Drop destroys the replica of a shard, before anything else that it would say.
+	Drop struct{ Shard int }
+	// Aim is where a shard's replicas are to be.
+	Aim struct {
+		Shard  int
+		Target replica.Target
+	}
+	// Ask the core for a change.
+	Ask struct{ seat.Change }
+	// Begun: the shard lives in another generation now, as the client is to know.
+	Begun struct {
+		Shard      int
+		Generation uint64
+		Quiet      time.Duration // for how long leases of the one before may last
+	}
+)
+
+func (Make) isOutput()  {}
+func (Drop) isOutput()  {}
+func (Aim) isOutput()   {}
+func (Ask) isOutput()   {}
+func (Begun) isOutput() {}
+
+// Times of the Machine.
+const (
+	// Grace is for how long a voter may be silent before it is replaced, and a shard without a leader before
+	// another generation is asked for: longer than three worst-case elections take.
+	Grace = 6 * replica.ElectionTimeout
+	// orphaned is for how long a shard's voters may be without a majority that lives before a node without a
+	// replica, which sees no leaders, asks for another generation. It is more than a Settle takes.
+	orphaned = 2 * Grace
+)
+
+// Seen is what a node sees of a replica that it has.
+type Seen struct {
+	Shard    int
+	Leads    bool           // it serves as the leader
+	Led      bool           // it leads or knows the leader
+	Voters   []transport.ID // by its applied log, sorted
+	Changing bool           // its voters are changing, or may be
+	Silent   []transport.ID // voters that the leader has not heard for Grace
+}
+
+// See looks at a replica.
+func See(r *replica.Replica) Seen {
+	s := Seen{Shard: r.Shard(), Leads: r.Serving(), Changing: r.Changing()}
+	_, s.Led = r.Leader()
+	voters, _, _, _ := r.Configuration()
+	s.Voters = ids(voters)
+	if s.Leads {
+		s.Silent = ids(r.Silent(Grace))
+	}
+	return s
+}
+
+func ids(nodes []uint64) (all []transport.ID) {
+	for _, n := range nodes {
+		all = append(all, transport.ID(n))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Machine decides for one node. It reads no clock; the time that its inputs carry never falls. One
+// goroutine at a time may use it.
+type Machine struct {
+	self   transport.ID
+	table  *core.Table // nil: none yet
+	fenced bool
+	shards []hosted
+	order  [][]int // by shard, the seats in the order of the ring
+	list   []string
+	out    []Output
+}
+
+// hosted is what the Machine knows of one shard.
+type hosted struct {
+	generation core.Generation
+	cut        bool          // no replica of this generation may live here any more
+	led        time.Duration // when a leader was last known here, or the generation began
+	lived      time.Duration // when a majority of the voters last lived
+	dropped    uint64        // the change of voters that this leader does not make any more
+	aimed      []transport.ID
+}
+
+// New returns a Machine for a node.
+func New(self transport.ID) *Machine { return &Machine{self: self} }
+
+// Hosts reports whether a leader may ask this node now to host a replica of that generation.
+func (m *Machine) Hosts(shard int, generation uint64) bool {
+	return m.table != nil && !m.fenced && shard < len(m.shards) && !m.shards[shard].cut &&
+		m.shards[shard].generation.Name() == generation
+}
+
+// Core takes in what the node knows of the core.
+func (m *Machine) Core(now time.Duration, s seat.State, out []Output) []Output {
+	m.out = out
+	m.fenced = s.Fenced
+	if s.Table != nil && s.Table != m.table {
+		m.learn(now, s.Table)
+	}
+	out, m.out = m.out, nil
+	return out
+}
+
+func (m *Machine) learn(now time.Duration, t *core.Table) {
+	m.table = t
+	m.reorder()
+	if len(m.shards) != len(t.Shards) {
+		m.shards = make([]hosted, len(t.Shards))
+	}
+	for i := range t.Shards {
+		s, h := &t.Shards[i], &m.shards[i]
+		if s.Generation != h.generation {
+			if h.generation != (core.Generation{}) {
+				m.emit(Drop{i})
+			}
+			*h = hosted{generation: s.Generation, led: now, lived: now}
+			m.emit(Begun{i, s.Generation.Name(), quiet(t)})
+			if s.Move == 0 && slices.Contains(s.Voters, m.self) {
+				m.found(i, s)
+			}
+		}
+		m.aim(i, m.aims(i))
+	}
+}
+
+// quiet is for how long a lease of the mesh may outlast its table.
+func quiet(t *core.Table) time.Duration {
+	return time.Duration(float64(t.Params.MaxTTL) * (1 + 2*rho(t)))
+}
+
+func rho(t *core.Table) float64 { return float64(t.Params.Rho) / 10000 }
+
+// found makes this node's first replica of a generation, whose founders are its voters.
+func (m *Machine) found(i int, s *core.Shard) {
+	c := replica.Config{
+		Shard: i, Generation: s.Generation.Name(), ID: uint64(slices.Index(s.Voters, m.self) + 1),
+		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: rho(m.table), Exact: true,
+	}
+	for _, id := range s.Voters {
+		c.Founders = append(c.Founders, m.peer(id))
+	}
+	m.emit(Make{c})
+}
+
+// peer returns where a node with a seat lives. Of one that has none any more only the ID is known.
+func (m *Machine) peer(id transport.ID) replica.Peer {
+	for _, s := range m.table.Seats {
+		if s.Node.ID == id {
+			return replica.Peer{Node: uint64(id), Name: s.Node.Name, Addr: s.Node.Addr}
+		}
+	}
+	return replica.Peer{Node: uint64(id)}
+}
+
+// aims returns where the shard's replicas are to be now: at the next voters, if there are some that the
+// shard may still change to.
+func (m *Machine) aims(i int) []transport.ID {
+	s := &m.table.Shards[i]
+	if s.Next != nil && s.Move != m.shards[i].dropped {
+		return s.Next
+	}
+	return s.Voters
+}
+
+// aim says where the shard's replicas are to be, if that is new.
+func (m *Machine) aim(i int, at []transport.ID) {
+	if slices.Equal(at, m.shards[i].aimed) {
+		return
+	}
+	m.shards[i].aimed = at
+	t := replica.Target{Exact: true, Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
+	for _, id := range m.inOrder(i, at) {
+		t.Nodes = append(t.Nodes, m.peer(id))
+		t.Liveness[uint64(id)] = placement.Present
+	}
+	m.emit(Aim{i, t})
+}
+
+// Cut destroys the replica of a shard for good, as a node that recovers the shard wants it.
+func (m *Machine) Cut(c seat.Cut, out []Output) []Output {
+	if c.Shard < len(m.shards) && m.shards[c.Shard].generation == c.Generation {
+		m.shards[c.Shard].cut = true
+		out = append(out, Drop{c.Shard})
+	}
+	return out
+}
+
+// Look takes in what the node sees of its replicas, and which other nodes it has a connection with. It is
+// to be called several times in an election timeout.
+func (m *Machine) Look(now time.Duration, seen []Seen, reaches func(transport.ID) bool, out []Output) []Output {
+	if m.table == nil || m.fenced || !slices.Contains(m.table.Bound(), m.self) {
+		return out
+	}
+	m.out = out
+	bySeen := make(map[int]*Seen, len(seen))
+	for i := range seen {
+		bySeen[seen[i].Shard] = &seen[i]
+	}
+	for i := range m.shards {
+		s := bySeen[i]
+		if s != nil && s.Led {
+			m.shards[i].led = now
+		}
+		if s != nil && s.Leads {
+			m.lead(i, s, reaches)
+		}
+		m.recover(now, i, s != nil, reaches)
+	}
+	out, m.out = m.out, nil
+	return out
+}
+
+// lead brings a shard that this node leads to where its voters are to be.
+func (m *Machine) lead(i int, seen *Seen, reaches func(transport.ID) bool) {
+	s, h := &m.table.Shards[i], &m.shards[i]
+	if s.Next == nil {
+		if want := m.wanted(i, seen, reaches); !seen.Changing && !slices.Equal(want, s.Voters) {
+			m.emit(Ask{seat.Move{Shard: i, Generation: s.Generation, To: want}})
+		}
+		return
+	}
+	switch {
+	case slices.Equal(seen.Voters, s.Next) && !seen.Changing:
+		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: true}})
+		return
+	case h.dropped != s.Move && slices.ContainsFunc(s.Next, func(id transport.ID) bool { return !m.bound(id) }):
+		// One of them has ended. If the change is in the log, it takes place; else it never will.
+		h.dropped = s.Move
+		m.aim(i, m.aims(i))
+	}
+	if h.dropped == s.Move && !seen.Changing && slices.Equal(seen.Voters, s.Voters) {
+		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: false}})
+	}
+}
+
+func (m *Machine) bound(id transport.ID) bool {
+	return slices.ContainsFunc(m.table.Seats, func(s core.Seat) bool { return s.Node.ID == id })
+}
+
+// wanted returns which nodes are to vote in a shard that this node leads, sorted: of those that have a seat
+// and are heard, the first ones in the order of the ring. A shard never gets fewer than two (C3): silent
+// ones stay if too few are heard.
+func (m *Machine) wanted(i int, seen *Seen, reaches func(transport.ID) bool) []transport.ID {
+	s := &m.table.Shards[i]
+	all := m.inOrder(i, m.table.Bound())
+	heard := func(id transport.ID) bool {
+		if slices.Contains(s.Voters, id) {
+			return !slices.Contains(seen.Silent, id)
+		}
+		return reaches(id)
+	}
+	var want []transport.ID
+	add := func(most int, is func(transport.ID) bool) {
+		for _, id := range all {
+			if len(want) < most && is(id) && !slices.Contains(want, id) {
+				want = append(want, id)
+			}
+		}
+	}
+	floor := min(2, len(m.table.Seats))
+	add(min(m.table.Params.Replicas, len(all)), heard)
+	add(floor, func(id transport.ID) bool { return slices.Contains(s.Voters, id) })
+	if len(want) < floor {
+		return s.Voters
+	}
+	slices.Sort(want)
+	return want
+}
+
+// recover asks for another generation of a shard that can have no leader any more.
+func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(transport.ID) bool) {
+	s, h := &m.table.Shards[i], &m.shards[i]
+	lives := func(voters []transport.ID, lives func(transport.ID) bool) bool {
+		n := 0
+		for _, id := range voters {
+			if m.bound(id) && lives(id) {
+				n++
+			}
+		}
+		return n >= core.Majority(len(voters))
+	}
+	any := func(transport.ID) bool { return true }
+	near := func(id transport.ID) bool { return id == m.self || reaches(id) }
+	dead := !lives(s.Voters, any)
+	if !dead {
+		h.lived = now
+	}
+	switch {
+	case dead && (s.Next == nil || !lives(s.Next, any)): // by proof: it has no leader
+	case dead && now-h.lived >= orphaned:
+	case here && now-h.led >= Grace && (!lives(s.Voters, near) || s.Next != nil && !lives(s.Next, near)):
+	default:
+		return
+	}
+	m.emit(Ask{seat.Recover{Shard: i, Generation: s.Generation}})
+}
+
+// reorder computes the ring of the entries, if the list is new.
+func (m *Machine) reorder() {
+	list := m.table.List()
+	if slices.Equal(list, m.list) && len(m.order) == len(m.table.Shards) {
+		return
+	}
+	m.list, m.order = list, make([][]int, len(m.table.Shards))
+	for i := range m.order {
+		m.order[i] = ringOrder(list, i, len(m.table.Shards))
+	}
+}
+
+// ringOrder returns the positions of entries in the order in which the ring names them for a shard.
+func ringOrder(list []string, shard, shards int) (order []int) {
+	all := make([]ring.Member, len(list))
+	for i, entry := range list {
+		all[i] = ring.Member{Name: entry}
+	}
+	for _, entry := range ring.New(all, shards, len(list)).Replicas(shard) {
+		order = append(order, slices.Index(list, entry))
+	}
+	return order
+}
+
+// inOrder sorts nodes by the order of the ring; those without a seat are last.
+func (m *Machine) inOrder(i int, nodes []transport.ID) []transport.ID {
+	at := func(id transport.ID) int {
+		seat := slices.IndexFunc(m.table.Seats, func(s core.Seat) bool { return s.Node.ID == id })
+		if seat < 0 {
+			return len(m.table.Seats)
+		}
+		return slices.Index(m.order[i], seat)
+	}
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b transport.ID) int { return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a, b)) })
+	return nodes
+}
+
+// Place returns the voters with which a generation of a shard begins: see seat.Config.
+func Place(seats []core.Seat, shard, shards, replicas int) (voters []transport.ID) {
+	list := make([]string, len(seats))
+	for i, s := range seats {
+		list[i] = s.Entry
+	}
+	for _, at := range ringOrder(list, shard, shards) {
+		if id := seats[at].Node.ID; id != 0 && len(voters) < replicas {
+			voters = append(voters, id)
+		}
+	}
+	slices.Sort(voters)
+	return voters
+}
+
+func (m *Machine) emit(o Output) { m.out = append(m.out, o) }

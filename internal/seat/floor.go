@@ -1,0 +1,53 @@
+package seat
+
+import (
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/founding"
+)
+
+// revisionJump is how far above the earlier ones the revisions of a generation begin if no time of day is
+// above them: not all of them are known.
+const revisionJump = 1 << 30
+
+// endow says what the tables of a shard's new generation begin with, which are empty: revisions above all
+// that are known, and a quiet time that outlasts every lease of the generation before (C5, C8). In all, at is
+// the shard's position.
+func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []floors) {
+	known := before.Revision
+	s.Revision = m.clock()
+	for _, f := range all {
+		s.Revision = max(s.Revision, f.Clock)
+		if at < len(f.Known) {
+			known = max(known, f.Known[at])
+		}
+	}
+	if s.Revision <= known {
+		s.Revision = known + revisionJump
+	}
+	s.Quiet = time.Duration(float64(p.MaxTTL) * (1 + 2*float64(p.Rho)/1e4))
+}
+
+// clock returns the time of day as a revision: milliseconds, with room for a thousand grants in each.
+func (m *Machine) clock() uint64 {
+	return uint64(max(0, m.cfg.Wall.Add(m.last-m.started).UnixMilli())) << 10
+}
+
+func (m *Machine) known(shard int) uint64 {
+	if m.cfg.Known == nil {
+		return 0
+	}
+	return m.cfg.Known(shard)
+}
+
+// floors returns what this node knows of revisions.
+func (m *Machine) floors() floors {
+	f := floors{Clock: m.clock()}
+	if t := m.state.Table; t != nil {
+		for i := range t.Shards {
+			f.Known = append(f.Known, m.known(i))
+		}
+	}
+	return f
+}
