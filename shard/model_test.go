@@ -308,7 +308,7 @@ func (m *model) step(cmd Command) (out []Event) {
 	case Report:
 		return m.report(c)
 	case Settle:
-		if c.Term == m.term && m.settles != 0 {
+		if c.Term == m.term && m.settles != 0 && m.now >= m.settles {
 			out = m.order()
 			m.settles = 0
 			keys := make([]string, 0, len(m.wishes))
@@ -338,20 +338,30 @@ func (m *model) report(c Report) []Event {
 		}
 		return append(out, m.finish(m.find(c.Session), c.Number, refused)...)
 	}
+	if c.Known >= m.revision {
+		m.revision = c.Known + floorJump
+	}
 	if m.settles == 0 {
 		return refuse(Late)
 	}
 	m.settles = max(m.settles, c.Quiet)
-	if c.Known >= m.revision {
-		m.revision = c.Known + floorJump
-	}
 	differs := func() bool {
 		i := slices.IndexFunc(m.wishes, func(w wish) bool { return w.Key == c.Key })
 		return i >= 0 && (m.wishes[i].Kind != c.Kind || m.wishes[i].Capacity != c.Capacity)
 	}
+	refuseWaiters := func() {
+		for _, w := range m.waiters(c.Key) {
+			e := Event{What: Refused, Session: w.Session, Number: w.Number, Reason: Capacity}
+			m.wishes = slices.DeleteFunc(m.wishes, func(o wish) bool { return o.Session == w.Session && o.Number == w.Number })
+			out = append(out, m.finish(m.find(w.Session), w.Number, e)...)
+		}
+	}
 	if c.Token == 0 {
-		if differs() {
+		older := slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Key == c.Key && w.reported })
+		if differs() && older {
 			return refuse(Capacity)
+		} else if differs() {
+			refuseWaiters()
 		}
 	} else {
 		if slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Session == c.Session && w.token == c.Token }) {
@@ -360,11 +370,7 @@ func (m *model) report(c Report) []Event {
 		for {
 			held := m.holders(c.Key)
 			if differs() && len(held) == 0 {
-				for _, w := range m.waiters(c.Key) {
-					e := Event{What: Refused, Session: w.Session, Number: w.Number, Reason: Capacity}
-					m.wishes = slices.DeleteFunc(m.wishes, func(o wish) bool { return o.Session == w.Session && o.Number == w.Number })
-					out = append(out, m.finish(m.find(w.Session), w.Number, e)...)
-				}
+				refuseWaiters()
 			}
 			if !differs() && m.room(c.Key, c.Weight) {
 				break

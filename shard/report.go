@@ -47,23 +47,27 @@ func (t *Table) resume(c Report, out []Event) []Event {
 	if s == nil {
 		return out
 	}
+	if c.Known >= t.revision {
+		t.revision = c.Known + floorJump
+	}
 	if t.settles == 0 {
 		return append(out, t.refused(s, c.Number, Late, nil))
 	}
 	t.settles = max(t.settles, c.Quiet)
-	if c.Known >= t.revision {
-		t.revision = c.Known + floorJump
-	}
 	why := Reason(0)
 	if c.Token != 0 {
 		why, out = t.vacate(s, c, out)
 	}
 	e := t.keys[c.Key]
+	if c.Token == 0 && e != nil && e.differs(c) && e.isNew() {
+		out = t.refuseWaiters(e, Capacity, out)
+		e = nil
+	}
 	switch {
 	case why != 0:
 	case e == nil:
 		e = t.newEntry(c.Key, c.Kind, c.Capacity)
-	case e.kind != c.Kind || e.capacity != c.Capacity:
+	case e.differs(c):
 		why = Capacity
 	case c.Token == 0 && e.queue.len >= MaxWaiters:
 		why = Crowded
@@ -107,7 +111,7 @@ func (t *Table) vacate(s *session, c Report, out []Event) (Reason, []Event) {
 		if e == nil {
 			return 0, out
 		}
-		other := e.kind != c.Kind || e.capacity != c.Capacity
+		other := e.differs(c)
 		if other && e.holders.len == 0 {
 			return 0, t.refuseWaiters(e, Capacity, out)
 		}
@@ -125,6 +129,19 @@ func (t *Table) vacate(s *session, c Report, out []Event) (Reason, []Event) {
 		}
 		out = t.end(lowest.session, out)
 	}
+}
+
+// differs reports whether the key is in use as something else than what is reported.
+func (e *entry) differs(c Report) bool { return e.kind != c.Kind || e.capacity != c.Capacity }
+
+// isNew reports whether no place in the key was reported.
+func (e *entry) isNew() bool {
+	for r := e.queue.first(); r != nil; r = r.place.next() {
+		if r.reported {
+			return false
+		}
+	}
+	return e.holders.len == 0
 }
 
 // refuseWaiters refuses every request in e's queue, and deletes e, which has no holder.

@@ -158,7 +158,7 @@ func TestReports(t *testing.T) {
 			table := NewTable(Founding{Check: true, Settles: quiet})
 			table.Enter(thisTerm, 0)
 			for _, cmd := range tt.given {
-				table.Step(cmd, nil)
+				stepDue(table, cmd)
 			}
 			if got := table.Step(tt.when, nil); !slices.Equal(got, tt.want) {
 				t.Errorf("after %+v: Step(%+v) = %+v, want %+v", tt.given, tt.when, got, tt.want)
@@ -167,7 +167,7 @@ func TestReports(t *testing.T) {
 			if got := keysOf(table); got != tt.keys {
 				t.Errorf("after %+v and %+v: keys %q, want %q", tt.given, tt.when, got, tt.keys)
 			}
-			table.Step(Settle{thisTerm}, nil)
+			stepDue(table, Settle{thisTerm})
 			table.checkAll()
 			if got := keysOf(table); got != tt.then {
 				t.Errorf("after %+v, %+v and a Settle: keys %q, want %q", tt.given, tt.when, got, tt.then)
@@ -184,7 +184,7 @@ func TestOneTokenIsReportedTwice(t *testing.T) {
 		r.Kind, r.Weight, r.Capacity = Semaphore, 1, 3
 		table.Step(r, nil)
 	}
-	got := table.Step(Settle{}, nil)
+	got := stepDue(table, Settle{thisTerm})
 	if want := []Event{ended(id("eve"))}; !slices.Equal(got, want) || keysOf(table) != "s: bob=7 ann=8" {
 		t.Errorf("Settle = %+v, keys %q, want %+v and only the first of the two", got, keysOf(table), want)
 	}
@@ -216,12 +216,43 @@ func TestReportsRaiseTheFloorAndTheQuietTime(t *testing.T) {
 			}
 			table.Step(lock("bob", 1, "b"), nil)
 			table.Step(lock("bob", 2, "a"), nil)
-			if got := table.Step(Settle{}, nil); !slices.Equal(got, []Event{granted(id("bob"), 1, tt.token)}) {
+			if got := stepDue(table, Settle{thisTerm}); !slices.Equal(got, []Event{granted(id("bob"), 1, tt.token)}) {
 				t.Errorf("Settle = %+v, want b with token %d", got, tt.token)
 			}
 			if got := table.Step(Release{Call: call("ann", 2), Key: "a", Token: 7}, nil); !slices.Contains(got, granted(id("bob"), 2, tt.token+2)) {
 				t.Errorf("Release = %+v, want a for bob with token %d", got, tt.token+2)
 			}
 		})
+	}
+}
+
+// Promise: C5: a Settle that was appended before a Report with a longer lease came is void.
+func TestASettleComesTooEarly(t *testing.T) {
+	table := NewTable(Founding{Check: true, Settles: 10 * time.Second})
+	table.Enter(thisTerm, 10*time.Second)
+	table.Step(lock("bob", 1, "b"), nil)
+	r := held("ann", 1, "a", 7)
+	r.Quiet = 30 * time.Second
+	table.Step(r, nil)
+	if got := table.Step(Settle{thisTerm}, nil); len(got) > 0 {
+		t.Errorf("it grants after 10 s: %+v", got)
+	}
+	table.Enter(thisTerm, 30*time.Second)
+	if got := table.Step(Settle{thisTerm}, nil); len(got) != 1 || got[0].What != Granted {
+		t.Errorf("after 30 s: %+v", got)
+	}
+}
+
+// Promise: C8: a request that waited for a key goes before new ones that want it as something else.
+func TestAWaiterIsReportedBesideNewcomers(t *testing.T) {
+	table := NewTable(Founding{Check: true, Settles: 10 * time.Second})
+	table.Step(permits("bob", 1, "a", 1, 5), nil)
+	got := table.Step(waited("ann", 1, "a", 6), nil)
+	want := []Event{opened(id("ann"), ttl), refused(id("bob"), 1, Capacity)}
+	if len(got) != 3 || !slices.Equal(got[:2], want) || got[2].What != Queued {
+		t.Errorf("got %+v", got)
+	}
+	if got := table.Step(permits("eve", 1, "a", 1, 5), nil); got[1].Reason != Capacity {
+		t.Errorf("a newcomer got %+v", got)
 	}
 }

@@ -687,11 +687,11 @@ func TestTable(t *testing.T) {
 			table := NewTable(Founding{Check: true, Settles: tt.unsettle})
 			table.Enter(thisTerm, 0)
 			for _, cmd := range tt.given {
-				table.Step(cmd, nil)
+				stepDue(table, cmd)
 			}
 			before := table.Revision()
 			table.Enter(thisTerm, tt.now)
-			if got := table.Step(tt.when, nil); !slices.Equal(got, tt.want) {
+			if got := stepDue(table, tt.when); !slices.Equal(got, tt.want) {
 				t.Errorf("after %+v: Step(%+v) = %+v, want %+v", tt.given, tt.when, got, tt.want)
 			}
 			if got := keysOf(table); got != tt.keys {
@@ -978,6 +978,14 @@ func (t *Table) checkAll() {
 	for s := t.records.first(); s != nil; s = s.place.next() {
 		t.checkSession(s)
 	}
+}
+
+// stepDue steps a command, a Settle when it is due.
+func stepDue(table *Table, cmd Command) []Event {
+	if _, settles := cmd.(Settle); settles {
+		table.Enter(thisTerm, table.Settles())
+	}
+	return table.Step(cmd, nil)
 }
 
 // held and waited report a place in an earlier table.

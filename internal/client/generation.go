@@ -21,23 +21,26 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration) {
 	if generation == s.generation {
 		return
 	}
-	s.earlier.Known, s.earlier.Quiet = max(s.earlier.Known, s.revision), quiet
+	s.earlier.Known, s.earlier.Quiet = max(s.earlier.Known, s.revision), max(s.earlier.Quiet, quiet)
 	s.generation, s.leader, s.term, s.relay, s.revision = generation, 0, 0, 0, 0
-	s.client.each(func(l *lease) {
-		if l.shard == s {
+	var over []*lease
+	for _, l := range slices.Clone(s.leases) {
+		if l.expired() {
+			over = append(over, l)
+		} else {
 			l.goOver()
 		}
-	})
+	}
+	for _, l := range over {
+		l.lose(true) // its Locks may move to a lease that has gone over by now
+	}
 }
 
 // goOver reports what the lease holds and waits for.
 func (l *lease) goOver() {
-	if l.expired() {
-		l.lose(true)
-		return
-	}
-	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
+	l.since, l.opened, l.acks = 0, neverShown, nil
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
+	l.dropReports()
 	for _, c := range l.inOrder() {
 		c.acks = nil
 		switch {
@@ -54,7 +57,7 @@ func (l *lease) goOver() {
 			c.askAgain()
 		case c.Kind == Fix && c.Hold.pending == nil:
 			c.askAgain()
-		default: // a Cancel, a Report, or the first Fix of a hold
+		default: // a Cancel, or the first Fix of a hold
 			l.forgetFix(c)
 			l.remove(c)
 		}
@@ -65,8 +68,11 @@ func (l *lease) goOver() {
 			l.forget(h)
 			continue
 		}
-		l.reports++
-		l.put(&Call{Kind: Report, Shard: l.shard.shard, Hold: h})
+		c := &Call{Kind: Report, Shard: l.shard.shard, Hold: h}
+		if l.reports++; l.probe == nil {
+			l.probe = c
+		}
+		l.put(c)
 	}
 	l.open = l.inOrder()
 	l.sendUnanswered()
@@ -79,15 +85,23 @@ func (c *Call) askAgain() { c.raw, c.queued, c.attempt, c.jumps = nil, false, 0,
 func (l *lease) sendUnanswered() {
 	for _, c := range slices.Clone(l.unanswered()) {
 		if !l.isDone(c) {
+			c.attempt, c.jumps = 0, 0
 			l.shard.send(c)
 		}
 	}
 }
 
-// defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
+// defers reports whether c must wait. Until the new record is shown, one Report goes alone, for it may have to
+// name a later Since. What uses a hold waits until all Reports of the lease are answered: a Release that comes
 // before its hold's Report would find nothing, and the Report would then make a hold that nobody has.
 func (l *lease) defers(c *Call) bool {
-	return l.reports > 0 && c.Kind != Report && !c.reports && c.Kind != Close
+	switch {
+	case l.reports == 0 || c.Kind == Close:
+		return false
+	case l.probe != nil:
+		return c != l.probe
+	}
+	return c.Kind != Report && !c.reports
 }
 
 // report returns the command that asks for the place of a Report's hold, or of a Lock that waited.
@@ -124,27 +138,31 @@ func (l *lease) resumed(c *Call) {
 	if h := c.Hold; h.fixed {
 		l.lasts = max(l.lasts, l.client.now+l.tableTime(h.Deadline()-l.client.now))
 	}
-	if l.reports--; l.reports > 0 {
-		return
+	if l.reports--; l.reports == 0 && !l.fixed {
+		l.renewAt = l.client.now
 	}
-	l.renewAt = l.client.now
-	l.sendUnanswered()
-}
-
-// reopens reports whether the lease tries again to open its record in the new generation: a Report was
-// refused since other leases have ended there (P12). Nothing has shown the record, and the belief lasts: so
-// none has been there and expired, and no copy of the Report can come after its end.
-func (l *lease) reopens(revision uint64) bool {
-	if l.reports == 0 || l.opened != neverShown || l.client.now >= l.until {
-		return false
-	}
-	if revision > l.since {
-		l.since = revision
-		for _, c := range l.unanswered() {
-			c.raw = nil
-		}
+	if c == l.probe || l.reports == 0 {
+		l.probe = nil
 		l.sendUnanswered()
 	}
+}
+
+// reopens reports whether the lease tries again to open its record in the new generation: its first Report was
+// refused, since other leases have ended there (P12). Nothing has shown the record, and the belief lasts: so
+// none has been there and expired. The Report gets a new number: one that opened a record, which has ended
+// since, must not be taken for its answer.
+func (l *lease) reopens(c *Call, revision uint64) bool {
+	if c != l.probe || l.client.now >= l.until {
+		return false
+	}
+	l.since = max(l.since, revision)
+	l.remove(c)
+	l.probe = &Call{Kind: Report, Shard: c.Shard, Hold: c.Hold}
+	l.put(l.probe)
+	for _, o := range l.unanswered() {
+		o.raw = nil
+	}
+	l.sendUnanswered()
 	return true
 }
 
@@ -155,5 +173,5 @@ func (l *lease) dropReports() {
 			l.remove(c)
 		}
 	}
-	l.reports = 0
+	l.reports, l.probe = 0, nil
 }

@@ -33,6 +33,7 @@ type lease struct {
 	open      []*Call          // those of calls that may need another sending
 	abandoned []*Call          // calls that no caller waits for, in the order in which they were given up; the first is not done, later ones may be
 	reports   int              // Reports without an answer: until they have it, the lease is not renewed, and nothing else is sent (C8)
+	probe     *Call            // the one of them that goes alone, until the record is shown
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
@@ -157,6 +158,9 @@ func (l *lease) sent(c *Call) {
 		l.until = now + l.believable(l.ttl)
 		l.renewAt = now + l.ttl/3
 	}
+	if r, ok := c.command.(shard.Report); ok {
+		l.lasts = max(l.lasts, now+r.Hold)
+	}
 	if c.Kind == Fix {
 		l.lasts = max(l.lasts, now+l.believable(c.Length)) // it may get lost
 	}
@@ -179,6 +183,9 @@ func (l *lease) granted(c *Call, token uint64) {
 	i, known := slices.BinarySearchFunc(l.holds, token, byToken)
 	if known {
 		return
+	}
+	if c.entered == 0 {
+		c.entered = token // it never waited: its place is where it was granted
 	}
 	h := &Hold{Key: c.Request.Key, Token: token, Shard: l.shard.shard, lease: l, pending: c, request: c.Request}
 	h.deadline.Store(int64(l.until))
@@ -335,6 +342,9 @@ func (l *lease) lose(gone bool) {
 	}
 	for _, call := range again {
 		call.raw, call.acks, call.Hold, call.fixing = nil, nil, nil, false
+		if l.opened != neverShown {
+			call.entered, call.reports = 0, false // its place is lost with the record
+		}
 		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.MaxHold > 0))
 	}
 }
@@ -390,6 +400,7 @@ func (l *lease) loseForSession() {
 	}
 	l.holds = nil // Leave need not wait for them
 	l.dropFixes(fault.ErrLost)
+	l.dropReports()
 	l.finishLocks(fault.ErrLost)
 	if len(l.calls) == 0 { // else its Close is under way
 		l.close()

@@ -109,7 +109,7 @@ func (s *shardClient) command(c *Call) shard.Command {
 
 // send sends a call, for the first time or again.
 func (s *shardClient) send(c *Call) {
-	if c.raw == nil {
+	if c.raw == nil || c.Kind == Report && c.Hold.fixed { // the time that is left
 		c.command = s.command(c)
 		c.raw = shard.AppendCommand(make([]byte, 0, 96+len(c.Request.Key)+len(c.Request.Value)), c.command)
 	}
@@ -238,12 +238,14 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	l := c.lease
 	switch {
-	case e.Reason == shard.Reopen && l.reopens(revision):
+	case e.Reason == shard.Reopen && c.Kind == Report && l.reopens(c, revision):
 		return
 	case e.Reason == shard.Late && c.Kind == Lock:
 		l.acknowledge(e.Number)
+		c.acks = nil // the Report that carried them is applied
 		l.remove(c)
-		c.reports, c.raw = false, nil // it has lost its place
+		c.reports, c.entered, c.raw = false, 0, nil // it has lost its place
+		l.open = slices.DeleteFunc(l.open, func(o *Call) bool { return o == c })
 		s.request(c, l)
 		return
 	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):
