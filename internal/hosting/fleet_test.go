@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,12 +29,12 @@ import (
 
 var worlds = flag.Int("worlds", 2, "how many worlds of each profile to play")
 
-// What the fleets are like. No lease is longer than ttl.
+// What the fleets are like.
 const (
 	shards   = 3
 	replicas = 3
-	ttl      = 3 * time.Second
-	rho      = 0.01
+
+	rho = 0.01
 )
 
 var keys = []string{"a", "b", "c", "s"}
@@ -46,7 +47,8 @@ type fleet struct {
 	nodes    map[string]*node // the latest of each host
 	believed []*belief
 	tokens   map[place]uint64 // the highest of each key that is locked as a whole
-	healed   bool
+	healed   bool             // callers do nothing by themselves
+	ttl      time.Duration    // of all leases; no other is longer
 
 	grants, lost, generations int
 }
@@ -225,7 +227,7 @@ func (n *node) know(s seat.State) {
 	n.state = s
 	n.log("core", "table", s.Table != nil, "fenced", s.Fenced)
 	if s.Table != nil && n.client == nil {
-		n.own = client.NewSession(true, ttl)
+		n.own = client.NewSession(true, n.ttl)
 		n.client = client.New(client.Config{
 			Node: uint64(n.self.ID), Name: n.host, Shards: shards, Rho: rho, Rand: rand.New(rand.NewPCG(n.env.Seed(), 1)),
 		})
@@ -528,7 +530,7 @@ func (n *node) act() {
 			q.Mode, q.Capacity, q.Weight = client.Permits, 3, 1+n.rand.Int64N(2)
 		}
 		if n.rand.IntN(5) == 0 {
-			q.MaxHold = ttl
+			q.MaxHold = n.ttl
 		}
 		n.lock(q)
 	}
@@ -581,7 +583,7 @@ func (f *fleet) boot(host string) {
 		n.self.Addr = n.net.Addr()
 		n.hosting = hosting.New(n.self.ID)
 		n.seat = seat.New(seat.Config{
-			Self: n.self, List: f.list, Rand: e.Seed(), Wall: e.Wall(), Wants: founding.Options{Shards: shards, Replicas: replicas, MaxTTL: ttl},
+			Self: n.self, List: f.list, Rand: e.Seed(), Wall: e.Wall(), Wants: founding.Options{Shards: shards, Replicas: replicas, MaxTTL: f.ttl},
 			Known: n.known,
 			Place: func(seats []core.Seat, shard, replicas int) []transport.ID {
 				return hosting.Place(seats, shard, shards, replicas)
@@ -610,9 +612,34 @@ func (f *fleet) serves() bool {
 	return led >= shards
 }
 
-// play lets a storm go over a fleet, whose core has so many entries, and checks the end.
-func play(w *simulate.World, cores, clients int, storm simulate.ChaosOptions) (*fleet, error) {
-	f := &fleet{World: w, nodes: make(map[string]*node), tokens: make(map[place]uint64)}
+// whole reports whether a node can be stopped without harm: every node of the core has its seat, every shard
+// serves, all its voters have a seat, and there are as many as there should be.
+func (f *fleet) whole() bool {
+	if !f.serves() {
+		return false
+	}
+	for _, entry := range f.list {
+		n := f.nodes[strings.TrimSuffix(entry, ":7400")]
+		bound := n.state.Table.Bound()
+		if !slices.Contains(bound, n.self.ID) {
+			return false
+		}
+		for i, s := range n.state.Table.Shards {
+			gone := func(id transport.ID) bool { return !slices.Contains(bound, id) }
+			if s.Next != nil || len(s.Voters) != min(replicas, len(bound)) || slices.ContainsFunc(s.Voters, gone) {
+				return false
+			}
+			if r := n.replicas[i]; r == nil && slices.Contains(s.Voters, n.self.ID) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// newFleet starts a fleet whose core has so many entries.
+func newFleet(w *simulate.World, cores, clients int, ttl time.Duration) *fleet {
+	f := &fleet{World: w, ttl: ttl, nodes: make(map[string]*node), tokens: make(map[place]uint64)}
 	for i := range cores {
 		f.list = append(f.list, fmt.Sprintf("h%d:7400", i+1))
 	}
@@ -622,6 +649,12 @@ func play(w *simulate.World, cores, clients int, storm simulate.ChaosOptions) (*
 	for i := range clients {
 		f.boot(fmt.Sprint("x", i+1))
 	}
+	return f
+}
+
+// play lets a storm go over a fleet, and checks the end.
+func play(w *simulate.World, cores, clients int, storm simulate.ChaosOptions) (*fleet, error) {
+	f := newFleet(w, cores, clients, 3*time.Second)
 	c := w.Chaos(storm)
 	if err := w.RunUntil(c.Over, 10*time.Minute); err != nil {
 		return f, err
@@ -657,7 +690,7 @@ func (f *fleet) end() error {
 			return err
 		}
 	}
-	if err := f.Run(2 * ttl); err != nil { // leases that nobody closed
+	if err := f.Run(2 * f.ttl); err != nil { // leases that nobody closed
 		return err
 	}
 	for _, key := range keys[:3] {
