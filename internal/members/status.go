@@ -38,7 +38,7 @@ type Voter struct {
 
 // Limits of a status.
 const (
-	maxStatus = 8 << 20 // bytes
+	maxStatus = transport.MaxFrame // bytes
 	maxVoters = 1 << 15
 )
 
