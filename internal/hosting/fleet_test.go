@@ -263,7 +263,7 @@ func (n *node) carry(out []hosting.Output) {
 		case hosting.Ask:
 			n.outputs = n.seat.Change(n.now, o.Change, n.outputs)
 		case hosting.Begun:
-			n.highest[o.Shard] = 0
+			n.highest[o.Shard] = o.Used
 			n.generations++
 			n.step(client.Generation{Shard: o.Shard, Name: o.Generation, Quiet: o.Quiet})
 		}
@@ -697,11 +697,9 @@ func (f *fleet) end() error {
 		n := f.nodes[f.Hosts()[0].Name()]
 		var c *client.Call
 		n.post(func() { c = n.lock(client.Request{Key: key}) })
-		if err := f.Run(2 * time.Second); err != nil {
-			return err
-		}
-		if n.calls[c] || c.Err != nil {
-			return fmt.Errorf("%s is free, and is not granted: %+v", key, c)
+		// Where links take nearly as long as an election, leaders come and go.
+		if err := f.RunUntil(func() bool { return c != nil && !n.calls[c] }, 20*time.Second); err != nil || c.Err != nil {
+			return fmt.Errorf("%s is free, and is not granted: %w, %v: %s", key, err, c.Err, f.why())
 		}
 	}
 	return nil

@@ -46,6 +46,7 @@ type (
 		Shard      int
 		Generation uint64
 		Quiet      time.Duration // for how long leases of the one before may last
+		Used       uint64        // replica IDs up to this one are of the first replicas: no other is ever made under them
 	}
 )
 
@@ -60,6 +61,9 @@ const (
 	// Grace is for how long a voter may be silent before it is replaced, and a shard without a leader before
 	// another generation is asked for: longer than three worst-case elections take.
 	Grace = 6 * replica.ElectionTimeout
+	// lost is for how long a shard may have no leader though a majority of its voters is connected. Then it is their
+	// replicas that are not there: they stopped themselves (P41), or were never made.
+	lost = 3 * Grace
 	// orphaned is for how long a shard's voters may be without a majority that lives before a node without a
 	// replica, which sees no leaders, asks for another generation. It is more than a Settle takes.
 	orphaned = 2 * Grace
@@ -150,7 +154,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 				m.emit(Drop{i})
 			}
 			*h = hosted{generation: s.Generation, led: now, lived: now}
-			m.emit(Begun{i, s.Generation.Name(), quiet(t)})
+			m.emit(Begun{i, s.Generation.Name(), quiet(t), uint64(len(s.Voters))})
 			if s.Move == 0 && slices.Contains(s.Voters, m.self) {
 				m.found(i, s)
 			}
@@ -324,6 +328,7 @@ func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(tran
 	switch {
 	case dead && (s.Next == nil || !lives(s.Next, any)): // by proof: it has no leader
 	case dead && now-h.lived >= orphaned:
+	case here && now-h.led >= lost:
 	case here && now-h.led >= Grace && (!lives(s.Voters, near) || s.Next != nil && !lives(s.Next, near)):
 	default:
 		return
