@@ -27,7 +27,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-var worlds = flag.Int("worlds", 2, "how many worlds of each profile to play")
+var worlds = flag.Int("worlds", 3, "how many worlds of each profile to play")
 
 // What the fleets are like.
 const (

@@ -326,6 +326,9 @@ func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(tran
 		h.lived = now
 	}
 	switch {
+	case !lives(m.table.Bound(), near):
+		return // the core could not decide it, and what is fenced for it never serves again
+	case h.cut: // as others may be by now: there is no way back, and the node that began it may have ended
 	case dead && (s.Next == nil || !lives(s.Next, any)): // by proof: it has no leader
 	case dead && now-h.lived >= orphaned:
 	case here && now-h.led >= lost:
