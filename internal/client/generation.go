@@ -23,19 +23,21 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration) {
 	}
 	s.earlier.Known, s.earlier.Quiet = max(s.earlier.Known, s.revision), quiet
 	s.generation, s.leader, s.term, s.relay, s.revision = generation, 0, 0, 0, 0
-	s.client.each(func(l *lease) {
-		if l.shard == s {
+	var over []*lease
+	for _, l := range slices.Clone(s.leases) {
+		if l.expired() {
+			over = append(over, l)
+		} else {
 			l.goOver()
 		}
-	})
+	}
+	for _, l := range over {
+		l.lose(true) // its Locks may move to a lease that has gone over by now
+	}
 }
 
 // goOver reports what the lease holds and waits for.
 func (l *lease) goOver() {
-	if l.expired() {
-		l.lose(true)
-		return
-	}
 	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
 	for _, c := range l.inOrder() {
@@ -73,12 +75,13 @@ func (l *lease) goOver() {
 }
 
 // askAgain makes c a call that was not sent yet, under its number.
-func (c *Call) askAgain() { c.raw, c.queued, c.attempt, c.jumps = nil, false, 0, 0 }
+func (c *Call) askAgain() { c.raw, c.queued = nil, false }
 
-// sendUnanswered sends every call that may not have arrived.
+// sendUnanswered sends every call that may not have arrived, as if for the first time.
 func (l *lease) sendUnanswered() {
 	for _, c := range slices.Clone(l.unanswered()) {
 		if !l.isDone(c) {
+			c.attempt, c.jumps = 0, 0
 			l.shard.send(c)
 		}
 	}
@@ -121,8 +124,8 @@ func (l *lease) tableTime(d time.Duration) time.Duration {
 func (l *lease) resumed(c *Call) {
 	l.acknowledge(c.number)
 	l.remove(c)
-	if h := c.Hold; h.fixed {
-		l.lasts = max(l.lasts, l.client.now+l.tableTime(h.Deadline()-l.client.now))
+	if c.Hold.fixed {
+		l.lasts = max(l.lasts, l.client.now+l.believable(c.command.(shard.Report).Hold)) // as after a Fix
 	}
 	if l.reports--; l.reports > 0 {
 		return

@@ -157,8 +157,11 @@ func (l *lease) sent(c *Call) {
 		l.until = now + l.believable(l.ttl)
 		l.renewAt = now + l.ttl/3
 	}
-	if c.Kind == Fix {
-		l.lasts = max(l.lasts, now+l.believable(c.Length)) // it may get lost
+	switch cmd := c.command.(type) { // its answer may get lost
+	case shard.Fix:
+		l.lasts = max(l.lasts, now+l.believable(cmd.Hold))
+	case shard.Report:
+		l.lasts = max(l.lasts, now+l.believable(cmd.Hold))
 	}
 	l.client.wakeAt(min(l.renewAt, l.until))
 }
@@ -334,6 +337,9 @@ func (l *lease) lose(gone bool) {
 		}
 	}
 	for _, call := range again {
+		if !call.reports {
+			call.entered = 0 // it has lost its place
+		}
 		call.raw, call.acks, call.Hold, call.fixing = nil, nil, nil, false
 		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.MaxHold > 0))
 	}

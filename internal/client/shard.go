@@ -241,8 +241,9 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 		return
 	case e.Reason == shard.Late && c.Kind == Lock:
 		l.acknowledge(e.Number)
+		c.acks = nil // the Report that carried them is applied
 		l.remove(c)
-		c.reports, c.raw = false, nil // it has lost its place
+		c.reports, c.entered, c.raw = false, 0, nil // it has lost its place
 		s.request(c, l)
 		return
 	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):
