@@ -291,7 +291,7 @@ func (m *model) step(cmd Command) (out []Event) {
 	case Report:
 		return m.report(c)
 	case Settle:
-		if c.Term == m.term && m.settles != 0 {
+		if c.Term == m.term && m.settles != 0 && m.now >= m.settles {
 			out = m.order()
 			m.settles = 0
 			keys := make([]string, 0, len(m.wishes))

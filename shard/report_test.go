@@ -156,7 +156,7 @@ func TestReports(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			table := NewTable(Founding{Check: true, Settles: quiet})
-			table.Enter(thisTerm, 0)
+			table.Enter(thisTerm, quiet)
 			for _, cmd := range tt.given {
 				table.Step(cmd, nil)
 			}
@@ -184,11 +184,30 @@ func TestOneTokenIsReportedTwice(t *testing.T) {
 		r.Kind, r.Weight, r.Capacity = Semaphore, 1, 3
 		table.Step(r, nil)
 	}
+	table.Enter(0, time.Second)
 	got := table.Step(Settle{}, nil)
 	if want := []Event{ended(id("eve"))}; !slices.Equal(got, want) || keysOf(table) != "s: bob=7 ann=8" {
 		t.Errorf("Settle = %+v, keys %q, want %+v and only the first of the two", got, keysOf(table), want)
 	}
 	table.checkAll()
+}
+
+// A Settle that was on its way when a Report lengthened the quiet time comes too early.
+func TestAReportPutsOffASettle(t *testing.T) {
+	table := NewTable(Founding{Check: true, Settles: 10 * time.Second})
+	table.Step(lock("bob", 1, "b"), nil)
+	r := held("ann", 1, "a", 7)
+	r.Quiet = 11 * time.Second
+	table.Step(r, nil)
+	for _, tt := range []struct {
+		at    time.Duration
+		wants int
+	}{{10 * time.Second, 0}, {11*time.Second - 1, 0}, {11 * time.Second, 1}} {
+		table.Enter(0, tt.at)
+		if got := table.Step(Settle{}, nil); len(got) != tt.wants || (table.Settles() == 0) != (tt.wants > 0) {
+			t.Errorf("at %v: Settle = %+v, and settles at %v", tt.at, got, table.Settles())
+		}
+	}
 }
 
 // A table's revisions go on above all that its clients know of, though the clock of its first revision is
@@ -216,6 +235,7 @@ func TestReportsRaiseTheFloorAndTheQuietTime(t *testing.T) {
 			}
 			table.Step(lock("bob", 1, "b"), nil)
 			table.Step(lock("bob", 2, "a"), nil)
+			table.Enter(0, tt.settles)
 			if got := table.Step(Settle{}, nil); !slices.Equal(got, []Event{granted(id("bob"), 1, tt.token)}) {
 				t.Errorf("Settle = %+v, want b with token %d", got, tt.token)
 			}

@@ -169,7 +169,8 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 			}
 		}
 	case Settle:
-		if t.settles != 0 && t.isCurrentTerm(cmd.Term) {
+		// A Report may have come before it, and have put it off (C8).
+		if t.settles != 0 && t.now >= t.settles && t.isCurrentTerm(cmd.Term) {
 			out = t.settle(out)
 		}
 	case Check:

@@ -627,7 +627,7 @@ func TestTable(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			table := NewTable(Founding{Check: true, Settles: tt.unsettle})
-			table.Enter(thisTerm, 0)
+			table.Enter(thisTerm, tt.unsettle)
 			for _, cmd := range tt.given {
 				table.Step(cmd, nil)
 			}

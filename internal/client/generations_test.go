@@ -40,7 +40,7 @@ type world struct {
 	tokens     map[string]uint64 // the highest of each key that is locked as a whole
 	healed     bool
 
-	grants, lost, kept, late int
+	grants, lost, kept int
 }
 
 // Times of the world. No lease is longer than ttl.
