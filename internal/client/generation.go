@@ -52,7 +52,7 @@ func (l *lease) goOver() {
 			if c.Hold != nil { // its caller does not have it yet
 				l.forget(c.Hold)
 			}
-			c.Hold, c.fixing, c.reports = nil, false, c.reports || c.entered != 0
+			c.Hold, c.fixing, c.reports = nil, false, c.entered != 0
 			c.askAgain()
 		case c.Kind == Fix && c.Hold.pending == nil:
 			c.askAgain()
@@ -68,7 +68,11 @@ func (l *lease) goOver() {
 			continue
 		}
 		l.reports++
-		l.put(&Call{Kind: Report, Shard: l.shard.shard, Hold: h})
+		c := &Call{Kind: Report, Shard: l.shard.shard, Hold: h}
+		if h.fixed {
+			c.Length = l.timeLeft(h)
+		}
+		l.put(c)
 	}
 	l.open = l.inOrder()
 	l.sendUnanswered()
@@ -88,9 +92,10 @@ func (l *lease) sendUnanswered() {
 }
 
 // defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
-// before its hold's Report would find nothing, and the Report would then make a hold that nobody has.
+// before its hold's Report would find nothing, and the Report would then make a hold that nobody has. A
+// Close ends the Reports, and waits for none.
 func (l *lease) defers(c *Call) bool {
-	return l.reports > 0 && c.Kind != Report && !c.reports && c.Kind != Close
+	return l.reports > 0 && c.Kind != Report && !c.reports
 }
 
 // report returns the command that asks for the place of a Report's hold, or of a Lock that waited.
@@ -100,7 +105,7 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	if h := c.Hold; h != nil {
 		q, r.Token = &h.request, h.Token
 		if h.fixed {
-			r.Hold = c.lease.tableTime(h.Deadline() - s.client.now)
+			r.Hold = c.lease.timeLeft(h)
 		}
 	} else {
 		r.Entered = c.entered
@@ -113,24 +118,30 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	return r
 }
 
-// tableTime is for how long the table must keep a hold so that its holder may believe in it for d: the
-// inverse of believable.
-func (l *lease) tableTime(d time.Duration) time.Duration {
+// timeLeft is for how long the table must keep a hold of fixed length so that its holder may believe in it
+// to its end: the inverse of believable.
+func (l *lease) timeLeft(h *Hold) time.Duration {
 	rho := l.client.cfg.Rho
-	return time.Duration(float64(d)*(1+rho)/(1-rho)) + 1
+	return time.Duration(float64(h.Deadline()-l.client.now)*(1+rho)/(1-rho)) + 1
+}
+
+// ages reports whether c says how much time is left of a hold that goes on: less by now than when c was
+// last sent. Its end stays where it was, however late a Report comes.
+func (c *Call) ages(now time.Duration) bool {
+	return c.Kind == Report && c.Hold.fixed && now < c.Hold.Deadline()
 }
 
 // resumed: the table of the new generation has the hold that c reported.
 func (l *lease) resumed(c *Call) {
 	l.acknowledge(c.number)
 	l.remove(c)
-	if c.Hold.fixed {
-		l.lasts = max(l.lasts, l.client.now+l.believable(c.command.(shard.Report).Hold)) // as after a Fix
-	}
+	l.lasts = max(l.lasts, l.client.now+l.believable(c.Length)) // its first copy may have been applied just now
 	if l.reports--; l.reports > 0 {
 		return
 	}
-	l.renewAt = l.client.now
+	if !l.fixed {
+		l.renewAt = l.client.now
+	}
 	l.sendUnanswered()
 }
 

@@ -60,6 +60,12 @@ func enters(request Send, revision uint64) message.Message {
 	return told(request, message.Reply{Event: shard.Event{What: shard.Queued, Entered: revision}, Revision: revision})
 }
 
+// learns lets the client know a revision of shard 0.
+func (b *bench) learns(revision uint64) {
+	b.tb.Helper()
+	b.hears(nodeB, &message.Reply{Event: shard.Event{Session: shard.SessionID{Number: 99}, What: shard.Done}, Revision: revision, Leadership: byB})
+}
+
 func reportOf(tb testing.TB, s Send) shard.Report {
 	tb.Helper()
 	r, ok := commandOf(s).(shard.Report)
@@ -84,8 +90,9 @@ func TestReports(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
+			b.learns(5)
 			h := b.holds(b.own, tt.ask, 7)
-			b.hears(nodeB, &message.Reply{Event: shard.Event{Session: shard.SessionID{Number: 99}, What: shard.Done}, Revision: 11, Leadership: byB})
+			b.learns(11)
 			b.pass(time.Second)
 			b.do(Generation{Name: 2, Quiet: benchQuiet})
 			p := b.expectTo("report k token 7")
@@ -144,6 +151,35 @@ func TestAHoldOfFixedLengthIsReported(t *testing.T) {
 		if b.expects(); h.Err() != fault.ErrLost || b.leases() != 0 {
 			t.Errorf("with %v left: in the end %v; %d leases", left, h.Err(), b.leases())
 		}
+	}
+}
+
+// Promise: C8, P7: a Report that is sent again says how much time is left by then. One that goes out after the end says
+// what was said before.
+func TestAReportAges(t *testing.T) {
+	b := newBench(t)
+	h, _ := fixedHold(b, 30*time.Second)
+	b.pass(time.Second)
+	b.changes(2, "2: report k token 7")
+	last := time.Duration(0)
+	for range 3 {
+		b.pass(2 * time.Second)
+		sent := b.takes()
+		p := sent[len(sent)-1]
+		b.hears(nodeB, of(2, redirect(p, nodeB, 1)))
+		r := reportOf(t, b.expect("2: report k token 7"))
+		if left, kept := h.Deadline()-b.now, believed(r.Hold); kept < left || kept > left+2 || r.Number != numberOf(commandOf(p)) {
+			t.Errorf("sent %+v: kept for %v, want %v", r, kept, left)
+		}
+		last = r.Hold
+	}
+	b.now = h.Deadline()
+	b.step(Received{From: nodeB, Message: of(2, serves(2))})
+	if r := reportOf(t, b.expect("2: report k token 7")); r.Hold != last {
+		t.Errorf("when it is over, %v are said to be left", r.Hold)
+	}
+	if b.settle(); h.Err() != fault.ErrLost {
+		t.Errorf("in the end: %v", h.Err())
 	}
 }
 
@@ -362,6 +398,7 @@ func TestWhatWaitsForReports(t *testing.T) {
 	b := newBench(t)
 	h, o := b.holds(b.own, Request{Key: "h"}, 7), b.holds(b.own, Request{Key: "o"}, 8)
 	w := b.waits(b.own, Request{Key: "w"}, 9)
+	b.hears(nodeB, refused(sending(b.asks(b.own, Request{Key: "t", Try: true})), shard.Locked, 10))
 	asked := b.asks(b.own, Request{Key: "k"})
 	b.pass(time.Second)
 	b.takes()
@@ -383,7 +420,10 @@ func TestWhatWaitsForReports(t *testing.T) {
 		t.Fatalf("%+v: too late", c)
 	}
 	b.hears(nodeB, of(2, granted(sent[1], 7)))
-	b.expects("2: lock k", "2: unlock h token 7", "2: cancel", "2: renewal")
+	out := b.expects("2: lock k", "2: unlock h token 7", "2: cancel", "2: renewal")
+	if a := commandOf(out[0]).(shard.Acquire); len(a.Acked) > 0 || a.Since != 0 {
+		t.Errorf("what was acknowledged in the earlier generation is acknowledged in this one: %+v", a)
+	}
 	if o.Err() != nil || asked.over {
 		t.Errorf("%v, %v", o.Err(), asked.over)
 	}
@@ -451,7 +491,9 @@ func TestAHoldThatHasEndedIsNotReported(t *testing.T) {
 		if c := b.unlocks(h); !c.over || c.Err != nil || b.client.Counters().Unlocks.Load() != before+1 {
 			t.Errorf("for %v: the Unlock: %v, %v", length, c.over, c.Err)
 		}
-		b.expects()
+		if b.expects(); b.client.Held() != 0 {
+			t.Errorf("for %v: %d are held", length, b.client.Held())
+		}
 		b.pass(benchTTL + length)
 		if b.expects(); b.client.Held() != 0 || b.leases() != 0 {
 			t.Errorf("for %v: %d are held, %d leases", length, b.client.Held(), b.leases())
@@ -544,6 +586,36 @@ func TestAHoldOfFixedLengthIsGivenBackWhileItReports(t *testing.T) {
 	b.hears(nodeB, of(2, done(p, 1009)))
 	if !c.over || c.Err != nil || b.leases() != 0 {
 		t.Errorf("the Close: %v, %v; %d leases", c.over, c.Err, b.leases())
+	}
+}
+
+// Promise: C8, P9, P7: a session that is lost in another shard while a hold of fixed length is being reported closes
+// its record.
+func TestASessionIsLostWhileAHoldOfFixedLengthIsReported(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		b := newBench(t)
+		s := NewSession(false, benchTTL)
+		h := b.holds(s, Request{Key: "k", MaxHold: time.Minute}, 7)
+		p := b.changes(2, "2: report k token 7")[0]
+		if answered {
+			b.hears(nodeB, of(2, granted(p, 7)))
+		}
+		s.End(fault.ErrLost)
+		b.do(LoseSession{s})
+		b.expect("2: close")
+		b.hears(nodeB, of(2, granted(p, 7)))
+		b.pass(time.Second)
+		for _, m := range b.takes() {
+			if words(m) != "close" {
+				t.Errorf("answered: %t; %q is sent after the Close", answered, words(m))
+			}
+		}
+		if h.Err() != fault.ErrLost || b.client.Held() != 0 {
+			t.Errorf("answered: %t; the hold: %v; %d are held", answered, h.Err(), b.client.Held())
+		}
+		// Once more, as when it is lost in a third shard: its Close is under way.
+		b.do(LoseSession{s})
+		b.expects()
 	}
 }
 
@@ -701,9 +773,9 @@ func TestMessagesOfAnotherGeneration(t *testing.T) {
 		b.hears(nodeB, of(generation, granted(sent[0], 9)), of(generation, granted(sent[1], 7)))
 		b.hears(nodeB, of(generation, refused(sent[1], shard.Reopen, 9000)), of(generation, refused(sent[1], shard.Lost, 9000)))
 		b.hears(nodeB, of(generation, alive(q, 9000)), of(generation, unknown(q, 9000)))
-		if b.expects(); w.over || h.Err() != nil || h.Deadline() != until || b.shard().leader != nodeB || b.shard().revision != 1001 {
-			t.Errorf("of generation %d: the Lock: %v; the hold: %v, until %v; %d leads, at revision %d",
-				generation, w.over, h.Err(), h.Deadline(), b.shard().leader, b.shard().revision)
+		if sent := b.takes(); len(sent) > 0 || w.over || h.Err() != nil || h.Deadline() != until || b.shard().leader != nodeB || b.shard().revision != 1001 {
+			t.Errorf("of generation %d: %q is sent; the Lock: %v; the hold: %v, until %v; %d leads, at revision %d",
+				generation, inWords(sent), w.over, h.Err(), h.Deadline(), b.shard().leader, b.shard().revision)
 		}
 		// An answer to a renewal that was asked in the earlier generation is none in this one.
 		b.hears(nodeB, of(2, alive(q, 1001)))
@@ -729,7 +801,7 @@ func TestTwoChangesInARow(t *testing.T) {
 		if applied {
 			known = 1003
 			b.hears(nodeB, of(2, enters(sent[0], 9)), of(2, granted(sent[1], 7)), of(2, granted(sent[2], 8)))
-			b.hears(nodeB, of(2, &message.Reply{Event: shard.Event{What: shard.Done}, Revision: known, Leadership: byB}))
+			b.shard().learn(known)
 			b.expects("2: unlock o token 8", "2: renewal")
 		}
 		b.pass(100 * time.Millisecond)

@@ -157,11 +157,8 @@ func (l *lease) sent(c *Call) {
 		l.until = now + l.believable(l.ttl)
 		l.renewAt = now + l.ttl/3
 	}
-	switch cmd := c.command.(type) { // its answer may get lost
-	case shard.Fix:
-		l.lasts = max(l.lasts, now+l.believable(cmd.Hold))
-	case shard.Report:
-		l.lasts = max(l.lasts, now+l.believable(cmd.Hold))
+	if c.Kind == Fix || c.Kind == Report {
+		l.lasts = max(l.lasts, now+l.believable(c.Length)) // it may get lost
 	}
 	l.client.wakeAt(min(l.renewAt, l.until))
 }
@@ -397,7 +394,7 @@ func (l *lease) loseForSession() {
 	l.holds = nil // Leave need not wait for them
 	l.dropFixes(fault.ErrLost)
 	l.finishLocks(fault.ErrLost)
-	if len(l.calls) == 0 { // else its Close is under way
+	if !slices.ContainsFunc(l.inOrder(), func(c *Call) bool { return c.Kind == Close }) {
 		l.close()
 	}
 }

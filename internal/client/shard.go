@@ -109,7 +109,7 @@ func (s *shardClient) command(c *Call) shard.Command {
 
 // send sends a call, for the first time or again.
 func (s *shardClient) send(c *Call) {
-	if c.raw == nil {
+	if c.raw == nil || c.ages(s.client.now) {
 		c.command = s.command(c)
 		c.raw = shard.AppendCommand(make([]byte, 0, 96+len(c.Request.Key)+len(c.Request.Value)), c.command)
 	}
