@@ -104,6 +104,22 @@ func TestReports(t *testing.T) {
 			then:  "a: ann=7",
 		},
 		{
+			name: "a hold of another kind yields to a later one, though the capacity is the same",
+			given: []Command{func() Command {
+				r := readers(held("bob", 1, "a", 6), 1)
+				r.Capacity = Whole
+				return r
+			}()},
+			when: func() Command {
+				r := held("ann", 1, "a", 7)
+				r.Weight = 1
+				return r
+			}(),
+			want: []Event{opened(id("ann"), ttl), ended(id("bob")), granted(id("ann"), 1, 7)},
+			keys: "a: ann=7",
+			then: "a: ann=7",
+		},
+		{
 			name:  "a waiter for something else is refused",
 			given: []Command{held("ann", 1, "a", 7)},
 			when:  readers(waited("bob", 1, "a", 8), 1),
@@ -166,6 +182,11 @@ func TestReports(t *testing.T) {
 			table.checkAll()
 			if got := keysOf(table); got != tt.keys {
 				t.Errorf("after %+v and %+v: keys %q, want %q", tt.given, tt.when, got, tt.keys)
+			}
+			if r, ok := tt.when.(Report); ok && r.Hold > 0 {
+				if l, _ := table.Lease(r.Session); !l.Fixed || l.TTL != r.Hold {
+					t.Errorf("after %+v: the lease is %+v", r, l)
+				}
 			}
 			table.Step(Settle{thisTerm}, nil)
 			table.checkAll()

@@ -292,6 +292,7 @@ func TestALockGoesOver(t *testing.T) {
 			b.hears(nodeB, of(2, granted(p, 1007)))
 			if c.Request.MaxHold > 0 {
 				b.hears(nodeB, of(2, done(b.expect("2: fix k token 1007"), 1008)))
+				b.expects()
 			} else if late := b.now >= c.lease.until; late {
 				b.hears(nodeB, of(2, alive(b.expect("2: renewal"), 1008)))
 			}
