@@ -134,7 +134,7 @@ type Silent struct {
 	Term    uint64
 }
 
-// Settle ends the time in which a new table grants nothing (P27).
+// Settle ends the time in which a new table grants nothing (P27). It has no effect before that time is over.
 type Settle struct {
 	Term uint64
 }

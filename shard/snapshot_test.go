@@ -119,6 +119,24 @@ func TestASnapshotHasWhatTheLastCommandMade(t *testing.T) {
 	}
 }
 
+// A table that is settled while a snapshot is taken is in the snapshot as it was before.
+func TestATableIsSettledWhileItIsCut(t *testing.T) {
+	table := NewTable(Founding{Check: true, Settles: time.Second})
+	for i, who := range []string{"ann", "bob"} {
+		r := held(who, 1, "s", []uint64{9, 8}[i])
+		r.Kind, r.Weight, r.Capacity = Semaphore, 1, 2
+		table.Step(r, nil)
+		table.Step(waited(who, 2, "a", []uint64{9, 8}[i]), nil)
+	}
+	want, cut := table.dump(), table.Cut()
+	table.Enter(0, time.Second)
+	table.Step(Settle{}, nil)
+	image, _ := cut.Next(1 << 20)
+	if got := restored(t, image).dump(); got != want {
+		t.Errorf("restored\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestATableMayBeLedForYears(t *testing.T) {
 	table := newTable()
 	table.Enter(thisTerm, 5*MaxDuration)

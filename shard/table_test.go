@@ -815,6 +815,26 @@ func TestTableTimeOnlyGrows(t *testing.T) {
 	}
 }
 
+// A queue of a young table takes no more of those that report their places, either; but a hold waits for nothing.
+func TestAFullQueueTakesNoReportedWaiter(t *testing.T) {
+	table := NewTable(Founding{Settles: time.Second})
+	var out []Event
+	for n := range uint64(MaxWaiters) {
+		out = table.Step(waited("bob", n+1, "a", n+1), out[:0])
+	}
+	if q := out[0]; q.What != Queued || q.Ahead != MaxWaiters-1 {
+		t.Fatalf("the last that fits got %+v", out)
+	}
+	out = table.Step(waited("eve", 1, "a", 1), out[:0])
+	if r := out[1]; r.What != Refused || r.Reason != Crowded {
+		t.Errorf("one more got %+v", out)
+	}
+	out = table.Step(held("eve", 2, "a", 7), out[:0])
+	if g := out[0]; g.What != Granted || g.Token != 7 {
+		t.Errorf("a holder got %+v", out)
+	}
+}
+
 func TestAFullQueueRefusesOneMoreAndDropsNoWaiter(t *testing.T) {
 	table := NewTable(Founding{})
 	var out []Event

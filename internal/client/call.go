@@ -27,7 +27,7 @@ type Call struct {
 	Shard   int
 	Session *Session      // of a Lock
 	Request Request       // of a Lock
-	Length  time.Duration // of a Fix
+	Length  time.Duration // of a Fix; of a Report: the time that was left of a hold of fixed length at its first sending
 	Hold    *Hold         // of an Unlock and a Fix; the result of a Lock
 	Parker  env.Parker    // the driver's: where the caller waits, if one does
 

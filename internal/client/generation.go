@@ -38,9 +38,8 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration) {
 
 // goOver reports what the lease holds and waits for.
 func (l *lease) goOver() {
-	l.since, l.opened, l.acks = 0, neverShown, nil
+	l.since, l.opened, l.acks, l.reports = 0, neverShown, nil, 0
 	l.asked, l.after, l.attempt, l.jumps = nil, 0, 0, 0
-	l.dropReports()
 	for _, c := range l.inOrder() {
 		c.acks = nil
 		switch {
@@ -53,11 +52,11 @@ func (l *lease) goOver() {
 			if c.Hold != nil { // its caller does not have it yet
 				l.forget(c.Hold)
 			}
-			c.Hold, c.fixing, c.reports = nil, false, c.reports || c.entered != 0
+			c.Hold, c.fixing, c.reports = nil, false, c.entered != 0
 			c.askAgain()
 		case c.Kind == Fix && c.Hold.pending == nil:
 			c.askAgain()
-		default: // a Cancel, or the first Fix of a hold
+		default: // a Cancel, a Report, or the first Fix of a hold
 			l.forgetFix(c)
 			l.remove(c)
 		}
@@ -68,20 +67,26 @@ func (l *lease) goOver() {
 			l.forget(h)
 			continue
 		}
-		c := &Call{Kind: Report, Shard: l.shard.shard, Hold: h}
-		if l.reports++; l.probe == nil {
-			l.probe = c
-		}
-		l.put(c)
+		l.reports++
+		l.put(l.reportOf(h))
 	}
 	l.open = l.inOrder()
 	l.sendUnanswered()
 }
 
-// askAgain makes c a call that was not sent yet, under its number.
-func (c *Call) askAgain() { c.raw, c.queued, c.attempt, c.jumps = nil, false, 0, 0 }
+// reportOf returns a Report of a hold.
+func (l *lease) reportOf(h *Hold) *Call {
+	c := &Call{Kind: Report, Shard: l.shard.shard, Hold: h}
+	if h.fixed {
+		c.Length = l.timeLeft(h)
+	}
+	return c
+}
 
-// sendUnanswered sends every call that may not have arrived.
+// askAgain makes c a call that was not sent yet, under its number.
+func (c *Call) askAgain() { c.raw, c.queued = nil, false }
+
+// sendUnanswered sends every call that may not have arrived, as if for the first time.
 func (l *lease) sendUnanswered() {
 	for _, c := range slices.Clone(l.unanswered()) {
 		if !l.isDone(c) {
@@ -91,17 +96,11 @@ func (l *lease) sendUnanswered() {
 	}
 }
 
-// defers reports whether c must wait. Until the new record is shown, one Report goes alone, for it may have to
-// name a later Since. What uses a hold waits until all Reports of the lease are answered: a Release that comes
-// before its hold's Report would find nothing, and the Report would then make a hold that nobody has.
+// defers reports whether c must wait until all Reports of the lease are answered: a Release that comes
+// before its hold's Report would find nothing, and the Report would then make a hold that nobody has. A
+// Close ends the Reports, and waits for none.
 func (l *lease) defers(c *Call) bool {
-	switch {
-	case l.reports == 0 || c.Kind == Close:
-		return false
-	case l.probe != nil:
-		return c != l.probe
-	}
-	return c.Kind != Report && !c.reports
+	return l.reports > 0 && c.Kind != Report && !c.reports
 }
 
 // report returns the command that asks for the place of a Report's hold, or of a Lock that waited.
@@ -111,7 +110,7 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	if h := c.Hold; h != nil {
 		q, r.Token = &h.request, h.Token
 		if h.fixed {
-			r.Hold = c.lease.tableTime(h.Deadline() - s.client.now)
+			r.Hold = c.lease.timeLeft(h)
 		}
 	} else {
 		r.Entered = c.entered
@@ -124,45 +123,58 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	return r
 }
 
-// tableTime is for how long the table must keep a hold so that its holder may believe in it for d: the
-// inverse of believable.
-func (l *lease) tableTime(d time.Duration) time.Duration {
+// timeLeft is for how long the table must keep a hold of fixed length so that its holder may believe in it
+// to its end: the inverse of believable.
+func (l *lease) timeLeft(h *Hold) time.Duration {
 	rho := l.client.cfg.Rho
-	return time.Duration(float64(d)*(1+rho)/(1-rho)) + 1
+	return time.Duration(float64(h.Deadline()-l.client.now)*(1+rho)/(1-rho)) + 1
+}
+
+// ages reports whether c says how much time is left of a hold that goes on: less by now than when c was
+// last sent. Its end stays where it was, however late a Report comes.
+func (c *Call) ages(now time.Duration) bool {
+	return c.Kind == Report && c.Hold.fixed && now < c.Hold.Deadline()
 }
 
 // resumed: the table of the new generation has the hold that c reported.
 func (l *lease) resumed(c *Call) {
 	l.acknowledge(c.number)
 	l.remove(c)
-	if h := c.Hold; h.fixed {
-		l.lasts = max(l.lasts, l.client.now+l.tableTime(h.Deadline()-l.client.now))
+	l.lasts = max(l.lasts, l.client.now+l.believable(c.Length)) // its first copy may have been applied just now
+	if l.reports--; l.reports > 0 {
+		return
 	}
-	if l.reports--; l.reports == 0 && !l.fixed {
+	if !l.fixed {
 		l.renewAt = l.client.now
 	}
-	if c == l.probe || l.reports == 0 {
-		l.probe = nil
-		l.sendUnanswered()
-	}
+	l.sendUnanswered()
 }
 
-// reopens reports whether the lease tries again to open its record in the new generation: its first Report was
-// refused, since other leases have ended there (P12). Nothing has shown the record, and the belief lasts: so
-// none has been there and expired. The Report gets a new number: one that opened a record, which has ended
-// since, must not be taken for its answer.
+// reopens reports whether the lease tries again to open its record in the new generation: c was refused, since
+// other leases have ended there (P12). Nothing has shown that a record has ended, and the belief lasts: so none has
+// been there and expired. C is sent again, with a later Since. So are the other Reports when their time comes,
+// and under new numbers: an answer to one that opened a record, which has ended since, must not be taken for theirs.
 func (l *lease) reopens(c *Call, revision uint64) bool {
-	if c != l.probe || l.client.now >= l.until {
+	now := l.client.now
+	if l.reports == 0 || now >= l.until || l.opened != neverShown && revision > l.opened {
 		return false
 	}
 	l.since = max(l.since, revision)
-	l.remove(c)
-	l.probe = &Call{Kind: Report, Shard: c.Shard, Hold: c.Hold}
-	l.put(l.probe)
 	for _, o := range l.unanswered() {
 		o.raw = nil
 	}
-	l.sendUnanswered()
+	for _, o := range l.inOrder() {
+		if o.Kind == Report {
+			l.remove(o)
+			n := l.reportOf(o.Hold)
+			n.retryAt = now + firstRetry
+			if l.put(n); o == c {
+				c = n
+			}
+		}
+	}
+	l.client.wakeAt(now + firstRetry)
+	l.shard.send(c)
 	return true
 }
 
@@ -173,5 +185,5 @@ func (l *lease) dropReports() {
 			l.remove(c)
 		}
 	}
-	l.reports, l.probe = 0, nil
+	l.reports = 0
 }

@@ -33,7 +33,6 @@ type lease struct {
 	open      []*Call          // those of calls that may need another sending
 	abandoned []*Call          // calls that no caller waits for, in the order in which they were given up; the first is not done, later ones may be
 	reports   int              // Reports without an answer: until they have it, the lease is not renewed, and nothing else is sent (C8)
-	probe     *Call            // the one of them that goes alone, until the record is shown
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them
@@ -158,10 +157,7 @@ func (l *lease) sent(c *Call) {
 		l.until = now + l.believable(l.ttl)
 		l.renewAt = now + l.ttl/3
 	}
-	if r, ok := c.command.(shard.Report); ok {
-		l.lasts = max(l.lasts, now+r.Hold)
-	}
-	if c.Kind == Fix {
+	if c.Kind == Fix || c.Kind == Report {
 		l.lasts = max(l.lasts, now+l.believable(c.Length)) // it may get lost
 	}
 	l.client.wakeAt(min(l.renewAt, l.until))
@@ -342,7 +338,7 @@ func (l *lease) lose(gone bool) {
 	}
 	for _, call := range again {
 		call.raw, call.acks, call.Hold, call.fixing = nil, nil, nil, false
-		if l.opened != neverShown {
+		if call.queued || !call.reports {
 			call.entered, call.reports = 0, false // its place is lost with the record
 		}
 		l.shard.request(call, l.shard.leaseFor(call.Session, call.Request.MaxHold > 0))

@@ -109,7 +109,7 @@ func (s *shardClient) command(c *Call) shard.Command {
 
 // send sends a call, for the first time or again.
 func (s *shardClient) send(c *Call) {
-	if c.raw == nil || c.Kind == Report && c.Hold.fixed { // the time that is left
+	if c.raw == nil || c.ages(s.client.now) {
 		c.command = s.command(c)
 		c.raw = shard.AppendCommand(make([]byte, 0, 96+len(c.Request.Key)+len(c.Request.Value)), c.command)
 	}
@@ -238,7 +238,7 @@ func (s *shardClient) replied(e shard.Event, revision uint64) {
 func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 	l := c.lease
 	switch {
-	case e.Reason == shard.Reopen && c.Kind == Report && l.reopens(c, revision):
+	case e.Reason == shard.Reopen && l.reopens(c, revision):
 		return
 	case e.Reason == shard.Late && c.Kind == Lock:
 		l.acknowledge(e.Number)

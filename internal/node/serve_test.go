@@ -247,6 +247,30 @@ func TestWhoDoesNotLead(t *testing.T) {
 	}
 }
 
+// Promise: C8: what a client asks of one generation of a shard means nothing in another: neither a leader of that one
+// nor a relay takes it, and the answer speaks of the generation that was asked.
+func TestARequestForAnotherGeneration(t *testing.T) {
+	for _, generation := range []uint64{0, 2} {
+		for _, relay := range []bool{false, true} {
+			request, renewal := requests(1, "k", relay), renews(1, relay)
+			request.Message.(*message.Request).Generation = generation
+			renewal.Message.(*message.Renewal).Generation = generation
+			for number, hears := range []letter{renewal, request} {
+				for who, b := range map[string]*bench{"a leader": newLeader(t, Config{}), "a follower": newFollower(t)} {
+					before := b.node.shards.replica(0).Revision()
+					b.hears(outsider, hears)
+					b.pass(5 * time.Millisecond)
+					got := sentTo[*message.Redirect](b, outsider, transport.Normal, false)
+					want := message.Redirect{Session: 1, Number: uint64(number), Leadership: message.Leadership{Generation: generation}}
+					if *got != want || b.node.shards.replica(0).Revision() != before {
+						t.Errorf("%s of generation 1 hears %+v: it says %+v, want %+v", who, hears.Message, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Promise: P15: a client that asks this node directly is told directly, though a helper brought its request before.
 func TestTheAnswerGoesToTheOneThatAsked(t *testing.T) {
 	b := newFollower(t)

@@ -43,7 +43,7 @@ func (w watcher) expects(message string) bool {
 
 var (
 	mutantName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	ruleName   = regexp.MustCompile(`^(none|[PG][0-9]+(, [PG][0-9]+)*)$`)
+	ruleName   = regexp.MustCompile(`^(none|[CGP][0-9]+(, [CGP][0-9]+)*)$`)
 	testName   = regexp.MustCompile(`^Test\S*$`)
 )
 
@@ -128,7 +128,7 @@ func (p *patch) set(key, value string) error {
 			return fmt.Errorf("a second line Rule: name all rules in one line")
 		}
 		if !ruleName.MatchString(value) {
-			return fmt.Errorf("rule %q is not of the form P5, or none", value)
+			return fmt.Errorf("rule %q is not of the form P5, G5 or C5, or none", value)
 		}
 		p.rule = value
 	case "Leaves out":

@@ -32,6 +32,11 @@ Seeds: 100
 
 func TestBadPatches(t *testing.T) {
 	const rule, leaves, by = "Rule: P1\n", "Leaves out: x.\n", "Noticed: shard TestX x\n"
+	for _, name := range []string{"none", "C8", "P16, G3, C8"} {
+		if p, err := parsePatch("Bug", []byte("Rule: "+name+"\n"+leaves+by+diff)); err != nil || p.rule != name {
+			t.Errorf("rule %q: %+v, %v", name, p, err)
+		}
+	}
 	for _, tt := range []struct{ text, want string }{
 		{"", "no diff"},
 		{rule + leaves + by, "no diff"},
@@ -40,6 +45,7 @@ func TestBadPatches(t *testing.T) {
 		{rule + leaves + diff, "Noticed"},
 		{rule + rule + diff, "second line Rule"},
 		{"Rule: 5\n" + diff, `"5"`},
+		{"Rule: D5\n" + diff, `"D5"`},
 		{"Rule:\n" + diff, `""`},
 		{leaves + leaves + diff, "one sentence"},
 		{"Leaves out:\n" + diff, "one sentence"},
