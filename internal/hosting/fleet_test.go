@@ -48,7 +48,7 @@ type fleet struct {
 	tokens   map[place]uint64 // the highest of each key that is locked as a whole
 	healed   bool
 
-	grants, kept, lost, generations int
+	grants, lost, generations int
 }
 
 // place is a key in one mesh. A mesh that nobody remembers has tokens by its founders' clocks alone (P17).
