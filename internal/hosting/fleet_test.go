@@ -304,6 +304,7 @@ func (n *node) tick() {
 			n.replicas[i] = nil
 		}
 	}
+	n.judge()
 	if n.ticks%4 == 0 {
 		var seen []hosting.Seen
 		for _, r := range n.replicas {
@@ -313,6 +314,34 @@ func (n *node) tick() {
 		}
 		n.carry(n.hosting.Look(n.now, seen, func(id transport.ID) bool { return n.up[id] }, nil))
 		n.carryOut()
+	}
+}
+
+// judge checks that a shard votes where the core has logged that it does or may (C2), by the latest of the
+// tables in this node's generation of the core, and not at once in two generations after the quiet time.
+func (n *node) judge() {
+	t := n.state.Table
+	if t == nil {
+		return
+	}
+	for _, o := range n.nodes {
+		if s := o.state.Table; s != nil && s.Stamp.Roll == t.Stamp.Roll && s.Stamp.Version > t.Stamp.Version {
+			t = s
+		}
+	}
+	for i, r := range n.replicas {
+		s := t.Shards[i]
+		if r == nil || !r.Serving() || r.Generation() != s.Generation.Name() {
+			continue
+		}
+		for _, o := range n.nodes {
+			if x := o.replicas[i]; x != nil && x.Generation() == r.Generation() && x.Term() > r.Term() {
+				return // it does not know yet that it leads no more
+			}
+		}
+		if voters := hosting.See(r).Voters; !slices.Equal(voters, s.Voters) && !slices.Equal(voters, s.Next) {
+			n.Fail(fmt.Errorf("C2: shard %d has the voters %v, though by the core it has %v and may have %v", i, voters, s.Voters, s.Next))
+		}
 	}
 }
 

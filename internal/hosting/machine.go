@@ -91,6 +91,13 @@ func See(r *replica.Replica) Seen {
 	return s
 }
 
+func nodes(all []transport.ID) (nodes []uint64) {
+	for _, id := range all {
+		nodes = append(nodes, uint64(id))
+	}
+	return nodes
+}
+
 func ids(nodes []uint64) (all []transport.ID) {
 	for _, n := range nodes {
 		all = append(all, transport.ID(n))
@@ -106,7 +113,8 @@ type Machine struct {
 	table  *core.Table // nil: none yet
 	fenced bool
 	shards []hosted
-	order  [][]int // by shard, the seats in the order of the ring
+	cuts   map[life]uint64 // up to which generation no replica may live here any more
+	order  [][]int         // by shard, the seats in the order of the ring
 	list   []string
 	out    []Output
 }
@@ -114,28 +122,41 @@ type Machine struct {
 // hosted is what the Machine knows of one shard.
 type hosted struct {
 	generation core.Generation
-	cut        bool          // no replica of this generation may live here any more
 	led        time.Duration // when a leader was last known here, or the generation began
 	lived      time.Duration // when a majority of the voters last lived
 	dropped    uint64        // the change of voters that this leader does not make any more
 	aimed      []transport.ID
+	from       []transport.ID // the voters then
+}
+
+// life is a shard within one generation of the core.
+type life struct {
+	shard int
+	core  core.Ballot
 }
 
 // New returns a Machine for a node.
-func New(self transport.ID) *Machine { return &Machine{self: self} }
+func New(self transport.ID) *Machine { return &Machine{self: self, cuts: make(map[life]uint64)} }
 
 // Hosts reports whether a leader may ask this node now to host a replica of that generation.
 func (m *Machine) Hosts(shard int, generation uint64) bool {
-	return m.table != nil && !m.fenced && shard < len(m.shards) && !m.shards[shard].cut &&
+	return m.table != nil && !m.fenced && shard < len(m.shards) && !m.isCut(shard, m.shards[shard].generation) &&
 		m.shards[shard].generation.Name() == generation
+}
+
+// isCut reports whether no replica of that generation may live here any more.
+func (m *Machine) isCut(shard int, g core.Generation) bool {
+	return g.Number <= m.cuts[life{shard, g.Core}]
 }
 
 // Core takes in what the node knows of the core.
 func (m *Machine) Core(now time.Duration, s seat.State, out []Output) []Output {
 	m.out = out
 	m.fenced = s.Fenced
-	if s.Table != nil && s.Table != m.table {
-		m.learn(now, s.Table)
+	// A node that has no seat any more may be shown an older version again than it has acted by. A replica of
+	// a generation that is over must not be made a second time.
+	if t := s.Table; t != nil && (m.table == nil || t.Stamp.Roll != m.table.Stamp.Roll || t.Stamp.Version > m.table.Stamp.Version) {
+		m.learn(now, t)
 	}
 	out, m.out = m.out, nil
 	return out
@@ -155,7 +176,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 			}
 			*h = hosted{generation: s.Generation, led: now, lived: now}
 			m.emit(Begun{i, s.Generation.Name(), quiet(t), uint64(len(s.Voters))})
-			if s.Move == 0 && slices.Contains(s.Voters, m.self) {
+			if s.Move == 0 && slices.Contains(s.Voters, m.self) && !m.isCut(i, s.Generation) {
 				m.found(i, s)
 			}
 		}
@@ -204,11 +225,12 @@ func (m *Machine) aims(i int) []transport.ID {
 
 // aim says where the shard's replicas are to be, if that is new.
 func (m *Machine) aim(i int, at []transport.ID) {
-	if slices.Equal(at, m.shards[i].aimed) {
+	h, from := &m.shards[i], m.table.Shards[i].Voters
+	if slices.Equal(at, h.aimed) && slices.Equal(from, h.from) {
 		return
 	}
-	m.shards[i].aimed = at
-	t := replica.Target{Exact: true, Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
+	h.aimed, h.from = at, from
+	t := replica.Target{Exact: true, From: nodes(m.table.Shards[i].Voters), Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
 	for _, id := range m.inOrder(i, at) {
 		t.Nodes = append(t.Nodes, m.peer(id))
 		t.Liveness[uint64(id)] = placement.Present
@@ -216,10 +238,12 @@ func (m *Machine) aim(i int, at []transport.ID) {
 	m.emit(Aim{i, t})
 }
 
-// Cut destroys the replica of a shard for good, as a node that recovers the shard wants it.
+// Cut destroys the replica of a shard for good, as a node that recovers the shard wants it. The table may
+// name that generation to this node only later: none is made then.
 func (m *Machine) Cut(c seat.Cut, out []Output) []Output {
-	if c.Shard < len(m.shards) && m.shards[c.Shard].generation == c.Generation {
-		m.shards[c.Shard].cut = true
+	l := life{c.Shard, c.Generation.Core}
+	m.cuts[l] = max(m.cuts[l], c.Generation.Number)
+	if c.Shard < len(m.shards) && m.isCut(c.Shard, m.shards[c.Shard].generation) {
 		out = append(out, Drop{c.Shard})
 	}
 	return out
@@ -263,14 +287,31 @@ func (m *Machine) lead(i int, seen *Seen, reaches func(transport.ID) bool) {
 	case slices.Equal(seen.Voters, s.Next) && !seen.Changing:
 		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: true}})
 		return
-	case h.dropped != s.Move && slices.ContainsFunc(s.Next, func(id transport.ID) bool { return !m.bound(id) }):
-		// One of them has ended. If the change is in the log, it takes place; else it never will.
+	case h.dropped != s.Move && !m.possible(s):
+		// If the change is in the log, it takes place; else it never will.
 		h.dropped = s.Move
 		m.aim(i, m.aims(i))
 	}
 	if h.dropped == s.Move && !seen.Changing && slices.Equal(seen.Voters, s.Voters) {
 		m.emit(Ask{seat.Settle{Shard: i, Generation: s.Generation, Move: s.Move, Made: false}})
 	}
+}
+
+// possible reports whether a leader may still begin with the change of voters that the table names. Each of
+// them makes it only if it hears all who are to get a vote, and most of the next voters. So nobody does any
+// more once these have ended, not even a leader that does not know it, nor that this one gave the change up.
+// While only one that votes already has ended, such a leader may.
+func (m *Machine) possible(s *core.Shard) bool {
+	live := 0
+	for _, id := range s.Next {
+		switch {
+		case m.bound(id):
+			live++
+		case !slices.Contains(s.Voters, id):
+			return false
+		}
+	}
+	return live >= core.Majority(len(s.Next))
 }
 
 func (m *Machine) bound(id transport.ID) bool {
@@ -328,7 +369,7 @@ func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(tran
 	switch {
 	case !lives(m.table.Bound(), near):
 		return // the core could not decide it, and what is fenced for it never serves again
-	case h.cut: // as others may be by now: there is no way back, and the node that began it may have ended
+	case m.isCut(i, s.Generation): // as others may be by now: there is no way back, and the node that began it may have ended
 	case dead && (s.Next == nil || !lives(s.Next, any)): // by proof: it has no leader
 	case dead && now-h.lived >= orphaned:
 	case here && now-h.led >= lost:

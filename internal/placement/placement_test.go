@@ -193,6 +193,44 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// Where the voters are to be exact, they are changed to all of the target by one change, or not at all.
+func TestExact(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		voters, learners int
+		target           []uint64
+		stuck, unready   uint64 // a learner
+		want             string
+	}{
+		{"an even number votes", 3, 1, []uint64{1, 2, 3, 4}, 0, 0, "promotes 4"},
+		{"of two as well", 1, 1, []uint64{1, 2}, 0, 0, "promotes 2"},
+		{"and nobody is demoted for that", 4, 0, []uint64{1, 2, 3, 4}, 0, 0, ""},
+		{"two of three stay", 3, 0, []uint64{1, 2}, 0, 0, "removes 3"},
+		{"one is replaced", 3, 1, []uint64{1, 2, 4}, 0, 0, "promotes 4, removes 3"},
+		{"two are replaced together", 3, 2, []uint64{1, 4, 5}, 0, 0, "promotes 4, promotes 5, removes 2, removes 3"},
+		{"or none", 3, 2, []uint64{1, 4, 5}, 4, 0, ""},
+		{"who is not ready is waited for", 3, 2, []uint64{1, 4, 5}, 0, 5, ""},
+		{"a leader that is to go hands over first", 3, 1, []uint64{2, 3, 4}, 0, 0, "hands over to 2"},
+	} {
+		s := &State{Leader: 1, Node: 1, Target: tt.target, Exact: true}
+		for id := uint64(1); id <= uint64(tt.voters+tt.learners); id++ {
+			r := Replica{ID: id, Node: id, Recent: true, Answers: true, Ready: id != tt.stuck && id != tt.unready, Stuck: id == tt.stuck}
+			if !slices.Contains(tt.target, id) {
+				r.Liveness = Departed
+			}
+			if int(id) <= tt.voters {
+				s.Voters = append(s.Voters, r)
+			} else {
+				s.Learners = append(s.Learners, r)
+			}
+		}
+		s.Leaving = s.Voters[0].Liveness == Departed
+		if a, _ := Next(s); text(a) != tt.want {
+			t.Errorf("%s: it %q, want %q", tt.name, text(a), tt.want)
+		}
+	}
+}
+
 func TestOddUpTo(t *testing.T) {
 	for n, want := range []int{0: -1, 1: 1, 2: 1, 3: 3, 4: 3, 5: 5} {
 		if got := OddUpTo(n); got != want {

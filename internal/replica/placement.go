@@ -24,6 +24,7 @@ type Target struct {
 	Liveness map[uint64]placement.Liveness // of every node that the view knows
 	Unknown  placement.Liveness            // of all others: Silent, once there was time to hear of them
 	Exact    bool                          // all of Nodes are to vote, an even number of them as well, and no others
+	From     []uint64                      // with Exact: the nodes that vote now, sorted, as far as the target's author knows
 }
 
 func (t *Target) liveness(node uint64) placement.Liveness {
@@ -288,7 +289,7 @@ func (r *Replica) Changing() bool {
 // place moves the shard one safe step towards the target, as package placement decides.
 func (r *Replica) place() {
 	pl := &r.leading.placing
-	if len(r.target.Nodes) == 0 || r.Joint() || !pl.look(r.now) {
+	if len(r.target.Nodes) == 0 || r.Joint() || !pl.look(r.now) || r.outdated() {
 		return
 	}
 	progress := r.progress()
@@ -311,6 +312,22 @@ func (r *Replica) place() {
 			r.stray()
 		}
 	}
+}
+
+// outdated reports whether an exact target is about other voters than the shard has: it would take back a
+// change that its author has not heard of yet.
+func (r *Replica) outdated() bool {
+	if !r.target.Exact {
+		return false
+	}
+	voters := r.members.nodes(r.members.conf.Voters)
+	slices.Sort(voters)
+	to := make([]uint64, len(r.target.Nodes))
+	for i, p := range r.target.Nodes {
+		to[i] = p.Node
+	}
+	slices.Sort(to)
+	return !slices.Equal(voters, r.target.From) && !slices.Equal(voters, to)
 }
 
 // placement returns what is to be known for the next step.

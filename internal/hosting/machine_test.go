@@ -1,0 +1,301 @@
+package hosting
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/seat"
+	"github.com/lockmesh/mesh/transport"
+)
+
+type list = []transport.ID
+
+// tableOf returns a table of n seats, whose nodes are 1 to n, and of one shard. The ring names 3, 2, 1 for a list
+// of three, and 4, 5, 3, 2, 1 for one of five: see TestPlace.
+func tableOf(n int, voters ...transport.ID) *core.Table {
+	t := &core.Table{
+		Stamp: core.Stamp{Roll: core.Ballot{Round: 1}}, Mesh: 7, Params: founding.Params{Replicas: 3, Shards: 1, MaxTTL: time.Second, Rho: 100},
+		Shards: []core.Shard{{Generation: core.Generation{Core: core.Ballot{Round: 1}, Number: 1}, Voters: voters, Revision: 5, Quiet: time.Second}},
+	}
+	for i := range n {
+		entry := fmt.Sprintf("h%d-803:1", i+1)
+		t.Seats = append(t.Seats, core.Seat{Entry: entry, Node: env.Member{ID: transport.ID(i + 1), Name: entry, Addr: entry}})
+	}
+	return t
+}
+
+// after returns the version after t, changed.
+func after(t *core.Table, change func(t *core.Table, s *core.Shard)) *core.Table {
+	n := *t
+	n.Stamp.Version++
+	n.Seats, n.Shards = slices.Clone(t.Seats), slices.Clone(t.Shards)
+	change(&n, &n.Shards[0])
+	return &n
+}
+
+func next(to ...transport.ID) func(*core.Table, *core.Shard) {
+	return func(_ *core.Table, s *core.Shard) { s.Next, s.Move = to, s.Move+1 }
+}
+
+// ends gives a node's seat to another incarnation, whose ID is ten more.
+func ends(id transport.ID) func(*core.Table, *core.Shard) {
+	return func(t *core.Table, _ *core.Shard) {
+		for i := range t.Seats {
+			if t.Seats[i].Node.ID == id {
+				t.Seats[i].Node.ID += 10
+			}
+		}
+	}
+}
+
+func begins(voters ...transport.ID) func(*core.Table, *core.Shard) {
+	return func(_ *core.Table, s *core.Shard) {
+		*s = core.Shard{Generation: core.Generation{Core: s.Generation.Core, Number: s.Generation.Number + 1}, Voters: voters}
+	}
+}
+
+// text returns outputs in words.
+func text(out []Output) string {
+	var all []string
+	for _, o := range out {
+		var said string
+		switch o := o.(type) {
+		case Make:
+			said = fmt.Sprint("makes ", o.ID, " of ", len(o.Founders))
+		case Drop:
+			said = "drops"
+		case Aim:
+			said = "aims at"
+			for _, p := range o.Target.Nodes {
+				said += fmt.Sprint(" ", p.Node)
+			}
+		case Begun:
+			said = "begins"
+		case Ask:
+			switch c := o.Change.(type) {
+			case seat.Move:
+				said = fmt.Sprint("moves to ", nodes(c.To))
+			case seat.Settle:
+				said = fmt.Sprintf("settles %d %v", c.Move, c.Made)
+			case seat.Recover:
+				said = "recovers"
+			}
+		}
+		all = append(all, said)
+	}
+	return strings.Join(all, ", ")
+}
+
+func wants(t *testing.T, what string, out []Output, want string) {
+	t.Helper()
+	if got := text(out); got != want {
+		t.Errorf("%s: it %q, want %q", what, got, want)
+	}
+}
+
+func knows(m *Machine, now time.Duration, t *core.Table) []Output {
+	return m.Core(now, seat.State{Table: t}, nil)
+}
+
+// Promise: P24, C7: the first replicas of a generation are made by its voters, once, and by none that has been cut.
+func TestFirstReplicas(t *testing.T) {
+	one := tableOf(5, 1, 2, 3)
+	for _, tt := range []struct {
+		name string
+		self transport.ID
+		do   func(m *Machine) []Output
+		want string
+	}{
+		{"a voter", 2, func(m *Machine) []Output { return knows(m, 0, one) }, "begins, makes 2 of 3, aims at 3 2 1"},
+		{"another node", 4, func(m *Machine) []Output { return knows(m, 0, one) }, "begins, aims at 3 2 1"},
+		{"once", 2, func(m *Machine) []Output {
+			knows(m, 0, one)
+			return knows(m, 0, after(one, func(*core.Table, *core.Shard) {}))
+		}, ""},
+		{"of a generation that has moved", 2, func(m *Machine) []Output { return knows(m, 0, after(one, next(1, 2, 4))) }, "begins, aims at 4 2 1"},
+		{"and has settled", 2, func(m *Machine) []Output {
+			return knows(m, 0, after(one, func(_ *core.Table, s *core.Shard) { s.Move = 1 }))
+		}, "begins, aims at 3 2 1"},
+		{"the next generation", 2, func(m *Machine) []Output {
+			knows(m, 0, one)
+			return knows(m, 0, after(one, begins(2, 3, 4)))
+		}, "drops, begins, makes 1 of 3, aims at 4 3 2"},
+		{"without a replica", 5, func(m *Machine) []Output {
+			knows(m, 0, one)
+			return knows(m, 0, after(one, begins(2, 3, 4)))
+		}, "drops, begins, aims at 4 3 2"},
+		{"a cut", 2, func(m *Machine) []Output {
+			knows(m, 0, one)
+			return m.Cut(seat.Cut{Generation: one.Shards[0].Generation}, nil)
+		}, "drops"},
+		{"a cut of the generation before", 2, func(m *Machine) []Output {
+			knows(m, 0, after(one, begins(2, 3, 4)))
+			return m.Cut(seat.Cut{Generation: one.Shards[0].Generation}, nil)
+		}, ""},
+		{"a cut that comes before its generation", 2, func(m *Machine) []Output {
+			knows(m, 0, one)
+			m.Cut(seat.Cut{Generation: core.Generation{Core: one.Stamp.Roll, Number: 2}}, nil)
+			return knows(m, 0, after(one, begins(2, 3, 4)))
+		}, "drops, begins, aims at 4 3 2"},
+		{"an older version", 2, func(m *Machine) []Output {
+			knows(m, 0, one)
+			knows(m, 0, after(one, begins(3, 4, 5)))
+			return knows(m, 0, one)
+		}, ""},
+	} {
+		wants(t, tt.name, tt.do(New(tt.self)), tt.want)
+	}
+}
+
+// A leader may add a replica on a node that knows the generation, is not fenced, and was not cut.
+func TestHosts(t *testing.T) {
+	one := tableOf(3, 1, 2, 3)
+	g := one.Shards[0].Generation
+	m := New(1)
+	hosts := func(what string, want bool) {
+		t.Helper()
+		if m.Hosts(0, g.Name()) != want {
+			t.Errorf("%s: it hosts: %v", what, !want)
+		}
+	}
+	hosts("without a table", false)
+	knows(m, 0, one)
+	hosts("the generation", true)
+	if m.Hosts(0, g.Name()+1) || m.Hosts(1, g.Name()) {
+		t.Error("it hosts another generation, or shard")
+	}
+	m.Core(0, seat.State{Table: one, Fenced: true}, nil)
+	hosts("fenced", false)
+	knows(m, 0, one)
+	m.Cut(seat.Cut{Generation: g}, nil)
+	hosts("cut", false)
+}
+
+// An Aim names the next voters while the shard may change to them, and all other nodes as departed.
+func TestAims(t *testing.T) {
+	one := tableOf(5, 1, 2, 3)
+	m := New(1)
+	knows(m, 0, one)
+	out := knows(m, 0, after(one, next(1, 2, 4)))
+	wants(t, "a change", out, "aims at 4 2 1")
+	a := out[0].(Aim).Target
+	if !a.Exact || a.Unknown != 3 || len(a.Liveness) != 3 || a.Liveness[4] != 0 || !slices.Equal(a.From, []uint64{1, 2, 3}) {
+		t.Errorf("%+v", a)
+	}
+	if p := a.Nodes[0]; p.Name != "h4-803:1" || p.Addr != "h4-803:1" {
+		t.Errorf("it does not know where %+v lives", p)
+	}
+}
+
+// What a leader asks for. It is node 1 of five; all that are connected are reached.
+func TestLead(t *testing.T) {
+	one := tableOf(5, 3, 4, 5)
+	none := func(transport.ID) bool { return false }
+	all := func(transport.ID) bool { return true }
+	of := func(changes ...func(*core.Table, *core.Shard)) *core.Table {
+		t := one
+		for _, c := range changes {
+			t = after(t, c)
+		}
+		return t
+	}
+	for _, tt := range []struct {
+		name  string
+		table *core.Table
+		self  transport.ID
+		seen  Seen
+		reach func(transport.ID) bool
+		want  string
+	}{
+		{"all is well", one, 4, Seen{Voters: list{3, 4, 5}}, all, ""},
+		{"others are wanted", tableOf(5, 1, 2, 3), 1, Seen{Voters: list{1, 2, 3}}, all, "moves to [3 4 5]"},
+		{"but it is changing", tableOf(5, 1, 2, 3), 1, Seen{Voters: list{1, 2, 3}, Changing: true}, all, ""},
+		{"spares that are not reached", tableOf(5, 1, 2, 3), 1, Seen{Voters: list{1, 2, 3}}, none, ""},
+		{"a voter is silent", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{5}}, all, "moves to [2 3 4]"},
+		{"without a spare", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{5}}, none, "moves to [3 4]"},
+		{"two are silent: not fewer than two", one, 4, Seen{Voters: list{3, 4, 5}, Silent: list{3, 5}}, none, "moves to [4 5]"},
+		{"of two one is silent", tableOf(5, 4, 5), 4, Seen{Voters: list{4, 5}, Silent: list{5}}, none, ""},
+		{"it comes back", tableOf(3, 1, 2), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 2 3]"},
+		{"one entry", tableOf(1, 1), 1, Seen{Voters: list{1}}, none, ""},
+		{"a voter has ended", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, none, "moves to [3 4]"},
+		{"and its successor is there", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, all, "moves to [3 4 15]"},
+		{"the change is made", of(next(2, 3, 4)), 4, Seen{Voters: list{2, 3, 4}}, all, "settles 1 true"},
+		{"not quite", of(next(2, 3, 4)), 4, Seen{Voters: list{2, 3, 4}, Changing: true}, all, ""},
+		{"not yet", of(next(2, 3, 4)), 4, Seen{Voters: list{3, 4, 5}}, all, ""},
+		{"who is to come has ended", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
+		{"and the change is in the log", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{3, 4, 5}, Changing: true}, all, "aims at 4 5 3"},
+		{"and is made", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{2, 3, 4}}, all, "settles 1 true"},
+		{"and the shard is elsewhere", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{1, 3, 4}}, all, "aims at 4 5 3"},
+		{"a voter that stays has ended: others may still make it", of(next(2, 3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, ""},
+		{"and most of the next have", of(next(3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
+	} {
+		m := New(tt.self)
+		knows(m, 0, tt.table)
+		tt.seen.Leads, tt.seen.Led = true, true
+		wants(t, tt.name, m.Look(0, []Seen{tt.seen}, tt.reach, nil), tt.want)
+	}
+}
+
+// When another generation is asked for: by proof at once, else after a time, by a node that hosts the shard.
+func TestRecover(t *testing.T) {
+	one := tableOf(5, 1, 2, 3)
+	two := after(after(one, ends(2)), ends(3))
+	moving := after(after(after(one, next(1, 4, 5)), ends(2)), ends(3))
+	here := []Seen{{Voters: list{1, 2, 3}}}
+	led := []Seen{{Voters: list{1, 2, 3}, Led: true}}
+	all, spares := list{1, 2, 3, 4, 5, 12, 13}, list{4, 5}
+	for _, tt := range []struct {
+		name  string
+		table *core.Table
+		self  transport.ID
+		after time.Duration
+		seen  []Seen
+		reach list
+		want  string
+	}{
+		{"most voters have ended", two, 4, 0, nil, all, "recovers"},
+		{"but most of the core is not reached", two, 4, time.Hour, nil, list{5}, ""},
+		{"one has", after(one, ends(2)), 4, time.Hour, nil, all, ""},
+		{"and the others are silent, elsewhere", after(one, ends(2)), 4, time.Hour, nil, list{5, 12}, ""},
+		{"most are silent, here", one, 1, Grace, here, spares, "recovers"},
+		{"for a moment", one, 1, Grace - 1, here, spares, ""},
+		{"but it knows a leader", one, 1, time.Hour, led, spares, ""},
+		{"there is no leader, but voters", one, 1, lost - 1, here, all, ""},
+		{"for long: their replicas are lost", one, 1, lost, here, all, "recovers"},
+		{"the next voters live", moving, 4, orphaned - 1, nil, all, ""},
+		{"for long", moving, 4, orphaned, nil, all, "recovers"},
+		{"without a seat", two, 9, time.Hour, nil, all, ""},
+	} {
+		m := New(tt.self)
+		knows(m, 0, tt.table)
+		wants(t, tt.name, m.Look(tt.after, tt.seen, func(id transport.ID) bool { return slices.Contains(tt.reach, id) }, nil), tt.want)
+	}
+	m := New(1)
+	knows(m, 0, one)
+	m.Cut(seat.Cut{Generation: one.Shards[0].Generation}, nil)
+	wants(t, "begun, as its replica was cut", m.Look(0, nil, func(transport.ID) bool { return true }, nil), "recovers")
+	m = New(4)
+	m.Core(0, seat.State{Table: two, Fenced: true}, nil)
+	wants(t, "fenced", m.Look(time.Hour, nil, func(transport.ID) bool { return true }, nil), "")
+}
+
+// A generation begins with those who have a seat, of the first ones that the ring names.
+func TestPlace(t *testing.T) {
+	five := tableOf(5).Seats
+	if got := ringOrder(tableOf(5).List(), 0, 1); !slices.Equal(got, []int{3, 4, 2, 1, 0}) {
+		t.Errorf("the ring names %v", got)
+	}
+	if got := Place(five, 0, 1, 3); !slices.Equal(got, list{3, 4, 5}) {
+		t.Errorf("placed at %v", got)
+	}
+	five[4].Node.ID = 0
+	if got := Place(five, 0, 1, 3); !slices.Equal(got, list{2, 3, 4}) {
+		t.Errorf("without the node of one entry, placed at %v", got)
+	}
+}

@@ -1,0 +1,79 @@
+package seat
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/founding"
+)
+
+// A generation's tables begin above all revisions that are told, and above each one's time of day. If that is not
+// above the revisions, they begin far above these: some are not told.
+func TestEndow(t *testing.T) {
+	clock := uint64(time.Hour.Milliseconds()) << 10
+	p := founding.Params{MaxTTL: 10 * time.Second, Rho: 100}
+	for _, tt := range []struct {
+		name   string
+		before uint64
+		all    []floors
+		want   uint64
+	}{
+		{"nobody knows of any", 0, nil, clock},
+		{"another one's time is later", 0, []floors{{Clock: 1}, {Clock: clock + 5}}, clock + 5},
+		{"lower ones are known", 7, []floors{{Known: []uint64{0, 9}}}, clock},
+		{"a higher one is known", 7, []floors{{Known: []uint64{0, clock + 9}}, {Known: []uint64{0, clock + 3}}}, clock + 9 + revisionJump},
+		{"that of the generation before is higher", clock, nil, clock + revisionJump},
+		{"of another shard", 7, []floors{{Known: []uint64{clock + 9}}}, clock},
+	} {
+		m := New(Config{Wall: time.UnixMilli(0)})
+		m.started, m.last = time.Minute, time.Minute+time.Hour
+		var s core.Shard
+		m.endow(&s, &core.Shard{Revision: tt.before}, p, 1, tt.all)
+		equal(t, tt.want, s.Revision, tt.name)
+		equal(t, 10200*time.Millisecond, s.Quiet, tt.name)
+	}
+}
+
+// A fresh mesh is quiet, but not on loopback; each generation after it is. And its number of moves begins anew.
+func TestQuietMeshes(t *testing.T) {
+	for _, addr := range []string{"10.0.0.1:7946", "127.0.0.1:7946"} {
+		w := newWorld(t, 1, 0)
+		w.list = []string{addr, addr[:len(addr)-1] + "7", addr[:len(addr)-1] + "8"}
+		for _, a := range w.list {
+			w.boot(a)
+		}
+		w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+		quiet := time.Duration(float64(w.table().Params.MaxTTL) * (1 + 2*float64(w.table().Params.Rho)/1e4))
+		for _, s := range w.table().Shards {
+			equal(t, addr[:3] != "127", s.Quiet == quiet, "a fresh mesh at", addr)
+			equal(t, addr[:3] == "127", s.Quiet == 0, "a fresh mesh at", addr)
+		}
+		s, bound := w.table().Shards[0], w.table().Bound()
+		w.change(w.list[0], Move{0, s.Generation, bound[:2]}, func(t *core.Table) bool { return t.Shards[0].Move == 1 })
+		before := w.table()
+		for _, a := range w.list[1:] {
+			w.boot(a)
+		}
+		w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
+		after := w.table()
+		equal(t, before.Mesh, after.Mesh)
+		for i, s := range after.Shards {
+			holds(t, s.Generation.Name() != before.Shards[i].Generation.Name(), "two generations of one name")
+			holds(t, s.Quiet == quiet && s.Revision > before.Shards[i].Revision, "it begins with", s)
+			holds(t, s.Move == 0 && s.Next == nil, "moves of the generation before count:", s)
+		}
+	}
+}
+
+// Each part of a generation counts for its name.
+func TestGenerationNames(t *testing.T) {
+	seen := make(map[uint64]core.Generation)
+	for _, g := range []core.Generation{
+		{}, {Number: 1}, {Core: core.Ballot{Round: 1}}, {Core: core.Ballot{By: 1}}, {Core: core.Ballot{Round: 1}, Number: 1}, {Core: core.Ballot{Round: 1, By: 1}, Number: 1},
+	} {
+		o, twice := seen[g.Name()]
+		holds(t, !twice, "one name:", g, o)
+		seen[g.Name()] = g
+	}
+}
