@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -393,7 +394,7 @@ func (n *node) speak(r *replica.Replica, sh int, out *replica.Output) {
 		n.send(d.Session.Node, sh, &message.Redirect{Session: d.Session.Number, Number: d.Number, Leadership: message.Leadership{Generation: r.Generation()}})
 	}
 	if out.Serving {
-		for id := range n.up {
+		for _, id := range slices.Sorted(maps.Keys(n.up)) {
 			n.send(uint64(id), sh, &message.Serving{Generation: r.Generation(), Term: r.Term()})
 		}
 		n.send(uint64(n.self.ID), sh, &message.Serving{Generation: r.Generation(), Term: r.Term()})
@@ -698,18 +699,18 @@ func (f *fleet) end() error {
 	if err := f.RunUntil(f.serves, time.Minute); err != nil {
 		return fmt.Errorf("%w: %s", err, f.why())
 	}
-	over := func() bool {
-		for _, n := range f.nodes {
+	over := func() (all bool) {
+		all = true
+		for _, h := range f.Hosts() {
+			n := f.nodes[h.Name()]
 			n.post(func() {
 				for _, b := range slices.Clone(n.holds) {
 					n.unlock(b)
 				}
 			})
-			if f.Host(n.host).Up() && len(n.calls) > 0 {
-				return false
-			}
+			all = all && (!h.Up() || len(n.calls) == 0)
 		}
-		return true
+		return all
 	}
 	for limit := f.Now() + time.Minute; !over(); {
 		if f.Now() > limit {
