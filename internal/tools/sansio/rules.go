@@ -29,6 +29,7 @@ var pure = []string{
 	"internal/members",
 	"internal/core",
 	"internal/seat",
+	"internal/hosting",
 	"internal/placement",
 	"internal/replica",
 	"internal/message",
