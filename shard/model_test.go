@@ -356,6 +356,13 @@ func (m *model) report(c Report) []Event {
 			out = append(out, m.finish(m.find(w.Session), w.Number, e)...)
 		}
 	}
+	same := func(w wish) bool {
+		return w.Session == c.Session && w.token == c.Token && w.token != 0 && w.Key == c.Key && w.Weight == c.Weight
+	}
+	if slices.ContainsFunc(m.wishes, same) {
+		s.results = append(s.results, outcome{c.Number, c.Token, 0})
+		return append(out, granted(c.Session, c.Number, c.Token))
+	}
 	if c.Token == 0 {
 		older := slices.ContainsFunc(m.wishes, func(w wish) bool { return w.Key == c.Key && w.reported })
 		if differs() && older {

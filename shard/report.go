@@ -54,6 +54,11 @@ func (t *Table) resume(c Report, out []Event) []Event {
 		return append(out, t.refused(s, c.Number, Late, nil))
 	}
 	t.settles = max(t.settles, c.Quiet)
+	if r := s.holds[c.Token]; r != nil && r.entry.key == c.Key && r.weight == c.Weight {
+		// Its answer was lost, and the client gave it another number.
+		s.results[c.Number] = result{token: c.Token}
+		return append(out, Event{What: Granted, Session: s.id, Number: c.Number, Token: c.Token})
+	}
 	why := Reason(0)
 	if c.Token != 0 {
 		why, out = t.vacate(s, c, out)

@@ -42,7 +42,15 @@ func TestReports(t *testing.T) {
 			then:  "a: ann=7",
 		},
 		{
-			name:  "a session that has a token reports it under another number, in vain",
+			name:  "so does one that is reported under another number",
+			given: []Command{held("ann", 3, "a", 7)},
+			when:  held("ann", 4, "a", 7),
+			want:  []Event{granted(id("ann"), 4, 7)},
+			keys:  "a: ann=7",
+			then:  "a: ann=7",
+		},
+		{
+			name:  "a session that has a token reports it for another key, in vain",
 			given: []Command{held("ann", 3, "a", 7)},
 			when:  held("ann", 4, "b", 7),
 			want:  []Event{refused(id("ann"), 4, Lost)},
