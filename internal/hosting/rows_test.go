@@ -119,7 +119,7 @@ var rows = []struct {
 // Promise: SURVIVE's table: holders keep their locks, with their tokens, queues their order, and free keys
 // can be locked again after the quiet time, without any operator. Leases last 10 s.
 func TestRows(t *testing.T) {
-	seeds := uint64(4)
+	seeds := uint64(3)
 	if testing.Short() {
 		seeds = 2
 	}
