@@ -73,6 +73,9 @@ func fleetOf(b *testing.B, n int, opts ...mesh.Option) []*mesh.Node {
 			mesh.WithName(fmt.Sprint("n", i)), mesh.WithBind("127.0.0.1:0"),
 			mesh.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
 		}, opts...)
+		if i == 0 {
+			all = append(all, mesh.WithFound())
+		}
 		node, err := mesh.Join(seeds, all...)
 		if err != nil {
 			b.Fatal(err)
