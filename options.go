@@ -148,7 +148,7 @@ func WithLeaseTTL(d time.Duration) Option {
 // Extend. The bound is fixed when the mesh is founded; a node that later asks for another bound
 // is refused. A new mesh is quiet for this time and 2 % more: it grants nothing, because holders
 // of locks of an earlier mesh may still believe that they hold them. Lock waits, and TryLock returns
-// ErrQuiet. It does not know the bound of the earlier mesh: if that was longer, found the new one
+// ErrQuiet. The new mesh does not know the bound of the earlier one: if that was longer, found it
 // only when so much time has passed. As a rule, a mesh that is entirely on loopback is not quiet.
 // Default 10s, whatever the lease TTLs are.
 func WithMaxTTL(d time.Duration) Option {

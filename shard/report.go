@@ -30,7 +30,7 @@ type Earlier struct {
 	Entered uint64        // the revision at which the request entered its queue; zero: unknown
 	Hold    time.Duration // of a hold of fixed length: how much longer it lasts; zero: its lease is renewed
 	Known   uint64        // the highest revision that the client knows of
-	Quiet   time.Duration // for how long a new table must grant nothing, because of the leases of that time
+	Quiet   time.Duration // for how long a new table must grant nothing, because leases of the earlier one may last so long
 }
 
 const (

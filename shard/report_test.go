@@ -264,3 +264,14 @@ func TestAWaiterIsReportedBesideNewcomers(t *testing.T) {
 		t.Errorf("a newcomer got %+v", got)
 	}
 }
+
+// Promise: G2: a Report that comes too late still says of which revisions its client knows.
+func TestALateReportRaisesTheFloor(t *testing.T) {
+	table := NewTable(Founding{Check: true, Revision: 1000})
+	r := held("ann", 1, "a", 7)
+	r.Known = 5000
+	table.Step(r, nil)
+	if got := table.Step(lock("bob", 1, "b"), nil); got[1].Token <= 5000 {
+		t.Errorf("after a report of revision 5000: %+v", got)
+	}
+}

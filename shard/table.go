@@ -178,7 +178,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 			}
 		}
 	case Settle:
-		if t.settles != 0 && t.now >= t.settles && t.isCurrentTerm(cmd.Term) { // a Report may have come before it
+		if t.settles != 0 && t.now >= t.settles && t.isCurrentTerm(cmd.Term) { // a Report before it may have put it off
 			out = t.settle(out)
 		}
 	case Check:

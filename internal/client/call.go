@@ -85,6 +85,14 @@ func (q *Request) Share() (weight, capacity int64) {
 	return shard.Whole, shard.Whole
 }
 
+// kind returns what the key is for the request.
+func (q *Request) kind() shard.Kind {
+	if q.Mode == Permits {
+		return shard.Semaphore
+	}
+	return shard.RW
+}
+
 // WaitInfo is what is known of a Lock that did not become a hold.
 type WaitInfo struct {
 	Holder string // the name of the node that holds the key, as far as known

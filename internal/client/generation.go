@@ -115,11 +115,8 @@ func (s *shardClient) report(c *Call, base shard.Call) shard.Command {
 	} else {
 		r.Entered = c.entered
 	}
-	r.Key, r.Value = q.Key, q.Value
+	r.Key, r.Kind, r.Value = q.Key, q.kind(), q.Value
 	r.Weight, r.Capacity = q.Share()
-	if q.Mode == Permits {
-		r.Kind = shard.Semaphore
-	}
 	return r
 }
 
@@ -180,6 +177,9 @@ func (l *lease) reopens(c *Call, revision uint64) bool {
 
 // dropReports forgets the Reports without an answer: the lease is to be closed.
 func (l *lease) dropReports() {
+	if l.reports == 0 {
+		return // as a rule
+	}
 	for _, c := range l.inOrder() {
 		if c.Kind == Report {
 			l.remove(c)

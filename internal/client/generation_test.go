@@ -937,3 +937,51 @@ func TestTheNodeEndsWhileItReports(t *testing.T) {
 		b.expects()
 	}
 }
+
+// Promise: C8, G3: a place is lost with its lease. A Lock that is asked for anew does not name it in the next
+// generation, where others that waited would be behind it.
+func TestAPlaceIsLostWithItsLease(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "h"}, 5)
+	b.waits(b.own, Request{Key: "k"}, 6)
+	sent := b.changes(2, "2: report k token 0", "2: report h token 5")
+	b.hears(nodeB, of(2, enters(sent[0], 6)), of(2, granted(sent[1], 5)))
+	b.pass(benchTTL) // no renewal is answered
+	if h.Err() != fault.ErrLost {
+		t.Fatalf("the hold: %v", h.Err())
+	}
+	b.takes()
+	b.changes(3, "2: lock k")
+}
+
+// Promise: C8: a refusal at the revision at which another hold of the lease was taken over may be the older of the
+// two. The lease goes on.
+func TestAReportIsRefusedBesideOneThatIsTaken(t *testing.T) {
+	b := newBench(t)
+	h := b.holds(b.own, Request{Key: "k"}, 7)
+	b.holds(b.own, Request{Key: "o"}, 8)
+	sent := b.changes(2, "2: report k token 7", "2: report o token 8")
+	by := message.Leadership{Generation: 2, Leader: nodeB, Term: 1}
+	b.hears(nodeB, toldAt(sent[1], shard.Event{What: shard.Granted, Token: 8}, 1001, by), toldAt(sent[0], shard.Event{What: shard.Refused, Reason: shard.Reopen}, 1001, by))
+	if p := b.expect("2: report k token 7"); h.Err() != nil || reportOf(t, p).Since != 1001 {
+		t.Errorf("the hold: %v; sent %+v", h.Err(), commandOf(p))
+	}
+}
+
+// toldAt is what a leader says of a request at a revision.
+func toldAt(request Send, e shard.Event, revision uint64, by message.Leadership) message.Message {
+	c := commandOf(request).(shard.Report)
+	e.Session.Number, e.Number = c.Session.Number, c.Number
+	return &message.Reply{Event: e, Revision: revision, Leadership: by}
+}
+
+// Promise: C5: reports tell of the longest leases that there were, not of the latest.
+func TestReportsTellOfTheLongestLeases(t *testing.T) {
+	b := newBench(t)
+	b.holds(b.own, Request{Key: "k"}, 7)
+	b.do(Generation{Name: 2, Quiet: 2 * benchQuiet})
+	b.takes()
+	if r := reportOf(t, b.changes(3, "2: report k token 7")[0]); r.Quiet != 2*benchQuiet {
+		t.Errorf("sent %+v", r)
+	}
+}

@@ -32,7 +32,7 @@ type lease struct {
 	calls     map[uint64]*Call // without a result, by number
 	open      []*Call          // those of calls that may need another sending
 	abandoned []*Call          // calls that no caller waits for, in the order in which they were given up; the first is not done, later ones may be
-	reports   int              // Reports without an answer: until they have it, the lease is not renewed, and nothing else is sent (C8)
+	reports   int              // Reports without an answer: until they have it, the lease is not renewed, and what uses its holds waits (C8)
 	fixes     []*Call          // the first is under way, the others wait for it
 	holds     []*Hold          // by token
 	acks      []uint64         // results that the table can forget, ascending: later commands carry them

@@ -89,11 +89,8 @@ func (s *shardClient) command(c *Call) shard.Command {
 		if c.reports {
 			return s.report(c, base)
 		}
-		a := shard.Acquire{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Try: q.Try, Value: q.Value}
+		a := shard.Acquire{Call: base, TTL: l.ttl, Name: name, Key: q.Key, Kind: q.kind(), Try: q.Try, Value: q.Value}
 		a.Weight, a.Capacity = q.Share()
-		if q.Mode == Permits {
-			a.Kind = shard.Semaphore
-		}
 		return a
 	case Cancel:
 		return shard.Cancel{Call: base, TTL: l.ttl, Name: name, Target: c.target}
@@ -245,7 +242,6 @@ func (s *shardClient) refused(c *Call, e shard.Event, revision uint64) {
 		c.acks = nil // the Report that carried them is applied
 		l.remove(c)
 		c.reports, c.entered, c.raw = false, 0, nil // it has lost its place
-		l.open = slices.DeleteFunc(l.open, func(o *Call) bool { return o == c })
 		s.request(c, l)
 		return
 	case e.Reason == shard.Reopen && (l.opened == neverShown || revision >= l.opened):
@@ -374,9 +370,8 @@ func (s *shardClient) abandon(c *Call, cause error) {
 	}
 }
 
-// fill notes in c what is known of the shard: its leader, for how long it is quiet, and whether it
-// seems to have a majority.
-// It does not if for 2·E there was no answer: for a queued call, to the oldest renewal of its lease; for
+// fill notes in c what is known of the shard: its leader, for how long it is quiet, and whether it seems
+// to have a majority. It does not if for 2·E there was no answer: for a queued call, to the oldest renewal of its lease; for
 // another, to any call since it was first sent.
 func (s *shardClient) fill(c *Call) {
 	asked := max(s.heard, c.first)

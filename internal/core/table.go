@@ -54,7 +54,8 @@ type Generation struct {
 	Number uint64
 }
 
-// Name returns a number that no other generation has, but by an accident of 2^-64.
+// Name returns a number that stands for the generation in messages. It is a hash: two generations of one shard
+// have the same number with a probability of 2^-64.
 func (g Generation) Name() uint64 {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 24), g.Core.Round)
 	b = binary.BigEndian.AppendUint64(b, uint64(g.Core.By))

@@ -67,7 +67,7 @@ type Replica struct {
 	Missed     []transport.ID // those of the voters that it does not hear while it serves, or believes gone
 
 	Last    uint64                // the index of the last entry of its log
-	Applied uint64                // and up to which its table was made
+	Applied uint64                // the log's index up to which its table was made
 	Sum     func() uint64         // a hash of everything in the table
 	Records func() []shard.Record // the sessions in it
 }

@@ -63,8 +63,12 @@ type Mesh struct {
 	Roster []Member
 }
 
-// Rho returns the bound on clock rates as a fraction: 0.01 means 1 %.
-func (v *Mesh) Rho() float64 { return float64(v.Params.Rho) / 10000 }
+// Drift returns the bound on clock rates as a fraction: 0.01 means 1 %.
+func (p Params) Drift() float64 { return float64(p.Rho) / 10000 }
+
+// Quiet is for how long a new table must grant nothing: by then every lease of an earlier one is over, whichever
+// clocks measured the two (P27).
+func (p Params) Quiet() time.Duration { return time.Duration(float64(p.MaxTTL) * (1 + 2*p.Drift())) }
 
 // founder reports whether id is in the roster.
 func (v *Mesh) founder(id transport.ID) bool {

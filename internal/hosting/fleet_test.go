@@ -85,7 +85,7 @@ type node struct {
 	reader   message.Reader
 	local    []letter
 	ended    error
-	aims     map[int]replica.Target
+	aims     map[int]replica.Target // the last of each shard
 
 	client *client.Client
 	own    *client.Session
@@ -226,7 +226,6 @@ func (n *node) carryOut() {
 // know takes in what the seat knows of the core.
 func (n *node) know(s seat.State) {
 	n.state = s
-	n.log("core", "table", s.Table != nil, "fenced", s.Fenced)
 	if s.Table != nil && n.client == nil {
 		n.own = client.NewSession(true, n.ttl)
 		n.client = client.New(client.Config{
@@ -250,7 +249,6 @@ func (n *node) know(s seat.State) {
 // carry does what hosting wants done.
 func (n *node) carry(out []hosting.Output) {
 	for _, o := range out {
-		n.log("hosting", "does", fmt.Sprintf("%T %+v", o, o))
 		switch o := o.(type) {
 		case hosting.Make:
 			n.make(o.Config)
@@ -260,7 +258,7 @@ func (n *node) carry(out []hosting.Output) {
 			if r := n.replicas[o.Shard]; r != nil {
 				r.SetTarget(o.Target)
 			}
-			n.targets()[o.Shard] = o.Target
+			n.aims[o.Shard] = o.Target
 		case hosting.Ask:
 			n.outputs = n.seat.Change(n.now, o.Change, n.outputs)
 		case hosting.Begun:
@@ -271,22 +269,13 @@ func (n *node) carry(out []hosting.Output) {
 	}
 }
 
-// targets has the last Aim of each shard.
-func (n *node) targets() map[int]replica.Target {
-	if n.aims == nil {
-		n.aims = make(map[int]replica.Target)
-	}
-	return n.aims
-}
-
 func (n *node) make(cfg replica.Config) {
-	n.log("make", "shard", cfg.Shard, "id", cfg.ID, "generation", cfg.Generation)
 	cfg.Self = replica.Peer{Node: uint64(n.self.ID), Name: n.host, Addr: n.self.Addr}
 	cfg.Seed, cfg.Logger, cfg.Counters, cfg.Founding.Check = n.rand.Uint64(), slog.New(slog.DiscardHandler), new(replica.Counters), true
 	cfg.Rho = rho
 	n.highest[cfg.Shard] = max(n.highest[cfg.Shard], cfg.ID)
 	n.replicas[cfg.Shard] = replica.New(cfg, n.now)
-	if t, ok := n.targets()[cfg.Shard]; ok {
+	if t, ok := n.aims[cfg.Shard]; ok {
 		n.replicas[cfg.Shard].SetTarget(t)
 	}
 }
@@ -319,7 +308,7 @@ func (n *node) tick() {
 }
 
 // judge checks that a shard votes where the core has logged that it does or may (C2), by the latest of the
-// tables in this node's generation of the core, and not at once in two generations after the quiet time.
+// tables in this node's generation of the core.
 func (n *node) judge() {
 	t := n.state.Table
 	if t == nil {
@@ -330,6 +319,7 @@ func (n *node) judge() {
 			t = s
 		}
 	}
+shards:
 	for i, r := range n.replicas {
 		s := t.Shards[i]
 		if r == nil || !r.Serving() || r.Generation() != s.Generation.Name() {
@@ -337,7 +327,7 @@ func (n *node) judge() {
 		}
 		for _, o := range n.nodes {
 			if x := o.replicas[i]; x != nil && x.Generation() == r.Generation() && x.Term() > r.Term() {
-				return // it does not know yet that it leads no more
+				continue shards // it does not know yet that it leads no more
 			}
 		}
 		if voters := hosting.See(r).Voters; !slices.Equal(voters, s.Voters) && !slices.Equal(voters, s.Next) {
@@ -422,11 +412,10 @@ func (n *node) take(from uint64, sh int, m message.Message) {
 		}
 	case *replica.Removed:
 		if r != nil && r.Generation() == m.Generation && r.ID() == m.ID && m.Highest >= r.ID() {
-			n.log("removed", "shard", sh, "id", m.ID)
 			n.replicas[sh] = nil
 		}
 	case *replica.Offer:
-		t := n.targets()[sh]
+		t := n.aims[sh]
 		if r != nil && r.Term() == m.Term && len(t.Nodes) > 0 && t.Nodes[0].Node == uint64(n.self.ID) {
 			n.send(from, sh, &replica.Accept{Term: m.Term})
 		}
@@ -600,7 +589,7 @@ func (f *fleet) boot(host string) {
 		e := env.FromContext(ctx)
 		n := &node{
 			fleet: f, host: host, env: e, self: env.Member{ID: transport.ID(e.Seed()), Name: host}, rand: rand.New(rand.NewPCG(e.Seed(), 2)),
-			up: make(map[transport.ID]bool), calls: make(map[*client.Call]bool),
+			up: make(map[transport.ID]bool), aims: make(map[int]replica.Target), calls: make(map[*client.Call]bool),
 		}
 		log := simulate.Logger(ctx)
 		n.log = log.Info
@@ -777,4 +766,18 @@ func TestFleetsInStorms(t *testing.T) {
 		}
 	}
 	t.Logf("%d grants, %d locks lost, %d restarts, %d generations of shards, as the nodes counted them", grants, lost, crashes, generations)
+}
+
+// One seed is one world, bit for bit.
+func TestFleetsAreDeterministic(t *testing.T) {
+	var hashes [2]uint64
+	for i := range hashes {
+		hashes[i] = simulate.Play(simulate.Options{Seed: 4, Profile: "hostile"}, func(w *simulate.World) error {
+			_, err := play(w, 5, 3, simulate.ChaosOptions{For: 20 * time.Second, MayCrash: func(string) bool { return true }})
+			return err
+		}).Hash
+	}
+	if hashes[0] != hashes[1] {
+		t.Errorf("%x and %x", hashes[0], hashes[1])
+	}
 }

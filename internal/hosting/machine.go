@@ -59,7 +59,7 @@ func (Begun) isOutput() {}
 // Times of the Machine.
 const (
 	// Grace is for how long a voter may be silent before it is replaced, and a shard without a leader before
-	// another generation is asked for: longer than three worst-case elections take.
+	// another generation is asked for: as long as three elections take at worst.
 	Grace = 6 * replica.ElectionTimeout
 	// lost is for how long a shard may have no leader though a majority of its voters is connected. Then it is their
 	// replicas that are not there: they stopped themselves (P41), or were never made.
@@ -175,7 +175,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 				m.emit(Drop{i})
 			}
 			*h = hosted{generation: s.Generation, led: now, lived: now}
-			m.emit(Begun{i, s.Generation.Name(), quiet(t), uint64(len(s.Voters))})
+			m.emit(Begun{i, s.Generation.Name(), t.Params.Quiet(), uint64(len(s.Voters))})
 			if s.Move == 0 && slices.Contains(s.Voters, m.self) && !m.isCut(i, s.Generation) {
 				m.found(i, s)
 			}
@@ -184,18 +184,11 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 	}
 }
 
-// quiet is for how long a lease of the mesh may outlast its table.
-func quiet(t *core.Table) time.Duration {
-	return time.Duration(float64(t.Params.MaxTTL) * (1 + 2*rho(t)))
-}
-
-func rho(t *core.Table) float64 { return float64(t.Params.Rho) / 10000 }
-
 // found makes this node's first replica of a generation, whose founders are its voters.
 func (m *Machine) found(i int, s *core.Shard) {
 	c := replica.Config{
 		Shard: i, Generation: s.Generation.Name(), ID: uint64(slices.Index(s.Voters, m.self) + 1),
-		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: rho(m.table), Exact: true,
+		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: m.table.Params.Drift(), Exact: true,
 	}
 	for _, id := range s.Voters {
 		c.Founders = append(c.Founders, m.peer(id))
@@ -230,7 +223,7 @@ func (m *Machine) aim(i int, at []transport.ID) {
 		return
 	}
 	h.aimed, h.from = at, from
-	t := replica.Target{Exact: true, From: nodes(m.table.Shards[i].Voters), Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
+	t := replica.Target{Exact: true, From: nodes(from), Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
 	for _, id := range m.inOrder(i, at) {
 		t.Nodes = append(t.Nodes, m.peer(id))
 		t.Liveness[uint64(id)] = placement.Present

@@ -103,6 +103,16 @@ func knows(m *Machine, now time.Duration, t *core.Table) []Output {
 	return m.Core(now, seat.State{Table: t}, nil)
 }
 
+// What the client, and the node, hear of a generation.
+func TestBegun(t *testing.T) {
+	one := tableOf(5, 1, 2, 3)
+	one.Params.MaxTTL, one.Params.Rho = 10*time.Second, 100
+	want := Begun{Generation: one.Shards[0].Generation.Name(), Quiet: 10200 * time.Millisecond, Used: 3}
+	if got := knows(New(4), 0, one)[0]; got != Output(want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // Promise: P24, C7: the first replicas of a generation are made by its voters, once, and by none that has been cut.
 func TestFirstReplicas(t *testing.T) {
 	one := tableOf(5, 1, 2, 3)

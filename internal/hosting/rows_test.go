@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/mesh/simulate"
 )
 
-// quiet is how long a new generation grants nothing, and hurry what a caller is to wait beside that.
+// quiet is how long a new generation grants nothing; hurry is how much longer a caller may have to wait.
 const (
 	ttl   = 10 * time.Second
 	quiet = time.Duration(float64(ttl) * (1 + 2*rho))
@@ -38,15 +38,15 @@ func (f *fleet) get(host, key string, d time.Duration) (*holder, error) {
 }
 
 // waits makes a call on a host that has to wait.
-func (f *fleet) waits(host, key string) *client.Call {
+func (f *fleet) waits(host, key string) (*client.Call, error) {
 	n := f.nodes[host]
 	var c *client.Call
 	n.post(func() { c = n.lock(client.Request{Key: key}) })
-	_ = f.Run(200 * time.Millisecond)
-	return c
+	err := f.Run(200 * time.Millisecond)
+	return c, err
 }
 
-// gives back a hold.
+// gives gives a hold back.
 func (f *fleet) gives(h *holder) {
 	n := f.nodes[h.host]
 	n.post(func() {
@@ -159,7 +159,14 @@ func (f *fleet) row(harm func(f *fleet) error, most time.Duration) (pause time.D
 		}
 		holds = append(holds, h)
 	}
-	first, second := f.waits("x2", "key0"), f.waits("x3", "key0")
+	first, err := f.waits("x2", "key0")
+	if err != nil {
+		return 0, err
+	}
+	second, err := f.waits("x3", "key0")
+	if err != nil {
+		return 0, err
+	}
 	if err := harm(f); err != nil {
 		return 0, err
 	}

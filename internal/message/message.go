@@ -65,7 +65,7 @@ type (
 	Redirect struct {
 		Session    uint64
 		Number     uint64 // of the request; zero: a renewal
-		Leadership        // of the current leader; zero: unknown
+		Leadership        // of the current leader; Leader zero: unknown
 	}
 
 	// Renewal is a client's question whether its session is alive.
@@ -91,8 +91,8 @@ type (
 )
 
 // Leadership names a shard's leader and its term, in one generation of the shard. In a Reply or an Answer it
-// is the leader from which the message comes, whichever node passed it on; zero: a former leader, about an
-// event of its term.
+// is the leader from which the message comes, whichever node passed it on; Leader zero: a former leader,
+// about an event of its term.
 type Leadership struct{ Generation, Leader, Term uint64 }
 
 // Limits of what a message may carry.

@@ -2,7 +2,6 @@ package node
 
 import (
 	"slices"
-	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/founding"
@@ -46,7 +45,7 @@ func (l *shardLoop) foundReplicas(first [][]replica.Peer) {
 		}
 		f := shard.Founding{Revision: v.Founded << 10}
 		if v.Grace {
-			f.Settles = time.Duration(float64(v.Params.MaxTTL) * (1 + 2*v.Rho()))
+			f.Settles = v.Params.Quiet()
 		}
 		l.add(replica.Config{Shard: sh, Generation: v.Epoch, ID: uint64(mine + 1), Founders: first[sh], Founding: f})
 	}
@@ -75,7 +74,7 @@ func (l *shardLoop) host(sh int, generation, id uint64) {
 // add creates the replica that cfg describes, of which the node itself is filled in.
 func (l *shardLoop) add(cfg replica.Config) {
 	i, _ := l.search(cfg.Shard)
-	cfg.Self, cfg.Rho, cfg.Seed = l.node.peer(), l.node.mesh.Rho(), l.rand.Uint64()
+	cfg.Self, cfg.Rho, cfg.Seed = l.node.peer(), l.node.mesh.Params.Drift(), l.rand.Uint64()
 	cfg.Logger, cfg.Counters, cfg.Points = l.log, &l.appended, l.node.points
 	cfg.Founding.Check = l.node.check
 	l.observe(&cfg)

@@ -61,7 +61,7 @@ func newShardLoop(n *Node) *shardLoop {
 		view: &members.View{},
 	}
 	l.client = client.New(client.Config{
-		Node: n.id, Name: n.name, Shards: n.mesh.Params.Shards, Generation: n.mesh.Epoch, Rho: n.mesh.Rho(), Rand: l.rand, Points: n.points,
+		Node: n.id, Name: n.name, Shards: n.mesh.Params.Shards, Generation: n.mesh.Epoch, Rho: n.mesh.Params.Drift(), Rand: l.rand, Points: n.points,
 	})
 	return l
 }

@@ -47,3 +47,18 @@ func TestExactTargetsFromOtherVoters(t *testing.T) {
 		}
 	}
 }
+
+// Promise: C3: a voter that a leader has not heard yet is silent only once that leader has served for so long.
+func TestSilentVoters(t *testing.T) {
+	w := newTrio()
+	w.cut[3] = true
+	w.run(t, 3)
+	leader := w.replicas[0]
+	if got := leader.Silent(ElectionTimeout); !leader.Serving() || len(got) > 0 {
+		t.Errorf("at first: %v, it serves: %v", got, leader.Serving())
+	}
+	w.run(t, 2*electionTicks)
+	if got, want := leader.Silent(ElectionTimeout), []uint64{103}; !leader.Serving() || !slices.Equal(got, want) {
+		t.Errorf("later: %v, want %v", got, want)
+	}
+}

@@ -1,8 +1,6 @@
 package seat
 
 import (
-	"time"
-
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/founding"
 )
@@ -12,8 +10,8 @@ import (
 const revisionJump = 1 << 30
 
 // endow says what the tables of a shard's new generation begin with, which are empty: revisions above all
-// that are known, and a quiet time that outlasts every lease of the generation before (C5, C8). In all, at is
-// the shard's position.
+// that are known, and a quiet time that outlasts every lease of the generation before (C5, C8). All is what others
+// know, where the shard is the one at position at.
 func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []floors) {
 	known := before.Revision
 	s.Revision = m.clock()
@@ -26,7 +24,7 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	if s.Revision <= known {
 		s.Revision = known + revisionJump
 	}
-	s.Quiet = time.Duration(float64(p.MaxTTL) * (1 + 2*float64(p.Rho)/1e4))
+	s.Quiet = p.Quiet()
 }
 
 // clock returns the time of day as a revision: milliseconds, with room for a thousand grants in each.
