@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"slices"
 	"sync"
@@ -63,34 +64,40 @@ func measure(b *testing.B, workers int, op func(worker int)) {
 	b.ReportMetric(float64(all[len(all)*99/100].Nanoseconds())/1000, "p99-µs")
 }
 
+// listed returns n entries of a list: addresses of loopback whose ports are free.
+func listed(b *testing.B, n int) (list []string) {
+	b.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer l.Close()
+		list = append(list, l.Addr().String())
+	}
+	return list
+}
+
 // fleetOf starts a healthy mesh of n nodes on loopback.
 func fleetOf(b *testing.B, n int, opts ...mesh.Option) []*mesh.Node {
 	b.Helper()
 	var nodes []*mesh.Node
-	var seeds []string
-	for i := range n {
-		all := append([]mesh.Option{
-			mesh.WithName(fmt.Sprint("n", i)), mesh.WithBind("127.0.0.1:0"),
+	list := listed(b, n)
+	for i, addr := range list {
+		node, err := mesh.Start(list, append([]mesh.Option{
+			mesh.WithName(fmt.Sprint("n", i)), mesh.WithBind(addr),
 			mesh.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
-		}, opts...)
-		if i == 0 {
-			all = append(all, mesh.WithFound())
-		}
-		node, err := mesh.Join(seeds, all...)
+		}, opts...)...)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { node.Close() })
-		nodes, seeds = append(nodes, node), []string{node.Addr()}
-		if i > 0 {
-			seeds = []string{nodes[0].Addr()}
-		}
+		nodes = append(nodes, node)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	for _, node := range nodes {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		err := node.WaitHealthy(ctx)
-		cancel()
-		if err != nil {
+		if err := errors.Join(node.WaitReady(ctx), node.WaitHealthy(ctx)); err != nil {
 			b.Fatal(err)
 		}
 	}

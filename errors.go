@@ -16,12 +16,12 @@ var (
 	// ErrNoSeeds: no seed was listed, or only blank ones, and WithFound was not given. Without
 	// seeds, every node of a fleet would found a mesh of its own.
 	ErrNoSeeds = fault.ErrNoSeeds
-	// ErrForeignMesh: the seeds belong to a mesh with another name, or to several meshes.
+	// ErrForeignMesh: the seeds belong to a mesh with another name.
 	ErrForeignMesh = fault.ErrForeignMesh
 	// ErrNameTaken: a living node of the mesh already has the name.
 	ErrNameTaken = fault.ErrNameTaken
-	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
-	ErrUnreachable = fault.ErrUnreachable
+	// ErrEntryTaken: another node answers at the entry of the list that this node has found to be its own.
+	ErrEntryTaken = fault.ErrEntryTaken
 )
 
 // ErrNotFounded: the node cannot serve yet: its mesh is not founded, or it has not joined it. The text says
@@ -48,7 +48,8 @@ var (
 	// ErrLocked: TryLock and its like would have had to wait for other callers.
 	ErrLocked = fault.ErrLocked
 	// ErrQuiet: TryLock and its like asked a shard that grants nothing yet, because holders of
-	// locks of an earlier mesh may still believe that they hold them. It is not ErrLocked: nobody
+	// locks of an earlier mesh, or of the shard before it lost its majority, may still believe that they
+	// hold them. It is not ErrLocked: nobody
 	// need hold the key or wait for it. See [WithMaxTTL].
 	ErrQuiet = fault.ErrQuiet
 	// ErrCapacityMismatch: the key is in use as something else: as a lock instead of a
@@ -71,9 +72,8 @@ var (
 	ErrClosed = fault.ErrClosed
 	// ErrLeft: the node has left the mesh.
 	ErrLeft = fault.ErrLeft
-	// ErrEjected: the node had founded a mesh of one without seeds, and a node of another mesh
-	// dialled it: that mesh lists its address as a seed, or remembers a member that was there.
-	// Join that mesh.
+	// ErrEjected: the node cannot go on as a part of its mesh. The text says why: for example, another process
+	// answers at its entry of the list, or its core founded a mesh anew with other parameters.
 	ErrEjected = fault.ErrEjected
 )
 

@@ -41,8 +41,6 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		{"another number of replicas", []mesh.Option{mesh.WithReplicas(5)}, mesh.ErrInvalidOption, []string{"5", "3"}},
 		{"another bound of leases", []mesh.Option{mesh.WithMaxTTL(time.Minute)}, mesh.ErrInvalidOption, []string{"1m0s", "3s"}},
 		{"a lease beyond the bound", []mesh.Option{mesh.WithLeaseTTL(4 * time.Second)}, mesh.ErrInvalidOption, []string{"4s", "3s"}},
-		{"an address that cannot be reached", []mesh.Option{mesh.WithAdvertise("nowhere:7400")}, mesh.ErrUnreachable, []string{"nowhere:7400"}},
-		{"an address where another node answers", []mesh.Option{mesh.WithAdvertise("b:7400")}, mesh.ErrUnreachable, []string{"b:7400"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,72 +237,6 @@ func TestAMeshOfOne(t *testing.T) {
 		}
 		w.Close()
 	}
-}
-
-// A mesh of one whose address another mesh lists gives up: its node ends with ErrEjected, its
-// locks are lost, and it can join the other mesh (P28).
-func TestAMeshOfOneGivesUp(t *testing.T) {
-	w := newTrial(t, simulate.Options{Seed: 35}, trialTTL, 3)
-	w.History().Meshes = 2
-	w.Host("c").Crash()
-	w.Host("c").Restart()
-	// The node restarts without its seeds.
-	seeds := w.seeds
-	w.seeds = nil
-	n, err := w.tryJoin("c", 10*time.Second, mesh.WithFound())
-	if n != nil || !errors.Is(err, mesh.ErrEjected) {
-		t.Errorf("Join = %v, want ErrEjected: the mesh is there already", err)
-	}
-	w.Net.Isolate("c")
-	n, err = w.tryJoin("c", 10*time.Second, mesh.WithFound())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.nodes["c"], w.seeds = n, seeds
-	l := w.lock("c", "k")
-	var s *mesh.Session
-	w.at("c", func(ctx context.Context, n *mesh.Node) {
-		s, err = n.NewSession(ctx)
-		w.check(err)
-	})
-	queued := w.begin("c", func(ctx context.Context, n *mesh.Node) {
-		if _, err := n.Lock(ctx, "k"); !errors.Is(err, mesh.ErrClosed) {
-			t.Errorf("a waiting call = %v, want ErrClosed", err)
-		}
-	})
-	w.pass(5 * time.Second)
-	if err := errors.Join(n.Err(), l.Err(), s.Err()); err != nil {
-		t.Errorf("while no other node reaches it: %v", err)
-	}
-	w.Net.Heal()
-	w.at("c", func(ctx context.Context, n *mesh.Node) {
-		_ = simulate.Wait(ctx, n.Done())
-		if err := n.Err(); !errors.Is(err, mesh.ErrEjected) || !strings.Contains(err.Error(), ":7400") {
-			t.Errorf("Err = %v, want ErrEjected, and an address to join at", err)
-		}
-		t.Log(n.Err())
-	})
-	queued()
-	w.pass(time.Millisecond)
-	if !closed(l.Lost()) || !errors.Is(l.Err(), mesh.ErrLost) || !closed(s.Done()) || !errors.Is(s.Err(), mesh.ErrClosed) {
-		t.Errorf("lock %v, session %v", l.Err(), s.Err())
-	}
-	w.at("c", func(ctx context.Context, n *mesh.Node) {
-		if _, err := n.Lock(ctx, "x"); !errors.Is(err, mesh.ErrClosed) {
-			t.Errorf("Lock = %v, want ErrClosed", err)
-		}
-		w.check(n.Close())
-		if !errors.Is(n.Err(), mesh.ErrEjected) {
-			t.Errorf("Err after Close = %v, want ErrEjected", n.Err())
-		}
-		w.join(ctx, "c")
-	})
-	w.at("c", func(ctx context.Context, n *mesh.Node) {
-		w.check(n.WaitHealthy(ctx))
-		if m := n.Members(); len(m) != 3 {
-			t.Errorf("members %+v", m)
-		}
-	})
 }
 
 // Promise: G6, P30: when Join of a restarted node returns, any other node may be killed.

@@ -20,7 +20,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	a := join(t, nil, WithName("a"), WithShards(8))
-	b := join(t, []string{a.Addr()}, WithName("b"))
+	b := join(t, []string{a.Addr()}, WithName("b")) // clients of it
 	c := join(t, []string{a.Addr()}, WithName("c"))
 	for _, n := range []*Node{a, b, c} {
 		if err := n.WaitHealthy(ctx); err != nil {
@@ -117,7 +117,7 @@ func TestADroppedLockIsReportedAndNotReleased(t *testing.T) {
 			t.Errorf("TryLock(%q) = %v: what was dropped was released", key, err)
 		}
 	}
-	if !strings.Contains(text, "founded a mesh of one") || strings.Contains(text, "key=unlocked") {
+	if !strings.Contains(text, "the core has a new generation") || strings.Contains(text, "key=unlocked") {
 		t.Errorf("the log is\n%s", text)
 	}
 }

@@ -1,5 +1,6 @@
 // Package mesh provides distributed locks for the processes of a fleet. Every process
-// embeds a node; there is no server to run.
+// embeds a node; there is no server to run. The nodes at the entries of one list, the core, keep the locks;
+// all others are clients of it.
 //
 //	node, err := mesh.Join([]string{"10.0.0.1", "10.0.0.2", "10.0.0.3"})
 //	if err != nil {
@@ -44,7 +45,7 @@ import (
 	"github.com/lockmesh/mesh/internal/realenv"
 )
 
-// Node is one member of a mesh, embedded in this process. A zero or nil Node behaves like
+// Node is one member of a mesh, of its core or a client, embedded in this process. A zero or nil Node behaves like
 // a closed node without a name or members.
 type Node struct {
 	node   *node.Node
@@ -55,18 +56,23 @@ type Node struct {
 // joinTimeout is how long Join tries.
 const joinTimeout = time.Minute
 
-// Join makes this process a member of the mesh that its seeds belong to. It returns when
-// the node can serve, or after 60 s with an error that says what it waited for. If no
-// seed belongs to a mesh, the listed nodes found one together. All of them must take part,
-// with the same list: no mesh is founded while one of them is missing. A process that must
+// Join makes this process a member of the mesh of its seeds. It returns when
+// the node can serve, or after 60 s with an error that says what it waited for. A process that must
 // do something meanwhile, such as answer the probes of its platform, calls [Start] instead.
 //
-// A seed is "host:port", or a host alone, which means port 7300. Every node of a fleet may
-// have the same list and be on it itself. Blank seeds are dropped; if all are blank, for
+// The seeds are the core of the mesh: the nodes that answer at these entries vote, and keep the locks. A node
+// that answers at none of them is a client: it need not be dialled, and comes and goes without moving anything.
+// All nodes of a fleet have the same list. The core founds the mesh together: every entry must answer, and no
+// mesh is founded while one is missing. Once it is founded, a node joins while a majority of the core lives.
+//
+// A seed is "host:port", or a host alone, which means port 7300. Each entry must lead to one
+// node: to several, it is an error for those that answer there. List three, or five, that do not fail together: of
+// two, either one stops service while it is away. A single entry that is not on loopback is ErrInvalidOption for
+// its node, unless [WithFound] is given. Blank seeds are dropped; if all are blank, for
 // example because a variable is unset, Join returns ErrNoSeeds, unless WithFound is given: else
 // each process of a fleet would found a mesh of its own. See [Solo] for a mesh of one.
 //
-// Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrUnreachable, or the network's
+// Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrEntryTaken, or the network's
 // error; after 60 s one that unwraps to ErrNotFounded and to context.DeadlineExceeded. Call Leave or Close
 // when done.
 func Join(seeds []string, opts ...Option) (*Node, error) {
@@ -96,7 +102,8 @@ func Solo(opts ...Option) (*Node, error) {
 }
 
 // Start begins what Join does, and returns at once. The node looks for its mesh until it is closed, or fails;
-// [Node.WaitReady] waits for it. Until then Lock, RLock, Acquire, Do and NewSession wait, too,
+// [Node.WaitReady] waits for it. Several nodes of a core in one process need it: none is ready before all have
+// started. Until then Lock, RLock, Acquire, Do and NewSession wait, too,
 // and TryLock and its like return ErrNotFounded. Errors: ErrInvalidOption, ErrNoSeeds, or the
 // network's. What Join would find out later, such as ErrNameTaken, ends the node: see [Node.Err]. Call
 // Leave or Close when done.
@@ -135,7 +142,7 @@ func StartContext(ctx context.Context, seeds []string, opts ...Option) (*Node, e
 	}}, nil
 }
 
-// Name returns the node's name, which determines its place on the ring.
+// Name returns the node's name: see [WithName].
 func (n *Node) Name() string {
 	if n.isZero() {
 		return ""
@@ -153,7 +160,7 @@ func (n *Node) Addr() string {
 	return n.node.Addr()
 }
 
-// Members returns the nodes of the mesh as this node knows them, itself included, sorted
+// Members returns the nodes of the mesh, core and clients, as this node knows them, itself included, sorted
 // by name. Each name is listed once, with its present node. Before the node has joined there are none.
 func (n *Node) Members() []Member {
 	if n.isZero() {
@@ -181,7 +188,8 @@ func (n *Node) Health() Health {
 }
 
 // WaitHealthy waits until every shard is fully replicated, and returns nil. Call it before
-// the next node is stopped in a rolling restart, for example. If ctx ends first, it returns
+// the next node of the core is stopped in a rolling restart, for example. While a node of the core is away and
+// no other entry can take its place, as in a core of three, it waits. If ctx ends first, it returns
 // an error that unwraps to ctx.Err(); if the node ends first, it returns [Node.Err].
 func (n *Node) WaitHealthy(ctx context.Context) error {
 	switch {
@@ -218,7 +226,10 @@ func (n *Node) Stats() Stats {
 	return Stats(n.node.Stats())
 }
 
-// Leave hands everything over to the other nodes and stops this one. New calls fail with
+// Leave hands over what others can take over, and stops this node. What a client has to hand over is its own
+// locks. A node of the core hands its votes over if at least two others stay, else only the leadership of
+// shards: of three nodes one may leave at a time, and the last one alone grants nothing. Its entry stays
+// in the list, and the next process at that entry takes its place. New calls fail with
 // ErrClosed at once, except those that enter a lock again ([Reentrant]), and waiting calls are cancelled.
 //
 // Leave waits until the locks held here are unlocked or have ended by their [MaxHold], or
@@ -232,7 +243,8 @@ func (n *Node) Stats() Stats {
 //
 //   - nil if nothing was left behind, or if the node had ended before, or was in no mesh yet: then it is closed
 //   - an error that says what was left behind: locks that were still held or, if there were
-//     none, replicas that no other node took over
+//     none, replicas that others could have taken over and did not in time, or shards that wait for this
+//     node's return, since too few nodes of the core stay
 //   - [ErrClosed] at once if another call of Leave is under way
 //   - the reason, if the node ends meanwhile
 func (n *Node) Leave(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,39 @@ func join(t *testing.T, seeds []string, opts ...Option) *Node {
 	}
 	t.Cleanup(func() { n.Close() })
 	return n
+}
+
+// listed returns n entries of a list: addresses of loopback whose ports are free.
+func listed(t *testing.T, n int) (list []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		list = append(list, l.Addr().String())
+	}
+	return list
+}
+
+// coreOf founds a mesh, with a node at each entry of a list, and waits until it is healthy.
+func coreOf(t *testing.T, ctx context.Context, list []string, opts func(i int) []Option) (nodes []*Node) {
+	t.Helper()
+	for i, addr := range list {
+		n, err := Start(list, quiet(append(opts(i), WithBind(addr))...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
+		if err := errors.Join(n.WaitReady(ctx), n.WaitHealthy(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes
 }
 
 func TestAMeshOfOne(t *testing.T) {
@@ -215,20 +249,19 @@ func TestAHoldMayBeUsedFromManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestThreeNodes(t *testing.T) {
+func TestThreeNodesAndAClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	a := join(t, nil, WithName("a"))
-	b := join(t, []string{a.Addr()}, WithName("b"))
-	c := join(t, []string{a.Addr(), b.Addr()}, WithName("c"))
-	for _, n := range []*Node{a, b, c} {
-		if err := n.WaitHealthy(ctx); err != nil {
-			t.Fatal(err)
-		}
+	list := listed(t, 3)
+	core := coreOf(t, ctx, list, func(i int) []Option { return []Option{WithName([]string{"a", "b", "c"}[i])} })
+	a, b, c := core[0], core[1], core[2]
+	d := join(t, list, WithName("d"))
+	if err := d.WaitHealthy(ctx); err != nil {
+		t.Fatal(err)
 	}
 	var last uint64
-	for i := range 30 {
-		n := []*Node{a, b, c}[i%3]
+	for i := range 40 {
+		n := []*Node{a, b, c, d}[i%4]
 		err := n.Do(ctx, "k", func(_ context.Context, l *Lock) error {
 			if l.Token() <= last {
 				t.Errorf("token %d after %d", l.Token(), last)
@@ -240,20 +273,22 @@ func TestThreeNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Join([]string{a.Addr()}, quiet(WithName("b"))...); !errors.Is(err, ErrNameTaken) {
+	if _, err := Join(list[:1], quiet(WithName("b"))...); !errors.Is(err, ErrNameTaken) {
 		t.Errorf("Join under a taken name = %v, want ErrNameTaken", err)
 	}
-	if _, err := Join([]string{a.Addr()}, quiet(WithMeshName("other"))...); !errors.Is(err, ErrForeignMesh) {
+	if _, err := Join(list[:1], quiet(WithMeshName("other"))...); !errors.Is(err, ErrForeignMesh) {
 		t.Errorf("Join of another mesh = %v, want ErrForeignMesh", err)
 	}
-	if _, err := Join([]string{a.Addr()}, quiet(WithShards(8))...); !errors.Is(err, ErrInvalidOption) {
+	if _, err := Join(list[:1], quiet(WithShards(8))...); !errors.Is(err, ErrInvalidOption) {
 		t.Errorf("Join with another number of shards = %v, want ErrInvalidOption", err)
 	}
 	if err := b.Leave(ctx); err != nil {
 		t.Errorf("Leave = %v", err)
 	}
-	if err := a.Do(ctx, "k", func(context.Context, *Lock) error { return nil }); err != nil {
-		t.Errorf("after one has left: %v", err)
+	for _, n := range []*Node{a, c, d} {
+		if err := n.Do(ctx, "k", func(context.Context, *Lock) error { return nil }); err != nil {
+			t.Errorf("after one has left: %v", err)
+		}
 	}
 }
 
@@ -264,14 +299,10 @@ func TestTheLongestIdentity(t *testing.T) {
 	longest := func(letter string) []Option {
 		return []Option{WithName(strings.Repeat(letter, 255)), WithZone(strings.Repeat("z", env.MaxMember-255-len("127.0.0.1:65535")))}
 	}
-	a := join(t, nil, longest("a")...)
-	b := join(t, []string{a.Addr()}, longest("b")...)
-	c := join(t, []string{b.Addr()}, longest("c")...)
-	for _, n := range []*Node{a, b, c} {
-		if err := n.WaitHealthy(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if m := n.Members(); len(m) != 3 || m[2].Name != c.Name() || len(m[0].Zone) != 234 {
+	list := listed(t, 3)
+	core := coreOf(t, ctx, list, func(i int) []Option { return longest(string(rune('a' + i))) })
+	for _, n := range append(core, join(t, list, longest("d")...)) {
+		if m := n.Members(); len(m) < 3 || m[2].Name != core[2].Name() || len(m[0].Zone) != 234 {
 			t.Errorf("members %+v", m)
 		}
 		if err := n.Do(ctx, "k", func(context.Context, *Lock) error { return nil }); err != nil {

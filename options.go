@@ -59,9 +59,9 @@ func WithMeshName(name string) Option {
 	}
 }
 
-// WithName names the node, 1 to 255 bytes. No other living node of the mesh may have the
-// same name. The name determines the node's place on the ring: a node that restarts under
-// its old name gets its old shards. Name, address and zone have at most 504 bytes together;
+// WithName names the node, 1 to 255 bytes, in logs, errors and [Node.Members]. No other living node of the mesh
+// may have the same name. It places nothing: which shards a node of the core has follows from its entry in the
+// list. Name, address and zone have at most 504 bytes together;
 // a port or an IP that the system chooses counts with its maximum length. Default: the
 // address at which other nodes reach the node.
 func WithName(name string) Option {
@@ -117,8 +117,10 @@ func WithShards(n int) Option {
 	}
 }
 
-// WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7. A shard serves
-// as long as more than half of its replicas do. The number is fixed when the mesh is founded;
+// WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7, or as many as the list has entries, if
+// that is fewer. They are on nodes of the core. A shard serves
+// as long as more than half of its replicas do; one that is silent for 6 s is removed, or replaced by another entry's
+// node, if the others are a majority and at least two stay. The number is fixed when the mesh is founded;
 // a node that later asks for another number is refused. Default 3, of which one may fail.
 func WithReplicas(n int) Option {
 	return func(o *options) {
@@ -147,9 +149,12 @@ func WithLeaseTTL(d time.Duration) Option {
 // WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and
 // Extend. The bound is fixed when the mesh is founded; a node that later asks for another bound
 // is refused. A new mesh is quiet for this time and 2 % more: it grants nothing, because holders
-// of locks of an earlier mesh may still believe that they hold them. Lock waits, and TryLock returns
+// of locks of an earlier mesh may still believe that they hold them. So is a shard that has lost
+// a majority of its replicas at once, and begins again from what its holders report: they keep their locks,
+// and what is free waits. Lock waits, and TryLock returns
 // ErrQuiet. The new mesh does not know the bound of the earlier one: if that was longer, found it
-// only when so much time has passed. As a rule, a mesh that is entirely on loopback is not quiet.
+// only when so much time has passed. A new mesh that is entirely on loopback
+// is quiet only if clients of an earlier one dial it at once.
 // Default 10s, whatever the lease TTLs are.
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
@@ -161,9 +166,11 @@ func WithMaxTTL(d time.Duration) Option {
 	}
 }
 
-// WithFound allows a node without seeds to found a mesh of one. Without WithFound, Join returns
+// WithFound allows a mesh of one: without seeds, or with one entry that is not on loopback. Its locks live on one
+// node: after a restart of it, only those that living clients hold go on. Without seeds and WithFound, Join returns
 // ErrNoSeeds: a fleet whose list of seeds was left empty by mistake must not become as many meshes as
-// it has nodes. With seeds, WithFound has no effect.
+// it has nodes. The node at the only entry of a list, if that is not on loopback, ends with
+// ErrInvalidOption. With more entries, WithFound has no effect.
 func WithFound() Option {
 	return func(o *options) { o.Found = true }
 }
@@ -176,7 +183,7 @@ func loopbackOnly(o *options) {
 }
 
 // WithZone names the failure domain of the node, at most 255 bytes. The replicas of a shard
-// are placed in different zones if possible. Default: none.
+// are placed on nodes of the core in different zones if possible. Default: none.
 func WithZone(zone string) Option {
 	return func(o *options) {
 		if len(zone) > maxName {

@@ -112,7 +112,7 @@ func TestStartInOrder(t *testing.T) {
 	if r := s.call("a", time.Second, func(ctx context.Context, n *mesh.Node) error { return n.WaitReady(ctx) }); r.err != nil {
 		t.Errorf("WaitReady of a node that serves: %v", r.err)
 	}
-	if n := strings.Count(log.String(), "not ready yet"); n < 2 || n > 3 || !strings.Contains(log.String(), "b:7400") {
+	if n := strings.Count(log.String(), "the core waits"); n != 1 || !strings.Contains(log.String(), "b:7400") {
 		t.Errorf("logged %d times what it waits for:\n%s", n, log.String())
 	}
 }

@@ -42,7 +42,7 @@ type Health struct {
 	Ready           bool  // Settled, and every shard has a leader that this node has heard of: all keys can be locked once no shard is quiet
 	FullyReplicated bool  // both lists are empty, and every voter is connected to this node
 	NoMajority      []int // shards without a leader that this node has heard of
-	// UnderReplicated are shards that have fewer up-to-date replicas than the members allow, or
+	// UnderReplicated are shards that have fewer up-to-date replicas than WithReplicas and the list allow, or
 	// whose replicas are being moved or disagree.
 	UnderReplicated []int
 	// QuietUntil is when the last quiet shard is expected to grant, by this machine's time of day: a new

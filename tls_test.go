@@ -66,19 +66,18 @@ func TestAMeshUnderTLS(t *testing.T) {
 			return &tls.Config{Certificates: []tls.Certificate{*cert.Load()}, ClientCAs: clients.Load()}, nil
 		},
 	}
-	a := join(t, nil, WithName("a"), WithTLS(reloading))
-	b := join(t, []string{a.Addr()}, WithName("b"), WithTLS(reloading))
-	c := join(t, []string{a.Addr(), b.Addr()}, WithName("c"), WithTLS(reloading))
-	if err := errors.Join(a.WaitHealthy(ctx), b.WaitHealthy(ctx), c.WaitHealthy(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	list := listed(t, 3)
+	core := coreOf(t, ctx, list, func(i int) []Option {
+		return []Option{WithName([]string{"a", "b", "c"}[i]), WithTLS(reloading)}
+	})
+	a, b, c := core[0], core[1], core[2]
 	contend(t, ctx, a, b, c)
 
 	refused := func(t *testing.T, want string, opts ...Option) {
 		t.Helper()
 		short, stop := context.WithTimeout(ctx, 3*time.Second)
 		defer stop()
-		n, err := JoinContext(short, []string{a.Addr()}, quiet(opts...)...)
+		n, err := JoinContext(short, list, quiet(opts...)...)
 		if n != nil {
 			n.Close()
 		}
@@ -114,12 +113,12 @@ func TestAMeshUnderTLS(t *testing.T) {
 	young := static(next.Node(time.Time{}), testca.Pool(next))
 	refused(t, "unknown authority", WithName("d"), WithTLS(young))
 	cert.Store(next.Node(time.Time{}))
-	d := join(t, []string{a.Addr()}, WithName("d"), WithTLS(young))
+	d := join(t, list, WithName("d"), WithTLS(young))
 	contend(t, ctx, a, b, c, d)
 
 	// Once the nodes have dropped the former authority, its certificates are refused.
 	old := static(ca.Node(time.Time{}), testca.Pool(ca, next))
-	e := join(t, []string{a.Addr()}, WithName("e"), WithTLS(old))
+	e := join(t, list, WithName("e"), WithTLS(old))
 	if err := e.Leave(ctx); err != nil {
 		t.Error(err)
 	}
@@ -128,6 +127,6 @@ func TestAMeshUnderTLS(t *testing.T) {
 	if err := c.Leave(ctx); err != nil {
 		t.Error(err)
 	}
-	c = join(t, []string{b.Addr()}, WithName("c"), WithTLS(reloading))
+	c = join(t, list, WithName("c"), WithBind(list[2]), WithTLS(reloading))
 	contend(t, ctx, a, b, c, d)
 }

@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +24,8 @@ type trial struct {
 	nodes  map[string]*mesh.Node
 }
 
-// newTrial returns a mesh that serves and is fully replicated. All its nodes found it together,
-// so that its shards are on the nodes that the ring names.
+// newTrial returns a mesh that serves and is fully replicated. All its nodes are at entries of the list,
+// so that its shards are on the nodes that the ring of entries names.
 func newTrial(t *testing.T, opts simulate.Options, ttl time.Duration, size int) *trial {
 	t.Helper()
 	return newTrialOf(t, opts, ttl, size, trialShards)
@@ -149,9 +150,13 @@ func (w *trial) free(host, key string) (free bool) {
 func (w *trial) replicas(key string) []string {
 	var members []ring.Member
 	for _, h := range w.Hosts() {
-		members = append(members, ring.Member{Name: h.Name()})
+		members = append(members, ring.Member{Name: h.Name() + ":7400"}) // its entry
 	}
-	return ring.New(members, w.shards, 3).Replicas(ring.Shard(key, w.shards))
+	at := ring.New(members, w.shards, 3).Replicas(ring.Shard(key, w.shards))
+	for i := range at {
+		at[i] = strings.TrimSuffix(at[i], ":7400")
+	}
+	return at
 }
 
 // keyWhere returns a key whose replicas satisfy fit.

@@ -136,7 +136,8 @@ type Silent struct {
 
 // Settle ends the time in which a new table grants nothing (P27). It has no effect before that time is over.
 type Settle struct {
-	Term uint64
+	Term  uint64
+	Floor uint64 // a revision that clients know of, at most 2^53 less a trillion: the table goes on above it; zero: none
 }
 
 // Check carries the leader's digest of the table as of the entry at Index, for the
@@ -249,7 +250,10 @@ func (a *Silent) fields(c *wire.Codec) {
 	c.Uint(&a.Term, anyUint)
 }
 
-func (a *Settle) fields(c *wire.Codec) { c.Uint(&a.Term, anyUint) }
+func (a *Settle) fields(c *wire.Codec) {
+	c.Uint(&a.Term, anyUint)
+	c.Uint(&a.Floor, maxKnown)
+}
 
 func (a *Check) fields(c *wire.Codec) {
 	c.Uint(&a.Index, anyUint)

@@ -32,7 +32,7 @@ func commands() []Command {
 		Close{}, Close{SessionID{1, 2}, 3},
 		Expire{}, Expire{SessionID{1, 2}, 3},
 		Silent{}, Silent{SessionID{1, 2}, time.Second, 3},
-		Settle{}, Settle{1},
+		Settle{}, Settle{Term: 1, Floor: 7},
 		Check{}, Check{1, 1<<64 - 1, 3},
 		Report{Call: least, Key: "k", Weight: 1, Capacity: Whole},
 		Report{
@@ -91,6 +91,7 @@ func TestMalformedCommands(t *testing.T) {
 	release := fields{wireRelease, 1, 1, 1, 0, fields{}, "k", 7}
 	fix := fields{wireFix, 1, 1, 1, 0, fields{}, "k", 7, 5}
 	silent := fields{wireSilent, 1, 1, 5, 3}
+	settle := fields{wireSettle, 1, 7}
 	earlier := fields{7, 6, 5, 8, 9}
 	report := fields{wireReport, 1, 1, 1, 0, fields{}, 5, "n", "k", 1, 1, 3, []byte{}, earlier}
 	acks := make(fields, MaxAcked+1)
@@ -98,7 +99,7 @@ func TestMalformedCommands(t *testing.T) {
 		acks[i] = 1
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
-	for _, sound := range []fields{acquire, cancel, release, fix, silent, report} {
+	for _, sound := range []fields{acquire, cancel, release, fix, silent, settle, report} {
 		r := wire.NewReader(forge(nil, sound...))
 		if ReadCommand(r); r.End() != nil {
 			t.Fatalf("%v: %v", sound, r.Err())
@@ -117,7 +118,7 @@ func TestMalformedCommands(t *testing.T) {
 		{"a huge number", forge(nil, uint64(1<<63), 1, 1)},
 		{"a name instead of a number", forge(nil, "acquire", 1, 1)},
 		{"a field too few", forge(nil, acquire[:13]...)},
-		{"a field too many", forge(nil, wireSettle, 1, 1)},
+		{"a field too many", forge(nil, wireSettle, 1, 1, 1)},
 		{"more fields than any command has", forge(nil, acks[:20]...)},
 		{"a session that is no number", forge(nil, with(acquire, 1, "x")...)},
 		{"request number zero", forge(nil, with(acquire, 3, 0)...)},
@@ -153,9 +154,10 @@ func TestMalformedCommands(t *testing.T) {
 		{"a report of a hold longer than any", forge(nil, with(report, 13, with(earlier, 2, uint64(MaxDuration)+1))...)},
 		{"a report of a revision that leaves no room", forge(nil, with(report, 13, with(earlier, 3, uint64(maxKnown)+1))...)},
 		{"a report of a quiet time longer than any", forge(nil, with(report, 13, with(earlier, 4, uint64(MaxDuration)+1))...)},
-		{"a number in a longer form than it needs", []byte{0x92, wireSettle, 0xcc, 1}},
-		{"an array in a longer form than it needs", []byte{0xdc, 0, 2, wireSettle, 1}},
-		{"a signed number", []byte{0x92, wireSettle, 0xd0, 1}},
+		{"a number in a longer form than it needs", []byte{0x93, wireSettle, 0xcc, 1, 0}},
+		{"an array in a longer form than it needs", []byte{0xdc, 0, 3, wireSettle, 1, 0}},
+		{"a signed number", []byte{0x93, wireSettle, 0xd0, 1, 0}},
+		{"a settlement above a revision that leaves no room", forge(nil, with(settle, 2, uint64(maxKnown)+1)...)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

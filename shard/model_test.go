@@ -582,7 +582,7 @@ func (s *script) make(t *Table) Command {
 	case 2:
 		return Silent{id(who), 0, term}
 	case 3:
-		return Settle{term}
+		return Settle{Term: term}
 	case 4:
 		return Check{1, 2, term}
 	case 5:

@@ -146,7 +146,7 @@ func TestReports(t *testing.T) {
 		},
 		{
 			name:  "a report to a table that grants comes too late",
-			given: []Command{old(lock("bob", 1, "a"), 1), Settle{thisTerm}},
+			given: []Command{old(lock("bob", 1, "a"), 1), Settle{Term: thisTerm}},
 			when:  held("ann", 1, "b", 7),
 			want:  []Event{opened(id("ann"), ttl), refused(id("ann"), 1, Late)},
 			keys:  "a: bob=3",
@@ -154,7 +154,7 @@ func TestReports(t *testing.T) {
 		},
 		{
 			name:  "so does a waiter's",
-			given: []Command{old(lock("bob", 1, "a"), 1), Settle{thisTerm}},
+			given: []Command{old(lock("bob", 1, "a"), 1), Settle{Term: thisTerm}},
 			when:  waited("ann", 1, "a", 1),
 			want:  []Event{opened(id("ann"), ttl), refused(id("ann"), 1, Late)},
 			keys:  "a: bob=3",
@@ -175,7 +175,7 @@ func TestReports(t *testing.T) {
 			if got := keysOf(table); got != tt.keys {
 				t.Errorf("after %+v and %+v: keys %q, want %q", tt.given, tt.when, got, tt.keys)
 			}
-			stepDue(table, Settle{thisTerm})
+			stepDue(table, Settle{Term: thisTerm})
 			table.checkAll()
 			if got := keysOf(table); got != tt.then {
 				t.Errorf("after %+v, %+v and a Settle: keys %q, want %q", tt.given, tt.when, got, tt.then)
@@ -192,7 +192,7 @@ func TestOneTokenIsReportedTwice(t *testing.T) {
 		r.Kind, r.Weight, r.Capacity = Semaphore, 1, 3
 		table.Step(r, nil)
 	}
-	got := stepDue(table, Settle{thisTerm})
+	got := stepDue(table, Settle{Term: thisTerm})
 	if want := []Event{ended(id("eve"))}; !slices.Equal(got, want) || keysOf(table) != "s: bob=7 ann=8" {
 		t.Errorf("Settle = %+v, keys %q, want %+v and only the first of the two", got, keysOf(table), want)
 	}
@@ -224,13 +224,25 @@ func TestReportsRaiseTheFloorAndTheQuietTime(t *testing.T) {
 			}
 			table.Step(lock("bob", 1, "b"), nil)
 			table.Step(lock("bob", 2, "a"), nil)
-			if got := stepDue(table, Settle{thisTerm}); !slices.Equal(got, []Event{granted(id("bob"), 1, tt.token)}) {
+			if got := stepDue(table, Settle{Term: thisTerm}); !slices.Equal(got, []Event{granted(id("bob"), 1, tt.token)}) {
 				t.Errorf("Settle = %+v, want b with token %d", got, tt.token)
 			}
 			if got := table.Step(Release{Call: call("ann", 2), Key: "a", Token: 7}, nil); !slices.Contains(got, granted(id("bob"), 2, tt.token+2)) {
 				t.Errorf("Release = %+v, want a for bob with token %d", got, tt.token+2)
 			}
 		})
+	}
+}
+
+// Promise: P17, C7: a quiet table goes on above what its leader has heard that clients know of, though none reports.
+func TestASettleRaisesTheFloor(t *testing.T) {
+	table := NewTable(Founding{Check: true, Revision: 1000, Settles: 10 * time.Second})
+	table.Step(lock("bob", 1, "b"), nil)
+	if got := stepDue(table, Settle{Term: thisTerm, Floor: 5000}); len(got) != 1 || got[0].What != Granted || got[0].Token <= 5000 {
+		t.Errorf("above 5000: %+v", got)
+	}
+	if table.Step(Settle{Term: thisTerm, Floor: 1 << 40}, nil); table.Revision() >= 1<<40 {
+		t.Errorf("a table that grants is at %d", table.Revision())
 	}
 }
 
@@ -242,11 +254,11 @@ func TestASettleComesTooEarly(t *testing.T) {
 	r := held("ann", 1, "a", 7)
 	r.Quiet = 30 * time.Second
 	table.Step(r, nil)
-	if got := table.Step(Settle{thisTerm}, nil); len(got) > 0 {
+	if got := table.Step(Settle{Term: thisTerm}, nil); len(got) > 0 {
 		t.Errorf("it grants after 10 s: %+v", got)
 	}
 	table.Enter(thisTerm, 30*time.Second)
-	if got := table.Step(Settle{thisTerm}, nil); len(got) != 1 || got[0].What != Granted {
+	if got := table.Step(Settle{Term: thisTerm}, nil); len(got) != 1 || got[0].What != Granted {
 		t.Errorf("after 30 s: %+v", got)
 	}
 }

@@ -40,7 +40,7 @@ type Table struct {
 
 // Founding is what a new table starts from.
 type Founding struct {
-	Revision uint64         // the first revision: founding time in ms << 10 (P17)
+	Revision uint64         // the first revision: a time of day in ms << 10, or above (P17)
 	Settles  time.Duration  // how long queues may form but nothing is granted; zero: not at all (P27)
 	Check    bool           // verify the invariants after each step; panics if one is broken
 	Observe  func(Decision) // is called at every decision; for simulations
@@ -56,7 +56,9 @@ type Decision struct {
 	Token    uint64 // Admitted and Finished
 	Weight   int64
 	Capacity int64
-	Settling bool // the table grants nothing yet (P27)
+	Settling bool   // the table grants nothing yet (P27)
+	Reported bool   // Entered: it waited already in an earlier table (C8)
+	Earlier  uint64 // and entered its queue there at this revision; zero: unknown
 }
 
 // DecisionKind says what the table did.
@@ -75,7 +77,7 @@ const (
 // report calls the observer, if there is one.
 func (t *Table) report(what DecisionKind, r *request) {
 	if t.observe != nil {
-		t.observe(Decision{what, t.revision, r.entry.key, r.session.id, r.number, r.token, r.weight, r.entry.capacity, t.settles != 0})
+		t.observe(Decision{what, t.revision, r.entry.key, r.session.id, r.number, r.token, r.weight, r.entry.capacity, t.settles != 0, r.reported, r.entered})
 	}
 }
 
@@ -179,6 +181,7 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 		}
 	case Settle:
 		if t.settles != 0 && t.now >= t.settles && t.isCurrentTerm(cmd.Term) { // a Report before it may have put it off
+			t.revision = max(t.revision, cmd.Floor+1)
 			out = t.settle(out)
 		}
 	case Check:
@@ -225,7 +228,7 @@ func (t *Table) acquire(c Acquire, out []Event) []Event {
 	}
 	if refuse != 0 {
 		if (refuse == Locked || refuse == Quiet) && t.observe != nil {
-			t.observe(Decision{Declined, t.revision, c.Key, s.id, c.Number, 0, c.Weight, e.capacity, t.settles != 0})
+			t.observe(Decision{Declined, t.revision, c.Key, s.id, c.Number, 0, c.Weight, e.capacity, t.settles != 0, false, 0})
 		}
 		out = append(out, t.refused(s, c.Number, refuse, e))
 		t.sweep(e)

@@ -623,14 +623,14 @@ func TestTable(t *testing.T) {
 		{
 			name:     "a try that a young table refused stays refused when that may grant",
 			unsettle: time.Minute,
-			given:    []Command{try(lock("ann", 1, "a")), Settle{thisTerm}},
+			given:    []Command{try(lock("ann", 1, "a")), Settle{Term: thisTerm}},
 			when:     try(lock("ann", 1, "a")),
 			want:     []Event{{What: Refused, Session: id("ann"), Number: 1, Reason: Quiet}},
 		},
 		{
 			name:     "a settled table refuses a try as locked",
 			unsettle: time.Minute,
-			given:    []Command{lock("ann", 1, "a"), Settle{thisTerm}},
+			given:    []Command{lock("ann", 1, "a"), Settle{Term: thisTerm}},
 			when:     try(lock("bob", 1, "a")),
 			want: []Event{opened(id("bob"), ttl), {
 				What: Refused, Session: id("bob"), Number: 1, Reason: Locked, Holder: "ann", Token: 3,
@@ -649,7 +649,7 @@ func TestTable(t *testing.T) {
 			name:     "a settled table grants to the heads of all queues, key by key",
 			unsettle: time.Minute,
 			given:    []Command{lock("ann", 1, "b"), lock("bob", 1, "b"), read("eve", 1, "a"), read("fay", 1, "a")},
-			when:     Settle{thisTerm},
+			when:     Settle{Term: thisTerm},
 			want:     []Event{granted(id("eve"), 1, 6), granted(id("fay"), 1, 7), granted(id("ann"), 1, 8)},
 			keys:     "a: eve=6 fay=7; b: ann=8 | bob",
 		},
@@ -657,14 +657,14 @@ func TestTable(t *testing.T) {
 			name:     "a settling that another term decided is void",
 			unsettle: time.Minute,
 			given:    []Command{lock("ann", 1, "a")},
-			when:     Settle{thisTerm + 1},
+			when:     Settle{Term: thisTerm + 1},
 			keys:     "a: | ann",
 		},
 		{
 			name:     "a second settling does nothing",
 			unsettle: time.Minute,
-			given:    []Command{lock("ann", 1, "a"), Settle{thisTerm}, lock("bob", 1, "a")},
-			when:     Settle{thisTerm},
+			given:    []Command{lock("ann", 1, "a"), Settle{Term: thisTerm}, lock("bob", 1, "a")},
+			when:     Settle{Term: thisTerm},
 			keys:     "a: ann=3 | bob",
 		},
 

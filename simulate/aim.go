@@ -44,6 +44,9 @@ var targets = [...]target{
 	{"a change of replicas", begins(`append \d+ with a change`), begins(`appended`), 3, struckChange},
 	{"the beginning of a snapshot", begins(`snapshot chunk 0`), begins(`chunk received`), 1, struckSnapshot},
 	{"a word of handing over", begins(handsOver), begins(handsOver), 2, struckHandover},
+	{"a fence", begins(`core: fence$`), begins(`core: fenced`), 1, struckFence},
+	{"a version of the core's table", begins(`core: write$`), begins(`core: written`), 6, struckVersion},
+	{"a roll call's proposal", begins(`core: propose$`), begins(`core: proposed`), 2, struckProposal},
 	{"a rare situation", nil, nil, 40, struckRare},
 }
 
@@ -111,7 +114,7 @@ func (c *Chaos) aimed(s *stream, d time.Duration) bool {
 // see shows the aims a frame that is sent, and returns what becomes of it: Pass, or Drop.
 func (n *Net) see(c *conn, side int, kind transport.Kind, body []byte) Verdict {
 	from, to := c.host(side), c.host(1-side)
-	if kind != transport.KindShard || from == to {
+	if kind == transport.KindGossip || from == to {
 		return Pass
 	}
 	var names []string
@@ -267,7 +270,7 @@ func (c *Chaos) isolateAll(_ *stream, d time.Duration) bool {
 }
 
 // crashAll ends all processes at once, with all that the mesh remembers, and starts them again one
-// by one. What founders found then is another mesh.
+// by one. What the core founds then is another mesh.
 func (c *Chaos) crashAll(s *stream, d time.Duration) bool {
 	w := c.world
 	const apart = 200 * time.Millisecond

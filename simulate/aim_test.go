@@ -17,12 +17,15 @@ var aimed = regexp.MustCompile(`^aimed/\d+: after (.*) from (.*) to (.*), (.*)$`
 
 // words are what the timeline calls the messages that faults are aimed at.
 var words = map[string][]string{
-	"a renewal":                   {"renewal"},
-	"a Fix":                       {"fix "},
-	"a grant":                     {"granted "},
-	"a change of replicas":        {"with a change of replicas"},
-	"the beginning of a snapshot": {"snapshot chunk 0"},
-	"a word of handing over":      {"will you lead", "I will lead", "campaign now"},
+	"a renewal":                     {"renewal"},
+	"a Fix":                         {"fix "},
+	"a grant":                       {"granted "},
+	"a change of replicas":          {"with a change of replicas"},
+	"the beginning of a snapshot":   {"snapshot chunk 0"},
+	"a word of handing over":        {"will you lead", "I will lead", "campaign now"},
+	"a fence":                       {"core: fence"},
+	"a version of the core's table": {"core: write"},
+	"a roll call's proposal":        {"core: propose"},
 }
 
 // An aimed fault strikes right after a message of the kind that it waits for, and befalls those
@@ -32,7 +35,7 @@ func TestAimedFaultsHitWhatTheyAreAimedAt(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		o := simulate.Play(simulate.Options{
 			Seed: seed, Profile: []simulate.Profile{simulate.LAN, simulate.Hostile}[seed%2], Timeline: true,
-			Set: map[string]int64{"hosts": 5, "shards": 2, "lockers": 1, "guests": 1, "guest-fixed": 9, "guest-pause-ms": 200, "errands": 0, "storm-s": 20},
+			Set: map[string]int64{"hosts": 5, "founders": 5, "shards": 4, "lockers": 1, "guests": 1, "guest-fixed": 9, "guest-pause-ms": 200, "errands": 0, "storm-s": 20},
 		}, drill.Play)
 		if o.Err != nil {
 			t.Fatal(o.Err)

@@ -30,7 +30,7 @@ func (w *World) living() iter.Seq2[*Host, inspected] {
 	}
 }
 
-// MaySpare reports whether every shard keeps a majority of its real voters, with what
+// MaySpare reports whether the core, and every shard, keeps a majority of its real voters, with what
 // they remember, if the process on the host ends now: in each half of the configuration,
 // as each living replica knows it, and in the one that a change of voters under way leads to.
 // Hosts that are about to leave count as gone: they leave in the end, whether or not they could hand over.
@@ -56,12 +56,21 @@ func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 		}
 		return len(voters) == 0 || there > len(voters)/2
 	}
+	known, seated := false, false
 	for _, n := range w.living() {
+		seats := n.node.Seats()
+		known = known || seats != nil
+		if alive[n.id] && slices.Contains(seats, n.id) {
+			seated = true
+			if !majority(seats) {
+				return false
+			}
+		}
 		if slices.ContainsFunc(n.node.Replicas(), func(r env.Replica) bool {
 			return r.Unsettled && settled || !majority(r.Voters) || !majority(r.Outgoing) || !majority(r.Coming)
 		}) {
 			return false
 		}
 	}
-	return true
+	return seated || !known
 }

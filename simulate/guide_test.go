@@ -52,9 +52,9 @@ func testBilling(t search.T, careful bool) {
 		Seeds:   100,
 		Play: func(w *simulate.World) error {
 			b := &biller{ledger: w.Register("ledger"), sent: make(map[int]int), careful: careful}
-			for i := range w.Pick("hosts", 2, 5) {
+			for i := range w.Pick("hosts", 3, 5) {
 				w.Host(fmt.Sprint("app-", i)).Boot("billing", func(ctx context.Context) {
-					node, err := mesh.JoinContext(ctx, []string{"app-0", "app-1"}, mesh.WithLeaseTTL(3*time.Second), mesh.WithMaxTTL(3*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
+					node, err := mesh.JoinContext(ctx, []string{"app-0", "app-1", "app-2"}, mesh.WithLeaseTTL(3*time.Second), mesh.WithMaxTTL(3*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
 					for err == nil && simulate.Sleep(ctx, time.Second) == nil {
 						err = b.work(ctx, node)
 					}

@@ -781,14 +781,26 @@ func TestAGoodDay(t *testing.T) {
 		w.Close()
 	}
 
-	// On a good day a node that leaves hands over to those that are there.
-	w := New(Options{})
-	defer w.Close()
-	w.Host("a").process.Inspect(7, &inspectedProbe{})
-	w.Host("b").process.Inspect(8, &inspectedProbe{ready: true})
-	w.history.checks.Observer().Left(7, false)
-	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "G9 leave") {
-		t.Errorf("not handed over: %v, want G9 leave", err)
+	// On a good day a node that leaves hands over, if two others have a seat.
+	for _, tt := range []struct {
+		name  string
+		seats []transport.ID // of the nodes 7, which leaves, 8 and 9
+		fails bool
+	}{
+		{"two others", []transport.ID{7, 8, 9}, true},
+		{"one other", []transport.ID{7, 8}, false},
+		{"a client is no other", []transport.ID{7, 8, 5}, false},
+		{"it has none itself", []transport.ID{5, 8, 9}, true},
+	} {
+		w := New(Options{})
+		for i, host := range []string{"a", "b", "c"} {
+			w.Host(host).process.Inspect(transport.ID(7+i), &looked{seats: tt.seats})
+		}
+		w.history.checks.Observer().Left(7, false)
+		if err := w.Err(); (err != nil) != tt.fails || err != nil && !strings.Contains(err.Error(), "G9 leave") {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		w.Close()
 	}
 }
 
@@ -802,6 +814,8 @@ func TestQueueOrder(t *testing.T) {
 		return decision{node, shard.Decision{Revision: revision, What: what, Key: "k", Session: session, Number: request, Token: token}}
 	}
 	const queued, granted, dropped, released, refused = shard.Entered, shard.Admitted, shard.Withdrawn, shard.Finished, shard.Declined
+	const resumed = shard.Resumed
+	reported := func(d decision, earlier uint64) decision { d.Reported, d.Earlier = true, earlier; return d }
 	all := func(d decision) decision { d.Weight, d.Capacity = 3, 3; return d }
 	one := func(d decision) decision { d.Weight, d.Capacity = 1, 3; return d }
 	tests := []struct {
@@ -845,6 +859,39 @@ func TestQueueOrder(t *testing.T) {
 		{"tokens fall", []decision{
 			decided(1, queued, 1, 0, 1), decided(1, queued, 2, 0, 1), decided(2, granted, 1, 2, 1), decided(2, granted, 2, 1, 1),
 		}, "G2"},
+		{"holds of an earlier table come back", []decision{
+			one(decided(1, resumed, 1, 9, 1)), one(decided(2, resumed, 2, 8, 1)), one(decided(1, resumed, 1, 9, 2)), one(decided(10, queued, 3, 0, 1)), one(decided(10, granted, 3, 10, 1)),
+		}, ""},
+		{"a hold comes back after a grant", []decision{
+			one(decided(1, queued, 1, 0, 1)), one(decided(2, granted, 1, 2, 1)), one(decided(3, resumed, 2, 1, 1)),
+		}, "C8 reports"},
+		{"a hold comes back after a grant that is over", []decision{
+			one(decided(1, queued, 1, 0, 1)), one(decided(2, granted, 1, 2, 1)), one(decided(3, released, 1, 2, 1)), one(decided(4, resumed, 2, 1, 1)),
+		}, "C8 reports"},
+		{"two holds of one place come back", []decision{all(decided(1, resumed, 1, 9, 1)), all(decided(2, resumed, 2, 8, 1))}, "G1 table"},
+		{"a hold that came back is granted to another one", []decision{
+			all(decided(1, resumed, 1, 9, 1)), all(decided(2, queued, 2, 0, 1)), all(decided(10, granted, 2, 10, 1)),
+		}, "G1 table"},
+		{"a grant below a token that came back", []decision{
+			all(decided(1, resumed, 1, 9, 1)), all(decided(2, released, 1, 9, 1)), all(decided(3, queued, 2, 0, 1)), all(decided(4, granted, 2, 4, 1)),
+		}, "G2 tokens"},
+		{"replicas disagree on what comes back", []decision{all(decided(1, resumed, 1, 9, 1)), all(decided(1, resumed, 1, 8, 2))}, "disagree"},
+		{"who waited in an earlier table goes first", []decision{
+			decided(1, queued, 1, 0, 1), reported(decided(2, queued, 2, 0, 1), 7), decided(3, granted, 2, 3, 1), decided(4, granted, 1, 4, 1),
+		}, ""},
+		{"who waited in an earlier table is overtaken", []decision{
+			decided(1, queued, 1, 0, 1), reported(decided(2, queued, 2, 0, 1), 7), decided(3, granted, 1, 3, 1), decided(4, granted, 2, 4, 1),
+		}, "G3 order"},
+		{"the order of an earlier table", []decision{
+			reported(decided(1, queued, 1, 0, 1), 8), reported(decided(2, queued, 2, 0, 1), 7), reported(decided(3, queued, 3, 0, 1), 0),
+			decided(4, granted, 2, 4, 1), decided(5, granted, 1, 5, 1), decided(6, granted, 3, 6, 1),
+		}, ""},
+		{"another order than that of the earlier table", []decision{
+			reported(decided(1, queued, 1, 0, 1), 8), reported(decided(2, queued, 2, 0, 1), 7), decided(4, granted, 1, 4, 1), decided(5, granted, 2, 5, 1),
+		}, "G3 order"},
+		{"an unknown place goes before a known one", []decision{
+			reported(decided(1, queued, 1, 0, 1), 8), reported(decided(2, queued, 2, 0, 1), 0), decided(4, granted, 2, 4, 1), decided(5, granted, 1, 5, 1),
+		}, "G3 order"},
 	}
 	for _, tt := range tests {
 		w := New(Options{})
@@ -855,6 +902,82 @@ func TestQueueOrder(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 		w.Close()
+	}
+}
+
+// TestAnotherGeneration: what the tables of a generation knew counts no more when the next one has a leader.
+func TestAnotherGeneration(t *testing.T) {
+	w := New(Options{})
+	defer w.Close()
+	o := w.history.checks.Observer()
+	decided := func(sh int, generation uint64, what shard.DecisionKind, node, token uint64) {
+		o.Observe(env.At{Node: 1, Shard: sh, Generation: generation}, shard.Decision{
+			Revision: token, What: what, Key: fmt.Sprint("k", sh), Session: shard.SessionID{Node: node, Number: 1}, Number: 1,
+			Token: token, Weight: 1, Capacity: 1,
+		})
+	}
+	leads := func(node transport.ID, sh int, generation uint64) {
+		o.Observe(env.At{Node: node, Shard: sh, Generation: generation}, env.Became{Term: 2, Role: "leader"})
+	}
+	queue := func(want ...int) {
+		t.Helper()
+		for sh, n := range want {
+			if holders, waiting := o.Queue(fmt.Sprint("k", sh)); len(holders) != n/10 || len(waiting) != n%10 {
+				t.Errorf("shard %d: %q hold, and %q wait, want %02d", sh, holders, waiting, n)
+			}
+		}
+	}
+	for sh := range 2 {
+		leads(1, sh, 5)
+		decided(sh, 5, shard.Entered, 7, 0)
+		decided(sh, 5, shard.Admitted, 7, 2)
+		decided(sh, 5, shard.Entered, 8, 0)
+	}
+	queue(11, 11)
+	leads(2, 0, 4)
+	queue(0, 11)
+	decided(0, 4, shard.Resumed, 7, 2)
+	leads(2, 0, 4)
+	queue(10, 11)
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTokensOfAnotherMesh: tokens fall only if the core has forgotten its mesh, and no clock of the next one is past them.
+func TestTokensOfAnotherMesh(t *testing.T) {
+	const mesh, other = 7, 8
+	type seats = []transport.ID
+	for _, tt := range []struct {
+		name   string
+		ahead  time.Duration // of the clock, of the first mesh's token
+		founds uint64        // the mesh that the next node is in
+		seats  seats         // of its core
+		token  uint64        // the next one, below the first mesh's, or equal: zero
+		want   string
+	}{
+		{"a clock that is behind", time.Second, other, seats{2}, 1, ""},
+		{"the same token again", time.Second, other, seats{2}, 0, ""},
+		{"a clock that is past it", -time.Second, other, seats{2}, 1, "G2 tokens"},
+		{"the same mesh", time.Second, mesh, seats{1, 2}, 1, "G2 tokens"},
+		{"the same token in the same mesh", time.Second, mesh, seats{1, 2}, 0, "G2 tokens: the same one twice"},
+		{"a client's mesh", time.Second, other, seats{3}, 1, "G2 tokens"},
+	} {
+		s := &story{w: New(Options{}), holds: make(map[string]*tale)}
+		s.w.history.Meshes = 2
+		a, b := s.w.Host("a").process, s.w.Host("b").process
+		a.Inspect(1, &looked{mesh: mesh, seats: seats{1}})
+		s.w.observer().Founded(1, mesh)
+		first := uint64(b.Wall().Add(tt.ahead).UnixMilli()) << 10
+		s.lock("x", "a", check.Want{Key: "k", Weight: 1, Capacity: 2}, first)
+		b.Inspect(2, &looked{mesh: tt.founds, seats: tt.seats})
+		s.w.observer().Founded(2, tt.founds)
+		_ = s.w.Run(time.Second)
+		s.lock("y", "b", check.Want{Key: "k", Weight: 1, Capacity: 2}, first-tt.token)
+		if err := s.w.Err(); (err != nil) != (tt.want != "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		s.w.Close()
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *inStep) behind() (all []string) {
 		}
 	}
 	for _, r := range replicas {
-		if !led[r.shard] {
+		if !led[r.shard] && s.judges(r.host) { // another one may have a replica of a generation that is over
 			led[r.shard] = true
 			all = append(all, fmt.Sprintf("nobody leads shard %d", r.Shard))
 		}

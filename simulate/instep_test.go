@@ -49,6 +49,14 @@ func TestInStep(t *testing.T) {
 		}, `["the node on host3 has no replica of shard 3, and is a voter" "nobody leads shard 3"]`},
 		{"an outsider stays behind", []string{"host1", "host2"}, func(f fleet) { has(f.nodes[2], 4) }, ""},
 		{"an outsider is gone", []string{"host1", "host2"}, func(f fleet) { f.Host("host3").Crash() }, ""},
+		{"an outsider has not heard of the next generation", []string{"host1", "host2"}, func(f fleet) {
+			for i, n := range f.nodes {
+				n.replicas[0].Voters = []transport.ID{1, 2}
+				if i < 2 {
+					n.replicas[0].Generation = 2
+				}
+			}
+		}, ""},
 		{"an outsider leads", []string{"host2", "host3"}, func(f fleet) { has(f.nodes[1], 4) }, ""},
 		{"one of the core stays behind", []string{"host1", "host2"}, func(f fleet) { has(f.nodes[1], 4) }, `["the voter of shard 3 on host2 has applied 4 entries of 10"]`},
 	} {

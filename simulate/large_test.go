@@ -163,13 +163,13 @@ func TestThousandsOfWaiters(t *testing.T) {
 
 // Promise: G5, G6 and G9, a shard with 50,000 held keys moves to other nodes while locks go
 // on, and nothing is lost.
-// Method: one session of ann holds them all. The leader leaves, and its successor; new nodes
+// Method: one session of ann holds them all. The leader leaves, and its successor; spare nodes
 // take their replicas. Then ann unlocks all.
 func TestManyKeysMove(t *testing.T) {
 	t.Parallel()
 	keys := large(50_000)
 	const holders = 100
-	once(t, scenario{ttl: 10 * time.Second, story: func(s *stage) {
+	once(t, scenario{spares: 2, ttl: 10 * time.Second, story: func(s *stage) {
 		held, gone, failed := 0, 0, 0
 		over := make(chan struct{})
 		for i := range holders {

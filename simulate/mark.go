@@ -36,6 +36,9 @@ var (
 	silenceLogged    = newMark("a session's silence is logged")
 	heardLogged      = newMark("a silent session is heard again, through the log")
 	settled          = newMark("a young table begins to grant")
+	resumedHold      = newMark("a report gives a hold back") // C8
+	keptToken        = newMark("a lock is unlocked that an earlier generation of its shard granted")
+	lateReport       = newMark("a report comes when its table grants already")
 
 	// Of leaders.
 
@@ -59,10 +62,16 @@ var (
 	preVoteRefused  = newMark("a pre-vote is refused")
 	answerForwarded = newMark("what a leader says goes through another node")
 	removedTold     = newMark("a replica is told that it was removed")
-	missingTold     = newMark("a leader is told that a replica is gone for good")
 	leaverHeard     = newMark("a node says that it leaves")
-	ballotRefused   = newMark("a founder refuses a ballot")
-	joinRefused     = newMark("a joiner is refused")
+	callRefused     = newMark("a roll call is refused")
+
+	// Of the core.
+
+	generationBegun = newMark("a shard goes on in another generation")
+	calledAgain     = newMark("a node of a mesh proposes a roll call") // in worlds that look into all frames
+	awayTogether    = newMark("two of the core restart at once")
+	foundedAgain    = newMark("the core forgets its mesh, and founds another one while locks are held")
+	followed        = newMark("a client follows the core into another mesh")
 
 	// Of members, and of users' calls.
 
@@ -80,6 +89,9 @@ var (
 	struckChange   = newMark("a fault strikes right after a change of replicas")
 	struckSnapshot = newMark("a fault strikes right after a snapshot's first chunk")
 	struckHandover = newMark("a fault strikes right after a word of handing over")
+	struckFence    = newMark("a fault strikes right after a fence")
+	struckVersion  = newMark("a fault strikes right after a version of the core's table")
+	struckProposal = newMark("a fault strikes right after a roll call's proposal")
 	struckRare     = newMark("a fault strikes right after another rare situation")
 	outlasted      = newMark("a cut ends that was longer than all that is timed")
 	allPaused      = newMark("all hosts stop at once")

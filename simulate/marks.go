@@ -3,6 +3,7 @@ package simulate
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/shard"
@@ -21,6 +22,24 @@ type marks struct {
 	waiting map[ownerName]*waiting         // looked up, never ranged over
 	closed  map[transport.ID]bool
 	looks   []func() // to be taken when the event is over
+
+	generations map[meshShard]uint64    // in which each shard had its latest leader; looked up, never ranged over
+	meshes      map[transport.ID]uint64 // by node; looked up, never ranged over
+	began       []uint64                // the meshes in which a node had a seat
+	bound       map[*Host]*process      // that had a seat last; looked up, never ranged over
+	absences    []absence
+}
+
+// meshShard names a shard in all its generations.
+type meshShard struct {
+	mesh  uint64
+	shard int
+}
+
+// absence is the time from the end of a process that had a seat until its host has one again.
+type absence struct {
+	host     *Host
+	from, to time.Duration
 }
 
 // tableName names the table that a node has of a shard.
@@ -41,6 +60,7 @@ type situation struct {
 	first    transport.ID
 	sessions map[shard.SessionID]*lease // of the records in the table; looked up, never ranged over
 	silent   int                        // how many of them are silent
+	resumed  []uint64                   // the tokens of holds that reports gave back
 	heir     transport.ID               // the node to which a leader began to hand over
 
 	campaign  uint64 // the term of the latest one, and the node that began it
@@ -73,6 +93,7 @@ func newMarks(w *World) *marks {
 		world: w, met: make([]uint64, len(markNames)),
 		shards: make(map[check.ShardName]*situation), applied: make(map[tableName]uint64),
 		waiting: make(map[ownerName]*waiting), closed: make(map[transport.ID]bool),
+		generations: make(map[meshShard]uint64), meshes: make(map[transport.ID]uint64), bound: make(map[*Host]*process),
 	}
 }
 
@@ -178,7 +199,7 @@ func (k *marks) stepped(name check.ShardName, node transport.ID, s env.Stepped) 
 	}
 	h := k.host(node)
 	k.command(h, name, x, s, decided)
-	k.decisions(h, s.Command, decided)
+	k.decisions(h, x, s.Command, decided)
 	for _, e := range s.Told {
 		switch e.What {
 		case shard.Refused:
@@ -187,6 +208,8 @@ func (k *marks) stepped(name check.ShardName, node transport.ID, s env.Stepped) 
 				k.meet(h, staleCommand)
 			case shard.Reopen:
 				k.meet(h, ghostRefused)
+			case shard.Late:
+				k.meet(h, lateReport)
 			}
 		case shard.Opened:
 			x.sessions[e.Session] = &lease{}
@@ -257,7 +280,7 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 }
 
 // decisions looks at what a command decided.
-func (k *marks) decisions(h *Host, cmd shard.Command, decided []ruling) {
+func (k *marks) decisions(h *Host, x *situation, cmd shard.Command, decided []ruling) {
 	ends := false
 	switch cmd.(type) {
 	case shard.Expire, shard.Close:
@@ -282,6 +305,11 @@ func (k *marks) decisions(h *Host, cmd shard.Command, decided []ruling) {
 			k.meet(h, lostWaiting)
 		case d.What == shard.Finished && ends && d.depth > 0:
 			k.meet(h, lostHolding)
+		case d.What == shard.Finished && !ends && slices.Contains(x.resumed, d.Token):
+			k.meet(h, keptToken)
+		case d.What == shard.Resumed:
+			x.resumed = append(x.resumed, d.Token)
+			k.meet(h, resumedHold)
 		}
 	}
 }
@@ -336,6 +364,11 @@ func (k *marks) became(at env.At, b env.Became) {
 			k.meet(h, toldToLead)
 		}
 		x.heir = 0
+		at := meshShard{name.Mesh, name.Shard}
+		if was, is := k.generations[at]; is && was != name.Generation {
+			k.meet(h, generationBegun)
+		}
+		k.generations[at] = name.Generation
 	}
 }
 
@@ -355,17 +388,24 @@ func (k *marks) served(name check.ShardName, at env.At, v env.Served) {
 	})
 }
 
+// node returns a node that lives.
+func (k *marks) node(id transport.ID) (env.Inspected, bool) {
+	if p := k.world.nodes[id]; p != nil && !p.dead {
+		for _, n := range p.nodes {
+			if n.id == id {
+				return n.node, true
+			}
+		}
+	}
+	return nil, false
+}
+
 // replica returns what a node's replica of a shard says of its voters.
 func (k *marks) replica(node transport.ID, shard int) (env.Replica, bool) {
-	if p := k.world.nodes[node]; p != nil && !p.dead {
-		for _, n := range p.nodes {
-			if n.id != node {
-				continue
-			}
-			all := n.node.Replicas()
-			if i := slices.IndexFunc(all, func(r env.Replica) bool { return r.Shard == shard }); i >= 0 {
-				return all[i], true
-			}
+	if n, is := k.node(node); is {
+		all := n.Replicas()
+		if i := slices.IndexFunc(all, func(r env.Replica) bool { return r.Shard == shard }); i >= 0 {
+			return all[i], true
 		}
 	}
 	return env.Replica{}, false
@@ -434,6 +474,7 @@ func (k *marks) founded(node transport.ID) {
 		return
 	}
 	k.looks = append(k.looks, func() {
+		k.entersMesh(own, node)
 		for _, n := range k.world.living() {
 			for _, r := range n.node.Replicas() {
 				if slices.ContainsFunc(r.Voters, func(v transport.ID) bool {
@@ -446,6 +487,35 @@ func (k *marks) founded(node transport.ID) {
 			}
 		}
 	})
+}
+
+// entersMesh looks at a node that has become part of a mesh: its first, or another one.
+func (k *marks) entersMesh(p *process, id transport.ID) {
+	n, is := k.node(id)
+	if !is {
+		return
+	}
+	before, mesh := k.meshes[id], n.Mesh()
+	k.meshes[id] = mesh
+	if !slices.Contains(n.Seats(), id) {
+		if before != 0 && before != mesh {
+			k.meet(p.host, followed)
+		}
+		return
+	}
+	if !slices.Contains(k.began, mesh) {
+		if k.began = append(k.began, mesh); len(k.began) > 1 && k.world.history.checks.Held() {
+			k.meet(p.host, foundedAgain)
+		}
+	}
+	if was := k.bound[p.host]; was != nil && was != p {
+		a := absence{p.host, was.ended, k.world.now}
+		if slices.ContainsFunc(k.absences, func(b absence) bool { return b.host != a.host && b.to >= a.from }) {
+			k.meet(p.host, awayTogether)
+		}
+		k.absences = append(k.absences, a)
+	}
+	k.bound[p.host] = p
 }
 
 // left hears of each node that has left.
@@ -466,8 +536,8 @@ func (k *marks) lost(p *process, node transport.ID) {
 
 // messageMarks are marks by the names of messages.
 var messageMarks = map[string]mark{
-	"prevote refused": preVoteRefused, "you are removed": removedTold, "no such replica": missingTold,
-	"leaving": leaverHeard, "nack": ballotRefused, "refuse": joinRefused,
+	"prevote refused": preVoteRefused, "you are removed": removedTold,
+	"leaving": leaverHeard, "core: refused": callRefused,
 }
 
 // message hears of each message that a host sends, if the world looks into all of them.
@@ -477,6 +547,9 @@ func (k *marks) message(h *Host, name string) {
 	}
 	if m, is := messageMarks[name]; is {
 		k.meet(h, m)
+	}
+	if name == "core: propose" && h.process != nil && slices.ContainsFunc(h.process.nodes, func(n inspected) bool { return n.node.Mesh() != 0 }) {
+		k.meet(h, calledAgain)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/shard"
+	"github.com/lockmesh/mesh/simulate/internal/check"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -43,6 +44,12 @@ func TestMarksOfTables(t *testing.T) {
 	// A fresh table's revision is 0: each command raises it, and each grant.
 	unlock := func(who shard.SessionID, number, token uint64) shard.Release {
 		return shard.Release{Call: call(who, number), Key: "k", Token: token}
+	}
+	report := func(who shard.SessionID, number, token uint64) shard.Report {
+		return shard.Report{
+			Call: call(who, number), TTL: time.Second, Key: "k", Weight: shard.Whole, Capacity: shard.Whole,
+			Earlier: shard.Earlier{Token: token, Known: token},
+		}
 	}
 	fix := func(who shard.SessionID, number, token uint64) shard.Fix {
 		return shard.Fix{Call: call(who, number), Key: "k", Token: token, Hold: time.Second}
@@ -84,6 +91,7 @@ func TestMarksOfTables(t *testing.T) {
 		{"silence", []shard.Command{lock(ann, 1), shard.Silent{Session: ann, For: 1}}, []mark{silenceLogged}},
 		{"silence that ends", []shard.Command{lock(ann, 1), shard.Silent{Session: ann, For: 1}, shard.Silent{Session: ann}}, []mark{silenceLogged, heardLogged}},
 		{"a settle", []shard.Command{shard.Settle{}}, []mark{settled}},
+		{"a report too late", []shard.Command{report(ann, 1, 7)}, []mark{lateReport}},
 	} {
 		w := New(Options{})
 		o := w.observer()
@@ -165,6 +173,44 @@ func TestMarksOfReplicas(t *testing.T) {
 			step(session, shard.Acquire{})(o)
 		}
 	}
+	// decides tells of a decision, and then of the command that led to it.
+	decides := func(index uint64, cmd shard.Command, what shard.DecisionKind, token uint64) func(observer) {
+		return func(o observer) {
+			tell(1, shard.Decision{What: what, Key: "k", Session: ann, Number: token, Token: token, Revision: index, Weight: 1, Capacity: 9})(o)
+			step(index, cmd)(o)
+		}
+	}
+	resumes := func(index, token uint64) func(observer) { return decides(index, shard.Report{}, shard.Resumed, token) }
+	finishes := func(index uint64, cmd shard.Command, token uint64) func(observer) {
+		return decides(index, cmd, shard.Finished, token)
+	}
+	leads := func(node transport.ID, sh int, generation uint64) func(observer) {
+		return func(o observer) {
+			o.Observe(env.At{Node: node, Shard: sh, Generation: generation}, env.Became{Role: "leader", Term: 1})
+		}
+	}
+	enters := func(host string, node transport.ID, mesh uint64, seats ...transport.ID) func(observer) {
+		return func(o observer) {
+			w.history.Meshes = 2
+			n := &looked{}
+			if p := w.nodes[node]; p != nil && !p.dead {
+				n = p.nodes[0].node.(*looked)
+			} else {
+				w.Host(host).process.Inspect(node, n)
+			}
+			n.mesh, n.seats = mesh, seats
+			o.Founded(node, mesh)
+			o.marks.settle()
+		}
+	}
+	again := func(host string) func(observer) {
+		return func(observer) { w.Host(host).Crash(); w.Host(host).Restart() }
+	}
+	holds := func(host string) func(observer) {
+		return func(observer) {
+			(&story{w: w, holds: make(map[string]*tale)}).lock("x", host, check.Want{Key: "k", Weight: 1, Capacity: 9}, 7)
+		}
+	}
 	asks := func(o observer) { o.marks.called(2, "k") }
 	told := func(o observer) { o.marks.returned(2, "k") }
 	ids := func(ids ...transport.ID) []transport.ID { return ids }
@@ -213,6 +259,33 @@ func TestMarksOfReplicas(t *testing.T) {
 				o.marks.settle()
 			},
 		}, []mark{predecessorVotes}},
+		{"a hold from a report", tells{resumes(1, 7)}, []mark{resumedHold}},
+		{"it is unlocked", tells{resumes(1, 7), finishes(2, shard.Release{}, 7)}, []mark{resumedHold, keptToken}},
+		{"its session ends", tells{resumes(1, 7), finishes(2, shard.Expire{}, 7)}, []mark{resumedHold}},
+		{"another hold is unlocked", tells{resumes(1, 7), finishes(2, shard.Release{}, 8)}, []mark{resumedHold}},
+		{"a generation after the other", tells{leads(1, 0, 5), leads(2, 0, 6)}, []mark{generationBegun}},
+		{"leaders of one generation", tells{leads(1, 0, 5), tell(2, env.Became{Role: "follower", Term: 1}), leads(1, 0, 5)}, nil},
+		{"generations of two shards", tells{leads(1, 0, 5), leads(2, 1, 6)}, nil},
+		{"a core", tells{enters("a", 1, 7, 1, 2, 3), enters("b", 2, 7, 1, 2, 3), enters("c", 3, 7, 1, 2, 3)}, nil},
+		{"one of the core is away", tells{enters("a", 1, 7, 1, 2), enters("b", 2, 7, 1, 2), again("a"), enters("a", 4, 7, 4, 2)}, nil},
+		{"one of the core after the other is away", tells{
+			enters("a", 1, 7, 1, 2), enters("b", 2, 7, 1, 2), again("a"), enters("a", 4, 7, 4, 2),
+			wait(time.Second), again("b"), wait(time.Second), enters("b", 5, 7, 4, 5),
+		}, nil},
+		{"one of the core is away twice", tells{
+			enters("a", 1, 7, 1, 2), again("a"), enters("a", 4, 7, 4, 2), again("a"), enters("a", 5, 7, 5, 2),
+		}, nil},
+		{"two of the core are away", tells{
+			enters("a", 1, 7, 1, 2), enters("b", 2, 7, 1, 2), again("a"), wait(time.Second), again("b"), wait(time.Second),
+			enters("a", 4, 7, 4, 5), enters("b", 5, 7, 4, 5),
+		}, []mark{awayTogether}},
+		{"clients are away", tells{
+			enters("a", 1, 7, 3), enters("b", 2, 7, 3), again("a"), again("b"), enters("a", 4, 7, 3), enters("b", 5, 7, 3),
+		}, nil},
+		{"a client follows", tells{enters("a", 1, 7, 3), enters("a", 1, 8, 3)}, []mark{followed}},
+		{"another mesh, and nothing is held", tells{enters("a", 1, 7, 1), again("a"), enters("a", 4, 8, 4)}, nil},
+		{"another mesh, and its maker held something", tells{enters("a", 1, 7, 1), holds("a"), again("a"), enters("a", 4, 8, 4)}, nil},
+		{"another mesh, and a client holds something", tells{enters("a", 1, 7, 1), holds("b"), again("a"), enters("a", 4, 8, 4)}, []mark{foundedAgain}},
 	} {
 		w = New(Options{})
 		for i := range 3 {
@@ -235,10 +308,10 @@ func TestMarksOfReplicas(t *testing.T) {
 func TestMarksOfMessages(t *testing.T) {
 	w := New(Options{})
 	defer w.Close()
-	for _, name := range []string{"prevote refused", "prevote given", "pass on: granted k token 7", "you are removed", "no such replica", "leaving", "nack", "refuse", "welcome"} {
+	for _, name := range []string{"prevote refused", "prevote given", "pass on: granted k token 7", "you are removed", "leaving", "core: refused", "core: call", "refused lock k: locked"} {
 		w.marks.message(w.Host("a"), name)
 	}
-	if got, want := w.marks.all(), names([]mark{preVoteRefused, answerForwarded, removedTold, missingTold, leaverHeard, ballotRefused, joinRefused}); got != want {
+	if got, want := w.marks.all(), names([]mark{preVoteRefused, answerForwarded, removedTold, leaverHeard, callRefused}); got != want {
 		t.Errorf("met %q, want %q", got, want)
 	}
 }

@@ -53,6 +53,13 @@ func TestObservers(t *testing.T) {
 	born := func(host string, node transport.ID) func(observer) {
 		return func(o observer) { o.marks.world.Host(host).process.Inspect(node, &looked{}) }
 	}
+	seated := func(host string, node transport.ID, mesh uint64, seats ...transport.ID) func(observer) {
+		return func(o observer) {
+			o.marks.world.Host(host).process.Inspect(node, &looked{mesh: mesh, seats: seats})
+			o.Founded(node, mesh)
+		}
+	}
+	crash := func(host string) func(observer) { return func(o observer) { o.marks.world.Host(host).Crash() } }
 	asks := shard.Acquire{Call: shard.Call{Session: shard.SessionID{Node: 9, Number: 1}, Number: 3}}
 	type told = []func(observer)
 	for _, tt := range []struct {
@@ -78,7 +85,16 @@ func TestObservers(t *testing.T) {
 		{"another request is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: asks, Told: []shard.Event{
 			{What: shard.Queued, Session: asks.Session, Number: 4},
 		}})}, "G3 wake"},
-		{"a decision of the leader is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Settle{}, Told: []shard.Event{
+		{"a decision of the leader is told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Silent{}, Told: []shard.Event{
+			{What: shard.Queued, Session: asks.Session, Number: 3},
+		}})}, "G3 wake"},
+		{"those that a report leaves no room for are told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Report{}, Told: []shard.Event{
+			{What: shard.Refused, Session: asks.Session, Number: 3},
+		}})}, ""},
+		{"those that have no place when a table is to grant are told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Settle{}, Told: []shard.Event{
+			{What: shard.Refused, Session: asks.Session, Number: 3},
+		}})}, ""},
+		{"those that go on waiting then are told", told{tells(1, 0, 1, env.Stepped{Index: 7, Command: shard.Settle{}, Told: []shard.Event{
 			{What: shard.Queued, Session: asks.Session, Number: 3},
 		}})}, "G3 wake"},
 		{"two shards", told{applied(1, 0, 7, 70), applied(2, 1, 7, 71)}, ""},
@@ -98,7 +114,11 @@ func TestObservers(t *testing.T) {
 		{"each incarnation has an ID", told{born("a", 1), born("b", 2), born("a", 3)}, ""},
 		{"an incarnation with the ID of the one before", told{born("a", 1), born("b", 2), born("a", 1)}, "G1 identity: the node on a has the ID of an earlier one"},
 		{"a generation after the other", told{leads(1, 0, 1, 3), leads(1, 0, 2, 2), leads(1, 1, 1, 2)}, ""},
-		{"a generation that was over", told{leads(1, 0, 2, 3), leads(2, 0, 1, 4)}, "G1 identity: the node on node 2 leads shard 0 in generation 1"},
+		{"generations whose names fall", told{leads(1, 0, 2, 3), leads(1, 0, 1, 2), leads(2, 0, 1, 3)}, ""},
+		{"a generation that was over", told{leads(1, 0, 2, 3), leads(1, 0, 1, 2), leads(2, 0, 2, 4)}, "G1 identity: the node on node 2 leads shard 0 in generation 2"},
+		{"a mesh, and one that follows it", told{seated("a", 1, 7, 1), seated("b", 2, 8, 1)}, ""},
+		{"two meshes", told{seated("a", 1, 7, 1), seated("b", 2, 8, 2)}, "G1 founding"},
+		{"a mesh after the other", told{seated("a", 1, 7, 1), crash("a"), seated("b", 2, 8, 2)}, ""},
 		{"far behind", told{applied(1, 0, 7, 70), applied(1, 0, 7+1024, 71), applied(2, 0, 7, 72)}, ""},
 	} {
 		w := New(Options{})
@@ -116,10 +136,12 @@ func TestObservers(t *testing.T) {
 type looked struct {
 	mesh     uint64
 	replicas []env.Replica
+	seats    []transport.ID
 }
 
 func (n *looked) Mesh() uint64            { return n.mesh }
 func (n *looked) Replicas() []env.Replica { return n.replicas }
+func (n *looked) Seats() []transport.ID   { return n.seats }
 func (*looked) Ready() bool               { return true }
 
 func (*looked) Messages(transport.Kind, []byte, transport.ID, env.Asked) []string { return nil }

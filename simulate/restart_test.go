@@ -12,7 +12,8 @@ import (
 )
 
 // P30: a fleet is whole again soon after each restart under an old name, however often
-// that happens, and to whom. With the default number of shards: moves are limited.
+// that happens, and to whom: to one of four entries, or to a client. With the default number of shards: moves are
+// limited.
 func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 	w := simulate.New(simulate.Options{Seed: 1, Repeat: "go test ./simulate -run " + t.Name()})
 	defer w.Close()
@@ -21,7 +22,7 @@ func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 	healthy := 0 // nodes that have come up, and seen the whole mesh healthy
 	for _, name := range names {
 		w.Host(name).Boot("node", func(ctx context.Context) {
-			n, err := mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400"}, mesh.WithName(name), mesh.WithBind(":7400"),
+			n, err := mesh.JoinContext(ctx, []string{"a:7400", "b:7400", "c:7400", "d:7400"}, mesh.WithName(name), mesh.WithBind(":7400"),
 				mesh.WithLeaseTTL(2*time.Second), mesh.WithMaxTTL(2*time.Second), mesh.WithLogger(simulate.Logger(ctx)))
 			if err != nil {
 				w.Fail(fmt.Errorf("%s: %w", name, err))

@@ -39,8 +39,7 @@ var sieveKinds = [...]struct {
 	{"leaders", []string{"I lead"}},
 	{"offers", []string{"will you lead", "I will lead", "campaign"}},
 	{"hosts", []string{"host"}},
-	{"removals", []string{"you are removed"}},
-	{"missing", []string{"no such replica"}},
+	{"removals", []string{"you are removed", "no such replica"}},
 	{"digests", []string{"table's digest"}},
 	{"appends", []string{"append"}},
 	{"appended", []string{"appended"}},
@@ -50,9 +49,11 @@ var sieveKinds = [...]struct {
 	{"received", []string{"chunk received"}},
 	{"status", []string{"status"}},
 	{"leaving", []string{"leaving", "no vote for me"}},
-	{"ballots", []string{"prepare", "promise", "nack", "accept", "accepted"}},
-	{"decisions", []string{"decide"}},
-	{"joins", []string{"join", "welcome", "refuse"}},
+	{"told", []string{"core: told"}},
+	{"tables", []string{"core: show", "core: shown"}},
+	{"calls", []string{"core: call", "core: answer", "core: propose", "core: proposed", "core: refused", "core: confirm", "core: confirmed"}},
+	{"versions", []string{"core: read", "core: value", "core: write", "core: written"}},
+	{"fences", []string{"core: fence", "core: fenced"}},
 }
 
 // drawSieve draws what the world's network loses or doubles for what it carries. As with fault

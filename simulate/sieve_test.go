@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,24 @@ func TestTheSieveKnowsEachMessage(t *testing.T) {
 		if v.kindOf(name) == nil {
 			t.Errorf("%q is of no kind", name)
 		}
+	}
+}
+
+// So is each message of the core.
+func TestTheSieveKnowsTheCoresMessages(t *testing.T) {
+	source, err := os.ReadFile("../internal/seat/message.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := New(Options{}).Net.sieve
+	all := regexp.MustCompile(`kind\w+: (\w+)\{\}`).FindAllSubmatch(source, -1)
+	for _, m := range all {
+		if v.kindOf("core: "+string(m[1])) == nil {
+			t.Errorf("%q is of no kind", m[1])
+		}
+	}
+	if len(all) < 16 {
+		t.Errorf("only %d messages", len(all))
 	}
 }
 

@@ -18,13 +18,14 @@ import (
 // scenario is a script: a small mesh, and a story of what happens to it. What the
 // script leaves open, above all how long each message takes, is drawn from a seed.
 type scenario struct {
-	clients int           // nodes that ask, beside the replicas; default 2
+	clients int           // nodes that ask, beside the servers; default 2
+	spares  int           // entries of the list beyond three: more than a shard has replicas
 	ttl     time.Duration // of the leases, and the longest; default 3 s
 	set     map[string]int64
 	story   func(*stage)
 }
 
-// stage is where a story happens: three nodes that hold the replicas, and clients.
+// stage is where a story happens: three nodes that hold the replicas, spare ones for them, and clients.
 // The story is told by an actor that no fault reaches.
 type stage struct {
 	*simulate.World
@@ -34,6 +35,7 @@ type stage struct {
 	nodes map[string]*mesh.Node
 	// Owner leads at first, for the ring names it first; heir and third follow.
 	owner, heir, third string
+	spare              string // takes the place of the first that is gone, if there are spares
 	ann, bob, eve      string // clients; eve only if there are three
 	lockers            []*locker
 	looked             time.Duration // for orphans, next
@@ -57,11 +59,14 @@ func (sc scenario) play(seed uint64) error {
 	s := &stage{World: simulate.New(opts), scenario: sc, nodes: make(map[string]*mesh.Node)}
 	defer s.Close()
 	s.Net.Rule(s.overtakes)
-	names := []string{"a", "b", "c", "d", "e", "f"}[:3+sc.clients]
-	first := replicasOf(names...)
-	s.owner, s.heir, s.third = first[0], first[1], first[2]
-	for _, name := range first {
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}[:3+sc.spares+sc.clients]
+	for _, name := range names[:3+sc.spares] {
 		s.seeds = append(s.seeds, name+stagePort)
+	}
+	first := hostsOf(s.seeds...)
+	s.owner, s.heir, s.third = first[0], first[1], first[2]
+	if sc.spares > 0 {
+		s.spare = first[3]
 	}
 	roles := []*string{&s.ann, &s.bob, &s.eve}
 	for _, name := range names {
@@ -108,13 +113,16 @@ func (s *stage) overtakes(f simulate.Frame) simulate.Verdict {
 	return simulate.Pass
 }
 
-// replicasOf returns where the ring wants the replicas of a mesh's only shard.
-func replicasOf(names ...string) []string {
+// hostsOf returns the hosts of the entries in the order in which the ring wants the replicas of a mesh's only shard.
+func hostsOf(entries ...string) (hosts []string) {
 	var members []ring.Member
-	for _, name := range names {
-		members = append(members, ring.Member{Name: name})
+	for _, entry := range entries {
+		members = append(members, ring.Member{Name: entry})
 	}
-	return ring.New(members, 1, 3).Replicas(0)
+	for _, entry := range ring.New(members, 1, len(members)).Replicas(0) {
+		hosts = append(hosts, strings.TrimSuffix(entry, stagePort))
+	}
+	return hosts
 }
 
 // boot lets a host run a node, also after each restart.
@@ -315,7 +323,7 @@ func (l *locker) unlock() {
 // be content.
 func prove(t *testing.T, sc scenario) {
 	t.Helper()
-	first, n := uint64(1), uint64(20)
+	first, n := uint64(1), uint64(12)
 	if testing.Short() {
 		n = 3
 	}

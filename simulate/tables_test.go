@@ -77,7 +77,7 @@ func TestALeaderDiesInTheMiddleOfASnapshot(t *testing.T) {
 	prove(t, halfSnapshot)
 }
 
-var halfSnapshot = scenario{ttl: 10 * time.Second, story: func(s *stage) {
+var halfSnapshot = scenario{spares: 1, ttl: 10 * time.Second, story: func(s *stage) {
 	back := s.rule(simulate.Drop, func(f simulate.Frame) bool {
 		return f.Kind == transport.KindShard && (f.From == s.third || f.To == s.third)
 	})
@@ -133,7 +133,7 @@ func TestASnapshotForTheStopped(t *testing.T) {
 	prove(t, stoppedReceiver)
 }
 
-var stoppedReceiver = scenario{ttl: time.Minute, story: func(s *stage) {
+var stoppedReceiver = scenario{spares: 1, ttl: time.Minute, story: func(s *stage) {
 	for i := range 60 {
 		var err error
 		s.on(s.ann, func(ctx context.Context, n *mesh.Node) { _, err = n.Lock(ctx, strings.Repeat("k", 1000)+fmt.Sprint(i)) })

@@ -648,7 +648,8 @@ type inspectedProbe struct {
 	broken []int
 }
 
-func (p *inspectedProbe) Ready() bool { return p.ready }
+func (*inspectedProbe) Seats() []transport.ID { return nil }
+func (p *inspectedProbe) Ready() bool         { return p.ready }
 
 func (p *inspectedProbe) Break(shard int) { p.broken = append(p.broken, shard) }
 

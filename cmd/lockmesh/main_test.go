@@ -241,7 +241,7 @@ func TestSimulateUntilIsInterrupted(t *testing.T) {
 // With -keep-going a failure is reported at once: a night may end before its search does.
 func TestSimulateTellsOfAFailureAtOnce(t *testing.T) {
 	for _, goOn := range []bool{true, false} {
-		code, out, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "3", "-shrink=false", fmt.Sprint("-keep-going=", goOn))
+		code, out, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "5", "-shrink=false", fmt.Sprint("-keep-going=", goOn))
 		want := 0
 		if goOn {
 			want = strings.Count(out, "FAILED, ") // once for each way in which it failed

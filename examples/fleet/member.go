@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,7 @@ type memberFlags struct {
 func (f *memberFlags) define() {
 	flag.StringVar(&f.name, "member", "", "run as the member of this `name`; only for use by the program itself, like -addr, -seeds, -journal and -start")
 	flag.StringVar(&f.addr, "addr", "", "the member's address")
-	flag.StringVar(&f.seeds, "seeds", "", "the addresses of all members, separated by commas")
+	flag.StringVar(&f.seeds, "seeds", "", "the addresses of the core, separated by commas")
 	flag.StringVar(&f.journal, "journal", "", "the shared file; if empty, the member has no workers")
 	flag.IntVar(&f.start, "start", 0, "how many times this member has been started")
 }
@@ -58,6 +59,8 @@ type event struct {
 const (
 	joined  = "joined"
 	healthy = "healthy" // every shard is fully replicated
+	holds   = "holds"   // a client has locked the key of its own
+	dropped = "dropped" // it has lost it
 	granted = "granted"
 	acked   = "acked" // a record counts forever
 	lost    = "lost"  // a lock was lost before its unlock
@@ -113,6 +116,9 @@ func runMember(flags memberFlags, verbose bool) error {
 	defer cancel()
 	all.Go(func() { m.run(ctx, m.awaitHealth) })
 	if flags.journal != "" {
+		if !slices.Contains(strings.Split(flags.seeds, ","), flags.addr) {
+			all.Go(func() { m.run(ctx, m.hold) })
+		}
 		for i := range workers {
 			all.Go(func() { m.run(ctx, func(ctx context.Context) error { return m.work(ctx, i+1) }) })
 		}
@@ -213,6 +219,26 @@ func (m *member) work(ctx context.Context, worker int) error {
 		sleep(ctx, pause)
 	}
 	return nil
+}
+
+// hold locks a key of the member's own, and holds it to the end.
+func (m *member) hold(ctx context.Context) error {
+	s, err := m.node.NewSession(ctx, mesh.WithTTL(longLease))
+	if err != nil {
+		return err
+	}
+	l, err := s.Lock(ctx, "held by "+m.name)
+	if err != nil {
+		return err
+	}
+	m.tell(event{Kind: holds, Token: l.Token()})
+	select {
+	case <-l.Lost():
+		m.tell(event{Kind: dropped, Token: l.Token()})
+		return nil
+	case <-ctx.Done():
+		return l.Unlock(context.WithoutCancel(ctx))
+	}
 }
 
 // add appends one record under a lock. To check the lock right before each write is cheap,

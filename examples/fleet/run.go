@@ -24,6 +24,8 @@ type account struct {
 	grants []event
 	acked  []string // authors of acknowledged records
 	losses int      // locks that were lost by members that were not killed
+	holds  []event  // locks of the clients' own
+	drops  []event  // those of them that were lost
 }
 
 func (a *account) record(e event) {
@@ -32,6 +34,10 @@ func (a *account) record(e event) {
 		a.grants = append(a.grants, e)
 	case acked:
 		a.acked = append(a.acked, e.Text)
+	case holds:
+		a.holds = append(a.holds, e)
+	case dropped:
+		a.drops = append(a.drops, e)
 	case lost:
 		a.losses++
 	}
@@ -91,6 +97,12 @@ func runFleet(nodes int, duration time.Duration, verbose bool) (err error) {
 		return err
 	}
 	took := time.Since(began)
+	if err := killTogether(ctx, s, &told, "two of the core", s.core[1:]...); err != nil {
+		return err
+	}
+	if err := killTogether(ctx, s, &told, "the whole core", s.core...); err != nil {
+		return err
+	}
 	if err := s.stopAll(ctx); err != nil {
 		return err
 	}
@@ -106,6 +118,8 @@ func runFleet(nodes int, duration time.Duration, verbose bool) (err error) {
 	switch want := int(killsWant * took / killsPer); {
 	case found.lost+found.duplicate+found.disorder > 0:
 		return errors.Join(append([]error{errors.New("a promise is broken")}, found.errs...)...)
+	case len(told.drops) > 0:
+		return fmt.Errorf("%d clients lost the locks that they held: %+v", len(told.drops), told.drops)
 	case kills < want:
 		return fmt.Errorf("%d kills in %v, want at least %d: the mesh takes too long to recover", kills, round(took), want)
 	}
@@ -138,6 +152,35 @@ func killMembers(ctx context.Context, s *supervisor, told *account, duration tim
 			killed.Sub(began).Seconds(), kills+1, victim.name, round(time.Unix(0, next.At).Sub(killed)), round(recovered))
 	}
 	return kills, nil
+}
+
+// killTogether kills and restarts several members at once, when every client holds its own lock.
+func killTogether(ctx context.Context, s *supervisor, told *account, what string, victims ...*process) error {
+	for _, p := range s.clients {
+		for !slices.ContainsFunc(told.holds, p.says(holds)) {
+			if _, err := s.await(ctx, "a lock of the clients' own", func(e event) bool { return e.Kind == holds }); err != nil {
+				return err
+			}
+		}
+	}
+	killed, err := s.kill(ctx, victims...)
+	if err != nil {
+		return err
+	}
+	if err := s.relaunch(ctx, victims...); err != nil {
+		return err
+	}
+	recovered := time.Since(killed)
+	after := func(e event) bool { return e.Kind == granted && e.Called > killed.UnixNano() }
+	for !slices.ContainsFunc(told.grants, after) {
+		if _, err := s.await(ctx, "a grant after the kill of "+what, after); err != nil {
+			return err
+		}
+	}
+	next := told.grants[slices.IndexFunc(told.grants, after)]
+	fmt.Printf("%s killed and restarted: all shards replicated again after %v, next grant after %v; %d clients hold their locks, %d lost them\n",
+		what, round(recovered), round(time.Unix(0, next.At).Sub(killed)), len(s.clients)-len(told.drops), len(told.drops))
+	return s.watch(ctx, calm)
 }
 
 func round(d time.Duration) time.Duration {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,7 +22,9 @@ type supervisor struct {
 	program string
 	journal string
 	verbose bool
-	members []*process
+	members []*process // core and clients
+	core    []*process // those at an entry of the list
+	clients []*process
 	seeds   string
 	events  chan event
 	record  func(event) // called with each event
@@ -31,6 +34,7 @@ type supervisor struct {
 type process struct {
 	name, addr string
 	start      int // how many times it has been started
+	killed     bool
 	cmd        *exec.Cmd
 	in         io.WriteCloser
 }
@@ -50,7 +54,8 @@ func newSupervisor(nodes int, journal string, verbose bool, record func(event)) 
 	for i, addr := range addrs {
 		s.members = append(s.members, &process{name: fmt.Sprintf("n%d", i+1), addr: addr})
 	}
-	s.seeds = strings.Join(addrs, ",")
+	s.core, s.clients = s.members[:core], s.members[core:]
+	s.seeds = strings.Join(addrs[:core], ",")
 	return s, nil
 }
 
@@ -74,6 +79,7 @@ func freeAddrs(n int) ([]string, error) {
 // launch starts a member, for the first time or after a kill.
 func (s *supervisor) launch(p *process) error {
 	p.start++
+	p.killed = false
 	flags := memberFlags{name: p.name, addr: p.addr, seeds: s.seeds, journal: s.journal, start: p.start}
 	p.cmd = exec.Command(s.program, flags.args()...)
 	if s.verbose {
@@ -106,37 +112,40 @@ func (s *supervisor) launch(p *process) error {
 
 // launchAll starts the fleet, and waits until it is healthy.
 func (s *supervisor) launchAll(ctx context.Context) error {
-	for _, p := range s.members {
+	return s.relaunch(ctx, s.members...)
+}
+
+// relaunch starts members, for example after a kill, and waits until each sees a healthy mesh.
+func (s *supervisor) relaunch(ctx context.Context, all ...*process) error {
+	for _, p := range all {
 		if err := s.launch(p); err != nil {
 			return err
 		}
 	}
-	for waiting := len(s.members); waiting > 0; waiting-- {
-		if _, err := s.await(ctx, "the whole fleet to be healthy", func(e event) bool { return e.Kind == healthy }); err != nil {
-			return err
+	return s.awaitAll(ctx, "a healthy mesh", healthy, all)
+}
+
+// kill kills members with SIGKILL and waits until their processes are gone. The result is the
+// time right before the kill.
+func (s *supervisor) kill(ctx context.Context, all ...*process) (time.Time, error) {
+	at := time.Now()
+	for _, p := range all {
+		p.killed = true
+		if err := p.cmd.Process.Kill(); err != nil {
+			return at, err
 		}
 	}
-	return nil
+	return at, s.awaitAll(ctx, "the end of what was killed", exited, all)
 }
 
-// relaunch starts a member that was killed, and waits until it sees a healthy mesh.
-func (s *supervisor) relaunch(ctx context.Context, p *process) error {
-	if err := s.launch(p); err != nil {
-		return err
-	}
-	_, err := s.await(ctx, p.name+" to see a healthy mesh again", p.says(healthy))
+// awaitAll receives events until each of the members has reported kind.
+func (s *supervisor) awaitAll(ctx context.Context, what, kind string, all []*process) error {
+	left := slices.Clone(all)
+	_, err := s.await(ctx, what, func(e event) bool {
+		left = slices.DeleteFunc(left, func(p *process) bool { return p.says(kind)(e) })
+		return len(left) == 0
+	})
 	return err
-}
-
-// kill kills a member with SIGKILL and waits until the process is gone. The result is the
-// time right before the kill.
-func (s *supervisor) kill(ctx context.Context, p *process) (time.Time, error) {
-	at := time.Now()
-	if err := p.cmd.Process.Kill(); err != nil {
-		return at, err
-	}
-	_, err := s.await(ctx, p.name+" to exit", p.says(exited))
-	return at, err
 }
 
 // says returns a condition for await: the member, as it was last started, reports kind.
@@ -164,7 +173,7 @@ func (s *supervisor) await(ctx context.Context, what string, is func(event) bool
 				return e, nil
 			case e.Kind == failed:
 				return e, fmt.Errorf("%s failed: %s", e.Member, e.Text)
-			case e.Kind == exited:
+			case e.Kind == exited && !slices.ContainsFunc(s.members, func(p *process) bool { return p.killed && p.says(exited)(e) }):
 				return e, fmt.Errorf("%s exited by itself: %s", e.Member, e.Text)
 			}
 		case <-late.C:

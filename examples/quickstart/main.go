@@ -8,7 +8,7 @@
 // ever hold the key together, or if a token is not larger than the one before.
 //
 // In production each node lives in a process of its own, on a machine of its own, and all have the same
-// list of seeds: see examples/fleet.
+// list. Any number of other processes, at no entry of the list, may use its locks as clients: see examples/fleet.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -43,14 +44,18 @@ func run() error {
 	defer cancel()
 	story := &story{start: time.Now()}
 
-	// The first node founds the mesh, for it has no seeds. The others join it through any node they know.
+	// All nodes have one list, with an entry for each of these three. They found the mesh together, so each
+	// is started before the first one is waited for.
+	names := []string{"ann", "bob", "eve"}
+	list, err := freeAddrs(len(names))
+	if err != nil {
+		return err
+	}
 	nodes := make(map[string]*mesh.Node)
-	var seeds []string
-	for _, name := range []string{"ann", "bob", "eve"} {
-		node, err := mesh.JoinContext(ctx, seeds,
+	for i, name := range names {
+		node, err := mesh.Start(list,
 			mesh.WithName(name),
-			mesh.WithBind("127.0.0.1:0"),
-			mesh.WithFound(),
+			mesh.WithBind(list[i]),
 			mesh.WithLeaseTTL(lease),
 			mesh.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
@@ -58,8 +63,12 @@ func run() error {
 		}
 		defer node.Close()
 		nodes[name] = node
-		seeds = append(seeds, node.Addr())
-		story.tell("%s joins at %s", name, node.Addr())
+		story.tell("%s starts at %s", name, node.Addr())
+	}
+	for _, node := range nodes {
+		if err := node.WaitReady(ctx); err != nil {
+			return err
+		}
 	}
 	// Before every shard has three replicas, a kill could take the majority of one.
 	if err := nodes["ann"].WaitHealthy(ctx); err != nil {
@@ -94,6 +103,19 @@ func run() error {
 	}
 	story.tell("done: %d grants, one at a time, each with a larger token", ledger.count)
 	return nil
+}
+
+// freeAddrs returns n addresses of this machine with free ports.
+func freeAddrs(n int) (addrs []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
 }
 
 // runWorkers runs a worker on each node, until ctx ends or a worker fails.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/ring"
@@ -60,13 +59,22 @@ func newBench(tb testing.TB, shards ...int) *bench {
 	return b
 }
 
-// looks gives the client a view with these members.
+// looks gives the client a view of these nodes.
 func (b *bench) looks(all ...replica.Peer) {
+	v, named := View{Core: all}, make(map[string]replica.Peer)
 	var names []ring.Member
 	for _, m := range all {
-		names = append(names, ring.Member{Name: m.Name})
+		names, named[m.Name] = append(names, ring.Member{Name: m.Name}), m
 	}
-	b.do(Viewed{members.NewView(false, all, ring.New(names, b.client.cfg.Shards, 3))})
+	table := ring.New(names, b.client.cfg.Shards, 3)
+	for sh := range b.client.cfg.Shards {
+		var target []replica.Peer
+		for _, name := range table.Replicas(sh) {
+			target = append(target, named[name])
+		}
+		v.Targets = append(v.Targets, target)
+	}
+	b.do(Viewed{v})
 }
 
 // shard returns the client's part for shard 0.

@@ -19,9 +19,9 @@ import (
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -41,7 +41,7 @@ type Config struct {
 type Client struct {
 	cfg       Config
 	shards    []*shardClient // by shard; nil: not used yet
-	view      *members.View
+	view      View
 	lastLease uint64 // the number of the last lease
 	counters  Counters
 
@@ -61,7 +61,31 @@ type Counters struct {
 
 // New returns a client that knows no shard's leader yet.
 func New(cfg Config) *Client {
-	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), view: &members.View{}, deadline: env.Never}
+	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), deadline: env.Never}
+}
+
+// View is where requests may go. A client keeps it; nobody may change it any more.
+type View struct {
+	Core    []replica.Peer   // the nodes that vote in some shard, or may: any of them can relay
+	Targets [][]replica.Peer // by shard: those that vote in it, the likely leader first; may be nil
+}
+
+// target returns the nodes that vote in a shard.
+func (v *View) target(shard int) []replica.Peer {
+	if shard >= len(v.Targets) {
+		return nil
+	}
+	return v.Targets[shard]
+}
+
+// name returns the name of a node of the core, or "".
+func (v *View) name(node uint64) string {
+	for _, p := range v.Core {
+		if p.Node == node {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 // Input is one thing that a client takes in: Start, Abandon, Received, Generation, NodeGone, Viewed, Tick,
@@ -98,8 +122,8 @@ type (
 	// NodeGone: no process answers for the node any more (P21).
 	NodeGone struct{ Node uint64 }
 
-	// Viewed: the node's view of its mesh has changed.
-	Viewed struct{ View *members.View }
+	// Viewed: the nodes that vote have changed.
+	Viewed struct{ View }
 
 	// Tick does what is due. It must come at Deadline.
 	Tick struct{}

@@ -12,10 +12,8 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
-	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -140,7 +138,8 @@ func newWorld(t *testing.T, seed uint64, calm bool) *world {
 	w.loss = []int{1, 1, 5}[w.rand.IntN(3)]
 	w.clock = w.newClock()
 	w.begin(false)
-	view := members.NewView(false, []replica.Peer{{Node: host, Name: "host"}}, ring.New([]ring.Member{{Name: "host"}}, 1, 1))
+	only := []replica.Peer{{Node: host, Name: "host"}}
+	view := client.View{Core: only, Targets: [][]replica.Peer{only}}
 	for i := range 2 + w.rand.IntN(4) {
 		g := &guest{world: w, id: uint64(1 + i), clock: w.newClock(), calls: make(map[*client.Call]bool), own: client.NewSession(true, ttl), knows: 1}
 		g.client = client.New(client.Config{

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -149,13 +150,13 @@ func (s *shardClient) route(attempt int) (to uint64, relay bool) {
 	case attempt < 2 && s.leader != 0:
 		return s.leader, false
 	}
-	// Every other attempt goes to a node that should have a replica, however many members there
+	// Every other attempt goes to a node that should have a replica, however many others there
 	// are: a renewal that has to ask them all comes too late.
-	from, n := s.client.view.Members(), attempt/2
+	from, n := s.client.view.Core, attempt/2
 	if s.relay != 0 && attempt%2 == 1 {
 		n = attempt / 4 // the relay had the others
 	}
-	if target := s.client.view.Target(s.shard); attempt%2 == 0 && len(target) > 0 {
+	if target := s.client.view.target(s.shard); attempt%2 == 0 && len(target) > 0 {
 		from = target
 	}
 	if len(from) == 0 {
@@ -383,9 +384,7 @@ func (s *shardClient) fill(c *Call) {
 	}
 	c.Info.Quorum = s.client.now-asked < noQuorumAfter
 	c.Info.Quiet = max(0, c.quietUntil-s.client.now)
-	if name, ok := s.client.view.Name(s.leader); ok {
-		c.Info.Leader = name
-	}
+	c.Info.Leader = cmp.Or(s.client.view.name(s.leader), c.Info.Leader)
 }
 
 // unlock sends an Unlock. Its caller's belief has ended already.

@@ -7,20 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/shard"
 )
 
-// viewOf is a view of the nodes from 1 to n, without a ring.
-func viewOf(n int) *members.View {
+// viewOf is a view of the nodes from 1 to n, of which none votes.
+func viewOf(n int) View {
 	var all []replica.Peer
 	for node := range uint64(n) {
 		all = append(all, replica.Peer{Node: node + 1})
 	}
-	return members.NewView(false, all, nil)
+	return View{Core: all}
 }
 
 // Promise: G6, P15: a request goes to the leader, then to its relay if there is one, and then in turns
@@ -38,7 +37,7 @@ func TestWhereAnAttemptGoes(t *testing.T) {
 	for i, p := range members {
 		names[fmt.Sprint("member", i)] = p.Node
 	}
-	for i, p := range b.client.view.Target(0) {
+	for i, p := range b.client.view.target(0) {
 		names[fmt.Sprint("wanted", i)] = p.Node
 	}
 	for _, tt := range []struct {
@@ -115,9 +114,9 @@ func TestASilentRelayHidesNoNode(t *testing.T) {
 				asked[node] = true
 			}
 		}
-		for _, m := range v.Members() {
+		for _, m := range v.Core {
 			if !asked[m.Node] {
-				t.Errorf("of %d members %d is never asked", len(v.Members()), m.Node)
+				t.Errorf("of %d members %d is never asked", len(v.Core), m.Node)
 			}
 		}
 	}
@@ -265,11 +264,11 @@ func TestWhatARelaySays(t *testing.T) {
 func TestNoNodeIsKnown(t *testing.T) {
 	b := newBench(t)
 	b.do(NodeGone{nodeB})
-	b.do(Viewed{&members.View{}})
+	b.do(Viewed{})
 	c := b.asks(b.own, Request{Key: "k"})
 	b.pass(time.Second)
 	b.expects()
-	b.do(Viewed{members.NewView(false, benchMembers, nil)})
+	b.do(Viewed{View{Core: benchMembers}})
 	b.pass(longestRetry)
 	if sent := b.takes(); c.over || len(sent) == 0 || words(sent[0]) != "lock k" {
 		t.Errorf("%v; sent %q", c.Err, inWords(sent))

@@ -3,8 +3,8 @@
 // that is on disk, and still no two meshes can grant a key, however many nodes restart.
 //
 // The package has the memory of one incarnation, an [Acceptor], what a decision may change (the methods
-// of [Table]), and what a node does next ([Next]). It sends nothing and knows no time. The node does
-// not use it yet: package founding founds meshes. Its tests explore the rules as they stand here.
+// of [Table]), and what a node does next ([Next]). It sends nothing and knows no time: package seat does.
+// Its tests explore the rules as they stand here.
 //
 // # What is decided
 //

@@ -100,7 +100,7 @@ func (t *Table) List() []string {
 
 // Bound returns the incarnations that decide on the next version, sorted.
 func (t *Table) Bound() []transport.ID {
-	var ids []transport.ID
+	ids := make([]transport.ID, 0, len(t.Seats))
 	for _, s := range t.Seats {
 		if s.Node.ID != 0 {
 			ids = append(ids, s.Node.ID)

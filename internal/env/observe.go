@@ -34,6 +34,9 @@ type Inspected interface {
 	Replicas() []Replica
 	// Mesh names the mesh that the node belongs to; zero: none yet, or no more.
 	Mesh() uint64
+	// Seats returns the node that has the seat of each entry of the mesh's list, as far as this one knows; zero: none
+	// yet. Nil if it knows of no mesh.
+	Seats() []transport.ID
 	// Ready reports whether the node has arrived in its mesh, and does not leave it.
 	Ready() bool
 	// Messages names the messages in a frame that the node sends to another: "lock k",
@@ -84,7 +87,7 @@ type Observer interface {
 	Ended(node transport.ID, err error)
 	// Leaving: Leave was called with ctx, and waits for the locks that are held on the node.
 	Leaving(node transport.ID, ctx context.Context)
-	// Left: the node is about to end, for Leave is done. Handed: others have all its replicas.
+	// Left: the node is about to end, for Leave is done. Handed: others have all its replicas, and can do without it.
 	Left(node transport.ID, handed bool)
 	// Closed: a node has ended, or could not join, and did not leave.
 	Closed(node transport.ID)
@@ -129,7 +132,7 @@ type Heard struct {
 	TTL     time.Duration
 }
 
-// Hosted: the replica was made. It knows nothing yet, or what the founding says.
+// Hosted: the replica was made. It knows nothing yet, or what its generation begins with.
 type Hosted struct {
 	ID uint64 // the replica's own in its shard
 }

@@ -19,8 +19,6 @@ var (
 	ErrEntryTaken = errors.New("mesh: entry taken by another node")
 	// ErrNotFounded: the node cannot serve yet.
 	ErrNotFounded = errors.New("mesh: not founded, or not joined yet")
-	// ErrUnreachable: the mesh could not dial the node at the address that it advertises.
-	ErrUnreachable = errors.New("mesh: not reachable at the advertised address")
 )
 
 // What a node ends with, beside ErrClosed.

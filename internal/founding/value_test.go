@@ -2,6 +2,7 @@ package founding
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,73 +46,60 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// P29: a mesh has what its founders ask for, and the default of what none asks for. The default of
-// MaxTTL does not follow from their lease TTLs.
-func TestTheParametersOfAMesh(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		give []Options
-		want Params // zero: they contradict each other
-		says string
-	}{
-		{name: "no founder asks for anything", give: []Options{{}, {}},
-			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultMaxTTL, DefaultRho}},
-		{name: "each asks for something", give: []Options{{MeshName: "blue"}, {Shards: 8}, {Replicas: 1}, {MaxTTL: 5 * time.Second, LeaseTTL: time.Second}},
-			want: Params{"blue", 8, 1, 5 * time.Second, DefaultRho}},
-		{name: "one asks for longer leases, with a bound", give: []Options{{LeaseTTL: time.Second}, {LeaseTTL: time.Minute, MaxTTL: time.Hour}, {}},
-			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, time.Hour, DefaultRho}},
-		{name: "all ask for shorter leases", give: []Options{{LeaseTTL: time.Second}, {LeaseTTL: 2 * time.Second}},
-			want: Params{DefaultMeshName, DefaultShards, DefaultReplicas, DefaultMaxTTL, DefaultRho}},
-		{name: "a later one contradicts an earlier one", give: []Options{{Shards: 8}, {}, {Shards: 16}},
-			says: `mesh: invalid option: node "c" asks for WithShards 16, node "a" 8`},
-		{name: "a later lease is longer than allowed", give: []Options{{MaxTTL: time.Second}, {LeaseTTL: time.Minute}},
-			says: `mesh: invalid option: node "b" asks for WithLeaseTTL 1m0s, node "a" WithMaxTTL 1s`},
-		{name: "an earlier lease is longer than allowed", give: []Options{{LeaseTTL: time.Minute}, {MaxTTL: time.Second}},
-			says: `mesh: invalid option: node "a" asks for WithLeaseTTL 1m0s, node "b" WithMaxTTL 1s`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var cards []card
-			for i, o := range tt.give {
-				cards = append(cards, card{Name: string(rune('a' + i)), Wants: o})
-			}
-			got, err := params(cards)
-			if got != tt.want || err == nil != (tt.says == "") || err != nil && err.Error() != tt.says {
-				t.Errorf("params = %+v, %v; want %+v, %s", got, err, tt.want, tt.says)
-			}
-		})
-	}
-}
-
-// P25: a founder listens for twice as long as the members together need to reach it.
-func TestMembersContactASeedWhileItListens(t *testing.T) {
-	for _, tt := range []struct {
-		seeds           []string
-		listen, contact time.Duration
-	}{
-		{trio, 2 * time.Second, time.Second},
-		{[]string{"127.0.0.1:1", "[::1]:2", "localhost:3"}, 300 * time.Millisecond, 100 * time.Millisecond},
-		{[]string{"127.0.0.1:1", "10.0.0.1:2"}, 2 * time.Second, time.Second},
-	} {
-		if got, contact := Listen(tt.seeds), ContactEvery(tt.seeds); got != tt.listen || contact != tt.contact || got < 2*contact {
-			t.Errorf("%v: listens for %v, and is contacted every %v; want %v and %v", tt.seeds, got, contact, tt.listen, tt.contact)
-		}
-	}
-}
-
-// The error for two nodes that may not talk names the mesh of each.
-func TestWhatCheckHelloSays(t *testing.T) {
+// Promise: C10: nodes that ask for different mesh names do not talk, and the error names both. A mesh that was
+// founded anew has another ID and the same name: its nodes talk.
+func TestWhoMayTalk(t *testing.T) {
 	ours := transport.Hello{Name: "ann", MeshName: "blue", MeshID: 1}
 	for _, tt := range []struct {
 		theirs transport.Hello
 		want   string
 	}{
+		{transport.Hello{MeshName: "blue", MeshID: 1}, ""},
+		{transport.Hello{MeshName: "blue", MeshID: 2}, ""},
+		{transport.Hello{}, ""},
 		{transport.Hello{Name: "joe", Addr: "joe:1", MeshName: "red", MeshID: 1},
 			`mesh: foreign mesh: node "ann" is for mesh "blue", node "joe" at joe:1 for mesh "red"`},
-		{transport.Hello{Name: "joe", Addr: "joe:1", MeshName: "blue", MeshID: 2},
-			`mesh: foreign mesh: node "ann" is in mesh "blue" (0000000000000001), node "joe" at joe:1 in mesh "blue" (0000000000000002)`},
 	} {
-		if err := CheckHello(ours, tt.theirs); err == nil || err.Error() != tt.want {
+		if err := CheckHello(ours, tt.theirs); err == nil != (tt.want == "") || err != nil && err.Error() != tt.want || err != nil && !errors.Is(err, fault.ErrForeignMesh) {
 			t.Errorf("CheckHello = %v, want %s", err, tt.want)
 		}
+		if err := CheckHello(transport.Hello{}, tt.theirs); err != nil {
+			t.Errorf("with a node that asks for no name: %v", err)
+		}
+	}
+}
+
+// A list is what is in it, as it is written. The caller's stays as it is.
+func TestNormalise(t *testing.T) {
+	list := []string{"b:1", "a:1", "b:1", "B:1"}
+	if got := Normalise(list); !slices.Equal(got, []string{"B:1", "a:1", "b:1"}) || list[0] != "b:1" {
+		t.Errorf("%v of %v", got, list)
+	}
+}
+
+func TestAllLoopback(t *testing.T) {
+	for _, tt := range []struct {
+		list []string
+		want bool
+	}{
+		{[]string{"127.0.0.1:1", "[::1]:2", "localhost:3", "127.9.9.9:4"}, true},
+		{[]string{"127.0.0.1:1", "10.0.0.1:2"}, false},
+		{[]string{"[2001:db8::1]:1"}, false},
+		{[]string{"localhost.example:1"}, false},
+		{[]string{"127.0.0.1"}, false}, // no port
+		{[]string{""}, false},
+		{nil, true},
+	} {
+		if got := AllLoopback(tt.list); got != tt.want {
+			t.Errorf("%v: %t", tt.list, got)
+		}
+	}
+}
+
+// A lease that any node's clock measured, each at most Rho fast or slow, is over after Quiet.
+func TestQuiet(t *testing.T) {
+	p := Params{MaxTTL: 10 * time.Second, Rho: 100}
+	if p.Drift() != 0.01 || p.Quiet() != 10200*time.Millisecond {
+		t.Errorf("drift %v, quiet for %v", p.Drift(), p.Quiet())
 	}
 }

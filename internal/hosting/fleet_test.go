@@ -13,12 +13,10 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/hosting"
-	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
@@ -234,15 +232,16 @@ func (n *node) know(s seat.State) {
 	}
 	n.carry(n.hosting.Core(n.now, s, nil))
 	if s.Table != nil {
-		var peers []replica.Peer
-		var names []ring.Member
+		var v client.View
 		for _, e := range s.Table.Seats {
 			if e.Node.ID != 0 {
-				peers = append(peers, replica.Peer{Node: uint64(e.Node.ID), Name: e.Entry, Addr: e.Node.Addr})
-				names = append(names, ring.Member{Name: e.Entry})
+				v.Core = append(v.Core, replica.Peer{Node: uint64(e.Node.ID), Name: e.Entry, Addr: e.Node.Addr})
 			}
 		}
-		n.step(client.Viewed{View: members.NewView(false, peers, ring.New(names, shards, replicas))})
+		for i := range s.Table.Shards {
+			v.Targets = append(v.Targets, n.aims[i].Nodes)
+		}
+		n.step(client.Viewed{View: v})
 	}
 }
 
@@ -302,7 +301,7 @@ func (n *node) tick() {
 				seen = append(seen, hosting.See(r))
 			}
 		}
-		n.carry(n.hosting.Look(n.now, seen, func(id transport.ID) bool { return n.up[id] }, nil))
+		n.carry(n.hosting.Look(n.now, seen, func(id transport.ID) bool { return n.up[id] }, func(transport.ID) bool { return false }, nil))
 		n.carryOut()
 	}
 }
@@ -604,9 +603,7 @@ func (f *fleet) boot(host string) {
 		n.seat = seat.New(seat.Config{
 			Self: n.self, List: f.list, Rand: e.Seed(), Wall: e.Wall(), Wants: founding.Options{Shards: shards, Replicas: replicas, MaxTTL: f.ttl},
 			Known: n.known,
-			Place: func(seats []core.Seat, shard, replicas int) []transport.ID {
-				return hosting.Place(seats, shard, shards, replicas)
-			},
+			Place: hosting.Place, Found: true,
 		})
 		n.loop = e.NewLoop("node", n.run)
 		n.post(func() { n.outputs = n.seat.Start(n.now, n.outputs) })

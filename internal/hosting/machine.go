@@ -1,7 +1,6 @@
 // Package hosting decides which replicas a node has, and where its shards' replicas are to be: a [Machine]
 // goes by the core's table (package seat) and by what the node's replicas see of each other. It sends
-// nothing, and makes no replica: its outputs say what the node is to do. The node does not use it yet:
-// the founding's replicas are placed by gossip.
+// nothing, and makes no replica: its outputs say what the node is to do.
 //
 //   - A generation of a shard begins with the replicas of its voters, which each of them makes as soon as
 //     it knows the table. Later ones are made by the shard's leader alone.
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
@@ -64,6 +64,9 @@ const (
 	// lost is for how long a shard may have no leader though a majority of its voters is connected. Then it is their
 	// replicas that are not there: they stopped themselves (P41), or were never made.
 	lost = 3 * Grace
+	// apart is for how long most of a shard's voters must not be connected as well: after a cut, connections are made
+	// again one by one.
+	apart = 2 * replica.ElectionTimeout
 	// orphaned is for how long a shard's voters may be without a majority that lives before a node without a
 	// replica, which sees no leaders, asks for another generation. It is more than a Settle takes.
 	orphaned = 2 * Grace
@@ -110,20 +113,23 @@ func ids(nodes []uint64) (all []transport.ID) {
 // goroutine at a time may use it.
 type Machine struct {
 	self   transport.ID
-	table  *core.Table // nil: none yet
+	table  *core.Table    // nil: none yet
+	seated []transport.ID // that are bound in it, sorted
+	lacks  int            // see Lacks
 	fenced bool
 	shards []hosted
 	cuts   map[life]uint64 // up to which generation no replica may live here any more
 	order  [][]int         // by shard, the seats in the order of the ring
-	list   []string
+	names  string          // of the entries and zones that order was made of
 	out    []Output
 }
 
 // hosted is what the Machine knows of one shard.
 type hosted struct {
 	generation core.Generation
-	led        time.Duration // when a leader was last known here, or the generation began
+	led        time.Duration // when a leader was last known here, or could not be, or the generation began
 	lived      time.Duration // when a majority of the voters last lived
+	near       time.Duration // when this node was last connected with a majority of them, or could not ask the core
 	dropped    uint64        // the change of voters that this leader does not make any more
 	aimed      []transport.ID
 	from       []transport.ID // the voters then
@@ -163,8 +169,9 @@ func (m *Machine) Core(now time.Duration, s seat.State, out []Output) []Output {
 }
 
 func (m *Machine) learn(now time.Duration, t *core.Table) {
-	m.table = t
+	m.table, m.seated = t, t.Bound()
 	m.reorder()
+	m.lacks = m.countLacks()
 	if len(m.shards) != len(t.Shards) {
 		m.shards = make([]hosted, len(t.Shards))
 	}
@@ -174,7 +181,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 			if h.generation != (core.Generation{}) {
 				m.emit(Drop{i})
 			}
-			*h = hosted{generation: s.Generation, led: now, lived: now}
+			*h = hosted{generation: s.Generation, led: now, lived: now, near: now}
 			m.emit(Begun{i, s.Generation.Name(), t.Params.Quiet(), uint64(len(s.Voters))})
 			if s.Move == 0 && slices.Contains(s.Voters, m.self) && !m.isCut(i, s.Generation) {
 				m.found(i, s)
@@ -184,13 +191,16 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 	}
 }
 
-// found makes this node's first replica of a generation, whose founders are its voters.
+// found makes this node's first replica of a generation, whose founders are its voters. The first of them, which
+// is the first to stand for election, is another one from shard to shard.
 func (m *Machine) found(i int, s *core.Shard) {
+	first := i % len(s.Voters)
+	founders := slices.Concat(s.Voters[first:], s.Voters[:first])
 	c := replica.Config{
-		Shard: i, Generation: s.Generation.Name(), ID: uint64(slices.Index(s.Voters, m.self) + 1),
+		Shard: i, Generation: s.Generation.Name(), ID: uint64(slices.Index(founders, m.self) + 1),
 		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: m.table.Params.Drift(), Exact: true,
 	}
-	for _, id := range s.Voters {
+	for _, id := range founders {
 		c.Founders = append(c.Founders, m.peer(id))
 	}
 	m.emit(Make{c})
@@ -242,10 +252,13 @@ func (m *Machine) Cut(c seat.Cut, out []Output) []Output {
 	return out
 }
 
-// Look takes in what the node sees of its replicas, and which other nodes it has a connection with. It is
-// to be called several times in an election timeout.
-func (m *Machine) Look(now time.Duration, seen []Seen, reaches func(transport.ID) bool, out []Output) []Output {
-	if m.table == nil || m.fenced || !slices.Contains(m.table.Bound(), m.self) {
+// Look takes in what the node sees of its replicas, which other nodes it has a connection with, and which nodes
+// leave. It is to be called several times in an election timeout.
+func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(transport.ID) bool, out []Output) []Output {
+	if m.table == nil || m.fenced || !m.bound(m.self) {
+		for i := range m.shards {
+			m.shards[i].led = now // it could not know
+		}
 		return out
 	}
 	m.out = out
@@ -255,23 +268,23 @@ func (m *Machine) Look(now time.Duration, seen []Seen, reaches func(transport.ID
 	}
 	for i := range m.shards {
 		s := bySeen[i]
-		if s != nil && s.Led {
-			m.shards[i].led = now
+		if s == nil || s.Led {
+			m.shards[i].led = now // without a replica it cannot know
 		}
 		if s != nil && s.Leads {
-			m.lead(i, s, reaches)
+			m.lead(i, s, reaches, leaves)
 		}
-		m.recover(now, i, s != nil, reaches)
+		m.recover(now, i, s != nil && m.votes(i, s), reaches)
 	}
 	out, m.out = m.out, nil
 	return out
 }
 
 // lead brings a shard that this node leads to where its voters are to be.
-func (m *Machine) lead(i int, seen *Seen, reaches func(transport.ID) bool) {
+func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) bool) {
 	s, h := &m.table.Shards[i], &m.shards[i]
 	if s.Next == nil {
-		if want := m.wanted(i, seen, reaches); !seen.Changing && !slices.Equal(want, s.Voters) {
+		if want := m.wanted(i, seen, reaches, leaves); !seen.Changing && !slices.Equal(want, s.Voters) {
 			m.emit(Ask{seat.Move{Shard: i, Generation: s.Generation, To: want}})
 		}
 		return
@@ -308,16 +321,20 @@ func (m *Machine) possible(s *core.Shard) bool {
 }
 
 func (m *Machine) bound(id transport.ID) bool {
-	return slices.ContainsFunc(m.table.Seats, func(s core.Seat) bool { return s.Node.ID == id })
+	_, is := slices.BinarySearch(m.seated, id)
+	return is
 }
 
-// wanted returns which nodes are to vote in a shard that this node leads, sorted: of those that have a seat
-// and are heard, the first ones in the order of the ring. A shard never gets fewer than two (C3): silent
-// ones stay if too few are heard.
-func (m *Machine) wanted(i int, seen *Seen, reaches func(transport.ID) bool) []transport.ID {
+// wanted returns which nodes are to vote in a shard that this node leads, sorted: of those that have a seat, are
+// heard and do not leave, the first ones in the order of the ring. A shard never gets fewer than two (C3): voters that
+// are silent, or leave, stay if there are too few others.
+func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) bool) []transport.ID {
 	s := &m.table.Shards[i]
-	all := m.inOrder(i, m.table.Bound())
+	all := m.inOrder(i, m.seated)
 	heard := func(id transport.ID) bool {
+		if leaves(id) {
+			return false
+		}
 		if slices.Contains(s.Voters, id) {
 			return !slices.Contains(seen.Silent, id)
 		}
@@ -341,6 +358,13 @@ func (m *Machine) wanted(i int, seen *Seen, reaches func(transport.ID) bool) []t
 	return want
 }
 
+// votes reports whether a replica on this node is one to which leaders speak: it has a vote, by the table. One that
+// is to get a vote has it when it knows that, and not while a long snapshot is on its way.
+func (m *Machine) votes(i int, seen *Seen) bool {
+	s := &m.table.Shards[i]
+	return slices.Contains(s.Voters, m.self) || slices.Contains(s.Next, m.self) && slices.Contains(seen.Voters, m.self)
+}
+
 // recover asks for another generation of a shard that can have no leader any more.
 func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(transport.ID) bool) {
 	s, h := &m.table.Shards[i], &m.shards[i]
@@ -359,14 +383,20 @@ func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(tran
 	if !dead {
 		h.lived = now
 	}
+	if (!slices.Contains(s.Voters, m.self) || lives(s.Voters, near)) && (!slices.Contains(s.Next, m.self) || lives(s.Next, near)) {
+		h.near = now
+	}
 	switch {
-	case !lives(m.table.Bound(), near):
-		return // the core could not decide it, and what is fenced for it never serves again
+	case !lives(m.seated, near):
+		// The core could not decide it, and what is fenced for it never serves again. Nor does it say anything of
+		// the shard that this node, which is cut off, hears of no leader.
+		h.led, h.near = now, now
+		return
 	case m.isCut(i, s.Generation): // as others may be by now: there is no way back, and the node that began it may have ended
 	case dead && (s.Next == nil || !lives(s.Next, any)): // by proof: it has no leader
 	case dead && now-h.lived >= orphaned:
 	case here && now-h.led >= lost:
-	case here && now-h.led >= Grace && (!lives(s.Voters, near) || s.Next != nil && !lives(s.Next, near)):
+	case here && now-h.led >= Grace && now-h.near >= apart:
 	default:
 		return
 	}
@@ -375,24 +405,33 @@ func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(tran
 
 // reorder computes the ring of the entries, if the list is new.
 func (m *Machine) reorder() {
-	list := m.table.List()
-	if slices.Equal(list, m.list) && len(m.order) == len(m.table.Shards) {
+	names := ""
+	for _, s := range m.table.Seats {
+		names += s.Entry + "\x00" + s.Node.Zone + "\x00"
+	}
+	if names == m.names && len(m.order) == len(m.table.Shards) {
 		return
 	}
-	m.list, m.order = list, make([][]int, len(m.table.Shards))
+	m.names, m.order = names, make([][]int, len(m.table.Shards))
+	r := ringOver(m.table.Seats, len(m.table.Shards))
 	for i := range m.order {
-		m.order[i] = ringOrder(list, i, len(m.table.Shards))
+		m.order[i] = ringOrder(r, m.table.Seats, i)
 	}
 }
 
-// ringOrder returns the positions of entries in the order in which the ring names them for a shard.
-func ringOrder(list []string, shard, shards int) (order []int) {
-	all := make([]ring.Member, len(list))
-	for i, entry := range list {
-		all[i] = ring.Member{Name: entry}
+// ringOver returns the ring of the entries.
+func ringOver(seats []core.Seat, shards int) *ring.Table {
+	all := make([]ring.Member, len(seats))
+	for i, s := range seats {
+		all[i] = ring.Member{Name: s.Entry, Zone: s.Node.Zone}
 	}
-	for _, entry := range ring.New(all, shards, len(list)).Replicas(shard) {
-		order = append(order, slices.Index(list, entry))
+	return ring.New(all, shards, len(seats))
+}
+
+// ringOrder returns the positions of seats in the order in which a ring names them for a shard.
+func ringOrder(r *ring.Table, seats []core.Seat, shard int) (order []int) {
+	for _, entry := range r.Replicas(shard) {
+		order = append(order, slices.IndexFunc(seats, func(s core.Seat) bool { return s.Entry == entry }))
 	}
 	return order
 }
@@ -411,19 +450,35 @@ func (m *Machine) inOrder(i int, nodes []transport.ID) []transport.ID {
 	return nodes
 }
 
-// Place returns the voters with which a generation of a shard begins: see seat.Config.
-func Place(seats []core.Seat, shard, shards, replicas int) (voters []transport.ID) {
-	list := make([]string, len(seats))
-	for i, s := range seats {
-		list[i] = s.Entry
+// Lacks counts the shards in which this node is to vote and does not yet: its seat is one of the first in the order of
+// the ring of those that have a node.
+func (m *Machine) Lacks() int { return m.lacks }
+
+func (m *Machine) countLacks() (lacks int) {
+	if !m.bound(m.self) {
+		return 0
 	}
-	for _, at := range ringOrder(list, shard, shards) {
-		if id := seats[at].Node.ID; id != 0 && len(voters) < replicas {
-			voters = append(voters, id)
+	for i := range m.table.Shards {
+		first := m.inOrder(i, m.seated)[:min(m.table.Params.Replicas, len(m.seated))]
+		if slices.Contains(first, m.self) && !slices.Contains(m.table.Shards[i].Voters, m.self) {
+			lacks++
 		}
 	}
-	slices.Sort(voters)
-	return voters
+	return lacks
+}
+
+// Place returns the voters with which a generation of a shard begins: see seat.Config.
+func Place(seats []core.Seat, p founding.Params) func(shard int) []transport.ID {
+	r := ringOver(seats, p.Shards)
+	return func(shard int) (voters []transport.ID) {
+		for _, at := range ringOrder(r, seats, shard) {
+			if id := seats[at].Node.ID; id != 0 && len(voters) < p.Replicas {
+				voters = append(voters, id)
+			}
+		}
+		slices.Sort(voters)
+		return voters
+	}
 }
 
 func (m *Machine) emit(o Output) { m.out = append(m.out, o) }

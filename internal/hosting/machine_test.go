@@ -10,6 +10,7 @@ import (
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -163,6 +164,24 @@ func TestFirstReplicas(t *testing.T) {
 	}
 }
 
+// Who is the first to stand for election is another one from shard to shard.
+func TestFoundersTakeTurns(t *testing.T) {
+	three := tableOf(3, 1, 2, 3)
+	three.Shards = slices.Repeat(three.Shards, 3)
+	var firsts list
+	for _, o := range knows(New(2), 0, three) {
+		if m, ok := o.(Make); ok {
+			if m.ID != uint64(slices.IndexFunc(m.Founders, func(p replica.Peer) bool { return p.Node == 2 })+1) {
+				t.Errorf("shard %d: replica %d of %v", m.Shard, m.ID, m.Founders)
+			}
+			firsts = append(firsts, transport.ID(m.Founders[0].Node))
+		}
+	}
+	if !slices.Equal(firsts, list{1, 2, 3}) {
+		t.Errorf("the first are %v", firsts)
+	}
+}
+
 // A leader may add a replica on a node that knows the generation, is not fenced, and was not cut.
 func TestHosts(t *testing.T) {
 	one := tableOf(3, 1, 2, 3)
@@ -248,7 +267,60 @@ func TestLead(t *testing.T) {
 		m := New(tt.self)
 		knows(m, 0, tt.table)
 		tt.seen.Leads, tt.seen.Led = true, true
-		wants(t, tt.name, m.Look(0, []Seen{tt.seen}, tt.reach, nil), tt.want)
+		wants(t, tt.name, m.Look(0, []Seen{tt.seen}, tt.reach, stays, nil), tt.want)
+	}
+}
+
+// Promise: C3, P32: who leaves is replaced by one that stays; but not if fewer than two voters would be left.
+func TestLeadWhereNodesLeave(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		table  *core.Table
+		silent list
+		reach  list
+		leaves list
+		want   string
+	}{
+		{"a voter", tableOf(5, 3, 4, 5), nil, list{1, 2, 3, 5}, list{5}, "moves to [2 3 4]"},
+		{"a voter, without a spare", tableOf(5, 3, 4, 5), nil, list{3, 5}, list{5}, "moves to [3 4]"},
+		{"two voters, without a spare", tableOf(5, 3, 4, 5), nil, list{3, 5}, list{3, 5}, "moves to [4 5]"},
+		{"one of two", tableOf(5, 4, 5), nil, list{5}, list{5}, ""},
+		{"a spare", tableOf(5, 3, 4, 5), list{5}, list{1, 2, 3}, list{2}, "moves to [1 3 4]"},
+	} {
+		m := New(4)
+		knows(m, 0, tt.table)
+		in := func(l list) func(transport.ID) bool {
+			return func(id transport.ID) bool { return slices.Contains(l, id) }
+		}
+		seen := Seen{Leads: true, Led: true, Voters: tt.table.Shards[0].Voters, Silent: tt.silent}
+		wants(t, tt.name, m.Look(0, []Seen{seen}, in(tt.reach), in(tt.leaves), nil), tt.want)
+	}
+}
+
+// Promise: P30: a node that is to vote, as its seat is one of the first, lacks the vote until it has it.
+func TestLacks(t *testing.T) {
+	one := tableOf(5, 1, 3, 4)
+	for _, tt := range []struct {
+		name  string
+		table *core.Table
+		self  transport.ID
+		want  int
+	}{
+		{"it votes", one, 4, 0},
+		{"it does not", one, 5, 1},
+		{"it is a spare", one, 2, 0},
+		{"a spare that votes", one, 1, 0},
+		{"a spare, and nobody has one of the first seats", after(one, func(t *core.Table, _ *core.Shard) { t.Seats[4].Node = env.Member{} }), 2, 1},
+		{"it has no seat", one, 9, 0},
+	} {
+		m := New(tt.self)
+		if n := m.Lacks(); n != 0 {
+			t.Errorf("%s: without a table it lacks %d", tt.name, n)
+		}
+		knows(m, 0, tt.table)
+		if n := m.Lacks(); n != tt.want {
+			t.Errorf("%s: it lacks %d, want %d", tt.name, n, tt.want)
+		}
 	}
 }
 
@@ -284,28 +356,59 @@ func TestRecover(t *testing.T) {
 	} {
 		m := New(tt.self)
 		knows(m, 0, tt.table)
-		wants(t, tt.name, m.Look(tt.after, tt.seen, func(id transport.ID) bool { return slices.Contains(tt.reach, id) }, nil), tt.want)
+		wants(t, tt.name, m.Look(tt.after, tt.seen, func(id transport.ID) bool { return slices.Contains(tt.reach, id) }, stays, nil), tt.want)
 	}
 	m := New(1)
 	knows(m, 0, one)
+	every := func(transport.ID) bool { return true }
+	m.Look(time.Hour, nil, every, stays, nil)
+	wants(t, "its replica is new, and knows no leader yet", m.Look(time.Hour+lost-1, here, every, stays, nil), "")
+	m = New(1)
+	knows(m, 0, one)
+	m.Look(time.Hour, here, func(transport.ID) bool { return false }, stays, nil)
+	few := func(id transport.ID) bool { return slices.Contains(spares, id) }
+	wants(t, "it was cut off, and is connected with spares alone as yet", m.Look(time.Hour+Grace-1, here, few, stays, nil), "")
+	wants(t, "for long", m.Look(time.Hour+Grace, here, few, stays, nil), "recovers")
+	m = New(1)
+	knows(m, 0, one)
+	m.Look(Grace-1, here, every, stays, nil)
+	wants(t, "voters were connected a moment ago", m.Look(Grace, here, few, stays, nil), "")
+	m = New(1)
+	knows(m, 0, one)
+	m.Core(0, seat.State{Table: one, Fenced: true}, nil)
+	m.Look(time.Hour, here, every, stays, nil)
+	m.Core(time.Hour, seat.State{Table: one}, nil)
+	wants(t, "it was fenced until now", m.Look(time.Hour+Grace-1, here, every, stays, nil), "")
+	m = New(1)
+	knows(m, 0, one)
 	m.Cut(seat.Cut{Generation: one.Shards[0].Generation}, nil)
-	wants(t, "begun, as its replica was cut", m.Look(0, nil, func(transport.ID) bool { return true }, nil), "recovers")
+	wants(t, "begun, as its replica was cut", m.Look(0, nil, func(transport.ID) bool { return true }, stays, nil), "recovers")
 	m = New(4)
 	m.Core(0, seat.State{Table: two, Fenced: true}, nil)
-	wants(t, "fenced", m.Look(time.Hour, nil, func(transport.ID) bool { return true }, nil), "")
+	wants(t, "fenced", m.Look(time.Hour, nil, func(transport.ID) bool { return true }, stays, nil), "")
 }
 
 // A generation begins with those who have a seat, of the first ones that the ring names.
 func TestPlace(t *testing.T) {
 	five := tableOf(5).Seats
-	if got := ringOrder(tableOf(5).List(), 0, 1); !slices.Equal(got, []int{3, 4, 2, 1, 0}) {
+	if got := ringOrder(ringOver(five, 1), five, 0); !slices.Equal(got, []int{3, 4, 2, 1, 0}) {
 		t.Errorf("the ring names %v", got)
 	}
-	if got := Place(five, 0, 1, 3); !slices.Equal(got, list{3, 4, 5}) {
+	if got := Place(five, founding.Params{Shards: 1, Replicas: 3})(0); !slices.Equal(got, list{3, 4, 5}) {
 		t.Errorf("placed at %v", got)
 	}
 	five[4].Node.ID = 0
-	if got := Place(five, 0, 1, 3); !slices.Equal(got, list{2, 3, 4}) {
+	if got := Place(five, founding.Params{Shards: 1, Replicas: 3})(0); !slices.Equal(got, list{2, 3, 4}) {
 		t.Errorf("without the node of one entry, placed at %v", got)
 	}
+	zones := tableOf(5).Seats
+	for i, zone := range []string{"z", "y", "x", "x", "x"} {
+		zones[i].Node.Zone = zone
+	}
+	if got := Place(zones, founding.Params{Shards: 1, Replicas: 3})(0); !slices.Equal(got, list{1, 2, 4}) {
+		t.Errorf("in three zones, placed at %v", got)
+	}
 }
+
+// stays: no node leaves.
+func stays(transport.ID) bool { return false }

@@ -3,14 +3,12 @@ package members
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -27,7 +25,7 @@ type bench struct {
 	t     *testing.T
 	m     *Machine
 	now   time.Duration
-	words []string // Connect, Disconnect, Dial, Join, NodeGone and SendLeaving; and errors of Status
+	words []string // Connect, Disconnect, Join, NodeGone, SendLeaving and NameTaken; and errors of Status
 	drawn []Drawn
 	sent  []SendStatus
 	ready int
@@ -36,8 +34,8 @@ type bench struct {
 
 // newBench makes a Machine that has joined a mesh of so many shards, two seconds ago, and is
 // ready: it leads all of them.
-func newBench(t *testing.T, shards int, configure ...func(*Config)) *bench {
-	b := alone(t, configure...)
+func newBench(t *testing.T, shards int) *bench {
+	b := alone(t)
 	b.joins(shards)
 	b.reports(led(shards))
 	b.pass(2 * time.Second)
@@ -46,14 +44,10 @@ func newBench(t *testing.T, shards int, configure ...func(*Config)) *bench {
 }
 
 // alone makes a Machine that is in no mesh.
-func alone(t *testing.T, configure ...func(*Config)) *bench {
+func alone(t *testing.T) *bench {
 	b := &bench{t: t, now: time.Minute}
 	cfg := Config{
-		Self: node("a", self), RingHash: testRing, ContactEvery: time.Second,
-		Rand: rand.New(rand.NewPCG(1, 2)), Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
-	}
-	for _, f := range configure {
-		f(&cfg)
+		Self: node("a", self), RingHash: testRing, Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
 	}
 	b.m = New(cfg)
 	return b
@@ -91,8 +85,6 @@ func (b *bench) note(out []Output) {
 			b.say("connect %d %s", o.ID, o.Addr)
 		case Disconnect:
 			b.say("disconnect %d", o.ID)
-		case Dial:
-			b.say("dial %s", o.Addr)
 		case Join:
 			for _, m := range o.Members {
 				b.say("join %d", m.ID)
@@ -105,6 +97,8 @@ func (b *bench) note(out []Output) {
 			b.sent = append(b.sent, o)
 		case Drawn:
 			b.drawn = append(b.drawn, o)
+		case NameTaken:
+			b.say("name taken by %d", o.By.ID)
 		case Ready:
 			b.ready++
 		}
@@ -150,15 +144,17 @@ func (b *bench) shown(id transport.ID) (Member, bool) {
 	return Member{}, false
 }
 
-// liveness is what the latest view says of a node.
-func (b *bench) liveness(id transport.ID) placement.Liveness {
+// liveness is what the machine believes of a node that it knows.
+func (b *bench) liveness(id transport.ID) liveness {
 	b.t.Helper()
-	known, others := b.view().Liveness()
-	if l, ok := known[uint64(id)]; ok {
-		return l
+	if !b.knows(id) {
+		b.t.Fatalf("it does not know of %d", id)
 	}
-	return others
+	l, _ := b.m.liveness(b.m.members[id])
+	return l
 }
+
+func (b *bench) knows(id transport.ID) bool { return b.m.members[id] != nil }
 
 // pass lets the time d pass.
 func (b *bench) pass(d time.Duration) {
@@ -173,7 +169,7 @@ func (b *bench) pass(d time.Duration) {
 }
 
 func (b *bench) joins(shards int, others ...env.Member) {
-	b.take(b.m.Joined(b.now, Mesh{ID: testMesh, Shards: shards, Replicas: 3}, others, nil))
+	b.take(b.m.Joined(b.now, Mesh{ID: testMesh, Shards: shards}, others, nil))
 }
 
 func (b *bench) gossips(m env.Member, state env.MemberState) {
@@ -195,7 +191,7 @@ func (b *bench) comes(m env.Member) {
 }
 
 // reports tells the machine what its node's replicas are.
-func (b *bench) reports(r Report) { b.take(b.m.Reported(b.now, r, nil)) }
+func (b *bench) reports(r Report) { b.take(b.m.Reported(b.now, r, 0, nil)) }
 
 // hears takes in the status of another node.
 func (b *bench) hears(m env.Member, r Report) {

@@ -14,7 +14,7 @@ type Health struct {
 	Ready           bool  // it can now: every shard has a leader
 	FullyReplicated bool  // both lists are empty, and every voter is connected
 	NoMajority      []int // shards without a leader that this node has heard of
-	UnderReplicated []int // the other shards that do not have, in step, as many replicas as the members allow
+	UnderReplicated []int // the other shards that do not have, in step, as many voters as the core's list allows
 
 	// QuietUntil is when the last quiet shard is expected to grant, by this node's clock; zero: none is
 	// quiet (P27). What its leader last said of a shard counts, also when it has no leader any more.
@@ -115,11 +115,16 @@ func (m *Machine) predecessorVotes() bool {
 	return false
 }
 
-// arrive makes this node ready once it can serve: every shard has a leader that this node, or
-// one that it hears, has heard of; and none counts this node's predecessor.
+// arrive makes this node ready once it can serve: every shard has a leader that this node, or one that it hears, has
+// heard of; this one votes where it should, and its predecessor nowhere; and no other node has its name.
 func (m *Machine) arrive() {
 	m.assess()
-	if len(m.health.NoMajority) > 0 || m.predecessorVotes() {
+	rival := m.rival()
+	if rival != nil && m.yields(rival) {
+		m.emit(NameTaken{By: rival.Member})
+		return
+	}
+	if rival != nil || len(m.health.NoMajority) > 0 || m.lacks > 0 || m.predecessorVotes() {
 		m.statusAt = min(m.statusAt, m.now+100*time.Millisecond)
 		return
 	}
@@ -127,11 +132,33 @@ func (m *Machine) arrive() {
 	m.emit(Ready{})
 }
 
+// rival returns a connected member that has this node's name, or nil. One that is proven dead, as a predecessor
+// at this node's address is, or leaves, does not count.
+func (m *Machine) rival() *member {
+	for _, o := range m.peers() {
+		if o.Name == m.cfg.Self.Name && !o.proven && !o.leaving {
+			return o
+		}
+	}
+	return nil
+}
+
+// yields reports whether this node ends because of its rival, which lives, as it reports. Of two that start
+// together the one with the lower ID stays: it waits for the other one to end, which is not long.
+func (m *Machine) yields(rival *member) bool {
+	_, reports := m.statuses[rival.ID]
+	return reports && (rival.ID < m.cfg.Self.ID || m.now >= m.joinedAt+2*statusEvery)
+}
+
 // Waiting says what a node that has joined waits for until it is ready.
 func (m *Machine) Waiting() string {
 	switch missing := len(m.health.NoMajority); {
+	case m.rival() != nil:
+		return "another node has this node's name"
 	case missing > 0:
 		return fmt.Sprintf("%d of %d shards have no leader that this node has heard of", missing, m.mesh.Shards)
+	case m.lacks > 0:
+		return fmt.Sprintf("%d shards do not count this node as a voter yet", m.lacks)
 	case m.predecessorVotes():
 		return "an earlier incarnation of this node is still a voter of some shards"
 	}

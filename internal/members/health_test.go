@@ -190,6 +190,15 @@ func TestWhenANodeIsReady(t *testing.T) {
 		{"nothing is heard", func(b *bench) {}, "2 of 2 shards have no leader that this node has heard of"},
 		{"one shard is led", func(b *bench) { b.hears(n, led(1)) }, waitsForLeader},
 		{"all are led", func(b *bench) { b.hears(n, led(2)) }, ""},
+		{"it does not vote where it should", func(b *bench) {
+			b.take(b.m.Reported(b.now, Report{}, 3, nil))
+			b.hears(n, led(2))
+		}, "3 shards do not count this node as a voter yet"},
+		{"it did not vote where it should", func(b *bench) {
+			b.take(b.m.Reported(b.now, Report{}, 3, nil))
+			b.hears(n, led(2))
+			b.reports(Report{})
+		}, ""},
 		{"all are led, for another node", func(b *bench) { b.hears(n, Report{Follows: []int{0, 1}}) }, ""},
 		{"this node leads all", func(b *bench) { b.reports(led(2)) }, ""},
 		{"this node, which leads, counts its predecessor", func(b *bench) { b.reports(Report{Led: []int{0, 1}, Voters: before}) }, earlier},
@@ -222,6 +231,70 @@ func TestWhenANodeIsReady(t *testing.T) {
 		b.pass(time.Second)
 		if b.hears(n, led(2)); b.ready > 1 {
 			t.Errorf("%s: it tells again that it is ready", tt.name)
+		}
+	}
+}
+
+// Promise: P30: before it is ready, a node ends if another living one has its name. Of two that start together the one
+// with the lower ID stays, once the other has gone. A predecessor is none: it is dead, or leaves.
+func TestTheNameIsTaken(t *testing.T) {
+	rival := func(id transport.ID) env.Member { return env.Member{ID: id, Name: "b", Addr: fmt.Sprint("b:", id)} }
+	lower, higher := rival(2), rival(9)
+	told := func(b *bench, m env.Member) { b.comes(m); b.hears(m, led(1)) }
+	for _, tt := range []struct {
+		name  string
+		then  func(b *bench)
+		by    transport.ID // or it stays
+		after time.Duration
+	}{
+		{"nobody has it", func(b *bench) { b.comes(node("c", 3)); b.hears(node("c", 3), led(1)) }, 0, 0},
+		{"the other has the lower ID", func(b *bench) { told(b, lower) }, 2, 0},
+		{"the other has the higher ID", func(b *bench) { told(b, higher) }, 9, 2 * time.Second},
+		{"the other leads nothing", func(b *bench) { b.comes(lower); b.hears(lower, Report{}) }, 2, 0},
+		{"the other, with the higher ID, ends", func(b *bench) {
+			told(b, higher)
+			b.parts(higher, transport.Lost)
+			b.reports(led(1))
+		}, 0, 0},
+		{"the other, with the higher ID, ends at the last moment", func(b *bench) {
+			told(b, higher)
+			b.reports(led(1))
+			b.pass(2*time.Second - 1)
+			b.parts(higher, transport.Lost)
+		}, 0, 0},
+		{"the other has not reported yet", func(b *bench) {
+			b.comes(lower)
+			b.reports(led(1))
+			b.pass(100 * time.Millisecond)
+			b.hears(lower, Report{})
+		}, 2, 100 * time.Millisecond},
+		{"the other is not connected", func(b *bench) { b.gossips(lower, env.Alive); b.reports(led(1)) }, 0, 0},
+		{"the other leaves", func(b *bench) { b.comes(lower); b.leaves(lower); b.hears(lower, led(1)) }, 0, 0},
+		{"the other was here before, at the same address", func(b *bench) {
+			before := rival(2)
+			before.Addr = "b:1"
+			told(b, before)
+		}, 0, 0},
+		{"the other was replaced", func(b *bench) {
+			b.comes(lower)
+			b.parts(lower, transport.Replaced)
+			b.reports(led(1))
+		}, 0, 0},
+	} {
+		b := alone(t)
+		b.m.cfg.Self = node("b", 5)
+		b.joins(1)
+		began := b.now
+		tt.then(b)
+		taken := func() bool { return hasPrefix(b.words, "name taken") }
+		for b.now < began+3*time.Second && !taken() && b.ready == 0 {
+			b.pass(100 * time.Millisecond)
+		}
+		if tt.by == 0 && (taken() || b.ready != 1) {
+			t.Errorf("%s: it is ready %d times, and asks for %q", tt.name, b.ready, b.words)
+		}
+		if tt.by != 0 && (!b.asked(fmt.Sprint("name taken by ", uint64(tt.by))) || b.ready > 0 || b.now != began+tt.after) {
+			t.Errorf("%s: after %v it is ready %d times, and asks for %q", tt.name, b.now-began, b.ready, b.words)
 		}
 	}
 }

@@ -4,39 +4,28 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
 
 // Config is what a Machine is told about its node.
 type Config struct {
 	Self     env.Member
-	RingHash uint64 // of the ring that this node computes
-
-	// Seeds are the listed seeds. Those at which no connected member is are dialled, and so are
-	// the addresses of lost members: all members together dial each of them about once in
-	// ContactEvery, which is positive.
-	Seeds        []string
-	ContactEvery time.Duration
-
-	Rand   *rand.Rand // chooses which address is dialled, and when
-	Logger *slog.Logger
+	RingHash uint64 // of the ring of entries that this node computes
+	Logger   *slog.Logger
 }
 
-// Mesh is what the founding of a mesh has fixed.
+// Mesh is what never changes in a mesh.
 type Mesh struct {
-	ID       uint64
-	Shards   int
-	Replicas int
+	ID     uint64
+	Shards int
 }
 
-// Output is something to do now, in order: Connect, Disconnect, Dial, SendStatus, SendLeaving,
-// Join, NodeGone, Drawn or Ready.
+// Output is something to do now, in order: Connect, Disconnect, SendStatus, SendLeaving, Join, NodeGone,
+// Drawn, Ready or NameTaken.
 type Output interface{ isOutput() }
 
 type (
@@ -47,9 +36,6 @@ type (
 	}
 	// Disconnect ends the connection to a node, saying goodbye.
 	Disconnect struct{ ID transport.ID }
-	// Dial asks for one attempt to find out which node answers at Addr. If one does, Answered
-	// reports it.
-	Dial struct{ Addr string }
 	// SendStatus is a message to the Machine of another node, for Status. It may be lost. Body
 	// must not be changed.
 	SendStatus struct {
@@ -60,7 +46,7 @@ type (
 	SendLeaving struct{ To transport.ID }
 	// Join tells gossip of members that it may not know of.
 	Join struct{ Members []env.Member }
-	// NodeGone tells that a node is proven dead (P30).
+	// NodeGone tells that a node is proven dead (P33).
 	NodeGone struct{ ID transport.ID }
 	// Drawn is a new view, and what users are shown of it: each name once, sorted.
 	Drawn struct {
@@ -69,17 +55,19 @@ type (
 	}
 	// Ready tells, once, that this node can serve: see Waiting.
 	Ready struct{}
+	// NameTaken tells that another living node has this node's name, before this one is ready.
+	NameTaken struct{ By env.Member }
 )
 
 func (Connect) isOutput()     {}
 func (Disconnect) isOutput()  {}
-func (Dial) isOutput()        {}
 func (SendStatus) isOutput()  {}
 func (SendLeaving) isOutput() {}
 func (Join) isOutput()        {}
 func (NodeGone) isOutput()    {}
 func (Drawn) isOutput()       {}
 func (Ready) isOutput()       {}
+func (NameTaken) isOutput()   {}
 
 // Member is a node as users are shown it.
 type Member struct {
@@ -107,11 +95,9 @@ type Machine struct {
 
 	stale  bool          // a new view is to be made
 	drawAt time.Duration // and at this time at the latest
-	table  *ring.Table   // of the view
-	names  string        // those that table was made of
-	dialAt time.Duration // when the next address outside the mesh is dialled
 
 	own      Report // what this node's replicas are
+	lacks    int    // in how many shards it is to vote and does not yet
 	statuses map[transport.ID]status
 	statusAt time.Duration   // when this node's own is sent
 	shards   []shardState    // made by assess
@@ -140,28 +126,48 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 
 func (m *Machine) emit(o Output) { m.out = append(m.out, o) }
 
-// Joined reports that this node is in a mesh now, with these members. It is called once.
-func (m *Machine) Joined(now time.Duration, mesh Mesh, members []env.Member, out []Output) []Output {
+// Joined reports that this node is in a mesh now, in which these nodes have a seat: its first one, or another one
+// with as many shards.
+func (m *Machine) Joined(now time.Duration, mesh Mesh, seated []env.Member, out []Output) []Output {
 	return m.input(now, out, func() {
-		m.mesh, m.joined, m.joinedAt, m.stale = mesh, true, now, true
+		if !m.joined {
+			m.joined, m.joinedAt = true, now
+		}
+		m.mesh, m.stale = mesh, true
 		m.quiet = make([]time.Duration, mesh.Shards)
-		m.dialAt, m.drawAt, m.statusAt = now, now, now
+		clear(m.statuses) // they were of another mesh
+		m.drawAt, m.statusAt = now, now
 		m.believe(m.cfg.Self, env.Alive)
-		var others []env.Member
-		for _, o := range members {
-			if o.ID != m.cfg.Self.ID {
-				m.believe(o, env.Alive)
-				others = append(others, o)
-			}
-		}
-		if len(others) > 0 {
-			m.emit(Join{Members: others})
-		}
+		m.seated(seated)
 		// Until now this node was in no mesh, and introduce ignored them.
 		for _, id := range slices.Sorted(maps.Keys(m.connected)) {
 			m.introduce(m.connected[id])
 		}
 	})
+}
+
+// Seated reports which nodes have a seat in the core.
+func (m *Machine) Seated(now time.Duration, all []env.Member, out []Output) []Output {
+	return m.input(now, out, func() {
+		if m.joined {
+			m.seated(all)
+		}
+	})
+}
+
+// seated tells gossip of nodes with a seat that this node has not heard of.
+func (m *Machine) seated(all []env.Member) {
+	var news []env.Member
+	for _, o := range all {
+		if m.members[o.ID] == nil {
+			m.believe(o, env.Alive)
+			m.members[o.ID].unheard = !m.members[o.ID].connected
+			news = append(news, o)
+		}
+	}
+	if len(news) > 0 {
+		m.emit(Join{Members: news})
+	}
 }
 
 // News reports what gossip says of a node, true or not.
@@ -189,7 +195,7 @@ func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Ou
 				"peer", peer.Name, "ring", fmt.Sprintf("%016x", peer.RingHash), "mine", fmt.Sprintf("%016x", mine))
 		}
 		if o := m.members[peer.ID]; o != nil {
-			o.connected, m.stale = true, true
+			o.connected, o.unheard, m.stale = true, false, true
 		}
 		m.introduce(peer)
 		if m.leaving {
@@ -251,9 +257,6 @@ func (m *Machine) Tick(now time.Duration, out []Output) []Output {
 		if !m.joined {
 			return
 		}
-		if now >= m.dialAt {
-			m.seek()
-		}
 		if m.stale || now >= m.drawAt {
 			m.draw()
 		}
@@ -273,5 +276,5 @@ func (m *Machine) Deadline() time.Duration {
 	if !m.joined {
 		return env.Never
 	}
-	return min(m.dialAt, m.drawAt, m.statusAt)
+	return min(m.drawAt, m.statusAt)
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -16,16 +15,17 @@ type member struct {
 	state     env.MemberState // as gossip says
 	since     time.Duration   // of state, or of the proof
 	leaving   bool            // it said so itself
-	proven    bool            // dead: another node answers at its address (P30)
+	proven    bool            // dead: another node answers at its address (P33)
 	connected bool
+	unheard   bool   // the core's table alone speaks of it: it may be dead
 	said      string // what was logged of it last: see tellOf
 }
 
-// grace is for how long a node may be silent before its replicas are replaced.
+// grace is for how long a node may be silent before it counts as gone.
 const grace = 5 * time.Second
 
-// For how long a node remembers silent nodes, to look for them again, and those that are proven
-// dead, so that late gossip does not bring them back.
+// For how long a node remembers silent nodes, to show them, and those that are proven dead, so that late
+// gossip does not bring them back.
 const (
 	forgetAfter  = 24 * time.Hour
 	forgetProven = 10 * time.Minute
@@ -40,6 +40,7 @@ func (m *Machine) believe(said env.Member, state env.MemberState) {
 		m.members[said.ID] = o
 		m.stale = true
 	}
+	o.unheard = false
 	if o.state == env.Left || o.proven {
 		return // that is for ever
 	}
@@ -60,7 +61,7 @@ func (m *Machine) believe(said env.Member, state env.MemberState) {
 	}
 }
 
-// prove records as proven that a node is dead: another node answers at its address (P30).
+// prove records as proven that a node is dead: another node answers at its address (P33).
 func (m *Machine) prove(o *member) {
 	if o.proven {
 		return
@@ -96,43 +97,33 @@ func (m *Machine) peers() []*member {
 	return slices.DeleteFunc(m.sorted(), func(o *member) bool { return !o.connected || o.ID == m.cfg.Self.ID })
 }
 
-// Named returns the living member with that name, other than the node except. A member that leaves
-// does not count.
-func (m *Machine) Named(name string, except transport.ID) (env.Member, bool) {
-	for _, o := range m.sorted() {
-		if o.Name == name && o.ID != except && o.state == env.Alive && !o.proven && !o.leaving {
-			return o.Member, true
-		}
-	}
-	return env.Member{}, false
-}
+// liveness is what a node believes of another one. The later, the less it lives.
+type liveness int
 
-// Alive returns the members that are believed to live, to tell a joiner.
-func (m *Machine) Alive() []env.Member {
-	var all []env.Member
-	for _, o := range m.sorted() {
-		if o.state == env.Alive && !o.proven {
-			all = append(all, o.Member)
-		}
-	}
-	return all
-}
+const (
+	present  liveness = iota
+	doubted           // silent, for less than the grace
+	silent            // it may come back
+	departed          // it left, leaves, or is proven dead
+)
 
-// liveness returns what the view says of a node, and until when.
-func (m *Machine) liveness(o *member) (l placement.Liveness, until time.Duration) {
+// liveness returns what is believed of a node, and until when.
+func (m *Machine) liveness(o *member) (l liveness, until time.Duration) {
 	switch {
 	case o.ID == m.cfg.Self.ID && m.leaving:
-		return placement.Departed, env.Never
+		return departed, env.Never
 	case o.ID == m.cfg.Self.ID:
-		return placement.Present, env.Never
+		return present, env.Never
 	case o.state == env.Left || o.leaving || o.proven:
-		return placement.Departed, env.Never
+		return departed, env.Never
+	case o.unheard:
+		return present, o.since + grace
 	case o.state == env.Alive || o.connected:
-		return placement.Present, env.Never
+		return present, env.Never
 	case m.now-o.since < grace:
-		return placement.Suspect, o.since + grace
+		return doubted, o.since + grace
 	}
-	return placement.Silent, env.Never
+	return silent, env.Never
 }
 
 // prefer reports whether o rather than p is the node that now bears their name. Gossip still
@@ -145,7 +136,7 @@ func (m *Machine) prefer(o, p *member) bool {
 // standing is how strong a node's claim to its name is.
 func (m *Machine) standing(o *member) int {
 	switch l, _ := m.liveness(o); {
-	case l != placement.Present:
+	case l != present:
 		return -int(l)
 	case o.ID == m.cfg.Self.ID:
 		return 3

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/placement"
 )
 
 // leaderless is for how long shards have had no leader, and what was logged of that.
@@ -20,23 +19,23 @@ type leaderless struct {
 const (
 	nodeJoined = "a node joined"
 	nodeLeft   = "a node left"
-	nodeSilent = "a node is silent: its replicas are replaced if another node can host them"
+	nodeSilent = "a node is silent"
 	nodeDied   = "a node died: another one answers at its address"
 	nodeBack   = "a silent node is back"
 )
 
 // tellOf logs what has become of another node. Those that were there when this one joined are not news.
-func (m *Machine) tellOf(o *member, l placement.Liveness) {
+func (m *Machine) tellOf(o *member, l liveness) {
 	was := o.said
 	is := nodeJoined
 	switch {
-	case o.ID == m.cfg.Self.ID || l == placement.Suspect:
+	case o.ID == m.cfg.Self.ID || l == doubted:
 		return
 	case o.state == env.Left || o.leaving:
 		is = nodeLeft
 	case o.proven:
 		is = nodeDied
-	case l == placement.Silent:
+	case l == silent:
 		is = nodeSilent
 	case was == nodeSilent || was == nodeBack:
 		is = nodeBack

@@ -94,15 +94,16 @@ func (m *Machine) every() time.Duration {
 	return max(statusEvery, time.Duration(len(m.connected))*20*time.Millisecond)
 }
 
-// Reported reports what this node's replicas are now. Other nodes are told of it at the next Tick.
-func (m *Machine) Reported(now time.Duration, r Report, out []Output) []Output {
-	return m.input(now, out, func() { m.own, m.statusAt = r, now })
+// Reported reports what this node's replicas are now, and in how many shards it is to vote and does not yet. Other
+// nodes are told of it at the next Tick.
+func (m *Machine) Reported(now time.Duration, r Report, lacks int, out []Output) []Output {
+	return m.input(now, out, func() { m.own, m.lacks, m.statusAt = r, lacks, now })
 }
 
 // Status takes in the body of another node's SendStatus. It fails if that is malformed.
 func (m *Machine) Status(now time.Duration, from transport.ID, body []byte, out []Output) ([]Output, error) {
 	if !m.joined {
-		return out, nil // the sender is a founder that was faster, and sends it again
+		return out, nil // the sender was faster, and sends it again
 	}
 	r, err := readStatus(body, m.mesh.Shards)
 	if err != nil {

@@ -40,6 +40,9 @@ func (l *shardLoop) closeLeases(s *client.Session) []*client.Call {
 // step gives the client one input, and carries out what comes of it: the events first, so that a
 // belief ends before anything is sent (P8).
 func (l *shardLoop) step(in client.Input) {
+	if l.client == nil {
+		return // in no mesh, nobody has a session
+	}
 	o := &l.clientOut
 	l.client.Step(l.now, in, o)
 	for _, e := range o.Events {

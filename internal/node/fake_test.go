@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
-	"github.com/lockmesh/mesh/ring"
+	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -33,12 +34,15 @@ type bench struct {
 	loops  []*benchLoop
 	sent   []parcel
 	frames int          // so many about shards were sent
+	of     uint64       // the mesh that the last of them names
 	words  []string     // what the node asked of its connections and of gossip
 	play   func(parcel) // hears what is sent, in its place
 	log    strings.Builder
 	news   func(env.MemberEvent)
-	deaf   bool          // there is no gossip
-	late   time.Duration // so much later the next caller runs that is woken
+	says   transport.Hello // how the node introduces itself
+	deaf   bool            // there is no gossip
+	apart  bool            // no dial ends, not even of the node's own address
+	late   time.Duration   // so much later the next caller runs that is woken
 }
 
 // parcel is a message that the node sent: about a shard, or a control message.
@@ -85,35 +89,63 @@ func believed(ttl time.Duration) time.Duration { return time.Duration(float64(tt
 
 var benchMembers = []replica.Peer{{Node: nodeA, Name: "a", Addr: "a:1"}, {Node: nodeB, Name: "b", Addr: "b:1"}, {Node: nodeC, Name: "c", Addr: "c:1"}}
 
-// newBench makes a node that is part of a mesh of one shard, or as many as cfg says, which was
-// founded by the nodes of the roster. Without a roster b leads.
+// benchMesh is the mesh that the nodes of the roster founded: each has a seat, and votes in every shard.
+func benchMesh(shards int, roster ...uint64) *core.Table {
+	t := &core.Table{
+		Stamp: core.Stamp{Roll: core.Ballot{Round: 1, By: nodeB}}, Mesh: 77,
+		Params: founding.Params{MeshName: "m", Shards: shards, Replicas: 3, MaxTTL: time.Minute, Rho: 100},
+	}
+	var voters []transport.ID
+	for _, m := range benchMembers {
+		if slices.Contains(roster, m.Node) {
+			voters = append(voters, transport.ID(m.Node))
+			t.Seats = append(t.Seats, core.Seat{Entry: m.Addr, Node: env.Member{ID: transport.ID(m.Node), Name: m.Name, Addr: m.Addr}})
+		}
+	}
+	for range shards {
+		t.Shards = append(t.Shards, core.Shard{Generation: benchLife, Voters: voters, Revision: 1 << 30})
+	}
+	return t
+}
+
+// benchLife is the generation in which the bench's shards live.
+var (
+	benchLife       = core.Generation{Core: core.Ballot{Round: 1, By: nodeB}, Number: 1}
+	benchGeneration = benchLife.Name()
+)
+
+// newBench makes a node that is part of a mesh of one shard, or as many as cfg says, in whose core are the nodes of
+// the roster. What it is to know of the core the test says: no dial ends. Without a roster the node is a client of b,
+// which leads, and c.
 func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 	tb.Helper()
-	b := &bench{tb: tb, now: time.Minute}
+	b := &bench{tb: tb, now: time.Minute, apart: true}
 	cfg.Env, cfg.Name, cfg.LeaseTTL = b, "a", benchTTL
 	cfg.Logger = slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b.node = &Node{
 		cfg: cfg, env: b, log: cfg.Logger, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
 		done: make(chan struct{}), sessions: make(map[*Session]bool), status: serving,
 	}
+	b.node.waits.Store(new(string))
 	b.node.membership = newMembership(b.node)
-	mesh := founding.Mesh{
-		MeshID: 77, Epoch: 1, Founded: 1 << 20,
-		Params: founding.Params{MeshName: "m", Shards: max(cfg.Shards, 1), Replicas: 3, MaxTTL: time.Minute, Rho: 100},
+	b.node.shards, b.node.watch = newShardLoop(b.node), newWatch(b.node)
+	b.node.watch.loop = b.NewLoop("watch", b.node.watch.run)
+	b.node.shards.start()
+	client := len(roster) == 0
+	if client {
+		roster = []uint64{nodeB, nodeC}
 	}
-	for _, m := range benchMembers {
-		if slices.Contains(roster, m.Node) || len(roster) == 0 && m.Node != nodeA {
-			mesh.Roster = append(mesh.Roster, env.Member{ID: transport.ID(m.Node), Name: m.Name, Addr: m.Addr})
-		}
-	}
-	b.node.found(mesh)
+	b.knows(seat.State{Table: benchMesh(max(cfg.Shards, 1), roster...)})
 	b.looks(benchMembers...)
-	if len(roster) == 0 {
+	if client {
 		b.looks(benchMembers[1:]...) // what a node says to itself is not sent
 		b.hears(nodeB, serves(benchTerm))
 	}
 	return b
 }
+
+// knows lets the node know this of the core.
+func (b *bench) knows(s seat.State) { b.do(func(l *shardLoop) { l.know(s) }) }
 
 // ready returns a node that can serve.
 func ready(ctx context.Context, cfg Config) (*Node, error) {
@@ -148,11 +180,7 @@ func (b *bench) looks(all ...replica.Peer) { b.views(false, all) }
 
 // views gives the node a view of one that leaves, or stays.
 func (b *bench) views(leaving bool, all []replica.Peer) {
-	var names []ring.Member
-	for _, m := range all {
-		names = append(names, ring.Member{Name: m.Name})
-	}
-	v := members.NewView(leaving, all, ring.New(names, b.node.mesh.Params.Shards, 3))
+	v := members.NewView(leaving, all)
 	b.node.shards.post(func(l *shardLoop) { l.look(v) })
 	b.run()
 }
@@ -190,11 +218,21 @@ func (b *bench) NewMembership(_ env.Member, _ env.Network, events func(env.Membe
 
 // Addr, Dial, Connect, Disconnect, Send, Update and Close make it a env.Network.
 func (b *bench) Addr() string                         { return "a:1" }
-func (b *bench) Dial(addr string)                     { b.note("dial %s", addr) }
 func (b *bench) Connect(id transport.ID, addr string) { b.note("connect %d %s", uint64(id), addr) }
 func (b *bench) Disconnect(id transport.ID)           { b.note("disconnect %d", uint64(id)) }
-func (b *bench) Update(transport.Hello)               {}
 func (b *bench) Close()                               { b.note("close") }
+
+func (b *bench) Update(h transport.Hello) { b.says = h }
+
+// Dial reaches the node itself, or nobody.
+func (b *bench) Dial(addr string) {
+	switch {
+	case addr != "a:1":
+		b.note("dial %s", addr)
+	case !b.apart:
+		b.node.Dialed(addr, transport.Hello{ID: transport.ID(b.node.id), Name: "a", Addr: addr}, transport.ErrSelf)
+	}
+}
 
 func (b *bench) Send(id transport.ID, kind transport.Kind, class transport.Class, body []byte) bool {
 	if kind == transport.KindControl {
@@ -202,8 +240,9 @@ func (b *bench) Send(id transport.ID, kind transport.Kind, class transport.Class
 		return true
 	}
 	b.frames++
+	b.of, _ = message.ReadHeader(body)
 	var r message.Reader
-	for r.Reset(body, b.node.mesh.Params.Shards); r.Next(); r.Keep() {
+	for r.Reset(body, b.node.Params().Shards); r.Next(); r.Keep() {
 		b.post(parcel{to: uint64(id), class: class, letter: letter{r.Shard, r.Message}})
 	}
 	if r.Err() != nil {
@@ -335,7 +374,7 @@ func (b *bench) take() []parcel {
 
 func (p *parcel) words() string {
 	if p.Message == nil {
-		return []string{0: "nothing", ctlFounding: "founding", ctlStatus: "status", ctlLeaving: "leaving"}[p.control[0]]
+		return []string{0: "nothing", ctlCore: "core", ctlStatus: "status", ctlLeaving: "leaving"}[p.control[0]]
 	}
 	return message.Name(p.Message, 0, func(transport.ID, uint64, uint64) string { return "" })
 }
@@ -362,7 +401,7 @@ func (b *bench) expect(want string) parcel {
 
 // mail leaves messages of a peer, in one frame, for the next run of the shard loop.
 func (b *bench) mail(from uint64, messages ...letter) {
-	frame := message.AppendHeader(nil, b.node.mesh.MeshID)
+	frame := message.AppendHeader(nil, b.node.mesh.Load().id)
 	for _, m := range messages {
 		frame = message.Append(frame, m.shard, m.Message)
 	}
@@ -376,10 +415,12 @@ func (b *bench) hears(from uint64, messages ...letter) {
 }
 
 // serves is a new leader's word that it leads in a term.
-func serves(term uint64) letter { return letter{0, &message.Serving{Generation: 1, Term: term}} }
+func serves(term uint64) letter {
+	return letter{0, &message.Serving{Generation: benchGeneration, Term: term}}
+}
 
 // byB is how b speaks as the leader.
-var byB = message.Leadership{Generation: 1, Leader: nodeB, Term: benchTerm}
+var byB = message.Leadership{Generation: benchGeneration, Leader: nodeB, Term: benchTerm}
 
 // told is what b, who leads, says of a request: p, in which only the outcome matters.
 func told(request parcel, p message.Reply) letter {
@@ -406,7 +447,7 @@ func redirected(request parcel, to, term uint64) letter {
 	if is[*message.Renewal](request) {
 		id = request.renewal().Session
 	}
-	return letter{0, &message.Redirect{Session: id.Number, Number: number, Leadership: message.Leadership{Generation: 1, Leader: to, Term: term}}}
+	return letter{0, &message.Redirect{Session: id.Number, Number: number, Leadership: message.Leadership{Generation: benchGeneration, Leader: to, Term: term}}}
 }
 
 // asks makes a call of a session in shard 0, as Session.Acquire does.

@@ -47,7 +47,7 @@ func (l *shardLoop) frame(node uint64, class transport.Class) *outFrame {
 		l.send(f)
 	}
 	if len(f.body) == 0 {
-		f.body = message.AppendHeader(f.body, l.node.mesh.MeshID)
+		f.body = message.AppendHeader(f.body, l.core.table.Mesh)
 	}
 	return f
 }

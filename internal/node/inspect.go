@@ -2,9 +2,9 @@ package node
 
 import (
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -30,14 +30,11 @@ func (n *Node) Replicas() []env.Replica {
 		return ids
 	}
 	var all []env.Replica
-	if n.shards == nil {
-		return nil
-	}
 	for _, r := range n.shards.replicas {
 		voters, outgoing, coming, unsettled := r.Configuration()
 		all = append(all, env.Replica{
 			Shard: r.Shard(), Generation: r.Generation(),
-			Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving(),
+			Voters: ids(voters), Outgoing: ids(outgoing), Coming: ids(coming), Unsettled: unsettled, Serving: r.Serving() && !n.shards.core.fenced,
 			Missed: ids(r.Missed()), Last: r.Last(), Applied: r.Applied(), Sum: r.Table().Sum, Records: r.Table().Records,
 		})
 	}
@@ -76,23 +73,36 @@ func (n *Node) Mesh() uint64 {
 	if n.status == closed {
 		return 0
 	}
-	return n.mesh.MeshID
+	if m := n.mesh.Load(); m != nil {
+		return m.id
+	}
+	return 0
+}
+
+// Seats implements env.Inspected.
+func (n *Node) Seats() (all []transport.ID) {
+	if t := n.shards.core.table; t != nil {
+		for _, s := range t.Seats {
+			all = append(all, s.Node.ID)
+		}
+	}
+	return all
 }
 
 // Messages implements env.Inspected.
 func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, asked env.Asked) (names []string) {
 	switch {
-	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlFounding:
-		return []string{founding.Describe(frame[1:])}
+	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlCore:
+		return []string{"core: " + seat.Describe(frame[1:])}
 	case kind == transport.KindControl && len(frame) > 0 && frame[0] == ctlLeaving:
 		return []string{"leaving"}
 	case kind == transport.KindControl:
 		return []string{"status"}
-	case kind != transport.KindShard:
+	case kind != transport.KindShard || n.mesh.Load() == nil:
 		return []string{"gossip"}
 	}
 	var r message.Reader
-	for r.Reset(frame, n.mesh.Params.Shards); r.Next(); {
+	for r.Reset(frame, n.mesh.Load().params.Shards); r.Next(); {
 		names = append(names, message.Name(r.Message, to, func(to transport.ID, session, number uint64) string {
 			return asked(to, r.Shard, session, number)
 		}))
@@ -102,7 +112,7 @@ func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, aske
 
 // Asked implements env.Inspected.
 func (n *Node) Asked(sh int, session, number uint64) string {
-	if n.shards == nil {
+	if n.mesh.Load() == nil {
 		return ""
 	}
 	if cmd := n.shards.client.Pending(sh, session, number); cmd != nil {

@@ -24,7 +24,7 @@ const (
 // ends (20 s, if ctx has no deadline). Those that are held still are lost to their
 // holders, and lapse with their leases: they are not released, for the holder may not
 // have stopped yet. Then other nodes take over this one's shards, within another 20 s. It
-// returns nil if nothing was left behind, errHeld, or else errHandover; nil if the node had ended
+// returns nil if nothing was left behind, errHeld, or else errHandover or errNeeded; nil if the node had ended
 // before; ErrClosed if another Leave is under way; and the reason if the node ends meanwhile.
 func (n *Node) Leave(ctx context.Context) error {
 	n.mu.Lock()
@@ -36,7 +36,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		n.mu.Unlock()
 		return fault.ErrClosed
 	case starting:
-		if n.up.Load() == nil { // it is in no mesh yet
+		if n.mesh.Load() == nil { // it is in no mesh yet
 			n.mu.Unlock()
 			return n.Close()
 		}
@@ -65,8 +65,13 @@ func (n *Node) Leave(ctx context.Context) error {
 	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
 		return n.ask(func(l *shardLoop) int { return l.wanted() }) == 0
 	})
-	if !over && left == nil {
+	needed := n.ask(func(l *shardLoop) int { return l.needed() }) > 0
+	switch {
+	case left != nil:
+	case !over:
 		left = errHandover
+	case needed:
+		left = errNeeded
 	}
 	if n.Err() == nil {
 		n.membership.post(func(m *membership) { m.goodbye() })
@@ -77,7 +82,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		return err // it was closed, or ejected, meanwhile
 	}
 	if n.observer != nil {
-		n.observer.Left(transport.ID(n.id), over)
+		n.observer.Left(transport.ID(n.id), over && !needed)
 	}
 	n.fail(fault.ErrLeft)
 	n.shut()
@@ -105,26 +110,44 @@ func (n *Node) ask(f func(*shardLoop) int) int {
 	return result
 }
 
-// wanted counts the replicas here that other nodes must still take over. If the mesh has other
-// members, each replica counts. Else a replica counts if another node with a replica of its shard has
-// not departed, and so is only silent: if all departed, no node is left to take anything over. A
-// replica without a vote counts as well: a leader that does not yet know that this node leaves may be
-// about to give it one. A replica goes when a leader tells it that it was removed; if it hears
-// nothing, it asks. An unreachable replica cannot learn of its removal.
-func (l *shardLoop) wanted() int {
-	if slices.ContainsFunc(l.view.Members(), func(p replica.Peer) bool { return p.Node != l.node.id }) {
-		if !l.view.Leaving() {
-			return 1 // the new view is under way
-		}
+// wanted counts the replicas here that other nodes can still take over. Where too few nodes are left to do without
+// this one's vote, it keeps that to its end, and only hands leadership over. A replica goes when its leader tells
+// it that it was removed; if it hears nothing, it asks.
+func (l *shardLoop) wanted() (wanted int) {
+	switch {
+	case l.core.fenced || len(l.replicas) == 0:
+		return 0
+	case !l.view.Leaving():
+		return 1 // the new view is under way
+	case l.dispensable():
 		return len(l.replicas)
 	}
-	wanted := 0
 	for _, r := range l.replicas {
-		if r.Fellows() {
+		if r.Serving() && l.stay(l.core.table.Shards[r.Shard()].Voters) > 0 {
 			wanted++
 		}
 	}
 	return wanted
+}
+
+// needed counts the shards that wait for this node's return, as far as it knows: it votes in them, other nodes stay,
+// and too few of those have a seat and are heard.
+func (l *shardLoop) needed() (needed int) {
+	stays := func(node uint64) bool { return node != l.node.id && !l.leaves(node) }
+	switch t := l.core.table; {
+	case t == nil || l.dispensable():
+		return 0
+	case slices.ContainsFunc(t.Bound(), func(id transport.ID) bool { return stays(uint64(id)) }):
+	case slices.ContainsFunc(l.view.Members(), func(m replica.Peer) bool { return stays(m.Node) }):
+	default:
+		return 0
+	}
+	for _, r := range l.replicas {
+		if slices.Contains(r.Voters(), r.ID()) {
+			needed++
+		}
+	}
+	return needed
 }
 
 // nodeGone: no process answers for the node any more (P21).
@@ -158,5 +181,6 @@ func (l *shardLoop) close(p env.Parker) {
 // What Leave could not hand over.
 var (
 	errHeld     = errors.New("mesh: leave: locks were still held; they lapse with their leases")
+	errNeeded   = errors.New("mesh: leave: too few nodes of the core are left to do without this one: shards wait for its return")
 	errHandover = errors.New("mesh: leave: not every replica was handed over")
 )

@@ -18,7 +18,8 @@ func TestLeave(t *testing.T) {
 	const pause = 300 * time.Millisecond // for polls and last words
 	for _, tt := range []struct {
 		name    string
-		fellow  bool          // b is a member
+		fellow  bool          // b and c have seats, and are connected
+		client  bool          // b is connected, and has none
 		unlocks time.Duration // when its caller unlocks; zero: it holds nothing
 		ends    time.Duration // when the context ends
 		taken   time.Duration // when the replica is handed over
@@ -30,11 +31,12 @@ func TestLeave(t *testing.T) {
 		{name: "it is alone and a lock is unlocked", unlocks: 3 * time.Second, took: 3 * time.Second},
 		{name: "it is alone and a lock is not unlocked", unlocks: time.Hour, want: errHeld, took: leaveWait, lost: leaveWait},
 		{name: "it is alone and the context ends", unlocks: time.Hour, ends: time.Second, want: errHeld, took: time.Second, lost: time.Second},
-		{name: "its fellow takes over", fellow: true, taken: 2 * time.Second, took: 2 * time.Second},
-		{name: "its fellow does not take over", fellow: true, want: errHandover, took: handoverWait},
-		{name: "its fellow takes over, after a lock", fellow: true, unlocks: time.Second, taken: 5 * time.Second, took: 5 * time.Second},
+		{name: "a client stays", client: true, want: errNeeded},
+		{name: "its fellows take over", fellow: true, taken: 2 * time.Second, took: 2 * time.Second},
+		{name: "its fellows do not take over", fellow: true, want: errHandover, took: handoverWait},
+		{name: "its fellows take over, after a lock", fellow: true, unlocks: time.Second, taken: 5 * time.Second, took: 5 * time.Second},
 		{
-			name: "its fellow does not take over, and a lock is not unlocked", fellow: true, unlocks: time.Hour, ends: time.Second,
+			name: "its fellows do not take over, and a lock is not unlocked", fellow: true, unlocks: time.Hour, ends: time.Second,
 			want: errHeld, took: time.Second + handoverWait, lost: time.Second,
 		},
 	} {
@@ -42,9 +44,12 @@ func TestLeave(t *testing.T) {
 			b := start(t, Config{})
 			b.play = func(p parcel) { b.note("%s to %d", p.words(), p.to) }
 			if tt.fellow {
+				b.meets(benchB, benchC)
+			}
+			if tt.client {
 				b.news(env.MemberEvent{Member: benchB})
-				b.node.Up(b.hello())
-				b.run()
+				b.node.Up(b.helloOf(benchB))
+				b.pass(time.Second) // for a view with it
 			}
 			begun := b.now
 			ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +83,8 @@ func TestLeave(t *testing.T) {
 			if tt.lost > 0 && (lost < tt.lost || lost > tt.lost+pause) {
 				t.Errorf("the lock is lost after %v, want %v", lost, tt.lost)
 			}
-			if b.node.Err() != fault.ErrLeft || slices.Contains(b.words, "leaving to 2") != tt.fellow || slices.Contains(b.words, "disconnect 2") != tt.fellow || !slices.Contains(b.words, "gossip leaves") {
+			others := tt.fellow || tt.client
+			if b.node.Err() != fault.ErrLeft || slices.Contains(b.words, "leaving to 2") != others || slices.Contains(b.words, "disconnect 2") != others || !slices.Contains(b.words, "gossip leaves") {
 				t.Errorf("the node: %v; it says %v", b.node.Err(), b.words)
 			}
 		})

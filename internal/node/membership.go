@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -17,60 +15,37 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// membership is the loop that finds a mesh and keeps track of its members. It feeds two machines,
-// founding's until the node is in a mesh, and beside it members', and does what they want done.
-// Only its loop touches them.
+// membership is the loop that keeps track of the other nodes of the mesh. It feeds members' machine, and does what
+// that wants done. Only its loop touches the machine.
 type membership struct {
 	node *Node
-	rand *rand.Rand
 	box  mailbox[*membership]
 
 	mu     sync.Mutex
-	waits  string   // what WaitReady waits for
+	waits  string   // what WaitReady waits for, in a mesh
 	shown  []Member // what Members returns
 	health Health
 
-	now      time.Duration
-	logAt    time.Duration // when to log what the node waits for
-	founding *founding.Machine
-	outputs  []founding.Output
-	members  *members.Machine
-	out      []members.Output // empty: room that is used again
-	in       bool             // part of a mesh
-	ended    bool             // ejected
+	now     time.Duration
+	logAt   time.Duration // when to log what the node waits for
+	members *members.Machine
+	out     []members.Output // empty: room that is used again
+	in      bool             // part of a mesh
+	ended   bool             // ejected
 }
 
 // The kinds of control messages: the first byte of the body.
 const (
-	ctlFounding = iota + 1
+	ctlCore = iota + 1
 	ctlStatus
 	ctlLeaving
 )
 
-func newMembership(n *Node) *membership {
-	m := &membership{node: n, rand: rand.New(rand.NewPCG(n.env.Seed(), 0)), waits: "waiting for nothing yet"}
-	m.post(func(m *membership) { m.outputs = m.founding.Start(m.now, m.outputs) }) // before anything else
-	return m
-}
+func newMembership(n *Node) *membership { return &membership{node: n} }
 
 func (m *membership) start() {
 	n := m.node
-	m.members = members.New(members.Config{
-		Self: n.self(), RingHash: n.hello.RingHash,
-		Seeds: n.cfg.Seeds, ContactEvery: founding.ContactEvery(n.cfg.Seeds),
-		Rand: m.rand, Logger: n.log,
-	})
-	m.founding = founding.New(founding.Config{
-		Self:  n.self(),
-		Seeds: n.cfg.Seeds,
-		Wants: founding.Options{
-			MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas,
-			MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
-		},
-		Found: n.cfg.Found, Loopback: IsLoopback(n.addr),
-		Rand: n.env.Seed(), Wall: n.env.Wall(), Points: n.points,
-		Named: m.members.Named, Members: m.members.Alive,
-	})
+	m.members = members.New(members.Config{Self: n.self(), RingHash: n.hello.RingHash, Logger: n.log})
 	// The loop exists only once there is something for it to run; what came before waits.
 	m.box.start(n.env.NewLoop("membership", m.run))
 	m.box.loop.Wake()
@@ -101,24 +76,19 @@ func (m *membership) run(now time.Duration) time.Duration {
 	for _, do := range todo {
 		do(m)
 	}
-	m.carryOutFounding()
-	if now >= m.founding.Deadline() {
-		m.outputs = m.founding.Tick(now, m.outputs)
-		m.carryOutFounding()
-	}
+	m.carryOut(m.members.Tick(now, m.out))
 	if m.ended {
 		return env.Never
 	}
-	m.carryOut(m.members.Tick(now, m.out))
-	if !m.ready() {
+	if m.in && !m.ready() {
 		m.tellWaiting()
 	}
-	return min(m.founding.Deadline(), m.members.Deadline())
+	return m.members.Deadline()
 }
 
-// tellWaiting notes what this node waits for, and logs it after 2 s, and then every 10 s.
+// tellWaiting notes what this node waits for in its mesh, and logs it after 2 s, and then every 10 s.
 func (m *membership) tellWaiting() {
-	waits := m.waiting()
+	waits := "joined; " + m.members.Waiting()
 	m.mu.Lock()
 	m.waits = waits
 	m.mu.Unlock()
@@ -134,70 +104,28 @@ func (m *membership) tellWaiting() {
 // ready reports whether the node can serve, or could before it ended.
 func (m *membership) ready() bool { return m.members.Health().Settled }
 
-// waiting says what WaitReady waits for.
-func (m *membership) waiting() string {
-	if !m.in {
-		return m.founding.Waiting()
-	}
-	return "joined; " + m.members.Waiting()
-}
-
-// carryOutFounding does what the founding machine wants done.
-func (m *membership) carryOutFounding() {
-	n := m.node
-	for len(m.outputs) > 0 {
-		outputs := m.outputs
-		m.outputs = nil
-		for _, o := range outputs {
-			switch o := o.(type) {
-			case founding.Dial:
-				n.net.Dial(o.Addr)
-			case founding.Send:
-				n.control(o.To, ctlFounding, o.Body)
-			case founding.Drop:
-				n.refuse(o.Peer, "message", o.Err)
-			case founding.Log:
-				n.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
-			case founding.Done:
-				m.enter(o)
-			case founding.Failed:
-				m.eject(fmt.Errorf("mesh: join: %w", o.Err))
-			case founding.Disband:
-				m.eject(fmt.Errorf("%w: %w: %s is at %s", fault.ErrEjected, errDisband, o.By.Name, o.By.Addr))
-			}
-		}
-	}
-}
-
 // control sends a control message.
 func (n *Node) control(to transport.ID, kind byte, body []byte) {
 	n.net.Send(to, transport.KindControl, transport.Normal, append([]byte{kind}, body...))
 }
 
-// enter: this node is part of a mesh now.
-func (m *membership) enter(d founding.Done) {
+// enter: this node is part of a mesh now, its first or another one, in which these nodes have a seat.
+func (m *membership) enter(id uint64, p founding.Params, seated []env.Member) {
 	n := m.node
-	n.mu.Lock()
-	n.hello.MeshID, n.hello.MeshName = d.Mesh.MeshID, d.Mesh.Params.MeshName
-	hello := n.hello
-	n.mu.Unlock()
-	n.net.Update(hello)
-	n.found(d.Mesh)
-	m.in = true
-	all := d.Members
-	if all == nil {
-		all = d.Mesh.Roster
+	if !m.in {
+		m.in = true
+		g, err := n.env.NewMembership(n.self(), n.net, func(e env.MemberEvent) {
+			m.post(func(m *membership) { m.carryOut(m.members.News(m.now, e, m.out)) })
+		})
+		if err != nil {
+			m.eject(fmt.Errorf("mesh: gossip: %w", err))
+			return
+		}
+		n.mu.Lock()
+		n.gossip = g
+		n.mu.Unlock()
 	}
-	g, err := n.env.NewMembership(n.self(), n.net, func(e env.MemberEvent) {
-		m.post(func(m *membership) { m.carryOut(m.members.News(m.now, e, m.out)) })
-	})
-	if err != nil {
-		n.fail(fmt.Errorf("mesh: gossip: %w", err))
-		return
-	}
-	n.gossip = g
-	params := members.Mesh{ID: d.Mesh.MeshID, Shards: n.mesh.Params.Shards, Replicas: n.mesh.Params.Replicas}
-	m.carryOut(m.members.Joined(m.now, params, all, m.out))
+	m.carryOut(m.members.Joined(m.now, members.Mesh{ID: id, Shards: p.Shards}, seated, m.out))
 }
 
 // carryOut does what members' machine wants done, and publishes Health.
@@ -212,8 +140,6 @@ func (m *membership) carryOut(out []members.Output) {
 			n.net.Connect(o.ID, o.Addr)
 		case members.Disconnect:
 			n.net.Disconnect(o.ID)
-		case members.Dial:
-			n.net.Dial(o.Addr)
 		case members.SendStatus:
 			n.control(o.To, ctlStatus, o.Body)
 		case members.SendLeaving:
@@ -229,6 +155,8 @@ func (m *membership) carryOut(out []members.Output) {
 			n.shards.post(func(l *shardLoop) { l.look(o.View) })
 		case members.Ready:
 			m.arrive()
+		case members.NameTaken:
+			m.eject(fmt.Errorf("mesh: join: %w: %q, by the node at %s", fault.ErrNameTaken, n.name, o.By.Addr))
 		}
 	}
 	clear(out)
@@ -246,28 +174,13 @@ func (m *membership) arrive() {
 	n.wake()
 }
 
-func (m *membership) dialed(addr string, peer transport.Hello, err error) {
-	m.outputs = m.founding.Dialed(m.now, addr, peer, err, m.outputs)
-	if err == nil {
-		m.carryOut(m.members.Answered(m.now, peer, m.out))
-	}
-	var refused *transport.RefusedError
-	if errors.As(err, &refused) {
-		m.foreign(refused.Peer)
-	}
+func (m *membership) answered(peer transport.Hello) {
+	m.carryOut(m.members.Answered(m.now, peer, m.out))
 }
 
-func (m *membership) foreign(peer transport.Hello) {
-	m.outputs = m.founding.Foreign(m.now, peer, m.outputs)
-}
-
-func (m *membership) up(peer transport.Hello) {
-	m.outputs = m.founding.Up(m.now, peer, m.outputs)
-	m.carryOut(m.members.Up(m.now, peer, m.out))
-}
+func (m *membership) up(peer transport.Hello) { m.carryOut(m.members.Up(m.now, peer, m.out)) }
 
 func (m *membership) down(id transport.ID, cause transport.Cause) {
-	m.outputs = m.founding.Down(m.now, id, m.outputs)
 	m.carryOut(m.members.Down(m.now, id, cause, m.out))
 }
 
@@ -278,8 +191,6 @@ func (m *membership) receive(from transport.ID, body []byte) {
 		kind, body = body[0], body[1:]
 	}
 	switch kind {
-	case ctlFounding:
-		m.outputs = m.founding.Message(m.now, from, body, m.outputs)
 	case ctlStatus:
 		out, err := m.members.Status(m.now, from, body, m.out)
 		if m.carryOut(out); err != nil {
@@ -308,8 +219,8 @@ func (m *membership) goodbye() {
 }
 
 // reported takes in what has changed on the shard loop.
-func (m *membership) reported(r members.Report) {
-	m.carryOut(m.members.Reported(m.now, r, m.out))
+func (m *membership) reported(r members.Report, lacks int) {
+	m.carryOut(m.members.Reported(m.now, r, lacks, m.out))
 }
 
 // eject ends the node from within. Nothing is held, promised or answered here any more, and Close
@@ -323,9 +234,7 @@ func (m *membership) eject(err error) {
 	}
 	n.net.Close()
 	n.endSessions()
-	if n.shards != nil {
-		n.shards.post(func(l *shardLoop) { l.close(n.env.NewParker()) })
-	}
+	n.shards.post(func(l *shardLoop) { l.close(n.env.NewParker()) })
 	if n.gossip != nil {
 		n.gossip.Close()
 	}

@@ -1,23 +1,56 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/members"
+	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/transport"
 )
 
-// benchB is the member that these tests play.
-var benchB = env.Member{ID: nodeB, Name: "b", Addr: "b:1", Zone: "zb"}
+// benchB and benchC are the members that these tests play.
+var (
+	benchB = env.Member{ID: nodeB, Name: "b", Addr: "b:1", Zone: "zb"}
+	benchC = env.Member{ID: nodeC, Name: "c", Addr: "c:1"}
+)
 
 // hello is how b introduces itself.
-func (b *bench) hello() transport.Hello {
-	return transport.Hello{MeshID: b.node.mesh.MeshID, Name: benchB.Name, Addr: benchB.Addr, ID: benchB.ID, Zone: benchB.Zone, RingHash: b.node.hello.RingHash}
+func (b *bench) hello() transport.Hello { return b.helloOf(benchB) }
+
+func (b *bench) helloOf(m env.Member) transport.Hello {
+	return transport.Hello{MeshID: b.node.mesh.Load().id, Name: m.Name, Addr: m.Addr, ID: m.ID, Zone: m.Zone, RingHash: b.node.hello.RingHash}
+}
+
+// meets lets members connect that have a seat.
+func (b *bench) meets(all ...env.Member) {
+	for _, o := range all {
+		b.news(env.MemberEvent{Member: o})
+		b.node.Up(b.helloOf(o))
+	}
+	b.seats(false, all...)
+}
+
+// seats gives nodes a seat, and perhaps a vote in every shard.
+func (b *bench) seats(vote bool, all ...env.Member) {
+	m := *b.node.shards.core.table
+	m.Stamp, m.Seats, m.Shards = m.Stamp.Next(), slices.Clone(m.Seats), slices.Clone(m.Shards)
+	for _, o := range all {
+		m.Seats = append(m.Seats, core.Seat{Entry: o.Addr, Node: o})
+	}
+	for sh := range m.Shards {
+		if vote {
+			m.Shards[sh].Voters = m.Bound()
+		}
+	}
+	b.knows(seat.State{Table: &m})
 }
 
 // The membership loop hands to members' machine what gossip, the network and other nodes say, and does what that
@@ -34,11 +67,14 @@ func TestWhatIsHeardReachesTheMachine(t *testing.T) {
 		{"gossip knows it", func() { b.news(env.MemberEvent{Member: benchB}) }, "connect 2 b:1"},
 		{"it connects", func() { b.node.Up(b.hello()) }, "status to 2"},
 		{"it reports", func() {
-			b.node.Receive(nodeB, transport.KindControl, []byte{ctlStatus, 0x95, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0})
+			b.node.Receive(nodeB, transport.KindControl, []byte{ctlStatus, 0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0})
 		}, "status to 2"},
 		{"it reports nonsense", func() { b.node.Receive(nodeB, transport.KindControl, []byte{ctlStatus}) }, "disconnect 2"},
-		{"it is gone", func() { b.node.Down(nodeB, transport.Lost); b.news(env.MemberEvent{Member: benchB, State: env.Dead}) }, "dial b:1"},
-		{"it answers again", func() { b.node.Up(b.hello()) }, "join 2"},
+		{"it is gone, and answers again", func() {
+			b.node.Down(nodeB, transport.Lost)
+			b.news(env.MemberEvent{Member: benchB, State: env.Dead})
+			b.node.Up(b.hello())
+		}, "join 2"},
 		{"this node leaves", func() { b.node.membership.post(func(m *membership) { m.leave() }) }, "leaving to 2"},
 		{"it says goodbye", func() { b.node.membership.post(func(m *membership) { m.goodbye() }) }, "gossip leaves"},
 	} {
@@ -48,7 +84,7 @@ func TestWhatIsHeardReachesTheMachine(t *testing.T) {
 			t.Errorf("%s: the node asks for %v, and not for %q", tt.name, b.words, tt.asks)
 		}
 	}
-	if !strings.Contains(b.log.String(), "a malformed status") {
+	if strings.Count(b.log.String(), "a malformed status") != 1 {
 		t.Errorf("logged: %s", b.log.String())
 	}
 }
@@ -96,7 +132,7 @@ func TestHealthIsPublished(t *testing.T) {
 	if h := b.node.Health(); !h.Ready || !h.FullyReplicated {
 		t.Errorf("health: %+v", h)
 	}
-	b.node.membership.post(func(m *membership) { m.reported(members.Report{Led: []int{0, 1}, Rest: []int{1}}) })
+	b.node.membership.post(func(m *membership) { m.reported(members.Report{Led: []int{0, 1}, Rest: []int{1}}, 0) })
 	b.run()
 	if h := b.node.Health(); h.FullyReplicated || !slices.Equal(h.UnderReplicated, []int{0}) || len(h.NoMajority) > 0 {
 		t.Errorf("health: %+v", h)
@@ -119,17 +155,58 @@ func TestEveryEndOfAConnectionCounts(t *testing.T) {
 	}
 }
 
-// Promise: P26: the founding says where the first replicas are, whichever founders are connected.
-func TestFoundersNeedNotBeConnected(t *testing.T) {
-	b := start(t, Config{})
-	roster := []env.Member{b.node.self(), {ID: nodeB, Name: "b", Addr: "b:1"}, {ID: nodeC, Name: "c", Addr: "c:1"}}
-	b.node.membership.post(func(m *membership) {
-		m.enter(founding.Done{Mesh: founding.Mesh{
-			MeshID: 77, Epoch: 1, Roster: roster, Params: founding.Params{Shards: 1, Replicas: 3, MaxTTL: time.Minute, Rho: 100},
-		}})
-	})
+// Promise: P30: a node that is not ready yet ends if another one that lives has its name, and says which.
+func TestANameThatIsTaken(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node.status = starting
+	b.node.membership.start()
 	b.run()
-	if voters := b.node.shards.replica(0).Voters(); len(voters) != 3 {
-		t.Errorf("the first voters are %v", voters)
+	rival := env.Member{ID: nodeB + 100, Name: "a", Addr: "elsewhere:1"}
+	b.play = func(parcel) {}
+	b.news(env.MemberEvent{Member: rival})
+	b.node.Up(b.helloOf(rival))
+	for range 30 {
+		b.pass(time.Second)
+		b.node.Receive(rival.ID, transport.KindControl, []byte{ctlStatus, 0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0})
+	}
+	if err := b.node.Err(); !errors.Is(err, fault.ErrNameTaken) || !strings.Contains(err.Error(), `"a", by the node at elsewhere:1`) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// A node that waits in its mesh says what for, and WaitHealthy says what is wrong when its context ends.
+func TestWhatIsWaitedFor(t *testing.T) {
+	b := newBench(t, Config{Shards: 2})
+	b.node.status = starting
+	b.node.membership.start()
+	b.pass(3 * time.Second)
+	if w := b.node.Waiting(); !strings.HasPrefix(w, "joined; ") {
+		t.Errorf("it waits: %s", w)
+	}
+	healthy := func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		b.at(b.now+time.Second, cancel)
+		return b.node.WaitHealthy(ctx)
+	}
+	if err := healthy(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "joined; ") {
+		t.Errorf("a node that starts: %v", err)
+	}
+	b = start(t, Config{Shards: 2})
+	if err := healthy(); err != nil {
+		t.Errorf("a mesh of one: %v", err)
+	}
+	for _, tt := range []struct {
+		reports members.Report
+		want    string
+	}{
+		{members.Report{Led: []int{0, 1}, Rest: []int{0}}, "0 shards without a leader, 1 under-replicated"},
+		{members.Report{Led: []int{1}, Rest: []int{1}}, "1 shards without a leader, 0 under-replicated"},
+		{members.Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: []members.Voter{{Node: nodeB, Name: "b"}}}, "a voter is not connected"},
+	} {
+		b.node.membership.post(func(m *membership) { m.reported(tt.reports, 0) })
+		b.run()
+		if err := healthy(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want %s", tt.reports, err, tt.want)
+		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package node drives one node of a mesh by three event loops: the shard loop owns the replicas and
-// the client, the membership loop deals with other nodes, and the watch ends holds on time.
+// Package node drives one node of a mesh by three event loops: the shard loop owns the replicas, the node's
+// part in the core, and the client; the membership loop hears of other nodes, and the watch ends holds on time.
 //
 // All of it runs on loops that a [env.Env] drives, and blocks only in its parkers.
 // Over the real world that makes a node of a mesh; over the simulator's it makes the
@@ -9,7 +9,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,13 +17,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
-	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -55,11 +54,11 @@ type Node struct {
 
 	membership *membership
 
-	mesh    founding.Mesh             // set before the shard loop runs
-	shards  *shardLoop                // nil until the mesh is known
-	watch   *watch                    // made together with shards
-	up      atomic.Pointer[shardLoop] // shards, for goroutines that may run before it is made
-	own     *Session
+	mesh    atomic.Pointer[mesh]   // nil: none yet
+	waits   atomic.Pointer[string] // until then: what for
+	shards  *shardLoop
+	watch   *watch
+	own     *Session      // made before mesh is set
 	losses  atomic.Uint64 // locks that were lost
 	refused atomic.Int64  // malformed frames that no warning has told of
 	warned  atomic.Int64  // when the next warning may be, on env.Now's clock
@@ -107,7 +106,9 @@ func Start(cfg Config) (*Node, error) {
 	}
 	t := cfg.Transport
 	t.Hello, t.Logger, t.Accept = n.hello, cfg.Logger, n.accept
+	n.waits.Store(new(string))
 	n.membership = newMembership(n)
+	n.shards, n.watch = newShardLoop(n), newWatch(n)
 	net, err := cfg.Env.Listen(t, n)
 	if err != nil {
 		return nil, err
@@ -122,7 +123,9 @@ func Start(cfg Config) (*Node, error) {
 	hello := n.hello
 	n.mu.Unlock()
 	n.net.Update(hello)
+	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
 	n.membership.start()
+	n.shards.start()
 
 	return n, nil
 }
@@ -172,40 +175,51 @@ func (n *Node) Starting() bool {
 }
 
 // Waiting says what a node that cannot serve yet waits for.
-func (n *Node) Waiting() string { return n.membership.waitsFor() }
+func (n *Node) Waiting() string {
+	if n.mesh.Load() == nil {
+		return cmp.Or(*n.waits.Load(), "nothing is in the way")
+	}
+	return n.membership.waitsFor()
+}
 
 // accept decides which nodes may connect (P29).
 func (n *Node) accept(theirs transport.Hello) error {
 	n.mu.Lock()
 	mine := n.hello
 	n.mu.Unlock()
-	err := founding.CheckHello(mine, theirs)
-	if err != nil {
-		n.membership.post(func(m *membership) { m.foreign(theirs) })
-	}
-	return err
+	return founding.CheckHello(mine, theirs)
 }
 
 // Dialed, Up, Down and Receive make Node a transport.Handler.
 func (n *Node) Dialed(addr string, peer transport.Hello, err error) {
-	n.membership.post(func(m *membership) { m.dialed(addr, peer, err) })
+	n.shards.post(func(l *shardLoop) { l.dialed(addr, peer, err) })
+	if err == nil {
+		n.membership.post(func(m *membership) { m.answered(peer) })
+	}
 }
 
-func (n *Node) Up(peer transport.Hello) { n.membership.post(func(m *membership) { m.up(peer) }) }
+func (n *Node) Up(peer transport.Hello) {
+	n.shards.post(func(l *shardLoop) { l.connected(peer.ID) })
+	n.membership.post(func(m *membership) { m.up(peer) })
+}
 
 func (n *Node) Down(peer transport.ID, cause transport.Cause) {
-	if cause == transport.Refused || cause == transport.Replaced {
-		// Straight to the replicas: elections wait for it (P21).
-		if l := n.up.Load(); l != nil {
-			l.post(func(l *shardLoop) { l.nodeGone(uint64(peer)) })
+	n.shards.post(func(l *shardLoop) {
+		if cause == transport.Refused || cause == transport.Replaced {
+			l.nodeGone(uint64(peer)) // straight to the replicas: elections wait for it (P21)
 		}
-	}
+		l.disconnected(peer)
+	})
 	n.membership.post(func(m *membership) { m.down(peer, cause) })
 }
 
 func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
 	switch kind {
 	case transport.KindControl:
+		if len(body) > 0 && body[0] == ctlCore {
+			n.shards.post(func(l *shardLoop) { l.hearCore(from, body[1:]) })
+			return
+		}
 		n.membership.post(func(m *membership) { m.receive(from, body) })
 	case transport.KindShard:
 		n.route(from, body)
@@ -214,19 +228,14 @@ func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
 
 // route gives a frame to the shard loop.
 func (n *Node) route(from transport.ID, body []byte) {
-	l := n.up.Load()
-	if l == nil {
-		return // it is not known yet of which mesh this node is
-	}
-	mesh, err := message.ReadHeader(body)
-	if err == nil && mesh != n.mesh.MeshID {
-		err = fmt.Errorf("%w: of another mesh", wire.ErrMalformed) // P23
-	}
+	of, err := message.ReadHeader(body)
 	if err != nil {
 		n.refuse(from, "frame", err)
 		return
 	}
-	l.post(func(l *shardLoop) { l.receive(from, body) })
+	if m := n.mesh.Load(); m != nil && m.id == of { // else one of the two does not know yet in which mesh it is (P23)
+		n.shards.post(func(l *shardLoop) { l.receive(from, body) })
+	}
 }
 
 // refuse ends the connection with a peer that sent something malformed. It logs at most one warning
@@ -255,12 +264,12 @@ func (n *Node) Name() string { return n.name }
 // Addr returns the address at which others reach the node.
 func (n *Node) Addr() string { return n.addr }
 
-// Params returns what the mesh was founded with.
-func (n *Node) Params() founding.Params { return n.mesh.Params }
+// Params returns what the mesh was founded with. The node must have a Session.
+func (n *Node) Params() founding.Params { return n.mesh.Load().params }
 
 // Session returns the node's own session, or nil if the node cannot serve yet, or never could.
 func (n *Node) Session() *Session {
-	if n.Starting() || n.up.Load() == nil {
+	if n.Starting() || n.mesh.Load() == nil {
 		return nil
 	}
 	return n.own
@@ -290,13 +299,13 @@ func (n *Node) forget(s *Session) {
 // endSessions ends the sessions that are open, with the node.
 func (n *Node) endSessions() {
 	n.mu.Lock()
-	all := slices.Collect(maps.Keys(n.sessions)) // order-free: each is ended alone
+	all, own := slices.Collect(maps.Keys(n.sessions)), n.own // order-free: each is ended alone
 	n.mu.Unlock()
 	for _, s := range all {
 		s.end(fault.ErrClosed)
 	}
-	if n.own != nil {
-		n.own.end(fault.ErrClosed)
+	if own != nil {
+		own.end(fault.ErrClosed)
 	}
 }
 
@@ -324,10 +333,10 @@ type Stats struct {
 
 // Stats returns the node's counters.
 func (n *Node) Stats() Stats {
-	l := n.up.Load()
-	if l == nil {
-		return Stats{} // it is in no mesh yet
+	if n.mesh.Load() == nil {
+		return Stats{}
 	}
+	l := n.shards
 	c := l.client.Counters()
 	return Stats{
 		Acquires: c.Locks.Load(), Grants: c.Grants.Load(), Releases: c.Unlocks.Load(), Losses: n.losses.Load(),
@@ -362,14 +371,10 @@ func (n *Node) shut() {
 		return
 	}
 	n.net.Close()
-	n.membership.shut() // first: a node that is given up may be making the shard loop and sessions
+	n.membership.shut()
 	n.endSessions()
-	if n.shards != nil {
-		n.shards.shut()
-	}
-	if n.watch != nil {
-		n.watch.loop.Stop()
-	}
+	n.shards.shut()
+	n.watch.loop.Stop()
 	if n.gossip != nil {
 		n.gossip.Close()
 	}
@@ -383,30 +388,35 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// found makes the shard loop, once the mesh is known. On a founder it also makes the first replicas (P26).
-func (n *Node) found(v founding.Mesh) {
-	n.mesh = v
-	ttl := min(cmp.Or(n.cfg.LeaseTTL, founding.DefaultLeaseTTL), v.Params.MaxTTL)
-	if ttl < 3*slowElection {
-		n.log.Warn("the lease TTL is short: a leader that falls silent may cost locks before another one is elected",
-			"ttl", ttl, "safe", 3*slowElection)
+// enter makes the node part of a mesh, its first or another one. It is called on the shard loop. It reports false if
+// the node has ended.
+func (n *Node) enter(t *core.Table) bool {
+	first := n.mesh.Load() == nil
+	ttl := min(cmp.Or(n.cfg.LeaseTTL, founding.DefaultLeaseTTL), t.Params.MaxTTL)
+	n.mu.Lock()
+	if n.status == closed {
+		n.mu.Unlock()
+		return false
 	}
-	n.own = newSession(n, true, ttl)
-	n.shards = newShardLoop(n)
-	n.watch = newWatch(n)
-	n.watch.loop = n.env.NewLoop("watch", n.watch.run)
-	n.shards.box.start(n.env.NewLoop("shards", n.shards.run))
-	if slices.ContainsFunc(v.Roster, func(m founding.Member) bool { return uint64(m.ID) == n.id }) {
-		first := founders(v)
-		n.shards.post(func(l *shardLoop) { l.foundReplicas(first) })
+	if first {
+		n.own = newSession(n, true, ttl)
 	}
-	n.up.Store(n.shards)
+	n.hello.MeshID, n.hello.MeshName = t.Mesh, t.Params.MeshName
+	hello := n.hello
+	n.mu.Unlock()
+	n.net.Update(hello)
+	if first {
+		n.shards.enter(t)
+		if ttl < 3*slowElection {
+			n.log.Warn("the lease TTL is short: a leader that falls silent may cost locks before another one is elected",
+				"ttl", ttl, "safe", 3*slowElection)
+		}
+	}
+	n.mesh.Store(&mesh{t.Mesh, t.Params})
 	if n.observer != nil {
-		n.observer.Founded(transport.ID(n.id), n.mesh.MeshID)
+		n.observer.Founded(transport.ID(n.id), t.Mesh)
 	}
+	all := seated(t)
+	n.membership.post(func(m *membership) { m.enter(t.Mesh, t.Params, all) })
+	return true
 }
-
-// errDisband is why a mesh of one ends when a node of another mesh has dialled it (P28). That
-// mesh lists its address, or remembers a member there. The program's handle of this node is
-// over, as its mesh is: it takes a new Join to be part of the other one.
-var errDisband = errors.New("a node of another mesh has dialled this node, and this mesh of one gives way to that mesh: Close, and Join with its addresses as seeds")

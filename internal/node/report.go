@@ -12,9 +12,12 @@ func (l *shardLoop) report() {
 	var r members.Report
 	voters := make(map[uint64]string)
 	for _, rep := range l.replicas {
+		if l.core.fenced {
+			break
+		}
 		if p, ok := rep.Leader(); rep.Serving() {
 			r.Led = append(r.Led, rep.Shard())
-			if rep.AtRest() {
+			if rep.AtRest() && len(rep.Voters()) == l.voters() {
 				r.Rest = append(r.Rest, rep.Shard())
 			}
 			if until := rep.QuietUntil(); until != 0 {
@@ -32,9 +35,21 @@ func (l *shardLoop) report() {
 	for _, node := range slices.Sorted(maps.Keys(voters)) {
 		r.Voters = append(r.Voters, members.Voter{Node: node, Name: voters[node]})
 	}
-	if r.Equal(l.reported) {
+	lacks := 0
+	if t := l.core.table; t != nil {
+		if lacks = l.core.hosting.Lacks(); l.core.seat.Unseated() {
+			lacks = len(t.Shards)
+		}
+	}
+	if r.Equal(l.reported) && lacks == l.lacks {
 		return
 	}
-	l.reported = r
-	l.node.membership.post(func(m *membership) { m.reported(r) })
+	l.reported, l.lacks = r, lacks
+	l.node.membership.post(func(m *membership) { m.reported(r, lacks) })
+}
+
+// voters returns how many voters each shard is to have, once a node has every seat.
+func (l *shardLoop) voters() int {
+	t := l.core.table
+	return min(t.Params.Replicas, len(t.Seats))
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/hosting"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/seat"
 )
 
 // Promise: G6, P30: the shard loop whose last replica is gone ticks no more, and says at once that it
@@ -23,7 +25,7 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 	}, time.Second)
 	r.Wake(time.Second)
 	r.Ready(time.Second, &replica.Output{})
-	l := &shardLoop{node: n, replicas: []*replica.Replica{r}}
+	l := &shardLoop{node: n, replicas: []*replica.Replica{r}, core: coreSide{table: benchMesh(1, nodeA), hosting: hosting.New(9), seat: seat.New(seat.Config{})}}
 	if l.report(); len(l.reported.Led) != 1 {
 		t.Fatalf("the report of one that leads is %+v", l.reported)
 	}
@@ -35,7 +37,6 @@ func TestTheLastReplicaIsReportedGone(t *testing.T) {
 // Promise: P15: the shard loop reports what it leads, and what it follows, and the voters of both.
 func TestWhatTheShardLoopReports(t *testing.T) {
 	leader := newLeader(t, Config{})
-	leader.looks(benchMembers[0]) // so that all is as it should be
 	leader.pass(time.Second)
 	all := []members.Voter{{Node: nodeA, Name: "a"}, {Node: nodeB, Name: "b"}, {Node: nodeC, Name: "c"}}
 	for _, tt := range []struct {

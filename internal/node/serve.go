@@ -36,7 +36,7 @@ func (l *shardLoop) serve(
 	relay bool, m message.Message, accept func(*replica.Replica) error,
 ) {
 	r := l.replica(sh)
-	if r != nil && r.Generation() != generation {
+	if r != nil && (l.core.fenced || r.Generation() != generation) {
 		r = nil // what was asked of one life of the shard means nothing in another (C8)
 	}
 	if r != nil && r.Serving() {
@@ -79,7 +79,7 @@ func (l *shardLoop) refer(from, generation uint64, client shard.SessionID, numbe
 		}
 	}
 	if l.node.points.Taken(point.StaleRedirect) {
-		if target := l.view.Target(sh); len(target) > 0 {
+		if target := l.core.aims[sh].Nodes; len(target) > 0 {
 			d.Leader = target[0].Node
 		}
 	}

@@ -52,15 +52,18 @@ func newFollower(tb testing.TB) *bench {
 }
 
 // beats lets the replica hear that b leads in a term.
-func (b *bench) beats(term uint64) {
-	r := b.node.shards.replica(0)
+func (b *bench) beats(term uint64) { b.follows(0, term) }
+
+// follows lets the replica of a shard hear that.
+func (b *bench) follows(sh int, term uint64) {
+	r := b.node.shards.replica(sh)
 	from := uint64(0)
 	for id := uint64(1); id <= 3; id++ {
 		if p, ok := r.Peer(id); ok && p.Node == nodeB {
 			from = id
 		}
 	}
-	b.hears(nodeB, letter{0, &replica.Frame{Generation: 1, From: from, To: r.ID(), Message: &raftpb.Message{
+	b.hears(nodeB, letter{sh, &replica.Frame{Generation: benchGeneration, From: from, To: r.ID(), Message: &raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(r.ID()), Term: proto.Uint64(term),
 	}}})
 }
@@ -70,11 +73,11 @@ func requests(number uint64, key string, relay bool) letter {
 		Call: shard.Call{Session: shard.SessionID{Node: outsider, Number: 1}, Number: number, Since: 1 << 40}, TTL: benchTTL, Name: "x", Key: key,
 		Weight: shard.Whole, Capacity: shard.Whole,
 	}
-	return letter{0, &message.Request{Generation: 1, Relay: relay, Command: cmd, Raw: shard.AppendCommand(nil, cmd)}}
+	return letter{0, &message.Request{Generation: benchGeneration, Relay: relay, Command: cmd, Raw: shard.AppendCommand(nil, cmd)}}
 }
 
 func renews(ref uint64, relay bool) letter {
-	return letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: ref}, Generation: 1, Relay: relay}}
+	return letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: ref}, Generation: benchGeneration, Relay: relay}}
 }
 
 // sentTo returns what the node sent, which is one message to a node, perhaps inside of a forward,
@@ -108,7 +111,7 @@ func unwrap(b *bench, p parcel) message.Message {
 // Promise: G6, P15: a leader's words go back by the way on which the client's latest request came.
 func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	b := newLeader(t, Config{})
-	as := message.Leadership{Generation: 1, Leader: nodeA, Term: b.node.shards.replica(0).Term()}
+	as := message.Leadership{Generation: benchGeneration, Leader: nodeA, Term: b.node.shards.replica(0).Term()}
 	settle := func() { b.pass(5 * time.Millisecond) }
 	b.hears(outsider, requests(1, "k", false))
 	settle()
@@ -140,7 +143,7 @@ func TestRepliesGoBackByTheSameWay(t *testing.T) {
 	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Ref != 6 || a.Leadership != as {
 		t.Errorf("the answer is %+v", a)
 	}
-	b.hears(outsider, letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}, Generation: 1}})
+	b.hears(outsider, letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 2}, Ref: 7}, Generation: benchGeneration}})
 	settle()
 	if a := sentTo[*message.Answer](b, outsider, transport.Urgent, false); a.Alive || a.Session.Number != 2 || a.Leadership != as {
 		t.Errorf("the answer to one without a record is %+v", a)
@@ -229,7 +232,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			}
 			number, term := uint64(0), uint64(2)
 			class := transport.Urgent
-			want := letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: 1}, Generation: 1}}
+			want := letter{0, &message.Renewal{Renewal: replica.Renewal{Session: shard.SessionID{Node: outsider, Number: 1}, Ref: 1}, Generation: benchGeneration}}
 			if is[*message.Request](parcel{letter: tt.hears}) {
 				number, class, want = 1, transport.Normal, requests(1, "k", false)
 			}
@@ -238,7 +241,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 			}
 			if tt.says == "not here" {
 				class = transport.Normal
-				want.Message = &message.Redirect{Session: 1, Number: number, Leadership: message.Leadership{Generation: 1, Leader: tt.leader, Term: term}}
+				want.Message = &message.Redirect{Session: 1, Number: number, Leadership: message.Leadership{Generation: benchGeneration, Leader: tt.leader, Term: term}}
 			}
 			if !reflect.DeepEqual(p.letter, want) || sent[0].class != class {
 				t.Errorf("it says %+v in class %d, want %+v in class %d", p.Message, sent[0].class, want.Message, class)
@@ -250,7 +253,7 @@ func TestWhoDoesNotLead(t *testing.T) {
 // Promise: C8: what a client asks of one generation of a shard means nothing in another: neither a leader of that one
 // nor a relay takes it, and the answer speaks of the generation that was asked.
 func TestARequestForAnotherGeneration(t *testing.T) {
-	for _, generation := range []uint64{0, 2} {
+	for _, generation := range []uint64{0, benchGeneration + 1} {
 		for _, relay := range []bool{false, true} {
 			request, renewal := requests(1, "k", relay), renews(1, relay)
 			request.Message.(*message.Request).Generation = generation
@@ -263,7 +266,7 @@ func TestARequestForAnotherGeneration(t *testing.T) {
 					got := sentTo[*message.Redirect](b, outsider, transport.Normal, false)
 					want := message.Redirect{Session: 1, Number: uint64(number), Leadership: message.Leadership{Generation: generation}}
 					if *got != want || b.node.shards.replica(0).Revision() != before {
-						t.Errorf("%s of generation 1 hears %+v: it says %+v, want %+v", who, hears.Message, got, want)
+						t.Errorf("%s of another generation hears %+v: it says %+v, want %+v", who, hears.Message, got, want)
 					}
 				}
 			}

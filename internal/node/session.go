@@ -75,7 +75,7 @@ func (s *Session) acquire(ctx context.Context, req client.Request) (*Hold, *clie
 	if err := cmp.Or(ctx.Err(), s.Err()); err != nil {
 		return nil, &client.WaitInfo{Quorum: true}, err // the shard was not asked
 	}
-	sh := ring.Shard(req.Key, s.node.mesh.Params.Shards)
+	sh := ring.Shard(req.Key, s.node.mesh.Load().params.Shards)
 	c := &client.Call{Kind: client.Lock, Shard: sh, Session: s.life, Request: req, Parker: s.node.env.NewParker()}
 	if !s.node.shards.post(func(l *shardLoop) { l.lock(c) }) {
 		return nil, &c.Info, fault.ErrClosed

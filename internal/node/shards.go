@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
@@ -32,13 +33,12 @@ type shardLoop struct {
 
 	now      time.Duration
 	ticked   time.Duration
-	declined map[int]uint64 // by shard: in which term its leader was asked for no vote; nil: the node stays (P32)
 	view     *members.View
 	replicas []*replica.Replica // those that this node hosts, by shard
-	hosted   map[int]uint64     // shard -> the highest replica ID that lived here (P24)
 	out      replica.Output
 
-	client    *client.Client
+	core      coreSide
+	client    *client.Client // nil: in no mesh yet
 	clientOut client.Output
 	closing   []*client.Call // what a CloseSession has sent
 
@@ -48,6 +48,7 @@ type shardLoop struct {
 	framed   map[outKey]*outFrame
 	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
 	reported members.Report
+	lacks    int // as reported
 	ticks    uint64
 	appended replica.Counters
 }
@@ -56,14 +57,31 @@ func newShardLoop(n *Node) *shardLoop {
 	l := &shardLoop{
 		node: n, env: n.env, log: n.log,
 		rand:   rand.New(rand.NewPCG(n.env.Seed(), 0)),
-		hosted: make(map[int]uint64),
 		framed: make(map[outKey]*outFrame), via: make(map[uint64]uint64),
 		view: &members.View{},
 	}
-	l.client = client.New(client.Config{
-		Node: n.id, Name: n.name, Shards: n.mesh.Params.Shards, Generation: n.mesh.Epoch, Rho: n.mesh.Params.Drift(), Rand: l.rand, Points: n.points,
+	l.post(func(l *shardLoop) { // before anything else
+		l.core.outputs = l.core.seat.Start(l.now, l.core.outputs)
+		l.carryOutCore()
 	})
 	return l
+}
+
+// start lets the loop run. What came before waits.
+func (l *shardLoop) start() {
+	l.log = l.node.log
+	l.startCore()
+	l.box.start(l.env.NewLoop("shards", l.run))
+	l.box.loop.Wake()
+}
+
+// enter: the node is part of its first mesh.
+func (l *shardLoop) enter(t *core.Table) {
+	n := l.node
+	l.core.hosted = make([]uint64, len(t.Shards))
+	l.client = client.New(client.Config{
+		Node: n.id, Name: n.name, Shards: t.Params.Shards, Rho: t.Params.Drift(), Rand: l.rand, Points: n.points,
+	})
 }
 
 // post makes the loop run do. It reports false if the loop has ended.
@@ -81,25 +99,46 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 	}
 	clear(todo)
 	l.spare = todo
+	if now >= l.core.seat.Deadline() {
+		l.core.outputs = l.core.seat.Tick(now, l.core.outputs)
+		l.carryOutCore()
+	}
 	l.settle()
 	// The mailbox comes before any timer: what arrived during a stall counts (P10).
 	if now-l.ticked >= replica.TickInterval {
 		l.ticked = now
 		l.tick()
 	}
-	for _, r := range l.replicas {
-		if r.WakeAt() <= now {
-			l.guard(r, func() { r.Wake(now) })
+	if !l.core.fenced {
+		for _, r := range l.replicas {
+			if r.WakeAt() <= now {
+				l.guard(r, func() { r.Wake(now) })
+			}
 		}
 	}
-	if now >= l.client.Deadline() {
+	if l.client != nil && now >= l.client.Deadline() {
 		l.step(client.Tick{})
 	}
 	l.settle()
 	l.flush()
-	next := l.client.Deadline()
-	if len(l.replicas) > 0 {
+	if l.client == nil {
+		if waits := l.core.seat.Waiting(); waits != *l.node.waits.Load() {
+			l.node.waits.Store(&waits)
+		}
+	}
+	return l.next()
+}
+
+// next returns when the loop is to run again.
+func (l *shardLoop) next() time.Duration {
+	next := l.core.seat.Deadline()
+	if l.client != nil {
+		next = min(next, l.client.Deadline())
+	}
+	if len(l.replicas) > 0 || l.seated() {
 		next = min(next, l.ticked+replica.TickInterval)
+	}
+	if !l.core.fenced {
 		for _, r := range l.replicas {
 			next = min(next, r.WakeAt())
 		}
@@ -111,6 +150,13 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 const reportTicks = 4
 
 func (l *shardLoop) tick() {
+	if l.ticks++; l.ticks%reportTicks == 0 {
+		l.lookAround()
+		l.report()
+	}
+	if l.core.fenced {
+		return
+	}
 	moving := 0
 	for _, r := range l.replicas {
 		if r.Moving() {
@@ -125,10 +171,6 @@ func (l *shardLoop) tick() {
 	// replaces it (P41).
 	l.replicas = slices.DeleteFunc(l.replicas, func(r *replica.Replica) bool { return r.Err() != nil })
 	l.emptied()
-	if l.ticks++; l.ticks%reportTicks == 0 {
-		l.report()
-		l.declineAll()
-	}
 }
 
 // settle lets the replicas speak, and passes on what this node says to itself, until it says nothing
@@ -136,11 +178,8 @@ func (l *shardLoop) tick() {
 func (l *shardLoop) settle() {
 	for {
 		for _, r := range l.replicas {
-			if !r.Rests() {
+			if !l.core.fenced && !r.Rests() {
 				l.guard(r, func() { r.Ready(l.now, &l.out) })
-				if l.declined != nil && l.declined[r.Shard()] != r.Term() {
-					l.decline(r) // before a new leader hears how much it has
-				}
 				l.carryOut(r)
 			}
 		}
@@ -173,7 +212,7 @@ func (l *shardLoop) guard(r *replica.Replica, f func()) {
 
 // receive takes a frame from a peer.
 func (l *shardLoop) receive(from transport.ID, frame []byte) {
-	for l.in.Reset(frame, l.node.mesh.Params.Shards); l.in.Next(); { // Node.route has looked at the header
+	for l.in.Reset(frame, l.node.mesh.Load().params.Shards); l.in.Next(); { // Node.route has looked at the header
 		l.take(uint64(from), l.in.Shard, l.in.Message)
 	}
 	if err := l.in.Err(); err != nil {
@@ -184,6 +223,9 @@ func (l *shardLoop) receive(from transport.ID, frame []byte) {
 // take steps one message. The Reader uses m again: nobody may keep it.
 func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 	r := l.replica(sh)
+	if l.core.fenced {
+		r = nil
+	}
 	switch m := m.(type) {
 	case *replica.Host:
 		l.host(sh, m.Generation, m.ID)
@@ -193,7 +235,7 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 			l.drop(r)
 		}
 	case *replica.Offer:
-		target := l.view.Target(sh)
+		target := l.core.aims[sh].Nodes
 		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id
 		if r != nil && agrees && r.Term() == m.Term {
 			l.say(from, sh, &replica.Accept{Term: m.Term})
@@ -213,7 +255,7 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 					l.say(from, sh, answer)
 				}
 			})
-		} else if f, is := m.(*replica.Frame); is && f.To <= l.hosted[sh] {
+		} else if f, is := m.(*replica.Frame); is && l.core.hosting.Hosts(sh, f.Generation) && f.To <= l.core.hosted[sh] {
 			l.say(from, sh, &replica.Missing{Generation: f.Generation, ID: f.To})
 		}
 	}

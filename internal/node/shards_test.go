@@ -10,28 +10,33 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/client"
-	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/replica"
-	"github.com/lockmesh/mesh/transport"
+	"github.com/lockmesh/mesh/internal/seat"
 )
 
 // Promise: P22, P24, P32, P41: what nodes say to each other of replicas, and what comes of it.
-// Method: the node has the replica with ID own, of generation 1, which follows b in term 2; or it had one,
-// or its replica leads alone.
+// Method: the node has the replica with ID own, of the shard's generation, which follows b in term 2; or it
+// had that and then another one, with the ID 5.
 func TestWordsOfReplicas(t *testing.T) {
-	own := newFollower(t).node.shards.replica(0).ID()
+	const other = 99
+	now, own := benchGeneration, newFollower(t).node.shards.replica(0).ID()
 	follower := newFollower
 	without := func(t testing.TB) *bench {
 		b := newFollower(t)
+		b.hears(nodeB, letter{0, &replica.Host{Generation: benchGeneration, ID: 5}})
 		b.do(func(l *shardLoop) { l.drop(l.replica(0)) })
 		return b
 	}
 	leaving := func(t testing.TB) *bench {
 		b := newFollower(t)
 		b.node.status = leaving
+		return b
+	}
+	fenced := func(t testing.TB) *bench {
+		b := newFollower(t)
+		b.knows(seat.State{Table: b.node.shards.core.table, Fenced: true})
 		return b
 	}
 	host := func(generation, id uint64) message.Message { return &replica.Host{Generation: generation, ID: id} }
@@ -52,23 +57,27 @@ func TestWordsOfReplicas(t *testing.T) {
 		id   uint64 // of the replica, in the end
 		sent []string
 	}{
-		{"host another one, that is newer", follower, host(1, own+1), own + 1, nil},
-		{"host another one, of a later generation", follower, host(2, own+1), own + 1, nil},
-		{"host another one, of an earlier generation", follower, host(0, own+1), own, nil},
-		{"host what there is", follower, host(1, own), own, nil},
-		{"host a new one", without, host(1, own+1), own + 1, nil},
-		{"host one that was here", without, host(1, own), none, nil},
-		{"host one that is older than what was here", without, host(2, own-1), none, nil},
-		{"host one, when it is to go soon", leaving, host(1, own+1), own, nil},
-		{"it is removed", follower, removed(1, own, own), none, nil},
-		{"it is removed, and others came later", follower, removed(1, own, own+5), none, nil},
-		{"it is removed, says one who does not know it yet", follower, removed(1, own, own-1), own, nil},
-		{"another one is removed", follower, removed(1, own+1, own+5), own, nil},
-		{"one of another generation is removed", follower, removed(2, own, own+5), own, nil},
-		{"what there is not is removed", without, removed(1, own, own+5), none, nil},
-		{"raft, for one that was here", without, raft(1, own), none, []string{"2: no such replica"}},
-		{"raft, for one that was here earlier", without, raft(1, own-1), none, []string{"2: no such replica"}},
-		{"raft, for one that is to come", without, raft(1, own+1), none, nil},
+		{"host another one, that is newer", follower, host(now, 4), 4, nil},
+		{"host another one, of another generation", follower, host(other, 4), own, nil},
+		{"host what there is", follower, host(now, own), own, nil},
+		{"host what another founder was", follower, host(now, own+1), own, nil},
+		{"host a new one", without, host(now, 6), 6, nil},
+		{"host a new one, of another generation", without, host(other, 6), none, nil},
+		{"host one that was here", without, host(now, 5), none, nil},
+		{"host one that is older than what was here", without, host(now, 4), none, nil},
+		{"host one, where replicas are fenced", fenced, host(now, 4), own, nil},
+		{"host one, when it is to go soon, as the core has decided", leaving, host(now, 4), 4, nil},
+		{"it is removed", follower, removed(now, own, own), none, nil},
+		{"it is removed, and others came later", follower, removed(now, own, own+5), none, nil},
+		{"it is removed, says one who does not know it yet", follower, removed(now, own, own-1), own, nil},
+		{"another one is removed", follower, removed(now, own+1, own+5), own, nil},
+		{"one of another generation is removed", follower, removed(other, own, own+5), own, nil},
+		{"what there is not is removed", without, removed(now, own, own+5), none, nil},
+		{"raft, for one that was here", without, raft(now, 5), none, []string{"2: no such replica"}},
+		{"raft, for one that is older than what was here", without, raft(now, 4), none, []string{"2: no such replica"}},
+		{"raft, for one that is to come", without, raft(now, 6), none, nil},
+		{"raft, for one that was here in another generation", without, raft(other, own), none, nil},
+		{"raft, where replicas are fenced", fenced, raft(now, own), own, nil},
 		{"would it lead, in an earlier term", follower, offer(1), own, nil},
 		{"would it lead, in a later term", follower, offer(3), own, nil},
 		{"would it lead, without a replica", without, offer(2), none, nil},
@@ -91,31 +100,30 @@ func TestWordsOfReplicas(t *testing.T) {
 					t.Errorf("it says that there is no %+v", m)
 				}
 			}
-			if r := b.node.shards.replica(0); r != nil && id != own && r.Generation() != tt.says.(*replica.Host).Generation {
-				t.Errorf("it is of generation %d", r.Generation())
-			}
 		})
 	}
-	// An offer is accepted by whom its own view names, as long as it stays.
-	for _, tt := range []struct {
-		name    string
-		members []replica.Peer
-		leaves  bool
-		accepts bool
-	}{
-		{"the ring's own", benchMembers[:1], false, true},
-		{"the ring's own, which leaves", benchMembers[:1], true, false},
-		{"another one", benchMembers[1:2], false, false},
-		{"nobody is", nil, false, false},
-	} {
-		b := newFollower(t)
-		b.views(tt.leaves, tt.members)
-		b.take()
-		b.hears(nodeB, letter{0, offer(2)})
-		sent := b.take()
-		if accepts := len(sent) == 1 && sent[0].to == nodeB && reflect.DeepEqual(sent[0].Message, &replica.Accept{Term: 2}); accepts != tt.accepts || !accepts && len(sent) > 0 {
-			t.Errorf("%s: sent %+v", tt.name, sent)
+	// An offer is accepted by the first of the shard's voters in the ring of entries, as long as it stays.
+	const shards = 16
+	accepted := 0
+	for _, leaves := range []bool{false, true} {
+		for sh := range shards {
+			b := newBench(t, Config{Shards: shards}, nodeA, nodeB, nodeC)
+			b.follows(sh, 2)
+			b.views(leaves, benchMembers)
+			b.take()
+			b.hears(nodeB, letter{sh, offer(2)})
+			sent := b.take()
+			first := b.node.shards.core.aims[sh].Nodes[0].Node == nodeA && !leaves
+			if accepts := len(sent) == 1 && sent[0].to == nodeB && reflect.DeepEqual(sent[0].Message, &replica.Accept{Term: 2}); accepts != first || !accepts && len(sent) > 0 {
+				t.Errorf("shard %d, this node leaves: %t, is the first: %t; sent %+v", sh, leaves, first, sent)
+			}
+			if first {
+				accepted++
+			}
 		}
+	}
+	if accepted == 0 || accepted == shards {
+		t.Errorf("of %d shards the node is first in %d", shards, accepted)
 	}
 }
 
@@ -150,7 +158,7 @@ func TestTheShardLoopFeedsItsReplicas(t *testing.T) {
 func TestTheShardLoopSleepsBetweenTicks(t *testing.T) {
 	b := newBench(t, Config{})
 	l := b.loops[slices.IndexFunc(b.loops, func(l *benchLoop) bool { return l.name == "shards" })]
-	if b.pass(time.Minute); l.due != env.Never {
+	if b.pass(time.Minute); l.due-b.now < time.Second-replica.TickInterval {
 		t.Errorf("the shard loop with nothing to do wants to run in %v", l.due-b.now)
 	}
 	b = newLeader(t, Config{})
@@ -167,9 +175,8 @@ func TestTheShardLoopSleepsBetweenTicks(t *testing.T) {
 	}
 }
 
-// Promise: P26, P30: founders' replicas: of each shard those that the ring wants, in its order; of two the second
-// learns. They know each other, begin with the founding's revision, and, if an earlier mesh may have left leases,
-// grant nothing for MaxTTL·(1+2ρ). No two draw the same numbers.
+// Promise: C2, C4: a shard's life begins with a replica at each of its voters, as the core's table says. They know each
+// other, and begin with the table's revision. No two draw the same numbers.
 func TestFounders(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3} {
 		b := newBench(t, Config{Shards: 4}, []uint64{nodeA, nodeB, nodeC}[:nodes]...)
@@ -178,8 +185,7 @@ func TestFounders(t *testing.T) {
 		}
 		for sh := range 4 {
 			r := b.node.shards.replica(sh)
-			voters, learners := nodes-1+nodes%2, 1-nodes%2
-			if r.Shard() != sh || r.Generation() != 1 || len(r.Voters()) != voters || len(r.Learners()) != learners || r.Revision() != 1<<30 {
+			if r.Shard() != sh || r.Generation() != benchGeneration || len(r.Voters()) != nodes || len(r.Learners()) != 0 || r.Revision() != 1<<30 {
 				t.Errorf("of %d: shard %d, generation %d, voters %v, learners %v, revision %d", nodes, r.Shard(), r.Generation(), r.Voters(), r.Learners(), r.Revision())
 			}
 			for id := range nodes {
@@ -190,22 +196,27 @@ func TestFounders(t *testing.T) {
 			}
 		}
 	}
-	// A founder that the ring does not want somewhere has no replica there.
-	v := founding.Mesh{MeshID: 77, Epoch: 3, Params: founding.Params{Shards: 64, Replicas: 1, MaxTTL: time.Minute}}
-	for _, m := range benchMembers {
-		v.Roster = append(v.Roster, env.Member{ID: transport.ID(m.Node), Name: m.Name, Addr: m.Addr})
+	// Where it does not vote it has no replica, and without a seat it has none at all.
+	m := benchMesh(2, nodeA, nodeB, nodeC)
+	m.Shards[1].Voters = m.Shards[1].Voters[1:]
+	b := newBench(t, Config{Shards: 2})
+	if n := len(b.node.shards.replicas); n != 0 {
+		t.Errorf("a client has %d replicas", n)
 	}
-	b := newBench(t, Config{Shards: 64})
-	b.do(func(l *shardLoop) { l.node.mesh = v; l.foundReplicas(founders(v)) })
-	if n := len(b.node.shards.replicas); n < 5 || n > 50 {
-		t.Errorf("of 64 shards with one replica each a founder of three has %d", n)
+	m.Stamp = m.Stamp.Next()
+	for i := range m.Shards {
+		m.Shards[i].Generation.Number++
+	}
+	if b.knows(seat.State{Table: m}); b.node.shards.replica(0) == nil || b.node.shards.replica(1) != nil {
+		t.Errorf("it has replicas in %d shards, want one in the one in which it votes", len(b.node.shards.replicas))
 	}
 	// When they campaign is a matter of chance: that of another node, and of another shard.
 	at := make(map[time.Duration]bool)
 	for range 3 {
 		b := newBench(t, Config{Shards: 8}, nodeA, nodeB, nodeC)
 		b.drawn = 0
-		for _, r := range b.node.shards.replicas {
+		for sh, r := range b.node.shards.replicas {
+			b.follows(sh, 2)
 			at[r.WakeAt()] = true
 		}
 	}
@@ -214,17 +225,16 @@ func TestFounders(t *testing.T) {
 	}
 }
 
-// Promise: P27: in a mesh that was founded over seeds nothing is granted for MaxTTL·(1+2ρ), and the shard loop
-// reports until when.
-func TestAFreshMeshGrantsNothing(t *testing.T) {
+// Promise: C5, P27: a new life of a shard that is to be quiet grants nothing until its quiet time is over, and the shard
+// loop reports until when.
+func TestANewLifeIsQuiet(t *testing.T) {
 	b := newLeader(t, Config{})
-	b.do(func(l *shardLoop) { l.drop(l.replica(0)) })
-	v := founding.Mesh{
-		MeshID: 77, Epoch: 1, Founded: 5, Grace: true, Params: founding.Params{Shards: 1, Replicas: 1, MaxTTL: 10 * time.Second, Rho: 100},
-		Roster: []env.Member{{ID: nodeA, Name: "a", Addr: "a:1"}},
-	}
+	m := benchMesh(1, nodeA)
+	m.Stamp = m.Stamp.Next()
+	m.Shards[0].Generation.Number++
+	m.Shards[0].Quiet = 10200 * time.Millisecond
 	begun := b.now
-	b.do(func(l *shardLoop) { l.node.mesh = v; l.foundReplicas(founders(v)) })
+	b.knows(seat.State{Table: m})
 	c := b.asks(b.node.Session(), client.Request{Key: "k"})
 	b.pass(time.Second)
 	var quiet []members.Quiet
@@ -251,10 +261,10 @@ func TestTheShardLoopHearsItself(t *testing.T) {
 	b := newBench(t, Config{})
 	b.do(func(l *shardLoop) {
 		for id := range uint64(2) {
-			l.say(nodeA, 0, &replica.Host{Generation: 1, ID: id + 1})
+			l.say(nodeA, 0, &replica.Host{Generation: benchGeneration, ID: id + 3})
 		}
 	})
-	if r := b.node.shards.replica(0); r == nil || r.ID() != 2 || len(b.take()) > 0 {
+	if r := b.node.shards.replica(0); r == nil || r.ID() != 4 || len(b.take()) > 0 {
 		t.Errorf("it hosts %+v", r)
 	}
 }

@@ -223,7 +223,7 @@ type beliefs struct {
 }
 
 func newBeliefs() *beliefs {
-	b := &beliefs{client: client.New(client.Config{Node: nodeA, Shards: 1, Generation: 1, Rand: rand.New(rand.NewPCG(1, 2))})}
+	b := &beliefs{client: client.New(client.Config{Node: nodeA, Shards: 1, Generation: benchGeneration, Rand: rand.New(rand.NewPCG(1, 2))})}
 	b.step(client.Received{From: nodeB, Message: serves(benchTerm).Message})
 	return b
 }

@@ -1,7 +1,7 @@
-// Package placement decides how the leader of a shard brings the shard's replicas to where the
-// ring wants them: [Next] is a pure function of what the leader knows. It takes one safe step at a
-// time: add a learner, let it catch up, swap it in for a lost voter in one joint change, hand
-// leadership to the node that the ring names first (P30 to P33).
+// Package placement decides how the leader of a shard brings the shard's replicas to where they
+// are to be: [Next] is a pure function of what the leader knows. It takes one safe step at a
+// time: add a learner, let it catch up, change the voters in one joint change, hand
+// leadership to the target's first node (P30 to P32). Nodes set exact targets alone, by the core's table.
 package placement
 
 import "slices"
@@ -40,7 +40,7 @@ type State struct {
 	Leaving  bool      // that node is leaving
 	Voters   []Replica // the leader among them; no change of voters is under way
 	Learners []Replica
-	Target   []uint64 // the nodes that the ring names for the shard, its owner first; never empty
+	Target   []uint64 // the nodes where replicas are to be, the owner first; never empty
 	Standby  []uint64 // all other nodes that are present, in the order in which they step in
 	Limited  bool     // too many shards are moving already to start another move
 	Exact    bool     // all of Target are to vote, and no others, by one change
@@ -83,7 +83,10 @@ func Next(s *State) (a Action, done bool) {
 	// first, there would be one voter more than there should be, and itself among them: the shard
 	// would stop if the leader were cut off now, and one of the new voters died (P32).
 	if s.Leaving {
-		if a := s.handOver(); a != nil {
+		if a := s.handOver(); a != nil || s.Exact {
+			// An exact target lacks a leader that is to go, and it does not remove itself: if it changed the voters
+			// without that, a majority of them might be of neither those of now nor the next, and a recovery of the
+			// shard would miss it (C7).
 			return a, false
 		}
 	}

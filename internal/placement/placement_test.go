@@ -211,6 +211,7 @@ func TestExact(t *testing.T) {
 		{"or none", 3, 2, []uint64{1, 4, 5}, 4, 0, ""},
 		{"who is not ready is waited for", 3, 2, []uint64{1, 4, 5}, 0, 5, ""},
 		{"a leader that is to go hands over first", 3, 1, []uint64{2, 3, 4}, 0, 0, "hands over to 2"},
+		{"and changes nothing if nobody can take over", 2, 1, []uint64{2, 3}, 0, 2, ""},
 	} {
 		s := &State{Leader: 1, Node: 1, Target: tt.target, Exact: true}
 		for id := uint64(1); id <= uint64(tt.voters+tt.learners); id++ {

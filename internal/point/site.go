@@ -85,14 +85,6 @@ const (
 	// SmallWindow: one chunk of a snapshot is on its way at a time.
 	SmallWindow
 
-	// Of founding.
-
-	// BusyMember: a member refuses a joiner for now, as if too many joined. It asks again.
-	BusyMember
-	// HastyBallot: a founder does not wait for its turn. Ballots that meet end in the
-	// higher one.
-	HastyBallot
-
 	endOfSites
 )
 
@@ -121,6 +113,4 @@ var siteNames = [endOfSites]string{
 	StrayTransfer:    "stray-transfer",
 	SmallChunks:      "small-chunks",
 	SmallWindow:      "small-window",
-	BusyMember:       "busy-member",
-	HastyBallot:      "hasty-ballot",
 }

@@ -48,6 +48,9 @@ func (r *Replica) QuietUntil() time.Duration {
 	return 0
 }
 
+// Surpass tells the replica of a revision that clients know of. A quiet table goes on above it (P17).
+func (r *Replica) Surpass(known uint64) { r.floor = max(r.floor, known) }
+
 // quietTimeEvery is how often a leader logs table time, at least, while the table is quiet (P27).
 const quietTimeEvery = ElectionTimeout / 2
 
@@ -357,7 +360,7 @@ func (r *Replica) supervise() {
 		r.review()
 	}
 	if g.startSettle(r.table.Settles(), r.now) {
-		r.appendOwn(shard.Settle{Term: r.term})
+		r.appendOwn(shard.Settle{Term: r.term, Floor: r.floor})
 	}
 	if len(r.members.former) > 0 && r.sealed() {
 		r.members.former = nil

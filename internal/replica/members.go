@@ -27,7 +27,7 @@ type members struct {
 	peers           map[uint64]Peer   // replica ID -> where it lives
 	unconfirmed     map[uint64]uint64 // replica ID -> node, of replicas that spoke and are not in peers yet
 	highest         uint64            // the highest replica ID that was ever configured (P24)
-	founders        uint64            // replicas up to this ID were made by the founding act (P26)
+	founders        uint64            // replicas up to this ID are the generation's first ones (C2)
 	former          []Peer            // of replicas whose votes some voters may still count
 	justRemoved     []uint64          // those that the last change removed
 	removalsUnknown bool              // the last change came by a snapshot: it is not known which replicas it removed
@@ -156,7 +156,7 @@ func (m *members) placed() (all []env.Placed) {
 	return all
 }
 
-// added returns the replicas that the founding act did not make, this one aside, by ID.
+// added returns the replicas that are not the generation's first ones, this one aside, by ID.
 func (m *members) added() []Hosted {
 	return slices.DeleteFunc(m.hosted(), func(h Hosted) bool { return h.ID <= m.founders || h.ID == m.self })
 }

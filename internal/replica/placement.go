@@ -17,7 +17,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Target is where the ring wants a shard's replicas.
+// Target is where a shard's replicas are to be.
 type Target struct {
 	Nodes    []Peer                        // the owner and its successors, of the members that are there
 	Standby  []Peer                        // all other members, in the order in which they step in
@@ -171,7 +171,7 @@ func (o *offers) skip(now time.Duration) { o.made = now - 1 }
 // current returns the offer that is made just now, if any is.
 func (o *offers) current(now time.Duration) (offer, bool) { return o.last, o.made == now && o.any() }
 
-// SetTarget tells the replica where the ring wants the shard's replicas to be.
+// SetTarget tells the replica where the shard's replicas are to be.
 func (r *Replica) SetTarget(t Target) {
 	r.target = t
 	r.leading.placing.rests = false

@@ -31,6 +31,23 @@ func (w *trio) leader(t *testing.T, not uint64) *Replica {
 	return nil
 }
 
+// Promise: P17, C7: a table whose quiet time ends goes on above the revisions that clients know of.
+func TestAQuietTableGoesOnAboveWhatClientsKnow(t *testing.T) {
+	w := newQuiet(5 * time.Second)
+	leader := w.leader(t, 0)
+	leader.Surpass(1 << 40)
+	leader.Surpass(7)
+	for range 10 * electionTicks {
+		if leader.Table().Settles() == 0 {
+			break
+		}
+		w.run(t, 1)
+	}
+	if leader.Table().Settles() != 0 || leader.Table().Revision() <= 1<<40 {
+		t.Errorf("it goes on at %d", leader.Table().Revision())
+	}
+}
+
 // Promise: P27, P18: quiet time ends though leaders keep changing and no client asks for anything: what a reign
 // lasts counts, but for less than a second.
 func TestQuietEndsThoughLeadersChange(t *testing.T) {

@@ -2,7 +2,7 @@
 //
 // A [Replica] wraps the shard's table into a replicated log: messages, ticks and commands go in,
 // messages and events come out. While it leads it keeps the sessions' leases, confirms by rounds
-// that it still leads, and brings the shard's replicas to where the ring wants them. It starts no
+// that it still leads, and brings the shard's replicas to where they are to be. It starts no
 // goroutine, reads no clock, and sends nothing itself.
 package replica
 
@@ -88,6 +88,7 @@ type Replica struct {
 	lead uint64
 	role raft.StateType
 
+	floor     uint64     // the highest revision that clients know of, as its owner has heard
 	members   members    // the shard's replicas
 	applied   appliedLog // how far the log was applied
 	election  election   // when to stand for election
@@ -98,7 +99,7 @@ type Replica struct {
 	sums      sums       // the digests of its table
 	farewells farewells  // replicas that are to hear of their removal
 	pulse     pulse      // when it was ticked
-	target    Target     // where the ring wants the shard's replicas
+	target    Target     // where the shard's replicas are to be
 	limited   bool       // too many shards are moving already
 
 	inquires bool       // it wants to know whether it is still one of the shard's: see inquire
@@ -147,7 +148,7 @@ func (out *Output) send(node uint64, m wire.Message) {
 	out.Sends = append(out.Sends, Send{node, m})
 }
 
-// firstIndex is the log index of the founding act: the snapshot from which every
+// firstIndex is the log index of what a generation begins with: the snapshot from which every
 // founder starts.
 const firstIndex = 1
 
@@ -246,7 +247,7 @@ func (r *Replica) Revision() uint64 { return r.table.Revision() }
 // Table returns the replica's table, to be read only.
 func (r *Replica) Table() *shard.Table { return r.table }
 
-// Generation returns the shard's generation: the epoch of the founding that created it.
+// Generation returns the name of the shard's generation: see core.Generation.
 func (r *Replica) Generation() uint64 { return r.cfg.Generation }
 
 // Term returns the current term.

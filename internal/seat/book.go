@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -201,6 +203,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 		m.reached(e)
 	case err != nil:
 		e.err = err
+		m.refusedBy(err)
 	case addr == m.own:
 		m.fail(fmt.Errorf("%w: node %q (%v) answers at %s, the entry of node %q: list each by a name of its own", fault.ErrEntryTaken, peer.Name, peer.ID, addr, m.cfg.Self.Name))
 	default:
@@ -214,11 +217,23 @@ func (m *Machine) reached(e *entry) {
 	switch {
 	case m.own != "" && m.own != e.addr, m.cfg.Entry != "" && m.cfg.Entry != e.addr:
 		m.fail(fmt.Errorf("%w: node %q answers at both %s and %s: list every node once", fault.ErrInvalidOption, m.cfg.Self.Name, e.addr, m.own+m.cfg.Entry))
+	case len(m.cfg.List) == 1 && !m.cfg.Found && !founding.AllLoopback(m.cfg.List):
+		m.fail(fmt.Errorf("%w: %s is the only entry: all locks would live on one node, and its restart would forget them; WithFound allows it", fault.ErrInvalidOption, e.addr))
 	case e.begun >= m.surely:
 		m.own, m.sure = e.addr, true
 		m.book.answers(e, m.cfg.Self.ID)
 		e.former = 0
 		m.askToFence()
+	}
+}
+
+// refusedBy ends a node that has no mesh yet and was started for another one than the node at an entry.
+func (m *Machine) refusedBy(err error) {
+	var r *transport.RefusedError
+	if errors.As(err, &r) && m.state.Table == nil {
+		if foreign := m.cfg.Wants.Fits(m.cfg.Self.Name, founding.Params{MeshName: r.Peer.MeshName}); errors.Is(foreign, fault.ErrForeignMesh) {
+			m.fail(foreign)
+		}
 	}
 }
 
@@ -250,7 +265,7 @@ func (m *Machine) tell(id transport.ID) {
 
 func (m *Machine) tellAnd(id transport.ID, ask bool) {
 	t := m.told()
-	t.Answer = ask
+	t.Answer, t.Floor = ask, m.Floor()
 	if p := m.book.peers[id]; p != nil {
 		p.echoed = p.told.mark()
 		t.Heard = p.echoed
@@ -293,6 +308,7 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 		return // its connection has ended
 	}
 	p.told, p.at = t, now
+	m.floor = max(m.floor, t.Floor)
 	known := m.table(t.Known) // perhaps no one else's
 	if p.knows = known; known == nil && t.Known != (core.Stamp{}) {
 		m.send(from, show{t.Known})

@@ -85,7 +85,7 @@ func (c Settle) apply(_ *Machine, t *core.Table) (*core.Table, error) {
 func (c Recover) over(t *core.Table) bool { return another(t, c.Shard, c.Generation) }
 
 func (c Recover) apply(m *Machine, t *core.Table) (*core.Table, error) {
-	n, err := t.Recover(c.Shard, m.cuts[c].by, m.cfg.Place(t.Seats, c.Shard, t.Params.Replicas))
+	n, err := t.Recover(c.Shard, m.cuts[c].by, m.cfg.Place(t.Seats, t.Params)(c.Shard))
 	if err == nil {
 		m.endow(&n.Shards[c.Shard], &t.Shards[c.Shard], t.Params, 0, m.cuts[c].floors)
 	}
@@ -171,7 +171,7 @@ func (m *Machine) fence(from transport.ID, f fence) {
 	}
 	m.acceptor.Fence(f.Shard, f.Generation)
 	m.emit(Cut(f))
-	m.send(from, fenced{f.Shard, f.Generation, floors{m.clock(), []uint64{m.known(f.Shard)}}})
+	m.send(from, fenced{f.Shard, f.Generation, floors{m.clock(), []uint64{max(m.known(f.Shard), m.Floor())}}})
 }
 
 func (m *Machine) fenced(from transport.ID, f fenced) {

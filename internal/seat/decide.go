@@ -38,7 +38,7 @@ func (m *Machine) decide(now time.Duration) bool {
 		return false
 	}
 	action, err := core.Next(m.cfg.Self.ID, reports)
-	m.waiting.why = cmp.Or(foreign, m.contested(), err)
+	m.waiting.why = cmp.Or(foreign, m.contested(), m.because(err))
 	if l, ok := action.(core.Learn); ok {
 		return m.learn(now, l.Table)
 	}
@@ -51,6 +51,16 @@ func (m *Machine) decide(now time.Duration) bool {
 	}
 	m.begin(now, action)
 	return true
+}
+
+// because adds to what the node waits for why the first dial that failed did so.
+func (m *Machine) because(why error) error {
+	for _, e := range m.book.entries {
+		if e.err != nil && why != nil {
+			return fmt.Errorf("%w; %s: %w", why, e.addr, e.err)
+		}
+	}
+	return why
 }
 
 // leaveOut leaves out the reports of nodes of other meshes, if this node has a mesh: they were started at these
@@ -110,20 +120,21 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 // follow notes the table of the generation that serves: a majority of those that are bound in it know it, and
 // take part in no later roll call.
 func (m *Machine) follow(reports map[string]core.Report) {
-	m.waiting.why = errors.New("no mesh serves that this node has heard of")
+	m.waiting.why = m.because(errors.New("no mesh serves that this node has heard of"))
 	for _, e := range m.book.entries {
 		t := reports[e.addr].Table
 		if t == nil {
 			continue
 		}
+		bound := t.Bound()
 		serve := make(map[transport.ID]bool) // a node may answer at several entries
 		for _, o := range m.book.entries {
 			r := reports[o.addr]
-			if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(t.Bound(), r.Node) {
+			if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(bound, r.Node) {
 				serve[r.Node] = true
 			}
 		}
-		if len(serve) < core.Majority(len(t.Bound())) {
+		if len(serve) < core.Majority(len(bound)) {
 			continue
 		}
 		m.waiting.why = nil
@@ -148,6 +159,11 @@ func (m *Machine) wish(now time.Duration, action core.Action) {
 	if kind != m.wants.kind {
 		turn := max(0, slices.Index(among, m.cfg.Self.ID))
 		m.wants = wish{kind: kind, turn: now + time.Duration(turn)*m.pace.unit}
+		if kind == "begin" && m.pace == loopback && !m.cfg.Anew {
+			// Clients of an earlier mesh dial as often: what they hold is to be known, for a mesh on loopback is
+			// not quiet if it hears of none.
+			m.wants.turn = max(m.wants.turn, m.started+m.pace.contact)
+		}
 	}
 	m.wants.action = action
 }

@@ -1,6 +1,6 @@
 // Package seat is one node's part in the core of its mesh: a [Machine], which finds the nodes at the
 // entries of the list, and carries out what package core decides by its rules. It knows time and
-// messages; core knows neither. The node does not use it yet: package founding founds meshes.
+// messages; core knows neither. It runs on the node's shard loop, beside the replicas that it may fence.
 //
 // # Contact
 //
@@ -39,7 +39,8 @@
 // that tells of it, and the node must carry outputs out in their order.
 //
 // A shard's new generation begins with revisions above all that those who answered, or fenced their replicas, tell
-// of, their clocks among them; and with a quiet time. What it held comes from its holders: see package hosting.
+// of, their clocks among them; and with a quiet time. What clients know of revisions they tell as well: see
+// [Machine.Floor]. What the shard held comes from its holders: see package hosting.
 //
 // # What it costs
 //
@@ -49,8 +50,8 @@
 //
 // # What is open
 //
-//   - One name that leads to several nodes, as the only entry, may found several meshes until each has found out.
-//     A list of one entry needs a word of the operator (WithFound) that Config does not have yet.
+//   - One name that leads to several nodes, as the only entry, may found several meshes until each has found out,
+//     if the operator allows a mesh of one there (Config.Found).
 //   - A node that brings along the table of another mesh of the same name, with parameters that fit, is given the
 //     seat at whose entry it answers.
 //   - A ballot of the highest round that there is leaves no room for others; any peer may send one.

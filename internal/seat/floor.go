@@ -1,6 +1,8 @@
 package seat
 
 import (
+	"time"
+
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/founding"
 )
@@ -13,7 +15,7 @@ const revisionJump = 1 << 30
 // that are known, and a quiet time that outlasts every lease of the generation before (C5, C8). All is what others
 // know, where the shard is the one at position at.
 func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []floors) {
-	known := before.Revision
+	known := max(before.Revision, m.Floor())
 	s.Revision = m.clock()
 	for _, f := range all {
 		s.Revision = max(s.Revision, f.Clock)
@@ -43,9 +45,25 @@ func (m *Machine) known(shard int) uint64 {
 func (m *Machine) floors() floors {
 	f := floors{Clock: m.clock()}
 	if t := m.state.Table; t != nil {
+		floor := m.Floor()
 		for i := range t.Shards {
-			f.Known = append(f.Known, m.known(i))
+			f.Known = append(f.Known, max(m.known(i), floor))
 		}
 	}
 	return f
+}
+
+// floorEvery is how often the highest revision of all shards is computed, at most.
+const floorEvery = 500 * time.Millisecond
+
+// Floor returns the highest revision of any shard that this node knows of, or that others told it: also clients of
+// the core, which have nothing else to report (C7).
+func (m *Machine) Floor() uint64 {
+	if t := m.state.Table; t != nil && (m.last >= m.floorAt+floorEvery || m.floorAt == 0) {
+		m.floorAt = m.last
+		for i := range t.Shards {
+			m.floor = min(max(m.floor, m.known(i)), maxFloor)
+		}
+	}
+	return m.floor
 }

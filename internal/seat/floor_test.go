@@ -1,10 +1,12 @@
 package seat
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 )
 
@@ -63,6 +65,78 @@ func TestQuietMeshes(t *testing.T) {
 			holds(t, s.Quiet == quiet && s.Revision > before.Shards[i].Revision, "it begins with", s)
 			holds(t, s.Move == 0 && s.Next == nil, "moves of the generation before count:", s)
 		}
+	}
+}
+
+// Promise: P17, C7: what clients of the core have heard of is told to it: a new generation begins above that.
+func TestRevisionsThatClientsKnowOf(t *testing.T) {
+	const known = 1 << 50
+	w := founded(t, 3)
+	w.boot("10.0.0.9:7946", func(c *Config) { c.Known = func(int) uint64 { return known } })
+	told := func() bool {
+		for _, a := range w.list {
+			if w.procs[a].m.Floor() != known {
+				return false
+			}
+		}
+		return true
+	}
+	w.must(w.runUntil(5*time.Second, told), "the core does not hear of it")
+	w.kill("10.0.0.9:7946")
+	for _, a := range w.list[1:] {
+		w.boot(a)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
+	for _, s := range w.table().Shards {
+		holds(t, s.Revision > known, "it begins with", s.Revision)
+	}
+}
+
+// Promise: C5: a mesh on loopback is quiet if clients of an earlier one are around: they hold its locks.
+func TestQuietForClientsOnLoopback(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, 0)
+		w.delay = time.Millisecond
+		w.list = []string{"127.0.0.1:7946", "127.0.0.1:7947", "127.0.0.1:7948"}
+		boot := func() {
+			for _, a := range w.list {
+				w.boot(a)
+			}
+			w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+		}
+		boot()
+		client := w.boot("127.0.0.1:7949", func(c *Config) { c.Known = func(int) uint64 { return 7 } })
+		w.must(w.runUntil(5*time.Second, func() bool { return client.state.Table != nil }), "the client knows no table")
+		first := w.table().Mesh
+		boot()
+		holds(t, w.table().Mesh != first, "it is the mesh before")
+		for _, s := range w.table().Shards {
+			equal(t, w.table().Params.Quiet(), s.Quiet, "seed", seed)
+		}
+	}
+}
+
+// Promise: C14: one entry is an error, unless it is on loopback, or the user wants it.
+func TestOneEntry(t *testing.T) {
+	for _, tt := range []struct {
+		list  []string
+		found bool
+		fails bool
+	}{
+		{[]string{"10.0.0.1:7946"}, false, true},
+		{[]string{"10.0.0.1:7946"}, true, false},
+		{[]string{"127.0.0.1:7946"}, false, false},
+		{[]string{"10.0.0.1:7946", "10.0.0.2:7946"}, false, false},
+	} {
+		w := newWorld(t, 1, 0)
+		w.list = tt.list
+		for _, a := range tt.list {
+			w.boot(a, func(c *Config) { c.Found = tt.found })
+		}
+		w.run(5 * time.Second)
+		p := w.procs[tt.list[0]]
+		equal(t, tt.fails, errors.Is(p.failed, fault.ErrInvalidOption), tt.list, tt.found, p.failed)
+		equal(t, !tt.fails, p.state.Table != nil, tt.list, tt.found)
 	}
 }
 

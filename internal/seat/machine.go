@@ -19,6 +19,8 @@ type Config struct {
 	Self  env.Member // its ID is new at every start
 	List  []string   // the entries of the core: host:port, 1 to 64 of them
 	Entry string     // the one of this node; "": the one at which a dial reaches it, or none
+	Found bool       // the only entry of a list that is not loopback may found a mesh
+	Anew  bool       // no node was at this address before: the system chose the port
 	Wants founding.Options
 	Rand  uint64    // the seed of random values: mesh IDs and jitter
 	Wall  time.Time // the time of day at Start
@@ -27,9 +29,9 @@ type Config struct {
 	// It may be nil.
 	Known func(shard int) uint64
 
-	// Place returns the voters with which a shard begins a life: of those that have a seat, as many as
+	// Place returns, for any shard, the voters with which it begins a life: of those that have a seat, as many as
 	// the mesh has replicas, or all.
-	Place func(seats []core.Seat, shard, replicas int) []transport.ID
+	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
 }
 
 // Output is something to do now, in order: Dial, Send, Drop, Log, State or Failed.
@@ -102,6 +104,9 @@ type Machine struct {
 	wants   wish
 	changes []Change
 	cuts    map[Recover]cut
+
+	floor   uint64        // see Floor
+	floorAt time.Duration // when it was computed last
 
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State

@@ -371,6 +371,21 @@ func TestWithoutASeat(t *testing.T) {
 	equal(t, 1, sends(d.m.Message(w.now, w.procs[w.list[0]].id, ask, nil), "fenced"), "a shard may have it as a voter still")
 }
 
+// Promise: P30: a node at an entry is unseated while another one, or nobody, has the seat of that.
+func TestUnseated(t *testing.T) {
+	w := founded(t, 3)
+	holds(t, !w.procs[w.list[0]].m.Unseated(), "it has its seat")
+	m := New(Config{Self: env.Member{ID: 9}, List: w.list})
+	m.own = w.list[0]
+	holds(t, !m.Unseated(), "it knows no mesh")
+	m.state.Table = w.table()
+	holds(t, m.Unseated(), "another one has its seat")
+	m.own = ""
+	holds(t, !m.Unseated(), "it is a client")
+	m.own = "10.0.0.9:7946"
+	holds(t, !m.Unseated(), "its entry is not in the list")
+}
+
 // A decision that one node alone names is asked for once, though other nodes name others.
 func TestShownOnce(t *testing.T) {
 	w := founded(t, 3)

@@ -24,6 +24,7 @@ const (
 	maxList     = maxEntries * (maxString + 1) // of a list in one string
 	maxText     = 1 << 10
 	maxNumber   = 1 << 53
+	maxFloor    = maxNumber - 1<<40 // leaves a shard a trillion revisions
 	maxElements = max(maxShards, maxIDs)
 	maxIDs      = 1 << 14 // distinct incarnations in a table; those that ended count while they are voters
 )
@@ -80,6 +81,7 @@ type (
 		Roll, Refused, Released, RollAt core.Ballot
 		Known                           core.Stamp // of Table; zero: none
 		Heard                           core.Mark  // that the receiver told last
+		Floor                           uint64     // the highest revision of any shard that the sender knows of
 	}
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
@@ -367,6 +369,7 @@ func (m told) check(l *limits) {
 	l.stampOrNone(m.Known)
 	l.stampOrNone(m.Heard.Known)
 	l.ballotOrNone(m.Heard.Roll)
+	l.require(m.Floor <= maxFloor, "a revision out of range")
 }
 
 func (m show) check(l *limits)  { l.stamp(m.Known) }

@@ -87,14 +87,12 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		p := params(wants)
 		from = &core.Table{Mesh: m.meshID(), Params: p, Shards: make([]core.Shard, p.Shards)}
 	}
-	r.value = r.call.Value(reports, func() *core.Table { return from }, func(shard int) []transport.ID {
-		return m.cfg.Place(seats, shard, from.Params.Replicas)
-	})
+	r.value = r.call.Value(reports, func() *core.Table { return from }, m.cfg.Place(seats, from.Params))
 	for i := range r.value.Shards {
 		s := &r.value.Shards[i]
 		m.endow(s, &from.Shards[i], from.Params, i, known)
-		if founded && founding.AllLoopback(r.call.List) {
-			s.Quiet = 0 // as a rule nobody lives who remembers an earlier mesh on this machine
+		if founded && founding.AllLoopback(r.call.List) && m.Floor() == 0 {
+			s.Quiet = 0 // nobody is around who remembers an earlier mesh on this machine
 		}
 	}
 	for i := range r.value.Seats {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/simulate"
 	"github.com/lockmesh/mesh/transport"
@@ -103,7 +104,9 @@ func (s *seats) boot(host string) {
 			return
 		}
 		n.self.Addr = n.net.Addr()
-		n.seat = seat.New(seat.Config{Self: n.self, List: s.list, Rand: e.Seed(), Place: inOrder})
+		n.seat = seat.New(seat.Config{Self: n.self, List: s.list, Rand: e.Seed(), Place: func(seats []core.Seat, p founding.Params) func(int) []transport.ID {
+			return func(shard int) []transport.ID { return inOrder(seats, shard, p.Replicas) }
+		}})
 		n.loop = e.NewLoop("seat", n.run)
 		n.post(n.seat.Start)
 		s.nodes[host] = n

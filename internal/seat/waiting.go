@@ -2,6 +2,7 @@ package seat
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -32,6 +33,12 @@ func (w *waiting) deadline() time.Duration {
 		return env.Never
 	}
 	return w.next
+}
+
+// Unseated reports whether this node answers at an entry of its mesh, and another node, or none, has the seat.
+func (m *Machine) Unseated() bool {
+	t := m.state.Table
+	return t != nil && slices.Contains(t.List(), m.own) && !slices.Contains(t.Bound(), m.cfg.Self.ID)
 }
 
 // Waiting returns what this node waits for, or "".

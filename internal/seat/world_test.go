@@ -155,10 +155,14 @@ func (w *world) boot(addr string, change ...func(*Config)) *proc {
 	p := &proc{id: transport.ID(w.rng.Uint64() | 1), born: len(w.byID), addr: addr, alive: true, links: map[transport.ID]time.Duration{}}
 	cfg := Config{
 		Self: env.Member{ID: p.id, Name: addr, Addr: addr}, List: slices.Clone(w.list), Rand: w.rng.Uint64(),
-		Wants: founding.Options{Shards: 4}, Place: place,
-	}
-	if w.place != nil {
-		cfg.Place = w.place
+		Found: true, Wants: founding.Options{Shards: 4}, Place: func(seats []core.Seat, p founding.Params) func(int) []transport.ID {
+			return func(shard int) []transport.ID {
+				if w.place != nil {
+					return w.place(seats, shard, p.Replicas)
+				}
+				return place(seats, shard, p.Replicas)
+			}
+		},
 	}
 	if l := w.lists[addr]; l != nil {
 		cfg.List = slices.Clone(l)

@@ -13,7 +13,6 @@ package drill
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -27,25 +26,18 @@ const ttl = 3 * time.Second
 // port is where every node listens.
 const port = ":7400"
 
-// apart is the least time between two crashes. MaySpare counts what nodes know, and a founder that
-// has not heard of the founding yet is missing from that: this gives it the time to hear.
-const apart = 6 * time.Second
-
 // Drill is one exercise.
 type Drill struct {
 	// Lockers are the load. Change them before Run, not later.
 	Lockers *simulate.Lockers
 
-	world    *simulate.World
-	guests   guests
-	many     multitude
-	founders []string
-	seeds    []string // the founders' addresses
-	shards   int
-	storm    time.Duration
-	faults   int
-	crashed  time.Duration  // when the last crash was; zero: there was none
-	joined   map[string]int // by host: the incarnation that has joined, and may not be ended yet
+	world  *simulate.World
+	guests guests
+	many   multitude
+	seeds  []string // the founders' addresses
+	shards int
+	storm  time.Duration
+	faults int
 }
 
 // usual is how many hosts there are at most in most worlds. Worlds with more have lighter loads and
@@ -58,13 +50,13 @@ const usual = 7
 // seconds that the storm lasts, and how many faults and calls
 // there must be at least: a storm with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
-	d := &Drill{world: w, joined: make(map[string]int)}
+	d := &Drill{world: w}
 	hosts, founders := int(w.PickMostly("hosts", 3, usual, 20)), int(w.Pick("founders", 1, 5))
 	for i := range hosts {
 		host := string(rune('a' + i))
 		w.Host(host)
 		if i < founders {
-			d.founders, d.seeds = append(d.founders, host), append(d.seeds, host+port)
+			d.seeds = append(d.seeds, host+port)
 		}
 	}
 	d.shards = int(w.Pick("shards", 1, 16))
@@ -106,48 +98,23 @@ func Play(w *simulate.World) error { return New(w).Run() }
 
 // Run plays the drill, and returns the first promise that it saw broken.
 func (d *Drill) Run() error {
-	return d.Lockers.Run(d.world, simulate.ChaosOptions{For: d.storm, Least: d.faults, MayCrash: d.mayCrash, MayCrashAll: d.mayCrashAll})
+	return d.Lockers.Run(d.world, simulate.ChaosOptions{For: d.storm, Least: d.faults, MayCrash: mayCrash, MayCrashAll: mayCrashAll})
 }
 
-// mayCrash allows a crash only if every shard keeps a majority of its voters, and one of the
-// founders knows of the mesh: if all of them start again at once, and all others are out of
-// reach, they found another one, as they should.
-func (d *Drill) mayCrash(host string) bool {
-	now := d.world.Now()
-	if d.crashed != 0 && now-d.crashed < apart || !d.world.Host(host).MaySpare() {
-		return false
-	}
-	if slices.Contains(d.founders, host) && !slices.ContainsFunc(d.founders, func(other string) bool { return other != host && d.knows(other) }) {
-		return false
-	}
-	d.crashed = now
-	delete(d.joined, host)
-	return true
-}
+// mayCrash allows every crash: what forgets is replaced, and what it forgot is reported by who holds it.
+func mayCrash(string) bool { return true }
 
-// knows reports whether the process on a host has joined, and lives on.
-func (d *Drill) knows(host string) bool {
-	h := d.world.Host(host)
-	return h.Up() && d.joined[host] == h.Incarnation()
-}
-
-// mayCrashAll allows all hosts to crash at once. It then allows no other crash until a new mesh had the
-// time to be founded.
-func (d *Drill) mayCrashAll(within time.Duration) bool {
-	d.crashed = d.world.Now() + within
-	clear(d.joined)
-	return true
-}
+// mayCrashAll allows all hosts to crash at once.
+func mayCrashAll(time.Duration) bool { return true }
 
 func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	n, err := mesh.JoinContext(patience, d.seeds, mesh.WithName(host), mesh.WithBind(port),
+	n, err := mesh.JoinContext(patience, d.seeds, mesh.WithName(host), mesh.WithBind(port), mesh.WithFound(),
 		mesh.WithShards(d.shards), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)))
 	if err != nil {
 		return nil, err
 	}
-	d.joined[host] = d.world.Host(host).Incarnation()
 	d.guests.arrive(ctx, d.Lockers, n)
 	d.many.arrive(ctx, d.Lockers, n)
 	return simulate.AsNode(n), nil

@@ -233,7 +233,6 @@ var reasons = []struct {
 	{mesh.ErrForeignMesh, "a foreign mesh"},
 	{mesh.ErrNoSeeds, "no seeds"},
 	{mesh.ErrNameTaken, "the name is taken"},
-	{mesh.ErrUnreachable, "unreachable"},
 	{context.DeadlineExceeded, "out of time"},
 	{context.Canceled, "given up"},
 }

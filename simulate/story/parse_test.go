@@ -32,7 +32,6 @@ func TestParseErrors(t *testing.T) {
 		{"a shard that there is not", opening + "ann locks k@1", `s.txt:5: the mesh has no shard 1`},
 		{"messages of a shard that there is not", opening + "drop replies of k@1", `s.txt:5: the mesh has no shard 1`},
 		{"too many keys", opening + "ann asks for 1000001 keys", `s.txt:5: 1000001: at most 1000000 of anything`},
-		{"a place that there is not", "mesh a; clients b; replicas 1\n\nc joins as a replica", `s.txt:3: found no name for the node of c that gives it its place on the ring`},
 		{"a range that ends before it begins", opening + "pass 2s to 1s", `s.txt:5: "2s to 1s" ends before it begins`},
 		{"a condition that there is not", opening + "until ann smiles, within 1s", `s.txt:5: no condition is like "ann smiles"`},
 		{"messages that there are not", opening + "drop letters to ann", `s.txt:5: there are no messages "letters"`},

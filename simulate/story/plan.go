@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -14,9 +15,9 @@ import (
 
 // plan is what the mesh of a story is like.
 type plan struct {
-	servers  []string // they found the mesh; the first leads shard 0 at first, then the second
-	first    []string // all hosts that are there from the beginning
-	names    map[string]string
+	servers  []string       // the entries of the core, in the ring's order for shard 0: its first replicas, then the spares
+	first    []string       // all hosts that are there from the beginning
+	ports    map[string]int // of the servers
 	shards   int
 	replicas int
 	ttl      time.Duration
@@ -37,7 +38,7 @@ func (p *parser) mesh(text string) (act, error) {
 		return nil, errors.New("a story has one mesh")
 	}
 	parts := strings.Split(text, ";")
-	pl := &plan{shards: 1, ttl: 3 * time.Second}
+	pl := &plan{shards: 1, replicas: 3, ttl: 3 * time.Second}
 	var err error
 	if pl.servers, err = p.declare(parts[0]); err != nil {
 		return nil, err
@@ -70,11 +71,6 @@ func (p *parser) mesh(text string) (act, error) {
 		}
 	}
 	pl.first = slices.Clone(p.story.hosts)
-	if pl.replicas == 0 {
-		if pl.replicas = 3; len(pl.servers) < 3 && len(pl.first) > len(pl.servers) {
-			pl.replicas = 1 // or the ring would want clients, too
-		}
-	}
 	switch {
 	case pl.shards < 1 || pl.shards > 4096:
 		return nil, fmt.Errorf("shards %d: 1 to 4096", pl.shards)
@@ -111,85 +107,70 @@ func (p *parser) declare(text string) (all []string, err error) {
 	return all, nil
 }
 
-// The ring goes by the names of nodes. So that a story can say who leads whom, each node
-// is called like its host, with a number behind it if need be, and the numbers are such
-// that the ring says the same as the story.
-const mostNames = 2000
+// The ring goes by the entries of the core. So that a story can say who leads whom, each server listens at a port
+// such that the ring says the same as the story.
+const (
+	firstPort = 7400
+	mostPorts = 2000
+)
 
-// place finds the names of the first nodes, one after the other.
+// place finds the ports of the servers, one after the other.
 func (p *plan) place() error {
-	want := p.servers[:min(p.replicas, len(p.servers))]
-	ordered := min(len(want), 3)
-	p.names = make(map[string]string)
-	for _, host := range p.first {
-		p.names[host] = host
+	p.ports = make(map[string]int)
+	for _, host := range p.servers {
+		p.ports[host] = firstPort
 	}
-	for n, host := range want {
-		placed := want[:n+1]
-		sure := min(n+1, ordered)
-		err := p.call(host, func(got []string) bool {
-			return len(got) == len(want) && slices.Equal(got[:sure], placed[:sure]) &&
-				!slices.ContainsFunc(placed[sure:], func(h string) bool { return !slices.Contains(got[:n+1], h) })
-		})
-		if err != nil {
+	for n, host := range p.servers {
+		placed := p.servers[:n+1]
+		if err := p.call(host, func(got []string) bool { return slices.Equal(got[:n+1], placed) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// call finds a name for a node with which the ring's wish fits.
-func (p *plan) call(host string, fits func(wish []string) bool) error {
-	for i := range mostNames {
-		p.names[host] = numbered(host, i)
-		if fits(p.wish()) {
+// call finds a port for a node with which the order of the ring fits.
+func (p *plan) call(host string, fits func(order []string) bool) error {
+	for i := range mostPorts {
+		p.ports[host] = firstPort + i
+		if fits(p.order()) {
 			return nil
 		}
 	}
-	return fmt.Errorf("found no name for the node of %s that gives it its place on the ring", host)
+	return fmt.Errorf("found no port for the node of %s that gives it its place on the ring", host)
 }
 
-// The ways in which a node may join.
-const (
-	joinAside   = ""        // shard 0 is not for it
-	joinReplica = "replica" // it is to have a replica of shard 0, and not to lead it
-	joinOwner   = "owner"   // it is to lead shard 0
-)
-
-// placeJoiner finds the name of a node that joins later.
-func (p *plan) placeJoiner(host, as string) error {
-	before := p.wish()
-	return p.call(host, func(got []string) bool {
-		switch as {
-		case joinReplica:
-			return got[0] == before[0] && slices.Contains(got, host)
-		case joinOwner:
-			return got[0] == host
-		default:
-			return slices.Equal(got, before)
-		}
-	})
+// address returns where a host's node can be dialled.
+func (p *plan) address(host string) string {
+	return fmt.Sprintf("%s:%d", host, cmp.Or(p.ports[host], firstPort))
 }
 
-func numbered(host string, i int) string {
-	if i == 0 {
-		return host
+// addresses returns where hosts' nodes can be dialled.
+func (p *plan) addresses(hosts []string) (all []string) {
+	for _, host := range hosts {
+		all = append(all, p.address(host))
 	}
-	return fmt.Sprintf("%s.%d", host, i)
+	return all
 }
 
-// wish returns the hosts on which the ring wants shard 0.
-func (p *plan) wish() (hosts []string) {
-	var members []ring.Member
-	byName := make(map[string]string)
-	for host, name := range p.names { // order-free: the ring sorts
-		members = append(members, ring.Member{Name: name})
-		byName[name] = host
+// order returns the servers in the order in which the ring names them for shard 0.
+func (p *plan) order() (hosts []string) {
+	var entries []ring.Member
+	for _, host := range p.servers {
+		entries = append(entries, ring.Member{Name: p.address(host)})
 	}
-	for _, name := range ring.New(members, p.shards, p.replicas).Replicas(0) {
-		hosts = append(hosts, byName[name])
+	for _, entry := range ring.New(entries, p.shards, len(entries)).Replicas(0) {
+		host, _, _ := strings.Cut(entry, ":")
+		hosts = append(hosts, host)
 	}
 	return hosts
+}
+
+func numbered(name string, i int) string {
+	if i == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s.%d", name, i)
 }
 
 // key returns what a key of the story is called in its mesh: "k" as it is, "k@5" by a

@@ -298,7 +298,7 @@ var nodeForms = []*form{
 		return func(t *teller) {
 			for _, h := range hosts {
 				if seeds != nil {
-					t.own[h] = joiner{seeds: addresses(seeds)}
+					t.own[h] = joiner{seeds: c.parser.story.plan.addresses(seeds)}
 				}
 				t.boot(h)
 			}
@@ -315,24 +315,22 @@ var nodeForms = []*form{
 		n := c.n("n")
 		return func(t *teller) { t.History().Meshes = n }
 	}},
-	joinForm("{who} joins", joinAside, nil),
-	joinForm("{who} joins as a replica", joinReplica, nil),
-	joinForm("{who} joins as the owner", joinOwner, nil),
-	joinForm("{who} joins with {n} shards", joinAside, func(c *clause) joiner {
+	joinForm("{who} joins", nil),
+	joinForm("{who} joins with {n} shards", func(c *clause) joiner {
 		return joiner{opts: []mesh.Option{mesh.WithShards(c.n("n"))}}
 	}),
-	joinForm("{who} joins and asks for nothing", joinAside, func(*clause) joiner { return joiner{silent: true} }),
-	joinForm("{who} joins mesh {name}", joinAside, func(c *clause) joiner {
+	joinForm("{who} joins and asks for nothing", func(*clause) joiner { return joiner{silent: true} }),
+	joinForm("{who} joins mesh {name}", func(c *clause) joiner {
 		return joiner{opts: []mesh.Option{mesh.WithMeshName(c.args["name"])}}
 	}),
-	joinForm("{who} joins by the name of {who:other}", joinAside, func(c *clause) joiner {
-		return joiner{opts: []mesh.Option{mesh.WithName(c.parser.story.plan.names[c.who("other")])}}
+	joinForm("{who} joins by the name of {who:other}", func(c *clause) joiner {
+		return joiner{opts: []mesh.Option{mesh.WithName(c.who("other"))}}
 	}),
-	joinForm("{who} joins as {what:address}", joinAside, func(c *clause) joiner {
+	joinForm("{who} joins as {what:address}", func(c *clause) joiner {
 		return joiner{opts: []mesh.Option{mesh.WithAdvertise(c.args["address"])}}
 	}),
-	joinForm("{who} joins without seeds", joinAside, func(*clause) joiner { return joiner{alone: true} }),
-	joinForm("{who} founds a mesh of one", joinAside, func(*clause) joiner {
+	joinForm("{who} joins without seeds", func(*clause) joiner { return joiner{alone: true} }),
+	joinForm("{who} founds a mesh of one", func(*clause) joiner {
 		return joiner{alone: true, opts: []mesh.Option{mesh.WithFound()}}
 	}),
 	{text: "{who} leaves[ within {time}]", make: func(c *clause) act { return c.leave(true) }},
@@ -354,15 +352,7 @@ type joiner struct {
 	silent bool
 }
 
-// addresses returns where hosts can be dialled.
-func addresses(hosts []string) (all []string) {
-	for _, host := range hosts {
-		all = append(all, host+port)
-	}
-	return all
-}
-
-func joinForm(text string, as string, own func(c *clause) joiner) *form {
+func joinForm(text string, own func(c *clause) joiner) *form {
 	return &form{text: text, make: func(c *clause) act {
 		who := c.args["who"]
 		if _, err := c.parser.declare(who); err != nil {
@@ -370,9 +360,7 @@ func joinForm(text string, as string, own func(c *clause) joiner) *form {
 			return nil
 		}
 		var j joiner
-		if own == nil {
-			c.fail(c.parser.story.plan.placeJoiner(who, as))
-		} else {
+		if own != nil {
 			j = own(c)
 		}
 		return func(t *teller) {

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -117,12 +118,8 @@ func (s *stage) boot(host string) {
 		delete(s.nodes, host)
 		ctx, cancel := simulate.WithTimeout(ctx, longest)
 		defer cancel()
-		name := s.plan.names[host]
-		if name == "" {
-			name = host
-		}
 		opts := []mesh.Option{
-			mesh.WithName(name), mesh.WithBind(port), mesh.WithLogger(simulate.Logger(ctx)),
+			mesh.WithName(host), mesh.WithBind(fmt.Sprintf(":%d", cmp.Or(s.plan.ports[host], firstPort))), mesh.WithLogger(simulate.Logger(ctx)),
 		}
 		own, seeds := s.own[host], s.seeds
 		if !own.silent {
@@ -131,6 +128,9 @@ func (s *stage) boot(host string) {
 		}
 		if own.seeds != nil || own.alone {
 			seeds = own.seeds
+		}
+		if len(seeds) == 1 {
+			opts = append(opts, mesh.WithFound())
 		}
 		n, err := mesh.JoinContext(ctx, seeds, append(opts, own.opts...)...)
 		if err != nil {
@@ -147,12 +147,10 @@ func (s *stage) boot(host string) {
 	})
 }
 
-const port = ":7400"
-
 // found makes the hosts, and starts their nodes unless that comes later.
 func (t *teller) found() {
 	p := t.plan
-	t.seeds = addresses(p.servers)
+	t.seeds = p.addresses(p.servers)
 	for _, host := range p.first {
 		t.Host(host)
 	}

@@ -14,7 +14,7 @@ import (
 var (
 	rewrite  = flag.Bool("rewrite", false, "write the answers that the stories give into their files; then read the diff")
 	seedFlag = flag.Uint64("seed", 0, "the only seed of the stories")
-	seeds    = flag.Uint64("seeds", 5, "under how many seeds each story is played")
+	seeds    = flag.Uint64("seeds", 3, "under how many seeds each story is played")
 )
 
 // TestMain lets the garbage grow as the command does: worlds make much of it and are small.

@@ -187,7 +187,7 @@ func logged(m *raftpb.Message) (all []shard.Command) {
 func change(m *raftpb.Message) (last *raftpb.ConfChangeV2) {
 	for _, e := range m.Entries {
 		cc := &raftpb.ConfChangeV2{}
-		if e.GetType() == raftpb.EntryConfChangeV2 && proto.Unmarshal(e.Data, cc) == nil && (concludes(cc) || promotes(cc)) {
+		if e.GetType() == raftpb.EntryConfChangeV2 && proto.Unmarshal(e.Data, cc) == nil && (concludes(cc) || promotes(cc) || demotes(cc)) {
 			last = cc
 		}
 	}
@@ -198,6 +198,10 @@ func concludes(cc *raftpb.ConfChangeV2) bool { return cc != nil && len(cc.Change
 
 func promotes(cc *raftpb.ConfChangeV2) bool {
 	return cc != nil && slices.ContainsFunc(cc.Changes, func(c *raftpb.ConfChangeSingle) bool { return c.GetType() == raftpb.ConfChangeAddNode })
+}
+
+func demotes(cc *raftpb.ConfChangeV2) bool {
+	return cc != nil && slices.ContainsFunc(cc.Changes, func(c *raftpb.ConfChangeSingle) bool { return c.GetType() == raftpb.ConfChangeRemoveNode })
 }
 
 // phrase names messages: "unlock replies of k to ann".
@@ -289,6 +293,7 @@ var vocabulary = []struct {
 	{"expiries", logs(isExpiry)},
 	{"silences", logs(isSilence)},
 	{"promotions", func(w word) bool { return promotes(w.change) }},
+	{"demotions", func(w word) bool { return demotes(w.change) }},
 	{"conclusions", func(w word) bool { return concludes(w.change) }},
 	{"snapshots", is[*replica.Chunk]},
 	{"snapshot answers", is[*replica.ChunkAck]},

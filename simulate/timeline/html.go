@@ -226,7 +226,7 @@ const (
 	leaseClass          // does the session live?
 	logClass            // raft's log
 	electionClass       // who leads?
-	memberClass         // who is there, and what do they found?
+	memberClass         // who is there, and what has the core decided?
 )
 
 // classWords begin the names of messages of each class.
@@ -238,10 +238,7 @@ var classWords = [...]struct {
 	{leaseClass, []string{"renewal"}},
 	{logClass, []string{"append", "heartbeat", "readindex", "snapshot", "chunk", "host a", "you are removed", "no such replica", "table's digest"}},
 	{electionClass, []string{"vote", "prevote", "campaign", "will you lead", "I will lead", "I lead", "no vote"}},
-	{memberClass, []string{
-		"gossip", "status", "leaving", // and the founding's
-		"ask", "answer", "living", "prepare", "promise", "nack", "accept", "decide", "known", "join", "welcome", "refuse",
-	}},
+	{memberClass, []string{"gossip", "status", "leaving", "core"}},
 }
 
 // classOf is the class of a frame's first message that is not routine, or of its first.

@@ -155,7 +155,7 @@ func TestFramesAreOfTheClassOfWhatMatters(t *testing.T) {
 		"renewal": leaseClass, "renewal answered, heartbeat": leaseClass,
 		"append 3": logClass, "heartbeat answered": logClass, "snapshot chunk": logClass, "you are removed": logClass,
 		"table's digest": logClass, "no vote for me": electionClass, "prevote term 4": electionClass, "append 1, vote given": electionClass, "I lead": electionClass,
-		"gossip": memberClass, "promise": memberClass, "accepted": memberClass, "welcome": memberClass,
+		"gossip": memberClass, "leaving": memberClass, "core: told": memberClass, "core: refused": memberClass,
 		"hello": otherClass, "": otherClass,
 	} {
 		tl := &Timeline{Hosts: []string{"a", "b"}, Moments: []Moment{

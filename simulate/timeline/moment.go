@@ -113,7 +113,7 @@ func (m *Moment) who() string {
 
 // routineWords begin the names of messages that are sent all the time, whether anything
 // happens or not.
-var routineWords = [...]string{"heartbeat", "renewal", "append", "appended", "prevote", "status", "gossip"}
+var routineWords = [...]string{"heartbeat", "renewal", "append", "appended", "prevote", "status", "gossip", "core: told"}
 
 // messages returns what is in the frame that m is about, if it is about one.
 func (t *Timeline) messages(m *Moment) (text string, ok bool) {

@@ -17,7 +17,7 @@ var mutated = []target{
 	{"internal/members", []suite{{pkg: "internal/members"}, {pkg: "internal/node", short: true}}, []suite{mesh}},
 	{"internal/node", []suite{{pkg: "internal/node", short: true}}, []suite{mesh}},
 	{"internal/message", []suite{{pkg: "internal/message"}, {pkg: "internal/node", short: true}}, []suite{mesh}},
-	{"internal/founding", []suite{{pkg: "internal/founding", short: true}}, []suite{mesh, {pkg: "internal/founding"}}},
+	{"internal/founding", []suite{{pkg: "internal/founding"}}, []suite{mesh}},
 	{".", []suite{mesh}, nil},
 }
 
@@ -74,7 +74,6 @@ var hooks = map[string]bool{
 // tellers lists the module's functions that only log, make texts or tell observers.
 var tellers = []string{
 	"(*" + module + "/shard.Table).report",
-	"(*" + module + "/internal/founding.Machine).log",
 	"(*" + module + "/internal/replica.Replica).tell",
 	module + ".invalid", // the text of ErrInvalidOption
 }

@@ -72,13 +72,21 @@ type grant struct {
 }
 
 type place struct {
+	anew     bool   // it did not wait in an earlier table: those that did come first (C8)
+	earlier  uint64 // when it entered the queue there; zero: unknown
 	revision uint64
 	rank     int           // among those of one revision
 	at       time.Duration // when it was given
 }
 
 func (p place) compare(q place) int {
-	return cmp.Or(cmp.Compare(p.revision, q.revision), p.rank-q.rank)
+	if p.anew != q.anew {
+		if p.anew {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(p.earlier-1, q.earlier-1), cmp.Compare(p.revision, q.revision), p.rank-q.rank)
 }
 
 func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
@@ -103,7 +111,10 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 	switch d.What {
 	case shard.Entered:
 		k.ranks++
-		k.place[r] = place{d.Revision, k.ranks, f.world.Now()}
+		k.place[r] = place{anew: true, revision: d.Revision, rank: k.ranks, at: f.world.Now()}
+		if d.Reported {
+			k.place[r] = place{earlier: d.Earlier, revision: d.Revision, rank: k.ranks, at: f.world.Now()}
+		}
 	case shard.Withdrawn:
 		delete(k.place, r)
 		f.dropped[ownerName{d.Key, r.owner()}]++
@@ -131,7 +142,7 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			return
 		}
 		delete(k.place, r)
-		if p.compare(k.granted) < 0 {
+		if k.who != (requestName{}) && p.compare(k.granted) < 0 {
 			f.world.Fail(fmt.Errorf("G3 order: shard %d granted %q to %s (queued at %d, token %d) after %s (queued at %d, token %d)",
 				name.Shard, d.Key, f.named(r), p.revision, d.Token, f.named(k.who), k.granted.revision, k.token))
 		}
@@ -139,16 +150,13 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 			f.world.Fail(fmt.Errorf("G2 tokens: shard %d granted %q with token %d after token %d", name.Shard, d.Key, d.Token, k.token))
 		}
 		k.granted, k.token, k.who = p, d.Token, r
-		g := grant{token: d.Token, weight: d.Weight}
-		if c := f.h.keys[d.Key]; c != nil {
-			g.told = &tableGrant{token: d.Token, owner: r.owner(), queued: p.at, from: f.world.Now(), to: running}
-			c.granted = append(c.granted, g.told)
+		f.holds(name, k, r, d, p.at)
+	case shard.Resumed:
+		if k.who != (requestName{}) {
+			f.world.Fail(fmt.Errorf("C8 reports: shard %d gives %q back to %s with token %d, and has granted it with token %d", name.Shard, d.Key, f.named(r), d.Token, k.token))
 		}
-		k.held[r] = g
-		f.h.inside.late.granted(name, d.Key, r)
-		if k.used += d.Weight; k.used > d.Capacity {
-			f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.Shard, d.Key, f.named(r), k.used, d.Capacity))
-		}
+		k.token = max(k.token, d.Token)
+		f.holds(name, k, r, d, f.world.Now())
 	}
 	if depth := len(k.place); depth != k.depth {
 		k.depth = depth
@@ -159,9 +167,39 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 	}
 }
 
+// holds: a table gives a key to a request that was queued at some time.
+func (f *fifo) holds(name ShardName, k *keyQueue, r requestName, d shard.Decision, queued time.Duration) {
+	g := grant{token: d.Token, weight: d.Weight}
+	if c := f.h.keys[d.Key]; c != nil {
+		g.told = &tableGrant{token: d.Token, owner: r.owner(), queued: queued, from: f.world.Now(), to: running}
+		c.granted = append(c.granted, g.told)
+	}
+	k.held[r] = g
+	f.h.inside.late.granted(name, d.Key, r)
+	if k.used += d.Weight; k.used > d.Capacity {
+		f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.Shard, d.Key, f.named(r), k.used, d.Capacity))
+	}
+}
+
+// over: what these tables knew is forgotten, and counts no more (C7).
+func (f *fifo) over(is func(ShardName) bool) {
+	for name, k := range f.keys { // order-free: each is ended alone
+		if !is(name.ShardName) {
+			continue
+		}
+		for _, g := range k.held { // order-free: each is ended alone
+			if g.told != nil {
+				g.told.to = f.world.Now()
+			}
+		}
+		clear(k.held)
+		clear(k.place)
+	}
+}
+
 var verbs = [...]string{
 	shard.Entered: "queued", shard.Admitted: "granted", shard.Finished: "released", shard.Withdrawn: "dropped",
-	shard.Declined: "refused",
+	shard.Declined: "refused", shard.Resumed: "resumed",
 }
 
 // named says whose request it is.

@@ -65,6 +65,7 @@ type keyHistory struct {
 	highest   uint64 // token of those that returned
 	exclusive uint64 // the highest token that excludes all others
 	tokens    map[uint64]*Hold
+	behind    bool            // tokens may have begun again, below the earlier ones: see Observer.behind
 	freed     time.Duration   // when the latest of the holds that are over left the key free
 	settling  []time.Duration // when tries were refused since the shard was quiet (P27)
 	granted   []*tableGrant   // by the table, in the order in which that was told

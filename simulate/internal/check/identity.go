@@ -16,7 +16,7 @@ type identity struct {
 	hosted  map[replicaName]transport.ID // where each was made; looked up, never ranged over
 	latest  map[nodeShard]uint64         // the ID of each node's latest replica; looked up, never ranged over
 	members map[ShardName]*roster        // looked up, never ranged over
-	reached map[meshShard]uint64         // the highest generation in which there was a leader; looked up, never ranged over
+	reached map[meshShard][]uint64       // the generations in which there was a leader, in the order of the first; looked up, never ranged over
 }
 
 type replicaName struct {
@@ -45,7 +45,7 @@ type roster struct {
 func newIdentity(w World) identity {
 	return identity{
 		world: w, hosted: make(map[replicaName]transport.ID), latest: make(map[nodeShard]uint64),
-		members: make(map[ShardName]*roster), reached: make(map[meshShard]uint64),
+		members: make(map[ShardName]*roster), reached: make(map[meshShard][]uint64),
 	}
 }
 
@@ -96,12 +96,17 @@ func (i *identity) configured(name ShardName, c env.Configured) {
 	}
 }
 
-// led hears of each leader.
-func (i *identity) led(name ShardName, node transport.ID) {
+// led hears of each leader, and returns whether it is the first of a generation.
+func (i *identity) led(name ShardName, node transport.ID) (begun bool) {
 	at := meshShard{name.Mesh, name.Shard}
-	if name.Generation < i.reached[at] {
-		i.world.Fail(fmt.Errorf("G1 identity: the node on %s leads shard %d in generation %d, and there was generation %d before",
-			HostOf(i.world, node), name.Shard, name.Generation, i.reached[at]))
+	all := i.reached[at]
+	switch place := slices.Index(all, name.Generation); {
+	case place < 0:
+		i.reached[at] = append(all, name.Generation)
+		return true
+	case place < len(all)-1:
+		i.world.Fail(fmt.Errorf("G1 identity: the node on %s leads shard %d in generation %x, and there was generation %x after it",
+			HostOf(i.world, node), name.Shard, name.Generation, all[len(all)-1]))
 	}
-	i.reached[at] = max(i.reached[at], name.Generation)
+	return false
 }

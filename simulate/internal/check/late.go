@@ -180,6 +180,15 @@ func (l *late) crashed(p Process) {
 	}
 }
 
+// over: what these tables knew is forgotten.
+func (l *late) over(is func(ShardName) bool) {
+	for name, s := range l.shards { // order-free: each is ended alone
+		if is(name) {
+			s.held = nil
+		}
+	}
+}
+
 // all judges whatever is held now.
 func (l *late) all() {
 	for _, s := range l.order {
@@ -195,7 +204,7 @@ func (l *late) judge(s *offices, h requestHeld) {
 	if !is || l.disturbed() {
 		return
 	}
-	over := l.over(s, heard)
+	over := l.known(s, heard)
 	if r := s.current(); over > grace && r != nil {
 		over -= r.process.StillWaits()
 	}
@@ -211,9 +220,9 @@ func (l *late) judge(s *offices, h requestHeld) {
 // broke is dialled again within 2 s.
 const grace = 6 * electionTimeout
 
-// over returns for how long the shard has known by now that a lease is over, or less than
+// known returns for how long the shard has known by now that a lease is over, or less than
 // nothing.
-func (l *late) over(s *offices, since life) time.Duration {
+func (l *late) known(s *offices, since life) time.Duration {
 	const unheard = 2 * electionTimeout
 	var logged time.Duration
 	worst := -since.ttl

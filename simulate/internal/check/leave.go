@@ -35,7 +35,7 @@ func (o *Observer) Leaving(node transport.ID, ctx context.Context) {
 }
 
 // Left implements env.Observer: what is held still has ended for its holders (G9, P32). A node that
-// leaves on a good day hands over all that it has, if another node can take it.
+// leaves on a good day hands over all that it has, if two others have a seat.
 func (o *Observer) Left(node transport.ID, handed bool) {
 	w := o.world
 	for _, c := range o.h.calls {
@@ -46,10 +46,14 @@ func (o *Observer) Left(node transport.ID, handed bool) {
 	if handed {
 		return
 	}
+	var others []string // two can do without it
 	for p, n := range w.Living() {
-		if n.ID != node && n.Ready() && !w.Ailed() {
-			w.Fail(fmt.Errorf("G9 leave: nothing ailed the world, and the node on %s left without having handed its replicas over, though there is one on %s", HostOf(w, node), p.Host()))
+		if n.ID != node && n.Ready() && seated(n) {
+			others = append(others, p.Host())
 		}
+	}
+	if len(others) >= 2 && !w.Ailed() {
+		w.Fail(fmt.Errorf("G9 leave: nothing ailed the world, and the node on %s left without having handed its replicas over, though there are some on %v", HostOf(w, node), others))
 	}
 	w.Ail()
 }

@@ -27,6 +27,16 @@ func (h *History) Standing() (holds, calls []string) {
 	return holds, h.Open()
 }
 
+// Held reports whether a living process has a hold of whose end nobody has heard.
+func (h *History) Held() bool {
+	for _, k := range h.order {
+		if slices.ContainsFunc(k.live, func(x *Hold) bool { return x.end == running && !x.call.process.Dead() }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Queue returns the hosts whose nodes hold a key, in the order of the grants, and those
 // that wait for it, the next one first.
 func (o *Observer) Queue(key string) (holders, waiting []string) {

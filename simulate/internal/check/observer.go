@@ -16,6 +16,7 @@ type Observer struct {
 	h        *History
 	world    World
 	meshes   map[transport.ID]uint64 // by node; looked up, never ranged over
+	founded  []uint64                // the meshes in which a node had a seat
 	queue    fifo
 	leaders  leaders
 	state    state
@@ -67,7 +68,9 @@ func (o *Observer) Observe(at env.At, fact any) {
 		}
 		o.leaders.became(name, at.Node, f)
 		if f.Role == "leader" {
-			o.identity.led(name, at.Node)
+			if o.identity.led(name, at.Node) {
+				o.over(func(n ShardName) bool { return n.Shard == name.Shard && n != name })
+			}
 		}
 	case env.Served:
 		o.late.served(name, at.Node, f)
@@ -84,6 +87,12 @@ func (o *Observer) Observe(at env.At, fact any) {
 	}
 }
 
+// over: what these tables knew is forgotten, and counts no more.
+func (o *Observer) over(is func(ShardName) bool) {
+	o.queue.over(is)
+	o.late.over(is)
+}
+
 // stopped: no replica stops itself unless BreakReplica has asked it to, or a test has corrupted its table
 // (P23, P41). That the mesh goes on without it is no excuse: what happened to one replica may happen to
 // the next.
@@ -94,15 +103,25 @@ func (o *Observer) stopped(at env.At, s env.Stopped) {
 	}
 }
 
-// Founded implements env.Observer: there is one mesh in a world (P25), unless the
+// Founded implements env.Observer: there is one mesh in a world (C4), unless the
 // scenario says otherwise.
 func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	o.meshes[node] = mesh
 	w := o.world
 	seen := []uint64{mesh}
+	for _, n := range w.Living() {
+		if n.ID == node && !seated(n) {
+			return // it follows those that have a seat
+		}
+	}
+	if !slices.Contains(o.founded, mesh) {
+		if o.founded = append(o.founded, mesh); len(o.founded) > 1 {
+			o.behind()
+		}
+	}
 	for p, n := range w.Living() {
 		id := n.Mesh()
-		if id == 0 || slices.Contains(seen, id) {
+		if id == 0 || slices.Contains(seen, id) || !seated(n) {
 			continue
 		}
 		if seen = append(seen, id); len(seen) > max(1, w.Meshes()) {
@@ -110,6 +129,26 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 		}
 	}
 }
+
+// behind (P17): the core has forgotten its mesh, and founded another one. Only clocks, and clients that live on, say
+// with which tokens that begins. Where no clock of the core is past the tokens that there were, they may begin again:
+// G2 is a promise of one mesh.
+func (o *Observer) behind() {
+	latest := uint64(0)
+	for p, n := range o.world.Living() {
+		if seated(n) {
+			latest = max(latest, uint64(max(0, p.Wall().UnixMilli()))<<10)
+		}
+	}
+	for _, k := range o.h.keys { // order-free: each is judged alone
+		if k.highest >= latest {
+			k.behind, k.highest, k.exclusive, k.returns = true, 0, 0, nil
+		}
+	}
+}
+
+// seated reports whether a node has a seat in the core of its mesh.
+func seated(n Node) bool { return slices.Contains(n.Seats(), n.ID) }
 
 // Ended implements env.Observer: no node ends itself, but a mesh of one that gives way to
 // another mesh, where the scenario lets there be several (P28).

@@ -45,7 +45,7 @@ func (h *History) checkToken(k *keyHistory, x *Hold) {
 	if x.token == 0 || x.token >= 1<<53 {
 		h.world.Fail(fmt.Errorf("G2 tokens: %v: not in [1, 2^53)", x))
 	}
-	if y := k.tokens[x.token]; y != nil {
+	if y := k.tokens[x.token]; y != nil && !k.behind {
 		h.world.Fail(fmt.Errorf("G2 tokens: the same one twice: %v, and %v", y, x))
 	}
 	k.tokens[x.token] = x

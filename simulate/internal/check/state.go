@@ -29,13 +29,19 @@ type digests [1024]struct {
 	replica       transport.ID
 }
 
-// stepped (G3): what comes of a command is told only to the request that it answers, and to those that it lets in.
+// stepped (G3): what comes of a command is told only to the request that it answers, and to those that it lets in;
+// and to those whose places in an earlier table do not go together with one that is reported (C8).
 func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
+	reports := false
+	switch c.Command.(type) {
+	case shard.Report, shard.Settle:
+		reports = true
+	}
 	client, number := shard.ClientOf(c.Command)
 	answered, others := false, 0
 	for _, e := range c.Told {
 		switch {
-		case !e.Answers() || e.What == shard.Granted:
+		case !e.Answers() || e.What == shard.Granted || reports && e.What == shard.Refused:
 		case e.Session == client && e.Number == number && !answered:
 			answered = true
 		default:

@@ -1,0 +1,265 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/hosting"
+	"github.com/lockmesh/mesh/internal/placement"
+	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/seat"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// coreSide is the shard loop's part in the core of the mesh. It is in the loop that has the replicas, and not
+// in the membership loop: what the seat promises holds for the replicas from that moment on, and a loop that stood
+// still must not let them vote before the seat has noticed.
+type coreSide struct {
+	seat    *seat.Machine
+	outputs []seat.Output
+	hosting *hosting.Machine
+	fenced  bool // no replica here may vote, append or answer
+	ended   bool // and none ever will
+	table   *core.Table
+	up      map[uint64]bool        // the nodes that this one is connected with
+	aims    map[int]replica.Target // by shard
+	hosted  []uint64               // by shard: the highest replica ID that lived here, or never will, in its generation (P24)
+}
+
+// mesh is which mesh a node is in, and what never changes in it. A node goes over to another one only if that has the same parameters.
+type mesh struct {
+	id     uint64
+	params founding.Params
+}
+
+func (l *shardLoop) startCore() {
+	n := l.node
+	list := n.cfg.Seeds
+	if len(list) == 0 {
+		list = []string{n.addr}
+	}
+	l.core = coreSide{
+		hosting: hosting.New(transport.ID(n.id)), up: make(map[uint64]bool), aims: make(map[int]replica.Target),
+		seat: seat.New(seat.Config{
+			Self: n.self(), List: list, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
+			Wants: founding.Options{
+				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
+			},
+			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Place: hosting.Place,
+		}),
+	}
+}
+
+// known returns the highest revision of a shard that this node has heard of.
+func (l *shardLoop) known(sh int) (revision uint64) {
+	if l.client != nil {
+		revision = l.client.Revision(sh)
+	}
+	if r := l.replica(sh); r != nil {
+		revision = max(revision, r.Revision())
+	}
+	return revision
+}
+
+// dialed, connected, disconnected and hearCore are what the seat takes in. What comes of each is carried out
+// before the next input.
+func (l *shardLoop) dialed(addr string, peer transport.Hello, err error) {
+	l.core.outputs = l.core.seat.Dialed(l.now, addr, peer, err, l.core.outputs)
+	l.carryOutCore()
+}
+
+func (l *shardLoop) connected(id transport.ID) {
+	l.core.up[uint64(id)] = true
+	l.core.outputs = l.core.seat.Up(l.now, id, l.core.outputs)
+	l.carryOutCore()
+}
+
+func (l *shardLoop) disconnected(id transport.ID) {
+	delete(l.core.up, uint64(id))
+	l.core.outputs = l.core.seat.Down(l.now, id, l.core.outputs)
+	l.carryOutCore()
+}
+
+func (l *shardLoop) hearCore(from transport.ID, body []byte) {
+	l.core.outputs = l.core.seat.Message(l.now, from, body, l.core.outputs)
+	l.carryOutCore()
+}
+
+// carryOutCore does what the seat wants done, in its order.
+func (l *shardLoop) carryOutCore() {
+	n, c := l.node, &l.core
+	for len(c.outputs) > 0 {
+		outputs := c.outputs
+		c.outputs = nil
+		for _, o := range outputs {
+			switch o := o.(type) {
+			case seat.Dial:
+				n.net.Dial(o.Addr)
+			case seat.Send:
+				n.control(o.To, ctlCore, o.Body)
+			case seat.Drop:
+				n.refuse(o.Peer, "message", o.Err)
+			case seat.Log:
+				l.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
+			case seat.State:
+				l.know(o)
+			case seat.Cut:
+				l.carryOutHosting(c.hosting.Cut(o, nil))
+			case seat.Failed:
+				l.fail(o.Err)
+			}
+		}
+	}
+}
+
+// fail ends the node: its replicas at once, the rest from the membership loop.
+func (l *shardLoop) fail(err error) {
+	l.core.fenced, l.core.ended = true, true
+	if l.client != nil {
+		err = fmt.Errorf("%w: %w", fault.ErrEjected, err)
+	} else {
+		err = fmt.Errorf("mesh: join: %w", err)
+	}
+	l.node.membership.post(func(m *membership) { m.eject(err) })
+}
+
+// know takes in what the seat knows of the core.
+func (l *shardLoop) know(s seat.State) {
+	c, n := &l.core, l.node
+	if c.ended {
+		return
+	}
+	c.fenced = s.Fenced
+	m := n.mesh.Load()
+	another := m == nil || m.id != s.Table.Mesh
+	if another && m != nil && m.params != s.Table.Params {
+		l.fail(fmt.Errorf("%w: the mesh was founded anew, with other parameters: %+v in place of %+v", fault.ErrForeignMesh, s.Table.Params, m.params))
+		return
+	}
+	c.table = s.Table // before an observer hears of the mesh: it looks at the seats
+	if another && !n.enter(s.Table) {
+		return // it was closed meanwhile
+	}
+	l.carryOutHosting(c.hosting.Core(l.now, s, nil))
+	all := seated(s.Table)
+	v := client.View{Targets: make([][]replica.Peer, len(s.Table.Shards))}
+	for _, m := range all {
+		v.Core = append(v.Core, replica.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr})
+	}
+	for i := range v.Targets {
+		v.Targets[i] = c.aims[i].Nodes
+	}
+	l.step(client.Viewed{View: v})
+	n.membership.post(func(m *membership) { m.carryOut(m.members.Seated(m.now, all, m.out)) })
+	l.report() // whether it lacks votes is to be known before it is ready
+}
+
+// seated returns the nodes that have a seat.
+func seated(t *core.Table) (all []env.Member) {
+	for _, s := range t.Seats {
+		if s.Node.ID != 0 {
+			all = append(all, s.Node)
+		}
+	}
+	return all
+}
+
+// carryOutHosting does what hosting wants done.
+func (l *shardLoop) carryOutHosting(out []hosting.Output) {
+	c := &l.core
+	for _, o := range out {
+		switch o := o.(type) {
+		case hosting.Make:
+			l.add(o.Config)
+		case hosting.Drop:
+			if r := l.replica(o.Shard); r != nil {
+				l.drop(r)
+			}
+		case hosting.Aim:
+			c.aims[o.Shard] = o.Target
+			if r := l.replica(o.Shard); r != nil {
+				l.target(r)
+			}
+		case hosting.Ask:
+			c.outputs = c.seat.Change(l.now, o.Change, c.outputs)
+		case hosting.Begun:
+			c.hosted[o.Shard] = o.Used
+			l.step(client.Generation{Shard: o.Shard, Name: o.Generation, Quiet: o.Quiet})
+		}
+	}
+}
+
+// lookAround lets hosting see the replicas here.
+func (l *shardLoop) lookAround() {
+	seen := make([]hosting.Seen, len(l.replicas))
+	for i, r := range l.replicas {
+		seen[i] = hosting.See(r)
+		if r.QuietUntil() != 0 {
+			r.Surpass(l.core.seat.Floor())
+		}
+	}
+	reaches := func(id transport.ID) bool { return l.core.up[uint64(id)] }
+	leaves := func(id transport.ID) bool { return l.leaves(uint64(id)) }
+	l.carryOutHosting(l.core.hosting.Look(l.now, seen, reaches, leaves, nil))
+	l.carryOutCore()
+}
+
+// leaves reports whether a node leaves the mesh, as far as this one has heard.
+func (l *shardLoop) leaves(node uint64) bool {
+	return node == l.node.id && l.view.Leaving() || l.view.Leaves(node)
+}
+
+// seated reports whether this node has a seat.
+func (l *shardLoop) seated() bool {
+	t := l.core.table
+	return t != nil && slices.Contains(t.Bound(), transport.ID(l.node.id))
+}
+
+// target tells a replica where its shard's are to be.
+func (l *shardLoop) target(r *replica.Replica) {
+	if t, ok := l.aim(r.Shard()); ok {
+		r.SetTarget(t)
+	}
+}
+
+// aim returns where a shard's replicas are to be. Leadership goes from nodes that leave, and not to them.
+func (l *shardLoop) aim(sh int) (t replica.Target, ok bool) {
+	if t, ok = l.core.aims[sh]; !ok {
+		return t, false
+	}
+	t.Liveness = maps.Clone(t.Liveness)
+	for _, p := range t.Nodes {
+		switch {
+		case p.Node == l.node.id && l.view.Leaving():
+			t.Liveness[p.Node] = placement.Departed
+		case l.leaves(p.Node):
+			t.Liveness[p.Node] = placement.Suspect
+		}
+	}
+	return t, true
+}
+
+// dispensable reports whether others can do without this node's vote in a shard: enough of the nodes that have a seat
+// are connected, and do not leave.
+func (l *shardLoop) dispensable() bool {
+	t := l.core.table
+	return l.stay(t.Bound()) >= min(2, len(t.Seats))
+}
+
+// stay counts those of the nodes that this one is connected with, and that do not leave.
+func (l *shardLoop) stay(nodes []transport.ID) (n int) {
+	for _, id := range nodes {
+		if l.core.up[uint64(id)] && !l.leaves(uint64(id)) {
+			n++
+		}
+	}
+	return n
+}
