@@ -39,7 +39,8 @@ func (h *Host) MaySpare() bool {
 }
 
 // suffice reports whether every shard keeps such majorities if all processes end except those on the hosts
-// for which stays returns true. If settled is set, no change of voters may be under way either.
+// for which stays returns true. If settled is set, no change of voters may be under way either, and no recovery
+// of a shard: the nodes on which that is to live on may be any.
 func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	alive := make(map[transport.ID]bool)
 	for h, n := range w.living() {
@@ -47,14 +48,33 @@ func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 			alive[n.id] = true
 		}
 	}
-	majority := func(voters []transport.ID) bool {
+	most := func(voters []transport.ID, are func(transport.ID) bool) bool {
 		there := 0
 		for _, id := range voters {
-			if alive[id] {
+			if are(id) {
 				there++
 			}
 		}
-		return len(voters) == 0 || there > len(voters)/2
+		return there > len(voters)/2
+	}
+	majority := func(voters []transport.ID) bool {
+		return len(voters) == 0 || most(voters, func(id transport.ID) bool { return alive[id] })
+	}
+	type replica struct {
+		node       transport.ID
+		shard      int
+		generation uint64
+	}
+	replicas := make(map[replica]bool)
+	for _, n := range w.living() {
+		for _, r := range n.node.Replicas() {
+			replicas[replica{n.id, r.Shard, r.Generation}] = alive[n.id]
+		}
+	}
+	// lives reports whether the shard can live in that generation, though it may have no leader now.
+	lives := func(shard int, g env.Generation) bool {
+		with := func(id transport.ID) bool { return replicas[replica{id, shard, g.Name}] }
+		return most(g.Voters, with) || most(g.Next, with)
 	}
 	known, seated := false, false
 	for _, n := range w.living() {
@@ -64,6 +84,11 @@ func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 			seated = true
 			if !majority(seats) {
 				return false
+			}
+			for i, g := range n.node.Generations() {
+				if settled && !lives(i, g) {
+					return false
+				}
 			}
 		}
 		if slices.ContainsFunc(n.node.Replicas(), func(r env.Replica) bool {

@@ -61,6 +61,9 @@ func TestObservers(t *testing.T) {
 	}
 	crash := func(host string) func(observer) { return func(o observer) { o.marks.world.Host(host).Crash() } }
 	asks := shard.Acquire{Call: shard.Call{Session: shard.SessionID{Node: 9, Number: 1}, Number: 3}}
+	decides := func(what shard.DecisionKind, number, token uint64) func(observer) {
+		return tells(1, 0, 1, shard.Decision{What: what, Revision: 5, Key: "k", Session: asks.Session, Number: number, Token: token, Weight: 1, Capacity: 1})
+	}
 	type told = []func(observer)
 	for _, tt := range []struct {
 		name string
@@ -116,6 +119,15 @@ func TestObservers(t *testing.T) {
 		{"a generation after the other", told{leads(1, 0, 1, 3), leads(1, 0, 2, 2), leads(1, 1, 1, 2)}, ""},
 		{"generations whose names fall", told{leads(1, 0, 2, 3), leads(1, 0, 1, 2), leads(2, 0, 1, 3)}, ""},
 		{"a generation that was over", told{leads(1, 0, 2, 3), leads(1, 0, 1, 2), leads(2, 0, 2, 4)}, "G1 identity: the node on node 2 leads shard 0 in generation 2"},
+		{"a generation that is over, and a replica that still applies what was committed", told{
+			decides(shard.Entered, 1, 0), decides(shard.Admitted, 1, 6), decides(shard.Entered, 2, 0), leads(2, 0, 2, 3), decides(shard.Finished, 1, 6), decides(shard.Admitted, 2, 7),
+		}, ""},
+		{"its order counts", told{
+			decides(shard.Entered, 1, 0), decides(shard.Entered, 2, 0), leads(2, 0, 2, 3), decides(shard.Admitted, 2, 7), decides(shard.Finished, 2, 7), decides(shard.Admitted, 1, 8),
+		}, "G3 order"},
+		{"and what it may grant", told{
+			decides(shard.Entered, 1, 0), decides(shard.Admitted, 1, 6), decides(shard.Entered, 2, 0), leads(2, 0, 2, 3), decides(shard.Admitted, 2, 7),
+		}, "G1 table"},
 		{"a mesh, and one that follows it", told{seated("a", 1, 7, 1), seated("b", 2, 8, 1)}, ""},
 		{"two meshes", told{seated("a", 1, 7, 1), seated("b", 2, 8, 2)}, "G1 founding"},
 		{"a mesh after the other", told{seated("a", 1, 7, 1), crash("a"), seated("b", 2, 8, 2)}, ""},
@@ -139,10 +151,11 @@ type looked struct {
 	seats    []transport.ID
 }
 
-func (n *looked) Mesh() uint64            { return n.mesh }
-func (n *looked) Replicas() []env.Replica { return n.replicas }
-func (n *looked) Seats() []transport.ID   { return n.seats }
-func (*looked) Ready() bool               { return true }
+func (n *looked) Mesh() uint64                { return n.mesh }
+func (n *looked) Replicas() []env.Replica     { return n.replicas }
+func (n *looked) Seats() []transport.ID       { return n.seats }
+func (*looked) Generations() []env.Generation { return nil }
+func (*looked) Ready() bool                   { return true }
 
 func (*looked) Messages(transport.Kind, []byte, transport.ID, env.Asked) []string { return nil }
 func (*looked) Asked(int, uint64, uint64) string                                  { return "" }

@@ -37,6 +37,9 @@ type Inspected interface {
 	// Seats returns the node that has the seat of each entry of the mesh's list, as far as this one knows; zero: none
 	// yet. Nil if it knows of no mesh.
 	Seats() []transport.ID
+	// Generations returns, by shard, in which generation it lives, as far as this node knows. Nil if it knows of no
+	// mesh.
+	Generations() []Generation
 	// Ready reports whether the node has arrived in its mesh, and does not leave it.
 	Ready() bool
 	// Messages names the messages in a frame that the node sends to another: "lock k",
@@ -57,6 +60,13 @@ type Inspected interface {
 
 // Asked returns the command that a node sent under a number: see Inspected.
 type Asked func(node transport.ID, shard int, session, number uint64) string
+
+// Generation is what the core's table says of a generation of a shard.
+type Generation struct {
+	Name   uint64
+	Voters []transport.ID
+	Next   []transport.ID // those to which the shard may change, or has changed; nil: none
+}
 
 // Replica is what one replica knows, as far as it has applied its log.
 type Replica struct {

@@ -130,6 +130,7 @@ type hosted struct {
 	led        time.Duration // when a leader was last known here, or could not be, or the generation began
 	lived      time.Duration // when a majority of the voters last lived
 	near       time.Duration // when this node was last connected with a majority of them, or could not ask the core
+	recovers   bool          // this node asked for another generation
 	dropped    uint64        // the change of voters that this leader does not make any more
 	aimed      []transport.ID
 	from       []transport.ID // the voters then
@@ -183,7 +184,8 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 			}
 			*h = hosted{generation: s.Generation, led: now, lived: now, near: now}
 			m.emit(Begun{i, s.Generation.Name(), t.Params.Quiet(), uint64(len(s.Voters))})
-			if s.Move == 0 && slices.Contains(s.Voters, m.self) && !m.isCut(i, s.Generation) {
+			founders := s.Move == 0 || s.Move == 1 && s.Next != nil // the voters: their first change may be under way when a node hears of it
+			if founders && slices.Contains(s.Voters, m.self) && !m.isCut(i, s.Generation) {
 				m.found(i, s)
 			}
 		}
@@ -274,7 +276,7 @@ func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(tran
 		if s != nil && s.Leads {
 			m.lead(i, s, reaches, leaves)
 		}
-		m.recover(now, i, s != nil && m.votes(i, s), reaches)
+		m.recover(now, i, s, reaches, leaves)
 	}
 	out, m.out = m.out, nil
 	return out
@@ -304,20 +306,22 @@ func (m *Machine) lead(i int, seen *Seen, reaches, leaves func(transport.ID) boo
 }
 
 // possible reports whether a leader may still begin with the change of voters that the table names. Each of
-// them makes it only if it hears all who are to get a vote, and most of the next voters. So nobody does any
-// more once these have ended, not even a leader that does not know it, nor that this one gave the change up.
-// While only one that votes already has ended, such a leader may.
+// them makes it only if it keeps its vote, and hears all who are to get one, and most of the next voters. So
+// nobody does any more once these have ended, not even a leader that does not know it, nor that this one gave
+// the change up. While only one of several that keep their votes has ended, such a leader may.
 func (m *Machine) possible(s *core.Shard) bool {
-	live := 0
+	live, stay := 0, false
 	for _, id := range s.Next {
+		votes := slices.Contains(s.Voters, id)
 		switch {
 		case m.bound(id):
 			live++
-		case !slices.Contains(s.Voters, id):
+			stay = stay || votes
+		case !votes:
 			return false
 		}
 	}
-	return live >= core.Majority(len(s.Next))
+	return stay && live >= core.Majority(len(s.Next))
 }
 
 func (m *Machine) bound(id transport.ID) bool {
@@ -327,10 +331,10 @@ func (m *Machine) bound(id transport.ID) bool {
 
 // wanted returns which nodes are to vote in a shard that this node leads, sorted: of those that have a seat, are
 // heard and do not leave, the first ones in the order of the ring. A shard never gets fewer than two (C3): voters that
-// are silent, or leave, stay if there are too few others.
+// are silent, or leave, stay if there are too few others. One at least votes already, or this node does until it has
+// handed over to a new one: only a leader that keeps its vote changes the voters.
 func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) bool) []transport.ID {
 	s := &m.table.Shards[i]
-	all := m.inOrder(i, m.seated)
 	heard := func(id transport.ID) bool {
 		if leaves(id) {
 			return false
@@ -340,7 +344,23 @@ func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) b
 		}
 		return reaches(id)
 	}
-	var want []transport.ID
+	votes := func(id transport.ID) bool { return slices.Contains(s.Voters, id) }
+	want := m.choose(i, m.table.Params.Replicas, heard, votes)
+	if !slices.ContainsFunc(want, votes) {
+		want = m.choose(i, max(m.table.Params.Replicas-1, 1), heard, votes)
+		want = append(want, m.self)
+		slices.Sort(want)
+	}
+	if len(want) < min(2, len(m.table.Seats)) {
+		return s.Voters
+	}
+	return want
+}
+
+// choose returns nodes that have a seat, sorted: of those for which is holds the first ones in the order of the ring, at
+// most so many; and if they are fewer than two (C3), of the others those for which may holds.
+func (m *Machine) choose(i, most int, is, may func(transport.ID) bool) (want []transport.ID) {
+	all := m.inOrder(i, m.seated)
 	add := func(most int, is func(transport.ID) bool) {
 		for _, id := range all {
 			if len(want) < most && is(id) && !slices.Contains(want, id) {
@@ -348,12 +368,8 @@ func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) b
 			}
 		}
 	}
-	floor := min(2, len(m.table.Seats))
-	add(min(m.table.Params.Replicas, len(all)), heard)
-	add(floor, func(id transport.ID) bool { return slices.Contains(s.Voters, id) })
-	if len(want) < floor {
-		return s.Voters
-	}
+	add(most, is)
+	add(min(2, len(m.table.Seats)), may)
 	slices.Sort(want)
 	return want
 }
@@ -365,9 +381,11 @@ func (m *Machine) votes(i int, seen *Seen) bool {
 	return slices.Contains(s.Voters, m.self) || slices.Contains(s.Next, m.self) && slices.Contains(seen.Voters, m.self)
 }
 
-// recover asks for another generation of a shard that can have no leader any more.
-func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(transport.ID) bool) {
+// recover asks for another generation of a shard that can have no leader any more. It is to begin on nodes that this
+// one reaches: of those that have a seat some may have ended again, and would be waited for.
+func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves func(transport.ID) bool) {
 	s, h := &m.table.Shards[i], &m.shards[i]
+	here := seen != nil && m.votes(i, seen)
 	lives := func(voters []transport.ID, lives func(transport.ID) bool) bool {
 		n := 0
 		for _, id := range voters {
@@ -392,15 +410,18 @@ func (m *Machine) recover(now time.Duration, i int, here bool, reaches func(tran
 		// the shard that this node, which is cut off, hears of no leader.
 		h.led, h.near = now, now
 		return
-	case m.isCut(i, s.Generation): // as others may be by now: there is no way back, and the node that began it may have ended
+	case h.recovers, m.isCut(i, s.Generation): // others may be cut by now: there is no way back, and the node that began it may have ended
 	case dead && (s.Next == nil || !lives(s.Next, any)): // by proof: it has no leader
 	case dead && now-h.lived >= orphaned:
 	case here && now-h.led >= lost:
 	case here && now-h.led >= Grace && now-h.near >= apart:
+	case here && now-h.led >= Grace && !lives(seen.Voters, any): // the change was made, and the core has not heard of it
 	default:
 		return
 	}
-	m.emit(Ask{seat.Recover{Shard: i, Generation: s.Generation}})
+	h.recovers = true
+	stays := func(id transport.ID) bool { return near(id) && !leaves(id) }
+	m.emit(Ask{seat.Recover{Shard: i, Generation: s.Generation, To: m.choose(i, m.table.Params.Replicas, stays, near)}})
 }
 
 // reorder computes the ring of the entries, if the list is new.

@@ -85,7 +85,7 @@ func text(out []Output) string {
 			case seat.Settle:
 				said = fmt.Sprintf("settles %d %v", c.Move, c.Made)
 			case seat.Recover:
-				said = "recovers"
+				said = fmt.Sprint("recovers on ", nodes(c.To))
 			}
 		}
 		all = append(all, said)
@@ -129,7 +129,10 @@ func TestFirstReplicas(t *testing.T) {
 			knows(m, 0, one)
 			return knows(m, 0, after(one, func(*core.Table, *core.Shard) {}))
 		}, ""},
-		{"of a generation that has moved", 2, func(m *Machine) []Output { return knows(m, 0, after(one, next(1, 2, 4))) }, "begins, aims at 4 2 1"},
+		{"of a generation that moves for the first time", 2, func(m *Machine) []Output { return knows(m, 0, after(one, next(1, 2, 4))) }, "begins, makes 2 of 3, aims at 4 2 1"},
+		{"for the second time", 2, func(m *Machine) []Output {
+			return knows(m, 0, after(after(one, func(_ *core.Table, s *core.Shard) { s.Move = 1 }), next(1, 2, 4)))
+		}, "begins, aims at 4 2 1"},
 		{"and has settled", 2, func(m *Machine) []Output {
 			return knows(m, 0, after(one, func(_ *core.Table, s *core.Shard) { s.Move = 1 }))
 		}, "begins, aims at 3 2 1"},
@@ -262,6 +265,8 @@ func TestLead(t *testing.T) {
 		{"and is made", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{2, 3, 4}}, all, "settles 1 true"},
 		{"and the shard is elsewhere", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{1, 3, 4}}, all, "aims at 4 5 3"},
 		{"a voter that stays has ended: others may still make it", of(next(2, 3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, ""},
+		{"all others are wanted: it leads on until it has handed over", tableOf(6, 1, 2), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 4 6]"},
+		{"and all that vote now and are to vote on have", of(next(1, 2, 3), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
 		{"and most of the next have", of(next(3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
 	} {
 		m := New(tt.self)
@@ -286,6 +291,8 @@ func TestLeadWhereNodesLeave(t *testing.T) {
 		{"two voters, without a spare", tableOf(5, 3, 4, 5), nil, list{3, 5}, list{3, 5}, "moves to [4 5]"},
 		{"one of two", tableOf(5, 4, 5), nil, list{5}, list{5}, ""},
 		{"a spare", tableOf(5, 3, 4, 5), list{5}, list{1, 2, 3}, list{2}, "moves to [1 3 4]"},
+		{"all that vote", tableOf(6, 3, 4, 5), nil, list{1, 2, 3, 5, 6}, list{3, 4, 5}, "moves to [2 4 6]"},
+		{"all", tableOf(5, 3, 4, 5), nil, list{1, 2, 3, 5}, list{1, 2, 3, 4, 5}, "moves to [4 5]"},
 	} {
 		m := New(4)
 		knows(m, 0, tt.table)
@@ -330,6 +337,8 @@ func TestRecover(t *testing.T) {
 	two := after(after(one, ends(2)), ends(3))
 	moving := after(after(after(one, next(1, 4, 5)), ends(2)), ends(3))
 	here := []Seen{{Voters: list{1, 2, 3}}}
+	moved := after(after(after(one, next(2, 4, 5)), ends(4)), ends(5))
+	became := []Seen{{Voters: list{2, 4, 5}}}
 	led := []Seen{{Voters: list{1, 2, 3}, Led: true}}
 	all, spares := list{1, 2, 3, 4, 5, 12, 13}, list{4, 5}
 	for _, tt := range []struct {
@@ -341,17 +350,19 @@ func TestRecover(t *testing.T) {
 		reach list
 		want  string
 	}{
-		{"most voters have ended", two, 4, 0, nil, all, "recovers"},
+		{"most voters have ended", two, 4, 0, nil, all, "recovers on [4 5 13]"},
 		{"but most of the core is not reached", two, 4, time.Hour, nil, list{5}, ""},
 		{"one has", after(one, ends(2)), 4, time.Hour, nil, all, ""},
 		{"and the others are silent, elsewhere", after(one, ends(2)), 4, time.Hour, nil, list{5, 12}, ""},
-		{"most are silent, here", one, 1, Grace, here, spares, "recovers"},
+		{"most are silent, here", one, 1, Grace, here, spares, "recovers on [1 4 5]"},
 		{"for a moment", one, 1, Grace - 1, here, spares, ""},
 		{"but it knows a leader", one, 1, time.Hour, led, spares, ""},
 		{"there is no leader, but voters", one, 1, lost - 1, here, all, ""},
-		{"for long: their replicas are lost", one, 1, lost, here, all, "recovers"},
+		{"for long: their replicas are lost", one, 1, lost, here, all, "recovers on [3 4 5]"},
+		{"it was moved to voters that have ended", moved, 2, Grace, became, all, "recovers on [1 2 3]"},
+		{"a moment ago", moved, 2, Grace - 1, became, all, ""},
 		{"the next voters live", moving, 4, orphaned - 1, nil, all, ""},
-		{"for long", moving, 4, orphaned, nil, all, "recovers"},
+		{"for long", moving, 4, orphaned, nil, all, "recovers on [4 5 13]"},
 		{"without a seat", two, 9, time.Hour, nil, all, ""},
 	} {
 		m := New(tt.self)
@@ -368,7 +379,7 @@ func TestRecover(t *testing.T) {
 	m.Look(time.Hour, here, func(transport.ID) bool { return false }, stays, nil)
 	few := func(id transport.ID) bool { return slices.Contains(spares, id) }
 	wants(t, "it was cut off, and is connected with spares alone as yet", m.Look(time.Hour+Grace-1, here, few, stays, nil), "")
-	wants(t, "for long", m.Look(time.Hour+Grace, here, few, stays, nil), "recovers")
+	wants(t, "for long", m.Look(time.Hour+Grace, here, few, stays, nil), "recovers on [1 4 5]")
 	m = New(1)
 	knows(m, 0, one)
 	m.Look(Grace-1, here, every, stays, nil)
@@ -382,7 +393,18 @@ func TestRecover(t *testing.T) {
 	m = New(1)
 	knows(m, 0, one)
 	m.Cut(seat.Cut{Generation: one.Shards[0].Generation}, nil)
-	wants(t, "begun, as its replica was cut", m.Look(0, nil, func(transport.ID) bool { return true }, stays, nil), "recovers")
+	wants(t, "begun, as its replica was cut", m.Look(0, nil, func(transport.ID) bool { return true }, stays, nil), "recovers on [3 4 5]")
+	wants(t, "it reaches others now", m.Look(0, nil, func(id transport.ID) bool { return id != 3 }, stays, nil), "recovers on [2 4 5]")
+	leave := func(id transport.ID) bool { return id >= 3 }
+	wants(t, "some leave", m.Look(0, nil, every, leave, nil), "recovers on [1 2]")
+	leave = func(id transport.ID) bool { return id >= 2 }
+	wants(t, "all others leave", m.Look(0, nil, every, leave, nil), "recovers on [1 4]")
+	m = New(1)
+	knows(m, 0, one)
+	m.Look(lost, here, every, stays, nil)
+	wants(t, "asked for: there is no way back, though a leader is known", m.Look(lost, led, every, stays, nil), "recovers on [3 4 5]")
+	wants(t, "the next generation", knows(m, lost, after(one, begins(1, 4, 5))), "drops, begins, makes 1 of 3, aims at 4 5 1")
+	wants(t, "is asked for no more", m.Look(lost, here, every, stays, nil), "")
 	m = New(4)
 	m.Core(0, seat.State{Table: two, Fenced: true}, nil)
 	wants(t, "fenced", m.Look(time.Hour, nil, func(transport.ID) bool { return true }, stays, nil), "")

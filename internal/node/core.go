@@ -230,15 +230,17 @@ func (l *shardLoop) target(r *replica.Replica) {
 	}
 }
 
-// aim returns where a shard's replicas are to be. Leadership goes from nodes that leave, and not to them.
+// aim returns where a shard's replicas are to be. Leadership goes from nodes that leave, and not to them. A leader
+// that leaves hands over before it changes voters; unless all that vote and are to go on voting leave as well.
 func (l *shardLoop) aim(sh int) (t replica.Target, ok bool) {
 	if t, ok = l.core.aims[sh]; !ok {
 		return t, false
 	}
 	t.Liveness = maps.Clone(t.Liveness)
+	heir := slices.ContainsFunc(t.Nodes, func(p replica.Peer) bool { return slices.Contains(t.From, p.Node) && !l.leaves(p.Node) })
 	for _, p := range t.Nodes {
 		switch {
-		case p.Node == l.node.id && l.view.Leaving():
+		case p.Node == l.node.id && l.view.Leaving() && heir:
 			t.Liveness[p.Node] = placement.Departed
 		case l.leaves(p.Node):
 			t.Liveness[p.Node] = placement.Suspect

@@ -89,6 +89,16 @@ func (n *Node) Seats() (all []transport.ID) {
 	return all
 }
 
+// Generations implements env.Inspected.
+func (n *Node) Generations() (all []env.Generation) {
+	if t := n.shards.core.table; t != nil {
+		for _, s := range t.Shards {
+			all = append(all, env.Generation{Name: s.Generation.Name(), Voters: s.Voters, Next: s.Next})
+		}
+	}
+	return all
+}
+
 // Messages implements env.Inspected.
 func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, asked env.Asked) (names []string) {
 	switch {

@@ -33,10 +33,13 @@ type (
 		Made       bool
 	}
 	// Recover is of any node with a seat: the shard has had no leader for long, and is to begin another
-	// generation. Its voters are asked to fence their replicas until no quorum of them is left.
+	// generation with these voters, sorted. The voters so far are asked to fence their replicas until no quorum of
+	// them is left. It takes the place of one that was asked for before, and is not decided yet; those that have
+	// fenced their replicas for that one count.
 	Recover struct {
 		Shard      int
 		Generation core.Generation
+		To         []transport.ID
 	}
 )
 
@@ -82,12 +85,15 @@ func (c Settle) apply(_ *Machine, t *core.Table) (*core.Table, error) {
 	return t.Settle(c.Shard, c.Generation, c.Move, c.Made)
 }
 
+func (c Recover) cut() Cut { return Cut{c.Shard, c.Generation} }
+
 func (c Recover) over(t *core.Table) bool { return another(t, c.Shard, c.Generation) }
 
 func (c Recover) apply(m *Machine, t *core.Table) (*core.Table, error) {
-	n, err := t.Recover(c.Shard, m.cuts[c].by, m.cfg.Place(t.Seats, t.Params)(c.Shard))
+	cut := m.cuts[c.cut()]
+	n, err := t.Recover(c.Shard, cut.by, c.To)
 	if err == nil {
-		m.endow(&n.Shards[c.Shard], &t.Shards[c.Shard], t.Params, 0, m.cuts[c].floors)
+		m.endow(&n.Shards[c.Shard], &t.Shards[c.Shard], t.Params, 0, cut.floors)
 	}
 	return n, err
 }
@@ -105,18 +111,27 @@ func (m *Machine) Change(now time.Duration, c Change, out []Output) []Output {
 	})
 }
 
-// replaces reports whether a Move takes the place of another one.
+// replaces reports whether a change takes the place of another one.
 func replaces(c, old Change) bool {
-	x, ok := c.(Move)
-	y, also := old.(Move)
-	return ok && also && x.Shard == y.Shard
+	switch c := c.(type) {
+	case Move:
+		o, also := old.(Move)
+		return also && c.Shard == o.Shard
+	case Recover:
+		o, also := old.(Recover)
+		return also && c.cut() == o.cut()
+	}
+	return false
 }
 
 func same(a, b Change) bool {
-	x, ok := a.(Move)
-	y, also := b.(Move)
-	if ok || also {
-		return ok && also && x.Shard == y.Shard && x.Generation == y.Generation && slices.Equal(x.To, y.To)
+	switch a := a.(type) {
+	case Move:
+		b, also := b.(Move)
+		return also && a.Shard == b.Shard && a.Generation == b.Generation && slices.Equal(a.To, b.To)
+	case Recover:
+		b, also := b.(Recover)
+		return also && a.cut() == b.cut() && slices.Equal(a.To, b.To)
 	}
 	return a == b
 }
@@ -129,7 +144,7 @@ func (m *Machine) nextChange() core.Action {
 	}
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
 		if r, ok := c.(Recover); ok && c.over(t) {
-			delete(m.cuts, r)
+			delete(m.cuts, r.cut())
 		}
 		return c.over(t)
 	})
@@ -155,8 +170,8 @@ func (m *Machine) askToFence() {
 		r, ok := c.(Recover)
 		if t := m.acceptor.Table(); ok && !c.over(t) {
 			for _, id := range slices.Concat(t.Shards[r.Shard].Voters, t.Shards[r.Shard].Next) {
-				if !slices.Contains(m.cuts[r].by, id) {
-					m.send(id, fence(r))
+				if !slices.Contains(m.cuts[r.cut()].by, id) {
+					m.send(id, fence(r.cut()))
 				}
 			}
 		}
@@ -175,10 +190,9 @@ func (m *Machine) fence(from transport.ID, f fence) {
 }
 
 func (m *Machine) fenced(from transport.ID, f fenced) {
-	r := Recover{f.Shard, f.Generation}
-	if slices.Contains(m.changes, Change(r)) && !slices.Contains(m.cuts[r].by, from) {
-		c := m.cuts[r]
-		c.by, c.floors = append(c.by, from), append(c.floors, f.Floors)
-		m.cuts[r] = c
+	c := Cut{f.Shard, f.Generation}
+	asked := func(o Change) bool { r, ok := o.(Recover); return ok && r.cut() == c }
+	if by := m.cuts[c]; slices.ContainsFunc(m.changes, asked) && !slices.Contains(by.by, from) {
+		m.cuts[c] = cut{append(by.by, from), append(by.floors, f.Floors)}
 	}
 }

@@ -49,7 +49,7 @@ func TestChangesTogether(t *testing.T) {
 func TestRecover(t *testing.T) {
 	w := founded(t, 3)
 	g := w.table().Shards[0].Generation
-	w.change(w.list[2], Recover{0, g}, func(t *core.Table) bool { return t.Shards[0].Generation.Number == g.Number+1 })
+	w.change(w.list[2], Recover{0, g, w.table().Shards[0].Voters}, func(t *core.Table) bool { return t.Shards[0].Generation.Number == g.Number+1 })
 	cut := 0
 	for _, addr := range w.list {
 		if slices.Contains(w.procs[addr].cuts, Cut{0, g}) {
@@ -85,7 +85,9 @@ func TestRecoverWaitsForVoters(t *testing.T) {
 	}
 	i := slices.IndexFunc(w.list, func(addr string) bool { return !slices.Contains(s.Voters, w.procs[addr].id) })
 	p := w.procs[w.list[i]]
-	w.do(p, func() []Output { return p.m.Change(w.now, Recover{0, s.Generation}, nil) })
+	w.do(p, func() []Output {
+		return p.m.Change(w.now, Recover{0, s.Generation, w.place(w.table().Seats, 0, 3)}, nil)
+	})
 	w.run(10 * time.Second)
 	w.must(p.state.Table.Shards[0].Generation == s.Generation, "it begins another generation")
 	clear(w.cut)
@@ -102,8 +104,10 @@ func TestMootChanges(t *testing.T) {
 		Move{0, s.Generation, s.Voters},
 		Move{0, core.Generation{Core: s.Generation.Core, Number: 9}, s.Voters[:2]},
 		Settle{0, s.Generation, 1, true},
-		Recover{0, core.Generation{}},
-		Recover{99, s.Generation},
+		Recover{0, core.Generation{}, s.Voters},
+		Recover{99, s.Generation, s.Voters},
+		Recover{1, w.table().Shards[1].Generation, nil},
+		Recover{2, w.table().Shards[2].Generation, append(w.table().Bound()[:2:2], 9)},
 		Move{-1, s.Generation, s.Voters},
 		Settle{4, s.Generation, 0, true},
 	} {
@@ -118,7 +122,7 @@ func TestChangesOfOneGeneration(t *testing.T) {
 	w := founded(t, 5)
 	p, s := w.procs[w.list[0]], w.table().Shards[0]
 	w.lose = func(name string) bool { return name == "written" || name == "write" }
-	p.m.Change(w.now, Recover{0, s.Generation}, nil)
+	p.m.Change(w.now, Recover{0, s.Generation, s.Voters}, nil)
 	p.m.Change(w.now, Move{0, s.Generation, w.table().Bound()}, nil)
 	for _, id := range s.Voters {
 		p.m.Message(w.now, id, encode(fenced{0, s.Generation, floors{}}), nil)
@@ -126,6 +130,26 @@ func TestChangesOfOneGeneration(t *testing.T) {
 	next := p.m.nextChange().(core.Propose).Table.Shards[0]
 	equal(t, s.Generation.Number+1, next.Generation.Number)
 	holds(t, next.Next == nil, "voters of the generation before may come in")
+}
+
+// A shard is recovered onto the nodes that are reached by then. Voters that have fenced their replicas for an earlier
+// choice did so for all of them.
+func TestRecoverReplacesRecover(t *testing.T) {
+	w := founded(t, 5)
+	p, s := w.procs[w.list[0]], w.table().Shards[0]
+	w.lose = func(name string) bool { return name == "written" || name == "write" }
+	p.m.Change(w.now, Recover{0, s.Generation, s.Voters}, nil)
+	for _, id := range s.Voters[:2] {
+		p.m.Message(w.now, id, encode(fenced{0, s.Generation, floors{}}), nil)
+	}
+	to := w.table().Bound()[:2]
+	p.m.Change(w.now, Recover{0, s.Generation, to}, nil)
+	p.m.Change(w.now, Recover{1, w.table().Shards[1].Generation, s.Voters}, nil)
+	equal(t, []Change{Recover{0, s.Generation, to}, Recover{1, w.table().Shards[1].Generation, s.Voters}}, p.m.changes)
+	next := p.m.nextChange().(core.Propose).Table.Shards
+	equal(t, s.Generation.Number+1, next[0].Generation.Number)
+	equal(t, to, next[0].Voters)
+	equal(t, w.table().Shards[1], next[1])
 }
 
 // A leader that has changed its mind is not taken at its former word.
@@ -215,7 +239,7 @@ func TestLostFences(t *testing.T) {
 		return is
 	}
 	g := w.table().Shards[0].Generation
-	w.change(w.list[2], Recover{0, g}, func(t *core.Table) bool { return t.Shards[0].Generation.Number == g.Number+1 })
+	w.change(w.list[2], Recover{0, g, w.table().Shards[0].Voters}, func(t *core.Table) bool { return t.Shards[0].Generation.Number == g.Number+1 })
 	equal(t, 4, lost)
 }
 

@@ -29,8 +29,8 @@ type Config struct {
 	// It may be nil.
 	Known func(shard int) uint64
 
-	// Place returns, for any shard, the voters with which it begins a life: of those that have a seat, as many as
-	// the mesh has replicas, or all.
+	// Place returns, for any shard, the voters with which it begins in a new generation of the core: of those that
+	// have a seat, as many as the mesh has replicas, or all.
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
 }
 
@@ -103,7 +103,7 @@ type Machine struct {
 	misses  int           // attempts in a row that came to nothing
 	wants   wish
 	changes []Change
-	cuts    map[Recover]cut
+	cuts    map[Cut]cut
 
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
@@ -139,7 +139,7 @@ func New(cfg Config) *Machine {
 	}
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
-	m.cuts = make(map[Recover]cut)
+	m.cuts = make(map[Cut]cut)
 	return m
 }
 

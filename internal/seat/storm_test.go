@@ -224,15 +224,16 @@ func (w *world) usurp(addr string) {
 func (w *world) someChange(t *core.Table) Change {
 	i := w.rng.IntN(len(t.Shards))
 	s := t.Shards[i]
-	switch to := t.Bound(); {
+	to := t.Bound()
+	w.rng.Shuffle(len(to), func(i, j int) { to[i], to[j] = to[j], to[i] })
+	to = to[:min(len(to), 2+w.rng.IntN(2))]
+	slices.Sort(to)
+	switch {
 	case w.rng.IntN(3) == 0:
-		return Recover{i, s.Generation}
+		return Recover{i, s.Generation, to}
 	case s.Next != nil:
 		return Settle{i, s.Generation, s.Move, w.rng.IntN(2) == 0}
 	default:
-		w.rng.Shuffle(len(to), func(i, j int) { to[i], to[j] = to[j], to[i] })
-		to = to[:min(len(to), 2+w.rng.IntN(2))]
-		slices.Sort(to)
 		return Move{i, s.Generation, to}
 	}
 }
@@ -257,7 +258,7 @@ func (w *world) lead() bool {
 		var c Change
 		switch to := place(t.Seats, i, t.Params.Replicas); {
 		case !w.commits(life{i, s.Generation}):
-			c = Recover{i, s.Generation}
+			c = Recover{i, s.Generation, to}
 		case s.Next != nil:
 			c = Settle{i, s.Generation, s.Move, true}
 		case !slices.Equal(s.Voters, to):

@@ -23,6 +23,7 @@ type fifo struct {
 	// dropped counts the requests that left a queue without a grant. It is looked up, never
 	// ranged over.
 	dropped map[ownerName]int
+	lives   map[int]ShardName // by shard: its latest generation; looked up, never ranged over
 }
 
 // ownerName names a node as the owner of requests for a key.
@@ -63,6 +64,7 @@ type keyQueue struct {
 	token   uint64                // its token
 	who     requestName           // and whose it is
 	depth   int                   // as far as the timeline knows
+	over    bool                  // the shard lives in another generation
 }
 
 type grant struct {
@@ -104,7 +106,8 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 	f.seen[decisionName{name, d.What, r}] = decision{d.Revision, d.Token}
 	k := f.keys[shardKey{name, d.Key}]
 	if k == nil {
-		k = &keyQueue{key: d.Key, place: make(map[requestName]place), held: make(map[requestName]grant)}
+		now, led := f.lives[name.Shard]
+		k = &keyQueue{key: d.Key, place: make(map[requestName]place), held: make(map[requestName]grant), over: led && now != name}
 		f.keys[shardKey{name, d.Key}] = k
 		f.order = append(f.order, k)
 	}
@@ -170,30 +173,33 @@ func (f *fifo) decided(name ShardName, node transport.ID, d shard.Decision) {
 // holds: a table gives a key to a request that was queued at some time.
 func (f *fifo) holds(name ShardName, k *keyQueue, r requestName, d shard.Decision, queued time.Duration) {
 	g := grant{token: d.Token, weight: d.Weight}
-	if c := f.h.keys[d.Key]; c != nil {
+	if c := f.h.keys[d.Key]; c != nil && !k.over {
 		g.told = &tableGrant{token: d.Token, owner: r.owner(), queued: queued, from: f.world.Now(), to: running}
 		c.granted = append(c.granted, g.told)
 	}
 	k.held[r] = g
-	f.h.inside.late.granted(name, d.Key, r)
+	if !k.over {
+		f.h.inside.late.granted(name, d.Key, r)
+	}
 	if k.used += d.Weight; k.used > d.Capacity {
 		f.world.Fail(fmt.Errorf("G1 table: shard %d granted %q to %s: %d of %d", name.Shard, d.Key, f.named(r), k.used, d.Capacity))
 	}
 }
 
-// over: what these tables knew is forgotten, and counts no more (C7).
-func (f *fifo) over(is func(ShardName) bool) {
+// begun: a shard has another generation. What is held in the earlier ones is forgotten, and counts no more (C7). A
+// replica that was not fenced may still apply what was committed before.
+func (f *fifo) begun(now ShardName) {
+	f.lives[now.Shard] = now
 	for name, k := range f.keys { // order-free: each is ended alone
-		if !is(name.ShardName) {
+		if !now.follows(name.ShardName) {
 			continue
 		}
+		k.over = true
 		for _, g := range k.held { // order-free: each is ended alone
 			if g.told != nil {
 				g.told.to = f.world.Now()
 			}
 		}
-		clear(k.held)
-		clear(k.place)
 	}
 }
 

@@ -180,10 +180,10 @@ func (l *late) crashed(p Process) {
 	}
 }
 
-// over: what these tables knew is forgotten.
-func (l *late) over(is func(ShardName) bool) {
+// begun: a shard has another generation. What the tables of the earlier ones knew is forgotten.
+func (l *late) begun(now ShardName) {
 	for name, s := range l.shards { // order-free: each is ended alone
-		if is(name) {
+		if now.follows(name) {
 			s.held = nil
 		}
 	}

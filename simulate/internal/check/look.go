@@ -41,7 +41,7 @@ func (h *History) Held() bool {
 // that wait for it, the next one first.
 func (o *Observer) Queue(key string) (holders, waiting []string) {
 	for _, k := range o.queue.order {
-		if k.key != key {
+		if k.key != key || k.over {
 			continue
 		}
 		byToken := func(a, b requestName) int { return cmp.Compare(k.held[a].token, k.held[b].token) }

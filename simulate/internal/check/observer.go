@@ -32,7 +32,7 @@ func newObserver(h *History) Observer {
 		h:        h,
 		world:    w,
 		meshes:   make(map[transport.ID]uint64),
-		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int)},
+		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int), lives: make(map[int]ShardName)},
 		leaders:  leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[ShardName]leader)},
 		state:    state{world: w, recent: make(map[ShardName]*digests), astray: make(map[tableName]bool)},
 		identity: newIdentity(w),
@@ -46,6 +46,9 @@ type ShardName struct {
 	Generation uint64
 	Shard      int
 }
+
+// follows reports whether n, the latest generation of its shard, came after the other name.
+func (n ShardName) follows(other ShardName) bool { return n.Shard == other.Shard && n != other }
 
 // Name returns the name of the shard of which a replica tells.
 func (o *Observer) Name(at env.At) ShardName {
@@ -69,7 +72,8 @@ func (o *Observer) Observe(at env.At, fact any) {
 		o.leaders.became(name, at.Node, f)
 		if f.Role == "leader" {
 			if o.identity.led(name, at.Node) {
-				o.over(func(n ShardName) bool { return n.Shard == name.Shard && n != name })
+				o.queue.begun(name)
+				o.late.begun(name)
 			}
 		}
 	case env.Served:
@@ -85,12 +89,6 @@ func (o *Observer) Observe(at env.At, fact any) {
 	case env.Stopped:
 		o.stopped(at, f)
 	}
-}
-
-// over: what these tables knew is forgotten, and counts no more.
-func (o *Observer) over(is func(ShardName) bool) {
-	o.queue.over(is)
-	o.late.over(is)
 }
 
 // stopped: no replica stops itself unless BreakReplica has asked it to, or a test has corrupted its table
