@@ -118,7 +118,7 @@ func WithShards(n int) Option {
 }
 
 // WithReplicas sets the number of replicas of each shard: 1, 3, 5 or 7, or as many as the list has entries, if
-// that is fewer. They are on nodes of the core. A shard serves
+// that is fewer; 1 means two, if the list has two entries or more. They are on nodes of the core. A shard serves
 // as long as more than half of its replicas do; one that is silent for 6 s is removed, or replaced by another entry's
 // node, if the others are a majority and at least two stay. The number is fixed when the mesh is founded;
 // a node that later asks for another number is refused. Default 3, of which one may fail.

@@ -45,9 +45,9 @@ func (c *crowd) come(n int, take func(ctx context.Context, n *mesh.Node) (*mesh.
 	}
 }
 
-// large is how many thousands there are, in short tests fewer.
+// large is how many thousands there are in long tests; in others there are fewer.
 func large(n int) int {
-	if testing.Short() {
+	if !*simulate.LongFlag {
 		return n / 8
 	}
 	return n

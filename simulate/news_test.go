@@ -18,7 +18,11 @@ import (
 // full exchange of gossip, up to a minute later.
 func TestAJoinerIsKnownThoughRumoursAreLost(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(1); seed <= 20; seed++ {
+	seeds := uint64(4)
+	if *simulate.LongFlag {
+		seeds = 20
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		w := simulate.New(simulate.Options{Seed: seed, Gossip: simulate.Gossip{Lost: 1_000_000}})
 		joined, nodes := make(map[string]time.Duration), make(map[string]*mesh.Node)
 		join := func(name string) func(context.Context) {

@@ -323,8 +323,11 @@ func (l *locker) unlock() {
 // be content.
 func prove(t *testing.T, sc scenario) {
 	t.Helper()
-	first, n := uint64(1), uint64(12)
-	if testing.Short() {
+	first, n := uint64(1), uint64(4)
+	switch {
+	case *simulate.LongFlag:
+		n = 12
+	case testing.Short():
 		n = 3
 	}
 	if *simulate.SeedFlag != 0 {

@@ -24,7 +24,7 @@ const printTraces = "SIMULATE_PRINT_TRACES"
 // TestHashes has all twenty worlds, in whatever build it runs.
 func sample(tb testing.TB) (some []exercise) {
 	names := []string{"flaky, six nodes", "hostile, six nodes", "a crash and a restart"}
-	if !testing.Short() {
+	if *simulate.LongFlag {
 		names = append(names, "wan, six nodes", "a partition", "clocks that drift and jump", "broken connections")
 	}
 	for _, name := range names {
@@ -100,7 +100,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 	t.Run("in another process that collects garbage all the time", func(t *testing.T) {
 		same(t, tracesOf(t, os.Args[0], "GOGC=1", "GOMAXPROCS=4"))
 	})
-	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" && !testing.Short() {
+	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" && *simulate.LongFlag {
 		t.Run("with words of 32 bits", func(t *testing.T) {
 			binary := filepath.Join(t.TempDir(), "simulate.test")
 			build := exec.Command("go", "test", "-c", "-o", binary, ".")
@@ -116,7 +116,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 // tracesOf runs the sample in a process of its own.
 func tracesOf(t *testing.T, binary string, env ...string) (lines []string) {
 	t.Helper()
-	cmd := exec.Command(binary, "-test.run=^TestOneSeedOneTrace$", fmt.Sprint("-test.short=", testing.Short()))
+	cmd := exec.Command(binary, "-test.run=^TestOneSeedOneTrace$", fmt.Sprint("-long=", *simulate.LongFlag))
 	cmd.Env = append(append(os.Environ(), printTraces+"=1"), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

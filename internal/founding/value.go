@@ -35,6 +35,10 @@ type Params struct {
 // Drift returns the bound on clock rates as a fraction: 0.01 means 1 %.
 func (p Params) Drift() float64 { return float64(p.Rho) / 10000 }
 
+// Voters returns how many voters each shard is to have, if the list has so many entries: as many as Replicas, but two
+// at least, so that the end of one node loses nothing (C3), and one for each entry at most.
+func (p Params) Voters(entries int) int { return min(max(p.Replicas, 2), entries) }
+
 // Quiet is for how long a new table must grant nothing: by then every lease of an earlier one is over, whichever
 // clocks measured the two (P27).
 func (p Params) Quiet() time.Duration { return time.Duration(float64(p.MaxTTL) * (1 + 2*p.Drift())) }

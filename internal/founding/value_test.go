@@ -96,6 +96,14 @@ func TestAllLoopback(t *testing.T) {
 	}
 }
 
+func TestVoters(t *testing.T) {
+	for _, tt := range []struct{ replicas, entries, want int }{{3, 1, 1}, {3, 2, 2}, {3, 3, 3}, {3, 7, 3}, {1, 1, 1}, {1, 2, 2}, {1, 5, 2}, {7, 5, 5}} {
+		if got := (Params{Replicas: tt.replicas}).Voters(tt.entries); got != tt.want {
+			t.Errorf("%d replicas, %d entries: %d voters, want %d", tt.replicas, tt.entries, got, tt.want)
+		}
+	}
+}
+
 // A lease that any node's clock measured, each at most Rho fast or slow, is over after Quiet.
 func TestQuiet(t *testing.T) {
 	p := Params{MaxTTL: 10 * time.Second, Rho: 100}

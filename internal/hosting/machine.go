@@ -345,9 +345,10 @@ func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) b
 		return reaches(id)
 	}
 	votes := func(id transport.ID) bool { return slices.Contains(s.Voters, id) }
-	want := m.choose(i, m.table.Params.Replicas, heard, votes)
+	most := m.table.Params.Voters(len(m.table.Seats))
+	want := m.choose(i, most, heard, votes)
 	if !slices.ContainsFunc(want, votes) {
-		want = m.choose(i, max(m.table.Params.Replicas-1, 1), heard, votes)
+		want = m.choose(i, max(most-1, 1), heard, votes)
 		want = append(want, m.self)
 		slices.Sort(want)
 	}
@@ -421,7 +422,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	}
 	h.recovers = true
 	stays := func(id transport.ID) bool { return near(id) && !leaves(id) }
-	m.emit(Ask{seat.Recover{Shard: i, Generation: s.Generation, To: m.choose(i, m.table.Params.Replicas, stays, near)}})
+	m.emit(Ask{seat.Recover{Shard: i, Generation: s.Generation, To: m.choose(i, m.table.Params.Voters(len(m.table.Seats)), stays, near)}})
 }
 
 // reorder computes the ring of the entries, if the list is new.
@@ -480,7 +481,7 @@ func (m *Machine) countLacks() (lacks int) {
 		return 0
 	}
 	for i := range m.table.Shards {
-		first := m.inOrder(i, m.seated)[:min(m.table.Params.Replicas, len(m.seated))]
+		first := m.inOrder(i, m.seated)[:min(m.table.Params.Voters(len(m.table.Seats)), len(m.seated))]
 		if slices.Contains(first, m.self) && !slices.Contains(m.table.Shards[i].Voters, m.self) {
 			lacks++
 		}
@@ -493,7 +494,7 @@ func Place(seats []core.Seat, p founding.Params) func(shard int) []transport.ID 
 	r := ringOver(seats, p.Shards)
 	return func(shard int) (voters []transport.ID) {
 		for _, at := range ringOrder(r, seats, shard) {
-			if id := seats[at].Node.ID; id != 0 && len(voters) < p.Replicas {
+			if id := seats[at].Node.ID; id != 0 && len(voters) < p.Voters(len(seats)) {
 				voters = append(voters, id)
 			}
 		}

@@ -423,6 +423,9 @@ func TestPlace(t *testing.T) {
 	if got := Place(five, founding.Params{Shards: 1, Replicas: 3})(0); !slices.Equal(got, list{2, 3, 4}) {
 		t.Errorf("without the node of one entry, placed at %v", got)
 	}
+	if got := Place(tableOf(5).Seats, founding.Params{Shards: 1, Replicas: 1})(0); !slices.Equal(got, list{4, 5}) {
+		t.Errorf("with one replica, placed at %v", got)
+	}
 	zones := tableOf(5).Seats
 	for i, zone := range []string{"z", "y", "x", "x", "x"} {
 		zones[i].Node.Zone = zone

@@ -590,7 +590,7 @@ func TestRestIsOfAsManyVotersAsThereShouldBe(t *testing.T) {
 		{"the only entry", nil, 3, true},
 		{"of two, the other one is seated", []env.Member{benchB}, 3, false},
 		{"of two, the other one is not seated", []env.Member{{Addr: "b:1"}}, 3, false},
-		{"of two, where one replica is enough", []env.Member{benchB}, 1, true},
+		{"of two, where the mesh asks for one replica: two are the floor (C3)", []env.Member{benchB}, 1, false},
 	} {
 		b := newBench(t, Config{}, nodeA)
 		m := *b.node.shards.core.table

@@ -51,5 +51,5 @@ func (l *shardLoop) report() {
 // voters returns how many voters each shard is to have, once a node has every seat.
 func (l *shardLoop) voters() int {
 	t := l.core.table
-	return min(t.Params.Replicas, len(t.Seats))
+	return t.Params.Voters(len(t.Seats))
 }

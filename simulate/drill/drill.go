@@ -36,6 +36,7 @@ type Drill struct {
 	many   multitude
 	seeds  []string // the founders' addresses
 	shards int
+	copies int // WithReplicas
 	storm  time.Duration
 	faults int
 }
@@ -45,21 +46,21 @@ type Drill struct {
 const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
-// The sizes are hosts, and how many of them found the mesh, shards, lockers and guests on each host,
+// The sizes are hosts, and how many of them are the core, shards, their replicas (1, 3 or 5), lockers and guests on each host,
 // keys of each kind, what guests do most and how fast, errands, whether thousands come at once, the
 // seconds that the storm lasts, and how many faults and calls
 // there must be at least: a storm with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
 	d := &Drill{world: w}
-	hosts, founders := int(w.PickMostly("hosts", 3, usual, 20)), int(w.Pick("founders", 1, 5))
+	hosts, founders := int(w.PickMostly("hosts", 3, usual, 40)), int(w.Pick("founders", 1, 7))
 	for i := range hosts {
-		host := string(rune('a' + i))
+		host := hostName(i)
 		w.Host(host)
 		if i < founders {
 			d.seeds = append(d.seeds, host+port)
 		}
 	}
-	d.shards = int(w.Pick("shards", 1, 16))
+	d.shards, d.copies = int(w.Pick("shards", 1, 16)), 1+2*int(w.Pick("replicas", 0, 2))
 	d.Lockers = &simulate.Lockers{
 		Join:  d.join,
 		Each:  int(w.Pick("lockers", 1, 3)),
@@ -82,6 +83,15 @@ func New(w *simulate.World) *Drill {
 	d.faults = int(w.Pick("faults", 0, 5))
 	w.Pick("core", 0, 1) // by Lockers.Run, later: all that there is to set is known from now on
 	return d
+}
+
+// hostName returns the name of a host: a to z, then a1 to z1.
+func hostName(i int) string {
+	name := string(rune('a' + i%26))
+	if i >= 26 {
+		name += fmt.Sprint(i / 26)
+	}
+	return name
 }
 
 // keyOf returns a key of a shard.
@@ -111,7 +121,7 @@ func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	n, err := mesh.JoinContext(patience, d.seeds, mesh.WithName(host), mesh.WithBind(port), mesh.WithFound(),
-		mesh.WithShards(d.shards), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)))
+		mesh.WithShards(d.shards), mesh.WithReplicas(d.copies), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)))
 	if err != nil {
 		return nil, err
 	}
