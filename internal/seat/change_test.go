@@ -187,6 +187,47 @@ func TestRollingLists(t *testing.T) {
 	}
 }
 
+// One of four entries is dropped by a rolling restart with the other three, while its node lives. The first one
+// that is restarted hears two of the four who remember, until it has heard the one that its list does not have: it
+// must not call the roll meanwhile, since that would cost every shard a quiet time.
+func TestTheDroppedAreHeard(t *testing.T) {
+	for seed := range uint64(30) {
+		w := newWorld(t, seed, 4)
+		all := w.list
+		for _, addr := range all {
+			w.boot(addr)
+		}
+		w.must(w.runUntil(20*time.Second, func() bool { return w.serves() }), "not founded")
+		roll := w.table().Stamp.Roll
+		w.list = all[:3]
+		for _, addr := range w.list {
+			w.boot(addr)
+			w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.settle() }), "no seat for %s", addr)
+			equal(t, roll, w.table().Stamp.Roll)
+		}
+		equal(t, w.list, w.table().List())
+	}
+}
+
+// If the node at the entry that is dropped is gone, two of four remember, and the roll is called, though only
+// after the dropped one could have been heard.
+func TestTheDroppedAreNotAwaitedForLong(t *testing.T) {
+	w := newWorld(t, 1, 4)
+	all := w.list
+	for _, addr := range all {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(20*time.Second, func() bool { return w.serves() }), "not founded")
+	roll := w.table().Stamp.Roll
+	w.list = all[:3]
+	w.kill(all[3])
+	delete(w.procs, all[3])
+	w.boot(all[0])
+	at := w.now
+	w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.table().Stamp.Roll != roll }), "the mesh does not go on")
+	holds(t, w.now-at >= afar.fresh && w.now-at < 2*afar.fresh+time.Second, "called after", w.now-at)
+}
+
 // Some nodes have the next list already when a mesh is founded with the list before. The next one comes into
 // force all the same, once all have it: no node is ever started with the one before again.
 func TestFoundedWhileRolling(t *testing.T) {

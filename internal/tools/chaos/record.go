@@ -42,7 +42,7 @@ const (
 	granted kind = "granted" // it has returned a lock: it began at from, and had returned at to
 	failed  kind = "failed"  // it has returned an error, whose class is the note: likewise
 	act     kind = "act"     // the holder looked whether it still holds the lock, after from, in the way that the note says; after to it wrote this
-	ended   kind = "ended"   // the hold is over, as the note says. From: before Unlock, or when the loss was seen; to: afterwards
+	ended   kind = "ended"   // the hold is over, as the note says. From: before Unlock, or when the context still went on, or when the loss was seen; to: afterwards
 	stalled kind = "stalled" // the process did not run between from and to
 	broken  kind = "broken"  // what must never happen happened: the note
 )

@@ -238,10 +238,11 @@ func (w *workers) hold(ctx context.Context, c call, r record, l *mesh.Lock) {
 		}
 	}
 	r.kind, r.note, r.from = ended, "", clock()
+	believed := w.watchEnd(l, r, c.context)
 	bounded, cancel := context.WithTimeout(context.Background(), unlockTime)
 	defer cancel()
 	err := l.Unlock(bounded)
-	r.to = clock()
+	r.from, r.to = max(r.from, believed()), clock()
 	switch {
 	case err == nil:
 		r.note = released
@@ -255,6 +256,33 @@ func (w *workers) hold(ctx context.Context, c call, r record, l *mesh.Lock) {
 	w.m.note(r)
 	if err := l.Err(); err == nil {
 		w.m.note(record{kind: broken, call: r.call, key: r.key, from: r.to, note: "Err is nil after Unlock"})
+	}
+}
+
+// watchEnd looks at a lock's context all the time while it is unlocked, if it is to. The result returns the last time
+// before a look at which the context had not ended: it should end first (P8).
+func (w *workers) watchEnd(l *mesh.Lock, r record, really bool) (believed func() moment) {
+	if !really {
+		return func() moment { return 0 }
+	}
+	ctx, last, done := l.Context(), moment(0), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			now := clock()
+			if ctx.Err() != nil {
+				return
+			}
+			last = now
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	return func() moment {
+		if !closes(done) {
+			w.m.note(record{kind: broken, call: r.call, key: r.key, from: clock(), note: "its context outlives Unlock"})
+			<-done
+		}
+		return last
 	}
 }
 
