@@ -237,7 +237,9 @@ func (l *shardLoop) aim(sh int) (t replica.Target, ok bool) {
 		return t, false
 	}
 	t.Liveness = maps.Clone(t.Liveness)
-	heir := slices.ContainsFunc(t.Nodes, func(p replica.Peer) bool { return slices.Contains(t.From, p.Node) && !l.leaves(p.Node) })
+	heir := slices.ContainsFunc(t.Nodes, func(p replica.Peer) bool {
+		return slices.Contains(t.From, p.Node) && !l.leaves(p.Node) && t.Liveness[p.Node] == placement.Present
+	})
 	for _, p := range t.Nodes {
 		switch {
 		case p.Node == l.node.id && l.view.Leaving() && heir:
