@@ -159,6 +159,9 @@ func (l *shardLoop) know(s seat.State) {
 	}
 	l.step(client.Viewed{View: v})
 	n.membership.post(func(m *membership) { m.carryOut(m.members.Seated(m.now, all, m.out)) })
+	if another {
+		l.lacks = unreported
+	}
 	l.report() // whether it lacks votes is to be known before it is ready
 }
 

@@ -270,11 +270,8 @@ func (m *Machine) publish() {
 	if m.own == "" {
 		s = State{Table: m.serving}
 	} else if t := m.serving; t != nil && !slices.Contains(t.Bound(), m.cfg.Self.ID) {
-		// It has no seat yet, or no more: its acceptor learns of no such table. If its entry is on the list, it will have
-		// one; if it went on as a client meanwhile, it would look ready before it votes (P30).
-		joins := m.state.Table == nil && slices.Contains(t.List(), m.own)
-		if s.Table == nil && !joins || s.Table != nil && s.Table.Stamp.Roll == t.Stamp.Roll && s.Table.Stamp.Version < t.Stamp.Version {
-			s.Table = t
+		if s.Table == nil || s.Table.Stamp.Roll == t.Stamp.Roll && s.Table.Stamp.Version < t.Stamp.Version {
+			s.Table = t // it has no seat yet, or no more: its acceptor learns of no such table
 		}
 	}
 	if s != m.state && s.Table != nil {
