@@ -142,7 +142,7 @@ func (m *Machine) nextChange() core.Action {
 	if len(m.changes) == 0 || t == nil || m.acceptor.Serves(t.Stamp) != nil {
 		return nil
 	}
-	seated := slices.Contains(t.Bound(), m.cfg.Self.ID) // else nobody would answer what it proposes
+	seated := m.state.Table == nil || slices.Contains(m.state.Table.Bound(), m.cfg.Self.ID) // else nobody would answer what it proposes
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
 		over := c.over(t) || !seated
 		if r, ok := c.(Recover); ok && over {

@@ -152,6 +152,23 @@ func TestRecoverReplacesRecover(t *testing.T) {
 	equal(t, w.table().Shards[1], next[1])
 }
 
+// Who has no seat any more proposes nothing: nobody would answer, and it would ask for ever.
+func TestTheUnseatedChangeNothing(t *testing.T) {
+	w := founded(t, 4)
+	p := w.procs[w.list[3]]
+	w.list = w.list[:3]
+	for _, addr := range w.list {
+		w.boot(addr)
+		w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.settle() }), "no seat for %s", addr)
+	}
+	w.must(w.runUntil(5*time.Second, func() bool { return !slices.Contains(p.state.Table.Bound(), p.id) }), "it does not hear of it")
+	known := p.m.acceptor.Table()
+	holds(t, slices.Contains(known.Bound(), p.id), "its acceptor learned of a table without it")
+	p.m.Change(w.now, Move{0, known.Shards[0].Generation, known.Bound()}, nil)
+	holds(t, p.m.nextChange() == nil, "it proposes a change")
+	equal(t, 0, len(p.m.changes))
+}
+
 // A leader that has changed its mind is not taken at its former word.
 func TestMoveReplacesMove(t *testing.T) {
 	w := founded(t, 5)
