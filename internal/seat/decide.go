@@ -164,7 +164,7 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 			// not quiet if it hears of none.
 			m.wants.turn = max(m.wants.turn, m.started+m.pace.contact)
 		}
-		if b, is := action.(core.Begin); is && leavesOut(b.Call, reports) {
+		if b, is := action.(core.Begin); is && m.leavesOut(b.Call, reports) {
 			m.wants.turn = max(m.wants.turn, now+m.pace.fresh)
 		}
 	}
@@ -173,16 +173,12 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 
 // leavesOut reports whether a mesh that some entry shows has one that is not on the list of the call, and that has
 // not told: it may remember, and be one of the majority that lives on. This node may have had no time yet to dial it.
-func leavesOut(c core.Call, reports map[string]core.Report) bool {
-	for _, r := range reports {
-		if r.Table == nil {
-			continue
-		}
-		for _, entry := range r.Table.List() {
-			if _, told := reports[entry]; !told && !slices.Contains(c.List, entry) {
-				return true
-			}
-		}
-	}
-	return false
+func (m *Machine) leavesOut(c core.Call, reports map[string]core.Report) bool {
+	return slices.ContainsFunc(m.book.entries, func(e entry) bool {
+		t := reports[e.addr].Table
+		return t != nil && slices.ContainsFunc(t.List(), func(entry string) bool {
+			_, told := reports[entry]
+			return !told && !slices.Contains(c.List, entry)
+		})
+	})
 }

@@ -207,8 +207,8 @@ func sweep() (swept []string) {
 	return swept
 }
 
-// startOf returns when a process started, in ticks since the machine did. Together with its ID it names the
-// process for good.
+// startOf returns when a process that has not ended started, in ticks since the machine did. Together with its ID it
+// names the process for good.
 func startOf(pid int) (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -216,7 +216,7 @@ func startOf(pid int) (string, error) {
 	}
 	_, rest, _ := strings.Cut(string(text), ") ") // behind the name, which may contain anything
 	words := strings.Fields(rest)
-	if len(words) < 20 {
+	if len(words) < 20 || words[0] == "Z" { // a zombie has ended
 		return "", fmt.Errorf("/proc/%d/stat: %q", pid, text)
 	}
 	return words[19], nil

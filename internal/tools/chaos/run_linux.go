@@ -99,6 +99,9 @@ func newSupervisor(set settings, n *network) (*supervisor, error) {
 		program: program, dir: dir, flags: set.member, network: n, judge: newJudge(), events: make(chan event, 1024), began: clock(),
 	}
 	s.flags.journal = filepath.Join(dir, "journal")
+	if _, err := os.Stat(s.flags.journal); err == nil {
+		return nil, fmt.Errorf("-dir is %q, want a directory without a journal of an earlier run", dir)
+	}
 	if s.journal, err = openJournal(s.flags.journal); err != nil {
 		return nil, err
 	}
