@@ -390,14 +390,17 @@ func (j *judge) weigh(h *hold) {
 	for _, at := range all {
 		sum, from := int64(0), max(at.to, h.to)
 		var who []string
+		var together []*hold
 		for _, g := range all {
 			if g.to <= from && from < g.believed {
 				sum += g.weight
-				who = append(who, fmt.Sprintf("%s (%d)", g.id(), g.weight))
+				who, together = append(who, fmt.Sprintf("%s (%d)", g.id(), g.weight)), append(together, g)
 			}
 		}
 		if sum > h.capacity {
-			h.overlapping = true
+			for _, g := range together {
+				g.overlapping = true // reported once
+			}
 			j.violate("overlap", from, "of the %d permits of %s, %d were believed in: %s", h.capacity, h.key, sum, strings.Join(who, ", "))
 			return
 		}
