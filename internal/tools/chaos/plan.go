@@ -58,7 +58,7 @@ const (
 	mend  verb = "mend"
 	thin  verb = "narrow" // little bandwidth, short queues
 	drag  verb = "slow"   // loss and delay
-	clear verb = "widen"  // undoes the last two
+	widen verb = "widen"  // undoes the last two
 )
 
 // turn is the orderly restart of one process: by Leave, Join and WaitHealthy.
@@ -223,7 +223,7 @@ func (p *plan) flaps(at time.Duration, all []string) (ops []operation) {
 // links makes the links of some nodes worse for a time.
 func (p *plan) links(at time.Duration, how verb, all []string) []operation {
 	names := p.some(all, 1+p.random.IntN(len(all)))
-	return []operation{{at, how, names, nil}, {at + p.between(2*time.Second, 12*time.Second), clear, names, nil}}
+	return []operation{{at, how, names, nil}, {at + p.between(2*time.Second, 12*time.Second), widen, names, nil}}
 }
 
 // changeList draws the next list: one entry more than at first or, if there is one more, one less. The nodes that

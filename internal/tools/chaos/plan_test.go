@@ -90,7 +90,7 @@ func checkFaults(t *testing.T, s step) {
 				}
 			case thin, drag:
 				worse[name] = true
-			case clear:
+			case widen:
 				delete(worse, name)
 			default:
 				t.Errorf("%v: what is %q?", s, o.verb)

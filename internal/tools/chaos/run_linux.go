@@ -204,7 +204,7 @@ func (s *supervisor) operate(ctx context.Context, o operation) error {
 		return s.network.worsen(o.names, narrowLink)
 	case drag:
 		return s.network.worsen(o.names, slowLink)
-	case clear:
+	case widen:
 		return s.network.widen(o.names)
 	}
 	return fmt.Errorf("what is %q?", o.verb)
