@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -173,6 +174,57 @@ func roll(w *trial) {
 		w.check(w.unlock(h, held[h], time.Second))
 	}
 	t.Logf("%d locks in %v", pairs, w.Now())
+}
+
+// Promise: C11, G9: one of four entries is dropped by a rolling restart of the others with the next list, while its node
+// lives on as a client, and then comes back. No shard begins anew: no lock is lost, and no key is quiet.
+func TestTheListShrinksAndGrows(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			opts := simulate.Options{Seed: seed, Profile: simulate.Flaky, Set: truthful()}
+			w := newTrialOf(t, opts, trialTTL, 4, trialShards)
+			all := w.seeds
+			w.seeds = all[:3]
+			w.relist("a", "b", "c")
+			w.seeds = all
+			w.relist("b", "c", "a", "d")
+		})
+	}
+}
+
+// relist restarts hosts in an orderly way, one after the other, while every other one holds a lock, and can have others.
+func (w *trial) relist(hosts ...string) {
+	t := w.t
+	t.Helper()
+	held := make(map[string]*mesh.Lock)
+	everywhere := slices.Sorted(maps.Keys(w.nodes))
+	for _, host := range everywhere {
+		held[host] = w.lock(host, "held by "+host)
+	}
+	for _, victim := range hosts {
+		w.check(w.unlock(victim, held[victim], time.Second))
+		w.check(w.leave(victim, 10*time.Second))
+		w.restart(victim, 20*time.Second)
+		for i := range 2 * trialShards {
+			w.at("d", func(ctx context.Context, n *mesh.Node) {
+				l, err := n.TryLock(ctx, fmt.Sprint("free", i))
+				if err != nil {
+					t.Errorf("when %s is back with the list %v: %v", victim, w.seeds, err)
+					return
+				}
+				w.check(l.Unlock(ctx))
+			})
+		}
+		held[victim] = w.lock(victim, "held by "+victim)
+		for _, host := range everywhere {
+			if err := held[host].Err(); err != nil {
+				t.Errorf("the lock on %s, when %s is back with the list %v: %v", host, victim, w.seeds, err)
+			}
+		}
+	}
+	for _, host := range everywhere {
+		w.check(w.unlock(host, held[host], time.Second))
+	}
 }
 
 // Promise: C3: two of three go on without the one that left, and the last one alone grants nothing: it waits for the

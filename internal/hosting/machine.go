@@ -127,12 +127,13 @@ type Machine struct {
 // hosted is what the Machine knows of one shard.
 type hosted struct {
 	generation core.Generation
-	led        time.Duration // when a leader was last known here, or could not be, or the generation began
-	lived      time.Duration // when a majority of the voters last lived
-	near       time.Duration // when this node was last connected with a majority of them, or could not ask the core
-	recovers   bool          // this node asked for another generation
-	dropped    uint64        // the change of voters that this leader does not make any more
-	aimed      []transport.ID
+	led        time.Duration  // when a leader was last known here, or could not be, or the generation began
+	lived      time.Duration  // when a majority of the voters last lived
+	near       time.Duration  // when this node was last connected with a majority of them, or could not ask the core
+	recovers   bool           // this node asked for another generation
+	dropped    uint64         // the change of voters that this leader does not make any more
+	aimed      []transport.ID // in the order of the ring then
+	seated     []transport.ID // those of them that had a seat
 	from       []transport.ID // the voters then
 }
 
@@ -228,17 +229,26 @@ func (m *Machine) aims(i int) []transport.ID {
 	return s.Voters
 }
 
-// aim says where the shard's replicas are to be, if that is new.
+// aim says where the shard's replicas are to be, if that is new. Another list may have another order, and so another
+// owner. A voter whose entry was dropped from the list is to lead no more: it could not ask the core to replace it.
 func (m *Machine) aim(i int, at []transport.ID) {
-	h, from := &m.shards[i], m.table.Shards[i].Voters
-	if slices.Equal(at, h.aimed) && slices.Equal(from, h.from) {
+	h, from, at := &m.shards[i], m.table.Shards[i].Voters, m.inOrder(i, at)
+	seated := slices.DeleteFunc(slices.Clone(at), func(id transport.ID) bool { return !m.bound(id) })
+	if slices.Equal(at, h.aimed) && slices.Equal(seated, h.seated) && slices.Equal(from, h.from) {
 		return
 	}
-	h.aimed, h.from = at, from
+	h.aimed, h.seated, h.from = at, seated, from
 	t := replica.Target{Exact: true, From: nodes(from), Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
-	for _, id := range m.inOrder(i, at) {
+	for _, id := range at {
 		t.Nodes = append(t.Nodes, m.peer(id))
-		t.Liveness[uint64(id)] = placement.Present
+		switch {
+		case m.bound(id):
+			t.Liveness[uint64(id)] = placement.Present
+		case id == m.self:
+			t.Liveness[uint64(id)] = placement.Departed // as if it left: any other voter may lead
+		default:
+			t.Liveness[uint64(id)] = placement.Suspect
+		}
 	}
 	m.emit(Aim{i, t})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
+	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/transport"
@@ -222,6 +223,29 @@ func TestAims(t *testing.T) {
 	}
 	if p := a.Nodes[0]; p.Name != "h4-803:1" || p.Addr != "h4-803:1" {
 		t.Errorf("it does not know where %+v lives", p)
+	}
+}
+
+// Promise: C11, P22: a voter whose entry is dropped from the list owns its shards no more, though the voters stay the same.
+// It gets no leadership, and one that leads acts as if it left: it hands over.
+func TestAimsOfTheDropped(t *testing.T) {
+	one := tableOf(5, 1, 2, 3)
+	dropped := after(one, func(t *core.Table, _ *core.Shard) { t.Seats = slices.Delete(t.Seats, 2, 3) })
+	for self, want := range map[transport.ID]placement.Liveness{1: placement.Suspect, 3: placement.Departed} {
+		m := New(self)
+		knows(m, 0, one)
+		out := knows(m, 0, dropped)
+		wants(t, "without entry 3", out, "aims at 2 1 3")
+		if l := out[0].(Aim).Target.Liveness; l[3] != want || l[1] != placement.Present || l[2] != placement.Present {
+			t.Errorf("node %d takes the voters for %v, want 3 as %v", self, l, want)
+		}
+		wants(t, "the same once more", knows(m, 0, after(dropped, func(*core.Table, *core.Shard) {})), "")
+	}
+	last := after(one, func(t *core.Table, _ *core.Shard) { t.Seats = slices.Delete(t.Seats, 0, 1) })
+	m := New(2)
+	knows(m, 0, one)
+	if out := knows(m, 0, last); len(out) != 1 || out[0].(Aim).Target.Liveness[1] != placement.Suspect {
+		t.Errorf("without entry 1, which was the last in the order anyway: %+v", out)
 	}
 }
 

@@ -170,6 +170,7 @@ func (b *bench) pass(d time.Duration) {
 
 func (b *bench) joins(shards int, others ...env.Member) {
 	b.take(b.m.Joined(b.now, Mesh{ID: testMesh, Shards: shards}, others, nil))
+	b.reports(b.m.own)
 }
 
 func (b *bench) gossips(m env.Member, state env.MemberState) {

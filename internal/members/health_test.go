@@ -235,6 +235,23 @@ func TestWhenANodeIsReady(t *testing.T) {
 	}
 }
 
+// Promise: P30: a node is not ready before it has told where it is to vote, whatever others have told. The loops of a
+// node run side by side: what it tells comes after the news that it is in a mesh.
+func TestReadyOnceReported(t *testing.T) {
+	b := alone(t)
+	n := node("b", 2)
+	b.take(b.m.Joined(b.now, Mesh{ID: testMesh, Shards: 2}, nil, nil))
+	b.connects(n)
+	b.gossips(n, env.Alive)
+	b.hears(n, led(2))
+	if b.ready != 0 {
+		t.Error("ready, and nothing is known of its own replicas")
+	}
+	if b.reports(Report{}); b.ready != 1 {
+		t.Errorf("not ready: %s", b.m.Waiting())
+	}
+}
+
 // Promise: P30: before it is ready, a node ends if another living one has its name. Of two that start together the one
 // with the lower ID stays, once the other has gone. A predecessor is none: it is dead, or leaves.
 func TestTheNameIsTaken(t *testing.T) {

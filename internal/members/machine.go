@@ -127,11 +127,12 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 func (m *Machine) emit(o Output) { m.out = append(m.out, o) }
 
 // Joined reports that this node is in a mesh now, in which these nodes have a seat: its first one, or another one
-// with as many shards.
+// with as many shards. The node must report after that (Reported): it is not ready before.
 func (m *Machine) Joined(now time.Duration, mesh Mesh, seated []env.Member, out []Output) []Output {
 	return m.input(now, out, func() {
 		if !m.joined {
 			m.joined, m.joinedAt = true, now
+			m.lacks = mesh.Shards // until the node has reported: others may tell that all is well before that
 		}
 		m.mesh, m.stale = mesh, true
 		m.quiet = make([]time.Duration, mesh.Shards)

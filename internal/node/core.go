@@ -159,6 +159,9 @@ func (l *shardLoop) know(s seat.State) {
 	}
 	l.step(client.Viewed{View: v})
 	n.membership.post(func(m *membership) { m.carryOut(m.members.Seated(m.now, all, m.out)) })
+	if another {
+		l.lacks = unreported
+	}
 	l.report() // whether it lacks votes is to be known before it is ready
 }
 
@@ -237,7 +240,9 @@ func (l *shardLoop) aim(sh int) (t replica.Target, ok bool) {
 		return t, false
 	}
 	t.Liveness = maps.Clone(t.Liveness)
-	heir := slices.ContainsFunc(t.Nodes, func(p replica.Peer) bool { return slices.Contains(t.From, p.Node) && !l.leaves(p.Node) })
+	heir := slices.ContainsFunc(t.Nodes, func(p replica.Peer) bool {
+		return slices.Contains(t.From, p.Node) && !l.leaves(p.Node) && t.Liveness[p.Node] == placement.Present
+	})
 	for _, p := range t.Nodes {
 		switch {
 		case p.Node == l.node.id && l.view.Leaving() && heir:

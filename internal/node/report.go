@@ -48,6 +48,9 @@ func (l *shardLoop) report() {
 	l.node.membership.post(func(m *membership) { m.reported(r, lacks) })
 }
 
+// unreported is what shardLoop.lacks is before the node has reported in a mesh.
+const unreported = -1
+
 // voters returns how many voters each shard is to have, once a node has every seat.
 func (l *shardLoop) voters() int {
 	t := l.core.table

@@ -51,7 +51,8 @@ func (b *book) cover(list []string, now time.Duration) {
 }
 
 // cover makes sure that the book has the entries that this node dials, and no others: those of its own list
-// and of the mesh's, and at no entry those of the meshes that its contact points show.
+// and of the mesh's; at no entry, or before it knows a mesh, also those of the meshes that the entries of its own
+// list show.
 func (m *Machine) cover(now time.Duration) {
 	lists := [][]string{m.cfg.List, {m.own}}
 	list := func(t *core.Table) {
@@ -63,6 +64,8 @@ func (m *Machine) cover(now time.Duration) {
 	if m.own == "" {
 		lists = lists[:1]
 		list(m.serving)
+	}
+	if m.own == "" || m.acceptor.Table() == nil {
 		for _, e := range m.book.entries {
 			if p := m.book.peers[e.node]; p != nil && slices.Contains(m.cfg.List, e.addr) {
 				list(p.knows)

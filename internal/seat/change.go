@@ -142,11 +142,13 @@ func (m *Machine) nextChange() core.Action {
 	if len(m.changes) == 0 || t == nil || m.acceptor.Serves(t.Stamp) != nil {
 		return nil
 	}
+	seated := m.state.Table == nil || slices.Contains(m.state.Table.Bound(), m.cfg.Self.ID) // else nobody would answer what it proposes
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
-		if r, ok := c.(Recover); ok && c.over(t) {
+		over := c.over(t) || !seated
+		if r, ok := c.(Recover); ok && over {
 			delete(m.cuts, r.cut())
 		}
-		return c.over(t)
+		return over
 	})
 	n := t
 	for _, c := range m.changes {

@@ -152,6 +152,23 @@ func TestRecoverReplacesRecover(t *testing.T) {
 	equal(t, w.table().Shards[1], next[1])
 }
 
+// Who has no seat any more proposes nothing: nobody would answer, and it would ask for ever.
+func TestTheUnseatedChangeNothing(t *testing.T) {
+	w := founded(t, 4)
+	p := w.procs[w.list[3]]
+	w.list = w.list[:3]
+	for _, addr := range w.list {
+		w.boot(addr)
+		w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.settle() }), "no seat for %s", addr)
+	}
+	w.must(w.runUntil(5*time.Second, func() bool { return !slices.Contains(p.state.Table.Bound(), p.id) }), "it does not hear of it")
+	known := p.m.acceptor.Table()
+	holds(t, slices.Contains(known.Bound(), p.id), "its acceptor learned of a table without it")
+	p.m.Change(w.now, Move{0, known.Shards[0].Generation, known.Bound()}, nil)
+	holds(t, p.m.nextChange() == nil, "it proposes a change")
+	equal(t, 0, len(p.m.changes))
+}
+
 // A leader that has changed its mind is not taken at its former word.
 func TestMoveReplacesMove(t *testing.T) {
 	w := founded(t, 5)
@@ -185,6 +202,52 @@ func TestRollingLists(t *testing.T) {
 		w.must(w.runUntil(20*time.Second, settled), "the list %v does not come into force", list)
 		equal(t, mesh, w.table().Mesh)
 	}
+}
+
+// One of four entries is dropped by a rolling restart with the other three, while its node lives. The first one
+// that is restarted hears two of the four who remember, until it has heard the one that its list does not have: it
+// must not call the roll meanwhile, since that would cost every shard a quiet time.
+func TestTheDroppedAreHeard(t *testing.T) {
+	for seed := range uint64(30) {
+		w := newWorld(t, seed, 4)
+		all := w.list
+		for _, addr := range all {
+			w.boot(addr)
+		}
+		w.must(w.runUntil(20*time.Second, func() bool { return w.serves() }), "not founded")
+		roll := w.table().Stamp.Roll
+		w.list = all[:3]
+		for i, addr := range w.list {
+			w.boot(addr)
+			if i == 0 && seed%2 > 0 { // the core takes its time
+				w.lose = func(name string) bool { return name == "write" }
+				w.run(2 * afar.fresh)
+				w.lose = nil
+			}
+			w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.settle() }), "no seat for %s", addr)
+			w.must(roll == w.table().Stamp.Roll, "the roll was called")
+		}
+		equal(t, w.list, w.table().List())
+	}
+}
+
+// If the node at the entry that is dropped is gone, two of four remember, and the roll is called, though only
+// after the dropped one could have been heard.
+func TestTheDroppedAreNotAwaitedForLong(t *testing.T) {
+	w := newWorld(t, 1, 4)
+	all := w.list
+	for _, addr := range all {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(20*time.Second, func() bool { return w.serves() }), "not founded")
+	roll := w.table().Stamp.Roll
+	w.list = all[:3]
+	w.kill(all[3])
+	delete(w.procs, all[3])
+	w.boot(all[0])
+	at := w.now
+	w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.table().Stamp.Roll != roll }), "the mesh does not go on")
+	holds(t, w.now-at >= afar.fresh && w.now-at < 2*afar.fresh+time.Second, "called after", w.now-at)
 }
 
 // Some nodes have the next list already when a mesh is founded with the list before. The next one comes into

@@ -45,7 +45,7 @@ func (m *Machine) decide(now time.Duration) bool {
 	if action == nil {
 		action = m.nextChange()
 	}
-	m.wish(now, action)
+	m.wish(now, action, reports)
 	if m.attempt != nil || m.wants.action == nil || now < max(m.rest, m.wants.turn) {
 		return false
 	}
@@ -145,7 +145,7 @@ func (m *Machine) follow(reports map[string]core.Report) {
 }
 
 // wish notes what this node should try, and whose turn it is.
-func (m *Machine) wish(now time.Duration, action core.Action) {
+func (m *Machine) wish(now time.Duration, action core.Action, reports map[string]core.Report) {
 	var kind string
 	var among []transport.ID
 	switch a := action.(type) {
@@ -164,6 +164,21 @@ func (m *Machine) wish(now time.Duration, action core.Action) {
 			// not quiet if it hears of none.
 			m.wants.turn = max(m.wants.turn, m.started+m.pace.contact)
 		}
+		if b, is := action.(core.Begin); is && m.leavesOut(b.Call, reports) {
+			m.wants.turn = max(m.wants.turn, now+m.pace.fresh)
+		}
 	}
 	m.wants.action = action
+}
+
+// leavesOut reports whether a mesh that some entry shows has one that is not on the list of the call, and that has
+// not told: it may remember, and be one of the majority that lives on. This node may have had no time yet to dial it.
+func (m *Machine) leavesOut(c core.Call, reports map[string]core.Report) bool {
+	return slices.ContainsFunc(m.book.entries, func(e entry) bool {
+		t := reports[e.addr].Table
+		return t != nil && slices.ContainsFunc(t.List(), func(entry string) bool {
+			_, told := reports[entry]
+			return !told && !slices.Contains(c.List, entry)
+		})
+	})
 }

@@ -4,8 +4,8 @@
 //
 // # Contact
 //
-// A node dials every entry of its own list, and of the mesh's, about once a second, its own entry as well; the
-// name is resolved anew. That tells which incarnation answers there. To that one it tells in brief what it
+// A node dials every entry of its own list, and of the mesh's (before it knows one, of those that others show), about
+// once a second, its own entry as well; the name is resolved anew. That tells which incarnation answers there. To that one it tells in brief what it
 // knows and promised; a decision that the other names and this node does not have, it asks to be shown. What
 // changes is told at once, and what the others told before does not count any more: each report says after
 // which of this node's own it was made. An entry that has not told for 3 s does not count, nor does one at which
@@ -23,7 +23,8 @@
 // # Attempts
 //
 // After each input core.Next says what comes next. A node makes one attempt at a time; nodes that are told
-// the same take turns, in the order of their seats, and pauses grow while attempts fail.
+// the same take turns, in the order of their seats, and pauses grow while attempts fail. A roll call for a list
+// without an entry that some mesh has waits until that entry would not count any more, unless it has told.
 //
 //	what                 messages                                 done when
 //	a roll call          call, answer; propose, proposed          all of the roster have accepted
