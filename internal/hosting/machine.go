@@ -7,8 +7,8 @@
 //   - The leader asks the core for a change of voters (Move), makes the one change that the table then names,
 //     and tells the core what came of it (Settle). Where voters are to be follows from the ring of entries,
 //     from who has a seat, and from whom the leader hears (C3, C13).
-//   - A shard that can have no leader any more begins a new generation (Recover). Its tables are empty: the
-//     node's client reports to them what its sessions hold.
+//   - A shard that can have no leader any more begins a new generation (Recover), on nodes that the one which asks
+//     for it reaches (C7). Its tables are empty: the node's client reports to them what its sessions hold.
 package hosting
 
 import (
@@ -130,7 +130,7 @@ type hosted struct {
 	led        time.Duration // when a leader was last known here, or could not be, or the generation began
 	lived      time.Duration // when a majority of the voters last lived
 	near       time.Duration // when this node was last connected with a majority of them, or could not ask the core
-	recovers   bool          // this node asked for another generation
+	recovers   bool          // this node asked for another generation, and does so until that has begun
 	dropped    uint64        // the change of voters that this leader does not make any more
 	aimed      []transport.ID
 	from       []transport.ID // the voters then

@@ -338,6 +338,7 @@ func TestRecover(t *testing.T) {
 	moving := after(after(after(one, next(1, 4, 5)), ends(2)), ends(3))
 	here := []Seen{{Voters: list{1, 2, 3}}}
 	moved := after(after(after(one, next(2, 4, 5)), ends(4)), ends(5))
+	kept := after(moved, func(_ *core.Table, s *core.Shard) { s.Next = nil })
 	became := []Seen{{Voters: list{2, 4, 5}}}
 	led := []Seen{{Voters: list{1, 2, 3}, Led: true}}
 	all, spares := list{1, 2, 3, 4, 5, 12, 13}, list{4, 5}
@@ -361,6 +362,9 @@ func TestRecover(t *testing.T) {
 		{"for long: their replicas are lost", one, 1, lost, here, all, "recovers on [3 4 5]"},
 		{"it was moved to voters that have ended", moved, 2, Grace, became, all, "recovers on [1 2 3]"},
 		{"a moment ago", moved, 2, Grace - 1, became, all, ""},
+		{"which a node knows that voted until then", moved, 1, Grace, became, all, "recovers on [1 2 3]"},
+		{"by a change that the core takes for given up", kept, 2, Grace, became, all, "recovers on [1 2 3]"},
+		{"a moment ago, so", kept, 2, Grace - 1, became, all, ""},
 		{"the next voters live", moving, 4, orphaned - 1, nil, all, ""},
 		{"for long", moving, 4, orphaned, nil, all, "recovers on [4 5 13]"},
 		{"without a seat", two, 9, time.Hour, nil, all, ""},

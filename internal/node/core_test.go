@@ -507,6 +507,7 @@ func TestWhereReplicasAreToBe(t *testing.T) {
 		{"this node leaves", viewOf(true), map[uint64]placement.Liveness{nodeA: departed, nodeB: present, nodeC: present}},
 		{"another one leaves", viewOf(false, nodeB), map[uint64]placement.Liveness{nodeA: present, nodeB: suspect, nodeC: present}},
 		{"both leave", viewOf(true, nodeB), map[uint64]placement.Liveness{nodeA: departed, nodeB: suspect, nodeC: present}},
+		{"all leave", viewOf(true, nodeB, nodeC), map[uint64]placement.Liveness{nodeA: suspect, nodeB: suspect, nodeC: suspect}},
 		{"all stay after all", viewOf(false), map[uint64]placement.Liveness{nodeA: present, nodeB: present, nodeC: present}},
 	} {
 		b := newBench(t, Config{}, nodeA, nodeB, nodeC)
@@ -524,6 +525,32 @@ func TestWhereReplicasAreToBe(t *testing.T) {
 			}
 			if _, ok := l.aim(1); ok {
 				t.Error("there is an aim for a shard that is not")
+			}
+		})
+	}
+}
+
+// Promise: P32: a leader that leaves changes voters itself if none of those that vote on could lead: one that is to get a
+// vote cannot lead yet.
+func TestALeaverWithoutAnHeir(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		leaves []transport.ID
+		want   placement.Liveness
+	}{
+		{"another one votes on", []transport.ID{nodeC}, placement.Departed},
+		{"the other one that votes on leaves as well", []transport.ID{nodeB}, placement.Suspect},
+	} {
+		b := newBench(t, Config{}, nodeA, nodeB, nodeC)
+		m := *b.node.shards.core.table
+		m.Stamp, m.Shards = m.Stamp.Next(), slices.Clone(m.Shards)
+		s := &m.Shards[0]
+		s.Voters, s.Next, s.Move = []transport.ID{nodeA, nodeB}, []transport.ID{nodeA, nodeB, nodeC}, 1
+		b.knows(seat.State{Table: &m})
+		b.do(func(l *shardLoop) {
+			l.look(viewOf(true, tt.leaves...))
+			if got, _ := l.aim(0); got.Liveness[nodeA] != tt.want || len(got.Nodes) != 3 {
+				t.Errorf("%s: %+v, want %v", tt.name, got, tt.want)
 			}
 		})
 	}
