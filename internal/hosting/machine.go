@@ -18,7 +18,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/founding"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/ring"
@@ -200,7 +199,7 @@ func (m *Machine) found(i int, s *core.Shard) {
 	founders := slices.Concat(s.Voters[first:], s.Voters[:first])
 	c := replica.Config{
 		Shard: i, Generation: s.Generation.Name(), ID: uint64(slices.Index(founders, m.self) + 1),
-		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: m.table.Params.Drift(), Exact: true,
+		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: m.table.Params.Drift(),
 	}
 	for _, id := range founders {
 		c.Founders = append(c.Founders, m.peer(id))
@@ -235,10 +234,9 @@ func (m *Machine) aim(i int, at []transport.ID) {
 		return
 	}
 	h.aimed, h.from = at, from
-	t := replica.Target{Exact: true, From: nodes(from), Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
+	t := replica.Target{From: nodes(from)}
 	for _, id := range m.inOrder(i, at) {
 		t.Nodes = append(t.Nodes, m.peer(id))
-		t.Liveness[uint64(id)] = placement.Present
 	}
 	m.emit(Aim{i, t})
 }

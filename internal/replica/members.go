@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -37,17 +36,10 @@ type members struct {
 // newMembers returns the members that cfg founds a shard with, or none.
 func newMembers(cfg *Config) members {
 	m := members{self: cfg.ID, conf: &raftpb.ConfState{}, peers: make(map[uint64]Peer), unconfirmed: make(map[uint64]uint64)}
-	voters := placement.OddUpTo(len(cfg.Founders))
-	if cfg.Exact {
-		voters = len(cfg.Founders)
-	}
 	for i, p := range cfg.Founders {
 		id := uint64(i + 1)
-		if m.peers[id] = p; i < voters {
-			m.conf.Voters = append(m.conf.Voters, id)
-		} else {
-			m.conf.Learners = append(m.conf.Learners, id)
-		}
+		m.peers[id] = p
+		m.conf.Voters = append(m.conf.Voters, id)
 		m.highest, m.founders = id, id
 	}
 	return m

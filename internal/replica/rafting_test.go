@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/internal/wire/wiretest"
 	"github.com/lockmesh/mesh/shard"
@@ -664,15 +663,8 @@ func TestOtherGenerationsAskForNothing(t *testing.T) {
 // the shard gets another replica there, under an ID that it never used (P24, P41).
 func TestAMissingReplicaIsReplaced(t *testing.T) {
 	w, r := led(t)
-	var target []Peer
-	fates := make(map[uint64]placement.Liveness)
-	for _, id := range r.Voters() {
-		p, _ := r.Peer(id)
-		target = append(target, p)
-		fates[p.Node] = placement.Present
-	}
 	for _, o := range w.replicas {
-		o.SetTarget(Target{Nodes: target, Liveness: fates})
+		o.SetTarget(targetOf(r, 1, 2, 3))
 	}
 	w.run(t, 2*placeEvery)
 	lost, _ := r.Peer(3)
