@@ -322,10 +322,6 @@ func (r *Replica) Receive(now time.Duration, node uint64, m wire.Message) (answe
 		if m.Generation == r.cfg.Generation {
 			r.missing(node, m.ID)
 		}
-	case *Decline:
-		if m.Generation == r.cfg.Generation {
-			r.members.decline(m.ID)
-		}
 	case *Accept:
 		r.handover(node, m.Term)
 	}
