@@ -38,7 +38,6 @@ func Shard(key string, shards int) int {
 // Table says who ought to hold each shard, for one list of members. It does not
 // change; any goroutine may use it.
 type Table struct {
-	circle   []string   // in the order in which they follow each other
 	owners   []int32    // by shard, into replicas
 	replicas [][]string // by owner
 }
@@ -60,7 +59,7 @@ func New(members []Member, shards, replicas int) *Table {
 		return &Table{}
 	}
 	t := &Table{owners: owners(sorted, shards)}
-	t.circle, t.replicas = successors(sorted, t.owners, min(replicas, len(sorted)))
+	t.replicas = successors(sorted, t.owners, min(replicas, len(sorted)))
 	return t
 }
 
@@ -72,23 +71,6 @@ func (t *Table) Replicas(shard int) []string {
 		return nil
 	}
 	return t.replicas[t.owners[shard]]
-}
-
-// Spares returns the members that Replicas does not return, in the order in which they follow
-// the owner of shard, whatever their zones; and nil for a shard that the table does not have.
-func (t *Table) Spares(shard int) []string {
-	own := t.Replicas(shard)
-	if len(own) == len(t.circle) || len(own) == 0 {
-		return nil
-	}
-	at := slices.Index(t.circle, own[0])
-	spares := make([]string, 0, len(t.circle)-len(own))
-	for i := range t.circle {
-		if name := t.circle[(at+i)%len(t.circle)]; !slices.Contains(own, name) {
-			spares = append(spares, name)
-		}
-	}
-	return spares
 }
 
 type hasher struct{}
@@ -118,13 +100,12 @@ func owners(sorted []Member, shards int) []int32 {
 	return owners
 }
 
-// successors returns the members as they follow each other, and gives each owner those that
-// follow it in the order of consistent's GetClosestNForPartition: by the hash of the name,
-// from the owner on. That function hashes and sorts all members at each call; this does it
+// successors gives each owner those that follow it in the order of consistent's
+// GetClosestNForPartition: by the hash of the name, from the owner on. That function hashes and sorts all members at each call; this does it
 // once.
 //
 // No zone has two replicas while another that could has none, and so on for three.
-func successors(sorted []Member, owners []int32, replicas int) (names []string, out [][]string) {
+func successors(sorted []Member, owners []int32, replicas int) [][]string {
 	type point struct {
 		hash   uint64
 		member int32
@@ -145,13 +126,11 @@ func successors(sorted []Member, owners []int32, replicas int) (names []string, 
 		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.member, b.member))
 	})
 	at := make([]int, len(sorted)) // member → its place on the circle
-	names = make([]string, len(sorted))
 	for i, p := range circle {
 		at[p.member] = i
-		names[i] = sorted[p.member].Name
 	}
 
-	out = make([][]string, len(sorted))
+	out := make([][]string, len(sorted))
 	chosen := make([]int32, 0, replicas)
 	count := make([]int, len(zones)) // replicas in a zone
 	for _, owner := range owners {
@@ -173,7 +152,7 @@ func successors(sorted []Member, owners []int32, replicas int) (names []string, 
 			out[owner] = append(out[owner], sorted[m].Name)
 		}
 	}
-	return names, out
+	return out
 }
 
 // Fingerprint returns a hash over the tables of a fixed sample of members, and over

@@ -48,7 +48,7 @@ var sieveKinds = [...]struct {
 	{"chunks", []string{"snapshot"}},
 	{"received", []string{"chunk received"}},
 	{"status", []string{"status"}},
-	{"leaving", []string{"leaving", "no vote for me"}},
+	{"leaving", []string{"leaving"}},
 	{"told", []string{"core: told"}},
 	{"tables", []string{"core: show", "core: shown"}},
 	{"calls", []string{"core: call", "core: answer", "core: propose", "core: proposed", "core: refused", "core: confirm", "core: confirmed"}},

@@ -7,8 +7,8 @@
 //   - The leader asks the core for a change of voters (Move), makes the one change that the table then names,
 //     and tells the core what came of it (Settle). Where voters are to be follows from the ring of entries,
 //     from who has a seat, and from whom the leader hears (C3, C13).
-//   - A shard that can have no leader any more begins a new generation (Recover). Its tables are empty: the
-//     node's client reports to them what its sessions hold.
+//   - A shard that can have no leader any more begins a new generation (Recover), on nodes that the one which asks
+//     for it reaches (C7). Its tables are empty: the node's client reports to them what its sessions hold.
 package hosting
 
 import (
@@ -18,7 +18,6 @@ import (
 
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/founding"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/ring"
@@ -130,7 +129,7 @@ type hosted struct {
 	led        time.Duration  // when a leader was last known here, or could not be, or the generation began
 	lived      time.Duration  // when a majority of the voters last lived
 	near       time.Duration  // when this node was last connected with a majority of them, or could not ask the core
-	recovers   bool           // this node asked for another generation
+	recovers   bool           // this node asked for another generation, and does so until that has begun
 	dropped    uint64         // the change of voters that this leader does not make any more
 	aimed      []transport.ID // in the order of the ring then
 	seated     []transport.ID // those of them that had a seat
@@ -201,7 +200,7 @@ func (m *Machine) found(i int, s *core.Shard) {
 	founders := slices.Concat(s.Voters[first:], s.Voters[:first])
 	c := replica.Config{
 		Shard: i, Generation: s.Generation.Name(), ID: uint64(slices.Index(founders, m.self) + 1),
-		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: m.table.Params.Drift(), Exact: true,
+		Founding: shard.Founding{Revision: s.Revision, Settles: s.Quiet}, Rho: m.table.Params.Drift(),
 	}
 	for _, id := range founders {
 		c.Founders = append(c.Founders, m.peer(id))
@@ -238,16 +237,12 @@ func (m *Machine) aim(i int, at []transport.ID) {
 		return
 	}
 	h.aimed, h.seated, h.from = at, seated, from
-	t := replica.Target{Exact: true, From: nodes(from), Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
+	t := replica.Target{From: nodes(from)}
 	for _, id := range at {
 		t.Nodes = append(t.Nodes, m.peer(id))
-		switch {
-		case m.bound(id):
-			t.Liveness[uint64(id)] = placement.Present
-		case id == m.self:
-			t.Liveness[uint64(id)] = placement.Departed // as if it left: any other voter may lead
-		default:
-			t.Liveness[uint64(id)] = placement.Suspect
+		if !m.bound(id) { // as if it left: any other voter may lead
+			t.Leave = append(t.Leave, uint64(id))
+			t.Yields = t.Yields || id == m.self
 		}
 	}
 	m.emit(Aim{i, t})

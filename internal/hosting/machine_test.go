@@ -10,7 +10,6 @@ import (
 	"github.com/lockmesh/mesh/internal/core"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/transport"
@@ -210,7 +209,7 @@ func TestHosts(t *testing.T) {
 	hosts("cut", false)
 }
 
-// An Aim names the next voters while the shard may change to them, and all other nodes as departed.
+// An Aim names the next voters while the shard may change to them, and those of now.
 func TestAims(t *testing.T) {
 	one := tableOf(5, 1, 2, 3)
 	m := New(1)
@@ -218,7 +217,7 @@ func TestAims(t *testing.T) {
 	out := knows(m, 0, after(one, next(1, 2, 4)))
 	wants(t, "a change", out, "aims at 4 2 1")
 	a := out[0].(Aim).Target
-	if !a.Exact || a.Unknown != 3 || len(a.Liveness) != 3 || a.Liveness[4] != 0 || !slices.Equal(a.From, []uint64{1, 2, 3}) {
+	if a.Yields || a.Leave != nil || !slices.Equal(a.From, []uint64{1, 2, 3}) {
 		t.Errorf("%+v", a)
 	}
 	if p := a.Nodes[0]; p.Name != "h4-803:1" || p.Addr != "h4-803:1" {
@@ -231,20 +230,20 @@ func TestAims(t *testing.T) {
 func TestAimsOfTheDropped(t *testing.T) {
 	one := tableOf(5, 1, 2, 3)
 	dropped := after(one, func(t *core.Table, _ *core.Shard) { t.Seats = slices.Delete(t.Seats, 2, 3) })
-	for self, want := range map[transport.ID]placement.Liveness{1: placement.Suspect, 3: placement.Departed} {
+	for self, yields := range map[transport.ID]bool{1: false, 3: true} {
 		m := New(self)
 		knows(m, 0, one)
 		out := knows(m, 0, dropped)
 		wants(t, "without entry 3", out, "aims at 2 1 3")
-		if l := out[0].(Aim).Target.Liveness; l[3] != want || l[1] != placement.Present || l[2] != placement.Present {
-			t.Errorf("node %d takes the voters for %v, want 3 as %v", self, l, want)
+		if a := out[0].(Aim).Target; !slices.Equal(a.Leave, []uint64{3}) || a.Yields != yields {
+			t.Errorf("node %d aims at %+v, want that 3 leaves, yields %t", self, a, yields)
 		}
 		wants(t, "the same once more", knows(m, 0, after(dropped, func(*core.Table, *core.Shard) {})), "")
 	}
 	last := after(one, func(t *core.Table, _ *core.Shard) { t.Seats = slices.Delete(t.Seats, 0, 1) })
 	m := New(2)
 	knows(m, 0, one)
-	if out := knows(m, 0, last); len(out) != 1 || out[0].(Aim).Target.Liveness[1] != placement.Suspect {
+	if out := knows(m, 0, last); len(out) != 1 || !slices.Equal(out[0].(Aim).Target.Leave, []uint64{1}) {
 		t.Errorf("without entry 1, which was the last in the order anyway: %+v", out)
 	}
 }
@@ -362,6 +361,7 @@ func TestRecover(t *testing.T) {
 	moving := after(after(after(one, next(1, 4, 5)), ends(2)), ends(3))
 	here := []Seen{{Voters: list{1, 2, 3}}}
 	moved := after(after(after(one, next(2, 4, 5)), ends(4)), ends(5))
+	kept := after(moved, func(_ *core.Table, s *core.Shard) { s.Next = nil })
 	became := []Seen{{Voters: list{2, 4, 5}}}
 	led := []Seen{{Voters: list{1, 2, 3}, Led: true}}
 	all, spares := list{1, 2, 3, 4, 5, 12, 13}, list{4, 5}
@@ -385,6 +385,9 @@ func TestRecover(t *testing.T) {
 		{"for long: their replicas are lost", one, 1, lost, here, all, "recovers on [3 4 5]"},
 		{"it was moved to voters that have ended", moved, 2, Grace, became, all, "recovers on [1 2 3]"},
 		{"a moment ago", moved, 2, Grace - 1, became, all, ""},
+		{"which a node knows that voted until then", moved, 1, Grace, became, all, "recovers on [1 2 3]"},
+		{"by a change that the core takes for given up", kept, 2, Grace, became, all, "recovers on [1 2 3]"},
+		{"a moment ago, so", kept, 2, Grace - 1, became, all, ""},
 		{"the next voters live", moving, 4, orphaned - 1, nil, all, ""},
 		{"for long", moving, 4, orphaned, nil, all, "recovers on [4 5 13]"},
 		{"without a seat", two, 9, time.Hour, nil, all, ""},

@@ -66,8 +66,6 @@ func Append(b []byte, sh int, m Message) []byte {
 		m.Fields(head(kindForward))
 	case *replica.Missing:
 		m.Fields(head(kindMissing))
-	case *replica.Decline:
-		m.Fields(head(kindDecline))
 	default:
 		panic("message: this type has no wire form")
 	}
@@ -94,7 +92,6 @@ var kinds = [...]func(*wire.Codec, Message) Message{
 	kindServing:  into[Serving],
 	kindForward:  into[Forward],
 	kindMissing:  into[replica.Missing],
-	kindDecline:  into[replica.Decline],
 	kindSum:      into[replica.Sum],
 }
 
@@ -167,7 +164,7 @@ func (r *Reader) read() {
 	var kind uint64
 	c.Uint(&kind, lastKind)
 	wire.Number(c, &r.Shard, uint64(r.shards-1))
-	if c.Check(kind != 0, "unknown message"); c.Err() != nil {
+	if c.Check(kind <= lastKind && kinds[kind] != nil, "unknown message"); c.Err() != nil {
 		return
 	}
 	r.Message = kinds[kind](c, r.room[kind])

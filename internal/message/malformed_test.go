@@ -55,6 +55,7 @@ func wrongHeads(t testing.TB) []wrong {
 		{"not an array", []byte{1}, "not an array"},
 		{"an empty array", []byte{0x90}, "too short"},
 		{"kind zero", encode(t, 0), "unknown message"},
+		{"a kind that is no message any more", encode(t, 16, 1), "unknown message"},
 		{"an unknown kind", encode(t, 18, 1), "number too large"},
 		{"an unknown shard", about(shards, &message.Serving{Term: 1}), "number too large"},
 		{"a shard far out of range", wiretest.Encode(t, []any{13, uint64(1 << 63), 1}), "number too large"},

@@ -31,7 +31,7 @@ const (
 	kindServing
 	kindForward
 	kindMissing // *replica.Missing
-	kindDecline // *replica.Decline
+	_           // no message any more
 	kindSum     // *replica.Sum
 	lastKind    = kindSum
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-const kinds = 17
+const kinds = 16
 
 // Each message is read as it was written, and its wire form is that of a msgpack library.
 func TestMessagesTravel(t *testing.T) {
@@ -240,7 +240,6 @@ func TestNames(t *testing.T) {
 		"request": "lock k", "reply": "queued k", "reply of a former leader": "queued k", "redirect": "not here",
 		"renewal": "renewal", "renewal with orphans": "renewal", "answer": "renewal answered", "answer without results": "renewal answered",
 		"answer about a dead session": "renewal answered", "serving": "I lead", "forward": "pass on: not here", "missing": "no such replica",
-		"decline": "no vote for me",
 	}
 	for _, s := range samples() {
 		r := read(s.bytes())

@@ -52,8 +52,6 @@ func Name(m Message, to transport.ID, asked Asked) string {
 		return "pass on: " + Name(m.Inside, transport.ID(m.To), asked)
 	case *replica.Missing:
 		return "no such replica"
-	case *replica.Decline:
-		return "no vote for me"
 	}
 	return fmt.Sprintf("%T", m)
 }

@@ -58,7 +58,6 @@ func replication() []sample {
 		{"host", 4, &replica.Host{Generation: 1, ID: 4}, nil},
 		{"removed", 5, &replica.Removed{Generation: 1, ID: 4, Highest: 6}, nil},
 		{"missing", 15, &replica.Missing{Generation: 1, ID: 4}, nil},
-		{"decline", 16, &replica.Decline{Generation: 1, ID: 4}, nil},
 	}
 }
 

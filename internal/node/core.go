@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/hosting"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/transport"
@@ -239,16 +237,13 @@ func (l *shardLoop) aim(sh int) (t replica.Target, ok bool) {
 	if t, ok = l.core.aims[sh]; !ok {
 		return t, false
 	}
-	t.Liveness = maps.Clone(t.Liveness)
-	heir := slices.ContainsFunc(t.Nodes, func(p replica.Peer) bool {
-		return slices.Contains(t.From, p.Node) && !l.leaves(p.Node) && t.Liveness[p.Node] == placement.Present
-	})
+	stays := func(node uint64) bool { return !l.leaves(node) && !slices.Contains(t.Leave, node) }
+	heir := slices.ContainsFunc(t.Nodes, func(p replica.Peer) bool { return slices.Contains(t.From, p.Node) && stays(p.Node) })
+	t.Yields = t.Yields || heir && l.view.Leaving()
+	t.Leave = slices.Clone(t.Leave)
 	for _, p := range t.Nodes {
-		switch {
-		case p.Node == l.node.id && l.view.Leaving() && heir:
-			t.Liveness[p.Node] = placement.Departed
-		case l.leaves(p.Node):
-			t.Liveness[p.Node] = placement.Suspect
+		if l.leaves(p.Node) {
+			t.Leave = append(t.Leave, p.Node)
 		}
 	}
 	return t, true

@@ -152,9 +152,8 @@ func TestAWordOnATableIsRepeated(t *testing.T) {
 func TestTheDoubtedAreNotAskedToLead(t *testing.T) {
 	w, leader := compared(t)
 	w.cut[2] = true
-	target := Target{Nodes: []Peer{w.replicas[2].cfg.Self, leader.cfg.Self, w.replicas[1].cfg.Self}, Liveness: map[uint64]placement.Liveness{101: placement.Present, 102: placement.Present, 103: placement.Present}}
 	w.run(t, 4*HeartbeatTicks)
-	leader.SetTarget(target)
+	leader.SetTarget(targetOf(leader, 3, 1, 2))
 	next := func() placement.Action {
 		a, _ := placement.Next(leader.placement(leader.progress()))
 		return a

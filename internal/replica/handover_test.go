@@ -2,7 +2,6 @@ package replica
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/shard"
 )
 
@@ -47,32 +45,27 @@ func TestWhoDoesNotAnswerIsHandedNothing(t *testing.T) {
 
 func TestOffersAndHandovers(t *testing.T) {
 	const minute = int(time.Minute / TickInterval)
-	peer := func(nodes ...uint64) (all []Peer) {
-		for _, n := range nodes {
-			all = append(all, Peer{Node: n, Name: fmt.Sprint("n", n-100), Addr: fmt.Sprint("n", n-100, ":1")})
-		}
-		return all
-	}
 	tests := []struct {
 		name   string
 		nodes  []Peer
-		fates  map[uint64]placement.Liveness
+		yields bool
+		leave  []uint64
 		cut    uint64
 		ticks  int
 		offers []time.Duration // between them
 		to     uint64          // whom
 		handed []uint64        // to whom leadership is handed over
 	}{
-		{"it is the owner", peer(101, 102, 103), nil, 0, minute, nil, 0, nil},
-		{"another one is", peer(103, 101, 102), nil, 0, 5 * minute, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}, 103, nil},
-		{"the owner is silent", peer(103, 101, 102), nil, 3, minute, nil, 0, nil},
-		{"the owner is thought to be silent", peer(103, 101, 102), map[uint64]placement.Liveness{103: placement.Suspect}, 0, minute, nil, 0, nil},
-		{"the owner has no vote", peer(104, 101, 102, 103), nil, 0, minute, nil, 0, nil},
-		{"it leaves, and another one is the owner", peer(103, 102), map[uint64]placement.Liveness{101: placement.Departed}, 0, 20, nil, 0, []uint64{103}},
-		{"it leaves, and the ring names it still", peer(101, 102, 103), map[uint64]placement.Liveness{101: placement.Departed}, 0, 20, nil, 0, []uint64{102}},
-		{"it leaves, and waits for the owner's vote in vain", peer(104, 102, 103), map[uint64]placement.Liveness{101: placement.Departed}, 0, 2 * graceTicks, nil, 0, []uint64{102}},
-		{"it leaves, and the owner is silent", peer(102, 103), map[uint64]placement.Liveness{101: placement.Departed}, 2, 40, nil, 0, []uint64{103}},
-		{"it leaves, and nobody is left", peer(104, 105), map[uint64]placement.Liveness{101: placement.Departed, 102: placement.Departed, 103: placement.Departed}, 0, 20, nil, 0, nil},
+		{"it is the owner", peersOf(1, 2, 3), false, nil, 0, minute, nil, 0, nil},
+		{"another one is", peersOf(3, 1, 2), false, nil, 0, 5 * minute, []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}, 103, nil},
+		{"the owner is silent", peersOf(3, 1, 2), false, nil, 3, minute, nil, 0, nil},
+		{"the owner leaves", peersOf(3, 1, 2), false, []uint64{103}, 0, minute, nil, 0, nil},
+		{"the owner has no vote", peersOf(4, 1, 2, 3), false, nil, 0, minute, nil, 0, nil},
+		{"it is to go, and another one is the owner", peersOf(3, 2), false, nil, 0, 20, nil, 0, []uint64{103}},
+		{"it leaves, and is the owner", peersOf(1, 2, 3), true, []uint64{101}, 0, 20, nil, 0, []uint64{102}},
+		{"it is to go, and the owner has no vote", peersOf(4, 2, 3), false, nil, 0, 20, nil, 0, []uint64{102}},
+		{"it is to go, and the owner is silent", peersOf(2, 3), false, nil, 2, 40, nil, 0, []uint64{103}},
+		{"it is to go, and nobody votes on", peersOf(4, 5), false, nil, 0, 20, nil, 0, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,7 +81,9 @@ func TestOffersAndHandovers(t *testing.T) {
 					}
 				})
 			}
-			leader.SetTarget(Target{Nodes: tt.nodes, Liveness: tt.fates})
+			target := targetOf(leader)
+			target.Nodes, target.Yields, target.Leave = tt.nodes, tt.yields, tt.leave
+			leader.SetTarget(target)
 			var at []time.Duration
 			for range tt.ticks {
 				n := len(w.offers)
@@ -99,7 +94,7 @@ func TestOffersAndHandovers(t *testing.T) {
 			if !slices.Equal(handed, tt.handed) || leader.Serving() != (len(tt.handed) == 0) {
 				t.Errorf("it hands over to %v, want %v; it serves: %v", handed, tt.handed, leader.Serving())
 			}
-			if tt.fates[101] == placement.Departed {
+			if leader.goes() {
 				return // its successor may be told as well
 			}
 			for _, o := range w.offers {
@@ -124,7 +119,7 @@ func TestOffersAndHandovers(t *testing.T) {
 func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 	w, leader := led(t)
 	w.run(t, 2*HeartbeatTicks)
-	target := Target{Nodes: []Peer{w.replicas[1].cfg.Self, leader.cfg.Self, w.replicas[2].cfg.Self}, Liveness: make(map[uint64]placement.Liveness)}
+	target := targetOf(leader, 2, 1, 3)
 	leader.SetTarget(target)
 	for n := 0; len(w.offers) < 6; n++ {
 		if w.run(t, 1); n > 1000 {
@@ -135,7 +130,7 @@ func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 	var to []uint64
 	leader.cfg.Watch = handsOver(func(node uint64) { handed, to = append(handed, w.now), append(to, node) })
 	w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgTimeoutNow }
-	target.Liveness[101] = placement.Departed
+	target.Yields, target.Leave = true, []uint64{101}
 	leader.SetTarget(target)
 	start := w.now
 	w.run(t, 5*electionTicks)

@@ -21,7 +21,6 @@ var voterChanges = []struct {
 	want   []uint64
 }{
 	{"one of three goes", 3, placement.ChangeVoters{Remove: []uint64{2}}, []uint64{3}, []uint64{1, 3}},
-	{"one of three is to learn", 3, placement.ChangeVoters{Demote: []uint64{2}}, []uint64{3}, []uint64{1, 3}},
 	{"a second one comes", 1, placement.ChangeVoters{Promote: []uint64{4}}, []uint64{4}, []uint64{1, 4}},
 	{"a third one comes", 2, placement.ChangeVoters{Promote: []uint64{4}}, []uint64{4}, []uint64{1, 2, 4}},
 	{"a fourth one comes", 3, placement.ChangeVoters{Promote: []uint64{4}}, []uint64{3, 4}, []uint64{1, 2, 3, 4}},
@@ -162,7 +161,6 @@ func TestAnotherLeaderEndsTheChange(t *testing.T) {
 		want   []uint64
 	}{
 		{"one of three goes", 3, placement.ChangeVoters{Remove: []uint64{3}}, 2, []uint64{1, 2}},
-		{"one of three is to learn", 3, placement.ChangeVoters{Demote: []uint64{2}}, 2, []uint64{1, 3}},
 		{"a fourth one comes", 3, placement.ChangeVoters{Promote: []uint64{4}}, 4, []uint64{1, 2, 3, 4}},
 		{"one of four goes", 4, placement.ChangeVoters{Remove: []uint64{4}}, 4, []uint64{1, 2, 3}},
 		{"the old leader goes", 3, placement.ChangeVoters{Remove: []uint64{1}}, 3, []uint64{2, 3}},
@@ -222,13 +220,13 @@ func TestALeaderThatIsTakenOutAppendsNothingMore(t *testing.T) {
 	w.cut[3] = true
 
 	// The first cannot commit its change, and leads no more. It has to hear of the second before.
-	first.swap(placement.ChangeVoters{Remove: []uint64{3}, Demote: []uint64{2}})
+	first.swap(placement.ChangeVoters{Remove: []uint64{2, 3}})
 	w.run(t, HeartbeatTicks)
 	w.loses = func(f Frame) bool {
 		return f.From == 2 && second.Term() == first.Term() ||
 			f.From == 1 && f.Message.GetType() == raftpb.MsgPreVote
 	}
-	first.swap(placement.ChangeVoters{Remove: []uint64{3}, Demote: []uint64{2}})
+	first.swap(placement.ChangeVoters{Remove: []uint64{2, 3}})
 	for n := 0; first.Serving(); n++ {
 		if w.run(t, 1); n > 2*electionTicks {
 			t.Fatal("the first leads without a majority")
@@ -251,7 +249,7 @@ func TestALeaderThatIsTakenOutAppendsNothingMore(t *testing.T) {
 		}
 		return false
 	}
-	for n := 0; len(second.Learners()) == 0 || second.Joint(); n++ {
+	for n := 0; second.members.votes(2); n++ {
 		if w.run(t, 1); n > 10*electionTicks {
 			t.Fatalf("the second has the configuration %v, of which it leads %v", second.members.conf, second.Serving())
 		}
@@ -365,9 +363,6 @@ func (w *trio) changeSome(leader *Replica, random *rand.Rand) {
 		case random.IntN(4) == 0:
 			c.Remove = append(c.Remove, id)
 			n--
-		case random.IntN(4) == 0:
-			c.Demote = append(c.Demote, id)
-			n--
 		}
 	}
 	if len(learners) < 2 && len(w.replicas) < 12 {
@@ -377,7 +372,7 @@ func (w *trio) changeSome(leader *Replica, random *rand.Rand) {
 		leader.addLearner(w.replicas[leader.members.next()-1].cfg.Self)
 		return
 	}
-	if len(c.Promote)+len(c.Remove)+len(c.Demote) > 0 {
+	if len(c.Promote)+len(c.Remove) > 0 {
 		leader.swap(c)
 	}
 }

@@ -7,26 +7,18 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-const (
-	learnerPatience = time.Minute // a learner that makes no progress for so long is removed (P40)
+// learnerGrace is after how long without progress a learner is stuck.
+const learnerGrace = 5 * time.Second
 
-	// A learner that got no further for so long is passed over (P31). A silent node's
-	// replicas are replaced as late: by then gossip has had its time to notice, and the
-	// ring may name somebody else by itself.
-	learnerGrace = 5 * time.Second
-)
-
-// learners is the progress of a leader's learners: each must catch up in time (P40), and one that
-// makes no progress at all is passed over (P31).
+// learners is the progress of a leader's learners: one that is stuck does not count as a move.
 type learners map[uint64]learner
 
-// learner is what a leader knows of a learner. The times begin when it first saw it.
+// learner is what a leader knows of a learner. The time begins when it first saw it.
 type learner struct {
-	follows    time.Duration // when it last followed the log, got more of a snapshot than ever, or waited for another's
-	progressed time.Duration // when it last did one of the latter two; or answered, and was ready or got more of the log
+	progressed time.Duration // when it last got more of a snapshot than ever, or waited for another's; or answered, and was ready or got more of the log
 	match      uint64        // how far it was then
 	got        int           // the most bytes of a snapshot that it ever had
-	excused    bool          // a stall has moved these times since
+	excused    bool          // a stall has moved the time since
 }
 
 // note notes the progress of learner id: what raft knows of it, whether it is ready to vote, whether it
@@ -35,19 +27,15 @@ type learner struct {
 // of a snapshot counts if it is more than it ever had: one that begins again and again makes no progress.
 func (ls learners) note(id uint64, now time.Duration, pr tracker.Progress, ready, answers bool, s *sender) {
 	l, seen := ls[id]
-	replicates := pr.State == tracker.StateReplicate
 	more, waits := false, false
 	if s.to() == id {
 		more = s.got() > l.got
 		l.got = max(l.got, s.got())
 	} else {
 		waits = s.busy() && answers
-		if replicates {
+		if pr.State == tracker.StateReplicate {
 			l.got = 0 // its next snapshot is another one
 		}
-	}
-	if !seen || replicates || more || waits {
-		l.follows = now
 	}
 	if !seen || more || waits || ready || answers && pr.Match > l.match {
 		l.progressed, l.match, l.excused = now, pr.Match, false
@@ -64,16 +52,10 @@ func (ls learners) keep(ids []uint64) {
 	}
 }
 
-// stuck reports whether learner id made no progress for so long that it is passed over.
+// stuck reports whether learner id made no progress for learnerGrace.
 func (ls learners) stuck(id uint64, now time.Duration) bool {
 	l, seen := ls[id]
 	return seen && now-l.progressed > learnerGrace
-}
-
-// lapsed reports whether learner id has not followed for so long that it is removed.
-func (ls learners) lapsed(id uint64, now time.Duration) bool {
-	l, seen := ls[id]
-	return seen && now-l.follows > learnerPatience
 }
 
 // stalled: the leader stood still for d.
@@ -87,7 +69,7 @@ func (ls learners) stalled(now, d time.Duration) {
 // stalled: the leader stood still for d, and may not have heard the learner: see excused.
 func (l *learner) stalled(now, d time.Duration) {
 	if !l.excused {
-		follows, progressed := excused(d, now-l.follows, learnerPatience), excused(d, now-l.progressed, learnerGrace)
-		l.follows, l.progressed, l.excused = l.follows+follows, l.progressed+progressed, follows+progressed > 0
+		more := excused(d, now-l.progressed, learnerGrace)
+		l.progressed, l.excused = l.progressed+more, more > 0
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/env"
-	"github.com/lockmesh/mesh/internal/placement"
 	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/shard"
 	"github.com/lockmesh/mesh/transport"
@@ -31,23 +30,15 @@ type members struct {
 	former          []Peer            // of replicas whose votes some voters may still count
 	justRemoved     []uint64          // those that the last change removed
 	removalsUnknown bool              // the last change came by a snapshot: it is not known which replicas it removed
-	declined        []uint64          // learners that asked for no vote, for good
 }
 
 // newMembers returns the members that cfg founds a shard with, or none.
 func newMembers(cfg *Config) members {
 	m := members{self: cfg.ID, conf: &raftpb.ConfState{}, peers: make(map[uint64]Peer), unconfirmed: make(map[uint64]uint64)}
-	voters := placement.OddUpTo(len(cfg.Founders))
-	if cfg.Exact {
-		voters = len(cfg.Founders)
-	}
 	for i, p := range cfg.Founders {
 		id := uint64(i + 1)
-		if m.peers[id] = p; i < voters {
-			m.conf.Voters = append(m.conf.Voters, id)
-		} else {
-			m.conf.Learners = append(m.conf.Learners, id)
-		}
+		m.peers[id] = p
+		m.conf.Voters = append(m.conf.Voters, id)
 		m.highest, m.founders = id, id
 	}
 	return m
@@ -78,7 +69,7 @@ func (m *members) votes(id uint64) bool {
 }
 
 func (m *members) configured(id uint64) bool {
-	return m.votes(id) || slices.Contains(m.conf.Learners, id) || slices.Contains(m.conf.LearnersNext, id)
+	return m.votes(id) || slices.Contains(m.conf.Learners, id)
 }
 
 // agree reports whether is holds for a majority of the voters, in each half of a joint
@@ -176,16 +167,6 @@ func (m *members) counted(former bool) (all []Peer) {
 	return all
 }
 
-// decline notes that learner id is to get no vote.
-func (m *members) decline(id uint64) {
-	if slices.Contains(m.conf.Learners, id) && !m.declines(id) {
-		m.declined = append(m.declined, id)
-	}
-}
-
-// declines reports whether learner id asked for no vote.
-func (m *members) declines(id uint64) bool { return slices.Contains(m.declined, id) }
-
 // change takes over a configuration that the log committed, and where its new replicas live. It
 // returns the other replicas that it removed.
 func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed []Hosted) {
@@ -208,7 +189,6 @@ func (m *members) change(conf *raftpb.ConfState, added map[uint64]Peer) (removed
 		}
 		delete(m.peers, id)
 	}
-	m.declined = slices.DeleteFunc(m.declined, func(id uint64) bool { return !m.configured(id) })
 	m.former = m.former[max(0, len(m.former)-maxFormer):]
 	return removed
 }

@@ -20,10 +20,6 @@ type (
 	// longer exists (P24, P41).
 	Missing Host
 
-	// Decline asks the leader to give the sender's replica no vote, as its node leaves soon
-	// (P32).
-	Decline Host
-
 	// Offer asks the node of a voter whether it would lead (P22). Term is the offering leader's.
 	Offer struct{ Term uint64 }
 
@@ -43,8 +39,6 @@ func (m *Removed) Fields(c *wire.Codec) {
 }
 
 func (m *Missing) Fields(c *wire.Codec) { (*Host)(m).Fields(c) }
-
-func (m *Decline) Fields(c *wire.Codec) { (*Host)(m).Fields(c) }
 
 func (m *Offer) Fields(c *wire.Codec) { c.Uint(&m.Term, math.MaxUint64) }
 

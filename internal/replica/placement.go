@@ -17,31 +17,30 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// Target is where a shard's replicas are to be.
+// Target is where a shard's replicas are to be. The zero Target says nothing yet.
 type Target struct {
-	Nodes    []Peer                        // the owner and its successors, of the members that are there
-	Standby  []Peer                        // all other members, in the order in which they step in
-	Liveness map[uint64]placement.Liveness // of every node that the view knows
-	Unknown  placement.Liveness            // of all others: Silent, once there was time to hear of them
-	Exact    bool                          // all of Nodes are to vote, an even number of them as well, and no others
-	From     []uint64                      // with Exact: the nodes that vote now, sorted, as far as the target's author knows
+	Nodes  []Peer   // all of these are to vote, and no others; the first one is to lead
+	From   []uint64 // the nodes that vote now, sorted, as far as the target's author knows
+	Leave  []uint64 // those of Nodes that leave: they are not to lead
+	Yields bool     // the replica's own node leaves, and another one is to lead
 }
 
-func (t *Target) liveness(node uint64) placement.Liveness {
-	if l, known := t.Liveness[node]; known {
-		return l
-	}
-	return t.Unknown
+// stays reports whether a node is to have a replica, and does not leave.
+func (t *Target) stays(node uint64) bool {
+	return len(t.Nodes) == 0 || t.has(node) && !slices.Contains(t.Leave, node)
+}
+
+func (t *Target) has(node uint64) bool {
+	return slices.ContainsFunc(t.Nodes, func(p Peer) bool { return p.Node == node })
 }
 
 // peer returns the member on a node.
 func (t *Target) peer(node uint64) Peer {
-	for _, p := range slices.Concat(t.Nodes, t.Standby) {
-		if p.Node == node {
-			return p
-		}
+	i := slices.IndexFunc(t.Nodes, func(p Peer) bool { return p.Node == node })
+	if i < 0 {
+		panic("replica: placement names a node that is not in its state")
 	}
-	panic("replica: placement names a node that is not in its state")
+	return t.Nodes[i]
 }
 
 // rank returns how many of the nodes that the ring names come before node, without the one that is
@@ -188,35 +187,31 @@ func (r *Replica) missing(node, id uint64) {
 	}
 }
 
-// livenessOf returns what the view says of replica id's node.
-func (r *Replica) livenessOf(id uint64) placement.Liveness {
+// stays reports whether replica id is on a node that is to have one, and does not leave.
+func (r *Replica) stays(id uint64) bool {
 	p, _ := r.Peer(id)
-	return r.target.liveness(p.Node)
+	return r.target.stays(p.Node)
 }
 
 // Moving reports whether this leader is moving replicas. A learner that already replicates may stay
-// one forever, and one whose node is gone, or is out of this leader's reach, makes no progress:
+// one forever, and one whose node leaves, or is out of this leader's reach, makes no progress:
 // neither is a move.
 func (r *Replica) Moving() bool {
 	g := &r.leading
 	return g.serving && (r.Joint() || g.placing.pending || slices.ContainsFunc(r.members.conf.Learners, func(id uint64) bool {
-		return r.livenessOf(id) == placement.Present && !g.learners.stuck(id, r.now) && !r.replicates(id)
+		return r.stays(id) && !g.learners.stuck(id, r.now) && !r.replicates(id)
 	}))
 }
 
-// AtRest reports whether the shard has the voters that its target allows, all up to date.
+// AtRest reports whether the shard has the voters that its target names, and nobody else, all up to date.
 func (r *Replica) AtRest() bool {
 	g, wanted := &r.leading, len(r.target.Nodes)
-	if !g.serving || r.Joint() || g.placing.pending || wanted == 0 {
-		return false
-	}
-	voters, learners := len(r.members.conf.Voters), len(r.members.conf.Learners)
-	if voters < placement.OddUpTo(wanted) || r.target.Exact && voters != wanted || voters+learners < wanted {
+	if !g.serving || r.Joint() || g.placing.pending || wanted == 0 || len(r.members.conf.Voters) != wanted {
 		return false
 	}
 	seal, rests := g.seal.entry()
 	r.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if _, known := r.Peer(id); !known || r.livenessOf(id) != placement.Present {
+		if _, known := r.Peer(id); !known || !r.stays(id) {
 			rests = false
 		}
 		if id != r.cfg.ID && (pr.State != tracker.StateReplicate || !r.answers(id) || pr.Match < seal || r.doubted(id)) {
@@ -230,13 +225,6 @@ func (r *Replica) AtRest() bool {
 // that vote now, as far as this one knows, and those that lost their votes a moment ago. Only a
 // leader knows when no voter counts these any more.
 func (r *Replica) Counted() []Peer { return r.members.counted(r.Serving()) }
-
-// Fellows reports whether the shard has a replica on another node that has not departed.
-func (r *Replica) Fellows() bool {
-	return slices.ContainsFunc(r.members.known(), func(id uint64) bool {
-		return id != r.cfg.ID && r.livenessOf(id) != placement.Departed
-	})
-}
 
 func (r *Replica) progress() map[uint64]tracker.Progress {
 	all := make(map[uint64]tracker.Progress)
@@ -259,14 +247,14 @@ func (r *Replica) replicates(id uint64) bool { return r.confirmedUpTo(id, 0) }
 // answers reports whether replica id answered the last heartbeats.
 func (r *Replica) answers(id uint64) bool { return r.leading.contacts.answers(id, r.now) }
 
-// Missed returns the nodes of the voters that a serving leader does not hear, or believes gone:
+// Missed returns the nodes of the voters that a serving leader does not hear, or that leave, or are not to vote:
 // they may soon have no vote.
 func (r *Replica) Missed() (nodes []uint64) {
 	if !r.Serving() {
 		return nil
 	}
 	return r.members.nodes(slices.DeleteFunc(without(r.members.conf.Voters, r.cfg.ID), func(id uint64) bool {
-		return r.livenessOf(id) == placement.Present && r.answers(id)
+		return r.stays(id) && r.answers(id)
 	}))
 }
 
@@ -308,18 +296,15 @@ func (r *Replica) place() {
 	case placement.HandOver:
 		r.offer(a.To)
 	case nil:
-		if done && r.target.Nodes[0].Node == r.cfg.Self.Node && !r.leaving() {
+		if done && r.target.Nodes[0].Node == r.cfg.Self.Node {
 			r.stray()
 		}
 	}
 }
 
-// outdated reports whether an exact target is about other voters than the shard has: it would take back a
+// outdated reports whether the target is about other voters than the shard has: it would take back a
 // change that its author has not heard of yet.
 func (r *Replica) outdated() bool {
-	if !r.target.Exact {
-		return false
-	}
 	voters := r.members.nodes(r.members.conf.Voters)
 	slices.Sort(voters)
 	to := make([]uint64, len(r.target.Nodes))
@@ -339,16 +324,11 @@ func (r *Replica) placement(progress map[uint64]tracker.Progress) *placement.Sta
 		return all
 	}
 	s := &placement.State{
-		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Leaving: r.leaving(),
-		Voters: describe(r.members.conf.Voters), Learners: describe(r.members.conf.Learners), Limited: r.limited, Exact: r.target.Exact,
+		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Goes: r.goes(),
+		Voters: describe(r.members.conf.Voters), Learners: describe(r.members.conf.Learners), Limited: r.limited,
 	}
 	for _, p := range r.target.Nodes {
 		s.Target = append(s.Target, p.Node)
-	}
-	for _, p := range r.target.Standby {
-		if r.target.liveness(p.Node) == placement.Present {
-			s.Standby = append(s.Standby, p.Node)
-		}
 	}
 	return s
 }
@@ -358,11 +338,8 @@ func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 	g := &r.leading
 	p, _ := r.Peer(id)
 	return placement.Replica{
-		ID: id, Node: p.Node, Liveness: r.target.liveness(p.Node), Missing: g.placing.missing[id],
-		Recent: g.contacts.silence(id, r.now) < 2*ElectionTimeout, Answers: r.answers(id),
-		Ready: r.ready(id, pr), Doubted: r.doubted(id),
-		Stuck: g.learners.stuck(id, r.now), Lapsed: g.learners.lapsed(id, r.now),
-		Declined: r.members.declines(id), Failed: g.offers.failed(id, r.now),
+		ID: id, Node: p.Node, Leaves: slices.Contains(r.target.Leave, p.Node), Missing: g.placing.missing[id],
+		Ready: r.ready(id, pr), Doubted: r.doubted(id), Failed: g.offers.failed(id, r.now),
 	}
 }
 
@@ -410,12 +387,9 @@ func (r *Replica) swap(c placement.ChangeVoters) {
 	for _, id := range c.Remove {
 		changes = append(changes, single(raftpb.ConfChangeRemoveNode, id))
 	}
-	for _, id := range c.Demote {
-		changes = append(changes, single(raftpb.ConfChangeAddLearnerNode, id))
-	}
 	voters := r.members.conf.Voters
 	next := slices.DeleteFunc(append(slices.Clone(voters), c.Promote...), func(id uint64) bool {
-		return slices.Contains(c.Demote, id) || slices.Contains(c.Remove, id)
+		return slices.Contains(c.Remove, id)
 	})
 	ct := &r.leading.contacts
 	if ct.ask(r.now) {
@@ -455,7 +429,7 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
 // answer.
 func (r *Replica) offer(to uint64) {
 	p, _ := r.Peer(to)
-	if o := &r.leading.offers; o.make(r.now, offer{p.Node, r.term}, r.leaving()) && r.leaving() {
+	if o := &r.leading.offers; o.make(r.now, offer{p.Node, r.term}, r.goes()) && r.goes() {
 		if o.handed == nil {
 			o.handed = make(map[uint64]time.Duration)
 		}
@@ -474,8 +448,11 @@ func (r *Replica) stray() {
 	}
 }
 
-// leaving reports whether the replica's node leaves.
-func (r *Replica) leaving() bool { return r.target.liveness(r.cfg.Self.Node) == placement.Departed }
+// goes reports whether the replica hands over if it leads: its node is not to vote any more, or leaves.
+func (r *Replica) goes() bool {
+	t := &r.target
+	return len(t.Nodes) > 0 && (t.Yields || !t.has(r.cfg.Self.Node))
+}
 
 // handover moves leadership to the voter at node, which said in term that it would lead. Since it
 // was asked, its table may have proven to differ (P41).

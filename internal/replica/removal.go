@@ -76,13 +76,9 @@ const question = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // inquire asks others whether this replica is still one of the shard's, by a message that only a
 // removed replica gets an answer to. The replicas that it knows may all be gone, or may not tell it,
-// so it also asks the nodes where replicas are to be now. If its node is leaving, and waits for it, it asks
-// every node: a standby may lead (P31).
+// so it also asks the nodes where replicas are to be now.
 func (r *Replica) inquire(out *Output) {
 	others := slices.Clone(r.target.Nodes)
-	if r.leaving() {
-		others = append(others, r.target.Standby...)
-	}
 	for _, h := range r.members.hosted() {
 		others = append(others, h.Peer)
 	}

@@ -55,10 +55,8 @@ type Config struct {
 	ID         uint64 // this replica's, never used before in its shard
 	Self       Peer
 	// Founders are where the shard's first replicas live, whose IDs are 1, 2 and so on: the owner's
-	// is 1. They vote, but of an even number the last one learns (P30), unless Exact is set. Nil if this
-	// replica was added later and learns everything from a snapshot.
+	// is 1. All of them vote. Nil if this replica was added later and learns everything from a snapshot.
 	Founders []Peer
-	Exact    bool
 	Founding shard.Founding
 	Rho      float64 // the bound on clock rates: 0.01 means 1 %
 	Seed     uint64
@@ -323,10 +321,6 @@ func (r *Replica) Receive(now time.Duration, node uint64, m wire.Message) (answe
 	case *Missing:
 		if m.Generation == r.cfg.Generation {
 			r.missing(node, m.ID)
-		}
-	case *Decline:
-		if m.Generation == r.cfg.Generation {
-			r.members.decline(m.ID)
 		}
 	case *Accept:
 		r.handover(node, m.Term)

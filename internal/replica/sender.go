@@ -13,7 +13,7 @@ const (
 	chunkWindow = 64       // chunks on their way without an ack, at most
 	resendAfter = 10 * TickInterval
 	giveUpAfter = 4 * ElectionTimeout // without progress; or after four of the longest gaps between acks
-	longestGap  = learnerPatience / 8
+	longestGap  = 7500 * time.Millisecond
 )
 
 // Chunk is a part of a snapshot on its way to a replica. The last one carries Meta:

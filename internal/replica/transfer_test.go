@@ -2,7 +2,6 @@ package replica
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -32,40 +31,34 @@ func narrow(t *testing.T, perSecond, learners int) (*trio, *Replica) {
 		passed++
 		return passed > perSecond
 	}
-	var target Target
-	for _, r := range w.replicas[:3+learners] {
-		target.Nodes = append(target.Nodes, r.cfg.Self)
-	}
+	target := targetOf(leader, 1, 2, 3)
+	target.Nodes = append(target.Nodes, peersOf(4, 5)[:learners]...)
 	leader.SetTarget(target)
 	return w, leader
 }
 
-const patienceTicks = int(learnerPatience / TickInterval)
-
-// Promise: G6, P40: a learner gets its snapshot, however long that takes, as long as it gets on; so
-// does one that has to wait for that.
-func TestASlowLearnerIsNotRemoved(t *testing.T) {
-	for learners := 1; learners <= 2; learners++ { // two of them become voters
+// Promise: G6, P40: a learner gets its snapshot, and its vote, however long that takes; so does one that has to wait
+// for that.
+func TestASlowLearnerGetsItsVote(t *testing.T) {
+	for learners := 1; learners <= 2; learners++ {
 		w, leader := narrow(t, 1, learners)
-		highest, start := uint64(3+learners), w.now
-		for n := 0; n < 6*learners*patienceTicks && leader.members.highest <= highest && !(leader.AtRest() && w.replicas[2+learners].applied.index > 400); n++ {
-			w.run(t, 1)
+		start := w.now
+		for n := 0; !leader.AtRest(); n++ {
+			if w.run(t, 1); n > 10*int(time.Minute/TickInterval) {
+				t.Fatalf("voters %v, learners %v", leader.Voters(), leader.Learners())
+			}
 		}
-		if leader.members.highest != highest {
-			t.Errorf("voters %v, learners %v, and replicas up to %d", leader.Voters(), leader.Learners(), leader.members.highest)
-		}
-		if took := w.now - start; took < time.Duration(learners)*learnerPatience {
+		if took := w.now - start; took < time.Duration(learners)*time.Minute {
 			t.Errorf("the snapshots took %v: nobody had to wait", took)
 		}
-		if !leader.AtRest() || len(leader.Voters())+len(leader.Learners()) != 3+learners {
-			t.Errorf("the shard is not at rest: voters %v, learners %v", leader.Voters(), leader.Learners())
+		if got := leader.Voters(); len(got) != 3+learners || leader.members.highest != uint64(len(got)) {
+			t.Errorf("voters %v, and replicas up to %d", got, leader.members.highest)
 		}
 	}
 }
 
-// Promise: G6, P31 and P40: a learner whose snapshot begins again and again, and never gets further,
-// is passed over, and then removed.
-func TestALearnerThatGetsNowhereIsRemoved(t *testing.T) {
+// Promise: G6, P40: a learner whose snapshot begins again and again, and never gets further, is stuck.
+func TestALearnerThatGetsNowhereIsStuck(t *testing.T) {
 	w, leader := narrow(t, 10, 1)
 	most := uint64(0)
 	w.misses = func(c Chunk) bool {
@@ -75,18 +68,12 @@ func TestALearnerThatGetsNowhereIsRemoved(t *testing.T) {
 	for most < 20 {
 		w.run(t, 1)
 	}
-	start := w.now
+	if leader.leading.learners.stuck(4, w.now) {
+		t.Error("it counts as stuck while it gets on")
+	}
 	w.run(t, graceTicks+2*placeEvery)
-	if !leader.leading.learners.stuck(4, w.now) {
+	if !leader.leading.learners.stuck(4, w.now) || leader.Moving() {
 		t.Error("it counts as one that gets on")
-	}
-	for n := 0; slices.Contains(leader.Learners(), 4); n++ {
-		if w.run(t, 1); n > 2*patienceTicks {
-			t.Fatal("it is not removed")
-		}
-	}
-	if d := w.now - start; d < learnerPatience || d > learnerPatience+2*time.Second {
-		t.Errorf("it was removed after %v", d)
 	}
 }
 

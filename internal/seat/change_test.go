@@ -146,7 +146,9 @@ func TestRecoverReplacesRecover(t *testing.T) {
 	p.m.Change(w.now, Recover{0, s.Generation, to}, nil)
 	p.m.Change(w.now, Recover{1, w.table().Shards[1].Generation, s.Voters}, nil)
 	equal(t, []Change{Recover{0, s.Generation, to}, Recover{1, w.table().Shards[1].Generation, s.Voters}}, p.m.changes)
-	next := p.m.nextChange().(core.Propose).Table.Shards
+	proposes, is := p.m.nextChange().(core.Propose)
+	w.must(is, "those that have fenced their replicas do not count")
+	next := proposes.Table.Shards
 	equal(t, s.Generation.Number+1, next[0].Generation.Number)
 	equal(t, to, next[0].Voters)
 	equal(t, w.table().Shards[1], next[1])

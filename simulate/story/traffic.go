@@ -299,7 +299,6 @@ var vocabulary = []struct {
 	{"snapshot answers", is[*replica.ChunkAck]},
 	{"orders", is[*replica.Host]},
 	{"missing replicas", is[*replica.Missing]},
-	{"declined votes", is[*replica.Decline]},
 	{"digests", is[*replica.Sum]},
 	{"removals", is[*replica.Removed]},
 	{"offers", func(w word) bool { return is[*replica.Offer](w) || is[*replica.Accept](w) }},

@@ -1,26 +1,31 @@
 package replica
 
 import (
+	"fmt"
 	"slices"
 	"testing"
-
-	"github.com/lockmesh/mesh/internal/placement"
 )
 
-// exact is the target of all of these replicas, of a shard whose voters are said to be on the nodes from.
-func (w *trio) exact(from []uint64, replicas ...int) Target {
-	t := Target{Exact: true, From: from, Liveness: make(map[uint64]placement.Liveness), Unknown: placement.Departed}
-	for _, i := range replicas {
-		p := w.replicas[i].cfg.Self
-		t.Nodes, t.Liveness[p.Node] = append(t.Nodes, p), placement.Present
+// peersOf returns where these replicas live.
+func peersOf(replicas ...uint64) (all []Peer) {
+	for _, id := range replicas {
+		all = append(all, Peer{Node: 100 + id, Name: fmt.Sprint("n", id), Addr: fmt.Sprint("n", id, ":1")})
 	}
+	return all
+}
+
+// targetOf returns the target of a shard that is to have these voters, the first one leading, in the place of
+// those that it has as far as r knows.
+func targetOf(r *Replica, replicas ...uint64) Target {
+	t := Target{Nodes: peersOf(replicas...), From: r.members.nodes(r.members.conf.Voters)}
+	slices.Sort(t.From)
 	return t
 }
 
-// An even number of founders votes, if the voters are exact.
-func TestExactFounders(t *testing.T) {
+// All founders vote, also an even number of them.
+func TestFoundersVote(t *testing.T) {
 	for n := 1; n <= 4; n++ {
-		cfg := Config{ID: 1, Founders: make([]Peer, n), Exact: true}
+		cfg := Config{ID: 1, Founders: make([]Peer, n)}
 		if m := newMembers(&cfg); len(m.conf.Voters) != n || len(m.conf.Learners) != 0 {
 			t.Errorf("%d founders: %+v", n, m.conf)
 		}
@@ -29,7 +34,7 @@ func TestExactFounders(t *testing.T) {
 
 // Promise: C2: voters change only from those that the target's author knows, so that a leader with an old table
 // does not take back a change that the core has logged.
-func TestExactTargetsFromOtherVoters(t *testing.T) {
+func TestTargetsFromOtherVoters(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		from []uint64
@@ -40,7 +45,7 @@ func TestExactTargetsFromOtherVoters(t *testing.T) {
 	} {
 		w, leader := led(t)
 		w.run(t, 2*HeartbeatTicks)
-		leader.SetTarget(w.exact(tt.from, 0, 1))
+		leader.SetTarget(Target{Nodes: peersOf(1, 2), From: tt.from})
 		w.run(t, 8*placeEvery)
 		if got := leader.Voters(); !slices.Equal(got, tt.want) || leader.Joint() {
 			t.Errorf("%s: voters %v, want %v", tt.name, got, tt.want)
