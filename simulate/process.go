@@ -65,6 +65,9 @@ func (p *process) Wall() time.Time {
 	return epoch.Add(h.clock.at(p.world.now) - h.clock.zero + h.clock.offset)
 }
 
+// Hostname implements env.Env: it is the name under which others dial the host.
+func (p *process) Hostname() string { return p.host.name }
+
 // when returns the true time at which Now shows local.
 func (p *process) when(local time.Duration) time.Duration {
 	return max(p.host.clock.when(local-p.base), p.world.now)

@@ -29,6 +29,9 @@ type Env interface {
 	// founding a mesh does, once (P17).
 	Wall() time.Time
 
+	// Hostname is the host's name, as its system knows it; "" if it has none.
+	Hostname() string
+
 	// Seed returns a number that no other call returned: the source of node IDs,
 	// and of the seeds of the streams that draw jitter.
 	Seed() uint64

@@ -190,6 +190,8 @@ func (b *bench) Now() time.Duration { return b.now }
 
 func (b *bench) Wall() time.Time { return time.UnixMilli(1 << 40).Add(b.now) }
 
+func (b *bench) Hostname() string { return "somewhere" }
+
 func (b *bench) Seed() uint64 {
 	b.drawn++
 	return b.drawn

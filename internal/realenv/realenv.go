@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/lockmesh/mesh/gossip"
@@ -44,6 +45,15 @@ func (w *Env) Now() time.Duration { return w.now() }
 
 // Wall implements env.Env.
 func (w *Env) Wall() time.Time { return time.Now() }
+
+// Hostname implements env.Env.
+func (w *Env) Hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
 
 // Seed implements env.Env. It is never zero.
 func (w *Env) Seed() uint64 {

@@ -30,6 +30,9 @@ func (m *Machine) decide(now time.Duration) bool {
 	}
 	m.follow(reports)
 	if m.own == "" {
+		if m.Role() == Undecided {
+			m.waiting.why = m.undecided()
+		}
 		return false
 	}
 	if !m.sure {
@@ -38,7 +41,7 @@ func (m *Machine) decide(now time.Duration) bool {
 		return false
 	}
 	action, err := core.Next(m.cfg.Self.ID, reports)
-	m.waiting.why = cmp.Or(foreign, m.contested(), m.because(err))
+	m.waiting.why = cmp.Or(foreign, m.contested(now), m.because(err))
 	if l, ok := action.(core.Learn); ok {
 		return m.learn(now, l.Table)
 	}
