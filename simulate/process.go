@@ -108,6 +108,16 @@ func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration
 	return l
 }
 
+// Go implements env.Env: fn is an actor's.
+func (p *process) Go(name string, limit time.Duration, fn func(ctx context.Context)) (cancel func()) {
+	ctx, cancel := WithTimeout(p.root, limit)
+	p.spawn(name, func(context.Context) {
+		defer cancel()
+		fn(ctx)
+	})
+	return cancel
+}
+
 // Listen implements env.Env.
 func (p *process) Listen(cfg transport.Config, h transport.Handler) (env.Network, error) {
 	if p.dead {

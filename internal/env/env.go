@@ -45,6 +45,10 @@ type Env interface {
 	// traces.
 	NewLoop(name string, run func(now time.Duration) (next time.Duration)) Loop
 
+	// Go runs fn beside the loops, where it may block: on a goroutine or as an actor of its own. Its ctx carries this
+	// Env, and ends after limit, or when the function that Go returns is called; that does not wait for fn.
+	Go(name string, limit time.Duration, fn func(ctx context.Context)) (cancel func())
+
 	// Listen opens a node's one port. The handler's methods are called from
 	// the network's own goroutines until Close returns, and must not block.
 	Listen(cfg transport.Config, h transport.Handler) (Network, error)

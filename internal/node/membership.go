@@ -24,7 +24,7 @@ type membership struct {
 	mu     sync.Mutex
 	waits  string   // what WaitReady waits for, in a mesh
 	shown  []Member // what Members returns
-	health Health
+	health members.Health
 
 	now     time.Duration
 	logAt   time.Duration // when to log what the node waits for
@@ -254,17 +254,6 @@ func (n *Node) Members() []Member {
 	n.membership.mu.Lock()
 	defer n.membership.mu.Unlock()
 	return slices.Clone(n.membership.shown)
-}
-
-// Health returns how the mesh's shards are, as far as this node has heard.
-func (n *Node) Health() Health {
-	ready := n.Ready()
-	n.membership.mu.Lock()
-	defer n.membership.mu.Unlock()
-	h := n.membership.health
-	h.Ready = h.Ready && ready
-	h.NoMajority, h.UnderReplicated = slices.Clone(h.NoMajority), slices.Clone(h.UnderReplicated)
-	return h
 }
 
 // Date returns a moment of the node's clock as a time of day, and the zero time for zero.

@@ -3,6 +3,7 @@
 package realenv
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
@@ -73,6 +74,16 @@ func (w *Env) NewParker() env.Parker { return newParker(w.now) }
 // run is not caught.
 func (w *Env) NewLoop(_ string, run func(now time.Duration) (next time.Duration)) env.Loop {
 	return startLoop(w.now, run)
+}
+
+// Go implements env.Env: it starts one goroutine, which ends when fn returns.
+func (w *Env) Go(_ string, limit time.Duration, fn func(ctx context.Context)) (cancel func()) {
+	ctx, cancel := context.WithTimeout(env.With(context.Background(), w), limit)
+	go func() {
+		defer cancel()
+		fn(ctx)
+	}()
+	return cancel
 }
 
 // Listen implements env.Env.

@@ -74,10 +74,11 @@ func (m *Machine) cover(now time.Duration) {
 	}
 	list(m.acceptor.Table())
 	if m.own == "" {
-		lists = lists[:1]
+		lists = [][]string{m.cfg.List, m.discovery.points}
 		list(m.serving)
 		for _, e := range m.book.entries {
-			if p := m.book.peers[e.node]; p != nil && slices.Contains(m.cfg.List, e.addr) {
+			contact := slices.Contains(m.cfg.List, e.addr) || slices.Contains(m.discovery.points, e.addr)
+			if p := m.book.peers[e.node]; p != nil && contact {
 				list(p.knows)
 			}
 		}

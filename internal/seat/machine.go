@@ -122,8 +122,9 @@ type Machine struct {
 	brief   told
 	waiting waiting
 
-	standing *Standing
-	spare    []Away // room that is used again
+	discovery discovery
+	standing  *Standing
+	spare     []Away // room that is used again
 }
 
 // pace is how fast a Machine goes. The first is drawn from half to all of it.
@@ -171,7 +172,10 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 
 func (m *Machine) validate() error {
 	var l limits
-	switch l.list(m.cfg.List); {
+	if len(m.cfg.List) > 0 {
+		l.list(m.cfg.List)
+	}
+	switch {
 	case len(m.cfg.List) == 0 && !m.cfg.Discovers:
 		return fmt.Errorf("%w: list at least one", fault.ErrNoSeeds)
 	case l.broken != "":
@@ -251,6 +255,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		}
 	}
 	if !m.ended {
+		m.discover(now)
 		m.contact(now)
 		m.publish()
 		m.spread()
@@ -269,7 +274,7 @@ func (m *Machine) Deadline() time.Duration {
 	if m.ended {
 		return env.Never
 	}
-	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline(), m.roleDeadline()) // a stall shows though nothing is due
+	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline(), m.roleDeadline(), m.discoverAt()) // a stall shows though nothing is due
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()
