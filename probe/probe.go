@@ -26,9 +26,11 @@ func Live(n *mesh.Node) http.Handler {
 }
 
 // Ready answers whether the node has caught up with its mesh once ([mesh.Health].Settled), and has not ended. It stays ready
-// while keys cannot be locked, in quiet time or without a majority: to take away this process would not help. In an ordered
-// roll-out the first pod of a core must not wait to be ready for the others, without which there is no mesh: use
-// mesh.Start, and for a StatefulSet the policy Parallel, or a readiness probe of another kind, with publishNotReadyAddresses.
+// while keys cannot be locked, in quiet time or without a majority: to take away this process would not help.
+//
+// A mesh is founded by all of its core, so none of them is ready before all have started. A StatefulSet of the core needs
+// podManagementPolicy: Parallel, which starts its pods at once and still restarts one at a time, and a headless service with
+// publishNotReadyAddresses: true, without which no pod is found that is not ready.
 func Ready(n *mesh.Node) http.Handler {
 	return handler{n, func(n *mesh.Node) error {
 		if err := n.Err(); err != nil {

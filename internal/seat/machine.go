@@ -123,6 +123,7 @@ type Machine struct {
 	waiting waiting
 
 	discovery discovery
+	moves     moves
 	standing  *Standing
 	spare     []Away // room that is used again
 }
@@ -261,6 +262,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.spread()
 		m.stand(now)
 		m.accuse(now)
+		m.tellOfMoves(now)
 		m.waiting.log(m, now)
 	}
 	m.last = now
