@@ -57,9 +57,13 @@ type answer struct {
 	mesh.Health
 }
 
+// list is s, as JSON that is an array also when there is nothing in it.
+func list[T any](s []T) []T { return append([]T{}, s...) }
+
 // ServeHTTP implements http.Handler.
 func (h handler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	a, status := answer{OK: true, Node: h.node.Name(), Health: h.node.Health()}, http.StatusOK
+	a.NoMajority, a.UnderReplicated, a.Waiting = list(a.NoMajority), list(a.UnderReplicated), list(a.Waiting)
 	if err := h.check(h.node); err != nil {
 		a.OK, a.Error, status = false, err.Error(), http.StatusServiceUnavailable
 	}
