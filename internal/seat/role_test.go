@@ -46,7 +46,8 @@ func TestTwoEntriesOfOneNode(t *testing.T) {
 		}
 		holds(t, a.failed == nil && a.m.own == w.list[0], name, a.failed, a.m.own)
 		equal(t, []Away{{w.list[1], 0, "it leads to this node, whose entry is a.svc:7946"}}, a.m.Standing().Away, name)
-		holds(t, len(w.meshes) == 0, "founded, by ", name)
+		_, counts := a.m.reports(w.now)[w.list[1]]
+		holds(t, !counts && len(w.meshes) == 0, "b counts, by ", name)
 		w.resolve = nil
 		w.boot(w.list[1])
 		w.must(w.runUntil(5*time.Second, w.serves), "not founded, by %s", name)
