@@ -70,6 +70,8 @@ var (
 	// ErrClosed: the lock was unlocked, its session was closed, or the call came after its node
 	// had ended. Locks that a node holds when it is closed are ErrLost.
 	ErrClosed = fault.ErrClosed
+	// ErrHung: a loop of the node has done nothing for 10 s: see [Node.Live].
+	ErrHung = fault.ErrHung
 	// ErrLeft: the node has left the mesh.
 	ErrLeft = fault.ErrLeft
 	// ErrEjected: the node cannot go on as a part of its mesh. The text says why: for example, another process

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -159,4 +160,46 @@ func ExampleStart() {
 	// Output:
 	// ready: <nil>
 	// settled: true
+}
+
+// Before its mesh is founded a node says which entries it waits for. It lives, so its process must not be restarted.
+func ExampleNode_Health() {
+	node, err := mesh.Start([]string{"127.0.0.1:1", "127.0.0.1:2"}, // nobody is there
+		mesh.WithBind("127.0.0.1:0"), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	for node.Health().Role == mesh.RoleUndecided { // until the dials of all entries have ended
+		time.Sleep(10 * time.Millisecond)
+	}
+
+	h := node.Health()
+	fmt.Println(h.Role, h.Phase, "settled:", h.Settled)
+	for _, w := range h.Waiting {
+		fmt.Println("waits for", w.Entry)
+	}
+	fmt.Println("lives:", node.Live() == nil)
+	// Output:
+	// client waiting settled: false
+	// waits for 127.0.0.1:1
+	// waits for 127.0.0.1:2
+	// lives: true
+}
+
+// A client of a core whose addresses change: it asks a directory for contact points.
+func ExampleWithDiscovery() {
+	directory := func(context.Context) ([]string, error) { return nil, errors.New("the directory is empty") }
+	node, err := mesh.Start(nil, mesh.WithDiscovery(directory), mesh.WithBind("127.0.0.1:0"), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	err = node.WaitReady(ctx)
+	fmt.Println(errors.Is(err, mesh.ErrNotFounded), strings.Contains(err.Error(), "the directory is empty"))
+	// Output: true true
 }

@@ -117,7 +117,7 @@ func TestADroppedLockIsReportedAndNotReleased(t *testing.T) {
 			t.Errorf("TryLock(%q) = %v: what was dropped was released", key, err)
 		}
 	}
-	if !strings.Contains(text, "the core has a new generation") || strings.Contains(text, "key=unlocked") {
+	if !strings.Contains(text, "the mesh is founded") || strings.Contains(text, "key=unlocked") {
 		t.Errorf("the log is\n%s", text)
 	}
 }

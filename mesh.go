@@ -70,7 +70,10 @@ const joinTimeout = time.Minute
 // two, either one stops service while it is away. A single entry that is not on loopback is ErrInvalidOption for
 // its node, unless [WithFound] is given. Blank seeds are dropped; if all are blank, for
 // example because a variable is unset, Join returns ErrNoSeeds, unless WithFound is given: else
-// each process of a fleet would found a mesh of its own. See [Solo] for a mesh of one.
+// each process of a fleet would found a mesh of its own. See [Solo] for a mesh of one, and [WithDiscovery] for clients
+// without seeds.
+//
+// Which entry a node is at, it learns by dialling each of them; see [WithEntry] for what else tells it.
 //
 // Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrEntryTaken, or the network's
 // error; after 60 s one that unwraps to ErrNotFounded and to context.DeadlineExceeded. Call Leave or Close
@@ -174,22 +177,40 @@ func (n *Node) Members() []Member {
 	return all
 }
 
-// Health returns the state of the mesh's shards, as far as this node has heard. It is up
+// Health returns the state of this node, and of the mesh's shards as far as it has heard. It is up
 // to date a few seconds after a change.
 func (n *Node) Health() Health {
 	if n.isZero() {
 		return Health{}
 	}
 	h := n.node.Health()
-	return Health{
+	all := Health{
+		Role: Role(h.Role), Phase: Phase(h.Phase), SafeToStop: h.SafeToStop,
 		Settled: h.Settled, Ready: h.Ready, FullyReplicated: h.FullyReplicated,
 		NoMajority: h.NoMajority, UnderReplicated: h.UnderReplicated, QuietUntil: n.node.Date(h.QuietUntil),
 	}
+	for _, w := range h.Waiting {
+		all.Waiting = append(all.Waiting, Waiting{Entry: w.Entry, Since: n.node.Date(w.Since), Why: w.Why})
+	}
+	return all
+}
+
+// Live returns nil while the node works: a process whose node does not should be restarted. It returns [Node.Err] if
+// the node has ended, and an error that wraps ErrHung if one of its loops has done nothing for 10 s, in a log handler
+// that blocks for example. It takes no account of other nodes, nor of whether keys can be locked: the last survivor of
+// a core lives. Loops are looked after from the first call on, so call it repeatedly, as a probe does; it does not block.
+// Time for which the whole process was suspended does not count.
+func (n *Node) Live() error {
+	if n.isZero() {
+		return ErrClosed
+	}
+	return n.node.Live()
 }
 
 // WaitHealthy waits until every shard is fully replicated, and returns nil. Call it before
 // the next node of the core is stopped in a rolling restart, for example. While a node of the core is away and
-// no other entry can take its place, as in a core of three, it waits. If ctx ends first, it returns
+// no other entry can take its place, as in a core of three, it waits. It does not wait for the end of the quiet time,
+// nor does Join: the replicas that a restart needs are complete before. If ctx ends first, it returns
 // an error that unwraps to ctx.Err(); if the node ends first, it returns [Node.Err].
 func (n *Node) WaitHealthy(ctx context.Context) error {
 	switch {

@@ -2,12 +2,14 @@ package mesh
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +42,8 @@ type Option func(*options)
 // mesh's own value is used.
 type options struct {
 	node.Config
-	errs []error
+	entry string // as WithEntry got it
+	errs  []error
 }
 
 func (o *options) fail(what string, got any, want string) {
@@ -175,6 +178,69 @@ func WithFound() Option {
 	return func(o *options) { o.Found = true }
 }
 
+// WithEntry says at which entry of the seeds this node answers, "host:port" or a host as in the list. Default: the one
+// whose host has the first label of this host's name (os.Hostname) and whose port is the node's, as a pod of a
+// StatefulSet has; if there is none or several, or if the entries are addresses, the one at which a dial reaches the node;
+// if it is reached at none, the node is a client.
+//
+// It does not give the node a seat. A dial of the entry must reach the node, as without the option, and each second
+// again; until then its role is RoleUndecided, and Join does not return. It tells the node that it is no client before it
+// has been reached, for example because its name is not published yet, and which entry is its own where another one leads to
+// it by mistake. If another node holds the entry, and a dial of another entry reaches this one, the node ends with
+// ErrInvalidOption.
+func WithEntry(entry string) Option {
+	return func(o *options) {
+		addr, err := seedAddr(strings.TrimSpace(entry))
+		if err != nil {
+			o.fail("WithEntry", fmt.Sprintf("%q", brief(entry)), err.Error())
+			return
+		}
+		o.entry, o.Entry = entry, addr
+	}
+}
+
+// WithDiscovery makes the node a client, and find its contact points with f: "host:port" or hosts, as seeds are, of
+// nodes of the core, or names that lead to such. Seeds may be given beside it, or none; a client takes them as contact points, too.
+// Together with WithEntry or WithFound it is ErrInvalidOption: a node with WithDiscovery is never in the core, also
+// where a seed leads to it. Unless WithBind says otherwise, it listens at a free port.
+//
+// f is called when the node starts, and while no contact point leads to a mesh that serves: at most one call at a time, 5 s
+// after the last one. It has its own goroutine (in a simulation, an actor), and may block. Its context ends after 10 s,
+// and when the node ends; f is to return soon then: the node waits for it before it calls it again, and Close does not.
+// What f returns takes the place of what it returned before, after an error that stays. Of more than 64 contact points the
+// first in their order as texts count.
+func WithDiscovery(f func(ctx context.Context) ([]string, error)) Option {
+	return func(o *options) {
+		if f == nil {
+			o.fail("WithDiscovery", "nil", "a function")
+			return
+		}
+		o.Discover = func(ctx context.Context) ([]string, error) {
+			found, err := f(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return seedAddrs(found)
+		}
+	}
+}
+
+// seedAddrs returns seeds as host:port, without blanks. Its error names everything that is wrong.
+func seedAddrs(seeds []string) (addrs []string, err error) {
+	for _, s := range seeds {
+		if s = strings.TrimSpace(s); s == "" {
+			continue // most likely an unset variable (P28)
+		}
+		addr, wrong := seedAddr(s)
+		if wrong != nil {
+			err = errors.Join(err, invalid("a seed", fmt.Sprintf("%q", brief(s)), wrong.Error()))
+			continue
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, err
+}
+
 // loopbackOnly is an option of Solo.
 func loopbackOnly(o *options) {
 	if b := o.Transport.Bind; b != "" && !node.IsLoopback(b) {
@@ -251,17 +317,11 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 		}
 		opt(&o)
 	}
-	for _, s := range seeds {
-		if s = strings.TrimSpace(s); s == "" {
-			continue // most likely an unset variable (P28)
-		}
-		addr, err := seedAddr(s)
-		if err != nil {
-			o.fail("a seed", fmt.Sprintf("%q", brief(s)), err.Error())
-			continue
-		}
-		o.Seeds = append(o.Seeds, addr)
+	var err error
+	if o.Seeds, err = seedAddrs(seeds); err != nil {
+		o.errs = append(o.errs, err)
 	}
+	o.checkEntry()
 	if len(o.Seeds) > maxSeeds {
 		o.fail("the number of seeds", len(o.Seeds), fmt.Sprintf("at most %d", maxSeeds))
 	}
@@ -272,20 +332,36 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 	default:
 		o.fail("WithLeaseTTL", o.LeaseTTL, fmt.Sprintf("at most WithMaxTTL, which is %v unless it is set", founding.DefaultMaxTTL))
 	}
-	if len(o.Seeds) == 0 && !o.Found && len(o.errs) == 0 {
+	if len(o.Seeds) == 0 && !o.Found && o.Discover == nil && len(o.errs) == 0 {
 		if len(seeds) == 0 {
 			return o.Config, fmt.Errorf("%w: none is listed; Solo makes a mesh of one", ErrNoSeeds)
 		}
 		return o.Config, fmt.Errorf("%w: all %d listed seeds are blank", ErrNoSeeds, len(seeds))
 	}
 	if o.Transport.Bind == "" {
-		o.Transport.Bind = "127.0.0.1:0"
-		if len(seeds) > 0 {
+		switch {
+		case o.Discover != nil:
+			o.Transport.Bind = ":0"
+		case len(seeds) > 0:
 			o.Transport.Bind = fmt.Sprintf(":%d", DefaultPort)
+		default:
+			o.Transport.Bind = "127.0.0.1:0"
 		}
 	}
 	o.checkIdentity()
 	return o.Config, errors.Join(o.errs...)
+}
+
+// checkEntry checks WithEntry, and how WithDiscovery goes with other options.
+func (o *options) checkEntry() {
+	switch {
+	case o.entry != "" && o.Discover != nil:
+		o.fail("WithEntry", fmt.Sprintf("%q", brief(o.entry)), "none beside WithDiscovery, which makes the node a client")
+	case o.entry != "" && !slices.Contains(o.Seeds, o.Entry):
+		o.fail("WithEntry", fmt.Sprintf("%q", brief(o.entry)), fmt.Sprintf("one of the seeds %q", o.Seeds))
+	case o.Found && o.Discover != nil:
+		o.fail("WithFound", true, "none beside WithDiscovery, which makes the node a client")
+	}
 }
 
 // checkIdentity checks the length of name, address and zone together: gossip and handshakes

@@ -12,6 +12,8 @@ import (
 	"time"
 )
 
+func noDiscovery(context.Context) ([]string, error) { return nil, nil }
+
 func TestWrongOptions(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
 	tests := []struct {
@@ -83,6 +85,13 @@ func TestWrongOptions(t *testing.T) {
 		{"a seed with a service's name", []string{"a:http"}, nil, []string{"a seed"}},
 		{"a seed with two ports", []string{"a:1:2"}, nil, []string{"a seed"}},
 		{"a seed that is a URL", []string{"http://a:7300"}, nil, []string{"a seed"}},
+		{"an entry that is none of the seeds", []string{"a", "b:7301"}, []Option{WithEntry("b")}, []string{`WithEntry is "b"`, `one of the seeds ["a:7300" "b:7301"]`}},
+		{"an entry without seeds", nil, []Option{WithEntry("a"), WithFound()}, []string{`WithEntry is "a"`, "one of the seeds []"}},
+		{"an empty entry", []string{"a"}, []Option{WithEntry(" ")}, []string{`WithEntry is " "`, "host:port"}},
+		{"an entry at port zero", []string{"a"}, []Option{WithEntry("a:0")}, []string{`WithEntry is "a:0"`, "host:port"}},
+		{"no function that discovers", []string{"a"}, []Option{WithDiscovery(nil)}, []string{"WithDiscovery is nil"}},
+		{"an entry of a client", []string{"a"}, []Option{WithEntry("a"), WithDiscovery(noDiscovery)}, []string{`WithEntry is "a"`, "none beside WithDiscovery"}},
+		{"a client that may found", nil, []Option{WithFound(), WithDiscovery(noDiscovery)}, []string{"WithFound is true", "none beside WithDiscovery"}},
 		{"too many seeds", slices.Repeat([]string{"a:1"}, maxSeeds+1), nil, []string{"the number of seeds is 65"}},
 	}
 	for _, tt := range tests {
@@ -131,6 +140,9 @@ func TestOnlyBlankSeeds(t *testing.T) {
 		{"an option is wrong", blank, []Option{WithShards(0)}, ErrInvalidOption, ""},
 		{"there is no list", nil, nil, ErrNoSeeds, ""},
 		{"there is no list, and it may found", nil, []Option{WithFound()}, nil, "127.0.0.1:0"},
+		{"it discovers", blank, []Option{WithDiscovery(noDiscovery)}, nil, ":0"},
+		{"it discovers beside its seeds", []string{"a"}, []Option{WithDiscovery(noDiscovery)}, nil, ":0"},
+		{"it discovers, at a port of its own", nil, []Option{WithDiscovery(noDiscovery), WithBind("127.0.0.1:1")}, nil, "127.0.0.1:1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg, err := configure(tt.seeds, tt.opts)
@@ -144,6 +156,26 @@ func TestOnlyBlankSeeds(t *testing.T) {
 				t.Errorf("it binds to %q, want %q", cfg.Transport.Bind, tt.bind)
 			}
 		})
+	}
+}
+
+// What a program's function finds is read as seeds are.
+func TestDiscoveredSeeds(t *testing.T) {
+	found, broken := []string{" b", "", "a:7301", "fd00::1"}, errors.New("no API server")
+	cfg, err := configure(nil, []Option{WithDiscovery(func(context.Context) ([]string, error) { return found, broken })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cfg.Discover(t.Context()); err != broken {
+		t.Errorf("%v, want its error", err)
+	}
+	broken = nil
+	if got, err := cfg.Discover(t.Context()); err != nil || !slices.Equal(got, []string{"b:7300", "a:7301", "[fd00::1]:7300"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	found = []string{"a", "b:0", ":1"}
+	if got, err := cfg.Discover(t.Context()); !errors.Is(err, ErrInvalidOption) || !strings.Contains(err.Error(), `"b:0"`) || !strings.Contains(err.Error(), `":1"`) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

@@ -185,7 +185,7 @@ func TestEndBeforeTheMesh(t *testing.T) {
 			s.start("a") // its address is free again
 			s.start("b")
 			s.start("c")
-			s.run(10 * time.Second)
+			s.run(20 * time.Second) // the quiet time is over
 			if !s.nodes["a"].Health().Ready {
 				t.Error("no mesh")
 			}

@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/node"
@@ -32,25 +31,6 @@ func memberOf(m node.Member) Member {
 		state = MemberDead
 	}
 	return Member{ID: fmt.Sprintf("%016x", uint64(m.ID)), Name: m.Name, Addr: m.Addr, Zone: m.Zone, State: state}
-}
-
-// Health is the state of the mesh's shards, as far as this node has heard.
-type Health struct {
-	// Settled: this node has caught up with its mesh once, and stays so. A rolling restart waits for it, and a
-	// readiness probe should ask for it: what is down elsewhere is no reason to take this process away.
-	Settled         bool
-	Ready           bool  // Settled, and every shard has a leader that this node has heard of: all keys can be locked once no shard is quiet
-	FullyReplicated bool  // both lists are empty, and every voter is connected to this node
-	NoMajority      []int // shards without a leader that this node has heard of
-	// UnderReplicated are shards that have fewer up-to-date replicas than WithReplicas and the list allow, or
-	// whose replicas are being moved or disagree.
-	UnderReplicated []int
-	// QuietUntil is when the last quiet shard is expected to grant, by this machine's time of day: a new
-	// mesh grants nothing at first, see WithMaxTTL. Zero: this node has heard of no shard that is quiet.
-	// Only a shard's leader knows. It tells every node to which it is connected, with replicas or without,
-	// at once and about every second; a node believes what it heard last. A time in the past means that the
-	// end is late, because a shard has no leader for example.
-	QuietUntil time.Time
 }
 
 // Stats are counters of one node since it joined.

@@ -61,6 +61,7 @@ func (j judged) Noisy() (ever, still bool) {
 }
 func (j judged) Bound() time.Duration { return j.history.Bound }
 func (j judged) Meshes() int          { return j.history.Meshes }
+func (j judged) Balanced() bool       { return j.Net.balanced != nil }
 
 func (j judged) CallBegins(node transport.ID, key string) { j.marks.called(node, key) }
 func (j judged) CallEnds(node transport.ID, key string)   { j.marks.returned(node, key) }

@@ -28,7 +28,8 @@ type Net struct {
 	rules     []*rule
 	aims      []*aim
 	sieve     *sieve
-	kept      []*frame // what waits for Release
+	kept      []*frame            // what waits for Release
+	balanced  map[string][]string // see Balance; looked up, never ranged over
 	sends     uint64
 
 	delays *stream
@@ -412,6 +413,9 @@ func (n *Net) arrive(f *frame) {
 
 // resolve finds the host that addr names, as seen from another.
 func (n *Net) resolve(from *Host, addr string) (*Host, string, error) {
+	if to := n.balanced[addr]; to != nil {
+		addr = to[n.dials.below(int64(len(to)))]
+	}
 	name, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, "", err

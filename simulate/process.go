@@ -65,6 +65,9 @@ func (p *process) Wall() time.Time {
 	return epoch.Add(h.clock.at(p.world.now) - h.clock.zero + h.clock.offset)
 }
 
+// Hostname implements env.Env: it is the name under which others dial the host.
+func (p *process) Hostname() string { return p.host.name }
+
 // when returns the true time at which Now shows local.
 func (p *process) when(local time.Duration) time.Duration {
 	return max(p.host.clock.when(local-p.base), p.world.now)
@@ -103,6 +106,16 @@ func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration
 		p.loops = append(p.loops, l)
 	}
 	return l
+}
+
+// Go implements env.Env: fn is an actor's.
+func (p *process) Go(name string, limit time.Duration, fn func(ctx context.Context)) (cancel func()) {
+	ctx, cancel := WithTimeout(p.root, limit)
+	p.spawn(name, func(context.Context) {
+		defer cancel()
+		fn(ctx)
+	})
+	return cancel
 }
 
 // Listen implements env.Env.

@@ -29,6 +29,9 @@ type Env interface {
 	// founding a mesh does, once (P17).
 	Wall() time.Time
 
+	// Hostname is the host's name, as its system knows it; "" if it has none.
+	Hostname() string
+
 	// Seed returns a number that no other call returned: the source of node IDs,
 	// and of the seeds of the streams that draw jitter.
 	Seed() uint64
@@ -41,6 +44,10 @@ type Env interface {
 	// before run starts are one. Calls of run never overlap. The name is for
 	// traces.
 	NewLoop(name string, run func(now time.Duration) (next time.Duration)) Loop
+
+	// Go runs fn beside the loops, where it may block: on a goroutine or as an actor of its own. Its ctx carries this
+	// Env, and ends after limit, or when the function that Go returns is called; that does not wait for fn.
+	Go(name string, limit time.Duration, fn func(ctx context.Context)) (cancel func())
 
 	// Listen opens a node's one port. The handler's methods are called from
 	// the network's own goroutines until Close returns, and must not block.

@@ -25,6 +25,8 @@ var (
 var (
 	// ErrLeft: the node left the mesh.
 	ErrLeft = errors.New("mesh: node left the mesh")
+	// ErrHung: a loop of the node does nothing any more.
+	ErrHung = errors.New("mesh: the node hangs")
 	// ErrEjected: the node's mesh of one gave way to another one.
 	ErrEjected = errors.New("mesh: node was ejected from the mesh")
 )

@@ -16,6 +16,10 @@ type Health struct {
 	NoMajority      []int // shards without a leader that this node has heard of
 	UnderReplicated []int // the other shards that do not have, in step, as many voters as the core's list allows
 
+	// Spare: every shard has a leader; and those of which there is a replica here have all their voters in step, which
+	// are connected, and none of them leaves.
+	Spare bool
+
 	// QuietUntil is when the last quiet shard is expected to grant, by this node's clock; zero: none is
 	// quiet (P27). What its leader last said of a shard counts, also when it has no leader any more.
 	QuietUntil time.Duration
@@ -65,9 +69,28 @@ func (m *Machine) assess() {
 		}
 		health.QuietUntil = max(health.QuietUntil, m.quiet[sh])
 	}
+	health.Spare = m.spare(len(health.NoMajority) > 0 || lost)
 	health.Ready = health.Settled && len(health.NoMajority) == 0
 	health.FullyReplicated = len(health.NoMajority)+len(health.UnderReplicated) == 0 && !lost
 	m.health = health
+}
+
+// spare returns Health.Spare, which it cannot be if something else is broken.
+func (m *Machine) spare(broken bool) bool {
+	leaves := func(v Voter) bool {
+		o := m.members[transport.ID(v.Node)]
+		return o != nil && o.leaving
+	}
+	behind := func(sh int) bool { return !m.shards[sh].inStep }
+	if broken || m.leaving || slices.ContainsFunc(m.own.Led, behind) || slices.ContainsFunc(m.own.Follows, behind) || slices.ContainsFunc(m.own.Voters, leaves) {
+		return false
+	}
+	for _, s := range m.statuses { // order-free: any will do
+		if slices.ContainsFunc(s.Voters, leaves) {
+			return false
+		}
+	}
+	return true
 }
 
 // count adds a report to what is known of the shards.

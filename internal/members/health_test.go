@@ -351,3 +351,61 @@ func TestReadyAndSettled(t *testing.T) {
 		t.Error("a node without a mesh is ready")
 	}
 }
+
+// Whether this node may be done without: all shards have leaders, and those here have their voters in step, connected,
+// and staying.
+func TestSpare(t *testing.T) {
+	n, c := node("b", 2), node("c", 3)
+	both := []Voter{{Node: 2, Name: "b"}, {Node: 3, Name: "c"}}
+	for _, tt := range []struct {
+		name string
+		then func(b *bench)
+		want bool
+	}{
+		{"nothing is heard", func(b *bench) {}, false},
+		{"this node leads all, in step", func(b *bench) { b.reports(led(2)) }, true},
+		{"this node leads one that is not in step", func(b *bench) { b.reports(Report{Led: []int{0, 1}, Rest: []int{1}}) }, false},
+		{"this node follows, and the leader says that all are in step", func(b *bench) {
+			b.reports(Report{Follows: []int{0, 1}})
+			b.hears(n, led(2))
+		}, true},
+		{"it follows one that is not in step", func(b *bench) {
+			b.reports(Report{Follows: []int{0}})
+			b.hears(n, Report{Led: []int{0, 1}, Rest: []int{1}})
+		}, false},
+		{"one that is elsewhere is not in step", func(b *bench) {
+			b.reports(Report{Follows: []int{1}})
+			b.hears(n, Report{Led: []int{0, 1}, Rest: []int{1}})
+		}, true},
+		{"one that is elsewhere has no leader", func(b *bench) { b.reports(led(1)) }, false},
+		{"a voter is not connected", func(b *bench) {
+			b.hears(n, Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: both})
+			b.take(b.m.Down(b.now, 3, transport.Lost, nil))
+		}, false},
+		{"a voter leaves", func(b *bench) {
+			b.hears(n, Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: both})
+			b.take(b.m.Leaves(b.now, 3, nil))
+			b.pass(statusEvery)
+		}, false},
+		{"a voter leaves of whom this node reports", func(b *bench) {
+			b.reports(Report{Led: []int{0, 1}, Rest: []int{0, 1}, Voters: both})
+			b.take(b.m.Leaves(b.now, 3, nil))
+			b.pass(statusEvery)
+		}, false},
+		{"this node leaves", func(b *bench) {
+			b.reports(led(2))
+			b.take(b.m.Leave(b.now, nil))
+			b.pass(statusEvery)
+		}, false},
+	} {
+		b := alone(t)
+		b.joins(2)
+		b.comes(n)
+		b.comes(c)
+		b.pass(statusEvery)
+		tt.then(b)
+		if got := b.m.Health().Spare; got != tt.want {
+			t.Errorf("%s: %t, %+v", tt.name, got, b.m.Health())
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -18,17 +19,20 @@ type Config struct {
 	MeshName  string           // "" means: whatever the mesh that answers is called, or "default"
 	Name      string           // "" means the advertised address
 	Zone      string
-	Found     bool // WithFound
-	Shards    int
-	Replicas  int
-	LeaseTTL  time.Duration
-	MaxTTL    time.Duration
-	Check     bool // verify the tables' invariants after each step
-	Logger    *slog.Logger
+	Found     bool   // WithFound
+	Entry     string // of Seeds; "" means that the host's name says it, or a dial that reaches the node
+
+	// Discover returns contact points, host:port. A node that has it is a client. It is called outside of the node's
+	// loops, one call at a time, and is to return soon after its context ends. Nil: there are the Seeds only.
+	Discover func(ctx context.Context) ([]string, error)
+
+	Shards   int
+	Replicas int
+	LeaseTTL time.Duration
+	MaxTTL   time.Duration
+	Check    bool // verify the tables' invariants after each step
+	Logger   *slog.Logger
 }
 
-// Member is one node of the mesh, and Health is how its shards are, as this node knows.
-type (
-	Member = members.Member
-	Health = members.Health
-)
+// Member is one node of the mesh.
+type Member = members.Member

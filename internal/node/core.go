@@ -41,13 +41,14 @@ type mesh struct {
 func (l *shardLoop) startCore() {
 	n := l.node
 	list := n.cfg.Seeds
-	if len(list) == 0 {
+	if len(list) == 0 && n.cfg.Discover == nil {
 		list = []string{n.addr}
 	}
 	l.core = coreSide{
 		hosting: hosting.New(transport.ID(n.id)), up: make(map[uint64]bool), aims: make(map[int]replica.Target),
 		seat: seat.New(seat.Config{
-			Self: n.self(), List: list, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
+			Self: n.self(), List: list, Entry: n.cfg.Entry, Host: n.env.Hostname(),
+			Client: n.cfg.Discover != nil, Discovers: n.cfg.Discover != nil, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 			},
@@ -109,6 +110,8 @@ func (l *shardLoop) carryOutCore() {
 				l.log.LogAttrs(context.Background(), o.Level, o.Text, o.Attrs...)
 			case seat.State:
 				l.know(o)
+			case seat.Discover:
+				l.discover()
 			case seat.Cut:
 				l.carryOutHosting(c.hosting.Cut(o, nil))
 			case seat.Failed:

@@ -126,9 +126,9 @@ func newBench(tb testing.TB, cfg Config, roster ...uint64) *bench {
 		cfg: cfg, env: b, log: cfg.Logger, check: true, id: nodeA, name: "a", addr: "a:1", net: b,
 		done: make(chan struct{}), sessions: make(map[*Session]bool), status: serving,
 	}
-	b.node.waits.Store(new(string))
+	b.node.standing.Store(new(seat.Standing))
 	b.node.membership = newMembership(b.node)
-	b.node.shards, b.node.watch = newShardLoop(b.node), newWatch(b.node)
+	b.node.shards, b.node.watch, b.node.pulse = newShardLoop(b.node), newWatch(b.node), newPulse(b.node)
 	b.node.watch.loop = b.NewLoop("watch", b.node.watch.run)
 	b.node.shards.start()
 	client := len(roster) == 0
@@ -190,6 +190,8 @@ func (b *bench) Now() time.Duration { return b.now }
 
 func (b *bench) Wall() time.Time { return time.UnixMilli(1 << 40).Add(b.now) }
 
+func (b *bench) Hostname() string { return "somewhere" }
+
 func (b *bench) Seed() uint64 {
 	b.drawn++
 	return b.drawn
@@ -201,6 +203,12 @@ func (b *bench) NewLoop(name string, run func(time.Duration) time.Duration) env.
 	l := &benchLoop{name: name, run: run, due: env.Never}
 	b.loops = append(b.loops, l)
 	return l
+}
+
+func (b *bench) Go(name string, limit time.Duration, fn func(ctx context.Context)) (cancel func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.at(b.now, func() { fn(ctx) })
+	return cancel
 }
 
 func (b *bench) Listen(_ transport.Config, h transport.Handler) (env.Network, error) {

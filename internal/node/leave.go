@@ -84,6 +84,11 @@ func (n *Node) Leave(ctx context.Context) error {
 	if n.observer != nil {
 		n.observer.Left(transport.ID(n.id), over && !needed)
 	}
+	if left == nil {
+		n.log.Info("left the mesh")
+	} else {
+		n.log.Warn("left the mesh, and something behind", "error", left)
+	}
 	n.fail(fault.ErrLeft)
 	n.shut()
 	return left

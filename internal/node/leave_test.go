@@ -94,6 +94,7 @@ func TestLeave(t *testing.T) {
 // A node that leaves, or has ended, is not ready.
 func TestHealthOfANodeThatEnds(t *testing.T) {
 	b := start(t, Config{})
+	b.pass(12 * time.Second) // the quiet time
 	b.at(b.now+leavePause/2, func() {
 		if b.node.Health().Ready {
 			t.Error("it is ready, and leaves")

@@ -24,9 +24,10 @@ type membership struct {
 	mu     sync.Mutex
 	waits  string   // what WaitReady waits for, in a mesh
 	shown  []Member // what Members returns
-	health Health
+	health members.Health
 
 	now     time.Duration
+	born    time.Duration
 	logAt   time.Duration // when to log what the node waits for
 	members *members.Machine
 	out     []members.Output // empty: room that is used again
@@ -45,6 +46,7 @@ func newMembership(n *Node) *membership { return &membership{node: n} }
 
 func (m *membership) start() {
 	n := m.node
+	m.born = n.env.Now()
 	m.members = members.New(members.Config{Self: n.self(), RingHash: n.hello.RingHash, Logger: n.log})
 	// The loop exists only once there is something for it to run; what came before waits.
 	m.box.start(n.env.NewLoop("membership", m.run))
@@ -172,6 +174,8 @@ func (m *membership) arrive() {
 	}
 	n.mu.Unlock()
 	n.wake()
+	in := n.mesh.Load()
+	n.log.Info("joined the mesh: this node serves its callers", "name", in.params.MeshName, "mesh", fmt.Sprintf("%016x", in.id), "after", (m.now - m.born).Round(time.Millisecond))
 }
 
 func (m *membership) answered(peer transport.Hello) {
@@ -254,17 +258,6 @@ func (n *Node) Members() []Member {
 	n.membership.mu.Lock()
 	defer n.membership.mu.Unlock()
 	return slices.Clone(n.membership.shown)
-}
-
-// Health returns how the mesh's shards are, as far as this node has heard.
-func (n *Node) Health() Health {
-	ready := n.Ready()
-	n.membership.mu.Lock()
-	defer n.membership.mu.Unlock()
-	h := n.membership.health
-	h.Ready = h.Ready && ready
-	h.NoMajority, h.UnderReplicated = slices.Clone(h.NoMajority), slices.Clone(h.UnderReplicated)
-	return h
 }
 
 // Date returns a moment of the node's clock as a time of day, and the zero time for zero.

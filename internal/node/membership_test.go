@@ -129,7 +129,11 @@ func TestTheShardLoopHearsOfTheDead(t *testing.T) {
 // What the shard loop reports is what Health says, until it reports something else.
 func TestHealthIsPublished(t *testing.T) {
 	b := start(t, Config{Shards: 2})
-	if h := b.node.Health(); !h.Ready || !h.FullyReplicated {
+	if h := b.node.Health(); !h.Settled || h.Ready || h.Phase != Quiet || !h.FullyReplicated {
+		t.Errorf("health in the quiet time: %+v", h)
+	}
+	b.pass(12 * time.Second)
+	if h := b.node.Health(); h.Phase != Serving || !h.Ready || !h.FullyReplicated {
 		t.Errorf("health: %+v", h)
 	}
 	b.node.membership.post(func(m *membership) { m.reported(members.Report{Led: []int{0, 1}, Rest: []int{1}}, 0) })

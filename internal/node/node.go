@@ -24,6 +24,7 @@ import (
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
 	"github.com/lockmesh/mesh/internal/replica"
+	"github.com/lockmesh/mesh/internal/seat"
 	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -54,14 +55,15 @@ type Node struct {
 
 	membership *membership
 
-	mesh    atomic.Pointer[mesh]   // nil: none yet
-	waits   atomic.Pointer[string] // until then: what for
-	shards  *shardLoop
-	watch   *watch
-	own     *Session      // made before mesh is set
-	losses  atomic.Uint64 // locks that were lost
-	refused atomic.Int64  // malformed frames that no warning has told of
-	warned  atomic.Int64  // when the next warning may be, on env.Now's clock
+	mesh     atomic.Pointer[mesh] // nil: none yet
+	standing atomic.Pointer[seat.Standing]
+	shards   *shardLoop
+	watch    *watch
+	pulse    *pulse
+	own      *Session      // made before mesh is set
+	losses   atomic.Uint64 // locks that were lost
+	refused  atomic.Int64  // malformed frames that no warning has told of
+	warned   atomic.Int64  // when the next warning may be, on env.Now's clock
 
 	mu      sync.Mutex
 	hello   transport.Hello
@@ -72,6 +74,7 @@ type Node struct {
 
 	sessions map[*Session]bool // the users', as long as they live
 	down     bool              // shut has been called
+	search   func()            // ends the context of the last search for contact points; nil: there was none
 }
 
 // phase is how far a node is in its life.
@@ -106,9 +109,9 @@ func Start(cfg Config) (*Node, error) {
 	}
 	t := cfg.Transport
 	t.Hello, t.Logger, t.Accept = n.hello, cfg.Logger, n.accept
-	n.waits.Store(new(string))
+	n.standing.Store(new(seat.Standing))
 	n.membership = newMembership(n)
-	n.shards, n.watch = newShardLoop(n), newWatch(n)
+	n.shards, n.watch, n.pulse = newShardLoop(n), newWatch(n), newPulse(n)
 	net, err := cfg.Env.Listen(t, n)
 	if err != nil {
 		return nil, err
@@ -177,7 +180,7 @@ func (n *Node) Starting() bool {
 // Waiting says what a node that cannot serve yet waits for.
 func (n *Node) Waiting() string {
 	if n.mesh.Load() == nil {
-		return cmp.Or(*n.waits.Load(), "nothing is in the way")
+		return cmp.Or(n.standing.Load().Why, "nothing is in the way")
 	}
 	return n.membership.waitsFor()
 }
@@ -364,12 +367,16 @@ func (n *Node) fail(err error) {
 // leases. It must not be called from a loop.
 func (n *Node) shut() {
 	n.mu.Lock()
-	down := n.down
+	down, search := n.down, n.search
 	n.down = true
 	n.mu.Unlock()
 	if down {
 		return
 	}
+	if search != nil {
+		search()
+	}
+	n.pulse.shut()
 	n.net.Close()
 	n.membership.shut()
 	n.endSessions()
@@ -413,6 +420,9 @@ func (n *Node) enter(t *core.Table) bool {
 		}
 	}
 	n.mesh.Store(&mesh{t.Mesh, t.Params})
+	if !first {
+		n.log.Info("the core has founded another mesh, into which this node follows it", "mesh", fmt.Sprintf("%016x", t.Mesh))
+	}
 	if n.observer != nil {
 		n.observer.Founded(transport.ID(n.id), t.Mesh)
 	}

@@ -121,11 +121,7 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 	}
 	l.settle()
 	l.flush()
-	if l.client == nil {
-		if waits := l.core.seat.Waiting(); waits != *l.node.waits.Load() {
-			l.node.waits.Store(&waits)
-		}
-	}
+	l.node.standing.Store(l.core.seat.Standing())
 	return l.next()
 }
 

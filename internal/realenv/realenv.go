@@ -3,9 +3,11 @@
 package realenv
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/lockmesh/mesh/gossip"
@@ -45,6 +47,15 @@ func (w *Env) Now() time.Duration { return w.now() }
 // Wall implements env.Env.
 func (w *Env) Wall() time.Time { return time.Now() }
 
+// Hostname implements env.Env.
+func (w *Env) Hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // Seed implements env.Env. It is never zero.
 func (w *Env) Seed() uint64 {
 	var b [8]byte
@@ -63,6 +74,16 @@ func (w *Env) NewParker() env.Parker { return newParker(w.now) }
 // run is not caught.
 func (w *Env) NewLoop(_ string, run func(now time.Duration) (next time.Duration)) env.Loop {
 	return startLoop(w.now, run)
+}
+
+// Go implements env.Env: it starts one goroutine, which ends when fn returns.
+func (w *Env) Go(_ string, limit time.Duration, fn func(ctx context.Context)) (cancel func()) {
+	ctx, cancel := context.WithTimeout(env.With(context.Background(), w), limit)
+	go func() {
+		defer cancel()
+		fn(ctx)
+	}()
+	return cancel
 }
 
 // Listen implements env.Env.

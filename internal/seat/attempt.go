@@ -1,8 +1,6 @@
 package seat
 
 import (
-	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -87,10 +85,7 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	t := m.acceptor.Table()
 	m.wants, m.misses = wish{}, 0
 	m.cover(now)
-	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
-		m.log(slog.LevelInfo, "the core has a new generation",
-			slog.String("mesh", fmt.Sprintf("%016x", t.Mesh)), slog.Uint64("round", t.Stamp.Roll.Round), slog.String("by", t.Stamp.Roll.By.String()))
-	}
+	m.tellOf(now, before, t)
 	m.publish()
 }
 

@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,12 +26,24 @@ type book struct {
 type entry struct {
 	addr   string
 	node   transport.ID // answered last; zero: none yet
+	name   string       // of node
 	former transport.ID // answered before it, and is connected still
 	next   time.Duration
 	begun  time.Duration // of the dial under way
 	dials  bool
+	tried  bool  // a dial has ended
 	err    error // why the last dial failed
+
+	earlier []transport.ID // those that answered before node, the latest last: see several
+	turns   time.Duration  // until then the entry counts as one at which several answer in turn
+	accused time.Duration  // that is not logged before
+
+	counted bool          // what is known of it
+	away    time.Duration // since when it does not count
 }
+
+// manyEarlier is how many of the nodes that answered at an entry are remembered.
+const manyEarlier = 8
 
 // peer is a node that is connected, or answers at an entry.
 type peer struct {
@@ -45,7 +58,7 @@ type peer struct {
 func (b *book) cover(list []string, now time.Duration) {
 	for _, addr := range list {
 		if i, ok := slices.BinarySearchFunc(b.entries, addr, entry.compare); !ok {
-			b.entries = slices.Insert(b.entries, i, entry{addr: addr, next: now})
+			b.entries = slices.Insert(b.entries, i, entry{addr: addr, next: now, away: now})
 		}
 	}
 }
@@ -62,12 +75,13 @@ func (m *Machine) cover(now time.Duration) {
 	}
 	list(m.acceptor.Table())
 	if m.own == "" {
-		lists = lists[:1]
+		lists = [][]string{m.cfg.List, m.discovery.points}
 		list(m.serving)
 	}
 	if m.own == "" || m.acceptor.Table() == nil {
 		for _, e := range m.book.entries {
-			if p := m.book.peers[e.node]; p != nil && slices.Contains(m.cfg.List, e.addr) {
+			contact := slices.Contains(m.cfg.List, e.addr) || slices.Contains(m.discovery.points, e.addr)
+			if p := m.book.peers[e.node]; p != nil && contact {
 				list(p.knows)
 			}
 		}
@@ -197,7 +211,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 	if e == nil || !e.dials {
 		return
 	}
-	e.dials, e.next, e.err = false, now+m.upTo(m.pace.contact), nil
+	e.dials, e.tried, e.next, e.err = false, true, now+m.upTo(m.pace.contact), nil
 	if e.begun < m.surely && addr == m.own {
 		e.next = now // what it says may be as old as the dial
 	}
@@ -210,16 +224,20 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 	case addr == m.own:
 		m.fail(fmt.Errorf("%w: node %q (%v) answers at %s, the entry of node %q: list each by a name of its own", fault.ErrEntryTaken, peer.Name, peer.ID, addr, m.cfg.Self.Name))
 	default:
-		m.answered(e, peer)
+		m.answered(now, e, peer)
 		m.tell(peer.ID)
 	}
 }
 
-// reached: a dial of e has reached this node itself.
+// reached: a dial of e has reached this node itself. If the node knows of another entry that it is to be at, e leads
+// astray, perhaps for a while only: it does not count.
 func (m *Machine) reached(e *entry) {
+	expected, _ := m.expected()
 	switch {
-	case m.own != "" && m.own != e.addr, m.cfg.Entry != "" && m.cfg.Entry != e.addr:
-		m.fail(fmt.Errorf("%w: node %q answers at both %s and %s: list every node once", fault.ErrInvalidOption, m.cfg.Self.Name, e.addr, m.own+m.cfg.Entry))
+	case m.cfg.Client, expected != "" && expected != e.addr:
+		m.book.answers(e, m.cfg.Self.ID)
+	case m.own != "" && m.own != e.addr:
+		m.fail(fmt.Errorf("%w: node %q answers at both %s and %s: list every node once, or tell each its entry by WithEntry", fault.ErrInvalidOption, m.cfg.Self.Name, e.addr, m.own))
 	case len(m.cfg.List) == 1 && !m.cfg.Found && !founding.AllLoopback(m.cfg.List):
 		m.fail(fmt.Errorf("%w: %s is the only entry: all locks would live on one node, and its restart would forget them; WithFound allows it", fault.ErrInvalidOption, e.addr))
 	case e.begun >= m.surely:
@@ -240,10 +258,17 @@ func (m *Machine) refusedBy(err error) {
 	}
 }
 
-// answered: another node answers at e.
-func (m *Machine) answered(e *entry, peer transport.Hello) {
+// answered: another node answers at e. One that answered there before that other one lives: the name leads to both.
+func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 	if e.node == peer.ID {
 		return
+	}
+	if slices.Contains(e.earlier, peer.ID) {
+		e.turns = now + 10*m.pace.contact
+	}
+	if e.node != 0 {
+		e.earlier = append(e.earlier, e.node)
+		e.earlier = e.earlier[max(0, len(e.earlier)-manyEarlier):]
 	}
 	if e.former == peer.ID || !m.former(*e) {
 		e.former = 0
@@ -257,6 +282,7 @@ func (m *Machine) answered(e *entry, peer transport.Hello) {
 	}
 	m.book.peer(peer.ID)
 	m.book.answers(e, peer.ID)
+	e.name = peer.Name
 }
 
 // tell tells another node what this one knows and promised, and asks it for the same if it does not tell
@@ -338,7 +364,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 	for _, e := range m.book.entries {
 		p := m.book.peers[e.node]
 		switch {
-		case e.node == m.cfg.Self.ID:
+		case e.node == m.cfg.Self.ID && e.addr == m.own:
 			all[e.addr] = m.acceptor.Report()
 		case p != nil && m.counts(e, p, now):
 			t := p.told
@@ -351,14 +377,25 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 	return all
 }
 
-// contested returns that two nodes answer at an entry, or nil.
-func (m *Machine) contested() error {
+// contested returns that several nodes answer at an entry, or nil.
+func (m *Machine) contested(now time.Duration) (err error) {
 	for _, e := range m.book.entries {
-		if m.former(e) {
-			return fmt.Errorf("%w: nodes %v and %v answer at %s: list each by a name of its own", fault.ErrEntryTaken, e.former, e.node, e.addr)
-		}
+		err = cmp.Or(err, m.several(e, now))
 	}
-	return nil
+	return err
+}
+
+// several returns that several nodes answer at e, or nil: one that answered before is connected still, or has answered
+// again after another one, also if it was not connected meanwhile.
+func (m *Machine) several(e entry, now time.Duration) error {
+	other := e.former
+	if !m.former(e) {
+		if now >= e.turns {
+			return nil
+		}
+		other = e.earlier[len(e.earlier)-1]
+	}
+	return fmt.Errorf("%w: nodes %v and %v answer at %s: list each by a name of its own", fault.ErrEntryTaken, other, e.node, e.addr)
 }
 
 // counts reports whether what the node p at e has told counts.
@@ -369,7 +406,7 @@ func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
 	case p.told.Known != core.Stamp{} && p.knows == nil:
 		return false // it has been asked to show that
 	}
-	return m.own == "" || p.told.Entry == e.addr && !m.former(e)
+	return m.own == "" || p.told.Entry == e.addr && m.several(e, now) == nil
 }
 
 // former reports whether the node that answered at e before, as at its own entry, is connected still.

@@ -28,8 +28,11 @@ func (m *Machine) decide(now time.Duration) bool {
 		m.fail(err)
 		return false
 	}
-	m.follow(reports)
+	m.follow(now, reports)
 	if m.own == "" {
+		if m.Role() == Undecided {
+			m.waiting.why = m.undecided()
+		}
 		return false
 	}
 	if !m.sure {
@@ -38,7 +41,7 @@ func (m *Machine) decide(now time.Duration) bool {
 		return false
 	}
 	action, err := core.Next(m.cfg.Self.ID, reports)
-	m.waiting.why = cmp.Or(foreign, m.contested(), m.because(err))
+	m.waiting.why = cmp.Or(foreign, m.contested(now), m.because(err))
 	if l, ok := action.(core.Learn); ok {
 		return m.learn(now, l.Table)
 	}
@@ -119,8 +122,11 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 
 // follow notes the table of the generation that serves: a majority of those that are bound in it know it, and
 // take part in no later roll call.
-func (m *Machine) follow(reports map[string]core.Report) {
+func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 	m.waiting.why = m.because(errors.New("no mesh serves that this node has heard of"))
+	if err := m.discoveryTrouble(now); err != nil {
+		m.waiting.why = fmt.Errorf("%w; %w", m.waiting.why, err)
+	}
 	for _, e := range m.book.entries {
 		t := reports[e.addr].Table
 		if t == nil {

@@ -51,8 +51,9 @@
 //
 // # What is open
 //
-//   - One name that leads to several nodes, as the only entry, may found several meshes until each has found out,
-//     if the operator allows a mesh of one there (Config.Found).
+//   - One name that leads to several nodes, as the only entry, may found several meshes if the operator allows a mesh
+//     of one there (Config.Found). Each ends at the first dial that reaches another node; with the default MaxTTL they
+//     are quiet for ten dials. A name server that gives each host another one of the nodes, always, hides that.
 //   - A node that brings along the table of another mesh of the same name, with parameters that fit, is given the
 //     seat at whose entry it answers.
 //   - A ballot of the highest round that there is leaves no room for others; any peer may send one.

@@ -17,10 +17,17 @@ import (
 // Config describes the Machine's node. Strings are at most 255 bytes long.
 type Config struct {
 	Self  env.Member // its ID is new at every start
-	List  []string   // the entries of the core: host:port, 1 to 64 of them
-	Entry string     // the one of this node; "": the one at which a dial reaches it, or none
+	List  []string   // the entries of the core: host:port, 1 to 64 of them; of a Client that discovers, perhaps none
+	Entry string     // the one of this node; "": the one that Host names, else the one at which a dial reaches it, or none
+	Host  string     // the name of this node's host: see founding.EntryOf
 	Found bool       // the only entry of a list that is not loopback may found a mesh
-	Anew  bool       // no node was at this address before: the system chose the port
+
+	// Client: the node answers at no entry, wherever a dial reaches it. List is of contact points.
+	Client bool
+	// Discovers: while a Client knows of no mesh that serves, it asks for contact points, by Discover.
+	Discovers bool
+
+	Anew  bool // no node was at this address before: the system chose the port
 	Wants founding.Options
 	Rand  uint64    // the seed of random values: mesh IDs and jitter
 	Wall  time.Time // the time of day at Start
@@ -34,7 +41,7 @@ type Config struct {
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
 }
 
-// Output is something to do now, in order: Dial, Send, Drop, Log, State or Failed.
+// Output is something to do now, in order: Dial, Send, Drop, Log, State, Discover or Failed.
 type Output interface{ isOutput() }
 
 type (
@@ -94,6 +101,8 @@ type Machine struct {
 	acceptor *core.Acceptor
 	book     book
 	own      string        // the entry at which this node answers
+	named    string        // the one that its host's name tells; "": none
+	looked   bool          // the dials of all entries have ended once
 	sure     bool          // a dial of its entry has reached it, begun at surely or later
 	surely   time.Duration // the start, or the end of the last stall
 
@@ -112,6 +121,11 @@ type Machine struct {
 	state   State
 	brief   told
 	waiting waiting
+
+	discovery discovery
+	moves     moves
+	standing  *Standing
+	spare     []Away // room that is used again
 }
 
 // pace is how fast a Machine goes. The first is drawn from half to all of it.
@@ -134,9 +148,10 @@ const stalled = time.Second
 func New(cfg Config) *Machine {
 	cfg.List = founding.Normalise(cfg.List)
 	m := &Machine{cfg: cfg, pace: afar, due: env.Never, acceptor: core.NewAcceptor(cfg.Self.ID, cfg.List)}
-	if founding.AllLoopback(cfg.List) {
+	if len(cfg.List) > 0 && founding.AllLoopback(cfg.List) {
 		m.pace = loopback
 	}
+	m.named, m.standing = founding.EntryOf(cfg.Host, cfg.List, cfg.Self.Addr), new(Standing)
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
 	m.cuts = make(map[Cut]cut)
@@ -158,8 +173,11 @@ func (m *Machine) Start(now time.Duration, out []Output) []Output {
 
 func (m *Machine) validate() error {
 	var l limits
-	switch l.list(m.cfg.List); {
-	case len(m.cfg.List) == 0:
+	if len(m.cfg.List) > 0 {
+		l.list(m.cfg.List)
+	}
+	switch {
+	case len(m.cfg.List) == 0 && !m.cfg.Discovers:
 		return fmt.Errorf("%w: list at least one", fault.ErrNoSeeds)
 	case l.broken != "":
 		return fmt.Errorf("%w: %s", fault.ErrInvalidOption, l.broken)
@@ -226,6 +244,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.publish()
 	}
 	do()
+	m.orient(now)
 	for again := true; again && !m.ended; {
 		m.pursue(now)
 		again = m.decide(now)
@@ -237,9 +256,13 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		}
 	}
 	if !m.ended {
+		m.discover(now)
 		m.contact(now)
 		m.publish()
 		m.spread()
+		m.stand(now)
+		m.accuse(now)
+		m.tellOfMoves(now)
 		m.waiting.log(m, now)
 	}
 	m.last = now
@@ -253,7 +276,7 @@ func (m *Machine) Deadline() time.Duration {
 	if m.ended {
 		return env.Never
 	}
-	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline()) // a stall shows though nothing is due
+	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline(), m.roleDeadline(), m.discoverAt()) // a stall shows though nothing is due
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()
@@ -267,7 +290,9 @@ func (m *Machine) Deadline() time.Duration {
 // publish says what the node knows, if that has changed.
 func (m *Machine) publish() {
 	s := State{Table: m.acceptor.Table(), Fenced: m.acceptor.Fenced() || !m.sure}
-	if m.own == "" {
+	if role := m.Role(); role == Undecided {
+		return // what it must not do as a client, it may have to do as a voter
+	} else if role == Client {
 		s = State{Table: m.serving}
 	} else if t := m.serving; t != nil && !slices.Contains(t.Bound(), m.cfg.Self.ID) {
 		if s.Table == nil || s.Table.Stamp.Roll == t.Stamp.Roll && s.Table.Stamp.Version < t.Stamp.Version {

@@ -566,7 +566,7 @@ func TestInput(t *testing.T) {
 			}
 		}, fault.ErrInvalidOption, "too many"},
 		{"another's entry", func(c *Config) { c.Entry = "10.0.0.77:1" }, fault.ErrInvalidOption, "WithEntry"},
-		{"its entry, but not the one", func(c *Config) { c.Entry = "10.0.0.2:7946" }, fault.ErrInvalidOption, "answers at both"},
+		{"its entry, but not the one", func(c *Config) { c.Entry = "10.0.0.2:7946" }, fault.ErrInvalidOption, "a dial of 10.0.0.1:7946 reaches this node"},
 		{"other shards", func(c *Config) { c.Wants.Shards = 5 }, fault.ErrInvalidOption, "WithShards 5"},
 		{"another name", func(c *Config) { c.Wants.MeshName = "other" }, fault.ErrForeignMesh, "other"},
 		{"a negative TTL", func(c *Config) { c.Wants.MaxTTL = -1 }, fault.ErrInvalidOption, "negative"},

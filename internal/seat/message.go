@@ -353,7 +353,9 @@ func (l *limits) stampOrNone(s core.Stamp) {
 
 func (c card) check(l *limits) {
 	l.member(c.Member)
-	l.list(c.List)
+	if len(c.List) > 0 {
+		l.list(c.List)
+	}
 	w := c.Wants
 	l.texts(maxString, w.MeshName)
 	l.require(w.Shards >= 0 && w.Shards <= maxShards && w.Replicas >= 0 && w.Replicas <= maxReplicas, "too many shards or replicas")
@@ -362,6 +364,7 @@ func (c card) check(l *limits) {
 
 func (m told) check(l *limits) {
 	m.card.check(l)
+	l.require(m.Entry == "" || len(m.List) > 0, "an entry of no list")
 	l.texts(maxString, m.Entry)
 	for _, b := range [...]core.Ballot{m.Roll, m.Refused, m.Released, m.RollAt} {
 		l.ballotOrNone(b)
@@ -386,6 +389,7 @@ func (m call) check(l *limits) {
 func (m answer) check(l *limits) {
 	l.ballot(m.Ballot)
 	m.card.check(l)
+	l.require(len(m.List) > 0, "a list without entries")
 	for _, b := range [...]core.Ballot{m.Report.Roll, m.Report.Refused, m.Report.Released, m.Report.RollAt, m.Report.At} {
 		l.ballotOrNone(b)
 	}

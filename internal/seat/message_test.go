@@ -131,7 +131,8 @@ func TestLimits(t *testing.T) {
 		want string
 	}{
 		{told{card: card{List: someCard.List}}, "a member without an ID"},
-		{told{card: card{Member: env.Member{ID: 1}}}, "without entries"},
+		{told{card: card{Member: env.Member{ID: 1}}, Entry: "a"}, "an entry of no list"},
+		{answer{Ballot: someBallot, card: card{Member: env.Member{ID: 1}}}, "without entries"},
 		{told{card: card{Member: env.Member{ID: 1}, List: []string{"b", "a"}}}, "out of order"},
 		{told{card: card{Member: env.Member{ID: 1, Name: long}, List: []string{"a"}}}, "too long"},
 		{told{card: card{Member: env.Member{ID: 1}, List: []string{"a"}, Wants: founding.Options{Shards: maxShards + 1}}}, "too many shards"},

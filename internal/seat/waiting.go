@@ -15,7 +15,10 @@ type waiting struct {
 	next  time.Duration // when to log it; zero: not waiting
 }
 
-// log logs what the node waits for: after 2 s, and then every 10 s.
+// advice is what to do about an entry of the core that does not answer for good.
+const advice = "start a process at each missing entry; if one is gone for good, restart the nodes of the core, one after the other, with a list without it"
+
+// log logs what the node waits for, and for whom: after 2 s, and then every 10 s.
 func (w *waiting) log(m *Machine, now time.Duration) {
 	switch {
 	case w.why == nil:
@@ -24,7 +27,18 @@ func (w *waiting) log(m *Machine, now time.Duration) {
 		w.since, w.next = now, now+2*time.Second
 	case now >= w.next:
 		w.next = now + 10*time.Second
-		m.log(slog.LevelInfo, "the core waits", slog.String("for", w.why.Error()), slog.Duration("since", now-w.since))
+		text, attrs := "this node waits for its core", []slog.Attr{slog.String("for", w.why.Error()), slog.Duration("since", (now - w.since).Round(time.Millisecond))}
+		if m.Role() == AtEntry {
+			text = "the core waits"
+			if away := m.standing.Away; len(away) > 0 {
+				var entries []string
+				for _, a := range away {
+					entries = append(entries, a.Entry)
+				}
+				attrs = append(attrs, slog.Any("entries", entries), slog.String("advice", advice))
+			}
+		}
+		m.log(slog.LevelInfo, text, attrs...)
 	}
 }
 

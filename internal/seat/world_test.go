@@ -78,6 +78,8 @@ type proc struct {
 	failed error
 	logs   []string
 	judged *core.Table
+
+	discoveries int // that it asked for
 }
 
 type event struct {
@@ -281,6 +283,8 @@ func (w *world) input(p *proc, input func() []Output) {
 		case State:
 			p.state, w.changed = o, true
 			w.note("%s: table %v of %v, fenced %v", p.addr, o.Table.Stamp, o.Table.List(), o.Fenced)
+		case Discover:
+			p.discoveries++
 		case Cut:
 			p.cuts, w.changed = append(p.cuts, o), true
 		case Failed:

@@ -233,6 +233,7 @@ var reasons = []struct {
 	{mesh.ErrForeignMesh, "a foreign mesh"},
 	{mesh.ErrNoSeeds, "no seeds"},
 	{mesh.ErrNameTaken, "the name is taken"},
+	{mesh.ErrEntryTaken, "the entry is taken"},
 	{context.DeadlineExceeded, "out of time"},
 	{context.Canceled, "given up"},
 }

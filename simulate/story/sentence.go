@@ -290,6 +290,13 @@ func (t *teller) result(err error, well, badly string, args ...any) {
 
 // Sentences about nodes as members of the mesh.
 var nodeForms = []*form{
+	{text: "start {who} at the entry of {who:other}", make: func(c *clause) act {
+		who, entry := c.who("who"), c.who("other")
+		return func(t *teller) {
+			t.own[who] = joiner{opts: []mesh.Option{mesh.WithEntry(t.plan.address(entry))}}
+			t.boot(who)
+		}
+	}},
 	{text: "start {hosts}[ with seeds {hosts:seeds}]", make: func(c *clause) act {
 		hosts, seeds := c.hosts("hosts"), c.hosts("seeds")
 		if c.args["hosts"] == "all" {
@@ -303,6 +310,10 @@ var nodeForms = []*form{
 				t.boot(h)
 			}
 		}
+	}},
+	{text: "the entry of {who} leads to {hosts:to}", make: func(c *clause) act {
+		who, to := c.who("who"), c.hosts("to")
+		return func(t *teller) { t.Net.Balance(t.plan.address(who), t.plan.addresses(to)...) }
 	}},
 	{text: "the mesh settles[ within {time}]", make: func(c *clause) act {
 		d := c.span("time").to

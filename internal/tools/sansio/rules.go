@@ -75,6 +75,7 @@ var exceptions = []exception{
 	{"internal/node", "membership.go", ruleSync, "users' goroutines ask for members and health"},
 	{"internal/replica", "batch.go", ruleSync, "counters for Stats"},
 	{"internal/node", "node.go", ruleSync, "users' goroutines ask for state and counters"},
+	{"internal/node", "pulse.go", ruleSync, "users' goroutines ask whether the loops hang"},
 	{"internal/node", "watch.go", ruleSync, "users' goroutines end holds, and the shard loop brings them"},
 	{"internal/node", "hold.go", ruleSync, "users' goroutines share a lock"},
 	{"internal/client", "client.go", ruleSync, "counters for Stats"},

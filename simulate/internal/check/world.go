@@ -47,6 +47,8 @@ type World interface {
 	Noisy() (ever, still bool)
 	// Bound is how long a call for a free key may wait once the world is healed; 0: for ever.
 	Bound() time.Duration
+	// Balanced reports whether dials of some address lead, or led, to several nodes, as the scenario wants it.
+	Balanced() bool
 	// Meshes is how many meshes may live at a time.
 	Meshes() int
 

@@ -1,0 +1,107 @@
+package seat
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// Standing is where a node stands with the core of its mesh. It is never changed.
+type Standing struct {
+	Role   Role
+	Why    string // what the node waits for; "": nothing
+	Away   []Away // the entries that are waited for, sorted
+	Fenced bool   // no replica on this node may vote
+	Voters int    // that each shard is to have; zero: in no mesh yet
+}
+
+// Away is an entry that does not count.
+type Away struct {
+	Entry string
+	Since time.Duration // by the clock of the Machine's inputs
+	Why   string
+}
+
+// Standing returns where the node stands: the same pointer as long as nothing has changed.
+func (m *Machine) Standing() *Standing { return m.standing }
+
+// stand notes where the node stands.
+func (m *Machine) stand(now time.Duration) {
+	s := Standing{Role: m.Role(), Why: m.Waiting(), Away: m.spare[:0], Fenced: m.state.Fenced}
+	if t := m.state.Table; t != nil {
+		s.Voters = min(t.Params.Replicas, len(t.Seats))
+	}
+	list := m.cfg.List
+	if t := m.acceptor.Table(); t != nil {
+		list = t.List()
+	}
+	for i := range m.book.entries {
+		e := &m.book.entries[i]
+		why := m.missing(e, now)
+		switch {
+		case why == "":
+			e.counted = true
+			continue
+		case e.counted:
+			e.counted, e.away = false, now
+		}
+		if s.Role == Client && s.Why != "" || s.Role != Client && slices.Contains(list, e.addr) {
+			s.Away = append(s.Away, Away{e.addr, e.away, why})
+		}
+	}
+	m.spare = s.Away
+	if o := m.standing; s.Role != o.Role || s.Why != o.Why || s.Fenced != o.Fenced || s.Voters != o.Voters || !slices.Equal(s.Away, o.Away) {
+		s.Away = slices.Clone(s.Away)
+		m.standing = &s
+	}
+}
+
+// missing says why what is known of an entry does not count; "" if it does.
+func (m *Machine) missing(e *entry, now time.Duration) string {
+	p := m.book.peers[e.node]
+	switch several := m.several(*e, now); {
+	case e.node == m.cfg.Self.ID && e.addr == m.own:
+		if m.sure {
+			return ""
+		}
+		return "since this node stalled, no dial of it has reached this node"
+	case e.node == m.cfg.Self.ID:
+		entry, _ := m.expected()
+		return fmt.Sprintf("it leads to this node, whose entry is %s", orNone(entry))
+	case p != nil && m.counts(*e, p, now):
+		return ""
+	case several != nil && m.Role() != Client:
+		return several.Error()
+	case e.err != nil:
+		return e.err.Error()
+	case p == nil:
+		return "no dial of it has ended yet"
+	case p.told.Member.ID == 0 || now >= p.at+m.pace.fresh:
+		return fmt.Sprintf("node %q answers there, and tells nothing", e.name)
+	case p.told.Entry != e.addr && m.own != "":
+		return fmt.Sprintf("node %q answers there, whose entry is %s", e.name, orNone(p.told.Entry))
+	}
+	return fmt.Sprintf("node %q answers there, and has not shown yet what it knows", e.name)
+}
+
+func orNone(entry string) string {
+	if entry == "" {
+		return "none, or not known yet"
+	}
+	return entry
+}
+
+// accuse logs, at most once a minute for each entry, that several nodes answer at it.
+func (m *Machine) accuse(now time.Duration) {
+	if m.Role() == Client {
+		return // a contact point
+	}
+	for i := range m.book.entries {
+		e := &m.book.entries[i]
+		if err := m.several(*e, now); err != nil && now >= e.accused {
+			e.accused = now + time.Minute
+			m.log(slog.LevelError, "several nodes answer at an entry, which does not count", slog.String("entry", e.addr), slog.String("error", err.Error()))
+		}
+	}
+}

@@ -1,0 +1,79 @@
+// Package probe answers the probes of a platform, such as Kubernetes, about a node of a mesh.
+//
+//	node, err := mesh.Start(seeds) // returns at once, so that probes are answered before there is a mesh
+//	…
+//	http.Handle("GET /livez", probe.Live(node))
+//	http.Handle("GET /readyz", probe.Ready(node))
+//
+// An answer has the status 200 or 503, and a JSON object: "ok"; "error", if that is false; "node", its name; and the fields of
+// [mesh.Health], as "role", "phase", "settled" and "waiting". Every request is answered alike, whatever its method, and at once.
+// The answers name nodes and entries: keep them from the public.
+package probe
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/lockmesh/mesh"
+)
+
+// Live answers whether the process should go on: 200 unless the node has ended, or one of its loops hangs: see
+// [mesh.Node.Live]. It does not depend on other nodes: the last survivor of a core is the only one that remembers, and
+// must not be restarted because the others are gone. Probe it repeatedly: loops are looked after from the first request on.
+func Live(n *mesh.Node) http.Handler {
+	return handler{n, (*mesh.Node).Live}
+}
+
+// Ready answers whether the node has caught up with its mesh once ([mesh.Health].Settled), and has not ended. It stays ready
+// while keys cannot be locked, in quiet time or without a majority: to take away this process would not help.
+//
+// A mesh is founded by all of its core, so none of them is ready before all have started. A StatefulSet of the core needs
+// podManagementPolicy: Parallel, which starts its pods at once and still restarts one at a time, and a headless service with
+// publishNotReadyAddresses: true, without which no pod is found that is not ready.
+func Ready(n *mesh.Node) http.Handler {
+	return handler{n, func(n *mesh.Node) error {
+		if err := n.Err(); err != nil {
+			return err
+		}
+		if h := n.Health(); !h.Settled {
+			return fmt.Errorf("%w: %v", mesh.ErrNotFounded, h.Phase)
+		}
+		return nil
+	}}
+}
+
+// handler answers with what check finds.
+type handler struct {
+	node  *mesh.Node
+	check func(*mesh.Node) error
+}
+
+// answer is what a body says.
+type answer struct {
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+	Node  string `json:"node"`
+	mesh.Health
+}
+
+// list is s, as JSON that is an array also when there is nothing in it.
+func list[T any](s []T) []T { return append([]T{}, s...) }
+
+// ServeHTTP implements http.Handler.
+func (h handler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	a, status := answer{OK: true, Node: h.node.Name(), Health: h.node.Health()}, http.StatusOK
+	a.NoMajority, a.UnderReplicated, a.Waiting = list(a.NoMajority), list(a.UnderReplicated), list(a.Waiting)
+	if err := h.check(h.node); err != nil {
+		a.OK, a.Error, status = false, err.Error(), http.StatusServiceUnavailable
+	}
+	body, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // who asked may have gone
+}
