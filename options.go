@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -191,6 +192,32 @@ func WithZone(zone string) Option {
 			return
 		}
 		o.Zone = zone
+	}
+}
+
+// WithDeathOracle sets a function that can tell whether a node has ended for good: from the API of a cloud or of an
+// orchestrator, for example. A node of the core asks it about another one that it has not been connected
+// with for 6 s, and again every 6 s. Without an oracle such a node counts as one that lives and is cut off: the shards in
+// which it has the vote that a majority needs wait until its entry answers again, or
+// [Node.DeclareDead] is called. With one they begin again from what the holders report, after a quiet time.
+//
+// Dead must mean that this process will never again run: its machine is destroyed, or the process has ended and its
+// supervisor says so. Not that it does not answer. If it is wrong, two callers may hold a key of those
+// shards at once, until that node learns that it was declared dead; then it ends with [ErrEjected]. An oracle
+// that does not know returns false. An error is logged, and counts as false. The word counts only if
+// most of the core has no connection with the node.
+//
+// The oracle is called from a goroutine of its own, for one node at most once at a time, with a context that ends after 5 s. It
+// must return then: about this node it is not called again before. It may call the node. Default: none.
+func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err error)) Option {
+	return func(o *options) {
+		if oracle == nil {
+			o.fail("WithDeathOracle", "nil", "a function")
+			return
+		}
+		o.Oracle = func(ctx context.Context, m env.Member) (bool, error) {
+			return oracle(ctx, memberOf(node.Member{Member: m, State: env.Dead}))
+		}
 	}
 }
 

@@ -105,6 +105,18 @@ func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration
 	return l
 }
 
+// Go implements env.Env.
+func (p *process) Go(name string, limit time.Duration, f func(ctx context.Context)) {
+	if p.dead {
+		return
+	}
+	p.spawn(name, func(ctx context.Context) {
+		ctx, cancel := WithTimeout(ctx, limit)
+		defer cancel()
+		f(ctx)
+	})
+}
+
 // Listen implements env.Env.
 func (p *process) Listen(cfg transport.Config, h transport.Handler) (env.Network, error) {
 	if p.dead {

@@ -42,6 +42,10 @@ type Env interface {
 	// traces.
 	NewLoop(name string, run func(now time.Duration) (next time.Duration)) Loop
 
+	// Go runs f beside the node: a function of the user, which may wait. Its context ends after limit; in
+	// the simulator also with the process.
+	Go(name string, limit time.Duration, f func(ctx context.Context))
+
 	// Listen opens a node's one port. The handler's methods are called from
 	// the network's own goroutines until Close returns, and must not block.
 	Listen(cfg transport.Config, h transport.Handler) (Network, error)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -23,7 +24,8 @@ type Config struct {
 	Replicas  int
 	LeaseTTL  time.Duration
 	MaxTTL    time.Duration
-	Check     bool // verify the tables' invariants after each step
+	Oracle    func(ctx context.Context, m env.Member) (dead bool, err error) // WithDeathOracle; or nil
+	Check     bool                                                           // verify the tables' invariants after each step
 	Logger    *slog.Logger
 }
 

@@ -50,6 +50,7 @@ func (l *shardLoop) startCore() {
 		hosting: hosting.New(transport.ID(n.id)), up: make(map[uint64]bool), aims: make(map[int]replica.Target),
 		seat: seat.New(seat.Config{
 			Self: n.self(), List: list, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
+			Oracle: n.cfg.Oracle != nil,
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 			},
@@ -113,6 +114,8 @@ func (l *shardLoop) carryOutCore() {
 				l.know(o)
 			case seat.Cut:
 				l.carryOutHosting(c.hosting.Cut(o, nil))
+			case seat.Inquire:
+				n.inquire(o.Node)
 			case seat.Failed:
 				l.fail(o.Err)
 			}
@@ -162,10 +165,10 @@ func (l *shardLoop) know(s seat.State) {
 	l.report() // whether it lacks votes is to be known before it is ready
 }
 
-// seated returns the nodes that have a seat.
+// seated returns the nodes that have a seat, and are not known to have ended.
 func seated(t *core.Table) (all []env.Member) {
 	for _, s := range t.Seats {
-		if s.Node.ID != 0 {
+		if s.Node.ID != 0 && !s.Ended {
 			all = append(all, s.Node)
 		}
 	}

@@ -185,7 +185,7 @@ func (b *bench) views(leaving bool, all []replica.Peer) {
 	b.run()
 }
 
-// Now, Wall, Seed, NewParker, NewLoop, Listen and NewMembership make bench a env.Env.
+// Now, Wall, Seed, NewParker, NewLoop, Go, Listen and NewMembership make bench a env.Env.
 func (b *bench) Now() time.Duration { return b.now }
 
 func (b *bench) Wall() time.Time { return time.UnixMilli(1 << 40).Add(b.now) }
@@ -202,6 +202,9 @@ func (b *bench) NewLoop(name string, run func(time.Duration) time.Duration) env.
 	b.loops = append(b.loops, l)
 	return l
 }
+
+// Go runs f at once.
+func (b *bench) Go(_ string, _ time.Duration, f func(context.Context)) { f(context.Background()) }
 
 func (b *bench) Listen(_ transport.Config, h transport.Handler) (env.Network, error) {
 	b.node = h.(*Node)

@@ -3,6 +3,7 @@
 package realenv
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
@@ -63,6 +64,15 @@ func (w *Env) NewParker() env.Parker { return newParker(w.now) }
 // run is not caught.
 func (w *Env) NewLoop(_ string, run func(now time.Duration) (next time.Duration)) env.Loop {
 	return startLoop(w.now, run)
+}
+
+// Go implements env.Env: it starts one goroutine, which ends with f. A panic in f is not caught.
+func (w *Env) Go(_ string, limit time.Duration, f func(ctx context.Context)) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		f(ctx)
+	}()
 }
 
 // Listen implements env.Env.

@@ -92,6 +92,9 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 			slog.String("mesh", fmt.Sprintf("%016x", t.Mesh)), slog.Uint64("round", t.Stamp.Roll.Round), slog.String("by", t.Stamp.Roll.By.String()))
 	}
 	m.publish()
+	if m.acceptor.Ended() {
+		m.fail(errSaidDead)
+	}
 }
 
 // decided: this node's attempt has come to a decision. All that it concerns are shown it.

@@ -265,7 +265,7 @@ func (m *Machine) tell(id transport.ID) {
 
 func (m *Machine) tellAnd(id transport.ID, ask bool) {
 	t := m.told()
-	t.Answer, t.Floor = ask, m.Floor()
+	t.Answer, t.Floor, t.Apart = ask, m.Floor(), m.apart()
 	if p := m.book.peers[id]; p != nil {
 		p.echoed = p.told.mark()
 		t.Heard = p.echoed

@@ -16,14 +16,15 @@ import (
 
 // Config describes the Machine's node. Strings are at most 255 bytes long.
 type Config struct {
-	Self  env.Member // its ID is new at every start
-	List  []string   // the entries of the core: host:port, 1 to 64 of them
-	Entry string     // the one of this node; "": the one at which a dial reaches it, or none
-	Found bool       // the only entry of a list that is not loopback may found a mesh
-	Anew  bool       // no node was at this address before: the system chose the port
-	Wants founding.Options
-	Rand  uint64    // the seed of random values: mesh IDs and jitter
-	Wall  time.Time // the time of day at Start
+	Self   env.Member // its ID is new at every start
+	List   []string   // the entries of the core: host:port, 1 to 64 of them
+	Entry  string     // the one of this node; "": the one at which a dial reaches it, or none
+	Found  bool       // the only entry of a list that is not loopback may found a mesh
+	Anew   bool       // no node was at this address before: the system chose the port
+	Oracle bool       // Inquire is answered: there is somebody who can tell whether a node has ended
+	Wants  founding.Options
+	Rand   uint64    // the seed of random values: mesh IDs and jitter
+	Wall   time.Time // the time of day at Start
 
 	// Known returns the highest revision of a shard that the node has heard of, as its replica or as its client.
 	// It may be nil.
@@ -34,7 +35,7 @@ type Config struct {
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
 }
 
-// Output is something to do now, in order: Dial, Send, Drop, Log, State or Failed.
+// Output is something to do now, in order: Dial, Send, Drop, Log, State, Cut, Inquire or Failed.
 type Output interface{ isOutput() }
 
 type (
@@ -105,6 +106,8 @@ type Machine struct {
 	changes []Change
 	cuts    map[Cut]cut
 
+	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
+
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
 
@@ -139,7 +142,7 @@ func New(cfg Config) *Machine {
 	}
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
-	m.cuts = make(map[Cut]cut)
+	m.cuts, m.inquiries = make(map[Cut]cut), make(map[transport.ID]*inquiry)
 	return m
 }
 
@@ -191,6 +194,7 @@ func (m *Machine) Dialed(now time.Duration, addr string, peer transport.Hello, e
 func (m *Machine) Up(now time.Duration, id transport.ID, out []Output) []Output {
 	return m.input(now, out, func() {
 		m.book.peer(id).up = true
+		m.lives(id)
 		if m.book.entryOf(id) != nil {
 			m.tell(id)
 		}
@@ -238,6 +242,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 	}
 	if !m.ended {
 		m.contact(now)
+		m.inquire(now)
 		m.publish()
 		m.spread()
 		m.waiting.log(m, now)
@@ -253,7 +258,7 @@ func (m *Machine) Deadline() time.Duration {
 	if m.ended {
 		return env.Never
 	}
-	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline()) // a stall shows though nothing is due
+	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline(), m.inquireAt()) // a stall shows though nothing is due
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()

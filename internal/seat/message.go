@@ -79,9 +79,10 @@ type (
 		Entry                           string // at which a dial has reached the sender itself; "": none yet, or a client
 		Answer                          bool   // tell me, too
 		Roll, Refused, Released, RollAt core.Ballot
-		Known                           core.Stamp // of Table; zero: none
-		Heard                           core.Mark  // that the receiver told last
-		Floor                           uint64     // the highest revision of any shard that the sender knows of
+		Known                           core.Stamp     // of Table; zero: none
+		Heard                           core.Mark      // that the receiver told last
+		Floor                           uint64         // the highest revision of any shard that the sender knows of
+		Apart                           []transport.ID // those with a seat in Known that the sender is not connected with
 	}
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
@@ -173,6 +174,7 @@ type packedSeat struct {
 	Entry string
 	Node  env.Member
 	List  uint64 // index of Lists
+	Ended bool
 }
 
 type packedShard struct {
@@ -192,7 +194,7 @@ func pack(t *core.Table) packed {
 		if list < 0 {
 			list, p.Lists = len(p.Lists), append(p.Lists, s.List)
 		}
-		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list)})
+		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list), s.Ended})
 	}
 	at := make(map[transport.ID]uint64)
 	index := func(ids []transport.ID) []uint64 {
@@ -239,7 +241,7 @@ func (p *packed) unpack() *core.Table {
 	}
 	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Params: p.Params, Was: p.Was, Dropped: p.Dropped}
 	for _, s := range p.Seats {
-		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List]})
+		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List], Ended: s.Ended})
 	}
 	ids := func(indexes []uint64) []transport.ID {
 		if indexes == nil {
@@ -370,6 +372,7 @@ func (m told) check(l *limits) {
 	l.stampOrNone(m.Heard.Known)
 	l.ballotOrNone(m.Heard.Roll)
 	l.require(m.Floor <= maxFloor, "a revision out of range")
+	l.require(len(m.Apart) <= maxEntries, "more seats than entries")
 }
 
 func (m show) check(l *limits)  { l.stamp(m.Known) }
@@ -484,6 +487,7 @@ func (p *packed) check(l *limits) {
 		l.texts(maxString, s.Entry, s.Node.Name, s.Node.Addr, s.Node.Zone)
 		l.require(s.Entry != "" && (i == 0 || p.Seats[i-1].Entry < s.Entry), "seats out of order")
 		l.require(s.List < uint64(len(p.Lists)), "a list out of range")
+		l.require(!s.Ended || s.Node.ID != 0, "a seat without a node that has ended")
 	}
 	named := make(map[transport.ID]bool)
 	for _, id := range p.IDs {
