@@ -221,6 +221,30 @@ func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err 
 	}
 }
 
+// WithStateDir names a directory in which the node keeps a small file of what its mesh must not forget if all of its core
+// ends at once, with all clients: the highest token, and for how long leases of it may last. A mesh that is founded anew
+// begins with higher tokens than any node's file knows, whatever the time of day is, and is quiet for as
+// long as the longest lease of the mesh before, even if [WithMaxTTL] is shorter now. No lock is in it, and no call waits for it: it is
+// written in the background, at once when the mesh changes, and every 10 s while tokens grow. Nodes at no entry
+// keep nothing.
+//
+// The directory is made if it does not exist. It is for one node at a time, and one node's at all times: on a local file system, not
+// copied to another machine. The node locks it. So the one before it has ended, which it tells the
+// others: they give it the seat without waiting for the end of connections of a machine that was switched off.
+//
+// Start and Join return [ErrInvalidOption] if another process has the directory, if it cannot be written, or if
+// the file is damaged, which the text says what to do about; [ErrForeignMesh] if it is of a mesh with another name. If it
+// cannot be written later, the node logs an error and goes on. Default: none; a mesh that is founded anew then
+// relies on living clients, and on the time of day.
+func WithStateDir(dir string) Option {
+	return func(o *options) {
+		if dir == "" {
+			o.fail("WithStateDir", `""`, "a directory")
+		}
+		o.StateDir = dir
+	}
+}
+
 // WithTLS makes every connection of the node use mutual TLS: each end must present a
 // certificate that the other end verifies. Every connection is verified anew: no session is
 // resumed. cfg is used in both directions.

@@ -46,6 +46,9 @@ type Env interface {
 	// the simulator also with the process.
 	Go(name string, limit time.Duration, f func(ctx context.Context))
 
+	// OpenStore opens a state directory. The error is ErrStoreTaken if another process has it open.
+	OpenStore(dir string) (Store, error)
+
 	// Listen opens a node's one port. The handler's methods are called from
 	// the network's own goroutines until Close returns, and must not block.
 	Listen(cfg transport.Config, h transport.Handler) (Network, error)

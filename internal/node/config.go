@@ -19,7 +19,8 @@ type Config struct {
 	MeshName  string           // "" means: whatever the mesh that answers is called, or "default"
 	Name      string           // "" means the advertised address
 	Zone      string
-	Found     bool // WithFound
+	StateDir  string // WithStateDir; "" means none
+	Found     bool   // WithFound
 	Shards    int
 	Replicas  int
 	LeaseTTL  time.Duration

@@ -86,6 +86,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) bool {
 func (m *Machine) entered(now time.Duration, before *core.Table) {
 	t := m.acceptor.Table()
 	m.wants, m.misses = wish{}, 0
+	m.outlast(now, before, t)
 	m.cover(now)
 	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
 		m.log(slog.LevelInfo, "the core has a new generation",

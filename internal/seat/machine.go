@@ -26,6 +26,11 @@ type Config struct {
 	Rand   uint64    // the seed of random values: mesh IDs and jitter
 	Wall   time.Time // the time of day at Start
 
+	// What the incarnation before this one has kept beyond its life; zero: nothing.
+	Floor    uint64        // the highest revision of any shard
+	Quiet    time.Duration // for how long a mesh that is founded anew must grant nothing
+	Replaces transport.ID  // that incarnation, which is known to have ended
+
 	// Known returns the highest revision of a shard that the node has heard of, as its replica or as its client.
 	// It may be nil.
 	Known func(shard int) uint64
@@ -108,6 +113,8 @@ type Machine struct {
 
 	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
 
+	quiet   time.Duration // for which a new generation grants nothing at least, for the sake of an earlier mesh
+	quieted time.Duration // until when
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
 
@@ -142,6 +149,7 @@ func New(cfg Config) *Machine {
 	}
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
+	m.floor, m.quiet, m.quieted = min(cfg.Floor, maxFloor), max(cfg.Quiet, 0), env.Never
 	m.cuts, m.inquiries = make(map[Cut]cut), make(map[transport.ID]*inquiry)
 	return m
 }

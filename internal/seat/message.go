@@ -23,6 +23,7 @@ const (
 	maxString   = 255                          // bytes of a name, an address, a zone
 	maxList     = maxEntries * (maxString + 1) // of a list in one string
 	maxText     = 1 << 10
+	maxQuiet    = 1000 * time.Hour
 	maxNumber   = 1 << 53
 	maxFloor    = maxNumber - 1<<40 // leaves a shard a trillion revisions
 	maxElements = max(maxShards, maxIDs)
@@ -82,6 +83,7 @@ type (
 		Known                           core.Stamp     // of Table; zero: none
 		Heard                           core.Mark      // that the receiver told last
 		Floor                           uint64         // the highest revision of any shard that the sender knows of
+		Replaces                        transport.ID   // the incarnation before the sender, which is known to have ended; zero: none is
 		Apart                           []transport.ID // those with a seat in Known that the sender is not connected with
 	}
 	// show asks for the decision of a stamp, and shown is one.
@@ -148,8 +150,9 @@ type (
 
 // floors are what a node knows of the revisions that shards have had (P17).
 type floors struct {
-	Clock uint64   // its time of day, as a revision
-	Known []uint64 // the highest revisions that it has heard of, by shard
+	Clock uint64        // its time of day, as a revision
+	Known []uint64      // the highest revisions that it has heard of, by shard
+	Quiet time.Duration // for how long a generation must grant nothing, for the sake of an earlier mesh
 }
 
 // report is a Report without its tables.
@@ -456,6 +459,7 @@ func (m fenced) check(l *limits) {
 
 func (f floors) check(l *limits) {
 	l.require(len(f.Known) <= maxShards, "revisions of too many shards")
+	l.require(f.Quiet >= 0 && f.Quiet <= maxQuiet, "a quiet time out of range")
 	for _, r := range append([]uint64{f.Clock}, f.Known...) {
 		l.require(r <= maxNumber, "a revision out of range")
 	}
