@@ -51,7 +51,7 @@ func (l *shardLoop) startCore() {
 		seat: seat.New(seat.Config{
 			Self: n.self(), List: list, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
 			Oracle: n.cfg.Oracle != nil,
-			Floor:  l.keeper.last.Floor, Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
+			Floor:  l.keeper.floor(), Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 			},

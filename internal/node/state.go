@@ -13,9 +13,11 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// keepEvery is how often what a node of the core must not forget is saved at least, while it changes. Revisions of
-// the time since are covered by the jump that a new mesh makes above those that are known (C7).
+// keepEvery is how often what a node of the core must not forget is saved at least, while it changes.
 const keepEvery = 10 * time.Second
+
+// unsaved is more revisions than there are in the time since the last Save, of a shard that grants a million keys a second.
+const unsaved = 1 << 24
 
 // keeper saves in the state directory what a node of the core must not forget, off its loops (P35).
 type keeper struct {
@@ -102,4 +104,12 @@ func (l *shardLoop) kept(s state.State, err error) {
 		return
 	}
 	k.last = s
+}
+
+// floor returns a revision that the mesh before has not passed; zero: none is known.
+func (k *keeper) floor() uint64 {
+	if k.last.Floor == 0 {
+		return 0
+	}
+	return k.last.Floor + unsaved
 }

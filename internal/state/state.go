@@ -19,7 +19,7 @@ type State struct {
 	MeshName string
 	Mesh     uint64        // the mesh's ID; zero: none yet
 	Node     transport.ID  // the incarnation that wrote this
-	Floor    uint64        // the highest revision of any shard that it knew of, or knows of since at most 10 s
+	Floor    uint64        // the highest revision of any shard that it knew of
 	Quiet    time.Duration // for how long a mesh that is founded anew must grant nothing, for the sake of earlier leases
 }
 
