@@ -28,6 +28,14 @@ var (
 // what it waits for. Nothing was sent, and the next call on a node of [Start] may succeed.
 var ErrNotFounded = fault.ErrNotFounded
 
+// Errors of operators' calls, for errors.Is. Nothing has changed.
+var (
+	// ErrNoSeat: the node has no seat in the core, so the core's list is not its business: ask a node of the core.
+	ErrNoSeat = fault.ErrNoSeat
+	// ErrAlive: the node that was declared dead is connected with a node of the core.
+	ErrAlive = fault.ErrAlive
+)
+
 // Errors of arguments, for errors.Is. Nothing was sent and nothing has changed.
 var (
 	// ErrInvalidKey: a key has 1 to 1024 bytes.

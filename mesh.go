@@ -288,6 +288,39 @@ func (n *Node) Close() error {
 	return n.node.Close()
 }
 
+// DeclareDead tells the core, on the word of an operator, that the node at an entry of the list has ended for good:
+// its machine is gone. Shards in which it has a vote that a majority needs go on without it, and begin again from what
+// the holders report, after a quiet time if need be. It keeps its seat until another node answers at the
+// entry, or the list is changed. Of a core of three, one node may be declared dead before it is replaced, of five two: a majority
+// must be left. DeclareDead returns nil when the core has decided it, and at once if no node has the seat of
+// the entry, or is known to have ended.
+//
+// The caller answers for it: a node that only does not answer may live, and serve its shards. If it does, two callers may
+// hold a key at once, until that node learns of the declaration; then it ends with [ErrEjected].
+//
+// The entry is written as in the list of seeds. Call it on any node of the core. Errors:
+//
+//   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry
+//   - [ErrAlive]: the node is still connected with a node of the core when ctx ends, or is this one. A connection
+//     with a machine that was switched off is missed after some 6 s
+//   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends, or would be left. The core may still decide it
+//   - [Node.Err], if this node ends
+//
+// If ctx has no deadline, it waits 15 s.
+func (n *Node) DeclareDead(ctx context.Context, entry string) error {
+	switch {
+	case ctx == nil:
+		return invalid("the context", "nil", "a context")
+	case n.isZero():
+		return ErrClosed
+	}
+	addr, err := seedAddr(entry)
+	if err != nil {
+		return invalid("the entry", fmt.Sprintf("%q", brief(entry)), err.Error())
+	}
+	return n.node.DeclareDead(ctx, addr)
+}
+
 // NewSession returns a session with its own lease TTL. Close it when done. Errors:
 // ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended; also ErrNotFounded if the node could
 // not serve before ctx ended.

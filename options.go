@@ -260,6 +260,56 @@ func WithZone(zone string) Option {
 	}
 }
 
+// WithDeathOracle sets a function that can tell whether a node has ended for good: from the API of a cloud or of an
+// orchestrator, for example. A node of the core asks it about another one that it has not been connected
+// with for 6 s, and again every 6 s. Without an oracle such a node counts as one that lives and is cut off: the shards in
+// which it has the vote that a majority needs wait until its entry answers again, or
+// [Node.DeclareDead] is called. With one they begin again from what the holders report, after a quiet time.
+//
+// Dead must mean that this process will never again run: its machine is destroyed, or the process has ended and its
+// supervisor says so. Not that it does not answer. If it is wrong, two callers may hold a key of those
+// shards at once, until that node learns that it was declared dead; then it ends with [ErrEjected]. An oracle
+// that does not know returns false. An error is logged, and counts as false. The word counts only if
+// most of the core has no connection with the node.
+//
+// The oracle is called from a goroutine of its own, for one node at most once at a time, with a context that ends after 5 s. It
+// must return then: about this node it is not called again before. It may call the node. Default: none.
+func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err error)) Option {
+	return func(o *options) {
+		if oracle == nil {
+			o.fail("WithDeathOracle", "nil", "a function")
+			return
+		}
+		o.Oracle = func(ctx context.Context, m env.Member) (bool, error) {
+			return oracle(ctx, memberOf(node.Member{Member: m, State: env.Dead}))
+		}
+	}
+}
+
+// WithStateDir names a directory in which the node keeps a small file of what its mesh must not forget if all of its core
+// ends at once, with all clients: the highest token, and for how long leases of it may last. A mesh that is founded anew
+// begins with higher tokens than any node's file knows, whatever the time of day is, and is quiet for as
+// long as the longest lease of the mesh before, even if [WithMaxTTL] is shorter now. No lock is in it, and no call waits for it: it is
+// written in the background, at once when the mesh changes, and every 10 s while tokens grow. Nodes at no entry
+// keep nothing.
+//
+// The directory is made if it does not exist. It is for one node at a time, and one node's at all times: on a local file system, not
+// copied to another machine. The node locks it. So the one before it has ended, which it tells the
+// others: they give it the seat without waiting for the end of connections of a machine that was switched off.
+//
+// Start and Join return [ErrInvalidOption] if another process has the directory, if it cannot be written, or if
+// the file is damaged, which the text says what to do about; [ErrForeignMesh] if it is of a mesh with another name. If it
+// cannot be written later, the node logs an error and goes on. Default: none; a mesh that is founded anew then
+// relies on living clients, and on the time of day.
+func WithStateDir(dir string) Option {
+	return func(o *options) {
+		if dir == "" {
+			o.fail("WithStateDir", `""`, "a directory")
+		}
+		o.StateDir = dir
+	}
+}
+
 // WithTLS makes every connection of the node use mutual TLS: each end must present a
 // certificate that the other end verifies. Every connection is verified anew: no session is
 // resumed. cfg is used in both directions.

@@ -59,6 +59,8 @@ func TestWrongOptions(t *testing.T) {
 		{"a lease beyond the bound that nobody set", nil, []Option{WithLeaseTTL(10*time.Second + 1)}, []string{"WithLeaseTTL is 10.000000001s", "WithMaxTTL, which is 10s unless it is set"}},
 		{"a bound that is too short for any lease", nil, []Option{WithMaxTTL(time.Millisecond), WithLeaseTTL(5 * time.Second)}, []string{"WithMaxTTL is 1ms"}},
 		{"a lease that is too long for any bound", nil, []Option{WithMaxTTL(5 * time.Minute), WithLeaseTTL(time.Hour)}, []string{"WithLeaseTTL is 1h0m0s, want 1s to 10m0s"}},
+		{"no state directory", nil, []Option{WithStateDir("")}, []string{"WithStateDir is \"\""}},
+		{"no oracle", nil, []Option{WithDeathOracle(nil)}, []string{"WithDeathOracle is nil"}},
 		{"a zone that is too long", nil, []Option{WithZone(long)}, []string{"WithZone"}},
 		{"a zone that is longer than all together may be", nil, []Option{WithZone(long + long)}, []string{"WithZone is", "at most 255 bytes"}},
 		{"a name that is longer than all together may be", nil, []Option{WithName(long + long)}, []string{"WithName is", "1 to 255 bytes"}},

@@ -35,6 +35,7 @@ type Host struct {
 	slow     int64         // how many times longer everything takes
 	deferred []*event
 	ports    int
+	disks    map[string]*disk
 
 	behind waits // for frames that were long on their way
 

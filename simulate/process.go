@@ -110,6 +110,9 @@ func (p *process) NewLoop(name string, run func(now time.Duration) time.Duration
 
 // Go implements env.Env: fn is an actor's.
 func (p *process) Go(name string, limit time.Duration, fn func(ctx context.Context)) (cancel func()) {
+	if p.dead {
+		return func() {}
+	}
 	ctx, cancel := WithTimeout(p.root, limit)
 	p.spawn(name, func(context.Context) {
 		defer cancel()

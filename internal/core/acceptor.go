@@ -56,9 +56,16 @@ func (a *Acceptor) Table() *Table { return a.table }
 func (a *Acceptor) Promised() Ballot { return a.promised }
 
 // Fenced reports whether this node has promised a roll call that is later than the mesh that
-// it knows. Until that roll call is decided or the node is released, neither the node nor
-// any replica on it votes, appends or answers.
-func (a *Acceptor) Fenced() bool { return a.table != nil && a.roll.Compare(a.table.Stamp.Roll) > 0 }
+// it knows, or is Ended. Until that roll call is decided or the node is released, and if it is Ended for
+// ever, neither the node nor any replica on it votes, appends or answers.
+func (a *Acceptor) Fenced() bool {
+	return a.table != nil && (a.roll.Compare(a.table.Stamp.Roll) > 0 || a.Ended())
+}
+
+// Ended reports whether this node knows that its mesh takes it for one that has ended.
+func (a *Acceptor) Ended() bool {
+	return a.table != nil && slices.ContainsFunc(a.table.Seats, func(s Seat) bool { return s.Node.ID == a.self && s.Ended })
+}
 
 // Fence fences this node's replicas of shard s up to generation g of its core for ever, so that the
 // shard can be recovered. The recovery must then be completed: these replicas never vote in g again, even if
@@ -136,6 +143,8 @@ type Call struct {
 // Call promises to take part in no lower roll call, and fences this node.
 func (a *Acceptor) Call(c Call) (Report, error) {
 	switch {
+	case a.Ended():
+		return Report{}, errEnded
 	case !slices.Contains(c.Roster, a.self):
 		return Report{}, errNoSeat
 	case c.Ballot.Compare(a.refused) <= 0:

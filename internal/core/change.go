@@ -16,6 +16,9 @@ var (
 	errMoving   = errors.New("the shard's voters are changing")
 	errNoMove   = errors.New("the shard is in no such change of voters")
 	errQuorum   = errors.New("a quorum of the shard's voters may be alive")
+	errAnother  = errors.New("the seat has another incarnation, or none")
+	errEnded    = errors.New("that incarnation is known to have ended")
+	errTooMany  = errors.New("fewer than a majority of the core would be left")
 	errNotLater = errors.New("the seat has that incarnation")
 	errSameList = errors.New("the list is the same")
 	errTooFar   = errors.New("the lists differ in more than one entry")
@@ -43,7 +46,28 @@ func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, erro
 		return nil, errNotLater
 	}
 	n := t.next()
-	n.Seats[i].Node, n.Seats[i].List = node, named(list)
+	n.Seats[i] = Seat{Entry: entry, Node: node, List: named(list)}
+	return n, nil
+}
+
+// End notes, by proof, that the incarnation with the seat of an entry has ended, though no other one has come
+// yet. It counts in the core's majority until another one has the seat; so what is true of restarts stays true, and
+// a false proof gives no power to decide to anybody. But it votes in no shard. If it lives after all, it
+// is fenced as soon as it learns of this. A majority of the bound must be left, not known to have ended.
+func (t *Table) End(entry string, id transport.ID) (*Table, error) {
+	i := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Entry == entry })
+	switch {
+	case i < 0:
+		return nil, errNoEntry
+	case t.Seats[i].Node.ID != id || id == 0:
+		return nil, errAnother
+	case t.Seats[i].Ended:
+		return nil, errEnded
+	case len(t.Living()) <= Majority(len(t.Bound())):
+		return nil, errTooMany
+	}
+	n := t.next()
+	n.Seats[i].Ended = true
 	return n, nil
 }
 
@@ -65,7 +89,7 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 // Relist changes the list: it adds an entry, drops one, or both. The change before must be complete. A
 // list of three or fewer does not do both at once: an entry that was dropped two changes ago may find a
 // list that is one change behind, and two of three that have been replaced by then would be a majority
-// that it does not ask.
+// that it does not ask. A majority of the seats that stay must not be known to have ended.
 func (t *Table) Relist(list []string) (*Table, error) {
 	old := t.List()
 	adds, drops := outside(list, old), outside(old, list)
@@ -91,22 +115,25 @@ func (t *Table) Relist(list []string) (*Table, error) {
 		n.Seats = append(n.Seats, seat)
 	}
 	for _, s := range t.Seats {
-		if !slices.Contains(list, s.Entry) {
+		if !slices.Contains(list, s.Entry) && !s.Ended {
 			n.Dropped = s.Node.ID
 		}
+	}
+	if len(n.Living()) < Majority(len(n.Bound())) {
+		return nil, errTooMany // nothing would ever be decided any more
 	}
 	return n.forget(), nil
 }
 
 // complete reports whether the last change of the list is complete, so that it may change to another:
 // every incarnation was started with the list of now, or with that one already, and enough voters of
-// each shard have a seat. The last change may be taken back once all that stay were started so.
+// each shard live. The last change may be taken back once all that stay were started so.
 func (t *Table) complete(to []string) bool {
-	bound := t.Bound()
+	living := t.Living()
 	for _, s := range t.Shards {
 		n := 0
 		for _, id := range s.Voters {
-			if slices.Contains(bound, id) {
+			if slices.Contains(living, id) {
 				n++
 			}
 		}
@@ -165,12 +192,12 @@ func (t *Table) Settle(s int, g Generation, move uint64, changed bool) (*Table, 
 // Recover begins a new generation of shard s, with these voters, after those named were fenced. Every
 // quorum of the old voters, of those now and of those that they may be changing to, must have a member
 // that was fenced or has ended. A voter without a seat has ended, as its seat has another incarnation,
-// unless it was dropped.
+// unless it was dropped; and one with a seat if that is known: see End.
 func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 	old := &t.Shards[s]
-	bound := t.Bound()
+	living := t.Living()
 	able := func(id transport.ID) bool {
-		return (slices.Contains(bound, id) || id == t.Dropped) && !slices.Contains(fenced, id)
+		return (slices.Contains(living, id) || id == t.Dropped) && !slices.Contains(fenced, id)
 	}
 	if quorum(old.Voters, able) || quorum(old.Next, able) {
 		return nil, errQuorum
@@ -183,12 +210,12 @@ func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 	return n.forget(), nil
 }
 
-// mayVote returns nil if a shard may have these voters: nodes with a seat, and at least two of them if
-// the list has two entries.
+// mayVote returns nil if a shard may have these voters: nodes with a seat that are not known to have ended, and at
+// least two of them if the list has two entries.
 func (t *Table) mayVote(voters []transport.ID) error {
-	bound := t.Bound()
+	living := t.Living()
 	for _, id := range voters {
-		if !slices.Contains(bound, id) {
+		if !slices.Contains(living, id) {
 			return errUnbound
 		}
 	}

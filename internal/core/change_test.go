@@ -49,6 +49,12 @@ func TestChanges(t *testing.T) {
 		t.Seats[1].List = "a b c d"
 		return t
 	}
+	ended := func(t *Table, entries ...string) *Table {
+		for i, s := range t.Seats {
+			t.Seats[i].Ended = slices.Contains(entries, s.Entry)
+		}
+		return t
+	}
 	vacant := func(t *Table) *Table {
 		t.Seats[1].Node.ID = 0
 		return t
@@ -66,6 +72,23 @@ func TestChanges(t *testing.T) {
 			func(n *Table) bool { return n.Seats[1].List == "a b d" }},
 		{"the same incarnation", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("b", node(2), list("abc")) }, errNotLater, nil},
 		{"an entry that is not in the list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Bind("d", node(8), list("abc")) }, errNoEntry, nil},
+		{"the seat of one that is known to have ended", ended(serving("abc", 1, 2, 3), "b"), func(t *Table) (*Table, error) { return t.Bind("b", node(8), list("abc")) }, nil,
+			func(n *Table) bool { return slices.Equal(n.Living(), ids{1, 3, 8}) }},
+
+		// It counts in the majority: of a, b, f, e two are none, though a and b have ended. The list was a, b, c, d two
+		// changes before, and a roll call of that does not ask e and f.
+		{"an incarnation has ended", serving("abfe", 1, 2, 3), func(t *Table) (*Table, error) { return t.End("a", 1) }, nil,
+			func(n *Table) bool {
+				return slices.Equal(n.Bound(), ids{1, 2, 3, 4}) && slices.Equal(n.Living(), ids{2, 3, 4}) && n.Seats[0].List != ""
+			}},
+		{"it is known already", ended(serving("abcde", 1, 2, 3), "b"), func(t *Table) (*Table, error) { return t.End("b", 2) }, errEnded, nil},
+		{"another one has the seat", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.End("b", 9) }, errAnother, nil},
+		{"none has it", vacant(serving("abc", 1, 2, 3)), func(t *Table) (*Table, error) { return t.End("b", 0) }, errAnother, nil},
+		{"the end of one at no entry", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.End("d", 2) }, errNoEntry, nil},
+		{"two of five have ended", ended(serving("abcde", 1, 2, 3), "a"), func(t *Table) (*Table, error) { return t.End("b", 2) }, nil,
+			func(n *Table) bool { return slices.Equal(n.Living(), ids{3, 4, 5}) }},
+		{"and a third one", ended(serving("abcde", 1, 2, 3), "a", "b"), func(t *Table) (*Table, error) { return t.End("c", 3) }, errTooMany, nil},
+		{"one of two", serving("ab", 1, 2), func(t *Table) (*Table, error) { return t.End("b", 2) }, errTooMany, nil},
 
 		{"a node is given another list", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Start("b", list("abd")) }, nil,
 			func(n *Table) bool { return n.Seats[1].List == "a b d" }},
@@ -80,6 +103,11 @@ func TestChanges(t *testing.T) {
 			func(n *Table) bool { return len(n.Seats) == 2 && n.Dropped == 3 }},
 		{"one that votes in no shard", serving("abc", 1, 2), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
 			func(n *Table) bool { return n.Dropped == 0 }},
+		{"one that has ended", ended(serving("abc", 1, 2, 3), "c"), func(t *Table) (*Table, error) { return t.Relist(list("ab")) }, nil,
+			func(n *Table) bool { return n.Dropped == 0 }},
+		{"one that lives, while another one has ended", ended(serving("abc", 1, 2, 3), "c"), func(t *Table) (*Table, error) { return t.Relist(list("bc")) }, errTooMany, nil},
+		{"an entry is added while one has ended", ended(serving("abc", 1, 2, 3), "c"), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, nil,
+			func(n *Table) bool { return n.Seats[2].Ended }},
 		{"an entry is replaced", serving("abcd", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("aecd")) }, nil,
 			func(n *Table) bool { return n.Seats[1].Node.ID == 0 && n.Seats[2].Node.ID == 3 && n.Dropped == 2 }},
 		{"the list stays as it is", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errSameList, nil},
@@ -103,10 +131,13 @@ func TestChanges(t *testing.T) {
 		{"a shard's voters change", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Relist(list("abc")) }, errOngoing, nil},
 		{"most voters of a shard have ended", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Relist(list("abcd")) }, errOngoing, nil},
 
+		{"most voters of a shard are known to have ended", ended(serving("abcde", 1, 2), "a"), func(t *Table) (*Table, error) { return t.Relist(list("abcdef")) }, errOngoing, nil},
+
 		{"the voters may change", serving("abcd", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, nil,
 			func(n *Table) bool { return slices.Equal(n.Shards[0].Next, ids{1, 2, 4}) && n.Shards[0].Move == 1 }},
 		{"while they change", moving(serving("abcd", 1, 2, 3)), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2}) }, errMoving, nil},
 		{"to one without a seat", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, errUnbound, nil},
+		{"to one that has ended", ended(serving("abcd", 1, 2, 3), "d"), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, errUnbound, nil},
 		{"to one alone", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1}) }, errFew, nil},
 		{"to one alone, of a list of one", serving("a", 9), func(t *Table) (*Table, error) { return t.Move(0, ids{1}) }, nil,
 			func(n *Table) bool { return n.Shards[0].Move == 1 }},
@@ -126,6 +157,10 @@ func TestChanges(t *testing.T) {
 				s := n.Shards[0]
 				return s.Generation == Generation{Ballot{1, 1}, 2} && slices.Equal(s.Voters, ids{1, 2, 3}) && s.Next == nil
 			}},
+		{"two of three voters are known to have", ended(serving("abcde", 1, 2, 3), "a", "b"), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{3, 4, 5}) }, nil,
+			func(n *Table) bool { return n.Shards[0].Generation.Number == 2 }},
+		{"one is known to have", ended(serving("abcde", 1, 2, 3), "a"), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{3, 4, 5}) }, errQuorum, nil},
+		{"one is known to have, on itself", ended(serving("abcde", 1, 2, 9), "a"), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 4, 5}) }, errUnbound, nil},
 		{"one has, and one is fenced", serving("abc", 1, 2, 9), func(t *Table) (*Table, error) { return t.Recover(0, ids{2}, ids{1, 2, 3}) }, nil,
 			func(n *Table) bool { return n.Shards[0].Generation.Number == 2 }},
 		{"one has", serving("abc", 1, 2, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 2, 3}) }, errQuorum, nil},
@@ -345,5 +380,37 @@ func TestWritesTheNextVersionAlone(t *testing.T) {
 	}
 	if err := a.Write(Ballot{1, 1}, now.Stamp, other); err != nil || a.Report().Accepted != other {
 		t.Errorf("the one that does: %v", err)
+	}
+}
+
+// Promise: G1: an incarnation that lives, though its mesh was told that it has ended, takes no part in anything any
+// more once it knows that; the one after it does.
+func TestSaidToHaveEnded(t *testing.T) {
+	now := serving("abc", 1, 2, 3)
+	said, err := now.End("a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := now.Shards[0].Generation
+	for _, tt := range []struct {
+		self transport.ID
+		ends bool
+	}{{1, true}, {2, false}} {
+		a := NewAcceptor(tt.self, []string{"a", "b", "c"})
+		a.Learn(now)
+		if a.Fenced() || a.Ended() || !a.Votes(0, g) {
+			t.Fatalf("%v is fenced before it knows", tt.self)
+		}
+		if !a.Learn(said) || a.Ended() != tt.ends || a.Fenced() != tt.ends || a.Votes(0, g) == tt.ends || (a.Serves(said.Stamp) != nil) != tt.ends || a.Confirm(said, Ballot{}) == tt.ends {
+			t.Errorf("%v has ended %v, is fenced %v, votes %v, decides: %v", tt.self, a.Ended(), a.Fenced(), a.Votes(0, g), a.Serves(said.Stamp))
+		}
+		if _, err := a.Call(Call{Ballot: Ballot{9, 2}, List: said.List(), Roster: ids{1, 2, 3}}); errors.Is(err, errEnded) != tt.ends {
+			t.Errorf("%v answers a roll call: %v", tt.self, err)
+		}
+	}
+	next, err := said.Bind("a", env.Member{ID: 4}, said.List())
+	a := NewAcceptor(4, said.List())
+	if err != nil || !a.Learn(next) || a.Fenced() || !a.Votes(0, g) {
+		t.Errorf("the next incarnation: %v, %+v", err, a.Report())
 	}
 }

@@ -23,6 +23,19 @@
 // has bound it, in the place of the one before it: so memory that is lost is never mistaken for memory
 // that is empty.
 //
+// An incarnation has ended if another one has its seat, or has had it since. A proof may come earlier: an
+// operator or an oracle says that its machine is gone for good. Then [Table.End] notes it, and the shards go on
+// without it ([Table.Recover]). It still counts in the core's majority, until another one has its seat:
+//
+//   - Without it two of five would decide, and step 2 below would be wrong. The list a, b, c, d becomes a, b, c, e
+//     and then a, b, f, e; a and b end, and e and f decide without them. c, d, and the next incarnations of a and b,
+//     which still start with the list before, have all forgotten, and found another mesh at a, b, c, d: that call asks
+//     neither e nor f.
+//   - A false proof changes nothing in who decides. Its harm is what the replicas on that node do in shards
+//     that begin another generation because of it, until it learns what was said of it. Then it ends.
+//   - A majority of living seats must be left, or nothing could be decided any more, not even the next End. So one of
+//     three may be said to have ended, and two of five.
+//
 // # Roll call
 //
 // If fewer than a majority of the bound incarnations remember, no decision is possible any more. Then a
@@ -54,7 +67,7 @@
 // A table allows a shard one change of voters at a time ([Table.Move], [Table.Settle]): raft makes it,
 // by a joint configuration, also if one voter alone comes or goes. A shard that has lost its majority
 // begins a new generation ([Table.Recover]) once every quorum of its voters, now and next, has a member
-// that ended or was fenced for that ([Acceptor.Fence]). What the new generation goes on from is not
+// that has ended ([Table.End]) or was fenced for that ([Acceptor.Fence]). What the new generation goes on from is not
 // decided here: with its holders' reports, after a quiet time.
 //
 // # Why there is one mesh
@@ -88,8 +101,8 @@
 // # What the model found
 //
 // TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with
-// restarts, lost answers, old reports, several roll calls, and one or two changes of the list, which the
-// operator may take back. A shard's raft is taken to be right; TestVotersChangeAtOneMoment asks raft.
+// restarts, lost answers, old reports, several roll calls, proofs of death, true and false, and one or two changes of
+// the list, which the operator may take back. A shard's raft is taken to be right; TestVotersChangeAtOneMoment asks raft.
 // After each walk, and in one of twenty states (in large worlds of five hundred), all entries are up and
 // connected, and the mesh must come to serve by Next, if need be after the operator has restarted those
 // that have another list than the last, or, if he takes that back, than the one before. What was broken,

@@ -33,6 +33,15 @@ var worlds = []world{
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, fences: 1, atOnce: true}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 1, registers: 2, atOnce: true, lists: []string{"ab", "ac"}, edits: 2}, serving: true},
 	{limits: limits{entries: 4, replicas: 2, restarts: 1, registers: 3, atOnce: true, lists: []string{"abc", "abd"}, edits: 2}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, fences: 1, ends: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 3, lies: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, restarts: 1, registers: 2, ends: 1}, serving: true},
+	{limits: limits{entries: 3, restarts: 1, calls: 1, registers: 1, ends: 1}, serving: true},
+	{limits: limits{entries: 4, replicas: 2, restarts: 1, registers: 3, ends: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, restarts: 1, calls: 1, registers: 2, lies: 1, atOnce: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, lies: 1, atOnce: true}, serving: true, deep: true},
+	{limits: limits{entries: 4, replicas: 2, restarts: 2, registers: 3, ends: 1, atOnce: true, lists: []string{"abc", "abcd"}, edits: 2, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 5, replicas: 3, restarts: 2, registers: 3, ends: 2, atOnce: true, serve: 500}, serving: true, deep: true},
 	{limits: limits{entries: 2, restarts: 2, calls: 1, registers: 2, asks: 1, hears: 3}, serving: true},
 	{limits: limits{entries: 3, restarts: 2, registers: 2, hears: 2, atOnce: true}, serving: true},
 	{limits: limits{entries: 2, restarts: 1, calls: 2, asks: 1, hears: 2}},
@@ -80,7 +89,7 @@ func (w *world) String() string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{l.replicas, "replicas"}, {l.restarts, "restarts"}, {l.calls, "calls"}, {l.registers, "registers"}, {l.asks, "asks"}, {l.fences, "fences"}, {l.hears, "hears"}, {l.edits, "edits"}} {
+	}{{l.replicas, "replicas"}, {l.restarts, "restarts"}, {l.calls, "calls"}, {l.registers, "registers"}, {l.asks, "asks"}, {l.fences, "fences"}, {l.hears, "hears"}, {l.edits, "edits"}, {l.ends, "ends"}, {l.lies, "lies"}} {
 		if n.n > 0 {
 			text += fmt.Sprintf(", %d %s", n.n, n.what)
 		}

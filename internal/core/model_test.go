@@ -44,6 +44,7 @@ type model struct {
 	groups   []group     // the one shard's replicas: raft, as far as it matters here
 	fences   int         // so far
 	versions int         // decided at once, so far
+	endings  int         // begun, so far
 }
 
 // every is in how many states comesToServe is tried once, as it takes longer than a step.
@@ -60,6 +61,8 @@ type limits struct {
 	hears  int      // how often a node hears another's report; zero: a node may do all that is allowed, by Next or not
 	back   bool     // a roll-out may be given up until its list is in force
 	live   bool     // a node may get the next list while it runs, and keep it
+	ends   int      // how often the end of an incarnation is proved before another one has the seat
+	lies   int      // how often beyond that, and then such a proof may be false: an operator's word
 	plain  bool     // states that renamings make of each other are explored each by itself
 	serve  int      // in one of how many states comesToServe is tried; zero: every
 }
@@ -80,6 +83,7 @@ const (
 	bind kind = iota
 	start
 	relist
+	end
 	move
 	settle
 	recovery
@@ -298,14 +302,18 @@ func (m *model) ownSteps(e int, do func(func() string, func(*model))) {
 	if m.atOnce && m.versions < m.limits.registers {
 		m.decideAtOnce(e, func(prev *Table) (ts []*Table) {
 			for k := bind; k <= recovery; k++ {
-				ts = append(ts, m.changes(k, prev)...)
+				if k == end {
+					ts = append(ts, m.endable(prev)...)
+				} else {
+					ts = append(ts, m.changes(k, prev)...)
+				}
 			}
 			return ts
 		}, do)
 	}
 	if !m.atOnce && len(m.regs) < m.limits.registers && a.table != nil && a.Serves(a.table.Stamp) == nil {
 		for k := bind; k <= recovery; k++ {
-			if len(m.changes(k, a.table)) > 0 {
+			if len(m.changes(k, a.table)) > 0 && (k != end || len(m.endable(a.table)) > 0) {
 				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
 			}
 		}
@@ -368,15 +376,15 @@ func (m *model) proposeSteps(e int, t *Table, own []*Table, do func(func() strin
 	id := m.id(e)
 	if m.atOnce && m.versions < m.limits.registers {
 		m.decideAtOnce(e, func(prev *Table) []*Table {
-			return slices.Concat(own, m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev))
+			return slices.Concat(own, m.endable(prev), m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev))
 		}, do)
 	}
 	if !m.atOnce && len(m.regs) < m.limits.registers {
 		for _, want := range own {
 			do(func() string { return fmt.Sprintf("%d proposes %v", id, want.Bound()) }, func(c *model) { c.startRegister(e, bind, want) })
 		}
-		for k := move; k <= recovery; k++ {
-			if len(m.changes(k, t)) > 0 {
+		for k := end; k <= recovery; k++ {
+			if len(m.changes(k, t)) > 0 && (k != end || len(m.endable(t)) > 0) {
 				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
 			}
 		}
@@ -608,12 +616,15 @@ func sorted(ids []transport.ID) []transport.ID {
 	return s
 }
 
-var kinds = []string{"bind", "start", "relist", "move", "settle", "recover"}
+var kinds = []string{"bind", "start", "relist", "end", "move", "settle", "recover"}
 
 func (m *model) startRegister(e int, k kind, want *Table) {
 	var round uint64
 	for _, o := range m.regs {
 		round = max(round, o.ballot.Round)
+	}
+	if k == end {
+		m.endings++
 	}
 	m.regs = append(m.regs, register{kind: k, want: want, by: m.id(e), ballot: Ballot{round + 1, m.id(e)}, prev: m.acc[e].table})
 }
@@ -643,6 +654,9 @@ func (m *model) decideAtOnce(e int, own func(*Table) []*Table, do func(func() st
 		}
 		decide := func(what string, t *Table) {
 			do(func() string { return fmt.Sprintf("%d %ss, by %v", id, what, by) }, func(c *model) {
+				if what == kinds[end] {
+					c.endings++
+				}
 				for _, voter := range by {
 					a := c.edit(voter)
 					_, _, _ = a.Read(Read{ballot, prev.Stamp})
@@ -770,6 +784,12 @@ func (m *model) changes(k kind, t *Table) (ts []*Table) {
 				}
 			}
 		}
+	case end:
+		for _, seat := range t.Seats {
+			if id := seat.Node.ID; id != 0 && (m.at(id) == nil || m.lies > 0) {
+				add(t.End(seat.Entry, id))
+			}
+		}
 	case move:
 		for _, to := range m.voters(t) {
 			if !slices.Equal(to, s.Voters) {
@@ -786,6 +806,14 @@ func (m *model) changes(k kind, t *Table) (ts []*Table) {
 		}
 	}
 	return ts
+}
+
+// endable returns the versions after t in which another incarnation is known to have ended.
+func (m *model) endable(t *Table) []*Table {
+	if m.endings >= m.ends+m.lies {
+		return nil
+	}
+	return m.changes(end, t)
 }
 
 // voters returns those that may be to vote by t: those of now that have a seat, then others that have one.
@@ -1007,7 +1035,9 @@ func (m *model) check() string {
 	}
 	var capable []Generation
 	for i := range m.groups {
-		if g := &m.groups[i]; quorum(g.voters, m.votes(g.generation)) {
+		g := &m.groups[i]
+		votes := m.votes(g.generation)
+		if quorum(g.voters, func(id transport.ID) bool { return votes(id) && !m.wronged(id, g.generation.Core) }) {
 			capable = append(capable, g.generation)
 		}
 	}
@@ -1015,6 +1045,14 @@ func (m *model) check() string {
 		return fmt.Sprintf("two generations of a shard can commit: %v", capable)
 	}
 	return ""
+}
+
+// wronged reports whether a decision in this generation of the core says falsely that an incarnation has ended, and
+// it has not learned that yet. What its replicas do until then is the harm of a false word, and all of it.
+func (m *model) wronged(id transport.ID, core Ballot) bool {
+	return !m.at(id).Ended() && slices.ContainsFunc(m.past, func(t *Table) bool {
+		return t.Stamp.Roll == core && slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id && s.Ended })
+	})
 }
 
 // comesToServe plays on while all entries are up and connected, nothing is lost, and nodes act by Next,
@@ -1089,6 +1127,11 @@ func (m *model) turn(e int) (did string) {
 func (m *model) act(e int, told map[string]Report) string {
 	if !m.runs(e) {
 		return "does not run"
+	}
+	if m.acc[e].Ended() {
+		m.lives[e]++
+		m.fresh(e)
+		return "ends, as it is said to have ended, and comes back"
 	}
 	id := m.id(e)
 	action, err := Next(id, told)

@@ -134,6 +134,9 @@ func (ts *tables) key(t, parent *Table) []byte {
 		num(uint64(s.Node.ID))
 		b = append(b, s.List...)
 		num(0)
+		if s.Ended {
+			num(1)
+		}
 	}
 	for _, s := range t.Shards {
 		num(s.Generation.Core.Round)
@@ -201,7 +204,7 @@ func (ts *tables) rename(t *Table, i int) *Table {
 	n.Seats = make([]Seat, len(t.Seats))
 	for p, s := range t.Seats {
 		e := slices.Index(ts.names, s.Entry)
-		n.Seats[p] = Seat{Entry: ts.names[r.to[e]], Node: env.Member{ID: r.id(s.Node.ID)}, List: s.List}
+		n.Seats[p] = Seat{Entry: ts.names[r.to[e]], Node: env.Member{ID: r.id(s.Node.ID)}, List: s.List, Ended: s.Ended}
 	}
 	slices.SortFunc(n.Seats, func(a, b Seat) int { return cmp.Compare(a.Entry, b.Entry) })
 	n.Shards = slices.Clone(t.Shards)
@@ -274,7 +277,7 @@ type encoder struct {
 func (s *scratch) encode(m *model, i int) []byte {
 	e := encoder{s, m, i, &m.tables.renamings[i]}
 	s.b = s.b[:0]
-	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions, m.limits.hears} {
+	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions, m.limits.hears, m.endings} {
 		s.num(n)
 	}
 	if len(m.lists) > 1 && len(m.past) > 0 {

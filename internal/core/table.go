@@ -45,6 +45,7 @@ type Seat struct {
 	Entry string
 	Node  env.Member // the incarnation bound to it; ID zero: none yet
 	List  string     // that it was started with, or keeps where its next incarnation finds it: see named
+	Ended bool       // by proof: Node has ended, and its seat waits for another incarnation. See End
 }
 
 // Generation names one life of a shard. Shards of different generations have nothing in common but
@@ -108,6 +109,14 @@ func (t *Table) Bound() []transport.ID {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// Living returns those of the bound that are not known to have ended, sorted: who may vote in a shard.
+func (t *Table) Living() []transport.ID {
+	ended := func(id transport.ID) bool {
+		return slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id && s.Ended })
+	}
+	return slices.DeleteFunc(t.Bound(), ended)
 }
 
 // Majority returns how many of n are more than half.

@@ -37,6 +37,8 @@ func what(t, from *Table) string {
 		return kinds[move]
 	case was.Next != nil && s.Next == nil:
 		return kinds[settle]
+	case slices.Equal(t.Bound(), from.Bound()) && len(t.Living()) < len(from.Living()):
+		return kinds[end]
 	case slices.Equal(t.Bound(), from.Bound()):
 		return kinds[start]
 	}
@@ -122,6 +124,9 @@ func atRandom(rng *rand.Rand) *model {
 	}
 	l.back, l.live = !l.hasty && len(l.lists) > 1 && rng.IntN(3) == 0, rng.IntN(3) == 0
 	begin := rng.IntN(4)
+	if l.ends = rng.IntN(3); rng.IntN(3) == 0 {
+		l.lies = rng.IntN(4)
+	}
 	if begin < 2 {
 		return newModel(l)
 	}

@@ -49,6 +49,9 @@ type Env interface {
 	// Env, and ends after limit, or when the function that Go returns is called; that does not wait for fn.
 	Go(name string, limit time.Duration, fn func(ctx context.Context)) (cancel func())
 
+	// OpenStore opens a state directory. The error is ErrStoreTaken if another process has it open.
+	OpenStore(dir string) (Store, error)
+
 	// Listen opens a node's one port. The handler's methods are called from
 	// the network's own goroutines until Close returns, and must not block.
 	Listen(cfg transport.Config, h transport.Handler) (Network, error)

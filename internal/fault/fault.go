@@ -21,6 +21,14 @@ var (
 	ErrNotFounded = errors.New("mesh: not founded, or not joined yet")
 )
 
+// Errors of operators' calls.
+var (
+	// ErrNoSeat: the node has no seat in the core.
+	ErrNoSeat = errors.New("mesh: no seat in the core")
+	// ErrAlive: the node that was declared dead is connected.
+	ErrAlive = errors.New("mesh: the node lives")
+)
+
 // What a node ends with, beside ErrClosed.
 var (
 	// ErrLeft: the node left the mesh.

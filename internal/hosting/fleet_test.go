@@ -48,6 +48,7 @@ type fleet struct {
 	tokens   map[place]uint64 // the highest of each key that is locked as a whole
 	healed   bool             // callers do nothing by themselves
 	ttl      time.Duration    // of all leases; no other is longer
+	oracle   bool             // who is down is gone for good, and there is an oracle that knows
 
 	grants, lost, generations int
 }
@@ -212,6 +213,11 @@ func (n *node) carryOut() {
 				n.know(o)
 			case seat.Cut:
 				n.carry(n.hosting.Cut(o, nil))
+			case seat.Inquire:
+				n.env.Go("oracle", time.Second, func(context.Context) {
+					dead := !n.Host(o.Node.Name).Up()
+					n.post(func() { n.outputs = n.seat.Answered(n.now, o.Node.ID, dead, nil, n.outputs) })
+				})
 			case seat.Failed:
 				n.log("ended", "because", o.Err)
 				n.ended = o.Err
@@ -602,7 +608,7 @@ func (f *fleet) boot(host string) {
 		n.hosting = hosting.New(n.self.ID)
 		n.seat = seat.New(seat.Config{
 			Self: n.self, List: f.list, Rand: e.Seed(), Wall: e.Wall(), Wants: founding.Options{Shards: shards, Replicas: replicas, MaxTTL: f.ttl},
-			Known: n.known,
+			Known: n.known, Oracle: f.oracle,
 			Place: hosting.Place, Found: true,
 		})
 		n.loop = e.NewLoop("node", n.run)

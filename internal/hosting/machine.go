@@ -113,7 +113,7 @@ func ids(nodes []uint64) (all []transport.ID) {
 type Machine struct {
 	self   transport.ID
 	table  *core.Table    // nil: none yet
-	seated []transport.ID // that are bound in it, sorted
+	seated []transport.ID // that have a seat in it, and are not known to have ended, sorted
 	lacks  int            // see Lacks
 	fenced bool
 	shards []hosted
@@ -170,7 +170,7 @@ func (m *Machine) Core(now time.Duration, s seat.State, out []Output) []Output {
 }
 
 func (m *Machine) learn(now time.Duration, t *core.Table) {
-	m.table, m.seated = t, t.Bound()
+	m.table, m.seated = t, t.Living()
 	m.reorder()
 	m.lacks = m.countLacks()
 	if len(m.shards) != len(t.Shards) {
@@ -411,7 +411,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 		h.near = now
 	}
 	switch {
-	case !lives(m.seated, near):
+	case !lives(m.table.Bound(), near):
 		// The core could not decide it, and what is fenced for it never serves again. Nor does it say anything of
 		// the shard that this node, which is cut off, hears of no leader.
 		h.led, h.near = now, now

@@ -55,6 +55,15 @@ func ends(id transport.ID) func(*core.Table, *core.Shard) {
 	}
 }
 
+// dies lets the core note that a node has ended, while no other one has its seat.
+func dies(id transport.ID) func(*core.Table, *core.Shard) {
+	return func(t *core.Table, _ *core.Shard) {
+		for i := range t.Seats {
+			t.Seats[i].Ended = t.Seats[i].Ended || t.Seats[i].Node.ID == id
+		}
+	}
+}
+
 func begins(voters ...transport.ID) func(*core.Table, *core.Shard) {
 	return func(_ *core.Table, s *core.Shard) {
 		*s = core.Shard{Generation: core.Generation{Core: s.Generation.Core, Number: s.Generation.Number + 1}, Voters: voters}
@@ -279,6 +288,7 @@ func TestLead(t *testing.T) {
 		{"it comes back", tableOf(3, 1, 2), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 2 3]"},
 		{"one entry", tableOf(1, 1), 1, Seen{Voters: list{1}}, none, ""},
 		{"a voter has ended", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, none, "moves to [3 4]"},
+		{"a voter is known to have ended", of(dies(5)), 4, Seen{Voters: list{3, 4, 5}}, all, "moves to [2 3 4]"},
 		{"and its successor is there", of(ends(5)), 4, Seen{Voters: list{3, 4, 5}}, all, "moves to [3 4 15]"},
 		{"the change is made", of(next(2, 3, 4)), 4, Seen{Voters: list{2, 3, 4}}, all, "settles 1 true"},
 		{"not quite", of(next(2, 3, 4)), 4, Seen{Voters: list{2, 3, 4}, Changing: true}, all, ""},
@@ -339,6 +349,7 @@ func TestLacks(t *testing.T) {
 		{"it votes", one, 4, 0},
 		{"it does not", one, 5, 1},
 		{"it is a spare", one, 2, 0},
+		{"a spare, and one is known to have ended", after(one, dies(5)), 2, 1},
 		{"a spare that votes", one, 1, 0},
 		{"a spare, and nobody has one of the first seats", after(one, func(t *core.Table, _ *core.Shard) { t.Seats[4].Node = env.Member{} }), 2, 1},
 		{"it has no seat", one, 9, 0},
@@ -358,6 +369,7 @@ func TestLacks(t *testing.T) {
 func TestRecover(t *testing.T) {
 	one := tableOf(5, 1, 2, 3)
 	two := after(after(one, ends(2)), ends(3))
+	dead := after(after(one, dies(2)), dies(3))
 	moving := after(after(after(one, next(1, 4, 5)), ends(2)), ends(3))
 	here := []Seen{{Voters: list{1, 2, 3}}}
 	moved := after(after(after(one, next(2, 4, 5)), ends(4)), ends(5))
@@ -376,6 +388,9 @@ func TestRecover(t *testing.T) {
 	}{
 		{"most voters have ended", two, 4, 0, nil, all, "recovers on [4 5 13]"},
 		{"but most of the core is not reached", two, 4, time.Hour, nil, list{5}, ""},
+		{"most voters are known to have", dead, 4, 0, nil, list{1, 5}, "recovers on [1 4 5]"},
+		{"but most of the core is not reached: they count in it", dead, 4, time.Hour, nil, list{5}, ""},
+		{"it is said to have ended itself", after(dead, dies(4)), 4, time.Hour, nil, list{1, 5}, ""},
 		{"one has", after(one, ends(2)), 4, time.Hour, nil, all, ""},
 		{"and the others are silent, elsewhere", after(one, ends(2)), 4, time.Hour, nil, list{5, 12}, ""},
 		{"most are silent, here", one, 1, Grace, here, spares, "recovers on [1 4 5]"},

@@ -1,12 +1,16 @@
 package hosting_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/client"
+	"github.com/lockmesh/mesh/internal/seat"
+	"github.com/lockmesh/mesh/ring"
 	"github.com/lockmesh/mesh/simulate"
 )
 
@@ -196,4 +200,96 @@ func (f *fleet) row(harm func(f *fleet) error, most time.Duration) (pause time.D
 		return 0, fmt.Errorf("the second that waits is served first, or with token %d after %d", first.Hold.Token, holds[0].Token)
 	}
 	return pause, nil
+}
+
+// goneForGood kills two of five hosts that have two of the three votes in the shard of a key, and returns one that
+// lives and has a seat.
+func (f *fleet) goneForGood(key string) (survivor *node, gone []string) {
+	s := f.nodes["h1"].state.Table.Shards[ring.Shard(key, shards)]
+	for _, e := range f.list {
+		host := strings.TrimSuffix(e, ":7400")
+		if n := f.nodes[host]; slices.Contains(s.Voters[:2], n.self.ID) {
+			f.Host(host).Crash()
+			gone = append(gone, host)
+		} else {
+			survivor = n
+		}
+	}
+	return survivor, gone
+}
+
+// Promise: C6: five entries, three replicas, and the machines of two of a shard's voters are gone for good. By itself the
+// shard waits for ever, as they may live. An oracle or an operator says that they do not; then its holders keep their
+// locks, and free keys are locked again after the quiet time.
+func TestGoneForGood(t *testing.T) {
+	const decisions = 2 * time.Second
+	for _, tt := range []struct {
+		name   string
+		oracle bool
+		word   time.Duration // when an operator says it; zero: never
+		most   time.Duration // how long a free key may be without a holder at most
+	}{
+		{"nobody says so", false, 0, 0},
+		{"an oracle", true, 0, seat.Grace + decisions + quiet + hurry},
+		{"an operator", false, 5 * time.Second, 5*time.Second + decisions + quiet + hurry},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := simulate.Play(simulate.Options{Seed: 5}, func(w *simulate.World) error {
+				f := newFleet(w, 5, 2, ttl)
+				f.healed, f.oracle = true, tt.oracle
+				if err := f.RunUntil(f.serves, 20*time.Second); err != nil {
+					return err
+				}
+				held, err := f.get("x1", "k", 2*time.Second)
+				if err != nil {
+					return err
+				}
+				free := "free"
+				for ring.Shard(free, shards) != ring.Shard("k", shards) {
+					free += "!"
+				}
+				survivor, gone := f.goneForGood("k")
+				began := f.Now()
+				if tt.word > 0 {
+					if err := f.Run(tt.word); err != nil {
+						return err
+					}
+				}
+				for _, host := range gone {
+					if tt.word == 0 {
+						break
+					}
+					survivor.post(func() {
+						if _, survivor.outputs, err = survivor.seat.DeclareDead(survivor.now, host+":7400", survivor.outputs); err != nil {
+							f.Fail(err)
+						}
+					})
+				}
+				if tt.most == 0 {
+					c, err := f.waits("x2", free)
+					if err := errors.Join(err, f.Run(2*time.Minute)); err != nil {
+						return err
+					}
+					if !f.nodes["x2"].calls[c] {
+						return errors.New("a shard begins again though most of its voters may live")
+					}
+					return nil
+				}
+				if _, err := f.get("x2", free, tt.most-tt.word); err != nil {
+					return err
+				}
+				t.Logf("a free key is locked again after %v", (f.Now() - began).Round(time.Millisecond))
+				if err := f.Run(3 * ttl); err != nil {
+					return err
+				}
+				if held.Err() != nil || f.nodes["x1"].env.Now() >= held.Deadline() {
+					return fmt.Errorf("the holder has lost its lock: %w", held.Err())
+				}
+				return nil
+			})
+			if o.Err != nil {
+				t.Error(o.Err)
+			}
+		})
+	}
 }

@@ -19,12 +19,16 @@ type Config struct {
 	MeshName  string           // "" means: whatever the mesh that answers is called, or "default"
 	Name      string           // "" means the advertised address
 	Zone      string
+	StateDir  string // WithStateDir; "" means none
 	Found     bool   // WithFound
 	Entry     string // of Seeds; "" means that the host's name says it, or a dial that reaches the node
 
 	// Discover returns contact points, host:port. A node that has it is a client. It is called outside of the node's
 	// loops, one call at a time, and is to return soon after its context ends. Nil: there are the Seeds only.
 	Discover func(ctx context.Context) ([]string, error)
+
+	// Oracle is WithDeathOracle, or nil. It is called as Discover is.
+	Oracle func(ctx context.Context, m env.Member) (dead bool, err error)
 
 	Shards   int
 	Replicas int

@@ -49,6 +49,7 @@ func (l *shardLoop) startCore() {
 		seat: seat.New(seat.Config{
 			Self: n.self(), List: list, Entry: n.cfg.Entry, Host: n.env.Hostname(),
 			Client: n.cfg.Discover != nil, Discovers: n.cfg.Discover != nil, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
+			Oracle: n.cfg.Oracle != nil, Floor: l.keeper.floor(), Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 			},
@@ -114,6 +115,8 @@ func (l *shardLoop) carryOutCore() {
 				l.discover()
 			case seat.Cut:
 				l.carryOutHosting(c.hosting.Cut(o, nil))
+			case seat.Inquire:
+				n.inquire(o.Node)
 			case seat.Failed:
 				l.fail(o.Err)
 			}
@@ -166,10 +169,10 @@ func (l *shardLoop) know(s seat.State) {
 	l.report() // whether it lacks votes is to be known before it is ready
 }
 
-// seated returns the nodes that have a seat.
+// seated returns the nodes that have a seat, and are not known to have ended.
 func seated(t *core.Table) (all []env.Member) {
 	for _, s := range t.Seats {
-		if s.Node.ID != 0 {
+		if s.Node.ID != 0 && !s.Ended {
 			all = append(all, s.Node)
 		}
 	}
@@ -214,6 +217,7 @@ func (l *shardLoop) lookAround() {
 	leaves := func(id transport.ID) bool { return l.leaves(uint64(id)) }
 	l.carryOutHosting(l.core.hosting.Look(l.now, seen, reaches, leaves, nil))
 	l.carryOutCore()
+	l.keep()
 }
 
 // leaves reports whether a node leaves the mesh, as far as this one has heard.

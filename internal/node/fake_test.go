@@ -42,6 +42,7 @@ type bench struct {
 	says   transport.Hello // how the node introduces itself
 	deaf   bool            // there is no gossip
 	apart  bool            // no dial ends, not even of the node's own address
+	store  env.Store       // nil: no test opens it
 	late   time.Duration   // so much later the next caller runs that is woken
 }
 
@@ -185,7 +186,7 @@ func (b *bench) views(leaving bool, all []replica.Peer) {
 	b.run()
 }
 
-// Now, Wall, Seed, NewParker, NewLoop, Listen and NewMembership make bench a env.Env.
+// Now, Wall, Seed, NewParker, NewLoop, Go, OpenStore, Listen and NewMembership make bench a env.Env.
 func (b *bench) Now() time.Duration { return b.now }
 
 func (b *bench) Wall() time.Time { return time.UnixMilli(1 << 40).Add(b.now) }
@@ -210,6 +211,8 @@ func (b *bench) Go(name string, limit time.Duration, fn func(ctx context.Context
 	b.at(b.now, func() { fn(ctx) })
 	return cancel
 }
+
+func (b *bench) OpenStore(string) (env.Store, error) { return b.store, nil }
 
 func (b *bench) Listen(_ transport.Config, h transport.Handler) (env.Network, error) {
 	b.node = h.(*Node)

@@ -99,12 +99,16 @@ func Start(cfg Config) (*Node, error) {
 	for n.id == 0 {
 		n.id = cfg.Env.Seed()
 	}
+	keeper, err := n.openState()
+	if err != nil {
+		return nil, err
+	}
 	if w, ok := cfg.Env.(env.Instrumented); ok {
 		n.points, n.observer, n.clients, n.check = w.Points(), w.Observer(), w.Clients(), true
 		w.Inspect(transport.ID(n.id), n)
 	}
 	n.hello = transport.Hello{
-		MeshName: cfg.MeshName, Name: cfg.Name, ID: transport.ID(n.id), Zone: cfg.Zone,
+		MeshName: n.cfg.MeshName, Name: cfg.Name, ID: transport.ID(n.id), Zone: cfg.Zone,
 		MinVersion: minVersion, MaxVersion: maxVersion, RingHash: ringHash(),
 	}
 	t := cfg.Transport
@@ -112,8 +116,10 @@ func Start(cfg Config) (*Node, error) {
 	n.standing.Store(new(seat.Standing))
 	n.membership = newMembership(n)
 	n.shards, n.watch, n.pulse = newShardLoop(n), newWatch(n), newPulse(n)
+	n.shards.keeper = keeper
 	net, err := cfg.Env.Listen(t, n)
 	if err != nil {
+		keeper.close()
 		return nil, err
 	}
 	n.net, n.addr, n.name = net, net.Addr(), cfg.Name
@@ -381,6 +387,7 @@ func (n *Node) shut() {
 	n.membership.shut()
 	n.endSessions()
 	n.shards.shut()
+	n.shards.keeper.close()
 	n.watch.loop.Stop()
 	if n.gossip != nil {
 		n.gossip.Close()

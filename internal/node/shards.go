@@ -38,6 +38,7 @@ type shardLoop struct {
 	out      replica.Output
 
 	core      coreSide
+	keeper    keeper
 	client    *client.Client // nil: in no mesh yet
 	clientOut client.Output
 	closing   []*client.Call // what a CloseSession has sent

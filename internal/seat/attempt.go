@@ -84,9 +84,13 @@ func (m *Machine) learn(now time.Duration, t *core.Table) bool {
 func (m *Machine) entered(now time.Duration, before *core.Table) {
 	t := m.acceptor.Table()
 	m.wants, m.misses = wish{}, 0
+	m.outlast(now, before, t)
 	m.cover(now)
 	m.tellOf(now, before, t)
 	m.publish()
+	if m.acceptor.Ended() {
+		m.fail(errSaidDead)
+	}
 }
 
 // decided: this node's attempt has come to a decision. All that it concerns are shown it.

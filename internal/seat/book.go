@@ -294,7 +294,7 @@ func (m *Machine) tell(id transport.ID) {
 
 func (m *Machine) tellAnd(id transport.ID, ask bool) {
 	t := m.told()
-	t.Answer, t.Floor = ask, m.Floor()
+	t.Answer, t.Floor, t.Apart = ask, m.Floor(), m.apart()
 	if p := m.book.peers[id]; p != nil {
 		p.echoed = p.told.mark()
 		t.Heard = p.echoed
@@ -306,7 +306,7 @@ func (m *told) mark() core.Mark { return core.Mark{Known: m.Known, Roll: m.Roll}
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
-	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt}
+	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces}
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
@@ -409,9 +409,13 @@ func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
 	return m.own == "" || p.told.Entry == e.addr && m.several(e, now) == nil
 }
 
-// former reports whether the node that answered at e before, as at its own entry, is connected still.
+// former reports whether the node that answered at e before, as at its own entry, is connected still. If the one that
+// answers now proves that the other has ended, that is a connection which has not been missed yet.
 func (m *Machine) former(e entry) bool {
 	p := m.book.peers[e.former]
+	if n := m.book.peers[e.node]; n != nil && n.told.Entry == e.addr && n.told.Replaces == e.former {
+		return false
+	}
 	return e.former != 0 && p != nil && p.up && p.told.Entry == e.addr
 }
 

@@ -188,7 +188,7 @@ func (m *Machine) fence(from transport.ID, f fence) {
 	}
 	m.acceptor.Fence(f.Shard, f.Generation)
 	m.emit(Cut(f))
-	m.send(from, fenced{f.Shard, f.Generation, floors{m.clock(), []uint64{max(m.known(f.Shard), m.Floor())}}})
+	m.send(from, fenced{f.Shard, f.Generation, floors{m.clock(), []uint64{max(m.known(f.Shard), m.Floor())}, m.earlier()}})
 }
 
 func (m *Machine) fenced(from transport.ID, f fenced) {

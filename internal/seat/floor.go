@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/founding"
 )
 
@@ -26,7 +27,46 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	if s.Revision <= known {
 		s.Revision = known + revisionJump
 	}
-	s.Quiet = p.Quiet()
+	s.Quiet = max(p.Quiet(), m.earlier())
+	for _, f := range all {
+		s.Quiet = max(s.Quiet, f.Quiet)
+	}
+}
+
+// earlier returns for how long a generation must grant nothing, for the sake of leases of an earlier mesh that this
+// node knows to have had longer ones; zero: they are over.
+func (m *Machine) earlier() time.Duration {
+	if m.last >= m.quieted {
+		return 0
+	}
+	return m.quiet
+}
+
+// outlast notes what a table says of earlier leases: where a generation is quiet for longer than its mesh's leases need,
+// an earlier mesh had longer ones. They are over as soon as so much time has passed in this mesh.
+func (m *Machine) outlast(now time.Duration, before, t *core.Table) {
+	if m.quieted == env.Never {
+		m.quieted = now + m.quiet
+	}
+	if before != nil && before.Mesh != t.Mesh {
+		m.quiet = max(m.earlier(), before.Params.Quiet())
+		m.quieted = max(m.quieted, now+m.quiet)
+	}
+	for i, s := range t.Shards {
+		if known := before != nil && len(before.Shards) == len(t.Shards) && before.Shards[i].Generation == s.Generation; !known && s.Quiet > t.Params.Quiet() {
+			m.quiet = max(m.earlier(), s.Quiet)
+			m.quieted = max(m.quieted, now+s.Quiet)
+		}
+	}
+}
+
+// Quiet returns for how long a mesh that is founded after this one must grant nothing.
+func (m *Machine) Quiet() time.Duration {
+	q := m.earlier()
+	if t := m.state.Table; t != nil {
+		q = max(q, t.Params.Quiet())
+	}
+	return q
 }
 
 // clock returns the time of day as a revision: milliseconds, with room for a thousand grants in each.
@@ -43,7 +83,7 @@ func (m *Machine) known(shard int) uint64 {
 
 // floors returns what this node knows of revisions.
 func (m *Machine) floors() floors {
-	f := floors{Clock: m.clock()}
+	f := floors{Clock: m.clock(), Quiet: m.earlier()}
 	if t := m.state.Table; t != nil {
 		floor := m.Floor()
 		for i := range t.Shards {

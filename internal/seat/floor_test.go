@@ -151,3 +151,34 @@ func TestGenerationNames(t *testing.T) {
 		seen[g.Name()] = g
 	}
 }
+
+// Promise: C5: what a node's state directory remembers of an earlier mesh holds for the mesh that is founded now, and
+// for generations that begin before the time has passed in it; then no more.
+func TestQuietOfAnEarlierMesh(t *testing.T) {
+	const long = 20 * time.Second
+	w := newWorld(t, 1, 3)
+	var floor uint64 = 1 << 52
+	w.boot(w.list[0])
+	c := w.boot(w.list[1], func(c *Config) { c.Quiet, c.Floor = long, floor })
+	w.boot(w.list[2])
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	for _, s := range w.table().Shards {
+		holds(t, s.Quiet == long && s.Revision > floor, "it begins with", s.Quiet, s.Revision)
+	}
+	equal(t, long, c.m.Quiet())
+	equal(t, long, w.procs[w.list[0]].m.Quiet(), "as the table says")
+	again := func(p *proc, shard int) core.Shard {
+		t.Helper()
+		s := w.table().Shards[shard]
+		w.do(p, func() []Output { return p.m.Change(w.now, Recover{shard, s.Generation, w.table().Bound()}, nil) })
+		w.must(w.runUntil(5*time.Second, func() bool { return w.serves() && w.table().Shards[shard].Generation != s.Generation }), "shard %d", shard)
+		return w.table().Shards[shard]
+	}
+	w.boot(w.list[0]) // it knows of no earlier mesh
+	w.must(w.runUntil(5*time.Second, w.serves), "it gets no seat")
+	equal(t, long, again(w.procs[w.list[2]], 0).Quiet)
+	w.run(2*long + time.Second)
+	p := w.table().Params
+	equal(t, p.Quiet(), again(w.procs[w.list[1]], 1).Quiet)
+	equal(t, p.Quiet(), c.m.Quiet())
+}

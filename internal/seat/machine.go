@@ -27,10 +27,18 @@ type Config struct {
 	// Discovers: while a Client knows of no mesh that serves, it asks for contact points, by Discover.
 	Discovers bool
 
+	// Oracle: Inquire is answered: there is somebody who can tell whether a node has ended.
+	Oracle bool
+
 	Anew  bool // no node was at this address before: the system chose the port
 	Wants founding.Options
 	Rand  uint64    // the seed of random values: mesh IDs and jitter
 	Wall  time.Time // the time of day at Start
+
+	// What the incarnation before this one has kept beyond its life; zero: nothing.
+	Floor    uint64        // the highest revision of any shard
+	Quiet    time.Duration // for how long a mesh that is founded anew must grant nothing
+	Replaces transport.ID  // that incarnation, which is known to have ended
 
 	// Known returns the highest revision of a shard that the node has heard of, as its replica or as its client.
 	// It may be nil.
@@ -41,7 +49,7 @@ type Config struct {
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
 }
 
-// Output is something to do now, in order: Dial, Send, Drop, Log, State, Discover or Failed.
+// Output is something to do now, in order: Dial, Send, Drop, Log, State, Cut, Discover, Inquire or Failed.
 type Output interface{ isOutput() }
 
 type (
@@ -114,6 +122,10 @@ type Machine struct {
 	changes []Change
 	cuts    map[Cut]cut
 
+	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
+
+	quiet   time.Duration // for which a new generation grants nothing at least, for the sake of an earlier mesh
+	quieted time.Duration // until when
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
 
@@ -154,7 +166,8 @@ func New(cfg Config) *Machine {
 	m.named, m.standing = founding.EntryOf(cfg.Host, cfg.List, cfg.Self.Addr), new(Standing)
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
-	m.cuts = make(map[Cut]cut)
+	m.floor, m.quiet, m.quieted = min(cfg.Floor, maxFloor), max(cfg.Quiet, 0), env.Never
+	m.cuts, m.inquiries = make(map[Cut]cut), make(map[transport.ID]*inquiry)
 	return m
 }
 
@@ -209,6 +222,7 @@ func (m *Machine) Dialed(now time.Duration, addr string, peer transport.Hello, e
 func (m *Machine) Up(now time.Duration, id transport.ID, out []Output) []Output {
 	return m.input(now, out, func() {
 		m.book.peer(id).up = true
+		m.lives(id)
 		if m.book.entryOf(id) != nil {
 			m.tell(id)
 		}
@@ -258,6 +272,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 	if !m.ended {
 		m.discover(now)
 		m.contact(now)
+		m.inquire(now)
 		m.publish()
 		m.spread()
 		m.stand(now)
@@ -276,7 +291,7 @@ func (m *Machine) Deadline() time.Duration {
 	if m.ended {
 		return env.Never
 	}
-	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline(), m.roleDeadline(), m.discoverAt()) // a stall shows though nothing is due
+	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline(), m.roleDeadline(), m.discoverAt(), m.inquireAt()) // a stall shows though nothing is due
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()

@@ -481,6 +481,23 @@ func TestTwoNodesAtAnEntry(t *testing.T) {
 	equal(t, 3, len(p.m.reports(w.now)))
 }
 
+// A node that proves that the one before it has ended, by the lock of a state directory, counts though a connection with
+// that one has not been missed yet.
+func TestSuccessorOfOneThatHasEnded(t *testing.T) {
+	for _, proves := range []bool{false, true} {
+		w := founded(t, 3)
+		b := w.procs[w.list[1]]
+		b.paused = w.now + time.Hour // its machine was switched off, and nobody has noticed
+		delete(w.procs, b.addr)
+		w.boot(b.addr, func(c *Config) {
+			if proves {
+				c.Replaces = b.id
+			}
+		})
+		equal(t, proves, w.runUntil(3*time.Second, w.serves))
+	}
+}
+
 // A node that learns that a seat was given to another incarnation than the one that it knows at the entry does
 // not give it back: what that one told was before.
 func TestNoSeatGoesBack(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 	maxString   = 255                          // bytes of a name, an address, a zone
 	maxList     = maxEntries * (maxString + 1) // of a list in one string
 	maxText     = 1 << 10
+	maxQuiet    = 1000 * time.Hour
 	maxNumber   = 1 << 53
 	maxFloor    = maxNumber - 1<<40 // leaves a shard a trillion revisions
 	maxElements = max(maxShards, maxIDs)
@@ -79,9 +80,11 @@ type (
 		Entry                           string // at which a dial has reached the sender itself; "": none yet, or a client
 		Answer                          bool   // tell me, too
 		Roll, Refused, Released, RollAt core.Ballot
-		Known                           core.Stamp // of Table; zero: none
-		Heard                           core.Mark  // that the receiver told last
-		Floor                           uint64     // the highest revision of any shard that the sender knows of
+		Known                           core.Stamp     // of Table; zero: none
+		Heard                           core.Mark      // that the receiver told last
+		Floor                           uint64         // the highest revision of any shard that the sender knows of
+		Replaces                        transport.ID   // the incarnation before the sender, which is known to have ended; zero: none is
+		Apart                           []transport.ID // those with a seat in Known that the sender is not connected with
 	}
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
@@ -147,8 +150,9 @@ type (
 
 // floors are what a node knows of the revisions that shards have had (P17).
 type floors struct {
-	Clock uint64   // its time of day, as a revision
-	Known []uint64 // the highest revisions that it has heard of, by shard
+	Clock uint64        // its time of day, as a revision
+	Known []uint64      // the highest revisions that it has heard of, by shard
+	Quiet time.Duration // for how long a generation must grant nothing, for the sake of an earlier mesh
 }
 
 // report is a Report without its tables.
@@ -173,6 +177,7 @@ type packedSeat struct {
 	Entry string
 	Node  env.Member
 	List  uint64 // index of Lists
+	Ended bool
 }
 
 type packedShard struct {
@@ -192,7 +197,7 @@ func pack(t *core.Table) packed {
 		if list < 0 {
 			list, p.Lists = len(p.Lists), append(p.Lists, s.List)
 		}
-		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list)})
+		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list), s.Ended})
 	}
 	at := make(map[transport.ID]uint64)
 	index := func(ids []transport.ID) []uint64 {
@@ -239,7 +244,7 @@ func (p *packed) unpack() *core.Table {
 	}
 	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Params: p.Params, Was: p.Was, Dropped: p.Dropped}
 	for _, s := range p.Seats {
-		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List]})
+		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List], Ended: s.Ended})
 	}
 	ids := func(indexes []uint64) []transport.ID {
 		if indexes == nil {
@@ -373,6 +378,7 @@ func (m told) check(l *limits) {
 	l.stampOrNone(m.Heard.Known)
 	l.ballotOrNone(m.Heard.Roll)
 	l.require(m.Floor <= maxFloor, "a revision out of range")
+	l.require(len(m.Apart) <= maxEntries, "more seats than entries")
 }
 
 func (m show) check(l *limits)  { l.stamp(m.Known) }
@@ -457,6 +463,7 @@ func (m fenced) check(l *limits) {
 
 func (f floors) check(l *limits) {
 	l.require(len(f.Known) <= maxShards, "revisions of too many shards")
+	l.require(f.Quiet >= 0 && f.Quiet <= maxQuiet, "a quiet time out of range")
 	for _, r := range append([]uint64{f.Clock}, f.Known...) {
 		l.require(r <= maxNumber, "a revision out of range")
 	}
@@ -488,6 +495,7 @@ func (p *packed) check(l *limits) {
 		l.texts(maxString, s.Entry, s.Node.Name, s.Node.Addr, s.Node.Zone)
 		l.require(s.Entry != "" && (i == 0 || p.Seats[i-1].Entry < s.Entry), "seats out of order")
 		l.require(s.List < uint64(len(p.Lists)), "a list out of range")
+		l.require(!s.Ended || s.Node.ID != 0, "a seat without a node that has ended")
 	}
 	named := make(map[transport.ID]bool)
 	for _, id := range p.IDs {

@@ -25,7 +25,7 @@ var (
 	someTable  = &core.Table{
 		Stamp: core.Stamp{Roll: core.Ballot{Round: 6, By: 2}}, Mesh: 1 << 63,
 		Params: founding.Params{MeshName: "blue", Shards: 2, Replicas: 2, MaxTTL: time.Minute, Rho: 100},
-		Seats:  []core.Seat{{Entry: "a:1", Node: env.Member{ID: 1, Name: "ann", Addr: "a:1"}, List: "a:1 b:1"}, {Entry: "b:1"}}, Was: "a:1",
+		Seats:  []core.Seat{{Entry: "a:1", Node: env.Member{ID: 1, Name: "ann", Addr: "a:1"}, List: "a:1 b:1"}, {Entry: "b:1", Node: env.Member{ID: 8}, Ended: true}}, Was: "a:1",
 		Shards: []core.Shard{
 			{Generation: core.Generation{Core: core.Ballot{Round: 6, By: 2}, Number: 4}, Voters: []transport.ID{1, 9}, Next: []transport.ID{1, 1 << 63}, Move: 3},
 			{Generation: core.Generation{Core: core.Ballot{Round: 5, By: 9}, Number: 1}, Voters: []transport.ID{9, 1}},
@@ -34,7 +34,7 @@ var (
 	}
 	nextTable    = func() *core.Table { t := *someTable; t.Stamp = t.Stamp.Next(); return &t }()
 	someMessages = []message{
-		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}},
+		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}, Replaces: 3, Apart: []transport.ID{8, 9}},
 		told{card: someCard},
 		show{someTable.Stamp},
 		shown{pack(someTable)},
@@ -55,7 +55,7 @@ var (
 		confirmed{someBallot, core.Ballot{Round: 8, By: 2}},
 		refused{Ballot: someBallot, Promised: someBallot, Known: someTable.Stamp, Why: "no"},
 		fence{3, someTable.Shards[0].Generation},
-		fenced{3, someTable.Shards[0].Generation, floors{1 << 50, []uint64{5}}},
+		fenced{3, someTable.Shards[0].Generation, floors{1 << 50, []uint64{5}, time.Hour}},
 	}
 )
 
@@ -138,6 +138,9 @@ func TestLimits(t *testing.T) {
 		{told{card: card{Member: env.Member{ID: 1}, List: []string{"a"}, Wants: founding.Options{Shards: maxShards + 1}}}, "too many shards"},
 		{told{card: someCard, Roll: core.Ballot{Round: 1}}, "incomplete ballot"},
 		{told{card: someCard, Known: core.Stamp{Version: 1}}, "no ballot"},
+		{told{card: someCard, Apart: make([]transport.ID, maxEntries+1)}, "more seats than entries"},
+		{shown{with(func(p *packed) { p.Seats[0].Node.ID, p.Seats[0].Ended = 0, true })}, "a seat without a node that has ended"},
+		{fenced{0, someTable.Shards[0].Generation, floors{Quiet: maxQuiet + 1}}, "a quiet time out of range"},
 		{show{}, "no ballot"},
 		{show{core.Stamp{Roll: someBallot, Version: maxNumber + 1}}, "a version out of range"},
 		{call{core.Call{Ballot: someBallot, List: []string{"a"}}}, "another length"},

@@ -156,6 +156,7 @@ func (w *world) harm() {
 		w.boot(a)
 	case 2:
 		w.kill(a)
+		w.after(w.upTo(3*time.Second), func() { w.declare(a, b) })
 		w.after(w.upTo(5*time.Second), func() { w.boot(a) })
 	case 3: // most at once
 		for _, addr := range w.list {
@@ -165,7 +166,7 @@ func (w *world) harm() {
 		}
 	case 4:
 		if p != nil && p.alive {
-			p.paused = w.now + w.upTo(5*time.Second)
+			p.paused = max(p.paused, w.now+w.upTo(5*time.Second)) // what it missed waits for the end of the longer stall
 			w.note("%s stalls until %v", a, p.paused)
 		}
 	case 5:
@@ -186,6 +187,19 @@ func (w *world) harm() {
 		w.note("healed")
 		clear(w.cut)
 	}
+}
+
+// declare lets an operator tell one node that the process at an address has ended, if that is true.
+func (w *world) declare(addr, to string) {
+	p := w.procs[to]
+	if p == nil || !p.alive || w.now < p.paused || slices.ContainsFunc(w.living, func(o *proc) bool { return o.addr == addr }) {
+		return
+	}
+	w.do(p, func() []Output {
+		_, out, err := p.m.DeclareDead(w.now, addr, nil)
+		w.note("%s is told that %s has ended: %v", to, addr, err)
+		return out
+	})
 }
 
 // split cuts some entries off from the others, but not from each other.
@@ -211,7 +225,7 @@ func (w *world) usurp(addr string) {
 	if p == nil || !p.alive {
 		return
 	}
-	p.paused = w.now + 3*time.Second + w.upTo(5*time.Second)
+	p.paused = max(p.paused, w.now+3*time.Second+w.upTo(5*time.Second))
 	w.note("%s stalls until %v, and another takes its address", addr, p.paused)
 	for _, id := range sorted(p.links) {
 		w.hangUp(w.byID[id], p, w.upTo(3*time.Second))

@@ -37,6 +37,7 @@ type world struct {
 	loss, twice, late    int                // frames in a thousand: lost, come twice, come late and out of order
 	lose                 func(name string) bool
 	resolve              func(p *proc, addr string) string // for whom; nil: an address is its own
+	oracle               func(p *proc, node env.Member)    // p asks about a node
 	delay                time.Duration                     // of a frame, at most
 	decided              map[core.Stamp]*core.Table
 	texts                map[*core.Table]string
@@ -287,6 +288,9 @@ func (w *world) input(p *proc, input func() []Output) {
 			p.discoveries++
 		case Cut:
 			p.cuts, w.changed = append(p.cuts, o), true
+		case Inquire:
+			w.note("%s asks whether %v has ended", p.addr, o.Node.ID)
+			w.oracle(p, o.Node)
 		case Failed:
 			p.failed = o.Err
 			w.note("%s fails: %v", p.addr, o.Err)

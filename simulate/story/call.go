@@ -218,6 +218,8 @@ var reasons = []struct {
 	name string
 }{
 	{mesh.ErrNoQuorum, "no quorum"},
+	{mesh.ErrAlive, "it lives"},
+	{mesh.ErrNoSeat, "no seat"},
 	{mesh.ErrLocked, "locked"},
 	{mesh.ErrQuiet, "quiet"},
 	{mesh.ErrLost, "lost"},

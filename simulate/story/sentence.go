@@ -346,6 +346,21 @@ var nodeForms = []*form{
 	}),
 	{text: "{who} leaves[ within {time}]", make: func(c *clause) act { return c.leave(true) }},
 	{text: "{who} begins to leave[ within {time}]", make: func(c *clause) act { return c.leave(false) }},
+	{text: "{who} declares {who:other} dead[ within {time}]", make: func(c *clause) act {
+		who, other, d := c.who("who"), c.who("other"), c.span("time")
+		return func(t *teller) {
+			var err error
+			t.on(who, func(ctx context.Context, n *mesh.Node) {
+				if d.to > 0 {
+					var cancel func()
+					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
+					defer cancel()
+				}
+				err = n.DeclareDead(ctx, t.plan.addresses([]string{other})[0])
+			})
+			t.result(err, "%s has declared %s dead", "%s cannot declare %s dead", who, other)
+		}
+	}},
 	{text: "{who} closes its node", make: func(c *clause) act {
 		who := c.who("who")
 		return func(t *teller) {

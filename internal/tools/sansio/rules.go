@@ -28,6 +28,7 @@ var pure = []string{
 	"internal/founding",
 	"internal/members",
 	"internal/core",
+	"internal/state",
 	"internal/seat",
 	"internal/hosting",
 	"internal/placement",

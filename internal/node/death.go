@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/seat"
+)
+
+const (
+	oracleLimit = 5 * time.Second  // for an oracle's answer
+	declareWait = 15 * time.Second // for a decision, if ctx has no deadline: a connection that is silent ends in 8 s
+)
+
+// inquire asks the user's oracle whether a node has ended, beside the loops (C6).
+func (n *Node) inquire(m env.Member) {
+	n.env.Go("oracle", oracleLimit, func(ctx context.Context) {
+		dead, err := n.cfg.Oracle(ctx, m)
+		n.shards.post(func(l *shardLoop) {
+			l.core.outputs = l.core.seat.Answered(l.now, m.ID, dead && err == nil, err, l.core.outputs)
+			l.carryOutCore()
+		})
+	})
+}
+
+// DeclareDead brings about the decision that the node with the seat of an entry has ended, on an operator's word (C6).
+// It returns nil once that is decided, if another node has the seat, or if none has. Errors: one that wraps ErrNoSeat or
+// ErrInvalidOption; ErrAlive or ErrNoQuorum, with the error of ctx if that has ended (15 s, if ctx has no deadline): then the
+// decision may still be made if it was under way; and the reason if the node ends meanwhile.
+func (n *Node) DeclareDead(ctx context.Context, entry string) error {
+	d, err := seat.Died{}, error(fault.ErrClosed)
+	n.ask(func(l *shardLoop) int {
+		d, l.core.outputs, err = l.core.seat.DeclareDead(l.now, entry, l.core.outputs)
+		l.carryOutCore()
+		return 0
+	})
+	if err != nil {
+		return n.because(err)
+	}
+	limit := env.Never
+	if _, ok := ctx.Deadline(); !ok {
+		limit = n.env.Now() + declareWait
+	}
+	n.pollUntil(ctx, limit, func() bool {
+		err = fault.ErrClosed
+		n.ask(func(l *shardLoop) int { err = l.core.seat.Undecided(d); return 0 })
+		return err == nil || errors.Is(err, fault.ErrClosed)
+	})
+	if err == nil || errors.Is(err, fault.ErrClosed) {
+		return n.because(err)
+	}
+	n.ask(func(l *shardLoop) int { l.core.seat.Withdraw(d); return 0 })
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return err
+}
+
+// because returns why the node ended, if err is that it has.
+func (n *Node) because(err error) error {
+	if errors.Is(err, fault.ErrClosed) {
+		if why := n.Err(); why != nil {
+			return why
+		}
+	}
+	return err
+}

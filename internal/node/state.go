@@ -1,0 +1,115 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/state"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// keepEvery is how often what a node of the core must not forget is saved at least, while it changes.
+const keepEvery = 10 * time.Second
+
+// unsaved is more revisions than there are in the time since the last Save, of a shard that grants a million keys a second.
+const unsaved = 1 << 24
+
+// keeper saves in the state directory what a node of the core must not forget, off its loops (P35).
+type keeper struct {
+	store    env.Store    // nil: there is no state directory
+	last     state.State  // that was saved, or found
+	replaces transport.ID // the incarnation before this one, which has ended: the directory was not in use
+	saving   bool
+	next     time.Duration // when to save again, though nothing but the floor has changed, or the last Save failed
+	failed   bool          // it did
+}
+
+// openState opens the state directory, if there is one, and reads what is in it. A mesh's name that is not set is the
+// one in the directory.
+func (n *Node) openState() (k keeper, err error) {
+	dir := n.cfg.StateDir
+	if dir == "" {
+		return k, nil
+	}
+	if k.store, err = n.env.OpenStore(dir); err != nil {
+		return k, fmt.Errorf("%w: WithStateDir %q: %w", fault.ErrInvalidOption, dir, err)
+	}
+	defer func() {
+		if err != nil {
+			k.close()
+		}
+	}()
+	b, err := k.store.Load()
+	if err == nil && b != nil {
+		k.last, err = state.Decode(b)
+	}
+	switch {
+	case errors.Is(err, state.ErrDamaged):
+		return k, fmt.Errorf("%w: WithStateDir %q: the file %q is %w; restore it, or remove it once every lease of the mesh has ended: without it a mesh that is founded anew knows nothing of earlier tokens and leases",
+			fault.ErrInvalidOption, dir, "state", err)
+	case err != nil:
+		return k, fmt.Errorf("%w: WithStateDir %q: %w", fault.ErrInvalidOption, dir, err)
+	case k.last.MeshName != "" && n.cfg.MeshName != "" && k.last.MeshName != n.cfg.MeshName:
+		return k, fmt.Errorf("%w: the state directory %q is of mesh %q, and this node is for mesh %q", fault.ErrForeignMesh, dir, k.last.MeshName, n.cfg.MeshName)
+	}
+	n.cfg.MeshName = cmp.Or(n.cfg.MeshName, k.last.MeshName)
+	k.replaces, k.last.Node = k.last.Node, transport.ID(n.id)
+	if err := k.store.Save(k.last.Encode()); err != nil {
+		return k, fmt.Errorf("%w: WithStateDir %q: %w", fault.ErrInvalidOption, dir, err)
+	}
+	return k, nil
+}
+
+func (k *keeper) close() {
+	if k.store != nil {
+		_ = k.store.Close() // the lock goes with the process at the latest
+	}
+}
+
+// keep saves what has changed, one time after the other. A node without a seat has nothing to keep.
+func (l *shardLoop) keep() {
+	k := &l.keeper
+	if k.store == nil || k.saving || !l.seated() {
+		return
+	}
+	s := state.State{
+		MeshName: l.core.table.Params.MeshName, Mesh: l.core.table.Mesh, Node: transport.ID(l.node.id),
+		Floor: max(k.last.Floor, l.core.seat.Floor()), Quiet: l.core.seat.Quiet(),
+	}
+	soon := s
+	soon.Floor = k.last.Floor
+	if s == k.last || (soon == k.last || k.failed) && l.now < k.next {
+		return
+	}
+	k.saving, k.next = true, l.now+keepEvery
+	store, b := k.store, s.Encode()
+	l.env.Go("state", keepEvery, func(context.Context) {
+		err := store.Save(b)
+		l.post(func(l *shardLoop) { l.kept(s, err) })
+	})
+}
+
+// kept: a Save has ended.
+func (l *shardLoop) kept(s state.State, err error) {
+	k := &l.keeper
+	k.saving, k.failed = false, err != nil
+	if err != nil {
+		l.log.Error("the state directory cannot be written: a mesh that is founded anew may not know of this one's tokens and leases",
+			"directory", l.node.cfg.StateDir, "error", err)
+		return
+	}
+	k.last = s
+}
+
+// floor returns a revision that the mesh before has not passed; zero: none is known.
+func (k *keeper) floor() uint64 {
+	if k.last.Floor == 0 {
+		return 0
+	}
+	return k.last.Floor + unsaved
+}
