@@ -43,14 +43,19 @@ func (o *Observer) Left(node transport.ID, handed bool) {
 			w.Fail(fmt.Errorf("G9 leave: %v is believed in, and its node has left", x))
 		}
 	}
-	if handed {
-		return
-	}
 	var others []string // two can do without it
+	seats := 0
 	for p, n := range w.Living() {
+		seats = max(seats, len(n.Seats()))
 		if n.ID != node && n.Ready() && seated(n) {
 			others = append(others, p.Host())
 		}
+	}
+	if handed {
+		if len(others) <= seats/2 { // those that restart are given no seat until all are back, and then every shard begins anew
+			w.Ail()
+		}
+		return
 	}
 	if len(others) >= 2 && !w.Ailed() {
 		w.Fail(fmt.Errorf("G9 leave: nothing ailed the world, and the node on %s left without having handed its replicas over, though there are some on %v", HostOf(w, node), others))
