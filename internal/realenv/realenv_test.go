@@ -3,6 +3,7 @@ package realenv
 import (
 	"context"
 	"log/slog"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -234,5 +235,36 @@ func BenchmarkLoop(b *testing.B) {
 	for b.Loop() {
 		l.Wake()
 		p.Park(context.Background(), env.Never)
+	}
+}
+
+// Go gives a function a thread of its own and a context that carries the environment, and ends after the limit or by
+// cancel, which does not wait.
+func TestGo(t *testing.T) {
+	w := New(nil)
+	for _, cancels := range []bool{false, true} {
+		limit := 10 * time.Millisecond
+		if cancels {
+			limit = time.Hour
+		}
+		ended := make(chan error)
+		cancel := w.Go("f", limit, func(ctx context.Context) {
+			if env.FromContext(ctx) != env.Env(w) {
+				t.Error("another environment")
+			}
+			<-ctx.Done()
+			ended <- ctx.Err()
+		})
+		want := context.DeadlineExceeded
+		if cancels {
+			cancel()
+			want = context.Canceled
+		}
+		if err := <-ended; err != want {
+			t.Errorf("it ends by %v, want %v", err, want)
+		}
+	}
+	if name, err := os.Hostname(); err == nil && w.Hostname() != name {
+		t.Errorf("the host is %q, want %q", w.Hostname(), name)
 	}
 }

@@ -222,3 +222,24 @@ func TestHeadlessService(t *testing.T) {
 		}
 	}
 }
+
+// What the log advises about an entry that is gone for good helps: the others start again, one after the other, with a
+// list without it. Where a majority remembers, and where it has forgotten.
+func TestGoneForGood(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		w := founded(t, 3)
+		mesh := w.table().Mesh
+		w.kill(w.list[2])
+		if forgets {
+			w.boot(w.list[1])
+			w.run(10 * time.Second)
+			holds(t, !w.serves() && slices.Contains(w.procs[w.list[0]].logs, "the core waits"), "it does not wait")
+		}
+		w.list = w.list[:2]
+		w.boot(w.list[1])
+		w.run(10 * time.Second)
+		w.boot(w.list[0])
+		w.must(w.runUntil(10*time.Second, w.serves), "it does not come back, forgets %t", forgets)
+		equal(t, mesh, w.table().Mesh)
+	}
+}
