@@ -22,6 +22,9 @@ var (
 	ErrNameTaken = fault.ErrNameTaken
 	// ErrEntryTaken: another node answers at the entry of the list that this node has found to be its own.
 	ErrEntryTaken = fault.ErrEntryTaken
+	// ErrCoreDiffers: the node answers at an entry of its list, and another entry of it has been given to a mesh of the same name whose list has no entry in common. The text names both
+	// lists.
+	ErrCoreDiffers = fault.ErrCoreDiffers
 )
 
 // ErrNotFounded: the node cannot serve yet: its mesh is not founded, or it has not joined it. The text says

@@ -32,7 +32,7 @@ func (m *Machine) begin(now time.Duration, action core.Action) {
 	c := clock{again: now + 3*m.pace.unit, until: now + 20*m.pace.unit}
 	switch a := action.(type) {
 	case core.Ask:
-		m.attempt = &release{clock: c, table: a.Table, promised: m.acceptor.Report().Roll}
+		m.attempt = m.release(c, a.Table)
 	case core.Begin:
 		m.call(now, &rollCall{clock: c, call: a.Call, answers: make([]*answer, len(a.Call.Roster)), accepts: make([]bool, len(a.Call.Roster))})
 	case core.Propose:
@@ -90,6 +90,9 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
 		m.log(slog.LevelInfo, "the core has a new generation",
 			slog.String("mesh", fmt.Sprintf("%016x", t.Mesh)), slog.Uint64("round", t.Stamp.Roll.Round), slog.String("by", t.Stamp.Roll.By.String()))
+	}
+	if before != nil && before.Mesh != t.Mesh {
+		m.givesWay(before, t)
 	}
 	m.publish()
 }

@@ -29,6 +29,9 @@ type Config struct {
 	// It may be nil.
 	Known func(shard int) uint64
 
+	// Applied returns the revision of a shard's table in the replica on this node; zero: it has none. It may be nil.
+	Applied func(shard int) uint64
+
 	// Place returns, for any shard, the voters with which it begins in a new generation of the core: of those that
 	// have a seat, as many as the mesh has replicas, or all.
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
@@ -107,11 +110,14 @@ type Machine struct {
 
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
+	raise   uint64        // see Raise
+	moved   bool          // its mesh gave way to another one, in which it is now
 
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State
 	brief   told
 	waiting waiting
+	alarm   alarm
 }
 
 // pace is how fast a Machine goes. The first is drawn from half to all of it.
@@ -241,6 +247,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.publish()
 		m.spread()
 		m.waiting.log(m, now)
+		m.alarm.log(m, now)
 	}
 	m.last = now
 	m.due = m.Deadline()
