@@ -22,8 +22,8 @@ var (
 	ErrNameTaken = fault.ErrNameTaken
 	// ErrEntryTaken: another node answers at the entry of the list that this node has found to be its own.
 	ErrEntryTaken = fault.ErrEntryTaken
-	// ErrCoreDiffers: the node answers at an entry of its list, and another entry of it has been given to a mesh of the same name whose list has no entry in common. The text names both
-	// lists.
+	// ErrCoreDiffers: the node answers at an entry of its list, and the node at another one was started for a mesh of the
+	// same name, which serves, and whose list has no entry in common with it. The text names both lists.
 	ErrCoreDiffers = fault.ErrCoreDiffers
 )
 

@@ -276,6 +276,9 @@ func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
 	return true
 }
 
+// Left reports whether this node's mesh was once this one, and gave way to another. It has no part in it any more.
+func (a *Acceptor) Left(mesh uint64) bool { return slices.Contains(a.left, mesh) }
+
 // Release frees this node of the roll call that it promised last, and takes over t: a majority of t's
 // seats has confirmed t in answer to a question that named this promise. So that roll call cannot be
 // decided any more: in such a majority there is one of its roster, which refuses it. If t is of another
@@ -283,7 +286,7 @@ func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
 // goes on without it: what it accepted there is forgotten. It reports whether the promise is still that, and
 // t's mesh none that has given way here.
 func (a *Acceptor) Release(t *Table, promised Ballot) bool {
-	if a.roll != promised || slices.Contains(a.left, t.Mesh) {
+	if a.roll != promised || a.Left(t.Mesh) {
 		return false
 	}
 	if a.table != nil && a.table.Mesh != t.Mesh {

@@ -317,9 +317,13 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 	p.told, p.at = t, now
 	m.floor = max(m.floor, t.Floor)
 	known := m.table(t.Known) // perhaps no one else's
-	if p.knows = known; known == nil && t.Known != (core.Stamp{}) {
+	if known == nil && t.Known != (core.Stamp{}) {
 		m.send(from, show{t.Known})
+		if m.own == "" && p.knows != nil && p.knows.Stamp.Roll == t.Known.Roll {
+			known = p.knows // meanwhile no mesh looks as if nobody stood by it
+		}
 	}
+	p.knows = known
 	m.claim(from)
 	if t.Answer || t.mark() != p.echoed {
 		m.tellAnd(from, false) // what it was told before does not count any more: see core.Next
@@ -330,7 +334,7 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 func (m *Machine) saw(from transport.ID, t *core.Table) {
 	m.book.shown = t
 	know := func(id transport.ID) {
-		if p := m.book.peers[id]; p != nil && p.knows == nil && p.told.Known == t.Stamp {
+		if p := m.book.peers[id]; p != nil && (p.knows == nil || p.knows.Stamp != t.Stamp) && p.told.Known == t.Stamp {
 			p.knows = t
 			m.claim(id)
 		}

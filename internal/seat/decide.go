@@ -22,7 +22,7 @@ type wish struct {
 // decide does what comes next, and reports whether anything has changed by it.
 func (m *Machine) decide(now time.Duration) bool {
 	reports := m.reports(now)
-	foreign, err := m.leaveOut(reports)
+	foreign, err := m.leaveOut(now, reports)
 	if err = cmp.Or(err, m.fits(reports), m.taken()); err != nil {
 		m.fail(err)
 		return false

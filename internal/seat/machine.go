@@ -112,6 +112,7 @@ type Machine struct {
 	floorAt time.Duration // when it was computed last
 	raise   uint64        // see Raise
 	moved   bool          // its mesh gave way to another one, in which it is now
+	alone   time.Duration // when it last was not alone in that, while the one that it has left lives
 
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State

@@ -84,25 +84,30 @@ func (m *Machine) claimed() (addrs []string) {
 }
 
 // leaveOut leaves out the reports of other meshes for which this node's does not end: of another name; with
-// entries of which this one has none; and later ones that this node does not fit in. It returns why, and an error
-// if this node has no mesh, and another one has taken one of its entries.
-func (m *Machine) leaveOut(reports map[string]core.Report) (why, ends error) {
+// entries of which this one has none; later ones that this node does not fit in; and those that it has left. It
+// returns why, and an error if this node must end: it has no mesh, and another one has taken one of its entries; or the
+// only one that lives, for as long as reports count, is one that it has left.
+func (m *Machine) leaveOut(now time.Duration, reports map[string]core.Report) (why, ends error) {
 	m.alarm.why = nil
 	if m.own == "" {
 		return nil, nil
 	}
-	told := m.inOrder(reports)
-	own := m.acceptor.Table()
+	told, own := m.inOrder(reports), m.acceptor.Table()
+	var apart, left error
 	for _, e := range m.book.entries {
 		t := reports[e.addr].Table
 		if t == nil || own != nil && t.Mesh == own.Mesh {
 			continue
 		}
-		err := m.differs(t, own)
+		err := m.differs(t)
 		switch {
 		case err != nil && t.Lives(told):
-			m.alarm.why = cmp.Or(m.alarm.why, err)
-			ends = cmp.Or(ends, err)
+			apart = cmp.Or(apart, err)
+		case err == nil && m.acceptor.Left(t.Mesh):
+			err = fmt.Errorf("%w: node %q has left the mesh %016x, which gave way to %016x, and has no part in it until it is started again", fault.ErrForeignMesh, m.cfg.Self.Name, t.Mesh, own.Mesh)
+			if t.Lives(told) && !own.Lives(told) {
+				left = err
+			}
 		case err == nil && own != nil:
 			err = m.stranger(t, own, e.addr)
 		}
@@ -111,11 +116,18 @@ func (m *Machine) leaveOut(reports map[string]core.Report) (why, ends error) {
 			why = cmp.Or(why, err)
 		}
 	}
-	ours := slices.ContainsFunc(told, func(r core.Report) bool { return r.Table != nil && m.differs(r.Table, own) == nil })
-	if own != nil || ours || !slices.ContainsFunc(m.book.entries, m.astray) {
-		ends = nil
+	m.alarm.why = apart
+	ours := func(r core.Report) bool { return r.Table != nil && m.differs(r.Table) == nil }
+	if own == nil && apart != nil && slices.ContainsFunc(m.book.entries, m.astray) && !slices.ContainsFunc(told, ours) {
+		return why, apart
 	}
-	return why, ends
+	if left == nil {
+		m.alone = now
+	}
+	if now >= m.alone+m.pace.fresh {
+		return why, left
+	}
+	return why, nil
 }
 
 // inOrder returns reports in the order of their entries.
@@ -129,8 +141,8 @@ func (m *Machine) inOrder(reports map[string]core.Report) (all []core.Report) {
 }
 
 // differs returns an error if another mesh has the name of this node's, and no entry in common with it.
-func (m *Machine) differs(t, own *core.Table) error {
-	list := m.list()
+func (m *Machine) differs(t *core.Table) error {
+	list, own := m.list(), m.acceptor.Table()
 	if core.Meets(list, t.List()) || own != nil && own.Params.MeshName != t.Params.MeshName {
 		return nil
 	}

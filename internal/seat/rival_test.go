@@ -364,3 +364,28 @@ func TestFoundersBehindACut(t *testing.T) {
 		equal(t, before, w.table().Mesh)
 	}
 }
+
+// A node that hears nothing of most of its mesh, and goes over to a later one, has no way back: when that one gives way in
+// turn it ends, and says that it must be started again.
+func TestANodeThatWentAstray(t *testing.T) {
+	w := apart(t, 1, "abcde", "efg")
+	b := w.procs[w.lists[0][1]]
+	for _, o := range w.lists[1] {
+		w.cut[[2]string{b.addr, o}], w.cut[[2]string{o, b.addr}] = false, false
+	}
+	for _, i := range []int{0, 2, 3} {
+		o := w.lists[0][i]
+		w.cut[[2]string{b.addr, o}], w.cut[[2]string{o, b.addr}] = true, true
+		w.breakLink(b.addr, o)
+	}
+	w.must(w.runUntil(10*time.Second, func() bool { return b.state.Table.Mesh == w.ids[1] }), "it does not go over")
+	holds(t, b.gaveWay(), "silently")
+	w.run(20 * time.Second)
+	holds(t, b.failed == nil && w.procs[w.lists[1][1]].state.Table.Mesh == w.ids[1], b.failed)
+	clear(w.cut)
+	w.must(w.runUntil(10*time.Second, func() bool { return b.failed != nil && w.allIn(w.ids[0]) }), "it does not end")
+	holds(t, errors.Is(b.failed, fault.ErrForeignMesh) && strings.Contains(b.failed.Error(), "started again"), b.failed)
+	w.list, w.apart = w.lists[0], false
+	w.boot(b.addr)
+	w.must(w.runUntil(5*time.Second, w.serves), "the first mesh does not get its entries back")
+}
