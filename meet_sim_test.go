@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/lockmesh/mesh"
 	"github.com/lockmesh/mesh/simulate"
 )
+
+var meetings = flag.Int("meetings", 3, "in how many worlds two meshes meet")
 
 // meeting is a world with two meshes of one name.
 type meeting struct {
@@ -109,7 +112,7 @@ func (w *meeting) locks(host, key string) *mesh.Lock {
 // one's from then on.
 func TestTwoMeshesMeet(t *testing.T) {
 	var ends []time.Duration
-	for seed := range uint64(20) {
+	for seed := range uint64(*meetings) {
 		w := &meeting{World: simulate.New(simulate.Options{Seed: seed}), t: t, nodes: make(map[string]*mesh.Node), logs: make(map[string][]line)}
 		t.Cleanup(w.Close)
 		w.History().Meshes = 2

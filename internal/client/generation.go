@@ -32,6 +32,9 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 		}
 	}
 	for _, l := range over {
+		s.withdraw(l) // no Lock moves from one to the other
+	}
+	for _, l := range over {
 		l.lose(true) // its Locks may move to a lease that has gone over by now
 	}
 }

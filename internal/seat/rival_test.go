@@ -389,3 +389,66 @@ func TestANodeThatWentAstray(t *testing.T) {
 	w.boot(b.addr)
 	w.must(w.runUntil(5*time.Second, w.serves), "the first mesh does not get its entries back")
 }
+
+// Promise: C10: a mesh that is founded grants nothing for 3 s, however short its leases are: a mesh that has one of its
+// entries reaches for that by then. A later generation is quiet for as long as leases last.
+func TestFoundersListen(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	for _, addr := range w.list {
+		w.boot(addr, func(c *Config) { c.Wants.MaxTTL = time.Second })
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	equal(t, 3*time.Second, w.table().Shards[0].Quiet)
+	holds(t, w.table().Founded == w.table().Shards[0].Revision && w.table().Founded > 0, "founded", w.table().Founded)
+	founded := w.table().Founded
+	for _, addr := range w.list[1:] {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
+	equal(t, w.table().Params.Quiet(), w.table().Shards[0].Quiet)
+	equal(t, founded, w.table().Founded)
+}
+
+// Through restarts, stalls, cuts and lost frames, while nodes of two meshes meet and part again, no two decisions of one
+// stamp differ. Once that is over, and all reach all, at most one mesh that has one of the shared entries can decide, and
+// if the first has a majority it is that one.
+func TestMeetingStorms(t *testing.T) {
+	both, ends := 0, map[bool]int{}
+	for seed := *first; seed < *first+fewer(*storms); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			lists := [][2]string{{"abc", "cde"}, {"abcde", "efg"}, {"abcd", "def"}}[seed%3]
+			w := apart(t, seed, lists[0], lists[1])
+			all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.lists[0], w.lists[1]))))
+			w.list = all
+			w.keepLists(all)
+			w.loss, w.twice, w.late = w.rng.IntN(100), w.rng.IntN(100), w.rng.IntN(50)
+			often := 500*time.Millisecond + w.upTo(5*time.Second)
+			for at := time.Duration(0); at < 20*time.Second; at += w.upTo(2 * often) {
+				w.after(at, w.harm)
+			}
+			w.run(28 * time.Second)
+			w.calm()
+			w.run(15 * time.Second)
+			w.apart = false
+			w.run(10 * time.Second)
+			w.must(true, "it is not over")
+			one := w.procs[w.lists[0][0]].m.acceptor.Table()
+			ends[one != nil && one.Mesh == w.ids[0]]++
+			if len(w.meshes) > 1 {
+				both++
+			}
+		})
+	}
+	t.Logf("%d worlds with several meshes; the first goes on: %v", both, ends)
+}
+
+// keepLists lets the processes that start at an address have the list that it had before: the second, if it is in that.
+func (w *meeting) keepLists(all []string) {
+	w.world.lists = make(map[string][]string)
+	for _, addr := range all {
+		w.world.lists[addr] = w.lists[0]
+		if slices.Contains(w.lists[1], addr) {
+			w.world.lists[addr] = w.lists[1]
+		}
+	}
+}
