@@ -181,12 +181,12 @@ func TestTheEarlierMeshRisesFirst(t *testing.T) {
 	}
 	clear(w.cut)
 	w.run(10 * time.Second)
-	holds(t, w.inContact(), "no contact")
 	for i, l := range w.lists {
 		for _, addr := range [][]string{l[:2], l}[i] {
 			equal(t, w.ids[i], w.procs[addr].m.acceptor.Table().Mesh, addr)
 		}
 	}
+	holds(t, w.inContact(), "no contact")
 	a := w.procs[w.lists[0][0]]
 	equal(t, uint64(1<<50+revisionJump), a.m.Raise())
 	w.raised = true
