@@ -203,7 +203,7 @@ func TestHearsayEndsNoMesh(t *testing.T) {
 		earlier := *before
 		earlier.Mesh, earlier.Founded, earlier.Stamp = 5, 1, core.Stamp{Roll: core.Ballot{Round: 9, By: 7}}
 		earlier.Seats = slices.Clone(before.Seats)
-		liar := w.procs[w.list[2]]
+		var liar *proc
 		if by == "a client" {
 			liar = w.boot("10.0.0.9:7946", func(c *Config) { c.List = w.list })
 		} else {
