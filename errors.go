@@ -22,6 +22,9 @@ var (
 	ErrNameTaken = fault.ErrNameTaken
 	// ErrEntryTaken: another node answers at the entry of the list that this node has found to be its own.
 	ErrEntryTaken = fault.ErrEntryTaken
+	// ErrCoreDiffers: the node answers at an entry of its list, and the node at another one was started for a mesh of the
+	// same name, which serves, and whose list has no entry in common with it. The text names both lists.
+	ErrCoreDiffers = fault.ErrCoreDiffers
 )
 
 // ErrNotFounded: the node cannot serve yet: its mesh is not founded, or it has not joined it. The text says

@@ -134,10 +134,11 @@ type Silent struct {
 	Term    uint64
 }
 
-// Settle ends the time in which a new table grants nothing (P27). It has no effect before that time is over.
+// Settle ends the time in which a new table grants nothing (P27), if that is over. It raises the table's revision in
+// any case.
 type Settle struct {
 	Term  uint64
-	Floor uint64 // a revision that clients know of, at most 2^53 less a trillion: the table goes on above it; zero: none
+	Floor uint64 // a revision that clients or another mesh know of, at most 2^53 less a trillion: the table goes on above it; zero: none
 }
 
 // Check carries the leader's digest of the table as of the entry at Index, for the

@@ -238,11 +238,18 @@ func TestReportsRaiseTheFloorAndTheQuietTime(t *testing.T) {
 func TestASettleRaisesTheFloor(t *testing.T) {
 	table := NewTable(Founding{Check: true, Revision: 1000, Settles: 10 * time.Second})
 	table.Step(lock("bob", 1, "b"), nil)
+	table.Enter(thisTerm, time.Second)
+	if got := table.Step(Settle{Term: thisTerm, Floor: 3000}, nil); len(got) > 0 || table.Revision() <= 3000 || table.Settles() == 0 {
+		t.Errorf("before its time: %+v; it is at %d", got, table.Revision())
+	}
 	if got := stepDue(table, Settle{Term: thisTerm, Floor: 5000}); len(got) != 1 || got[0].What != Granted || got[0].Token <= 5000 {
 		t.Errorf("above 5000: %+v", got)
 	}
-	if table.Step(Settle{Term: thisTerm, Floor: 1 << 40}, nil); table.Revision() >= 1<<40 {
-		t.Errorf("a table that grants is at %d", table.Revision())
+	if table.Step(Settle{Term: thisTerm + 1, Floor: 1 << 40}, nil); table.Revision() >= 1<<40 {
+		t.Errorf("by a leader of another term it is at %d", table.Revision())
+	}
+	if got := table.Step(Settle{Term: thisTerm, Floor: 1 << 40}, nil); len(got) > 0 || table.Revision() <= 1<<40 {
+		t.Errorf("a table that grants is at %d: %+v", table.Revision(), got)
 	}
 }
 

@@ -180,9 +180,11 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 			}
 		}
 	case Settle:
-		if t.settles != 0 && t.now >= t.settles && t.isCurrentTerm(cmd.Term) { // a Report before it may have put it off
+		if t.isCurrentTerm(cmd.Term) {
 			t.revision = max(t.revision, cmd.Floor+1)
-			out = t.settle(out)
+			if t.settles != 0 && t.now >= t.settles { // a Report before it may have put it off
+				out = t.settle(out)
+			}
 		}
 	case Check:
 		// The replica compares digests; the table only raises its revision.

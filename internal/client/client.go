@@ -117,6 +117,7 @@ type (
 		Shard int
 		Name  uint64
 		Quiet time.Duration // for how long a new table must grant nothing, because of the leases until now
+		Void  bool          // what the sessions hold was never theirs alone, and is lost: their mesh gave way to an earlier one (C10)
 	}
 
 	// NodeGone: no process answers for the node any more (P21).
@@ -227,7 +228,7 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 	case Received:
 		c.received(in)
 	case Generation:
-		c.shard(in.Shard).goOver(in.Name, in.Quiet)
+		c.shard(in.Shard).goOver(in.Name, in.Quiet, in.Void)
 	case Viewed:
 		c.view = in.View
 	case Tick:

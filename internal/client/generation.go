@@ -16,8 +16,8 @@ import (
 // done, since the hold is not reported; a Lock is asked for again, and a Fix that was not answered is
 // sent again.
 
-// goOver takes the shard's leases over into another generation.
-func (s *shardClient) goOver(generation uint64, quiet time.Duration) {
+// goOver takes the shard's leases over into another generation, or loses all that are void.
+func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) {
 	if generation == s.generation {
 		return
 	}
@@ -25,11 +25,14 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration) {
 	s.generation, s.leader, s.term, s.relay, s.revision = generation, 0, 0, 0, 0
 	var over []*lease
 	for _, l := range slices.Clone(s.leases) {
-		if l.expired() {
+		if void || l.expired() {
 			over = append(over, l)
 		} else {
 			l.goOver()
 		}
+	}
+	for _, l := range over {
+		s.withdraw(l) // no Lock moves from one to the other
 	}
 	for _, l := range over {
 		l.lose(true) // its Locks may move to a lease that has gone over by now

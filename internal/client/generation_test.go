@@ -525,6 +525,29 @@ func TestALeaseThatWasOver(t *testing.T) {
 	b.changes(3, "2: lock w") // it has no place to report
 }
 
+// Promise: C10: what was held in a mesh that gave way to an earlier one is lost at once, with the sessions that held it,
+// and is not reported. A Lock that waited asks again in a new lease, wherever it waited.
+func TestALeaseThatIsVoid(t *testing.T) {
+	b := newBench(t)
+	s := NewSession(false, benchTTL)
+	holds := []*Hold{b.holds(b.own, Request{Key: "k"}, 7), b.holds(s, Request{Key: "o"}, 8)}
+	w := b.waits(b.own, Request{Key: "w"}, 9)
+	b.do(Generation{Name: 2, Quiet: benchQuiet, Void: true})
+	for i, h := range holds {
+		if h.Err() != fault.ErrLost {
+			t.Errorf("hold %d: %v", i, h.Err())
+		}
+	}
+	p := b.expectTo("lock w")
+	if a := commandOf(p).(shard.Acquire); a.Session.Number <= 2 || a.Since != 0 || w.over || p.Message.(*message.Request).Generation != 2 {
+		t.Errorf("sent %+v; the Lock: %v, %v", a, w.over, w.Err)
+	}
+	if s.Err() != fault.ErrLost || b.own.Err() != nil {
+		t.Errorf("the session: %v, the node's own: %v", s.Err(), b.own.Err())
+	}
+	b.changes(3, "2: lock w") // it has no place to report
+}
+
 // Promise: C8, P12: all commands of a lease carry one Since in a generation, also of one to which a Lock moves
 // while the shard goes over.
 func TestALockMovesToALeaseThatGoesOver(t *testing.T) {

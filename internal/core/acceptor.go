@@ -17,6 +17,7 @@ var (
 	errNoSeat  = errors.New("has no seat in that version of the core's table")
 	errLists   = errors.New("is configured with a list that differs in more than one entry")
 	errRefused = errors.New("refused that ballot, for another mesh lives")
+	errForeign = errors.New("has a node of another mesh, which has not given way yet")
 )
 
 // Acceptor is the memory of one incarnation: what it promised, what it accepted, and what it
@@ -39,7 +40,8 @@ type Acceptor struct {
 	rollAt   Ballot // of proposed; zero: none
 	proposed *Table
 
-	cut map[life]uint64 // replicas up to this number are fenced, for a recovery
+	cut  map[life]uint64 // replicas up to this number are fenced, for a recovery
+	left []uint64        // the meshes that gave way to others here: what it accepted in them is forgotten
 }
 
 // NewAcceptor returns the memory of a fresh incarnation. The order of the list means nothing.
@@ -243,7 +245,7 @@ func (a *Acceptor) Serves(prev Stamp) error {
 // of tables in which it has a seat: of any, if it knows none; of later versions of its generation; and
 // of another generation if that began with the roll call that it promised, or if it has no seat in its
 // own. Of others it learns by Release: ballots do not order generations of which one was founded
-// without this entry.
+// without this entry, and a mesh ends only for one that a majority confirms.
 func (r *Report) mayLearn(t *Table) bool {
 	switch {
 	case !slices.Contains(t.Bound(), r.Node):
@@ -255,7 +257,7 @@ func (r *Report) mayLearn(t *Table) bool {
 	case t.Stamp.Roll == r.Roll:
 		return t.Stamp.Roll.Compare(r.Table.Stamp.Roll) > 0
 	}
-	return t.Stamp.Roll.Compare(r.Roll) > 0 && !slices.Contains(r.Table.Bound(), r.Node)
+	return t.Mesh == r.Table.Mesh && t.Stamp.Roll.Compare(r.Roll) > 0 && !slices.Contains(r.Table.Bound(), r.Node)
 }
 
 // Learn takes over a decision, and reports whether it was news. A node that promised a later roll
@@ -283,13 +285,21 @@ func (a *Acceptor) Confirm(t *Table, promised Ballot) bool {
 	return true
 }
 
+// Left reports whether this node's mesh was once this one, and gave way to another. It has no part in it any more.
+func (a *Acceptor) Left(mesh uint64) bool { return slices.Contains(a.left, mesh) }
+
 // Release frees this node of the roll call that it promised last, and takes over t: a majority of t's
 // seats has confirmed t in answer to a question that named this promise. So that roll call cannot be
-// decided any more: in such a majority there is one of its roster, which refuses it. It reports whether
-// the promise is still that.
+// decided any more: in such a majority there is one of its roster, which refuses it. If t is of another
+// mesh, its own has given way to that (C10), and this node takes no part in its own any more, whether or not that
+// goes on without it: what it accepted there is forgotten. It reports whether the promise is still that, and
+// t's mesh none that has given way here.
 func (a *Acceptor) Release(t *Table, promised Ballot) bool {
-	if a.roll != promised {
+	if a.roll != promised || a.Left(t.Mesh) {
 		return false
+	}
+	if a.table != nil && a.table.Mesh != t.Mesh {
+		a.left = append(slices.Clone(a.left), a.table.Mesh)
 	}
 	a.released = later(a.released, a.roll)
 	a.refused = later(a.refused, a.released)

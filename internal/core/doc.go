@@ -62,6 +62,14 @@
 // goes by who lives, and [Acceptor.Learn] takes over another generation only if the node promised it,
 // or a majority confirms it.
 //
+// # Two meshes
+//
+// Under the assumptions below there is one mesh. Where they do not hold, two may be founded, and meet: see PROTOCOL.md,
+// C10. Then a node goes by the one that most of the bound stand by, of two such by the earlier ([Table.Before]), and
+// gives way by a release alone. It has forgotten what it accepted in its old mesh, and is to that as if it had ended,
+// but with no successor: it has no way back into it ([Acceptor.Left]). And nobody binds an incarnation that is in another
+// mesh still.
+//
 // # Shards
 //
 // A table allows a shard one change of voters at a time ([Table.Move], [Table.Settle]): raft makes it,
@@ -135,6 +143,8 @@
 //     counted as one that may come back with an earlier list, and held up the change to its own for ever.
 //     And a change could not be taken back before it was complete. Now the table has the list of each
 //     incarnation, and the list before the last change ([Table.Relist]).
+//   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
+//     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //
 // What the model does not show yet: time, that is the quiet time and stalls. What random walks alone
 // show: a second change of the list, and roll calls while a list of three or more changes. Whole worlds

@@ -63,6 +63,7 @@ type limits struct {
 	live   bool     // a node may get the next list while it runs, and keep it
 	ends   int      // how often the end of an incarnation is proved before another one has the seat
 	lies   int      // how often beyond that, and then such a proof may be false: an operator's word
+	apart  bool     // there may be two meshes, which know nothing of each other at first
 	plain  bool     // states that renamings make of each other are explored each by itself
 	serve  int      // in one of how many states comesToServe is tried; zero: every
 }
@@ -946,6 +947,9 @@ func (m *model) vote(v vote) {
 // judge looks at a decision that was made in this moment.
 func (m *model) judge(t *Table) {
 	for _, o := range m.past {
+		if m.apart && o.Mesh != t.Mesh {
+			continue
+		}
 		// Where lists differ, a roll call may leave one entry out, and what that alone remembers; and
 		// that entry may complete a decision for which too few live.
 		remembers := func(id transport.ID) bool { return m.at(id) != nil && m.accepted(id, o) }
@@ -970,6 +974,9 @@ func (m *model) judge(t *Table) {
 				m.wrong = fmt.Sprintf("%v gives the seat of %d to %d, which has ended", t.Stamp, from.Seats[i].Node.ID, s.Node.ID)
 			}
 		}
+	}
+	if m.apart { // who releases a node of another mesh had no part in its roll calls
+		return
 	}
 	if t.Stamp.Version > 0 || slices.ContainsFunc(m.past, func(o *Table) bool { return t.Stamp.Compare(o.Stamp) < 0 && m.tables.descends(o, t) }) {
 		return
@@ -1041,7 +1048,7 @@ func (m *model) check() string {
 			capable = append(capable, g.generation)
 		}
 	}
-	if len(capable) > 1 {
+	if len(capable) > 1 && !m.apart {
 		return fmt.Sprintf("two generations of a shard can commit: %v", capable)
 	}
 	return ""
@@ -1154,28 +1161,34 @@ func (m *model) act(e int, told map[string]Report) string {
 	case Propose:
 		return m.decideNow(e, m.tables.intern(a.Table, m.acc[e].table))
 	case Begin:
-		k := call{Call: a.Call}
-		for _, other := range a.Call.Roster {
-			if m.at(other) == nil {
-				return fmt.Sprintf("calls, and %d has ended", other)
-			}
-			r, err := m.edit(other).Call(a.Call)
-			if err != nil {
-				return fmt.Sprintf("calls, and %d %v", other, err)
-			}
-			k.answers = append(k.answers, &r)
-		}
-		k.value = m.values(k)[0]
-		m.calls = append(m.calls, k)
-		for _, other := range a.Call.Roster {
-			if err := m.edit(other).Propose(k.value); err != nil {
-				return fmt.Sprintf("proposes, and %d %v", other, err)
-			}
-			m.vote(vote{other, k.Ballot, k.value})
-		}
-		m.edit(id).Learn(k.value)
+		return m.callNow(a.Call)
 	}
 	return fmt.Sprintf("%T", action)
+}
+
+// callNow makes a roll call, if all answer.
+func (m *model) callNow(c Call) string {
+	k := call{Call: c}
+	for _, other := range c.Roster {
+		if m.at(other) == nil {
+			return fmt.Sprintf("calls, and %d has ended", other)
+		}
+		r, err := m.edit(other).Call(c)
+		if err != nil {
+			return fmt.Sprintf("calls, and %d %v", other, err)
+		}
+		k.answers = append(k.answers, &r)
+	}
+	k.value = m.values(k)[0]
+	m.calls = append(m.calls, k)
+	for _, other := range c.Roster {
+		if err := m.edit(other).Propose(k.value); err != nil {
+			return fmt.Sprintf("proposes, and %d %v", other, err)
+		}
+		m.vote(vote{other, k.Ballot, k.value})
+	}
+	m.edit(c.Ballot.By).Learn(k.value)
+	return "core.Begin"
 }
 
 // decideNow decides t, or what others have begun to decide, with all who can.

@@ -73,8 +73,13 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 	case own.Table.Stamp != latest.Stamp:
 		return nil, errors.New("this node knows a later version than those that answer")
 	}
+	var foreign error
 	for _, entry := range latest.List() {
 		if r, ok := told[entry]; ok {
+			if r.Table != nil && r.Table.Mesh != latest.Mesh { // it decides elsewhere until it has given way
+				foreign = fmt.Errorf("%s %w", entry, errForeign)
+				continue
+			}
 			if t, err := latest.Bind(entry, env.Member{ID: r.Node}, r.List); err == nil {
 				return Propose{t}, nil
 			}
@@ -88,7 +93,7 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 	case err == nil:
 		return Propose{t}, nil
 	case errors.Is(err, errSameList):
-		return nil, nil
+		return nil, foreign
 	}
 	return nil, fmt.Errorf("to change the list: %w", err)
 }
@@ -137,8 +142,8 @@ func begin(self transport.ID, list []string, told map[string]Report) (Action, er
 
 // newest returns the latest decision that somebody showed, or nil. Within one generation that is the
 // one of the highest version. Of two generations, that one counts of which most of the bound still act;
-// it may have been founded without an entry that remembers the other, and by a lower ballot. Else the
-// later ballot counts.
+// it may have been founded without an entry that remembers the other, and by a lower ballot. Of two meshes of
+// which most do, the earlier one counts (C10). Else the later ballot counts.
 func newest(told []Report) *Table {
 	var known []*Table
 	for _, r := range told {
@@ -146,12 +151,21 @@ func newest(told []Report) *Table {
 			known = append(known, r.Table)
 		}
 	}
-	return latestOf(known, func(t *Table) bool { return t.lives(told) })
+	lives := func(t *Table) bool { return t.Lives(told) }
+	return latestOf(known, lives, func(t, o *Table) bool {
+		if t.Mesh != o.Mesh && lives(t) && lives(o) {
+			return t.Before(o)
+		}
+		return higher(t, o)
+	})
 }
 
-// latestOf returns the latest of tables: of the generations that live, or of all if none does, that of
-// the highest ballot, and in it the highest version, by which it is judged.
-func latestOf(tables []*Table, lives func(*Table) bool) (latest *Table) {
+// higher reports whether t's generation began by a higher ballot than o's.
+func higher(t, o *Table) bool { return t.Stamp.Roll.Compare(o.Stamp.Roll) > 0 }
+
+// latestOf returns the latest of tables: of the generations that live, or of all if none does, the one that
+// goes before the others, and in it the highest version, by which it is judged.
+func latestOf(tables []*Table, lives func(*Table) bool, before func(t, o *Table) bool) (latest *Table) {
 	heads := make(map[Ballot]*Table)
 	var rolls []Ballot
 	for _, t := range tables {
@@ -166,17 +180,17 @@ func latestOf(tables []*Table, lives func(*Table) bool) (latest *Table) {
 	alive := false
 	for _, roll := range rolls {
 		t := heads[roll]
-		if l := lives(t); latest == nil || l && !alive || l == alive && roll.Compare(latest.Stamp.Roll) > 0 {
+		if l := lives(t); latest == nil || l && !alive || l == alive && before(t, latest) {
 			latest, alive = t, l
 		}
 	}
 	return latest
 }
 
-// lives reports whether most of those that are bound in t told, and know t's generation or accepted its
+// Lives reports whether most of those that are bound in t told, and know t's generation or accepted its
 // roll call. That is what a node acts by now. A roll call must look further, at who may live: it is not
 // answered by entries outside its list, and what they know must not be lost.
-func (t *Table) lives(told []Report) bool {
+func (t *Table) Lives(told []Report) bool {
 	return quorum(t.Bound(), func(id transport.ID) bool {
 		i := slices.IndexFunc(told, func(r Report) bool { return r.Node == id })
 		return i >= 0 && (told[i].RollAt == t.Stamp.Roll || told[i].Table != nil && told[i].Table.Stamp.Roll == t.Stamp.Roll)
@@ -213,7 +227,7 @@ func (c Call) Recovered(answers []Report) *Table {
 		}
 	}
 	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
-	best := latestOf(shown, c.mayLive)
+	best := latestOf(shown, c.mayLive, higher)
 	var at Ballot
 	value := best
 	for _, r := range answers {

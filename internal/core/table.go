@@ -80,6 +80,7 @@ type Shard struct {
 type Table struct {
 	Stamp   Stamp
 	Mesh    uint64 // the mesh's ID: random, never zero
+	Founded uint64 // when the mesh was founded, as a revision: its founders' latest time of day, above all that they knew of
 	Params  founding.Params
 	Seats   []Seat // of the entries of the list, in its order
 	Was     string // the list before the last change, see named
@@ -89,6 +90,16 @@ type Table struct {
 
 // named returns a list in one string.
 func named(list []string) string { return strings.Join(list, " ") }
+
+// Before reports whether t's mesh was founded before o's. Of two that live, the later one gives way (C10).
+func (t *Table) Before(o *Table) bool {
+	return cmp.Or(cmp.Compare(t.Founded, o.Founded), cmp.Compare(t.Mesh, o.Mesh)) < 0
+}
+
+// Meets reports whether two lists have an entry in common. Where they have none, neither mesh ends the other (C10).
+func Meets(list, other []string) bool {
+	return slices.ContainsFunc(list, func(e string) bool { return slices.Contains(other, e) })
+}
 
 // List returns the entries of the core.
 func (t *Table) List() []string {

@@ -17,6 +17,8 @@ var (
 	ErrNameTaken = errors.New("mesh: name taken by a living node")
 	// ErrEntryTaken: another node answers at the node's entry in the list.
 	ErrEntryTaken = errors.New("mesh: entry taken by another node")
+	// ErrCoreDiffers: two meshes of one name have lists without a common entry.
+	ErrCoreDiffers = errors.New("mesh: another mesh of this name has none of these entries")
 	// ErrNotFounded: the node cannot serve yet.
 	ErrNotFounded = errors.New("mesh: not founded, or not joined yet")
 )

@@ -26,6 +26,7 @@ type coreSide struct {
 	hosting *hosting.Machine
 	fenced  bool // no replica here may vote, append or answer
 	ended   bool // and none ever will
+	void    bool // the mesh before gave way to an earlier one: what was held there is lost
 	table   *core.Table
 	up      map[uint64]bool        // the nodes that this one is connected with
 	aims    map[int]replica.Target // by shard
@@ -53,7 +54,7 @@ func (l *shardLoop) startCore() {
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 			},
-			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Place: hosting.Place,
+			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Applied: l.applied, Place: hosting.Place,
 		}),
 	}
 }
@@ -63,10 +64,15 @@ func (l *shardLoop) known(sh int) (revision uint64) {
 	if l.client != nil {
 		revision = l.client.Revision(sh)
 	}
+	return max(revision, l.applied(sh))
+}
+
+// applied returns the revision of a shard's table in the replica here; zero: there is none.
+func (l *shardLoop) applied(sh int) uint64 {
 	if r := l.replica(sh); r != nil {
-		revision = max(revision, r.Revision())
+		return r.Revision()
 	}
-	return revision
+	return 0
 }
 
 // dialed, connected, disconnected and hearCore are what the seat takes in. What comes of each is carried out
@@ -148,6 +154,7 @@ func (l *shardLoop) know(s seat.State) {
 		l.fail(fmt.Errorf("%w: the mesh was founded anew, with other parameters: %+v in place of %+v", fault.ErrForeignMesh, s.Table.Params, m.params))
 		return
 	}
+	c.void = another && m != nil && s.Table.Before(c.table)
 	c.table = s.Table // before an observer hears of the mesh: it looks at the seats
 	if another && !n.enter(s.Table) {
 		return // it was closed meanwhile
@@ -199,7 +206,7 @@ func (l *shardLoop) carryOutHosting(out []hosting.Output) {
 			c.outputs = c.seat.Change(l.now, o.Change, c.outputs)
 		case hosting.Begun:
 			c.hosted[o.Shard] = o.Used
-			l.step(client.Generation{Shard: o.Shard, Name: o.Generation, Quiet: o.Quiet})
+			l.step(client.Generation{Shard: o.Shard, Name: o.Generation, Quiet: o.Quiet, Void: c.void})
 		}
 	}
 }
@@ -212,6 +219,7 @@ func (l *shardLoop) lookAround() {
 		if r.QuietUntil() != 0 {
 			r.Surpass(l.core.seat.Floor())
 		}
+		r.Raise(l.core.seat.Raise())
 	}
 	reaches := func(id transport.ID) bool { return l.core.up[uint64(id)] }
 	leaves := func(id transport.ID) bool { return l.leaves(uint64(id)) }

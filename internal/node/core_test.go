@@ -250,6 +250,59 @@ func TestGoingOverToAnotherMesh(t *testing.T) {
 	}
 }
 
+// Promise: C10: a node whose mesh gave way to one that was founded before goes over, and loses its holds: both meshes had
+// granted. It keeps them where it goes over to a later one, or in its own.
+func TestHoldsOfTheLaterMeshAreLost(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		founded uint64
+		mesh    uint64
+		lost    bool
+	}{
+		{"to an earlier one", 4, 78, true},
+		{"to a later one", 6, 78, false},
+		{"its own goes on", 4, 77, false},
+	} {
+		b := newLeader(t, Config{})
+		before := *b.node.shards.core.table
+		before.Founded, before.Stamp = 5, before.Stamp.Next()
+		b.knows(seat.State{Table: &before})
+		h, _, err := b.node.Session().Acquire(t.Context(), client.Request{Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := benchMesh(1, nodeA, nodeB)
+		m.Mesh, m.Founded, m.Stamp.Roll.Round = tt.mesh, tt.founded, 9
+		m.Shards[0].Generation.Core.Round = 9
+		b.knows(seat.State{Table: m})
+		if b.node.Mesh() != tt.mesh || b.node.Err() != nil || (h.Err() != nil) != tt.lost || tt.lost && h.Err() != fault.ErrLost {
+			t.Errorf("%s: it is in mesh %d, %v; the hold: %v", tt.name, b.node.Mesh(), b.node.Err(), h.Err())
+		}
+		m = benchMesh(1, nodeA, nodeB) // later changes are none of meshes
+		m.Mesh, m.Founded, m.Stamp.Roll.Round = tt.mesh, tt.founded, 10
+		m.Shards[0].Generation.Core.Round = 10
+		if b.knows(seat.State{Table: m}); !tt.lost && h.Err() != nil {
+			t.Errorf("%s: then the hold: %v", tt.name, h.Err())
+		}
+	}
+}
+
+// What the seat tells a mesh that is to give way is what the replicas here have applied.
+func TestWhatReplicasHaveApplied(t *testing.T) {
+	b := newLeader(t, Config{})
+	b.pass(time.Second)
+	l := b.node.shards
+	before := l.applied(0)
+	if l.applied(1) != 0 || before == 0 {
+		t.Errorf("applied: %d, and %d of a shard that is not here", before, l.applied(1))
+	}
+	b.do(func(l *shardLoop) { l.replica(0).Raise(1 << 51) })
+	b.pass(2 * time.Second)
+	if got := l.applied(0); got <= 1<<51 {
+		t.Errorf("it is at %d", got)
+	}
+}
+
 // Promise: a mesh that was founded anew with other parameters ends the node: it could not serve its keys.
 func TestAnotherMeshWithOtherParameters(t *testing.T) {
 	b := start(t, Config{})

@@ -20,6 +20,7 @@ type leadership struct {
 	began      time.Duration // when serving began
 	base       time.Duration // table time then (P18)
 	settleAt   time.Duration // when a Settle was last proposed
+	raiseAt    time.Duration // when one was that only raises the revision
 	timeAt     time.Duration // when an entry with table time was last appended, or serving began
 	seal       seal          // whether the others know which replicas there are
 	leases     leases        // the sessions' clocks
@@ -50,6 +51,19 @@ func (r *Replica) QuietUntil() time.Duration {
 
 // Surpass tells the replica of a revision that clients know of. A quiet table goes on above it (P17).
 func (r *Replica) Surpass(known uint64) { r.floor = max(r.floor, known) }
+
+// Raise tells the replica that its table is to go on above a revision, at most 2^53 less a trillion: a later mesh gives
+// way to this one (C10). A leader logs it.
+func (r *Replica) Raise(above uint64) { r.above = max(r.above, above) }
+
+// startRaise reports whether the table is to be told now to go on above another revision than it is at.
+func (g *leadership) startRaise(at, above uint64, now time.Duration) bool {
+	if !g.serving || at >= above || g.raiseAt != 0 && now-g.raiseAt < ElectionTimeout {
+		return false
+	}
+	g.raiseAt = now
+	return true
+}
 
 // quietTimeEvery is how often a leader logs table time, at least, while the table is quiet (P27).
 const quietTimeEvery = ElectionTimeout / 2
@@ -361,6 +375,9 @@ func (r *Replica) supervise() {
 	}
 	if g.startSettle(r.table.Settles(), r.now) {
 		r.appendOwn(shard.Settle{Term: r.term, Floor: r.floor})
+	}
+	if g.startRaise(r.table.Revision(), r.above, r.now) {
+		r.appendOwn(shard.Settle{Term: r.term, Floor: r.above})
 	}
 	if len(r.members.former) > 0 && r.sealed() {
 		r.members.former = nil

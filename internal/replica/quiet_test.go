@@ -48,6 +48,29 @@ func TestAQuietTableGoesOnAboveWhatClientsKnow(t *testing.T) {
 	}
 }
 
+// Promise: C10, G2: a table, quiet or not, is raised above a revision once, by its leader, and is what it was otherwise.
+func TestATableIsRaised(t *testing.T) {
+	for _, quiet := range []time.Duration{0, time.Hour} {
+		w := newQuiet(quiet)
+		leader := w.leader(t, 0)
+		w.run(t, electionTicks)
+		for _, r := range w.replicas {
+			r.Raise(1 << 40)
+			r.Raise(7)
+		}
+		before := leader.Applied()
+		w.run(t, 3*electionTicks)
+		for _, r := range w.replicas {
+			if at := r.Table().Revision(); at <= 1<<40 || at > 1<<40+10 || (r.Table().Settles() != 0) != (quiet != 0) {
+				t.Errorf("quiet for %v: replica %d is at %d, and settles at %v", quiet, r.ID(), at, r.Table().Settles())
+			}
+		}
+		if entries := leader.Applied() - before; quiet == 0 && entries != 1 {
+			t.Errorf("that took %d entries", entries)
+		}
+	}
+}
+
 // Promise: P27, P18: quiet time ends though leaders keep changing and no client asks for anything: what a reign
 // lasts counts, but for less than a second.
 func TestQuietEndsThoughLeadersChange(t *testing.T) {

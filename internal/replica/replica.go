@@ -87,6 +87,7 @@ type Replica struct {
 	role raft.StateType
 
 	floor     uint64     // the highest revision that clients know of, as its owner has heard
+	above     uint64     // the table is to go on above it; zero: wherever it is
 	members   members    // the shard's replicas
 	applied   appliedLog // how far the log was applied
 	election  election   // when to stand for election

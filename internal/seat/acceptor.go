@@ -17,7 +17,7 @@ func (m *Machine) handle(now time.Duration, from transport.ID, msg message) {
 			m.send(from, shown{pack(t)})
 		}
 	case shown:
-		m.saw(msg.Table.unpack())
+		m.saw(from, msg.Table.unpack())
 	case answer, proposed, value, written, confirmed, refused:
 		if m.attempt != nil && !m.attempt.moot(m.acceptor) {
 			m.attempt.answered(m, now, from, msg)
@@ -74,7 +74,7 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg message) {
 		m.send(from, written{msg.Ballot, msg.Prev})
 	case confirm:
 		if t := msg.Table.unpack(); m.acceptor.Confirm(t, msg.Promised) {
-			m.send(from, confirmed{msg.Promised, t.Stamp.Roll})
+			m.send(from, confirmed{msg.Promised, t.Stamp.Roll, m.raised(from, msg.Floor)})
 		}
 	}
 }

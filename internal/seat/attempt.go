@@ -30,7 +30,7 @@ func (m *Machine) begin(now time.Duration, action core.Action) {
 	c := clock{again: now + 3*m.pace.unit, until: now + 20*m.pace.unit}
 	switch a := action.(type) {
 	case core.Ask:
-		m.attempt = &release{clock: c, table: a.Table, promised: m.acceptor.Report().Roll}
+		m.attempt = m.release(c, a.Table)
 	case core.Begin:
 		m.call(now, &rollCall{clock: c, call: a.Call, answers: make([]*answer, len(a.Call.Roster)), accepts: make([]bool, len(a.Call.Roster))})
 	case core.Propose:
@@ -87,6 +87,9 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	m.outlast(now, before, t)
 	m.cover(now)
 	m.tellOf(now, before, t)
+	if before != nil && before.Mesh != t.Mesh {
+		m.givesWay(before, t)
+	}
 	m.publish()
 	if m.acceptor.Ended() {
 		m.fail(errSaidDead)

@@ -19,12 +19,14 @@ import (
 type book struct {
 	entries []entry // of this node's list, and of the mesh's, sorted
 	peers   map[transport.ID]*peer
-	shown   *core.Table // the last one that another node showed
+	shown   *core.Table    // the last one that another node showed
+	claims  []transport.ID // the nodes of the core that told of another mesh last
 }
 
 // entry is one line of the list, and the node that answers there.
 type entry struct {
 	addr   string
+	back   bool         // in no list, but an address of a node that is bound in another mesh: see claimed
 	node   transport.ID // answered last; zero: none yet
 	name   string       // of node
 	former transport.ID // answered before it, and is connected still
@@ -86,13 +88,17 @@ func (m *Machine) cover(now time.Duration) {
 			}
 		}
 	}
-	for _, l := range lists {
+	claimed := m.claimed()
+	for _, l := range append(lists, claimed) {
 		m.book.cover(l, now)
+	}
+	for i := range m.book.entries {
+		e := &m.book.entries[i]
+		e.back = !slices.ContainsFunc(lists, func(l []string) bool { return slices.Contains(l, e.addr) })
 	}
 	var gone []transport.ID
 	m.book.entries = slices.DeleteFunc(m.book.entries, func(e entry) bool {
-		listed := func(l []string) bool { return slices.Contains(l, e.addr) }
-		if e.dials || slices.ContainsFunc(lists, listed) {
+		if e.dials || !e.back || slices.Contains(claimed, e.addr) {
 			return false
 		}
 		gone = append(gone, e.node)
@@ -220,7 +226,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 		m.reached(e)
 	case err != nil:
 		e.err = err
-		m.refusedBy(err)
+		m.refusedBy(*e, err)
 	case addr == m.own:
 		m.fail(fmt.Errorf("%w: node %q (%v) answers at %s, the entry of node %q: list each by a name of its own", fault.ErrEntryTaken, peer.Name, peer.ID, addr, m.cfg.Self.Name))
 	default:
@@ -234,6 +240,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 func (m *Machine) reached(e *entry) {
 	expected, _ := m.expected()
 	switch {
+	case e.back:
 	case m.cfg.Client, expected != "" && expected != e.addr:
 		m.book.answers(e, m.cfg.Self.ID)
 	case m.own != "" && m.own != e.addr:
@@ -249,9 +256,9 @@ func (m *Machine) reached(e *entry) {
 }
 
 // refusedBy ends a node that has no mesh yet and was started for another one than the node at an entry.
-func (m *Machine) refusedBy(err error) {
+func (m *Machine) refusedBy(e entry, err error) {
 	var r *transport.RefusedError
-	if errors.As(err, &r) && m.state.Table == nil {
+	if errors.As(err, &r) && m.state.Table == nil && !e.back {
 		if foreign := m.cfg.Wants.Fits(m.cfg.Self.Name, founding.Params{MeshName: r.Peer.MeshName}); errors.Is(foreign, fault.ErrForeignMesh) {
 			m.fail(foreign)
 		}
@@ -276,7 +283,7 @@ func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 			e.former = e.node
 		}
 	}
-	if e.node != 0 {
+	if e.node != 0 && !e.back {
 		m.log(slog.LevelInfo, "another node answers at an entry",
 			slog.String("entry", e.addr), slog.String("node", peer.Name), slog.String("id", peer.ID.String()))
 	}
@@ -339,21 +346,31 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 	p.told, p.at = t, now
 	m.floor = max(m.floor, t.Floor)
 	known := m.table(t.Known) // perhaps no one else's
-	if p.knows = known; known == nil && t.Known != (core.Stamp{}) {
+	if known == nil && t.Known != (core.Stamp{}) {
 		m.send(from, show{t.Known})
+		if m.own == "" && p.knows != nil && p.knows.Stamp.Roll == t.Known.Roll {
+			known = p.knows // meanwhile no mesh looks as if nobody stood by it
+		}
 	}
+	p.knows = known
+	m.claim(from)
 	if t.Answer || t.mark() != p.echoed {
 		m.tellAnd(from, false) // what it was told before does not count any more: see core.Next
 	}
 }
 
 // saw takes in a decision that another node knows.
-func (m *Machine) saw(t *core.Table) {
+func (m *Machine) saw(from transport.ID, t *core.Table) {
 	m.book.shown = t
-	for _, e := range m.book.entries {
-		if p := m.book.peers[e.node]; p != nil && p.knows == nil && p.told.Known == t.Stamp {
+	know := func(id transport.ID) {
+		if p := m.book.peers[id]; p != nil && (p.knows == nil || p.knows.Stamp != t.Stamp) && p.told.Known == t.Stamp {
 			p.knows = t
+			m.claim(id)
 		}
+	}
+	know(from)
+	for _, e := range m.book.entries {
+		know(e.node)
 	}
 }
 
@@ -406,7 +423,7 @@ func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
 	case p.told.Known != core.Stamp{} && p.knows == nil:
 		return false // it has been asked to show that
 	}
-	return m.own == "" || p.told.Entry == e.addr && m.several(e, now) == nil
+	return m.own == "" || e.back || p.told.Entry == e.addr && m.several(e, now) == nil
 }
 
 // former reports whether the node that answered at e before, as at its own entry, is connected still. If the one that

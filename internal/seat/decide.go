@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
-	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -23,8 +22,8 @@ type wish struct {
 // decide does what comes next, and reports whether anything has changed by it.
 func (m *Machine) decide(now time.Duration) bool {
 	reports := m.reports(now)
-	foreign := m.leaveOut(reports)
-	if err := m.fits(reports); err != nil {
+	foreign, err := m.leaveOut(now, reports)
+	if err = cmp.Or(err, m.fits(reports), m.taken()); err != nil {
 		m.fail(err)
 		return false
 	}
@@ -61,30 +60,6 @@ func (m *Machine) because(why error) error {
 	for _, e := range m.book.entries {
 		if e.err != nil && why != nil {
 			return fmt.Errorf("%w; %s: %w", why, e.addr, e.err)
-		}
-	}
-	return why
-}
-
-// leaveOut leaves out the reports of nodes of other meshes, if this node has a mesh: they were started at these
-// entries by mistake, and this mesh must not end for that. It returns why.
-func (m *Machine) leaveOut(reports map[string]core.Report) (why error) {
-	own := m.acceptor.Table()
-	if own == nil {
-		return nil
-	}
-	for _, e := range m.book.entries {
-		t := reports[e.addr].Table
-		if t == nil || t.Mesh == own.Mesh {
-			continue
-		}
-		err := m.cfg.Wants.Fits(m.cfg.Self.Name, t.Params)
-		if t.Params.MeshName != own.Params.MeshName {
-			err = fmt.Errorf("%w: mesh %q answers at %s, an entry of mesh %q", fault.ErrForeignMesh, t.Params.MeshName, e.addr, own.Params.MeshName)
-		}
-		if err != nil {
-			delete(reports, e.addr)
-			why = cmp.Or(why, err)
 		}
 	}
 	return why
@@ -127,27 +102,38 @@ func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 	if err := m.discoveryTrouble(now); err != nil {
 		m.waiting.why = fmt.Errorf("%w; %w", m.waiting.why, err)
 	}
+	var best *core.Table
 	for _, e := range m.book.entries {
 		t := reports[e.addr].Table
-		if t == nil {
+		if t == nil || !m.serves(t, reports) {
 			continue
 		}
-		bound := t.Bound()
-		serve := make(map[transport.ID]bool) // a node may answer at several entries
-		for _, o := range m.book.entries {
-			r := reports[o.addr]
-			if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(bound, r.Node) {
-				serve[r.Node] = true
-			}
-		}
-		if len(serve) < core.Majority(len(bound)) {
-			continue
-		}
-		m.waiting.why = nil
-		if o := m.serving; o == nil || o.Stamp.Roll != t.Stamp.Roll || o.Stamp.Version < t.Stamp.Version {
-			m.serving = t
+		best = m.prefer(best, t)
+	}
+	if best == nil {
+		return
+	}
+	m.waiting.why = nil
+	o := m.serving
+	if o == nil || o.Stamp.Roll != best.Stamp.Roll || o.Stamp.Version < best.Stamp.Version {
+		m.serving = best
+		if m.own == "" && o != nil && o.Mesh != best.Mesh && best.Before(o) {
+			m.givesWay(o, best)
 		}
 	}
+}
+
+// serves reports whether most of those that are bound in t know its generation, and take part in no later roll call.
+func (m *Machine) serves(t *core.Table, reports map[string]core.Report) bool {
+	bound := t.Bound()
+	serve := make(map[transport.ID]bool) // a node may answer at several entries
+	for _, o := range m.book.entries {
+		r := reports[o.addr]
+		if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(bound, r.Node) {
+			serve[r.Node] = true
+		}
+	}
+	return len(serve) >= core.Majority(len(bound))
 }
 
 // wish notes what this node should try, and whose turn it is.

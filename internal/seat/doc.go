@@ -20,6 +20,14 @@
 // bound in it stand by, and asks for nothing. So does a node whose entry has left the mesh's list, or is not
 // in it yet.
 //
+// # Other meshes
+//
+// Another mesh of the same name may have one of the entries: by a wrong list, or a name that leads to two nodes. Who is
+// told of one, by a node of the core or by the list of the node at one of its entries, dials those who are bound in it
+// back, at their addresses, and their reports count beside those of the entries. So core.Next says which of the two
+// this node goes by, and the attempt to be released carries it out: a majority confirms the other mesh, and where that is
+// the earlier of the two, has raised its revisions above this node's. Clients go by the same order.
+//
 // # Attempts
 //
 // After each input core.Next says what comes next. A node makes one attempt at a time; nodes that are told
@@ -61,8 +69,6 @@
 //   - One name that leads to several nodes, as the only entry, may found several meshes if the operator allows a mesh
 //     of one there (Config.Found). Each ends at the first dial that reaches another node; with the default MaxTTL they
 //     are quiet for ten dials. A name server that gives each host another one of the nodes, always, hides that.
-//   - A node that brings along the table of another mesh of the same name, with parameters that fit, is given the
-//     seat at whose entry it answers.
 //   - A ballot of the highest round that there is leaves no room for others; any peer may send one.
 //   - A node tells after a dial that succeeds. While names cannot be resolved for long, no report is fresh, and
 //     the core decides nothing; shards go on.

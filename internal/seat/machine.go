@@ -44,6 +44,9 @@ type Config struct {
 	// It may be nil.
 	Known func(shard int) uint64
 
+	// Applied returns the revision of a shard's table in the replica on this node; zero: it has none. It may be nil.
+	Applied func(shard int) uint64
+
 	// Place returns, for any shard, the voters with which it begins in a new generation of the core: of those that
 	// have a seat, as many as the mesh has replicas, or all.
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
@@ -128,11 +131,15 @@ type Machine struct {
 	quieted time.Duration // until when
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
+	raise   uint64        // see Raise
+	moved   bool          // its mesh gave way to another one, in which it is now
+	alone   time.Duration // when it last was not alone in that, while the one that it has left lives
 
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State
 	brief   told
 	waiting waiting
+	alarm   alarm
 
 	discovery discovery
 	moves     moves
@@ -279,6 +286,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.accuse(now)
 		m.tellOfMoves(now)
 		m.waiting.log(m, now)
+		m.alarm.log(m, now)
 	}
 	m.last = now
 	m.due = m.Deadline()

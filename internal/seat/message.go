@@ -122,10 +122,12 @@ type (
 	confirm struct {
 		Promised core.Ballot // zero: none, but the sender has a seat in a generation that is over
 		Table    packed
+		Floor    uint64 // the sender's mesh gives way if all revisions of the other go above this one; zero: it need not raise them
 	}
 	confirmed struct {
-		Promised core.Ballot
-		Roll     core.Ballot // of the table's generation
+		Promised  core.Ballot
+		Roll      core.Ballot // of the table's generation
+		Revisions []uint64    // by shard, that replicas here have applied, if the question had a Floor; zero: none
 	}
 
 	// fence asks for a Cut, and fenced says that it was made.
@@ -163,6 +165,7 @@ type report struct{ Roll, Refused, Released, RollAt, At core.Ballot }
 type packed struct {
 	Stamp   core.Stamp
 	Mesh    uint64
+	Founded uint64
 	Params  founding.Params
 	Seats   []packedSeat
 	Was     string
@@ -191,7 +194,7 @@ type packedShard struct {
 
 // pack returns t in its wire form.
 func pack(t *core.Table) packed {
-	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Params: t.Params, Was: t.Was, Dropped: t.Dropped}
+	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Founded: t.Founded, Params: t.Params, Was: t.Was, Dropped: t.Dropped}
 	for _, s := range t.Seats {
 		list := slices.Index(p.Lists, s.List)
 		if list < 0 {
@@ -242,7 +245,7 @@ func (p *packed) unpack() *core.Table {
 	if p == nil {
 		return nil
 	}
-	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Params: p.Params, Was: p.Was, Dropped: p.Dropped}
+	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Founded: p.Founded, Params: p.Params, Was: p.Was, Dropped: p.Dropped}
 	for _, s := range p.Seats {
 		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List], Ended: s.Ended})
 	}
@@ -444,11 +447,13 @@ func (m written) check(l *limits) {
 func (m confirm) check(l *limits) {
 	l.ballotOrNone(m.Promised)
 	m.Table.check(l)
+	l.require(m.Floor <= maxFloor, "a revision out of range")
 }
 
 func (m confirmed) check(l *limits) {
 	l.ballotOrNone(m.Promised)
 	l.ballot(m.Roll)
+	l.require(len(m.Revisions) <= maxShards, "revisions of too many shards")
 }
 
 func (m fence) check(l *limits) {
@@ -486,6 +491,7 @@ func (p *packed) check(l *limits) {
 	l.stamp(p.Stamp)
 	a := p.Params
 	l.require(p.Mesh != 0, "a mesh without an ID")
+	l.require(p.Founded <= maxNumber, "a revision out of range")
 	l.texts(maxString, a.MeshName)
 	l.texts(maxList, append(p.Lists, p.Was)...)
 	l.require(a.MeshName != "" && a.Replicas > 0 && a.Replicas <= maxReplicas && a.MaxTTL > 0, "a mesh lacks a parameter")

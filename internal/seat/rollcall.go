@@ -91,8 +91,15 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 	for i := range r.value.Shards {
 		s := &r.value.Shards[i]
 		m.endow(s, &from.Shards[i], from.Params, i, known)
-		if founded && founding.AllLoopback(r.call.List) && m.Floor() == 0 {
+		switch {
+		case !founded:
+		case founding.AllLoopback(r.call.List) && m.Floor() == 0:
 			s.Quiet = 0 // nobody is around who remembers an earlier mesh on this machine
+		default:
+			s.Quiet = max(s.Quiet, listens)
+		}
+		if founded {
+			r.value.Founded = max(r.value.Founded, s.Revision)
 		}
 	}
 	for i := range r.value.Seats {

@@ -49,6 +49,20 @@ func (w *waiting) deadline() time.Duration {
 	return w.next
 }
 
+// alarm is what an operator must look at: there is another mesh of this name.
+type alarm struct {
+	why  error
+	next time.Duration // it is logged again no earlier
+}
+
+// log logs the alarm at once, and then every 10 s while it lasts.
+func (a *alarm) log(m *Machine, now time.Duration) {
+	if a.why != nil && now >= a.next {
+		a.next = now + 10*time.Second
+		m.log(slog.LevelError, "there is another mesh of this name", slog.String("error", a.why.Error()))
+	}
+}
+
 // Unseated reports whether this node answers at an entry of its mesh, and another node, or none, has the seat.
 func (m *Machine) Unseated() bool {
 	t := m.state.Table

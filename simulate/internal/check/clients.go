@@ -83,6 +83,8 @@ func (r *recorder) Ended(excused bool) {
 		if excused && l == nil {
 			x.goesWithSession(r.node)
 		}
+		at, void := r.history.inside.voids[r.node]
+		excused = excused || void && at == r.history.world.Now()
 		x.excused, x.left = x.excused || excused || left, x.left || left
 		x.checkLeft(l)
 		x.ended()

@@ -32,6 +32,7 @@ type late struct {
 
 // offices are what is known of one shard.
 type offices struct {
+	mesh        uint64
 	shard       int
 	leaderships []*leadership
 	lives       map[shard.SessionID]life // looked up, never ranged over
@@ -82,7 +83,7 @@ func (r *leadership) reads() time.Duration {
 func (l *late) of(name ShardName) *offices {
 	s := l.shards[name]
 	if s == nil {
-		s = &offices{shard: name.Shard, lives: make(map[shard.SessionID]life)}
+		s = &offices{mesh: name.Mesh, shard: name.Shard, lives: make(map[shard.SessionID]life)}
 		l.shards[name] = s
 		l.order = append(l.order, s)
 	}
@@ -175,6 +176,15 @@ func (l *late) calm() {
 func (l *late) crashed(p Process) {
 	for _, s := range l.order {
 		if r := s.current(); r != nil && r.process == p {
+			s.end()
+		}
+	}
+}
+
+// left ends the offices of a node in a mesh that gave way to another one there.
+func (l *late) left(mesh uint64, node transport.ID) {
+	for _, s := range l.order {
+		if r := s.current(); r != nil && s.mesh == mesh && r.leader == node {
 			s.end()
 		}
 	}

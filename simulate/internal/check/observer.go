@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
@@ -16,8 +17,9 @@ import (
 type Observer struct {
 	h        *History
 	world    World
-	meshes   map[transport.ID]uint64 // by node; looked up, never ranged over
-	founded  []uint64                // the meshes in which a node had a seat
+	meshes   map[transport.ID]uint64        // by node; looked up, never ranged over
+	founded  []uint64                       // the meshes in which a node had a seat, in their order
+	voids    map[transport.ID]time.Duration // when a node's mesh gave way to an earlier one: what it held is lost (C10)
 	queue    fifo
 	leaders  leaders
 	state    state
@@ -33,6 +35,7 @@ func newObserver(h *History) Observer {
 		h:        h,
 		world:    w,
 		meshes:   make(map[transport.ID]uint64),
+		voids:    make(map[transport.ID]time.Duration),
 		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int), lives: make(map[int]ShardName)},
 		leaders:  leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[ShardName]leader)},
 		state:    state{world: w, recent: make(map[ShardName]*digests), astray: make(map[tableName]bool)},
@@ -105,6 +108,12 @@ func (o *Observer) stopped(at env.At, s env.Stopped) {
 // Founded implements env.Observer: there is one mesh in a world (C4), unless the
 // scenario says otherwise.
 func (o *Observer) Founded(node transport.ID, mesh uint64) {
+	if before := o.meshes[node]; before != mesh {
+		o.late.left(before, node)
+		if at := slices.Index(o.founded, mesh); at >= 0 && at < slices.Index(o.founded, before) {
+			o.voids[node] = o.world.Now()
+		}
+	}
 	o.meshes[node] = mesh
 	w := o.world
 	seen := []uint64{mesh}
