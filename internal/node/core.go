@@ -105,6 +105,8 @@ func (l *shardLoop) carryOutCore() {
 				n.net.Dial(o.Addr)
 			case seat.Send:
 				n.control(o.To, ctlCore, o.Body)
+			case seat.Part:
+				n.net.Disconnect(o.Peer)
 			case seat.Drop:
 				n.refuse(o.Peer, "message", o.Err)
 			case seat.Log:

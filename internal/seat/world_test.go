@@ -36,6 +36,7 @@ type world struct {
 	cut                  map[[2]string]bool // from, to: nothing gets through
 	loss, twice, late    int                // frames in a thousand: lost, come twice, come late and out of order
 	lose                 func(name string) bool
+	seen                 func(from, to *proc, name string) // every frame
 	resolve              func(p *proc, addr string) string // for whom; nil: an address is its own
 	delay                time.Duration                     // of a frame, at most
 	decided              map[core.Stamp]*core.Table
@@ -46,6 +47,7 @@ type world struct {
 	meshes               map[uint64]bool
 	toldToo              bool
 	frames, bytes, dials int
+	parts                int           // by clients
 	led                  time.Duration // the last time
 	busy                 int           // events at this instant
 	changed              bool          // what some process may do, since the last judgement
@@ -273,6 +275,11 @@ func (w *world) input(p *proc, input func() []Output) {
 			w.dial(p, o.Addr)
 		case Send:
 			w.carry(p, o)
+		case Part:
+			w.parts++
+			w.note("%s parts with %v", p.addr, o.Peer)
+			w.hangUp(p, w.byID[o.Peer], 1)
+			w.hangUp(w.byID[o.Peer], p, w.upTo(w.delay))
 		case Drop:
 			w.err = fmt.Errorf("%s drops %v: %w", p.addr, o.Peer, o.Err)
 		case Log:
@@ -341,6 +348,9 @@ func (w *world) carry(p *proc, s Send) {
 	o := w.byID[s.To]
 	if o == nil || p.links[s.To] == 0 || o.links[p.id] == 0 || w.rng.IntN(1000) < w.loss {
 		return
+	}
+	if w.seen != nil {
+		w.seen(p, o, Describe(s.Body))
 	}
 	w.frames++
 	w.bytes += len(s.Body)
