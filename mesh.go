@@ -61,7 +61,8 @@ const joinTimeout = time.Minute
 // do something meanwhile, such as answer the probes of its platform, calls [Start] instead.
 //
 // The seeds are the core of the mesh: the nodes that answer at these entries vote, and keep the locks. A node
-// that answers at none of them is a client: it need not be dialled, and comes and goes without moving anything.
+// that answers at none of them is a client: it need not be dialled, and comes and goes without moving anything. It must
+// reach most of the core to join. [WithClientOnly] makes a client that opens no port.
 // All nodes of a fleet have the same list. The core founds the mesh together: every entry must answer, and no
 // mesh is founded while one is missing. Once it is founded, a node joins while a majority of the core lives.
 //
@@ -155,7 +156,7 @@ func (n *Node) Name() string {
 
 func (n *Node) isZero() bool { return n == nil || n.node == nil }
 
-// Addr returns the host and port at which other nodes reach the node.
+// Addr returns the host and port at which other nodes reach the node; "" for a node of [WithClientOnly].
 func (n *Node) Addr() string {
 	if n.isZero() {
 		return ""
@@ -163,8 +164,10 @@ func (n *Node) Addr() string {
 	return n.node.Addr()
 }
 
-// Members returns the nodes of the mesh, core and clients, as this node knows them, itself included, sorted
-// by name. Each name is listed once, with its present node. Before the node has joined there are none.
+// Members returns the nodes of the mesh as this node knows them, itself included, sorted by name. Each name is listed
+// once, with its present node. A node of the core lists the core and the clients that are connected with it, as a rule
+// all; one that is gone is listed for a minute. A client lists the core and itself. Before the node has joined there
+// are none.
 func (n *Node) Members() []Member {
 	if n.isZero() {
 		return nil

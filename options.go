@@ -66,7 +66,7 @@ func WithMeshName(name string) Option {
 // may have the same name. It places nothing: which shards a node of the core has follows from its entry in the
 // list. Name, address and zone have at most 504 bytes together;
 // a port or an IP that the system chooses counts with its maximum length. Default: the
-// address at which other nodes reach the node.
+// address at which other nodes reach the node; see [WithClientOnly] for a node without one.
 func WithName(name string) Option {
 	return func(o *options) {
 		if name == "" || len(name) > maxName {
@@ -241,6 +241,15 @@ func seedAddrs(seeds []string) (addrs []string, err error) {
 	return addrs, err
 }
 
+// WithClientOnly makes the node a client, wherever the entries of the list lead: it is never part of the core, and opens
+// no port, so that any number of such processes run on one machine, behind address translation or a firewall. It dials
+// the core, and no node dials it. Join needs a list, then. With WithBind, WithAdvertise, WithEntry or WithFound it is
+// ErrInvalidOption. [Node.Addr] is empty, and the node's name, if WithName sets none, is "client-" and a number that is
+// new at every start. Without this option a node that answers at no entry is a client as well, but opens its port.
+func WithClientOnly() Option {
+	return func(o *options) { o.Client = true }
+}
+
 // loopbackOnly is an option of Solo.
 func loopbackOnly(o *options) {
 	if b := o.Transport.Bind; b != "" && !node.IsLoopback(b) {
@@ -388,7 +397,8 @@ func configure(seeds []string, opts []Option) (node.Config, error) {
 		}
 		return o.Config, fmt.Errorf("%w: all %d listed seeds are blank", ErrNoSeeds, len(seeds))
 	}
-	if o.Transport.Bind == "" {
+	o.checkClientOnly()
+	if o.Transport.Bind == "" && !o.Client {
 		switch {
 		case o.Discover != nil:
 			o.Transport.Bind = ":0"
@@ -414,9 +424,28 @@ func (o *options) checkEntry() {
 	}
 }
 
+// checkClientOnly checks that a client is not told where to listen, or to found a mesh.
+func (o *options) checkClientOnly() {
+	const want = "none of it: WithClientOnly makes a node that opens no port and founds no mesh"
+	switch b, a := o.Transport.Bind, o.Transport.Advertise; {
+	case !o.Client:
+	case b != "":
+		o.fail("WithBind", fmt.Sprintf("%q", brief(b)), want)
+	case a != "":
+		o.fail("WithAdvertise", fmt.Sprintf("%q", brief(a)), want)
+	case o.entry != "":
+		o.fail("WithEntry", fmt.Sprintf("%q", brief(o.entry)), want)
+	case o.Found:
+		o.fail("WithFound", "set", want)
+	}
+}
+
 // checkIdentity checks the length of name, address and zone together: gossip and handshakes
 // carry all three.
 func (o *options) checkIdentity() {
+	if o.Client {
+		return // it does not gossip
+	}
 	option, addr := "WithBind", o.Transport.Bind
 	if o.Transport.Advertise != "" {
 		option, addr = "WithAdvertise", o.Transport.Advertise

@@ -174,14 +174,21 @@ func (e *endpoint) judge(h transport.Hello) string {
 // still no connection comes of it: one that the peer dialled may be on its way.
 const redials = 7
 
+// patience is for how long an end that was dialled waits for the other one to dial again.
+const patience = time.Second
+
 // redial finds out at once what became of a peer whose connection broke.
 func (e *endpoint) redial(p *peer, tries int) {
 	addr := p.addr
-	if addr == "" {
-		addr = p.hello.Addr
+	if addr == "" && p.side == 0 {
+		addr = p.hello.Addr // who was dialled does not dial back
 	}
 	if addr == "" {
-		e.down(p, transport.Lost)
+		e.net.world.after(patience, e.process, func() {
+			if p.conn == nil && e.peers[p.id] == p {
+				e.down(p, transport.Lost)
+			}
+		})
 		return
 	}
 	if p.busy {

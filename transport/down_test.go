@@ -18,25 +18,39 @@ func TestAPeerThatIsGoneRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		dialed bool // the surviving node dialled
-	}{{"the survivor dialled", true}, {"the survivor was dialled", false}} {
+		kept   bool // Connect keeps the connection there
+		cause  transport.Cause
+	}{
+		{"the survivor dialled", true, false, transport.Refused},
+		{"the survivor was dialled, and keeps it", false, true, transport.Refused},
+		{"the survivor was dialled", false, false, transport.Lost}, // nobody dials a client (C1)
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := start(t, 1), start(t, 2)
+			if tt.cause == transport.Lost {
+				a = startWith(t, transport.ListenFast, 1)
+			}
 			if tt.dialed {
 				a.Dial(b.Addr())
 			} else {
 				b.Dial(a.Addr())
 			}
+			if tt.kept {
+				a.awaitUp(b.id)
+				a.Connect(b.id, b.Addr())
+			}
 			a.awaitUp(b.id)
 			b.awaitUp(a.id)
 			begin := time.Now()
 			b.Close()
-			if cause := a.awaitDown(b.id); cause != transport.Refused {
-				t.Errorf("cause %d, want Refused", cause)
+			if cause := a.awaitDown(b.id); cause != tt.cause {
+				t.Errorf("cause %d, want %d", cause, tt.cause)
 			}
 			t.Logf("known after %v", time.Since(begin))
 			if b.count(downs) != 0 {
 				t.Error("Down at the closed end")
 			}
+			a.Disconnect(b.id)
 			eventually(t, "the peer is forgotten", func() bool { return a.Peers() == 0 && a.open.Count() == 0 })
 		})
 	}
@@ -213,6 +227,7 @@ func TestADyingListenerRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.awaitUp(4)
+	a.Connect(4, h.Addr)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -25,7 +25,7 @@ type peer struct {
 	// Used by the goroutine only.
 	up       bool   // Up was reported, and no Down since
 	replaced bool   // Down(Replaced) was reported, and no Up since
-	last     string // the address in the peer's last Hello
+	last     string // the address in the peer's last Hello, if this end dialled; else ""
 	tries    int    // dials since it was up
 	flaps    int    // connections in a row that broke soon
 }
@@ -162,7 +162,10 @@ func (p *peer) serve(c *conn) {
 		t.log.Debug("connection is up", "peer", c.theirs.Name, "id", p.id, "addr", c.theirs.Addr)
 		t.handler.Up(c.theirs)
 	}
-	p.last = c.theirs.Addr
+	p.last = ""
+	if c.dialled {
+		p.last = c.theirs.Addr
+	}
 	err := c.receive(t.handler)
 	if c.muted.Load() {
 		return // linger and look finish the connection
@@ -202,15 +205,18 @@ func (p *peer) down(cause Cause) {
 	}
 }
 
-// probe redials a peer whose connection broke, at once, to learn why it broke. Both
-// ends do so, without jitter: an election may wait for the answer (P21).
+// probe redials a peer whose connection broke, at once, to learn why it broke. An end does so that dialled
+// it, or that Connect keeps, without jitter: an election may wait for the answer (P21). An end that was only
+// dialled waits for a second whether the peer dials again: the peer may be a client, which nobody can reach (C1).
 func (p *peer) probe(addr string) {
 	t := p.t
 	if addr == "" {
 		addr = p.last
 	}
 	if addr == "" {
-		p.down(Lost)
+		if !p.pause(t.timing.await) {
+			p.down(Lost)
+		}
 		return
 	}
 	// A connection that breaks again and again as soon as it is up must not keep both

@@ -10,6 +10,7 @@ type timing struct {
 	dial      time.Duration // for TCP to connect
 	handshake time.Duration // from the TCP connection to the end of the handshake
 	probe     time.Duration // for all redials of a broken connection together
+	await     time.Duration // for a peer to dial again that was not dialled
 	retry     time.Duration // between such redials, doubled each time
 	pulse     time.Duration // between two checks of the connections
 	silence   int           // pulses without a byte, after which a connection is shut
@@ -33,6 +34,7 @@ func defaultTiming() timing {
 		dial:      2 * time.Second,
 		handshake: 5 * time.Second,
 		probe:     2 * time.Second,
+		await:     time.Second,
 		retry:     5 * time.Millisecond,
 		pulse:     time.Second,
 		silence:   5,

@@ -41,6 +41,7 @@ func TestTLSIsMutual(t *testing.T) {
 	}
 	b.Dial(a.Addr())
 	b.awaitDialed(a.Addr())
+	a.Connect(b.id, b.Addr())
 	begin := a.count(downs)
 	b.Close()
 	eventually(t, "down again", func() bool { return a.count(downs) > begin })

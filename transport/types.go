@@ -100,8 +100,8 @@ type Handler interface {
 	// by one Down, whichever end ends the connection, unless Close comes first.
 	Up(peer Hello)
 	// Down reports that the connection is gone. Unless the cause is Goodbye or Disconnected,
-	// it is what an immediate redial found. Replaced may also come without an Up before it:
-	// see Transport.Connect.
+	// it is what an immediate redial found, or Lost if this end neither dialled it nor keeps one with
+	// the peer (Transport.Connect). Replaced may also come without an Up before it.
 	Down(peer ID, cause Cause)
 	// Receive delivers one frame. The handler owns body.
 	Receive(from ID, kind Kind, body []byte)

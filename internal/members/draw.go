@@ -14,10 +14,12 @@ func (m *Machine) draw() {
 	bearers := make(map[string]*member) // by name
 	leaves := make(map[uint64]bool)
 	for _, o := range m.sorted() {
-		if o.state != env.Alive && m.now-o.since > forgetAfter || o.proven && m.now-o.since > forgetProven {
-			delete(m.members, o.ID)
-			m.emit(Disconnect{ID: o.ID})
-			continue
+		if gone := m.now - o.since; !o.seated && !o.connected && o.ID != m.cfg.Self.ID {
+			if gone > forgetAfter {
+				delete(m.members, o.ID)
+				continue
+			}
+			m.drawAt = min(m.drawAt, o.since+forgetAfter+1)
 		}
 		if o.unheard && m.now-o.since >= grace {
 			o.unheard, o.state, o.since = false, env.Dead, m.now

@@ -22,14 +22,16 @@ const (
 
 // bench is the Machine of node 1, and what it asked for.
 type bench struct {
-	t     *testing.T
-	m     *Machine
-	now   time.Duration
-	words []string // Connect, Disconnect, Join, NodeGone, SendLeaving and NameTaken; and errors of Status
-	drawn []Drawn
-	sent  []SendStatus
-	ready int
-	log   strings.Builder
+	t      *testing.T
+	m      *Machine
+	now    time.Duration
+	words  []string // Connect, Disconnect, Join, NodeGone, SendLeaving and NameTaken; and errors of Status
+	drawn  []Drawn
+	sent   []SendStatus
+	seats  []env.Member
+	ready  int
+	gossip bool
+	log    strings.Builder
 }
 
 // newBench makes a Machine that has joined a mesh of so many shards, two seconds ago, and is
@@ -85,6 +87,8 @@ func (b *bench) note(out []Output) {
 			b.say("connect %d %s", o.ID, o.Addr)
 		case Disconnect:
 			b.say("disconnect %d", o.ID)
+		case Gossip:
+			b.gossip = o.On
 		case Join:
 			for _, m := range o.Members {
 				b.say("join %d", m.ID)
@@ -168,12 +172,34 @@ func (b *bench) pass(d time.Duration) {
 	b.now = end
 }
 
+// joins lets the machine's node join, and have a seat beside others.
 func (b *bench) joins(shards int, others ...env.Member) {
+	b.seats = append([]env.Member{b.m.cfg.Self}, others...)
+	b.take(b.m.Joined(b.now, Mesh{ID: testMesh, Shards: shards}, b.seats, nil))
+	b.reports(b.m.own)
+}
+
+// clientOf lets it join as a client of a core of others.
+func (b *bench) clientOf(shards int, others ...env.Member) {
+	b.seats = others
 	b.take(b.m.Joined(b.now, Mesh{ID: testMesh, Shards: shards}, others, nil))
 	b.reports(b.m.own)
 }
 
+// seat gives a node a seat.
+func (b *bench) seat(m env.Member) {
+	if !slices.ContainsFunc(b.seats, func(o env.Member) bool { return o.ID == m.ID }) {
+		b.seats = append(b.seats, m)
+		b.take(b.m.Seated(b.now, b.seats, nil))
+	}
+}
+
+// gossips lets gossip tell of a node, which has a seat or gets one. What comes of the seat is not noted.
 func (b *bench) gossips(m env.Member, state env.MemberState) {
+	if words := b.words; m.ID != b.m.cfg.Self.ID {
+		b.seat(m)
+		b.words = words
+	}
 	b.take(b.m.News(b.now, env.MemberEvent{Member: m, State: state}, nil))
 }
 

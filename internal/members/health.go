@@ -1,10 +1,13 @@
 package members
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -49,7 +52,7 @@ func (m *Machine) assess() {
 	for id, s := range m.statuses { // order-free: sets are filled
 		o := m.members[id]
 		// The longer this node's own status is overdue, the older others' may be that arrived meanwhile.
-		if o == nil || !o.connected || m.now-s.at > 3*m.every()+m.statusAt-m.now {
+		if o == nil || !o.connected || m.now-s.at > m.fresh()+m.statusAt-m.now {
 			delete(m.statuses, id)
 			continue
 		}
@@ -142,41 +145,70 @@ func (m *Machine) predecessorVotes() bool {
 // heard of; this one votes where it should, and its predecessor nowhere; and no other node has its name.
 func (m *Machine) arrive() {
 	m.assess()
-	rival := m.rival()
-	if rival != nil && m.yields(rival) {
-		m.emit(NameTaken{By: rival.Member})
+	rival, lives := m.rival()
+	if rival != nil && lives && m.yields(rival.ID) {
+		m.emit(NameTaken{By: *rival})
 		return
 	}
 	if rival != nil || len(m.health.NoMajority) > 0 || m.lacks > 0 || m.predecessorVotes() {
-		m.statusAt = min(m.statusAt, m.now+100*time.Millisecond)
+		soon := 100 * time.Millisecond
+		if !m.core {
+			soon = statusEvery // no answer comes sooner
+		}
+		m.statusAt = min(m.statusAt, m.now+soon)
 		return
 	}
 	m.ready, m.health.Settled, m.health.Ready = true, true, true
 	m.emit(Ready{})
 }
 
-// rival returns a connected member that has this node's name, or nil. One that is proven dead, as a predecessor
-// at this node's address is, or leaves, does not count.
-func (m *Machine) rival() *member {
-	for _, o := range m.peers() {
-		if o.Name == m.cfg.Self.Name && !o.proven && !o.leaving {
-			return o
+// rival returns another node of this one's name that this one is connected with, or that a node of the core is; or nil.
+// It reports whether that one lives, as far as is known.
+func (m *Machine) rival() (rival *env.Member, lives bool) {
+	for _, o := range m.namesakes(m.cfg.Self.Name, m.cfg.Self.ID) {
+		_, reports := m.statuses[o.ID]
+		return &o.Member, reports || o.heard != 0
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.statuses)) {
+		if r := m.statuses[id].Rival; r.Node != 0 && transport.ID(r.Node) != m.cfg.Self.ID {
+			if lives = r.Lives; rival == nil || lives {
+				rival = &env.Member{ID: transport.ID(r.Node), Name: m.cfg.Self.Name, Addr: r.Addr}
+			}
+			if lives {
+				break
+			}
 		}
 	}
-	return nil
+	return rival, lives
 }
 
-// yields reports whether this node ends because of its rival, which lives, as it reports. Of two that start
-// together the one with the lower ID stays: it waits for the other one to end, which is not long.
-func (m *Machine) yields(rival *member) bool {
-	_, reports := m.statuses[rival.ID]
-	return reports && (rival.ID < m.cfg.Self.ID || m.now >= m.joinedAt+2*statusEvery)
+// namesakes returns the connected members of a name, except one. Those that are proven dead, as a predecessor at this
+// node's address is, or leave, do not count.
+func (m *Machine) namesakes(name string, except transport.ID) (all []*member) {
+	for _, o := range m.members { // order-free: sorted below
+		if o.Name == name && o.ID != except && o.ID != m.cfg.Self.ID && o.connected && !o.proven && !o.leaving {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b *member) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// yields reports whether this node ends because of its rival. Of two that start together the one with the lower ID
+// stays: it waits for the other one to end, which is not long.
+func (m *Machine) yields(rival transport.ID) bool {
+	patience := 2 * statusEvery
+	if !m.core {
+		patience = askEvery // what nodes of the core say of others is later
+	}
+	return rival < m.cfg.Self.ID || m.now >= m.joinedAt+patience
 }
 
 // Waiting says what a node that has joined waits for until it is ready.
 func (m *Machine) Waiting() string {
+	rival, _ := m.rival()
 	switch missing := len(m.health.NoMajority); {
-	case m.rival() != nil:
+	case rival != nil:
 		return "another node has this node's name"
 	case missing > 0:
 		return fmt.Sprintf("%d of %d shards have no leader that this node has heard of", missing, m.mesh.Shards)

@@ -24,7 +24,7 @@ type Mesh struct {
 	Shards int
 }
 
-// Output is something to do now, in order: Connect, Disconnect, SendStatus, SendLeaving, Join, NodeGone,
+// Output is something to do now, in order: Connect, Disconnect, SendStatus, SendLeaving, Gossip, Join, NodeGone,
 // Drawn, Ready or NameTaken.
 type Output interface{ isOutput() }
 
@@ -44,6 +44,9 @@ type (
 	}
 	// SendLeaving is a message saying that this node is leaving, for Leaves. It may be lost.
 	SendLeaving struct{ To transport.ID }
+	// Gossip starts this node's gossip, or stops it without a word: it gossips while it has a seat. No Join comes
+	// while there is none.
+	Gossip struct{ On bool }
 	// Join tells gossip of members that it may not know of.
 	Join struct{ Members []env.Member }
 	// NodeGone tells that a node is proven dead (P33).
@@ -63,6 +66,7 @@ func (Connect) isOutput()     {}
 func (Disconnect) isOutput()  {}
 func (SendStatus) isOutput()  {}
 func (SendLeaving) isOutput() {}
+func (Gossip) isOutput()      {}
 func (Join) isOutput()        {}
 func (NodeGone) isOutput()    {}
 func (Drawn) isOutput()       {}
@@ -86,6 +90,7 @@ type Machine struct {
 
 	joined   bool // in the mesh
 	joinedAt time.Duration
+	core     bool // it has a seat; else it is a client
 	ready    bool
 	leaving  bool
 
@@ -104,6 +109,9 @@ type Machine struct {
 	quiet    []time.Duration // by shard: when it is expected to grant, as its leader last said; zero: it may
 	health   Health
 
+	brief  Report        // what clients are told, or are about to be
+	passAt time.Duration // when clients that are owed a status get theirs, at the earliest
+
 	leaderless leaderless
 	quietSince time.Duration // since when a shard is known to be quiet; zero: none is
 }
@@ -112,7 +120,7 @@ type Machine struct {
 func New(cfg Config) *Machine {
 	return &Machine{
 		cfg: cfg, members: make(map[transport.ID]*member), connected: make(map[transport.ID]transport.Hello),
-		statuses: make(map[transport.ID]status),
+		statuses: make(map[transport.ID]status), passAt: env.Never,
 	}
 }
 
@@ -138,12 +146,9 @@ func (m *Machine) Joined(now time.Duration, mesh Mesh, seated []env.Member, out 
 		m.quiet = make([]time.Duration, mesh.Shards)
 		clear(m.statuses) // they were of another mesh
 		m.drawAt, m.statusAt = now, now
-		m.believe(m.cfg.Self, env.Alive)
+		m.add(m.cfg.Self)
 		m.seated(seated)
-		// Until now this node was in no mesh, and introduce ignored them.
-		for _, id := range slices.Sorted(maps.Keys(m.connected)) {
-			m.introduce(m.connected[id])
-		}
+		m.introduceAll() // of those that were connected before this node was in the mesh
 	})
 }
 
@@ -156,25 +161,95 @@ func (m *Machine) Seated(now time.Duration, all []env.Member, out []Output) []Ou
 	})
 }
 
-// seated tells gossip of nodes with a seat that this node has not heard of.
+// seated takes in which nodes have a seat, which this node and no other keeps connections with. It is of the core, and
+// gossips, if it has one.
 func (m *Machine) seated(all []env.Member) {
+	has := func(id transport.ID) bool {
+		return slices.ContainsFunc(all, func(o env.Member) bool { return o.ID == id })
+	}
+	was := m.core
+	if m.core = has(m.cfg.Self.ID); m.core != was {
+		m.emit(Gossip{On: m.core})
+		m.statusAt, m.passAt = m.now, env.Never
+	}
+	for _, o := range m.sorted() {
+		if o.ID == m.cfg.Self.ID {
+			continue
+		}
+		if o.seated && !has(o.ID) {
+			m.unseat(o)
+		}
+		switch {
+		case m.core:
+		case !o.seated:
+			delete(m.members, o.ID)
+			m.stale = true
+		case was && !o.connected && o.state == env.Alive:
+			m.becomes(o, env.Dead)
+		}
+	}
 	var news []env.Member
 	for _, o := range all {
-		if m.members[o.ID] == nil {
-			m.believe(o, env.Alive)
-			m.members[o.ID].unheard = !m.members[o.ID].connected
+		if isNew := m.seat(o); o.ID != m.cfg.Self.ID && (isNew || !was) {
 			news = append(news, o)
 		}
 	}
-	if len(news) > 0 {
+	switch {
+	case !m.core:
+	case len(news) > 0:
 		m.emit(Join{Members: news})
+		fallthrough
+	case !was:
+		m.introduceAll()
 	}
 }
 
-// News reports what gossip says of a node, true or not.
+// introduceAll introduces all that are connected.
+func (m *Machine) introduceAll() {
+	for _, id := range slices.Sorted(maps.Keys(m.connected)) {
+		m.introduce(m.connected[id])
+	}
+}
+
+// seat notes that a node has a seat, and reports whether that is new.
+func (m *Machine) seat(said env.Member) bool {
+	known := m.members[said.ID] != nil
+	o := m.add(said)
+	if o.seated {
+		return false
+	}
+	o.seated, o.Addr, m.stale = true, said.Addr, true
+	if o.proven || o.state == env.Left {
+		return false // that is for ever
+	}
+	o.unheard = !o.connected && (!known || o.state == env.Dead)
+	if o.state == env.Dead {
+		m.becomes(o, env.Alive)
+	}
+	m.keep(o)
+	m.succeeds(o)
+	if o.connected {
+		m.statusAt = m.now
+	}
+	return true
+}
+
+// unseat notes that a node has a seat no more: from now on it is a client, or nothing.
+func (m *Machine) unseat(o *member) {
+	o.seated, o.unheard, o.heard, o.owed, m.stale = false, false, 0, false, true
+	delete(m.statuses, o.ID)
+	if !o.proven {
+		m.emit(Disconnect{ID: o.ID}) // it is not dialled any more
+	}
+	if !o.connected && o.state == env.Alive {
+		m.becomes(o, env.Dead)
+	}
+}
+
+// News reports what gossip says of a node, true or not. It counts of those that have a seat.
 func (m *Machine) News(now time.Duration, e env.MemberEvent, out []Output) []Output {
 	return m.input(now, out, func() {
-		if e.Member.ID != m.cfg.Self.ID {
+		if e.Member.ID != m.cfg.Self.ID && m.core {
 			m.believe(e.Member, e.State)
 		}
 	})
@@ -197,8 +272,15 @@ func (m *Machine) Up(now time.Duration, peer transport.Hello, out []Output) []Ou
 		}
 		if o := m.members[peer.ID]; o != nil {
 			o.connected, o.unheard, m.stale = true, false, true
+			o.heard, o.told = 0, 0
+			if m.byConnection(o) && o.state == env.Dead && !o.proven {
+				m.becomes(o, env.Alive)
+			}
 		}
 		m.introduce(peer)
+		if o := m.members[peer.ID]; o != nil && o.seated && !m.core {
+			m.ask(o)
+		}
 		if m.leaving {
 			m.emit(SendLeaving{To: peer.ID})
 		}
@@ -218,8 +300,12 @@ func (m *Machine) Down(now time.Duration, id transport.ID, cause transport.Cause
 		if cause == transport.Replaced {
 			m.prove(o)
 		}
-		if o.leaving && cause == transport.Goodbye {
-			m.believe(o.Member, env.Left)
+		switch {
+		case o.proven || o.state == env.Left:
+		case o.leaving && cause == transport.Goodbye:
+			m.becomes(o, env.Left)
+		case m.byConnection(o):
+			m.becomes(o, env.Dead)
 		}
 	})
 }
@@ -233,7 +319,7 @@ func (m *Machine) Leaves(now time.Duration, from transport.ID, out []Output) []O
 	})
 }
 
-// Leave announces that this node is leaving.
+// Leave announces that this node is leaving, to all that it is connected with.
 func (m *Machine) Leave(now time.Duration, out []Output) []Output {
 	return m.input(now, out, func() {
 		m.leaving, m.stale = true, true
@@ -264,6 +350,9 @@ func (m *Machine) Tick(now time.Duration, out []Output) []Output {
 		if now >= m.statusAt {
 			m.sendStatus()
 		}
+		if m.core {
+			m.inform()
+		}
 		if !m.ready {
 			m.arrive()
 		}
@@ -277,5 +366,5 @@ func (m *Machine) Deadline() time.Duration {
 	if !m.joined {
 		return env.Never
 	}
-	return min(m.drawAt, m.statusAt)
+	return min(m.drawAt, m.statusAt, m.passAt)
 }

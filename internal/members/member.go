@@ -9,30 +9,31 @@ import (
 	"github.com/lockmesh/mesh/transport"
 )
 
-// member is what this node believes of a node, itself included.
+// member is what this node believes of a node, itself included. One without a seat is a client.
 type member struct {
 	env.Member
-	state     env.MemberState // as gossip says
+	seated    bool
+	state     env.MemberState // as gossip says, if both have a seat; else by their connection
 	since     time.Duration   // of state, or of the proof
 	leaving   bool            // it said so itself
 	proven    bool            // dead: another node answers at its address (P33)
 	connected bool
 	unheard   bool   // the core's table alone speaks of it: it may be dead
 	said      string // what was logged of it last: see tellOf
+
+	heard time.Duration // a client: when it last asked for a status; zero: not yet
+	told  time.Duration // a client: when it was last sent one
+	owed  bool          // a client: it is to be sent one
 }
 
 // grace is for how long a node may be silent before it counts as gone.
 const grace = 5 * time.Second
 
-// For how long a node remembers silent nodes, to show them, and those that are proven dead, so that late
-// gossip does not bring them back.
-const (
-	forgetAfter  = 24 * time.Hour
-	forgetProven = 10 * time.Minute
-)
+// forgetAfter is for how long a node remembers those that are gone and have no seat, to show them: there may be many.
+const forgetAfter = time.Minute
 
-// believe takes in what is said of a node.
-func (m *Machine) believe(said env.Member, state env.MemberState) {
+// add makes a node known, if it is not.
+func (m *Machine) add(said env.Member) *member {
 	o := m.members[said.ID]
 	if o == nil {
 		_, connected := m.connected[said.ID]
@@ -40,24 +41,49 @@ func (m *Machine) believe(said env.Member, state env.MemberState) {
 		m.members[said.ID] = o
 		m.stale = true
 	}
+	return o
+}
+
+// believe takes in what gossip says of a node that has a seat.
+func (m *Machine) believe(said env.Member, state env.MemberState) {
+	o := m.members[said.ID]
+	if o == nil || !o.seated {
+		return // it is too early, or too late
+	}
 	o.unheard = false
 	if o.state == env.Left || o.proven {
 		return // that is for ever
 	}
 	if state == env.Alive && said.Addr != "" {
 		o.Addr = said.Addr
-		if said.ID != m.cfg.Self.ID {
-			m.emit(Connect{ID: said.ID, Addr: said.Addr}) // nothing new, if it is kept already
-		}
+		m.keep(o)
 	}
-	if o.state != state {
-		o.state, o.since, m.stale = state, m.now, true
-		if state == env.Left {
-			m.emit(Disconnect{ID: said.ID})
-		}
+	m.becomes(o, state)
+	m.succeeds(o)
+}
+
+// keep asks for a connection to a node with a seat. It is nothing new, if it is kept already. Nobody else is dialled.
+func (m *Machine) keep(o *member) {
+	if o.ID != m.cfg.Self.ID {
+		m.emit(Connect{ID: o.ID, Addr: o.Addr})
 	}
-	if self := m.cfg.Self; o.Name == self.Name && o.Addr == self.Addr && o.ID != self.ID {
-		m.prove(o) // it is this node that answers there now
+}
+
+// becomes notes another state of a node.
+func (m *Machine) becomes(o *member, state env.MemberState) {
+	if o.state == state {
+		return
+	}
+	o.state, o.since, m.stale = state, m.now, true
+	if state == env.Left {
+		m.emit(Disconnect{ID: o.ID})
+	}
+}
+
+// succeeds proves a node dead if it is this one that answers at its address now (P33).
+func (m *Machine) succeeds(o *member) {
+	if self := m.cfg.Self; self.Addr != "" && o.Name == self.Name && o.Addr == self.Addr && o.ID != self.ID {
+		m.prove(o)
 	}
 }
 
@@ -71,16 +97,27 @@ func (m *Machine) prove(o *member) {
 	m.emit(NodeGone{ID: o.ID})
 }
 
-// introduce tells gossip of a node of this mesh that answers, if gossip does not believe that
-// it lives: gossip gives up nodes that were lost long ago, and its rumours miss a node now and then.
+// introduce takes in a node of this mesh that answers. Gossip is told of one with a seat that it does not believe to
+// live: it gives up nodes that were lost long ago, and its rumours miss a node now and then. A node of the core takes
+// any other for a client, while it is connected.
 func (m *Machine) introduce(peer transport.Hello) {
-	if !m.joined || peer.ID == m.cfg.Self.ID || peer.MeshID != m.mesh.ID {
+	if !m.joined || !m.core || peer.ID == m.cfg.Self.ID || peer.MeshID != m.mesh.ID {
 		return
 	}
-	if o := m.members[peer.ID]; o == nil || o.state == env.Dead && !o.proven {
-		m.emit(Join{Members: []env.Member{{ID: peer.ID, Name: peer.Name, Addr: peer.Addr, Zone: peer.Zone}}})
+	o := m.members[peer.ID]
+	_, connected := m.connected[peer.ID]
+	switch {
+	case o != nil && o.seated:
+		if o.state == env.Dead && !o.proven {
+			m.emit(Join{Members: []env.Member{o.Member}})
+		}
+	case o == nil && connected:
+		m.add(env.Member{ID: peer.ID, Name: peer.Name, Addr: peer.Addr, Zone: peer.Zone})
 	}
 }
+
+// byConnection reports whether this node goes by its connection with another one alone, and not by gossip.
+func (m *Machine) byConnection(o *member) bool { return !m.core || !o.seated }
 
 // sorted returns all known nodes, in the order of their IDs.
 func (m *Machine) sorted() []*member {
@@ -95,6 +132,11 @@ func (m *Machine) sorted() []*member {
 // peers returns the other members that are connected, in the order of their IDs.
 func (m *Machine) peers() []*member {
 	return slices.DeleteFunc(m.sorted(), func(o *member) bool { return !o.connected || o.ID == m.cfg.Self.ID })
+}
+
+// fellows returns those of the peers that have a seat.
+func (m *Machine) fellows() []*member {
+	return slices.DeleteFunc(m.peers(), func(o *member) bool { return !o.seated })
 }
 
 // liveness is what a node believes of another one. The later, the less it lives.
@@ -118,7 +160,7 @@ func (m *Machine) liveness(o *member) (l liveness, until time.Duration) {
 		return departed, env.Never
 	case o.unheard:
 		return present, o.since + grace
-	case o.state == env.Alive || o.connected:
+	case o.connected || o.seated && o.state == env.Alive:
 		return present, env.Never
 	case m.now-o.since < grace:
 		return doubted, o.since + grace

@@ -99,7 +99,7 @@ func TestThePredecessorIsProvenDead(t *testing.T) {
 		{env.Member{ID: 2, Name: "b", Addr: "a:1"}, false},
 	} {
 		b := newBench(t, 1)
-		b.gossips(tt.m, env.Alive)
+		b.seat(tt.m)
 		if got := b.liveness(2) == departed; got != tt.proven || b.asked("disconnect 2") != tt.proven || b.asked("gone 2") != tt.proven {
 			t.Errorf("%+v is proven dead: %t; %v", tt.m, got, b.words)
 		}
@@ -156,34 +156,27 @@ func TestWhatIsKnownIsNotToldAgain(t *testing.T) {
 	b.expect()
 }
 
-// Promise: P33: a node that was silent for a day is forgotten, and one that was proven dead a while ago: then late
-// gossip might bring it back, but no node tells it any more.
+// Promise: P33: a node that is gone is remembered while it has a seat, and for a while after that.
 func TestTheGoneAreForgotten(t *testing.T) {
 	m := node("b", 2)
 	for _, tt := range []struct {
-		name  string
-		after time.Duration
-		then  func(b *bench)
+		name string
+		then func(b *bench)
 	}{
-		{"silent", forgetAfter, func(b *bench) { b.gossips(m, env.Dead) }},
-		{"left", forgetAfter, func(b *bench) { b.gossips(m, env.Left) }},
-		{"proven dead", forgetProven, func(b *bench) { b.connects(m); b.parts(m, transport.Replaced) }},
+		{"silent", func(b *bench) { b.gossips(m, env.Dead) }},
+		{"left", func(b *bench) { b.gossips(m, env.Left) }},
+		{"proven dead", func(b *bench) { b.connects(m); b.parts(m, transport.Replaced) }},
 	} {
 		b := newBench(t, 1)
 		b.gossips(m, env.Alive)
 		tt.then(b)
-		for _, step := range []struct {
-			more  time.Duration
-			knows bool
-		}{{tt.after, true}, {1, false}} {
-			b.now += step.more
-			b.clear()
-			b.connects(node("c", 3)) // something changes, so that a view is drawn
-			b.gossips(node("c", 3), env.Alive)
-			b.parts(node("c", 3), transport.Lost)
-			if knows := b.knows(2); knows != step.knows || b.asked("disconnect 2") == step.knows {
-				t.Errorf("%s: after %v it knows of it: %t; %v", tt.name, tt.after, knows, b.words)
-			}
+		if b.pass(time.Hour); !b.knows(2) {
+			t.Errorf("%s: it is forgotten, though it has a seat", tt.name)
+		}
+		b.seats = b.seats[:1]
+		b.take(b.m.Seated(b.now, b.seats, nil))
+		if b.pass(2 * forgetAfter); b.knows(2) || !b.asked("disconnect 2") {
+			t.Errorf("%s: without a seat it is remembered; %v", tt.name, b.words)
 		}
 	}
 }
@@ -196,7 +189,7 @@ func TestWhichNodeBearsAName(t *testing.T) {
 	late := m.now - time.Millisecond
 	own := &member{Member: env.Member{ID: 9}}
 	connected := &member{Member: env.Member{ID: 1}, connected: true}
-	alive := &member{Member: env.Member{ID: 2}}
+	alive := &member{Member: env.Member{ID: 2}, seated: true}
 	leaving := &member{Member: env.Member{ID: 3}, connected: true, leaving: true, since: late}
 	silent := &member{Member: env.Member{ID: 4}, state: env.Dead, since: late}
 	dead := &member{Member: env.Member{ID: 5}, state: env.Dead, since: late - grace}
@@ -215,7 +208,7 @@ func TestWhichNodeBearsAName(t *testing.T) {
 	}
 }
 
-// Promise: G6: a node that is connected, of this mesh, and not believed to live, is told to gossip: it gives the long lost
+// Promise: G6: a node that has a seat, answers, and is not believed to live, is told to gossip: it gives the long lost
 // up, and its rumours miss a node now and then.
 func TestGossipHearsOfThoseThatAnswer(t *testing.T) {
 	m := node("b", 2)
@@ -225,8 +218,8 @@ func TestGossipHearsOfThoseThatAnswer(t *testing.T) {
 		peer transport.Hello
 		told bool
 	}{
-		{"a stranger", func(*bench) {}, hello(m), true},
-		{"a stranger of another mesh", func(*bench) {}, transport.Hello{ID: 2, MeshID: testMesh + 1}, false},
+		{"a client", func(*bench) {}, hello(m), false},
+		{"one of another mesh", func(b *bench) { b.gossips(m, env.Dead) }, transport.Hello{ID: 2, MeshID: testMesh + 1}, false},
 		{"this node itself", func(*bench) {}, hello(node("a", self)), false},
 		{"one that is known to live", func(b *bench) { b.gossips(m, env.Alive) }, hello(m), false},
 		{"one that is called dead", func(b *bench) { b.gossips(m, env.Dead) }, hello(m), true},
@@ -260,10 +253,13 @@ func TestJoining(t *testing.T) {
 	if b.expect(); b.m.Deadline() != env.Never || len(b.sent)+len(b.drawn) > 0 {
 		t.Errorf("before it has joined it has something to do at %v: %v, %v", b.m.Deadline(), b.sent, b.drawn)
 	}
-	b.joins(1, node("a", self), node("b", 2))
-	b.expect("connect 2 b:1", "join 2", "join 3")
+	b.joins(1, node("b", 2))
+	b.expect("connect 2 b:1", "join 2")
+	if !b.gossip || !b.knows(3) || b.knows(4) {
+		t.Errorf("it gossips: %t; it knows the client: %t, and one of no mesh: %t", b.gossip, b.knows(3), b.knows(4))
+	}
 	alone := alone(t)
-	alone.joins(1, node("a", self))
+	alone.joins(1)
 	alone.expect()
 }
 
@@ -273,7 +269,7 @@ func TestGossipHearsOfThoseWithASeat(t *testing.T) {
 	b := alone(t)
 	seats(b, node("b", 2))
 	b.expect() // it is in no mesh yet
-	b.joins(1, node("a", self), node("b", 2))
+	b.joins(1, node("b", 2))
 	b.expect("connect 2 b:1", "join 2")
 	b.gossips(node("c", 3), env.Alive)
 	b.words = nil
@@ -281,8 +277,8 @@ func TestGossipHearsOfThoseWithASeat(t *testing.T) {
 	if b.expect("connect 4 d:1", "connect 5 e:1", "join 4", "join 5"); !b.view().Has(4) {
 		t.Errorf("the members: %+v", b.view().Members())
 	}
-	seats(b, node("b", 2), node("d", 4), node("e", 5))
-	b.expect()
+	seats(b, node("a", self), node("b", 2), node("d", 4), node("e", 5))
+	b.expect("disconnect 3")
 }
 
 // A node that has a seat may be dead for long: no gossip tells of it then. So it counts as silent if nothing is heard of it.
@@ -304,7 +300,7 @@ func TestASeatIsNoSignOfLife(t *testing.T) {
 		if tt.then == nil {
 			b.connects(m)
 		}
-		b.joins(1, node("a", self), m)
+		b.joins(1, m)
 		b.pass(grace - 1)
 		if got, shown := b.shown(2); !shown || got.State != env.Alive || b.liveness(2) != present {
 			t.Errorf("%s is heard of it: it is shown as %+v at first", tt.name, got)
@@ -335,8 +331,10 @@ func TestAnotherMesh(t *testing.T) {
 	later.MeshID = testMesh + 1
 	b.take(b.m.Up(b.now, later, nil))
 	b.expect()
-	b.take(b.m.Joined(b.now, Mesh{ID: testMesh + 1, Shards: 2}, []env.Member{m, c}, nil))
-	b.expect("connect 4 d:1", "join 4", "join 3")
+	b.take(b.m.Joined(b.now, Mesh{ID: testMesh + 1, Shards: 2}, []env.Member{node("a", self), m, c}, nil))
+	if b.expect("connect 4 d:1", "join 4"); !b.knows(3) || !b.gossip {
+		t.Error("a client that was in the mesh before is not known")
+	}
 	if h := b.m.Health(); !h.Settled || h.Ready || len(h.NoMajority) != 2 {
 		t.Errorf("what was said in the mesh before counts: %+v", h)
 	}
@@ -348,16 +346,21 @@ func TestAnotherMesh(t *testing.T) {
 }
 
 // Promise: G6: a node that reports is of this mesh, though it was of none when it connected.
-func TestGossipHearsOfThoseThatReport(t *testing.T) {
+func TestWhoReportsIsAMember(t *testing.T) {
 	b := newBench(t, 1)
 	m := node("b", 2)
 	b.take(b.m.Up(b.now, transport.Hello{ID: 2, Name: "b", Addr: "b:1", RingHash: testRing}, nil))
-	b.expect()
-	b.hears(m, Report{})
-	b.expect("join 2")
-	b.parts(m, transport.Lost)
-	b.hears(m, Report{}) // what was on its way
-	b.expect()
+	if b.knows(2) {
+		t.Error("a node of no mesh is a member")
+	}
+	if b.hears(m, Report{}); !b.knows(2) {
+		t.Error("a node that reports is no member")
+	}
+	b = newBench(t, 1)
+	b.hears(m, Report{}) // what was on its way when the connection ended
+	if b.expect(); b.knows(2) {
+		t.Error("a node that is not connected is a client")
+	}
 }
 
 // Promise: P29: another ring is legal, and worth one warning.

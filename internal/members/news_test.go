@@ -53,8 +53,12 @@ func TestOneLineAnEvent(t *testing.T) {
 	says()
 	gossip(old, env.Left)
 	says("INFO " + nodeLeft + " old")
-	gossip(cid, env.Left)
-	says() // nobody saw it come
+	b.connects(cid) // a client
+	b.pass(time.Second)
+	says("INFO " + nodeJoined + " cid")
+	b.parts(cid, transport.Lost)
+	b.pass(grace)
+	says("WARN " + nodeSilent + " cid")
 	b.connects(bob)
 	b.parts(bob, transport.Replaced)
 	b.pass(time.Second)

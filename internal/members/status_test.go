@@ -18,9 +18,9 @@ import (
 const testShards = 4
 
 func TestAStatusTravels(t *testing.T) {
-	want := Report{Led: []int{0, 3}, Rest: []int{3}, Follows: []int{1}, Voters: []Voter{{7, "a"}, {99, "b"}}, Counted: []Voter{{8, "c"}}, Quiet: []Quiet{{3, time.Minute}}}
+	want := Report{Led: []int{0, 3}, Rest: []int{3}, Follows: []int{1}, Voters: []Voter{{7, "a"}, {99, "b"}}, Counted: []Voter{{8, "c"}}, Quiet: []Quiet{{3, time.Minute}}, Rival: Rival{9, "d:1", true}}
 	voters := []any{[]any{7, "a"}, []any{99, "b"}}
-	body := wiretest.Encode(t, []any{[]any{0, 3}, []any{3}, []any{1}, voters, []any{[]any{8, "c"}}, []any{[]any{3, uint64(time.Minute)}}})
+	body := wiretest.Encode(t, []any{[]any{0, 3}, []any{3}, []any{1}, voters, []any{[]any{8, "c"}}, []any{[]any{3, uint64(time.Minute)}}, []any{9, "d:1", true}})
 	if got, err := readStatus(body, testShards); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
@@ -32,21 +32,23 @@ func TestAStatusTravels(t *testing.T) {
 // Promise: P23: a status that names a shard that there is not, a vote of no node, or a name that is too long, or that is
 // not in its one form, ends the connection and changes nothing.
 func TestMalformedStatuses(t *testing.T) {
-	status := func(fields ...any) []byte { return wiretest.Encode(t, fields) }
+	none := []any{0, "", false} // no rival
+	all := func(fields ...any) []byte { return wiretest.Encode(t, fields) }
+	status := func(fields ...any) []byte { return all(append(fields, none)...) }
 	name := strings.Repeat("n", shard.MaxName+1)
 	many := func(n int, of any) (all []any) { return slices.Repeat([]any{of}, n) }
 	for wrong, body := range map[string][]byte{
 		"empty":                        nil,
 		"nothing":                      {0xc0},
 		"no fields":                    {0x90},
-		"a field too many":             status(nil, nil, nil, nil, nil, nil, nil),
+		"a field too many":             status(nil, nil, nil, nil, nil, nil, none),
 		"a field too few":              status(nil, nil, nil, nil, nil),
 		"more behind it":               append(status(nil, nil, nil, nil, nil, nil), 0xc0),
 		"a map":                        {0x81, 0xa3, 'L', 'e', 'd', 0xc0},
-		"another form of a number":     {0x96, 0x91, 0xcc, 1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
-		"a list that is not there":     {0x96, 0xc0, 0xc0, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff},
+		"another form of a number":     {0x97, 0x91, 0xcc, 1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x93, 0, 0xa0, 0xc2},
+		"a list that is not there":     {0x97, 0xc0, 0xc0, 0xc0, 0xdd, 0xff, 0xff, 0xff, 0xff},
 		"it leads a shard too high":    status([]any{testShards}, nil, nil, nil, nil, nil),
-		"it leads a shard below zero":  {0x96, 0x91, 0xff, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
+		"it leads a shard below zero":  {0x97, 0x91, 0xff, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x93, 0, 0xa0, 0xc2},
 		"it leads too many shards":     status(many(testShards+1, 0), nil, nil, nil, nil, nil),
 		"one at rest is too high":      status(nil, []any{testShards}, nil, nil, nil, nil),
 		"it follows a shard too high":  status(nil, nil, []any{testShards}, nil, nil, nil),
@@ -57,10 +59,12 @@ func TestMalformedStatuses(t *testing.T) {
 		"one is counted of long name":  status(nil, nil, nil, nil, []any{[]any{1, name}}, nil),
 		"too many votes":               status(nil, nil, nil, many(maxVoters+1, []any{1, ""}), nil, nil),
 		"a quiet shard too high":       status(nil, nil, nil, nil, nil, []any{[]any{testShards, 1}}),
-		"a quiet shard below zero":     {0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 0xff, 1},
+		"a quiet shard below zero":     {0x97, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x91, 0x92, 0xff, 1, 0x93, 0, 0xa0, 0xc2},
 		"it was quiet":                 status(nil, nil, nil, nil, nil, []any{[]any{1, 0}}),
 		"quiet for longer than any":    status(nil, nil, nil, nil, nil, []any{[]any{1, uint64(shard.MaxDuration) + 1}}),
 		"too many quiet shards":        status(nil, nil, nil, nil, nil, many(testShards+1, []any{1, 1})),
+		"half a rival":                 all(nil, nil, nil, nil, nil, nil, []any{1}),
+		"a rival at a long address":    all(nil, nil, nil, nil, nil, nil, []any{1, name, true}),
 		"more bytes than there may be": make([]byte, maxStatus+1),
 	} {
 		b := newBench(t, testShards)
@@ -89,7 +93,7 @@ func TestMalformedStatuses(t *testing.T) {
 
 // FuzzStatus feeds a machine with whatever a peer may send.
 func FuzzStatus(f *testing.F) {
-	f.Add(wiretest.Encode(f, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil, []any{[]any{0, 1}}}))
+	f.Add(wiretest.Encode(f, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil, []any{[]any{0, 1}}, []any{0, "", false}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		b := newBench(t, testShards)
 		b.comes(node("b", 2))
@@ -101,8 +105,8 @@ func FuzzStatus(f *testing.F) {
 	})
 }
 
-// A status goes to each connected member: in every second, or, in a large mesh, in 20 ms for each connection; at once when
-// this node has something new, and to a member that reports for the first time.
+// A status goes to each node of the core that is connected: in every second, or, in a large core, in 20 ms for each of
+// them; at once when this node has something new, and to one that reports for the first time.
 func TestWhenAStatusIsSent(t *testing.T) {
 	to := func(b *bench) (all []transport.ID) {
 		for _, s := range b.sent {
@@ -115,7 +119,6 @@ func TestWhenAStatusIsSent(t *testing.T) {
 	b.comes(node("b", 2))
 	b.comes(node("c", 3))
 	b.gossips(node("d", 4), env.Alive) // who is not connected
-	b.connects(node("stranger", 5))
 	b.pass(statusEvery)
 	to(b)
 	for range 3 {
@@ -139,20 +142,24 @@ func TestWhenAStatusIsSent(t *testing.T) {
 	}
 	b.hears(node("c", 3), Report{})
 	b.hears(node("d", 4), Report{})
-	b.hears(node("stranger", 5), Report{})
 	if got := to(b); len(got) > 0 {
 		t.Errorf("to members that have it, or are not connected, it is sent: %v", got)
 	}
-	for i := range transport.ID(97) {
-		b.m.Up(b.now, hello(node(fmt.Sprint("x", i), 100+i)), nil)
+	for i := range transport.ID(98) {
+		x := node(fmt.Sprint("x", i), 100+i)
+		b.comes(x)
+		b.hears(x, Report{})
+	}
+	for _, x := range b.seats[1:] {
+		b.hears(x, Report{})
 	}
 	b.pass(2 * statusEvery)
 	to(b)
 	b.pass(2*statusEvery - 1)
 	one := to(b)
 	b.pass(1)
-	if two := to(b); len(one)+len(two) != 2 {
-		t.Errorf("with 100 connections it is sent in two seconds to %v and %v", one, two)
+	if two := to(b); len(one)+len(two) != 100 {
+		t.Errorf("in a core of 101 it is sent in two seconds to %d and %d", len(one), len(two))
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 // mesh's value applies, and for LeaseTTL founding.DefaultLeaseTTL, but at most the mesh's MaxTTL.
 type Config struct {
 	Env       env.Env
-	Transport transport.Config // Bind, Advertise, TLS; Start fills in the rest
+	Transport transport.Config // Bind (none: it listens nowhere, and stays a client), Advertise, TLS; Start fills in the rest
 	Seeds     []string         // blanks dropped
 	MeshName  string           // "" means: whatever the mesh that answers is called, or "default"
-	Name      string           // "" means the advertised address
+	Name      string           // "" means the advertised address, or one made of the ID if there is none
 	Zone      string
 	StateDir  string // WithStateDir; "" means none
+	Client    bool   // WithClientOnly: never of the core, and no port is opened
 	Found     bool   // WithFound
 	Entry     string // of Seeds; "" means that the host's name says it, or a dial that reaches the node
 

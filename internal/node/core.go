@@ -49,7 +49,7 @@ func (l *shardLoop) startCore() {
 		hosting: hosting.New(transport.ID(n.id)), up: make(map[uint64]bool), aims: make(map[int]replica.Target),
 		seat: seat.New(seat.Config{
 			Self: n.self(), List: list, Entry: n.cfg.Entry, Host: n.env.Hostname(),
-			Client: n.cfg.Discover != nil, Discovers: n.cfg.Discover != nil, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
+			Client: n.cfg.Client || n.cfg.Discover != nil, Discovers: n.cfg.Discover != nil, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
 			Oracle: n.cfg.Oracle != nil, Floor: l.keeper.floor(), Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
@@ -111,6 +111,8 @@ func (l *shardLoop) carryOutCore() {
 				n.net.Dial(o.Addr)
 			case seat.Send:
 				n.control(o.To, ctlCore, o.Body)
+			case seat.Part:
+				n.net.Disconnect(o.Peer)
 			case seat.Drop:
 				n.refuse(o.Peer, "message", o.Err)
 			case seat.Log:

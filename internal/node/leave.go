@@ -161,7 +161,7 @@ func (l *shardLoop) nodeGone(node uint64) {
 		l.guard(r, func() { r.NodeGone(l.now, node) })
 	}
 	l.step(client.NodeGone{Node: node})
-	l.forgetWays(func(n uint64) bool { return n == node })
+	l.forgetWays(func(relay uint64) bool { return relay == node })
 }
 
 // shut ends the loop: every call on it fails with ErrClosed, and holds are lost.

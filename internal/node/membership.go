@@ -113,21 +113,29 @@ func (n *Node) control(to transport.ID, kind byte, body []byte) {
 
 // enter: this node is part of a mesh now, its first or another one, in which these nodes have a seat.
 func (m *membership) enter(id uint64, p founding.Params, seated []env.Member) {
+	m.in = true
+	m.carryOut(m.members.Joined(m.now, members.Mesh{ID: id, Shards: p.Shards}, seated, m.out))
+}
+
+// gossip starts this node's gossip, or stops it without a word: the node stays, but has no seat any more.
+func (m *membership) gossip(on bool) {
 	n := m.node
-	if !m.in {
-		m.in = true
-		g, err := n.env.NewMembership(n.self(), n.net, func(e env.MemberEvent) {
+	var g env.Membership
+	if on {
+		var err error
+		g, err = n.env.NewMembership(n.self(), n.net, func(e env.MemberEvent) {
 			m.post(func(m *membership) { m.carryOut(m.members.News(m.now, e, m.out)) })
 		})
 		if err != nil {
 			m.eject(fmt.Errorf("mesh: gossip: %w", err))
 			return
 		}
-		n.mu.Lock()
-		n.gossip = g
-		n.mu.Unlock()
+	} else if n.gossip != nil {
+		n.gossip.Close()
 	}
-	m.carryOut(m.members.Joined(m.now, members.Mesh{ID: id, Shards: p.Shards}, seated, m.out))
+	n.mu.Lock()
+	n.gossip = g
+	n.mu.Unlock()
 }
 
 // carryOut does what members' machine wants done, and publishes Health.
@@ -137,7 +145,12 @@ func (m *membership) carryOut(out []members.Output) {
 	m.health = m.members.Health()
 	m.mu.Unlock()
 	for _, o := range out {
+		if m.ended {
+			break
+		}
 		switch o := o.(type) {
+		case members.Gossip:
+			m.gossip(o.On)
 		case members.Connect:
 			n.net.Connect(o.ID, o.Addr)
 		case members.Disconnect:
@@ -216,7 +229,7 @@ func (m *membership) leave() { m.carryOut(m.members.Leave(m.now, m.out)) }
 
 // goodbye ends gossip and connections, and says so to the other nodes.
 func (m *membership) goodbye() {
-	if m.node.gossip != nil { // else it could not start
+	if m.node.gossip != nil {
 		m.node.gossip.Leave()
 	}
 	m.carryOut(m.members.Goodbye(m.now, m.out))

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/members"
 	"github.com/lockmesh/mesh/internal/seat"
+	"github.com/lockmesh/mesh/internal/wire"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -53,6 +54,9 @@ func (b *bench) seats(vote bool, all ...env.Member) {
 	b.knows(seat.State{Table: &m})
 }
 
+// emptyStatus is a status of a node without replicas.
+var emptyStatus = append([]byte{ctlStatus}, wire.Marshal(members.Report{})...)
+
 // The membership loop hands to members' machine what gossip, the network and other nodes say, and does what that
 // wants done. What it decides is tested there.
 func TestWhatIsHeardReachesTheMachine(t *testing.T) {
@@ -63,16 +67,19 @@ func TestWhatIsHeardReachesTheMachine(t *testing.T) {
 		then func()
 		asks string // in place of all, that one
 	}{
-		{"a stranger answers a dial", func() { b.node.Dialed("b:1", b.hello(), nil) }, "join 2"},
-		{"gossip knows it", func() { b.news(env.MemberEvent{Member: benchB}) }, "connect 2 b:1"},
+		{"a client connects, and asks", func() {
+			b.node.Up(b.helloOf(benchC))
+			b.node.Receive(nodeC, transport.KindControl, emptyStatus)
+		}, "status to 3"},
+		{"another one gets a seat", func() { b.seats(false, benchB) }, "connect 2 b:1"},
+		{"and another one", func() { b.seats(false, env.Member{ID: 4, Name: "d", Addr: "d:1"}) }, "join 4"},
 		{"it connects", func() { b.node.Up(b.hello()) }, "status to 2"},
-		{"it reports", func() {
-			b.node.Receive(nodeB, transport.KindControl, []byte{ctlStatus, 0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0})
-		}, "status to 2"},
+		{"it reports", func() { b.node.Receive(nodeB, transport.KindControl, emptyStatus) }, "status to 2"},
 		{"it reports nonsense", func() { b.node.Receive(nodeB, transport.KindControl, []byte{ctlStatus}) }, "disconnect 2"},
 		{"it is gone, and answers again", func() {
 			b.node.Down(nodeB, transport.Lost)
 			b.news(env.MemberEvent{Member: benchB, State: env.Dead})
+			b.node.Dialed("b:1", b.hello(), nil)
 			b.node.Up(b.hello())
 		}, "join 2"},
 		{"this node leaves", func() { b.node.membership.post(func(m *membership) { m.leave() }) }, "leaving to 2"},
@@ -114,11 +121,11 @@ func TestTheShardLoopHearsOfTheDead(t *testing.T) {
 	for name, then := range map[string]func(b *bench){
 		"its connection is refused":        func(b *bench) { b.node.Down(nodeB, transport.Refused) },
 		"another answers at its address":   func(b *bench) { b.node.Down(nodeB, transport.Replaced) },
-		"this node answers at its address": func(b *bench) { b.news(env.MemberEvent{Member: env.Member{ID: nodeB, Name: "a", Addr: "a:1"}}) },
+		"this node answers at its address": func(b *bench) { b.seats(false, env.Member{ID: nodeB, Name: "a", Addr: "a:1"}) },
 	} {
 		b := start(t, Config{})
 		b.play = func(parcel) {}
-		b.do(func(l *shardLoop) { l.via[nodeB] = nodeC })
+		b.do(func(l *shardLoop) { l.via[nodeC] = way{relay: nodeB} })
 		then(b)
 		if b.run(); len(b.node.shards.via) > 0 {
 			t.Errorf("%s: the shard loop has not heard of it", name)
@@ -159,22 +166,54 @@ func TestEveryEndOfAConnectionCounts(t *testing.T) {
 	}
 }
 
-// Promise: P30: a node that is not ready yet ends if another one that lives has its name, and says which.
+// Promise: P30: a node that is not ready yet ends if another one that lives has its name, and says which. A client hears
+// of another client from the core.
 func TestANameThatIsTaken(t *testing.T) {
+	rival := env.Member{ID: nodeB + 100, Name: "a", Addr: "elsewhere:1"}
+	for _, tt := range []struct {
+		name   string
+		roster []uint64
+		from   env.Member // who says so
+		says   members.Report
+	}{
+		{"a node of the core, and a client", []uint64{nodeA}, rival, members.Report{}},
+		{"two clients", nil, benchB, members.Report{Rival: members.Rival{Node: uint64(rival.ID), Addr: rival.Addr, Lives: true}}},
+	} {
+		b := newBench(t, Config{}, tt.roster...)
+		b.node.status = starting
+		b.node.membership.start()
+		b.run()
+		b.play = func(parcel) {}
+		b.node.Up(b.helloOf(tt.from))
+		for range 30 {
+			b.pass(time.Second)
+			b.node.Receive(tt.from.ID, transport.KindControl, append([]byte{ctlStatus}, wire.Marshal(tt.says)...))
+		}
+		if err := b.node.Err(); !errors.Is(err, fault.ErrNameTaken) || !strings.Contains(err.Error(), `"a", by the node at elsewhere:1`) {
+			t.Errorf("%s: it ends with %v", tt.name, err)
+		}
+	}
+}
+
+// A node gossips while it has a seat: it begins when it gets one, and stops without a word when it has none any more.
+func TestWhoHasASeatGossips(t *testing.T) {
 	b := newBench(t, Config{})
-	b.node.status = starting
 	b.node.membership.start()
 	b.run()
-	rival := env.Member{ID: nodeB + 100, Name: "a", Addr: "elsewhere:1"}
-	b.play = func(parcel) {}
-	b.news(env.MemberEvent{Member: rival})
-	b.node.Up(b.helloOf(rival))
-	for range 30 {
-		b.pass(time.Second)
-		b.node.Receive(rival.ID, transport.KindControl, []byte{ctlStatus, 0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0})
+	if b.news != nil || b.node.gossip != nil {
+		t.Fatal("a client gossips")
 	}
-	if err := b.node.Err(); !errors.Is(err, fault.ErrNameTaken) || !strings.Contains(err.Error(), `"a", by the node at elsewhere:1`) {
-		t.Errorf("it ends with %v", err)
+	b.words = nil
+	b.knows(seat.State{Table: benchMesh(1, nodeA, nodeB)})
+	b.run()
+	if b.node.gossip == nil || !slices.Contains(b.words, "join 2") {
+		t.Errorf("it has a seat, and does not gossip: %v", b.words)
+	}
+	b.words = nil
+	b.knows(seat.State{Table: benchMesh(1, nodeB, nodeC)})
+	b.run()
+	if b.node.gossip != nil || !slices.Contains(b.words, "gossip closes") || slices.Contains(b.words, "gossip leaves") {
+		t.Errorf("it has no seat any more, and gossips: %v", b.words)
 	}
 }
 

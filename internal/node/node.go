@@ -38,7 +38,7 @@ const (
 // ringHash is the ring's fingerprint, for which 12 rings are built: once per process.
 var ringHash = sync.OnceValue(ring.Fingerprint)
 
-// Node is one member of a mesh. Its methods are safe for concurrent use.
+// Node is one node of a mesh. Its methods are safe for concurrent use.
 type Node struct {
 	cfg      Config
 	env      env.Env
@@ -123,8 +123,12 @@ func Start(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.net, n.addr, n.name = net, net.Addr(), cfg.Name
-	if n.name == "" {
+	switch {
+	case n.name != "":
+	case n.addr != "":
 		n.name = n.addr
+	default:
+		n.name = fmt.Sprintf("client-%016x", n.id)
 	}
 	n.log = n.log.With("node", n.name)
 	n.mu.Lock()

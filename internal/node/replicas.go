@@ -78,7 +78,7 @@ func (l *shardLoop) look(v *members.View) {
 			delete(l.framed, key)
 		}
 	}
-	l.forgetWays(func(node uint64) bool { return !v.Has(node) })
+	l.forgetWays(func(relay uint64) bool { return !v.Has(relay) })
 }
 
 // carryOut does what a replica wants done.

@@ -3,6 +3,7 @@ package node
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/message"
 	"github.com/lockmesh/mesh/internal/point"
@@ -58,14 +59,28 @@ func (l *shardLoop) comesThrough(client, from uint64) {
 	if client == from {
 		delete(l.via, client)
 	} else {
-		l.via[client] = from
+		l.via[client] = way{from, l.now}
 	}
 }
 
-// forgetWays forgets the ways to clients that are gone, and the ways through relays that are. The next
-// message to such a relay's client goes to the client itself.
+// way is how a client's requests come that does not reach this node itself.
+type way struct {
+	relay uint64
+	at    time.Duration // of its latest request
+}
+
+// forgetWays forgets the ways through relays that are gone. The next message to such a relay's client goes to the
+// client itself.
 func (l *shardLoop) forgetWays(gone func(node uint64) bool) {
-	maps.DeleteFunc(l.via, func(client, relay uint64) bool { return gone(client) || gone(relay) }) // order-free: each is judged alone
+	maps.DeleteFunc(l.via, func(_ uint64, w way) bool { return gone(w.relay) }) // order-free: each is judged alone
+}
+
+// forgetOldWays forgets the ways to clients that nobody hears any more: none of their leases is left.
+func (l *shardLoop) forgetOldWays() {
+	if len(l.via) > 0 {
+		oldest := l.now - l.core.table.Params.MaxTTL
+		maps.DeleteFunc(l.via, func(_ uint64, w way) bool { return w.at < oldest }) // order-free: each is judged alone
+	}
 }
 
 // refer tells a client which node leads the shard. The answer takes the way by which the request
@@ -90,7 +105,7 @@ func (l *shardLoop) refer(from, generation uint64, client shard.SessionID, numbe
 // toClient sends a message to a client's node, the way that its requests came.
 func (l *shardLoop) toClient(node uint64, sh int, m message.Message) {
 	if via, relayed := l.via[node]; relayed && node != l.node.id {
-		l.say(via, sh, message.NewForward(node, sh, m))
+		l.say(via.relay, sh, message.NewForward(node, sh, m))
 		return
 	}
 	l.say(node, sh, m)

@@ -47,7 +47,7 @@ type shardLoop struct {
 	in       message.Reader
 	frames   []*outFrame
 	framed   map[outKey]*outFrame
-	via      map[uint64]uint64 // client node -> the peer that its requests come through (P15)
+	via      map[uint64]way // by client node: the peer that its requests come through (P15)
 	reported members.Report
 	lacks    int // as reported
 	ticks    uint64
@@ -58,7 +58,7 @@ func newShardLoop(n *Node) *shardLoop {
 	l := &shardLoop{
 		node: n, env: n.env, log: n.log,
 		rand:   rand.New(rand.NewPCG(n.env.Seed(), 0)),
-		framed: make(map[outKey]*outFrame), via: make(map[uint64]uint64),
+		framed: make(map[outKey]*outFrame), via: make(map[uint64]way),
 		view: &members.View{},
 	}
 	l.post(func(l *shardLoop) { // before anything else
@@ -150,6 +150,7 @@ func (l *shardLoop) tick() {
 	if l.ticks++; l.ticks%reportTicks == 0 {
 		l.lookAround()
 		l.report()
+		l.forgetOldWays()
 	}
 	if l.core.fenced {
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,6 +54,9 @@ type peer struct {
 	told   told
 	at     time.Duration // of told
 	echoed core.Mark     // that this node last told it to have heard
+	sent   time.Duration // when this node last told it something
+	owed   bool          // it is a client, and is to be told
+	parted bool          // this node, a client, has ended the connection
 	knows  *core.Table   // that told names, once this node has it
 }
 
@@ -159,12 +163,14 @@ func (b *book) peer(id transport.ID) *peer {
 
 func (b *book) down(now time.Duration, id transport.ID) {
 	e := b.entryOf(id)
-	if p := b.peers[id]; p != nil && e != nil {
+	p := b.peers[id]
+	parted := p != nil && p.parted
+	if p != nil && e != nil {
 		p.up = false
 	} else {
 		delete(b.peers, id)
 	}
-	if e != nil {
+	if e != nil && !parted {
 		e.next = now
 	}
 }
@@ -173,6 +179,13 @@ func (b *book) down(now time.Duration, id transport.ID) {
 func (b *book) hurry(now time.Duration, addr string) {
 	if e := b.entry(addr); e != nil {
 		e.next = now
+	}
+}
+
+// hurryAll dials all entries as soon as possible.
+func (b *book) hurryAll(now time.Duration) {
+	for i := range b.entries {
+		b.entries[i].next = min(b.entries[i].next, now)
 	}
 }
 
@@ -201,15 +214,63 @@ func (m *Machine) table(s core.Stamp) *core.Table {
 	return nil
 }
 
-// contact dials the entries that it is time to dial.
+// contact dials the entries that it is time to dial. A client asks the nodes at them, too: it is told unasked what is
+// new, but that may be lost.
 func (m *Machine) contact(now time.Duration) {
 	m.cover(now)
+	if now >= m.asksAt() {
+		for _, e := range m.book.entries {
+			if p := m.book.peers[e.node]; p != nil && p.up && now >= p.sent+m.askEvery(p) {
+				m.tellAnd(now, e.node, true)
+			}
+		}
+	}
 	for i := range m.book.entries {
 		if e := &m.book.entries[i]; !e.dials && now >= e.next {
 			e.dials, e.begun = true, now
 			m.emit(Dial{Addr: e.addr})
 		}
 	}
+}
+
+// asksAt returns when this node, if it is a client, asks another one next.
+func (m *Machine) asksAt() time.Duration {
+	next := env.Never
+	if m.own != "" {
+		return next
+	}
+	for _, e := range m.book.entries {
+		if p := m.book.peers[e.node]; p != nil && p.up {
+			next = min(next, p.sent+m.askEvery(p))
+		}
+	}
+	return next
+}
+
+// askEvery returns how long a client waits before it asks a node again.
+func (m *Machine) askEvery(p *peer) time.Duration {
+	if !m.settled() || p.told.Member.ID == 0 || p.knows == nil && p.told.Known != (core.Stamp{}) {
+		return m.pace.contact
+	}
+	return m.pace.ask
+}
+
+// settled reports whether this node is a client that knows which mesh serves.
+func (m *Machine) settled() bool { return m.own == "" && m.serving != nil && m.waiting.why == nil }
+
+// rests reports whether an entry need not be dialled soon, by a client. Who is connected need not be found, and what is
+// no entry of the core is not missed. Nobody else is found at an entry while its node is connected.
+func (m *Machine) rests(e *entry) bool {
+	if !m.settled() {
+		return false
+	}
+	p := m.book.peers[e.node]
+	return p != nil && p.up && m.ofCore(e.node, p) || e.err == nil && !slices.Contains(m.serving.List(), e.addr)
+}
+
+// ofCore reports whether a node is of the core that a client follows: it has a seat, or answers at an entry.
+func (m *Machine) ofCore(id transport.ID, p *peer) bool {
+	return slices.Contains(m.serving.Bound(), id) || slices.Contains(m.serving.List(), p.told.Entry)
 }
 
 func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, err error) {
@@ -231,7 +292,10 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 		m.fail(fmt.Errorf("%w: node %q (%v) answers at %s, the entry of node %q: list each by a name of its own", fault.ErrEntryTaken, peer.Name, peer.ID, addr, m.cfg.Self.Name))
 	default:
 		m.answered(now, e, peer)
-		m.tell(peer.ID)
+		m.tell(now, peer.ID)
+	}
+	if m.rests(e) {
+		e.next = now + m.upTo(m.pace.rest)
 	}
 }
 
@@ -248,6 +312,9 @@ func (m *Machine) reached(e *entry) {
 	case len(m.cfg.List) == 1 && !m.cfg.Found && !founding.AllLoopback(m.cfg.List):
 		m.fail(fmt.Errorf("%w: %s is the only entry: all locks would live on one node, and its restart would forget them; WithFound allows it", fault.ErrInvalidOption, e.addr))
 	case e.begun >= m.surely:
+		if m.own == "" {
+			m.book.hurryAll(e.begun) // it has dialled as a client
+		}
 		m.own, m.sure = e.addr, true
 		m.book.answers(e, m.cfg.Self.ID)
 		e.former = 0
@@ -294,16 +361,16 @@ func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 
 // tell tells another node what this one knows and promised, and asks it for the same if it does not tell
 // anyway.
-func (m *Machine) tell(id transport.ID) {
+func (m *Machine) tell(now time.Duration, id transport.ID) {
 	p := m.book.peers[id]
-	m.tellAnd(id, m.own == "" || p == nil || !slices.Contains(p.told.List, m.own))
+	m.tellAnd(now, id, m.own == "" || p == nil || !slices.Contains(p.told.List, m.own))
 }
 
-func (m *Machine) tellAnd(id transport.ID, ask bool) {
+func (m *Machine) tellAnd(now time.Duration, id transport.ID, ask bool) {
 	t := m.told()
 	t.Answer, t.Floor, t.Apart = ask, m.Floor(), m.apart()
 	if p := m.book.peers[id]; p != nil {
-		p.echoed = p.told.mark()
+		p.echoed, p.sent, p.owed = p.told.mark(), now, false
 		t.Heard = p.echoed
 	}
 	m.send(id, t)
@@ -320,16 +387,37 @@ func (m *Machine) told() told {
 	return t
 }
 
-// spread tells all entries what this node knows and promised, if that has changed.
-func (m *Machine) spread() {
+// spread tells all entries what this node knows and promised, if that has changed, and the clients that have told it
+// something: each of them at most once in the time of a contact.
+func (m *Machine) spread(now time.Duration) {
 	t := m.told()
-	if o := m.brief; t.Entry == o.Entry && t.Roll == o.Roll && t.Refused == o.Refused && t.Released == o.Released && t.RollAt == o.RollAt && t.Known == o.Known {
-		return
+	if o := m.brief; t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Known != o.Known {
+		m.brief = t
+		for _, e := range m.book.entries {
+			if p := m.book.peers[e.node]; p != nil && p.up {
+				m.tell(now, e.node)
+			}
+		}
+		for id, p := range m.book.peers { // order-free: marks are set
+			p.owed = m.own != "" && p.up && p.told.Member.ID != 0 && p.told.Entry == "" && m.book.entryOf(id) == nil
+		}
+		m.passAt = now
 	}
-	m.brief = t
-	for _, e := range m.book.entries {
-		if p := m.book.peers[e.node]; p != nil && p.up {
-			m.tell(e.node)
+	if now >= m.passAt {
+		m.pass(now)
+	}
+}
+
+// pass tells the clients that are owed it, if it is time.
+func (m *Machine) pass(now time.Duration) {
+	m.passAt = env.Never
+	for _, id := range slices.Sorted(maps.Keys(m.book.peers)) {
+		switch p := m.book.peers[id]; {
+		case !p.owed:
+		case now < p.sent+m.pace.contact:
+			m.passAt = min(m.passAt, p.sent+m.pace.contact)
+		default:
+			m.tellAnd(now, id, false)
 		}
 	}
 }
@@ -355,7 +443,18 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 	p.knows = known
 	m.claim(from)
 	if t.Answer || t.mark() != p.echoed {
-		m.tellAnd(from, false) // what it was told before does not count any more: see core.Next
+		m.tellAnd(now, from, false) // what it was told before does not count any more: see core.Next
+	}
+	m.part(from, p)
+}
+
+// part ends a client's connection with a node at one of its contact points that is not of its core, once it has heard
+// what that node knows: it may be of another mesh of the same name (C10).
+func (m *Machine) part(id transport.ID, p *peer) {
+	shown := p.knows != nil || p.told.Known == core.Stamp{}
+	if m.settled() && shown && m.book.entryOf(id) != nil && !m.ofCore(id, p) && !p.parted {
+		p.parted = true
+		m.emit(Part{id})
 	}
 }
 
@@ -366,6 +465,7 @@ func (m *Machine) saw(from transport.ID, t *core.Table) {
 		if p := m.book.peers[id]; p != nil && (p.knows == nil || p.knows.Stamp != t.Stamp) && p.told.Known == t.Stamp {
 			p.knows = t
 			m.claim(id)
+			m.part(id, p)
 		}
 	}
 	know(from)
@@ -418,12 +518,20 @@ func (m *Machine) several(e entry, now time.Duration) error {
 // counts reports whether what the node p at e has told counts.
 func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
 	switch {
-	case p.told.Member.ID == 0 || now >= p.at+m.pace.fresh:
+	case p.told.Member.ID == 0 || now >= p.at+m.fresh(p):
 		return false
 	case p.told.Known != core.Stamp{} && p.knows == nil:
 		return false // it has been asked to show that
 	}
 	return m.own == "" || e.back || p.told.Entry == e.addr && m.several(e, now) == nil
+}
+
+// fresh returns for how long counts what a node has told. A client that is connected is told what is new.
+func (m *Machine) fresh(p *peer) time.Duration {
+	if m.own == "" && p.up {
+		return 3 * m.pace.ask
+	}
+	return m.pace.fresh
 }
 
 // former reports whether the node that answered at e before, as at its own entry, is connected still. If the one that

@@ -18,7 +18,10 @@
 // A node at no entry is a client of the core. Its list is of contact points only: several nodes may answer at
 // one, and it dials the entries of the mesh that they show. It takes over the table that a majority of those
 // bound in it stand by, and asks for nothing. So does a node whose entry has left the mesh's list, or is not
-// in it yet.
+// in it yet. Nodes of the core tell a client what is new, each at most once a second; it asks them every 5 s, since
+// that may be lost. It dials an entry whose node is connected every 15 to 30 s, and ends connections with nodes
+// that are not of the core: see [Part]. At rest it costs each node of the core 0.4 frames and 0.04 dials a second
+// (TestWhatAClientCosts).
 //
 // # Other meshes
 //

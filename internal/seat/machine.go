@@ -52,7 +52,7 @@ type Config struct {
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
 }
 
-// Output is something to do now, in order: Dial, Send, Drop, Log, State, Cut, Discover, Inquire or Failed.
+// Output is something to do now, in order: Dial, Send, Part, Drop, Log, State, Cut, Discover, Inquire or Failed.
 type Output interface{ isOutput() }
 
 type (
@@ -65,6 +65,8 @@ type (
 		To   transport.ID
 		Body []byte
 	}
+	// Part ends the connection with a peer: it is not of the core any more, or not yet, and this node is a client.
+	Part struct{ Peer transport.ID }
 	// Drop reports that a peer sent a malformed message. The connection must be closed.
 	Drop struct {
 		Peer transport.ID
@@ -89,6 +91,7 @@ type (
 
 func (Dial) isOutput()   {}
 func (Send) isOutput()   {}
+func (Part) isOutput()   {}
 func (Drop) isOutput()   {}
 func (Log) isOutput()    {}
 func (State) isOutput()  {}
@@ -138,6 +141,7 @@ type Machine struct {
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State
 	brief   told
+	passAt  time.Duration // when clients are told that are owed it, at the earliest
 	waiting waiting
 	alarm   alarm
 
@@ -149,14 +153,18 @@ type Machine struct {
 
 // pace is how fast a Machine goes. The first is drawn from half to all of it.
 type pace struct {
-	contact time.Duration // between two dials of an entry
+	contact time.Duration // between two dials of an entry; between two times that a client is told unasked
 	fresh   time.Duration // for how long an entry counts as heard
 	unit    time.Duration // longer than an answer takes, as a rule
+
+	// Of a client that knows which mesh serves:
+	ask  time.Duration // between two questions to a node that is connected
+	rest time.Duration // between two dials of an entry that is connected
 }
 
 var (
-	afar     = pace{contact: time.Second, fresh: 3 * time.Second, unit: 100 * time.Millisecond}
-	loopback = pace{contact: 200 * time.Millisecond, fresh: time.Second, unit: 20 * time.Millisecond}
+	afar     = pace{contact: time.Second, fresh: 3 * time.Second, unit: 100 * time.Millisecond, ask: 5 * time.Second, rest: 30 * time.Second}
+	loopback = pace{contact: 200 * time.Millisecond, fresh: time.Second, unit: 20 * time.Millisecond, ask: time.Second, rest: 6 * time.Second}
 )
 
 // stalled is after how long without an input, though one was due, the node must make sure that no other
@@ -166,7 +174,7 @@ const stalled = time.Second
 // New returns a Machine that waits for Start.
 func New(cfg Config) *Machine {
 	cfg.List = founding.Normalise(cfg.List)
-	m := &Machine{cfg: cfg, pace: afar, due: env.Never, acceptor: core.NewAcceptor(cfg.Self.ID, cfg.List)}
+	m := &Machine{cfg: cfg, pace: afar, due: env.Never, passAt: env.Never, acceptor: core.NewAcceptor(cfg.Self.ID, cfg.List)}
 	if len(cfg.List) > 0 && founding.AllLoopback(cfg.List) {
 		m.pace = loopback
 	}
@@ -228,10 +236,11 @@ func (m *Machine) Dialed(now time.Duration, addr string, peer transport.Hello, e
 // Up reports a connection with a peer, whichever of the two dialled.
 func (m *Machine) Up(now time.Duration, id transport.ID, out []Output) []Output {
 	return m.input(now, out, func() {
-		m.book.peer(id).up = true
+		p := m.book.peer(id)
+		p.up, p.parted = true, false
 		m.lives(id)
 		if m.book.entryOf(id) != nil {
-			m.tell(id)
+			m.tell(now, id)
 		}
 	})
 }
@@ -281,7 +290,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.contact(now)
 		m.inquire(now)
 		m.publish()
-		m.spread()
+		m.spread(now)
 		m.stand(now)
 		m.accuse(now)
 		m.tellOfMoves(now)
@@ -299,7 +308,8 @@ func (m *Machine) Deadline() time.Duration {
 	if m.ended {
 		return env.Never
 	}
-	next := min(m.last+stalled, m.book.deadline(), m.waiting.deadline(), m.roleDeadline(), m.discoverAt(), m.inquireAt()) // a stall shows though nothing is due
+	next := min(m.last+stalled, m.book.deadline(), m.asksAt(), m.passAt, m.waiting.deadline()) // a stall shows though nothing is due
+	next = min(next, m.roleDeadline(), m.discoverAt(), m.inquireAt())
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()

@@ -36,6 +36,7 @@ type world struct {
 	cut                  map[[2]string]bool // from, to: nothing gets through
 	loss, twice, late    int                // frames in a thousand: lost, come twice, come late and out of order
 	lose                 func(name string) bool
+	seen                 func(from, to *proc, name string) // every frame
 	resolve              func(p *proc, addr string) string // for whom; nil: an address is its own
 	oracle               func(p *proc, node env.Member)    // p asks about a node
 	delay                time.Duration                     // of a frame, at most
@@ -48,6 +49,7 @@ type world struct {
 	apart                bool // there may be two meshes: one of each may decide
 	toldToo              bool
 	frames, bytes, dials int
+	parts                int           // by clients
 	led                  time.Duration // the last time
 	busy                 int           // events at this instant
 	changed              bool          // what some process may do, since the last judgement
@@ -277,6 +279,11 @@ func (w *world) input(p *proc, input func() []Output) {
 			w.dial(p, o.Addr)
 		case Send:
 			w.carry(p, o)
+		case Part:
+			w.parts++
+			w.note("%s parts with %v", p.addr, o.Peer)
+			w.hangUp(p, w.byID[o.Peer], 1)
+			w.hangUp(w.byID[o.Peer], p, w.upTo(w.delay))
 		case Drop:
 			w.err = fmt.Errorf("%s drops %v: %w", p.addr, o.Peer, o.Err)
 		case Log:
@@ -350,6 +357,9 @@ func (w *world) carry(p *proc, s Send) {
 	o := w.byID[s.To]
 	if o == nil || p.links[s.To] == 0 || o.links[p.id] == 0 || w.rng.IntN(1000) < w.loss {
 		return
+	}
+	if w.seen != nil {
+		w.seen(p, o, Describe(s.Body))
 	}
 	w.frames++
 	w.bytes += len(s.Body)

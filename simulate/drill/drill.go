@@ -13,6 +13,7 @@ package drill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh"
@@ -35,6 +36,7 @@ type Drill struct {
 	guests guests
 	many   multitude
 	seeds  []string // the founders' addresses
+	closed bool     // who is no founder opens no port
 	shards int
 	copies int // WithReplicas
 	storm  time.Duration
@@ -46,8 +48,8 @@ type Drill struct {
 const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
-// The sizes are hosts, and how many of them are the core, shards, their replicas (1, 3 or 5), lockers and guests on each host,
-// keys of each kind, what guests do most and how fast, errands, whether thousands come at once, the
+// The sizes are hosts, and how many of them are the core, shards, their replicas (1, 3 or 5), lockers and guests on each
+// host, keys of each kind, whether clients open a port, what guests do most and how fast, errands, whether thousands come at once, the
 // seconds that the storm lasts, and how many faults and calls
 // there must be at least: a storm with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
@@ -73,6 +75,7 @@ func New(w *simulate.World) *Drill {
 	for shard := range d.shards {
 		d.Lockers.Everywhere = append(d.Lockers.Everywhere, keyOf(shard, d.shards))
 	}
+	d.closed = w.Pick("client-only", 0, 1) == 1
 	d.guests = newGuests(w)
 	d.many = newMultitude(w)
 	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
@@ -120,8 +123,15 @@ func mayCrashAll(time.Duration) bool { return true }
 func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
-	n, err := mesh.JoinContext(patience, d.seeds, mesh.WithName(host), mesh.WithBind(port), mesh.WithFound(),
-		mesh.WithShards(d.shards), mesh.WithReplicas(d.copies), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)))
+	opts := []mesh.Option{
+		mesh.WithName(host), mesh.WithShards(d.shards), mesh.WithReplicas(d.copies), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)),
+	}
+	if d.closed && !slices.Contains(d.seeds, host+port) {
+		opts = append(opts, mesh.WithClientOnly())
+	} else {
+		opts = append(opts, mesh.WithBind(port), mesh.WithFound())
+	}
+	n, err := mesh.JoinContext(patience, d.seeds, opts...)
 	if err != nil {
 		return nil, err
 	}

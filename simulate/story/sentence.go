@@ -340,6 +340,9 @@ var nodeForms = []*form{
 	joinForm("{who} joins as {what:address}", func(c *clause) joiner {
 		return joiner{opts: []mesh.Option{mesh.WithAdvertise(c.args["address"])}}
 	}),
+	joinForm("{who} joins without a port", func(*clause) joiner {
+		return joiner{portless: true, opts: []mesh.Option{mesh.WithClientOnly()}}
+	}),
 	joinForm("{who} joins without seeds", func(*clause) joiner { return joiner{alone: true} }),
 	joinForm("{who} founds a mesh of one", func(*clause) joiner {
 		return joiner{alone: true, opts: []mesh.Option{mesh.WithFound()}}
@@ -375,7 +378,8 @@ type joiner struct {
 	seeds []string // nil: those of all
 	alone bool     // without seeds
 	// silent: it says nothing of the mesh's parameters.
-	silent bool
+	silent   bool
+	portless bool // it opens no port
 }
 
 func joinForm(text string, own func(c *clause) joiner) *form {

@@ -119,9 +119,12 @@ func (s *stage) boot(host string) {
 		ctx, cancel := simulate.WithTimeout(ctx, longest)
 		defer cancel()
 		opts := []mesh.Option{
-			mesh.WithName(host), mesh.WithBind(fmt.Sprintf(":%d", cmp.Or(s.plan.ports[host], firstPort))), mesh.WithLogger(simulate.Logger(ctx)),
+			mesh.WithName(host), mesh.WithLogger(simulate.Logger(ctx)),
 		}
 		own, seeds := s.own[host], s.seeds
+		if !own.portless {
+			opts = append(opts, mesh.WithBind(fmt.Sprintf(":%d", cmp.Or(s.plan.ports[host], firstPort))))
+		}
 		if !own.silent {
 			opts = append(opts, mesh.WithShards(s.plan.shards), mesh.WithReplicas(s.plan.replicas),
 				mesh.WithLeaseTTL(s.plan.ttl), mesh.WithMaxTTL(s.plan.maxTTL))
