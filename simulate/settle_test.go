@@ -14,7 +14,7 @@ import (
 func playSettle(seed uint64, harm func(w *simulate.World, follower string)) error {
 	o := simulate.Play(simulate.Options{
 		Seed: seed, Link: simulate.Link{Latency: time.Millisecond, Jitter: time.Millisecond},
-		Set: map[string]int64{"hosts": 3, "founders": 3, "shards": 1, "lockers": 3, "core": 0},
+		Set: map[string]int64{"hosts": 3, "founders": 3, "replicas": 1, "shards": 1, "lockers": 3, "core": 0},
 	}, func(w *simulate.World) error {
 		l := drill.New(w).Lockers
 		l.Start(w)

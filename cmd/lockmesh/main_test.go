@@ -70,7 +70,7 @@ func TestBadFlags(t *testing.T) {
 		{"-bug Heisenbug", "-list"},
 		{"-set hosts", "hosts"},
 		{"-set hots=3", "hots"},
-		{"-set hosts=30", "[3, 20]"},
+		{"-set hosts=50", "[3, 40]"},
 		{"-set site-*=60 -profile hostile", "site-"},
 		{"-only crash", "crash"},
 		{"-only flood/1", "flood"},
