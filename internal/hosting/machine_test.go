@@ -239,8 +239,8 @@ func TestAims(t *testing.T) {
 func TestAimsOfTheDropped(t *testing.T) {
 	one := tableOf(5, 1, 2, 3)
 	dropped := after(one, func(t *core.Table, _ *core.Shard) { t.Seats = slices.Delete(t.Seats, 2, 3) })
-	for self, yields := range map[transport.ID]bool{1: false, 3: true} {
-		m := New(self)
+	for _, self := range []transport.ID{1, 3} {
+		m, yields := New(self), self == 3
 		knows(m, 0, one)
 		out := knows(m, 0, dropped)
 		wants(t, "without entry 3", out, "aims at 2 1 3")

@@ -155,9 +155,12 @@ func TestEveryEndOfAConnectionCounts(t *testing.T) {
 	for cause := transport.Lost; cause <= transport.Disconnected; cause++ {
 		b := start(t, Config{})
 		b.play = func(p parcel) { b.note("%s to %d", p.words(), p.to) }
-		b.news(env.MemberEvent{Member: benchB})
+		b.seats(false, benchB)
 		b.node.Up(b.hello())
-		b.run()
+		b.words = nil
+		if b.pass(2 * time.Second); !slices.Contains(b.words, "status to 2") {
+			t.Fatalf("it does not report to a node of the core: %v", b.words)
+		}
 		b.node.Down(nodeB, cause)
 		b.words = nil
 		if b.pass(2 * time.Second); slices.Contains(b.words, "status to 2") {

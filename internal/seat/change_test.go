@@ -340,6 +340,7 @@ func TestVersionNeedsAMajority(t *testing.T) {
 		w.ticks(p, pauses)
 	}
 	w.ticks(p, proposes)
+	holds(t, v.value == nil, "it proposes before others have answered")
 	answers := func(msg message) (out []Output) {
 		for _, addr := range w.list[1:3] {
 			equal(t, 0, sends(out, "write")+sends(out, "shown"), "early")

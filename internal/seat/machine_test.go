@@ -264,6 +264,7 @@ func TestAfterAStall(t *testing.T) {
 // A stall shows as well where all dials were under way when it began, so that nothing was due.
 func TestStallWhileDialling(t *testing.T) {
 	w := founded(t, 3)
+	w.run(5 * time.Second) // nothing is waited for any more
 	p := w.procs[w.list[0]]
 	dialling := func() bool {
 		return !slices.ContainsFunc(p.m.book.entries, func(e entry) bool { return !e.dials })
