@@ -40,7 +40,11 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg message) {
 		if msg.Call.Ballot.By != from {
 			return
 		}
-		r, err := m.acceptor.Call(msg.Call)
+		err := m.takesOver(msg.Call.List, msg.Call.Roster)
+		var r core.Report
+		if err == nil {
+			r, err = m.acceptor.Call(msg.Call)
+		}
 		if err != nil {
 			m.refuse(from, msg.Call.Ballot, m.acceptor.Report().Roll, err)
 			return
@@ -67,7 +71,12 @@ func (m *Machine) accept(now time.Duration, from transport.ID, msg message) {
 		m.yield(now, 3*m.pace.unit)
 		m.send(from, value{Read: msg.Read, At: at, Accepted: packOrNone(accepted)})
 	case write:
-		if err := m.acceptor.Write(msg.Ballot, msg.Prev, msg.Table.unpack()); err != nil {
+		t := msg.Table.unpack()
+		err := m.takes(t)
+		if err == nil {
+			err = m.acceptor.Write(msg.Ballot, msg.Prev, t)
+		}
+		if err != nil {
 			m.refuse(from, msg.Ballot, m.acceptor.Promised(), err)
 			return
 		}

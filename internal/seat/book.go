@@ -368,7 +368,7 @@ func (m *Machine) tell(now time.Duration, id transport.ID) {
 
 func (m *Machine) tellAnd(now time.Duration, id transport.ID, ask bool) {
 	t := m.told()
-	t.Answer, t.Floor, t.Apart = ask, m.Floor(), m.apart()
+	t.Answer, t.Floor = ask, m.Floor()
 	if p := m.book.peers[id]; p != nil {
 		p.echoed, p.sent, p.owed = p.told.mark(), now, false
 		t.Heard = p.echoed
@@ -380,24 +380,26 @@ func (m *told) mark() core.Mark { return core.Mark{Known: m.Known, Roll: m.Roll}
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
-	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces}
+	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces, Apart: m.apart()}
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
 	return t
 }
 
-// spread tells all entries what this node knows and promised, if that has changed, and the clients that have told it
-// something: each of them at most once in the time of a contact.
+// spread tells all entries what this node knows and promised, and who is connected, if that has changed. It tells the
+// clients that have told it something what it knows and promised: each of them at most once in the time of a contact.
 func (m *Machine) spread(now time.Duration) {
-	t := m.told()
-	if o := m.brief; t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Known != o.Known {
-		m.brief = t
+	t, o := m.told(), m.brief
+	news := t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Known != o.Known
+	if m.brief = t; news || !slices.Equal(t.Apart, o.Apart) {
 		for _, e := range m.book.entries {
 			if p := m.book.peers[e.node]; p != nil && p.up {
 				m.tell(now, e.node)
 			}
 		}
+	}
+	if news {
 		for id, p := range m.book.peers { // order-free: marks are set
 			p.owed = m.own != "" && p.up && p.told.Member.ID != 0 && p.told.Entry == "" && m.book.entryOf(id) == nil
 		}
@@ -494,10 +496,10 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 	return all
 }
 
-// contested returns that several nodes answer at an entry, or nil.
+// contested returns that several nodes answer at an entry, or another one than the one that lives and has its seat; or nil.
 func (m *Machine) contested(now time.Duration) (err error) {
 	for _, e := range m.book.entries {
-		err = cmp.Or(err, m.several(e, now))
+		err = cmp.Or(err, m.several(e, now), m.held(e, now))
 	}
 	return err
 }
@@ -523,7 +525,7 @@ func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
 	case p.told.Known != core.Stamp{} && p.knows == nil:
 		return false // it has been asked to show that
 	}
-	return m.own == "" || e.back || p.told.Entry == e.addr && m.several(e, now) == nil
+	return m.own == "" || e.back || p.told.Entry == e.addr && m.several(e, now) == nil && m.held(e, now) == nil
 }
 
 // fresh returns for how long counts what a node has told. A client that is connected is told what is new.

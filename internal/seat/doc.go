@@ -9,7 +9,8 @@
 // knows and promised; a decision that the other names and this node does not have, it asks to be shown. What
 // changes is told at once, and what the others told before does not count any more: each report says after
 // which of this node's own it was made. An entry that has not told for 3 s does not count, nor does one at which
-// two nodes answer that are both connected, nor a node that has not found itself at that entry.
+// two nodes answer that are both connected, nor a node that has not found itself at that entry, nor one that would take
+// the seat of another one with which this node, or one that is heard, is connected.
 //
 // A node whose entry is answered by another one ends. After a stall of more than a second it answers nobody,
 // and its replicas are fenced, until a dial of its entry, begun after the stall, has reached it: meanwhile

@@ -3,6 +3,7 @@ package seat
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -478,8 +479,13 @@ func TestTwoNodesAtAnEntry(t *testing.T) {
 	p.m.Dialed(w.now, w.list[1], other, nil, nil)
 	p.m.Message(w.now, 8, encode(told{card: card{Member: env.Member{ID: 8}, List: w.list}, Entry: w.list[1]}), nil)
 	equal(t, 2, len(p.m.reports(w.now)))
-	p.m.Down(w.now, w.procs[w.list[1]].id, nil)
-	equal(t, 3, len(p.m.reports(w.now)))
+	first, third := w.procs[w.list[1]], w.procs[w.list[2]]
+	p.m.Down(w.now, first.id, nil)
+	equal(t, 2, len(p.m.reports(w.now)), "another node is connected with the first")
+	says := third.m.told()
+	says.Apart = []transport.ID{first.id}
+	p.m.Message(w.now, third.id, encode(says), nil)
+	holds(t, slices.Contains(slices.Collect(maps.Keys(p.m.reports(w.now))), w.list[1]), "nobody is connected with the first")
 }
 
 // A node that proves that the one before it has ended, by the lock of a state directory, counts though a connection with
@@ -509,7 +515,7 @@ func TestNoSeatGoesBack(t *testing.T) {
 	out := p.m.Message(w.now, b.id, encode(shown{pack(next)}), nil)
 	tell := func() {
 		r := p.m.acceptor.Report()
-		out = p.m.Message(w.now, b.id, encode(told{card: card{Member: env.Member{ID: b.id}, List: w.list}, Entry: w.list[1], Known: next.Stamp, Heard: r.Mark()}), out)
+		out = p.m.Message(w.now, b.id, encode(told{card: card{Member: env.Member{ID: b.id}, List: w.list}, Entry: w.list[1], Known: next.Stamp, Heard: r.Mark(), Apart: []transport.ID{77}}), out)
 	}
 	tell()
 	equal(t, next.Stamp, p.m.acceptor.Table().Stamp)

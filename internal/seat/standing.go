@@ -73,6 +73,8 @@ func (m *Machine) missing(e *entry, now time.Duration) string {
 		return ""
 	case several != nil && m.Role() != Client:
 		return several.Error()
+	case m.own != "" && m.held(*e, now) != nil:
+		return m.held(*e, now).Error()
 	case e.err != nil:
 		return e.err.Error()
 	case p == nil:
