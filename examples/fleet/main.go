@@ -26,6 +26,14 @@
 //
 // measures how fast a mesh recovers. It kills the node that leads the shard of a free key,
 // thirty times, each time while a client on another node locks and unlocks the key.
+//
+//	go run ./examples/fleet -rows
+//
+// plays what may happen to a core, one row after the other: two of three killed together, two of five, the whole core,
+// a rolling restart with kills, a machine that is gone for good. Each row has a new mesh, with three clients that hold 50 locks with
+// leases of ten seconds, wait in queues, and lock free keys of every shard. It prints what the holders kept, whether the queues
+// kept their order, and how long free keys could not be locked. The exit status is 1 if a row fails: see row.go for the rows, and verdict.go
+// for what is asked of them. It takes less than three minutes.
 package main
 
 import (
@@ -38,6 +46,7 @@ import (
 const (
 	key       = "journal"        // its lock guards the file
 	core      = 3                // how many members the list has; all others are clients
+	replicas  = 3                // of each shard
 	lease     = 2 * time.Second  // how long the journal's lock outlives its process
 	longLease = 10 * time.Second // how long a client's own lock does
 )
@@ -48,6 +57,8 @@ func main() {
 		duration = flag.Duration("duration", 30*time.Second, "how long to go on killing")
 		measure  = flag.Bool("measure", false, "measure the time to the next grant after kills of a key's leader")
 		kills    = flag.Int("kills", 30, "how many kills to measure")
+		rows     = flag.Bool("rows", false, "play the rows of failures, and print what they cost")
+		only     = flag.String("row", "", "with -rows: play only those with this `text` in their name")
 		verbose  = flag.Bool("v", false, "print the logs of the nodes")
 		member   memberFlags
 	)
@@ -64,6 +75,8 @@ func main() {
 		err = fmt.Errorf("-nodes is %d, want at least %d: a smaller core cannot survive a kill", *nodes, core)
 	case *kills < 1:
 		err = fmt.Errorf("-kills is %d, want at least 1", *kills)
+	case *rows:
+		err = runRows(*only, *verbose)
 	case *measure:
 		err = runMeasure(*nodes, *kills, *verbose)
 	default:

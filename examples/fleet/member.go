@@ -26,20 +26,21 @@ const (
 // memberFlags are the flags with which the program starts copies of itself as members.
 type memberFlags struct {
 	name, addr, seeds, journal string
-	start                      int
+	start, replicas            int
 }
 
 func (f *memberFlags) define() {
-	flag.StringVar(&f.name, "member", "", "run as the member of this `name`; only for use by the program itself, like -addr, -seeds, -journal and -start")
+	flag.StringVar(&f.name, "member", "", "run as the member of this `name`; only for use by the program itself, like -addr, -seeds, -journal, -start and -replicas")
 	flag.StringVar(&f.addr, "addr", "", "the member's address")
 	flag.StringVar(&f.seeds, "seeds", "", "the addresses of the core, separated by commas")
 	flag.StringVar(&f.journal, "journal", "", "the shared file; if empty, the member has no workers")
 	flag.IntVar(&f.start, "start", 0, "how many times this member has been started")
+	flag.IntVar(&f.replicas, "replicas", replicas, "the replicas of each shard")
 }
 
 func (f *memberFlags) args() []string {
 	return []string{
-		"-member", f.name, "-addr", f.addr, "-seeds", f.seeds, "-journal", f.journal, "-start", fmt.Sprint(f.start),
+		"-member", f.name, "-addr", f.addr, "-seeds", f.seeds, "-journal", f.journal, "-start", fmt.Sprint(f.start), "-replicas", fmt.Sprint(f.replicas),
 	}
 }
 
@@ -52,15 +53,16 @@ type event struct {
 	Called int64  `json:",omitempty"` // when a lock was requested: Unix time in ns, as all members are on one machine
 	At     int64  `json:",omitempty"` // when it was granted: likewise
 	Token  uint64 `json:",omitempty"`
-	Text   string `json:",omitempty"` // acked: the record's author; leads: a name; failed and exited: why
+	Place  int    `json:",omitempty"` // served and queued: a place in a queue; swept: a shard
+	Text   string `json:",omitempty"` // acked: the record's author; leads: a name; failed and exited: why; others: a key
 }
 
 // The kinds of events.
 const (
 	joined  = "joined"
 	healthy = "healthy" // every shard is fully replicated
-	holds   = "holds"   // a client has locked the key of its own
-	dropped = "dropped" // it has lost it
+	holds   = "holds"   // a client has locked a key, to hold it
+	dropped = "dropped" // it has lost that
 	granted = "granted"
 	acked   = "acked" // a record counts forever
 	lost    = "lost"  // a lock was lost before its unlock
@@ -69,12 +71,13 @@ const (
 	exited  = "exited" // made by the supervisor
 )
 
-// The commands that a member reads from its standard input, one a line. The end of the
+// The commands that a member reads from its standard input, one a line; holder.go has more. The end of the
 // input means that the supervisor is dead: the member exits.
 const (
 	commandLeader = "leader" // name the node that leads the key's shard
 	commandProbe  = "probe"  // lock and unlock the key over and over
 	commandRest   = "rest"   // stop probing
+	commandLeave  = "leave"
 	commandStop   = "stop"
 )
 
@@ -109,39 +112,47 @@ func runMember(flags memberFlags, verbose bool) error {
 	}
 	defer node.Close()
 	m := &member{memberFlags: flags, node: node}
-	m.tell(event{Kind: joined})
-
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	all.Go(func() { m.run(ctx, m.awaitHealth) })
-	if flags.journal != "" {
-		if !slices.Contains(strings.Split(flags.seeds, ","), flags.addr) {
-			all.Go(func() { m.run(ctx, m.hold) })
-		}
-		for i := range workers {
-			all.Go(func() { m.run(ctx, func(ctx context.Context) error { return m.work(ctx, i+1) }) })
-		}
-	}
+	m.begin(ctx, &all)
+	h := newHolder(m)
 	rest := func() {}
 	for {
 		select {
 		case command := <-commands:
 			switch command {
-			case commandLeader:
-				m.run(ctx, m.tellLeader)
 			case commandProbe:
 				probing, stop := context.WithCancel(ctx)
 				rest = stop
 				all.Go(func() { m.run(probing, m.probe) })
 			case commandRest:
 				rest()
+			case commandLeave:
+				return node.Leave(ctx)
 			case commandStop:
 				return nil
+			default:
+				all.Go(func() { m.run(ctx, func(ctx context.Context) error { return h.obey(ctx, command) }) })
 			}
 		case <-node.Done():
 			return node.Err()
 		}
+	}
+}
+
+// begin reports that the member has joined, and starts what it does without a command.
+func (m *member) begin(ctx context.Context, all *sync.WaitGroup) {
+	m.tell(event{Kind: joined})
+	all.Go(func() { m.run(ctx, m.awaitHealth) })
+	if m.journal == "" {
+		return
+	}
+	if !slices.Contains(strings.Split(m.seeds, ","), m.addr) {
+		all.Go(func() { m.run(ctx, m.hold) })
+	}
+	for i := range workers {
+		all.Go(func() { m.run(ctx, func(ctx context.Context) error { return m.work(ctx, i+1) }) })
 	}
 }
 
@@ -169,6 +180,7 @@ func join(ctx context.Context, flags memberFlags, verbose bool) (*mesh.Node, err
 		mesh.WithName(flags.name),
 		mesh.WithBind(flags.addr),
 		mesh.WithLeaseTTL(lease),
+		mesh.WithReplicas(flags.replicas),
 		mesh.WithLogger(logs))
 }
 

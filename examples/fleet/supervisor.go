@@ -17,10 +17,17 @@ import (
 // patience is how long the supervisor waits for an event before the run fails.
 const patience = 30 * time.Second
 
+// crew says how many members a fleet has, and how they are started.
+type crew struct {
+	core, clients int
+	replicas      int    // of each shard
+	journal       string // the file that the members append to; if empty, they have no workers
+}
+
 // supervisor starts and kills the members, and receives their events.
 type supervisor struct {
+	crew    crew
 	program string
-	journal string
 	verbose bool
 	members []*process // core and clients
 	core    []*process // those at an entry of the list
@@ -33,29 +40,28 @@ type supervisor struct {
 // process is a member as the supervisor sees it.
 type process struct {
 	name, addr string
-	start      int // how many times it has been started
-	killed     bool
+	start      int  // how many times it has been started
+	ending     bool // it was killed, or told to leave
 	cmd        *exec.Cmd
 	in         io.WriteCloser
 }
 
-// newSupervisor prepares a fleet, but does not start it. If journal is empty, the members
-// have no workers.
-func newSupervisor(nodes int, journal string, verbose bool, record func(event)) (*supervisor, error) {
+// newSupervisor prepares a fleet, but does not start it.
+func newSupervisor(c crew, verbose bool, record func(event)) (*supervisor, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{program: program, journal: journal, verbose: verbose, events: make(chan event, 1024), record: record}
-	addrs, err := freeAddrs(nodes)
+	s := &supervisor{crew: c, program: program, verbose: verbose, events: make(chan event, 1024), record: record}
+	addrs, err := freeAddrs(c.core + c.clients)
 	if err != nil {
 		return nil, err
 	}
 	for i, addr := range addrs {
 		s.members = append(s.members, &process{name: fmt.Sprintf("n%d", i+1), addr: addr})
 	}
-	s.core, s.clients = s.members[:core], s.members[core:]
-	s.seeds = strings.Join(addrs[:core], ",")
+	s.core, s.clients = s.members[:c.core], s.members[c.core:]
+	s.seeds = strings.Join(addrs[:c.core], ",")
 	return s, nil
 }
 
@@ -79,8 +85,8 @@ func freeAddrs(n int) ([]string, error) {
 // launch starts a member, for the first time or after a kill.
 func (s *supervisor) launch(p *process) error {
 	p.start++
-	p.killed = false
-	flags := memberFlags{name: p.name, addr: p.addr, seeds: s.seeds, journal: s.journal, start: p.start}
+	p.ending = false
+	flags := memberFlags{name: p.name, addr: p.addr, seeds: s.seeds, journal: s.crew.journal, start: p.start, replicas: s.crew.replicas}
 	p.cmd = exec.Command(s.program, flags.args()...)
 	if s.verbose {
 		p.cmd.Args = append(p.cmd.Args, "-v")
@@ -117,12 +123,32 @@ func (s *supervisor) launchAll(ctx context.Context) error {
 
 // relaunch starts members, for example after a kill, and waits until each sees a healthy mesh.
 func (s *supervisor) relaunch(ctx context.Context, all ...*process) error {
+	if err := s.launchEach(all); err != nil {
+		return err
+	}
+	return s.awaitAll(ctx, "a healthy mesh", healthy, all)
+}
+
+func (s *supervisor) launchEach(all []*process) error {
 	for _, p := range all {
 		if err := s.launch(p); err != nil {
 			return err
 		}
 	}
-	return s.awaitAll(ctx, "a healthy mesh", healthy, all)
+	return nil
+}
+
+// leave ends a member in an orderly way.
+func (s *supervisor) leave(ctx context.Context, p *process) error {
+	p.ending = true
+	if err := p.command(commandLeave); err != nil {
+		return err
+	}
+	e, err := s.await(ctx, "the end of "+p.name, p.says(exited))
+	if err == nil && e.Text != fmt.Sprint(nil) {
+		err = fmt.Errorf("%s left with an error: %s", p.name, e.Text)
+	}
+	return err
 }
 
 // kill kills members with SIGKILL and waits until their processes are gone. The result is the
@@ -130,7 +156,7 @@ func (s *supervisor) relaunch(ctx context.Context, all ...*process) error {
 func (s *supervisor) kill(ctx context.Context, all ...*process) (time.Time, error) {
 	at := time.Now()
 	for _, p := range all {
-		p.killed = true
+		p.ending = true
 		if err := p.cmd.Process.Kill(); err != nil {
 			return at, err
 		}
@@ -173,7 +199,7 @@ func (s *supervisor) await(ctx context.Context, what string, is func(event) bool
 				return e, nil
 			case e.Kind == failed:
 				return e, fmt.Errorf("%s failed: %s", e.Member, e.Text)
-			case e.Kind == exited && !slices.ContainsFunc(s.members, func(p *process) bool { return p.killed && p.says(exited)(e) }):
+			case e.Kind == exited && !slices.ContainsFunc(s.members, func(p *process) bool { return p.ending && p.says(exited)(e) }):
 				return e, fmt.Errorf("%s exited by itself: %s", e.Member, e.Text)
 			}
 		case <-late.C:

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// evidence is what the members of a row have told.
+type evidence struct {
+	holds  []event         // locks of the clients, to be held through the row
+	drops  []event         // those of them that their holders lost
+	sees   []event         // with which tokens they are held at the end, as each member sees it
+	queued []event         // counts of waiters
+	served []event         // grants of waiters
+	swept  [shards][]event // grants of a free key of each shard, by time
+}
+
+func (v *evidence) record(e event) {
+	switch e.Kind {
+	case holds:
+		v.holds = append(v.holds, e)
+	case dropped:
+		v.drops = append(v.drops, e)
+	case sees:
+		v.sees = append(v.sees, e)
+	case queued:
+		v.queued = append(v.queued, e)
+	case served:
+		v.served = append(v.served, e)
+	case swept:
+		v.swept[e.Place] = append(v.swept[e.Place], e)
+	}
+}
+
+// after says whether a call after t has been granted, in each of the shards.
+func (v *evidence) after(t time.Time, of []int) bool {
+	return !slices.ContainsFunc(of, func(shard int) bool { _, ok := v.first(shard, t); return !ok })
+}
+
+// first returns when the first call after t was granted in a shard.
+func (v *evidence) first(shard int, t time.Time) (at time.Time, ok bool) {
+	for _, e := range v.swept[shard] {
+		if e.Called > t.UnixNano() {
+			return time.Unix(0, e.At), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// check is a time in which free keys of some shards may be out of reach for a while, and no longer.
+type check struct {
+	name     string // of what happens in it; empty: what the row is named for
+	shards   []int
+	from, to time.Time     // from is when the processes were killed, or restarted if that is later
+	most     time.Duration // for which a free key may not be granted
+	closed   bool          // no majority can be: no free key is granted at all, and most does not count
+}
+
+// times says how long free keys of the check's shards were out of reach, in the worst shard: the time from its
+// begin until a call after it was granted, and the longest time between two grants.
+func (v *evidence) times(c check) (opened, pause time.Duration) {
+	for _, shard := range c.shards {
+		at, ok := v.first(shard, c.from)
+		if !ok || at.After(c.to) {
+			at = c.to
+		}
+		opened = max(opened, at.Sub(c.from))
+		last := c.from
+		for _, e := range v.swept[shard] {
+			if at := time.Unix(0, e.At); at.After(c.from) && at.Before(c.to) {
+				pause, last = max(pause, at.Sub(last)), at
+			}
+		}
+		pause = max(pause, c.to.Sub(last))
+	}
+	return opened, pause
+}
+
+// verdict is what a row has shown. It has failed if there are errors.
+type verdict struct {
+	held, kept      int
+	queues, inOrder int
+	lines           []line // of each check
+	failed          int    // how many errors there are
+	errs            []error
+}
+
+type line struct {
+	name          string
+	shards        int
+	opened, pause time.Duration
+	closed        bool
+}
+
+// fail adds an error. Only the first ten are kept.
+func (d *verdict) fail(format string, args ...any) {
+	if d.failed++; len(d.errs) < 10 {
+		d.errs = append(d.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// judge compares what the members told with what is asked of a row. Each of the members was asked for every lock, and each
+// of the keys in queues had so many waiters.
+func (v *evidence) judge(members int, queues []string, waiters int, checks []check) *verdict {
+	d := &verdict{held: len(v.holds), queues: len(queues)}
+	if d.held == 0 {
+		d.fail("no locks were held")
+	}
+	for _, h := range v.holds {
+		v.judgeHold(d, h, members)
+	}
+	for _, key := range queues {
+		v.judgeQueue(d, key, waiters)
+	}
+	for _, c := range checks {
+		v.judgeCheck(d, c)
+	}
+	return d
+}
+
+// judgeHold: the holder has not lost its lock, and all members see it, with the token of its grant.
+func (v *evidence) judgeHold(d *verdict, h event, members int) {
+	before, seen := d.failed, 0
+	if slices.ContainsFunc(v.drops, func(e event) bool { return e.Text == h.Text }) {
+		d.fail("%s lost %s", h.Member, h.Text)
+	}
+	for _, e := range v.sees {
+		switch {
+		case e.Text != h.Text:
+			continue
+		case e.Token != h.Token:
+			d.fail("%s is held by %s with token %d, and %s sees token %d", h.Text, h.Member, h.Token, e.Member, e.Token)
+		}
+		seen++
+	}
+	if seen != members {
+		d.fail("%d of %d members have said with which token %s is held", seen, members, h.Text)
+	}
+	if d.failed == before {
+		d.kept++
+	}
+}
+
+// judgeQueue: all waiters were served, in their order, with tokens that grow from that of the holder.
+func (v *evidence) judgeQueue(d *verdict, key string, waiters int) {
+	last := uint64(0)
+	if i := slices.IndexFunc(v.holds, func(e event) bool { return e.Text == key }); i >= 0 {
+		last = v.holds[i].Token
+	}
+	var got []event
+	for _, e := range v.served {
+		if e.Text == key {
+			got = append(got, e)
+		}
+	}
+	slices.SortFunc(got, func(x, y event) int { return cmp.Compare(x.At, y.At) })
+	if len(got) != waiters {
+		d.fail("%s: %d of %d waiters were served", key, len(got), waiters)
+		return
+	}
+	for i, e := range got {
+		if e.Place != i || e.Token <= last {
+			d.fail("%s: waiter %d was served as number %d, with token %d after token %d", key, e.Place, i, e.Token, last)
+			return
+		}
+		last = e.Token
+	}
+	d.inOrder++
+}
+
+// judgeCheck: free keys are granted soon enough, and then again and again; or not at all, if that cannot be right.
+func (v *evidence) judgeCheck(d *verdict, c check) {
+	l := line{name: c.name, shards: len(c.shards), closed: c.closed}
+	l.opened, l.pause = v.times(c)
+	d.lines = append(d.lines, l)
+	if len(c.shards) == 0 {
+		d.fail("%s: no shards", c.name)
+	}
+	if worst := max(l.opened, l.pause); !c.closed && worst > c.most {
+		d.fail("%s: no free key was granted in a shard for %v, want at most %v", c.name, round(worst), c.most)
+	}
+	for _, shard := range c.shards {
+		if at, ok := v.first(shard, c.from); c.closed && ok && at.Before(c.to) {
+			d.fail("%s: a key of shard %d was granted without a majority", c.name, shard)
+		}
+	}
+}
