@@ -278,6 +278,53 @@ func TestTheLastNodesLeave(t *testing.T) {
 	}
 }
 
+// Promise: C4, G9: two of four entries leave, one after the other, two serve on, and then both are started again. That
+// takes a roll call, for two of four decide nothing; but it binds them, and no more: no lock is lost, no key is
+// quiet, and no shard begins anew.
+func TestHalfOfTheCoreLeaves(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			w := newTrialOf(t, simulate.Options{Seed: seed, Profile: simulate.Flaky, Set: truthful()}, trialTTL, 4, trialShards)
+			held := map[string]*mesh.Lock{"a": w.lock("a", "held by a"), "c": w.lock("c", "held by c")}
+			for _, host := range []string{"b", "d"} {
+				w.check(w.leave(host, 10*time.Second))
+				w.serves("a")
+			}
+			w.Host("d").Crash()
+			w.Host("d").Restart()
+			w.Host("d").Go("join", func(ctx context.Context) { w.join(ctx, "d") })
+			w.pass(time.Duration(1+seed) * time.Second) // it has no seat yet
+			w.serves("c")
+			w.restart("b", 30*time.Second)
+			if until := w.nodes["a"].Health().QuietUntil; !until.IsZero() {
+				t.Errorf("quiet until %v", until)
+			}
+			w.serves("a")
+			w.until("d is back", 20*time.Second, func() bool { return len(w.nodes) == 4 })
+			for _, host := range []string{"a", "c"} {
+				if err := held[host].Err(); err != nil {
+					t.Errorf("the lock on %s: %v", host, err)
+				}
+				w.check(w.unlock(host, held[host], time.Second))
+			}
+		})
+	}
+}
+
+// serves: a node gets keys of all shards at once.
+func (w *trial) serves(host string) {
+	w.t.Helper()
+	w.at(host, func(ctx context.Context, n *mesh.Node) {
+		for i := range 4 * trialShards {
+			ctx, cancel := simulate.WithTimeout(ctx, 2*time.Second)
+			if err := n.Do(ctx, fmt.Sprint("any", i), nothing); err != nil {
+				w.t.Errorf("at %v: %v", w.Now(), err)
+			}
+			cancel()
+		}
+	})
+}
+
 func TestLeaveWhileHolding(t *testing.T) {
 	w := newTrial(t, simulate.Options{Seed: 21}, trialTTL, 3)
 	key := w.ledBy("a")

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -359,6 +360,75 @@ func TestRecovered(t *testing.T) {
 				t.Errorf("it goes on from %+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// Promise: C4, G9: in a roll call shards go on whose voters can, if those that forgot are too few to have decided
+// something alone; else every shard begins anew.
+func TestWhatGoesOnAfterARollCall(t *testing.T) {
+	four, five := serving("abcd", 1, 2, 3, 4), serving("abcde", 1, 2, 3, 4, 5)
+	votes := func(t *Table, voters ids, next ids) *Table {
+		n := t.next()
+		n.Shards[0].Voters, n.Shards[0].Next = voters, next
+		return n
+	}
+	knows := func(id transport.ID, table *Table) Report { return Report{Node: id, List: []string{"a"}, Table: table} }
+	writes := func(r Report, accepted *Table) Report {
+		r.At, r.Accepted = Ballot{3, 3}, accepted
+		return r
+	}
+	began := votes(four, ids{1, 3}, nil)
+	recovers, err := votes(four, ids{2, 4}, nil).Recover(0, ids{2, 4}, ids{1, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := votes(four, ids{2, 4}, nil)
+	called := *began // the value of a roll call after it, which two have accepted
+	called.Stamp = Stamp{Ballot{7, 2}, 0}
+	accepts := func(r Report) Report {
+		r.Roll, r.RollAt, r.Proposed = called.Stamp.Roll, called.Stamp.Roll, &called
+		return r
+	}
+	left := votes(four, ids{1, 9}, nil)
+	left.Dropped = 9
+	for _, tt := range []struct {
+		name    string
+		answers []Report
+		from    *Table // the shard goes on as here; nil: it begins anew
+	}{
+		{"two of four remember", []Report{knows(1, began), knows(7, nil), knows(3, began), knows(8, nil)}, began},
+		{"one of four", []Report{knows(1, began), knows(7, nil), knows(9, nil), knows(8, nil)}, nil},
+		{"two of five", []Report{knows(1, votes(five, ids{1, 3}, nil)), knows(7, nil), knows(3, votes(five, ids{1, 3}, nil)), knows(8, nil), knows(9, nil)}, nil},
+		{"one is a version behind", []Report{knows(1, began), knows(7, nil), knows(3, four), knows(8, nil)}, began},
+		{"one has gone over to another generation", []Report{knows(1, began), knows(7, nil), knows(3, &Table{Stamp: Stamp{Roll: Ballot{1, 0}}, Seats: []Seat{{Entry: "a", Node: env.Member{ID: 9}}}}), knows(8, nil)}, nil},
+		{"most voters forgot", []Report{knows(1, votes(four, ids{1, 2, 4}, nil)), knows(7, nil), knows(3, votes(four, ids{1, 2, 4}, nil)), knows(8, nil)}, nil},
+		{"most of those that it may have changed to forgot", []Report{knows(1, votes(four, ids{1, 3}, ids{2, 4})), knows(7, nil), knows(3, votes(four, ids{1, 3}, ids{2, 4})), knows(8, nil)}, nil},
+		{"it may have changed, to others that remember", []Report{knows(1, votes(four, ids{1, 2, 3}, ids{1, 3})), knows(7, nil), knows(3, votes(four, ids{1, 2, 3}, ids{1, 3})), knows(8, nil)}, votes(four, ids{1, 2, 3}, ids{1, 3})},
+		{"a version was accepted after it", []Report{knows(1, before), knows(7, nil), writes(knows(3, before), recovers), knows(8, nil)}, recovers},
+		{"a roll call that bound two of them was accepted", []Report{accepts(knows(1, began)), knows(7, nil), accepts(knows(3, nil)), knows(8, nil)}, &called},
+		{"a voter whose entry was dropped may not remember", []Report{knows(1, left), knows(7, nil), knows(3, left), knows(8, nil)}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := Call{Ballot: Ballot{9, 9}, List: strings.Split("abcde"[:len(tt.answers)], "")}
+			for _, r := range tt.answers {
+				c.Roster = append(c.Roster, r.Node)
+			}
+			got := c.Value(tt.answers, nil, func(int) []transport.ID { return c.Roster[:2] })
+			want := Shard{Generation: Generation{c.Ballot, got.Shards[0].Generation.Number}, Voters: c.Roster[:2]}
+			if tt.from != nil {
+				want = tt.from.Shards[0]
+			}
+			if !reflect.DeepEqual(got.Shards[0], want) {
+				t.Errorf("the shard: %+v, want %+v", got.Shards[0], want)
+			}
+			if !slices.Equal(got.Bound(), sorted(c.Roster)) || got.Stamp != (Stamp{Roll: c.Ballot}) || got.Dropped != 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	c := Call{Ballot: Ballot{9, 9}, List: []string{"a", "b", "c"}, Roster: ids{1, 2, 7}}
+	if got := c.Value([]Report{knows(1, began), knows(2, began), knows(7, nil)}, nil, func(int) []transport.ID { return c.Roster }); got.Shards[0].Generation.Core != c.Ballot {
+		t.Errorf("a roll call of another list: %+v", got.Shards[0])
 	}
 }
 

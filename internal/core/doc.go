@@ -48,8 +48,10 @@
 //     older than what the asking node knows is told by its [Mark].
 //   - Who answers a [Call] is fenced: it takes no part in decisions of an earlier generation, and no
 //     replica on it votes, appends or answers.
-//   - The value goes on from what the answers show ([Call.Recovered]): the same mesh, a new generation
-//     of each shard. Its seats are those who answered this ballot, never those of an older value.
+//   - The value goes on from what the answers show ([Call.Recovered]): the same mesh. Its seats are those
+//     who answered this ballot, never those of an older value.
+//   - A shard goes on in its generation if a majority of its voters answered and remember, and if the answers
+//     show all that can have been decided ([Call.Value]). Else it begins a new generation.
 //   - A node that promised a call which never ends is released by the mesh that lives on: when a
 //     majority of its bound incarnations confirms that it serves, and refuses that ballot for ever
 //     ([Acceptor.Confirm], [Acceptor.Release]). Nothing is released by time.
@@ -61,6 +63,13 @@
 // generations is the later: a node that was left out may remember the higher ballot. [Call.Recovered]
 // goes by who lives, and [Acceptor.Learn] takes over another generation only if the node promised it,
 // or a majority confirms it.
+//
+// That the answers show all is certain if those bound that forgot are fewer than a majority of the bound: so two of
+// four, not three of five. Each later version needs one that remembers, which shows what it accepted, and is fenced. Then
+// the call does what binding those that forgot one by one would do, if somebody could. It must be of the mesh's own
+// list: elsewhere one that was not asked might live. A shard that so goes on is the same raft group as before, with
+// the same voters and the same number of moves. No later generation of it began: that would need a decision, and all that
+// were made are shown. Where one may be lost, the number of a lost move might be given a second time.
 //
 // # Two meshes
 //
@@ -101,6 +110,12 @@
 //     in r's value, or one made out of it; so is a roll call that was decided before, if one of its
 //     roster lives on in r's: it accepted that value before it promised r, and it shows it. Where lists
 //     differ, that holds for a decision that most of its bound live to show.
+//
+// What is open: step 2 is about the core. A shard serves without it, and where two changes lie between the call
+// and the mesh, a majority of its voters may be at the two entries that are not asked. The list a, b, c, d becomes a,
+// b, c, e and then a, b, f, e, and e and f have two votes of a shard. They are cut off, and a, b, c and d restart, with the
+// lists that they had. They found another mesh at a, b, c, d, and both serve. So it is assumed as well that a node which
+// was dropped runs no more when the list changes again.
 //
 // So of all generations the latest decided one alone can act, and it remembers whatever a living node
 // of its roster remembered. If nobody remembers, no node of an earlier mesh lives at any entry but one,
@@ -164,8 +179,8 @@
 //
 // Two restarts. b2 and c2 are fresh, a1 remembers version k. No majority: c2 gathers three reports, and
 // calls with ballot (r, c2). a1 is fenced as it answers. Its answer shows version k, so the value is
-// the same mesh in generation (r, c2), with a1, b2, c2 bound and every shard in a new generation. c2
-// stops before its proposal has reached a1; c3 comes up, and calls with a higher ballot. a1 answers
+// the same mesh in generation (r, c2), with a1, b2, c2 bound and every shard in a new generation, for
+// b1 and c1 may have decided more. c2 stops before its proposal has reached a1; c3 comes up, and calls with a higher ballot. a1 answers
 // again, and b2 shows the value that it accepted, of which c2 was one of three: two may live, so c3
 // goes on from it. Had it been decided, somebody would act by it only if it knew: a1 and b2 do not.
 package core

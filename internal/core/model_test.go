@@ -1054,11 +1054,11 @@ func (m *model) check() string {
 	return ""
 }
 
-// wronged reports whether a decision in this generation of the core says falsely that an incarnation has ended, and
+// wronged reports whether a decision on shards of this generation of the core says falsely that an incarnation has ended, and
 // it has not learned that yet. What its replicas do until then is the harm of a false word, and all of it.
 func (m *model) wronged(id transport.ID, core Ballot) bool {
 	return !m.at(id).Ended() && slices.ContainsFunc(m.past, func(t *Table) bool {
-		return t.Stamp.Roll == core && slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id && s.Ended })
+		return t.Shards[0].Generation.Core == core && slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id && s.Ended })
 	})
 }
 

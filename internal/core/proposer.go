@@ -207,6 +207,12 @@ func (t *Table) Lives(told []Report) bool {
 // younger would have remembered it. And a generation is over if a node knew it and then accepted the
 // roll call of another.
 func (c Call) Recovered(answers []Report) *Table {
+	_, value := c.recovered(answers)
+	return value
+}
+
+// recovered returns what Recovered does, and the decision, or roll call's value, by which that was accepted.
+func (c Call) recovered(answers []Report) (best, value *Table) {
 	// A ballot is void if one of its roster was released from it.
 	void := func(t *Table) bool {
 		return slices.ContainsFunc(answers, func(r Report) bool {
@@ -227,15 +233,46 @@ func (c Call) Recovered(answers []Report) *Table {
 		}
 	}
 	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
-	best := latestOf(shown, c.mayLive, higher)
+	best = latestOf(shown, c.mayLive, higher)
 	var at Ballot
-	value := best
+	value = best
 	for _, r := range answers {
 		if r.Accepted != nil && best != nil && r.Table.Stamp == best.Stamp && r.At.Compare(at) > 0 {
 			at, value = r.At, r.Accepted
 		}
 	}
-	return value
+	return best, value
+}
+
+// certain reports whether the answers show all that can have been decided in t's generation: those bound in t that
+// forgot, or have another seat holder by now, are too few to have decided the version after it. Of those that
+// remember, each one shows what it accepted, and is fenced.
+func (c Call) certain(t *Table, answers []Report) bool {
+	bound, n := t.Bound(), 0
+	for _, id := range bound {
+		if c.remembers(t, id, answers) {
+			n++
+		}
+	}
+	return slices.Equal(t.List(), c.List) && len(bound)-n < Majority(len(bound))
+}
+
+// remembers reports whether an incarnation is in the roster, and acts by t's generation, or would.
+func (c Call) remembers(t *Table, id transport.ID, answers []Report) bool {
+	i := slices.Index(c.Roster, id)
+	if i < 0 {
+		return false
+	}
+	r, roll := answers[i], t.Stamp.Roll
+	knows := r.Table != nil && r.Table.Stamp.Roll == roll
+	return knows || r.RollAt == roll && (r.Table == nil || r.Table.Stamp.Roll.Compare(roll) < 0)
+}
+
+// goesOn reports whether a shard of t may go on in its generation: a majority of its voters, and of those that it
+// may be changing to, remember.
+func (c Call) goesOn(t *Table, s *Shard, answers []Report) bool {
+	able := func(id transport.ID) bool { return c.remembers(t, id, answers) }
+	return quorum(s.Voters, able) && (s.Next == nil || quorum(s.Next, able))
 }
 
 // mayLive reports whether most of those that are bound in t may live: no other incarnation answered at
@@ -271,23 +308,29 @@ func (c Call) seats(answers []Report) []Seat {
 }
 
 // Value makes the value of a roll call out of the answers of its whole roster. Each of its shards
-// begins a new generation, whose voters place chooses.
+// begins a new generation, whose voters place chooses; but those go on whose voters can, if it is certain that no
+// decision is lost: then the call binds those that answered, and no more.
 func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
-	from := c.Recovered(answers)
+	best, from := c.recovered(answers)
+	whole := from != nil && c.certain(best, answers) && c.certain(from, answers)
 	if from == nil {
 		from = fresh()
 	}
 	t := *from
 	t.Stamp = Stamp{Roll: c.Ballot}
-	t.Seats, t.Dropped = c.seats(answers), 0
+	t.Seats = c.seats(answers)
+	if !whole {
+		t.Dropped = 0
+	}
 	if !slices.Equal(from.List(), c.List) {
 		t.Was = named(from.List())
 	}
 	t.Shards = slices.Clone(t.Shards)
 	for i := range t.Shards {
-		s := &t.Shards[i]
-		s.Generation = Generation{c.Ballot, s.Generation.Number + 1}
-		s.Voters, s.Next, s.Move = place(i), nil, 0
+		if s := &t.Shards[i]; !whole || !c.goesOn(from, s, answers) {
+			s.Generation = Generation{c.Ballot, s.Generation.Number + 1}
+			s.Voters, s.Next, s.Move = place(i), nil, 0
+		}
 	}
-	return &t
+	return t.forget()
 }

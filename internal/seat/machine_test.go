@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,35 @@ func TestRestarts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Promise: C4, G9: two of four restart. The roll call leaves the shards as they are of which most voters stayed.
+func TestHalfOfTheCoreRestarts(t *testing.T) {
+	w := founded(t, 4)
+	before := w.table()
+	w.boot(w.list[1])
+	w.boot(w.list[3])
+	w.must(w.runUntil(5*time.Second, w.serves), "the core does not come back")
+	after := w.table()
+	holds(t, after.Stamp.Roll != before.Stamp.Roll && after.Mesh == before.Mesh, after.Stamp)
+	on := 0
+	for i, s := range before.Shards {
+		stayed := 0
+		for _, id := range s.Voters {
+			if slices.Contains(after.Bound(), id) {
+				stayed++
+			}
+		}
+		switch is := after.Shards[i]; {
+		case stayed >= core.Majority(len(s.Voters)):
+			on++
+			holds(t, reflect.DeepEqual(is, s), i, is, s)
+		default:
+			holds(t, is.Generation.Core == after.Stamp.Roll && is.Revision > s.Revision, i, is)
+		}
+	}
+	holds(t, on > 0 && on < len(before.Shards), on)
+	holds(t, strings.Contains(strings.Join(w.procs[w.list[0]].logs, "\n"), "the core has recovered: some shards begin again"), w.procs[w.list[0]].logs)
 }
 
 // A node that is cut off decides nothing, and is not replaced; it learns afterwards what it has missed.

@@ -31,13 +31,30 @@ func (m *Machine) tellOf(now time.Duration, before, t *core.Table) {
 	case before != nil && before.Mesh != t.Mesh:
 		m.log(slog.LevelInfo, "the mesh is founded anew: too few nodes remember the earlier one", mesh, slog.String("entries", entries(t)))
 	case before == nil || before.Stamp.Roll != t.Stamp.Roll:
-		m.log(slog.LevelInfo, "the core has recovered: all shards begin again from what holders of locks report", mesh, slog.String("entries", entries(t)))
+		m.log(slog.LevelInfo, recovered(t), mesh, slog.String("entries", entries(t)))
 	default:
 		if was, is := entries(before), entries(t); was != is {
 			m.log(slog.LevelInfo, "the list of the core has changed", slog.String("was", was), slog.String("is", is))
 		}
 		m.tellOfShards(now, before, t)
 	}
+}
+
+// recovered says what a roll call of a mesh that goes on means for its shards.
+func recovered(t *core.Table) string {
+	again := 0
+	for _, s := range t.Shards {
+		if s.Generation.Core == t.Stamp.Roll {
+			again++
+		}
+	}
+	switch again {
+	case 0:
+		return "the core has recovered: all shards go on"
+	case len(t.Shards):
+		return "the core has recovered: all shards begin again from what holders of locks report"
+	}
+	return "the core has recovered: some shards begin again from what holders of locks report"
 }
 
 func (m *Machine) tellOfShards(now time.Duration, before, t *core.Table) {

@@ -90,6 +90,9 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 	r.value = r.call.Value(reports, func() *core.Table { return from }, m.cfg.Place(seats, from.Params))
 	for i := range r.value.Shards {
 		s := &r.value.Shards[i]
+		if s.Generation == from.Shards[i].Generation {
+			continue // it goes on
+		}
 		m.endow(s, &from.Shards[i], from.Params, i, known)
 		switch {
 		case !founded:

@@ -52,7 +52,7 @@ func (o *Observer) Left(node transport.ID, handed bool) {
 		}
 	}
 	if handed {
-		if len(others) <= seats/2 { // those that restart are given no seat until all are back, and then every shard begins anew
+		if len(others) < seats-seats/2 { // those that are gone may have decided something alone: once all are back, every shard begins anew
 			w.Ail()
 		}
 		return
