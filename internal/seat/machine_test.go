@@ -266,6 +266,7 @@ func TestAfterAStall(t *testing.T) {
 func TestStallWhileDialling(t *testing.T) {
 	w := founded(t, 3)
 	p := w.procs[w.list[0]]
+	w.must(w.runUntil(2*time.Second, func() bool { return p.m.waiting.next == 0 }), "it waits, and will log that")
 	dialling := func() bool {
 		return !slices.ContainsFunc(p.m.book.entries, func(e entry) bool { return !e.dials })
 	}
