@@ -120,6 +120,13 @@ func TestClientOnly(t *testing.T) {
 	client := func(name string) (*Node, error) {
 		return Join([]string{core.Addr()}, WithClientOnly(), WithName(name), WithZone("z"), WithLogger(core.config.log))
 	}
+	found, err := Join(nil, WithClientOnly(), WithDiscovery(func(context.Context) ([]string, error) { return []string{core.Addr()}, nil }), WithLogger(core.config.log))
+	if err != nil {
+		t.Fatalf("with WithDiscovery beside it: %v", err)
+	}
+	if found.Close(); found.Addr() != "" {
+		t.Errorf("with WithDiscovery beside it, the node listens at %q", found.Addr())
+	}
 	first, err := client("same")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // Errors of Join, for errors.Is. The texts may change.
 var (
-	// ErrNoSeeds: no seed was listed, or only blank ones, and WithFound was not given. Without
+	// ErrNoSeeds: no seed was listed, or only blank ones, and neither WithFound nor WithDiscovery was given. Without
 	// seeds, every node of a fleet would found a mesh of its own.
 	ErrNoSeeds = fault.ErrNoSeeds
 	// ErrForeignMesh: the seeds belong to a mesh with another name.

@@ -70,14 +70,14 @@ const joinTimeout = time.Minute
 // node: to several, it is an error for those that answer there. List three, or five, that do not fail together: of
 // two, either one stops service while it is away. A single entry that is not on loopback is ErrInvalidOption for
 // its node, unless [WithFound] is given. Blank seeds are dropped; if all are blank, for
-// example because a variable is unset, Join returns ErrNoSeeds, unless WithFound is given: else
+// example because a variable is unset, Join returns ErrNoSeeds, unless WithFound or WithDiscovery is given: else
 // each process of a fleet would found a mesh of its own. See [Solo] for a mesh of one, and [WithDiscovery] for clients
 // without seeds.
 //
 // Which entry a node is at, it learns by dialling each of them; see [WithEntry] for what else tells it.
 //
-// Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrEntryTaken, or the network's
-// error; after 60 s one that unwraps to ErrNotFounded and to context.DeadlineExceeded. Call Leave or Close
+// Errors: ErrInvalidOption, ErrNoSeeds, ErrForeignMesh, ErrNameTaken, ErrEntryTaken, ErrCoreDiffers, or the
+// network's error; after 60 s one that unwraps to ErrNotFounded and to context.DeadlineExceeded. Call Leave or Close
 // when done.
 func Join(seeds []string, opts ...Option) (*Node, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)

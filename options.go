@@ -202,7 +202,7 @@ func WithEntry(entry string) Option {
 // WithDiscovery makes the node a client, and find its contact points with f: "host:port" or hosts, as seeds are, of
 // nodes of the core, or names that lead to such. Seeds may be given beside it, or none; a client takes them as contact points, too.
 // Together with WithEntry or WithFound it is ErrInvalidOption: a node with WithDiscovery is never in the core, also
-// where a seed leads to it. Unless WithBind says otherwise, it listens at a free port.
+// where a seed leads to it. Unless WithBind says otherwise, it listens at a free port, and with WithClientOnly at none.
 //
 // f is called when the node starts, and while no contact point leads to a mesh that serves: at most one call at a time, 5 s
 // after the last one. It has its own goroutine (in a simulation, an actor), and may block. Its context ends after 10 s,
@@ -243,7 +243,7 @@ func seedAddrs(seeds []string) (addrs []string, err error) {
 
 // WithClientOnly makes the node a client, wherever the entries of the list lead: it is never part of the core, and opens
 // no port, so that any number of such processes run on one machine, behind address translation or a firewall. It dials
-// the core, and no node dials it. Join needs a list, then. With WithBind, WithAdvertise, WithEntry or WithFound it is
+// the core, and no node dials it. Join needs a list, or WithDiscovery, then. With WithBind, WithAdvertise, WithEntry or WithFound it is
 // ErrInvalidOption. [Node.Addr] is empty, and the node's name, if WithName sets none, is "client-" and a number that is
 // new at every start. Without this option a node that answers at no entry is a client as well, but opens its port.
 func WithClientOnly() Option {

@@ -368,7 +368,7 @@ func (m *Machine) tell(now time.Duration, id transport.ID) {
 
 func (m *Machine) tellAnd(now time.Duration, id transport.ID, ask bool) {
 	t := m.told()
-	t.Answer, t.Floor = ask, m.Floor()
+	t.Answer, t.Floor, t.Earlier = ask, m.Floor(), m.earlier()
 	if p := m.book.peers[id]; p != nil {
 		p.echoed, p.sent, p.owed = p.told.mark(), now, false
 		t.Heard = p.echoed
@@ -435,6 +435,7 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 	}
 	p.told, p.at = t, now
 	m.floor = max(m.floor, t.Floor)
+	m.calmed(t)
 	known := m.table(t.Known) // perhaps no one else's
 	if known == nil && t.Known != (core.Stamp{}) {
 		m.send(from, show{t.Known})

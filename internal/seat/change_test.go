@@ -213,14 +213,15 @@ func TestTheDroppedAreHeard(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newWorld(t, seed, 4)
 		all := w.list
+		elsewhere := func(c *Config) { c.Self.Addr = "elsewhere-" + c.Self.Addr } // only an entry leads to a node
 		for _, addr := range all {
-			w.boot(addr)
+			w.boot(addr, elsewhere)
 		}
 		w.must(w.runUntil(20*time.Second, func() bool { return w.serves() }), "not founded")
 		roll := w.table().Stamp.Roll
 		w.list = all[:3]
 		for i, addr := range w.list {
-			w.boot(addr)
+			w.boot(addr, elsewhere)
 			if i == 0 && seed%2 > 0 { // the core takes its time
 				w.lose = func(name string) bool { return name == "write" }
 				w.run(2 * afar.fresh)

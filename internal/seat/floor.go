@@ -33,30 +33,49 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	}
 }
 
-// earlier returns for how long a generation must grant nothing, for the sake of leases of an earlier mesh that this
-// node knows to have had longer ones; zero: they are over.
-func (m *Machine) earlier() time.Duration {
-	if m.last >= m.quieted {
+// span is a time for which a generation must grant nothing, for the sake of an earlier mesh that had longer leases, and
+// until when. The zero span is over.
+type span struct{ quiet, until time.Duration }
+
+// at returns for how long a generation that begins now must grant nothing.
+func (s span) at(now time.Duration) time.Duration {
+	if now >= s.until {
 		return 0
 	}
-	return m.quiet
+	return s.quiet
 }
+
+// add lengthens s by a quiet time that begins now.
+func (s *span) add(now, quiet time.Duration) {
+	*s = span{max(s.at(now), quiet), max(s.until, now+quiet)}
+}
+
+// earlier returns for how long a generation must grant nothing, for the sake of leases of an earlier mesh that this
+// node knows to have had longer ones; zero: they are over.
+func (m *Machine) earlier() time.Duration { return max(m.kept.at(m.last), m.listed.at(m.last)) }
 
 // outlast notes what a table says of earlier leases: where a generation is quiet for longer than its mesh's leases need,
 // an earlier mesh had longer ones. They are over as soon as so much time has passed in this mesh.
 func (m *Machine) outlast(now time.Duration, before, t *core.Table) {
-	if m.quieted == env.Never {
-		m.quieted = now + m.quiet
+	if m.kept.until == env.Never {
+		m.kept.until = now + m.kept.quiet
 	}
 	if before != nil && before.Mesh != t.Mesh {
-		m.quiet = max(m.earlier(), before.Params.Quiet())
-		m.quieted = max(m.quieted, now+m.quiet)
+		m.kept.add(now, before.Params.Quiet())
 	}
 	for i, s := range t.Shards {
 		if known := before != nil && len(before.Shards) == len(t.Shards) && before.Shards[i].Generation == s.Generation; !known && s.Quiet > t.Params.Quiet() {
-			m.quiet = max(m.earlier(), s.Quiet)
-			m.quieted = max(m.quieted, now+s.Quiet)
+			m.listed.add(now, s.Quiet)
 		}
+	}
+}
+
+// calmed: another node tells for how long the leases may last of meshes before the one of its table. The table that this
+// node knows shows how long they were, and not when they began to end: a node that has known it for longer knows better. Else
+// the time would begin again with each node that starts, and never be over.
+func (m *Machine) calmed(t told) {
+	if own := m.acceptor.Table(); own != nil && t.Entry != "" && t.Known == own.Stamp && t.Earlier == 0 {
+		m.listed = span{}
 	}
 }
 

@@ -177,8 +177,36 @@ func TestQuietOfAnEarlierMesh(t *testing.T) {
 	w.boot(w.list[0]) // it knows of no earlier mesh
 	w.must(w.runUntil(5*time.Second, w.serves), "it gets no seat")
 	equal(t, long, again(w.procs[w.list[2]], 0).Quiet)
+	w.run(2 * time.Second)
+	for _, addr := range w.list {
+		equal(t, long, w.procs[addr].m.Quiet(), "nobody knows that it is over")
+	}
 	w.run(2*long + time.Second)
 	p := w.table().Params
 	equal(t, p.Quiet(), again(w.procs[w.list[1]], 1).Quiet)
 	equal(t, p.Quiet(), c.m.Quiet())
+}
+
+// A mesh that begins again and again is quiet for the leases of an earlier mesh once: a node that starts does not count that
+// time from its own start, if another one knows that it is over.
+func TestEarlierLeasesEndOnce(t *testing.T) {
+	const long = 20 * time.Second
+	w := newWorld(t, 1, 3)
+	w.boot(w.list[0])
+	w.boot(w.list[1], func(c *Config) { c.Quiet = long })
+	w.boot(w.list[2])
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	w.run(2 * long)
+	for range 2 {
+		w.boot(w.list[0])
+		w.must(w.runUntil(10*time.Second, w.serves), "not again")
+		w.run(2 * time.Second)
+		w.kill(w.list[1])
+		w.kill(w.list[2])
+		w.boot(w.list[1])
+		w.boot(w.list[2])
+		w.must(w.runUntil(10*time.Second, w.serves), "not again")
+		w.must(w.table().Stamp.Roll.Round > 1 && w.table().Shards[0].Quiet == w.table().Params.Quiet(), "quiet for %v", w.table().Shards[0].Quiet)
+		w.run(long)
+	}
 }

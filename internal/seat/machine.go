@@ -130,8 +130,8 @@ type Machine struct {
 
 	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
 
-	quiet   time.Duration // for which a new generation grants nothing at least, for the sake of an earlier mesh
-	quieted time.Duration // until when
+	kept    span          // of what the state directory says, and of a mesh that gave way
+	listed  span          // of what the table showed when this node learned it: see calmed
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
 	raise   uint64        // see Raise
@@ -181,7 +181,7 @@ func New(cfg Config) *Machine {
 	m.named, m.standing = founding.EntryOf(cfg.Host, cfg.List, cfg.Self.Addr), new(Standing)
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
-	m.floor, m.quiet, m.quieted = min(cfg.Floor, maxFloor), max(cfg.Quiet, 0), env.Never
+	m.floor, m.kept = min(cfg.Floor, maxFloor), span{max(cfg.Quiet, 0), env.Never}
 	m.cuts, m.inquiries = make(map[Cut]cut), make(map[transport.ID]*inquiry)
 	return m
 }

@@ -297,6 +297,7 @@ func TestStallWhileDialling(t *testing.T) {
 	w := founded(t, 3)
 	w.run(5 * time.Second) // nothing is waited for any more
 	p := w.procs[w.list[0]]
+	w.must(w.runUntil(2*time.Second, func() bool { return p.m.waiting.next == 0 }), "it waits, and will log that")
 	dialling := func() bool {
 		return !slices.ContainsFunc(p.m.book.entries, func(e entry) bool { return !e.dials })
 	}

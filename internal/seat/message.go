@@ -85,6 +85,7 @@ type (
 		Floor                           uint64         // the highest revision of any shard that the sender knows of
 		Replaces                        transport.ID   // the incarnation before the sender, which is known to have ended; zero: none is
 		Apart                           []transport.ID // those with a seat in Known that the sender is not connected with
+		Earlier                         time.Duration  // for how long leases of meshes before that of Known may last yet, as floors.Quiet; zero: they are over
 	}
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
@@ -382,6 +383,7 @@ func (m told) check(l *limits) {
 	l.ballotOrNone(m.Heard.Roll)
 	l.require(m.Floor <= maxFloor, "a revision out of range")
 	l.require(len(m.Apart) <= maxEntries, "more seats than entries")
+	l.require(m.Earlier >= 0 && m.Earlier <= maxQuiet, "a quiet time out of range")
 }
 
 func (m show) check(l *limits)  { l.stamp(m.Known) }
