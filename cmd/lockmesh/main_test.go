@@ -189,7 +189,7 @@ func TestInterruptedCommand(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		cmd := exec.Command(os.Args[0], "-test.run=^TestInterruptedCommand$")
-		cmd.Env = append(os.Environ(), childArgs+"=simulate -profile hostile -bug CancelForgotten "+tt.args+" -timeline "+filepath.Join(dir, "run.html"))
+		cmd.Env = append(os.Environ(), childArgs+"=simulate -profile hostile -bug LateBelief "+tt.args+" -timeline "+filepath.Join(dir, "run.html"))
 		var out strings.Builder
 		cmd.Stdout = &out
 		ready, err := cmd.StderrPipe()
