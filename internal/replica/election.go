@@ -16,6 +16,10 @@ const never = time.Duration(1<<63 - 1)
 // earlyStep is how far apart the replicas of a shard whose leader died campaign (P21).
 const earlyStep = 20 * time.Millisecond
 
+// earlyWait is for how long the first of them waits, too: by then the others have noticed as well. Who still believes
+// that the leader lives ignores its question for a vote, and it asks once.
+const earlyWait = 5 * time.Millisecond
+
 // election is our own election timer (P20). Raft draws its timeouts from a source that
 // nobody can seed, so it is ticked on leaders only; everybody else's silence is counted
 // here.
@@ -87,7 +91,7 @@ func (e *election) planned(term uint64) bool { return e.earlyTerm == term }
 // plan makes the replica stand ahead of time, after those of a lower rank, once in a term.
 func (e *election) plan(now time.Duration, term uint64, rank int) {
 	e.earlyTerm = term
-	e.early = now + time.Duration(rank)*earlyStep
+	e.early = now + earlyWait + time.Duration(rank)*earlyStep
 }
 
 // stepRaft lets raft take a message. One of this term's leader is a sign of its life.
@@ -149,7 +153,7 @@ func (r *Replica) stand() {
 
 // NodeGone tells the replica that no process answers for node any more: a redial was
 // refused, or another incarnation answered (P21). If the leader lived there, the
-// replicas stand for election at once, in the ring's order.
+// replicas stand for election at once, in the order of the ring.
 func (r *Replica) NodeGone(now time.Duration, node uint64) {
 	r.now = now
 	r.leading.contacts.forget(r.members.on(node)...)
@@ -165,9 +169,7 @@ func (r *Replica) NodeGone(now time.Duration, node uint64) {
 	if r.cfg.Points.Taken(point.CampaignTogether) {
 		rank = 0
 	}
-	if r.election.plan(now, r.term, rank); rank == 0 {
-		r.wake()
-	}
+	r.election.plan(now, r.term, rank)
 }
 
 // WakeAt returns when the replica wants a Wake beside its ticks.
