@@ -156,7 +156,7 @@ func (l *shardLoop) know(s seat.State) {
 		l.fail(fmt.Errorf("%w: the mesh was founded anew, with other parameters: %+v in place of %+v", fault.ErrForeignMesh, s.Table.Params, m.params))
 		return
 	}
-	c.void = another && m != nil && s.Table.Before(c.table)
+	c.void = another && m != nil && s.Void
 	c.table = s.Table // before an observer hears of the mesh: it looks at the seats
 	if another && !n.enter(s.Table) {
 		return // it was closed meanwhile

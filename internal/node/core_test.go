@@ -260,6 +260,7 @@ func TestHoldsOfTheLaterMeshAreLost(t *testing.T) {
 		lost    bool
 	}{
 		{"to an earlier one", 4, 78, true},
+		{"to one that was founded by a clock that is behind", 4, 78, false},
 		{"to a later one", 6, 78, false},
 		{"its own goes on", 4, 77, false},
 	} {
@@ -274,7 +275,7 @@ func TestHoldsOfTheLaterMeshAreLost(t *testing.T) {
 		m := benchMesh(1, nodeA, nodeB)
 		m.Mesh, m.Founded, m.Stamp.Roll.Round = tt.mesh, tt.founded, 9
 		m.Shards[0].Generation.Core.Round = 9
-		b.knows(seat.State{Table: m})
+		b.knows(seat.State{Table: m, Void: tt.lost})
 		if b.node.Mesh() != tt.mesh || b.node.Err() != nil || (h.Err() != nil) != tt.lost || tt.lost && h.Err() != fault.ErrLost {
 			t.Errorf("%s: it is in mesh %d, %v; the hold: %v", tt.name, b.node.Mesh(), b.node.Err(), h.Err())
 		}

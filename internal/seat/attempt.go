@@ -89,6 +89,9 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	m.tellOf(now, before, t)
 	if before != nil && before.Mesh != t.Mesh {
 		m.givesWay(before, t)
+		if t.Before(before) {
+			m.voids = t.Mesh
+		}
 	}
 	m.publish()
 	if m.acceptor.Ended() {

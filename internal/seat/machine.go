@@ -81,9 +81,13 @@ type (
 	// State is what the node knows of its mesh. While Fenced, no replica on this node may vote, append or
 	// answer; what follows a State must not be done before that holds. A Table is never nil again once
 	// there was one.
+	//
+	// Void: the mesh before gave way to an earlier one, in which this node is now (C10). What was held there was never
+	// held alone.
 	State struct {
 		Table  *core.Table
 		Fenced bool
+		Void   bool
 	}
 	// Failed ends the Machine: waiting longer would not help.
 	Failed struct{ Err error }
@@ -135,6 +139,7 @@ type Machine struct {
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
 	raise   uint64        // see Raise
+	voids   uint64        // the earlier mesh to which this node's gave way; zero: none
 	moved   bool          // its mesh gave way to another one, in which it is now
 	alone   time.Duration // when it last was not alone in that, while the one that it has left lives
 
@@ -332,6 +337,7 @@ func (m *Machine) publish() {
 			s.Table = t // it has no seat yet, or no more: its acceptor learns of no such table
 		}
 	}
+	s.Void = s.Table != nil && m.voids == s.Table.Mesh
 	if s != m.state && s.Table != nil {
 		m.state = s
 		m.emit(s)
