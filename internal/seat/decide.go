@@ -119,7 +119,10 @@ func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 		m.serving = best
 		if m.own == "" && o != nil && o.Mesh != best.Mesh && best.Before(o) {
 			m.givesWay(o, best)
-			if m.serves(o, reports) { // else its core forgot it, and founded this one by a clock that is behind
+			went := func(r core.Report) bool {
+				return r.Table != nil && r.Table.Mesh == best.Mesh && slices.Contains(o.Bound(), r.Node)
+			}
+			if m.serves(o, reports) || slices.ContainsFunc(m.inOrder(reports), went) { // else its core forgot it, and founded this one by a clock that is behind
 				m.voids = best.Mesh
 			}
 		}
