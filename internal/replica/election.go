@@ -153,7 +153,7 @@ func (r *Replica) stand() {
 
 // NodeGone tells the replica that no process answers for node any more: a redial was
 // refused, or another incarnation answered (P21). If the leader lived there, the
-// replicas stand for election at once, in the order of the ring.
+// replicas stand for election soon, in the order of the ring.
 func (r *Replica) NodeGone(now time.Duration, node uint64) {
 	r.now = now
 	r.leading.contacts.forget(r.members.on(node)...)

@@ -122,7 +122,8 @@ func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 			went := func(r core.Report) bool {
 				return r.Table != nil && r.Table.Mesh == best.Mesh && slices.Contains(o.Bound(), r.Node)
 			}
-			if m.serves(o, reports) || slices.ContainsFunc(m.inOrder(reports), went) { // else its core forgot it, and founded this one by a clock that is behind
+			// Else its core forgot it, and founded this one by a clock that is behind: holds are reported.
+			if m.serves(o, reports) || slices.ContainsFunc(m.inOrder(reports), went) {
 				m.voids = best.Mesh
 			}
 		}
