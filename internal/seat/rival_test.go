@@ -453,3 +453,28 @@ func (w *meeting) keepLists(all []string) {
 		}
 	}
 }
+
+// Promise: C10: a client that follows its core into a mesh which that founded by a clock that was set back has not given
+// way: it reports what it holds.
+func TestAClockThatIsBehindTakesNothing(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	client := w.boot("10.0.9.9:7946")
+	w.must(w.runUntil(5*time.Second, func() bool { return client.state.Table != nil }), "the client finds no mesh")
+	before := client.state.Table
+	for _, addr := range w.list {
+		w.kill(addr)
+		w.cut[[2]string{client.addr, addr}], w.cut[[2]string{addr, client.addr}] = true, true // it tells of no revision in time
+	}
+	for _, addr := range w.list {
+		w.boot(addr, func(c *Config) { c.Wall = time.UnixMilli(1) })
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded anew")
+	clear(w.cut)
+	w.must(w.runUntil(20*time.Second, func() bool { return client.state.Table.Mesh != before.Mesh }), "the client does not follow")
+	holds(t, client.state.Table.Before(before), "the next mesh does not look like the earlier one: nothing is tried")
+	holds(t, !client.state.Void, "what the client holds is void")
+}
