@@ -432,7 +432,7 @@ func (n *Node) enter(t *core.Table) bool {
 	}
 	n.mesh.Store(&mesh{t.Mesh, t.Params})
 	if !first {
-		n.log.Info("the core has founded another mesh, into which this node follows it", "mesh", fmt.Sprintf("%016x", t.Mesh))
+		n.log.Info("this node is in another mesh now", "mesh", fmt.Sprintf("%016x", t.Mesh))
 	}
 	if n.observer != nil {
 		n.observer.Founded(transport.ID(n.id), t.Mesh)

@@ -28,8 +28,7 @@ func (m *Machine) tellOf(now time.Duration, before, t *core.Table) {
 	case before == nil && t.Stamp.Version > 0: // this node has come to a mesh that goes on
 	case before == nil && first:
 		m.log(slog.LevelInfo, "the mesh is founded", mesh, slog.String("entries", entries(t)))
-	case before != nil && before.Mesh != t.Mesh:
-		m.log(slog.LevelInfo, "the mesh is founded anew: too few nodes remember the earlier one", mesh, slog.String("entries", entries(t)))
+	case before != nil && before.Mesh != t.Mesh: // its own gave way: see givesWay
 	case before == nil || before.Stamp.Roll != t.Stamp.Roll:
 		m.log(slog.LevelInfo, recovered(t), mesh, slog.String("entries", entries(t)))
 	default:
