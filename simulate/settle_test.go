@@ -87,3 +87,16 @@ func TestManyKeysFarAway(t *testing.T) {
 		}
 	}
 }
+
+// Promise: G6, a shard that is to have two voters, and none of those of now, comes to where it is to be.
+// Method: four entries, two replicas. Two nodes have gone, and are back: the shard is to be on them. In flaky
+// 1795656280521, its leader named itself twice in the change, and waited for ever for it to be made.
+func TestBothVotersAreReplaced(t *testing.T) {
+	o := simulate.Options{
+		Seed: 1795656280521, Variant: 2, Profile: simulate.Flaky,
+		Set: map[string]int64{"*": simulate.Least, "founders": 4, "hosts": 5}, Only: []string{"pair/5", "crash-again/1", "leave/1"},
+	}
+	if got := simulate.Play(o, drill.Play); got.Err != nil {
+		t.Error(got.Err)
+	}
+}

@@ -13,6 +13,7 @@ var (
 	errNoEntry  = errors.New("the list has no such entry")
 	errUnbound  = errors.New("a voter has no seat")
 	errFew      = errors.New("a shard needs more voters")
+	errTwice    = errors.New("a node is named twice as a voter, or voters are not sorted")
 	errMoving   = errors.New("the shard's voters are changing")
 	errNoMove   = errors.New("the shard is in no such change of voters")
 	errQuorum   = errors.New("a quorum of the shard's voters may be alive")
@@ -210,13 +211,16 @@ func (t *Table) Recover(s int, fenced, voters []transport.ID) (*Table, error) {
 	return n.forget(), nil
 }
 
-// mayVote returns nil if a shard may have these voters: nodes with a seat that are not known to have ended, and at
+// mayVote returns nil if a shard may have these voters: nodes with a seat that are not known to have ended, sorted, and at
 // least two of them if the list has two entries.
 func (t *Table) mayVote(voters []transport.ID) error {
 	living := t.Living()
-	for _, id := range voters {
+	for i, id := range voters {
 		if !slices.Contains(living, id) {
 			return errUnbound
+		}
+		if i > 0 && id <= voters[i-1] {
+			return errTwice
 		}
 	}
 	if len(voters) < min(2, len(t.Seats)) {

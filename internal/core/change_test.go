@@ -140,6 +140,7 @@ func TestChanges(t *testing.T) {
 		{"to one without a seat", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, errUnbound, nil},
 		{"to one that has ended", ended(serving("abcd", 1, 2, 3), "d"), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 2, 4}) }, errUnbound, nil},
 		{"to one alone", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1}) }, errFew, nil},
+		{"to one of them twice", serving("abc", 1, 2, 3), func(t *Table) (*Table, error) { return t.Move(0, ids{1, 1, 2}) }, errTwice, nil},
 		{"to one alone, of a list of one", serving("a", 9), func(t *Table) (*Table, error) { return t.Move(0, ids{1}) }, nil,
 			func(n *Table) bool { return n.Shards[0].Move == 1 }},
 
@@ -171,6 +172,7 @@ func TestChanges(t *testing.T) {
 		{"the dropped one is fenced", dropped(serving("abc", 1, 8, 9)), func(t *Table) (*Table, error) { return t.Recover(0, ids{9}, ids{1, 2, 3}) }, nil,
 			func(n *Table) bool { return n.Dropped == 0 }},
 		{"to voters without a seat", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 9}) }, errUnbound, nil},
+		{"to one voter twice", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1, 1}) }, errTwice, nil},
 		{"to one voter", serving("abc", 1, 8, 9), func(t *Table) (*Table, error) { return t.Recover(0, nil, ids{1}) }, errFew, nil},
 	}
 	for _, tt := range tests {

@@ -354,8 +354,10 @@ func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) b
 	want := m.choose(i, most, heard, votes)
 	if !slices.ContainsFunc(want, votes) {
 		want = m.choose(i, max(most-1, 1), heard, votes)
-		want = append(want, m.self)
-		slices.Sort(want)
+		if !slices.ContainsFunc(want, votes) { // else one filled up the two
+			want = append(want, m.self)
+			slices.Sort(want)
+		}
 	}
 	if len(want) < min(2, len(m.table.Seats)) {
 		return s.Voters

@@ -257,6 +257,12 @@ func TestAimsOfTheDropped(t *testing.T) {
 	}
 }
 
+// pairs returns a table of shards that are to have two voters.
+func pairs(t *core.Table) *core.Table {
+	t.Params.Replicas = 2
+	return t
+}
+
 // What a leader asks for. It is node 1 of five; all that are connected are reached.
 func TestLead(t *testing.T) {
 	one := tableOf(5, 3, 4, 5)
@@ -299,6 +305,8 @@ func TestLead(t *testing.T) {
 		{"and the shard is elsewhere", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{1, 3, 4}}, all, "aims at 4 5 3"},
 		{"a voter that stays has ended: others may still make it", of(next(2, 3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, ""},
 		{"all others are wanted: it leads on until it has handed over", tableOf(6, 1, 2), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 4 6]"},
+		{"all others are wanted, of two: one of them stays", pairs(tableOf(5, 1, 2)), 1, Seen{Voters: list{1, 2}}, all, "moves to [2 4]"},
+		{"and that is the leader, once", pairs(tableOf(5, 2, 1)), 2, Seen{Voters: list{1, 2}}, all, "moves to [2 4]"},
 		{"and all that vote now and are to vote on have", of(next(1, 2, 3), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
 		{"and most of the next have", of(next(3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
 	} {
