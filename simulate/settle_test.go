@@ -100,3 +100,12 @@ func TestBothVotersAreReplaced(t *testing.T) {
 		t.Error(got.Err)
 	}
 }
+
+// Promise: G6, a shard has a leader though its owner reaches too few to be elected.
+// Method: in calm 31000205, one of four nodes is connected with one other alone. That one leads, and offers to hand
+// over to the owner as soon as it is elected. The owner agreed, and was not.
+func TestTheOwnerIsCutOffFromMost(t *testing.T) {
+	if got := simulate.Play(simulate.Options{Seed: 31000205, Profile: simulate.Calm}, drill.Play); got.Err != nil {
+		t.Errorf("seed 31000205: %v", got.Err)
+	}
+}

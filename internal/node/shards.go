@@ -218,6 +218,24 @@ func (l *shardLoop) receive(from transport.ID, frame []byte) {
 	}
 }
 
+// electable reports whether the node is connected with a majority of a replica's voters, in both halves of a change: else it
+// takes the leader its office, and is not elected.
+func (l *shardLoop) electable(r *replica.Replica) bool {
+	incoming, outgoing, _, _ := r.Configuration()
+	for _, voters := range [][]uint64{incoming, outgoing} {
+		n := 0
+		for _, id := range voters {
+			if id == l.node.id || l.core.up[id] {
+				n++
+			}
+		}
+		if len(voters) > 0 && n < core.Majority(len(voters)) {
+			return false
+		}
+	}
+	return true
+}
+
 // take steps one message. The Reader uses m again: nobody may keep it.
 func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 	r := l.replica(sh)
@@ -235,7 +253,7 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 	case *replica.Offer:
 		target := l.core.aims[sh].Nodes
 		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id
-		if r != nil && agrees && r.Term() == m.Term {
+		if r != nil && agrees && l.electable(r) && r.Term() == m.Term {
 			l.say(from, sh, &replica.Accept{Term: m.Term})
 		}
 	case *message.Request:

@@ -102,13 +102,15 @@ func TestWordsOfReplicas(t *testing.T) {
 			}
 		})
 	}
-	// An offer is accepted by the first of the shard's voters in the ring of entries, as long as it stays.
+	// An offer is accepted by the first of the shard's voters in the ring of entries, as long as it stays, and is
+	// connected with a majority of them.
 	const shards = 16
 	accepted := 0
 	for _, leaves := range []bool{false, true} {
 		for sh := range shards {
 			b := newBench(t, Config{Shards: shards}, nodeA, nodeB, nodeC)
 			b.follows(sh, 2)
+			b.do(func(l *shardLoop) { l.connected(nodeB) })
 			b.views(leaves, benchMembers)
 			b.take()
 			b.hears(nodeB, letter{sh, offer(2)})
@@ -117,8 +119,15 @@ func TestWordsOfReplicas(t *testing.T) {
 			if accepts := len(sent) == 1 && sent[0].to == nodeB && reflect.DeepEqual(sent[0].Message, &replica.Accept{Term: 2}); accepts != first || !accepts && len(sent) > 0 {
 				t.Errorf("shard %d, this node leaves: %t, is the first: %t; sent %+v", sh, leaves, first, sent)
 			}
-			if first {
-				accepted++
+			if !first {
+				continue
+			}
+			accepted++
+			b.do(func(l *shardLoop) { l.disconnected(nodeB) }) // it would get one of three votes
+			b.take()
+			b.hears(nodeB, letter{sh, offer(2)})
+			if sent := b.take(); len(sent) > 0 {
+				t.Errorf("shard %d, without a majority: sent %+v", sh, sent)
 			}
 		}
 	}
