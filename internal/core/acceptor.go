@@ -135,12 +135,16 @@ func (a *Acceptor) Report() Report {
 }
 
 // Call is phase one of a roll call: of the incarnations Roster, which answered at the entries List,
-// in the same order.
+// in the same order. Zero: nobody answered there. Such a call has a value only if its answers show all that can have been
+// decided; see Value.
 type Call struct {
 	Ballot Ballot
 	List   []string
 	Roster []transport.ID
 }
+
+// Short reports whether an entry is left out, since nobody answered there.
+func (c Call) Short() bool { return slices.Contains(c.Roster, 0) }
 
 // Call promises to take part in no lower roll call, and fences this node.
 func (a *Acceptor) Call(c Call) (Report, error) {

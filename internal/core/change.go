@@ -26,6 +26,9 @@ var (
 	errReplaces = errors.New("a list of three entries or fewer grows before it drops one")
 	errOneEntry = errors.New("the only entry cannot be dropped")
 	errOngoing  = errors.New("the last change of the list is not complete")
+	errVacant   = errors.New("an entry that stays has no node: start one there, or drop it first")
+	errNeeded   = errors.New("without that seat, two of four or more would decide, or one of two")
+	errVotes    = errors.New("that incarnation votes in a shard")
 )
 
 // next returns a copy of t that is the next version, for its caller to change.
@@ -72,6 +75,29 @@ func (t *Table) End(entry string, id transport.ID) (*Table, error) {
 	return n, nil
 }
 
+// Vacate takes the seat of an entry from an incarnation that is silent: those of a list of three can decide
+// without it, and it is not one of those that a roll call must ask. So if it is gone for good, and one of the other two
+// restarts, the third shows all that was decided, and goes on. It need not have ended: it votes in no shard, and gets its
+// seat back when it is heard again; see Bind. Then it decides as before, by what it knows. Of longer lists none is
+// vacated: two of four or more must not be a majority, as a roll call may miss two.
+func (t *Table) Vacate(entry string, id transport.ID) (*Table, error) {
+	i := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Entry == entry })
+	rest := slices.DeleteFunc(t.Living(), func(o transport.ID) bool { return o == id })
+	switch {
+	case i < 0:
+		return nil, errNoEntry
+	case t.Seats[i].Node.ID != id || id == 0:
+		return nil, errAnother
+	case len(t.Seats) != 3 || len(rest) != 2:
+		return nil, errNeeded
+	case slices.ContainsFunc(t.Shards, func(s Shard) bool { return slices.Contains(s.Voters, id) || slices.Contains(s.Next, id) }):
+		return nil, errVotes
+	}
+	n := t.next()
+	n.Seats[i].Node, n.Seats[i].Ended = env.Member{}, false
+	return n, nil
+}
+
 // Start notes that the incarnation with the seat of an entry has another list than before, which it
 // keeps where its next incarnation finds it.
 func (t *Table) Start(entry string, list []string) (*Table, error) {
@@ -103,6 +129,8 @@ func (t *Table) Relist(list []string) (*Table, error) {
 		return nil, errTooFar
 	case len(old) <= 3 && adds > 0 && drops > 0:
 		return nil, errReplaces
+	case slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == 0 && slices.Contains(list, s.Entry) }):
+		return nil, errVacant
 	case !t.complete(list):
 		return nil, errOngoing
 	}
@@ -147,7 +175,10 @@ func (t *Table) complete(to []string) bool {
 		if then == t.Was {
 			return slices.Contains(to, s.Entry) && s.List != then
 		}
-		return s.Node.ID == 0 || s.List != now && s.List != then
+		if s.Node.ID == 0 { // a vacant seat may be dropped, but not one that nobody has had
+			return s.List == "" || slices.Contains(to, s.Entry)
+		}
+		return s.List != now && s.List != then
 	})
 }
 

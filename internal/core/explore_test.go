@@ -72,6 +72,13 @@ var worlds = []world{
 	{limits: limits{entries: 4, replicas: 3, restarts: 1, calls: 1, registers: 2, atOnce: true, serve: 500}, serving: true, deep: true, depth: 14},
 	{limits: limits{entries: 5, restarts: 1, registers: 2, serve: 500}, serving: true, deep: true, depth: 20},
 	{limits: limits{entries: 5, restarts: 2, calls: 2, asks: 1, serve: 500}, deep: true, depth: 15},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 1, registers: 2, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 2, registers: 1, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 2, registers: 2, asks: 1, vacate: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 2, registers: 4, vacate: 1, short: true, atOnce: true, lists: []string{"abc", "ab"}, edits: 2, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 4, replicas: 2, restarts: 2, calls: 2, short: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 4, replicas: 3, restarts: 2, calls: 2, registers: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true},
 }
 
 // start returns the states in which a world begins.
@@ -92,13 +99,16 @@ func (w *world) String() string {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{l.replicas, "replicas"}, {l.restarts, "restarts"}, {l.calls, "calls"}, {l.registers, "registers"}, {l.asks, "asks"}, {l.fences, "fences"}, {l.hears, "hears"}, {l.edits, "edits"}, {l.ends, "ends"}, {l.lies, "lies"}} {
+	}{{l.replicas, "replicas"}, {l.restarts, "restarts"}, {l.calls, "calls"}, {l.registers, "registers"}, {l.asks, "asks"}, {l.fences, "fences"}, {l.hears, "hears"}, {l.edits, "edits"}, {l.ends, "ends"}, {l.lies, "lies"}, {l.vacate, "vacated"}} {
 		if n.n > 0 {
 			text += fmt.Sprintf(", %d %s", n.n, n.what)
 		}
 	}
 	if l.atOnce {
 		text += ", at once"
+	}
+	if l.short {
+		text += ", short calls"
 	}
 	if l.lists != nil {
 		text += fmt.Sprintf(", lists %v", l.lists)

@@ -45,6 +45,7 @@ type model struct {
 	fences   int         // so far
 	versions int         // decided at once, so far
 	endings  int         // begun, so far
+	vacated  int         // begun, so far
 }
 
 // every is in how many states comesToServe is tried once, as it takes longer than a step.
@@ -63,6 +64,8 @@ type limits struct {
 	live   bool     // a node may get the next list while it runs, and keep it
 	ends   int      // how often the end of an incarnation is proved before another one has the seat
 	lies   int      // how often beyond that, and then such a proof may be false: an operator's word
+	vacate int      // how often a seat may be vacated, whether or not its incarnation is silent
+	short  bool     // roll calls may be begun without each set of entries, by Next or not
 	apart  bool     // there may be two meshes, which know nothing of each other at first
 	plain  bool     // states that renamings make of each other are explored each by itself
 	serve  int      // in one of how many states comesToServe is tried; zero: every
@@ -85,6 +88,7 @@ const (
 	start
 	relist
 	end
+	vacate
 	move
 	settle
 	recovery
@@ -299,22 +303,19 @@ func (m *model) ownSteps(e int, do func(func() string, func(*model))) {
 			action, _ := begin(id, list, m.told(e))
 			m.callsOf(action.(Begin).Call, do)
 		}
+		m.shortCalls(e, do)
 	}
 	if m.atOnce && m.versions < m.limits.registers {
 		m.decideAtOnce(e, func(prev *Table) (ts []*Table) {
 			for k := bind; k <= recovery; k++ {
-				if k == end {
-					ts = append(ts, m.endable(prev)...)
-				} else {
-					ts = append(ts, m.changes(k, prev)...)
-				}
+				ts = append(ts, m.allowed(k, prev)...)
 			}
 			return ts
 		}, do)
 	}
 	if !m.atOnce && len(m.regs) < m.limits.registers && a.table != nil && a.Serves(a.table.Stamp) == nil {
 		for k := bind; k <= recovery; k++ {
-			if len(m.changes(k, a.table)) > 0 && (k != end || len(m.endable(a.table)) > 0) {
+			if len(m.allowed(k, a.table)) > 0 {
 				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
 			}
 		}
@@ -377,7 +378,7 @@ func (m *model) proposeSteps(e int, t *Table, own []*Table, do func(func() strin
 	id := m.id(e)
 	if m.atOnce && m.versions < m.limits.registers {
 		m.decideAtOnce(e, func(prev *Table) []*Table {
-			return slices.Concat(own, m.endable(prev), m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev))
+			return slices.Concat(own, m.allowed(end, prev), m.allowed(vacate, prev), m.changes(move, prev), m.changes(settle, prev), m.changes(recovery, prev))
 		}, do)
 	}
 	if !m.atOnce && len(m.regs) < m.limits.registers {
@@ -385,7 +386,7 @@ func (m *model) proposeSteps(e int, t *Table, own []*Table, do func(func() strin
 			do(func() string { return fmt.Sprintf("%d proposes %v", id, want.Bound()) }, func(c *model) { c.startRegister(e, bind, want) })
 		}
 		for k := end; k <= recovery; k++ {
-			if len(m.changes(k, t)) > 0 && (k != end || len(m.endable(t)) > 0) {
+			if len(m.allowed(k, t)) > 0 {
 				do(func() string { return fmt.Sprintf("%d begins a version that %ss", id, kinds[k]) }, func(c *model) { c.startRegister(e, k, nil) })
 			}
 		}
@@ -446,6 +447,32 @@ func (m *model) nodeSteps(e int, do func(func() string, func(*model))) {
 	}
 }
 
+// shortCalls are the calls of the mesh's list without some entries that an incarnation may begin.
+func (m *model) shortCalls(e int, do func(func() string, func(*model))) {
+	t := m.acc[e].table
+	if !m.limits.short {
+		return
+	}
+	for silent := range 1 << len(m.names) {
+		told := m.told(e)
+		for o, name := range m.names {
+			if silent&(1<<o) != 0 {
+				delete(told, name)
+			}
+		}
+		lists := [][]string{m.acc[e].list}
+		if t != nil && !slices.Equal(t.List(), m.acc[e].list) {
+			lists = append(lists, t.List())
+		}
+		for _, list := range lists {
+			all := !slices.ContainsFunc(list, func(name string) bool { _, ok := told[name]; return !ok })
+			if a, ok := beginWithout(m.id(e), list, told).(Begin); ok && !all {
+				m.callsOf(a.Call, do)
+			}
+		}
+	}
+}
+
 // callsOf begins a call, in each round that it may have.
 func (m *model) callsOf(call Call, do func(func() string, func(*model))) {
 	for _, round := range m.rounds(call.Ballot.Round) {
@@ -457,7 +484,27 @@ func (m *model) callsOf(call Call, do func(func() string, func(*model))) {
 // mayStart leaves out what changes nothing: a second call of the same incarnation without anything in
 // between.
 func mayStart(m *model, e int) bool {
-	return !slices.ContainsFunc(m.calls, func(c call) bool { return c.Ballot.By == m.id(e) && c.value == nil })
+	return !slices.ContainsFunc(m.calls, func(c call) bool { return c.Ballot.By == m.id(e) && c.value == nil && c.missing() })
+}
+
+// asked returns the places in a call's roster of those that are asked, a bit each.
+func (c *call) asked() (places uint16) {
+	for i, id := range c.Roster {
+		if id != 0 {
+			places |= 1 << i
+		}
+	}
+	return places
+}
+
+// missing reports whether an answer is missing.
+func (c *call) missing() bool {
+	for i, id := range c.Roster {
+		if id != 0 && c.answers[i] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // shown returns the tables that incarnations which live know to be decided.
@@ -522,7 +569,7 @@ func (m *model) startCall(of Call) {
 	c := call{Call: of, answers: make([]*Report, len(of.List))}
 	if r, err := m.edit(c.Ballot.By).Call(c.Call); err == nil {
 		c.answers[slices.Index(c.Roster, c.Ballot.By)] = &r
-		if len(c.List) == 1 {
+		if !c.missing() {
 			c.value = m.values(c)[0]
 		}
 	}
@@ -533,6 +580,9 @@ func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 	k := &m.calls[i]
 	alive := m.at(k.Ballot.By) != nil
 	for p, id := range k.Roster {
+		if id == 0 {
+			continue
+		}
 		a := m.at(id)
 		if a == nil {
 			continue
@@ -572,7 +622,7 @@ func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 				do(func() string { return fmt.Sprintf("%d accepts %v", id, k.Ballot) }, func(c *model) {
 					accept(c)
 					c.calls[i].accepts |= 1 << p
-					if c.calls[i].accepts == 1<<len(k.Roster)-1 {
+					if c.calls[i].accepts == k.asked() {
 						c.edit(k.Ballot.By).Learn(k.value)
 						c.sent = append(c.sent, k.value)
 					}
@@ -584,16 +634,22 @@ func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 
 // values returns the values of a call, by each choice of voters: nil alone while an answer is missing.
 func (m *model) values(k call) (values []*Table) {
-	if slices.Contains(k.answers, nil) {
+	if k.missing() {
 		return []*Table{nil}
 	}
 	answers := make([]Report, len(k.answers))
 	for i, r := range k.answers {
-		answers[i] = *r
+		if r != nil {
+			answers[i] = *r
+		}
+	}
+	if k.Short() && k.Call.Value(answers, nil, func(int) []transport.ID { return nil }) == nil {
+		return []*Table{nil}
 	}
 	fresh := func() *Table { return &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)} }
 	from := k.Call.Recovered(answers)
-	for _, voters := range sets(nil, k.Roster, m.replicas) {
+	asked := slices.DeleteFunc(slices.Clone(k.Roster), func(id transport.ID) bool { return id == 0 })
+	for _, voters := range sets(nil, asked, m.replicas) {
 		values = append(values, m.tables.intern(k.Call.Value(answers, fresh, func(int) []transport.ID { return voters }), from))
 	}
 	return values
@@ -617,15 +673,18 @@ func sorted(ids []transport.ID) []transport.ID {
 	return s
 }
 
-var kinds = []string{"bind", "start", "relist", "end", "move", "settle", "recover"}
+var kinds = []string{"bind", "start", "relist", "end", "vacate", "move", "settle", "recover"}
 
 func (m *model) startRegister(e int, k kind, want *Table) {
 	var round uint64
 	for _, o := range m.regs {
 		round = max(round, o.ballot.Round)
 	}
-	if k == end {
+	switch k {
+	case end:
 		m.endings++
+	case vacate:
+		m.vacated++
 	}
 	m.regs = append(m.regs, register{kind: k, want: want, by: m.id(e), ballot: Ballot{round + 1, m.id(e)}, prev: m.acc[e].table})
 }
@@ -655,8 +714,11 @@ func (m *model) decideAtOnce(e int, own func(*Table) []*Table, do func(func() st
 		}
 		decide := func(what string, t *Table) {
 			do(func() string { return fmt.Sprintf("%d %ss, by %v", id, what, by) }, func(c *model) {
-				if what == kinds[end] {
+				switch what {
+				case kinds[end]:
 					c.endings++
+				case kinds[vacate]:
+					c.vacated++
 				}
 				for _, voter := range by {
 					a := c.edit(voter)
@@ -791,6 +853,10 @@ func (m *model) changes(k kind, t *Table) (ts []*Table) {
 				add(t.End(seat.Entry, id))
 			}
 		}
+	case vacate:
+		for _, seat := range t.Seats {
+			add(t.Vacate(seat.Entry, seat.Node.ID))
+		}
 	case move:
 		for _, to := range m.voters(t) {
 			if !slices.Equal(to, s.Voters) {
@@ -809,12 +875,12 @@ func (m *model) changes(k kind, t *Table) (ts []*Table) {
 	return ts
 }
 
-// endable returns the versions after t in which another incarnation is known to have ended.
-func (m *model) endable(t *Table) []*Table {
-	if m.endings >= m.ends+m.lies {
+// allowed returns the versions after t of a kind, if there may be more of that.
+func (m *model) allowed(k kind, t *Table) []*Table {
+	if k == end && m.endings >= m.ends+m.lies || k == vacate && m.vacated >= m.limits.vacate {
 		return nil
 	}
-	return m.changes(end, t)
+	return m.changes(k, t)
 }
 
 // voters returns those that may be to vote by t: those of now that have a seat, then others that have one.
@@ -967,12 +1033,9 @@ func (m *model) judge(t *Table) {
 			m.wrong = fmt.Sprintf("%v does not descend from %v", t.Stamp, o.Stamp)
 		}
 	}
-	if from := m.tables.parent(t); t.Stamp.Version > 0 {
-		for _, s := range t.Seats {
-			i := slices.IndexFunc(from.Seats, func(o Seat) bool { return o.Entry == s.Entry })
-			if i >= 0 && s.Node.ID < from.Seats[i].Node.ID { // a later incarnation of an entry has a higher ID here
-				m.wrong = fmt.Sprintf("%v gives the seat of %d to %d, which has ended", t.Stamp, from.Seats[i].Node.ID, s.Node.ID)
-			}
+	for _, s := range t.Seats {
+		if had := m.had(t, s.Entry); t.Stamp.Version > 0 && s.Node.ID != 0 && s.Node.ID < had { // a later incarnation of an entry has a higher ID here
+			m.wrong = fmt.Sprintf("%v gives the seat of %d to %d, which has ended", t.Stamp, had, s.Node.ID)
 		}
 	}
 	if m.apart { // who releases a node of another mesh had no part in its roll calls
@@ -986,6 +1049,21 @@ func (m *model) judge(t *Table) {
 			m.wrong = fmt.Sprintf("%v is decided, and %d was released from it", t.Stamp, id)
 		}
 	}
+}
+
+// had returns the incarnation that had an entry's seat last before t, in its generation; zero: none had.
+func (m *model) had(t *Table, entry string) transport.ID {
+	for o := t; o.Stamp.Version > 0; {
+		o = m.tables.parent(o)
+		i := slices.IndexFunc(o.Seats, func(s Seat) bool { return s.Entry == entry })
+		if i < 0 {
+			return 0
+		}
+		if id := o.Seats[i].Node.ID; id != 0 {
+			return id
+		}
+	}
+	return 0
 }
 
 // actsBy reports whether an incarnation lives and acts by a table, or may still: else it has gone over to
@@ -1012,7 +1090,7 @@ func (m *model) decided() (ts []*Table) {
 		var need []transport.ID
 		quorum := 0
 		if v.table.Stamp.Version == 0 {
-			need = v.table.Bound()
+			need = m.asked(v.table)
 			quorum = len(need)
 		} else {
 			for _, r := range m.regs {
@@ -1033,6 +1111,16 @@ func (m *model) decided() (ts []*Table) {
 		}
 	}
 	return ts
+}
+
+// asked returns those that must accept a roll call's value.
+func (m *model) asked(t *Table) []transport.ID {
+	for _, c := range m.calls {
+		if c.Ballot == t.Stamp.Roll {
+			return slices.DeleteFunc(slices.Clone(c.Roster), func(id transport.ID) bool { return id == 0 })
+		}
+	}
+	return t.Bound()
 }
 
 // check returns what is wrong with a state, or "".
@@ -1161,6 +1249,9 @@ func (m *model) act(e int, told map[string]Report) string {
 	case Propose:
 		return m.decideNow(e, m.tables.intern(a.Table, m.acc[e].table))
 	case Begin:
+		if a.Call.Short() {
+			return "waits: a node leaves nobody out who will tell"
+		}
 		return m.callNow(a.Call)
 	}
 	return fmt.Sprintf("%T", action)
@@ -1221,7 +1312,11 @@ func (m *model) decideNow(e int, t *Table) string {
 		_ = m.edit(id).Write(ballot, prev.Stamp, t)
 		m.vote(vote{id, ballot, t})
 	}
-	m.edit(m.id(e)).Learn(t)
+	for o := range m.names { // who loses its seat shows others what it has decided
+		if o == e || !slices.Contains(t.Bound(), m.id(e)) {
+			m.edit(m.id(o)).Learn(t)
+		}
+	}
 	return "decides"
 }
 
@@ -1261,7 +1356,7 @@ func (m *model) tend() bool {
 	able := m.tendShard(s)
 	for k := bind; k <= recovery; k++ {
 		ts := slices.DeleteFunc(m.changes(k, t), func(n *Table) bool {
-			return k == move && (!able || slices.ContainsFunc(n.Shards[0].Next, m.gone))
+			return k == vacate || k == move && (!able || slices.ContainsFunc(n.Shards[0].Next, m.gone))
 		})
 		if k == recovery {
 			run := slices.DeleteFunc(t.Bound(), m.gone)

@@ -21,7 +21,8 @@ type Learn struct{ Table *Table }
 // call that it promised last, and goes over to Table's generation.
 type Ask struct{ Table *Table }
 
-// Begin begins a roll call.
+// Begin begins a roll call. One that is Short is to begin only after those that are left out have been silent for long: a
+// call makes older reports void, and nodes that do not wait for new ones would call again and again.
 type Begin struct{ Call Call }
 
 // Propose proposes a table as the version after the one that this node knows.
@@ -63,7 +64,11 @@ func Next(self transport.ID, told map[string]Report) (Action, error) {
 		if a, err := begin(self, own.List, told); err == nil {
 			return a, nil
 		}
-		return begin(self, latest.List(), told)
+		a, err := begin(self, latest.List(), told)
+		if short := beginWithout(self, latest.List(), told); err != nil && short != nil {
+			return short, nil
+		}
+		return a, err
 	case own.Table == nil && own.Roll == Ballot{}:
 		return nil, errors.New("this node has no seat yet")
 	case own.Table == nil || own.Table.Stamp.Roll != latest.Stamp.Roll || !serves(self):
@@ -119,25 +124,56 @@ func recent(self transport.ID, told map[string]Report) (own Report, count map[st
 // of every entry: one that is silent may know of a mesh that lives on. The first to answer the call is
 // self, so that no other has its ballot.
 func begin(self transport.ID, list []string, told map[string]Report) (Action, error) {
-	c := Call{Ballot: Ballot{Round: 1, By: self}, List: list}
 	for _, entry := range list {
+		if _, ok := told[entry]; !ok {
+			return nil, fmt.Errorf("no answer at %s", entry)
+		}
+	}
+	c, err := callOf(self, list, told)
+	if err != nil {
+		return nil, err
+	}
+	return Begin{c}, nil
+}
+
+// beginWithout returns the roll call of a list that self may begin though some of its entries are silent, or nil: those
+// that told must show all that can have been decided, so that it does not matter what the others know.
+func beginWithout(self transport.ID, list []string, told map[string]Report) Action {
+	c, err := callOf(self, list, told)
+	if err != nil {
+		return nil
+	}
+	answers := make([]Report, len(list))
+	for i, entry := range list {
+		answers[i] = told[entry]
+	}
+	if best, from := c.recovered(answers); best == nil || !c.certain(best, answers) || !c.certain(from, answers) {
+		return nil
+	}
+	return Begin{c}
+}
+
+// callOf returns a roll call of those that told at the entries of a list.
+func callOf(self transport.ID, list []string, told map[string]Report) (Call, error) {
+	c := Call{Ballot: Ballot{Round: 1, By: self}, List: list, Roster: make([]transport.ID, len(list))}
+	for i, entry := range list {
 		r, ok := told[entry]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("no answer at %s", entry)
+			continue
 		case !near(r.List, list) || r.Table != nil && !near(r.Table.List(), list):
-			return nil, fmt.Errorf("%s %w", entry, errLists)
+			return Call{}, fmt.Errorf("%s %w", entry, errLists)
 		}
-		c.Roster = append(c.Roster, r.Node)
+		c.Roster[i] = r.Node
 		c.Ballot.Round = max(c.Ballot.Round, r.Roll.Round+1, r.Refused.Round+1)
 		if r.Table != nil {
 			c.Ballot.Round = max(c.Ballot.Round, r.Table.Stamp.Roll.Round+1)
 		}
 	}
 	if !slices.Contains(c.Roster, self) {
-		return nil, errNoSeat
+		return Call{}, errNoSeat
 	}
-	return Begin{c}, nil
+	return c, nil
 }
 
 // newest returns the latest decision that somebody showed, or nil. Within one generation that is the
@@ -233,7 +269,7 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 		}
 	}
 	shown = slices.DeleteFunc(shown, func(t *Table) bool { return over[t.Stamp.Roll] })
-	best = latestOf(shown, c.mayLive, higher)
+	best = latestOf(shown, func(t *Table) bool { return c.mayLive(t, answers) }, higher)
 	var at Ballot
 	value = best
 	for _, r := range answers {
@@ -245,8 +281,9 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 }
 
 // certain reports whether the answers show all that can have been decided in t's generation: those bound in t that
-// forgot, or have another seat holder by now, are too few to have decided the version after it. Of those that
-// remember, each one shows what it accepted, and is fenced.
+// forgot, have another seat holder by now, or were not asked are too few to have decided the version after it. Of those
+// that remember, each one shows what it accepted, and is fenced. And those that were not asked are too few for another
+// call to be certain without them that answered this one.
 func (c Call) certain(t *Table, answers []Report) bool {
 	bound, n := t.Bound(), 0
 	for _, id := range bound {
@@ -254,7 +291,18 @@ func (c Call) certain(t *Table, answers []Report) bool {
 			n++
 		}
 	}
-	return slices.Equal(t.List(), c.List) && len(bound)-n < Majority(len(bound))
+	need := Majority(len(bound))
+	return slices.Equal(t.List(), c.List) && len(bound)-n < need && len(c.unasked(t)) <= len(bound)-need
+}
+
+// unasked returns those bound in t at whose entries nobody answered, and that may live. It is of the call's list.
+func (c Call) unasked(t *Table) (ids []transport.ID) {
+	for i, s := range t.Seats {
+		if s.Node.ID != 0 && c.Roster[i] == 0 {
+			ids = append(ids, s.Node.ID)
+		}
+	}
+	return ids
 }
 
 // remembers reports whether an incarnation is in the roster, and acts by t's generation, or would.
@@ -275,13 +323,23 @@ func (c Call) goesOn(t *Table, s *Shard, answers []Report) bool {
 	return quorum(s.Voters, able) && (s.Next == nil || quorum(s.Next, able))
 }
 
-// mayLive reports whether most of those that are bound in t may live: no other incarnation answered at
-// their entry.
-func (c Call) mayLive(t *Table) bool {
+// eludes reports whether those that were not asked may be a majority of a shard's voters: then its generation may live.
+func (c Call) eludes(t *Table, s *Shard) bool {
+	may := func(id transport.ID) bool { return slices.Contains(c.unasked(t), id) }
+	return quorum(s.Voters, may) || quorum(s.Next, may)
+}
+
+// mayLive reports whether most of those that are bound in t may live, and act by its generation: at their entry nobody
+// answered, or none but they, and they did not show another generation.
+func (c Call) mayLive(t *Table, answers []Report) bool {
 	return quorum(t.Bound(), func(id transport.ID) bool {
 		at := slices.IndexFunc(t.Seats, func(s Seat) bool { return s.Node.ID == id })
 		i := slices.Index(c.List, t.Seats[at].Entry)
-		return i < 0 || c.Roster[i] == id
+		if i < 0 || c.Roster[i] == 0 {
+			return true
+		}
+		fresh := answers[i].Table == nil && answers[i].RollAt == Ballot{} // it may not have learned yet that it is bound
+		return c.Roster[i] == id && (fresh || c.remembers(t, id, answers))
 	})
 }
 
@@ -298,27 +356,33 @@ func Chosen(at []Ballot, accepted []*Table) *Table {
 	return value
 }
 
-// seats returns the seats of a roll call's value.
-func (c Call) seats(answers []Report) []Seat {
+// seats returns the seats of a roll call's value: of those that answered. Where nobody was asked, the seat stays as it is.
+func (c Call) seats(from *Table, answers []Report) []Seat {
 	s := make([]Seat, len(c.List))
 	for i, e := range c.List {
-		s[i] = Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, List: named(answers[i].List)}
+		if s[i] = (Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, List: named(answers[i].List)}); c.Roster[i] == 0 {
+			s[i] = from.Seats[i]
+		}
 	}
 	return s
 }
 
-// Value makes the value of a roll call out of the answers of its whole roster. Each of its shards
-// begins a new generation, whose voters place chooses; but those go on whose voters can, if it is certain that no
-// decision is lost: then the call binds those that answered, and no more.
+// Value makes the value of a roll call out of the answers of its whole roster; where nobody was asked, an answer is
+// empty. Each of its shards begins a new generation, whose voters place chooses; but those go on whose voters can, if it
+// is certain that no decision is lost: then the call binds those that answered, and no more. If it is not certain, and
+// some were not asked, there is no value: nil.
 func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
 	best, from := c.recovered(answers)
 	whole := from != nil && c.certain(best, answers) && c.certain(from, answers)
+	if !whole && c.Short() {
+		return nil
+	}
 	if from == nil {
 		from = fresh()
 	}
 	t := *from
 	t.Stamp = Stamp{Roll: c.Ballot}
-	t.Seats = c.seats(answers)
+	t.Seats = c.seats(from, answers)
 	if !whole {
 		t.Dropped = 0
 	}
@@ -327,7 +391,7 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 	}
 	t.Shards = slices.Clone(t.Shards)
 	for i := range t.Shards {
-		if s := &t.Shards[i]; !whole || !c.goesOn(from, s, answers) {
+		if s := &t.Shards[i]; !whole || !c.goesOn(from, s, answers) && !c.eludes(from, s) {
 			s.Generation = Generation{c.Ballot, s.Generation.Number + 1}
 			s.Voters, s.Next, s.Move = place(i), nil, 0
 		}

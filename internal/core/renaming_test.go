@@ -277,7 +277,7 @@ type encoder struct {
 func (s *scratch) encode(m *model, i int) []byte {
 	e := encoder{s, m, i, &m.tables.renamings[i]}
 	s.b = s.b[:0]
-	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions, m.limits.hears, m.endings} {
+	for _, n := range [...]int{m.restarts, m.edits, m.fences, m.versions, m.limits.hears, m.endings, m.vacated} {
 		s.num(n)
 	}
 	if len(m.lists) > 1 && len(m.past) > 0 {

@@ -43,7 +43,7 @@ func (s Stamp) Next() Stamp { return Stamp{s.Roll, s.Version + 1} }
 // Seat is the place of one entry in the core.
 type Seat struct {
 	Entry string
-	Node  env.Member // the incarnation bound to it; ID zero: none yet
+	Node  env.Member // the incarnation bound to it; ID zero: none yet, or it is vacant: see Vacate
 	List  string     // that it was started with, or keeps where its next incarnation finds it: see named
 	Ended bool       // by proof: Node has ended, and its seat waits for another incarnation. See End
 }

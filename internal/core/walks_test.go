@@ -41,6 +41,8 @@ func what(t, from *Table) string {
 		return kinds[end]
 	case slices.Equal(t.Bound(), from.Bound()):
 		return kinds[start]
+	case len(t.Bound()) < len(from.Bound()):
+		return kinds[vacate]
 	}
 	return kinds[bind]
 }
@@ -79,7 +81,7 @@ func TestWalks(t *testing.T) {
 		}
 		longest = max(longest, h.longest)
 	}
-	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list") {
+	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list", "one that was decided") {
 		if *walks >= 1500 && met[rare] == 0 {
 			t.Errorf("no walk met %s", rare)
 		}
@@ -93,6 +95,8 @@ func walkEach(from, to, step int) walked {
 	for n := from; n < to; n += step {
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
 		m := atRandom(rng)
+		more := rand.New(rand.NewPCG(2, uint64(n))) // so that what came before has the walks that it had
+		m.limits.vacate, m.limits.short = more.IntN(4)*more.IntN(2), more.IntN(2) == 0
 		l := m.limits
 		names, why := m.stroll(rng)
 		if why == "" && !l.hasty {
@@ -209,6 +213,14 @@ func (m *model) count(met map[string]int) {
 	for _, a := range m.acc {
 		if a.released != (Ballot{}) {
 			met["a release"]++
+		}
+	}
+	for _, c := range m.calls {
+		if c.Short() {
+			met["a call without a silent entry"]++
+			if c.accepts == c.asked() {
+				met["one that was decided"]++
+			}
 		}
 	}
 }

@@ -164,6 +164,7 @@ func (m *Machine) Withdraw(d Died) {
 // lives: there is a connection with a node, so nobody is believed who says that it has ended.
 func (m *Machine) lives(id transport.ID) {
 	delete(m.inquiries, id)
+	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool { v, is := c.(vacant); return is && v.Node == id })
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool {
 		d, is := c.(Died)
 		if is && d.Node == id {

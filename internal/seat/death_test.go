@@ -208,8 +208,7 @@ func TestOracle(t *testing.T) {
 		w.cut[[2]string{c.addr, o}], w.cut[[2]string{o, c.addr}] = true, true
 		w.breakLink(c.addr, o)
 	}
-	w.run(2 * Grace)
-	equal(t, 4, len(asked))
+	w.must(w.runUntil(2*Grace, func() bool { return len(asked) == 4 }), "not asked again")
 	clear(w.cut)
 	w.must(w.runUntil(5*time.Second, func() bool { return a.m.up(c.id) }), "it is not connected")
 	before := w.table()

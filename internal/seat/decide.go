@@ -152,6 +152,9 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 		kind = "ask"
 	case core.Begin:
 		kind, among = "begin", a.Call.Roster
+		if a.Call.Short() {
+			kind = fmt.Sprint("begin without ", a.Call.Roster)
+		}
 	case core.Propose:
 		kind, among = fmt.Sprint("propose ", a.Table.Stamp), m.acceptor.Table().Bound()
 	}
@@ -163,8 +166,13 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 			// not quiet if it hears of none.
 			m.wants.turn = max(m.wants.turn, m.started+m.pace.contact)
 		}
-		if b, is := action.(core.Begin); is && m.leavesOut(b.Call, reports) {
-			m.wants.turn = max(m.wants.turn, now+m.pace.fresh)
+		if b, is := action.(core.Begin); is {
+			if m.leavesOut(b.Call, reports) {
+				m.wants.turn = max(m.wants.turn, now+m.pace.fresh)
+			}
+			if b.Call.Short() {
+				m.wants.turn = max(m.wants.turn, m.silentSince(now, b.Call)+m.pace.fresh)
+			}
 		}
 	}
 	m.wants.action = action

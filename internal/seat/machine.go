@@ -132,7 +132,8 @@ type Machine struct {
 	changes []Change
 	cuts    map[Cut]cut
 
-	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
+	inquiries map[transport.ID]*inquiry      // about nodes that this one is not connected with
+	silence   map[transport.ID]time.Duration // since when it is not connected with a node that has a seat
 
 	kept    span          // of what the state directory says, and of a mesh that gave way
 	listed  span          // of what the table showed when this node learned it: see calmed
@@ -187,7 +188,7 @@ func New(cfg Config) *Machine {
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
 	m.floor, m.kept = min(cfg.Floor, maxFloor), span{max(cfg.Quiet, 0), env.Never}
-	m.cuts, m.inquiries = make(map[Cut]cut), make(map[transport.ID]*inquiry)
+	m.cuts, m.inquiries, m.silence = make(map[Cut]cut), make(map[transport.ID]*inquiry), make(map[transport.ID]time.Duration)
 	return m
 }
 
@@ -294,6 +295,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.discover(now)
 		m.contact(now)
 		m.inquire(now)
+		m.vacate(now)
 		m.publish()
 		m.spread(now)
 		m.stand(now)

@@ -394,7 +394,7 @@ func (m call) check(l *limits) {
 	l.ballot(c.Ballot)
 	l.list(c.List)
 	l.require(len(c.Roster) == len(c.List), "a roster of another length than its list")
-	l.require(!slices.Contains(c.Roster, 0), "a member without an ID")
+	l.require(slices.ContainsFunc(c.Roster, func(id transport.ID) bool { return id != 0 }), "a roster of nobody")
 }
 
 func (m answer) check(l *limits) {

@@ -145,7 +145,7 @@ func TestLimits(t *testing.T) {
 		{show{}, "no ballot"},
 		{show{core.Stamp{Roll: someBallot, Version: maxNumber + 1}}, "a version out of range"},
 		{call{core.Call{Ballot: someBallot, List: []string{"a"}}}, "another length"},
-		{call{core.Call{Ballot: someBallot, List: []string{"a"}, Roster: []transport.ID{0}}}, "without an ID"},
+		{call{core.Call{Ballot: someBallot, List: []string{"a"}, Roster: []transport.ID{0}}}, "a roster of nobody"},
 		{call{core.Call{Ballot: core.Ballot{Round: maxNumber + 1, By: 1}, List: []string{"a"}, Roster: []transport.ID{1}}}, "a round out of range"},
 		{answer{Ballot: someBallot, card: someCard, Proposed: packOrNone(someTable)}, "a value without a ballot"},
 		{answer{Ballot: someBallot, card: someCard, Report: report{At: someBallot}, Table: packOrNone(someTable), Accepted: packOrNone(someTable)}, "not the next version"},

@@ -56,22 +56,28 @@ func apart(t *testing.T, seed uint64, first, second string) *meeting {
 
 // bootAt starts a node whose shards' tables are at a revision.
 func (w *meeting) bootAt(addr string, revision uint64) *proc {
-	var p *proc
-	p = w.boot(addr, func(c *Config) {
+	p := w.boot(addr, func(c *Config) {
 		c.Wall = time.UnixMilli(w.now.Milliseconds())
-		at := func(int) uint64 {
-			if p == nil {
-				return 0
-			}
-			if p.m.Raise() >= w.revisions[p] && w.raised {
-				w.revisions[p] = p.m.Raise() + 1
-			}
-			return w.revisions[p]
-		}
-		c.Known, c.Applied = at, at
+		w.revised(c)
 	})
 	w.revisions[p] = revision
 	return p
+}
+
+// revised lets a node that starts know, and raise, the revision of its shards' tables.
+func (w *meeting) revised(c *Config) {
+	id := c.Self.ID
+	at := func(int) uint64 {
+		p := w.byID[id]
+		if p == nil {
+			return 0
+		}
+		if p.m.Raise() >= w.revisions[p] && w.raised {
+			w.revisions[p] = p.m.Raise() + 1
+		}
+		return w.revisions[p]
+	}
+	c.Known, c.Applied = at, at
 }
 
 // meet lets all reach all again, and returns how long it takes after the first contact until all that live know the
@@ -422,6 +428,7 @@ func TestMeetingStorms(t *testing.T) {
 			all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.lists[0], w.lists[1]))))
 			w.list = all
 			w.keepLists(all)
+			w.boots = w.revised
 			w.loss, w.twice, w.late = w.rng.IntN(100), w.rng.IntN(100), w.rng.IntN(50)
 			often := 500*time.Millisecond + w.upTo(5*time.Second)
 			for at := time.Duration(0); at < 20*time.Second; at += w.upTo(2 * often) {

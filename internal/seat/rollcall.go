@@ -35,6 +35,7 @@ func (r *rollCall) moot(a *core.Acceptor) bool { return a.Report().Roll != r.cal
 func (r *rollCall) send(m *Machine) {
 	for i, id := range r.call.Roster {
 		switch {
+		case id == 0: // nobody answered there
 		case r.value != nil && !r.accepts[i]:
 			m.send(id, propose{pack(r.value)})
 		case r.value == nil && r.answers[i] == nil && id != m.cfg.Self.ID:
@@ -52,14 +53,14 @@ func (r *rollCall) answered(m *Machine, now time.Duration, from transport.ID, ms
 	case answer:
 		if msg.Ballot == r.call.Ballot && msg.Member.ID == from && r.value == nil {
 			r.answers[i] = &msg
-			if !slices.Contains(r.answers, nil) {
+			if r.have(func(i int) bool { return r.answers[i] != nil }) {
 				r.propose(m, now)
 			}
 		}
 	case proposed:
 		if msg.Ballot == r.call.Ballot && r.value != nil {
 			r.accepts[i] = true
-			if !slices.Contains(r.accepts, false) {
+			if r.have(func(i int) bool { return r.accepts[i] }) {
 				m.decided(now, r.value, nil)
 			}
 		}
@@ -70,6 +71,16 @@ func (r *rollCall) answered(m *Machine, now time.Duration, from transport.ID, ms
 	}
 }
 
+// have reports whether something holds for each node that is asked.
+func (r *rollCall) have(is func(i int) bool) bool {
+	for i, id := range r.call.Roster {
+		if id != 0 && !is(i) {
+			return false
+		}
+	}
+	return true
+}
+
 // propose makes the value of the call, and proposes it.
 func (r *rollCall) propose(m *Machine, now time.Duration) {
 	reports := make([]core.Report, len(r.answers))
@@ -77,9 +88,11 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 	var known []floors
 	seats := make([]core.Seat, len(r.answers))
 	for i, a := range r.answers {
-		reports[i] = a.unpack()
+		if seats[i].Entry = r.call.List[i]; a == nil {
+			continue
+		}
+		reports[i], seats[i].Node = a.unpack(), a.Member
 		wants, known = together(wants, a.Wants), append(known, a.Floors)
-		seats[i] = core.Seat{Entry: r.call.List[i], Node: a.Member}
 	}
 	from := r.call.Recovered(reports)
 	founded := from == nil
@@ -88,6 +101,10 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		from = &core.Table{Mesh: m.meshID(), Params: p, Shards: make([]core.Shard, p.Shards)}
 	}
 	r.value = r.call.Value(reports, func() *core.Table { return from }, m.cfg.Place(seats, from.Params))
+	if r.value == nil {
+		m.miss(now) // what those that answered have learned meanwhile, a silent entry may know more of
+		return
+	}
 	for i := range r.value.Shards {
 		s := &r.value.Shards[i]
 		if s.Generation == from.Shards[i].Generation {
@@ -105,8 +122,10 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 			r.value.Founded = max(r.value.Founded, s.Revision)
 		}
 	}
-	for i := range r.value.Seats {
-		r.value.Seats[i].Node = r.answers[i].Member
+	for i, a := range r.answers {
+		if a != nil {
+			r.value.Seats[i].Node = a.Member
+		}
 	}
 	r.until = now + 20*m.pace.unit
 	r.send(m)

@@ -115,8 +115,10 @@ func (s *seats) boot(host string) {
 
 // inOrder gives a shard the seats from its number on.
 func inOrder(seats []core.Seat, shard, replicas int) (ids []transport.ID) {
-	for i := range min(replicas, len(seats)) {
-		ids = append(ids, seats[(shard+i)%len(seats)].Node.ID)
+	for i := range seats {
+		if id := seats[(shard+i)%len(seats)].Node.ID; id != 0 && len(ids) < replicas {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	return ids

@@ -29,6 +29,7 @@ type world struct {
 	trace  []string
 
 	place                func(seats []core.Seat, shard, replicas int) []transport.ID // nil: place
+	boots                func(*Config)                                               // changes what each process is started with; nil: nothing
 	list                 []string
 	lists                map[string][]string // with which one at an address starts instead
 	procs                map[string]*proc    // by the address at which it answers
@@ -172,6 +173,9 @@ func (w *world) boot(addr string, change ...func(*Config)) *proc {
 	}
 	if l := w.lists[addr]; l != nil {
 		cfg.List = slices.Clone(l)
+	}
+	if w.boots != nil {
+		w.boots(&cfg)
 	}
 	for _, c := range change {
 		c(&cfg)

@@ -1,0 +1,78 @@
+package seat
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// vacant is a change: the incarnation with the seat of an entry is silent, and the others decide without it: see
+// core.Table.Vacate. It is proposed under the conditions of Died; but silence is no proof, and proves nothing here: the
+// node has its seat back as soon as it is heard.
+type vacant struct {
+	Entry string
+	Node  transport.ID
+}
+
+func (c vacant) over(t *core.Table) bool {
+	i := slices.IndexFunc(t.Seats, func(s core.Seat) bool { return s.Entry == c.Entry })
+	return i < 0 || t.Seats[i].Node.ID != c.Node
+}
+
+func (c vacant) apply(m *Machine, t *core.Table) (*core.Table, error) {
+	if err := m.silent(c.Node); err != nil {
+		return nil, err
+	}
+	return t.Vacate(c.Entry, c.Node)
+}
+
+// vacateAfter is for how long a node must not have been connected before its seat is vacated: its shards have replaced it, and
+// an oracle has been asked.
+const vacateAfter = Grace + 2*stalled
+
+// vacate asks for the seats of nodes that this one has not been connected with for long.
+func (m *Machine) vacate(now time.Duration) {
+	t := m.acceptor.Table()
+	if t == nil || m.own == "" || m.acceptor.Serves(t.Stamp) != nil {
+		clear(m.silence)
+		return
+	}
+	for _, s := range t.Seats {
+		id := s.Node.ID
+		if id == 0 || id == m.cfg.Self.ID || m.up(id) {
+			delete(m.silence, id)
+			continue
+		}
+		since, is := m.silence[id]
+		if !is {
+			since = now
+			m.silence[id] = now
+		}
+		c := vacant{s.Entry, id}
+		if _, err := t.Vacate(s.Entry, id); err == nil && now-since >= vacateAfter && !slices.Contains(m.changes, Change(c)) {
+			m.log(slog.LevelInfo, "a node of the core is silent: the two others decide without it", slog.String("entry", s.Entry), slog.String("node", s.Node.Name))
+			m.changes = append(m.changes, c)
+		}
+	}
+	for id := range m.silence { // order-free: each is looked at alone
+		if !slices.Contains(t.Bound(), id) {
+			delete(m.silence, id)
+		}
+	}
+}
+
+// silentSince returns since when the entries do not count that a roll call leaves out.
+func (m *Machine) silentSince(now time.Duration, c core.Call) (since time.Duration) {
+	for _, e := range m.book.entries {
+		if i := slices.Index(c.List, e.addr); i >= 0 && c.Roster[i] == 0 {
+			if e.counted { // until a moment ago
+				return now
+			}
+			since = max(since, e.away)
+		}
+	}
+	return since
+}

@@ -1,0 +1,147 @@
+package seat
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// pairOf places each shard on the first two of those that have a seat.
+func pairOf(seats []core.Seat, _, _ int) (ids []transport.ID) { return place(seats, 0, 2) }
+
+// coreOf returns a world whose core of so many entries is founded, with its shards on the first two.
+func coreOf(t *testing.T, n int) *world {
+	w := newWorld(t, uint64(n), n)
+	w.place = pairOf
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	return w
+}
+
+// bearer returns the node with the seat of an entry, as the first entry's node knows.
+func (w *world) bearer(addr string) transport.ID {
+	t := w.table()
+	return t.Seats[slices.Index(t.List(), addr)].Node.ID
+}
+
+// goesOn reports whether all entries but one have a node that lives, and that these act by one table.
+func (w *world) goesOn(without string) func() bool {
+	return func() bool {
+		var one *core.Table
+		for _, addr := range w.list {
+			if p := w.procs[addr]; addr != without {
+				t := p.state.Table
+				if t == nil || p.state.Fenced || !slices.Contains(t.Bound(), p.id) || one != nil && t.Stamp != one.Stamp {
+					return false
+				}
+				one = t
+			}
+		}
+		return true
+	}
+}
+
+// Promise: C4: one node of three is gone for good, and a while later another one restarts: the two go on without a word of
+// the first, with what they had decided, and again, and the next node at that entry has its seat.
+func TestTwoOfThreeGoOn(t *testing.T) {
+	w := coreOf(t, 3)
+	a, b, c := w.list[0], w.list[1], w.list[2]
+	w.kill(c)
+	w.run(vacateAfter - 200*time.Millisecond)
+	holds(t, w.bearer(c) != 0, "too early")
+	w.must(w.runUntil(3*time.Second, func() bool { return w.bearer(c) == 0 }), "its seat is not vacated")
+	for range 2 {
+		for _, addr := range []string{b, a} {
+			w.run(afar.fresh) // until each of them knows that it is silent
+			roll := w.table().Stamp.Roll
+			w.boot(addr)
+			w.must(w.runUntil(2*time.Second, w.goesOn(c)), "%s waits", addr)
+			holds(t, w.table().Stamp.Roll.Compare(roll) > 0 && w.bearer(c) == 0, w.table())
+		}
+	}
+	mesh := w.table().Mesh
+	w.boot(c)
+	w.must(w.runUntil(3*time.Second, w.serves), "the next one gets no seat")
+	equal(t, mesh, w.table().Mesh)
+}
+
+// Two that restart while the third is gone know nothing: they wait for it.
+func TestTwoThatForgotWait(t *testing.T) {
+	w := coreOf(t, 3)
+	a, b, c := w.list[0], w.list[1], w.list[2]
+	w.kill(c)
+	w.must(w.runUntil(vacateAfter+3*time.Second, func() bool { return w.bearer(c) == 0 }), "its seat is not vacated")
+	w.kill(a)
+	w.boot(b)
+	w.boot(a)
+	w.run(10 * time.Second)
+	holds(t, w.procs[a].state.Table == nil && w.procs[b].state.Table == nil, w.waits())
+	w.boot(c)
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded anew")
+}
+
+// One that restarts before the seat of the silent one is vacated waits: it may have decided with that one what the third
+// does not know.
+func TestOneThatRestartsTooEarlyWaits(t *testing.T) {
+	w := coreOf(t, 3)
+	w.kill(w.list[2])
+	w.run(vacateAfter / 2)
+	w.boot(w.list[1])
+	w.run(10 * time.Second)
+	holds(t, !w.goesOn(w.list[2])(), w.table())
+	w.boot(w.list[2])
+	w.must(w.runUntil(5*time.Second, w.serves), "it does not recover")
+}
+
+// A node that is cut off loses its seat, and has it back as soon as it is heard, though the others have begun another
+// generation meanwhile. While it is cut off, it can decide nothing.
+func TestTheSilentComesBack(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		w := coreOf(t, 3)
+		b, c := w.list[1], w.procs[w.list[2]]
+		for _, o := range w.list[:2] {
+			w.cut[[2]string{c.addr, o}], w.cut[[2]string{o, c.addr}] = true, true
+			w.breakLink(c.addr, o)
+		}
+		w.must(w.runUntil(vacateAfter+3*time.Second, func() bool { return w.bearer(c.addr) == 0 }), "its seat is not vacated")
+		if restarts {
+			w.boot(b)
+			w.must(w.runUntil(2*time.Second, w.goesOn(c.addr)), "%s waits", b)
+		}
+		clear(w.cut)
+		w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
+		holds(t, c.alive && w.bearer(c.addr) == c.id, "another one has its seat")
+	}
+}
+
+// A node that is silent for one of the others alone keeps its seat.
+func TestWhoIsHeardKeepsItsSeat(t *testing.T) {
+	w := coreOf(t, 3)
+	a, c := w.list[0], w.list[2]
+	w.cut[[2]string{a, c}], w.cut[[2]string{c, a}] = true, true
+	w.breakLink(a, c)
+	w.run(3 * vacateAfter)
+	holds(t, w.bearer(c) == w.procs[c].id, "its seat is vacated")
+}
+
+// Promise: C4: of four, two that remember go on with the next incarnation of a third: the fourth cannot decide anything
+// without them. It keeps its seat.
+func TestThreeOfFourGoOn(t *testing.T) {
+	w := coreOf(t, 4)
+	c, d := w.list[2], w.list[3]
+	w.kill(d)
+	w.run(time.Second)
+	shards := w.table().Shards
+	w.boot(c)
+	w.run(afar.fresh - time.Second - w.delay)
+	holds(t, !w.goesOn(d)(), "the fourth may be about to tell")
+	w.must(w.runUntil(5*time.Second, w.goesOn(d)), "%s waits", c)
+	holds(t, w.bearer(d) != 0 && slices.EqualFunc(shards, w.table().Shards, func(s, o core.Shard) bool { return s.Generation == o.Generation }), w.table())
+	w.boot(d)
+	w.must(w.runUntil(5*time.Second, w.serves), "the next one gets no seat")
+}
