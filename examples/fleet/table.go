@@ -22,11 +22,7 @@ func (d *verdict) print(table *tabwriter.Writer, name string) {
 		if i > 0 || l.name != "" {
 			fmt.Fprintf(table, "\t\t\t\n  %s\t\t\t", l.name)
 		}
-		if l.closed {
-			fmt.Fprintf(table, "%d\tnever\t%v\t", l.shards, round(l.pause))
-		} else {
-			fmt.Fprintf(table, "%d\t%v\t%v\t", l.shards, round(l.opened), round(l.pause))
-		}
+		fmt.Fprintf(table, "%d\t%v\t%v\t", l.shards, round(l.opened), round(l.pause))
 	}
 	fmt.Fprintln(table)
 }

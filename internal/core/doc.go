@@ -55,6 +55,7 @@
 //   - A node that promised a call which never ends is released by the mesh that lives on: when a
 //     majority of its bound incarnations confirms that it serves, and refuses that ballot for ever
 //     ([Acceptor.Confirm], [Acceptor.Release]). Nothing is released by time.
+//   - An entry at which nobody answers is left out where it does not matter what it knows: see Short calls.
 //   - A node answers a call only if its own list, and that of the table that it knows, have at most one
 //     entry outside the call's: so a list that is half rolled out can found a mesh, and an entry that
 //     is gone for good can be left out.
@@ -70,6 +71,26 @@
 // list: elsewhere one that was not asked might live. A shard that so goes on is the same raft group as before, with
 // the same voters and the same number of moves. No later generation of it began: that would need a decision, and all that
 // were made are shown. Where one may be lost, the number of a lost move might be given a second time.
+//
+// # Short calls
+//
+// A call may leave out entries at which nobody answers, if it is certain what was decided, by the rule above with those
+// that are not asked counted like those that forgot ([Call.certain]): then no majority of the bound is left that could
+// decide anything without one that answered, and was fenced. The seats of those that were not asked stay as they are, so
+// that majorities keep their sizes. Where the answers turn out not to show all, the call has no value ([Call.Value]).
+//
+// Two short calls have a common member. Each goes on from half of the bound, which remember: with more no call would be
+// needed, unless some are fenced. If the halves of two calls are disjoint, each call was answered, at the entry of one of
+// the other half, by a later incarnation: those that it did not ask are fewer than half. So in each half one had ended
+// before anybody answered the other call, and both cannot be first. And a short call meets every call of its own list, for
+// that asks all that live; one of a list that follows, or went before, drops one entry at most, and what is true of two
+// changes is true of it: see step 2 below.
+//
+// Of three entries a call is never short in this way: two that are bound and forgot, or were not asked, are a
+// majority. So the seat of a silent node is vacated ([Table.Vacate]): then two are bound, both decide together, and one that
+// remembers shows all. Its incarnation votes in no shard, and may live: it can decide nothing, for the two have decided
+// without it, and what it knows is an older version. It is bound again when it is heard. Two of three are a majority of step 2
+// for lists of three, which miss one entry at most.
 //
 // # Two meshes
 //
@@ -158,6 +179,9 @@
 //     counted as one that may come back with an earlier list, and held up the change to its own for ever.
 //     And a change could not be taken back before it was complete. Now the table has the list of each
 //     incarnation, and the list before the last change ([Table.Relist]).
+//   - A short call bound two of three, and one of them ended. The call of all three then counted the other one as a living
+//     member of the generation before as well, which seemed to live. Now a node counts for what it shows last.
+//   - Two pairs of four each made a short call. Now those that are not asked must be too few for that. (On paper.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //
