@@ -60,7 +60,7 @@ type limits struct {
 	hasty  bool     // the second list may be in use before the first is in force
 	hears  int      // how often a node hears another's report; zero: a node may do all that is allowed, by Next or not
 	back   bool     // a roll-out may be given up until its list is in force
-	live   bool     // a node may get the next list while it runs, and keep it
+	live   bool     // a node may get the next list while it runs, and keep it; and the one before, if the operator may go back
 	ends   int      // how often the end of an incarnation is proved before another one has the seat
 	lies   int      // how often beyond that, and then such a proof may be false: an operator's word
 	apart  bool     // there may be two meshes, which know nothing of each other at first
@@ -267,7 +267,14 @@ func (m *model) operatorSteps(e int, do func(func() string, func(*model))) {
 		do(func() string { return fmt.Sprintf("%s gets the next list", m.names[e]) }, func(c *model) {
 			c.edits--
 			c.files[e]++
-			c.edit(m.id(e)).list = NewAcceptor(0, c.file(e)).list
+			c.edit(m.id(e)).SetList(c.file(e))
+		})
+	}
+	if m.live && m.edits > 0 && m.mayGoBack(e) && m.runs(e) {
+		do(func() string { return fmt.Sprintf("%s gets the list before back", m.names[e]) }, func(c *model) {
+			c.edits--
+			c.files[e]--
+			c.edit(m.id(e)).SetList(c.file(e))
 		})
 	}
 	if m.edits > 0 && m.mayGoBack(e) {
