@@ -36,12 +36,14 @@ func (l *shardLoop) operate(from transport.ID, q operator.Question) {
 		return
 	}
 	l.operations++
-	n.log.Info("an operator asks for a change", "verb", q.Verb, "entry", q.Entry, "peer", from)
+	n.log.Info("an operator asks for a change", "entry", q.Entry, "add", q.Add, "remove", q.Remove, "peer", from)
 	n.env.Go("operator", max(q.Wait, time.Second), func(ctx context.Context) {
 		var err error
 		switch q.Verb {
 		case operator.DeclareDead:
 			err = n.DeclareDead(ctx, q.Entry)
+		case operator.Change:
+			err = n.ChangeCore(ctx, q.Add, q.Remove)
 		}
 		a := operator.Answer{Number: q.Number}
 		if err != nil {
@@ -83,6 +85,7 @@ func (l *shardLoop) coreOf(t *core.Table) *operator.Core {
 	c := &operator.Core{
 		Mesh: idText(transport.ID(t.Mesh)), Name: t.Params.MeshName, Version: fmt.Sprintf("%d.%d", t.Stamp.Roll.Round, t.Stamp.Version),
 		Shards: len(t.Shards), Voters: t.Params.Voters(len(t.Seats)), Dropped: idText(t.Dropped),
+		Ordered: t.OrderedList(), Unfinished: t.Unfinished(),
 	}
 	for _, s := range t.Seats {
 		c.Seats = append(c.Seats, operator.Seat{
