@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,7 +29,15 @@ const coreUsage = `usage: lockmesh core <command> [flags] ...
 
   ls [ADDRESS]          show the core as a node knows it
   check [ADDRESS]       say what is wrong with the core, and what to do
+  add ENTRY             add an entry to the list of a mesh that runs
+  remove ENTRY          remove one
+  replace OLD NEW       do both, or one after the other if the list has three entries or fewer
   declare-dead ENTRY    the node at this entry of the list has ended for good: its machine is gone
+
+add, remove and replace restart nothing. Every node of the core that stays keeps the next list in its state directory, which
+it needs (mesh.WithStateDir). Start the node at a new entry first, with the next list as its seeds. If a command
+fails halfway, repeat it; to take a change back, make the opposite one. Afterwards make the list the seeds of all
+processes: they count again once you have changed them.
 
 The node that is asked is at ADDRESS, or as -node says; any node of the mesh will do for ls and check, and a node of
 the core for what changes something. It answers before the mesh is founded, too. An ADDRESS is host:port, or a host (port 7300).
@@ -52,7 +61,7 @@ type operatorFlags struct {
 	node, mesh       string
 	ca, cert, key    string
 	timeout          time.Duration
-	json             bool
+	json, force      bool
 	addr             string // of the node
 	transport        transport.Config
 	positional, most int // how many arguments are wanted, and how many there may be: the last is an address
@@ -206,6 +215,19 @@ func runCore(ctx context.Context, args []string, c console) int {
 	case "check":
 		f := newOperatorFlags("core check", coreUsage, 0, true)
 		return f.run(ctx, args, c, func() int { return f.check(ctx, c) })
+	case "add", "remove":
+		f := newOperatorFlags("core "+name, coreUsage, 1, false)
+		f.forces()
+		return f.run(ctx, args, c, func() int {
+			if name == "add" {
+				return f.change(ctx, c, f.Arg(0), "")
+			}
+			return f.change(ctx, c, "", f.Arg(0))
+		})
+	case "replace":
+		f := newOperatorFlags("core replace", coreUsage, 2, false)
+		f.forces()
+		return f.run(ctx, args, c, func() int { return f.change(ctx, c, f.Arg(1), f.Arg(0)) })
 	case "declare-dead":
 		f := newOperatorFlags("core declare-dead", coreUsage, 1, false)
 		return f.run(ctx, args, c, func() int { return f.declareDead(ctx, c) })
@@ -300,4 +322,39 @@ func (f *operatorFlags) declareDead(ctx context.Context, c console) int {
 		return f.failed(c, err)
 	}
 	return f.print(c, s.Core, func(w io.Writer) { fmt.Fprintf(w, "the core takes the node at %s for dead\n", entry) })
+}
+
+func (f *operatorFlags) forces() {
+	f.BoolVar(&f.force, "force", false, "add an entry at which no node answers yet")
+}
+
+// change changes the list of the core. Before that it makes sure that a node answers at the entry to be added: one that is
+// misspelt would be waited for.
+func (f *operatorFlags) change(ctx context.Context, c console, add, remove string) int {
+	for _, e := range []*string{&add, &remove} {
+		if *e == "" {
+			continue
+		}
+		addr, err := address(*e)
+		if err != nil || add == remove {
+			fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), cmp.Or(err, errors.New("the two entries are the same")))
+			return exitUsage
+		}
+		*e = addr
+	}
+	if add != "" && !f.force {
+		if r := f.askAll(ctx, []string{add})[add]; r.Status == nil {
+			return f.failed(c, fmt.Errorf("no node answers at %s, where one is to be started first, with the next list; or use -force: %s", add, r.Err))
+		}
+	}
+	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.Change, Add: add, Remove: remove, Wait: f.timeout}, f.timeout+5*time.Second)
+	if err != nil {
+		return f.failed(c, err)
+	}
+	return f.print(c, s.Core, func(w io.Writer) {
+		fmt.Fprintf(w, "the list of the core is %s, and all of its nodes keep it\n", strings.Join(s.Core.Entries(), " "))
+		if why := s.Core.Unfinished; why != "" {
+			fmt.Fprintf(w, "the next change waits: %s\n", why)
+		}
+	})
 }

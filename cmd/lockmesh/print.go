@@ -62,6 +62,12 @@ func printCore(w io.Writer, c *operator.Core) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Entry, s.Name, s.ID, state)
 	}
 	t.Flush()
+	if len(c.Ordered) > 0 {
+		fmt.Fprintf(w, "an operator changes the list to [%s]\n", strings.Join(c.Ordered, " "))
+	}
+	if c.Unfinished != "" {
+		fmt.Fprintf(w, "the next change of the list waits: %s\n", c.Unfinished)
+	}
 }
 
 func printFindings(w io.Writer, s *operator.Status, found []operator.Finding) {

@@ -138,10 +138,14 @@ func (c *checking) seat(seat Seat) {
 
 // lists looks whether the nodes have the core's list.
 func (c *checking) lists() {
-	list := c.s.Core.Entries()
+	list, do := c.s.Core.Entries(), "restart it with %s"
+	if o := c.s.Core.Ordered; len(o) > 0 {
+		c.note("wait a moment; if it does not end, look at the log of those that lack the list", "an operator changes the list to %s", text(o))
+		list, do = o, "see its log; or restart it with %s"
+	}
 	for _, seat := range c.s.Core.Seats {
-		if seat.ID != "" && !slices.Equal(seat.List, list) {
-			c.problem(fmt.Sprintf("restart it with %s", text(list)), "node %q of %s has the list %s, and the core has %s: the list cannot change again before all have one", seat.Name, seat.Entry, text(seat.List), text(list))
+		if seat.ID != "" && slices.Contains(list, seat.Entry) && !slices.Equal(seat.List, list) {
+			c.problem(fmt.Sprintf(do, text(list)), "node %q of %s has the list %s, and is to have %s: the list cannot change again before all have one", seat.Name, seat.Entry, text(seat.List), text(list))
 		}
 	}
 	if c.s.Core.Dropped != "" {

@@ -52,7 +52,11 @@ func TestCheck(t *testing.T) {
 			r["c"] = fresh("9", "a", "b", "c")
 		}, []string{"another node, 9, answers at c than 3"}, ""},
 		{"a name leads astray", func(s *Status, r map[string]Reached) { r["c"] = r["b"] }, []string{`node "n2" answers at c, whose entry is b`, "name of its own"}, ""},
-		{"a node has another list", func(s *Status, r map[string]Reached) { s.Core.Seats[1].List = []string{"a", "b"} }, []string{`"n2" of b has the list [a b], and the core has [a b c]`, "restart it with [a b c]"}, ""},
+		{"a node has another list", func(s *Status, r map[string]Reached) { s.Core.Seats[1].List = []string{"a", "b"} }, []string{`"n2" of b has the list [a b], and is to have [a b c]`, "restart it with [a b c]"}, ""},
+		{"a change is under way", func(s *Status, r map[string]Reached) {
+			s.Core.Ordered = []string{"a", "b", "c", "d"}
+			s.Core.Seats[0].List, s.Core.Seats[1].List = s.Core.Ordered, s.Core.Ordered
+		}, []string{`"n3" of c has the list [a b c], and is to have [a b c d]`, "see its log; or restart it with [a b c d]"}, "an operator changes the list to [a b c d]"},
 		{"a node is in another mesh", func(s *Status, r map[string]Reached) {
 			o := *r["c"].Status
 			o.Core = &Core{Mesh: "ee"}

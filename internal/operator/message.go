@@ -31,6 +31,7 @@ type Verb uint8
 const (
 	Tell        Verb = iota + 1 // the node's Status
 	DeclareDead                 // that the node at Entry has ended
+	Change                      // of the core's list: Add and Remove
 	verbs
 )
 
@@ -39,6 +40,8 @@ type Question struct {
 	Number uint64 // the answer repeats it
 	Verb   Verb
 	Entry  string
+	Add    string // "" is none
+	Remove string
 	Wait   time.Duration // for how long the node tries at most
 }
 
@@ -54,7 +57,7 @@ type Answer struct {
 type Fault uint8
 
 // faults are the errors that have a number: their place, from 1. Numbers are never reused.
-var faults = [...]error{errOther, fault.ErrInvalidOption, fault.ErrNoSeat, fault.ErrAlive, fault.ErrNoQuorum, fault.ErrClosed, ErrBusy}
+var faults = [...]error{errOther, fault.ErrInvalidOption, fault.ErrNoSeat, fault.ErrAlive, fault.ErrNoQuorum, fault.ErrClosed, ErrBusy, fault.ErrUnchanged, fault.ErrUnfinished}
 
 var (
 	errOther = errors.New("operator: refused")
@@ -104,7 +107,7 @@ func DecodeQuestion(b []byte) (q Question, err error) {
 	case err != nil:
 	case q.Verb == 0 || q.Verb >= verbs:
 		err = fmt.Errorf("%w: an unknown question %d", wire.ErrMalformed, q.Verb)
-	case len(q.Entry) > maxString:
+	case max(len(q.Entry), len(q.Add), len(q.Remove)) > maxString:
 		err = fmt.Errorf("%w: a text is too long", wire.ErrMalformed)
 	case q.Wait < 0 || q.Wait > MaxWait:
 		err = fmt.Errorf("%w: a time out of range", wire.ErrMalformed)

@@ -15,11 +15,11 @@ var (
 	someStatus = &Status{
 		ID: "0000000000000001", Name: "ann", Addr: "a:1", Entry: "a:1", List: []string{"a:1", "b:1"}, StateDir: true, Role: "core", Phase: "quiet",
 		Settled: true, NoMajority: []int{3}, UnderReplicated: []int{1, 2}, Quiet: time.Second, Why: "why", Waiting: []Away{{"b:1", time.Minute, "no answer"}},
-		Core: &Core{Mesh: "00000000000000ff", Name: "blue", Version: "1.2", Shards: 4, Voters: 2, Seats: []Seat{
+		Core: &Core{Mesh: "00000000000000ff", Name: "blue", Version: "1.2", Shards: 4, Voters: 2, Ordered: []string{"b:1"}, Unfinished: "no node has come", Seats: []Seat{
 			{Entry: "a:1", ID: "0000000000000001", Name: "ann", Addr: "a:1", List: []string{"a:1", "b:1"}, Connected: true}, {Entry: "b:1"},
 		}},
 	}
-	someQuestions = []Question{{Number: 7, Verb: Tell}, {Number: 1 << 63, Verb: DeclareDead, Entry: "a:1", Wait: MaxWait}}
+	someQuestions = []Question{{Number: 7, Verb: Tell}, {Number: 1 << 63, Verb: DeclareDead, Entry: "a:1", Wait: MaxWait}, {Number: 9, Verb: Change, Add: "c:1", Remove: "a:1"}}
 	someAnswers   = []Answer{{Number: 7, Status: someStatus}, Refuse(8, errors.New("no")), {Number: 9, Status: &Status{}}}
 )
 
@@ -50,7 +50,7 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 
 // An error stays the one of package mesh that it wraps, and keeps its text.
 func TestErrorsSurviveTheWire(t *testing.T) {
-	for _, want := range []error{fault.ErrInvalidOption, fault.ErrNoSeat, fault.ErrAlive, fault.ErrNoQuorum, fault.ErrClosed, ErrBusy} {
+	for _, want := range []error{fault.ErrInvalidOption, fault.ErrNoSeat, fault.ErrAlive, fault.ErrNoQuorum, fault.ErrClosed, fault.ErrUnchanged, fault.ErrUnfinished, ErrBusy} {
 		sent := Refuse(1, errors.Join(want, errors.New("since it is Monday")))
 		a, err := DecodeAnswer(sent.Encode())
 		if err != nil || !errors.Is(a.Err(), want) || !strings.Contains(a.Err().Error(), "Monday") {
@@ -68,7 +68,7 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 // Each limit of a message is checked.
 func TestLimits(t *testing.T) {
 	long, longer := strings.Repeat("x", maxString+1), strings.Repeat("x", maxText+1)
-	for _, q := range []Question{{}, {Verb: verbs}, {Verb: Tell, Entry: long}, {Verb: Tell, Wait: -1}, {Verb: Tell, Wait: MaxWait + 1}} {
+	for _, q := range []Question{{}, {Verb: verbs}, {Verb: Tell, Entry: long}, {Verb: Change, Add: long}, {Verb: Change, Remove: long}, {Verb: Tell, Wait: -1}, {Verb: Tell, Wait: MaxWait + 1}} {
 		if _, err := DecodeQuestion(q.Encode()); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("%+v: %v", q, err)
 		}
@@ -77,7 +77,7 @@ func TestLimits(t *testing.T) {
 	for _, a := range []Answer{
 		{Fault: Fault(len(faults) + 1)}, {Text: longer}, {Status: &Status{Name: long}}, {Status: &Status{Why: longer}}, {Status: &Status{List: many}},
 		{Status: &Status{Waiting: []Away{{Entry: long}}}}, {Status: &Status{Waiting: []Away{{Why: longer}}}}, {Status: &Status{Waiting: make([]Away, 4*maxEntries+1)}},
-		{Status: &Status{NoMajority: make([]int, maxElements+1)}}, {Status: &Status{Core: &Core{Name: long}}},
+		{Status: &Status{NoMajority: make([]int, maxElements+1)}}, {Status: &Status{Core: &Core{Name: long}}}, {Status: &Status{Core: &Core{Unfinished: longer}}}, {Status: &Status{Core: &Core{Ordered: many}}},
 		{Status: &Status{Core: &Core{Seats: make([]Seat, maxEntries+1)}}}, {Status: &Status{Core: &Core{Seats: []Seat{{Entry: long}}}}},
 		{Status: &Status{Core: &Core{Seats: []Seat{{List: []string{long}}}}}}, {Status: &Status{Core: &Core{Seats: []Seat{{List: many}}}}},
 	} {

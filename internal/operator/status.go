@@ -42,13 +42,15 @@ type Away struct {
 
 // Core is the core's table, as a node knows it.
 type Core struct {
-	Mesh    string `json:"mesh"` // its ID: 16 hexadecimal digits
-	Name    string `json:"name"`
-	Version string `json:"version"` // of the table
-	Shards  int    `json:"shards"`
-	Voters  int    `json:"voters"` // that each shard is to have
-	Seats   []Seat `json:"seats"`
-	Dropped string `json:"dropped,omitempty"` // the node whose entry was dropped last, while it has a vote
+	Mesh       string   `json:"mesh"` // its ID: 16 hexadecimal digits
+	Name       string   `json:"name"`
+	Version    string   `json:"version"` // of the table
+	Shards     int      `json:"shards"`
+	Voters     int      `json:"voters"` // that each shard is to have
+	Seats      []Seat   `json:"seats"`
+	Ordered    []string `json:"ordered,omitempty"`    // the list that an operator wants, until all have it
+	Unfinished string   `json:"unfinished,omitempty"` // why the last change of the list is not complete
+	Dropped    string   `json:"dropped,omitempty"`    // the node whose entry was dropped last, while it has a vote
 }
 
 // Seat is the place of an entry in the core.
@@ -79,7 +81,8 @@ func (s *Status) check() error {
 		texts, long = append(texts, a.Entry), append(long, a.Why)
 	}
 	if c := s.Core; c != nil {
-		few = few && len(c.Seats) <= maxEntries
+		few = few && len(c.Seats) <= maxEntries && len(c.Ordered) <= maxEntries
+		long, texts = append(long, c.Unfinished), append(texts, c.Ordered...)
 		texts = append(texts, c.Mesh, c.Name, c.Version, c.Dropped)
 		for _, seat := range c.Seats {
 			few = few && len(seat.List) <= maxEntries
