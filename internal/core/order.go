@@ -119,5 +119,5 @@ func (t *Table) Unfinished() string {
 // Wants reports whether a list is ordered, or in force with every incarnation having it: there is nothing to order.
 func (t *Table) Wants(list []string) bool {
 	to := named(list)
-	return to == t.Ordered || to == named(t.List()) && t.held()
+	return to != "" && to == t.Ordered || to == named(t.List()) && t.held()
 }

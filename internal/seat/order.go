@@ -126,7 +126,7 @@ func (m *Machine) keeps(s core.Seat, list []string) error {
 // Unlisted returns why an Order is not carried out yet, or nil if it is: the list is in force, and every node that has a seat
 // in it keeps it. Errors wrap ErrUnfinished, or ErrUnchanged if another change came first.
 func (m *Machine) Unlisted(o Order) error {
-	t := m.acceptor.Table()
+	t := m.state.Table // also of a node that has no seat in it any more
 	now, to := strings.Join(t.List(), " "), strings.Fields(o.To)
 	lacks := slices.IndexFunc(t.Seats, func(s core.Seat) bool {
 		return s.Node.ID != 0 && slices.Contains(to, s.Entry) && !s.Keeps(to)
