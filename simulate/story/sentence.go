@@ -356,7 +356,9 @@ var nodeForms = []*form{
 	operatorForm("{who} removes {who:other} from the core[ within {time}]", "%s has removed %s", "%s cannot remove %s",
 		func(ctx context.Context, n *mesh.Node, other, _ string) error { return n.ChangeCore(ctx, "", other) }),
 	operatorForm("{who} replaces {who:other} in the core by {who:next}[ within {time}]", "%s has replaced %s", "%s cannot replace %s",
-		func(ctx context.Context, n *mesh.Node, other, next string) error { return n.ChangeCore(ctx, next, other) }),
+		func(ctx context.Context, n *mesh.Node, other, next string) error {
+			return n.ChangeCore(ctx, next, other)
+		}),
 	{text: "{who} closes its node", make: func(c *clause) act {
 		who := c.who("who")
 		return func(t *teller) {
