@@ -62,7 +62,8 @@ type operatorFlags struct {
 	ca, cert, key    string
 	timeout          time.Duration
 	json, force      bool
-	addr             string // of the node
+	addr             string   // of the node
+	args             []string // that are no flags
 	transport        transport.Config
 	positional, most int // how many arguments are wanted, and how many there may be: the last is an address
 }
@@ -86,21 +87,27 @@ func newOperatorFlags(name, usage string, positional int, address bool) *operato
 // read reads the arguments. Its error says what is wrong with them; flag.ErrHelp, that the usage was asked for, which
 // goes to out.
 func (f *operatorFlags) read(args []string, out io.Writer) error {
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(out, f.usage)
-			f.SetOutput(out)
-			f.PrintDefaults()
+	for rest := args; ; { // flags may come before, between and after the arguments
+		if err := f.Parse(rest); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				fmt.Fprint(out, f.usage)
+				f.SetOutput(out)
+				f.PrintDefaults()
+			}
+			return err
 		}
-		return err
+		if f.NArg() == 0 {
+			break
+		}
+		f.args, rest = append(f.args, f.Arg(0)), f.Args()[1:]
 	}
-	switch n := f.NArg(); {
+	switch n := len(f.args); {
 	case n < f.positional:
 		return errors.New("an argument is missing")
 	case n > f.most:
-		return fmt.Errorf("unexpected argument %q", f.Arg(f.most))
+		return fmt.Errorf("unexpected argument %q", f.args[f.most])
 	case n > f.positional:
-		f.node = f.Arg(f.positional)
+		f.node = f.args[f.positional]
 	}
 	if f.timeout < time.Second || f.timeout > operator.MaxWait {
 		return fmt.Errorf("-timeout %v: it must be from 1s to %v", f.timeout, operator.MaxWait)
@@ -220,14 +227,14 @@ func runCore(ctx context.Context, args []string, c console) int {
 		f.forces()
 		return f.run(ctx, args, c, func() int {
 			if name == "add" {
-				return f.change(ctx, c, f.Arg(0), "")
+				return f.change(ctx, c, f.args[0], "")
 			}
-			return f.change(ctx, c, "", f.Arg(0))
+			return f.change(ctx, c, "", f.args[0])
 		})
 	case "replace":
 		f := newOperatorFlags("core replace", coreUsage, 2, false)
 		f.forces()
-		return f.run(ctx, args, c, func() int { return f.change(ctx, c, f.Arg(1), f.Arg(0)) })
+		return f.run(ctx, args, c, func() int { return f.change(ctx, c, f.args[1], f.args[0]) })
 	case "declare-dead":
 		f := newOperatorFlags("core declare-dead", coreUsage, 1, false)
 		return f.run(ctx, args, c, func() int { return f.declareDead(ctx, c) })
@@ -311,7 +318,7 @@ func (f *operatorFlags) check(ctx context.Context, c console) int {
 }
 
 func (f *operatorFlags) declareDead(ctx context.Context, c console) int {
-	entry, err := address(f.Arg(0))
+	entry, err := address(f.args[0])
 	if err != nil {
 		fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), err)
 		return exitUsage
@@ -322,6 +329,21 @@ func (f *operatorFlags) declareDead(ctx context.Context, c console) int {
 		return f.failed(c, err)
 	}
 	return f.print(c, s.Core, func(w io.Writer) { fmt.Fprintf(w, "the core takes the node at %s for dead\n", entry) })
+}
+
+// answers returns nil as soon as a node answers at an address, which may have been started just now.
+func (f *operatorFlags) answers(ctx context.Context, addr string) (err error) {
+	for until := time.Now().Add(min(f.timeout, 3*time.Second)); ; {
+		_, err = f.ask(ctx, addr, operator.Question{Verb: operator.Tell}, min(f.timeout, 3*time.Second))
+		if err == nil || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 func (f *operatorFlags) forces() {
@@ -343,8 +365,8 @@ func (f *operatorFlags) change(ctx context.Context, c console, add, remove strin
 		*e = addr
 	}
 	if add != "" && !f.force {
-		if r := f.askAll(ctx, []string{add})[add]; r.Status == nil {
-			return f.failed(c, fmt.Errorf("no node answers at %s, where one is to be started first, with the next list; or use -force: %s", add, r.Err))
+		if err := f.answers(ctx, add); err != nil {
+			return f.failed(c, fmt.Errorf("no node answers at %s, where one is to be started first, with the next list; or use -force: %w", add, err))
 		}
 	}
 	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.Change, Add: add, Remove: remove, Wait: f.timeout}, f.timeout+5*time.Second)

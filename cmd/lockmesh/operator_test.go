@@ -101,9 +101,32 @@ func TestOperator(t *testing.T) {
 	soon(t, exitFailed, "the node lives", "core", "declare-dead", "-node", a, "-timeout", "1s", a)
 	soon(t, exitFailed, "is no entry of the core", "core", "declare-dead", "-node", a, "10.9.9.9")
 	soon(t, exitFailed, `is of mesh "blue", and -mesh says "red"`, "status", "-mesh", "red", a)
+	soon(t, exitFailed, "has no state directory", "core", "add", gone, "-node", a)
 	_ = first.Close()
 	soon(t, exitFailed, "refused", "status", "-timeout", "2s", a)
 	soon(t, exitFailed, "does not answer", "core", "check", "-timeout", "2s", list[1])
+}
+
+// The list of a core that runs changes by commands.
+func TestOperatorChangesTheList(t *testing.T) {
+	list := ports(t, 3)
+	keeps := func() mesh.Option { return mesh.WithStateDir(t.TempDir()) }
+	a, b, extra := list[0], list[1], list[2]
+	for _, addr := range list[:2] {
+		startAt(t, addr, list[:2], keeps())
+	}
+	soon(t, exitOK, "the core is whole", "core", "check", a)
+	soon(t, exitFailed, "is to be started first", "core", "add", "-timeout", "1s", "-node", a, extra)
+	soon(t, exitOK, "no node has come to "+extra, "core", "add", "-force", extra, "-node", a)
+	soon(t, exitFailed, "the seat of "+extra+" was never taken", "core", "check", a)
+	soon(t, exitOK, "the list of the core is "+a+" "+b+",", "core", "remove", "-node", b, extra)
+	startAt(t, extra, list, keeps())
+	soon(t, exitOK, "and all of its nodes keep it", "core", "add", "-node", b, extra)
+	soon(t, exitOK, "the core is whole: "+strings.Join(list, " "), "core", "check", extra)
+	soon(t, exitOK, "the list of the core is "+a+" "+extra+",", "core", "remove", b, "-node", b)
+	soon(t, exitOK, `"entry"`, "core", "replace", "-json", "-node", a, extra, b) // it has come back as a client
+	soon(t, exitOK, "the core is whole: "+a+" "+b, "core", "check", a)
+	soon(t, exitFailed, "is no entry of the core", "core", "remove", "-node", a, "10.9.9.9")
 }
 
 // With TLS, who has no certificate of the mesh's authority is told so.
@@ -139,6 +162,10 @@ func TestOperatorFlags(t *testing.T) {
 		{"core declare-dead", "an argument is missing"},
 		{"core declare-dead a b", `unexpected argument "b"`},
 		{"core declare-dead -timeout 2s :", "is no address"},
+		{"core add a b", `unexpected argument "b"`},
+		{"core replace a", "an argument is missing"},
+		{"core replace a a", "the two entries are the same"},
+		{"core remove :", "is no address"},
 	} {
 		code, out, err := lockmesh(t, strings.Fields(tt.args)...)
 		if code != exitUsage || out != "" || !strings.Contains(err, tt.want) {

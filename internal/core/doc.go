@@ -95,6 +95,10 @@
 // after that. Until then a change can be taken back, on all nodes: the mesh cannot see a node that was
 // set back and has no seat yet, and would let the list change a second time without it.
 //
+// An order ([Table.Order]) keeps to this by itself: each incarnation keeps the ordered list where its next one finds it, before it
+// says that it has it; and while a list is ordered that is not in force, there is no other. An ordered list may be set back
+// though it is complete, for that is an order as well: in the table, which no other change passes.
+//
 //  1. Two decisions of one stamp are equal. For version 0 the ballot has one proposer, which proposes
 //     one value. For version k+1 it is Paxos among the bound of version k, of which there is one, by
 //     induction.

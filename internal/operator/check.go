@@ -89,6 +89,9 @@ func (c *checking) unfounded() {
 		}
 	}
 	for _, a := range s.Waiting {
+		if c.reached[a.Entry].Status == nil && slices.Contains(s.List, a.Entry) {
+			continue // that was said
+		}
 		c.note("", "node %q waits for %s, for %v by now%s", s.Name, a.Entry, a.For.Round(time.Second), because(a.Why))
 	}
 }

@@ -95,6 +95,13 @@ func judge(t *testing.T, found []Finding, want []string, note string) {
 	}
 }
 
+// An entry that answers the operator may be silent for the node.
+func TestCheckOneWay(t *testing.T) {
+	s := &Status{Name: "n1", Role: "core", Phase: "waiting", List: []string{"a", "b"}, Waiting: []Away{{"b", 12 * time.Second, "timeout"}}}
+	b := &Status{Name: "n2", Role: "core", Phase: "waiting", List: s.List}
+	judge(t, Check(s, map[string]Reached{"a": {Status: s}, "b": {Status: b}}), []string{`"n1" (core) is in no mesh yet`}, "waits for b, for 12s by now: timeout")
+}
+
 // Before there is a mesh, who is missing and whose list differs is said.
 func TestCheckUnfounded(t *testing.T) {
 	node := func(id, role string, list ...string) *Status {
@@ -112,7 +119,7 @@ func TestCheckUnfounded(t *testing.T) {
 		{"one is in a mesh", Reached{Status: &Status{Name: "n2", Core: &Core{Mesh: "ee", Seats: []Seat{{Entry: "x"}}}}}, []string{`"n2" at b is in mesh ee, whose core is [x]`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			judge(t, Check(s, map[string]Reached{"a": {Status: s}, "b": tt.b, "c": {Err: "refused"}}), tt.want, "waits for c, for 12s by now: refused")
+			judge(t, Check(s, map[string]Reached{"a": {Status: s}, "b": tt.b, "c": {Err: "refused"}}), tt.want, "")
 		})
 	}
 }
