@@ -306,6 +306,31 @@ func TestRefusedChanges(t *testing.T) {
 	refused("b", "", "a", mesh.ErrUnchanged, "WithFound")
 }
 
+// Promise: C11: a node that founded its mesh without seeds, and whose core has grown since, does not found another one alone.
+func TestTheKeptListOfNoSeeds(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 10})
+	defer w.Close()
+	f := &liveFleet{t: t, w: w, seeds: make(map[string][]string), nodes: make(map[string]*mesh.Node)}
+	f.start("a", nil, mesh.WithFound(), mesh.WithBind("a:7300"))
+	f.must(time.Minute, "founded", func() bool { return f.healthy("a") })
+	f.start("b", []string{"a", "b"})
+	if err := f.change("a", "b", ""); err != nil {
+		t.Fatal(err)
+	}
+	f.must(time.Minute, "two", func() bool { return f.healthy("a", "b") })
+	f.gone("b")
+	delete(f.nodes, "a")
+	w.Host("a").Crash()
+	w.Host("a").Restart()
+	f.start("a", nil, mesh.WithFound(), mesh.WithBind("a:7300"))
+	if err := w.Run(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if h := f.nodes["a"].Health(); h.Phase != mesh.PhaseWaiting || len(h.Waiting) != 1 || h.Waiting[0].Entry != "b:7300" {
+		t.Errorf("it does not wait for b: %+v", h)
+	}
+}
+
 // Promise: C11: a node without a state directory could not tell its successor of the list, so nothing changes.
 func TestNoListWithoutAStateDir(t *testing.T) {
 	w := simulate.New(simulate.Options{Seed: 9})

@@ -373,6 +373,12 @@ func (f *operatorFlags) change(ctx context.Context, c console, add, remove strin
 	if err != nil {
 		return f.failed(c, err)
 	}
+	for until := time.Now().Add(5 * time.Second); s.Core.Unfinished != "" && !f.force && time.Now().Before(until) && ctx.Err() == nil; {
+		time.Sleep(100 * time.Millisecond) // the new node is about to come, or the votes of the one that goes are moving
+		if now, err := f.status(ctx); err == nil && now.Core != nil {
+			s = now
+		}
+	}
 	return f.print(c, s.Core, func(w io.Writer) {
 		fmt.Fprintf(w, "the list of the core is %s, and all of its nodes keep it\n", strings.Join(s.Core.Entries(), " "))
 		if why := s.Core.Unfinished; why != "" {

@@ -75,7 +75,7 @@ func (n *Node) openState() (k keeper, err error) {
 // startWith lets the node start with the list that the one before it has kept, if an operator has changed the list since the
 // seeds were changed last (C11).
 func (n *Node) startWith(s *state.State) error {
-	if n.cfg.Client || n.cfg.Discover != nil || len(n.cfg.Seeds) == 0 {
+	if n.cfg.Client || n.cfg.Discover != nil {
 		return nil
 	}
 	seeds := founding.Normalise(n.cfg.Seeds)
