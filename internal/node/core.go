@@ -50,11 +50,11 @@ func (l *shardLoop) startCore() {
 		seat: seat.New(seat.Config{
 			Self: n.self(), List: list, Entry: n.cfg.Entry, Host: n.env.Hostname(),
 			Client: n.cfg.Client || n.cfg.Discover != nil, Discovers: n.cfg.Discover != nil, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
-			Oracle: n.cfg.Oracle != nil, Keeps: l.keeper.store != nil, Floor: l.keeper.floor(), Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
+			Oracle: n.cfg.Oracle != nil, Floor: l.keeper.floor(), Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 			},
-			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Applied: l.applied, Place: hosting.Place,
+			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Applied: l.applied, Place: hosting.Place, Keeps: l.keeper.store != nil,
 		}),
 	}
 }
