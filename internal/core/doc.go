@@ -130,6 +130,7 @@
 // TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with
 // restarts, lost answers, old reports, several roll calls, proofs of death, true and false, and one or two changes of
 // the list, which the operator may take back. A shard's raft is taken to be right; TestVotersChangeAtOneMoment asks raft.
+// A node may be given the next list while it runs, and while a change may be taken back the one before.
 // After each walk, and in one of twenty states (in large worlds of five hundred), all entries are up and
 // connected, and the mesh must come to serve by Next, if need be after the operator has restarted those
 // that have another list than the last, or, if he takes that back, than the one before. What was broken,

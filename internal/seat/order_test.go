@@ -258,7 +258,7 @@ func TestSteps(t *testing.T) {
 // In random worlds an operator changes the list again and again, by any node, while processes end at any moment and come back by
 // what they keep. No two generations of the core can decide, and in the end the operator's last word counts.
 func TestOrdersInStorms(t *testing.T) {
-	for seed := *first; seed < *first+fewer(*storms/2); seed++ {
+	for seed := *first; seed < *first+fewer(max(8, *storms/20)); seed++ {
 		w := newWorld(t, seed, 3+int(seed%3))
 		w.lists, w.disk = make(map[string][]string), time.Duration(seed%4)*100*time.Millisecond
 		w.loss = int(seed%3) * 20
