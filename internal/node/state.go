@@ -54,7 +54,7 @@ func (n *Node) openState() (k keeper, err error) {
 	}
 	switch {
 	case errors.Is(err, state.ErrDamaged):
-		return k, fmt.Errorf("%w: WithStateDir %q: the file %q is %w; restore it, or remove it once every lease of the mesh has ended: without it a mesh that is founded anew knows nothing of earlier tokens and leases",
+		return k, fmt.Errorf("%w: WithStateDir %q: the file %q is %w; restore it, or remove it once every lease of the mesh has ended, and start with the list that the core has now: without it a mesh that is founded anew knows nothing of earlier tokens and leases, and a node nothing of changes of the list",
 			fault.ErrInvalidOption, dir, "state", err)
 	case err != nil:
 		return k, fmt.Errorf("%w: WithStateDir %q: %w", fault.ErrInvalidOption, dir, err)
