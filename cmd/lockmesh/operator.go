@@ -369,6 +369,11 @@ func (f *operatorFlags) change(ctx context.Context, c console, add, remove strin
 			return f.failed(c, fmt.Errorf("no node answers at %s, where one is to be started first, with the next list; or use -force: %w", add, err))
 		}
 	}
+	if add != "" && remove != "" {
+		if s, err := f.status(ctx); err == nil && s.Core != nil && len(s.Core.Seats) <= 3 {
+			fmt.Fprintf(c.err, "%s: a list of three entries or fewer changes in two steps: it grows first, unless the node that goes is gone\n", f.Name())
+		}
+	}
 	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.Change, Add: add, Remove: remove, Wait: f.timeout}, f.timeout+5*time.Second)
 	if err != nil {
 		return f.failed(c, err)

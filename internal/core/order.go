@@ -20,10 +20,10 @@ var errOrdered = errors.New("a change to another list is under way")
 // IsOngoing reports whether an error says that the last change of the list is not complete, or another one under way.
 func IsOngoing(err error) bool { return errors.Is(err, errOngoing) || errors.Is(err, errOrdered) }
 
-// Order notes that an operator wants another list, sorted. What holds for Relist must hold now. But once an ordered change is
-// made, and not complete yet, it may be taken back, by an order for the list before; and the list of now may be ordered
-// for those that do not have it. That is safe: it is what an operator may do by restarts, and a node that takes a list
-// forgets nothing.
+// Order notes that an operator wants another list, sorted. What holds for Relist must hold now. But once the last change is
+// made, complete or not, it may be taken back, by an order for the list before; and the list of now may be ordered for
+// those that do not have it. The first is what an operator may do by restarts while the change is not complete; once it is,
+// all have the list of now, and that before is the next one.
 func (t *Table) Order(list []string) (*Table, error) {
 	now, to := named(t.List()), named(list)
 	switch {
