@@ -31,12 +31,16 @@ var (
 // what it waits for. Nothing was sent, and the next call on a node of [Start] may succeed.
 var ErrNotFounded = fault.ErrNotFounded
 
-// Errors of operators' calls, for errors.Is. Nothing has changed.
+// Errors of operators' calls, for errors.Is. Nothing has changed, but for ErrUnfinished.
 var (
 	// ErrNoSeat: the node has no seat in the core, so the core's list is not its business: ask a node of the core.
 	ErrNoSeat = fault.ErrNoSeat
 	// ErrAlive: the node that was declared dead is connected with a node of the core.
 	ErrAlive = fault.ErrAlive
+	// ErrUnchanged: the list of the core cannot be changed so: see [Node.ChangeCore].
+	ErrUnchanged = fault.ErrUnchanged
+	// ErrUnfinished: the list of the core has not changed in time, or not all nodes keep it yet. The core may still go on with it.
+	ErrUnfinished = fault.ErrUnfinished
 )
 
 // Errors of arguments, for errors.Is. Nothing was sent and nothing has changed.

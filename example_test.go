@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -202,4 +204,47 @@ func ExampleWithDiscovery() {
 	err = node.WaitReady(ctx)
 	fmt.Println(errors.Is(err, mesh.ErrNotFounded), strings.Contains(err.Error(), "the directory is empty"))
 	// Output: true true
+}
+
+// The core of a mesh that runs grows by an entry. Its nodes keep the next list in their state directories.
+func ExampleNode_ChangeCore() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var list []string
+	for range 2 { // two ports that are free
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		list = append(list, l.Addr().String())
+		l.Close()
+	}
+	start := func(addr string, seeds []string) *mesh.Node {
+		dir, err := os.MkdirTemp("", "lockmesh")
+		if err != nil {
+			fmt.Println(err)
+			return nil
+		}
+		n, err := mesh.Start(seeds, mesh.WithBind(addr), mesh.WithStateDir(dir), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			fmt.Println(err)
+		}
+		return n
+	}
+	first := start(list[0], list[:1])
+	defer first.Close()
+	fmt.Println("first:", first.WaitReady(ctx))
+
+	second := start(list[1], list) // with the list that the core is to have
+	defer second.Close()
+	fmt.Println("changed:", first.ChangeCore(ctx, list[1], ""))
+	for second.Health().Role != mesh.RoleCore || !second.Health().FullyReplicated {
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Println("the second is of the", second.Health().Role)
+	// Output:
+	// first: <nil>
+	// changed: <nil>
+	// the second is of the core
 }

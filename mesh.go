@@ -324,6 +324,55 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 	return n.node.DeclareDead(ctx, addr)
 }
 
+// ChangeCore changes the list of a mesh that runs, on the word of an operator: it adds an entry, removes one, or both; ""
+// is none. The core decides it by its majority; the node whose entry goes need not agree, nor live. Every node of the core whose
+// entry stays first keeps the next list in its state directory ([WithStateDir]), where its next process finds it, and
+// takes it in place of its seeds. Nothing restarts, and no lock is lost. Make the next list the seeds of all
+// processes when you start them next; clients need not be restarted for it.
+//
+// ChangeCore returns nil when the list is in force, and all of those nodes keep it. The node at a new entry may be started before or
+// after, with the next list as its seeds. The next change waits for it, and for the votes of the one that goes to
+// move. Until then the change may be taken back, by another call: removing an entry that was misspelt, for example. A list of three
+// or fewer grows before it drops an entry. To replace one there takes two changes, which ChangeCore makes one after the
+// other: it waits for the new node before it removes the other one, or removes that first if no node of the
+// core is connected with it. If it fails halfway, call it again.
+//
+// A node of the core that was cut off or ends meanwhile takes the next list when it is back. End the process whose entry was
+// removed before the list changes again.
+//
+// Entries are written as in the list of seeds. Call it on any node of the core that stays. Errors:
+//
+//   - [ErrNoSeat]: this node has no seat in the core; [ErrInvalidOption]: the list has no such entry to remove
+//   - [ErrUnchanged]: the list cannot change so, and nothing has changed. The text names both lists, and says why: a node that stays
+//     has no state directory, so change the list by restarts; a node has ended, so replace or remove that first; or the
+//     only entry is to be replaced, and the list must grow first
+//   - [ErrUnfinished], with the error of ctx: when ctx ended, the change before was not complete, a node did not answer, or
+//     not all had kept the list. The text says which. What the core has decided goes on by itself
+//   - [Node.Err], if this node ends
+//
+// If ctx has no deadline, it waits 30 s.
+func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
+	switch {
+	case ctx == nil:
+		return invalid("the context", "nil", "a context")
+	case n.isZero():
+		return ErrClosed
+	case add == "" && remove == "" || add == remove:
+		return invalid("what to add and to remove", fmt.Sprintf("%q and %q", brief(add), brief(remove)), "one entry, or two different ones")
+	}
+	for _, e := range []*string{&add, &remove} {
+		if *e == "" {
+			continue
+		}
+		addr, err := seedAddr(*e)
+		if err != nil {
+			return invalid("the entry", fmt.Sprintf("%q", brief(*e)), err.Error())
+		}
+		*e = addr
+	}
+	return n.node.ChangeCore(ctx, add, remove)
+}
+
 // NewSession returns a session with its own lease TTL. Close it when done. Errors:
 // ErrInvalidOption, ErrClosed, or ctx.Err() if ctx has ended; also ErrNotFounded if the node could
 // not serve before ctx ended.

@@ -302,6 +302,10 @@ func WithDeathOracle(oracle func(ctx context.Context, m Member) (dead bool, err 
 // written in the background, at once when the mesh changes, and every 10 s while tokens grow. Nodes at no entry
 // keep nothing.
 //
+// It also keeps the core's list, once an operator has changed it while the mesh ran ([Node.ChangeCore]). Then the next process
+// starts with that list in place of its seeds, and logs so, until its seeds are changed: whatever was changed last counts. So
+// make the list the seeds of a node before you remove its directory, or move the node to another machine.
+//
 // The directory is made if it does not exist. It is for one node at a time, and one node's at all times: on a local file system, not
 // copied to another machine. The node locks it. So the one before it has ended, which it tells the
 // others: they give it the seat without waiting for the end of connections of a machine that was switched off.

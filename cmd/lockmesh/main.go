@@ -58,6 +58,10 @@ func run(ctx context.Context, args []string, c console) int {
 		return exitOK
 	case "simulate":
 		return runSimulate(ctx, args[1:], c)
+	case "status":
+		return runStatus(ctx, args[1:], c)
+	case "core":
+		return runCore(ctx, args[1:], c)
 	}
 	fmt.Fprintf(c.err, "lockmesh: no command %q\n", args[0])
 	usage(c.err)
@@ -67,6 +71,8 @@ func run(ctx context.Context, args []string, c console) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, `usage: lockmesh <command> [flags]
 
+  status     show the state of a node
+  core       show, check and change the core of a mesh
   simulate   play a mesh in simulated worlds, look for seeds that fail, and repeat them
 
 lockmesh <command> -help lists the flags.

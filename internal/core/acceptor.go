@@ -24,7 +24,7 @@ var (
 // knows to be decided. It is lost with the incarnation, which never acts again.
 type Acceptor struct {
 	self transport.ID
-	list []string // that this incarnation was started with
+	list []string // that this incarnation was started with, or keeps for the next one
 
 	table *Table // the latest decision that it knows; nil: none, it is fresh
 
@@ -50,6 +50,10 @@ func NewAcceptor(self transport.ID, list []string) *Acceptor {
 	slices.Sort(list)
 	return &Acceptor{self: self, list: slices.Compact(list)}
 }
+
+// SetList notes that the next incarnation at this node's entry starts with another list. It must be so already: whoever
+// hears of it relies on that. The order of the list means nothing.
+func (a *Acceptor) SetList(list []string) { a.list = NewAcceptor(a.self, list).list }
 
 // Table returns the latest decision that this node knows, or nil.
 func (a *Acceptor) Table() *Table { return a.table }

@@ -51,7 +51,7 @@ func (t *Table) Bind(entry string, node env.Member, list []string) (*Table, erro
 	}
 	n := t.next()
 	n.Seats[i] = Seat{Entry: entry, Node: node, List: named(list)}
-	return n, nil
+	return n.carried(), nil
 }
 
 // End notes, by proof, that the incarnation with the seat of an entry has ended, though no other one has come
@@ -110,7 +110,7 @@ func (t *Table) Start(entry string, list []string) (*Table, error) {
 	}
 	n := t.next()
 	n.Seats[i].List = named(list)
-	return n, nil
+	return n.carried(), nil
 }
 
 // Relist changes the list: it adds an entry, drops one, or both. The change before must be complete. A
@@ -133,6 +133,8 @@ func (t *Table) Relist(list []string) (*Table, error) {
 		return nil, errVacant
 	case !t.complete(list):
 		return nil, errOngoing
+	case t.Ordered != "" && t.Ordered != named(list):
+		return nil, errOrdered
 	}
 	n := t.next()
 	n.Seats, n.Was = nil, named(old)
@@ -151,7 +153,7 @@ func (t *Table) Relist(list []string) (*Table, error) {
 	if len(n.Living()) < Majority(len(n.Bound())) {
 		return nil, errTooMany // nothing would ever be decided any more
 	}
-	return n.forget(), nil
+	return n.carried().forget(), nil
 }
 
 // complete reports whether the last change of the list is complete, so that it may change to another:

@@ -116,6 +116,10 @@
 // after that. Until then a change can be taken back, on all nodes: the mesh cannot see a node that was
 // set back and has no seat yet, and would let the list change a second time without it.
 //
+// An order ([Table.Order]) keeps to this by itself: each incarnation keeps the ordered list where its next one finds it, before it
+// says that it has it; and while a list is ordered that is not in force, there is no other. An ordered list may be set back
+// though it is complete, for that is an order as well: in the table, which no other change passes.
+//
 //  1. Two decisions of one stamp are equal. For version 0 the ballot has one proposer, which proposes
 //     one value. For version k+1 it is Paxos among the bound of version k, of which there is one, by
 //     induction.
@@ -147,6 +151,7 @@
 // TestModel explores small worlds whole, TestWalks larger ones at random: two to six entries, with
 // restarts, lost answers, old reports, several roll calls, proofs of death, true and false, and one or two changes of
 // the list, which the operator may take back. A shard's raft is taken to be right; TestVotersChangeAtOneMoment asks raft.
+// A node may be given the next list while it runs, and while a change may be taken back the one before.
 // After each walk, and in one of twenty states (in large worlds of five hundred), all entries are up and
 // connected, and the mesh must come to serve by Next, if need be after the operator has restarted those
 // that have another list than the last, or, if he takes that back, than the one before. What was broken,

@@ -33,6 +33,8 @@ var worlds = []world{
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 1, registers: 2, fences: 1, atOnce: true}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 2, calls: 1, registers: 2, atOnce: true, lists: []string{"ab", "ac"}, edits: 2}, serving: true},
 	{limits: limits{entries: 4, replicas: 2, restarts: 1, registers: 3, atOnce: true, lists: []string{"abc", "abd"}, edits: 2}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 2, atOnce: true, lists: []string{"ab", "abc"}, edits: 3, back: true, live: true, orders: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, atOnce: true, lists: []string{"ab", "abc"}, edits: 5, back: true, live: true, orders: true}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 4, fences: 1, ends: 1, atOnce: true}, serving: true, deep: true},
 	{limits: limits{entries: 3, replicas: 2, restarts: 1, registers: 3, lies: 1, atOnce: true}, serving: true},
 	{limits: limits{entries: 3, restarts: 1, registers: 2, ends: 1}, serving: true},

@@ -61,7 +61,8 @@ type limits struct {
 	hasty  bool     // the second list may be in use before the first is in force
 	hears  int      // how often a node hears another's report; zero: a node may do all that is allowed, by Next or not
 	back   bool     // a roll-out may be given up until its list is in force
-	live   bool     // a node may get the next list while it runs, and keep it
+	live   bool     // a node may get the next list while it runs, and keep it; and the one before, if the operator may go back
+	orders bool     // it may be given up after that as well: by an order, which no other change passes
 	ends   int      // how often the end of an incarnation is proved before another one has the seat
 	lies   int      // how often beyond that, and then such a proof may be false: an operator's word
 	vacate int      // how often a seat may be vacated, whether or not its incarnation is silent
@@ -271,7 +272,14 @@ func (m *model) operatorSteps(e int, do func(func() string, func(*model))) {
 		do(func() string { return fmt.Sprintf("%s gets the next list", m.names[e]) }, func(c *model) {
 			c.edits--
 			c.files[e]++
-			c.edit(m.id(e)).list = NewAcceptor(0, c.file(e)).list
+			c.edit(m.id(e)).SetList(c.file(e))
+		})
+	}
+	if m.live && m.edits > 0 && m.mayGoBack(e) && m.runs(e) {
+		do(func() string { return fmt.Sprintf("%s gets the list before back", m.names[e]) }, func(c *model) {
+			c.edits--
+			c.files[e]--
+			c.edit(m.id(e)).SetList(c.file(e))
 		})
 	}
 	if m.edits > 0 && m.mayGoBack(e) {
@@ -292,8 +300,11 @@ func (m *model) operatorSteps(e int, do func(func() string, func(*model))) {
 // mayGoBack reports whether the operator may take the list back with which an entry is to start.
 func (m *model) mayGoBack(e int) bool {
 	f := m.files[e]
-	return m.back && f > 0 && strings.Contains(m.lists[f-1], m.names[e]) && !m.inForce(m.files[e])
+	return m.back && f > 0 && strings.Contains(m.lists[f-1], m.names[e]) && (!m.inForce(f) || m.reordered(f))
 }
+
+// reordered reports whether an operator may order the list before this one, though it is in force: while no later one is in use.
+func (m *model) reordered(f int) bool { return m.orders && f == len(m.lists)-1 }
 
 // ownSteps are what a node may decide by itself, whether or not Next would.
 func (m *model) ownSteps(e int, do func(func() string, func(*model))) {
@@ -1154,9 +1165,9 @@ func (m *model) wronged(id transport.ID, core Ballot) bool {
 // one at a time. It returns why the mesh does not come to serve, or "".
 func (m *model) comesToServe() string {
 	m = m.clone()
-	m.limits = limits{entries: m.entries, replicas: m.replicas, lists: m.lists, atOnce: true, back: m.back, hasty: m.hasty}
+	m.limits = limits{entries: m.entries, replicas: m.replicas, lists: m.lists, atOnce: true, back: m.back, orders: m.orders, hasty: m.hasty}
 	last := slices.Max(m.files)
-	if b := m.clone(); m.back && last > 0 && !m.inForce(last) {
+	if b := m.clone(); m.back && last > 0 && (!m.inForce(last) || m.reordered(last)) {
 		if why := b.settles(last - 1); why != "" {
 			return why + ", after the operator went back"
 		}

@@ -389,6 +389,9 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 	if !slices.Equal(from.List(), c.List) {
 		t.Was = named(from.List())
 	}
+	if t.Ordered != named(c.List) && t.step(t.OrderedList()) != nil {
+		t.Ordered = "" // it is too far from the list of now
+	}
 	t.Shards = slices.Clone(t.Shards)
 	for i := range t.Shards {
 		if s := &t.Shards[i]; !whole || !c.goesOn(from, s, answers) && !c.eludes(from, s) {
@@ -396,5 +399,5 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 			s.Voters, s.Next, s.Move = place(i), nil, 0
 		}
 	}
-	return t.forget()
+	return t.carried().forget()
 }

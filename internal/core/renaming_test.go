@@ -128,6 +128,7 @@ func (ts *tables) key(t, parent *Table) []byte {
 	num(t.Mesh)
 	num(uint64(t.Dropped))
 	b = append(b, t.Was...)
+	b = append(b, t.Ordered...)
 	num(uint64(len(t.Seats)))
 	for _, s := range t.Seats {
 		b = append(b, s.Entry...)

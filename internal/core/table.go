@@ -84,6 +84,7 @@ type Table struct {
 	Params  founding.Params
 	Seats   []Seat // of the entries of the list, in its order
 	Was     string // the list before the last change, see named
+	Ordered string // the list that an operator wants, until all have it; "": none. See Order
 	Shards  []Shard
 	Dropped transport.ID // the last change of the list dropped its entry, and it is a voter still; zero: none
 }

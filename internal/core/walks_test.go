@@ -127,6 +127,7 @@ func atRandom(rng *rand.Rand) *model {
 		l.hears = 5 + rng.IntN(40)
 	}
 	l.back, l.live = !l.hasty && len(l.lists) > 1 && rng.IntN(3) == 0, rng.IntN(3) == 0
+	l.orders = l.back && l.live
 	begin := rng.IntN(4)
 	if l.ends = rng.IntN(3); rng.IntN(3) == 0 {
 		l.lies = rng.IntN(4)

@@ -29,6 +29,10 @@ var (
 	ErrNoSeat = errors.New("mesh: no seat in the core")
 	// ErrAlive: the node that was declared dead is connected.
 	ErrAlive = errors.New("mesh: the node lives")
+	// ErrUnchanged: the list of the core cannot be changed so.
+	ErrUnchanged = errors.New("mesh: the list of the core is not changed")
+	// ErrUnfinished: the list of the core has not changed yet, or not on all nodes.
+	ErrUnfinished = errors.New("mesh: the change of the core's list is not finished")
 )
 
 // What a node ends with, beside ErrClosed.

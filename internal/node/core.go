@@ -54,7 +54,7 @@ func (l *shardLoop) startCore() {
 			Wants: founding.Options{
 				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 			},
-			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Applied: l.applied, Place: hosting.Place,
+			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Applied: l.applied, Place: hosting.Place, Keeps: l.keeper.store != nil,
 		}),
 	}
 }
@@ -125,6 +125,9 @@ func (l *shardLoop) carryOutCore() {
 				l.carryOutHosting(c.hosting.Cut(o, nil))
 			case seat.Inquire:
 				n.inquire(o.Node)
+			case seat.Keep:
+				l.keeper.list = strings.Join(o.List, " ")
+				l.keep()
 			case seat.Failed:
 				l.fail(o.Err)
 			}

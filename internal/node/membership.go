@@ -40,6 +40,8 @@ const (
 	ctlCore = iota + 1
 	ctlStatus
 	ctlLeaving
+	ctlAsk    // an operator's question
+	ctlAnswer // to one: no node gets it
 )
 
 func newMembership(n *Node) *membership { return &membership{node: n} }

@@ -233,6 +233,10 @@ func (n *Node) Receive(from transport.ID, kind transport.Kind, body []byte) {
 			n.shards.post(func(l *shardLoop) { l.hearCore(from, body[1:]) })
 			return
 		}
+		if len(body) > 0 && body[0] == ctlAsk {
+			n.asked(from, body[1:])
+			return
+		}
 		n.membership.post(func(m *membership) { m.receive(from, body) })
 	case transport.KindShard:
 		n.route(from, body)

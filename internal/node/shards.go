@@ -52,6 +52,8 @@ type shardLoop struct {
 	lacks    int // as reported
 	ticks    uint64
 	appended replica.Counters
+
+	operations int // questions of operators that this node works on
 }
 
 func newShardLoop(n *Node) *shardLoop {

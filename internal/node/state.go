@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/internal/founding"
 	"github.com/lockmesh/mesh/internal/state"
 	"github.com/lockmesh/mesh/transport"
 )
@@ -25,6 +28,7 @@ type keeper struct {
 	last     state.State  // that was saved, or found
 	replaces transport.ID // the incarnation before this one, which has ended: the directory was not in use
 	saving   bool
+	list     string        // that is to be kept in place of last.List; "": none
 	next     time.Duration // when to save again, though nothing but the floor has changed, or the last Save failed
 	failed   bool          // it did
 }
@@ -50,7 +54,7 @@ func (n *Node) openState() (k keeper, err error) {
 	}
 	switch {
 	case errors.Is(err, state.ErrDamaged):
-		return k, fmt.Errorf("%w: WithStateDir %q: the file %q is %w; restore it, or remove it once every lease of the mesh has ended: without it a mesh that is founded anew knows nothing of earlier tokens and leases",
+		return k, fmt.Errorf("%w: WithStateDir %q: the file %q is %w; restore it, or remove it once every lease of the mesh has ended, and start with the list that the core has now: without it a mesh that is founded anew knows nothing of earlier tokens and leases, and a node nothing of changes of the list",
 			fault.ErrInvalidOption, dir, "state", err)
 	case err != nil:
 		return k, fmt.Errorf("%w: WithStateDir %q: %w", fault.ErrInvalidOption, dir, err)
@@ -58,11 +62,35 @@ func (n *Node) openState() (k keeper, err error) {
 		return k, fmt.Errorf("%w: the state directory %q is of mesh %q, and this node is for mesh %q", fault.ErrForeignMesh, dir, k.last.MeshName, n.cfg.MeshName)
 	}
 	n.cfg.MeshName = cmp.Or(n.cfg.MeshName, k.last.MeshName)
+	if err := n.startWith(&k.last); err != nil {
+		return k, err
+	}
 	k.replaces, k.last.Node = k.last.Node, transport.ID(n.id)
 	if err := k.store.Save(k.last.Encode()); err != nil {
 		return k, fmt.Errorf("%w: WithStateDir %q: %w", fault.ErrInvalidOption, dir, err)
 	}
 	return k, nil
+}
+
+// startWith lets the node start with the list that the one before it has kept, if an operator has changed the list since the
+// seeds were changed last (C11).
+func (n *Node) startWith(s *state.State) error {
+	if n.cfg.Client || n.cfg.Discover != nil {
+		return nil
+	}
+	seeds := founding.Normalise(n.cfg.Seeds)
+	list, kept := s.Start(seeds)
+	switch {
+	case !kept || slices.Equal(list, seeds):
+		return nil
+	case n.cfg.Entry != "" && !slices.Contains(list, n.cfg.Entry):
+		return fmt.Errorf("%w: WithEntry %q is not in the list %q, to which an operator has changed the core, and which the state directory %q keeps: start the node with that list as seeds, or another one",
+			fault.ErrInvalidOption, n.cfg.Entry, list, n.cfg.StateDir)
+	}
+	n.log.Info("this node starts with the list that its state directory keeps: an operator has changed it since the seeds were",
+		"list", strings.Join(list, " "), "seeds", strings.Join(seeds, " "), "advice", "make the list the seeds of all nodes")
+	n.cfg.Seeds = list
+	return nil
 }
 
 func (k *keeper) close() {
@@ -79,7 +107,7 @@ func (l *shardLoop) keep() {
 	}
 	s := state.State{
 		MeshName: l.core.table.Params.MeshName, Mesh: l.core.table.Mesh, Node: transport.ID(l.node.id),
-		Floor: max(k.last.Floor, l.core.seat.Floor()), Quiet: l.core.seat.Quiet(),
+		Floor: max(k.last.Floor, l.core.seat.Floor()), Quiet: l.core.seat.Quiet(), Seeds: k.last.Seeds, List: cmp.Or(k.list, k.last.List),
 	}
 	soon := s
 	soon.Floor = k.last.Floor
@@ -103,7 +131,18 @@ func (l *shardLoop) kept(s state.State, err error) {
 			"directory", l.node.cfg.StateDir, "error", err)
 		return
 	}
+	changed := s.List != k.last.List
 	k.last = s
+	if k.list == s.List {
+		k.list = ""
+	}
+	if changed {
+		l.core.outputs = l.core.seat.Kept(l.now, strings.Fields(s.List), l.core.outputs)
+		l.carryOutCore()
+	}
+	if k.list != "" {
+		l.keep() // it has come meanwhile
+	}
 }
 
 // floor returns a revision that the mesh before has not passed; zero: none is known.

@@ -380,7 +380,7 @@ func (m *told) mark() core.Mark { return core.Mark{Known: m.Known, Roll: m.Roll}
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
-	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces, Apart: m.apart()}
+	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces, Apart: m.apart(), Keeps: m.cfg.Keeps}
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
@@ -391,7 +391,7 @@ func (m *Machine) told() told {
 // clients that have told it something what it knows and promised: each of them at most once in the time of a contact.
 func (m *Machine) spread(now time.Duration) {
 	t, o := m.told(), m.brief
-	news := t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Known != o.Known
+	news := t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Known != o.Known || !slices.Equal(t.List, o.List)
 	if m.brief = t; news || !slices.Equal(t.Apart, o.Apart) {
 		for _, e := range m.book.entries {
 			if p := m.book.peers[e.node]; p != nil && p.up {

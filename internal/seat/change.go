@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -71,7 +72,21 @@ func (c Move) over(t *core.Table) bool {
 	return s.Next != nil || slices.Equal(s.Voters, c.To)
 }
 
-func (c Move) apply(_ *Machine, t *core.Table) (*core.Table, error) { return t.Move(c.Shard, c.To) }
+func (c Move) apply(m *Machine, t *core.Table) (*core.Table, error) {
+	for _, id := range c.To {
+		if !slices.Contains(t.Shards[c.Shard].Voters, id) && !m.hears(id) {
+			return nil, fmt.Errorf("node %v is not heard", id)
+		}
+	}
+	return t.Move(c.Shard, c.To)
+}
+
+// hears reports whether a node is this one, or has told something lately. The connection with a machine that was switched
+// off lasts for seconds. Were that node to get a vote, the change could be neither made nor given up.
+func (m *Machine) hears(id transport.ID) bool {
+	p := m.book.peers[id]
+	return id == m.cfg.Self.ID || p != nil && p.up && m.last < p.at+m.pace.fresh
+}
 
 func (c Settle) over(t *core.Table) bool {
 	if another(t, c.Shard, c.Generation) {

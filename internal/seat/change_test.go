@@ -31,6 +31,25 @@ func TestMove(t *testing.T) {
 	holds(t, w.table().Shards[1].Next == nil, "it moves still")
 }
 
+// Promise: C13: a node that is connected, and silent, gets no vote: nobody could tell whether that change will ever be made.
+func TestNoVoteForTheSilent(t *testing.T) {
+	w := founded(t, 5)
+	s := w.table().Shards[1]
+	out := slices.IndexFunc(w.list, func(addr string) bool { return !slices.Contains(s.Voters, w.procs[addr].id) })
+	silent := w.procs[w.list[out]]
+	p := w.procs[w.list[(out+1)%5]]
+	silent.paused = w.now + 8*time.Second
+	w.run(4 * time.Second)
+	w.must(p.m.up(silent.id), "it is not connected")
+	w.do(p, func() []Output {
+		return p.m.Change(w.now, Move{1, s.Generation, w.table().Bound()}, nil)
+	})
+	w.run(3 * time.Second)
+	w.must(p.m.acceptor.Table().Shards[1].Next == nil, "it is to get a vote")
+	moves := func() bool { return p.m.acceptor.Table().Shards[1].Next != nil }
+	w.must(w.runUntil(5*time.Second, moves), "it gets no vote though it is heard again")
+}
+
 // Many shards' changes are one decision.
 func TestChangesTogether(t *testing.T) {
 	w := founded(t, 5)

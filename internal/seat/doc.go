@@ -62,6 +62,12 @@
 // proposed only while most of the core says so of that node, and nobody who is heard has a connection with it. A node
 // that learns that it was meant ends.
 //
+// # Orders
+//
+// An operator changes the list of a mesh that runs ([Machine.ChangeList]). That is a change as a shard's: core.Table.Order. Each
+// node with a seat that has another list than the ordered one asks its node to keep it ([Keep]), and has it from
+// [Machine.Kept] on. The rest follows from core.Next.
+//
 // # What it costs
 //
 // Of three nodes at rest, each sends 2.6 frames of 175 bytes a second and dials 3.9 times (TestFigures). Where

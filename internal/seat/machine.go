@@ -30,6 +30,9 @@ type Config struct {
 	// Oracle: Inquire is answered: there is somebody who can tell whether a node has ended.
 	Oracle bool
 
+	// Keeps: Keep is carried out: there is a place where the next incarnation at this node's entry finds a list.
+	Keeps bool
+
 	Anew  bool // no node was at this address before: the system chose the port
 	Wants founding.Options
 	Rand  uint64    // the seed of random values: mesh IDs and jitter
@@ -52,7 +55,7 @@ type Config struct {
 	Place func(seats []core.Seat, p founding.Params) func(shard int) []transport.ID
 }
 
-// Output is something to do now, in order: Dial, Send, Part, Drop, Log, State, Cut, Discover, Inquire or Failed.
+// Output is something to do now, in order: Dial, Send, Part, Drop, Log, State, Cut, Discover, Inquire, Keep or Failed.
 type Output interface{ isOutput() }
 
 type (
@@ -134,6 +137,7 @@ type Machine struct {
 
 	inquiries map[transport.ID]*inquiry      // about nodes that this one is not connected with
 	silence   map[transport.ID]time.Duration // since when it is not connected with a node that has a seat
+	heeding   heeding                        // about an operator's order
 
 	kept    span          // of what the state directory says, and of a mesh that gave way
 	listed  span          // of what the table showed when this node learned it: see calmed
@@ -173,6 +177,14 @@ var (
 	loopback = pace{contact: 200 * time.Millisecond, fresh: time.Second, unit: 20 * time.Millisecond, ask: time.Second, rest: 6 * time.Second}
 )
 
+// paceOf returns how fast a node goes with a list.
+func paceOf(list []string) pace {
+	if len(list) > 0 && founding.AllLoopback(list) {
+		return loopback
+	}
+	return afar
+}
+
 // stalled is after how long without an input, though one was due, the node must make sure that no other
 // has taken its entry: an election timeout (E).
 const stalled = time.Second
@@ -180,10 +192,7 @@ const stalled = time.Second
 // New returns a Machine that waits for Start.
 func New(cfg Config) *Machine {
 	cfg.List = founding.Normalise(cfg.List)
-	m := &Machine{cfg: cfg, pace: afar, due: env.Never, passAt: env.Never, acceptor: core.NewAcceptor(cfg.Self.ID, cfg.List)}
-	if len(cfg.List) > 0 && founding.AllLoopback(cfg.List) {
-		m.pace = loopback
-	}
+	m := &Machine{cfg: cfg, pace: paceOf(cfg.List), due: env.Never, passAt: env.Never, acceptor: core.NewAcceptor(cfg.Self.ID, cfg.List)}
 	m.named, m.standing = founding.EntryOf(cfg.Host, cfg.List, cfg.Self.Addr), new(Standing)
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
@@ -296,6 +305,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.contact(now)
 		m.inquire(now)
 		m.vacate(now)
+		m.heed(now)
 		m.publish()
 		m.spread(now)
 		m.stand(now)

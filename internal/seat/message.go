@@ -69,7 +69,7 @@ var kinds = [...]message{
 // card is how a node introduces itself.
 type card struct {
 	Member env.Member
-	List   []string // with which it was started
+	List   []string // with which it was started, or that it keeps
 	Wants  founding.Options
 }
 
@@ -86,6 +86,7 @@ type (
 		Replaces                        transport.ID   // the incarnation before the sender, which is known to have ended; zero: none is
 		Apart                           []transport.ID // those with a seat in Known that the sender is not connected with
 		Earlier                         time.Duration  // for how long leases of meshes before that of Known may last yet, as floors.Quiet; zero: they are over
+		Keeps                           bool           // the sender can keep a list for its next incarnation
 	}
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
@@ -170,6 +171,7 @@ type packed struct {
 	Params  founding.Params
 	Seats   []packedSeat
 	Was     string
+	Ordered string
 	Dropped transport.ID
 	Lists   []string
 	IDs     []transport.ID
@@ -195,7 +197,7 @@ type packedShard struct {
 
 // pack returns t in its wire form.
 func pack(t *core.Table) packed {
-	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Founded: t.Founded, Params: t.Params, Was: t.Was, Dropped: t.Dropped}
+	p := packed{Stamp: t.Stamp, Mesh: t.Mesh, Founded: t.Founded, Params: t.Params, Was: t.Was, Ordered: t.Ordered, Dropped: t.Dropped}
 	for _, s := range t.Seats {
 		list := slices.Index(p.Lists, s.List)
 		if list < 0 {
@@ -246,7 +248,7 @@ func (p *packed) unpack() *core.Table {
 	if p == nil {
 		return nil
 	}
-	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Founded: p.Founded, Params: p.Params, Was: p.Was, Dropped: p.Dropped}
+	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Founded: p.Founded, Params: p.Params, Was: p.Was, Ordered: p.Ordered, Dropped: p.Dropped}
 	for _, s := range p.Seats {
 		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List], Ended: s.Ended})
 	}
@@ -495,7 +497,7 @@ func (p *packed) check(l *limits) {
 	l.require(p.Mesh != 0, "a mesh without an ID")
 	l.require(p.Founded <= maxNumber, "a revision out of range")
 	l.texts(maxString, a.MeshName)
-	l.texts(maxList, append(p.Lists, p.Was)...)
+	l.texts(maxList, append(p.Lists, p.Was, p.Ordered)...)
 	l.require(a.MeshName != "" && a.Replicas > 0 && a.Replicas <= maxReplicas && a.MaxTTL > 0, "a mesh lacks a parameter")
 	l.require(a.Shards == len(p.Shards) && a.Shards > 0 && a.Shards <= maxShards, "not as many shards as the mesh has")
 	l.require(len(p.Seats) > 0 && len(p.Seats) <= maxEntries, "a mesh without seats, or with too many")

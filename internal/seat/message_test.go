@@ -30,11 +30,11 @@ var (
 			{Generation: core.Generation{Core: core.Ballot{Round: 6, By: 2}, Number: 4}, Voters: []transport.ID{1, 9}, Next: []transport.ID{1, 1 << 63}, Move: 3},
 			{Generation: core.Generation{Core: core.Ballot{Round: 5, By: 9}, Number: 1}, Voters: []transport.ID{9, 1}},
 		},
-		Dropped: 9,
+		Ordered: "a:1 b:1 c:1", Dropped: 9,
 	}
 	nextTable    = func() *core.Table { t := *someTable; t.Stamp = t.Stamp.Next(); return &t }()
 	someMessages = []message{
-		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}, Replaces: 3, Apart: []transport.ID{8, 9}, Earlier: time.Hour},
+		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}, Replaces: 3, Apart: []transport.ID{8, 9}, Earlier: time.Hour, Keeps: true},
 		told{card: someCard},
 		show{someTable.Stamp},
 		shown{pack(someTable)},
@@ -168,6 +168,7 @@ func TestLimits(t *testing.T) {
 		{shown{with(func(p *packed) { p.Shards[0].Voters = []uint64{77} })}, "a voter out of range"},
 		{shown{with(func(p *packed) { p.Shards[0].Roll = 77 })}, "a shard out of range"},
 		{shown{with(func(p *packed) { p.Seats[0].List = 77 })}, "a list out of range"},
+		{shown{table(func(t *core.Table) { t.Ordered = strings.Repeat("x", maxList+1) })}, "too long"},
 		{shown{table(func(t *core.Table) { t.Was = strings.Repeat("x", maxList+1) })}, "too long"},
 		{told{card: card{Member: env.Member{ID: 1}, List: []string{"a b"}}}, "one with a blank"},
 		{shown{with(func(p *packed) { p.IDs = append(p.IDs, p.IDs[0]) })}, "named twice"},

@@ -35,6 +35,9 @@ func (m *Machine) tellOf(now time.Duration, before, t *core.Table) {
 		if was, is := entries(before), entries(t); was != is {
 			m.log(slog.LevelInfo, "the list of the core has changed", slog.String("was", was), slog.String("is", is))
 		}
+		if before.Ordered != "" && t.Ordered == "" {
+			m.log(slog.LevelInfo, "all nodes of the core have the list of now", slog.String("is", entries(t)))
+		}
 		m.tellOfShards(now, before, t)
 	}
 }

@@ -21,6 +21,11 @@ const (
 	Client                // it answers at no entry
 )
 
+// String returns the name of a role, as package mesh has it.
+func (r Role) String() string {
+	return [...]string{Undecided: "undecided", AtEntry: "core", Client: "client"}[r]
+}
+
 // Role returns what this node is. That it is to be at an entry, as Config.Entry or its host's name says, makes it
 // no part of the core: a dial of the entry must have reached it. But it keeps the node from being taken for a client.
 func (m *Machine) Role() Role {

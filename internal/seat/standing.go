@@ -26,6 +26,12 @@ type Away struct {
 // Standing returns where the node stands: the same pointer as long as nothing has changed.
 func (m *Machine) Standing() *Standing { return m.standing }
 
+// Entry returns the entry at which this node answers; "": at none, or it does not know yet.
+func (m *Machine) Entry() string { return m.own }
+
+// List returns the list with which this node was started. It must not be changed.
+func (m *Machine) List() []string { return m.cfg.List }
+
 // stand notes where the node stands.
 func (m *Machine) stand(now time.Duration) {
 	s := Standing{Role: m.Role(), Why: m.Waiting(), Away: m.spare[:0], Fenced: m.state.Fenced}

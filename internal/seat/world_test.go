@@ -41,6 +41,7 @@ type world struct {
 	resolve              func(p *proc, addr string) string // for whom; nil: an address is its own
 	oracle               func(p *proc, node env.Member)    // p asks about a node
 	delay                time.Duration                     // of a frame, at most
+	disk                 time.Duration                     // that a list takes to be kept, at least; negative: for ever
 	decided              map[core.Stamp]*core.Table
 	texts                map[*core.Table]string
 	lines                map[life]line // the latest of each generation of each shard
@@ -258,6 +259,19 @@ func (w *world) do(p *proc, input func() []Output) {
 	w.input(p, input)
 }
 
+// keep has a list kept for the next process at an address, after a while: perhaps also if this one ends meanwhile.
+func (w *world) keep(p *proc, list []string) {
+	if w.disk < 0 {
+		return // it takes for ever
+	}
+	w.after(w.disk+w.upTo(w.delay), func() {
+		if w.procs[p.addr] == p && (p.alive || w.rng.IntN(2) == 0) {
+			w.lists[p.addr] = list
+			w.do(p, func() []Output { return p.m.Kept(w.now, list, nil) })
+		}
+	})
+}
+
 // wake gives a process that stalled what came meanwhile, in order.
 func (w *world) wake(p *proc) {
 	if w.now < p.paused {
@@ -300,6 +314,9 @@ func (w *world) input(p *proc, input func() []Output) {
 			p.discoveries++
 		case Cut:
 			p.cuts, w.changed = append(p.cuts, o), true
+		case Keep:
+			w.note("%s is to keep %v", p.addr, o.List)
+			w.keep(p, o.List)
 		case Inquire:
 			w.note("%s asks whether %v has ended", p.addr, o.Node.ID)
 			w.oracle(p, o.Node)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -21,16 +22,31 @@ type State struct {
 	Node     transport.ID  // the incarnation that wrote this
 	Floor    uint64        // the highest revision of any shard that it knew of
 	Quiet    time.Duration // for how long a mesh that is founded anew must grant nothing, for the sake of earlier leases
+	Seeds    string        // with which Node was started: entries, sorted, with blanks between them
+	List     string        // the core's list in their place, to which an operator has changed it since; "": none
+}
+
+// Start returns the list with which a node starts whose seeds are these, sorted: the one that it keeps; but the seeds, if they are
+// other ones than before. So whatever the operator changed last counts. The state keeps which that is.
+func (s *State) Start(seeds []string) (list []string, kept bool) {
+	if now := strings.Join(seeds, " "); now != s.Seeds {
+		s.Seeds, s.List = now, ""
+	}
+	if s.List == "" {
+		return seeds, false
+	}
+	return strings.Fields(s.List), true
 }
 
 // MaxSize bounds the encoded form, in bytes.
-const MaxSize = 1 << 12
+const MaxSize = 1 << 16
 
 // Limits of a State's fields.
 const (
 	maxName  = 255
 	maxFloor = 1 << 53
 	maxQuiet = 1000 * time.Hour // more than 24h·(1+2ρ)
+	maxList  = 64 * 256         // of entries in one string
 )
 
 // magic begins the file, and says in which version it is.
@@ -58,7 +74,7 @@ func Decode(b []byte) (s State, err error) {
 	if err := wire.Unmarshal(body[len(magic):], &s, MaxSize, 16); err != nil {
 		return State{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if len(s.MeshName) > maxName || s.Floor > maxFloor || s.Quiet < 0 || s.Quiet > maxQuiet {
+	if len(s.MeshName) > maxName || s.Floor > maxFloor || s.Quiet < 0 || s.Quiet > maxQuiet || len(s.Seeds) > maxList || len(s.List) > maxList {
 		return State{}, fmt.Errorf("%w: a field is out of range", ErrDamaged)
 	}
 	return s, nil

@@ -15,6 +15,7 @@ var some = []State{
 	{},
 	{MeshName: "blue", Mesh: 1 << 63, Node: 1<<63 + 1, Floor: maxFloor, Quiet: time.Hour},
 	{MeshName: strings.Repeat("x", maxName), Quiet: maxQuiet},
+	{MeshName: "blue", Seeds: "a:1 b:1", List: "a:1 b:1 c:1"},
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -39,9 +40,31 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// Promise: C11: of the seeds and the list that a node keeps, what was changed last counts.
+func TestStart(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		state State
+		seeds string
+		list  string
+		after State
+	}{
+		{"nothing is kept", State{}, "a b", "a b", State{Seeds: "a b"}},
+		{"the list was changed since", State{Seeds: "a b", List: "a b c"}, "a b", "a b c", State{Seeds: "a b", List: "a b c"}},
+		{"the seeds were changed after that", State{Seeds: "a b", List: "a b c"}, "a b d", "a b d", State{Seeds: "a b d"}},
+		{"to the list", State{Seeds: "a b", List: "a b c"}, "a b c", "a b c", State{Seeds: "a b c"}},
+		{"and back", State{Seeds: "a b c"}, "a b", "a b", State{Seeds: "a b"}},
+	} {
+		list, kept := tt.state.Start(strings.Fields(tt.seeds))
+		if strings.Join(list, " ") != tt.list || tt.state != tt.after || kept != (tt.after.List != "") {
+			t.Errorf("%s: starts with %q, %v, and keeps %+v", tt.name, list, kept, tt.state)
+		}
+	}
+}
+
 // What has a right checksum may still be out of range.
 func TestLimits(t *testing.T) {
-	for _, s := range []State{{MeshName: strings.Repeat("x", maxName+1)}, {Floor: maxFloor + 1}, {Quiet: -1}, {Quiet: maxQuiet + 1}} {
+	for _, s := range []State{{MeshName: strings.Repeat("x", maxName+1)}, {Floor: maxFloor + 1}, {Quiet: -1}, {Quiet: maxQuiet + 1}, {Seeds: strings.Repeat("x", maxList+1)}, {List: strings.Repeat("x", maxList+1)}} {
 		if _, err := Decode(s.Encode()); !errors.Is(err, ErrDamaged) {
 			t.Errorf("Decode(%+v): %v", s, err)
 		}

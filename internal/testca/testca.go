@@ -8,8 +8,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -66,6 +69,25 @@ func (ca *Authority) Node(ends time.Time) *tls.Certificate {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotAfter:    ends,
 	})
+}
+
+// Files writes the authority, and a certificate of a node with its key, into PEM files, and returns their names.
+func (ca *Authority) Files(name string) (roots, cert, key string) {
+	ca.t.Helper()
+	c := ca.Node(time.Time{})
+	secret, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		ca.t.Fatal(err)
+	}
+	dir := ca.t.TempDir()
+	write := func(what, kind string, der []byte) string {
+		file := filepath.Join(dir, name+"-"+what+".pem")
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			ca.t.Fatal(err)
+		}
+		return file
+	}
+	return write("ca", "CERTIFICATE", ca.cert.Raw), write("cert", "CERTIFICATE", c.Certificate[0]), write("key", "PRIVATE KEY", secret)
 }
 
 // Pool returns a pool of authorities.

@@ -220,6 +220,8 @@ var reasons = []struct {
 	{mesh.ErrNoQuorum, "no quorum"},
 	{mesh.ErrAlive, "it lives"},
 	{mesh.ErrNoSeat, "no seat"},
+	{mesh.ErrUnchanged, "the list stays"},
+	{mesh.ErrUnfinished, "not finished"},
 	{mesh.ErrLocked, "locked"},
 	{mesh.ErrQuiet, "quiet"},
 	{mesh.ErrLost, "lost"},

@@ -23,9 +23,10 @@ type plan struct {
 	ttl      time.Duration
 	maxTTL   time.Duration
 	later    bool
+	keep     bool // each host has a state directory
 }
 
-const meshForm = "mesh {hosts}[; clients {hosts}][; shards {n}][; replicas {n}][; ttl {time}][; max ttl {time}][; founded later]"
+const meshForm = "mesh {hosts}[; clients {hosts}][; shards {n}][; replicas {n}][; ttl {time}][; max ttl {time}][; founded later][; state directories]"
 
 var (
 	meshLine = regexp.MustCompile(`^mesh (.+)$`)
@@ -63,6 +64,8 @@ func (p *parser) mesh(text string) (act, error) {
 			pl.maxTTL, err = time.ParseDuration(value)
 		case "founded":
 			pl.later = value == "later"
+		case "state":
+			pl.keep = value == "directories"
 		default:
 			err = fmt.Errorf("a mesh has no %q: see %q", part, meshForm)
 		}

@@ -349,8 +349,32 @@ var nodeForms = []*form{
 	}),
 	{text: "{who} leaves[ within {time}]", make: func(c *clause) act { return c.leave(true) }},
 	{text: "{who} begins to leave[ within {time}]", make: func(c *clause) act { return c.leave(false) }},
-	{text: "{who} declares {who:other} dead[ within {time}]", make: func(c *clause) act {
+	operatorForm("{who} declares {who:other} dead[ within {time}]", "%s has declared %s dead", "%s cannot declare %s dead",
+		func(ctx context.Context, n *mesh.Node, other, _ string) error { return n.DeclareDead(ctx, other) }),
+	operatorForm("{who} adds {who:other} to the core[ within {time}]", "%s has added %s", "%s cannot add %s",
+		func(ctx context.Context, n *mesh.Node, other, _ string) error { return n.ChangeCore(ctx, other, "") }),
+	operatorForm("{who} removes {who:other} from the core[ within {time}]", "%s has removed %s", "%s cannot remove %s",
+		func(ctx context.Context, n *mesh.Node, other, _ string) error { return n.ChangeCore(ctx, "", other) }),
+	operatorForm("{who} replaces {who:other} in the core by {who:next}[ within {time}]", "%s has replaced %s", "%s cannot replace %s",
+		func(ctx context.Context, n *mesh.Node, other, next string) error {
+			return n.ChangeCore(ctx, next, other)
+		}),
+	{text: "{who} closes its node", make: func(c *clause) act {
+		who := c.who("who")
+		return func(t *teller) {
+			t.on(who, func(_ context.Context, n *mesh.Node) { _ = n.Close() })
+		}
+	}},
+}
+
+// operatorForm is what an operator asks a host's node for. The form do gets the addresses of the others that the sentence names.
+func operatorForm(text, done, failed string, do func(ctx context.Context, n *mesh.Node, other, next string) error) *form {
+	return &form{text: text, make: func(c *clause) act {
 		who, other, d := c.who("who"), c.who("other"), c.span("time")
+		next := ""
+		if c.args["next"] != "" {
+			next = c.who("next")
+		}
 		return func(t *teller) {
 			var err error
 			t.on(who, func(ctx context.Context, n *mesh.Node) {
@@ -359,17 +383,11 @@ var nodeForms = []*form{
 					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
 					defer cancel()
 				}
-				err = n.DeclareDead(ctx, t.plan.addresses([]string{other})[0])
+				err = do(ctx, n, t.plan.address(other), t.plan.address(next))
 			})
-			t.result(err, "%s has declared %s dead", "%s cannot declare %s dead", who, other)
+			t.result(err, done, failed, who, other)
 		}
-	}},
-	{text: "{who} closes its node", make: func(c *clause) act {
-		who := c.who("who")
-		return func(t *teller) {
-			t.on(who, func(_ context.Context, n *mesh.Node) { _ = n.Close() })
-		}
-	}},
+	}}
 }
 
 // joiner is what a node asks for that others do not.

@@ -129,6 +129,9 @@ func (s *stage) boot(host string) {
 			opts = append(opts, mesh.WithShards(s.plan.shards), mesh.WithReplicas(s.plan.replicas),
 				mesh.WithLeaseTTL(s.plan.ttl), mesh.WithMaxTTL(s.plan.maxTTL))
 		}
+		if s.plan.keep {
+			opts = append(opts, mesh.WithStateDir("/var/lib/"+host))
+		}
 		if own.seeds != nil || own.alone {
 			seeds = own.seeds
 		}

@@ -29,6 +29,7 @@ var pure = []string{
 	"internal/members",
 	"internal/core",
 	"internal/state",
+	"internal/operator",
 	"internal/seat",
 	"internal/hosting",
 	"internal/placement",

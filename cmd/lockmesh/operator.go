@@ -1,0 +1,393 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/internal/node"
+	"github.com/lockmesh/mesh/internal/operator"
+	"github.com/lockmesh/mesh/internal/realenv"
+	"github.com/lockmesh/mesh/transport"
+)
+
+const coreUsage = `usage: lockmesh core <command> [flags] ...
+
+  ls [ADDRESS]          show the core as a node knows it
+  check [ADDRESS]       say what is wrong with the core, and what to do
+  add ENTRY             add an entry to the list of a mesh that runs
+  remove ENTRY          remove one
+  replace OLD NEW       do both, or one after the other if the list has three entries or fewer
+  declare-dead ENTRY    the node at this entry of the list has ended for good: its machine is gone
+
+add, remove and replace restart nothing. Every node of the core that stays keeps the next list in its state directory, which
+it needs (mesh.WithStateDir). Start the node at a new entry first, with the next list as its seeds. If a command
+fails halfway, repeat it; to take a change back, make the opposite one. Afterwards make the list the seeds of all
+processes: they count again once you have changed them.
+
+The node that is asked is at ADDRESS, or as -node says; any node of the mesh will do for ls and check, and a node of
+the core for what changes something. It answers before the mesh is founded, too. An ADDRESS is host:port, or a host (port 7300).
+The exit status is 0, 1 if it failed or check found a problem, and 2 if the arguments make no sense.
+
+flags:
+`
+
+const statusUsage = `usage: lockmesh status [flags] [ADDRESS]
+
+Shows the state of the node at ADDRESS, host:port or a host (port 7300). It answers before its mesh is founded, too.
+
+flags:
+`
+
+// operatorFlags are the flags of the commands that ask a node.
+type operatorFlags struct {
+	*flag.FlagSet
+	usage string
+
+	node, mesh       string
+	ca, cert, key    string
+	timeout          time.Duration
+	json, force      bool
+	addr             string   // of the node
+	args             []string // that are no flags
+	transport        transport.Config
+	positional, most int // how many arguments are wanted, and how many there may be: the last is an address
+}
+
+func newOperatorFlags(name, usage string, positional int, address bool) *operatorFlags {
+	f := &operatorFlags{FlagSet: flag.NewFlagSet("lockmesh "+name, flag.ContinueOnError), usage: usage, positional: positional, most: positional}
+	if address {
+		f.most++
+	}
+	f.SetOutput(io.Discard)
+	f.StringVar(&f.node, "node", fmt.Sprintf("127.0.0.1:%d", mesh.DefaultPort), "the `address` of the node to ask")
+	f.StringVar(&f.mesh, "mesh", "", "the `name` of the mesh; if it is not given, any")
+	f.StringVar(&f.ca, "ca", "", "with TLS: the `file` with the authorities that vouch for nodes, in PEM")
+	f.StringVar(&f.cert, "cert", "", "with TLS: the `file` with this command's certificate, in PEM")
+	f.StringVar(&f.key, "key", "", "with TLS: the `file` with its key, in PEM")
+	f.DurationVar(&f.timeout, "timeout", 20*time.Second, "how `long` to try at most")
+	f.BoolVar(&f.json, "json", false, "print JSON")
+	return f
+}
+
+// read reads the arguments. Its error says what is wrong with them; flag.ErrHelp, that the usage was asked for, which
+// goes to out.
+func (f *operatorFlags) read(args []string, out io.Writer) error {
+	for rest := args; ; { // flags may come before, between and after the arguments
+		if err := f.Parse(rest); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				fmt.Fprint(out, f.usage)
+				f.SetOutput(out)
+				f.PrintDefaults()
+			}
+			return err
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		f.args, rest = append(f.args, f.Arg(0)), f.Args()[1:]
+	}
+	switch n := len(f.args); {
+	case n < f.positional:
+		return errors.New("an argument is missing")
+	case n > f.most:
+		return fmt.Errorf("unexpected argument %q", f.args[f.most])
+	case n > f.positional:
+		f.node = f.args[f.positional]
+	}
+	if f.timeout < time.Second || f.timeout > operator.MaxWait {
+		return fmt.Errorf("-timeout %v: it must be from 1s to %v", f.timeout, operator.MaxWait)
+	}
+	var err error
+	if f.addr, err = address(f.node); err != nil {
+		return err
+	}
+	f.transport.Logger = slog.New(slog.DiscardHandler)
+	f.transport.TLS, err = f.tls()
+	return err
+}
+
+// address returns host:port of an address or a host.
+func address(s string) (string, error) {
+	bare := strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+	if net.ParseIP(bare) != nil || !strings.Contains(s, ":") {
+		s = net.JoinHostPort(bare, strconv.Itoa(mesh.DefaultPort))
+	}
+	if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "" {
+		return "", fmt.Errorf("%q is no address: want host:port, or a host", s)
+	}
+	return s, nil
+}
+
+// tls returns what the flags say of TLS; nil: there is none.
+func (f *operatorFlags) tls() (*tls.Config, error) {
+	if f.ca == "" && f.cert == "" && f.key == "" {
+		return nil, nil
+	}
+	if f.ca == "" || f.cert == "" || f.key == "" {
+		return nil, errors.New("-ca, -cert and -key go together")
+	}
+	cert, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, fmt.Errorf("-cert and -key: %w", err)
+	}
+	pem, err := os.ReadFile(f.ca)
+	if err != nil {
+		return nil, fmt.Errorf("-ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("-ca: no certificate in %s", f.ca)
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool}
+	return c, transport.CheckTLS(c)
+}
+
+// ask asks a node, for so long at most.
+func (f *operatorFlags) ask(ctx context.Context, addr string, q operator.Question, limit time.Duration) (*operator.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	a, _, err := node.Ask(ctx, realenv.New(f.transport.Logger), f.transport, f.mesh, addr, q)
+	if err == nil {
+		err = a.Err()
+	}
+	return a.Status, err
+}
+
+// status returns the status of the node that the flags name.
+func (f *operatorFlags) status(ctx context.Context) (*operator.Status, error) {
+	return f.ask(ctx, f.addr, operator.Question{Verb: operator.Tell}, f.timeout)
+}
+
+// askAll asks all entries for their status, at once.
+func (f *operatorFlags) askAll(ctx context.Context, entries []string) map[string]operator.Reached {
+	reached := make(map[string]operator.Reached)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, entry := range entries {
+		wg.Go(func() {
+			s, err := f.ask(ctx, entry, operator.Question{Verb: operator.Tell}, min(f.timeout, 5*time.Second))
+			r := operator.Reached{Status: s}
+			if err != nil {
+				r.Err = err.Error()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			reached[entry] = r
+		})
+	}
+	wg.Wait()
+	return reached
+}
+
+// runStatus is lockmesh status.
+func runStatus(ctx context.Context, args []string, c console) int {
+	f := newOperatorFlags("status", statusUsage, 0, true)
+	return f.run(ctx, args, c, func() int {
+		s, err := f.status(ctx)
+		if err != nil {
+			return f.failed(c, err)
+		}
+		return f.print(c, s, func(w io.Writer) { printStatus(w, s) })
+	})
+}
+
+// runCore is lockmesh core.
+func runCore(ctx context.Context, args []string, c console) int {
+	if len(args) == 0 {
+		fmt.Fprint(c.err, coreUsage)
+		return exitUsage
+	}
+	switch name, args := args[0], args[1:]; name {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(c.out, coreUsage)
+		return exitOK
+	case "ls":
+		f := newOperatorFlags("core ls", coreUsage, 0, true)
+		return f.run(ctx, args, c, func() int { return f.ls(ctx, c) })
+	case "check":
+		f := newOperatorFlags("core check", coreUsage, 0, true)
+		return f.run(ctx, args, c, func() int { return f.check(ctx, c) })
+	case "add", "remove":
+		f := newOperatorFlags("core "+name, coreUsage, 1, false)
+		f.forces()
+		return f.run(ctx, args, c, func() int {
+			if name == "add" {
+				return f.change(ctx, c, f.args[0], "")
+			}
+			return f.change(ctx, c, "", f.args[0])
+		})
+	case "replace":
+		f := newOperatorFlags("core replace", coreUsage, 2, false)
+		f.forces()
+		return f.run(ctx, args, c, func() int { return f.change(ctx, c, f.args[1], f.args[0]) })
+	case "declare-dead":
+		f := newOperatorFlags("core declare-dead", coreUsage, 1, false)
+		return f.run(ctx, args, c, func() int { return f.declareDead(ctx, c) })
+	}
+	fmt.Fprintf(c.err, "lockmesh core: no command %q\n%s", args[0], coreUsage)
+	return exitUsage
+}
+
+// run reads the arguments, and does what they say.
+func (f *operatorFlags) run(ctx context.Context, args []string, c console, do func() int) int {
+	switch err := f.read(args, c.out); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), err)
+		return exitUsage
+	}
+	return do()
+}
+
+// failed says why a node did not do what it was asked for.
+func (f *operatorFlags) failed(c console, err error) int {
+	var refused *transport.RefusedError
+	text := err.Error()
+	switch {
+	case errors.As(err, &refused) && f.mesh != "" && refused.Peer.MeshName != f.mesh:
+		text = fmt.Sprintf("node %q at %s is of mesh %q, and -mesh says %q", refused.Peer.Name, refused.Peer.Addr, refused.Peer.MeshName, f.mesh)
+	case errors.As(err, &refused):
+		text = refused.Reason
+	case errors.Is(err, mesh.ErrNoSeat):
+		text += fmt.Sprintf(" (lockmesh core ls %s names them)", f.addr)
+	}
+	fmt.Fprintf(c.err, "%s: %s\n", f.Name(), strings.TrimPrefix(strings.TrimPrefix(text, "mesh: "), "transport: "))
+	return exitFailed
+}
+
+// print prints v as JSON, or as text prints it.
+func (f *operatorFlags) print(c console, v any, text func(io.Writer)) int {
+	if !f.json {
+		text(c.out)
+		return exitOK
+	}
+	e := json.NewEncoder(c.out)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		fmt.Fprintf(c.err, "%s: %v\n", f.Name(), err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func (f *operatorFlags) ls(ctx context.Context, c console) int {
+	s, err := f.status(ctx)
+	switch {
+	case err != nil:
+		return f.failed(c, err)
+	case s.Core == nil:
+		return f.failed(c, fmt.Errorf("node %q is in no mesh yet: %s; its list is [%s]", s.Name, s.Phase, strings.Join(s.List, " ")))
+	}
+	return f.print(c, s.Core, func(w io.Writer) { printCore(w, s.Core) })
+}
+
+// checked is what check prints as JSON.
+type checked struct {
+	Whole    bool               `json:"whole"`
+	Findings []operator.Finding `json:"findings"`
+	Status   *operator.Status   `json:"status"`
+}
+
+func (f *operatorFlags) check(ctx context.Context, c console) int {
+	s, err := f.status(ctx)
+	if err != nil {
+		return f.failed(c, err)
+	}
+	found := operator.Check(s, f.askAll(ctx, s.Entries()))
+	r := checked{Whole: len(found) == 0 || !found[0].Problem, Findings: found, Status: s}
+	if code := f.print(c, r, func(w io.Writer) { printFindings(w, s, found) }); code != exitOK || r.Whole {
+		return code
+	}
+	return exitFailed
+}
+
+func (f *operatorFlags) declareDead(ctx context.Context, c console) int {
+	entry, err := address(f.args[0])
+	if err != nil {
+		fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), err)
+		return exitUsage
+	}
+	// What the node waits for is known a moment before this command gives up.
+	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.DeclareDead, Entry: entry, Wait: f.timeout}, f.timeout+5*time.Second)
+	if err != nil {
+		return f.failed(c, err)
+	}
+	return f.print(c, s.Core, func(w io.Writer) { fmt.Fprintf(w, "the core takes the node at %s for dead\n", entry) })
+}
+
+// answers returns nil as soon as a node answers at an address, which may have been started just now.
+func (f *operatorFlags) answers(ctx context.Context, addr string) (err error) {
+	for until := time.Now().Add(min(f.timeout, 3*time.Second)); ; {
+		_, err = f.ask(ctx, addr, operator.Question{Verb: operator.Tell}, min(f.timeout, 3*time.Second))
+		if err == nil || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (f *operatorFlags) forces() {
+	f.BoolVar(&f.force, "force", false, "add an entry at which no node answers yet")
+}
+
+// change changes the list of the core. Before that it makes sure that a node answers at the entry to be added: one that is
+// misspelt would be waited for.
+func (f *operatorFlags) change(ctx context.Context, c console, add, remove string) int {
+	for _, e := range []*string{&add, &remove} {
+		if *e == "" {
+			continue
+		}
+		addr, err := address(*e)
+		if err != nil || add == remove {
+			fmt.Fprintf(c.err, "%s: %v (see -help)\n", f.Name(), cmp.Or(err, errors.New("the two entries are the same")))
+			return exitUsage
+		}
+		*e = addr
+	}
+	if add != "" && !f.force {
+		if err := f.answers(ctx, add); err != nil {
+			return f.failed(c, fmt.Errorf("no node answers at %s, where one is to be started first, with the next list; or use -force: %w", add, err))
+		}
+	}
+	if add != "" && remove != "" {
+		if s, err := f.status(ctx); err == nil && s.Core != nil && len(s.Core.Seats) <= 3 {
+			fmt.Fprintf(c.err, "%s: a list of three entries or fewer changes in two steps: it grows first, unless the node that goes is gone\n", f.Name())
+		}
+	}
+	s, err := f.ask(ctx, f.addr, operator.Question{Verb: operator.Change, Add: add, Remove: remove, Wait: f.timeout}, f.timeout+5*time.Second)
+	if err != nil {
+		return f.failed(c, err)
+	}
+	for until := time.Now().Add(5 * time.Second); s.Core.Unfinished != "" && !f.force && time.Now().Before(until) && ctx.Err() == nil; {
+		time.Sleep(100 * time.Millisecond) // the new node is about to come, or the votes of the one that goes are moving
+		if now, err := f.status(ctx); err == nil && now.Core != nil {
+			s = now
+		}
+	}
+	return f.print(c, s.Core, func(w io.Writer) {
+		fmt.Fprintf(w, "the list of the core is %s, and all of its nodes keep it\n", strings.Join(s.Core.Entries(), " "))
+		if why := s.Core.Unfinished; why != "" {
+			fmt.Fprintf(w, "the next change waits: %s\n", why)
+		}
+	})
+}

@@ -1,0 +1,370 @@
+package seat
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/transport"
+)
+
+func able(c *Config) { c.Keeps = true }
+
+// keeping is a founded core of n whose nodes keep lists.
+func keeping(t *testing.T, n int) *world {
+	t.Helper()
+	w := newWorld(t, 1, n)
+	w.lists = make(map[string][]string)
+	for _, addr := range w.list {
+		w.boot(addr, able)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "not founded")
+	return w
+}
+
+// order has an operator change the list by the node at an address.
+func (w *world) changes(addr, add, remove string) (o Order, err error) {
+	p := w.procs[addr]
+	w.do(p, func() []Output {
+		var out []Output
+		o, out, err = p.m.ChangeList(w.now, add, remove, nil)
+		return out
+	})
+	return o, err
+}
+
+// carriesOut waits until an order is carried out, as the node at an address knows.
+func (w *world) carriesOut(addr string, o Order) {
+	w.t.Helper()
+	p := w.procs[addr]
+	w.must(w.runUntil(10*time.Second, func() bool { return p.m.Unlisted(o) == nil }), "not carried out: %v", p.m.Unlisted(o))
+}
+
+// comes starts a node at another entry, with the list that the core has or is to have.
+func (w *world) comes(addr string, list []string) {
+	w.t.Helper()
+	w.lists[addr] = list
+	w.boot(addr, able)
+}
+
+const fourth = "10.0.0.4:7946"
+
+// Promise: C11: the list grows and shrinks while its nodes run. None takes a list over before it is kept, and each of them starts
+// with it when it is restarted.
+func TestOrderedLists(t *testing.T) {
+	w := keeping(t, 3)
+	w.disk = time.Second
+	all := append(slices.Clone(w.list), fourth)
+	o, err := w.changes(w.list[0], fourth, "")
+	w.must(err == nil, "refused: %v", err)
+	until := w.now + 900*time.Millisecond
+	for w.now < until {
+		w.run(10 * time.Millisecond)
+		for _, addr := range w.list {
+			equal(t, w.list, w.procs[addr].m.List())
+			equal(t, w.list, w.procs[addr].state.Table.List())
+		}
+	}
+	w.carriesOut(w.list[0], o)
+	for _, addr := range w.list {
+		equal(t, all, w.procs[addr].m.List())
+		equal(t, all, w.lists[addr])
+	}
+	holds(t, strings.Contains(w.procs[w.list[0]].m.acceptor.Table().Unfinished(), "no node has come to "+fourth))
+	w.comes(fourth, all)
+	w.list = all
+	w.must(w.runUntil(10*time.Second, w.serves), "the fourth does not come")
+	equal(t, "", w.table().Unfinished())
+	equal(t, "", w.table().Ordered)
+	w.boot(w.list[1], able)
+	w.must(w.runUntil(10*time.Second, w.serves), "a node does not come back")
+	equal(t, all, w.procs[w.list[1]].m.List())
+
+	// A node whose entry goes may be asked as well, and keeps nothing.
+	o, err = w.changes(fourth, "", fourth)
+	w.must(err == nil, "refused: %v", err)
+	w.list = all[:3]
+	w.carriesOut(fourth, o)
+	w.must(w.runUntil(10*time.Second, w.serves), "the fourth does not go")
+	equal(t, all, w.lists[fourth])
+	equal(t, w.list, w.lists[w.list[0]])
+}
+
+// A process that ends before it has kept the list comes back with the one before, and is given the next.
+func TestOrdersReachWhoRestarts(t *testing.T) {
+	w := keeping(t, 3)
+	w.disk = 500 * time.Millisecond
+	_, err := w.changes(w.list[0], fourth, "")
+	w.must(err == nil, "refused: %v", err)
+	w.must(w.runUntil(5*time.Second, func() bool { return w.procs[w.list[2]].m.heeding.keeping != "" }), "nothing is ordered")
+	w.kill(w.list[2])
+	delete(w.lists, w.list[2])
+	w.kill(w.list[0]) // which was asked, and forgets it
+	delete(w.lists, w.list[0])
+	w.run(100 * time.Millisecond)
+	w.boot(w.list[0], able)
+	w.boot(w.list[2], able)
+	all := append(slices.Clone(w.list), fourth)
+	w.comes(fourth, all)
+	w.list = all
+	w.must(w.runUntil(20*time.Second, w.serves), "the order is lost")
+	for _, addr := range all {
+		equal(t, all, w.lists[addr])
+	}
+}
+
+// An entry at which no node ever comes is removed again.
+func TestOrdersAreTakenBack(t *testing.T) {
+	w := keeping(t, 3)
+	o, err := w.changes(w.list[0], "typo:1", "")
+	w.must(err == nil, "refused: %v", err)
+	w.carriesOut(w.list[0], o)
+	_, err = w.changes(w.list[1], fourth, "") // waits
+	w.must(err == nil, "refused: %v", err)
+	w.run(3 * time.Second)
+	equal(t, []string{w.list[0], w.list[1], w.list[2], "typo:1"}, w.procs[w.list[1]].m.acceptor.Table().List())
+	o, err = w.changes(w.list[0], "", "typo:1")
+	w.must(err == nil, "refused: %v", err)
+	w.carriesOut(w.list[0], o)
+	w.must(w.runUntil(5*time.Second, w.serves), "not taken back")
+	equal(t, "", w.table().Ordered)
+}
+
+// Of two operators one comes first, and the other is told.
+func TestTwoOperators(t *testing.T) {
+	w := keeping(t, 5)
+	a, errA := w.changes(w.list[0], "10.0.0.6:7946", "")
+	b, errB := w.changes(w.list[1], "", w.list[4])
+	w.must(errA == nil && errB == nil, "refused: %v, %v", errA, errB)
+	p, q := w.procs[w.list[0]], w.procs[w.list[1]]
+	w.run(5 * time.Second)
+	first, second := p.m.Unlisted(a), q.m.Unlisted(b)
+	w.must((first == nil) != (second == nil), "%v, %v", first, second)
+	w.must(errors.Is(errors.Join(first, second), fault.ErrUnchanged), "%v, %v", first, second)
+}
+
+// What cannot be is refused at once; what may pass is waited for.
+func TestRefusedOrders(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		n           int
+		prepare     func(w *world)
+		add, remove string
+		want        error
+		says        string
+	}{
+		{"no such entry", 3, nil, "", "x:1", fault.ErrInvalidOption, "is no entry"},
+		{"not an entry", 3, nil, "a b", "", fault.ErrInvalidOption, "one with a blank"},
+		{"the only entry", 1, nil, "x:1", "10.0.0.1:7946", fault.ErrUnchanged, "from [10.0.0.1:7946] to [x:1]"},
+		{"all entries", 1, nil, "", "10.0.0.1:7946", fault.ErrUnchanged, "only entry"},
+		{"one of three", 3, nil, "x:1", "10.0.0.2:7946", fault.ErrUnchanged, "grows before it drops one"},
+		{"a node cannot keep a list", 3, func(w *world) {
+			w.boot(w.list[2])
+			w.must(w.runUntil(10*time.Second, w.serves), "does not come back")
+		}, "x:1", "", fault.ErrUnchanged, `of 10.0.0.3:7946 has no state directory`},
+		{"nor can this one", 3, func(w *world) {
+			w.boot(w.list[0])
+			w.must(w.runUntil(10*time.Second, w.serves), "does not come back")
+		}, "x:1", "", fault.ErrUnchanged, `of 10.0.0.1:7946 has no state directory`},
+		{"a node has ended", 5, func(w *world) {
+			w.kill(w.list[4])
+			w.run(3 * time.Second)
+			p := w.procs[w.list[0]]
+			w.do(p, func() []Output {
+				_, out, err := p.m.DeclareDead(w.now, w.list[4], nil)
+				w.must(err == nil, "%v", err)
+				return out
+			})
+			w.run(5 * time.Second)
+		}, "x:1", "", fault.ErrUnchanged, "replace or remove 10.0.0.5:7946 first"},
+		{"a node is silent", 3, func(w *world) {
+			w.kill(w.list[2])
+			w.run(8 * time.Second)
+		}, "x:1", "", fault.ErrUnfinished, "of 10.0.0.3:7946 is not heard"},
+		{"the change before is not complete", 3, func(w *world) {
+			o, err := w.changes(w.list[0], "y:1", "")
+			w.must(err == nil, "%v", err)
+			w.carriesOut(w.list[0], o)
+		}, "x:1", "", fault.ErrUnfinished, "no node has come to y:1 yet"},
+		{"another one is under way", 3, func(w *world) {
+			w.disk = -1
+			_, err := w.changes(w.list[1], "y:1", "")
+			w.must(err == nil, "%v", err)
+			w.run(3 * time.Second)
+		}, "x:1", "", fault.ErrUnfinished, "a change to [10.0.0.1:7946 10.0.0.2:7946 10.0.0.3:7946 y:1] is under way"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := keeping(t, tt.n)
+			if tt.prepare != nil {
+				tt.prepare(w)
+			}
+			before := w.procs[w.list[0]].m.acceptor.Table().List()
+			o, err := w.changes(w.list[0], tt.add, tt.remove)
+			if w.run(3 * time.Second); err == nil {
+				err = w.procs[w.list[0]].m.Unlisted(o)
+			}
+			holds(t, errors.Is(err, tt.want) && strings.Contains(fmt.Sprint(err), tt.says), err)
+			equal(t, before, w.procs[w.list[0]].m.acceptor.Table().List())
+		})
+	}
+}
+
+// A node that has no state directory says so when a list is ordered nevertheless: it came after that.
+func TestWhoCannotKeepSaysSo(t *testing.T) {
+	w := keeping(t, 3)
+	w.disk = time.Second
+	_, err := w.changes(w.list[0], fourth, "")
+	w.must(err == nil, "refused: %v", err)
+	w.must(w.runUntil(5*time.Second, func() bool { return w.procs[w.list[0]].m.acceptor.Table().Ordered != "" }), "not ordered")
+	p := w.boot(w.list[2])
+	said := func() bool {
+		return slices.Contains(p.logs, "an operator changes the list, and this node has no state directory: restart it with the next one")
+	}
+	w.must(w.runUntil(20*time.Second, said), "it says nothing")
+	w.run(20 * time.Second)
+	equal(t, w.list, p.m.List())
+	equal(t, 1, strings.Count(strings.Join(p.logs, "\n"), "an operator changes the list, and"))
+	holds(t, strings.Contains(w.procs[w.list[0]].m.acceptor.Table().Unfinished(), "of "+w.list[2]+" has the list"))
+}
+
+// An entry of a list of three or fewer is replaced in two steps: the one that is gone goes first.
+func TestSteps(t *testing.T) {
+	w := keeping(t, 3)
+	p := w.procs[w.list[0]]
+	for _, tt := range []struct {
+		add, remove string
+		want        [][2]string
+	}{
+		{"x", "", [][2]string{{"x", ""}}},
+		{"", "x", [][2]string{{"", "x"}}},
+		{"x", w.list[2], [][2]string{{"x", ""}, {"", w.list[2]}}},
+		{w.list[1], w.list[2], [][2]string{{"", w.list[2]}}},
+		{"x", "gone", [][2]string{{"x", ""}}},
+	} {
+		equal(t, tt.want, p.m.Steps(tt.add, tt.remove))
+	}
+	w.kill(w.list[2])
+	w.run(5 * time.Second)
+	equal(t, [][2]string{{"", w.list[2]}, {"x", ""}}, p.m.Steps("x", w.list[2]))
+	equal(t, [][2]string{{"x", w.list[2]}}, keeping(t, 4).procs[w.list[0]].m.Steps("x", w.list[2]))
+	equal(t, [][2]string{{"x", w.list[0]}}, keeping(t, 1).procs[w.list[0]].m.Steps("x", w.list[0]))
+}
+
+// In random worlds an operator changes the list again and again, by any node, while processes end at any moment and come back by
+// what they keep. No two generations of the core can decide, and in the end the operator's last word counts.
+func TestOrdersInStorms(t *testing.T) {
+	for seed := *first; seed < *first+fewer(max(8, *storms/20)); seed++ {
+		w := newWorld(t, seed, 3+int(seed%3))
+		w.lists, w.disk = make(map[string][]string), time.Duration(seed%4)*100*time.Millisecond
+		w.loss = int(seed%3) * 20
+		first := slices.Clone(w.list)
+		for _, addr := range first {
+			w.lists[addr] = first
+			w.boot(addr, able)
+		}
+		w.must(w.runUntil(20*time.Second, w.serves), "not founded")
+		w.host()
+		for range 8 {
+			w.orderAtRandom()
+			for range w.rng.IntN(3) {
+				addrs := w.addrs()
+				addr := addrs[w.rng.IntN(len(addrs))]
+				w.kill(addr)
+				w.run(w.upTo(2 * time.Second))
+				w.boot(addr, able)
+			}
+			w.run(w.upTo(4 * time.Second))
+		}
+		w.loss = 0
+		w.settleOrders()
+	}
+}
+
+// host moves the votes of shards to nodes that live, now and every second, as package hosting does.
+func (w *world) host() {
+	w.after(time.Second, w.host)
+	for _, p := range w.living {
+		t := p.m.acceptor.Table()
+		if t == nil || p.m.acceptor.Serves(t.Stamp) != nil {
+			continue
+		}
+		for i, s := range t.Shards {
+			living := func(id transport.ID) bool { return slices.Contains(t.Living(), id) }
+			to := place(t.Seats, i, 3)
+			var c Change = Move{i, s.Generation, to}
+			switch {
+			case s.Next != nil:
+				c = Settle{i, s.Generation, s.Move, true}
+			case slices.Equal(s.Voters, to):
+				continue
+			case len(slices.DeleteFunc(slices.Clone(s.Voters), living)) > len(s.Voters)/2:
+				c = Recover{i, s.Generation, to}
+			}
+			w.do(p, func() []Output { return p.m.Change(w.now, c, nil) })
+		}
+	}
+}
+
+// orderAtRandom has an operator add or remove an entry, by any node; a node is started at one that is added, sooner or later.
+func (w *world) orderAtRandom() {
+	addrs := w.addrs()
+	p := w.procs[addrs[w.rng.IntN(len(addrs))]]
+	if !p.alive || p.m.acceptor.Table() == nil {
+		return
+	}
+	list := p.m.acceptor.Table().List()
+	if len(list) > 3 && w.rng.IntN(2) == 0 {
+		_, _ = w.changes(p.addr, "", list[w.rng.IntN(len(list))])
+		return
+	}
+	add := fmt.Sprintf("10.0.1.%d:7946", w.rng.IntN(4))
+	if slices.Contains(list, add) {
+		return
+	}
+	if o, err := w.changes(p.addr, add, ""); err == nil && w.procs[add] == nil {
+		w.lists[add] = strings.Fields(o.To)
+		w.after(w.upTo(2*time.Second), func() {
+			if w.procs[add] == nil {
+				w.boot(add, able)
+			}
+		})
+	}
+}
+
+// settleOrders has a process at each entry. The operator orders the list of now for those that lack it, and the core is to come to
+// rest.
+func (w *world) settleOrders() {
+	var latest *core.Table
+	again := w.now
+	done := func() bool {
+		for _, p := range w.living {
+			if t := p.m.acceptor.Table(); t != nil && (latest == nil || latest.Stamp.Compare(t.Stamp) < 0) {
+				latest = t
+			}
+		}
+		if latest == nil {
+			return false
+		}
+		w.list = latest.List()
+		for _, addr := range w.list {
+			if p := w.procs[addr]; p == nil || !p.alive {
+				if w.lists[addr] == nil {
+					w.lists[addr] = w.list
+				}
+				w.boot(addr, able)
+			}
+		}
+		if w.serves() && w.now >= again {
+			again = w.now + 5*time.Second
+			_, _ = w.changes(w.list[0], w.list[0], "")
+		}
+		return w.serves() && w.table().Ordered == "" && !slices.ContainsFunc(w.table().Seats, func(s core.Seat) bool { return !s.Keeps(w.list) })
+	}
+	w.must(w.runUntil(3*time.Minute, done), "the list does not come to rest: %+v", latest)
+	holds(w.t, !slices.Contains(w.table().Bound(), transport.ID(0)))
+}
