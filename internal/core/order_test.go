@@ -68,7 +68,7 @@ func TestOrder(t *testing.T) {
 		// Some may have a, b, c, d by now, from which the list before that of now is two changes away.
 		{"the list before, while another one is ordered", ordered(serving("abc", 1, 2, 3), "abcd", "ab"), order("ab"), errOrdered, nil},
 		{"a change that was made is taken back", ordered(having(serving("abcd", 1, 2, 3), "abcd", "abcd", "abc", ""), "abcd", "abc"), order("abc"), nil, has("a b c", "abcd")},
-		{"but no third list is ordered", ordered(having(serving("abcd", 1, 2, 3), "abcd", "abcd", "abcd", ""), "abcd", "abc"), order("abd"), errOngoing, nil},
+		{"but no third list is ordered", ordered(having(serving("abcd", 1, 2, 3), "abcd", "abcd", "abcd", ""), "abcd", "abc"), order("abd"), errVacant, nil},
 		{"a change that is complete is taken back", ordered(serving("abcd", 1, 2, 3), "", "abc"), order("abc"), nil, has("a b c", "abcd")},
 		{"the list before is too far", ordered(having(serving("abcd", 1, 2, 3), "abcd", "abcd", "abcd", "abc"), "", "ef"), order("ef"), errTooFar, nil},
 		{"the list of now is ordered for those that lack it", having(serving("abcd", 1, 2, 3), "abcd", "abc", "abcd", "abcd"), order("abcd"), nil, has("a b c d", "abcd")},
