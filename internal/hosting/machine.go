@@ -353,11 +353,9 @@ func (m *Machine) wanted(i int, seen *Seen, reaches, leaves func(transport.ID) b
 	most := m.table.Params.Voters(len(m.table.Seats))
 	want := m.choose(i, most, heard, votes)
 	if !slices.ContainsFunc(want, votes) {
-		want = m.choose(i, max(most-1, 1), heard, votes)
-		if !slices.ContainsFunc(want, votes) { // else one filled up the two
-			want = append(want, m.self)
-			slices.Sort(want)
-		}
+		nobody := func(transport.ID) bool { return false }
+		want = append(m.choose(i, max(most-1, 1), heard, nobody), m.self)
+		slices.Sort(want)
 	}
 	if len(want) < min(2, len(m.table.Seats)) {
 		return s.Voters

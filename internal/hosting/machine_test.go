@@ -305,8 +305,8 @@ func TestLead(t *testing.T) {
 		{"and the shard is elsewhere", of(next(2, 3, 4), ends(2)), 4, Seen{Voters: list{1, 3, 4}}, all, "aims at 4 5 3"},
 		{"a voter that stays has ended: others may still make it", of(next(2, 3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, ""},
 		{"all others are wanted: it leads on until it has handed over", tableOf(6, 1, 2), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 4 6]"},
-		{"all others are wanted, of two: one of them stays", pairs(tableOf(5, 1, 2)), 1, Seen{Voters: list{1, 2}}, all, "moves to [2 4]"},
-		{"and that is the leader, once", pairs(tableOf(5, 2, 1)), 2, Seen{Voters: list{1, 2}}, all, "moves to [2 4]"},
+		{"all others are wanted, of two: the leader stays", pairs(tableOf(5, 1, 2)), 1, Seen{Voters: list{1, 2}}, all, "moves to [1 4]"},
+		{"and is named once", pairs(tableOf(5, 2, 1)), 2, Seen{Voters: list{1, 2}}, all, "moves to [2 4]"},
 		{"and all that vote now and are to vote on have", of(next(1, 2, 3), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
 		{"and most of the next have", of(next(3, 4), ends(3)), 4, Seen{Voters: list{3, 4, 5}}, all, "aims at 4 5 3, settles 1 false"},
 	} {
@@ -333,6 +333,7 @@ func TestLeadWhereNodesLeave(t *testing.T) {
 		{"one of two", tableOf(5, 4, 5), nil, list{5}, list{5}, ""},
 		{"a spare", tableOf(5, 3, 4, 5), list{5}, list{1, 2, 3}, list{2}, "moves to [1 3 4]"},
 		{"all that vote", tableOf(6, 3, 4, 5), nil, list{1, 2, 3, 5, 6}, list{3, 4, 5}, "moves to [2 4 6]"},
+		{"both that vote, of two: the leader stays until it has handed over", pairs(tableOf(6, 4, 5)), nil, list{1, 2, 3, 5, 6}, list{4, 5}, "moves to [4 6]"},
 		{"all", tableOf(5, 3, 4, 5), nil, list{1, 2, 3, 5}, list{1, 2, 3, 4, 5}, "moves to [4 5]"},
 	} {
 		m := New(4)
