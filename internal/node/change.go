@@ -38,7 +38,7 @@ func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
 
 // changeStep is ChangeCore for one change of the list.
 func (n *Node) changeStep(ctx context.Context, limit time.Duration, add, remove string) error {
-	o, err := seat.Order{}, error(fault.ErrClosed)
+	o, err := seat.Relist{}, error(fault.ErrClosed)
 	n.ask(func(l *shardLoop) int {
 		o, l.core.outputs, err = l.core.seat.ChangeList(l.now, add, remove, l.core.outputs)
 		l.carryOutCore()
@@ -55,7 +55,7 @@ func (n *Node) changeStep(ctx context.Context, limit time.Duration, add, remove 
 	if !errors.Is(err, fault.ErrUnfinished) {
 		return err
 	}
-	n.ask(func(l *shardLoop) int { l.core.seat.WithdrawOrder(o); return 0 })
+	n.ask(func(l *shardLoop) int { l.core.seat.WithdrawRelist(o); return 0 })
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", err, ctx.Err())
 	}

@@ -28,7 +28,7 @@ func keeping(t *testing.T, n int) *world {
 }
 
 // order has an operator change the list by the node at an address.
-func (w *world) changes(addr, add, remove string) (o Order, err error) {
+func (w *world) changes(addr, add, remove string) (o Relist, err error) {
 	p := w.procs[addr]
 	w.do(p, func() []Output {
 		var out []Output
@@ -39,7 +39,7 @@ func (w *world) changes(addr, add, remove string) (o Order, err error) {
 }
 
 // carriesOut waits until an order is carried out, as the node at an address knows.
-func (w *world) carriesOut(addr string, o Order) {
+func (w *world) carriesOut(addr string, o Relist) {
 	w.t.Helper()
 	p := w.procs[addr]
 	w.must(w.runUntil(10*time.Second, func() bool { return p.m.Unlisted(o) == nil }), "not carried out: %v", p.m.Unlisted(o))

@@ -13,9 +13,9 @@ import (
 	"github.com/lockmesh/mesh/internal/founding"
 )
 
-// Order is a change: the list is to become another one, on an operator's word (see core.Table.Order). It is proposed only
+// Relist is a change: the list is to become another one, on an operator's word (see core.Table.Order). It is proposed only
 // while every node that stays is heard, and can keep a list.
-type Order struct{ From, To string } // entries, with blanks between them
+type Relist struct{ From, To string } // entries, with blanks between them
 
 // Keep asks for a list to be kept where the next incarnation at this node's entry finds it, in place of the one that it
 // was asked for before. Once that is so, whatever else was asked for meanwhile, Kept is to be called.
@@ -23,12 +23,12 @@ type Keep struct{ List []string }
 
 func (Keep) isOutput() {}
 
-func (o Order) over(t *core.Table) bool {
+func (o Relist) over(t *core.Table) bool {
 	now := strings.Join(t.List(), " ")
 	return t.Wants(strings.Fields(o.To)) || now != o.From && now != o.To
 }
 
-func (o Order) apply(m *Machine, t *core.Table) (*core.Table, error) {
+func (o Relist) apply(m *Machine, t *core.Table) (*core.Table, error) {
 	to := strings.Fields(o.To)
 	if err := m.mayOrder(t, to); err != nil {
 		return nil, err
@@ -42,16 +42,16 @@ var errLater = errors.New("not yet")
 // ChangeList asks for an entry to be added to the core's list, another one to be removed, or both; "" is none. It returns the
 // change by which Unlisted tells what becomes of it, or why it cannot be asked for: an error that wraps ErrNoSeat,
 // ErrInvalidOption, or ErrUnchanged. What may pass is waited for.
-func (m *Machine) ChangeList(now time.Duration, add, remove string, out []Output) (Order, []Output, error) {
+func (m *Machine) ChangeList(now time.Duration, add, remove string, out []Output) (Relist, []Output, error) {
 	t := m.acceptor.Table()
 	if m.own == "" || t == nil || !slices.Contains(t.Bound(), m.cfg.Self.ID) {
-		return Order{}, out, fmt.Errorf("%w: ask a node of the core", fault.ErrNoSeat)
+		return Relist{}, out, fmt.Errorf("%w: ask a node of the core", fault.ErrNoSeat)
 	}
 	to, err := relisted(t, add, remove)
 	if err != nil {
-		return Order{}, out, err
+		return Relist{}, out, err
 	}
-	o := Order{strings.Join(t.List(), " "), strings.Join(to, " ")}
+	o := Relist{strings.Join(t.List(), " "), strings.Join(to, " ")}
 	if o.over(t) || slices.Contains(m.changes, Change(o)) {
 		return o, out, nil
 	}
@@ -123,9 +123,9 @@ func (m *Machine) keeps(s core.Seat, list []string) error {
 	return fmt.Errorf("node %q of %s has no state directory (WithStateDir) in which its next incarnation would find the list: restart the nodes of the core with the next list instead, one after the other", s.Node.Name, s.Entry)
 }
 
-// Unlisted returns why an Order is not carried out yet, or nil if it is: the list is in force, and every node that has a seat
+// Unlisted returns why a Relist is not carried out yet, or nil if it is: the list is in force, and every node that has a seat
 // in it keeps it. Errors wrap ErrUnfinished, or ErrUnchanged if another change came first.
-func (m *Machine) Unlisted(o Order) error {
+func (m *Machine) Unlisted(o Relist) error {
 	t := m.state.Table // also of a node that has no seat in it any more
 	now, to := strings.Join(t.List(), " "), strings.Fields(o.To)
 	lacks := slices.IndexFunc(t.Seats, func(s core.Seat) bool {
@@ -148,8 +148,8 @@ func (m *Machine) Unlisted(o Order) error {
 	return fmt.Errorf("%w: all keep [%s], and the core has [%s]: %s", fault.ErrUnfinished, o.To, now, t.Unfinished())
 }
 
-// WithdrawOrder takes an operator's word back. If the decision is under way already, it may still be made.
-func (m *Machine) WithdrawOrder(o Order) {
+// WithdrawRelist takes an operator's word back. If the decision is under way already, it may still be made.
+func (m *Machine) WithdrawRelist(o Relist) {
 	m.changes = slices.DeleteFunc(m.changes, func(c Change) bool { return c == Change(o) })
 }
 
