@@ -37,6 +37,10 @@ var (
 	ErrNoSeat = fault.ErrNoSeat
 	// ErrAlive: the node that was declared dead is connected with a node of the core.
 	ErrAlive = fault.ErrAlive
+	// ErrNotQuiet: no shard is quiet, so there is no quiet time to end.
+	ErrNotQuiet = fault.ErrNotQuiet
+	// ErrChanged: what the call is about has changed meanwhile. The text says what.
+	ErrChanged = fault.ErrChanged
 )
 
 // Errors of arguments, for errors.Is. Nothing was sent and nothing has changed.

@@ -203,3 +203,21 @@ func ExampleWithDiscovery() {
 	fmt.Println(errors.Is(err, mesh.ErrNotFounded), strings.Contains(err.Error(), "the directory is empty"))
 	// Output: true true
 }
+
+// An operator who has stopped all processes of a fleet need not wait for leases that nobody believes in any more.
+// A mesh on loopback is not quiet, so there is nothing to end.
+func ExampleNode_EndQuiet() {
+	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	if err := node.EndQuiet(ctx); errors.Is(err, mesh.ErrNotQuiet) {
+		fmt.Println("all shards grant")
+	}
+	// Output: all shards grant
+}

@@ -157,7 +157,7 @@ func WithLeaseTTL(d time.Duration) Option {
 // and what is free waits. Lock waits, and TryLock returns
 // ErrQuiet. The new mesh does not know the bound of the earlier one: if that was longer, found it
 // only when so much time has passed. A new mesh that is entirely on loopback
-// is quiet only if clients of an earlier one dial it at once.
+// is quiet only if clients of an earlier one dial it at once. See [Node.EndQuiet] for an operator's end of the quiet time.
 // Default 10s, whatever the lease TTLs are.
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {

@@ -73,6 +73,7 @@ type Shard struct {
 	// What the generation's tables begin with, besides what holders report (C5, C8).
 	Revision uint64        // the first
 	Quiet    time.Duration // for how long they grant nothing, in table time
+	Calm     bool          // by an operator's word they may grant before: see Table.Calm
 }
 
 // Table is what the core decides on, as a whole: each decision is a new Table. A Table is never

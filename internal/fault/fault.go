@@ -29,6 +29,10 @@ var (
 	ErrNoSeat = errors.New("mesh: no seat in the core")
 	// ErrAlive: the node that was declared dead is connected.
 	ErrAlive = errors.New("mesh: the node lives")
+	// ErrNotQuiet: no shard is quiet.
+	ErrNotQuiet = errors.New("mesh: no shard is quiet")
+	// ErrChanged: what an operator spoke of has changed meanwhile.
+	ErrChanged = errors.New("mesh: what the command is about has changed meanwhile")
 )
 
 // What a node ends with, beside ErrClosed.

@@ -151,6 +151,15 @@ func (m *Machine) Hosts(shard int, generation uint64) bool {
 		m.shards[shard].generation.Name() == generation
 }
 
+// Calm reports whether the replica of that generation need be quiet no longer, by an operator's word.
+func (m *Machine) Calm(shard int, generation uint64) bool {
+	if m.table == nil {
+		return false
+	}
+	s := &m.table.Shards[shard]
+	return s.Calm && s.Generation.Name() == generation
+}
+
 // isCut reports whether no replica of that generation may live here any more.
 func (m *Machine) isCut(shard int, g core.Generation) bool {
 	return g.Number <= m.cuts[life{shard, g.Core}]

@@ -220,6 +220,9 @@ func (l *shardLoop) lookAround() {
 		seen[i] = hosting.See(r)
 		if r.QuietUntil() != 0 {
 			r.Surpass(l.core.seat.Floor())
+			if l.core.hosting.Calm(r.Shard(), r.Generation()) {
+				r.Calm()
+			}
 		}
 		r.Raise(l.core.seat.Raise())
 	}

@@ -132,6 +132,9 @@ type Machine struct {
 	changes []Change
 	cuts    map[Cut]cut
 
+	orders    []*standingOrder // in the order in which they came
+	lastOrder uint64           // the number of this node's last one
+
 	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
 
 	kept    span          // of what the state directory says, and of a mesh that gave way
@@ -280,6 +283,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 	}
 	do()
 	m.orient(now)
+	m.obey(now)
 	for again := true; again && !m.ended; {
 		m.pursue(now)
 		again = m.decide(now)
@@ -295,6 +299,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.contact(now)
 		m.inquire(now)
 		m.publish()
+		m.obey(now)
 		m.spread(now)
 		m.stand(now)
 		m.accuse(now)
@@ -314,7 +319,7 @@ func (m *Machine) Deadline() time.Duration {
 		return env.Never
 	}
 	next := min(m.last+stalled, m.book.deadline(), m.asksAt(), m.passAt, m.waiting.deadline()) // a stall shows though nothing is due
-	next = min(next, m.roleDeadline(), m.discoverAt(), m.inquireAt())
+	next = min(next, m.roleDeadline(), m.discoverAt(), m.inquireAt(), m.obeyAt())
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()

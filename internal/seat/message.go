@@ -50,6 +50,8 @@ const (
 	kindRefused
 	kindFence
 	kindFenced
+	kindOrder
+	kindOutcome
 )
 
 // message is one of the types below. A msgpack library writes and reads it: see wire.Marshal.
@@ -63,7 +65,7 @@ var kinds = [...]message{
 	kindTold: told{}, kindShow: show{}, kindShown: shown{}, kindCall: call{}, kindAnswer: answer{},
 	kindPropose: propose{}, kindProposed: proposed{}, kindRead: read{}, kindValue: value{}, kindWrite: write{},
 	kindWritten: written{}, kindConfirm: confirm{}, kindConfirmed: confirmed{}, kindRefused: refused{},
-	kindFence: fence{}, kindFenced: fenced{},
+	kindFence: fence{}, kindFenced: fenced{}, kindOrder: order{}, kindOutcome: outcome{},
 }
 
 // card is how a node introduces itself.
@@ -191,6 +193,7 @@ type packedShard struct {
 	Move         uint64
 	Revision     uint64
 	Quiet        time.Duration
+	Calm         bool
 }
 
 // pack returns t in its wire form.
@@ -226,7 +229,7 @@ func pack(t *core.Table) packed {
 		}
 		p.Shards = append(p.Shards, packedShard{
 			Roll: uint64(roll), Number: s.Generation.Number, Voters: index(s.Voters), Next: index(s.Next), Move: s.Move,
-			Revision: s.Revision, Quiet: s.Quiet,
+			Revision: s.Revision, Quiet: s.Quiet, Calm: s.Calm,
 		})
 	}
 	return p
@@ -263,7 +266,7 @@ func (p *packed) unpack() *core.Table {
 	for _, s := range p.Shards {
 		t.Shards = append(t.Shards, core.Shard{
 			Generation: core.Generation{Core: p.Rolls[s.Roll], Number: s.Number}, Voters: ids(s.Voters), Next: ids(s.Next), Move: s.Move,
-			Revision: s.Revision, Quiet: s.Quiet,
+			Revision: s.Revision, Quiet: s.Quiet, Calm: s.Calm,
 		})
 	}
 	return t

@@ -28,7 +28,7 @@ var (
 		Seats:  []core.Seat{{Entry: "a:1", Node: env.Member{ID: 1, Name: "ann", Addr: "a:1"}, List: "a:1 b:1"}, {Entry: "b:1", Node: env.Member{ID: 8}, Ended: true}}, Was: "a:1",
 		Shards: []core.Shard{
 			{Generation: core.Generation{Core: core.Ballot{Round: 6, By: 2}, Number: 4}, Voters: []transport.ID{1, 9}, Next: []transport.ID{1, 1 << 63}, Move: 3},
-			{Generation: core.Generation{Core: core.Ballot{Round: 5, By: 9}, Number: 1}, Voters: []transport.ID{9, 1}},
+			{Generation: core.Generation{Core: core.Ballot{Round: 5, By: 9}, Number: 1}, Voters: []transport.ID{9, 1}, Revision: 1 << 50, Quiet: time.Minute, Calm: true},
 		},
 		Dropped: 9,
 	}
@@ -56,6 +56,8 @@ var (
 		refused{Ballot: someBallot, Promised: someBallot, Known: someTable.Stamp, Why: "no"},
 		fence{3, someTable.Shards[0].Generation},
 		fenced{3, someTable.Shards[0].Generation, floors{1 << 50, []uint64{5}, time.Hour}},
+		order{Number: 3, Era: 1 << 63},
+		outcome{Number: 3, Fault: 1, Why: "not yet"},
 	}
 )
 

@@ -364,6 +364,9 @@ var nodeForms = []*form{
 			t.result(err, "%s has declared %s dead", "%s cannot declare %s dead", who, other)
 		}
 	}},
+	operatorForm("{who} ends the quiet time[ within {time}]", func(c *clause) operator {
+		return operator{(*mesh.Node).EndQuiet, "has ended the quiet time", "cannot end the quiet time"}
+	}),
 	{text: "{who} closes its node", make: func(c *clause) act {
 		who := c.who("who")
 		return func(t *teller) {
@@ -380,6 +383,30 @@ type joiner struct {
 	// silent: it says nothing of the mesh's parameters.
 	silent   bool
 	portless bool // it opens no port
+}
+
+// operator is what an operator does by a node, and what the story says of it.
+type operator struct {
+	do           func(*mesh.Node, context.Context) error
+	done, failed string
+}
+
+func operatorForm(text string, own func(c *clause) operator) *form {
+	return &form{text: text, make: func(c *clause) act {
+		who, d, op := c.who("who"), c.span("time"), own(c)
+		return func(t *teller) {
+			var err error
+			t.on(who, func(ctx context.Context, n *mesh.Node) {
+				if d.to > 0 {
+					var cancel func()
+					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
+					defer cancel()
+				}
+				err = op.do(n, ctx)
+			})
+			t.result(err, "%s "+op.done, "%s "+op.failed, who)
+		}
+	}}
 }
 
 func joinForm(text string, own func(c *clause) joiner) *form {
