@@ -221,3 +221,25 @@ func ExampleNode_EndQuiet() {
 	}
 	// Output: all shards grant
 }
+
+// Which nodes there are, asked of the core, as any node may.
+func ExampleNode_ListMembers() {
+	node, err := mesh.Solo(mesh.WithName("ann"), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	members, err := node.ListMembers(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range members {
+		fmt.Println(m.Name, m.State)
+	}
+	// Output: ann alive
+}

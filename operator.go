@@ -2,6 +2,8 @@ package mesh
 
 import (
 	"context"
+
+	"github.com/lockmesh/mesh/internal/node"
 )
 
 // EndQuiet ends the quiet time of the mesh, on the word of an operator: nobody believes any more that it holds a lock of an
@@ -32,4 +34,35 @@ func (n *Node) EndQuiet(ctx context.Context) error {
 		return ErrClosed
 	}
 	return n.node.EndQuiet(ctx)
+}
+
+// ListMembers returns the nodes of the mesh, this one included, sorted by name: those that have a seat in the core, and the
+// clients that are connected with it. Each name is listed once, with its present node. Unlike [Node.Members], which
+// tells what this node knows, it asks all nodes of the core, also from a client, and so takes a round trip or more: one for
+// each 200 nodes. A node is MemberAlive if a node of the core is connected with it, or is it. A client that joins or ends
+// meanwhile may be listed or not. At most 65,536 nodes are listed. Errors:
+//
+//   - [ErrNoQuorum]: fewer than a majority of the core have answered when ctx ends, or after 15 s if it has no deadline
+//   - [ErrNotFounded]: this node is in no mesh yet
+//   - [Node.Err], if this node ends
+func (n *Node) ListMembers(ctx context.Context) ([]Member, error) {
+	switch {
+	case ctx == nil:
+		return nil, invalid("the context", "nil", "a context")
+	case n.isZero():
+		return nil, ErrClosed
+	}
+	known, err := n.node.ListMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return membersOf(known), nil
+}
+
+func membersOf(known []node.Member) []Member {
+	all := make([]Member, len(known))
+	for i, m := range known {
+		all[i] = memberOf(m)
+	}
+	return all
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Promise: C5: an operator ends the quiet time by a client: callers that wait get their locks at once. What cannot be ended
@@ -27,6 +29,10 @@ func TestEndQuiet(t *testing.T) {
 	}
 	s.start("a")
 	is("in no mesh", s.call("a", time.Minute, end), mesh.ErrNotFounded)
+	is("nor is there a list of members", s.call("a", time.Minute, func(ctx context.Context, n *mesh.Node) error {
+		_, err := n.ListMembers(ctx)
+		return err
+	}), mesh.ErrNotFounded)
 	s.start("b")
 	s.start("c")
 	s.start("d")
@@ -63,6 +69,73 @@ func TestEndQuiet(t *testing.T) {
 		t.Errorf("without a context: %v", err)
 	}
 	if err := new(mesh.Node).EndQuiet(context.Background()); !errors.Is(err, mesh.ErrClosed) {
+		t.Errorf("of a zero node: %v", err)
+	}
+}
+
+// Promise: C1: a client lists all nodes of the mesh, however many pages that takes, and whatever is lost; and says so if the
+// core does not answer.
+func TestListMembers(t *testing.T) {
+	const clients = 210
+	w := newTrial(t, simulate.Options{Seed: 3}, 10*time.Second, 3)
+	w.clients(clients, mesh.WithClientOnly())
+	lost := 0
+	w.Net.Rule(func(f simulate.Frame) simulate.Verdict {
+		if f.From == "client7" && f.Kind == transport.KindControl && len(f.Body) < 16 && lost < 4 { // what it asks
+			lost++
+			return simulate.Drop
+		}
+		return simulate.Pass
+	})
+	list := func(host string, limit time.Duration) (all []mesh.Member, err error) {
+		t.Helper()
+		over := false
+		w.Host(host).Go("list", func(ctx context.Context) {
+			if limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = simulate.WithTimeout(ctx, limit)
+				defer cancel()
+			}
+			all, err = w.nodes[host].ListMembers(ctx)
+			over = true
+		})
+		w.until(host+" has its list", 20*time.Second, func() bool { return over })
+		return all, err
+	}
+	for _, host := range []string{"client7", "a"} {
+		all, err := list(host, 0)
+		if err != nil || len(all) != 3+clients {
+			t.Fatalf("%s lists %d, %v", host, len(all), err)
+		}
+		for i, m := range all {
+			if m.State != mesh.MemberAlive || len(m.ID) != 16 || i > 0 && all[i-1].Name >= m.Name || m.Addr == "" != (len(m.Name) > 1) {
+				t.Errorf("%s lists %+v at %d", host, m, i)
+			}
+		}
+	}
+	if lost == 0 {
+		t.Error("nothing was lost")
+	}
+	for _, host := range []string{"b", "c"} {
+		w.Host(host).PowerOff()
+	}
+	w.pass(10 * time.Second)
+	if all, err := list("client7", 3*time.Second); !errors.Is(err, mesh.ErrNoQuorum) || !errors.Is(err, context.DeadlineExceeded) || all != nil {
+		t.Errorf("without most of the core: %v, %v", all, err)
+	}
+	if _, err := list("client8", 0); !errors.Is(err, mesh.ErrNoQuorum) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without a deadline: %v", err)
+	}
+	w.Host("client9").Go("close", func(context.Context) { _ = w.nodes["client9"].Close() })
+	w.pass(time.Second)
+	if _, err := list("client9", 0); !errors.Is(err, mesh.ErrClosed) {
+		t.Errorf("of a node that is closed: %v", err)
+	}
+	var none context.Context
+	if _, err := w.nodes["client7"].ListMembers(none); !errors.Is(err, mesh.ErrInvalidOption) {
+		t.Errorf("without a context: %v", err)
+	}
+	if _, err := new(mesh.Node).ListMembers(context.Background()); !errors.Is(err, mesh.ErrClosed) {
 		t.Errorf("of a zero node: %v", err)
 	}
 }
