@@ -243,3 +243,32 @@ func ExampleNode_ListMembers() {
 	}
 	// Output: ann alive
 }
+
+// A fleet that needs longer leases raises their bound while it lives.
+func ExampleNode_SetMaxTTL() {
+	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	_, err = node.NewSession(ctx, mesh.WithTTL(time.Minute))
+	fmt.Println("too long:", errors.Is(err, mesh.ErrInvalidOption))
+	if err := node.SetMaxTTL(ctx, time.Minute); err != nil {
+		fmt.Println(err)
+		return
+	}
+	session, err := node.NewSession(ctx, mesh.WithTTL(time.Minute))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close(ctx)
+	fmt.Println(node.MaxTTL(), session.TTL())
+	// Output:
+	// too long: true
+	// 1m0s 1m0s
+}

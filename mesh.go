@@ -373,7 +373,7 @@ func (n *Node) session() *Session {
 		return nil
 	}
 	config, p := n.config, n.node.Params()
-	config.maxTTL, config.shards = p.MaxTTL, p.Shards
+	config.maxTTL, config.shards = n.node.MaxTTL, p.Shards
 	n.own.CompareAndSwap(nil, newSession(inner, &config))
 	return n.own.Load()
 }

@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,5 +138,152 @@ func TestListMembers(t *testing.T) {
 	}
 	if _, err := new(mesh.Node).ListMembers(context.Background()); !errors.Is(err, mesh.ErrClosed) {
 		t.Errorf("of a zero node: %v", err)
+	}
+}
+
+// Promise: C5: MaxTTL is raised and lowered in a living mesh, by a client. Sessions and holds go by what is in force; a wrong value is
+// an error, and changes nothing.
+func TestSetMaxTTL(t *testing.T) {
+	w := newTrial(t, simulate.Options{Seed: 5}, 4*time.Second, 3)
+	w.clients(2)
+	do := func(host string, f func(ctx context.Context, n *mesh.Node) error) (err error) {
+		t.Helper()
+		over := false
+		w.Host(host).Go("do", func(ctx context.Context) {
+			ctx, cancel := simulate.WithTimeout(ctx, 18*time.Second)
+			defer cancel()
+			err = f(ctx, w.nodes[host])
+			over = true
+		})
+		w.until("it is done", 20*time.Second, func() bool { return over })
+		return err
+	}
+	set := func(host string, d time.Duration) error {
+		t.Helper()
+		return do(host, func(ctx context.Context, n *mesh.Node) error { return n.SetMaxTTL(ctx, d) })
+	}
+	opens := func(host string, ttl time.Duration) error {
+		t.Helper()
+		return do(host, func(ctx context.Context, n *mesh.Node) error {
+			s, err := n.NewSession(ctx, mesh.WithTTL(ttl))
+			if err == nil {
+				err = s.Do(ctx, "s", nothing)
+			}
+			return err
+		})
+	}
+	usual := w.nodes["a"].MaxTTL()
+	if err := opens("client0", 30*time.Second); usual > 20*time.Second || !errors.Is(err, mesh.ErrInvalidOption) {
+		t.Fatalf("MaxTTL is %v; a session of 30 s: %v", usual, err)
+	}
+	if err := set("client0", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(2 * time.Second)
+	var kept *mesh.Lock
+	if err := do("client1", func(ctx context.Context, n *mesh.Node) (err error) {
+		s, err := n.NewSession(ctx, mesh.WithTTL(30*time.Second))
+		if err == nil {
+			kept, err = s.Lock(ctx, "kept")
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for host := range w.nodes {
+		if d := w.nodes[host].MaxTTL(); d != time.Minute {
+			t.Errorf("%s says that MaxTTL is %v", host, d)
+		}
+		if err := opens(host, 30*time.Second); err != nil {
+			t.Errorf("a session of 30 s at %s: %v", host, err)
+		}
+	}
+	if err := set("client0", 2*time.Second); !errors.Is(err, mesh.ErrInvalidOption) || !strings.Contains(err.Error(), "WithLeaseTTL 4s") {
+		t.Errorf("less than nodes ask for: %v", err)
+	}
+	if err := set("b", 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(2 * time.Second)
+	if err := opens("client0", 30*time.Second); !errors.Is(err, mesh.ErrInvalidOption) || !strings.Contains(err.Error(), "5s") {
+		t.Errorf("a session of 30 s after the lowering: %v", err)
+	}
+	if err := do("a", func(ctx context.Context, n *mesh.Node) error {
+		_, err := n.Lock(ctx, "k", mesh.MaxHold(20*time.Second))
+		return err
+	}); !errors.Is(err, mesh.ErrInvalidOption) {
+		t.Errorf("a MaxHold of 20 s after the lowering: %v", err)
+	}
+	w.pass(40 * time.Second)
+	w.Host("client1").Go("look", func(ctx context.Context) {
+		if left := kept.Deadline().Sub(simulate.Wall(ctx)); kept.Err() != nil || left > 5*time.Second {
+			t.Errorf("the lock of the long session: %v, and its lease lasts %v", kept.Err(), left)
+		}
+	})
+	w.pass(time.Second)
+	for _, d := range []time.Duration{0, time.Second - 1, 24*time.Hour + 1} {
+		if err := set("a", d); !errors.Is(err, mesh.ErrInvalidOption) {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+	var none context.Context
+	if err := w.nodes["a"].SetMaxTTL(none, time.Minute); !errors.Is(err, mesh.ErrInvalidOption) {
+		t.Errorf("without a context: %v", err)
+	}
+	if err, d := new(mesh.Node).SetMaxTTL(context.Background(), time.Minute), new(mesh.Node).MaxTTL(); !errors.Is(err, mesh.ErrClosed) || d != 0 {
+		t.Errorf("of a zero node: %v, %v", err, d)
+	}
+}
+
+// Promise: C5, P35: MaxTTL is raised, all of a fleet ends, and is started with the options of before: state directories remember
+// for how long leases may last.
+func TestStateDirOutlivesARaise(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 12})
+	defer w.Close()
+	hosts := []string{"h1", "h2", "h3"}
+	raised, granted := false, time.Duration(0)
+	for _, host := range hosts {
+		w.Host(host).Boot("node", func(ctx context.Context) {
+			n, err := mesh.StartContext(ctx, hosts, mesh.WithName(host), mesh.WithMaxTTL(10*time.Second), mesh.WithStateDir("/var/lib/"+host))
+			if err != nil {
+				w.Fail(err)
+				return
+			}
+			if host != "h1" {
+				return
+			}
+			if !raised {
+				if err := n.SetMaxTTL(ctx, time.Minute); !errors.Is(err, mesh.ErrNotFounded) {
+					t.Errorf("in no mesh: %v", err)
+				}
+			}
+			l, err := n.Lock(ctx, "k")
+			if err != nil {
+				return // it crashed
+			}
+			granted = simulate.Now(ctx)
+			if !raised {
+				if err := n.SetMaxTTL(ctx, time.Minute); err != nil {
+					w.Fail(err)
+				}
+				raised = true
+			}
+			_ = l.Unlock(ctx)
+		})
+	}
+	if err := w.RunUntil(func() bool { return raised }, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	granted = 0
+	for _, host := range hosts { // at once: what is not saved yet is lost
+		w.Host(host).Crash()
+		w.Host(host).Restart()
+	}
+	crashed := w.Now()
+	if err := w.RunUntil(func() bool { return granted != 0 }, 2*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if granted-crashed < time.Minute {
+		t.Errorf("granted %v after all crashed", granted-crashed)
 	}
 }

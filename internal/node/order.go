@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
@@ -56,5 +57,18 @@ func (n *Node) EndQuiet(ctx context.Context) error {
 		default:
 			return seat.EndQuiet{Era: t.Era()}, nil
 		}
+	})
+}
+
+// SetMaxTTL changes for how long a lease may last (C5). It returns nil once that is in force. Errors: one that wraps
+// ErrNotFounded if the node is in no mesh; ErrInvalidOption if a node asks for longer leases by an option; ErrChanged if
+// another command came after it; ErrNoQuorum: see order, and a raise that is decided by then still comes into force; and the
+// reason if the node ends.
+func (n *Node) SetMaxTTL(ctx context.Context, d time.Duration) error {
+	return n.order(ctx, func(l *shardLoop) (seat.Order, error) {
+		if l.core.table == nil {
+			return nil, fmt.Errorf("%w: %s", fault.ErrNotFounded, n.Waiting())
+		}
+		return seat.SetMaxTTL{MaxTTL: d}, nil
 	})
 }

@@ -62,6 +62,15 @@
 // proposed only while most of the core says so of that node, and nobody who is heard has a connection with it. A node
 // that learns that it was meant ends.
 //
+// # Orders
+//
+// What else an operator may ask of the core is an [Order]: to end the quiet time, or to change MaxTTL. A node with a seat
+// proposes it as a change, until the table shows it. Another one sends it to a node with a seat, and a second later to the
+// next one, until one tells the outcome. An order that nobody repeats is dropped after 5 s.
+//
+// A raise of MaxTTL is two decisions: that it is to be, and that all who are bound have told that they know it. What they
+// tell anyway says so: the stamp of the table that they know.
+//
 // # What it costs
 //
 // Of three nodes at rest, each sends 2.6 frames of 175 bytes a second and dials 3.9 times (TestFigures). Where

@@ -44,6 +44,9 @@ type Config struct {
 	// It may be nil.
 	Known func(shard int) uint64
 
+	// Saved returns the Quiet that the state directory has now, for the incarnation after this one. Nil: there is no directory.
+	Saved func() time.Duration
+
 	// Applied returns the revision of a shard's table in the replica on this node; zero: it has none. It may be nil.
 	Applied func(shard int) uint64
 
@@ -136,6 +139,8 @@ type Machine struct {
 	lastOrder uint64           // the number of this node's last one
 
 	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
+
+	lifetimes lifetimes
 
 	kept    span          // of what the state directory says, and of a mesh that gave way
 	listed  span          // of what the table showed when this node learned it: see calmed

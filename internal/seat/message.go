@@ -87,6 +87,7 @@ type (
 		Floor                           uint64         // the highest revision of any shard that the sender knows of
 		Replaces                        transport.ID   // the incarnation before the sender, which is known to have ended; zero: none is
 		Apart                           []transport.ID // those with a seat in Known that the sender is not connected with
+		Unsaved                         bool           // the sender's state directory does not say yet what Known does of quiet times
 		Earlier                         time.Duration  // for how long leases of meshes before that of Known may last yet, as floors.Quiet; zero: they are over
 	}
 	// show asks for the decision of a stamp, and shown is one.
@@ -500,6 +501,7 @@ func (p *packed) check(l *limits) {
 	l.texts(maxString, a.MeshName)
 	l.texts(maxList, append(p.Lists, p.Was)...)
 	l.require(a.MeshName != "" && a.Replicas > 0 && a.Replicas <= maxReplicas && a.MaxTTL > 0, "a mesh lacks a parameter")
+	l.require(max(a.MaxTTL, a.Raise, a.Longest) <= maxQuiet && min(a.Raise, a.Longest) >= 0, "a time for which leases may last out of range")
 	l.require(a.Shards == len(p.Shards) && a.Shards > 0 && a.Shards <= maxShards, "not as many shards as the mesh has")
 	l.require(len(p.Seats) > 0 && len(p.Seats) <= maxEntries, "a mesh without seats, or with too many")
 	for i, s := range p.Seats {

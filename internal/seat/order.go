@@ -31,6 +31,8 @@ type Order interface {
 const (
 	maxOrders = 64              // that a node keeps; one more is not heard
 	orderLife = 5 * time.Second // for how long an order of another node stands that is not repeated
+
+	minMaxTTL, maxMaxTTL = time.Second, 24 * time.Hour
 )
 
 // standingOrder is an order that has no outcome yet, or one of this node's own operator.
@@ -200,10 +202,16 @@ type (
 // outcomes are what an error may wrap that comes of an order. Numbers are never reused.
 var outcomes = [...]error{nil, fault.ErrNoQuorum, fault.ErrInvalidOption, fault.ErrChanged}
 
-func (o order) order() Order { return EndQuiet{o.Era} }
+func (o order) order() Order {
+	if o.MaxTTL != 0 {
+		return SetMaxTTL{o.MaxTTL}
+	}
+	return EndQuiet{o.Era}
+}
 
 func (o order) check(l *limits) {
 	l.require(o.Number != 0, "an order without a number")
+	l.require(o.MaxTTL == 0 || o.MaxTTL >= minMaxTTL && o.MaxTTL <= maxMaxTTL, "a MaxTTL out of range")
 }
 
 // outcomeMessage returns an outcome in its wire form.

@@ -367,6 +367,11 @@ var nodeForms = []*form{
 	operatorForm("{who} ends the quiet time[ within {time}]", func(c *clause) operator {
 		return operator{(*mesh.Node).EndQuiet, "has ended the quiet time", "cannot end the quiet time"}
 	}),
+	operatorForm("{who} sets MaxTTL to {time:d}[ within {time}]", func(c *clause) operator {
+		d := c.span("d").to
+		set := func(n *mesh.Node, ctx context.Context) error { return n.SetMaxTTL(ctx, d) }
+		return operator{set, "has set MaxTTL", "cannot set MaxTTL"}
+	}),
 	{text: "{who} closes its node", make: func(c *clause) act {
 		who := c.who("who")
 		return func(t *teller) {
