@@ -225,6 +225,8 @@ func TestMaxTTLStorms(t *testing.T) {
 			w.storm()
 			w.calm()
 			w.must(w.runUntil(20*time.Second, func() bool { return w.serves() && w.lead() }), "the shards do not come to serve")
+			w.forgetRaise(20 * time.Second)
+			w.must(w.runUntil(30*time.Second, func() bool { return w.serves() && w.lead() }), "the shards do not come to serve again")
 			w.run(20 * time.Second) // what was ordered is over
 			last := w.orders(w.procs[w.list[0]], SetMaxTTL{7 * time.Second})
 			w.must(w.runUntil(60*time.Second, func() bool {
@@ -232,6 +234,28 @@ func TestMaxTTLStorms(t *testing.T) {
 			}), "the last order: %v, %+v", last(), w.table().Params)
 		})
 	}
+}
+
+// forgetRaise lets all but one node know of a raise of MaxTTL, and then forget.
+func (w *world) forgetRaise(d time.Duration) {
+	last := w.list[w.rng.IntN(len(w.list))]
+	for _, addr := range w.list {
+		w.cut[[2]string{last, addr}], w.cut[[2]string{addr, last}] = true, true
+		w.breakLink(last, addr)
+	}
+	w.run(w.upTo(5 * time.Second))
+	for _, addr := range w.list {
+		if addr != last {
+			w.orders(w.procs[addr], SetMaxTTL{d})
+		}
+	}
+	w.run(w.upTo(5 * time.Second))
+	for _, addr := range w.list {
+		if addr != last {
+			w.boot(addr)
+		}
+	}
+	w.calm()
 }
 
 // lease is for how long a lease may last that is taken in a mesh.
