@@ -61,7 +61,8 @@ func (s *Session) Err() error {
 	return s.inner.Err()
 }
 
-// TTL returns how long the session's locks outlive its last confirmed renewal.
+// TTL returns how long the session's locks outlive its last confirmed renewal: less, once a command has lowered MaxTTL
+// below it ([Node.SetMaxTTL]).
 func (s *Session) TTL() time.Duration {
 	if s.isZero() {
 		return 0
