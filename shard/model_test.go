@@ -589,7 +589,7 @@ func (s *script) make(t *Table) Command {
 	case 2:
 		return Silent{id(who), 0, term}
 	case 3:
-		if r.IntN(3) == 0 {
+		if s.numbers[who]%3 == 0 {
 			return Calm{Term: term}
 		}
 		return Settle{Term: term}
