@@ -179,6 +179,9 @@ func TestSetMaxTTL(t *testing.T) {
 	if err := set("client0", time.Minute); err != nil {
 		t.Fatal(err)
 	}
+	if err := opens("client0", 30*time.Second); err != nil {
+		t.Errorf("a session of 30 s as soon as that is set: %v", err)
+	}
 	w.pass(2 * time.Second)
 	var kept *mesh.Lock
 	if err := do("client1", func(ctx context.Context, n *mesh.Node) (err error) {

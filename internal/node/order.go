@@ -37,7 +37,10 @@ func (n *Node) order(ctx context.Context, want func(*shardLoop) (seat.Order, err
 		return !errors.Is(err, fault.ErrNoQuorum)
 	})
 	n.ask(func(l *shardLoop) int { l.core.seat.WithdrawOrder(number); return 0 })
-	if errors.Is(err, fault.ErrNoQuorum) && ctx.Err() != nil {
+	switch {
+	case errors.Is(err, seat.ErrUnseen):
+		return nil // this node will hear of it
+	case errors.Is(err, fault.ErrNoQuorum) && ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}
 	return n.because(err)

@@ -29,7 +29,7 @@ func (m *Machine) handle(now time.Duration, from transport.ID, msg message) {
 	case order:
 		m.ordered(now, from, msg)
 	case outcome:
-		m.outcomeOf(msg)
+		m.outcomeOf(now, from, msg)
 	default:
 		if m.sure {
 			m.accept(now, from, msg)

@@ -58,7 +58,7 @@ var (
 		fenced{3, someTable.Shards[0].Generation, floors{1 << 50, []uint64{5}, time.Hour}},
 		order{Number: 3, Era: 1 << 63},
 		order{Number: 3, MaxTTL: time.Second},
-		outcome{Number: 3, Fault: 1, Why: "not yet"},
+		outcome{Number: 3, Fault: 1, Why: "not yet", Known: someTable.Stamp},
 	}
 )
 

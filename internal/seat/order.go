@@ -45,8 +45,9 @@ type standingOrder struct {
 	sent   int           // how often it was
 	seen   bool          // a version of the table has shown it
 	logged bool
-	err    error // what is known of its outcome
-	over   bool  // nothing changes that any more
+	err    error      // what is known of its outcome
+	shows  core.Stamp // of the table by which it was carried out, as another node has said; zero: it has not
+	over   bool       // nothing changes that any more
 }
 
 // Order asks for what an operator wants, and returns a number for Outcome and Withdraw.
@@ -107,13 +108,28 @@ func (m *Machine) ordered(now time.Duration, from transport.ID, msg order) {
 }
 
 // outcomeOf takes in what a node of the core says of an order of this one's operator.
-func (m *Machine) outcomeOf(msg outcome) {
+func (m *Machine) outcomeOf(now time.Duration, from transport.ID, msg outcome) {
 	o := m.orderOf(m.cfg.Self.ID, msg.Number)
 	if o == nil || o.over || m.decides() {
 		return
 	}
-	if o.err = msg.err(); !errors.Is(o.err, fault.ErrNoQuorum) {
+	switch o.err = msg.err(); {
+	case o.err == nil: // but this node's callers go by the table that it follows
+		o.err, o.shows = ErrUnseen, msg.Known
+		m.tellAnd(now, from, true)
+		m.look(o)
+	case !errors.Is(o.err, fault.ErrNoQuorum):
 		o.over = true
+	}
+}
+
+// ErrUnseen: an order is carried out, and this node, which has no seat, does not know the table yet that shows it.
+var ErrUnseen = fmt.Errorf("%w: this node has not heard of it yet", fault.ErrNoQuorum)
+
+// look notes whether the table that this node follows shows an order that is carried out.
+func (m *Machine) look(o *standingOrder) {
+	if m.serving != nil && m.serving.Stamp.Compare(o.shows) >= 0 {
+		o.err, o.over = nil, true
 	}
 }
 
@@ -133,6 +149,8 @@ func (m *Machine) obey(now time.Duration) {
 			m.dropOrder(o)
 		case m.decides():
 			m.pursueOrder(now, o)
+		case own && o.shows != (core.Stamp{}):
+			m.look(o)
 		case own && now >= o.next:
 			m.sendOrder(now, o)
 		}
@@ -157,7 +175,9 @@ func (m *Machine) pursueOrder(now time.Duration, o *standingOrder) {
 	}
 	if o.over || now >= o.next {
 		o.next = now + m.pace.contact
-		m.send(o.from, outcomeMessage(o.number, o.err))
+		msg := outcomeMessage(o.number, o.err)
+		msg.Known = t.Stamp
+		m.send(o.from, msg)
 	}
 	if o.over {
 		m.dropOrder(o)
@@ -196,6 +216,7 @@ type (
 		Number uint64
 		Fault  uint64 // which of outcomes
 		Why    string
+		Known  core.Stamp // of the sender's table
 	}
 )
 
@@ -239,13 +260,14 @@ func (o outcome) err() error {
 func (o outcome) check(l *limits) {
 	l.require(o.Number != 0 && o.Fault < uint64(len(outcomes)), "an outcome out of range")
 	l.texts(maxText, o.Why)
+	l.stamp(o.Known)
 }
 
 // obeyAt returns when obey has something to do next.
 func (m *Machine) obeyAt() time.Duration {
 	next := env.Never
 	for _, o := range m.orders {
-		if own := o.from == m.cfg.Self.ID; own != m.decides() && !o.over { // else only an input can bring its outcome
+		if own := o.from == m.cfg.Self.ID; own != m.decides() && !o.over && o.shows == (core.Stamp{}) { // else only an input can bring its outcome
 			next = min(next, o.next)
 		}
 		next = min(next, o.until)

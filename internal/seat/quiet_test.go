@@ -60,6 +60,7 @@ func TestEndQuiet(t *testing.T) {
 		outcome := w.orders(p, EndQuiet{before.Era()})
 		holds(t, errors.Is(outcome(), fault.ErrNoQuorum), outcome())
 		w.must(w.runUntil(10*time.Second, func() bool { return outcome() == nil }), "%s: %v", by, outcome())
+		holds(t, calm(p.state.Table), by, "tells its operator, and does not know it")
 		w.run(2 * time.Second)
 		for _, p := range w.living {
 			holds(t, calm(p.state.Table), p.addr, "does not know it")
