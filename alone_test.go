@@ -14,6 +14,8 @@ import (
 
 const testMaxTTL = time.Minute
 
+func testBound() time.Duration { return testMaxTTL }
+
 // alone plays a test in virtual time: on a host, by whose node there is a mesh of one.
 func alone(t *testing.T, play func(ctx context.Context, n *Node, host *simulate.Host)) {
 	t.Helper()
@@ -46,7 +48,7 @@ func newRefused() (*Session, *refuser) {
 		r.requests = append(r.requests, req)
 		return nil, &r.info, r.err
 	}
-	return &Session{inner: new(node.Session), acquire: acquire, config: &sessionConfig{maxTTL: testMaxTTL, shards: 16}}, r // key "a" is in shard 11
+	return &Session{inner: new(node.Session), acquire: acquire, config: &sessionConfig{maxTTL: testBound, shards: 16}}, r // key "a" is in shard 11
 }
 
 // page collects log lines from any goroutine.

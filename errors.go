@@ -41,6 +41,10 @@ var (
 	ErrUnchanged = fault.ErrUnchanged
 	// ErrUnfinished: the list of the core has not changed in time, or not all nodes keep it yet. The core may still go on with it.
 	ErrUnfinished = fault.ErrUnfinished
+	// ErrNotQuiet: no shard is quiet, so there is no quiet time to end.
+	ErrNotQuiet = fault.ErrNotQuiet
+	// ErrChanged: what the call is about has changed meanwhile. The text says what.
+	ErrChanged = fault.ErrChanged
 )
 
 // Errors of arguments, for errors.Is. Nothing was sent and nothing has changed.

@@ -248,3 +248,72 @@ func ExampleNode_ChangeCore() {
 	// changed: <nil>
 	// the second is of the core
 }
+
+// An operator who has stopped all processes of a fleet need not wait for leases that nobody believes in any more.
+// A mesh on loopback is not quiet, so there is nothing to end.
+func ExampleNode_EndQuiet() {
+	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	if err := node.EndQuiet(ctx); errors.Is(err, mesh.ErrNotQuiet) {
+		fmt.Println("all shards grant")
+	}
+	// Output: all shards grant
+}
+
+// Which nodes there are, asked of the core, as any node may.
+func ExampleNode_ListMembers() {
+	node, err := mesh.Solo(mesh.WithName("ann"), mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	members, err := node.ListMembers(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range members {
+		fmt.Println(m.Name, m.State)
+	}
+	// Output: ann alive
+}
+
+// A fleet that needs longer leases raises their bound while it lives.
+func ExampleNode_SetMaxTTL() {
+	node, err := mesh.Solo(mesh.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	_, err = node.NewSession(ctx, mesh.WithTTL(time.Minute))
+	fmt.Println("too long:", errors.Is(err, mesh.ErrInvalidOption))
+	if err := node.SetMaxTTL(ctx, time.Minute); err != nil {
+		fmt.Println(err)
+		return
+	}
+	session, err := node.NewSession(ctx, mesh.WithTTL(time.Minute))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close(ctx)
+	fmt.Println(node.MaxTTL(), session.TTL())
+	// Output:
+	// too long: true
+	// 1m0s 1m0s
+}

@@ -197,7 +197,7 @@ func (l *Lock) Extend(ctx context.Context, d time.Duration) error {
 	case !l.grant.fixed:
 		return invalid("Extend", d, "a lock with MaxHold")
 	}
-	if cfg := l.grant.owner.config; d < minHold || d > cfg.maxTTL {
+	if cfg := l.grant.owner.config; d < minHold || d > cfg.maxTTL() {
 		return cfg.invalidHold("Extend", d)
 	}
 	if err := l.Err(); err != nil {

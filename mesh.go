@@ -166,18 +166,13 @@ func (n *Node) Addr() string {
 
 // Members returns the nodes of the mesh as this node knows them, itself included, sorted by name. Each name is listed
 // once, with its present node. A node of the core lists the core and the clients that are connected with it, as a rule
-// all; one that is gone is listed for a minute. A client lists the core and itself. Before the node has joined there
-// are none.
+// all; one that is gone is listed for a minute. A client lists the core and itself; see [Node.ListMembers]. Before the node
+// has joined there are none.
 func (n *Node) Members() []Member {
 	if n.isZero() {
 		return nil
 	}
-	known := n.node.Members()
-	all := make([]Member, len(known))
-	for i, m := range known {
-		all[i] = memberOf(m)
-	}
-	return all
+	return membersOf(n.node.Members())
 }
 
 // Health returns the state of this node, and of the mesh's shards as far as it has heard. It is up
@@ -427,7 +422,7 @@ func (n *Node) session() *Session {
 		return nil
 	}
 	config, p := n.config, n.node.Params()
-	config.maxTTL, config.shards = p.MaxTTL, p.Shards
+	config.maxTTL, config.shards = n.node.MaxTTL, p.Shards
 	n.own.CompareAndSwap(nil, newSession(inner, &config))
 	return n.own.Load()
 }

@@ -328,7 +328,7 @@ func TestAValueIsCopied(t *testing.T) {
 }
 
 func TestSessionOptions(t *testing.T) {
-	c := &sessionConfig{maxTTL: testMaxTTL}
+	c := &sessionConfig{maxTTL: testBound}
 	tests := []struct {
 		name string
 		opts []SessionOption

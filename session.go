@@ -31,7 +31,7 @@ func newSession(inner *node.Session, config *sessionConfig) *Session {
 // sessionConfig is what all sessions of a node share.
 type sessionConfig struct {
 	log           *slog.Logger
-	maxTTL        time.Duration
+	maxTTL        func() time.Duration // in force now: a command may change it
 	shards        int
 	reportDropped bool // log a Lock that is garbage-collected while it is held
 }
@@ -61,7 +61,8 @@ func (s *Session) Err() error {
 	return s.inner.Err()
 }
 
-// TTL returns how long the session's locks outlive its last confirmed renewal.
+// TTL returns how long the session's locks outlive its last confirmed renewal: less, once a command has lowered MaxTTL
+// below it ([Node.SetMaxTTL]).
 func (s *Session) TTL() time.Duration {
 	if s.isZero() {
 		return 0
@@ -204,7 +205,7 @@ func (s *Session) check(ctx context.Context, req *client.Request, opts []LockOpt
 		return false, ErrClosed
 	}
 	reentrant, err = checkRequest(req, opts)
-	if err == nil && req.MaxHold > s.config.maxTTL {
+	if err == nil && req.MaxHold > s.config.maxTTL() {
 		err = s.config.invalidHold("MaxHold", req.MaxHold)
 	}
 	return reentrant, err
@@ -244,7 +245,7 @@ func checkRequest(req *client.Request, opts []LockOption) (reentrant bool, err e
 }
 
 func (c *sessionConfig) invalidHold(what string, d time.Duration) error {
-	return invalid(what, d, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minHold, c.maxTTL))
+	return invalid(what, d, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minHold, c.maxTTL()))
 }
 
 // sessionTTL checks the options of a new session and returns its lease TTL.
@@ -256,8 +257,8 @@ func (c *sessionConfig) sessionTTL(usual time.Duration, opts []SessionOption) (t
 		}
 		opt(&o)
 	}
-	if o.set && (o.ttl < minTTL || o.ttl > c.maxTTL) {
-		return 0, invalid("WithTTL", o.ttl, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minTTL, c.maxTTL))
+	if most := c.maxTTL(); o.set && (o.ttl < minTTL || o.ttl > most) {
+		return 0, invalid("WithTTL", o.ttl, fmt.Sprintf("%v to the mesh's MaxTTL, %v", minTTL, most))
 	}
 	return o.ttl, nil
 }

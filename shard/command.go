@@ -141,6 +141,12 @@ type Settle struct {
 	Floor uint64 // a revision that clients or another mesh know of, at most 2^53 less a trillion: the table goes on above it; zero: none
 }
 
+// Calm ends that time though it is not over, on an operator's word (C5). It raises the table's revision as a Settle does.
+type Calm struct {
+	Term  uint64
+	Floor uint64 // as in Settle
+}
+
 // Check carries the leader's digest of the table as of the entry at Index, for the
 // replicas to compare (P41).
 type Check struct {
@@ -158,6 +164,7 @@ func (Expire) isCommand()  {}
 func (Silent) isCommand()  {}
 func (Settle) isCommand()  {}
 func (Check) isCommand()   {}
+func (Calm) isCommand()    {}
 
 // The wire numbers of the commands. They must never change: append only.
 const (
@@ -171,6 +178,7 @@ const (
 	wireSettle
 	wireCheck
 	wireReport
+	wireCalm
 )
 
 func (a *Acquire) fields(c *wire.Codec) {
@@ -256,6 +264,11 @@ func (a *Settle) fields(c *wire.Codec) {
 	c.Uint(&a.Floor, maxKnown)
 }
 
+func (a *Calm) fields(c *wire.Codec) {
+	c.Uint(&a.Term, anyUint)
+	c.Uint(&a.Floor, maxKnown)
+}
+
 func (a *Check) fields(c *wire.Codec) {
 	c.Uint(&a.Index, anyUint)
 	c.Uint(&a.Digest, anyUint)
@@ -315,6 +328,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		cmd.fields(as(&c, wireCheck))
 	case Report:
 		cmd.fields(as(&c, wireReport))
+	case Calm:
+		cmd.fields(as(&c, wireCalm))
 	default:
 		panic("shard: a command without a wire form")
 	}
@@ -375,6 +390,10 @@ func ReadCommand(r *wire.Reader) Command {
 		cmd = a
 	case wireReport:
 		var a Report
+		a.fields(&c)
+		cmd = a
+	case wireCalm:
+		var a Calm
 		a.fields(&c)
 		cmd = a
 	default:

@@ -33,6 +33,7 @@ func commands() []Command {
 		Expire{}, Expire{SessionID{1, 2}, 3},
 		Silent{}, Silent{SessionID{1, 2}, time.Second, 3},
 		Settle{}, Settle{Term: 1, Floor: 7},
+		Calm{}, Calm{Term: 1, Floor: maxKnown},
 		Check{}, Check{1, 1<<64 - 1, 3},
 		Report{Call: least, Key: "k", Weight: 1, Capacity: Whole},
 		Report{
@@ -62,8 +63,8 @@ func TestCommandsTravel(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
-	if len(kinds) != wireReport {
-		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireReport)
+	if len(kinds) != wireCalm {
+		t.Errorf("%d kinds of commands were tried, there are %d", len(kinds), wireCalm)
 	}
 	r := wire.NewReader(all)
 	for _, cmd := range commands() {
@@ -114,7 +115,7 @@ func TestMalformedCommands(t *testing.T) {
 		{"an empty array", forge(nil)},
 		{"an empty array before a zero", []byte{0x90, 0, 0x30, 0x30, 0x30}},
 		{"number zero", forge(nil, 0, 1, 1)},
-		{"an unknown number", forge(nil, wireReport+1, 1, 1)},
+		{"an unknown number", forge(nil, wireCalm+1, 1, 1)},
 		{"a huge number", forge(nil, uint64(1<<63), 1, 1)},
 		{"a name instead of a number", forge(nil, "acquire", 1, 1)},
 		{"a field too few", forge(nil, acquire[:13]...)},

@@ -20,7 +20,7 @@ func TestNoFieldIsLostOnItsWay(t *testing.T) {
 	last := uint64(10)
 	for kind, cmd := range []Command{
 		wireAcquire: Acquire{}, wireCancel: Cancel{}, wireRelease: Release{}, wireFix: Fix{}, wireClose: Close{},
-		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{},
+		wireExpire: Expire{}, wireSilent: Silent{}, wireSettle: Settle{}, wireCheck: Check{}, wireReport: Report{}, wireCalm: Calm{},
 	} {
 		if kind == 0 {
 			continue

@@ -307,8 +307,15 @@ func (m *model) step(cmd Command) (out []Event) {
 		}
 	case Report:
 		return m.report(c)
-	case Settle:
-		if c.Term == m.term && m.settles != 0 && m.now >= m.settles {
+	case Settle, Calm:
+		settle, calm := Settle{}, false
+		switch c := c.(type) {
+		case Settle:
+			settle = c
+		case Calm:
+			settle.Term, calm = c.Term, true
+		}
+		if settle.Term == m.term && m.settles != 0 && (calm || m.now >= m.settles) {
 			out = m.order()
 			m.settles = 0
 			keys := make([]string, 0, len(m.wishes))
@@ -582,6 +589,9 @@ func (s *script) make(t *Table) Command {
 	case 2:
 		return Silent{id(who), 0, term}
 	case 3:
+		if s.numbers[who]%3 == 0 {
+			return Calm{Term: term}
+		}
 		return Settle{Term: term}
 	case 4:
 		return Check{1, 2, term}

@@ -186,6 +186,13 @@ func (t *Table) Step(cmd Command, out []Event) []Event {
 				out = t.settle(out)
 			}
 		}
+	case Calm:
+		if t.isCurrentTerm(cmd.Term) {
+			t.revision = max(t.revision, cmd.Floor+1)
+			if t.settles != 0 {
+				out = t.settle(out)
+			}
+		}
 	case Check:
 		// The replica compares digests; the table only raises its revision.
 	default:

@@ -667,6 +667,35 @@ func TestTable(t *testing.T) {
 			when:     Settle{Term: thisTerm},
 			keys:     "a: ann=3 | bob",
 		},
+		{
+			name:     "on an operator's word a young table grants before its time",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a"), held("bob", 1, "b", 1), lock("eve", 1, "b")},
+			when:     Calm{Term: thisTerm},
+			want:     []Event{granted(id("ann"), 1, 5)},
+			keys:     "a: ann=5; b: bob=1 | eve",
+		},
+		{
+			name:     "and goes on above what clients know of",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a")},
+			when:     Calm{Term: thisTerm, Floor: 99},
+			want:     []Event{granted(id("ann"), 1, 101)},
+			keys:     "a: ann=101",
+		},
+		{
+			name:     "the word that another term took is void",
+			unsettle: time.Minute,
+			given:    []Command{lock("ann", 1, "a")},
+			when:     Calm{Term: thisTerm + 1},
+			keys:     "a: | ann",
+		},
+		{
+			name:  "a settled table has no use for it",
+			given: []Command{lock("ann", 1, "a"), lock("bob", 1, "a")},
+			when:  Calm{Term: thisTerm},
+			keys:  "a: ann=2 | bob",
+		},
 
 		// Close.
 		{

@@ -274,7 +274,7 @@ func (k *marks) command(h *Host, name check.ShardName, x *situation, s env.Stepp
 			x.silent++
 		}
 		k.meet(h, silenceLogged)
-	case shard.Settle:
+	case shard.Settle, shard.Calm:
 		k.meet(h, settled)
 	}
 }

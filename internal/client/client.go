@@ -42,7 +42,8 @@ type Client struct {
 	cfg       Config
 	shards    []*shardClient // by shard; nil: not used yet
 	view      View
-	lastLease uint64 // the number of the last lease
+	limit     time.Duration // for how long a lease may last
+	lastLease uint64        // the number of the last lease
 	counters  Counters
 
 	now      time.Duration // of the Step under way
@@ -61,7 +62,7 @@ type Counters struct {
 
 // New returns a client that knows no shard's leader yet.
 func New(cfg Config) *Client {
-	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), deadline: env.Never}
+	return &Client{cfg: cfg, shards: make([]*shardClient, cfg.Shards), limit: unlimited, deadline: env.Never}
 }
 
 // View is where requests may go. A client keeps it; nobody may change it any more.
@@ -88,7 +89,7 @@ func (v *View) name(node uint64) string {
 	return ""
 }
 
-// Input is one thing that a client takes in: Start, Abandon, Received, Generation, NodeGone, Viewed, Tick,
+// Input is one thing that a client takes in: Start, Abandon, Received, Generation, NodeGone, Viewed, Limited, Tick,
 // CloseSession, LoseSession, CancelWaiters, Lapse or Shut.
 type Input interface{ isInput() }
 
@@ -231,6 +232,8 @@ func (c *Client) Step(now time.Duration, in Input, out *Output) {
 		c.shard(in.Shard).goOver(in.Name, in.Quiet, in.Void)
 	case Viewed:
 		c.view = in.View
+	case Limited:
+		c.limited(in.Limit)
 	case Tick:
 		c.deadline = env.Never
 		c.each(func(l *lease) { l.tick() })
@@ -337,11 +340,13 @@ func (c *Client) received(in Received) {
 	case *message.Reply:
 		if m.Generation == s.generation {
 			s.spoke(in.From, m.Leadership)
+			s.heed(m.Event.Session.Number, m.Limit)
 			s.replied(m.Event, m.Revision)
 		}
 	case *message.Answer:
 		if m.Generation == s.generation {
 			s.spoke(in.From, m.Leadership)
+			s.heed(m.Session.Number, m.Limit)
 			s.answered(*m)
 		}
 	case *message.Redirect:

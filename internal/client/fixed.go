@@ -48,7 +48,8 @@ func (l *lease) forgetFix(c *Call) {
 
 // fixConfirmed handles the answer to a Fix. Three ends must be told apart:
 //
-//   - until: when the fixed time is over, counted from the sending of the Fix.
+//   - until: when the fixed time is over, counted from the sending of the Fix; or the longest that a lease may last,
+//     if that is less by now.
 //   - believed: the earlier of until and of what the waiting Fixes allow. The holder goes by it.
 //   - lasts: until when the table may keep the record, counted from this answer. It may keep it a
 //     little longer (2ρ of the fixed time); then the record ends by itself.
@@ -59,7 +60,7 @@ func (l *lease) fixConfirmed(c *Call, err error) {
 		l.lose(false) // c among its fixes
 		return
 	}
-	until := c.first + l.believable(c.Length)
+	until := c.first + l.believable(min(c.Length, l.limit))
 	believed := until
 	for _, next := range l.fixes {
 		if next != c {

@@ -21,7 +21,12 @@ func (s *shardClient) goOver(generation uint64, quiet time.Duration, void bool) 
 	if generation == s.generation {
 		return
 	}
+	now := s.client.now
+	if now >= s.quietUntil {
+		s.earlier.Quiet = 0 // leases may have been longer then than they are now
+	}
 	s.earlier.Known, s.earlier.Quiet = max(s.earlier.Known, s.revision), max(s.earlier.Quiet, quiet)
+	s.quietUntil = max(s.quietUntil, now+quiet)
 	s.generation, s.leader, s.term, s.relay, s.revision = generation, 0, 0, 0, 0
 	var over []*lease
 	for _, l := range slices.Clone(s.leases) {

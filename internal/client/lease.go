@@ -19,13 +19,15 @@ type lease struct {
 	shard   *shardClient
 	session *Session
 	id      shard.SessionID
-	ttl     time.Duration
-	fixed   bool // for one hold of fixed length (P7)
+	ttl     time.Duration // at most what a lease may last: see shorten
+	limit   time.Duration // what a leader has said of that last
+	fixed   bool          // for one hold of fixed length (P7)
 
 	since  uint64        // the shard's revision, as far as it was known when the lease was made: see shard.Call (P12)
 	opened uint64        // the lowest revision that showed its record
 	begun  bool          // something was sent
-	until  time.Duration // the end of the belief: from the first sending, or the last confirmed renewal (P6)
+	from   time.Duration // the first sending, or that of the last confirmed renewal
+	until  time.Duration // the end of the belief: a TTL from then (P6), or what was left of it when the TTL was shortened
 	lasts  time.Duration // until when the table may keep the record, by all fixed times that were asked for (P7)
 
 	number    uint64           // of the last call
@@ -59,7 +61,7 @@ func newLease(s *shardClient, session *Session, fixed bool) *lease {
 	c := s.client
 	c.lastLease++
 	return &lease{
-		client: c, shard: s, session: session, ttl: session.TTL, fixed: fixed, since: s.revision, opened: neverShown,
+		client: c, shard: s, session: session, ttl: min(session.TTL, c.limit), limit: c.limit, fixed: fixed, since: s.revision, opened: neverShown,
 		id: shard.SessionID{Node: c.cfg.Node, Number: c.lastLease}, calls: make(map[uint64]*Call), renewAt: env.Never,
 	}
 }
@@ -153,7 +155,7 @@ func (l *lease) unanswered() []*Call {
 func (l *lease) sent(c *Call) {
 	now := l.client.now
 	if !l.begun {
-		l.begun = true
+		l.begun, l.from = true, now
 		l.until = now + l.believable(l.ttl)
 		l.renewAt = now + l.ttl/3
 	}
@@ -184,13 +186,13 @@ func (l *lease) granted(c *Call, token uint64) {
 		c.entered = token // it never waited: its place is where it was granted
 	}
 	h := &Hold{Key: c.Request.Key, Token: token, Shard: l.shard.shard, lease: l, pending: c, request: c.Request}
-	h.deadline.Store(int64(l.until))
+	h.deadline.Store(int64(l.trusted()))
 	l.holds = slices.Insert(l.holds, i, h)
 	c.Hold = h
 	switch {
 	case l.fixed:
 		l.startFixed(c)
-	case now >= l.until:
+	case now >= l.trusted():
 		// Too late to be believed as it is; a renewal decides (P6), one for all that come now.
 		if n := len(l.asked); n == 0 || l.asked[n-1].at != now {
 			l.renew()

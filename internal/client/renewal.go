@@ -134,7 +134,7 @@ func (l *lease) question(ref uint64) (q question, ok bool) {
 func (l *lease) extendTo(sent time.Duration) {
 	c := l.client
 	until := sent + l.believable(l.ttl)
-	l.until = max(l.until, until)
+	l.from, l.until = max(l.from, sent), max(l.until, until)
 	l.renewAt = max(sent+l.ttl/3, c.now)
 	for _, h := range l.holds {
 		// Also those that were granted after the answer was formed: a lease's number

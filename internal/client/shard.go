@@ -20,6 +20,7 @@ type shardClient struct {
 	shard      int
 	generation uint64        // the one that the shard lives in, as far as the client knows
 	earlier    shard.Earlier // what reports say of the generations before it: Known and Quiet
+	quietUntil time.Duration // when all leases of the generations before it are over
 
 	leader   uint64        // the node that is believed to lead; zero: unknown
 	term     uint64        // the latest in which a node is known to have led

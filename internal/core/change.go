@@ -178,7 +178,7 @@ func (t *Table) complete(to []string) bool {
 			return slices.Contains(to, s.Entry) && s.List != then
 		}
 		if s.Node.ID == 0 { // a vacant seat may be dropped, but not one that nobody has had
-			return s.List == "" || slices.Contains(to, s.Entry)
+			return !s.Vacant() || slices.Contains(to, s.Entry)
 		}
 		return s.List != now && s.List != then
 	})

@@ -396,7 +396,7 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 	for i := range t.Shards {
 		if s := &t.Shards[i]; !whole || !c.goesOn(from, s, answers) && !c.eludes(from, s) {
 			s.Generation = Generation{c.Ballot, s.Generation.Number + 1}
-			s.Voters, s.Next, s.Move = place(i), nil, 0
+			s.Voters, s.Next, s.Move, s.Calm = place(i), nil, 0, false
 		}
 	}
 	return t.carried().forget()

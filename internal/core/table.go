@@ -48,6 +48,9 @@ type Seat struct {
 	Ended bool       // by proof: Node has ended, and its seat waits for another incarnation. See End
 }
 
+// Vacant reports whether the incarnation that had the seat was silent: see [Table.Vacate]. It may live, and remember.
+func (s *Seat) Vacant() bool { return s.Node.ID == 0 && s.List != "" }
+
 // Generation names one life of a shard. Shards of different generations have nothing in common but
 // their floor. Two roll calls may count from the same number.
 type Generation struct {
@@ -73,6 +76,7 @@ type Shard struct {
 	// What the generation's tables begin with, besides what holders report (C5, C8).
 	Revision uint64        // the first
 	Quiet    time.Duration // for how long they grant nothing, in table time
+	Calm     bool          // by an operator's word they may grant before: see Table.Calm
 }
 
 // Table is what the core decides on, as a whole: each decision is a new Table. A Table is never

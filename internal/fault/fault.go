@@ -33,6 +33,10 @@ var (
 	ErrUnchanged = errors.New("mesh: the list of the core is not changed")
 	// ErrUnfinished: the list of the core has not changed yet, or not on all nodes.
 	ErrUnfinished = errors.New("mesh: the change of the core's list is not finished")
+	// ErrNotQuiet: no shard is quiet.
+	ErrNotQuiet = errors.New("mesh: no shard is quiet")
+	// ErrChanged: what an operator spoke of has changed meanwhile.
+	ErrChanged = errors.New("mesh: what the command is about has changed meanwhile")
 )
 
 // What a node ends with, beside ErrClosed.

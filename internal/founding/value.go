@@ -23,13 +23,29 @@ const (
 	DefaultRho      = 100              // clock rates differ by at most 1 %
 )
 
-// Params are what every member of a mesh has in common for as long as it lives (P29).
+// Params are what every member of a mesh has in common (P29). They stay as they are for as long as it lives, but for how
+// long a lease may last, which a command may change (C5).
 type Params struct {
 	MeshName string
 	Shards   int
 	Replicas int
-	MaxTTL   time.Duration
-	Rho      uint32 // the bound on clock rates, in 1/10000
+	MaxTTL   time.Duration // in force: for how long a lease may last that is taken, or renewed, now
+	Rho      uint32        // the bound on clock rates, in 1/10000
+
+	Raise   time.Duration // MaxTTL is to be raised to this, once all who may forget the mesh know; zero: it is not
+	Longest time.Duration // leases may last so long that were taken before MaxTTL was lowered; zero: they are over
+	Changed bool          // MaxTTL was changed by a command: what options say of it does not count in this mesh any more
+}
+
+// Limit is for how long any lease may last that is taken, or renewed, from now on, also when a raise is in force.
+func (p Params) Limit() time.Duration { return max(p.MaxTTL, p.Raise) }
+
+// Outlast is for how long any lease may last that was ever taken in the mesh, and is not over.
+func (p Params) Outlast() time.Duration { return max(p.Limit(), p.Longest) }
+
+// Like reports whether two meshes have the same parameters, but for how long a lease may last.
+func (p Params) Like(o Params) bool {
+	return p.MeshName == o.MeshName && p.Shards == o.Shards && p.Replicas == o.Replicas && p.Rho == o.Rho
 }
 
 // Drift returns the bound on clock rates as a fraction: 0.01 means 1 %.
@@ -41,7 +57,7 @@ func (p Params) Voters(entries int) int { return min(max(p.Replicas, 2), entries
 
 // Quiet is for how long a new table must grant nothing: by then every lease of an earlier one is over, whichever
 // clocks measured the two (P27).
-func (p Params) Quiet() time.Duration { return time.Duration(float64(p.MaxTTL) * (1 + 2*p.Drift())) }
+func (p Params) Quiet() time.Duration { return time.Duration(float64(p.Outlast()) * (1 + 2*p.Drift())) }
 
 // Options are the parameters that a node asks for explicitly; zero means the mesh's
 // value.
@@ -54,8 +70,11 @@ type Options struct {
 }
 
 // Fits returns why a node called name cannot be part of a mesh with the parameters p,
-// with the option and both values, or nil.
+// with the option and both values, or nil. If a command has changed MaxTTL, WithMaxTTL says nothing of this mesh.
 func (o Options) Fits(name string, p Params) error {
+	if p.Changed {
+		o.MaxTTL = 0
+	}
 	return o.Agrees(name, Options{
 		MeshName: p.MeshName, Shards: p.Shards, Replicas: p.Replicas, MaxTTL: p.MaxTTL,
 	}, fmt.Sprintf("mesh %q has", p.MeshName))

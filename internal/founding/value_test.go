@@ -41,6 +41,14 @@ func TestContradictions(t *testing.T) {
 			}
 		})
 	}
+	changed := mesh
+	changed.Changed = true
+	if err := (Options{MaxTTL: time.Hour, LeaseTTL: time.Minute}).Fits("ann", changed); err != nil {
+		t.Errorf("an option that a command has overruled: %v", err)
+	}
+	if err := (Options{LeaseTTL: time.Hour}).Fits("ann", changed); !errors.Is(err, fault.ErrInvalidOption) {
+		t.Errorf("a lease that is longer than a command allows: %v", err)
+	}
 	if err := (Options{MaxTTL: time.Hour, LeaseTTL: time.Hour}).Agrees("ann", Options{}, "node joe"); err != nil {
 		t.Errorf("what the other leaves open: %v", err)
 	}

@@ -151,6 +151,15 @@ func (m *Machine) Hosts(shard int, generation uint64) bool {
 		m.shards[shard].generation.Name() == generation
 }
 
+// Calm reports whether the replica of that generation need be quiet no longer, by an operator's word.
+func (m *Machine) Calm(shard int, generation uint64) bool {
+	if m.table == nil {
+		return false
+	}
+	s := &m.table.Shards[shard]
+	return s.Calm && s.Generation.Name() == generation
+}
+
 // isCut reports whether no replica of that generation may live here any more.
 func (m *Machine) isCut(shard int, g core.Generation) bool {
 	return g.Number <= m.cuts[life{shard, g.Core}]
@@ -170,6 +179,10 @@ func (m *Machine) Core(now time.Duration, s seat.State, out []Output) []Output {
 }
 
 func (m *Machine) learn(now time.Duration, t *core.Table) {
+	quiet := t.Params.Quiet()
+	if m.table != nil {
+		quiet = max(quiet, m.table.Params.Quiet()) // of what may have been granted until now
+	}
 	m.table, m.seated = t, t.Living()
 	m.reorder()
 	m.lacks = m.countLacks()
@@ -183,7 +196,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 				m.emit(Drop{i})
 			}
 			*h = hosted{generation: s.Generation, led: now, lived: now, near: now}
-			m.emit(Begun{i, s.Generation.Name(), t.Params.Quiet(), uint64(len(s.Voters))})
+			m.emit(Begun{i, s.Generation.Name(), quiet, uint64(len(s.Voters))})
 			founders := s.Move == 0 || s.Move == 1 && s.Next != nil // the voters: their first change may be under way when a node hears of it
 			if founders && slices.Contains(s.Voters, m.self) && !m.isCut(i, s.Generation) {
 				m.found(i, s)

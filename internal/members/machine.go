@@ -25,7 +25,7 @@ type Mesh struct {
 }
 
 // Output is something to do now, in order: Connect, Disconnect, SendStatus, SendLeaving, Gossip, Join, NodeGone,
-// Drawn, Ready or NameTaken.
+// Drawn, Ready, NameTaken, SendQuery, SendPage or Listed.
 type Output interface{ isOutput() }
 
 type (
@@ -111,6 +111,9 @@ type Machine struct {
 
 	brief  Report        // what clients are told, or are about to be
 	passAt time.Duration // when clients that are owed a status get theirs, at the earliest
+
+	listings    []*listing // in the order in which they began
+	lastListing uint64
 
 	leaderless leaderless
 	quietSince time.Duration // since when a shard is known to be quiet; zero: none is
@@ -353,6 +356,7 @@ func (m *Machine) Tick(now time.Duration, out []Output) []Output {
 		if m.core {
 			m.inform()
 		}
+		m.pursueListings()
 		if !m.ready {
 			m.arrive()
 		}
@@ -366,5 +370,5 @@ func (m *Machine) Deadline() time.Duration {
 	if !m.joined {
 		return env.Never
 	}
-	return min(m.drawAt, m.statusAt, m.passAt)
+	return min(m.drawAt, m.statusAt, m.passAt, m.listAt())
 }

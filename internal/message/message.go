@@ -5,6 +5,7 @@ package message
 
 import (
 	"math"
+	"time"
 
 	"github.com/lockmesh/mesh/internal/replica"
 	"github.com/lockmesh/mesh/internal/wire"
@@ -93,7 +94,12 @@ type (
 // Leadership names a shard's leader and its term, in one generation of the shard. In a Reply or an Answer it
 // is the leader from which the message comes, whichever node passed it on; Leader zero: a former leader,
 // about an event of its term.
-type Leadership struct{ Generation, Leader, Term uint64 }
+//
+// Limit is for how long a lease may last from now on, as the leader knows; zero: as long as it is asked for (C5).
+type Leadership struct {
+	Generation, Leader, Term uint64
+	Limit                    time.Duration
+}
 
 // Limits of what a message may carry.
 const (
@@ -150,10 +156,14 @@ func event(c *wire.Codec, e *shard.Event) {
 	wire.Number(c, &e.Quiet, uint64(shard.MaxDuration))
 }
 
+// Fields is a list of its own: a Reply has no room for all of it.
 func (o *Leadership) Fields(c *wire.Codec) {
+	t := c.Begin()
 	c.Uint(&o.Generation, anyUint)
 	c.Uint(&o.Leader, anyUint)
 	c.Uint(&o.Term, anyUint)
+	wire.Number(c, &o.Limit, uint64(shard.MaxDuration))
+	c.End(t)
 }
 
 func (m *Redirect) Fields(c *wire.Codec) {

@@ -100,7 +100,7 @@ func equal(a, b message.Message) bool {
 		return f.Generation == g.Generation && f.From == g.From && f.To == g.To && proto.Equal(f.Message, g.Message)
 	}
 	if f, ok := a.(*message.Forward); ok {
-		return f.To == 7 && equal(f.Inside, &message.Redirect{Session: 3, Number: 4, Leadership: message.Leadership{Generation: 12, Leader: 11, Term: 6}})
+		return f.To == 7 && equal(f.Inside, &message.Redirect{Session: 3, Number: 4, Leadership: by})
 	}
 	return reflect.DeepEqual(a, b)
 }

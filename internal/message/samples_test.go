@@ -30,7 +30,7 @@ func (s sample) bytes() []byte { return message.Append(nil, 3, s.message) }
 // The session and the leader of the samples.
 var (
 	session = shard.SessionID{Node: 7, Number: 3}
-	by      = message.Leadership{Generation: 12, Leader: 11, Term: 6}
+	by      = message.Leadership{Generation: 12, Leader: 11, Term: 6, Limit: 7 * time.Second}
 )
 
 // samples returns messages of each kind.
@@ -73,7 +73,7 @@ func requests() []sample {
 		Kind: shard.RW, Weight: shard.Whole, Capacity: shard.Whole, Value: []byte("v"),
 	}
 	replies := func(m message.Reply) []any {
-		return append(onWire(m.Event), m.Revision, m.Generation, m.Leader, m.Term)
+		return append(onWire(m.Event), m.Revision, leads(m.Leadership))
 	}
 	reply, late := message.Reply{Event: result, Revision: 99, Leadership: by}, message.Reply{Event: result, Revision: 99, Leadership: message.Leadership{Generation: 12}}
 	redirect := message.Redirect{Session: 3, Number: 4, Leadership: by}
@@ -84,7 +84,7 @@ func requests() []sample {
 		{"request", 8, &message.Request{Generation: 12, Relay: true, Command: command, Raw: shard.AppendCommand(nil, command)}, []any{12, true, onWireCommand(1, command)}},
 		{"reply", 9, &reply, replies(reply)},
 		{"reply of a former leader", 9, &late, replies(late)},
-		{"redirect", 10, &redirect, nil},
+		{"redirect", 10, &redirect, []any{3, 4, leads(by)}},
 		{"forward", 14, message.NewForward(7, 3, &redirect), []any{7, message.Append(nil, 3, &redirect)}},
 	}
 }
@@ -112,7 +112,7 @@ func renewals() []sample {
 		for _, r := range a.Results {
 			results = append(results, onWire(r))
 		}
-		return []any{a.Session.Number, a.Ref, a.Alive, a.Revision, results, a.More, a.Generation, a.Leader, a.Term}
+		return []any{a.Session.Number, a.Ref, a.Alive, a.Revision, results, a.More, leads(a.Leadership)}
 	}
 	return []sample{
 		{"renewal", 11, &renewal, orphans()},
@@ -127,6 +127,9 @@ func renewals() []sample {
 func onWireCommand(kind int, cmd shard.Command) []any {
 	return append([]any{kind}, wiretest.Elements(cmd)...)
 }
+
+// leads returns a leadership on the wire.
+func leads(o message.Leadership) []any { return []any{o.Generation, o.Leader, o.Term, o.Limit} }
 
 // onWire returns the elements of an event on the wire.
 func onWire(p shard.Event) []any {

@@ -33,7 +33,7 @@ type coreSide struct {
 	hosted  []uint64               // by shard: the highest replica ID that lived here, or never will, in its generation (P24)
 }
 
-// mesh is which mesh a node is in, and what never changes in it. A node goes over to another one only if that has the same parameters.
+// mesh is which mesh a node is in, and its parameters. A node goes over to another one only if that has the same ones: see fits.
 type mesh struct {
 	id     uint64
 	params founding.Params
@@ -51,11 +51,16 @@ func (l *shardLoop) startCore() {
 			Self: n.self(), List: list, Entry: n.cfg.Entry, Host: n.env.Hostname(),
 			Client: n.cfg.Client || n.cfg.Discover != nil, Discovers: n.cfg.Discover != nil, Found: n.cfg.Found, Anew: strings.HasSuffix(n.cfg.Transport.Bind, ":0"),
 			Oracle: n.cfg.Oracle != nil, Floor: l.keeper.floor(), Quiet: l.keeper.last.Quiet, Replaces: l.keeper.replaces,
-			Wants: founding.Options{
-				MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
-			},
+			Wants: n.wants(), Saved: l.keeper.saved(),
 			Rand: n.env.Seed(), Wall: n.env.Wall(), Known: l.known, Applied: l.applied, Place: hosting.Place, Keeps: l.keeper.store != nil,
 		}),
+	}
+}
+
+// wants returns what this node asks for of its mesh.
+func (n *Node) wants() founding.Options {
+	return founding.Options{
+		MeshName: n.cfg.MeshName, Shards: n.cfg.Shards, Replicas: n.cfg.Replicas, MaxTTL: n.cfg.MaxTTL, LeaseTTL: n.cfg.LeaseTTL,
 	}
 }
 
@@ -155,15 +160,22 @@ func (l *shardLoop) know(s seat.State) {
 	c.fenced = s.Fenced
 	m := n.mesh.Load()
 	another := m == nil || m.id != s.Table.Mesh
-	if another && m != nil && m.params != s.Table.Params {
+	if another && m != nil && !n.fits(m.params, s.Table.Params) {
 		l.fail(fmt.Errorf("%w: the mesh was founded anew, with other parameters: %+v in place of %+v", fault.ErrForeignMesh, s.Table.Params, m.params))
 		return
 	}
 	c.void = another && m != nil && s.Void
 	c.table = s.Table // before an observer hears of the mesh: it looks at the seats
-	if another && !n.enter(s.Table) {
+	switch {
+	case another && !n.enter(s.Table):
 		return // it was closed meanwhile
+	case !another && m.params != s.Table.Params:
+		n.mesh.Store(&mesh{m.id, s.Table.Params})
+		if was, is := m.params.MaxTTL, s.Table.Params.MaxTTL; was != is && !l.seated() { // else the seat has logged more
+			n.log.Info("for how long leases may last has changed", "was", was, "is", is)
+		}
 	}
+	l.step(client.Limited{Limit: s.Table.Params.Limit()}) // before anything is asked for in another generation
 	l.carryOutHosting(c.hosting.Core(l.now, s, nil))
 	all := seated(s.Table)
 	v := client.View{Targets: make([][]replica.Peer, len(s.Table.Shards))}
@@ -179,6 +191,15 @@ func (l *shardLoop) know(s seat.State) {
 		l.lacks = unreported
 	}
 	l.report() // whether it lacks votes is to be known before it is ready
+}
+
+// fits reports whether this node, which is in a mesh with the parameters of before, can go over to another one. Where a
+// command has changed MaxTTL, the next mesh may have another one: that of its founders.
+func (n *Node) fits(before, next founding.Params) bool {
+	if before.MaxTTL != next.MaxTTL && !before.Changed && !next.Changed {
+		return false
+	}
+	return before.Like(next) && n.wants().Fits(n.name, next) == nil
 }
 
 // seated returns the nodes that have a seat, and are not known to have ended.
@@ -223,6 +244,9 @@ func (l *shardLoop) lookAround() {
 		seen[i] = hosting.See(r)
 		if r.QuietUntil() != 0 {
 			r.Surpass(l.core.seat.Floor())
+			if l.core.hosting.Calm(r.Shard(), r.Generation()) {
+				r.Calm()
+			}
 		}
 		r.Raise(l.core.seat.Raise())
 	}

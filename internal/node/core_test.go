@@ -735,6 +735,8 @@ func TestMessagesInWords(t *testing.T) {
 	}{
 		{transport.KindControl, []byte{ctlStatus, 1}, []string{"status"}},
 		{transport.KindControl, []byte{ctlLeaving}, []string{"leaving"}},
+		{transport.KindControl, []byte{ctlQuery}, []string{"listing"}},
+		{transport.KindControl, []byte{ctlPage, 1}, []string{"listing"}},
 		{transport.KindControl, []byte{ctlCore, 0xff}, []string{"core: " + seat.Describe([]byte{0xff})}},
 		{transport.KindShard, frame, []string{"I lead", "lock k"}},
 		{transport.KindShard + 1, nil, []string{"gossip"}},

@@ -108,6 +108,8 @@ func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, aske
 		return []string{"leaving"}
 	case kind == transport.KindControl && len(frame) > 0 && (frame[0] == ctlAsk || frame[0] == ctlAnswer):
 		return []string{[...]string{ctlAsk: "operator asks", ctlAnswer: "operator is answered"}[frame[0]]}
+	case kind == transport.KindControl && len(frame) > 0 && (frame[0] == ctlQuery || frame[0] == ctlPage):
+		return []string{"listing"}
 	case kind == transport.KindControl:
 		return []string{"status"}
 	case kind != transport.KindShard || n.mesh.Load() == nil:

@@ -32,7 +32,8 @@ type membership struct {
 	members *members.Machine
 	out     []members.Output // empty: room that is used again
 	in      bool             // part of a mesh
-	ended   bool             // ejected
+	lists   map[uint64]*listing
+	ended   bool // ejected
 }
 
 // The kinds of control messages: the first byte of the body.
@@ -42,9 +43,13 @@ const (
 	ctlLeaving
 	ctlAsk    // an operator's question
 	ctlAnswer // to one: no node gets it
+	ctlQuery
+	ctlPage
 )
 
-func newMembership(n *Node) *membership { return &membership{node: n} }
+func newMembership(n *Node) *membership {
+	return &membership{node: n, lists: make(map[uint64]*listing)}
+}
 
 func (m *membership) start() {
 	n := m.node
@@ -161,6 +166,12 @@ func (m *membership) carryOut(out []members.Output) {
 			n.control(o.To, ctlStatus, o.Body)
 		case members.SendLeaving:
 			n.control(o.To, ctlLeaving, nil)
+		case members.SendQuery:
+			n.control(o.To, ctlQuery, o.Body)
+		case members.SendPage:
+			n.control(o.To, ctlPage, o.Body)
+		case members.Listed:
+			m.listed(o)
 		case members.Join:
 			n.gossip.Join(o.Members)
 		case members.NodeGone:
@@ -214,6 +225,16 @@ func (m *membership) receive(from transport.ID, body []byte) {
 		out, err := m.members.Status(m.now, from, body, m.out)
 		if m.carryOut(out); err != nil {
 			m.node.refuse(from, "status", err)
+		}
+	case ctlQuery:
+		out, err := m.members.Query(m.now, from, body, m.out)
+		if m.carryOut(out); err != nil {
+			m.node.refuse(from, "query", err)
+		}
+	case ctlPage:
+		out, err := m.members.Page(m.now, from, body, m.out)
+		if m.carryOut(out); err != nil {
+			m.node.refuse(from, "page", err)
 		}
 	case ctlLeaving:
 		if err := wire.NewReader(body).End(); err != nil {

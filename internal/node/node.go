@@ -281,7 +281,15 @@ func (n *Node) Name() string { return n.name }
 // Addr returns the address at which others reach the node.
 func (n *Node) Addr() string { return n.addr }
 
-// Params returns what the mesh was founded with. The node must have a Session.
+// MaxTTL returns for how long a lease of the mesh may last, as this node knows; zero: it is in no mesh.
+func (n *Node) MaxTTL() time.Duration {
+	if m := n.mesh.Load(); m != nil {
+		return m.params.MaxTTL
+	}
+	return 0
+}
+
+// Params returns the parameters of the mesh. The node must have a Session.
 func (n *Node) Params() founding.Params { return n.mesh.Load().params }
 
 // Session returns the node's own session, or nil if the node cannot serve yet, or never could.
@@ -435,6 +443,9 @@ func (n *Node) enter(t *core.Table) bool {
 		}
 	}
 	n.mesh.Store(&mesh{t.Mesh, t.Params})
+	if asked := n.cfg.MaxTTL; t.Params.Changed && asked != 0 && asked != t.Params.MaxTTL {
+		n.log.Warn("a command has changed MaxTTL in this mesh: WithMaxTTL says nothing of it", "WithMaxTTL", asked, "MaxTTL", t.Params.MaxTTL)
+	}
 	if !first {
 		n.log.Info("this node is in another mesh now", "mesh", fmt.Sprintf("%016x", t.Mesh))
 	}

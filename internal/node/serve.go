@@ -78,7 +78,7 @@ func (l *shardLoop) forgetWays(gone func(node uint64) bool) {
 // forgetOldWays forgets the ways to clients that nobody hears any more: none of their leases is left.
 func (l *shardLoop) forgetOldWays() {
 	if len(l.via) > 0 {
-		oldest := l.now - l.core.table.Params.MaxTTL
+		oldest := l.now - l.core.table.Params.Outlast()
 		maps.DeleteFunc(l.via, func(_ uint64, w way) bool { return w.at < oldest }) // order-free: each is judged alone
 	}
 }
@@ -127,6 +127,9 @@ func (l *shardLoop) forward(from uint64, sh int, m *message.Forward) {
 // leadership names this node as the shard's leader, if it is.
 func (l *shardLoop) leadership(r *replica.Replica) message.Leadership {
 	o := message.Leadership{Generation: r.Generation()}
+	if p := l.core.table.Params; p.Changed {
+		o.Limit = p.Limit()
+	}
 	if r.Serving() {
 		o.Leader, o.Term = l.node.id, r.Term()
 	}

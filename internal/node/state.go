@@ -145,6 +145,14 @@ func (l *shardLoop) kept(s state.State, err error) {
 	}
 }
 
+// saved returns a function that returns the Quiet of the file, or nil if there is no state directory.
+func (k *keeper) saved() func() time.Duration {
+	if k.store == nil {
+		return nil
+	}
+	return func() time.Duration { return k.last.Quiet }
+}
+
 // floor returns a revision that the mesh before has not passed; zero: none is known.
 func (k *keeper) floor() uint64 {
 	if k.last.Floor == 0 {

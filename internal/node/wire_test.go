@@ -137,7 +137,9 @@ func TestAMalformedFrameChangesNothing(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"an empty control message":           nil,
 		"control message zero":               {0},
-		"an unknown control message":         {ctlLeaving + 1},
+		"an unknown control message":         {ctlPage + 1},
+		"a query that is none":               {ctlQuery, 0x92, 0, 1},
+		"a page that is none":                {ctlPage, 0x90},
 		"a message of the core that is none": {ctlCore, 0xff},
 		"a status of a shard that is not":    {ctlStatus, 0x96, 0x91, testShards, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0},
 		"a word of leaving that goes on":     {ctlLeaving, 1},
@@ -175,6 +177,8 @@ func FuzzControl(f *testing.F) {
 	f.Add(wiretest.Encode(f, ctlStatus, []any{[]any{0, 3}, []any{3}, nil, []any{[]any{7, "a"}}, nil, nil}))
 	f.Add([]byte{ctlLeaving})
 	f.Add([]byte{ctlCore, 1})
+	f.Add([]byte{ctlQuery, 0x92, 1, 0})
+	f.Add(wiretest.Encode(f, ctlPage, []any{1, 0, []any{}, false}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := newSolo(t)
 		s.receive(t, transport.KindControl, body)

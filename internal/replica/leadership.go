@@ -56,6 +56,9 @@ func (r *Replica) Surpass(known uint64) { r.floor = max(r.floor, known) }
 // way to this one (C10). A leader logs it.
 func (r *Replica) Raise(above uint64) { r.above = max(r.above, above) }
 
+// Calm tells the replica that its table need be quiet no longer, by an operator's word (C5). A leader logs that.
+func (r *Replica) Calm() { r.calm = true }
+
 // startRaise reports whether the table is to be told now to go on above another revision than it is at.
 func (g *leadership) startRaise(at, above uint64, now time.Duration) bool {
 	if !g.serving || at >= above || g.raiseAt != 0 && now-g.raiseAt < ElectionTimeout {
@@ -373,7 +376,12 @@ func (r *Replica) supervise() {
 	if g.leases.due(r.now) {
 		r.review()
 	}
-	if g.startSettle(r.table.Settles(), r.now) {
+	switch due := r.table.Settles(); {
+	case r.calm && due != 0:
+		if g.startSettle(g.tableTime(r.now), r.now) {
+			r.appendOwn(shard.Calm{Term: r.term, Floor: r.floor})
+		}
+	case g.startSettle(due, r.now):
 		r.appendOwn(shard.Settle{Term: r.term, Floor: r.floor})
 	}
 	if g.startRaise(r.table.Revision(), r.above, r.now) {

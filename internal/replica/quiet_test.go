@@ -181,3 +181,28 @@ func TestALateEndOfQuiet(t *testing.T) {
 		t.Errorf("it was to end at %v", got)
 	}
 }
+
+// Promise: C5: by an operator's word a table grants before its time is over, once: each leader that knows of the word logs
+// it, until it is applied.
+func TestCalmEndsQuiet(t *testing.T) {
+	w := newQuiet(time.Hour)
+	first := w.leader(t, 0)
+	w.run(t, 2*electionTicks)
+	if first.Table().Settles() == 0 {
+		t.Fatal("it is not quiet")
+	}
+	for _, r := range w.replicas {
+		r.Surpass(1 << 40)
+		r.Calm()
+	}
+	before := first.Applied()
+	w.run(t, 2*electionTicks)
+	for _, r := range w.replicas {
+		if r.Table().Settles() != 0 || r.Table().Revision() <= 1<<40 {
+			t.Errorf("replica %d settles at %v, and is at %d", r.ID(), r.Table().Settles(), r.Table().Revision())
+		}
+	}
+	if entries := first.Applied() - before; entries > 2 { // table time, and the word
+		t.Errorf("that took %d entries", entries)
+	}
+}

@@ -87,6 +87,7 @@ type Replica struct {
 	role raft.StateType
 
 	floor     uint64     // the highest revision that clients know of, as its owner has heard
+	calm      bool       // the table need be quiet no longer
 	above     uint64     // the table is to go on above it; zero: wherever it is
 	members   members    // the shard's replicas
 	applied   appliedLog // how far the log was applied

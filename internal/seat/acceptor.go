@@ -26,6 +26,10 @@ func (m *Machine) handle(now time.Duration, from transport.ID, msg message) {
 		m.fence(from, msg)
 	case fenced:
 		m.fenced(from, msg)
+	case order:
+		m.ordered(now, from, msg)
+	case outcome:
+		m.outcomeOf(now, from, msg)
 	default:
 		if m.sure {
 			m.accept(now, from, msg)

@@ -85,6 +85,8 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	t := m.acceptor.Table()
 	m.wants, m.misses = wish{}, 0
 	m.outlast(now, before, t)
+	m.appeased(before, t)
+	m.relived(before, t)
 	m.cover(now)
 	m.tellOf(now, before, t)
 	if before != nil && before.Mesh != t.Mesh {

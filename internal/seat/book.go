@@ -380,7 +380,7 @@ func (m *told) mark() core.Mark { return core.Mark{Known: m.Known, Roll: m.Roll}
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
-	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces, Apart: m.apart(), Keeps: m.cfg.Keeps}
+	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces, Apart: m.apart(), Unsaved: m.unsaved(), Keeps: m.cfg.Keeps}
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
@@ -392,7 +392,7 @@ func (m *Machine) told() told {
 func (m *Machine) spread(now time.Duration) {
 	t, o := m.told(), m.brief
 	news := t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Known != o.Known || !slices.Equal(t.List, o.List)
-	if m.brief = t; news || !slices.Equal(t.Apart, o.Apart) {
+	if m.brief = t; news || !slices.Equal(t.Apart, o.Apart) || t.Unsaved != o.Unsaved {
 		for _, e := range m.book.entries {
 			if p := m.book.peers[e.node]; p != nil && p.up {
 				m.tell(now, e.node)

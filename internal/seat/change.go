@@ -152,9 +152,9 @@ func same(a, b Change) bool {
 }
 
 // nextChange returns the version that has all changes that are wanted, or nil.
-func (m *Machine) nextChange() core.Action {
+func (m *Machine) nextChange(now time.Duration) core.Action {
 	t := m.acceptor.Table()
-	if len(m.changes) == 0 || t == nil || m.acceptor.Serves(t.Stamp) != nil {
+	if t == nil || m.acceptor.Serves(t.Stamp) != nil {
 		return nil
 	}
 	seated := m.state.Table == nil || slices.Contains(m.state.Table.Bound(), m.cfg.Self.ID) // else nobody would answer what it proposes
@@ -173,6 +173,9 @@ func (m *Machine) nextChange() core.Action {
 		if with, err := c.apply(m, n); err == nil {
 			n = with
 		}
+	}
+	if n.Params == t.Params && seated { // else others do not know yet what this version says
+		n = m.relive(now, n)
 	}
 	if n == t {
 		return nil

@@ -146,7 +146,7 @@ func TestChangesOfOneGeneration(t *testing.T) {
 	for _, id := range s.Voters {
 		p.m.Message(w.now, id, encode(fenced{0, s.Generation, floors{}}), nil)
 	}
-	next := p.m.nextChange().(core.Propose).Table.Shards[0]
+	next := p.m.nextChange(w.now).(core.Propose).Table.Shards[0]
 	equal(t, s.Generation.Number+1, next.Generation.Number)
 	holds(t, next.Next == nil, "voters of the generation before may come in")
 }
@@ -165,7 +165,7 @@ func TestRecoverReplacesRecover(t *testing.T) {
 	p.m.Change(w.now, Recover{0, s.Generation, to}, nil)
 	p.m.Change(w.now, Recover{1, w.table().Shards[1].Generation, s.Voters}, nil)
 	equal(t, []Change{Recover{0, s.Generation, to}, Recover{1, w.table().Shards[1].Generation, s.Voters}}, p.m.changes)
-	proposes, is := p.m.nextChange().(core.Propose)
+	proposes, is := p.m.nextChange(w.now).(core.Propose)
 	w.must(is, "those that have fenced their replicas do not count")
 	next := proposes.Table.Shards
 	equal(t, s.Generation.Number+1, next[0].Generation.Number)
@@ -186,7 +186,7 @@ func TestTheUnseatedChangeNothing(t *testing.T) {
 	known := p.m.acceptor.Table()
 	holds(t, slices.Contains(known.Bound(), p.id), "its acceptor learned of a table without it")
 	p.m.Change(w.now, Move{0, known.Shards[0].Generation, known.Bound()}, nil)
-	holds(t, p.m.nextChange() == nil, "it proposes a change")
+	holds(t, p.m.nextChange(w.now) == nil, "it proposes a change")
 	equal(t, 0, len(p.m.changes))
 }
 

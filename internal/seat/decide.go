@@ -45,7 +45,7 @@ func (m *Machine) decide(now time.Duration) bool {
 		return m.learn(now, l.Table)
 	}
 	if action == nil {
-		action = m.nextChange()
+		action = m.nextChange(now)
 	}
 	m.wish(now, action, reports)
 	if m.attempt != nil || m.wants.action == nil || now < max(m.rest, m.wants.turn) {
@@ -70,21 +70,31 @@ func (m *Machine) fits(reports map[string]core.Report) error {
 	if m.acceptor.Table() != nil {
 		return nil
 	}
-	name := m.cfg.Self.Name
+	name, founds := m.cfg.Self.Name, true
+	for _, addr := range m.cfg.List {
+		if _, told := reports[addr]; !told {
+			founds = false // one that has not told may know of a mesh in which MaxTTL was changed
+		}
+	}
 	for _, e := range m.book.entries {
 		r, ok := reports[e.addr]
 		if ok && r.Table != nil {
 			if err := m.cfg.Wants.Fits(name, r.Table.Params); err != nil {
 				return err
 			}
+			founds = founds && !r.Table.Params.Changed
 		}
 	}
 	for _, e := range m.book.entries {
 		if r, ok := reports[e.addr]; ok && r.Table == nil && r.Node != m.cfg.Self.ID {
 			p := m.book.peers[e.node].told
+			mine, theirs := m.cfg.Wants, p.Wants
+			if !founds {
+				mine.MaxTTL, theirs.MaxTTL = 0, 0
+			}
 			for _, err := range []error{
-				m.cfg.Wants.Agrees(name, p.Wants, fmt.Sprintf("node %q", p.Member.Name)),
-				p.Wants.Agrees(p.Member.Name, m.cfg.Wants, fmt.Sprintf("node %q", name)),
+				mine.Agrees(name, theirs, fmt.Sprintf("node %q", p.Member.Name)),
+				theirs.Agrees(p.Member.Name, mine, fmt.Sprintf("node %q", name)),
 			} {
 				if err != nil {
 					return err

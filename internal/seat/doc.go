@@ -67,6 +67,12 @@
 // An operator changes the list of a mesh that runs ([Machine.ChangeList]). That is a change as a shard's: core.Table.Order. Each
 // node with a seat that has another list than the ordered one asks its node to keep it ([Keep]), and has it from
 // [Machine.Kept] on. The rest follows from core.Next.
+// What else an operator may ask of the core is an [Order]: to end the quiet time, or to change MaxTTL. A node with a seat
+// proposes it as a change, until the table shows it. Another one sends it to a node with a seat, and a second later to the
+// next one, until one tells the outcome. An order that nobody repeats is dropped after 5 s.
+//
+// A raise of MaxTTL is two decisions: that it is to be, and that all who are bound have told that they know it. What they
+// tell anyway says so: the stamp of the table that they know.
 //
 // # What it costs
 //

@@ -64,7 +64,7 @@ func (m *Machine) outlast(now time.Duration, before, t *core.Table) {
 		m.kept.add(now, before.Params.Quiet())
 	}
 	for i, s := range t.Shards {
-		if known := before != nil && len(before.Shards) == len(t.Shards) && before.Shards[i].Generation == s.Generation; !known && s.Quiet > t.Params.Quiet() {
+		if known := before != nil && len(before.Shards) == len(t.Shards) && before.Shards[i].Generation == s.Generation; !known && !s.Calm && s.Quiet > t.Params.Quiet() {
 			m.listed.add(now, s.Quiet)
 		}
 	}

@@ -47,6 +47,9 @@ type Config struct {
 	// It may be nil.
 	Known func(shard int) uint64
 
+	// Saved returns the Quiet that the state directory has now, for the incarnation after this one. Nil: there is no directory.
+	Saved func() time.Duration
+
 	// Applied returns the revision of a shard's table in the replica on this node; zero: it has none. It may be nil.
 	Applied func(shard int) uint64
 
@@ -135,9 +138,14 @@ type Machine struct {
 	changes []Change
 	cuts    map[Cut]cut
 
+	orders    []*standingOrder // in the order in which they came
+	lastOrder uint64           // the number of this node's last one
+
 	inquiries map[transport.ID]*inquiry      // about nodes that this one is not connected with
 	silence   map[transport.ID]time.Duration // since when it is not connected with a node that has a seat
 	heeding   heeding                        // about an operator's order
+
+	lifetimes lifetimes
 
 	kept    span          // of what the state directory says, and of a mesh that gave way
 	listed  span          // of what the table showed when this node learned it: see calmed
@@ -290,6 +298,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 	}
 	do()
 	m.orient(now)
+	m.obey(now)
 	for again := true; again && !m.ended; {
 		m.pursue(now)
 		again = m.decide(now)
@@ -307,6 +316,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.vacate(now)
 		m.heed(now)
 		m.publish()
+		m.obey(now)
 		m.spread(now)
 		m.stand(now)
 		m.accuse(now)
@@ -326,7 +336,7 @@ func (m *Machine) Deadline() time.Duration {
 		return env.Never
 	}
 	next := min(m.last+stalled, m.book.deadline(), m.asksAt(), m.passAt, m.waiting.deadline()) // a stall shows though nothing is due
-	next = min(next, m.roleDeadline(), m.discoverAt(), m.inquireAt())
+	next = min(next, m.roleDeadline(), m.discoverAt(), m.inquireAt(), m.obeyAt())
 	switch {
 	case m.attempt != nil:
 		c := m.attempt.times()

@@ -50,6 +50,8 @@ const (
 	kindRefused
 	kindFence
 	kindFenced
+	kindOrder
+	kindOutcome
 )
 
 // message is one of the types below. A msgpack library writes and reads it: see wire.Marshal.
@@ -63,7 +65,7 @@ var kinds = [...]message{
 	kindTold: told{}, kindShow: show{}, kindShown: shown{}, kindCall: call{}, kindAnswer: answer{},
 	kindPropose: propose{}, kindProposed: proposed{}, kindRead: read{}, kindValue: value{}, kindWrite: write{},
 	kindWritten: written{}, kindConfirm: confirm{}, kindConfirmed: confirmed{}, kindRefused: refused{},
-	kindFence: fence{}, kindFenced: fenced{},
+	kindFence: fence{}, kindFenced: fenced{}, kindOrder: order{}, kindOutcome: outcome{},
 }
 
 // card is how a node introduces itself.
@@ -85,6 +87,7 @@ type (
 		Floor                           uint64         // the highest revision of any shard that the sender knows of
 		Replaces                        transport.ID   // the incarnation before the sender, which is known to have ended; zero: none is
 		Apart                           []transport.ID // those with a seat in Known that the sender is not connected with
+		Unsaved                         bool           // the sender's state directory does not say yet what Known does of quiet times
 		Earlier                         time.Duration  // for how long leases of meshes before that of Known may last yet, as floors.Quiet; zero: they are over
 		Keeps                           bool           // the sender can keep a list for its next incarnation
 	}
@@ -193,6 +196,7 @@ type packedShard struct {
 	Move         uint64
 	Revision     uint64
 	Quiet        time.Duration
+	Calm         bool
 }
 
 // pack returns t in its wire form.
@@ -228,7 +232,7 @@ func pack(t *core.Table) packed {
 		}
 		p.Shards = append(p.Shards, packedShard{
 			Roll: uint64(roll), Number: s.Generation.Number, Voters: index(s.Voters), Next: index(s.Next), Move: s.Move,
-			Revision: s.Revision, Quiet: s.Quiet,
+			Revision: s.Revision, Quiet: s.Quiet, Calm: s.Calm,
 		})
 	}
 	return p
@@ -265,7 +269,7 @@ func (p *packed) unpack() *core.Table {
 	for _, s := range p.Shards {
 		t.Shards = append(t.Shards, core.Shard{
 			Generation: core.Generation{Core: p.Rolls[s.Roll], Number: s.Number}, Voters: ids(s.Voters), Next: ids(s.Next), Move: s.Move,
-			Revision: s.Revision, Quiet: s.Quiet,
+			Revision: s.Revision, Quiet: s.Quiet, Calm: s.Calm,
 		})
 	}
 	return t
@@ -499,6 +503,7 @@ func (p *packed) check(l *limits) {
 	l.texts(maxString, a.MeshName)
 	l.texts(maxList, append(p.Lists, p.Was, p.Ordered)...)
 	l.require(a.MeshName != "" && a.Replicas > 0 && a.Replicas <= maxReplicas && a.MaxTTL > 0, "a mesh lacks a parameter")
+	l.require(max(a.MaxTTL, a.Raise, a.Longest) <= maxQuiet && min(a.Raise, a.Longest) >= 0, "a time for which leases may last out of range")
 	l.require(a.Shards == len(p.Shards) && a.Shards > 0 && a.Shards <= maxShards, "not as many shards as the mesh has")
 	l.require(len(p.Seats) > 0 && len(p.Seats) <= maxEntries, "a mesh without seats, or with too many")
 	for i, s := range p.Seats {

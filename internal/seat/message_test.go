@@ -24,17 +24,17 @@ var (
 	someBallot = core.Ballot{Round: 7, By: 1}
 	someTable  = &core.Table{
 		Stamp: core.Stamp{Roll: core.Ballot{Round: 6, By: 2}}, Mesh: 1 << 63,
-		Params: founding.Params{MeshName: "blue", Shards: 2, Replicas: 2, MaxTTL: time.Minute, Rho: 100},
+		Params: founding.Params{MeshName: "blue", Shards: 2, Replicas: 2, MaxTTL: time.Minute, Rho: 100, Raise: time.Hour, Longest: time.Second, Changed: true},
 		Seats:  []core.Seat{{Entry: "a:1", Node: env.Member{ID: 1, Name: "ann", Addr: "a:1"}, List: "a:1 b:1"}, {Entry: "b:1", Node: env.Member{ID: 8}, Ended: true}}, Was: "a:1",
 		Shards: []core.Shard{
 			{Generation: core.Generation{Core: core.Ballot{Round: 6, By: 2}, Number: 4}, Voters: []transport.ID{1, 9}, Next: []transport.ID{1, 1 << 63}, Move: 3},
-			{Generation: core.Generation{Core: core.Ballot{Round: 5, By: 9}, Number: 1}, Voters: []transport.ID{9, 1}},
+			{Generation: core.Generation{Core: core.Ballot{Round: 5, By: 9}, Number: 1}, Voters: []transport.ID{9, 1}, Revision: 1 << 50, Quiet: time.Minute, Calm: true},
 		},
 		Ordered: "a:1 b:1 c:1", Dropped: 9,
 	}
 	nextTable    = func() *core.Table { t := *someTable; t.Stamp = t.Stamp.Next(); return &t }()
 	someMessages = []message{
-		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}, Replaces: 3, Apart: []transport.ID{8, 9}, Earlier: time.Hour, Keeps: true},
+		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}, Replaces: 3, Apart: []transport.ID{8, 9}, Unsaved: true, Earlier: time.Hour, Keeps: true},
 		told{card: someCard},
 		show{someTable.Stamp},
 		shown{pack(someTable)},
@@ -56,6 +56,9 @@ var (
 		refused{Ballot: someBallot, Promised: someBallot, Known: someTable.Stamp, Why: "no"},
 		fence{3, someTable.Shards[0].Generation},
 		fenced{3, someTable.Shards[0].Generation, floors{1 << 50, []uint64{5}, time.Hour}},
+		order{Number: 3, Era: 1 << 63},
+		order{Number: 3, MaxTTL: time.Second},
+		outcome{Number: 3, Fault: 1, Why: "not yet", Known: someTable.Stamp},
 	}
 )
 

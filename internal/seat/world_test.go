@@ -51,10 +51,12 @@ type world struct {
 	apart                bool // there may be two meshes: one of each may decide
 	toldToo              bool
 	frames, bytes, dials int
-	parts                int           // by clients
-	led                  time.Duration // the last time
-	busy                 int           // events at this instant
-	changed              bool          // what some process may do, since the last judgement
+	parts                int                     // by clients
+	led                  time.Duration           // the last time
+	taken                map[lease]time.Duration // when a lease could last be taken; nil: it is not judged
+	took                 time.Duration           // when that was looked at last
+	busy                 int                     // events at this instant
+	changed              bool                    // what some process may do, since the last judgement
 	err                  error
 }
 
@@ -442,6 +444,10 @@ func (w *world) judge() {
 		w.changed = false
 		w.judgeShards()
 	}
+	if w.taken != nil && w.err == nil && w.now >= w.took+20*time.Millisecond {
+		w.took = w.now
+		w.judgeLeases()
+	}
 }
 
 // judgeTable takes in a decision that a node knows.
@@ -455,6 +461,7 @@ func (w *world) judgeTable(t *core.Table) {
 	}
 	w.decided[t.Stamp], w.texts[t] = t, text
 	w.meshes[t.Mesh] = true
+	w.judgeQuiet(t)
 	for i, s := range t.Shards {
 		l := life{i, s.Generation}
 		if old, ok := w.lines[l]; !ok || old.stamp.Compare(t.Stamp) < 0 {

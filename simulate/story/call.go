@@ -218,6 +218,8 @@ var reasons = []struct {
 	name string
 }{
 	{mesh.ErrNoQuorum, "no quorum"},
+	{mesh.ErrNotQuiet, "nothing is quiet"},
+	{mesh.ErrChanged, "it has changed meanwhile"},
 	{mesh.ErrAlive, "it lives"},
 	{mesh.ErrNoSeat, "no seat"},
 	{mesh.ErrUnchanged, "the list stays"},

@@ -2,8 +2,12 @@ package story
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
 )
 
 // Questions. Their answers are the same for every seed, if the story is true.
@@ -55,6 +59,29 @@ var questionForms = []*form{
 	{text: "the tokens of {key}", make: func(c *clause) act {
 		key := c.key("key")
 		return func(t *teller) { t.say("%s", t.tokenOrder(key)) }
+	}},
+	{text: "whom {who} lists[ within {time}]", make: func(c *clause) act {
+		who, d := c.who("who"), c.span("time")
+		return func(t *teller) {
+			var names []string
+			var err error
+			t.on(who, func(ctx context.Context, n *mesh.Node) {
+				if d.to > 0 {
+					var cancel func()
+					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
+					defer cancel()
+				}
+				var all []mesh.Member
+				all, err = n.ListMembers(ctx)
+				for _, m := range all {
+					if m.State == mesh.MemberDead {
+						m.Name += " (dead)"
+					}
+					names = append(names, m.Name)
+				}
+			})
+			t.result(err, "%s lists "+strings.Join(names, ", "), "%s lists nobody", who)
+		}
 	}},
 	{text: "the health of {who}", make: func(c *clause) act {
 		who := c.who("who")

@@ -349,45 +349,47 @@ var nodeForms = []*form{
 	}),
 	{text: "{who} leaves[ within {time}]", make: func(c *clause) act { return c.leave(true) }},
 	{text: "{who} begins to leave[ within {time}]", make: func(c *clause) act { return c.leave(false) }},
-	operatorForm("{who} declares {who:other} dead[ within {time}]", "%s has declared %s dead", "%s cannot declare %s dead",
-		func(ctx context.Context, n *mesh.Node, other, _ string) error { return n.DeclareDead(ctx, other) }),
-	operatorForm("{who} adds {who:other} to the core[ within {time}]", "%s has added %s", "%s cannot add %s",
-		func(ctx context.Context, n *mesh.Node, other, _ string) error { return n.ChangeCore(ctx, other, "") }),
-	operatorForm("{who} removes {who:other} from the core[ within {time}]", "%s has removed %s", "%s cannot remove %s",
-		func(ctx context.Context, n *mesh.Node, other, _ string) error { return n.ChangeCore(ctx, "", other) }),
-	operatorForm("{who} replaces {who:other} in the core by {who:next}[ within {time}]", "%s has replaced %s", "%s cannot replace %s",
-		func(ctx context.Context, n *mesh.Node, other, next string) error {
-			return n.ChangeCore(ctx, next, other)
-		}),
+	operatorForm("{who} declares {who:other} dead[ within {time}]", func(c *clause) operator {
+		other := c.who("other")
+		return operator{func(ctx context.Context, n *mesh.Node, at addresses) error {
+			return n.DeclareDead(ctx, at(other))
+		}, "has declared " + other + " dead", "cannot declare " + other + " dead"}
+	}),
+	operatorForm("{who} adds {who:other} to the core[ within {time}]", func(c *clause) operator {
+		other := c.who("other")
+		return operator{func(ctx context.Context, n *mesh.Node, at addresses) error {
+			return n.ChangeCore(ctx, at(other), "")
+		}, "has added " + other, "cannot add " + other}
+	}),
+	operatorForm("{who} removes {who:other} from the core[ within {time}]", func(c *clause) operator {
+		other := c.who("other")
+		return operator{func(ctx context.Context, n *mesh.Node, at addresses) error {
+			return n.ChangeCore(ctx, "", at(other))
+		}, "has removed " + other, "cannot remove " + other}
+	}),
+	operatorForm("{who} replaces {who:other} in the core by {who:next}[ within {time}]", func(c *clause) operator {
+		other, next := c.who("other"), c.who("next")
+		return operator{func(ctx context.Context, n *mesh.Node, at addresses) error {
+			return n.ChangeCore(ctx, at(next), at(other))
+		}, "has replaced " + other, "cannot replace " + other}
+	}),
+	operatorForm("{who} ends the quiet time[ within {time}]", func(*clause) operator {
+		return operator{func(ctx context.Context, n *mesh.Node, _ addresses) error {
+			return n.EndQuiet(ctx)
+		}, "has ended the quiet time", "cannot end the quiet time"}
+	}),
+	operatorForm("{who} sets MaxTTL to {time:d}[ within {time}]", func(c *clause) operator {
+		d := c.span("d").to
+		return operator{func(ctx context.Context, n *mesh.Node, _ addresses) error {
+			return n.SetMaxTTL(ctx, d)
+		}, "has set MaxTTL", "cannot set MaxTTL"}
+	}),
 	{text: "{who} closes its node", make: func(c *clause) act {
 		who := c.who("who")
 		return func(t *teller) {
 			t.on(who, func(_ context.Context, n *mesh.Node) { _ = n.Close() })
 		}
 	}},
-}
-
-// operatorForm is what an operator asks a host's node for. The form do gets the addresses of the others that the sentence names.
-func operatorForm(text, done, failed string, do func(ctx context.Context, n *mesh.Node, other, next string) error) *form {
-	return &form{text: text, make: func(c *clause) act {
-		who, other, d := c.who("who"), c.who("other"), c.span("time")
-		next := ""
-		if c.args["next"] != "" {
-			next = c.who("next")
-		}
-		return func(t *teller) {
-			var err error
-			t.on(who, func(ctx context.Context, n *mesh.Node) {
-				if d.to > 0 {
-					var cancel func()
-					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
-					defer cancel()
-				}
-				err = do(ctx, n, t.plan.address(other), t.plan.address(next))
-			})
-			t.result(err, done, failed, who, other)
-		}
-	}}
 }
 
 // joiner is what a node asks for that others do not.
@@ -398,6 +400,33 @@ type joiner struct {
 	// silent: it says nothing of the mesh's parameters.
 	silent   bool
 	portless bool // it opens no port
+}
+
+// operator is what an operator does by a node, and what the story says of it.
+type operator struct {
+	do           func(context.Context, *mesh.Node, addresses) error
+	done, failed string
+}
+
+// addresses returns where a host's node is.
+type addresses = func(host string) string
+
+func operatorForm(text string, own func(c *clause) operator) *form {
+	return &form{text: text, make: func(c *clause) act {
+		who, d, op := c.who("who"), c.span("time"), own(c)
+		return func(t *teller) {
+			var err error
+			t.on(who, func(ctx context.Context, n *mesh.Node) {
+				if d.to > 0 {
+					var cancel func()
+					ctx, cancel = simulate.WithTimeout(ctx, d.draw(t))
+					defer cancel()
+				}
+				err = op.do(ctx, n, t.plan.address)
+			})
+			t.result(err, "%s "+op.done, "%s "+op.failed, who)
+		}
+	}}
 }
 
 func joinForm(text string, own func(c *clause) joiner) *form {

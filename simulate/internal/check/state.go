@@ -34,7 +34,7 @@ type digests [1024]struct {
 func (s *state) stepped(name ShardName, node transport.ID, c env.Stepped) {
 	reports := false
 	switch c.Command.(type) {
-	case shard.Report, shard.Settle:
+	case shard.Report, shard.Settle, shard.Calm:
 		reports = true
 	}
 	client, number := shard.ClientOf(c.Command)

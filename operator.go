@@ -1,0 +1,119 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/node"
+)
+
+// EndQuiet ends the quiet time of the mesh, on the word of an operator: nobody believes any more that it holds a lock of an
+// earlier mesh, or of a shard before it lost its majority, except those that have reported it. He knows it, for example,
+// because all processes of the fleet were stopped. Then shards that are quiet (see [WithMaxTTL]) grant at once. What
+// holders have reported stays: their locks, and the places of those that wait. One that reports only now loses its lock.
+//
+// The caller answers for it: if a process that was cut off holds a lock still, two callers hold the key at once,
+// until that process believes in it no longer.
+//
+// EndQuiet returns nil when the core has decided it; shards grant as soon as their leaders have heard, within a second as
+// a rule, or have been elected. The word is about the shards as they are when it is said: one that loses its majority
+// later has a quiet time of its own. Call it on any node. Errors:
+//
+//   - [ErrNotQuiet]: no shard is quiet, as far as this node has heard; [ErrNotFounded]: it is in no mesh
+//   - [ErrChanged]: a shard has lost its majority since, and begun again. Nothing was ended; if the word is true of
+//     that shard as well, call EndQuiet again
+//   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends, or no node of the core answers this client.
+//     The core may still decide it
+//   - [Node.Err], if this node ends
+//
+// If ctx has no deadline, it waits 15 s.
+func (n *Node) EndQuiet(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return invalid("the context", "nil", "a context")
+	case n.isZero():
+		return ErrClosed
+	}
+	return n.node.EndQuiet(ctx)
+}
+
+// SetMaxTTL changes the bound of all leases in the living mesh ([WithMaxTTL]), from 1s to 24h: of WithTTL, MaxHold and
+// Extend, and for how long the mesh is quiet when its core, or a shard, has lost its majority.
+//
+// A raise is in force when every node that has a seat in the core has said that it knows of it, and has saved it in its
+// state directory if it has one: so SetMaxTTL waits for one that is silent. From then on longer leases may be asked for;
+// those of sessions that exist stay as they are.
+//
+// A lowering is in force at once. Sessions with a longer TTL go on, and their leases are renewed for the new time: their
+// locks are lost sooner when this node is cut off. A lock with MaxHold keeps its end; if that was set while the lowering was
+// on its way, it may be earlier. Quiet times stay long until every lease that was longer is over.
+//
+// The change lasts as long as the mesh. WithMaxTTL of a node that joins or restarts says nothing of the mesh after that
+// (a warning is logged, if it differs); it counts again when all of the core has ended, and its nodes found a mesh anew. So
+// give them the new value as well, when SetMaxTTL has returned: a mesh that is founded with a shorter one is quiet for the
+// longer time only if clients of this mesh report to it, or state directories ([WithStateDir]) remember it.
+//
+// Call it on any node. SetMaxTTL returns nil when the change is in force and this node knows of it; others hear of it within
+// a second, as a rule. Errors:
+//
+//   - [ErrInvalidOption]: d is out of range, or a node that is connected with the core asks for longer leases by
+//     WithLeaseTTL, and would be refused when it starts again
+//   - [ErrNoQuorum]: no majority of the core has decided it when ctx ends, or no node of the core answers this client; or a
+//     raise waits for nodes that have a seat: it comes into force when they have answered, or others have their seats. The
+//     text says which. Set the old value to take it back
+//   - [ErrChanged]: another call of SetMaxTTL came after this one
+//   - [ErrNotFounded]: this node is in no mesh; [Node.Err], if it ends
+//
+// If ctx has no deadline, it waits 15 s.
+func (n *Node) SetMaxTTL(ctx context.Context, d time.Duration) error {
+	switch {
+	case ctx == nil:
+		return invalid("the context", "nil", "a context")
+	case n.isZero():
+		return ErrClosed
+	case d < minTTL || d > maxMaxTTL:
+		return invalid("MaxTTL", d, fmt.Sprintf("%v to %v", minTTL, maxMaxTTL))
+	}
+	return n.node.SetMaxTTL(ctx, d)
+}
+
+// MaxTTL returns the bound of all leases that is in force in the mesh, as far as this node has heard; zero before it is in
+// one. See [WithMaxTTL] and [Node.SetMaxTTL].
+func (n *Node) MaxTTL() time.Duration {
+	if n.isZero() {
+		return 0
+	}
+	return n.node.MaxTTL()
+}
+
+// ListMembers returns the nodes of the mesh, this one included, sorted by name: those that have a seat in the core, and the
+// clients that are connected with it. Each name is listed once, with its present node. Unlike [Node.Members], which
+// tells what this node knows, it asks all nodes of the core, also from a client, and so takes a round trip or more: one for
+// each 200 nodes. A node is MemberAlive if a node of the core is connected with it, or is it. A client that joins or ends
+// meanwhile may be listed or not. At most 65,536 nodes are listed. Errors:
+//
+//   - [ErrNoQuorum]: fewer than a majority of the core have answered when ctx ends, or after 15 s if it has no deadline
+//   - [ErrNotFounded]: this node is in no mesh yet
+//   - [Node.Err], if this node ends
+func (n *Node) ListMembers(ctx context.Context) ([]Member, error) {
+	switch {
+	case ctx == nil:
+		return nil, invalid("the context", "nil", "a context")
+	case n.isZero():
+		return nil, ErrClosed
+	}
+	known, err := n.node.ListMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return membersOf(known), nil
+}
+
+func membersOf(known []node.Member) []Member {
+	all := make([]Member, len(known))
+	for i, m := range known {
+		all[i] = memberOf(m)
+	}
+	return all
+}
