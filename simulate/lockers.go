@@ -66,7 +66,7 @@ func (l *Lockers) node(host string) Node {
 // Run lets the lockers work through a storm of faults, heals everything, and then
 // demands what the mesh promises: all calls end, every key can be locked again from
 // every host within TTL and Bound (G4, G6), every voter of every shard is in step with its
-// leader within Bound, and the whole history holds up.
+// leader within Bound, and the whole history holds up. These times begin when the nodes are gone that were leaving then.
 //
 // In half of the worlds it does not heal everything, but only a core of hosts in which
 // every shard has a majority of its voters, if there can be one: see [World.HealSomeCore]. The faults of the
@@ -154,6 +154,9 @@ func (l *Lockers) Settle() error {
 	if hosts == nil {
 		hosts = l.Hosts
 	}
+	if err := l.leaversGo(hosts); err != nil {
+		return err
+	}
 	steps := &inStep{world: w, hosts: l.core, upTo: make(map[check.ShardName]uint64)}
 	steps.within(l.Bound)
 	settled := func() bool {
@@ -204,6 +207,27 @@ func (l *Lockers) Settle() error {
 		}
 	}
 	return w.history.Finish()
+}
+
+// leaveBound is how long a Leave may take once all is well: TTL and Bound for what its node holds, and 20 s for its shards,
+// which move elsewhere a few at a time.
+func (l *Lockers) leaveBound() time.Duration { return l.TTL + l.Bound + 20*time.Second }
+
+// leaversGo waits for nodes that were leaving when the storm ended. All other bounds count from then: they begin anew, and move
+// shards again.
+func (l *Lockers) leaversGo(hosts []string) error {
+	leaving := func() (all []string) {
+		for _, host := range hosts {
+			if p := l.world.Host(host).process; p != nil && p.leaving {
+				all = append(all, host)
+			}
+		}
+		return all
+	}
+	if err := l.world.RunUntil(func() bool { return len(leaving()) == 0 }, l.leaveBound()); err != nil {
+		return missed(err, "these nodes do not come to leave: %q", leaving())
+	}
+	return nil
 }
 
 // missed says what did not come about in its time. Another failure speaks for itself.
