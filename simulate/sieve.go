@@ -52,7 +52,7 @@ var sieveKinds = [...]struct {
 	{"told", []string{"core: told"}},
 	{"tables", []string{"core: show", "core: shown"}},
 	{"calls", []string{"core: call", "core: answer", "core: propose", "core: proposed", "core: refused", "core: confirm", "core: confirmed"}},
-	{"versions", []string{"core: read", "core: value", "core: write", "core: written"}},
+	{"versions", []string{"core: read", "core: value", "core: write", "core: written", "core: order", "core: outcome"}},
 	{"fences", []string{"core: fence", "core: fenced"}},
 }
 
