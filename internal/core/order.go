@@ -93,6 +93,8 @@ func (t *Table) Unfinished() string {
 	now, living := named(t.List()), t.Living()
 	for _, s := range t.Seats {
 		switch {
+		case s.Vacant():
+			return fmt.Sprintf("the node of %s is silent, and its seat is vacant: start one there, or replace or remove %[1]s first", s.Entry)
 		case s.Node.ID == 0:
 			return fmt.Sprintf("no node has come to %s yet: start one there", s.Entry)
 		case s.List != now:

@@ -160,6 +160,7 @@ func (l *shardLoop) nodeGone(node uint64) {
 	for _, r := range l.replicas {
 		l.guard(r, func() { r.NodeGone(l.now, node) })
 	}
+	l.core.seat.Gone(transport.ID(node))
 	l.step(client.NodeGone{Node: node})
 	l.forgetWays(func(relay uint64) bool { return relay == node })
 }

@@ -141,9 +141,9 @@ type Machine struct {
 	orders    []*standingOrder // in the order in which they came
 	lastOrder uint64           // the number of this node's last one
 
-	inquiries map[transport.ID]*inquiry      // about nodes that this one is not connected with
-	silence   map[transport.ID]time.Duration // since when it is not connected with a node that has a seat
-	heeding   heeding                        // about an operator's order
+	inquiries map[transport.ID]*inquiry // about nodes that this one is not connected with
+	silence   map[transport.ID]*silence // nodes with a seat that this one is not connected with
+	heeding   heeding                   // about an operator's order
 
 	lifetimes lifetimes
 
@@ -205,7 +205,7 @@ func New(cfg Config) *Machine {
 	m.rng = rand.New(rand.NewPCG(cfg.Rand, uint64(cfg.Self.ID)))
 	m.book.peers = make(map[transport.ID]*peer)
 	m.floor, m.kept = min(cfg.Floor, maxFloor), span{max(cfg.Quiet, 0), env.Never}
-	m.cuts, m.inquiries, m.silence = make(map[Cut]cut), make(map[transport.ID]*inquiry), make(map[transport.ID]time.Duration)
+	m.cuts, m.inquiries, m.silence = make(map[Cut]cut), make(map[transport.ID]*inquiry), make(map[transport.ID]*silence)
 	return m
 }
 

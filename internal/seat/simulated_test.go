@@ -45,8 +45,13 @@ func (n *seatNode) Up(peer transport.Hello) {
 	n.post(func(now time.Duration, out []seat.Output) []seat.Output { return n.seat.Up(now, peer.ID, out) })
 }
 
-func (n *seatNode) Down(peer transport.ID, _ transport.Cause) {
-	n.post(func(now time.Duration, out []seat.Output) []seat.Output { return n.seat.Down(now, peer, out) })
+func (n *seatNode) Down(peer transport.ID, cause transport.Cause) {
+	n.post(func(now time.Duration, out []seat.Output) []seat.Output {
+		if cause == transport.Refused || cause == transport.Replaced {
+			n.seat.Gone(peer)
+		}
+		return n.seat.Down(now, peer, out)
+	})
 }
 
 func (n *seatNode) Receive(from transport.ID, _ transport.Kind, body []byte) {

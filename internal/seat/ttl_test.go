@@ -91,7 +91,7 @@ func TestARaiseWaitsForWhoIsSilent(t *testing.T) {
 		w.cut[[2]string{c.addr, o}], w.cut[[2]string{o, c.addr}] = true, true
 		w.breakLink(c.addr, o)
 	}
-	w.must(w.runUntil(vacateAfter+3*time.Second, func() bool { return w.bearer(c.addr) == 0 }), "its seat is not vacated")
+	w.must(w.runUntil(silentAfter+3*time.Second, func() bool { return w.bearer(c.addr) == 0 }), "its seat is not vacated")
 	outcome := w.orders(w.procs[w.list[0]], SetMaxTTL{time.Minute})
 	w.run(5 * time.Second)
 	holds(t, w.table().Params.Raise != 0 && strings.Contains(fmt.Sprint(outcome()), c.addr), "it is in force:", outcome())

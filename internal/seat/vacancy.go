@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -29,9 +30,30 @@ func (c vacant) apply(m *Machine, t *core.Table) (*core.Table, error) {
 	return t.Vacate(c.Entry, c.Node)
 }
 
-// vacateAfter is for how long a node must not have been connected before its seat is vacated: its shards have replaced it, and
-// an oracle has been asked.
-const vacateAfter = Grace + 2*stalled
+// For how long a node must not have been connected before its seat is vacated. One whose process has ended, as its host
+// says, remembers nothing: after goneAfter its shards have replaced it, and an oracle has been asked. One that is silent may
+// come back with all that it knows, and make up a majority where another one has died by then: it has a minute. No promise relies on
+// either time.
+const (
+	goneAfter   = Grace + 2*stalled
+	silentAfter = time.Minute
+)
+
+// silence is since when a node with a seat has not been connected, and whether its process has ended.
+type silence struct {
+	since time.Duration
+	gone  bool
+}
+
+// Gone reports that no process answers for a node any more at its address: connections are refused, or another node
+// answers. It comes before the Down of the connection, or later.
+func (m *Machine) Gone(id transport.ID) {
+	if s := m.silence[id]; s != nil {
+		s.gone = true
+	} else if t := m.acceptor.Table(); t != nil && slices.Contains(t.Bound(), id) {
+		m.silence[id] = &silence{since: env.Never, gone: true}
+	}
+}
 
 // vacate asks for the seats of nodes that this one has not been connected with for long.
 func (m *Machine) vacate(now time.Duration) {
@@ -46,13 +68,18 @@ func (m *Machine) vacate(now time.Duration) {
 			delete(m.silence, id)
 			continue
 		}
-		since, is := m.silence[id]
-		if !is {
-			since = now
-			m.silence[id] = now
+		o := m.silence[id]
+		if o == nil {
+			o = &silence{since: env.Never}
+			m.silence[id] = o
+		}
+		o.since = min(o.since, now)
+		patience := silentAfter
+		if o.gone {
+			patience = goneAfter
 		}
 		c := vacant{s.Entry, id}
-		if _, err := t.Vacate(s.Entry, id); err == nil && now-since >= vacateAfter && !slices.Contains(m.changes, Change(c)) {
+		if _, err := t.Vacate(s.Entry, id); err == nil && now-o.since >= patience && !slices.Contains(m.changes, Change(c)) {
 			m.log(slog.LevelInfo, "a node of the core is silent: the two others decide without it", slog.String("entry", s.Entry), slog.String("node", s.Node.Name))
 			m.changes = append(m.changes, c)
 		}

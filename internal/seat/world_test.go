@@ -232,6 +232,9 @@ func (w *world) hangUp(p, other *proc, d time.Duration) {
 		if _, ok := p.links[other.id]; ok && p.alive {
 			delete(p.links, other.id)
 			w.note("%s down %v", p.addr, other.id)
+			if !other.alive && !w.cut[[2]string{p.addr, other.addr}] {
+				p.m.Gone(other.id) // a redial is refused
+			}
 			w.do(p, func() []Output { return p.m.Down(w.now, other.id, nil) })
 		}
 	})
