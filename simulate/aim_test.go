@@ -31,6 +31,7 @@ var words = map[string][]string{
 // An aimed fault strikes right after a message of the kind that it waits for, and befalls those
 // between whom that was sent.
 func TestAimedFaultsHitWhatTheyAreAimedAt(t *testing.T) {
+	simulate.Long(t)
 	hit, blows, rare := make(map[string]int), make(map[string]int), 0
 	for seed := uint64(1); seed <= 20; seed++ {
 		o := simulate.Play(simulate.Options{

@@ -62,6 +62,7 @@ func TestEveryKindOfFaultHappens(t *testing.T) {
 // What a storm draws does not depend on what happens: with one of its faults alone, that
 // one comes at the same time, for as long.
 func TestStormsDrawTheSameWhateverHappens(t *testing.T) {
+	simulate.Long(t)
 	t.Parallel()
 	play := func(only []string) map[string]simulate.Fault {
 		w := simulate.New(simulate.Options{Seed: 7, Profile: simulate.Hostile, Only: only, Set: map[string]int64{"hosts": 4, "shards": 2, "faults": 0, "storm-s": 20, "core": 0}})

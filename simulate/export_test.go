@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"flag"
+	"testing"
 	"time"
 	"weak"
 
@@ -16,6 +17,14 @@ var (
 	SeedsFlag = flag.Int("seeds", 20, "how many seeds TestFreshSeeds runs")
 	LongFlag  = flag.Bool("long", false, "play all worlds, also of tests that take half a minute: CI does")
 )
+
+// Long skips a test of many seconds, unless all are to be played.
+func Long(t *testing.T) {
+	t.Helper()
+	if !*LongFlag {
+		t.Skip("it takes many seconds: see -long")
+	}
+}
 
 // WallOf returns the true time at which a host's clocks show t.
 func (w *World) WallOf(host string, t time.Time) time.Duration {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"github.com/lockmesh/mesh/simulate/search"
 	"github.com/lockmesh/mesh/simulate/timeline"
 )
+
+var long = flag.Bool("long", false, "test what takes many seconds, too: CI does")
 
 // lockmesh runs the command.
 func lockmesh(t *testing.T, args ...string) (code int, out, err string) {
@@ -240,6 +243,9 @@ func TestSimulateUntilIsInterrupted(t *testing.T) {
 
 // With -keep-going a failure is reported at once: a night may end before its search does.
 func TestSimulateTellsOfAFailureAtOnce(t *testing.T) {
+	if !*long {
+		t.Skip("it builds a mutant twice, which takes many seconds: see -long")
+	}
 	for _, goOn := range []bool{true, false} {
 		code, out, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "5", "-shrink=false", fmt.Sprint("-keep-going=", goOn))
 		want := 0
