@@ -44,6 +44,11 @@ func (m *Machine) decide(now time.Duration) bool {
 	if l, ok := action.(core.Learn); ok {
 		return m.learn(now, l.Table)
 	}
+	if b, is := action.(core.Begin); is && b.Call.Short() {
+		if err := m.missed(b.Call); err != nil {
+			action, m.waiting.why = nil, cmp.Or(m.waiting.why, err)
+		}
+	}
 	if action == nil {
 		action = m.nextChange(now)
 	}

@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -89,6 +90,29 @@ func (m *Machine) vacate(now time.Duration) {
 			delete(m.silence, id)
 		}
 	}
+}
+
+// missed returns an error if a roll call leaves out a node that is connected with this one, or with another one that is to
+// answer, as that one says: that node lives, and would call without those that it cannot reach, in turn.
+func (m *Machine) missed(c core.Call) error {
+	for i, entry := range c.List {
+		if c.Roster[i] != 0 {
+			continue
+		}
+		if id := seated(m.acceptor.Table(), entry); id != 0 && m.up(id) {
+			return fmt.Errorf("no answer at %s, and node %v, which has its seat, is connected", entry, id)
+		}
+		for _, other := range c.Roster {
+			p := m.book.peers[other]
+			if p == nil || p.knows == nil || p.told.Known != p.knows.Stamp {
+				continue
+			}
+			if id := seated(p.knows, entry); id != 0 && !slices.Contains(p.told.Apart, id) {
+				return fmt.Errorf("no answer at %s, and node %v, which has its seat, is connected with node %q", entry, id, p.told.Member.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // silentSince returns since when the entries do not count that a roll call leaves out.
