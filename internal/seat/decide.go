@@ -45,7 +45,7 @@ func (m *Machine) decide(now time.Duration) bool {
 		return m.learn(now, l.Table)
 	}
 	if b, is := action.(core.Begin); is && b.Call.Short() {
-		if err := m.missed(b.Call); err != nil {
+		if err := m.missed(b.Call, reports); err != nil {
 			action, m.waiting.why = nil, cmp.Or(m.waiting.why, err)
 		}
 	}
@@ -147,6 +147,11 @@ func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 
 // serves reports whether most of those that are bound in t know its generation, and take part in no later roll call.
 func (m *Machine) serves(t *core.Table, reports map[string]core.Report) bool {
+	return m.serve(t, reports) >= core.Majority(len(t.Bound()))
+}
+
+// serve counts those that are bound in t, know its generation, and take part in no later roll call.
+func (m *Machine) serve(t *core.Table, reports map[string]core.Report) int {
 	bound := t.Bound()
 	serve := make(map[transport.ID]bool) // a node may answer at several entries
 	for _, o := range m.book.entries {
@@ -155,7 +160,7 @@ func (m *Machine) serves(t *core.Table, reports map[string]core.Report) bool {
 			serve[r.Node] = true
 		}
 	}
-	return len(serve) >= core.Majority(len(bound))
+	return len(serve)
 }
 
 // wish notes what this node should try, and whose turn it is.

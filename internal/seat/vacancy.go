@@ -92,27 +92,34 @@ func (m *Machine) vacate(now time.Duration) {
 	}
 }
 
-// missed returns an error if a roll call leaves out a node that is connected with this one, or with another one that is to
-// answer, as that one says: that node lives, and would call without those that it cannot reach, in turn.
-func (m *Machine) missed(c core.Call) error {
-	for i, entry := range c.List {
-		if c.Roster[i] != 0 {
+// missed returns an error if a generation may serve with a node that a roll call leaves out, since that one is connected with this
+// node, or with another one that is to answer, as that one says. Else two that cannot reach each other would call without each
+// other in turn.
+func (m *Machine) missed(c core.Call, reports map[string]core.Report) error {
+	for _, e := range m.book.entries {
+		t := reports[e.addr].Table
+		if t == nil {
 			continue
 		}
-		if id := seated(m.acceptor.Table(), entry); id != 0 && m.up(id) {
-			return fmt.Errorf("no answer at %s, and node %v, which has its seat, is connected", entry, id)
+		n, living := m.serve(t, reports), 0
+		for i, entry := range c.List {
+			if id := seated(t, entry); c.Roster[i] == 0 && id != 0 && m.connected(id, c) {
+				living++
+			}
 		}
-		for _, other := range c.Roster {
-			p := m.book.peers[other]
-			if p == nil || p.knows == nil || p.told.Known != p.knows.Stamp {
-				continue
-			}
-			if id := seated(p.knows, entry); id != 0 && !slices.Contains(p.told.Apart, id) {
-				return fmt.Errorf("no answer at %s, and node %v, which has its seat, is connected with node %q", entry, id, p.told.Member.Name)
-			}
+		if living > 0 && n+living >= core.Majority(len(t.Bound())) {
+			return fmt.Errorf("the mesh may serve with %d nodes that do not answer this one, and are connected with others", living)
 		}
 	}
 	return nil
+}
+
+// connected reports whether a node is connected with this one, or with one that is to answer, as that one says.
+func (m *Machine) connected(id transport.ID, c core.Call) bool {
+	return m.up(id) || slices.ContainsFunc(c.Roster, func(o transport.ID) bool {
+		p := m.book.peers[o]
+		return p != nil && p.knows != nil && p.told.Known == p.knows.Stamp && slices.Contains(p.knows.Living(), id) && !slices.Contains(p.told.Apart, id)
+	})
 }
 
 // silentSince returns since when the entries do not count that a roll call leaves out.
