@@ -88,7 +88,6 @@
 //   - A ballot of the highest round that there is leaves no room for others; any peer may send one.
 //   - A node tells after a dial that succeeds. While names cannot be resolved for long, no report is fresh, and
 //     the core decides nothing; shards go on.
-//   - One entry gone for good is waited for where another one of three restarts within 8 s of that, or within
-//     a minute if nobody says that its process has ended. (The shards could go
-//     on from what the third one knows.)
+//   - Of three entries one is gone for good, and another node restarts before the seat of the first is vacant (see
+//     Machine.Gone): both wait for a process at that entry. The shards could go on from what the third one knows.
 package seat
