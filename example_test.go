@@ -239,13 +239,12 @@ func ExampleNode_ChangeCore() {
 	second := start(list[1], list) // with the list that the core is to have
 	defer second.Close()
 	fmt.Println("changed:", first.ChangeCore(ctx, list[1], ""))
-	for second.Health().Role != mesh.RoleCore || !second.Health().FullyReplicated {
-		time.Sleep(10 * time.Millisecond)
-	}
+	fmt.Println("ready:", second.WaitReady(ctx)) // a node of the core is when it votes wherever it is to
 	fmt.Println("the second is of the", second.Health().Role)
 	// Output:
 	// first: <nil>
 	// changed: <nil>
+	// ready: <nil>
 	// the second is of the core
 }
 
