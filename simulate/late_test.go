@@ -26,6 +26,10 @@ func (s *shardTold) serves(node transport.ID, serving bool) {
 	s.tells(node, env.Served{Serving: serving})
 }
 
+func (s *shardTold) fenced(node transport.ID, fenced bool) {
+	s.w.history.checks.Observer().Fenced(node, fenced)
+}
+
 func (s *shardTold) heard(node transport.ID) {
 	s.tells(node, env.Heard{Session: shard.SessionID{Node: 9, Number: 1}, TTL: 10 * time.Second})
 }
@@ -128,6 +132,23 @@ func TestLate(t *testing.T) {
 			s.pass(8 * sec)
 			s.freed()
 		}, true},
+		{"a leader that is fenced", func(s *shardTold) {
+			s.pass(9 * sec)
+			s.fenced(1, true)
+			s.pass(60 * sec)
+			s.fenced(1, false)
+			s.pass(6 * sec)
+			s.freed()
+		}, false},
+		{"a leader that was fenced", func(s *shardTold) {
+			s.pass(9 * sec)
+			s.fenced(1, true)
+			s.pass(60 * sec)
+			s.fenced(1, false)
+			s.pass(8 * sec)
+			s.freed()
+		}, true},
+		{"another node that is fenced", func(s *shardTold) { s.fenced(2, true); s.pass(17 * sec); s.freed() }, true},
 		{"a leader who waits for a frame", func(s *shardTold) {
 			s.pass(20 * sec)
 			s.w.Host("host1").waited(10 * sec) // which was on its way for 10 s

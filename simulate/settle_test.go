@@ -137,3 +137,14 @@ func TestTheOwnerIsCutOffFromMost(t *testing.T) {
 		t.Errorf("seed 31000205: %v", got.Err)
 	}
 }
+
+// A leader that is fenced does nothing, and knows no more of who is silent. In flaky 1795666790217 the nodes of a core fence
+// their replicas for 9 s, until enough of them are back; the leader of a shard goes on as after a stall.
+func TestFencedLeadersAreNotLate(t *testing.T) {
+	if got := simulate.Play(simulate.Options{
+		Seed: 1795666790217, Variant: 2, Profile: simulate.Flaky, Set: map[string]int64{"*": simulate.Least, "founders": 4, "hosts": 5, "lockers": 2, "shards": 5},
+		Only: []string{"isolate-all/1", "pause/5", "double/1", "pause/7", "crash/1"},
+	}, drill.Play); got.Err != nil {
+		t.Error(got.Err)
+	}
+}

@@ -93,6 +93,8 @@ type Observer interface {
 	Observe(at At, fact any)
 	// Founded: a node has learned of which mesh it is.
 	Founded(node transport.ID, mesh uint64)
+	// Fenced: from now on no replica of the node moves, or they move again. Their leaders go on as after a stall (P10).
+	Fenced(node transport.ID, fenced bool)
 	// Ended: a node that served has ended itself, which nobody had asked it for.
 	Ended(node transport.ID, err error)
 	// Leaving: Leave was called with ctx, and waits for the locks that are held on the node.

@@ -142,7 +142,8 @@ func (l *shardLoop) carryOutCore() {
 
 // fail ends the node: its replicas at once, the rest from the membership loop.
 func (l *shardLoop) fail(err error) {
-	l.core.fenced, l.core.ended = true, true
+	l.fence(true)
+	l.core.ended = true
 	if l.client != nil {
 		err = fmt.Errorf("%w: %w", fault.ErrEjected, err)
 	} else {
@@ -157,7 +158,7 @@ func (l *shardLoop) know(s seat.State) {
 	if c.ended {
 		return
 	}
-	c.fenced = s.Fenced
+	l.fence(s.Fenced)
 	m := n.mesh.Load()
 	another := m == nil || m.id != s.Table.Mesh
 	if another && m != nil && !n.fits(m.params, s.Table.Params) {
@@ -191,6 +192,14 @@ func (l *shardLoop) know(s seat.State) {
 		l.lacks = unreported
 	}
 	l.report() // whether it lacks votes is to be known before it is ready
+}
+
+// fence stops this node's replicas, or lets them go on.
+func (l *shardLoop) fence(fenced bool) {
+	if n := l.node; n.observer != nil && fenced != l.core.fenced {
+		n.observer.Fenced(transport.ID(n.id), fenced)
+	}
+	l.core.fenced = fenced
 }
 
 // fits reports whether this node, which is in a mesh with the parameters of before, can go over to another one. Where a

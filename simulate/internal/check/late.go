@@ -15,7 +15,7 @@ import (
 // says (P5), through all changes of leaders. It hears when leaders serve, and when they take a sign of
 // life from a session, and computes how much silence the shard must know of since then:
 //
-//   - it grows with the clock of the leader that serves, and stands still while none serves. The
+//   - it grows with the clock of the leader that serves, and stands still while none serves, or its node is fenced. The
 //     time in which the leader stood still (P10) does not count, nor that in which it waited for a
 //     frame that the network had for longer than E;
 //   - when a leader's time is over, its successor knows what was in the log. For the last 2E, as
@@ -58,7 +58,10 @@ type leadership struct {
 	loop     Loop          // nil: it is over, or the world of a test has no loops
 	from, to time.Duration // as read: see leadership.reads
 	over     bool
-	heir     transport.ID // the node to which it began to hand over
+	fenced   bool          // the node's replicas stand still
+	halted   time.Duration // what was read when that began
+	stood    time.Duration // for how long they stood still before, as the loop reads
+	heir     transport.ID  // the node to which it began to hand over
 	bequest  time.Duration
 }
 
@@ -71,8 +74,16 @@ func (r *leadership) handedOver(successor transport.ID) bool {
 // electionTimeout is E of the protocol.
 const electionTimeout = time.Second
 
-// reads returns how long the leader's shard loop has worked, by its own clock, since some time.
+// reads returns how long the leader's replicas have worked, by its own clock, since some time.
 func (r *leadership) reads() time.Duration {
+	if r.fenced {
+		return r.halted
+	}
+	return r.works() - r.stood
+}
+
+// works is the same of the shard loop, which works on while the replicas are fenced.
+func (r *leadership) works() time.Duration {
 	now := r.process.Now()
 	if l := r.loop; l != nil {
 		now = l.Works(now) - l.Stood()
@@ -116,6 +127,20 @@ func (l *late) served(name ShardName, node transport.ID, v env.Served) {
 		s.leaderships = append(s.leaderships, r)
 		for _, h := range s.held {
 			l.judge(s, h)
+		}
+	}
+}
+
+// fenced: the replicas of a node stand still from now on, or no longer.
+func (l *late) fenced(node transport.ID, fenced bool) {
+	for _, s := range l.order {
+		r := s.current()
+		switch {
+		case r == nil || r.leader != node || r.fenced == fenced:
+		case fenced:
+			r.halted, r.fenced = r.reads(), true
+		default:
+			r.stood, r.fenced = r.works()-r.halted, false
 		}
 	}
 }

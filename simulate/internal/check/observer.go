@@ -105,6 +105,9 @@ func (o *Observer) stopped(at env.At, s env.Stopped) {
 	}
 }
 
+// Fenced implements env.Observer.
+func (o *Observer) Fenced(node transport.ID, fenced bool) { o.late.fenced(node, fenced) }
+
 // Founded implements env.Observer: there is one mesh in a world (C4), unless the
 // scenario says otherwise.
 func (o *Observer) Founded(node transport.ID, mesh uint64) {
