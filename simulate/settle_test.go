@@ -148,3 +148,13 @@ func TestFencedLeadersAreNotLate(t *testing.T) {
 		t.Error(got.Err)
 	}
 }
+
+// Promise: G9, P32: a shard changes its voters though the only one of them that votes on leaves.
+// Method: in calm 71000015, a leader asks the core for other voters, leaves, and hands over at once. Then the core decides the
+// change. The new leader is not to vote on; it waited for somebody that is to, and stays, for the 20 s that a Leave may take.
+func TestALeaverMakesTheLastChange(t *testing.T) {
+	simulate.Long(t)
+	if got := simulate.Play(simulate.Options{Seed: 71000015, Profile: simulate.Calm}, drill.Play); got.Err != nil {
+		t.Error(got.Err)
+	}
+}

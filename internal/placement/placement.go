@@ -97,12 +97,17 @@ func Next(s *State) (a Action, done bool) {
 
 // handOver hands leadership to the voter on the target's first node; or, if the leader is to
 // go, to any that is ready. It returns nil if no other voter is to lead, or none can.
+//
+// A voter that leaves gets it only if this leader is not to vote, and all that vote on leave: then nobody else can
+// change the voters.
 func (s *State) handOver() Action {
 	if s.Node == s.Target[0] && !s.Goes {
 		return nil
 	}
+	stays := func(v Replica) bool { return s.targets(v.Node) && !v.Leaves }
+	mayLeave := !s.targets(s.Node) && !slices.ContainsFunc(s.Voters, stays)
 	ready := func(v *Replica) bool {
-		return v.ID != s.Leader && v.Ready && s.targets(v.Node) && !v.Leaves && !v.Doubted && !v.Failed
+		return v.ID != s.Leader && v.Ready && s.targets(v.Node) && (!v.Leaves || mayLeave) && !v.Doubted && !v.Failed
 	}
 	for i := range s.Voters {
 		if v := &s.Voters[i]; v.Node == s.Target[0] && ready(v) {
