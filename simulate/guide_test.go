@@ -77,6 +77,7 @@ func (r *recorder) Logf(format string, args ...any)   { r.logged = fmt.Sprintf(f
 
 // A user's test finds a bug of the user's, and shows it small.
 func TestTestFindsABugOfItsUsers(t *testing.T) {
+	simulate.Long(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	failing := &recorder{T: t}
 	testBilling(failing, false)
