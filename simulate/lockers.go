@@ -180,12 +180,12 @@ func (l *Lockers) Settle() error {
 	for _, host := range hosts {
 		node := l.node(host)
 		w.Host(host).Go("sweep", func(ctx context.Context) {
-			if l.sweep(ctx, node) {
+			if l.sweep(ctx, node, len(hosts)) {
 				swept++
 			}
 		})
 	}
-	if err := w.RunUntil(func() bool { return swept == len(hosts) }, l.sweepBound()); err != nil {
+	if err := w.RunUntil(func() bool { return swept == len(hosts) }, l.sweepBound(len(hosts))); err != nil {
 		return missed(err, "the keys cannot be locked from everywhere")
 	}
 	l.swept = true
@@ -269,33 +269,46 @@ func (l *Lockers) Beside(ctx context.Context, name string, step func(ctx context
 // full. The rest is the time that frames take, for a sweep asks for one key after the other: where a
 // caller reaches the leader, and the leader a voter, through a third host, a grant takes eight trips
 // over links, and an unlock as many.
-func (l *Lockers) sweepBound() time.Duration {
+func (l *Lockers) sweepBound(callers int) time.Duration {
 	const trips = 16
 	keys := len(keyKinds)*l.Keys + len(l.Everywhere)
-	link := l.world.opts.Link
-	return 2*(l.TTL+l.Bound) + time.Duration(keys)*trips*(link.Latency+link.Jitter)
+	return 2*(l.TTL+l.Bound) + l.queueBound(callers) + time.Duration(keys)*l.trips(trips)
 }
 
-// sweep locks every key once more.
-func (l *Lockers) sweep(ctx context.Context, node Node) bool {
+// queueBound is how long a key takes to go through a queue of so many callers. From one to the next there are an unlock, a
+// round of the voters and a grant, each through a third host at worst: eight trips over links.
+func (l *Lockers) queueBound(callers int) time.Duration {
+	const trips = 8
+	return time.Duration(callers) * l.trips(trips)
+}
+
+// trips is how long so many trips take, one after the other.
+func (l *Lockers) trips(n int) time.Duration {
+	link := l.world.opts.Link
+	return time.Duration(n) * (link.Latency + link.Jitter)
+}
+
+// sweep locks every key once more, as so many callers do.
+func (l *Lockers) sweep(ctx context.Context, node Node, callers int) bool {
+	wait := l.TTL + l.Bound + l.queueBound(callers)
 	for i := range l.Keys {
 		for kind := range keyKinds {
-			if !l.locks(ctx, node, kind, fmt.Sprintf("%s/%d", keyKinds[kind], i)) {
+			if !l.locks(ctx, node, wait, kind, fmt.Sprintf("%s/%d", keyKinds[kind], i)) {
 				return false
 			}
 		}
 	}
 	for _, key := range l.Everywhere {
-		if !l.locks(ctx, node, 0, key) {
+		if !l.locks(ctx, node, wait, 0, key) {
 			return false
 		}
 	}
 	return true
 }
 
-// locks reports whether the node's callers can lock a key. If not, the run has failed.
-func (l *Lockers) locks(ctx context.Context, node Node, kind int, key string) bool {
-	wait, cancel := WithTimeout(ctx, l.TTL+l.Bound)
+// locks reports whether the node's callers can lock a key within d. If not, the run has failed.
+func (l *Lockers) locks(ctx context.Context, node Node, d time.Duration, kind int, key string) bool {
+	wait, cancel := WithTimeout(ctx, d)
 	defer cancel()
 	held, err := l.once(wait, node, kind, key, call{weight: permits, hold: time.Millisecond})
 	for (l.core != nil || held) && err != nil && wait.Err() == nil && Sleep(wait, 100*time.Millisecond) == nil {
