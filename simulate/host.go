@@ -37,7 +37,8 @@ type Host struct {
 	ports    int
 	disks    map[string]*disk
 
-	behind waits // for frames that were long on their way
+	behind waits         // for frames that were long on their way, or did not fit
+	full   time.Duration // when one did not fit
 
 	detector  detector
 	wandering *event // the next change of the clock's rate, in Clock.Wave and Clock.Noise

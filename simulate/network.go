@@ -293,6 +293,8 @@ func (c *conn) send(side int, kind transport.Kind, class transport.Class, body [
 	n := c.net
 	way := &n.paths[c.host(side).index][c.host(1-side).index]
 	if way.full(n.world.now, len(body)) {
+		c.host(side).refused()
+		c.host(1 - side).refused()
 		return false
 	}
 	sent := n.world.recordFrame(timeline.Sent, c, side, 0, c.describe(side, kind, body))

@@ -162,3 +162,16 @@ func TestALeaverMakesTheLastChange(t *testing.T) {
 		t.Error(got.Err)
 	}
 }
+
+// What a leader cannot say since a link has no room, it is not late with. In wan 72005082, two nodes of a core share a link of 8 kB
+// per second and 2 kB of queue for 7 s, in which clients give up their calls faster than that.
+func TestALinkWithoutRoom(t *testing.T) {
+	if got := simulate.Play(simulate.Options{
+		Seed: 72005082, Variant: 1, Profile: simulate.WAN, Only: []string{"squeeze/1"},
+		Set: map[string]int64{
+			"*": simulate.Least, "clock-rate-ppm": 7, "founders": 2, "guest-patience-ms": 53, "guest-together": 5, "guests": 2, "hosts": 7, "shards": 4, "storm-s": 7,
+		},
+	}, drill.Play); got.Err != nil {
+		t.Error(got.Err)
+	}
+}

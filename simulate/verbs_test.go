@@ -252,6 +252,15 @@ func TestBandwidthAndQueue(t *testing.T) {
 	if sent != 4 {
 		t.Errorf("%d frames fit into the queue, want 4", sent)
 	}
+	waited := func(least, most time.Duration) {
+		t.Helper()
+		for _, h := range w.Hosts() {
+			if d := h.process.Waited(); d < least || d > most {
+				t.Errorf("%s has waited for %v, want %v to %v", h.name, d, least, most)
+			}
+		}
+	}
+	waited(0, 0)
 	if !b.net.Send(a.id, 0, 0, make([]byte, 8*size)) {
 		t.Error("the way back is as narrow")
 	}
@@ -275,6 +284,7 @@ func TestBandwidthAndQueue(t *testing.T) {
 			sent++
 		}
 	}
+	waited(5*time.Second, 5500*ms)
 	w.HealAll()
 	if !a.net.Send(b.id, 0, 0, make([]byte, 8*size)) {
 		t.Error("healed, and the link is still narrow")

@@ -36,6 +36,16 @@ func (w *waits) add(from, now time.Duration) {
 // waited: a frame to or from the host was on its way from began until now.
 func (h *Host) waited(began time.Duration) { h.behind.add(began+tardy, h.world.Now()) }
 
+// refused: a link to or from the host had no room for a frame. What is to be said waits from the first time to the last, if it
+// was tried as often as one that was lost.
+func (h *Host) refused() {
+	now := h.world.Now()
+	if h.full > 0 && now-h.full <= tardy {
+		h.behind.add(h.full, now)
+	}
+	h.full = now
+}
+
 // waitsFor returns how much longer the host has waited if frames count that are still on
 // their way.
 func (h *Host) waitsFor() time.Duration {

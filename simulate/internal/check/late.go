@@ -17,7 +17,7 @@ import (
 //
 //   - it grows with the clock of the leader that serves, and stands still while none serves, or its node is fenced. The
 //     time in which the leader stood still (P10) does not count, nor that in which it waited for a
-//     frame that the network had for longer than E;
+//     frame that the network had for longer than E, or in which its links had no room;
 //   - when a leader's time is over, its successor knows what was in the log. For the last 2E, as
 //     long as a leader serves that no majority answers, that may be nothing new. What was logged
 //     before is at most TTL/4 old, once half a TTL was reached, or E/2 if the leader handed

@@ -73,7 +73,7 @@ type Process interface {
 	Well(d time.Duration) bool
 	// Hung is the true time at which the latest stall of one of its loops ends.
 	Hung() time.Duration
-	// Waited is for how long its host has waited for frames that were late, and StillWaits for how
+	// Waited is for how long its host has waited for frames that were late, or for room for them, and StillWaits for how
 	// much longer it has if those count that have not arrived.
 	Waited() time.Duration
 	StillWaits() time.Duration
