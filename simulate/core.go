@@ -78,7 +78,7 @@ func (w *World) HealCore(hosts ...string) {
 // it, and a node out of the core that was leaving crashes: either could lead a shard, and rightly move it to
 // hosts that the core does not reach.
 //
-// If there is no such core at the moment, or none without some host, since a change of voters is on its way
+// If there is no such core at the moment, or none without some host, since a change of voters or a roll call is on its way
 // for example, nothing happens, and the result is nil.
 //
 //	core := w.HealSomeCore()

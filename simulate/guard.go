@@ -40,7 +40,8 @@ func (h *Host) MaySpare() bool {
 
 // suffice reports whether every shard keeps such majorities if all processes end except those on the hosts
 // for which stays returns true. If settled is set, no change of voters may be under way either, and no recovery
-// of a shard: the nodes on which that is to live on may be any.
+// of a shard: the nodes on which that is to live on may be any. Nor may one that stays have accepted a roll call that may not be
+// decided: the node that began it may be waited for (C4).
 func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	alive := make(map[transport.ID]bool)
 	for h, n := range w.living() {
@@ -78,6 +79,9 @@ func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	}
 	known, seated := false, false
 	for _, n := range w.living() {
+		if settled && alive[n.id] && n.node.Pending() {
+			return false
+		}
 		seats := n.node.Seats()
 		known = known || seats != nil
 		if alive[n.id] && slices.Contains(seats, n.id) {

@@ -155,6 +155,7 @@ func (n *looked) Mesh() uint64                { return n.mesh }
 func (n *looked) Replicas() []env.Replica     { return n.replicas }
 func (n *looked) Seats() []transport.ID       { return n.seats }
 func (*looked) Generations() []env.Generation { return nil }
+func (*looked) Pending() bool                 { return false }
 func (*looked) Ready() bool                   { return true }
 
 func (*looked) Messages(transport.Kind, []byte, transport.ID, env.Asked) []string { return nil }

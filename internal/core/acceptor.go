@@ -68,6 +68,11 @@ func (a *Acceptor) Fenced() bool {
 	return a.table != nil && (a.roll.Compare(a.table.Stamp.Roll) > 0 || a.Ended())
 }
 
+// Pending reports whether this node has accepted the value of a roll call, and does not know yet that it was decided.
+func (a *Acceptor) Pending() bool {
+	return a.proposed != nil && (a.table == nil || a.rollAt.Compare(a.table.Stamp.Roll) > 0)
+}
+
 // Ended reports whether this node knows that its mesh takes it for one that has ended.
 func (a *Acceptor) Ended() bool {
 	return a.table != nil && slices.ContainsFunc(a.table.Seats, func(s Seat) bool { return s.Node.ID == a.self && s.Ended })

@@ -80,6 +80,10 @@
 // decide anything without one that answered, and was fenced. The seats of those that were not asked stay as they are, so
 // that majorities keep their sizes. Where the answers turn out not to show all, the call has no value ([Call.Value]).
 //
+// It must be known that the generation was decided (one that answers knows its table), and the list must be settled: none is
+// ordered, all have it, and no node votes that was dropped. Else two calls may go on from generations of which others are bound,
+// or more of them: what follows holds among equals.
+//
 // Two short calls have a common member. Each goes on from half of the bound, which remember: with more no call would be
 // needed, unless some are fenced. If the halves of two calls are disjoint, each call was answered, at the entry of one of
 // the other half, by a later incarnation: those that it did not ask are fewer than half. So in each half one had ended
@@ -188,6 +192,9 @@
 //   - A short call bound two of three, and one of them ended. The call of all three then counted the other one as a living
 //     member of the generation before as well, which seemed to live. Now a node counts for what it shows last.
 //   - Two pairs of four each made a short call. Now those that are not asked must be too few for that. (On paper.)
+//   - A short call went on from a call that was accepted, and not decided: in that the vacant seat of a list of three was bound
+//     again, and so two short calls did not meet. Another one went on while a list was ordered that dropped an entry; one
+//     while a node that had been dropped was one of two voters. (A reader; see course_test.go.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //

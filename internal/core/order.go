@@ -69,6 +69,13 @@ func (t *Table) held() bool {
 	return !slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.Node.ID == 0 || s.List != now })
 }
 
+// settled reports whether no change of the list is under way: none is ordered, every incarnation that has a seat, or had one that is
+// vacant, has the list of now, and none that was dropped votes.
+func (t *Table) settled() bool {
+	now := named(t.List())
+	return t.Ordered == "" && t.Dropped == 0 && !slices.ContainsFunc(t.Seats, func(s Seat) bool { return s.List != now })
+}
+
 // carried ends an order that was carried out.
 func (t *Table) carried() *Table {
 	if t.Ordered == named(t.List()) && t.held() {

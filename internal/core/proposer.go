@@ -147,7 +147,7 @@ func beginWithout(self transport.ID, list []string, told map[string]Report) Acti
 	for i, entry := range list {
 		answers[i] = told[entry]
 	}
-	if best, from := c.recovered(answers); best == nil || !c.certain(best, answers) || !c.certain(from, answers) {
+	if best, from := c.recovered(answers); best == nil || !c.whole(best, from, answers) {
 		return nil
 	}
 	return Begin{c}
@@ -280,6 +280,23 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 	return best, value
 }
 
+// whole reports whether the answers show all that can have been decided, by what recovered returned of them. Those of a
+// short call do only where no list changes, and the generation is known to be decided: a call that one alone has accepted may
+// go on from one in which others are bound, and they may call without each other.
+func (c Call) whole(best, from *Table, answers []Report) bool {
+	if !c.certain(best, answers) || !c.certain(from, answers) {
+		return false
+	}
+	if !c.Short() {
+		return true
+	}
+	decided := func(r Report) bool { return r.Table != nil && r.Table.Stamp.Roll == best.Stamp.Roll }
+	elsewhere := func(r Report) bool {
+		return r.Node != 0 && (!slices.Equal(r.List, c.List) || r.Table != nil && !slices.Equal(r.Table.List(), c.List))
+	}
+	return best.settled() && from.settled() && slices.ContainsFunc(answers, decided) && !slices.ContainsFunc(answers, elsewhere)
+}
+
 // certain reports whether the answers show all that can have been decided in t's generation: those bound in t that
 // forgot, have another seat holder by now, or were not asked are too few to have decided the version after it. Of those
 // that remember, each one shows what it accepted, and is fenced. And those that were not asked are too few for another
@@ -373,7 +390,7 @@ func (c Call) seats(from *Table, answers []Report) []Seat {
 // some were not asked, there is no value: nil.
 func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
 	best, from := c.recovered(answers)
-	whole := from != nil && c.certain(best, answers) && c.certain(from, answers)
+	whole := from != nil && c.whole(best, from, answers)
 	if !whole && c.Short() {
 		return nil
 	}

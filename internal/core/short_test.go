@@ -34,6 +34,25 @@ func TestShortCalls(t *testing.T) {
 		r.Roll, r.RollAt, r.Proposed = full.Stamp.Roll, full.Stamp.Roll, &full
 		return r
 	}
+	change := func(do func(*Table)) *Table {
+		t := *four
+		t.Seats = slices.Clone(t.Seats)
+		do(&t)
+		return &t
+	}
+	ordered := change(func(t *Table) { t.Ordered = "a b c d e" })
+	dropped := change(func(t *Table) { t.Dropped = 9 })
+	unstarted := change(func(t *Table) { t.Seats[3].List = "a b c" })
+	undecided := change(func(t *Table) { t.Stamp = Stamp{Ballot{7, 1}, 0} })
+	accepted := func(id transport.ID) Report {
+		return Report{Node: id, Table: four, Roll: undecided.Stamp.Roll, RollAt: undecided.Stamp.Roll, Proposed: undecided}
+	}
+	orders := four.next()
+	orders.Ordered = ordered.Ordered
+	done := ordered.next()
+	done.Ordered = ""
+	elsewhere := knows(8, nil)
+	elsewhere.List = strings.Split("abce", "")
 	six := serving("abcdef", 1, 5, 6)
 	stays := ids{1, 2, 3, 5, 6, 9}
 	for _, tt := range []struct {
@@ -53,6 +72,15 @@ func TestShortCalls(t *testing.T) {
 		{"of four one is silent, and one forgot", "abcd", []Report{knows(1, four), knows(2, four), knows(8, nil), {}}, ids{1, 2, 4, 8}, false},
 		{"of four two are silent", "abcd", []Report{knows(1, four), knows(2, four), {}, {}}, nil, false},
 		{"of four one is silent, and two forgot", "abcd", []Report{knows(1, four), knows(7, nil), knows(8, nil), {}}, nil, false},
+		{"and a list is ordered", "abcd", []Report{knows(1, ordered), knows(2, ordered), knows(8, nil), {}}, nil, false},
+		{"and one is, in what was accepted", "abcd", []Report{writes(knows(1, four), orders), knows(2, four), knows(8, nil), {}}, nil, false},
+		{"and one is, though not in what was accepted", "abcd", []Report{writes(knows(1, ordered), done), knows(2, ordered), knows(8, nil), {}}, nil, false},
+		{"and one that was dropped votes", "abcd", []Report{knows(1, dropped), knows(2, dropped), knows(8, nil), {}}, nil, false},
+		{"and one has another list, by the table", "abcd", []Report{knows(1, unstarted), knows(2, unstarted), knows(8, nil), {}}, nil, false},
+		{"and the one that forgot has another list", "abcd", []Report{knows(1, four), knows(2, four), elsewhere, {}}, nil, false},
+		{"and one has a table of another list", "abcd", []Report{knows(1, four), knows(2, four), knows(8, serving("abce", 1, 2, 3)), {}}, nil, false},
+		{"and the roll call that both accepted may be undecided", "abcd", []Report{accepted(1), accepted(2), knows(8, nil), {}}, nil, false},
+		{"and one of them knows that it was decided", "abcd", []Report{accepted(1), knows(2, undecided), knows(8, nil), {}}, ids{1, 2, 4, 8}, false},
 		{"of three one is silent, and the others are fenced", "abc", []Report{knows(1, three), knows(2, three), {}}, ids{1, 2, 3}, false},
 		{"of six two are silent, which have two votes of three", "abcdef", []Report{knows(1, six), knows(2, six), knows(3, six), knows(9, nil), {}, {}}, stays, false},
 	} {
@@ -61,8 +89,10 @@ func TestShortCalls(t *testing.T) {
 			c := Call{Ballot: Ballot{9, 9}, List: list}
 			for i, r := range tt.answers {
 				if c.Roster = append(c.Roster, r.Node); r.Node != 0 {
-					r.List = list
-					told[list[i]] = r
+					if r.List == nil {
+						r.List = list
+					}
+					told[list[i]], tt.answers[i] = r, r
 				}
 			}
 			got := c.Value(tt.answers, nil, func(int) []transport.ID { return c.Roster[:2] })

@@ -99,6 +99,9 @@ func (n *Node) Generations() (all []env.Generation) {
 	return all
 }
 
+// Pending implements env.Inspected.
+func (n *Node) Pending() bool { return n.shards.core.seat.Pending() }
+
 // Messages implements env.Inspected.
 func (n *Node) Messages(kind transport.Kind, frame []byte, to transport.ID, asked env.Asked) (names []string) {
 	switch {

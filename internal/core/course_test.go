@@ -1,0 +1,263 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
+)
+
+// course is a course of events, told step by step: which incarnation lives at each entry, and what it has done.
+type course struct {
+	*testing.T
+	at map[string]*Acceptor
+}
+
+// started returns a course in which incarnation i lives at the ith entry of a list.
+func started(t *testing.T, list string) *course {
+	c := &course{t, make(map[string]*Acceptor)}
+	for i, e := range strings.Split(list, "") {
+		c.start(e, transport.ID(i+1), list)
+	}
+	return c
+}
+
+func (c *course) start(entry string, id transport.ID, list string) {
+	c.at[entry] = NewAcceptor(id, strings.Split(list, ""))
+}
+
+func (c *course) node(id transport.ID) *Acceptor {
+	for _, a := range c.at { // order-free: one has it
+		if a.self == id {
+			return a
+		}
+	}
+	c.Fatalf("incarnation %d has ended", id)
+	return nil
+}
+
+// next returns what the node of an entry does by what it hears from the entries in reach.
+func (c *course) next(entry, reach string) Action {
+	told := make(map[string]Report)
+	for _, e := range strings.Split(reach, "") {
+		r := c.at[e].Report()
+		if e != entry {
+			own := c.at[entry].Report()
+			r.Asked = own.Mark()
+		}
+		told[e] = r
+	}
+	a, _ := Next(c.at[entry].self, told)
+	return a
+}
+
+// begins returns the roll call that the node of an entry begins.
+func (c *course) begins(entry, reach string) Call {
+	c.Helper()
+	b, is := c.next(entry, reach).(Begin)
+	if !is {
+		c.Fatalf("%s begins no roll call with %s", entry, reach)
+	}
+	return b.Call
+}
+
+// waits fails the test if the node of an entry begins a roll call.
+func (c *course) waits(entry, reach string) {
+	c.Helper()
+	if b, is := c.next(entry, reach).(Begin); is {
+		c.Errorf("%s begins %+v", entry, b.Call)
+	}
+}
+
+// value returns the value of a roll call that its whole roster has answered. New generations of shards have these voters.
+func (c *course) value(call Call, voters ...transport.ID) *Table {
+	c.Helper()
+	answers := make([]Report, len(call.List))
+	for i, id := range call.Roster {
+		if id != 0 {
+			r, err := c.node(id).Call(call)
+			if err != nil {
+				c.Fatal(id, err)
+			}
+			answers[i] = r
+		}
+	}
+	fresh := func() *Table { return &Table{Mesh: 7, Shards: make([]Shard, 1)} }
+	return call.Value(answers, fresh, func(int) []transport.ID { return voters })
+}
+
+func (c *course) accept(t *Table, by ...transport.ID) {
+	c.Helper()
+	for _, id := range by {
+		if err := c.node(id).Propose(t); err != nil {
+			c.Fatal(id, err)
+		}
+	}
+}
+
+// roll carries out a roll call.
+func (c *course) roll(call Call, voters ...transport.ID) *Table {
+	c.Helper()
+	t := c.value(call, voters...)
+	asked := slices.DeleteFunc(slices.Clone(call.Roster), func(id transport.ID) bool { return id == 0 })
+	c.accept(t, asked...)
+	for _, id := range asked {
+		c.node(id).Learn(t)
+	}
+	return t
+}
+
+// decide makes next the version after prev, with these nodes.
+func (c *course) decide(prev, next *Table, by ...transport.ID) *Table {
+	c.Helper()
+	b := Ballot{prev.Stamp.Version + 1, by[0]}
+	if n := len(slices.DeleteFunc(prev.Bound(), func(id transport.ID) bool { return !slices.Contains(by, id) })); n < Majority(len(prev.Bound())) {
+		c.Fatalf("%d are no majority", n)
+	}
+	for _, id := range by {
+		if _, accepted, err := c.node(id).Read(Read{b, prev.Stamp}); err != nil || accepted != nil {
+			c.Fatal(id, err, accepted)
+		}
+	}
+	for _, id := range by {
+		if err := c.node(id).Write(b, prev.Stamp, next); err != nil {
+			c.Fatal(id, err)
+		}
+	}
+	for _, id := range by {
+		c.node(id).Learn(next)
+	}
+	return next
+}
+
+// proposes makes the version that the node of an entry proposes next.
+func (c *course) proposes(prev *Table, entry, reach string, by ...transport.ID) *Table {
+	c.Helper()
+	p, is := c.next(entry, reach).(Propose)
+	if !is {
+		c.Fatalf("%s proposes nothing with %s", entry, reach)
+	}
+	return c.decide(prev, p.Table, by...)
+}
+
+// order makes a list the ordered one, which the nodes of these entries keep.
+func (c *course) order(t *Table, list, entries string, by ...transport.ID) *Table {
+	c.Helper()
+	next := must(t.Order(strings.Split(list, "")))(c.T)
+	for _, e := range strings.Split(entries, "") {
+		c.at[e].SetList(strings.Split(list, ""))
+	}
+	return c.decide(t, next, by...)
+}
+
+func must(t *Table, err error) func(*testing.T) *Table {
+	return func(tt *testing.T) *Table {
+		tt.Helper()
+		if err != nil {
+			tt.Fatal(err)
+		}
+		return t
+	}
+}
+
+// Promise: G1, C4: a short call goes on from a generation that is known to be decided, and from no call that some have
+// accepted.
+// Method: of a, b and c, the seat of c is vacant. c is back, b restarts, and calls all three; a is cut off before it has
+// accepted. If b and c went on without it, c might later serve with another entry's node, d; and a, which knows of none of
+// that, with the next incarnation of b.
+func TestNoShortCallFromOneThatMayBeUndecided(t *testing.T) {
+	for _, by := range [][]transport.ID{{3, 12}, {3}} {
+		c := started(t, "abc")
+		v := c.roll(c.begins("a", "abc"), 1, 2)
+		v = c.decide(v, must(v.Vacate("c", 3))(t), 1, 2)
+		c.start("b", 12, "abc")
+		c.accept(c.value(c.begins("b", "abc"), 3, 12), by...)
+		c.waits("c", "bc")
+		c.waits("b", "bc")
+	}
+}
+
+// Promise: G1, C4, C11: no short call while a list changes.
+// Method: a, b and c drop c. b and c, which are fenced, would call without a; their generation drops c. Then a and b call each
+// other, and c, which is no entry any more, counts as one that may live in the generation before.
+func TestNoShortCallWhileAListIsOrdered(t *testing.T) {
+	c := started(t, "abc")
+	call := c.begins("a", "abc")
+	v := c.roll(call, 1, 2)
+	v = c.order(v, "ab", "ab", 1, 2, 3)
+	for range 2 { // a and b have it
+		v = c.proposes(v, "a", "abc", 1, 2, 3)
+	}
+	call.Ballot = Ballot{5, 1} // some call that two have promised
+	for _, id := range []transport.ID{2, 3} {
+		if _, err := c.node(id).Call(call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.waits("c", "bc")
+	c.waits("b", "bc")
+}
+
+// Promise: G1, C4, C11: no short call while a node that was dropped votes.
+// Method: d gives its place to e. c and d have the votes of a shard, and are cut off together; b has restarted.
+func TestNoShortCallWhileTheDroppedVotes(t *testing.T) {
+	c := started(t, "abcd")
+	v := c.roll(c.begins("a", "abcd"), 3, 4)
+	v = c.order(v, "abce", "abc", 1, 2, 3, 4)
+	c.start("e", 5, "abce")
+	for range 4 { // three have it, and it is in force
+		v = c.proposes(v, "a", "abcde", 1, 2, 3, 4)
+	}
+	v = c.proposes(v, "a", "abce", 1, 2, 3) // binds e
+	c.node(5).Learn(v)
+	c.start("b", 12, "abce")
+	c.waits("a", "abe")
+	v = c.decide(v, must(v.Bind("b", env.Member{ID: 12}, c.at["b"].list))(t), 1, 3, 5)
+	c.node(12).Learn(v)
+	v = c.decide(v, must(v.Move(0, ids{1, 3}))(t), 1, 3, 5)
+	v = c.decide(v, must(v.Settle(0, v.Shards[0].Generation, v.Shards[0].Move, true))(t), 1, 3, 5)
+	c.start("b", 22, "abce") // it votes no more, and c alone is cut off
+	if r := c.roll(c.begins("a", "abe"), 1, 5); !slices.Equal(r.Bound(), ids{1, 3, 5, 22}) {
+		t.Errorf("it goes on as %+v", r)
+	}
+}
+
+// Promise: G1, C4, C11: no short call where one that answers has another list.
+// Method: of six, f is silent, and d and e restart with a list without f. e calls the roll of that list, which a and b never
+// accept. c, d and e would go on without them; then e restarts, and a, b and f are a majority that knows of none of that.
+func TestNoShortCallAcrossLists(t *testing.T) {
+	c := started(t, "abcdef")
+	c.roll(c.begins("a", "abcdef"), 1, 2, 6)
+	c.start("d", 14, "abcde")
+	c.start("e", 15, "abcde")
+	c.accept(c.value(c.begins("e", "abcde"), 3, 14), 3, 14, 15)
+	c.waits("c", "cde")
+	told := make(map[string]Report)
+	for _, e := range []string{"c", "d", "e"} {
+		told[e] = c.at[e].Report()
+	}
+	if a := beginWithout(3, strings.Split("abcde", ""), told); a != nil {
+		t.Errorf("the rules allow %+v", a)
+	}
+}
+
+// Promise: C4: where the list is settled, and the generation is decided, a call is short still.
+func TestShortAfterAChangeOfTheList(t *testing.T) {
+	c := started(t, "abc")
+	v := c.roll(c.begins("a", "abc"), 1, 2)
+	v = c.decide(v, must(v.SetMaxTTL(time.Hour))(t), 1, 2, 3)
+	v = c.order(v, "abcd", "abc", 1, 2, 3)
+	c.start("d", 4, "abcd")
+	for range 4 { // three have it, and it is in force
+		v = c.proposes(v, "a", "abcd", 1, 2, 3)
+	}
+	v = c.proposes(v, "a", "abcd", 1, 2, 3) // binds d
+	c.node(4).Learn(v)
+	c.start("b", 12, "abcd")
+	if r := c.roll(c.begins("a", "abd"), 1, 4); r.Params.Raise != v.Params.Raise || !slices.Equal(r.Bound(), ids{1, 3, 4, 12}) {
+		t.Errorf("it goes on as %+v", r)
+	}
+}
