@@ -172,7 +172,7 @@ func TestNoShortCallFromOneThatMayBeUndecided(t *testing.T) {
 	for _, by := range [][]transport.ID{{3, 12}, {3}} {
 		c := started(t, "abc")
 		v := c.roll(c.begins("a", "abc"), 1, 2)
-		v = c.decide(v, must(v.Vacate("c", 3))(t), 1, 2)
+		c.decide(v, must(v.Vacate("c", 3))(t), 1, 2)
 		c.start("b", 12, "abc")
 		c.accept(c.value(c.begins("b", "abc"), 3, 12), by...)
 		c.waits("c", "bc")
@@ -218,7 +218,7 @@ func TestNoShortCallWhileTheDroppedVotes(t *testing.T) {
 	v = c.decide(v, must(v.Bind("b", env.Member{ID: 12}, c.at["b"].list))(t), 1, 3, 5)
 	c.node(12).Learn(v)
 	v = c.decide(v, must(v.Move(0, ids{1, 3}))(t), 1, 3, 5)
-	v = c.decide(v, must(v.Settle(0, v.Shards[0].Generation, v.Shards[0].Move, true))(t), 1, 3, 5)
+	c.decide(v, must(v.Settle(0, v.Shards[0].Generation, v.Shards[0].Move, true))(t), 1, 3, 5)
 	c.start("b", 22, "abce") // it votes no more, and c alone is cut off
 	if r := c.roll(c.begins("a", "abe"), 1, 5); !slices.Equal(r.Bound(), ids{1, 3, 5, 22}) {
 		t.Errorf("it goes on as %+v", r)
