@@ -78,8 +78,9 @@ func WithName(name string) Option {
 }
 
 // WithBind sets the host and port to listen at. ":7300" means all interfaces, and port 0
-// any free port. Default: port 7300 of all interfaces; without seeds, a free port of
-// 127.0.0.1, for a mesh of one that no other node is meant to find.
+// any free port. Default: port 7300 of all interfaces; with WithDiscovery, a free port of all interfaces; with neither
+// seeds nor WithDiscovery, a free port of 127.0.0.1, for a mesh of one that no other node is meant to find; with
+// WithClientOnly, none.
 func WithBind(addr string) Option {
 	return func(o *options) {
 		if _, err := splitAddr(addr); err != nil {

@@ -45,7 +45,7 @@ func TestPlayAsksForTheVerdict(t *testing.T) {
 			})
 			want := tt.want
 			if finish && strings.HasSuffix(tt.name, "and a call") {
-				want = "G4"
+				want = "G6"
 			}
 			if want == "" && o.Err != nil || want != "" && (o.Err == nil || !strings.HasPrefix(o.Err.Error(), want)) {
 				t.Errorf("%s (Finish: %v): %v, want %q", tt.name, finish, o.Err, want)

@@ -1,6 +1,6 @@
 // Package core decides which nodes a mesh consists of: which incarnation has the seat of each entry of
-// the list, which mesh it is, and in which generation each shard lives, with which voters. Nothing of
-// that is on disk, and still no two meshes can grant a key, however many nodes restart.
+// the list, which mesh it is, and in which generation each shard lives, with which voters. No node
+// restores any of that from a disk (a state directory has the list, and what tokens and quiet times follow from), and still no two meshes can grant a key, however many nodes restart.
 //
 // The package has the memory of one incarnation, an [Acceptor], what a decision may change (the methods
 // of [Table]), and what a node does next ([Next]). It sends nothing and knows no time: package seat does.
@@ -66,8 +66,8 @@
 // goes by who lives, and [Acceptor.Learn] takes over another generation only if the node promised it,
 // or a majority confirms it.
 //
-// That the answers show all is certain if those bound that forgot are fewer than a majority of the bound: so two of
-// four, not three of five. Each later version needs one that remembers, which shows what it accepted, and is fenced. Then
+// When do the answers show all that can have been decided? Certainly if those bound that forgot are fewer than a majority of the
+// bound: two of four, but not three of five. Each later version needs one that remembers, which shows what it accepted, and is fenced. Then
 // the call does what binding those that forgot one by one would do, if somebody could. It must be of the mesh's own
 // list: elsewhere one that was not asked might live. A shard that so goes on is the same raft group as before, with
 // the same voters and the same number of moves. No later generation of it began: that would need a decision, and all that
@@ -110,14 +110,14 @@
 // A table allows a shard one change of voters at a time ([Table.Move], [Table.Settle]): raft makes it,
 // by a joint configuration, also if one voter alone comes or goes. A shard that has lost its majority
 // begins a new generation ([Table.Recover]) once every quorum of its voters, now and next, has a member
-// that has ended ([Table.End]) or was fenced for that ([Acceptor.Fence]). What the new generation goes on from is not
-// decided here: with its holders' reports, after a quiet time.
+// that has ended ([Table.End]) or was fenced for that ([Acceptor.Fence]). The new generation begins
+// with empty tables and its holders' reports, and grants after a quiet time; that is not decided here.
 //
 // # Why there is one mesh
 //
 // This is an argument, not a proof: see below for what the model explores of it. It assumes that at one
-// entry no older incarnation lives once a newer one answers; that an operator starts no node with a list
-// before the one that it follows is in force, that is complete; and that he sets no node's list back
+// entry no older incarnation lives once a newer one answers; that an operator starts no node with a new
+// list before the change to the one before it is complete, and sets no node's list back
 // after that. Until then a change can be taken back, on all nodes: the mesh cannot see a node that was
 // set back and has no seat yet, and would let the list change a second time without it.
 //

@@ -29,7 +29,7 @@ import (
 type Output interface{ isOutput() }
 
 type (
-	// Make a replica of a generation's first ones. The node fills in what it knows of itself.
+	// Make one of a generation's first replicas. The node fills in what it knows of itself.
 	Make struct{ replica.Config }
 	// Drop destroys the replica of a shard, before anything else that it would say.
 	Drop struct{ Shard int }

@@ -1,4 +1,4 @@
-// Package node drives one node of a mesh by three event loops: the shard loop owns the replicas, the node's
+// Package node drives one node of a mesh by three event loops (and a fourth, the pulse, once Live has been called): the shard loop owns the replicas, the node's
 // part in the core, and the client; the membership loop hears of other nodes, and the watch ends holds on time.
 //
 // All of it runs on loops that a [env.Env] drives, and blocks only in its parkers.

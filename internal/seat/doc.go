@@ -5,12 +5,12 @@
 // # Contact
 //
 // A node dials every entry of its own list, and of the mesh's (before it knows one, of those that others show), about
-// once a second, its own entry as well; the name is resolved anew. That tells which incarnation answers there. To that one it tells in brief what it
-// knows and promised; a decision that the other names and this node does not have, it asks to be shown. What
-// changes is told at once, and what the others told before does not count any more: each report says after
-// which of this node's own it was made. An entry that has not told for 3 s does not count, nor does one at which
-// two nodes answer that are both connected, nor a node that has not found itself at that entry, nor one that would take
-// the seat of another one with which this node, or one that is heard, is connected.
+// once a second, its own entry as well; the name is resolved anew. The dial shows which incarnation answers there. The two
+// exchange short reports of what each knows and has promised; a node asks for a decision that it lacks. A change is reported
+// at once, and voids the reports received before it: each report names the receiver's state for which it was made.
+//
+// An entry does not count if it has not reported for 3 s; if two connected nodes answer at it; if its node has not yet reached
+// itself there; or if its node would take the seat of one with which this node, or a node that it hears, is connected.
 //
 // A node whose entry is answered by another one ends. After a stall of more than a second it answers nobody,
 // and its replicas are fenced, until a dial of its entry, begun after the stall, has reached it: meanwhile
@@ -21,30 +21,30 @@
 // bound in it stand by, and asks for nothing. So does a node whose entry has left the mesh's list, or is not
 // in it yet. Nodes of the core tell a client what is new, each at most once a second; it asks them every 5 s, since
 // that may be lost. It dials an entry whose node is connected every 15 to 30 s, and ends connections with nodes
-// that are not of the core: see [Part]. At rest it costs each node of the core 0.4 frames and 0.04 dials a second
+// that are not of the core: see [Part]. At rest it costs each node of the core 0.4 frames a second in each direction, and 0.04 dials
 // (TestWhatAClientCosts).
 //
 // # Other meshes
 //
-// Another mesh of the same name may have one of the entries: by a wrong list, or a name that leads to two nodes. Who is
-// told of one, by a node of the core or by the list of the node at one of its entries, dials those who are bound in it
-// back, at their addresses, and their reports count beside those of the entries. So core.Next says which of the two
-// this node goes by, and the attempt to be released carries it out: a majority confirms the other mesh, and where that is
-// the earlier of the two, has raised its revisions above this node's. Clients go by the same order.
+// Another mesh of the same name may have one of the entries: by a wrong list, or a name that leads to two nodes. A node that
+// hears of one, from a node of the core or from the node at one of its own entries, dials the nodes that are bound in it, and
+// counts their reports beside those of the entries. Then core.Next says which mesh this node goes by. It changes over by a
+// release: a majority of the other mesh confirms it, and has raised its revisions above this node's if it is the earlier mesh.
+// Clients go by the same order.
 //
 // # Attempts
 //
 // After each input core.Next says what comes next. A node makes one attempt at a time; nodes that are told
 // the same take turns, in the order of their seats, and pauses grow while attempts fail. A roll call for a list
-// without an entry that some mesh has waits until that entry would not count any more, unless it has told.
+// that lacks an entry of a known mesh waits until that entry has reported, or has been silent for so long that it does not count.
 //
 //	what                 messages                                 done when
 //	a roll call          call, answer; propose, proposed          all of the roster have accepted
 //	the next version     read, value; write, written              a majority of the bound have accepted
 //	its own release      confirm, confirmed                       a majority of the bound have confirmed
 //
-// They are sent again until they are answered. Who brings about a decision shows it to all entries; if that is
-// lost, they ask for it when they are told. An acceptor that does not answer a ballot says why, and what it
+// They are sent again until they are answered. A node that brought about a decision shows it to all entries; an
+// entry that missed it asks for it after the next report. An acceptor that does not answer a ballot says why, and what it
 // promised and knows.
 //
 // A shard asks for a [Change]. All that are wanted at one time become one version. To recover a shard, a
@@ -64,9 +64,9 @@
 //
 // # Orders
 //
-// An operator changes the list of a mesh that runs ([Machine.ChangeList]). That is a change as a shard's: core.Table.Order. Each
-// node with a seat that has another list than the ordered one asks its node to keep it ([Keep]), and has it from
-// [Machine.Kept] on. The rest follows from core.Next.
+// An operator changes the list of a mesh that runs ([Machine.ChangeList]). That is a change like a shard's: core.Table.Order. The
+// Machine of each node with a seat and another list asks its node to store the ordered one ([Keep]), and uses it after
+// [Machine.Kept]. The rest follows from core.Next.
 // What else an operator may ask of the core is an [Order]: to end the quiet time, or to change MaxTTL. A node with a seat
 // proposes it as a change, until the table shows it. Another one sends it to a node with a seat, and a second later to the
 // next one, until one tells the outcome. An order that nobody repeats is dropped after 5 s.

@@ -464,10 +464,10 @@ func (h *History) Open() []string {
 	return open
 }
 
-// Finish checks that every call has ended (G4), and returns the Verdict.
+// Finish checks that every call has ended (G6), and returns the Verdict.
 func (h *History) Finish() error {
 	if open := h.Open(); len(open) > 0 {
-		h.world.Fail(fmt.Errorf("G4: %d calls have not ended: %q", len(open), open))
+		h.world.Fail(fmt.Errorf("G6: %d calls have not ended: %q", len(open), open))
 	}
 	return h.Verdict()
 }
