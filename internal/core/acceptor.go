@@ -150,6 +150,8 @@ type Call struct {
 	Ballot Ballot
 	List   []string
 	Roster []transport.ID
+
+	From Stamp `msgpack:"-"` // of a short call, what its caller heard to be the latest decision when it named the roster
 }
 
 // Short reports whether an entry is left out, since nobody answered there.

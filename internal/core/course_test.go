@@ -261,3 +261,130 @@ func TestShortAfterAChangeOfTheList(t *testing.T) {
 		t.Errorf("it goes on as %+v", r)
 	}
 }
+
+// duel is a generation that last has accepted, and not learned when it calls again: nobody else promises that, and it is
+// released.
+func (c *course) duel(list, caller, last string, voters ...transport.ID) *Table {
+	c.Helper()
+	t := c.value(c.begins(caller, list), voters...)
+	c.accept(t, t.Bound()...)
+	call, l := c.begins(last, list), c.at[last]
+	if _, err := l.Call(call); err != nil {
+		c.Fatal(err)
+	}
+	for _, id := range t.Bound() {
+		c.node(id).Learn(t)
+		if id != l.self && !c.node(id).Confirm(t, call.Ballot) {
+			c.Fatal("not confirmed")
+		}
+	}
+	if !l.Release(t, call.Ballot) {
+		c.Fatal("not released")
+	}
+	return t
+}
+
+// restart starts the next incarnation at an entry, and another entry's node has it bound.
+func (c *course) restart(t *Table, entry string, id transport.ID, list, other string, by ...transport.ID) *Table {
+	c.Helper()
+	c.start(entry, id, list)
+	t = c.proposes(t, other, list, by...)
+	for _, id := range t.Bound() {
+		c.node(id).Learn(t)
+	}
+	return t
+}
+
+// move gives the shard other voters.
+func (c *course) move(t *Table, to ids, by ...transport.ID) *Table {
+	c.Helper()
+	t = c.decide(t, must(t.Move(0, to))(c.T), by...)
+	return c.decide(t, must(t.Settle(0, t.Shards[0].Generation, t.Shards[0].Move, true))(c.T), by...)
+}
+
+// Promise: G1, C4: a roll call that was decided counts, though one that it did not ask was released from a later ballot once.
+// Method: d was released from a call of its own; the others restart one after the other, and nobody remembers that they
+// refused it. d is cut off, c restarts, and a, b and c call without d. b and c learn the outcome, their shard serves in a new
+// generation, and they restart. Then d is back. a has accepted that call, and d must not make it void.
+func TestWhoWasNotAskedMakesNoCallVoid(t *testing.T) {
+	c := started(t, "abcd")
+	c.start("d", 90, "abcd")
+	v := c.duel("abcd", "a", "d", 1, 90)
+	v = c.move(v, ids{3, 90}, 1, 2, 3, 90)
+	v = c.restart(v, "a", 11, "abcd", "b", 2, 3, 90)
+	v = c.move(v, ids{11, 90}, 11, 2, 3, 90)
+	v = c.restart(v, "b", 12, "abcd", "a", 11, 3, 90)
+	v = c.restart(v, "c", 13, "abcd", "a", 11, 12, 90)
+	c.start("c", 14, "abcd")
+	short := c.value(c.begins("b", "abc"), 12, 14)
+	c.accept(short, 11, 12, 14)
+	c.node(12).Learn(short)
+	c.node(14).Learn(short)
+	if short.Shards[0].Generation == v.Shards[0].Generation {
+		t.Fatalf("the shard goes on: %+v", short.Shards[0])
+	}
+	c.start("b", 22, "abcd")
+	c.start("c", 24, "abcd")
+	r := c.roll(c.begins("a", "abcd"), 22, 24)
+	if r.Shards[0].Generation == v.Shards[0].Generation {
+		t.Errorf("%v was decided, and %v goes on from %v: %+v", short.Stamp, r.Stamp, v.Stamp, r.Shards[0])
+	}
+}
+
+// Promise: G1, C4: a short call has no value if one of its roster has ended, and the next incarnation was bound since.
+// Method: of six, e is silent, a is fenced, and f has restarted. a calls without e. f answers, and restarts again; e is back,
+// and four bind the next incarnation, before they answer. That was not asked, and lives.
+func TestWhoWasBoundSinceWasNotAsked(t *testing.T) {
+	for _, learns := range []bool{true, false} {
+		c := started(t, "abcdef")
+		c.start("a", 50, "abcdef")
+		call := c.begins("a", "abcdef")
+		v := c.roll(call, 4, 5)
+		call.Ballot.Round = 9
+		if _, err := c.node(50).Call(call); err != nil {
+			t.Fatal(err)
+		}
+		c.start("f", 16, "abcdef")
+		short, answers := c.begins("a", "abcdf"), make([]Report, 6)
+		answer := func(i int, id transport.ID) {
+			var err error
+			if answers[i], err = c.node(id).Call(short); err != nil {
+				t.Fatal(id, err)
+			}
+		}
+		answer(0, 50)
+		answer(5, 16)
+		c.start("f", 26, "abcdef")
+		if learns {
+			c.proposes(v, "b", "bcdef", 2, 3, 4, 5)
+		} else {
+			p := c.next("b", "bcdef").(Propose)
+			for _, id := range []transport.ID{2, 3, 4, 5} {
+				if err := c.node(id).Write(Ballot{1, 2}, v.Stamp, p.Table); err != nil {
+					t.Fatal(id, err)
+				}
+			}
+		}
+		answer(1, 2)
+		answer(2, 3)
+		answer(3, 4)
+		if got := short.Value(answers, nil, func(int) []transport.ID { return ids{50, 2} }); got != nil {
+			t.Errorf("learned %t: the value is %+v", learns, got)
+		}
+	}
+}
+
+// Promise: G1, C4, C11: of five, no call leaves out two. The next list might drop one of those that took part: with those two it would
+// be a majority of the generation before.
+func TestNoShortCallWithoutTwoOfFive(t *testing.T) {
+	c := started(t, "abcde")
+	call := c.begins("a", "abcde")
+	c.roll(call, 1, 2)
+	call.Ballot = Ballot{9, 3}
+	for _, id := range []transport.ID{1, 2, 3} {
+		if _, err := c.node(id).Call(call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.waits("a", "abc")
+}

@@ -82,14 +82,16 @@
 //
 // It must be known that the generation was decided (one that answers knows its table), and the list must be settled: none is
 // ordered, all have it, and no node votes that was dropped. Else two calls may go on from generations of which others are bound,
-// or more of them: what follows holds among equals.
+// or more of them: what follows holds among equals. And no incarnation may have been bound since the call began: at an entry that
+// was asked it would live, and not have been asked ([Call.From]). Who was not asked has not promised the call, so it can not make
+// it void ([Seat.Unasked]).
 //
 // Two short calls have a common member. Each goes on from half of the bound, which remember: with more no call would be
 // needed, unless some are fenced. If the halves of two calls are disjoint, each call was answered, at the entry of one of
-// the other half, by a later incarnation: those that it did not ask are fewer than half. So in each half one had ended
+// the other half, by a later incarnation, for it leaves out one entry alone. So in each half one had ended
 // before anybody answered the other call, and both cannot be first. And a short call meets every call of its own list, for
-// that asks all that live; one of a list that follows, or went before, drops one entry at most, and what is true of two
-// changes is true of it: see step 2 below.
+// that asks all that live; one of a list that follows drops one entry at most: with the one that was not asked these are no
+// majority of four or more.
 //
 // Of three entries a call is never short in this way: two that are bound and forgot, or were not asked, are a
 // majority. So the seat of a silent node is vacated ([Table.Vacate]): then two are bound, both decide together, and one that
@@ -195,6 +197,8 @@
 //   - A short call went on from a call that was accepted, and not decided: in that the vacant seat of a list of three was bound
 //     again, and so two short calls did not meet. Another one went on while a list was ordered that dropped an entry; one
 //     while a node that had been dropped was one of two voters. (A reader; see course_test.go.)
+//   - A node that a short call had not asked made that call void, by what it had been released from before. A short call counted
+//     an incarnation as asked that had ended since, while the next one was bound. And one of five left out two. (Another reader.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //

@@ -147,9 +147,11 @@ func beginWithout(self transport.ID, list []string, told map[string]Report) Acti
 	for i, entry := range list {
 		answers[i] = told[entry]
 	}
-	if best, from := c.recovered(answers); best == nil || !c.whole(best, from, answers) {
+	best, from := c.recovered(answers)
+	if best == nil || !c.whole(best, from, answers) {
 		return nil
 	}
+	c.From = best.Stamp
 	return Begin{c}
 }
 
@@ -249,10 +251,12 @@ func (c Call) Recovered(answers []Report) *Table {
 
 // recovered returns what Recovered does, and the decision, or roll call's value, by which that was accepted.
 func (c Call) recovered(answers []Report) (best, value *Table) {
-	// A ballot is void if one of its roster was released from it.
+	// A ballot is void if one of its roster was released from it. Those that a short call did not ask are not in its roster: they
+	// may have been released from a later one before, and never refused this one.
 	void := func(t *Table) bool {
 		return slices.ContainsFunc(answers, func(r Report) bool {
-			return r.Released.Compare(t.Stamp.Roll) >= 0 && slices.Contains(t.Bound(), r.Node)
+			asked := func(s Seat) bool { return s.Node.ID == r.Node && !s.Unasked }
+			return r.Node != 0 && r.Released.Compare(t.Stamp.Roll) >= 0 && slices.ContainsFunc(t.Seats, asked)
 		})
 	}
 	var shown []*Table
@@ -282,7 +286,8 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 
 // whole reports whether the answers show all that can have been decided, by what recovered returned of them. Those of a
 // short call do only where no list changes, and the generation is known to be decided: a call that one alone has accepted may
-// go on from one in which others are bound, and they may call without each other.
+// go on from one in which others are bound, and they may call without each other. Nor may another incarnation have been bound, at
+// an entry that was asked, since the call began: it lives, and was not asked.
 func (c Call) whole(best, from *Table, answers []Report) bool {
 	if !c.certain(best, answers) || !c.certain(from, answers) {
 		return false
@@ -294,13 +299,21 @@ func (c Call) whole(best, from *Table, answers []Report) bool {
 	elsewhere := func(r Report) bool {
 		return r.Node != 0 && (!slices.Equal(r.List, c.List) || r.Table != nil && !slices.Equal(r.Table.List(), c.List))
 	}
+	if c.From != (Stamp{}) && c.From != best.Stamp {
+		return false
+	}
+	for i, id := range c.Roster {
+		if now := from.Seats[i].Node.ID; id != 0 && id != now && now != best.Seats[i].Node.ID {
+			return false
+		}
+	}
 	return best.settled() && from.settled() && slices.ContainsFunc(answers, decided) && !slices.ContainsFunc(answers, elsewhere)
 }
 
 // certain reports whether the answers show all that can have been decided in t's generation: those bound in t that
 // forgot, have another seat holder by now, or were not asked are too few to have decided the version after it. Of those
-// that remember, each one shows what it accepted, and is fenced. And those that were not asked are too few for another
-// call to be certain without them that answered this one.
+// that remember, each one shows what it accepted, and is fenced. And one alone was not asked: of a list of odd length two are
+// with an entry that the next list drops a majority, for those who do not know this call.
 func (c Call) certain(t *Table, answers []Report) bool {
 	bound, n := t.Bound(), 0
 	for _, id := range bound {
@@ -309,7 +322,7 @@ func (c Call) certain(t *Table, answers []Report) bool {
 		}
 	}
 	need := Majority(len(bound))
-	return slices.Equal(t.List(), c.List) && len(bound)-n < need && len(c.unasked(t)) <= len(bound)-need
+	return slices.Equal(t.List(), c.List) && len(bound)-n < need && len(c.unasked(t)) <= min(1, len(bound)-need)
 }
 
 // unasked returns those bound in t at whose entries nobody answered, and that may live. It is of the call's list.
@@ -338,12 +351,6 @@ func (c Call) remembers(t *Table, id transport.ID, answers []Report) bool {
 func (c Call) goesOn(t *Table, s *Shard, answers []Report) bool {
 	able := func(id transport.ID) bool { return c.remembers(t, id, answers) }
 	return quorum(s.Voters, able) && (s.Next == nil || quorum(s.Next, able))
-}
-
-// eludes reports whether those that were not asked may be a majority of a shard's voters: then its generation may live.
-func (c Call) eludes(t *Table, s *Shard) bool {
-	may := func(id transport.ID) bool { return slices.Contains(c.unasked(t), id) }
-	return quorum(s.Voters, may) || quorum(s.Next, may)
 }
 
 // mayLive reports whether most of those that are bound in t may live, and act by its generation: at their entry nobody
@@ -379,6 +386,7 @@ func (c Call) seats(from *Table, answers []Report) []Seat {
 	for i, e := range c.List {
 		if s[i] = (Seat{Entry: e, Node: env.Member{ID: c.Roster[i]}, List: named(answers[i].List)}); c.Roster[i] == 0 {
 			s[i] = from.Seats[i]
+			s[i].Unasked = true
 		}
 	}
 	return s
@@ -411,7 +419,7 @@ func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int)
 	}
 	t.Shards = slices.Clone(t.Shards)
 	for i := range t.Shards {
-		if s := &t.Shards[i]; !whole || !c.goesOn(from, s, answers) && !c.eludes(from, s) {
+		if s := &t.Shards[i]; !whole || !c.goesOn(from, s, answers) {
 			s.Generation = Generation{c.Ballot, s.Generation.Number + 1}
 			s.Voters, s.Next, s.Move, s.Calm = place(i), nil, 0, false
 		}

@@ -46,6 +46,8 @@ type Seat struct {
 	Node  env.Member // the incarnation bound to it; ID zero: none yet, or it is vacant: see Vacate
 	List  string     // that it was started with, or keeps where its next incarnation finds it: see named
 	Ended bool       // by proof: Node has ended, and its seat waits for another incarnation. See End
+
+	Unasked bool // the roll call that began this generation was short, and did not ask the incarnation that had the seat
 }
 
 // Vacant reports whether the incarnation that had the seat was silent: see [Table.Vacate]. It may live, and remember.

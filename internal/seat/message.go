@@ -187,6 +187,8 @@ type packedSeat struct {
 	Node  env.Member
 	List  uint64 // index of Lists
 	Ended bool
+
+	Unasked bool
 }
 
 type packedShard struct {
@@ -207,7 +209,7 @@ func pack(t *core.Table) packed {
 		if list < 0 {
 			list, p.Lists = len(p.Lists), append(p.Lists, s.List)
 		}
-		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list), s.Ended})
+		p.Seats = append(p.Seats, packedSeat{s.Entry, s.Node, uint64(list), s.Ended, s.Unasked})
 	}
 	at := make(map[transport.ID]uint64)
 	index := func(ids []transport.ID) []uint64 {
@@ -254,7 +256,7 @@ func (p *packed) unpack() *core.Table {
 	}
 	t := &core.Table{Stamp: p.Stamp, Mesh: p.Mesh, Founded: p.Founded, Params: p.Params, Was: p.Was, Ordered: p.Ordered, Dropped: p.Dropped}
 	for _, s := range p.Seats {
-		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List], Ended: s.Ended})
+		t.Seats = append(t.Seats, core.Seat{Entry: s.Entry, Node: s.Node, List: p.Lists[s.List], Ended: s.Ended, Unasked: s.Unasked})
 	}
 	ids := func(indexes []uint64) []transport.ID {
 		if indexes == nil {
