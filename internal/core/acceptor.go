@@ -151,7 +151,9 @@ type Call struct {
 	List   []string
 	Roster []transport.ID
 
-	From Stamp `msgpack:"-"` // of a short call, what its caller heard to be the latest decision when it named the roster
+	// The incarnations that were bound in some table of which the caller had heard when it named the roster, sorted. They are not
+	// later than the roster. Nil: it is not known.
+	Elders []transport.ID `msgpack:"-"`
 }
 
 // Short reports whether an entry is left out, since nobody answered there.

@@ -388,3 +388,95 @@ func TestNoShortCallWithoutTwoOfFive(t *testing.T) {
 	}
 	c.waits("a", "abc")
 }
+
+// answer makes an incarnation answer a roll call.
+func (c *course) answer(call Call, id transport.ID) Report {
+	c.Helper()
+	r, err := c.node(id).Call(call)
+	if err != nil {
+		c.Fatal(id, err)
+	}
+	return r
+}
+
+// outdated fails the test if a roll call has a value by these answers.
+func (c *course) outdated(call Call, answers []Report) {
+	c.Helper()
+	if t := call.Value(answers, nil, func(int) []transport.ID { return call.Roster[:2] }); t != nil {
+		c.Errorf("it has the value %+v", t)
+	}
+}
+
+// Promise: G1, C4: a roll call has no value once a later incarnation than one of its roster was bound: it could not be decided, and
+// whoever accepted it would take what the later one knows for over.
+// Method: e calls by reports from before anybody learned that the mesh was founded. b, c and d answer, restart, and are bound, one
+// after the other, by those that have not answered yet; they are a majority. a answers last.
+func TestNoValueForThoseWhoEnded(t *testing.T) {
+	c := started(t, "abcde")
+	v := c.value(c.begins("a", "abcde"), 1, 2)
+	c.accept(v, 1, 2, 3, 4, 5)
+	call, answers := c.begins("e", "abcde"), make([]Report, 5)
+	answers[4] = c.answer(call, 5)
+	for _, id := range []transport.ID{1, 2, 3, 4} {
+		c.node(id).Learn(v)
+	}
+	for i, by := range []ids{{1, 3, 4}, {1, 12, 4}, {1, 12, 13}} {
+		at, entry, next := i+1, string(rune('b'+i)), transport.ID(12+i)
+		answers[at] = c.answer(call, transport.ID(at+1))
+		c.start(entry, next, "abcde")
+		v = c.proposes(v, "a", "abcd", by...)
+		c.node(next).Learn(v)
+	}
+	answers[0] = c.answer(call, 1)
+	c.outdated(call, answers)
+}
+
+// Promise: G1, C4: so too where short calls bound the later incarnations.
+// Method: of three, the seat of c is vacant, and c calls all. b answers, and restarts; a and the next b go on by a short call. Then a
+// answers c. And of four, d is not asked by two short calls, and its own call is answered by those that they bound, or that ended.
+func TestNoValueAfterShortCalls(t *testing.T) {
+	c := started(t, "abc")
+	call := c.begins("c", "abc")
+	v := c.roll(c.begins("a", "abc"), 1, 2)
+	call.Ballot.Round = 8 // some call that c alone has promised
+	c.answer(call, 3)
+	c.decide(v, must(v.Vacate("c", 3))(t), 1, 2)
+	c.start("b", 12, "abc")
+	call = c.begins("c", "abc")
+	answers := []Report{{}, c.answer(call, 12), c.answer(call, 3)}
+	c.start("b", 22, "abc")
+	c.roll(c.begins("a", "ab"), 1, 22)
+	answers[0] = c.answer(call, 1)
+	c.outdated(call, answers)
+
+	c = started(t, "abcd")
+	call = c.begins("d", "abcd")
+	c.roll(c.begins("a", "abcd"), 1, 2)
+	call.Ballot.Round = 8 // some call that b and d have promised
+	c.answer(call, 4)
+	c.answer(call, 2)
+	call = c.begins("d", "abcd")
+	answers = []Report{{}, c.answer(call, 2), {}, c.answer(call, 4)}
+	c.start("b", 12, "abcd")
+	c.roll(c.begins("a", "abc"), 1, 12)
+	answers[2] = c.answer(call, 3)
+	c.start("c", 13, "abcd")
+	c.roll(c.begins("a", "abc"), 1, 12)
+	answers[0] = c.answer(call, 1)
+	c.outdated(call, answers)
+}
+
+// Promise: G6, C4: an incarnation that was to be bound, and ended before, makes no call outdated that began after that.
+// Method: of four, d is silent. a alone has accepted a version that binds the next b, which restarts.
+func TestWhoEndedBeforeTheCallMakesItNotOutdated(t *testing.T) {
+	c := started(t, "abcd")
+	v := c.roll(c.begins("a", "abcd"), 1, 2)
+	c.start("b", 12, "abcd")
+	if err := c.node(1).Write(Ballot{1, 1}, v.Stamp, c.next("a", "abcd").(Propose).Table); err != nil {
+		t.Fatal(err)
+	}
+	c.start("b", 22, "abcd")
+	if r := c.roll(c.begins("a", "abc"), 1, 3); !slices.Equal(r.Bound(), ids{1, 3, 4, 22}) {
+		t.Errorf("it goes on as %+v", r)
+	}
+}

@@ -53,6 +53,8 @@
 //     who answered this ballot, never those of an older value.
 //   - A shard goes on in its generation if a majority of its voters answered and remember, and if the answers
 //     show all that can have been decided ([Call.Value]). Else it begins a new generation.
+//   - A call has no value once a later incarnation than one of its roster may have been bound: it could not be decided any more,
+//     and whoever accepted it would take what that one knows for over ([Call.Elders]).
 //   - A node that promised a call which never ends is released by the mesh that lives on: when a
 //     majority of its bound incarnations confirms that it serves, and refuses that ballot for ever
 //     ([Acceptor.Confirm], [Acceptor.Release]). Nothing is released by time.
@@ -82,8 +84,7 @@
 //
 // It must be known that the generation was decided (one that answers knows its table), and the list must be settled: none is
 // ordered, all have it, and no node votes that was dropped. Else two calls may go on from generations of which others are bound,
-// or more of them: what follows holds among equals. And no incarnation may have been bound since the call began: at an entry that
-// was asked it would live, and not have been asked ([Call.From]). Who was not asked has not promised the call, so it can not make
+// or more of them: what follows holds among equals. Who was not asked has not promised the call, so it can not make
 // it void ([Seat.Unasked]).
 //
 // Two short calls have a common member. Each goes on from half of the bound, which remember: with more no call would be
@@ -147,7 +148,8 @@
 // and the mesh, a majority of its voters may be at the two entries that are not asked. The list a, b, c, d becomes a,
 // b, c, e and then a, b, f, e, and e and f have two votes of a shard. They are cut off, and a, b, c and d restart, with the
 // lists that they had. They found another mesh at a, b, c, d, and both serve. So it is assumed as well that a node which
-// was dropped runs no more when the list changes again.
+// was dropped runs no more when the list changes again. Lists of three or fewer need that for step 2 itself. And of three, if one's
+// seat is vacant while another one's entry is dropped, two are missed: a decision of the third with that one may be lost.
 //
 // So of all generations the latest decided one alone can act, and it remembers whatever a living node
 // of its roster remembered. If nobody remembers, no node of an earlier mesh lives at any entry but one,
@@ -199,6 +201,8 @@
 //     while a node that had been dropped was one of two voters. (A reader; see course_test.go.)
 //   - A node that a short call had not asked made that call void, by what it had been released from before. A short call counted
 //     an incarnation as asked that had ended since, while the next one was bound. And one of five left out two. (Another reader.)
+//   - A call, also one of all, went on from a version by which an incarnation was bound that was later than the one that had answered.
+//     One node accepted that value, which could not be decided; and what the later ones decided was taken for over. (A third reader.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //

@@ -654,10 +654,10 @@ func (m *model) values(k call) (values []*Table) {
 			answers[i] = *r
 		}
 	}
-	if k.Short() && k.Call.Value(answers, nil, func(int) []transport.ID { return nil }) == nil {
+	fresh := func() *Table { return &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)} }
+	if k.Call.Value(answers, fresh, func(int) []transport.ID { return nil }) == nil {
 		return []*Table{nil}
 	}
-	fresh := func() *Table { return &Table{Mesh: k.Ballot.Round, Shards: make([]Shard, 1)} }
 	from := k.Call.Recovered(answers)
 	asked := slices.DeleteFunc(slices.Clone(k.Roster), func(id transport.ID) bool { return id == 0 })
 	for _, voters := range sets(nil, asked, m.replicas) {
@@ -1281,7 +1281,9 @@ func (m *model) callNow(c Call) string {
 		}
 		k.answers = append(k.answers, &r)
 	}
-	k.value = m.values(k)[0]
+	if k.value = m.values(k)[0]; k.value == nil {
+		return "calls, by old reports"
+	}
 	m.calls = append(m.calls, k)
 	for _, other := range c.Roster {
 		if err := m.edit(other).Propose(k.value); err != nil {

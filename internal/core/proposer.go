@@ -147,11 +147,9 @@ func beginWithout(self transport.ID, list []string, told map[string]Report) Acti
 	for i, entry := range list {
 		answers[i] = told[entry]
 	}
-	best, from := c.recovered(answers)
-	if best == nil || !c.whole(best, from, answers) {
+	if best, from := c.recovered(answers); best == nil || !c.whole(best, from, answers) {
 		return nil
 	}
-	c.From = best.Stamp
 	return Begin{c}
 }
 
@@ -175,7 +173,22 @@ func callOf(self transport.ID, list []string, told map[string]Report) (Call, err
 	if !slices.Contains(c.Roster, self) {
 		return Call{}, errNoSeat
 	}
+	c.Elders = elders(told)
 	return c, nil
+}
+
+// elders returns the incarnations that are bound in a table of which somebody told, sorted.
+func elders(told map[string]Report) []transport.ID {
+	ids := []transport.ID{}
+	for _, r := range told { // order-free: a set
+		for _, t := range []*Table{r.Table, r.Accepted, r.Proposed} {
+			if t != nil {
+				ids = append(ids, t.Bound()...)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // newest returns the latest decision that somebody showed, or nil. Within one generation that is the
@@ -286,8 +299,7 @@ func (c Call) recovered(answers []Report) (best, value *Table) {
 
 // whole reports whether the answers show all that can have been decided, by what recovered returned of them. Those of a
 // short call do only where no list changes, and the generation is known to be decided: a call that one alone has accepted may
-// go on from one in which others are bound, and they may call without each other. Nor may another incarnation have been bound, at
-// an entry that was asked, since the call began: it lives, and was not asked.
+// go on from one in which others are bound, and they may call without each other.
 func (c Call) whole(best, from *Table, answers []Report) bool {
 	if !c.certain(best, answers) || !c.certain(from, answers) {
 		return false
@@ -299,15 +311,16 @@ func (c Call) whole(best, from *Table, answers []Report) bool {
 	elsewhere := func(r Report) bool {
 		return r.Node != 0 && (!slices.Equal(r.List, c.List) || r.Table != nil && !slices.Equal(r.Table.List(), c.List))
 	}
-	if c.From != (Stamp{}) && c.From != best.Stamp {
-		return false
-	}
-	for i, id := range c.Roster {
-		if now := from.Seats[i].Node.ID; id != 0 && id != now && now != best.Seats[i].Node.ID {
-			return false
-		}
-	}
 	return best.settled() && from.settled() && slices.ContainsFunc(answers, decided) && !slices.ContainsFunc(answers, elsewhere)
+}
+
+// outdated reports whether t binds, at an entry that was asked, an incarnation that may be later than the one in the roster. It was
+// not asked, and the value could never be decided; whoever accepts it would take what the later one knows for over.
+func (c Call) outdated(t *Table) bool {
+	return c.Elders != nil && t != nil && slices.ContainsFunc(t.Seats, func(s Seat) bool {
+		i := slices.Index(c.List, s.Entry)
+		return i >= 0 && c.Roster[i] != 0 && s.Node.ID != 0 && s.Node.ID != c.Roster[i] && !slices.Contains(c.Elders, s.Node.ID)
+	})
 }
 
 // certain reports whether the answers show all that can have been decided in t's generation: those bound in t that
@@ -395,11 +408,11 @@ func (c Call) seats(from *Table, answers []Report) []Seat {
 // Value makes the value of a roll call out of the answers of its whole roster; where nobody was asked, an answer is
 // empty. Each of its shards begins a new generation, whose voters place chooses; but those go on whose voters can, if it
 // is certain that no decision is lost: then the call binds those that answered, and no more. If it is not certain, and
-// some were not asked, there is no value: nil.
+// some were not asked, there is no value: nil. So too if a later incarnation than one of the roster was bound meanwhile.
 func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
 	best, from := c.recovered(answers)
 	whole := from != nil && c.whole(best, from, answers)
-	if !whole && c.Short() {
+	if !whole && c.Short() || c.outdated(best) || c.outdated(from) {
 		return nil
 	}
 	if from == nil {

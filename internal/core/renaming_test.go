@@ -135,6 +135,9 @@ func (ts *tables) key(t, parent *Table) []byte {
 		num(uint64(s.Node.ID))
 		b = append(b, s.List...)
 		num(0)
+		if s.Unasked {
+			num(1 << 20)
+		}
 		if s.Ended {
 			num(1)
 		}
@@ -205,7 +208,7 @@ func (ts *tables) rename(t *Table, i int) *Table {
 	n.Seats = make([]Seat, len(t.Seats))
 	for p, s := range t.Seats {
 		e := slices.Index(ts.names, s.Entry)
-		n.Seats[p] = Seat{Entry: ts.names[r.to[e]], Node: env.Member{ID: r.id(s.Node.ID)}, List: s.List, Ended: s.Ended}
+		n.Seats[p] = Seat{Entry: ts.names[r.to[e]], Node: env.Member{ID: r.id(s.Node.ID)}, List: s.List, Ended: s.Ended, Unasked: s.Unasked}
 	}
 	slices.SortFunc(n.Seats, func(a, b Seat) int { return cmp.Compare(a.Entry, b.Entry) })
 	n.Shards = slices.Clone(t.Shards)
@@ -408,6 +411,9 @@ func (e *encoder) calls() {
 			}
 		}
 		e.table(k.value)
+		if k.value == nil {
+			e.ids(k.Elders)
+		}
 	}
 	e.num(0)
 }
