@@ -374,7 +374,7 @@ func TestCheckers(t *testing.T) {
 		}, "G2 tokens"},
 		{"no token", func(s *story) { s.lock("1", "a", x, 0) }, "G2 tokens"},
 		{"a token too large for JavaScript", func(s *story) { s.lock("1", "a", x, 1<<53) }, "G2 tokens"},
-		{"a call that never ends", func(s *story) { s.call("1", "a", x) }, "G4: "},
+		{"a call that never ends", func(s *story) { s.call("1", "a", x) }, "G6: "},
 		{"a call of a crashed host has no end", func(s *story) {
 			s.call("1", "a", x)
 			s.w.Host("a").Crash()
