@@ -151,6 +151,9 @@
 // was dropped runs no more when the list changes again. Lists of three or fewer need that for step 2 itself. And of three, if one's
 // seat is vacant while another one's entry is dropped, two are missed: a decision of the third with that one may be lost.
 //
+// Open as well: of three entries, after a seat was vacated, a short call and a full one cross while the third restarts, and the full
+// one does not go on from the short one. TestModel finds it in one of the larger worlds: -deep -world=58.
+//
 // So of all generations the latest decided one alone can act, and it remembers whatever a living node
 // of its roster remembered. If nobody remembers, no node of an earlier mesh lives at any entry but one,
 // and a new mesh is safe.
