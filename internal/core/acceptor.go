@@ -126,6 +126,11 @@ type Mark struct {
 	Roll  Ballot
 }
 
+// tables returns the tables that the report shows.
+func (r *Report) tables() []*Table {
+	return slices.DeleteFunc([]*Table{r.Table, r.Accepted, r.Proposed}, func(t *Table) bool { return t == nil })
+}
+
 // Mark returns the node's mark when it reported.
 func (r *Report) Mark() Mark {
 	m := Mark{Roll: r.Roll}

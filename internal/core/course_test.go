@@ -480,3 +480,24 @@ func TestWhoEndedBeforeTheCallMakesItNotOutdated(t *testing.T) {
 		t.Errorf("it goes on as %+v", r)
 	}
 }
+
+// Promise: G1, C4: what anybody shows makes a call outdated, also if the call would go on from something else.
+// Method: of three, a calls all, and c answers. The seat of a is vacant, c restarts, and b and the next c go on by a short call.
+// Then b answers a. By what c said, the generation before may live; but the c that said it has ended.
+func TestNoValueBesideALaterGeneration(t *testing.T) {
+	c := started(t, "abc")
+	call := c.begins("a", "abc")
+	v := c.roll(call, 2, 3)
+	call.Ballot = Ballot{9, 1} // some call that a had begun before
+	answers := []Report{{}, {}, c.answer(call, 3)}
+	next := must(v.Vacate("a", 1))(t)
+	if err := c.node(1).Write(Ballot{1, 2}, v.Stamp, next); err != nil { // a accepts it, and does not hear that it was decided
+		t.Fatal(err)
+	}
+	c.node(2).Learn(next)
+	answers[0] = c.answer(call, 1)
+	c.start("c", 13, "abc")
+	c.roll(c.begins("b", "bc"), 2, 13)
+	answers[1] = c.answer(call, 2)
+	c.outdated(call, answers)
+}

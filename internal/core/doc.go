@@ -1,6 +1,7 @@
 // Package core decides which nodes a mesh consists of: which incarnation has the seat of each entry of
 // the list, which mesh it is, and in which generation each shard lives, with which voters. No node
-// restores any of that from a disk (a state directory has the list, and what tokens and quiet times follow from), and still no two meshes can grant a key, however many nodes restart.
+// restores any of that from a disk (a state directory has the list, and what tokens and quiet times
+// follow from), and still no two meshes can grant a key, however many nodes restart.
 //
 // The package has the memory of one incarnation, an [Acceptor], what a decision may change (the methods
 // of [Table]), and what a node does next ([Next]). It sends nothing and knows no time: package seat does.
@@ -69,7 +70,8 @@
 // or a majority confirms it.
 //
 // When do the answers show all that can have been decided? Certainly if those bound that forgot are fewer than a majority of the
-// bound: two of four, but not three of five. Each later version needs one that remembers, which shows what it accepted, and is fenced. Then
+// bound: two of four, but not three of five. Each later version needs one that remembers, which shows what it accepted, and is
+// fenced. Then
 // the call does what binding those that forgot one by one would do, if somebody could. It must be of the mesh's own
 // list: elsewhere one that was not asked might live. A shard that so goes on is the same raft group as before, with
 // the same voters and the same number of moves. No later generation of it began: that would need a decision, and all that
@@ -77,14 +79,14 @@
 //
 // # Short calls
 //
-// A call may leave out entries at which nobody answers, if it is certain what was decided, by the rule above with those
+// A call may leave out an entry at which nobody answers, if it is certain what was decided, by the rule above with those
 // that are not asked counted like those that forgot ([Call.certain]): then no majority of the bound is left that could
 // decide anything without one that answered, and was fenced. The seats of those that were not asked stay as they are, so
 // that majorities keep their sizes. Where the answers turn out not to show all, the call has no value ([Call.Value]).
 //
 // It must be known that the generation was decided (one that answers knows its table), and the list must be settled: none is
 // ordered, all have it, and no node votes that was dropped. Else two calls may go on from generations of which others are bound,
-// or more of them: what follows holds among equals. Who was not asked has not promised the call, so it can not make
+// or more of them: what follows holds among equals. Who was not asked has not promised the call, so it cannot make
 // it void ([Seat.Unasked]).
 //
 // Two short calls have a common member. Each goes on from half of the bound, which remember: with more no call would be
@@ -151,9 +153,6 @@
 // was dropped runs no more when the list changes again. Lists of three or fewer need that for step 2 itself. And of three, if one's
 // seat is vacant while another one's entry is dropped, two are missed: a decision of the third with that one may be lost.
 //
-// Open as well: of three entries, after a seat was vacated, a short call and a full one cross while the third restarts, and the full
-// one does not go on from the short one. TestModel finds it in one of the larger worlds: -deep -world=58.
-//
 // So of all generations the latest decided one alone can act, and it remembers whatever a living node
 // of its roster remembered. If nobody remembers, no node of an earlier mesh lives at any entry but one,
 // and a new mesh is safe.
@@ -206,6 +205,8 @@
 //     an incarnation as asked that had ended since, while the next one was bound. And one of five left out two. (Another reader.)
 //   - A call, also one of all, went on from a version by which an incarnation was bound that was later than the one that had answered.
 //     One node accepted that value, which could not be decided; and what the later ones decided was taken for over. (A third reader.)
+//   - Such a call went on from a generation that the one who had ended might have lived in, past what another answer showed of the
+//     later one. (The model, of three entries with a vacant seat.)
 //   - Of two meshes, a node that heard too few of its own went over to the later one, and was bound in the earlier one
 //     still when that was to stay: it waited for ever. Now it is told so ([Acceptor.Left]), and ends.
 //

@@ -181,10 +181,8 @@ func callOf(self transport.ID, list []string, told map[string]Report) (Call, err
 func elders(told map[string]Report) []transport.ID {
 	ids := []transport.ID{}
 	for _, r := range told { // order-free: a set
-		for _, t := range []*Table{r.Table, r.Accepted, r.Proposed} {
-			if t != nil {
-				ids = append(ids, t.Bound()...)
-			}
+		for _, t := range r.tables() {
+			ids = append(ids, t.Bound()...)
 		}
 	}
 	slices.Sort(ids)
@@ -314,12 +312,16 @@ func (c Call) whole(best, from *Table, answers []Report) bool {
 	return best.settled() && from.settled() && slices.ContainsFunc(answers, decided) && !slices.ContainsFunc(answers, elsewhere)
 }
 
-// outdated reports whether t binds, at an entry that was asked, an incarnation that may be later than the one in the roster. It was
-// not asked, and the value could never be decided; whoever accepts it would take what the later one knows for over.
-func (c Call) outdated(t *Table) bool {
-	return c.Elders != nil && t != nil && slices.ContainsFunc(t.Seats, func(s Seat) bool {
+// outdated reports whether some answer shows a table that binds, at an entry that was asked, an incarnation that may be later
+// than the one in the roster. It was not asked, and the value could never be decided; whoever accepts it would take what the
+// later one knows for over.
+func (c Call) outdated(answers []Report) bool {
+	later := func(s Seat) bool {
 		i := slices.Index(c.List, s.Entry)
 		return i >= 0 && c.Roster[i] != 0 && s.Node.ID != 0 && s.Node.ID != c.Roster[i] && !slices.Contains(c.Elders, s.Node.ID)
+	}
+	return c.Elders != nil && slices.ContainsFunc(answers, func(r Report) bool {
+		return slices.ContainsFunc(r.tables(), func(t *Table) bool { return slices.ContainsFunc(t.Seats, later) })
 	})
 }
 
@@ -412,7 +414,7 @@ func (c Call) seats(from *Table, answers []Report) []Seat {
 func (c Call) Value(answers []Report, fresh func() *Table, place func(shard int) []transport.ID) *Table {
 	best, from := c.recovered(answers)
 	whole := from != nil && c.whole(best, from, answers)
-	if !whole && c.Short() || c.outdated(best) || c.outdated(from) {
+	if !whole && c.Short() || c.outdated(answers) {
 		return nil
 	}
 	if from == nil {
