@@ -175,3 +175,13 @@ func TestALinkWithoutRoom(t *testing.T) {
 		t.Error(got.Err)
 	}
 }
+
+// Nobody is left out for good whose roll call one of the others has accepted, and may wait for (C4). In lan 1795669834826, of four,
+// one is cut off when one alone has accepted its call; it left out a third one, which is back by then.
+func TestWhoMayBeWaitedForIsNotLeftOut(t *testing.T) {
+	if got := simulate.Play(simulate.Options{
+		Seed: 1795669834826, Variant: 2, Profile: simulate.LAN, Set: map[string]int64{"*": simulate.Least, "core": 1, "founders": 4, "hosts": 6, "storm-s": 34},
+	}, drill.Play); got.Err != nil {
+		t.Error(got.Err)
+	}
+}

@@ -72,17 +72,23 @@ func (c *course) waits(entry, reach string) {
 	}
 }
 
+// answer makes an incarnation answer a roll call.
+func (c *course) answer(call Call, id transport.ID) Report {
+	c.Helper()
+	r, err := c.node(id).Call(call)
+	if err != nil {
+		c.Fatal(id, err)
+	}
+	return r
+}
+
 // value returns the value of a roll call that its whole roster has answered. New generations of shards have these voters.
 func (c *course) value(call Call, voters ...transport.ID) *Table {
 	c.Helper()
 	answers := make([]Report, len(call.List))
 	for i, id := range call.Roster {
 		if id != 0 {
-			r, err := c.node(id).Call(call)
-			if err != nil {
-				c.Fatal(id, err)
-			}
-			answers[i] = r
+			answers[i] = c.answer(call, id)
 		}
 	}
 	fresh := func() *Table { return &Table{Mesh: 7, Shards: make([]Shard, 1)} }
@@ -192,11 +198,8 @@ func TestNoShortCallWhileAListIsOrdered(t *testing.T) {
 		v = c.proposes(v, "a", "abc", 1, 2, 3)
 	}
 	call.Ballot = Ballot{5, 1} // some call that two have promised
-	for _, id := range []transport.ID{2, 3} {
-		if _, err := c.node(id).Call(call); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.answer(call, 2)
+	c.answer(call, 3)
 	c.waits("c", "bc")
 	c.waits("b", "bc")
 }
@@ -269,9 +272,7 @@ func (c *course) duel(list, caller, last string, voters ...transport.ID) *Table 
 	t := c.value(c.begins(caller, list), voters...)
 	c.accept(t, t.Bound()...)
 	call, l := c.begins(last, list), c.at[last]
-	if _, err := l.Call(call); err != nil {
-		c.Fatal(err)
-	}
+	c.answer(call, l.self)
 	for _, id := range t.Bound() {
 		c.node(id).Learn(t)
 		if id != l.self && !c.node(id).Confirm(t, call.Ballot) {
@@ -341,19 +342,10 @@ func TestWhoWasBoundSinceWasNotAsked(t *testing.T) {
 		call := c.begins("a", "abcdef")
 		v := c.roll(call, 4, 5)
 		call.Ballot.Round = 9
-		if _, err := c.node(50).Call(call); err != nil {
-			t.Fatal(err)
-		}
+		c.answer(call, 50)
 		c.start("f", 16, "abcdef")
-		short, answers := c.begins("a", "abcdf"), make([]Report, 6)
-		answer := func(i int, id transport.ID) {
-			var err error
-			if answers[i], err = c.node(id).Call(short); err != nil {
-				t.Fatal(id, err)
-			}
-		}
-		answer(0, 50)
-		answer(5, 16)
+		short := c.begins("a", "abcdf")
+		answers := []Report{c.answer(short, 50), {}, {}, {}, {}, c.answer(short, 16)}
 		c.start("f", 26, "abcdef")
 		if learns {
 			c.proposes(v, "b", "bcdef", 2, 3, 4, 5)
@@ -365,9 +357,9 @@ func TestWhoWasBoundSinceWasNotAsked(t *testing.T) {
 				}
 			}
 		}
-		answer(1, 2)
-		answer(2, 3)
-		answer(3, 4)
+		for i, id := range []transport.ID{2, 3, 4} {
+			answers[i+1] = c.answer(short, id)
+		}
 		if got := short.Value(answers, nil, func(int) []transport.ID { return ids{50, 2} }); got != nil {
 			t.Errorf("learned %t: the value is %+v", learns, got)
 		}
@@ -382,21 +374,9 @@ func TestNoShortCallWithoutTwoOfFive(t *testing.T) {
 	c.roll(call, 1, 2)
 	call.Ballot = Ballot{9, 3}
 	for _, id := range []transport.ID{1, 2, 3} {
-		if _, err := c.node(id).Call(call); err != nil {
-			t.Fatal(err)
-		}
+		c.answer(call, id)
 	}
 	c.waits("a", "abc")
-}
-
-// answer makes an incarnation answer a roll call.
-func (c *course) answer(call Call, id transport.ID) Report {
-	c.Helper()
-	r, err := c.node(id).Call(call)
-	if err != nil {
-		c.Fatal(id, err)
-	}
-	return r
 }
 
 // outdated fails the test if a roll call has a value by these answers.
