@@ -20,6 +20,7 @@ type liveFleet struct {
 	w     *simulate.World
 	seeds map[string][]string
 	nodes map[string]*mesh.Node
+	bare  string // a host without a state directory
 }
 
 func newLiveFleet(t *testing.T, w *simulate.World, hosts ...string) *liveFleet {
@@ -36,7 +37,10 @@ func newLiveFleet(t *testing.T, w *simulate.World, hosts ...string) *liveFleet {
 func (f *liveFleet) start(host string, seeds []string, opts ...mesh.Option) {
 	f.seeds[host] = seeds
 	f.w.Host(host).Go("start", func(ctx context.Context) {
-		opts := append([]mesh.Option{mesh.WithName(host), mesh.WithShards(4), mesh.WithStateDir("/var/lib/" + host)}, opts...)
+		opts := append([]mesh.Option{mesh.WithName(host), mesh.WithShards(4)}, opts...)
+		if host != f.bare {
+			opts = append(opts, mesh.WithStateDir("/var/lib/"+host))
+		}
 		n, err := mesh.StartContext(ctx, seeds, opts...)
 		if err != nil {
 			f.w.Fail(fmt.Errorf("%s does not start: %w", host, err))
@@ -219,6 +223,61 @@ func TestTheKeptListCounts(t *testing.T) {
 	w.Net.Heal()
 	f.gone("c")
 	f.must(time.Minute, "healed", func() bool { return f.healthy("a", "b", "d", "e") })
+}
+
+// Promise: C11: all processes are configured with the list of now, and the list changes once more. One that ends then comes back
+// with that configuration, which lags behind. It goes by what it has kept since, and the list can change again.
+func TestSeedsLagBehind(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 6})
+	defer w.Close()
+	f := newLiveFleet(t, w, "a", "b", "c")
+	f.start("d", []string{"a", "b", "c", "d"})
+	f.insist("d", "", "a")
+	f.must(time.Minute, "four", func() bool { return f.healthy("a", "b", "c", "d") })
+	for _, host := range []string{"a", "b", "c"} {
+		f.seeds[host] = []string{"a", "b", "c", "d"}
+	}
+	f.insist("", "d", "a")
+	f.must(time.Minute, "three", func() bool { return f.healthy("a", "b", "c") })
+	f.gone("d")
+	f.restart("c", time.Second)
+	f.must(time.Minute, "back", func() bool { return f.healthy("a", "b", "c") })
+	f.start("e", []string{"a", "b", "c", "e"})
+	f.insist("e", "", "a")
+	f.must(time.Minute, "four again", func() bool { return f.healthy("a", "b", "c", "e") })
+}
+
+// Promise: C11: one of three is replaced, in two steps, by a node that has the list of the end from its start. It keeps no lists, so
+// it never has that between the two.
+func TestReplacedByANodeThatKeepsNothing(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 9})
+	defer w.Close()
+	f := newLiveFleet(t, w, "a", "b", "c")
+	f.bare = "d"
+	f.start("d", []string{"a", "b", "d"})
+	f.insist("d", "c", "a")
+	f.must(time.Minute, "replaced", func() bool { return f.healthy("a", "b", "d") })
+}
+
+// Promise: G9, C11: a node is stopped in an orderly way as soon as its entry is removed, while its connections are made anew: it
+// leaves no vote behind.
+func TestLeavesOnceItIsRemoved(t *testing.T) {
+	for ms := range time.Duration(10) {
+		w := simulate.New(simulate.Options{Seed: 8, Link: simulate.Link{Latency: (1 + 3*ms) * time.Millisecond}})
+		f := newLiveFleet(t, w, "a", "b", "c")
+		if err := f.change("a", "", "b"); err != nil {
+			t.Fatal(err)
+		}
+		over, result := false, error(nil)
+		w.Host("b").Go("leave", func(ctx context.Context) { result, over = f.nodes["b"].Leave(ctx), true })
+		f.must(time.Minute, "left", func() bool { return over })
+		if result != nil {
+			t.Errorf("on links of %v: %v", (1+3*ms)*time.Millisecond, result)
+		}
+		delete(f.nodes, "b")
+		f.must(time.Minute, "two", func() bool { return f.healthy("a", "c") })
+		w.Close()
+	}
 }
 
 // Promise: C11: while the list changes, a process ends at any moment, and starts again with the seeds that it had. The operator

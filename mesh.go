@@ -322,15 +322,18 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 // ChangeCore changes the list of a mesh that runs, on the word of an operator: it adds an entry, removes one, or both; ""
 // is none. The core decides it by its majority; the node whose entry goes need not agree, nor live. Every node of the core whose
 // entry stays first keeps the next list in its state directory ([WithStateDir]), where its next process finds it, and
-// takes it in place of its seeds. Nothing restarts, and no lock is lost. Make the next list the seeds of all
-// processes when you start them next; clients need not be restarted for it.
+// takes it in place of its seeds, also of seeds that are a list which it kept before. Nothing restarts, and no lock is lost.
+// Make the next list the seeds of all processes when you start them next; clients need not be restarted for it, as long as
+// their seeds and the list have an entry in common.
 //
 // ChangeCore returns nil when the list is in force, and all of those nodes keep it. The node at a new entry may be started before or
-// after, with the next list as its seeds. The next change waits for it, and for the votes of the one that goes to
-// move. Until then the change may be taken back, by another call: removing an entry that was misspelt, for example. A list of three
-// or fewer grows before it drops an entry. To replace one there takes two changes, which ChangeCore makes one after the
-// other: it waits for the new node before it removes the other one, or removes that first if no node of the
-// core is connected with it. If it fails halfway, call it again.
+// after. Its seeds are the next list; where an entry of three or fewer is to be replaced, all of these and its own, and
+// never a list that is two changes away: if all others restarted behind a cut, it could found a second mesh with them. The
+// next change waits for the new node, and for the votes of the one that goes to move. Until then the change may be taken back,
+// by another call: removing an entry that was misspelt, for example. A list of three or fewer grows before it drops an
+// entry. To replace one there takes two changes, which ChangeCore makes one after the other: it waits for the new node
+// before it removes the other one, or removes that first if no node of the core is connected with it. If it fails halfway,
+// call it again.
 //
 // A node of the core that was cut off or ends meanwhile takes the next list when it is back. End the process whose entry was
 // removed before the list changes again.

@@ -238,6 +238,66 @@ func TestSetMaxTTL(t *testing.T) {
 	}
 }
 
+// Promise: C5, C8: MaxTTL is raised, and all of the core ends, and starts with the new value. Clients that were started with
+// the one of before follow, with their locks: also one that was cut off when it was raised.
+func TestClientsFollowThoughMaxTTLIsAnother(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 5})
+	defer w.Close()
+	core, maxTTL := []string{"a", "b", "c"}, 10*time.Second
+	nodes, locks := make(map[string]*mesh.Node), make(map[string]*mesh.Lock)
+	for _, host := range []string{"a", "b", "c", "near", "far"} {
+		w.Host(host).Boot("node", func(ctx context.Context) {
+			n, err := mesh.JoinContext(ctx, core, mesh.WithName(host), mesh.WithMaxTTL(maxTTL))
+			if err != nil {
+				w.Fail(err)
+			}
+			nodes[host] = n
+		})
+	}
+	must := func(what string, cond func() bool) {
+		t.Helper()
+		if err := w.RunUntil(cond, time.Minute); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	must("joined", func() bool { return len(nodes) == 5 })
+	for _, host := range []string{"near", "far"} {
+		w.Host(host).Go("hold", func(ctx context.Context) {
+			l, err := nodes[host].Lock(ctx, host)
+			if err != nil {
+				w.Fail(err)
+			}
+			locks[host] = l
+		})
+	}
+	must("locked", func() bool { return len(locks) == 2 })
+	w.Net.Isolate("far")
+	raised := false
+	w.Host("a").Go("raise", func(ctx context.Context) {
+		if err := nodes["a"].SetMaxTTL(ctx, 20*time.Second); err != nil {
+			w.Fail(err)
+		}
+		raised = true
+	})
+	must("raised", func() bool { return raised })
+	maxTTL = 20 * time.Second
+	for _, host := range core {
+		delete(nodes, host)
+		w.Host(host).Crash()
+		w.Host(host).Restart()
+	}
+	must("founded anew", func() bool { return len(nodes) == 5 })
+	w.Net.Heal()
+	if err := w.Run(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for host, l := range locks {
+		if nodes[host].Err() != nil || l.Err() != nil || nodes[host].MaxTTL() != maxTTL {
+			t.Errorf("%s: %v, its lock %v, and MaxTTL is %v", host, nodes[host].Err(), l.Err(), nodes[host].MaxTTL())
+		}
+	}
+}
+
 // Promise: C5, P35: MaxTTL is raised, all of a fleet ends, and is started with the options of before: state directories remember
 // for how long leases may last.
 func TestStateDirOutlivesARaise(t *testing.T) {

@@ -162,12 +162,7 @@ func (l *Lockers) retreat() error {
 		}
 	}
 	if core == nil {
-		w.HealAll()
-		for _, h := range w.Hosts() {
-			if h.process != nil && h.process.leaving {
-				l.returns(h)
-			}
-		}
+		l.healAll()
 		return nil
 	}
 	for _, host := range l.Hosts {
@@ -176,6 +171,16 @@ func (l *Lockers) retreat() error {
 		}
 	}
 	return nil
+}
+
+// healAll heals everything after a storm that left it as it was, also who is leaving.
+func (l *Lockers) healAll() {
+	l.world.HealAll()
+	for _, h := range l.world.Hosts() {
+		if h.process != nil && h.process.leaving {
+			l.returns(h)
+		}
+	}
 }
 
 // returns starts a host again as soon as it has left.

@@ -20,6 +20,9 @@ type History struct {
 	// Meshes is how many meshes may live in the world at a time; zero means one. Where there
 	// may be several, a mesh of one may end itself; otherwise no node may.
 	Meshes int
+	// Relists says that the list of seeds changes. Then a mesh may be founded beside what is left of another one at an entry
+	// that was dropped, if that can decide nothing any more.
+	Relists bool
 
 	checks *check.History
 }
@@ -61,6 +64,7 @@ func (j judged) Noisy() (ever, still bool) {
 }
 func (j judged) Bound() time.Duration { return j.history.Bound }
 func (j judged) Meshes() int          { return j.history.Meshes }
+func (j judged) Relists() bool        { return j.history.Relists }
 func (j judged) Balanced() bool       { return j.Net.balanced != nil }
 
 func (j judged) CallBegins(node transport.ID, key string) { j.marks.called(node, key) }

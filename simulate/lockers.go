@@ -37,6 +37,10 @@ type Lockers struct {
 	// Newcomers lets the storm bring hosts that were not there before. Join must be able
 	// to join from any host.
 	Newcomers bool
+	// Underway is called after the storm, again and again. It begins nothing any more, and reports whether something was begun
+	// that the mesh ends by itself once all is well, a change of its list for example. If so, the storm is followed by
+	// HealAll, and by nothing else until that is over.
+	Underway func() bool
 
 	world *World
 	quiet bool           // begin nothing new
@@ -93,7 +97,11 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 	if err := w.RunUntil(l.storm.Over, 10*opts.For+2*timers+opts.Longest); err != nil {
 		return err
 	}
-	if part {
+	if l.Underway != nil && l.Underway() {
+		if err := l.waitForWhatIsUnderway(part); err != nil {
+			return err
+		}
+	} else if part {
 		if err := l.retreat(); err != nil {
 			return err
 		}
@@ -104,6 +112,17 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 		}
 	}
 	return l.Settle()
+}
+
+// waitForWhatIsUnderway heals everything, if the storm did not, and waits.
+func (l *Lockers) waitForWhatIsUnderway(unhealed bool) error {
+	if unhealed {
+		l.healAll()
+	}
+	if err := l.world.RunUntil(func() bool { return !l.Underway() }, 2*l.leaveBound()); err != nil {
+		return missed(err, "what was begun does not end")
+	}
+	return nil
 }
 
 // Start begins the load. Settle ends it: Run does both, with a storm between them.

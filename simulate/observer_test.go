@@ -20,6 +20,9 @@ func TestObservers(t *testing.T) {
 	leads := func(node transport.ID, shard int, generation, term uint64) func(observer) {
 		return tells(node, shard, generation, env.Became{Term: term, Role: "leader"})
 	}
+	stands := func(node transport.ID, generation, term uint64) func(observer) {
+		return tells(node, 0, generation, env.Became{Term: term, Role: "candidate"})
+	}
 	follows := tells(2, 0, 1, env.Became{Term: 3, Role: "follower"})
 	applied := func(node transport.ID, shard int, index, digest uint64) func(observer) {
 		return tells(node, shard, 1, env.Applied{Index: index, Digest: digest})
@@ -119,6 +122,9 @@ func TestObservers(t *testing.T) {
 		{"a generation after the other", told{leads(1, 0, 1, 3), leads(1, 0, 2, 2), leads(1, 1, 1, 2)}, ""},
 		{"generations whose names fall", told{leads(1, 0, 2, 3), leads(1, 0, 1, 2), leads(2, 0, 1, 3)}, ""},
 		{"a generation that was over", told{leads(1, 0, 2, 3), leads(1, 0, 1, 2), leads(2, 0, 2, 4)}, "G1 identity: the node on node 2 leads shard 0 in generation 2"},
+		{"one that stood for election in that while it lived", told{leads(1, 0, 2, 3), stands(2, 2, 4), leads(1, 0, 1, 2), leads(2, 0, 2, 4), leads(1, 0, 1, 3)}, ""},
+		{"one that stood when it was over", told{leads(1, 0, 2, 3), leads(1, 0, 1, 2), stands(2, 2, 4), leads(2, 0, 2, 4)}, "G1 identity: the node on node 2 leads shard 0 in generation 2"},
+		{"the first of its generation, after the next one began", told{stands(2, 2, 4), stands(1, 1, 2), leads(1, 0, 1, 2), leads(2, 0, 2, 4), stands(1, 1, 3), leads(1, 0, 1, 3)}, ""},
 		{"a generation that is over, and a replica that still applies what was committed", told{
 			decides(shard.Entered, 1, 0), decides(shard.Admitted, 1, 6), decides(shard.Entered, 2, 0), leads(2, 0, 2, 3), decides(shard.Finished, 1, 6), decides(shard.Admitted, 2, 7),
 		}, ""},

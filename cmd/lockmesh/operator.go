@@ -35,9 +35,9 @@ const coreUsage = `usage: lockmesh core <command> [flags] ...
   declare-dead ENTRY    the node at this entry of the list has ended for good: its machine is gone
 
 add, remove and replace restart nothing. Every node of the core that stays keeps the next list in its state directory, which
-it needs (mesh.WithStateDir). Start the node at a new entry first, with the next list as its seeds. If a command
-fails halfway, repeat it; to take a change back, make the opposite one. Afterwards make the list the seeds of all
-processes: they count again once you have changed them.
+it needs (mesh.WithStateDir). Start the node at a new entry first, with the next list as its seeds; to replace one of three
+or fewer, with the list of now and its own entry. If a command fails halfway, repeat it; to take a change back, make
+the opposite one. Afterwards make the list the seeds of all processes: they count again once you have changed them.
 
 The node that is asked is at ADDRESS, or as -node says; any node of the mesh will do for ls and check, and a node of
 the core for what changes something. It answers before the mesh is founded, too. An ADDRESS is host:port, or a host (port 7300).

@@ -115,6 +115,7 @@ type Report struct {
 	Released Ballot
 	RollAt   Ballot
 	Proposed *Table
+	Accepts  []transport.ID // bound in Accepted or Proposed and not in Table, where a report does not have those
 
 	Asked Mark // of the node that asked for this report, as it was then: the answer repeats it
 }

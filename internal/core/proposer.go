@@ -177,10 +177,12 @@ func callOf(self transport.ID, list []string, told map[string]Report) (Call, err
 	return c, nil
 }
 
-// elders returns the incarnations that are bound in a table of which somebody told, sorted.
+// elders returns the incarnations that are bound in a table of which somebody told, sorted. What was accepted and not decided is
+// among these: else an incarnation that has ended would be taken for a later one, in each call.
 func elders(told map[string]Report) []transport.ID {
 	ids := []transport.ID{}
 	for _, r := range told { // order-free: a set
+		ids = append(ids, r.Accepts...)
 		for _, t := range r.tables() {
 			ids = append(ids, t.Bound()...)
 		}

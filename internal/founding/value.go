@@ -80,6 +80,14 @@ func (o Options) Fits(name string, p Params) error {
 	}, fmt.Sprintf("mesh %q has", p.MeshName))
 }
 
+// Follows returns why a node called name, which is in a mesh, cannot go over to one with the parameters p, or nil. What it
+// asks for by WithMaxTTL was for the mesh that it entered first: a command may have changed MaxTTL since, which this node
+// need not have heard of, and the founders of the next mesh may have been started with the new value.
+func (o Options) Follows(name string, p Params) error {
+	o.MaxTTL = 0
+	return o.Fits(name, p)
+}
+
 // Agrees returns the first contradiction between the explicit options o of the node called
 // name and those of another node, or nil. The text has introduces the other node's value.
 func (o Options) Agrees(name string, other Options, has string) error {

@@ -202,13 +202,9 @@ func (l *shardLoop) fence(fenced bool) {
 	l.core.fenced = fenced
 }
 
-// fits reports whether this node, which is in a mesh with the parameters of before, can go over to another one. Where a
-// command has changed MaxTTL, the next mesh may have another one: that of its founders.
+// fits reports whether this node, which is in a mesh with the parameters of before, can go over to another one.
 func (n *Node) fits(before, next founding.Params) bool {
-	if before.MaxTTL != next.MaxTTL && !before.Changed && !next.Changed {
-		return false
-	}
-	return before.Like(next) && n.wants().Fits(n.name, next) == nil
+	return before.Like(next) && n.wants().Follows(n.name, next) == nil
 }
 
 // seated returns the nodes that have a seat, and are not known to have ended.

@@ -17,6 +17,7 @@ const (
 	leaveWait    = 20 * time.Second // for locks to be unlocked, if ctx has no deadline
 	handoverWait = 20 * time.Second // for shards to be handed over, whatever ctx says
 	leavePause   = 20 * time.Millisecond
+	reconnect    = time.Second // for how long nodes that stay are not heard before they count as gone: connections are made anew
 )
 
 // Leave hands everything over and stops the node (P32). New calls fail with ErrClosed at
@@ -62,8 +63,13 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.ask(func(l *shardLoop) int { l.step(client.Lapse{}); return 0 })
 
 	n.membership.post(func(m *membership) { m.leave() })
+	heard := n.env.Now() // when no node that stays, and that the others need, was missed last
 	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
-		return n.ask(func(l *shardLoop) int { return l.wanted() }) == 0
+		misses := n.ask(func(l *shardLoop) int { return l.misses() }) > 0
+		if !misses {
+			heard = n.env.Now()
+		}
+		return n.ask(func(l *shardLoop) int { return l.wanted() }) == 0 && (!misses || n.env.Now() >= heard+reconnect)
 	})
 	needed := n.ask(func(l *shardLoop) int { return l.needed() }) > 0
 	switch {
@@ -153,6 +159,23 @@ func (l *shardLoop) needed() (needed int) {
 		}
 	}
 	return needed
+}
+
+// misses returns 1 if others could do without this node, were it connected with all that stay.
+func (l *shardLoop) misses() int {
+	t, stay := l.core.table, 0
+	if t == nil || l.dispensable() {
+		return 0
+	}
+	for _, id := range t.Living() {
+		if uint64(id) != l.node.id && !l.leaves(uint64(id)) {
+			stay++
+		}
+	}
+	if stay < min(2, len(t.Seats)) {
+		return 0
+	}
+	return 1
 }
 
 // nodeGone: no process answers for the node any more (P21).

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/mesh/internal/client"
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // Promise: G9, P32: Leave waits until locks are unlocked, for 20 s or until its context ends; then holders are told that
@@ -19,6 +20,7 @@ func TestLeave(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		fellow  bool          // b and c have seats, and are connected
+		away    time.Duration // for how long they are not connected
 		client  bool          // b is connected, and has none
 		unlocks time.Duration // when its caller unlocks; zero: it holds nothing
 		ends    time.Duration // when the context ends
@@ -34,6 +36,8 @@ func TestLeave(t *testing.T) {
 		{name: "a client stays", client: true, want: errNeeded},
 		{name: "its fellows take over", fellow: true, taken: 2 * time.Second, took: 2 * time.Second},
 		{name: "its fellows do not take over", fellow: true, want: errHandover, took: handoverWait},
+		{name: "its fellows are not connected", fellow: true, away: time.Hour, want: errNeeded, took: reconnect},
+		{name: "its fellows are connected anew, and take over", fellow: true, away: reconnect / 2, taken: 2 * time.Second, took: 2 * time.Second},
 		{name: "its fellows take over, after a lock", fellow: true, unlocks: time.Second, taken: 5 * time.Second, took: 5 * time.Second},
 		{
 			name: "its fellows do not take over, and a lock is not unlocked", fellow: true, unlocks: time.Hour, ends: time.Second,
@@ -52,6 +56,12 @@ func TestLeave(t *testing.T) {
 				b.pass(time.Second) // for a view with it
 			}
 			begun := b.now
+			if tt.away > 0 {
+				for _, o := range []env.Member{benchB, benchC} {
+					b.node.Down(o.ID, transport.Lost)
+					b.at(begun+tt.away, func() { b.node.Up(b.helloOf(o)) })
+				}
+			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var h *Hold
@@ -83,7 +93,7 @@ func TestLeave(t *testing.T) {
 			if tt.lost > 0 && (lost < tt.lost || lost > tt.lost+pause) {
 				t.Errorf("the lock is lost after %v, want %v", lost, tt.lost)
 			}
-			others := tt.fellow || tt.client
+			others := (tt.fellow || tt.client) && tt.away < time.Hour
 			if b.node.Err() != fault.ErrLeft || slices.Contains(b.words, "leaving to 2") != others || slices.Contains(b.words, "disconnect 2") != others || !slices.Contains(b.words, "gossip leaves") {
 				t.Errorf("the node: %v; it says %v", b.node.Err(), b.words)
 			}

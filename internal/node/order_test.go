@@ -86,11 +86,12 @@ func TestMeshesOfOtherMaxTTL(t *testing.T) {
 		want         bool
 	}{
 		{"the same", Config{}, usual, usual, true},
-		{"another one", Config{}, usual, long, false},
+		{"another MaxTTL, and this node has not heard of a change", Config{}, usual, long, true},
 		{"it was changed before", Config{}, changed, usual, true},
 		{"it is changed there", Config{}, usual, changed, true},
 		{"it was changed, and this node asks for what the founders had", Config{MaxTTL: usual.MaxTTL}, changed, usual, true},
-		{"it was changed, and this node asks for something else", Config{MaxTTL: time.Hour}, changed, usual, false},
+		{"it was changed, and this node asks for something else", Config{MaxTTL: time.Hour}, changed, usual, true},
+		{"founders have what it was changed to, and this node asks for what was before", Config{MaxTTL: usual.MaxTTL}, changed, long, true},
 		{"it was changed, and this node needs long leases", Config{LeaseTTL: time.Hour}, changed, usual, false},
 		{"other shards", Config{}, changed, other, false},
 	} {

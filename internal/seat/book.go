@@ -384,6 +384,14 @@ func (m *Machine) told() told {
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
+	for _, a := range [...]*core.Table{r.Accepted, r.Proposed} {
+		if a != nil {
+			t.Accepts = append(t.Accepts, a.Bound()...)
+		}
+	}
+	t.Accepts = slices.DeleteFunc(t.Accepts, func(id transport.ID) bool { return r.Table != nil && slices.Contains(r.Table.Bound(), id) })
+	slices.Sort(t.Accepts)
+	t.Accepts = slices.Compact(t.Accepts)
 	return t
 }
 
@@ -490,7 +498,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 			t := p.told
 			all[e.addr] = core.Report{
 				Node: e.node, List: t.List, Table: p.knows, Asked: t.Heard,
-				Roll: t.Roll, Refused: t.Refused, Released: t.Released, RollAt: t.RollAt,
+				Roll: t.Roll, Refused: t.Refused, Released: t.Released, RollAt: t.RollAt, Accepts: t.Accepts,
 			}
 		}
 	}

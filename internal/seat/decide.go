@@ -72,7 +72,7 @@ func (m *Machine) because(why error) error {
 
 // fits returns why this node, which has no mesh yet, cannot be in one with those that told, or nil.
 func (m *Machine) fits(reports map[string]core.Report) error {
-	if m.acceptor.Table() != nil {
+	if m.acceptor.Table() != nil || m.serving != nil {
 		return nil
 	}
 	name, founds := m.cfg.Self.Name, true
@@ -199,13 +199,16 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 }
 
 // leavesOut reports whether a mesh that some entry shows has one that is not on the list of the call, and that has
-// not told: it may remember, and be one of the majority that lives on. This node may have had no time yet to dial it.
+// not told since this node's last step: it may remember, and be one of the majority that lives on. This node may have had no
+// time yet to dial it, or to hear from it.
 func (m *Machine) leavesOut(c core.Call, reports map[string]core.Report) bool {
+	own := reports[m.own]
+	mark := own.Mark()
 	return slices.ContainsFunc(m.book.entries, func(e entry) bool {
 		t := reports[e.addr].Table
 		return t != nil && slices.ContainsFunc(t.List(), func(entry string) bool {
-			_, told := reports[entry]
-			return !told && !slices.Contains(c.List, entry)
+			r, told := reports[entry]
+			return !(told && r.Asked == mark) && !slices.Contains(c.List, entry)
 		})
 	})
 }

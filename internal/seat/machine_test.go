@@ -687,3 +687,23 @@ func TestWaiting(t *testing.T) {
 	equal(t, 3, strings.Count(strings.Join(p.logs, "\n"), "the core waits"))
 	holds(t, strings.HasPrefix(p.m.Waiting(), "no answer at 10.0.0.2:7946"), p.m.Waiting())
 }
+
+// Promise: C4, G6: nodes end and start again while the mesh is founded, at moments at which some have accepted the value of one roll call
+// and some that of another, each with an incarnation that has ended. Then it is founded all the same.
+func TestRestartsWhileTheMeshIsFounded(t *testing.T) {
+	for seed := range uint64(60) {
+		w := newWorld(t, seed, 4+int(seed%2))
+		w.lose = func(name string) bool { return name == "proposed" || name == "propose" && w.rng.IntN(2) == 0 }
+		for _, addr := range w.list {
+			w.boot(addr)
+		}
+		for range 6 {
+			w.run(w.upTo(time.Second))
+			addr := w.list[w.rng.IntN(len(w.list))]
+			w.kill(addr)
+			w.boot(addr)
+		}
+		w.lose = nil
+		w.must(w.runUntil(20*time.Second, w.serves), "world %d is not founded", seed)
+	}
+}

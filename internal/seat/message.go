@@ -90,6 +90,7 @@ type (
 		Unsaved                         bool           // the sender's state directory does not say yet what Known does of quiet times
 		Earlier                         time.Duration  // for how long leases of meshes before that of Known may last yet, as floors.Quiet; zero: they are over
 		Keeps                           bool           // the sender can keep a list for its next incarnation
+		Accepts                         []transport.ID // bound in what it has accepted, and not in Known, sorted
 	}
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
@@ -391,6 +392,7 @@ func (m told) check(l *limits) {
 	l.ballotOrNone(m.Heard.Roll)
 	l.require(m.Floor <= maxFloor, "a revision out of range")
 	l.require(len(m.Apart) <= maxEntries, "more seats than entries")
+	l.require(len(m.Accepts) <= 2*maxEntries, "more accepted than there are entries")
 	l.require(m.Earlier >= 0 && m.Earlier <= maxQuiet, "a quiet time out of range")
 }
 

@@ -118,6 +118,25 @@ func TestOrdersReachWhoRestarts(t *testing.T) {
 	}
 }
 
+// Promise: C4: one of two goes by a decision of both. The one that stays has a list of itself alone as soon as it keeps that; it does
+// not call itself together meanwhile, which would make all shards begin again.
+func TestOneOfTwoGoesByDecision(t *testing.T) {
+	found := func(c *Config) { c.Keeps, c.Found = true, true }
+	for seed := range uint64(10) {
+		w := newWorld(t, seed, 2)
+		w.lists, w.delay = make(map[string][]string), 150*time.Millisecond
+		for _, addr := range w.list {
+			w.boot(addr, found)
+		}
+		w.must(w.runUntil(10*time.Second, w.serves), "not founded")
+		before := w.procs[w.list[0]].state.Table.Stamp.Roll
+		o, err := w.changes(w.list[0], "", w.list[1])
+		w.must(err == nil, "refused: %v", err)
+		w.carriesOut(w.list[0], o)
+		equal(t, before, w.procs[w.list[0]].state.Table.Stamp.Roll)
+	}
+}
+
 // An entry at which no node ever comes is removed again.
 func TestOrdersAreTakenBack(t *testing.T) {
 	w := keeping(t, 3)
@@ -230,6 +249,32 @@ func TestWhoCannotKeepSaysSo(t *testing.T) {
 	equal(t, w.list, p.m.List())
 	equal(t, 1, strings.Count(strings.Join(p.logs, "\n"), "an operator changes the list, and"))
 	holds(t, strings.Contains(w.procs[w.list[0]].m.acceptor.Table().Unfinished(), "of "+w.list[2]+" has the list"))
+}
+
+// The node that has made the core drop another one ends before anybody else knows. Those two that are left decide the same
+// again. The one that was dropped cannot take that over, and leaves it to the other one to make.
+func TestTheDroppedLeaveDecisionsToOthers(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, 3)
+		w.lists, w.delay = make(map[string][]string), time.Duration(1+seed%3)*50*time.Millisecond
+		for _, addr := range w.list {
+			w.boot(addr, able)
+		}
+		w.must(w.runUntil(20*time.Second, w.serves), "not founded")
+		a, b, c := w.list[0], w.list[1], w.list[2]
+		_, err := w.changes(a, "", c)
+		w.must(err == nil, "refused: %v", err)
+		two := func(addr string) func() bool {
+			return func() bool { return len(w.procs[addr].m.acceptor.Table().List()) == 2 }
+		}
+		w.must(w.runUntil(20*time.Second, func() bool { return two(a)() || two(b)() }), "c is not dropped")
+		if two(b)() {
+			continue // it was the first to know
+		}
+		w.kill(a)
+		w.boot(a, able)
+		w.must(w.runUntil(10*time.Second, two(b)), "c decides for ever")
+	}
 }
 
 // An entry of a list of three or fewer is replaced in two steps: the one that is gone goes first.

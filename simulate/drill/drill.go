@@ -35,6 +35,7 @@ type Drill struct {
 	world  *simulate.World
 	guests guests
 	many   multitude
+	admin  *operator
 	seeds  []string // the founders' addresses
 	closed bool     // who is no founder opens no port
 	shards int
@@ -76,6 +77,13 @@ func New(w *simulate.World) *Drill {
 		d.Lockers.Everywhere = append(d.Lockers.Everywhere, keyOf(shard, d.shards))
 	}
 	d.closed = w.Pick("client-only", 0, 1) == 1
+	if d.admin = newOperator(w, d); d.admin.ttls > 0 {
+		d.Lockers.TTL = highest // what a bound of the end has to count on
+	}
+	if d.admin.works {
+		d.Lockers.Underway = d.admin.ends
+		w.History().Relists = d.admin.lists > 0
+	}
 	d.guests = newGuests(w)
 	d.many = newMultitude(w)
 	d.storm = time.Duration(w.Pick("storm-s", 5, 40)) * time.Second
@@ -111,6 +119,7 @@ func Play(w *simulate.World) error { return New(w).Run() }
 
 // Run plays the drill, and returns the first promise that it saw broken.
 func (d *Drill) Run() error {
+	d.admin.begin(d.world)
 	return d.Lockers.Run(d.world, simulate.ChaosOptions{For: d.storm, Least: d.faults, MayCrash: mayCrash, MayCrashAll: mayCrashAll})
 }
 
@@ -123,18 +132,23 @@ func mayCrashAll(time.Duration) bool { return true }
 func (d *Drill) join(ctx context.Context, host string) (simulate.Node, error) {
 	patience, cancel := simulate.WithTimeout(ctx, time.Hour)
 	defer cancel()
+	seeds := d.admin.seedsOf(host)
 	opts := []mesh.Option{
 		mesh.WithName(host), mesh.WithShards(d.shards), mesh.WithReplicas(d.copies), mesh.WithLeaseTTL(ttl), mesh.WithMaxTTL(ttl), mesh.WithLogger(simulate.Logger(ctx)),
 	}
-	if d.closed && !slices.Contains(d.seeds, host+port) {
+	if d.admin.works {
+		opts = append(opts, mesh.WithStateDir("/var/lib/"+host))
+	}
+	if d.closed && !slices.Contains(seeds, host+port) {
 		opts = append(opts, mesh.WithClientOnly())
 	} else {
 		opts = append(opts, mesh.WithBind(port), mesh.WithFound())
 	}
-	n, err := mesh.JoinContext(patience, d.seeds, opts...)
+	n, err := mesh.JoinContext(patience, seeds, opts...)
 	if err != nil {
 		return nil, err
 	}
+	d.admin.posts[host] = post{n, d.world.Host(host).Incarnation()}
 	d.guests.arrive(ctx, d.Lockers, n)
 	d.many.arrive(ctx, d.Lockers, n)
 	return simulate.AsNode(n), nil

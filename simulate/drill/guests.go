@@ -21,6 +21,7 @@ type guests struct {
 	patience   time.Duration // of a call, at most
 	crowd      int           // that come at a time where many come, at most
 	deeds      []deed        // each as often as it is done
+	longest    time.Duration // lease that the mesh allows, as far as its operator knows
 	errands    time.Duration // about three times as many of each host per second, where links are fast
 	quiet      func() bool
 }
@@ -51,6 +52,7 @@ func newGuests(w *simulate.World) guests {
 		keys:     int(w.Pick("guest-keys", 1, 3)),
 		pause:    time.Duration(w.Pick("guest-pause-ms", 5, 700)) * time.Millisecond,
 		patience: time.Duration(w.Pick("guest-patience-ms", 10, int64(ttl/time.Millisecond))) * time.Millisecond,
+		longest:  ttl,
 		crowd:    int(w.Pick("guest-crowd", 1, 6)),
 		errands:  time.Duration(w.Pick("errands", 0, 9)),
 	}
@@ -92,9 +94,9 @@ func (g *guests) wait(ctx context.Context, chance *rand.Rand) (context.Context, 
 }
 
 // options draws what may be said with a call.
-func options(chance *rand.Rand) (opts []mesh.LockOption) {
+func (g *guests) options(chance *rand.Rand) (opts []mesh.LockOption) {
 	if chance.IntN(4) == 0 {
-		opts = append(opts, mesh.MaxHold(fixedLength(chance)))
+		opts = append(opts, mesh.MaxHold(g.fixedLength(chance)))
 	}
 	if chance.IntN(4) == 0 {
 		opts = append(opts, mesh.Value(make([]byte, chance.IntN(4097)>>chance.IntN(10))))
@@ -113,8 +115,8 @@ type locker interface {
 }
 
 // anyCall makes one call, of any kind.
-func anyCall(ctx context.Context, n locker, key string, chance *rand.Rand) (*mesh.Lock, error) {
-	opts := options(chance)
+func (g *guests) anyCall(ctx context.Context, n locker, key string, chance *rand.Rand) (*mesh.Lock, error) {
+	opts := g.options(chance)
 	switch permits := 1 + chance.Int64N(3); chance.IntN(6) {
 	case 0:
 		return n.TryLock(ctx, key, opts...)
@@ -157,7 +159,7 @@ func (g *guests) rush(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			patience = g.patience
 		}
 		wait, cancel := simulate.WithTimeout(ctx, upTo(chance, patience))
-		l, err := n.Lock(wait, key, options(chance)...)
+		l, err := n.Lock(wait, key, g.options(chance)...)
 		cancel()
 		if err != nil {
 			return
@@ -172,7 +174,7 @@ func (g *guests) rush(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 // mix uses a key as a lock, for readers, or as a semaphore.
 func (g *guests) mix(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	wait, cancel := g.wait(ctx, chance)
-	l, err := anyCall(wait, n, g.key("mix", chance), chance)
+	l, err := g.anyCall(wait, n, g.key("mix", chance), chance)
 	cancel()
 	if err != nil {
 		return
@@ -186,14 +188,14 @@ func (g *guests) mix(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 // together: some share a session, and take locks there of all kinds, until one closes it or
 // all have had enough.
 func (g *guests) together(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, ttl/2)))
+	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, g.longest-ttl/2)))
 	if err != nil {
 		return
 	}
 	g.many(ctx, chance, func(ctx context.Context, chance *rand.Rand) {
 		for s.Err() == nil && !g.quiet() && chance.IntN(4) > 0 {
 			wait, cancel := g.wait(ctx, chance)
-			l, err := anyCall(wait, s, g.key("together", chance), chance)
+			l, err := g.anyCall(wait, s, g.key("together", chance), chance)
 			cancel()
 			if err == nil {
 				_ = simulate.Sleep(l.Context(), upTo(chance, ttl/8))
@@ -219,7 +221,7 @@ func (g *guests) nest(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	var handles []*mesh.Lock
 	for in := ctx; len(handles) < 4; {
 		wait, cancel := g.wait(in, chance)
-		l, err := n.Lock(wait, key, append(options(chance), mesh.Reentrant())...)
+		l, err := n.Lock(wait, key, append(g.options(chance), mesh.Reentrant())...)
 		cancel()
 		if err != nil {
 			break
@@ -241,7 +243,7 @@ func (g *guests) nest(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 // twice: some extend one lock of fixed length, and unlock it, all at once.
 func (g *guests) twice(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	wait, cancel := g.wait(ctx, chance)
-	l, err := n.Lock(wait, g.key("twice", chance), mesh.MaxHold(fixedLength(chance)))
+	l, err := n.Lock(wait, g.key("twice", chance), mesh.MaxHold(g.fixedLength(chance)))
 	cancel()
 	if err != nil {
 		return
@@ -253,7 +255,7 @@ func (g *guests) twice(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			if chance.IntN(4) == 0 {
 				_ = l.Unlock(wait)
 			} else {
-				_ = l.Extend(wait, fixedLength(chance))
+				_ = l.Extend(wait, g.fixedLength(chance))
 			}
 			cancel()
 		}
@@ -264,7 +266,7 @@ func (g *guests) twice(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 // fixed takes a lock of fixed length, and gives it back, in time or not, after it has moved
 // its end some times, to later or to earlier. Now and then it does not wait for that.
 func (g *guests) fixed(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
-	length := fixedLength(chance)
+	length := g.fixedLength(chance)
 	wait, cancel := g.wait(ctx, chance)
 	l, err := n.Lock(wait, g.key("fixed", chance), mesh.MaxHold(length))
 	cancel()
@@ -281,7 +283,7 @@ func (g *guests) fixed(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 			break
 		}
 		wait, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
-		length = fixedLength(chance)
+		length = g.fixedLength(chance)
 		err := l.Extend(wait, length)
 		cancel()
 		if errors.Is(err, mesh.ErrLost) {
@@ -293,8 +295,10 @@ func (g *guests) fixed(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	_ = l.Unlock(wait)
 }
 
-// fixedLength draws a length from a tenth of the TTL up to all of it.
-func fixedLength(chance *rand.Rand) time.Duration { return ttl/10 + upTo(chance, ttl*9/10) }
+// fixedLength draws a length from a tenth of the TTL up to as long as a lease may last.
+func (g *guests) fixedLength(chance *rand.Rand) time.Duration {
+	return ttl/10 + upTo(chance, g.longest-ttl/10)
+}
 
 // errand is a session for a key that no other caller wants, and closed as soon as it has it: to
 // the key's shard a record that comes and goes.
@@ -312,7 +316,7 @@ func (g *guests) errand(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 func (g *guests) session(ctx context.Context, n *mesh.Node, chance *rand.Rand) {
 	ctx, cancel := simulate.WithTimeout(ctx, upTo(chance, ttl))
 	defer cancel()
-	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, ttl/2)))
+	s, err := n.NewSession(ctx, mesh.WithTTL(ttl/2+upTo(chance, g.longest-ttl/2)))
 	if err != nil {
 		return
 	}

@@ -16,7 +16,15 @@ type identity struct {
 	hosted  map[replicaName]transport.ID // where each was made; looked up, never ranged over
 	latest  map[nodeShard]uint64         // the ID of each node's latest replica; looked up, never ranged over
 	members map[ShardName]*roster        // looked up, never ranged over
-	reached map[meshShard][]uint64       // the generations in which there was a leader, in the order of the first; looked up, never ranged over
+	eras    map[meshShard][]*era         // the generations that there were, in the order of their first candidates; looked up, never ranged over
+	stands  map[nodeShard]uint64         // when each node was a candidate last; looked up, never ranged over
+	heard   uint64                       // candidates and leaders so far: the time of eras and stands
+}
+
+// era is one generation of a shard.
+type era struct {
+	name uint64
+	led  uint64 // when it had its first leader; zero: it had none yet
 }
 
 type replicaName struct {
@@ -45,7 +53,7 @@ type roster struct {
 func newIdentity(w World) identity {
 	return identity{
 		world: w, hosted: make(map[replicaName]transport.ID), latest: make(map[nodeShard]uint64),
-		members: make(map[ShardName]*roster), reached: make(map[meshShard][]uint64),
+		members: make(map[ShardName]*roster), eras: make(map[meshShard][]*era), stands: make(map[nodeShard]uint64),
 	}
 }
 
@@ -96,17 +104,44 @@ func (i *identity) configured(name ShardName, c env.Configured) {
 	}
 }
 
-// led hears of each leader, and returns whether it is the first of a generation.
-func (i *identity) led(name ShardName, node transport.ID) (begun bool) {
+// stood hears of each candidate.
+func (i *identity) stood(name ShardName, node transport.ID) {
+	i.era(name)
+	i.heard++
+	i.stands[nodeShard{name, node}] = i.heard
+}
+
+// era returns a generation, and those that came after it.
+func (i *identity) era(name ShardName) (e *era, later []*era) {
 	at := meshShard{name.Mesh, name.Shard}
-	all := i.reached[at]
-	switch place := slices.Index(all, name.Generation); {
-	case place < 0:
-		i.reached[at] = append(all, name.Generation)
-		return true
-	case place < len(all)-1:
-		i.world.Fail(fmt.Errorf("G1 identity: the node on %s leads shard %d in generation %x, and there was generation %x after it",
-			HostOf(i.world, node), name.Shard, name.Generation, all[len(all)-1]))
+	all := i.eras[at]
+	place := slices.IndexFunc(all, func(e *era) bool { return e.name == name.Generation })
+	if place < 0 {
+		place, all = len(all), append(all, &era{name: name.Generation})
+		i.eras[at] = all
 	}
-	return false
+	return all[place], all[place+1:]
+}
+
+// led hears of each leader, and returns whether it begins a generation. A generation is over once a later one is led: no node
+// that stands for election after that is elected, since most voters are fenced. One that stood before may have their votes.
+func (i *identity) led(name ShardName, node transport.ID) (begins bool) {
+	i.heard++
+	e, later := i.era(name)
+	stood, ok := i.stands[nodeShard{name, node}]
+	if !ok {
+		stood = i.heard
+	}
+	begins = e.led == 0
+	for _, l := range later {
+		if l.led != 0 && l.led < stood {
+			i.world.Fail(fmt.Errorf("G1 identity: the node on %s leads shard %d in generation %x, and there was generation %x after it",
+				HostOf(i.world, node), name.Shard, name.Generation, l.name))
+		}
+		begins = begins && l.led == 0
+	}
+	if e.led == 0 {
+		e.led = i.heard
+	}
+	return begins
 }

@@ -74,6 +74,9 @@ func (o *Observer) Observe(at env.At, fact any) {
 			delete(o.state.astray, tableName{at.Node, at.Shard}) // the node may get another one
 		}
 		o.leaders.became(name, at.Node, f)
+		if f.Role == "candidate" {
+			o.identity.stood(name, at.Node)
+		}
 		if f.Role == "leader" {
 			if o.identity.led(name, at.Node) {
 				o.queue.begun(name)
@@ -132,13 +135,48 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	}
 	for p, n := range w.Living() {
 		id := n.Mesh()
-		if id == 0 || slices.Contains(seen, id) || !seated(n) {
+		if id == 0 || slices.Contains(seen, id) || !seated(n) || w.Relists() && !o.decides(id) {
 			continue
 		}
 		if seen = append(seen, id); len(seen) > max(1, w.Meshes()) {
 			w.Fail(fmt.Errorf("G1 founding: the node on %s is of mesh %x, and the one on %s of mesh %x", HostOf(w, node), mesh, p.Host(), id))
 		}
 	}
+}
+
+// decides reports whether the nodes of a mesh that live can still decide anything, as far as they know themselves: they
+// are a majority of its core, or of the voters of a shard.
+func (o *Observer) decides(mesh uint64) bool {
+	alive := make(map[transport.ID]bool)
+	for _, n := range o.world.Living() {
+		alive[n.ID] = alive[n.ID] || n.Mesh() == mesh
+	}
+	most := func(ids []transport.ID) bool {
+		lives, all := 0, 0
+		for _, id := range ids {
+			if id != 0 {
+				all++
+			}
+			if alive[id] {
+				lives++
+			}
+		}
+		return lives > all/2
+	}
+	for _, n := range o.world.Living() {
+		if n.Mesh() != mesh {
+			continue
+		}
+		if most(n.Seats()) {
+			return true
+		}
+		for _, r := range n.Replicas() {
+			if most(r.Voters) && (len(r.Outgoing) == 0 || most(r.Outgoing)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // behind (P17): the core has forgotten its mesh, and founded another one. Only clocks, and clients that live on, say

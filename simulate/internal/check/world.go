@@ -51,6 +51,8 @@ type World interface {
 	Balanced() bool
 	// Meshes is how many meshes may live at a time.
 	Meshes() int
+	// Relists reports whether the list of seeds changes in this world.
+	Relists() bool
 
 	// CallBegins and CallEnds hear of each call of a node, and LostWithSession of holds that
 	// end with their user's session.

@@ -1,0 +1,213 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lockmesh/mesh"
+	"github.com/lockmesh/mesh/simulate"
+)
+
+// operator changes the mesh while it lives, through all faults: its list (C11), and MaxTTL (C5). It sees to what
+// an operator has to: it starts the process at a new entry with the next list, ends the one whose entry went, and
+// gives all others the new values for their next start. All processes keep state directories then.
+//
+// It never ends a quiet time and declares nobody dead: in a storm nobody can know that either is true.
+type operator struct {
+	drill *Drill
+	lists int                 // changes of the list that it makes
+	ttls  int                 // changes of MaxTTL
+	pause time.Duration       // between two of them, at most
+	list  []string            // that is in force, by what it was told
+	seeds map[string][]string // of a host's next process, if it is another list
+
+	started map[string][]string // with which a host's process was started
+	posts   map[string]post
+	works   bool // it changes something
+	busy    bool // a change was begun, and is not done
+	asks    int  // calls that nodes have not answered
+	over    bool // it begins nothing more
+}
+
+// post is the node of a host, in one of its incarnations.
+type post struct {
+	node        *mesh.Node
+	incarnation int
+}
+
+// highest is the longest MaxTTL that an operator sets.
+const highest = 2 * ttl
+
+// newOperator draws how much it changes. In most worlds it is nothing.
+func newOperator(w *simulate.World, d *Drill) *operator {
+	o := &operator{
+		drill: d,
+		lists: int(max(w.Pick("list-changes", 0, 8)-5, 0)),
+		ttls:  int(max(w.Pick("ttl-changes", 0, 8)-6, 0)),
+		pause: time.Duration(w.Pick("operator-pause-ms", 100, 8000)) * time.Millisecond,
+		list:  d.seeds,
+		seeds: make(map[string][]string),
+		posts: make(map[string]post),
+
+		started: make(map[string][]string),
+	}
+	o.works = o.lists+o.ttls > 0
+	return o
+}
+
+// seedsOf returns the list with which a host's next process starts.
+func (o *operator) seedsOf(host string) []string {
+	seeds, ok := o.seeds[host]
+	if !ok {
+		seeds = o.list
+	}
+	o.started[host] = seeds
+	return seeds
+}
+
+// ends has it begin nothing more, and reports whether something that it has begun is under way.
+func (o *operator) ends() bool {
+	o.over = true
+	return o.busy || o.asks > 0
+}
+
+// begin lets it work until it ends.
+func (o *operator) begin(w *simulate.World) {
+	if !o.works {
+		return
+	}
+	chance := rand.New(rand.NewPCG(w.Rand().Uint64(), math.MaxUint64-1))
+	w.Go("operator", func(ctx context.Context) {
+		for o.lists+o.ttls > 0 && simulate.Sleep(ctx, upTo(chance, o.pause)) == nil && !o.over {
+			o.busy = true
+			if chance.IntN(o.lists+o.ttls) < o.lists {
+				o.lists--
+				o.changeList(ctx, chance)
+			} else {
+				o.ttls--
+				o.changeMaxTTL(ctx, chance)
+			}
+			o.busy = false
+		}
+	})
+}
+
+// changeList adds an entry, removes one, or replaces one.
+func (o *operator) changeList(ctx context.Context, chance *rand.Rand) {
+	list := o.list
+	var others []string
+	for _, host := range o.drill.Lockers.Hosts {
+		if !slices.Contains(list, host+port) {
+			others = append(others, host)
+		}
+	}
+	how := chance.IntN(3) // 0: add, 1: remove, 2: replace
+	newcomer, goer := chance.IntN(math.MaxInt), chance.IntN(len(list))
+	var add, remove, added, removed string
+	if how != 1 && len(others) > 0 {
+		added = others[newcomer%len(others)]
+		add = added + port
+	}
+	if how != 0 && (len(list) > 1 || add != "") {
+		remove = list[goer]
+		removed = remove[:len(remove)-len(port)]
+	}
+	if len(list) == 1 {
+		remove, removed = "", "" // a core of one grows first
+	}
+	if add == "" && remove == "" {
+		return
+	}
+	next := slices.DeleteFunc(slices.Clone(list), func(entry string) bool { return entry == remove })
+	if add != "" {
+		next = append(next, add)
+		if o.seeds[added] = next; len(list) <= 3 { // which grows before it drops an entry: that is the next list
+			o.seeds[added] = append(slices.Clone(list), add)
+		}
+		o.restart(ctx, added, chance)
+	}
+	var ask []string
+	for _, entry := range list {
+		if entry != remove {
+			ask = append(ask, entry[:len(entry)-len(port)])
+		}
+	}
+	gone := 0 // of the nodes, as many as have said in turn that there is no such entry: the answer before was lost
+	o.insist(ctx, ask, chance, func(ctx context.Context, n *mesh.Node) error {
+		err := n.ChangeCore(ctx, add, remove)
+		if gone++; !errors.Is(err, mesh.ErrInvalidOption) {
+			gone = 0
+		}
+		switch {
+		case gone <= len(ask):
+			return err
+		case add == "":
+			return nil
+		}
+		return n.ChangeCore(ctx, add, "")
+	})
+	o.list, o.seeds = next, make(map[string][]string)
+	for _, host := range o.drill.Lockers.Hosts { // in turn: to the one whose entry went, and to clients that may find none of the core
+		old := o.started[host]
+		if host == removed || !slices.ContainsFunc(next, func(entry string) bool { return slices.Contains(old, entry) }) {
+			o.restart(ctx, host, chance)
+		}
+	}
+}
+
+// changeMaxTTL sets another bound of all leases. Processes start with the first one: if all of the core forgets, that counts again.
+func (o *operator) changeMaxTTL(ctx context.Context, chance *rand.Rand) {
+	next := ttl + time.Duration(chance.Int64N(int64(highest-ttl)))
+	o.insist(ctx, o.drill.Lockers.Hosts, chance, func(ctx context.Context, n *mesh.Node) error { return n.SetMaxTTL(ctx, next) })
+	o.drill.guests.longest = next
+}
+
+// insist asks nodes of these hosts, one after the other, until one says that it is done.
+func (o *operator) insist(ctx context.Context, hosts []string, chance *rand.Rand, ask func(ctx context.Context, n *mesh.Node) error) {
+	w := simulate.WorldOf(ctx)
+	for i := chance.IntN(len(hosts)); ; i++ {
+		host := w.Host(hosts[i%len(hosts)])
+		done := false
+		if p := o.posts[host.Name()]; p.node != nil && host.Up() && host.Incarnation() == p.incarnation {
+			wait := time.Second + upTo(chance, 15*time.Second)
+			patience, cancel := simulate.WithTimeout(ctx, 2*wait) // of a host that is paused, for example
+			host.Do(patience, fmt.Sprint("operator", w.Now()), func(ctx context.Context) {
+				ctx, cancel := simulate.WithTimeout(ctx, wait)
+				defer cancel()
+				o.asks++
+				defer func() { o.asks-- }()
+				err := ask(ctx, p.node)
+				simulate.Logf(ctx, "operator: %v", err)
+				done = err == nil
+			})
+			cancel()
+		}
+		if done || simulate.Sleep(ctx, time.Second) != nil {
+			return
+		}
+	}
+}
+
+// restart ends the process of a host, if it runs, and waits until another one has begun.
+func (o *operator) restart(ctx context.Context, name string, chance *rand.Rand) {
+	host := simulate.WorldOf(ctx).Host(name)
+	before := host.Incarnation()
+	if chance.IntN(2) == 0 {
+		host.Leave()
+	} else {
+		host.Crash()
+	}
+	for host.Incarnation() == before {
+		if simulate.Sleep(ctx, time.Second) != nil {
+			return
+		}
+		if !host.Up() && chance.IntN(2) == 0 {
+			host.Restart()
+		}
+	}
+}
