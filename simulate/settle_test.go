@@ -185,3 +185,31 @@ func TestWhoMayBeWaitedForIsNotLeftOut(t *testing.T) {
 		t.Error(got.Err)
 	}
 }
+
+// Promise: C4, G6: a mesh is founded though nodes end on the way. In hostile 26046, of five, two nodes have accepted the values of
+// different roll calls, each with an incarnation that has ended since.
+func TestFoundedThoughNodesEnd(t *testing.T) {
+	if got := simulate.Play(simulate.Options{
+		Seed: 26046, Profile: simulate.Hostile, Only: []string{"hold/1", "leave/1", "join/1", "power-off/1", "reset/6", "leave/2"},
+		Set: map[string]int64{"*": simulate.Least, "founders": 5, "hosts": 5, "net-lose-calls-percent": 15},
+	}, drill.Play); got.Err != nil {
+		t.Error(got.Err)
+	}
+}
+
+// Promise: C5, C11: an operator changes the list, up to three times, and MaxTTL, through all faults: each change is carried out,
+// no second mesh is founded, and nobody is left behind. Each of these worlds has failed.
+func TestChangesThroughStorms(t *testing.T) {
+	for _, tt := range []struct {
+		seed    uint64
+		profile simulate.Profile
+	}{
+		{911, simulate.Calm}, {5921, simulate.WAN}, {5953, simulate.Flaky}, {16147, simulate.WAN}, {26046, simulate.Hostile},
+	} {
+		if got := simulate.Play(simulate.Options{
+			Seed: tt.seed, Profile: tt.profile, Set: map[string]int64{"list-changes": 8, "ttl-changes": 8},
+		}, drill.Play); got.Err != nil {
+			t.Errorf("%d, %v: %v", tt.seed, tt.profile, got.Err)
+		}
+	}
+}
