@@ -21,11 +21,18 @@ type liveFleet struct {
 	seeds map[string][]string
 	nodes map[string]*mesh.Node
 	bare  string // a host without a state directory
+	opts  []mesh.Option
 }
 
 func newLiveFleet(t *testing.T, w *simulate.World, hosts ...string) *liveFleet {
 	t.Helper()
-	f := &liveFleet{t: t, w: w, seeds: make(map[string][]string), nodes: make(map[string]*mesh.Node)}
+	return newLiveFleetOf(t, w, nil, hosts...)
+}
+
+// newLiveFleetOf is a fleet whose nodes have options.
+func newLiveFleetOf(t *testing.T, w *simulate.World, opts []mesh.Option, hosts ...string) *liveFleet {
+	t.Helper()
+	f := &liveFleet{t: t, w: w, seeds: make(map[string][]string), nodes: make(map[string]*mesh.Node), opts: opts}
 	for _, h := range hosts {
 		f.start(h, hosts)
 	}
@@ -37,7 +44,7 @@ func newLiveFleet(t *testing.T, w *simulate.World, hosts ...string) *liveFleet {
 func (f *liveFleet) start(host string, seeds []string, opts ...mesh.Option) {
 	f.seeds[host] = seeds
 	f.w.Host(host).Go("start", func(ctx context.Context) {
-		opts := append([]mesh.Option{mesh.WithName(host), mesh.WithShards(4)}, opts...)
+		opts := append([]mesh.Option{mesh.WithName(host), mesh.WithShards(4)}, append(f.opts, opts...)...)
 		if host != f.bare {
 			opts = append(opts, mesh.WithStateDir("/var/lib/"+host))
 		}
@@ -245,6 +252,32 @@ func TestSeedsLagBehind(t *testing.T) {
 	f.start("e", []string{"a", "b", "c", "e"})
 	f.insist("e", "", "a")
 	f.must(time.Minute, "four again", func() bool { return f.healthy("a", "b", "c", "e") })
+}
+
+// Promise: C11, C7: where shards have two voters, one of three is removed, and later one of two: no shard begins again, which would
+// cost a quiet time, and no grant waits for long.
+func TestRemovedWhereTwoVote(t *testing.T) {
+	w := simulate.New(simulate.Options{Seed: 10})
+	defer w.Close()
+	f := newLiveFleetOf(t, w, []mesh.Option{mesh.WithReplicas(1), mesh.WithFound()}, "a", "b", "c")
+	longest := f.pauses("a")
+	f.must(time.Minute, "out of its quiet time", func() bool { return *longest > 0 })
+	if err := w.Run(15 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	*longest = 0
+	for _, goes := range []string{"c", "b"} {
+		if err := f.change("a", "", goes); err != nil {
+			t.Fatal(err)
+		}
+		f.must(20*time.Second, "fewer", func() bool { return f.healthy("a") })
+	}
+	if err := w.Run(15 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if *longest > 2*time.Second {
+		t.Errorf("a pause of %v", *longest)
+	}
 }
 
 // Promise: C11: one of three is replaced, in two steps, by a node that has the list of the end from its start. It keeps no lists, so

@@ -408,7 +408,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	lives := func(voters []transport.ID, lives func(transport.ID) bool) bool {
 		n := 0
 		for _, id := range voters {
-			if m.bound(id) && lives(id) {
+			if (m.bound(id) || id == m.table.Dropped) && lives(id) { // it votes until it is moved away, though its entry was dropped
 				n++
 			}
 		}

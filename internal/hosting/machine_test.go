@@ -386,6 +386,8 @@ func TestRecover(t *testing.T) {
 	became := []Seen{{Voters: list{2, 4, 5}}}
 	led := []Seen{{Voters: list{1, 2, 3}, Led: true}}
 	all, spares := list{1, 2, 3, 4, 5, 12, 13}, list{4, 5}
+	shrunk := after(tableOf(5, 1, 2), func(t *core.Table, _ *core.Shard) { t.Seats, t.Dropped = slices.Delete(t.Seats, 1, 2), 2 })
+	pair := []Seen{{Voters: list{1, 2}}}
 	for _, tt := range []struct {
 		name  string
 		table *core.Table
@@ -414,6 +416,9 @@ func TestRecover(t *testing.T) {
 		{"a moment ago, so", kept, 2, Grace - 1, became, all, ""},
 		{"the next voters live", moving, 4, orphaned - 1, nil, all, ""},
 		{"for long", moving, 4, orphaned, nil, all, "recovers on [4 5 13]"},
+		{"one of two voters has no entry any more, and votes", shrunk, 1, Grace - 1, pair, all, ""},
+		{"and is connected: the leader moves its vote", shrunk, 1, lost - 1, pair, all, ""},
+		{"it is silent", shrunk, 1, Grace, pair, list{1, 3, 4, 5}, "recovers on [3 4 5]"},
 		{"without a seat", two, 9, time.Hour, nil, all, ""},
 	} {
 		m := New(tt.self)

@@ -50,8 +50,8 @@ const usual = 7
 
 // New draws a drill's sizes from the seed of w, which must be new, and makes its hosts.
 // The sizes are hosts, and how many of them are the core, shards, their replicas (1, 3 or 5), lockers and guests on each
-// host, keys of each kind, whether clients open a port, what guests do most and how fast, errands, whether thousands come at once, the
-// seconds that the storm lasts, and how many faults and calls
+// host, keys of each kind, whether clients open a port, how often an operator changes the list and MaxTTL, what guests do most
+// and how fast, errands, whether thousands come at once, the seconds that the storm lasts, and how many faults and calls
 // there must be at least: a storm with fewer goes on for longer.
 func New(w *simulate.World) *Drill {
 	d := &Drill{world: w}
