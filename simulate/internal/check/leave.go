@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmesh/mesh/transport"
@@ -35,7 +36,8 @@ func (o *Observer) Leaving(node transport.ID, ctx context.Context) {
 }
 
 // Left implements env.Observer: what is held still has ended for its holders (G9, P32). A node that
-// leaves on a good day hands over all that it has, if two others have a seat.
+// leaves on a good day hands over all that it has, if two others have a seat, as it knows itself: the list may have changed a
+// moment ago.
 func (o *Observer) Left(node transport.ID, handed bool) {
 	w := o.world
 	for _, c := range o.h.calls {
@@ -45,9 +47,15 @@ func (o *Observer) Left(node transport.ID, handed bool) {
 	}
 	var others []string // two can do without it
 	seats := 0
+	var known []transport.ID
+	for _, n := range w.Living() {
+		if n.ID == node {
+			known = n.Seats()
+		}
+	}
 	for p, n := range w.Living() {
 		seats = max(seats, len(n.Seats()))
-		if n.ID != node && n.Ready() && seated(n) {
+		if n.ID != node && n.Ready() && seated(n) && (known == nil || slices.Contains(known, n.ID)) {
 			others = append(others, p.Host())
 		}
 	}
