@@ -322,9 +322,9 @@ func (n *Node) DeclareDead(ctx context.Context, entry string) error {
 // ChangeCore changes the list of a mesh that runs, on the word of an operator: it adds an entry, removes one, or both; ""
 // is none. The core decides it by its majority; the node whose entry goes need not agree, nor live. Every node of the core whose
 // entry stays first keeps the next list in its state directory ([WithStateDir]), where its next process finds it, and
-// takes it in place of its seeds, also of seeds that are a list which it kept before. Nothing restarts, and no lock is lost.
-// Make the next list the seeds of all processes when you start them next; clients need not be restarted for it, as long as
-// their seeds and the list have an entry in common.
+// takes it in place of its seeds. Nothing restarts, and no lock is lost. Make the next list the seeds of all
+// processes when you start them next; clients need not be restarted for it, as long as their seeds and the list have an
+// entry in common. Where a node was started with a list of before, adding an entry that is there gives it the one of now.
 //
 // ChangeCore returns nil when the list is in force, and all of those nodes keep it. The node at a new entry may be started before or
 // after. Its seeds are the next list; where an entry of three or fewer is to be replaced, all of these and its own, and

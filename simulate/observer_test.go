@@ -155,11 +155,13 @@ type looked struct {
 	mesh     uint64
 	replicas []env.Replica
 	seats    []transport.ID
+	entries  string // a letter for each seat
 }
 
 func (n *looked) Mesh() uint64                { return n.mesh }
 func (n *looked) Replicas() []env.Replica     { return n.replicas }
 func (n *looked) Seats() []transport.ID       { return n.seats }
+func (n *looked) Entries() []string           { return strings.Split(n.entries, "") }
 func (*looked) Generations() []env.Generation { return nil }
 func (*looked) Pending() bool                 { return false }
 func (*looked) Ready() bool                   { return true }
@@ -169,6 +171,43 @@ func (*looked) Asked(int, uint64, uint64) string                                
 func (*looked) Break(int)                                                         {}
 func (*looked) Corrupt(int)                                                       {}
 func (*looked) Leave(context.Context) error                                       { return nil }
+
+// TestMeshesWhereTheListChanges: what is left of a mesh at entries that were dropped may live on beside the next one, if it can
+// decide nothing (C11).
+func TestMeshesWhereTheListChanges(t *testing.T) {
+	type ids = []transport.ID
+	for _, tt := range []struct {
+		name    string
+		seats   ids // of the mesh before; nodes 1 and 2 live, on hosts a and b
+		entries string
+		voters  ids
+		relists bool
+		want    string
+	}{
+		{"one of three, which was dropped", ids{1, 8, 9}, "acd", nil, true, ""},
+		{"in a world in which no list changes", ids{1, 8, 9}, "acd", nil, false, "G1 founding"},
+		{"one of three, at an entry of the next one", ids{1, 8, 9}, "bcd", nil, true, "G1 founding"},
+		{"most of the core", ids{1, 2, 9}, "acd", nil, true, "G1 founding"},
+		{"the only one that ever came", ids{1, 0}, "ac", nil, true, "G1 founding"},
+		{"most voters of a shard", ids{1, 2, 7, 8, 9}, "acdef", ids{1, 2, 9}, true, "G1 founding"},
+	} {
+		w := New(Options{})
+		w.History().Relists = tt.relists
+		before := &looked{mesh: 7, seats: tt.seats, entries: tt.entries}
+		if tt.voters != nil {
+			before.replicas = []env.Replica{{Voters: tt.voters}}
+		}
+		for i, host := range []string{"a", "b"} {
+			w.Host(host).process.Inspect(transport.ID(i+1), before)
+		}
+		w.Host("c").process.Inspect(3, &looked{mesh: 8, seats: ids{3}, entries: "b"})
+		w.observer().Founded(3, 8)
+		if err := w.Err(); (err != nil) != (tt.want != "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		w.Close()
+	}
+}
 
 // TestVotersHaveWhatIsApplied: what a leader has applied when it comes to count by a configuration is with most
 // of its voters (P30).

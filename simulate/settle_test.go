@@ -198,7 +198,7 @@ func TestFoundedThoughNodesEnd(t *testing.T) {
 }
 
 // Promise: C5, C11: an operator changes the list, up to three times, and MaxTTL, through all faults: each change is carried out,
-// no second mesh is founded, and nobody is left behind. Each of these worlds has failed.
+// no second mesh is founded, and nobody is left behind. Worlds of these seeds have failed.
 func TestChangesThroughStorms(t *testing.T) {
 	for _, tt := range []struct {
 		seed    uint64

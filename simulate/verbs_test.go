@@ -658,6 +658,7 @@ type inspectedProbe struct {
 	broken []int
 }
 
+func (*inspectedProbe) Entries() []string     { return nil }
 func (*inspectedProbe) Seats() []transport.ID { return nil }
 func (p *inspectedProbe) Ready() bool         { return p.ready }
 

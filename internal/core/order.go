@@ -26,23 +26,18 @@ func IsOngoing(err error) bool {
 // Order notes that an operator wants another list, sorted. What holds for Relist must hold now. But once the last change is
 // made, complete or not, it may be taken back, by an order for the list before; and the list of now may be ordered for
 // those that do not have it. The first is what an operator may do by restarts while the change is not complete; once it is,
-// all have the list of now, and that before is the next one. An order for the list of now does not stand in the way of one for a
-// list that all have who lack that of now: a node that came with it already.
+// all have the list of now, and that before is the next one.
 func (t *Table) Order(list []string) (*Table, error) {
 	now, to := named(t.List()), named(list)
-	made := *t
-	if made.Ordered == now {
-		made.Ordered = ""
-	}
 	switch {
 	case t.Wants(list):
 		return nil, errSameList
-	case made.Ordered != "":
+	case t.Ordered != "" && t.Ordered != now:
 		return nil, errOrdered // some may have that list already, from which this one is too far
 	case to == now:
 	case to == t.Was && t.step(list) == nil:
 	default:
-		if _, err := made.Relist(list); err != nil {
+		if _, err := t.Relist(list); err != nil {
 			return nil, err
 		}
 	}

@@ -73,11 +73,6 @@ func TestOrder(t *testing.T) {
 		{"the list before is too far", ordered(having(serving("abcd", 1, 2, 3), "abcd", "abcd", "abcd", "abc"), "", "ef"), order("ef"), errTooFar, nil},
 		{"the list of now is ordered for those that lack it", having(serving("abcd", 1, 2, 3), "abcd", "abc", "abcd", "abcd"), order("abcd"), nil, has("a b c d", "abcd")},
 
-		// A node came with the list that is next: it was to take the place of another one, in two steps.
-		{"the next list, which the one has that lacks the list of now", ordered(having(serving("abcd", 1, 2, 3, 4), "abcd", "abcd", "abcd", "bcd"), "abcd", "abc"), order("bcd"), nil, has("b c d", "abcd")},
-		{"which that one does not propose", ordered(having(serving("abcd", 1, 2, 3, 4), "abcd", "abcd", "abcd", "bcd"), "abcd", "abc"), relist("bcd"), errOrdered, nil},
-		{"the next list, while one lacks both", ordered(having(serving("abcd", 1, 2, 3, 4), "abcd", "abcd", "abc", "bcd"), "abcd", "abc"), order("bcd"), errOngoing, nil},
-
 		{"the first has it", ordered(serving("abc", 1, 2, 3), "abcd", ""), start("a", "abcd"), nil, has("a b c d", "abc")},
 		{"and proposes it", ordered(having(serving("abc", 1, 2, 3), "abcd", "abc", "abc"), "abcd", ""), relist("abcd"), nil, has("a b c d", "abcd")},
 		{"another list is not decided on", ordered(having(serving("abc", 1, 2, 3), "abcd", "abc", "ab"), "abcd", ""), relist("ab"), errOngoing, nil},

@@ -37,6 +37,8 @@ type Inspected interface {
 	// Seats returns the node that has the seat of each entry of the mesh's list, as far as this one knows; zero: none
 	// yet. Nil if it knows of no mesh.
 	Seats() []transport.ID
+	// Entries returns the entries of the mesh's list, as far as this node knows, in the order of Seats. Nil if it knows of no mesh.
+	Entries() []string
 	// Generations returns, by shard, in which generation it lives, as far as this node knows. Nil if it knows of no
 	// mesh.
 	Generations() []Generation

@@ -202,8 +202,12 @@ func (l *shardLoop) fence(fenced bool) {
 	l.core.fenced = fenced
 }
 
-// fits reports whether this node, which is in a mesh with the parameters of before, can go over to another one.
+// fits reports whether this node, which is in a mesh with the parameters of before, can go over to another one. Where leases are to be
+// shorter without a command, holds of fixed length would outlast what quiet times go by.
 func (n *Node) fits(before, next founding.Params) bool {
+	if next.MaxTTL < before.MaxTTL && !before.Changed && !next.Changed {
+		return false
+	}
 	return before.Like(next) && n.wants().Follows(n.name, next) == nil
 }
 

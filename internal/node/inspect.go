@@ -89,6 +89,14 @@ func (n *Node) Seats() (all []transport.ID) {
 	return all
 }
 
+// Entries implements env.Inspected.
+func (n *Node) Entries() []string {
+	if t := n.shards.core.table; t != nil {
+		return t.List()
+	}
+	return nil
+}
+
 // Generations implements env.Inspected.
 func (n *Node) Generations() (all []env.Generation) {
 	if t := n.shards.core.table; t != nil {

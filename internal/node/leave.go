@@ -164,7 +164,7 @@ func (l *shardLoop) needed() (needed int) {
 // misses returns 1 if others could do without this node, were it connected with all that stay.
 func (l *shardLoop) misses() int {
 	t, stay := l.core.table, 0
-	if t == nil || l.dispensable() {
+	if t == nil || l.core.fenced || len(l.replicas) == 0 || l.dispensable() {
 		return 0
 	}
 	for _, id := range t.Living() {

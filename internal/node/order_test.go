@@ -93,6 +93,7 @@ func TestMeshesOfOtherMaxTTL(t *testing.T) {
 		{"it was changed, and this node asks for something else", Config{MaxTTL: time.Hour}, changed, usual, true},
 		{"founders have what it was changed to, and this node asks for what was before", Config{MaxTTL: usual.MaxTTL}, changed, long, true},
 		{"it was changed, and this node needs long leases", Config{LeaseTTL: time.Hour}, changed, usual, false},
+		{"leases are shorter, and no command said so", Config{}, long, usual, false},
 		{"other shards", Config{}, changed, other, false},
 	} {
 		n := &Node{cfg: tt.asks}

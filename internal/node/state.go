@@ -107,10 +107,7 @@ func (l *shardLoop) keep() {
 	}
 	s := state.State{
 		MeshName: l.core.table.Params.MeshName, Mesh: l.core.table.Mesh, Node: transport.ID(l.node.id),
-		Floor: max(k.last.Floor, l.core.seat.Floor()), Quiet: l.core.seat.Quiet(), Seeds: k.last.Seeds, List: k.last.List, Past: k.last.Past,
-	}
-	if k.list != "" {
-		s.Keep(k.list)
+		Floor: max(k.last.Floor, l.core.seat.Floor()), Quiet: l.core.seat.Quiet(), Seeds: k.last.Seeds, List: cmp.Or(k.list, k.last.List),
 	}
 	soon := s
 	soon.Floor = k.last.Floor

@@ -17,7 +17,11 @@ func (m *Machine) handle(now time.Duration, from transport.ID, msg message) {
 			m.send(from, shown{pack(t)})
 		}
 	case shown:
-		m.saw(from, msg.Table.unpack())
+		t := msg.Table.unpack()
+		m.saw(from, t)
+		if own := m.acceptor.Table(); own != nil && own.Stamp.Roll == t.Stamp.Roll {
+			m.learn(now, t) // it is decided: nobody who has a seat in it need say that he knows it
+		}
 	case answer, proposed, value, written, confirmed, refused:
 		if m.attempt != nil && !m.attempt.moot(m.acceptor) {
 			m.attempt.answered(m, now, from, msg)

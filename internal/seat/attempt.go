@@ -101,14 +101,10 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 	}
 }
 
-// decided: this node's attempt has come to a decision. All that it concerns are shown it. Where this node has no seat in it,
-// it was another one's, which has ended perhaps. This one cannot take it over, and would make it again and again: it leaves
-// that to those that can.
+// decided: this node's attempt has come to a decision. All that it concerns are shown it.
 func (m *Machine) decided(now time.Duration, t *core.Table, others []transport.ID) {
 	m.attempt = nil
-	if !m.learn(now, t) {
-		m.miss(now)
-	}
+	m.learn(now, t)
 	to := slices.Concat(t.Bound(), others)
 	for _, e := range m.book.entries {
 		if e.node != 0 {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,16 +24,13 @@ type State struct {
 	Quiet    time.Duration // for how long a mesh that is founded anew must grant nothing, for the sake of earlier leases
 	Seeds    string        // with which Node was started: entries, sorted, with blanks between them
 	List     string        // the core's list in their place, to which an operator has changed it since; "": none
-	Past     string        // the lists kept since then in whose place List has come, oldest first, one a line
 }
 
 // Start returns the list with which a node starts whose seeds are these, sorted: the one that it keeps; but the seeds, if they are
-// other ones than before, and not a list that the one kept came after. So whatever the operator changed last counts, also where
-// configurations lag behind. The state keeps which that is.
+// other ones than before. So whatever the operator changed last counts. The state keeps which that is.
 func (s *State) Start(seeds []string) (list []string, kept bool) {
-	now := strings.Join(seeds, " ")
-	if now != s.Seeds && !slices.Contains(strings.Split(s.Past, "\n"), now) || now == s.List {
-		s.Seeds, s.List, s.Past = now, "", ""
+	if now := strings.Join(seeds, " "); now != s.Seeds {
+		s.Seeds, s.List = now, ""
 	}
 	if s.List == "" {
 		return seeds, false
@@ -42,17 +38,8 @@ func (s *State) Start(seeds []string) (list []string, kept bool) {
 	return strings.Fields(s.List), true
 }
 
-// Keep has another list kept.
-func (s *State) Keep(list string) {
-	if list == s.List {
-		return
-	}
-	past := slices.DeleteFunc(append(strings.Split(s.Past, "\n"), s.List), func(l string) bool { return l == "" || l == list })
-	s.List, s.Past = list, strings.Join(past[max(len(past)-maxPast, 0):], "\n")
-}
-
 // MaxSize bounds the encoded form, in bytes.
-const MaxSize = 1 << 18
+const MaxSize = 1 << 16
 
 // Limits of a State's fields.
 const (
@@ -60,7 +47,6 @@ const (
 	maxFloor = 1 << 53
 	maxQuiet = 1000 * time.Hour // more than 24h·(1+2ρ)
 	maxList  = 64 * 256         // of entries in one string
-	maxPast  = 8                // lists in Past
 )
 
 // magic begins the file, and says in which version it is.
@@ -88,7 +74,7 @@ func Decode(b []byte) (s State, err error) {
 	if err := wire.Unmarshal(body[len(magic):], &s, MaxSize, 16); err != nil {
 		return State{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if len(s.MeshName) > maxName || s.Floor > maxFloor || s.Quiet < 0 || s.Quiet > maxQuiet || len(s.Seeds) > maxList || len(s.List) > maxList || len(s.Past) > maxPast*(maxList+1) {
+	if len(s.MeshName) > maxName || s.Floor > maxFloor || s.Quiet < 0 || s.Quiet > maxQuiet || len(s.Seeds) > maxList || len(s.List) > maxList {
 		return State{}, fmt.Errorf("%w: a field is out of range", ErrDamaged)
 	}
 	return s, nil

@@ -137,8 +137,15 @@ func (o *operator) changeList(ctx context.Context, chance *rand.Rand) {
 			ask = append(ask, entry[:len(entry)-len(port)])
 		}
 	}
-	gone := 0 // of the nodes, as many as have said in turn that there is no such entry: the answer before was lost
+	stays := next[0]
+	if stays == add {
+		stays = next[len(next)-1]
+	}
+	gone, tries := 0, 0 // of the nodes, as many as have said in turn that there is no such entry: the answer before was lost
 	o.insist(ctx, ask, chance, func(ctx context.Context, n *mesh.Node) error {
+		if tries++; tries%3 == 0 && stays != add { // a node may have started with seeds of before: it is given the list of now
+			_ = n.ChangeCore(ctx, stays, "")
+		}
 		err := n.ChangeCore(ctx, add, remove)
 		if gone++; !errors.Is(err, mesh.ErrInvalidOption) {
 			gone = 0

@@ -123,10 +123,15 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	o.meshes[node] = mesh
 	w := o.world
 	seen := []uint64{mesh}
+	var list []string
 	for _, n := range w.Living() {
-		if n.ID == node && !seated(n) {
+		if n.ID != node {
+			continue
+		}
+		if !seated(n) {
 			return // it follows those that have a seat
 		}
+		list = n.Entries()
 	}
 	if !slices.Contains(o.founded, mesh) {
 		if o.founded = append(o.founded, mesh); len(o.founded) > 1 {
@@ -135,7 +140,7 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	}
 	for p, n := range w.Living() {
 		id := n.Mesh()
-		if id == 0 || slices.Contains(seen, id) || !seated(n) || w.Relists() && !o.decides(id) {
+		if id == 0 || slices.Contains(seen, id) || !seated(n) || w.Relists() && !o.decides(id, list) {
 			continue
 		}
 		if seen = append(seen, id); len(seen) > max(1, w.Meshes()) {
@@ -145,8 +150,9 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 }
 
 // decides reports whether the nodes of a mesh that live can still decide anything, as far as they know themselves: they
-// are a majority of its core, or of the voters of a shard.
-func (o *Observer) decides(mesh uint64) bool {
+// are a majority of its core, or of the voters of a shard. One at an entry of a list was to be asked before another mesh was founded
+// there, and counts as well.
+func (o *Observer) decides(mesh uint64, list []string) bool {
 	alive := make(map[transport.ID]bool)
 	for _, n := range o.world.Living() {
 		alive[n.ID] = alive[n.ID] || n.Mesh() == mesh
@@ -167,7 +173,7 @@ func (o *Observer) decides(mesh uint64) bool {
 		if n.Mesh() != mesh {
 			continue
 		}
-		if most(n.Seats()) {
+		if i := slices.Index(n.Seats(), n.ID); most(n.Seats()) || i >= 0 && slices.Contains(list, n.Entries()[i]) {
 			return true
 		}
 		for _, r := range n.Replicas() {
