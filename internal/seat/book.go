@@ -384,15 +384,26 @@ func (m *Machine) told() told {
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
-	for _, a := range [...]*core.Table{r.Accepted, r.Proposed} {
-		if a != nil {
-			t.Accepts = append(t.Accepts, a.Bound()...)
+	if of := [...]*core.Table{r.Table, r.Accepted, r.Proposed}; of != m.accepts.of {
+		m.accepts.of, m.accepts.ids = of, accepts(r)
+	}
+	t.Accepts = m.accepts.ids
+	return t
+}
+
+// accepts returns who is bound in what a node has accepted, and not in the table that it knows, sorted.
+func accepts(r core.Report) (ids []transport.ID) {
+	for _, t := range [...]*core.Table{r.Accepted, r.Proposed} {
+		if t != nil {
+			ids = append(ids, t.Bound()...)
 		}
 	}
-	t.Accepts = slices.DeleteFunc(t.Accepts, func(id transport.ID) bool { return r.Table != nil && slices.Contains(r.Table.Bound(), id) })
-	slices.Sort(t.Accepts)
-	t.Accepts = slices.Compact(t.Accepts)
-	return t
+	if r.Table != nil {
+		bound := r.Table.Bound()
+		ids = slices.DeleteFunc(ids, func(id transport.ID) bool { return slices.Contains(bound, id) })
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // spread tells all entries what this node knows and promised, and who is connected, if that has changed. It tells the

@@ -156,6 +156,10 @@ type Machine struct {
 	moved   bool          // its mesh gave way to another one, in which it is now
 	alone   time.Duration // when it last was not alone in that, while the one that it has left lives
 
+	accepts struct {
+		of  [3]*core.Table // by which ids was computed: the table known, and what was accepted
+		ids []transport.ID
+	}
 	serving *core.Table // of the generation that serves: what a node without a seat goes by
 	state   State
 	brief   told
