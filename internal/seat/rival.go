@@ -162,7 +162,7 @@ func (m *Machine) stranger(t, own *core.Table, entry string) error {
 	case t.Before(own):
 		return nil
 	}
-	return m.cfg.Wants.Follows(m.cfg.Self.Name, t.Params)
+	return m.cfg.Wants.Fits(m.cfg.Self.Name, t.Params)
 }
 
 // prefer returns which of two tables that serve this node goes by, if it has no seat. Of two meshes it is the earlier
