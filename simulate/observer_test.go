@@ -178,7 +178,7 @@ func TestMeshesWhereTheListChanges(t *testing.T) {
 	type ids = []transport.ID
 	for _, tt := range []struct {
 		name    string
-		seats   ids // of the mesh before; nodes 1 and 2 live, on hosts a and b
+		seats   ids // of the mesh before, of which nodes 1, 2 and 4 live
 		entries string
 		voters  ids
 		relists bool
@@ -188,6 +188,7 @@ func TestMeshesWhereTheListChanges(t *testing.T) {
 		{"in a world in which no list changes", ids{1, 8, 9}, "acd", nil, false, "G1 founding"},
 		{"one of three, at an entry of the next one", ids{1, 8, 9}, "bcd", nil, true, "G1 founding"},
 		{"most of the core", ids{1, 2, 9}, "acd", nil, true, "G1 founding"},
+		{"most of it, and one has a seat in the next one, and has not heard of that yet", ids{1, 4, 9}, "abd", nil, true, ""},
 		{"the only one that ever came", ids{1, 0}, "ac", nil, true, "G1 founding"},
 		{"most voters of a shard", ids{1, 2, 7, 8, 9}, "acdef", ids{1, 2, 9}, true, "G1 founding"},
 	} {
@@ -197,10 +198,10 @@ func TestMeshesWhereTheListChanges(t *testing.T) {
 		if tt.voters != nil {
 			before.replicas = []env.Replica{{Voters: tt.voters}}
 		}
-		for i, host := range []string{"a", "b"} {
-			w.Host(host).process.Inspect(transport.ID(i+1), before)
+		for i, host := range []string{"a", "b", "d"} {
+			w.Host(host).process.Inspect(ids{1, 2, 4}[i], before)
 		}
-		w.Host("c").process.Inspect(3, &looked{mesh: 8, seats: ids{3}, entries: "b"})
+		w.Host("c").process.Inspect(3, &looked{mesh: 8, seats: ids{4, 3}, entries: "b "})
 		w.observer().Founded(3, 8)
 		if err := w.Err(); (err != nil) != (tt.want != "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)

@@ -123,7 +123,7 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	o.meshes[node] = mesh
 	w := o.world
 	seen := []uint64{mesh}
-	var list []string
+	var founder Node
 	for _, n := range w.Living() {
 		if n.ID != node {
 			continue
@@ -131,7 +131,7 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 		if !seated(n) {
 			return // it follows those that have a seat
 		}
-		list = n.Entries()
+		founder = n
 	}
 	if !slices.Contains(o.founded, mesh) {
 		if o.founded = append(o.founded, mesh); len(o.founded) > 1 {
@@ -140,7 +140,7 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	}
 	for p, n := range w.Living() {
 		id := n.Mesh()
-		if id == 0 || slices.Contains(seen, id) || !seated(n) || w.Relists() && !o.decides(id, list) {
+		if id == 0 || slices.Contains(seen, id) || !seated(n) || w.Relists() && !o.decides(id, founder) {
 			continue
 		}
 		if seen = append(seen, id); len(seen) > max(1, w.Meshes()) {
@@ -150,12 +150,17 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 }
 
 // decides reports whether the nodes of a mesh that live can still decide anything, as far as they know themselves: they
-// are a majority of its core, or of the voters of a shard. One at an entry of a list was to be asked before another mesh was founded
-// there, and counts as well.
-func (o *Observer) decides(mesh uint64, list []string) bool {
+// are a majority of its core, or of the voters of a shard. One at an entry of the founder's list was to be asked before that
+// founded another mesh, and counts as well. Those that have a seat in the next mesh were asked, are fenced, and hear of it soon.
+func (o *Observer) decides(mesh uint64, founder Node) bool {
+	var list []string
+	var asked []transport.ID
+	if founder.Inspected != nil {
+		list, asked = founder.Entries(), founder.Seats()
+	}
 	alive := make(map[transport.ID]bool)
 	for _, n := range o.world.Living() {
-		alive[n.ID] = alive[n.ID] || n.Mesh() == mesh
+		alive[n.ID] = alive[n.ID] || n.Mesh() == mesh && !slices.Contains(asked, n.ID)
 	}
 	most := func(ids []transport.ID) bool {
 		lives, all := 0, 0
@@ -170,7 +175,7 @@ func (o *Observer) decides(mesh uint64, list []string) bool {
 		return lives > all/2
 	}
 	for _, n := range o.world.Living() {
-		if n.Mesh() != mesh {
+		if !alive[n.ID] {
 			continue
 		}
 		if i := slices.Index(n.Seats(), n.ID); most(n.Seats()) || i >= 0 && slices.Contains(list, n.Entries()[i]) {
