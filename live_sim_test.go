@@ -263,7 +263,7 @@ func TestRemovedWhereTwoVote(t *testing.T) {
 	f := newLiveFleetOf(t, w, []mesh.Option{mesh.WithReplicas(1), mesh.WithFound()}, "a", "b", "c")
 	longest := f.pauses("a")
 	f.must(time.Minute, "out of its quiet time", func() bool { return *longest > 0 })
-	if err := w.Run(15 * time.Second); err != nil {
+	if err := w.Run(3 * time.Second); err != nil {
 		t.Fatal(err)
 	}
 	*longest = 0
@@ -273,7 +273,7 @@ func TestRemovedWhereTwoVote(t *testing.T) {
 		}
 		f.must(20*time.Second, "fewer", func() bool { return f.healthy("a") })
 	}
-	if err := w.Run(15 * time.Second); err != nil {
+	if err := w.Run(11 * time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if *longest > 2*time.Second {

@@ -212,7 +212,7 @@
 //
 // What the model does not show yet: time, that is the quiet time and stalls. What random walks alone
 // show: a second change of the list, and roll calls while a list of three or more changes. Whole worlds
-// have up to five entries. Some of the largest are explored to a depth only, with short calls to six to ten steps: see worlds
+// have up to five entries. Some of the largest are explored to a depth only, those with short calls to six to nine steps: see worlds
 // in its test.
 //
 // # Three courses of events

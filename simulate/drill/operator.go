@@ -15,7 +15,7 @@ import (
 
 // operator changes the mesh while it lives, through all faults: its list (C11), and MaxTTL (C5). It sees to what
 // an operator has to: it starts the process at a new entry with the next list, ends the one whose entry went, and
-// gives all others the new values for their next start. All processes keep state directories then.
+// gives all others the next list for their next start. All processes keep state directories then.
 //
 // It never ends a quiet time and declares nobody dead: in a storm nobody can know that either is true.
 type operator struct {
@@ -61,7 +61,7 @@ func newOperator(w *simulate.World, d *Drill) *operator {
 	return o
 }
 
-// seedsOf returns the list with which a host's next process starts.
+// seedsOf returns the list with which a host's process starts now, and notes it.
 func (o *operator) seedsOf(host string) []string {
 	seeds, ok := o.seeds[host]
 	if !ok {
@@ -114,12 +114,9 @@ func (o *operator) changeList(ctx context.Context, chance *rand.Rand) {
 		added = others[newcomer%len(others)]
 		add = added + port
 	}
-	if how != 0 && (len(list) > 1 || add != "") {
+	if how != 0 && len(list) > 1 { // a core of one grows first
 		remove = list[goer]
 		removed = remove[:len(remove)-len(port)]
-	}
-	if len(list) == 1 {
-		remove, removed = "", "" // a core of one grows first
 	}
 	if add == "" && remove == "" {
 		return
