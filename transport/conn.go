@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -14,6 +15,9 @@ import (
 // frames. Only the rest of a frame that is larger is read straight into its body, in reads that
 // may return more.
 const readBuffer = 32 << 10
+
+// openingBuffer is as much for a handshake, which ends in most cases with the pair keeping another connection.
+const openingBuffer = 1 << 10
 
 // writeBuffer gathers frames for one system call. A body that does not fit fills the buffer;
 // if the rest is larger than the buffer, it is written without being copied.
@@ -59,7 +63,7 @@ func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
 	c.out.init()
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.detach = afterEnd(t.ctx, func() { c.close(errClosed) })
-	c.in = bufio.NewReaderSize(c, readBuffer)
+	c.in = bufio.NewReaderSize(c, openingBuffer)
 	return c
 }
 
@@ -78,6 +82,8 @@ func (c *conn) Read(b []byte) (int, error) {
 func (c *conn) receive(h Handler) error {
 	c.readLock.Lock()
 	defer c.readLock.Unlock()
+	early, _ := c.in.Peek(c.in.Buffered()) // came with the handshake
+	c.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(early), c), readBuffer)
 	id := c.theirs.ID
 	for {
 		if c.muted.Load() {

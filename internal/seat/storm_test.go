@@ -61,6 +61,11 @@ func TestRollingStorms(t *testing.T) {
 			for range 2 {
 				before := w.list
 				w.list = w.nextList()
+				for _, addr := range w.addrs() { // what was dropped must not run any more: see C11
+					if !slices.Contains(before, addr) {
+						w.kill(addr)
+					}
+				}
 				w.roll(before)
 				w.must(w.runUntil(30*time.Second, w.inForce), "the list %v does not come into force after %v", w.list, before)
 			}
@@ -268,9 +273,13 @@ func (w *world) lead() bool {
 	}
 	w.led = w.now
 	done := true
+	living := slices.DeleteFunc(slices.Clone(t.Seats), func(s core.Seat) bool {
+		o := w.byID[s.Node.ID]
+		return o == nil || !o.alive // who is silent is given no vote
+	})
 	for i, s := range t.Shards {
 		var c Change
-		switch to := place(t.Seats, i, t.Params.Replicas); {
+		switch to := place(living, i, t.Params.Replicas); {
 		case !w.commits(life{i, s.Generation}):
 			c = Recover{i, s.Generation, to}
 		case s.Next != nil:
