@@ -98,6 +98,11 @@ func (t *Table) OrderedList() []string {
 // Unfinished says why the last change of the list is not complete, for people; "" if it is.
 func (t *Table) Unfinished() string {
 	now, living := named(t.List()), t.Living()
+	for _, s := range t.Seats { // a node that has the ordered list hinders nobody
+		if s.Node.ID != 0 && s.List != now && t.Ordered != "" && s.List != t.Ordered {
+			return fmt.Sprintf("node %q of %s has the list [%s], and the core has [%s]", s.Node.Name, s.Entry, s.List, now)
+		}
+	}
 	for _, s := range t.Seats {
 		switch {
 		case s.Vacant():

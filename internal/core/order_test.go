@@ -143,6 +143,8 @@ func TestUnfinished(t *testing.T) {
 	moving.Shards[0].Next = ids{1, 2}
 	dropped := serving("abc", 1, 2, 9)
 	dropped.Dropped = 9
+	hindered := having(serving("abc", 1, 2, 3), "ab", "ab", "bc")
+	hindered.Ordered = "a b"
 	for _, tt := range []struct {
 		table *Table
 		want  string
@@ -150,6 +152,7 @@ func TestUnfinished(t *testing.T) {
 		{serving("abc", 1, 2, 3), ""},
 		{having(serving("abc", 1, 2), "abc", "abc", ""), "no node has come to c yet"},
 		{having(serving("abc", 1, 2, 3), "abc", "abc", "ab"), "of c has the list [a b], and the core has [a b c]"},
+		{hindered, "of c has the list [b c], and the core has [a b c]"},
 		{moving, "the voters of shard 0 change"},
 		{serving("abc", 1, 8, 9), "shard 0 has too few voters that live"},
 		{dropped, "node 0000000000000009, whose entry was dropped, still has a vote"},

@@ -32,6 +32,7 @@ type entry struct {
 	name   string       // of node
 	former transport.ID // answered before it, and is connected still
 	next   time.Duration
+	rests  bool          // next is so late because of what was known then: see Machine.rests
 	begun  time.Duration // of the dial under way
 	dials  bool
 	tried  bool  // a dial has ended
@@ -226,7 +227,11 @@ func (m *Machine) contact(now time.Duration) {
 		}
 	}
 	for i := range m.book.entries {
-		if e := &m.book.entries[i]; !e.dials && now >= e.next {
+		e := &m.book.entries[i]
+		if e.rests && !m.rests(e) {
+			e.rests, e.next = false, min(e.next, now+m.upTo(m.pace.contact))
+		}
+		if !e.dials && now >= e.next {
 			e.dials, e.begun = true, now
 			m.emit(Dial{Addr: e.addr})
 		}
@@ -278,7 +283,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 	if e == nil || !e.dials {
 		return
 	}
-	e.dials, e.tried, e.next, e.err = false, true, now+m.upTo(m.pace.contact), nil
+	e.dials, e.tried, e.next, e.err = false, true, now+m.again(), nil
 	if e.begun < m.surely && addr == m.own {
 		e.next = now // what it says may be as old as the dial
 	}
@@ -294,7 +299,7 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 		m.answered(now, e, peer)
 		m.tell(now, peer.ID)
 	}
-	if m.rests(e) {
+	if e.rests = m.rests(e); e.rests {
 		e.next = now + m.upTo(m.pace.rest)
 	}
 }
@@ -360,10 +365,10 @@ func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 }
 
 // tell tells another node what this one knows and promised, and asks it for the same if it does not tell
-// anyway.
+// anyway, or has not for a while.
 func (m *Machine) tell(now time.Duration, id transport.ID) {
 	p := m.book.peers[id]
-	m.tellAnd(now, id, m.own == "" || p == nil || !slices.Contains(p.told.List, m.own))
+	m.tellAnd(now, id, m.own == "" || p == nil || !slices.Contains(p.told.List, m.own) || now >= p.at+2*m.every())
 }
 
 func (m *Machine) tellAnd(now time.Duration, id transport.ID, ask bool) {
@@ -540,20 +545,12 @@ func (m *Machine) several(e entry, now time.Duration) error {
 // counts reports whether what the node p at e has told counts.
 func (m *Machine) counts(e entry, p *peer, now time.Duration) bool {
 	switch {
-	case p.told.Member.ID == 0 || now >= p.at+m.fresh(p):
+	case !m.heardLately(p, now):
 		return false
 	case p.told.Known != core.Stamp{} && p.knows == nil:
 		return false // it has been asked to show that
 	}
 	return m.own == "" || e.back || p.told.Entry == e.addr && m.several(e, now) == nil && m.held(e, now) == nil
-}
-
-// fresh returns for how long counts what a node has told. A client that is connected is told what is new.
-func (m *Machine) fresh(p *peer) time.Duration {
-	if m.own == "" && p.up {
-		return 3 * m.pace.ask
-	}
-	return m.pace.fresh
 }
 
 // former reports whether the node that answered at e before, as at its own entry, is connected still. If the one that

@@ -85,7 +85,7 @@ func (c Move) apply(m *Machine, t *core.Table) (*core.Table, error) {
 // off lasts for seconds. Were that node to get a vote, the change could be neither made nor given up.
 func (m *Machine) hears(id transport.ID) bool {
 	p := m.book.peers[id]
-	return id == m.cfg.Self.ID || p != nil && p.up && m.last < p.at+m.pace.fresh
+	return id == m.cfg.Self.ID || p != nil && p.up && m.heardLately(p, m.last)
 }
 
 func (c Settle) over(t *core.Table) bool {

@@ -131,3 +131,30 @@ func TestAClientParts(t *testing.T) {
 	}
 	holds(t, w.parts-before >= 1 && w.parts-before <= 5, "in a minute it looks there so often:", w.parts-before)
 }
+
+// A client looks soon for a node from which it has parted, once that is at an entry, or no mesh serves.
+func TestAClientLooksAgain(t *testing.T) {
+	w := keeping(t, 3)
+	other := w.boot(fourth)
+	client := w.client(func(c *Config) { c.List = append(slices.Clone(w.list), fourth) })
+	parts := func() {
+		t.Helper()
+		w.must(w.runUntil(35*time.Second, func() bool { return client.links[other.id] != 0 }), "it never looks")
+		w.must(w.runUntil(10*time.Second, func() bool { return client.links[other.id] == 0 }), "it does not part")
+	}
+	looks := func(why string) {
+		t.Helper()
+		w.must(w.runUntil(4*time.Second, func() bool { return client.links[other.id] != 0 }), "the client does not look: %s", why)
+	}
+	parts()
+	w.kill(w.list[0])
+	w.kill(w.list[1])
+	looks("no mesh serves")
+	w.boot(w.list[0], able)
+	w.boot(w.list[1], able)
+	w.must(w.runUntil(10*time.Second, w.serves), "the core does not come back")
+	parts()
+	_, err := w.changes(w.list[0], fourth, "")
+	w.must(err == nil, "refused: %v", err)
+	looks("its node is at an entry now")
+}

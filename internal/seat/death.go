@@ -63,7 +63,7 @@ func (m *Machine) silent(id transport.ID) error {
 				return fmt.Errorf("%w: it is connected with this node", fault.ErrAlive)
 			}
 			n++
-		case p == nil || p.told.Known != t.Stamp || m.last >= p.at+m.pace.fresh:
+		case p == nil || p.told.Known != t.Stamp || !m.heardLately(p, m.last):
 		case !slices.Contains(p.told.Apart, id):
 			return fmt.Errorf("%w: it is connected with node %q", fault.ErrAlive, p.told.Member.Name)
 		default:

@@ -167,13 +167,14 @@ type Machine struct {
 	waiting waiting
 	alarm   alarm
 
+	idle      idle
 	discovery discovery
 	moves     moves
 	standing  *Standing
 	spare     []Away // room that is used again
 }
 
-// pace is how fast a Machine goes. The first is drawn from half to all of it.
+// pace is how fast a Machine goes that is not idle. The first is drawn from half to all of it.
 type pace struct {
 	contact time.Duration // between two dials of an entry; between two times that a client is told unasked
 	fresh   time.Duration // for how long an entry counts as heard
@@ -323,6 +324,7 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 		m.obey(now)
 		m.spread(now)
 		m.stand(now)
+		m.idles(now)
 		m.accuse(now)
 		m.tellOfMoves(now)
 		m.waiting.log(m, now)

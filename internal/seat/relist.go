@@ -115,9 +115,9 @@ func (m *Machine) keeps(s core.Seat, list []string) error {
 		return nil
 	case s.Ended:
 		return fmt.Errorf("node %q of %s has ended: replace or remove %[2]s first, or start another process there", s.Node.Name, s.Entry)
-	case s.Node.ID == m.cfg.Self.ID && m.cfg.Keeps, p != nil && p.told.Keeps && m.last < p.at+m.pace.fresh:
+	case s.Node.ID == m.cfg.Self.ID && m.cfg.Keeps, p != nil && p.told.Keeps && m.heardLately(p, m.last):
 		return nil
-	case s.Node.ID != m.cfg.Self.ID && (p == nil || p.told.Member.ID == 0 || m.last >= p.at+m.pace.fresh):
+	case s.Node.ID != m.cfg.Self.ID && (p == nil || !m.heardLately(p, m.last)):
 		return fmt.Errorf("%w: node %q of %s is not heard, and must keep the list as well; if it is gone for good, replace or remove %[3]s first", errLater, s.Node.Name, s.Entry)
 	}
 	return fmt.Errorf("node %q of %s has no state directory (WithStateDir) in which its next incarnation would find the list: restart the nodes of the core with the next list instead, one after the other", s.Node.Name, s.Entry)
@@ -179,7 +179,8 @@ type heeding struct {
 	warnAt  time.Duration // when it says again that it cannot
 }
 
-// heed has the list kept that is ordered, if this node has a seat, and another list.
+// heed has the list kept that is ordered, if this node has a seat, and another list. A node whose entry is to go, and which has
+// come back with a list before that of now, keeps that: until it does, the change would not be made.
 func (m *Machine) heed(now time.Duration) {
 	t := m.acceptor.Table()
 	if t == nil || t.Ordered == "" || m.acceptor.Ended() || !slices.Contains(t.Bound(), m.cfg.Self.ID) {
@@ -187,17 +188,21 @@ func (m *Machine) heed(now time.Duration) {
 		return
 	}
 	to := t.OrderedList()
+	ordered := slices.Equal(to, m.cfg.List)
+	if !slices.Contains(to, m.own) {
+		to = t.List()
+	}
 	switch {
-	case slices.Equal(to, m.cfg.List) || !slices.Contains(to, m.own):
+	case ordered || slices.Equal(to, m.cfg.List):
 		m.heeding = heeding{}
 	case !m.cfg.Keeps:
 		if now >= m.heeding.warnAt {
 			m.heeding.warnAt = now + time.Minute
 			m.log(slog.LevelWarn, "an operator changes the list, and this node has no state directory: restart it with the next one",
-				slog.String("was", strings.Join(m.cfg.List, " ")), slog.String("next", t.Ordered))
+				slog.String("was", strings.Join(m.cfg.List, " ")), slog.String("next", strings.Join(to, " ")))
 		}
-	case m.heeding.keeping != t.Ordered:
-		m.heeding.keeping = t.Ordered
+	case m.heeding.keeping != strings.Join(to, " "):
+		m.heeding.keeping = strings.Join(to, " ")
 		m.emit(Keep{to})
 	}
 }

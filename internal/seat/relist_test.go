@@ -95,6 +95,29 @@ func TestOrderedLists(t *testing.T) {
 	equal(t, w.list, w.lists[w.list[0]])
 }
 
+// A node whose entry is to go is restarted with a list that is not in force any more, once its removal is ordered. It keeps the
+// list of now: else the change would never be made.
+func TestWhoGoesKeepsTheListOfNow(t *testing.T) {
+	w := keeping(t, 3)
+	old, all := w.list, append(slices.Clone(w.list), fourth)
+	o, err := w.changes(old[0], fourth, "")
+	w.must(err == nil, "refused: %v", err)
+	w.carriesOut(old[0], o)
+	w.comes(fourth, all)
+	w.list = all
+	w.must(w.runUntil(10*time.Second, func() bool { return w.serves() && w.table().Ordered == "" }), "the fourth does not come")
+	w.disk = 2 * time.Second // until then nobody keeps the next list
+	o, err = w.changes(old[0], "", old[2])
+	w.must(err == nil, "refused: %v", err)
+	w.must(w.runUntil(time.Second, func() bool { return w.table().Ordered == o.To }), "nothing is ordered")
+	w.lists[old[2]] = old
+	goer := w.boot(old[2], able)
+	equal(t, old, goer.m.List())
+	w.carriesOut(old[0], o)
+	equal(t, all, goer.m.List())
+	equal(t, all, w.lists[old[2]])
+}
+
 // A process that ends before it has kept the list comes back with the one before, and is given the next.
 func TestOrdersReachWhoRestarts(t *testing.T) {
 	w := keeping(t, 3)

@@ -88,7 +88,7 @@ func (m *Machine) missing(e *entry, now time.Duration) string {
 		return e.err.Error()
 	case p == nil:
 		return "no dial of it has ended yet"
-	case p.told.Member.ID == 0 || now >= p.at+m.pace.fresh:
+	case !m.heardLately(p, now):
 		return fmt.Sprintf("node %q answers there, and tells nothing", e.name)
 	case p.told.Entry != e.addr && m.own != "":
 		return fmt.Sprintf("node %q answers there, whose entry is %s", e.name, orNone(p.told.Entry))

@@ -23,7 +23,7 @@ func (m *Machine) held(e entry, now time.Duration) error {
 	}
 	for _, id := range t.Living() {
 		p := m.book.peers[id]
-		if id == bearer || p == nil || !p.up || p.told.Known != t.Stamp || now >= p.at+m.pace.fresh {
+		if id == bearer || p == nil || !p.up || p.told.Known != t.Stamp || !m.heardLately(p, now) {
 			continue
 		}
 		if !slices.Contains(p.told.Apart, bearer) {

@@ -1,0 +1,61 @@
+package seat
+
+import (
+	"slices"
+	"time"
+)
+
+// idle is when this node has nothing to find out or to decide: it has its seat, and every entry of its list, and of the
+// mesh's, counts. Then it dials and tells no more often on loopback than elsewhere, and at most once a second (C10).
+type idle struct {
+	is   bool
+	last time.Duration // the last input after which it was
+}
+
+// idles notes whether this node is idle. Once it is not, it dials soon.
+func (m *Machine) idles(now time.Duration) {
+	was := m.idle.is
+	m.idle.is = m.own != "" && m.sure && m.waiting.why == nil && m.alarm.why == nil && m.attempt == nil && m.wants.action == nil &&
+		!m.Unseated() && !slices.ContainsFunc(m.book.entries, func(e entry) bool { return e.back || !e.counted })
+	switch {
+	case m.idle.is:
+		m.idle.last = now
+	case was:
+		for i := range m.book.entries {
+			e := &m.book.entries[i]
+			e.next = min(e.next, now+m.upTo(m.pace.contact))
+		}
+	}
+}
+
+// every returns how long this node waits at most before it dials an entry again.
+func (m *Machine) every() time.Duration {
+	if m.idle.is {
+		return afar.contact
+	}
+	return m.pace.contact
+}
+
+// again draws how long it waits.
+func (m *Machine) again() time.Duration {
+	if m.idle.is {
+		return afar.contact - time.Duration(m.rng.Int64N(int64(afar.contact/10)))
+	}
+	return m.upTo(m.pace.contact)
+}
+
+// heardLately reports whether what a node has told is so new that it counts. A client that is connected is told what is
+// new; so is a node that is idle, less often. What an idle node was told counts until it has had time to ask.
+func (m *Machine) heardLately(p *peer, now time.Duration) bool {
+	fresh := m.pace.fresh
+	switch {
+	case p.told.Member.ID == 0:
+		return false
+	case !p.up:
+	case m.own == "":
+		fresh = 3 * m.pace.ask
+	case m.idle.is || now < m.idle.last+2*m.pace.contact:
+		fresh = afar.fresh
+	}
+	return now < p.at+fresh
+}

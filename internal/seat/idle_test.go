@@ -1,0 +1,62 @@
+package seat
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// onLoopback is a founded core of n on one machine, that has been idle for a while.
+func onLoopback(t *testing.T, n int) *world {
+	t.Helper()
+	w := newWorld(t, 1, n)
+	w.delay = 10 * time.Millisecond
+	for i := range w.list {
+		w.list[i] = fmt.Sprintf("127.0.0.1:%d", 7001+i)
+	}
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "not founded")
+	w.run(5 * time.Second)
+	return w
+}
+
+// away returns the entries that one node misses.
+func (w *world) away(addr string) []Away { return w.procs[addr].m.Standing().Away }
+
+// Promise: C10: a node that has nothing to find out dials each entry about once a second, also on loopback, and all
+// entries count meanwhile.
+func TestIdle(t *testing.T) {
+	w := onLoopback(t, 3)
+	dials, d := w.dials, 30*time.Second
+	for range d / (10 * time.Millisecond) {
+		w.run(10 * time.Millisecond)
+		for _, addr := range w.list {
+			holds(t, len(w.away(addr)) == 0, "at", w.now, addr, "misses", w.away(addr))
+		}
+	}
+	n := float64(w.dials-dials) / 9 / d.Seconds()
+	t.Logf("each node dials each entry %.2f times a second", n)
+	holds(t, n >= 1 && n < 1.15, "dials a second:", n)
+}
+
+// A node that misses an entry dials all of them soon, and goes on so; those that answer count meanwhile.
+func TestIdleNoMore(t *testing.T) {
+	w := onLoopback(t, 3)
+	a := w.list[0]
+	own, b := w.procs[a].m.book.entry(a), w.procs[a].m.book.entry(w.list[1])
+	w.must(w.runUntil(5*time.Second, func() bool { return !own.dials && !b.dials && w.now < min(own.begun, b.begun)+200*time.Millisecond }), "it dials at no time")
+	w.kill(w.list[2])
+	w.must(w.runUntil(time.Second, func() bool { return len(w.away(a)) > 0 }), "it does not miss the third")
+	from, begun, dials := w.now, b.begun, 0
+	for i := range 100 {
+		w.run(10 * time.Millisecond)
+		if b.begun != begun {
+			begun, dials = b.begun, dials+1
+		}
+		holds(t, i < 21 || own.begun >= from && b.begun >= from, "it goes on as slowly")
+		holds(t, len(w.away(a)) == 1, "a misses", w.away(a))
+	}
+	holds(t, dials >= 4, "dials of b in a second:", dials)
+}
