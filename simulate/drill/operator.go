@@ -43,13 +43,12 @@ type post struct {
 // highest is the longest MaxTTL that an operator sets.
 const highest = 2 * ttl
 
-// newOperator draws how much it changes. In one of forty worlds it is the list, and in one of sixty MaxTTL; a search sets
-// list-changes and ttl-changes to 8 to have both in each.
+// newOperator draws how much it changes: the list in a third of the worlds, and MaxTTL in a quarter.
 func newOperator(w *simulate.World, d *Drill) *operator {
 	o := &operator{
 		drill: d,
-		lists: int(max(w.PickMostly("list-changes", 0, 0, 8)-5, 0)),
-		ttls:  int(max(w.PickMostly("ttl-changes", 0, 0, 8)-6, 0)),
+		lists: int(max(w.Pick("list-changes", 0, 8)-5, 0)),
+		ttls:  int(max(w.Pick("ttl-changes", 0, 8)-6, 0)),
 		pause: time.Duration(w.Pick("operator-pause-ms", 100, 8000)) * time.Millisecond,
 		list:  d.seeds,
 		seeds: make(map[string][]string),
