@@ -64,19 +64,24 @@ func (n *Node) Leave(ctx context.Context) error {
 
 	n.membership.post(func(m *membership) { m.leave() })
 	heard := n.env.Now() // when no node that stays, and that the others need, was missed last
+	var misses bool
+	var wanted, needed int
 	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
-		misses := n.ask(func(l *shardLoop) int { return l.misses() }) > 0
+		misses, wanted, needed = false, 0, 0
+		n.ask(func(l *shardLoop) int {
+			misses, wanted, needed = l.misses(), l.wanted(), l.needed() // at one moment: connections come and go
+			return 0
+		})
 		if !misses {
 			heard = n.env.Now()
 		}
-		return n.ask(func(l *shardLoop) int { return l.wanted() }) == 0 && (!misses || n.env.Now() >= heard+reconnect)
+		return wanted == 0 && (!misses || n.env.Now() >= heard+reconnect)
 	})
-	needed := n.ask(func(l *shardLoop) int { return l.needed() }) > 0
 	switch {
 	case left != nil:
 	case !over:
 		left = errHandover
-	case needed:
+	case needed > 0:
 		left = errNeeded
 	}
 	if n.Err() == nil {
@@ -88,7 +93,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		return err // it was closed, or ejected, meanwhile
 	}
 	if n.observer != nil {
-		n.observer.Left(transport.ID(n.id), over && !needed)
+		n.observer.Left(transport.ID(n.id), over && needed == 0)
 	}
 	if left == nil {
 		n.log.Info("left the mesh")
@@ -161,21 +166,18 @@ func (l *shardLoop) needed() (needed int) {
 	return needed
 }
 
-// misses returns 1 if others could do without this node, were it connected with all that stay.
-func (l *shardLoop) misses() int {
+// misses reports whether others could do without this node, were it connected with all that stay.
+func (l *shardLoop) misses() bool {
 	t, stay := l.core.table, 0
 	if t == nil || l.core.fenced || len(l.replicas) == 0 || l.dispensable() {
-		return 0
+		return false
 	}
 	for _, id := range t.Living() {
 		if uint64(id) != l.node.id && !l.leaves(uint64(id)) {
 			stay++
 		}
 	}
-	if stay < min(2, len(t.Seats)) {
-		return 0
-	}
-	return 1
+	return stay >= min(2, len(t.Seats))
 }
 
 // nodeGone: no process answers for the node any more (P21).

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ func TestLeave(t *testing.T) {
 		name    string
 		fellow  bool          // b and c have seats, and are connected
 		away    time.Duration // for how long they are not connected
+		amid    bool          // that begins when they are told
 		client  bool          // b is connected, and has none
 		unlocks time.Duration // when its caller unlocks; zero: it holds nothing
 		ends    time.Duration // when the context ends
@@ -38,6 +40,7 @@ func TestLeave(t *testing.T) {
 		{name: "its fellows do not take over", fellow: true, want: errHandover, took: handoverWait},
 		{name: "its fellows are not connected", fellow: true, away: time.Hour, want: errNeeded, took: reconnect},
 		{name: "its fellows are connected anew, and take over", fellow: true, away: reconnect / 2, taken: 2 * time.Second, took: 2 * time.Second},
+		{name: "its fellows are connected anew once they are told", fellow: true, away: reconnect / 2, amid: true, taken: 2 * time.Second, took: 2 * time.Second},
 		{name: "its fellows take over, after a lock", fellow: true, unlocks: time.Second, taken: 5 * time.Second, took: 5 * time.Second},
 		{
 			name: "its fellows do not take over, and a lock is not unlocked", fellow: true, unlocks: time.Hour, ends: time.Second,
@@ -55,12 +58,22 @@ func TestLeave(t *testing.T) {
 				b.node.Up(b.helloOf(benchB))
 				b.pass(time.Second) // for a view with it
 			}
-			begun := b.now
-			if tt.away > 0 {
+			begun, told := b.now, false
+			cut := func() {
 				for _, o := range []env.Member{benchB, benchC} {
 					b.node.Down(o.ID, transport.Lost)
-					b.at(begun+tt.away, func() { b.node.Up(b.helloOf(o)) })
+					b.at(b.now+tt.away, func() { b.node.Up(b.helloOf(o)) })
 				}
+			}
+			if tt.amid {
+				b.play = func(p parcel) {
+					if b.note("%s to %d", p.words(), p.to); !told && strings.HasPrefix(p.words(), "leaving") {
+						told = true
+						cut()
+					}
+				}
+			} else if tt.away > 0 {
+				cut()
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
