@@ -283,6 +283,16 @@ func TestCheckers(t *testing.T) {
 			s.unlock("1")
 			s.unlock("2")
 		}, "G1 exclusion"},
+		{"a renewal that comes too late brings no belief back", func(s *story) {
+			s.lock("1", "a", check.Permits("k", 3, 3), 1)
+			s.w.Host("a").Pause()
+			s.pass(11 * sec)
+			s.w.Host("a").Resume()
+			s.lock("2", "b", x, 2) // its weight is more than the capacity of the first
+			s.of("1").Renewed()
+			s.lost("1")
+			s.unlock("2")
+		}, ""},
 		{"a crashed holder keeps its lease", func(s *story) {
 			s.lock("1", "a", x, 1)
 			s.pass(sec)

@@ -8,9 +8,15 @@ import (
 	"github.com/lockmesh/mesh/internal/founding"
 )
 
-// revisionJump is how far above the earlier ones the revisions of a generation begin if no time of day is
-// above them: not all of them are known.
-const revisionJump = 1 << 30
+// How far above the known revisions those of a generation begin if no time of day is above them.
+const (
+	// sameTime is what the times of day of a core's nodes differ by at most where they are kept right, a second. So much later than
+	// now a generation may have begun, of this shard or of another one, by the clock of another node. Who knows such a one knows all.
+	sameTime = 1000 << 10
+	// revisionJump is for clocks that are further apart, or have gone back: not all revisions are known. It is no more than a minute:
+	// if all that know of this generation end, the next one goes by clocks alone.
+	revisionJump = 1 << 26
+)
 
 // endow says what the tables of a shard's new generation begin with, which are empty: revisions above all
 // that are known, and a quiet time that outlasts every lease of the generation before (C5, C8). All is what others
@@ -24,8 +30,11 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 			known = max(known, f.Known[at])
 		}
 	}
-	if s.Revision <= known {
+	switch {
+	case known > s.Revision+sameTime:
 		s.Revision = known + revisionJump
+	case known >= s.Revision:
+		s.Revision = known + 1
 	}
 	s.Quiet = max(p.Quiet(), m.earlier())
 	for _, f := range all {

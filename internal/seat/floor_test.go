@@ -24,8 +24,11 @@ func TestEndow(t *testing.T) {
 		{"nobody knows of any", 0, nil, clock},
 		{"another one's time is later", 0, []floors{{Clock: 1}, {Clock: clock + 5}}, clock + 5},
 		{"lower ones are known", 7, []floors{{Known: []uint64{0, 9}}}, clock},
-		{"a higher one is known", 7, []floors{{Known: []uint64{0, clock + 9}}, {Known: []uint64{0, clock + 3}}}, clock + 9 + revisionJump},
-		{"that of the generation before is higher", clock, nil, clock + revisionJump},
+		{"a higher one is known", 7, []floors{{Known: []uint64{0, clock + 9}}, {Known: []uint64{0, clock + 3}}}, clock + 10},
+		{"that of the generation before is of this moment", clock, nil, clock + 1},
+		{"it is of the next second", clock + sameTime, nil, clock + sameTime + 1},
+		{"it is later", clock + sameTime + 1, nil, clock + sameTime + 1 + revisionJump},
+		{"a later one is known", 7, []floors{{Known: []uint64{0, clock + 2*sameTime}}}, clock + 2*sameTime + revisionJump},
 		{"of another shard", 7, []floors{{Known: []uint64{clock + 9}}}, clock},
 	} {
 		m := New(Config{Wall: time.UnixMilli(0)})
@@ -35,6 +38,40 @@ func TestEndow(t *testing.T) {
 		equal(t, tt.want, s.Revision, tt.name)
 		equal(t, 10200*time.Millisecond, s.Quiet, tt.name)
 	}
+}
+
+// Where clocks are seconds apart, a generation begins above one that no node is left to tell of, a minute later.
+func TestRevisionsWhereClocksDiffer(t *testing.T) {
+	const shard = 1
+	w := newWorld(t, 1, 3)
+	ahead := w.list[2]
+	w.boots = func(c *Config) {
+		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == ahead {
+			c.Wall = c.Wall.Add(12 * time.Second)
+		}
+	}
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	a, b := w.procs[w.list[0]], w.procs[w.list[1]]
+	for _, o := range []*proc{a, b} {
+		w.cut[[2]string{o.addr, ahead}], w.cut[[2]string{ahead, o.addr}] = true, true
+		w.breakLink(o.addr, ahead)
+	}
+	w.run(4 * time.Second)
+	first := w.table().Shards[shard].Revision
+	second := w.again(a, shard).Revision
+	holds(t, second > first, first, second)
+	w.run(revisionJump >> 10 * time.Millisecond)
+	w.kill(a.addr)
+	w.kill(b.addr)
+	clear(w.cut)
+	w.boot(a.addr)
+	w.boot(b.addr)
+	w.must(w.runUntil(10*time.Second, w.serves), "it does not come back")
+	last := w.table().Shards[shard].Revision
+	holds(t, last > second, "after the clocks' minute it begins with", last, "which is not above", second)
 }
 
 // A fresh mesh is quiet, but not on loopback; each generation after it is. And its number of moves begins anew.

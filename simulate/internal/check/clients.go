@@ -70,7 +70,7 @@ func (r *recorder) living() *Hold {
 
 // Renewed implements env.Holder.
 func (r *recorder) Renewed() {
-	if x := r.living(); x != nil && x.end == running && len(x.key.live) > 1 {
+	if x := r.living(); x != nil && len(x.key.live) > 1 && x.believed() {
 		r.history.checkExclusion(x.key, x) // a belief may have come back
 	}
 }
