@@ -130,7 +130,7 @@ func (f *liveFleet) pauses(host string) *time.Duration {
 	longest := new(time.Duration)
 	f.w.Host(host).Go("load", func(ctx context.Context) {
 		last := simulate.Now(ctx)
-		for i := 0; ; i++ {
+		for i := 0; simulate.Sleep(ctx, 5*time.Millisecond) == nil; i++ {
 			if err := f.nodes[host].Do(ctx, fmt.Sprint("key", i%16), func(context.Context, *mesh.Lock) error { return nil }); err != nil {
 				if ctx.Err() == nil {
 					f.w.Fail(err)
@@ -305,11 +305,7 @@ func TestLeavesOnceItIsRemoved(t *testing.T) {
 // Promise: C11: while the list changes, a process ends at any moment, and starts again with the seeds that it had. The operator
 // repeats the command at another node. Each time the change is carried out, on all nodes, or taken back.
 func TestCrashesWhileTheListChanges(t *testing.T) {
-	seeds := uint64(24)
-	if testing.Short() {
-		seeds = 4
-	}
-	for seed := range seeds {
+	for seed := range fewer[uint64](5, 24) {
 		w := simulate.New(simulate.Options{Seed: 100 + seed})
 		f := newLiveFleet(t, w, "a", "b", "c")
 		pick := rand.New(rand.NewPCG(seed, 1)).IntN
