@@ -228,7 +228,7 @@ func (m *Machine) contact(now time.Duration) {
 	}
 	for i := range m.book.entries {
 		e := &m.book.entries[i]
-		if e.rests && !m.rests(e) {
+		if e.rests && !m.up(e.node) && !m.rests(e) {
 			e.rests, e.next = false, min(e.next, now+m.upTo(m.pace.contact))
 		}
 		if !e.dials && now >= e.next {
@@ -368,7 +368,7 @@ func (m *Machine) answered(now time.Duration, e *entry, peer transport.Hello) {
 // anyway, or has not for a while.
 func (m *Machine) tell(now time.Duration, id transport.ID) {
 	p := m.book.peers[id]
-	m.tellAnd(now, id, m.own == "" || p == nil || !slices.Contains(p.told.List, m.own) || now >= p.at+2*m.every())
+	m.tellAnd(now, id, m.own == "" || p == nil || !slices.Contains(p.told.List, m.own) || now >= p.at+m.every()*3/2)
 }
 
 func (m *Machine) tellAnd(now time.Duration, id transport.ID, ask bool) {

@@ -11,8 +11,11 @@ import (
 // How far above the known revisions those of a generation begin if no time of day is above them.
 const (
 	// sameTime is what the times of day of a core's nodes differ by at most where they are kept right, a second. So much later than
-	// now a generation may have begun, of this shard or of another one, by the clock of another node. Who knows such a one knows all.
+	// now a generation may have begun, of this shard or of another one, by the clock of another node; what it has granted since its
+	// quiet time, which is longer, is below the clocks again.
 	sameTime = 1000 << 10
+	// unheard is how many revisions above the known ones there may be nevertheless.
+	unheard = 1 << 10
 	// revisionJump is for clocks that are further apart, or have gone back: not all revisions are known. It is no more than a minute:
 	// if all that know of this generation end, the next one goes by clocks alone.
 	revisionJump = 1 << 26
@@ -34,7 +37,7 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	case known > s.Revision+sameTime:
 		s.Revision = known + revisionJump
 	case known >= s.Revision:
-		s.Revision = known + 1
+		s.Revision = known + unheard
 	}
 	s.Quiet = max(p.Quiet(), m.earlier())
 	for _, f := range all {

@@ -6,21 +6,24 @@ import (
 )
 
 // idle is when this node has nothing to find out or to decide: it has its seat, and every entry of its list, and of the
-// mesh's, counts. Then it dials and tells no more often on loopback than elsewhere, and at most once a second (C10).
+// mesh's, counts and is connected. Then it dials and tells no more often on loopback than elsewhere, and at most once a second (C10).
 type idle struct {
 	is   bool
-	last time.Duration // the last input after which it was
+	last time.Duration // when it was so last
 }
 
 // idles notes whether this node is idle. Once it is not, it dials soon.
 func (m *Machine) idles(now time.Duration) {
 	was := m.idle.is
+	amiss := func(e entry) bool {
+		return e.back || !e.counted || e.node != m.cfg.Self.ID && !m.up(e.node)
+	}
 	m.idle.is = m.own != "" && m.sure && m.waiting.why == nil && m.alarm.why == nil && m.attempt == nil && m.wants.action == nil &&
-		!m.Unseated() && !slices.ContainsFunc(m.book.entries, func(e entry) bool { return e.back || !e.counted })
-	switch {
-	case m.idle.is:
+		!m.Unseated() && !slices.ContainsFunc(m.book.entries, amiss)
+	if m.idle.is || was {
 		m.idle.last = now
-	case was:
+	}
+	if was && !m.idle.is {
 		for i := range m.book.entries {
 			e := &m.book.entries[i]
 			e.next = min(e.next, now+m.upTo(m.pace.contact))
@@ -54,7 +57,7 @@ func (m *Machine) heardLately(p *peer, now time.Duration) bool {
 	case !p.up:
 	case m.own == "":
 		fresh = 3 * m.pace.ask
-	case m.idle.is || now < m.idle.last+2*m.pace.contact:
+	case m.idle.is || now < m.idle.last+m.pace.fresh:
 		fresh = afar.fresh
 	}
 	return now < p.at+fresh

@@ -60,3 +60,27 @@ func TestIdleNoMore(t *testing.T) {
 	}
 	holds(t, dials >= 4, "dials of b in a second:", dials)
 }
+
+// Of two nodes one cannot dial the other, which asks it in time.
+func TestIdleIsTold(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.delay = 100 * time.Millisecond
+	a, b := w.list[0], w.list[1]
+	astray := false
+	w.resolve = func(p *proc, addr string) string {
+		if astray && p.addr == b && addr == a {
+			return "nowhere"
+		}
+		return addr
+	}
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "not founded")
+	w.run(5 * time.Second)
+	astray = true
+	for range 12000 {
+		w.run(10 * time.Millisecond)
+		holds(t, len(w.away(a)) == 0, "at", w.now, a, "misses", w.away(a))
+	}
+}
