@@ -21,7 +21,7 @@ func TestEveryKindOfFaultHappens(t *testing.T) {
 		t.Skip("it takes half a minute: CI plays it, with -long")
 	}
 	t.Parallel()
-	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 44, simulate.WAN: 44, simulate.Flaky: 44, simulate.Hostile: 18}
+	worlds := map[simulate.Profile]uint64{simulate.Calm: 5, simulate.LAN: 48, simulate.WAN: 48, simulate.Flaky: 48, simulate.Hostile: 18}
 	happened, drawn := make(map[string]int), make(map[string]int)
 	cores := 0
 	for _, profile := range simulate.Profiles() {
