@@ -277,7 +277,7 @@ func TestWhoCannotKeepSaysSo(t *testing.T) {
 // again. The one that was dropped cannot take that over; the other one does as soon as it is shown it.
 func TestTheDroppedShowWhatIsDecided(t *testing.T) {
 	ended := 0 // worlds in which that happens
-	for seed := range uint64(20) {
+	for seed := range uint64(100) {
 		w := newWorld(t, seed, 3)
 		w.lists, w.delay = make(map[string][]string), time.Duration(1+seed%3)*50*time.Millisecond
 		for _, addr := range w.list {

@@ -149,24 +149,27 @@ func TestThreeOfFourGoOn(t *testing.T) {
 // Promise: G6: two nodes of four that cannot reach each other, and both reach the two others, do not call without each other in turn:
 // that would go on as long as the cut. The mesh serves, without the one that was left out.
 func TestNobodyCallsWithoutTheLiving(t *testing.T) {
-	w := coreOf(t, 4)
-	b, c, d := w.list[1], w.list[2], w.list[3]
-	w.cut[[2]string{b, d}], w.cut[[2]string{d, b}] = true, true
-	w.breakLink(b, d)
-	for _, o := range []string{w.list[0], c} {
-		w.cut[[2]string{b, o}], w.cut[[2]string{o, b}] = true, true
-		w.breakLink(b, o)
+	for _, later := range []time.Duration{0, 300 * time.Millisecond, 600 * time.Millisecond} {
+		w := coreOf(t, 4)
+		w.run(later)
+		b, c, d := w.list[1], w.list[2], w.list[3]
+		w.cut[[2]string{b, d}], w.cut[[2]string{d, b}] = true, true
+		w.breakLink(b, d)
+		for _, o := range []string{w.list[0], c} {
+			w.cut[[2]string{b, o}], w.cut[[2]string{o, b}] = true, true
+			w.breakLink(b, o)
+		}
+		w.run(5 * time.Second)
+		w.boot(d)
+		w.must(w.runUntil(10*time.Second, w.goesOn(b)), "%s waits", d)
+		for _, o := range []string{w.list[0], c} {
+			w.cut[[2]string{b, o}], w.cut[[2]string{o, b}] = false, false
+		}
+		w.run(2 * afar.fresh)
+		roll := w.table().Stamp.Roll
+		w.run(10 * time.Second)
+		equal(t, roll, w.table().Stamp.Roll)
+		clear(w.cut)
+		w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
 	}
-	w.run(5 * time.Second)
-	w.boot(d)
-	w.must(w.runUntil(10*time.Second, w.goesOn(b)), "%s waits", d)
-	for _, o := range []string{w.list[0], c} {
-		w.cut[[2]string{b, o}], w.cut[[2]string{o, b}] = false, false
-	}
-	w.run(2 * afar.fresh)
-	roll := w.table().Stamp.Roll
-	w.run(10 * time.Second)
-	equal(t, roll, w.table().Stamp.Roll)
-	clear(w.cut)
-	w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
 }
