@@ -98,9 +98,12 @@ func (t *Table) OrderedList() []string {
 // Unfinished says why the last change of the list is not complete, for people; "" if it is.
 func (t *Table) Unfinished() string {
 	now, living := named(t.List()), t.Living()
+	another := func(s Seat) string {
+		return fmt.Sprintf("node %q of %s has the list [%s], and the core has [%s]", s.Node.Name, s.Entry, s.List, now)
+	}
 	for _, s := range t.Seats { // a node that has the ordered list hinders nobody
 		if s.Node.ID != 0 && s.List != now && t.Ordered != "" && s.List != t.Ordered {
-			return fmt.Sprintf("node %q of %s has the list [%s], and the core has [%s]", s.Node.Name, s.Entry, s.List, now)
+			return another(s)
 		}
 	}
 	for _, s := range t.Seats {
@@ -110,7 +113,7 @@ func (t *Table) Unfinished() string {
 		case s.Node.ID == 0:
 			return fmt.Sprintf("no node has come to %s yet: start one there", s.Entry)
 		case s.List != now:
-			return fmt.Sprintf("node %q of %s has the list [%s], and the core has [%s]", s.Node.Name, s.Entry, s.List, now)
+			return another(s)
 		}
 	}
 	for i, s := range t.Shards {

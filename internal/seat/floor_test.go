@@ -71,7 +71,7 @@ func TestRevisionsWhereClocksDiffer(t *testing.T) {
 	w.boot(b.addr)
 	w.must(w.runUntil(10*time.Second, w.serves), "it does not come back")
 	last := w.table().Shards[shard].Revision
-	holds(t, last > second, "after the clocks' minute it begins with", last, "which is not above", second)
+	holds(t, last > second, "a minute later the shard begins with", last, "which is not above", second)
 }
 
 // A fresh mesh is quiet, but not on loopback; each generation after it is. And its number of moves begins anew.
