@@ -226,12 +226,13 @@ func (m *Machine) contact(now time.Duration) {
 			}
 		}
 	}
+	due := m.dialsUntil(now)
 	for i := range m.book.entries {
 		e := &m.book.entries[i]
 		if e.rests && !m.up(e.node) && !m.rests(e) {
 			e.rests, e.next = false, min(e.next, now+m.upTo(m.pace.contact))
 		}
-		if !e.dials && now >= e.next {
+		if !e.dials && due >= e.next {
 			e.dials, e.begun = true, now
 			m.emit(Dial{Addr: e.addr})
 		}

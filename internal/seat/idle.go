@@ -42,9 +42,18 @@ func (m *Machine) every() time.Duration {
 // again draws how long it waits.
 func (m *Machine) again() time.Duration {
 	if m.idle.is {
-		return afar.contact - time.Duration(m.rng.Int64N(int64(afar.contact/10)))
+		return afar.contact - time.Duration(m.rng.Int64N(int64(afar.contact/20)))
 	}
 	return m.upTo(m.pace.contact)
+}
+
+// dialsUntil returns until when a dial must be due to be made now. An idle node dials all entries at once, some of them
+// earlier than it must: a machine that has little to do pays for each time it wakes.
+func (m *Machine) dialsUntil(now time.Duration) time.Duration {
+	if m.idle.is && now >= m.book.deadline() {
+		return now + afar.contact/2
+	}
+	return now
 }
 
 // heardLately reports whether what a node has told is so new that it counts. A client that is connected is told what is

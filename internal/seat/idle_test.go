@@ -41,6 +41,50 @@ func TestIdle(t *testing.T) {
 	holds(t, n >= 1 && n < 1.15, "dials a second:", n)
 }
 
+// A node that has nothing to find out wakes once a second to dial, whatever the number of entries.
+func TestIdleDialsTogether(t *testing.T) {
+	w := onLoopback(t, 5)
+	a := w.procs[w.list[0]]
+	at := map[time.Duration]bool{}
+	for range 3000 {
+		w.run(10 * time.Millisecond)
+		for _, e := range a.m.book.entries {
+			at[e.begun] = true
+		}
+	}
+	t.Logf("dials of 5 entries at %d times in 30 s", len(at))
+	holds(t, len(at) <= 35, "it dials at", len(at), "times in 30 s")
+}
+
+// What an idle node is told counts until it is told again, though frames take a while.
+func TestIdleCounts(t *testing.T) {
+	w := onLoopback(t, 3)
+	w.delay = 50 * time.Millisecond
+	for range 3000 {
+		w.run(10 * time.Millisecond)
+		for _, addr := range w.list {
+			holds(t, len(w.away(addr)) == 0, "at", w.now, addr, "misses", w.away(addr))
+		}
+	}
+}
+
+// A node that hears nothing of another, though they are connected, dials all soon.
+func TestIdleInSilence(t *testing.T) {
+	w := onLoopback(t, 3)
+	a, c := w.procs[w.list[0]], w.procs[w.list[2]]
+	own := a.m.book.entry(a.addr)
+	for i := range 10 {
+		w.run(time.Duration(i) * 100 * time.Millisecond)
+		w.cut[[2]string{c.addr, a.addr}] = true
+		w.must(w.runUntil(2*afar.fresh, func() bool { return !a.m.idle.is }), "it is idle still")
+		from := w.now
+		w.run(250 * time.Millisecond)
+		holds(t, own.begun >= from, "it goes on as slowly")
+		delete(w.cut, [2]string{c.addr, a.addr})
+		w.must(w.runUntil(10*time.Second, func() bool { return a.m.idle.is }), "it is not idle again")
+	}
+}
+
 // A node that misses an entry dials all of them soon, and goes on so; those that answer count meanwhile.
 func TestIdleNoMore(t *testing.T) {
 	w := onLoopback(t, 3)
