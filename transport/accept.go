@@ -38,7 +38,7 @@ func (t *Transport) listen() {
 		tune(raw)
 		c := t.newConn(raw, false)
 		t.lobby.enter(c)
-		t.wg.Go(func() { t.serve(c) })
+		t.work(func() { t.serve(c) })
 	}
 }
 
@@ -50,7 +50,7 @@ func (t *Transport) serve(c *conn) {
 		return
 	}
 	c.shut(err)
-	err = context.Cause(c.ctx) // if the connection had been ended before, err is only the consequence
+	err = c.cause() // if the connection had been ended before, err is only the consequence
 	var refusal *RefusedError
 	remote := c.raw.RemoteAddr()
 	switch {

@@ -14,10 +14,11 @@ import (
 type benchNode struct {
 	*transport.Transport
 	ups     chan transport.ID
+	dialed  chan transport.Hello
 	receive func(from transport.ID, kind transport.Kind, body []byte)
 }
 
-func (n *benchNode) Dialed(string, transport.Hello, error)               {}
+func (n *benchNode) Dialed(_ string, h transport.Hello, _ error)         { n.dialed <- h }
 func (n *benchNode) Up(h transport.Hello)                                { n.ups <- h.ID }
 func (n *benchNode) Down(transport.ID, transport.Cause)                  {}
 func (n *benchNode) Receive(id transport.ID, k transport.Kind, b []byte) { n.receive(id, k, b) }
@@ -26,7 +27,7 @@ func (n *benchNode) Receive(id transport.ID, k transport.Kind, b []byte) { n.rec
 func startBench(b *testing.B, peers int, receive func(peer *benchNode, from transport.ID, body []byte)) (*benchNode, []*benchNode) {
 	b.Helper()
 	begin := func(id transport.ID) *benchNode {
-		n := &benchNode{ups: make(chan transport.ID, peers)}
+		n := &benchNode{ups: make(chan transport.ID, peers), dialed: make(chan transport.Hello, 1)}
 		n.receive = func(from transport.ID, _ transport.Kind, body []byte) { receive(n, from, body) }
 		var err error
 		n.Transport, err = transport.Listen(transport.Config{Bind: "127.0.0.1:0", Hello: hello(id), Logger: slog.New(slog.DiscardHandler)}, n)
@@ -105,6 +106,30 @@ func BenchmarkThroughput(b *testing.B) {
 				}
 			}
 			<-all
+		})
+	}
+}
+
+// A node dials another one, with which it is connected, to learn which node answers: what an entry of the core costs
+// every second.
+func BenchmarkDial(b *testing.B) {
+	for _, one := range []struct {
+		name     string
+		from, to transport.ID
+	}{{"ByWhoDecides", 1, 2}, {"ByWhoFollows", 2, 1}} {
+		b.Run(one.name, func(b *testing.B) {
+			first, others := startBench(b, 1, nil)
+			from, to := first, others[0]
+			if one.from > one.to {
+				from, to = to, from
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				from.Dial(to.Addr())
+				if h := <-from.dialed; h.ID != one.to {
+					b.Fatal("answered: ", h.ID)
+				}
+			}
 		})
 	}
 }

@@ -39,12 +39,10 @@ type conn struct {
 	began time.Time
 	out   queue
 
-	ctx      context.Context         // ends with the connection; its cause says why
-	end      context.CancelCauseFunc // ends ctx
-	detach   func() bool             // makes Close leave the socket to its owner
-	written  chan struct{}           // closed when the writer has ended
-	muted    atomic.Bool             // no more frames are delivered
-	readLock sync.Mutex              // held by the goroutine that reads
+	why      atomic.Pointer[error] // why the connection has ended; nil: it has not
+	written  chan struct{}         // closed when the writer has ended
+	muted    atomic.Bool           // no more frames are delivered
+	readLock sync.Mutex            // held by the goroutine that reads
 
 	// For the pulse.
 	reading  atomic.Bool // in a system call
@@ -61,9 +59,10 @@ func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
 		written: make(chan struct{}),
 	}
 	c.out.init()
-	c.ctx, c.end = context.WithCancelCause(context.Background())
-	c.detach = afterEnd(t.ctx, func() { c.close(errClosed) })
 	c.in = bufio.NewReaderSize(c, openingBuffer)
+	if !t.sockets.enter(c) {
+		c.close(errClosed)
+	}
 	return c
 }
 
@@ -136,13 +135,13 @@ func (c *conn) write() {
 
 // shut ends the connection without a goodbye.
 func (c *conn) shut(why error) {
-	c.detach()
+	c.t.sockets.leave(c)
 	c.close(why)
 }
 
-// close is shut for Close itself: detach has nothing to stop there.
+// close is shut for a connection that Close has taken.
 func (c *conn) close(why error) {
-	c.end(why)
+	c.why.CompareAndSwap(nil, &why)
 	c.out.close()
 	c.raw.Close()
 }
@@ -165,12 +164,15 @@ func afterEnd(ctx context.Context, fn func()) (stop func() bool) {
 }
 
 // ended reports whether shut or Close ended the connection.
-func (c *conn) ended() bool { return c.ctx.Err() != nil }
+func (c *conn) ended() bool { return c.why.Load() != nil }
+
+// cause returns why the connection ended, which it has: the first reason counts.
+func (c *conn) cause() error { return *c.why.Load() }
 
 // leave starts to end the connection with a goodbye; linger completes it.
 func (c *conn) leave() {
 	c.muted.Store(true)
-	c.detach() // Close must not cut the goodbye short
+	c.t.sockets.leave(c) // Close must not cut the goodbye short
 	now := time.Now()
 	c.raw.SetWriteDeadline(now.Add(c.t.timing.leave))
 	c.raw.SetReadDeadline(now) // wakes the reader

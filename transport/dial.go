@@ -140,7 +140,7 @@ func (t *Transport) Dial(addr string) {
 	if t.closed {
 		return
 	}
-	t.wg.Go(func() {
+	t.work(func() {
 		o := t.attempt(t.ctx, addr)
 		if o.err == errDuplicate {
 			o.err = nil

@@ -44,8 +44,12 @@ func (t *Transport) BoundAddr() string {
 // CountedSockets are TCP sockets, which count those that are open.
 type CountedSockets struct {
 	tcp
-	open atomic.Int64
+	open   atomic.Int64
+	writes atomic.Int64
 }
+
+// Writes returns how many writes there were so far, to all sockets.
+func (s *CountedSockets) Writes() int { return int(s.writes.Load()) }
 
 // Count returns how many sockets are open, those in a handshake included.
 func (s *CountedSockets) Count() int { return int(s.open.Load()) }
@@ -69,7 +73,7 @@ func (s *CountedSockets) count(c net.Conn, err error) (net.Conn, error) {
 		return nil, err
 	}
 	s.open.Add(1)
-	return &countedConn{TCPConn: c.(*net.TCPConn), closed: sync.OnceFunc(func() { s.open.Add(-1) })}, nil
+	return &countedConn{TCPConn: c.(*net.TCPConn), writes: &s.writes, closed: sync.OnceFunc(func() { s.open.Add(-1) })}, nil
 }
 
 type countedListener struct {
@@ -81,7 +85,13 @@ func (l countedListener) Accept() (net.Conn, error) { return l.sockets.count(l.L
 
 type countedConn struct {
 	*net.TCPConn
+	writes *atomic.Int64
 	closed func()
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.TCPConn.Write(b)
 }
 
 func (c *countedConn) Close() error {
@@ -136,6 +146,23 @@ func RawGreet(addr string, h Hello) (net.Conn, error) {
 		return nil, err
 	}
 	return nc, nil
+}
+
+// RawAnswer answers a dial by hand, as the deciding end, which says that its current connection with the dialler has this
+// epoch. It returns whether the dialler then reports, instead of hanging up.
+func RawAnswer(nc net.Conn, h Hello, epoch uint64) (reports bool, err error) {
+	r := bufio.NewReader(nc)
+	if _, err = readOpening(r); err != nil {
+		return false, err
+	}
+	b := appendOpening(nil, greeting{Hello: h})
+	if _, err = nc.Write(append(b, RawVerdict(epoch)...)); err != nil {
+		return false, err
+	}
+	if _, err = readVerdict(r); isCut(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // RawFollow performs a handshake by hand, as the following end: its ID must be the larger

@@ -3,7 +3,6 @@ package transport
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -345,7 +344,7 @@ func TestPulse(t *testing.T) {
 	for range tr.timing.silence {
 		c.beat()
 	}
-	if err := context.Cause(c.ctx); err != errSilent {
+	if err := c.cause(); err != errSilent {
 		t.Errorf("after %d silent pulses: %v", tr.timing.silence, err)
 	}
 
@@ -356,7 +355,7 @@ func TestPulse(t *testing.T) {
 		c.didRead.Store(true)
 		c.beat()
 	}
-	if err := context.Cause(c.ctx); err != errStuck {
+	if err := c.cause(); err != errStuck {
 		t.Errorf("after %d pulses in one write: %v", tr.timing.stuck, err)
 	}
 }

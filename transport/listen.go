@@ -27,7 +27,7 @@ func listen(cfg Config, h Handler, timing timing) (*Transport, error) {
 	}
 	t := &Transport{
 		id: cfg.Hello.ID, handler: h, accept: cfg.Accept, log: cfg.Logger, timing: timing,
-		peers: make(map[ID]*peer), awaited: make(map[ID][]dial),
+		peers: make(map[ID]*peer), awaited: make(map[ID][]dial), next: make(chan func()),
 	}
 	t.routes.Store(&map[ID]*conn{})
 	var err error

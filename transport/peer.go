@@ -172,7 +172,7 @@ func (p *peer) serve(c *conn) {
 	}
 	c.shut(err)
 	if err != errGoodbye {
-		err = context.Cause(c.ctx) // if the connection had been ended before, err is only the consequence
+		err = c.cause() // if the connection had been ended before, err is only the consequence
 	}
 	t.mu.Lock()
 	current := p.conn == c
@@ -276,7 +276,7 @@ func (p *peer) attempt(ctx context.Context, addr string) (outcome, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := make(chan outcome, 1)
-	p.t.wg.Go(func() { result <- p.t.attempt(ctx, addr) })
+	p.t.work(func() { result <- p.t.attempt(ctx, addr) })
 	for {
 		select {
 		case o := <-result:

@@ -24,7 +24,9 @@ import (
 //
 // The last verdict is the decision: welcome with an epoch, or duplicate. Before it,
 // the following end sends a report, in a verdict of its own, with the epoch of its
-// current connection. So a connection that only one end has is replaced, and one that
+// current connection. The deciding end's verdict has that of its own. A dialler that sees that
+// both have the same connection hangs up instead of a verdict: most dials are made to see which node
+// answers. So a connection that only one end has is replaced, and one that
 // both have is kept. The report also lists the dials for which the following end awaits
 // a decision: a connection that the deciding end has adopted, and that the following
 // end cannot know of yet, is kept too. Reports are numbered, since they may arrive in
@@ -79,6 +81,15 @@ func (t *Transport) follow(c *conn, epoch uint64) bool {
 type dial struct {
 	Number uint64 // given by the dialler
 	Mine   bool   // the sender of this struct dialled
+}
+
+// shares reports whether the pair's current connection has the epoch that the deciding end reports: both
+// ends have it then. Only the following end calls it.
+func (t *Transport) shares(peer ID, epoch uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[peer]
+	return p != nil && p.conn != nil && !p.conn.ended() && p.conn.epoch == epoch
 }
 
 // report returns the verdict that the following end sends to the deciding end.
@@ -138,7 +149,10 @@ func (t *Transport) finishDialled(ctx context.Context, c *conn) error {
 		if t.decide(c) {
 			return nil
 		}
-		c.send(verdict{Judgement: duplicate})
+		c.shut(errDuplicate)
+		return errDuplicate
+	}
+	if t.shares(peer, c.verdict.Epoch) {
 		c.shut(errDuplicate)
 		return errDuplicate
 	}
@@ -169,6 +183,8 @@ func (t *Transport) finishDialled(ctx context.Context, c *conn) error {
 func (t *Transport) finishAccepted(c *conn) error {
 	v, err := readVerdict(c.in)
 	switch {
+	case isCut(err):
+		return fmt.Errorf("%w, or the dialler gave up: %w", errDuplicate, err)
 	case err != nil:
 		return err
 	case v.Judgement == refused:
@@ -202,6 +218,9 @@ func (c *conn) send(v verdict) error {
 
 // until calls fn, which uses the socket, and makes it fail once ctx ends.
 func (c *conn) until(ctx context.Context, fn func() error) error {
+	if ctx == c.t.ctx { // Close sees to that
+		return fn()
+	}
 	stop := afterEnd(ctx, func() { c.raw.Close() })
 	err := fn()
 	if !stop() {

@@ -102,6 +102,62 @@ func TestAnEpochEndsWithItsConnection(t *testing.T) {
 	d.drops(old)
 }
 
+// A following end that dials to see which node answers hangs up if both ends have the same connection. If the deciding
+// end has none, or another one, there is a new one.
+func TestWhoFollowsSeesThatBothHaveTheConnection(t *testing.T) {
+	d := decider{t, start(t, 2)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, tt := range []struct {
+		name  string
+		epoch uint64 // of the deciding end's current connection
+		same  bool
+	}{
+		{"the deciding end has none", 0, false},
+		{"both have the one of before", 1, true},
+		{"the deciding end has another one", 4, false},
+	} {
+		d.n.Dial(l.Addr().String())
+		nc, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		reports, err := transport.RawAnswer(nc, hello(1), tt.epoch)
+		if err != nil || reports == tt.same {
+			t.Fatalf("%s: the dialler reports: %t, error %v", tt.name, reports, err)
+		}
+		if reports {
+			d.decide(nc, tt.epoch+1)
+			d.uses(nc, tt.name)
+		}
+	}
+}
+
+// Of a dial between nodes that are connected each end writes once.
+func TestADialOfWhoIsConnectedIsShort(t *testing.T) {
+	var sockets [2]transport.CountedSockets
+	a, b := start(t, 1, over(&sockets[0])), start(t, 2, over(&sockets[1]))
+	a.Connect(b.id, b.Addr())
+	a.awaitUp(b.id)
+	b.awaitUp(a.id)
+	for _, pair := range [][2]*node{{a, b}, {b, a}} {
+		before := [2]int{sockets[0].Writes(), sockets[1].Writes()}
+		pair[0].Dial(pair[1].Addr())
+		if e := pair[0].awaitDialed(pair[1].Addr()); e.err != nil || e.hello.ID != pair[1].id {
+			t.Errorf("node %d dials: node %d, error %v", pair[0].id, e.hello.ID, e.err)
+		}
+		for i := range sockets {
+			if n := sockets[i].Writes() - before[i]; n != 1 {
+				t.Errorf("node %d dials: node %d writes %d times", pair[0].id, i+1, n)
+			}
+		}
+	}
+}
+
 // An impostor that connects under another node's ID, with any epoch, does not keep that node out
 // once its connection has ended.
 func TestAnImpostorsEpochDoesNotKeepTheNodeOut(t *testing.T) {

@@ -16,9 +16,8 @@ import (
 //
 // Its goroutines: listen accepts connections; pulse looks for silent ones; peer.run,
 // one per peer, reads from its connection, redials, and calls Up, Down and Receive;
-// conn.write, one per connection, writes. Each handshake and each dial has a goroutine
-// (Dial's calls Dialed), and so have each goodbye (conn.linger) and, in Close, the closing
-// of each connection. Close ends them all.
+// conn.write, one per connection, writes. Each handshake and each dial has a goroutine (Dial's calls
+// Dialed), which may wait for another one (work), and so has each goodbye (conn.linger). Close ends them all.
 type Transport struct {
 	id        ID
 	handler   Handler
@@ -34,11 +33,14 @@ type Transport struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup // every goroutine
+	next    chan func()    // for a goroutine that is free
+	free    atomic.Int32   // these
+	sockets sockets
 	routes  atomic.Pointer[map[ID]*conn]
 	lobby   lobby
 	limiter limiter
 
-	// The order of locks is mu, then those of the lobby and a conn's queue.
+	// The order of locks is mu, then those of the lobby, the sockets and a conn's queue.
 	// None is held while the Handler or Accept is called.
 	mu       sync.Mutex
 	closed   bool
@@ -117,7 +119,8 @@ func (t *Transport) Close() {
 		for _, c := range *t.routes.Load() {
 			c.muted.Store(true)
 		}
-		t.cancel() // closes the sockets
+		t.cancel()
+		t.sockets.close()
 	}
 	t.wg.Wait()
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -13,16 +14,45 @@ import (
 
 // Marshal returns v's wire form.
 func Marshal(v any) []byte {
-	var b bytes.Buffer
+	b := bytes.NewBuffer(make([]byte, 0, 256))
+	encode(b, v)
+	return b.Bytes()
+}
+
+func encode(w io.Writer, v any) {
 	e := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(e)
-	e.Reset(&b)
+	e.Reset(w)
 	e.UseArrayEncodedStructs(true)
 	e.UseCompactInts(true)
 	if err := e.Encode(v); err != nil {
 		panic(fmt.Sprintf("wire: %T: %v", v, err)) // the type has no wire form
 	}
-	return b.Bytes()
+}
+
+// form compares what is written with the bytes that are expected.
+type form struct {
+	rest    []byte
+	differs bool
+}
+
+// Write implements io.Writer.
+func (f *form) Write(b []byte) (int, error) {
+	var same bool
+	if f.rest, same = bytes.CutPrefix(f.rest, b); !same {
+		f.differs = true
+	}
+	return len(b), nil
+}
+
+// WriteByte implements io.ByteWriter.
+func (f *form) WriteByte(b byte) error {
+	if len(f.rest) == 0 || f.rest[0] != b {
+		f.differs = true
+		return nil
+	}
+	f.rest = f.rest[1:]
+	return nil
 }
 
 // maxDepth is how deep arrays may be nested.
@@ -51,7 +81,9 @@ func Unmarshal(b []byte, v any, size, elements int) error {
 	}
 	// The library converts types, truncates numbers, and accepts an empty list as any struct.
 	// A value that it has so changed is written in another form.
-	if !bytes.Equal(Marshal(v), b) {
+	form := form{rest: b}
+	encode(&form, v)
+	if len(form.rest) > 0 || form.differs {
 		return fmt.Errorf("%w: not the form of %T", ErrMalformed, v)
 	}
 	return nil
