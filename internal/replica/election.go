@@ -16,9 +16,9 @@ const never = time.Duration(1<<63 - 1)
 // earlyStep is how far apart the replicas of a shard whose leader died campaign (P21).
 const earlyStep = 20 * time.Millisecond
 
-// earlyWait is for how long the first of them waits, too: by then the others have noticed as well. Who still believes
-// that the leader lives ignores its question for a vote, and it asks once.
-const earlyWait = 5 * time.Millisecond
+// earlyAsks is how long after its turn has come each of them asks for votes, until it has them. Who has not noticed yet that
+// the leader is dead ignores the question.
+var earlyAsks = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond}
 
 // election is our own election timer (P20). Raft draws its timeouts from a source that
 // nobody can seed, so it is ticked on leaders only; everybody else's silence is counted
@@ -30,6 +30,8 @@ type election struct {
 	excused   bool          // a stall has moved contact and campaign since they were set
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
+	turn      time.Duration // when it is to do so first
+	asked     int           // how often it has done so since
 	earlyTerm uint64        // the term in which that was planned: once in each
 }
 
@@ -61,13 +63,16 @@ func (e *election) silent(now, length time.Duration) bool {
 // two followers whose ticks coincide one in twenty pairs would stand at once, and split the votes.
 func (e *election) due(now time.Duration) bool { return now >= e.campaign }
 
-// takeEarly reports whether it is time to stand ahead of time, once for each plan.
-func (e *election) takeEarly(now time.Duration) bool {
+// takeEarly reports whether it is time to stand ahead of time, and if so when the next time is, if any.
+func (e *election) takeEarly(now time.Duration) (ok bool, next time.Duration) {
 	if now < e.early {
-		return false
+		return false, e.early
 	}
 	e.early = never
-	return true
+	if e.asked++; e.asked < len(earlyAsks) {
+		e.early = e.turn + earlyAsks[e.asked]
+	}
+	return true, e.early
 }
 
 // wakeAt returns when it is time for either.
@@ -91,7 +96,8 @@ func (e *election) planned(term uint64) bool { return e.earlyTerm == term }
 // plan makes the replica stand ahead of time, after those of a lower rank, once in a term.
 func (e *election) plan(now time.Duration, term uint64, rank int) {
 	e.earlyTerm = term
-	e.early = now + earlyWait + time.Duration(rank)*earlyStep
+	e.turn, e.asked = now+time.Duration(rank)*earlyStep, 0
+	e.early = e.turn
 }
 
 // stepRaft lets raft take a message. One of this term's leader is a sign of its life.
@@ -190,9 +196,14 @@ func (r *Replica) Wake(now time.Duration) {
 func (r *Replica) wake() {
 	switch {
 	case r.role == raft.StateLeader || r.stopped != nil:
+		return
 	case r.election.due(r.now):
 		r.stand()
-	case r.election.takeEarly(r.now) && r.role == raft.StateFollower:
+		return
+	}
+	ok, next := r.election.takeEarly(r.now)
+	if ok && r.role != raft.StateCandidate { // which has a majority behind it
 		r.stand()
+		r.election.early = next
 	}
 }
