@@ -37,10 +37,11 @@ type Lockers struct {
 	// Newcomers lets the storm bring hosts that were not there before. Join must be able
 	// to join from any host.
 	Newcomers bool
-	// Underway is called after the storm, again and again. It begins nothing any more, and reports whether something was begun
-	// that the mesh ends by itself once all is well, a change of its list for example. If so, the storm is followed by
-	// HealAll, and by nothing else until that is over.
-	Underway func() bool
+	// Underway is called after the storm, again and again. It begins nothing any more, and returns how many steps are left of
+	// what was begun and ends by itself once all is well, a change of the list of the mesh for example. If there are some,
+	// the storm is followed by HealAll, and by nothing else until they are over. The number may grow, but it must not stay
+	// as it is for longer than two nodes may take to leave.
+	Underway func() int
 
 	world *World
 	quiet bool           // begin nothing new
@@ -97,7 +98,7 @@ func (l *Lockers) Run(w *World, opts ChaosOptions) error {
 	if err := w.RunUntil(l.storm.Over, 10*opts.For+2*timers+opts.Longest); err != nil {
 		return err
 	}
-	if l.Underway != nil && l.Underway() {
+	if l.Underway != nil && l.Underway() > 0 {
 		if err := l.waitForWhatIsUnderway(part); err != nil {
 			return err
 		}
@@ -119,8 +120,10 @@ func (l *Lockers) waitForWhatIsUnderway(unhealed bool) error {
 	if unhealed {
 		l.healAll()
 	}
-	if err := l.world.RunUntil(func() bool { return !l.Underway() }, 2*l.leaveBound()); err != nil {
-		return missed(err, "what was begun does not end")
+	for left := l.Underway(); left > 0; left = l.Underway() {
+		if err := l.world.RunUntil(func() bool { return l.Underway() != left }, 2*l.leaveBound()); err != nil {
+			return missed(err, "what was begun does not end: %d steps are left", left)
+		}
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ type operator struct {
 	works   bool // it changes something
 	busy    bool // a change was begun, and is not done
 	asks    int  // calls that nodes have not answered
+	left    int  // hosts whose turn to be restarted has not come
 	over    bool // it begins nothing more
 }
 
@@ -70,10 +71,13 @@ func (o *operator) seedsOf(host string) []string {
 	return seeds
 }
 
-// ends has it begin nothing more, and reports whether something that it has begun is under way.
-func (o *operator) ends() bool {
+// ends has it begin nothing more, and returns how many steps are left of what it has begun.
+func (o *operator) ends() int {
 	o.over = true
-	return o.busy || o.asks > 0
+	if o.busy || o.asks > 0 {
+		return o.left + 1
+	}
+	return 0
 }
 
 // begin lets it work until it ends.
@@ -156,7 +160,9 @@ func (o *operator) changeList(ctx context.Context, chance *rand.Rand) {
 		return n.ChangeCore(ctx, add, "")
 	})
 	o.list, o.seeds = next, make(map[string][]string)
+	o.left = len(o.drill.Lockers.Hosts)
 	for _, host := range o.drill.Lockers.Hosts { // in turn: to the one whose entry went, and to clients that may find none of the core
+		o.left--
 		old := o.started[host]
 		if host == removed || !slices.ContainsFunc(next, func(entry string) bool { return slices.Contains(old, entry) }) {
 			o.restart(ctx, host, chance)
