@@ -65,7 +65,7 @@ func (w *World) HealCore(hosts ...string) {
 
 // HealSomeCore draws a core from the seed, heals it as HealCore does, and returns its hosts. The other hosts
 // become as bad as they will ever be, for good: they crash, stop, are cut off from some or all, become slow,
-// or stay as they are.
+// or stay as they are, but for links in whose queues a frame may wait for longer than a second.
 //
 // Each host of the core has a node that has joined and is not leaving, and together they have a majority of
 // each shard's voters. All hosts without such a node are left out. Then some of the hosts named, or of all if
@@ -115,6 +115,7 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 		return nil
 	}
 	w.HealCore(core...)
+	w.Net.drain()
 	w.shutOut(in, core)
 	for i, h := range outside {
 		if !in[h] {
@@ -127,6 +128,16 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 		}
 	}
 	return core
+}
+
+// drain ends what lets frames wait for longer than a second: a leader that hears of everything so late is no use,
+// and is still heard.
+func (n *Net) drain() {
+	for _, x := range slices.Clone(n.weathers) {
+		if x.waits > time.Second {
+			n.calm(x)
+		}
+	}
 }
 
 // shutOut cuts those off from the core that only some of it reach.

@@ -272,6 +272,7 @@ func (c *Chaos) squeeze(s *stream, d time.Duration) bool {
 		return false
 	}
 	x.change = func(l *Link) { l.Bandwidth, l.Queue = bandwidth, queue }
+	x.waits = time.Duration(queue) * time.Second / time.Duration(bandwidth)
 	x.fault = c.world.fault(lab, "%s: %d bytes per second, and a queue of %d", where, bandwidth, queue)
 	return c.weather(d, x)
 }

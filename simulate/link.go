@@ -184,6 +184,7 @@ func (n *Net) SetLinks(l Link) {
 type weather struct {
 	from, to *Host // nil: any
 	change   func(*Link)
+	waits    time.Duration // in a full queue; zero: the queue stays as it is
 	over     bool
 	fault    int
 }
