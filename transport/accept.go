@@ -61,7 +61,7 @@ func (t *Transport) serve(c *conn) {
 		t.warn("a node refuses us", "remote", remote, "node", c.theirs.Name, "mesh", c.theirs.MeshName, "reason", refusal.Reason)
 	case errors.Is(err, errMalformed), errors.Is(err, errCrowded), t.serverTLS != nil && c.stream == c.raw && !isCut(err):
 		t.warn("refused a connection", "remote", remote, "reason", err)
-	default: // a port scan, a health check, a node that gave up
+	default: // a port scan, a health check
 		t.log.Debug("handshake did not finish", "remote", remote, "reason", err)
 	}
 }

@@ -45,11 +45,15 @@ func (t *Transport) BoundAddr() string {
 type CountedSockets struct {
 	tcp
 	open   atomic.Int64
-	writes atomic.Int64
+	writes atomic.Pointer[atomic.Int64] // to the sockets that are opened now
 }
 
-// Writes returns how many writes there were so far, to all sockets.
-func (s *CountedSockets) Writes() int { return int(s.writes.Load()) }
+// CountWrites begins to count the writes to sockets that are opened from now on.
+func (s *CountedSockets) CountWrites() (count *atomic.Int64) {
+	count = new(atomic.Int64)
+	s.writes.Store(count)
+	return count
+}
 
 // Count returns how many sockets are open, those in a handshake included.
 func (s *CountedSockets) Count() int { return int(s.open.Load()) }
@@ -73,7 +77,7 @@ func (s *CountedSockets) count(c net.Conn, err error) (net.Conn, error) {
 		return nil, err
 	}
 	s.open.Add(1)
-	return &countedConn{TCPConn: c.(*net.TCPConn), writes: &s.writes, closed: sync.OnceFunc(func() { s.open.Add(-1) })}, nil
+	return &countedConn{TCPConn: c.(*net.TCPConn), writes: s.writes.Load(), closed: sync.OnceFunc(func() { s.open.Add(-1) })}, nil
 }
 
 type countedListener struct {
@@ -90,7 +94,9 @@ type countedConn struct {
 }
 
 func (c *countedConn) Write(b []byte) (int, error) {
-	c.writes.Add(1)
+	if c.writes != nil {
+		c.writes.Add(1)
+	}
 	return c.TCPConn.Write(b)
 }
 

@@ -79,8 +79,8 @@ const (
 // verdict is what the ends send after their greetings; see tiebreak.go.
 type verdict struct {
 	Judgement judgement
-	Epoch     uint64 // from the deciding end: of this connection; from the following end: of its current one, or zero
-	Number    uint64 // from the following end: of this report, larger than in all earlier ones
+	Epoch     uint64 // in a decision: of this connection; before it: of the sender's current one, or zero
+	Number    uint64 // before the decision: of this report, larger than in all earlier ones of the sender
 	Awaited   []dial // the dials for which the sender awaits the receiver's decision
 	Reason    string
 	Room      string // for later versions

@@ -92,7 +92,7 @@ func (t *Transport) shares(peer ID, epoch uint64) bool {
 	return p != nil && p.conn != nil && !p.conn.ended() && p.conn.epoch == epoch
 }
 
-// report returns the verdict that the following end sends to the deciding end.
+// report returns the verdict that an end sends before the decision.
 func (t *Transport) report(peer ID) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,13 +146,13 @@ func TestADialOfWhoIsConnectedIsShort(t *testing.T) {
 	a.awaitUp(b.id)
 	b.awaitUp(a.id)
 	for _, pair := range [][2]*node{{a, b}, {b, a}} {
-		before := [2]int{sockets[0].Writes(), sockets[1].Writes()}
+		counts := [...]*atomic.Int64{sockets[0].CountWrites(), sockets[1].CountWrites()}
 		pair[0].Dial(pair[1].Addr())
 		if e := pair[0].awaitDialed(pair[1].Addr()); e.err != nil || e.hello.ID != pair[1].id {
 			t.Errorf("node %d dials: node %d, error %v", pair[0].id, e.hello.ID, e.err)
 		}
-		for i := range sockets {
-			if n := sockets[i].Writes() - before[i]; n != 1 {
+		for i, count := range counts {
+			if n := count.Load(); n != 1 {
 				t.Errorf("node %d dials: node %d writes %d times", pair[0].id, i+1, n)
 			}
 		}

@@ -16,8 +16,8 @@ import (
 //
 // Its goroutines: listen accepts connections; pulse looks for silent ones; peer.run,
 // one per peer, reads from its connection, redials, and calls Up, Down and Receive;
-// conn.write, one per connection, writes. Each handshake and each dial has a goroutine (Dial's calls
-// Dialed), which may wait for another one (work), and so has each goodbye (conn.linger). Close ends them all.
+// conn.write, one per connection, writes. Each handshake, dial (Dial's calls Dialed) and goodbye
+// (conn.linger) has a goroutine; those of handshakes and dials may then wait for another one (work). Close ends them all.
 type Transport struct {
 	id        ID
 	handler   Handler
@@ -49,7 +49,7 @@ type Transport struct {
 	awaited  map[ID][]dial // the handshakes that wait for the peer's decision
 	epoch    uint64        // the last one assigned
 	attempts uint64        // dials so far
-	reports  uint64        // sent so far, as the following end
+	reports  uint64        // sent so far
 }
 
 // Addr is the address at which other nodes reach this one. It is empty if Config.Bind

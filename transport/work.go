@@ -3,7 +3,7 @@ package transport
 import "sync"
 
 // maxFree is how many goroutines wait for work.
-const maxFree = 4
+const maxFree = 2
 
 // work runs f on a goroutine: on one that has run something before, if one is free. The stack of a goroutine that dials
 // or answers grows several times, which costs as much as the rest of a dial that nobody waits for.

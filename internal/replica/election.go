@@ -16,8 +16,8 @@ const never = time.Duration(1<<63 - 1)
 // earlyStep is how far apart the replicas of a shard whose leader died campaign (P21).
 const earlyStep = 20 * time.Millisecond
 
-// earlyAsks is how long after its turn has come each of them asks for votes, until it has them. Who has not noticed yet that
-// the leader is dead ignores the question.
+// earlyAsks is how long after its turn has come the first of them asks for votes, until it has them: who has not noticed yet
+// that the leader is dead ignores the question. The others ask once, for the more of them ask at once, the more votes are split.
 var earlyAsks = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond}
 
 // election is our own election timer (P20). Raft draws its timeouts from a source that
@@ -30,8 +30,7 @@ type election struct {
 	excused   bool          // a stall has moved contact and campaign since they were set
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
-	turn      time.Duration // when it is to do so first
-	asked     int           // how often it has done so since
+	asked     int           // how often it has done so
 	earlyTerm uint64        // the term in which that was planned: once in each
 }
 
@@ -70,7 +69,7 @@ func (e *election) takeEarly(now time.Duration) (ok bool, next time.Duration) {
 	}
 	e.early = never
 	if e.asked++; e.asked < len(earlyAsks) {
-		e.early = e.turn + earlyAsks[e.asked]
+		e.early = now + earlyAsks[e.asked] - earlyAsks[e.asked-1]
 	}
 	return true, e.early
 }
@@ -96,8 +95,10 @@ func (e *election) planned(term uint64) bool { return e.earlyTerm == term }
 // plan makes the replica stand ahead of time, after those of a lower rank, once in a term.
 func (e *election) plan(now time.Duration, term uint64, rank int) {
 	e.earlyTerm = term
-	e.turn, e.asked = now+time.Duration(rank)*earlyStep, 0
-	e.early = e.turn
+	e.early, e.asked = now+time.Duration(rank)*earlyStep, 0
+	if rank > 0 {
+		e.asked = len(earlyAsks) - 1
+	}
 }
 
 // stepRaft lets raft take a message. One of this term's leader is a sign of its life.
@@ -202,7 +203,7 @@ func (r *Replica) wake() {
 		return
 	}
 	ok, next := r.election.takeEarly(r.now)
-	if ok && r.role != raft.StateCandidate { // which has a majority behind it
+	if ok {
 		r.stand()
 		r.election.early = next
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // idle is when this node has nothing to find out or to decide: it has its seat, and every entry of its list, and of the
-// mesh's, counts and is connected. Then it dials and tells no more often on loopback than elsewhere, and at most once a second (C10).
+// mesh's, counts and is connected. Then it dials and tells no more often on loopback than elsewhere, about once a second (C10).
 type idle struct {
 	is   bool
 	last time.Duration // when it was so last

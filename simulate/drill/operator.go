@@ -31,7 +31,7 @@ type operator struct {
 	works   bool // it changes something
 	busy    bool // a change was begun, and is not done
 	asks    int  // calls that nodes have not answered
-	left    int  // hosts whose turn to be restarted has not come
+	left    int  // steps after the one under way
 	over    bool // it begins nothing more
 }
 
@@ -130,7 +130,9 @@ func (o *operator) changeList(ctx context.Context, chance *rand.Rand) {
 		if o.seeds[added] = next; len(list) <= 3 { // which grows before it drops an entry: that is the next list
 			o.seeds[added] = append(slices.Clone(list), add)
 		}
+		o.left = len(o.drill.Lockers.Hosts) + 1
 		o.restart(ctx, added, chance)
+		o.left--
 	}
 	var ask []string
 	for _, entry := range list {
@@ -159,8 +161,8 @@ func (o *operator) changeList(ctx context.Context, chance *rand.Rand) {
 		}
 		return n.ChangeCore(ctx, add, "")
 	})
-	o.list, o.seeds = next, make(map[string][]string)
 	o.left = len(o.drill.Lockers.Hosts)
+	o.list, o.seeds = next, make(map[string][]string)
 	for _, host := range o.drill.Lockers.Hosts { // in turn: to the one whose entry went, and to clients that may find none of the core
 		o.left--
 		old := o.started[host]
