@@ -24,10 +24,10 @@ import (
 //
 // The last verdict is the decision: welcome with an epoch, or duplicate. Before it,
 // the following end sends a report, in a verdict of its own, with the epoch of its
-// current connection. The deciding end's verdict has that of its own. A dialler that sees that
-// both have the same connection hangs up instead of a verdict: most dials are made to see which node
-// answers. So a connection that only one end has is replaced, and one that
-// both have is kept. The report also lists the dials for which the following end awaits
+// current connection; the deciding end's first verdict, if it has to send one, tells the
+// same. So a connection that only one end has is replaced, and one that both have is kept:
+// a dialler that sees so hangs up in place of its verdict, for most dials only ask which
+// node answers. The report also lists the dials for which the following end awaits
 // a decision: a connection that the deciding end has adopted, and that the following
 // end cannot know of yet, is kept too. Reports are numbered, since they may arrive in
 // another order than they were sent: a report that is older than the one on which a
