@@ -66,7 +66,7 @@ func (p *points) String() string {
 // TestEachSite: wherever a fault point is, drills come by it; and a mesh that takes one of
 // them every second time keeps what it promises, in the time that it has for that.
 func TestEachSite(t *testing.T) {
-	least, most := 2, 40
+	least, most := 2, 100
 	if testing.Short() {
 		least = 1
 	}
@@ -100,12 +100,15 @@ func TestEachKindOfMessage(t *testing.T) {
 	for _, kind := range simulate.SieveKinds() {
 		t.Run(kind, func(t *testing.T) {
 			set := map[string]int64{"net-lose-" + kind + "-percent": 50, "net-double-" + kind + "-percent": 50}
-			if kind == "fences" {
+			switch kind {
+			case "fences":
 				set["hosts"], set["founders"] = 6, 5 // the core outlives the voters of a shard
+			case "removals":
+				set["hosts"], set["founders"], set["list-changes"] = 7, 6, 8 // votes go from nodes that live
 			}
 			t.Parallel()
 			worlds, sifted := 0, uint64(0)
-			for seed := max(*simulate.SeedFlag, 1); worlds < 1 || sifted == 0 && worlds < 40; seed++ {
+			for seed := max(*simulate.SeedFlag, 1); worlds < 1 || sifted == 0 && worlds < 100; seed++ {
 				worlds++
 				search := search.Plan{
 					Play: func(w *simulate.World) error {
