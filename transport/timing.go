@@ -11,7 +11,7 @@ type timing struct {
 	handshake time.Duration // from the TCP connection to the end of the handshake
 	probe     time.Duration // for all redials of a broken connection together
 	await     time.Duration // for a peer to dial again that was not dialled
-	retry     time.Duration // between such redials, doubled each time
+	retry     time.Duration // between two redials of a broken connection, doubled each time
 	pulse     time.Duration // between two checks of the connections
 	silence   int           // pulses without a byte, after which a connection is shut
 	stuck     int           // pulses that one batch may take
@@ -35,7 +35,7 @@ func defaultTiming() timing {
 		handshake: 5 * time.Second,
 		probe:     2 * time.Second,
 		await:     time.Second,
-		retry:     5 * time.Millisecond,
+		retry:     time.Millisecond,
 		pulse:     time.Second,
 		silence:   5,
 		stuck:     15,
