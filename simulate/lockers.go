@@ -71,7 +71,7 @@ func (l *Lockers) node(host string) Node {
 // Run lets the lockers work through a storm of faults, heals everything, and then
 // demands what the mesh promises: all calls end, every key can be locked again from
 // every host within TTL and Bound (G4, G6), every voter of every shard is in step with its
-// leader within Bound, and the whole history holds up. These times begin when the nodes are gone that were leaving then.
+// leader within Bound and the time that frames take, and the whole history holds up. These times begin when the nodes are gone that were leaving then.
 //
 // In half of the worlds it does not heal everything, but only a core of hosts in which
 // every shard has a majority of its voters, if there can be one: see [World.HealSomeCore]. The faults of the
@@ -180,7 +180,7 @@ func (l *Lockers) Settle() error {
 		return err
 	}
 	steps := &inStep{world: w, hosts: l.core, upTo: make(map[check.ShardName]uint64)}
-	steps.within(l.Bound)
+	steps.within(l.stepBound())
 	settled := func() bool {
 		for _, host := range hosts {
 			if l.busy[host] > 0 || l.node(host) == nil {
@@ -217,7 +217,7 @@ func (l *Lockers) Settle() error {
 	if err := w.RunUntil(rest, l.TTL+l.Bound); err != nil {
 		return missed(err, "these calls go on: %q", w.history.checks.Open())
 	}
-	if err := w.RunUntil(func() bool { return steps.over }, l.Bound+stepLook); err != nil {
+	if err := w.RunUntil(func() bool { return steps.over }, l.stepBound()+stepLook); err != nil {
 		return err
 	}
 	if err := l.dismiss(); err != nil {
@@ -302,6 +302,13 @@ func (l *Lockers) sweepBound(callers int) time.Duration {
 func (l *Lockers) queueBound(callers int) time.Duration {
 	const trips = 8
 	return time.Duration(callers) * l.trips(trips)
+}
+
+// stepBound is how long all voters may take to come into step. A shard that gets others needs two decisions of the core, each a
+// read and a write at a majority: eight trips over links. The decisions on all shards may have to come one after the other.
+func (l *Lockers) stepBound() time.Duration {
+	const trips = 8
+	return l.Bound + time.Duration(len(l.Everywhere))*l.trips(trips)
 }
 
 // trips is how long so many trips take, one after the other.
