@@ -65,7 +65,7 @@ func (w *World) HealCore(hosts ...string) {
 
 // HealSomeCore draws a core from the seed, heals it as HealCore does, and returns its hosts. The other hosts
 // become as bad as they will ever be, for good: they crash, stop, are cut off from some or all, become slow,
-// or stay as they are, but for links in whose queues a frame may wait for longer than a second.
+// or stay as they are. Only links in whose queues a frame may wait for longer than a second are mended.
 //
 // Each host of the core has a node that has joined and is not leaving, and together they have a majority of
 // each shard's voters. All hosts without such a node are left out. Then some of the hosts named, or of all if

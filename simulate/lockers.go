@@ -71,7 +71,8 @@ func (l *Lockers) node(host string) Node {
 // Run lets the lockers work through a storm of faults, heals everything, and then
 // demands what the mesh promises: all calls end, every key can be locked again from
 // every host within TTL and Bound (G4, G6), every voter of every shard is in step with its
-// leader within Bound and the time that frames take, and the whole history holds up. These times begin when the nodes are gone that were leaving then.
+// leader within Bound and the time that frames take, and the whole history holds up. These times begin when the nodes are
+// gone that were leaving then.
 //
 // In half of the worlds it does not heal everything, but only a core of hosts in which
 // every shard has a majority of its voters, if there can be one: see [World.HealSomeCore]. The faults of the

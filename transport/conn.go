@@ -60,7 +60,7 @@ func (t *Transport) newConn(raw net.Conn, dialled bool) *conn {
 	}
 	c.out.init()
 	c.in = bufio.NewReaderSize(c, openingBuffer)
-	if !t.sockets.enter(c) {
+	if !t.conns.enter(c) {
 		c.close(errClosed)
 	}
 	return c
@@ -135,7 +135,7 @@ func (c *conn) write() {
 
 // shut ends the connection without a goodbye.
 func (c *conn) shut(why error) {
-	c.t.sockets.leave(c)
+	c.t.conns.leave(c)
 	c.close(why)
 }
 
@@ -172,7 +172,7 @@ func (c *conn) cause() error { return *c.why.Load() }
 // leave starts to end the connection with a goodbye; linger completes it.
 func (c *conn) leave() {
 	c.muted.Store(true)
-	c.t.sockets.leave(c) // Close must not cut the goodbye short
+	c.t.conns.leave(c) // Close must not cut the goodbye short
 	now := time.Now()
 	c.raw.SetWriteDeadline(now.Add(c.t.timing.leave))
 	c.raw.SetReadDeadline(now) // wakes the reader

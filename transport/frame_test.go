@@ -309,6 +309,21 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
+// A connection that is made while Close runs is closed, too.
+func TestAConnectionIsMadeTooLate(t *testing.T) {
+	tr := &Transport{timing: defaultTiming(), ctx: t.Context()}
+	tr.conns.close()
+	a, b := net.Pipe()
+	defer b.Close()
+	c := tr.newConn(a, true)
+	if !c.ended() || c.cause() != errClosed {
+		t.Fatal("it goes on")
+	}
+	if _, err := b.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("its socket: %v, want closed", err)
+	}
+}
+
 func TestPulse(t *testing.T) {
 	tr := &Transport{timing: defaultTiming(), ctx: t.Context()}
 	fresh := func() (*conn, net.Conn) {

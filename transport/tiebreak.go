@@ -26,7 +26,7 @@ import (
 // the following end sends a report, in a verdict of its own, with the epoch of its
 // current connection; the deciding end's first verdict, if it has to send one, tells the
 // same. So a connection that only one end has is replaced, and one that both have is kept:
-// a dialler that sees so hangs up in place of its verdict, for most dials only ask which
+// a dialler that sees this hangs up and sends no verdict, for most dials only ask which
 // node answers. The report also lists the dials for which the following end awaits
 // a decision: a connection that the deciding end has adopted, and that the following
 // end cannot know of yet, is kept too. Reports are numbered, since they may arrive in
@@ -145,14 +145,11 @@ func (t *Transport) adoptLocked(c *conn) bool {
 // nil if c was adopted, and errDuplicate if the pair keeps another connection.
 func (t *Transport) finishDialled(ctx context.Context, c *conn) error {
 	peer := c.theirs.ID
-	if t.decides(peer) {
-		if t.decide(c) {
-			return nil
-		}
-		c.shut(errDuplicate)
-		return errDuplicate
-	}
-	if t.shares(peer, c.verdict.Epoch) {
+	decides := t.decides(peer)
+	switch {
+	case decides && t.decide(c):
+		return nil
+	case decides, t.shares(peer, c.verdict.Epoch):
 		c.shut(errDuplicate)
 		return errDuplicate
 	}

@@ -33,14 +33,14 @@ type Transport struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup // every goroutine
-	next    chan func()    // for a goroutine that is free
-	free    atomic.Int32   // these
-	sockets sockets
+	next    chan func()    // the work of a goroutine that waits for some
+	free    atomic.Int32   // how many wait
+	conns   conns
 	routes  atomic.Pointer[map[ID]*conn]
 	lobby   lobby
 	limiter limiter
 
-	// The order of locks is mu, then those of the lobby, the sockets and a conn's queue.
+	// The order of locks is mu, then that of the lobby, then that of conns; or that of a conn's queue.
 	// None is held while the Handler or Accept is called.
 	mu       sync.Mutex
 	closed   bool
@@ -120,7 +120,7 @@ func (t *Transport) Close() {
 			c.muted.Store(true)
 		}
 		t.cancel()
-		t.sockets.close()
+		t.conns.close()
 	}
 	t.wg.Wait()
 }

@@ -17,7 +17,7 @@ const never = time.Duration(1<<63 - 1)
 const earlyStep = 20 * time.Millisecond
 
 // earlyAsks is how long after its turn has come the first of them asks for votes, until it has them: who has not noticed yet
-// that the leader is dead ignores the question. The others ask once, for the more of them ask at once, the more votes are split.
+// that the leader is dead ignores the question. The others ask once, for votes are split when two ask at one moment.
 var earlyAsks = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond}
 
 // election is our own election timer (P20). Raft draws its timeouts from a source that
@@ -30,7 +30,7 @@ type election struct {
 	excused   bool          // a stall has moved contact and campaign since they were set
 	forgot    bool          // the silent leader was given up
 	early     time.Duration // when to campaign ahead of time; never: not planned
-	asked     int           // how often it has done so
+	asked     int           // index in earlyAsks of the next time
 	earlyTerm uint64        // the term in which that was planned: once in each
 }
 
@@ -62,16 +62,16 @@ func (e *election) silent(now, length time.Duration) bool {
 // two followers whose ticks coincide one in twenty pairs would stand at once, and split the votes.
 func (e *election) due(now time.Duration) bool { return now >= e.campaign }
 
-// takeEarly reports whether it is time to stand ahead of time, and if so when the next time is, if any.
-func (e *election) takeEarly(now time.Duration) (ok bool, next time.Duration) {
+// takeEarly reports whether it is time to stand ahead of time. Then early is when to do so again.
+func (e *election) takeEarly(now time.Duration) bool {
 	if now < e.early {
-		return false, e.early
+		return false
 	}
 	e.early = never
 	if e.asked++; e.asked < len(earlyAsks) {
 		e.early = now + earlyAsks[e.asked] - earlyAsks[e.asked-1]
 	}
-	return true, e.early
+	return true
 }
 
 // wakeAt returns when it is time for either.
@@ -197,14 +197,11 @@ func (r *Replica) Wake(now time.Duration) {
 func (r *Replica) wake() {
 	switch {
 	case r.role == raft.StateLeader || r.stopped != nil:
-		return
 	case r.election.due(r.now):
 		r.stand()
-		return
-	}
-	ok, next := r.election.takeEarly(r.now)
-	if ok {
-		r.stand()
-		r.election.early = next
+	case r.election.takeEarly(r.now):
+		again := r.election.early
+		r.stand() // which forgets it
+		r.election.early = again
 	}
 }

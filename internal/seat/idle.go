@@ -47,7 +47,7 @@ func (m *Machine) again() time.Duration {
 	return m.upTo(m.pace.contact)
 }
 
-// dialsUntil returns until when a dial must be due to be made now. An idle node dials all entries at once, some of them
+// dialsUntil returns a time: what is due by then is dialled now. An idle node dials all entries at once, some of them
 // earlier than it must: a machine that has little to do pays for each time it wakes.
 func (m *Machine) dialsUntil(now time.Duration) time.Duration {
 	if m.idle.is && now >= m.book.deadline() {

@@ -36,6 +36,9 @@ type form struct {
 	differs bool
 }
 
+// matches reports whether exactly these bytes were written.
+func (f *form) matches() bool { return len(f.rest) == 0 && !f.differs }
+
 // Write implements io.Writer.
 func (f *form) Write(b []byte) (int, error) {
 	var same bool
@@ -82,8 +85,7 @@ func Unmarshal(b []byte, v any, size, elements int) error {
 	// The library converts types, truncates numbers, and accepts an empty list as any struct.
 	// A value that it has so changed is written in another form.
 	form := form{rest: b}
-	encode(&form, v)
-	if len(form.rest) > 0 || form.differs {
+	if encode(&form, v); !form.matches() {
 		return fmt.Errorf("%w: not the form of %T", ErrMalformed, v)
 	}
 	return nil
