@@ -190,7 +190,7 @@ func (b *bench) clientOf(shards int, others ...env.Member) {
 func (b *bench) seat(m env.Member) {
 	if !slices.ContainsFunc(b.seats, func(o env.Member) bool { return o.ID == m.ID }) {
 		b.seats = append(b.seats, m)
-		b.take(b.m.Seated(b.now, b.seats, nil))
+		b.take(b.m.Seated(b.now, b.seats, 0, nil))
 	}
 }
 

@@ -150,25 +150,26 @@ func (m *Machine) Joined(now time.Duration, mesh Mesh, seated []env.Member, out 
 		clear(m.statuses) // they were of another mesh
 		m.drawAt, m.statusAt = now, now
 		m.add(m.cfg.Self)
-		m.seated(seated)
+		m.seated(seated, 0)
 		m.introduceAll() // of those that were connected before this node was in the mesh
 	})
 }
 
-// Seated reports which nodes have a seat in the core.
-func (m *Machine) Seated(now time.Duration, all []env.Member, out []Output) []Output {
+// Seated reports which nodes have a seat in the core, and which one had, whose entry was dropped while it votes still; zero:
+// none. That one is taken for seated until it votes no more: it may lead, and nobody else may before it has handed over.
+func (m *Machine) Seated(now time.Duration, all []env.Member, dropped transport.ID, out []Output) []Output {
 	return m.input(now, out, func() {
 		if m.joined {
-			m.seated(all)
+			m.seated(all, dropped)
 		}
 	})
 }
 
 // seated takes in which nodes have a seat, which this node and no other keeps connections with. It is of the core, and
 // gossips, if it has one.
-func (m *Machine) seated(all []env.Member) {
+func (m *Machine) seated(all []env.Member, dropped transport.ID) {
 	has := func(id transport.ID) bool {
-		return slices.ContainsFunc(all, func(o env.Member) bool { return o.ID == id })
+		return id == dropped || slices.ContainsFunc(all, func(o env.Member) bool { return o.ID == id })
 	}
 	was := m.core
 	if m.core = has(m.cfg.Self.ID); m.core != was {

@@ -174,7 +174,7 @@ func TestTheGoneAreForgotten(t *testing.T) {
 			t.Errorf("%s: it is forgotten, though it has a seat", tt.name)
 		}
 		b.seats = b.seats[:1]
-		b.take(b.m.Seated(b.now, b.seats, nil))
+		b.take(b.m.Seated(b.now, b.seats, 0, nil))
 		if b.pass(2 * forgetAfter); b.knows(2) || !b.asked("disconnect 2") {
 			t.Errorf("%s: without a seat it is remembered; %v", tt.name, b.words)
 		}
@@ -265,7 +265,7 @@ func TestJoining(t *testing.T) {
 
 // Those that have a seat are members before gossip knows them, and it is told of each once.
 func TestGossipHearsOfThoseWithASeat(t *testing.T) {
-	seats := func(b *bench, all ...env.Member) { b.take(b.m.Seated(b.now, all, nil)) }
+	seats := func(b *bench, all ...env.Member) { b.take(b.m.Seated(b.now, all, 0, nil)) }
 	b := alone(t)
 	seats(b, node("b", 2))
 	b.expect() // it is in no mesh yet
@@ -279,6 +279,47 @@ func TestGossipHearsOfThoseWithASeat(t *testing.T) {
 	}
 	seats(b, node("a", self), node("b", 2), node("d", 4), node("e", 5))
 	b.expect("disconnect 3")
+}
+
+// A node whose entry was dropped may lead shards: nobody parts with it before its votes have moved, itself included.
+func TestTheDroppedStayUntilTheirVotesHaveMoved(t *testing.T) {
+	a, m, c := node("a", self), node("b", 2), node("c", 3)
+	for _, tt := range []struct {
+		name    string
+		join    func(b *bench)
+		left    []env.Member // the nodes of the core without the one that was dropped
+		dropped transport.ID
+		after   []string // what it does when that one votes no more
+		gossip  bool     // then
+	}{
+		{"another node of the core", func(b *bench) { b.joins(1, m, c) }, []env.Member{a, m}, 3, []string{"disconnect 3"}, true},
+		{"a client", func(b *bench) { b.clientOf(1, m, c) }, []env.Member{m}, 3, []string{"disconnect 3"}, false},
+		{"the node itself", func(b *bench) { b.joins(1, m, c) }, []env.Member{m, c}, self, nil, false},
+		{"a node that does not know it", func(b *bench) { b.joins(1, m) }, []env.Member{a, m}, 3, nil, true},
+	} {
+		b := alone(t)
+		tt.join(b)
+		for _, o := range b.seats {
+			if o.ID != self {
+				b.connects(o)
+			}
+		}
+		b.hears(m, Report{})
+		if b.knows(3) {
+			b.hears(c, led(1))
+		}
+		b.words = nil
+		before, leads := b.gossip, len(b.m.Health().NoMajority)
+		b.take(b.m.Seated(b.now, tt.left, tt.dropped, nil))
+		b.expect()
+		if b.gossip != before || len(b.m.Health().NoMajority) != leads {
+			t.Errorf("%s: it gossips: %t; shards without a leader: %v", tt.name, b.gossip, b.m.Health().NoMajority)
+		}
+		b.take(b.m.Seated(b.now, tt.left, 0, nil))
+		if b.expect(tt.after...); b.gossip != tt.gossip {
+			t.Errorf("%s: it gossips when that is over: %t", tt.name, b.gossip)
+		}
+	}
 }
 
 // A node that has a seat may be dead for long: no gossip tells of it then. So it counts as silent if nothing is heard of it.

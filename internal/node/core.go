@@ -178,7 +178,7 @@ func (l *shardLoop) know(s seat.State) {
 	}
 	l.step(client.Limited{Limit: s.Table.Params.Limit()}) // before anything is asked for in another generation
 	l.carryOutHosting(c.hosting.Core(l.now, s, nil))
-	all := seated(s.Table)
+	all, dropped := seated(s.Table), s.Table.Dropped
 	v := client.View{Targets: make([][]replica.Peer, len(s.Table.Shards))}
 	for _, m := range all {
 		v.Core = append(v.Core, replica.Peer{Node: uint64(m.ID), Name: m.Name, Addr: m.Addr})
@@ -187,7 +187,7 @@ func (l *shardLoop) know(s seat.State) {
 		v.Targets[i] = c.aims[i].Nodes
 	}
 	l.step(client.Viewed{View: v})
-	n.membership.post(func(m *membership) { m.carryOut(m.members.Seated(m.now, all, m.out)) })
+	n.membership.post(func(m *membership) { m.carryOut(m.members.Seated(m.now, all, dropped, m.out)) })
 	if another {
 		l.lacks = unreported
 	}

@@ -1,11 +1,14 @@
 package replica
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmesh/mesh/internal/point"
 )
@@ -121,6 +124,38 @@ func (r *Replica) electionTick() {
 	if rash || r.election.due(r.now) {
 		r.stand()
 	}
+}
+
+// hearCommit takes the answer to a question for a vote, which tells how far the log of the answering replica is committed. A
+// configuration counts for raft once its entry is applied, and only a leader tells what is committed. So a replica whose log ends
+// a change of voters may go by the one before, need the votes of those that have lost theirs, and never lead; and who knows
+// that the change is over has a shorter log, and never leads either (P30). What is committed elsewhere, and is in the log here, is
+// committed here as well: TiKV's raft-rs calls that maybe_commit_by_vote.
+func (r *Replica) hearCommit(m *raftpb.Message) {
+	now := r.rn.BasicStatus()
+	if now.RaftState != raft.StatePreCandidate || m.GetCommit() <= now.GetCommit() {
+		return
+	}
+	if term, err := r.store.Term(m.GetCommit()); err != nil || term != m.GetLogTerm() {
+		return
+	}
+	entries, err := r.store.Entries(now.GetCommit()+1, m.GetCommit()+1, math.MaxUint64)
+	if err != nil || !slices.ContainsFunc(entries, r.members.movedBy) {
+		return // its votes count as they are
+	}
+	// Raft takes that from a leader: as a snapshot of what it has already.
+	err = r.rn.Step(&raftpb.Message{
+		Type: raftpb.MsgSnap.Enum(), From: proto.Uint64(m.GetFrom()), To: proto.Uint64(r.cfg.ID), Term: proto.Uint64(now.GetTerm()),
+		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+			ConfState: r.members.conf, Index: proto.Uint64(m.GetCommit()), Term: proto.Uint64(m.GetLogTerm()),
+		}},
+	})
+	if err != nil {
+		r.log.Debug("raft refused what is committed", "error", err)
+		return
+	}
+	r.forgetLeader() // there is none
+	r.election.campaign = r.now
 }
 
 // forgetLeader gives up the silent leader, so that this replica's vote is free (P20).

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -205,6 +206,88 @@ func TestAnotherLeaderEndsTheChange(t *testing.T) {
 			if serving != 1 {
 				t.Errorf("%s, and others know of it: %v: %d lead", tt.name, known, serving)
 			}
+		}
+	}
+}
+
+// unheard returns a shard of which replica 4 has lost its vote, as the first alone knows, which led and is cut off. Replica 2
+// or 3, the heir, has the end of that change as well, and an entry more, of a leader since.
+func unheard(t *testing.T) (w *trio, first, heir *Replica, ends uint64) {
+	t.Helper()
+	w, first = voting(t, 4)
+	w.swap(t, first, placement.ChangeVoters{Remove: []uint64{4}})
+	begins := lastIndex(t, first) + 1
+	w.loses = func(f Frame) bool { return f.From == 1 && f.Message.GetCommit() > begins }
+	for n := 0; first.applied.index <= begins || first.Joint(); n++ {
+		if w.run(t, 1); n > electionTicks {
+			t.Fatal("the leader does not end the change")
+		}
+	}
+
+	w.cut[1] = true
+	w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgAppResp }
+	leads := func(r *Replica) bool { return r.role == raft.StateLeader && r != first }
+	for n := 0; !slices.ContainsFunc(w.replicas, leads); n++ {
+		if w.run(t, 1); n > 10*electionTicks {
+			t.Fatal("no other one leads")
+		}
+	}
+	w.run(t, 1)
+	heir = w.replicas[1]
+	if leads(heir) {
+		heir = w.replicas[2]
+	}
+	if term, err := heir.store.Term(heir.Last()); err != nil || !heir.Joint() || term <= first.Term() {
+		t.Fatalf("%d goes by two configurations: %v; its log ends in term %d, and that of the first in %d, %v", heir.ID(), heir.Joint(), term, first.Term(), err)
+	}
+	w.loses = nil
+	return w, first, heir, begins + 1
+}
+
+// Promise: G6, P30: when a change of voters is over and those that lost their votes have ended, any majority of the
+// new voters elects a leader, also if the one that knows that it is over has the shorter log.
+func TestVotersHearThatAChangeIsOver(t *testing.T) {
+	w, first, heir, _ := unheard(t)
+	w.cut = map[uint64]bool{2: heir.ID() != 2, 3: heir.ID() != 3, 4: true}
+	w.run(t, 4*electionTicks)
+	if !heir.Serving() || heir.Joint() || first.Joint() {
+		t.Errorf("the heir leads: %v, of the voters %v", heir.Serving(), heir.Voters())
+	}
+}
+
+// Promise: G1, P30: nothing is committed by an answer that does not name the entry which the log here has, and an answer that
+// tells nothing of voters does not hold up an election.
+func TestWhatAnAnswerTells(t *testing.T) {
+	_, first, heir, ends := unheard(t)
+	term := first.Term()
+	last, err := heir.store.Term(heir.Last())
+	if err != nil || heir.Last() <= ends {
+		t.Fatalf("the log ends at entry %d, and the change at %d: %v", heir.Last(), ends, err)
+	}
+	for _, tt := range []struct {
+		name         string
+		commit, term uint64
+		over         bool // the change is, as far as the heir knows
+		again        bool // the heir begins its election anew, at once
+	}{
+		{"nothing", 0, 0, false, false},
+		{"the beginning of the change, which is known", ends - 1, term, false, false},
+		{"another entry at that place", ends, term - 1, false, false},
+		{"an entry beyond the log", ends + 100, term + 100, false, false},
+		{"the end of the change", ends, term, true, true},
+		{"an entry behind it, which changes no voters", heir.Last(), last, true, false},
+	} {
+		heir.now += 2 * ElectionTimeout
+		heir.stand()
+		heir.Ready(heir.now, &Output{})
+		heir.Receive(heir.now, 101, &Frame{Generation: heir.cfg.Generation, From: 1, To: heir.ID(), Message: &raftpb.Message{
+			Type: raftpb.MsgPreVoteResp.Enum(), From: proto.Uint64(1), To: proto.Uint64(heir.ID()), Term: proto.Uint64(heir.Term()), Reject: proto.Bool(true),
+			Commit: proto.Uint64(tt.commit), LogTerm: proto.Uint64(tt.term),
+		}})
+		heir.Ready(heir.now, &Output{})
+		stands, soon := heir.role == raft.StatePreCandidate, heir.WakeAt() <= heir.now
+		if heir.Joint() == tt.over || stands == tt.again || soon != tt.again || heir.Err() != nil {
+			t.Errorf("%s: the change is over here: %v; it stands for election: %v, and again at once: %v; %v", tt.name, !heir.Joint(), stands, soon, heir.Err())
 		}
 	}
 }

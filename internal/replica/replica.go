@@ -366,6 +366,9 @@ func (r *Replica) step(node uint64, f Frame) (answer wire.Message) {
 	if err := r.stepRaft(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		r.log.Debug("raft refused a message", "type", m.GetType(), "error", err)
 	}
+	if m.GetType() == raftpb.MsgPreVoteResp {
+		r.hearCommit(m)
+	}
 	r.dirty = true
 	return nil
 }
@@ -525,6 +528,8 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) {
 			return
 		}
+	case raftpb.MsgPreVoteResp:
+		m.Commit, m.LogTerm = proto.Uint64(r.applied.index), proto.Uint64(r.applied.term)
 	case raftpb.MsgVoteResp:
 		if !m.GetReject() {
 			r.election.arm(r.now)

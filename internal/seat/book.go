@@ -324,7 +324,9 @@ func (m *Machine) reached(e *entry) {
 		m.own, m.sure = e.addr, true
 		m.book.answers(e, m.cfg.Self.ID)
 		e.former = 0
-		m.askToFence()
+		for _, c := range m.changes {
+			m.askToFence(c)
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (m *Machine) Change(now time.Duration, c Change, out []Output) []Output {
 		}
 		m.changes = slices.DeleteFunc(m.changes, func(o Change) bool { return replaces(c, o) })
 		m.changes = append(m.changes, c)
-		m.askToFence()
+		m.askToFence(c)
 	})
 }
 
@@ -184,16 +184,18 @@ func (m *Machine) nextChange(now time.Duration) core.Action {
 	return core.Propose{Table: n}
 }
 
-// askToFence asks the voters of the shards that are to be recovered to fence their replicas.
-func (m *Machine) askToFence() {
-	for _, c := range m.changes {
-		r, ok := c.(Recover)
-		if t := m.acceptor.Table(); ok && !c.over(t) {
-			for _, id := range slices.Concat(t.Shards[r.Shard].Voters, t.Shards[r.Shard].Next) {
-				if !slices.Contains(m.cuts[r.cut()].by, id) {
-					m.send(id, fence(r.cut()))
-				}
-			}
+// askToFence asks the voters of a shard, if it is to be recovered, to fence their replicas.
+func (m *Machine) askToFence(c Change) {
+	t := m.acceptor.Table()
+	r, ok := c.(Recover)
+	if !ok || c.over(t) {
+		return
+	}
+	voters := slices.Concat(t.Shards[r.Shard].Voters, t.Shards[r.Shard].Next)
+	slices.Sort(voters)
+	for _, id := range slices.Compact(voters) {
+		if !slices.Contains(m.cuts[r.cut()].by, id) {
+			m.send(id, fence(r.cut()))
 		}
 	}
 }

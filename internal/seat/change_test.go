@@ -81,6 +81,17 @@ func TestRecover(t *testing.T) {
 	equal(t, 0, len(w.procs[w.list[2]].m.cuts))
 }
 
+// Many shards are recovered at one time: each asks its own voters to fence their replicas, and each of them once.
+func TestEachShardAsksForItsOwnFences(t *testing.T) {
+	w := founded(t, 3)
+	p, shards := w.procs[w.list[0]], w.table().Shards
+	holds(t, len(shards) > 2, "shards:", len(shards))
+	for i, s := range shards {
+		out := p.m.Change(w.now, Recover{i, s.Generation, s.Voters}, nil)
+		equal(t, len(s.Voters)-1, sends(out, "fence"))
+	}
+}
+
 // A shard does not begin another generation while most of its voters may live, cut off from those that
 // decide: they may commit.
 func TestRecoverWaitsForVoters(t *testing.T) {
