@@ -171,7 +171,7 @@ func TestEveryMarkIsMet(t *testing.T) {
 	p := newPoints()
 	report, err := search.Plan{
 		Play: p.play, Options: simulate.Options{Seed: max(*simulate.SeedFlag, 1), Profile: simulate.Hostile},
-		Seeds: max(*simulate.SeedsFlag, 20), KeepGoing: true,
+		Seeds: max(*simulate.SeedsFlag, 10), KeepGoing: true,
 	}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 var (
 	deep  = flag.Bool("deep", false, "explore the model with larger bounds")
 	only  = flag.Int("world", -1, "explore the world of this number alone")
-	walks = flag.Int("walks", 700, "how many random walks to take")
+	walks = flag.Int("walks", 350, "how many random walks to take")
 	walk  = flag.Int("walk", 0, "the number of the first")
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	storms = flag.Int("storms", 25, "how many random worlds to play")
+	storms = flag.Int("storms", 15, "how many random worlds to play")
 	first  = flag.Uint64("first", 1, "the seed of the first")
 )
 
