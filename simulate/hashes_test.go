@@ -147,7 +147,11 @@ const hashesHeader = `# The traces of twenty worlds: see hashes_test.go. On ever
 func TestHashes(t *testing.T) {
 	var lines []string
 	seen := make(map[string]string)
-	for _, e := range exercises() {
+	for i, e := range exercises() {
+		if testing.Short() && i%3 != 0 { // under the race detector worlds are slow
+			lines = append(lines, at(readHashes(t), i))
+			continue
+		}
 		line := e.hash(t)
 		hash, _, _ := strings.Cut(line, " ")
 		if other := seen[hash]; other != "" {
