@@ -384,3 +384,42 @@ func TestWhoIsOutOfTheCore(t *testing.T) {
 		t.Errorf("%d worlds with a leaver, and %d with a cut", left, cut)
 	}
 }
+
+// Two hosts out of the core, one of which a single host of the core reaches, are no majority of a shard's voters beside the
+// core: they do not reach each other. Seed 210006477, wan: a leader was one of them, and rightly moved its shard to these three.
+func TestHostsOutOfTheCoreKeepApart(t *testing.T) {
+	hosts := []string{"a", "b", "c", "d", "e", "f", "g"}
+	partly := 0
+	for seed := range uint64(40) {
+		w := simulate.New(simulate.Options{Seed: seed})
+		joined := 0
+		for _, host := range hosts {
+			w.Host(host).Boot("node", func(ctx context.Context) {
+				if _, err := mesh.JoinContext(ctx, hosts[:5], mesh.WithName(host), mesh.WithShards(2)); err == nil {
+					joined++
+				}
+			})
+		}
+		if err := w.RunUntil(func() bool { return joined == len(hosts) }, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		core := w.HealSomeCore()
+		mutual := func(a, b string) bool { return w.Net.Reaches(a, b) && w.Net.Reaches(b, a) }
+		for _, h := range hosts {
+			reached := slices.DeleteFunc(slices.Clone(core), func(o string) bool { return !mutual(h, o) })
+			if slices.Contains(core, h) || len(reached) == 0 || len(reached) == len(core) {
+				continue
+			}
+			partly++
+			for _, o := range hosts {
+				if o != h && !slices.Contains(core, o) && mutual(h, o) {
+					t.Errorf("seed %d: of the core %v, %s reaches %v, and %s besides", seed, core, h, reached, o)
+				}
+			}
+		}
+		w.Close()
+	}
+	if partly == 0 {
+		t.Error("all hosts out of the core reach all of it, or none")
+	}
+}

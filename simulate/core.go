@@ -76,7 +76,8 @@ func (w *World) HealCore(hosts ...string) {
 // which may be about to get one, or leads a shard and does not hear a voter of the core, which it may be
 // about to replace. A host out of the core that reaches some of the core, but not all, is cut off from all of
 // it, and a node out of the core that was leaving crashes: either could lead a shard, and rightly move it to
-// hosts that the core does not reach.
+// hosts that the core does not reach. For the same reason one that comes to reach no more than some is cut off from
+// the others out of the core.
 //
 // If there is no such core at the moment, or none without some host, since a change of voters or a roll call is on its way
 // for example, nothing happens, and the result is nil.
@@ -122,6 +123,7 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 			ailments[ails[i]](w, h, core)
 		}
 	}
+	w.keepApart(in, core)
 	for _, h := range w.Hosts() {
 		if !in[h] && h.process != nil && h.process.leaving {
 			h.Crash()
@@ -143,17 +145,35 @@ func (n *Net) drain() {
 // shutOut cuts those off from the core that only some of it reach.
 func (w *World) shutOut(in map[*Host]bool, core []string) {
 	for _, h := range w.Hosts() {
-		reached := 0
-		for _, name := range core {
-			if c := w.named(name); w.Net.open(h, c) && w.Net.open(c, h) {
-				reached++
-			}
-		}
-		if !in[h] && 0 < reached && reached < len(core) {
+		if !in[h] && w.reachesSome(h, core) {
 			w.Net.PartitionOneWay([]string{h.name}, core)
 			w.Net.PartitionOneWay(core, []string{h.name})
 		}
 	}
+}
+
+// keepApart cuts those that only some of the core reach off from the others out of it: two of them, and a host of the core
+// that reaches one, could be the voters of a shard.
+func (w *World) keepApart(in map[*Host]bool, core []string) {
+	for _, h := range w.Hosts() {
+		for _, o := range w.Hosts() {
+			if h != o && !in[h] && !in[o] && w.reachesSome(h, core) {
+				w.Net.PartitionOneWay([]string{h.name}, []string{o.name})
+				w.Net.PartitionOneWay([]string{o.name}, []string{h.name})
+			}
+		}
+	}
+}
+
+// reachesSome reports whether a host reaches some of others, and they it, but not all.
+func (w *World) reachesSome(h *Host, others []string) bool {
+	reached := 0
+	for _, name := range others {
+		if o := w.named(name); w.Net.open(h, o) && w.Net.open(o, h) {
+			reached++
+		}
+	}
+	return 0 < reached && reached < len(others)
 }
 
 // retreat heals a core, or everything, if there is none.

@@ -126,36 +126,37 @@ func (r *Replica) electionTick() {
 	}
 }
 
-// hearCommit takes the answer to a question for a vote, which tells how far the log of the answering replica is committed. A
-// configuration counts for raft once its entry is applied, and only a leader tells what is committed. So a replica whose log ends
-// a change of voters may go by the one before, need the votes of those that have lost theirs, and never lead; and who knows
-// that the change is over has a shorter log, and never leads either (P30). What is committed elsewhere, and is in the log here, is
-// committed here as well: TiKV's raft-rs calls that maybe_commit_by_vote.
-func (r *Replica) hearCommit(m *raftpb.Message) {
+// hearCommit takes in up to which entry another replica knows the log to be committed, as a question for a vote and its answer
+// say. A configuration counts for raft once its entry is applied, and only a leader tells what is committed. So a replica whose
+// log has a change of voters may go by those before, and never lead, while who knows of the change has a shorter log, and never
+// leads either (P30). What is committed elsewhere, and is in the log here, is committed here as well: TiKV's raft-rs calls that
+// maybe_commit_by_vote.
+func (r *Replica) hearCommit(index, term uint64) {
 	now := r.rn.BasicStatus()
-	if now.RaftState != raft.StatePreCandidate || m.GetCommit() <= now.GetCommit() {
+	stands := now.RaftState == raft.StatePreCandidate
+	if !stands && now.RaftState != raft.StateFollower || now.Lead != raft.None || index <= now.GetCommit() || index > r.Last() {
 		return
 	}
-	if term, err := r.store.Term(m.GetCommit()); err != nil || term != m.GetLogTerm() {
+	if t, err := r.store.Term(index); err != nil || t != term {
 		return
 	}
-	entries, err := r.store.Entries(now.GetCommit()+1, m.GetCommit()+1, math.MaxUint64)
+	entries, err := r.store.Entries(now.GetCommit()+1, index+1, math.MaxUint64)
 	if err != nil || !slices.ContainsFunc(entries, r.members.movedBy) {
 		return // its votes count as they are
 	}
-	// Raft takes that from a leader: as a snapshot of what it has already.
+	// Raft takes that as a snapshot of what it has already. It comes from nobody, whom raft neither follows nor answers.
 	err = r.rn.Step(&raftpb.Message{
-		Type: raftpb.MsgSnap.Enum(), From: proto.Uint64(m.GetFrom()), To: proto.Uint64(r.cfg.ID), Term: proto.Uint64(now.GetTerm()),
+		Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(r.cfg.ID), Term: proto.Uint64(now.GetTerm()),
 		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-			ConfState: r.members.conf, Index: proto.Uint64(m.GetCommit()), Term: proto.Uint64(m.GetLogTerm()),
+			ConfState: r.members.conf, Index: proto.Uint64(index), Term: proto.Uint64(term),
 		}},
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		r.log.Debug("raft refused what is committed", "error", err)
-		return
+	case stands && r.election.early == never: // raft gave the election up, as the votes that it got are of other voters
+		r.election.campaign = r.now
 	}
-	r.forgetLeader() // there is none
-	r.election.campaign = r.now
 }
 
 // forgetLeader gives up the silent leader, so that this replica's vote is free (P20).

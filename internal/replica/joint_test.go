@@ -1,9 +1,11 @@
 package replica
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -255,6 +257,45 @@ func TestVotersHearThatAChangeIsOver(t *testing.T) {
 	}
 }
 
+// Promise: G6, P30: a replica that is to get a vote, and has the longest log, hears of that, and leads or votes.
+// Method: the first alone knows that the change has begun. The third leads after it, gets an entry more to the fourth
+// alone, and is lost; the first has the shorter log then, the second lacks the change, and the fourth has no vote yet.
+func TestWhoIsToVoteHearsOfIt(t *testing.T) {
+	w, first := voting(t, 3)
+	w.swap(t, first, placement.ChangeVoters{Promote: []uint64{4}, Remove: []uint64{2}})
+	begins := lastIndex(t, first) + 1
+	w.loses = func(f Frame) bool {
+		return f.From == 1 && (f.To == 2 && f.Message.GetType() == raftpb.MsgApp || f.Message.GetCommit() >= begins)
+	}
+	for n := 0; first.applied.index < begins; n++ {
+		if w.run(t, 1); n > electionTicks {
+			t.Fatal("the leader does not begin the change")
+		}
+	}
+
+	w.cut[1] = true
+	w.loses = func(f Frame) bool {
+		kind := f.Message.GetType()
+		return f.From == 2 && kind == raftpb.MsgPreVote || f.To == 2 && kind == raftpb.MsgApp || kind == raftpb.MsgAppResp
+	}
+	third, fourth := w.replicas[2], w.replicas[3]
+	for n := 0; third.role != raft.StateLeader; n++ {
+		if w.run(t, 1); n > 10*electionTicks {
+			t.Fatal("the third does not lead")
+		}
+	}
+	w.run(t, 1)
+	if term, err := fourth.store.Term(fourth.Last()); err != nil || term != third.Term() || fourth.members.votes(4) || !first.Joint() {
+		t.Fatalf("the log of the fourth ends in term %d, and it votes: %v; %v", term, fourth.members.votes(4), err)
+	}
+
+	w.cut, w.loses = map[uint64]bool{3: true}, nil
+	w.run(t, 6*electionTicks)
+	if !slices.ContainsFunc(w.replicas, func(r *Replica) bool { return r != third && r.Serving() }) {
+		t.Errorf("nobody leads; the fourth has a vote: %v", fourth.members.votes(4))
+	}
+}
+
 // Promise: G1, P30: nothing is committed by an answer that does not name the entry which the log here has, and an answer that
 // tells nothing of voters does not hold up an election.
 func TestWhatAnAnswerTells(t *testing.T) {
@@ -274,6 +315,7 @@ func TestWhatAnAnswerTells(t *testing.T) {
 		{"the beginning of the change, which is known", ends - 1, term, false, false},
 		{"another entry at that place", ends, term - 1, false, false},
 		{"an entry beyond the log", ends + 100, term + 100, false, false},
+		{"a number that is none", math.MaxUint64, 0, false, false},
 		{"the end of the change", ends, term, true, true},
 		{"an entry behind it, which changes no voters", heir.Last(), last, true, false},
 	} {
@@ -289,6 +331,23 @@ func TestWhatAnAnswerTells(t *testing.T) {
 		if heir.Joint() == tt.over || stands == tt.again || soon != tt.again || heir.Err() != nil {
 			t.Errorf("%s: the change is over here: %v; it stands for election: %v, and again at once: %v; %v", tt.name, !heir.Joint(), stands, soon, heir.Err())
 		}
+	}
+}
+
+// Promise: P21, P30: what an answer tells does not move the times at which the first of them asks for votes after its leader died.
+func TestWhatAnAnswerTellsEarly(t *testing.T) {
+	_, first, heir, ends := unheard(t)
+	heir.now += 2 * ElectionTimeout
+	heir.stand()
+	heir.election.early = heir.now + time.Millisecond
+	heir.Ready(heir.now, &Output{})
+	heir.Receive(heir.now, 101, &Frame{Generation: heir.cfg.Generation, From: 1, To: heir.ID(), Message: &raftpb.Message{
+		Type: raftpb.MsgPreVoteResp.Enum(), From: proto.Uint64(1), To: proto.Uint64(heir.ID()), Term: proto.Uint64(heir.Term()), Reject: proto.Bool(true),
+		Commit: proto.Uint64(ends), LogTerm: proto.Uint64(first.Term()),
+	}})
+	heir.Ready(heir.now, &Output{})
+	if at := heir.WakeAt() - heir.now; heir.Joint() || at != time.Millisecond {
+		t.Errorf("it asks again after %v, by two configurations: %v", at, heir.Joint())
 	}
 }
 

@@ -366,8 +366,11 @@ func (r *Replica) step(node uint64, f Frame) (answer wire.Message) {
 	if err := r.stepRaft(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		r.log.Debug("raft refused a message", "type", m.GetType(), "error", err)
 	}
-	if m.GetType() == raftpb.MsgPreVoteResp {
-		r.hearCommit(m)
+	switch m.GetType() {
+	case raftpb.MsgPreVote:
+		r.hearCommit(m.GetCommit(), m.GetRejectHint())
+	case raftpb.MsgPreVoteResp:
+		r.hearCommit(m.GetCommit(), m.GetLogTerm())
 	}
 	r.dirty = true
 	return nil
@@ -528,6 +531,8 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) {
 			return
 		}
+	case raftpb.MsgPreVote: // its LogTerm is of the last entry
+		m.Commit, m.RejectHint = proto.Uint64(r.applied.index), proto.Uint64(r.applied.term)
 	case raftpb.MsgPreVoteResp:
 		m.Commit, m.LogTerm = proto.Uint64(r.applied.index), proto.Uint64(r.applied.term)
 	case raftpb.MsgVoteResp:

@@ -274,9 +274,10 @@ func (m *Machine) rests(e *entry) bool {
 	return p != nil && p.up && m.ofCore(e.node, p) || e.err == nil && !slices.Contains(m.serving.List(), e.addr)
 }
 
-// ofCore reports whether a node is of the core that a client follows: it has a seat, or answers at an entry.
+// ofCore reports whether a node is of the core that a client follows: it has a seat, or had one and votes still, or answers
+// at an entry.
 func (m *Machine) ofCore(id transport.ID, p *peer) bool {
-	return slices.Contains(m.serving.Bound(), id) || slices.Contains(m.serving.List(), p.told.Entry)
+	return slices.Contains(m.serving.Bound(), id) || id == m.serving.Dropped || slices.Contains(m.serving.List(), p.told.Entry)
 }
 
 func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, err error) {
@@ -325,7 +326,7 @@ func (m *Machine) reached(e *entry) {
 		m.book.answers(e, m.cfg.Self.ID)
 		e.former = 0
 		for _, c := range m.changes {
-			m.askToFence(c)
+			m.askToFence(c, anybody)
 		}
 	}
 }

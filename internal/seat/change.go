@@ -122,7 +122,7 @@ func (m *Machine) Change(now time.Duration, c Change, out []Output) []Output {
 		}
 		m.changes = slices.DeleteFunc(m.changes, func(o Change) bool { return replaces(c, o) })
 		m.changes = append(m.changes, c)
-		m.askToFence(c)
+		m.askToFence(c, anybody)
 	})
 }
 
@@ -184,8 +184,10 @@ func (m *Machine) nextChange(now time.Duration) core.Action {
 	return core.Propose{Table: n}
 }
 
-// askToFence asks the voters of a shard, if it is to be recovered, to fence their replicas.
-func (m *Machine) askToFence(c Change) {
+func anybody(transport.ID) bool { return true }
+
+// askToFence asks those of the voters of a shard, if it is to be recovered, to fence their replicas.
+func (m *Machine) askToFence(c Change, those func(transport.ID) bool) {
 	t := m.acceptor.Table()
 	r, ok := c.(Recover)
 	if !ok || c.over(t) {
@@ -194,7 +196,7 @@ func (m *Machine) askToFence(c Change) {
 	voters := slices.Concat(t.Shards[r.Shard].Voters, t.Shards[r.Shard].Next)
 	slices.Sort(voters)
 	for _, id := range slices.Compact(voters) {
-		if !slices.Contains(m.cuts[r.cut()].by, id) {
+		if those(id) && !slices.Contains(m.cuts[r.cut()].by, id) {
 			m.send(id, fence(r.cut()))
 		}
 	}

@@ -92,6 +92,15 @@ func TestEachShardAsksForItsOwnFences(t *testing.T) {
 	}
 }
 
+// A voter that was away is asked for its fence when it is connected, and no other one is.
+func TestFencesOfWhoComesBack(t *testing.T) {
+	w := founded(t, 3)
+	p, o, g := w.procs[w.list[0]], w.procs[w.list[1]], w.table().Shards[0].Generation
+	p.m.Change(w.now, Recover{0, g, w.table().Shards[0].Voters}, nil)
+	p.m.Down(w.now, o.id, nil)
+	equal(t, 1, sends(p.m.Up(w.now, o.id, nil), "fence"))
+}
+
 // A shard does not begin another generation while most of its voters may live, cut off from those that
 // decide: they may commit.
 func TestRecoverWaitsForVoters(t *testing.T) {

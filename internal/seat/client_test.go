@@ -132,6 +132,17 @@ func TestAClientParts(t *testing.T) {
 	holds(t, w.parts-before >= 1 && w.parts-before <= 5, "in a minute it looks there so often:", w.parts-before)
 }
 
+// Promise: C11: a client does not part with a node at one of its contact points whose entry was dropped, while that votes.
+func TestAClientKeepsTheDropped(t *testing.T) {
+	w := keeping(t, 4) // where no shard has a leader that would move its votes
+	client := w.client(func(c *Config) { c.List = slices.Clone(w.list) })
+	x := w.procs[w.list[3]]
+	_, err := w.changes(w.list[0], "", x.addr)
+	w.must(err == nil, "refused: %v", err)
+	w.must(w.runUntil(10*time.Second, func() bool { return client.state.Table.Dropped == x.id }), "not dropped")
+	w.must(!w.runUntil(30*time.Second, func() bool { return client.links[x.id] == 0 }), "the client parts with a voter")
+}
+
 // A client looks soon for a node from which it has parted, once that is at an entry, or no mesh serves.
 func TestAClientLooksAgain(t *testing.T) {
 	w := keeping(t, 3)

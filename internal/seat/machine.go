@@ -270,6 +270,9 @@ func (m *Machine) Up(now time.Duration, id transport.ID, out []Output) []Output 
 		if m.book.entryOf(id) != nil {
 			m.tell(now, id)
 		}
+		for _, c := range m.changes { // it was away when it was asked
+			m.askToFence(c, func(o transport.ID) bool { return o == id })
+		}
 	})
 }
 
