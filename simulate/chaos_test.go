@@ -385,8 +385,8 @@ func TestWhoIsOutOfTheCore(t *testing.T) {
 	}
 }
 
-// Two hosts out of the core, one of which a single host of the core reaches, are no majority of a shard's voters beside the
-// core: they do not reach each other. Seed 210006477, wan: a leader was one of them, and rightly moved its shard to these three.
+// Two hosts out of the core do not reach each other if one of them reaches a single host of the core: with that host they could
+// be the three voters of a shard. Seed 210006477, wan: one of them led, and rightly moved its shard to these three.
 func TestHostsOutOfTheCoreKeepApart(t *testing.T) {
 	hosts := []string{"a", "b", "c", "d", "e", "f", "g"}
 	partly := 0

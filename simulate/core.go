@@ -76,8 +76,8 @@ func (w *World) HealCore(hosts ...string) {
 // which may be about to get one, or leads a shard and does not hear a voter of the core, which it may be
 // about to replace. A host out of the core that reaches some of the core, but not all, is cut off from all of
 // it, and a node out of the core that was leaving crashes: either could lead a shard, and rightly move it to
-// hosts that the core does not reach. For the same reason one that comes to reach no more than some is cut off from
-// the others out of the core.
+// hosts that the core does not reach. For the same reason a host whose ailment leaves it in touch with some of the core, but
+// not all, is cut off from all other hosts out of the core.
 //
 // If there is no such core at the moment, or none without some host, since a change of voters or a roll call is on its way
 // for example, nothing happens, and the result is nil.

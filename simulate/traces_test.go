@@ -21,7 +21,7 @@ import (
 const printTraces = "SIMULATE_PRINT_TRACES"
 
 // sample is what the matrix plays: storms of the two roughest profiles, and scripts.
-// TestHashes has all twenty worlds, in whatever build it runs.
+// TestHashes has all twenty worlds, in whatever build it runs; with -short, every third of them.
 func sample(tb testing.TB) (some []exercise) {
 	names := []string{"flaky, six nodes", "hostile, six nodes", "a crash and a restart"}
 	if *simulate.LongFlag {

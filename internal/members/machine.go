@@ -155,8 +155,9 @@ func (m *Machine) Joined(now time.Duration, mesh Mesh, seated []env.Member, out 
 	})
 }
 
-// Seated reports which nodes have a seat in the core, and which one had, whose entry was dropped while it votes still; zero:
-// none. That one is taken for seated until it votes no more: it may lead, and nobody else may before it has handed over.
+// Seated reports which nodes have a seat in the core, and which node (zero: none) lost its entry but still votes. If that one was
+// seated, it stays so until it votes no more: it may lead shards, and these have no leader if it is parted with before it has
+// handed them over.
 func (m *Machine) Seated(now time.Duration, all []env.Member, dropped transport.ID, out []Output) []Output {
 	return m.input(now, out, func() {
 		if m.joined {
@@ -165,8 +166,8 @@ func (m *Machine) Seated(now time.Duration, all []env.Member, dropped transport.
 	})
 }
 
-// seated takes in which nodes have a seat, which this node and no other keeps connections with. It is of the core, and
-// gossips, if it has one.
+// seated takes in which nodes have a seat. This node keeps connections with these, and with the dropped one if it knows that, and
+// with no others. It is of the core, and gossips, if it is one of them.
 func (m *Machine) seated(all []env.Member, dropped transport.ID) {
 	has := func(id transport.ID) bool {
 		return id == dropped || slices.ContainsFunc(all, func(o env.Member) bool { return o.ID == id })

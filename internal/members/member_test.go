@@ -287,7 +287,7 @@ func TestTheDroppedStayUntilTheirVotesHaveMoved(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		join    func(b *bench)
-		left    []env.Member // the nodes of the core without the one that was dropped
+		rest    []env.Member // the nodes of the core without the one that was dropped
 		dropped transport.ID
 		after   []string // what it does when that one votes no more
 		gossip  bool     // then
@@ -309,13 +309,13 @@ func TestTheDroppedStayUntilTheirVotesHaveMoved(t *testing.T) {
 			b.hears(c, led(1))
 		}
 		b.words = nil
-		before, leads := b.gossip, len(b.m.Health().NoMajority)
-		b.take(b.m.Seated(b.now, tt.left, tt.dropped, nil))
+		before, leaderless := b.gossip, len(b.m.Health().NoMajority)
+		b.take(b.m.Seated(b.now, tt.rest, tt.dropped, nil))
 		b.expect()
-		if b.gossip != before || len(b.m.Health().NoMajority) != leads {
+		if b.gossip != before || len(b.m.Health().NoMajority) != leaderless {
 			t.Errorf("%s: it gossips: %t; shards without a leader: %v", tt.name, b.gossip, b.m.Health().NoMajority)
 		}
-		b.take(b.m.Seated(b.now, tt.left, 0, nil))
+		b.take(b.m.Seated(b.now, tt.rest, 0, nil))
 		if b.expect(tt.after...); b.gossip != tt.gossip {
 			t.Errorf("%s: it gossips when that is over: %t", tt.name, b.gossip)
 		}

@@ -126,15 +126,20 @@ func (r *Replica) electionTick() {
 	}
 }
 
-// hearCommit takes in up to which entry another replica knows the log to be committed, as a question for a vote and its answer
-// say. A configuration counts for raft once its entry is applied, and only a leader tells what is committed. So a replica whose
-// log has a change of voters may go by those before, and never lead, while who knows of the change has a shorter log, and never
-// leads either (P30). What is committed elsewhere, and is in the log here, is committed here as well: TiKV's raft-rs calls that
-// maybe_commit_by_vote.
+// hearCommit takes in up to which entry another replica has applied the log, as a pre-vote request and its answer say. Raft goes
+// by a change of voters only once the entry is applied, and only a leader tells what is committed. So a replica with a change in
+// its log may still go by the old voters, and win no election, while one that knows of the change has a shorter log, and wins none
+// either (P30). An entry that is committed elsewhere, and is in this log with the same term, is committed here as well: TiKV's
+// raft-rs does so in maybe_commit_by_vote.
 func (r *Replica) hearCommit(index, term uint64) {
 	now := r.rn.BasicStatus()
-	stands := now.RaftState == raft.StatePreCandidate
-	if !stands && now.RaftState != raft.StateFollower || now.Lead != raft.None || index <= now.GetCommit() || index > r.Last() {
+	stands := now.RaftState == raft.StatePreCandidate // no more, if the answer has lost it the pre-vote: then it waits for its next deadline
+	switch {
+	case now.Lead != raft.None:
+		return
+	case !stands && now.RaftState != raft.StateFollower:
+		return
+	case index <= now.GetCommit() || index > r.Last():
 		return
 	}
 	if t, err := r.store.Term(index); err != nil || t != term {
@@ -144,7 +149,7 @@ func (r *Replica) hearCommit(index, term uint64) {
 	if err != nil || !slices.ContainsFunc(entries, r.members.movedBy) {
 		return // its votes count as they are
 	}
-	// Raft takes that as a snapshot of what it has already. It comes from nobody, whom raft neither follows nor answers.
+	// For raft this is a snapshot of what it has already. It is from nobody: so raft follows nobody, and send drops raft's answer.
 	err = r.rn.Step(&raftpb.Message{
 		Type: raftpb.MsgSnap.Enum(), To: proto.Uint64(r.cfg.ID), Term: proto.Uint64(now.GetTerm()),
 		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
@@ -154,7 +159,7 @@ func (r *Replica) hearCommit(index, term uint64) {
 	switch {
 	case err != nil:
 		r.log.Debug("raft refused what is committed", "error", err)
-	case stands && r.election.early == never: // raft gave the election up, as the votes that it got are of other voters
+	case stands && r.election.early == never: // raft gives a pre-vote up for any snapshot, and its votes were of the voters before
 		r.election.campaign = r.now
 	}
 }

@@ -212,8 +212,8 @@ func TestAnotherLeaderEndsTheChange(t *testing.T) {
 	}
 }
 
-// unheard returns a shard of which replica 4 has lost its vote, as the first alone knows, which led and is cut off. Replica 2
-// or 3, the heir, has the end of that change as well, and an entry more, of a leader since.
+// unheard returns a shard whose replica 4 has lost its vote. Only the first replica, which led and is now cut off, knows that. The
+// heir, replica 2 or 3, has the end of that change in its log, and behind it an entry of a later leader.
 func unheard(t *testing.T) (w *trio, first, heir *Replica, ends uint64) {
 	t.Helper()
 	w, first = voting(t, 4)
@@ -286,13 +286,50 @@ func TestWhoIsToVoteHearsOfIt(t *testing.T) {
 	}
 	w.run(t, 1)
 	if term, err := fourth.store.Term(fourth.Last()); err != nil || term != third.Term() || fourth.members.votes(4) || !first.Joint() {
-		t.Fatalf("the log of the fourth ends in term %d, and it votes: %v; %v", term, fourth.members.votes(4), err)
+		t.Fatalf("the log of the fourth ends in term %d, and it votes: %v; the first is joint: %v; %v", term, fourth.members.votes(4), first.Joint(), err)
 	}
 
 	w.cut, w.loses = map[uint64]bool{3: true}, nil
 	w.run(t, 6*electionTicks)
 	if !slices.ContainsFunc(w.replicas, func(r *Replica) bool { return r != third && r.Serving() }) {
 		t.Errorf("nobody leads; the fourth has a vote: %v", fourth.members.votes(4))
+	}
+}
+
+// hearsAnswer lets a replica hear that the first does not give it its pre-vote, and has applied the log up to an entry.
+func hearsAnswer(r *Replica, commit, term uint64) {
+	r.Receive(r.now, 101, &Frame{Generation: r.cfg.Generation, From: 1, To: r.ID(), Message: &raftpb.Message{
+		Type: raftpb.MsgPreVoteResp.Enum(), From: proto.Uint64(1), To: proto.Uint64(r.ID()), Term: proto.Uint64(r.Term()), Reject: proto.Bool(true),
+		Commit: proto.Uint64(commit), LogTerm: proto.Uint64(term),
+	}})
+	r.Ready(r.now, &Output{})
+}
+
+// Promise: G6, P20, P30: what others tell deposes no leader that a replica follows, and ends no election that has come to votes.
+func TestWhoHearsNoAnswer(t *testing.T) {
+	for _, role := range []string{"it follows a leader", "it asks for votes"} {
+		_, first, heir, ends := unheard(t)
+		if role == "it asks for votes" {
+			heir.now += 2 * ElectionTimeout
+			heir.stand()
+			heir.Ready(heir.now, &Output{})
+			for _, id := range heir.Voters() {
+				if id != heir.ID() {
+					heir.Receive(heir.now, 100+id, &Frame{Generation: heir.cfg.Generation, From: id, To: heir.ID(), Message: &raftpb.Message{
+						Type: raftpb.MsgPreVoteResp.Enum(), From: proto.Uint64(id), To: proto.Uint64(heir.ID()), Term: proto.Uint64(heir.Term() + 1),
+					}})
+				}
+			}
+			heir.Ready(heir.now, &Output{})
+		}
+		state, lead := heir.role, heir.lead
+		if is := lead != 0; is != (role == "it follows a leader") || !is && state != raft.StateCandidate {
+			t.Fatalf("%s: its leader is %d, and its role %v", role, lead, state)
+		}
+		hearsAnswer(heir, ends, first.Term())
+		if !heir.Joint() || heir.role != state || heir.lead != lead {
+			t.Errorf("%s: the change is over: %v; its leader is %d, and its role %v", role, !heir.Joint(), heir.lead, heir.role)
+		}
 	}
 }
 
@@ -315,18 +352,14 @@ func TestWhatAnAnswerTells(t *testing.T) {
 		{"the beginning of the change, which is known", ends - 1, term, false, false},
 		{"another entry at that place", ends, term - 1, false, false},
 		{"an entry beyond the log", ends + 100, term + 100, false, false},
-		{"a number that is none", math.MaxUint64, 0, false, false},
+		{"a number that no entry can have", math.MaxUint64, 0, false, false},
 		{"the end of the change", ends, term, true, true},
 		{"an entry behind it, which changes no voters", heir.Last(), last, true, false},
 	} {
 		heir.now += 2 * ElectionTimeout
 		heir.stand()
 		heir.Ready(heir.now, &Output{})
-		heir.Receive(heir.now, 101, &Frame{Generation: heir.cfg.Generation, From: 1, To: heir.ID(), Message: &raftpb.Message{
-			Type: raftpb.MsgPreVoteResp.Enum(), From: proto.Uint64(1), To: proto.Uint64(heir.ID()), Term: proto.Uint64(heir.Term()), Reject: proto.Bool(true),
-			Commit: proto.Uint64(tt.commit), LogTerm: proto.Uint64(tt.term),
-		}})
-		heir.Ready(heir.now, &Output{})
+		hearsAnswer(heir, tt.commit, tt.term)
 		stands, soon := heir.role == raft.StatePreCandidate, heir.WakeAt() <= heir.now
 		if heir.Joint() == tt.over || stands == tt.again || soon != tt.again || heir.Err() != nil {
 			t.Errorf("%s: the change is over here: %v; it stands for election: %v, and again at once: %v; %v", tt.name, !heir.Joint(), stands, soon, heir.Err())
@@ -341,11 +374,7 @@ func TestWhatAnAnswerTellsEarly(t *testing.T) {
 	heir.stand()
 	heir.election.early = heir.now + time.Millisecond
 	heir.Ready(heir.now, &Output{})
-	heir.Receive(heir.now, 101, &Frame{Generation: heir.cfg.Generation, From: 1, To: heir.ID(), Message: &raftpb.Message{
-		Type: raftpb.MsgPreVoteResp.Enum(), From: proto.Uint64(1), To: proto.Uint64(heir.ID()), Term: proto.Uint64(heir.Term()), Reject: proto.Bool(true),
-		Commit: proto.Uint64(ends), LogTerm: proto.Uint64(first.Term()),
-	}})
-	heir.Ready(heir.now, &Output{})
+	hearsAnswer(heir, ends, first.Term())
 	if at := heir.WakeAt() - heir.now; heir.Joint() || at != time.Millisecond {
 		t.Errorf("it asks again after %v, by two configurations: %v", at, heir.Joint())
 	}

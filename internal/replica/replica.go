@@ -531,7 +531,7 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) {
 			return
 		}
-	case raftpb.MsgPreVote: // its LogTerm is of the last entry
+	case raftpb.MsgPreVote: // LogTerm is taken: it is the term of the last entry
 		m.Commit, m.RejectHint = proto.Uint64(r.applied.index), proto.Uint64(r.applied.term)
 	case raftpb.MsgPreVoteResp:
 		m.Commit, m.LogTerm = proto.Uint64(r.applied.index), proto.Uint64(r.applied.term)

@@ -326,7 +326,7 @@ func (m *Machine) reached(e *entry) {
 		m.book.answers(e, m.cfg.Self.ID)
 		e.former = 0
 		for _, c := range m.changes {
-			m.askToFence(c, anybody)
+			m.askToFence(c, 0)
 		}
 	}
 }

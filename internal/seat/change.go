@@ -122,7 +122,7 @@ func (m *Machine) Change(now time.Duration, c Change, out []Output) []Output {
 		}
 		m.changes = slices.DeleteFunc(m.changes, func(o Change) bool { return replaces(c, o) })
 		m.changes = append(m.changes, c)
-		m.askToFence(c, anybody)
+		m.askToFence(c, 0)
 	})
 }
 
@@ -184,10 +184,9 @@ func (m *Machine) nextChange(now time.Duration) core.Action {
 	return core.Propose{Table: n}
 }
 
-func anybody(transport.ID) bool { return true }
-
-// askToFence asks those of the voters of a shard, if it is to be recovered, to fence their replicas.
-func (m *Machine) askToFence(c Change, those func(transport.ID) bool) {
+// askToFence asks the voters of the shard that c recovers, if it recovers one, to fence their replicas: only one of them, or all
+// if only is zero.
+func (m *Machine) askToFence(c Change, only transport.ID) {
 	t := m.acceptor.Table()
 	r, ok := c.(Recover)
 	if !ok || c.over(t) {
@@ -196,7 +195,7 @@ func (m *Machine) askToFence(c Change, those func(transport.ID) bool) {
 	voters := slices.Concat(t.Shards[r.Shard].Voters, t.Shards[r.Shard].Next)
 	slices.Sort(voters)
 	for _, id := range slices.Compact(voters) {
-		if those(id) && !slices.Contains(m.cuts[r.cut()].by, id) {
+		if (only == 0 || id == only) && !slices.Contains(m.cuts[r.cut()].by, id) {
 			m.send(id, fence(r.cut()))
 		}
 	}

@@ -270,8 +270,8 @@ func (m *Machine) Up(now time.Duration, id transport.ID, out []Output) []Output 
 		if m.book.entryOf(id) != nil {
 			m.tell(now, id)
 		}
-		for _, c := range m.changes { // it was away when it was asked
-			m.askToFence(c, func(o transport.ID) bool { return o == id })
+		for _, c := range m.changes { // it may have been away when the others were asked
+			m.askToFence(c, id)
 		}
 	})
 }
