@@ -210,6 +210,25 @@ func TestMeshesWhereTheListChanges(t *testing.T) {
 	}
 }
 
+// TestAnEntryIsAddedWhereAnotherMeshWas: who founds a mesh asks those at the entries of its list, and not one that is added to
+// it later, which may have slept in the mesh before. Seed 220007466, lan.
+func TestAnEntryIsAddedWhereAnotherMeshWas(t *testing.T) {
+	type ids = []transport.ID
+	w := New(Options{})
+	defer w.Close()
+	w.History().Relists = true
+	next := &looked{mesh: 8, seats: ids{3}, entries: "c"}
+	w.Host("a").process.Inspect(1, &looked{mesh: 7, seats: ids{1, 8, 9}, entries: "acd"})
+	w.Host("c").process.Inspect(3, next)
+	w.observer().Founded(3, 8)
+	next.seats, next.entries = ids{0, 3, 4}, "acd" // a is added
+	w.Host("d").process.Inspect(4, next)
+	w.observer().Founded(4, 8)
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestVotersHaveWhatIsApplied: what a leader has applied when it comes to count by a configuration is with most
 // of its voters (P30).
 func TestVotersHaveWhatIsApplied(t *testing.T) {

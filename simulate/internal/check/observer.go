@@ -19,6 +19,7 @@ type Observer struct {
 	world    World
 	meshes   map[transport.ID]uint64        // by node; looked up, never ranged over
 	founded  []uint64                       // the meshes in which a node had a seat, in their order
+	lists    map[uint64][]string            // by mesh: the entries of its core when the first node had a seat
 	voids    map[transport.ID]time.Duration // when a node's mesh gave way to an earlier one: what it held is lost (C10)
 	queue    fifo
 	leaders  leaders
@@ -35,6 +36,7 @@ func newObserver(h *History) Observer {
 		h:        h,
 		world:    w,
 		meshes:   make(map[transport.ID]uint64),
+		lists:    make(map[uint64][]string),
 		voids:    make(map[transport.ID]time.Duration),
 		queue:    fifo{h: h, world: w, seen: make(map[decisionName]decision), keys: make(map[shardKey]*keyQueue), dropped: make(map[ownerName]int), lives: make(map[int]ShardName)},
 		leaders:  leaders{world: w, terms: make(map[termName]transport.ID), now: make(map[ShardName]leader)},
@@ -137,10 +139,13 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 		if o.founded = append(o.founded, mesh); len(o.founded) > 1 {
 			o.behind()
 		}
+		if founder.Inspected != nil {
+			o.lists[mesh] = founder.Entries()
+		}
 	}
 	for p, n := range w.Living() {
 		id := n.Mesh()
-		if id == 0 || slices.Contains(seen, id) || !seated(n) || w.Relists() && !o.decides(id, founder) {
+		if id == 0 || slices.Contains(seen, id) || !seated(n) || w.Relists() && !o.decides(id, mesh, founder) {
 			continue
 		}
 		if seen = append(seen, id); len(seen) > max(1, w.Meshes()) {
@@ -150,13 +155,14 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 }
 
 // decides reports whether the nodes of a mesh that live can still decide anything, as far as they know themselves: they
-// are a majority of its core, or of the voters of a shard. One at an entry of the founder's list was to be asked before that
-// founded another mesh, and counts as well. Those that have a seat in the next mesh were asked, are fenced, and hear of it soon.
-func (o *Observer) decides(mesh uint64, founder Node) bool {
-	var list []string
+// are a majority of its core, or of the voters of a shard. One at an entry with which the next mesh was founded was to be asked
+// before, and counts as well; not so at an entry that was added since. Those that have a seat in the next mesh were asked, are
+// fenced, and hear of it soon.
+func (o *Observer) decides(mesh, next uint64, founder Node) bool {
+	list := o.lists[next]
 	var asked []transport.ID
 	if founder.Inspected != nil {
-		list, asked = founder.Entries(), founder.Seats()
+		asked = founder.Seats()
 	}
 	alive := make(map[transport.ID]bool)
 	for _, n := range o.world.Living() {
