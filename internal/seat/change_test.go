@@ -81,17 +81,6 @@ func TestRecover(t *testing.T) {
 	equal(t, 0, len(w.procs[w.list[2]].m.cuts))
 }
 
-// sendsTo returns to whom messages of a name are sent, sorted.
-func sendsTo(out []Output, name string) (all []transport.ID) {
-	for _, o := range out {
-		if s, ok := o.(Send); ok && Describe(s.Body) == name {
-			all = append(all, s.To)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
 // Many shards are recovered at one time: each asks its own voters to fence their replicas, and each of them once, also one that
 // votes before a change and after it.
 func TestEachShardAsksForItsOwnFences(t *testing.T) {

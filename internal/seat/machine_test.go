@@ -310,13 +310,17 @@ func TestStallWhileDialling(t *testing.T) {
 }
 
 // sends counts the messages of a name.
-func sends(out []Output, name string) (n int) {
+func sends(out []Output, name string) int { return len(sendsTo(out, name)) }
+
+// sendsTo returns to whom messages of a name are sent, sorted.
+func sendsTo(out []Output, name string) (all []transport.ID) {
 	for _, o := range out {
 		if s, ok := o.(Send); ok && Describe(s.Body) == name {
-			n++
+			all = append(all, s.To)
 		}
 	}
-	return n
+	slices.Sort(all)
+	return all
 }
 
 // A node is fenced before it answers a roll call, and cut before it says so.
