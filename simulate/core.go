@@ -132,8 +132,8 @@ func (w *World) HealSomeCore(spare ...string) (core []string) {
 	return core
 }
 
-// drain ends what lets frames wait for longer than a second: a leader that hears of everything so late is no use,
-// and is still heard.
+// drain ends what lets frames wait for longer than a second: a leader behind it hands over (P22), but what it said
+// before, and what was said to it, still arrives so late.
 func (n *Net) drain() {
 	for _, x := range slices.Clone(n.weathers) {
 		if x.waits > time.Second {
@@ -305,8 +305,7 @@ var ailments = [...]func(w *World, h *Host, core []string){
 	func(w *World, h *Host, _ []string) { h.Slow(512) },
 	func(w *World, h *Host, _ []string) { h.SilenceGossip() },
 	func(w *World, h *Host, core []string) {
-		// As bad as a link may be all the time: worse, and a leader behind it
-		// would be no use, and still be heard.
+		// As bad as a link may be all the time: worse, and a leader behind it is late all the time, or now and then.
 		bad := func(l *Link) {
 			l.Loss, l.Reorder = 20_000, 50_000
 			l.Latency, l.Jitter, l.Shape = l.Latency+20*time.Millisecond, l.Jitter+5*time.Millisecond, HeavyTail

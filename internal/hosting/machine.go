@@ -126,6 +126,7 @@ type Machine struct {
 // hosted is what the Machine knows of one shard.
 type hosted struct {
 	generation core.Generation
+	had        bool           // this node has made a replica of the generation
 	led        time.Duration  // when a leader was last known here, or could not be, or the generation began
 	lived      time.Duration  // when a majority of the voters last lived
 	near       time.Duration  // when this node was last connected with a majority of them, or could not ask the core
@@ -219,6 +220,7 @@ func (m *Machine) found(i int, s *core.Shard) {
 		c.Founders = append(c.Founders, m.peer(id))
 	}
 	m.emit(Make{c})
+	m.shards[i].had = true
 }
 
 // peer returns where a node with a seat lives. Of one that has none any more only the ID is known.
@@ -254,7 +256,7 @@ func (m *Machine) aim(i int, at []transport.ID) {
 	for _, id := range at {
 		t.Nodes = append(t.Nodes, m.peer(id))
 		if !m.bound(id) { // as if it left: any other voter may lead
-			t.Leave = append(t.Leave, uint64(id))
+			t.Leave, t.Dropped = append(t.Leave, uint64(id)), append(t.Dropped, uint64(id))
 			t.Yields = t.Yields || id == m.self
 		}
 	}
@@ -416,7 +418,11 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	}
 	any := func(transport.ID) bool { return true }
 	near := func(id transport.ID) bool { return id == m.self || reaches(id) }
-	dead := !lives(s.Voters, any)
+	// A node that never made a replica of this generation, though it is a voter, makes none: it heard of the generation too
+	// late, and only a leader adds one.
+	h.had = h.had || seen != nil
+	may := func(id transport.ID) bool { return id != m.self || h.had }
+	dead := !lives(s.Voters, may)
 	if !dead {
 		h.lived = now
 	}
@@ -430,7 +436,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 		h.led, h.near = now, now
 		return
 	case h.recovers, m.isCut(i, s.Generation): // others may be cut by now: there is no way back, and the node that began it may have ended
-	case dead && (s.Next == nil || !lives(s.Next, any)): // by proof: it has no leader
+	case dead && (s.Next == nil || !lives(s.Next, may)): // by proof: it has no leader
 	case dead && now-h.lived >= orphaned:
 	case here && now-h.led >= lost:
 	case here && now-h.led >= Grace && now-h.near >= apart:

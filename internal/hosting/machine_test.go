@@ -244,8 +244,8 @@ func TestAimsOfTheDropped(t *testing.T) {
 		knows(m, 0, one)
 		out := knows(m, 0, dropped)
 		wants(t, "without entry 3", out, "aims at 2 1 3")
-		if a := out[0].(Aim).Target; !slices.Equal(a.Leave, []uint64{3}) || a.Yields != yields {
-			t.Errorf("node %d aims at %+v, want that 3 leaves, yields %t", self, a, yields)
+		if a := out[0].(Aim).Target; !slices.Equal(a.Leave, []uint64{3}) || !slices.Equal(a.Dropped, a.Leave) || a.Yields != yields {
+			t.Errorf("node %d aims at %+v, want that 3 is dropped and leaves, yields %t", self, a, yields)
 		}
 		wants(t, "the same once more", knows(m, 0, after(dropped, func(*core.Table, *core.Shard) {})), "")
 	}
@@ -388,6 +388,9 @@ func TestRecover(t *testing.T) {
 	all, spares := list{1, 2, 3, 4, 5, 12, 13}, list{4, 5}
 	shrunk := after(tableOf(5, 1, 2), func(t *core.Table, _ *core.Shard) { t.Seats, t.Dropped = slices.Delete(t.Seats, 1, 2), 2 })
 	pair := []Seen{{Voters: list{1, 2}}}
+	// Two changes of voters were made before these nodes hear of the generation.
+	unheard := after(after(one, func(_ *core.Table, s *core.Shard) { s.Move = 2 }), ends(1))
+	going := after(unheard, next(2, 3))
 	for _, tt := range []struct {
 		name  string
 		table *core.Table
@@ -419,6 +422,10 @@ func TestRecover(t *testing.T) {
 		{"one of two voters has no entry any more, and votes", shrunk, 1, Grace - 1, pair, all, ""},
 		{"and is connected: the leader moves its vote", shrunk, 1, lost - 1, pair, all, ""},
 		{"it is silent", shrunk, 1, Grace, pair, list{1, 3, 4, 5}, "recovers on [3 4 5]"},
+		{"of two that live this one has no replica", unheard, 3, 0, nil, all, "recovers on [3 4 5]"},
+		{"it has one", unheard, 3, Grace - 1, here, all, ""},
+		{"it has none, and was to be one of two", going, 3, 0, nil, all, "recovers on [3 4 5]"},
+		{"another one's is not seen from here", unheard, 4, time.Hour, nil, all, ""},
 		{"without a seat", two, 9, time.Hour, nil, all, ""},
 	} {
 		m := New(tt.self)
@@ -461,6 +468,14 @@ func TestRecover(t *testing.T) {
 	wants(t, "asked for: there is no way back, though a leader is known", m.Look(lost, led, every, stays, nil), "recovers on [3 4 5]")
 	wants(t, "the next generation", knows(m, lost, after(one, begins(1, 4, 5))), "drops, begins, makes 1 of 3, aims at 4 5 1")
 	wants(t, "is asked for no more", m.Look(lost, here, every, stays, nil), "")
+	m = New(3)
+	knows(m, 0, unheard)
+	m.Look(0, here, every, stays, nil)
+	wants(t, "its replica has stopped itself", m.Look(time.Hour, nil, every, stays, nil), "")
+	m = New(3)
+	knows(m, 0, one)
+	knows(m, 0, after(one, ends(1)))
+	wants(t, "its replica is not seen yet", m.Look(0, nil, every, stays, nil), "")
 	m = New(4)
 	m.Core(0, seat.State{Table: two, Fenced: true}, nil)
 	wants(t, "fenced", m.Look(time.Hour, nil, func(transport.ID) bool { return true }, stays, nil), "")

@@ -4,16 +4,23 @@
 // leadership to the target's first node (P30 to P32).
 package placement
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Replica is what the leader knows of one of its shard's replicas, itself among them.
 type Replica struct {
 	ID, Node uint64
-	Leaves   bool // the node leaves
+	Leaves   bool // the node leaves, or its entry was dropped
+	Dropped  bool // and it cannot ask the core for anything
 	Missing  bool // the node lives, and says that the replica is gone for good
 	Ready    bool // it answers, follows, and has nearly the whole log
 	Doubted  bool // its table differs from the leader's
 	Failed   bool // a voter: it was handed leadership a moment ago, and did not become leader
+	Prompt   bool // it answers the leader's rounds soon enough to lead
+
+	Lag time.Duration // how long its answers to them took of late; the longest time if it gave none
 }
 
 // State is all that the decision depends on.
@@ -21,6 +28,8 @@ type State struct {
 	Leader   uint64    // the leader's replica ID
 	Node     uint64    // the node that it is on
 	Goes     bool      // that node is not in Target, or leaves and another one is to lead
+	Dropped  bool      // it cannot ask the core for another target
+	Late     bool      // no majority confirmed this leader in time for long: it serves nobody
 	Voters   []Replica // the leader among them; no change of voters is under way
 	Learners []Replica
 	Target   []uint64 // the nodes that are to vote, and no others, the owner first; never empty
@@ -63,6 +72,11 @@ func Next(s *State) (a Action, done bool) {
 	if s.Goes {
 		return s.handOver(), false
 	}
+	if s.Late {
+		if a := s.handOver(); a != nil {
+			return a, false
+		}
+	}
 	// All of the change is made, or none of it (P31). First each node gets a learner.
 	var change ChangeVoters
 	waits := false
@@ -95,31 +109,44 @@ func Next(s *State) (a Action, done bool) {
 	return s.handOver(), true
 }
 
-// handOver hands leadership to the voter on the target's first node; or, if the leader is to
-// go, to any that is ready. It returns nil if no other voter is to lead, or none can.
+// handOver hands leadership to the voter on the target's first node, if that answers promptly: a leader that
+// is heard, but always late, serves nobody, and nobody elects another. If this leader is to go, or is late itself, it
+// hands over to the one of those ready that answers soonest: they may all be late, as seen from here. It returns
+// nil if no other voter is to lead, or none can.
 //
-// A voter that leaves gets it only if this leader is not to vote, and all that vote on leave: then nobody else can
-// change the voters.
+// A voter that leaves gets it only if no other one is ready, and nobody else can bring the shard on: this leader is
+// not to vote, and all that vote on leave, so that none of them changes the voters; or this leader cannot ask the core
+// for others, and that one can.
 func (s *State) handOver() Action {
-	if s.Node == s.Target[0] && !s.Goes {
+	if s.Node == s.Target[0] && !s.Goes && !s.Late {
 		return nil
 	}
-	stays := func(v Replica) bool { return s.targets(v.Node) && !v.Leaves }
-	mayLeave := !s.targets(s.Node) && !slices.ContainsFunc(s.Voters, stays)
-	ready := func(v *Replica) bool {
-		return v.ID != s.Leader && v.Ready && s.targets(v.Node) && (!v.Leaves || mayLeave) && !v.Doubted && !v.Failed
+	stays := func(v *Replica) bool { return s.targets(v.Node) && !v.Leaves }
+	if a := s.successor(stays); a != nil {
+		return a
 	}
+	nobody := !s.targets(s.Node) && !slices.ContainsFunc(s.Voters, func(v Replica) bool { return stays(&v) })
+	return s.successor(func(v *Replica) bool { return s.targets(v.Node) && (nobody || s.Dropped && !v.Dropped) })
+}
+
+// successor hands leadership to one of the voters that may get it, and are ready.
+func (s *State) successor(may func(*Replica) bool) Action {
+	var soonest *Replica
 	for i := range s.Voters {
-		if v := &s.Voters[i]; v.Node == s.Target[0] && ready(v) {
+		v := &s.Voters[i]
+		owns := v.Node == s.Target[0]
+		switch {
+		case v.ID == s.Leader || !v.Ready || v.Doubted || v.Failed || !may(v):
+		case owns && v.Prompt:
 			return HandOver{v.ID}
+		case (s.Goes || s.Late) && (soonest == nil || v.Lag < soonest.Lag || v.Lag == soonest.Lag && owns):
+			soonest = v
 		}
 	}
-	for i := range s.Voters {
-		if v := &s.Voters[i]; s.Goes && ready(v) {
-			return HandOver{v.ID}
-		}
+	if soonest == nil {
+		return nil
 	}
-	return nil
+	return HandOver{soonest.ID}
 }
 
 func (s *State) add(node uint64) Action {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // text returns an action in words.
@@ -29,10 +30,10 @@ func text(a Action) string {
 	return strings.Join(did, ", ")
 }
 
-// Promise: G6 and G9, P19, P24, P30 to P32 and P41: what a leader does to bring its shard's replicas
+// Promise: G6 and G9, C11, P19, P22, P24, P30 to P32 and P41: what a leader does to bring its shard's replicas
 // where the core wants them, one step at a time.
 // Method: replicas 1 to so many vote, and as many learners follow, each on the node of its number. All
-// are ready, but for those that are not. Replica 1 leads.
+// are ready and prompt, but for those that are not. Replica 1 leads.
 func TestNext(t *testing.T) {
 	type ids = []uint64
 	tests := []struct {
@@ -45,7 +46,9 @@ func TestNext(t *testing.T) {
 		missing          ids
 		doubted          ids
 		failed           ids // voters that were handed leadership in vain
-		limited          bool
+		dropped          ids // nodes, which count as leaving
+		slow             ids // replicas in the order of their lags, the first one the shortest; beyond what is prompt
+		late, limited    bool
 		want             string
 	}{
 		{name: "all is well", voters: 3, target: ids{1, 2, 3}},
@@ -91,15 +94,35 @@ func TestNext(t *testing.T) {
 		{name: "and its table differs", voters: 3, target: ids{2, 1, 3}, doubted: ids{2}},
 		{name: "and it is not ready", voters: 3, target: ids{2, 1, 3}, unready: ids{2}},
 		{name: "and it leaves", voters: 3, target: ids{2, 1, 3}, leave: ids{2}},
+		{name: "and its answers are late", voters: 3, target: ids{2, 1, 3}, slow: ids{2}},
+		{name: "though another one's are later", voters: 3, target: ids{2, 1, 3}, slow: ids{2, 3}},
+		{name: "and the leader is to go", voters: 3, target: ids{2, 3}, goes: true, slow: ids{2}, want: "hands over to 3"},
+		{name: "and all are late: to the soonest", voters: 4, target: ids{2, 3, 4}, goes: true, slow: ids{4, 3, 2}, want: "hands over to 4"},
+
+		{name: "a late leader hands over, though it is to lead", voters: 3, target: ids{1, 2, 3}, late: true, want: "hands over to 2"},
+		{name: "to the one that answers soonest", voters: 4, target: ids{1, 2, 3, 4}, late: true, slow: ids{3, 4, 2}, want: "hands over to 3"},
+		{name: "though that is not the owner", voters: 3, target: ids{2, 1, 3}, late: true, slow: ids{3, 2}, want: "hands over to 3"},
+		{name: "not to one that leaves", voters: 3, target: ids{1, 2, 3}, late: true, leave: ids{2, 3}},
+		{name: "before it changes the voters", voters: 3, target: ids{1, 2, 4}, late: true, want: "hands over to 2"},
+		{name: "and changes them if nobody is ready", voters: 3, target: ids{1, 2, 4}, late: true, unready: ids{2}, want: "adds a learner on 4"},
+
+		{name: "a dropped leader, to one that leaves", voters: 2, target: ids{1, 2}, goes: true, dropped: ids{1}, leave: ids{2}, want: "hands over to 2"},
+		{name: "if nobody stays", voters: 3, target: ids{1, 2, 3}, goes: true, dropped: ids{1}, leave: ids{2}, slow: ids{2, 3}, want: "hands over to 3"},
+		{name: "not to another dropped one", voters: 3, target: ids{1, 2, 3}, goes: true, dropped: ids{1, 2}, leave: ids{3}, want: "hands over to 3"},
+		{name: "nor if there is no other", voters: 2, target: ids{1, 2}, goes: true, dropped: ids{1, 2}},
+		{name: "a leaving one leads on beside it", voters: 2, target: ids{2, 1}, dropped: ids{2}, leave: ids{1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &State{Leader: 1, Node: 1, Goes: tt.goes, Target: tt.target, Limited: tt.limited}
+			s := &State{
+				Leader: 1, Node: 1, Goes: tt.goes, Dropped: slices.Contains(tt.dropped, 1), Late: tt.late, Target: tt.target, Limited: tt.limited,
+			}
 			for id := uint64(1); id <= uint64(tt.voters+tt.learners); id++ {
 				is := func(ids ids) bool { return slices.Contains(ids, id) }
 				r := Replica{
-					ID: id, Node: id, Leaves: is(tt.leave), Missing: is(tt.missing), Ready: !is(tt.unready),
-					Doubted: is(tt.doubted), Failed: is(tt.failed),
+					ID: id, Node: id, Leaves: is(tt.leave) || is(tt.dropped), Dropped: is(tt.dropped), Missing: is(tt.missing),
+					Ready: !is(tt.unready), Doubted: is(tt.doubted), Failed: is(tt.failed), Prompt: !is(tt.slow),
+					Lag: time.Duration(slices.Index(tt.slow, id) + 1),
 				}
 				if int(id) <= tt.voters {
 					s.Voters = append(s.Voters, r)
@@ -162,7 +185,7 @@ func TestSettled(t *testing.T) {
 	for _, tt := range tests {
 		s := &State{Leader: 1, Node: 1, Target: []uint64{1, 2, 3}}
 		for id := uint64(1); id <= 3; id++ {
-			s.Voters = append(s.Voters, Replica{ID: id, Node: id, Ready: true})
+			s.Voters = append(s.Voters, Replica{ID: id, Node: id, Ready: true, Prompt: true})
 		}
 		tt.change(s)
 		if a, done := Next(s); done != tt.want {

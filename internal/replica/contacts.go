@@ -8,16 +8,69 @@ const answerTime = 3 * HeartbeatTicks * TickInterval
 // contacts is when a leader last heard the others.
 type contacts struct {
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
+	lags     map[uint64]lag           // replica ID -> how long it took to answer rounds
 	asked    time.Duration            // when all were asked for a sign of life, before a change of voters; zero: not asked
 	patience time.Duration            // for how long their signs count
 }
 
-func newContacts() contacts { return contacts{heard: make(map[uint64]time.Duration)} }
+// promptly is the longest time that a voter's answer may take for it to be offered leadership. As a leader it
+// would need as long to be confirmed, and has to be within ElectionTimeout.
+const promptly = ElectionTimeout / 2
+
+// lag is how long a replica takes to answer rounds. One round at a time is timed, from when it is first asked to
+// when that or a later one is answered.
+type lag struct {
+	round  uint64        // that is timed, or was the last
+	asked  time.Duration // when it was asked; zero: none is timed
+	took   time.Duration // the longest of late: each answer that took less takes off an eighth of the difference
+	proven bool          // there was an answer
+}
+
+func newContacts() contacts {
+	return contacts{heard: make(map[uint64]time.Duration), lags: make(map[uint64]lag)}
+}
+
+// time times replica id's answer to a round, unless one is timed. Later rounds have higher numbers.
+func (c *contacts) time(id, round uint64, now time.Duration) {
+	if l := c.lags[id]; l.asked == 0 && round > l.round {
+		l.round, l.asked = round, now
+		c.lags[id] = l
+	}
+}
+
+// answer notes that replica id answered a round.
+func (c *contacts) answer(id, round uint64, now time.Duration) {
+	if l := c.lags[id]; l.asked != 0 && round >= l.round {
+		took := now - l.asked
+		c.lags[id] = lag{round: round, took: max(took, l.took-(l.took-took)/8), proven: true}
+	}
+}
+
+// lag returns how long replica id takes to answer rounds; never if it has answered none.
+func (c *contacts) lag(id uint64, now time.Duration) time.Duration {
+	switch l := c.lags[id]; {
+	case !l.proven:
+		return never
+	case l.asked != 0:
+		return max(l.took, now-l.asked)
+	default:
+		return l.took
+	}
+}
+
+// stalled: the leader stood still. The answers that it did not read meanwhile say nothing of who gave them.
+func (c *contacts) stalled() {
+	for id, l := range c.lags { // order-free: each is treated alike
+		l.asked = 0
+		c.lags[id] = l
+	}
+}
 
 // forget drops what is known of replicas.
 func (c *contacts) forget(ids ...uint64) {
 	for _, id := range ids {
 		delete(c.heard, id)
+		delete(c.lags, id)
 	}
 }
 

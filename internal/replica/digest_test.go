@@ -154,6 +154,7 @@ func TestTheDoubtedAreNotAskedToLead(t *testing.T) {
 	w.cut[2] = true
 	w.run(t, 4*HeartbeatTicks)
 	leader.SetTarget(targetOf(leader, 3, 1, 2))
+	w.run(t, 1) // it has asked the owner how late that is
 	next := func() placement.Action {
 		a, _ := placement.Next(leader.placement(leader.progress()))
 		return a

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -109,6 +110,60 @@ func TestOffersAndHandovers(t *testing.T) {
 				if pause := at[i+1] - at[i]; pause < want*time.Second || pause > want*time.Second+placeEvery*TickInterval {
 					t.Errorf("pause %d takes %v, want %v", i+1, pause, want*time.Second)
 				}
+			}
+		})
+	}
+}
+
+// Promise: G6, P22: a leader that a majority hears, and that is always too late to be confirmed, hands over, and does
+// not get leadership back while its answers are late, though it is the owner.
+func TestALateLeaderHandsOver(t *testing.T) {
+	const second = int(time.Second / TickInterval)
+	for _, tt := range []struct {
+		name string
+		far  time.Duration // what a message to the leader takes, and one from it
+		idle bool          // no client asks for anything
+		want bool
+	}{
+		{name: "it is late", far: ElectionTimeout * 6 / 10, want: true},
+		{name: "it is hardly late", far: ElectionTimeout * 4 / 10},
+		{name: "it is late, and nobody asks", far: ElectionTimeout * 6 / 10, idle: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			w.run(t, 2*HeartbeatTicks)
+			var handed []time.Duration
+			leader.cfg.Watch = handsOver(func(uint64) { handed = append(handed, w.now) })
+			for _, r := range w.replicas {
+				r.SetTarget(targetOf(r, 1, 2, 3))
+			}
+			w.far = map[uint64]time.Duration{1: tt.far}
+			began := w.now
+			for tick := range 20 * second {
+				for _, r := range w.replicas {
+					if !tt.idle && r.Serving() { // what is sent there is always more than what was confirmed
+						a, raw := ask(uint64(tick+1), fmt.Sprint("k", tick))
+						_, _ = r.Submit(w.now, a, raw), r.Renew(w.now, Renewal{Session: a.Session}) // it serves
+					}
+				}
+				w.run(t, 1)
+			}
+			if !tt.want {
+				if len(handed) > 0 || !leader.Serving() {
+					t.Errorf("it hands over at %v; it serves: %v", handed, leader.Serving())
+				}
+				return
+			}
+			if len(handed) != 1 || handed[0]-began < lateAfter || handed[0]-began > lateAfter+ElectionTimeout {
+				t.Fatalf("it hands over at %v, and was late from %v on", handed, began)
+			}
+			toOwner := func(o offer) bool { return o.node == 101 }
+			if r := w.replicas[1]; !r.Serving() || slices.ContainsFunc(w.offers, toOwner) {
+				t.Errorf("the second one serves: %v, and the offers %v", r.Serving(), w.offers)
+			}
+			w.far = nil
+			if w.run(t, 10*second); !slices.ContainsFunc(w.offers, toOwner) {
+				t.Error("the owner is prompt again, and gets no offer")
 			}
 		})
 	}

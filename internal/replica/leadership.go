@@ -418,5 +418,6 @@ func (r *Replica) stalled(d time.Duration) {
 		g.leases.stalled(r.now, d)
 		g.learners.stalled(r.now, d)
 		g.reads.stalled()
+		g.contacts.stalled()
 	}
 }

@@ -124,6 +124,81 @@ func TestReadsConfirmWhatCameBefore(t *testing.T) {
 	}
 }
 
+// Promise: P22: a leader is late once no round was confirmed in time for long, and one after the other was begun.
+func TestReadsTellWhetherTheLeaderIsLate(t *testing.T) {
+	const at, term = time.Hour, 7
+	rs := newReads()
+	begin := func(now time.Duration) []byte {
+		rs.renewal(Renewal{})
+		ctx, _ := rs.begin(now, term)
+		return ctx
+	}
+	if rs.late(at) {
+		t.Error("it was never asked")
+	}
+	begin(at)
+	second := begin(at + time.Millisecond)
+	if rs.late(at+lateAfter-1) || !rs.late(at+lateAfter) {
+		t.Errorf("it is late %v after the first round, or not: %+v", lateAfter, rs)
+	}
+	rs.end(second, term+1)
+	rs.end([]byte("another leader's"), term)
+	if !rs.late(at + lateAfter) {
+		t.Error("another round than its own was confirmed")
+	}
+	rs.end(second, term)
+	if rs.late(at + 2*lateAfter) {
+		t.Error("a round was confirmed")
+	}
+	third := begin(at)
+	if rs.giveUp(at + ElectionTimeout); !rs.sign {
+		t.Error("it gives a round up, and asks no more")
+	}
+	if rs.end(third, term); !rs.late(at + lateAfter) {
+		t.Error("a round that was given up counts as in time")
+	}
+	if rs.stalled(); rs.late(at + lateAfter) {
+		t.Error("it stood still")
+	}
+}
+
+// Promise: P22: how late a replica is shows in its first answer to a round; a leader remembers the longest, and
+// forgets it slowly.
+func TestContactsTellHowLateAReplicaIs(t *testing.T) {
+	const at, second = time.Hour, time.Second
+	c := newContacts()
+	is := func(now, want time.Duration) {
+		t.Helper()
+		if got := c.lag(2, now); got != want {
+			t.Errorf("it is %v late, want %v", got, want)
+		}
+	}
+	is(at, never)
+	c.answer(2, 1, at)
+	is(at, never) // it was not asked
+	c.time(2, 5, at)
+	is(at+second, never)
+	c.time(2, 6, at+second) // one is timed already
+	c.answer(2, 4, at+second)
+	is(at+second, never)
+	c.answer(2, 5, at+2*second)
+	is(at+2*second, 2*second)
+	c.time(2, 5, at+2*second) // asked again
+	c.answer(2, 5, at+9*second)
+	is(at+9*second, 2*second)
+	c.time(2, 7, at)
+	is(at+second, 2*second)
+	is(at+3*second, 3*second) // so late it is at least
+	c.answer(2, 9, at)        // a later round's
+	is(at, 2*second-2*second/8)
+	c.time(2, 10, at)
+	c.stalled()
+	c.answer(2, 10, at+9*second)
+	is(at+9*second, 2*second-2*second/8)
+	c.forget(2)
+	is(at, never)
+}
+
 func TestLeasesAlone(t *testing.T) {
 	id := shard.SessionID{Node: 7, Number: 1}
 	heard := 0

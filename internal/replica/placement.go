@@ -19,10 +19,11 @@ import (
 
 // Target is where a shard's replicas are to be. The zero Target says nothing yet.
 type Target struct {
-	Nodes  []Peer   // all of these are to vote, and no others; the first one is to lead
-	From   []uint64 // the nodes that vote now, sorted, as far as the target's author knows
-	Leave  []uint64 // those of Nodes that leave: they are not to lead
-	Yields bool     // the replica's own node leaves, and another one is to lead
+	Nodes   []Peer   // all of these are to vote, and no others; the first one is to lead
+	From    []uint64 // the nodes that vote now, sorted, as far as the target's author knows
+	Leave   []uint64 // those of Nodes that leave: they are not to lead
+	Dropped []uint64 // those of Leave that cannot ask for other targets
+	Yields  bool     // the replica's own node leaves, and another one is to lead
 }
 
 // stays reports whether a node is to have a replica, and does not leave.
@@ -117,8 +118,8 @@ func (pl *placing) miss(id uint64) bool {
 }
 
 const (
-	// passOver is for how long a leader that leaves passes over a voter to which it handed over in vain. It
-	// tries the others, and replaces voters if there are none.
+	// passOver is for how long a leader that leaves, or is late, passes over a voter to which it handed over in
+	// vain. It tries the others, and replaces voters if there are none.
 	passOver = 3 * time.Second
 
 	firstBackoff   = time.Second
@@ -131,24 +132,26 @@ type offer struct{ node, term uint64 }
 // offers are a leader's offers of leadership, with growing pauses between them.
 type offers struct {
 	last    offer
+	unsent  bool          // it is to be sent
 	made    time.Duration // when; zero: never
 	backoff time.Duration // until it is again
 
 	handed map[uint64]time.Duration // when a leader that leaves handed over to a voter, by its ID
+	summon uint64                   // the voter that is to stand for election at once, by its ID; zero: none
 }
 
-// make makes an offer, unless the last one is too recent, and reports whether it did. A leader that
-// leaves asks soon again, however often it was refused before.
-func (o *offers) make(now time.Duration, next offer, leaving bool) bool {
-	pause := o.backoff
-	if leaving {
-		pause = min(pause, firstBackoff)
+// make makes an offer, unless the last one is too recent, and reports whether it did. A leader that hurries has a
+// pause of its own, however often it was refused before; zero: it does not hurry.
+func (o *offers) make(now time.Duration, next offer, pause time.Duration) bool {
+	hurries := pause != 0
+	if !hurries {
+		pause = o.backoff
 	}
 	if now-o.made < pause && o.any() {
 		return false
 	}
-	o.last, o.made = next, now
-	if o.backoff = min(max(2*o.backoff, firstBackoff), longestBackoff); leaving {
+	o.last, o.unsent, o.made = next, true, now
+	if o.backoff = min(max(2*o.backoff, firstBackoff), longestBackoff); hurries {
 		o.backoff = firstBackoff
 	}
 	return true
@@ -163,12 +166,14 @@ func (o *offers) failed(id uint64, now time.Duration) bool {
 // any reports whether there was an offer.
 func (o *offers) any() bool { return o.made != 0 }
 
-// skip counts as an offer that is not sent: any sees one, but current does not, for it was not made
-// at this moment.
-func (o *offers) skip(now time.Duration) { o.made = now - 1 }
+// skip counts as an offer that is not sent.
+func (o *offers) skip(now time.Duration) { o.made = now }
 
-// current returns the offer that is made just now, if any is.
-func (o *offers) current(now time.Duration) (offer, bool) { return o.last, o.made == now && o.any() }
+// take returns an offer that is to be sent, if there is one, for its sender.
+func (o *offers) take() (next offer, unsent bool) {
+	next, unsent, o.unsent = o.last, o.unsent, false
+	return next, unsent
+}
 
 // SetTarget tells the replica where the shard's replicas are to be.
 func (r *Replica) SetTarget(t Target) {
@@ -286,6 +291,9 @@ func (r *Replica) place() {
 	if done {
 		pl.rests = true
 	}
+	if r.target.Nodes[0].Node != r.cfg.Self.Node {
+		r.leading.reads.sign = true // how late is the owner?
+	}
 	switch a := action.(type) {
 	case placement.AddLearner:
 		r.addLearner(r.target.peer(a.Node))
@@ -324,8 +332,9 @@ func (r *Replica) placement(progress map[uint64]tracker.Progress) *placement.Sta
 		return all
 	}
 	s := &placement.State{
-		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Goes: r.goes(),
-		Voters: describe(r.members.conf.Voters), Learners: describe(r.members.conf.Learners), Limited: r.limited,
+		Leader: r.cfg.ID, Node: r.cfg.Self.Node, Goes: r.goes(), Late: r.late(),
+		Dropped: slices.Contains(r.target.Dropped, r.cfg.Self.Node),
+		Voters:  describe(r.members.conf.Voters), Learners: describe(r.members.conf.Learners), Limited: r.limited,
 	}
 	for _, p := range r.target.Nodes {
 		s.Target = append(s.Target, p.Node)
@@ -338,8 +347,9 @@ func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 	g := &r.leading
 	p, _ := r.Peer(id)
 	return placement.Replica{
-		ID: id, Node: p.Node, Leaves: slices.Contains(r.target.Leave, p.Node), Missing: g.placing.missing[id],
-		Ready: r.ready(id, pr), Doubted: r.doubted(id), Failed: g.offers.failed(id, r.now),
+		ID: id, Node: p.Node, Leaves: slices.Contains(r.target.Leave, p.Node), Dropped: slices.Contains(r.target.Dropped, p.Node),
+		Missing: g.placing.missing[id], Ready: r.ready(id, pr), Doubted: r.doubted(id), Failed: g.offers.failed(id, r.now),
+		Prompt: g.contacts.lag(id, r.now) <= promptly, Lag: g.contacts.lag(id, r.now),
 	}
 }
 
@@ -425,11 +435,18 @@ func (r *Replica) change(changes []*raftpb.ConfChangeSingle, added homes) {
 	r.leading.placing.propose(r.now)
 }
 
-// offer asks the node of a voter whether it would lead. A leader that leaves does not wait for the
+// offer asks the node of a voter whether it would lead. A leader that leaves, or is late, does not wait for the
 // answer.
 func (r *Replica) offer(to uint64) {
 	p, _ := r.Peer(to)
-	if o := &r.leading.offers; o.make(r.now, offer{p.Node, r.term}, r.goes()) && r.goes() {
+	var pause time.Duration
+	switch {
+	case r.goes():
+		pause = firstBackoff
+	case r.late(): // what it says takes long
+		pause = passOver
+	}
+	if o := &r.leading.offers; o.make(r.now, offer{p.Node, r.term}, pause) && pause != 0 {
 		if o.handed == nil {
 			o.handed = make(map[uint64]time.Duration)
 		}
@@ -454,6 +471,9 @@ func (r *Replica) goes() bool {
 	return len(t.Nodes) > 0 && (t.Yields || !t.has(r.cfg.Self.Node))
 }
 
+// late reports whether this leader hands over because no majority confirms it in time.
+func (r *Replica) late() bool { return r.leading.reads.late(r.now) }
+
 // handover moves leadership to the voter at node, which said in term that it would lead. Since it
 // was asked, its table may have proven to differ (P41).
 func (r *Replica) handover(node, term uint64) {
@@ -465,6 +485,11 @@ func (r *Replica) handover(node, term uint64) {
 			r.tell(env.Handover{To: transport.ID(node)})
 			r.recordSilence()
 			r.rn.TransferLeader(id)
+			if r.late() {
+				// Raft waits until the voter has confirmed the whole log, but for no longer than ElectionTimeout. This
+				// comes behind all that was appended.
+				r.leading.offers.summon = id
+			}
 			r.dirty = true
 		}
 	}

@@ -698,8 +698,16 @@ func TestPlacement(t *testing.T) {
 		{name: "a voter's replica is missing", voters: 3, target: ids{1, 2, 3}, missing: ids{3}, want: "adds a learner on 3"},
 		{name: "the leader is to go", voters: 4, target: ids{2, 3, 4}, want: "hands over to 2"},
 		{name: "it yields", voters: 3, target: ids{1, 2, 3}, before: func(r *Replica) { r.target.Yields = true }, want: "hands over to 2"},
+		{name: "it is late", voters: 3, target: ids{1, 2, 3}, before: func(r *Replica) { r.leading.reads.vain = r.now - lateAfter }, want: "hands over to 2"},
+		{name: "it is hardly late", voters: 3, target: ids{1, 2, 3}, before: func(r *Replica) { r.leading.reads.vain = r.now - lateAfter + 1 }},
+		{name: "it yields, was dropped, and the others leave", voters: 3, target: ids{1, 2, 3}, before: func(r *Replica) {
+			r.target.Yields, r.target.Dropped, r.target.Leave = true, []uint64{101, 102}, []uint64{101, 102, 103}
+		}, want: "hands over to 3"},
 		{name: "it yields, and so does another one", voters: 3, target: ids{1, 2, 3}, before: func(r *Replica) { r.target.Yields, r.target.Leave = true, []uint64{101, 102} }, want: "hands over to 3"},
 		{name: "another one is to lead", voters: 3, target: ids{2, 1, 3}, want: "makes an offer"},
+		{name: "and has not shown how late it is", voters: 3, target: ids{2, 1, 3}, before: func(r *Replica) { delete(r.leading.contacts.lags, 2) }},
+		{name: "and is late", voters: 3, target: ids{2, 1, 3}, before: func(r *Replica) { r.leading.contacts.lags[2] = lag{proven: true, took: promptly + 1} }},
+		{name: "and is hardly prompt", voters: 3, target: ids{2, 1, 3}, before: func(r *Replica) { r.leading.contacts.lags[2] = lag{proven: true, took: promptly} }, want: "makes an offer"},
 		{name: "and leaves", voters: 3, target: ids{2, 1, 3}, before: func(r *Replica) { r.target.Leave = []uint64{102} }},
 	}
 	for _, tt := range tests {
@@ -722,6 +730,7 @@ func TestPlacement(t *testing.T) {
 			leader.SetTarget(targetOf(leader, tt.target...))
 			for _, id := range leader.members.known() {
 				leader.leading.contacts.heard[id] = w.now
+				leader.leading.contacts.lags[id] = lag{proven: true}
 			}
 			for _, id := range tt.silent {
 				leader.leading.contacts.heard[id] = w.now - 2*ElectionTimeout

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -71,6 +72,15 @@ func admit(c *wire.Codec, m *raftpb.Message) {
 	default:
 		c.Fail(fmt.Sprintf("a raft message %v from a peer", m.GetType())) // snapshots come in chunks
 	}
+}
+
+// roundOf returns the number that raft gave the ReadIndex round that a heartbeat, or its answer, is for. Each has a
+// higher one than those before it in its term.
+func roundOf(m *raftpb.Message) (number uint64, is bool) {
+	if len(m.Context) != roundSize {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(m.Context), true
 }
 
 // entries are the entries of an append, three elements each: their indices follow from its own.

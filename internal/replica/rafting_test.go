@@ -58,10 +58,12 @@ func appendsOf(shards, entries, size int) (b []byte) {
 // once, in its wire form.
 type trio struct {
 	now      time.Duration
-	replicas []*Replica      // by their IDs
-	cut      map[uint64]bool // replicas that nothing reaches, nor leaves
-	asleep   map[uint64]bool // those that nobody has ordered yet
-	late     time.Duration   // how late each tick comes
+	replicas []*Replica               // by their IDs
+	cut      map[uint64]bool          // replicas that nothing reaches, nor leaves
+	asleep   map[uint64]bool          // those that nobody has ordered yet
+	late     time.Duration            // how late each tick comes
+	far      map[uint64]time.Duration // replicas to which raft's messages take so long, and from which
+	flying   []flight
 	loses    func(Frame) bool
 	misses   func(Chunk) bool
 	unsaid   func(Sum) bool
@@ -70,6 +72,13 @@ type trio struct {
 	dropped  []Dropped
 	offers   []offer
 	ended    []Removed // what those said who were asked
+}
+
+// flight is a message of raft's on its way between replicas of which one is far.
+type flight struct {
+	at   time.Duration
+	from *Replica
+	send Send
 }
 
 func newTrio() *trio {
@@ -111,7 +120,11 @@ func (w *trio) settle(tb testing.TB) {
 			w.events, w.dropped = append(w.events, out.Events...), append(w.dropped, out.Dropped...)
 			w.answers = append(w.answers, out.Answers...)
 			for _, s := range out.Sends {
-				w.bring(tb, r, s)
+				if d := w.far[r.ID()] + w.far[s.Node-100]; d > 0 {
+					w.flying = append(w.flying, flight{w.now + d, r, s})
+				} else {
+					w.bring(tb, r, s)
+				}
 			}
 		}
 	}
@@ -179,6 +192,11 @@ func (w *trio) run(tb testing.TB, ticks int) {
 	for range ticks {
 		w.settle(tb)
 		w.now += TickInterval + w.late
+		for len(w.flying) > 0 && w.flying[0].at <= w.now { // all that fly take equally long
+			f := w.flying[0]
+			w.flying = w.flying[1:]
+			w.bring(tb, f.from, f.send)
+		}
 		for _, r := range w.replicas {
 			if !w.asleep[r.ID()] {
 				r.Tick(w.now, true)

@@ -14,8 +14,12 @@ type reads struct {
 	waiting round // for the next round
 	sign    bool  // the next round asks the others for a sign of life
 	rounds  map[uint64]*round
-	last    uint64 // the number of the last round
+	last    uint64        // the number of the last round
+	vain    time.Duration // when the first round began since one was confirmed; zero: none did
 }
+
+// lateAfter is for how long a leader tries in vain to be confirmed in time before it hands over.
+const lateAfter = 4 * ElectionTimeout
 
 // round is one ReadIndex and what it is to confirm.
 type round struct {
@@ -41,7 +45,9 @@ func (rs *reads) begin(now time.Duration, term uint64) (ctx []byte, begun bool) 
 	if len(w.renewals) == 0 && len(w.expiries) == 0 && !rs.sign {
 		return nil, false
 	}
-	rs.last++
+	if rs.last++; rs.vain == 0 {
+		rs.vain = now
+	}
 	rs.rounds[rs.last] = &round{now, w.renewals, w.expiries}
 	*w, rs.sign = round{}, false
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, term), rs.last), true
@@ -53,22 +59,31 @@ func (rs *reads) end(ctx []byte, term uint64) (done round) {
 	number := binary.BigEndian.Uint64(ctx[8:])
 	if rd := rs.rounds[number]; rd != nil && binary.BigEndian.Uint64(ctx) == term {
 		delete(rs.rounds, number)
+		rs.vain = 0
 		done = *rd
 	}
 	return done
 }
 
-// giveUp drops rounds that no majority answered for an election timeout.
+// late reports whether no round was confirmed in time for lateAfter, and some began: to a majority this leader
+// is alive, but all that it says or hears is late.
+func (rs *reads) late(now time.Duration) bool { return rs.vain != 0 && now-rs.vain >= lateAfter }
+
+// giveUp drops rounds that no majority answered for an election timeout. Another one follows, so that it
+// shows whether the next is answered in time.
 func (rs *reads) giveUp(now time.Duration) {
 	for n, rd := range rs.rounds { // order-free: each is judged alone
 		if now-rd.begun >= ElectionTimeout {
 			delete(rs.rounds, n)
+			rs.sign = true
 		}
 	}
 }
 
-// stalled: the leader stood still. A round that began before proves no silence after it (P10).
+// stalled: the leader stood still. A round that began before proves no silence after it (P10), and nothing
+// of how late the others are.
 func (rs *reads) stalled() {
+	rs.vain = 0
 	for _, rd := range rs.rounds { // order-free: each is treated alike
 		rd.expiries = nil
 	}

@@ -362,6 +362,9 @@ func (r *Replica) step(node uint64, f Frame) (answer wire.Message) {
 	}
 	if r.Serving() && r.isAnswer(m) {
 		r.leading.contacts.heard[f.From] = r.now
+		if round, asked := roundOf(m); asked {
+			r.leading.contacts.answer(f.From, round, r.now)
+		}
 	}
 	if err := r.stepRaft(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		r.log.Debug("raft refused a message", "type", m.GetType(), "error", err)
@@ -531,6 +534,10 @@ func (r *Replica) send(m *raftpb.Message, out *Output) {
 		if len(m.Entries) == 0 && r.confirmedUpTo(m.GetTo(), m.GetIndex()) {
 			return
 		}
+	case raftpb.MsgHeartbeat:
+		if round, asked := roundOf(m); asked && r.Serving() {
+			r.leading.contacts.time(m.GetTo(), round, r.now)
+		}
 	case raftpb.MsgPreVote: // LogTerm is taken: it is the term of the last entry
 		m.Commit, m.RejectHint = proto.Uint64(r.applied.index), proto.Uint64(r.applied.term)
 	case raftpb.MsgPreVoteResp:
@@ -646,7 +653,13 @@ func (r *Replica) emit(out *Output) {
 		return
 	}
 	r.farewell(out)
-	if o, made := g.offers.current(r.now); made {
+	if id := g.offers.summon; id != 0 {
+		g.offers.summon = 0
+		r.send(&raftpb.Message{
+			Type: raftpb.MsgTimeoutNow.Enum(), To: proto.Uint64(id), From: proto.Uint64(r.cfg.ID), Term: proto.Uint64(r.term),
+		}, out)
+	}
+	if o, unsent := g.offers.take(); unsent {
 		out.send(o.node, &Offer{o.term})
 	}
 	if !g.placing.askHosts(r.now) {
