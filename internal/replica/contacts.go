@@ -26,6 +26,12 @@ type lag struct {
 	proven bool          // there was an answer
 }
 
+// untimed returns what is known without the round that is timed.
+func (l lag) untimed() lag {
+	l.asked = 0
+	return l
+}
+
 func newContacts() contacts {
 	return contacts{heard: make(map[uint64]time.Duration), lags: make(map[uint64]lag)}
 }
@@ -61,9 +67,17 @@ func (c *contacts) lag(id uint64, now time.Duration) time.Duration {
 // stalled: the leader stood still. The answers that it did not read meanwhile say nothing of who gave them.
 func (c *contacts) stalled() {
 	for id, l := range c.lags { // order-free: each is treated alike
-		l.asked = 0
-		c.lags[id] = l
+		c.lags[id] = l.untimed()
 	}
+}
+
+// hear notes that replica id answered. What it was asked while it was silent may be lost, and would say nothing of how
+// late it is.
+func (c *contacts) hear(id uint64, now time.Duration) {
+	if !c.answers(id, now) {
+		c.lags[id] = c.lags[id].untimed()
+	}
+	c.heard[id] = now
 }
 
 // forget drops what is known of replicas.

@@ -195,6 +195,12 @@ func TestContactsTellHowLateAReplicaIs(t *testing.T) {
 	c.stalled()
 	c.answer(2, 10, at+9*second)
 	is(at+9*second, 2*second-2*second/8)
+	c.hear(2, at)
+	c.time(2, 11, at)
+	c.hear(2, at+answerTime)
+	is(at+9*second, 9*second) // it was not silent for long enough to have missed it
+	c.hear(2, at+2*answerTime+1)
+	is(at+9*second, 2*second-2*second/8)
 	c.forget(2)
 	is(at, never)
 }

@@ -361,7 +361,7 @@ func (r *Replica) step(node uint64, f Frame) (answer wire.Message) {
 		return nil // nothing takes effect by being forwarded (P3)
 	}
 	if r.Serving() && r.isAnswer(m) {
-		r.leading.contacts.heard[f.From] = r.now
+		r.leading.contacts.hear(f.From, r.now)
 		if round, asked := roundOf(m); asked {
 			r.leading.contacts.answer(f.From, round, r.now)
 		}
