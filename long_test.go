@@ -1,6 +1,11 @@
 package mesh_test
 
-import "flag"
+import (
+	"flag"
+	"os"
+	"runtime/debug"
+	"testing"
+)
 
 var long = flag.Bool("long", false, "play all worlds, also of tests that take many seconds: CI does")
 
@@ -10,4 +15,12 @@ func fewer[V any](some, all V) V {
 		return all
 	}
 	return some
+}
+
+// TestMain lets the garbage grow as the command does: worlds make much of it and are small.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	m.Run()
 }

@@ -102,8 +102,11 @@ func TestCostOfAWorld(t *testing.T) {
 		perEvent = 40 // a frame with the heartbeats of five shards is 15 for the sender, and as many for the receiver
 	)
 	tests := []struct{ size, shards, callers int }{{3, 1, 0}, {3, 1, 3}, {5, 16, 0}, {5, 16, 5}, {9, 64, 4}}
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		tests = tests[:3]
+	case !*simulate.LongFlag:
+		tests = tests[:4]
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%d nodes, %d shards, %d callers", tt.size, tt.shards, tt.callers), func(t *testing.T) {

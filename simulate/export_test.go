@@ -14,7 +14,7 @@ import (
 // Flags of the tests that draw worlds.
 var (
 	SeedFlag  = flag.Uint64("seed", 0, "the first seed of TestFreshSeeds; the only seed of the other tests")
-	SeedsFlag = flag.Int("seeds", 10, "how many seeds TestFreshSeeds runs; TestEveryMarkIsMet runs at least 10")
+	SeedsFlag = flag.Int("seeds", 5, "how many seeds TestFreshSeeds runs; TestEveryMarkIsMet runs at least 10")
 	LongFlag  = flag.Bool("long", false, "play all worlds, also of tests that take half a minute: CI does")
 )
 

@@ -63,19 +63,31 @@ func (p *points) String() string {
 	return b.String()
 }
 
+// seldom is the seed to begin with where most worlds do not come by, so that only few are played: in those of the seeds
+// before it there is nothing to see. If traces change, another seed saves as much.
+var seldom = map[string]uint64{"small-window": 9, "small-chunks": 22, "hosts": 9, "received": 22, "chunks": 22, "fences": 31}
+
+// beginning returns the first seed to play for a fault point, or a kind of message.
+func beginning(of string) uint64 {
+	if *simulate.SeedFlag != 0 {
+		return *simulate.SeedFlag
+	}
+	return max(seldom[of], 1)
+}
+
 // TestEachSite: wherever a fault point is, drills come by it; and a mesh that takes one of
 // them every second time keeps what it promises, in the time that it has for that.
 func TestEachSite(t *testing.T) {
-	least, most := 2, 100
-	if testing.Short() {
-		least = 1
+	least, most := 1, 100
+	if *simulate.LongFlag {
+		least = 2
 	}
 	for _, s := range point.Sites() {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			p := newPoints()
 			worlds := 0
-			for seed := max(*simulate.SeedFlag, 1); worlds < least || p.sites[s] == 0 && worlds < most; seed++ {
+			for seed := beginning(s.String()); worlds < least || p.sites[s] == 0 && worlds < most; seed++ {
 				worlds++
 				search := search.Plan{Play: p.play, Options: simulate.Options{
 					Seed: seed, Profile: simulate.Hostile,
@@ -108,7 +120,7 @@ func TestEachKindOfMessage(t *testing.T) {
 			}
 			t.Parallel()
 			worlds, sifted := 0, uint64(0)
-			for seed := max(*simulate.SeedFlag, 1); worlds < 1 || sifted == 0 && worlds < 100; seed++ {
+			for seed := beginning(kind); worlds < 1 || sifted == 0 && worlds < 100; seed++ {
 				worlds++
 				search := search.Plan{
 					Play: func(w *simulate.World) error {

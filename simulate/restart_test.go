@@ -34,7 +34,11 @@ func TestAFleetIsWholeAfterEveryRestart(t *testing.T) {
 			}
 		})
 	}
-	for restarts := range 40 {
+	all := 15
+	if *simulate.LongFlag {
+		all = 40
+	}
+	for restarts := range all {
 		if err := w.RunUntil(func() bool { return healthy == len(names)+restarts }, 20*time.Second); err != nil {
 			for _, name := range names {
 				h := nodes[name].Health()

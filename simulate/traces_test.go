@@ -20,12 +20,12 @@ import (
 // printTraces makes this test print the traces of the sample, for another process.
 const printTraces = "SIMULATE_PRINT_TRACES"
 
-// sample is what the matrix plays: storms of the two roughest profiles, and scripts.
+// sample is what the matrix plays: a storm of the roughest profile, and a script; with -long, more of both.
 // TestHashes has all twenty worlds, in whatever build it runs; with -short, every third of them.
 func sample(tb testing.TB) (some []exercise) {
-	names := []string{"flaky, six nodes", "hostile, six nodes", "a crash and a restart"}
+	names := []string{"hostile, six nodes", "a crash and a restart"}
 	if *simulate.LongFlag {
-		names = append(names, "wan, six nodes", "a partition", "clocks that drift and jump", "broken connections")
+		names = append(names, "flaky, six nodes", "wan, six nodes", "a partition", "clocks that drift and jump", "broken connections")
 	}
 	for _, name := range names {
 		some = append(some, named(tb, name))
@@ -147,6 +147,7 @@ func leaky(e exercise, micros func() int) func(w *simulate.World) error {
 
 // A check of traces that does not notice a leak would prove nothing.
 func TestTracesNoticeLeaks(t *testing.T) {
+	simulate.Long(t)
 	e := named(t, "flaky, six nodes")
 	hash := func(play func(w *simulate.World) error) uint64 {
 		o := simulate.Play(e.opts, play)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,14 @@ import (
 )
 
 var long = flag.Bool("long", false, "test what takes many seconds, too: CI does")
+
+// TestMain lets the garbage grow as the command does.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
+	m.Run()
+}
 
 // lockmesh runs the command.
 func lockmesh(t *testing.T, args ...string) (code int, out, err string) {
@@ -295,6 +304,9 @@ func TestSimulateTellsOfFences(t *testing.T) {
 
 // A rule that is left out is noticed, made small, and comes again with the line printed.
 func TestSimulateFindsABug(t *testing.T) {
+	if !*long {
+		t.Skip("it builds a mutant twice, which takes many seconds: see -long")
+	}
 	dir := t.TempDir()
 	log := filepath.Join(dir, "run.log")
 	code, out, errs := lockmesh(t, "simulate", "-profile", "flaky", "-bug", "GrantBeforeCommit", "-seeds", "300", "-log", log, "-mermaid")

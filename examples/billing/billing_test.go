@@ -14,6 +14,7 @@ import (
 func TestBillsAreSentOnce(t *testing.T) {
 	search.Test(t, search.Plan{
 		Options: simulate.Options{Profile: simulate.LAN},
+		Seeds:   40,
 		Wanted:  true, // that some world comes to what is expected
 		Play: func(w *simulate.World) error {
 			w.Expect("bills are sent once")

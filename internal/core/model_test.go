@@ -5,9 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"math/bits"
+	"os"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
@@ -19,6 +22,15 @@ var (
 	walks = flag.Int("walks", 350, "how many random walks to take")
 	walk  = flag.Int("walk", 0, "the number of the first")
 )
+
+// TestMain lets the garbage grow, as states make much of it. With larger bounds memory is short.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Getenv("GOGC") == "" && !*deep {
+		debug.SetGCPercent(400)
+	}
+	m.Run()
+}
 
 // model is the small world in which the acceptors and predicates of this package are explored: n
 // entries, at each of which one incarnation lives at a time. A message is delivered at any time, once

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,14 @@ import (
 )
 
 var worlds = flag.Int("worlds", 3, "how many worlds of each profile to play")
+
+// TestMain lets the garbage grow as the command does: worlds make much of it and are small.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	m.Run()
+}
 
 // What the fleets are like.
 const (

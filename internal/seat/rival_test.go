@@ -115,7 +115,7 @@ func (p *proc) gaveWay() bool {
 func TestTheLaterMeshGivesWay(t *testing.T) {
 	for _, lists := range [][2]string{{"abc", "cde"}, {"abc", "c"}, {"abcde", "efghi"}} {
 		var all []time.Duration
-		for seed := range fewer(20) {
+		for seed := range half(20) {
 			w := apart(t, seed, lists[0], lists[1])
 			client := w.boot("10.0.1.1:7946", func(c *Config) { c.List = w.lists[1] })
 			w.run(3 * time.Second)
@@ -142,7 +142,7 @@ func TestTheLaterMeshGivesWay(t *testing.T) {
 // founded first. It need not be raised above.
 func TestTheMeshWithoutAMajorityGivesWay(t *testing.T) {
 	for _, later := range []bool{false, true} {
-		for seed := range fewer(20) {
+		for seed := range half(20) {
 			w := apart(t, seed, "abc", "cde")
 			w.raised = later // a later mesh waits for it
 			if gone := []string{w.lists[0][0], w.lists[1][1]}[b2i(later)]; true {
@@ -304,7 +304,7 @@ func TestStartedForAnotherCore(t *testing.T) {
 // node of one reaches one of the other. Where the earlier one has a living node at the same entry, the node ends.
 func TestNamesThatLeadToTwoMeshes(t *testing.T) {
 	var all []time.Duration
-	for seed := range fewer(20) {
+	for seed := range half(20) {
 		w := &meeting{world: newWorld(t, seed, 3), revisions: make(map[*proc]uint64), raised: true}
 		w.apart, w.list = true, []string{"a.locks:7946", "b.locks:7946", "c.locks:7946"}
 		leaks := false
@@ -348,7 +348,7 @@ func TestNamesThatLeadToTwoMeshes(t *testing.T) {
 // Promise: C10: if all seeds of a list but some restart behind a cut from those, they found nothing: they wait, and say
 // for whom. Afterwards the mesh goes on.
 func TestFoundersBehindACut(t *testing.T) {
-	for seed := range fewer(20) {
+	for seed := range half(20) {
 		w := newWorld(t, seed, 5)
 		for _, addr := range w.list {
 			w.boot(addr)

@@ -3,6 +3,8 @@ package seat
 import (
 	"flag"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +17,16 @@ import (
 var (
 	storms = flag.Int("storms", 15, "how many random worlds to play")
 	first  = flag.Uint64("first", 1, "the seed of the first")
+	long   = flag.Bool("long", false, "play all worlds of tests that play many: CI does")
 )
+
+// TestMain lets the garbage grow as the command does: worlds make much of it and are small.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	m.Run()
+}
 
 // fewer is how many of n worlds are played: under the race detector one of five, as a world takes ten times as long.
 func fewer(n int) uint64 {
@@ -23,6 +34,14 @@ func fewer(n int) uint64 {
 		n = (n + 4) / 5
 	}
 	return uint64(n)
+}
+
+// half is how many of n worlds are played: without -long half of them.
+func half(n int) uint64 {
+	if !*long {
+		n /= 2
+	}
+	return fewer(n)
 }
 
 // Through restarts, stalls, takeovers, cut links and frames that are lost, late or come twice, while shards
