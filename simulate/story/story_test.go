@@ -14,7 +14,7 @@ import (
 var (
 	rewrite  = flag.Bool("rewrite", false, "write the answers that the stories give into their files; then read the diff")
 	seedFlag = flag.Uint64("seed", 0, "the only seed of the stories")
-	seeds    = flag.Uint64("seeds", 2, "under how many seeds each story is played")
+	seeds    = flag.Uint64("seeds", 3, "under how many seeds each story is played")
 )
 
 // TestMain lets the garbage grow as the command does: worlds make much of it and are small.
@@ -31,7 +31,7 @@ func seedsOf() (first, n uint64) {
 	case *seedFlag != 0:
 		return *seedFlag, 1
 	case testing.Short():
-		return 1, min(*seeds, 2)
+		return 1, min(*seeds, 3)
 	}
 	return 1, *seeds
 }
