@@ -50,7 +50,14 @@ func newTrialOf(t *testing.T, opts simulate.Options, ttl time.Duration, size, sh
 	w.at("a", func(ctx context.Context, n *mesh.Node) {
 		w.check(n.WaitHealthy(ctx))
 	})
-	w.pass(ttl * 11 / 10) // a new mesh grants nothing for the longest TTL
+	w.until("a new mesh grants", 2*ttl, func() bool {
+		for _, n := range w.nodes {
+			if !n.Health().QuietUntil.IsZero() {
+				return false
+			}
+		}
+		return true
+	})
 	return w
 }
 

@@ -50,7 +50,7 @@ var targets = [...]target{
 	{"a rare situation", nil, nil, 40, struckRare},
 }
 
-const handsOver = `will you lead|I will lead|campaign now`
+const handsOver = `will you lead|I will lead|campaign`
 
 // begins matches the beginnings of messages' names, passed on or not.
 func begins(pattern string) *regexp.Regexp {

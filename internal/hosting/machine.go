@@ -423,7 +423,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 	h.had = h.had || seen != nil
 	may := func(id transport.ID) bool { return id != m.self || h.had }
 	dead := !lives(s.Voters, may)
-	if !dead {
+	if lives(s.Voters, any) {
 		h.lived = now
 	}
 	if (!slices.Contains(s.Voters, m.self) || lives(s.Voters, near)) && (!slices.Contains(s.Next, m.self) || lives(s.Next, near)) {

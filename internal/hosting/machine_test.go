@@ -391,6 +391,7 @@ func TestRecover(t *testing.T) {
 	// Two changes of voters were made before these nodes hear of the generation.
 	unheard := after(after(one, func(_ *core.Table, s *core.Shard) { s.Move = 2 }), ends(1))
 	going := after(unheard, next(2, 3))
+	changing := after(after(after(one, func(_ *core.Table, s *core.Shard) { s.Move = 2 }), next(1, 2, 4)), ends(2))
 	for _, tt := range []struct {
 		name  string
 		table *core.Table
@@ -425,6 +426,7 @@ func TestRecover(t *testing.T) {
 		{"of two that live this one has no replica", unheard, 3, 0, nil, all, "recovers on [3 4 5]"},
 		{"it has one", unheard, 3, Grace - 1, here, all, ""},
 		{"it has none, and was to be one of two", going, 3, 0, nil, all, "recovers on [3 4 5]"},
+		{"it has none, and the next voters may have a leader", changing, 3, orphaned, nil, all, ""},
 		{"another one's is not seen from here", unheard, 4, time.Hour, nil, all, ""},
 		{"without a seat", two, 9, time.Hour, nil, all, ""},
 	} {

@@ -117,6 +117,9 @@ func raftName(m *raftpb.Message) string {
 		}
 		return vote + " given"
 	case "TimeoutNow":
+		if len(m.Context) > 0 {
+			return "campaign " + string(m.Context)
+		}
 		return "campaign now"
 	}
 	return strings.ToLower(kind)

@@ -255,7 +255,7 @@ func (l *shardLoop) take(from uint64, sh int, m message.Message) {
 	case *replica.Offer:
 		target := l.core.aims[sh].Nodes
 		agrees := !l.view.Leaving() && len(target) > 0 && target[0].Node == l.node.id
-		if r != nil && agrees && l.electable(r) && r.Term() == m.Term {
+		if r != nil && agrees && l.electable(r) && !r.Tired(l.now) && r.Term() == m.Term {
 			l.say(from, sh, &replica.Accept{Term: m.Term})
 		}
 	case *message.Request:

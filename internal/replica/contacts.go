@@ -22,7 +22,7 @@ const promptly = ElectionTimeout / 2
 type lag struct {
 	round  uint64        // that is timed, or was the last
 	asked  time.Duration // when it was asked; zero: none is timed
-	took   time.Duration // the longest of late: each answer that took less takes off an eighth of the difference
+	took   time.Duration // the longest of late, at most lateAfter: each answer that took less takes off an eighth of the difference
 	proven bool          // there was an answer
 }
 
@@ -47,7 +47,7 @@ func (c *contacts) time(id, round uint64, now time.Duration) {
 // answer notes that replica id answered a round.
 func (c *contacts) answer(id, round uint64, now time.Duration) {
 	if l := c.lags[id]; l.asked != 0 && round >= l.round {
-		took := now - l.asked
+		took := min(now-l.asked, lateAfter) // the first one may be lost, and the next may have come after hours
 		c.lags[id] = lag{round: round, took: max(took, l.took-(l.took-took)/8), proven: true}
 	}
 }
@@ -58,7 +58,7 @@ func (c *contacts) lag(id uint64, now time.Duration) time.Duration {
 	case !l.proven:
 		return never
 	case l.asked != 0:
-		return max(l.took, now-l.asked)
+		return max(l.took, min(now-l.asked, lateAfter))
 	default:
 		return l.took
 	}

@@ -120,46 +120,65 @@ func TestOffersAndHandovers(t *testing.T) {
 func TestALateLeaderHandsOver(t *testing.T) {
 	const second = int(time.Second / TickInterval)
 	for _, tt := range []struct {
-		name string
-		far  time.Duration // what a message to the leader takes, and one from it
-		idle bool          // no client asks for anything
-		want bool
+		name  string
+		far   time.Duration // what a message to the leader takes, and one from it
+		idle  bool          // no client asks for anything
+		loses uint64        // the replica that is never told to stand for election
+		want  []uint64      // nodes to which it hands over, one after the other
 	}{
-		{name: "it is late", far: ElectionTimeout * 6 / 10, want: true},
+		{name: "it is late", far: ElectionTimeout * 6 / 10, want: []uint64{102}},
+		{name: "and its successor is not reached", far: ElectionTimeout * 6 / 10, loses: 2, want: []uint64{102, 103}},
 		{name: "it is hardly late", far: ElectionTimeout * 4 / 10},
 		{name: "it is late, and nobody asks", far: ElectionTimeout * 6 / 10, idle: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, leader := led(t)
 			w.run(t, 2*HeartbeatTicks)
+			if a, raw := ask(1, "silent"); !tt.idle { // it holds, and says nothing more
+				_ = leader.Submit(w.now, a, raw) // it serves
+			}
+			w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgTimeoutNow && f.To == tt.loses }
 			var handed []time.Duration
-			leader.cfg.Watch = handsOver(func(uint64) { handed = append(handed, w.now) })
+			var to []uint64
+			leader.cfg.Watch = handsOver(func(node uint64) { handed, to = append(handed, w.now), append(to, node) })
 			for _, r := range w.replicas {
 				r.SetTarget(targetOf(r, 1, 2, 3))
 			}
 			w.far = map[uint64]time.Duration{1: tt.far}
 			began := w.now
+			served := time.Duration(0) // when another one began to
 			for tick := range 20 * second {
 				for _, r := range w.replicas {
+					if r.Serving() && r != leader && served == 0 {
+						served = w.now
+					}
 					if !tt.idle && r.Serving() { // what is sent there is always more than what was confirmed
-						a, raw := ask(uint64(tick+1), fmt.Sprint("k", tick))
-						_, _ = r.Submit(w.now, a, raw), r.Renew(w.now, Renewal{Session: a.Session}) // it serves
+						a, _ := ask(uint64(tick+1), fmt.Sprint("k", tick))
+						a.Session.Number = 2
+						_, _ = r.Submit(w.now, a, shard.AppendCommand(nil, a)), r.Renew(w.now, Renewal{Session: a.Session}) // it serves
 					}
 				}
 				w.run(t, 1)
 			}
-			if !tt.want {
+			if tt.want == nil {
 				if len(handed) > 0 || !leader.Serving() {
 					t.Errorf("it hands over at %v; it serves: %v", handed, leader.Serving())
 				}
 				return
 			}
-			if len(handed) != 1 || handed[0]-began < lateAfter || handed[0]-began > lateAfter+ElectionTimeout {
-				t.Fatalf("it hands over at %v, and was late from %v on", handed, began)
+			if !slices.Equal(to, tt.want) || handed[0]-began < lateAfter || handed[0]-began > lateAfter+ElectionTimeout {
+				t.Fatalf("it hands over to %d at %v, and was late from %v on", to, handed, began)
+			}
+			last := len(handed) - 1
+			if served-handed[last] > tt.far+2*TickInterval { // it was told all that the others were
+				t.Errorf("it hands over at %v, and another one serves at %v", handed[last], served)
 			}
 			toOwner := func(o offer) bool { return o.node == 101 }
-			if r := w.replicas[1]; !r.Serving() || slices.ContainsFunc(w.offers, toOwner) {
-				t.Errorf("the second one serves: %v, and the offers %v", r.Serving(), w.offers)
+			if r := w.replicas[tt.want[last]-101]; !r.Serving() || slices.ContainsFunc(w.offers, toOwner) {
+				t.Errorf("its successor serves: %v, and the offers %v", r.Serving(), w.offers)
+			}
+			if !leader.Tired(handed[last]+longestBackoff-1) || leader.Tired(handed[last]+longestBackoff) || w.replicas[1].Tired(w.now) {
+				t.Errorf("it handed over at %v, and is not to be offered leadership for %v", handed[last], longestBackoff)
 			}
 			w.far = nil
 			if w.run(t, 10*second); !slices.ContainsFunc(w.offers, toOwner) {

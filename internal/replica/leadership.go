@@ -329,6 +329,7 @@ func (r *Replica) becomeLeader(out *Output) {
 		leases: newLeases(r.cfg.Watch), reads: newReads(), contacts: newContacts(),
 		learners: make(learners), comparison: comparison{words: make(map[uint64]checksum)},
 	}
+	r.leading.reads.sign = true // how late are the others? The owner may be one of them
 	r.farewells.restart()
 	for _, s := range r.table.Leases() {
 		r.leading.leases.inherit(s, r.now, r.cfg.Rho)

@@ -198,7 +198,7 @@ func TestContactsTellHowLateAReplicaIs(t *testing.T) {
 	c.hear(2, at)
 	c.time(2, 11, at)
 	c.hear(2, at+answerTime)
-	is(at+9*second, 9*second) // it was not silent for long enough to have missed it
+	is(at+9*second, lateAfter) // it was not silent for long enough to have missed it, and more is not remembered
 	c.hear(2, at+2*answerTime+1)
 	is(at+9*second, 2*second-2*second/8)
 	c.forget(2)

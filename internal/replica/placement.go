@@ -122,6 +122,9 @@ const (
 	// vain. It tries the others, and replaces voters if there are none.
 	passOver = 3 * time.Second
 
+	// latePause is the pause between two voters that a late leader hands over to: what it says takes long.
+	latePause = 2 * time.Second
+
 	firstBackoff   = time.Second
 	longestBackoff = time.Minute
 )
@@ -290,9 +293,7 @@ func (r *Replica) place() {
 	action, done := placement.Next(r.placement(progress))
 	if done {
 		pl.rests = true
-	}
-	if r.target.Nodes[0].Node != r.cfg.Self.Node {
-		r.leading.reads.sign = true // how late is the owner?
+		r.leading.reads.sign = r.leading.reads.sign || r.target.Nodes[0].Node != r.cfg.Self.Node // how late is the owner?
 	}
 	switch a := action.(type) {
 	case placement.AddLearner:
@@ -443,8 +444,8 @@ func (r *Replica) offer(to uint64) {
 	switch {
 	case r.goes():
 		pause = firstBackoff
-	case r.late(): // what it says takes long
-		pause = passOver
+	case r.late():
+		pause = latePause
 	}
 	if o := &r.leading.offers; o.make(r.now, offer{p.Node, r.term}, pause) && pause != 0 {
 		if o.handed == nil {
@@ -471,6 +472,12 @@ func (r *Replica) goes() bool {
 	return len(t.Nodes) > 0 && (t.Yields || !t.has(r.cfg.Self.Node))
 }
 
+// Tired reports whether this replica is to take no leadership that it is offered: its links were too slow when it led a
+// moment ago. They may be quick only since it leads no more.
+func (r *Replica) Tired(now time.Duration) bool {
+	return r.wasLate != 0 && now-r.wasLate < longestBackoff
+}
+
 // late reports whether this leader hands over because no majority confirms it in time.
 func (r *Replica) late() bool { return r.leading.reads.late(r.now) }
 
@@ -487,8 +494,8 @@ func (r *Replica) handover(node, term uint64) {
 			r.rn.TransferLeader(id)
 			if r.late() {
 				// Raft waits until the voter has confirmed the whole log, but for no longer than ElectionTimeout. This
-				// comes behind all that was appended.
-				r.leading.offers.summon = id
+				// comes behind all that was appended: see Frame.Urgent.
+				r.leading.offers.summon, r.wasLate = id, r.now
 			}
 			r.dirty = true
 		}

@@ -119,6 +119,7 @@ func (w *trio) settle(tb testing.TB) {
 			r.Ready(w.now, &out)
 			w.events, w.dropped = append(w.events, out.Events...), append(w.dropped, out.Dropped...)
 			w.answers = append(w.answers, out.Answers...)
+			slices.SortStableFunc(out.Sends, func(a, b Send) int { return urgency(b) - urgency(a) })
 			for _, s := range out.Sends {
 				if d := w.far[r.ID()] + w.far[s.Node-100]; d > 0 {
 					w.flying = append(w.flying, flight{w.now + d, r, s})
@@ -128,6 +129,14 @@ func (w *trio) settle(tb testing.TB) {
 			}
 		}
 	}
+}
+
+// urgency is 1 for raft's messages that do not wait behind others on their connection.
+func urgency(s Send) int {
+	if f, is := s.Message.(*Frame); is && f.Urgent() {
+		return 1
+	}
+	return 0
 }
 
 // bring brings a message of r's to its replica.
