@@ -46,9 +46,9 @@ func (b *biller) work(ctx context.Context, node *mesh.Node) error {
 }
 
 // testBilling is the whole test of that: machines, a storm, and what must never be.
-func testBilling(t search.T, careful bool) {
+func testBilling(t search.T, careful bool, first uint64) {
 	search.Test(t, search.Plan{
-		Options: simulate.Options{Profile: simulate.LAN},
+		Options: simulate.Options{Profile: simulate.LAN, Seed: first},
 		Seeds:   100,
 		Play: func(w *simulate.World) error {
 			b := &biller{ledger: w.Register("ledger"), sent: make(map[int]int), careful: careful}
@@ -80,7 +80,7 @@ func TestTestFindsABugOfItsUsers(t *testing.T) {
 	simulate.Long(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	failing := &recorder{T: t}
-	testBilling(failing, false)
+	testBilling(failing, false, 6) // in the world of seed 5 it takes a dozen faults
 	message := failing.fatal
 	if !strings.HasPrefix(message, `always "bills are sent once": 2 times in month `) {
 		t.Fatalf("not found: %q, %q", message, failing.logged)
@@ -121,14 +121,14 @@ func TestTestFindsABugOfItsUsers(t *testing.T) {
 	}
 	t.Setenv(search.Environment, line[1])
 	again := &recorder{T: t}
-	testBilling(again, false)
+	testBilling(again, false, 6)
 	if first, _, _ := strings.Cut(message, "shrunk in"); !strings.HasPrefix(again.fatal, first) {
 		t.Errorf("the line repeats\n%s\nand not\n%s", again.fatal, first)
 	}
 
 	t.Setenv(search.Environment, "seeds=20")
 	passing := &recorder{T: t}
-	testBilling(passing, true)
+	testBilling(passing, true, 0)
 	if passing.fatal != "" || !strings.HasPrefix(passing.logged, "20 seeds from 0 on") {
 		t.Errorf("without the bug: %q, %q", passing.fatal, passing.logged)
 	}

@@ -496,6 +496,7 @@ func (r *Replica) handover(node, term uint64) {
 				// Raft waits until the voter has confirmed the whole log, but for no longer than ElectionTimeout. This
 				// comes behind all that was appended: see Frame.Urgent.
 				r.leading.offers.summon, r.wasLate = id, r.now
+				r.log.Warn("no majority answers this leader in time: it hands over", "to", p.Name, "for", lateAfter)
 			}
 			r.dirty = true
 		}
