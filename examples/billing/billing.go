@@ -24,7 +24,7 @@ type Biller struct {
 // holders cannot write, so its answer stays true until this holder writes.
 type Store interface {
 	Sent(token uint64, month int) bool
-	Write(token uint64, month int) bool
+	Write(ctx context.Context, token uint64, month int) bool
 }
 
 // Month sends a month's bills, and reports whether it was this machine that did.
@@ -36,7 +36,7 @@ func (b *Biller) Month(ctx context.Context, node *mesh.Node, month int) (sent bo
 		if err := b.Sleep(ctx, 5*time.Second); err != nil {
 			return err
 		}
-		sent = b.Store.Write(l.Token(), month)
+		sent = b.Store.Write(ctx, l.Token(), month)
 		return nil
 	})
 	return sent, err

@@ -14,7 +14,7 @@ import (
 func TestBillsAreSentOnce(t *testing.T) {
 	search.Test(t, search.Plan{
 		Options: simulate.Options{Profile: simulate.LAN},
-		Seeds:   40,
+		Seeds:   80,
 		Wanted:  true, // that some world comes to what is expected
 		Play: func(w *simulate.World) error {
 			w.Expect("bills are sent once")
@@ -46,7 +46,9 @@ func (s *store) Sent(token uint64, month int) bool {
 	return s.sent[month] > 0
 }
 
-func (s *store) Write(token uint64, month int) bool {
+func (s *store) Write(ctx context.Context, token uint64, month int) bool {
+	onItsWay := time.Duration(s.world.Rand().Uint64N(uint64(3 * time.Second)))
+	_ = simulate.Sleep(context.WithoutCancel(ctx), onItsWay) // nothing calls a write back
 	if !s.Register.Write(token) { // leave this out, and see
 		return false
 	}
