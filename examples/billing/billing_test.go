@@ -47,8 +47,8 @@ func (s *store) Sent(token uint64, month int) bool {
 }
 
 func (s *store) Write(ctx context.Context, token uint64, month int) bool {
-	onItsWay := time.Duration(s.world.Rand().Uint64N(uint64(3 * time.Second)))
-	_ = simulate.Sleep(context.WithoutCancel(ctx), onItsWay) // nothing calls a write back
+	onItsWay := time.Duration(s.world.Rand().Uint64N(uint64(3 * time.Second))) // nothing calls a write back
+	_ = simulate.Sleep(context.WithoutCancel(ctx), onItsWay)
 	if !s.Register.Write(token) { // leave this out, and see
 		return false
 	}
