@@ -181,7 +181,7 @@ func TestALeaverMakesTheLastChange(t *testing.T) {
 	}
 }
 
-// A leader behind a queue in which frames wait for 16 s is no use, and is heard all the same. So such queues end with the
+// A leader behind a queue in which frames wait for 16 s hands over, but its last word waits there as well. So such queues end with the
 // storm, out of the core as well. In flaky 99005578 a host out of the core led a shard behind one.
 func TestNoLeaderBehindALongQueue(t *testing.T) {
 	if got := simulate.Play(simulate.Options{Seed: 99005578, Profile: simulate.Flaky}, drill.Play); got.Err != nil {

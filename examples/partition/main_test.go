@@ -2,19 +2,9 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"runtime/debug"
 	"strings"
 	"testing"
 )
-
-// TestMain lets the garbage grow as the command does: worlds make much of it and are small.
-func TestMain(m *testing.M) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-	m.Run()
-}
 
 func TestTheSameSeedPrintsTheSameTimeline(t *testing.T) {
 	last := ""

@@ -5,7 +5,7 @@ import "time"
 // answerTime is how long an answer proves that its sender lives and hears its leader.
 const answerTime = 3 * HeartbeatTicks * TickInterval
 
-// contacts is when a leader last heard the others.
+// contacts is when a leader last heard the others, and how late they answer.
 type contacts struct {
 	heard    map[uint64]time.Duration // replica ID -> when it last answered
 	lags     map[uint64]lag           // replica ID -> how long it took to answer rounds

@@ -201,6 +201,9 @@ func TestContactsTellHowLateAReplicaIs(t *testing.T) {
 	is(at+9*second, lateAfter) // it was not silent for long enough to have missed it, and more is not remembered
 	c.hear(2, at+2*answerTime+1)
 	is(at+9*second, 2*second-2*second/8)
+	c.time(2, 12, at)
+	c.answer(2, 12, at+time.Hour)
+	is(at, lateAfter)
 	c.forget(2)
 	is(at, never)
 }

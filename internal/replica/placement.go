@@ -139,7 +139,7 @@ type offers struct {
 	made    time.Duration // when; zero: never
 	backoff time.Duration // until it is again
 
-	handed map[uint64]time.Duration // when a leader that leaves handed over to a voter, by its ID
+	handed map[uint64]time.Duration // when a leader that leaves, or is late, handed over to a voter, by its ID
 	summon uint64                   // the voter that is to stand for election at once, by its ID; zero: none
 }
 
@@ -347,10 +347,11 @@ func (r *Replica) placement(progress map[uint64]tracker.Progress) *placement.Sta
 func (r *Replica) describe(id uint64, pr tracker.Progress) placement.Replica {
 	g := &r.leading
 	p, _ := r.Peer(id)
+	lag := g.contacts.lag(id, r.now)
 	return placement.Replica{
 		ID: id, Node: p.Node, Leaves: slices.Contains(r.target.Leave, p.Node), Dropped: slices.Contains(r.target.Dropped, p.Node),
 		Missing: g.placing.missing[id], Ready: r.ready(id, pr), Doubted: r.doubted(id), Failed: g.offers.failed(id, r.now),
-		Prompt: g.contacts.lag(id, r.now) <= promptly, Lag: g.contacts.lag(id, r.now),
+		Prompt: lag <= promptly, Lag: lag,
 	}
 }
 
