@@ -108,7 +108,7 @@ func (c Recover) apply(m *Machine, t *core.Table) (*core.Table, error) {
 	cut := m.cuts[c.cut()]
 	n, err := t.Recover(c.Shard, cut.by, c.To)
 	if err == nil {
-		m.endow(&n.Shards[c.Shard], &t.Shards[c.Shard], t.Params, 0, cut.floors)
+		m.endow(&n.Shards[c.Shard], &t.Shards[c.Shard], t.Params, 0, cut.floors, sameTime)
 	}
 	return n, err
 }

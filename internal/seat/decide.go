@@ -125,6 +125,9 @@ func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 		}
 		best = m.prefer(best, t)
 	}
+	if own := m.acceptor.Table(); own != nil && m.serves(own, reports) {
+		m.among = now
+	}
 	if best == nil {
 		return
 	}

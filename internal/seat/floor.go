@@ -16,15 +16,16 @@ const (
 	sameTime = 1000 << 10
 	// unheard is how many revisions above the known ones there may be nevertheless.
 	unheard = 1 << 10
-	// revisionJump is for clocks that are further apart, or have gone back: not all revisions are known. It is no more than a minute:
-	// if all that know of this generation end, the next one goes by clocks alone.
+	// revisionJump is for clocks that are further apart, or have gone back, where the core forgot: there may have been other
+	// generations. It is no more than a minute: if all that know of this one end, the next one goes by clocks alone.
 	revisionJump = 1 << 26
 )
 
 // endow says what the tables of a shard's new generation begin with, which are empty: revisions above all
 // that are known, and a quiet time that outlasts every lease of the generation before (C5, C8). All is what others
-// know, where the shard is the one at position at.
-func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []floors) {
+// know, where the shard is the one at position at. Revisions that clocks do not reach go up by step: by sameTime if most of those
+// with a seat decide, which know of each generation, and by revisionJump in a roll call.
+func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []floors, step uint64) {
 	known := max(before.Revision, m.Floor())
 	s.Revision = m.clock()
 	for _, f := range all {
@@ -35,7 +36,7 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	}
 	switch {
 	case known > s.Revision+sameTime:
-		s.Revision = known + revisionJump
+		s.Revision = known + step
 	case known >= s.Revision:
 		s.Revision = known + unheard
 	}
@@ -43,6 +44,15 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	for _, f := range all {
 		s.Quiet = max(s.Quiet, f.Quiet)
 	}
+}
+
+// risen returns how far a revision may have risen by now that this node knew when it last heard most of those with a seat. A
+// generation that has begun since went by clocks, which went on.
+func (m *Machine) risen(known uint64) uint64 {
+	if known == 0 {
+		return 0
+	}
+	return min(known+uint64((m.last-m.among).Milliseconds())<<10, maxFloor)
 }
 
 // span is a time for which a generation must grant nothing, for the sake of an earlier mesh that had longer leases, and
@@ -112,13 +122,13 @@ func (m *Machine) known(shard int) uint64 {
 	return m.cfg.Known(shard)
 }
 
-// floors returns what this node knows of revisions.
+// floors returns what this node knows of revisions, for a roll call.
 func (m *Machine) floors() floors {
 	f := floors{Clock: m.clock(), Quiet: m.earlier()}
 	if t := m.state.Table; t != nil {
 		floor := m.Floor()
-		for i := range t.Shards {
-			f.Known = append(f.Known, max(m.known(i), floor))
+		for i, s := range t.Shards {
+			f.Known = append(f.Known, m.risen(max(m.known(i), floor, s.Revision)))
 		}
 	}
 	return f

@@ -2,6 +2,7 @@ package seat
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // A generation's tables begin above all revisions that are told, and above each one's time of day. If that is not
 // above the revisions, they begin far above these: some are not told.
 func TestEndow(t *testing.T) {
+	const step = 1 << 20
 	clock := uint64(time.Hour.Milliseconds()) << 10
 	p := founding.Params{MaxTTL: 10 * time.Second, Rho: 100}
 	for _, tt := range []struct {
@@ -27,20 +29,75 @@ func TestEndow(t *testing.T) {
 		{"a higher one is known", 7, []floors{{Known: []uint64{0, clock + 9}}, {Known: []uint64{0, clock + 3}}}, clock + 9 + unheard},
 		{"that of the generation before is of this moment", clock, nil, clock + unheard},
 		{"it is of the next second", clock + sameTime, nil, clock + sameTime + unheard},
-		{"it is later", clock + sameTime + 1, nil, clock + sameTime + 1 + revisionJump},
-		{"a later one is known", 7, []floors{{Known: []uint64{0, clock + 2*sameTime}}}, clock + 2*sameTime + revisionJump},
+		{"it is later", clock + sameTime + 1, nil, clock + sameTime + 1 + step},
+		{"a later one is known", 7, []floors{{Known: []uint64{0, clock + 2*sameTime}}}, clock + 2*sameTime + step},
 		{"of another shard", 7, []floors{{Known: []uint64{clock + 9}}}, clock},
 	} {
 		m := New(Config{Wall: time.UnixMilli(0)})
 		m.started, m.last = time.Minute, time.Minute+time.Hour
 		var s core.Shard
-		m.endow(&s, &core.Shard{Revision: tt.before}, p, 1, tt.all)
+		m.endow(&s, &core.Shard{Revision: tt.before}, p, 1, tt.all, step)
 		equal(t, tt.want, s.Revision, tt.name)
 		equal(t, 10200*time.Millisecond, s.Quiet, tt.name)
 	}
 }
 
-// Where clocks are seconds apart, a generation begins above one that no node is left to tell of, a minute later.
+// A node that has not heard most of the others for a while tells of revisions that have risen as time has.
+func TestRevisionsRiseUnheard(t *testing.T) {
+	const clock = 3_600_000 << 10
+	for _, tt := range []struct {
+		name  string
+		known uint64
+		alone time.Duration
+		want  uint64
+	}{
+		{"it knows of none", 0, time.Minute, 0},
+		{"it hears the others", clock, 0, clock},
+		{"it has not for a while", clock, 40 * time.Second, clock + 40*sameTime},
+		{"it is as high as can be", maxFloor, time.Hour, maxFloor},
+	} {
+		m := New(Config{Wall: time.UnixMilli(0)})
+		m.last = time.Hour
+		m.among = m.last - tt.alone
+		equal(t, tt.want, m.risen(tt.known), tt.name)
+	}
+}
+
+// One node's clock is ahead. Another node is cut off for two minutes, and then all others end that have begun a generation by that
+// clock. They come back with good clocks: the next generation begins above that one nevertheless.
+func TestRevisionsOfWhichNoneIsLeftToTell(t *testing.T) {
+	w := newWorld(t, 1, 5)
+	last := w.list[4]
+	w.boots = func(c *Config) {
+		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == w.list[0] {
+			c.Wall = c.Wall.Add(50 * time.Second)
+		}
+	}
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	for _, addr := range w.list[:4] {
+		w.cut[[2]string{addr, last}], w.cut[[2]string{last, addr}] = true, true
+		w.breakLink(addr, last)
+	}
+	w.run(2 * time.Minute)
+	shard := slices.IndexFunc(w.table().Shards, func(s core.Shard) bool { return slices.Contains(s.Voters, w.procs[w.list[0]].id) })
+	before := w.again(w.procs[w.list[1]], shard).Revision
+	for _, addr := range w.list[:4] {
+		w.kill(addr)
+	}
+	clear(w.cut)
+	w.boots = func(c *Config) { c.Wall = time.UnixMilli(0).Add(time.Hour + w.now) }
+	for _, addr := range w.list[:4] {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "it does not come back")
+	next := w.table().Shards[shard].Revision
+	holds(t, next > before, "the shard begins with", next, "which is not above", before)
+}
+
+// Where clocks are seconds apart, a generation begins above one that no node is left to tell of.
 func TestRevisionsWhereClocksDiffer(t *testing.T) {
 	const shard = 1
 	w := newWorld(t, 1, 3)
@@ -63,7 +120,6 @@ func TestRevisionsWhereClocksDiffer(t *testing.T) {
 	first := w.table().Shards[shard].Revision
 	second := w.again(a, shard).Revision
 	holds(t, second > first, first, second)
-	w.run(revisionJump >> 10 * time.Millisecond)
 	w.kill(a.addr)
 	w.kill(b.addr)
 	clear(w.cut)
@@ -71,7 +127,7 @@ func TestRevisionsWhereClocksDiffer(t *testing.T) {
 	w.boot(b.addr)
 	w.must(w.runUntil(10*time.Second, w.serves), "it does not come back")
 	last := w.table().Shards[shard].Revision
-	holds(t, last > second, "a minute later the shard begins with", last, "which is not above", second)
+	holds(t, last > second, "the shard begins with", last, "which is not above", second)
 }
 
 // A fresh mesh is quiet, but not on loopback; each generation after it is. And its number of moves begins anew.

@@ -151,6 +151,7 @@ type Machine struct {
 	listed  span          // of what the table showed when this node learned it: see calmed
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
+	among   time.Duration // when most of those with a seat were heard last, as by this node's table
 	raise   uint64        // see Raise
 	voids   uint64        // the earlier mesh to which this node's gave way; zero: none
 	moved   bool          // its mesh gave way to another one, in which it is now
@@ -218,7 +219,7 @@ func New(cfg Config) *Machine {
 // empty.
 func (m *Machine) Start(now time.Duration, out []Output) []Output {
 	return m.input(now, out, func() {
-		m.surely, m.started, m.last = now, now, now
+		m.surely, m.started, m.last, m.among = now, now, now, now
 		if err := m.validate(); err != nil {
 			m.fail(err)
 			return

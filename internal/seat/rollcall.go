@@ -110,7 +110,7 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		if s.Generation == from.Shards[i].Generation {
 			continue // it goes on
 		}
-		m.endow(s, &from.Shards[i], from.Params, i, known)
+		m.endow(s, &from.Shards[i], from.Params, i, known, revisionJump)
 		switch {
 		case !founded:
 		case founding.AllLoopback(r.call.List) && m.Floor() == 0:
