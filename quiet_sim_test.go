@@ -89,7 +89,7 @@ func TestHealthInQuietTime(t *testing.T) {
 			t.Errorf("%s, which is in no mesh, says that quiet ends in %v", host, left)
 		}
 	}
-	s.run(8 * time.Second)
+	s.run(7 * time.Second)
 	start("d")
 	s.run(2 * time.Second)
 	first := ends("a")

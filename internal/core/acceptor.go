@@ -34,11 +34,14 @@ type Acceptor struct {
 	accepted *Table
 
 	// Of roll calls.
-	roll     Ballot // the highest ballot promised
-	refused  Ballot // it answers no ballot up to this one
-	released Ballot // no ballot up to this one with itself in the roster is decided, or will be
-	rollAt   Ballot // of proposed; zero: none
-	proposed *Table
+	roll      Ballot   // the highest ballot promised, of those that were not withdrawn
+	open      []Ballot // those promised that may be withdrawn yet, ascending
+	firm      Ballot   // the highest promised that may not be any more
+	withdrawn Ballot   // the highest that was promised, and withdrawn
+	refused   Ballot   // it answers no ballot up to this one
+	released  Ballot   // no ballot up to this one with itself in the roster is decided, or will be
+	rollAt    Ballot   // of proposed; zero: none
+	proposed  *Table
 
 	cut  map[life]uint64 // replicas up to this number are fenced, for a recovery
 	left []uint64        // the meshes that gave way to others here: what it accepted in them is forgotten
@@ -105,17 +108,18 @@ func (a *Acceptor) Votes(s int, g Generation) bool {
 
 // Report is what an entry tells of itself. It binds nothing.
 type Report struct {
-	Node     transport.ID
-	List     []string
-	Table    *Table
-	At       Ballot
-	Accepted *Table // the version after Table, if it accepted one
-	Roll     Ballot
-	Refused  Ballot
-	Released Ballot
-	RollAt   Ballot
-	Proposed *Table
-	Accepts  []transport.ID // bound in Accepted or Proposed and not in Table, where a report does not have those
+	Node      transport.ID
+	List      []string
+	Table     *Table
+	At        Ballot
+	Accepted  *Table // the version after Table, if it accepted one
+	Roll      Ballot
+	Refused   Ballot
+	Released  Ballot
+	RollAt    Ballot
+	Proposed  *Table
+	Withdrawn Ballot         // the highest that it promised, and that was withdrawn
+	Accepts   []transport.ID // bound in Accepted or Proposed and not in Table, where a report does not have those
 
 	Asked Mark // of the node that asked for this report, as it was then: the answer repeats it
 }
@@ -132,9 +136,9 @@ func (r *Report) tables() []*Table {
 	return slices.DeleteFunc([]*Table{r.Table, r.Accepted, r.Proposed}, func(t *Table) bool { return t == nil })
 }
 
-// Mark returns the node's mark when it reported.
+// Mark returns the node's mark when it reported. No earlier one comes again, also if a promise is withdrawn.
 func (r *Report) Mark() Mark {
-	m := Mark{Roll: r.Roll}
+	m := Mark{Roll: later(r.Roll, r.Withdrawn)}
 	if r.Table != nil {
 		m.Known = r.Table.Stamp
 	}
@@ -145,7 +149,7 @@ func (r *Report) Mark() Mark {
 func (a *Acceptor) Report() Report {
 	return Report{
 		Node: a.self, List: a.list, Table: a.table, At: a.at, Accepted: a.accepted,
-		Roll: a.roll, Refused: a.refused, Released: a.released, RollAt: a.rollAt, Proposed: a.proposed,
+		Roll: a.roll, Refused: a.refused, Released: a.released, RollAt: a.rollAt, Proposed: a.proposed, Withdrawn: a.withdrawn,
 	}
 }
 
@@ -172,15 +176,51 @@ func (a *Acceptor) Call(c Call) (Report, error) {
 		return Report{}, errEnded
 	case !slices.Contains(c.Roster, a.self):
 		return Report{}, errNoSeat
-	case c.Ballot.Compare(a.refused) <= 0:
+	case c.Ballot.Compare(later(a.refused, a.withdrawn)) <= 0:
 		return Report{}, errRefused
 	case c.Ballot.Compare(a.roll) < 0 || a.table != nil && c.Ballot.Compare(a.table.Stamp.Roll) <= 0:
 		return Report{}, errOutbid
 	case !a.agrees(c.List):
 		return Report{}, errLists
 	}
-	a.roll = c.Ballot
+	a.promise(c.Ballot)
 	return a.Report(), nil
+}
+
+// mostOpen is how many promises to roll calls an acceptor keeps apart. Of more, the oldest can be withdrawn no more.
+const mostOpen = 16
+
+func (a *Acceptor) promise(b Ballot) {
+	if a.roll == b {
+		return
+	}
+	a.roll = b
+	if a.open = append(slices.Clone(a.open), b); len(a.open) > mostOpen {
+		a.firm, a.open = a.open[0], a.open[1:]
+	}
+}
+
+// Withdraw takes back what this node promised to the roll calls of one proposer in the rounds after one and up to another. That
+// proposer has given them up before it proposed a value: so nobody accepts one, and they are as if they had never been. What else
+// this node promised binds it as before.
+func (a *Acceptor) Withdraw(by transport.ID, after, upTo uint64) {
+	is := func(b Ballot) bool { return b.By == by && after < b.Round && b.Round <= upTo && b != a.rollAt }
+	open := slices.DeleteFunc(slices.Clone(a.open), is)
+	if len(open) == len(a.open) {
+		return
+	}
+	for _, b := range a.open {
+		if is(b) {
+			a.withdrawn = later(a.withdrawn, b)
+		}
+	}
+	a.open, a.roll = open, a.firm
+	if a.table != nil {
+		a.roll = later(a.roll, a.table.Stamp.Roll)
+	}
+	if len(open) > 0 {
+		a.roll = later(a.roll, open[len(open)-1])
+	}
 }
 
 // agrees reports whether this node may answer a ballot for a list: neither its own list nor that of the
@@ -295,6 +335,7 @@ func (a *Acceptor) Learn(t *Table) bool {
 
 func (a *Acceptor) take(t *Table) {
 	a.table = t
+	a.open = slices.DeleteFunc(slices.Clone(a.open), func(b Ballot) bool { return b.Compare(t.Stamp.Roll) <= 0 })
 	a.promised, a.at, a.accepted = Ballot{}, Ballot{}, nil
 }
 
@@ -326,7 +367,7 @@ func (a *Acceptor) Release(t *Table, promised Ballot) bool {
 	}
 	a.released = later(a.released, a.roll)
 	a.refused = later(a.refused, a.released)
-	a.roll, a.rollAt, a.proposed = t.Stamp.Roll, Ballot{}, nil
+	a.roll, a.open, a.firm, a.rollAt, a.proposed = t.Stamp.Roll, nil, Ballot{}, Ballot{}, nil
 	if a.table == nil || a.table.Stamp.Roll != t.Stamp.Roll || a.table.Stamp.Version < t.Stamp.Version {
 		a.take(t)
 	}

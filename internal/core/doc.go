@@ -59,6 +59,9 @@
 //   - A node that promised a call which never ends is released by the mesh that lives on: when a
 //     majority of its bound incarnations confirms that it serves, and refuses that ballot for ever
 //     ([Acceptor.Confirm], [Acceptor.Release]). Nothing is released by time.
+//   - A proposer that has not proposed a value may give its call up for ever, and say so ([Acceptor.Withdraw]): there
+//     is nothing that anybody could accept, so the call is as if it had never been. An earlier promise binds as
+//     before: the value of that call may have been accepted, and by such a value others judge which generation is over.
 //   - An entry at which nobody answers is left out where it does not matter what it knows: see Short calls.
 //   - A node answers a call only if its own list, and that of the table that it knows, have at most one
 //     entry outside the call's: so a list that is half rolled out can found a mesh, and an entry that

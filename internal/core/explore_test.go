@@ -83,6 +83,10 @@ var worlds = []world{
 	{limits: limits{entries: 3, replicas: 2, restarts: 2, registers: 4, vacate: 1, short: true, atOnce: true, lists: []string{"abc", "ab"}, edits: 2, serve: 200}, serving: true, deep: true, depth: 9},
 	{limits: limits{entries: 4, replicas: 2, restarts: 2, calls: 2, short: true, serve: 200}, serving: true, deep: true, depth: 7},
 	{limits: limits{entries: 4, replicas: 3, restarts: 2, calls: 2, registers: 1, short: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 6},
+	{limits: limits{entries: 2, restarts: 1, calls: 2, registers: 1, asks: 1, takes: true}, serving: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 2, takes: true, serve: 200}, serving: true, deep: true},
+	{limits: limits{entries: 3, replicas: 2, restarts: 1, calls: 2, registers: 1, takes: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 11},
+	{limits: limits{entries: 4, replicas: 3, restarts: 2, calls: 2, registers: 1, short: true, takes: true, atOnce: true, serve: 200}, serving: true, deep: true, depth: 6},
 }
 
 // start returns the states in which a world begins.
@@ -113,6 +117,9 @@ func (w *world) String() string {
 	}
 	if l.short {
 		text += ", short calls"
+	}
+	if l.takes {
+		text += ", withdrawn calls"
 	}
 	if l.lists != nil {
 		text += fmt.Sprintf(", lists %v", l.lists)

@@ -79,6 +79,7 @@ type limits struct {
 	lies   int      // how often beyond that, and then such a proof may be false: an operator's word
 	vacate int      // how often a seat may be vacated, whether or not its incarnation is silent
 	short  bool     // roll calls may be begun without each set of entries, by Next or not
+	takes  bool     // a proposer may withdraw a roll call
 	apart  bool     // there may be two meshes, which know nothing of each other at first
 	plain  bool     // states that renamings make of each other are explored each by itself
 	serve  int      // in one of how many states comesToServe is tried; zero: every
@@ -112,6 +113,7 @@ type call struct {
 	answers []*Report // by place in the roster
 	value   *Table
 	accepts uint16 // those that the proposer knows of
+	over    bool   // it was withdrawn
 }
 
 type register struct {
@@ -507,7 +509,7 @@ func (m *model) callsOf(call Call, do func(func() string, func(*model))) {
 // mayStart leaves out what changes nothing: a second call of the same incarnation without anything in
 // between.
 func mayStart(m *model, e int) bool {
-	return !slices.ContainsFunc(m.calls, func(c call) bool { return c.Ballot.By == m.id(e) && c.value == nil && c.missing() })
+	return !slices.ContainsFunc(m.calls, func(c call) bool { return c.Ballot.By == m.id(e) && c.value == nil && c.missing() && !c.over })
 }
 
 // asked returns the places in a call's roster of those that are asked, a bit each.
@@ -602,6 +604,12 @@ func (m *model) startCall(of Call) {
 func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 	k := &m.calls[i]
 	alive := m.at(k.Ballot.By) != nil
+	if m.takes && alive && k.value == nil && !k.over {
+		do(func() string { return fmt.Sprintf("%d withdraws its call %v", k.Ballot.By, k.Ballot) }, func(c *model) {
+			c.calls[i].over = true
+			c.withdraw(k.Ballot.By, k.Ballot)
+		})
+	}
 	for p, id := range k.Roster {
 		if id == 0 {
 			continue
@@ -611,7 +619,10 @@ func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 			continue
 		}
 		try := *a
-		if k.value == nil && k.answers[p] == nil && alive {
+		if k.over && slices.Contains(a.open, k.Ballot) {
+			do(func() string { return fmt.Sprintf("%d hears that %v is withdrawn", id, k.Ballot) }, func(c *model) { c.withdraw(id, k.Ballot) })
+		}
+		if k.value == nil && k.answers[p] == nil && alive && !k.over {
 			if r, err := try.Call(k.Call); err == nil {
 				n := *k
 				n.answers = slices.Clone(n.answers)
@@ -654,6 +665,9 @@ func (m *model) callSteps(i int, do func(func() string, func(*model))) {
 		}
 	}
 }
+
+// withdraw lets an incarnation know that a call was withdrawn.
+func (m *model) withdraw(id transport.ID, b Ballot) { m.edit(id).Withdraw(b.By, b.Round-1, b.Round) }
 
 // values returns the values of a call, by each choice of voters: nil alone while an answer is missing.
 func (m *model) values(k call) (values []*Table) {

@@ -165,7 +165,7 @@ func callOf(self transport.ID, list []string, told map[string]Report) (Call, err
 			return Call{}, fmt.Errorf("%s %w", entry, errLists)
 		}
 		c.Roster[i] = r.Node
-		c.Ballot.Round = max(c.Ballot.Round, r.Roll.Round+1, r.Refused.Round+1)
+		c.Ballot.Round = max(c.Ballot.Round, r.Roll.Round+1, r.Refused.Round+1, r.Withdrawn.Round+1)
 		if r.Table != nil {
 			c.Ballot.Round = max(c.Ballot.Round, r.Table.Stamp.Roll.Round+1)
 		}

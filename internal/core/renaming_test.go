@@ -329,7 +329,7 @@ func (e *encoder) report(r *Report) {
 	for _, t := range [...]*Table{r.Table, r.Accepted, r.Proposed} {
 		e.table(t)
 	}
-	for _, b := range [...]Ballot{r.At, r.Roll, r.Released, r.Refused, r.RollAt} {
+	for _, b := range [...]Ballot{r.At, r.Roll, r.Released, r.Refused, r.RollAt, r.Withdrawn} {
 		e.ballot(b)
 	}
 }
@@ -355,6 +355,13 @@ func (e *encoder) entries() {
 		e.ballot(a.promised)
 		r := a.Report()
 		e.report(&r)
+		if m.takes {
+			e.ballot(a.firm)
+			e.num(len(a.open))
+			for _, b := range a.open {
+				e.ballot(b)
+			}
+		}
 		for _, g := range m.groups {
 			e.num(int(a.cut[replica(g.generation)]))
 		}
@@ -413,6 +420,11 @@ func (e *encoder) calls() {
 		e.table(k.value)
 		if k.value == nil {
 			e.ids(k.Elders)
+		}
+		if k.over {
+			e.num(1)
+		} else {
+			e.num(0)
 		}
 	}
 	e.num(0)
@@ -509,7 +521,7 @@ func (e *signer) memory() {
 	for _, n := range [...]int{e.m.lives[e.entry], e.m.files[e.entry], e.m.listed(a.list)} {
 		e.num(n)
 	}
-	for _, b := range [...]Ballot{a.promised, a.at, a.roll, a.released, a.refused, a.rollAt} {
+	for _, b := range [...]Ballot{a.promised, a.at, a.roll, a.released, a.refused, a.rollAt, a.withdrawn} {
 		e.num(int(b.Round))
 	}
 	for _, t := range [...]*Table{a.table, a.accepted, a.proposed} {

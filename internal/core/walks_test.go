@@ -81,7 +81,7 @@ func TestWalks(t *testing.T) {
 		}
 		longest = max(longest, h.longest)
 	}
-	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list", "one that was decided") {
+	for _, rare := range append(slices.Clone(kinds), "a release", "two changes of the list", "one that was decided", "a call that was withdrawn") {
 		if *walks >= 1500 && met[rare] == 0 {
 			t.Errorf("no walk met %s", rare)
 		}
@@ -97,6 +97,7 @@ func walkEach(from, to, step int) walked {
 		m := atRandom(rng)
 		more := rand.New(rand.NewPCG(2, uint64(n))) // so that what came before has the walks that it had
 		m.limits.vacate, m.limits.short = more.IntN(4)*more.IntN(2), more.IntN(2) == 0
+		m.limits.takes = more.IntN(2) == 0
 		l := m.limits
 		names, why := m.stroll(rng)
 		if why == "" && !l.hasty {
@@ -217,6 +218,9 @@ func (m *model) count(met map[string]int) {
 		}
 	}
 	for _, c := range m.calls {
+		if c.over {
+			met["a call that was withdrawn"]++
+		}
 		if c.Short() {
 			met["a call without a silent entry"]++
 			if c.accepts == c.asked() {

@@ -51,7 +51,7 @@ func (m *Machine) pursue(now time.Duration) {
 	}
 	switch c := m.attempt.times(); {
 	case m.attempt.moot(m.acceptor):
-		m.attempt = nil
+		m.abandon()
 	case now >= c.until:
 		m.miss(now)
 	case now >= c.again:
@@ -60,9 +60,19 @@ func (m *Machine) pursue(now time.Duration) {
 	}
 }
 
+// abandon ends the attempt. A roll call is withdrawn, unless its value may have been accepted: who promised it is not fenced by it
+// any more.
+func (m *Machine) abandon() {
+	if r, ok := m.attempt.(*rollCall); ok && r.value == nil {
+		m.withdrew.UpTo = r.call.Ballot.Round
+		m.acceptor.Withdraw(m.cfg.Self.ID, m.withdrew.After, m.withdrew.UpTo)
+	}
+	m.attempt = nil
+}
+
 // miss gives an attempt up. The pauses before the next ones grow.
 func (m *Machine) miss(now time.Duration) {
-	m.attempt = nil
+	m.abandon()
 	m.misses = min(m.misses+1, 4)
 	m.yield(now, m.pace.unit<<m.misses)
 }

@@ -385,11 +385,16 @@ func (m *Machine) tellAnd(now time.Duration, id transport.ID, ask bool) {
 	m.send(id, t)
 }
 
-func (m *told) mark() core.Mark { return core.Mark{Known: m.Known, Roll: m.Roll} }
+func (m *told) mark() core.Mark {
+	r := core.Report{Roll: m.Roll, Withdrawn: m.Withdrawn}
+	mark := r.Mark()
+	mark.Known = m.Known
+	return mark
+}
 
 func (m *Machine) told() told {
 	r := m.acceptor.Report()
-	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Replaces: m.cfg.Replaces, Apart: m.apart(), Unsaved: m.unsaved(), Keeps: m.cfg.Keeps}
+	t := told{card: m.card(), Entry: m.own, Roll: r.Roll, Refused: r.Refused, Released: r.Released, RollAt: r.RollAt, Withdrawn: r.Withdrawn, Replaces: m.cfg.Replaces, Apart: m.apart(), Unsaved: m.unsaved(), Keeps: m.cfg.Keeps, Withdrew: m.withdrew}
 	if r.Table != nil {
 		t.Known = r.Table.Stamp
 	}
@@ -419,7 +424,7 @@ func accepts(r core.Report) (ids []transport.ID) {
 // clients that have told it something what it knows and promised: each of them at most once in the time of a contact.
 func (m *Machine) spread(now time.Duration) {
 	t, o := m.told(), m.brief
-	news := t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Known != o.Known || !slices.Equal(t.List, o.List)
+	news := t.Entry != o.Entry || t.Roll != o.Roll || t.Refused != o.Refused || t.Released != o.Released || t.RollAt != o.RollAt || t.Withdrawn != o.Withdrawn || t.Known != o.Known || t.Withdrew != o.Withdrew || !slices.Equal(t.List, o.List)
 	if m.brief = t; news || !slices.Equal(t.Apart, o.Apart) || t.Unsaved != o.Unsaved {
 		for _, e := range m.book.entries {
 			if p := m.book.peers[e.node]; p != nil && p.up {
@@ -461,9 +466,13 @@ func (m *Machine) heard(now time.Duration, from transport.ID, t told) {
 	if p == nil {
 		return // its connection has ended
 	}
+	if e := m.book.entry(t.Entry); e != nil && e.node != from && t.Entry != p.told.Entry && m.own != "" {
+		m.book.hurry(now, t.Entry) // it counts once a dial of its entry has reached it
+	}
 	p.told, p.at = t, now
 	m.floor = max(m.floor, t.Floor)
 	m.calmed(t)
+	m.acceptor.Withdraw(from, t.Withdrew.After, t.Withdrew.UpTo)
 	known := m.table(t.Known) // perhaps no one else's
 	if known == nil && t.Known != (core.Stamp{}) {
 		m.send(from, show{t.Known})
@@ -518,7 +527,7 @@ func (m *Machine) reports(now time.Duration) map[string]core.Report {
 			t := p.told
 			all[e.addr] = core.Report{
 				Node: e.node, List: t.List, Table: p.knows, Asked: t.Heard,
-				Roll: t.Roll, Refused: t.Refused, Released: t.Released, RollAt: t.RollAt, Accepts: t.Accepts,
+				Roll: t.Roll, Refused: t.Refused, Released: t.Released, RollAt: t.RollAt, Withdrawn: t.Withdrawn, Accepts: t.Accepts,
 			}
 		}
 	}

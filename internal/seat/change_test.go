@@ -295,6 +295,27 @@ func TestTheDroppedAreNotAwaitedForLong(t *testing.T) {
 	holds(t, w.now-at >= afar.fresh && w.now-at < 2*afar.fresh+time.Second, "called after", w.now-at)
 }
 
+// So too where one calls that remembers, and has not heard the dropped one since it has its seat.
+func TestWhoRemembersAwaitsTheDropped(t *testing.T) {
+	w := newWorld(t, 1, 4)
+	all := w.list
+	for _, addr := range all {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(20*time.Second, func() bool { return w.serves() }), "not founded")
+	roll := w.table().Stamp.Roll
+	w.cut[[2]string{all[1], all[3]}], w.cut[[2]string{all[3], all[1]}] = true, true
+	w.breakLink(all[1], all[3])
+	w.list = all[:3]
+	b := w.boot(all[1])
+	w.must(w.runUntil(20*time.Second, func() bool { return b.state.Table != nil && slices.Contains(b.state.Table.Bound(), b.id) }), "no seat")
+	w.boot(all[0])
+	w.boot(all[2])
+	at := w.now
+	w.must(w.runUntil(20*time.Second, func() bool { return b.state.Table.Stamp.Roll != roll }), "the mesh does not go on")
+	holds(t, w.now-at >= afar.fresh && w.now-at < 2*afar.fresh+time.Second, "called after", w.now-at)
+}
+
 // Some nodes have the next list already when a mesh is founded with the list before. The next one comes into
 // force all the same, once all have it: no node is ever started with the one before again.
 func TestFoundedWhileRolling(t *testing.T) {

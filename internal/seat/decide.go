@@ -53,6 +53,12 @@ func (m *Machine) decide(now time.Duration) bool {
 		action = m.nextChange(now)
 	}
 	m.wish(now, action, reports)
+	if _, calls := action.(core.Begin); calls {
+		if _, proposes := m.attempt.(*version); proposes {
+			m.abandon() // too few can decide it
+			m.rest = 0
+		}
+	}
 	if m.attempt != nil || m.wants.action == nil || now < max(m.rest, m.wants.turn) {
 		return false
 	}
@@ -174,7 +180,7 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 	case core.Ask:
 		kind = "ask"
 	case core.Begin:
-		kind, among = "begin", a.Call.Roster
+		kind, among = "begin", remember(a.Call.Roster, reports)
 		if a.Call.Short() {
 			kind = fmt.Sprint("begin without ", a.Call.Roster)
 		}
@@ -182,14 +188,17 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 		kind, among = fmt.Sprint("propose ", a.Table.Stamp), m.acceptor.Table().Bound()
 	}
 	if kind != m.wants.kind {
-		turn := max(0, slices.Index(among, m.cfg.Self.ID))
-		m.wants = wish{kind: kind, turn: now + time.Duration(turn)*m.pace.unit}
+		turn := slices.Index(among, m.cfg.Self.ID)
+		m.wants = wish{kind: kind, turn: now + time.Duration(max(0, turn))*m.pace.unit}
 		if kind == "begin" && m.pace == loopback && !m.cfg.Anew {
 			// Clients of an earlier mesh dial as often: what they hold is to be known, for a mesh on loopback is
 			// not quiet if it hears of none.
 			m.wants.turn = max(m.wants.turn, m.started+m.pace.contact)
 		}
 		if b, is := action.(core.Begin); is {
+			if turn < 0 {
+				m.wants.turn += m.pace.fresh
+			}
 			if m.leavesOut(b.Call, reports) {
 				m.wants.turn = max(m.wants.turn, now+m.pace.fresh)
 			}
@@ -199,6 +208,23 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 		}
 	}
 	m.wants.action = action
+}
+
+// remember returns those of a roster who know a table, or all if none does. They call first: a call is withdrawn by its caller, and
+// where one that remembers is gone, those that are left could seldom act without a call.
+func remember(roster []transport.ID, reports map[string]core.Report) []transport.ID {
+	ids := slices.DeleteFunc(slices.Clone(roster), func(id transport.ID) bool {
+		for _, r := range reports { // order-free: a node tells the same at each entry
+			if r.Node == id && r.Table != nil {
+				return false
+			}
+		}
+		return true
+	})
+	if len(ids) == 0 {
+		return roster
+	}
+	return ids
 }
 
 // leavesOut reports whether a mesh that some entry shows has one that is not on the list of the call, and that has

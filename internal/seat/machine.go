@@ -130,13 +130,14 @@ type Machine struct {
 	sure     bool          // a dial of its entry has reached it, begun at surely or later
 	surely   time.Duration // the start, or the end of the last stall
 
-	attempt attempt       // of this node as a proposer; nil: none
-	round   uint64        // the highest that it has seen in ballots on versions: it uses none twice
-	rest    time.Duration // no attempt begins before
-	misses  int           // attempts in a row that came to nothing
-	wants   wish
-	changes []Change
-	cuts    map[Cut]cut
+	attempt  attempt       // of this node as a proposer; nil: none
+	round    uint64        // the highest that it has seen in ballots on versions: it uses none twice
+	rest     time.Duration // no attempt begins before
+	misses   int           // attempts in a row that came to nothing
+	withdrew rounds        // of its own roll calls
+	wants    wish
+	changes  []Change
+	cuts     map[Cut]cut
 
 	orders    []*standingOrder // in the order in which they came
 	lastOrder uint64           // the number of this node's last one
@@ -301,7 +302,8 @@ func (m *Machine) input(now time.Duration, out []Output, do func()) []Output {
 	}
 	m.out = out
 	if m.due != env.Never && now > m.due+stalled {
-		m.sure, m.surely, m.attempt = false, now, nil
+		m.sure, m.surely = false, now
+		m.abandon()
 		m.book.hurry(now, m.own)
 		m.publish()
 	}

@@ -82,6 +82,7 @@ type (
 		Entry                           string // at which a dial has reached the sender itself; "": none yet, or a client
 		Answer                          bool   // tell me, too
 		Roll, Refused, Released, RollAt core.Ballot
+		Withdrawn                       core.Ballot
 		Known                           core.Stamp     // of Table; zero: none
 		Heard                           core.Mark      // that the receiver told last
 		Floor                           uint64         // the highest revision of any shard that the sender knows of
@@ -91,7 +92,10 @@ type (
 		Earlier                         time.Duration  // for how long leases of meshes before that of Known may last yet, as floors.Quiet; zero: they are over
 		Keeps                           bool           // the sender can keep a list for its next incarnation
 		Accepts                         []transport.ID // bound in what it has accepted, and not in Known, sorted
+		Withdrew                        rounds         // of the sender's own roll calls
 	}
+	// rounds are those after one and up to another.
+	rounds struct{ After, UpTo uint64 }
 	// show asks for the decision of a stamp, and shown is one.
 	show  struct{ Known core.Stamp }
 	shown struct{ Table packed }
@@ -384,7 +388,7 @@ func (m told) check(l *limits) {
 	m.card.check(l)
 	l.require(m.Entry == "" || len(m.List) > 0, "an entry of no list")
 	l.texts(maxString, m.Entry)
-	for _, b := range [...]core.Ballot{m.Roll, m.Refused, m.Released, m.RollAt} {
+	for _, b := range [...]core.Ballot{m.Roll, m.Refused, m.Released, m.RollAt, m.Withdrawn} {
 		l.ballotOrNone(b)
 	}
 	l.stampOrNone(m.Known)
@@ -394,6 +398,7 @@ func (m told) check(l *limits) {
 	l.require(len(m.Apart) <= maxEntries, "more seats than entries")
 	l.require(len(m.Accepts) <= 2*maxEntries, "more accepted than there are entries")
 	l.require(m.Earlier >= 0 && m.Earlier <= maxQuiet, "a quiet time out of range")
+	l.require(m.Withdrew.After <= m.Withdrew.UpTo && m.Withdrew.UpTo <= maxNumber, "withdrawn rounds out of range")
 }
 
 func (m show) check(l *limits)  { l.stamp(m.Known) }

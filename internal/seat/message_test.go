@@ -34,7 +34,7 @@ var (
 	}
 	nextTable    = func() *core.Table { t := *someTable; t.Stamp = t.Stamp.Next(); return &t }()
 	someMessages = []message{
-		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}, Replaces: 3, Apart: []transport.ID{8, 9}, Unsaved: true, Earlier: time.Hour, Keeps: true},
+		told{card: someCard, Answer: true, Roll: someBallot, Refused: someBallot, Released: someBallot, RollAt: someBallot, Withdrawn: someBallot, Known: someTable.Stamp, Heard: core.Mark{Known: someTable.Stamp, Roll: someBallot}, Replaces: 3, Apart: []transport.ID{8, 9}, Unsaved: true, Earlier: time.Hour, Keeps: true, Withdrew: rounds{1, 2}},
 		told{card: someCard},
 		show{someTable.Stamp},
 		shown{pack(someTable)},
@@ -143,6 +143,8 @@ func TestLimits(t *testing.T) {
 		{told{card: someCard, Known: core.Stamp{Version: 1}}, "no ballot"},
 		{told{card: someCard, Apart: make([]transport.ID, maxEntries+1)}, "more seats than entries"},
 		{told{card: someCard, Earlier: maxQuiet + 1}, "a quiet time out of range"},
+		{told{card: someCard, Withdrew: rounds{3, 2}}, "withdrawn rounds out of range"},
+		{told{card: someCard, Withdrew: rounds{3, maxNumber + 1}}, "withdrawn rounds out of range"},
 		{shown{with(func(p *packed) { p.Seats[0].Node.ID, p.Seats[0].Ended = 0, true })}, "a seat without a node that has ended"},
 		{fenced{0, someTable.Shards[0].Generation, floors{Quiet: maxQuiet + 1}}, "a quiet time out of range"},
 		{show{}, "no ballot"},

@@ -128,6 +128,7 @@ func (r *rollCall) propose(m *Machine, now time.Duration) {
 		}
 	}
 	r.until = now + 20*m.pace.unit
+	m.withdrew = rounds{r.call.Ballot.Round, r.call.Ballot.Round}
 	r.send(m)
 }
 

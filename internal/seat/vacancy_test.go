@@ -173,3 +173,74 @@ func TestNobodyCallsWithoutTheLiving(t *testing.T) {
 		w.must(w.runUntil(5*time.Second, w.serves), "it does not come back")
 	}
 }
+
+// Promise: C4: two of six restart while a third is cut off, and end while the others answer the call that leaves that one out. The
+// call is given up: the four that remember act as before as soon as they are connected.
+func TestACallIsGivenUp(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, 6)
+		for _, addr := range w.list {
+			w.boot(addr)
+		}
+		w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+		away, gone := w.list[1], []string{w.list[0], w.list[3]}
+		w.isolate(away)
+		stamp := w.table().Stamp
+		for _, addr := range gone {
+			w.boot(addr)
+		}
+		calling := func() bool {
+			return slices.ContainsFunc(w.living, func(p *proc) bool { _, is := p.m.attempt.(*rollCall); return is })
+		}
+		w.must(w.runUntil(10*time.Second, calling), "nobody calls")
+		for _, addr := range gone {
+			w.kill(addr)
+		}
+		w.run(time.Second)
+		fenced := slices.ContainsFunc(w.living, func(p *proc) bool { return p.state.Fenced })
+		holds(t, fenced, "nobody has answered the call")
+		clear(w.cut)
+		act := func() bool {
+			return !slices.ContainsFunc(w.living, func(p *proc) bool { return p.state.Fenced || p.state.Table.Stamp.Roll != stamp.Roll })
+		}
+		w.must(w.runUntil(3*time.Second, act), "seed %d: they wait", seed)
+		w.run(3 * time.Second)
+		holds(t, act(), "seed", seed, "they wait again")
+		for _, addr := range gone {
+			w.boot(addr)
+		}
+		w.must(w.runUntil(5*time.Second, w.serves), "seed %d: those that are back get no seat", seed)
+		equal(t, stamp.Roll, w.table().Stamp.Roll, "they were bound by the four")
+	}
+}
+
+// isolate cuts the node at an address off from all others.
+func (w *world) isolate(addr string) {
+	for _, other := range w.list {
+		if other != addr {
+			w.cut[[2]string{addr, other}], w.cut[[2]string{other, addr}] = true, true
+			w.breakLink(addr, other)
+		}
+	}
+}
+
+// Promise: C4: a call whose value may have been accepted is not withdrawn, though it comes to nothing: all who promised it stay fenced
+// until the next one.
+func TestAProposedCallIsNotWithdrawn(t *testing.T) {
+	w := coreOf(t, 4)
+	w.lose = func(name string) bool { return name == "proposed" }
+	for _, addr := range w.list[:2] {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(3*time.Second, func() bool { return w.procs[w.list[3]].m.Pending() }), "nobody accepts the call")
+	roll := w.procs[w.list[3]].m.acceptor.Report().RollAt
+	for range 40 {
+		w.run(100 * time.Millisecond)
+		for _, addr := range w.list[2:] {
+			r := w.procs[addr].m.acceptor.Report()
+			holds(t, w.procs[addr].state.Fenced && r.Withdrawn != roll, addr, "has taken back its promise to", roll)
+		}
+	}
+	w.lose = nil
+	w.must(w.runUntil(5*time.Second, w.serves), "they wait")
+}
