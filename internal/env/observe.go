@@ -42,7 +42,8 @@ type Inspected interface {
 	// Generations returns, by shard, in which generation it lives, as far as this node knows. Nil if it knows of no
 	// mesh.
 	Generations() []Generation
-	// Pending reports whether the node has accepted the value of a roll call, and does not know yet that it was decided.
+	// Pending reports whether the node calls, or has accepted the value of a roll call, and does not know yet that one was
+	// decided.
 	Pending() bool
 	// Ready reports whether the node has arrived in its mesh, and does not leave it.
 	Ready() bool

@@ -26,8 +26,11 @@ type Away struct {
 // Standing returns where the node stands: the same pointer as long as nothing has changed.
 func (m *Machine) Standing() *Standing { return m.standing }
 
-// Pending reports whether this node has accepted the value of a roll call, and does not know yet that it was decided.
-func (m *Machine) Pending() bool { return m.acceptor.Pending() }
+// Pending reports whether this node calls, or has accepted the value of a roll call, and does not know yet that one was decided.
+func (m *Machine) Pending() bool {
+	_, calls := m.attempt.(*rollCall)
+	return calls || m.acceptor.Pending()
+}
 
 // Entry returns the entry at which this node answers; "": at none, or it does not know yet.
 func (m *Machine) Entry() string { return m.own }

@@ -232,7 +232,7 @@ func TestAProposedCallIsNotWithdrawn(t *testing.T) {
 	for _, addr := range w.list[:2] {
 		w.boot(addr)
 	}
-	w.must(w.runUntil(3*time.Second, func() bool { return w.procs[w.list[3]].m.Pending() }), "nobody accepts the call")
+	w.must(w.runUntil(3*time.Second, func() bool { return w.procs[w.list[3]].m.acceptor.Pending() }), "nobody accepts the call")
 	roll := w.procs[w.list[3]].m.acceptor.Report().RollAt
 	for range 40 {
 		w.run(100 * time.Millisecond)
