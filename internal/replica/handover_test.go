@@ -221,6 +221,69 @@ func TestALeaverDoesNotWaitForItsPause(t *testing.T) {
 	}
 }
 
+// Promise: G5 and G9, P5 and P22: a leader that hands over, and says of a session that it was silent, still answers that one,
+// and what it is asked for, until its successor has the log as far as that. It waits for nothing else.
+// Method: what the leader says takes two ticks, and so does what it hears. A session that holds says nothing for a while; the
+// leader hands over; later the session renews, and asks for something.
+func TestALeaderServesUntilItsHeirHasTheLog(t *testing.T) {
+	const far = 2 // ticks
+	tests := []struct {
+		name   string
+		silent time.Duration
+		asks   int    // ticks after the beginning
+		deaf   uint64 // the voter that gets no appends from then on
+		late   bool
+		stops  int  // the tick at which the leader serves no more; zero: it serves on
+		here   bool // it answers the renewal
+		grants bool // and the request
+	}{
+		{"nobody was silent", unlogged / 2, 0, 0, false, 2 * far, false, false},
+		{"one was, and renews", unlogged, 0, 0, false, 4 * far, true, true},
+		{"at the last moment", unlogged, 2*far - 1, 0, false, 6*far - 1, true, true}, // until the heir has that, too
+		{"and afterwards", unlogged, 2*far + 1, 0, false, 4 * far, false, false},
+		{"the heir gets nothing", unlogged, 0, 2, false, 0, true, true},
+		{"the leader is late", unlogged, 0, 0, true, 2 * far, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			a, raw := ask(1, "k")
+			if err := leader.Submit(w.now, a, raw); err != nil {
+				t.Fatal(err)
+			}
+			w.run(t, 2*HeartbeatTicks)
+			l := leader.leading.leases.byID[a.Session]
+			w.far = map[uint64]time.Duration{1: far * TickInterval}
+			w.run(t, 2*far)
+			for l.heard = w.now; l.silence(w.now) < tt.silent; w.run(t, 1) {
+			}
+			w.loses = func(f Frame) bool { return f.Message.GetType() == raftpb.MsgApp && f.To == tt.deaf }
+			if tt.late {
+				leader.leading.reads.vain = w.now - lateAfter
+			}
+			leader.Receive(w.now, 102, &Accept{leader.Term()})
+			w.events, w.answers = nil, nil
+			stops, here, grants := 0, false, false
+			for tick := range 2 * electionTicks {
+				if b, raw := ask(2, "other"); tick == tt.asks {
+					_, _ = leader.Submit(w.now, b, raw), leader.Renew(w.now, Renewal{Session: a.Session, Ref: 1}) // whether it serves or not
+				}
+				if w.run(t, 1); !leader.Serving() && stops == 0 {
+					stops = tick + 1
+				}
+				here = here || len(w.answers) > 0 && leader.Serving()
+				grants = grants || leader.Serving() && slices.ContainsFunc(w.events, func(e shard.Event) bool { return e.What == shard.Granted })
+			}
+			if stops != tt.stops || here != tt.here || grants != tt.grants {
+				t.Errorf("it serves no more at tick %d, want %d; it answers: %v, and grants: %v", stops, tt.stops, here, grants)
+			}
+			if w.replicas[1].Serving() != (tt.stops != 0) || leader.leading.bequest.heir != 0 {
+				t.Errorf("its heir serves: %v; what it waits for: %+v", w.replicas[1].Serving(), leader.leading.bequest)
+			}
+		})
+	}
+}
+
 func TestWhenLeadershipIsHandedOver(t *testing.T) {
 	nothing := func(*trio, *Replica) {}
 	tests := []struct {

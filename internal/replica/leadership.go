@@ -28,6 +28,7 @@ type leadership struct {
 	contacts   contacts      // when the others last answered
 	learners   learners      // the learners' progress
 	placing    placing       // the change of replicas that is under way
+	bequest    bequest       // the hand-over that has begun
 	offers     offers        // offers of leadership
 	comparison comparison    // the voters' tables
 }
@@ -184,6 +185,7 @@ func (r *Replica) Renew(now time.Duration, q Renewal) error {
 	}
 	q.Abandoned = nil
 	g.reads.renewal(q)
+	r.recall(q.Session) // beside the round: where links are slow, one after the other costs a short lease
 	r.dirty = true
 	return nil
 }
@@ -210,6 +212,15 @@ func (r *Replica) appendOwn(cmd shard.Command) {
 func (r *Replica) logSilence(all []silence) {
 	for _, s := range all {
 		r.appendOwn(shard.Silent{Session: s.id, For: s.length, Term: r.term})
+	}
+}
+
+// recall appends that a session was heard again, if the log says that it was silent, and nothing is on its way that
+// undoes that (P5).
+func (r *Replica) recall(id shard.SessionID) {
+	if r.leading.leases.recall(id) {
+		r.appendOwn(shard.Silent{Session: id, For: 0, Term: r.term})
+		r.batch.unblock() // behind the entry before it, the answer would take two round trips
 	}
 }
 
@@ -284,12 +295,10 @@ func (r *Replica) readIndex() {
 func (r *Replica) confirmed(ctx []byte, out *Output) {
 	done := r.leading.reads.end(ctx, r.term)
 	for _, q := range done.renewals {
-		answer, recall := r.leading.leases.confirmed(q)
-		if answer {
+		if r.leading.leases.confirmed(q) {
 			r.answer(q, out)
-		}
-		if recall {
-			r.appendOwn(shard.Silent{Session: q.Session, For: 0, Term: r.term})
+		} else {
+			r.recall(q.Session) // it fell silent after its renewal had come
 		}
 	}
 	for _, id := range done.expiries {
@@ -402,15 +411,18 @@ func (r *Replica) review() {
 }
 
 // recordSilence logs for how long the sessions that hold or wait were silent, before another
-// replica leads. Otherwise that would count from zero, and a dead holder live on (P5).
-func (r *Replica) recordSilence() {
+// replica leads. Otherwise that would count from zero, and a dead holder live on (P5). It reports whether any
+// was.
+func (r *Replica) recordSilence() (any bool) {
 	busy := func(id shard.SessionID) bool {
 		record, _ := r.table.Lease(id)
 		return record.Busy
 	}
-	r.logSilence(r.leading.leases.handOver(r.now, busy))
+	silent := r.leading.leases.handOver(r.now, busy)
+	r.logSilence(silent)
 	r.batch.unblock() // nothing is appended once the transfer has begun
 	r.propose()
+	return len(silent) > 0
 }
 
 // stalled: this leader stood still for d.

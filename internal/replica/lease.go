@@ -138,23 +138,31 @@ func (ls *leases) reheard(id shard.SessionID) (answerable []Renewal) {
 	return answerable
 }
 
-// confirmed says what becomes of a renewal, now that a majority has confirmed its leader. Answer:
-// it is answered at once. Recall: the log is to undo the session's silence first (P5). To a lease
-// of fixed length a renewal means nothing, and undoes no silence (P7).
-func (ls *leases) confirmed(q Renewal) (answer, recall bool) {
+// recall reports whether the log is to undo a session's silence now, since the session is to be told that it
+// lives (P5). To a lease of fixed length that means nothing, and undoes no silence (P7).
+func (ls *leases) recall(id shard.SessionID) bool {
+	l := ls.byID[id]
+	if l == nil || l.expiring || l.fixed || l.checkpoint == 0 || l.recalled {
+		return false
+	}
+	l.recalled = true
+	return true
+}
+
+// confirmed reports whether a renewal is answered at once, now that a majority has confirmed its leader. If not, it
+// is answered when the log has undone the session's silence (P5); or never, as the session is expiring (P4).
+func (ls *leases) confirmed(q Renewal) (answer bool) {
 	l := ls.byID[q.Session]
 	switch {
 	case l == nil:
-		return true, false
+		return true
 	case l.expiring:
-		return false, false
+		return false
 	case l.fixed || l.checkpoint == 0:
-		return true, false
+		return true
 	}
 	l.awaiting = append(l.awaiting, q)
-	recall = !l.recalled
-	l.recalled = true
-	return false, recall
+	return false
 }
 
 // due reports whether it is time for a review.

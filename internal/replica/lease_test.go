@@ -596,6 +596,73 @@ func TestANewLeaderKnowsWhoWasSilent(t *testing.T) {
 	}
 }
 
+// Promise: G5 and G9, P5: a renewal of one who was silent is answered as soon as any other. The log undoes the silence while
+// a majority is asked, and not afterwards, nor behind what it takes already.
+// Method: what the leader and the others say to each other takes two ticks.
+func TestSilenceIsUndoneBesideTheRound(t *testing.T) {
+	const far = 2 * TickInterval
+	const round, moment = 2 * far, TickInterval
+	tests := []struct {
+		name   string
+		silent time.Duration // for how long when the renewal comes
+		busy   bool          // an entry was appended a moment before
+		falls  bool          // a moment after, its silence is logged
+		fixed  bool          // its lease is of fixed length
+		took   time.Duration // the answer
+		undone bool          // the log undoes the silence
+	}{
+		{"nobody was silent", ttl / 4, false, false, false, round, false},
+		{"one was", ttl * 3 / 5, false, false, false, round, true},
+		{"while an entry is on its way", ttl * 3 / 5, true, false, false, round, true},
+		{"one is said to have been when its renewal has come", ttl / 4, false, true, false, 2 * round, true},
+		{"one of fixed length was", ttl * 3 / 5, false, false, true, round, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, leader := led(t)
+			a, raw := ask(1, "k")
+			if err := leader.Submit(w.now, a, raw); err != nil {
+				t.Fatal(err)
+			}
+			w.run(t, 2*HeartbeatTicks)
+			l := leader.leading.leases.byID[a.Session]
+			l.fixed = tt.fixed
+			w.far = map[uint64]time.Duration{1: far}
+			for ; l.silence(w.now) < tt.silent-moment; w.run(t, 1) {
+			}
+			if b, _ := ask(1, "other"); tt.busy {
+				b.Session.Number = 2
+				_ = leader.Submit(w.now, b, shard.AppendCommand(nil, b)) // it serves
+			}
+			w.run(t, int(moment/TickInterval))
+			undone := 0
+			leader.cfg.Watch = func(fact any) {
+				if s, is := fact.(env.Stepped); is && s.Command == (shard.Silent{Session: a.Session, Term: leader.term}) {
+					undone++
+				}
+			}
+			came := w.now
+			if err := leader.Renew(w.now, Renewal{Session: a.Session, Ref: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if w.settle(t); tt.falls {
+				w.run(t, int(moment/TickInterval))
+				l.checkpoint = moment
+				leader.logSilence([]silence{{a.Session, moment}})
+			}
+			for len(w.answers) == 0 && w.now-came < ttl/2 {
+				w.run(t, 1)
+			}
+			if took := w.now - came; took != tt.took || undone > 0 != tt.undone || undone > 1 {
+				t.Errorf("it is answered after %v, want %v; its silence is undone %d times", took, tt.took, undone)
+			}
+			if record, _ := leader.Table().Lease(a.Session); record.Silent != 0 != tt.fixed {
+				t.Errorf("it is answered, and the log says that it was silent for %v", record.Silent)
+			}
+		})
+	}
+}
+
 // Promise: G5 and G6, P10: a round that began before a stall ends no lease after it; one that a tick
 // came into the middle of does.
 func TestRoundsOfBeforeAStall(t *testing.T) {

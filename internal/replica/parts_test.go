@@ -219,8 +219,8 @@ func TestLeasesAlone(t *testing.T) {
 	if silent, _ := ls.review(ttl/2, false); !slices.Equal(silent, []silence{{id, ttl / 2}}) {
 		t.Errorf("after half of its time %v is logged", silent)
 	}
-	if answer, recall := ls.confirmed(Renewal{Session: id, Ref: 1}); answer || !recall {
-		t.Errorf("a silent session is answered: %v, and its silence undone: %v", answer, recall)
+	if !ls.recall(id) || ls.recall(id) || ls.confirmed(Renewal{Session: id, Ref: 1}) {
+		t.Errorf("a silent session is answered, or its silence is not undone once: %+v", ls.byID[id])
 	}
 	if silent, _ := ls.review(ttl-1, false); silent != nil {
 		t.Errorf("while its silence is being undone %v is logged", silent)
@@ -231,11 +231,11 @@ func TestLeasesAlone(t *testing.T) {
 	if !ls.hear(id, ttl) || heard != 2 || ls.expire(id, 2*ttl-1) || !ls.expire(id, 2*ttl) || ls.hear(id, 2*ttl) {
 		t.Errorf("heard %d times: %+v", heard, ls.byID[id])
 	}
-	if answer, recall := ls.confirmed(Renewal{Session: id}); answer || recall {
-		t.Error("a session that expires is answered")
+	if ls.byID[id].checkpoint = ttl / 2; ls.confirmed(Renewal{Session: id}) || ls.recall(id) {
+		t.Error("a session that expires is answered, or its silence undone")
 	}
 	ls.end(id)
-	if answer, _ := ls.confirmed(Renewal{Session: id}); !answer || !ls.hear(id, 0) {
+	if !ls.confirmed(Renewal{Session: id}) || ls.recall(id) || !ls.hear(id, 0) {
 		t.Error("a session without a record is not answered")
 	}
 	ls.open(id, ttl, 0)

@@ -178,6 +178,21 @@ func (o *offers) take() (next offer, unsent bool) {
 	return next, unsent
 }
 
+// bequest is a hand-over that has begun: it waits until the voter has what was logged for it. Those who are said to have
+// been silent are answered meanwhile, since the log can take that back: in a transfer it takes nothing (P5, P22).
+type bequest struct {
+	heir  uint64        // the voter, by its ID; zero: nothing waits
+	last  uint64        // the entry that it is to have; zero: that is not in the log yet
+	began time.Duration // when; it waits for no longer than ElectionTimeout
+}
+
+// appended notes the last entry that was appended.
+func (b *bequest) appended(index uint64) {
+	if b.heir != 0 && b.last == 0 {
+		b.last = index
+	}
+}
+
 // SetTarget tells the replica where the shard's replicas are to be.
 func (r *Replica) SetTarget(t Target) {
 	r.target = t
@@ -285,7 +300,7 @@ func (r *Replica) Changing() bool {
 // place moves the shard one safe step towards the target, as package placement decides.
 func (r *Replica) place() {
 	pl := &r.leading.placing
-	if len(r.target.Nodes) == 0 || r.Joint() || !pl.look(r.now) || r.outdated() {
+	if len(r.target.Nodes) == 0 || r.Joint() || r.leading.bequest.heir != 0 || !pl.look(r.now) || r.outdated() {
 		return
 	}
 	progress := r.progress()
@@ -485,21 +500,39 @@ func (r *Replica) late() bool { return r.leading.reads.late(r.now) }
 // handover moves leadership to the voter at node, which said in term that it would lead. Since it
 // was asked, its table may have proven to differ (P41).
 func (r *Replica) handover(node, term uint64) {
-	if !r.Serving() || r.term != term || r.Joint() {
+	g := &r.leading
+	if !r.Serving() || r.term != term || r.Joint() || g.bequest.heir != 0 {
 		return
 	}
 	for _, id := range r.members.conf.Voters {
 		if p, _ := r.Peer(id); p.Node == node && r.answers(id) && !r.doubted(id) {
 			r.tell(env.Handover{To: transport.ID(node)})
-			r.recordSilence()
-			r.rn.TransferLeader(id)
+			if r.recordSilence() && !r.late() {
+				g.bequest = bequest{heir: id, began: r.now}
+			} else {
+				r.rn.TransferLeader(id)
+			}
 			if r.late() {
 				// Raft waits until the voter has confirmed the whole log, but for no longer than ElectionTimeout. This
 				// comes behind all that was appended: see Frame.Urgent.
-				r.leading.offers.summon, r.wasLate = id, r.now
+				g.offers.summon, r.wasLate = id, r.now
 				r.log.Warn("no majority answers this leader in time: it hands over", "to", p.Name, "for", lateAfter)
 			}
 			r.dirty = true
 		}
+	}
+}
+
+// bequeath moves leadership to the heir once that has what was logged for it.
+func (r *Replica) bequeath() {
+	g := &r.leading
+	switch b := g.bequest; {
+	case b.heir == 0:
+	case b.last != 0 && r.confirmedUpTo(b.heir, b.last) && !r.doubted(b.heir):
+		g.bequest = bequest{}
+		g.offers.skip(r.now) // a leader that hurries tries another voter a while after this
+		r.rn.TransferLeader(b.heir)
+	case r.now-b.began >= ElectionTimeout:
+		g.bequest = bequest{} // as raft does
 	}
 }

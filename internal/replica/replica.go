@@ -429,6 +429,7 @@ func (r *Replica) Ready(now time.Duration, out *Output) {
 		return
 	}
 	r.dirty = false
+	r.bequeath()
 	r.propose()
 	r.serve(out)
 	r.readIndex()
@@ -468,6 +469,7 @@ func (r *Replica) take(rd raft.Ready, out *Output) {
 		}
 		if r.Serving() {
 			r.leading.seal.appended(rd.Entries[0].GetIndex())
+			r.leading.bequest.appended(rd.Entries[len(rd.Entries)-1].GetIndex())
 		}
 	}
 	if !raft.IsEmptyHardState(rd.HardState) {
