@@ -411,9 +411,9 @@ func (r *Replica) review() {
 }
 
 // recordSilence logs for how long the sessions that hold or wait were silent, before another
-// replica leads. Otherwise that would count from zero, and a dead holder live on (P5). It reports whether any
-// was.
-func (r *Replica) recordSilence() (any bool) {
+// replica leads. Otherwise that would count from zero, and a dead holder live on (P5). It reports whether it
+// logged any.
+func (r *Replica) recordSilence() (logged bool) {
 	busy := func(id shard.SessionID) bool {
 		record, _ := r.table.Lease(id)
 		return record.Busy

@@ -93,7 +93,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) bool {
 // entered: this node knows another table than before.
 func (m *Machine) entered(now time.Duration, before *core.Table) {
 	t := m.acceptor.Table()
-	m.wants, m.misses = wish{}, 0
+	m.wants, m.misses, m.couldCall = wish{}, 0, 0
 	m.outlast(now, before, t)
 	m.appeased(before, t)
 	m.relived(before, t)
@@ -106,6 +106,9 @@ func (m *Machine) entered(now time.Duration, before *core.Table) {
 		}
 	}
 	m.publish()
+	if before == nil || before.Stamp.Roll != t.Stamp.Roll {
+		m.hearsMost(now) // or did a moment ago
+	}
 	if m.acceptor.Ended() {
 		m.fail(errSaidDead)
 	}

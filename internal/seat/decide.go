@@ -132,7 +132,9 @@ func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 		best = m.prefer(best, t)
 	}
 	if own := m.acceptor.Table(); own != nil && m.serves(own, reports) {
-		m.among = now
+		if m.couldCall = 0; now >= m.among+floorEvery {
+			m.hearsMost(now)
+		}
 	}
 	if best == nil {
 		return
@@ -196,8 +198,11 @@ func (m *Machine) wish(now time.Duration, action core.Action, reports map[string
 			m.wants.turn = max(m.wants.turn, m.started+m.pace.contact)
 		}
 		if b, is := action.(core.Begin); is {
-			if turn < 0 {
-				m.wants.turn += m.pace.fresh
+			if m.couldCall == 0 {
+				m.couldCall = now
+			}
+			if turn < 0 { // however often others call meanwhile, and in vain
+				m.wants.turn = max(m.wants.turn, m.couldCall+m.pace.fresh)
 			}
 			if m.leavesOut(b.Call, reports) {
 				m.wants.turn = max(m.wants.turn, now+m.pace.fresh)

@@ -46,13 +46,16 @@ func (m *Machine) endow(s, before *core.Shard, p founding.Params, at int, all []
 	}
 }
 
+// hearsMost notes that this node hears most of those with a seat, and what it knows of revisions.
+func (m *Machine) hearsMost(now time.Duration) { m.among, m.then = now, m.knows(m.then[:0]) }
+
 // risen returns how far a revision may have risen by now that this node knew when it last heard most of those with a seat. A
 // generation that has begun since went by clocks, which went on.
-func (m *Machine) risen(known uint64) uint64 {
-	if known == 0 {
+func (m *Machine) risen(then uint64) uint64 {
+	if then == 0 {
 		return 0
 	}
-	return min(known+uint64((m.last-m.among).Milliseconds())<<10, maxFloor)
+	return min(then+uint64(max(0, m.last-m.among).Milliseconds())<<10, maxFloor)
 }
 
 // span is a time for which a generation must grant nothing, for the sake of an earlier mesh that had longer leases, and
@@ -125,13 +128,24 @@ func (m *Machine) known(shard int) uint64 {
 // floors returns what this node knows of revisions, for a roll call.
 func (m *Machine) floors() floors {
 	f := floors{Clock: m.clock(), Quiet: m.earlier()}
+	for i, known := range m.knows(nil) {
+		if i < len(m.then) {
+			known = max(known, m.risen(m.then[i]))
+		}
+		f.Known = append(f.Known, known)
+	}
+	return f
+}
+
+// knows appends what this node knows of the revisions of each shard.
+func (m *Machine) knows(all []uint64) []uint64 {
 	if t := m.state.Table; t != nil {
 		floor := m.Floor()
 		for i, s := range t.Shards {
-			f.Known = append(f.Known, m.risen(max(m.known(i), floor, s.Revision)))
+			all = append(all, max(m.known(i), floor, s.Revision))
 		}
 	}
-	return f
+	return all
 }
 
 // floorEvery is how often the highest revision of all shards is computed, at most.

@@ -97,6 +97,91 @@ func TestRevisionsOfWhichNoneIsLeftToTell(t *testing.T) {
 	holds(t, next > before, "the shard begins with", next, "which is not above", before)
 }
 
+// Where all clocks are right, revisions stay near them, whatever the one has heard that is left to tell: else tokens fall if the
+// whole fleet restarts soon after.
+func TestRevisionsStayNearRightClocks(t *testing.T) {
+	const shard = 0
+	for _, tt := range []struct {
+		name string
+		play func(w *world, lead func(known func() uint64)) // until the core has forgotten, and all are back
+	}{
+		{"one hears another one alone, and of a new generation by that", func(w *world, _ func(func() uint64)) {
+			for _, addr := range w.list {
+				w.boot(addr)
+			}
+			w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+			one, other := w.list[4], w.list[1]
+			for _, addr := range w.list[:4] {
+				if addr != other {
+					w.cut[[2]string{addr, one}], w.cut[[2]string{one, addr}] = true, true
+					w.breakLink(addr, one)
+				}
+			}
+			w.run(10 * time.Minute)
+			w.again(w.procs[other], shard)
+			w.run(time.Second)
+			for _, addr := range w.list[:4] {
+				w.kill(addr)
+			}
+			clear(w.cut)
+			for _, addr := range w.list[:4] {
+				w.boot(addr)
+			}
+		}},
+		{"two of five serve their shard for long", func(w *world, lead func(func() uint64)) {
+			for _, addr := range w.list {
+				w.boot(addr)
+			}
+			w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+			first, since := w.again(w.procs[w.list[0]], shard).Revision, w.now
+			lead(func() uint64 { return first + uint64((w.now-since)/time.Second)*12_000 })
+			w.run(time.Second)
+			for _, addr := range w.list[2:] {
+				w.kill(addr)
+			}
+			w.run(10 * time.Minute)
+			for _, addr := range w.list[2:] {
+				w.boot(addr)
+			}
+		}},
+		{"the mesh is young, and was waited for", func(w *world, _ func(func() uint64)) {
+			for _, addr := range w.list[1:] {
+				w.boot(addr)
+			}
+			w.run(10 * time.Minute)
+			w.boot(w.list[0])
+			one := func() int {
+				return slices.IndexFunc(w.living, func(p *proc) bool { return p.m.acceptor.Table() != nil })
+			}
+			w.must(w.runUntil(5*time.Second, func() bool { return one() >= 0 }), "not founded")
+			knows := w.living[one()].addr
+			for _, addr := range w.list {
+				if addr != knows {
+					w.boot(addr)
+				}
+			}
+		}},
+	} {
+		w := newWorld(t, 1, 5)
+		lead := func() uint64 { return 0 }
+		w.boots = func(c *Config) {
+			born := w.now
+			c.Wall = time.UnixMilli(0).Add(time.Hour + w.now)
+			c.Known = func(i int) uint64 {
+				if i == shard && born == 0 && (c.Self.Addr == w.list[0] || c.Self.Addr == w.list[1]) {
+					return lead()
+				}
+				return 0
+			}
+		}
+		tt.play(w, func(known func() uint64) { lead = known })
+		w.must(w.runUntil(10*time.Second, w.serves), "%s: it does not come back", tt.name)
+		clock := uint64((time.Hour + w.now).Milliseconds()) << 10
+		began := w.table().Shards[shard].Revision
+		holds(t, began < clock+2*sameTime, tt.name, "ahead of all clocks by", time.Duration((began-clock)>>10)*time.Millisecond)
+	}
+}
+
 // Where clocks are seconds apart, a generation begins above one that no node is left to tell of.
 func TestRevisionsWhereClocksDiffer(t *testing.T) {
 	const shard = 1

@@ -130,14 +130,15 @@ type Machine struct {
 	sure     bool          // a dial of its entry has reached it, begun at surely or later
 	surely   time.Duration // the start, or the end of the last stall
 
-	attempt  attempt       // of this node as a proposer; nil: none
-	round    uint64        // the highest that it has seen in ballots on versions: it uses none twice
-	rest     time.Duration // no attempt begins before
-	misses   int           // attempts in a row that came to nothing
-	withdrew rounds        // of its own roll calls
-	wants    wish
-	changes  []Change
-	cuts     map[Cut]cut
+	attempt   attempt       // of this node as a proposer; nil: none
+	round     uint64        // the highest that it has seen in ballots on versions: it uses none twice
+	rest      time.Duration // no attempt begins before
+	misses    int           // attempts in a row that came to nothing
+	couldCall time.Duration // since when there is a roll call that it may begin; zero: there is none
+	withdrew  rounds        // of its own roll calls
+	wants     wish
+	changes   []Change
+	cuts      map[Cut]cut
 
 	orders    []*standingOrder // in the order in which they came
 	lastOrder uint64           // the number of this node's last one
@@ -152,7 +153,8 @@ type Machine struct {
 	listed  span          // of what the table showed when this node learned it: see calmed
 	floor   uint64        // see Floor
 	floorAt time.Duration // when it was computed last
-	among   time.Duration // when most of those with a seat were heard last, as by this node's table
+	among   time.Duration // when most of those with a seat were heard last, as by this node's table, or not long before
+	then    []uint64      // what this node knew at that time of the revisions of each shard
 	raise   uint64        // see Raise
 	voids   uint64        // the earlier mesh to which this node's gave way; zero: none
 	moved   bool          // its mesh gave way to another one, in which it is now

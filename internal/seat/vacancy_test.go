@@ -244,3 +244,51 @@ func TestAProposedCallIsNotWithdrawn(t *testing.T) {
 	w.lose = nil
 	w.must(w.runUntil(5*time.Second, w.serves), "they wait")
 }
+
+// Promise: C4, G6: of four one has restarted, and can reach all. One of the others has accepted the value of a call, which no report shows,
+// and so calls that leave out the fourth never have a value. The restarted one calls all four, however often they do.
+func TestCallsInVainStarveNobody(t *testing.T) {
+	for seed := range uint64(5) {
+		w := coreOf(t, 4)
+		a, b, c, d := w.list[0], w.list[1], w.list[2], w.list[3]
+		w.isolate(d)
+		w.run(5 * time.Second)
+		w.boot(c)
+		var caller *proc
+		w.seen = func(from, _ *proc, name string) { // what the caller proposes reaches nobody else
+			if name == "propose" && (from.addr == a || from.addr == b) {
+				caller = from
+				for _, to := range []string{a, b, c} {
+					w.cut[[2]string{from.addr, to}] = to != from.addr
+				}
+			}
+		}
+		w.must(w.runUntil(15*time.Second, func() bool { return caller != nil && caller.m.acceptor.Pending() }), "seed %d: nothing is accepted", seed)
+		w.run(500 * time.Millisecond)
+		w.seen = nil
+		w.boot(c) // it has accepted nothing
+		w.run(2 * time.Second)
+		for _, to := range []string{a, b, c} {
+			delete(w.cut, [2]string{caller.addr, to})
+		}
+		delete(w.cut, [2]string{c, d})
+		delete(w.cut, [2]string{d, c})
+		roll := w.table().Stamp.Roll
+		serve := func() bool {
+			return !slices.ContainsFunc([]string{a, b, c}, func(addr string) bool {
+				s := w.procs[addr].state
+				return s.Table == nil || s.Fenced || s.Table.Stamp.Roll == roll
+			})
+		}
+		w.must(w.runUntil(15*time.Second, serve), "seed %d: they wait", seed)
+	}
+}
+
+// Promise: C12, G1: after a stall a node has no entry until a dial of it has reached the node: another one may have had its seat.
+func TestWhoWakesTellsNoEntry(t *testing.T) {
+	w := coreOf(t, 3)
+	p := w.procs[w.list[0]]
+	equal(t, p.addr, p.m.told().Entry)
+	p.m.sure = false
+	equal(t, "", p.m.told().Entry)
+}

@@ -216,6 +216,11 @@ func (w *world) end(p *proc) {
 	for _, id := range sorted(p.links) {
 		w.hangUp(w.byID[id], p, w.upTo(w.delay))
 	}
+	for _, o := range w.living { // also one whose end alone is open still
+		if _, half := o.links[p.id]; half && p.links[o.id] == 0 {
+			w.hangUp(o, p, 2*time.Second)
+		}
+	}
 }
 
 func sorted[V any](m map[transport.ID]V) []transport.ID {
