@@ -40,8 +40,8 @@ func (h *Host) MaySpare() bool {
 
 // suffice reports whether every shard keeps such majorities if all processes end except those on the hosts
 // for which stays returns true. If settled is set, no change of voters may be under way either, and no recovery
-// of a shard: the nodes on which that is to live on may be any. Nor may one that stays call, or have accepted a roll call that may not be
-// decided: a node that was asked may be waited for (C4).
+// of a shard: the nodes on which that is to live on may be any. Nor may one that stays call, or have accepted a roll
+// call that may not be decided: a node that was asked may be waited for (C4).
 func (w *World) suffice(stays func(*Host) bool, settled bool) bool {
 	alive := make(map[transport.ID]bool)
 	for h, n := range w.living() {

@@ -297,12 +297,8 @@ func TestTheDroppedAreNotAwaitedForLong(t *testing.T) {
 
 // So too where one calls that remembers, and has not heard the dropped one since it has its seat.
 func TestWhoRemembersAwaitsTheDropped(t *testing.T) {
-	w := newWorld(t, 1, 4)
+	w := founded(t, 4)
 	all := w.list
-	for _, addr := range all {
-		w.boot(addr)
-	}
-	w.must(w.runUntil(20*time.Second, func() bool { return w.serves() }), "not founded")
 	roll := w.table().Stamp.Roll
 	w.cut[[2]string{all[1], all[3]}], w.cut[[2]string{all[3], all[1]}] = true, true
 	w.breakLink(all[1], all[3])

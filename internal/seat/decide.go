@@ -126,13 +126,14 @@ func (m *Machine) follow(now time.Duration, reports map[string]core.Report) {
 	var best *core.Table
 	for _, e := range m.book.entries {
 		t := reports[e.addr].Table
-		if t == nil || !m.serves(t, reports) {
+		if t == nil || t == best || !m.serves(t, reports) {
 			continue
 		}
 		best = m.prefer(best, t)
 	}
-	if own := m.acceptor.Table(); own != nil && m.serves(own, reports) {
-		if m.couldCall = 0; now >= m.among+floorEvery {
+	due := now >= m.among+floorEvery
+	if own := m.acceptor.Table(); own != nil && (due || m.couldCall != 0) && m.serves(own, reports) {
+		if m.couldCall = 0; due {
 			m.hearsMost(now)
 		}
 	}
@@ -162,16 +163,16 @@ func (m *Machine) serves(t *core.Table, reports map[string]core.Report) bool {
 }
 
 // serve counts those that are bound in t, know its generation, and take part in no later roll call.
-func (m *Machine) serve(t *core.Table, reports map[string]core.Report) int {
-	bound := t.Bound()
-	serve := make(map[transport.ID]bool) // a node may answer at several entries
-	for _, o := range m.book.entries {
-		r := reports[o.addr]
-		if r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0 && slices.Contains(bound, r.Node) {
-			serve[r.Node] = true
+func (m *Machine) serve(t *core.Table, reports map[string]core.Report) (n int) {
+	for _, id := range t.Bound() { // it may answer at several entries
+		if slices.ContainsFunc(m.book.entries, func(o entry) bool {
+			r := reports[o.addr]
+			return r.Node == id && r.Table != nil && r.Table.Stamp.Roll == t.Stamp.Roll && r.Roll.Compare(t.Stamp.Roll) <= 0
+		}) {
+			n++
 		}
 	}
-	return len(serve)
+	return n
 }
 
 // wish notes what this node should try, and whose turn it is.

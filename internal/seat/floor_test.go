@@ -77,10 +77,7 @@ func TestRevisionsOfWhichNoneIsLeftToTell(t *testing.T) {
 		w.boot(addr)
 	}
 	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
-	for _, addr := range w.list[:4] {
-		w.cut[[2]string{addr, last}], w.cut[[2]string{last, addr}] = true, true
-		w.breakLink(addr, last)
-	}
+	w.isolate(last)
 	w.run(2 * time.Minute)
 	shard := slices.IndexFunc(w.table().Shards, func(s core.Shard) bool { return slices.Contains(s.Voters, w.procs[w.list[0]].id) })
 	before := w.again(w.procs[w.list[1]], shard).Revision
@@ -89,6 +86,40 @@ func TestRevisionsOfWhichNoneIsLeftToTell(t *testing.T) {
 	}
 	clear(w.cut)
 	w.boots = func(c *Config) { c.Wall = time.UnixMilli(0).Add(time.Hour + w.now) }
+	for _, addr := range w.list[:4] {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(10*time.Second, w.serves), "it does not come back")
+	next := w.table().Shards[shard].Revision
+	holds(t, next > before, "the shard begins with", next, "which is not above", before)
+}
+
+// Where clocks are a minute apart, a roll call goes as far above what is known: a node whose clock was further ahead yet began a generation
+// of which the only one that is left has not heard.
+func TestRollCallsGoFarAboveWhatIsKnown(t *testing.T) {
+	ahead := 50 * time.Second
+	w := newWorld(t, 1, 5)
+	first, last := w.list[0], w.list[4]
+	w.boots = func(c *Config) {
+		if c.Wall = time.UnixMilli(0).Add(time.Hour + w.now); c.Self.Addr == first {
+			c.Wall = c.Wall.Add(ahead)
+		}
+	}
+	for _, addr := range w.list {
+		w.boot(addr)
+	}
+	w.must(w.runUntil(5*time.Second, w.serves), "not founded")
+	shard := slices.IndexFunc(w.table().Shards, func(s core.Shard) bool { return slices.Contains(s.Voters, w.procs[first].id) })
+	w.isolate(last)
+	ahead = 90 * time.Second
+	p := w.boot(first)
+	w.must(w.runUntil(5*time.Second, func() bool { return p.state.Table != nil && slices.Contains(p.state.Table.Bound(), p.id) }), "no seat")
+	before := w.again(p, shard).Revision
+	for _, addr := range w.list[:4] {
+		w.kill(addr)
+	}
+	clear(w.cut)
+	ahead = 0
 	for _, addr := range w.list[:4] {
 		w.boot(addr)
 	}

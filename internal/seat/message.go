@@ -79,7 +79,7 @@ type (
 	// told is a Report in brief, with the stamps of tables instead of the tables: what Next looks at.
 	told struct {
 		card
-		Entry                           string // at which a dial has reached the sender itself; "": none yet, or a client
+		Entry                           string // at which a dial has reached the sender itself since its last stall; "": none yet, or a client
 		Answer                          bool   // tell me, too
 		Roll, Refused, Released, RollAt core.Ballot
 		Withdrawn                       core.Ballot

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/mesh/internal/core"
+	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/transport"
 )
 
@@ -291,4 +292,17 @@ func TestWhoWakesTellsNoEntry(t *testing.T) {
 	equal(t, p.addr, p.m.told().Entry)
 	p.m.sure = false
 	equal(t, "", p.m.told().Entry)
+}
+
+// An entry is dialled at once, once, if a node says that it answers there and a dial has not found it yet.
+func TestWhoTellsItsEntryIsLookedFor(t *testing.T) {
+	w := founded(t, 3)
+	m, entry := w.procs[w.list[0]].m, w.list[1]
+	said := told{card: card{Member: env.Member{ID: 77}}, Entry: entry}
+	m.book.peer(77)
+	for _, want := range []bool{true, false} {
+		m.book.entry(entry).next = w.now + time.Hour
+		m.heard(w.now, 77, said)
+		equal(t, want, m.book.entry(entry).next == w.now)
+	}
 }
