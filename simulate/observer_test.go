@@ -229,6 +229,22 @@ func TestAnEntryIsAddedWhereAnotherMeshWas(t *testing.T) {
 	}
 }
 
+// TestAClientKnowsAnOlderCore: a core of a grows by b, and then drops a; b, the only one left, restarts, and founds another mesh. A
+// client that was cut off before knows of a alone, and a itself that it is one of two. Seed 1795750211089, flaky.
+func TestAClientKnowsAnOlderCore(t *testing.T) {
+	type ids = []transport.ID
+	w := New(Options{})
+	defer w.Close()
+	w.History().Relists = true
+	w.Host("a").process.Inspect(1, &looked{mesh: 7, seats: ids{1, 9}, entries: "ab"})
+	w.Host("b").process.Inspect(2, &looked{mesh: 8, seats: ids{2}, entries: "b"})
+	w.Host("c").process.Inspect(3, &looked{mesh: 7, seats: ids{1}, entries: "a"})
+	w.observer().Founded(2, 8)
+	if err := w.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestVotersHaveWhatIsApplied: what a leader has applied when it comes to count by a configuration is with most
 // of its voters (P30).
 func TestVotersHaveWhatIsApplied(t *testing.T) {

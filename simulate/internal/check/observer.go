@@ -154,8 +154,8 @@ func (o *Observer) Founded(node transport.ID, mesh uint64) {
 	}
 }
 
-// decides reports whether the nodes of a mesh that live can still decide anything, as far as they know themselves: they
-// are a majority of its core, or of the voters of a shard. One at an entry with which the next mesh was founded was to be asked
+// decides reports whether the nodes of a mesh that live can still decide anything, as far as those with a seat or a vote know
+// themselves: they are a majority of its core, or of the voters of a shard. What a client knows may be older. One at an entry with which the next mesh was founded was to be asked
 // before, and counts as well; not so at an entry that was added since. Those that have a seat in the next mesh were asked, are
 // fenced, and hear of it soon.
 func (o *Observer) decides(mesh, next uint64, founder Node) bool {
@@ -184,7 +184,7 @@ func (o *Observer) decides(mesh, next uint64, founder Node) bool {
 		if !alive[n.ID] {
 			continue
 		}
-		if i := slices.Index(n.Seats(), n.ID); most(n.Seats()) || i >= 0 && slices.Contains(list, n.Entries()[i]) {
+		if i := slices.Index(n.Seats(), n.ID); i >= 0 && (most(n.Seats()) || slices.Contains(list, n.Entries()[i])) {
 			return true
 		}
 		for _, r := range n.Replicas() {
