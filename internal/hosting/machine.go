@@ -100,9 +100,10 @@ func nodes(all []transport.ID) (nodes []uint64) {
 	return nodes
 }
 
-func ids(nodes []uint64) (all []transport.ID) {
-	for _, n := range nodes {
-		all = append(all, transport.ID(n))
+func ids(nodes []uint64) []transport.ID {
+	all := make([]transport.ID, len(nodes))
+	for i, n := range nodes {
+		all[i] = transport.ID(n)
 	}
 	slices.Sort(all)
 	return all
@@ -113,7 +114,8 @@ func ids(nodes []uint64) (all []transport.ID) {
 type Machine struct {
 	self   transport.ID
 	table  *core.Table    // nil: none yet
-	seated []transport.ID // that have a seat in it, and are not known to have ended, sorted
+	seats  []transport.ID // that have a seat in it
+	seated []transport.ID // of these the ones that are not known to have ended, sorted
 	lacks  int            // see Lacks
 	fenced bool
 	shards []hosted
@@ -184,7 +186,7 @@ func (m *Machine) learn(now time.Duration, t *core.Table) {
 	if m.table != nil {
 		quiet = max(quiet, m.table.Params.Quiet()) // of what may have been granted until now
 	}
-	m.table, m.seated = t, t.Living()
+	m.table, m.seats, m.seated = t, t.Bound(), t.Living()
 	m.reorder()
 	m.lacks = m.countLacks()
 	if len(m.shards) != len(t.Shards) {
@@ -284,7 +286,7 @@ func (m *Machine) Look(now time.Duration, seen []Seen, reaches, leaves func(tran
 		return out
 	}
 	m.out = out
-	bySeen := make(map[int]*Seen, len(seen))
+	bySeen := make([]*Seen, len(m.shards))
 	for i := range seen {
 		bySeen[seen[i].Shard] = &seen[i]
 	}
@@ -430,7 +432,7 @@ func (m *Machine) recover(now time.Duration, i int, seen *Seen, reaches, leaves 
 		h.near = now
 	}
 	switch {
-	case !lives(m.table.Bound(), near):
+	case !lives(m.seats, near):
 		// The core could not decide it, and what is fenced for it never serves again. Nor does it say anything of
 		// the shard that this node, which is cut off, hears of no leader.
 		h.led, h.near = now, now

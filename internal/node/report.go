@@ -1,7 +1,7 @@
 package node
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/lockmesh/mesh/internal/members"
@@ -10,7 +10,6 @@ import (
 // report tells the membership loop what this node leads and follows, if that changed.
 func (l *shardLoop) report() {
 	var r members.Report
-	voters := make(map[uint64]string)
 	for _, rep := range l.replicas {
 		if l.core.fenced {
 			break
@@ -29,11 +28,11 @@ func (l *shardLoop) report() {
 			continue
 		}
 		for _, p := range rep.Counted() {
-			voters[p.Node] = p.Name
+			i, found := slices.BinarySearchFunc(r.Voters, p.Node, func(v members.Voter, node uint64) int { return cmp.Compare(v.Node, node) })
+			if !found {
+				r.Voters = slices.Insert(r.Voters, i, members.Voter{Node: p.Node, Name: p.Name})
+			}
 		}
-	}
-	for _, node := range slices.Sorted(maps.Keys(voters)) {
-		r.Voters = append(r.Voters, members.Voter{Node: node, Name: voters[node]})
 	}
 	lacks := 0
 	if t := l.core.table; t != nil {

@@ -128,14 +128,19 @@ func (l *shardLoop) run(time.Duration) time.Duration {
 	return l.next()
 }
 
-// next returns when the loop is to run again.
+// next returns when the loop is to run again. A seat that is idle waits for a run that comes anyway: each one that wakes costs
+// a machine at rest more than what it does.
 func (l *shardLoop) next() time.Duration {
-	next := l.core.seat.Deadline()
+	next := env.Never
+	ticks := len(l.replicas) > 0 || l.seated()
+	if ticks {
+		next = l.ticked + replica.TickInterval
+	}
+	if !ticks || !l.core.seat.Idle() {
+		next = min(next, l.core.seat.Deadline())
+	}
 	if l.client != nil {
 		next = min(next, l.client.Deadline())
-	}
-	if len(l.replicas) > 0 || l.seated() {
-		next = min(next, l.ticked+replica.TickInterval)
 	}
 	if !l.core.fenced {
 		for _, r := range l.replicas {

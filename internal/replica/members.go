@@ -149,6 +149,9 @@ func (m *members) placed() (all []env.Placed) {
 
 // added returns the replicas that are not the generation's first ones, this one aside, by ID.
 func (m *members) added() []Hosted {
+	if m.highest == m.founders {
+		return nil
+	}
 	return slices.DeleteFunc(m.hosted(), func(h Hosted) bool { return h.ID <= m.founders || h.ID == m.self })
 }
 
@@ -157,12 +160,18 @@ func (m *members) next() uint64 { return m.highest + 1 }
 
 // counted returns where the replicas live that some voter may count in an election: those that
 // vote now, and if former is set also those that lost their votes a moment ago.
-func (m *members) counted(former bool) (all []Peer) {
+func (m *members) counted(former bool) []Peer {
+	all := make([]Peer, 0, len(m.former)+len(m.conf.Voters)+len(m.conf.VotersOutgoing))
 	if former {
-		all = slices.Clone(m.former)
+		all = append(all, m.former...)
 	}
-	for _, id := range m.voters() {
+	for _, id := range m.conf.Voters {
 		all = append(all, m.peers[id])
+	}
+	for _, id := range m.conf.VotersOutgoing {
+		if !slices.Contains(m.conf.Voters, id) {
+			all = append(all, m.peers[id])
+		}
 	}
 	return all
 }
@@ -204,9 +213,10 @@ func (m *members) restore(conf *raftpb.ConfState, h *history) {
 func (m *members) history() history { return history{m.peers, m.highest, m.founders} }
 
 // nodes returns the nodes of replicas; zero for one that is not known.
-func (m *members) nodes(ids []uint64) (nodes []uint64) {
-	for _, id := range ids {
-		nodes = append(nodes, m.peers[id].Node)
+func (m *members) nodes(ids []uint64) []uint64 {
+	nodes := make([]uint64, len(ids))
+	for i, id := range ids {
+		nodes[i] = m.peers[id].Node
 	}
 	return nodes
 }

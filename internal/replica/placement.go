@@ -276,9 +276,7 @@ func (r *Replica) Missed() (nodes []uint64) {
 	if !r.Serving() {
 		return nil
 	}
-	return r.members.nodes(slices.DeleteFunc(without(r.members.conf.Voters, r.cfg.ID), func(id uint64) bool {
-		return r.stays(id) && r.answers(id)
-	}))
+	return r.others(func(id uint64) bool { return !r.stays(id) || !r.answers(id) })
 }
 
 // Silent returns the nodes of the voters that a serving leader has not heard for d, since it serves.
@@ -286,14 +284,22 @@ func (r *Replica) Silent(d time.Duration) (nodes []uint64) {
 	if !r.Serving() {
 		return nil
 	}
-	return r.members.nodes(slices.DeleteFunc(without(r.members.conf.Voters, r.cfg.ID), func(id uint64) bool {
-		return min(r.leading.contacts.silence(id, r.now), r.now-r.leading.began) < d
-	}))
+	return r.others(func(id uint64) bool { return min(r.leading.contacts.silence(id, r.now), r.now-r.leading.began) >= d })
+}
+
+// others returns the nodes of the other voters for which is holds.
+func (r *Replica) others(is func(id uint64) bool) (nodes []uint64) {
+	for _, id := range r.members.conf.Voters {
+		if id != r.cfg.ID && is(id) {
+			nodes = append(nodes, r.members.peers[id].Node)
+		}
+	}
+	return nodes
 }
 
 // Changing reports whether the replicas are changing, or a change is in the log.
 func (r *Replica) Changing() bool {
-	_, _, _, unsettled := r.Configuration()
+	_, unsettled := r.unapplied()
 	return r.Joint() || r.leading.placing.pending || unsettled
 }
 

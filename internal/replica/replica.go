@@ -283,12 +283,21 @@ func (r *Replica) Voters() []uint64 { return r.members.voters() }
 // is empty unless the voters change. A node that this replica does not know is zero.
 func (r *Replica) Configuration() (incoming, outgoing, coming []uint64, unsettled bool) {
 	m := &r.members
-	if last := r.Last(); last > r.applied.index {
-		entries, err := r.store.Entries(r.applied.index+1, last+1, 1<<30)
-		unsettled = err != nil || slices.ContainsFunc(entries, m.movedBy)
+	entries, unsettled := r.unapplied()
+	if len(entries) > 0 {
 		coming = m.nodes(m.after(entries))
 	}
 	return m.nodes(m.conf.Voters), m.nodes(m.conf.VotersOutgoing), coming, unsettled
+}
+
+// unapplied returns the entries of the log that are not applied, and whether they may change the voters.
+func (r *Replica) unapplied() (entries []*raftpb.Entry, moves bool) {
+	last := r.Last()
+	if last <= r.applied.index {
+		return nil, false
+	}
+	entries, err := r.store.Entries(r.applied.index+1, last+1, 1<<30)
+	return entries, err != nil || slices.ContainsFunc(entries, r.members.movedBy)
 }
 
 // Joint reports whether the shard is changing its voters.

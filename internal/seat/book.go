@@ -33,8 +33,9 @@ type entry struct {
 	former transport.ID // answered before it, and is connected still
 	next   time.Duration
 	rests  bool          // next is so late because of what was known then: see Machine.rests
-	begun  time.Duration // of the dial under way
+	begun  time.Duration // of the dial under way, or else of the last one
 	dials  bool
+	doubt  bool  // it is to be dialled, whatever vouches for it
 	tried  bool  // a dial has ended
 	err    error // why the last dial failed
 
@@ -176,10 +177,10 @@ func (b *book) down(now time.Duration, id transport.ID) {
 	}
 }
 
-// hurry dials an entry as soon as possible.
+// hurry dials an entry as soon as possible. What a dial tells that is under way may be as old as that.
 func (b *book) hurry(now time.Duration, addr string) {
 	if e := b.entry(addr); e != nil {
-		e.next = now
+		e.next, e.doubt = now, true
 	}
 }
 
@@ -232,8 +233,13 @@ func (m *Machine) contact(now time.Duration) {
 		if e.rests && !m.up(e.node) && !m.rests(e) {
 			e.rests, e.next = false, min(e.next, now+m.upTo(m.pace.contact))
 		}
-		if !e.dials && due >= e.next {
-			e.dials, e.begun = true, now
+		switch {
+		case e.dials || due < e.next:
+		case m.vouched(e, now):
+			e.next = now + m.again()
+			m.tell(now, e.node)
+		default:
+			e.dials, e.begun, e.doubt = true, now, false
 			m.emit(Dial{Addr: e.addr})
 		}
 	}
@@ -286,8 +292,8 @@ func (m *Machine) dialed(now time.Duration, addr string, peer transport.Hello, e
 		return
 	}
 	e.dials, e.tried, e.next, e.err = false, true, now+m.again(), nil
-	if e.begun < m.surely && addr == m.own {
-		e.next = now // what it says may be as old as the dial
+	if e.doubt {
+		e.next = now
 	}
 	switch {
 	case peer.ID == m.cfg.Self.ID:

@@ -90,8 +90,8 @@ func TestWhatAClientCosts(t *testing.T) {
 	holds(t, moreDials-dials < 0.08, "dials:", moreDials-dials)
 }
 
-// A client asks until it is answered, and a node at an entry of its own dials all entries each second, though it was
-// a client before.
+// A client asks until it is answered, and a node at an entry of its own dials its own each second, and the others every other
+// second, though it was a client before.
 func TestAClientBecomesOfTheCore(t *testing.T) {
 	w := founded(t, 3)
 	elsewhere := true
@@ -110,7 +110,7 @@ func TestAClientBecomesOfTheCore(t *testing.T) {
 	w.must(w.runUntil(5*time.Second, w.serves), "it gets no seat")
 	dials := w.dials
 	w.run(10 * time.Second)
-	holds(t, w.dials-dials > 80, "dials in ten seconds:", w.dials-dials)
+	holds(t, w.dials-dials >= 60, "dials in ten seconds:", w.dials-dials)
 }
 
 // A client ends the connection with a node that is not of the core: another client, or a contact point that is no

@@ -31,6 +31,10 @@ func (m *Machine) idles(now time.Duration) {
 	}
 }
 
+// Idle reports whether this node has its seat, and misses nobody. Then what is due may wait for another reason to run, for a tenth of a
+// second.
+func (m *Machine) Idle() bool { return m.idle.is }
+
 // every returns how long this node waits at most before it dials an entry again.
 func (m *Machine) every() time.Duration {
 	if m.idle.is {
@@ -54,6 +58,13 @@ func (m *Machine) dialsUntil(now time.Duration) time.Duration {
 		return now + afar.contact/2
 	}
 	return now
+}
+
+// vouched reports whether an idle node tells the node at an entry what it knows, and does not dial it this time: it is
+// connected, and tells that its own dial reaches it there, every second. But the name may lead this node elsewhere: every
+// other time it is dialled. So whoever is found only there is found within 2 s, before a new mesh grants anything (C10).
+func (m *Machine) vouched(e *entry, now time.Duration) bool {
+	return m.idle.is && !e.doubt && e.err == nil && m.up(e.node) && now < e.begun+afar.contact*3/2
 }
 
 // heardLately reports whether what a node has told is so new that it counts. A client that is connected is told what is

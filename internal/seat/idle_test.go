@@ -2,8 +2,12 @@ package seat
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/mesh/internal/env"
+	"github.com/lockmesh/mesh/transport"
 )
 
 // onLoopback is a founded core of n on one machine, that has been idle for a while.
@@ -25,20 +29,65 @@ func onLoopback(t *testing.T, n int) *world {
 // away returns the entries that one node misses.
 func (w *world) away(addr string) []Away { return w.procs[addr].m.Standing().Away }
 
-// Promise: C10: a node that has nothing to find out dials each entry about once a second, also on loopback, and all
-// entries count meanwhile.
+// Promise: C6, C10: a node that has nothing to find out dials its own entry about once a second, also on loopback, and the
+// others' every other second; it tells them once a second, and all entries count meanwhile.
 func TestIdle(t *testing.T) {
 	w := onLoopback(t, 3)
-	dials, d := w.dials, 30*time.Second
+	a := w.procs[w.list[0]]
+	begun, last := map[string]time.Duration{}, map[string]time.Duration{}
+	frames, d := w.frames, 30*time.Second
 	for range d / (10 * time.Millisecond) {
 		w.run(10 * time.Millisecond)
 		for _, addr := range w.list {
 			holds(t, len(w.away(addr)) == 0, "at", w.now, addr, "misses", w.away(addr))
 		}
+		for _, e := range a.m.book.entries {
+			if e.begun == begun[e.addr] {
+				continue
+			}
+			pause, least, most := e.begun-begun[e.addr], 19*afar.contact/10, 2*afar.contact
+			if begun[e.addr] = e.begun; e.addr == a.addr {
+				least, most = least/2, most/2
+			}
+			holds(t, last[e.addr] == 0 || pause >= least && pause <= most+100*time.Millisecond, e.addr, "is dialled after", pause)
+			last[e.addr] = e.begun
+		}
 	}
-	n := float64(w.dials-dials) / 9 / d.Seconds()
-	t.Logf("each node dials each entry %.2f times a second", n)
-	holds(t, n >= 1 && n < 1.15, "dials a second:", n)
+	equal(t, 3, len(last))
+	n := float64(w.frames-frames) / 6 / d.Seconds()
+	holds(t, n >= 1 && n < 1.15, "frames a second from each to each:", n)
+}
+
+// An idle node finds another one where the name leads it alone, though the one that it knows lives, and reaches itself.
+func TestIdleLedElsewhere(t *testing.T) {
+	w := onLoopback(t, 3)
+	a, b, c := w.procs[w.list[0]], w.list[1], w.list[2]
+	w.resolve = func(p *proc, addr string) string {
+		if p == a && addr == b {
+			return c
+		}
+		return addr
+	}
+	w.must(w.runUntil(2*afar.contact+w.delay*2, func() bool { return a.m.book.entry(b).node == w.procs[c].id }), "it goes by what it found before")
+}
+
+// An idle node dials an entry at once, of which another one says that it is its own; if a dial is under way, after that.
+func TestIdleHearsOfAnother(t *testing.T) {
+	for _, under := range []bool{false, true} {
+		w := onLoopback(t, 3)
+		m, entry := w.procs[w.list[0]].m, w.list[1]
+		e := m.book.entry(entry)
+		w.must(w.runUntil(3*time.Second, func() bool { return e.dials == under && (under || m.vouched(e, w.now)) }), "it dials at no time")
+		m.Up(w.now, 77, nil)
+		dials := func() bool {
+			return slices.Contains(m.Message(w.now, 77, encode(told{card: card{Member: env.Member{ID: 77}, List: w.list}, Entry: entry}), nil), Output(Dial{entry}))
+		}
+		holds(t, dials() != under, "it dials while it dials, or does not")
+		if under {
+			out := m.Dialed(w.now, entry, transport.Hello{ID: w.procs[entry].id}, nil, nil)
+			holds(t, slices.Contains(out, Output(Dial{entry})), "what it was told is lost")
+		}
+	}
 }
 
 // A node that has nothing to find out wakes once a second to dial, whatever the number of entries.

@@ -501,7 +501,7 @@ func TestTwoNodesAtAnEntry(t *testing.T) {
 	p := w.procs[w.list[0]]
 	other := transport.Hello{ID: 7, Addr: w.list[1]}
 	p.m.Dialed(w.now, w.list[1], other, nil, nil) // perhaps no dial was under way
-	w.runUntil(time.Second, func() bool { return p.m.book.entry(w.list[1]).dials })
+	w.must(w.runUntil(2*time.Second, func() bool { return p.m.book.entry(w.list[1]).dials }), "it dials at no time")
 	p.m.Up(w.now, 7, nil)
 	p.m.Dialed(w.now, w.list[1], other, nil, nil)
 	p.m.Message(w.now, 7, encode(told{card: card{Member: env.Member{ID: 7}, List: w.list}, Entry: w.list[1]}), nil)
