@@ -481,3 +481,22 @@ func TestNoValueBesideALaterGeneration(t *testing.T) {
 	answers[1] = c.answer(call, 2)
 	c.outdated(call, answers)
 }
+
+// Promise: G6, C4: a caller has heard of those that are bound in what others have accepted, and that have ended.
+// Method: b accepts the value of a's call, and a ends before it does so itself. The next one at its entry calls: what b told before
+// names who is bound in that value, and not the value.
+func TestWhatOthersAcceptedIsHeardOf(t *testing.T) {
+	c := started(t, "ab")
+	c.accept(c.value(c.begins("a", "ab"), 1, 2), 2)
+	c.start("a", 11, "ab")
+	own, b := c.at["a"].Report(), c.at["b"].Report()
+	b.Accepts, b.Proposed, b.Asked = b.Proposed.Bound(), nil, own.Mark()
+	action, _ := Next(11, map[string]Report{"a": own, "b": b})
+	begin, is := action.(Begin)
+	if !is {
+		t.Fatalf("it does %#v", action)
+	}
+	if c.value(begin.Call, 2, 11) == nil {
+		t.Error("the call has no value")
+	}
+}

@@ -215,6 +215,22 @@ func TestACallIsGivenUp(t *testing.T) {
 	}
 }
 
+// Promise: C4: a node gives up the next version that it proposes when a roll call is due: too few are left to decide it.
+func TestACallIsNotHeldUpByAVersion(t *testing.T) {
+	w := founded(t, 3)
+	a, s := w.procs[w.list[0]], w.table().Shards[1]
+	w.lose = func(name string) bool { return name == "read" }
+	w.do(a, func() []Output { return a.m.Change(w.now, Move{1, s.Generation, w.table().Bound()[:2]}, nil) })
+	v, proposes := a.m.attempt.(*version)
+	w.must(proposes, "it proposes nothing")
+	v.until = w.now + time.Hour
+	w.boot(w.list[1])
+	w.boot(w.list[2])
+	w.must(w.runUntil(3*time.Second, func() bool { _, due := a.m.wants.action.(core.Begin); return due }), "no call is due")
+	_, proposes = a.m.attempt.(*version)
+	holds(t, !proposes, "it proposes still")
+}
+
 // isolate cuts the node at an address off from all others.
 func (w *world) isolate(addr string) {
 	for _, other := range w.list {
