@@ -116,6 +116,20 @@ func pair(b *testing.B, node *mesh.Node, key string) {
 	}
 }
 
+// BenchmarkIdle reports the processor time that three nodes at rest take in a second:
+//
+//	go test -run '^$' -bench Idle -benchtime 20x .
+func BenchmarkIdle(b *testing.B) {
+	fleetOf(b, 3)
+	time.Sleep(2 * time.Second)
+	b.ResetTimer()
+	before := cpu()
+	for range b.N {
+		time.Sleep(time.Second)
+	}
+	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/s")
+}
+
 // BenchmarkPair measures Lock and Unlock by workers that are spread over three nodes.
 func BenchmarkPair(b *testing.B) {
 	for _, shards := range []int{8, 16, 32, 64} {
