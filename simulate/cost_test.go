@@ -91,8 +91,8 @@ func costOf(tb testing.TB, w *simulate.World, d time.Duration) cost {
 func TestCostOfAWorld(t *testing.T) {
 	// A frame is two events: it arrives, and the shard loop runs. Leaders beat once in 100 ms;
 	// all of a node's heartbeats for another are one frame, and so are the answers. So an
-	// ordered pair of nodes has at most 20 frames a second, and one with the status. Each core node dials
-	// each entry once a second, and tells it what it knows of the core: both have room where not all beat. A
+	// ordered pair of nodes has at most 20 frames a second, and one with the status. Each core node tells
+	// each other one what it knows of the core once a second, and dials its entry every other time: both have room where not all beat. A
 	// shard loop ticks 20 times a second, and membership, gossip and the rest run a few times.
 	const (
 		beats    = float64(time.Second / (replica.TickInterval * replica.HeartbeatTicks))

@@ -6,7 +6,8 @@ import (
 )
 
 // idle is when this node has nothing to find out or to decide: it has its seat, and every entry of its list, and of the
-// mesh's, counts and is connected. Then it dials and tells no more often on loopback than elsewhere, about once a second (C10).
+// mesh's, counts and is connected. Then it tells no more often on loopback than elsewhere, about once a second, and dials others
+// every other time (C10).
 type idle struct {
 	is   bool
 	last time.Duration // when it was so last
@@ -61,10 +62,10 @@ func (m *Machine) dialsUntil(now time.Duration) time.Duration {
 }
 
 // vouched reports whether an idle node tells the node at an entry what it knows, and does not dial it this time: it is
-// connected, and tells that its own dial reaches it there, every second. But the name may lead this node elsewhere: every
-// other time it is dialled. So whoever is found only there is found within 2 s, before a new mesh grants anything (C10).
+// connected, and dials the entry itself. But the name may lead this node elsewhere, so every other time it is dialled: whoever is
+// found only there is found after little more than 2 s, and a new mesh is quiet for longer (C10).
 func (m *Machine) vouched(e *entry, now time.Duration) bool {
-	return m.idle.is && !e.doubt && e.err == nil && m.up(e.node) && now < e.begun+afar.contact*3/2
+	return m.idle.is && !e.doubt && e.err == nil && m.up(e.node) && now < e.begun+afar.contact*11/10
 }
 
 // heardLately reports whether what a node has told is so new that it counts. A client that is connected is told what is

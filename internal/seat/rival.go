@@ -14,8 +14,8 @@ import (
 )
 
 // listens is for how long a new mesh that is not on loopback grants nothing at least, whatever its MaxTTL is: an
-// earlier one that has one of its entries has reached for that by then, and the new one has given way (C10).
-const listens = 3 * time.Second
+// earlier one that has one of its entries has reached for that by then, which takes 2 s, and the new one has given way (C10).
+const listens = 4 * time.Second
 
 // foreign reports whether t is of another mesh than this node's, or, to a node that has none yet, of one with
 // entries that it does not dial.
