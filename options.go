@@ -150,16 +150,16 @@ func WithLeaseTTL(d time.Duration) Option {
 	}
 }
 
-// WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and
-// Extend. It is the founders' when the mesh is founded; a node that later asks for another bound
-// is refused, unless a command has changed it ([Node.SetMaxTTL]): then the option counts no more in this mesh. A new mesh is quiet for this time and 2 % more: it grants nothing, because holders
-// of locks of an earlier mesh may still believe that they hold them. So is a shard that has lost
-// a majority of its replicas at once, and begins again from what its holders report: they keep their locks,
-// and what is free waits. Lock waits, and TryLock returns
-// ErrQuiet. The new mesh does not know the bound of the earlier one: if that was longer, found it
-// only when so much time has passed. A new mesh that is entirely on loopback
-// is quiet only if clients of an earlier one dial it at once. See [Node.EndQuiet] for an operator's end of the quiet time.
-// Default 10s, whatever the lease TTLs are.
+// WithMaxTTL bounds every lease of the mesh, 1s to 24h: WithLeaseTTL, WithTTL, MaxHold and Extend. Default 10s, whatever the
+// lease TTLs are. The bound is the founders' when the mesh is founded. A node that later asks for another one is refused, unless a
+// command has changed it ([Node.SetMaxTTL]): then the option counts no more in this mesh.
+//
+// A new mesh is quiet for MaxTTL and 2 %, and for 4 s at least: it grants nothing, because holders of an earlier mesh may still
+// believe that they hold their locks. So is a shard that has lost a majority of its replicas at once, for MaxTTL and 2 %, and
+// begins again from what its holders report: they keep their locks, and what is free waits. Meanwhile Lock waits, and TryLock
+// returns ErrQuiet. A new mesh does not know the bound of the earlier one: if that was longer, found the new one only when so much
+// time has passed. A new mesh that is entirely on loopback is quiet only if clients of an earlier one dial it at once. An operator
+// can end the quiet time: see [Node.EndQuiet].
 func WithMaxTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d < minTTL || d > maxMaxTTL {
