@@ -444,15 +444,17 @@ func (n *Node) waitFor(ctx context.Context) (*Session, error) {
 // take is Session.take, once the node can serve.
 func (n *Node) take(ctx context.Context, req client.Request, opts []LockOption) (*Lock, error) {
 	s := n.session()
-	if s == nil && ctx != nil && !n.isZero() && n.node.Starting() {
-		if _, err := checkRequest(&req, opts); err != nil {
-			return nil, err
-		}
-		if req.Try {
-			return nil, fmt.Errorf("%w: %s", ErrNotFounded, n.node.Waiting())
+	if s == nil && ctx != nil && !n.isZero() {
+		if n.node.Starting() {
+			if _, err := checkRequest(&req, opts); err != nil {
+				return nil, err
+			}
+			if req.Try {
+				return nil, fmt.Errorf("%w: %s", ErrNotFounded, n.node.Waiting())
+			}
 		}
 		var err error
-		if s, err = n.waitFor(ctx); err != nil {
+		if s, err = n.waitFor(ctx); err != nil { // at once, if the node serves by now, or has ended
 			return nil, err
 		}
 	}

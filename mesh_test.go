@@ -135,6 +135,18 @@ func TestAMeshOfOne(t *testing.T) {
 	if _, err := n.NewSession(ctx); !errors.Is(err, ErrClosed) && !errors.Is(err, ErrLeft) {
 		t.Errorf("NewSession after Leave = %v", err)
 	}
+	for name, call := range map[string]func() error{
+		"ChangeCore":  func() error { return n.ChangeCore(ctx, "10.0.0.9", "") },
+		"DeclareDead": func() error { return n.DeclareDead(ctx, "10.0.0.9") },
+		"EndQuiet":    func() error { return n.EndQuiet(ctx) },
+		"SetMaxTTL":   func() error { return n.SetMaxTTL(ctx, time.Minute) },
+		"ListMembers": func() error { _, err := n.ListMembers(ctx); return err },
+		"Live":        n.Live,
+	} {
+		if err := call(); !errors.Is(err, ErrLeft) {
+			t.Errorf("%s after Leave = %v", name, err)
+		}
+	}
 }
 
 func TestASessionOfItsOwn(t *testing.T) {

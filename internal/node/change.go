@@ -3,10 +3,8 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seat"
 )
@@ -19,45 +17,29 @@ const changeWait = 30 * time.Second
 // ErrInvalidOption or ErrUnchanged; ErrUnfinished, with the error of ctx if that has ended; and the reason if the
 // node ends meanwhile.
 func (n *Node) ChangeCore(ctx context.Context, add, remove string) error {
-	limit := env.Never
-	if _, ok := ctx.Deadline(); !ok {
-		limit = n.env.Now() + changeWait
-	}
+	limit := n.limit(ctx, changeWait)
 	var steps [][2]string
-	n.ask(func(l *shardLoop) int { steps = l.core.seat.Steps(add, remove); return 0 })
+	if err := n.try(func(l *shardLoop) error { steps = l.core.seat.Steps(add, remove); return nil }); err != nil {
+		return n.because(err)
+	}
 	for _, s := range steps {
 		if len(steps) > 1 {
 			n.log.Info("a list of three entries or fewer changes in two steps", "add", s[0], "remove", s[1])
 		}
-		if err := n.changeStep(ctx, limit, s[0], s[1]); err != nil {
-			return n.because(err)
+		var o seat.Relist
+		err := n.pursue(ctx, limit, pursuit{
+			begin: func(l *shardLoop) (err error) {
+				o, l.core.outputs, err = l.core.seat.ChangeList(l.now, s[0], s[1], l.core.outputs)
+				l.carryOutCore()
+				return err
+			},
+			outcome:  func(l *shardLoop) error { return l.core.seat.Unlisted(o) },
+			pends:    func(err error) bool { return errors.Is(err, fault.ErrUnfinished) },
+			withdraw: func(l *shardLoop) { l.core.seat.WithdrawRelist(o) },
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// changeStep is ChangeCore for one change of the list.
-func (n *Node) changeStep(ctx context.Context, limit time.Duration, add, remove string) error {
-	o, err := seat.Relist{}, error(fault.ErrClosed)
-	n.ask(func(l *shardLoop) int {
-		o, l.core.outputs, err = l.core.seat.ChangeList(l.now, add, remove, l.core.outputs)
-		l.carryOutCore()
-		return 0
-	})
-	if err != nil {
-		return err
-	}
-	n.pollUntil(ctx, limit, func() bool {
-		err = fault.ErrClosed
-		n.ask(func(l *shardLoop) int { err = l.core.seat.Unlisted(o); return 0 })
-		return !errors.Is(err, fault.ErrUnfinished)
-	})
-	if !errors.Is(err, fault.ErrUnfinished) {
-		return err
-	}
-	n.ask(func(l *shardLoop) int { l.core.seat.WithdrawRelist(o); return 0 })
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", err, ctx.Err())
-	}
-	return err
 }

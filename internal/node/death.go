@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/lockmesh/mesh/internal/env"
@@ -32,40 +31,15 @@ func (n *Node) inquire(m env.Member) {
 // ErrInvalidOption; ErrAlive or ErrNoQuorum, with the error of ctx if that has ended (15 s, if ctx has no deadline): then the
 // decision may still be made if it was under way; and the reason if the node ends meanwhile.
 func (n *Node) DeclareDead(ctx context.Context, entry string) error {
-	d, err := seat.Died{}, error(fault.ErrClosed)
-	n.ask(func(l *shardLoop) int {
-		d, l.core.outputs, err = l.core.seat.DeclareDead(l.now, entry, l.core.outputs)
-		l.carryOutCore()
-		return 0
+	var d seat.Died
+	return n.pursue(ctx, n.limit(ctx, declareWait), pursuit{
+		begin: func(l *shardLoop) (err error) {
+			d, l.core.outputs, err = l.core.seat.DeclareDead(l.now, entry, l.core.outputs)
+			l.carryOutCore()
+			return err
+		},
+		outcome:  func(l *shardLoop) error { return l.core.seat.Undecided(d) },
+		pends:    func(err error) bool { return err != nil && !errors.Is(err, fault.ErrClosed) },
+		withdraw: func(l *shardLoop) { l.core.seat.Withdraw(d) },
 	})
-	if err != nil {
-		return n.because(err)
-	}
-	limit := env.Never
-	if _, ok := ctx.Deadline(); !ok {
-		limit = n.env.Now() + declareWait
-	}
-	n.pollUntil(ctx, limit, func() bool {
-		err = fault.ErrClosed
-		n.ask(func(l *shardLoop) int { err = l.core.seat.Undecided(d); return 0 })
-		return err == nil || errors.Is(err, fault.ErrClosed)
-	})
-	if err == nil || errors.Is(err, fault.ErrClosed) {
-		return n.because(err)
-	}
-	n.ask(func(l *shardLoop) int { l.core.seat.Withdraw(d); return 0 })
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", err, ctx.Err())
-	}
-	return err
-}
-
-// because returns why the node ended, if err is that it has.
-func (n *Node) because(err error) error {
-	if errors.Is(err, fault.ErrClosed) {
-		if why := n.Err(); why != nil {
-			return why
-		}
-	}
-	return err
 }

@@ -49,18 +49,17 @@ func (n *Node) Leave(ctx context.Context) error {
 		n.observer.Leaving(transport.ID(n.id), ctx)
 	}
 
-	limit := env.Never
-	if _, ok := ctx.Deadline(); !ok {
-		limit = n.env.Now() + leaveWait
-	}
-	n.ask(func(l *shardLoop) int { l.step(client.CancelWaiters{}); return 0 })
+	limit := n.limit(ctx, leaveWait)
+	n.ask(func(l *shardLoop) { l.step(client.CancelWaiters{}) })
 	left := error(nil)
 	if !n.pollUntil(ctx, limit, func() bool {
-		return n.ask(func(l *shardLoop) int { return l.client.Held() }) == 0
+		held := 0
+		n.ask(func(l *shardLoop) { held = l.client.Held() })
+		return held == 0
 	}) {
 		left = errHeld
 	}
-	n.ask(func(l *shardLoop) int { l.step(client.Lapse{}); return 0 })
+	n.ask(func(l *shardLoop) { l.step(client.Lapse{}) })
 
 	n.membership.post(func(m *membership) { m.leave() })
 	heard := n.env.Now() // when no node that stays, and that the others need, was missed last
@@ -68,9 +67,8 @@ func (n *Node) Leave(ctx context.Context) error {
 	var wanted, needed int
 	over := n.pollUntil(context.WithoutCancel(ctx), n.env.Now()+handoverWait, func() bool {
 		misses, wanted, needed = false, 0, 0
-		n.ask(func(l *shardLoop) int {
+		n.ask(func(l *shardLoop) {
 			misses, wanted, needed = l.misses(), l.wanted(), l.needed() // at one moment: connections come and go
-			return 0
 		})
 		if !misses {
 			heard = n.env.Now()
@@ -103,27 +101,6 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.fail(fault.ErrLeft)
 	n.shut()
 	return left
-}
-
-// pollUntil asks until the answer is yes, ctx ends, or the time is up.
-func (n *Node) pollUntil(ctx context.Context, limit time.Duration, yes func() bool) bool {
-	p := n.env.NewParker()
-	for !yes() {
-		now := n.env.Now()
-		if now >= limit || p.Park(ctx, min(limit, now+leavePause)) == env.ContextEnded {
-			return yes()
-		}
-	}
-	return true
-}
-
-// ask runs f on the shard loop and returns its result, or zero if the loop has ended.
-func (n *Node) ask(f func(*shardLoop) int) int {
-	p, result := n.env.NewParker(), 0
-	if n.shards.post(func(l *shardLoop) { result = f(l); p.Unpark() }) {
-		p.Park(context.Background(), env.Never)
-	}
-	return result
 }
 
 // wanted counts the replicas here that other nodes can still take over. Where too few nodes are left to do without

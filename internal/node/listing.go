@@ -29,10 +29,7 @@ func (n *Node) ListMembers(ctx context.Context) ([]Member, error) {
 	if n.mesh.Load() == nil {
 		return nil, fmt.Errorf("%w: %s", fault.ErrNotFounded, n.Waiting())
 	}
-	limit := env.Never
-	if _, ok := ctx.Deadline(); !ok {
-		limit = n.env.Now() + listWait
-	}
+	limit := n.limit(ctx, listWait)
 	c, number := &listing{parker: n.env.NewParker()}, uint64(0)
 	n.membership.post(func(m *membership) {
 		var out []members.Output

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockmesh/mesh/internal/env"
 	"github.com/lockmesh/mesh/internal/fault"
 	"github.com/lockmesh/mesh/internal/seat"
 )
@@ -15,35 +14,28 @@ import (
 // If ctx ends first (after 15 s, if it has no deadline), the error wraps ErrNoQuorum and the error of ctx: the order is
 // withdrawn, but may be carried out still if its decision was under way.
 func (n *Node) order(ctx context.Context, want func(*shardLoop) (seat.Order, error)) error {
-	number, err := uint64(0), error(fault.ErrClosed)
-	n.ask(func(l *shardLoop) int {
-		var o seat.Order
-		if o, err = want(l); err == nil {
-			number, l.core.outputs = l.core.seat.Order(l.now, o, l.core.outputs)
-			l.carryOutCore()
-		}
-		return 0
+	number := uint64(0)
+	withdraw := func(l *shardLoop) { l.core.seat.WithdrawOrder(number) }
+	err := n.pursue(ctx, n.limit(ctx, declareWait), pursuit{
+		begin: func(l *shardLoop) error {
+			o, err := want(l)
+			if err == nil {
+				number, l.core.outputs = l.core.seat.Order(l.now, o, l.core.outputs)
+				l.carryOutCore()
+			}
+			return err
+		},
+		outcome:  func(l *shardLoop) error { return l.core.seat.Outcome(number) },
+		pends:    func(err error) bool { return errors.Is(err, fault.ErrNoQuorum) },
+		withdraw: withdraw,
 	})
-	if err != nil {
-		return n.because(err)
+	if number != 0 && !errors.Is(err, fault.ErrNoQuorum) {
+		n.ask(withdraw)
 	}
-	limit := env.Never
-	if _, ok := ctx.Deadline(); !ok {
-		limit = n.env.Now() + declareWait
-	}
-	n.pollUntil(ctx, limit, func() bool {
-		err = fault.ErrClosed
-		n.ask(func(l *shardLoop) int { err = l.core.seat.Outcome(number); return 0 })
-		return !errors.Is(err, fault.ErrNoQuorum)
-	})
-	n.ask(func(l *shardLoop) int { l.core.seat.WithdrawOrder(number); return 0 })
-	switch {
-	case errors.Is(err, seat.ErrUnseen):
+	if errors.Is(err, seat.ErrUnseen) {
 		return nil // this node will hear of it
-	case errors.Is(err, fault.ErrNoQuorum) && ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}
-	return n.because(err)
+	return err
 }
 
 // EndQuiet brings about the decision that no shard need be quiet any longer, on an operator's word (C5). Errors: one that
